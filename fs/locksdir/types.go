@@ -1,0 +1,190 @@
+package locksdir
+
+import (
+	"io"
+	"time"
+)
+
+// Process is a process that cannot be mistaken for a later one of the same
+// number: its id and its start time in clock ticks since boot. PID 0 stands
+// for a process in a pid namespace that the daemon cannot see.
+type Process struct {
+	PID   int32
+	Start uint64
+}
+
+// Viewer is who looks at the tree.
+type Viewer struct {
+	// UID is the user the viewer acts as (its fsuid).
+	UID uint32
+	// PID is the viewer's process, 0 when it is in a foreign pid namespace.
+	PID int32
+	// Privileged viewers (root and the mount's owner) see every command line
+	// and working directory.
+	Privileged bool
+	// Lineage is the viewer's process and its ancestors, nearest first. What
+	// one of them holds is marked as the viewer's own (SEED W8, we_hold_it).
+	// It may be left empty: then PID alone decides.
+	Lineage []Process
+}
+
+// sees reports whether the viewer may read uid's command lines and directories.
+func (v Viewer) sees(uid uint32) bool { return v.Privileged || v.UID == uid }
+
+// holds reports whether r belongs to the viewer or to one of its ancestors.
+func (v Viewer) holds(r *Record) bool {
+	if r.Owner.PID == 0 {
+		return false
+	}
+	for _, p := range v.Lineage {
+		if p == r.Owner {
+			return true
+		}
+	}
+	return len(v.Lineage) == 0 && v.PID == r.Owner.PID
+}
+
+// State says whether a record's lock is held or waited for.
+type State string
+
+// The two states of a record.
+const (
+	Held    State = "held"
+	Waiting State = "waiting"
+)
+
+// Record describes one lock, held or waited for. A lock on several names is
+// one record for each name.
+type Record struct {
+	// Path is the locked name relative to the root of the mount, raw bytes as
+	// the kernel gave them, without a leading slash; "" is the root itself.
+	Path string
+	// Key is the lock table's key, which differs from Path where several
+	// names share one lock.
+	Key   string
+	State State
+	// Mode is "shared", "update" or "exclusive".
+	Mode string
+	// Class is "session", "flock" or "posix".
+	Class string
+	Owner Process
+	// Host is the machine that the owner runs on.
+	Host string
+	// Program is the owner's short name (comm). Everybody may see it.
+	Program string
+	// Cmdline and Cwd show only to privileged viewers and to the same user.
+	Cmdline []string
+	Cwd     string
+	UID     uint32
+	// Actor is the label under which the owner wants to be known; when it is
+	// empty the program stands in.
+	Actor string
+	// Session is the id of the session that the lock belongs to, "" if none.
+	Session string
+	// Operation is what the lock is held or wanted for: "open", "rename",
+	// "flock", ...
+	Operation string
+	// Token is the fencing token, 0 while waiting.
+	Token uint64
+	// Since is when the lock was granted, or when the wait began.
+	Since time.Time
+	// LastSeen is the last sign of life of the holder (its heartbeat); zero
+	// when none was recorded after Since.
+	LastSeen time.Time
+	// TTL is how long after LastSeen the lock becomes stale; 0 without a
+	// lease: the lock ends with its last descriptor and no earlier.
+	TTL time.Duration
+	// Deadline is when a waiter gives up; zero: never.
+	Deadline time.Time
+	// WaitsFor names, for a waiter, those in its way: "python3[4711]".
+	WaitsFor []string
+	// Waiters is how many requests wait for this held lock.
+	Waiters int
+	// Stale: the heartbeat has expired, the lock can be stolen.
+	Stale bool
+}
+
+// Refusal is one operation that was answered with an error because of a lock,
+// a deadlock or a commit that could not be made.
+type Refusal struct {
+	Time time.Time
+	// Path is the name that was refused, as in Record.
+	Path string
+	// Operation is what was asked: "open", "rename", "close", ...
+	Operation string
+	// Errno is the name of what the program was answered: "EBUSY", ...
+	Errno string
+	// Wait is how long the request had waited; 0 when it did not wait.
+	Wait time.Duration
+	// Reason is the cause in one sentence; may be empty where Errno and Holder
+	// say it all.
+	Reason string
+	// Holder is who was in the way; nil when nobody was.
+	Holder *Record
+	// Suggestion is what to do; empty: Refusal.Advice finds one.
+	Suggestion string
+	// PID is the process that was refused.
+	PID int32
+	// Kept is the id under which refused bytes were kept, "" if there were none.
+	Kept string
+}
+
+// EventLog is the audit trail: one JSON object a line, growing at its end.
+type EventLog interface {
+	io.ReaderAt
+	// Size is the number of bytes that can be read now.
+	Size() int64
+}
+
+// Source is what the tree shows. Its methods may be called at any time from
+// several goroutines, and never while they hold a lock that a caller of the
+// Tree holds too.
+type Source interface {
+	// Generation rises whenever Held or Waiting would answer differently; a
+	// heartbeat alone need not raise it. It must be cheap.
+	Generation() uint64
+	// Held lists the held locks, in any order; the caller keeps the slice.
+	Held() []Record
+	// Waiting lists the waiting requests, those for one path in queue order;
+	// the caller keeps the slice.
+	Waiting() []Record
+	// Why lists what was refused to the viewer's lineage, in any order.
+	Why(Viewer) []Refusal
+	// Events is the audit trail.
+	Events() EventLog
+	// Policy is the policy in force, as TOML.
+	Policy() []byte
+	// Release ends the lock on path on behalf of the viewer: its own, or a
+	// stale one. Its error reaches the caller of Tree.Remove unchanged.
+	Release(path string, v Viewer) error
+	// Started is when the mount began to serve.
+	Started() time.Time
+	// Now is the clock; its location is that of the times shown to people.
+	Now() time.Time
+}
+
+// Entry describes one file or directory of the tree.
+type Entry struct {
+	// Name is the last component of the path, raw bytes; "" for the root.
+	Name string
+	Dir  bool
+	// Mode holds the permission bits alone, without the file type.
+	Mode uint32
+	// UID owns the entry: a lock belongs to its holder's user, so that `ls -l`
+	// shows whose it is; the rest belongs to 0.
+	UID uint32
+	// Size in bytes; 0 for directories.
+	Size  int64
+	Mtime time.Time
+}
+
+// Content is an open file. It is a snapshot taken when it was opened, except
+// for events.jsonl, which goes on growing. ReadAt follows io.ReaderAt.
+type Content interface {
+	io.ReaderAt
+	io.Closer
+	// Size is exact for the snapshot. While a file is open, attributes asked
+	// for it are best answered with this size rather than with a new Stat,
+	// whose rendering may be a newer one.
+	Size() int64
+}
