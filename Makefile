@@ -1,0 +1,165 @@
+# latchfs. `make help` lists the targets; each is described by the text after
+# its two hashes. Recipes are bash scripts: one shell a recipe, stop at the
+# first error.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# Where `make install` puts things. mount(8) looks for its helpers in /sbin,
+# which on a merged-/usr system is SBINDIR.
+DESTDIR ?=
+PREFIX  ?= /usr/local
+SBINDIR ?= /usr/sbin
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+
+# What the tests drive, by Debian package name: the tools whose saves are
+# tested, fuse3 for fusermount3, gcc for the race detector. A fresh machine
+# needs nothing else but Go, git and make.
+TEST_PACKAGES ?= fuse3 gcc libc6-dev \
+	acl attr diffutils ed gawk jq libcap2-bin moreutils nodejs patch perl procps \
+	python3 rsync sqlite3 strace systemd util-linux vim
+BENCH_PACKAGES ?= bindfs
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOVULNCHECK_VERSION   := v1.9.0
+GOLANGCI_LINT := .tools/golangci-lint-$(GOLANGCI_LINT_VERSION)
+
+INTEGRATION := ./integration/...
+UNIT         = $$($(GO) list ./... | grep -v '/integration')
+
+# The race detector needs a C compiler. An ordinary user without one gets the
+# tests without it rather than none.
+RACE = $$(command -v "$${CC:-cc}" >/dev/null && echo -race)
+
+FUZZTIME     ?= 10s
+STRESSTIME   ?= 30m
+BENCHTIME    ?= 1s
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
+
+.PHONY: build
+build: ## build bin/latchfs, a static binary
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/latchfs ./cmd/latchfs
+
+.PHONY: run
+run: build ## mount over ./data (a sample is made if missing) in the foreground; Ctrl-C unmounts
+	@if mkdir data 2>/dev/null; then
+		printf '{"name": "sample", "count": 1}\n' > data/counter.json
+		printf '# Notes\n\n- a line\n' > data/notes.md
+	fi
+	cat <<-'EOF'
+		Mounting latchfs over $(CURDIR)/data. In another terminal, try:
+
+		  cd $(CURDIR)/data
+		  cat .locks/README
+		  cat .locks/status
+		  ( exec 3<>counter.json; sleep 20 ) &       # holds counter.json for 20 s
+		  cat .locks/status                          # ... and is shown as its holder
+		  time sh -c 'echo "{}" > counter.json'      # waits for it; a reader would not
+		  jq . .locks/events.jsonl                   # what was committed, by whom
+
+		Ctrl-C here unmounts (leave the directory in the other terminal first).
+
+	EOF
+	exec bin/latchfs mount --foreground data
+
+.PHONY: setup
+setup: # install what the tests need (as root), or say what is missing
+	@missing=
+	for p in $(TEST_PACKAGES); do
+		dpkg-query -W -f '$${Status}' "$$p" 2>/dev/null | grep -q 'ok installed' || missing+=" $$p"
+	done
+	[ -n "$$missing" ] || exit 0
+	if [ "$$(id -u)" = 0 ]; then
+		echo "installing:$$missing"
+		export DEBIAN_FRONTEND=noninteractive
+		apt-get -qq update
+		apt-get -qq install --yes --no-install-recommends $$missing >/dev/null
+	else
+		echo "not installed:$$missing"
+		echo "Tests of tools that are not there are skipped. To run them too, as root:"
+		echo "  apt-get install$$missing"
+		command -v fusermount3 >/dev/null || { echo "fusermount3 is needed to mount: apt-get install fuse3" >&2; exit 1; }
+	fi
+
+.PHONY: test
+test: setup build ## set up, then run the unit tests and the integration tests, with the race detector
+	$(GO) test $(RACE) $(UNIT)
+	$(GO) test -count=1 -timeout 15m $(INTEGRATION)
+
+.PHONY: check
+check: build ## what to run before a commit: formatting, vet, lint, unit tests
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))
+	[ -z "$$unformatted" ] || { echo "make fmt would change: $$unformatted" >&2; exit 1; }
+	$(GO) vet ./...
+	$(MAKE) lint
+	$(GO) test $(UNIT)
+
+.PHONY: race
+race: setup ## unit tests under the race detector, on all processors and on one
+	$(GO) test -race $(UNIT)
+	GOMAXPROCS=1 $(GO) test -race -count=1 $(UNIT)
+
+.PHONY: integration
+integration: setup build ## only the integration tests: the built binary, real mounts, real tools
+	$(GO) test -count=1 -timeout 30m -v $(INTEGRATION)
+
+.PHONY: stress
+stress: setup build ## the random and crash tests for as long as STRESSTIME=30m
+	LATCHFS_STRESS=$(STRESSTIME) $(GO) test $(RACE) -count=1 -timeout 0 -run 'Stress|Random|Model|Linear|Crash|Kill' ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME=10s
+	@for pkg in $$($(GO) list ./...); do
+		for target in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do
+			echo "$$pkg $$target"
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"
+		done
+	done
+
+.PHONY: bench
+bench: TEST_PACKAGES += $(BENCH_PACKAGES)
+bench: setup build ## measure against the plain directory, go-fuse's loopback and bindfs
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(UNIT)
+
+.PHONY: cover
+cover: setup ## unit test coverage, by function, and cover.html
+	$(GO) test -coverprofile cover.out $(UNIT)
+	$(GO) tool cover -html cover.out -o cover.html
+	$(GO) tool cover -func cover.out
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## golangci-lint, with the arrows between the rooms
+	$(GOLANGCI_LINT) run
+
+$(GOLANGCI_LINT):
+	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION)"
+	mkdir -p .tools
+	GOBIN=$(CURDIR)/.tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv .tools/golangci-lint $@
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what is called (needs the vulnerability database)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
+
+.PHONY: fmt
+fmt: ## format the Go files
+	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
+
+.PHONY: install
+install: build ## install the binary, mount(8)'s helpers and the systemd unit (DESTDIR, PREFIX, SBINDIR, UNITDIR)
+	install -D -m 0755 bin/latchfs '$(DESTDIR)$(PREFIX)/bin/latchfs'
+	install -d '$(DESTDIR)$(SBINDIR)' '$(DESTDIR)$(UNITDIR)'
+	ln -sf '$(PREFIX)/bin/latchfs' '$(DESTDIR)$(SBINDIR)/mount.latchfs'
+	ln -sf '$(PREFIX)/bin/latchfs' '$(DESTDIR)$(SBINDIR)/mount.fuse.latchfs'
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' 'systemd/latchfs@.service' > '$(DESTDIR)$(UNITDIR)/latchfs@.service'
+	if [ -z '$(DESTDIR)' ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
