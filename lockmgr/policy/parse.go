@@ -1,0 +1,255 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Error is one thing that is wrong with a policy file.
+type Error struct {
+	File   string
+	Line   int // from 1
+	Reason string
+}
+
+// Error returns "FILE:LINE: REASON", the form that editors jump to.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
+}
+
+// Errors is everything that is wrong with a policy file, by line.
+type Errors []*Error
+
+// Error returns one line for each error.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, err := range e {
+		lines[i] = err.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap lets errors.As find the single errors.
+func (e Errors) Unwrap() []error {
+	errs := make([]error, len(e))
+	for i, err := range e {
+		errs[i] = err
+	}
+	return errs
+}
+
+// Load reads the policy file at path. Errors are those of reading it, or
+// Errors.
+func Load(path string) (*Policy, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read policy: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse reads a policy as the package comment describes it. The name stands
+// for the file in errors, which are always of type Errors, and in
+// Settings.Rule.
+func Parse(name string, data []byte) (*Policy, error) {
+	var doc map[string]any
+	if err := toml.Unmarshal(data, &doc); err != nil {
+		return nil, Errors{syntaxError(name, err)}
+	}
+	p := parser{file: name, at: locate(data)}
+	policy := p.document(doc)
+	if len(p.errs) > 0 {
+		slices.SortStableFunc(p.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
+		return nil, p.errs
+	}
+	return policy, nil
+}
+
+// syntaxError turns what the TOML decoder found into an error of ours.
+func syntaxError(file string, err error) *Error {
+	e := &Error{File: file, Line: 1, Reason: strings.TrimPrefix(err.Error(), "toml: ")}
+	var de *toml.DecodeError
+	if errors.As(err, &de) {
+		e.Line, _ = de.Position()
+	}
+	return e
+}
+
+// parser turns a decoded document into a policy and collects what is wrong.
+// The document is decoded into maps and judged here, for the decoder's strict
+// mode matches keys without regard to case and stops at the first wrong type.
+type parser struct {
+	file string
+	at   locations
+	errs Errors
+}
+
+// fail records an error at the line of a node.
+func (p *parser) fail(at node, format string, args ...any) {
+	p.errs = append(p.errs, &Error{File: p.file, Line: p.at.line(at), Reason: fmt.Sprintf(format, args...)})
+}
+
+// The keys that are known, in the order in which errors list them.
+const (
+	keyBuiltin    = "builtin"
+	keyDefaults   = "defaults"
+	keyRule       = "rule"
+	keyGlob       = "glob"
+	keyMode       = "mode"
+	keyWait       = "wait"
+	keyDurability = "durability"
+	keyAppend     = "append"
+	keyOnKill     = "on-kill"
+)
+
+var (
+	documentKeys = []string{keyBuiltin, keyDefaults, keyRule}
+	settingKeys  = []string{keyMode, keyWait, keyDurability, keyAppend, keyOnKill}
+	ruleKeys     = append([]string{keyGlob}, settingKeys...)
+)
+
+func (p *parser) document(doc map[string]any) *Policy {
+	root := node("")
+	builtin, defaults := true, factory()
+	var rules []Rule
+	for key, v := range doc {
+		at := root.key(key)
+		switch key {
+		case keyBuiltin:
+			var ok bool
+			if builtin, ok = v.(bool); !ok {
+				p.fail(at, "builtin must be true or false")
+			}
+		case keyDefaults:
+			defaults = p.rule(at, v, settingKeys).over(defaults)
+		case keyRule:
+			rules = p.rules(at, v)
+		default:
+			p.unknown(at, key, documentKeys)
+		}
+	}
+	if builtin {
+		rules = append(rules, builtinRules()...)
+	}
+	return compile(defaults, rules)
+}
+
+func (p *parser) rules(at node, v any) []Rule {
+	list, ok := v.([]any)
+	if !ok {
+		p.fail(at, "a rule starts with [[rule]], in double brackets")
+		return nil
+	}
+	var rules []Rule
+	for i, v := range list {
+		r := p.rule(at.item(i), v, ruleKeys)
+		if table, ok := v.(map[string]any); ok && table[keyGlob] == nil {
+			p.fail(at.item(i), "the rule has no glob")
+		}
+		r.origin = fmt.Sprintf("%s:%d", p.file, p.at.line(at.item(i)))
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// rule reads a table of settings; known says which keys it may have.
+func (p *parser) rule(at node, v any, known []string) Rule {
+	var r Rule
+	table, ok := v.(map[string]any)
+	if !ok {
+		p.fail(at, "must be a table")
+		return r
+	}
+	for key, v := range table {
+		at := at.key(key)
+		if !slices.Contains(known, key) {
+			p.unknown(at, key, known)
+			continue
+		}
+		switch key {
+		case keyGlob:
+			r.Glob = p.globs(at, v)
+		case keyMode:
+			r.Mode = word(p, at, key, v, Atomic, Live, ReadOnly)
+		case keyWait:
+			r.Wait = p.duration(at, key, v)
+		case keyDurability:
+			r.Durability = word(p, at, key, v, Full, Ordered, Lazy)
+		case keyAppend:
+			r.Append = word(p, at, key, v, Record, Session)
+		case keyOnKill:
+			r.OnKill = word(p, at, key, v, Rollback, Commit)
+		}
+	}
+	return r
+}
+
+// globs reads one glob or a list of them.
+func (p *parser) globs(at node, v any) []string {
+	if s, ok := v.(string); ok {
+		v = []any{s}
+	}
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		p.fail(at, "glob must be a string or a list of strings, and not empty")
+		return nil
+	}
+	globs := make([]string, 0, len(list))
+	for i, v := range list {
+		glob, ok := v.(string)
+		if !ok {
+			p.fail(at.item(i), "glob must be a string or a list of strings, and not empty")
+			continue
+		}
+		if reason := checkGlob(glob); reason != "" {
+			p.fail(at.item(i), "%s", reason)
+		}
+		globs = append(globs, glob)
+	}
+	return globs
+}
+
+func (p *parser) duration(at node, key string, v any) *Duration {
+	s, ok := v.(string)
+	if !ok {
+		p.fail(at, `%s must be a string with a unit, as in "30s", "1m30s" or "0s"`, key)
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		p.fail(at, `bad %s %q: a duration is written as in "30s", "1m30s" or "0s"`, key, s)
+	case d < 0:
+		p.fail(at, "bad %s %q: a duration cannot be negative", key, s)
+	}
+	return (*Duration)(&d)
+}
+
+// word reads one of a few known words.
+func word[T ~string](p *parser, at node, key string, v any, known ...T) T {
+	s, ok := v.(string)
+	if ok && slices.Contains(known, T(s)) {
+		return T(s)
+	}
+	words := make([]string, len(known))
+	for i, w := range known {
+		words[i] = fmt.Sprintf("%q", string(w))
+	}
+	if ok {
+		p.fail(at, "bad %s %q: must be one of %s", key, s, strings.Join(words, ", "))
+	} else {
+		p.fail(at, "%s must be one of %s", key, strings.Join(words, ", "))
+	}
+	return ""
+}
+
+func (p *parser) unknown(at node, key string, known []string) {
+	p.fail(at, "unknown key %q: known here are %s", key, strings.Join(known, ", "))
+}

@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// TOML writes out the policy in force: every default, and every rule in the
+// order in which they decide, the built-in ones among them. Parse reads it back
+// as the same policy.
+func (p *Policy) TOML() []byte {
+	var b bytes.Buffer
+	b.WriteString("# The policy in force. The first rule that matches a path decides;\n")
+	b.WriteString("# what it leaves unset comes from the defaults.\n")
+	fmt.Fprintf(&b, "%s = false # the built-in rules are written out below\n", keyBuiltin)
+
+	d := p.defaults
+	wait := Duration(d.Wait)
+	fmt.Fprintf(&b, "\n[%s]\n", keyDefaults)
+	writeSettings(&b, Rule{Mode: d.Mode, Wait: &wait, Durability: d.Durability, Append: d.Append, OnKill: d.OnKill})
+
+	for _, r := range p.rules {
+		fmt.Fprintf(&b, "\n[[%s]] # %s\n", keyRule, printable(r.origin))
+		writeGlobs(&b, r.Glob)
+		writeSettings(&b, r)
+	}
+	return b.Bytes()
+}
+
+// writeSettings writes the settings that a rule has of its own.
+func writeSettings(b *bytes.Buffer, r Rule) {
+	line := func(key, value string) {
+		if value != "" {
+			fmt.Fprintf(b, "%-10s = %s\n", key, quote(value))
+		}
+	}
+	line(keyMode, string(r.Mode))
+	if r.Wait != nil {
+		line(keyWait, r.Wait.String())
+	}
+	line(keyDurability, string(r.Durability))
+	line(keyAppend, string(r.Append))
+	line(keyOnKill, string(r.OnKill))
+}
+
+func writeGlobs(b *bytes.Buffer, globs []string) {
+	quoted := make([]string, len(globs))
+	for i, g := range globs {
+		quoted[i] = quote(g)
+	}
+	list := strings.Join(quoted, ", ")
+	if len(list) > 60 {
+		list = "\n    " + strings.Join(quoted, ",\n    ") + ",\n"
+	}
+	fmt.Fprintf(b, "%-10s = [%s]\n", keyGlob, list)
+}
+
+// quote writes a TOML basic string.
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c < ' ' || c == 0x7f:
+			fmt.Fprintf(&b, `\u%04X`, c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// printable is what may stand in a comment.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return '?'
+		}
+		return c
+	}, strings.ToValidUTF8(s, "?"))
+}
