@@ -1,0 +1,249 @@
+package integration
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
+)
+
+// HeldLock is a record of .locks/held/ as far as the tests look at it.
+type HeldLock struct {
+	Name      string    `json:"lock_name"`
+	PID       int       `json:"pid"`
+	Actor     string    `json:"actor"`
+	Session   string    `json:"session"`
+	Operation string    `json:"operation"`
+	Mode      string    `json:"mode"`
+	Class     string    `json:"class"`
+	Token     uint64    `json:"token"`
+	Waiters   int       `json:"waiters"`
+	Created   time.Time `json:"created_at"`
+	Heartbeat time.Time `json:"last_heartbeat_at"`
+	Version   string    `json:"lock_version"`
+	Metadata  struct {
+		Program string   `json:"program"`
+		UID     int      `json:"uid"`
+		Command []string `json:"command"`
+		Cwd     string   `json:"cwd"`
+	} `json:"metadata"`
+	CoHolders []HeldLock `json:"co_holders"`
+}
+
+// WaitingLock is a line of a file below .locks/waiting/.
+type WaitingLock struct {
+	Name      string   `json:"lock_name"`
+	Place     int      `json:"place"`
+	PID       int      `json:"pid"`
+	Operation string   `json:"operation"`
+	Mode      string   `json:"mode"`
+	WaitsFor  []string `json:"waits_for"`
+}
+
+// Status is what .locks/held/ and .locks/waiting/ say.
+type Status struct {
+	HeldLocks []HeldLock
+	Queue     []WaitingLock // in queue order for each name
+	Raw       string
+}
+
+// Held is how many locks are held.
+func (s Status) Held() int { return len(s.HeldLocks) }
+
+// Waiting is how many requests wait.
+func (s Status) Waiting() int { return len(s.Queue) }
+
+// HolderOf is the record of the lock on a name, nil when it is free.
+func (s Status) HolderOf(name string) *HeldLock {
+	for i := range s.HeldLocks {
+		if s.HeldLocks[i].Name == name {
+			return &s.HeldLocks[i]
+		}
+	}
+	return nil
+}
+
+// WaitersOf lists the pids that wait for a name, next in turn first.
+func (s Status) WaitersOf(name string) []int {
+	var pids []int
+	for _, w := range s.Queue {
+		if w.Name == name {
+			pids = append(pids, w.PID)
+		}
+	}
+	return pids
+}
+
+// Waits tells whether a process waits for anything.
+func (s Status) Waits(pid int) bool {
+	return slices.ContainsFunc(s.Queue, func(w WaitingLock) bool { return w.PID == pid })
+}
+
+// Locks reads a file below .locks.
+func (m *Mount) Locks(name string) string {
+	m.t.Helper()
+	return m.control.ReadFile(filepath.Join(".locks", name))
+}
+
+// Status reads the lock tables as .locks shows them.
+func (m *Mount) Status() Status {
+	m.t.Helper()
+	var s Status
+	for _, file := range m.tree(".locks/held") {
+		s.Raw += file
+		var rec HeldLock
+		m.decode(file, &rec)
+		s.HeldLocks = append(append(s.HeldLocks, rec), rec.CoHolders...)
+	}
+	for _, file := range m.tree(".locks/waiting") {
+		s.Raw += file
+		for line := range strings.Lines(file) {
+			var rec WaitingLock
+			m.decode(line, &rec)
+			s.Queue = append(s.Queue, rec)
+		}
+	}
+	return s
+}
+
+func (m *Mount) tree(dir string) []string {
+	m.t.Helper()
+	res := m.control.OK(wire.Request{Op: "readtree", Path: m.Path(dir)})
+	files := strings.Split(string(res.Data), "\x00")
+	return files[:len(files)-1]
+}
+
+func (m *Mount) decode(text string, v any) {
+	m.t.Helper()
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		m.t.Fatalf("not JSON: %v\n%s", err, text)
+	}
+}
+
+// Event is a line of the audit trail.
+type Event struct {
+	Event     string    `json:"event"`
+	Time      time.Time `json:"time"`
+	Path      string    `json:"path"`
+	Session   string    `json:"session"`
+	PID       int       `json:"pid"`
+	Program   string    `json:"program"`
+	Operation string    `json:"operation"`
+	Token     uint64    `json:"token"`
+	Bytes     int64     `json:"bytes"`
+	Reason    string    `json:"reason"`
+}
+
+// Events reads the audit trail. Every line of it must be JSON.
+func (m *Mount) Events() []Event {
+	m.t.Helper()
+	return m.parseEvents(m.Locks("events.jsonl"))
+}
+
+func (m *Mount) parseEvents(text string) []Event {
+	m.t.Helper()
+	var events []Event
+	for line := range strings.Lines(text) {
+		var e Event
+		m.decode(line, &e)
+		events = append(events, e)
+	}
+	return events
+}
+
+// EventsOf lists the events of one kind for a path.
+func (m *Mount) EventsOf(kind, path string) []Event {
+	m.t.Helper()
+	return slices.DeleteFunc(m.Events(), func(e Event) bool { return e.Event != kind || e.Path != path })
+}
+
+// Commits is how often a path was committed.
+func (m *Mount) Commits(path string) int { m.t.Helper(); return len(m.EventsOf("commit", path)) }
+
+// AwaitEvent waits for an event of a kind for a path.
+func (m *Mount) AwaitEvent(kind, path string) Event {
+	m.t.Helper()
+	var found []Event
+	eventually(m.t, kind+" of "+path, func() bool {
+		found = m.EventsOf(kind, path)
+		return len(found) > 0
+	})
+	return found[len(found)-1]
+}
+
+// AwaitFree waits until nobody holds a name; a crashed holder's lock may take
+// as long as its RELEASE takes.
+func (m *Mount) AwaitFree(t testing.TB, limit time.Duration, name string) {
+	t.Helper()
+	within(t, limit, name+" is free", func() bool { return m.Status().HolderOf(name) == nil })
+}
+
+// AwaitWaiters waits until n requests wait for a name, and returns their pids in
+// queue order.
+func (m *Mount) AwaitWaiters(t testing.TB, name string, n int) []int {
+	t.Helper()
+	var pids []int
+	eventually(t, strconv.Itoa(n)+" waiters of "+name, func() bool {
+		pids = m.Status().WaitersOf(name)
+		return len(pids) == n
+	})
+	return pids
+}
+
+// MustBlock shows that a call waits for a lock: the table has its process in a
+// queue, and the call has not returned. No time is part of the proof.
+func (call *Call) MustBlock(t testing.TB) {
+	t.Helper()
+	m := call.c.m
+	if *plain {
+		call.mustBlockInKernel(t)
+		return
+	}
+	eventually(t, call.Req.Op+" waits", func() bool {
+		if call.Done() {
+			t.Fatalf("%s %s did not wait: %+v %v", call.Req.Op, call.Req.Path, call.res, call.err)
+		}
+		return m.Status().Waits(call.c.PID)
+	})
+	if call.Done() {
+		t.Fatalf("%s %s returned while it was queued: %+v %v", call.Req.Op, call.Req.Path, call.res, call.err)
+	}
+}
+
+// syscallNumbers is what /proc/PID/syscall says for the calls that can wait.
+var syscallNumbers = map[string][]int{
+	"open": {unix.SYS_OPENAT}, "writeall": {unix.SYS_OPENAT}, "flock": {unix.SYS_FLOCK},
+	"setlkw": {unix.SYS_FCNTL}, "ofd-setlkw": {unix.SYS_FCNTL}, "rename": {unix.SYS_RENAMEAT2},
+	"unlink": {unix.SYS_UNLINKAT}, "chmod": {unix.SYS_FCHMODAT}, "truncate": {unix.SYS_TRUNCATE},
+	"link": {unix.SYS_LINKAT},
+}
+
+// mustBlockInKernel is MustBlock where there is no lock table to ask.
+func (call *Call) mustBlockInKernel(t testing.TB) {
+	t.Helper()
+	eventually(t, call.Req.Op+" blocks", func() bool {
+		if call.Done() {
+			t.Fatalf("%s %s did not wait: %+v %v", call.Req.Op, call.Req.Path, call.res, call.err)
+		}
+		return inSyscall(call.c.PID, syscallNumbers[call.Req.Op])
+	})
+}
+
+// inSyscall tells whether a thread sleeps in one of the system calls.
+func inSyscall(pid int, numbers []int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall")
+	if err != nil {
+		return false
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	nr, err := strconv.Atoi(strings.TrimSpace(first))
+	return err == nil && slices.Contains(numbers, nr)
+}

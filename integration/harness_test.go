@@ -1,0 +1,266 @@
+// Package integration runs the built latchfs binary on real mounts with real
+// processes as its clients, and holds it to the promises of the README.
+//
+// The tests live in a mount namespace of their own, so that a mount they leave
+// behind dies with them. Every mount is started on a fresh data directory, and
+// when a test ends its mount is stopped as an operator would stop it (SIGTERM)
+// and then examined: no lock left in the tables, no reserved name left in the
+// data, no error, panic or data race in the log. A test that expects an error in
+// the log says so.
+//
+// forEachMount runs a test once for every way in which latchfs runs: as root
+// with kernel passthrough, as root without, and as an ordinary user through
+// fusermount3. Clients are processes: the helper program in internal/client for
+// step-by-step scenarios, python3 and bash for what real programs do.
+//
+// With -plain the same tests run on plain directories, without latchfs. That is
+// how to see that a test can fail: a scenario whose promise a plain directory
+// breaks must fail there.
+//
+// Environment: LATCHFS_STRESS=1 for the long versions, LATCHFS_BINARY to test a
+// binary that is already built, LATCHFS_TEST_DIR for the place of the data
+// directories (default: the temporary directory), LATCHFS_KEEP=1 to keep them.
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var plain = flag.Bool("plain", false, "run the scenarios on plain directories instead of mounts")
+
+const (
+	// patience bounds every wait for an event that must come; it is never the
+	// thing that is measured.
+	patience = 30 * time.Second
+	// poll is the pause between two looks at something that offers no event.
+	poll = 2 * time.Millisecond
+
+	namespaceEnv = "LATCHFS_TEST_NAMESPACE"
+	ordinaryUID  = 65534 // nobody, who exists on every Linux
+	otherUID     = 65533 // somebody else again
+)
+
+// bench is what all tests share: the built programs and where data directories go.
+var bench struct {
+	root   string // directory of this run, open to every user
+	binary string // latchfs
+	client string // internal/client
+	python string // a python3 that every user may execute
+	raced  bool   // binary was built with the race detector
+}
+
+// stress tells whether the long versions were asked for.
+func stress() bool { return os.Getenv("LATCHFS_STRESS") != "" }
+
+// repeat is short by default and long under LATCHFS_STRESS.
+func repeat(short, long int) int {
+	if stress() {
+		return long
+	}
+	return short
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if os.Geteuid() == 0 && os.Getenv(namespaceEnv) == "" {
+		os.Exit(runInNamespace())
+	}
+	if err := prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if os.Getenv("LATCHFS_KEEP") == "" {
+		os.RemoveAll(bench.root)
+	}
+	os.Exit(code)
+}
+
+// runInNamespace runs this test binary again in a mount namespace of its own
+// and returns its exit code.
+func runInNamespace() int {
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), namespaceEnv+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "integration: a mount namespace:", err)
+		return 1
+	}
+	forward := make(chan os.Signal, 1)
+	signal.Notify(forward, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	go func() {
+		for s := range forward {
+			cmd.Process.Signal(s)
+		}
+	}()
+	if err := cmd.Wait(); err != nil {
+		if code := cmd.ProcessState.ExitCode(); code > 0 {
+			return code
+		}
+		return 1
+	}
+	return 0
+}
+
+// prepare makes the run's directory and builds the programs into it.
+func prepare() error {
+	root, err := os.MkdirTemp(os.Getenv("LATCHFS_TEST_DIR"), "latchfs-test-")
+	if err != nil {
+		return err
+	}
+	bench.root = root
+	if err := os.Chmod(root, 0o755); err != nil {
+		return err
+	}
+	if bench.python, err = findPython(); err != nil {
+		return err
+	}
+	bench.client = filepath.Join(root, "client")
+	if err := build(bench.client, "./integration/internal/client"); err != nil {
+		return err
+	}
+	if *plain {
+		return nil
+	}
+	if os.Geteuid() == 0 {
+		if err := openFuseDevice(); err != nil {
+			return fmt.Errorf("/dev/fuse for ordinary users: %w", err)
+		}
+	}
+	if bench.binary = os.Getenv("LATCHFS_BINARY"); bench.binary != "" {
+		bench.binary, err = filepath.Abs(bench.binary)
+		return err
+	}
+	bench.binary = filepath.Join(root, "latchfs")
+	var race []string
+	if bench.raced = raceAvailable(); bench.raced {
+		race = []string{"-race"}
+	}
+	return build(bench.binary, "./cmd/latchfs", race...)
+}
+
+func build(out, pkg string, flags ...string) error {
+	args := append([]string{"build", "-o", out}, flags...)
+	cmd := exec.Command("go", append(args, pkg)...)
+	cmd.Dir = ".."
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", pkg, err, msg)
+	}
+	return nil
+}
+
+// raceAvailable tells whether the race detector can be linked: it needs cgo and
+// a C compiler, which a machine with only Go does not have.
+func raceAvailable() bool {
+	out, err := exec.Command("go", "env", "CGO_ENABLED", "CC").Output()
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(out))
+	if len(fields) < 2 || fields[0] != "1" {
+		return false
+	}
+	_, err = exec.LookPath(fields[1])
+	return err == nil
+}
+
+// findPython prefers the system's python3: one under a home directory cannot be
+// executed by another user, and a version manager's shim is a shell script.
+func findPython() (string, error) {
+	if _, err := os.Stat("/usr/bin/python3"); err == nil {
+		return "/usr/bin/python3", nil
+	}
+	return exec.LookPath("python3")
+}
+
+// openFuseDevice gives ordinary users /dev/fuse as udev does on a real machine,
+// inside the tests' own mount namespace only.
+func openFuseDevice() error {
+	info, err := os.Stat("/dev/fuse")
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o006 == 0o006 {
+		return nil
+	}
+	dir := filepath.Join(bench.root, "dev")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755"); err != nil {
+		return err
+	}
+	node := filepath.Join(dir, "fuse")
+	rdev := int(info.Sys().(*syscall.Stat_t).Rdev)
+	if err := unix.Mknod(node, unix.S_IFCHR|0o666, rdev); err != nil {
+		return err
+	}
+	if err := os.Chmod(node, 0o666); err != nil {
+		return err
+	}
+	return unix.Mount(node, "/dev/fuse", "", unix.MS_BIND, "")
+}
+
+// requireTool skips a test whose program is not installed.
+func requireTool(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("%s is not installed", name)
+		}
+	}
+}
+
+// eventually waits until ok holds, and fails the test with what when it does
+// not within patience.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	within(t, patience, what, ok)
+}
+
+// within is eventually with a limit that is part of the promise.
+func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; time.Sleep(poll) {
+		if ok() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// reservedNames lists what carries latchfs's reserved prefix below dir, the
+// state directory at the top excepted.
+func reservedNames(dir string) ([]string, error) {
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		if rel == ".latchfs" {
+			return filepath.SkipDir
+		}
+		if strings.HasPrefix(d.Name(), ".latchfs") {
+			found = append(found, rel)
+		}
+		return nil
+	})
+	return found, err
+}
