@@ -4,5 +4,64 @@
 //
 // It is pure rendering. It knows neither FUSE nor the lock table nor the
 // journal; what it shows it asks of a Source, the clock included, and it does
-// no I/O. Nothing it shows is ever stored.
+// no I/O. Nothing it shows is ever stored, and nothing it shows is ever read
+// back: the records are views (SEED T12).
+//
+// # The tree
+//
+//	README           what is here and what to do when stuck
+//	status           the table a person wants (text)
+//	status.json      the same for programs (SEED W8)
+//	held/PATH.lock   the lock/v1 record of a held lock (SEED T3), one JSON object
+//	waiting/PATH     who waits for PATH: one JSON object a line, next in turn first
+//	why              what was refused to the reader's own lineage (SEED C7, W7)
+//	events.jsonl     the audit trail; it grows while it is open
+//	policy           the policy in force, as TOML
+//
+// held/ and waiting/ are trees like the data: the lock on src/a.json is
+// held/src/a.json.lock, and directories are there as long as something below
+// them is. When several holders share a lock, the file's object is the record of
+// the one with the lowest token, and its "co_holders" are those of the others.
+//
+// # Names
+//
+// Names are raw bytes, as in the data. Three kinds of them cannot be used as
+// they are:
+//
+//   - NAME.lock would be longer than 255 bytes, the longest name Linux has;
+//   - the name is that of a directory shown beside it: of `x.lock/`, when `x`
+//     and something below `x.lock/` are locked; in waiting/, of any directory
+//     that is waited for together with something below it;
+//   - it is empty: the root itself is waited for.
+//
+// They are shown as PREFIX~HASH.lock (PREFIX~HASH in waiting/): as much of the
+// name as fits, cut between two characters, and the first 8 hexadecimal digits of
+// the SHA-256 of the whole path; more digits in the unlikely case that this name
+// is taken too. The record itself always carries the whole path. So does a path
+// that no kernel would hand out (an empty component, `..`): it is shown as
+// ~HASH.lock at the top.
+//
+// # Text
+//
+// What a name or a command line contains never reaches a terminal as a control
+// character. In text (status, why) everything unprintable is escaped as in
+// bash's $'...': \n, \t, \r, \\, \xNN for a byte, \uNNNN for a character. In JSON
+// a string that is valid UTF-8 is exact, with everything unprintable as JSON's
+// \uNNNN; one that is not is shown in the text's escaped form, and a path then
+// has its raw bytes beside it in "path_base64".
+//
+// # Consistency and cost
+//
+// Everything in status, status.json, held/ and waiting/ comes from one snapshot,
+// which is taken anew when the Source's generation has moved or the snapshot is
+// a second old. A big table that changes all the time would be snapshotted for
+// every single file of an `ls -lR held`; so a snapshot that was expensive to take
+// serves for a few times the time that it took, however the table moves.
+// The size that Stat tells is that of the content which an Open right after it
+// returns, unless the table has changed in between.
+//
+// # Errors
+//
+// Every error is a syscall.Errno (ENOENT matches io/fs.ErrNotExist), except that
+// of Source.Release, which Remove hands through.
 package locksdir

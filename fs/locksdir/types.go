@@ -121,7 +121,7 @@ type Refusal struct {
 	Reason string
 	// Holder is who was in the way; nil when nobody was.
 	Holder *Record
-	// Suggestion is what to do; empty: Refusal.Advice finds one.
+	// Suggestion is what to do; when it is empty, Advice finds something.
 	Suggestion string
 	// PID is the process that was refused.
 	PID int32
@@ -148,7 +148,8 @@ type Source interface {
 	// Waiting lists the waiting requests, those for one path in queue order;
 	// the caller keeps the slice.
 	Waiting() []Record
-	// Why lists what was refused to the viewer's lineage, in any order.
+	// Why lists what was refused to the viewer's lineage, in any order; the
+	// caller keeps the slice.
 	Why(Viewer) []Refusal
 	// Events is the audit trail.
 	Events() EventLog

@@ -1,0 +1,200 @@
+package locksdir
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// snapshot is the state of the lock table at one moment, and what was rendered
+// from it. Its records are never written to.
+type snapshot struct {
+	gen   uint64
+	taken time.Time
+	// grace is how long the snapshot serves although the table has moved on.
+	grace time.Duration
+
+	// held is sorted by path, the locks on one path by token; waiting by path,
+	// the requests for one path in queue order.
+	held, waiting []*Record
+
+	heldTree, waitTree func() *dir
+
+	// mu guards texts, and is held while one of them is rendered, so that a
+	// thousand readers of one status render it once.
+	mu    sync.Mutex
+	texts map[textKey][]byte
+}
+
+// maxTexts bounds the renderings kept with a snapshot: at 100,000 locks one
+// has tens of megabytes.
+const maxTexts = 8
+
+// textKey tells renderings of one file for different viewers apart. What does
+// not depend on the viewer leaves the viewer's fields zero.
+type textKey struct {
+	file       string
+	privileged bool
+	uid        uint32
+	pid        int32
+}
+
+func takeSnapshot(src Source) *snapshot {
+	// The generation comes first: a change while the records are collected
+	// then shows as a newer generation.
+	s := &snapshot{gen: src.Generation(), taken: src.Now(), texts: map[textKey][]byte{}}
+	s.held = pointers(src.Held())
+	slices.SortStableFunc(s.held, func(a, b *Record) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Token, b.Token))
+	})
+	s.waiting = pointers(src.Waiting())
+	slices.SortStableFunc(s.waiting, func(a, b *Record) int {
+		return strings.Compare(a.Path, b.Path)
+	})
+	s.heldTree = sync.OnceValue(func() *dir { return buildTree(s.held, lockSuffix) })
+	s.waitTree = sync.OnceValue(func() *dir { return buildTree(s.waiting, "") })
+	s.grace = grace(src.Now().Sub(s.taken))
+	return s
+}
+
+// grace is how long a snapshot that took cost to take may serve unconditionally:
+// not at all when it was cheap, else long enough that taking snapshots cannot
+// become the machine's main occupation.
+func grace(cost time.Duration) time.Duration {
+	if cost < 2*time.Millisecond {
+		return 0
+	}
+	return min(5*cost, 2*time.Second)
+}
+
+// fresh reports whether the snapshot may serve a reader at now, when the
+// source's generation is gen and the reader accepts heartbeats as old as maxAge.
+func (s *snapshot) fresh(gen uint64, now time.Time, maxAge time.Duration) bool {
+	age := now.Sub(s.taken)
+	if age < 0 { // the clock was set back
+		return false
+	}
+	return age <= s.grace || s.gen == gen && age <= maxAge
+}
+
+// text returns the rendering under key, made by render if there is none yet.
+func (s *snapshot) text(key textKey, render func() []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, ok := s.texts[key]
+	if !ok {
+		b = render()
+		if len(s.texts) >= maxTexts {
+			clear(s.texts)
+		}
+		s.texts[key] = b
+	}
+	return b
+}
+
+func pointers(records []Record) []*Record {
+	list := make([]*Record, len(records))
+	for i := range records {
+		list[i] = &records[i]
+	}
+	return list
+}
+
+// dir is a directory below held/ or waiting/.
+type dir struct {
+	dirs  map[string]*dir
+	files map[string][]*Record
+	// unnamed are the files that have no name in files yet.
+	unnamed []unnamed
+}
+
+// unnamed is a file whose path ends in base.
+type unnamed struct {
+	base  string
+	group []*Record
+}
+
+// buildTree makes the tree of records, which are sorted by path.
+func buildTree(records []*Record, suffix string) *dir {
+	root := &dir{}
+	for len(records) > 0 {
+		n := 1
+		for n < len(records) && records[n].Path == records[0].Path {
+			n++
+		}
+		parent, base := root.place(records[0].Path)
+		parent.unnamed = append(parent.unnamed, unnamed{base, records[:n:n]})
+		records = records[n:]
+	}
+	root.nameFiles(suffix)
+	return root
+}
+
+// place finds the directory that path belongs in, making it where it is
+// missing, and the last component.
+func (d *dir) place(path string) (parent *dir, base string) {
+	if !validPath(path) {
+		return d, ""
+	}
+	for {
+		name, rest, more := strings.Cut(path, "/")
+		if !more {
+			return d, name
+		}
+		child := d.dirs[name]
+		if child == nil {
+			child = &dir{}
+			if d.dirs == nil {
+				d.dirs = map[string]*dir{}
+			}
+			d.dirs[name] = child
+		}
+		d, path = child, rest
+	}
+}
+
+// nameFiles gives every file below d its name. Directories keep theirs; files
+// that can have their own name come next, so that an odd one never takes it.
+func (d *dir) nameFiles(suffix string) {
+	for _, child := range d.dirs {
+		child.nameFiles(suffix)
+	}
+	d.files = make(map[string][]*Record, len(d.unnamed))
+	var odd []unnamed
+	for _, f := range d.unnamed {
+		name := f.base + suffix
+		strange := f.base == "" && f.group[0].Path != ""
+		if strange || name == "" || len(name) > maxName || d.taken(name) {
+			odd = append(odd, f)
+			continue
+		}
+		d.files[name] = f.group
+	}
+	for _, f := range odd {
+		d.files[oddName(f.base, f.group[0].Path, suffix, d.taken)] = f.group
+	}
+	d.unnamed = nil
+}
+
+func (d *dir) taken(name string) bool {
+	return d.dirs[name] != nil || d.files[name] != nil
+}
+
+// find walks to path, "" being d itself: a directory, or the records of a file,
+// or neither.
+func (d *dir) find(path string) (*dir, []*Record) {
+	for path != "" {
+		name, rest, more := strings.Cut(path, "/")
+		child := d.dirs[name]
+		if child == nil {
+			if more {
+				return nil, nil
+			}
+			return nil, d.files[name]
+		}
+		d, path = child, rest
+	}
+	return d, nil
+}

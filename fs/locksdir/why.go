@@ -1,0 +1,177 @@
+package locksdir
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Message says in a sentence or two what was refused and who was in the way, in
+// the words that SEED C7 and W7 promise. Logs and commands can use it too.
+func (r Refusal) Message() string {
+	headline := r.headline()
+	if r.Holder == nil {
+		return headline
+	}
+	held := "Held by "
+	if r.Holder.Session != "" {
+		held += "session '" + Display(r.Holder.Session) + "'"
+	} else {
+		held += r.Holder.Who()
+	}
+	held += " for operation '" + Display(r.Holder.Operation) + "'"
+	if r.Wait > 0 && r.Errno == "EBUSY" {
+		held = "Could not acquire lock within " + waited(r.Wait) + ". " + held
+	}
+	return headline + "\n" + held
+}
+
+func (r Refusal) headline() string {
+	switch {
+	case r.Errno == "EDEADLK":
+		return "Waiting would have been a deadlock: the holder waits, itself or through others, for this process"
+	case r.Errno == "EINTR":
+		return "A signal ended the wait for the lock after " + waited(r.Wait)
+	case r.Errno == "ESTALE":
+		return "The lock was lost before the change was complete; the old version stays"
+	case r.Holder == nil && r.Reason != "":
+		return "Refused with " + Display(r.Errno)
+	case r.Errno == "EBUSY" && r.Wait > 0:
+		return "Failed to acquire lock (timeout after " + waited(r.Wait) + ")"
+	default:
+		return "Cannot acquire lock on " + displayPath(r.Path) + " (another process may be active)"
+	}
+}
+
+// waited writes how long a request waited: "30s", "1m30s", "250ms".
+func waited(d time.Duration) string {
+	if d >= time.Second {
+		return d.Round(time.Second / 10).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// Advice says what to do after the refusal: the Suggestion, or what follows from
+// the errno and the holder.
+func (r Refusal) Advice() string {
+	if r.Suggestion != "" {
+		return r.Suggestion
+	}
+	switch {
+	case r.Errno == "EDEADLK":
+		return "Run it again. Programs that take several files should take them in the same order."
+	case r.Errno == "EINTR":
+		return "Run it again."
+	case r.Holder == nil:
+		return ""
+	case r.Holder.Stale:
+		return "The holder shows no sign of life: `rm " + heldFile(r.Path) + "` releases the lock."
+	case r.Errno == "EAGAIN":
+		return "Run it again, or open without O_NONBLOCK to wait." + findHolder(r.Holder)
+	default:
+		return "Run it again when the holder is done." + findHolder(r.Holder)
+	}
+}
+
+// findHolder tells how to look at the stuck process (SEED C7).
+func findHolder(h *Record) string {
+	if h.Owner.PID == 0 {
+		return " The holder is in another pid namespace: look for " + Display(h.actor()) + " there."
+	}
+	pid := strconv.Itoa(int(h.Owner.PID))
+	return " `ps -fp " + pid + "` shows it; its locks end with it."
+}
+
+// heldFile is the name of the lock's record, quoted for a shell.
+func heldFile(path string) string {
+	name := "held/" + path + lockSuffix
+	shown := Display(name)
+	switch {
+	case shown != name:
+		return "$'" + strings.ReplaceAll(shown, "'", `\'`) + "'"
+	case strings.ContainsAny(name, " '\"$`&|;<>()*?[]#~!{}"):
+		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	default:
+		return name
+	}
+}
+
+// newestFirst sorts a list that the caller owns.
+func newestFirst(list []Refusal) []Refusal {
+	slices.SortStableFunc(list, func(a, b Refusal) int { return b.Time.Compare(a.Time) })
+	return list
+}
+
+// renderWhy renders the file why. It tells no time that moves with the clock, so
+// that its size stays what Stat said.
+func renderWhy(list []Refusal, v Viewer, loc *time.Location) []byte {
+	if len(list) == 0 {
+		return []byte("Nothing was refused to this process or to the processes that started it.\n")
+	}
+	var b []byte
+	for i, r := range list {
+		if i > 0 {
+			b = append(b, '\n')
+		}
+		b = r.append(b, v, loc)
+	}
+	return b
+}
+
+// append renders one refusal as a paragraph.
+func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
+	b = r.Time.In(loc).AppendFormat(b, time.DateTime)
+	b = append(b, "  "...)
+	b = append(b, Display(r.Operation)...)
+	b = append(b, ' ')
+	b = append(b, displayPath(r.Path)...)
+	b = append(b, ": "...)
+	b = append(b, Display(r.Errno)...)
+	if r.PID != 0 {
+		b = append(b, " (process "...)
+		b = strconv.AppendInt(b, int64(r.PID), 10)
+		b = append(b, ')')
+	}
+	b = append(b, '\n')
+	for line := range strings.SplitSeq(r.Message(), "\n") {
+		b = appendField(b, "", line)
+	}
+	b = appendField(b, "reason:   ", Display(r.Reason))
+	if h := r.Holder; h != nil {
+		b = appendField(b, "holder:   ", h.describe(r.Time, loc))
+		if v.sees(h.UID) {
+			b = appendField(b, "command:  ", joinDisplay(h.Cmdline))
+			b = appendField(b, "cwd:      ", Display(h.Cwd))
+		}
+	}
+	if r.Kept != "" {
+		b = appendField(b, "kept:     ", "what was written is kept under the id "+Display(r.Kept))
+	}
+	return appendField(b, "to do:    ", r.Advice())
+}
+
+func appendField(b []byte, label, value string) []byte {
+	if value == "" {
+		return b
+	}
+	b = append(b, "  "...)
+	b = append(b, label...)
+	b = append(b, value...)
+	return append(b, '\n')
+}
+
+// describe says in a line who the holder is and how long it had held the lock
+// at a moment.
+func (r *Record) describe(at time.Time, loc *time.Location) string {
+	s := r.whoAs()
+	if r.Host != "" {
+		s += " on " + Display(r.Host)
+	}
+	s += ", " + Display(r.Mode) + ", since " + r.Since.In(loc).Format(time.DateTime) +
+		" (" + age(at.Sub(r.Since)) + " when this was refused)"
+	if r.Stale {
+		s += ", stale"
+	}
+	return s
+}
