@@ -1,0 +1,133 @@
+package commit
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Fill gives the shadow the content of base, which must be a regular file
+// opened for reading: by reflink where the filesystem can, else by copying the
+// data and leaving the holes. The times are the base's afterwards. base's file
+// offset is moved.
+func (sh *Shadow) Fill(base int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(base, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	if err := copyContent(sh.s, base, sh.fd, st.Size); err != nil {
+		return err
+	}
+	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{st.Atim, st.Mtim}) })
+}
+
+// copyContent makes to, which is empty, a copy of from, which has size bytes.
+func copyContent(s *Store, from, to int, size int64) error {
+	if size == 0 {
+		return nil
+	}
+	err := s.do("clone", func() error { return unix.IoctlFileClone(to, from) })
+	if err == nil || !cannotClone(err) {
+		return err
+	}
+	if err := s.do("truncate", func() error { return unix.Ftruncate(to, size) }); err != nil {
+		return err
+	}
+	return eachData(from, size, func(start, end int64) error {
+		return s.do("copy", func() error { return copyRange(from, to, start, end) })
+	})
+}
+
+// cannotClone reports whether err says that there are no reflinks here, rather
+// than that one has failed.
+func cannotClone(err error) bool {
+	for _, e := range []error{unix.EOPNOTSUPP, unix.ENOTTY, unix.EXDEV, unix.EINVAL, unix.ENOSYS, unix.EPERM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// eachData calls fn for each stretch of data, rather than hole, of fd.
+func eachData(fd int, size int64, fn func(start, end int64) error) error {
+	for at := int64(0); at < size; {
+		start, err := unix.Seek(fd, at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // a hole up to the end
+		}
+		if err != nil {
+			return fn(at, size) // a filesystem that cannot tell
+		}
+		end, err := unix.Seek(fd, start, unix.SEEK_HOLE)
+		if err != nil {
+			end = size
+		}
+		if start, end = min(start, size), min(end, size); start < end {
+			if err := fn(start, end); err != nil {
+				return err
+			}
+		}
+		at = max(end, start+1)
+	}
+	return nil
+}
+
+// copyRange copies the bytes [start,end) to the same place.
+func copyRange(from, to int, start, end int64) error {
+	in, out := start, start
+	for in < end {
+		n, err := unix.CopyFileRange(from, &in, to, &out, int(min(end-in, 1<<30)), 0)
+		switch {
+		case err == unix.EINTR:
+		case err != nil && in == start && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.EIO):
+			return copyBytes(from, to, start, end)
+		case err != nil:
+			return err
+		case n == 0:
+			return nil // from has become shorter
+		}
+	}
+	return nil
+}
+
+// copyBytes is copyRange for filesystems between which the kernel does not copy.
+func copyBytes(from, to int, start, end int64) error {
+	buf := make([]byte, min(end-start, 1<<20))
+	for start < end {
+		n, err := unix.Pread(from, buf[:min(end-start, int64(len(buf)))], start)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+		if err := writeAll(to, buf[:n], start); err != nil {
+			return err
+		}
+		start += int64(n)
+	}
+	return nil
+}
+
+func writeAll(fd int, b []byte, at int64) error {
+	for len(b) > 0 {
+		n, err := unix.Pwrite(fd, b, at)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return io.ErrShortWrite
+		}
+		b, at = b[n:], at+int64(n)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// Package commit is the mechanics of a session's file: how the private copy
+// that a writer works on (the shadow) is made, how it becomes the file, and how
+// whatever a crash leaves of that is put right.
+//
+// The package works on directory descriptors and single names only, never on
+// paths, and creates files nowhere but in the directory of the target and in
+// the state directory. It takes no locks on files and asks nobody: whether a
+// commit is due and allowed was decided before it is called.
+//
+// # The life of a shadow
+//
+//	NewShadow   an unnamed file (O_TMPFILE) in the target's directory
+//	   |        with the metadata of the file that it is to replace
+//	Fill        content of the base version: reflink, else a sparse copy
+//	   |
+//	Mark        from here on Dirty tells whether anything was written
+//	   |
+//	Publish | InPlace | Reject      the shadow becomes the file, or is written
+//	   |                            into it, or is kept aside
+//	Discard     always, at the end: gives back what is left
+//
+// An unnamed file leaves nothing behind in a crash. Where the filesystem has
+// none, the shadow has a reserved name from the beginning and an intent in the
+// journal that says so.
+//
+// # Publishing
+//
+// Over an existing file, with a crash possible after every step:
+//
+//	fsync(shadow)                     old version, no trace
+//	journal: begin "replace"          old version; the intent names nothing
+//	link shadow -> .latchfs-HEX       old version; recovery removes the link
+//	compare the name with the base    as before; a difference is a conflict
+//	rename .latchfs-HEX -> name       new version, complete
+//	fsync(directory)                  new version, survives a power cut
+//	journal: done
+//
+// A new name is linked directly: link(2) fails where the name exists, so there
+// is nothing to compare and nothing to undo.
+//
+// In place, for files that must keep their inode (hard links, files that are
+// mount points, directories and attributes that we may not write):
+//
+//	fsync(shadow)                     old version
+//	journal: begin "inplace"          old version
+//	link shadow -> .latchfs-HEX       old version, unless the intent is on disk:
+//	fsync(directory), sync(journal)     recovery then does the copy, all of it
+//	copy shadow -> target             recovery repeats the copy from the start
+//	fsync(target)                     new version
+//	unlink .latchfs-HEX               new version; recovery finds nothing to do
+//	journal: done, sync
+//
+// # Durability
+//
+// Full: the file is synced before the rename and the directory after it, so
+// when Publish returns the new version survives a power cut. Ordered: the file
+// is synced before the rename; after a power cut the name holds the old or the
+// new version, complete. Lazy: the same as ordered at present. InPlace always
+// works as full does, for its redo record is worth nothing otherwise.
+package commit

@@ -1,0 +1,99 @@
+package commit
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mark is the state of a shadow that counts as unchanged.
+type mark struct {
+	set          bool
+	size         int64
+	mtime, ctime unix.Timespec
+	moved        bool          // mtime is not original, but a nanosecond before it
+	original     unix.Timespec // mtime as it was
+}
+
+// tick bounds from above how long the clock of file timestamps stands still.
+const tick = 10_000_000 // ns: CONFIG_HZ=100
+
+// Mark declares the present content unchanged: Dirty is false until the next
+// write, truncation, fallocation or store through a mapping. It must not be
+// called while the file is mapped for writing, for stores into pages that are
+// dirty already leave no trace.
+//
+// The clock of file timestamps is coarse. If the modification time lies within
+// the current tick, a write could leave it as it is, so Mark sets it back by one
+// nanosecond; Publish and InPlace undo that if nothing was written.
+func (sh *Shadow) Mark() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(sh.fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	m := mark{set: true}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil {
+		return os.NewSyscallError("clock_gettime", err)
+	}
+	if st.Mtim.Nano() >= now.Nano()-tick {
+		m.moved, m.original = true, st.Mtim
+		back := unix.NsecToTimespec(st.Mtim.Nano() - 1)
+		err := sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{omit, back}) })
+		if err != nil {
+			return err
+		}
+		if err := unix.Fstat(sh.fd, &st); err != nil {
+			return os.NewSyscallError("fstat", err)
+		}
+	}
+	m.size, m.mtime, m.ctime = st.Size, st.Mtim, st.Ctim
+	sh.mark = m
+	return nil
+}
+
+// Dirty reports whether the shadow has changed since Mark, judged from its
+// size, mtime and ctime: passthrough hides the writes themselves. A change of
+// metadata counts as well; whoever makes one on a clean shadow and does not want
+// it counted calls Mark again. Without a Mark it is true.
+func (sh *Shadow) Dirty() (bool, error) {
+	if !sh.mark.set {
+		return true, nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(sh.fd, &st); err != nil {
+		return true, os.NewSyscallError("fstat", err)
+	}
+	return st.Size != sh.mark.size || st.Mtim != sh.mark.mtime || st.Ctim != sh.mark.ctime, nil
+}
+
+// settleTimes gives the original modification time back if Mark has moved it
+// and nothing has been written since.
+func (sh *Shadow) settleTimes() error {
+	if !sh.mark.moved {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(sh.fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	if st.Mtim != sh.mark.mtime {
+		return nil
+	}
+	sh.mark.moved = false
+	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{omit, sh.mark.original}) })
+}
+
+// omit leaves a timestamp as it is (utimensat(2)).
+var omit = unix.Timespec{Nsec: unix.UTIME_OMIT}
+
+// futimens sets access and modification time, in this order.
+func futimens(fd int, ts [2]unix.Timespec) error {
+	// utimensat(2): with a null path the descriptor itself is meant.
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

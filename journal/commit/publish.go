@@ -1,0 +1,161 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// PublishOptions say where a shadow goes and what is expected there.
+type PublishOptions struct {
+	Dir        int      // descriptor of the target's directory; O_PATH will do
+	DirPath    string   // that directory relative to the data root, for the journal
+	Name       string   // the target's name in Dir
+	Base       *Version // what the name must hold; nil: it must be free
+	Durability Durability
+	Token      uint64 // fencing token, for the journal
+}
+
+// Publish makes the shadow the file Name and returns the version that it is
+// then. The errors: ErrConflict if the name does not hold Base, ErrCannotPreserve
+// if the shadow must be committed in place, else that of the system call. After
+// these the old version is untouched and the shadow can still be published,
+// rejected or discarded. Only with ErrNotDurable the new version is in place,
+// and it is returned.
+func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
+	if sh.inPlace != nil {
+		return Version{}, sh.inPlace
+	}
+	if err := sh.checkBase(o); err != nil {
+		return Version{}, err // early, before the cost of a sync
+	}
+	if err := sh.settleTimes(); err != nil {
+		return Version{}, err
+	}
+	if err := sh.sync(); err != nil {
+		return Version{}, err
+	}
+	var err error
+	if o.Base == nil {
+		err = sh.publishNew(o)
+	} else {
+		err = sh.publishOver(o)
+	}
+	if err != nil {
+		return Version{}, fmt.Errorf("publish %q: %w", o.Name, err)
+	}
+	// From here on it is published, and nothing undoes that.
+	var late error
+	if o.Durability == Full || o.Durability == "" {
+		late = sh.s.syncDir(o.Dir, sh.fd)
+	}
+	late = errors.Join(late, sh.dropName())
+	var st unix.Stat_t
+	if err := unix.Fstat(sh.fd, &st); err != nil {
+		return Version{}, os.NewSyscallError("fstat", err)
+	}
+	sh.mark = mark{}
+	if late != nil {
+		late = &kinded{ErrNotDurable, o.Name, late}
+	}
+	return VersionOf(&st), late
+}
+
+func (sh *Shadow) sync() error {
+	return sh.s.do("fsync", func() error { return unix.Fsync(sh.fd) })
+}
+
+// checkBase compares the name with what is expected there.
+func (sh *Shadow) checkBase(o PublishOptions) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(o.Dir, o.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case errors.Is(err, unix.ENOENT) && o.Base == nil:
+		return nil
+	case errors.Is(err, unix.ENOENT):
+		return &ConflictError{Name: o.Name, Base: o.Base}
+	case err != nil:
+		return &os.PathError{Op: "stat", Path: o.Name, Err: err}
+	}
+	if found := VersionOf(&st); o.Base == nil || found != *o.Base {
+		return &ConflictError{Name: o.Name, Base: o.Base, Found: &found}
+	}
+	return nil
+}
+
+func (sh *Shadow) publishNew(o PublishOptions) error {
+	var err error
+	if sh.name == "" {
+		err = sh.s.do("link", func() error { return linkFD(sh.fd, o.Dir, o.Name) })
+	} else {
+		err = sh.s.do("rename", func() error {
+			return unix.Renameat2(sh.dir, sh.name, o.Dir, o.Name, unix.RENAME_NOREPLACE)
+		})
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+			err = sh.s.do("link", func() error { return unix.Linkat(sh.dir, sh.name, o.Dir, o.Name, 0) })
+			if err == nil {
+				_ = sh.s.do("unlink", func() error { return unix.Unlinkat(sh.dir, sh.name, 0) })
+			}
+		}
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return &ConflictError{Name: o.Name}
+	}
+	return err
+}
+
+func (sh *Shadow) publishOver(o PublishOptions) error {
+	if sh.name == "" {
+		in := journal.Intent{Kind: journal.KindReplace, Name: o.Name, Token: o.Token}
+		if err := sh.linkReserved(o.Dir, o.DirPath, in); err != nil {
+			return err
+		}
+	}
+	if err := sh.checkBase(o); err != nil {
+		return err
+	}
+	return sh.s.do("rename", func() error { return unix.Renameat(sh.dir, sh.name, o.Dir, o.Name) })
+}
+
+// linkReserved gives an unnamed shadow a reserved name in dir.
+func (sh *Shadow) linkReserved(dir int, dirPath string, in journal.Intent) error {
+	in.ShadowIno = sh.initial.Ino
+	if err := sh.takeName(dir, dirPath, in); err != nil {
+		return err
+	}
+	err := sh.s.do("link", func() error { return linkFD(sh.fd, dir, sh.name) })
+	if err != nil {
+		return errors.Join(err, sh.dropName())
+	}
+	return nil
+}
+
+// linkFD gives the file behind fd a name.
+func linkFD(fd, dir int, name string) error {
+	// AT_EMPTY_PATH would need CAP_DAC_READ_SEARCH; see open(2), O_TMPFILE.
+	return unix.Linkat(unix.AT_FDCWD, procFD(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+}
+
+func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// syncDir makes the names in dir durable. file is any file of the same
+// filesystem: where the directory may not be opened, the filesystem is synced
+// through it.
+func (s *Store) syncDir(dir, file int) error {
+	return s.do("syncdir", func() error {
+		d, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if errors.Is(err, unix.EACCES) {
+			return unix.Syncfs(file)
+		}
+		if err != nil {
+			return err
+		}
+		defer unix.Close(d)
+		return unix.Fsync(d)
+	})
+}

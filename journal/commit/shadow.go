@@ -1,0 +1,189 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// Shadow is the private copy that one session writes. Its methods are not for
+// concurrent use, except FD; the file behind FD may be written meanwhile.
+type Shadow struct {
+	s       *Store
+	fd      int
+	initial unix.Stat_t // as NewShadow has made it
+	inPlace error       // why it can only be committed in place; nil: no reason
+
+	// Where it was made for: for the journal, and for clones.
+	dirPath, target string
+	inState         bool // it was made in the state directory
+
+	// While it has a reserved name:
+	name   string // "" if it has none
+	dir    int    // own descriptor of the directory with the name
+	intent uint64 // the journal's record of it
+
+	mark mark
+}
+
+// ShadowOptions say what a shadow is made for.
+type ShadowOptions struct {
+	Dir     int    // descriptor of the target's directory; O_PATH will do
+	DirPath string // that directory relative to the data root, for the journal
+	Name    string // the target's name in Dir
+	Base    int    // descriptor of the present file, opened for reading; -1 for a new file
+
+	// For a new file only. Mode holds the permission bits after the umask was
+	// applied; where the directory has a default ACL, that is applied as
+	// open(2) does. UID and GID are the owner, -1 to leave the daemon's; in a
+	// directory with the set-group-ID bit the group is the directory's
+	// whatever GID says (inode(7)).
+	Mode     uint32
+	UID, GID int
+}
+
+// NewShadow makes a shadow without content. With a Base it gets the base's
+// mode, owner, extended attributes, ACLs, inode flags and times. If that is not
+// possible, or if the directory cannot be written, the shadow is good all the
+// same, but Publish refuses it with ErrCannotPreserve; see MustInPlace.
+func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
+	sh := &Shadow{s: s, fd: -1, dir: -1, dirPath: o.DirPath, target: o.Name}
+	mode := o.Mode & 0o7777
+	if o.Base >= 0 {
+		mode = 0o600 // nobody else's before it has its owner and ACL
+	}
+	err := sh.create(o.Dir, mode)
+	if o.Base >= 0 && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)) {
+		sh.inPlace = &kinded{ErrCannotPreserve, "directory", err}
+		sh.inState = true
+		err = sh.create(s.stateFD(), mode)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("new shadow: %w", err)
+	}
+	if o.Base >= 0 {
+		err = sh.copyMeta(o.Base)
+	} else {
+		err = sh.initMeta(o)
+	}
+	if err == nil {
+		err = unix.Fstat(sh.fd, &sh.initial)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("new shadow: %w", err), sh.Discard())
+	}
+	return sh, nil
+}
+
+// create makes the file: unnamed where the filesystem can.
+func (sh *Shadow) create(dir int, mode uint32) error {
+	err := sh.s.do("tmpfile", func() (err error) {
+		sh.fd, err = unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode)
+		return err
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EINVAL) {
+		return sh.createNamed(dir, mode)
+	}
+	return err
+}
+
+func (sh *Shadow) createNamed(dir int, mode uint32) error {
+	err := sh.takeName(dir, sh.dirPath, journal.Intent{Kind: journal.KindShadow, Name: sh.target})
+	if err != nil {
+		return err
+	}
+	err = sh.s.do("create", func() (err error) {
+		sh.fd, err = unix.Openat(dir, sh.name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, sh.dropName())
+	}
+	return nil
+}
+
+// takeName claims a reserved name in dir and records the intent in, with that
+// name filled in. The file itself gets the name afterwards.
+func (sh *Shadow) takeName(dir int, dirPath string, in journal.Intent) error {
+	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("dup", err)
+	}
+	in.Dir, in.InState = dirPath, sh.inState
+	in.Shadow = sh.s.claimName()
+	id, err := sh.s.begin(in)
+	if err != nil {
+		unix.Close(own)
+		sh.s.releaseName(in.Shadow)
+		return err
+	}
+	sh.name, sh.dir, sh.intent = in.Shadow, own, id
+	return nil
+}
+
+// dropName ends the intent after the name is gone from the disk, or was never
+// there.
+func (sh *Shadow) dropName() error {
+	if sh.name == "" {
+		return nil
+	}
+	err := sh.s.done(sh.intent)
+	unix.Close(sh.dir)
+	sh.s.releaseName(sh.name)
+	sh.name, sh.dir, sh.intent = "", -1, 0
+	return err
+}
+
+// unlinkName removes the reserved name from the disk. If that fails the intent
+// stays, for Recover.
+func (sh *Shadow) unlinkName() error {
+	if sh.name == "" {
+		return nil
+	}
+	err := sh.s.do("unlink", func() error { return unix.Unlinkat(sh.dir, sh.name, 0) })
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return sh.dropName()
+}
+
+// FD returns the descriptor of the shadow, opened for reading and writing. It
+// is the shadow's and is closed by Discard.
+func (sh *Shadow) FD() int { return sh.fd }
+
+// MustInPlace returns an ErrCannotPreserve that says why the shadow can only be
+// committed with InPlace, or nil.
+func (sh *Shadow) MustInPlace() error { return sh.inPlace }
+
+// Clone makes another shadow for the same target, in the directory dir, with
+// this one's metadata, times and content as they are now.
+func (sh *Shadow) Clone(dir int) (*Shadow, error) {
+	c, err := sh.s.NewShadow(ShadowOptions{Dir: dir, DirPath: sh.dirPath, Name: sh.target, Base: sh.fd})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Fill(sh.fd); err != nil {
+		return nil, errors.Join(err, c.Discard())
+	}
+	return c, nil
+}
+
+// Discard gives back what the shadow still has: its reserved name, if any, and
+// its descriptor. After Publish, InPlace or Reject only the descriptor is left,
+// and what they did stays. Calling it again does nothing.
+func (sh *Shadow) Discard() error {
+	err := sh.unlinkName()
+	if sh.dir >= 0 { // the name could not be removed: Recover will
+		unix.Close(sh.dir)
+		sh.dir, sh.name = -1, ""
+	}
+	if sh.fd >= 0 {
+		unix.Close(sh.fd)
+		sh.fd = -1
+	}
+	return err
+}

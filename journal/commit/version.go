@@ -1,0 +1,60 @@
+package commit
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ReservedPrefix begins every name that this package gives to a file in a data
+// directory. Such names are hidden from the users of the mount.
+const ReservedPrefix = ".latchfs-"
+
+// StateDirName is the name of the state directory at the data root.
+const StateDirName = ".latchfs"
+
+// Reserved reports whether name is not for users: the state directory's name,
+// and every name that begins with ReservedPrefix.
+func Reserved(name string) bool {
+	return name == StateDirName || strings.HasPrefix(name, ReservedPrefix)
+}
+
+// generated reports whether name has exactly the form of reservedName. Only
+// such names are ever removed; a user's file made around the mount that merely
+// begins like one is left alone.
+func generated(name string) bool {
+	hex, ok := strings.CutPrefix(name, ReservedPrefix)
+	if !ok || len(hex) != 32 {
+		return false
+	}
+	for _, c := range []byte(hex) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// Version identifies one state of one file, as stat(2) tells it: any change of
+// content or metadata gives a different one. Versions compare with ==.
+type Version struct {
+	Dev, Ino     uint64
+	Size         int64
+	Mtime, Ctime unix.Timespec
+}
+
+// VersionOf returns the version that st shows.
+func VersionOf(st *unix.Stat_t) Version {
+	return Version{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim, Ctime: st.Ctim}
+}
+
+// Durability says what a returned Publish has waited for; see the package
+// comment.
+type Durability string
+
+// The durabilities. The empty one is Full.
+const (
+	Full    Durability = "full"
+	Ordered Durability = "ordered"
+	Lazy    Durability = "lazy"
+)

@@ -1,0 +1,236 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	eventsName    = "events.jsonl"
+	eventsOldName = "events.jsonl.1"
+)
+
+// ErrRotated is the error of reading a part of the event log that has been
+// rotated away meanwhile.
+var ErrRotated = errors.New("this part of the event log has been rotated away")
+
+// Event is one entry of the audit trail.
+type Event struct {
+	Time    time.Time // zero: now
+	Event   string    // what happened: commit, rollback, refusal, recovery, ...
+	Path    string    // relative to the data root; "" if it concerns no file
+	Session string
+	Actor   string
+	PID     int32
+	Token   uint64         // fencing token
+	Detail  map[string]any // further keys of the line; the names above win
+}
+
+// MarshalJSON renders e as one flat object: timestamp (RFC 3339, UTC), event,
+// the fields that are set, and the keys of Detail beside them. A path that is
+// not valid UTF-8 stands in path_base64 as well.
+func (e Event) MarshalJSON() ([]byte, error) {
+	m := make(map[string]any, len(e.Detail)+7)
+	for k, v := range e.Detail {
+		m[k] = v
+	}
+	m["timestamp"] = e.Time.UTC().Format(time.RFC3339Nano)
+	m["event"] = e.Event
+	set := func(key string, value any, zero bool) {
+		if !zero {
+			m[key] = value
+		}
+	}
+	set("path", e.Path, e.Path == "")
+	set("path_base64", []byte(e.Path), utf8.ValidString(e.Path))
+	set("session", e.Session, e.Session == "")
+	set("actor", e.Actor, e.Actor == "")
+	set("pid", e.PID, e.PID == 0)
+	set("token", e.Token, e.Token == 0)
+	return json.Marshal(m)
+}
+
+// events is the log's file pair. Positions are counted from the beginning of
+// the oldest file found at start and never shift: rotation moves base up.
+type events struct {
+	dir *os.File
+	max int64
+
+	mu      sync.RWMutex // guards what follows
+	cur     *os.File
+	size    int64    // bytes in cur
+	start   int64    // position of cur's first byte
+	old     *os.File // nil if there is none
+	oldSize int64
+}
+
+func openEvents(dir *os.File, max int64) (*events, error) {
+	e := &events{dir: dir, max: max}
+	old, err := openat(dir, eventsOldName, unix.O_RDONLY)
+	switch {
+	case err == nil:
+		st, err := old.Stat()
+		if err != nil {
+			old.Close()
+			return nil, err
+		}
+		e.old, e.oldSize, e.start = old, st.Size(), st.Size()
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	}
+	e.cur, err = openat(dir, eventsName, unix.O_RDWR|unix.O_CREAT)
+	if err == nil {
+		e.size, err = cutLine(e.cur)
+	}
+	if err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// cutLine cuts an unfinished last line off f, and the zeros that a power cut
+// leaves, and returns the length that remains.
+func cutLine(f *os.File) (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	end := st.Size()
+	buf := make([]byte, 64<<10)
+	for end > 0 {
+		n := min(end, int64(len(buf)))
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
+			return 0, err
+		}
+		i := bytes.LastIndexByte(buf[:n], '\n')
+		if i >= 0 && bytes.IndexByte(buf[:i], 0) < 0 {
+			end = end - n + int64(i) + 1
+			break
+		}
+		if i >= 0 {
+			// A lost sector before this line: nothing behind it is whole.
+			i = bytes.IndexByte(buf[:i], 0)
+			end = end - n + int64(i)
+			continue
+		}
+		end -= n
+	}
+	if end == st.Size() {
+		return end, nil
+	}
+	return end, f.Truncate(end)
+}
+
+func (e *events) append(ev Event) error {
+	if ev.Time.IsZero() {
+		ev.Time = time.Now()
+	}
+	line, err := json.Marshal(ev)
+	if err != nil {
+		return fmt.Errorf("event %q: %w", ev.Event, err)
+	}
+	line = append(line, '\n')
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.size > 0 && e.size+int64(len(line)) > e.max {
+		if err := e.rotateLocked(); err != nil {
+			return fmt.Errorf("event log: %w", err)
+		}
+	}
+	if _, err := e.cur.WriteAt(line, e.size); err != nil {
+		return errors.Join(fmt.Errorf("event log: %w", err), e.cur.Truncate(e.size))
+	}
+	e.size += int64(len(line))
+	return nil
+}
+
+func (e *events) rotateLocked() error {
+	fd := int(e.dir.Fd())
+	if err := unix.Renameat(fd, eventsName, fd, eventsOldName); err != nil {
+		return &os.PathError{Op: "rename", Path: eventsName, Err: err}
+	}
+	next, err := openat(e.dir, eventsName, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return errors.Join(err, unix.Renameat(fd, eventsOldName, fd, eventsName))
+	}
+	if e.old != nil {
+		e.old.Close()
+	}
+	e.old, e.oldSize = e.cur, e.size
+	e.start += e.size
+	e.cur, e.size = next, 0
+	return nil
+}
+
+func (e *events) close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var err error
+	if e.old != nil {
+		err = e.old.Close()
+	}
+	if e.cur != nil {
+		err = errors.Join(err, e.cur.Close())
+	}
+	return err
+}
+
+// EventLog is a reader's view of the audit trail: it begins with the oldest
+// event that is kept when it is made and grows as events are added; what was
+// read at an offset once is never anything else. It needs no closing.
+type EventLog struct {
+	log   *events
+	start int64
+}
+
+func (e *events) view() *EventLog {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return &EventLog{log: e, start: e.start - e.oldSize}
+}
+
+// Size returns the number of bytes that the view has now.
+func (l *EventLog) Size() int64 {
+	l.log.mu.RLock()
+	defer l.log.mu.RUnlock()
+	return l.log.start + l.log.size - l.start
+}
+
+// ReadAt implements io.ReaderAt over the view. It ends with io.EOF at the
+// present end, and fails with ErrRotated where the part is kept no more.
+func (l *EventLog) ReadAt(p []byte, off int64) (n int, err error) {
+	e := l.log
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	at := l.start + off
+	if at < e.start-e.oldSize {
+		return 0, ErrRotated
+	}
+	if at < e.start {
+		n, err = e.old.ReadAt(p[:min(int64(len(p)), e.start-at)], at-(e.start-e.oldSize))
+		if err != nil || n == len(p) {
+			return n, err
+		}
+		at = e.start
+	}
+	avail := e.start + e.size - at
+	if avail <= 0 {
+		return n, io.EOF
+	}
+	m, err := e.cur.ReadAt(p[n:n+int(min(int64(len(p)-n), avail))], at-e.start)
+	n += m
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}

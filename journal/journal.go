@@ -1,0 +1,290 @@
+package journal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	defaultMaxBytes      = 4 << 20
+	defaultMaxEventBytes = 16 << 20
+)
+
+// ErrClosed is the error of every change after Close.
+var ErrClosed = errors.New("journal is closed")
+
+// Options are the journal's settings; the zero value is good.
+type Options struct {
+	MaxBytes      int64 // a segment is rotated when it would grow past this; 0: 4 MiB
+	MaxEventBytes int64 // the same for events.jsonl, of which one predecessor is kept; 0: 16 MiB
+	Logf          func(format string, args ...any)
+}
+
+func (o *Options) setDefaults() {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.MaxEventBytes <= 0 {
+		o.MaxEventBytes = defaultMaxEventBytes
+	}
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+}
+
+// Journal is an open journal. All methods may be called concurrently. One
+// process at a time may have a state directory's journal open; the caller sees
+// to that.
+//
+// Mutex ordering: syncMu, then mu.
+type Journal struct {
+	dir    *os.File
+	opts   Options
+	events *events
+	found  []Intent // pending at Open, by ID
+	clean  bool     // the previous stop was clean
+
+	syncMu sync.Mutex // serialises fsync, so that waiting callers share one
+
+	mu     sync.Mutex // guards what follows
+	seg    *segment
+	st     state
+	failed error // an fsync failed: the segment must be replaced before it is trusted
+	closed bool
+}
+
+// Open reads the journal in the state directory dir, creating its files where
+// they are missing. It cuts a torn tail off, and refuses a corrupt journal with
+// a *CorruptError, having changed nothing. dir stays the caller's and must
+// remain open as long as the journal.
+func Open(dir *os.File, o Options) (*Journal, error) {
+	o.setDefaults()
+	found, err := findSegment(dir)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{dir: dir, opts: o, clean: true}
+	fresh := found.name == ""
+	if !fresh {
+		if err := j.load(found); err != nil {
+			return nil, err
+		}
+	} else {
+		j.st = state{next: 1, clean: true, open: map[uint64]Intent{}}
+	}
+	for _, in := range j.st.open {
+		j.found = append(j.found, in)
+	}
+	slices.SortFunc(j.found, func(a, b Intent) int { return cmp.Compare(a.ID, b.ID) })
+
+	if j.events, err = openEvents(dir, o.MaxEventBytes); err != nil {
+		return nil, err
+	}
+	// A segment of our own: what is left of the old one was only read.
+	j.st.started, j.st.running = true, true
+	j.seg = &segment{number: found.number}
+	if err := j.rotateLocked(); err != nil {
+		j.events.close()
+		return nil, err
+	}
+	removeSegments(dir, found.all, j.seg.name)
+	return j, nil
+}
+
+// load replays the segment found.
+func (j *Journal) load(found foundSegment) error {
+	data, err := readFile(j.dir, found.name)
+	if err != nil {
+		return err
+	}
+	intact, err := scan(found.name, data, func(f frame) error { return j.st.apply(f.payload) })
+	if err != nil {
+		return err
+	}
+	if torn := int64(len(data)) - intact; torn > 0 {
+		j.opts.Logf("journal %s: cut %d bytes of an unfinished record at byte %d", found.name, torn, intact)
+	}
+	if !j.st.started {
+		// Its beginning was synced before it got its name, so this is no crash
+		// of ours. Tokens must rise all the same: the clock is further on than
+		// counting ever gets.
+		j.opts.Logf("journal %s has lost its beginning: starting anew", found.name)
+		j.st = state{next: 1, tokens: uint64(time.Now().UnixMicro()), open: map[uint64]Intent{}}
+	}
+	j.clean = j.st.clean && !j.st.running
+	j.st.clean = j.clean
+	return nil
+}
+
+// Begin records that in is about to happen and returns the id for Done. The
+// record is written, not synced: it survives a crash of the process at once
+// and one of the machine after the next Sync.
+func (j *Journal) Begin(in Intent) (id uint64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	in.ID = j.st.next
+	r := record{Op: "begin", ID: in.ID, Intent: in.wire()}
+	if err := j.appendLocked(r); err != nil {
+		return 0, err
+	}
+	j.st.next++
+	j.st.open[in.ID] = in
+	return in.ID, nil
+}
+
+// Done records that the intent id is finished or undone. It is not synced: after
+// a crash of the machine the intent may be found pending again. Unknown and
+// finished ids are ignored.
+func (j *Journal) Done(id uint64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, ok := j.st.open[id]; !ok {
+		return nil
+	}
+	if err := j.appendLocked(record{Op: "done", ID: id}); err != nil {
+		return err
+	}
+	delete(j.st.open, id)
+	return nil
+}
+
+// Sync returns when every record written before the call is on disk. Concurrent
+// callers share one fsync.
+func (j *Journal) Sync() error {
+	j.mu.Lock()
+	seg, upTo := j.seg, j.seg.size
+	j.mu.Unlock()
+
+	j.syncMu.Lock()
+	defer j.syncMu.Unlock()
+	j.mu.Lock()
+	if j.closed || j.failed != nil || j.seg != seg || j.seg.synced >= upTo {
+		// A segment that has been replaced was synced in its successor.
+		defer j.mu.Unlock()
+		if j.closed {
+			return ErrClosed
+		}
+		if j.failed != nil {
+			return j.rotateLocked()
+		}
+		return nil
+	}
+	file, size := j.seg.file, j.seg.size
+	j.mu.Unlock()
+
+	err := retryIntr(func() error { return unix.Fdatasync(int(file.Fd())) })
+
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.seg != seg {
+		return nil
+	}
+	if err != nil {
+		// The kernel reports a lost write once and forgets it, so the file
+		// cannot be trusted any more. A new one can.
+		j.failed = fmt.Errorf("journal sync: %w", err)
+		return errors.Join(j.failed, j.rotateLocked())
+	}
+	j.seg.synced = max(j.seg.synced, size)
+	return nil
+}
+
+// Pending returns the intents that were found begun and not done at Open and
+// have not been finished since, oldest first.
+func (j *Journal) Pending() []Intent {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var pending []Intent
+	for _, in := range j.found {
+		if _, open := j.st.open[in.ID]; open {
+			pending = append(pending, in)
+		}
+	}
+	return pending
+}
+
+// LastToken returns the highest fencing token that was ever reserved, so that
+// every token issued so far, before whatever crash, is at most this.
+func (j *Journal) LastToken() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.st.tokens
+}
+
+// ReserveTokens reserves n fencing tokens and returns the first of them. It is
+// on disk before the call returns; reserve in blocks.
+func (j *Journal) ReserveTokens(n uint64) (first uint64, err error) {
+	j.mu.Lock()
+	first = j.st.tokens + 1
+	last := j.st.tokens + n
+	if err := j.appendLocked(record{Op: "tokens", Tokens: last}); err != nil {
+		j.mu.Unlock()
+		return 0, err
+	}
+	j.st.tokens = last
+	j.mu.Unlock()
+	return first, j.Sync()
+}
+
+// Clean reports whether the previous daemon stopped cleanly and left nothing
+// behind that still has to be looked for. A new journal is clean.
+func (j *Journal) Clean() bool { return j.clean }
+
+// Settle records that everything an unclean stop may have left has been dealt
+// with. Until then Close does not make the journal clean.
+func (j *Journal) Settle() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.st.clean {
+		return nil
+	}
+	if err := j.appendLocked(record{Op: "settled"}); err != nil {
+		return err
+	}
+	j.st.clean = true
+	return nil
+}
+
+// Event appends e to the audit trail. It is not synced.
+func (j *Journal) Event(e Event) error { return j.events.append(e) }
+
+// Events returns a view of the audit trail.
+func (j *Journal) Events() *EventLog { return j.events.view() }
+
+// Close marks a clean stop and closes the files. Intents that are still open
+// stay pending for the next start.
+func (j *Journal) Close() error {
+	j.syncMu.Lock()
+	defer j.syncMu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return nil
+	}
+	err := j.appendLocked(record{Op: "close"})
+	if err == nil {
+		err = retryIntr(func() error { return unix.Fdatasync(int(j.seg.file.Fd())) })
+	}
+	j.closed = true
+	return errors.Join(err, j.seg.file.Close(), j.events.close())
+}
+
+// appendLocked writes one record. On an error the segment is as it was.
+func (j *Journal) appendLocked(r record) error {
+	if j.closed {
+		return ErrClosed
+	}
+	if j.failed != nil || j.seg.size > max(j.opts.MaxBytes, 2*j.seg.base) {
+		if err := j.rotateLocked(); err != nil {
+			return err
+		}
+	}
+	return j.seg.append(r)
+}

@@ -1,0 +1,203 @@
+package journal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	segmentPrefix = "journal-"
+	newSegment    = "journal.new"
+)
+
+// segment is the file that records are appended to.
+type segment struct {
+	name   string
+	number uint64
+	file   *os.File
+	base   int64 // length of what it began with
+	size   int64 // length of the intact part
+	synced int64 // how much of it is known to be on disk
+	buf    []byte
+}
+
+// append writes one record at the end. On an error the end stays where it was.
+func (s *segment) append(r record) error {
+	payload := r.encode()
+	if len(payload) > maxPayload {
+		return fmt.Errorf("journal: record of %d bytes is too long", len(payload))
+	}
+	s.buf = appendFrame(s.buf[:0], s.synced, payload)
+	if _, err := s.file.WriteAt(s.buf, s.size); err != nil {
+		return errors.Join(fmt.Errorf("journal: %w", err), s.file.Truncate(s.size))
+	}
+	s.size += int64(len(s.buf))
+	return nil
+}
+
+// rotateLocked puts a new segment in the place of the current one.
+func (j *Journal) rotateLocked() error {
+	next, err := j.createSegment(j.seg.number + 1)
+	if err != nil {
+		return fmt.Errorf("new journal segment: %w", err)
+	}
+	old := j.seg
+	j.seg, j.failed = next, nil
+	if old.file != nil {
+		removeSegments(j.dir, []string{old.name}, next.name)
+		old.file.Close()
+	}
+	return nil
+}
+
+// createSegment writes, syncs and names the segment with that number.
+func (j *Journal) createSegment(number uint64) (_ *segment, err error) {
+	f, err := openat(j.dir, newSegment, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			unix.Unlinkat(int(j.dir.Fd()), newSegment, 0)
+		}
+	}()
+	b := appendHeader(nil)
+	b = appendFrame(b, 0, record{
+		Op: "start", Next: j.st.next, Tokens: j.st.tokens, Clean: j.st.clean, Carried: len(j.st.open),
+	}.encode())
+	for _, id := range sortedIDs(j.st.open) {
+		in := j.st.open[id]
+		b = appendFrame(b, 0, record{Op: "begin", ID: id, Intent: in.wire()}.encode())
+	}
+	if j.st.running {
+		b = appendFrame(b, 0, record{Op: "open"}.encode())
+	}
+	// Space for all its records: the journal goes on when the disk is full.
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(j.opts.MaxBytes, 2*int64(len(b))))
+	if _, err := f.WriteAt(b, 0); err != nil {
+		return nil, err
+	}
+	if err := f.Sync(); err != nil {
+		return nil, err
+	}
+	s := &segment{name: segmentName(number), number: number, file: f}
+	s.base, s.size, s.synced = int64(len(b)), int64(len(b)), int64(len(b))
+	fd := int(j.dir.Fd())
+	if err := unix.Renameat(fd, newSegment, fd, s.name); err != nil {
+		return nil, &os.PathError{Op: "rename", Path: newSegment, Err: err}
+	}
+	if err := syncDir(j.dir); err != nil {
+		return nil, errors.Join(err, unix.Unlinkat(fd, s.name, 0))
+	}
+	return s, nil
+}
+
+func sortedIDs(m map[uint64]Intent) []uint64 {
+	ids := make([]uint64, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func segmentName(number uint64) string { return fmt.Sprintf("%s%016x", segmentPrefix, number) }
+
+// foundSegment is the newest segment of a state directory; name is empty where
+// there is none.
+type foundSegment struct {
+	name   string
+	number uint64
+	all    []string // every segment
+}
+
+func findSegment(dir *os.File) (foundSegment, error) {
+	var found foundSegment
+	d, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return found, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return found, err
+	}
+	for _, name := range names {
+		hex, ok := strings.CutPrefix(name, segmentPrefix)
+		n, err := strconv.ParseUint(hex, 16, 64)
+		if !ok || err != nil || segmentName(n) != name {
+			continue
+		}
+		found.all = append(found.all, name)
+		if cmp.Compare(n, found.number) >= 0 {
+			found.name, found.number = name, n
+		}
+	}
+	return found, nil
+}
+
+// removeSegments removes segments that have a successor; one that stays is
+// removed at the next start.
+func removeSegments(dir *os.File, names []string, keep string) {
+	for _, name := range names {
+		if name != keep {
+			_ = unix.Unlinkat(int(dir.Fd()), name, 0)
+		}
+	}
+}
+
+func openat(dir *os.File, name string, flags int) (*os.File, error) {
+	var fd int
+	err := retryIntr(func() (err error) {
+		fd, err = unix.Openat(int(dir.Fd()), name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+		return err
+	})
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func readFile(dir *os.File, name string) ([]byte, error) {
+	f, err := openat(dir, name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, st.Size())
+	n, err := f.ReadAt(data, 0)
+	if n == len(data) {
+		err = nil
+	}
+	return data[:n], err
+}
+
+// syncDir makes the names in dir durable. dir may be an O_PATH descriptor.
+func syncDir(dir *os.File) error {
+	d, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return retryIntr(func() error { return unix.Fsync(int(d.Fd())) })
+}
+
+func retryIntr(fn func() error) error {
+	for {
+		if err := fn(); err != unix.EINTR {
+			return err
+		}
+	}
+}
