@@ -1,0 +1,488 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// metaChecks covers attributes: times, modes, owners, xattrs and ACLs, on files
+// at rest and on files that are being written.
+var metaChecks = []posixCheck{
+	{"Utimens", checkUtimens},
+	{"UtimensWhileWriting", checkUtimensWhileWriting},
+	{"UtimensRights", checkUtimensRights},
+	{"WriteMovesTimes", checkWriteMovesTimes},
+	{"DirectoryTimes", checkDirectoryTimes},
+	{"Chmod", checkChmod},
+	{"ChmodWhileWriting", checkChmodWhileWriting},
+	{"Chown", checkChown},
+	{"SetgidDirectory", checkSetgidDirectory},
+	{"SetuidDropped", checkSetuidDropped},
+	{"Umask", checkUmask},
+	{"Xattrs", checkXattrs},
+	{"XattrsSurviveWrites", checkXattrsSurviveWrites},
+	{"XattrRights", checkXattrRights},
+	{"ACLs", checkACLs},
+	{"DefaultACLAndUmask", checkDefaultACLAndUmask},
+}
+
+func times(a, m unix.Timespec) []unix.Timespec { return []unix.Timespec{a, m} }
+
+var (
+	timeNow  = unix.Timespec{Nsec: unix.UTIME_NOW}
+	timeOmit = unix.Timespec{Nsec: unix.UTIME_OMIT}
+)
+
+// noteTimes notes atime and mtime in full when they were set by hand.
+func noteTimes(p *probe, name string) {
+	var st unix.Stat_t
+	p.must(unix.Lstat(p.at(name), &st))
+	show := func(ts unix.Timespec) string {
+		var now unix.Timespec
+		_ = unix.ClockGettime(unix.CLOCK_REALTIME, &now)
+		if d := now.Sec - ts.Sec; d >= 0 && d < 300 {
+			return "recent"
+		}
+		return fmt.Sprintf("%d.%09d", ts.Sec, ts.Nsec)
+	}
+	p.note("%s: atime %s mtime %s", name, show(st.Atim), show(st.Mtim))
+}
+
+func checkUtimens(p *probe) {
+	p.write("f", "x")
+	p.must(os.Mkdir(p.at("d"), 0o755))
+	p.must(os.Symlink("f", p.at("l")))
+	a, m := unix.Timespec{Sec: 1_000_000_001, Nsec: 123_456_789}, unix.Timespec{Sec: 1_100_000_000, Nsec: 987_654_321}
+	for _, name := range []string{"f", "d", "l"} {
+		set := func(what string, ts []unix.Timespec) {
+			p.try(what+" "+name, unix.UtimesNanoAt(unix.AT_FDCWD, p.at(name), ts, unix.AT_SYMLINK_NOFOLLOW))
+			noteTimes(p, name)
+		}
+		set("both", times(a, m))
+		set("omit both", times(timeOmit, timeOmit))
+		set("atime only", times(m, timeOmit))
+		set("mtime only", times(timeOmit, a))
+		set("now and omit", times(timeNow, timeOmit))
+		set("omit and now", times(timeOmit, timeNow))
+		set("before 1970", times(unix.Timespec{Sec: -77, Nsec: 5}, unix.Timespec{Sec: -1, Nsec: 999_999_999}))
+		set("after 2038", times(unix.Timespec{Sec: 1 << 32}, unix.Timespec{Sec: 1<<33 - 1, Nsec: 1}))
+		set("bad nanoseconds", times(unix.Timespec{Nsec: 1_000_000_000}, m))
+	}
+	p.try("through the link", unix.UtimesNanoAt(unix.AT_FDCWD, p.at("l"), times(a, a), 0))
+	noteTimes(p, "f")
+	p.try("missing", unix.UtimesNanoAt(unix.AT_FDCWD, p.at("no"), times(a, a), 0))
+}
+
+// checkUtimensWhileWriting: cp -p, tar and rsync set times on the descriptor
+// they have written, before they close it.
+func checkUtimensWhileWriting(p *probe) {
+	want := unix.Timespec{Sec: 1_234_567_890, Nsec: 111_222_333}
+	p.write("old", "old content")
+	for _, name := range []string{"old", "new"} {
+		fd := p.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o644)
+		_, err := unix.Write(fd, []byte("written"))
+		p.must(err)
+		proc := fmt.Sprintf("/proc/self/fd/%d", fd)
+		p.try("futimens "+name, unix.UtimesNanoAt(unix.AT_FDCWD, proc, times(want, want), 0))
+		noteTimes(p, name)
+		p.close(name, fd)
+		noteTimes(p, name)
+		fd = p.open(name, unix.O_WRONLY, 0)
+		_, err = unix.Write(fd, []byte("WRITTEN"))
+		p.must(err)
+		p.try("utimensat by path", unix.UtimesNanoAt(unix.AT_FDCWD, p.at(name), times(timeOmit, want), 0))
+		p.close(name, fd)
+		noteTimes(p, name)
+		p.try("after the close", unix.UtimesNanoAt(unix.AT_FDCWD, p.at(name), times(want, want), 0))
+		fd = p.open(name, unix.O_RDWR, 0)
+		p.close("untouched "+name, fd)
+		noteTimes(p, name)
+	}
+}
+
+func checkUtimensRights(p *probe) {
+	p.write("mine", "x")
+	p.write("theirs", "x")
+	p.must(os.Chmod(p.at("theirs"), 0o666))
+	p.must(os.Chown(p.at("mine"), testUID, testUID))
+	old := unix.Timespec{Sec: 1_000_000_000}
+	p.as(testUID, testUID, nil, func() {
+		for _, name := range []string{"mine", "theirs"} {
+			p.try(name+": set", unix.UtimesNanoAt(unix.AT_FDCWD, p.at(name), times(old, old), 0))
+			p.try(name+": now", unix.UtimesNanoAt(unix.AT_FDCWD, p.at(name), times(timeNow, timeNow), 0))
+			p.try(name+": one now", unix.UtimesNanoAt(unix.AT_FDCWD, p.at(name), times(timeOmit, timeNow), 0))
+		}
+		p.must(unix.Chmod(p.at("mine"), 0o400))
+		p.try("read-only mine: now", unix.UtimesNanoAt(unix.AT_FDCWD, p.at("mine"), times(timeNow, timeNow), 0))
+	})
+	p.must(os.Chmod(p.at("theirs"), 0o644))
+	p.as(testUID, testUID, nil, func() {
+		p.try("read-only theirs: now", unix.UtimesNanoAt(unix.AT_FDCWD, p.at("theirs"), times(timeNow, timeNow), 0))
+	})
+}
+
+// testUID and testGroup belong to nobody on the system.
+const (
+	testUID   = 54321
+	testGroup = 54399
+)
+
+// checkWriteMovesTimes: which operations move mtime and ctime, and which do not.
+func checkWriteMovesTimes(p *probe) {
+	p.write("f", "0123456789")
+	stamp := func() (st unix.Stat_t) {
+		p.must(unix.Stat(p.at("f"), &st))
+		return st
+	}
+	step := func(what string, f func()) {
+		before := stamp()
+		clockTick()
+		f()
+		after := stamp()
+		p.note("%s: mtime moved %v, ctime moved %v", what, before.Mtim != after.Mtim, before.Ctim != after.Ctim)
+	}
+	with := func(flags int, f func(fd int)) func() {
+		return func() {
+			fd := p.open("f", flags, 0)
+			f(fd)
+			p.close("f", fd)
+		}
+	}
+	step("open and close", with(unix.O_RDWR, func(int) {}))
+	step("write", with(unix.O_RDWR, func(fd int) { _, _ = unix.Write(fd, []byte("x")) }))
+	step("write of the same byte", with(unix.O_RDWR, func(fd int) { _, _ = unix.Write(fd, []byte("x")) }))
+	step("write of nothing", with(unix.O_RDWR, func(fd int) { _, _ = unix.Write(fd, nil) }))
+	step("read", with(unix.O_RDWR, func(fd int) { _, _ = unix.Read(fd, make([]byte, 4)) }))
+	step("ftruncate to less", with(unix.O_RDWR, func(fd int) { p.must(unix.Ftruncate(fd, 5)) }))
+	step("ftruncate to the same", with(unix.O_RDWR, func(fd int) { p.must(unix.Ftruncate(fd, 5)) }))
+	step("O_TRUNC", with(unix.O_RDWR|unix.O_TRUNC, func(int) {}))
+	step("fsync", with(unix.O_RDWR, func(fd int) { p.must(unix.Fsync(fd)) }))
+	step("allocate", with(unix.O_RDWR, func(fd int) { p.must(unix.Fallocate(fd, 0, 0, 100)) }))
+	step("chmod", func() { p.must(unix.Chmod(p.at("f"), 0o600)) })
+	step("link", func() { p.must(unix.Link(p.at("f"), p.at("g"))) })
+	step("unlink of the link", func() { p.must(unix.Unlink(p.at("g"))) })
+	step("setxattr", func() { p.must(unix.Setxattr(p.at("f"), "user.x", []byte("x"), 0)) })
+}
+
+// checkDirectoryTimes: a directory's mtime and ctime move when a name in it
+// appears or goes, and not when a file in it is read.
+func checkDirectoryTimes(p *probe) {
+	p.must(os.Mkdir(p.at("d"), 0o755))
+	p.write("outside", "x")
+	step := func(what string, f func() error) {
+		var before, after unix.Stat_t
+		p.must(unix.Stat(p.at("d"), &before))
+		clockTick()
+		p.must(f())
+		p.must(unix.Stat(p.at("d"), &after))
+		p.note("%s: mtime moved %v, ctime moved %v", what, before.Mtim != after.Mtim, before.Ctim != after.Ctim)
+	}
+	step("create", func() error { return os.WriteFile(p.at("d/f"), nil, 0o644) })
+	step("read", func() error { _, err := os.ReadFile(p.at("d/f")); return err })
+	step("list", func() error { _, err := os.ReadDir(p.at("d")); return err })
+	step("mkdir", func() error { return os.Mkdir(p.at("d/sub"), 0o755) })
+	step("create in a subdirectory", func() error { return os.WriteFile(p.at("d/sub/f"), nil, 0o644) })
+	step("symlink", func() error { return os.Symlink("f", p.at("d/l")) })
+	step("link", func() error { return os.Link(p.at("d/f"), p.at("d/g")) })
+	step("rename within", func() error { return os.Rename(p.at("d/g"), p.at("d/h")) })
+	step("rename in", func() error { return os.Rename(p.at("outside"), p.at("d/in")) })
+	step("rename out", func() error { return os.Rename(p.at("d/in"), p.at("outside")) })
+	step("unlink", func() error { return os.Remove(p.at("d/h")) })
+	step("chmod of a file", func() error { return os.Chmod(p.at("d/f"), 0o600) })
+}
+
+func checkChmod(p *probe) {
+	p.write("f", "x")
+	p.must(os.Mkdir(p.at("d"), 0o755))
+	for _, mode := range []uint32{0, 0o777, 0o7777, 0o4755, 0o2644, 0o1000, 0o644} {
+		for _, name := range []string{"f", "d"} {
+			p.try(fmt.Sprintf("chmod %04o %s", mode, name), unix.Chmod(p.at(name), mode))
+			p.stat(name)
+		}
+	}
+	p.must(os.Symlink("f", p.at("l")))
+	p.try("through a link", unix.Chmod(p.at("l"), 0o604))
+	p.stat("l", "f")
+	p.try("missing", unix.Chmod(p.at("no"), 0o644))
+	p.as(testUID, testUID, nil, func() {
+		p.try("by another", unix.Chmod(p.at("f"), 0o777))
+	})
+	p.must(os.Chown(p.at("f"), testUID, testGroup))
+	p.as(testUID, testUID, nil, func() {
+		p.try("setgid by a stranger to the group", unix.Chmod(p.at("f"), 0o2755))
+		p.stat("f")
+	})
+	p.as(testUID, testUID, []int{testGroup}, func() {
+		p.try("setgid by a member", unix.Chmod(p.at("f"), 0o2755))
+		p.stat("f")
+	})
+}
+
+// checkChmodWhileWriting: what is set before the close is kept by the commit.
+func checkChmodWhileWriting(p *probe) {
+	p.write("old", "old")
+	for _, name := range []string{"old", "new"} {
+		fd := p.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+		p.try("fchmod", unix.Fchmod(fd, 0o751))
+		p.try("fchown", unix.Fchown(fd, 11, 12))
+		p.try("fsetxattr", unix.Fsetxattr(fd, "user.note", []byte("kept"), 0))
+		_, err := unix.Write(fd, []byte("content"))
+		p.must(err)
+		p.fstat(name, fd)
+		p.stat(name)
+		p.close(name, fd)
+		p.stat(name)
+		p.note("xattr %s", xattr(p, name, "user.note"))
+		p.try("chmod after the close", unix.Chmod(p.at(name), 0o640))
+		p.stat(name)
+	}
+	// The last descriptor may be closed after the mode forbids to open it again.
+	fd := p.open("sealed", unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0)
+	_, err := unix.Write(fd, []byte("sealed"))
+	p.try("write to a file of mode 0", err)
+	p.close("sealed", fd)
+	p.stat("sealed")
+}
+
+func checkChown(p *probe) {
+	p.write("f", "x")
+	p.must(os.Mkdir(p.at("d"), 0o755))
+	for _, name := range []string{"f", "d"} {
+		p.must(os.Chmod(p.at(name), os.ModeSetuid|os.ModeSetgid|0o755))
+		p.try("chown "+name, unix.Chown(p.at(name), testUID, testGroup))
+		p.stat(name)
+		p.must(unix.Chmod(p.at(name), 0o6755))
+		p.try("change nothing", unix.Chown(p.at(name), -1, -1))
+		p.stat(name)
+		p.try("group alone", unix.Chown(p.at(name), -1, testUID))
+		p.stat(name)
+	}
+	p.as(testUID, testUID, []int{testGroup}, func() {
+		p.try("give away", unix.Chown(p.at("f"), 0, -1))
+		p.try("to a group of mine", unix.Chown(p.at("f"), -1, testGroup))
+		p.try("to a foreign group", unix.Chown(p.at("f"), -1, 0))
+		p.stat("f")
+	})
+}
+
+func checkSetgidDirectory(p *probe) {
+	p.must(os.Mkdir(p.at("d"), 0o777))
+	p.must(os.Chown(p.at("d"), 0, testGroup))
+	p.must(unix.Chmod(p.at("d"), 0o2777))
+	p.must(unix.Mkfifo(p.at("d/fifo"), 0o644))
+	p.as(testUID, testUID, nil, func() {
+		fd, err := unix.Open(p.at("d/f"), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o2755)
+		p.try("create with setgid", err)
+		p.fstat("f", fd)
+		p.close("f", fd)
+		p.try("mkdir", unix.Mkdir(p.at("d/sub"), 0o755))
+		p.try("symlink", unix.Symlink("f", p.at("d/l")))
+		p.try("mknod", unix.Mknod(p.at("d/n"), unix.S_IFREG|0o2711, 0))
+		fd, err = unix.Open(p.at("d"), unix.O_TMPFILE|unix.O_RDWR, 0o644)
+		p.try("tmpfile", err)
+		p.fstat("tmpfile", fd)
+		p.close("tmpfile", fd)
+	})
+	p.stat("d/f", "d/sub", "d/l", "d/n", "d/fifo")
+}
+
+// checkSetuidDropped: a write by somebody without CAP_FSETID drops setuid and,
+// where the group may execute, setgid.
+func checkSetuidDropped(p *probe) {
+	for _, mode := range []uint32{0o4777, 0o2777, 0o6777, 0o2767} {
+		name := fmt.Sprintf("m%o", mode)
+		act := func(what string, uid int, f func(fd int) error) {
+			p.write(name, "program")
+			p.must(unix.Chmod(p.at(name), mode))
+			p.as(uid, uid, nil, func() {
+				fd := p.open(name, unix.O_WRONLY, 0)
+				p.try(what, f(fd))
+				p.close(name, fd)
+			})
+			p.stat(name)
+			p.must(unix.Unlink(p.at(name)))
+		}
+		write := func(fd int) error { _, err := unix.Pwrite(fd, []byte("P"), 0); return err }
+		act("write", testUID, write)
+		act("truncate", testUID, func(fd int) error { return unix.Ftruncate(fd, 3) })
+		act("nothing", testUID, func(int) error { return nil })
+		act("write as root", 0, write)
+	}
+}
+
+func checkUmask(p *probe) {
+	for _, mask := range []int{0, 0o22, 0o77, 0o777} {
+		unix.Umask(mask)
+		name := fmt.Sprintf("u%03o", mask)
+		fd := p.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
+		p.close(name, fd)
+		p.must(unix.Mkdir(p.at(name+"d"), 0o777))
+		p.must(unix.Mkfifo(p.at(name+"p"), 0o666))
+		p.must(unix.Mknod(p.at(name+"n"), unix.S_IFREG|0o666, 0))
+		p.stat(name, name+"d", name+"p", name+"n")
+	}
+	unix.Umask(0)
+}
+
+// xattr reads one extended attribute for a note.
+func xattr(p *probe, name, attr string) string {
+	buf := make([]byte, 64<<10)
+	n, err := unix.Lgetxattr(p.at(name), attr, buf)
+	return fmt.Sprintf("%s %s (%s)", attr, brief(buf[:max(n, 0)]), errnoName(err))
+}
+
+func checkXattrs(p *probe) {
+	p.write("f", "x")
+	p.must(os.Mkdir(p.at("d"), 0o755))
+	p.must(os.Symlink("f", p.at("l")))
+	for _, name := range []string{"f", "d", "l"} {
+		set := func(what, attr, value string, flags int) {
+			p.try(name+": "+what, unix.Lsetxattr(p.at(name), attr, []byte(value), flags))
+		}
+		set("set", "user.a", "one", 0)
+		set("create again", "user.a", "two", unix.XATTR_CREATE)
+		set("replace", "user.a", "three", unix.XATTR_REPLACE)
+		set("replace a missing one", "user.b", "x", unix.XATTR_REPLACE)
+		set("empty", "user.empty", "", 0)
+		set("bytes", "user.\xff\n", "\x00\xff", 0)
+		set("trusted", "trusted.t", "t", 0)
+		set("no namespace", "plain", "x", 0)
+		set("unknown namespace", "unknown.x", "x", 0)
+		set("long value", "user.long", strings.Repeat("v", 2000), 0)
+		set("name too long", "user."+strings.Repeat("n", 251), "x", 0)
+		for _, attr := range []string{"user.a", "user.empty", "user.\xff\n", "trusted.t", "user.long", "user.no", "plain"} {
+			p.note("%s", xattr(p, name, attr))
+		}
+		buf := make([]byte, 4096)
+		n, err := unix.Llistxattr(p.at(name), buf)
+		p.note("list %q (%s)", sortedNames(buf[:max(n, 0)]), errnoName(err))
+		n, err = unix.Llistxattr(p.at(name), nil)
+		p.note("list size %d (%s)", n, errnoName(err))
+		_, err = unix.Lgetxattr(p.at(name), "user.a", make([]byte, 2))
+		p.try("short buffer", err)
+		n, err = unix.Lgetxattr(p.at(name), "user.a", nil)
+		p.note("size %d (%s)", n, errnoName(err))
+		p.try("remove", unix.Lremovexattr(p.at(name), "user.a"))
+		p.try("remove again", unix.Lremovexattr(p.at(name), "user.a"))
+	}
+	_, err := unix.Getxattr(p.at("no"), "user.a", nil)
+	p.try("of a missing file", err)
+}
+
+// sortedNames splits a list of xattr names, which comes in any order.
+func sortedNames(list []byte) []string {
+	names := strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")
+	slices.Sort(names)
+	return names
+}
+
+// checkXattrsSurviveWrites: every way of writing keeps the attributes of the file.
+func checkXattrsSurviveWrites(p *probe) {
+	p.write("f", "content")
+	p.must(unix.Setxattr(p.at("f"), "user.kept", []byte("yes"), 0))
+	p.must(unix.Setxattr(p.at("f"), "trusted.kept", []byte("too"), 0))
+	p.must(unix.Setxattr(p.at("f"), "security.capability", fileCapability, 0))
+	p.must(unix.Lchown(p.at("f"), 21, 22))
+	p.must(unix.Chmod(p.at("f"), 0o754))
+	p.write("f", "rewritten")
+	p.try("truncate", unix.Truncate(p.at("f"), 3))
+	fd := p.open("f", unix.O_WRONLY, 0)
+	_, err := unix.Write(fd, []byte("u"))
+	p.must(err)
+	p.close("f", fd)
+	p.stat("f")
+	p.read("f")
+	for _, attr := range []string{"user.kept", "trusted.kept", "security.capability"} {
+		p.note("%s", xattr(p, "f", attr))
+	}
+}
+
+// fileCapability is a valid security.capability value: revision 2,
+// cap_net_bind_service permitted (linux/capability.h, struct vfs_cap_data).
+var fileCapability = []byte{1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+func checkXattrRights(p *probe) {
+	p.write("f", "x")
+	p.must(unix.Setxattr(p.at("f"), "user.a", []byte("x"), 0))
+	p.must(unix.Setxattr(p.at("f"), "trusted.a", []byte("x"), 0))
+	p.as(testUID, testUID, nil, func() {
+		p.note("%s", xattr(p, "f", "user.a"))
+		p.note("%s", xattr(p, "f", "trusted.a"))
+		buf := make([]byte, 256)
+		n, err := unix.Llistxattr(p.at("f"), buf)
+		p.note("list %q (%s)", sortedNames(buf[:max(n, 0)]), errnoName(err))
+		p.try("set on a foreign file", unix.Lsetxattr(p.at("f"), "user.b", nil, 0))
+		p.try("remove from a foreign file", unix.Lremovexattr(p.at("f"), "user.a"))
+	})
+	p.must(os.Chmod(p.at("f"), 0o200))
+	p.as(testUID, testUID, nil, func() { p.note("unreadable: %s", xattr(p, "f", "user.a")) })
+}
+
+// acl runs getfacl or setfacl in the directory under test.
+func acl(p *probe, name string, args ...string) string {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = p.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Sprintf("%s: %v", out, err)
+	}
+	return string(out)
+}
+
+func checkACLs(p *probe) {
+	p.write("f", "for a friend")
+	p.must(os.Mkdir(p.at("d"), 0o755))
+	p.must(os.Chmod(p.at("f"), 0o640))
+	friend := fmt.Sprint("u:", testUID, ":r--")
+	p.note("setfacl %s", acl(p, "setfacl", "-m", friend, "f"))
+	p.note("getfacl %s", acl(p, "getfacl", "-cn", "f"))
+	p.stat("f")
+	p.as(testUID, testUID, nil, func() { p.read("f") })
+	p.as(testUID+1, testUID+1, nil, func() { p.read("f") })
+	p.write("f", "rewritten for a friend")
+	p.note("after a rewrite %s", acl(p, "getfacl", "-cn", "f"))
+	p.as(testUID, testUID, nil, func() { p.read("f") })
+	p.as(testUID+1, testUID+1, nil, func() { p.read("f") })
+	p.try("chmod narrows the mask", unix.Chmod(p.at("f"), 0o600))
+	p.note("getfacl %s", acl(p, "getfacl", "-cn", "f"))
+	p.as(testUID, testUID, nil, func() { p.read("f") })
+	p.note("setfacl -b %s", acl(p, "setfacl", "-b", "f"))
+	p.note("getfacl %s", acl(p, "getfacl", "-cn", "f"))
+	p.note("setfacl -d %s", acl(p, "setfacl", "-d", "-m", friend, "d"))
+	fd := p.open("d/n", unix.O_WRONLY|unix.O_CREAT, 0o660)
+	p.close("d/n", fd)
+	p.must(os.Mkdir(p.at("d/sub"), 0o777))
+	for _, name := range []string{"d", "d/n", "d/sub"} {
+		p.note("getfacl %s %s", name, acl(p, "getfacl", "-cn", name))
+	}
+	p.as(testUID, testUID, nil, func() {
+		p.try("a stranger sets one", unix.Lsetxattr(p.at("d"), "system.posix_acl_access", nil, 0))
+	})
+}
+
+// checkDefaultACLAndUmask: where a directory has a default ACL, the umask counts for nothing.
+func checkDefaultACLAndUmask(p *probe) {
+	p.must(os.Mkdir(p.at("with"), 0o755))
+	p.must(os.Mkdir(p.at("without"), 0o755))
+	p.note("setfacl %s", acl(p, "setfacl", "-d", "-m", "g::rwx,o::r--", "with"))
+	unix.Umask(0o77)
+	defer unix.Umask(0)
+	for _, dir := range []string{"with", "without"} {
+		fd := p.open(dir+"/f", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
+		p.fstat("while open", fd)
+		_, err := unix.Write(fd, []byte("x"))
+		p.must(err)
+		p.close(dir, fd)
+		p.must(unix.Mkdir(p.at(dir, "d"), 0o777))
+		p.must(unix.Mkfifo(p.at(dir, "p"), 0o666))
+		tmp := p.open(dir, unix.O_TMPFILE|unix.O_RDWR, 0o666)
+		p.fstat("tmpfile", tmp)
+		p.close("tmpfile", tmp)
+		p.stat(dir+"/f", dir+"/d", dir+"/p")
+	}
+}

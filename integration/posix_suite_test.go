@@ -1,0 +1,154 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/posixtest"
+)
+
+// posixChecks is the whole differential suite.
+func posixChecks() []posixCheck {
+	return slices.Concat(renameChecks, fileChecks, metaChecks, nameChecks, rightsChecks)
+}
+
+// plainTwin makes a directory on the same filesystem as the data of m, but
+// outside the mount: what happens there is what has to happen on the mount.
+func plainTwin(t *testing.T, m *Mount) string {
+	t.Helper()
+	dir := filepath.Join(filepath.Dir(m.Data), "twin")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestPosix holds the mount to what a plain directory does, call by call.
+func TestPosix(t *testing.T) {
+	needsRoot(t)
+	requireTool(t, "setfacl", "getfacl")
+	for _, variant := range []struct {
+		name string
+		opts []mountOption
+	}{
+		{"passthrough", nil},
+		{"no passthrough", []mountOption{noPassthrough()}},
+	} {
+		t.Run(variant.name, func(t *testing.T) {
+			m := mount(t, variant.opts...)
+			comparePosix(t, plainTwin(t, m), m.Dir, m.Data, posixChecks())
+		})
+	}
+}
+
+// needsRoot skips what acts as several users and makes devices.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it acts as several users")
+	}
+}
+
+// TestPosixtest runs go-fuse's conformance suite.
+func TestPosixtest(t *testing.T) {
+	leftOut := map[string]string{
+		"FcntlFlockLocksFile": "it wants POSIX locks of one process to conflict, against fcntl(2)",
+	}
+	if *plain {
+		leftOut["OpenSymlinkRace"] = "it tells files from link targets by their device"
+	}
+	m := mount(t)
+	for _, name := range slices.Sorted(maps.Keys(posixtest.All)) {
+		if reason, ok := leftOut[name]; ok {
+			t.Logf("%s is left out: %s", name, reason)
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(m.Dir, name)
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			posixtest.All[name](t, dir)
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestPosixBigDirectory lists and stats a directory of 100,000 names that was
+// filled underneath, then removes part of it through the mount.
+func TestPosixBigDirectory(t *testing.T) {
+	const entries = 100_000
+	m := mount(t, withSeed(func(data string) error {
+		big := filepath.Join(data, "big")
+		if err := os.Mkdir(big, 0o755); err != nil {
+			return err
+		}
+		return fillDirectory(big, entries)
+	}))
+	dir := filepath.Join(m.Dir, "big")
+	for round := range 2 { // cold and warm
+		names := readNames(t, dir)
+		if len(names) != entries {
+			t.Fatalf("round %d: %d names listed, want %d", round, len(names), entries)
+		}
+		slices.Sort(names)
+		if n := len(slices.Compact(names)); n != entries {
+			t.Fatalf("round %d: %d different names, want %d", round, n, entries)
+		}
+	}
+	infos, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range infos { // every name becomes a node of the daemon's
+		if _, err := e.Info(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := 0; i < entries; i += 50 {
+		if err := os.Remove(filepath.Join(dir, bigName(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(readNames(t, dir)); n != entries-entries/50 {
+		t.Errorf("%d names left, want %d", n, entries-entries/50)
+	}
+}
+
+// bigName is the i-th name of a big directory.
+func bigName(i int) string { return fmt.Sprintf("entry-%06d", i) }
+
+// fillDirectory makes n empty files; links to a few inodes would be faster, but
+// then a stat of each would not need an inode of its own.
+func fillDirectory(dir string, n int) error {
+	for i := range n {
+		f, err := os.OpenFile(filepath.Join(dir, bigName(i)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readNames(t *testing.T, dir string) []string {
+	t.Helper()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
