@@ -13,7 +13,7 @@ import (
 
 // posixChecks is the whole differential suite.
 func posixChecks() []posixCheck {
-	return slices.Concat(renameChecks, fileChecks, metaChecks, nameChecks, rightsChecks)
+	return slices.Concat(renameChecks, fileChecks, dataChecks, metaChecks, xattrChecks, nameChecks, rightsChecks)
 }
 
 // plainTwin makes a directory on the same filesystem as the data of m, but
