@@ -27,12 +27,12 @@
 // Globs are matched against paths relative to the data root, in the syntax of
 // github.com/bmatcuk/doublestar, case-sensitively:
 //
-//	*          any run of characters but '/'
-//	**         as a whole component: any number of directories, also none
-//	?          one character but '/'
-//	[a-z]      one of a class, [!a-z] none of it
-//	{a,b}      alternatives
-//	\c         the character c itself
+//   - any run of characters but '/'
+//     **         as a whole component: any number of directories, also none
+//     ?          one character but '/'
+//     [a-z]      one of a class, [!a-z] none of it
+//     {a,b}      alternatives
+//     \c         the character c itself
 //
 // As in .gitignore, a glob without '/' matches the last component at any
 // depth: "*.db" is "**/*.db". One with a '/' matches the whole path; a leading

@@ -1,0 +1,81 @@
+package proc
+
+import (
+	"bytes"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Descendants lists the living descendants of a process, nearest first. A
+// descendant whose parent has died belongs to init and is not among them.
+func (r *Reader) Descendants(pid int32) []int32 {
+	children := r.children
+	if !r.kids {
+		children = r.childrenByScan()
+	}
+	found := children(pid)
+	for i := 0; i < len(found); i++ {
+		found = append(found, children(found[i])...)
+	}
+	return found
+}
+
+// children lists the children of a process. The kernel may leave some out when
+// another child dies while it lists them (proc_pid_children(5)), therefore
+// it is asked until it says the same twice.
+func (r *Reader) children(pid int32) []int32 {
+	const patience = 4
+	last := r.childrenOnce(pid)
+	for range patience {
+		again := r.childrenOnce(pid)
+		if bytes.Equal(again, last) {
+			break
+		}
+		last = again
+	}
+	return parsePIDs(last)
+}
+
+// childrenOnce reads task/*/children: each thread has its own children.
+func (r *Reader) childrenOnce(pid int32) []byte {
+	tids, err := r.threadsOf(pid)
+	if err != nil {
+		return nil
+	}
+	var all []byte
+	for _, tid := range tids {
+		list, err := r.readAll(taskPath(pid, tid, "children"))
+		if err == nil {
+			all = append(all, list...)
+		}
+	}
+	return all
+}
+
+// parsePIDs reads a list of numbers, each followed by a space.
+func parsePIDs(b []byte) []int32 {
+	var pids []int32
+	for _, f := range bytes.Fields(b) {
+		if pid, err := strconv.ParseInt(string(f), 10, 32); err == nil {
+			pids = append(pids, int32(pid))
+		}
+	}
+	return pids
+}
+
+// childrenByScan is for kernels built without CONFIG_PROC_CHILDREN: it looks at
+// every process once and returns who is whose child.
+func (r *Reader) childrenByScan() func(int32) []int32 {
+	byParent := map[int32][]int32{}
+	if dir, err := r.opendir("."); err == nil {
+		defer unix.Close(dir)
+		_ = numbers(dir, func(pid int32) error {
+			if st, err := r.stat(pid); err == nil {
+				byParent[st.ppid] = append(byParent[st.ppid], pid)
+			}
+			return nil
+		})
+	}
+	return func(pid int32) []int32 { return byParent[pid] }
+}

@@ -1,0 +1,108 @@
+package proc
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Description is what people want to know of a process. What could not be read
+// is empty.
+type Description struct {
+	Program string   // the kernel's name for it, up to 15 bytes
+	Cmdline []string // the arguments, as the process shows them now
+	Cwd     string   // its working directory
+	UID     uint32   // its effective user
+}
+
+// maxCmdline bounds the arguments that Describe returns, in bytes.
+const maxCmdline = 4096
+
+// Describe tells what a process is. Its parts are read one after the other and
+// come from the process itself: they are for people to read, and for nothing
+// else.
+func (r *Reader) Describe(pid int32) Description {
+	var d Description
+	_ = r.withFile(pidPath(pid, "status"), func(b []byte) error {
+		d.UID = parseUID(b)
+		return nil
+	})
+	_ = r.withFile(pidPath(pid, "comm"), func(b []byte) error {
+		d.Program = string(bytes.TrimSuffix(b, []byte("\n")))
+		return nil
+	})
+	_ = r.withFile(pidPath(pid, "cmdline"), func(b []byte) error {
+		d.Cmdline = parseCmdline(b)
+		return nil
+	})
+	d.Cwd, _ = r.link(pidPath(pid, "cwd"))
+	return d
+}
+
+// parseUID reads the effective user id of a status file, the second of four.
+func parseUID(status []byte) uint32 {
+	line, _ := field(status, "Uid")
+	ids := strings.Fields(line)
+	if len(ids) < 2 {
+		return 0
+	}
+	uid, _ := strconv.ParseUint(ids[1], 10, 32)
+	return uint32(uid)
+}
+
+func parseCmdline(b []byte) []string {
+	if len(b) > maxCmdline {
+		b = b[:maxCmdline]
+	}
+	b = bytes.TrimSuffix(b, []byte{0})
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(string(b), "\x00")
+}
+
+// Env returns the value of a variable in the environment that a process was
+// started with, or "".
+func (r *Reader) Env(pid int32, name string) string {
+	if st, err := r.stat(pid); err != nil || st.inExec() {
+		return ""
+	}
+	environ, err := patiently(func() ([]byte, error) { return r.readAll(pidPath(pid, "environ")) })
+	if err != nil {
+		return ""
+	}
+	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+		if key, value, ok := bytes.Cut(entry, []byte("=")); ok && string(key) == name {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// shells are the programs that Interactive takes for shells.
+var shells = map[string]bool{
+	"ash": true, "bash": true, "busybox": true, "csh": true, "dash": true,
+	"elvish": true, "fish": true, "ksh": true, "ksh93": true, "mksh": true,
+	"nu": true, "rbash": true, "sh": true, "tcsh": true, "xonsh": true,
+	"yash": true, "zsh": true,
+}
+
+// Interactive reports whether a process is a shell at whose prompt somebody
+// types: a program known as a shell that has a terminal and does job control.
+// Shells with job control ignore the terminal's stop signals, and no others do:
+// scripts, subshells and `sh -c` have them at their default.
+func (r *Reader) Interactive(pid int32) bool {
+	interactive := false
+	_ = r.withFile(pidPath(pid, "stat"), func(b []byte) error {
+		st, err := parseStat(b)
+		if err != nil || st.tty == 0 || sigset(st.sigIgnore)&sigs(unix.SIGTSTP, unix.SIGTTOU) == 0 {
+			return err
+		}
+		name, _, _ := comm(b)
+		interactive = shells[string(name)]
+		return nil
+	})
+	return interactive
+}

@@ -1,0 +1,182 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// File is a file as /proc shows it: without a stat, which would ask the
+// filesystem, the mount included that may be asking here.
+type File struct {
+	Dev     uint64 // of its filesystem, as st_dev
+	Ino     uint64 // as st_ino
+	MountID int    // the mount it is usually reached through; 0 = unknown
+}
+
+// Opens counts the descriptors that a process has of a file: those open for
+// writing, and those open for reading only. O_PATH descriptors do not count. A
+// process that has gone, or is exiting and has closed everything, has none; the
+// descriptor whose close is under way (FLUSH) is not counted any more. Threads
+// that share no descriptors with their leader (unshare(2), CLONE_FILES) and
+// descriptors in flight over a socket are not seen.
+func (r *Reader) Opens(pid int32, f File) (writable, readable int, err error) {
+	c := openCounter{r: r, pid: pid, file: f}
+	any, err := c.count(pidPath(pid, "fdinfo"))
+	if err != nil || any {
+		return c.writable, c.readable, err
+	}
+	// A leader that has ended shows no descriptors; the other threads have them.
+	tids, err := r.threadsOf(pid)
+	for i := 0; err == nil && i < len(tids) && !any; i++ {
+		if tids[i] != pid {
+			any, err = c.count(taskPath(pid, tids[i], "fdinfo"))
+		}
+	}
+	if err == ErrGone {
+		err = nil
+	}
+	return c.writable, c.readable, err
+}
+
+// openCounter goes through the descriptors of one process.
+type openCounter struct {
+	r                  *Reader
+	pid                int32
+	file               File
+	writable, readable int
+}
+
+// count goes through one fdinfo directory; any tells that it was not empty.
+func (c *openCounter) count(path string) (any bool, err error) {
+	dir, err := c.r.opendir(path)
+	if err == ErrGone {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("descriptors of process %d: %w", c.pid, err)
+	}
+	defer unix.Close(dir)
+	err = numbers(dir, func(fd int32) error {
+		any = true
+		return c.look(dir, fd)
+	})
+	if err == ErrGone {
+		err = nil
+	}
+	return any, err
+}
+
+// look counts one descriptor if it is one of the file.
+func (c *openCounter) look(dir int, fd int32) error {
+	info, err := openat(dir, strconv.Itoa(int(fd)), unix.O_RDONLY)
+	if err == ErrGone {
+		return nil // closed since it was listed
+	}
+	if err != nil {
+		return fmt.Errorf("descriptor %d of process %d: %w", fd, c.pid, err)
+	}
+	defer unix.Close(info)
+	err = withContent(info, func(b []byte) error {
+		d, ok := parseFdinfo(b)
+		if !ok || d.flags&unix.O_PATH != 0 || d.ino != c.file.Ino || !c.onFilesystem(d.mountID) {
+			return nil
+		}
+		if d.flags&unix.O_ACCMODE == unix.O_RDONLY {
+			c.readable++
+		} else {
+			c.writable++
+		}
+		return nil
+	})
+	if err == ErrGone {
+		return nil
+	}
+	return err
+}
+
+// onFilesystem reports whether a mount shows the file's filesystem, be it the
+// usual mount of it, a bind mount, or a copy in another mount namespace. A mount
+// that cannot be looked up is taken for one that does.
+func (c *openCounter) onFilesystem(mountID int) bool {
+	if mountID == c.file.MountID && mountID != 0 {
+		return true
+	}
+	for _, path := range []string{pidPath(c.pid, "mountinfo"), "self/mountinfo"} {
+		if mounts, err := c.r.readAll(path); err == nil {
+			if dev, ok := mountDev(mounts, mountID); ok {
+				return dev == c.file.Dev
+			}
+		}
+	}
+	return true
+}
+
+// fdinfo is what proc_pid_fdinfo(5) says of a descriptor.
+type fdinfo struct {
+	flags   int
+	mountID int
+	ino     uint64
+}
+
+func parseFdinfo(b []byte) (d fdinfo, ok bool) {
+	var seen int
+	for line := range bytes.Lines(b) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		text := string(bytes.TrimSpace(value))
+		var err error
+		switch string(name) {
+		case "flags":
+			var v int64
+			v, err = strconv.ParseInt(text, 8, 64)
+			d.flags = int(v)
+		case "mnt_id":
+			d.mountID, err = strconv.Atoi(text)
+		case "ino":
+			d.ino, err = strconv.ParseUint(text, 10, 64)
+		default:
+			continue
+		}
+		if err != nil {
+			return d, false
+		}
+		if seen++; seen == 3 {
+			return d, true
+		}
+	}
+	return d, false
+}
+
+// mountDev finds the device of a mount in a mountinfo file: "ID PARENT
+// MAJOR:MINOR ROOT …" (proc_pid_mountinfo(5)).
+func mountDev(mountinfo []byte, id int) (dev uint64, ok bool) {
+	prefix := strconv.AppendInt(nil, int64(id), 10)
+	prefix = append(prefix, ' ')
+	for line := range bytes.Lines(mountinfo) {
+		if !bytes.HasPrefix(line, prefix) {
+			continue
+		}
+		fields := bytes.SplitN(line, []byte(" "), 4)
+		if len(fields) < 4 {
+			return 0, false
+		}
+		return parseDev(fields[2], 10)
+	}
+	return 0, false
+}
+
+// parseDev reads "MAJOR:MINOR".
+func parseDev(b []byte, base int) (dev uint64, ok bool) {
+	major, minor, _ := bytes.Cut(b, []byte(":"))
+	ma, err := strconv.ParseUint(string(major), base, 32)
+	if err != nil {
+		return 0, false
+	}
+	mi, err := strconv.ParseUint(string(minor), base, 32)
+	if err != nil {
+		return 0, false
+	}
+	return unix.Mkdev(uint32(ma), uint32(mi)), true
+}

@@ -1,0 +1,220 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Errors of this package; all others are those of the system calls.
+var (
+	// ErrGone means that there is no such process or thread any more.
+	ErrGone = errors.New("process is gone")
+	// ErrForeign means that the caller is in a pid namespace that cannot be
+	// seen from here: the kernel gives its thread id as 0.
+	ErrForeign = errors.New("process is in a foreign pid namespace")
+	// ErrBusy means that the process holds a lock in the kernel that the answer
+	// needs, perhaps because it waits for the very caller of this package.
+	ErrBusy = errors.New("process cannot be inspected at the moment")
+)
+
+// trustFor is how long what was read is believed without a look at /proc. It is
+// far below the time in which the kernel can give out every pid once.
+const trustFor = 5 * time.Millisecond
+
+// Reader answers questions about processes. Its methods may be called by
+// several goroutines at once.
+type Reader struct {
+	proc    int // /proc
+	loadavg int // /proc/loadavg
+	userNS  string
+	kids    bool // the kernel has task/*/children
+
+	threads  slots[threadEntry]
+	lineages slots[lineageEntry]
+	watches  watches
+}
+
+// New opens a procfs, "/proc" by default, and checks that it answers what the
+// package needs: it must belong to the caller's own pid namespace, and its
+// kernel must be 5.14 or newer.
+func New(procRoot string) (*Reader, error) {
+	if procRoot == "" {
+		procRoot = "/proc"
+	}
+	r := &Reader{proc: -1, loadavg: -1}
+	if err := r.open(procRoot); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("%s: %w", procRoot, err)
+	}
+	return r, nil
+}
+
+func (r *Reader) open(procRoot string) error {
+	var err error
+	if r.proc, err = unix.Open(procRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
+	if self, err := r.link("self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return errors.New("is not the procfs of this pid namespace")
+	}
+	if r.loadavg, err = unix.Openat(r.proc, "loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("loadavg: %w", err)
+	}
+	if _, err := r.lastPID(); err != nil {
+		return err
+	}
+	info, err := r.readAll("self/fdinfo/" + strconv.Itoa(r.proc))
+	if err != nil {
+		return err
+	}
+	if _, ok := field(info, "ino"); !ok {
+		return errors.New("fdinfo has no inode numbers: Linux 5.14 or newer is needed")
+	}
+	if r.userNS, err = r.link("self/ns/user"); err != nil {
+		return err
+	}
+	_, err = r.readAll("thread-self/children")
+	r.kids = err == nil
+	return nil
+}
+
+// Close releases the descriptors. Watches end without being told.
+func (r *Reader) Close() error {
+	for _, fd := range []int{r.proc, r.loadavg} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	r.proc, r.loadavg = -1, -1
+	return nil
+}
+
+// buffers hold one read of a small file.
+var buffers = sync.Pool{New: func() any { return new([4096]byte) }}
+
+// withFile reads a file that the kernel renders in one piece and hands its
+// content to use, which must not keep it.
+func (r *Reader) withFile(path string, use func([]byte) error) error {
+	fd, err := openat(r.proc, path, unix.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return withContent(fd, use)
+}
+
+func withContent(fd int, use func([]byte) error) error {
+	buf := buffers.Get().(*[4096]byte)
+	defer buffers.Put(buf)
+	n, err := read(fd, buf[:])
+	if err != nil {
+		return err
+	}
+	if n < len(buf) {
+		return use(buf[:n])
+	}
+	content, err := readRest(fd, buf[:n])
+	if err != nil {
+		return err
+	}
+	return use(content)
+}
+
+// readAll reads a file of any length.
+func (r *Reader) readAll(path string) ([]byte, error) {
+	fd, err := openat(r.proc, path, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return readRest(fd, nil)
+}
+
+// readRest reads until the end of the file, and returns it after what is there
+// already, in a slice of its own.
+func readRest(fd int, start []byte) ([]byte, error) {
+	content := append(make([]byte, 0, 4*len(start)+1024), start...)
+	for {
+		if len(content) == cap(content) {
+			content = append(content, 0)[:len(content)]
+		}
+		n, err := read(fd, content[len(content):cap(content)])
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return content, nil
+		}
+		content = content[:len(content)+n]
+	}
+}
+
+// link reads a symbolic link of /proc.
+func (r *Reader) link(path string) (string, error) {
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlinkat(r.proc, path, buf[:])
+	if err != nil {
+		return "", gone(err)
+	}
+	return string(buf[:n]), nil
+}
+
+func openat(dir int, path string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, path, flags|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, gone(err)
+		}
+	}
+}
+
+func read(fd int, buf []byte) (int, error) {
+	for {
+		n, err := unix.Read(fd, buf)
+		if err != unix.EINTR {
+			return max(n, 0), gone(err)
+		}
+	}
+}
+
+// gone maps the ways in which /proc says that a process has gone to ErrGone.
+func gone(err error) error {
+	if err == unix.ENOENT || err == unix.ESRCH {
+		return ErrGone
+	}
+	return err
+}
+
+// field returns the value of a "name:  value" line.
+func field(content []byte, name string) (string, bool) {
+	for line := range bytes.Lines(content) {
+		rest, ok := bytes.CutPrefix(line, []byte(name))
+		if !ok {
+			continue
+		}
+		if rest, ok = bytes.CutPrefix(rest, []byte(":")); ok {
+			return string(bytes.TrimSpace(rest)), true
+		}
+	}
+	return "", false
+}
+
+// pidPath is the path of a process's file below /proc.
+func pidPath[T int32 | uint32](pid T, file string) string {
+	var b [64]byte
+	s := strconv.AppendInt(b[:0], int64(pid), 10)
+	s = append(s, '/')
+	return string(append(s, file...))
+}
+
+// taskPath is the path of a thread's file below /proc.
+func taskPath(pid, tid int32, file string) string {
+	return pidPath(pid, "task/") + pidPath(tid, file)
+}

@@ -1,0 +1,106 @@
+package proc
+
+import (
+	"bytes"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pending says what a thread's pending signals mean for a request of it that
+// waits (KERNEL-FACTS, "Locks and interrupts").
+type Pending int
+
+const (
+	// NoReason: only signals that programs take in passing; the wait goes on.
+	NoReason Pending = iota
+	// Interrupt: a signal that ends the wait, or the thread has gone.
+	Interrupt
+	// Stop: a signal that stops the process; the wait ends, but its place in
+	// the queue is kept.
+	Stop
+	// Nothing: no signal is pending. Right after an INTERRUPT it counts as
+	// Stop, for then the freezer or kernel work of the thread's own was the
+	// cause; when polled later it means that all is quiet.
+	Nothing
+)
+
+// String returns the lower-case name.
+func (p Pending) String() string {
+	return [...]string{"no reason", "interrupt", "stop", "nothing"}[p]
+}
+
+// sigset is a set of signals as in /proc/PID/status.
+type sigset uint64
+
+func sigs(list ...unix.Signal) (s sigset) {
+	for _, sig := range list {
+		s |= 1 << (sig - 1)
+	}
+	return s
+}
+
+var (
+	// benign signals tell a program something, by a handler or by nothing.
+	benign = sigs(unix.SIGURG, unix.SIGCHLD, unix.SIGWINCH, unix.SIGCONT)
+	// timers are as harmless if there is a handler, and kill if there is none.
+	timers = sigs(unix.SIGPROF, unix.SIGVTALRM)
+	stops  = sigs(unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	// unblockable signals are delivered whatever the mask says.
+	unblockable = sigs(unix.SIGKILL, unix.SIGSTOP)
+)
+
+// Pending looks at the signals that a thread would have to handle if it
+// returned from its system call now.
+func (r *Reader) Pending(tid uint32) Pending {
+	answer := Interrupt
+	_ = r.withFile(pidPath(tid, "status"), func(b []byte) error {
+		answer = parsePending(b)
+		return nil
+	})
+	return answer
+}
+
+func parsePending(status []byte) Pending {
+	var pending, blocked, caught sigset
+	for line := range bytes.Lines(status) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch string(name) {
+		case "SigPnd", "ShdPnd":
+			pending |= parseSigset(value)
+		case "SigBlk":
+			blocked = parseSigset(value)
+		case "SigCgt":
+			caught = parseSigset(value)
+		}
+	}
+	pending &^= blocked &^ unblockable
+	switch {
+	case pending == 0:
+		return Nothing
+	case pending&^(benign|timers&caught|stops) != 0:
+		return Interrupt
+	case pending&stops != 0:
+		return Stop
+	default:
+		return NoReason
+	}
+}
+
+func parseSigset(b []byte) sigset {
+	v, _ := strconv.ParseUint(string(bytes.TrimSpace(b)), 16, 64)
+	return sigset(v)
+}
+
+// Syscall returns the number of the system call in which a thread is waiting.
+// It is not ok if the thread runs, waits outside of a system call, has gone, or
+// may not be inspected.
+func (r *Reader) Syscall(tid uint32) (nr int, ok bool) {
+	text, err := patiently(func() ([]byte, error) { return r.readAll(pidPath(tid, "syscall")) })
+	if err != nil {
+		return 0, false
+	}
+	first, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
+	nr, err = strconv.Atoi(string(first))
+	return nr, err == nil && nr >= 0
+}
