@@ -139,4 +139,3 @@ func (br branch) fileEntry(name string, group []*Record, size int) Entry {
 		Mtime: br.mtime(group),
 	}
 }
-

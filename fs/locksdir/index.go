@@ -76,7 +76,7 @@ func (s *snapshot) fresh(gen uint64, now time.Time, maxAge time.Duration) bool {
 	if age < 0 { // the clock was set back
 		return false
 	}
-	return age <= s.grace || s.gen == gen && age <= maxAge
+	return age < s.grace || s.gen == gen && age <= maxAge
 }
 
 // text returns the rendering under key, made by render if there is none yet.

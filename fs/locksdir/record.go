@@ -6,11 +6,13 @@ func appendHeld(b []byte, group []*Record, v Viewer) []byte {
 	w := jsonWriter{buf: b, indent: 2}
 	w.open("", '{')
 	writeRecord(&w, group[0], v)
+	w.bool("is_stale", group[0].Stale)
 	if len(group) > 1 {
 		w.open("co_holders", '[')
 		for _, r := range group[1:] {
 			w.open("", '{')
 			writeRecord(&w, r, v)
+			w.bool("is_stale", r.Stale)
 			w.close('}')
 		}
 		w.close(']')
@@ -42,7 +44,6 @@ func writeRecord(w *jsonWriter, r *Record, v Viewer) {
 	w.string("mode", r.Mode)
 	w.string("class", r.Class)
 	w.int("waiters", int64(r.Waiters))
-	w.bool("stale", r.Stale)
 	w.open("metadata", '{')
 	writeProcess(w, r, v)
 	w.close('}')
@@ -89,7 +90,7 @@ func appendQueue(b []byte, group []*Record, v Viewer) []byte {
 // writeWaiter writes the fields of a waiting request into the open object.
 // place counts from 1.
 func writeWaiter(w *jsonWriter, r *Record, place int, v Viewer) {
-	w.path("lock_name", r.Path)
+	w.path("path", r.Path)
 	w.int("place", int64(place))
 	w.string("actor", r.actor())
 	w.string("host_id", r.Host)

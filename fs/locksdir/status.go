@@ -88,7 +88,7 @@ func (s *snapshot) heldTable() *table {
 			fit(displayPath(r.Path), widePath),
 			fit(r.whoAs(), wideHolder),
 			fit(Display(r.Operation), wideOperation),
-			Display(r.Mode),
+			fit(Display(r.Mode), wideOperation),
 			moment(r.Since, s.taken),
 			age(s.taken.Sub(r.Since)),
 			s.heartbeat(r),
@@ -125,7 +125,7 @@ func (s *snapshot) waitTable() *table {
 			fit(displayPath(r.Path), widePath),
 			fit(r.whoAs(), wideHolder),
 			fit(Display(r.Operation), wideOperation),
-			Display(r.Mode),
+			fit(Display(r.Mode), wideOperation),
 			moment(r.Since, s.taken),
 			age(s.taken.Sub(r.Since)),
 			s.givesUp(r),
@@ -186,7 +186,7 @@ func (t *table) append(b []byte) []byte {
 		size += w + 2
 	}
 	b = append(make([]byte, 0, len(b)+size*len(t.cells)/t.columns), b...)
-	pad := strings.Repeat(" ", widePath+wideHolder)
+	pad := strings.Repeat(" ", size)
 	for i, cell := range t.cells {
 		b = append(b, cell...)
 		column := i % t.columns

@@ -191,10 +191,9 @@ func (t *Tree) Remove(path string, v Viewer) error {
 	case d != nil:
 		return syscall.EISDIR
 	}
-	// Without mu: the Source may have to wait for locks of its own.
-	err = t.src.Release(group[0].Path, v)
-	t.forget()
-	return err
+	// Without mu: the Source may have to wait for locks of its own. The
+	// generation that the release raises is what shows it to the next reader.
+	return t.src.Release(group[0].Path, v)
 }
 
 // Trim drops what is cached and too old to be used again. Without it a tree that
@@ -207,13 +206,6 @@ func (t *Tree) Trim() {
 	if s := t.snap; s != nil && !s.fresh(s.gen, now, maxAgeOpen) {
 		t.snap = nil
 	}
-}
-
-// forget drops the snapshot, so that the next reader gets a new one.
-func (t *Tree) forget() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.snap = nil
 }
 
 // snapshot returns a snapshot whose heartbeats are at most maxAge old.

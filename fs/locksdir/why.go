@@ -20,7 +20,9 @@ func (r Refusal) Message() string {
 	} else {
 		held += r.Holder.Who()
 	}
-	held += " for operation '" + Display(r.Holder.Operation) + "'"
+	if r.Holder.Operation != "" {
+		held += " for operation '" + Display(r.Holder.Operation) + "'"
+	}
 	if r.Wait > 0 && r.Errno == "EBUSY" {
 		held = "Could not acquire lock within " + waited(r.Wait) + ". " + held
 	}
@@ -66,7 +68,7 @@ func (r Refusal) Advice() string {
 	case r.Holder == nil:
 		return ""
 	case r.Holder.Stale:
-		return "The holder shows no sign of life: `rm " + heldFile(r.Path) + "` releases the lock."
+		return "The holder shows no sign of life: `rm " + heldFile(r.Path) + "` in this directory takes the lock away from it."
 	case r.Errno == "EAGAIN":
 		return "Run it again, or open without O_NONBLOCK to wait." + findHolder(r.Holder)
 	default:

@@ -1,0 +1,176 @@
+package locksdir
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// noon is when every test takes place.
+var noon = time.Date(2025, time.November, 21, 12, 0, 0, 0, time.UTC)
+
+// fakeSource answers from its fields.
+type fakeSource struct {
+	gen           uint64
+	held, waiting []Record
+	refusals      []Refusal
+	events        memoryLog
+	now           time.Time
+
+	// cost is how long Held takes on the source's own clock.
+	cost time.Duration
+	// heldCalls counts the calls of Held.
+	heldCalls atomic.Int64
+	released  []string
+	refuse    error
+}
+
+func newFake() *fakeSource { return &fakeSource{now: noon} }
+
+func (f *fakeSource) Generation() uint64 { return f.gen }
+
+func (f *fakeSource) Held() []Record {
+	f.heldCalls.Add(1)
+	if f.cost > 0 {
+		f.now = f.now.Add(f.cost)
+	}
+	return append([]Record(nil), f.held...)
+}
+
+func (f *fakeSource) Waiting() []Record    { return append([]Record(nil), f.waiting...) }
+func (f *fakeSource) Why(Viewer) []Refusal { return append([]Refusal(nil), f.refusals...) }
+func (f *fakeSource) Events() EventLog     { return &f.events }
+func (f *fakeSource) Policy() []byte       { return []byte("[defaults]\nwait = \"30s\"\n") }
+func (f *fakeSource) Started() time.Time   { return noon.Add(-26*time.Hour - 5*time.Minute) }
+func (f *fakeSource) Now() time.Time       { return f.now }
+
+func (f *fakeSource) Release(path string, _ Viewer) error {
+	if f.refuse != nil {
+		return f.refuse
+	}
+	f.released = append(f.released, path)
+	return nil
+}
+
+// memoryLog is an EventLog.
+type memoryLog struct{ data string }
+
+func (l *memoryLog) ReadAt(p []byte, off int64) (int, error) {
+	return strings.NewReader(l.data).ReadAt(p, off)
+}
+func (l *memoryLog) Size() int64 { return int64(len(l.data)) }
+
+// The viewers of the tests: root, the holder's own user, and somebody else.
+var (
+	root     = Viewer{Privileged: true, PID: 1}
+	alice    = Viewer{UID: 1000, PID: 7000}
+	stranger = Viewer{UID: 2000, PID: 8000}
+)
+
+// busy is a mount on which a good deal goes on.
+func busy() *fakeSource {
+	f := newFake()
+	python := Record{
+		Path: "src/a.json", State: Held, Mode: "exclusive", Class: "session",
+		Owner: Process{4711, 99}, Host: "deimos", Program: "python3",
+		Cmdline: []string{"python3", "/opt/agent/run me.py", "--fast"}, Cwd: "/srv/data",
+		UID: 1000, Actor: "agent-7", Session: "s-17", Operation: "open", Token: 17,
+		Since: noon.Add(-5*time.Minute - 10*time.Second), LastSeen: noon.Add(-4 * time.Second),
+		TTL: 15 * time.Minute, Waiters: 2,
+	}
+	stale := Record{
+		Path: "log/old report.txt", State: Held, Mode: "exclusive", Class: "session",
+		Owner: Process{600, 7}, Host: "deimos", Program: "soffice.bin", Cmdline: []string{"soffice"},
+		Cwd: "/home/bob", UID: 2000, Session: "s-2", Operation: "open", Token: 2,
+		Since: noon.Add(-27 * time.Hour), LastSeen: noon.Add(-26 * time.Hour), TTL: 900 * time.Second, Stale: true,
+	}
+	reader := Record{
+		Path: "db.lck", State: Held, Mode: "shared", Class: "flock", Owner: Process{800, 8},
+		Host: "deimos", Program: "flock", UID: 1000, Operation: "flock", Token: 21,
+		Since: noon.Add(-300 * time.Millisecond), Cmdline: []string{"flock", "-s", "db.lck"}, Cwd: "/",
+	}
+	second := reader
+	second.Owner, second.Token, second.UID = Process{801, 8}, 20, 2000
+	foreign := Record{
+		Path: strings.Repeat("deep/", 20) + "file", State: Held, Mode: "exclusive", Class: "session",
+		Program: "node", Owner: Process{0, 5}, UID: 1000, Operation: "rename", Token: 30,
+		Since: noon.Add(-72 * time.Hour), Session: "s-30",
+	}
+	nasty := Record{
+		Path: "evil\n\x1b[2J\xff.txt", State: Held, Mode: "exclusive", Class: "session",
+		Program: "sh\x07", Owner: Process{9, 9}, UID: 1000, Operation: "open", Token: 31, Since: noon,
+	}
+	f.held = []Record{python, stale, reader, second, foreign, nasty}
+	vim := Record{
+		Path: "src/a.json", State: Waiting, Mode: "exclusive", Class: "session", Owner: Process{4800, 100},
+		Host: "deimos", Program: "vim", UID: 1000, Operation: "rename", Since: noon.Add(-12 * time.Second),
+		Deadline: noon.Add(18 * time.Second), WaitsFor: []string{"python3[4711]"},
+		Cmdline: []string{"vim", "src/a.json"}, Cwd: "/srv/data",
+	}
+	tee := vim
+	tee.Program, tee.Owner, tee.Operation, tee.Since = "tee", Process{4801, 101}, "open", noon.Add(-2*time.Second)
+	tee.Deadline, tee.WaitsFor = time.Time{}, []string{"python3[4711]", "vim[4800]"}
+	f.waiting = []Record{vim, tee}
+	return f
+}
+
+// golden compares got with testdata/name.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// read opens path and reads it whole; the sizes that Stat and Content tell must
+// agree with it.
+func read(t testing.TB, tree *Tree, path string, v Viewer) []byte {
+	t.Helper()
+	e, err := tree.Stat(path, v)
+	if err != nil {
+		t.Fatalf("Stat(%q): %v", path, err)
+	}
+	c, err := tree.Open(path, v)
+	if err != nil {
+		t.Fatalf("Open(%q): %v", path, err)
+	}
+	defer c.Close()
+	b := make([]byte, c.Size())
+	if n, err := c.ReadAt(b, 0); n != len(b) {
+		t.Fatalf("ReadAt(%q) = %d of %d bytes, %v", path, n, len(b), err)
+	}
+	if e.Size != c.Size() {
+		t.Errorf("%q: Stat says %d bytes, Open gives %d", path, e.Size, c.Size())
+	}
+	if n, err := c.ReadAt(make([]byte, 1), c.Size()); n != 0 || err == nil {
+		t.Errorf("%q: reading at the end gives %d bytes, %v", path, n, err)
+	}
+	return b
+}
+
+// wantErrno fails unless err is want.
+func wantErrno(t *testing.T, what string, err error, want syscall.Errno) {
+	t.Helper()
+	if err != want {
+		t.Errorf("%s = %v, want %v", what, err, want)
+	}
+}

@@ -1,0 +1,94 @@
+package locksdir
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Every kind of refusal, in the words of SEED C7 and W7.
+func refusals() []Refusal {
+	python := busy().held[0]
+	stale := busy().held[1]
+	foreign := busy().held[4]
+	flock := busy().held[2]
+	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+	return []Refusal{
+		{Time: at(-9), Path: "src/a.json", Operation: "open", Errno: "EBUSY", Wait: 30 * time.Second, Holder: &python, PID: 4800},
+		{Time: at(-8), Path: "src/a.json", Operation: "open", Errno: "EAGAIN", Holder: &python, PID: 4800},
+		{Time: at(-7), Path: "log/old report.txt", Operation: "unlink", Errno: "EBUSY", Wait: 5 * time.Second, Holder: &stale, PID: 4800},
+		{Time: at(-6), Path: "b", Operation: "rename", Errno: "EDEADLK", Holder: &flock, PID: 4801},
+		{Time: at(-5), Path: foreign.Path, Operation: "truncate", Errno: "EBUSY", Wait: 90 * time.Second, Holder: &foreign, PID: 4801},
+		{Time: at(-4), Path: "c\n", Operation: "open", Errno: "EINTR", Wait: 250 * time.Millisecond, Holder: &flock, PID: 4801},
+		{Time: at(-3), Path: "src/a.json", Operation: "close", Errno: "ESTALE", Reason: "the lock was stolen by vim[4800] (token 18)", Kept: "r-1", PID: 4711},
+		{Time: at(-2), Path: "", Operation: "close", Errno: "EBUSY", Reason: "the file changed while it was being written", Kept: "r-2",
+			Suggestion: "Read the file again and repeat the change."},
+	}
+}
+
+func TestWhy(t *testing.T) {
+	src := newFake()
+	src.refusals = refusals()
+	golden(t, "why", read(t, New(src), "why", alice))
+	golden(t, "why-stranger", read(t, New(src), "why", stranger))
+	golden(t, "why-empty", read(t, New(newFake()), "why", stranger))
+}
+
+// What Stat says stays true while the clock moves.
+func TestWhySizeDoesNotMove(t *testing.T) {
+	src := newFake()
+	src.refusals = refusals()
+	tree := New(src)
+	before, err := tree.Stat("why", alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.now = src.now.Add(100 * time.Hour)
+	if after := read(t, tree, "why", alice); int64(len(after)) != before.Size {
+		t.Errorf("why had %d bytes and now has %d", before.Size, len(after))
+	}
+}
+
+func TestMessage(t *testing.T) {
+	holder := &Record{Path: "f", Session: "S", Operation: "O", Owner: Process{1, 1}, Program: "p"}
+	tests := []struct {
+		name string
+		r    Refusal
+		want string
+	}{
+		{"timeout", Refusal{Path: "f", Errno: "EBUSY", Wait: 30 * time.Second, Holder: holder},
+			"Failed to acquire lock (timeout after 30s)\nCould not acquire lock within 30s. Held by session 'S' for operation 'O'"},
+		{"fail-fast", Refusal{Path: "f", Errno: "EAGAIN", Holder: holder},
+			"Cannot acquire lock on f (another process may be active)\nHeld by session 'S' for operation 'O'"},
+		{"no session", Refusal{Path: "f", Errno: "EAGAIN", Holder: &Record{Operation: "flock", Program: "p", Owner: Process{1, 1}}},
+			"Cannot acquire lock on f (another process may be active)\nHeld by p[1] for operation 'flock'"},
+		{"half a second", Refusal{Path: "f", Errno: "EBUSY", Wait: 500*time.Millisecond + 123, Holder: nil},
+			"Failed to acquire lock (timeout after 500ms)"},
+	}
+	for _, tt := range tests {
+		if got := tt.r.Message(); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The command that Advice prints can be pasted into a shell.
+func TestHeldFileIsQuoted(t *testing.T) {
+	for path, want := range map[string]string{
+		"a/b":      "held/a/b.lock",
+		"a b":      "'held/a b.lock'",
+		"it's":     `'held/it'\''s.lock'`,
+		"a\n'\xff": `$'held/a\n\'\xff.lock'`,
+		`back\`:    `$'held/back\\.lock'`,
+	} {
+		if got := heldFile(path); got != want {
+			t.Errorf("heldFile(%q) = %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestErrnoIsHandedThrough(t *testing.T) {
+	src := busy()
+	src.refuse = syscall.EBUSY
+	wantErrno(t, "Remove", New(src).Remove("held/db.lck.lock", stranger), syscall.EBUSY)
+}
