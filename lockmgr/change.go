@@ -1,0 +1,120 @@
+package lockmgr
+
+// Upgrade asks for a stronger mode for a held Session lock. The lock returned
+// replaces l: until it is granted l stays held, then l ends with ErrReplaced.
+// It waits for other holders only and stands before everybody who queues at
+// the same keys; its heirs and records are l's. A lock that is strong enough
+// already is returned as it is, and so is a pending upgrade of l that asks for
+// as much.
+//
+// Two holders that both wait for the other to let go would wait for ever, so
+// there is one pending upgrade for each key: another owner's is refused with a
+// *DeadlockError, after which it had better release. Holders that mean to
+// upgrade take Update locks, of which there is only one.
+func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != held || l.class != Session || m < Shared || m > Exclusive {
+		return nil, ErrInvalid
+	}
+	if m <= l.mode {
+		return l, nil
+	}
+	if u := l.upgrader; u != nil {
+		if m <= u.mode {
+			return u, nil
+		}
+		return nil, ErrInvalid
+	}
+	u := new(Lock)
+	u.init(t, &Request{
+		Keys: l.keys(nil), Mode: m, Owner: l.owner, Lineage: l.lineage, Since: l.since,
+		NoWait: noWait, Now: l.now, Label: l.label,
+	})
+	if err := u.rival(l, noWait); err != nil {
+		return nil, err
+	}
+	u.replaces, l.upgrader = l, u
+	if err := t.enter(u); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// rival returns the refusal of the upgrade u of l when another owner's upgrade
+// is pending at one of its keys.
+func (u *Lock) rival(l *Lock, noWait bool) error {
+	ps := l.places()
+	for i := range ps {
+		if ps[i].lock == nil {
+			continue
+		}
+		for p := ps[i].node.waiting.head; p != nil && p.reentrant; p = p.next {
+			o := p.lock
+			if o.replaces == nil || !u.conflicts(o) {
+				continue
+			}
+			if noWait {
+				return &ConflictError{Holders: []Holder{o.replaces.holder(nil), o.holder(nil)}}
+			}
+			return &DeadlockError{Cycle: []Wait{
+				{Waiter: u.holder(nil), Blocker: o.holder(nil), Key: ps[i].key},
+				{Waiter: o.holder(nil), Blocker: l.holder(nil), Key: ps[i].key},
+			}}
+		}
+	}
+	return nil
+}
+
+// Downgrade weakens a held Session lock, under the same token, and lets in
+// whom that admits. A lock that is not held, or not stronger than m, stays as
+// it is.
+func (t *Table) Downgrade(l *Lock, m Mode) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != held || l.class != Session || m < Shared || m >= l.mode {
+		return
+	}
+	ps := l.places()
+	for i := range ps {
+		if p := &ps[i]; p.lock != nil {
+			p.node.held.count[l.mode]--
+			p.node.held.count[m]++
+			t.touch(p.node)
+		}
+	}
+	l.mode = m
+	t.settle()
+}
+
+// SetOwner makes a lock another process's, whose heirs are those born after
+// since: the process that asked for it has died and another one has its
+// descriptor. Holders that were kin of the old owner stay holders.
+func (t *Table) SetOwner(l *Lock, o Owner, since Birth) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != held && l.state != waiting {
+		return
+	}
+	t.leave(l)
+	l.owner, l.lineage, l.since = o, nil, since
+	t.join(l)
+	l.guest = true
+	ps := l.places()
+	for i := range ps {
+		if p := &ps[i]; p.lock != nil {
+			t.reconsider(p.node)
+		}
+	}
+	t.settle()
+}
+
+// reconsider looks at every waiter of n again, because who is kin to whom, or
+// who holds n, has changed.
+func (t *Table) reconsider(n *node) {
+	for p := n.waiting.head; p != nil; p = p.next {
+		t.suspects = append(t.suspects, p.lock)
+	}
+	n.promoted = 0
+	t.touch(n)
+}

@@ -1,0 +1,128 @@
+package lockmgr
+
+// This file holds what is peculiar to the locks that programs take by
+// themselves: flock(2) and fcntl(2).
+
+// convert prepares a Flock request of a client that holds the key already.
+//
+// flock(2): "Converting a lock (shared to exclusive, or vice versa) is not
+// guaranteed to be atomic: the existing lock is first removed, and then a new
+// lock is established. Between these two steps, a pending lock request by
+// another process may be granted, with the result that the conversion either
+// blocks, or fails if LOCK_NB was specified." Here it is atomic unless it has
+// to wait; then the old lock is gone, even if the new one is refused.
+func (t *Table) convert(l *Lock) {
+	n := t.nodes[l.first[0].key]
+	if n == nil {
+		return
+	}
+	old := n.heldBy(Flock, l.client)
+	switch {
+	case old == nil:
+	case l.clash(n) == nil:
+		l.replaces, old.upgrader = old, l
+	default:
+		t.end(old, ErrReplaced)
+		t.settle()
+	}
+}
+
+// heldBy returns the first lock of a client held at n.
+func (n *node) heldBy(c Class, client uint64) *Lock {
+	for p := n.held.head; p != nil; p = p.next {
+		if p.lock.class == c && p.lock.client == client {
+			return p.lock
+		}
+	}
+	return nil
+}
+
+// absorb makes room for the Posix lock l, just granted, among the client's
+// other locks: over bytes that l covers they end, and neighbours of the same
+// mode become part of l. fcntl_locking(2): "a process can hold only one type
+// of lock on a particular file region".
+func (t *Table) absorb(l *Lock) {
+	n := l.first[0].node
+	asked := l.rng
+	for p := n.held.head; p != nil; {
+		o := p.lock
+		p = p.next
+		if o == l || o.class != Posix || o.client != l.client {
+			continue
+		}
+		if o.mode == l.mode && o.rng.touches(asked) {
+			l.rng = l.rng.union(o.rng)
+			t.end(o, ErrReplaced)
+		} else if o.rng.overlaps(asked) {
+			t.cut(o, asked, ErrReplaced)
+		}
+	}
+}
+
+// cut takes the bytes of r out of the held Posix lock o, which may leave
+// nothing, one piece, or two. What is left is the same grant and keeps its
+// token.
+func (t *Table) cut(o *Lock, r Range, err error) {
+	n := o.first[0].node
+	left, right := o.rng.Start < r.Start, o.rng.End > r.End
+	switch {
+	case left && right:
+		t.split(o, r)
+	case left:
+		o.rng.End = r.Start - 1
+	case right:
+		o.rng.Start = r.End + 1
+	default:
+		t.end(o, err)
+		return
+	}
+	t.touch(n)
+}
+
+// split leaves o the bytes before r, and gives those behind r to a new lock.
+func (t *Table) split(o *Lock, r Range) {
+	rest := &Lock{
+		t: t, mode: o.mode, class: o.class, state: held, guest: o.guest, client: o.client,
+		rng: Range{r.End + 1, o.rng.End}, owner: o.owner, lineage: o.lineage, since: o.since,
+		now: o.now, label: o.label, token: o.token, seq: o.seq,
+	}
+	o.rng.End = r.Start - 1
+	rest.first[0] = place{lock: rest, key: o.first[0].key, node: o.first[0].node}
+	rest.first[0].node.held.insert(&rest.first[0], o.first[0].next)
+	t.held.insert(rest, o.next)
+	t.join(rest)
+}
+
+// Unlock releases what a client holds on a key: of its Posix locks the bytes
+// of r, and its Flock lock whole. Bytes on either side stay locked. Unlocking
+// what is not locked does nothing. Requests of the client that still wait are
+// left alone.
+func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.nodes[key]
+	if n == nil || class == Session {
+		return
+	}
+	n.dirty = true // keeps n while its locks go
+	t.dirty = append(t.dirty, n)
+	for p := n.held.head; p != nil; {
+		o := p.lock
+		p = p.next
+		switch {
+		case o.class != class || o.client != client:
+		case class == Flock:
+			t.end(o, ErrReleased)
+		case o.rng.overlaps(r):
+			t.cut(o, r, ErrReleased)
+		}
+	}
+	t.settle()
+}
+
+// ReleaseClient releases everything that a client holds on a key, as the
+// kernel does when a process closes a file it has Posix locks on, or when the
+// last descriptor of an open file description is closed.
+func (t *Table) ReleaseClient(key Key, class Class, client uint64) {
+	t.Unlock(key, class, client, Range{0, ^uint64(0)})
+}

@@ -1,0 +1,91 @@
+package lockmgr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrWouldBlock refuses a NoWait request that would have to wait. It comes
+	// as a *ConflictError.
+	ErrWouldBlock = errors.New("lock would block")
+	// ErrDeadlock refuses a request that would wait for ever. It comes as a
+	// *DeadlockError.
+	ErrDeadlock = errors.New("deadlock")
+	// ErrInvalid refuses a request that makes no sense.
+	ErrInvalid = errors.New("invalid lock request")
+	// ErrReleased is the Err of a lock that was released.
+	ErrReleased = errors.New("lock released")
+	// ErrReplaced is the Err of a lock in whose place another one of the same
+	// client stands: after an upgrade, a flock conversion, or a Posix lock over
+	// the same bytes.
+	ErrReplaced = errors.New("lock replaced")
+	// ErrCancelled is the Err of a waiter cancelled without a cause, and
+	// ErrStolen of a lock stolen without one.
+	ErrCancelled = errors.New("lock request cancelled")
+	ErrStolen    = errors.New("lock stolen")
+)
+
+// ConflictError says who stands in the way of a NoWait request.
+type ConflictError struct {
+	Holders []Holder // holders first, then waiters that came earlier
+}
+
+// Error names the first in the way.
+func (e *ConflictError) Error() string {
+	if len(e.Holders) == 0 {
+		return ErrWouldBlock.Error()
+	}
+	h := e.Holders[0]
+	return fmt.Sprintf("%v: %s by %s", ErrWouldBlock, h.describe(), h.Owner)
+}
+
+// Is makes errors.Is(err, ErrWouldBlock) true.
+func (e *ConflictError) Is(target error) bool { return target == ErrWouldBlock }
+
+// Wait is one step of a deadlock: Waiter waits for Blocker at Key, and Blocker
+// does not end before the Waiter of the next step goes on.
+type Wait struct {
+	Waiter, Blocker Holder
+	Key             Key
+}
+
+// DeadlockError lists a cycle of waits. The first waiter is the one refused;
+// the last blocker is its own, or a holder whose heir it is.
+type DeadlockError struct {
+	Cycle []Wait
+}
+
+// Error lists the cycle.
+func (e *DeadlockError) Error() string {
+	var b strings.Builder
+	b.WriteString(ErrDeadlock.Error())
+	for i, w := range e.Cycle {
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		fmt.Fprintf(&b, "%s%s waits for %q of %s", sep, w.Waiter.Owner, w.Key, w.Blocker.Owner)
+	}
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrDeadlock) true.
+func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
+
+// String names the process.
+func (o Owner) String() string {
+	if o.PID == 0 {
+		return fmt.Sprintf("foreign process #%d", o.Start)
+	}
+	return fmt.Sprintf("pid %d", o.PID)
+}
+
+func (h *Holder) describe() string {
+	keys := make([]string, len(h.Keys))
+	for i, k := range h.Keys {
+		keys[i] = fmt.Sprintf("%q", string(k))
+	}
+	return fmt.Sprintf("%v %v lock on %s", h.Mode, h.Class, strings.Join(keys, ", "))
+}

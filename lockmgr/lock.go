@@ -1,0 +1,182 @@
+package lockmgr
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+type state uint8
+
+const (
+	fresh   state = iota // never used
+	waiting              // in the wait queue of every key
+	held                 // among the holders of every key
+	ended                // refused, released, replaced or stolen: l.err says which
+)
+
+// Lock is one request, waiting or granted. It is made by Acquire; a caller
+// that wants to spare the allocation embeds one and gives it to AcquireInto. A
+// Lock is used by pointer and not copied. Its methods may be called from any
+// goroutine.
+type Lock struct {
+	t *Table // set once; nil in the zero Lock
+
+	// Everything below is guarded by t.mu.
+
+	first [1]place // the one place of a single-key lock
+	more  []place  // all places, sorted by key, of a lock on several keys
+
+	mode   Mode
+	class  Class
+	state  state
+	noWait bool
+	// guest: it was granted, or moved, beside a lock that it conflicts with.
+	guest bool
+
+	client  uint64
+	rng     Range
+	owner   Owner
+	lineage []Ancestor
+	since   Birth
+	now     time.Time
+	label   any
+
+	token uint64 // of the grant; 0 before
+	seq   uint64 // of the arrival: smaller came earlier
+	err   error
+	done  chan struct{} // made by Done when there is something to wait for
+
+	replaces *Lock // the held lock that this one is to replace when granted
+	upgrader *Lock // the waiting lock that is to replace this one
+
+	party        *party // the index of this owner's locks
+	pprev, pnext *Lock  // in party.locks
+	prev, next   *Lock  // in t.held or t.waiting
+}
+
+// closed is what Done returns when there is nothing to wait for.
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// places returns the places of l. A place whose lock is nil was merged into
+// another one by Rekey.
+func (l *Lock) places() []place {
+	if l.more != nil {
+		return l.more
+	}
+	return l.first[:]
+}
+
+// Done returns a channel that is closed when the wait is over: at the grant or
+// the refusal. It is closed already when the lock was granted at once.
+func (l *Lock) Done() <-chan struct{} {
+	if l.t == nil {
+		return closed
+	}
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	if l.state != waiting {
+		return closed
+	}
+	if l.done == nil {
+		l.done = make(chan struct{})
+	}
+	return l.done
+}
+
+// Wait waits until the lock is granted (nil) or refused (why). When ctx ends
+// first, the lock leaves the queue before Wait returns the cause; when the
+// grant came at the same moment, the lock is held and Wait returns nil.
+func (l *Lock) Wait(ctx context.Context) error {
+	select {
+	case <-l.Done():
+	case <-ctx.Done():
+		l.t.Cancel(l, context.Cause(ctx))
+	}
+	return l.Err()
+}
+
+// Err is nil while the lock waits or is held; afterwards it says why it is not:
+// a *DeadlockError, the cause given to Cancel or Steal, ErrReleased or
+// ErrReplaced.
+func (l *Lock) Err() error {
+	if l.t == nil {
+		return nil
+	}
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.err
+}
+
+// Held reports whether the lock is held now. It turns false at Release, at
+// Steal, and when another lock of the client replaces it.
+func (l *Lock) Held() bool {
+	if l.t == nil {
+		return false
+	}
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.state == held
+}
+
+// Token is the fencing token of the grant: a later grant of any key has a
+// greater one. It is 0 before the grant and stays what it was after the end.
+func (l *Lock) Token() uint64 {
+	if l.t == nil {
+		return 0
+	}
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.token
+}
+
+// Keys returns the current names of the lock's keys, sorted; after its end, the
+// last ones.
+func (l *Lock) Keys() []Key {
+	if l.t == nil {
+		return nil
+	}
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.keys(nil)
+}
+
+// Request returns what was asked for, with the current keys, owner, mode and
+// range.
+func (l *Lock) Request() Request {
+	if l.t == nil {
+		return Request{}
+	}
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return Request{
+		Keys: l.keys(nil), Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
+		Owner: l.owner, Lineage: l.lineage, Since: l.since, NoWait: l.noWait, Now: l.now, Label: l.label,
+	}
+}
+
+// placeAt returns the place of l at n, or nil.
+func (l *Lock) placeAt(n *node) *place {
+	ps := l.places()
+	for i := range ps {
+		if ps[i].node == n {
+			return &ps[i]
+		}
+	}
+	return nil
+}
+
+// keys appends the lock's keys, sorted, to buf.
+func (l *Lock) keys(buf []Key) []Key {
+	at := len(buf)
+	ps := l.places()
+	for i := range ps {
+		if ps[i].lock != nil {
+			buf = append(buf, ps[i].key)
+		}
+	}
+	if len(buf)-at > 1 {
+		slices.Sort(buf[at:])
+	}
+	return buf
+}

@@ -1,0 +1,135 @@
+package lockmgr
+
+// place is where one lock stands at one of its keys: among the holders or in
+// the wait queue.
+type place struct {
+	lock       *Lock // nil: merged into another place of the lock
+	key        Key   // the current name, kept after the end
+	node       *node // nil when the lock stands nowhere
+	prev, next *place
+	// reentrant places stand at the head of the wait queue, before the others:
+	// a kin of theirs held the key while they waited.
+	reentrant bool
+}
+
+// placeList is a list of places; count says how many there are of each mode.
+type placeList struct {
+	head, tail *place
+	count      [modes]int
+}
+
+// clashes reports whether the list has a mode that is incompatible with m. Only
+// then is it worth walking.
+func (ps *placeList) clashes(m Mode) bool {
+	for x := Shared; x <= Exclusive; x++ {
+		if ps.count[x] > 0 && !compatible[m][x] {
+			return true
+		}
+	}
+	return false
+}
+
+// insert puts p before the place at; nil appends it.
+func (ps *placeList) insert(p, at *place) {
+	p.next = at
+	if at == nil {
+		p.prev = ps.tail
+		ps.tail = p
+	} else {
+		p.prev = at.prev
+		at.prev = p
+	}
+	if p.prev == nil {
+		ps.head = p
+	} else {
+		p.prev.next = p
+	}
+	ps.count[p.lock.mode]++
+}
+
+func (ps *placeList) remove(p *place) {
+	if p.prev == nil {
+		ps.head = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		ps.tail = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.prev, p.next = nil, nil
+	ps.count[p.lock.mode]--
+}
+
+// node is one key of the table with its holders and its wait queue. Nodes form
+// the tree that the keys describe; a node without locks exists as long as
+// there is one below it.
+type node struct {
+	key     Key
+	held    placeList // in the order of the grants
+	waiting placeList // in the order in which they will be served
+
+	parent     *node // nil for the root, whose key is empty
+	child      *node // the first of the nodes right below
+	prev, next *node // its siblings
+
+	dirty    bool   // in t.dirty
+	promoted uint64 // kin of holders up to this token have been let ahead
+	stamp    uint64 // the visit of the search that has seen this node
+}
+
+func (n *node) idle() bool {
+	return n.held.head == nil && n.waiting.head == nil && n.child == nil && !n.dirty && n.parent != nil
+}
+
+// nodeAt returns the node of a key, which it makes when there is none.
+func (t *Table) nodeAt(k Key) *node {
+	if n := t.nodes[k]; n != nil {
+		return n
+	}
+	n := t.spareNode
+	if n == nil {
+		n = new(node)
+	} else {
+		t.spareNode, t.spares = n.next, t.spares-1
+		*n = node{}
+	}
+	n.key = k
+	t.nodes[k] = n
+	n.parent = t.nodeAt(k.parent())
+	if n.next = n.parent.child; n.next != nil {
+		n.next.prev = n
+	}
+	n.parent.child = n
+	return n
+}
+
+// prune forgets n, and what is above it, as far as nothing needs it any more.
+func (t *Table) prune(n *node) {
+	for n.idle() {
+		up := n.parent
+		if n.prev == nil {
+			up.child = n.next
+		} else {
+			n.prev.next = n.next
+		}
+		if n.next != nil {
+			n.next.prev = n.prev
+		}
+		delete(t.nodes, n.key)
+		if t.spares < maxSpares {
+			*n = node{next: t.spareNode}
+			t.spareNode, t.spares = n, t.spares+1
+		}
+		n = up
+	}
+}
+
+// walk calls f for n and every node below it.
+func (n *node) walk(f func(*node)) {
+	f(n)
+	for c := n.child; c != nil; c = c.next {
+		c.walk(f)
+	}
+}

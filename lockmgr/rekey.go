@@ -1,0 +1,90 @@
+package lockmgr
+
+import "strings"
+
+// Rekey renames a key, and every key below it, as a rename of the directory
+// does: locks stay held, waiters keep waiting, both under the new names. When
+// the new name has locks already, holders stay holders side by side and the
+// queues merge in the order of arrival; a lock on both names keeps one.
+// Nothing happens when from is empty or to lies below from.
+func (t *Table) Rekey(from, to Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if from == "" || from == to || to.below(from) {
+		return
+	}
+	t.resettle(t.uproot(nil, from, to))
+}
+
+// Exchange swaps two keys, each with everything below it, as rename with
+// RENAME_EXCHANGE does. Nothing happens when one is empty or below the other.
+func (t *Table) Exchange(a, b Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a == "" || b == "" || a == b || a.below(b) || b.below(a) {
+		return
+	}
+	t.resettle(t.uproot(t.uproot(nil, a, b), b, a))
+}
+
+// uproot takes every place at from and below out of its node and gives it its
+// new name. It appends the places to out, in an order that keeps that of each
+// list.
+func (t *Table) uproot(out []*place, from, to Key) []*place {
+	top := t.nodes[from]
+	if top == nil {
+		return out
+	}
+	var nodes []*node
+	top.walk(func(n *node) { nodes = append(nodes, n) })
+	for _, n := range nodes {
+		name := to + Key(strings.TrimPrefix(string(n.key), string(from)))
+		for _, list := range []*placeList{&n.held, &n.waiting} {
+			for p := list.head; p != nil; p = list.head {
+				list.remove(p)
+				p.node, p.key = nil, name
+				out = append(out, p)
+			}
+		}
+	}
+	for _, n := range nodes {
+		t.prune(n)
+	}
+	return out
+}
+
+// resettle puts uprooted places where their names say.
+func (t *Table) resettle(places []*place) {
+	for _, p := range places {
+		l := p.lock
+		n := t.nodeAt(p.key)
+		if l.placeAt(n) != nil {
+			p.lock = nil
+			t.prune(n)
+			continue
+		}
+		p.node = n
+		if l.state == held {
+			l.guest = l.guest || l.conflictsWithHolder(n)
+			n.held.insert(p, nil)
+		} else {
+			n.waiting.insert(p, n.arrival(p))
+		}
+	}
+	for _, p := range places {
+		if p.lock != nil {
+			t.reconsider(p.node)
+		}
+	}
+	t.settle()
+}
+
+// arrival returns the place of the queue before which p stands by the order of
+// arrival, among the reentrant or among the others.
+func (n *node) arrival(p *place) *place {
+	q := n.waiting.head
+	for q != nil && (q.reentrant && !p.reentrant || q.reentrant == p.reentrant && q.lock.seq < p.lock.seq) {
+		q = q.next
+	}
+	return q
+}

@@ -1,0 +1,134 @@
+package lockmgr
+
+import "time"
+
+// Holder describes one lock, held or waiting, at the moment it was looked at.
+type Holder struct {
+	Keys   []Key
+	Mode   Mode
+	Class  Class
+	Client uint64
+	Range  Range // Whole unless Class is Posix
+	Owner  Owner
+	Token  uint64 // 0 while it waits
+	Since  Birth
+	Now    time.Time // when it was asked for
+	Label  any
+	Lock   *Lock
+}
+
+// Snapshot describes all locks at one moment.
+type Snapshot struct {
+	Held    []Holder // in the order of the grants
+	Waiting []Holder // in the order of the queues
+}
+
+// holder describes l; buf is where its keys are appended.
+func (l *Lock) holder(buf []Key) Holder {
+	at := len(buf)
+	buf = l.keys(buf)
+	return Holder{
+		Keys: buf[at:len(buf):len(buf)], Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
+		Owner: l.owner, Token: l.token, Since: l.since, Now: l.now, Label: l.label, Lock: l,
+	}
+}
+
+// Snapshot describes all locks at one moment.
+func (t *Table) Snapshot() Snapshot {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Snapshot{Held: t.held.describe(), Waiting: t.waiting.describe()}
+}
+
+func (ls *lockList) describe() []Holder {
+	n := 0
+	for l := ls.head; l != nil; l = l.next {
+		n += len(l.places())
+	}
+	out, keys := make([]Holder, 0, ls.n), make([]Key, 0, n)
+	for l := ls.head; l != nil; l = l.next {
+		out = append(out, l.holder(keys))
+		keys = keys[:len(keys)+len(out[len(out)-1].Keys)]
+	}
+	return out
+}
+
+// Len returns how many locks are held and how many wait.
+func (t *Table) Len() (held, waiting int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.held.n, t.waiting.n
+}
+
+// Test returns the held lock that would keep r waiting, or nil: what F_GETLK
+// asks. Of several it is the one on the first key, with the lowest range, and
+// granted first. Waiters are no obstacle here, as in fcntl(2).
+func (t *Table) Test(r Request) *Holder {
+	if r.validate() != nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var l Lock
+	l.init(t, &r)
+	ps := l.places()
+	for i := range ps {
+		if n := t.nodes[ps[i].key]; n != nil {
+			if x := l.firstClash(n); x != nil {
+				h := x.holder(nil)
+				return &h
+			}
+		}
+	}
+	return nil
+}
+
+// firstClash is clash, but for Posix locks the one with the lowest range.
+func (l *Lock) firstClash(n *node) *Lock {
+	var first *Lock
+	for p := n.held.head; p != nil; p = p.next {
+		if l.blockedBy(p.lock, n) && (first == nil || p.lock.rng.Start < first.rng.Start) {
+			first = p.lock
+		}
+	}
+	return first
+}
+
+// Conflicts returns whom a waiting lock waits for: holders first, then waiters
+// that stand before it; nil when it does not wait.
+func (t *Table) Conflicts(l *Lock) []Holder {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != waiting {
+		return nil
+	}
+	return l.blockers()
+}
+
+// blockers describes everybody l waits for, each once, holders first.
+func (l *Lock) blockers() []Holder {
+	var out []Holder
+	seen := map[*Lock]bool{l: true}
+	add := func(x *Lock, n *node) {
+		if !seen[x] && l.blockedBy(x, n) {
+			seen[x] = true
+			out = append(out, x.holder(nil))
+		}
+	}
+	ps := l.places()
+	for i := range ps {
+		if n := ps[i].node; n != nil {
+			for p := n.held.head; p != nil; p = p.next {
+				add(p.lock, n)
+			}
+		}
+	}
+	for i := range ps {
+		if n := ps[i].node; n != nil {
+			for p := n.waiting.head; p != &ps[i]; p = p.next {
+				add(p.lock, n)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package lockmgr
+
+import (
+	"slices"
+	"sync"
+)
+
+// maxSpares bounds how many unused nodes, and how many unused parties, a table
+// keeps for reuse.
+const maxSpares = 1024
+
+// Options configures a Table.
+type Options struct {
+	// FirstToken is the first fencing token to hand out; 0 means 1. Whoever
+	// wants tokens to rise over restarts passes one that was never used.
+	FirstToken uint64
+}
+
+// Table is a lock table. Its methods may be called from any goroutine; each is
+// one atomic step.
+//
+// Mutex order: Table.mu is the only mutex of the package, and a leaf: while it
+// is held the table calls nothing outside the package, blocks on nothing, and
+// wakes waiters only after it has recorded what they are woken for. Callers may
+// hold mutexes of their own.
+type Table struct {
+	mu sync.Mutex
+
+	// Everything below is guarded by mu.
+
+	nodes   map[Key]*node    // every key with a lock, and its parents
+	parties map[Owner]*party // every owner with a lock
+
+	held    lockList // in the order of the grants
+	waiting lockList // in the order of the queues
+	token   uint64
+	seq     uint64
+
+	dirty     []*node // wait queues that may have someone to serve
+	suspects  []*Lock // waiters that may have become part of a cycle
+	search    search  // scratch space of the search for cycles
+	overtakes int     // since the change began
+
+	spareNode  *node
+	spares     int
+	spareParty *party
+	spareCount int
+}
+
+// New returns an empty table.
+func New(o Options) *Table {
+	t := &Table{nodes: make(map[Key]*node), parties: make(map[Owner]*party)}
+	t.nodes[""] = &node{}
+	t.token = max(o.FirstToken, 1) - 1
+	return t
+}
+
+// Acquire asks for a lock. It is granted at once (Held) or waits in the queue
+// of every key (then Done tells when the wait is over); an error means that it
+// is neither: ErrInvalid, a *ConflictError when NoWait was asked for, or a
+// *DeadlockError when the wait would never end.
+func (t *Table) Acquire(r Request) (*Lock, error) {
+	l := new(Lock)
+	if err := t.AcquireInto(l, r); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// AcquireInto is Acquire with a Lock of the caller's: a zero one, or one that
+// this table gave and that neither waits nor is held any more. When a Lock is
+// used again, whoever still has a pointer to it (from a Holder, say) sees the
+// new lock.
+func (t *Table) AcquireInto(l *Lock, r Request) error {
+	if err := r.validate(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != nil && (l.t != t || l.state == waiting || l.state == held) {
+		return ErrInvalid
+	}
+	l.init(t, &r)
+	if l.class == Flock {
+		t.convert(l)
+	}
+	return t.enter(l)
+}
+
+// init prepares a lock for the table; it stands nowhere yet.
+func (l *Lock) init(t *Table, r *Request) {
+	*l = Lock{
+		t: t, mode: r.Mode, class: r.Class, client: r.Client, rng: r.Range,
+		owner: r.Owner, lineage: r.Lineage, since: r.Since,
+		noWait: r.NoWait, now: r.Now, label: r.Label,
+	}
+	if r.Class != Posix {
+		l.rng = Whole
+	}
+	l.setKeys(r.Keys)
+}
+
+func (l *Lock) setKeys(keys []Key) {
+	if len(keys) > 1 {
+		keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+	}
+	if len(keys) > 1 {
+		l.more = make([]place, len(keys))
+	}
+	ps := l.places()
+	for i := range ps {
+		ps[i] = place{lock: l, key: keys[i]}
+	}
+}
+
+// enter grants a new lock or lets it wait.
+func (t *Table) enter(l *Lock) error {
+	t.seq++
+	l.seq = t.seq
+	t.join(l)
+	ps := l.places()
+	free := true
+	for i := range ps {
+		p := &ps[i]
+		p.node = t.nodeAt(p.key)
+		free = free && l.clash(p.node) == nil
+	}
+	l.state = waiting
+	t.waiting.insert(l, nil)
+	for i := range ps {
+		p := &ps[i]
+		n := p.node
+		if n.waiting.head != nil || !free {
+			p.reentrant = l.replaces != nil || l.reenters(n)
+			n.waiting.insert(p, n.standing(p.reentrant))
+			free = free && l.clashAhead(n, p) == nil
+		} else {
+			n.waiting.insert(p, nil)
+		}
+	}
+	if l.class == Flock && l.replaces != nil {
+		free = true // an atomic conversion: convert has looked
+	}
+	if free {
+		t.grant(l)
+	} else {
+		t.suspects = append(t.suspects, l)
+	}
+	t.settle()
+	if l.state == waiting && l.noWait {
+		t.refuse(l, &ConflictError{Holders: l.blockers()})
+		t.settle()
+	}
+	return l.err
+}
+
+// standing returns the place before which a newcomer stands in the queue.
+func (n *node) standing(reentrant bool) *place {
+	if !reentrant {
+		return nil
+	}
+	p := n.waiting.head
+	for p != nil && p.reentrant {
+		p = p.next
+	}
+	return p
+}
+
+// Cancel takes a waiting lock out of the queue before it returns, with cause as
+// its Err (nil: ErrCancelled). It returns false, and does nothing, when the
+// wait is over already.
+func (t *Table) Cancel(l *Lock, cause error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != waiting {
+		return false
+	}
+	if cause == nil {
+		cause = ErrCancelled
+	}
+	t.refuse(l, cause)
+	t.settle()
+	return true
+}
+
+// Release ends a lock, held or waiting, and hands its keys over. Releasing a
+// lock that has ended, or was never asked for, does nothing.
+func (t *Table) Release(l *Lock) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state == ended {
+		return
+	}
+	t.end(l, ErrReleased)
+	t.settle()
+}
+
+// Steal revokes a held lock: from now on Held is false, Err is cause (nil:
+// ErrStolen), and a later Release does nothing. An upgrade of the lock that is
+// pending is refused with the same cause. Steal returns false, and does
+// nothing, when the lock is not held. Whether a lock may be stolen is the
+// caller's to decide.
+func (t *Table) Steal(l *Lock, cause error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != held {
+		return false
+	}
+	if cause == nil {
+		cause = ErrStolen
+	}
+	if u := l.upgrader; u != nil {
+		t.refuse(u, cause)
+	}
+	t.end(l, cause)
+	t.settle()
+	return true
+}
+
+// refuse ends a wait without a grant.
+func (t *Table) refuse(l *Lock, cause error) { t.end(l, cause) }

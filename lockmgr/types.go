@@ -1,0 +1,173 @@
+package lockmgr
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Key names one lockable thing. It is opaque but for one property: '/'
+// separates components, so that Rekey can move a key with everything below it.
+// The table compares keys byte by byte and cleans nothing.
+type Key string
+
+// below reports whether k lies strictly below dir.
+func (k Key) below(dir Key) bool {
+	return len(k) > len(dir) && k[len(dir)] == '/' && strings.HasPrefix(string(k), string(dir))
+}
+
+// parent is k without its last component; the parent of a single component is
+// the empty key.
+func (k Key) parent() Key {
+	if i := strings.LastIndexByte(string(k), '/'); i >= 0 {
+		return k[:i]
+	}
+	return ""
+}
+
+// Mode is the strength of a lock; a larger Mode is stronger. The zero Mode is
+// invalid, so that a forgotten field is an error and not a weak lock.
+type Mode uint8
+
+const (
+	// Shared admits other Shared locks and one Update lock.
+	Shared Mode = iota + 1
+	// Update is for reading now and writing later: it admits Shared locks, but
+	// no second Update, so that two of them cannot block each other's upgrade.
+	Update
+	// Exclusive admits nobody else.
+	Exclusive
+
+	modes = int(Exclusive) + 1 // the size of an array indexed by Mode
+)
+
+// String returns the lower-case name of the mode.
+func (m Mode) String() string {
+	switch m {
+	case Shared:
+		return "shared"
+	case Update:
+		return "update"
+	case Exclusive:
+		return "exclusive"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// Class says by which rules a lock is compared with others.
+type Class uint8
+
+const (
+	// Session is a lock of latchfs itself: an open for writing, a path
+	// operation, a guard.
+	Session Class = iota
+	// Flock is a flock(2) lock: whole file, one for each open file description.
+	Flock
+	// Posix is an fcntl(2) byte-range lock, traditional or open file
+	// description.
+	Posix
+)
+
+// String returns the lower-case name of the class.
+func (c Class) String() string {
+	switch c {
+	case Session:
+		return "session"
+	case Flock:
+		return "flock"
+	case Posix:
+		return "posix"
+	}
+	return fmt.Sprintf("Class(%d)", uint8(c))
+}
+
+// Owner identifies a process: its pid, and its start time because pids are
+// reused. PID 0 stands for a process in a pid namespace that cannot be seen;
+// Start is then a serial number that makes the owner unique, and such an owner
+// is kin to nobody but itself. The zero Owner is invalid.
+type Owner struct {
+	PID   int32
+	Start uint64
+}
+
+// Birth is a moment in the life of the machine: clock ticks since boot, and
+// the last pid handed out at that moment, because many processes are born
+// within one tick and pids rise. (After the pids have wrapped around, two
+// births within one tick may compare the wrong way.)
+type Birth struct {
+	Tick uint64
+	PID  int32
+}
+
+// After reports whether b is later than o.
+func (b Birth) After(o Birth) bool {
+	return b.Tick > o.Tick || b.Tick == o.Tick && b.PID > o.PID
+}
+
+// Ancestor is one ancestor of a requester. Child is the birth of that
+// ancestor's child on the way down to the requester: the requester is an heir
+// of what the ancestor took before.
+type Ancestor struct {
+	Owner Owner
+	Child Birth
+}
+
+// Range is a range of bytes, both ends included. It counts for Posix only.
+type Range struct {
+	Start, End uint64
+}
+
+// Whole is the range of a whole file, however long it grows.
+var Whole = Range{0, math.MaxInt64}
+
+// overlaps reports whether r and o have a byte in common.
+func (r Range) overlaps(o Range) bool { return r.Start <= o.End && o.Start <= r.End }
+
+// touches reports whether r and o overlap or lie side by side.
+func (r Range) touches(o Range) bool {
+	return r.overlaps(o) || r.End+1 == o.Start || o.End+1 == r.Start
+}
+
+// union is the smallest range that holds both.
+func (r Range) union(o Range) Range {
+	return Range{min(r.Start, o.Start), max(r.End, o.End)}
+}
+
+// Request asks for a lock. The table copies Keys; Lineage and Label it keeps,
+// so the caller does not change them afterwards.
+type Request struct {
+	Keys    []Key      // taken all or nothing; in any order, repetitions allowed; exactly one for Flock and Posix
+	Mode    Mode       // Flock and Posix know Shared and Exclusive only
+	Class   Class      // by which rules it conflicts
+	Client  uint64     // Flock: the open file description; Posix: the lock owner; Session: 0
+	Range   Range      // Posix: which bytes
+	Owner   Owner      // the requesting process
+	Lineage []Ancestor // its ancestors, nearest first
+	Since   Birth      // the moment of the request; descendants born after it are heirs of the lock
+	NoWait  bool       // fail with ErrWouldBlock instead of waiting
+	Now     time.Time  // the time of the request, for records only
+	Label   any        // opaque, handed back in snapshots
+}
+
+func (r *Request) validate() error {
+	switch {
+	case len(r.Keys) == 0:
+		return fmt.Errorf("%w: no keys", ErrInvalid)
+	case r.Mode < Shared || r.Mode > Exclusive:
+		return fmt.Errorf("%w: mode %d", ErrInvalid, r.Mode)
+	case r.Class > Posix:
+		return fmt.Errorf("%w: class %d", ErrInvalid, r.Class)
+	case r.Owner == Owner{}:
+		return fmt.Errorf("%w: no owner", ErrInvalid)
+	case r.Class == Session:
+		return nil
+	case len(r.Keys) > 1:
+		return fmt.Errorf("%w: a %v lock on %d keys", ErrInvalid, r.Class, len(r.Keys))
+	case r.Mode == Update:
+		return fmt.Errorf("%w: %v knows no update locks", ErrInvalid, r.Class)
+	case r.Class == Posix && r.Range.Start > r.Range.End:
+		return fmt.Errorf("%w: range %d-%d", ErrInvalid, r.Range.Start, r.Range.End)
+	}
+	return nil
+}
