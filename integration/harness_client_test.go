@@ -342,11 +342,14 @@ func (m *Mount) Mkdir(name string) {
 
 // describe says what a process is doing, for messages.
 func describe(pid int) string {
-	read := func(name string) string {
-		b, _ := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), name))
-		return strings.TrimSpace(string(b))
-	}
-	return fmt.Sprintf("pid %d stat %q syscall %q wchan %q", pid, read("stat"), read("syscall"), read("wchan"))
+	return fmt.Sprintf("pid %d stat %q syscall %q wchan %q", pid,
+		readProc(pid, "stat"), readProc(pid, "syscall"), readProc(pid, "wchan"))
+}
+
+// readProc reads a file of /proc/PID, "" when the process is gone.
+func readProc(pid int, name string) string {
+	text, _ := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), name))
+	return strings.TrimSpace(string(text))
 }
 
 // flockReq is the request of flock(2).

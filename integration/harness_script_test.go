@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ type Proc struct {
 	Cmd *exec.Cmd
 
 	t    testing.TB
+	m    *Mount
+	in   *os.File // our end of its standard input
 	out  lockedBuffer
 	err  lockedBuffer
 	done chan struct{}
@@ -49,7 +52,7 @@ func (b *lockedBuffer) String() string {
 // directory. The whole process group is killed when the test ends.
 func (m *Mount) Launch(t testing.TB, name string, argv ...string) *Proc {
 	t.Helper()
-	return m.launch(t, "", exec.Command(name, argv...))
+	return m.launch(t, exec.Command(name, argv...))
 }
 
 // Run runs a program to its end.
@@ -82,14 +85,19 @@ func (m *Mount) LaunchBash(t testing.TB, script string, argv ...string) *Proc {
 	return m.Launch(t, "bash", append([]string{"-c", script, "bash"}, argv...)...)
 }
 
-func (m *Mount) launch(t testing.TB, stdin string, cmd *exec.Cmd) *Proc {
+func (m *Mount) launch(t testing.TB, cmd *exec.Cmd) *Proc {
 	t.Helper()
-	p := &Proc{Cmd: cmd, t: t, done: make(chan struct{})}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	p := &Proc{Cmd: cmd, t: t, m: m, in: ours, done: make(chan struct{})}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	m.asOwner(cmd)
 	cmd.Env = append(cmd.Env, "PWD="+m.Dir)
 	cmd.Dir = m.Dir
-	cmd.Stdin = strings.NewReader(stdin)
+	cmd.Stdin = theirs
 	cmd.Stdout, cmd.Stderr = &p.out, &p.err
 	cmd.WaitDelay = 2 * time.Second // a background child may keep the pipes open
 	if err := cmd.Start(); err != nil {
@@ -100,6 +108,18 @@ func (m *Mount) launch(t testing.TB, stdin string, cmd *exec.Cmd) *Proc {
 	return p
 }
 
+// Close closes the program's standard input: what a script waits for with
+// sys.stdin.readline() or read.
+func (p *Proc) Close() { p.in.Close() }
+
+// Send writes a line to the program's standard input.
+func (p *Proc) Send(line string) {
+	p.t.Helper()
+	if _, err := p.in.WriteString(line + "\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // PID is the program's.
 func (p *Proc) PID() int { return p.Cmd.Process.Pid }
 
@@ -108,6 +128,7 @@ func (p *Proc) Signal(s syscall.Signal) { p.Cmd.Process.Signal(s) }
 
 // Kill ends the program and everything it started in its process group.
 func (p *Proc) Kill() {
+	p.in.Close()
 	syscall.Kill(-p.PID(), syscall.SIGKILL)
 	select {
 	case <-p.done:

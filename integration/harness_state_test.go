@@ -2,7 +2,6 @@ package integration
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -239,11 +238,34 @@ func (call *Call) mustBlockInKernel(t testing.TB) {
 
 // inSyscall tells whether a thread sleeps in one of the system calls.
 func inSyscall(pid int, numbers []int) bool {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall")
-	if err != nil {
-		return false
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	nr, err := strconv.Atoi(strings.TrimSpace(first))
+	first, _, _ := strings.Cut(readProc(pid, "syscall"), " ")
+	nr, err := strconv.Atoi(first)
 	return err == nil && slices.Contains(numbers, nr)
+}
+
+// MustWait shows that a program waits for a lock, itself or a child of it.
+func (p *Proc) MustWait() {
+	p.t.Helper()
+	if *plain {
+		p.t.Fatal("a plain directory makes nobody wait")
+	}
+	eventually(p.t, strings.Join(p.Cmd.Args[:1], " ")+" waits", func() bool {
+		if p.Done() {
+			p.t.Fatalf("%.200q did not wait\n%s%s", p.Cmd.Args, p.Stdout(), p.Stderr())
+		}
+		return slices.ContainsFunc(p.m.Status().Queue, func(w WaitingLock) bool {
+			return w.PID == p.PID() || processGroup(w.PID) == p.PID()
+		})
+	})
+}
+
+// processGroup is the process group of a process, 0 when it is gone.
+func processGroup(pid int) int {
+	_, after, _ := strings.Cut(readProc(pid, "stat"), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 3 {
+		return 0
+	}
+	group, _ := strconv.Atoi(fields[2])
+	return group
 }

@@ -1,0 +1,192 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Show 3: a program that dies by a signal has not finished its file. The old
+// content stays, nothing is left over, the lock is free, the next writer goes on.
+
+// halfWriter gets to the middle of a save in the way that argv[2] names, says so
+// and waits to be killed; argv[3] is a signal it dies of by itself.
+const halfWriter = `
+import ctypes, os, resource, signal, sys, time
+path, how, by = sys.argv[1:4]
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+if how == "truncating":
+    fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
+elif how == "updating":
+    fd = os.open(path, os.O_RDWR)
+elif how == "appending":
+    fd = os.open(path, os.O_RDWR)
+    os.lseek(fd, 0, os.SEEK_END)
+elif how == "creating":
+    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+elif how == "mapping":
+    import mmap
+    fd = os.open(path, os.O_RDWR)
+    m = mmap.mmap(fd, 0)
+    m[:4] = b"HALF"
+elif how == "synced":
+    fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
+os.write(fd, b"half of it")
+if how == "synced":
+    os.fsync(fd)
+print("ready", flush=True)
+sys.stdin.readline()
+if by == "SEGV":
+    ctypes.string_at(0)
+signal.pause()
+`
+
+func TestKilledWriterRollsBack(t *testing.T) {
+	const old = "the old content\n"
+	ways := []string{"truncating", "updating", "appending", "creating", "mapping", "synced"}
+	signals := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGSEGV}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for i, how := range ways {
+			for _, sig := range signals {
+				t.Run(fmt.Sprintf("%s-%d", how, sig), func(t *testing.T) {
+					name := fmt.Sprintf("f%d-%d", i, sig)
+					m.WriteFile(name, old)
+					killHalfWriter(t, m, name, how, sig)
+					if got := m.ReadFile(name); got != old {
+						t.Errorf("the file holds %s", summary(got))
+					}
+					if slices.Contains(m.List(""), name+".new") {
+						t.Error("the unfinished new file is there")
+					}
+				})
+			}
+		}
+	})
+}
+
+// killHalfWriter lets a writer begin, a second one wait for it, and kills the
+// first one; the lock must be free at once and the second writer go on.
+func killHalfWriter(t *testing.T, m *Mount, name, how string, sig syscall.Signal) {
+	t.Helper()
+	by := ""
+	if sig == syscall.SIGSEGV {
+		by = "SEGV"
+	}
+	p := m.LaunchPython(t, halfWriter, name, how, by)
+	p.AwaitLine("ready")
+	target := name
+	if how == "creating" {
+		target += ".new"
+	}
+	if !*plain {
+		if held := m.Status().HolderOf(target); held == nil || held.PID != p.PID() {
+			t.Fatalf("%d writes %s, and the table says %+v", p.PID(), target, held)
+		}
+	}
+	waiter := m.Client(t)
+	next := waiter.GoOpen(name, unix.O_RDWR)
+	if how == "creating" {
+		next.OK() // another name: nobody is in the way
+	} else {
+		next.MustBlock(t)
+	}
+	if by == "" {
+		p.Signal(sig)
+	} else {
+		p.Close()
+	}
+	if o := p.Wait(); o.Signal != sig {
+		t.Fatalf("the writer ended with %v, want signal %v\n%s", o.Code, sig, o.Stderr)
+	}
+	died := time.Now()
+	fd := int(next.OK().N)
+	if took := time.Since(died); took > 100*time.Millisecond {
+		t.Errorf("the waiting writer went on %v after the death", took)
+	}
+	if got := waiter.ReadAt(fd, 100, 0); got != "the old content\n" {
+		t.Errorf("the waiting writer finds %s", summary(got))
+	}
+	waiter.MustClose(fd)
+	if *plain {
+		return
+	}
+	m.AwaitFree(t, 100*time.Millisecond, target)
+	if n := len(m.EventsOf("rollback", target)); n != 1 {
+		t.Errorf("%d rollbacks of %s in the audit trail, want 1", n, target)
+	}
+}
+
+// A shell whose command is killed half-way survives it, and its own close looks
+// clean: the session must remember.
+func TestShellOfAKilledCommandRollsBack(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, shell := range []string{"bash", "dash"} {
+			requireTool(t, shell)
+			m.WriteFile("f", "old\n")
+			// The shell goes on after its killed child; what it exits with says so.
+			o := m.Run(t, shell, "-c", `sh -c 'echo half; kill -9 $$' > f; echo $?`)
+			if strings.TrimSpace(o.Stdout) != "137" {
+				t.Fatalf("%s: the command ended with %q %s", shell, o.Stdout, o.Stderr)
+			}
+			eventually(t, "the session's end", func() bool { return *plain || m.Status().Held() == 0 })
+			if got := m.ReadFile("f"); got != "old\n" {
+				t.Errorf("%s: the file holds %q", shell, got)
+			}
+		}
+	})
+}
+
+// The parent dies while its child, which inherited the descriptor, writes on:
+// the session is the child's now, and the child finishes it.
+func TestSessionPassesToTheHeir(t *testing.T) {
+	const script = `
+import os, signal, sys
+fd = os.open("f", os.O_WRONLY | os.O_TRUNC)
+os.write(fd, b"parent ")
+if os.fork() == 0:
+    sys.stdin.readline()
+    os.write(fd, b"child\n")
+    os.close(fd)
+    os._exit(0)
+print("ready", flush=True)
+signal.pause()
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old\n")
+		p := m.LaunchPython(t, script)
+		p.AwaitLine("ready")
+		p.Signal(syscall.SIGKILL)
+		eventually(t, "the parent's death", func() bool { return !alive(p.PID()) })
+		next := m.Client(t).GoOpen("f", unix.O_RDWR)
+		next.MustBlock(t)
+		if got := m.ReadFile("f"); got != "old\n" {
+			t.Errorf("before the child has finished, the file holds %q", got)
+		}
+		p.Close()
+		next.OK()
+		if got := m.ReadFile("f"); got != "parent child\n" {
+			t.Errorf("after the child has finished, the file holds %q", got)
+		}
+	})
+}
+
+// alive tells whether a process exists and is no zombie.
+func alive(pid int) bool {
+	state := procState(pid)
+	return state != "" && state != "Z" && state != "X"
+}
+
+// procState is the state letter of /proc/PID/stat, "" when there is none.
+func procState(pid int) string {
+	text := readProc(pid, "stat")
+	_, after, ok := strings.Cut(text, ") ")
+	if !ok {
+		return ""
+	}
+	return after[:1]
+}
