@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of every subcommand.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// usageError is a mistake in how the program was called, as opposed to a
+// failure in what it was asked to do.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// usagef makes a usageError.
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// exitError carries the exit code of a process that has already said why.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// run is the program: argv is as in main, the result is the exit code.
+func run(argv []string, stdout, stderr io.Writer) int {
+	if call, ok := asHelper(argv); ok {
+		return runHelper(call, stdout, stderr)
+	}
+	return execute(argv[1:], stdout, stderr)
+}
+
+// execute runs one subcommand.
+func execute(args []string, stdout, stderr io.Writer) int {
+	root := newRoot(args)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+
+	// Cobra reports unknown commands, flags and arguments before it runs
+	// anything; what comes after is the command's own error.
+	started := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return exitOK
+	}
+	var exit exitError
+	if errors.As(err, &exit) {
+		return int(exit)
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
+	var usage *usageError
+	if !started || errors.As(err, &usage) {
+		fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// newRoot builds the tree of commands for one command line.
+func newRoot(args []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "latchfs",
+		Short: "A filesystem on which every program writes safely",
+		Long: `latchfs mounts a directory so that every program that works in it writes
+safely, without knowing: one writer at a time, readers see the old version or
+the new one and never half of it, and the close that ends a write is its commit.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	root.AddCommand(
+		newMountCommand(args),
+		newUmountCommand(),
+		newStatusCommand(),
+		newPolicyCommand(),
+		newVersionCommand(),
+		newProbeCommand(),
+	)
+	return root
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+)
+
+// logSink is the log of one daemon and where it goes.
+type logSink struct {
+	logger *logrus.Logger
+	path   string   // "" for standard error
+	file   *os.File // open at path
+}
+
+// openLog configures logging: to a file, or to stderr.
+func openLog(level logrus.Level, path string, stderr io.Writer) (*logSink, error) {
+	l := &logSink{logger: logrus.New(), path: path}
+	l.logger.SetLevel(level)
+	l.logger.SetFormatter(&logrus.TextFormatter{
+		FullTimestamp:   true,
+		TimestampFormat: "2006-01-02T15:04:05.000Z07:00",
+		// The journal keeps the time itself.
+		DisableTimestamp: path == "" && os.Getenv("JOURNAL_STREAM") != "",
+	})
+	if path == "" {
+		l.logger.SetOutput(stderr)
+		return l, nil
+	}
+	return l, l.Reopen()
+}
+
+// Entry is what the rooms log to.
+func (l *logSink) Entry() *logrus.Entry { return logrus.NewEntry(l.logger) }
+
+// Reopen opens the log file anew, after it was rotated away. Without a file it
+// does nothing.
+func (l *logSink) Reopen() error {
+	if l.path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	if err != nil {
+		return err
+	}
+	l.logger.SetOutput(f)
+	if l.file != nil {
+		l.file.Close()
+	}
+	l.file = f
+	return nil
+}
+
+// Detach lets go of the terminal: from here on standard input, output and
+// error are /dev/null, or the log file, which also gets the last words of a
+// crash.
+func (l *logSink) Detach() error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	out := null
+	if l.file != nil {
+		out = l.file
+	}
+	for fd, target := range []*os.File{null, out, out} {
+		if err := unix.Dup3(int(target.Fd()), fd, 0); err != nil {
+			return os.NewSyscallError("dup3", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+// Command latchfs mounts a directory so that every program that works in it
+// writes safely: one writer at a time, readers see old or new and never a torn
+// file, and the close that ends a write is its commit.
+//
+// This room parses, wires, prints and exits. What a command does lives in the
+// rooms below; here is one file for each subcommand, and beside them:
+//
+//	app.go         exit codes, usage errors, the tree of commands
+//	helper.go      the shapes in which mount(8) calls the program
+//	daemon.go      the life of a mount: ready, signals, watchdog, shutdown
+//	background.go  the daemon as a process of its own
+//	log.go         the only place that configures logging
+//	mounts.go      which latchfs mounts there are
+//
+// Exit codes: 0 success, 1 failure, 2 usage. Called by mount(8) it speaks that
+// program's codes instead.
+package main
+
+import "os"
+
+// version is set by the linker (make build).
+var version = "devel"
+
+func main() {
+	os.Exit(run(os.Args, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// fsType is the type of our mounts in /proc/self/mountinfo; the source is the
+// data directory.
+const fsType = "fuse.latchfs"
+
+// errNotMounted says that nothing at all is mounted at a path.
+var errNotMounted = errors.New("not mounted")
+
+// latchfsMounts lists our mounts, oldest first.
+func latchfsMounts() ([]*mountinfo.Info, error) {
+	return mountinfo.GetMounts(mountinfo.FSTypeFilter(fsType))
+}
+
+// mountAt finds our mount at exactly this path. Nothing on a mount is touched
+// unless the path as given is not one, because a dead or hung mount answers
+// badly or never.
+func mountAt(path string) (*mountinfo.Info, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return nil, err
+	}
+	m := topmost(mounts, abs)
+	if m == nil {
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+			m = topmost(mounts, filepath.Join(dir, filepath.Base(abs)))
+		}
+	}
+	if m == nil {
+		if real, err := filepath.EvalSymlinks(abs); err == nil {
+			m = topmost(mounts, real)
+		}
+	}
+	switch {
+	case m == nil:
+		return nil, fmt.Errorf("%s: %w", path, errNotMounted)
+	case m.FSType != fsType:
+		return nil, fmt.Errorf("%s is a mount of type %s, not of latchfs", path, m.FSType)
+	}
+	return m, nil
+}
+
+// mountAround finds our mount that a path is in.
+func mountAround(path string) (*mountinfo.Info, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return nil, err
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(real))
+	if err != nil {
+		return nil, err
+	}
+	var m *mountinfo.Info
+	for _, x := range mounts {
+		if m == nil || len(x.Mountpoint) >= len(m.Mountpoint) {
+			m = x
+		}
+	}
+	if m == nil || m.FSType != fsType {
+		return nil, fmt.Errorf("%s is not in a latchfs mount", path)
+	}
+	return m, nil
+}
+
+// topmost is the mount that hides all others at a mount point: the last one in
+// the kernel's list.
+func topmost(mounts []*mountinfo.Info, mountpoint string) *mountinfo.Info {
+	var top *mountinfo.Info
+	for _, m := range mounts {
+		if m.Mountpoint == mountpoint {
+			top = m
+		}
+	}
+	return top
+}
+
+// isDead tells whether the daemon behind a mount is gone: the kernel answers for
+// it then, at once. A mount that answers late is not dead.
+func isDead(m *mountinfo.Info) bool {
+	answer := make(chan error, 1)
+	go func() {
+		var st unix.Statfs_t
+		answer <- unix.Statfs(m.Mountpoint, &st)
+	}()
+	select {
+	case err := <-answer:
+		return errors.Is(err, unix.ENOTCONN)
+	case <-time.After(time.Second):
+		return false
+	}
+}

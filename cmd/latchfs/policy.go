@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"latchfs/lockmgr/policy"
+)
+
+func newPolicyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Check, show and try out policy files",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usagef("want check, show or test")
+		},
+	}
+	cmd.AddCommand(newPolicyCheckCommand(), newPolicyShowCommand(), newPolicyTestCommand())
+	return cmd
+}
+
+func newPolicyCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Check policy files; every mistake is printed with its line",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			for _, file := range files {
+				if _, err := policy.Load(file); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func newPolicyShowCommand() *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Print a policy with its defaults and the built-in rules",
+		Long: `Print a policy as it would be in force, with the defaults and the built-in
+rules. What is in force on a mount is in its .locks/policy.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := loadPolicy(config)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(p.TOML())
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&config, "config", "", "policy `FILE` (default: the built-in rules alone)")
+	return cmd
+}
+
+func newPolicyTestCommand() *cobra.Command {
+	var config string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "test PATH...",
+		Short: "Say which rule decides for a path, and what it says",
+		Long: `Say which rule decides for each PATH, and what holds there. Paths are relative
+to the mount's root; they need not exist.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			p, err := loadPolicy(config)
+			if err != nil {
+				return err
+			}
+			return testPolicy(cmd, p, paths, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&config, "config", "", "policy `FILE` (default: the built-in rules alone)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each path")
+	return cmd
+}
+
+// loadPolicy reads a policy file; without one the built-in rules hold.
+func loadPolicy(file string) (*policy.Policy, error) {
+	if file == "" {
+		return policy.Default(), nil
+	}
+	return policy.Load(file)
+}
+
+// testPolicy prints the settings that hold for each path.
+func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(cmd.OutOrStdout())
+		for _, name := range paths {
+			s := p.For(rootRelative(name))
+			err := enc.Encode(map[string]any{
+				"path": name, "mode": s.Mode, "wait_seconds": s.Wait.Seconds(), "durability": s.Durability,
+				"append": s.Append, "on_kill": s.OnKill, "rule": s.Rule,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PATH\tMODE\tWAIT\tDURABILITY\tAPPEND\tON-KILL\tRULE")
+	for _, name := range paths {
+		s := p.For(rootRelative(name))
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability, s.Append, s.OnKill, s.Rule)
+	}
+	return w.Flush()
+}
+
+// rootRelative spells a path as policies know it: "./a//b" and "/a/b" are
+// "a/b", and the root is "".
+func rootRelative(name string) string {
+	return strings.TrimPrefix(path.Clean("/"+name), "/")
+}

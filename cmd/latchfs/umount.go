@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// umountFlags are the flags of `latchfs umount`.
+type umountFlags struct {
+	lazy    bool
+	dead    bool
+	timeout time.Duration
+}
+
+func newUmountCommand() *cobra.Command {
+	var f umountFlags
+	cmd := &cobra.Command{
+		Use:   "umount MOUNTPOINT",
+		Short: "Unmount",
+		Long: `Unmount a latchfs mount, and return when its daemon is gone, too.
+
+A mount in use is not unmounted; the message says by whom. With --lazy it
+disappears at once, and its daemon ends when the last user does.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return f.run(args[0])
+		},
+	}
+	cmd.Flags().BoolVarP(&f.lazy, "lazy", "z", false, "detach now, clean up when it is no longer in use")
+	cmd.Flags().BoolVar(&f.dead, "dead", false, "only if the daemon is gone; anything else is left alone")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "how long to wait for the daemon to end")
+	return cmd
+}
+
+// run is `latchfs umount`.
+func (f *umountFlags) run(path string) error {
+	m, err := mountAt(path)
+	if f.dead {
+		// What is not ours, not there or alive is none of our business.
+		if errors.Is(err, errNotMounted) || m == nil || !isDead(m) {
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	lazy := f.lazy || f.dead
+	if err := unmount(m.Mountpoint, lazy); err != nil {
+		if users := mountUsers(m); errors.Is(err, unix.EBUSY) && len(users) > 0 {
+			return fmt.Errorf("%s is in use by %s", m.Mountpoint, strings.Join(users, ", "))
+		}
+		return fmt.Errorf("%s: %w", m.Mountpoint, err)
+	}
+	if lazy {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
+	defer cancel()
+	if err := daemonGone(ctx, m.Source); err != nil {
+		return fmt.Errorf("%s is unmounted, but its daemon is still running after %v", m.Mountpoint, f.timeout)
+	}
+	return nil
+}
+
+// unmount removes a mount: by the system call, or for an ordinary user by
+// fusermount3, which knows whose mount it is.
+func unmount(mountpoint string, lazy bool) error {
+	if os.Geteuid() == 0 {
+		flags := unix.UMOUNT_NOFOLLOW
+		if lazy {
+			flags |= unix.MNT_DETACH
+		}
+		return unix.Unmount(mountpoint, flags)
+	}
+	args := []string{"-u", "-q"}
+	if lazy {
+		args = append(args, "-z")
+	}
+	var stderr bytes.Buffer
+	cmd := exec.Command("fusermount3", append(args, "--", mountpoint)...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	switch said := strings.TrimSpace(stderr.String()); {
+	case err == nil:
+		return nil
+	case strings.HasSuffix(said, "Device or resource busy"):
+		return unix.EBUSY
+	case said != "":
+		return errors.New(said)
+	default:
+		return fmt.Errorf("fusermount3: %w", err)
+	}
+}
+
+// daemonGone returns when the daemon of a data directory has ended: it holds a
+// flock for as long as it lives. A directory whose lock we may not see has no
+// daemon that we could wait for.
+func daemonGone(ctx context.Context, dir string) error {
+	lock, err := os.Open(filepath.Join(dir, ".latchfs", "daemon.lock"))
+	if err != nil {
+		return nil
+	}
+	defer lock.Close()
+	free := make(chan error, 1)
+	go func() {
+		for {
+			err := unix.Flock(int(lock.Fd()), unix.LOCK_SH)
+			if !errors.Is(err, unix.EINTR) {
+				free <- err
+				return
+			}
+		}
+	}()
+	select {
+	case <-free:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// mountUsers names the processes that keep a mount busy, as far as /proc lets
+// us see them.
+func mountUsers(m *mountinfo.Info) []string {
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	var users []string
+	for _, proc := range procs {
+		if filepath.Base(proc) != strconv.Itoa(os.Getpid()) && usesMount(proc, m) {
+			comm, _ := os.ReadFile(filepath.Join(proc, "comm"))
+			users = append(users, fmt.Sprintf("%s (pid %s)", bytes.TrimSpace(comm), filepath.Base(proc)))
+		}
+	}
+	return users
+}
+
+// usesMount tells whether a process has a file of the mount open or its
+// working or root directory there.
+func usesMount(proc string, m *mountinfo.Info) bool {
+	for _, link := range []string{"cwd", "root"} {
+		// Text only: following the link would ask the mount.
+		target, err := os.Readlink(filepath.Join(proc, link))
+		if err == nil && (target == m.Mountpoint || strings.HasPrefix(target, m.Mountpoint+"/")) {
+			return true
+		}
+	}
+	id := fmt.Appendf(nil, "mnt_id:\t%d\n", m.ID)
+	fds, _ := filepath.Glob(filepath.Join(proc, "fdinfo", "*"))
+	for _, fd := range fds {
+		if info, err := os.ReadFile(fd); err == nil && bytes.Contains(info, id) {
+			return true
+		}
+	}
+	return false
+}
