@@ -42,16 +42,16 @@
 //	         +---------+-----------------+-------------+-------------+---------
 //
 // synced is the length of the segment that was known to be on disk when the
-// frame was written. The first frame of a segment is a "start" record, followed
-// by one "begin" for each intent carried over:
+// frame was written. The first frame of a segment is a "start" record, which says
+// what went before, followed by one "begin" for each intent carried over. A
+// daemon begins a segment of its own when it starts.
 //
 //	{"op":"start","next":7,"tokens":4096,"clean":true,"carried":1}
 //	{"op":"begin","id":3,"intent":{...}}   an intent
 //	{"op":"done","id":3}                   it is finished, or undone
 //	{"op":"tokens","tokens":8192}          tokens up to here may be in use
-//	{"op":"open"}                          a daemon works from here on
 //	{"op":"settled"}                       what an unclean stop left is gone
-//	{"op":"close"}                         it stopped cleanly
+//	{"op":"close"}                         the daemon has stopped cleanly
 //
 // # Torn or corrupt
 //

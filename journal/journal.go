@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -51,12 +49,15 @@ type Journal struct {
 	found  []Intent // pending at Open, by ID
 	clean  bool     // the previous stop was clean
 
+	datasync func(*os.File) error // fdatasync, but for tests
+
 	syncMu sync.Mutex // serialises fsync, so that waiting callers share one
 
 	mu     sync.Mutex // guards what follows
 	seg    *segment
 	st     state
-	failed error // an fsync failed: the segment must be replaced before it is trusted
+	failed error // a sync failed: the segment must be replaced before it is trusted
+	defers int64 // size at which a rotation that failed is tried again
 	closed bool
 }
 
@@ -70,7 +71,7 @@ func Open(dir *os.File, o Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, opts: o, clean: true}
+	j := &Journal{dir: dir, opts: o, clean: true, datasync: datasync}
 	fresh := found.name == ""
 	if !fresh {
 		if err := j.load(found); err != nil {
@@ -110,6 +111,9 @@ func (j *Journal) load(found foundSegment) error {
 	}
 	if torn := int64(len(data)) - intact; torn > 0 {
 		j.opts.Logf("journal %s: cut %d bytes of an unfinished record at byte %d", found.name, torn, intact)
+	}
+	if j.st.carried > 0 {
+		j.opts.Logf("journal %s has lost %d intents that it began with", found.name, j.st.carried)
 	}
 	if !j.st.started {
 		// Its beginning was synced before it got its name, so this is no crash
@@ -176,23 +180,24 @@ func (j *Journal) Sync() error {
 		}
 		return nil
 	}
-	file, size := j.seg.file, j.seg.size
+	size := seg.size
 	j.mu.Unlock()
 
-	err := retryIntr(func() error { return unix.Fdatasync(int(file.Fd())) })
+	err := j.datasync(seg.file)
 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.seg != seg {
-		return nil
+		return nil // replaced meanwhile, and closed under us perhaps
 	}
 	if err != nil {
 		// The kernel reports a lost write once and forgets it, so the file
-		// cannot be trusted any more. A new one can.
+		// cannot be trusted any more. A new one can, and it says the same.
+		j.opts.Logf("journal %s: sync: %v", seg.name, err)
 		j.failed = fmt.Errorf("journal sync: %w", err)
-		return errors.Join(j.failed, j.rotateLocked())
+		return j.rotateLocked()
 	}
-	j.seg.synced = max(j.seg.synced, size)
+	seg.synced = max(seg.synced, size)
 	return nil
 }
 
@@ -270,7 +275,7 @@ func (j *Journal) Close() error {
 	}
 	err := j.appendLocked(record{Op: "close"})
 	if err == nil {
-		err = retryIntr(func() error { return unix.Fdatasync(int(j.seg.file.Fd())) })
+		err = j.datasync(j.seg.file)
 	}
 	j.closed = true
 	return errors.Join(err, j.seg.file.Close(), j.events.close())
@@ -278,12 +283,21 @@ func (j *Journal) Close() error {
 
 // appendLocked writes one record. On an error the segment is as it was.
 func (j *Journal) appendLocked(r record) error {
-	if j.closed {
+	switch {
+	case j.closed:
 		return ErrClosed
-	}
-	if j.failed != nil || j.seg.size > max(j.opts.MaxBytes, 2*j.seg.base) {
+	case j.failed != nil:
 		if err := j.rotateLocked(); err != nil {
 			return err
+		}
+	case j.seg.size > max(j.opts.MaxBytes, 2*j.seg.base, j.defers):
+		if err := j.rotateLocked(); err != nil {
+			if j.failed != nil {
+				return err
+			}
+			// Mere housekeeping: the old segment is good, only long.
+			j.opts.Logf("journal goes on in %s: %v", j.seg.name, err)
+			j.defers = j.seg.size + j.opts.MaxBytes/4
 		}
 	}
 	return j.seg.append(r)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -127,7 +129,13 @@ func (r record) encode() []byte {
 func strict(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	return d.Decode(v)
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if d.InputOffset() != int64(len(b)) {
+		return errors.New("more than one value")
+	}
+	return nil
 }
 
 // state is what the records of a segment add up to.
@@ -136,7 +144,8 @@ type state struct {
 	next    uint64 // the next intent's ID
 	tokens  uint64 // the highest fencing token that may be in use
 	clean   bool   // nothing is left over from an unclean stop
-	running bool   // no "close" has followed the last "open"
+	running bool   // no "close" has come yet
+	carried int    // intents of the start record that have not come yet
 	open    map[uint64]Intent
 }
 
@@ -151,7 +160,10 @@ func (s *state) apply(payload []byte) error {
 	}
 	switch r.Op {
 	case "start":
-		*s = state{started: true, next: r.Next, tokens: r.Tokens, clean: r.Clean, open: map[uint64]Intent{}}
+		*s = state{
+			started: true, next: r.Next, tokens: r.Tokens, clean: r.Clean, running: true,
+			carried: r.Carried, open: map[uint64]Intent{},
+		}
 	case "begin":
 		if r.Intent == nil || r.ID == 0 {
 			return errors.New("begin record without an intent")
@@ -161,6 +173,7 @@ func (s *state) apply(payload []byte) error {
 		}
 		s.open[r.ID] = r.Intent.intent(r.ID)
 		s.next = max(s.next, r.ID+1)
+		s.carried = max(s.carried-1, 0)
 	case "done":
 		if _, ok := s.open[r.ID]; !ok {
 			return fmt.Errorf("done record for intent %d, which is not open", r.ID)
@@ -171,9 +184,6 @@ func (s *state) apply(payload []byte) error {
 			return fmt.Errorf("fencing tokens fall from %d to %d", s.tokens, r.Tokens)
 		}
 		s.tokens = r.Tokens
-	case "open":
-		s.clean = s.clean && !s.running
-		s.running = true
 	case "settled":
 		s.clean = true
 	case "close":
@@ -182,4 +192,15 @@ func (s *state) apply(payload []byte) error {
 		return fmt.Errorf("unknown record %q", r.Op)
 	}
 	return nil
+}
+
+// appendTo appends the frames that a segment with the state s begins with.
+func (s *state) appendTo(b []byte) []byte {
+	add := func(r record) { b = appendFrame(b, 0, r.encode()) }
+	add(record{Op: "start", Next: s.next, Tokens: s.tokens, Clean: s.clean, Carried: len(s.open)})
+	for _, id := range slices.Sorted(maps.Keys(s.open)) {
+		in := s.open[id]
+		add(record{Op: "begin", ID: id, Intent: in.wire()})
+	}
+	return b
 }

@@ -1,11 +1,9 @@
 package journal
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -48,65 +46,45 @@ func (j *Journal) rotateLocked() error {
 	if err != nil {
 		return fmt.Errorf("new journal segment: %w", err)
 	}
+	fd := int(j.dir.Fd())
+	if err := unix.Renameat(fd, newSegment, fd, next.name); err != nil {
+		next.file.Close()
+		return fmt.Errorf("new journal segment: %w", &os.PathError{Op: "rename", Path: newSegment, Err: err})
+	}
+	// It has the name, so it is the one that the next start reads.
 	old := j.seg
-	j.seg, j.failed = next, nil
+	j.seg, j.failed, j.defers = next, nil, 0
 	if old.file != nil {
-		removeSegments(j.dir, []string{old.name}, next.name)
 		old.file.Close()
 	}
+	if err := syncDir(j.dir); err != nil {
+		j.failed = fmt.Errorf("new journal segment: %w", err)
+		return j.failed
+	}
+	removeSegments(j.dir, []string{old.name}, next.name)
 	return nil
 }
 
-// createSegment writes, syncs and names the segment with that number.
-func (j *Journal) createSegment(number uint64) (_ *segment, err error) {
+// createSegment writes and syncs the segment with that number, as newSegment.
+func (j *Journal) createSegment(number uint64) (*segment, error) {
 	f, err := openat(j.dir, newSegment, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			unix.Unlinkat(int(j.dir.Fd()), newSegment, 0)
-		}
-	}()
-	b := appendHeader(nil)
-	b = appendFrame(b, 0, record{
-		Op: "start", Next: j.st.next, Tokens: j.st.tokens, Clean: j.st.clean, Carried: len(j.st.open),
-	}.encode())
-	for _, id := range sortedIDs(j.st.open) {
-		in := j.st.open[id]
-		b = appendFrame(b, 0, record{Op: "begin", ID: id, Intent: in.wire()}.encode())
-	}
-	if j.st.running {
-		b = appendFrame(b, 0, record{Op: "open"}.encode())
-	}
+	b := j.st.appendTo(appendHeader(nil))
 	// Space for all its records: the journal goes on when the disk is full.
 	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(j.opts.MaxBytes, 2*int64(len(b))))
-	if _, err := f.WriteAt(b, 0); err != nil {
-		return nil, err
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
-		return nil, err
+	if err != nil {
+		f.Close()
+		return nil, errors.Join(err, unix.Unlinkat(int(j.dir.Fd()), newSegment, 0))
 	}
 	s := &segment{name: segmentName(number), number: number, file: f}
 	s.base, s.size, s.synced = int64(len(b)), int64(len(b)), int64(len(b))
-	fd := int(j.dir.Fd())
-	if err := unix.Renameat(fd, newSegment, fd, s.name); err != nil {
-		return nil, &os.PathError{Op: "rename", Path: newSegment, Err: err}
-	}
-	if err := syncDir(j.dir); err != nil {
-		return nil, errors.Join(err, unix.Unlinkat(fd, s.name, 0))
-	}
 	return s, nil
-}
-
-func sortedIDs(m map[uint64]Intent) []uint64 {
-	ids := make([]uint64, 0, len(m))
-	for id := range m {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 func segmentName(number uint64) string { return fmt.Sprintf("%s%016x", segmentPrefix, number) }
@@ -137,7 +115,7 @@ func findSegment(dir *os.File) (foundSegment, error) {
 			continue
 		}
 		found.all = append(found.all, name)
-		if cmp.Compare(n, found.number) >= 0 {
+		if n >= found.number {
 			found.name, found.number = name, n
 		}
 	}
@@ -192,6 +170,19 @@ func syncDir(dir *os.File) error {
 	}
 	defer d.Close()
 	return retryIntr(func() error { return unix.Fsync(int(d.Fd())) })
+}
+
+// datasync makes the content of f durable. It may race with f.Close.
+func datasync(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var synced error
+	err = conn.Control(func(fd uintptr) {
+		synced = retryIntr(func() error { return unix.Fdatasync(int(fd)) })
+	})
+	return errors.Join(err, os.NewSyscallError("fdatasync", synced))
 }
 
 func retryIntr(fn func() error) error {

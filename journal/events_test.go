@@ -1,0 +1,100 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func readLog(t testing.TB, l *EventLog) string {
+	t.Helper()
+	b, err := io.ReadAll(io.NewSectionReader(l, 0, l.Size()))
+	check(t, err)
+	return string(b)
+}
+
+func TestEventLine(t *testing.T) {
+	j := newOpener(t).open()
+	check(t, j.Event(Event{
+		Time: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", 3600)), Event: "commit", Path: "a/b\xff",
+		Session: "s1", Actor: "me", PID: 42, Token: 7, Detail: map[string]any{"bytes": 12, "event": "mine"},
+	}))
+	check(t, j.Event(Event{Event: "start"}))
+	lines := strings.Split(readLog(t, j.Events()), "\n")
+	var got map[string]any
+	check(t, json.Unmarshal([]byte(lines[0]), &got))
+	want := map[string]any{
+		"timestamp": "2026-01-02T02:04:05.000006Z", "event": "commit", "path": "a/b\ufffd", "path_base64": "YS9i/w==",
+		"session": "s1", "actor": "me", "pid": 42.0, "token": 7.0, "bytes": 12.0,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	clear(got)
+	check(t, json.Unmarshal([]byte(lines[1]), &got))
+	if len(got) != 2 || got["timestamp"] == "" {
+		t.Errorf("an event with nothing set: %s", lines[1])
+	}
+}
+
+func TestEventLogIsStableAcrossRotation(t *testing.T) {
+	o := newOpener(t)
+	o.opts.MaxEventBytes = 1000
+	j := o.open()
+	view := j.Events()
+	var followed []byte
+	for i := range 100 {
+		check(t, j.Event(Event{Event: "commit", Token: uint64(i + 1)}))
+		b := make([]byte, view.Size()-int64(len(followed)))
+		must[int](t)(view.ReadAt(b, int64(len(followed))))
+		followed = append(followed, b...)
+	}
+	if n := strings.Count(string(followed), "\n"); n != 100 {
+		t.Errorf("a follower has seen %d of 100 events", n)
+	}
+	if _, err := view.ReadAt(make([]byte, 1), 0); !errors.Is(err, ErrRotated) {
+		t.Errorf("reading what is gone: %v", err)
+	}
+	if _, err := view.ReadAt(make([]byte, 1), view.Size()); err != io.EOF {
+		t.Errorf("reading at the end: %v", err)
+	}
+	tail := readLog(t, j.Events())
+	if !strings.HasSuffix(string(followed), tail) || len(tail) < 1000 {
+		t.Errorf("a new view has %d bytes, not the end of the log", len(tail))
+	}
+	files := o.files()
+	if files[eventsOldName]+files[eventsName] != tail {
+		t.Error("the view differs from the files")
+	}
+	check(t, j.Close())
+	if got := readLog(t, o.open().Events()); got != tail {
+		t.Error("the view differs after a restart")
+	}
+}
+
+func TestUnfinishedEventIsCut(t *testing.T) {
+	for name, damaged := range map[string]string{
+		"half a line":       "{\"event\":\"a\"}\n{\"event\":\"b\"}\n{\"eve",
+		"zeros":             "{\"event\":\"a\"}\n{\"event\":\"b\"}\n\x00\x00\x00",
+		"zeros before line": "{\"event\":\"a\"}\n{\"event\":\"b\"}\n{\"\x00\x00\"}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOpener(t)
+			check(t, os.WriteFile(o.path(eventsName), []byte(damaged), 0o600))
+			j := o.open()
+			if got, want := readLog(t, j.Events()), "{\"event\":\"a\"}\n{\"event\":\"b\"}\n"; got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+			check(t, j.Event(Event{Event: "c"}))
+			if n := strings.Count(readLog(t, j.Events()), "\n"); n != 3 {
+				t.Errorf("%d lines, want 3", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// realSegment makes a journal with records of every kind and returns the name
+// and the content of its segment. The first half of it is known to be synced.
+func realSegment(t testing.TB) (name string, data []byte) {
+	t.Helper()
+	o := newOpener(t)
+	carried := o.open()
+	must[uint64](t)(carried.Begin(fullIntent))
+	j := o.open()
+	a := must[uint64](t)(j.Begin(Intent{Kind: KindReplace, Dir: "d", Name: "f", Shadow: "s"}))
+	must[uint64](t)(j.ReserveTokens(4096))
+	must[uint64](t)(j.Begin(fullIntent))
+	check(t, j.Done(a))
+	check(t, j.Settle())
+	must[uint64](t)(j.Begin(Intent{Kind: KindShadow, Name: "g"}))
+	check(t, j.Close())
+	data, err := os.ReadFile(o.path(j.seg.name))
+	check(t, err)
+	return j.seg.name, data
+}
+
+// withSegment makes a state directory that holds just that segment.
+func withSegment(t testing.TB, name string, data []byte) *opener {
+	t.Helper()
+	o := newOpener(t)
+	check(t, os.WriteFile(o.path(name), data, 0o600))
+	return o
+}
+
+func frames(t testing.TB, data []byte) []frame {
+	t.Helper()
+	var all []frame
+	must[int64](t)(scan("", data, func(f frame) error { all = append(all, f); return nil }))
+	return all
+}
+
+func TestEveryPrefixOpens(t *testing.T) {
+	name, data := realSegment(t)
+	all := frames(t, data)
+	for n := range len(data) + 1 {
+		o := withSegment(t, name, data[:n])
+		j, err := Open(o.dir, o.opts)
+		if err != nil {
+			t.Fatalf("the first %d bytes: %v", n, err)
+		}
+		var want state
+		for _, f := range all {
+			if f.end() <= int64(n) {
+				check(t, want.apply(f.payload))
+			}
+		}
+		got := map[uint64]Intent{}
+		for _, in := range j.Pending() {
+			got[in.ID] = in
+		}
+		if diff := cmp.Diff(want.open, got); diff != "" && len(want.open)+len(got) > 0 {
+			t.Fatalf("the first %d bytes: pending: %s", n, diff)
+		}
+		if j.LastToken() < want.tokens || !want.started && j.LastToken() < 4096 {
+			t.Fatalf("the first %d bytes: last token %d, had %d", n, j.LastToken(), want.tokens)
+		}
+		if clean := n == len(data); j.Clean() != clean {
+			t.Fatalf("the first %d bytes: clean is %v", n, j.Clean())
+		}
+		check(t, j.Close())
+	}
+}
+
+func TestCorruptionOfAnyByteIsRefused(t *testing.T) {
+	name, data := realSegment(t)
+	o := newOpener(t)
+	for at := range data {
+		for _, flip := range []byte{0x01, 0xff} {
+			bad := slices.Clone(data)
+			bad[at] ^= flip
+			check(t, os.WriteFile(o.path(name), bad, 0o600))
+			mustRefuse(t, o, at)
+		}
+	}
+}
+
+func mustRefuse(t *testing.T, o *opener, at int) {
+	t.Helper()
+	check(t, os.WriteFile(o.path(eventsName), []byte("{}\nunfinished"), 0o600))
+	before := o.files()
+	_, err := Open(o.dir, o.opts)
+	var corrupt *CorruptError
+	if !errors.As(err, &corrupt) || !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("damage at byte %d: %v", at, err)
+	}
+	if corrupt.Offset > int64(at) {
+		t.Fatalf("damage at byte %d is reported at %d", at, corrupt.Offset)
+	}
+	if diff := cmp.Diff(before, o.files()); diff != "" {
+		t.Fatalf("damage at byte %d: refused, but changed: %s", at, diff)
+	}
+}
+
+func TestLostSectors(t *testing.T) {
+	o := newOpener(t)
+	j := o.open()
+	var begun []uint64
+	for range 30 {
+		begun = append(begun, must[uint64](t)(j.Begin(fullIntent)))
+		if len(begun) == 10 {
+			check(t, j.Sync())
+		}
+	}
+	data, err := os.ReadFile(o.path(j.seg.name))
+	check(t, err)
+	all := frames(t, data)
+	synced := all[len(all)-1].synced
+	if synced == 0 || synced == int64(len(data)) {
+		t.Fatalf("synced up to %d of %d", synced, len(data))
+	}
+	for at := 0; at < len(data); at += sectorSize {
+		bad := slices.Clone(data)
+		end := min(at+sectorSize, len(bad))
+		clear(bad[at:end])
+		o := withSegment(t, j.seg.name, bad)
+		if int64(at) < synced && int64(end) <= synced {
+			mustRefuse(t, o, at)
+			continue
+		}
+		if int64(at) < synced {
+			continue // partly on disk: a sector is lost as a whole
+		}
+		intact := 0
+		for _, f := range all {
+			if f.end() <= int64(at) {
+				intact++
+			}
+		}
+		got := ids(o.open().Pending())
+		if want := begun[:intact-1]; !slices.Equal(got, want) { // one is the start record
+			t.Errorf("sector at %d lost: %d intents, want %d", at, len(got), len(want))
+		}
+	}
+}
+
+func TestForeignVersionIsRefused(t *testing.T) {
+	b := appendHeader(nil)
+	b[8] = 2
+	mustRefuse(t, withSegment(t, segmentName(1), b), 8)
+	b = appendFrame(appendHeader(nil), 0, []byte(`{"op":"start"}`))
+	b = appendFrame(b, 0, []byte(`{"op":"teleport"}`))
+	mustRefuse(t, withSegment(t, segmentName(1), b), len(b))
+}
+
+func TestImpossibleHistoriesAreRefused(t *testing.T) {
+	for _, records := range [][]string{
+		{`{"op":"done","id":1}`},
+		{`{"op":"start"}`, `{"op":"start"}`},
+		{`{"op":"start"}`, `{"op":"done","id":1}`},
+		{`{"op":"start"}`, `{"op":"begin","id":1}`},
+		{`{"op":"start"}`, `{"op":"begin","id":1,"intent":{"kind":"shadow"}}`, `{"op":"begin","id":1,"intent":{"kind":"shadow"}}`},
+		{`{"op":"start","tokens":5}`, `{"op":"tokens","tokens":4}`},
+		{`{"op":"start"}`, `{"op":"close"} {"op":"close"}`},
+		{`{"op":"start"}`, `{"op":"close","colour":"red"}`},
+		{`{"op":"start"}`, `nonsense`},
+	} {
+		b := appendHeader(nil)
+		for _, r := range records {
+			b = appendFrame(b, 0, []byte(r))
+		}
+		mustRefuse(t, withSegment(t, segmentName(1), b), len(b))
+	}
+}
+
+// FuzzScan feeds arbitrary bytes to the decoder: it must not fail otherwise
+// than with a CorruptError, and what it calls intact must be exactly that.
+func FuzzScan(f *testing.F) {
+	_, data := realSegment(f)
+	f.Add(data)
+	f.Add(data[:len(data)-7])
+	f.Add(append(slices.Clone(data[:100]), make([]byte, 600)...))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var payloads [][]byte
+		collect := func(f frame) error { payloads = append(payloads, f.payload); return nil }
+		intact, err := scan("x", data, collect)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("unexpected error %v", err)
+			}
+			return
+		}
+		if intact > int64(len(data)) {
+			t.Fatalf("%d of %d bytes intact", intact, len(data))
+		}
+		first := payloads
+		payloads = nil
+		again, err := scan("x", data[:intact], collect)
+		if err != nil || again != intact || !slices.EqualFunc(first, payloads, bytes.Equal) {
+			t.Fatalf("the intact part reads otherwise: %d, then %d, %v", intact, again, err)
+		}
+		var st state
+		for _, p := range payloads {
+			_ = st.apply(p) // must not panic
+		}
+	})
+}
+
+// FuzzIntent checks that any names survive a record.
+func FuzzIntent(f *testing.F) {
+	f.Add("d", "n\xff", ".latchfs-x", uint64(1))
+	f.Fuzz(func(t *testing.T, dir, name, shadow string, token uint64) {
+		in := Intent{Kind: KindReplace, Dir: dir, Name: name, Shadow: shadow, Token: token}
+		var r record
+		if err := json.Unmarshal(record{Op: "begin", ID: 1, Intent: in.wire()}.encode(), &r); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Intent.intent(0); got != in {
+			t.Fatalf("%+v became %+v", in, got)
+		}
+	})
+}
