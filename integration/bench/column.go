@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// column is one way to reach the files: the plain directory or a mount.
+type column struct {
+	ID    string
+	Title string // head of the table
+	About string // version and options, for the report
+
+	IsLatchfs   bool // open, write, close is a safe save
+	CommitsOnly bool // measured only where durability matters
+
+	root   string  // where clients work
+	daemon *daemon // nil: the plain directory
+	broken error   // why it is not measured (any more)
+}
+
+// The columns by name, in the order of the table.
+const (
+	plainColumn     = "plain"
+	loopbackColumn  = "loopback"
+	bindfsColumn    = "bindfs"
+	latchfsColumn   = "latchfs"
+	orderedColumn   = "ordered"
+	pageCacheColumn = "no-passthrough"
+)
+
+// columnIDs are the choices of -columns.
+func columnIDs() []string {
+	return []string{plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, orderedColumn, pageCacheColumn}
+}
+
+// openColumns makes the fixtures of every wanted column and mounts it. A column
+// that cannot be had is returned broken, with the reason, and not measured.
+func (s *site) openColumns(ctx context.Context, ids []string, logf func(string, ...any)) ([]*column, error) {
+	var all []*column
+	for _, id := range columnIDs() {
+		if !slices.Contains(ids, id) {
+			continue
+		}
+		c := newColumn(id)
+		all = append(all, c)
+		data := filepath.Join(s.Dir, id, "data")
+		if err := os.MkdirAll(data, 0o755); err != nil {
+			return all, err
+		}
+		if err := makeFixtures(data); err != nil {
+			return all, fmt.Errorf("files of column %s: %w", id, err)
+		}
+		c.root = data
+		if id == plainColumn {
+			continue
+		}
+		if c.broken = s.mount(ctx, c, data); c.broken != nil {
+			logf("%s is left out: %v", id, c.broken)
+		}
+		if ctx.Err() != nil {
+			return all, ctx.Err()
+		}
+	}
+	return all, nil
+}
+
+func newColumn(id string) *column {
+	c := &column{ID: id, Title: id}
+	switch id {
+	case plainColumn:
+		c.Title, c.About = "plain directory", "no mount"
+	case latchfsColumn:
+		c.Title, c.About, c.IsLatchfs = "latchfs", "durability full, the default", true
+	case orderedColumn:
+		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, ordered", "durability ordered", true, true
+	case pageCacheColumn:
+		c.Title, c.About, c.IsLatchfs = "latchfs, no passthrough", "durability full, --no-passthrough", true
+	}
+	return c
+}
+
+// mount starts the column's daemon over data and points the column at it.
+func (s *site) mount(ctx context.Context, c *column, data string) error {
+	mountpoint := filepath.Join(s.Dir, c.ID, "mnt")
+	if err := os.MkdirAll(mountpoint, 0o755); err != nil {
+		return err
+	}
+	command, about, err := s.command(ctx, c.ID, data, mountpoint)
+	if err != nil {
+		return err
+	}
+	if about != "" {
+		c.About = about
+	}
+	c.root = mountpoint
+	c.daemon, err = startDaemon(ctx, command, mountpoint, filepath.Join(s.Dir, c.ID, "log"))
+	return err
+}
+
+// command is how the column's daemon runs in the foreground.
+func (s *site) command(ctx context.Context, id, data, mountpoint string) (command []string, about string, err error) {
+	root := os.Geteuid() == 0
+	switch id {
+	case loopbackColumn:
+		binary, version, err := s.buildLoopback(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		command = []string{binary}
+		if root {
+			command = append(command, "-allow-other")
+		}
+		return append(command, mountpoint, data), "go-fuse " + version + ", example/loopback " + strings.Join(command[1:], " "), nil
+	case bindfsColumn:
+		binary, err := exec.LookPath("bindfs")
+		if err != nil {
+			return nil, "", errors.New("not installed (Debian package bindfs)")
+		}
+		version, err := output(ctx, binary, "--version")
+		return []string{binary, "-f", data, mountpoint}, version + ", its defaults (one thread)", err
+	}
+	binary, err := s.buildLatchfs(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	command = []string{binary, "mount", "--foreground"}
+	switch id {
+	case orderedColumn:
+		policy := filepath.Join(s.Dir, "ordered.toml")
+		if err := os.WriteFile(policy, []byte("[defaults]\ndurability = \"ordered\"\n"), 0o644); err != nil {
+			return nil, "", err
+		}
+		command = append(command, "--config", policy)
+	case pageCacheColumn:
+		command = append(command, "--no-passthrough")
+	}
+	return append(command, data, mountpoint), "", nil
+}
+
+// close unmounts; the plain directory has nothing to close.
+func (c *column) close() error {
+	if c.daemon == nil {
+		return nil
+	}
+	return c.daemon.stop()
+}
+
+// failed says why the column cannot be measured, nil when it can.
+func (c *column) failed() error {
+	if c.broken == nil && c.daemon != nil {
+		c.broken = c.daemon.died()
+	}
+	return c.broken
+}

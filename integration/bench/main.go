@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == clientCommand {
+		os.Exit(clientMain(os.Args[2:]))
+	}
+	// Daemons and clients are told when the thread that started them ends.
+	runtime.LockOSThread()
+	o, err := parseOptions(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(0)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options of the command line.
+type options struct {
+	Rounds  int
+	Budget  time.Duration
+	Dir     string
+	FS      string
+	Latchfs string
+	Columns []string
+	Works   []work
+	Keep    bool
+}
+
+func parseOptions(args []string) (options, error) {
+	var o options
+	var quick bool
+	var only, columns string
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.IntVar(&o.Rounds, "rounds", 7, "recorded rounds, after a short one that is not")
+	f.DurationVar(&o.Budget, "budget", 150*time.Millisecond, "time of one measurement")
+	f.BoolVar(&quick, "quick", false, "3 rounds of 30 ms: to see that everything works")
+	f.StringVar(&o.Dir, "dir", "/var/tmp", "directory on the filesystem to measure on")
+	f.StringVar(&o.FS, "fs", fsAuto, "filesystem: dir (as it is), ext4, xfs or btrfs (in an image), or auto")
+	f.StringVar(&o.Latchfs, "latchfs", "", "binary to measure (default: built from ./cmd/latchfs)")
+	f.StringVar(&only, "only", "", "regular expression: measure only the works whose name matches")
+	f.StringVar(&columns, "columns", strings.Join(columnIDs(), ","), "columns to measure")
+	f.BoolVar(&o.Keep, "keep", false, "leave the files (not the mounts) behind")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if quick {
+		o.Rounds, o.Budget = 3, 30*time.Millisecond
+	}
+	if o.Rounds < 1 || f.NArg() > 0 {
+		return o, fmt.Errorf("want at least one round and no arguments")
+	}
+	for id := range strings.SplitSeq(columns, ",") {
+		if !slices.Contains(columnIDs(), id) {
+			return o, fmt.Errorf("no column is called %q; there are %s", id, strings.Join(columnIDs(), ", "))
+		}
+		o.Columns = append(o.Columns, id)
+	}
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return o, err
+	}
+	for _, w := range allWorks() {
+		if pattern.MatchString(w.ID) {
+			o.Works = append(o.Works, w)
+		}
+	}
+	if len(o.Works) == 0 {
+		return o, fmt.Errorf("no work matches %q", only)
+	}
+	return o, nil
+}
+
+// run prepares, measures, takes the mounts away whatever happened, and prints
+// what was measured.
+func run(ctx context.Context, o options) (err error) {
+	logf := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+	s, err := newSite(ctx, o)
+	if err != nil {
+		return err
+	}
+	var columns []*column
+	defer func() {
+		err = errors.Join(err, s.leave(columns, o.Keep))
+	}()
+	columns, err = s.openColumns(ctx, o.Columns, logf)
+	if err != nil {
+		return err
+	}
+	started, load := time.Now(), loadAverage()
+	facts := machineFacts(s.Dir)
+	t := plan{Works: o.Works, Rounds: o.Rounds, Budget: o.Budget, Logf: logf}.run(ctx, s, columns)
+	facts = append(facts,
+		fact{"run", fmt.Sprintf("%d rounds, %v for a measurement, %v in all, on %s", o.Rounds, o.Budget,
+			time.Since(started).Round(time.Second), started.Format(time.DateOnly))},
+		fact{"load average", load + " before, " + loadAverage() + " after"})
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return report{Facts: facts, Works: o.Works, Columns: columns, Table: t}.write(os.Stdout)
+}

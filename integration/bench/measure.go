@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// measure does one work once on one column and answers the time of one
+// operation in nanoseconds.
+func (s *site) measure(ctx context.Context, w work, c *column, budget time.Duration) (float64, error) {
+	if err := c.failed(); err != nil {
+		return missing, err
+	}
+	if err := s.settle(); err != nil {
+		return missing, err
+	}
+	limited, cancel := context.WithTimeout(ctx, clientDeadline)
+	defer cancel()
+	clients, err := startCrew(limited, w, spec{
+		Work: w.ID, Root: c.root, Archive: s.archive(), CloseCommits: c.IsLatchfs, BudgetNS: int64(budget),
+	})
+	var results []result
+	if err == nil {
+		results, err = runUntil(limited, clients)
+	}
+	if !clients.dismiss(err != nil) && c.daemon != nil {
+		c.broken = errors.New("a client could not be killed; the connection was aborted")
+		err = errors.Join(err, c.broken, c.daemon.abort())
+		clients.dismiss(true)
+	}
+	if err != nil {
+		if errors.Is(limited.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("not done within %v", clientDeadline)
+		}
+		return missing, err
+	}
+	return perOperation(results), nil
+}
+
+// runUntil stops to wait for answers when ctx ends: a client that sleeps in the
+// kernel keeps its pipe open even when it has been killed.
+func runUntil(ctx context.Context, clients crew) ([]result, error) {
+	type outcome struct {
+		results []result
+		err     error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		results, err := clients.run()
+		done <- outcome{results, err}
+	}()
+	select {
+	case o := <-done:
+		return o.results, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// perOperation is the elapsed time from the first start to the last end over
+// all operations; or the median that a client measured by itself.
+func perOperation(results []result) float64 {
+	start, end, ops := results[0].Start, results[0].End, 0
+	for _, r := range results {
+		if r.Sample > 0 {
+			return r.Sample
+		}
+		start, end, ops = min(start, r.Start), max(end, r.End), ops+r.Ops
+	}
+	return float64(end-start) / float64(ops)
+}
+
+// settle writes out what earlier measurements left dirty, so that no column
+// pays for another's pages. It touches the plain filesystem only.
+func (s *site) settle() error {
+	fd, err := unix.Open(s.Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return at("open", s.Dir, err)
+	}
+	defer unix.Close(fd)
+	return at("syncfs", s.Dir, unix.Syncfs(fd))
+}

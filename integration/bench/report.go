@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// report is everything that is printed in the end.
+type report struct {
+	Facts   []fact
+	Works   []work
+	Columns []*column
+	Table   table
+}
+
+// write prints the report as Markdown. The first failed write is returned.
+func (r report) write(out io.Writer) error {
+	w := &printer{out: out}
+	r.writeFacts(w)
+	w.printf("\n### Time of one operation\n\nMedian of the rounds.\n\n")
+	r.writeTimes(w)
+	w.printf("\n### Ratios and targets\n\nTime of latchfs divided by the other's in the same round: median and quartiles over the rounds; below 1 is faster.\n\n")
+	r.writeRatios(w)
+	r.writeFailures(w)
+	w.printf("\n### What one operation is\n\n")
+	for _, x := range r.Works {
+		w.printf("- **%s**: %s.\n", x.Title, x.Does)
+	}
+	return w.err
+}
+
+func (r report) writeFacts(w *printer) {
+	w.row("machine and run", "")
+	w.row("---", "---")
+	for _, f := range r.Facts {
+		w.row(f.Name, f.Value)
+	}
+	for _, c := range r.Columns {
+		about := c.About
+		if c.broken != nil {
+			about = "not measured to the end: " + shorten(c.broken.Error())
+		}
+		w.row("column "+c.Title, about)
+	}
+}
+
+func (r report) writeTimes(w *printer) {
+	head, rule := []string{"work"}, []string{"---"}
+	for _, c := range r.Columns {
+		head, rule = append(head, c.Title), append(rule, "---:")
+	}
+	w.row(head...)
+	w.row(rule...)
+	for _, x := range r.Works {
+		row := []string{x.Title}
+		for _, c := range r.Columns {
+			row = append(row, r.time(x, c))
+		}
+		w.row(row...)
+	}
+}
+
+// time is one cell of the table of times.
+func (r report) time(w work, c *column) string {
+	x := r.Table[w.ID][c.ID]
+	switch {
+	case !measured(w, c):
+		return ""
+	case x != nil && summarize(x.Rounds).N > 0:
+		return formatTime(median(x.Rounds))
+	case x != nil && x.Err != nil:
+		return "failed"
+	}
+	return "not measured"
+}
+
+// writeRatios has one row for each work and column of latchfs.
+func (r report) writeRatios(w *printer) {
+	w.row("work", "column", "of plain", "of loopback", "of bindfs", "target", "verdict")
+	w.row("---", "---", "---:", "---:", "---:", "---", "---")
+	for _, x := range r.Works {
+		for _, c := range r.Columns {
+			if !c.IsLatchfs || !measured(x, c) || r.Table[x.ID][c.ID] == nil {
+				continue
+			}
+			plain, loopback, bindfs := r.ratio(x, c, plainColumn), r.ratio(x, c, loopbackColumn), r.ratio(x, c, bindfsColumn)
+			verdict := x.Target.verdict(plain, loopback, bindfs)
+			if summarize(r.rounds(x, c.ID)).N == 0 {
+				verdict = "not measured"
+			}
+			w.row(x.Title, c.ID, formatRatio(plain), formatRatio(loopback), formatRatio(bindfs), x.Target.String(), verdict)
+		}
+	}
+}
+
+func (r report) ratio(w work, c *column, other string) summary {
+	return summarize(ratios(r.rounds(w, c.ID), r.rounds(w, other)))
+}
+
+func (r report) rounds(w work, id string) []float64 {
+	if x := r.Table[w.ID][id]; x != nil {
+		return x.Rounds
+	}
+	return nil
+}
+
+// writeFailures lists what went wrong, if anything did.
+func (r report) writeFailures(w *printer) {
+	var lines []string
+	for _, x := range r.Works {
+		for _, c := range r.Columns {
+			if y := r.Table[x.ID][c.ID]; y != nil && y.Err != nil {
+				lines = append(lines, fmt.Sprintf("- %s, %s: failed %d times, first with: %s", x.Title, c.Title, y.failed, shorten(y.Err.Error())))
+			}
+		}
+	}
+	if len(lines) > 0 {
+		w.printf("\n### Failures\n\n%s\n", strings.Join(lines, "\n"))
+	}
+}
+
+// printer keeps the first error, so that the callers need not look at each.
+type printer struct {
+	out io.Writer
+	err error
+}
+
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.out, format, args...)
+	}
+}
+
+// row prints one row of a Markdown table.
+func (p *printer) row(cells ...string) {
+	escaped := make([]string, len(cells))
+	for i, c := range cells {
+		escaped[i] = strings.ReplaceAll(c, "|", `\|`)
+	}
+	p.printf("| %s |\n", strings.Join(escaped, " | "))
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// plan is what to measure and how often.
+type plan struct {
+	Works  []work
+	Rounds int
+	Budget time.Duration // of one measurement
+	Logf   func(format string, args ...any)
+}
+
+// cell is one work on one column.
+type cell struct {
+	Rounds []float64 // nanoseconds an operation; NaN: not measured in this round
+	Err    error     // the first failure
+	failed int       // number of failures
+}
+
+// table holds the cells by work and column.
+type table map[string]map[string]*cell
+
+// measured reports whether a work is done on a column at all.
+func measured(w work, c *column) bool { return w.Commits || !c.CommitsOnly }
+
+// failuresAllowed is how often a cell may fail before it is given up.
+const failuresAllowed = 2
+
+// run measures everything, round by round. A first, short round is not
+// recorded: it fills caches and wakes the daemons up. The table is valid, if
+// incomplete, when ctx ends the run.
+func (p plan) run(ctx context.Context, s *site, columns []*column) table {
+	t := make(table)
+	for round := -1; round < p.Rounds && ctx.Err() == nil; round++ {
+		budget, started := p.Budget, time.Now()
+		if round < 0 {
+			budget /= 10
+		}
+		for _, w := range p.Works {
+			for i := range columns {
+				c := columns[(i+round+1)%len(columns)] // another begins each round
+				if ctx.Err() == nil && measured(w, c) {
+					p.measure(ctx, s, t.cell(w, c, p.Rounds), w, c, round, budget)
+				}
+			}
+		}
+		p.Logf("round %d of %d took %v", round+1, p.Rounds, time.Since(started).Round(time.Millisecond))
+	}
+	return t
+}
+
+// cell of a work and a column, made when it is not there yet.
+func (t table) cell(w work, c *column, rounds int) *cell {
+	if t[w.ID] == nil {
+		t[w.ID] = make(map[string]*cell)
+	}
+	if t[w.ID][c.ID] == nil {
+		x := &cell{Rounds: make([]float64, rounds)}
+		for i := range x.Rounds {
+			x.Rounds[i] = missing
+		}
+		t[w.ID][c.ID] = x
+	}
+	return t[w.ID][c.ID]
+}
+
+func (p plan) measure(ctx context.Context, s *site, x *cell, w work, c *column, round int, budget time.Duration) {
+	if c.failed() != nil || x.failed >= failuresAllowed {
+		return
+	}
+	ns, err := s.measure(ctx, w, c, budget)
+	if err != nil && ctx.Err() == nil {
+		x.failed++
+		if x.Err == nil {
+			x.Err = err
+		}
+		p.Logf("%s on %s: %v", w.ID, c.ID, err)
+	}
+	if round >= 0 {
+		x.Rounds[round] = ns
+	}
+}

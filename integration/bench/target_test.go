@@ -1,0 +1,49 @@
+package main
+
+import "testing"
+
+func TestVerdict(t *testing.T) {
+	ratio := func(q1, mid, q3 float64) summary { return summary{N: 7, Median: mid, Q1: q1, Q3: q3} }
+	none := summarize(nil)
+	tests := []struct {
+		name                    string
+		target                  target
+		plain, loopback, bindfs summary
+		want                    string
+	}{
+		{"no target", target{}, ratio(9, 9, 9), none, none, ""},
+		{"at the bound counts as met", target{VsPlain: 1.25}, ratio(1.25, 1.25, 1.25), none, none, "met"},
+		{"above the bound", target{VsPlain: 1.25}, ratio(1.3, 1.4, 1.5), none, none, "not met"},
+		{"met, but the rounds disagree", target{VsPlain: 1.25}, ratio(1.1, 1.2, 1.3), none, none, "met, within noise"},
+		{"not met, but the rounds disagree", target{VsPlain: 1.25}, ratio(1.2, 1.3, 1.4), none, none, "not met, within noise"},
+		{"plain missing", target{VsPlain: 1.25}, none, ratio(1, 1, 1), none, "not measured"},
+		{"faster than both", target{BeatMounts: true}, none, ratio(0.5, 0.6, 0.7), ratio(0.2, 0.3, 0.4), "met"},
+		{"as fast is not faster", target{BeatMounts: true}, none, ratio(1, 1, 1), ratio(0.2, 0.3, 0.4), "not met"},
+		{"slower than one", target{BeatMounts: true}, none, ratio(1.2, 1.3, 1.4), ratio(0.2, 0.3, 0.4), "not met"},
+		{"a sure failure beside an unsure bound", target{BeatMounts: true}, none, ratio(1.2, 1.3, 1.4), ratio(0.9, 0.95, 1.1), "not met"},
+		{"bindfs not installed", target{BeatMounts: true}, none, ratio(0.5, 0.6, 0.7), none, "met"},
+		{"neither mount", target{BeatMounts: true}, ratio(1, 1, 1), none, none, "not measured"},
+		{"95 % of the speed", throughput(0.95), ratio(1.04, 1.05, 1.05), none, none, "met"},
+		{"94 % of the speed", throughput(0.95), ratio(1.06, 1.06, 1.07), none, none, "not met"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.target.verdict(tt.plain, tt.loopback, tt.bindfs); got != tt.want {
+				t.Errorf("verdict = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTargetString(t *testing.T) {
+	for want, target := range map[string]target{
+		"–":                          {},
+		"≤ 1.25 of plain":            {VsPlain: 1.25},
+		"≤ 1.053 of plain":           throughput(0.95),
+		"< 1 of loopback and bindfs": {BeatMounts: true},
+	} {
+		if got := target.String(); got != want {
+			t.Errorf("String of %+v = %q, want %q", target, got, want)
+		}
+	}
+}

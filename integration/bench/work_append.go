@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+func appendWorks() []work {
+	return []work{
+		{
+			ID: "append", Title: "append a line: open, write, close", Commits: true,
+			Does: "64 bytes, as `echo >> file` does; nobody syncs, but latchfs commits",
+			New:  newAppendOpen,
+		},
+		{
+			ID: "append-held", Title: "append a line to an open file", Commits: true,
+			Does: "64 bytes through one O_APPEND descriptor; nobody syncs",
+			New:  newAppendHeld,
+		},
+	}
+}
+
+// line is 64 bytes long, its newline included.
+func line() []byte {
+	b := make([]byte, 64)
+	for i := range b {
+		b[i] = 'l'
+	}
+	b[len(b)-1] = '\n'
+	return b
+}
+
+// newNotes starts an empty file to append to. Its name is none of the built-in
+// policy's streams (*.log), which would be live.
+func newNotes(root string) (string, error) {
+	path := filepath.Join(root, appendDir, "notes.txt")
+	if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
+		return "", at("unlink", path, err)
+	}
+	return path, writeFile(path, line(), false)
+}
+
+func openAppend(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
+	return fd, at("open", path, err)
+}
+
+func newAppendOpen(s spec) (*job, error) {
+	path, err := newNotes(s.Root)
+	if err != nil {
+		return nil, err
+	}
+	record := line()
+	op := func(int) error {
+		fd, err := openAppend(path)
+		if err != nil {
+			return err
+		}
+		if err := writeAll(fd, record); err != nil {
+			unix.Close(fd)
+			return at("write", path, err)
+		}
+		return at("close", path, unix.Close(fd))
+	}
+	return &job{warm: 3, op: op}, nil
+}
+
+func newAppendHeld(s spec) (*job, error) {
+	path, err := newNotes(s.Root)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := openAppend(path)
+	if err != nil {
+		return nil, err
+	}
+	record := line()
+	return &job{
+		warm:  3,
+		op:    func(int) error { return at("write", path, writeAll(fd, record)) },
+		clean: func() error { return at("close", path, unix.Close(fd)) },
+	}, nil
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func nameWorks() []work {
+	mounts := target{BeatMounts: true}
+	return []work{
+		{
+			ID: "open", Title: "open, read 4 KiB, close", Target: mounts,
+			Does: fmt.Sprintf("%d files in turn, all cached", smallFiles),
+			New:  newOpenRead,
+		},
+		{
+			ID: "stat", Title: "stat, cached", Target: mounts,
+			Does: fmt.Sprintf("%d files in turn, all cached", smallFiles),
+			New:  newStatHot,
+		},
+		{
+			ID: "stat-cold", Title: "stat, uncached", Target: mounts,
+			Does: fmt.Sprintf("%d files in %d directories, each once, after the kernel's names and inodes were dropped",
+				manyDirs*manyPerDir, manyDirs),
+			New: newStatCold,
+		},
+		{
+			ID: "create", Title: "create, close, unlink", Target: mounts, Commits: true,
+			Does: "an empty file; nobody syncs, but latchfs commits at close",
+			New:  func(s spec) (*job, error) { return newCreate(s, false) },
+		},
+		{
+			ID: "create-synced", Title: "create durably, unlink", Target: mounts, Commits: true,
+			Does: "an empty file; latchfs: create, close. Elsewhere: create, fsync, close, fsync of the directory. Then unlink",
+			New:  func(s spec) (*job, error) { return newCreate(s, !s.CloseCommits) },
+		},
+		{
+			ID: "readdir", Title: "readdir of 1,000 names", Target: mounts,
+			Does: "open the directory, getdents until the end, close",
+			New:  func(s spec) (*job, error) { return newReaddir(s, false) },
+		},
+		{
+			ID: "readdir-stat", Title: "readdir of 1,000 names with stat of each", Target: mounts,
+			Does: "the same and fstatat of every name, as ls -l does",
+			New:  func(s spec) (*job, error) { return newReaddir(s, true) },
+		},
+	}
+}
+
+func newOpenRead(s spec) (*job, error) {
+	paths := smallPaths(s.Root)
+	buf := make([]byte, pageSize)
+	op := func(i int) error {
+		path := paths[i%len(paths)]
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return at("open", path, err)
+		}
+		n, err := unix.Read(fd, buf)
+		if err == nil && n != pageSize {
+			err = fmt.Errorf("%d of %d bytes", n, pageSize)
+		}
+		if err != nil {
+			unix.Close(fd)
+			return at("read", path, err)
+		}
+		return at("close", path, unix.Close(fd))
+	}
+	return &job{warm: len(paths), batch: 16, op: op}, nil
+}
+
+func newStatHot(s spec) (*job, error) {
+	return &job{warm: smallFiles, batch: 64, op: statInTurn(smallPaths(s.Root))}, nil
+}
+
+func newStatCold(s spec) (*job, error) {
+	paths := manyPaths(s.Root)
+	if err := dropNames(); err != nil {
+		return nil, err
+	}
+	return &job{batch: len(paths), fixed: len(paths), op: statInTurn(paths)}, nil
+}
+
+func statInTurn(paths []string) func(int) error {
+	var st unix.Stat_t
+	return func(i int) error {
+		path := paths[i%len(paths)]
+		return at("stat", path, unix.Stat(path, &st))
+	}
+}
+
+// dropNames empties the kernel's caches of names and inodes, of every
+// filesystem alike; file contents and the disk's blocks stay cached. The pause
+// lets the daemons work off the FORGET requests that follow.
+func dropNames() error {
+	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0); err != nil {
+		return fmt.Errorf("drop the kernel's names and inodes: %w", err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	return nil
+}
+
+func newCreate(s spec, sync bool) (*job, error) {
+	dir := filepath.Join(s.Root, createDir)
+	paths := make([]string, 64)
+	for i := range paths {
+		paths[i] = filepath.Join(dir, fmt.Sprintf("new-%d", i))
+	}
+	op := func(i int) error {
+		path := paths[i%len(paths)]
+		if err := createEmpty(path, sync); err != nil {
+			return err
+		}
+		if sync {
+			if err := syncDir(dir); err != nil {
+				return err
+			}
+		}
+		return at("unlink", path, unix.Unlink(path))
+	}
+	return &job{warm: 3, op: op}, nil
+}
+
+func createEmpty(path string, sync bool) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return at("create", path, err)
+	}
+	if sync {
+		if err := unix.Fsync(fd); err != nil {
+			unix.Close(fd)
+			return at("fsync", path, err)
+		}
+	}
+	return at("close", path, unix.Close(fd))
+}
+
+func newReaddir(s spec, stat bool) (*job, error) {
+	dir := filepath.Join(s.Root, listDir)
+	buf := make([]byte, 32<<10) // what libc's readdir uses
+	names := make([]string, 0, listFiles)
+	op := func(int) error {
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return at("open", dir, err)
+		}
+		defer unix.Close(fd)
+		if names, err = readNames(fd, buf, names[:0]); err != nil {
+			return at("getdents", dir, err)
+		}
+		if len(names) != listFiles {
+			return fmt.Errorf("%d names instead of %d", len(names), listFiles)
+		}
+		if !stat {
+			return nil
+		}
+		var st unix.Stat_t
+		for _, name := range names {
+			if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+				return at("stat", name, err)
+			}
+		}
+		return nil
+	}
+	return &job{warm: 2, op: op}, nil
+}
+
+// readNames lists an open directory from its start, without "." and "..".
+func readNames(fd int, buf []byte, names []string) ([]string, error) {
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err != nil || n == 0 {
+			return names, err
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// pageSize is the size of a small file and of a small read or write.
+const pageSize = 4096
+
+func saveWorks() []work {
+	return []work{
+		{
+			ID: "save", Title: "safe save, 4 KiB", Commits: true,
+			Does:   "latchfs: open with O_TRUNC, write, close. Elsewhere: temporary file, write, fsync, rename, open and fsync the directory",
+			Target: target{VsPlain: 1.25},
+			New:    func(s spec) (*job, error) { return newSave(s, s.CloseCommits) },
+		},
+		{
+			ID: "save8", Title: "safe save, 4 KiB, 8 files in parallel", Commits: true, Clients: 8,
+			Does:   "the same by 8 processes, each with its own file in one directory; elapsed time divided by all saves",
+			Target: target{VsPlain: 1.1},
+			New:    func(s spec) (*job, error) { return newSave(s, s.CloseCommits) },
+		},
+		{
+			ID: "save-by-hand", Title: "careful save by the program itself, 4 KiB", Commits: true,
+			Does: "temporary file, write, fsync, rename, fsync of the directory, on latchfs too: what careful programs do already",
+			New:  func(s spec) (*job, error) { return newSave(s, false) },
+		},
+	}
+}
+
+// newSave rewrites one existing file again and again; each client has its own.
+func newSave(s spec, byClose bool) (*job, error) {
+	target := filepath.Join(s.Root, saveDir, fmt.Sprintf("state-%d.json", s.Index))
+	content := bytes.Repeat([]byte("x"), pageSize)
+	if err := writeFile(target, content, false); err != nil {
+		return nil, err
+	}
+	op := func(int) error { return saveByRename(target, content) }
+	if byClose {
+		op = func(int) error { return writeFile(target, content, false) }
+	}
+	return &job{warm: 3, op: op}, nil
+}
+
+// writeFile is what `cmd > file` does: open with O_TRUNC, write, close.
+func writeFile(path string, content []byte, sync bool) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return at("open", path, err)
+	}
+	if err := writeAll(fd, content); err != nil {
+		unix.Close(fd)
+		return at("write", path, err)
+	}
+	if sync {
+		if err := unix.Fsync(fd); err != nil {
+			unix.Close(fd)
+			return at("fsync", path, err)
+		}
+	}
+	return at("close", path, unix.Close(fd))
+}
+
+// saveByRename is the save that is safe on any filesystem.
+func saveByRename(path string, content []byte) error {
+	temp := path + ".tmp"
+	if err := writeFile(temp, content, true); err != nil {
+		return err
+	}
+	if err := unix.Rename(temp, path); err != nil {
+		return at("rename", path, err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return at("open", path, err)
+	}
+	defer unix.Close(fd)
+	return at("fsync", path, unix.Fsync(fd))
+}
+
+// writeAll writes in one system call, for a client counts them; a short write
+// is an error here.
+func writeAll(fd int, b []byte) error {
+	n, err := unix.Write(fd, b)
+	if err == nil && n < len(b) {
+		return fmt.Errorf("short write: %d of %d bytes", n, len(b))
+	}
+	return err
+}
+
+// at says what failed where; nil stays nil.
+func at(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", op, filepath.Base(path), err)
+}
