@@ -1,0 +1,159 @@
+package integration
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	goparser "go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A room is a package and what it may stand on. The arrows point downwards only,
+// and lockmgr and journal do not know each other; fs joins them.
+type room struct {
+	ours []string // packages of this module
+	libs []string // modules of others
+	not  []string // packages of the standard library that it has no business with
+}
+
+const (
+	goFuse  = "github.com/hanwen/go-fuse/v2"
+	xSys    = "golang.org/x/sys"
+	anyRoom = "latchfs" // stands for all packages of this module
+)
+
+// rooms has every package. A new one has to be put here, with a reason for what
+// it imports; .golangci.yml holds the same arrows.
+var rooms = map[string]room{
+	"latchfs/lockmgr": { // pure: no I/O, no FUSE, no paths, no clock of its own
+		not: []string{"embed", "io", "io/fs", "log", "log/slog", "net", "os", "os/exec", "os/signal",
+			"path", "path/filepath", "syscall", "unsafe"},
+	},
+	"latchfs/lockmgr/policy": {libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"}},
+	"latchfs/lockmgr/proc":   {ours: []string{"latchfs/lockmgr"}, libs: []string{xSys}},
+	"latchfs/journal":        {libs: []string{xSys}},
+	"latchfs/journal/commit": {ours: []string{"latchfs/journal"}, libs: []string{xSys}},
+	"latchfs/fs/locksdir":    {not: []string{"os", "net", "log"}},
+	"latchfs/fs": {
+		ours: []string{"latchfs/fs/locksdir", "latchfs/journal", "latchfs/journal/commit",
+			"latchfs/lockmgr", "latchfs/lockmgr/policy", "latchfs/lockmgr/proc"},
+		libs: []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
+	},
+	"latchfs/cmd/latchfs": {
+		ours: []string{anyRoom},
+		libs: []string{xSys, "github.com/coreos/go-systemd/v22", "github.com/moby/sys/mountinfo",
+			"github.com/sirupsen/logrus", "github.com/spf13/cobra"},
+	},
+
+	// The tests of the built binary know nothing of what is inside it.
+	"latchfs/integration":                 {},
+	"latchfs/integration/bench":           {libs: []string{xSys, "github.com/moby/sys/mountinfo"}},
+	"latchfs/integration/internal/client": {ours: []string{"latchfs/integration/internal/wire"}, libs: []string{xSys}},
+	"latchfs/integration/internal/wire":   {},
+}
+
+// What tests may use on top. Their own package's arrows hold for them, too.
+var testLibs = []string{
+	"github.com/anishathalye/porcupine", "github.com/cockroachdb/datadriven", "github.com/google/go-cmp",
+	"github.com/rogpeppe/go-internal", "pgregory.net/rapid", "github.com/moby/sys/mountinfo", xSys,
+	goFuse + "/posixtest",
+}
+
+// goPackage is what `go list -json` says of a package.
+type goPackage struct {
+	ImportPath   string
+	Dir          string
+	GoFiles      []string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+func TestArrows(t *testing.T) {
+	for _, p := range listPackages(t) {
+		r, ok := rooms[p.ImportPath]
+		if !ok {
+			t.Errorf("%s: which room is it? Say in arrows_test.go what it may import", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if !r.mayImport(imported, nil) || slices.Contains(r.not, imported) {
+				t.Errorf("%s must not import %s", p.ImportPath, imported)
+			}
+		}
+		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
+			own := imported == p.ImportPath || strings.HasPrefix(imported, "latchfs/integration/internal/")
+			if !own && !r.mayImport(imported, testLibs) {
+				t.Errorf("tests of %s must not import %s", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+// mayImport tells whether the room may import a package.
+func (r room) mayImport(path string, more []string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	switch {
+	case first == "latchfs":
+		return slices.Contains(r.ours, path) || slices.Contains(r.ours, anyRoom)
+	case !strings.Contains(first, "."):
+		return true // the standard library
+	}
+	return slices.ContainsFunc(slices.Concat(r.libs, more), func(module string) bool {
+		return path == module || strings.HasPrefix(path, module+"/")
+	})
+}
+
+// The lock table is told what time it is; it never asks, and it never waits for
+// time to pass.
+func TestLockTableHasNoClock(t *testing.T) {
+	clock := []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"}
+	for _, p := range listPackages(t) {
+		if p.ImportPath != "latchfs/lockmgr" {
+			continue
+		}
+		files := token.NewFileSet()
+		for _, name := range p.GoFiles {
+			file, err := goparser.ParseFile(files, filepath.Join(p.Dir, name), nil, goparser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains(clock, s.Sel.Name) {
+					if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "time" {
+						t.Errorf("%v: time.%s in the lock table", files.Position(s.Pos()), s.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// listPackages lists every package of the module.
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		switch err := dec.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return packages
+		case err != nil:
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
