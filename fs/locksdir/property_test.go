@@ -37,7 +37,7 @@ func nastyPath() *rapid.Generator[string] {
 	deep := rapid.Map(rapid.SliceOfN(nastyName(), 0, 4), func(names []string) string {
 		return strings.Join(names, "/")
 	})
-	broken := rapid.SampledFrom([]string{"", "/", "//", "/a", "a/", "a//b", ".", "..", "a/../b", "\x00", strings.Repeat("y", 300)})
+	broken := rapid.SampledFrom([]string{"", "/", "//", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a/.", "a/./b", "\x00", strings.Repeat("y", 300), strings.Repeat("y", 300) + "/z"})
 	return rapid.OneOf(deep, deep, deep, broken)
 }
 

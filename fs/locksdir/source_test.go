@@ -119,7 +119,10 @@ func busy() *fakeSource {
 	tee := vim
 	tee.Program, tee.Owner, tee.Operation, tee.Since = "tee", Process{4801, 101}, "open", noon.Add(-2*time.Second)
 	tee.Deadline, tee.WaitsFor = time.Time{}, []string{"python3[4711]", "vim[4800]"}
-	f.waiting = []Record{vim, tee}
+	cat := tee
+	cat.Path, cat.Program, cat.Owner, cat.Since = "z/last", "cat", Process{4802, 102}, noon.Add(-20*time.Second)
+	cat.WaitsFor, cat.UID = nil, 2000
+	f.waiting = []Record{vim, tee, cat}
 	return f
 }
 

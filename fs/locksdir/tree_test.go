@@ -183,6 +183,15 @@ func TestOddNameTaken(t *testing.T) {
 	}
 }
 
+// The root's record is called .lock, and no other one ever is.
+func TestBrokenPathIsNotTheRoot(t *testing.T) {
+	src := newFake()
+	src.held = []Record{{Path: "x/../y"}}
+	if _, err := New(src).Stat("held/~fec01a9e.lock", root); err != nil {
+		t.Error(err)
+	}
+}
+
 // status.json marks as one's own what an ancestor of the viewer holds, and only
 // the very process, not a later one of the same number.
 func TestWeHoldIt(t *testing.T) {
@@ -194,6 +203,7 @@ func TestWeHoldIt(t *testing.T) {
 		{"the holder", Viewer{PID: 4711}, true},
 		{"a child", Viewer{PID: 9000, Lineage: []Process{{9000, 200}, {4711, 99}}}, true},
 		{"a child of a later process", Viewer{PID: 9000, Lineage: []Process{{9000, 200}, {4711, 150}}}, false},
+		{"a later process of that number", Viewer{PID: 4711, Lineage: []Process{{4711, 150}}}, false},
 		{"somebody else", Viewer{PID: 9000}, false},
 		{"a foreign process", Viewer{PID: 0}, false},
 	}
@@ -255,6 +265,28 @@ func TestEventsTime(t *testing.T) {
 	later, _ := tree.Stat("events.jsonl", root)
 	if after.Size != 3 || !after.Mtime.Equal(noon) || !before.Mtime.Before(noon) || !later.Mtime.Equal(noon) {
 		t.Errorf("events.jsonl: %+v, then %+v, then %+v", before, after, later)
+	}
+}
+
+// The time of held/ is when the table changed, as far as anybody saw it.
+func TestDirectoryTime(t *testing.T) {
+	src := busy()
+	tree := New(src)
+	mtime := func() time.Time {
+		e, err := tree.Stat("held", root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Mtime
+	}
+	if got := mtime(); !got.Equal(src.Started()) {
+		t.Errorf("before any change: %v", got)
+	}
+	src.gen++
+	mtime()
+	src.now = src.now.Add(time.Minute)
+	if got := mtime(); !got.Equal(noon) {
+		t.Errorf("a minute after a change: %v, want %v", got, noon)
 	}
 }
 

@@ -62,6 +62,8 @@ func TestMessage(t *testing.T) {
 			"Cannot acquire lock on f (another process may be active)\nHeld by session 'S' for operation 'O'"},
 		{"no session", Refusal{Path: "f", Errno: "EAGAIN", Holder: &Record{Operation: "flock", Program: "p", Owner: Process{1, 1}}},
 			"Cannot acquire lock on f (another process may be active)\nHeld by p[1] for operation 'flock'"},
+		{"not waited for", Refusal{Path: "f", Errno: "EBUSY", Holder: holder},
+			"Cannot acquire lock on f (another process may be active)\nHeld by session 'S' for operation 'O'"},
 		{"half a second", Refusal{Path: "f", Errno: "EBUSY", Wait: 500*time.Millisecond + 123, Holder: nil},
 			"Failed to acquire lock (timeout after 500ms)"},
 	}
