@@ -3,8 +3,9 @@ package proc
 import "golang.org/x/sys/unix"
 
 // HasCap reports whether a thread has a capability in effect (capabilities(7)),
-// and has it in the user namespace of the caller of this package: anybody can
-// have all of them in a namespace of their own.
+// and has it over the same users as the caller of this package: in a user
+// namespace of their own all capabilities are anybody's, but they count for the
+// users mapped there only.
 func (r *Reader) HasCap(tid uint32, capability int) bool {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3, Pid: int32(tid)}
 	var data [2]unix.CapUserData
@@ -17,6 +18,19 @@ func (r *Reader) HasCap(tid uint32, capability int) bool {
 	if data[capability/32].Effective&(1<<(capability%32)) == 0 {
 		return false
 	}
-	ns, err := r.link(pidPath(tid, "ns/user"))
-	return err == nil && ns == r.userNS
+	users, err := r.idMaps(pidPath(tid, ""))
+	return err == nil && users == r.users
+}
+
+// idMaps reads the user and group maps of a process (user_namespaces(7)). They
+// tell namespaces apart without the locks that their links take.
+func (r *Reader) idMaps(dir string) (maps [2]string, err error) {
+	for i, name := range []string{"uid_map", "gid_map"} {
+		content, err := r.readAll(dir + name)
+		if err != nil {
+			return maps, err
+		}
+		maps[i] = string(content)
+	}
+	return maps, nil
 }

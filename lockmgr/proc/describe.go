@@ -37,7 +37,7 @@ func (r *Reader) Describe(pid int32) Description {
 		d.Cmdline = parseCmdline(b)
 		return nil
 	})
-	d.Cwd, _ = r.link(pidPath(pid, "cwd"))
+	d.Cwd, _ = patiently(r, pid, func(*asking) (string, error) { return r.link(pidPath(pid, "cwd")) })
 	return d
 }
 
@@ -64,12 +64,9 @@ func parseCmdline(b []byte) []string {
 }
 
 // Env returns the value of a variable in the environment that a process was
-// started with, or "".
+// started with, or "". (In execve there is none.)
 func (r *Reader) Env(pid int32, name string) string {
-	if st, err := r.stat(pid); err != nil || st.inExec() {
-		return ""
-	}
-	environ, err := patiently(func() ([]byte, error) { return r.readAll(pidPath(pid, "environ")) })
+	environ, err := patiently(r, pid, func(*asking) ([]byte, error) { return r.readAll(pidPath(pid, "environ")) })
 	if err != nil {
 		return ""
 	}
@@ -94,15 +91,16 @@ var shells = map[string]bool{
 // Shells with job control ignore the terminal's stop signals, and no others do:
 // scripts, subshells and `sh -c` have them at their default.
 func (r *Reader) Interactive(pid int32) bool {
-	interactive := false
-	_ = r.withFile(pidPath(pid, "stat"), func(b []byte) error {
-		st, err := parseStat(b)
-		if err != nil || st.tty == 0 || sigset(st.sigIgnore)&sigs(unix.SIGTSTP, unix.SIGTTOU) == 0 {
+	interactive, _ := patiently(r, pid, func(*asking) (bool, error) {
+		var yes bool
+		err := r.withFile(pidPath(pid, "stat"), func(b []byte) error {
+			st, err := parseStat(b)
+			name, _, _ := comm(b)
+			jobControl := sigset(st.sigIgnore)&sigs(unix.SIGTSTP, unix.SIGTTOU) != 0
+			yes = err == nil && st.tty != 0 && jobControl && shells[string(name)]
 			return err
-		}
-		name, _, _ := comm(b)
-		interactive = shells[string(name)]
-		return nil
+		})
+		return yes, err
 	})
 	return interactive
 }

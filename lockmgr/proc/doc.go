@@ -18,22 +18,31 @@
 //
 // # What is cached
 //
-// What was read of a thread or a lineage is believed for a few milliseconds
-// (trustFor) without asking again: one system call arrives as several requests.
-// A pid cannot come round in that time. After that a thread's start time is
-// read again, and what cannot change while it is the same (the process behind
-// the thread) is kept. Both caches are of fixed size.
+// What was read of a thread is believed for some milliseconds (trustFor) without
+// asking again: one system call arrives as several requests, and neighbours have
+// the same ancestors. A pid cannot come round in that time. After that the start
+// time is read again, and what cannot change while it is the same (the process
+// behind the thread) is kept. The cache is of fixed size.
 //
 // # What may block
 //
-// The kernel closes the close-on-exec descriptors of a process while it holds
-// the process's exec lock, and so sends FLUSH with that lock held; unmapping a
-// written file sends WRITE with the memory lock held. Reading /proc/PID/maps,
-// environ or syscall takes these locks. A handler that read them plainly would
-// wait for a process that waits for the handler. The functions that need one of
-// these files (MapsWritable, Env, Syscall) therefore recognise a process in the
-// middle of an exec where they can, and give up after a moment (ErrBusy) where
-// they cannot. All others read only what takes no such lock.
+// In execve(2) the kernel closes the close-on-exec descriptors of a process
+// while it holds the process's exec lock, and so sends FLUSH with that lock
+// held. Reading /proc/PID/maps, environ, syscall or the cwd link waits for the
+// lock, and so does stat on kernels from 2026 on: a FLUSH handler that plainly
+// read them would wait for a process that waits for the handler. In the same
+// way unmapping a written file sends WRITE with the memory lock held, for which
+// maps waits too.
+//
+// Therefore nothing here blocks for long. The process that sent a request
+// cannot enter or leave execve before it is answered: Thread and Exit look
+// first, at a file without locks, whether it is inside. Any other process may
+// enter it between a look and a read: whatever is asked about others is read by
+// a goroutine of its own, which is left behind when it gets stuck, and ends
+// when the process goes on. Each function says what it answers then; ErrBusy is
+// the general word for it.
+//
+// Status, statm, cmdline, comm, uid_map, fdinfo and children take no such lock.
 //
 // # Vanished processes
 //

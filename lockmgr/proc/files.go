@@ -23,22 +23,15 @@ type File struct {
 // that share no descriptors with their leader (unshare(2), CLONE_FILES) and
 // descriptors in flight over a socket are not seen.
 func (r *Reader) Opens(pid int32, f File) (writable, readable int, err error) {
-	c := openCounter{r: r, pid: pid, file: f}
+	c := &openCounter{r: r, pid: pid, file: f}
 	any, err := c.count(pidPath(pid, "fdinfo"))
-	if err != nil || any {
-		return c.writable, c.readable, err
+	if err == nil && !any {
+		err = c.countThreads()
 	}
-	// A leader that has ended shows no descriptors; the other threads have them.
-	tids, err := r.threadsOf(pid)
-	for i := 0; err == nil && i < len(tids) && !any; i++ {
-		if tids[i] != pid {
-			any, err = c.count(taskPath(pid, tids[i], "fdinfo"))
-		}
+	if err != nil {
+		return 0, 0, fmt.Errorf("descriptors of process %d: %w", pid, err)
 	}
-	if err == ErrGone {
-		err = nil
-	}
-	return c.writable, c.readable, err
+	return c.writable, c.readable, nil
 }
 
 // openCounter goes through the descriptors of one process.
@@ -49,37 +42,46 @@ type openCounter struct {
 	writable, readable int
 }
 
+// countThreads is for a process without descriptors: if only its leader has
+// ended, the other threads show them.
+func (c *openCounter) countThreads() error {
+	tids, err := c.r.threadsOf(c.pid)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	for _, tid := range tids {
+		if tid == c.pid {
+			continue
+		}
+		if any, err := c.count(taskPath(c.pid, tid, "fdinfo")); any || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // count goes through one fdinfo directory; any tells that it was not empty.
 func (c *openCounter) count(path string) (any bool, err error) {
 	dir, err := c.r.opendir(path)
-	if err == ErrGone {
-		return false, nil
-	}
 	if err != nil {
-		return false, fmt.Errorf("descriptors of process %d: %w", c.pid, err)
+		return false, ignoreGone(err)
 	}
 	defer unix.Close(dir)
 	err = numbers(dir, func(fd int32) error {
 		any = true
-		return c.look(dir, fd)
+		return ignoreGone(c.look(dir, fd)) // gone: closed since it was listed
 	})
-	if err == ErrGone {
-		err = nil
-	}
-	return any, err
+	return any, ignoreGone(err)
 }
 
 // look counts one descriptor if it is one of the file.
 func (c *openCounter) look(dir int, fd int32) error {
 	info, err := openat(dir, strconv.Itoa(int(fd)), unix.O_RDONLY)
-	if err == ErrGone {
-		return nil // closed since it was listed
-	}
 	if err != nil {
-		return fmt.Errorf("descriptor %d of process %d: %w", fd, c.pid, err)
+		return err
 	}
 	defer unix.Close(info)
-	err = withContent(info, func(b []byte) error {
+	return withContent(info, func(b []byte) error {
 		d, ok := parseFdinfo(b)
 		if !ok || d.flags&unix.O_PATH != 0 || d.ino != c.file.Ino || !c.onFilesystem(d.mountID) {
 			return nil
@@ -91,10 +93,6 @@ func (c *openCounter) look(dir int, fd int32) error {
 		}
 		return nil
 	})
-	if err == ErrGone {
-		return nil
-	}
-	return err
 }
 
 // onFilesystem reports whether a mount shows the file's filesystem, be it the

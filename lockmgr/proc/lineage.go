@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,45 +13,86 @@ import (
 // maxLineage bounds the walk to the first process.
 const maxLineage = 256
 
-type lineageEntry struct {
-	pid       int32
-	start     uint64
-	ancestors []lockmgr.Ancestor
-	seen      time.Duration
-}
-
 // Lineage lists the ancestors of a process, nearest first, up to the first
-// process of the pid namespace. The slice is shared and must not be changed.
+// process of the pid namespace. A process or an ancestor that is in execve and
+// was never seen before cuts the list short.
 func (r *Reader) Lineage(pid int32) []lockmgr.Ancestor {
-	_, ancestors, _ := r.lineage(pid, maxLineage)
+	ancestors, err := r.lineage(pid, r.remembered)
+	if err == nil {
+		return ancestors
+	}
+	ancestors, err = patiently(r, pid, func(a *asking) ([]lockmgr.Ancestor, error) {
+		return r.lineage(pid, func(pid int32) (*known, error) {
+			a.pid.Store(pid)
+			return r.look(pid)
+		})
+	})
+	if err == ErrBusy {
+		ancestors, _ = r.lineage(pid, func(pid int32) (*known, error) {
+			if k := r.known.get(pid); k != nil {
+				return k, nil
+			}
+			return nil, ErrGone
+		})
+	}
 	return ancestors
 }
 
-// lineage returns the birth of a process and its ancestors, at most limit.
-func (r *Reader) lineage(pid int32, limit int) (uint64, []lockmgr.Ancestor, error) {
-	if e := r.lineages.get(pid); e != nil && e.pid == pid && now()-e.seen < trustFor {
-		return e.start, e.ancestors, nil
+// errStale means that the cache has no fresh answer.
+var errStale = errors.New("not remembered")
+
+// remembered returns what is known of a process without a look.
+func (r *Reader) remembered(pid int32) (*known, error) {
+	if k := r.known.get(pid); k != nil && k.fresh() {
+		return k, nil
+	}
+	return nil, errStale
+}
+
+// look returns what is known of a process, after a look if need be.
+func (r *Reader) look(pid int32) (*known, error) {
+	if k, err := r.remembered(pid); err == nil {
+		return k, nil
 	}
 	st, err := r.stat(pid)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	e := &lineageEntry{pid: pid, start: st.start, seen: now()}
-	if st.ppid > 0 && limit > 0 {
-		start, above, err := r.lineage(st.ppid, limit-1)
+	return r.known.note(pid, &st), nil
+}
+
+// lineage goes up from parent to parent. It ends early, without an error, where
+// a process has gone meanwhile.
+func (r *Reader) lineage(pid int32, get func(int32) (*known, error)) ([]lockmgr.Ancestor, error) {
+	child, err := get(pid)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	ancestors := make([]lockmgr.Ancestor, 0, 8)
+	for child.ppid > 0 && len(ancestors) < maxLineage {
+		parent, err := get(child.ppid)
+		if err != nil {
+			return ancestors, ignoreGone(err)
+		}
 		// A parent is never younger: where it seems so, the pid has been given
 		// out anew between the two looks.
-		if err == nil && start <= st.start {
-			parent := lockmgr.Ancestor{
-				Owner: lockmgr.Owner{PID: st.ppid, Start: start},
-				Child: lockmgr.Birth{Tick: st.start, PID: pid},
-			}
-			e.ancestors = append(make([]lockmgr.Ancestor, 0, 1+len(above)), parent)
-			e.ancestors = append(e.ancestors, above...)
+		if parent.start > child.start {
+			break
 		}
+		ancestors = append(ancestors, lockmgr.Ancestor{
+			Owner: lockmgr.Owner{PID: parent.tid, Start: parent.start},
+			Child: lockmgr.Birth{Tick: child.start, PID: child.tid},
+		})
+		child = parent
 	}
-	r.lineages.put(pid, e)
-	return e.start, e.ancestors, nil
+	return ancestors, nil
+}
+
+func ignoreGone(err error) error {
+	if err == ErrGone {
+		return nil
+	}
+	return err
 }
 
 // userHZ is the unit of times in /proc, USER_HZ, on every architecture that Go

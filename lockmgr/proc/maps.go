@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -14,18 +13,23 @@ import (
 // file: stores to it may still change the file after the last close. With
 // passthrough the kernel may name the FUSE file or the file behind it, so both
 // are looked for; a zero File is none. A process that has gone, or is inside
-// execve, maps nothing any more. The error is ErrBusy when the process's memory
-// is locked (see the package comment).
+// execve, maps nothing any more. The error is ErrBusy while the process's memory
+// is locked otherwise.
 func (r *Reader) MapsWritable(pid int32, f, backing File) (bool, error) {
-	tid, ok, err := r.withMemory(pid)
-	if err != nil || !ok {
-		return false, err
-	}
 	is := func(dev, ino uint64) bool {
 		return ino != 0 && (ino == f.Ino && dev == f.Dev || ino == backing.Ino && dev == backing.Dev)
 	}
-	found, err := patiently(func() (bool, error) { return r.searchMaps(taskPath(pid, tid, "maps"), is) })
-	if err == ErrGone {
+	if r.inExec(pid) {
+		return false, nil
+	}
+	found, err := patiently(r, pid, func(*asking) (bool, error) {
+		tid, err := r.liveThread(pid)
+		if err != nil {
+			return false, err
+		}
+		return r.searchMaps(taskPath(pid, tid, "maps"), is)
+	})
+	if err == ErrGone || err == ErrBusy && r.inExec(pid) {
 		return false, nil
 	}
 	if err != nil {
@@ -34,50 +38,23 @@ func (r *Reader) MapsWritable(pid int32, f, backing File) (bool, error) {
 	return found, nil
 }
 
-// withMemory finds a thread through which the memory of a process can be seen:
-// that of a leader that has ended is shown by the other threads only. There is
-// none if the process has ended or is giving up its memory in execve.
-func (r *Reader) withMemory(pid int32) (tid int32, ok bool, err error) {
+// liveThread finds a thread that shows what its process has: a leader that has
+// ended shows neither memory nor descriptors, while the others go on.
+func (r *Reader) liveThread(pid int32) (int32, error) {
 	st, err := r.stat(pid)
-	if err == ErrGone || err == nil && (st.dead() || st.inExec()) {
-		return 0, false, nil
-	}
 	if err != nil || st.state != 'Z' {
-		return pid, err == nil, err
+		return pid, err
 	}
 	tids, err := r.threadsOf(pid)
 	for _, tid := range tids {
 		if tid != pid {
-			return tid, true, nil
+			return tid, nil
 		}
 	}
-	return 0, false, err
-}
-
-// patience is how long to wait for a process's memory or exec lock.
-const patience = 20 * time.Millisecond
-
-// patiently calls a function that may block in the kernel and gives up on it
-// after a moment with ErrBusy; it then ends by itself when the lock is free.
-func patiently[T any](f func() (T, error)) (T, error) {
-	type result struct {
-		v   T
-		err error
+	if err == nil {
+		err = ErrGone
 	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := f()
-		done <- result{v, err}
-	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case res := <-done:
-		return res.v, res.err
-	case <-timer.C:
-		var zero T
-		return zero, ErrBusy
-	}
+	return 0, err
 }
 
 // searchMaps looks for a shared writable mapping that is the one searched for.

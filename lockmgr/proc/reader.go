@@ -19,26 +19,25 @@ var (
 	// ErrForeign means that the caller is in a pid namespace that cannot be
 	// seen from here: the kernel gives its thread id as 0.
 	ErrForeign = errors.New("process is in a foreign pid namespace")
-	// ErrBusy means that the process holds a lock in the kernel that the answer
-	// needs, perhaps because it waits for the very caller of this package.
+	// ErrBusy means that the process is inside execve, or holds its memory lock,
+	// and that the answer cannot be had before it goes on.
 	ErrBusy = errors.New("process cannot be inspected at the moment")
 )
 
 // trustFor is how long what was read is believed without a look at /proc. It is
 // far below the time in which the kernel can give out every pid once.
-const trustFor = 5 * time.Millisecond
+const trustFor = 10 * time.Millisecond
 
 // Reader answers questions about processes. Its methods may be called by
 // several goroutines at once.
 type Reader struct {
-	proc    int // /proc
-	loadavg int // /proc/loadavg
-	userNS  string
-	kids    bool // the kernel has task/*/children
+	proc    int       // /proc
+	loadavg int       // /proc/loadavg
+	users   [2]string // uid_map and gid_map of our own user namespace
+	kids    bool      // the kernel has task/*/children
 
-	threads  slots[threadEntry]
-	lineages slots[lineageEntry]
-	watches  watches
+	known   cache
+	watches watches
 }
 
 // New opens a procfs, "/proc" by default, and checks that it answers what the
@@ -77,7 +76,7 @@ func (r *Reader) open(procRoot string) error {
 	if _, ok := field(info, "ino"); !ok {
 		return errors.New("fdinfo has no inode numbers: Linux 5.14 or newer is needed")
 	}
-	if r.userNS, err = r.link("self/ns/user"); err != nil {
+	if r.users, err = r.idMaps("self/"); err != nil {
 		return err
 	}
 	_, err = r.readAll("thread-self/children")

@@ -93,10 +93,12 @@ func parseSigset(b []byte) sigset {
 }
 
 // Syscall returns the number of the system call in which a thread is waiting.
-// It is not ok if the thread runs, waits outside of a system call, has gone, or
-// may not be inspected.
+// It is not ok if the thread runs, waits outside of a system call, is in execve,
+// has gone, or may not be inspected.
 func (r *Reader) Syscall(tid uint32) (nr int, ok bool) {
-	text, err := patiently(func() ([]byte, error) { return r.readAll(pidPath(tid, "syscall")) })
+	text, err := patiently(r, int32(tid), func(*asking) ([]byte, error) {
+		return r.readAll(pidPath(tid, "syscall"))
+	})
 	if err != nil {
 		return 0, false
 	}

@@ -14,8 +14,6 @@ type stat struct {
 	flags     uint64 // 9
 	threads   int64  // 20, of the process, also where PID is one thread's
 	start     uint64 // 22, clock ticks since boot
-	vsize     uint64 // 23
-	startCode uint64 // 26
 	sigIgnore uint64 // 33, the signals below 32
 	exitCode  int64  // 52, as wait(2) has it
 }
@@ -25,7 +23,8 @@ const pfExiting = 0x4
 
 var errStat = errors.New("malformed stat")
 
-// stat reads the stat of a process or thread.
+// stat reads the stat of a process or thread. It blocks while that is in execve
+// (see the package comment).
 func (r *Reader) stat(pid int32) (st stat, err error) {
 	err = r.withFile(pidPath(pid, "stat"), func(b []byte) error {
 		st, err = parseStat(b)
@@ -69,10 +68,6 @@ func parseStat(b []byte) (stat, error) {
 			st.threads = int64(v)
 		case 22:
 			st.start = v
-		case 23:
-			st.vsize = v
-		case 26:
-			st.startCode = v
 		case 33:
 			st.sigIgnore = v
 		case 52:
@@ -113,11 +108,4 @@ func (st *stat) dead() bool {
 		return st.threads <= 1
 	}
 	return false
-}
-
-// inExec reports whether the process is inside execve, between giving up its
-// old memory and loading the new program, where the kernel closes descriptors
-// and holds the exec lock: there is memory, but no code in it yet.
-func (st *stat) inExec() bool {
-	return st.startCode == 0 && st.vsize > 0
 }

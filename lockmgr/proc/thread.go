@@ -1,8 +1,9 @@
 package proc
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,65 +14,71 @@ import (
 type Thread struct {
 	TID   int32
 	TGID  int32  // the process's pid
-	Start uint64 // of the thread, clock ticks since boot
+	Start uint64 // of the thread, in clock ticks since boot
 	Owner lockmgr.Owner
-	PPID  int32 // parent of the process, 0 if it is not to be seen from here
+	PPID  int32 // parent of the process, 0 if it cannot be seen from here
 }
 
-type threadEntry struct {
-	Thread
-	seen time.Duration
-}
-
-// Thread tells which process a thread belongs to, as FUSE names its callers by
-// thread. Thread id 0 is ErrForeign; a thread that has ended is ErrGone.
+// Thread tells which process a thread belongs to, for FUSE names its callers by
+// thread. It is for the sender of the request at hand.
+//
+// Thread id 0 is ErrForeign; a thread that has ended is ErrGone. At a FLUSH out
+// of execve nothing new can be learnt of the sender's start time: if the process
+// was seen before, the answer is what is known of it, else the error is ErrBusy,
+// and only TID, TGID and PPID are set. It is then a child that inherited the
+// descriptor and gives it up unused.
 func (r *Reader) Thread(tid uint32) (Thread, error) {
 	if tid == 0 {
 		return Thread{}, ErrForeign
 	}
 	id := int32(tid)
-	known := r.threads.get(id)
-	if known != nil && known.TID != id {
-		known = nil
+	k := r.known.get(id)
+	if k == nil || !k.fresh() {
+		if r.inExec(id) {
+			return r.threadInExec(id, k)
+		}
+		st, err := r.stat(id)
+		if err != nil {
+			return Thread{}, err
+		}
+		k = r.known.note(id, &st)
 	}
-	if known != nil && now()-known.seen < trustFor {
-		return known.Thread, nil
+	if k.tgid == 0 {
+		var err error
+		if k, err = r.resolve(k); err != nil {
+			return Thread{}, err
+		}
 	}
-	st, err := r.stat(id)
-	if err != nil {
-		return Thread{}, err
-	}
-	t := Thread{TID: id, Start: st.start, PPID: st.ppid}
-	if known != nil && known.Start == st.start {
-		t.TGID, t.Owner = known.TGID, known.Owner
-	} else if err := r.resolve(&t); err != nil {
-		return Thread{}, err
-	}
-	r.threads.put(id, &threadEntry{t, now()})
-	return t, nil
+	return k.thread(), nil
 }
 
-// resolve finds the process of a thread whose own stat is known.
-func (r *Reader) resolve(t *Thread) error {
-	if isLeader(t.TID) {
-		t.TGID, t.Owner = t.TID, lockmgr.Owner{PID: t.TID, Start: t.Start}
-		return nil
+// threadInExec answers for a thread in execve, of which k is remembered.
+func (r *Reader) threadInExec(tid int32, k *known) (Thread, error) {
+	t := Thread{TID: tid}
+	var err error
+	if t.TGID, t.PPID, err = r.family(tid); err != nil {
+		return Thread{}, err
 	}
-	err := r.withFile(pidPath(t.TID, "status"), func(b []byte) error {
-		v, _ := field(b, "Tgid")
-		pid, err := strconv.ParseInt(v, 10, 32)
-		t.TGID = int32(pid)
-		return err
-	})
+	if k != nil && k.tgid == t.TGID && k.ppid == t.PPID {
+		return k.thread(), nil
+	}
+	return t, ErrBusy
+}
+
+// resolve finds the process of a thread.
+func (r *Reader) resolve(k *known) (*known, error) {
+	if isLeader(k.tid) {
+		return r.known.belongs(k, k.tid, k.start), nil
+	}
+	tgid, _, err := r.family(k.tid)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	leader, err := r.stat(t.TGID)
+	leader, err := r.stat(tgid)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t.Owner = lockmgr.Owner{PID: t.TGID, Start: leader.start}
-	return nil
+	return r.known.belongs(k, tgid, leader.start), nil
 }
 
 // isLeader reports whether a thread leads its group, at the cost of one system
@@ -82,27 +89,65 @@ func isLeader(tid int32) bool {
 	return err == nil || err == unix.EPERM
 }
 
-// Alive reports whether the process still runs: it exists, is that process and
-// not another of the same pid, and is no zombie. One that is exiting is alive
-// until its descriptors are closed.
+// family reads the process and the parent process of a thread from its status.
+func (r *Reader) family(tid int32) (tgid, ppid int32, err error) {
+	err = r.withFile(pidPath(tid, "status"), func(b []byte) error {
+		for line := range bytes.Lines(b) {
+			name, value, _ := bytes.Cut(line, []byte(":"))
+			var to *int32
+			switch string(name) {
+			case "Tgid":
+				to = &tgid
+			case "PPid":
+				to = &ppid
+			default:
+				continue
+			}
+			v, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 32)
+			if err != nil {
+				return fmt.Errorf("malformed status of thread %d: %w", tid, err)
+			}
+			if *to = int32(v); to == &ppid {
+				break
+			}
+		}
+		return nil
+	})
+	return tgid, ppid, err
+}
+
+// Alive reports whether a process still runs: it exists, is that process and not
+// another of the same pid, and is no zombie. One that is exiting is alive until
+// its descriptors are closed, and so is one that is in execve.
 func (r *Reader) Alive(o lockmgr.Owner) bool {
 	if o.PID <= 0 {
 		return false
 	}
-	st, err := r.stat(o.PID)
-	return err == nil && st.start == o.Start && !st.dead()
+	st, err := r.statOf(o.PID)
+	return err == ErrBusy || err == nil && st.start == o.Start && !st.dead()
+}
+
+// statOf reads the stat of a process that is not the sender of the request at
+// hand. It is ErrBusy while that is in execve.
+func (r *Reader) statOf(pid int32) (stat, error) {
+	return patiently(r, pid, func(*asking) (stat, error) { return r.stat(pid) })
 }
 
 // Exit tells how a thread's process is ending: exiting if the thread is on its
 // way out, and the signal that killed the process, or 0 if none did. It is for
-// the moment of a FLUSH: the exit code is set before descriptors are closed
+// the sender of a FLUSH: the exit code is set before descriptors are closed
 // (KERNEL-FACTS, "Closing"). A thread that has gone already, and one of a
 // process that may not be inspected, was not killed as far as one can tell.
 func (r *Reader) Exit(tid uint32) (sig int, exiting bool) {
-	st, err := r.stat(int32(tid))
+	id := int32(tid)
+	if tid == 0 || r.inExec(id) {
+		return 0, false
+	}
+	st, err := r.stat(id)
 	if err != nil {
 		return 0, err == ErrGone
 	}
+	r.known.note(id, &st)
 	// The exit code of a stopped process is the signal that stopped it.
 	if st.state == 'T' || st.state == 't' {
 		return 0, false

@@ -1,0 +1,71 @@
+package proc
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// known is what is known of a thread. The value is immutable.
+type known struct {
+	tid         int32
+	start       uint64
+	ppid        int32
+	tgid        int32  // 0: not looked up yet
+	leaderStart uint64 // with tgid
+	seen        time.Duration
+}
+
+// fresh reports whether it may be believed without another look.
+func (k *known) fresh() bool { return now()-k.seen < trustFor }
+
+// thread is the answer that Thread gives.
+func (k *known) thread() Thread {
+	t := Thread{TID: k.tid, TGID: k.tgid, Start: k.start, PPID: k.ppid}
+	t.Owner.PID, t.Owner.Start = k.tgid, k.leaderStart
+	return t
+}
+
+// cache is a cache of fixed size: each id has one slot, which the last one to
+// come takes. Ids are given out in rising order, so those in use at a time
+// spread over all slots.
+type cache struct {
+	slots [2048]atomic.Pointer[known]
+}
+
+func (c *cache) slot(tid int32) *atomic.Pointer[known] {
+	return &c.slots[uint32(tid)%uint32(len(c.slots))]
+}
+
+// get returns what is known of a thread, fresh or not, or nil.
+func (c *cache) get(tid int32) *known {
+	if k := c.slot(tid).Load(); k != nil && k.tid == tid {
+		return k
+	}
+	return nil
+}
+
+// note remembers a stat just read. What was known of the same thread before and
+// cannot change stays known.
+func (c *cache) note(tid int32, st *stat) *known {
+	k := &known{tid: tid, start: st.start, ppid: st.ppid, seen: now()}
+	if old := c.get(tid); old != nil && old.start == st.start {
+		k.tgid, k.leaderStart = old.tgid, old.leaderStart
+	}
+	c.slot(tid).Store(k)
+	return k
+}
+
+// belongs remembers which process a thread belongs to.
+func (c *cache) belongs(k *known, tgid int32, leaderStart uint64) *known {
+	whole := *k
+	whole.tgid, whole.leaderStart = tgid, leaderStart
+	c.slot(k.tid).Store(&whole)
+	return &whole
+}
+
+// epoch is where the times of cache entries count from, so that they compare
+// on the monotonic clock.
+var epoch = time.Now()
+
+// now is the time since epoch.
+func now() time.Duration { return time.Since(epoch) }
