@@ -44,6 +44,7 @@ type mountOptions struct {
 	seed       func(data string) error
 	allowLog   []*regexp.Regexp
 	leftLocks  bool
+	foreignPID bool
 }
 
 // mountOption changes how mount sets up.
@@ -89,6 +90,10 @@ func allowLog(pattern string) mountOption {
 
 // leftLocks permits locks in the tables when the test ends.
 func leftLocks() mountOption { return func(o *mountOptions) { o.leftLocks = true } }
+
+// foreignPIDs starts latchfs in a pid namespace of its own, as in a container:
+// to it every client is process 0.
+func foreignPIDs() mountOption { return func(o *mountOptions) { o.foreignPID = true } }
 
 // forEachMount runs a test in every way in which latchfs runs.
 func forEachMount(t *testing.T, test func(*testing.T, *Mount), opts ...mountOption) {
@@ -223,6 +228,9 @@ func (m *Mount) Start(t *testing.T) {
 	m.daemon = exec.Command(bench.binary, m.arguments()...)
 	m.daemon.Stdout, m.daemon.Stderr = log, log
 	m.asOwner(m.daemon)
+	if m.options.foreignPID {
+		m.separatePIDs(t)
+	}
 	m.daemon.Env = append(m.daemon.Env, "NOTIFY_SOCKET="+filepath.Join(m.Home(), "notify"),
 		"GORACE=halt_on_error=0 exitcode=66 atexit_sleep_ms=0")
 	m.daemon.Env = append(m.daemon.Env, m.options.env...)
@@ -235,6 +243,27 @@ func (m *Mount) Start(t *testing.T) {
 		t.Fatalf("latchfs %s: %v\n%s", strings.Join(m.arguments(), " "), err, m.log())
 	}
 	m.control = m.newControl()
+}
+
+// separatePIDs has the daemon started in new pid and mount namespaces, with its
+// own /proc, from which its mount propagates to us.
+func (m *Mount) separatePIDs(t *testing.T) {
+	t.Helper()
+	base := filepath.Dir(m.Data)
+	if err := unix.Mount(base, base, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("", base, "", unix.MS_SHARED, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(base, unix.MNT_DETACH) })
+	argv := append([]string{"sh", "-c", `mount -t proc proc /proc && exec "$@"`, "sh"}, m.daemon.Args...)
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.daemon.Path, m.daemon.Args = sh, argv
+	m.daemon.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 }
 
 func (m *Mount) arguments() []string {

@@ -191,3 +191,14 @@ func (p *Proc) AwaitLine(want string) {
 		return false
 	})
 }
+
+// runAs runs a program as another user, from a directory that everybody may
+// enter, and returns its standard output and whether it succeeded.
+func (m *Mount) runAs(t testing.TB, uid int, name string, argv ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(name, argv...)
+	m.as(cmd, uid)
+	cmd.Dir = "/"
+	out, err := cmd.Output()
+	return string(out), err
+}

@@ -1,0 +1,425 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
+)
+
+// Locks that programs take by themselves: flock(2), fcntl(2) and open file
+// description locks. Most of these scenarios pass on a plain directory too and
+// say that the mount behaves alike; those that mix locks with sessions do not.
+
+// lockFiles are a file with sessions and a live one: the rules among lockers
+// are the same on both.
+var lockFiles = []string{"data.json", "x.lock"}
+
+// forEachLockFile runs a scenario on every kind of mount and file.
+func forEachLockFile(t *testing.T, test func(t *testing.T, m *Mount, name string)) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, name := range lockFiles {
+			m.WriteFile(name, strings.Repeat("x", 100))
+			t.Run(name, func(t *testing.T) { test(t, m, name) })
+		}
+	})
+}
+
+// locker opens a file for reading, which starts no session, in a new client.
+func locker(t *testing.T, m *Mount, name string) (*Client, int) {
+	t.Helper()
+	c := m.Client(t)
+	return c, c.Open(name, unix.O_RDONLY)
+}
+
+func TestFlockMatrix(t *testing.T) {
+	forEachLockFile(t, func(t *testing.T, m *Mount, name string) {
+		for _, c := range []struct {
+			first, second int
+			want          error
+		}{
+			{unix.LOCK_SH, unix.LOCK_SH, nil},
+			{unix.LOCK_SH, unix.LOCK_EX, syscall.EAGAIN},
+			{unix.LOCK_EX, unix.LOCK_SH, syscall.EAGAIN},
+			{unix.LOCK_EX, unix.LOCK_EX, syscall.EAGAIN},
+		} {
+			a, fa := locker(t, m, name)
+			b, fb := locker(t, m, name)
+			a.OK(flockReq(fa, c.first))
+			if _, err := b.Do(flockReq(fb, c.second|unix.LOCK_NB)); err != c.want {
+				t.Errorf("%d beside %d: %v, want %v", c.second, c.first, err, c.want)
+			}
+			a.MustClose(fa)
+			b.MustClose(fb)
+		}
+	})
+}
+
+// A flock belongs to the open file: two descriptors of one process exclude each
+// other, a dup shares, and the last close ends it.
+func TestFlockBelongsToTheOpenFile(t *testing.T) {
+	forEachLockFile(t, func(t *testing.T, m *Mount, name string) {
+		a, f1 := locker(t, m, name)
+		f2 := a.Open(name, unix.O_RDONLY)
+		a.OK(flockReq(f1, unix.LOCK_EX))
+		if _, err := a.Do(flockReq(f2, unix.LOCK_EX|unix.LOCK_NB)); err != syscall.EAGAIN {
+			t.Errorf("the same process through another open: %v, want EAGAIN", err)
+		}
+		dup := int(a.OK(wire.Request{Op: "dup", FD: f1}).N)
+		a.MustClose(f1)
+		b, fb := locker(t, m, name)
+		if _, err := b.Do(flockReq(fb, unix.LOCK_EX|unix.LOCK_NB)); err != syscall.EAGAIN {
+			t.Errorf("while a dup is open: %v, want EAGAIN", err)
+		}
+		wait := b.Go(flockReq(fb, unix.LOCK_EX))
+		wait.MustBlock(t)
+		a.MustClose(dup)
+		wait.OK()
+	})
+}
+
+// A waiting flock can be killed, the lock of a dead process is gone, and what is
+// unlocked or converted is handed over.
+func TestFlockWaits(t *testing.T) {
+	forEachLockFile(t, func(t *testing.T, m *Mount, name string) {
+		a, fa := locker(t, m, name)
+		b, fb := locker(t, m, name)
+		c, fc := locker(t, m, name)
+		a.OK(flockReq(fa, unix.LOCK_EX))
+		killed := b.Go(flockReq(fb, unix.LOCK_EX))
+		killed.MustBlock(t)
+		shared := c.Go(flockReq(fc, unix.LOCK_SH))
+		shared.MustBlock(t)
+		b.Signal(syscall.SIGKILL)
+		if !killed.Ended() {
+			t.Fatalf("a waiting flock survives SIGKILL: %s", describe(b.PID))
+		}
+		a.OK(flockReq(fa, unix.LOCK_SH)) // conversion lets the reader in
+		shared.OK()
+		up := a.Go(flockReq(fa, unix.LOCK_EX))
+		up.MustBlock(t)
+		c.Kill()
+		up.OK()
+		d, fd := locker(t, m, name)
+		last := d.Go(flockReq(fd, unix.LOCK_EX))
+		last.MustBlock(t)
+		a.Kill()
+		last.OK()
+	})
+}
+
+// A flock is inherited over fork and lasts until the last of both has closed.
+func TestFlockIsInherited(t *testing.T) {
+	const script = `
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(fd, fcntl.LOCK_EX)
+if os.fork() == 0:
+    sys.stdin.readline()
+    os._exit(0)
+print("ready", flush=True)
+`
+	forEachLockFile(t, func(t *testing.T, m *Mount, name string) {
+		p := m.LaunchPython(t, script, name)
+		p.AwaitLine("ready")
+		eventually(t, "the parent's end", func() bool { return !alive(p.PID()) })
+		c, fd := locker(t, m, name)
+		wait := c.Go(flockReq(fd, unix.LOCK_EX))
+		wait.MustBlock(t)
+		p.Close()
+		wait.OK()
+	})
+}
+
+// C4: the classic lock file in shell scripts.
+func TestShellLockFiles(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		requireTool(t, "flock")
+		holder := m.LaunchBash(t, `exec 200> f.lock; flock -x -w 30 200; echo ready; read; echo done`)
+		holder.AwaitLine("ready")
+		if o := m.Bash(t, `exec 200> f.lock; flock -n 200`); o.Code != 1 {
+			t.Errorf("flock -n beside a holder ends with %d %s, want 1", o.Code, o.Stderr)
+		}
+		if o := m.Bash(t, `exec 200> f.lock; flock -w 0.2 200`); o.Code != 1 {
+			t.Errorf("flock -w beside a holder ends with %d %s, want 1", o.Code, o.Stderr)
+		}
+		waiter := m.LaunchBash(t, `exec 200> f.lock; flock -x -w 30 200; echo mine`)
+		waiter.MustWait()
+		holder.Close()
+		if out := waiter.OK(); out != "mine\n" {
+			t.Errorf("the waiter printed %q", out)
+		}
+		// Eleven at once (C5), and the lock file may be deleted meanwhile (C4).
+		o := m.Bash(t, `for n in {1..11}; do eval "exec $((n+200))> l$n.lock"; flock -n $((n+200)) || exit 1; done; rm *.lock; echo ok`)
+		if o.Stdout != "ok\n" {
+			t.Errorf("eleven locks in one process: %d %s", o.Code, o.Stderr)
+		}
+	})
+}
+
+func fcntlReq(op string, fd, kind int, start, length int64) wire.Request {
+	return wire.Request{Op: op, FD: fd, Kind: kind, Off: start, Len: length}
+}
+
+// rangeLocker opens read-write, which a write lock needs; on an atomic file the
+// session would exclude others, so the scenarios use live files.
+func rangeLocker(t *testing.T, m *Mount) (*Client, int) {
+	t.Helper()
+	c := m.Client(t)
+	return c, c.Open("x.lock", unix.O_RDWR)
+}
+
+func TestPosixRanges(t *testing.T) {
+	for _, family := range []string{"", "ofd-"} {
+		forEachMount(t, func(t *testing.T, m *Mount) {
+			m.WriteFile("x.lock", strings.Repeat("x", 100))
+			a, fa := rangeLocker(t, m)
+			b, fb := rangeLocker(t, m)
+			a.OK(fcntlReq(family+"setlk", fa, unix.F_WRLCK, 10, 10))
+			a.OK(fcntlReq(family+"setlk", fa, unix.F_RDLCK, 40, 0)) // to the end
+			for _, c := range []struct {
+				kind          int
+				start, length int64
+				want          error
+			}{
+				{unix.F_WRLCK, 0, 10, nil},
+				{unix.F_WRLCK, 20, 20, nil},
+				{unix.F_WRLCK, 19, 1, syscall.EAGAIN},
+				{unix.F_RDLCK, 5, 6, syscall.EAGAIN},
+				{unix.F_RDLCK, 50, 5, nil},
+				{unix.F_WRLCK, 1 << 40, 1, syscall.EAGAIN},
+			} {
+				_, err := b.Do(fcntlReq(family+"setlk", fb, c.kind, c.start, c.length))
+				if err != c.want {
+					t.Errorf("%ssetlk type %d at %d+%d: %v, want %v", family, c.kind, c.start, c.length, err, c.want)
+				}
+			}
+			lock := b.OK(fcntlReq(family+"getlk", fb, unix.F_WRLCK, 0, 15)).Lock
+			pid := int32(a.PID)
+			if family != "" {
+				pid = -1
+			}
+			if *lock != (wire.Lock{Type: unix.F_WRLCK, Start: 10, Len: 10, PID: pid}) {
+				t.Errorf("%sgetlk says %+v", family, *lock)
+			}
+			// Splitting: the middle goes free, both ends stay.
+			a.OK(fcntlReq(family+"setlk", fa, unix.F_UNLCK, 14, 2))
+			b.OK(fcntlReq(family+"setlk", fb, unix.F_WRLCK, 14, 2))
+			wait := b.Go(fcntlReq(family+"setlkw", fb, unix.F_WRLCK, 16, 1))
+			wait.MustBlock(t)
+			a.OK(fcntlReq(family+"setlk", fa, unix.F_UNLCK, 16, 4))
+			wait.OK()
+		})
+	}
+}
+
+// POSIX locks end at the close of any descriptor of the process, however it was
+// opened; open file description locks only at the last close of their own.
+func TestRecordLockLifetimes(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("x.lock", "x")
+		a, f1 := rangeLocker(t, m)
+		b, fb := rangeLocker(t, m)
+		for family, want := range map[string]error{"": nil, "ofd-": syscall.EAGAIN} {
+			f2 := a.Open("x.lock", unix.O_RDONLY)
+			a.OK(fcntlReq(family+"setlk", f1, unix.F_WRLCK, 0, 0))
+			a.MustClose(f2)
+			if _, err := b.Do(fcntlReq(family+"setlk", fb, unix.F_WRLCK, 0, 0)); err != want {
+				t.Errorf("%ssetlk after the close of another descriptor: %v, want %v", family, err, want)
+			}
+			b.OK(fcntlReq(family+"setlk", fb, unix.F_UNLCK, 0, 0))
+			a.OK(fcntlReq(family+"setlk", f1, unix.F_UNLCK, 0, 0))
+		}
+		// Two opens of one process: one owner to POSIX, two as descriptions.
+		f2 := a.Open("x.lock", unix.O_RDWR)
+		a.OK(fcntlReq("setlk", f1, unix.F_WRLCK, 0, 0))
+		a.OK(fcntlReq("setlk", f2, unix.F_WRLCK, 0, 0))
+		a.OK(fcntlReq("setlk", f1, unix.F_UNLCK, 0, 0))
+		a.OK(fcntlReq("ofd-setlk", f1, unix.F_WRLCK, 0, 0))
+		if _, err := a.Do(fcntlReq("ofd-setlk", f2, unix.F_WRLCK, 0, 0)); err != syscall.EAGAIN {
+			t.Errorf("another description of the same process: %v, want EAGAIN", err)
+		}
+	})
+}
+
+// A waiting fcntl lock can be killed, a dead process's locks are gone, and a
+// cycle of waits is refused.
+func TestPosixWaits(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("x.lock", "x")
+		a, fa := rangeLocker(t, m)
+		b, fb := rangeLocker(t, m)
+		a.OK(fcntlReq("setlk", fa, unix.F_WRLCK, 0, 1))
+		b.OK(fcntlReq("setlk", fb, unix.F_WRLCK, 1, 1))
+		wait := a.Go(fcntlReq("setlkw", fa, unix.F_WRLCK, 1, 1))
+		wait.MustBlock(t)
+		if _, err := b.Do(fcntlReq("setlkw", fb, unix.F_WRLCK, 0, 1)); err != syscall.EDEADLK {
+			t.Errorf("closing the cycle: %v, want EDEADLK", err)
+		}
+		b.OK(fcntlReq("setlk", fb, unix.F_UNLCK, 1, 1))
+		wait.OK()
+		killed := b.Go(fcntlReq("setlkw", fb, unix.F_WRLCK, 0, 0))
+		killed.MustBlock(t)
+		b.Signal(syscall.SIGKILL)
+		if !killed.Ended() {
+			t.Fatalf("a waiting fcntl survives SIGKILL: %s", describe(b.PID))
+		}
+		c, fc := rangeLocker(t, m)
+		next := c.Go(fcntlReq("setlkw", fc, unix.F_WRLCK, 0, 0))
+		next.MustBlock(t)
+		a.Kill()
+		next.OK()
+	})
+}
+
+// flock and fcntl locks do not see each other, as on any local filesystem.
+func TestFlockAndFcntlAreApart(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("x.lock", "x")
+		a, fa := rangeLocker(t, m)
+		b, fb := rangeLocker(t, m)
+		a.OK(flockReq(fa, unix.LOCK_EX))
+		b.OK(fcntlReq("setlk", fb, unix.F_WRLCK, 0, 0))
+	})
+}
+
+// One table: a flock keeps other processes' sessions out, and a session keeps
+// their flock waiting. Readers are never concerned.
+func TestFlockAndSessionsExcludeEachOther(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old\n")
+		for _, how := range []int{unix.LOCK_EX, unix.LOCK_SH} {
+			a, fa := locker(t, m, "f")
+			b, fb := locker(t, m, "f")
+			a.OK(flockReq(fa, how))
+			if got := m.ReadFile("f"); got != "old\n" {
+				t.Errorf("a reader beside a flock reads %q", got)
+			}
+			write := b.GoOpen("f", unix.O_WRONLY)
+			write.MustBlock(t)
+			a.MustClose(fa)
+			fd := int(write.OK().N)
+
+			c, fc := locker(t, m, "f")
+			lock := c.Go(flockReq(fc, how))
+			lock.MustBlock(t)
+			b.OK(flockReq(fb, unix.LOCK_EX)) // the session's own process may
+			b.OK(flockReq(fb, unix.LOCK_UN))
+			b.MustClose(fd)
+			lock.OK()
+			c.Quit()
+			b.Quit()
+		}
+	})
+}
+
+// What a process locks by flock it may write itself, and its children too.
+func TestFlockHolderMayWrite(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		requireTool(t, "flock")
+		m.WriteFile("f", "old\n")
+		unwaited(t, m, "bash", "-c", `exec 3< f; flock -x 3; echo self > f; sh -c 'echo child >> f'; mv f g; echo again > f`)
+		if got := m.ReadFile("g") + m.ReadFile("f"); got != "self\nchild\nagain\n" {
+			t.Errorf("the files hold %q", got)
+		}
+	})
+}
+
+// Show 4 for locks: 50 waiters of one flock are served one at a time, in order.
+func TestFlockIsFair(t *testing.T) {
+	const waiters = 50
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("x.lock", "x")
+		holder, fd := locker(t, m, "x.lock")
+		holder.OK(flockReq(fd, unix.LOCK_EX))
+		var calls []*Call
+		for range waiters {
+			c, fd := locker(t, m, "x.lock")
+			call := c.Go(flockReq(fd, unix.LOCK_EX))
+			call.MustBlock(t)
+			calls = append(calls, call)
+		}
+		holder.MustClose(fd)
+		for n, call := range calls {
+			call.OK()
+			for later := n + 1; later < len(calls); later++ {
+				if calls[later].Done() {
+					t.Fatalf("waiter %d has the lock beside waiter %d", later, n)
+				}
+			}
+			call.c.Kill()
+		}
+	})
+}
+
+// timeLimit fails a scenario that took longer than a lock wait could explain.
+func timeLimit(t *testing.T, limit time.Duration, what string) func() {
+	start := time.Now()
+	return func() {
+		if took := time.Since(start); took > limit {
+			t.Errorf("%s took %v", what, took)
+		}
+	}
+}
+
+// EINTR: a handler that does not restart ends a wait for a flock, as the manual
+// page says, and the place in the queue is free.
+func TestFlockIsInterruptible(t *testing.T) {
+	const script = `
+import fcntl, os, signal, sys
+class Interrupted(Exception): pass
+def handler(*a): raise Interrupted
+signal.signal(signal.SIGUSR1, handler)
+fd = os.open("x.lock", os.O_RDONLY)
+try:
+    fcntl.flock(fd, fcntl.LOCK_EX)
+except Interrupted:
+    print("interrupted")
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("x.lock", "x")
+		holder, fd := locker(t, m, "x.lock")
+		holder.OK(flockReq(fd, unix.LOCK_EX))
+		p := m.LaunchPython(t, script)
+		eventually(t, "the flock waits", func() bool { return inSyscall(p.PID(), []int{unix.SYS_FLOCK}) })
+		done := timeLimit(t, 2*time.Second, "the interruption")
+		p.Signal(syscall.SIGUSR1)
+		if out := p.OK(); out != "interrupted\n" {
+			t.Errorf("printed %q", out)
+		}
+		done()
+		if !*plain {
+			eventually(t, "the queue is empty", func() bool { return m.Status().Waiting() == 0 })
+		}
+	})
+}
+
+// The table shows what is locked, and how.
+func TestClientLocksAreShown(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("x.lock", "x")
+		a, fa := locker(t, m, "x.lock")
+		a.OK(flockReq(fa, unix.LOCK_SH))
+		held := m.Status().HolderOf("x.lock")
+		if held == nil || held.PID != a.PID || held.Class != "flock" || held.Mode != "shared" {
+			t.Errorf("a shared flock of %d is shown as %+v", a.PID, held)
+		}
+		b, fb := rangeLocker(t, m)
+		b.OK(fcntlReq("setlk", fb, unix.F_WRLCK, 3, 4))
+		var classes []string
+		for _, l := range m.Status().HeldLocks {
+			classes = append(classes, fmt.Sprint(l.Class, " ", l.Mode, " ", l.PID == a.PID, l.PID == b.PID))
+		}
+		want := []string{"flock shared true false", "posix exclusive false true"}
+		if strings.Join(classes, ",") != strings.Join(want, ",") {
+			t.Errorf("the locks are shown as %q, want %q", classes, want)
+		}
+	})
+}

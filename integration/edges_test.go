@@ -1,0 +1,279 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
+)
+
+// Show 13: the rules at the edges.
+
+// needsRoot skips what only root can set up.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// capNetRaw is security.capability with cap_net_raw+ep (version 2).
+var capNetRaw = []byte{1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+// A dirty commit drops setuid, setgid and file capabilities as a plain write
+// does; a session that wrote nothing drops nothing.
+func TestRewritingDropsPrivilegesOfAFile(t *testing.T) {
+	needsRoot(t)
+	for _, opts := range [][]mountOption{{}, {noPassthrough()}} {
+		m := mount(t, opts...)
+		other := m.ClientAs(t, otherUID)
+		writes := map[string]func(c *Client, fd int){
+			"write":    func(c *Client, fd int) { c.Write(fd, "changed") },
+			"truncate": func(c *Client, fd int) { c.OK(wire.Request{Op: "ftruncate", FD: fd, Len: 3}) },
+			"mmap": func(c *Client, fd int) {
+				id := int(c.OK(wire.Request{Op: "mmap", FD: fd, Len: 10, Flags: unix.PROT_READ | unix.PROT_WRITE}).N)
+				c.OK(wire.Request{Op: "store", FD: id, Data: []byte("changed")})
+				c.OK(wire.Request{Op: "munmap", FD: id})
+			},
+			"nothing": func(c *Client, fd int) { c.ReadAt(fd, 10, 0) },
+		}
+		for what, write := range writes {
+			name := "suid-" + what
+			m.WriteFile(name, "#!/bin/true\n# a program\n")
+			m.control.OK(wire.Request{Op: "chmod", Path: m.Path(name), Mode: 0o6777})
+			m.control.OK(wire.Request{Op: "setxattr", Path: m.Path(name), To: "security.capability", Data: capNetRaw})
+			fd := other.Open(name, unix.O_RDWR)
+			write(other, fd)
+			other.MustClose(fd)
+			st, _ := m.control.Stat(name)
+			_, errCap := m.control.Do(wire.Request{Op: "getxattr", Path: m.Path(name), To: "security.capability"})
+			kept := what == "nothing" || what == "mmap" // a mapped store drops nothing on Linux either
+			if suid := st.Mode&0o6000 == 0o6000; suid != kept {
+				t.Errorf("%s: after %s by another user the mode is %o", m.Name, what, st.Mode)
+			}
+			if cap := errCap == nil; cap != kept {
+				t.Errorf("%s: after %s by another user the capability is there: %v", m.Name, what, cap)
+			}
+			if st.UID != 0 {
+				t.Errorf("%s: after %s by another user the owner is %d", m.Name, what, st.UID)
+			}
+		}
+	}
+}
+
+// Root keeps the bits when it rewrites, as CAP_FSETID lets it on a plain
+// directory, and its truncating open too.
+func TestRootKeepsSetuid(t *testing.T) {
+	needsRoot(t)
+	m := mount(t)
+	m.WriteFile("suid", "old")
+	m.control.OK(wire.Request{Op: "chmod", Path: m.Path("suid"), Mode: 0o4755})
+	m.WriteFile("suid", "new")
+	if st, _ := m.control.Stat("suid"); st.Mode&0o4000 == 0 {
+		t.Errorf("root's rewrite left mode %o", st.Mode)
+	}
+}
+
+// The bytes of a session are for those who may read the file, and nobody else:
+// neither in the data directory nor in the state directory.
+func TestShadowsAreNotReadableByOthers(t *testing.T) {
+	needsRoot(t)
+	needsLatchfs(t)
+	m := mount(t)
+	m.WriteFile("secret", "old secret\n")
+	m.control.OK(wire.Request{Op: "chmod", Path: m.Path("secret"), Mode: 0o600})
+	c := m.Client(t)
+	fd := c.Open("secret", unix.O_WRONLY|unix.O_TRUNC)
+	c.Write(fd, "new secret\n")
+	find := `import os, sys
+for top, dirs, files in os.walk(sys.argv[1]):
+    for f in files:
+        try:
+            data = open(os.path.join(top, f), "rb").read()
+        except OSError:
+            continue
+        if b"secret" in data:
+            print(os.path.join(top, f))
+`
+	stranger := m.ClientAs(t, otherUID)
+	out, _ := m.runAs(t, otherUID, bench.python, "-c", find, m.Data)
+	if out != "" {
+		t.Errorf("a stranger reads the session in %s", out)
+	}
+	if _, err := stranger.TryOpen("secret", unix.O_RDONLY); err != syscall.EACCES {
+		t.Errorf("a stranger's open: %v, want EACCES", err)
+	}
+	c.Kill()
+	eventually(t, "the rollback", func() bool { return m.Status().Held() == 0 })
+	if out, _ := m.runAs(t, otherUID, bench.python, "-c", find, m.Data); out != "" {
+		t.Errorf("a stranger reads the refused bytes in %s", out)
+	}
+}
+
+// A caller whose process latchfs cannot see is nobody's heir: its files are
+// safe like everybody's, and each of its handles is an owner of its own.
+func TestCallersInAForeignPIDNamespace(t *testing.T) {
+	needsRoot(t)
+	needsLatchfs(t)
+	for _, opts := range [][]mountOption{{}, {noPassthrough()}} {
+		m := mount(t, append(opts, foreignPIDs())...)
+		m.WriteFile("f", "old\n")
+		if got := m.ReadFile("f"); got != "old\n" {
+			t.Errorf("f holds %q", got)
+		}
+		c := m.Client(t)
+		fd := c.Open("f", unix.O_WRONLY|unix.O_TRUNC)
+		c.Write(fd, "new\n")
+		if got := m.ReadFile("f"); got != "old\n" {
+			t.Errorf("before the close f holds %q", got)
+		}
+		if _, err := c.TryOpen("f", unix.O_WRONLY|unix.O_NONBLOCK); err != syscall.EAGAIN {
+			t.Errorf("a second handle: %v, want EAGAIN", err)
+		}
+		c.MustClose(fd)
+		if got := m.ReadFile("f"); got != "new\n" {
+			t.Errorf("after the close f holds %q", got)
+		}
+		must(t, c.Save("t", "renamed\n"))
+		c.OK(c.path2("rename", "t", "f"))
+		c.OK(wire.Request{Op: "chmod", Path: m.Path("f"), Mode: 0o600})
+		c.OK(wire.Request{Op: "truncate", Path: m.Path("f"), Len: 4})
+		if got := m.ReadFile("f"); got != "rena" {
+			t.Errorf("after rename and truncate f holds %q", got)
+		}
+		c.OK(wire.Request{Op: "unlink", Path: m.Path("f")})
+		if names := m.List(""); len(names) != 0 {
+			t.Errorf("after unlink: %q", names)
+		}
+		killed := m.Client(t)
+		killed.Open("g", unix.O_WRONLY|unix.O_CREAT)
+		killed.Kill()
+		eventually(t, "the dead caller's lock is gone", func() bool { return m.Status().Held() == 0 })
+	}
+}
+
+// Several such callers rewrite one file, and nobody reads a torn version.
+func TestForeignRewritesAreNeverTorn(t *testing.T) {
+	needsRoot(t)
+	needsLatchfs(t)
+	m := mount(t, foreignPIDs())
+	readWhileWriting(t, m, []string{"read", "mmap"}, func() {
+		var procs []*Proc
+		for w := range 4 {
+			procs = append(procs, m.LaunchPython(t, rewriter, "doc.json", fmt.Sprint(w+1), "30"))
+		}
+		for _, p := range procs {
+			p.OK()
+		}
+	})
+}
+
+// A caller in a pid namespace below latchfs's is visible, under another number.
+func TestCallersInANestedPIDNamespace(t *testing.T) {
+	needsRoot(t)
+	needsLatchfs(t)
+	requireTool(t, "unshare")
+	m := mount(t)
+	m.WriteFile("f", "old\n")
+	c := m.ClientThrough(t, "unshare", "--pid", "--fork", "--kill-child")
+	fd := c.Open("f", unix.O_WRONLY|unix.O_TRUNC)
+	c.Write(fd, "new\n")
+	second := c.Open("f", unix.O_WRONLY|unix.O_NONBLOCK) // joins its own session
+	c.MustClose(second)
+	if got := m.ReadFile("f"); got != "old\n" {
+		t.Errorf("before the close f holds %q", got)
+	}
+	c.MustClose(fd)
+	if got := m.ReadFile("f"); got != "new\n" {
+		t.Errorf("after the close f holds %q", got)
+	}
+}
+
+// A write-open through /proc/self/fd walks no name. Where nobody else has the
+// file open it works like any other; where somebody has, it is refused at once,
+// for the other's view would change under it.
+func TestWriteOpenThroughProcFD(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		c := m.Client(t)
+		for _, flags := range []int{unix.O_RDWR, unix.O_WRONLY | unix.O_TRUNC} {
+			name := fmt.Sprintf("f%d", flags)
+			m.WriteFile(name, "the old content\n")
+			handle := c.Open(name, unix.O_PATH)
+			through := fmt.Sprintf("/proc/self/fd/%d", handle)
+			fd := c.Open(through, flags)
+			c.Write(fd, "new")
+			if got := m.ReadFile(name); got != "the old content\n" {
+				t.Errorf("before the close others read %q", got)
+			}
+			c.MustClose(fd)
+			want := "new old content\n"
+			if flags&unix.O_TRUNC != 0 {
+				want = "new"
+			}
+			if got := m.ReadFile(name); got != want {
+				t.Errorf("after the close the file holds %q, want %q", got, want)
+			}
+			c.MustClose(handle)
+
+			m.WriteFile(name, "the old content\n")
+			reader := m.Client(t)
+			view := reader.Open(name, unix.O_RDONLY)
+			handle = c.Open(name, unix.O_PATH)
+			through = fmt.Sprintf("/proc/self/fd/%d", handle)
+			res, err := c.Do(c.openReq(through, flags))
+			if err != syscall.EBUSY || res.Micros > 1_000_000 {
+				t.Errorf("beside a reader: %v after %d µs, want EBUSY", err, res.Micros)
+			}
+			if got := reader.ReadAt(view, 100, 0); got != "the old content\n" {
+				t.Errorf("the reader's view became %q", got)
+			}
+			if size := reader.Fstat(view).Size; size != 16 {
+				t.Errorf("the reader's size became %d", size)
+			}
+			c.MustClose(handle)
+		}
+	})
+}
+
+// Writing through a symbolic link, a directory descriptor, the working
+// directory and `..` is the same as by the plain name.
+func TestWriteOpensByOtherWalks(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("d")
+		c := m.Client(t)
+		c.OK(wire.Request{Op: "symlink", Path: m.Path("link"), To: "d/f"})
+		dir := c.Open("d", unix.O_PATH|unix.O_DIRECTORY)
+		c.OK(wire.Request{Op: "chdir", Path: m.Path("d")})
+		walks := map[string]wire.Request{
+			"symlink":      {Op: "open", Path: m.Path("link")},
+			"openat":       {Op: "openat", FD: dir, Path: "f"},
+			"relative":     {Op: "open", Path: "f"},
+			"dotdot":       {Op: "open", Path: "../d/./f"},
+			"symlink to d": {Op: "open", Path: "../d/../link"},
+		}
+		for how, req := range walks {
+			m.WriteFile("d/f", "old\n")
+			for _, flags := range []int{unix.O_WRONLY, unix.O_RDWR | unix.O_CREAT, unix.O_WRONLY | unix.O_TRUNC} {
+				req.Flags = flags | unix.O_CLOEXEC
+				before := m.ReadFile("d/f")
+				fd := int(c.OK(req).N)
+				text := fmt.Sprintf("%s %d\n", how, flags)
+				c.Write(fd, text)
+				if got := m.ReadFile("d/f"); got != before && !*plain {
+					t.Errorf("%s: before the close others read %q", how, got)
+				}
+				c.MustClose(fd)
+				if got := m.ReadFile("d/f"); !strings.HasPrefix(got, text) {
+					t.Errorf("%s: after the close the file holds %q", how, got)
+				}
+			}
+		}
+		c.OK(wire.Request{Op: "chdir", Path: "/"})
+	})
+}

@@ -1,0 +1,260 @@
+package integration
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
+)
+
+// What `.locks/` shows of a running mount.
+
+func TestLocksDirContents(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		var names []string
+		for _, n := range m.control.OK(wire.Request{Op: "list", Path: m.Path(".locks")}).Names {
+			names = append(names, n)
+		}
+		for _, want := range []string{"README", "status", "status.json", "held", "waiting", "why", "events.jsonl", "policy"} {
+			if !slices.Contains(names, want) {
+				t.Errorf(".locks lacks %s: %q", want, names)
+			}
+		}
+		o := m.Bash(t, `ls -la .locks && cat .locks/README .locks/status .locks/policy && ls -lR .locks/held .locks/waiting && find .locks >/dev/null && grep -r . .locks >/dev/null`)
+		if o.Code != 0 {
+			t.Errorf("ordinary tools on .locks: %d %s", o.Code, o.Stderr)
+		}
+	})
+}
+
+// The virtual directory is in nobody's way: not stored, not writable, not to be
+// replaced, and not in the way of rm -r of everything else.
+func TestLocksDirIsVirtual(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		c := m.Client(t)
+		for _, req := range []wire.Request{
+			{Op: "unlink", Path: m.Path(".locks/status")},
+			{Op: "mkdir", Path: m.Path(".locks/x"), Mode: 0o755},
+			{Op: "rmdir", Path: m.Path(".locks")},
+			{Op: "rename", Path: m.Path(".locks"), To: m.Path("x")},
+			{Op: "rename", Path: m.Path(".locks/status"), To: m.Path("x")},
+			{Op: "open", Path: m.Path(".locks/new"), Flags: unix.O_CREAT | unix.O_WRONLY, Mode: 0o644},
+			{Op: "open", Path: m.Path(".locks/status"), Flags: unix.O_WRONLY | unix.O_TRUNC},
+			{Op: "link", Path: m.Path(".locks/status"), To: m.Path("x")},
+		} {
+			if _, err := c.Do(req); err == nil {
+				t.Errorf("%s %s succeeded", req.Op, req.Path)
+			}
+		}
+		if _, err := os.Lstat(filepath.Join(m.Data, ".locks")); !os.IsNotExist(err) {
+			t.Errorf(".locks is in the data directory: %v", err)
+		}
+		if _, err := c.Stat(".latchfs"); err != syscall.ENOENT {
+			t.Errorf("the state directory is visible: %v", err)
+		}
+		if names := m.List(""); len(names) != 0 {
+			t.Errorf("the root lists %q", names)
+		}
+	})
+}
+
+// A held lock: its record says who holds what, for what, since when.
+func TestHeldRecord(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("dir")
+		m.WriteFile("dir/a.json", "{}")
+		start := time.Now().Add(-time.Second)
+		c := m.Client(t)
+		fd := c.Open("dir/a.json", unix.O_RDWR)
+		var rec HeldLock
+		m.decode(m.Locks("held/dir/a.json.lock"), &rec)
+		switch {
+		case rec.Version != "v1", rec.Name != "dir/a.json", rec.PID != c.PID, rec.Class != "session",
+			rec.Mode != "exclusive", rec.Operation == "", rec.Session == "", rec.Token == 0,
+			rec.Metadata.Program != "client", rec.Metadata.UID != m.UID, len(rec.Metadata.Command) == 0,
+			rec.Created.Before(start), rec.Created.After(time.Now().Add(time.Second)):
+			t.Errorf("the record of %d's session is %s", c.PID, m.Locks("held/dir/a.json.lock"))
+		}
+		status := m.Locks("status")
+		for _, word := range []string{"dir/a.json", "client", strconv.Itoa(c.PID)} {
+			if !strings.Contains(status, word) {
+				t.Errorf(".locks/status does not mention %q:\n%s", word, status)
+			}
+		}
+		c.MustClose(fd)
+		m.AwaitFree(t, patience, "dir/a.json")
+		again := c.Open("dir/a.json", unix.O_RDWR)
+		if next := m.Status().HolderOf("dir/a.json"); next == nil || next.Token <= rec.Token {
+			t.Errorf("the next token does not rise: %+v after %d", next, rec.Token)
+		}
+		c.MustClose(again)
+	})
+}
+
+// Another user's command line and directory are not for everybody.
+func TestCommandLinesArePrivate(t *testing.T) {
+	needsLatchfs(t)
+	needsRoot(t)
+	m := mount(t)
+	m.WriteFile("f", "x")
+	m.control.OK(wire.Request{Op: "chmod", Path: m.Path("f"), Mode: 0o666})
+	c := m.Client(t)
+	fd := c.Open("f", unix.O_RDWR)
+	record := m.ClientAs(t, otherUID).ReadFile(".locks/held/f.lock")
+	var rec HeldLock
+	m.decode(record, &rec)
+	if rec.PID != c.PID || rec.Metadata.Program != "client" {
+		t.Errorf("another user sees %s", record)
+	}
+	if len(rec.Metadata.Command) != 0 || rec.Metadata.Cwd != "" {
+		t.Errorf("another user sees the command line: %s", record)
+	}
+	c.MustClose(fd)
+}
+
+// The queue is shown in order, with whom it waits for.
+func TestWaitingQueue(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "x")
+		holder := m.Client(t)
+		fd := holder.Open("f", unix.O_RDWR)
+		var calls []*Call
+		for range 3 {
+			call := m.Client(t).GoOpen("f", unix.O_RDWR)
+			call.MustBlock(t)
+			calls = append(calls, call)
+		}
+		queue := m.Status().Queue
+		for i, w := range queue {
+			if w.Name != "f" || w.Place != i+1 || w.PID != calls[i].c.PID || w.Operation != "open" || len(w.WaitsFor) == 0 {
+				t.Errorf("place %d of the queue is %+v", i+1, w)
+			}
+		}
+		if len(queue) != 3 || !strings.Contains(queue[0].WaitsFor[0], strconv.Itoa(holder.PID)) {
+			t.Errorf("the queue is %+v", queue)
+		}
+		if held := m.Status().HolderOf("f"); held.Waiters != 3 {
+			t.Errorf("the record counts %d waiters", held.Waiters)
+		}
+		holder.MustClose(fd)
+		for _, call := range calls {
+			call.OK()
+			call.c.Quit()
+		}
+	})
+}
+
+// status.json is JSON, with and without locks, and says whether there are any.
+func TestStatusJSON(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		type status struct {
+			Locked    *bool `json:"locked"`
+			WeHoldIt  bool  `json:"we_hold_it"`
+			IsStale   bool  `json:"is_stale"`
+			HolderPID struct {
+				PID int `json:"pid"`
+			} `json:"holder"`
+		}
+		read := func(c *Client) (s status) {
+			t.Helper()
+			text := c.ReadFile(".locks/status.json")
+			if err := json.Unmarshal([]byte(text), &s); err != nil || s.Locked == nil {
+				t.Fatalf("status.json: %v\n%s", err, text)
+			}
+			return s
+		}
+		eventually(t, "nothing is locked", func() bool { return !*read(m.control).Locked })
+		m.WriteFile("f", "x")
+		c := m.Client(t)
+		fd := c.Open("f", unix.O_RDWR)
+		if s := read(m.control); !*s.Locked || s.WeHoldIt || s.IsStale {
+			t.Errorf("a stranger reads %+v", s)
+		}
+		c.MustClose(fd)
+	})
+}
+
+// Operators will try rm on a lock: an active one of somebody else is refused
+// with EBUSY, and stays.
+func TestRemovingALock(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "x")
+		c := m.Client(t)
+		fd := c.Open("f", unix.O_RDWR)
+		_, err := m.control.Do(wire.Request{Op: "unlink", Path: m.Path(".locks/held/f.lock")})
+		if err != syscall.EBUSY {
+			t.Errorf("removing an active lock: %v, want EBUSY", err)
+		}
+		if m.Status().HolderOf("f") == nil {
+			t.Error("the lock is gone")
+		}
+		c.Write(fd, "y")
+		c.MustClose(fd)
+		if got := m.ReadFile("f"); got != "y" {
+			t.Errorf("the holder's commit left %q", got)
+		}
+	})
+}
+
+// The audit trail names who did what; tail -f follows it; it survives a
+// restart, and tokens rise across it.
+func TestAuditTrail(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		tail := m.Launch(t, "tail", "-n", "+1", "-f", ".locks/events.jsonl")
+		c := m.Client(t)
+		must(t, c.Save("f", "12345"))
+		e := m.AwaitEvent("commit", "f")
+		if e.PID != c.PID || e.Bytes != 5 || e.Token == 0 || e.Session == "" || e.Program != "client" || time.Since(e.Time) > time.Minute {
+			t.Errorf("the commit of %d is recorded as %+v", c.PID, e)
+		}
+		eventually(t, "tail -f has followed", func() bool { return strings.Contains(tail.Stdout(), `"commit"`) })
+		tail.Kill()
+		c.Kill()
+		m.Stop(t)
+		m.Start(t)
+		if n := m.Commits("f"); n != 1 {
+			t.Errorf("after a restart the trail has %d commits of f", n)
+		}
+		m.WriteFile("f", "again")
+		if next := m.AwaitEvent("commit", "f"); next.Token <= e.Token {
+			t.Errorf("after a restart the token fell from %d to %d", e.Token, next.Token)
+		}
+		kinds := map[string]bool{}
+		for _, e := range m.Events() {
+			kinds[e.Event] = true
+		}
+		if !kinds["mount"] || !kinds["unmount"] {
+			t.Errorf("the trail has %v, want mount and unmount among them", kinds)
+		}
+	})
+}
+
+// With another name for the virtual directory, .locks is a name like any other.
+func TestLocksDirName(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t, withArgs("--locks-dir", ".latch"), leftLocks())
+	m.Mkdir(".locks")
+	m.WriteFile(".locks/mine", "x")
+	if got := m.ReadFile(".locks/mine"); got != "x" {
+		t.Errorf("a file in .locks holds %q", got)
+	}
+	if got := m.ReadFile(".latch/README"); got == "" {
+		t.Error("there is no README")
+	}
+}
