@@ -47,8 +47,8 @@
 // character. In text (status, why) everything unprintable is escaped as in
 // bash's $'...': \n, \t, \r, \\, \xNN for a byte, \uNNNN for a character. In JSON
 // a string that is valid UTF-8 is exact, with everything unprintable as JSON's
-// \uNNNN; one that is not is shown in the text's escaped form, and a path then
-// has its raw bytes beside it in "path_base64".
+// \uNNNN; one that is not is shown in the text's escaped form, and a
+// "lock_name" then has its raw bytes beside it in "lock_name_base64".
 //
 // # Consistency and cost
 //

@@ -113,16 +113,16 @@ func (w *jsonWriter) string(name, s string) {
 	w.buf = appendJSONString(w.buf, s)
 }
 
-// path writes a path relative to the root, and its raw bytes in path_base64
-// when it is not UTF-8.
-func (w *jsonWriter) path(name, path string) {
+// lockName writes lock_name, the path of what is locked, and its raw bytes in
+// lock_name_base64 when it is not UTF-8.
+func (w *jsonWriter) lockName(path string) {
 	shown := path
 	if path == "" {
 		shown = "."
 	}
-	w.string(name, shown)
+	w.string("lock_name", shown)
 	if !utf8.ValidString(path) {
-		w.string("path_base64", base64.StdEncoding.EncodeToString([]byte(path)))
+		w.string("lock_name_base64", base64.StdEncoding.EncodeToString([]byte(path)))
 	}
 }
 

@@ -78,24 +78,23 @@ func walk(t *rapid.T, tree *Tree, dir string, visit func(path string, content []
 // pathIn reads the path back from a record or a line of a queue.
 func pathIn(t *rapid.T, line []byte) string {
 	var r struct {
-		LockName   string `json:"lock_name"`
-		Path       string `json:"path"`
-		PathBase64 string `json:"path_base64"`
+		LockName string `json:"lock_name"`
+		Raw      string `json:"lock_name_base64"`
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
-	if r.PathBase64 != "" {
-		raw, err := base64.StdEncoding.DecodeString(r.PathBase64)
+	if r.Raw != "" {
+		raw, err := base64.StdEncoding.DecodeString(r.Raw)
 		if err != nil || utf8.Valid(raw) {
-			t.Fatalf("path_base64 %q is %q, %v", r.PathBase64, raw, err)
+			t.Fatalf("lock_name_base64 %q is %q, %v", r.Raw, raw, err)
 		}
 		return string(raw)
 	}
-	if path := r.LockName + r.Path; path != "." {
-		return path
+	if r.LockName == "." {
+		return ""
 	}
-	return ""
+	return r.LockName
 }
 
 // However nasty the names, every lock has exactly one file, that file can be

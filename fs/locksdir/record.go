@@ -27,7 +27,7 @@ func appendHeld(b []byte, group []*Record, v Viewer) []byte {
 // clock, so a record's size only changes when the lock does.
 func writeRecord(w *jsonWriter, r *Record, v Viewer) {
 	w.string("lock_version", "v1")
-	w.path("lock_name", r.Path)
+	w.lockName(r.Path)
 	w.begin("request_id")
 	w.buf = r.appendRequestID(w.buf)
 	w.string("actor", r.actor())
@@ -90,7 +90,7 @@ func appendQueue(b []byte, group []*Record, v Viewer) []byte {
 // writeWaiter writes the fields of a waiting request into the open object.
 // place counts from 1.
 func writeWaiter(w *jsonWriter, r *Record, place int, v Viewer) {
-	w.path("path", r.Path)
+	w.lockName(r.Path)
 	w.int("place", int64(place))
 	w.string("actor", r.actor())
 	w.string("host_id", r.Host)

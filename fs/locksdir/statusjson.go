@@ -47,7 +47,7 @@ func (s *snapshot) statusJSON(started time.Time, v Viewer) []byte {
 
 func (s *snapshot) writeLock(w *jsonWriter, r *Record, v Viewer) {
 	w.open("", '{')
-	w.path("path", r.Path)
+	w.lockName(r.Path)
 	w.bool("locked", true)
 	w.bool("is_stale", r.Stale)
 	if r.Stale {

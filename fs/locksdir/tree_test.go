@@ -212,17 +212,16 @@ func TestWeHoldIt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var status struct {
 				Locks []struct {
-					Path       string `json:"path"`
-					WeHoldIt   bool   `json:"we_hold_it"`
-					PathBase64 string `json:"path_base64"`
+					LockName string `json:"lock_name"`
+					WeHoldIt bool   `json:"we_hold_it"`
 				}
 			}
 			if err := json.Unmarshal(read(t, tree, "status.json", tt.viewer), &status); err != nil {
 				t.Fatal(err)
 			}
 			for _, l := range status.Locks {
-				if want := tt.want && l.Path == "src/a.json"; l.WeHoldIt != want {
-					t.Errorf("%s: we_hold_it = %v, want %v", l.Path, l.WeHoldIt, want)
+				if want := tt.want && l.LockName == "src/a.json"; l.WeHoldIt != want {
+					t.Errorf("%s: we_hold_it = %v, want %v", l.LockName, l.WeHoldIt, want)
 				}
 			}
 		})
