@@ -49,7 +49,7 @@ func newDaemon(o fs.Options, log *logSink) *daemon {
 	d := &daemon{
 		options: o,
 		mount: func(o fs.Options) (mounted, error) {
-			m, err := fs.Mount(o)
+			m, err := fs.Start(o)
 			if err != nil {
 				return nil, err // not a nil *fs.Mount in an interface
 			}

@@ -1,0 +1,163 @@
+package fs
+
+import (
+	"errors"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// How long the kernel may believe an answer that does not depend on the
+// caller. Every change through the mount reaches the kernel anyway; the second
+// bounds how long a change around the mount stays unseen.
+const (
+	entryTTL = time.Second
+	attrTTL  = time.Second
+)
+
+// errnoOf is the errno in err, EIO for anything else.
+func errnoOf(err error) unix.Errno {
+	if err == nil {
+		return 0
+	}
+	var e unix.Errno
+	if errors.As(err, &e) {
+		return e
+	}
+	return unix.EIO
+}
+
+func status(e unix.Errno) fuse.Status { return fuse.Status(e) }
+
+// statusOf is errnoOf for an answer.
+func statusOf(err error) fuse.Status { return fuse.Status(errnoOf(err)) }
+
+// fillAttr turns backing attributes into the mount's.
+func (f *FS) fillAttr(a *fuse.Attr, st *unix.Stat_t) {
+	a.Ino = f.inoFor(uint64(st.Dev), st.Ino)
+	a.Size = uint64(st.Size)
+	a.Blocks = uint64(st.Blocks)
+	a.Atime, a.Atimensec = uint64(st.Atim.Sec), uint32(st.Atim.Nsec)
+	a.Mtime, a.Mtimensec = uint64(st.Mtim.Sec), uint32(st.Mtim.Nsec)
+	a.Ctime, a.Ctimensec = uint64(st.Ctim.Sec), uint32(st.Ctim.Nsec)
+	a.Mode = st.Mode
+	a.Nlink = uint32(st.Nlink)
+	a.Uid, a.Gid = st.Uid, st.Gid
+	a.Rdev = uint32(st.Rdev)
+	a.Blksize = uint32(st.Blksize)
+}
+
+// inoFor is the inode number shown for a backing inode. Filesystems mounted
+// inside the data directory number their inodes anew, while the mount shows
+// one device, so theirs are moved out of the way.
+func (f *FS) inoFor(dev, ino uint64) uint64 {
+	if dev == f.dev {
+		return ino
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, ok := f.devs[dev]
+	if !ok {
+		i = uint64(len(f.devs) + 1)
+		f.devs[dev] = i
+	}
+	return ino ^ i<<48
+}
+
+// stat reads the attributes of the node's own inode, as the owner of a session
+// sees it if the node is a shadow.
+func (f *FS) stat(n *node, st *unix.Stat_t) unix.Errno {
+	f.mu.Lock()
+	fd, s := n.fd, n.sess
+	f.mu.Unlock()
+	if fd < 0 {
+		f.placeholderAttr(st)
+		return 0
+	}
+	if err := unix.Fstat(fd, st); err != nil {
+		return errnoOf(err)
+	}
+	if s != nil {
+		s.adjust(st)
+	}
+	return 0
+}
+
+// fillEntry answers a lookup with n. Names and attributes that depend on who
+// asks are not to be cached.
+func (f *FS) fillEntry(out *fuse.EntryOut, n *node, st *unix.Stat_t, volatile bool) {
+	out.NodeId = n.id
+	out.Generation = 1
+	f.fillAttr(&out.Attr, st)
+	if volatile {
+		out.SetEntryTimeout(0)
+		out.SetAttrTimeout(0)
+		return
+	}
+	out.SetEntryTimeout(entryTTL)
+	out.SetAttrTimeout(f.attrTimeout(n))
+}
+
+// attrTimeout is how long the kernel may keep n's attributes: not at all for a
+// shadow, nor for a directory in whose GETATTR somebody is about to park.
+func (f *FS) attrTimeout(n *node) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n.sess != nil || n.awaited > 0 || n.fd < 0 {
+		return 0
+	}
+	return attrTTL
+}
+
+// GetAttr implements fuse.RawFileSystem. It is also where callers that must
+// wait for a lock are parked: see park.go.
+func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return f.virt.getattr(in, out)
+	}
+	n := f.nodeOf(in.NodeId)
+	if n == nil {
+		return status(unix.ESTALE)
+	}
+	if n.isDir() && f.walks.any() {
+		if e := f.parkHere(cancel, &in.InHeader, n); e != 0 {
+			return status(e)
+		}
+	}
+	var st unix.Stat_t
+	if e := f.stat(n, &st); e != 0 {
+		return status(e)
+	}
+	f.fillAttr(&out.Attr, &st)
+	out.SetTimeout(f.attrTimeout(n))
+	return fuse.OK
+}
+
+// Statx implements fuse.RawFileSystem; it adds the birth time to GetAttr.
+func (f *FS) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return fuse.ENOSYS
+	}
+	n := f.nodeOf(in.NodeId)
+	if n == nil {
+		return status(unix.ESTALE)
+	}
+	fd := f.fdOf(n)
+	if fd < 0 {
+		return fuse.ENOSYS
+	}
+	var sx unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, int(in.SxMask), &sx); err != nil {
+		return statusOf(err)
+	}
+	var st unix.Stat_t
+	if e := f.stat(n, &st); e != 0 {
+		return status(e)
+	}
+	out.FromStatx(&sx)
+	out.Ino = f.inoFor(uint64(st.Dev), st.Ino)
+	out.Nlink = uint32(st.Nlink)
+	out.SetTimeout(f.attrTimeout(n))
+	return fuse.OK
+}

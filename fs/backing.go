@@ -1,0 +1,205 @@
+package fs
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	capFsetid      = 4
+	capSysAdmin    = 21
+	capSysResource = 24
+)
+
+// ioMode is how the kernel does a handle's I/O.
+type ioMode uint8
+
+const (
+	ioNone        ioMode = iota
+	ioPassthrough        // straight to the backing file
+	ioMixed              // passthrough inode, but this handle's I/O comes to us
+	ioCached             // through the page cache
+	ioDirect             // to us, uncached
+)
+
+// ioState keeps a node within the kernel's rules: all opens in passthrough at
+// one time share one backing file, and none may be cached meanwhile.
+type ioState struct {
+	mu          sync.Mutex
+	id          int32 // the registered backing file, 0 if none
+	passthrough int
+	cached      int
+	stamp       cacheStamp // what the page cache was filled from
+}
+
+type cacheStamp struct {
+	size         int64
+	mtime, ctime unix.Timespec
+}
+
+// registrar registers backing files from a thread without CAP_FSETID and
+// CAP_SYS_RESOURCE: passthrough writes run with the credentials of the thread
+// that registered the file, and with these a write would keep setuid bits and
+// ignore quotas.
+type registrar struct {
+	requests chan registerRequest
+}
+
+type registerRequest struct {
+	fd    int
+	reply chan registerReply
+}
+
+type registerReply struct {
+	id  int32
+	err unix.Errno
+}
+
+func newRegistrar(srv *fuse.Server, done <-chan struct{}) (*registrar, error) {
+	r := &registrar{requests: make(chan registerRequest)}
+	ready := make(chan error)
+	go func() {
+		// Never unlocked: the thread ends with the goroutine, so that no other
+		// goroutine inherits its reduced credentials.
+		runtime.LockOSThread()
+		if err := dropCaps(capFsetid, capSysResource); err != nil {
+			ready <- err
+			return
+		}
+		ready <- nil
+		for {
+			select {
+			case <-done:
+				return
+			case q := <-r.requests:
+				id, e := srv.RegisterBackingFd(&fuse.BackingMap{Fd: int32(q.fd)})
+				q.reply <- registerReply{id, unix.Errno(e)}
+			}
+		}
+	}()
+	if err := <-ready; err != nil {
+		return nil, fmt.Errorf("dropping capabilities for passthrough: %w", err)
+	}
+	return r, nil
+}
+
+func dropCaps(caps ...int) error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return err
+	}
+	for _, c := range caps {
+		data[c/32].Effective &^= 1 << (c % 32)
+	}
+	return unix.Capset(&hdr, &data[0])
+}
+
+func (r *registrar) register(fd int, done <-chan struct{}) (int32, unix.Errno) {
+	q := registerRequest{fd, make(chan registerReply, 1)}
+	select {
+	case r.requests <- q:
+	case <-done:
+		return 0, unix.ESHUTDOWN
+	}
+	rep := <-q.reply
+	return rep.id, rep.err
+}
+
+// startIO chooses how h's I/O is done and fills in the answer to its open.
+func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
+	n := h.n
+	n.io.mu.Lock()
+	defer n.io.mu.Unlock()
+	if want == ioPassthrough && (n.io.cached > 0 || !f.backingLocked(n)) {
+		want = ioCached
+	}
+	if n.io.passthrough > 0 && want != ioPassthrough {
+		// The kernel refuses an open without passthrough beside one with it;
+		// with both flags DIRECT_IO wins for this handle.
+		want = ioMixed
+	}
+	switch want {
+	case ioPassthrough:
+		n.io.passthrough++
+		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH
+		out.BackingID = n.io.id
+	case ioMixed:
+		n.io.passthrough++
+		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_DIRECT_IO
+		out.BackingID = n.io.id
+	case ioCached:
+		n.io.cached++
+		if f.cacheValidLocked(n) {
+			out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
+		}
+	case ioDirect:
+		out.OpenFlags |= fuse.FOPEN_DIRECT_IO
+	}
+	h.io = want
+}
+
+// endIO undoes startIO.
+func (f *FS) endIO(h *handle) {
+	n := h.n
+	n.io.mu.Lock()
+	defer n.io.mu.Unlock()
+	switch h.io {
+	case ioPassthrough, ioMixed:
+		n.io.passthrough--
+	case ioCached:
+		n.io.cached--
+	}
+	h.io = ioNone
+}
+
+// backingLocked registers n's inode as a backing file unless it is. The
+// registration stays for later opens until the node is forgotten.
+func (f *FS) backingLocked(n *node) bool {
+	if n.io.id != 0 {
+		return true
+	}
+	if f.registrar == nil {
+		return false
+	}
+	fd, err := f.reopen(f.fdOf(n), unix.O_RDONLY|unix.O_NOATIME)
+	if err == unix.EPERM {
+		fd, err = f.reopen(f.fdOf(n), unix.O_RDONLY)
+	}
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	id, e := f.registrar.register(fd, f.done)
+	if e != 0 {
+		f.log.Debugf("passthrough not available for inode %d: %v", n.key.ino, e)
+		return false
+	}
+	n.io.id = id
+	return true
+}
+
+// dropBacking ends the registration of a node that nobody needs any more.
+func (f *FS) dropBacking(n *node) {
+	if n.io.id != 0 {
+		f.srv.UnregisterBackingFd(n.io.id)
+		n.io.id = 0
+	}
+}
+
+// cacheValidLocked reports whether pages cached at an earlier open are still
+// those of the file, which may have been changed around the mount.
+func (f *FS) cacheValidLocked(n *node) bool {
+	var st unix.Stat_t
+	if unix.Fstat(f.fdOf(n), &st) != nil {
+		return false
+	}
+	now := cacheStamp{st.Size, st.Mtim, st.Ctim}
+	same := n.io.stamp == now
+	n.io.stamp = now
+	return same
+}

@@ -1,0 +1,92 @@
+package fs
+
+import (
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
+)
+
+// caller is who sent a request: the thread, its process, and lazily the
+// process's ancestors.
+type caller struct {
+	f     *FS
+	tid   int32
+	uid   uint32
+	gid   uint32
+	start uint64 // the thread's start, which tells a reused id from the old one
+	owner lockmgr.Owner
+
+	once    sync.Once
+	lineage []lockmgr.Ancestor
+	desc    *proc.Description
+}
+
+// callerOf identifies the sender of a request. A caller in a pid namespace
+// that we cannot see, or one that is gone already, is an owner of its own.
+func (f *FS) callerOf(h *fuse.InHeader) *caller {
+	c := &caller{f: f, tid: int32(h.Pid), uid: h.Uid, gid: h.Gid}
+	th, err := f.proc.Thread(h.Pid)
+	if err != nil {
+		c.tid = 0
+		c.owner = lockmgr.Owner{Start: f.serial.Add(1)}
+		return c
+	}
+	c.start = th.Start
+	c.owner = th.Owner
+	return c
+}
+
+// foreign reports whether nothing is known about the caller.
+func (c *caller) foreign() bool { return c.owner.PID == 0 }
+
+// ancestors are the caller's ancestors, nearest first.
+func (c *caller) ancestors() []lockmgr.Ancestor {
+	c.once.Do(func() {
+		if !c.foreign() {
+			c.lineage = c.f.proc.Lineage(c.owner.PID)
+		}
+	})
+	return c.lineage
+}
+
+// kinOf reports whether the caller is the process id.owner or an heir of it:
+// a descendant started after id.since.
+func (c *caller) kinOf(id *identity) bool {
+	if id == nil {
+		return false
+	}
+	if c.owner == id.owner {
+		return true
+	}
+	if c.foreign() || id.owner.PID == 0 {
+		return false
+	}
+	for _, a := range c.ancestors() {
+		if a.Owner == id.owner {
+			return a.Child.After(id.since)
+		}
+	}
+	return false
+}
+
+// describe is what people want to know about the caller's process.
+func (c *caller) describe() *proc.Description {
+	if c.desc == nil {
+		d := proc.Description{}
+		if !c.foreign() {
+			d = c.f.proc.Describe(c.owner.PID)
+		}
+		c.desc = &d
+	}
+	return c.desc
+}
+
+// identity is who holds a session: a process and the moment from which its
+// children are heirs.
+type identity struct {
+	owner lockmgr.Owner
+	since lockmgr.Birth
+}

@@ -1,0 +1,242 @@
+package fs
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit"
+	"latchfs/lockmgr/policy"
+)
+
+// lateGrace is how long RELEASE may take after a commit before somebody must
+// be holding the descriptor whom the holder set missed.
+const lateGrace = 100 * time.Millisecond
+
+// mapPoll is how often the mappings of a shadow without descriptors are looked
+// at: no request tells when the last one goes.
+const mapPoll = 20 * time.Millisecond
+
+// errNodeShared refuses a write-open through a descriptor of a file that
+// others have open.
+var errNodeShared = errors.New("the file is open elsewhere and was not opened by name")
+
+// endLocked ends the session: commit, or roll back and say why. s.mu is held.
+func (s *session) endLocked() unix.Errno {
+	s.ended = true
+	f := s.f
+	dirty, err := s.dirtyLocked()
+	var e unix.Errno
+	switch {
+	case s.detached:
+		s.shadow.Discard()
+	case err != nil:
+		e = s.rejectLocked(errnoOf(err), "the shadow cannot be read: "+err.Error())
+	case !dirty && !s.isNew:
+		e = s.applyMetaLocked()
+	case s.published && !dirty:
+		s.shadow.Discard()
+	default:
+		e = s.decideLocked()
+	}
+	s.result = e
+	s.closeLocked()
+	if len(s.handles) > 0 && e == 0 {
+		time.AfterFunc(lateGrace, s.late)
+	}
+	f.table.Release(s.lock)
+	return e
+}
+
+// closeLocked gives the name and the node back.
+func (s *session) closeLocked() {
+	f := s.f
+	if s.baseFD >= 0 {
+		unix.Close(s.baseFD)
+		s.baseFD = -1
+	}
+	f.mu.Lock()
+	if s.node.sess == s && !s.detached {
+		s.node.sess = nil
+	}
+	dir, base := s.parent, s.base
+	s.leaveLocked()
+	handles := len(s.handles)
+	if handles == 0 {
+		s.finishLocked()
+	}
+	f.mu.Unlock()
+	// What the kernel remembers of the directory's times and of the links of
+	// the version that was replaced is out of date now.
+	f.srv.InodeNotify(dir.id, -1, 0)
+	if base != nil {
+		f.srv.InodeNotify(base.id, -1, 0)
+	}
+}
+
+// dirtyLocked reports whether the session changed the content.
+func (s *session) dirtyLocked() (bool, error) {
+	if s.wrote {
+		return true, nil
+	}
+	if !s.filled {
+		return false, nil
+	}
+	return s.shadow.Dirty()
+}
+
+// decideLocked runs the checks of DESIGN §4.2 in their order and publishes.
+func (s *session) decideLocked() unix.Errno {
+	switch {
+	case !s.lock.Held():
+		return s.rejectLocked(unix.ESTALE, "the lock was lost to another writer")
+	case s.killedBy != 0 && s.settings.OnKill != policy.Commit:
+		return s.rejectLocked(unix.EINTR, "the writer was killed by "+unix.SignalName(unix.Signal(s.killedBy)))
+	case s.failed != 0:
+		return s.rejectLocked(s.failed, "a write failed: "+s.failed.Error())
+	}
+	if e := s.fillLocked(); e != 0 {
+		return s.rejectLocked(e, "the old content cannot be read: "+e.Error())
+	}
+	if err := s.fixMode(); err != nil {
+		return s.rejectLocked(errnoOf(err), err.Error())
+	}
+	dir, name := s.where()
+	o := s.publishOptions(dir, name)
+	v, err := s.publish(o, dir, name)
+	if err != nil {
+		return s.publishFailed(err)
+	}
+	s.record("commit", func(ev *journal.Event) {
+		ev.Detail["bytes"] = v.Size
+		ev.Detail["operation"] = s.operation()
+	})
+	return 0
+}
+
+func (s *session) publishOptions(dir *node, name string) commit.PublishOptions {
+	return commit.PublishOptions{
+		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name,
+		Base: s.baseVersion, Durability: commit.Durability(s.settings.Durability), Token: s.lock.Token(),
+	}
+}
+
+// publish makes the shadow the file.
+func (s *session) publish(o commit.PublishOptions, dir *node, name string) (commit.Version, error) {
+	if !s.inPlace {
+		return s.shadow.Publish(o)
+	}
+	target, err := unix.Openat(o.Dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return commit.Version{}, err
+	}
+	defer unix.Close(target)
+	v, err := s.shadow.InPlace(target, o)
+	if err == nil && s.base != nil {
+		s.f.srv.InodeNotify(s.base.id, 0, -1)
+	}
+	return v, err
+}
+
+// publishFailed rolls back after a refused or failed publication.
+func (s *session) publishFailed(err error) unix.Errno {
+	var conflict *commit.ConflictError
+	if errors.As(err, &conflict) {
+		s.record("bypass", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
+		return s.rejectLocked(unix.EBUSY, "the file was changed around the mount: "+err.Error())
+	}
+	return s.rejectLocked(errnoOf(err), "commit failed: "+err.Error())
+}
+
+// rejectLocked rolls the session back and keeps its bytes.
+func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
+	path := s.path()
+	id, err := s.shadow.Reject(map[string]any{
+		"path": path, "session": s.id, "program": s.program, "pid": s.who.Load().owner.PID,
+		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
+	})
+	if err != nil {
+		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
+	}
+	s.shadow.Discard()
+	s.record("rollback", func(ev *journal.Event) {
+		ev.Detail["reason"] = reason
+		ev.Detail["errno"] = unix.ErrnoName(e)
+		if id != "" {
+			ev.Detail["kept"] = id
+		}
+	})
+	s.f.explain(refusal{
+		path: path, op: s.operation(), errno: e, reason: reason, kept: id,
+		owner: s.who.Load().owner, uid: s.uid,
+	})
+	return e
+}
+
+// fixMode does for setuid, setgid and file capabilities what a plain write
+// does: a writer without CAP_FSETID loses them, one with it keeps them.
+func (s *session) fixMode() error {
+	if s.isNew || s.baseMode&(unix.S_ISUID|unix.S_ISGID) == 0 && s.fsetid {
+		return nil
+	}
+	if !s.fsetid {
+		return killSuidErr(s.shadow.FD())
+	}
+	if len(s.meta) > 0 {
+		return nil
+	}
+	return unix.Fchmod(s.shadow.FD(), s.baseMode&0o7777)
+}
+
+// applyMetaLocked carries the metadata changes of a session that wrote nothing
+// over to the file and drops the shadow: the version stays.
+func (s *session) applyMetaLocked() unix.Errno {
+	defer s.shadow.Discard()
+	if len(s.meta) == 0 || s.isNew {
+		return 0
+	}
+	if !s.lock.Held() {
+		return unix.ESTALE
+	}
+	f := s.f
+	dir, name := s.where()
+	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return errnoOf(err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return errnoOf(err)
+	}
+	if s.baseVersion.Ino != st.Ino || s.baseVersion.Dev != uint64(st.Dev) {
+		return unix.EBUSY
+	}
+	for _, change := range s.meta {
+		if err := change(fd); err != nil {
+			return errnoOf(err)
+		}
+	}
+	return 0
+}
+
+// record writes an event about the session to the audit trail.
+func (s *session) record(event string, fill func(*journal.Event)) {
+	id := s.who.Load()
+	ev := journal.Event{
+		Time: time.Now(), Event: event, Path: s.path(), Session: s.id,
+		PID: id.owner.PID, Token: s.lock.Token(),
+		Detail: map[string]any{"program": s.program},
+	}
+	fill(&ev)
+	s.f.event(ev)
+}
+
+func (s *session) operation() string {
+	if lb, ok := s.lock.Request().Label.(*label); ok {
+		return lb.op
+	}
+	return opOpen
+}

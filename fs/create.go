@@ -1,0 +1,279 @@
+package fs
+
+import (
+	"errors"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// Create implements fuse.RawFileSystem. The kernel holds the directory's lock:
+// nothing here waits.
+func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	dir, e := f.target(in.NodeId, name)
+	if e != 0 {
+		return status(e)
+	}
+	c := f.callerOf(&in.InHeader)
+	set := f.settings(f.path(dir, name))
+	mode := f.modeFor(dir, in.Mode, in.Umask)
+	switch {
+	case set.Mode == policy.ReadOnly:
+		return fuse.EROFS
+	case set.Mode == policy.Live:
+		return f.createPlain(c, in, dir, name, mode, true, out)
+	}
+	l, e := f.createLock(c, in, dir, name, mode, set)
+	if e != 0 {
+		return status(e)
+	}
+	if in.Flags&unix.O_APPEND != 0 && in.Flags&unix.O_TRUNC == 0 && set.Append == policy.Record {
+		defer f.table.Release(l)
+		return f.createPlain(c, in, dir, name, mode, false, out)
+	}
+	return f.createSession(c, l, in, dir, name, mode, set, out)
+}
+
+// createLock takes the name's lock. Where another session is creating the name
+// the answer is EEXIST for O_EXCL; other callers are led to a placeholder.
+func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, mode uint32, set policy.Settings) (*lockmgr.Lock, unix.Errno) {
+	at := [2]dkey{{dir.id, name}}
+	d := f.fileDemand(c, opCreate, set.Wait, place{dir, name, nil})
+	d.label = c.label(opCreate, d.path)
+	if w := f.walks.take(c, opCreate, at); w != nil {
+		if w.stand == nil && w.lock != nil && w.lock.Held() {
+			return w.lock, 0
+		}
+		f.dropWalk(w)
+	}
+	if f.isClosing() {
+		return nil, f.refuse(d, errShutdown)
+	}
+	l, err := f.acquire(d, true)
+	if err == nil {
+		return l, 0
+	}
+	if !errors.Is(err, lockmgr.ErrWouldBlock) {
+		return nil, f.refuse(d, err)
+	}
+	if in.Flags&unix.O_EXCL != 0 && f.isCreating(dir, name) {
+		return nil, unix.EEXIST
+	}
+	if in.Flags&unix.O_NONBLOCK != 0 || set.Wait == 0 || c.tid == 0 {
+		return nil, f.refuse(d, err)
+	}
+	l, err = f.acquire(d, false)
+	if err != nil {
+		return nil, f.refuse(d, err)
+	}
+	return nil, f.putStand(c, d, l, dir, name, mode)
+}
+
+// isCreating reports whether an uncommitted new file has the name.
+func (f *FS) isCreating(dir *node, name string) bool {
+	s := f.sessionAt(dir, name)
+	return s != nil && s.isNew
+}
+
+// createSession starts the session of a new file.
+func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *node, name string, mode uint32, set policy.Settings, out *fuse.CreateOut) fuse.Status {
+	base, e := f.existing(c, in, dir, name)
+	if e != 0 {
+		f.table.Release(l)
+		return status(e)
+	}
+	if s := f.sessionAt(dir, name); s != nil {
+		f.table.Release(l) // a relative is creating it
+		return status(unix.EEXIST)
+	}
+	o := beginOptions{settings: set, mode: mode, trunc: in.Flags&unix.O_TRUNC != 0}
+	s, e := f.begin(c, l, dir, name, base, o)
+	if e != 0 {
+		f.table.Release(l)
+		return status(e)
+	}
+	h, e := s.attach(c, in.Flags&^unix.O_TRUNC, &out.OpenOut)
+	if e != 0 {
+		s.endIfIdle(nil)
+		return status(e)
+	}
+	out.Fh = h.id
+	var st unix.Stat_t
+	if e := f.stat(s.node, &st); e != 0 {
+		return status(e)
+	}
+	f.mu.Lock()
+	s.node.nlookup++
+	f.mu.Unlock()
+	f.fillEntry(&out.EntryOut, s.node, &st, true)
+	return fuse.OK
+}
+
+// existing looks at what has the name although the kernel thought it free:
+// somebody was faster. A regular file is opened here and now, since the caller
+// may have used up its second walk already.
+func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *node, name string) (*unix.Stat_t, unix.Errno) {
+	var st unix.Stat_t
+	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case err == unix.ENOENT:
+		return nil, 0
+	case err != nil:
+		return nil, errnoOf(err)
+	case in.Flags&unix.O_EXCL != 0:
+		return nil, unix.EEXIST
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, unix.ESTALE
+	case !f.mayWrite(c, &st):
+		return nil, unix.EACCES
+	}
+	return &st, 0
+}
+
+// createPlain makes the file at once: live files, and files that records are
+// appended to.
+func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *node, name string, mode uint32, live bool, out *fuse.CreateOut) fuse.Status {
+	dirfd := f.fdOf(dir)
+	fd, err := unix.Openat(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
+		return status(unix.ESTALE) // the kernel's second walk finds it
+	}
+	if err != nil {
+		return statusOf(err)
+	}
+	if err := f.giveTo(c, dirfd, fd, mode); err != nil {
+		unix.Close(fd)
+		unix.Unlinkat(dirfd, name, 0)
+		return statusOf(err)
+	}
+	return f.openCreated(c, fd, dir, name, in.Flags, live, out)
+}
+
+// openCreated answers a create with a handle on fd, which it consumes.
+func (f *FS) openCreated(c *caller, fd int, dir *node, name string, flags uint32, live bool, out *fuse.CreateOut) fuse.Status {
+	pathfd, err := unix.Openat(f.procfd, procName(fd), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(fd)
+		return statusOf(err)
+	}
+	var st unix.Stat_t
+	n, e := f.adopt(pathfd, dir, name, &st)
+	if e != 0 {
+		unix.Close(fd)
+		return status(e)
+	}
+	kind := plainHandle
+	if !live && dir != nil && flags&unix.O_APPEND != 0 {
+		kind = appendHandle
+	}
+	h := f.newHandle(n, kind, flags&^unix.O_TRUNC)
+	h.live = live
+	want := ioPassthrough
+	if kind == appendHandle {
+		h.app = newAppender(f, h, c)
+		want = ioDirect
+		unix.Close(fd)
+	} else {
+		h.fd = fd
+	}
+	f.startIO(h, want, &out.OpenOut)
+	out.Fh = h.id
+	f.fillEntry(&out.EntryOut, n, &st, false)
+	return fuse.OK
+}
+
+// Tmpfile implements fuse.RawFileSystem: a file without a name is nobody
+// else's business until linkat gives it one.
+func (f *FS) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
+	dir := f.nodeOf(in.NodeId)
+	if isVirtual(in.NodeId) || f.opts.ReadOnly {
+		return fuse.EROFS
+	}
+	if dir == nil {
+		return status(unix.ESTALE)
+	}
+	mode := f.modeFor(dir, in.Mode, in.Umask)
+	dirfd := f.fdOf(dir)
+	flags := unix.O_TMPFILE | unix.O_RDWR | unix.O_CLOEXEC | int(in.Flags&unix.O_EXCL)
+	fd, err := unix.Openat(dirfd, ".", flags, mode)
+	if err != nil {
+		return statusOf(err)
+	}
+	c := f.callerOf(&in.InHeader)
+	if err := f.giveTo(c, dirfd, fd, mode); err != nil {
+		unix.Close(fd)
+		return statusOf(err)
+	}
+	return f.openCreated(c, fd, nil, "", in.Flags, false, out)
+}
+
+// target is the directory in which name is to be made or removed.
+func (f *FS) target(dirID uint64, name string) (*node, unix.Errno) {
+	switch {
+	case isVirtual(dirID):
+		return nil, unix.EPERM
+	case f.opts.ReadOnly:
+		return nil, unix.EROFS
+	case commit.Reserved(name), dirID == fuse.FUSE_ROOT_ID && name == f.opts.LocksDir:
+		return nil, unix.EPERM
+	}
+	dir := f.nodeOf(dirID)
+	if dir == nil {
+		return nil, unix.ESTALE
+	}
+	return dir, 0
+}
+
+// modeFor applies the caller's umask, which a default ACL of the directory
+// overrides (umask(2)).
+func (f *FS) modeFor(dir *node, mode, umask uint32) uint32 {
+	if umask == 0 {
+		return mode & 0o7777
+	}
+	_, err := unix.Getxattr(f.procPath(f.fdOf(dir)), "system.posix_acl_default", nil)
+	if err == nil {
+		return mode & 0o7777
+	}
+	return mode & 0o7777 &^ umask
+}
+
+// giveTo makes the caller the owner of what was just created as fd, and puts
+// back the mode bits that a change of owner clears.
+func (f *FS) giveTo(c *caller, dirfd, fd int, mode uint32) error {
+	if !f.privileged {
+		return nil
+	}
+	gid := int(c.gid)
+	if g, ok := f.setgidGroup(dirfd); ok {
+		gid = g
+	}
+	if int(c.uid) != 0 || gid != 0 {
+		if err := unix.Fchown(fd, int(c.uid), gid); err != nil {
+			return err
+		}
+		if mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+			return unix.Fchmod(fd, mode)
+		}
+	}
+	return nil
+}
+
+// setgidGroup is the group that a directory with the setgid bit hands down.
+func (f *FS) setgidGroup(dirfd int) (gid int, ok bool) {
+	var st unix.Stat_t
+	if unix.Fstat(dirfd, &st) != nil || st.Mode&unix.S_ISGID == 0 {
+		return 0, false
+	}
+	return int(st.Gid), true
+}
+
+func versionPtr(st *unix.Stat_t) *commit.Version {
+	if st == nil {
+		return nil
+	}
+	v := commit.VersionOf(st)
+	return &v
+}

@@ -1,0 +1,321 @@
+package fs
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+)
+
+// dirStream is an open directory: what it held when it was opened or rewound,
+// so that offsets stay good however the directory changes meanwhile.
+type dirStream struct {
+	mu      sync.Mutex
+	fd      int
+	loaded  bool
+	entries []dirEntry
+}
+
+type dirEntry struct {
+	name     string
+	ino      uint64
+	kind     uint32 // S_IFMT bits
+	volatile bool   // in session or virtual: listed without attributes
+}
+
+// OpenDir implements fuse.RawFileSystem.
+func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return f.virt.openDir(in, out)
+	}
+	n := f.nodeOf(in.NodeId)
+	if n == nil {
+		return status(unix.ESTALE)
+	}
+	fd, err := unix.Openat(f.fdOf(n), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return statusOf(err)
+	}
+	h := f.newHandle(n, dirHandle, in.Flags)
+	h.dir = &dirStream{fd: fd}
+	out.Fh = h.id
+	return fuse.OK
+}
+
+// ReleaseDir implements fuse.RawFileSystem.
+func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
+	if isVirtual(in.NodeId) {
+		f.virt.release(in.Fh)
+		return
+	}
+	h := f.handleOf(in.Fh)
+	if h == nil {
+		return
+	}
+	f.unlockHandle(h)
+	h.dir.mu.Lock()
+	unix.Close(h.dir.fd)
+	h.dir.fd = -1
+	h.dir.mu.Unlock()
+	f.closeHandle(h)
+}
+
+// FsyncDir implements fuse.RawFileSystem.
+func (f *FS) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return fuse.OK
+	}
+	h := f.handleOf(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	h.dir.mu.Lock()
+	defer h.dir.mu.Unlock()
+	return statusOf(unix.Fsync(h.dir.fd))
+}
+
+// ReadDir implements fuse.RawFileSystem.
+func (f *FS) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return f.virt.readDir(in, out)
+	}
+	h, list, e := f.dirList(in)
+	if e != 0 {
+		return status(e)
+	}
+	for i := int(in.Offset); i < len(list); i++ {
+		d := &list[i]
+		if !out.AddDirEntry(fuse.DirEntry{Name: d.name, Ino: f.shownIno(h, d), Mode: d.kind, Off: uint64(i + 1)}) {
+			break
+		}
+	}
+	return fuse.OK
+}
+
+// ReadDirPlus implements fuse.RawFileSystem: entries with their attributes.
+func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return f.virt.readDirPlus(in, out)
+	}
+	h, list, e := f.dirList(in)
+	if e != 0 {
+		return status(e)
+	}
+	for i := int(in.Offset); i < len(list); i++ {
+		d := &list[i]
+		eo := out.AddDirLookupEntry(fuse.DirEntry{Name: d.name, Ino: f.shownIno(h, d), Mode: d.kind, Off: uint64(i + 1)})
+		if eo == nil {
+			break
+		}
+		if d.volatile || d.name == "." || d.name == ".." || !f.roomForNodes() {
+			continue // no node is planted for it
+		}
+		f.plant(h.n, d, eo)
+	}
+	return fuse.OK
+}
+
+// plant fills in the attributes of a directory entry and takes a reference on
+// its node, unless a session is on the name.
+func (f *FS) plant(dir *node, d *dirEntry, eo *fuse.EntryOut) {
+	k := dkey{dir.id, d.name}
+	if f.isBusyName(k) {
+		return
+	}
+	var st unix.Stat_t
+	n, e := f.child(dir, d.name, &st)
+	if e != 0 {
+		return
+	}
+	f.fillEntry(eo, n, &st, f.isBusyName(k))
+}
+
+func (f *FS) shownIno(h *handle, d *dirEntry) uint64 {
+	if h.n.key.dev == f.dev {
+		return d.ino
+	}
+	return f.inoFor(h.n.key.dev, d.ino)
+}
+
+// dirList returns the directory's entries; reading from the start reads the
+// directory anew, as rewinddir(3) asks.
+func (f *FS) dirList(in *fuse.ReadIn) (*handle, []dirEntry, unix.Errno) {
+	h := f.handleOf(in.Fh)
+	if h == nil || h.dir == nil {
+		return nil, nil, unix.EBADF
+	}
+	h.dir.mu.Lock()
+	defer h.dir.mu.Unlock()
+	if h.dir.loaded && in.Offset != 0 {
+		return h, h.dir.entries, 0
+	}
+	if _, err := unix.Seek(h.dir.fd, 0, 0); err != nil {
+		return nil, nil, errnoOf(err)
+	}
+	list, err := readEntries(h.dir.fd, visible)
+	if err != nil {
+		return nil, nil, errnoOf(err)
+	}
+	h.dir.entries = f.withSessions(f.callerOf(&in.InHeader), h.n, list)
+	h.dir.loaded = true
+	return h, h.dir.entries, 0
+}
+
+// withSessions adds what the backing directory does not show: the virtual
+// directory, and new files to the family that is creating them.
+func (f *FS) withSessions(c *caller, dir *node, list []dirEntry) []dirEntry {
+	if dir.id == fuse.FUSE_ROOT_ID && !f.opts.ReadOnly {
+		list = append(list, dirEntry{name: f.opts.LocksDir, ino: virtualRoot, kind: unix.S_IFDIR, volatile: true})
+	}
+	in := f.sessionsIn(dir)
+	if len(in) == 0 {
+		return list
+	}
+	busy := make(map[string]*session, len(in))
+	for _, s := range in {
+		_, name := s.where()
+		busy[name] = s
+	}
+	for i := range list {
+		if busy[list[i].name] != nil {
+			list[i].volatile = true
+			delete(busy, list[i].name)
+		}
+	}
+	for name, s := range busy {
+		if s.isNew && c.kinOf(s.who.Load()) {
+			list = append(list, dirEntry{name: name, ino: s.node.key.ino, kind: unix.S_IFREG, volatile: true})
+		}
+	}
+	return list
+}
+
+// visible reports whether a name is shown: all but those that are ours.
+func visible(name string) bool { return !commit.Reserved(name) }
+
+// readEntries reads the entries of a whole directory that want accepts.
+func readEntries(fd int, want func(name string) bool) ([]dirEntry, error) {
+	var list []dirEntry
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return list, nil
+		}
+		list = parseDirents(list, buf[:n], want)
+	}
+}
+
+// parseDirents decodes linux_dirent64 records (getdents64(2)).
+func parseDirents(list []dirEntry, b []byte, want func(name string) bool) []dirEntry {
+	const header = 8 + 8 + 2 + 1 // d_ino, d_off, d_reclen, d_type
+	for len(b) > header {
+		reclen := int(binary.NativeEndian.Uint16(b[16:]))
+		if reclen <= header || reclen > len(b) {
+			return list
+		}
+		name := b[header:reclen]
+		for i, ch := range name {
+			if ch == 0 {
+				name = name[:i]
+				break
+			}
+		}
+		if want(string(name)) {
+			list = append(list, dirEntry{
+				name: string(name), ino: binary.NativeEndian.Uint64(b), kind: uint32(b[18]) << 12,
+			})
+		}
+		b = b[reclen:]
+	}
+	return list
+}
+
+// removeOrphans removes reserved names that no running commit uses from a
+// directory that would be empty without them.
+func (f *FS) removeOrphans(dirfd int, name string) bool {
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	list, err := readEntries(fd, commit.Reserved)
+	if err != nil {
+		return false
+	}
+	removed := false
+	for i := range list {
+		removed = f.store.RemoveOrphan(fd, list[i].name) == nil || removed
+	}
+	return removed
+}
+
+// roomForNodes reports whether directory listings may plant further nodes:
+// each costs a descriptor.
+func (f *FS) roomForNodes() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.nodes) < f.maxNodes/2
+}
+
+// trimmer makes the kernel forget names when descriptors run short.
+type trimmer struct {
+	f      *FS
+	wanted chan struct{}
+}
+
+func (t *trimmer) kick() {
+	select {
+	case t.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// run invalidates names of files that nobody has open until a good part of the
+// nodes is free. The kernel answers with FORGET.
+func (t *trimmer) run() {
+	for {
+		select {
+		case <-t.f.done:
+			return
+		case <-t.wanted:
+		}
+		for _, v := range t.f.idleNames(t.f.maxNodes / 4) {
+			if t.f.isMountpoint(v.dir, v.name) {
+				continue
+			}
+			t.f.srv.EntryNotify(v.dir.id, v.name)
+		}
+		select {
+		case <-t.f.done:
+			return
+		case <-time.After(100 * time.Millisecond): // let the FORGETs arrive
+		}
+	}
+}
+
+func (f *FS) idleNames(limit int) []place {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []place
+	for _, n := range f.nodes {
+		if n.parent == nil || n.isDir() || n.opens > 0 || n.sess != nil || n.fd < 0 {
+			continue
+		}
+		out = append(out, place{dir: n.parent, name: n.name})
+		if len(out) >= limit {
+			break
+		}
+	}
+	return out
+}

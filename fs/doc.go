@@ -1,0 +1,47 @@
+// Package fs is the mount: it serves the kernel's FUSE requests from a data
+// directory and keeps the promises of latchfs while doing so. It is the only
+// package that knows FUSE. The lock table is package lockmgr's, the mechanics
+// of shadows and their publication package journal/commit's; this package
+// joins them.
+//
+// # Nodes
+//
+// A node stands for one backing inode, for life, and holds an O_PATH
+// descriptor of it. Every access goes through descriptors and single names, so
+// no symlink and no rename leads outside the data directory. Node ids are
+// never reused.
+//
+// # Sessions
+//
+// A session is one owner's open-for-write of one file, from the open to the
+// last close. It owns the file's lock and a shadow, the private copy being
+// written. The shadow has a node of its own, because an inode has one size and
+// one page cache: readers keep the committed version, whose inode never
+// changes. The writer gets to the shadow like this:
+//
+//	writer                 kernel                     latchfs
+//	open(f, O_WRONLY) ---> OPEN node 7 -------------> waits for the lock,
+//	                                                  makes the shadow
+//	                       <------------------------- ESTALE
+//	                       walks the path again
+//	                       LOOKUP "f" --------------> this thread: node 9
+//	                       OPEN node 9 -------------> handle on the shadow
+//	write, close --------> FLUSH -------------------> the last close: checks,
+//	                                                  fsync, rename: node 9 is
+//	                                                  the file now
+//
+// Only the session's owner and its heirs are led to the shadow; everybody else
+// finds the committed version until the commit.
+//
+// # Waiting
+//
+// OPEN is sent without any lock of the kernel's, so a writer waits there.
+// Operations on names are sent under the locks of directories and inodes, and
+// nothing may wait in them: see park.go for where they wait.
+//
+// # Closing
+//
+// FLUSH comes at every close of every descriptor in every process. The session
+// ends when nobody who could have inherited the descriptor still has it open
+// for writing or mapped: see flush.go.
+package fs

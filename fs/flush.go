@@ -1,0 +1,223 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
+)
+
+// Flush implements fuse.RawFileSystem. It comes for every close of every
+// descriptor in every process; the one after which nobody can write any more
+// is the commit, so that close reports how it went.
+func (f *FS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return fuse.OK
+	}
+	h := f.handleOf(in.Fh)
+	if h == nil {
+		return fuse.OK
+	}
+	f.unlockPosix(h.n, in.LockOwner)
+	switch {
+	case h.kind == appendHandle:
+		return status(f.drain(h))
+	case h.kind != shadowHandle:
+		return fuse.OK
+	}
+	return status(f.flushShadow(f.callerOf(&in.InHeader), h))
+}
+
+// flushShadow notes who closes a descriptor of the shadow and commits if that
+// was the last one.
+func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
+	s := h.sess
+	sig, exiting := 0, false
+	if !c.foreign() {
+		sig, exiting = f.proc.Exit(uint32(c.tid))
+	}
+	s.mu.Lock()
+	if s.ended {
+		e := s.result
+		s.mu.Unlock()
+		return e
+	}
+	s.noteLocked(c.owner)
+	if sig != 0 && s.killCounts(c, unix.Signal(sig)) {
+		s.killedBy = sig
+	}
+	s.mu.Unlock()
+	return s.endIfIdle(&closer{owner: c.owner, exiting: exiting})
+}
+
+// killCounts reports whether the death of a process by sig means that the file
+// is unfinished. A helper in a pipeline that dies of SIGPIPE because its
+// reader had enough has merely inherited the descriptor.
+func (s *session) killCounts(c *caller, sig unix.Signal) bool {
+	return sig != unix.SIGPIPE || c.owner == s.who.Load().owner
+}
+
+// closer is the process whose close may be the last.
+type closer struct {
+	owner   lockmgr.Owner
+	exiting bool // its descriptors and mappings are gone already
+}
+
+// endIfIdle ends the session if nobody can write its shadow any more.
+func (s *session) endIfIdle(by *closer) unix.Errno {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return s.result
+	}
+	if s.expected() || s.busyLocked(by) {
+		return 0
+	}
+	return s.endLocked()
+}
+
+func (s *session) expected() bool {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	return s.walkers > 0
+}
+
+// busyLocked reports whether somebody of the holder set still has the shadow
+// open for writing or mapped. The holder set is everybody seen using the
+// handle, with all descendants: whoever inherited a descriptor did so from one
+// of them, and each of them announces its own close.
+func (s *session) busyLocked(by *closer) bool {
+	f := s.f
+	if len(s.handles) == 0 {
+		return s.mappedLocked()
+	}
+	file := s.procFile()
+	var alive *lockmgr.Owner
+	for _, o := range s.holderSet() {
+		if by != nil && by.exiting && o == by.owner {
+			continue
+		}
+		w, _, err := f.proc.Opens(o.PID, file)
+		held := err == nil && w > 0
+		if !held {
+			held, err = f.proc.MapsWritable(o.PID, file, s.backingFile())
+			held = held && err == nil
+		}
+		if held {
+			s.noteLocked(o)
+			alive = &o
+			break
+		}
+	}
+	if alive == nil {
+		return false
+	}
+	if id := s.who.Load(); by != nil && by.exiting && by.owner == id.owner {
+		// The opener dies, and another process holds the descriptor: the
+		// session is that process's now.
+		next := &identity{*alive, f.proc.Now()}
+		s.who.Store(next)
+		f.table.SetOwner(s.lock, next.owner, next.since)
+	}
+	return true
+}
+
+// holderSet lists the processes known to have used the handle and all that
+// descend from them, each once.
+func (s *session) holderSet() []lockmgr.Owner {
+	f := s.f
+	out := make([]lockmgr.Owner, 0, len(s.seen)+4)
+	have := map[int32]bool{}
+	for pid, o := range s.seen {
+		if !f.proc.Alive(o) {
+			// A dying process still has its children.
+			if th, err := f.proc.Thread(uint32(pid)); err != nil || th.Owner != o {
+				delete(s.seen, pid)
+				continue
+			}
+		}
+		if !have[pid] {
+			have[pid] = true
+			out = append(out, o)
+		}
+		for _, d := range f.proc.Descendants(pid) {
+			if have[d] {
+				continue
+			}
+			have[d] = true
+			if th, err := f.proc.Thread(uint32(d)); err == nil {
+				out = append(out, th.Owner)
+			}
+		}
+	}
+	return out
+}
+
+// procFile is the shadow as /proc shows it to processes that have it open.
+func (s *session) procFile() proc.File {
+	s.f.mu.Lock()
+	key := s.node.key
+	s.f.mu.Unlock()
+	return proc.File{Dev: s.f.mountDev, Ino: s.f.inoFor(key.dev, key.ino), MountID: s.f.mountID}
+}
+
+// backingFile is the shadow as /proc shows a mapping of it in passthrough.
+func (s *session) backingFile() proc.File {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	return proc.File{Dev: s.node.key.dev, Ino: s.node.key.ino}
+}
+
+// mappedLocked reports whether somebody still has the shadow mapped although
+// all descriptors are closed, as a passthrough mapping does not keep the
+// handle open.
+func (s *session) mappedLocked() bool {
+	if s.f.registrar == nil {
+		return false
+	}
+	file, backing := s.procFile(), s.backingFile()
+	for _, o := range s.holderSet() {
+		if ok, err := s.f.proc.MapsWritable(o.PID, file, backing); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Release implements fuse.RawFileSystem. It comes once for each open, after
+// the last descriptor is closed, and after the closing call has returned.
+func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	if isVirtual(in.NodeId) {
+		f.virt.release(in.Fh)
+		return
+	}
+	h := f.handleOf(in.Fh)
+	if h == nil {
+		return
+	}
+	f.unlockHandle(h)
+	if h.app != nil {
+		if e := f.drain(h); e != 0 {
+			f.log.Warnf("appending to %q failed after its close: %v", f.nodePath(h.n), e)
+		}
+		h.app.close()
+	}
+	s := h.sess
+	f.closeHandle(h)
+	if s == nil || h.kind != shadowHandle {
+		return
+	}
+	s.mu.Lock()
+	delete(s.handles, h)
+	last := len(s.handles) == 0
+	ended := s.ended
+	s.mu.Unlock()
+	switch {
+	case !last:
+	case ended:
+		s.released()
+	default:
+		s.endAtRelease()
+	}
+}

@@ -1,0 +1,131 @@
+package fs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"latchfs/journal"
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/proc"
+)
+
+// FS is the filesystem: it turns the kernel's requests into operations on the
+// data directory.
+//
+// Mutex order: ns, then session.mu, then ioState.mu, then mu. walks.mu is taken
+// alone. Nobody holds any of them while waiting for a lock of the lock table,
+// nor while sending the kernel an entry notification.
+type FS struct {
+	fuse.RawFileSystem // what is not implemented answers ENOSYS
+
+	opts       Options
+	log        Logger
+	srv        *fuse.Server
+	policy     *policy.Policy
+	table      *lockmgr.Table
+	proc       *proc.Reader
+	journal    *journal.Journal // nil when mounted read-only
+	store      *commit.Store
+	source     *source
+	virt       *virtual
+	walks      *walks
+	whys       refusals
+	registrar  *registrar // nil without passthrough
+	mounts     *mountWatch
+	trim       *trimmer
+	probe      *probe
+	rootfd     int // O_PATH on the data directory
+	procfd     int // /proc/self/fd
+	state      *os.File
+	privileged bool   // root: files can be given to their creators
+	dev        uint64 // the data directory's device
+	mountDev   uint64 // the mount's device
+	mountID    int
+	maxNodes   int
+
+	done    chan struct{} // closed when the mount is gone
+	closing chan struct{} // closed when waiters are to give up
+
+	closeOnce sync.Once
+	refusing  atomic.Bool // no new sessions
+	serial    atomic.Uint64
+	looks     atomic.Uint64
+	sessionNo atomic.Uint64
+	epoch     string // distinguishes session ids of different runs
+
+	// ns keeps directory renames away from the making of lock keys.
+	ns sync.RWMutex
+
+	tokenMu    sync.Mutex
+	tokenLimit uint64 // tokens below are reserved on disk
+
+	mu       sync.Mutex
+	nextID   uint64
+	nextFH   uint64
+	nodes    map[uint64]*node
+	byIno    map[inoKey]*node
+	names    map[dkey]*nameState
+	stands   map[*node]standInfo
+	sessions map[*session]struct{}
+	handles  map[uint64]*handle
+	devs     map[uint64]uint64
+}
+
+func newFS(o Options) *FS {
+	f := &FS{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		opts:          o, log: o.Log, policy: o.Policy,
+		done: make(chan struct{}), closing: make(chan struct{}),
+		nextID: fuse.FUSE_ROOT_ID,
+		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, names: map[dkey]*nameState{},
+		stands: map[*node]standInfo{}, sessions: map[*session]struct{}{},
+		handles: map[uint64]*handle{}, devs: map[uint64]uint64{},
+		epoch: fmt.Sprintf("%08x", rand.Uint32()),
+	}
+	f.walks = newWalks(f)
+	f.trim = &trimmer{f: f, wanted: make(chan struct{}, 1)}
+	f.probe = &probe{f: f}
+	f.source = newSource(f)
+	return f
+}
+
+// String implements fuse.RawFileSystem.
+func (f *FS) String() string { return "latchfs" }
+
+// Init implements fuse.RawFileSystem.
+func (f *FS) Init(srv *fuse.Server) { f.srv = srv }
+
+// OnUnmount implements fuse.RawFileSystem.
+func (f *FS) OnUnmount() {}
+
+func (f *FS) newSessionID() string {
+	return fmt.Sprintf("%s-%d", f.epoch, f.sessionNo.Add(1))
+}
+
+// isClosing reports whether new sessions are refused.
+func (f *FS) isClosing() bool { return f.refusing.Load() }
+
+// tokenBlock is how many fencing tokens are reserved on disk at once.
+const tokenBlock = 1 << 16
+
+// coverToken makes sure that a token in use is below what a crash would
+// remember as issued.
+func (f *FS) coverToken(token uint64) error {
+	f.tokenMu.Lock()
+	defer f.tokenMu.Unlock()
+	for token+tokenBlock/2 > f.tokenLimit {
+		first, err := f.journal.ReserveTokens(tokenBlock)
+		if err != nil {
+			return err
+		}
+		f.tokenLimit = first + tokenBlock
+	}
+	return nil
+}

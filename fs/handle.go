@@ -1,0 +1,103 @@
+package fs
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+)
+
+type handleKind uint8
+
+const (
+	readHandle   handleKind = iota // a committed version, or the own shadow
+	shadowHandle                   // writing into a session's shadow
+	plainHandle                    // writing straight into the file: live and unnamed files
+	appendHandle                   // appending records
+	dirHandle
+)
+
+// handle is one open of a node.
+type handle struct {
+	id    uint64
+	n     *node
+	kind  handleKind
+	flags uint32 // open(2) flags as the kernel sent them
+	sess  *session
+	live  bool // opened under a live policy
+	io    ioMode
+
+	mu    sync.Mutex
+	fd    int // the daemon's own descriptor, opened when first needed
+	locks []*lockmgr.Lock
+	app   *appender
+	dir   *dirStream
+}
+
+func (h *handle) writes() bool {
+	return h.flags&unix.O_ACCMODE != unix.O_RDONLY || h.flags&unix.O_TRUNC != 0
+}
+
+// newHandle enters a handle; the node stays as long as it.
+func (f *FS) newHandle(n *node, kind handleKind, flags uint32) *handle {
+	h := &handle{n: n, kind: kind, flags: flags, fd: -1}
+	f.mu.Lock()
+	f.nextFH++
+	h.id = f.nextFH
+	f.handles[h.id] = h
+	n.pins++
+	n.opens++
+	f.mu.Unlock()
+	return h
+}
+
+func (f *FS) handleOf(id uint64) *handle {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.handles[id]
+}
+
+// closeHandle forgets h and closes what it holds.
+func (f *FS) closeHandle(h *handle) {
+	f.endIO(h)
+	h.mu.Lock()
+	if h.fd >= 0 {
+		unix.Close(h.fd)
+		h.fd = -1
+	}
+	h.mu.Unlock()
+	f.mu.Lock()
+	delete(f.handles, h.id)
+	h.n.opens--
+	f.unpinLocked(h.n)
+	f.mu.Unlock()
+}
+
+// file returns the daemon's descriptor for h. Most handles never need one: the
+// kernel reads and writes the backing file itself.
+func (f *FS) file(h *handle) (int, unix.Errno) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fd >= 0 {
+		return h.fd, 0
+	}
+	flags := h.flags & (unix.O_ACCMODE | unix.O_APPEND | unix.O_SYNC | unix.O_DSYNC)
+	if flags&unix.O_ACCMODE == unix.O_WRONLY {
+		flags = flags&^unix.O_ACCMODE | unix.O_RDWR // read-modify-write of partial pages
+	}
+	fd, err := f.reopen(f.fdOf(h.n), int(flags))
+	if err != nil && flags&unix.O_ACCMODE == unix.O_RDWR && h.flags&unix.O_ACCMODE == unix.O_WRONLY {
+		fd, err = f.reopen(f.fdOf(h.n), int(flags&^unix.O_ACCMODE|unix.O_WRONLY))
+	}
+	if err != nil {
+		return -1, errnoOf(err)
+	}
+	h.fd = fd
+	return fd, 0
+}
+
+// reopen opens the inode behind an O_PATH descriptor.
+func (f *FS) reopen(fd, flags int) (int, error) {
+	return unix.Openat(f.procfd, procName(fd), flags|unix.O_CLOEXEC, 0)
+}

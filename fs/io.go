@@ -1,0 +1,296 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Read implements fuse.RawFileSystem. With passthrough the kernel reads the
+// backing file itself and asks only for handles in direct I/O.
+func (f *FS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	if isVirtual(in.NodeId) {
+		return f.virt.read(in, buf)
+	}
+	h := f.handleOf(in.Fh)
+	if h == nil {
+		return nil, fuse.EBADF
+	}
+	fd, e := f.readFile(h)
+	if e != 0 {
+		return nil, status(e)
+	}
+	return fuse.ReadResultFd(uintptr(fd), int64(in.Offset), int(in.Size)), fuse.OK
+}
+
+// readFile is the descriptor from which h reads: a shadow that has not been
+// filled yet still has its content in the committed file.
+func (f *FS) readFile(h *handle) (int, unix.Errno) {
+	if s := h.sess; s != nil {
+		s.mu.Lock()
+		if !s.filled && s.baseFD >= 0 && !s.ended {
+			fd := s.baseFD
+			s.mu.Unlock()
+			return fd, 0
+		}
+		s.mu.Unlock()
+	}
+	if h.app != nil {
+		return h.app.readFile()
+	}
+	return f.file(h)
+}
+
+// Write implements fuse.RawFileSystem; go-fuse calls Writev.
+func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	return f.Writev(cancel, in, [][]byte{data})
+}
+
+// Writev implements fuse.RawFileSystem.
+func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	if isVirtual(in.NodeId) {
+		return 0, fuse.EPERM
+	}
+	h := f.handleOf(in.Fh)
+	if h == nil {
+		return 0, fuse.EBADF
+	}
+	if h.kind == appendHandle {
+		n, e := h.app.write(data)
+		return n, status(e)
+	}
+	var n int
+	e := f.change(h, func(fd int) error {
+		var err error
+		if n, err = unix.Pwritev(fd, data, int64(in.Offset)); err != nil {
+			return err
+		}
+		if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
+			return killSuidErr(fd)
+		}
+		return nil
+	})
+	if e != 0 {
+		return 0, status(e)
+	}
+	return uint32(n), fuse.OK
+}
+
+// change runs a change of content on h's file. In a session it makes sure that
+// the shadow has the old content first, and remembers that a change failed: a
+// shadow that missed a write is never committed.
+func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
+	s := h.sess
+	if s == nil || h.kind != shadowHandle {
+		fd, e := f.file(h)
+		if e != 0 {
+			return e
+		}
+		return errnoOf(do(fd))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended && !s.live && !s.detached {
+		// Written after the commit, through a descriptor that the holder set
+		// missed: set it apart before the write.
+		s.mu.Unlock()
+		s.late()
+		s.mu.Lock()
+		if !s.detached {
+			return unix.EIO
+		}
+	}
+	if e := s.fillLocked(); e != 0 {
+		return e
+	}
+	fd := s.shadow.FD()
+	if fd < 0 {
+		var e unix.Errno
+		if fd, e = f.file(h); e != 0 {
+			return e
+		}
+	}
+	if err := do(fd); err != nil {
+		if !s.ended {
+			s.failed = errnoOf(err)
+		}
+		return errnoOf(err)
+	}
+	s.wrote = true
+	return 0
+}
+
+// Lseek implements fuse.RawFileSystem: SEEK_DATA and SEEK_HOLE.
+func (f *FS) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+	h := f.handleOf(in.Fh)
+	if h == nil || isVirtual(in.NodeId) {
+		return fuse.ENOSYS
+	}
+	fd, e := f.readFile(h)
+	if e != 0 {
+		return status(e)
+	}
+	off, err := unix.Seek(fd, int64(in.Offset), int(in.Whence))
+	if err != nil {
+		return statusOf(err)
+	}
+	out.Offset = uint64(off)
+	return fuse.OK
+}
+
+// Fsync implements fuse.RawFileSystem: it makes the bytes durable and
+// publishes nothing (DESIGN §4.1).
+func (f *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return fuse.OK
+	}
+	h := f.handleOf(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	if h.app != nil {
+		if e := f.drain(h); e != 0 {
+			return status(e)
+		}
+	}
+	fd, e := f.file(h)
+	if h.app != nil {
+		fd, e = h.app.readFile()
+	}
+	if e != 0 {
+		return status(e)
+	}
+	var err error
+	if in.FsyncFlags&1 != 0 {
+		err = unix.Fdatasync(fd)
+	} else {
+		err = unix.Fsync(fd)
+	}
+	if s := h.sess; err != nil && s != nil && h.kind == shadowHandle {
+		s.mu.Lock()
+		s.failed = errnoOf(err)
+		s.mu.Unlock()
+	}
+	return statusOf(err)
+}
+
+// Fallocate implements fuse.RawFileSystem.
+func (f *FS) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+	h := f.handleOf(in.Fh)
+	if h == nil || isVirtual(in.NodeId) {
+		return fuse.EBADF
+	}
+	if h.app != nil {
+		return fuse.ENOTSUP
+	}
+	return status(f.changeOptional(h, func(fd int) error {
+		return unix.Fallocate(fd, in.Mode, int64(in.Offset), int64(in.Length))
+	}))
+}
+
+// changeOptional is change for requests that a program can do without: that
+// the filesystem cannot do them is no failed write.
+func (f *FS) changeOptional(h *handle, do func(fd int) error) unix.Errno {
+	var refused unix.Errno
+	e := f.change(h, func(fd int) error {
+		err := do(fd)
+		switch err {
+		case unix.EOPNOTSUPP, unix.EINVAL, unix.EXDEV, unix.ENOSYS, unix.ENODEV, unix.EFBIG:
+			refused = errnoOf(err)
+			return nil
+		}
+		return err
+	})
+	if e != 0 {
+		return e
+	}
+	return refused
+}
+
+// CopyFileRange implements fuse.RawFileSystem.
+func (f *FS) CopyFileRange(_ <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
+	if isVirtual(in.NodeId) || isVirtual(in.NodeIdOut) {
+		return 0, fuse.Status(unix.EXDEV)
+	}
+	src, dst := f.handleOf(in.FhIn), f.handleOf(in.FhOut)
+	if src == nil || dst == nil {
+		return 0, fuse.EBADF
+	}
+	if dst.app != nil {
+		return 0, fuse.Status(unix.EXDEV)
+	}
+	from, e := f.readFile(src)
+	if e != 0 {
+		return 0, status(e)
+	}
+	var n int
+	e = f.changeOptional(dst, func(fd int) error {
+		in64, out64 := int64(in.OffIn), int64(in.OffOut)
+		var err error
+		n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Len, 1<<30)), int(in.Flags))
+		return err
+	})
+	return uint32(n), status(e)
+}
+
+// StatFs implements fuse.RawFileSystem.
+func (f *FS) StatFs(_ <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	fd := f.rootfd
+	if n := f.nodeOf(h.NodeId); n != nil && f.fdOf(n) >= 0 {
+		fd = f.fdOf(n)
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		return statusOf(err)
+	}
+	out.Blocks, out.Bfree, out.Bavail = st.Blocks, st.Bfree, st.Bavail
+	out.Files, out.Ffree = st.Files, st.Ffree
+	out.Bsize, out.Frsize, out.NameLen = uint32(st.Bsize), uint32(st.Frsize), uint32(st.Namelen)
+	return fuse.OK
+}
+
+// Access implements fuse.RawFileSystem: the kernel checks permissions.
+func (f *FS) Access(_ <-chan struct{}, _ *fuse.AccessIn) fuse.Status { return fuse.ENOSYS }
+
+// Ioctl implements fuse.RawFileSystem. None is forwarded: an ioctl on the
+// backing file would be ours, with our privileges, not the caller's.
+func (f *FS) Ioctl(_ <-chan struct{}, _ *fuse.IoctlIn, _ []byte, _ *fuse.IoctlOut, _ []byte) fuse.Status {
+	return status(unix.ENOTTY)
+}
+
+// shortOfSpace reports whether the backing filesystem is so full that a write
+// may fail: then writes go through the daemon, which sees that.
+func (f *FS) shortOfSpace() bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(f.rootfd, &st) != nil {
+		return true
+	}
+	return st.Bavail*uint64(st.Bsize) < lowSpace
+}
+
+// lowSpace is the free space below which writes are not passed through.
+const lowSpace = 256 << 20
+
+// killSuidErr does to the mode and the file capabilities what a write by an
+// ordinary user does.
+func killSuidErr(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	mode := st.Mode & 0o7777
+	next := mode &^ unix.S_ISUID
+	if mode&unix.S_IXGRP != 0 {
+		next &^= unix.S_ISGID
+	}
+	if next != mode {
+		if err := unix.Fchmod(fd, next); err != nil {
+			return err
+		}
+	}
+	if err := unix.Fremovexattr(fd, "security.capability"); err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP && err != unix.EPERM {
+		return err
+	}
+	return nil
+}
+
+func killSuid(fd int) unix.Errno { return errnoOf(killSuidErr(fd)) }

@@ -1,0 +1,185 @@
+package fs
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+)
+
+// late looks after a session whose RELEASE has not followed its commit:
+// somebody whom the holder set missed still has the descriptor. The published
+// inode is exchanged for a copy, so that late writes go to an orphan.
+func (s *session) late() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.f
+	if len(s.handles) == 0 || s.detached || s.live || s.result != 0 {
+		return
+	}
+	dir, name := s.where()
+	if !f.names0(dir, name) {
+		return // another session is on the name: it will replace the inode
+	}
+	var st unix.Stat_t
+	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return
+	}
+	f.mu.Lock()
+	same := s.node.key == inoKey{uint64(st.Dev), st.Ino}
+	f.mu.Unlock()
+	if !same || st.Nlink > 1 {
+		return
+	}
+	if err := s.exchangeLocked(dir, name, &st); err != nil {
+		f.log.Warnf("%q is still open somewhere after its commit and cannot be set apart: %v", s.path(), err)
+		return
+	}
+	s.detached = true
+	s.record("late", func(ev *journal.Event) {
+		ev.Detail["reason"] = "a process outside the holder set still has the descriptor; its later writes are kept aside"
+	})
+}
+
+// released cleans up after the last RELEASE of an ended session.
+func (s *session) released() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.detached && s.result == 0 && s.shadowOpen() {
+		if dirty, err := s.shadow.Dirty(); err == nil && dirty {
+			s.rejectLocked(unix.ESTALE, "written after the commit through a descriptor that had been passed on")
+		}
+	}
+	s.shadow.Discard()
+	s.f.mu.Lock()
+	s.finishLocked()
+	s.f.mu.Unlock()
+}
+
+// endAtRelease is the catch-all for sessions that no FLUSH ended: the last
+// descriptor is closed, but a passthrough mapping may still be written.
+func (s *session) endAtRelease() {
+	if s.endedAfter(s.endIfIdle(nil)) {
+		return
+	}
+	go func() {
+		t := time.NewTicker(mapPoll)
+		defer t.Stop()
+		for {
+			select {
+			case <-s.f.done:
+				return
+			case <-t.C:
+			}
+			if s.endedAfter(s.endIfIdle(nil)) {
+				return
+			}
+		}
+	}()
+}
+
+func (s *session) endedAfter(unix.Errno) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		return len(s.handles) > 0 || s.expected()
+	}
+	return true
+}
+
+// shadowOpen reports whether the shadow's descriptor is still ours.
+func (s *session) shadowOpen() bool { return s.shadow.FD() >= 0 }
+
+// publishCopy publishes what the shadow holds now under a name, while the
+// session goes on writing. It is how a file that its owner renames before
+// closing it becomes visible at once without ever being seen half written.
+func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix.Errno {
+	f := s.f
+	if e := s.fillLocked(); e != 0 {
+		return e
+	}
+	cp, err := s.shadow.Clone(f.fdOf(dir))
+	if err != nil {
+		return errnoOf(err)
+	}
+	defer cp.Discard()
+	o := s.publishOptions(dir, name)
+	o.Base = versionPtr(replace)
+	v, err := cp.Publish(o)
+	if err != nil {
+		return errnoOf(err)
+	}
+	s.published = true
+	s.isNew = false
+	s.wrote = false
+	s.baseVersion = &v
+	s.record("commit", func(ev *journal.Event) {
+		ev.Path = f.path(dir, name)
+		ev.Detail["operation"] = opRename
+		ev.Detail["bytes"] = v.Size
+	})
+	return errnoOf(s.shadow.Mark())
+}
+
+// autoLive makes a file live whose users treat it as a database.
+func (s *session) autoLive(why string) unix.Errno {
+	s.mu.Lock()
+	live := s.live
+	s.mu.Unlock()
+	if live {
+		return 0
+	}
+	if e := s.goLive(); e != 0 {
+		return e
+	}
+	s.f.mu.Lock()
+	s.node.live = true
+	s.f.mu.Unlock()
+	s.record("auto_live", func(ev *journal.Event) { ev.Detail["reason"] = why })
+	return 0
+}
+
+// goLive publishes the shadow at once and ends the session; what its handles
+// write from now on goes straight into the file.
+func (s *session) goLive() unix.Errno {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.detached {
+		return s.result
+	}
+	s.live = true
+	s.ended = true
+	dirty, err := s.dirtyLocked()
+	switch {
+	case err != nil:
+		s.result = errnoOf(err)
+	case dirty || s.isNew || len(s.handles) > 0:
+		s.result = s.decideLocked()
+	default:
+		s.result = s.applyMetaLocked()
+	}
+	s.closeLocked()
+	s.f.table.Release(s.lock)
+	return s.result
+}
+
+// exchangeLocked puts a copy of the published inode in its place.
+func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error {
+	cp, err := s.shadow.Clone(s.f.fdOf(dir))
+	if err != nil {
+		return err
+	}
+	defer cp.Discard()
+	o := s.publishOptions(dir, name)
+	o.Base = versionPtr(st)
+	if _, err := cp.Publish(o); err != nil {
+		return err
+	}
+	s.f.srv.InodeNotify(s.node.id, -1, 0)
+	s.f.srv.EntryNotify(dir.id, name)
+	return s.shadow.Mark()
+}
+
+// names0 reports whether no session is on the name.
+func (f *FS) names0(dir *node, name string) bool { return f.sessionAt(dir, name) == nil }

@@ -1,0 +1,221 @@
+package fs
+
+import (
+	"errors"
+	"math"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// flock(2), fcntl(2) and open file description locks live in the same table as
+// the sessions: a file locked with LOCK_EX keeps other owners' sessions out,
+// and a session keeps others' flock waiting. On live files, which have no
+// sessions, the locks belong to the inode as they do on a plain directory; on
+// all others to the name, so that a file replaced under its lock stays locked.
+
+// clientKey is the lock table's name for client locks on a node.
+func (f *FS) clientKey(n *node) lockmgr.Key {
+	f.mu.Lock()
+	parent, name, s := n.parent, n.name, n.sess
+	f.mu.Unlock()
+	if s != nil {
+		return lockmgr.Key(s.path())
+	}
+	if parent == nil || !n.isRegular() || f.unnamed(n) {
+		return inodeKey(n)
+	}
+	path := f.path(parent, name)
+	if f.settings(path).Mode == policy.Live || f.isAutoLive(n) {
+		return inodeKey(n)
+	}
+	if k, ok := f.linkKey(n); ok {
+		return k
+	}
+	return lockmgr.Key(path)
+}
+
+func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
+	d := &demand{
+		c: f.callerOf(&in.InHeader), keys: []lockmgr.Key{f.clientKey(h.n)},
+		mode: lockmgr.Shared, class: lockmgr.Posix, op: opFcntl, client: in.Owner, wait: -1,
+		span: lockmgr.Range{Start: in.Lk.Start, End: min(in.Lk.End, math.MaxInt64)},
+	}
+	d.path = f.nodePath(h.n)
+	if in.Lk.Typ == unix.F_WRLCK {
+		d.mode = lockmgr.Exclusive
+	}
+	if in.LkFlags&fuse.LK_FLOCK != 0 {
+		d.class, d.op, d.span = lockmgr.Flock, opFlock, lockmgr.Whole
+	}
+	return d
+}
+
+// GetLk implements fuse.RawFileSystem (F_GETLK).
+func (f *FS) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+	h := f.handleOf(in.Fh)
+	if h == nil || isVirtual(in.NodeId) {
+		return fuse.EBADF
+	}
+	out.Lk = in.Lk
+	d := f.lockDemand(in, h)
+	r := f.request(d, true)
+	r.Keys = d.keys
+	holder := f.table.Test(r)
+	if holder == nil {
+		out.Lk.Typ = unix.F_UNLCK
+		return fuse.OK
+	}
+	out.Lk.Typ = unix.F_WRLCK
+	if holder.Mode == lockmgr.Shared {
+		out.Lk.Typ = unix.F_RDLCK
+	}
+	out.Lk.Start, out.Lk.End = 0, math.MaxInt64
+	if holder.Class == lockmgr.Posix {
+		out.Lk.Start, out.Lk.End = holder.Range.Start, holder.Range.End
+	}
+	out.Lk.Pid = uint32(holder.Owner.PID)
+	return fuse.OK
+}
+
+// SetLk implements fuse.RawFileSystem (F_SETLK, LOCK_NB, and every unlock).
+func (f *FS) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	return status(f.setlk(nil, in, true))
+}
+
+// SetLkw implements fuse.RawFileSystem (F_SETLKW, flock). It waits as long as
+// the program asked to: until a signal.
+func (f *FS) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	return status(f.setlk(cancel, in, false))
+}
+
+func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errno {
+	h := f.handleOf(in.Fh)
+	if h == nil {
+		return unix.EBADF
+	}
+	d := f.lockDemand(in, h)
+	if in.Lk.Typ == unix.F_UNLCK {
+		for _, k := range h.lockKeys(d.keys[0], in.Owner) {
+			f.table.Unlock(k, d.class, in.Owner, d.span)
+		}
+		return 0
+	}
+	if d.class == lockmgr.Posix {
+		f.mu.Lock()
+		h.n.posix = true
+		f.mu.Unlock()
+		if e := f.liveByLock(h); e != 0 {
+			return e
+		}
+		d.keys[0] = f.clientKey(h.n)
+	}
+	l, err := f.acquire(d, noWait)
+	if err != nil {
+		if errors.Is(err, lockmgr.ErrWouldBlock) {
+			return unix.EAGAIN // the program asked; it is no refusal
+		}
+		return f.refuse(d, err)
+	}
+	if !l.Held() {
+		if e := f.await(l, d, cancel); e != 0 {
+			return e
+		}
+	}
+	h.rememberLock(l)
+	return 0
+}
+
+// liveByLock makes a file live whose writer takes byte-range locks: that is
+// how a database under a name nobody foresaw shows itself (DESIGN §4.5).
+func (f *FS) liveByLock(h *handle) unix.Errno {
+	s := h.sess
+	if s == nil || h.kind != shadowHandle || h.flags&unix.O_ACCMODE != unix.O_RDWR {
+		return 0
+	}
+	return s.autoLive("a byte-range lock on a read-write descriptor")
+}
+
+// rememberLock keeps the lock with the handle through which it was taken: the
+// key under which it can be undone may change with the file's name.
+func (h *handle) rememberLock(l *lockmgr.Lock) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kept := h.locks[:0]
+	for _, o := range h.locks {
+		if o.Held() {
+			kept = append(kept, o)
+		}
+	}
+	h.locks = append(kept, l)
+}
+
+// lockKeys are the keys under which the client may hold locks through h.
+func (h *handle) lockKeys(now lockmgr.Key, client uint64) []lockmgr.Key {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	keys := []lockmgr.Key{now}
+	for _, l := range h.locks {
+		if !l.Held() || l.Request().Client != client {
+			continue
+		}
+		if k := l.Keys(); len(k) > 0 && k[0] != now {
+			keys = append(keys, k[0])
+		}
+	}
+	return keys
+}
+
+// unlockPosix drops the POSIX locks of a process that closes a descriptor of
+// the node: any descriptor (fcntl(2)).
+func (f *FS) unlockPosix(n *node, client uint64) {
+	f.mu.Lock()
+	posix := n.posix
+	f.mu.Unlock()
+	if !posix {
+		return
+	}
+	f.table.ReleaseClient(f.clientKey(n), lockmgr.Posix, client)
+	for _, h := range f.handlesOf(n) {
+		for _, k := range h.lockKeys(f.clientKey(n), client) {
+			f.table.ReleaseClient(k, lockmgr.Posix, client)
+		}
+	}
+}
+
+func (f *FS) handlesOf(n *node) []*handle {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*handle
+	for _, h := range f.handles {
+		if h.n == n {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// unlockHandle drops what was locked through a handle that is released: flock
+// and open file description locks end with it.
+func (f *FS) unlockHandle(h *handle) {
+	h.mu.Lock()
+	locks := h.locks
+	h.locks = nil
+	h.mu.Unlock()
+	for _, l := range locks {
+		r := l.Request()
+		if k := l.Keys(); len(k) > 0 {
+			f.table.ReleaseClient(k[0], r.Class, r.Client)
+		}
+	}
+}
+
+// isAutoLive reports whether the file went live by what its users do with it.
+func (f *FS) isAutoLive(n *node) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.live
+}

@@ -1,0 +1,108 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+)
+
+// Lookup implements fuse.RawFileSystem. What a name leads to depends on who
+// asks only while a session is on it.
+func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if isVirtual(h.NodeId) || h.NodeId == fuse.FUSE_ROOT_ID && name == f.opts.LocksDir {
+		return f.virt.lookup(h, name, out)
+	}
+	if commit.Reserved(name) {
+		return fuse.ENOENT
+	}
+	parent := f.nodeOf(h.NodeId)
+	if parent == nil {
+		return status(unix.ESTALE)
+	}
+	n, volatile, e := f.resolve(h, parent, name)
+	if e != 0 {
+		return status(e)
+	}
+	var st unix.Stat_t
+	if n == nil {
+		if n, e = f.child(parent, name, &st); e == unix.ENOENT {
+			// NodeId 0 with a timeout is a negative entry.
+			if !volatile {
+				out.SetEntryTimeout(entryTTL)
+			}
+			return fuse.OK
+		}
+	} else {
+		e = f.stat(n, &st)
+	}
+	if e != 0 {
+		return status(e)
+	}
+	f.fillEntry(out, n, &st, volatile || f.isBusyName(dkey{parent.id, name}))
+	return fuse.OK
+}
+
+// resolve finds the node that a name in session leads the caller to, with one
+// reference taken. No node means the committed file; volatile, that the answer
+// is this caller's alone. ENOENT is for names that their creator has not
+// committed yet.
+func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, volatile bool, e unix.Errno) {
+	k := dkey{parent.id, name}
+	f.mu.Lock()
+	ns := f.names[k]
+	if ns == nil {
+		f.mu.Unlock()
+		return nil, false, 0
+	}
+	s := ns.sess
+	stands := len(ns.stands)
+	f.mu.Unlock()
+
+	c := f.callerOf(h)
+	if w := f.walks.get(c); w != nil && w.at[0] == k {
+		if target := f.walkTarget(w); target != nil {
+			return target, true, 0
+		}
+	}
+	if s == nil {
+		return nil, stands > 0, 0
+	}
+	if c.kinOf(s.who.Load()) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !s.over {
+			s.node.nlookup++
+			return s.node, true, 0
+		}
+		return nil, false, 0
+	}
+	return nil, true, 0
+}
+
+// walkTarget takes a reference on the node to which a walk is led.
+func (f *FS) walkTarget(w *walk) *node {
+	f.walks.mu.Lock()
+	s, stand := w.sess, w.stand
+	w.looked = true
+	f.walks.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case s != nil && !s.over:
+		s.node.nlookup++
+		return s.node
+	case stand != nil:
+		stand.nlookup++
+		return stand
+	}
+	return nil
+}
+
+// isBusyName reports whether a session began on a name while we looked it up:
+// its answer must not be cached then.
+func (f *FS) isBusyName(k dkey) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.names[k] != nil
+}

@@ -1,0 +1,317 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// lockNames gets the locks for an operation on names in directories, or says
+// what to answer. The lock is the operation's to release.
+func (f *FS) lockNames(h *fuse.InHeader, op string, places ...place) (*caller, *lockmgr.Lock, unix.Errno) {
+	c := f.callerOf(h)
+	var at [2]dkey
+	var dirs []*node
+	wait := f.settings(f.path(places[0].dir, places[0].name)).Wait
+	for i, p := range places {
+		if i < len(at) {
+			at[i] = p.key()
+		}
+		if len(dirs) == 0 || dirs[0] != p.dir {
+			dirs = append(dirs, p.dir)
+		}
+	}
+	d := f.fileDemand(c, op, wait, places...)
+	l, e := f.admit(c, op, d, at, dirs, nil)
+	return c, l, e
+}
+
+// readonlyName reports whether the policy forbids changes of a name.
+func (f *FS) readonlyName(dir *node, name string) bool {
+	return f.settings(f.path(dir, name)).Mode == policy.ReadOnly
+}
+
+// known is the node that name in dir leads to, if the kernel knows it.
+func (f *FS) known(dir *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
+	if err := unix.Fstatat(f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, errnoOf(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byIno[inoKey{uint64(st.Dev), st.Ino}], 0
+}
+
+// make runs an operation that gives a new name to a new inode.
+func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do func(c *caller, dirfd int) error) fuse.Status {
+	dir, e := f.target(h.NodeId, name)
+	if e != 0 {
+		return status(e)
+	}
+	if f.readonlyName(dir, name) {
+		return fuse.EROFS
+	}
+	if f.isCreating(dir, name) {
+		return status(unix.EEXIST)
+	}
+	c, l, e := f.lockNames(h, op, place{dir, name, nil})
+	if e != 0 {
+		return status(e)
+	}
+	defer f.table.Release(l)
+	if err := do(c, f.fdOf(dir)); err != nil {
+		return statusOf(err)
+	}
+	return f.enterMade(dir, name, out)
+}
+
+func (f *FS) enterMade(dir *node, name string, out *fuse.EntryOut) fuse.Status {
+	var st unix.Stat_t
+	n, e := f.child(dir, name, &st)
+	if e != 0 {
+		return status(e)
+	}
+	f.fillEntry(out, n, &st, false)
+	return fuse.OK
+}
+
+// own gives what was just made under name to the caller.
+func (f *FS) own(c *caller, dirfd int, name string, mode uint32) error {
+	if !f.privileged {
+		return nil
+	}
+	gid := int(c.gid)
+	if g, ok := f.setgidGroup(dirfd); ok {
+		gid = g
+	}
+	if c.uid == 0 && gid == 0 {
+		return nil
+	}
+	if err := unix.Fchownat(dirfd, name, int(c.uid), gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	if mode&(unix.S_ISUID|unix.S_ISGID) == 0 || mode&unix.S_IFMT == unix.S_IFLNK {
+		return nil
+	}
+	return unix.Fchmodat(dirfd, name, mode&0o7777, 0)
+}
+
+// Mkdir implements fuse.RawFileSystem.
+func (f *FS) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	return f.make(&in.InHeader, opMkdir, name, out, func(c *caller, dirfd int) error {
+		dir := f.nodeOf(in.NodeId)
+		mode := f.modeFor(dir, in.Mode, in.Umask)
+		if err := unix.Mkdirat(dirfd, name, mode); err != nil {
+			return err
+		}
+		return f.own(c, dirfd, name, 0)
+	})
+}
+
+// Mknod implements fuse.RawFileSystem.
+func (f *FS) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	op := opMknod
+	if in.Mode&unix.S_IFMT == unix.S_IFSOCK {
+		op = opBind
+	}
+	return f.make(&in.InHeader, op, name, out, func(c *caller, dirfd int) error {
+		dir := f.nodeOf(in.NodeId)
+		mode := in.Mode&unix.S_IFMT | f.modeFor(dir, in.Mode, in.Umask)
+		if err := unix.Mknodat(dirfd, name, mode, int(in.Rdev)); err != nil {
+			return err
+		}
+		return f.own(c, dirfd, name, mode)
+	})
+}
+
+// Symlink implements fuse.RawFileSystem.
+func (f *FS) Symlink(_ <-chan struct{}, h *fuse.InHeader, pointedTo, name string, out *fuse.EntryOut) fuse.Status {
+	return f.make(h, opSymlink, name, out, func(c *caller, dirfd int) error {
+		if err := unix.Symlinkat(pointedTo, dirfd, name); err != nil {
+			return err
+		}
+		return f.own(c, dirfd, name, unix.S_IFLNK)
+	})
+}
+
+// Readlink implements fuse.RawFileSystem.
+func (f *FS) Readlink(_ <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
+	if isVirtual(h.NodeId) {
+		return nil, fuse.EINVAL
+	}
+	n := f.nodeOf(h.NodeId)
+	if n == nil {
+		return nil, status(unix.ESTALE)
+	}
+	buf := make([]byte, unix.PathMax)
+	sz, err := unix.Readlinkat(f.fdOf(n), "", buf)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return buf[:sz], fuse.OK
+}
+
+// Link implements fuse.RawFileSystem.
+func (f *FS) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	if isVirtual(in.Oldnodeid) {
+		return fuse.EPERM
+	}
+	dir, e := f.target(in.NodeId, name)
+	if e != 0 {
+		return status(e)
+	}
+	if f.readonlyName(dir, name) {
+		return fuse.EROFS
+	}
+	n := f.nodeOf(in.Oldnodeid)
+	if n == nil {
+		return status(unix.ESTALE)
+	}
+	if f.isCreating(dir, name) {
+		return status(unix.EEXIST)
+	}
+	places := []place{{dir, name, nil}}
+	if parent, old := f.nameOf(n); parent != nil && n.isRegular() && !f.unnamed(n) {
+		places = append(places, place{parent, old, n})
+	}
+	_, l, e := f.lockNames(&in.InHeader, opLink, places...)
+	if e != 0 {
+		return status(e)
+	}
+	defer f.table.Release(l)
+	if e := f.commitForLink(n); e != 0 {
+		return status(e)
+	}
+	if err := f.linkat(f.fdOf(n), f.fdOf(dir), name); err != nil {
+		return statusOf(err)
+	}
+	var st unix.Stat_t
+	if e := f.stat(n, &st); e != 0 {
+		return status(e)
+	}
+	f.mu.Lock()
+	n.nlookup++
+	f.setNameLocked(n, dir, name)
+	f.mu.Unlock()
+	f.fillEntry(out, n, &st, false)
+	return fuse.OK
+}
+
+func (f *FS) linkat(fd, dirfd int, name string) error {
+	err := unix.Linkat(fd, "", dirfd, name, unix.AT_EMPTY_PATH)
+	if err == unix.ENOENT || err == unix.EPERM {
+		err = unix.Linkat(f.procfd, procName(fd), dirfd, name, unix.AT_SYMLINK_FOLLOW)
+	}
+	return err
+}
+
+// commitForLink publishes a shadow that its owner links before closing it: from
+// then on the file has several names and is written in place.
+func (f *FS) commitForLink(n *node) unix.Errno {
+	f.mu.Lock()
+	s := n.sess
+	f.mu.Unlock()
+	if s == nil {
+		return 0
+	}
+	return s.goLive()
+}
+
+// Unlink implements fuse.RawFileSystem.
+func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	if isVirtual(h.NodeId) {
+		return f.virt.unlink(h, name)
+	}
+	dir, e := f.target(h.NodeId, name)
+	if e != 0 {
+		return status(e)
+	}
+	if f.readonlyName(dir, name) {
+		return fuse.EROFS
+	}
+	var st unix.Stat_t
+	n, e := f.known(dir, name, &st)
+	own := f.sessionAt(dir, name)
+	if e != 0 && own == nil {
+		return status(e)
+	}
+	c, l, e2 := f.lockNames(h, opUnlink, place{dir, name, n})
+	if e2 != 0 {
+		return status(e2)
+	}
+	defer f.table.Release(l)
+	own = f.sessionAt(dir, name)
+	if own != nil && !c.kinOf(own.who.Load()) {
+		own = nil
+	}
+	err := unix.Unlinkat(f.fdOf(dir), name, 0)
+	if err != nil && !(err == unix.ENOENT && own != nil) {
+		return statusOf(err)
+	}
+	if own != nil {
+		own.detach()
+	}
+	f.lostName(n)
+	return fuse.OK
+}
+
+// lostName makes the kernel ask again how many links an inode has.
+func (f *FS) lostName(n *node) {
+	if n != nil {
+		f.srv.InodeNotify(n.id, -1, 0)
+	}
+}
+
+// Rmdir implements fuse.RawFileSystem. A directory in which somebody creates a
+// file is not empty, although the file has no name underneath yet.
+func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	dir, e := f.target(h.NodeId, name)
+	if e != 0 {
+		return status(e)
+	}
+	if f.readonlyName(dir, name) {
+		return fuse.EROFS
+	}
+	var st unix.Stat_t
+	n, e := f.known(dir, name, &st)
+	if e != 0 {
+		return status(e)
+	}
+	places := []place{{dir, name, nil}}
+	if n != nil {
+		for _, s := range f.sessionsIn(n) {
+			d, nm := s.where()
+			places = append(places, place{d, nm, nil})
+		}
+	}
+	_, l, e := f.lockNames(h, opRmdir, places...)
+	if e != 0 {
+		return status(e)
+	}
+	defer f.table.Release(l)
+	if n != nil && len(f.sessionsIn(n)) > 0 {
+		return status(unix.ENOTEMPTY) // the caller's own
+	}
+	err := unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR)
+	if err == unix.ENOTEMPTY && f.removeOrphans(f.fdOf(dir), name) {
+		err = unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR)
+	}
+	return statusOf(err)
+}
+
+// sessionsIn lists the sessions on names in a directory.
+func (f *FS) sessionsIn(dir *node) []*session {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if dir.inside == 0 {
+		return nil
+	}
+	var in []*session
+	for s := range f.sessions {
+		if !s.over && s.parent == dir {
+			in = append(in, s)
+		}
+	}
+	return in
+}

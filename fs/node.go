@@ -1,0 +1,245 @@
+package fs
+
+import (
+	"strconv"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// inoKey identifies a backing inode. The number cannot be reused while a node
+// with it lives, because the node's descriptor pins the inode.
+type inoKey struct{ dev, ino uint64 }
+
+// dkey is a name in a directory: the directory's node id and the name.
+type dkey struct {
+	dir  uint64
+	name string
+}
+
+// node is what a kernel inode stands for: one backing inode, for life. Its id
+// is never reused, so the kernel cannot confuse it with a later inode that got
+// the same number from the backing filesystem.
+type node struct {
+	id   uint64
+	kind uint32 // the S_IFMT bits
+
+	// Guarded by FS.mu.
+	fd      int // O_PATH on the backing inode; -1 while a placeholder has none
+	key     inoKey
+	nlookup uint64 // the kernel's references
+	pins    int    // ours: children, handles, sessions
+	parent  *node  // with name: the name last seen; pinned
+	name    string
+	sess    *session // the session whose shadow this node is
+	opens   int      // open handles
+	awaited int      // directories: callers that will park in its GETATTR
+	inside  int      // directories: sessions on names in it
+	waits   int      // placeholder: callers on their way to it
+	hold    bool     // placeholder made for a name that another session creates
+	live    bool     // went live: see session.autoLive
+	posix   bool     // somebody took a POSIX lock: closes must be flushed
+
+	io ioState
+}
+
+func (n *node) isDir() bool     { return n.kind == unix.S_IFDIR }
+func (n *node) isRegular() bool { return n.kind == unix.S_IFREG }
+
+// procPath names the node's inode through /proc, relative to FS.procfd.
+func procName(fd int) string { return strconv.Itoa(fd) }
+
+// nodeOf returns the node that the kernel means by id, nil for one unknown.
+func (f *FS) nodeOf(id uint64) *node {
+	f.mu.Lock()
+	n := f.nodes[id]
+	f.mu.Unlock()
+	return n
+}
+
+// fdOf returns the node's descriptor.
+func (f *FS) fdOf(n *node) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.fd
+}
+
+// newNodeLocked enters a node for the inode that fd (O_PATH, now owned by the
+// node) refers to. f.mu is held.
+func (f *FS) newNodeLocked(fd int, key inoKey, kind uint32) *node {
+	f.nextID++
+	n := &node{id: f.nextID, fd: fd, key: key, kind: kind}
+	f.nodes[n.id] = n
+	if fd >= 0 {
+		f.byIno[key] = n
+	}
+	return n
+}
+
+// setNameLocked records the name under which n was last seen. f.mu is held.
+func (f *FS) setNameLocked(n, parent *node, name string) {
+	if n.parent == parent && n.name == name {
+		return
+	}
+	old := n.parent
+	n.parent, n.name = parent, name
+	if parent != nil {
+		parent.pins++
+	}
+	if old != nil {
+		f.unpinLocked(old)
+	}
+}
+
+func (f *FS) pin(n *node) {
+	f.mu.Lock()
+	n.pins++
+	f.mu.Unlock()
+}
+
+func (f *FS) unpin(n *node) {
+	f.mu.Lock()
+	f.unpinLocked(n)
+	f.mu.Unlock()
+}
+
+func (f *FS) unpinLocked(n *node) {
+	n.pins--
+	f.reapLocked(n)
+}
+
+// reapLocked frees n once neither the kernel nor we need it. f.mu is held.
+func (f *FS) reapLocked(n *node) {
+	for n != nil && n.nlookup == 0 && n.pins == 0 && n.id != fuse.FUSE_ROOT_ID {
+		if f.nodes[n.id] != n {
+			return
+		}
+		delete(f.nodes, n.id)
+		if f.byIno[n.key] == n {
+			delete(f.byIno, n.key)
+		}
+		if n.fd >= 0 {
+			unix.Close(n.fd)
+			n.fd = -1
+		}
+		f.dropBacking(n)
+		parent := n.parent
+		n.parent = nil
+		if parent == nil {
+			return
+		}
+		parent.pins--
+		n = parent
+	}
+}
+
+// Forget implements fuse.RawFileSystem.
+func (f *FS) Forget(id, nlookup uint64) {
+	if isVirtual(id) {
+		f.virt.forget(id, nlookup)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.nodes[id]
+	if n == nil {
+		return
+	}
+	n.nlookup -= min(nlookup, n.nlookup)
+	f.reapLocked(n)
+}
+
+// child finds the node for name in parent and takes one kernel reference on
+// it. st is filled with the inode's attributes.
+func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
+	dirfd := f.fdOf(parent)
+	if err := unix.Fstatat(dirfd, name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, errnoOf(err)
+	}
+	key := inoKey{uint64(st.Dev), st.Ino}
+	f.mu.Lock()
+	if n := f.byIno[key]; n != nil {
+		n.nlookup++
+		f.setNameLocked(n, parent, name)
+		f.mu.Unlock()
+		return n, 0
+	}
+	full := len(f.nodes) >= f.maxNodes
+	f.mu.Unlock()
+	if full {
+		f.trim.kick()
+	}
+	fd, err := unix.Openat(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		if err == unix.EMFILE {
+			f.trim.kick()
+			return nil, unix.ENFILE
+		}
+		return nil, errnoOf(err)
+	}
+	return f.adopt(fd, parent, name, st)
+}
+
+// adopt makes fd (O_PATH) the descriptor of a node, unless one exists for its
+// inode already, and takes one kernel reference.
+func (f *FS) adopt(fd int, parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
+	if err := unix.Fstat(fd, st); err != nil {
+		unix.Close(fd)
+		return nil, errnoOf(err)
+	}
+	key := inoKey{uint64(st.Dev), st.Ino}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.byIno[key]
+	if n != nil {
+		unix.Close(fd)
+	} else {
+		n = f.newNodeLocked(fd, key, st.Mode&unix.S_IFMT)
+	}
+	n.nlookup++
+	f.setNameLocked(n, parent, name)
+	return n, 0
+}
+
+// nameOf returns the directory and name under which n was last seen; parent is
+// nil for the root and for inodes without a name.
+func (f *FS) nameOf(n *node) (parent *node, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.parent, n.name
+}
+
+// pathLocked is the path of name in dir relative to the root. f.mu is held.
+func pathLocked(dir *node, name string) string {
+	size := len(name)
+	for d := dir; d != nil && d.parent != nil; d = d.parent {
+		size += len(d.name) + 1
+	}
+	buf := make([]byte, size)
+	at := size - len(name)
+	copy(buf[at:], name)
+	for d := dir; d != nil && d.parent != nil; d = d.parent {
+		at--
+		buf[at] = '/'
+		at -= len(d.name)
+		copy(buf[at:], d.name)
+	}
+	return string(buf)
+}
+
+// path is the path of name in dir relative to the root.
+func (f *FS) path(dir *node, name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return pathLocked(dir, name)
+}
+
+// nodePath is the path under which n was last seen, "" for the root.
+func (f *FS) nodePath(n *node) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n.parent == nil {
+		return ""
+	}
+	return pathLocked(n.parent, n.name)
+}

@@ -1,0 +1,358 @@
+package fs
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// Names of operations, as .locks/ shows them.
+const (
+	opOpen     = "open"
+	opCreate   = "create"
+	opTruncate = "truncate"
+	opSetattr  = "setattr"
+	opRename   = "rename"
+	opUnlink   = "unlink"
+	opRmdir    = "rmdir"
+	opLink     = "link"
+	opMkdir    = "mkdir"
+	opSymlink  = "symlink"
+	opMknod    = "mknod"
+	opBind     = "bind"
+	opXattr    = "setxattr"
+	opFlock    = "flock"
+	opFcntl    = "fcntl"
+	opAppend   = "append"
+)
+
+// Open implements fuse.RawFileSystem. The kernel holds no directory or inode
+// lock here, so this is where a writer waits for another.
+func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return f.virt.open(in, out)
+	}
+	n := f.nodeOf(in.NodeId)
+	if n == nil {
+		return status(unix.ESTALE)
+	}
+	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
+	if !writes {
+		return f.openRead(in, n, out)
+	}
+	if f.opts.ReadOnly {
+		return fuse.EROFS
+	}
+	return f.openWrite(cancel, in, n, out)
+}
+
+// openRead pins the version that the node stands for.
+func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
+	f.mu.Lock()
+	s, fd := n.sess, n.fd
+	posix := n.posix
+	f.mu.Unlock()
+	if fd < 0 {
+		return status(unix.ENOENT)
+	}
+	if s != nil {
+		c := f.callerOf(&in.InHeader)
+		if !c.kinOf(s.who.Load()) {
+			// A path that led to somebody else's shadow leads elsewhere when
+			// it is walked again.
+			return status(unix.ESTALE)
+		}
+	}
+	h := f.newHandle(n, readHandle, in.Flags)
+	h.sess = s
+	want := ioPassthrough
+	if s != nil && !s.isFilled() {
+		want = ioDirect
+	}
+	f.startIO(h, want, out)
+	out.Fh = h.id
+	if !posix && !f.opts.Debug {
+		// Saves a request at each close. The close of a descriptor ends its
+		// process's POSIX locks, so once somebody took one, closes are told.
+		out.OpenFlags |= fuse.FOPEN_NOFLUSH
+	}
+	return fuse.OK
+}
+
+func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
+	c := f.callerOf(&in.InHeader)
+	f.mu.Lock()
+	s, parent, name, stand := n.sess, n.parent, n.name, n.hold && n.fd < 0
+	f.mu.Unlock()
+	switch {
+	case stand:
+		return f.openStand(cancel, c, in, n, out)
+	case s != nil:
+		return f.openShadow(c, in, n, s, out)
+	case parent == nil || f.unnamed(n):
+		return f.openPlain(in, n, false, out)
+	}
+	path := f.path(parent, name)
+	set := f.settings(path)
+	switch {
+	case set.Mode == policy.ReadOnly:
+		return fuse.EROFS
+	case set.Mode == policy.Live || f.isAutoLive(n):
+		return f.openPlain(in, n, true, out)
+	case in.Flags&unix.O_APPEND != 0 && in.Flags&unix.O_TRUNC == 0 && set.Append == policy.Record:
+		return f.openAppend(in, n, out)
+	}
+	return f.openSession(cancel, c, in, n, set, out)
+}
+
+// unnamed reports whether the inode has lost its last name.
+func (f *FS) unnamed(n *node) bool {
+	var st unix.Stat_t
+	return unix.Fstat(f.fdOf(n), &st) == nil && st.Nlink == 0
+}
+
+// openPlain opens the file itself for writing.
+func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) fuse.Status {
+	h := f.newHandle(n, plainHandle, in.Flags)
+	h.live = live
+	if in.Flags&unix.O_TRUNC != 0 {
+		fd, e := f.file(h)
+		if e == 0 {
+			e = errnoOf(unix.Ftruncate(fd, 0))
+		}
+		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
+			e = killSuid(fd)
+		}
+		if e != 0 {
+			f.closeHandle(h)
+			return status(e)
+		}
+	}
+	f.startIO(h, ioPassthrough, out)
+	out.Fh = h.id
+	return fuse.OK
+}
+
+// openSession starts a session on the committed file n and leads the caller to
+// the shadow: the kernel walks the name again after ESTALE.
+func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, set policy.Settings, out *fuse.OpenOut) fuse.Status {
+	dir, name := f.nameOf(n)
+	at := [2]dkey{{dir.id, name}}
+	if w := f.walks.take(c, opOpen, at); w != nil {
+		if w.sess != nil && !w.looked {
+			// No name was walked: the open went through a descriptor, or the
+			// file is a mount point of its own.
+			return f.openTakeover(c, in, n, w.sess, out)
+		}
+		f.dropWalk(w)
+	}
+	if f.isClosing() {
+		return status(f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errShutdown))
+	}
+	if s := f.sessionAt(dir, name); s != nil && c.kinOf(s.who.Load()) && s.expect() {
+		return f.lead(c, in, n, at, s, out)
+	}
+	s, e := f.startSession(cancel, c, in, n, set)
+	if e != 0 {
+		return status(e)
+	}
+	if s == nil {
+		return status(unix.ESTALE) // the name is reserved for the caller's second walk
+	}
+	return f.lead(c, in, n, [2]dkey{s.dkey()}, s, out)
+}
+
+// lead answers ESTALE so that the caller's second walk finds the shadow. The
+// session already counts the caller as a walker.
+func (f *FS) lead(c *caller, in *fuse.OpenIn, n *node, at [2]dkey, s *session, out *fuse.OpenOut) fuse.Status {
+	if c.tid == 0 {
+		// Unknown threads cannot be told apart in their second walk.
+		return f.openTakeover(c, in, n, s, out)
+	}
+	f.walks.put(&walk{tid: c.tid, start: c.start, op: opOpen, at: at, sess: s})
+	return status(unix.ESTALE)
+}
+
+// startSession waits for the lock and begins a session on the file that then
+// has n's name. A nil session without an errno means that the name is gone: it
+// is reserved for the caller, who will find that out itself.
+func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, set policy.Settings) (*session, unix.Errno) {
+	wait := set.Wait
+	if in.Flags&unix.O_NONBLOCK != 0 {
+		wait = 0
+	}
+	dir, name := f.nameOf(n)
+	d := f.fileDemand(c, opOpen, wait, place{dir, name, n})
+	d.label = c.label(opOpen, d.path)
+	l, e := f.lock(d, cancel)
+	if e != 0 {
+		return nil, e
+	}
+	o := beginOptions{settings: set, trunc: in.Flags&unix.O_TRUNC != 0, killSuid: in.Mode&fuse.OPEN_KILL_SUIDGID != 0}
+	var st unix.Stat_t
+	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case err == unix.ENOENT:
+		return nil, f.reserve(c, l, dir, name)
+	case err != nil:
+		f.table.Release(l)
+		return nil, errnoOf(err)
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, f.reserve(c, l, dir, name)
+	}
+	if s := f.sessionAt(dir, name); s != nil {
+		// A relative began one while we waited; the lock is shared with it.
+		f.table.Release(l)
+		if s.expect() {
+			return s, 0
+		}
+		return nil, unix.EBUSY
+	}
+	s, e := f.begin(c, l, dir, name, &st, o)
+	if e != 0 {
+		f.table.Release(l)
+		return nil, e
+	}
+	s.expect()
+	return s, 0
+}
+
+// reserve keeps the lock for the caller's second walk.
+func (f *FS) reserve(c *caller, l *lockmgr.Lock, dir *node, name string) unix.Errno {
+	switch {
+	case c.tid == 0:
+		f.table.Release(l)
+		return unix.ENOENT
+	case !slices.Contains(l.Keys(), lockmgr.Key(f.path(dir, name))):
+		// The file was renamed meanwhile, and the lock went with it.
+		f.table.Release(l)
+		return 0
+	}
+	f.walks.put(&walk{tid: c.tid, start: c.start, op: opCreate, at: [2]dkey{{dir.id, name}}, lock: l, parked: true})
+	return 0
+}
+
+// openShadow joins the session whose shadow n is.
+func (f *FS) openShadow(c *caller, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
+	w := f.walks.get(c)
+	led := w != nil && w.sess == s && f.walks.remove(w)
+	if !led && !c.kinOf(s.who.Load()) {
+		return status(unix.ESTALE)
+	}
+	h, e := s.attach(c, in.Flags, out)
+	if led {
+		s.walkerGone()
+	}
+	if e != 0 {
+		return status(e)
+	}
+	out.Fh = h.id
+	return fuse.OK
+}
+
+// attach opens the shadow for writing.
+func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, unix.Errno) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil, unix.ESTALE
+	}
+	if s.failed != 0 {
+		return nil, s.failed
+	}
+	if flags&unix.O_TRUNC != 0 && len(s.handles) > 0 || flags&unix.O_TRUNC != 0 && !s.filled {
+		s.filled = true
+		if s.baseFD >= 0 {
+			unix.Close(s.baseFD)
+			s.baseFD = -1
+		}
+		if err := unix.Ftruncate(s.shadow.FD(), 0); err != nil {
+			return nil, errnoOf(err)
+		}
+		s.wrote = true
+	}
+	h := s.f.newHandle(s.node, shadowHandle, flags)
+	h.sess = s
+	s.handles[h] = struct{}{}
+	s.noteLocked(c.owner)
+	want := ioPassthrough
+	if !s.filled || s.f.shortOfSpace() {
+		want = ioDirect
+	}
+	s.f.startIO(h, want, out)
+	return h, 0
+}
+
+// expect counts one more caller on its way to the shadow; false if the session
+// is over.
+func (s *session) expect() bool {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	if s.over {
+		return false
+	}
+	s.walkers++
+	return true
+}
+
+func (s *session) dkey() dkey {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	return dkey{s.parent.id, s.name}
+}
+
+func (s *session) isFilled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.filled
+}
+
+// settings are the policy's for a path.
+func (f *FS) settings(path string) policy.Settings { return f.policy.For(path) }
+
+// fileDemand asks for the exclusive lock on names and on the inodes that have
+// other names too, which all share one key.
+func (f *FS) fileDemand(c *caller, op string, wait time.Duration, places ...place) *demand {
+	d := &demand{c: c, op: op, mode: lockmgr.Exclusive, class: lockmgr.Session, wait: wait, places: places}
+	if len(places) > 0 {
+		d.path = f.path(places[0].dir, places[0].name)
+	}
+	return d
+}
+
+// keysOf are the lock table's names for places: the paths, and for inodes with
+// several names the one key that all of them share.
+func (f *FS) keysOf(places []place) []lockmgr.Key {
+	keys := make([]lockmgr.Key, 0, len(places)+1)
+	for _, p := range places {
+		keys = append(keys, lockmgr.Key(f.path(p.dir, p.name)))
+		if p.node != nil {
+			if k, ok := f.linkKey(p.node); ok {
+				keys = append(keys, k)
+			}
+		}
+	}
+	return keys
+}
+
+// linkKey is the key of an inode with several names.
+func (f *FS) linkKey(n *node) (lockmgr.Key, bool) {
+	if !n.isRegular() {
+		return "", false
+	}
+	var st unix.Stat_t
+	if unix.Fstat(f.fdOf(n), &st) != nil || st.Nlink < 2 {
+		return "", false
+	}
+	return inodeKey(n), true
+}
+
+// inodeKey names an inode in the lock table, beside all paths.
+func inodeKey(n *node) lockmgr.Key {
+	return lockmgr.Key(fmt.Sprintf("//inode/%x:%d", n.key.dev, n.key.ino))
+}

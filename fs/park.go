@@ -1,0 +1,137 @@
+package fs
+
+import (
+	"errors"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+)
+
+// Waiting for a lock in a path operation.
+//
+// While the kernel sends RENAME, UNLINK, SETATTR and their kin it holds the
+// locks of the directories and inodes concerned. A handler that waited there
+// would stop the holder of the lock from ever closing its file. So a
+// conflicting operation queues for the lock, makes the kernel forget the
+// attributes of the directories it walked, and answers ESTALE. The kernel
+// walks the path again, and asks GETATTR for those directories without holding
+// anything: there the reply is held back until the wait is over. The repeated
+// operation then finds its lock, or a verdict.
+
+// place is a name that an operation changes, and the inode it names, if any.
+type place struct {
+	dir  *node
+	name string
+	node *node
+}
+
+func (p place) key() dkey { return dkey{p.dir.id, p.name} }
+
+// admit gets the locks for a path operation. ESTALE means that the caller has
+// been told to come back; the lock, if any, is the operation's to release.
+func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, granted func() unix.Errno) (*lockmgr.Lock, unix.Errno) {
+	if w := f.walks.take(c, op, at); w != nil && w.lock != nil {
+		return f.readmit(w)
+	}
+	if f.isClosing() {
+		return nil, f.refuse(d, errShutdown)
+	}
+	l, err := f.acquire(d, true)
+	if err == nil {
+		return l, 0
+	}
+	if !errors.Is(err, lockmgr.ErrWouldBlock) || d.wait == 0 || c.tid == 0 || !f.repeats(c, op) {
+		if errors.Is(err, lockmgr.ErrWouldBlock) && d.wait != 0 {
+			err = &lockError{errNotNow, holdersOf(err)}
+		}
+		return nil, f.refuse(d, err)
+	}
+	l, err = f.acquire(d, false)
+	if err != nil {
+		return nil, f.refuse(d, err)
+	}
+	if l.Held() {
+		return l, 0
+	}
+	f.walks.put(&walk{tid: c.tid, start: c.start, op: op, at: at, d: d, lock: l, dirs: dirs, granted: granted})
+	for _, dir := range dirs {
+		f.srv.InodeNotify(dir.id, -1, 0)
+	}
+	return nil, unix.ESTALE
+}
+
+// readmit answers a repeated operation.
+func (f *FS) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
+	if w.lock.Held() {
+		return w.lock, 0
+	}
+	// It was not parked on its way here, and we are under the kernel's locks.
+	t := time.NewTimer(unparkedGrace)
+	defer t.Stop()
+	select {
+	case <-w.lock.Done():
+		if w.lock.Held() {
+			return w.lock, 0
+		}
+		return nil, f.refuse(w.d, w.lock.Err())
+	case <-t.C:
+		return nil, f.giveUp(w.lock, w.d, errTimeout)
+	}
+}
+
+// parkHere holds the reply to a GETATTR of dir back if the caller is on its
+// way to repeat an operation that must wait.
+func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *node) unix.Errno {
+	if h.Pid == 0 {
+		return 0
+	}
+	f.walks.mu.Lock()
+	w := f.walks.m[int32(h.Pid)]
+	f.walks.mu.Unlock()
+	if w == nil || w.lock == nil || w.sess != nil || w.stand != nil {
+		return 0
+	}
+	c := f.callerOf(h)
+	if f.walks.get(c) != w || !f.walks.setBusy(w, true) {
+		return 0
+	}
+	if w.parked {
+		f.walks.setBusy(w, false)
+		return 0
+	}
+	e := f.await(w.lock, w.d, cancel)
+	if e == 0 && w.granted != nil {
+		e = w.granted()
+	}
+	if e != 0 {
+		// The verdict: the walk ends here and the operation is not repeated.
+		f.walks.mu.Lock()
+		w.busy = false
+		f.walks.mu.Unlock()
+		f.walks.drop(w)
+		return e
+	}
+	f.walks.mu.Lock()
+	w.parked = true
+	f.walks.mu.Unlock()
+	f.walks.setBusy(w, false)
+	return 0
+}
+
+// repeats reports whether the kernel will repeat the caller's system call
+// after ESTALE. It does for operations on paths, not for those on descriptors,
+// nor for the bind of a socket.
+func (f *FS) repeats(c *caller, op string) bool {
+	nr, ok := f.proc.Syscall(uint32(c.tid))
+	if !ok {
+		return op != opBind
+	}
+	switch nr {
+	case unix.SYS_FCHMOD, unix.SYS_FCHOWN, unix.SYS_FTRUNCATE, unix.SYS_FSETXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_BIND:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,58 @@
+package fs
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit"
+)
+
+// reportRecovery tells what the start found and did.
+func (f *FS) reportRecovery(r commit.Report) {
+	n := len(r.Undone) + len(r.Redone) + len(r.Removed) + len(r.Salvaged)
+	if n == 0 {
+		return
+	}
+	f.log.Infof("recovery: %d replacements undone, %d commits in place finished, %d orphaned shadows removed, %d kept aside",
+		len(r.Undone), len(r.Redone), len(r.Removed), len(r.Salvaged))
+	f.event(journal.Event{Time: time.Now(), Event: "recovery", Detail: map[string]any{
+		"undone": len(r.Undone), "redone": len(r.Redone), "removed": r.Removed, "salvaged": r.Salvaged,
+	}})
+}
+
+// sweepOrphans removes shadows whose journal record a power cut has taken.
+func (f *FS) sweepOrphans() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-f.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	r, err := f.store.Sweep(ctx)
+	if err != nil && ctx.Err() == nil {
+		f.log.Warnf("sweeping orphaned shadows: %v", err)
+		return
+	}
+	f.reportRecovery(r)
+}
+
+// abandon rolls a session back that the end of the mount has cut off.
+func (s *session) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.detached {
+		return
+	}
+	s.ended = true
+	if dirty, err := s.dirtyLocked(); err == nil && dirty {
+		s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed")
+	}
+	s.shadow.Discard()
+	s.f.table.Release(s.lock)
+}

@@ -1,0 +1,263 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// renaming is one RENAME request being carried out.
+type renaming struct {
+	f            *FS
+	c            *caller
+	from, to     place
+	fromSt, toSt *unix.Stat_t // nil: no committed inode has the name
+	flags        uint32
+}
+
+// Rename implements fuse.RawFileSystem. It is the commit point of every tool
+// that writes a temporary file and renames it.
+func (f *FS) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+	from, e := f.target(in.NodeId, oldName)
+	if e != 0 {
+		return status(e)
+	}
+	to, e := f.target(in.Newdir, newName)
+	if e != 0 {
+		return status(e)
+	}
+	if in.Flags&unix.RENAME_WHITEOUT != 0 {
+		return fuse.EINVAL
+	}
+	if f.readonlyName(from, oldName) || f.readonlyName(to, newName) {
+		return fuse.EROFS
+	}
+	r := &renaming{f: f, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
+	if e := r.look(); e != 0 {
+		return status(e)
+	}
+	if in.Flags&unix.RENAME_NOREPLACE != 0 && (r.toSt != nil || f.isCreating(to, newName)) {
+		return status(unix.EEXIST) // no conflict: mv asks this first
+	}
+	c, l, e := f.lockNames(&in.InHeader, opRename, r.from, r.to)
+	if e != 0 {
+		return status(e)
+	}
+	defer f.table.Release(l)
+	r.c = c
+	if e := r.look(); e != 0 {
+		return status(e)
+	}
+	return status(r.run(l))
+}
+
+// look finds out what has the two names.
+func (r *renaming) look() unix.Errno {
+	r.fromSt, r.toSt = nil, nil
+	r.from.node, r.to.node = nil, nil
+	var a, b unix.Stat_t
+	n, e := r.f.known(r.from.dir, r.from.name, &a)
+	switch {
+	case e == 0:
+		r.from.node, r.fromSt = n, &a
+	case e != unix.ENOENT || r.f.sessionAt(r.from.dir, r.from.name) == nil:
+		return e
+	}
+	n, e = r.f.known(r.to.dir, r.to.name, &b)
+	switch {
+	case e == 0:
+		r.to.node, r.toSt = n, &b
+	case e != unix.ENOENT:
+		return e
+	}
+	return 0
+}
+
+func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
+	f := r.f
+	own := r.ownSession(r.from)
+	replaced := r.ownSession(r.to)
+	isDir := r.fromSt != nil && r.fromSt.Mode&unix.S_IFMT == unix.S_IFDIR
+	var e unix.Errno
+	switch {
+	case r.fromSt == nil && own == nil:
+		return unix.ENOENT
+	case r.fromSt == nil:
+		e = r.publishUnderNewName(own)
+	case isDir || r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFDIR:
+		e = r.renameDir()
+	default:
+		e = errnoOf(unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags)))
+	}
+	if e != 0 {
+		return e
+	}
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		r.swapNames()
+		return 0
+	}
+	if replaced != nil && replaced != own {
+		replaced.detach()
+	}
+	r.moved(own)
+	return r.makeDurable()
+}
+
+// ownSession is the session that the caller's family has on a name.
+func (r *renaming) ownSession(p place) *session {
+	s := r.f.sessionAt(p.dir, p.name)
+	if s != nil && r.c.kinOf(s.who.Load()) {
+		return s
+	}
+	return nil
+}
+
+// publishUnderNewName is the rename of a file that its owner has not closed
+// yet: what is written so far goes out under the new name at once.
+func (r *renaming) publishUnderNewName(s *session) unix.Errno {
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		return unix.ENOENT
+	}
+	if r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return unix.EISDIR
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return unix.ENOENT
+	}
+	return s.publishCopy(r.to.dir, r.to.name, r.toSt)
+}
+
+// renameDir moves a directory; what is locked below it is re-keyed.
+func (r *renaming) renameDir() unix.Errno {
+	f := r.f
+	f.ns.Lock()
+	defer f.ns.Unlock()
+	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	err := unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags))
+	if err != nil {
+		return errnoOf(err)
+	}
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		const aside = lockmgr.Key("//exchange")
+		f.table.Rekey(lockmgr.Key(from), aside)
+		f.table.Rekey(lockmgr.Key(to), lockmgr.Key(from))
+		f.table.Rekey(aside, lockmgr.Key(to))
+	} else {
+		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(to))
+	}
+	return 0
+}
+
+// swapNames records what an exchange did.
+func (r *renaming) swapNames() {
+	f := r.f
+	f.mu.Lock()
+	if r.from.node != nil {
+		f.setNameLocked(r.from.node, r.to.dir, r.to.name)
+	}
+	if r.to.node != nil {
+		f.setNameLocked(r.to.node, r.from.dir, r.from.name)
+	}
+	f.mu.Unlock()
+	// An own session stays with its name; its base is another inode now.
+	for _, p := range []place{r.from, r.to} {
+		if s := r.ownSession(p); s != nil {
+			s.rebase()
+		}
+	}
+}
+
+// moved records the new name of the inode, and of the session on it.
+func (r *renaming) moved(own *session) {
+	f := r.f
+	f.mu.Lock()
+	if r.from.node != nil {
+		f.setNameLocked(r.from.node, r.to.dir, r.to.name)
+	}
+	f.mu.Unlock()
+	if own != nil {
+		own.moveTo(r.to.dir, r.to.name)
+	}
+	f.lostName(r.to.node)
+}
+
+// makeDurable syncs the directory after a file was renamed over another: that
+// is a commit like a close.
+func (r *renaming) makeDurable() unix.Errno {
+	if r.toSt == nil || r.toSt.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0
+	}
+	set := r.f.settings(r.f.path(r.to.dir, r.to.name))
+	if set.Mode != policy.Atomic || set.Durability != policy.Full {
+		return 0
+	}
+	fd, err := unix.Openat(r.f.fdOf(r.to.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0 // not readable: the rename itself is done
+	}
+	defer unix.Close(fd)
+	if err := unix.Fsync(fd); err != nil {
+		return errnoOf(err)
+	}
+	return 0
+}
+
+// moveTo gives the session the name that its owner renamed the file to.
+func (s *session) moveTo(dir *node, name string) {
+	f := s.f
+	f.mu.Lock()
+	if s.over {
+		f.mu.Unlock()
+		return
+	}
+	old := dkey{s.parent.id, s.name}
+	oldPath := pathLocked(s.parent, s.name)
+	if ns := f.names[old]; ns != nil && ns.sess == s {
+		ns.sess = nil
+		f.gcNameLocked(old)
+	}
+	s.parent.inside--
+	dir.inside++
+	dir.pins++
+	prev := s.parent
+	s.parent, s.name = dir, name
+	f.unpinLocked(prev)
+	f.setNameLocked(s.node, dir, name)
+	f.nameStateLocked(dkey{dir.id, name}).sess = s
+	newPath := pathLocked(dir, name)
+	f.mu.Unlock()
+	f.table.Rekey(lockmgr.Key(oldPath), lockmgr.Key(newPath))
+}
+
+// detach separates the session from its name, which its own owner has taken
+// away: what is written from now on is nobody's.
+func (s *session) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.detached {
+		return
+	}
+	s.detached = true
+	s.shown.Store(&shownAttr{nlink: 0})
+	f := s.f
+	f.mu.Lock()
+	s.leaveLocked()
+	f.mu.Unlock()
+	f.table.Release(s.lock)
+	f.srv.InodeNotify(s.node.id, -1, 0)
+}
+
+// rebase takes what now has the session's name as its base.
+func (s *session) rebase() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dir, name := s.where()
+	var st unix.Stat_t
+	if unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		s.baseVersion = versionPtr(&st)
+	}
+}

@@ -1,0 +1,337 @@
+package fs
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// fillNow is the size up to which the old content is copied into a shadow at
+// open. A larger file that cannot be cloned is copied at the first write, for
+// many programs open for writing and write nothing.
+const fillNow = 16 << 20
+
+// session is one owner's open-for-write of one file, from the open to the last
+// close: the lock, the shadow and what is known about who writes it.
+//
+// Mutex order: session.mu, then FS.mu. A session's mu is held while its commit
+// does I/O; nothing that serves other callers may wait for it.
+type session struct {
+	f        *FS
+	id       string
+	node     *node
+	isNew    bool // the name did not exist when the session began
+	settings policy.Settings
+	who      atomic.Pointer[identity]
+	fsetid   bool // the writer may keep setuid and setgid bits (CAP_FSETID)
+	uid      uint32
+	program  string
+	began    time.Time
+
+	// Guarded by FS.mu.
+	parent  *node
+	name    string
+	walkers int  // callers on their way to the shadow
+	over    bool // no longer the session of its name
+
+	mu          sync.Mutex
+	lock        *lockmgr.Lock
+	shadow      *commit.Shadow
+	base        *node // the committed inode's node, if the kernel knows it
+	baseFD      int   // the committed file while the shadow is not filled, else -1
+	baseVersion *commit.Version
+	baseMode    uint32
+	baseNlink   uint32
+	inPlace     bool
+	handles     map[*handle]struct{} // open for writing
+	seen        map[int32]lockmgr.Owner
+	filled      bool
+	wrote       bool // the daemon itself changed the content
+	killedBy    int  // signal
+	failed      unix.Errno
+	meta        []func(fd int) error
+	detached    bool // the name was taken away by its own owner
+	published   bool // a copy went out under a rename; see publishCopy
+	live        bool // went live: its handles write the published file itself
+	ended       bool
+	result      unix.Errno
+	shown       atomic.Pointer[shownAttr]
+}
+
+// shownAttr is how the attributes of the shadow differ from what fstat says.
+type shownAttr struct{ nlink uint32 }
+
+// adjust turns the shadow's attributes into what its owner expects to see: an
+// unnamed inode has no links, the file that it stands for has.
+func (s *session) adjust(st *unix.Stat_t) {
+	if a := s.shown.Load(); a != nil {
+		st.Nlink = uint64(a.nlink)
+	}
+}
+
+// nameState is what is special about a name while a session changes it or
+// callers wait to create it.
+type nameState struct {
+	sess   *session
+	stands map[int32]*node // placeholder nodes by thread
+}
+
+func (f *FS) nameStateLocked(k dkey) *nameState {
+	ns := f.names[k]
+	if ns == nil {
+		ns = &nameState{}
+		f.names[k] = ns
+	}
+	return ns
+}
+
+func (f *FS) gcNameLocked(k dkey) {
+	if ns := f.names[k]; ns != nil && ns.sess == nil && len(ns.stands) == 0 {
+		delete(f.names, k)
+	}
+}
+
+// sessionAt returns the running session on a name.
+func (f *FS) sessionAt(dir *node, name string) *session {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ns := f.names[dkey{dir.id, name}]; ns != nil {
+		return ns.sess
+	}
+	return nil
+}
+
+// begin starts a session for c on name in dir, under a lock already held. With
+// on != nil the session takes place on that node (a placeholder); otherwise it
+// gets a node of its own. st is the committed file, nil if the name is free.
+func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
+	s := &session{
+		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, began: time.Now(),
+		parent: dir, name: name, lock: l, isNew: st == nil,
+		baseFD: -1, handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
+		fsetid: !o.killSuid && f.proc.HasCap(uint32(c.tid), capFsetid),
+	}
+	s.who.Store(&identity{c.owner, l.Request().Since})
+	s.program = c.describe().Program
+	if !c.foreign() {
+		s.seen[c.owner.PID] = c.owner
+	}
+	if e := s.makeShadow(c, st, o); e != 0 {
+		return nil, e
+	}
+	if e := s.enter(o.on); e != 0 {
+		s.shadow.Discard()
+		return nil, e
+	}
+	if lb, ok := l.Request().Label.(*label); ok {
+		lb.session = s.id
+	}
+	return s, 0
+}
+
+type beginOptions struct {
+	settings policy.Settings
+	trunc    bool
+	killSuid bool
+	mode     uint32 // for a new file, umask applied
+	on       *node
+}
+
+// makeShadow creates the private copy and, unless the caller truncates, gives
+// it the old content.
+func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Errno {
+	f := s.f
+	dirfd := f.fdOf(s.parent)
+	so := commit.ShadowOptions{Dir: dirfd, DirPath: f.nodePath(s.parent), Name: s.name, Base: -1, Mode: o.mode, UID: -1, GID: -1}
+	s.shown.Store(&shownAttr{nlink: 1})
+	if st == nil {
+		if f.privileged {
+			so.UID, so.GID = int(c.uid), int(c.gid)
+			if g, ok := f.setgidGroup(dirfd); ok {
+				so.GID = g
+			}
+		}
+		sh, err := f.store.NewShadow(so)
+		if err != nil {
+			return errnoOf(err)
+		}
+		s.shadow, s.filled = sh, true
+		return errnoOf(sh.Mark())
+	}
+	basefd, err := unix.Openat(dirfd, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOATIME, 0)
+	if err == unix.EPERM {
+		basefd, err = unix.Openat(dirfd, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return errnoOf(err)
+	}
+	defer func() {
+		if s.baseFD != basefd {
+			unix.Close(basefd)
+		}
+	}()
+	v := commit.VersionOf(st)
+	s.baseVersion, s.baseMode, s.baseNlink = &v, st.Mode, uint32(st.Nlink)
+	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink)})
+	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, s.name)
+	so.Base = basefd
+	sh, err := f.store.NewShadow(so)
+	if err != nil {
+		return errnoOf(err)
+	}
+	// Its directory may not be ours to write, or its owner not ours to set.
+	s.inPlace = s.inPlace || sh.MustInPlace() != nil
+	s.shadow = sh
+	e := s.fillShadow(basefd, st, o.trunc)
+	if e == 0 && !s.filled {
+		s.baseFD = basefd
+	}
+	return e
+}
+
+func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno {
+	switch {
+	case trunc:
+		s.filled = true
+		s.wrote = st.Size > 0
+	case st.Size == 0:
+		s.filled = true
+	case st.Size <= fillNow:
+		if err := s.shadow.Fill(basefd); err != nil {
+			return errnoOf(err)
+		}
+		s.filled = true
+	default:
+		if unix.IoctlFileClone(s.shadow.FD(), basefd) == nil {
+			s.filled = true
+		} else if err := unix.Ftruncate(s.shadow.FD(), st.Size); err != nil {
+			return errnoOf(err)
+		}
+	}
+	return errnoOf(s.shadow.Mark())
+}
+
+// enter gives the session its node and makes it the session of its name.
+func (s *session) enter(on *node) unix.Errno {
+	f := s.f
+	var st unix.Stat_t
+	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
+		return errnoOf(err)
+	}
+	fd, err := unix.Openat(f.procfd, procName(s.shadow.FD()), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return errnoOf(err)
+	}
+	key := inoKey{uint64(st.Dev), st.Ino}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if on != nil {
+		on.fd, on.key = fd, key
+		f.byIno[key] = on
+		s.node = on
+	} else {
+		s.node = f.newNodeLocked(fd, key, unix.S_IFREG)
+	}
+	s.node.sess = s
+	s.node.pins++ // until the session is over
+	f.setNameLocked(s.node, s.parent, s.name)
+	s.parent.pins++
+	s.parent.inside++
+	f.nameStateLocked(dkey{s.parent.id, s.name}).sess = s
+	f.sessions[s] = struct{}{}
+	if s.baseVersion != nil {
+		if b := f.byIno[inoKey{s.baseVersion.Dev, s.baseVersion.Ino}]; b != nil {
+			s.base = b
+			b.pins++
+		}
+	}
+	return 0
+}
+
+// leaveLocked ends the session's claim on its name. FS.mu is held.
+func (s *session) leaveLocked() {
+	if s.over {
+		return
+	}
+	s.over = true
+	f := s.f
+	k := dkey{s.parent.id, s.name}
+	if ns := f.names[k]; ns != nil && ns.sess == s {
+		ns.sess = nil
+		f.gcNameLocked(k)
+	}
+	s.parent.inside--
+	f.unpinLocked(s.parent)
+}
+
+// finishLocked forgets the session altogether. FS.mu is held.
+func (s *session) finishLocked() {
+	f := s.f
+	if _, ok := f.sessions[s]; !ok {
+		return
+	}
+	delete(f.sessions, s)
+	s.leaveLocked()
+	if s.base != nil {
+		f.unpinLocked(s.base)
+	}
+	f.unpinLocked(s.node)
+}
+
+// path is the session's current name relative to the root.
+func (s *session) path() string {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	return pathLocked(s.parent, s.name)
+}
+
+// where returns the session's current directory and name.
+func (s *session) where() (*node, string) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	return s.parent, s.name
+}
+
+// walkerGone notes that a caller who was led to the shadow will not come.
+func (s *session) walkerGone() {
+	s.f.mu.Lock()
+	s.walkers--
+	s.f.mu.Unlock()
+	s.endIfIdle(nil)
+}
+
+// note records that a process uses the session's handle.
+func (s *session) noteLocked(o lockmgr.Owner) {
+	if o.PID != 0 {
+		s.seen[o.PID] = o
+	}
+}
+
+// fill gives a lazily made shadow the old content, before its first change.
+func (s *session) fillLocked() unix.Errno {
+	if s.filled || s.ended {
+		return 0
+	}
+	if err := s.shadow.Fill(s.baseFD); err != nil {
+		s.failed = errnoOf(err)
+		return s.failed
+	}
+	if err := s.shadow.Mark(); err != nil {
+		return errnoOf(err)
+	}
+	s.filled = true
+	unix.Close(s.baseFD)
+	s.baseFD = -1
+	return 0
+}
+
+func (s *session) String() string {
+	return fmt.Sprintf("session %s on %q", s.id, s.path())
+}

@@ -1,0 +1,340 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// SetAttr implements fuse.RawFileSystem. The kernel holds the inode's lock.
+func (f *FS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	if isVirtual(in.NodeId) {
+		return fuse.EPERM
+	}
+	if f.opts.ReadOnly {
+		return fuse.EROFS
+	}
+	n := f.nodeOf(in.NodeId)
+	if n == nil {
+		return status(unix.ESTALE)
+	}
+	if e := f.setattr(in, n); e != 0 {
+		return status(e)
+	}
+	var st unix.Stat_t
+	if e := f.stat(n, &st); e != 0 {
+		return status(e)
+	}
+	f.fillAttr(&out.Attr, &st)
+	out.SetTimeout(f.attrTimeout(n))
+	return fuse.OK
+}
+
+func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
+	size, resize := in.GetSize()
+	if fh, ok := in.GetFh(); ok {
+		if h := f.handleOf(fh); h != nil && h.writes() {
+			return f.setattrHandle(in, h, size, resize)
+		}
+	}
+	f.mu.Lock()
+	s, parent := n.sess, n.parent
+	f.mu.Unlock()
+	switch {
+	case s != nil:
+		return f.setattrShadow(in, n, s, size, resize)
+	case !n.isRegular() || parent == nil || f.unnamed(n):
+		return f.setattrPlain(in, n, size, resize)
+	}
+	parent, name := f.nameOf(n)
+	set := f.settings(f.path(parent, name))
+	switch {
+	case set.Mode == policy.ReadOnly:
+		return unix.EROFS
+	case set.Mode == policy.Live, f.isAutoLive(n):
+		return f.setattrPlain(in, n, size, resize)
+	case resize:
+		return f.truncatePath(in, n, parent, name, set)
+	}
+	p := place{parent, name, n}
+	c := f.callerOf(&in.InHeader)
+	d := f.fileDemand(c, opSetattr, set.Wait, p)
+	l, e := f.admit(c, opSetattr, d, [2]dkey{p.key()}, []*node{parent}, nil)
+	if e != 0 {
+		return e
+	}
+	defer f.table.Release(l)
+	if e := f.setattrPlain(in, n, 0, false); e != 0 {
+		return e
+	}
+	return f.alsoShadow(c, parent, name, func(fd int) error { return applyAttr(in, fd) })
+}
+
+// alsoShadow repeats a change of metadata, made to the committed file by the
+// family of a running session, on the session's shadow, so that the commit
+// keeps it.
+func (f *FS) alsoShadow(c *caller, dir *node, name string, change func(fd int) error) unix.Errno {
+	s := f.sessionAt(dir, name)
+	if s == nil || !c.kinOf(s.who.Load()) {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return 0
+	}
+	e := errnoOf(change(f.fdOf(s.node)))
+	var st unix.Stat_t
+	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		s.baseVersion = versionPtr(&st) // our own change is no bypass
+	}
+	return e
+}
+
+// setattrHandle is ftruncate, and what else comes with a descriptor.
+func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bool) unix.Errno {
+	if resize {
+		if h.app != nil {
+			return h.app.truncate(int64(size))
+		}
+		e := f.change(h, func(fd int) error {
+			if err := unix.Ftruncate(fd, int64(size)); err != nil {
+				return err
+			}
+			if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
+				return killSuidErr(fd)
+			}
+			return nil
+		})
+		if e != 0 {
+			return e
+		}
+	}
+	if s := h.sess; s != nil && h.kind == shadowHandle {
+		return s.setMeta(in)
+	}
+	return errnoOf(applyAttr(in, f.fdOf(h.n)))
+}
+
+// setattrShadow changes the attributes of a shadow: the owner's own, for
+// nobody else is led to it.
+func (f *FS) setattrShadow(in *fuse.SetAttrIn, n *node, s *session, size uint64, resize bool) unix.Errno {
+	c := f.callerOf(&in.InHeader)
+	w := f.walks.get(c)
+	led := w != nil && w.sess == s && w.op == opTruncate && f.walks.remove(w)
+	if !led && !c.kinOf(s.who.Load()) && !c.foreign() {
+		return unix.ESTALE
+	}
+	var e unix.Errno
+	if resize {
+		e = s.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
+	}
+	if e == 0 {
+		e = s.setMeta(in)
+	}
+	if led {
+		s.f.mu.Lock()
+		s.walkers--
+		s.f.mu.Unlock()
+		if end := s.endIfIdle(nil); e == 0 {
+			e = end
+		}
+	}
+	return e
+}
+
+func (s *session) truncate(size int64, killsuid bool) unix.Errno {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return unix.ESTALE
+	}
+	if size > 0 {
+		if e := s.fillLocked(); e != 0 {
+			return e
+		}
+	}
+	if err := unix.Ftruncate(s.shadow.FD(), size); err != nil {
+		s.failed = errnoOf(err)
+		return s.failed
+	}
+	if s.baseFD >= 0 {
+		unix.Close(s.baseFD)
+		s.baseFD = -1
+	}
+	s.filled, s.wrote = true, true
+	if killsuid {
+		s.fsetid = false
+	}
+	return 0
+}
+
+// setMeta changes the shadow's metadata and remembers the change for the case
+// that nothing else is changed: then it is made to the committed file instead.
+func (s *session) setMeta(in *fuse.SetAttrIn) unix.Errno {
+	if in.Valid&(fuse.FATTR_MODE|fuse.FATTR_UID|fuse.FATTR_GID|fuse.FATTR_ATIME|fuse.FATTR_MTIME|fuse.FATTR_ATIME_NOW|fuse.FATTR_MTIME_NOW) == 0 {
+		return 0
+	}
+	kept := *in
+	return s.changeMeta(func(fd int) error { return applyAttr(&kept, fd) })
+}
+
+func (s *session) changeMeta(change func(fd int) error) unix.Errno {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended && !s.wrote && s.filled {
+		// The change of times would hide, or fake, a change of content.
+		if dirty, err := s.shadow.Dirty(); err == nil && dirty {
+			s.wrote = true
+		}
+	}
+	if err := change(s.f.fdOf(s.node)); err != nil {
+		return errnoOf(err)
+	}
+	if s.ended {
+		return 0
+	}
+	s.meta = append(s.meta, change)
+	if !s.wrote && s.filled {
+		return errnoOf(s.shadow.Mark())
+	}
+	return 0
+}
+
+// setattrPlain changes the inode itself.
+func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *node, size uint64, resize bool) unix.Errno {
+	fd := f.fdOf(n)
+	if resize {
+		w, err := f.reopen(fd, unix.O_RDWR)
+		if err != nil {
+			return errnoOf(err)
+		}
+		err = unix.Ftruncate(w, int64(size))
+		if err == nil && in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
+			err = killSuidErr(w)
+		}
+		unix.Close(w)
+		if err != nil {
+			return errnoOf(err)
+		}
+	}
+	return errnoOf(applyAttr(in, fd))
+}
+
+// truncatePath is truncate(2): a session of one operation. The kernel is led
+// to the shadow, so that readers of the old version never see its size change.
+func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set policy.Settings) unix.Errno {
+	c := f.callerOf(&in.InHeader)
+	p := place{dir, name, n}
+	at := [2]dkey{p.key()}
+	d := f.fileDemand(c, opTruncate, set.Wait, p)
+	d.label = c.label(opTruncate, d.path)
+	if w := f.walks.get(c); w != nil && w.op == opTruncate && w.at == at && w.sess != nil && !w.looked && f.walks.remove(w) {
+		// No name was walked: the file's own node has to do.
+		defer w.sess.walkerGone()
+		if !f.takeOver(n, w.sess) {
+			return f.refuse(d, errNodeShared)
+		}
+		size, _ := in.GetSize()
+		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
+	}
+	if s := f.sessionAt(dir, name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.expect() {
+		f.walks.put(&walk{tid: c.tid, start: c.start, op: opTruncate, at: at, sess: s})
+		return unix.ESTALE
+	}
+	var l *lockmgr.Lock
+	granted := func() unix.Errno { return f.leadTruncate(c, f.walks.get(c), d, at, dir, name, set) }
+	l, e := f.admit(c, opTruncate, d, at, []*node{dir}, granted)
+	if e != 0 {
+		return e
+	}
+	w := &walk{tid: c.tid, start: c.start, op: opTruncate, at: at, lock: l}
+	if e := f.leadTruncate(c, w, d, at, dir, name, set); e != 0 {
+		f.table.Release(l)
+		return e
+	}
+	if c.tid == 0 {
+		defer w.sess.walkerGone()
+		if !f.takeOver(n, w.sess) {
+			return f.refuse(d, errNodeShared)
+		}
+		size, _ := in.GetSize()
+		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
+	}
+	f.walks.put(w)
+	return unix.ESTALE
+}
+
+// leadTruncate begins the session of a truncate whose lock is granted and
+// makes it the target of the walk.
+func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, name string, set policy.Settings) unix.Errno {
+	if w == nil || w.lock == nil {
+		return unix.EINTR
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return errnoOf(err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return unix.EBUSY
+	}
+	if f.sessionAt(dir, name) != nil {
+		return unix.EBUSY
+	}
+	s, e := f.begin(c, w.lock, dir, name, &st, beginOptions{settings: set})
+	if e != 0 {
+		return e
+	}
+	s.expect()
+	f.walks.mu.Lock()
+	w.sess, w.lock = s, nil
+	f.walks.mu.Unlock()
+	return 0
+}
+
+// applyAttr sets mode, owner and times of the inode behind an O_PATH or
+// ordinary descriptor.
+func applyAttr(in *fuse.SetAttrIn, fd int) error {
+	proc := procSelf(fd)
+	uid, hasUID := in.GetUID()
+	gid, hasGID := in.GetGID()
+	if hasUID || hasGID {
+		u, g := -1, -1
+		if hasUID {
+			u = int(uid)
+		}
+		if hasGID {
+			g = int(gid)
+		}
+		if err := unix.Fchownat(fd, "", u, g, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+	if mode, ok := in.GetMode(); ok {
+		if err := unix.Chmod(proc, mode); err != nil {
+			return err
+		}
+	}
+	return applyTimes(in, fd)
+}
+
+func applyTimes(in *fuse.SetAttrIn, fd int) error {
+	const any = fuse.FATTR_ATIME | fuse.FATTR_MTIME | fuse.FATTR_ATIME_NOW | fuse.FATTR_MTIME_NOW
+	if in.Valid&any == 0 {
+		return nil
+	}
+	ts := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_OMIT}}
+	if in.Valid&fuse.FATTR_ATIME_NOW != 0 {
+		ts[0].Nsec = unix.UTIME_NOW
+	} else if in.Valid&fuse.FATTR_ATIME != 0 {
+		ts[0] = unix.Timespec{Sec: int64(in.Atime), Nsec: int64(in.Atimensec)}
+	}
+	if in.Valid&fuse.FATTR_MTIME_NOW != 0 {
+		ts[1].Nsec = unix.UTIME_NOW
+	} else if in.Valid&fuse.FATTR_MTIME != 0 {
+		ts[1] = unix.Timespec{Sec: int64(in.Mtime), Nsec: int64(in.Mtimensec)}
+	}
+	return unix.UtimesNanoAt(fd, "", ts[:], unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
+}

@@ -1,0 +1,79 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// openTakeover serves a session on the committed file's own node, for a caller
+// who cannot be led to another: one without a thread id that we know, one that
+// opens through a descriptor, or a file that is itself a mount point. That is
+// possible as long as nobody else has the node open. The session already
+// counts the caller as a walker.
+func (f *FS) openTakeover(c *caller, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
+	defer s.walkerGone()
+	if !f.takeOver(n, s) {
+		return status(f.refuse(&demand{c: c, op: opOpen, path: s.path()}, errNodeShared))
+	}
+	h, e := s.attach(c, in.Flags, out)
+	if e != 0 {
+		return status(e)
+	}
+	out.Fh = h.id
+	return fuse.OK
+}
+
+// takeOver makes n the session's node. The committed inode gets another node
+// the next time somebody looks its name up.
+func (f *FS) takeOver(n *node, s *session) bool {
+	f.mu.Lock()
+	shadow := s.node
+	if n == shadow {
+		f.mu.Unlock()
+		return true
+	}
+	if n.sess != nil || n.opens > 0 || shadow.opens > 0 || s.over {
+		f.mu.Unlock()
+		return false
+	}
+	// n turns into the shadow's inode; a new node keeps the committed one.
+	base := &node{kind: n.kind, fd: n.fd, key: n.key}
+	f.nextID++
+	base.id = f.nextID
+	f.nodes[base.id] = base
+	f.byIno[base.key] = base
+	f.setNameLocked(base, n.parent, n.name)
+	n.fd, n.key = shadow.fd, shadow.key
+	shadow.fd = -1
+	f.byIno[n.key] = n
+	n.sess, shadow.sess = s, nil
+	s.node = n
+	n.pins++
+	f.unpinLocked(shadow)
+	if s.base == n {
+		s.base = base
+		base.pins++
+		f.unpinLocked(n)
+	} else {
+		f.reapLocked(base)
+	}
+	parent, name := n.parent, n.name
+	f.mu.Unlock()
+
+	n.io.mu.Lock()
+	f.dropBacking(n)
+	n.io.stamp = cacheStamp{}
+	n.io.mu.Unlock()
+	// OPEN holds no directory lock, so the name may be invalidated here.
+	f.srv.InodeNotify(n.id, 0, -1)
+	if parent != nil && !f.isMountpoint(parent, name) {
+		f.srv.EntryNotify(parent.id, name)
+	}
+	return true
+}
+
+// isMountpoint reports whether something is mounted on name in the mount, for
+// instance the file itself as a bind mount. Such a name must keep its inode.
+func (f *FS) isMountpoint(dir *node, name string) bool {
+	return f.mounts.covers(f.path(dir, name))
+}
+

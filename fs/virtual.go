@@ -1,0 +1,279 @@
+package fs
+
+import (
+	"errors"
+	"io"
+	iofs "io/fs"
+	"os"
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/locksdir"
+)
+
+// virtualBase is where the node ids of the virtual tree begin; those of real
+// nodes never get there.
+const (
+	virtualBase = uint64(1) << 62
+	virtualRoot = virtualBase
+)
+
+func isVirtual(id uint64) bool { return id >= virtualBase }
+
+// virtual serves .locks/: package locksdir renders it, this gives its files
+// nodes and handles. Nothing in it is cached by the kernel.
+type virtual struct {
+	f    *FS
+	tree *locksdir.Tree
+
+	mu      sync.Mutex
+	nextID  uint64
+	nextFH  uint64
+	nodes   map[uint64]*vnode
+	byPath  map[string]*vnode
+	handles map[uint64]*vhandle
+}
+
+type vnode struct {
+	id      uint64
+	path    string
+	nlookup uint64
+}
+
+type vhandle struct {
+	content locksdir.Content
+	list    []locksdir.Entry
+}
+
+func newVirtual(f *FS, tree *locksdir.Tree) *virtual {
+	v := &virtual{f: f, tree: tree, nextID: virtualRoot, nodes: map[uint64]*vnode{}, byPath: map[string]*vnode{}, handles: map[uint64]*vhandle{}}
+	root := &vnode{id: virtualRoot, nlookup: 1}
+	v.nodes[root.id], v.byPath[""] = root, root
+	return v
+}
+
+func (v *virtual) path(id uint64) (string, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := v.nodes[id]
+	if n == nil {
+		return "", false
+	}
+	return n.path, true
+}
+
+func (v *virtual) forget(id, nlookup uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := v.nodes[id]
+	if n == nil || id == virtualRoot {
+		return
+	}
+	if n.nlookup -= min(nlookup, n.nlookup); n.nlookup == 0 {
+		delete(v.nodes, id)
+		delete(v.byPath, n.path)
+	}
+}
+
+// viewer is who looks, with the lineage by which locksdir knows what is the
+// viewer's own.
+func (v *virtual) viewer(h *fuse.InHeader) locksdir.Viewer {
+	c := v.f.callerOf(h)
+	w := locksdir.Viewer{UID: c.uid, PID: c.owner.PID, Privileged: c.uid == 0 || int(c.uid) == os.Geteuid()}
+	if c.foreign() {
+		return w
+	}
+	w.Lineage = append(w.Lineage, locksdir.Process{PID: c.owner.PID, Start: c.owner.Start})
+	for _, a := range c.ancestors() {
+		w.Lineage = append(w.Lineage, locksdir.Process{PID: a.Owner.PID, Start: a.Owner.Start})
+	}
+	return w
+}
+
+func virtualErrno(err error) unix.Errno {
+	if errors.Is(err, iofs.ErrNotExist) {
+		return unix.ENOENT
+	}
+	return errnoOf(err)
+}
+
+func (v *virtual) attr(a *fuse.Attr, id uint64, e *locksdir.Entry) {
+	*a = fuse.Attr{Ino: id, Size: uint64(e.Size), Mode: unix.S_IFREG | e.Mode, Nlink: 1, Blksize: 4096}
+	if e.Dir {
+		a.Mode, a.Nlink = unix.S_IFDIR|e.Mode, 2
+	}
+	a.Blocks = (a.Size + 511) / 512
+	a.Uid, a.Gid = uint32(os.Geteuid()), uint32(os.Getegid())
+	if e.UID != 0 {
+		a.Uid = e.UID
+	}
+	sec, nsec := uint64(e.Mtime.Unix()), uint32(e.Mtime.Nanosecond())
+	a.Atime, a.Mtime, a.Ctime = sec, sec, sec
+	a.Atimensec, a.Mtimensec, a.Ctimensec = nsec, nsec, nsec
+}
+
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+func (v *virtual) lookup(h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	path := ""
+	if isVirtual(h.NodeId) {
+		dir, ok := v.path(h.NodeId)
+		if !ok {
+			return status(unix.ESTALE)
+		}
+		path = join(dir, name)
+	}
+	if path == probeName {
+		return v.f.probe.lookup(out)
+	}
+	e, err := v.tree.Stat(path, v.viewer(h))
+	if err != nil {
+		return status(virtualErrno(err))
+	}
+	v.mu.Lock()
+	n := v.byPath[path]
+	if n == nil {
+		v.nextID++
+		n = &vnode{id: v.nextID, path: path}
+		v.nodes[n.id], v.byPath[path] = n, n
+	}
+	n.nlookup++
+	v.mu.Unlock()
+	out.NodeId, out.Generation = n.id, 1
+	v.attr(&out.Attr, n.id, &e)
+	return fuse.OK
+}
+
+func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	if in.NodeId == probeNode {
+		return v.f.probe.getattr(out)
+	}
+	path, ok := v.path(in.NodeId)
+	if !ok {
+		return status(unix.ESTALE)
+	}
+	if path == "" {
+		v.f.probe.noteRootGetattr()
+	}
+	e, err := v.tree.Stat(path, v.viewer(&in.InHeader))
+	if err != nil {
+		return status(virtualErrno(err))
+	}
+	if in.Flags()&fuse.FUSE_GETATTR_FH != 0 {
+		if h := v.handle(in.Fh()); h != nil && h.content != nil {
+			e.Size = h.content.Size()
+		}
+	}
+	v.attr(&out.Attr, in.NodeId, &e)
+	return fuse.OK
+}
+
+func (v *virtual) handle(fh uint64) *vhandle {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.handles[fh]
+}
+
+func (v *virtual) newHandle(h *vhandle) uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.nextFH++
+	v.handles[v.nextFH] = h
+	return v.nextFH
+}
+
+func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if in.NodeId == probeNode {
+		return v.f.probe.open(in, out)
+	}
+	if in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0 {
+		return fuse.EACCES
+	}
+	path, ok := v.path(in.NodeId)
+	if !ok {
+		return status(unix.ESTALE)
+	}
+	c, err := v.tree.Open(path, v.viewer(&in.InHeader))
+	if err != nil {
+		return status(virtualErrno(err))
+	}
+	out.Fh = v.newHandle(&vhandle{content: c})
+	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
+	return fuse.OK
+}
+
+func (v *virtual) read(in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	h := v.handle(in.Fh)
+	if h == nil || h.content == nil {
+		return nil, fuse.EBADF
+	}
+	n, err := h.content.ReadAt(buf[:min(len(buf), int(in.Size))], int64(in.Offset))
+	if err != nil && err != io.EOF {
+		return nil, status(virtualErrno(err))
+	}
+	return fuse.ReadResultData(buf[:n]), fuse.OK
+}
+
+func (v *virtual) release(fh uint64) {
+	v.mu.Lock()
+	h := v.handles[fh]
+	delete(v.handles, fh)
+	v.mu.Unlock()
+	if h != nil && h.content != nil {
+		h.content.Close()
+	}
+}
+
+func (v *virtual) openDir(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	path, ok := v.path(in.NodeId)
+	if !ok {
+		return status(unix.ESTALE)
+	}
+	list, err := v.tree.List(path, v.viewer(&in.InHeader))
+	if err != nil {
+		return status(virtualErrno(err))
+	}
+	dots := []locksdir.Entry{{Name: ".", Dir: true}, {Name: "..", Dir: true}}
+	out.Fh = v.newHandle(&vhandle{list: append(dots, list...)})
+	return fuse.OK
+}
+
+func (v *virtual) readDir(in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return v.list(in, func(e fuse.DirEntry) bool { return out.AddDirEntry(e) })
+}
+
+func (v *virtual) readDirPlus(in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return v.list(in, func(e fuse.DirEntry) bool { return out.AddDirLookupEntry(e) != nil })
+}
+
+func (v *virtual) list(in *fuse.ReadIn, add func(fuse.DirEntry) bool) fuse.Status {
+	h := v.handle(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	for i := int(in.Offset); i < len(h.list); i++ {
+		mode := uint32(unix.S_IFREG)
+		if h.list[i].Dir {
+			mode = unix.S_IFDIR
+		}
+		if !add(fuse.DirEntry{Name: h.list[i].Name, Mode: mode, Off: uint64(i + 1)}) {
+			break
+		}
+	}
+	return fuse.OK
+}
+
+func (v *virtual) unlink(h *fuse.InHeader, name string) fuse.Status {
+	dir, ok := v.path(h.NodeId)
+	if !ok {
+		return status(unix.ESTALE)
+	}
+	return status(virtualErrno(v.tree.Remove(join(dir, name), v.viewer(h))))
+}

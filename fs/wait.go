@@ -1,0 +1,192 @@
+package fs
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
+)
+
+// Why a waiter left the queue without the lock.
+var (
+	errTimeout     = errors.New("lock wait timed out")
+	errInterrupted = errors.New("lock wait interrupted by a signal")
+	errNotNow      = errors.New("the lock is held and this operation cannot wait")
+	errShutdown    = errors.New("latchfs is shutting down")
+)
+
+// lockError is a wait that ended without the lock, and who was in the way.
+type lockError struct {
+	cause   error
+	holders []lockmgr.Holder
+}
+
+func (e *lockError) Error() string { return e.cause.Error() }
+func (e *lockError) Unwrap() error { return e.cause }
+
+func holdersOf(err error) []lockmgr.Holder {
+	var le *lockError
+	var ce *lockmgr.ConflictError
+	var de *lockmgr.DeadlockError
+	switch {
+	case errors.As(err, &le):
+		return le.holders
+	case errors.As(err, &ce):
+		return ce.Holders
+	case errors.As(err, &de) && len(de.Cycle) > 0:
+		return []lockmgr.Holder{de.Cycle[0].Blocker}
+	}
+	return nil
+}
+
+// signalPoll is how often a waiter that was interrupted without a reason to
+// give up looks again: the kernel announces only the first signal of a wait.
+const signalPoll = 20 * time.Millisecond
+
+// label is what the lock table keeps for us beside each lock.
+type label struct {
+	session  string
+	op       string
+	path     string
+	uid      uint32
+	program  string
+	cmdline  []string
+	cwd      string
+	deadline time.Time
+}
+
+func (c *caller) label(op, path string) *label {
+	d := c.describe()
+	return &label{op: op, path: path, uid: c.uid, program: d.Program, cmdline: d.Cmdline, cwd: d.Cwd}
+}
+
+// demand is one request for locks on behalf of a caller.
+type demand struct {
+	c      *caller
+	op     string
+	path   string // for messages
+	places []place       // the names concerned, from which the keys are made
+	keys   []lockmgr.Key
+	mode   lockmgr.Mode
+	class  lockmgr.Class
+	client uint64
+	span   lockmgr.Range
+	wait   time.Duration // 0 fails at once, < 0 waits for ever
+	label  *label
+}
+
+func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
+	if d.label == nil && !noWait {
+		d.label = d.c.label(d.op, d.path)
+	}
+	if d.label != nil && d.wait > 0 {
+		d.label.deadline = time.Now().Add(d.wait)
+	}
+	r := lockmgr.Request{
+		Keys: d.keys, Mode: d.mode, Class: d.class, Client: d.client, Range: d.span,
+		Owner: d.c.owner, Lineage: d.c.ancestors(), Since: f.proc.Now(),
+		NoWait: noWait, Now: time.Now(),
+	}
+	if d.label != nil {
+		r.Label = d.label
+	}
+	return r
+}
+
+// acquire enters the demand into the lock table. No directory is renamed
+// between the making of the keys and their entry, where renames re-key them.
+func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
+	r := f.request(d, noWait)
+	f.ns.RLock()
+	defer f.ns.RUnlock()
+	if d.places != nil {
+		r.Keys = f.keysOf(d.places)
+	}
+	return f.table.Acquire(r)
+}
+
+// lock takes the locks, waiting as long as the demand allows. A refusal is
+// recorded for .locks/why.
+func (f *FS) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
+	l, err := f.acquire(d, d.wait == 0)
+	if err != nil {
+		return nil, f.refuse(d, err)
+	}
+	if e := f.await(l, d, cancel); e != 0 {
+		return nil, e
+	}
+	return l, 0
+}
+
+// await waits until l is granted, refused, timed out or interrupted.
+func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) unix.Errno {
+	if l.Held() {
+		return 0
+	}
+	var timeout <-chan time.Time
+	if d.wait > 0 {
+		t := time.NewTimer(d.wait)
+		defer t.Stop()
+		timeout = t.C
+	}
+	var poll <-chan time.Time
+	for {
+		select {
+		case <-l.Done():
+			if err := l.Err(); err != nil {
+				return f.refuse(d, err)
+			}
+			return 0
+		case <-timeout:
+			return f.giveUp(l, d, errTimeout)
+		case <-f.closing:
+			return f.giveUp(l, d, errShutdown)
+		case <-cancel:
+			cancel = nil
+			t := time.NewTicker(signalPoll)
+			defer t.Stop()
+			poll = t.C
+			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
+				return f.giveUp(l, d, errInterrupted)
+			}
+		case <-poll:
+			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
+				return f.giveUp(l, d, errInterrupted)
+			}
+		}
+	}
+}
+
+// giveUp leaves the queue; a grant that came at the same moment counts.
+func (f *FS) giveUp(l *lockmgr.Lock, d *demand, cause error) unix.Errno {
+	holders := f.table.Conflicts(l)
+	if !f.table.Cancel(l, cause) {
+		<-l.Done()
+		if l.Held() && cause != errInterrupted {
+			return 0
+		}
+		f.table.Release(l)
+	}
+	return f.refuse(d, &lockError{cause, holders})
+}
+
+// lockErrno is the errno that a program sees for a refused lock. EBUSY is the
+// one that every tool reports properly (HOW-TOOLS-WRITE, "Injected refusals").
+func lockErrno(err error) unix.Errno {
+	var dead *lockmgr.DeadlockError
+	switch {
+	case errors.As(err, &dead):
+		return unix.EDEADLK
+	case errors.Is(err, errInterrupted):
+		return unix.EINTR
+	case errors.Is(err, errTimeout), errors.Is(err, errShutdown):
+		return unix.EBUSY
+	case errors.Is(err, lockmgr.ErrWouldBlock):
+		return unix.EAGAIN
+	default:
+		return unix.EBUSY
+	}
+}

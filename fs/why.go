@@ -1,0 +1,142 @@
+package fs
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/locksdir"
+	"latchfs/journal"
+	"latchfs/lockmgr"
+)
+
+// maxRefusals is how many refusals .locks/why remembers.
+const maxRefusals = 1000
+
+// refusal is one operation that was answered with an error, and for whom.
+type refusal struct {
+	at      time.Time
+	path    string
+	op      string
+	errno   unix.Errno
+	wait    time.Duration
+	reason  string
+	kept    string
+	holder  *locksdir.Record
+	owner   lockmgr.Owner
+	uid     uint32
+	lineage []lockmgr.Ancestor
+}
+
+// refusals is a ring of the latest.
+type refusals struct {
+	mu   sync.Mutex
+	list []refusal
+	next int
+}
+
+func (r *refusals) add(x refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.list) < maxRefusals {
+		r.list = append(r.list, x)
+		return
+	}
+	r.list[r.next] = x
+	r.next = (r.next + 1) % maxRefusals
+}
+
+func (r *refusals) each(fn func(*refusal)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.list {
+		fn(&r.list[i])
+	}
+}
+
+// refuse turns a failed lock request into an errno, and records it for
+// .locks/why and the audit trail. An interrupted wait is no refusal.
+func (f *FS) refuse(d *demand, err error) unix.Errno {
+	e := lockErrno(err)
+	if e == unix.EINTR {
+		return e
+	}
+	x := refusal{path: d.path, op: d.op, errno: e, reason: reasonOf(err), owner: d.c.owner, uid: d.c.uid, lineage: d.c.ancestors()}
+	if errors.Is(err, errTimeout) {
+		x.wait = d.wait
+	}
+	if hs := holdersOf(err); len(hs) > 0 {
+		r := f.record(&hs[0], d.path)
+		x.holder = &r
+	}
+	f.explain(x)
+	ev := journal.Event{
+		Time: time.Now(), Event: "refusal", Path: d.path, PID: d.c.owner.PID,
+		Detail: map[string]any{"operation": d.op, "errno": unix.ErrnoName(e), "reason": x.reason, "program": d.c.describe().Program},
+	}
+	if x.holder != nil {
+		ev.Detail["held_by"] = map[string]any{"pid": x.holder.Owner.PID, "program": x.holder.Program, "operation": x.holder.Operation, "session": x.holder.Session}
+	}
+	f.event(ev)
+	return e
+}
+
+func reasonOf(err error) string {
+	var dead *lockmgr.DeadlockError
+	switch {
+	case errors.As(err, &dead):
+		return err.Error()
+	case errors.Is(err, errTimeout):
+		return "" // the holder and the wait say it all
+	}
+	return err.Error()
+}
+
+// explain keeps a refusal for .locks/why.
+func (f *FS) explain(x refusal) {
+	x.at = time.Now()
+	if x.lineage == nil && x.owner.PID != 0 {
+		x.lineage = f.proc.Lineage(x.owner.PID)
+	}
+	f.whys.add(x)
+	f.log.Infof("%s of %q by pid %d refused: %s %s", x.op, x.path, x.owner.PID, unix.ErrnoName(x.errno), x.reason)
+}
+
+// event writes to the audit trail; a trail that cannot be written must not
+// stop the filesystem.
+func (f *FS) event(ev journal.Event) {
+	if f.journal == nil {
+		return
+	}
+	if err := f.journal.Event(ev); err != nil {
+		f.log.Warnf("audit trail: %v", err)
+	}
+}
+
+// relatedGenerations is how far up a common ancestor may be for a refusal to
+// concern whoever reads .locks/why.
+const relatedGenerations = 4
+
+// related reports whether viewer and refused process belong together: one is
+// the other's ancestor, or they share a near one. Pid 1 relates everybody and
+// therefore nobody.
+func (x *refusal) related(v locksdir.Viewer) bool {
+	mine := map[lockmgr.Owner]bool{x.owner: true}
+	for i, a := range x.lineage {
+		if i >= relatedGenerations || a.Owner.PID <= 1 {
+			break
+		}
+		mine[a.Owner] = true
+	}
+	for i, p := range v.Lineage {
+		if i > relatedGenerations || p.PID <= 1 {
+			break
+		}
+		if mine[lockmgr.Owner{PID: p.PID, Start: p.Start}] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,130 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/policy"
+)
+
+// setxattrACLKillSgid is FUSE_SETXATTR_ACL_KILL_SGID: the caller may not keep
+// the setgid bit when it sets an ACL.
+const setxattrACLKillSgid = 1
+
+// GetXAttr implements fuse.RawFileSystem.
+func (f *FS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+	path, e := f.xattrPath(h.NodeId)
+	if e != 0 {
+		return 0, status(e)
+	}
+	n, err := unix.Getxattr(path, attr, dest)
+	return uint32(max(n, 0)), statusOf(err)
+}
+
+// ListXAttr implements fuse.RawFileSystem.
+func (f *FS) ListXAttr(_ <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	path, e := f.xattrPath(h.NodeId)
+	if e == unix.ENODATA {
+		return 0, fuse.OK
+	}
+	if e != 0 {
+		return 0, status(e)
+	}
+	n, err := unix.Listxattr(path, dest)
+	return uint32(max(n, 0)), statusOf(err)
+}
+
+// SetXAttr implements fuse.RawFileSystem.
+func (f *FS) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
+	value := append([]byte(nil), data...)
+	flags := int(in.Flags)
+	killSgid := in.SetXAttrFlags&setxattrACLKillSgid != 0
+	return status(f.changeXattr(&in.InHeader, func(fd int) error {
+		if err := unix.Setxattr(procSelf(fd), attr, value, flags); err != nil || !killSgid {
+			return err
+		}
+		return dropSgid(fd)
+	}))
+}
+
+// RemoveXAttr implements fuse.RawFileSystem.
+func (f *FS) RemoveXAttr(_ <-chan struct{}, h *fuse.InHeader, attr string) fuse.Status {
+	return status(f.changeXattr(h, func(fd int) error { return unix.Removexattr(procSelf(fd), attr) }))
+}
+
+// xattrPath names the node's inode for the xattr calls, which do not take
+// O_PATH descriptors.
+func (f *FS) xattrPath(id uint64) (string, unix.Errno) {
+	if isVirtual(id) {
+		return "", unix.ENODATA
+	}
+	n := f.nodeOf(id)
+	if n == nil {
+		return "", unix.ESTALE
+	}
+	fd := f.fdOf(n)
+	if fd < 0 {
+		return "", unix.ENODATA
+	}
+	return procSelf(fd), 0
+}
+
+func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno {
+	if isVirtual(h.NodeId) {
+		return unix.EPERM
+	}
+	if f.opts.ReadOnly {
+		return unix.EROFS
+	}
+	n := f.nodeOf(h.NodeId)
+	if n == nil {
+		return unix.ESTALE
+	}
+	f.mu.Lock()
+	s, parent, name := n.sess, n.parent, n.name
+	f.mu.Unlock()
+	c := f.callerOf(h)
+	switch {
+	case s != nil && (c.kinOf(s.who.Load()) || c.foreign()):
+		return s.changeMeta(change)
+	case s != nil:
+		return unix.ESTALE
+	case !n.isRegular() || parent == nil || f.unnamed(n):
+		return errnoOf(change(f.fdOf(n)))
+	}
+	set := f.settings(f.path(parent, name))
+	switch {
+	case set.Mode == policy.ReadOnly:
+		return unix.EROFS
+	case set.Mode == policy.Live:
+		return errnoOf(change(f.fdOf(n)))
+	}
+	p := place{parent, name, n}
+	d := f.fileDemand(c, opXattr, set.Wait, p)
+	l, e := f.admit(c, opXattr, d, [2]dkey{p.key()}, []*node{parent}, nil)
+	if e != 0 {
+		return e
+	}
+	defer f.table.Release(l)
+	if err := change(f.fdOf(n)); err != nil {
+		return errnoOf(err)
+	}
+	return f.alsoShadow(c, parent, name, change)
+}
+
+// dropSgid clears the setgid bit.
+func dropSgid(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_ISGID == 0 {
+		return nil
+	}
+	return unix.Chmod(procSelf(fd), st.Mode&0o7777&^unix.S_ISGID)
+}
+
+// procSelf is the path of a descriptor's inode.
+func procSelf(fd int) string { return "/proc/self/fd/" + procName(fd) }
+
+func (f *FS) procPath(fd int) string { return procSelf(fd) }
