@@ -20,7 +20,7 @@ func (t *Table) convert(l *Lock) {
 	switch {
 	case old == nil:
 	case l.clash(n) == nil:
-		l.replaces, old.upgrader = old, l
+		l.replaces, old.upgrader = old, l // enter grants it past the queue, absorb ends old
 	default:
 		t.end(old, ErrReplaced)
 		t.settle()
@@ -37,23 +37,28 @@ func (n *node) heldBy(c Class, client uint64) *Lock {
 	return nil
 }
 
-// absorb makes room for the Posix lock l, just granted, among the client's
-// other locks: over bytes that l covers they end, and neighbours of the same
-// mode become part of l. fcntl_locking(2): "a process can hold only one type
-// of lock on a particular file region".
+// absorb makes room for the client lock l, just granted, among the client's
+// other locks on the key: over bytes that l covers they end, and neighbours of
+// the same mode become part of l. fcntl_locking(2): "a process can hold only
+// one type of lock on a particular file region". What l takes over has been
+// held since before, and so has l: its heirs stay heirs.
 func (t *Table) absorb(l *Lock) {
 	n := l.first[0].node
 	asked := l.rng
 	for p := n.held.head; p != nil; {
 		o := p.lock
 		p = p.next
-		if o == l || o.class != Posix || o.client != l.client {
+		if o == l || o.class != l.class || o.client != l.client {
 			continue
 		}
-		if o.mode == l.mode && o.rng.touches(asked) {
+		switch {
+		case o.class == Flock || o.mode == l.mode && o.rng.touches(asked):
 			l.rng = l.rng.union(o.rng)
+			if o.owner == l.owner && l.since.After(o.since) {
+				l.since = o.since
+			}
 			t.end(o, ErrReplaced)
-		} else if o.rng.overlaps(asked) {
+		case o.rng.overlaps(asked):
 			t.cut(o, asked, ErrReplaced)
 		}
 	}

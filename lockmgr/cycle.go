@@ -78,7 +78,7 @@ func (t *Table) overtake(e edge) {
 	p, b := e.waiter.placeAt(n), e.blocker.placeAt(n)
 	n.waiting.remove(p)
 	p.reentrant = b.reentrant
-	n.waiting.insert(p, b)
+	t.stand(p, b)
 	t.suspects = append(t.suspects, e.waiter)
 	t.touch(n)
 }
@@ -94,7 +94,7 @@ func (t *Table) refuseNewest() {
 	}
 	victim := cycle[at].waiter
 	if victim.noWait {
-		t.refuse(victim, &ConflictError{Holders: victim.blockers()})
+		t.end(victim, &ConflictError{Holders: victim.blockers()})
 		return
 	}
 	err := &DeadlockError{Cycle: make([]Wait, len(cycle))}
@@ -102,7 +102,7 @@ func (t *Table) refuseNewest() {
 		e := cycle[(at+i)%len(cycle)]
 		err.Cycle[i] = Wait{Waiter: e.waiter.holder(nil), Blocker: e.blocker.holder(nil), Key: e.at.key}
 	}
-	t.refuse(victim, err)
+	t.end(victim, err)
 }
 
 // findCycle reports whether the waiter l is part of a cycle, which it leaves in
@@ -112,7 +112,8 @@ func (t *Table) refuseNewest() {
 // It searches backwards: who waits for a lock that is stuck while l waits? For
 // most waiters the answer is nobody, and the search ends at once.
 func (t *Table) findCycle(l *Lock, hard bool) bool {
-	if t.cycleThrough(l, l.party, reach{all: true}, hard) {
+	defer t.search.forget()
+	if l.holdsUp(l.party) && t.cycleThrough(l, l.party, reach{all: true}, hard) {
 		return true
 	}
 	if l.owner.PID == 0 {
@@ -120,12 +121,34 @@ func (t *Table) findCycle(l *Lock, hard bool) bool {
 	}
 	for i := range l.lineage {
 		a := &l.lineage[i]
-		if y := t.parties[a.Owner]; y != nil && y != l.party && a.Owner.PID != 0 &&
-			t.cycleThrough(l, y, reach{born: a.Child}, hard) {
+		if y := t.parties[a.Owner]; l.holdsUp(y) && t.cycleThrough(l, y, reach{born: a.Child}, hard) {
 			return true
 		}
 	}
 	return false
+}
+
+// holdsUp reports whether the party y, of l's owner or an ancestor, counts as
+// waiting while l waits. It does not when l waits for a lock of y itself: that
+// one is in the hands of another thread, or of a parent that did not wait for
+// its child, and its holder goes on.
+func (l *Lock) holdsUp(y *party) bool {
+	if y == nil || y.owner.PID == 0 && y != l.party {
+		return false
+	}
+	ps := l.places()
+	for i := range ps {
+		n := ps[i].node
+		if n == nil || !n.held.clashes(l.mode) {
+			continue
+		}
+		for p := n.held.head; p != nil; p = p.next {
+			if p.lock.party == y && l.blockedBy(p.lock, n) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // cycleThrough searches for a cycle through l whose last blocker is a lock of
@@ -200,20 +223,22 @@ func (t *Table) expandAt(n *node, i int, l *Lock, hard bool) bool {
 
 // follow adds the parties that are stuck while w waits for x.
 func (t *Table) follow(i int, w, x *Lock, n *node) {
-	t.search.add(visit{party: w.party, reach: reach{all: true}, via: w, on: x, at: n, from: i})
+	v := visit{party: w.party, reach: reach{all: true}, via: w, on: x, at: n, from: i}
+	t.search.add(v)
 	if w.owner.PID == 0 {
 		return
 	}
 	for j := range w.lineage {
 		a := &w.lineage[j]
-		if y := t.parties[a.Owner]; y != nil && y != w.party && y != x.party && a.Owner.PID != 0 {
-			t.search.add(visit{party: y, reach: reach{born: a.Child}, via: w, on: x, at: n, from: i})
+		if v.party = t.parties[a.Owner]; v.party != nil && v.party != x.party {
+			v.reach = reach{born: a.Child}
+			t.search.add(v)
 		}
 	}
 }
 
 func (s *search) add(v visit) {
-	if v.party.stamp == s.run && v.reach.within(v.party.reach) {
+	if v.party.stamp == s.run && v.reach.within(v.party.reach) || !v.via.holdsUp(v.party) {
 		return
 	}
 	v.party.stamp, v.party.reach = s.run, v.reach
@@ -226,4 +251,12 @@ func (s *search) close(i int, l, x *Lock, n *node) {
 	for v := s.visits[i]; v.from >= 0; v = s.visits[v.from] {
 		s.cycle = append(s.cycle, edge{v.via, v.on, v.at})
 	}
+}
+
+// forget drops the pointers of a finished search, so that no lock lives longer
+// for having been seen.
+func (s *search) forget() {
+	clear(s.visits)
+	clear(s.mine)
+	s.visits, s.mine = s.visits[:0], s.mine[:0]
 }

@@ -5,20 +5,22 @@ package lockmgr
 // changes the table ends with it.
 func (t *Table) settle() {
 	t.overtakes = 0
-	for {
-		switch {
-		case len(t.dirty) > 0:
-			n := t.dirty[0]
-			t.dirty = append(t.dirty[:0], t.dirty[1:]...)
-			t.handOver(n)
-		case len(t.suspects) > 0:
-			l := t.suspects[0]
-			t.suspects = append(t.suspects[:0], t.suspects[1:]...)
-			t.untangle(l)
-		default:
-			return
+	for len(t.dirty)+len(t.suspects) > 0 {
+		for i := 0; i < len(t.dirty); i++ { // handOver appends
+			t.handOver(t.dirty[i])
 		}
+		t.dirty = emptied(t.dirty)
+		for i := 0; i < len(t.suspects); i++ { // untangle appends
+			t.untangle(t.suspects[i])
+		}
+		t.suspects = emptied(t.suspects)
 	}
+}
+
+// emptied returns s without its elements, which it forgets.
+func emptied[T any](s []*T) []*T {
+	clear(s)
+	return s[:0]
 }
 
 // touch notes that the queue of n may have someone to serve.
@@ -55,7 +57,7 @@ func (l *Lock) free() bool {
 	return true
 }
 
-// grant makes a waiting lock a holder and wakes whoever waits for it.
+// grant makes a lock, new or waiting, a holder and wakes whoever waits for it.
 func (t *Table) grant(l *Lock) {
 	ps := l.places()
 	for i := range ps {
@@ -65,18 +67,22 @@ func (t *Table) grant(l *Lock) {
 		}
 		n := p.node
 		t.suspectAhead(p)
-		n.waiting.remove(p)
+		if l.state == waiting {
+			n.waiting.remove(p)
+		}
 		p.reentrant = false
 		l.guest = l.guest || l.conflictsWithHolder(n)
 		n.held.insert(p, nil)
 		t.touch(n)
 	}
-	t.waiting.remove(l)
+	if l.state == waiting {
+		t.waiting.remove(l)
+	}
 	t.held.insert(l, nil)
 	t.token++
 	l.token = t.token
 	l.state = held
-	if l.class == Posix {
+	if l.class != Session {
 		t.absorb(l)
 	}
 	if old := l.replaces; old != nil {
@@ -88,10 +94,10 @@ func (t *Table) grant(l *Lock) {
 	}
 }
 
-// suspectAhead notes the waiters before p that p overtakes: from now on they
-// wait for it.
+// suspectAhead notes the waiters that p overtakes at its grant, which is all
+// when it does not wait: from now on they wait for it.
 func (t *Table) suspectAhead(p *place) {
-	for w := p.node.waiting.head; w != p; w = w.next {
+	for w := p.node.waiting.head; w != nil && w != p; w = w.next {
 		if w.lock.conflicts(p.lock) {
 			t.suspects = append(t.suspects, w.lock)
 		}
@@ -112,8 +118,10 @@ func (l *Lock) conflictsWithHolder(n *node) bool {
 	return false
 }
 
-// end takes a lock out of the table, held or waiting.
+// end takes a lock out of the table, held or waiting, and wakes whoever waits
+// for it.
 func (t *Table) end(l *Lock, err error) {
+	was := l.state
 	ps := l.places()
 	for i := range ps {
 		p := &ps[i]
@@ -121,7 +129,7 @@ func (t *Table) end(l *Lock, err error) {
 			continue
 		}
 		n := p.node
-		if l.state == held {
+		if was == held {
 			n.held.remove(p)
 		} else {
 			n.waiting.remove(p)
@@ -130,13 +138,10 @@ func (t *Table) end(l *Lock, err error) {
 		t.touch(n)
 		t.prune(n)
 	}
-	if l.state == held {
+	if was == held {
 		t.held.remove(l)
 	} else {
 		t.waiting.remove(l)
-		if l.done != nil {
-			defer close(l.done)
-		}
 	}
 	if u := l.upgrader; u != nil {
 		u.replaces, l.upgrader = nil, nil
@@ -146,6 +151,9 @@ func (t *Table) end(l *Lock, err error) {
 	}
 	t.leave(l)
 	l.state, l.err = ended, err
+	if was == waiting && l.done != nil {
+		close(l.done)
+	}
 }
 
 // promoteAll lets the kin of new holders ahead of the others at n: they were
@@ -163,7 +171,7 @@ func (t *Table) promote(n *node, h *Lock) {
 		if !p.reentrant && p.lock.joins(h) {
 			n.waiting.remove(p)
 			p.reentrant = true
-			n.waiting.insert(p, n.standing(true))
+			t.stand(p, n.behindReentrant(true))
 			t.suspects = append(t.suspects, p.lock)
 		}
 		p = next

@@ -31,7 +31,7 @@ type Lock struct {
 	class  Class
 	state  state
 	noWait bool
-	// guest: it was granted, or moved, beside a lock that it conflicts with.
+	// guest: it was let in, or moved, beside holders that it may conflict with.
 	guest bool
 
 	client  uint64

@@ -92,3 +92,13 @@ func (ls *lockList) remove(l *Lock) {
 	l.prev, l.next = nil, nil
 	ls.n--
 }
+
+// precedes reports whether l comes before o, or is o, in the list of waiters.
+func (l *Lock) precedes(o *Lock) bool {
+	for x := l; x != nil; x = x.next {
+		if x == o {
+			return true
+		}
+	}
+	return false
+}

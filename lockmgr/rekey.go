@@ -65,10 +65,10 @@ func (t *Table) resettle(places []*place) {
 		}
 		p.node = n
 		if l.state == held {
-			l.guest = l.guest || l.conflictsWithHolder(n)
+			l.guest = l.guest || n.held.head != nil
 			n.held.insert(p, nil)
 		} else {
-			n.waiting.insert(p, n.arrival(p))
+			t.stand(p, n.arrival(p))
 		}
 	}
 	for _, p := range places {

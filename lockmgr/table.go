@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 )
@@ -78,7 +79,7 @@ func (t *Table) AcquireInto(l *Lock, r Request) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.t != nil && (l.t != t || l.state == waiting || l.state == held) {
-		return ErrInvalid
+		return fmt.Errorf("%w: the lock is in use", ErrInvalid)
 	}
 	l.init(t, &r)
 	if l.class == Flock {
@@ -118,44 +119,53 @@ func (t *Table) enter(l *Lock) error {
 	t.seq++
 	l.seq = t.seq
 	t.join(l)
-	ps := l.places()
 	free := true
+	ps := l.places()
 	for i := range ps {
 		p := &ps[i]
 		p.node = t.nodeAt(p.key)
-		free = free && l.clash(p.node) == nil
+		free = free && p.node.waiting.head == nil && l.clash(p.node) == nil
 	}
-	l.state = waiting
-	t.waiting.insert(l, nil)
-	for i := range ps {
-		p := &ps[i]
-		n := p.node
-		if n.waiting.head != nil || !free {
-			p.reentrant = l.replaces != nil || l.reenters(n)
-			n.waiting.insert(p, n.standing(p.reentrant))
-			free = free && l.clashAhead(n, p) == nil
-		} else {
-			n.waiting.insert(p, nil)
-		}
-	}
-	if l.class == Flock && l.replaces != nil {
-		free = true // an atomic conversion: convert has looked
-	}
-	if free {
+	converts := l.class == Flock && l.replaces != nil
+	if free || converts || t.enqueue(l) {
 		t.grant(l)
 	} else {
 		t.suspects = append(t.suspects, l)
 	}
 	t.settle()
 	if l.state == waiting && l.noWait {
-		t.refuse(l, &ConflictError{Holders: l.blockers()})
+		t.end(l, &ConflictError{Holders: l.blockers()})
 		t.settle()
 	}
 	return l.err
 }
 
-// standing returns the place before which a newcomer stands in the queue.
-func (n *node) standing(reentrant bool) *place {
+// enqueue lets l wait at each of its keys, and reports whether it is free all
+// the same: a kin of it lets it past those who wait.
+func (t *Table) enqueue(l *Lock) (free bool) {
+	l.state = waiting
+	t.waiting.insert(l, nil)
+	ps := l.places()
+	for i := range ps {
+		p := &ps[i]
+		p.reentrant = l.replaces != nil || l.reenters(p.node)
+		t.stand(p, p.node.behindReentrant(p.reentrant))
+	}
+	return l.free()
+}
+
+// stand puts p into the wait queue of its node before the place at, nil at the
+// end. The list of all waiters follows: it is what a snapshot shows.
+func (t *Table) stand(p, at *place) {
+	p.node.waiting.insert(p, at)
+	if at != nil && !p.lock.precedes(at.lock) {
+		t.waiting.remove(p.lock)
+		t.waiting.insert(p.lock, at.lock)
+	}
+}
+
+// behindReentrant returns the place before which a newcomer stands in the queue.
+func (n *node) behindReentrant(reentrant bool) *place {
 	if !reentrant {
 		return nil
 	}
@@ -178,7 +188,7 @@ func (t *Table) Cancel(l *Lock, cause error) bool {
 	if cause == nil {
 		cause = ErrCancelled
 	}
-	t.refuse(l, cause)
+	t.end(l, cause)
 	t.settle()
 	return true
 }
@@ -210,12 +220,9 @@ func (t *Table) Steal(l *Lock, cause error) bool {
 		cause = ErrStolen
 	}
 	if u := l.upgrader; u != nil {
-		t.refuse(u, cause)
+		t.end(u, cause)
 	}
 	t.end(l, cause)
 	t.settle()
 	return true
 }
-
-// refuse ends a wait without a grant.
-func (t *Table) refuse(l *Lock, cause error) { t.end(l, cause) }

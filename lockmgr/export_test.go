@@ -1,0 +1,250 @@
+package lockmgr
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Queue returns the names of the locks that hold key, and of those that wait
+// for it in the order in which they will be served. A name is a lock's label.
+func (t *Table) Queue(key Key) (holders, waiters []*Lock) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.nodes[key]
+	if n == nil {
+		return nil, nil
+	}
+	for p := n.held.head; p != nil; p = p.next {
+		holders = append(holders, p.lock)
+	}
+	for p := n.waiting.head; p != nil; p = p.next {
+		waiters = append(waiters, p.lock)
+	}
+	return holders, waiters
+}
+
+// CheckInvariants returns the first thing that is wrong with the table, or nil.
+// It trusts none of the indexes that the table keeps.
+func (t *Table) CheckInvariants() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, check := range []func() error{
+		t.checkLocks, t.checkNodes, t.checkParties, t.checkExclusion, t.checkProgress, t.checkAcyclic,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLocks: every lock stands at all its keys, in the state it says.
+func (t *Table) checkLocks() error {
+	var last uint64
+	n := 0
+	for l := t.held.head; l != nil; l, n = l.next, n+1 {
+		if l.state != held || l.token < last || l.token > t.token || l.err != nil || l.replaces != nil {
+			return fmt.Errorf("holder %v: state %d, token %d after %d, err %v", l.label, l.state, l.token, last, l.err)
+		}
+		last = l.token
+		if err := l.checkPlaces(); err != nil {
+			return err
+		}
+	}
+	for l := t.waiting.head; l != nil; l, n = l.next, n+1 {
+		if l.state != waiting || l.token != 0 || l.err != nil || l.noWait {
+			return fmt.Errorf("waiter %v: state %d, token %d, err %v, noWait %v", l.label, l.state, l.token, l.err, l.noWait)
+		}
+		if l.replaces != nil && (l.replaces.state != held || l.replaces.upgrader != l) {
+			return fmt.Errorf("upgrade %v of a lock that does not know it", l.label)
+		}
+		if err := l.checkPlaces(); err != nil {
+			return err
+		}
+	}
+	if n != t.held.n+t.waiting.n {
+		return fmt.Errorf("%d locks, counted %d and %d", n, t.held.n, t.waiting.n)
+	}
+	return nil
+}
+
+func (l *Lock) checkPlaces() error {
+	stands := 0
+	ps := l.places()
+	for i := range ps {
+		p := &ps[i]
+		if p.lock == nil {
+			continue
+		}
+		stands++
+		if p.lock != l || p.node == nil || p.node.key != p.key || l.t.nodes[p.key] != p.node {
+			return fmt.Errorf("lock %v stands nowhere for %q", l.label, p.key)
+		}
+		list := &p.node.held
+		if l.state == waiting {
+			list = &p.node.waiting
+		}
+		found := 0
+		for q := list.head; q != nil; q = q.next {
+			if q.lock == l {
+				found++
+			}
+		}
+		if found != 1 {
+			return fmt.Errorf("lock %v stands %d times at %q", l.label, found, p.key)
+		}
+	}
+	if stands == 0 {
+		return fmt.Errorf("lock %v has no keys", l.label)
+	}
+	return nil
+}
+
+// checkNodes: the nodes are exactly the keys with locks and what is above them,
+// linked as their names say, and count what they list.
+func (t *Table) checkNodes() error {
+	if len(t.dirty)+len(t.suspects) > 0 {
+		return fmt.Errorf("%d dirty queues and %d suspects left", len(t.dirty), len(t.suspects))
+	}
+	reached := 0
+	var err error
+	t.nodes[""].walk(func(n *node) {
+		reached++
+		switch {
+		case t.nodes[n.key] != n:
+			err = fmt.Errorf("node %q is not in the table", n.key)
+		case n.dirty:
+			err = fmt.Errorf("node %q is dirty", n.key)
+		case n.idle():
+			err = fmt.Errorf("node %q is idle", n.key)
+		case n.parent != nil && n.parent.key != n.key.parent():
+			err = fmt.Errorf("node %q is below %q", n.key, n.parent.key)
+		}
+		for _, list := range []*placeList{&n.held, &n.waiting} {
+			var count [modes]int
+			for p := list.head; p != nil; p = p.next {
+				count[p.lock.mode]++
+				if p.next == nil && list.tail != p || p.next != nil && p.next.prev != p {
+					err = fmt.Errorf("node %q is badly linked", n.key)
+				}
+			}
+			if count != list.count {
+				err = fmt.Errorf("node %q counts %v, has %v", n.key, list.count, count)
+			}
+		}
+	})
+	if err == nil && reached != len(t.nodes) {
+		err = fmt.Errorf("%d nodes in the tree, %d in the table", reached, len(t.nodes))
+	}
+	return err
+}
+
+// checkParties: every lock is in the index of its owner, and nothing else is.
+func (t *Table) checkParties() error {
+	n := 0
+	for o, y := range t.parties {
+		if y.owner != o || y.locks == nil {
+			return fmt.Errorf("party %v is indexed as %v, or empty", y.owner, o)
+		}
+		for l := y.locks; l != nil; l, n = l.pnext, n+1 {
+			if l.owner != o || l.party != y || l.state != held && l.state != waiting {
+				return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.owner, o)
+			}
+		}
+	}
+	if n != t.held.n+t.waiting.n {
+		return fmt.Errorf("%d locks in the index of owners, %d in the table", n, t.held.n+t.waiting.n)
+	}
+	return nil
+}
+
+// checkExclusion: no two holders of a key conflict, except where one was let
+// in as a guest, or moved there.
+func (t *Table) checkExclusion() error {
+	for k, n := range t.nodes {
+		for p := n.held.head; p != nil; p = p.next {
+			for q := p.next; q != nil; q = q.next {
+				a, b := p.lock, q.lock // b was granted later, unless it was moved here
+				if !a.guest && !b.guest && b.conflicts(a) {
+					return fmt.Errorf("%v and %v both hold %q", a.label, b.label, k)
+				}
+				if !a.guest && !b.guest && a.class == b.class && a.class != Session && a.client == b.client && a.rng.overlaps(b.rng) {
+					return fmt.Errorf("%v and %v are of one client and overlap", a.label, b.label)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkProgress: nobody waits without a reason (no wake-up was lost), and the
+// reentrant stand before the others.
+func (t *Table) checkProgress() error {
+	for l := t.waiting.head; l != nil; l = l.next {
+		if len(l.blockers()) == 0 {
+			return fmt.Errorf("%v waits for nobody", l.label)
+		}
+	}
+	for k, n := range t.nodes {
+		for p := n.waiting.head; p != nil && p.next != nil; p = p.next {
+			if p.next.reentrant && !p.reentrant {
+				return fmt.Errorf("at %q the reentrant %v stands behind %v", k, p.next.lock.label, p.lock.label)
+			}
+		}
+	}
+	return nil
+}
+
+// checkAcyclic: no waiter waits for itself. The graph is built anew, from every
+// pair of locks: x leads to y when a waiter that x is stuck with waits for y
+// and y is another owner's. A lock is stuck with the waits of its owner and its
+// heirs, except those that wait for a lock held by that owner itself.
+func (t *Table) checkAcyclic() error {
+	var all, waiters []*Lock
+	for l := t.held.head; l != nil; l = l.next {
+		all = append(all, l)
+	}
+	for l := t.waiting.head; l != nil; l = l.next {
+		all, waiters = append(all, l), append(waiters, l)
+	}
+	leads := make(map[*Lock][]*Lock)
+	for _, w := range waiters {
+		blockers := w.blockers()
+		for _, h := range blockers {
+			for _, x := range all {
+				waitsForOwner := slices.ContainsFunc(blockers, func(h Holder) bool {
+					return h.Token != 0 && h.Owner == x.owner
+				})
+				if w.kinOf(x) && !waitsForOwner && x.owner != h.Owner {
+					leads[x] = append(leads[x], h.Lock)
+				}
+			}
+		}
+	}
+	const open, done = 1, 2
+	seen := make(map[*Lock]int)
+	var visit func(x *Lock) error
+	visit = func(x *Lock) error {
+		seen[x] = open
+		for _, y := range leads[x] {
+			if seen[y] == open {
+				return fmt.Errorf("deadlock through %v and %v", x.label, y.label)
+			}
+			if seen[y] == 0 {
+				if err := visit(y); err != nil {
+					return err
+				}
+			}
+		}
+		seen[x] = done
+		return nil
+	}
+	for _, x := range all {
+		if seen[x] == 0 {
+			if err := visit(x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package proc
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// tempFile makes a file of one page and says where /proc will show it.
+func tempFile(t *testing.T) (File, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, make([]byte, 4096), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return fileOf(t, path), path
+}
+
+func fileOf(t *testing.T, path string) File {
+	t.Helper()
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
+		t.Fatal(err)
+	}
+	return File{Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, MountID: int(st.Mnt_id)}
+}
+
+func wantOpens(t *testing.T, r *Reader, pid int32, f File, writable, readable int) {
+	t.Helper()
+	w, ro, err := r.Opens(pid, f)
+	if w != writable || ro != readable || err != nil {
+		t.Errorf("Opens: %d writable, %d readable, %v; want %d, %d", w, ro, err, writable, readable)
+	}
+}
+
+func TestOpens(t *testing.T) {
+	r := newReader(t)
+	c := startChild(t)
+	file, path := tempFile(t)
+	_, other := tempFile(t)
+
+	wantOpens(t, r, c.pid(), file, 0, 0)
+	c.do("open", unix.O_RDWR, other)
+	wantOpens(t, r, c.pid(), file, 0, 0)
+	fd := c.do("open", unix.O_WRONLY, path)
+	wantOpens(t, r, c.pid(), file, 1, 0)
+	c.do("open", unix.O_RDONLY, path)
+	wantOpens(t, r, c.pid(), file, 1, 1)
+	c.do("open", unix.O_RDWR|unix.O_APPEND, path)
+	wantOpens(t, r, c.pid(), file, 2, 1)
+	c.do("open", unix.O_PATH, path)
+	wantOpens(t, r, c.pid(), file, 2, 1)
+	c.do("dup", fd)
+	wantOpens(t, r, c.pid(), file, 3, 1)
+	c.do("close", fd)
+	wantOpens(t, r, c.pid(), file, 2, 1)
+
+	unknown := file
+	unknown.MountID = 0
+	wantOpens(t, r, c.pid(), unknown, 2, 1)
+	elsewhere := unknown
+	elsewhere.Dev++
+	wantOpens(t, r, c.pid(), elsewhere, 0, 0)
+
+	c.signal(unix.SIGKILL)
+	c.await(unix.WEXITED)
+	wantOpens(t, r, c.pid(), file, 0, 0)
+}
+
+func TestOpensMany(t *testing.T) {
+	r := newReader(t)
+	c := startChild(t)
+	file, path := tempFile(t)
+	for range 300 { // more than one getdents buffer holds
+		c.do("open", unix.O_WRONLY, path)
+	}
+	wantOpens(t, r, c.pid(), file, 300, 0)
+}
+
+// A child that inherited the descriptor has it, whether or not the parent still
+// does.
+func TestOpensInherited(t *testing.T) {
+	r := newReader(t)
+	file, path := tempFile(t)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startChild(t, func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{f} })
+	wantOpens(t, r, c.pid(), file, 1, 0)
+	f.Close()
+	wantOpens(t, r, c.pid(), file, 1, 0)
+	wantOpens(t, r, int32(os.Getpid()), file, 0, 0)
+	c.do("close", 3)
+	wantOpens(t, r, c.pid(), file, 0, 0)
+}
+
+// ownMounts starts a child in a mount namespace of its own, where every mount
+// has another id.
+func ownMounts(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr = inUserNamespace(unix.CLONE_NEWNS)
+	}
+}
+
+func inUserNamespace(more uintptr) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | more,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	}
+}
+
+func TestOpensInOtherMountNamespace(t *testing.T) {
+	r := newReader(t)
+	c := startChild(t, ownMounts)
+	file, path := tempFile(t)
+	c.do("open", unix.O_WRONLY, path)
+	info, err := r.readAll(pidPath(c.pid(), "fdinfo/"+c.do("open", unix.O_RDONLY, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, ok := parseFdinfo(info); !ok || d.mountID == file.MountID {
+		t.Fatalf("the child's mount is %d, ours %d: the test tests nothing", d.mountID, file.MountID)
+	}
+	wantOpens(t, r, c.pid(), file, 1, 1)
+	file.Dev++
+	wantOpens(t, r, c.pid(), file, 0, 0)
+}
+
+func wantMaps(t *testing.T, r *Reader, pid int32, f, backing File, want bool) {
+	t.Helper()
+	got, err := r.MapsWritable(pid, f, backing)
+	if got != want || err != nil {
+		t.Errorf("MapsWritable: %t, %v; want %t", got, err, want)
+	}
+	text, err := r.readAll(pidPath(pid, "maps"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(dev, ino uint64) bool {
+		return dev == f.Dev && ino == f.Ino || ino != 0 && dev == backing.Dev && ino == backing.Ino
+	}
+	if parseMaps(text, is) != want {
+		t.Errorf("the text of maps says %t, want %t:\n%s", !want, want, text)
+	}
+}
+
+func TestMapsWritable(t *testing.T) {
+	r := newReader(t)
+	c := startChild(t)
+	file, path := tempFile(t)
+	other, otherPath := tempFile(t)
+	fd, fd2 := c.do("open", unix.O_RDWR, path), c.do("open", unix.O_RDWR, otherPath)
+	const rw = unix.PROT_READ | unix.PROT_WRITE
+
+	c.do("mmap", fd, rw, unix.MAP_PRIVATE, "private")
+	wantMaps(t, r, c.pid(), file, File{}, false)
+	c.do("mmap", fd, unix.PROT_READ, unix.MAP_SHARED, "readonly")
+	wantMaps(t, r, c.pid(), file, File{}, false)
+	c.do("mmap", fd2, rw, unix.MAP_SHARED, "other")
+	wantMaps(t, r, c.pid(), file, File{}, false)
+	c.do("mmap", fd, rw, unix.MAP_SHARED, "m")
+	wantMaps(t, r, c.pid(), file, File{}, true)
+	c.do("close", fd)
+	wantMaps(t, r, c.pid(), file, File{}, true)
+	c.do("munmap", "m")
+	wantMaps(t, r, c.pid(), file, File{}, false)
+
+	// The kernel may show the backing file instead.
+	wantMaps(t, r, c.pid(), file, other, true)
+	other.Dev++
+	wantMaps(t, r, c.pid(), file, other, false)
+
+	c.signal(unix.SIGKILL)
+	c.await(unix.WEXITED)
+	if got, err := r.MapsWritable(c.pid(), file, other); got || err != nil {
+		t.Errorf("a dead process: %t, %v", got, err)
+	}
+}

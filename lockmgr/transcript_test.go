@@ -1,0 +1,362 @@
+package lockmgr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestTranscripts replays the transcripts of testdata, which say what the table
+// does in every situation; testdata/README explains the commands. After every
+// command the invariants are checked. To write the outcomes anew, run the test
+// with -rewrite and read the diff.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if strings.HasSuffix(path, "README") {
+			return
+		}
+		s := newStage()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			out := s.run(d)
+			if err := s.table.CheckInvariants(); err != nil {
+				d.Fatalf(t, "after this command: %v", err)
+			}
+			return out
+		})
+	})
+}
+
+// stage is where a transcript plays: processes, named locks, and a clock that
+// ticks once for every command.
+type stage struct {
+	table     *Table
+	clock     uint64
+	processes map[string]*process
+	names     []string // of the locks, in the order of appearance
+	locks     map[string]*Lock
+	shown     map[string]string // what the transcript has said of a lock
+}
+
+type process struct {
+	name   string
+	owner  Owner
+	born   Birth
+	parent *process
+}
+
+func newStage() *stage {
+	return &stage{
+		table:     New(Options{}),
+		processes: make(map[string]*process),
+		locks:     make(map[string]*Lock),
+		shown:     make(map[string]string),
+	}
+}
+
+func (s *stage) now() Birth { return Birth{Tick: s.clock, PID: 100 + int32(len(s.processes))} }
+
+// process returns a process by name, born now if it is not known.
+func (s *stage) process(name, parent string, foreign bool) *process {
+	if p := s.processes[name]; p != nil {
+		return p
+	}
+	p := &process{name: name}
+	if parent != "" {
+		p.parent = s.process(parent, "", false)
+	}
+	pid := 101 + int32(len(s.processes))
+	p.owner = Owner{PID: pid, Start: s.clock}
+	if foreign {
+		p.owner = Owner{PID: 0, Start: uint64(pid)}
+	}
+	p.born = Birth{Tick: s.clock, PID: pid}
+	s.processes[name] = p
+	return p
+}
+
+func (p *process) lineage() []Ancestor {
+	var as []Ancestor
+	for ; p.parent != nil; p = p.parent {
+		as = append(as, Ancestor{Owner: p.parent.owner, Child: p.born})
+	}
+	return as
+}
+
+// run plays one command and says what it changed.
+func (s *stage) run(d *datadriven.TestData) string {
+	s.clock++
+	var said string
+	switch d.Cmd {
+	case "process":
+		for _, a := range d.CmdArgs {
+			if a.Key != "parent" && a.Key != "foreign" {
+				s.process(a.Key, scan(d, "parent"), d.HasArg("foreign"))
+			}
+		}
+		return ""
+	case "snapshot":
+		return s.snapshot()
+	case "acquire":
+		said = s.acquire(d)
+	case "test":
+		if h := s.table.Test(s.request(d)); h != nil {
+			return "would wait for " + s.describe(h) + "\n"
+		}
+		return "would be granted\n"
+	case "upgrade":
+		said = s.upgrade(d)
+	default:
+		said = s.change(d)
+	}
+	said += s.news()
+	if said == "" {
+		return "nothing changes\n"
+	}
+	return said
+}
+
+// change plays a command that is told by its effects alone.
+func (s *stage) change(d *datadriven.TestData) string {
+	first := d.CmdArgs[0].Key
+	l := s.locks[first]
+	switch d.Cmd {
+	case "release":
+		for _, a := range d.CmdArgs {
+			s.table.Release(s.locks[a.Key])
+		}
+	case "cancel":
+		if !s.table.Cancel(l, errors.New("cancelled")) {
+			return "nothing to cancel\n"
+		}
+	case "steal":
+		if !s.table.Steal(l, errors.New("stolen")) {
+			return "nothing to steal\n"
+		}
+	case "downgrade":
+		s.table.Downgrade(l, mode(d))
+	case "owner":
+		s.table.SetOwner(l, s.process(scan(d, "to"), "", false).owner, s.now())
+	case "rekey":
+		s.table.Rekey(Key(first), Key(scan(d, "to")))
+	case "exchange":
+		s.table.Exchange(Key(first), Key(scan(d, "with")))
+	case "unlock":
+		r := s.request(d)
+		s.table.Unlock(r.Keys[0], r.Class, r.Client, r.Range)
+	case "close":
+		r := s.request(d)
+		s.table.ReleaseClient(r.Keys[0], r.Class, r.Client)
+	default:
+		return "unknown command\n"
+	}
+	return ""
+}
+
+func (s *stage) acquire(d *datadriven.TestData) string {
+	name := d.CmdArgs[0].Key
+	l, err := s.table.Acquire(s.request(d))
+	if err != nil {
+		return fmt.Sprintf("%s: %s\n", name, s.refusal(err))
+	}
+	s.add(name, l)
+	return ""
+}
+
+func (s *stage) upgrade(d *datadriven.TestData) string {
+	name := scan(d, "as")
+	l, err := s.table.Upgrade(s.locks[d.CmdArgs[0].Key], mode(d), d.HasArg("nowait"))
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s: %s\n", name, s.refusal(err))
+	case l == s.locks[d.CmdArgs[0].Key]:
+		return "strong enough already\n"
+	}
+	s.add(name, l)
+	return ""
+}
+
+func (s *stage) add(name string, l *Lock) {
+	s.names = append(s.names, name)
+	s.locks[name] = l
+}
+
+// request reads a request: NAME KEY[,KEY...] MODE by=PROCESS [flock=CLIENT |
+// posix=CLIENT] [bytes=FROM-TO] [nowait]. NAME is missing where no lock is made.
+func (s *stage) request(d *datadriven.TestData) Request {
+	r := Request{Mode: mode(d), Range: Whole, NoWait: d.HasArg("nowait"), Since: s.now()}
+	words := d.CmdArgs
+	if d.Cmd == "acquire" {
+		r.Label = words[0].Key
+		words = words[1:]
+	}
+	for _, k := range strings.Split(words[0].Key, ",") {
+		r.Keys = append(r.Keys, Key(k))
+	}
+	if name := scan(d, "by"); name != "" {
+		p := s.process(name, "", false)
+		r.Owner, r.Lineage = p.owner, p.lineage()
+	}
+	for class, word := range map[Class]string{Flock: "flock", Posix: "posix"} {
+		if client := scan(d, word); client != "" {
+			r.Class, r.Client = class, number(client)
+		}
+	}
+	if from, to, ok := strings.Cut(scan(d, "bytes"), "-"); ok {
+		r.Range.Start = number(from)
+		if to != "end" {
+			r.Range.End = number(to)
+		}
+	}
+	return r
+}
+
+func mode(d *datadriven.TestData) Mode {
+	for _, m := range []Mode{Shared, Update} {
+		if d.HasArg(m.String()) {
+			return m
+		}
+	}
+	return Exclusive
+}
+
+// scan returns the value of key=value, or "".
+func scan(d *datadriven.TestData, key string) string {
+	for _, a := range d.CmdArgs {
+		if a.Key == key && len(a.Vals) > 0 {
+			return a.Vals[0]
+		}
+	}
+	return ""
+}
+
+func number(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// news says what has changed since the last command, lock by lock.
+func (s *stage) news() string {
+	var b strings.Builder
+	for _, name := range s.names {
+		if now := s.status(s.locks[name]); now != s.shown[name] {
+			fmt.Fprintf(&b, "%s: %s\n", name, now)
+			s.shown[name] = now
+		}
+	}
+	return b.String()
+}
+
+func (s *stage) status(l *Lock) string {
+	select {
+	case <-l.Done():
+	default:
+		return "waits for " + s.list(s.table.Conflicts(l))
+	}
+	if err := l.Err(); err != nil {
+		return s.refusal(err)
+	}
+	r := l.Request()
+	if r.Class == Posix {
+		return fmt.Sprintf("held, %s %v, token %d", bytes(r.Range), r.Mode, l.Token())
+	}
+	return fmt.Sprintf("held, token %d", l.Token())
+}
+
+func (s *stage) refusal(err error) string {
+	var c *ConflictError
+	var d *DeadlockError
+	switch {
+	case errors.As(err, &c):
+		return "would wait for " + s.list(c.Holders)
+	case errors.As(err, &d):
+		var steps []string
+		for _, w := range d.Cycle {
+			steps = append(steps, fmt.Sprintf("%s waits for %s at %s", s.name(w.Waiter.Owner), s.describe(&w.Blocker), w.Key))
+		}
+		return "deadlock, refused: " + strings.Join(steps, "; ")
+	}
+	return err.Error()
+}
+
+func (s *stage) list(hs []Holder) string {
+	var out []string
+	for _, h := range hs {
+		out = append(out, s.lockName(&h))
+	}
+	return strings.Join(out, ", ")
+}
+
+// describe names a lock and whose it is.
+func (s *stage) describe(h *Holder) string {
+	if h.Class == Posix {
+		return fmt.Sprintf("%s of %s, %s", s.lockName(h), s.name(h.Owner), bytes(h.Range))
+	}
+	return fmt.Sprintf("%s of %s", s.lockName(h), s.name(h.Owner))
+}
+
+// lockName is the name of a lock; what was split off another has none of its
+// own.
+func (s *stage) lockName(h *Holder) string {
+	for _, name := range s.names {
+		if s.locks[name] == h.Lock {
+			return name
+		}
+	}
+	return fmt.Sprintf("%v", h.Label)
+}
+
+func (s *stage) name(o Owner) string {
+	for _, p := range s.processes {
+		if p.owner == o {
+			return p.name
+		}
+	}
+	return o.String()
+}
+
+func bytes(r Range) string {
+	if r.End == Whole.End {
+		return fmt.Sprintf("bytes %d-end", r.Start)
+	}
+	return fmt.Sprintf("bytes %d-%d", r.Start, r.End)
+}
+
+// snapshot draws the table key by key, from the public snapshot alone.
+func (s *stage) snapshot() string {
+	snap := s.table.Snapshot()
+	keys := make(map[Key][]string)
+	for _, h := range snap.Held {
+		line := fmt.Sprintf("  held     %s, %v, token %d", s.describe(&h), h.Mode, h.Token)
+		for _, k := range h.Keys {
+			keys[k] = append(keys[k], line)
+		}
+	}
+	for _, h := range snap.Waiting {
+		line := fmt.Sprintf("  waiting  %s, %v, for %s", s.describe(&h), h.Mode, s.list(s.table.Conflicts(h.Lock)))
+		for _, k := range h.Keys {
+			keys[k] = append(keys[k], line)
+		}
+	}
+	if len(keys) == 0 {
+		return "empty\n"
+	}
+	var b strings.Builder
+	for _, k := range slices.Sorted(func(yield func(Key) bool) {
+		for k := range keys {
+			if !yield(k) {
+				return
+			}
+		}
+	}) {
+		fmt.Fprintf(&b, "%s\n%s\n", k, strings.Join(keys[k], "\n"))
+	}
+	return b.String()
+}
