@@ -43,6 +43,7 @@ func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
 		s.mu.Unlock()
 		return e
 	}
+	h.flushed = true
 	s.noteLocked(c.owner)
 	if sig != 0 && s.killCounts(c, unix.Signal(sig)) {
 		s.killedBy = sig
@@ -91,6 +92,11 @@ func (s *session) busyLocked(by *closer) bool {
 	f := s.f
 	if len(s.handles) == 0 {
 		return s.mappedLocked()
+	}
+	for h := range s.handles {
+		if !h.flushed {
+			return true
+		}
 	}
 	file := s.procFile()
 	var alive *lockmgr.Owner

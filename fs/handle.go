@@ -27,6 +27,9 @@ type handle struct {
 	sess  *session
 	live  bool // opened under a live policy
 	io    ioMode
+	// flushed, guarded by sess.mu: a descriptor of this open was closed. Until
+	// then at least one is open, or on its way to the caller.
+	flushed bool
 
 	mu    sync.Mutex
 	fd    int // the daemon's own descriptor, opened when first needed

@@ -1,9 +1,12 @@
 package fs
 
 import (
+	"time"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/journal"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -102,7 +105,27 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		replaced.detach()
 	}
 	r.moved(own)
+	if own == nil && !isDir {
+		r.record(l)
+	}
 	return r.makeDurable()
+}
+
+// record writes the renaming of a file, a commit like a close, to the audit
+// trail.
+func (r *renaming) record(l *lockmgr.Lock) {
+	f := r.f
+	path := f.path(r.to.dir, r.to.name)
+	if r.fromSt.Mode&unix.S_IFMT != unix.S_IFREG || f.settings(path).Mode != policy.Atomic {
+		return
+	}
+	f.event(journal.Event{
+		Time: time.Now(), Event: "commit", Path: path, PID: r.c.owner.PID, Token: l.Token(),
+		Detail: map[string]any{
+			"operation": opRename, "from": f.path(r.from.dir, r.from.name), "bytes": r.fromSt.Size,
+			"program": r.c.describe().Program,
+		},
+	})
 }
 
 // ownSession is the session that the caller's family has on a name.
