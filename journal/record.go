@@ -19,29 +19,28 @@ const (
 	KindInPlace = "inplace" // the target is being overwritten from a shadow that is on disk
 )
 
-// Intent is one change that was begun. Dir is relative to the data root, with
-// "" or "." for the root itself; Dir, Name and Shadow may hold any bytes that
-// file names may hold.
+// Intent is one change that was begun. Directories are relative to the data
+// root, with "" or "." for the root itself; they and the names may hold any
+// bytes that file names may hold.
 type Intent struct {
-	ID      uint64 // given by Begin
-	Kind    string // KindShadow, KindReplace or KindInPlace
-	Dir     string // directory of the target
-	Name    string // the target's name in Dir
-	Shadow  string // the shadow's reserved name, in Dir
-	InState bool   // the shadow lies in the state directory instead of Dir
-	Token   uint64 // fencing token of the session, 0 if none
+	ID    uint64 // given by Begin
+	Kind  string // KindShadow, KindReplace or KindInPlace
+	Token uint64 // fencing token of the session, 0 if none
 
-	// The inode of the shadow, so that recovery never takes another file for it.
-	ShadowIno uint64
+	Dir  string // directory of the target
+	Name string // the target's name in Dir
+
+	ShadowDir string // directory of the shadow
+	InState   bool   // it is the state directory, and ShadowDir means nothing
+	Shadow    string // the shadow's reserved name there, unique for all time
+
 	// KindInPlace: which file is overwritten. Birth is its time of birth in
 	// nanoseconds since the epoch, 0 where the filesystem keeps none.
 	TargetDev, TargetIno uint64
 	TargetBirth          int64
-	// KindInPlace: the shadow's owner, attributes and ACLs belong to the
-	// target too, not only its bytes, mode bits and times.
-	Meta bool
-	// KindInPlace: mode bits to set on the target, -1 to leave them.
-	Mode int64
+	Meta                 bool  // the shadow's extended attributes and ACLs are the target's too
+	Mode                 int64 // mode bits to set on the target, -1 to leave them
+	UID, GID             int64 // owner to give to the target, -1 to leave it
 }
 
 // text is a string of arbitrary bytes in JSON: a plain string where it is valid
@@ -72,35 +71,45 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // intentJSON is Intent as it stands in a record.
 type intentJSON struct {
 	Kind        string `json:"kind"`
+	Token       uint64 `json:"token,omitempty"`
 	Dir         text   `json:"dir"`
 	Name        text   `json:"name"`
-	Shadow      text   `json:"shadow"`
+	ShadowDir   *text  `json:"shadow_dir,omitempty"` // missing: as dir
 	InState     bool   `json:"in_state,omitempty"`
-	Token       uint64 `json:"token,omitempty"`
-	ShadowIno   uint64 `json:"shadow_ino,omitempty"`
+	Shadow      text   `json:"shadow"`
 	TargetDev   uint64 `json:"target_dev,omitempty"`
 	TargetIno   uint64 `json:"target_ino,omitempty"`
 	TargetBirth int64  `json:"target_birth,omitempty"`
 	Meta        bool   `json:"meta,omitempty"`
 	Mode        int64  `json:"mode,omitempty"`
+	UID         int64  `json:"uid,omitempty"`
+	GID         int64  `json:"gid,omitempty"`
 }
 
 func (in Intent) wire() *intentJSON {
-	return &intentJSON{
-		Kind: in.Kind, Dir: text(in.Dir), Name: text(in.Name), Shadow: text(in.Shadow),
-		InState: in.InState, Token: in.Token, ShadowIno: in.ShadowIno,
+	w := &intentJSON{
+		Kind: in.Kind, Token: in.Token, Dir: text(in.Dir), Name: text(in.Name),
+		InState: in.InState, Shadow: text(in.Shadow),
 		TargetDev: in.TargetDev, TargetIno: in.TargetIno, TargetBirth: in.TargetBirth,
-		Meta: in.Meta, Mode: in.Mode,
+		Meta: in.Meta, Mode: in.Mode, UID: in.UID, GID: in.GID,
 	}
+	if in.ShadowDir != in.Dir {
+		w.ShadowDir = (*text)(&in.ShadowDir)
+	}
+	return w
 }
 
 func (w *intentJSON) intent(id uint64) Intent {
-	return Intent{
-		ID: id, Kind: w.Kind, Dir: string(w.Dir), Name: string(w.Name), Shadow: string(w.Shadow),
-		InState: w.InState, Token: w.Token, ShadowIno: w.ShadowIno,
+	in := Intent{
+		ID: id, Kind: w.Kind, Token: w.Token, Dir: string(w.Dir), Name: string(w.Name),
+		ShadowDir: string(w.Dir), InState: w.InState, Shadow: string(w.Shadow),
 		TargetDev: w.TargetDev, TargetIno: w.TargetIno, TargetBirth: w.TargetBirth,
-		Meta: w.Meta, Mode: w.Mode,
+		Meta: w.Meta, Mode: w.Mode, UID: w.UID, GID: w.GID,
 	}
+	if w.ShadowDir != nil {
+		in.ShadowDir = string(*w.ShadowDir)
+	}
+	return in
 }
 
 // record is the payload of a frame.

@@ -23,7 +23,8 @@ func (sh *Shadow) Fill(base int) error {
 	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{st.Atim, st.Mtim}) })
 }
 
-// copyContent makes to, which is empty, a copy of from, which has size bytes.
+// copyContent makes to, which is empty or a hole, a copy of from, which has size
+// bytes.
 func copyContent(s *Store, from, to int, size int64) error {
 	if size == 0 {
 		return nil
@@ -38,6 +39,75 @@ func copyContent(s *Store, from, to int, size int64) error {
 	return eachData(from, size, func(start, end int64) error {
 		return s.do("copy", func() error { return copyRange(from, to, start, end) })
 	})
+}
+
+// reserve sees to it that target has space for all data of shadow, without a
+// change to its content, so that overwrite does not run out of space half-way.
+// A filesystem that copies on write cannot promise that; there overwrite clones.
+func (s *Store) reserve(shadow, target int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(shadow, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	return eachData(shadow, st.Size, func(start, end int64) error {
+		err := s.do("fallocate", func() error {
+			return unix.Fallocate(target, unix.FALLOC_FL_KEEP_SIZE, start, end-start)
+		})
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			return nil
+		}
+		return err
+	})
+}
+
+// overwrite replaces the content of target, whatever it is, by the size bytes
+// of shadow. Where shadow has holes target gets holes.
+func (s *Store) overwrite(shadow, target int, size int64) error {
+	if err := s.do("clone", func() error { return unix.IoctlFileClone(target, shadow) }); err != nil {
+		if !cannotClone(err) {
+			return err
+		}
+		at := int64(0)
+		err := eachData(shadow, size, func(start, end int64) error {
+			if err := s.punch(target, at, start); err != nil {
+				return err
+			}
+			at = end
+			return s.do("copy", func() error { return copyRange(shadow, target, start, end) })
+		})
+		if err == nil {
+			err = s.punch(target, at, size)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.do("truncate", func() error { return unix.Ftruncate(target, size) })
+}
+
+// punch makes [start,end) of fd read as zeros, without making it longer.
+func (s *Store) punch(fd int, start, end int64) error {
+	if start >= end {
+		return nil
+	}
+	err := s.do("punch", func() error {
+		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, start, end-start)
+	})
+	if !errors.Is(err, unix.EOPNOTSUPP) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	zeros := make([]byte, min(max(st.Size-start, 0), end-start, 1<<20))
+	for end = min(end, st.Size); start < end; start += int64(len(zeros)) {
+		zeros = zeros[:min(int64(len(zeros)), end-start)]
+		if err := s.do("copy", func() error { return writeAll(fd, zeros, start) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cannotClone reports whether err says that there are no reflinks here, rather

@@ -16,9 +16,10 @@ import (
 // old version or a redo record. Readers that have the target open may see the
 // update happen. Durability is always full.
 //
-// The errors are those of Publish. With ErrRedoPending, too, the target is half
-// written; Recover finishes it, now or at the next start. After any other error
-// the target is untouched.
+// The errors are those of Publish; after them the target's content is
+// untouched, although its ctime may have changed. With ErrRedoPending, too, it
+// is half written: Recover finishes it, now or at the next start, and the
+// shadow has nothing left to reject. With ErrNotDurable it is complete.
 func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 	in, err := sh.redoIntent(target, o)
 	if err != nil {
@@ -30,27 +31,35 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 	if err := sh.sync(); err != nil {
 		return Version{}, err
 	}
-	if err := sh.armRedo(in, o); err != nil {
-		return Version{}, fmt.Errorf("commit %q in place: %w", o.Name, errors.Join(err, sh.disarmRedo(in)))
+	err = sh.armRedo(in, o)
+	if err == nil {
+		_, err = sh.redoIntent(target, o) // is it still the base?
 	}
-	if _, err := sh.redoIntent(target, o); err != nil {
-		return Version{}, errors.Join(err, sh.disarmRedo(in))
+	if err == nil {
+		err = sh.s.reserve(sh.fd, target)
+	}
+	if err != nil {
+		return Version{}, fmt.Errorf("commit %q in place: %w", o.Name, errors.Join(err, sh.disarmRedo()))
 	}
 	if err := sh.s.applyInPlace(sh.fd, target, in); err != nil {
-		return Version{}, sh.handOver(in, err)
+		sh.s.abandon(sh.intent)
+		sh.forgetName()
+		sh.published = true // it will be
+		return Version{}, &kinded{ErrRedoPending, o.Name, err}
 	}
-	// From here on the new version is in place, and on disk.
-	late := sh.unlinkName()
+	// From here on the new version is in place and on disk. What is left is to
+	// see that no recovery does it again, over something newer.
+	sh.published, sh.mark = true, mark{}
+	late := sh.dropName()
 	if late == nil {
 		late = sh.s.do("syncjournal", sh.s.j.Sync)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(target, &st); err != nil {
-		return Version{}, os.NewSyscallError("fstat", err)
-	}
-	sh.mark = mark{}
 	if late != nil {
 		late = &kinded{ErrNotDurable, o.Name, late}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(target, &st); err != nil {
+		return Version{}, &kinded{ErrNotDurable, o.Name, os.NewSyscallError("fstat", err)}
 	}
 	return VersionOf(&st), late
 }
@@ -70,14 +79,18 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 		return journal.Intent{}, err
 	}
 	in := journal.Intent{
-		Kind: journal.KindInPlace, Name: o.Name, Token: o.Token, ShadowIno: sh.initial.Ino,
+		Kind: journal.KindInPlace, Token: o.Token, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath,
 		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: birth(target),
-		Meta: sh.inPlace == nil, Mode: -1,
+		Meta: sh.inPlace == nil, Mode: -1, UID: -1, GID: -1,
 	}
 	if err := unix.Fstat(sh.fd, &now); err != nil {
 		return journal.Intent{}, os.NewSyscallError("fstat", err)
 	}
-	if now.Mode != sh.initial.Mode {
+	// What the session has changed is to be changed on the target.
+	if now.Uid != sh.initial.Uid || now.Gid != sh.initial.Gid {
+		in.UID, in.GID = int64(now.Uid), int64(now.Gid)
+	}
+	if now.Mode != sh.initial.Mode || in.UID >= 0 {
 		in.Mode = int64(now.Mode & 0o7777)
 	}
 	return in, nil
@@ -96,18 +109,17 @@ func birth(fd int) int64 {
 // armRedo gives the shadow a reserved name and makes it, the name and the
 // intent durable.
 func (sh *Shadow) armRedo(in journal.Intent, o PublishOptions) error {
-	if sh.name != "" {
-		if err := sh.retag(in); err != nil {
-			return err
-		}
-	} else {
-		dir := o.Dir
-		if sh.inState {
-			dir = sh.s.stateFD()
-		}
-		if err := sh.linkReserved(dir, o.DirPath, in); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case sh.named():
+		err = sh.retag(in)
+	case sh.inState:
+		err = sh.linkReserved(sh.s.stateFD(), in)
+	default:
+		err = sh.linkReserved(o.Dir, in)
+	}
+	if err != nil {
+		return err
 	}
 	if err := sh.s.syncDir(sh.dir, sh.fd); err != nil {
 		return err
@@ -117,37 +129,28 @@ func (sh *Shadow) armRedo(in journal.Intent, o PublishOptions) error {
 
 // retag replaces the intent that stands for the shadow's name.
 func (sh *Shadow) retag(in journal.Intent) error {
-	in.Dir, in.Shadow, in.InState = sh.dirPath, sh.name, sh.inState
+	old := sh.intent
+	in.ShadowDir, in.Shadow, in.InState = old.ShadowDir, old.Shadow, old.InState
 	id, err := sh.s.begin(in)
 	if err != nil {
 		return err
 	}
-	old := sh.intent
-	sh.intent = id
-	return sh.s.done(old)
+	in.ID, sh.intent = id, in
+	return sh.s.done(old.ID)
 }
 
 // disarmRedo makes sure that no recovery does what was refused. The name stays
 // if the journal can say that it is a mere shadow's.
-func (sh *Shadow) disarmRedo(in journal.Intent) error {
-	if sh.name == "" {
+func (sh *Shadow) disarmRedo() error {
+	if sh.intent.Kind != journal.KindInPlace {
 		return nil
 	}
-	if err := sh.retag(journal.Intent{Kind: journal.KindShadow, Name: in.Name, Token: in.Token, ShadowIno: in.ShadowIno}); err != nil {
-		return sh.unlinkName()
+	in := sh.intent
+	in.Kind = journal.KindShadow
+	if err := sh.retag(in); err != nil {
+		return sh.dropName()
 	}
 	return nil
-}
-
-// handOver leaves the armed redo to Recover.
-func (sh *Shadow) handOver(in journal.Intent, cause error) error {
-	in.ID, in.Dir, in.Shadow, in.InState = sh.intent, sh.dirPath, sh.name, sh.inState
-	sh.s.mu.Lock()
-	sh.s.unfinished[in.ID] = in
-	sh.s.mu.Unlock()
-	unix.Close(sh.dir)
-	sh.name, sh.dir, sh.intent = "", -1, 0
-	return &kinded{ErrRedoPending, in.Name, cause}
 }
 
 // applyInPlace makes target a copy of shadow and syncs it. It may be repeated
@@ -160,27 +163,42 @@ func (s *Store) applyInPlace(shadow, target int, in journal.Intent) error {
 	if err := s.overwrite(shadow, target, st.Size); err != nil {
 		return err
 	}
-	if in.Meta {
-		if err := copyXattrs(s, shadow, target); err != nil {
-			return err
-		}
-	}
-	if in.Mode >= 0 {
-		if err := s.do("chmod", func() error { return unix.Fchmod(target, uint32(in.Mode)) }); err != nil {
-			return err
-		}
-	}
-	err := s.do("utimens", func() error { return futimens(target, [2]unix.Timespec{st.Atim, st.Mtim}) })
-	if err != nil && !errors.Is(err, unix.EPERM) { // only the owner may
+	if err := s.applyMeta(shadow, target, &st, in); err != nil {
 		return err
 	}
 	return s.do("fsync", func() error { return unix.Fsync(target) })
 }
 
-// overwrite replaces the content of target.
-func (s *Store) overwrite(shadow, target int, size int64) error {
-	if err := s.do("truncate", func() error { return unix.Ftruncate(target, 0) }); err != nil {
-		return err
+// applyMeta carries the metadata over to target. What only the target's owner
+// may do, and we are not, is left out: the content counts.
+func (s *Store) applyMeta(shadow, target int, st *unix.Stat_t, in journal.Intent) error {
+	steps := []func() error{
+		func() error {
+			if in.UID < 0 && in.GID < 0 {
+				return nil
+			}
+			return s.do("chown", func() error { return unix.Fchown(target, int(in.UID), int(in.GID)) })
+		},
+		func() error {
+			if !in.Meta {
+				return nil
+			}
+			return copyXattrs(s, shadow, target)
+		},
+		func() error {
+			if in.Mode < 0 {
+				return nil
+			}
+			return s.do("chmod", func() error { return unix.Fchmod(target, uint32(in.Mode)) })
+		},
+		func() error {
+			return s.do("utimens", func() error { return futimens(target, [2]unix.Timespec{st.Atim, st.Mtim}) })
+		},
 	}
-	return copyContent(s, shadow, target, size)
+	for _, step := range steps {
+		if err := step(); err != nil && !errors.Is(err, unix.EPERM) {
+			return err
+		}
+	}
+	return nil
 }

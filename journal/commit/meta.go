@@ -34,22 +34,27 @@ func (sh *Shadow) initMeta(o ShadowOptions) error {
 	if dir.Mode&unix.S_ISGID != 0 {
 		gid = -1
 	}
+	if err := sh.chown(&st, uid, gid); err != nil {
+		return err
+	}
+	if mode != st.Mode&0o7777 || mode&specialBits != 0 { // which chown drops
+		return sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, mode) })
+	}
+	return nil
+}
+
+// chown gives the shadow, which has the status st, an owner; -1 leaves it.
+func (sh *Shadow) chown(st *unix.Stat_t, uid, gid int) error {
 	if uid == int(st.Uid) {
 		uid = -1
 	}
 	if gid == int(st.Gid) {
 		gid = -1
 	}
-	if uid >= 0 || gid >= 0 {
-		if err := sh.s.do("chown", func() error { return unix.Fchown(sh.fd, uid, gid) }); err != nil {
-			return err
-		}
+	if uid < 0 && gid < 0 {
+		return nil
 	}
-	chowned := (uid >= 0 || gid >= 0) && mode&specialBits != 0
-	if mode != st.Mode&0o7777 || chowned {
-		return sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, mode) })
-	}
-	return nil
+	return sh.s.do("chown", func() error { return unix.Fchown(sh.fd, uid, gid) })
 }
 
 // hasDefaultACL reports whether files made in dir inherit an ACL.
@@ -73,9 +78,8 @@ func (sh *Shadow) copyMeta(base int) error {
 			sh.inPlace = &kinded{ErrCannotPreserve, what, err}
 		}
 	}
-	if from.Uid != to.Uid || from.Gid != to.Gid {
-		try("owner", sh.s.do("chown", func() error { return unix.Fchown(sh.fd, int(from.Uid), int(from.Gid)) }))
-	}
+	try("inode flags", copyFlags(sh.s, base, sh.fd)) // first: some want an empty file
+	try("owner", sh.chown(&to, int(from.Uid), int(from.Gid)))
 	try("extended attributes", copyXattrs(sh.s, base, sh.fd))
 	// Last, because chown drops set-user-ID and an ACL sets the group bits.
 	err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, from.Mode&0o7777) })
@@ -90,6 +94,30 @@ func (sh *Shadow) copyMeta(base int) error {
 		try("mode", unix.EPERM)
 	}
 	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
+}
+
+// keptFlags are the inode flags (ioctl_iflags(2)) that belong to a file's
+// content and not to its place or its filesystem.
+const keptFlags = 0x00000004 | // FS_COMPR_FL
+	0x00000008 | // FS_SYNC_FL
+	0x00000040 | // FS_NODUMP_FL
+	0x00000080 | // FS_NOATIME_FL
+	0x00000400 | // FS_NOCOMP_FL
+	0x00004000 | // FS_JOURNAL_DATA_FL
+	0x00800000 //   FS_NOCOW_FL
+
+// copyFlags gives to the inode flags of from.
+func copyFlags(s *Store, from, to int) error {
+	want, err := unix.IoctlGetUint32(from, unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		return nil // a filesystem without them
+	}
+	have, err := unix.IoctlGetUint32(to, unix.FS_IOC_GETFLAGS)
+	if err != nil || (want^have)&keptFlags == 0 {
+		return err
+	}
+	flags := have&^keptFlags | want&keptFlags
+	return s.do("setflags", func() error { return unix.IoctlSetPointerInt(to, unix.FS_IOC_SETFLAGS, int(flags)) })
 }
 
 // copyXattrs gives to exactly the extended attributes of from, ACLs and file

@@ -49,19 +49,19 @@ func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 	if err != nil {
 		return Version{}, fmt.Errorf("publish %q: %w", o.Name, err)
 	}
-	// From here on it is published, and nothing undoes that.
+	// From here on it is published, and nothing undoes that. A journal that
+	// does not know it finds no shadow when it looks, and is content.
+	sh.published, sh.mark = true, mark{}
+	_ = sh.nameGone()
 	var late error
 	if o.Durability == Full || o.Durability == "" {
-		late = sh.s.syncDir(o.Dir, sh.fd)
+		if err := sh.s.syncDir(o.Dir, sh.fd); err != nil {
+			late = &kinded{ErrNotDurable, o.Name, err}
+		}
 	}
-	late = errors.Join(late, sh.dropName())
 	var st unix.Stat_t
 	if err := unix.Fstat(sh.fd, &st); err != nil {
-		return Version{}, os.NewSyscallError("fstat", err)
-	}
-	sh.mark = mark{}
-	if late != nil {
-		late = &kinded{ErrNotDurable, o.Name, late}
+		return Version{}, &kinded{ErrNotDurable, o.Name, os.NewSyscallError("fstat", err)}
 	}
 	return VersionOf(&st), late
 }
@@ -90,16 +90,17 @@ func (sh *Shadow) checkBase(o PublishOptions) error {
 
 func (sh *Shadow) publishNew(o PublishOptions) error {
 	var err error
-	if sh.name == "" {
+	if !sh.named() {
 		err = sh.s.do("link", func() error { return linkFD(sh.fd, o.Dir, o.Name) })
 	} else {
+		name := sh.intent.Shadow
 		err = sh.s.do("rename", func() error {
-			return unix.Renameat2(sh.dir, sh.name, o.Dir, o.Name, unix.RENAME_NOREPLACE)
+			return unix.Renameat2(sh.dir, name, o.Dir, o.Name, unix.RENAME_NOREPLACE)
 		})
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-			err = sh.s.do("link", func() error { return unix.Linkat(sh.dir, sh.name, o.Dir, o.Name, 0) })
+			err = sh.s.do("link", func() error { return unix.Linkat(sh.dir, name, o.Dir, o.Name, 0) })
 			if err == nil {
-				_ = sh.s.do("unlink", func() error { return unix.Unlinkat(sh.dir, sh.name, 0) })
+				_ = sh.dropName()
 			}
 		}
 	}
@@ -110,27 +111,28 @@ func (sh *Shadow) publishNew(o PublishOptions) error {
 }
 
 func (sh *Shadow) publishOver(o PublishOptions) error {
-	if sh.name == "" {
-		in := journal.Intent{Kind: journal.KindReplace, Name: o.Name, Token: o.Token}
-		if err := sh.linkReserved(o.Dir, o.DirPath, in); err != nil {
+	if !sh.named() {
+		err := sh.linkReserved(o.Dir, journal.Intent{
+			Kind: journal.KindReplace, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Token: o.Token,
+		})
+		if err != nil {
 			return err
 		}
 	}
 	if err := sh.checkBase(o); err != nil {
 		return err
 	}
-	return sh.s.do("rename", func() error { return unix.Renameat(sh.dir, sh.name, o.Dir, o.Name) })
+	return sh.s.do("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, o.Dir, o.Name) })
 }
 
 // linkReserved gives an unnamed shadow a reserved name in dir.
-func (sh *Shadow) linkReserved(dir int, dirPath string, in journal.Intent) error {
-	in.ShadowIno = sh.initial.Ino
-	if err := sh.takeName(dir, dirPath, in); err != nil {
+func (sh *Shadow) linkReserved(dir int, in journal.Intent) error {
+	if err := sh.takeName(dir, in); err != nil {
 		return err
 	}
-	err := sh.s.do("link", func() error { return linkFD(sh.fd, dir, sh.name) })
+	err := sh.s.do("link", func() error { return linkFD(sh.fd, dir, sh.intent.Shadow) })
 	if err != nil {
-		return errors.Join(err, sh.dropName())
+		return errors.Join(err, sh.nameGone())
 	}
 	return nil
 }

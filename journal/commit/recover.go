@@ -1,22 +1,22 @@
 package commit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"os"
 
 	"latchfs/journal"
 
 	"golang.org/x/sys/unix"
 )
 
-// Report says what recovery has found and done.
+// Report says what recovery has found and done. Paths are relative to the data
+// root.
 type Report struct {
 	Undone   []journal.Intent // replacements that had not happened: the old version stands
 	Redone   []journal.Intent // commits in place that were finished
-	Removed  []string         // orphaned shadows, relative to the data root
+	Removed  []string         // orphaned shadows
 	Salvaged []string         // IDs under rejected/ of bytes that had no place to go
 	// SweepDue: the previous stop was not clean, so orphans may lie anywhere
 	// below the root. Sweep finds them; it may run beside everything else.
@@ -30,104 +30,244 @@ type Report struct {
 func (s *Store) Recover() (Report, error) {
 	r := Report{SweepDue: !s.j.Clean()}
 	var errs []error
-	for _, in := range s.pending() {
-		if err := s.recoverIntent(in, &r); err != nil {
+	fail := func(in journal.Intent, err error) {
+		if err != nil {
 			errs = append(errs, fmt.Errorf("recover %q in %q: %w", in.Name, in.Dir, err))
 		}
 	}
+	var lost []*lostRedo
+	for _, in := range s.pending() {
+		switch in.Kind {
+		case journal.KindShadow, journal.KindReplace:
+			fail(in, s.undo(in, &r))
+		case journal.KindInPlace:
+			found, err := s.redoAt(in, &r)
+			fail(in, err)
+			if err == nil && !found {
+				lost = append(lost, &lostRedo{in: in, shadow: -1, target: -1})
+			}
+		default:
+			fail(in, fmt.Errorf("intent of unknown kind %q", in.Kind))
+		}
+	}
+	if len(lost) > 0 {
+		if err := s.find(lost); err != nil {
+			errs = append(errs, fmt.Errorf("recover: look for moved files: %w", err))
+		} else {
+			for _, l := range lost {
+				fail(l.in, s.redoLost(l, &r))
+			}
+		}
+		for _, l := range lost {
+			l.close()
+		}
+	}
+	errs = append(errs, s.tidyState(&r), s.tidyRejected(&r))
 	return r, errors.Join(errs...)
 }
 
-func (s *Store) pending() []journal.Intent {
-	pending := s.j.Pending()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, in := range s.unfinished {
-		pending = append(pending, in)
-	}
-	slices.SortFunc(pending, func(a, b journal.Intent) int { return cmp.Compare(a.ID, b.ID) })
-	return pending
-}
-
-func (s *Store) finish(in journal.Intent) error {
-	if err := s.done(in.ID); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	delete(s.unfinished, in.ID)
-	s.mu.Unlock()
-	return nil
-}
-
-func (s *Store) recoverIntent(in journal.Intent, r *Report) error {
-	dir, err := s.openBelow(in.Dir)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return s.finish(in) // the directory is gone
+// undo removes a shadow that did not become a file.
+func (s *Store) undo(in journal.Intent, r *Report) error {
+	dir, err := s.openShadowDir(in)
+	if gone(err) {
+		return s.finish(in) // moved, perhaps: then it is Sweep's
 	}
 	if err != nil {
 		return err
 	}
 	defer unix.Close(dir)
-	shadowDir := dir
-	if in.InState {
-		shadowDir = s.stateFD()
-	}
-	switch in.Kind {
-	case journal.KindShadow, journal.KindReplace:
-		err := s.do("unlink", func() error { return unix.Unlinkat(shadowDir, in.Shadow, 0) })
-		if err != nil && !errors.Is(err, unix.ENOENT) {
-			return err
-		}
+	err = s.do("unlink", func() error { return unix.Unlinkat(dir, in.Shadow, 0) })
+	switch {
+	case err == nil:
 		r.Undone = append(r.Undone, in)
-		return s.finish(in)
-	case journal.KindInPlace:
-		return s.redo(in, dir, shadowDir, r)
-	default:
-		return fmt.Errorf("intent of unknown kind %q", in.Kind)
+	case !errors.Is(err, unix.ENOENT):
+		return err
 	}
+	return s.finish(in)
 }
 
-// redo repeats a commit in place whose shadow is still there.
-func (s *Store) redo(in journal.Intent, dir, shadowDir int, r *Report) error {
-	shadow, err := unix.Openat(shadowDir, in.Shadow, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return s.finish(in) // it had not begun, or it was finished
+// redoAt repeats a commit in place, if the shadow and the target are where the
+// intent says. found is false if they have to be looked for.
+func (s *Store) redoAt(in journal.Intent, r *Report) (found bool, err error) {
+	dir, err := s.openBelow(in.Dir)
+	if gone(err) {
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	defer unix.Close(shadow)
-	target, err := unix.Openat(dir, in.Name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	defer unix.Close(dir)
+	target, err := openTarget(dir, in.Name, in)
 	if err != nil {
-		return err
+		return false, err
+	}
+	if target < 0 {
+		return false, nil
 	}
 	defer unix.Close(target)
+	shadowDir, err := s.openShadowDir(in)
+	if gone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(shadowDir)
+	shadow, err := openShadow(shadowDir, in.Shadow)
+	if errors.Is(err, unix.ENOENT) {
+		// The target is in its place and the shadow is not: it was not linked
+		// yet, and the target not touched, or all was done.
+		return true, s.finish(in)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(shadow)
+	return true, s.redo(in, shadowDir, shadow, target, r)
+}
+
+func (s *Store) redo(in journal.Intent, shadowDir, shadow, target int, r *Report) error {
 	if err := s.applyInPlace(shadow, target, in); err != nil {
 		return err
 	}
 	if err := s.do("unlink", func() error { return unix.Unlinkat(shadowDir, in.Shadow, 0) }); err != nil {
 		return err
 	}
-	r.Redone = append(r.Redone, in)
-	return s.finish(in)
-}
-
-// openBelow opens the directory path below the data root, through no symbolic
-// link and never outside.
-func (s *Store) openBelow(path string) (int, error) {
-	if path == "" {
-		path = "."
+	if err := s.finish(in); err != nil {
+		return err
 	}
-	return unix.Openat2(s.root, path, &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	// On disk before anything newer is written to the target.
+	if err := s.do("syncjournal", s.j.Sync); err != nil {
+		return err
+	}
+	r.Redone = append(r.Redone, in)
+	return nil
 }
 
-// Sweep walks the data root, through no symbolic link and into no other mount,
-// and removes orphaned shadows: reserved names that no living shadow has. It may
-// run while the store is in use. When it has been everywhere it settles the
-// journal.
-func (s *Store) Sweep(ctx context.Context) (Report, error) {
-	return Report{}, ctx.Err()
+// lostRedo is a commit in place whose directory was renamed, or whose target
+// was, before it was finished.
+type lostRedo struct {
+	in        journal.Intent
+	shadowDir int // valid with shadow
+	shadow    int // -1: not found
+	target    int // -1: not found
+}
+
+func (l *lostRedo) close() {
+	if l.shadow >= 0 {
+		unix.Close(l.shadow)
+		unix.Close(l.shadowDir)
+	}
+	if l.target >= 0 {
+		unix.Close(l.target)
+	}
+}
+
+// find looks everywhere for the shadows and targets of lost.
+func (s *Store) find(lost []*lostRedo) error {
+	look := func(dir int, e dirent) error {
+		for _, l := range lost {
+			if l.shadow < 0 && e.name == l.in.Shadow {
+				fd, err := openShadow(dir, e.name)
+				if err != nil {
+					return err
+				}
+				own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+				if err != nil {
+					unix.Close(fd)
+					return os.NewSyscallError("dup", err)
+				}
+				l.shadow, l.shadowDir = fd, own
+			}
+			if l.target < 0 && e.ino == l.in.TargetIno && !Reserved(e.name) {
+				fd, err := openTarget(dir, e.name, l.in)
+				if err != nil {
+					return err
+				}
+				l.target = fd
+			}
+		}
+		return nil
+	}
+	if err := readDir(s.stateFD(), func(e dirent) error { return look(s.stateFD(), e) }); err != nil {
+		return err
+	}
+	return s.walk(context.Background(), func(dir int, _ string, e dirent) error { return look(dir, e) })
+}
+
+// redoLost finishes what find has found. Bytes without a target are kept aside.
+func (s *Store) redoLost(l *lostRedo, r *Report) error {
+	switch {
+	case l.shadow < 0:
+		return s.finish(l.in)
+	case l.target >= 0:
+		return s.redo(l.in, l.shadowDir, l.shadow, l.target, r)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(l.shadow, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	meta := map[string]any{
+		"reason": "the file was removed before its commit was finished", "path": l.in.Dir + "/" + l.in.Name, "token": l.in.Token,
+	}
+	id, err := s.keep(meta, &st, func(dir int, st *unix.Stat_t) error { return s.copyKept(l.shadow, dir, st) })
+	if err != nil {
+		return err
+	}
+	r.Salvaged = append(r.Salvaged, id)
+	if err := s.do("unlink", func() error { return unix.Unlinkat(l.shadowDir, l.in.Shadow, 0) }); err != nil {
+		return err
+	}
+	return s.finish(l.in)
+}
+
+// openTarget opens the file that in is about, -1 if name is not that file.
+func openTarget(dir int, name string, in journal.Intent) (int, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if gone(err) || err == nil && (st.Ino != in.TargetIno || st.Mode&unix.S_IFMT != unix.S_IFREG) {
+		return -1, nil
+	}
+	if err != nil {
+		return -1, os.NewSyscallError("fstatat", err)
+	}
+	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("openat", err)
+	}
+	// Device numbers change with the order of mounting; births do not.
+	if birth(fd) == in.TargetBirth && (in.TargetBirth != 0 || uint64(st.Dev) == in.TargetDev) {
+		return fd, nil
+	}
+	unix.Close(fd)
+	return -1, nil
+}
+
+func openShadow(dir int, name string) (int, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	return fd, os.NewSyscallError("openat", err)
+}
+
+func (s *Store) openShadowDir(in journal.Intent) (int, error) {
+	if in.InState {
+		return openDir(s.stateFD(), ".")
+	}
+	return s.openBelow(in.ShadowDir)
+}
+
+// gone reports whether err says that a name does not lead where it did.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}
+
+// tidyState removes the redo shadows in the state directory that no intent
+// stands for.
+func (s *Store) tidyState(r *Report) error {
+	return readDir(s.stateFD(), func(e dirent) error {
+		if !generated(e.name) || s.nameInUse(e.name) {
+			return nil
+		}
+		r.Removed = append(r.Removed, StateDirName+"/"+e.name)
+		return s.do("unlink", func() error { return unix.Unlinkat(s.stateFD(), e.name, 0) })
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,52 +22,59 @@ const (
 )
 
 // Reject keeps the shadow's bytes under rejected/ID/ in the state directory
-// and returns the ID, which sorts by time. meta.json holds meta and, of the
-// shadow's own, id, time, size, mode, uid and gid; the content itself has mode
-// 0600 and keeps its owner, so whoever shows it decides by the mode in meta.
+// and returns the ID, which sorts by time. meta.json holds meta and besides id,
+// time and file: {size, mode, uid, gid}. The content itself has mode 0600 and
+// keeps its owner, so whoever shows it decides by the mode in file.
 //
-// Where it can be linked this costs no space: with a full disk the bytes are
-// kept, if need be without meta.json. Nothing is synced, for the close that
-// wrote these bytes has failed already. The shadow is to be discarded after.
+// Where the inode can be linked this costs no space: with a full disk the bytes
+// are kept, if need be without meta.json. Nothing is synced, for the close that
+// wrote these bytes has failed already. After Publish or InPlace the bytes are
+// copied, so that later writes through FD do not reach what is kept. The shadow
+// is to be discarded afterwards.
 func (sh *Shadow) Reject(meta map[string]any) (id string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("reject: %w", err)
-		}
-	}()
-	now := time.Now().UTC()
-	id = fmt.Sprintf("%s-%08x", now.Format("20060102T150405.000000000"), rand.Uint32())
 	var st unix.Stat_t
 	if err := unix.Fstat(sh.fd, &st); err != nil {
-		return "", os.NewSyscallError("fstat", err)
+		return "", fmt.Errorf("reject: %w", os.NewSyscallError("fstat", err))
 	}
-	rejected, err := sh.s.openRejected()
+	id, err = sh.s.keep(meta, &st, sh.keepContent)
+	if err != nil {
+		return "", fmt.Errorf("reject: %w", err)
+	}
+	return id, nil
+}
+
+// keep makes an entry of the rejected store. content puts the bytes, which have
+// the status st, into its directory.
+func (s *Store) keep(meta map[string]any, st *unix.Stat_t, content func(dir int, st *unix.Stat_t) error) (string, error) {
+	now := time.Now().UTC()
+	id := fmt.Sprintf("%s-%08x", now.Format("20060102T150405.000000000"), rand.Uint32())
+	rejected, err := s.openRejected()
 	if err != nil {
 		return "", err
 	}
 	defer unix.Close(rejected)
 	tmp := rejectedNew + id
-	if err := sh.s.do("mkdir", func() error { return unix.Mkdirat(rejected, tmp, 0o700) }); err != nil {
+	s.hold(tmp)
+	defer s.release(tmp)
+	if err := s.do("mkdir", func() error { return unix.Mkdirat(rejected, tmp, 0o700) }); err != nil {
 		return "", err
 	}
 	dir, err := openDir(rejected, tmp)
 	if err == nil {
 		defer unix.Close(dir)
-		err = sh.keepContent(dir, &st)
+		err = content(dir, st)
 	}
 	if err != nil {
-		return "", errors.Join(err, sh.s.do("unlink", func() error { return unix.Unlinkat(rejected, tmp, unix.AT_REMOVEDIR) }))
+		return "", errors.Join(err, s.do("rmdir", func() error { return unix.Unlinkat(rejected, tmp, unix.AT_REMOVEDIR) }))
 	}
-	all := map[string]any{}
+	all := map[string]any{"time": now.Format(time.RFC3339Nano)}
 	maps.Copy(all, meta)
-	maps.Copy(all, map[string]any{
-		"id": id, "time": now.Format(time.RFC3339Nano), "size": st.Size,
-		"mode": fmt.Sprintf("%04o", st.Mode&0o7777), "uid": st.Uid, "gid": st.Gid,
-	})
-	metaErr := sh.s.writeMeta(dir, all)
-	err = sh.s.do("rename", func() error { return unix.Renameat(rejected, tmp, rejected, id) })
+	all["id"] = id
+	all["file"] = map[string]any{"size": st.Size, "mode": fmt.Sprintf("%04o", st.Mode&0o7777), "uid": st.Uid, "gid": st.Gid}
+	metaErr := s.writeMeta(dir, all) // the bytes are worth keeping without
+	err = s.do("rename", func() error { return unix.Renameat(rejected, tmp, rejected, id) })
 	if err != nil {
-		return "", errors.Join(err, metaErr)
+		return "", errors.Join(err, metaErr) // Recover gives it its name
 	}
 	return id, nil
 }
@@ -84,43 +92,46 @@ func (s *Store) openRejected() (int, error) {
 	return openDir(s.stateFD(), RejectedDir)
 }
 
-// keepContent puts the shadow's bytes into dir as "content".
+// keepContent puts the shadow's bytes into dir as RejectedContent: the inode
+// itself if it is nobody else's.
 func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
-	if err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, 0o600) }); err != nil {
-		return err
+	if sh.published {
+		return sh.s.copyKept(sh.fd, dir, st)
 	}
 	var err error
-	if sh.name != "" {
-		err = sh.s.do("rename", func() error { return unix.Renameat(sh.dir, sh.name, dir, RejectedContent) })
-		if err == nil {
-			return sh.dropName()
-		}
+	if sh.named() {
+		err = sh.s.do("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, dir, RejectedContent) })
 	} else {
 		err = sh.s.do("link", func() error { return linkFD(sh.fd, dir, RejectedContent) })
-		if err == nil {
-			return nil
-		}
 	}
-	return sh.copyContentTo(dir, st)
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMLINK) {
+		return sh.s.copyKept(sh.fd, dir, st) // another filesystem, subvolume or quota project
+	}
+	if err != nil {
+		return err
+	}
+	_ = sh.nameGone()
+	// Nobody gets past the 0700 above it, so this is for later copies.
+	_ = sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, 0o600) })
+	return nil
 }
 
-// copyContentTo is keepContent where the inode itself cannot be kept: it lies
-// on another filesystem, or it had a name once and lost it.
-func (sh *Shadow) copyContentTo(dir int, st *unix.Stat_t) error {
-	var fd int
-	err := sh.s.do("create", func() (err error) {
-		fd, err = unix.Openat(dir, RejectedContent, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+// copyKept copies the bytes of fd, which has the status st, into dir.
+func (s *Store) copyKept(fd, dir int, st *unix.Stat_t) error {
+	var to int
+	err := s.do("create", func() (err error) {
+		to, err = unix.Openat(dir, RejectedContent, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err := copyContent(sh.s, sh.fd, fd, st.Size); err != nil {
-		return errors.Join(err, sh.s.do("unlink", func() error { return unix.Unlinkat(dir, RejectedContent, 0) }))
+	defer unix.Close(to)
+	if err := copyContent(s, fd, to, st.Size); err != nil {
+		return errors.Join(err, s.do("unlink", func() error { return unix.Unlinkat(dir, RejectedContent, 0) }))
 	}
 	// An ordinary user cannot give it away and needs not: it is in his own tree.
-	_ = sh.s.do("chown", func() error { return unix.Fchown(fd, int(st.Uid), int(st.Gid)) })
+	_ = s.do("chown", func() error { return unix.Fchown(to, int(st.Uid), int(st.Gid)) })
 	return nil
 }
 
@@ -139,12 +150,32 @@ func (s *Store) writeMeta(dir int, meta map[string]any) error {
 	})
 }
 
-// openDir opens a directory for listing, through no symbolic link.
-func openDir(at int, name string) (int, error) {
-	for {
-		fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != unix.EINTR {
-			return fd, os.NewSyscallError("openat", err)
-		}
+// tidyRejected finishes the entries that a crash has left half made: those with
+// content get their name, the others go.
+func (s *Store) tidyRejected(r *Report) error {
+	rejected, err := openDir(s.stateFD(), RejectedDir)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
 	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(rejected)
+	var errs []error
+	err = readDir(rejected, func(e dirent) error {
+		id, ok := strings.CutPrefix(e.name, rejectedNew)
+		if !ok || s.nameInUse(e.name) {
+			return nil
+		}
+		var st unix.Stat_t
+		if unix.Fstatat(rejected, e.name+"/"+RejectedContent, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			errs = append(errs, s.do("rename", func() error { return unix.Renameat(rejected, e.name, rejected, id) }))
+			r.Salvaged = append(r.Salvaged, id)
+			return nil
+		}
+		_ = s.do("unlink", func() error { return unix.Unlinkat(rejected, e.name+"/"+RejectedMeta, 0) })
+		errs = append(errs, s.do("rmdir", func() error { return unix.Unlinkat(rejected, e.name, unix.AT_REMOVEDIR) }))
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
 }

@@ -13,19 +13,19 @@ import (
 // Shadow is the private copy that one session writes. Its methods are not for
 // concurrent use, except FD; the file behind FD may be written meanwhile.
 type Shadow struct {
-	s       *Store
-	fd      int
-	initial unix.Stat_t // as NewShadow has made it
-	inPlace error       // why it can only be committed in place; nil: no reason
+	s         *Store
+	fd        int
+	initial   unix.Stat_t // as NewShadow has made it
+	inPlace   error       // why it can only be committed in place; nil: no reason
+	inState   bool        // it was made in the state directory
+	published bool        // its inode is, or was, the file
 
-	// Where it was made for: for the journal, and for clones.
-	dirPath, target string
-	inState         bool // it was made in the state directory
+	dirPath, target string // what it was made for
 
-	// While it has a reserved name:
-	name   string // "" if it has none
-	dir    int    // own descriptor of the directory with the name
-	intent uint64 // the journal's record of it
+	// A shadow with a reserved name has an intent in the journal that says so.
+	// The zero intent means that it has none.
+	intent journal.Intent
+	dir    int // own descriptor of the directory with the name
 
 	mark mark
 }
@@ -71,7 +71,7 @@ func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
 		err = sh.initMeta(o)
 	}
 	if err == nil {
-		err = unix.Fstat(sh.fd, &sh.initial)
+		err = os.NewSyscallError("fstat", unix.Fstat(sh.fd, &sh.initial))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("new shadow: %w", err), sh.Discard())
@@ -85,6 +85,9 @@ func (sh *Shadow) create(dir int, mode uint32) error {
 		sh.fd, err = unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode)
 		return err
 	})
+	if err != nil {
+		sh.fd = -1
+	}
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EINVAL) {
 		return sh.createNamed(dir, mode)
 	}
@@ -92,63 +95,76 @@ func (sh *Shadow) create(dir int, mode uint32) error {
 }
 
 func (sh *Shadow) createNamed(dir int, mode uint32) error {
-	err := sh.takeName(dir, sh.dirPath, journal.Intent{Kind: journal.KindShadow, Name: sh.target})
+	err := sh.takeName(dir, journal.Intent{
+		Kind: journal.KindShadow, Dir: sh.dirPath, Name: sh.target, ShadowDir: sh.dirPath,
+	})
 	if err != nil {
 		return err
 	}
 	err = sh.s.do("create", func() (err error) {
-		sh.fd, err = unix.Openat(dir, sh.name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+		sh.fd, err = unix.Openat(dir, sh.intent.Shadow, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
 		return err
 	})
 	if err != nil {
-		return errors.Join(err, sh.dropName())
+		sh.fd = -1
+		return errors.Join(err, sh.nameGone())
 	}
 	return nil
 }
 
-// takeName claims a reserved name in dir and records the intent in, with that
-// name filled in. The file itself gets the name afterwards.
-func (sh *Shadow) takeName(dir int, dirPath string, in journal.Intent) error {
+func (sh *Shadow) named() bool { return sh.intent.ID != 0 }
+
+// takeName claims a reserved name in dir and records the intent in, completed
+// with it. The file itself gets the name afterwards.
+func (sh *Shadow) takeName(dir int, in journal.Intent) error {
 	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("dup", err)
 	}
-	in.Dir, in.InState = dirPath, sh.inState
+	in.InState = sh.inState
 	in.Shadow = sh.s.claimName()
-	id, err := sh.s.begin(in)
+	in.ID, err = sh.s.begin(in)
 	if err != nil {
 		unix.Close(own)
-		sh.s.releaseName(in.Shadow)
+		sh.s.release(in.Shadow)
 		return err
 	}
-	sh.name, sh.dir, sh.intent = in.Shadow, own, id
+	sh.intent, sh.dir = in, own
 	return nil
 }
 
-// dropName ends the intent after the name is gone from the disk, or was never
-// there.
-func (sh *Shadow) dropName() error {
-	if sh.name == "" {
+// nameGone ends the intent after the name is gone from the disk, or was never
+// there. An error means that only the journal does not know.
+func (sh *Shadow) nameGone() error {
+	if !sh.named() {
 		return nil
 	}
-	err := sh.s.done(sh.intent)
-	unix.Close(sh.dir)
-	sh.s.releaseName(sh.name)
-	sh.name, sh.dir, sh.intent = "", -1, 0
+	err := sh.s.done(sh.intent.ID)
+	if err != nil {
+		sh.s.abandon(sh.intent)
+	}
+	sh.forgetName()
 	return err
 }
 
-// unlinkName removes the reserved name from the disk. If that fails the intent
-// stays, for Recover.
-func (sh *Shadow) unlinkName() error {
-	if sh.name == "" {
+func (sh *Shadow) forgetName() {
+	unix.Close(sh.dir)
+	sh.s.release(sh.intent.Shadow)
+	sh.intent, sh.dir = journal.Intent{}, -1
+}
+
+// dropName removes the reserved name from the disk. If that fails Recover will.
+func (sh *Shadow) dropName() error {
+	if !sh.named() {
 		return nil
 	}
-	err := sh.s.do("unlink", func() error { return unix.Unlinkat(sh.dir, sh.name, 0) })
+	err := sh.s.do("unlink", func() error { return unix.Unlinkat(sh.dir, sh.intent.Shadow, 0) })
 	if err != nil && !errors.Is(err, unix.ENOENT) {
+		sh.s.abandon(sh.intent)
+		sh.forgetName()
 		return err
 	}
-	return sh.dropName()
+	return sh.nameGone()
 }
 
 // FD returns the descriptor of the shadow, opened for reading and writing. It
@@ -176,11 +192,7 @@ func (sh *Shadow) Clone(dir int) (*Shadow, error) {
 // its descriptor. After Publish, InPlace or Reject only the descriptor is left,
 // and what they did stays. Calling it again does nothing.
 func (sh *Shadow) Discard() error {
-	err := sh.unlinkName()
-	if sh.dir >= 0 { // the name could not be removed: Recover will
-		unix.Close(sh.dir)
-		sh.dir, sh.name = -1, ""
-	}
+	err := sh.dropName()
 	if sh.fd >= 0 {
 		unix.Close(sh.fd)
 		sh.fd = -1

@@ -1,9 +1,12 @@
 package commit
 
 import (
+	"cmp"
+	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 
 	"latchfs/journal"
@@ -22,9 +25,9 @@ type Store struct {
 	// stop there.
 	fault func(step string) error
 
-	mu         sync.Mutex                // guards what follows
-	inUse      map[string]struct{}       // reserved names of living shadows
-	unfinished map[uint64]journal.Intent // commits in place that failed half-way
+	mu        sync.Mutex                // guards what follows
+	inUse     map[string]struct{}       // names in use by living shadows; Sweep spares them
+	abandoned map[uint64]journal.Intent // intents of this run that nobody but Recover will finish
 }
 
 // NewStore returns the store of the data root rootfd with the state directory
@@ -33,7 +36,7 @@ type Store struct {
 func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 	return &Store{
 		root: rootfd, state: stateDir, j: j,
-		inUse: map[string]struct{}{}, unfinished: map[uint64]journal.Intent{},
+		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{},
 	}
 }
 
@@ -66,31 +69,63 @@ func (s *Store) done(id uint64) error {
 
 func (s *Store) stateFD() int { return int(s.state.Fd()) }
 
-// claimName returns a new reserved name, registered so that Sweep spares it.
+// claimName returns a new reserved name, registered as in use.
 func (s *Store) claimName() string {
 	var b [16]byte
-	for i := 0; i < len(b); i += 8 {
-		v := rand.Uint64()
-		for k := range 8 {
-			b[i+k] = byte(v >> (8 * k))
-		}
-	}
+	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
 	name := ReservedPrefix + hex.EncodeToString(b[:])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.inUse[name] = struct{}{}
+	s.hold(name)
 	return name
 }
 
-func (s *Store) releaseName(name string) {
+func (s *Store) hold(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inUse[name] = struct{}{}
+}
+
+func (s *Store) release(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.inUse, name)
 }
 
+// nameInUse reports whether a living shadow, or an intent that Recover has yet
+// to finish, stands behind the name.
 func (s *Store) nameInUse(name string) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	_, ok := s.inUse[name]
-	return ok
+	s.mu.Unlock()
+	return ok || slices.ContainsFunc(s.pending(), func(in journal.Intent) bool { return in.Shadow == name })
+}
+
+// pending returns the intents for Recover, oldest first.
+func (s *Store) pending() []journal.Intent {
+	pending := s.j.Pending()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range s.abandoned {
+		pending = append(pending, in)
+	}
+	slices.SortFunc(pending, func(a, b journal.Intent) int { return cmp.Compare(a.ID, b.ID) })
+	return pending
+}
+
+// finish ends a pending intent.
+func (s *Store) finish(in journal.Intent) error {
+	if err := s.done(in.ID); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.abandoned, in.ID)
+	return nil
+}
+
+// abandon leaves the intent in, and the name it stands for, to Recover.
+func (s *Store) abandon(in journal.Intent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abandoned[in.ID] = in
 }
