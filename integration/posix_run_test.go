@@ -283,6 +283,12 @@ func brief(b []byte) string {
 // any other, so a shadow left behind is a difference.
 func treeOf(t *testing.T, dir string) []string {
 	t.Helper()
+	return treeWith(t, dir, func(*unix.Stat_t) string { return "" })
+}
+
+// treeWith is treeOf with something more about each name.
+func treeWith(t *testing.T, dir string, more func(*unix.Stat_t) string) []string {
+	t.Helper()
 	var lines []string
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
@@ -293,7 +299,7 @@ func treeOf(t *testing.T, dir string) []string {
 			return &os.PathError{Op: "lstat", Path: path, Err: err}
 		}
 		rel, _ := filepath.Rel(dir, path)
-		line := fmt.Sprintf("%q %s", rel, statLine(&st))
+		line := fmt.Sprintf("%q %s", rel, statLine(&st)+more(&st))
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFLNK:
 			target, err := os.Readlink(path)

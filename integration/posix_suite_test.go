@@ -45,14 +45,6 @@ func TestPosix(t *testing.T) {
 	}
 }
 
-// needsRoot skips what acts as several users and makes devices.
-func needsRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: it acts as several users")
-	}
-}
-
 // TestPosixtest runs go-fuse's conformance suite.
 func TestPosixtest(t *testing.T) {
 	leftOut := map[string]string{
