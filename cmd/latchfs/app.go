@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -50,7 +51,13 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	// Cobra reports unknown commands, flags and arguments before it runs
 	// anything; what comes after is the command's own error.
 	started := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	root.PersistentPreRunE = func(_ *cobra.Command, args []string) error {
+		started = true
+		if slices.Contains(args, "") { // as of an unset variable; for a path it would be "."
+			return usagef("an argument is empty")
+		}
+		return nil
+	}
 
 	cmd, err := root.ExecuteC()
 	if err == nil {

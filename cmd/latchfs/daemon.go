@@ -143,30 +143,34 @@ func (d *daemon) shutdown(m mounted, gone <-chan error, sig os.Signal) error {
 }
 
 // feedWatchdog tells the service manager twice in each interval that the mount
-// answers, for as long as it does.
+// answers, for as long as it does. One question at a time: a mount that hangs is
+// not asked again.
 func (d *daemon) feedWatchdog(ctx context.Context, mountpoint string) {
 	if d.watchdog <= 0 {
 		return
 	}
 	tick := time.NewTicker(d.watchdog / 2)
 	defer tick.Stop()
+	answer := make(chan error, 1)
+	asked := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := d.answers(ctx, mountpoint); err != nil {
-				d.log.Errorf("watchdog: %s does not answer: %v", mountpoint, err)
+			if asked {
+				d.log.Errorf("watchdog: %s does not answer", mountpoint)
+				continue
+			}
+			asked = true
+			go func() { answer <- d.probe(ctx, mountpoint) }()
+		case err := <-answer:
+			asked = false
+			if err != nil {
+				d.log.Errorf("watchdog: ask %s: %v", mountpoint, err)
 				continue
 			}
 			d.notify(systemd.SdNotifyWatchdog)
 		}
 	}
-}
-
-// answers probes the mount for at most a quarter of the watchdog's interval.
-func (d *daemon) answers(ctx context.Context, mountpoint string) error {
-	ctx, cancel := context.WithTimeout(ctx, d.watchdog/4)
-	defer cancel()
-	return d.probe(ctx, mountpoint)
 }

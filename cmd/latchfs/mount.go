@@ -126,9 +126,6 @@ func (f *mountFlags) plan(cmd *cobra.Command, paths []string) (*mountPlan, error
 		return nil, err
 	}
 	for i, p := range paths {
-		if p == "" { // as of an unset variable; it would be the working directory
-			return nil, usagef("an empty path")
-		}
 		if paths[i], err = filepath.Abs(p); err != nil {
 			return nil, err
 		}

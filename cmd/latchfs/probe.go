@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os/exec"
 
 	"github.com/spf13/cobra"
@@ -27,20 +26,9 @@ func newProbeCommand() *cobra.Command {
 	}
 }
 
-// probeMount runs `latchfs probe` and returns its failure, or that of ctx. A
-// probe that hangs is killed, and left behind if even that does not end it.
+// probeMount runs `latchfs probe` and returns its failure.
 func probeMount(ctx context.Context, mountpoint string) error {
 	probe := exec.CommandContext(ctx, self(), "probe", "--", mountpoint)
 	probe.Args[0] = "latchfs"
-	if err := probe.Start(); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- probe.Wait() }()
-	select {
-	case err := <-ended:
-		return errors.Join(ctx.Err(), err)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return probe.Run()
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const unitFile = "../../systemd/latchfs@.service"
+
+// installedAs is where the unit expects the program (make install changes it
+// along with PREFIX).
+const installedAs = "/usr/local/bin/latchfs"
+
+func TestUnitVerifies(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(readUnit(t), installedAs, self)
+	unit := filepath.Join(t.TempDir(), filepath.Base(unitFile))
+	if err := os.WriteFile(unit, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
+// The command lines in the unit are ones that the program understands.
+func TestUnitCommandLines(t *testing.T) {
+	found := 0
+	for line := range strings.Lines(readUnit(t)) {
+		_, command, ok := strings.Cut(strings.TrimSpace(line), "="+installedAs+" ")
+		if !ok {
+			continue
+		}
+		found++
+		args := strings.Fields(strings.NewReplacer("%f", "/srv/data", "$LATCHFS_OPTIONS", "--lock-timeout 5s").Replace(command))
+		cmd, rest, err := newRoot(args).Find(args)
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err == nil {
+			err = cmd.ValidateArgs(cmd.Flags().Args())
+		}
+		if err != nil || !cmd.HasParent() {
+			t.Errorf("%s: %v", strings.TrimSpace(line), err)
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d command lines of ours in the unit, want one to start and one to clean up", found)
+	}
+}
+
+// An option that gives the service a mount namespace of its own would hide the
+// mount from everybody else (systemd.exec(5), "Sandboxing").
+func TestUnitMountsForAll(t *testing.T) {
+	hiding := []string{"PrivateTmp", "PrivateDevices", "PrivateMounts", "ProtectSystem", "ProtectHome",
+		"ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
+		"ReadWritePaths", "ReadOnlyPaths", "InaccessiblePaths", "TemporaryFileSystem", "BindPaths",
+		"BindReadOnlyPaths", "RootDirectory", "RootImage", "MountFlags", "DynamicUser"}
+	for line := range strings.Lines(readUnit(t)) {
+		for _, option := range hiding {
+			if strings.HasPrefix(line, option+"=") {
+				t.Errorf("%s in the unit hides the mount", strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+func readUnit(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
