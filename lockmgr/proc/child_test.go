@@ -130,7 +130,7 @@ type child struct {
 func startChild(t *testing.T, prepare ...func(*exec.Cmd)) *child {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^$")
-	cmd.Env = append(os.Environ(), childEnv+"=1")
+	cmd.Env = append(os.Environ(), childEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	for _, f := range prepare {
 		f(cmd)
@@ -216,7 +216,7 @@ func newReader(t testing.TB) *Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.Close() })
+	t.Cleanup(r.Close)
 	return r
 }
 

@@ -29,7 +29,9 @@ func patiently[T any](r *Reader, pid int32, ask func(*asking) (T, error)) (T, er
 	answers := make(chan answer, 1)
 	a := &asking{}
 	a.pid.Store(pid)
+	r.refs.Add(1)
 	go func() {
+		defer r.release()
 		v, err := ask(a)
 		answers <- answer{v, err}
 	}()

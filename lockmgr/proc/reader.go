@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +37,7 @@ type Reader struct {
 	users   [2]string // uid_map and gid_map of our own user namespace
 	kids    bool      // the kernel has task/*/children
 
+	refs    atomic.Int32 // who uses the descriptors: the owner, and patient questions
 	known   cache
 	watches watches
 }
@@ -48,6 +50,7 @@ func New(procRoot string) (*Reader, error) {
 		procRoot = "/proc"
 	}
 	r := &Reader{proc: -1, loadavg: -1}
+	r.refs.Store(1)
 	if err := r.open(procRoot); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("%s: %w", procRoot, err)
@@ -84,15 +87,21 @@ func (r *Reader) open(procRoot string) error {
 	return nil
 }
 
-// Close releases the descriptors. Watches end without being told.
-func (r *Reader) Close() error {
+// Close releases the descriptors. It is called once, when no other call is under
+// way. Watches go on.
+func (r *Reader) Close() { r.release() }
+
+// release ends one use of the descriptors. The last one closes them: a question
+// that got stuck may outlive everything else.
+func (r *Reader) release() {
+	if r.refs.Add(-1) > 0 {
+		return
+	}
 	for _, fd := range []int{r.proc, r.loadavg} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
-	r.proc, r.loadavg = -1, -1
-	return nil
 }
 
 // buffers hold one read of a small file.

@@ -1,0 +1,129 @@
+package proc
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A stopped process keeps its signals pending, to be looked at.
+func TestPendingOfStopped(t *testing.T) {
+	tests := []struct {
+		send []unix.Signal
+		want Pending
+	}{
+		{nil, Nothing},
+		{[]unix.Signal{unix.SIGURG}, NoReason},
+		{[]unix.Signal{unix.SIGCHLD, unix.SIGWINCH, unix.SIGURG, unix.SIGPROF, unix.SIGVTALRM}, NoReason},
+		{[]unix.Signal{unix.SIGUSR1}, Interrupt},
+		{[]unix.Signal{unix.SIGURG, unix.SIGINT}, Interrupt},
+		{[]unix.Signal{unix.SIGTSTP}, Stop},
+		{[]unix.Signal{unix.SIGURG, unix.SIGTTIN}, Stop},
+		{[]unix.Signal{unix.SIGTSTP, unix.SIGTERM}, Interrupt},
+	}
+	r := newReader(t)
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.send), func(t *testing.T) {
+			c := startChild(t) // the Go runtime handles all these signals
+			c.signal(unix.SIGSTOP)
+			c.await(unix.WSTOPPED)
+			for _, sig := range tt.send {
+				c.signal(sig)
+			}
+			if got := r.Pending(c.tid()); got != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// A signal that a thread has blocked does not reach its system call.
+func TestPendingBlocked(t *testing.T) {
+	r := newReader(t)
+	c := startChild(t)
+	tid := c.number("thread", "blocked", int(unix.SIGUSR1))
+	if err := unix.Tgkill(int(c.pid()), int(tid), unix.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Pending(uint32(tid)); got != Nothing {
+		t.Errorf("%v, want %v", got, Nothing)
+	}
+}
+
+// What no process can be brought to show, or not at a known moment.
+func TestParsePending(t *testing.T) {
+	tests := []struct {
+		name                    string
+		thread, shared          sigset
+		blocked, ignore, caught sigset
+		want                    Pending
+	}{
+		{name: "none", want: Nothing},
+		{name: "kill", thread: sigs(unix.SIGKILL), want: Interrupt},
+		{name: "kill cannot be blocked", shared: sigs(unix.SIGKILL), blocked: ^sigset(0), want: Interrupt},
+		{name: "stop cannot be blocked", shared: sigs(unix.SIGSTOP), blocked: ^sigset(0), want: Stop},
+		{name: "profiling timer caught", thread: sigs(unix.SIGPROF), caught: sigs(unix.SIGPROF), want: NoReason},
+		{name: "profiling timer kills", thread: sigs(unix.SIGPROF), want: Interrupt},
+		{name: "virtual timer kills", shared: sigs(unix.SIGVTALRM), want: Interrupt},
+		{name: "continue", shared: sigs(unix.SIGCONT), caught: sigs(unix.SIGCONT), want: NoReason},
+		{name: "both sets count", thread: sigs(unix.SIGURG), shared: sigs(unix.SIGHUP), want: Interrupt},
+		{name: "blocked beside benign", thread: sigs(unix.SIGURG), shared: sigs(unix.SIGHUP), blocked: sigs(unix.SIGHUP), want: NoReason},
+		{name: "terminal stop caught", shared: sigs(unix.SIGTSTP), caught: sigs(unix.SIGTSTP), want: Stop},
+		{name: "real time", shared: 1 << (40 - 1), caught: ^sigset(0), want: Interrupt},
+	}
+	for _, tt := range tests {
+		status := fmt.Sprintf("Name:\tx\nSigQ:\t1/2\nSigPnd:\t%016x\nShdPnd:\t%016x\nSigBlk:\t%016x\nSigIgn:\t%016x\nSigCgt:\t%016x\nCapInh:\t0\n",
+			uint64(tt.thread), uint64(tt.shared), uint64(tt.blocked), uint64(tt.ignore), uint64(tt.caught))
+		if got := parsePending([]byte(status)); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestSyscall(t *testing.T) {
+	r := newReader(t)
+	pid := startCat(t)
+	// Nobody is told when cat has come to read its input.
+	for {
+		if nr, ok := r.Syscall(uint32(pid)); ok && nr == unix.SYS_READ {
+			break
+		}
+		if _, err := r.stat(pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := startChild(t)
+	c.signal(unix.SIGKILL)
+	c.await(unix.WEXITED)
+	if nr, ok := r.Syscall(c.tid()); ok {
+		t.Errorf("a zombie is in system call %d", nr)
+	}
+}
+
+func TestHasCap(t *testing.T) {
+	r := newReader(t)
+	root := unix.Geteuid() == 0
+	c := startChild(t)
+	if got := r.HasCap(c.tid(), unix.CAP_FSETID); got != root {
+		t.Errorf("CAP_FSETID: %t, as root: %t", got, root)
+	}
+	if r.HasCap(c.tid(), 63) || r.HasCap(c.tid(), 64) || r.HasCap(c.tid(), -1) {
+		t.Error("has a capability that does not exist")
+	}
+	// In a user namespace of its own a process has all capabilities, over
+	// nobody but itself.
+	own := startChild(t, func(cmd *exec.Cmd) { cmd.SysProcAttr = inUserNamespace(0) })
+	status, err := r.readAll(pidPath(own.pid(), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if caps, _ := field(status, "CapEff"); strings.Trim(caps, "0") == "" {
+		t.Fatalf("the child has no capabilities (%s): the test tests nothing", caps)
+	}
+	if r.HasCap(own.tid(), unix.CAP_FSETID) {
+		t.Error("a capability in a namespace of its own counts")
+	}
+}
