@@ -44,7 +44,7 @@ func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, mo
 	at := [2]dkey{{dir.id, name}}
 	d := f.fileDemand(c, opCreate, set.Wait, place{dir, name, nil})
 	d.label = c.label(opCreate, d.path)
-	if w := f.walks.take(c, opCreate, at); w != nil {
+	if w := f.walks.take(c, opOpen, at); w != nil {
 		if w.stand == nil && w.lock != nil && w.lock.Held() {
 			return w.lock, 0
 		}

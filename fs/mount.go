@@ -446,10 +446,21 @@ wait:
 	if err != nil {
 		return err
 	}
-	<-m.gone
+	select {
+	case <-m.gone:
+	case <-time.After(unmountGrace):
+		// A mount namespace made meanwhile, a container's for instance, has a
+		// copy of the mount.
+		f.log.Warnf("%s is still mounted in another mount namespace: cutting it off", f.opts.Mountpoint)
+		f.abort()
+		<-m.gone
+	}
 	f.cleanup()
 	return nil
 }
+
+// unmountGrace is how long the kernel may take to let go after an unmount.
+const unmountGrace = 2 * time.Second
 
 func (f *FS) running() int {
 	f.mu.Lock()

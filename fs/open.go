@@ -63,7 +63,11 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 	}
 	if s != nil {
 		c := f.callerOf(&in.InHeader)
-		if !c.kinOf(s.who.Load()) {
+		switch {
+		case c.kinOf(s.who.Load()):
+		case f.isPublished(n):
+			s = nil // the commit is not over, but this is the file already
+		default:
 			// A path that led to somebody else's shadow leads elsewhere when
 			// it is walked again.
 			return status(unix.ESTALE)
@@ -93,9 +97,11 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 	switch {
 	case stand:
 		return f.openStand(cancel, c, in, n, out)
-	case s != nil:
+	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load())):
 		return f.openShadow(c, in, n, s, out)
-	case parent == nil || f.unnamed(n):
+	case s != nil && !f.isPublished(n):
+		return status(unix.ESTALE)
+	case parent == nil:
 		return f.openPlain(in, n, false, out)
 	}
 	path := f.path(parent, name)
@@ -145,6 +151,12 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 	dir, name := f.nameOf(n)
 	at := [2]dkey{{dir.id, name}}
 	if w := f.walks.take(c, opOpen, at); w != nil {
+		if !w.looked && f.unnamed(n) {
+			// The caller has a descriptor of a file that is no more; who came
+			// by a name that was replaced meanwhile has been led on.
+			f.dropWalk(w)
+			return f.openPlain(in, n, false, out)
+		}
 		if w.sess != nil && !w.looked {
 			// No name was walked: the open went through a descriptor, or the
 			// file is a mount point of its own.
@@ -233,7 +245,7 @@ func (f *FS) reserve(c *caller, l *lockmgr.Lock, dir *node, name string) unix.Er
 		f.table.Release(l)
 		return 0
 	}
-	f.walks.put(&walk{tid: c.tid, start: c.start, op: opCreate, at: [2]dkey{{dir.id, name}}, lock: l, parked: true})
+	f.walks.put(&walk{tid: c.tid, start: c.start, op: opOpen, at: [2]dkey{{dir.id, name}}, lock: l, parked: true})
 	return 0
 }
 
@@ -241,9 +253,6 @@ func (f *FS) reserve(c *caller, l *lockmgr.Lock, dir *node, name string) unix.Er
 func (f *FS) openShadow(c *caller, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
 	w := f.walks.get(c)
 	led := w != nil && w.sess == s && f.walks.remove(w)
-	if !led && !c.kinOf(s.who.Load()) {
-		return status(unix.ESTALE)
-	}
 	h, e := s.attach(c, in.Flags, out)
 	if led {
 		s.walkerGone()
@@ -253,6 +262,25 @@ func (f *FS) openShadow(c *caller, in *fuse.OpenIn, n *node, s *session, out *fu
 	}
 	out.Fh = h.id
 	return fuse.OK
+}
+
+// isLed reports whether the caller's walk was led to the session's shadow.
+func (f *FS) isLed(c *caller, s *session) bool {
+	w := f.walks.get(c)
+	return w != nil && w.sess == s
+}
+
+// isPublished reports whether the inode of a shadow has its name already: a
+// commit that is still syncing.
+func (f *FS) isPublished(n *node) bool {
+	parent, name := f.nameOf(n)
+	var st unix.Stat_t
+	if parent == nil || unix.Fstatat(f.fdOf(parent), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.key == inoKey{uint64(st.Dev), st.Ino}
 }
 
 // attach opens the shadow for writing.

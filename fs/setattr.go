@@ -45,7 +45,7 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 	switch {
 	case s != nil:
 		return f.setattrShadow(in, n, s, size, resize)
-	case !n.isRegular() || parent == nil || f.unnamed(n):
+	case !n.isRegular() || parent == nil || !resize && f.unnamed(n):
 		return f.setattrPlain(in, n, size, resize)
 	}
 	parent, name := f.nameOf(n)
@@ -232,6 +232,11 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 	d := f.fileDemand(c, opTruncate, set.Wait, p)
 	d.label = c.label(opTruncate, d.path)
 	if w := f.walks.get(c); w != nil && w.op == opTruncate && w.at == at && w.sess != nil && !w.looked && f.walks.remove(w) {
+		if f.unnamed(n) {
+			f.dropWalk(w)
+			size, _ := in.GetSize()
+			return f.setattrPlain(in, n, size, true)
+		}
 		// No name was walked: the file's own node has to do.
 		defer w.sess.walkerGone()
 		if !f.takeOver(n, w.sess) {
@@ -275,7 +280,7 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return errnoOf(err)
+		return errnoOf(err) // removed while we waited
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return unix.EBUSY

@@ -30,7 +30,7 @@ func (f *FS) putStand(c *caller, d *demand, l *lockmgr.Lock, dir *node, name str
 	ns.stands[c.tid] = n
 	f.stands[n] = standInfo{key: k, tid: c.tid, mode: mode}
 	f.mu.Unlock()
-	f.walks.put(&walk{tid: c.tid, start: c.start, op: opCreate, at: [2]dkey{k}, d: d, lock: l, stand: n})
+	f.walks.put(&walk{tid: c.tid, start: c.start, op: opOpen, at: [2]dkey{k}, d: d, lock: l, stand: n})
 	return unix.ESTALE
 }
 
