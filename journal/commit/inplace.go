@@ -131,11 +131,11 @@ func (sh *Shadow) armRedo(in journal.Intent, o PublishOptions) error {
 func (sh *Shadow) retag(in journal.Intent) error {
 	old := sh.intent
 	in.ShadowDir, in.Shadow, in.InState = old.ShadowDir, old.Shadow, old.InState
-	id, err := sh.s.begin(in)
-	if err != nil {
+	var err error
+	if in.ID, err = sh.s.begin(in); err != nil {
 		return err
 	}
-	in.ID, sh.intent = id, in
+	sh.intent = in
 	return sh.s.done(old.ID)
 }
 

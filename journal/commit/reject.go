@@ -104,8 +104,10 @@ func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
 	} else {
 		err = sh.s.do("link", func() error { return linkFD(sh.fd, dir, RejectedContent) })
 	}
-	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMLINK) {
-		return sh.s.copyKept(sh.fd, dir, st) // another filesystem, subvolume or quota project
+	switch {
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EPERM), // another filesystem, subvolume or quota project
+		errors.Is(err, unix.ENOENT): // it had a name once and has lost it
+		return sh.s.copyKept(sh.fd, dir, st)
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,330 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// scenario is a piece of work on a data root with the file d/f, content "old".
+// work returns whether it has acknowledged the new version, content "new".
+type scenario struct {
+	setup func(w *world)
+	work  func(w *world) (acked bool)
+	// mayBe lists what d/f may hold after a crash or an error before the
+	// acknowledgement; "old" and "new" if it is nil.
+	mayBe []string
+}
+
+func (w *world) commitNew(sh *Shadow, publish func() error) (acked bool) {
+	defer sh.Discard()
+	if err := writeAll(sh.FD(), []byte("new"), 0); err != nil {
+		w.t.Fatal(err)
+	}
+	return publish() == nil
+}
+
+// begin makes a shadow of d/f like shadowOf, but may fail.
+func (w *world) begin() (*Shadow, *Version) {
+	base := openFile(w.t, w.path("d/f"), os.O_RDONLY)
+	v := w.version("d/f")
+	sh, err := w.s.NewShadow(w.shadowOptions("d/f", base))
+	if err != nil {
+		return nil, nil
+	}
+	if err := errors.Join(sh.Fill(int(base.Fd())), sh.Mark()); err != nil {
+		sh.Discard()
+		return nil, nil
+	}
+	return sh, v
+}
+
+func replace(w *world) bool {
+	sh, base := w.begin()
+	return sh != nil && w.commitNew(sh, func() error {
+		_, err := sh.Publish(w.publishOptions("d/f", base))
+		return err
+	})
+}
+
+func inPlace(w *world) bool {
+	target := openFile(w.t, w.path("d/f"), os.O_RDWR)
+	sh, base := w.begin()
+	return sh != nil && w.commitNew(sh, func() error {
+		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("d/f", base))
+		return err
+	})
+}
+
+// without returns work on a filesystem where the step fails with errno.
+func without(step string, errno unix.Errno, work func(w *world) bool) func(w *world) bool {
+	return func(w *world) bool {
+		inner := w.s.fault
+		w.s.fault = func(s string) error {
+			if s == step {
+				return errno
+			}
+			return inner(s)
+		}
+		return work(w)
+	}
+}
+
+var scenarios = map[string]scenario{
+	"replace":         {work: replace},
+	"replace, named":  {work: without("tmpfile", unix.EOPNOTSUPP, replace)},
+	"in place":        {work: inPlace},
+	"in place, named": {work: without("tmpfile", unix.EOPNOTSUPP, inPlace)},
+	"in place, no clone": {
+		// Long, with holes in other places than the old content has.
+		setup: func(w *world) { w.write("d/f", strings.Repeat("old ", 5000)) },
+		work:  without("clone", unix.EOPNOTSUPP, inPlaceSparse),
+		mayBe: []string{strings.Repeat("old ", 5000), sparseContent},
+	},
+	"new": {
+		setup: func(w *world) { check(w.t, os.Remove(w.path("d/f"))) },
+		work: func(w *world) bool {
+			sh, err := w.s.NewShadow(w.shadowOptions("d/f", nil))
+			return err == nil && w.commitNew(sh, func() error {
+				_, err := sh.Publish(w.publishOptions("d/f", nil))
+				return err
+			})
+		},
+		mayBe: []string{"", "new"},
+	},
+	"reject": {
+		work: func(w *world) bool {
+			sh, _ := w.begin()
+			if sh == nil {
+				return false
+			}
+			defer sh.Discard()
+			writeAll(sh.FD(), []byte("new"), 0)
+			sh.Reject(map[string]any{"reason": "test"})
+			return false
+		},
+		mayBe: []string{"old"},
+	},
+	"conflict": {
+		work: func(w *world) bool {
+			sh, base := w.begin()
+			return sh != nil && w.commitNew(sh, func() error {
+				base.Size++
+				_, err := sh.Publish(w.publishOptions("d/f", base))
+				return err
+			})
+		},
+		mayBe: []string{"old"},
+	},
+	"exchange for a clone": {
+		work: func(w *world) bool {
+			sh, base := w.begin()
+			if sh == nil {
+				return false
+			}
+			return w.commitNew(sh, func() error {
+				v, err := sh.Publish(w.publishOptions("d/f", base))
+				if err != nil {
+					return err
+				}
+				c, err := sh.Clone(w.openDir("d"))
+				if err != nil {
+					return nil // the first one was acknowledged
+				}
+				defer c.Discard()
+				c.Publish(w.publishOptions("d/f", &v))
+				return nil
+			})
+		},
+	},
+}
+
+var sparseContent = "new" + strings.Repeat("\x00", 64<<10) + "end"
+
+func inPlaceSparse(w *world) bool {
+	target := openFile(w.t, w.path("d/f"), os.O_RDWR)
+	base := w.version("d/f")
+	f := openFile(w.t, w.path("d/f"), os.O_RDONLY)
+	sh, err := w.s.NewShadow(w.shadowOptions("d/f", f))
+	if err != nil {
+		return false
+	}
+	defer sh.Discard()
+	check(w.t, writeAll(sh.FD(), []byte("new"), 0))
+	check(w.t, writeAll(sh.FD(), []byte("end"), int64(len(sparseContent)-3)))
+	_, err = sh.InPlace(int(target.Fd()), w.publishOptions("d/f", base))
+	return err == nil
+}
+
+// eachStop runs every scenario again and again on each filesystem, and stops it
+// before its first change to the disk, its second, and so on.
+func eachStop(t *testing.T, crash bool, verify func(t *testing.T, w *world, sc scenario, acked bool)) {
+	t.Helper()
+	for name, at := range filesystems {
+		for what, sc := range scenarios {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				for n := 1; ; n++ {
+					w := scenarioWorld(t, at, sc)
+					reached := w.failAt(n, crash)
+					acked := sc.work(w)
+					stopped := reached()
+					t.Logf("stop %d: %q acknowledged %v", n, w.steps, acked)
+					if len(sc.mayBe) == 0 {
+						sc.mayBe = []string{"old", "new"}
+					}
+					verify(t, w, sc, acked)
+					os.RemoveAll(w.root)
+					if t.Failed() || !stopped {
+						if n < 4 && !t.Failed() {
+							t.Errorf("only %d steps", n)
+						}
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+func scenarioWorld(t *testing.T, at string, sc scenario) *world {
+	root, err := os.MkdirTemp(at, "crash-")
+	check(t, err)
+	t.Cleanup(func() { os.RemoveAll(root) })
+	w := newWorld(t, root)
+	w.write("d/f", "old")
+	if sc.setup != nil {
+		sc.setup(w)
+	}
+	return w
+}
+
+func (w *world) checkContent(sc scenario, acked bool) {
+	w.t.Helper()
+	b, err := os.ReadFile(w.path("d/f"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	got := string(b)
+	if acked && got != sc.mayBe[len(sc.mayBe)-1] || !slices.Contains(sc.mayBe, got) {
+		w.t.Errorf("acknowledged %v, content %.40q", acked, got)
+	}
+}
+
+// checkRejected: what is under rejected/ is whole.
+func (w *world) checkRejected() {
+	w.t.Helper()
+	kept, err := filepath.Glob(w.path(".latchfs/rejected/*"))
+	check(w.t, err)
+	for _, dir := range kept {
+		if b, err := os.ReadFile(dir + "/content"); err != nil || string(b) != "new" {
+			w.t.Errorf("kept %q, %v", b, err)
+		}
+	}
+}
+
+func TestCrashAtEveryStep(t *testing.T) {
+	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+		w.restart()
+		w.checkContent(sc, acked)
+		w.checkRejected()
+		w.checkNothingLeft()
+		check(t, w.j.Close())
+		w.start()
+		if !w.j.Clean() {
+			t.Error("a clean stop after recovery is not clean")
+		}
+	})
+}
+
+// A crash may hit the recovery as well.
+func TestCrashWhileRecovering(t *testing.T) {
+	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+		for n := 1; ; n++ {
+			w.start()
+			reached := w.failAt(n, true)
+			w.s.Recover()
+			if !reached() {
+				break
+			}
+		}
+		w.restart()
+		w.checkContent(sc, acked)
+		w.checkNothingLeft()
+	})
+}
+
+// One system call fails and the daemon lives on.
+func TestErrorAtEveryStep(t *testing.T) {
+	eachStop(t, false, func(t *testing.T, w *world, sc scenario, acked bool) {
+		w.s.fault = nil
+		// What the clean-up could not remove is left to Recover, nothing else.
+		_, err := w.s.Recover()
+		check(t, err)
+		w.checkContent(sc, acked)
+		w.checkRejected()
+		w.checkNothingLeft()
+	})
+}
+
+// After an error the old version is there at once, unless the error says that it
+// is half written or not known to be durable.
+func TestErrorsKeepTheOldVersion(t *testing.T) {
+	for name, at := range filesystems {
+		for _, how := range []string{"replace", "in place"} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				for n := 1; ; n++ {
+					w := scenarioWorld(t, at, scenario{})
+					target := openFile(t, w.path("d/f"), os.O_RDWR)
+					sh, base := w.shadowOf("d/f")
+					check(t, writeAll(sh.FD(), []byte("new"), 0))
+					reached := w.failAt(n, false)
+					var err error
+					var v Version
+					if how == "replace" {
+						v, err = sh.Publish(w.publishOptions("d/f", base))
+					} else {
+						v, err = sh.InPlace(int(target.Fd()), w.publishOptions("d/f", base))
+					}
+					got := fmt.Sprintf("%q after %q: %v", w.read("d/f"), w.steps, err)
+					switch {
+					case err == nil, errors.Is(err, ErrNotDurable):
+						if w.read("d/f") != "new" || v != *w.version("d/f") {
+							t.Error(got)
+						}
+					case errors.Is(err, ErrRedoPending):
+						if how == "replace" {
+							t.Error(got)
+						}
+						w.s.fault = nil
+						r, err := w.s.Recover()
+						check(t, err)
+						if w.read("d/f") != "new" || len(r.Redone) != 1 {
+							t.Error(got)
+						}
+					default:
+						if w.read("d/f") != "old" || !errors.Is(err, errInjected) {
+							t.Error(got)
+						}
+						// The caller keeps the bytes.
+						id, err := sh.Reject(nil)
+						check(t, err)
+						if kept := w.read(".latchfs/rejected/" + id + "/content"); kept != "new" {
+							t.Errorf("%s; kept %q", got, kept)
+						}
+					}
+					sh.Discard()
+					if !reached() {
+						return
+					}
+				}
+			})
+		}
+	}
+}

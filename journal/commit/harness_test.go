@@ -1,0 +1,258 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// filesystems are the places that the tests run on: the temporary directory,
+// and for root an image of each filesystem that the kernel has.
+var filesystems map[string]string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "latchfs-commit-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		os.Chmod(dir, 0o755) // for tests as an ordinary user
+		filesystems = map[string]string{"tmp": filepath.Join(dir, "tmp")}
+		os.Mkdir(filesystems["tmp"], 0o755)
+		if os.Geteuid() == 0 {
+			for _, kind := range []string{"xfs", "btrfs"} {
+				at, unmount, err := mountImage(dir, kind)
+				if err != nil {
+					fmt.Fprintf(os.Stderr, "no tests on %s: %v\n", kind, err)
+					continue
+				}
+				defer unmount()
+				filesystems[kind] = at
+			}
+		}
+		return m.Run()
+	}())
+}
+
+func mountImage(dir, kind string) (at string, unmount func(), err error) {
+	known, err := os.ReadFile("/proc/filesystems")
+	if err != nil {
+		return "", nil, err
+	}
+	if !strings.Contains(string(known), "\t"+kind+"\n") {
+		return "", nil, errors.New("the kernel lacks it")
+	}
+	image, at := filepath.Join(dir, kind+".img"), filepath.Join(dir, kind)
+	f, err := os.Create(image)
+	if err != nil {
+		return "", nil, err
+	}
+	err = errors.Join(f.Truncate(400<<20), f.Close(), os.Mkdir(at, 0o755))
+	if err != nil {
+		return "", nil, err
+	}
+	for _, args := range [][]string{{"mkfs." + kind, "-q", image}, {"mount", "-o", "loop", image, at}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			return "", nil, fmt.Errorf("%s: %w: %s", args, err, out)
+		}
+	}
+	return at, func() { unix.Unmount(at, 0) }, os.Chmod(at, 0o755)
+}
+
+// eachFS runs fn with a new data root on each filesystem.
+func eachFS(t *testing.T, fn func(t *testing.T, w *world)) {
+	t.Helper()
+	for name, at := range filesystems {
+		t.Run(name, func(t *testing.T) {
+			root, err := os.MkdirTemp(at, "root-")
+			check(t, err)
+			t.Cleanup(func() { os.RemoveAll(root) })
+			fn(t, newWorld(t, root))
+		})
+	}
+}
+
+// world is a data root with a store, which can crash.
+type world struct {
+	t     testing.TB
+	root  string
+	dir   *os.File // the data root
+	state *os.File
+	j     *journal.Journal
+	s     *Store
+	steps []string // the changes to the disk so far
+}
+
+func newWorld(t testing.TB, root string) *world {
+	t.Helper()
+	check(t, os.Mkdir(filepath.Join(root, StateDirName), 0o700))
+	w := &world{t: t, root: root}
+	w.dir = openFile(t, root, os.O_RDONLY)
+	w.state = openFile(t, filepath.Join(root, StateDirName), os.O_RDONLY)
+	w.start()
+	return w
+}
+
+// start opens the journal and the store, as after a crash.
+func (w *world) start() {
+	w.t.Helper()
+	j, err := journal.Open(w.state, journal.Options{MaxBytes: 64 << 10, Logf: w.t.Logf})
+	check(w.t, err)
+	w.j, w.s, w.steps = j, NewStore(int(w.dir.Fd()), w.state, j), nil
+	w.s.fault = func(step string) error { w.steps = append(w.steps, step); return nil }
+}
+
+var errInjected = errors.New("injected")
+
+// failAt makes the n-th change to the disk from now on fail; if crash is set all
+// later ones fail too, as if the process had died there. reached tells whether
+// it came to that.
+func (w *world) failAt(n int, crash bool) (reached func() bool) {
+	count, fired := 0, false
+	w.s.fault = func(step string) error {
+		w.steps = append(w.steps, step)
+		count++
+		if count == n || crash && count > n {
+			fired = true
+			return errInjected
+		}
+		return nil
+	}
+	return func() bool { return fired }
+}
+
+// restart is a start after a crash, with recovery and a sweep.
+func (w *world) restart() (recovered, swept Report) {
+	w.t.Helper()
+	w.start()
+	recovered, err := w.s.Recover()
+	check(w.t, err)
+	swept, err = w.s.Sweep(context.Background())
+	check(w.t, err)
+	return recovered, swept
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.root, name) }
+
+func (w *world) write(name, content string) {
+	w.t.Helper()
+	check(w.t, os.MkdirAll(filepath.Dir(w.path(name)), 0o755))
+	check(w.t, os.WriteFile(w.path(name), []byte(content), 0o644))
+}
+
+func (w *world) read(name string) string {
+	w.t.Helper()
+	b, err := os.ReadFile(w.path(name))
+	check(w.t, err)
+	return string(b)
+}
+
+func (w *world) stat(name string) unix.Stat_t {
+	w.t.Helper()
+	var st unix.Stat_t
+	check(w.t, unix.Lstat(w.path(name), &st))
+	return st
+}
+
+func (w *world) version(name string) *Version {
+	w.t.Helper()
+	st := w.stat(name)
+	v := VersionOf(&st)
+	return &v
+}
+
+// leftovers are the reserved names anywhere, and all of the state directory but
+// the journal and what was rejected.
+func (w *world) leftovers() []string {
+	w.t.Helper()
+	var found []string
+	check(w.t, filepath.WalkDir(w.root, func(path string, d os.DirEntry, err error) error {
+		rel, _ := filepath.Rel(w.root, path)
+		switch {
+		case err != nil:
+			return err
+		case strings.HasPrefix(d.Name(), ReservedPrefix), strings.HasPrefix(d.Name(), rejectedNew):
+			found = append(found, rel)
+		}
+		return nil
+	}))
+	return found
+}
+
+func (w *world) checkNothingLeft() {
+	w.t.Helper()
+	if found := w.leftovers(); len(found) > 0 {
+		w.t.Errorf("left behind: %q", found)
+	}
+	if pending := w.s.pending(); len(pending) > 0 {
+		w.t.Errorf("pending: %+v", pending)
+	}
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if len(w.s.inUse) > 0 {
+		w.t.Errorf("names in use: %v", w.s.inUse)
+	}
+}
+
+// options for the file at the path name.
+func (w *world) shadowOptions(name string, base *os.File) ShadowOptions {
+	o := ShadowOptions{Dir: w.openDir(filepath.Dir(name)), DirPath: filepath.Dir(name), Name: filepath.Base(name), Base: -1, Mode: 0o644, UID: -1, GID: -1}
+	if base != nil {
+		o.Base = int(base.Fd())
+	}
+	return o
+}
+
+func (w *world) publishOptions(name string, base *Version) PublishOptions {
+	return PublishOptions{Dir: w.openDir(filepath.Dir(name)), DirPath: filepath.Dir(name), Name: filepath.Base(name), Base: base, Token: 1}
+}
+
+// openDir opens a directory as the nodes of the mount are: O_PATH.
+func (w *world) openDir(name string) int {
+	w.t.Helper()
+	return int(openFile(w.t, w.path(name), unix.O_PATH|unix.O_DIRECTORY).Fd())
+}
+
+// shadowOf makes a filled and marked shadow of an existing file, and returns the
+// version that it is based on.
+func (w *world) shadowOf(name string) (*Shadow, *Version) {
+	w.t.Helper()
+	base := openFile(w.t, w.path(name), os.O_RDONLY)
+	v := w.version(name)
+	sh, err := w.s.NewShadow(w.shadowOptions(name, base))
+	check(w.t, err)
+	check(w.t, sh.Fill(int(base.Fd())))
+	check(w.t, sh.Mark())
+	return sh, v
+}
+
+func overwriteFD(t testing.TB, fd int, content string) {
+	t.Helper()
+	check(t, unix.Ftruncate(fd, 0))
+	check(t, writeAll(fd, []byte(content), 0))
+}
+
+func openFile(t testing.TB, path string, flags int) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, flags, 0o644)
+	check(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
