@@ -98,6 +98,7 @@ func (p *probe) perform(c posixCheck) error {
 			return
 		}
 		unix.Umask(0)
+		defer os.Chdir("/") // the main thread does not end, and must not keep a mount busy
 		c.run(p)
 		done <- nil
 	}()
