@@ -49,26 +49,29 @@ build: ## build bin/latchfs, a static binary
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/latchfs ./cmd/latchfs
 
+define TRY
+Mounting latchfs over $(CURDIR)/data. In another terminal, try:
+
+  cd $(CURDIR)/data
+  cat .locks/README
+  ( exec 3<>counter.json; sleep 20 ) &      # holds counter.json for 20 s,
+  cat .locks/status                         # and is shown as its holder
+  cat counter.json                          # a reader does not wait,
+  time sh -c 'echo "{}" > counter.json'     # another writer does
+  jq -c . .locks/events.jsonl               # what was committed, and by whom
+
+Ctrl-C here unmounts; leave the directory in the other terminal first.
+
+endef
+export TRY
+
 .PHONY: run
 run: build ## mount over ./data (a sample is made if missing) in the foreground; Ctrl-C unmounts
 	@if mkdir data 2>/dev/null; then
 		printf '{"name": "sample", "count": 1}\n' > data/counter.json
 		printf '# Notes\n\n- a line\n' > data/notes.md
 	fi
-	cat <<-'EOF'
-		Mounting latchfs over $(CURDIR)/data. In another terminal, try:
-
-		  cd $(CURDIR)/data
-		  cat .locks/README
-		  cat .locks/status
-		  ( exec 3<>counter.json; sleep 20 ) &       # holds counter.json for 20 s
-		  cat .locks/status                          # ... and is shown as its holder
-		  time sh -c 'echo "{}" > counter.json'      # waits for it; a reader would not
-		  jq . .locks/events.jsonl                   # what was committed, by whom
-
-		Ctrl-C here unmounts (leave the directory in the other terminal first).
-
-	EOF
+	printf '%s\n' "$$TRY"
 	exec bin/latchfs mount --foreground data
 
 .PHONY: setup

@@ -72,7 +72,7 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	fl.StringVar(&f.logFile, "log-file", "", "write the log to `FILE`; SIGHUP opens it anew")
 	fl.StringVar(&f.logLevel, "log-level", "", "error, warning, info, debug or trace (default info, in the background without a log file warning)")
 	fl.BoolVar(&f.debug, "debug", false, "log every FUSE request")
-	fl.StringSliceVarP(&f.options, "mount-option", "o", nil, "kernel mount `OPTION`: nodev, noexec, nosuid, noatime, ...")
+	fl.StringSliceVarP(&f.options, "mount-option", "o", nil, "kernel mount `OPTION`: nodev, noexec, nosuid, sync, dirsync")
 }
 
 // runMount is `latchfs mount`.

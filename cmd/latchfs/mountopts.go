@@ -35,7 +35,6 @@ var mountOptions = map[string]struct {
 	"debug":          {optFlag, "debug"},
 	"no-passthrough": {optFlag, "no-passthrough"},
 
-	"atime": {kind: optKernel}, "noatime": {kind: optKernel},
 	"dev": {kind: optKernel}, "nodev": {kind: optKernel},
 	"exec": {kind: optKernel}, "noexec": {kind: optKernel},
 	"suid": {kind: optKernel}, "nosuid": {kind: optKernel},
@@ -43,7 +42,9 @@ var mountOptions = map[string]struct {
 
 	"auto": {}, "noauto": {}, "nofail": {}, "_netdev": {}, "defaults": {},
 	"user": {}, "nouser": {}, "users": {}, "owner": {}, "group": {},
-	"relatime": {}, "norelatime": {}, "strictatime": {}, "nostrictatime": {},
+	// FUSE keeps no access times; the filesystem underneath does, as it was
+	// mounted.
+	"atime": {}, "noatime": {}, "relatime": {}, "norelatime": {}, "strictatime": {}, "nostrictatime": {},
 	"lazytime": {}, "nolazytime": {}, "diratime": {}, "nodiratime": {},
 	"iversion": {}, "noiversion": {}, "mand": {}, "nomand": {}, "silent": {}, "loud": {},
 	"default-permissions": {}, // always on

@@ -29,8 +29,8 @@ func TestScripts(t *testing.T) {
 			env.Defer(func() { unmountBelow(env.WorkDir) })
 			return nil
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code},
-		Condition:           condition,
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		Condition: condition,
 	})
 }
 

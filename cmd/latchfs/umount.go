@@ -84,7 +84,7 @@ func unmount(mountpoint string, lazy bool) error {
 		}
 		return unix.Unmount(mountpoint, flags)
 	}
-	args := []string{"-u", "-q"}
+	args := []string{"-u"}
 	if lazy {
 		args = append(args, "-z")
 	}
