@@ -46,6 +46,9 @@ func (s *session) endLocked() unix.Errno {
 	if len(s.handles) > 0 && e == 0 {
 		time.AfterFunc(lateGrace, s.late)
 	}
+	if len(s.handles) == 0 {
+		s.shadow.Discard()
+	}
 	f.table.Release(s.lock)
 	return e
 }
@@ -191,9 +194,8 @@ func (s *session) fixMode() error {
 }
 
 // applyMetaLocked carries the metadata changes of a session that wrote nothing
-// over to the file and drops the shadow: the version stays.
+// over to the file: the version stays.
 func (s *session) applyMetaLocked() unix.Errno {
-	defer s.shadow.Discard()
 	if len(s.meta) == 0 || s.isNew {
 		return 0
 	}
@@ -218,6 +220,14 @@ func (s *session) applyMetaLocked() unix.Errno {
 		if err := change(fd); err != nil {
 			return errnoOf(err)
 		}
+	}
+	s.meta = nil
+	if err := unix.Fstat(fd, &st); err != nil {
+		return errnoOf(err)
+	}
+	s.baseVersion = versionPtr(&st)
+	if s.base != nil {
+		f.srv.InodeNotify(s.base.id, -1, 0)
 	}
 	return 0
 }

@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"time"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
@@ -75,7 +77,30 @@ func (s *session) endIfIdle(by *closer) unix.Errno {
 	if s.expected() || s.busyLocked(by) {
 		return 0
 	}
+	if len(s.handles) > 0 && !s.detached && s.isCleanLocked() {
+		return s.lingerLocked()
+	}
 	return s.endLocked()
+}
+
+// isCleanLocked reports whether there is nothing to publish.
+func (s *session) isCleanLocked() bool {
+	if s.isNew || s.wrote {
+		return false
+	}
+	dirty, err := s.dirtyLocked()
+	return err == nil && !dirty
+}
+
+// lingerLocked is for a close that leaves nothing to commit: the session ends
+// at the RELEASE that follows. If none does, somebody whom the holder set
+// missed has the descriptor and may yet write.
+func (s *session) lingerLocked() unix.Errno {
+	e := s.applyMetaLocked()
+	if s.lingering == nil {
+		s.lingering = time.AfterFunc(lateGrace, s.adopt)
+	}
+	return e
 }
 
 func (s *session) expected() bool {
@@ -89,7 +114,6 @@ func (s *session) expected() bool {
 // handle, with all descendants: whoever inherited a descriptor did so from one
 // of them, and each of them announces its own close.
 func (s *session) busyLocked(by *closer) bool {
-	f := s.f
 	if len(s.handles) == 0 {
 		return s.mappedLocked()
 	}
@@ -98,35 +122,42 @@ func (s *session) busyLocked(by *closer) bool {
 			return true
 		}
 	}
-	file := s.procFile()
-	var alive *lockmgr.Owner
+	owner := s.who.Load().owner
+	dying := by != nil && by.exiting
+	if !(dying && by.owner == owner) && s.holds(owner) {
+		return true
+	}
 	for _, o := range s.holderSet() {
-		if by != nil && by.exiting && o == by.owner {
+		if o == owner || dying && o == by.owner || !s.holds(o) {
 			continue
 		}
-		w, _, err := f.proc.Opens(o.PID, file)
-		held := err == nil && w > 0
-		if !held {
-			held, err = f.proc.MapsWritable(o.PID, file, s.backingFile())
-			held = held && err == nil
-		}
-		if held {
-			s.noteLocked(o)
-			alive = &o
-			break
-		}
+		// The opener has closed its descriptor or dies, and another process
+		// has one: the session is that process's now.
+		s.handToLocked(o)
+		return true
 	}
-	if alive == nil {
+	return false
+}
+
+// holds reports whether a process can write the shadow.
+func (s *session) holds(o lockmgr.Owner) bool {
+	if o.PID == 0 {
 		return false
 	}
-	if id := s.who.Load(); by != nil && by.exiting && by.owner == id.owner {
-		// The opener dies, and another process holds the descriptor: the
-		// session is that process's now.
-		next := &identity{*alive, f.proc.Now()}
-		s.who.Store(next)
-		f.table.SetOwner(s.lock, next.owner, next.since)
+	file := s.procFile()
+	if w, _, err := s.f.proc.Opens(o.PID, file); err == nil && w > 0 {
+		return true
 	}
-	return true
+	mapped, err := s.f.proc.MapsWritable(o.PID, file, s.backingFile())
+	return err == nil && mapped
+}
+
+// handToLocked makes another process the owner.
+func (s *session) handToLocked(o lockmgr.Owner) {
+	next := &identity{o, s.f.proc.Now()}
+	s.noteLocked(o)
+	s.who.Store(next)
+	s.f.table.SetOwner(s.lock, next.owner, next.since)
 }
 
 // holderSet lists the processes known to have used the handle and all that
@@ -182,9 +213,8 @@ func (s *session) mappedLocked() bool {
 	if s.f.registrar == nil {
 		return false
 	}
-	file, backing := s.procFile(), s.backingFile()
 	for _, o := range s.holderSet() {
-		if ok, err := s.f.proc.MapsWritable(o.PID, file, backing); err == nil && ok {
+		if s.holds(o) {
 			return true
 		}
 	}
@@ -216,6 +246,10 @@ func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 	s.mu.Lock()
 	delete(s.handles, h)
+	if s.lingering != nil && len(s.handles) == 0 {
+		s.lingering.Stop()
+		s.lingering = nil
+	}
 	last := len(s.handles) == 0
 	ended := s.ended
 	s.mu.Unlock()

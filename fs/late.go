@@ -42,6 +42,24 @@ func (s *session) late() {
 	})
 }
 
+// adopt finds out who still has the descriptor of a session that has nothing
+// to commit and whose known holders are gone: a process to which the
+// descriptor was passed. The session is its from now on.
+func (s *session) adopt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lingering = nil
+	if s.ended || s.detached || len(s.handles) == 0 {
+		return
+	}
+	for _, o := range s.f.proc.All() {
+		if s.holds(o) {
+			s.handToLocked(o)
+			return
+		}
+	}
+}
+
 // released cleans up after the last RELEASE of an ended session.
 func (s *session) released() {
 	s.mu.Lock()

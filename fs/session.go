@@ -61,6 +61,7 @@ type session struct {
 	published   bool // a copy went out under a rename; see publishCopy
 	live        bool // went live: its handles write the published file itself
 	ended       bool
+	lingering   *time.Timer // waits for the RELEASE of a session with nothing to commit
 	result      unix.Errno
 	shown       atomic.Pointer[shownAttr]
 }
@@ -122,6 +123,9 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	s.program = c.describe().Program
 	if !c.foreign() {
 		s.seen[c.owner.PID] = c.owner
+	}
+	if err := f.coverToken(l.Token()); err != nil {
+		return nil, errnoOf(err)
 	}
 	if e := s.makeShadow(c, st, o); e != 0 {
 		return nil, e
