@@ -109,6 +109,9 @@ func TestReservedLikeNames(t *testing.T) {
 		if b, err := os.ReadFile(filepath.Join(m.Data, name)); string(b) != name {
 			t.Errorf("under the mount %s holds %q, %v", name, b, err)
 		}
+		if err := os.Remove(m.Path(name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -78,11 +78,11 @@ func comparePosix(t *testing.T, plain, mount, backing string, checks []posixChec
 	}
 }
 
-// perform runs the check on a thread of its own whose umask, working directory
-// and credentials are private to it. The thread is never given back.
+// perform runs the check on a thread whose umask, working directory and
+// credentials are private to it.
 func (p *probe) perform(c posixCheck) error {
 	done := make(chan error, 1)
-	go func() {
+	onPrivateThread(func() {
 		defer func() {
 			switch r := recover().(type) {
 			case nil:
@@ -92,22 +92,45 @@ func (p *probe) perform(c posixCheck) error {
 				panic(r)
 			}
 		}()
-		runtime.LockOSThread()
-		if err := unix.Unshare(unix.CLONE_FS); err != nil {
-			done <- fmt.Errorf("unshare: %w", err)
-			return
-		}
+		defer os.Chdir("/") // an idle thread must not keep the mount busy
 		unix.Umask(0)
-		defer os.Chdir("/") // the main thread does not end, and must not keep a mount busy
 		c.run(p)
 		done <- nil
-	}()
+	})
 	select {
 	case err := <-done:
 		return err
 	case <-time.After(posixCheckLimit):
 		return errors.New("hangs")
 	}
+}
+
+// idleThreads are private threads that wait for work. They never end: a child
+// started by a thread that ends gets its parent-death signal, and the daemon
+// under test is such a child.
+var idleThreads = make(chan chan func(), 64)
+
+// onPrivateThread runs f on a thread that shares neither working directory nor
+// umask with the rest of the process. One that hangs is not used again.
+func onPrivateThread(f func()) {
+	select {
+	case work := <-idleThreads:
+		work <- f
+		return
+	default:
+	}
+	work := make(chan func(), 1)
+	work <- f
+	go func() {
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			panic(fmt.Sprintf("unshare: %v", err))
+		}
+		for f := range work {
+			f()
+			idleThreads <- work
+		}
+	}()
 }
 
 // at names something below the directory under test.
