@@ -10,17 +10,31 @@ import (
 
 // Fill gives the shadow the content of base, which must be a regular file
 // opened for reading: by reflink where the filesystem can, else by copying the
-// data and leaving the holes. The times are the base's afterwards. base's file
-// offset is moved.
+// data and leaving the holes. Metadata and times are as before, the times the
+// base's. base's file offset is moved.
 func (sh *Shadow) Fill(base int) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(base, &st); err != nil {
+	var from, before unix.Stat_t
+	if err := errors.Join(unix.Fstat(base, &from), unix.Fstat(sh.fd, &before)); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	if err := copyContent(sh.s, base, sh.fd, st.Size); err != nil {
+	caps, capsErr := getXattr(sh.fd, xattrCapability)
+	if err := copyContent(sh.s, base, sh.fd, from.Size); err != nil {
 		return err
 	}
-	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{st.Atim, st.Mtim}) })
+	// Any write takes file capabilities away, and one without CAP_FSETID the
+	// set-user-ID bit. Filling is not the user's write.
+	if capsErr == nil {
+		err := sh.s.do("setxattr", func() error { return unix.Fsetxattr(sh.fd, xattrCapability, caps, 0) })
+		if err != nil {
+			return err
+		}
+	}
+	if before.Mode&specialBits != 0 {
+		if err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, before.Mode&0o7777) }); err != nil {
+			return err
+		}
+	}
+	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
 }
 
 // copyContent makes to, which is empty or a hole, a copy of from, which has size

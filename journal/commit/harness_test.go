@@ -256,3 +256,12 @@ func check(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// newWorldAt is a store on another data root with the state directory of w.
+func newWorldAt(t testing.TB, w *world, root string) *world {
+	t.Helper()
+	other := *w
+	other.root, other.dir = root, openFile(t, root, os.O_RDONLY)
+	other.s = NewStore(int(other.dir.Fd()), w.state, w.j)
+	return &other
+}

@@ -37,7 +37,10 @@ func (sh *Shadow) Mark() error {
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil {
 		return os.NewSyscallError("clock_gettime", err)
 	}
-	if st.Mtim.Nano() >= now.Nano()-tick {
+	switch {
+	case sh.mark.moved && st.Mtim == sh.mark.mtime:
+		m.moved, m.original = true, sh.mark.original // set back already
+	case st.Mtim.Nano() >= now.Nano()-tick:
 		m.moved, m.original = true, st.Mtim
 		back := unix.NsecToTimespec(st.Mtim.Nano() - 1)
 		err := sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{omit, back}) })

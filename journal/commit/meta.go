@@ -12,6 +12,7 @@ import (
 
 const (
 	xattrDefaultACL = "system.posix_acl_default"
+	xattrCapability = "security.capability"
 	specialBits     = unix.S_ISUID | unix.S_ISGID
 )
 
@@ -164,7 +165,7 @@ func copyXattrs(s *Store, from, to int) error {
 // foreignXattr reports whether a security module keeps the attribute for
 // itself: it labels every file on its own terms and may refuse ours.
 func foreignXattr(name string) bool {
-	return strings.HasPrefix(name, "security.") && name != "security.capability"
+	return strings.HasPrefix(name, "security.") && name != xattrCapability
 }
 
 func listXattrs(fd int) ([]string, error) {
