@@ -25,21 +25,43 @@ func (k *known) thread() Thread {
 	return t
 }
 
-// cache is a cache of fixed size: each id has one slot, which the last one to
-// come takes. Ids are given out in rising order, so those in use at a time
-// spread over all slots.
+// cache is a cache of fixed size. Each id belongs to a small set of slots, from
+// which the entry seen longest ago gives way. Ids are given out in rising order,
+// so those in use at a time spread over all sets.
 type cache struct {
-	slots [2048]atomic.Pointer[known]
+	sets [512]cacheSet
 }
 
-func (c *cache) slot(tid int32) *atomic.Pointer[known] {
-	return &c.slots[uint32(tid)%uint32(len(c.slots))]
+type cacheSet [4]atomic.Pointer[known]
+
+func (c *cache) set(tid int32) *cacheSet {
+	return &c.sets[uint32(tid)%uint32(len(c.sets))]
+}
+
+// put remembers what is known of a thread in place of what was known before.
+func (c *cache) put(k *known) {
+	set := c.set(k.tid)
+	slot, oldest := &set[0], k.seen
+	for i := range set {
+		held := set[i].Load()
+		if held == nil || held.tid == k.tid {
+			slot = &set[i]
+			break
+		}
+		if held.seen < oldest {
+			slot, oldest = &set[i], held.seen
+		}
+	}
+	slot.Store(k)
 }
 
 // get returns what is known of a thread, fresh or not, or nil.
 func (c *cache) get(tid int32) *known {
-	if k := c.slot(tid).Load(); k != nil && k.tid == tid {
-		return k
+	set := c.set(tid)
+	for i := range set {
+		if k := set[i].Load(); k != nil && k.tid == tid {
+			return k
+		}
 	}
 	return nil
 }
@@ -51,7 +73,7 @@ func (c *cache) note(tid int32, st *stat) *known {
 	if old := c.get(tid); old != nil && old.start == st.start {
 		k.tgid, k.leaderStart = old.tgid, old.leaderStart
 	}
-	c.slot(tid).Store(k)
+	c.put(k)
 	return k
 }
 
@@ -59,7 +81,7 @@ func (c *cache) note(tid int32, st *stat) *known {
 func (c *cache) belongs(k *known, tgid int32, leaderStart uint64) *known {
 	whole := *k
 	whole.tgid, whole.leaderStart = tgid, leaderStart
-	c.slot(k.tid).Store(&whole)
+	c.put(&whole)
 	return &whole
 }
 

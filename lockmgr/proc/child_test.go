@@ -222,18 +222,22 @@ func newReader(t testing.TB) *Reader {
 
 // forget makes the reader look again.
 func (r *Reader) forget() {
-	for i := range r.known.slots {
-		r.known.slots[i].Store(nil)
+	for i := range r.known.sets {
+		for j := range r.known.sets[i] {
+			r.known.sets[i][j].Store(nil)
+		}
 	}
 }
 
 // age makes what the reader knows too old to be believed without a look.
 func (r *Reader) age() {
-	for i := range r.known.slots {
-		if k := r.known.slots[i].Load(); k != nil {
-			old := *k
-			old.seen -= trustFor
-			r.known.slots[i].Store(&old)
+	for i := range r.known.sets {
+		for j := range r.known.sets[i] {
+			if k := r.known.sets[i][j].Load(); k != nil {
+				old := *k
+				old.seen -= trustFor
+				r.known.sets[i][j].Store(&old)
+			}
 		}
 	}
 }

@@ -89,7 +89,7 @@ func TestLineageReusedParent(t *testing.T) {
 	c := startChild(t)
 	child := mustThread(t, r, c.tid())
 	self := int32(os.Getpid())
-	r.known.slot(self).Store(&known{tid: self, start: child.Start + 1, ppid: 1, seen: now()})
+	r.known.put(&known{tid: self, start: child.Start + 1, ppid: 1, seen: now()})
 	if l := r.Lineage(c.pid()); len(l) != 0 {
 		t.Errorf("lineage %v includes a parent born after its child", l)
 	}

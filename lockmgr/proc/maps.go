@@ -23,7 +23,12 @@ func (r *Reader) MapsWritable(pid int32, f, backing File) (bool, error) {
 		return false, nil
 	}
 	found, err := patiently(r, pid, func(*asking) (bool, error) {
-		tid, err := r.liveThread(pid)
+		found, err := r.searchMaps(taskPath(pid, pid, "maps"), is)
+		if err != ErrGone {
+			return found, err
+		}
+		// A leader that has ended shows no memory; the other threads do.
+		tid, err := r.otherThread(pid)
 		if err != nil {
 			return false, err
 		}
@@ -38,26 +43,22 @@ func (r *Reader) MapsWritable(pid int32, f, backing File) (bool, error) {
 	return found, nil
 }
 
-// liveThread finds a thread that shows what its process has: a leader that has
-// ended shows neither memory nor descriptors, while the others go on.
-func (r *Reader) liveThread(pid int32) (int32, error) {
-	st, err := r.stat(pid)
-	if err != nil || st.state != 'Z' {
-		return pid, err
-	}
+// otherThread finds a thread of a process that is not its leader.
+func (r *Reader) otherThread(pid int32) (int32, error) {
 	tids, err := r.threadsOf(pid)
+	if err != nil {
+		return 0, err
+	}
 	for _, tid := range tids {
 		if tid != pid {
 			return tid, nil
 		}
 	}
-	if err == nil {
-		err = ErrGone
-	}
-	return 0, err
+	return 0, ErrGone
 }
 
 // searchMaps looks for a shared writable mapping that is the one searched for.
+// It is ErrGone where there is no memory.
 func (r *Reader) searchMaps(path string, is func(dev, ino uint64) bool) (bool, error) {
 	fd, err := openat(r.proc, path, unix.O_RDONLY)
 	if err != nil {
@@ -69,6 +70,9 @@ func (r *Reader) searchMaps(path string, is func(dev, ino uint64) bool) (bool, e
 		return found, err
 	}
 	text, err := readRest(fd, nil)
+	if err == nil && len(text) == 0 {
+		err = ErrGone
+	}
 	return parseMaps(text, is), err
 }
 

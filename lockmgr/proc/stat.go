@@ -33,10 +33,14 @@ func (r *Reader) stat(pid int32) (st stat, err error) {
 	return st, err
 }
 
+// maxComm is more than the kernel gives a process or a thread of its own as a
+// name, with what stands before it.
+const maxComm = 128
+
 // comm returns the name between the parentheses of a stat line. The name may
 // hold spaces and parentheses itself, so the last one counts.
 func comm(b []byte) (name, rest []byte, ok bool) {
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b[:min(len(b), maxComm)], ')')
 	if open < 0 || end < open {
 		return nil, nil, false
 	}
@@ -52,29 +56,36 @@ func parseStat(b []byte) (stat, error) {
 	}
 	st.state = b[1]
 	b = b[2:]
-	for n := 4; n <= 52; n++ {
-		var v uint64
-		if v, b, ok = number(b); !ok {
-			return st, errStat
+	field := 4
+	next := func(n int) (v uint64) { // field n, which comes after the last one
+		for ; ok && field < n; field++ {
+			b, ok = skip(b)
 		}
-		switch n {
-		case 4:
-			st.ppid = int32(v)
-		case 7:
-			st.tty = int64(v)
-		case 9:
-			st.flags = v
-		case 20:
-			st.threads = int64(v)
-		case 22:
-			st.start = v
-		case 33:
-			st.sigIgnore = v
-		case 52:
-			st.exitCode = int64(v)
+		if field++; ok {
+			v, b, ok = number(b)
 		}
+		return v
+	}
+	st.ppid = int32(next(4))
+	st.tty = int64(next(7))
+	st.flags = next(9)
+	st.threads = int64(next(20))
+	st.start = next(22)
+	st.sigIgnore = next(33)
+	st.exitCode = int64(next(52))
+	if !ok {
+		return st, errStat
 	}
 	return st, nil
+}
+
+// skip leaves out a space and the field after it.
+func skip(b []byte) (rest []byte, ok bool) {
+	if len(b) < 2 || b[0] != ' ' {
+		return nil, false
+	}
+	i := bytes.IndexByte(b[1:], ' ')
+	return b[1+max(i, 0):], i >= 0
 }
 
 // number reads a space and a decimal number; a negative one comes as its two's
@@ -83,19 +94,19 @@ func number(b []byte) (v uint64, rest []byte, ok bool) {
 	if len(b) < 2 || b[0] != ' ' {
 		return 0, nil, false
 	}
-	b = b[1:]
-	negative := b[0] == '-'
+	i := 1
+	negative := b[i] == '-'
 	if negative {
-		b = b[1:]
+		i++
 	}
-	i := 0
+	digits := i
 	for ; i < len(b) && '0' <= b[i] && b[i] <= '9'; i++ {
 		v = v*10 + uint64(b[i]-'0')
 	}
 	if negative {
 		v = -v
 	}
-	return v, b[i:], i > 0
+	return v, b[i:], i > digits
 }
 
 // dead reports whether nothing of the process runs any more. A leader that

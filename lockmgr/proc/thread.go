@@ -24,9 +24,10 @@ type Thread struct {
 //
 // Thread id 0 is ErrForeign; a thread that has ended is ErrGone. At a FLUSH out
 // of execve nothing new can be learnt of the sender's start time: if the process
-// was seen before, the answer is what is known of it, else the error is ErrBusy,
-// and only TID, TGID and PPID are set. It is then a child that inherited the
-// descriptor and gives it up unused.
+// was seen lately, the answer is what is known of it, else the error is ErrBusy,
+// and only TID, TGID and PPID are set. It is then either a process that is known
+// by TGID to hold the file, or a child that inherited the descriptor and gives it
+// up unused.
 func (r *Reader) Thread(tid uint32) (Thread, error) {
 	if tid == 0 {
 		return Thread{}, ErrForeign

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -74,15 +75,36 @@ func TestThreadReused(t *testing.T) {
 	r := newReader(t)
 	c := startChild(t)
 	true1 := mustThread(t, r, c.tid())
-	r.known.slot(c.pid()).Store(&known{tid: c.pid(), start: 1, ppid: 1, tgid: 1, leaderStart: 1, seen: now() - trustFor})
+	r.known.put(&known{tid: c.pid(), start: 1, ppid: 1, tgid: 1, leaderStart: 1, seen: now() - trustFor})
 	if th := mustThread(t, r, c.tid()); th != true1 {
 		t.Errorf("an earlier process of that pid gave %+v, want %+v", th, true1)
 	}
-	// Another id in the same slot is not taken for this one either.
-	other := c.pid() + int32(len(r.known.slots))
-	r.known.slot(c.pid()).Store(&known{tid: other, start: 1, ppid: 1, tgid: 1, leaderStart: 1, seen: now()})
-	if th := mustThread(t, r, c.tid()); th != true1 {
-		t.Errorf("a neighbour in the cache gave %+v, want %+v", th, true1)
+}
+
+// Ids that share a set in the cache do not get into each other's way, until they
+// are too many.
+func TestCache(t *testing.T) {
+	var c cache
+	size := int32(len(c.sets))
+	for i := int32(0); i < 5; i++ {
+		c.put(&known{tid: 7 + i*size, start: uint64(i), seen: now() + time.Duration(i)})
+	}
+	if k := c.get(7); k != nil {
+		t.Errorf("the oldest entry is still there: %+v", k)
+	}
+	for i := int32(1); i < 5; i++ {
+		if k := c.get(7 + i*size); k == nil || k.start != uint64(i) {
+			t.Errorf("entry %d is %+v", i, k)
+		}
+	}
+	c.put(&known{tid: 7 + 2*size, start: 99, seen: now()})
+	if k := c.get(7 + 2*size); k.start != 99 {
+		t.Errorf("an entry was not replaced: %+v", k)
+	}
+	for _, i := range []int32{1, 3, 4} {
+		if c.get(7+i*size) == nil {
+			t.Errorf("entry %d gave way to one that was there already", i)
+		}
 	}
 }
 
