@@ -8,7 +8,10 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/journal"
+	"latchfs/journal/commit"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
 )
 
 // maxPending bounds what an appender holds back while another owner's session
@@ -29,17 +32,34 @@ type appender struct {
 	pending bytes.Buffer
 	busy    bool          // a goroutine is draining
 	idle    chan struct{} // closed when the draining ends
+	giveUp  chan struct{} // closed when nobody wants to wait any longer
 	failed  unix.Errno
 	fd      int    // of the file that had the name last
 	key     inoKey // its identity
+	records int    // appended since the last event
+	bytes   int
 }
 
 func newAppender(f *FS, h *handle, c *caller) *appender { return &appender{f: f, h: h, c: c, fd: -1} }
 
-// openAppend opens a file for appending records.
-func (f *FS) openAppend(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
+// openAppend opens a file for appending records. It waits for a running session
+// here, where a wait is harmless and a refusal is seen.
+func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, set policy.Settings, out *fuse.OpenOut) fuse.Status {
+	wait := set.Wait
+	if in.Flags&unix.O_NONBLOCK != 0 {
+		wait = 0
+	}
+	dir, name := f.nameOf(n)
+	if f.isClosing() {
+		return status(f.refuse(&demand{c: c, op: opAppend, path: f.path(dir, name)}, errShutdown))
+	}
+	l, e := f.lock(f.fileDemand(c, opAppend, wait, place{dir, name, n}), cancel)
+	if e != 0 {
+		return status(e)
+	}
+	f.table.Release(l)
 	h := f.newHandle(n, appendHandle, in.Flags)
-	h.app = newAppender(f, h, f.callerOf(&in.InHeader))
+	h.app = newAppender(f, h, c)
 	f.startIO(h, ioDirect, out)
 	out.Fh = h.id
 	return fuse.OK
@@ -72,7 +92,7 @@ func (a *appender) write(data [][]byte) (uint32, unix.Errno) {
 	}
 	if !a.busy {
 		a.busy = true
-		a.idle = make(chan struct{})
+		a.idle, a.giveUp = make(chan struct{}), make(chan struct{})
 		go a.drain()
 	}
 	return uint32(size), 0
@@ -96,28 +116,67 @@ func (a *appender) drain() {
 	d.label = &label{op: opAppend, path: d.path, program: "appender"}
 	l, err := a.f.acquire(d, false)
 	if err == nil {
-		select {
-		case <-l.Done():
-			err = l.Err()
-		case <-a.f.done:
-			err = errShutdown
-			a.f.table.Cancel(l, err)
-		}
+		err = a.awaitLock(l)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
-		a.failed = unix.EIO
+		a.failed = lockErrno(err)
+		a.keepLocked(err.Error())
 	} else {
 		b := a.pending.Bytes()
 		if _, e := a.appendLocked(b); e != 0 {
 			a.failed = e
+			a.keepLocked("appending failed: " + e.Error())
 		}
 		a.f.table.Release(l)
 	}
 	a.pending.Reset()
 	a.busy = false
 	close(a.idle)
+}
+
+// awaitLock waits for the lock without a caller: until it is granted, the
+// closing program has waited long enough, or the mount ends.
+func (a *appender) awaitLock(l *lockmgr.Lock) error {
+	var err error
+	select {
+	case <-l.Done():
+		return l.Err()
+	case <-a.giveUp:
+		err = errTimeout
+	case <-a.f.done:
+		err = errShutdown
+	}
+	if !a.f.table.Cancel(l, err) && l.Held() {
+		return nil
+	}
+	return err
+}
+
+// keepLocked puts bytes that could not be appended under rejected/.
+func (a *appender) keepLocked(reason string) {
+	f := a.f
+	path := f.nodePath(a.h.n)
+	var st unix.Stat_t
+	o := commit.ShadowOptions{Dir: int(f.state.Fd()), Name: "append", Base: -1, Mode: 0o600, UID: -1, GID: -1}
+	if unix.Fstat(f.fdOf(a.h.n), &st) == nil && f.privileged {
+		o.UID, o.GID = int(st.Uid), int(st.Gid)
+	}
+	id := ""
+	sh, err := f.store.NewShadow(o)
+	if err == nil {
+		defer sh.Discard()
+		if _, err = unix.Write(sh.FD(), a.pending.Bytes()); err == nil {
+			id, err = sh.Reject(map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": a.c.owner.PID})
+		}
+	}
+	if err != nil {
+		f.log.Errorf("%d bytes for the end of %q are lost: %v", a.pending.Len(), path, err)
+	}
+	f.event(journal.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID,
+		Detail: map[string]any{"operation": opAppend, "reason": reason, "kept": id}})
+	f.explain(refusal{path: path, op: opAppend, errno: unix.EBUSY, reason: reason, kept: id, owner: a.c.owner, uid: a.c.uid})
 }
 
 // appendLocked writes one record at the end of the current file.
@@ -141,7 +200,25 @@ func (a *appender) appendLocked(b []byte) (int, unix.Errno) {
 		}
 		done += n
 	}
+	a.records++
+	a.bytes += len(b)
 	return len(b), 0
+}
+
+// report puts what was appended since the last time into the audit trail: one
+// event for each close, not for each line of a log.
+func (a *appender) report() {
+	a.mu.Lock()
+	records, size := a.records, a.bytes
+	a.records, a.bytes = 0, 0
+	a.mu.Unlock()
+	if records == 0 {
+		return
+	}
+	a.f.event(journal.Event{
+		Time: time.Now(), Event: "commit", Path: a.f.nodePath(a.h.n), PID: a.c.owner.PID,
+		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": a.c.describe().Program},
+	})
 }
 
 // followLocked makes a.fd the file that has the handle's name now, be it the
@@ -207,17 +284,19 @@ func (f *FS) drain(h *handle) unix.Errno {
 	a := h.app
 	a.mu.Lock()
 	for a.busy {
-		idle := a.idle
+		idle, giveUp := a.idle, a.giveUp
 		a.mu.Unlock()
 		select {
 		case <-idle:
-		case <-time.After(f.opts.LockTimeout):
-			return unix.EBUSY
+		case <-time.After(f.settings(f.nodePath(h.n)).Wait):
+			close(giveUp)
+			<-idle
 		}
 		a.mu.Lock()
 	}
 	e := a.failed
 	a.mu.Unlock()
+	a.report()
 	return e
 }
 

@@ -185,7 +185,7 @@ func (s *session) fixMode() error {
 		return nil
 	}
 	if !s.fsetid {
-		return killSuidErr(s.shadow.FD())
+		return killSuidErr(s.shadow.FD(), s.gid)
 	}
 	if len(s.meta) > 0 {
 		return nil

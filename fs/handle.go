@@ -73,6 +73,10 @@ func (f *FS) closeHandle(h *handle) {
 	f.mu.Lock()
 	delete(f.handles, h.id)
 	h.n.opens--
+	if h.n.opens == 0 && h.n.idle != nil {
+		close(h.n.idle)
+		h.n.idle = nil
+	}
 	f.unpinLocked(h.n)
 	f.mu.Unlock()
 }

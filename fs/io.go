@@ -65,7 +65,7 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 			return err
 		}
 		if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-			return killSuidErr(fd)
+			return killSuidErr(fd, in.Gid)
 		}
 		return nil
 	})
@@ -110,13 +110,23 @@ func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
 		}
 	}
 	if err := do(fd); err != nil {
-		if !s.ended {
+		if !s.ended && losesData(errnoOf(err)) {
 			s.failed = errnoOf(err)
 		}
 		return errnoOf(err)
 	}
 	s.wrote = true
 	return 0
+}
+
+// losesData tells a failure that leaves the file without bytes that were
+// written from one that merely refuses a request (EFBIG, EINVAL).
+func losesData(e unix.Errno) bool {
+	switch e {
+	case unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM:
+		return true
+	}
+	return false
 }
 
 // Lseek implements fuse.RawFileSystem: SEEK_DATA and SEEK_HOLE.
@@ -271,15 +281,16 @@ func (f *FS) shortOfSpace() bool {
 const lowSpace = 256 << 20
 
 // killSuidErr does to the mode and the file capabilities what a write by an
-// ordinary user does.
-func killSuidErr(fd int) error {
+// ordinary user of group gid does: the setgid bit of a file that its group may
+// not execute stays for members of the group.
+func killSuidErr(fd int, gid uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
 	mode := st.Mode & 0o7777
 	next := mode &^ unix.S_ISUID
-	if mode&unix.S_IXGRP != 0 {
+	if mode&unix.S_IXGRP != 0 || gid != st.Gid {
 		next &^= unix.S_ISGID
 	}
 	if next != mode {
@@ -292,5 +303,3 @@ func killSuidErr(fd int) error {
 	}
 	return nil
 }
-
-func killSuid(fd int) unix.Errno { return errnoOf(killSuidErr(fd)) }

@@ -9,6 +9,7 @@ import (
 
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/proc"
 )
 
 // flock(2), fcntl(2) and open file description locks live in the same table as
@@ -50,8 +51,31 @@ func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 	}
 	if in.LkFlags&fuse.LK_FLOCK != 0 {
 		d.class, d.op, d.span = lockmgr.Flock, opFlock, lockmgr.Whole
+		f.attribute(d, h)
 	}
 	return d
+}
+
+// attribute gives a flock to whom it belongs. It is a lock of the open file
+// description, so where flock(1) was handed a descriptor (exec 3<f; flock 3),
+// it is the shell's: the eldest of the caller's forebears in a row who have the
+// file open.
+func (f *FS) attribute(d *demand, h *handle) {
+	if d.c.foreign() {
+		return
+	}
+	f.mu.Lock()
+	key := h.n.key
+	f.mu.Unlock()
+	file := proc.File{Dev: f.mountDev, Ino: f.inoFor(key.dev, key.ino), MountID: f.mountID}
+	lineage := d.c.ancestors()
+	for i, a := range lineage {
+		w, r, err := f.proc.Opens(a.Owner.PID, file)
+		if err != nil || w+r == 0 {
+			return
+		}
+		d.owner, d.lineage = &a.Owner, lineage[i+1:]
+	}
 }
 
 // GetLk implements fuse.RawFileSystem (F_GETLK).

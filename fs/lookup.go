@@ -33,6 +33,10 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 			}
 			return fuse.OK
 		}
+		if e == 0 {
+			n, volatile = f.otherName(h, n, volatile)
+			e = f.stat(n, &st)
+		}
 	} else {
 		e = f.stat(n, &st)
 	}
@@ -78,6 +82,38 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 		return nil, false, 0
 	}
 	return nil, true, 0
+}
+
+// otherName leads to a session on another name of the same inode: the caller
+// who is on its way there, and the session's family.
+func (f *FS) otherName(h *fuse.InHeader, n *node, volatile bool) (*node, bool) {
+	f.mu.Lock()
+	s := n.shadow
+	f.mu.Unlock()
+	if s == nil || volatile {
+		return n, volatile
+	}
+	c := f.callerOf(h)
+	led := false
+	if w := f.walks.get(c); w != nil {
+		f.walks.mu.Lock()
+		if led = w.sess == s; led {
+			w.looked = true
+		}
+		f.walks.mu.Unlock()
+	}
+	if !led && !c.kinOf(s.who.Load()) {
+		return n, true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.over {
+		return n, true
+	}
+	s.node.nlookup++
+	n.nlookup--
+	f.reapLocked(n)
+	return s.node, true
 }
 
 // walkTarget takes a reference on the node to which a walk is led.

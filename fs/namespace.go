@@ -186,6 +186,7 @@ func (f *FS) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.Ent
 	if err := f.linkat(f.fdOf(n), f.fdOf(dir), name); err != nil {
 		return statusOf(err)
 	}
+	f.rebaseOn(n, nil)
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
@@ -253,6 +254,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		own.detach()
 	}
 	f.lostName(n)
+	f.rebaseOn(n, nil)
 	return fuse.OK
 }
 

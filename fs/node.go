@@ -31,14 +31,16 @@ type node struct {
 	pins    int    // ours: children, handles, sessions
 	parent  *node  // with name: the name last seen; pinned
 	name    string
-	sess    *session // the session whose shadow this node is
-	opens   int      // open handles
-	awaited int      // directories: callers that will park in its GETATTR
-	inside  int      // directories: sessions on names in it
-	waits   int      // placeholder: callers on their way to it
-	hold    bool     // placeholder made for a name that another session creates
-	live    bool     // went live: see session.autoLive
-	posix   bool     // somebody took a POSIX lock: closes must be flushed
+	sess    *session      // the session whose shadow this node is
+	shadow  *session      // the session that is writing the next version of it
+	opens   int           // open handles
+	idle    chan struct{} // closed when the last handle goes, if somebody waits
+	awaited int           // directories: callers that will park in its GETATTR
+	inside  int           // directories: sessions on names in it
+	waits   int           // placeholder: callers on their way to it
+	hold    bool          // placeholder made for a name that another session creates
+	live    bool          // went live: see session.autoLive
+	posix   bool          // somebody took a POSIX lock: closes must be flushed
 
 	io ioState
 }

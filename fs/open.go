@@ -81,9 +81,9 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 	}
 	f.startIO(h, want, out)
 	out.Fh = h.id
-	if !posix && !f.opts.Debug {
+	if !posix && !f.isLive(n) {
 		// Saves a request at each close. The close of a descriptor ends its
-		// process's POSIX locks, so once somebody took one, closes are told.
+		// process's POSIX locks, so where there may be some, closes are told.
 		out.OpenFlags |= fuse.FOPEN_NOFLUSH
 	}
 	return fuse.OK
@@ -112,7 +112,7 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 	case set.Mode == policy.Live || f.isAutoLive(n):
 		return f.openPlain(in, n, true, out)
 	case in.Flags&unix.O_APPEND != 0 && in.Flags&unix.O_TRUNC == 0 && set.Append == policy.Record:
-		return f.openAppend(in, n, out)
+		return f.openAppend(cancel, c, in, n, set, out)
 	}
 	return f.openSession(cancel, c, in, n, set, out)
 }
@@ -133,7 +133,7 @@ func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) f
 			e = errnoOf(unix.Ftruncate(fd, 0))
 		}
 		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
-			e = killSuid(fd)
+			e = errnoOf(killSuidErr(fd, in.Gid))
 		}
 		if e != 0 {
 			f.closeHandle(h)
@@ -150,7 +150,7 @@ func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) f
 func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, set policy.Settings, out *fuse.OpenOut) fuse.Status {
 	dir, name := f.nameOf(n)
 	at := [2]dkey{{dir.id, name}}
-	if w := f.walks.take(c, opOpen, at); w != nil {
+	if w := f.takeOpenWalk(c, n, at); w != nil {
 		if !w.looked && f.unnamed(n) {
 			// The caller has a descriptor of a file that is no more; who came
 			// by a name that was replaced meanwhile has been led on.
@@ -160,15 +160,15 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 		if w.sess != nil && !w.looked {
 			// No name was walked: the open went through a descriptor, or the
 			// file is a mount point of its own.
-			return f.openTakeover(c, in, n, w.sess, out)
+			return f.openTakeover(cancel, c, in, n, w.sess, out)
 		}
 		f.dropWalk(w)
 	}
 	if f.isClosing() {
 		return status(f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errShutdown))
 	}
-	if s := f.sessionAt(dir, name); s != nil && c.kinOf(s.who.Load()) && s.expect() {
-		return f.lead(c, in, n, at, s, out)
+	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.expect() {
+		return f.lead(cancel, c, in, n, at, s, out)
 	}
 	s, e := f.startSession(cancel, c, in, n, set)
 	if e != 0 {
@@ -177,15 +177,29 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 	if s == nil {
 		return status(unix.ESTALE) // the name is reserved for the caller's second walk
 	}
-	return f.lead(c, in, n, [2]dkey{s.dkey()}, s, out)
+	return f.lead(cancel, c, in, n, [2]dkey{s.dkey()}, s, out)
+}
+
+// takeOpenWalk returns what the caller was promised when it opened n before;
+// an inode with several names may have been reached by another one.
+func (f *FS) takeOpenWalk(c *caller, n *node, at [2]dkey) *walk {
+	if w := f.walks.get(c); w != nil && w.op == opOpen && w.sess != nil {
+		f.mu.Lock()
+		same := n.shadow == w.sess
+		f.mu.Unlock()
+		if same && f.walks.remove(w) {
+			return w
+		}
+	}
+	return f.walks.take(c, opOpen, at)
 }
 
 // lead answers ESTALE so that the caller's second walk finds the shadow. The
 // session already counts the caller as a walker.
-func (f *FS) lead(c *caller, in *fuse.OpenIn, n *node, at [2]dkey, s *session, out *fuse.OpenOut) fuse.Status {
+func (f *FS) lead(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, at [2]dkey, s *session, out *fuse.OpenOut) fuse.Status {
 	if c.tid == 0 {
 		// Unknown threads cannot be told apart in their second walk.
-		return f.openTakeover(c, in, n, s, out)
+		return f.openTakeover(cancel, c, in, n, s, out)
 	}
 	f.walks.put(&walk{tid: c.tid, start: c.start, op: opOpen, at: at, sess: s})
 	return status(unix.ESTALE)
@@ -217,7 +231,7 @@ func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, f.reserve(c, l, dir, name)
 	}
-	if s := f.sessionAt(dir, name); s != nil {
+	if s := f.sessionOn(n, dir, name); s != nil {
 		// A relative began one while we waited; the lock is shared with it.
 		f.table.Release(l)
 		if s.expect() {
@@ -281,6 +295,12 @@ func (f *FS) isPublished(n *node) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.key == inoKey{uint64(st.Dev), st.Ino}
+}
+
+// isLive reports whether the file under n's name is a live one.
+func (f *FS) isLive(n *node) bool {
+	parent, name := f.nameOf(n)
+	return parent != nil && (f.settings(f.path(parent, name)).Mode == policy.Live || f.isAutoLive(n))
 }
 
 // attach opens the shadow for writing.

@@ -205,6 +205,7 @@ func (r *renaming) moved(own *session) {
 	if own != nil {
 		own.moveTo(r.to.dir, r.to.name)
 	}
+	f.rebaseOn(r.from.node, own)
 	f.lostName(r.to.node)
 }
 
@@ -272,6 +273,19 @@ func (s *session) detach() {
 	f.mu.Unlock()
 	f.table.Release(s.lock)
 	f.srv.InodeNotify(s.node.id, -1, 0)
+}
+
+// rebaseOn tells the session that is writing the next version of n that an
+// operation of its own family has changed what stat(2) says of n.
+func (f *FS) rebaseOn(n *node, s *session) {
+	if n != nil && s == nil {
+		f.mu.Lock()
+		s = n.shadow
+		f.mu.Unlock()
+	}
+	if s != nil {
+		s.rebase()
+	}
 }
 
 // rebase takes what now has the session's name as its base.

@@ -31,7 +31,7 @@ type session struct {
 	settings policy.Settings
 	who      atomic.Pointer[identity]
 	fsetid   bool // the writer may keep setuid and setgid bits (CAP_FSETID)
-	uid      uint32
+	uid, gid uint32
 	program  string
 	began    time.Time
 
@@ -99,6 +99,17 @@ func (f *FS) gcNameLocked(k dkey) {
 	}
 }
 
+// sessionOn returns the running session that a write to n under this name would
+// meet: one on the name, or one on another name of the same inode.
+func (f *FS) sessionOn(n, dir *node, name string) *session {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ns := f.names[dkey{dir.id, name}]; ns != nil && ns.sess != nil {
+		return ns.sess
+	}
+	return n.shadow
+}
+
 // sessionAt returns the running session on a name.
 func (f *FS) sessionAt(dir *node, name string) *session {
 	f.mu.Lock()
@@ -114,7 +125,7 @@ func (f *FS) sessionAt(dir *node, name string) *session {
 // gets a node of its own. st is the committed file, nil if the name is free.
 func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
 	s := &session{
-		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, began: time.Now(),
+		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, name: name, lock: l, isNew: st == nil,
 		baseFD: -1, handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
 		fsetid: !o.killSuid && f.proc.HasCap(uint32(c.tid), capFsetid),
@@ -205,6 +216,12 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 	case trunc:
 		s.filled = true
 		s.wrote = st.Size > 0
+		if s.wrote {
+			now := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}
+			if err := unix.UtimesNanoAt(unix.AT_FDCWD, procSelf(s.shadow.FD()), now, 0); err != nil {
+				return errnoOf(err)
+			}
+		}
 	case st.Size == 0:
 		s.filled = true
 	case st.Size <= fillNow:
@@ -254,6 +271,7 @@ func (s *session) enter(on *node) unix.Errno {
 		if b := f.byIno[inoKey{s.baseVersion.Dev, s.baseVersion.Ino}]; b != nil {
 			s.base = b
 			b.pins++
+			b.shadow = s
 		}
 	}
 	return 0
@@ -266,6 +284,9 @@ func (s *session) leaveLocked() {
 	}
 	s.over = true
 	f := s.f
+	if s.base != nil && s.base.shadow == s {
+		s.base.shadow = nil
+	}
 	k := dkey{s.parent.id, s.name}
 	if ns := f.names[k]; ns != nil && ns.sess == s {
 		ns.sess = nil

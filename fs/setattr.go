@@ -104,7 +104,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 				return err
 			}
 			if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-				return killSuidErr(fd)
+				return killSuidErr(fd, in.Gid)
 			}
 			return nil
 		})
@@ -213,7 +213,7 @@ func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *node, size uint64, resize bool)
 		}
 		err = unix.Ftruncate(w, int64(size))
 		if err == nil && in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-			err = killSuidErr(w)
+			err = killSuidErr(w, in.Gid)
 		}
 		unix.Close(w)
 		if err != nil {
@@ -245,7 +245,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 		size, _ := in.GetSize()
 		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
 	}
-	if s := f.sessionAt(dir, name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.expect() {
+	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.expect() {
 		f.walks.put(&walk{tid: c.tid, start: c.start, op: opTruncate, at: at, sess: s})
 		return unix.ESTALE
 	}

@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"time"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
@@ -9,9 +11,9 @@ import (
 // opens through a descriptor, or a file that is itself a mount point. That is
 // possible as long as nobody else has the node open. The session already
 // counts the caller as a walker.
-func (f *FS) openTakeover(c *caller, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openTakeover(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
 	defer s.walkerGone()
-	if !f.takeOver(n, s) {
+	if !f.takeOverSoon(cancel, n, s) {
 		return status(f.refuse(&demand{c: c, op: opOpen, path: s.path()}, errNodeShared))
 	}
 	h, e := s.attach(c, in.Flags, out)
@@ -20,6 +22,51 @@ func (f *FS) openTakeover(c *caller, in *fuse.OpenIn, n *node, s *session, out *
 	}
 	out.Fh = h.id
 	return fuse.OK
+}
+
+// takeOverSoon waits until nobody else has the node open any more. From now on
+// everybody who looks the name up gets another node for the committed inode, so
+// that only those are waited for who have it open already.
+func (f *FS) takeOverSoon(cancel <-chan struct{}, n *node, s *session) bool {
+	if f.takeOver(n, s) {
+		return true
+	}
+	f.retire(n)
+	timeout := time.NewTimer(s.settings.Wait)
+	defer timeout.Stop()
+	for {
+		f.mu.Lock()
+		if n.idle == nil {
+			n.idle = make(chan struct{})
+		}
+		idle := n.idle
+		f.mu.Unlock()
+		if f.takeOver(n, s) {
+			return true
+		}
+		select {
+		case <-idle:
+		case <-timeout.C:
+			return false
+		case <-cancel:
+			return false
+		case <-f.closing:
+			return false
+		}
+	}
+}
+
+// retire makes later lookups find another node for n's inode.
+func (f *FS) retire(n *node) {
+	f.mu.Lock()
+	if f.byIno[n.key] == n {
+		delete(f.byIno, n.key)
+	}
+	parent, name := n.parent, n.name
+	f.mu.Unlock()
+	if parent != nil && !f.isMountpoint(parent, name) {
+		f.srv.EntryNotify(parent.id, name)
+	}
 }
 
 // takeOver makes n the session's node. The committed inode gets another node
@@ -40,7 +87,9 @@ func (f *FS) takeOver(n *node, s *session) bool {
 	f.nextID++
 	base.id = f.nextID
 	f.nodes[base.id] = base
-	f.byIno[base.key] = base
+	if f.byIno[base.key] == nil || f.byIno[base.key] == n {
+		f.byIno[base.key] = base
+	}
 	f.setNameLocked(base, n.parent, n.name)
 	n.fd, n.key = shadow.fd, shadow.key
 	shadow.fd = -1
@@ -52,6 +101,7 @@ func (f *FS) takeOver(n *node, s *session) bool {
 	if s.base == n {
 		s.base = base
 		base.pins++
+		base.shadow, n.shadow = s, nil
 		f.unpinLocked(n)
 	} else {
 		f.reapLocked(base)
@@ -76,4 +126,3 @@ func (f *FS) takeOver(n *node, s *session) bool {
 func (f *FS) isMountpoint(dir *node, name string) bool {
 	return f.mounts.covers(f.path(dir, name))
 }
-

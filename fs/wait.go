@@ -67,8 +67,8 @@ func (c *caller) label(op, path string) *label {
 type demand struct {
 	c      *caller
 	op     string
-	path   string // for messages
-	places []place       // the names concerned, from which the keys are made
+	path   string  // for messages
+	places []place // the names concerned, from which the keys are made
 	keys   []lockmgr.Key
 	mode   lockmgr.Mode
 	class  lockmgr.Class
@@ -76,6 +76,9 @@ type demand struct {
 	span   lockmgr.Range
 	wait   time.Duration // 0 fails at once, < 0 waits for ever
 	label  *label
+	// owner, with lineage, holds the lock in place of the caller.
+	owner   *lockmgr.Owner
+	lineage []lockmgr.Ancestor
 }
 
 func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
@@ -89,6 +92,9 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 		Keys: d.keys, Mode: d.mode, Class: d.class, Client: d.client, Range: d.span,
 		Owner: d.c.owner, Lineage: d.c.ancestors(), Since: f.proc.Now(),
 		NoWait: noWait, Now: time.Now(),
+	}
+	if d.owner != nil {
+		r.Owner, r.Lineage = *d.owner, d.lineage
 	}
 	if d.label != nil {
 		r.Label = d.label

@@ -28,16 +28,16 @@ type walk struct {
 	at    [2]dkey
 
 	// Guarded by walks.mu.
-	d      *demand
-	lock   *lockmgr.Lock // waiting, or held for the repeated call
-	dirs   []*node       // directories in whose GETATTR the thread parks
-	parked bool          // the thread waits in a GETATTR, or has done so
-	busy   bool          // a request of the thread is working on the walk
-	sess   *session      // where the walk is led
-	stand  *node         // the placeholder where the walk is led
-	looked bool          // a LOOKUP led it there
+	d       *demand
+	lock    *lockmgr.Lock     // waiting, or held for the repeated call
+	dirs    []*node           // directories in whose GETATTR the thread parks
+	parked  bool              // the thread waits in a GETATTR, or has done so
+	busy    bool              // a request of the thread is working on the walk
+	sess    *session          // where the walk is led
+	stand   *node             // the placeholder where the walk is led
+	looked  bool              // a LOOKUP led it there
 	granted func() unix.Errno // run when the lock is granted, before the walk goes on
-	until  time.Time
+	until   time.Time
 }
 
 // walks are all threads between an ESTALE and the repeated call.

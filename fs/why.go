@@ -68,12 +68,13 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 		x.wait = d.wait
 	}
 	if hs := holdersOf(err); len(hs) > 0 {
-		r := f.record(&hs[0], d.path)
+		x.path = contended(d, &hs[0])
+		r := f.record(&hs[0], x.path)
 		x.holder = &r
 	}
 	f.explain(x)
 	ev := journal.Event{
-		Time: time.Now(), Event: "refusal", Path: d.path, PID: d.c.owner.PID,
+		Time: time.Now(), Event: "refusal", Path: x.path, PID: d.c.owner.PID,
 		Detail: map[string]any{"operation": d.op, "errno": unix.ErrnoName(e), "reason": x.reason, "program": d.c.describe().Program},
 	}
 	if x.holder != nil {
@@ -81,6 +82,18 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 	}
 	f.event(ev)
 	return e
+}
+
+// contended is the one of several names that the holder has.
+func contended(d *demand, h *lockmgr.Holder) string {
+	for _, p := range d.places {
+		for _, k := range h.Keys {
+			if string(k) == d.c.f.path(p.dir, p.name) {
+				return string(k)
+			}
+		}
+	}
+	return d.path
 }
 
 func reasonOf(err error) string {

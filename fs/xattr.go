@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"bytes"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
@@ -30,8 +32,36 @@ func (f *FS) ListXAttr(_ <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32
 	if e != 0 {
 		return 0, status(e)
 	}
-	n, err := unix.Listxattr(path, dest)
-	return uint32(max(n, 0)), statusOf(err)
+	n, err := unix.Listxattr(path, nil)
+	if err != nil || n == 0 {
+		return 0, statusOf(err)
+	}
+	buf := make([]byte, n+256)
+	if n, err = unix.Listxattr(path, buf); err != nil {
+		return 0, statusOf(err)
+	}
+	list := buf[:n]
+	if bytes.Contains(list, []byte(trustedPrefix)) && !f.proc.HasCap(h.Pid, capSysAdmin) {
+		list = withoutTrusted(list)
+	}
+	if len(dest) < len(list) {
+		return uint32(len(list)), fuse.ERANGE
+	}
+	return uint32(copy(dest, list)), fuse.OK
+}
+
+// trustedPrefix begins the attributes that only CAP_SYS_ADMIN may see
+// (xattr(7)); we have it, the caller may not.
+const trustedPrefix = "trusted."
+
+func withoutTrusted(list []byte) []byte {
+	var out []byte
+	for name := range bytes.SplitAfterSeq(list, []byte{0}) {
+		if !bytes.HasPrefix(name, []byte(trustedPrefix)) {
+			out = append(out, name...)
+		}
+	}
+	return out
 }
 
 // SetXAttr implements fuse.RawFileSystem.
