@@ -114,14 +114,11 @@ func daemonGone(ctx context.Context, dir string) error {
 		return nil
 	}
 	defer lock.Close()
-	free := make(chan error, 1)
+	free := make(chan struct{})
 	go func() {
-		for {
-			err := unix.Flock(int(lock.Fd()), unix.LOCK_SH)
-			if !errors.Is(err, unix.EINTR) {
-				free <- err
-				return
-			}
+		defer close(free)
+		for errors.Is(unix.Flock(int(lock.Fd()), unix.LOCK_SH), unix.EINTR) {
+			continue
 		}
 	}()
 	select {
