@@ -69,7 +69,7 @@ func (f *FS) inoFor(dev, ino uint64) uint64 {
 // sees it if the node is a shadow.
 func (f *FS) stat(n *node, st *unix.Stat_t) unix.Errno {
 	f.mu.Lock()
-	fd, s := n.fd, n.sess
+	fd, s, shown := n.fd, n.sess, n.shownAs
 	f.mu.Unlock()
 	if fd < 0 {
 		f.placeholderAttr(st)
@@ -80,6 +80,8 @@ func (f *FS) stat(n *node, st *unix.Stat_t) unix.Errno {
 	}
 	if s != nil {
 		s.adjust(st)
+	} else if shown.ino != 0 {
+		st.Dev, st.Ino = shown.dev, shown.ino
 	}
 	return 0
 }

@@ -112,6 +112,7 @@ func (s *session) decideLocked() unix.Errno {
 	if err != nil {
 		return s.publishFailed(err)
 	}
+	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size
 		ev.Detail["operation"] = s.operation()

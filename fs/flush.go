@@ -47,11 +47,25 @@ func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
 	}
 	h.flushed = true
 	s.noteLocked(c.owner)
+	s.noteChildren(c.owner)
 	if sig != 0 && s.killCounts(c, unix.Signal(sig)) {
 		s.killedBy = sig
 	}
 	s.mu.Unlock()
 	return s.endIfIdle(&closer{owner: c.owner, exiting: exiting})
+}
+
+// noteChildren adds the descendants who inherited the descriptor of a process
+// that closes its own: once it is dead nobody knows whose children they were.
+func (s *session) noteChildren(o lockmgr.Owner) {
+	if o.PID == 0 {
+		return
+	}
+	for _, pid := range s.f.proc.Descendants(o.PID) {
+		if th, err := s.f.proc.Thread(uint32(pid)); err == nil && s.holds(th.Owner) {
+			s.noteLocked(th.Owner)
+		}
+	}
 }
 
 // killCounts reports whether the death of a process by sig means that the file
@@ -196,6 +210,9 @@ func (s *session) procFile() proc.File {
 	s.f.mu.Lock()
 	key := s.node.key
 	s.f.mu.Unlock()
+	if a := s.shown.Load(); a.ino != 0 {
+		key = inoKey{a.dev, a.ino}
+	}
 	return proc.File{Dev: s.f.mountDev, Ino: s.f.inoFor(key.dev, key.ino), MountID: s.f.mountID}
 }
 
@@ -213,8 +230,9 @@ func (s *session) mappedLocked() bool {
 	if s.f.registrar == nil {
 		return false
 	}
+	file, backing := s.procFile(), s.backingFile()
 	for _, o := range s.holderSet() {
-		if s.holds(o) {
+		if ok, err := s.f.proc.MapsWritable(o.PID, file, backing); err == nil && ok {
 			return true
 		}
 	}

@@ -64,10 +64,8 @@ func (s *session) adopt() {
 func (s *session) released() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.detached && s.result == 0 && s.shadowOpen() {
-		if dirty, err := s.shadow.Dirty(); err == nil && dirty {
-			s.rejectLocked(unix.ESTALE, "written after the commit through a descriptor that had been passed on")
-		}
+	if s.writtenLate() {
+		s.rejectLocked(unix.ESTALE, "written after the commit through a descriptor that had been passed on")
 	}
 	s.shadow.Discard()
 	s.f.mu.Lock()
@@ -106,8 +104,15 @@ func (s *session) endedAfter(unix.Errno) bool {
 	return true
 }
 
-// shadowOpen reports whether the shadow's descriptor is still ours.
-func (s *session) shadowOpen() bool { return s.shadow.FD() >= 0 }
+// writtenLate reports whether the inode was written after its publication and
+// is no longer what its name leads to, so that nobody would find the bytes.
+func (s *session) writtenLate() bool {
+	var st unix.Stat_t
+	if s.live || s.result != 0 || s.sealed == (cacheStamp{}) || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
+		return false
+	}
+	return st.Nlink == 0 && s.sealed != cacheStamp{size: st.Size, mtime: st.Mtim}
+}
 
 // publishCopy publishes what the shadow holds now under a name, while the
 // session goes on writing. It is how a file that its owner renames before
@@ -153,6 +158,10 @@ func (s *session) autoLive(why string) unix.Errno {
 	}
 	s.f.mu.Lock()
 	s.node.live = true
+	if a := s.shown.Load(); a.ino != 0 {
+		// A database compares the inode numbers of descriptor and name.
+		s.node.shownAs = inoKey{a.dev, a.ino}
+	}
 	s.f.mu.Unlock()
 	s.record("auto_live", func(ev *journal.Event) { ev.Detail["reason"] = why })
 	return 0
@@ -196,7 +205,7 @@ func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error 
 	}
 	s.f.srv.InodeNotify(s.node.id, -1, 0)
 	s.f.srv.EntryNotify(dir.id, name)
-	return s.shadow.Mark()
+	return nil
 }
 
 // names0 reports whether no session is on the name.

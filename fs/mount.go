@@ -451,9 +451,10 @@ wait:
 	case <-time.After(unmountGrace):
 		// A mount namespace made meanwhile, a container's for instance, has a
 		// copy of the mount.
-		f.log.Warnf("%s is still mounted in another mount namespace: cutting it off", f.opts.Mountpoint)
-		f.abort()
-		<-m.gone
+		// Programs have files open, or a mount namespace made meanwhile, a
+		// container's for instance, has a copy of the mount. The end of the
+		// process cuts them off.
+		f.log.Warnf("%s is still used by other programs; they are cut off", f.opts.Mountpoint)
 	}
 	f.cleanup()
 	return nil
@@ -489,17 +490,7 @@ func (f *FS) unmount(m *Mount) error {
 		return nil
 	}
 	f.log.Infof("%s is busy: detaching it", f.opts.Mountpoint)
-	f.abort()
 	return Detach(f.opts.Mountpoint)
-}
-
-// abort ends the connection, so that programs that still have files open get
-// errors instead of waiting for a daemon that is gone.
-func (f *FS) abort() {
-	path := fmt.Sprintf("/sys/fs/fuse/connections/%d/abort", unix.Minor(f.mountDev))
-	if err := os.WriteFile(path, []byte("1"), 0); err != nil {
-		f.log.Debugf("%v", err)
-	}
 }
 
 // abandonSessions rolls back what was not closed.
@@ -524,6 +515,5 @@ func (f *FS) cleanup() {
 		if err := f.journal.Close(); err != nil {
 			f.log.Errorf("closing the journal: %v", err)
 		}
-		f.journal = nil
 	}
 }

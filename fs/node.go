@@ -40,6 +40,7 @@ type node struct {
 	waits   int           // placeholder: callers on their way to it
 	hold    bool          // placeholder made for a name that another session creates
 	live    bool          // went live: see session.autoLive
+	shownAs inoKey        // the inode number to show, if not its own
 	posix   bool          // somebody took a POSIX lock: closes must be flushed
 
 	io ioState

@@ -230,6 +230,9 @@ func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 		return nil, errnoOf(err)
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, f.reserve(c, l, dir, name)
+	case f.wentLive(&st):
+		f.table.Release(l)
+		return nil, 0
 	}
 	if s := f.sessionOn(n, dir, name); s != nil {
 		// A relative began one while we waited; the lock is shared with it.
@@ -246,6 +249,14 @@ func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 	}
 	s.expect()
 	return s, 0
+}
+
+// wentLive reports whether the file that has the name by now is a live one.
+func (f *FS) wentLive(st *unix.Stat_t) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.byIno[inoKey{uint64(st.Dev), st.Ino}]
+	return n != nil && n.live
 }
 
 // reserve keeps the lock for the caller's second walk.

@@ -266,7 +266,9 @@ func (s *session) detach() {
 		return
 	}
 	s.detached = true
-	s.shown.Store(&shownAttr{nlink: 0})
+	shown := *s.shown.Load()
+	shown.nlink = 0
+	s.shown.Store(&shown)
 	f := s.f
 	f.mu.Lock()
 	s.leaveLocked()

@@ -57,23 +57,32 @@ type session struct {
 	killedBy    int  // signal
 	failed      unix.Errno
 	meta        []func(fd int) error
-	detached    bool // the name was taken away by its own owner
-	published   bool // a copy went out under a rename; see publishCopy
-	live        bool // went live: its handles write the published file itself
+	detached    bool       // the name was taken away by its own owner
+	published   bool       // a copy went out under a rename; see publishCopy
+	sealed      cacheStamp // size and mtime of what was published
+	live        bool       // went live: its handles write the published file itself
 	ended       bool
 	lingering   *time.Timer // waits for the RELEASE of a session with nothing to commit
 	result      unix.Errno
 	shown       atomic.Pointer[shownAttr]
 }
 
-// shownAttr is how the attributes of the shadow differ from what fstat says.
-type shownAttr struct{ nlink uint32 }
+// shownAttr is how the attributes of the shadow differ from what fstat says. It
+// has the number of the inode that it stands for: programs compare what they
+// stat before the open with what they fstat after it.
+type shownAttr struct {
+	nlink    uint32
+	dev, ino uint64 // 0: its own
+}
 
 // adjust turns the shadow's attributes into what its owner expects to see: an
 // unnamed inode has no links, the file that it stands for has.
 func (s *session) adjust(st *unix.Stat_t) {
 	if a := s.shown.Load(); a != nil {
 		st.Nlink = uint64(a.nlink)
+		if a.ino != 0 {
+			st.Dev, st.Ino = a.dev, a.ino
+		}
 	}
 }
 
@@ -194,7 +203,7 @@ func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Er
 	}()
 	v := commit.VersionOf(st)
 	s.baseVersion, s.baseMode, s.baseNlink = &v, st.Mode, uint32(st.Nlink)
-	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink)})
+	s.shown.Store(&shownAttr{uint32(st.Nlink), uint64(st.Dev), st.Ino})
 	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, s.name)
 	so.Base = basefd
 	sh, err := f.store.NewShadow(so)

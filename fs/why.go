@@ -123,7 +123,7 @@ func (f *FS) event(ev journal.Event) {
 	if f.journal == nil {
 		return
 	}
-	if err := f.journal.Event(ev); err != nil {
+	if err := f.journal.Event(ev); err != nil && !f.isClosing() {
 		f.log.Warnf("audit trail: %v", err)
 	}
 }
