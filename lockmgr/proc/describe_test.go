@@ -44,6 +44,12 @@ func TestDescribeLong(t *testing.T) {
 	if d := r.Describe(c.pid()); len(strings.Join(d.Cmdline, " ")) > maxCmdline || len(d.Cmdline) != 2 {
 		t.Errorf("%d arguments", len(d.Cmdline))
 	}
+	_ = r.withFile(pidPath(c.pid(), "cmdline"), func(b []byte) error {
+		if want := len("child\x00" + long + "\x00"); len(b) != want {
+			t.Errorf("read %d bytes of a file of %d", len(b), want)
+		}
+		return nil
+	})
 	if got := r.Env(c.pid(), "LAST"); got != "here" {
 		t.Errorf("LAST is %q", got)
 	}
@@ -131,19 +137,36 @@ func TestInteractive(t *testing.T) {
 	for _, args := range [][]string{
 		{"/bin/bash", "-c", "echo ready; read x"},
 		{"/bin/dash", "-c", "echo ready; read x"},
-		{"/bin/sh", "-c", "echo ready; exec cat"},
+		{"/bin/sh", "-c", "trap '' TSTP TTOU; exec sed -u s/ask/ready/"},
 	} {
 		term := onTerminal(t, args...)
+		term.ptmx.WriteString("ask\n")
 		term.await("ready")
 		if r.Interactive(term.pid()) {
 			t.Errorf("%v is interactive", args)
 		}
 	}
-	// Job control without a terminal is a program's business, not a person's.
-	c := startChild(t)
-	c.do("name", "bash")
-	if r.Interactive(c.pid()) {
-		t.Error("a process without a terminal is interactive")
+	// Without a terminal nobody types.
+	shell := exec.Command("/bin/bash", "-c", "trap '' TSTP TTIN TTOU; echo ready; read x")
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err := shell.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer shell.Wait()
+	defer in.Close()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if r.Interactive(int32(shell.Process.Pid)) {
+		t.Error("a shell without a terminal is interactive")
 	}
 }
 
