@@ -79,7 +79,7 @@ func newColumn(id string) *column {
 	case latchfsColumn:
 		c.Title, c.About, c.IsLatchfs = "latchfs", "durability full, the default", true
 	case orderedColumn:
-		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, ordered", "durability ordered", true, true
+		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, ordered", "--durability ordered", true, true
 	case pageCacheColumn:
 		c.Title, c.About, c.IsLatchfs = "latchfs, no passthrough", "durability full, --no-passthrough", true
 	}
@@ -133,11 +133,7 @@ func (s *site) command(ctx context.Context, id, data, mountpoint string) (comman
 	command = []string{binary, "mount", "--foreground"}
 	switch id {
 	case orderedColumn:
-		policy := filepath.Join(s.Dir, "ordered.toml")
-		if err := os.WriteFile(policy, []byte("[defaults]\ndurability = \"ordered\"\n"), 0o644); err != nil {
-			return nil, "", err
-		}
-		command = append(command, "--config", policy)
+		command = append(command, "--durability", "ordered")
 	case pageCacheColumn:
 		command = append(command, "--no-passthrough")
 	}

@@ -27,7 +27,6 @@ type daemon struct {
 	cmd        *exec.Cmd
 	gone       chan struct{} // closed when the process has ended
 	err        error         // how it ended; read after gone
-	mounted    mountEntry
 }
 
 // startDaemon returns when the mount is in the mount table. On failure it
@@ -60,13 +59,8 @@ func (d *daemon) awaitMount(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, mountDeadline)
 	defer cancel()
 	for {
-		m, ok, err := findMount(d.mountpoint)
-		if err != nil {
+		if mounted, err := findMount(d.mountpoint); err != nil || mounted {
 			return err
-		}
-		if ok {
-			d.mounted = m
-			return nil
 		}
 		select {
 		case <-d.gone:
@@ -100,12 +94,14 @@ func (d *daemon) lastWords() string {
 }
 
 // abort makes the kernel answer everything that waits for the daemon: the way
-// to free a client that no signal reaches.
+// to free a client that no signal reaches. A forced unmount aborts the
+// connection first, and may then find the mount busy all the same.
 func (d *daemon) abort() error {
-	if d.mounted.Minor == 0 {
+	err := unix.Unmount(d.mountpoint, unix.MNT_FORCE|unix.UMOUNT_NOFOLLOW)
+	if errors.Is(err, unix.EBUSY) || !isMounted(d.mountpoint) {
 		return nil
 	}
-	return os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%d/abort", d.mounted.Minor), []byte("1"), 0)
+	return err
 }
 
 // stop unmounts and ends the daemon, politely first: an ordinary unmount, then
@@ -119,7 +115,10 @@ func (d *daemon) stop() error {
 	if d.wait(stopDeadline) && !isMounted(d.mountpoint) {
 		return nil
 	}
-	problem := fmt.Errorf("%s did not unmount cleanly (%v): forced", d.mountpoint, err)
+	if err == nil {
+		err = errors.New("the daemon did not end")
+	}
+	problem := fmt.Errorf("%s did not unmount cleanly, so by force: %w", d.mountpoint, err)
 	if e := d.abort(); e != nil {
 		problem = errors.Join(problem, e)
 	}

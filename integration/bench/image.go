@@ -100,10 +100,13 @@ func allocate(path string, size int64) error {
 	return errors.Join(at("allocate", path, err), f.Close())
 }
 
-// removeImage takes the image away, if there is one.
+// removeImage takes the image away, if there is one. A daemon that had to be
+// killed may still hold it: then it goes with that process.
 func removeImage(dir string) error {
 	if err := unmount(dir); err != nil {
-		return at("unmount", dir, err)
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			return at("unmount", dir, err)
+		}
 	}
 	if err := os.Remove(dir + ".img"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -9,21 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountEntry is what the mount table says about a mount point.
+// mountEntry is what the mount table says about one mount.
 type mountEntry struct {
-	Minor   int    // number of the FUSE connection
 	Type    string // filesystem type
 	Source  string // device or what the filesystem calls so
 	Options string // of the mount and of the filesystem
 }
 
-// findMount looks for a mount at exactly this path, without touching it.
-func findMount(path string) (m mountEntry, ok bool, err error) {
+// findMount reports whether something is mounted at exactly this path, without
+// touching it.
+func findMount(path string) (bool, error) {
 	infos, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(path))
-	if err != nil || len(infos) == 0 {
-		return m, false, err
-	}
-	return entryOf(infos[0]), true, nil
+	return len(infos) > 0, err
 }
 
 // mountOf is the mount that a path lies on.
@@ -45,12 +42,13 @@ func mountOf(path string) (mountEntry, error) {
 }
 
 func entryOf(i *mountinfo.Info) mountEntry {
-	return mountEntry{Minor: i.Minor, Type: i.FSType, Source: i.Source, Options: i.Options + "," + i.VFSOptions}
+	return mountEntry{Type: i.FSType, Source: i.Source, Options: i.Options + "," + i.VFSOptions}
 }
 
+// isMounted errs on the safe side.
 func isMounted(path string) bool {
-	_, ok, err := findMount(path)
-	return ok || err != nil
+	mounted, err := findMount(path)
+	return mounted || err != nil
 }
 
 // unmount takes an ordinary mount away; a client's last close may still be on
