@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"bytes"
+
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
@@ -16,10 +18,20 @@ func (r *Reader) All() []lockmgr.Owner {
 	defer unix.Close(dir)
 	var all []lockmgr.Owner
 	_ = numbers(dir, func(pid int32) error {
-		if th, err := r.Thread(uint32(pid)); err == nil {
+		if th, err := r.Process(pid); err == nil {
 			all = append(all, th.Owner)
 		}
 		return nil
 	})
 	return all
+}
+
+// Program is the short name (comm) of a process, "" if it is gone.
+func (r *Reader) Program(pid int32) string {
+	var name string
+	_ = r.withFile(pidPath(pid, "comm"), func(b []byte) error {
+		name = string(bytes.TrimSuffix(b, []byte("\n")))
+		return nil
+	})
+	return name
 }

@@ -67,6 +67,12 @@ func TestStrangerInExec(t *testing.T) {
 				t.Errorf("Thread: %+v, %v", th, err)
 			}
 		})
+		quickly(t, "Process", func() {
+			th, err := r.Process(c.pid())
+			if err != ErrBusy || th.TGID != c.pid() || th.PPID != int32(unix.Getpid()) {
+				t.Errorf("Process: %+v, %v", th, err)
+			}
+		})
 		quickly(t, "Lineage", func() {
 			if l := r.Lineage(c.pid()); len(l) != 0 {
 				t.Errorf("Lineage: %v", l)
@@ -138,6 +144,11 @@ func TestKnownInExec(t *testing.T) {
 				t.Errorf("Lineage: %v, want %v", l, lineage)
 			}
 		})
+		quickly(t, "Process", func() {
+			if th, err := r.Process(c.pid()); th != known || err != nil {
+				t.Errorf("Process: %+v, %v, want %+v", th, err, known)
+			}
+		})
 		lookInExec(t, r, c, file, tid)
 	})
 }
@@ -163,6 +174,33 @@ func TestParentInExec(t *testing.T) {
 			}
 		})
 	})
+}
+
+// What is asked about a process in execve and can be had when it comes out of
+// it is waited for.
+func TestOutOfExec(t *testing.T) {
+	r := newReader(t)
+	answer := make(chan struct{})
+	flushed := make(chan uint32)
+	path := mountOneFile(t, func(tid uint32) {
+		flushed <- tid
+		<-answer
+	})
+	c := startChild(t)
+	c.do("open", unix.O_RDWR, path)
+	c.tell("exec", "/bin/cat")
+	tid := <-flushed
+	th, err := r.Process(int32(tid))
+	if err != ErrBusy {
+		t.Errorf("while it is stuck: %+v, %v", th, err)
+	}
+	go close(answer)
+	for err == ErrBusy { // the machine may be busy
+		th, err = r.Process(int32(tid))
+	}
+	if err != nil || th.Owner.PID != c.pid() || th.Owner.Start == 0 {
+		t.Errorf("when it goes on: %+v, %v", th, err)
+	}
 }
 
 // A process that is not in execve is not taken for one that is.

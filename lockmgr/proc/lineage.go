@@ -14,26 +14,27 @@ import (
 const maxLineage = 256
 
 // Lineage lists the ancestors of a process, nearest first, up to the first
-// process of the pid namespace. A process or an ancestor that is in execve and
-// was never seen before cuts the list short.
+// process of the pid namespace. A process or an ancestor that stays in execve and
+// was not seen lately cuts the list short.
 func (r *Reader) Lineage(pid int32) []lockmgr.Ancestor {
 	ancestors, err := r.lineage(pid, r.remembered)
 	if err == nil {
 		return ancestors
 	}
-	ancestors, err = patiently(r, pid, func(a *asking) ([]lockmgr.Ancestor, error) {
+	look := func(a *asking) ([]lockmgr.Ancestor, error) {
 		return r.lineage(pid, func(pid int32) (*known, error) {
 			a.pid.Store(pid)
 			return r.look(pid)
 		})
-	})
-	if err == ErrBusy {
-		ancestors, _ = r.lineage(pid, func(pid int32) (*known, error) {
-			if k := r.known.get(pid); k != nil {
-				return k, nil
-			}
-			return nil, ErrGone
-		})
+	}
+	if ancestors, err = patiently(r, pid, look); err != ErrBusy {
+		return ancestors
+	}
+	if ancestors, err = r.lineage(pid, r.everSeen); err == nil {
+		return ancestors
+	}
+	if longer, err := stubbornly(r, pid, look); err == nil {
+		return longer
 	}
 	return ancestors
 }
@@ -44,6 +45,14 @@ var errStale = errors.New("not remembered")
 // remembered returns what is known of a process without a look.
 func (r *Reader) remembered(pid int32) (*known, error) {
 	if k := r.known.get(pid); k != nil && k.fresh() {
+		return k, nil
+	}
+	return nil, errStale
+}
+
+// everSeen returns what was known of a process when it was last looked at.
+func (r *Reader) everSeen(pid int32) (*known, error) {
+	if k := r.known.get(pid); k != nil {
 		return k, nil
 	}
 	return nil, errStale
@@ -62,7 +71,7 @@ func (r *Reader) look(pid int32) (*known, error) {
 }
 
 // lineage goes up from parent to parent. It ends early, without an error, where
-// a process has gone meanwhile.
+// a process has gone meanwhile; with an error it returns what it has so far.
 func (r *Reader) lineage(pid int32, get func(int32) (*known, error)) ([]lockmgr.Ancestor, error) {
 	child, err := get(pid)
 	if err != nil {

@@ -22,6 +22,16 @@ type asking struct{ pid atomic.Int32 }
 // was asked then goes on by itself, so it must not use what its caller goes on
 // to use.
 func patiently[T any](r *Reader, pid int32, ask func(*asking) (T, error)) (T, error) {
+	return askFor(r, pid, firstLook, ask)
+}
+
+// stubbornly does the same, but gives a process time to come out of execve,
+// which takes it less than a millisecond unless it waits for us.
+func stubbornly[T any](r *Reader, pid int32, ask func(*asking) (T, error)) (T, error) {
+	return askFor(r, pid, maxPatience, ask)
+}
+
+func askFor[T any](r *Reader, pid int32, inExec time.Duration, ask func(*asking) (T, error)) (T, error) {
 	type answer struct {
 		v   T
 		err error
@@ -42,7 +52,7 @@ func patiently[T any](r *Reader, pid int32, ask func(*asking) (T, error)) (T, er
 		case got := <-answers:
 			return got.v, got.err
 		case <-timer.C:
-			if wait > maxPatience || r.inExec(a.pid.Load()) {
+			if wait >= maxPatience || wait >= inExec && r.inExec(a.pid.Load()) {
 				var none T
 				return none, ErrBusy
 			}

@@ -20,7 +20,8 @@ type Thread struct {
 }
 
 // Thread tells which process a thread belongs to, for FUSE names its callers by
-// thread. It is for the sender of the request at hand.
+// thread. It is for the sender of the request at hand, who cannot go on before
+// the answer; about others ask Process.
 //
 // Thread id 0 is ErrForeign; a thread that has ended is ErrGone. At a FLUSH out
 // of execve nothing new can be learnt of the sender's start time: if the process
@@ -34,18 +35,39 @@ func (r *Reader) Thread(tid uint32) (Thread, error) {
 	}
 	id := int32(tid)
 	k := r.known.get(id)
-	if k == nil || !k.fresh() {
-		if r.inExec(id) {
-			return r.threadInExec(id, k)
-		}
-		st, err := r.stat(id)
-		if err != nil {
-			return Thread{}, err
-		}
-		k = r.known.note(id, &st)
+	switch {
+	case k != nil && k.tgid != 0 && k.fresh():
+		return k.thread(), nil
+	case r.inExec(id):
+		return r.threadInExec(id)
 	}
+	return r.read(id)
+}
+
+// Process is Thread for any process or thread, whatever it does at the moment.
+// It waits a little for one that is in execve.
+func (r *Reader) Process(pid int32) (Thread, error) {
+	if pid == 0 {
+		return Thread{}, ErrForeign
+	}
+	if k := r.known.get(pid); k != nil && k.tgid != 0 && k.fresh() {
+		return k.thread(), nil
+	}
+	t, err := stubbornly(r, pid, func(*asking) (Thread, error) { return r.read(pid) })
+	if err == ErrBusy {
+		return r.threadInExec(pid)
+	}
+	return t, err
+}
+
+// read looks at a thread. It blocks while that is in execve.
+func (r *Reader) read(tid int32) (Thread, error) {
+	st, err := r.stat(tid)
+	if err != nil {
+		return Thread{}, err
+	}
+	k := r.known.note(tid, &st)
 	if k.tgid == 0 {
-		var err error
 		if k, err = r.resolve(k); err != nil {
 			return Thread{}, err
 		}
@@ -53,9 +75,9 @@ func (r *Reader) Thread(tid uint32) (Thread, error) {
 	return k.thread(), nil
 }
 
-// threadInExec answers for a thread in execve, of which k is remembered.
-func (r *Reader) threadInExec(tid int32, k *known) (Thread, error) {
-	t := Thread{TID: tid}
+// threadInExec answers for a thread in execve from what is remembered.
+func (r *Reader) threadInExec(tid int32) (Thread, error) {
+	t, k := Thread{TID: tid}, r.known.get(tid)
 	var err error
 	if t.TGID, t.PPID, err = r.family(tid); err != nil {
 		return Thread{}, err

@@ -37,6 +37,12 @@ func TestThread(t *testing.T) {
 	if again := mustThread(t, r, uint32(tid)); again != th {
 		t.Errorf("looked up again %+v, at first %+v", again, th)
 	}
+	for _, forget := range []func(){func() {}, r.age, r.forget} {
+		forget()
+		if p, err := r.Process(tid); p != th || err != nil {
+			t.Errorf("Process: %+v, %v, want %+v", p, err, th)
+		}
+	}
 }
 
 func TestThreadNames(t *testing.T) {
@@ -58,6 +64,9 @@ func TestThreadForeign(t *testing.T) {
 	r := newReader(t)
 	if _, err := r.Thread(0); err != ErrForeign {
 		t.Errorf("Thread(0): %v", err)
+	}
+	if _, err := r.Process(0); err != ErrForeign {
+		t.Errorf("Process(0): %v", err)
 	}
 	if sig, exiting := r.Exit(0); sig != 0 || exiting {
 		t.Errorf("Exit(0) = %d, %t", sig, exiting)
