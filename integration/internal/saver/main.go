@@ -1,8 +1,10 @@
-// Command saver saves files as Go programs do, for the tool matrix.
+// Command saver saves files as Go programs do, for the tool matrix and the
+// crash tests.
 //
 //	saver writefile PATH TEXT   os.WriteFile
 //	saver rename PATH TEXT      os.CreateTemp beside it, Sync, Close, os.Rename
 //	saver threads N             N goroutines on N threads save a file each
+//	saver load DIR LOG FIRST   saves in DIR until it fails (package crashload)
 package main
 
 import (
@@ -12,6 +14,8 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+
+	"latchfs/integration/internal/crashload"
 )
 
 func main() {
@@ -35,7 +39,24 @@ func run(args []string) error {
 		}
 		return saveFromThreads(n)
 	}
-	return fmt.Errorf("usage: writefile PATH TEXT | rename PATH TEXT | threads N, not %q", args)
+	if len(args) == 4 && args[0] == "load" {
+		first, err := strconv.Atoi(args[3])
+		if err != nil {
+			return err
+		}
+		return runLoad(args[1], args[2], first)
+	}
+	return fmt.Errorf("usage: writefile PATH TEXT | rename PATH TEXT | threads N | load DIR LOG FIRST, not %q", args)
+}
+
+func runLoad(dir, logPath string, first int) error {
+	log, err := os.OpenFile(logPath, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s := crashload.Load{Dir: dir, Log: log}
+	return s.Run(first)
 }
 
 func saveByRename(path, text string) error {
