@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"latchfs/journal"
@@ -20,6 +22,9 @@ import (
 var filesystems map[string]string
 
 func TestMain(m *testing.M) {
+	if os.Geteuid() == 0 && os.Getenv("LATCHFS_TEST_NAMESPACE") == "" {
+		os.Exit(inNamespace())
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "latchfs-commit-")
 		if err != nil {
@@ -31,7 +36,7 @@ func TestMain(m *testing.M) {
 		os.Mkdir(filesystems["tmp"], 0o755)
 		if os.Geteuid() == 0 {
 			for _, kind := range []string{"xfs", "btrfs"} {
-				at, unmount, err := mountImage(dir, kind)
+				at, unmount, err := mountImage(dir, kind, 400)
 				if err != nil {
 					fmt.Fprintf(os.Stderr, "no tests on %s: %v\n", kind, err)
 					continue
@@ -44,7 +49,24 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-func mountImage(dir, kind string) (at string, unmount func(), err error) {
+// inNamespace runs the tests in a mount namespace of their own: whatever becomes
+// of them, no mount is left.
+func inNamespace() int {
+	runtime.LockOSThread() // Pdeathsig is about the thread
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), "LATCHFS_TEST_NAMESPACE=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(1, cmd.ProcessState.ExitCode())
+	}
+	return 0
+}
+
+// mountImage makes a filesystem of that many MiB in a file below dir and mounts
+// it.
+func mountImage(dir, kind string, mib int64) (at string, unmount func(), err error) {
 	known, err := os.ReadFile("/proc/filesystems")
 	if err != nil {
 		return "", nil, err
@@ -57,16 +79,20 @@ func mountImage(dir, kind string) (at string, unmount func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	err = errors.Join(f.Truncate(400<<20), f.Close(), os.Mkdir(at, 0o755))
+	err = errors.Join(f.Truncate(mib<<20), f.Close(), os.Mkdir(at, 0o755))
 	if err != nil {
 		return "", nil, err
 	}
-	for _, args := range [][]string{{"mkfs." + kind, "-q", image}, {"mount", "-o", "loop", image, at}} {
+	options := "loop"
+	if kind == "ext4" {
+		options += ",noauto_da_alloc" // which would hide a missing sync
+	}
+	for _, args := range [][]string{{"mkfs." + kind, "-q", image}, {"mount", "-o", options, image, at}} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			return "", nil, fmt.Errorf("%s: %w: %s", args, err, out)
 		}
 	}
-	return at, func() { unix.Unmount(at, 0) }, os.Chmod(at, 0o755)
+	return at, func() { unix.Unmount(at, unix.MNT_DETACH) }, os.Chmod(at, 0o755)
 }
 
 // eachFS runs fn with a new data root on each filesystem.

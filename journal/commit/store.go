@@ -21,6 +21,8 @@ type Store struct {
 	state *os.File
 	j     *journal.Journal
 
+	spares int // directories to have in stock for rejects
+
 	// fault, if set, is asked before every change to the disk; tests use it to
 	// stop there.
 	fault func(step string) error
@@ -35,7 +37,7 @@ type Store struct {
 // store; the descriptors may be O_PATH.
 func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 	return &Store{
-		root: rootfd, state: stateDir, j: j,
+		root: rootfd, state: stateDir, j: j, spares: spareCount,
 		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{},
 	}
 }

@@ -1,0 +1,205 @@
+package commit
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+func TestInPlaceKeepsTheInode(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("d/f", strings.Repeat("old", 1000))
+		check(t, os.Link(w.path("d/f"), w.path("other")))
+		before := w.stat("d/f")
+		target := openFile(t, w.path("d/f"), os.O_RDWR)
+		sh, base := w.shadowOf("d/f")
+		overwriteFD(t, sh.FD(), "new")
+		want := statFD(t, sh.FD()).Mtim
+		v, err := sh.InPlace(int(target.Fd()), w.publishOptions("d/f", base))
+		check(t, err)
+		check(t, sh.Discard())
+		after := w.stat("other")
+		if w.read("other") != "new" || after.Ino != before.Ino || after.Nlink != 2 || after.Mtim != want {
+			t.Errorf("%q, before %+v, after %+v", w.read("other"), before, after)
+		}
+		if v != *w.version("d/f") {
+			t.Errorf("InPlace returned %+v, the file is %+v", v, w.version("d/f"))
+		}
+		w.checkNothingLeft()
+	})
+}
+
+// What the session did to its shadow's metadata happens to the target.
+func TestInPlaceCarriesMetadata(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("f", "old")
+		target := openFile(t, w.path("f"), os.O_RDWR)
+		check(t, unix.Fsetxattr(int(target.Fd()), "user.gone", []byte("x"), 0))
+		sh, base := w.shadowOf("f")
+		check(t, writeAll(sh.FD(), []byte("new"), 0))
+		check(t, unix.Fsetxattr(sh.FD(), "user.note", []byte("y"), 0))
+		check(t, unix.Fremovexattr(sh.FD(), "user.gone"))
+		if root(t) {
+			check(t, unix.Fchown(sh.FD(), 12, 34))
+		}
+		check(t, unix.Fchmod(sh.FD(), 0o4711))
+		check(t, futimens(sh.FD(), [2]unix.Timespec{{Sec: 1}, {Sec: 2}}))
+		want := metadataOf(t, sh.FD())
+		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("f", base))
+		check(t, err)
+		check(t, sh.Discard())
+		got := metadataOf(t, int(target.Fd()))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestInPlaceConflicts(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		for name, change := range map[string]func(){
+			"written":  func() { w.write("f", "OLD") },
+			"replaced": func() { w.write("g", "old"); check(t, os.Rename(w.path("g"), w.path("f"))) },
+			"removed":  func() { check(t, os.Remove(w.path("f"))) },
+		} {
+			for _, when := range []string{"fsync", "syncdir"} {
+				w.write("f", "old")
+				target := openFile(t, w.path("f"), os.O_RDWR)
+				sh, base := w.shadowOf("f")
+				check(t, writeAll(sh.FD(), []byte("new"), 0))
+				fired := false
+				w.s.fault = func(step string) error {
+					if step == when && !fired {
+						fired = true
+						change()
+					}
+					return nil
+				}
+				_, err := sh.InPlace(int(target.Fd()), w.publishOptions("f", base))
+				if !errors.Is(err, ErrConflict) || errors.Is(err, ErrRedoPending) {
+					t.Errorf("%s: %v", name, err)
+				}
+				b := make([]byte, 3)
+				if _, err := target.ReadAt(b, 0); err != nil || !bytes.EqualFold(b, []byte("old")) {
+					t.Errorf("%s: the target has %q, %v", name, b, err)
+				}
+				check(t, sh.Discard())
+				w.checkNothingLeft()
+			}
+		}
+	})
+}
+
+// halfWritten stops a commit in place in the middle of the copy.
+func (w *world) halfWritten(name string) {
+	w.t.Helper()
+	target := openFile(w.t, w.path(name), os.O_RDWR)
+	sh, base := w.shadowOf(name)
+	overwriteFD(w.t, sh.FD(), "new")
+	dead := false
+	w.s.fault = func(step string) error {
+		if step == "clone" || step == "copy" {
+			dead = true
+			check(w.t, writeAll(int(target.Fd()), []byte("torn"), 0))
+		}
+		if dead {
+			return errInjected
+		}
+		return nil
+	}
+	_, err := sh.InPlace(int(target.Fd()), w.publishOptions(name, base))
+	if !errors.Is(err, ErrRedoPending) {
+		w.t.Fatalf("error %v", err)
+	}
+	sh.Discard()
+}
+
+func TestRedoFindsWhatHasMoved(t *testing.T) {
+	moves := map[string]func(w *world){
+		"nothing":   func(w *world) {},
+		"directory": func(w *world) { check(w.t, os.Rename(w.path("d"), w.path("e"))) },
+		"directory, another in its place": func(w *world) {
+			check(w.t, os.Rename(w.path("d"), w.path("e")))
+			w.write("d/f", "another")
+		},
+		"target": func(w *world) {
+			check(w.t, os.Mkdir(w.path("e"), 0o755))
+			check(w.t, os.Rename(w.path("d/f"), w.path("e/f")))
+		},
+		"directory, deep": func(w *world) {
+			deep := "e/" + strings.Repeat("deep/", 300)
+			check(w.t, os.MkdirAll(w.path(deep), 0o755))
+			check(w.t, os.Rename(w.path("d"), w.path(deep+"d")))
+			check(w.t, os.Rename(w.path("e/deep"), w.path("deep")))
+		},
+	}
+	eachFS(t, func(t *testing.T, w *world) {
+		for name, move := range moves {
+			check(t, errors.Join(os.RemoveAll(w.path("d")), os.RemoveAll(w.path("e"))))
+			w.write("d/f", "old and longer")
+			target := openFile(t, w.path("d/f"), os.O_RDONLY)
+			w.halfWritten("d/f")
+			move(w)
+			w.start()
+			r, err := w.s.Recover()
+			check(t, err)
+			if len(r.Redone) != 1 || len(r.Salvaged) > 0 {
+				t.Errorf("%s: report %+v", name, r)
+			}
+			b := make([]byte, 20)
+			if n, _ := target.ReadAt(b, 0); string(b[:n]) != "new" {
+				t.Errorf("%s: content %q", name, b[:n])
+			}
+			w.checkNothingLeft()
+		}
+	})
+}
+
+func TestRedoWithoutTargetKeepsTheBytes(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("d/f", "old")
+		w.halfWritten("d/f")
+		// Removed, and another file made that may well get the same inode number.
+		check(t, os.Remove(w.path("d/f")))
+		w.write("d/f", "another")
+		w.start()
+		r, err := w.s.Recover()
+		check(t, err)
+		if len(r.Redone) > 0 || len(r.Salvaged) != 1 {
+			t.Fatalf("report %+v", r)
+		}
+		if got := w.read(".latchfs/rejected/" + r.Salvaged[0] + "/content"); got != "new" {
+			t.Errorf("kept %q", got)
+		}
+		if got := w.read("d/f"); got != "another" {
+			t.Errorf("content %q", got)
+		}
+		w.checkNothingLeft()
+	})
+}
+
+// A redo that was carried out is not carried out again over something newer,
+// even if the machine dies right after it.
+func TestRedoIsNotRepeated(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("f", "old")
+		target := openFile(t, w.path("f"), os.O_RDWR)
+		sh, base := w.shadowOf("f")
+		check(t, writeAll(sh.FD(), []byte("one"), 0))
+		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("f", base))
+		check(t, err)
+		if last := w.steps[len(w.steps)-1]; last != "syncjournal" {
+			t.Errorf("the last step is %s: the end of the commit may be forgotten", last)
+		}
+		check(t, writeAll(int(target.Fd()), []byte("two"), 0)) // around us
+		w.restart()
+		if got := w.read("f"); got != "two" {
+			t.Errorf("content %q", got)
+		}
+	})
+}
