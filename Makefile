@@ -58,7 +58,7 @@ Mounting latchfs over $(CURDIR)/data. In another terminal, try:
   cat .locks/status                         # and is shown as its holder
   cat counter.json                          # a reader does not wait,
   time sh -c 'echo "{}" > counter.json'     # another writer does
-  jq -c . .locks/events.jsonl               # what was committed, and by whom
+  tail -n 3 .locks/events.jsonl              # what was committed, and by whom
 
 Ctrl-C here unmounts; leave the directory in the other terminal first.
 
