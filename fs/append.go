@@ -113,7 +113,7 @@ func (a *appender) drain() {
 	a.mu.Lock()
 	d := a.demand()
 	a.mu.Unlock()
-	d.label = &label{op: opAppend, path: d.path, program: "appender"}
+	d.label = a.c.label(opAppend, d.path)
 	l, err := a.f.acquire(d, false)
 	if err == nil {
 		err = a.awaitLock(l)
@@ -217,7 +217,7 @@ func (a *appender) report() {
 	}
 	a.f.event(journal.Event{
 		Time: time.Now(), Event: "commit", Path: a.f.nodePath(a.h.n), PID: a.c.owner.PID,
-		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": a.c.describe().Program},
+		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": a.c.program()},
 	})
 }
 

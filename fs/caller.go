@@ -21,7 +21,9 @@ type caller struct {
 
 	once    sync.Once
 	lineage []lockmgr.Ancestor
-	desc    *proc.Description
+
+	descOnce sync.Once
+	desc     proc.Description
 }
 
 // callerOf identifies the sender of a request. A caller in a pid namespace
@@ -74,14 +76,20 @@ func (c *caller) kinOf(id *identity) bool {
 
 // describe is what people want to know about the caller's process.
 func (c *caller) describe() *proc.Description {
-	if c.desc == nil {
-		d := proc.Description{}
+	c.descOnce.Do(func() {
 		if !c.foreign() {
-			d = c.f.proc.Describe(c.owner.PID)
+			c.desc = c.f.proc.Describe(c.owner.PID)
 		}
-		c.desc = &d
+	})
+	return &c.desc
+}
+
+// program is the short name of the caller's process.
+func (c *caller) program() string {
+	if c.foreign() {
+		return ""
 	}
-	return c.desc
+	return c.f.proc.Program(c.owner.PID)
 }
 
 // identity is who holds a session: a process and the moment from which its

@@ -47,21 +47,23 @@ func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
 	}
 	h.flushed = true
 	s.noteLocked(c.owner)
-	s.noteChildren(c.owner)
+	by := &closer{owner: c.owner, exiting: exiting}
+	s.noteChildren(by)
 	if sig != 0 && s.killCounts(c, unix.Signal(sig)) {
 		s.killedBy = sig
 	}
 	s.mu.Unlock()
-	return s.endIfIdle(&closer{owner: c.owner, exiting: exiting})
+	return s.endIfIdle(by)
 }
 
 // noteChildren adds the descendants who inherited the descriptor of a process
 // that closes its own: once it is dead nobody knows whose children they were.
-func (s *session) noteChildren(o lockmgr.Owner) {
-	if o.PID == 0 {
+func (s *session) noteChildren(by *closer) {
+	if by.owner.PID == 0 {
 		return
 	}
-	for _, pid := range s.f.proc.Descendants(o.PID) {
+	by.children = s.f.proc.Descendants(by.owner.PID)
+	for _, pid := range by.children {
 		if th, err := s.f.proc.Thread(uint32(pid)); err == nil && s.holds(th.Owner) {
 			s.noteLocked(th.Owner)
 		}
@@ -79,6 +81,8 @@ func (s *session) killCounts(c *caller, sig unix.Signal) bool {
 type closer struct {
 	owner   lockmgr.Owner
 	exiting bool // its descriptors and mappings are gone already
+	// children are its descendants at the time of the close.
+	children []int32
 }
 
 // endIfIdle ends the session if nobody can write its shadow any more.
@@ -141,7 +145,7 @@ func (s *session) busyLocked(by *closer) bool {
 	if !(dying && by.owner == owner) && s.holds(owner) {
 		return true
 	}
-	for _, o := range s.holderSet() {
+	for _, o := range s.holderSet(by) {
 		if o == owner || dying && o == by.owner || !s.holds(o) {
 			continue
 		}
@@ -176,7 +180,7 @@ func (s *session) handToLocked(o lockmgr.Owner) {
 
 // holderSet lists the processes known to have used the handle and all that
 // descend from them, each once.
-func (s *session) holderSet() []lockmgr.Owner {
+func (s *session) holderSet(by *closer) []lockmgr.Owner {
 	f := s.f
 	out := make([]lockmgr.Owner, 0, len(s.seen)+4)
 	have := map[int32]bool{}
@@ -192,7 +196,13 @@ func (s *session) holderSet() []lockmgr.Owner {
 			have[pid] = true
 			out = append(out, o)
 		}
-		for _, d := range f.proc.Descendants(pid) {
+		var below []int32
+		if by != nil && by.owner == o {
+			below = by.children
+		} else {
+			below = f.proc.Descendants(pid)
+		}
+		for _, d := range below {
 			if have[d] {
 				continue
 			}
@@ -231,7 +241,7 @@ func (s *session) mappedLocked() bool {
 		return false
 	}
 	file, backing := s.procFile(), s.backingFile()
-	for _, o := range s.holderSet() {
+	for _, o := range s.holderSet(nil) {
 		if ok, err := s.f.proc.MapsWritable(o.PID, file, backing); err == nil && ok {
 			return true
 		}

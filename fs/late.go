@@ -13,33 +13,46 @@ import (
 // inode is exchanged for a copy, so that late writes go to an orphan.
 func (s *session) late() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	dir, name := s.setApartLocked()
+	s.mu.Unlock()
+	if dir != nil {
+		// Takes the directory's lock, whose holder may be waiting for s.mu.
+		s.f.srv.EntryNotify(dir.id, name)
+		s.f.unpin(dir)
+	}
+}
+
+// setApartLocked does that, and returns the name that leads elsewhere now, its
+// directory pinned.
+func (s *session) setApartLocked() (*node, string) {
 	f := s.f
 	if len(s.handles) == 0 || s.detached || s.live || s.result != 0 {
-		return
+		return nil, ""
 	}
 	dir, name := s.where()
-	if !f.names0(dir, name) {
-		return // another session is on the name: it will replace the inode
+	if f.sessionAt(dir, name) != nil {
+		return nil, "" // it will replace the inode
 	}
 	var st unix.Stat_t
 	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return
+		return nil, ""
 	}
 	f.mu.Lock()
 	same := s.node.key == inoKey{uint64(st.Dev), st.Ino}
 	f.mu.Unlock()
 	if !same || st.Nlink > 1 {
-		return
+		return nil, ""
 	}
 	if err := s.exchangeLocked(dir, name, &st); err != nil {
 		f.log.Warnf("%q is still open somewhere after its commit and cannot be set apart: %v", s.path(), err)
-		return
+		return nil, ""
 	}
 	s.detached = true
 	s.record("late", func(ev *journal.Event) {
 		ev.Detail["reason"] = "a process outside the holder set still has the descriptor; its later writes are kept aside"
 	})
+	f.pin(dir)
+	return dir, name
 }
 
 // adopt finds out who still has the descriptor of a session that has nothing
@@ -204,9 +217,5 @@ func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error 
 		return err
 	}
 	s.f.srv.InodeNotify(s.node.id, -1, 0)
-	s.f.srv.EntryNotify(dir.id, name)
 	return nil
 }
-
-// names0 reports whether no session is on the name.
-func (f *FS) names0(dir *node, name string) bool { return f.sessionAt(dir, name) == nil }

@@ -95,8 +95,8 @@ func (f *FS) openData() error {
 		return fmt.Errorf("%w: data directory %s lies inside the mountpoint %s", ErrBadOption, dir, mnt)
 	}
 	for _, p := range []string{mnt, dir} {
-		if i, err := findMount(p); err == nil && i != nil && i.FSType == fsType {
-			return fmt.Errorf("%w: %s", ErrAlreadyMounted, p)
+		if err := clearMount(p); err != nil {
+			return err
 		}
 	}
 	if f.rootfd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
@@ -151,6 +151,26 @@ func canonical(path string) (string, error) {
 		return "", fmt.Errorf("%s: %w", path, ErrNotDirectory)
 	}
 	return real, nil
+}
+
+// clearMount refuses a path on which a mount of ours lives, and removes a dead
+// one. For a while after a daemon's death the kernel still answers stat(2) from
+// its cache; statfs(2) it never caches.
+func clearMount(path string) error {
+	i, err := findMount(path)
+	if err != nil || i == nil || i.FSType != fsType {
+		return err
+	}
+	var st unix.Statfs_t
+	switch err := unix.Statfs(path, &st); err {
+	case unix.ENOTCONN, unix.ECONNABORTED:
+	default:
+		return fmt.Errorf("%w: %s", ErrAlreadyMounted, path)
+	}
+	if err := Detach(path); err != nil {
+		return fmt.Errorf("%s: a dead mount is in the way: %w", path, err)
+	}
+	return clearMount(path)
 }
 
 func inside(path, dir string) bool {

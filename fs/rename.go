@@ -123,7 +123,7 @@ func (r *renaming) record(l *lockmgr.Lock) {
 		Time: time.Now(), Event: "commit", Path: path, PID: r.c.owner.PID, Token: l.Token(),
 		Detail: map[string]any{
 			"operation": opRename, "from": f.path(r.from.dir, r.from.name), "bytes": r.fromSt.Size,
-			"program": r.c.describe().Program,
+			"program": r.c.program(),
 		},
 	})
 }

@@ -137,13 +137,13 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, name: name, lock: l, isNew: st == nil,
 		baseFD: -1, handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
-		fsetid: !o.killSuid && f.proc.HasCap(uint32(c.tid), capFsetid),
 	}
 	s.who.Store(&identity{c.owner, l.Request().Since})
-	s.program = c.describe().Program
+	s.program = c.program()
 	if !c.foreign() {
 		s.seen[c.owner.PID] = c.owner
 	}
+	s.fsetid = !o.killSuid && s.keepsSuid(c, st)
 	if err := f.coverToken(l.Token()); err != nil {
 		return nil, errnoOf(err)
 	}
@@ -155,9 +155,18 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		return nil, e
 	}
 	if lb, ok := l.Request().Label.(*label); ok {
-		lb.session = s.id
+		lb.session.Store(&s.id)
 	}
 	return s, 0
+}
+
+// keepsSuid reports whether the writer's changes leave setuid bits and file
+// capabilities alone (CAP_FSETID). Without such bits root is believed.
+func (s *session) keepsSuid(c *caller, st *unix.Stat_t) bool {
+	if st != nil && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		return s.f.proc.HasCap(uint32(c.tid), capFsetid)
+	}
+	return c.uid == 0
 }
 
 type beginOptions struct {

@@ -84,9 +84,15 @@ func (f *FS) record(h *lockmgr.Holder, path string) locksdir.Record {
 		Token: h.Token, Since: h.Now,
 	}
 	if lb, ok := h.Label.(*label); ok {
-		r.Session, r.Operation, r.UID = lb.session, lb.op, lb.uid
-		r.Program, r.Cmdline, r.Cwd = lb.program, lb.cmdline, lb.cwd
-		r.Deadline = lb.deadline
+		d := lb.c.describe()
+		r.Operation, r.UID = lb.op, lb.c.uid
+		r.Program, r.Cmdline, r.Cwd = d.Program, d.Cmdline, d.Cwd
+		if id := lb.session.Load(); id != nil {
+			r.Session = *id
+		}
+		if at := lb.deadline.Load(); at != nil {
+			r.Deadline = *at
+		}
 		if !isPathKey(lockmgr.Key(path)) {
 			r.Path = lb.path
 		}

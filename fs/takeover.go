@@ -64,8 +64,8 @@ func (f *FS) retire(n *node) {
 	}
 	parent, name := n.parent, n.name
 	f.mu.Unlock()
-	if parent != nil && !f.isMountpoint(parent, name) {
-		f.srv.EntryNotify(parent.id, name)
+	if parent != nil {
+		f.dropName(parent, name)
 	}
 }
 
@@ -115,10 +115,25 @@ func (f *FS) takeOver(n *node, s *session) bool {
 	n.io.mu.Unlock()
 	// OPEN holds no directory lock, so the name may be invalidated here.
 	f.srv.InodeNotify(n.id, 0, -1)
-	if parent != nil && !f.isMountpoint(parent, name) {
-		f.srv.EntryNotify(parent.id, name)
+	if parent != nil {
+		f.dropName(parent, name)
 	}
 	return true
+}
+
+// dropName makes the kernel forget a name, unless something is mounted on it.
+// That takes the directory's lock: where the request at hand holds the lock of
+// an inode, as SETATTR does, a rename may hold the directory and wait for us,
+// so nobody waits for it here.
+func (f *FS) dropName(dir *node, name string) {
+	if f.isMountpoint(dir, name) {
+		return
+	}
+	f.pin(dir)
+	go func() {
+		f.srv.EntryNotify(dir.id, name)
+		f.unpin(dir)
+	}()
 }
 
 // isMountpoint reports whether something is mounted on name in the mount, for

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,21 +47,18 @@ func holdersOf(err error) []lockmgr.Holder {
 // give up looks again: the kernel announces only the first signal of a wait.
 const signalPoll = 20 * time.Millisecond
 
-// label is what the lock table keeps for us beside each lock.
+// label is what the lock table keeps for us beside each lock. The holder's
+// process is described when somebody looks.
 type label struct {
-	session  string
+	session  atomic.Pointer[string]
 	op       string
 	path     string
-	uid      uint32
-	program  string
-	cmdline  []string
-	cwd      string
-	deadline time.Time
+	c        *caller
+	deadline atomic.Pointer[time.Time]
 }
 
 func (c *caller) label(op, path string) *label {
-	d := c.describe()
-	return &label{op: op, path: path, uid: c.uid, program: d.Program, cmdline: d.Cmdline, cwd: d.Cwd}
+	return &label{op: op, path: path, c: c}
 }
 
 // demand is one request for locks on behalf of a caller.
@@ -86,7 +84,8 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 		d.label = d.c.label(d.op, d.path)
 	}
 	if d.label != nil && d.wait > 0 {
-		d.label.deadline = time.Now().Add(d.wait)
+		at := time.Now().Add(d.wait)
+		d.label.deadline.Store(&at)
 	}
 	r := lockmgr.Request{
 		Keys: d.keys, Mode: d.mode, Class: d.class, Client: d.client, Range: d.span,

@@ -219,3 +219,20 @@ func (ws *walks) setBusy(w *walk, busy bool) bool {
 	w.until = time.Now().Add(walkGrace)
 	return true
 }
+
+// missingGrace is how long a name that is gone stays reserved for a thread that
+// has just found that out: if it creates the file, it does so at once.
+const missingGrace = 200 * time.Millisecond
+
+// hurry shortens the life of the thread's entry on a name that is gone.
+func (ws *walks) hurry(tid uint32, k dkey) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.m[int32(tid)]
+	if w == nil || w.at[0] != k || w.sess != nil || w.stand != nil {
+		return
+	}
+	if soon := time.Now().Add(missingGrace); soon.Before(w.until) {
+		w.until = soon
+	}
+}
