@@ -22,7 +22,7 @@ func builtinRules() []Rule {
 		{Mode: Live, Glob: []string{
 			"*.db", "*.db-*", "*.sqlite*",
 			"*.*-wal", "*.*-shm", "*.*-journal",
-			"*.mdb",
+			"*.mdb", "*.mdb-lock",
 		}},
 		// Locks are taken by creating the file, by flock on it, or by what is
 		// in it: none of them may wait for a commit.

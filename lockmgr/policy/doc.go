@@ -27,19 +27,19 @@
 // Globs are matched against paths relative to the data root, in the syntax of
 // github.com/bmatcuk/doublestar, case-sensitively:
 //
-//   - any run of characters but '/'
-//     **         as a whole component: any number of directories, also none
-//     ?          one character but '/'
-//     [a-z]      one of a class, [!a-z] none of it
-//     {a,b}      alternatives
-//     \c         the character c itself
+//	any run of characters but '/'                  *
+//	any number of directories, also none           ** as a whole component
+//	one character but '/'                          ?
+//	one of a class, none of it                     [a-z] [!a-z]
+//	alternatives                                   {a,b}
+//	the character c itself                         \c
 //
 // As in .gitignore, a glob without '/' matches the last component at any
 // depth: "*.db" is "**/*.db". One with a '/' matches the whole path; a leading
 // '/' anchors without adding a component: "/*.db" is a database in the root. A
-// glob never matches because one of a path's directories matches: everything
-// below a directory is "dir/**". A trailing '/', an empty component, "." and
-// ".." can match nothing and are refused.
+// glob never matches because one of a path's directories matches: a directory
+// with everything below it is "dir/**", at any depth "**/dir/**". A trailing '/',
+// an empty component, "." and ".." can match nothing and are refused.
 //
 // # Strictness
 //

@@ -164,7 +164,7 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 	var r Rule
 	table, ok := v.(map[string]any)
 	if !ok {
-		p.fail(at, "must be a table")
+		p.fail(at, "must be a table of %s", strings.Join(known, ", "))
 		return r
 	}
 	for key, v := range table {

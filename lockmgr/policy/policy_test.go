@@ -1,12 +1,308 @@
 package policy
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
 
-func TestDefault(t *testing.T) {
-	if got := Default().For("a/b.db").Mode; got != Live {
-		t.Errorf("a/b.db is %s", got)
+	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
+)
+
+// The transcripts under testdata say what is accepted, what is refused and how,
+// and what holds for which path. Their commands are
+//
+//	parse         the policy in the input; prints what is wrong with it, or "ok"
+//	for           one path a line; prints what the last policy says of each
+//	toml          the last policy, written out
+//	with-defaults wait=D   the last policy, with another default wait
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, file string) {
+		p := Default()
+		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "parse":
+				parsed, err := Parse("policy.toml", []byte(d.Input))
+				if err != nil {
+					return err.Error()
+				}
+				p = parsed
+				return "ok"
+			case "for":
+				var b strings.Builder
+				for path := range strings.SplitSeq(d.Input, "\n") {
+					fmt.Fprintf(&b, "%s\n", describe(p, path))
+				}
+				return b.String()
+			case "toml":
+				return string(p.TOML())
+			case "with-defaults":
+				var wait string
+				d.ScanArgs(t, "wait", &wait)
+				w, err := time.ParseDuration(wait)
+				if err != nil {
+					return err.Error()
+				}
+				p = p.WithDefaults(w)
+				return "ok"
+			}
+			return "unknown command " + d.Cmd
+		})
+	})
+}
+
+// describe names what differs from the defaults of a policy without a file.
+func describe(p *Policy, path string) string {
+	s, plain := p.For(path), factory()
+	text := []string{string(s.Mode)}
+	if s.Wait != plain.Wait {
+		text = append(text, "wait "+s.Wait.String())
 	}
-	if _, err := Parse("default", Default().TOML()); err != nil {
-		t.Error(err)
+	if s.Durability != plain.Durability {
+		text = append(text, string(s.Durability))
 	}
+	if s.Append != plain.Append {
+		text = append(text, "append "+string(s.Append))
+	}
+	if s.OnKill != plain.OnKill {
+		text = append(text, "on-kill "+string(s.OnKill))
+	}
+	return fmt.Sprintf("%s: %s (%s)", path, strings.Join(text, ", "), s.Rule)
+}
+
+func TestErrors(t *testing.T) {
+	_, err := Parse("p.toml", []byte("builtin = 3\n[[rule]]\nglob = '['\n"))
+	var all Errors
+	if !errors.As(err, &all) || len(all) != 2 {
+		t.Fatalf("%v", err)
+	}
+	var one *Error
+	if !errors.As(err, &one) || one.File != "p.toml" || one.Line != 1 {
+		t.Errorf("the first is %+v", one)
+	}
+	if !errors.Is(err, all[1]) {
+		t.Error("the second is not found")
+	}
+}
+
+func TestLoad(t *testing.T) {
+	if _, err := Load(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "x.toml")
+	if err := os.WriteFile(path, []byte("mode = 'live'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(path)
+	if want := path + ":1: unknown key"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s…", err, want)
+	}
+}
+
+// The example that people start from says what holds anyway.
+func TestExample(t *testing.T) {
+	p, err := Load("../../examples/policies/default.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	if p.Defaults() != want.Defaults() {
+		t.Errorf("its defaults are %+v, built in are %+v", p.Defaults(), want.Defaults())
+	}
+	if diff := cmp.Diff(want.Rules(), p.Rules(), ignoreOrigin); diff != "" {
+		t.Errorf("its rules are not those built in (-built-in +example):\n%s", diff)
+	}
+}
+
+var ignoreOrigin = cmp.FilterPath(func(p cmp.Path) bool {
+	return p.Last().String() == ".origin"
+}, cmp.Ignore())
+
+func TestTOMLReadsBack(t *testing.T) {
+	wait := Duration(90 * time.Second)
+	for _, p := range []*Policy{
+		Default(),
+		Default().WithDefaults(0),
+		compile(factory(), nil),
+		compile(factory(), []Rule{{Glob: []string{`a"b`, `c\\d`, "é\t\x01\x7f", `'''`}, Wait: &wait, origin: "a\nb\xff"}}),
+		compile(Settings{Mode: ReadOnly, Wait: time.Hour, Durability: Lazy, Append: Session, OnKill: Commit, Rule: ruleDefaults}, nil),
+	} {
+		again, err := Parse("again", p.TOML())
+		if err != nil {
+			t.Errorf("%v in\n%s", err, p.TOML())
+			continue
+		}
+		mustEqual(t, p, again)
+	}
+}
+
+func mustEqual(t *testing.T, a, b *Policy) {
+	t.Helper()
+	if a.Defaults() != b.Defaults() {
+		t.Errorf("defaults %+v, then %+v", a.Defaults(), b.Defaults())
+	}
+	if diff := cmp.Diff(a.Rules(), b.Rules(), ignoreOrigin); diff != "" {
+		t.Errorf("rules differ:\n%s", diff)
+	}
+}
+
+// The quick ways to match say what doublestar says.
+func TestMatchersAgree(t *testing.T) {
+	paths := []string{"", "a", "x.db", "a/x.db", ".db", "a/.db", "db", "a/b/c.db", "nohup.out", "a/nohup.out",
+		".git", ".git/config", "a/.git/config", "a/.git", "a/.gitx/b", "x.git/b", "a/.git/b/c", "data/nohup.out", "\xff.db", "a/\xff"}
+	for _, glob := range []string{"*.db", "nohup.out", "*", "**/.git/**", "/nohup.out", "a/nohup.out", "**", "**/*.db", "*db", "**/a/**", "a/**"} {
+		m := newMatcher(glob)
+		plain := matcher{kind: byPattern, text: strings.TrimPrefix(glob, "/"), onBase: m.onBase}
+		for _, path := range paths {
+			if got, want := m.match(path, baseName(path)), plain.match(path, baseName(path)); got != want {
+				t.Errorf("%q matches %q: %t, by pattern %t", glob, path, got, want)
+			}
+		}
+	}
+	kinds := map[string]matchKind{"*.db": bySuffix, "nohup.out": byLiteral, "**/.git/**": byAncestor, "/a": byLiteral, "*.d?": byPattern, "a/*.db": byPattern, `a\b`: byPattern}
+	for glob, want := range kinds {
+		if got := newMatcher(glob).kind; got != want {
+			t.Errorf("%q is matched in way %d, want %d", glob, got, want)
+		}
+	}
+}
+
+func TestSidecar(t *testing.T) {
+	for path, want := range map[string]string{
+		"a/data-journal": "a/data", "Cookies-wal": "Cookies", "x.db-shm": "x.db",
+		"data": "", "-wal": "", "a/-journal": "", "a-wal/b": "", "x-journal2": "", "": "",
+	} {
+		if got, ok := Sidecar(path); ok != (want != "") || ok && got != want {
+			t.Errorf("%q belongs to %q, %t; want %q", path, got, ok, want)
+		}
+	}
+}
+
+// The cache changes nothing but the time, and does not grow.
+func TestCache(t *testing.T) {
+	p := Default()
+	const paths = 5 * cacheShards * generationSize
+	for i := range paths {
+		path := fmt.Sprintf("dir%d/file%d", i%7, i)
+		want := Atomic
+		if i%3 == 0 {
+			path, want = path+".db", Live
+		}
+		for range 2 {
+			if got := p.For(path).Mode; got != want {
+				t.Fatalf("%s is %s, want %s", path, got, want)
+			}
+		}
+	}
+	n := 0
+	for i := range p.cache.shards {
+		n += len(p.cache.shards[i].young) + len(p.cache.shards[i].old)
+	}
+	if n > 2*cacheShards*generationSize || n == 0 {
+		t.Errorf("%d paths are remembered", n)
+	}
+}
+
+// What is asked for again and again stays in the cache while much else goes by.
+func TestCacheKeepsWhatIsUsed(t *testing.T) {
+	c := newCache()
+	kept := &Settings{}
+	c.put("kept", kept)
+	for i := range 10 * cacheShards * generationSize {
+		c.put(fmt.Sprint(i), &Settings{})
+		if i%generationSize == 0 {
+			if got, ok := c.get("kept"); !ok || got != kept {
+				t.Fatalf("forgotten after %d others", i)
+			}
+		}
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	p := Default()
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 5000 {
+				path := fmt.Sprintf("d/%d.db", (i*g)%3000)
+				if p.For(path).Mode != Live {
+					t.Errorf("%s is not live", path)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestImmutable(t *testing.T) {
+	p := Default()
+	rules := p.Rules()
+	rules[0] = Rule{}
+	if len(p.Rules()[0].Glob) == 0 {
+		t.Error("Rules hands out the policy's own slice")
+	}
+	q := p.WithDefaults(time.Second)
+	if p.Defaults().Wait != 30*time.Second || q.Defaults().Wait != time.Second || q.For("x.db").Wait != time.Second {
+		t.Error("WithDefaults changes the wrong policy")
+	}
+	if !slices.Equal(p.TOML(), Default().TOML()) {
+		t.Error("the built-in policy has changed")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(string(Default().TOML()))
+	f.Add("builtin = false\n[defaults]\nwait = \"5s\"\n[[rule]]\nglob = [\"a/**\", '*.[ch]']\nmode = \"live\"\n")
+	f.Add("rule = [{glob = 'x', wait = '0s'}, {glob = ['{a,b}', 1]}]\ndefaults.mode = 1\n")
+	f.Add("[[rule]]\n[rule.a]\nb = 1\n[[rule.c]]\nd = [[1], {e = 2}]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Parse("p", []byte(text))
+		if err != nil {
+			lines := 1 + strings.Count(text, "\n")
+			for _, e := range err.(Errors) {
+				if e.Line < 1 || e.Line > lines || e.Reason == "" {
+					t.Errorf("line %d of %d: %q", e.Line, lines, e.Reason)
+				}
+			}
+			return
+		}
+		again, err := Parse("again", p.TOML())
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, p.TOML())
+		}
+		mustEqual(t, p, again)
+	})
+}
+
+func BenchmarkFor(b *testing.B) {
+	for _, path := range []string{"notes/todo.json", "a/very/deep/tree/of/directories/state.db", "src/.git/objects/ab/cdef"} {
+		b.Run("remembered/"+baseName(path), func(b *testing.B) {
+			p := Default()
+			b.ReportAllocs()
+			for b.Loop() {
+				p.For(path)
+			}
+		})
+		b.Run("decided/"+baseName(path), func(b *testing.B) {
+			p := Default()
+			b.ReportAllocs()
+			for b.Loop() {
+				p.decide(path)
+			}
+		})
+	}
+	b.Run("parallel", func(b *testing.B) {
+		p := Default()
+		b.RunParallel(func(pb *testing.PB) {
+			for i := 0; pb.Next(); i++ {
+				p.For([...]string{"a", "b.db", "c/d", "e/f.log"}[i%4])
+			}
+		})
+	})
 }
