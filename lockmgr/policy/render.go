@@ -82,5 +82,5 @@ func printable(s string) string {
 			return '?'
 		}
 		return c
-	}, strings.ToValidUTF8(s, "?"))
+	}, s)
 }
