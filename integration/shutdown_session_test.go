@@ -1,0 +1,244 @@
+package integration
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
+)
+
+// How a mount ends when an operator or the system ends it: running sessions may
+// finish, nothing is committed that was not closed, and neither a process nor a
+// mount is left.
+
+// awaitEnd waits for the daemon to end by itself, cleanly and with its mount.
+func (m *Mount) awaitEnd(t *testing.T, limit time.Duration) {
+	t.Helper()
+	select {
+	case <-m.exited:
+	case <-time.After(limit):
+		t.Fatalf("latchfs is still there %v later\n%s", limit, m.log())
+	}
+	if code := m.daemon.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("latchfs ended with %v\n%s", m.daemon.ProcessState, m.log())
+	}
+	if m.mounted() {
+		t.Error("the mount is still there")
+	}
+}
+
+// terminate asks the daemon to end, and returns when it has understood.
+func (m *Mount) terminate(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := m.daemon.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the shutdown begins", func() bool { return strings.Contains(m.log(), "shutting down") })
+}
+
+// under is the content of a file around the mount.
+func (m *Mount) under(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(m.Data, name))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(b)
+}
+
+// TestShutdownLetsSessionsFinish: a session that is open when SIGTERM comes may
+// be finished within the grace; meanwhile no new one starts, and readers read.
+func TestShutdownLetsSessionsFinish(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old")
+		m.WriteFile("other", "other")
+		holder, late := m.Client(t), m.Client(t)
+		fd := holder.Open("f", unix.O_WRONLY|unix.O_TRUNC)
+		holder.Write(fd, "finished ")
+		fresh := holder.Open("fresh", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+		m.terminate(t, syscall.SIGTERM)
+		for _, name := range []string{"other", "new"} {
+			if _, err := late.TryOpen(name, unix.O_WRONLY|unix.O_CREAT); !errors.Is(err, unix.EBUSY) {
+				t.Errorf("a new session on %s: %v, want EBUSY", name, err)
+			}
+		}
+		if got := late.ReadFile("f"); got != "old" {
+			t.Errorf("a reader sees %q", got)
+		}
+		if !m.Running() {
+			t.Fatalf("latchfs did not wait for the session\n%s", m.log())
+		}
+		holder.Write(fd, "in time")
+		holder.MustClose(fd)
+		holder.MustClose(fresh)
+		m.awaitEnd(t, 10*time.Second)
+		if got := m.under(t, "f"); got != "finished in time" {
+			t.Errorf("the data directory has %q", got)
+		}
+		if got := m.under(t, "fresh"); got != "" {
+			t.Errorf("the new file has %q", got)
+		}
+	}, withArgs("--grace", "60s"))
+}
+
+// TestShutdownRollsBack: what was not closed when the grace is over is not
+// committed, and its bytes are not in the data; new files are not there at all.
+func TestShutdownRollsBack(t *testing.T) {
+	needsLatchfs(t)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(unix.SignalName(sig), func(t *testing.T) {
+			forEachMount(t, func(t *testing.T, m *Mount) { shutdownRollsBack(t, m, sig) },
+				withArgs("--grace", "300ms"), leftLocks())
+		})
+	}
+}
+
+func shutdownRollsBack(t *testing.T, m *Mount, sig syscall.Signal) {
+	for _, name := range []string{"f", "synced", "linked", "moved"} {
+		m.WriteFile(name, "old")
+	}
+	m.Bash(t, "ln linked twin")
+	holder := m.Client(t)
+	for _, name := range []string{"f", "linked", "moved"} {
+		holder.Write(holder.Open(name, unix.O_WRONLY|unix.O_TRUNC), "half a ")
+	}
+	synced := holder.Open("synced", unix.O_RDWR)
+	holder.Write(synced, "half a version")
+	holder.OK(wire.Request{Op: "fsync", FD: synced})
+	holder.Write(holder.Open("fresh", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL), "half a ")
+	before := time.Now()
+	m.terminate(t, sig)
+	m.awaitEnd(t, 10*time.Second)
+	if took := time.Since(before); took < 250*time.Millisecond {
+		t.Errorf("the grace was %v, not 300 ms", took)
+	}
+	for _, name := range []string{"f", "synced", "linked", "twin", "moved"} {
+		if got := m.under(t, name); got != "old" {
+			t.Errorf("%s has %q, want the old version", name, got)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(m.Data, "fresh")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the new file that was not closed: %v", err)
+	}
+	if err := holder.Close(synced); err == nil {
+		t.Error("a close after the end says that all is well")
+	}
+	m.Start(t)
+	if got := m.ReadFile("synced"); got != "old" {
+		t.Errorf("after the next start: %q", got)
+	}
+	if _, err := m.Client(t).TryOpen("fresh", unix.O_RDONLY); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("after the next start the new file: %v", err)
+	}
+}
+
+// TestShutdownSecondSignal: whoever is in a hurry signals again.
+func TestShutdownSecondSignal(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t, withArgs("--grace", "10m"), leftLocks())
+	m.WriteFile("f", "old")
+	holder := m.Client(t)
+	holder.Write(holder.Open("f", unix.O_WRONLY|unix.O_TRUNC), "half")
+	m.terminate(t, syscall.SIGTERM)
+	m.daemon.Process.Signal(syscall.SIGTERM)
+	m.awaitEnd(t, 10*time.Second)
+	if got := m.under(t, "f"); got != "old" {
+		t.Errorf("the data directory has %q", got)
+	}
+}
+
+// TestShutdownEndsWaits: whoever waits for a lock is told at once, in whatever
+// operation, and not at its timeout.
+func TestShutdownEndsWaits(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old")
+		m.WriteFile("g", "g")
+		holder := m.Client(t)
+		fd := holder.Open("f", unix.O_WRONLY|unix.O_TRUNC)
+		holder.Write(fd, "new")
+		opener, renamer, unlinker, chmodder, locker := m.Client(t), m.Client(t), m.Client(t), m.Client(t), m.Client(t)
+		waits := []*Call{
+			opener.GoOpen("f", unix.O_WRONLY),
+			renamer.Go(renamer.path2("rename", "g", "f")),
+			unlinker.Go(wire.Request{Op: "unlink", Path: m.Path("f")}),
+			chmodder.Go(wire.Request{Op: "chmod", Path: m.Path("f"), Mode: 0o600}),
+			locker.Go(flockReq(locker.Open("f", unix.O_RDONLY), unix.LOCK_EX)),
+		}
+		for _, w := range waits {
+			w.MustBlock(t)
+		}
+		before := time.Now()
+		m.terminate(t, syscall.SIGTERM)
+		for _, w := range waits {
+			if err := w.Err(); !errors.Is(err, unix.EBUSY) {
+				t.Errorf("%s: %v, want EBUSY", w.Req.Op, err)
+			}
+		}
+		if took := time.Since(before); took > 2*time.Second {
+			t.Errorf("the waits ended after %v", took)
+		}
+		holder.MustClose(fd)
+		m.awaitEnd(t, 10*time.Second)
+		if got := m.under(t, "f"); got != "new" {
+			t.Errorf("the data directory has %q", got)
+		}
+	}, withArgs("--grace", "60s"))
+}
+
+// TestShutdownBusyMount: working directories, readers and mappings on the mount
+// do not keep latchfs alive.
+func TestShutdownBusyMount(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "content")
+		m.Mkdir("d")
+		user := m.Client(t)
+		fd := user.Open("f", unix.O_RDONLY)
+		user.OK(wire.Request{Op: "chdir", Path: m.Path("d")})
+		m.terminate(t, syscall.SIGTERM)
+		m.awaitEnd(t, 10*time.Second)
+		if _, err := user.Stat(m.Path("f")); !errors.Is(err, unix.ENOENT) {
+			t.Errorf("a path below the mount point: %v, want ENOENT", err)
+		}
+		if _, err := user.Do(wire.Request{Op: "open", Path: "relative", Flags: unix.O_CREAT | unix.O_WRONLY, Mode: 0o644}); err == nil {
+			t.Error("a create in the working directory succeeds")
+		}
+		user.Close(fd)
+		m.Start(t)
+		if got := m.ReadFile("f"); got != "content" {
+			t.Errorf("after the next start: %q", got)
+		}
+	}, withArgs("--grace", "1s"))
+}
+
+// TestShutdownAfterUmount: umount(8) ends latchfs as well, and what was
+// acknowledged is there.
+func TestShutdownAfterUmount(t *testing.T) {
+	needsLatchfs(t)
+	needsRoot(t)
+	for name, opts := range map[string][]mountOption{"elsewhere": nil, "over itself": {overItself()}} {
+		t.Run(name, func(t *testing.T) {
+			m := mount(t, opts...)
+			m.WriteFile("f", "content")
+			m.control.Kill()
+			eventually(t, "umount", func() bool { return unix.Unmount(m.Dir, 0) == nil })
+			m.awaitEnd(t, 10*time.Second)
+			if got := m.under(t, "f"); got != "content" {
+				t.Errorf("the data directory has %q", got)
+			}
+			m.Start(t)
+			if got := m.ReadFile("f"); got != "content" {
+				t.Errorf("after the next start: %q", got)
+			}
+		})
+	}
+}
