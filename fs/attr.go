@@ -86,27 +86,26 @@ func (f *FS) stat(n *node, st *unix.Stat_t) unix.Errno {
 	return 0
 }
 
-// fillEntry answers a lookup with n. Names and attributes that depend on who
-// asks are not to be cached.
+// fillEntry answers a lookup with n. A name that depends on who asks is not to be
+// cached. Attributes are: a shadow has a node of its own.
 func (f *FS) fillEntry(out *fuse.EntryOut, n *node, st *unix.Stat_t, volatile bool) {
 	out.NodeId = n.id
 	out.Generation = 1
 	f.fillAttr(&out.Attr, st)
+	out.SetAttrTimeout(f.attrTimeout(n))
 	if volatile {
 		out.SetEntryTimeout(0)
-		out.SetAttrTimeout(0)
-		return
+	} else {
+		out.SetEntryTimeout(entryTTL)
 	}
-	out.SetEntryTimeout(entryTTL)
-	out.SetAttrTimeout(f.attrTimeout(n))
 }
 
 // attrTimeout is how long the kernel may keep n's attributes: not at all for a
-// shadow, nor for a directory in whose GETATTR somebody is about to park.
+// placeholder, nor for a directory in whose GETATTR somebody is about to park.
 func (f *FS) attrTimeout(n *node) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n.sess != nil || n.awaited > 0 || n.fd < 0 {
+	if n.awaited > 0 || n.fd < 0 {
 		return 0
 	}
 	return attrTTL
@@ -127,6 +126,9 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 			return status(e)
 		}
 	}
+	if f.strangerAt(&in.InHeader, n) {
+		return status(unix.ESTALE)
+	}
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
@@ -134,6 +136,19 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	f.fillAttr(&out.Attr, &st)
 	out.SetTimeout(f.attrTimeout(n))
 	return fuse.OK
+}
+
+// strangerAt reports whether the caller came to n by a name when it was still
+// the committed file's node. Its next walk leads it to the file.
+func (f *FS) strangerAt(h *fuse.InHeader, n *node) bool {
+	f.mu.Lock()
+	s, taken := n.sess, n.taken
+	f.mu.Unlock()
+	if s == nil || !taken {
+		return false
+	}
+	c := f.callerOf(h)
+	return !c.foreign() && !c.kinOf(s.who.Load()) && !f.isPublished(n)
 }
 
 // Statx implements fuse.RawFileSystem; it adds the birth time to GetAttr.

@@ -44,14 +44,29 @@ func (h *handle) writes() bool {
 
 // newHandle enters a handle; the node stays as long as it.
 func (f *FS) newHandle(n *node, kind handleKind, flags uint32) *handle {
-	h := &handle{n: n, kind: kind, flags: flags, fd: -1}
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.newHandleLocked(n, kind, flags)
+}
+
+// newReader enters a handle for reading, unless the node has become, or ceased
+// to be, a session's since the caller looked.
+func (f *FS) newReader(n *node, s *session, flags uint32) *handle {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n.sess != s {
+		return nil
+	}
+	return f.newHandleLocked(n, readHandle, flags)
+}
+
+func (f *FS) newHandleLocked(n *node, kind handleKind, flags uint32) *handle {
+	h := &handle{n: n, kind: kind, flags: flags, fd: -1}
 	f.nextFH++
 	h.id = f.nextFH
 	f.handles[h.id] = h
 	n.pins++
 	n.opens++
-	f.mu.Unlock()
 	return h
 }
 

@@ -36,9 +36,11 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 			}
 			return fuse.OK
 		}
-		if e == 0 {
-			n, volatile = f.otherName(h, n, volatile)
+		if other, v := f.otherName(h, n, volatile); e == 0 && other != n {
+			n, volatile = other, v
 			e = f.stat(n, &st)
+		} else if e == 0 {
+			volatile = v
 		}
 	} else {
 		e = f.stat(n, &st)
@@ -90,6 +92,9 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 // otherName leads to a session on another name of the same inode: the caller
 // who is on its way there, and the session's family.
 func (f *FS) otherName(h *fuse.InHeader, n *node, volatile bool) (*node, bool) {
+	if n == nil {
+		return nil, volatile
+	}
 	f.mu.Lock()
 	s := n.shadow
 	f.mu.Unlock()

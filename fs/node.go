@@ -33,6 +33,7 @@ type node struct {
 	name    string
 	sess    *session      // the session whose shadow this node is
 	shadow  *session      // the session that is writing the next version of it
+	taken   bool          // it was the committed file's node before it became a shadow\'s
 	opens   int           // open handles
 	idle    chan struct{} // closed when the last handle goes, if somebody waits
 	awaited int           // directories: callers that will park in its GETATTR

@@ -61,6 +61,7 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 	if fd < 0 {
 		return status(unix.ENOENT)
 	}
+	seen := s
 	if s != nil {
 		c := f.callerOf(&in.InHeader)
 		switch {
@@ -73,7 +74,13 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 			return status(unix.ESTALE)
 		}
 	}
-	h := f.newHandle(n, readHandle, in.Flags)
+	h := f.newReader(n, seen, in.Flags)
+	if h == nil {
+		if n.isRegular() && seen != nil {
+			return f.openRead(in, n, out) // its session has just ended
+		}
+		return status(unix.ESTALE)
+	}
 	h.sess = s
 	want := ioPassthrough
 	if s != nil && !s.isFilled() {
@@ -176,6 +183,9 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 	}
 	if s == nil {
 		return status(unix.ESTALE) // the name is reserved for the caller's second walk
+	}
+	if !s.inPlace && c.tid != 0 && f.takeOver(n, s) {
+		return f.openTaken(c, in, s, out)
 	}
 	return f.lead(cancel, c, in, n, [2]dkey{s.dkey()}, s, out)
 }

@@ -242,6 +242,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 		if !f.takeOver(n, w.sess) {
 			return f.refuse(d, errNodeShared)
 		}
+		f.dropName(dir, name)
 		size, _ := in.GetSize()
 		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
 	}
@@ -265,6 +266,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 		if !f.takeOver(n, w.sess) {
 			return f.refuse(d, errNodeShared)
 		}
+		f.dropName(dir, name)
 		size, _ := in.GetSize()
 		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
 	}

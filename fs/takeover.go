@@ -24,11 +24,27 @@ func (f *FS) openTakeover(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 	return fuse.OK
 }
 
+// openTaken answers the open of a node that has become the session's: nobody
+// else had it open, so the caller need not be led to another. Everybody else
+// must find the committed file under the name before the caller writes.
+func (f *FS) openTaken(c *caller, in *fuse.OpenIn, s *session, out *fuse.OpenOut) fuse.Status {
+	defer s.walkerGone()
+	dir, name := s.where()
+	f.srv.EntryNotify(dir.id, name) // OPEN is sent without the directory's lock
+	h, e := s.attach(c, in.Flags, out)
+	if e != 0 {
+		return status(e)
+	}
+	out.Fh = h.id
+	return fuse.OK
+}
+
 // takeOverSoon waits until nobody else has the node open any more. From now on
 // everybody who looks the name up gets another node for the committed inode, so
 // that only those are waited for who have it open already.
 func (f *FS) takeOverSoon(cancel <-chan struct{}, n *node, s *session) bool {
 	if f.takeOver(n, s) {
+		f.dropName(s.where())
 		return true
 	}
 	f.retire(n)
@@ -42,6 +58,7 @@ func (f *FS) takeOverSoon(cancel <-chan struct{}, n *node, s *session) bool {
 		idle := n.idle
 		f.mu.Unlock()
 		if f.takeOver(n, s) {
+			f.dropName(s.where())
 			return true
 		}
 		select {
@@ -95,6 +112,7 @@ func (f *FS) takeOver(n *node, s *session) bool {
 	shadow.fd = -1
 	f.byIno[n.key] = n
 	n.sess, shadow.sess = s, nil
+	n.taken = true
 	s.node = n
 	n.pins++
 	f.unpinLocked(shadow)
@@ -106,18 +124,14 @@ func (f *FS) takeOver(n *node, s *session) bool {
 	} else {
 		f.reapLocked(base)
 	}
-	parent, name := n.parent, n.name
 	f.mu.Unlock()
 
+	// The pages of the committed version go when the open is answered without
+	// FOPEN_KEEP_CACHE.
 	n.io.mu.Lock()
 	f.dropBacking(n)
 	n.io.stamp = cacheStamp{}
 	n.io.mu.Unlock()
-	// OPEN holds no directory lock, so the name may be invalidated here.
-	f.srv.InodeNotify(n.id, 0, -1)
-	if parent != nil {
-		f.dropName(parent, name)
-	}
 	return true
 }
 
