@@ -85,7 +85,6 @@ func (r *rig) end(t *testing.T, result <-chan error, want ...string) {
 	if err := <-result; err != nil {
 		t.Errorf("the daemon failed: %v", err)
 	}
-	r.event("end")
 	if !slices.Equal(r.events, want) {
 		t.Errorf("events\n%q, want\n%q", r.events, want)
 	}
@@ -93,7 +92,11 @@ func (r *rig) end(t *testing.T, result <-chan error, want ...string) {
 
 func (r *rig) goRun() <-chan error {
 	result := make(chan error, 1)
-	go func() { result <- r.run() }()
+	go func() {
+		err := r.run()
+		r.event("end")
+		result <- err
+	}()
 	synctest.Wait()
 	return result
 }

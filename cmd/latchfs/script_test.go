@@ -2,22 +2,48 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// namespaceEnv marks the test process that has a mount namespace of its own.
+const namespaceEnv = "LATCHFS_TEST_NAMESPACE"
+
 func TestMain(m *testing.M) {
-	program := func() { main() }
-	testscript.Main(m, map[string]func(){
-		"latchfs":            program,
-		"mount.latchfs":      program,
-		"mount.fuse.latchfs": program,
-	})
+	commands := map[string]func(){"latchfs": main, "mount.latchfs": main, "mount.fuse.latchfs": main}
+	_, isCommand := commands[filepath.Base(os.Args[0])]
+	if !isCommand && os.Geteuid() == 0 && os.Getenv(namespaceEnv) == "" {
+		os.Exit(runInNamespace())
+	}
+	testscript.Main(m, commands)
+}
+
+// runInNamespace runs the tests in a mount namespace of their own: mounts that
+// they leave behind die with it, and no namespace that another process makes
+// meanwhile gets a copy of theirs, which would keep the daemon alive.
+func runInNamespace() int {
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), namespaceEnv+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit) && exit.Exited():
+		return exit.ExitCode()
+	}
+	fmt.Fprintln(os.Stderr, "the tests in their mount namespace:", err)
+	return 1
 }
 
 // TestScripts runs the command lines of testdata/script.
@@ -26,6 +52,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // or every command takes a second
 			env.Defer(func() { unmountBelow(env.WorkDir) })
 			return nil
 		},

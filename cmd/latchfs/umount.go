@@ -69,7 +69,7 @@ func (f *umountFlags) run(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
 	defer cancel()
 	if err := daemonGone(ctx, m.Source); err != nil {
-		return fmt.Errorf("%s is unmounted, but its daemon is still running after %v", m.Mountpoint, f.timeout)
+		return fmt.Errorf("%s is unmounted here, but after %v its daemon is still running; another mount namespace, such as a container's, may have a copy of the mount", m.Mountpoint, f.timeout)
 	}
 	return nil
 }
