@@ -225,7 +225,11 @@ func TestRecordLockLifetimes(t *testing.T) {
 		m.WriteFile("x.lock", "x")
 		a, f1 := rangeLocker(t, m)
 		b, fb := rangeLocker(t, m)
-		for family, want := range map[string]error{"": nil, "ofd-": syscall.EAGAIN} {
+		for _, c := range []struct {
+			family string
+			want   error
+		}{{"", nil}, {"ofd-", syscall.EAGAIN}} {
+			family, want := c.family, c.want
 			f2 := a.Open("x.lock", unix.O_RDONLY)
 			a.OK(fcntlReq(family+"setlk", f1, unix.F_WRLCK, 0, 0))
 			a.MustClose(f2)
@@ -328,7 +332,7 @@ func TestFlockHolderMayWrite(t *testing.T) {
 		if got := m.ReadFile("g") + m.ReadFile("f"); got != "self\nchild\nagain\n" {
 			t.Errorf("the files hold %q", got)
 		}
-	})
+	}, shortWait)
 }
 
 // Show 4 for locks: 50 waiters of one flock are served one at a time, in order.

@@ -30,6 +30,7 @@ type Mount struct {
 	options  mountOptions
 	daemon   *exec.Cmd
 	exited   chan struct{} // closed when the daemon has been reaped
+	notify   *net.UnixConn // where the daemon tells its state
 	control  *Client       // the harness's own client, for reading .locks and the like
 	logStart int64         // where in Log the running daemon began
 }
@@ -209,12 +210,8 @@ func (m *Mount) as(cmd *exec.Cmd, uid int) {
 // Start mounts; it returns when the mount answers.
 func (m *Mount) Start(t *testing.T) {
 	t.Helper()
-	ready, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(m.Home(), "notify"), Net: "unixgram"})
+	ready, err := m.listenReady()
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { ready.Close(); os.Remove(filepath.Join(m.Home(), "notify")) }()
-	if err := os.Chmod(filepath.Join(m.Home(), "notify"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.OpenFile(m.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
@@ -231,14 +228,17 @@ func (m *Mount) Start(t *testing.T) {
 	if m.options.foreignPID {
 		m.separatePIDs(t)
 	}
-	m.daemon.Env = append(m.daemon.Env, "NOTIFY_SOCKET="+filepath.Join(m.Home(), "notify"),
+	m.daemon.Env = append(m.daemon.Env, "NOTIFY_SOCKET="+m.notifySocket(),
 		"GORACE=halt_on_error=0 exitcode=66 atexit_sleep_ms=0")
 	m.daemon.Env = append(m.daemon.Env, m.options.env...)
 	if err := m.daemon.Start(); err != nil {
 		t.Fatal(err)
 	}
 	m.exited = make(chan struct{})
-	go func() { m.daemon.Wait(); close(m.exited) }()
+	go func() {
+		m.daemon.Wait()
+		close(m.exited)
+	}()
 	if err := m.awaitReady(ready); err != nil {
 		t.Fatalf("latchfs %s: %v\n%s", strings.Join(m.arguments(), " "), err, m.log())
 	}
@@ -278,37 +278,50 @@ func (m *Mount) arguments() []string {
 	return argv
 }
 
-// awaitReady waits for READY=1, which latchfs sends when its mount answers.
-func (m *Mount) awaitReady(ready *net.UnixConn) error {
-	messages := make(chan string)
+func (m *Mount) closeNotify() {
+	if m.notify != nil {
+		m.notify.Close()
+	}
+}
+
+func (m *Mount) notifySocket() string { return filepath.Join(m.Home(), "notify") }
+
+// listenReady takes what the daemon tells its service manager: the channel is
+// closed when it says READY=1.
+func (m *Mount) listenReady() (<-chan struct{}, error) {
+	m.closeNotify()
+	os.Remove(m.notifySocket())
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.notifySocket(), Net: "unixgram"})
+	if err != nil {
+		return nil, err
+	}
+	m.notify = conn
+	ready := make(chan struct{})
 	go func() {
-		defer close(messages)
 		buf := make([]byte, 4096)
-		for {
-			n, err := ready.Read(buf)
+		for said := false; ; {
+			n, err := conn.Read(buf)
 			if err != nil {
 				return
 			}
-			messages <- string(buf[:n])
-		}
-	}()
-	defer func() {
-		ready.Close()
-		for range messages {
-		}
-	}()
-	deadline := time.After(patience)
-	for {
-		select {
-		case msg := <-messages:
-			if strings.Contains(msg, "READY=1") {
-				return nil
+			if !said && strings.Contains(string(buf[:n]), "READY=1") {
+				said = true
+				close(ready)
 			}
-		case <-m.exited:
-			return fmt.Errorf("ended before it was ready: %v", m.daemon.ProcessState)
-		case <-deadline:
-			return errors.New("no READY=1")
 		}
+	}()
+	return ready, os.Chmod(m.notifySocket(), 0o777)
+}
+
+// awaitReady waits for READY=1, which latchfs sends when its mount answers.
+func (m *Mount) awaitReady(ready <-chan struct{}) error {
+	select {
+	case <-ready:
+		return nil
+	case <-m.exited:
+		return fmt.Errorf("ended before it was ready: %v", m.daemon.ProcessState)
+	case <-time.After(patience):
+		return errors.New("no READY=1")
 	}
 }
 
@@ -340,12 +353,12 @@ func (m *Mount) Stop(t testing.TB) {
 	case <-m.exited:
 	case <-time.After(patience):
 		m.dumpDaemon()
-		t.Errorf("latchfs did not end within %v of SIGTERM\n%s", patience, m.log())
+		t.Errorf("latchfs did not end within %v of SIGTERM", patience)
 		m.Crash(t)
 		return
 	}
 	if state := m.daemon.ProcessState; state.ExitCode() != 0 {
-		t.Errorf("latchfs ended with %v\n%s", state, m.log())
+		t.Errorf("latchfs ended with %v", state)
 	}
 	if m.mounted() {
 		t.Errorf("the mount is still there after latchfs ended")
@@ -397,6 +410,7 @@ func (m *Mount) cleanup() {
 		m.control.Kill()
 	}
 	m.Stop(m.t)
+	m.closeNotify()
 	m.detach()
 	m.checkLog()
 	left, err := reservedNames(m.Data)
@@ -437,8 +451,8 @@ func (m *Mount) checkLog() {
 	for scanner.Scan() {
 		line := scanner.Text()
 		if trouble.MatchString(line) && !m.permitted(line) {
-			m.t.Errorf("in the log: %s\n%s", line, m.log())
-			return
+			m.t.Errorf("in the log: %s", line)
+			break
 		}
 	}
 	if m.t.Failed() {

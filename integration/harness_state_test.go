@@ -130,7 +130,7 @@ func (m *Mount) decode(text string, v any) {
 // Event is a line of the audit trail.
 type Event struct {
 	Event     string    `json:"event"`
-	Time      time.Time `json:"time"`
+	Time      time.Time `json:"timestamp"`
 	Path      string    `json:"path"`
 	Session   string    `json:"session"`
 	PID       int       `json:"pid"`

@@ -141,36 +141,48 @@ func TestShellOfAKilledCommandRollsBack(t *testing.T) {
 	})
 }
 
-// The parent dies while its child, which inherited the descriptor, writes on:
-// the session is the child's now, and the child finishes it.
+// The parent ends while its child, which inherited the descriptor, writes on:
+// the session is the child's now, and the child finishes it. If the parent was
+// killed, it has not finished its part, and the child's close cannot mend that.
 func TestSessionPassesToTheHeir(t *testing.T) {
 	const script = `
 import os, signal, sys
 fd = os.open("f", os.O_WRONLY | os.O_TRUNC)
 os.write(fd, b"parent ")
+r, w = os.pipe()
 if os.fork() == 0:
+    os.close(w)
+    os.read(r, 1)
     sys.stdin.readline()
     os.write(fd, b"child\n")
     os.close(fd)
     os._exit(0)
 print("ready", flush=True)
-signal.pause()
+if sys.argv[1] == "killed":
+    signal.pause()
+os._exit(0)
 `
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		m.WriteFile("f", "old\n")
-		p := m.LaunchPython(t, script)
-		p.AwaitLine("ready")
-		p.Signal(syscall.SIGKILL)
-		eventually(t, "the parent's death", func() bool { return !alive(p.PID()) })
-		next := m.Client(t).GoOpen("f", unix.O_RDWR)
-		next.MustBlock(t)
-		if got := m.ReadFile("f"); got != "old\n" {
-			t.Errorf("before the child has finished, the file holds %q", got)
-		}
-		p.Close()
-		next.OK()
-		if got := m.ReadFile("f"); got != "parent child\n" {
-			t.Errorf("after the child has finished, the file holds %q", got)
+		for end, want := range map[string]string{"finished": "parent child\n", "killed": "old\n"} {
+			m.WriteFile("f", "old\n")
+			p := m.LaunchPython(t, script, end)
+			p.AwaitLine("ready")
+			if end == "killed" {
+				p.Signal(syscall.SIGKILL)
+			}
+			eventually(t, "the parent's end", func() bool { return !alive(p.PID()) })
+			waiter := m.Client(t)
+			next := waiter.GoOpen("f", unix.O_RDWR)
+			next.MustBlock(t)
+			if got := m.ReadFile("f"); got != "old\n" {
+				t.Errorf("%s: before the child is done the file holds %q", end, got)
+			}
+			p.Close()
+			next.OK()
+			if got := m.ReadFile("f"); got != want {
+				t.Errorf("%s: after the child is done the file holds %q, want %q", end, got, want)
+			}
+			waiter.Quit()
 		}
 	})
 }

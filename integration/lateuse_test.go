@@ -2,9 +2,11 @@ package integration
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -142,29 +144,31 @@ func TestPassedDescriptorAfterTheCommit(t *testing.T) {
 		if !*plain {
 			eventually(t, "the session's end", func() bool { return m.Status().Held() == 0 })
 		}
-		got := m.ReadFile("f")
-		switch {
-		case errWrite == nil && errClose == nil && locked && got == "first second":
-		case got == published && (errWrite != nil || errClose != nil || keptSomewhere(m, "first second")):
-		default:
-			t.Errorf("locked %v, write %v, close %v, and the file holds %q, want %q or a refusal", locked, errWrite, errClose, got, published)
+		switch got := m.ReadFile("f"); {
+		case locked && errWrite == nil && errClose == nil && got == "first second":
+		case got != published:
+			t.Errorf("locked %v, write %v, close %v: the file holds %q, want %q", locked, errWrite, errClose, got, published)
+		case errWrite == nil:
+			awaitKept(t, m, "first second")
 		}
 	})
 }
 
-// keptSomewhere tells whether the bytes are among those kept aside.
-func keptSomewhere(m *Mount, content string) bool {
-	found := false
-	eventually(m.t, "the late bytes are kept", func() bool {
+// awaitKept waits until the bytes are among those kept aside.
+func awaitKept(t *testing.T, m *Mount, content string) {
+	t.Helper()
+	var kept []string
+	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(poll) {
+		kept = nil
 		files, _ := filepath.Glob(filepath.Join(m.Data, ".latchfs", "rejected", "*", "content"))
 		for _, file := range files {
-			if m.ReadFile(file) == content {
-				found = true
-			}
+			kept = append(kept, m.ReadFile(file))
 		}
-		return found
-	})
-	return found
+		if slices.Contains(kept, content) {
+			return
+		}
+	}
+	t.Errorf("the acknowledged bytes %q are not kept; kept are %q", content, kept)
 }
 
 // lateChildren are the shapes in which a child writes on after its parent has
@@ -213,16 +217,19 @@ func TestChildWritesOnAfterItsParent(t *testing.T) {
 				name := strings.ReplaceAll(shape, " ", "-")
 				if existing {
 					name += "-existing"
-					m.WriteFile(name, "old\n")
 				}
-				lateChild(t, m, shape, argv, name, existing)
+				t.Run(name, func(t *testing.T) { lateChild(t, m, argv, name, existing) })
 			}
 		}
 	})
 }
 
-func lateChild(t *testing.T, m *Mount, shape string, argv []string, name string, existing bool) {
-	t.Helper()
+func lateChild(t *testing.T, m *Mount, argv []string, name string, existing bool) {
+	want := 1
+	if existing {
+		m.WriteFile(name, "old\n")
+		want = 2
+	}
 	argv = append(append([]string(nil), argv...), name)
 	if argv[0] == "python3" {
 		argv[0] = bench.python
@@ -233,23 +240,19 @@ func lateChild(t *testing.T, m *Mount, shape string, argv []string, name string,
 	eventually(t, "the parent's end", func() bool { return !alive(p.PID()) })
 	if existing {
 		if got := m.ReadFile(name); got != "old\n" {
-			t.Errorf("%s: while the child writes the file holds %q", shape, got)
+			t.Errorf("while the child writes the file holds %q", got)
 		}
 	} else if _, err := m.control.Stat(name); err != syscall.ENOENT {
-		t.Errorf("%s: the unfinished file is there (%v)", shape, err)
+		t.Errorf("the unfinished file is there (%v)", err)
 	}
 	next := m.Client(t).GoOpen(name, unix.O_RDWR|unix.O_CREAT)
 	next.MustBlock(t)
 	p.Close()
 	next.OK()
 	if got := m.ReadFile(name); got != "one\ntwo\n" {
-		t.Errorf("%s: the file holds %q", shape, got)
-	}
-	want := 1
-	if existing {
-		want = 2
+		t.Errorf("the file holds %q", got)
 	}
 	if n := m.Commits(name); n != want {
-		t.Errorf("%s: %d commits, want %d", shape, n, want)
+		t.Errorf("%d commits, want %d", n, want)
 	}
 }

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,34 +156,46 @@ func TestWaitingQueue(t *testing.T) {
 	})
 }
 
-// status.json is JSON, with and without locks, and says whether there are any.
+// status.json is for programs: whether anything is locked, by whom, and whether
+// the reader is the one.
 func TestStatusJSON(t *testing.T) {
 	needsLatchfs(t)
+	type status struct {
+		Locked bool `json:"locked"`
+		Held   int  `json:"held"`
+		Queued int  `json:"waiting"`
+		Locks  []struct {
+			Name     string   `json:"lock_name"`
+			WeHoldIt bool     `json:"we_hold_it"`
+			IsStale  bool     `json:"is_stale"`
+			Holder   HeldLock `json:"holder"`
+		} `json:"locks"`
+		Queue []WaitingLock `json:"queue"`
+	}
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		type status struct {
-			Locked    *bool `json:"locked"`
-			WeHoldIt  bool  `json:"we_hold_it"`
-			IsStale   bool  `json:"is_stale"`
-			HolderPID struct {
-				PID int `json:"pid"`
-			} `json:"holder"`
-		}
 		read := func(c *Client) (s status) {
-			t.Helper()
-			text := c.ReadFile(".locks/status.json")
-			if err := json.Unmarshal([]byte(text), &s); err != nil || s.Locked == nil {
-				t.Fatalf("status.json: %v\n%s", err, text)
-			}
+			m.decode(c.ReadFile(".locks/status.json"), &s)
 			return s
 		}
-		eventually(t, "nothing is locked", func() bool { return !*read(m.control).Locked })
 		m.WriteFile("f", "x")
+		eventually(t, "nothing is locked", func() bool { return !read(m.control).Locked })
 		c := m.Client(t)
 		fd := c.Open("f", unix.O_RDWR)
-		if s := read(m.control); !*s.Locked || s.WeHoldIt || s.IsStale {
-			t.Errorf("a stranger reads %+v", s)
+		waiter := m.Client(t)
+		call := waiter.GoOpen("f", unix.O_RDWR)
+		call.MustBlock(t)
+		for reader, own := range map[*Client]bool{c: true, m.control: false} {
+			s := read(reader)
+			if !s.Locked || s.Held != 1 || s.Queued != 1 || len(s.Locks) != 1 || len(s.Queue) != 1 {
+				t.Fatalf("one holder and one waiter are shown as %+v", s)
+			}
+			l := s.Locks[0]
+			if l.Name != "f" || l.IsStale || l.WeHoldIt != own || l.Holder.PID != c.PID || s.Queue[0].PID != waiter.PID {
+				t.Errorf("own %v: %d holds f and %d waits, shown as %+v", own, c.PID, waiter.PID, s)
+			}
 		}
 		c.MustClose(fd)
+		call.OK()
 	})
 }
 

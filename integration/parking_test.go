@@ -278,20 +278,22 @@ def call(n):
     except OSError:
         pass
     os.kill(os.getpid(), signal.SIGKILL)
-running = []
-for n in range(count):
-    running.append(call(n))
-    while len(running) >= 12:
-        now = time.monotonic()
-        for c in [c for c in running if c[1] <= now]:
-            os.kill(c[0], signal.SIGKILL)
-            os.waitpid(c[0], 0)
-            running.remove(c)
-        if len(running) >= 12:
-            time.sleep(max(0, min(c[1] for c in running) - time.monotonic()))
-for pid, _ in running:
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+running, dying = {}, set()
+started = 0
+while started < count or running or dying:
+    while started < count and len(running) < 16:
+        pid, end = call(started)
+        running[pid] = end
+        started += 1
+    now = time.monotonic()
+    for pid in [p for p, end in running.items() if end <= now]:
+        os.kill(pid, signal.SIGKILL)
+        del running[pid]
+        dying.add(pid)
+    for pid in list(dying):
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            dying.remove(pid)
+    time.sleep(0.0005)
 print("done")
 `
 
@@ -299,8 +301,11 @@ print("done")
 // empty and the files as they were.
 func TestKilledCallersLeaveNothing(t *testing.T) {
 	const storms = 2
-	callers := repeat(10_000, 100_000)
 	forEachMount(t, func(t *testing.T, m *Mount) {
+		callers := repeat(10_000, 100_000)
+		if m.Name != "root" {
+			callers /= 4 // the same code: the numbers are for the races
+		}
 		m.WriteFile("held", "old\n")
 		m.WriteFile("spare", "spare\n")
 		m.Mkdir("sub")

@@ -179,12 +179,9 @@ func TestWaitersCanBeInterrupted(t *testing.T) {
 	})
 }
 
-// Signals that do not mean the open are no reason to fail it: a terminal that
-// changes its size, the Go runtime's preemption, a child that ends. A handler
-// that returns lets the program repeat the open, and a stopped program goes on
-// waiting; both keep their place in the queue.
-func TestBenignSignalsKeepThePlace(t *testing.T) {
-	const script = `
+// patientWriter opens a file that is held, and adds argv[1] to its end. All its
+// signal handlers return, so that python repeats an interrupted open.
+const patientWriter = `
 import os, signal, sys
 for s in (signal.SIGUSR1, signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG, signal.SIGCONT):
     signal.signal(s, lambda *a: None)
@@ -193,26 +190,49 @@ data = os.pread(fd, 1000, 0)
 os.pwrite(fd, sys.argv[1].encode(), len(data))
 os.close(fd)
 `
-	forEachMount(t, func(t *testing.T, m *Mount) {
-		m.WriteFile("f", "")
-		holder := m.Client(t)
-		fd := holder.Open("f", unix.O_RDWR)
-		first := m.LaunchPython(t, script, "1")
-		first.MustWait()
-		second := m.LaunchPython(t, script, "2")
-		second.MustWait()
-		signals := []syscall.Signal{syscall.SIGWINCH, syscall.SIGURG, syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGUSR1}
+
+// Signals that do not mean the open are no reason to fail it: a terminal that
+// changes its size, the Go runtime's preemption, a child that ends.
+func TestBenignSignalsAreNoReason(t *testing.T) {
+	waitThroughSignals(t, func(t *testing.T, first *Proc) {
 		for range 5 {
-			for _, s := range signals {
-				first.Signal(s)
-				awaitSignalTaken(t, first.PID())
+			for _, s := range []syscall.Signal{syscall.SIGWINCH, syscall.SIGURG, syscall.SIGCHLD, syscall.SIGCONT} {
+				first.Signal(s) // stays pending: the open goes on
 				first.MustWait()
 			}
+		}
+	})
+}
+
+// A handler that returns lets the program repeat the open, and a stopped
+// program goes on waiting; both keep their place in the queue.
+func TestRetriedOpenKeepsItsPlace(t *testing.T) {
+	waitThroughSignals(t, func(t *testing.T, first *Proc) {
+		for range 3 {
+			first.Signal(syscall.SIGUSR1)
+			awaitSignalTaken(t, first.PID())
+			first.MustWait()
 		}
 		first.Signal(syscall.SIGSTOP)
 		eventually(t, "the stop", func() bool { return procState(first.PID()) == "T" })
 		first.Signal(syscall.SIGCONT)
 		first.MustWait()
+	})
+}
+
+// waitThroughSignals has two writers wait, lets disturb the first of them, and
+// expects both to be served in the order in which they came.
+func waitThroughSignals(t *testing.T, disturb func(*testing.T, *Proc)) {
+	t.Helper()
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "")
+		holder := m.Client(t)
+		fd := holder.Open("f", unix.O_RDWR)
+		first := m.LaunchPython(t, patientWriter, "1")
+		first.MustWait()
+		second := m.LaunchPython(t, patientWriter, "2")
+		second.MustWait()
+		disturb(t, first)
 		if got := m.Status().WaitersOf("f"); !slices.Equal(got, []int{first.PID(), second.PID()}) {
 			t.Errorf("the queue is %v, want %d before %d", got, first.PID(), second.PID())
 		}

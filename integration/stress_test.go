@@ -1,0 +1,124 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// chaos does random operations on a few names until its time is up: argv is
+// seconds and seed. Every version it writes ends with its own checksum, so that
+// whoever reads one can tell a complete version from anything else. It prints
+// what should not have happened, and at last how much it did.
+const chaos = `
+import errno, fcntl, os, random, signal, sys, time, zlib
+until, rnd = time.monotonic() + float(sys.argv[1]), random.Random(int(sys.argv[2]))
+me = sys.argv[2]
+names = ["a", "b", "c", "d1/x", "d1/y", "d2/x"]
+expected = {errno.ENOENT, errno.EBUSY, errno.EDEADLK, errno.EAGAIN, errno.ENOTEMPTY, errno.EEXIST}
+done = {}
+
+def version():
+    body = (str(rnd.random()) + "\n") * rnd.randrange(1, 3000)
+    return f"{body}{zlib.crc32(body.encode())}\n"
+
+def check(text, where):
+    body, _, last = text.rstrip("\n").rpartition("\n")
+    if not text or text[-1] != "\n" or str(zlib.crc32((body + "\n").encode())) != last:
+        print(f"torn {where}: {len(text)} bytes {text[:30]!r}...{text[-30:]!r}")
+
+def save(n):
+    with open(n, "w") as f:
+        f.write(version())
+
+def careful(n):
+    t = f"{os.path.dirname(n) or '.'}/t{me}"
+    try:
+        with open(t, "w") as f:
+            f.write(version())
+            if rnd.random() < 0.3:
+                os.fsync(f.fileno())
+        os.rename(t, n)
+    except OSError:
+        try: os.unlink(t)
+        except OSError: pass
+        raise
+
+def update(n):
+    with open(n, "r+") as f:
+        check(f.read(), "update")
+        f.seek(0)
+        f.write(version())
+        f.truncate()
+
+def locked(n):
+    with open(n) as f:
+        fcntl.flock(f, fcntl.LOCK_EX | (fcntl.LOCK_NB if rnd.random() < 0.5 else 0))
+        save(n)
+
+def read(n):
+    with open(n) as f:
+        check(f.read(), "read")
+
+def two(n):
+    with open(n, "r+"), open(rnd.choice(names), "r+"):
+        pass
+
+def killed(n):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            f = open(n, "w")
+            f.write(version()[:-3])
+            f.flush()
+        except OSError:
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(rnd.random() * 0.004)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+ops = [save, save, careful, careful, update, locked, read, read, read, two, killed,
+       lambda n: os.unlink(n),
+       lambda n: os.rename(n, rnd.choice(names)),
+       lambda n: os.chmod(n, 0o644),
+       lambda n: os.utime(n),
+       lambda n: os.rename("d1", "d3") or os.rename("d3", "d1"),
+       lambda n: os.listdir(os.path.dirname(n) or "."),
+       lambda n: os.stat(n)]
+while time.monotonic() < until:
+    op = rnd.choice(ops)
+    try:
+        op(rnd.choice(names))
+        done["ok"] = done.get("ok", 0) + 1
+    except OSError as e:
+        done[e.errno] = done.get(e.errno, 0) + 1
+        if e.errno not in expected:
+            print(f"{op}: {e}")
+print("done", {errno.errorcode.get(k, k): v for k, v in done.items()})
+`
+
+// Random operations by several processes at once: whoever reads, reads a
+// complete version; nothing but the documented errors; nothing left behind.
+func TestRandomOperations(t *testing.T) {
+	const processes = 6
+	length := time.Duration(repeat(4, 120)) * time.Second
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("d1")
+		m.Mkdir("d2")
+		seed := time.Now().UnixNano() % 1_000_000
+		var procs []*Proc
+		for n := range processes {
+			procs = append(procs, m.LaunchPython(t, chaos, fmt.Sprint(length.Seconds()), fmt.Sprint(seed+int64(n))))
+		}
+		for n, p := range procs {
+			out := p.OK()
+			complaints, summary, _ := strings.Cut("\n"+out, "\ndone ")
+			t.Logf("seed %d: %s", seed+int64(n), strings.TrimSpace(summary))
+			if complaints != "" {
+				t.Errorf("seed %d: %.2000s", seed+int64(n), complaints)
+			}
+		}
+	}, lockTimeout(2*time.Second))
+}
