@@ -30,7 +30,7 @@ func (s *session) endLocked() unix.Errno {
 	dirty, err := s.dirtyLocked()
 	var e unix.Errno
 	switch {
-	case s.detached:
+	case s.detached, s.unusedLocked():
 		s.shadow.Discard()
 	case err != nil:
 		e = s.rejectLocked(errnoOf(err), "the shadow cannot be read: "+err.Error())
@@ -51,6 +51,16 @@ func (s *session) endLocked() unix.Errno {
 	}
 	f.table.Release(s.lock)
 	return e
+}
+
+// unusedLocked reports whether the open that began the session never came to
+// anything: its caller was killed on the way, or the system call failed later.
+func (s *session) unusedLocked() bool {
+	if s.closed || s.wrote {
+		return false
+	}
+	dirty, err := s.shadow.Dirty()
+	return err == nil && !dirty
 }
 
 // closeLocked gives the name and the node back.
@@ -82,7 +92,7 @@ func (s *session) closeLocked() {
 
 // dirtyLocked reports whether the session changed the content.
 func (s *session) dirtyLocked() (bool, error) {
-	if s.wrote {
+	if s.wrote || s.truncated {
 		return true, nil
 	}
 	if !s.filled {

@@ -45,7 +45,7 @@ func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
 		s.mu.Unlock()
 		return e
 	}
-	h.flushed = true
+	h.flushed, s.closed = true, true
 	s.noteLocked(c.owner)
 	by := &closer{owner: c.owner, exiting: exiting}
 	s.noteChildren(by)
@@ -103,7 +103,7 @@ func (s *session) endIfIdle(by *closer) unix.Errno {
 
 // isCleanLocked reports whether there is nothing to publish.
 func (s *session) isCleanLocked() bool {
-	if s.isNew || s.wrote {
+	if s.isNew || s.wrote || s.truncated {
 		return false
 	}
 	dirty, err := s.dirtyLocked()

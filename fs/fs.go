@@ -54,6 +54,7 @@ type FS struct {
 	closing chan struct{} // closed when waiters are to give up
 
 	closeOnce sync.Once
+	doneOnce  sync.Once
 	refusing  atomic.Bool // no new sessions
 	serial    atomic.Uint64
 	looks     atomic.Uint64

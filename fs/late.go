@@ -148,7 +148,7 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix
 	}
 	s.published = true
 	s.isNew = false
-	s.wrote = false
+	s.wrote, s.truncated = false, false
 	s.baseVersion = &v
 	s.record("commit", func(ev *journal.Event) {
 		ev.Path = f.path(dir, name)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -23,8 +24,10 @@ import (
 
 // Mount is a running mount.
 type Mount struct {
-	f    *FS
-	gone chan struct{} // closed when the kernel has let go of the mount
+	f        *FS
+	gone     chan struct{} // closed when the kernel has let go of the mount
+	stopped  chan struct{} // closed when Shutdown has done what it can
+	stopOnce sync.Once
 }
 
 // Start mounts the data directory. It returns once the mount answers and the
@@ -56,7 +59,7 @@ func Start(o Options) (_ *Mount, err error) {
 	if err := f.plantRoot(); err != nil {
 		return nil, err
 	}
-	m := &Mount{f: f, gone: make(chan struct{})}
+	m := &Mount{f: f, gone: make(chan struct{}), stopped: make(chan struct{})}
 	if err := m.mount(); err != nil {
 		return nil, err
 	}
@@ -70,9 +73,13 @@ func (m *Mount) Mountpoint() string { return m.f.opts.Mountpoint }
 // Passthrough reports whether the kernel does file I/O without the daemon.
 func (m *Mount) Passthrough() bool { return m.f.registrar != nil }
 
-// Wait returns when the mount is gone.
+// Wait returns when the mount is gone, or shut down: programs in other mount
+// namespaces may then still have it until the process ends.
 func (m *Mount) Wait() error {
-	<-m.gone
+	select {
+	case <-m.gone:
+	case <-m.stopped:
+	}
 	return nil
 }
 
@@ -433,11 +440,14 @@ func (w logWriter) Write(p []byte) (int, error) {
 
 // stop ends everything that runs in the background.
 func (f *FS) stop() {
-	f.closeOnce.Do(func() {
-		f.refusing.Store(true)
-		close(f.closing)
-		close(f.done)
-	})
+	f.refuseAll()
+	f.doneOnce.Do(func() { close(f.done) })
+}
+
+// refuseAll turns away new sessions and everybody who waits for one.
+func (f *FS) refuseAll() {
+	f.refusing.Store(true)
+	f.closeOnce.Do(func() { close(f.closing) })
 }
 
 // Shutdown refuses new sessions, lets the running ones finish until ctx ends,
@@ -445,7 +455,8 @@ func (f *FS) stop() {
 // committed that was not closed.
 func (m *Mount) Shutdown(ctx context.Context) error {
 	f := m.f
-	f.refusing.Store(true)
+	defer m.stopOnce.Do(func() { close(m.stopped) })
+	f.refuseAll()
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
 wait:

@@ -30,6 +30,7 @@ const (
 	opFlock    = "flock"
 	opFcntl    = "fcntl"
 	opAppend   = "append"
+	opWait     = "wait" // an interrupted open
 )
 
 // Open implements fuse.RawFileSystem. The kernel holds no directory or inode
@@ -193,7 +194,11 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 // takeOpenWalk returns what the caller was promised when it opened n before;
 // an inode with several names may have been reached by another one.
 func (f *FS) takeOpenWalk(c *caller, n *node, at [2]dkey) *walk {
-	if w := f.walks.get(c); w != nil && w.op == opOpen && w.sess != nil {
+	w := f.walks.get(c)
+	if w == nil || w.op == opWait {
+		return nil
+	}
+	if w.op == opOpen && w.sess != nil {
 		f.mu.Lock()
 		same := n.shadow == w.sess
 		f.mu.Unlock()
@@ -226,7 +231,7 @@ func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 	dir, name := f.nameOf(n)
 	d := f.fileDemand(c, opOpen, wait, place{dir, name, n})
 	d.label = c.label(opOpen, d.path)
-	l, e := f.lock(d, cancel)
+	l, e := f.lockOrResume(d, [2]dkey{{dir.id, name}}, cancel)
 	if e != 0 {
 		return nil, e
 	}

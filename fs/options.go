@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
 
@@ -78,6 +79,9 @@ func (o *Options) Validate() error {
 	}
 	if strings.ContainsRune(o.LocksDir, '/') || o.LocksDir == "." || o.LocksDir == ".." || len(o.LocksDir) > 255 {
 		return fmt.Errorf("%w: locks directory %q must be a single name", ErrBadOption, o.LocksDir)
+	}
+	if commit.Reserved(o.LocksDir) {
+		return fmt.Errorf("%w: locks directory %q is a reserved name", ErrBadOption, o.LocksDir)
 	}
 	if o.LockTimeout < 0 {
 		return fmt.Errorf("%w: lock timeout %v is negative", ErrBadOption, o.LockTimeout)

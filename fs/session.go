@@ -54,6 +54,8 @@ type session struct {
 	seen        map[int32]lockmgr.Owner
 	filled      bool
 	wrote       bool // the daemon itself changed the content
+	truncated   bool // by the open that began it
+	closed      bool // a descriptor was closed, so there was one
 	killedBy    int  // signal
 	failed      unix.Errno
 	meta        []func(fd int) error
@@ -233,8 +235,8 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 	switch {
 	case trunc:
 		s.filled = true
-		s.wrote = st.Size > 0
-		if s.wrote {
+		s.truncated = st.Size > 0
+		if s.truncated {
 			now := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}
 			if err := unix.UtimesNanoAt(unix.AT_FDCWD, procSelf(s.shadow.FD()), now, 0); err != nil {
 				return errnoOf(err)

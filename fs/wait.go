@@ -74,6 +74,9 @@ type demand struct {
 	span   lockmgr.Range
 	wait   time.Duration // 0 fails at once, < 0 waits for ever
 	label  *label
+	// keep leaves an interrupted request in the queue: a program that retries
+	// keeps its place.
+	keep bool
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner
 	lineage []lockmgr.Ancestor
@@ -155,15 +158,52 @@ func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) unix.Errn
 			defer t.Stop()
 			poll = t.C
 			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
-				return f.giveUp(l, d, errInterrupted)
+				return f.interrupted(l, d)
 			}
 		case <-poll:
 			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
-				return f.giveUp(l, d, errInterrupted)
+				return f.interrupted(l, d)
 			}
 		}
 	}
 }
+
+// interrupted ends a wait because of a signal.
+func (f *FS) interrupted(l *lockmgr.Lock, d *demand) unix.Errno {
+	if d.keep {
+		return unix.EINTR
+	}
+	return f.giveUp(l, d, errInterrupted)
+}
+
+// lockOrResume is lock for an open: one that a signal interrupted and that the
+// program has repeated goes on waiting in its old place.
+func (f *FS) lockOrResume(d *demand, at [2]dkey, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
+	c := d.c
+	var l *lockmgr.Lock
+	if w := f.walks.take(c, opWait, at); w != nil {
+		l, d.label = w.lock, w.d.label
+	}
+	d.keep = c.tid != 0 && d.wait != 0
+	if l == nil {
+		var err error
+		if l, err = f.acquire(d, d.wait == 0); err != nil {
+			return nil, f.refuse(d, err)
+		}
+	}
+	e := f.await(l, d, cancel)
+	if e == 0 {
+		return l, 0
+	}
+	if e == unix.EINTR && d.keep {
+		f.walks.put(&walk{tid: c.tid, start: c.start, op: opWait, at: at, d: d, lock: l, parked: true})
+		f.walks.expire(c.tid, retryGrace)
+	}
+	return nil, e
+}
+
+// retryGrace is how long the place of an interrupted open is kept.
+const retryGrace = time.Second
 
 // giveUp leaves the queue; a grant that came at the same moment counts.
 func (f *FS) giveUp(l *lockmgr.Lock, d *demand, cause error) unix.Errno {

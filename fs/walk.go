@@ -236,3 +236,12 @@ func (ws *walks) hurry(tid uint32, k dkey) {
 		w.until = soon
 	}
 }
+
+// expire bounds the life of the thread's entry.
+func (ws *walks) expire(tid int32, in time.Duration) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w := ws.m[tid]; w != nil {
+		w.until = time.Now().Add(in)
+	}
+}
