@@ -19,6 +19,9 @@ func TestUnitVerifies(t *testing.T) {
 	if err != nil {
 		t.Skip("systemd-analyze is not installed")
 	}
+	if _, err := os.Stat("/run/systemd/system"); err != nil && os.Geteuid() != 0 {
+		t.Skip("systemd-analyze wants to make /run/systemd, which is not there and not ours to make")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
