@@ -88,6 +88,14 @@ func TestInPlaceConflicts(t *testing.T) {
 				if _, err := target.ReadAt(b, 0); err != nil || !bytes.EqualFold(b, []byte("old")) {
 					t.Errorf("%s: the target has %q, %v", name, b, err)
 				}
+				if when == "syncdir" { // the redo was armed: it must not go off later
+					w.s.fault = func(string) error { return errInjected }
+					sh.Discard()
+					w.restart()
+					if b, err := os.ReadFile(w.path("f")); err == nil && !bytes.EqualFold(b, []byte("old")) {
+						t.Errorf("%s: recovery has written %q", name, b)
+					}
+				}
 				check(t, sh.Discard())
 				w.checkNothingLeft()
 			}

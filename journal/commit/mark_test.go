@@ -90,6 +90,27 @@ func TestMarkLeavesNoTrace(t *testing.T) {
 	})
 }
 
+// Kernels before 6.13 stamp two writes within a tick alike.
+func TestMarkSetsAPresentTimeBack(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		sh, err := w.s.NewShadow(w.shadowOptions("f", nil))
+		check(t, err)
+		defer sh.Discard()
+		check(t, writeAll(sh.FD(), []byte("x"), 0))
+		before := statFD(t, sh.FD()).Mtim
+		check(t, sh.Mark())
+		if after := statFD(t, sh.FD()).Mtim; after.Nano() != before.Nano()-1 {
+			t.Errorf("mtime %v, was %v", after, before)
+		}
+		old := unix.Timespec{Sec: 1}
+		check(t, futimens(sh.FD(), [2]unix.Timespec{old, old}))
+		check(t, sh.Mark())
+		if after := statFD(t, sh.FD()).Mtim; after != old {
+			t.Errorf("an old mtime has become %v", after)
+		}
+	})
+}
+
 func TestUnmarkedIsDirty(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		sh, err := w.s.NewShadow(w.shadowOptions("f", nil))

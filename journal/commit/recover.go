@@ -63,6 +63,7 @@ func (s *Store) Recover() (Report, error) {
 		}
 	}
 	errs = append(errs, s.tidyState(&r), s.tidyRejected(&r))
+	s.stockBallast()
 	return r, errors.Join(errs...)
 }
 

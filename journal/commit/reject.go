@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,14 +20,7 @@ const (
 	RejectedContent = "content"   // the bytes
 	RejectedMeta    = "meta.json" // what is known about them
 	rejectedNew     = ".new-"     // prefix of a directory that is being made
-	rejectedSpare   = ".spare-"   // prefix of a directory in stock
 )
-
-// spareCount is how many directories are in stock for rejects on a full disk.
-const spareCount = 8
-
-// spareMeta is as much as a stocked meta.json has room for.
-const spareMeta = 4096
 
 // Reject keeps the shadow's bytes under rejected/ID/ in the state directory
 // and returns the ID, which sorts by time. meta.json holds meta and besides id,
@@ -65,8 +57,7 @@ func (s *Store) keep(meta map[string]any, st *unix.Stat_t, content func(dir int,
 	tmp := rejectedNew + id
 	s.hold(tmp)
 	defer s.release(tmp)
-	stocked, err := s.makeEntry(rejected, tmp)
-	if err != nil {
+	if err := s.doWithRoom("mkdir", func() error { return unix.Mkdirat(rejected, tmp, 0o700) }); err != nil {
 		return "", err
 	}
 	dir, err := openDir(rejected, tmp)
@@ -82,58 +73,17 @@ func (s *Store) keep(meta map[string]any, st *unix.Stat_t, content func(dir int,
 	all["id"] = id
 	all["file"] = map[string]any{"size": st.Size, "mode": fmt.Sprintf("%04o", st.Mode&0o7777), "uid": st.Uid, "gid": st.Gid}
 	metaErr := s.writeMeta(dir, all) // the bytes are worth keeping without
-	err = s.do("rename", func() error { return unix.Renameat(rejected, tmp, rejected, id) })
+	err = s.doWithRoom("rename", func() error { return unix.Renameat(rejected, tmp, rejected, id) })
 	if err != nil {
 		return "", errors.Join(err, metaErr) // Recover gives it its name
 	}
-	if !stocked {
-		s.stock(rejected)
-	}
+	s.stockBallast()
 	return id, nil
-}
-
-// makeEntry makes the directory of an entry, or takes one from stock.
-func (s *Store) makeEntry(rejected int, name string) (stocked bool, err error) {
-	err = s.do("mkdir", func() error { return unix.Mkdirat(rejected, name, 0o700) })
-	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
-		return false, err
-	}
-	for i := range s.spares {
-		spare := spareName(i)
-		if s.do("rename", func() error { return unix.Renameat(rejected, spare, rejected, name) }) == nil {
-			return true, nil
-		}
-	}
-	return false, err
 }
 
 func (s *Store) dropEntry(rejected int, name string) error {
 	_ = s.do("unlink", func() error { return unix.Unlinkat(rejected, name+"/"+RejectedMeta, 0) })
 	return s.do("rmdir", func() error { return unix.Unlinkat(rejected, name, unix.AT_REMOVEDIR) })
-}
-
-// spareName is long, so that the directory has room for a name in its place:
-// adding one to a full directory takes a block, too.
-func spareName(i int) string { return fmt.Sprintf("%s%d-%0150d", rejectedSpare, i, 0) }
-
-// stock fills the stock up, as far as there is room. The meta.json of a spare
-// directory is blanks, to be overwritten where they lie.
-func (s *Store) stock(rejected int) {
-	for i := range s.spares {
-		name := spareName(i)
-		if s.do("mkdir", func() error { return unix.Mkdirat(rejected, name, 0o700) }) != nil {
-			continue
-		}
-		dir, err := openDir(rejected, name)
-		if err != nil {
-			return
-		}
-		err = s.writeFile(dir, RejectedMeta, bytes.Repeat([]byte(" "), spareMeta))
-		unix.Close(dir)
-		if err != nil {
-			return
-		}
-	}
 }
 
 // openRejected opens the directory of the rejected store, made if it is missing.
@@ -142,7 +92,7 @@ func (s *Store) openRejected() (int, error) {
 	if !errors.Is(err, unix.ENOENT) {
 		return fd, err
 	}
-	err = s.do("mkdir", func() error { return unix.Mkdirat(s.stateFD(), RejectedDir, 0o700) })
+	err = s.doWithRoom("mkdir", func() error { return unix.Mkdirat(s.stateFD(), RejectedDir, 0o700) })
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
 	}
@@ -157,9 +107,9 @@ func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
 	}
 	var err error
 	if sh.named() {
-		err = sh.s.do("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, dir, RejectedContent) })
+		err = sh.s.doWithRoom("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, dir, RejectedContent) })
 	} else {
-		err = sh.s.do("link", func() error { return linkFD(sh.fd, dir, RejectedContent) })
+		err = sh.s.doWithRoom("link", func() error { return linkFD(sh.fd, dir, RejectedContent) })
 	}
 	switch {
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EPERM), // another filesystem, subvolume or quota project
@@ -199,34 +149,24 @@ func (s *Store) writeMeta(dir int, meta map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return s.writeFile(dir, RejectedMeta, append(b, '\n'))
-}
-
-// writeFile gives the file name, which may exist, that content. It is written
-// over what is there before the rest is cut off.
-func (s *Store) writeFile(dir int, name string, content []byte) error {
-	return s.do("write", func() error {
-		fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	return s.doWithRoom("meta", func() error {
+		fd, err := unix.Openat(dir, RejectedMeta, unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
-		if err := writeAll(fd, content, 0); err != nil {
-			return err
-		}
-		return unix.Ftruncate(fd, int64(len(content)))
+		return writeAll(fd, append(b, '\n'), 0)
 	})
 }
 
 // tidyRejected finishes the entries that a crash has left half made: those with
-// content get their name, the others go. And it fills up the stock.
+// content get their name, the others go.
 func (s *Store) tidyRejected(r *Report) error {
 	rejected, err := s.openRejected()
 	if err != nil {
 		return err
 	}
 	defer unix.Close(rejected)
-	defer s.stock(rejected)
 	var errs []error
 	err = readDir(rejected, func(e dirent) error {
 		id, ok := strings.CutPrefix(e.name, rejectedNew)

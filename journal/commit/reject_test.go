@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,52 +61,52 @@ func TestReject(t *testing.T) {
 	})
 }
 
-// Directories for rejects are kept in stock, for a full disk has no room for a
-// new one.
-func TestRejectFromStock(t *testing.T) {
+// On a full disk room is made for what little an entry takes.
+func TestRejectDropsBallast(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.restart()
 		w.write("f", "old")
-		for range spareCount + 1 {
-			w.s.fault = func(step string) error {
-				if step == "mkdir" {
-					return unix.ENOSPC
-				}
-				return nil
-			}
-			sh, _ := w.shadowOf("f")
-			id, err := sh.Reject(map[string]any{"reason": "because"})
-			check(t, errors.Join(err, sh.Discard()))
-			var meta map[string]any
-			check(t, json.Unmarshal([]byte(w.read(".latchfs/rejected/"+id+"/meta.json")), &meta))
-			if w.read(".latchfs/rejected/"+id+"/content") != "old" || meta["reason"] != "because" {
-				t.Errorf("meta %v", meta)
-			}
-			if len(spares(t, w)) == 0 {
-				w.s.fault = nil
-				w.restart()
-				if n := len(spares(t, w)); n != spareCount {
-					t.Fatalf("%d in stock after a start", n)
-				}
-			}
+		if n := ballast(t, w); n != ballastCount {
+			t.Fatalf("%d files of ballast after a start", n)
 		}
-		// The next one that finds room restocks.
-		w.s.fault = nil
+		full := map[string]bool{"mkdir": true, "link": true, "meta": true, "rename": true}
+		w.s.fault = func(step string) error {
+			if full[step] { // until something is given back
+				full[step] = false
+				return unix.ENOSPC
+			}
+			if step == "ballast" {
+				return unix.ENOSPC
+			}
+			return nil
+		}
 		sh, _ := w.shadowOf("f")
-		_, err := sh.Reject(nil)
+		id, err := sh.Reject(map[string]any{"reason": "because"})
 		check(t, errors.Join(err, sh.Discard()))
-		if n := len(spares(t, w)); n != spareCount {
-			t.Errorf("%d in stock", n)
+		kept := ".latchfs/rejected/" + id
+		if w.read(kept+"/content") != "old" || !strings.Contains(w.read(kept+"/meta.json"), "because") {
+			t.Error("not kept")
+		}
+		if n := ballast(t, w); n != ballastCount-4 {
+			t.Errorf("%d files of ballast on a full disk", n)
+		}
+		// The next one that finds room takes new ballast.
+		w.s.fault = nil
+		sh, _ = w.shadowOf("f")
+		_, err = sh.Reject(nil)
+		check(t, errors.Join(err, sh.Discard()))
+		if n := ballast(t, w); n != ballastCount {
+			t.Errorf("%d files of ballast", n)
 		}
 		w.checkNothingLeft()
 	})
 }
 
-func spares(t *testing.T, w *world) []string {
+func ballast(t *testing.T, w *world) int {
 	t.Helper()
-	found, err := filepath.Glob(w.path(".latchfs/rejected/" + rejectedSpare + "*"))
+	found, err := filepath.Glob(w.path(".latchfs/" + ballastPrefix + "*"))
 	check(t, err)
-	return found
+	return len(found)
 }
 
 // What is published belongs to the file: keeping its bytes must not touch it.

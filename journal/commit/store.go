@@ -21,8 +21,6 @@ type Store struct {
 	state *os.File
 	j     *journal.Journal
 
-	spares int // directories to have in stock for rejects
-
 	// fault, if set, is asked before every change to the disk; tests use it to
 	// stop there.
 	fault func(step string) error
@@ -30,6 +28,7 @@ type Store struct {
 	mu        sync.Mutex                // guards what follows
 	inUse     map[string]struct{}       // names in use by living shadows; Sweep spares them
 	abandoned map[uint64]journal.Intent // intents of this run that nobody but Recover will finish
+	ballast   bool                      // none has been dropped since it was last complete
 }
 
 // NewStore returns the store of the data root rootfd with the state directory
@@ -37,7 +36,7 @@ type Store struct {
 // store; the descriptors may be O_PATH.
 func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 	return &Store{
-		root: rootfd, state: stateDir, j: j, spares: spareCount,
+		root: rootfd, state: stateDir, j: j,
 		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{},
 	}
 }

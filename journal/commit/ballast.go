@@ -1,0 +1,76 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ballast is space that is held in the state directory to be given back on a
+// full disk: keeping refused bytes costs a directory, an entry in another and a
+// short file, and it is on a full disk that writes are refused.
+const (
+	ballastPrefix = "ballast-"
+	ballastCount  = 8
+	ballastSize   = 64 << 10
+)
+
+// doWithRoom is do, with ballast dropped while there is no room.
+func (s *Store) doWithRoom(step string, fn func() error) error {
+	for {
+		err := s.do(step, fn)
+		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) || !s.dropBallast() {
+			return err
+		}
+	}
+}
+
+func (s *Store) dropBallast() bool {
+	s.mu.Lock()
+	s.ballast = false
+	s.mu.Unlock()
+	for i := range ballastCount {
+		if s.do("unlink", func() error { return unix.Unlinkat(s.stateFD(), ballastName(i), 0) }) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// stockBallast makes what is missing of the ballast, as far as there is room.
+func (s *Store) stockBallast() {
+	s.mu.Lock()
+	complete := s.ballast
+	s.mu.Unlock()
+	if complete {
+		return
+	}
+	for i := range ballastCount {
+		err := s.do("ballast", func() error { return makeBallast(s.stateFD(), ballastName(i)) })
+		if err != nil {
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ballast = true
+}
+
+func makeBallast(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	err = unix.Fallocate(fd, 0, 0, ballastSize)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		err = writeAll(fd, make([]byte, ballastSize), 0)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(dir, name, 0)
+	}
+	return err
+}
+
+func ballastName(i int) string { return fmt.Sprintf("%s%d", ballastPrefix, i) }
