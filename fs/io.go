@@ -93,7 +93,7 @@ func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
 		// Written after the commit, through a descriptor that the holder set
 		// missed: set it apart before the write.
 		s.mu.Unlock()
-		s.late()
+		s.setApart()
 		s.mu.Lock()
 		if !s.detached {
 			return unix.EIO

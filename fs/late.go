@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/lockmgr"
 )
 
 // late looks after a session whose RELEASE has not followed its commit:
@@ -13,7 +14,42 @@ import (
 // inode is exchanged for a copy, so that late writes go to an orphan.
 func (s *session) late() {
 	s.mu.Lock()
-	dir, name := s.setApartLocked()
+	gone := len(s.handles) == 0
+	s.mu.Unlock()
+	if gone {
+		return
+	}
+	if !s.anyHolder() && s.patience.Add(-1) > 0 {
+		// Nobody can be found: most likely RELEASE is only slow to come.
+		time.AfterFunc(lateGrace, s.late)
+		return
+	}
+	s.setApart()
+}
+
+// anyHolder looks through all processes for one that can write the shadow.
+func (s *session) anyHolder() bool {
+	for _, o := range s.f.proc.All() {
+		if s.holds(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// setApart exchanges the published inode for a copy. It takes the name's lock
+// like anybody else: where that is held, the holder will replace the inode.
+func (s *session) setApart() {
+	f := s.f
+	dir, name := s.where()
+	c := &caller{f: f, owner: lockmgr.Owner{Start: f.serial.Add(1)}}
+	l, err := f.acquire(f.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
+	if err != nil {
+		return
+	}
+	defer f.table.Release(l)
+	s.mu.Lock()
+	dir, name = s.setApartLocked()
 	s.mu.Unlock()
 	if dir != nil {
 		// Takes the directory's lock, whose holder may be waiting for s.mu.
@@ -22,7 +58,7 @@ func (s *session) late() {
 	}
 }
 
-// setApartLocked does that, and returns the name that leads elsewhere now, its
+// setApartLocked does the exchange, and returns the name that leads elsewhere now, its
 // directory pinned.
 func (s *session) setApartLocked() (*node, string) {
 	f := s.f
@@ -30,9 +66,6 @@ func (s *session) setApartLocked() (*node, string) {
 		return nil, ""
 	}
 	dir, name := s.where()
-	if f.sessionAt(dir, name) != nil {
-		return nil, "" // it will replace the inode
-	}
 	var st unix.Stat_t
 	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return nil, ""

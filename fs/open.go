@@ -30,7 +30,8 @@ const (
 	opFlock    = "flock"
 	opFcntl    = "fcntl"
 	opAppend   = "append"
-	opWait     = "wait" // an interrupted open
+	opWait     = "wait"  // an interrupted open
+	opStale    = "stale" // any that was merely told to walk again
 )
 
 // Open implements fuse.RawFileSystem. The kernel holds no directory or inode
@@ -72,10 +73,13 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 		default:
 			// A path that led to somebody else's shadow leads elsewhere when
 			// it is walked again.
-			return status(unix.ESTALE)
+			return status(f.staleAt(c, n))
 		}
 	}
 	h := f.newReader(n, seen, in.Flags)
+	if f.walks.any() {
+		f.walks.second(f.callerOf(&in.InHeader))
+	}
 	if h == nil {
 		if n.isRegular() && seen != nil {
 			return f.openRead(in, n, out) // its session has just ended
@@ -107,8 +111,6 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 		return f.openStand(cancel, c, in, n, out)
 	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load())):
 		return f.openShadow(c, in, n, s, out)
-	case s != nil && !f.isPublished(n):
-		return status(unix.ESTALE)
 	case parent == nil:
 		return f.openPlain(in, n, false, out)
 	}
@@ -158,6 +160,7 @@ func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) f
 func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, set policy.Settings, out *fuse.OpenOut) fuse.Status {
 	dir, name := f.nameOf(n)
 	at := [2]dkey{{dir.id, name}}
+	second := f.walks.second(c)
 	if w := f.takeOpenWalk(c, n, at); w != nil {
 		if !w.looked && f.unnamed(n) {
 			// The caller has a descriptor of a file that is no more; who came
@@ -184,6 +187,9 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 	}
 	if s == nil {
 		return status(unix.ESTALE) // the name is reserved for the caller's second walk
+	}
+	if second {
+		return f.openTakeover(cancel, c, in, n, s, out)
 	}
 	if !s.inPlace && c.tid != 0 && f.takeOver(n, s) {
 		return f.openTaken(c, in, s, out)
@@ -296,6 +302,9 @@ func (f *FS) openShadow(c *caller, in *fuse.OpenIn, n *node, s *session, out *fu
 	h, e := s.attach(c, in.Flags, out)
 	if led {
 		s.walkerGone()
+	}
+	if e == unix.ESTALE && f.isAutoLive(n) {
+		return f.openPlain(in, n, true, out)
 	}
 	if e != 0 {
 		return status(e)

@@ -67,6 +67,7 @@ type session struct {
 	lingering   *time.Timer // waits for the RELEASE of a session with nothing to commit
 	result      unix.Errno
 	shown       atomic.Pointer[shownAttr]
+	patience    atomic.Int32 // how often late may look again
 }
 
 // shownAttr is how the attributes of the shadow differ from what fstat says. It
@@ -93,6 +94,7 @@ func (s *session) adjust(st *unix.Stat_t) {
 type nameState struct {
 	sess   *session
 	stands map[int32]*node // placeholder nodes by thread
+	stale  int             // callers who were told to walk again
 }
 
 func (f *FS) nameStateLocked(k dkey) *nameState {
@@ -105,7 +107,7 @@ func (f *FS) nameStateLocked(k dkey) *nameState {
 }
 
 func (f *FS) gcNameLocked(k dkey) {
-	if ns := f.names[k]; ns != nil && ns.sess == nil && len(ns.stands) == 0 {
+	if ns := f.names[k]; ns != nil && ns.sess == nil && len(ns.stands) == 0 && ns.stale == 0 {
 		delete(f.names, k)
 	}
 }
@@ -140,6 +142,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		parent: dir, name: name, lock: l, isNew: st == nil,
 		baseFD: -1, handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
 	}
+	s.patience.Store(10)
 	s.who.Store(&identity{c.owner, l.Request().Since})
 	s.program = c.program()
 	if !c.foreign() {

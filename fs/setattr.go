@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"time"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
@@ -42,10 +44,11 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 	f.mu.Lock()
 	s, parent := n.sess, n.parent
 	f.mu.Unlock()
+	c := f.callerOf(&in.InHeader)
 	switch {
-	case s != nil:
-		return f.setattrShadow(in, n, s, size, resize)
-	case !n.isRegular() || parent == nil || !resize && f.unnamed(n):
+	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load()) || c.foreign()):
+		return f.setattrShadow(c, in, s, size, resize)
+	case !n.isRegular() || parent == nil || !resize && s == nil && f.unnamed(n):
 		return f.setattrPlain(in, n, size, resize)
 	}
 	parent, name := f.nameOf(n)
@@ -58,18 +61,51 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 	case resize:
 		return f.truncatePath(in, n, parent, name, set)
 	}
-	p := place{parent, name, n}
-	c := f.callerOf(&in.InHeader)
-	d := f.fileDemand(c, opSetattr, set.Wait, p)
-	l, e := f.admit(c, opSetattr, d, [2]dkey{p.key()}, []*node{parent}, nil)
+	change := func(fd int) error { return applyAttr(in, fd) }
+	return f.changeNamed(c, opSetattr, n, place{parent, name, n}, set.Wait, change)
+}
+
+// changeNamed changes the metadata of the committed file that n's name leads
+// to, under its lock.
+func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Duration, change func(fd int) error) unix.Errno {
+	at := [2]dkey{p.key()}
+	repeated := f.walks.has(c, op, at)
+	l, e := f.admit(c, op, f.fileDemand(c, op, wait, p), at, []*node{p.dir}, nil)
 	if e != 0 {
 		return e
 	}
-	defer f.table.Release(l)
-	if e := f.setattrPlain(in, n, 0, false); e != 0 {
-		return e
+	if !repeated && c.tid != 0 && !f.isPublished(n) && !f.unnamed(n) && f.repeats(c, op) {
+		// The name leads to another inode by now: a second walk finds it, and
+		// the lock is kept for that.
+		f.walks.put(&walk{tid: c.tid, start: c.start, op: op, at: at, lock: l, parked: true})
+		return unix.ESTALE
 	}
-	return f.alsoShadow(c, parent, name, func(fd int) error { return applyAttr(in, fd) })
+	defer f.table.Release(l)
+	if err := change(f.fdOf(n)); err != nil {
+		return errnoOf(err)
+	}
+	f.unseal(n)
+	return f.alsoShadow(c, p.dir, p.name, change)
+}
+
+// unseal stops judging by its times whether a published inode was written after
+// its commit: they were set.
+func (f *FS) unseal(n *node) {
+	f.mu.Lock()
+	var ended []*session
+	if n.opens > 0 {
+		for s := range f.sessions {
+			if s.over && s.node == n {
+				ended = append(ended, s)
+			}
+		}
+	}
+	f.mu.Unlock()
+	for _, s := range ended {
+		s.mu.Lock()
+		s.sealed = cacheStamp{}
+		s.mu.Unlock()
+	}
 }
 
 // alsoShadow repeats a change of metadata, made to the committed file by the
@@ -120,13 +156,9 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 
 // setattrShadow changes the attributes of a shadow: the owner's own, for
 // nobody else is led to it.
-func (f *FS) setattrShadow(in *fuse.SetAttrIn, n *node, s *session, size uint64, resize bool) unix.Errno {
-	c := f.callerOf(&in.InHeader)
+func (f *FS) setattrShadow(c *caller, in *fuse.SetAttrIn, s *session, size uint64, resize bool) unix.Errno {
 	w := f.walks.get(c)
 	led := w != nil && w.sess == s && w.op == opTruncate && f.walks.remove(w)
-	if !led && !c.kinOf(s.who.Load()) && !c.foreign() {
-		return unix.ESTALE
-	}
 	var e unix.Errno
 	if resize {
 		e = s.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)

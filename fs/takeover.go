@@ -95,7 +95,7 @@ func (f *FS) takeOver(n *node, s *session) bool {
 		f.mu.Unlock()
 		return true
 	}
-	if n.sess != nil || n.opens > 0 || shadow.opens > 0 || s.over {
+	if n.sess != nil || n.opens > 0 || shadow.opens > 0 || s.over || f.awaitedLocked(n) {
 		f.mu.Unlock()
 		return false
 	}
@@ -133,6 +133,16 @@ func (f *FS) takeOver(n *node, s *session) bool {
 	n.io.stamp = cacheStamp{}
 	n.io.mu.Unlock()
 	return true
+}
+
+// awaitedLocked reports whether somebody who was told to walk again may be on
+// its way to n: it could not be told so twice. FS.mu is held.
+func (f *FS) awaitedLocked(n *node) bool {
+	if n.parent == nil {
+		return false
+	}
+	ns := f.names[dkey{n.parent.id, n.name}]
+	return ns != nil && ns.stale > 0
 }
 
 // dropName makes the kernel forget a name, unless something is mounted on it.

@@ -113,6 +113,33 @@ func (ws *walks) take(c *caller, op string, at [2]dkey) *walk {
 	return w
 }
 
+// second reports whether the caller's system call was told to walk again
+// already, and forgets that.
+func (ws *walks) second(c *caller) bool {
+	w := ws.get(c)
+	return w != nil && w.op == opStale && ws.remove(w)
+}
+
+// staleGrace is how long a caller who was merely told to walk again is expected.
+const staleGrace = 200 * time.Millisecond
+
+// staleAt answers ESTALE to a caller who shall find another inode under n's
+// name. It is remembered, because the kernel walks only once more.
+func (f *FS) staleAt(c *caller, n *node) unix.Errno {
+	if dir, name := f.nameOf(n); dir != nil && c.tid != 0 {
+		f.walks.put(&walk{tid: c.tid, start: c.start, op: opStale, at: [2]dkey{{dir.id, name}}})
+		f.walks.expire(c.tid, staleGrace)
+	}
+	return unix.ESTALE
+}
+
+// has reports whether the caller's entry is for op on the names: its system call
+// is being repeated.
+func (ws *walks) has(c *caller, op string, at [2]dkey) bool {
+	w := ws.get(c)
+	return w != nil && w.op == op && w.at == at
+}
+
 // remove takes w out of the table; false if somebody else did.
 func (ws *walks) remove(w *walk) bool {
 	ws.mu.Lock()
@@ -137,10 +164,14 @@ func (ws *walks) drop(w *walk) {
 // await1 counts callers that will park in the directories of w, whose
 // attributes must not be cached meanwhile.
 func (f *FS) await1(w *walk, by int) {
-	if len(w.dirs) == 0 {
+	if len(w.dirs) == 0 && w.op != opStale {
 		return
 	}
 	f.mu.Lock()
+	if w.op == opStale {
+		f.nameStateLocked(w.at[0]).stale += by
+		f.gcNameLocked(w.at[0])
+	}
 	for _, d := range w.dirs {
 		d.awaited += by
 		d.pins += by

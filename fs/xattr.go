@@ -117,9 +117,7 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 	switch {
 	case s != nil && (c.kinOf(s.who.Load()) || c.foreign()):
 		return s.changeMeta(change)
-	case s != nil:
-		return unix.ESTALE
-	case !n.isRegular() || parent == nil || f.unnamed(n):
+	case !n.isRegular() || parent == nil || s == nil && f.unnamed(n):
 		return errnoOf(change(f.fdOf(n)))
 	}
 	set := f.settings(f.path(parent, name))
@@ -129,17 +127,7 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 	case set.Mode == policy.Live:
 		return errnoOf(change(f.fdOf(n)))
 	}
-	p := place{parent, name, n}
-	d := f.fileDemand(c, opXattr, set.Wait, p)
-	l, e := f.admit(c, opXattr, d, [2]dkey{p.key()}, []*node{parent}, nil)
-	if e != 0 {
-		return e
-	}
-	defer f.table.Release(l)
-	if err := change(f.fdOf(n)); err != nil {
-		return errnoOf(err)
-	}
-	return f.alsoShadow(c, parent, name, change)
+	return f.changeNamed(c, opXattr, n, place{parent, name, n}, set.Wait, change)
 }
 
 // dropSgid clears the setgid bit.
