@@ -3,7 +3,6 @@ package fs
 import (
 	"encoding/binary"
 	"sync"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -266,56 +265,4 @@ func (f *FS) roomForNodes() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.nodes) < f.maxNodes/2
-}
-
-// trimmer makes the kernel forget names when descriptors run short.
-type trimmer struct {
-	f      *FS
-	wanted chan struct{}
-}
-
-func (t *trimmer) kick() {
-	select {
-	case t.wanted <- struct{}{}:
-	default:
-	}
-}
-
-// run invalidates names of files that nobody has open until a good part of the
-// nodes is free. The kernel answers with FORGET.
-func (t *trimmer) run() {
-	for {
-		select {
-		case <-t.f.done:
-			return
-		case <-t.wanted:
-		}
-		for _, v := range t.f.idleNames(t.f.maxNodes / 4) {
-			if t.f.isMountpoint(v.dir, v.name) {
-				continue
-			}
-			t.f.srv.EntryNotify(v.dir.id, v.name)
-		}
-		select {
-		case <-t.f.done:
-			return
-		case <-time.After(100 * time.Millisecond): // let the FORGETs arrive
-		}
-	}
-}
-
-func (f *FS) idleNames(limit int) []place {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out []place
-	for _, n := range f.nodes {
-		if n.parent == nil || n.isDir() || n.opens > 0 || n.sess != nil || n.fd < 0 {
-			continue
-		}
-		out = append(out, place{dir: n.parent, name: n.name})
-		if len(out) >= limit {
-			break
-		}
-	}
-	return out
 }

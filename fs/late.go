@@ -199,9 +199,6 @@ func (s *session) autoLive(why string) unix.Errno {
 	if live {
 		return 0
 	}
-	if e := s.goLive(); e != 0 {
-		return e
-	}
 	s.f.mu.Lock()
 	s.node.live = true
 	if a := s.shown.Load(); a.ino != 0 {
@@ -209,6 +206,12 @@ func (s *session) autoLive(why string) unix.Errno {
 		s.node.shownAs = inoKey{a.dev, a.ino}
 	}
 	s.f.mu.Unlock()
+	if e := s.goLive(); e != 0 {
+		s.f.mu.Lock()
+		s.node.live = false
+		s.f.mu.Unlock()
+		return e
+	}
 	s.record("auto_live", func(ev *journal.Event) { ev.Detail["reason"] = why })
 	return 0
 }

@@ -168,9 +168,9 @@ func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errn
 		f.mu.Unlock()
 		return n, 0
 	}
-	full := len(f.nodes) >= f.maxNodes
+	many := len(f.nodes) >= f.maxNodes/2
 	f.mu.Unlock()
-	if full {
+	if many {
 		f.trim.kick()
 	}
 	fd, err := unix.Openat(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

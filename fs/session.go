@@ -76,6 +76,9 @@ type session struct {
 type shownAttr struct {
 	nlink    uint32
 	dev, ino uint64 // 0: its own
+	// As long as the shadow has the times fresh, nothing was written, and it
+	// shows those of the file it stands for.
+	fresh, mtime, ctime unix.Timespec
 }
 
 // adjust turns the shadow's attributes into what its owner expects to see: an
@@ -85,6 +88,9 @@ func (s *session) adjust(st *unix.Stat_t) {
 		st.Nlink = uint64(a.nlink)
 		if a.ino != 0 {
 			st.Dev, st.Ino = a.dev, a.ino
+		}
+		if a.fresh != (unix.Timespec{}) && st.Mtim == a.fresh {
+			st.Mtim, st.Ctim = a.mtime, a.ctime
 		}
 	}
 }
@@ -217,7 +223,7 @@ func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Er
 	}()
 	v := commit.VersionOf(st)
 	s.baseVersion, s.baseMode, s.baseNlink = &v, st.Mode, uint32(st.Nlink)
-	s.shown.Store(&shownAttr{uint32(st.Nlink), uint64(st.Dev), st.Ino})
+	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink), dev: uint64(st.Dev), ino: st.Ino})
 	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, s.name)
 	so.Base = basefd
 	sh, err := f.store.NewShadow(so)
@@ -228,6 +234,12 @@ func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Er
 	s.inPlace = s.inPlace || sh.MustInPlace() != nil
 	s.shadow = sh
 	e := s.fillShadow(basefd, st, o.trunc)
+	var made unix.Stat_t
+	if e == 0 && !s.truncated && unix.Fstat(sh.FD(), &made) == nil {
+		a := *s.shown.Load()
+		a.fresh, a.mtime, a.ctime = made.Mtim, st.Mtim, st.Ctim
+		s.shown.Store(&a)
+	}
 	if e == 0 && !s.filled {
 		s.baseFD = basefd
 	}

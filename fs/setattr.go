@@ -229,6 +229,9 @@ func (s *session) changeMeta(change func(fd int) error) unix.Errno {
 		return 0
 	}
 	s.meta = append(s.meta, change)
+	a := *s.shown.Load()
+	a.fresh = unix.Timespec{}
+	s.shown.Store(&a)
 	if !s.wrote && s.filled {
 		return errnoOf(s.shadow.Mark())
 	}
