@@ -265,7 +265,11 @@ func FuzzParse(f *testing.F) {
 		p, err := Parse("p", []byte(text))
 		if err != nil {
 			lines := 1 + strings.Count(text, "\n")
-			for _, e := range err.(Errors) {
+			var all Errors
+			if !errors.As(err, &all) {
+				t.Fatalf("%T: %v", err, err)
+			}
+			for _, e := range all {
 				if e.Line < 1 || e.Line > lines || e.Reason == "" {
 					t.Errorf("line %d of %d: %q", e.Line, lines, e.Reason)
 				}

@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"testing"
 
@@ -128,12 +129,7 @@ func (fs *oneFile) reply(unique uint64, errno unix.Errno, parts ...any) {
 	binary.Write(&msg, binary.NativeEndian, unique)
 	msg.Write(body.Bytes())
 	// A caller that was killed meanwhile wants no answer any more.
-	if _, err := fs.dev.Write(msg.Bytes()); err != nil && !isENOENT(err) {
+	if _, err := fs.dev.Write(msg.Bytes()); err != nil && !errors.Is(err, unix.ENOENT) {
 		fs.t.Error(err)
 	}
-}
-
-func isENOENT(err error) bool {
-	pe, ok := err.(*os.PathError)
-	return ok && pe.Err == unix.ENOENT
 }

@@ -12,16 +12,16 @@ import (
 type Pending int
 
 const (
-	// NoReason: only signals that programs take in passing; the wait goes on.
+	// NoReason is for signals that programs take in passing: the wait goes on.
 	NoReason Pending = iota
-	// Interrupt: a signal that ends the wait, or the thread has gone.
+	// Interrupt is for a signal that ends the wait, or a thread that has gone.
 	Interrupt
-	// Stop: a signal that stops the process; the wait ends, but its place in
-	// the queue is kept.
+	// Stop is for a signal that stops the process: the wait ends, but its place
+	// in the queue is kept.
 	Stop
-	// Nothing: no signal is pending. Right after an INTERRUPT it counts as
-	// Stop, for then the freezer or kernel work of the thread's own was the
-	// cause; when polled later it means that all is quiet.
+	// Nothing is pending. Right after an INTERRUPT it counts as Stop, for then
+	// the freezer or kernel work of the thread's own was the cause; in a later
+	// poll it means that all is quiet, and counts as NoReason.
 	Nothing
 )
 
