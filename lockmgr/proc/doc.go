@@ -29,7 +29,7 @@
 // In execve(2) the kernel closes the close-on-exec descriptors of a process
 // while it holds the process's exec lock, and so sends FLUSH with that lock
 // held. Reading /proc/PID/maps, environ, syscall or the cwd link waits for the
-// lock, and so does stat on kernels from 2026 on: a FLUSH handler that plainly
+// lock, and on recent kernels stat too (seen on 6.18.44): a FLUSH handler that plainly
 // read them would wait for a process that waits for the handler. In the same
 // way unmapping a written file sends WRITE with the memory lock held, for which
 // maps waits too.
