@@ -2,6 +2,7 @@ package fs
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -174,11 +175,15 @@ func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errn
 		f.trim.kick()
 	}
 	fd, err := unix.Openat(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		if err == unix.EMFILE {
-			f.trim.kick()
+	for try := 0; err == unix.EMFILE; try++ {
+		if try == trimRetries {
 			return nil, unix.ENFILE
 		}
+		f.trim.kick()
+		time.Sleep(trimPause)
+		fd, err = unix.Openat(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
 		return nil, errnoOf(err)
 	}
 	return f.adopt(fd, parent, name, st)

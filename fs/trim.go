@@ -15,6 +15,9 @@ type trimmer struct {
 // trimPause lets the FORGETs arrive before the nodes are counted again.
 const trimPause = 2 * time.Millisecond
 
+// trimRetries is how often a lookup without a descriptor waits for trimPause.
+const trimRetries = 10
+
 func (t *trimmer) kick() {
 	select {
 	case t.wanted <- struct{}{}:
