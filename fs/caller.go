@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -31,6 +32,11 @@ type caller struct {
 func (f *FS) callerOf(h *fuse.InHeader) *caller {
 	c := &caller{f: f, tid: int32(h.Pid), uid: h.Uid, gid: h.Gid}
 	th, err := f.proc.Thread(h.Pid)
+	if errors.Is(err, proc.ErrBusy) {
+		// Inside execve, which closes our descriptor on the way.
+		c.owner = f.knownOwner(th.TGID)
+		return c
+	}
 	if err != nil {
 		c.tid = 0
 		c.owner = lockmgr.Owner{Start: f.serial.Add(1)}
@@ -39,6 +45,18 @@ func (f *FS) callerOf(h *fuse.InHeader) *caller {
 	c.start = th.Start
 	c.owner = th.Owner
 	return c
+}
+
+// knownOwner identifies a process by what the running sessions know of it.
+func (f *FS) knownOwner(pid int32) lockmgr.Owner {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.sessions {
+		if o := s.who.Load().owner; o.PID == pid {
+			return o
+		}
+	}
+	return lockmgr.Owner{PID: pid}
 }
 
 // foreign reports whether nothing is known about the caller.

@@ -64,7 +64,10 @@ func (s *session) noteChildren(by *closer) {
 	}
 	by.children = s.f.proc.Descendants(by.owner.PID)
 	for _, pid := range by.children {
-		if th, err := s.f.proc.Thread(uint32(pid)); err == nil && s.holds(th.Owner) {
+		if !s.holds(pid) {
+			continue
+		}
+		if th, err := s.f.proc.Process(pid); err == nil {
 			s.noteLocked(th.Owner)
 		}
 	}
@@ -142,31 +145,33 @@ func (s *session) busyLocked(by *closer) bool {
 	}
 	owner := s.who.Load().owner
 	dying := by != nil && by.exiting
-	if !(dying && by.owner == owner) && s.holds(owner) {
+	if !(dying && by.owner == owner) && s.holds(owner.PID) {
 		return true
 	}
-	for _, o := range s.holderSet(by) {
-		if o == owner || dying && o == by.owner || !s.holds(o) {
+	for _, pid := range s.holderSet(by) {
+		if pid == owner.PID || dying && pid == by.owner.PID || !s.holds(pid) {
 			continue
 		}
 		// The opener has closed its descriptor or dies, and another process
 		// has one: the session is that process's now.
-		s.handToLocked(o)
+		if th, err := s.f.proc.Process(pid); err == nil {
+			s.handToLocked(th.Owner)
+		}
 		return true
 	}
 	return false
 }
 
 // holds reports whether a process can write the shadow.
-func (s *session) holds(o lockmgr.Owner) bool {
-	if o.PID == 0 {
+func (s *session) holds(pid int32) bool {
+	if pid == 0 {
 		return false
 	}
 	file := s.procFile()
-	if w, _, err := s.f.proc.Opens(o.PID, file); err == nil && w > 0 {
+	if w, _, err := s.f.proc.Opens(pid, file); err == nil && w > 0 {
 		return true
 	}
-	mapped, err := s.f.proc.MapsWritable(o.PID, file, s.backingFile())
+	mapped, err := s.f.proc.MapsWritable(pid, file, s.backingFile())
 	return err == nil && mapped
 }
 
@@ -180,36 +185,30 @@ func (s *session) handToLocked(o lockmgr.Owner) {
 
 // holderSet lists the processes known to have used the handle and all that
 // descend from them, each once.
-func (s *session) holderSet(by *closer) []lockmgr.Owner {
+func (s *session) holderSet(by *closer) []int32 {
 	f := s.f
-	out := make([]lockmgr.Owner, 0, len(s.seen)+4)
+	out := make([]int32, 0, len(s.seen)+4)
 	have := map[int32]bool{}
-	for pid, o := range s.seen {
-		if !f.proc.Alive(o) {
-			// A dying process still has its children.
-			if th, err := f.proc.Thread(uint32(pid)); err != nil || th.Owner != o {
-				delete(s.seen, pid)
-				continue
-			}
-		}
+	add := func(pid int32) {
 		if !have[pid] {
 			have[pid] = true
-			out = append(out, o)
+			out = append(out, pid)
 		}
+	}
+	for pid, o := range s.seen {
 		var below []int32
-		if by != nil && by.owner == o {
-			below = by.children
-		} else {
+		switch {
+		case by != nil && by.owner == o:
+			below = by.children // it may be dying, but its children are known
+		case !f.proc.Alive(o):
+			delete(s.seen, pid)
+			continue
+		default:
 			below = f.proc.Descendants(pid)
 		}
+		add(pid)
 		for _, d := range below {
-			if have[d] {
-				continue
-			}
-			have[d] = true
-			if th, err := f.proc.Thread(uint32(d)); err == nil {
-				out = append(out, th.Owner)
-			}
+			add(d)
 		}
 	}
 	return out
@@ -241,8 +240,8 @@ func (s *session) mappedLocked() bool {
 		return false
 	}
 	file, backing := s.procFile(), s.backingFile()
-	for _, o := range s.holderSet(nil) {
-		if ok, err := s.f.proc.MapsWritable(o.PID, file, backing); err == nil && ok {
+	for _, pid := range s.holderSet(nil) {
+		if ok, err := s.f.proc.MapsWritable(pid, file, backing); err == nil && ok {
 			return true
 		}
 	}

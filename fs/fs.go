@@ -67,16 +67,17 @@ type FS struct {
 	tokenMu    sync.Mutex
 	tokenLimit uint64 // tokens below are reserved on disk
 
-	mu       sync.Mutex
-	nextID   uint64
-	nextFH   uint64
-	nodes    map[uint64]*node
-	byIno    map[inoKey]*node
-	names    map[dkey]*nameState
-	stands   map[*node]standInfo
-	sessions map[*session]struct{}
-	handles  map[uint64]*handle
-	devs     map[uint64]uint64
+	mu        sync.Mutex
+	nextID    uint64
+	nextFH    uint64
+	nodes     map[uint64]*node
+	byIno     map[inoKey]*node
+	names     map[dkey]*nameState
+	stands    map[*node]standInfo
+	sessions  map[*session]struct{}
+	handles   map[uint64]*handle
+	devs      map[uint64]uint64
+	livePaths map[string]bool // databases that showed themselves
 }
 
 func newFS(o Options) *FS {
@@ -87,7 +88,7 @@ func newFS(o Options) *FS {
 		nextID: fuse.FUSE_ROOT_ID,
 		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, names: map[dkey]*nameState{},
 		stands: map[*node]standInfo{}, sessions: map[*session]struct{}{},
-		handles: map[uint64]*handle{}, devs: map[uint64]uint64{},
+		handles: map[uint64]*handle{}, devs: map[uint64]uint64{}, livePaths: map[string]bool{},
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}
 	f.walks = newWalks(f)

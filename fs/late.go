@@ -30,7 +30,7 @@ func (s *session) late() {
 // anyHolder looks through all processes for one that can write the shadow.
 func (s *session) anyHolder() bool {
 	for _, o := range s.f.proc.All() {
-		if s.holds(o) {
+		if s.holds(o.PID) {
 			return true
 		}
 	}
@@ -99,7 +99,7 @@ func (s *session) adopt() {
 		return
 	}
 	for _, o := range s.f.proc.All() {
-		if s.holds(o) {
+		if s.holds(o.PID) {
 			s.handToLocked(o)
 			return
 		}
@@ -201,6 +201,7 @@ func (s *session) autoLive(why string) unix.Errno {
 	}
 	s.f.mu.Lock()
 	s.node.live = true
+	s.f.livePaths[pathLocked(s.parent, s.name)] = true
 	if a := s.shown.Load(); a.ino != 0 {
 		// A database compares the inode numbers of descriptor and name.
 		s.node.shownAs = inoKey{a.dev, a.ino}

@@ -243,3 +243,11 @@ func (f *FS) isAutoLive(n *node) bool {
 	defer f.mu.Unlock()
 	return n.live
 }
+
+// isLivePath reports the same of a name. A file stays live under its name until
+// the mount ends.
+func (f *FS) isLivePath(path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.livePaths[path]
+}

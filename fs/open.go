@@ -395,8 +395,21 @@ func (s *session) isFilled() bool {
 	return s.filled
 }
 
-// settings are the policy's for a path.
-func (f *FS) settings(path string) policy.Settings { return f.policy.For(path) }
+// settings are the policy's for a path. What a database keeps beside it is live
+// whenever the database is.
+func (f *FS) settings(path string) policy.Settings {
+	set := f.policy.For(path)
+	if set.Mode != policy.Atomic {
+		return set
+	}
+	if f.isLivePath(path) {
+		set.Mode = policy.Live
+	}
+	if db, ok := policy.Sidecar(path); ok && (f.isLivePath(db) || f.policy.For(db).Mode == policy.Live) {
+		set.Mode = policy.Live
+	}
+	return set
+}
 
 // fileDemand asks for the exclusive lock on names and on the inodes that have
 // other names too, which all share one key.

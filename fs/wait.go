@@ -161,7 +161,8 @@ func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) unix.Errn
 				return f.interrupted(l, d)
 			}
 		case <-poll:
-			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
+			// Nothing pending means here that another thread took the signal.
+			if p := f.proc.Pending(uint32(d.c.tid)); p != proc.NoReason && p != proc.Nothing {
 				return f.interrupted(l, d)
 			}
 		}

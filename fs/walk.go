@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
 )
 
 // walkGrace bounds how long what was prepared for a repeated system call
@@ -229,7 +231,7 @@ func (ws *walks) sweepOnce(now time.Time) {
 	ws.mu.Unlock()
 	for _, w := range all {
 		th, err := ws.f.proc.Thread(uint32(w.tid))
-		gone := err != nil || th.Start != w.start
+		gone := err != nil && !errors.Is(err, proc.ErrBusy) || err == nil && th.Start != w.start
 		ws.mu.Lock()
 		late := now.After(w.until) && !w.busy
 		ws.mu.Unlock()
