@@ -76,18 +76,20 @@ func TestNoEscape(t *testing.T) {
 
 	deadline := time.Now().Add(time.Duration(repeat(3, 120)) * time.Second)
 	done, leaked := 0, 0
-	p := &probe{dir: m.Dir}
-	for time.Now().Before(deadline) {
-		if err := p.perform(posixCheck{run: func(p *probe) {
-			p.as(testUID, testUID, nil, func() {
-				for _, dir := range []string{"dir", "file"} {
-					d, l := attack(p, dir)
-					done, leaked = done+d, leaked+l
-				}
-			})
-		}}); err != nil {
-			t.Fatal(err)
+	ended := make(chan struct{})
+	onPrivateThread(testUID, func() {
+		defer close(ended)
+		for time.Now().Before(deadline) {
+			for _, dir := range []string{"dir", "file"} {
+				d, l := attack(m.Path(dir))
+				done, leaked = done+d, leaked+l
+			}
 		}
+	})
+	select {
+	case <-ended:
+	case <-time.After(time.Until(deadline) + patience):
+		t.Fatal("the client hangs")
 	}
 	close(stop)
 	swapping.Wait()
@@ -131,8 +133,9 @@ func swapForLink(path, target string, stop <-chan struct{}) {
 
 // attack does everything a client can do to the secret in dir and counts what
 // succeeded, and how often the secret was read.
-func attack(p *probe, dir string) (done, leaked int) {
-	secret, own := p.at(dir, "secret"), p.at(dir, "own")
+func attack(dir string) (done, leaked int) {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	secret, own := at("secret"), at("own")
 	if b, err := os.ReadFile(secret); err == nil {
 		done++
 		if string(b) == "secret" {
@@ -146,14 +149,14 @@ func attack(p *probe, dir string) (done, leaked int) {
 		unix.Chmod(secret, 0o666),
 		unix.Lsetxattr(secret, "user.x", []byte("x"), 0),
 		os.WriteFile(own, []byte("mine"), 0o644),
-		unix.Link(own, p.at(dir, "linked")),
-		unix.Symlink("nowhere", p.at(dir, "symlink")),
-		unix.Mkdir(p.at(dir, "sub"), 0o755),
-		unix.Rename(own, p.at(dir, "renamed")),
-		unix.Rmdir(p.at(dir, "sub")),
-		unix.Unlink(p.at(dir, "symlink")),
-		unix.Unlink(p.at(dir, "linked")),
-		unix.Unlink(p.at(dir, "renamed")),
+		unix.Link(own, at("linked")),
+		unix.Symlink("nowhere", at("symlink")),
+		unix.Mkdir(at("sub"), 0o755),
+		unix.Rename(own, at("renamed")),
+		unix.Rmdir(at("sub")),
+		unix.Unlink(at("symlink")),
+		unix.Unlink(at("linked")),
+		unix.Unlink(at("renamed")),
 	} {
 		if err == nil {
 			done++

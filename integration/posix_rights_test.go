@@ -24,6 +24,7 @@ var rightsChecks = []posixCheck{
 
 // checkFileRights opens files of every mode as owner, as group and as another.
 func checkFileRights(p *probe) {
+	p.needsRoot()
 	for _, mode := range []uint32{0, 0o400, 0o200, 0o600, 0o040, 0o020, 0o060, 0o004, 0o002, 0o006, 0o111, 0o777} {
 		name := fmt.Sprintf("m%03o", mode)
 		p.write(name, "content")
@@ -112,6 +113,7 @@ func checkStickyDirectory(p *probe) {
 }
 
 func checkGroupRights(p *probe) {
+	p.needsRoot()
 	p.write("f", "x")
 	p.must(unix.Chown(p.at("f"), 0, testGroup))
 	p.must(unix.Chmod(p.at("f"), 0o660))
@@ -207,6 +209,7 @@ func checkSearchRights(p *probe) {
 
 // checkCapabilitiesDropped: a write takes a file's capabilities away.
 func checkCapabilitiesDropped(p *probe) {
+	p.needsRoot()
 	for _, uid := range []int{0, testUID} {
 		p.write("f", "program")
 		p.must(unix.Chmod(p.at("f"), 0o777))

@@ -24,26 +24,18 @@ func plainTwin(t *testing.T, m *Mount) string {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chown(dir, m.UID, m.UID); err != nil {
+		t.Fatal(err)
+	}
 	return dir
 }
 
 // TestPosix holds the mount to what a plain directory does, call by call.
 func TestPosix(t *testing.T) {
-	needsRoot(t)
 	requireTool(t, "setfacl", "getfacl")
-	for _, variant := range []struct {
-		name string
-		opts []mountOption
-	}{
-		{"passthrough", nil},
-		// Without the syncs of a full durability, which the other variant has.
-		{"no passthrough", []mountOption{noPassthrough(), withArgs("--durability", "ordered")}},
-	} {
-		t.Run(variant.name, func(t *testing.T) {
-			m := mount(t, variant.opts...)
-			comparePosix(t, plainTwin(t, m), m.Dir, m.Data, posixChecks())
-		})
-	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		comparePosix(t, plainTwin(t, m), m, posixChecks())
+	}, withArgs("--durability", "ordered"))
 }
 
 // TestPosixtest runs go-fuse's conformance suite.

@@ -73,6 +73,7 @@ func sortedNames(list []byte) []string {
 
 // checkXattrsSurviveWrites: every way of writing keeps the attributes of the file.
 func checkXattrsSurviveWrites(p *probe) {
+	p.needsRoot()
 	p.write("f", "content")
 	p.must(unix.Setxattr(p.at("f"), "user.kept", []byte("yes"), 0))
 	p.must(unix.Setxattr(p.at("f"), "trusted.kept", []byte("too"), 0))
@@ -97,6 +98,7 @@ func checkXattrsSurviveWrites(p *probe) {
 var fileCapability = []byte{1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 func checkXattrRights(p *probe) {
+	p.needsRoot()
 	p.write("f", "x")
 	p.must(unix.Setxattr(p.at("f"), "user.a", []byte("x"), 0))
 	p.must(unix.Setxattr(p.at("f"), "trusted.a", []byte("x"), 0))
