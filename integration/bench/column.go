@@ -19,6 +19,7 @@ type column struct {
 
 	IsLatchfs   bool // open, write, close is a safe save
 	CommitsOnly bool // measured only where durability matters
+	NoTargets   bool // shown without verdicts
 
 	root   string  // where clients work
 	daemon *daemon // nil: the plain directory
@@ -82,6 +83,7 @@ func newColumn(id string) *column {
 		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, ordered", "--durability ordered", true, true
 	case pageCacheColumn:
 		c.Title, c.About, c.IsLatchfs = "latchfs, no passthrough", "durability full, --no-passthrough", true
+		c.NoTargets = true // DESIGN asks of it to work, slower
 	}
 	return c
 }

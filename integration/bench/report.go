@@ -85,11 +85,14 @@ func (r report) writeRatios(w *printer) {
 				continue
 			}
 			plain, loopback, bindfs := r.ratio(x, c, plainColumn), r.ratio(x, c, loopbackColumn), r.ratio(x, c, bindfsColumn)
-			verdict := x.Target.verdict(plain, loopback, bindfs)
-			if summarize(r.rounds(x, c.ID)).N == 0 {
+			wanted, verdict := x.Target.String(), x.Target.verdict(plain, loopback, bindfs)
+			switch {
+			case c.NoTargets:
+				wanted, verdict = "–", ""
+			case summarize(r.rounds(x, c.ID)).N == 0:
 				verdict = "not measured"
 			}
-			w.row(x.Title, c.ID, formatRatio(plain), formatRatio(loopback), formatRatio(bindfs), x.Target.String(), verdict)
+			w.row(x.Title, c.ID, formatRatio(plain), formatRatio(loopback), formatRatio(bindfs), wanted, verdict)
 		}
 	}
 }
