@@ -73,7 +73,7 @@ func comparePosix(t *testing.T, plain string, m *Mount, checks []posixCheck) {
 			if d := cmp.Diff(onPlain.tree, onMount.tree); d != "" {
 				t.Errorf("tree left behind, through the mount (-plain +mount):\n%s", d)
 			}
-			if d := cmp.Diff(onPlain.tree, treeOf(t, filepath.Join(m.Data, c.name))); d != "" {
+			if d := cmp.Diff(treeOf(t, onPlain.dir), treeOf(t, filepath.Join(m.Data, c.name))); d != "" {
 				t.Errorf("tree left behind, under the mount (-plain +backing):\n%s", d)
 			}
 		})

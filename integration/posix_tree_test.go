@@ -2,6 +2,7 @@ package integration
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,6 +75,10 @@ func treeWith(t *testing.T, dir string, more func(*unix.Stat_t) string) []string
 func readTree(dir string, more func(*unix.Stat_t) string) ([]string, error) {
 	var lines []string
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrPermission) {
+			lines[len(lines)-1] += " may not be listed"
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -82,23 +87,25 @@ func readTree(dir string, more func(*unix.Stat_t) string) ([]string, error) {
 			return &os.PathError{Op: "lstat", Path: path, Err: err}
 		}
 		rel, _ := filepath.Rel(dir, path)
-		line := fmt.Sprintf("%q %s", rel, statLine(&st)+more(&st))
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFLNK:
-			target, err := os.Readlink(path)
-			if err != nil {
-				return err
-			}
-			line += " -> " + target
-		case unix.S_IFREG:
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			line += " " + brief(b)
-		}
-		lines = append(lines, line)
-		return nil
+		content, err := contentLine(path, &st)
+		lines = append(lines, fmt.Sprintf("%q %s%s%s", rel, statLine(&st), more(&st), content))
+		return err
 	})
 	return lines, err
+}
+
+// contentLine describes what a file holds or a link leads to.
+func contentLine(path string, st *unix.Stat_t) (string, error) {
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		target, err := os.Readlink(path)
+		return " -> " + target, err
+	case unix.S_IFREG:
+		b, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrPermission) {
+			return " may not be read", nil
+		}
+		return " " + brief(b), err
+	}
+	return "", nil
 }
