@@ -191,7 +191,7 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 	if second {
 		return f.openTakeover(cancel, c, in, n, s, out)
 	}
-	if !s.inPlace && c.tid != 0 && f.takeOver(n, s) {
+	if !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(n, s) {
 		return f.openTaken(c, in, s, out)
 	}
 	return f.lead(cancel, c, in, n, [2]dkey{s.dkey()}, s, out)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // openTakeover serves a session on the committed file's own node, for a caller
@@ -13,6 +14,9 @@ import (
 // counts the caller as a walker.
 func (f *FS) openTakeover(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
 	defer s.walkerGone()
+	if !f.mayTakeOver(c, n, s) {
+		return fuse.EACCES
+	}
 	if !f.takeOverSoon(cancel, n, s) {
 		return status(f.refuse(&demand{c: c, op: opOpen, path: s.path()}, errNodeShared))
 	}
@@ -22,6 +26,29 @@ func (f *FS) openTakeover(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 	}
 	out.Fh = h.id
 	return fuse.OK
+}
+
+// isBase reports whether n is the file that the session replaces, and not an
+// earlier version on which the caller arrived: the kernel has checked the
+// permissions of n.
+func (f *FS) isBase(n *node, s *session) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return s.baseVersion != nil && n.key == inoKey{s.baseVersion.Dev, s.baseVersion.Ino}
+}
+
+// mayTakeOver checks the permissions of the file that the session replaces
+// where the kernel could not.
+func (f *FS) mayTakeOver(c *caller, n *node, s *session) bool {
+	if f.isBase(n, s) {
+		return true
+	}
+	dir, name := s.where()
+	var st unix.Stat_t
+	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return s.isNew
+	}
+	return f.mayWrite(c, &st)
 }
 
 // openTaken answers the open of a node that has become the session's: nobody
