@@ -256,7 +256,6 @@ func (m *Mount) separatePIDs(t *testing.T) {
 	if err := unix.Mount("", base, "", unix.MS_SHARED, ""); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { unix.Unmount(base, unix.MNT_DETACH) })
 	argv := append([]string{"sh", "-c", `mount -t proc proc /proc && exec "$@"`, "sh"}, m.daemon.Args...)
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -412,6 +411,9 @@ func (m *Mount) cleanup() {
 	m.Stop(m.t)
 	m.closeNotify()
 	m.detach()
+	if m.options.foreignPID {
+		unix.Unmount(filepath.Dir(m.Data), unix.MNT_DETACH)
+	}
 	m.checkLog()
 	left, err := reservedNames(m.Data)
 	if err != nil {
