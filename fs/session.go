@@ -30,7 +30,8 @@ type session struct {
 	isNew    bool // the name did not exist when the session began
 	settings policy.Settings
 	who      atomic.Pointer[identity]
-	fsetid   bool // the writer may keep setuid and setgid bits (CAP_FSETID)
+	fsetid   bool   // the writer may keep setuid and setgid bits (CAP_FSETID)
+	baseKey  inoKey // the inode that is replaced; zero for a new file
 	uid, gid uint32
 	program  string
 	began    time.Time
@@ -222,6 +223,7 @@ func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Er
 		}
 	}()
 	v := commit.VersionOf(st)
+	s.baseKey = inoKey{v.Dev, v.Ino}
 	s.baseVersion, s.baseMode, s.baseNlink = &v, st.Mode, uint32(st.Nlink)
 	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink), dev: uint64(st.Dev), ino: st.Ino})
 	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, s.name)

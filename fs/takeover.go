@@ -34,7 +34,7 @@ func (f *FS) openTakeover(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 func (f *FS) isBase(n *node, s *session) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return s.baseVersion != nil && n.key == inoKey{s.baseVersion.Dev, s.baseVersion.Ino}
+	return n.key == s.baseKey
 }
 
 // mayTakeOver checks the permissions of the file that the session replaces

@@ -1,0 +1,264 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+)
+
+// openData opens the data directory and refuses what cannot be mounted.
+func (f *FS) openData() error {
+	o := &f.opts
+	dir, err := canonical(o.Dir)
+	if err != nil {
+		return err
+	}
+	mnt, err := canonical(o.Mountpoint)
+	if err != nil {
+		return err
+	}
+	o.Dir, o.Mountpoint = dir, mnt
+	switch {
+	case mnt != dir && inside(mnt, dir):
+		return fmt.Errorf("%w: mountpoint %s lies inside the data directory %s", ErrBadOption, mnt, dir)
+	case mnt != dir && inside(dir, mnt):
+		return fmt.Errorf("%w: data directory %s lies inside the mountpoint %s", ErrBadOption, dir, mnt)
+	}
+	for _, p := range []string{mnt, dir} {
+		if err := clearMount(p); err != nil {
+			return err
+		}
+	}
+	if f.rootfd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		if err == unix.ENOTDIR {
+			err = ErrNotDirectory
+		}
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(f.rootfd, &st); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	f.dev = uint64(st.Dev)
+	if unix.Fstatat(f.rootfd, o.LocksDir, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		return fmt.Errorf("%w: %s already has an entry %q; choose another name with --locks-dir", ErrReservedName, dir, o.LocksDir)
+	}
+	f.warnNetwork()
+	return nil
+}
+
+// canonical resolves path and removes a dead mount of ours that is in the way.
+func canonical(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if errors.Is(err, unix.ENOTCONN) {
+		if i, e := findMount(abs); e == nil && i != nil && i.FSType == fsType {
+			if err := Detach(abs); err != nil {
+				return "", fmt.Errorf("%s: a dead mount is in the way: %w", abs, err)
+			}
+			return canonical(path)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	st, err := os.Stat(real)
+	if errors.Is(err, unix.ENOTCONN) {
+		if i, e := findMount(real); e == nil && i != nil && i.FSType == fsType {
+			if err := Detach(real); err != nil {
+				return "", fmt.Errorf("%s: a dead mount is in the way: %w", real, err)
+			}
+			return canonical(path)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if !st.IsDir() {
+		return "", fmt.Errorf("%s: %w", path, ErrNotDirectory)
+	}
+	return real, nil
+}
+
+// clearMount refuses a path on which a mount of ours lives, and removes a dead
+// one. For a while after a daemon's death the kernel still answers stat(2) from
+// its cache; statfs(2) it never caches.
+func clearMount(path string) error {
+	i, err := findMount(path)
+	if err != nil || i == nil || i.FSType != fsType {
+		return err
+	}
+	var st unix.Statfs_t
+	switch err := unix.Statfs(path, &st); err {
+	case unix.ENOTCONN, unix.ECONNABORTED:
+	default:
+		return fmt.Errorf("%w: %s", ErrAlreadyMounted, path)
+	}
+	if err := Detach(path); err != nil {
+		return fmt.Errorf("%s: a dead mount is in the way: %w", path, err)
+	}
+	return clearMount(path)
+}
+
+func inside(path, dir string) bool {
+	return dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+// Detach takes a mount away although it may be in use (umount -l).
+func Detach(mountpoint string) error {
+	err := unix.Unmount(mountpoint, unix.MNT_DETACH)
+	if err != unix.EPERM {
+		return err
+	}
+	out, err := exec.Command("fusermount3", "-u", "-z", "--", mountpoint).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("fusermount3: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+func (f *FS) warnNetwork() {
+	var st unix.Statfs_t
+	if unix.Fstatfs(f.rootfd, &st) != nil {
+		return
+	}
+	if name, ok := networkTypes[int64(uint32(st.Type))]; ok {
+		f.log.Warnf("%s is on %s: programs on other machines are not kept out, only those on this one", f.opts.Dir, name)
+	}
+}
+
+// openState opens the state directory, keeps other daemons out, and recovers
+// what an earlier one left unfinished.
+func (f *FS) openState() error {
+	if f.opts.ReadOnly {
+		f.table = lockmgr.New(lockmgr.Options{FirstToken: 1})
+		return nil
+	}
+	if err := f.openStateDir(); err != nil {
+		return err
+	}
+	var err error
+	f.journal, err = journal.Open(f.state, journal.Options{Logf: f.log.Warnf})
+	if err != nil {
+		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
+	}
+	f.store = commit.NewStore(f.rootfd, f.state, f.journal)
+	report, err := f.store.Recover()
+	if err != nil {
+		return fmt.Errorf("recovery of %s: %w", f.opts.Dir, err)
+	}
+	f.reportRecovery(report)
+	first, err := f.journal.ReserveTokens(tokenBlock)
+	if err != nil {
+		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
+	}
+	f.tokenLimit = first + tokenBlock
+	f.table = lockmgr.New(lockmgr.Options{FirstToken: first})
+	return nil
+}
+
+func (f *FS) openStateDir() error {
+	const name = commit.StateDirName
+	if err := unix.Mkdirat(f.rootfd, name, 0o700); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("%s/%s: %w", f.opts.Dir, name, err)
+	}
+	fd, err := unix.Openat(f.rootfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == unix.ENOTDIR || err == unix.ELOOP {
+		return fmt.Errorf("%w: %s/%s is not ours", ErrReservedName, f.opts.Dir, name)
+	}
+	if err != nil {
+		return fmt.Errorf("%s/%s: %w", f.opts.Dir, name, err)
+	}
+	f.state = os.NewFile(uintptr(fd), name)
+	if err := f.checkStateDir(); err != nil {
+		return err
+	}
+	lock, err := unix.Openat(fd, "daemon.lock", unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("%s/%s/daemon.lock: %w", f.opts.Dir, name, err)
+	}
+	if err := unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		pid := make([]byte, 32)
+		n, _ := unix.Pread(lock, pid, 0)
+		unix.Close(lock)
+		return fmt.Errorf("%w: %s (pid %s)", ErrDataInUse, f.opts.Dir, strings.TrimSpace(string(pid[:max(n, 0)])))
+	}
+	// The descriptor stays open, and the flock with it, until the process ends.
+	unix.Ftruncate(lock, 0)
+	unix.Pwrite(lock, fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	return nil
+}
+
+// checkStateDir refuses a directory of that name that is not our state.
+func (f *FS) checkStateDir() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.state.Fd()), &st); err != nil {
+		return err
+	}
+	list, err := readEntries(int(f.state.Fd()), func(name string) bool { return name != "." && name != ".." })
+	if err != nil {
+		return fmt.Errorf("%s/%s: %w", f.opts.Dir, commit.StateDirName, err)
+	}
+	ours := len(list) == 0
+	for _, e := range list {
+		ours = ours || e.name == "daemon.lock"
+	}
+	if !ours {
+		return fmt.Errorf("%w: %s/%s exists and was not made by latchfs", ErrReservedName, f.opts.Dir, commit.StateDirName)
+	}
+	if st.Mode&0o077 != 0 {
+		return os.Chmod(f.opts.Dir+"/"+commit.StateDirName, 0o700)
+	}
+	return nil
+}
+
+// raiseLimits allows as many descriptors as the system gives: each file that
+// the kernel remembers costs one.
+func (f *FS) raiseLimits() {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		l.Cur = 1024
+	}
+	want := l
+	want.Cur = want.Max
+	if b, err := os.ReadFile("/proc/sys/fs/nr_open"); err == nil && os.Geteuid() == 0 {
+		var n uint64
+		if _, err := fmt.Sscan(string(b), &n); err == nil && n > want.Max {
+			want.Cur, want.Max = n, n
+		}
+	}
+	if unix.Setrlimit(unix.RLIMIT_NOFILE, &want) == nil {
+		l = want
+	}
+	// A quarter is left for handles, shadows and journals.
+	f.maxNodes = int(l.Cur / 4 * 3)
+}
+
+func (f *FS) plantRoot() error {
+	fd, err := unix.Openat(f.rootfd, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	key := inoKey{uint64(st.Dev), st.Ino}
+	root := &node{id: fuse.FUSE_ROOT_ID, fd: fd, key: key, kind: unix.S_IFDIR, nlookup: 1}
+	f.nodes[root.id], f.byIno[key] = root, root
+	return nil
+}

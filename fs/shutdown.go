@@ -1,0 +1,122 @@
+package fs
+
+import (
+	"context"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+)
+
+// stop ends everything that runs in the background.
+func (f *FS) stop() {
+	f.refuseAll()
+	f.doneOnce.Do(func() { close(f.done) })
+}
+
+// refuseAll turns away new sessions and everybody who waits for one.
+func (f *FS) refuseAll() {
+	f.refusing.Store(true)
+	f.closeOnce.Do(func() { close(f.closing) })
+}
+
+// Shutdown refuses new sessions, lets the running ones finish until ctx ends,
+// and unmounts. Sessions that are still open then are rolled back: nothing is
+// committed that was not closed.
+func (m *Mount) Shutdown(ctx context.Context) error {
+	f := m.f
+	defer m.stopOnce.Do(func() { close(m.stopped) })
+	f.refuseAll()
+	t := time.NewTicker(20 * time.Millisecond)
+	defer t.Stop()
+wait:
+	for f.running() > 0 {
+		select {
+		case <-ctx.Done():
+			break wait
+		case <-m.gone:
+			break wait
+		case <-t.C:
+		}
+	}
+	if n := f.running(); n > 0 {
+		f.log.Warnf("%d sessions still open are rolled back", n)
+	}
+	err := f.unmount(m)
+	f.abandonSessions()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-m.gone:
+	case <-time.After(unmountGrace):
+		// A mount namespace made meanwhile, a container's for instance, has a
+		// copy of the mount.
+		// Programs have files open, or a mount namespace made meanwhile, a
+		// container's for instance, has a copy of the mount. The end of the
+		// process cuts them off.
+		f.log.Warnf("%s is still used by other programs; they are cut off", f.opts.Mountpoint)
+	}
+	f.cleanup()
+	return nil
+}
+
+// unmountGrace is how long the kernel may take to let go after an unmount.
+const unmountGrace = 2 * time.Second
+
+func (f *FS) running() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for s := range f.sessions {
+		if !s.over {
+			n++
+		}
+	}
+	return n
+}
+
+// unmount takes the mount away, lazily if somebody still uses it.
+func (f *FS) unmount(m *Mount) error {
+	select {
+	case <-m.gone:
+		return nil
+	default:
+	}
+	err := unix.Unmount(f.opts.Mountpoint, 0)
+	if err == unix.EPERM {
+		err = exec.Command("fusermount3", "-u", "--", f.opts.Mountpoint).Run()
+	}
+	if err == nil {
+		return nil
+	}
+	f.log.Infof("%s is busy: detaching it", f.opts.Mountpoint)
+	return Detach(f.opts.Mountpoint)
+}
+
+// abandonSessions rolls back what was not closed.
+func (f *FS) abandonSessions() {
+	f.mu.Lock()
+	all := make([]*session, 0, len(f.sessions))
+	for s := range f.sessions {
+		all = append(all, s)
+	}
+	f.mu.Unlock()
+	for _, s := range all {
+		s.abandon()
+	}
+}
+
+// cleanup gives back what Start has opened.
+func (f *FS) cleanup() {
+	f.stop()
+	f.mounts.close()
+	if f.journal != nil {
+		f.event(journal.Event{Time: time.Now(), Event: "unmount"})
+		if err := f.journal.Close(); err != nil {
+			f.log.Errorf("closing the journal: %v", err)
+		}
+	}
+}
