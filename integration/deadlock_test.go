@@ -1,0 +1,95 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
+)
+
+// Show 5: of two processes that wait for each other the newer one is refused at
+// once, and the other completes.
+func TestDeadlockIsRefused(t *testing.T) {
+	lock := func(kind string) func(*Client, string) *Call {
+		return func(c *Client, name string) *Call {
+			switch kind {
+			case "open":
+				return c.GoOpen(name, unix.O_RDWR)
+			case "flock":
+				return c.Go(flockReq(c.Open(name, unix.O_RDONLY), unix.LOCK_EX))
+			case "unlink":
+				return c.Go(wire.Request{Op: "unlink", Path: c.m.Path(name)})
+			default:
+				c.OK(wire.Request{Op: "writeall", Path: c.m.Path(fmt.Sprint("t", c.PID)), Mode: 0o600, Data: []byte("x")})
+				return c.Go(c.path2("rename", fmt.Sprint("t", c.PID), name))
+			}
+		}
+	}
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, kinds := range [][2]string{{"open", "open"}, {"open", "rename"}, {"rename", "open"}, {"flock", "open"}, {"open", "unlink"}} {
+			t.Run(kinds[0]+"-"+kinds[1], func(t *testing.T) {
+				deadlock(t, m, lock(kinds[0]), lock(kinds[1]))
+			})
+		}
+	})
+}
+
+func deadlock(t *testing.T, m *Mount, first, second func(*Client, string) *Call) {
+	m.WriteFile("f", "old\n")
+	m.WriteFile("g", "old\n")
+	a, b := m.Client(t), m.Client(t)
+	a.Open("f", unix.O_RDWR)
+	g := b.Open("g", unix.O_RDWR)
+	waiting := first(a, "g")
+	waiting.MustBlock(t)
+	res, err := second(b, "f").Result()
+	if err != syscall.EDEADLK {
+		t.Errorf("the cycle is answered with %v, want EDEADLK", err)
+	}
+	if res.Micros > 100_000 {
+		t.Errorf("the refusal took %d µs", res.Micros)
+	}
+	if why := b.ReadFile(".locks/why"); !strings.Contains(why, "EDEADLK") {
+		t.Errorf(".locks/why does not mention EDEADLK:\n%s", why)
+	}
+	b.MustClose(g)
+	if err := waiting.Err(); err != nil {
+		t.Errorf("the other one: %v", err)
+	}
+	a.Quit()
+	b.Quit()
+}
+
+// A ring of five is found as well, whoever closes it.
+func TestDeadlockOfFive(t *testing.T) {
+	const ring = 5
+	needsLatchfs(t)
+	m := mount(t)
+	var clients []*Client
+	var fds []int
+	for i := range ring {
+		m.WriteFile(fmt.Sprint(i), "old\n")
+		clients = append(clients, m.Client(t))
+		fds = append(fds, clients[i].Open(fmt.Sprint(i), unix.O_RDWR))
+	}
+	var calls []*Call
+	for i := range ring - 1 {
+		calls = append(calls, clients[i].GoOpen(fmt.Sprint(i+1), unix.O_RDWR))
+		calls[i].MustBlock(t)
+	}
+	last := clients[ring-1]
+	if _, err := last.TryOpen("0", unix.O_RDWR); !errors.Is(err, syscall.EDEADLK) {
+		t.Errorf("closing the ring: %v, want EDEADLK", err)
+	}
+	last.MustClose(fds[ring-1])
+	for i := ring - 2; i >= 0; i-- {
+		calls[i].OK()
+		clients[i].Quit()
+	}
+}
