@@ -119,8 +119,9 @@ func run(ctx context.Context, o options) (err error) {
 		fact{"run", fmt.Sprintf("%d rounds, %v for a measurement, %v in all, on %s", o.Rounds, o.Budget,
 			time.Since(started).Round(time.Second), started.Format(time.DateOnly))},
 		fact{"load average", load + " before, " + loadAverage() + " after"})
+	err = report{Facts: facts, Works: o.Works, Columns: columns, Table: t}.write(os.Stdout)
 	if ctx.Err() != nil {
-		return errors.New("interrupted")
+		err = errors.Join(err, errors.New("interrupted: the report is incomplete"))
 	}
-	return report{Facts: facts, Works: o.Works, Columns: columns, Table: t}.write(os.Stdout)
+	return err
 }
