@@ -49,7 +49,7 @@ func (u *Lock) rival(l *Lock, noWait bool) error {
 		if ps[i].lock == nil {
 			continue
 		}
-		for p := ps[i].node.waiting.head; p != nil && p.reentrant; p = p.next {
+		for p := ps[i].node.waiting.head; p != nil; p = p.next {
 			o := p.lock
 			if o.replaces == nil || !u.conflicts(o) {
 				continue
@@ -78,9 +78,9 @@ func (t *Table) Downgrade(l *Lock, m Mode) {
 	ps := l.places()
 	for i := range ps {
 		if p := &ps[i]; p.lock != nil {
+			t.weaken(l, p.node)
 			p.node.held.count[l.mode]--
 			p.node.held.count[m]++
-			t.touch(p.node)
 		}
 	}
 	l.mode = m
@@ -115,6 +115,5 @@ func (t *Table) reconsider(n *node) {
 	for p := n.waiting.head; p != nil; p = p.next {
 		t.suspects = append(t.suspects, p.lock)
 	}
-	n.promoted = 0
 	t.touch(n)
 }

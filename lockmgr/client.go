@@ -53,7 +53,7 @@ func (t *Table) absorb(l *Lock) {
 		}
 		switch {
 		case o.class == Flock || o.mode == l.mode && o.rng.touches(asked):
-			l.rng = l.rng.union(o.rng)
+			l.rng, l.guest = l.rng.union(o.rng), l.guest || o.guest
 			if o.owner == l.owner && l.since.After(o.since) {
 				l.since = o.since
 			}
@@ -68,7 +68,7 @@ func (t *Table) absorb(l *Lock) {
 // nothing, one piece, or two. What is left is the same grant and keeps its
 // token.
 func (t *Table) cut(o *Lock, r Range, err error) {
-	n := o.first[0].node
+	t.weaken(o, o.first[0].node)
 	left, right := o.rng.Start < r.Start, o.rng.End > r.End
 	switch {
 	case left && right:
@@ -79,9 +79,7 @@ func (t *Table) cut(o *Lock, r Range, err error) {
 		o.rng.Start = r.End + 1
 	default:
 		t.end(o, err)
-		return
 	}
-	t.touch(n)
 }
 
 // split leaves o the bytes before r, and gives those behind r to a new lock.

@@ -24,6 +24,19 @@ func (l *Lock) kinOf(x *Lock) bool {
 	return false
 }
 
+// descends reports whether l is o's or a descendant's of it, whenever born.
+func (l *Lock) descends(o Owner) bool {
+	if l.owner == o {
+		return true
+	}
+	for i := range l.lineage {
+		if l.lineage[i].Owner == o {
+			return true
+		}
+	}
+	return false
+}
+
 // conflicts reports whether l must wait for x at a key both stand at.
 func (l *Lock) conflicts(x *Lock) bool {
 	switch {
@@ -91,20 +104,9 @@ func (l *Lock) clashAhead(n *node, end *place) *Lock {
 	return nil
 }
 
-// reenters reports whether a kin of l already holds n. Then l does not queue
-// behind others there: they may be waiting for that very kin.
-func (l *Lock) reenters(n *node) bool {
-	for p := n.held.head; p != nil; p = p.next {
-		if l.joins(p.lock) {
-			return true
-		}
-	}
-	return false
-}
-
-// joins reports whether the held lock h lets l past the wait queue. Between
-// locks of one client class kinship does not count (see conflicts), and a
-// byte range held says nothing about other bytes.
-func (l *Lock) joins(h *Lock) bool {
-	return (l.class == Session || h.class == Session) && l.kinOf(h)
+// joins reports whether the held lock x lets l past those who queue at the same
+// key: they may be waiting for x, and x for l. Between client locks kinship
+// does not count (see conflicts).
+func (l *Lock) joins(x *Lock) bool {
+	return (l.class == Session || x.class == Session) && l.kinOf(x)
 }

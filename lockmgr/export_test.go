@@ -1,9 +1,6 @@
 package lockmgr
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Queue returns the names of the locks that hold key, and of those that wait
 // for it in the order in which they will be served. A name is a lock's label.
@@ -29,7 +26,7 @@ func (t *Table) CheckInvariants() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, check := range []func() error{
-		t.checkLocks, t.checkNodes, t.checkParties, t.checkExclusion, t.checkProgress, t.checkAcyclic,
+		t.checkLocks, t.checkNodes, t.checkParties, t.checkExclusion, t.checkProgress, t.checkOrder,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -103,8 +100,8 @@ func (l *Lock) checkPlaces() error {
 // checkNodes: the nodes are exactly the keys with locks and what is above them,
 // linked as their names say, and count what they list.
 func (t *Table) checkNodes() error {
-	if len(t.dirty)+len(t.suspects) > 0 {
-		return fmt.Errorf("%d dirty queues and %d suspects left", len(t.dirty), len(t.suspects))
+	if len(t.dirty)+len(t.suspects)+len(t.fresh) > 0 {
+		return fmt.Errorf("%d dirty queues, %d suspects, %d fresh holders left", len(t.dirty), len(t.suspects), len(t.fresh))
 	}
 	reached := 0
 	var err error
@@ -166,7 +163,7 @@ func (t *Table) checkExclusion() error {
 			for q := p.next; q != nil; q = q.next {
 				a, b := p.lock, q.lock // b was granted later, unless it was moved here
 				if !a.guest && !b.guest && b.conflicts(a) {
-					return fmt.Errorf("%v and %v both hold %q", a.label, b.label, k)
+					return fmt.Errorf("both hold %q: %+v and %+v", k, a.holder(nil), b.holder(nil))
 				}
 				if !a.guest && !b.guest && a.class == b.class && a.class != Session && a.client == b.client && a.rng.overlaps(b.rng) {
 					return fmt.Errorf("%v and %v are of one client and overlap", a.label, b.label)
@@ -177,72 +174,47 @@ func (t *Table) checkExclusion() error {
 	return nil
 }
 
-// checkProgress: nobody waits without a reason (no wake-up was lost), and the
-// reentrant stand before the others.
+// checkProgress: nobody waits without a reason: no wake-up was lost.
 func (t *Table) checkProgress() error {
 	for l := t.waiting.head; l != nil; l = l.next {
 		if len(l.blockers()) == 0 {
 			return fmt.Errorf("%v waits for nobody", l.label)
 		}
 	}
-	for k, n := range t.nodes {
-		for p := n.waiting.head; p != nil && p.next != nil; p = p.next {
-			if p.next.reentrant && !p.reentrant {
-				return fmt.Errorf("at %q the reentrant %v stands behind %v", k, p.next.lock.label, p.lock.label)
-			}
-		}
-	}
 	return nil
 }
 
-// checkAcyclic: no waiter waits for itself. The graph is built anew, from every
-// pair of locks: x leads to y when a waiter that x is stuck with waits for y
-// and y is another owner's. A lock is stuck with the waits of its owner and its
-// heirs, except those that wait for a lock held by that owner itself.
-func (t *Table) checkAcyclic() error {
-	var all, waiters []*Lock
-	for l := t.held.head; l != nil; l = l.next {
-		all = append(all, l)
-	}
-	for l := t.waiting.head; l != nil; l = l.next {
-		all, waiters = append(all, l), append(waiters, l)
-	}
-	leads := make(map[*Lock][]*Lock)
-	for _, w := range waiters {
-		blockers := w.blockers()
-		for _, h := range blockers {
-			for _, x := range all {
-				waitsForOwner := slices.ContainsFunc(blockers, func(h Holder) bool {
-					return h.Token != 0 && h.Owner == x.owner
-				})
-				if w.kinOf(x) && !waitsForOwner && x.owner != h.Owner {
-					leads[x] = append(leads[x], h.Lock)
-				}
+// checkOrder: every queue is in the one order of all waiters, and in that order
+// everybody stands behind whom he depends on; so nobody depends on himself. The
+// dependencies are found anew, from every pair of locks.
+func (t *Table) checkOrder() error {
+	at := make(map[*Lock]int)
+	hardFor := make(map[*Lock]map[Owner]bool) // whose held locks somebody waits for
+	for w := t.waiting.head; w != nil; w = w.next {
+		if w.prev != nil && w.prev.rank >= w.rank {
+			return fmt.Errorf("%v stands behind %v with rank %d behind %d", w.label, w.prev.label, w.rank, w.prev.rank)
+		}
+		at[w] = len(at)
+		hardFor[w] = make(map[Owner]bool)
+		for _, h := range w.blockers() {
+			if h.Token != 0 {
+				hardFor[w][h.Owner] = true
 			}
 		}
 	}
-	const open, done = 1, 2
-	seen := make(map[*Lock]int)
-	var visit func(x *Lock) error
-	visit = func(x *Lock) error {
-		seen[x] = open
-		for _, y := range leads[x] {
-			if seen[y] == open {
-				return fmt.Errorf("deadlock through %v and %v", x.label, y.label)
-			}
-			if seen[y] == 0 {
-				if err := visit(y); err != nil {
-					return err
-				}
+	for k, n := range t.nodes {
+		for p := n.waiting.head; p != nil && p.next != nil; p = p.next {
+			if at[p.lock] > at[p.next.lock] {
+				return fmt.Errorf("at %q %v stands before %v, in the snapshot behind", k, p.lock.label, p.next.lock.label)
 			}
 		}
-		seen[x] = done
-		return nil
 	}
-	for _, x := range all {
-		if seen[x] == 0 {
-			if err := visit(x); err != nil {
-				return err
+	for w := range at {
+		for _, x := range w.blockers() {
+			for v := range at {
+				if x.Token != 0 && v != w && v.kinOf(x.Lock) && !hardFor[v][x.Owner] && at[v] > at[w] {
+					return fmt.Errorf("%v waits for %v, which %v holds up; but that stands behind", w.label, x.Label, v.label)
+				}
 			}
 		}
 	}

@@ -1,20 +1,19 @@
 package lockmgr
 
-// settle serves every queue that has changed and untangles every cycle that a
-// change has closed, until nothing is left to do. Every exported method that
-// changes the table ends with it.
+import (
+	"cmp"
+	"slices"
+)
+
+// settle serves every queue that has changed and restores the order of the
+// waiters, until nothing is left to do. Every exported method that changes the
+// table ends with it.
 func (t *Table) settle() {
-	t.overtakes = 0
-	for len(t.dirty)+len(t.suspects) > 0 {
-		for i := 0; i < len(t.dirty); i++ { // handOver appends
-			t.handOver(t.dirty[i])
-		}
-		t.dirty = emptied(t.dirty)
-		for i := 0; i < len(t.suspects); i++ { // untangle appends
-			t.untangle(t.suspects[i])
-		}
-		t.suspects = emptied(t.suspects)
+	for len(t.dirty)+len(t.suspects)+len(t.fresh) > 0 {
+		t.handOver()
+		t.sortOut()
 	}
+	t.sorted = t.token
 }
 
 // emptied returns s without its elements, which it forgets.
@@ -31,20 +30,42 @@ func (t *Table) touch(n *node) {
 	}
 }
 
-// handOver grants, in the order of the queue, whatever waits at n and waits for
-// nobody. A grant touches n again: the kin of the new holder come next.
-func (t *Table) handOver(n *node) {
-	n.dirty = false
-	t.promoteAll(n)
-	for p := n.waiting.head; p != nil; {
-		next := p.next
-		if p.lock.free() {
-			t.grant(p.lock)
+// touchAll touches every node that l stands at.
+func (t *Table) touchAll(l *Lock) {
+	ps := l.places()
+	for i := range ps {
+		if n := ps[i].node; n != nil {
+			t.touch(n)
 		}
-		p = next
 	}
-	t.prune(n)
 }
+
+// handOver grants, in the order of the waiters, whatever waits at a dirty node
+// and waits for nobody.
+func (t *Table) handOver() {
+	turn := t.turn[:0]
+	for _, n := range t.dirty {
+		n.dirty = false
+		for p := n.waiting.head; p != nil; p = p.next {
+			turn = append(turn, p.lock)
+		}
+		t.prune(n)
+	}
+	if len(t.dirty) > 1 {
+		slices.SortFunc(turn, byRank)
+		turn = slices.Compact(turn)
+	}
+	t.dirty = emptied(t.dirty)
+	for _, l := range turn {
+		if l.free() {
+			t.grant(l)
+		}
+	}
+	t.turn = emptied(turn)
+}
+
+// byRank compares two waiters by who comes first.
+func byRank(a, b *Lock) int { return cmp.Compare(a.rank, b.rank) }
 
 // free reports whether a waiting lock waits for nobody.
 func (l *Lock) free() bool {
@@ -59,6 +80,7 @@ func (l *Lock) free() bool {
 
 // grant makes a lock, new or waiting, a holder and wakes whoever waits for it.
 func (t *Table) grant(l *Lock) {
+	contended := false
 	ps := l.places()
 	for i := range ps {
 		p := &ps[i]
@@ -66,14 +88,18 @@ func (t *Table) grant(l *Lock) {
 			continue
 		}
 		n := p.node
-		t.suspectAhead(p)
 		if l.state == waiting {
 			n.waiting.remove(p)
 		}
-		p.reentrant = false
 		l.guest = l.guest || l.conflictsWithHolder(n)
 		n.held.insert(p, nil)
-		t.touch(n)
+		contended = contended || n.waiting.head != nil
+		if n.held.head != p {
+			t.touch(n) // whoever waited for l may share its shelter now
+		}
+	}
+	if contended {
+		t.fresh = append(t.fresh, l)
 	}
 	if l.state == waiting {
 		t.waiting.remove(l)
@@ -94,14 +120,18 @@ func (t *Table) grant(l *Lock) {
 	}
 }
 
-// suspectAhead notes the waiters that p overtakes at its grant, which is all
-// when it does not wait: from now on they wait for it.
-func (t *Table) suspectAhead(p *place) {
-	for w := p.node.waiting.head; w != nil && w != p; w = w.next {
-		if w.lock.conflicts(p.lock) {
-			t.suspects = append(t.suspects, w.lock)
+// weaken notes that the holder l is about to leave n, or to become weaker
+// there. Whoever comes next is found by handOver; but waiters of its own
+// family may have to wait for others from now on whom it sheltered them from,
+// or hold up the rest of the family, which they did not as long as they waited
+// for l.
+func (t *Table) weaken(l *Lock, n *node) {
+	for p := n.waiting.head; p != nil; p = p.next {
+		if p.lock.descends(l.owner) {
+			t.suspects = append(t.suspects, p.lock)
 		}
 	}
+	t.touch(n)
 }
 
 // conflictsWithHolder reports whether l conflicts with a holder of n and only
@@ -130,12 +160,13 @@ func (t *Table) end(l *Lock, err error) {
 		}
 		n := p.node
 		if was == held {
+			t.weaken(l, n)
 			n.held.remove(p)
 		} else {
 			n.waiting.remove(p)
+			t.touch(n)
 		}
 		p.node = nil
-		t.touch(n)
 		t.prune(n)
 	}
 	if was == held {
@@ -153,27 +184,5 @@ func (t *Table) end(l *Lock, err error) {
 	l.state, l.err = ended, err
 	if was == waiting && l.done != nil {
 		close(l.done)
-	}
-}
-
-// promoteAll lets the kin of new holders ahead of the others at n: they were
-// queued before their kin held the key.
-func (t *Table) promoteAll(n *node) {
-	for h := n.held.tail; h != nil && h.lock.token > n.promoted; h = h.prev {
-		t.promote(n, h.lock)
-	}
-	n.promoted = t.token
-}
-
-func (t *Table) promote(n *node, h *Lock) {
-	for p := n.waiting.head; p != nil; {
-		next := p.next
-		if !p.reentrant && p.lock.joins(h) {
-			n.waiting.remove(p)
-			p.reentrant = true
-			t.stand(p, n.behindReentrant(true))
-			t.suspects = append(t.suspects, p.lock)
-		}
-		p = next
 	}
 }

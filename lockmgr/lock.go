@@ -44,6 +44,8 @@ type Lock struct {
 
 	token uint64 // of the grant; 0 before
 	seq   uint64 // of the arrival: smaller came earlier
+	rank  uint64 // of a waiter: smaller is served earlier
+	seen  uint64 // the last search that has seen this lock
 	err   error
 	done  chan struct{} // made by Done when there is something to wait for
 

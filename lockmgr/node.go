@@ -7,9 +7,6 @@ type place struct {
 	key        Key   // the current name, kept after the end
 	node       *node // nil when the lock stands nowhere
 	prev, next *place
-	// reentrant places stand at the head of the wait queue, before the others:
-	// a kin of theirs held the key while they waited.
-	reentrant bool
 }
 
 // placeList is a list of places; count says how many there are of each mode.
@@ -47,6 +44,15 @@ func (ps *placeList) insert(p, at *place) {
 	ps.count[p.lock.mode]++
 }
 
+// insertByRank puts p where the rank of its lock says.
+func (ps *placeList) insertByRank(p *place) {
+	var next *place
+	for q := ps.tail; q != nil && q.lock.rank > p.lock.rank; q = q.prev {
+		next = q
+	}
+	ps.insert(p, next)
+}
+
 func (ps *placeList) remove(p *place) {
 	if p.prev == nil {
 		ps.head = p.next
@@ -68,15 +74,13 @@ func (ps *placeList) remove(p *place) {
 type node struct {
 	key     Key
 	held    placeList // in the order of the grants
-	waiting placeList // in the order in which they will be served
+	waiting placeList // by rank: the order in which they will be served
 
 	parent     *node // nil for the root, whose key is empty
 	child      *node // the first of the nodes right below
 	prev, next *node // its siblings
 
-	dirty    bool   // in t.dirty
-	promoted uint64 // kin of holders up to this token have been let ahead
-	stamp    uint64 // the visit of the search that has seen this node
+	dirty bool // in t.dirty
 }
 
 func (n *node) idle() bool {

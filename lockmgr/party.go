@@ -1,16 +1,10 @@
 package lockmgr
 
-// party is one owner with all its locks, held and waiting. The search for
-// cycles starts from it.
+// party is one owner with all its locks, held and waiting.
 type party struct {
 	owner Owner
 	locks *Lock // linked by pnext
 	next  *party
-
-	// The search's notes: which visit of which search came last, and which
-	// locks it took into account.
-	stamp uint64
-	reach reach
 }
 
 // join enters l into the index of its owner.
@@ -91,14 +85,4 @@ func (ls *lockList) remove(l *Lock) {
 	}
 	l.prev, l.next = nil, nil
 	ls.n--
-}
-
-// precedes reports whether l comes before o, or is o, in the list of waiters.
-func (l *Lock) precedes(o *Lock) bool {
-	for x := l; x != nil; x = x.next {
-		if x == o {
-			return true
-		}
-	}
-	return false
 }

@@ -5,7 +5,7 @@ import "strings"
 // Rekey renames a key, and every key below it, as a rename of the directory
 // does: locks stay held, waiters keep waiting, both under the new names. When
 // the new name has locks already, holders stay holders side by side and the
-// queues merge in the order of arrival; a lock on both names keeps one.
+// queues become one; a lock on both names keeps one.
 // Nothing happens when from is empty or to lies below from.
 func (t *Table) Rekey(from, to Key) {
 	t.mu.Lock()
@@ -68,7 +68,7 @@ func (t *Table) resettle(places []*place) {
 			l.guest = l.guest || n.held.head != nil
 			n.held.insert(p, nil)
 		} else {
-			t.stand(p, n.arrival(p))
+			n.waiting.insertByRank(p)
 		}
 	}
 	for _, p := range places {
@@ -77,14 +77,4 @@ func (t *Table) resettle(places []*place) {
 		}
 	}
 	t.settle()
-}
-
-// arrival returns the place of the queue before which p stands by the order of
-// arrival, among the reentrant or among the others.
-func (n *node) arrival(p *place) *place {
-	q := n.waiting.head
-	for q != nil && (q.reentrant && !p.reentrant || q.reentrant == p.reentrant && q.lock.seq < p.lock.seq) {
-		q = q.next
-	}
-	return q
 }

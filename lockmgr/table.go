@@ -37,15 +37,19 @@ type Table struct {
 	token   uint64
 	seq     uint64
 
-	dirty     []*node // wait queues that may have someone to serve
-	suspects  []*Lock // waiters that may have become part of a cycle
-	search    search  // scratch space of the search for cycles
-	overtakes int     // since the change began
+	dirty    []*node // wait queues that may have someone to serve
+	turn     []*Lock // scratch space of handOver
+	fresh    []*Lock // holders since the order was last looked at
+	suspects []*Lock // waiters that may not stand where they are to stand
+	newcomer *Lock   // the waiter that has just come
+	sorted   uint64  // the token when the order was last looked at
+	search   search
 
-	spareNode  *node
-	spares     int
-	spareParty *party
-	spareCount int
+	spareSuspects []*Lock
+	spareNode     *node
+	spares        int
+	spareParty    *party
+	spareCount    int
 }
 
 // New returns an empty table.
@@ -124,56 +128,37 @@ func (t *Table) enter(l *Lock) error {
 	for i := range ps {
 		p := &ps[i]
 		p.node = t.nodeAt(p.key)
-		free = free && p.node.waiting.head == nil && l.clash(p.node) == nil
+		free = free && l.clash(p.node) == nil && l.clashAhead(p.node, nil) == nil
 	}
-	converts := l.class == Flock && l.replaces != nil
-	if free || converts || t.enqueue(l) {
+	if converts := l.class == Flock && l.replaces != nil; free || converts {
 		t.grant(l)
 	} else {
-		t.suspects = append(t.suspects, l)
+		t.enqueue(l)
 	}
 	t.settle()
 	if l.state == waiting && l.noWait {
 		t.end(l, &ConflictError{Holders: l.blockers()})
 		t.settle()
 	}
+	if l.token != 0 {
+		return nil // even if another thread's flock has replaced it since
+	}
 	return l.err
 }
 
-// enqueue lets l wait at each of its keys, and reports whether it is free all
-// the same: a kin of it lets it past those who wait.
-func (t *Table) enqueue(l *Lock) (free bool) {
+// enqueue lets l wait at each of its keys, behind all others as yet.
+func (t *Table) enqueue(l *Lock) {
 	l.state = waiting
+	l.rank = rankGap
+	if last := t.waiting.tail; last != nil {
+		l.rank += last.rank
+	}
 	t.waiting.insert(l, nil)
 	ps := l.places()
 	for i := range ps {
-		p := &ps[i]
-		p.reentrant = l.replaces != nil || l.reenters(p.node)
-		t.stand(p, p.node.behindReentrant(p.reentrant))
+		ps[i].node.waiting.insert(&ps[i], nil)
 	}
-	return l.free()
-}
-
-// stand puts p into the wait queue of its node before the place at, nil at the
-// end. The list of all waiters follows: it is what a snapshot shows.
-func (t *Table) stand(p, at *place) {
-	p.node.waiting.insert(p, at)
-	if at != nil && !p.lock.precedes(at.lock) {
-		t.waiting.remove(p.lock)
-		t.waiting.insert(p.lock, at.lock)
-	}
-}
-
-// behindReentrant returns the place before which a newcomer stands in the queue.
-func (n *node) behindReentrant(reentrant bool) *place {
-	if !reentrant {
-		return nil
-	}
-	p := n.waiting.head
-	for p != nil && p.reentrant {
-		p = p.next
-	}
-	return p
+	t.suspects, t.newcomer = append(t.suspects, l), l
 }
 
 // Cancel takes a waiting lock out of the queue before it returns, with cause as

@@ -11,15 +11,12 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestTranscripts replays the transcripts of testdata, which say what the table
+// TestTranscripts replays testdata/transcripts, which say what the table
 // does in every situation; testdata/README explains the commands. After every
 // command the invariants are checked. To write the outcomes anew, run the test
 // with -rewrite and read the diff.
 func TestTranscripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		if strings.HasSuffix(path, "README") {
-			return
-		}
+	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		s := newStage()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			out := s.run(d)

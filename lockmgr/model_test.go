@@ -1,0 +1,358 @@
+package lockmgr
+
+import (
+	"slices"
+	"strings"
+)
+
+// model is a lock table that a reader can check against the package comment by
+// looking: plain slices, every question answered by asking everybody, nothing
+// remembered that can be found out. It shares the types of requests with the
+// table, and no code.
+type model struct {
+	all      []*mlock // in the order of arrival
+	order    []*mlock // the waiters in the order in which they are served
+	newcomer *mlock   // who has come since the order was last looked at
+}
+
+// mlock is one lock of the model.
+type mlock struct {
+	id       int
+	real     *Lock // its counterpart; nil when that is gone
+	keys     []Key
+	mode     Mode
+	class    Class
+	client   uint64
+	bytes    uint16 // of a Posix lock: one bit for each byte; it may have gaps
+	owner    Owner
+	lineage  []Ancestor
+	since    Birth
+	held     bool
+	granted  bool // held, now or before
+	fresh    bool // held since the order was last looked at
+	waiting  bool
+	err      outcome // why it was refused
+	upgrades *mlock
+}
+
+func (a *mlock) kinOf(x *mlock) bool {
+	if a.owner == x.owner {
+		return true
+	}
+	i := slices.IndexFunc(a.lineage, func(c Ancestor) bool { return c.Owner == x.owner })
+	return i >= 0 && a.owner.PID != 0 && x.owner.PID != 0 && a.lineage[i].Child.After(x.since)
+}
+
+// conflicts: the rules for a, who asks, and x, who was there.
+func (a *mlock) conflicts(x *mlock) bool {
+	modes := map[string]bool{ // what goes together
+		"shared shared": true, "shared update": true, "update shared": true,
+	}
+	if modes[a.mode.String()+" "+x.mode.String()] {
+		return false
+	}
+	switch a.class.String() + " " + x.class.String() {
+	case "flock flock":
+		return a.client != x.client
+	case "posix posix":
+		return a.client != x.client && a.bytes&x.bytes != 0
+	case "flock posix", "posix flock":
+		return false
+	}
+	return !a.kinOf(x)
+}
+
+func (m *model) holders(k Key) []*mlock {
+	var out []*mlock
+	for _, l := range m.all {
+		if l.held && slices.Contains(l.keys, k) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// waitsFor returns whom a waits for, holders and those before it in a queue.
+func (m *model) waitsFor(a *mlock) (holders, before []*mlock) {
+	for _, k := range a.keys {
+		hs := m.holders(k)
+		for _, x := range hs {
+			guests := (a.class == Session || x.class == Session) &&
+				slices.ContainsFunc(hs, func(h *mlock) bool {
+					return h != x && h.class == Session && h.mode >= a.mode && h.mode >= x.mode && a.kinOf(h) && x.kinOf(h)
+				})
+			if a.conflicts(x) && !guests {
+				holders = append(holders, x)
+			}
+		}
+		for _, x := range m.queue(k) {
+			if x == a {
+				break
+			}
+			if a.conflicts(x) {
+				before = append(before, x)
+			}
+		}
+	}
+	return holders, before
+}
+
+// queue returns who waits at k, in order.
+func (m *model) queue(k Key) []*mlock {
+	return slices.DeleteFunc(slices.Clone(m.order), func(l *mlock) bool { return !slices.Contains(l.keys, k) })
+}
+
+func (m *model) unqueue(a *mlock) {
+	m.order = slices.DeleteFunc(m.order, func(l *mlock) bool { return l == a })
+	a.waiting = false
+}
+
+func (m *model) end(a *mlock) {
+	m.unqueue(a)
+	a.held, a.bytes = false, 0
+	for _, u := range m.all {
+		if u.upgrades == a {
+			u.upgrades = nil
+		}
+	}
+	a.upgrades = nil
+}
+
+func (m *model) grant(a *mlock) {
+	m.unqueue(a)
+	for _, o := range m.all {
+		if a.class == Session || o == a || !o.held || o.class != a.class || o.client != a.client || o.keys[0] != a.keys[0] {
+			continue
+		}
+		if a.class == Flock {
+			a.inherit(o)
+			m.end(o)
+			continue
+		}
+		for _, run := range runs(o.bytes) {
+			switch {
+			case o.mode == a.mode && (run|run<<1|run>>1)&a.bytes != 0:
+				o.bytes &^= run
+				a.inherit(o)
+				a.bytes |= run
+			case o.mode != a.mode:
+				o.bytes &^= a.bytes
+			}
+		}
+		if o.bytes == 0 {
+			m.end(o)
+		}
+	}
+	a.held, a.granted, a.fresh = true, true, true
+	if a.upgrades != nil {
+		m.end(a.upgrades)
+	}
+}
+
+// inherit: what a takes over from o it has held since then.
+func (a *mlock) inherit(o *mlock) {
+	if a.owner == o.owner && a.since.After(o.since) {
+		a.since = o.since
+	}
+}
+
+// runs splits a set of bytes into its contiguous parts.
+func runs(set uint16) []uint16 {
+	var out []uint16
+	for bit := uint16(1); bit != 0; bit <<= 1 {
+		switch {
+		case set&bit == 0:
+		case len(out) > 0 && out[len(out)-1]&(bit>>1) != 0:
+			out[len(out)-1] |= bit
+		default:
+			out = append(out, bit)
+		}
+	}
+	return out
+}
+
+// settle serves whoever can be served and keeps the order, by turns, until
+// nothing is left to do.
+func (m *model) settle() {
+	for again := true; again; {
+		again = false
+		for _, a := range slices.Clone(m.order) {
+			if hs, bs := m.waitsFor(a); len(hs)+len(bs) == 0 {
+				m.grant(a)
+				again = true
+			}
+		}
+		before := slices.Clone(m.order)
+		for _, a := range before {
+			if a.waiting {
+				m.lead(a)
+			}
+		}
+		m.newcomer = nil
+		for _, l := range m.all {
+			l.fresh = false
+		}
+		again = again || !slices.Equal(before, m.order)
+	}
+}
+
+// dependsOn reports whether a cannot go on before c does: it waits for a holder
+// that is stuck while c waits. A holder is stuck while its owner or an heir
+// waits, unless that one waits for a lock held by that same owner.
+func (m *model) dependsOn(a, c *mlock) bool {
+	hs, _ := m.waitsFor(a)
+	cs, _ := m.waitsFor(c)
+	return a != c && slices.ContainsFunc(hs, func(x *mlock) bool {
+		return c.kinOf(x) && !slices.ContainsFunc(cs, func(y *mlock) bool { return y.owner == x.owner })
+	})
+}
+
+// reenters reports whether a is let past w: they conflict at a key that a kin of
+// a holds. It is asked when one of the two has just come.
+func (m *model) reenters(a, w *mlock) bool {
+	return w.conflicts(a) && slices.ContainsFunc(a.keys, func(k Key) bool {
+		return slices.Contains(w.keys, k) && slices.ContainsFunc(m.holders(k), func(x *mlock) bool {
+			return (x.fresh || a == m.newcomer) && (a.class == Session || x.class == Session) && a.kinOf(x)
+		})
+	})
+}
+
+// lead puts a before everybody that is to stand behind it, together with what a
+// depends on, or refuses somebody where that is impossible.
+func (m *model) lead(a *mlock) {
+	for i := 0; a.waiting && i < slices.Index(m.order, a); i++ {
+		w := m.order[i]
+		must := m.dependsOn(w, a)
+		if !must && !m.reenters(a, w) {
+			continue
+		}
+		set, cycle := m.gather(nil, []*mlock{a}, m.order[i:])
+		if cycle == nil {
+			m.order = slices.DeleteFunc(m.order, func(l *mlock) bool { return slices.Contains(set, l) })
+			m.order = slices.Insert(m.order, i, set...)
+			return
+		}
+		if must || cycle[len(cycle)-1] != w {
+			newest := slices.MaxFunc(cycle, func(a, b *mlock) int { return a.id - b.id })
+			newest.err = deadlock
+			m.end(newest)
+			i = -1
+		}
+	}
+}
+
+// gather adds to set the last of path and all it depends on among rest, each
+// after what it depends on. It returns a cycle if it runs into one, or the path
+// to the first of rest if it comes to that.
+func (m *model) gather(set, path, rest []*mlock) (_, cycle []*mlock) {
+	a := path[len(path)-1]
+	for _, c := range rest {
+		if slices.Contains(set, c) || !m.dependsOn(a, c) {
+			continue
+		}
+		if i := slices.Index(path, c); i >= 0 {
+			return nil, path[i:]
+		}
+		on := append(slices.Clone(path), c)
+		if c == rest[0] {
+			return nil, on
+		}
+		if set, cycle = m.gather(set, on, rest); cycle != nil {
+			return nil, cycle
+		}
+	}
+	return append(set, a), nil
+}
+
+// outcome of a request.
+type outcome string
+
+const (
+	granted  outcome = "granted"
+	queued   outcome = "queued"
+	conflict outcome = "conflict"
+	deadlock outcome = "deadlock"
+)
+
+// acquire asks for a lock that is not part of the model yet.
+func (m *model) acquire(a *mlock, noWait bool) outcome {
+	convert := false
+	if a.class == Flock {
+		for _, o := range m.holders(a.keys[0]) {
+			if o.class == Flock && o.client == a.client {
+				if hs, _ := m.waitsFor(a); len(hs) == 0 {
+					convert = true
+				} else {
+					m.end(o)
+					m.settle()
+				}
+				break
+			}
+		}
+	}
+	m.all = append(m.all, a)
+	m.order = append(m.order, a)
+	a.waiting, m.newcomer = true, a
+	if convert {
+		m.grant(a)
+	}
+	m.settle()
+	if a.granted {
+		return granted
+	}
+	if a.waiting && !noWait {
+		return queued
+	}
+	m.end(a)
+	m.settle()
+	if noWait {
+		return conflict
+	}
+	return deadlock
+}
+
+// rival reports whether another owner's upgrade is pending at a key of u.
+func (m *model) rival(u *mlock) bool {
+	return slices.ContainsFunc(m.all, func(o *mlock) bool {
+		return o.waiting && o.upgrades != nil && u.conflicts(o) &&
+			slices.ContainsFunc(o.keys, func(k Key) bool { return slices.Contains(u.keys, k) })
+	})
+}
+
+// unlock releases bytes of a client's Posix locks, or its Flock locks whole.
+func (m *model) unlock(k Key, c Class, client uint64, bytes uint16) {
+	for _, o := range m.holders(k) {
+		if o.class != c || o.client != client {
+			continue
+		}
+		if o.bytes &^= bytes; c == Flock || o.bytes == 0 {
+			m.end(o)
+		}
+	}
+	m.settle()
+}
+
+// rename gives every key the name that f says.
+func (m *model) rename(f func(Key) Key) {
+	for _, l := range m.all {
+		for i, k := range l.keys {
+			l.keys[i] = f(k)
+		}
+		slices.Sort(l.keys)
+		l.keys = slices.Compact(l.keys)
+	}
+	m.settle()
+}
+
+// below maps the tree from to the tree to.
+func below(from, to Key) func(Key) Key {
+	return func(k Key) Key {
+		if k == from {
+			return to
+		}
+		if rest, ok := strings.CutPrefix(string(k), string(from)+"/"); ok {
+			return to + "/" + Key(rest)
+		}
+		return k
+	}
+}

@@ -1,0 +1,313 @@
+package lockmgr
+
+import "slices"
+
+// This file keeps the waiters in order. The package comment explains why one
+// order for all of them answers both who comes next and who is deadlocked.
+
+// rankGap is the distance between the ranks of waiters that arrive one after
+// another; others can be put between them.
+const rankGap = 1 << 20
+
+// wait is one waiter waiting for a held lock at a key.
+type wait struct {
+	waiter, blocker *Lock
+	at              *node
+}
+
+// search is the scratch space for what a waiter waits for.
+type search struct {
+	open  uint64  // stamps the locks on the path, open+1 those in the set
+	path  []wait  // from the lock asked about to the one being looked at
+	set   []*Lock // locks left behind, each after those it depends on
+	cycle []wait  // what was found instead
+}
+
+// sortOut restores the order after a change. The suspects are the waiters whose
+// waits, or whose kin's, the change may have affected.
+func (t *Table) sortOut() {
+	for _, x := range t.fresh {
+		if x.state == held && x.contended() {
+			t.suspectKin(x)
+		}
+	}
+	t.fresh = emptied(t.fresh)
+	for _, l := range t.suspects[:len(t.suspects):len(t.suspects)] {
+		if l.state == waiting {
+			t.suspectAfter(l)
+		}
+	}
+	suspects := t.suspects
+	t.suspects = t.spareSuspects[:0]
+	slices.SortFunc(suspects, byRank)
+	for _, l := range slices.Compact(suspects) {
+		t.lead(l)
+	}
+	t.spareSuspects = emptied(suspects)
+	t.newcomer, t.sorted = nil, t.token
+}
+
+// contended reports whether anybody waits at a key of l.
+func (l *Lock) contended() bool {
+	ps := l.places()
+	for i := range ps {
+		if n := ps[i].node; n != nil && n.waiting.head != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// suspectKin makes every waiter that is kin to the new holder x a suspect, and
+// looks at it again: x may let it in.
+func (t *Table) suspectKin(x *Lock) {
+	for w := t.waiting.head; w != nil; w = w.next {
+		if w.kinOf(x) {
+			t.suspects = append(t.suspects, w)
+			t.touchAll(w)
+		}
+	}
+}
+
+// suspectAfter makes every waiter a suspect that stands behind the waiter l
+// though l depends on it.
+func (t *Table) suspectAfter(l *Lock) {
+	for c := l.next; c != nil; c = c.next {
+		if l.dependsOn(c) != nil {
+			t.suspects = append(t.suspects, c)
+		}
+	}
+}
+
+// dependsOn returns the held lock that l waits for and c holds up, or nil. If
+// there is one, l cannot go on before c does.
+func (l *Lock) dependsOn(c *Lock) *place {
+	ps := l.places()
+	for i := range ps {
+		n := ps[i].node
+		if n == nil || !n.held.clashes(l.mode) {
+			continue
+		}
+		for p := n.held.head; p != nil; p = p.next {
+			if l != c && l.blockedBy(p.lock, n) && c.kinOf(p.lock) && c.holdsUp(p.lock.owner) {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// holdsUp reports whether the process o, which is the waiter l's owner or an
+// ancestor, counts as waiting while l waits. It does not when l waits for a
+// lock of o itself: that one is in the hands of another thread, or of a parent
+// that does not wait for its child, and will be released.
+func (l *Lock) holdsUp(o Owner) bool {
+	ps := l.places()
+	for i := range ps {
+		n := ps[i].node
+		if n == nil || !n.held.clashes(l.mode) {
+			continue
+		}
+		for p := n.held.head; p != nil; p = p.next {
+			if p.lock.owner == o && l.blockedBy(p.lock, n) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lead puts the waiter l before everybody that is to stand behind it, together
+// with all that l itself depends on. If one of those depends on l, somebody is
+// refused.
+func (t *Table) lead(l *Lock) {
+	var floor uint64
+	for l.state == waiting {
+		w, must := t.follower(l, floor)
+		switch {
+		case w == nil:
+			return
+		case t.search.gather(l, w, must):
+			t.move(t.search.set, w)
+			return
+		case t.search.cycle != nil:
+			t.refuseNewest(t.search.cycle)
+		default:
+			floor = w.rank // l would be let ahead of w, but has to wait for it
+		}
+	}
+}
+
+// follower returns the first waiter, of a rank above floor, that stands before
+// the waiter l and is to stand behind it: because it depends on l (must), or
+// because they conflict at a key that a kin of l holds, where l is not to queue
+// behind others. The latter is decided once, when l comes or its kin gets the
+// key.
+func (t *Table) follower(l *Lock, floor uint64) (w *Lock, must bool) {
+	f := following{l: l, floor: floor, since: t.sorted}
+	if l == t.newcomer {
+		f.since = 0
+	}
+	f.behind(l.party, nil)
+	if l.owner.PID != 0 {
+		for i := range l.lineage {
+			if a := &l.lineage[i]; a.Owner.PID != 0 {
+				f.behind(t.parties[a.Owner], a)
+			}
+		}
+	}
+	return f.first, f.must
+}
+
+// following is the state of a search for the first waiter to stand behind l.
+type following struct {
+	l     *Lock
+	floor uint64
+	since uint64 // the token after which a holder is news to l
+	first *Lock
+	must  bool
+}
+
+// behind looks at who waits for the locks of y: all when y is l's own party,
+// else those whose heir l is as a descendant of a.
+func (f *following) behind(y *party, a *Ancestor) {
+	if y == nil || a != nil && y == f.l.party {
+		return
+	}
+	up := f.l.holdsUp(y.owner)
+	for x := y.locks; x != nil; x = x.pnext {
+		if x.state != held || a != nil && !a.Child.After(x.since) {
+			continue
+		}
+		ps := x.places()
+		for i := range ps {
+			if n := ps[i].node; n != nil && n.waiting.head != nil {
+				f.behindAt(n, x, up)
+			}
+		}
+	}
+}
+
+func (f *following) behindAt(n *node, x *Lock, up bool) {
+	last := f.l.rank - 1
+	if f.first != nil {
+		last = f.first.rank
+	}
+	reenters := x.token > f.since && f.l.joins(x) && f.l.placeAt(n) != nil
+	for p := n.waiting.head; p != nil && p.lock.rank <= last; p = p.next {
+		w := p.lock
+		if w.rank <= f.floor {
+			continue
+		}
+		must := up && w.blockedBy(x, n)
+		if must || reenters && w.conflicts(f.l) {
+			f.must = must || f.must && w == f.first
+			f.first = w
+			return
+		}
+	}
+}
+
+// gather collects in s.set the waiter l and everything it depends on that stands
+// behind w, each after what it depends on. It returns false when that is
+// impossible: with a cycle in s.cycle, or without one because l depends on w
+// but w, unless it must, does not depend on l.
+func (s *search) gather(l, w *Lock, must bool) bool {
+	s.open += 2
+	s.path, s.set, s.cycle = s.path[:0], s.set[:0], nil
+	if s.visit(l, w) {
+		return true
+	}
+	if s.cycle == nil && must {
+		p := w.dependsOn(l)
+		s.cycle = append(s.path, wait{w, p.lock, p.node})
+	}
+	return false
+}
+
+func (s *search) visit(l, w *Lock) bool {
+	l.seen = s.open
+	for c := w; c != nil; c = c.next {
+		if c.seen == s.open+1 {
+			continue
+		}
+		p := l.dependsOn(c)
+		if p == nil {
+			continue
+		}
+		s.path = append(s.path, wait{l, p.lock, p.node})
+		if c.seen == s.open {
+			i := slices.IndexFunc(s.path, func(e wait) bool { return e.waiter == c })
+			s.cycle = s.path[i:]
+			return false
+		}
+		if c == w || !s.visit(c, w) {
+			return false
+		}
+		s.path = s.path[:len(s.path)-1]
+	}
+	l.seen = s.open + 1
+	s.set = append(s.set, l)
+	return true
+}
+
+// move puts the waiters of set, in their order, right before w.
+func (t *Table) move(set []*Lock, w *Lock) {
+	for _, l := range set {
+		t.waiting.remove(l)
+		t.waiting.insert(l, w)
+	}
+	t.rank(set, w)
+	for _, l := range set {
+		ps := l.places()
+		for i := range ps {
+			if p := &ps[i]; p.lock != nil {
+				p.node.waiting.remove(p)
+				p.node.waiting.insertByRank(p)
+			}
+		}
+		t.touchAll(l)
+	}
+}
+
+// rank gives ranks to set, which stands right before w in the list.
+func (t *Table) rank(set []*Lock, w *Lock) {
+	var low uint64
+	if before := set[0].prev; before != nil {
+		low = before.rank
+	}
+	gap := (w.rank - low) / uint64(len(set)+1)
+	if gap == 0 { // no room: rank everybody anew
+		low = 0
+		for l := t.waiting.head; l != nil; l = l.next {
+			low += rankGap
+			l.rank = low
+		}
+		return
+	}
+	for _, l := range set {
+		low += gap
+		l.rank = low
+	}
+}
+
+// refuseNewest ends a cycle by refusing its newest waiter.
+func (t *Table) refuseNewest(cycle []wait) {
+	at := 0
+	for i := range cycle {
+		if cycle[i].waiter.seq > cycle[at].waiter.seq {
+			at = i
+		}
+	}
+	victim := cycle[at].waiter
+	if victim.noWait {
+		t.end(victim, &ConflictError{Holders: victim.blockers()})
+		return
+	}
+	err := &DeadlockError{Cycle: make([]Wait, len(cycle))}
+	for i := range cycle {
+		e := cycle[(at+i)%len(cycle)]
+		err.Cycle[i] = Wait{Waiter: e.waiter.holder(nil), Blocker: e.blocker.holder(nil), Key: e.at.key}
+	}
+	t.end(victim, err)
+}

@@ -1,0 +1,508 @@
+package lockmgr
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestAgainstModel plays random commands on the table and on the model, and
+// compares everything after each. rapid makes a hundred runs by default;
+// -rapid.checks=N makes more.
+func TestAgainstModel(t *testing.T) {
+	if f := flag.Lookup("rapid.steps"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set("250"); err != nil { // on average, for each run
+			t.Fatal(err)
+		}
+	}
+	var steps int
+	rapid.Check(t, func(rt *rapid.T) {
+		p := &play{T: rt, table: New(Options{}), model: &model{}}
+		rt.Repeat(p.commands())
+		for _, l := range p.model.all {
+			if l.real != nil {
+				p.table.Release(l.real)
+			}
+			p.table.ReleaseClient(l.keys[0], l.class, l.client)
+		}
+		if held, waiting := p.table.Len(); held+waiting+len(p.table.parties)+len(p.table.nodes) != 1 {
+			rt.Fatalf("after releasing all: %d held, %d waiting, %d owners, %d keys left",
+				held, waiting, len(p.table.parties), len(p.table.nodes))
+		}
+		steps += p.steps
+	})
+	t.Logf("%d steps", steps)
+}
+
+// play is one run: the table, the model, and where they stand.
+type play struct {
+	*rapid.T
+	table *Table
+	model *model
+	ids   int
+	token uint64 // the greatest seen
+	steps int
+	said  string // the command just played
+}
+
+// cast is who plays: a small family, two strangers, two foreign processes. The
+// births let the lock of an ancestor come before or after a branch.
+var cast = func() []Request {
+	root, a, b := Owner{1, 1}, Owner{2, 2}, Owner{3, 3}
+	fromRoot := func(tick uint64) Ancestor { return Ancestor{root, Birth{tick, int32(tick)}} }
+	return []Request{
+		{Owner: root},
+		{Owner: a, Lineage: []Ancestor{fromRoot(10)}},
+		{Owner: Owner{4, 4}, Lineage: []Ancestor{{a, Birth{30, 30}}, fromRoot(10)}},
+		{Owner: Owner{5, 5}, Lineage: []Ancestor{{a, Birth{60, 60}}, fromRoot(10)}},
+		{Owner: b},
+		{Owner: Owner{6, 6}, Lineage: []Ancestor{{b, Birth{40, 40}}}},
+		{Owner: Owner{0, 7}},
+		{Owner: Owner{0, 8}, Lineage: []Ancestor{{Owner{0, 7}, Birth{20, 20}}}},
+	}
+}()
+
+var keys = []Key{"d", "d/a", "d/b", "d/s/a", "e", "e/a"}
+
+func (p *play) pick(what string, n int) int { return rapid.IntRange(0, n-1).Draw(p.T, what) }
+
+func (p *play) key() Key { return keys[p.pick("key", len(keys))] }
+
+// some returns a random lock of the model that f accepts, or nil.
+func (p *play) some(f func(*mlock) bool) *mlock {
+	var fit []*mlock
+	for _, l := range p.model.all {
+		if l.real != nil && f(l) {
+			fit = append(fit, l)
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	return fit[p.pick("lock", len(fit))]
+}
+
+// whole reports whether the table has the lock in one piece under its handle:
+// Posix locks that are held may have been cut.
+func whole(l *mlock) bool { return l.class != Posix || !l.held }
+
+// commands are what a run is made of; each is listed as often as it is to come.
+func (p *play) commands() map[string]func(*rapid.T) {
+	commands := map[string]func(*rapid.T){"": func(*rapid.T) { p.compare() }}
+	for _, c := range []struct {
+		name  string
+		times int
+		do    func()
+	}{
+		{"acquire", 7, p.acquire}, {"release", 4, p.release}, {"unlock", 1, p.unlock}, {"cancel", 1, p.cancel},
+		{"steal", 1, p.steal}, {"upgrade", 2, p.upgrade}, {"downgrade", 1, p.downgrade}, {"rename", 1, p.rename},
+		{"owner", 1, p.setOwner},
+	} {
+		for i := range c.times {
+			commands[fmt.Sprint(c.name, i)] = func(rt *rapid.T) {
+				p.T, p.said = rt, c.name
+				c.do()
+				p.steps++
+				rt.Log(p.said)
+			}
+		}
+	}
+	return commands
+}
+
+func (p *play) release() {
+	l := p.some(whole)
+	if l == nil {
+		return
+	}
+	p.said = fmt.Sprintf("release %d", l.id)
+	p.table.Release(l.real)
+	p.model.end(l)
+	p.model.settle()
+}
+
+func (p *play) cancel() {
+	l := p.some(func(l *mlock) bool { return true })
+	if l == nil {
+		return
+	}
+	p.said = fmt.Sprintf("cancel %d", l.id)
+	if got := p.table.Cancel(l.real, nil); got != l.waiting {
+		p.Fatalf("%s: %v", p.said, got)
+	}
+	if l.waiting {
+		p.model.end(l)
+		p.model.settle()
+	}
+}
+
+func (p *play) unlock() {
+	r := p.clientRequest()
+	p.said = fmt.Sprintf("unlock %s %v %d %d-%d", r.Keys[0], r.Class, r.Client, r.Range.Start, r.Range.End)
+	p.table.Unlock(r.Keys[0], r.Class, r.Client, r.Range)
+	p.model.unlock(r.Keys[0], r.Class, r.Client, bits(r))
+}
+
+// request draws a request of any class.
+func (p *play) request() Request {
+	if p.pick("class", 3) == 0 {
+		return p.clientRequest()
+	}
+	r := cast[p.pick("owner", len(cast))]
+	for range 1 + p.pick("keys", 3) {
+		r.Keys = append(r.Keys, p.key())
+	}
+	r.Mode = Exclusive - Mode(p.pick("mode", 3))
+	return p.moment(r)
+}
+
+// clientRequest draws a Flock or Posix request. Each client belongs to one key,
+// as an open file does.
+func (p *play) clientRequest() Request {
+	r := cast[p.pick("owner", len(cast))]
+	r.Keys = []Key{p.key()}
+	r.Mode = []Mode{Exclusive, Shared}[p.pick("mode", 2)]
+	r.Class = Flock + Class(p.pick("class", 2))
+	r.Client = 1 + uint64(p.pick("client", 3))
+	if r.Class == Flock {
+		r.Client += 10 * uint64(slices.Index(keys, r.Keys[0]))
+		r.Range = Whole
+	} else {
+		r.Range.Start = uint64(p.pick("start", 12))
+		r.Range.End = r.Range.Start + uint64(p.pick("length", 12-int(r.Range.Start)))
+	}
+	return p.moment(r)
+}
+
+func (p *play) moment(r Request) Request {
+	tick := p.pick("since", 8) * 10
+	r.Since = Birth{uint64(tick), int32(tick)}
+	r.NoWait = p.pick("nowait", 5) == 1
+	return r
+}
+
+// bits turns a range into a set of bytes.
+func bits(r Request) uint16 {
+	var set uint16
+	for i := r.Range.Start; i <= r.Range.End && i < 16; i++ {
+		set |= 1 << i
+	}
+	return set
+}
+
+func (p *play) acquire() {
+	r := p.request()
+	p.ids++
+	a := &mlock{
+		id: p.ids, keys: slices.Compact(slices.Sorted(slices.Values(r.Keys))), mode: r.Mode, class: r.Class,
+		client: r.Client, owner: r.Owner, lineage: r.Lineage, since: r.Since,
+	}
+	if r.Class == Posix {
+		a.bytes = bits(r)
+	}
+	r.Label = a.id
+	p.said = fmt.Sprintf("acquire %d %v %v by %v since %d %v %d %d-%d nowait=%v",
+		a.id, a.keys, r.Mode, r.Owner, r.Since.Tick, r.Class, r.Client, r.Range.Start, r.Range.End, r.NoWait)
+	l := new(Lock)
+	if old := p.some(func(o *mlock) bool { return !o.held && !o.waiting && whole(o) }); old != nil {
+		l, old.real = old.real, nil // used again
+	}
+	err := p.table.AcquireInto(l, r)
+	a.real = l
+	p.verdict(a, p.model.acquire(a, r.NoWait), err)
+}
+
+func (p *play) upgrade() {
+	old := p.some(func(l *mlock) bool { return l.held && l.class == Session })
+	if old == nil {
+		return
+	}
+	mode, noWait := Exclusive-Mode(p.pick("mode", 2)), p.pick("nowait", 5) == 1
+	p.said = fmt.Sprintf("upgrade %d %v", old.id, mode)
+	l, err := p.table.Upgrade(old.real, mode, noWait)
+	pending := slices.IndexFunc(p.model.all, func(u *mlock) bool { return u.upgrades == old })
+	switch {
+	case mode <= old.mode:
+		if l != old.real || err != nil {
+			p.Fatalf("%s, which it is: %v, %v", p.said, l, err)
+		}
+		return
+	case pending >= 0:
+		if u := p.model.all[pending]; u.mode >= mode && l != u.real || u.mode < mode && !errors.Is(err, ErrInvalid) {
+			p.Fatalf("%s, which is pending: %v, %v", p.said, l, err)
+		}
+		return
+	}
+	p.ids++
+	u := &mlock{
+		id: p.ids, real: l, keys: slices.Clone(old.keys), mode: mode, owner: old.owner,
+		lineage: old.lineage, since: old.since,
+	}
+	switch {
+	case p.model.rival(u) && noWait:
+		p.verdict(u, conflict, err)
+	case p.model.rival(u):
+		p.verdict(u, deadlock, err)
+	default:
+		u.upgrades = old
+		p.verdict(u, p.model.acquire(u, noWait), err)
+	}
+}
+
+// verdict compares the outcome of a request.
+func (p *play) verdict(a *mlock, want outcome, err error) {
+	got := queued
+	switch {
+	case errors.Is(err, ErrWouldBlock):
+		got = conflict
+	case errors.Is(err, ErrDeadlock):
+		got = deadlock
+	case err != nil:
+		p.Fatalf("%s: %v", p.said, err)
+	case a.real.Token() != 0:
+		got = granted
+	}
+	if got != want {
+		p.Fatalf("%s: %s, %v; the model says %s", p.said, got, err, want)
+	}
+	if a.real != nil && a.real.Token() == 0 && a.real.Err() != err {
+		p.Fatalf("%s: answered %v, Err is %v", p.said, err, a.real.Err())
+	}
+}
+
+func (p *play) steal() {
+	l := p.some(whole)
+	if l == nil {
+		return
+	}
+	p.said = fmt.Sprintf("steal %d", l.id)
+	if got := p.table.Steal(l.real, nil); got != l.held {
+		p.Fatalf("%s: %v", p.said, got)
+	}
+	if !l.held {
+		return
+	}
+	for _, u := range p.model.all {
+		if u.upgrades == l {
+			p.model.end(u)
+			break
+		}
+	}
+	p.model.end(l)
+	p.model.settle()
+}
+
+func (p *play) downgrade() {
+	l := p.some(whole)
+	if l == nil {
+		return
+	}
+	mode := Shared + Mode(p.pick("mode", 2))
+	p.said = fmt.Sprintf("downgrade %d %v", l.id, mode)
+	p.table.Downgrade(l.real, mode)
+	if l.held && l.class == Session && mode < l.mode {
+		l.mode = mode
+		p.model.settle()
+	}
+}
+
+func (p *play) rename() {
+	from, to := p.key(), p.key()
+	nested := below(from, "x")(to) != to || below(to, "x")(from) != from
+	if p.pick("exchange", 2) == 0 {
+		p.said = fmt.Sprintf("rekey %s %s", from, to)
+		p.table.Rekey(from, to)
+		if below(from, "x")(to) != to { // nothing happens
+			return
+		}
+		p.model.rename(below(from, to))
+	} else {
+		p.said = fmt.Sprintf("exchange %s %s", from, to)
+		p.table.Exchange(from, to)
+		if nested {
+			return
+		}
+		there, back := below(from, to), below(to, from)
+		p.model.rename(func(k Key) Key {
+			if n := there(k); n != k {
+				return n
+			}
+			return back(k)
+		})
+	}
+}
+
+func (p *play) setOwner() {
+	l := p.some(whole)
+	if l == nil {
+		return
+	}
+	r := p.moment(cast[p.pick("owner", len(cast))])
+	p.said = fmt.Sprintf("owner %d %v", l.id, r.Owner)
+	p.table.SetOwner(l.real, r.Owner, r.Since)
+	if l.held || l.waiting {
+		l.owner, l.since, l.lineage = r.Owner, r.Since, nil
+		p.model.settle()
+	}
+}
+
+// compare fails unless the table is what the model is.
+func (p *play) compare() {
+	if err := p.table.CheckInvariants(); err != nil {
+		p.Fatalf("after %s: %v", p.said, err)
+	}
+	p.checkTokens()
+	snap := p.table.Snapshot()
+	if !slices.EqualFunc(snap.Waiting, p.model.order, func(h Holder, a *mlock) bool { return h.Lock == a.real }) {
+		p.Fatalf("after %s: there wait %s; in the model %s", p.said, labels(snap.Waiting), ids(p.model.order))
+	}
+	for _, l := range p.model.all {
+		p.checkLock(l)
+	}
+	held, waiting := p.table.Len()
+	if len(snap.Held) != held || len(snap.Waiting) != waiting {
+		p.Fatalf("after %s: %d held and %d waiting, but %d and %d in the snapshot", p.said, held, waiting, len(snap.Held), len(snap.Waiting))
+	}
+}
+
+// checkTokens: what was granted in this step has tokens above all before.
+func (p *play) checkTokens() {
+	top := p.token
+	for _, h := range p.table.Snapshot().Held {
+		top = max(top, h.Token)
+	}
+	for _, l := range p.model.all {
+		if l.real != nil && l.held && l.real.Token() > top {
+			p.Fatalf("after %s: token %d of lock %d is missing in the snapshot", p.said, l.real.Token(), l.id)
+		}
+	}
+	p.token = top
+}
+
+// checkLock compares one lock.
+func (p *play) checkLock(l *mlock) {
+	if l.class == Posix && l.held {
+		if set := p.bytes(l); set != l.bytes {
+			p.Fatalf("after %s: lock %d has bytes %012b; the model says %012b", p.said, l.id, set, l.bytes)
+		}
+		return
+	}
+	if l.real == nil {
+		return
+	}
+	if l.real.Held() != l.held {
+		p.Fatalf("after %s: lock %d held: %v, %v; the model says %v", p.said, l.id, l.real.Held(), l.real.Err(), l.held)
+	}
+	select {
+	case <-l.real.Done():
+		if l.waiting {
+			p.Fatalf("after %s: lock %d is done, %v; the model lets it wait", p.said, l.id, l.real.Err())
+		}
+	default:
+		if !l.waiting {
+			p.Fatalf("after %s: lock %d waits; in the model it does not", p.said, l.id)
+		}
+		p.checkConflicts(l)
+	}
+	if l.held || l.waiting {
+		if r := l.real.Request(); !slices.Equal(r.Keys, l.keys) || r.Mode != l.mode || r.Owner != l.owner || r.Since != l.since {
+			p.Fatalf("after %s: lock %d is %+v; the model says %+v", p.said, l.id, r, l)
+		}
+	}
+}
+
+// bytes returns the bytes that the pieces of a held Posix lock cover.
+func (p *play) bytes(l *mlock) (set uint16) {
+	for _, h := range p.table.Snapshot().Held {
+		if h.Label == l.id {
+			set |= bits(Request{Range: h.Range})
+		}
+	}
+	return set
+}
+
+// checkConflicts compares whom a waiter waits for.
+func (p *play) checkConflicts(l *mlock) {
+	got, want := make(map[any]bool), make(map[any]bool)
+	for _, h := range p.table.Conflicts(l.real) {
+		got[h.Label] = true
+	}
+	hs, bs := p.model.waitsFor(l)
+	for _, x := range append(hs, bs...) {
+		want[x.label()] = true
+	}
+	if !maps.Equal(got, want) {
+		for _, h := range p.table.Conflicts(l.real) {
+			if !want[h.Label] {
+				p.Logf("TABLE ONLY %+v guest=%v", h, h.Lock.guest)
+			}
+		}
+		for _, x := range append(hs, bs...) {
+			if !got[x.label()] {
+				p.Logf("MODEL ONLY %+v", x)
+			}
+		}
+		p.Logf("WAITER %+v", l)
+		for _, x := range p.model.all {
+			if x.held && slices.ContainsFunc(x.keys, func(k Key) bool { return slices.Contains(l.keys, k) }) {
+				p.Logf("HELD %+v", x)
+			}
+		}
+		p.Fatalf("after %s: lock %d waits for %v; the model says %v", p.said, l.id, got, want)
+	}
+}
+
+// label is what the table calls the lock: an upgrade has the label of the
+// first.
+func (a *mlock) label() any {
+	if a.real != nil {
+		return a.real.Request().Label
+	}
+	return a.id
+}
+
+// checkRefusal: a deadlock that was refused is a cycle of waits for holders,
+// and the refused is its newest waiter.
+func (p *play) checkRefusal(l *mlock, err error) {
+	var d *DeadlockError
+	if !errors.As(err, &d) {
+		return
+	}
+	newest := d.Cycle[0].Waiter.Lock
+	for i, w := range d.Cycle {
+		next := d.Cycle[(i+1)%len(d.Cycle)]
+		if w.Blocker.Token == 0 || w.Waiter.Lock.seq > newest.seq || w.Blocker.Owner == next.Blocker.Owner {
+			p.Fatalf("after %s: refused %d, no good reason: %s", p.said, l.id, describe(d))
+		}
+	}
+}
+
+func describe(d *DeadlockError) string {
+	var out []string
+	for _, w := range d.Cycle {
+		out = append(out, fmt.Sprintf("%v (#%d) waits for %v (token %d) at %s", w.Waiter.Label, w.Waiter.Lock.seq, w.Blocker.Label, w.Blocker.Token, w.Key))
+	}
+	return strings.Join(out, "; ")
+}
+
+func labels(hs []Holder) string {
+	var out []string
+	for _, h := range hs {
+		out = append(out, fmt.Sprint(h.Label))
+	}
+	return strings.Join(out, " ")
+}
+
+func ids(ls []*mlock) string {
+	var out []string
+	for _, l := range ls {
+		out = append(out, fmt.Sprint(l.id))
+	}
+	return strings.Join(out, " ")
+}
