@@ -166,7 +166,7 @@ func (a *appender) keepLocked(reason string) {
 	id := ""
 	sh, err := f.store.NewShadow(o)
 	if err == nil {
-		defer sh.Discard()
+		defer f.discard(sh)
 		if _, err = unix.Write(sh.FD(), a.pending.Bytes()); err == nil {
 			id, err = sh.Reject(map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": a.c.owner.PID})
 		}
@@ -195,7 +195,9 @@ func (a *appender) appendLocked(b []byte) (int, unix.Errno) {
 		}
 		if err != nil {
 			// All or nothing: a record is never split.
-			unix.Ftruncate(a.fd, st.Size)
+			if e := unix.Ftruncate(a.fd, st.Size); e != nil {
+				a.f.log.Errorf("a record was appended in part and cannot be taken back: %v", e)
+			}
 			return 0, errnoOf(err)
 		}
 		done += n

@@ -186,7 +186,9 @@ func (f *FS) backingLocked(n *node) bool {
 // dropBacking ends the registration of a node that nobody needs any more.
 func (f *FS) dropBacking(n *node) {
 	if n.io.id != 0 {
-		f.srv.UnregisterBackingFd(n.io.id)
+		if e := f.srv.UnregisterBackingFd(n.io.id); e != 0 {
+			f.log.Debugf("backing file %d: %v", n.io.id, e)
+		}
 		n.io.id = 0
 	}
 }

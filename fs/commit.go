@@ -31,13 +31,13 @@ func (s *session) endLocked() unix.Errno {
 	var e unix.Errno
 	switch {
 	case s.detached, s.unusedLocked():
-		s.shadow.Discard()
+		s.discard(s.shadow)
 	case err != nil:
 		e = s.rejectLocked(errnoOf(err), "the shadow cannot be read: "+err.Error())
 	case !dirty && !s.isNew:
 		e = s.applyMetaLocked()
 	case s.published && !dirty:
-		s.shadow.Discard()
+		s.discard(s.shadow)
 	default:
 		e = s.decideLocked()
 	}
@@ -47,7 +47,7 @@ func (s *session) endLocked() unix.Errno {
 		time.AfterFunc(lateGrace, s.late)
 	}
 	if len(s.handles) == 0 {
-		s.shadow.Discard()
+		s.discard(s.shadow)
 	}
 	f.table.Release(s.lock)
 	return e
@@ -175,7 +175,7 @@ func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
 	if err != nil {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
 	}
-	s.shadow.Discard()
+	s.discard(s.shadow)
 	s.record("rollback", func(ev *journal.Event) {
 		ev.Detail["reason"] = reason
 		ev.Detail["errno"] = unix.ErrnoName(e)

@@ -146,7 +146,7 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *node, name string, m
 	}
 	if err := f.giveTo(c, dirfd, fd, mode); err != nil {
 		unix.Close(fd)
-		unix.Unlinkat(dirfd, name, 0)
+		_ = unix.Unlinkat(dirfd, name, 0) // the first error counts
 		return statusOf(err)
 	}
 	return f.openCreated(c, fd, dir, name, in.Flags, live, out)

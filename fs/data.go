@@ -197,8 +197,13 @@ func (f *FS) openStateDir() error {
 		return fmt.Errorf("%w: %s (pid %s)", ErrDataInUse, f.opts.Dir, strings.TrimSpace(string(pid[:max(n, 0)])))
 	}
 	// The descriptor stays open, and the flock with it, until the process ends.
-	unix.Ftruncate(lock, 0)
-	unix.Pwrite(lock, fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	// Its content is for people; that it cannot be written is no reason to stop.
+	if err := unix.Ftruncate(lock, 0); err == nil {
+		_, err = unix.Pwrite(lock, fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+		if err != nil {
+			f.log.Warnf("%s/%s/daemon.lock: %v", f.opts.Dir, name, err)
+		}
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 )
 
@@ -113,7 +114,7 @@ func (s *session) released() {
 	if s.writtenLate() {
 		s.rejectLocked(unix.ESTALE, "written after the commit through a descriptor that had been passed on")
 	}
-	s.shadow.Discard()
+	s.discard(s.shadow)
 	s.f.mu.Lock()
 	s.finishLocked()
 	s.f.mu.Unlock()
@@ -172,7 +173,7 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix
 	if err != nil {
 		return errnoOf(err)
 	}
-	defer cp.Discard()
+	defer s.discard(cp)
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(replace)
 	v, err := cp.Publish(o)
@@ -247,7 +248,7 @@ func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error 
 	if err != nil {
 		return err
 	}
-	defer cp.Discard()
+	defer s.discard(cp)
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(st)
 	if _, err := cp.Publish(o); err != nil {
@@ -255,4 +256,13 @@ func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error 
 	}
 	s.f.srv.InodeNotify(s.node.id, -1, 0)
 	return nil
+}
+
+// discard gives a shadow back that is published, kept or not needed.
+func (s *session) discard(sh *commit.Shadow) { s.f.discard(sh) }
+
+func (f *FS) discard(sh *commit.Shadow) {
+	if err := sh.Discard(); err != nil {
+		f.log.Warnf("cannot remove a shadow: %v", err)
+	}
 }

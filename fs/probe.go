@@ -51,7 +51,7 @@ func (p *probe) run(mountpoint string) error {
 	select {
 	case err := <-result:
 		if err != nil {
-			return fmt.Errorf("%w: self-test: open %s: %v", ErrKernel, path, err)
+			return fmt.Errorf("%w: self-test: open %s: %w", ErrKernel, path, err)
 		}
 	case <-time.After(selfTestTimeout):
 		return fmt.Errorf("%w: self-test: the mount does not answer", ErrKernel)

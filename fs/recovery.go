@@ -53,6 +53,6 @@ func (s *session) abandon() {
 	if dirty, err := s.dirtyLocked(); err == nil && dirty {
 		s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed")
 	}
-	s.shadow.Discard()
+	s.discard(s.shadow)
 	s.f.table.Release(s.lock)
 }

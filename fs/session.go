@@ -163,7 +163,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		return nil, e
 	}
 	if e := s.enter(o.on); e != 0 {
-		s.shadow.Discard()
+		s.discard(s.shadow)
 		return nil, e
 	}
 	if lb, ok := l.Request().Label.(*label); ok {
