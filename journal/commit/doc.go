@@ -50,6 +50,28 @@
 //	unlink .latchfs-HEX               new version; recovery finds nothing to do
 //	journal: done, sync
 //
+// A redo shadow lies beside its target, or in the state directory where the
+// target's may not be written. Target and shadow are found again by inode and
+// name if their directory was renamed before the recovery.
+//
+// # After a crash
+//
+// Recover deals with the intents that the journal has pending, before anything
+// else touches the data root. What the journal cannot know of after a power cut
+// (it is not synced for each intent) is found by Sweep, a walk over the whole
+// tree that may run beside sessions. Both remove only names of exactly the form
+// .latchfs-<32 hexadecimal digits> that no living shadow has and no pending
+// intent needs.
+//
+// # In the state directory
+//
+//	.latchfs-HEX               redo shadows, while a commit in place runs
+//	rejected/ID/content        bytes that were refused
+//	rejected/ID/meta.json      why, and whose they are
+//	rejected/.new-ID/          the same, while it is being made
+//	ballast-N                  space to give back, so that bytes can be kept on
+//	                           a full disk
+//
 // # Durability
 //
 // Full: the file is synced before the rename and the directory after it, so

@@ -259,6 +259,7 @@ func (w *world) shadowOf(name string) (*Shadow, *Version) {
 	check(w.t, err)
 	check(w.t, sh.Fill(int(base.Fd())))
 	check(w.t, sh.Mark())
+	check(w.t, base.Close())
 	return sh, v
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"latchfs/journal"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
@@ -125,6 +127,7 @@ func (w *world) halfWritten(name string) {
 		w.t.Fatalf("error %v", err)
 	}
 	sh.Discard()
+	check(w.t, target.Close())
 }
 
 func TestRedoFindsWhatHasMoved(t *testing.T) {
@@ -172,7 +175,6 @@ func TestRedoWithoutTargetKeepsTheBytes(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.write("d/f", "old")
 		w.halfWritten("d/f")
-		// Removed, and another file made that may well get the same inode number.
 		check(t, os.Remove(w.path("d/f")))
 		w.write("d/f", "another")
 		w.start()
@@ -188,6 +190,35 @@ func TestRedoWithoutTargetKeepsTheBytes(t *testing.T) {
 			t.Errorf("content %q", got)
 		}
 		w.checkNothingLeft()
+	})
+}
+
+// Inode numbers are used again; a file is told by its birth as well.
+func TestOpenTarget(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("f", "")
+		st := w.stat("f")
+		born := birth(int(openFile(t, w.path("f"), os.O_RDONLY).Fd()))
+		if born == 0 {
+			t.Fatal("no time of birth")
+		}
+		is := func(in journal.Intent) bool {
+			fd, err := openTarget(int(w.dir.Fd()), "f", in)
+			check(t, err)
+			if fd >= 0 {
+				unix.Close(fd)
+			}
+			return fd >= 0
+		}
+		this := journal.Intent{TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: born}
+		otherDev, otherIno, otherBirth, unborn := this, this, this, this
+		otherDev.TargetDev++ // mounted in another order
+		otherIno.TargetIno++
+		otherBirth.TargetBirth--
+		unborn.TargetBirth = 0
+		if !is(this) || !is(otherDev) || is(otherIno) || is(otherBirth) || is(unborn) {
+			t.Error(is(this), is(otherDev), is(otherIno), is(otherBirth), is(unborn))
+		}
 	})
 }
 

@@ -260,6 +260,13 @@ func ordinaryUser(t *testing.T, w *world) {
 		t.Error("not published, or not kept")
 	}
 	check(t, sh.Discard())
+	// Filling is a write without CAP_FSETID: it must not cost the bit.
+	check(t, unix.Chmod(w.path("f"), 0o4755))
+	sh, _ = w.shadowOf("f")
+	if mode := statFD(t, sh.FD()).Mode; mode != unix.S_IFREG|0o4755 {
+		t.Errorf("mode %o", mode)
+	}
+	check(t, sh.Discard())
 	// A directory without permission to list: durable all the same.
 	check(t, os.Mkdir(w.path("blind"), 0o300))
 	fresh, err := w.s.NewShadow(w.shadowOptions("blind/f", nil))

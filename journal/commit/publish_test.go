@@ -59,23 +59,31 @@ func TestPublishNew(t *testing.T) {
 	})
 }
 
-// The name appears between the check and the link: link(2) itself decides.
+// The name appears between the check and the last step, which must decide by
+// itself.
 func TestPublishNewLosesTheRace(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
-		sh, err := w.s.NewShadow(w.shadowOptions("f", nil))
-		check(t, err)
-		defer sh.Discard()
-		w.s.fault = func(step string) error {
-			if step == "link" {
-				w.write("f", "theirs")
+		for last, refused := range map[string]string{"link": "", "rename": "tmpfile"} {
+			os.Remove(w.path("f"))
+			w.s.fault = func(step string) error {
+				switch step {
+				case refused:
+					return unix.EOPNOTSUPP
+				case last:
+					w.write("f", "theirs")
+				}
+				return nil
 			}
-			return nil
-		}
-		if _, err := sh.Publish(w.publishOptions("f", nil)); !errors.Is(err, ErrConflict) {
-			t.Errorf("error %v", err)
-		}
-		if got := w.read("f"); got != "theirs" {
-			t.Errorf("content %q", got)
+			sh, err := w.s.NewShadow(w.shadowOptions("f", nil))
+			check(t, err)
+			if _, err := sh.Publish(w.publishOptions("f", nil)); !errors.Is(err, ErrConflict) {
+				t.Errorf("error %v", err)
+			}
+			if got := w.read("f"); got != "theirs" {
+				t.Errorf("content %q", got)
+			}
+			check(t, sh.Discard())
+			w.checkNothingLeft()
 		}
 	})
 }
