@@ -25,45 +25,56 @@ func TestCrashUnderLoad(t *testing.T) {
 		if m.Name != "root" {
 			rounds /= 5
 		}
-		const writers = 3
-		var ws []*loadWriter
-		for i := range writers {
-			name := fmt.Sprint("w", i)
-			m.Mkdir(name)
-			ws = append(ws, &loadWriter{name: name, log: filepath.Join(m.Home(), name+".log"), state: map[string]loadFile{}})
-		}
-		for round := range rounds {
-			for _, w := range ws {
-				w.start(t, m)
-			}
-			// The delay makes the moment random; nothing waits for it to be over.
-			time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond)
-			m.Crash(t)
-			for _, w := range ws {
-				w.end(t)
-			}
-			m.Start(t)
-			for _, w := range ws {
-				w.check(t, m)
-			}
-			left, err := reservedNames(m.Data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(left) > 0 {
-				t.Errorf("left in the data directory: %q", left)
-			}
-			if t.Failed() {
-				t.Fatalf("in round %d", round)
-			}
-		}
-		for _, w := range ws {
-			t.Logf("%s: %d files acknowledged, %d unfinished at a crash and there, %d not", w.name, w.acknowledged, w.there, w.notThere)
-			if w.acknowledged == 0 {
-				t.Errorf("%s: nothing was ever acknowledged, so nothing was tested", w.name)
-			}
-		}
+		crashRounds(t, m, "load", 3, rounds)
 	})
+}
+
+// TestCrashInPlace does the same to a single writer of a large file with two
+// names, which is copied in place and needs its redo record to survive.
+func TestCrashInPlace(t *testing.T) {
+	needsLatchfs(t)
+	crashRounds(t, mount(t), "inplace", 1, repeat(15, 300))
+}
+
+// crashRounds kills latchfs under the load of several processes, again and again.
+func crashRounds(t *testing.T, m *Mount, load string, writers, rounds int) {
+	var ws []*loadWriter
+	for i := range writers {
+		name := fmt.Sprint("w", i)
+		m.Mkdir(name)
+		ws = append(ws, &loadWriter{load: load, name: name, log: filepath.Join(m.Home(), name+".log"), state: map[string]loadFile{}})
+	}
+	for round := range rounds {
+		for _, w := range ws {
+			w.start(t, m)
+		}
+		// The delay makes the moment random; nothing waits for it to be over.
+		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond)
+		m.Crash(t)
+		for _, w := range ws {
+			w.end(t)
+		}
+		m.Start(t)
+		for _, w := range ws {
+			w.check(t, m)
+		}
+		left, err := reservedNames(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) > 0 {
+			t.Errorf("left in the data directory: %q", left)
+		}
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+	for _, w := range ws {
+		t.Logf("%s: %d files acknowledged, %d unfinished at a crash and there, %d not", w.name, w.acknowledged, w.there, w.notThere)
+		if w.acknowledged == 0 {
+			t.Errorf("%s: nothing was ever acknowledged, so nothing was tested", w.name)
+		}
+	}
 }
 
 // loadFile is what the log says about one file.
@@ -74,18 +85,18 @@ type loadFile struct {
 
 // loadWriter is one process of the load and what is known of its files.
 type loadWriter struct {
-	name, log string
-	proc      *Proc
-	read      int64 // how much of the log has been read
-	next      int   // version to go on with
-	state     map[string]loadFile
+	load, name, log string
+	proc            *Proc
+	read            int64 // how much of the log has been read
+	next            int   // version to go on with
+	state           map[string]loadFile
 
 	acknowledged, there, notThere int
 }
 
 func (w *loadWriter) start(t *testing.T, m *Mount) {
 	t.Helper()
-	w.proc = m.Launch(t, saver(t), "load", m.Path(w.name), w.log, fmt.Sprint(w.next))
+	w.proc = m.Launch(t, saver(t), w.load, m.Path(w.name), w.log, fmt.Sprint(w.next))
 }
 
 // end waits for the process: without its filesystem every save fails. It must

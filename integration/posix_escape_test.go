@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -50,54 +51,66 @@ func (v victim) check(t *testing.T) {
 	}
 }
 
-// TestNoEscape swaps directories and files under the mount for symbolic links
-// that lead out, as fast as it can, while a client who is not root works on
-// them. The kernel does not let that client follow them; the daemon must not
-// do it for him.
+// TestNoEscape swaps a directory and a file under the mount for symbolic links
+// that lead out, around the mount and behind the kernel's back, which still
+// remembers what they were. A client who is not root works on them: the kernel
+// does not let him follow such links, and the daemon must not do it for him. First
+// by turns, then as fast as it goes.
 func TestNoEscape(t *testing.T) {
 	needsLatchfs(t)
 	needsRoot(t)
-	m := mount(t)
+	m := mount(t, withArgs("--durability", "ordered"))
 	v := newVictim(t, m)
-	stop := make(chan struct{})
-	var swapping sync.WaitGroup
-	for _, kind := range []string{"dir", "file"} {
-		if err := os.Mkdir(filepath.Join(m.Data, kind), 0o777); err != nil {
+	for _, dir := range []string{"dir", "file"} {
+		if err := os.Mkdir(filepath.Join(m.Data, dir), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(filepath.Join(m.Data, kind), 0o777); err != nil {
+		if err := os.Chmod(filepath.Join(m.Data, dir), 0o777); err != nil {
 			t.Fatal(err)
+		}
+		plant(t, filepath.Join(m.Data, dir, "secret"))
+	}
+	swaps := []swap{
+		{path: filepath.Join(m.Data, "dir"), target: v.dir},
+		{path: filepath.Join(m.Data, "file", "secret"), target: v.secret()},
+	}
+	c := &intruder{dirs: []string{m.Path("dir"), m.Path("file")}}
+	for range repeat(10, 1000) {
+		c.attack(t)
+		for _, s := range swaps {
+			s.there()
+		}
+		c.attack(t)
+		for _, s := range swaps {
+			s.back()
 		}
 	}
-	plant(t, filepath.Join(m.Data, "dir", "secret"))
-	plant(t, filepath.Join(m.Data, "file", "secret"))
-	swapping.Go(func() { swapForLink(filepath.Join(m.Data, "dir"), v.dir, stop) })
-	swapping.Go(func() { swapForLink(filepath.Join(m.Data, "file", "secret"), v.secret(), stop) })
-
-	deadline := time.Now().Add(time.Duration(repeat(3, 120)) * time.Second)
-	done, leaked := 0, 0
-	ended := make(chan struct{})
-	onPrivateThread(testUID, func() {
-		defer close(ended)
-		for time.Now().Before(deadline) {
-			for _, dir := range []string{"dir", "file"} {
-				d, l := attack(m.Path(dir))
-				done, leaked = done+d, leaked+l
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	for _, s := range swaps {
+		swapping.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					s.there()
+					s.back()
+				}
 			}
-		}
-	})
-	select {
-	case <-ended:
-	case <-time.After(time.Until(deadline) + patience):
-		t.Fatal("the client hangs")
+		})
+	}
+	for range repeat(30, 5000) {
+		c.attack(t)
 	}
 	close(stop)
 	swapping.Wait()
 	v.check(t)
-	if leaked > 0 {
-		t.Errorf("the client read the secret %d times", leaked)
+	t.Logf("%d operations of the client succeeded", c.done)
+	if c.leaked > 0 {
+		t.Errorf("the client read the secret %d times", c.leaked)
 	}
-	if done == 0 {
+	if c.done == 0 {
 		t.Error("no operation of the client succeeded, so nothing was tested")
 	}
 }
@@ -113,29 +126,56 @@ func plant(t *testing.T, path string) {
 	}
 }
 
-// swapForLink lets path be itself and a link to target by turns, around the mount.
-func swapForLink(path, target string, stop <-chan struct{}) {
-	aside := path + ".aside"
-	for {
-		select {
-		case <-stop:
-			return
-		default:
-		}
-		// The client may move things as well, so nothing here has to succeed.
-		if os.Rename(path, aside) == nil {
-			_ = os.Symlink(target, path)
-			_ = os.Remove(path)
-		}
-		_ = os.Rename(aside, path)
+// swap is a name that is by turns itself and a link that leads out.
+type swap struct{ path, target string }
+
+// there makes it the link. The client moves things as well, so that nothing here
+// has to succeed.
+func (s swap) there() {
+	if os.Rename(s.path, s.path+".aside") == nil {
+		_ = os.Symlink(s.target, s.path)
 	}
 }
 
-// attack does everything a client can do to the secret in dir and counts what
-// succeeded, and how often the secret was read.
-func attack(dir string) (done, leaked int) {
-	at := func(name string) string { return filepath.Join(dir, name) }
-	secret, own := at("secret"), at("own")
+// back makes it what it was.
+func (s swap) back() {
+	if st, err := os.Lstat(s.path); err == nil && st.Mode()&os.ModeSymlink != 0 {
+		_ = os.Remove(s.path)
+	}
+	_ = os.Rename(s.path+".aside", s.path)
+}
+
+// intruder is the client and what came of his attempts.
+type intruder struct {
+	dirs         []string
+	round        int
+	done, leaked int
+}
+
+// attack tries everything once in each directory, as a user who is not root.
+func (c *intruder) attack(t *testing.T) {
+	t.Helper()
+	ended := make(chan struct{})
+	onPrivateThread(testUID, func() {
+		defer close(ended)
+		for _, dir := range c.dirs {
+			d, l := attack(dir, c.round)
+			c.done, c.leaked, c.round = c.done+d, c.leaked+l, c.round+1
+		}
+	})
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("the client hangs")
+	}
+}
+
+// attack does everything a client can do to the secret in dir and beside it,
+// leaves what it makes where it made it, and counts what succeeded and how often
+// the secret was read.
+func attack(dir string, round int) (done, leaked int) {
+	at := func(name string) string { return filepath.Join(dir, fmt.Sprint(name, round)) }
+	secret := filepath.Join(dir, "secret")
 	if b, err := os.ReadFile(secret); err == nil {
 		done++
 		if string(b) == "secret" {
@@ -148,15 +188,13 @@ func attack(dir string) (done, leaked int) {
 		unix.Truncate(secret, 3),
 		unix.Chmod(secret, 0o666),
 		unix.Lsetxattr(secret, "user.x", []byte("x"), 0),
-		os.WriteFile(own, []byte("mine"), 0o644),
-		unix.Link(own, at("linked")),
+		os.WriteFile(at("own"), []byte("mine"), 0o644),
+		unix.Link(at("own"), at("linked")),
 		unix.Symlink("nowhere", at("symlink")),
 		unix.Mkdir(at("sub"), 0o755),
-		unix.Rename(own, at("renamed")),
-		unix.Rmdir(at("sub")),
-		unix.Unlink(at("symlink")),
-		unix.Unlink(at("linked")),
-		unix.Unlink(at("renamed")),
+		unix.Mkfifo(at("fifo"), 0o644),
+		unix.Rename(at("own"), at("renamed")),
+		unix.Rename(at("renamed"), secret),
 	} {
 		if err == nil {
 			done++

@@ -33,9 +33,24 @@ func plainTwin(t *testing.T, m *Mount) string {
 // TestPosix holds the mount to what a plain directory does, call by call.
 func TestPosix(t *testing.T) {
 	requireTool(t, "setfacl", "getfacl")
-	forEachMount(t, func(t *testing.T, m *Mount) {
+	rootAndUser(t, func(t *testing.T, m *Mount) {
 		comparePosix(t, plainTwin(t, m), m, posixChecks())
 	}, withArgs("--durability", "ordered"))
+}
+
+// rootAndUser is forEachMount without the variant in the middle, whose way of
+// reading and writing is the ordinary user's; the long version has it too.
+func rootAndUser(t *testing.T, test func(*testing.T, *Mount), opts ...mountOption) {
+	t.Helper()
+	if *plain || stress() || os.Geteuid() != 0 {
+		forEachMount(t, test, opts...)
+		return
+	}
+	t.Run("root", func(t *testing.T) { test(t, mount(t, opts...)) })
+	t.Run("user", func(t *testing.T) {
+		requireTool(t, "fusermount3")
+		test(t, mount(t, append([]mountOption{asUser()}, opts...)...))
+	})
 }
 
 // TestPosixtest runs go-fuse's conformance suite.

@@ -47,7 +47,7 @@ type toolResult struct {
 // still has it afterwards.
 var longAgo = time.Date(2001, 2, 3, 4, 5, 6, 789, time.UTC)
 
-// TestTools runs the matrix in every kind of mount.
+// TestTools runs the matrix as root and as an ordinary user.
 func TestTools(t *testing.T) {
 	var cases []toolCase
 	for _, c := range toolCases() {
@@ -64,7 +64,7 @@ func TestTools(t *testing.T) {
 	if err := setUpTools(before, cases); err != nil {
 		t.Fatal(err)
 	}
-	forEachMount(t, func(t *testing.T, m *Mount) { runTools(t, m, before, cases) },
+	rootAndUser(t, func(t *testing.T, m *Mount) { runTools(t, m, before, cases) },
 		withSeed(func(data string) error { return copyTree(before, data) }))
 }
 

@@ -24,13 +24,25 @@ const (
 type Load struct {
 	Dir string
 	Log io.Writer
-	n   int
+
+	n      int
+	encode func(n int) []byte
+}
+
+// RunInPlace rewrites one large file of two names until something fails.
+func (s *Load) RunInPlace(first int) error {
+	s.encode = EncodeLarge
+	for s.n = first; ; s.n++ {
+		if err := s.link(s.n); err != nil {
+			return err
+		}
+	}
 }
 
 // Run saves until something fails, which is how it ends when its filesystem is
 // gone. It goes on counting from first.
 func (s *Load) Run(first int) error {
-	s.n = first
+	s.n, s.encode = first, Encode
 	ways := []func(int) error{s.truncate, s.update, s.rename, s.create, s.link, s.append, s.sync}
 	for {
 		for _, i := range rand.Perm(len(ways)) {
@@ -69,8 +81,8 @@ func (s *Load) save(name string, flags, n int, finish func(*os.File) error) erro
 	if err != nil {
 		return err
 	}
-	for rest := Encode(n); len(rest) > 0; {
-		piece := min(len(rest), 1+rand.IntN(16<<10))
+	for rest := s.encode(n); len(rest) > 0; {
+		piece := min(len(rest), 1+rand.IntN(max(16<<10, len(rest)/4)))
 		if _, err := f.Write(rest[:piece]); err != nil {
 			f.Close()
 			return err

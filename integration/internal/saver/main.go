@@ -39,23 +39,26 @@ func run(args []string) error {
 		}
 		return saveFromThreads(n)
 	}
-	if len(args) == 4 && args[0] == "load" {
+	if len(args) == 4 && (args[0] == "load" || args[0] == "inplace") {
 		first, err := strconv.Atoi(args[3])
 		if err != nil {
 			return err
 		}
-		return runLoad(args[1], args[2], first)
+		return runLoad(args[0] == "inplace", args[1], args[2], first)
 	}
-	return fmt.Errorf("usage: writefile PATH TEXT | rename PATH TEXT | threads N | load DIR LOG FIRST, not %q", args)
+	return fmt.Errorf("usage: writefile PATH TEXT | rename PATH TEXT | threads N | load DIR LOG FIRST | inplace DIR LOG FIRST, not %q", args)
 }
 
-func runLoad(dir, logPath string, first int) error {
+func runLoad(inPlace bool, dir, logPath string, first int) error {
 	log, err := os.OpenFile(logPath, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	s := crashload.Load{Dir: dir, Log: log}
+	if inPlace {
+		return s.RunInPlace(first)
+	}
 	return s.Run(first)
 }
 
