@@ -172,6 +172,7 @@ func eachStop(t *testing.T, crash bool, verify func(t *testing.T, w *world, sc s
 			t.Run(name+"/"+what, func(t *testing.T) {
 				for n := 1; ; n++ {
 					w := scenarioWorld(t, at, sc)
+					w.s.ballast = true
 					reached := w.failAt(n, crash)
 					acked := sc.work(w)
 					stopped := reached()
@@ -248,6 +249,7 @@ func TestCrashWhileRecovering(t *testing.T) {
 	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		for n := 1; ; n++ {
 			w.start()
+			w.s.ballast = true // there is enough, for it would only take time
 			reached := w.failAt(n, true)
 			w.s.Recover()
 			if !reached() {
