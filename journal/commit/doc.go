@@ -32,8 +32,8 @@
 //	link shadow -> .latchfs-HEX       old version; recovery removes the link
 //	compare the name with the base    as before; a difference is a conflict
 //	rename .latchfs-HEX -> name       new version, complete
+//	journal: done                     as before
 //	fsync(directory)                  new version, survives a power cut
-//	journal: done
 //
 // A new name is linked directly: link(2) fails where the name exists, so there
 // is nothing to compare and nothing to undo.
