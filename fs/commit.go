@@ -120,14 +120,23 @@ func (s *session) decideLocked() unix.Errno {
 	dir, name := s.where()
 	o := s.publishOptions(dir, name)
 	v, err := s.publish(o, dir, name)
-	if err != nil {
+	if err != nil && !errors.Is(err, commit.ErrNotDurable) {
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size
 		ev.Detail["operation"] = s.operation()
+		if err != nil {
+			ev.Detail["not_durable"] = err.Error()
+		}
 	})
+	if err != nil {
+		// The new version is there, but the program asked for more.
+		f := s.f
+		f.log.Errorf("%q: %v", s.path(), err)
+		return unix.EIO
+	}
 	return 0
 }
 
@@ -157,6 +166,15 @@ func (s *session) publish(o commit.PublishOptions, dir *node, name string) (comm
 
 // publishFailed rolls back after a refused or failed publication.
 func (s *session) publishFailed(err error) unix.Errno {
+	if errors.Is(err, commit.ErrRedoPending) {
+		// The file is half written, and the record of how to finish it stands.
+		if _, again := s.f.store.Recover(); again == nil {
+			s.record("recovery", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
+			return 0
+		}
+		s.f.log.Errorf("%q is half written and could not be finished; the next start will: %v", s.path(), err)
+		return unix.EIO
+	}
 	var conflict *commit.ConflictError
 	if errors.As(err, &conflict) {
 		s.record("bypass", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
