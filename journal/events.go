@@ -92,7 +92,7 @@ func openEvents(dir *os.File, max int64) (*events, error) {
 		e.size, err = cutLine(e.cur)
 	}
 	if err != nil {
-		e.close()
+		_ = e.close()
 		return nil, err
 	}
 	return e, nil

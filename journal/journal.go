@@ -92,7 +92,7 @@ func Open(dir *os.File, o Options) (*Journal, error) {
 	j.st.started, j.st.running = true, true
 	j.seg = &segment{number: found.number}
 	if err := j.rotateLocked(); err != nil {
-		j.events.close()
+		_ = j.events.close()
 		return nil, err
 	}
 	removeSegments(dir, found.all, j.seg.name)
