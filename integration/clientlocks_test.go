@@ -281,14 +281,15 @@ func TestClientLocksAreShown(t *testing.T) {
 		m.WriteFile("x.lock", "x")
 		a, fa := locker(t, m, "x.lock")
 		a.OK(flockReq(fa, unix.LOCK_SH))
-		held := m.Status().HolderOf("x.lock")
-		if held == nil || held.PID != a.PID || held.Class != "flock" || held.Mode != "shared" {
-			t.Errorf("a shared flock of %d is shown as %+v", a.PID, held)
+		held := m.AwaitHolder(t, "x.lock", a.PID)
+		if held.Class != "flock" || held.Mode != "shared" {
+			t.Errorf("a shared flock is shown as %+v", held)
 		}
 		b, fb := rangeLocker(t, m)
 		b.OK(fcntlReq("setlk", fb, unix.F_WRLCK, 3, 4))
 		var classes []string
-		for _, l := range m.Status().HeldLocks {
+		two := m.AwaitStatus(t, "two locks", func(s Status) bool { return s.Held() == 2 })
+		for _, l := range two.HeldLocks {
 			classes = append(classes, fmt.Sprint(l.Class, " ", l.Mode, " ", l.PID == a.PID, l.PID == b.PID))
 		}
 		want := []string{"flock shared true false", "posix exclusive false true"}

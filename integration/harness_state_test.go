@@ -113,6 +113,31 @@ func (m *Mount) Status() Status {
 	return s
 }
 
+// AwaitStatus waits until the tables are shown as ok wants them, and returns
+// them. .locks/ may show a snapshot that is a moment old when the machine is
+// busy, so that no test may take its first look for the last word.
+func (m *Mount) AwaitStatus(t testing.TB, what string, ok func(Status) bool) Status {
+	t.Helper()
+	var s Status
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(poll) {
+		if s = m.Status(); ok(s) {
+			return s
+		}
+	}
+	t.Fatalf("not shown in .locks: %s; shown is\n%s", what, s.Raw)
+	return s
+}
+
+// AwaitHolder waits until a process is shown as a name's holder.
+func (m *Mount) AwaitHolder(t testing.TB, name string, pid int) HeldLock {
+	t.Helper()
+	s := m.AwaitStatus(t, name+" held by "+strconv.Itoa(pid), func(s Status) bool {
+		held := s.HolderOf(name)
+		return held != nil && held.PID == pid
+	})
+	return *s.HolderOf(name)
+}
+
 func (m *Mount) tree(dir string) []string {
 	m.t.Helper()
 	res := m.control.OK(wire.Request{Op: "readtree", Path: m.Path(dir)})

@@ -64,6 +64,15 @@ var bench struct {
 // stress tells whether the long versions were asked for.
 func stress() bool { return os.Getenv("LATCHFS_STRESS") != "" }
 
+// promised is a promised time as a test may hold the binary to it: the race
+// detector makes everything several times slower.
+func promised(d time.Duration) time.Duration {
+	if bench.raced {
+		return 4 * d
+	}
+	return d
+}
+
 // repeat is short by default and long under LATCHFS_STRESS.
 func repeat(short, long int) int {
 	if stress() {
@@ -230,14 +239,14 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // within is eventually with a limit that is part of the promise.
-func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
+func within(t testing.TB, most time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(poll) {
+	for deadline := time.Now().Add(most); ; time.Sleep(poll) {
 		if ok() {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", limit, what)
+			t.Fatalf("not within %v: %s", most, what)
 		}
 	}
 }

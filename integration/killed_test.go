@@ -84,9 +84,7 @@ func killHalfWriter(t *testing.T, m *Mount, name, how string, sig syscall.Signal
 		target += ".new"
 	}
 	if !*plain {
-		if held := m.Status().HolderOf(target); held == nil || held.PID != p.PID() {
-			t.Fatalf("%d writes %s, and the table says %+v", p.PID(), target, held)
-		}
+		m.AwaitHolder(t, target, p.PID())
 	}
 	waiter := m.Client(t)
 	next := waiter.GoOpen(name, unix.O_RDWR)
@@ -105,7 +103,7 @@ func killHalfWriter(t *testing.T, m *Mount, name, how string, sig syscall.Signal
 	}
 	died := time.Now()
 	fd := int(next.OK().N)
-	if took := time.Since(died); took > 100*time.Millisecond {
+	if took := time.Since(died); took > promised(100*time.Millisecond) {
 		t.Errorf("the waiting writer went on %v after the death", took)
 	}
 	if got := waiter.ReadAt(fd, 100, 0); got != "the old content\n" {
@@ -115,7 +113,7 @@ func killHalfWriter(t *testing.T, m *Mount, name, how string, sig syscall.Signal
 	if *plain {
 		return
 	}
-	m.AwaitFree(t, 100*time.Millisecond, target)
+	m.AwaitFree(t, promised(100*time.Millisecond), target)
 	if n := len(m.EventsOf("rollback", target)); n != 1 {
 		t.Errorf("%d rollbacks of %s in the audit trail, want 1", n, target)
 	}

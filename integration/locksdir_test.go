@@ -77,10 +77,9 @@ func TestHeldRecord(t *testing.T) {
 		start := time.Now().Add(-time.Second)
 		c := m.Client(t)
 		fd := c.Open("dir/a.json", unix.O_RDWR)
-		var rec HeldLock
-		m.decode(m.Locks("held/dir/a.json.lock"), &rec)
+		rec := m.AwaitHolder(t, "dir/a.json", c.PID)
 		switch {
-		case rec.Version != "v1", rec.Name != "dir/a.json", rec.PID != c.PID, rec.Class != "session",
+		case rec.Version != "v1", rec.Class != "session",
 			rec.Mode != "exclusive", rec.Operation == "", rec.Session == "", rec.Token == 0,
 			rec.Metadata.Program != "client", rec.Metadata.UID != m.UID, len(rec.Metadata.Command) == 0,
 			rec.Created.Before(start), rec.Created.After(time.Now().Add(time.Second)):
@@ -95,8 +94,8 @@ func TestHeldRecord(t *testing.T) {
 		c.MustClose(fd)
 		m.AwaitFree(t, patience, "dir/a.json")
 		again := c.Open("dir/a.json", unix.O_RDWR)
-		if next := m.Status().HolderOf("dir/a.json"); next == nil || next.Token <= rec.Token {
-			t.Errorf("the next token does not rise: %+v after %d", next, rec.Token)
+		if next := m.AwaitHolder(t, "dir/a.json", c.PID); next.Token <= rec.Token {
+			t.Errorf("the next token does not rise: %d after %d", next.Token, rec.Token)
 		}
 		c.MustClose(again)
 	})
@@ -136,17 +135,18 @@ func TestWaitingQueue(t *testing.T) {
 			call.MustBlock(t)
 			calls = append(calls, call)
 		}
-		queue := m.Status().Queue
+		s := m.AwaitStatus(t, "three waiters", func(s Status) bool { return s.Waiting() == 3 })
+		queue := s.Queue
 		for i, w := range queue {
 			if w.Name != "f" || w.Place != i+1 || w.PID != calls[i].c.PID || w.Operation != "open" || len(w.WaitsFor) == 0 {
 				t.Errorf("place %d of the queue is %+v", i+1, w)
 			}
 		}
-		if len(queue) != 3 || !strings.Contains(queue[0].WaitsFor[0], strconv.Itoa(holder.PID)) {
+		if !strings.Contains(queue[0].WaitsFor[0], strconv.Itoa(holder.PID)) {
 			t.Errorf("the queue is %+v", queue)
 		}
-		if held := m.Status().HolderOf("f"); held.Waiters != 3 {
-			t.Errorf("the record counts %d waiters", held.Waiters)
+		if held := s.HolderOf("f"); held == nil || held.Waiters != 3 {
+			t.Errorf("the holder's record is %+v", held)
 		}
 		holder.MustClose(fd)
 		for _, call := range calls {
@@ -185,7 +185,8 @@ func TestStatusJSON(t *testing.T) {
 		call := waiter.GoOpen("f", unix.O_RDWR)
 		call.MustBlock(t)
 		for reader, own := range map[*Client]bool{c: true, m.control: false} {
-			s := read(reader)
+			var s status
+			eventually(t, "one waiter is shown", func() bool { s = read(reader); return s.Queued == 1 })
 			if !s.Locked || s.Held != 1 || s.Queued != 1 || len(s.Locks) != 1 || len(s.Queue) != 1 {
 				t.Fatalf("one holder and one waiter are shown as %+v", s)
 			}
@@ -211,9 +212,7 @@ func TestRemovingALock(t *testing.T) {
 		if err != syscall.EBUSY {
 			t.Errorf("removing an active lock: %v, want EBUSY", err)
 		}
-		if m.Status().HolderOf("f") == nil {
-			t.Error("the lock is gone")
-		}
+		m.AwaitHolder(t, "f", c.PID)
 		c.Write(fd, "y")
 		c.MustClose(fd)
 		if got := m.ReadFile("f"); got != "y" {

@@ -152,9 +152,7 @@ func TestSessionFollowsItsDirectory(t *testing.T) {
 		created := c.Open("d/new", unix.O_WRONLY|unix.O_CREAT)
 		c.Write(fd, "new\n")
 		other.OK(other.path2("rename", "d", "e"))
-		if m.Status().HolderOf("e/f") == nil {
-			t.Errorf("the lock has not followed: %s", m.Status().Raw)
-		}
+		m.AwaitHolder(t, "e/f", c.PID)
 		if got := m.ReadFile("e/f"); got != "old\n" {
 			t.Errorf("before the close the file holds %q", got)
 		}

@@ -41,7 +41,7 @@ func TestSecondWriterProceedsAtTheClose(t *testing.T) {
 			second.MustClose(fd)
 		}
 		slices.Sort(took)
-		if median := took[len(took)/2]; median > 20*time.Millisecond {
+		if median := took[len(took)/2]; median > promised(10*time.Millisecond) {
 			t.Errorf("the second writer went on %v after the close (median), slowest %v", median, took[len(took)-1])
 		}
 	})
@@ -49,7 +49,7 @@ func TestSecondWriterProceedsAtTheClose(t *testing.T) {
 
 // After the timeout: EBUSY, and an explanation for whoever looks for one.
 func TestTimeoutIsExplained(t *testing.T) {
-	const limit = 400 * time.Millisecond
+	const timeout = 400 * time.Millisecond
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "old\n")
@@ -68,8 +68,8 @@ func TestTimeoutIsExplained(t *testing.T) {
 		for _, req := range refused {
 			res, err := waiter.Do(req)
 			took := time.Duration(res.Micros) * time.Microsecond
-			if err != syscall.EBUSY || took < limit || took > limit+2*time.Second {
-				t.Errorf("%s of a held file: %v after %v, want EBUSY after %v", req.Op, err, took, limit)
+			if err != syscall.EBUSY || took < timeout || took > timeout+2*time.Second {
+				t.Errorf("%s of a held file: %v after %v, want EBUSY after %v", req.Op, err, took, timeout)
 			}
 		}
 		why := waiter.ReadFile(".locks/why")
@@ -85,7 +85,7 @@ func TestTimeoutIsExplained(t *testing.T) {
 		if got := m.ReadFile("f"); got != "old\n" {
 			t.Errorf("f holds %q", got)
 		}
-	}, lockTimeout(limit))
+	}, lockTimeout(timeout))
 }
 
 // A person sees the refusal in the shell where it happened: the program that
@@ -123,8 +123,9 @@ func TestFailFast(t *testing.T) {
 				flags |= unix.O_NONBLOCK
 			}
 			res, err := other.Do(other.openReq(name, flags))
-			if err != syscall.EAGAIN || res.Micros > 250_000 {
-				t.Errorf("%s: %v after %d µs, want EAGAIN at once", name, err, res.Micros)
+			took := time.Duration(res.Micros) * time.Microsecond
+			if err != syscall.EAGAIN || took > promised(100*time.Millisecond) {
+				t.Errorf("%s: %v after %v, want EAGAIN at once", name, err, took)
 			}
 			holder.MustClose(fd)
 			// RELEASE may still be under way, and O_NONBLOCK does not wait for it.
@@ -233,9 +234,9 @@ func waitThroughSignals(t *testing.T, disturb func(*testing.T, *Proc)) {
 		second := m.LaunchPython(t, patientWriter, "2")
 		second.MustWait()
 		disturb(t, first)
-		if got := m.Status().WaitersOf("f"); !slices.Equal(got, []int{first.PID(), second.PID()}) {
-			t.Errorf("the queue is %v, want %d before %d", got, first.PID(), second.PID())
-		}
+		m.AwaitStatus(t, "the first waiter before the second", func(s Status) bool {
+			return slices.Equal(s.WaitersOf("f"), []int{first.PID(), second.PID()})
+		})
 		holder.MustClose(fd)
 		first.OK()
 		second.OK()
@@ -270,9 +271,9 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 			calls = append(calls, call)
 			fmt.Fprintf(&want, "%d\n", n)
 		}
-		queue := m.Status().WaitersOf("f")
+		queue := m.AwaitWaiters(t, "f", waiters)
 		for n, call := range calls {
-			if !*plain && queue[n] != call.c.PID {
+			if queue[n] != call.c.PID {
 				t.Fatalf("place %d of the queue is %d's, want %d's", n, queue[n], call.c.PID)
 			}
 		}
