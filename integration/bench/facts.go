@@ -75,6 +75,9 @@ func filesystem(dir string) string {
 		note = ", without a journal"
 	case strings.HasPrefix(filepath.Base(m.Source), "loop"):
 		note = ", in an image on a loop device"
+		if below, err := mountOf(filepath.Dir(dir)); err == nil && below.Type == "tmpfs" {
+			note += ", in memory: a sync waits for no disk"
+		}
 	}
 	return m.Type + " (" + m.Options + ")" + note
 }

@@ -65,7 +65,11 @@ func mountImage(ctx context.Context, kind, dir string) error {
 		return fmt.Errorf("no image of a filesystem %q: want %s, %s, ext4, xfs or btrfs", kind, fsAuto, fsAsIs)
 	}
 	image := dir + ".img"
-	if err := allocate(image, imageSize); err != nil {
+	below, err := mountOf(dir)
+	if err != nil {
+		return err
+	}
+	if err := allocate(image, imageSize, below.Type == "tmpfs"); err != nil {
 		return err
 	}
 	if _, err := output(ctx, command[0], append(command[1:], image)...); err != nil {
@@ -88,14 +92,17 @@ func mountLoop(ctx context.Context, image, dir string) error {
 	return errors.Join(err, detached)
 }
 
-func allocate(path string, size int64) error {
+// allocate makes a file of the size. In memory it stays sparse, for there is
+// nothing to be gained by taking so much of it at once.
+func allocate(path string, size int64, sparse bool) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	err = unix.Fallocate(int(f.Fd()), 0, 0, size)
-	if errors.Is(err, unix.EOPNOTSUPP) {
+	if sparse {
 		err = f.Truncate(size)
+	} else {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
 	}
 	return errors.Join(at("allocate", path, err), f.Close())
 }
