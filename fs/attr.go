@@ -91,6 +91,12 @@ func (f *FS) stat(n *node, st *unix.Stat_t) unix.Errno {
 func (f *FS) fillEntry(out *fuse.EntryOut, n *node, st *unix.Stat_t, volatile bool) {
 	out.NodeId = n.id
 	out.Generation = 1
+	f.mu.Lock()
+	shown := n.shownAs
+	f.mu.Unlock()
+	if shown.ino != 0 {
+		st.Dev, st.Ino = shown.dev, shown.ino
+	}
 	f.fillAttr(&out.Attr, st)
 	out.SetAttrTimeout(f.attrTimeout(n))
 	if volatile {

@@ -64,7 +64,7 @@ func canonical(path string) (string, error) {
 		return "", err
 	}
 	real, err := filepath.EvalSymlinks(abs)
-	if errors.Is(err, unix.ENOTCONN) {
+	if isDead(err) {
 		if i, e := findMount(abs); e == nil && i != nil && i.FSType == fsType {
 			if err := Detach(abs); err != nil {
 				return "", fmt.Errorf("%s: a dead mount is in the way: %w", abs, err)
@@ -76,7 +76,7 @@ func canonical(path string) (string, error) {
 		return "", err
 	}
 	st, err := os.Stat(real)
-	if errors.Is(err, unix.ENOTCONN) {
+	if isDead(err) {
 		if i, e := findMount(real); e == nil && i != nil && i.FSType == fsType {
 			if err := Detach(real); err != nil {
 				return "", fmt.Errorf("%s: a dead mount is in the way: %w", real, err)
@@ -93,6 +93,12 @@ func canonical(path string) (string, error) {
 	return real, nil
 }
 
+// isDead tells the errors of a mount without a daemon: ENOTCONN, and for a
+// request that was under way when the connection died ECONNABORTED.
+func isDead(err error) bool {
+	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED)
+}
+
 // clearMount refuses a path on which a mount of ours lives, and removes a dead
 // one. For a while after a daemon's death the kernel still answers stat(2) from
 // its cache; statfs(2) it never caches.
@@ -102,9 +108,7 @@ func clearMount(path string) error {
 		return err
 	}
 	var st unix.Statfs_t
-	switch err := unix.Statfs(path, &st); err {
-	case unix.ENOTCONN, unix.ECONNABORTED:
-	default:
+	if err := unix.Statfs(path, &st); !isDead(err) {
 		return fmt.Errorf("%w: %s", ErrAlreadyMounted, path)
 	}
 	if err := Detach(path); err != nil {
