@@ -80,6 +80,11 @@ func (r *renaming) look() unix.Errno {
 
 func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	f := r.f
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		if e := r.commitForExchange(); e != 0 {
+			return e
+		}
+	}
 	own := r.ownSession(r.from)
 	replaced := r.ownSession(r.to)
 	isDir := r.fromSt != nil && r.fromSt.Mode&unix.S_IFMT == unix.S_IFDIR
@@ -98,6 +103,9 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		return e
 	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		if !isDir && r.toSt.Mode&unix.S_IFMT != unix.S_IFDIR {
+			f.swapKeys(f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name))
+		}
 		r.swapNames()
 		return 0
 	}
@@ -140,9 +148,6 @@ func (r *renaming) ownSession(p place) *session {
 // publishUnderNewName is the rename of a file that its owner has not closed
 // yet: what is written so far goes out under the new name at once.
 func (r *renaming) publishUnderNewName(s *session) unix.Errno {
-	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		return unix.ENOENT
-	}
 	if r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return unix.EISDIR
 	}
@@ -164,18 +169,16 @@ func (r *renaming) renameDir() unix.Errno {
 	if err != nil {
 		return errnoOf(err)
 	}
-	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		const aside = lockmgr.Key("//exchange")
-		f.table.Rekey(lockmgr.Key(from), aside)
-		f.table.Rekey(lockmgr.Key(to), lockmgr.Key(from))
-		f.table.Rekey(aside, lockmgr.Key(to))
-	} else {
+	if r.flags&unix.RENAME_EXCHANGE == 0 {
 		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(to))
+	} else {
+		f.swapKeys(from, to)
 	}
 	return 0
 }
 
-// swapNames records what an exchange did.
+// swapNames records what an exchange did; the locks have been re-keyed. Own
+// sessions go with their files.
 func (r *renaming) swapNames() {
 	f := r.f
 	f.mu.Lock()
@@ -186,12 +189,44 @@ func (r *renaming) swapNames() {
 		f.setNameLocked(r.to.node, r.from.dir, r.from.name)
 	}
 	f.mu.Unlock()
-	// An own session stays with its name; its base is another inode now.
+	first, second := r.ownSession(r.from), r.ownSession(r.to)
+	if first != nil {
+		first.moveTo(r.to.dir, r.to.name)
+		first.rebase()
+	}
+	if second != nil {
+		second.moveTo(r.from.dir, r.from.name)
+		second.rebase()
+	}
+}
+
+// swapKeys gives each of two names the locks of the other.
+func (f *FS) swapKeys(a, b string) {
+	const aside = lockmgr.Key("//exchange")
+	f.table.Rekey(lockmgr.Key(a), aside)
+	f.table.Rekey(lockmgr.Key(b), lockmgr.Key(a))
+	f.table.Rekey(aside, lockmgr.Key(b))
+}
+
+// commitForExchange makes a file that its owner has created and not closed yet
+// visible, for only names that exist can be exchanged.
+func (r *renaming) commitForExchange() unix.Errno {
 	for _, p := range []place{r.from, r.to} {
-		if s := r.ownSession(p); s != nil {
-			s.rebase()
+		s := r.ownSession(p)
+		if s == nil {
+			continue
+		}
+		s.mu.Lock()
+		e := unix.Errno(0)
+		if s.isNew && !s.ended {
+			e = s.publishCopy(p.dir, p.name, nil)
+		}
+		s.mu.Unlock()
+		if e != 0 {
+			return e
 		}
 	}
+	return r.look()
 }
 
 // moved records the new name of the inode, and of the session on it.
@@ -203,7 +238,9 @@ func (r *renaming) moved(own *session) {
 	}
 	f.mu.Unlock()
 	if own != nil {
+		from := f.path(r.from.dir, r.from.name)
 		own.moveTo(r.to.dir, r.to.name)
+		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(own.path()))
 	}
 	f.rebaseOn(r.from.node, own)
 	f.lostName(r.to.node)
@@ -239,7 +276,6 @@ func (s *session) moveTo(dir *node, name string) {
 		return
 	}
 	old := dkey{s.parent.id, s.name}
-	oldPath := pathLocked(s.parent, s.name)
 	if ns := f.names[old]; ns != nil && ns.sess == s {
 		ns.sess = nil
 		f.gcNameLocked(old)
@@ -252,9 +288,7 @@ func (s *session) moveTo(dir *node, name string) {
 	f.unpinLocked(prev)
 	f.setNameLocked(s.node, dir, name)
 	f.nameStateLocked(dkey{dir.id, name}).sess = s
-	newPath := pathLocked(dir, name)
 	f.mu.Unlock()
-	f.table.Rekey(lockmgr.Key(oldPath), lockmgr.Key(newPath))
 }
 
 // detach separates the session from its name, which its own owner has taken
