@@ -16,9 +16,9 @@ import (
 // Random programs: sequences of system calls that nobody thought of, by one
 // process, in a plain directory and in the mount. After each call both answer
 // the same errno, and show the same tree to the process; at the end, with every
-// descriptor closed, the data directory holds that tree as well. Hard links and
-// exchanges are left to their own checks: a writer sees what it has not closed
-// yet by the name it opened or renamed it to, and by no other.
+// descriptor closed, the data directory holds that tree as well. Hard links are
+// left to their own check: a writer sees what it has not closed yet by the name
+// it opened or renamed it to, and by no other.
 
 // machine is the state of a random program on both sides.
 type machine struct {
@@ -151,6 +151,9 @@ func (mc *machine) actions(t *testing.T) map[string]func(*rapid.T) {
 		"rename":   mc.onNames("rename", func(a, b string) error { return unix.Rename(a, b) }),
 		"noreplace": mc.onNames("rename noreplace", func(a, b string) error {
 			return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_NOREPLACE)
+		}),
+		"exchange": mc.onNames("exchange", func(a, b string) error {
+			return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 		}),
 	}
 }
