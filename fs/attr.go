@@ -139,9 +139,21 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
+	if st.Nlink == 0 && f.leftBehind(n) {
+		return status(unix.ESTALE)
+	}
 	f.fillAttr(&out.Attr, &st)
 	out.SetTimeout(f.attrTimeout(n))
 	return fuse.OK
+}
+
+// leftBehind reports whether n is a shadow whose session ended without
+// publishing it while the caller was on its way by name: its next walk leads it
+// to the file.
+func (f *FS) leftBehind(n *node) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.orphan && n.sess == nil && n.opens == 0
 }
 
 // strangerAt reports whether the caller came to n by a name when it was still

@@ -66,13 +66,11 @@ func (s *session) unusedLocked() bool {
 // closeLocked gives the name and the node back.
 func (s *session) closeLocked() {
 	f := s.f
-	if s.baseFD >= 0 {
-		unix.Close(s.baseFD)
-		s.baseFD = -1
-	}
+	s.closeBase()
 	f.mu.Lock()
 	if s.node.sess == s && !s.detached {
 		s.node.sess = nil
+		s.node.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
 	}
 	dir, base := s.parent, s.base
 	s.leaveLocked()

@@ -86,15 +86,18 @@ func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *n
 		f.table.Release(l)
 		return status(e)
 	}
-	if s := f.sessionAt(dir, name); s != nil {
-		f.table.Release(l) // a relative is creating it
-		return status(unix.EEXIST)
-	}
 	o := beginOptions{settings: set, mode: mode, trunc: in.Flags&unix.O_TRUNC != 0}
 	s, e := f.begin(c, l, dir, name, base, o)
 	if e != 0 {
 		f.table.Release(l)
-		return status(e)
+		s = f.sessionAt(dir, name)
+		switch {
+		case e != unix.EEXIST || in.Flags&unix.O_EXCL != 0:
+			return status(e)
+		case s == nil || !s.join():
+			return status(unix.ESTALE) // it is there now: a second walk opens it
+		}
+		defer s.walkerGone() // a relative is creating the file: its session is joined
 	}
 	h, e := s.attach(c, in.Flags&^unix.O_TRUNC, &out.OpenOut)
 	if e != 0 {

@@ -294,11 +294,11 @@ func killSuidErr(fd int, gid uint32) error {
 		next &^= unix.S_ISGID
 	}
 	if next != mode {
-		if err := unix.Fchmod(fd, next); err != nil {
+		if err := unix.Chmod(procSelf(fd), next); err != nil {
 			return err
 		}
 	}
-	if err := unix.Fremovexattr(fd, "security.capability"); err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP && err != unix.EPERM {
+	if err := unix.Removexattr(procSelf(fd), "security.capability"); err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP && err != unix.EPERM {
 		return err
 	}
 	return nil

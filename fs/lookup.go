@@ -25,6 +25,9 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 		return status(e)
 	}
 	var st unix.Stat_t
+	if n != nil && f.hasEnded(n, &st) {
+		n, volatile = nil, true
+	}
 	if n == nil {
 		if n, e = f.child(parent, name, &st); e == unix.ENOENT {
 			// NodeId 0 with a timeout is a negative entry.
@@ -50,6 +53,22 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 	}
 	f.fillEntry(out, n, &st, volatile || f.isBusyName(dkey{parent.id, name}))
 	return fuse.OK
+}
+
+// hasEnded reports whether the session whose node was just found is over, and
+// has left the node without a name; the reference is given back then.
+func (f *FS) hasEnded(n *node, st *unix.Stat_t) bool {
+	if e := f.stat(n, st); e != 0 || st.Nlink > 0 {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n.sess != nil {
+		return false
+	}
+	n.nlookup--
+	f.reapLocked(n)
+	return true
 }
 
 // resolve finds the node that a name in session leads the caller to, with one

@@ -34,6 +34,7 @@ type node struct {
 	name    string
 	sess    *session      // the session whose shadow this node is
 	shadow  *session      // the session that is writing the next version of it
+	orphan  bool          // a shadow that was never published: its session is over
 	taken   bool          // it was the committed file's node before it became a shadow\'s
 	opens   int           // open handles
 	idle    chan struct{} // closed when the last handle goes, if somebody waits

@@ -108,7 +108,7 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 	case stand:
 		return f.openStand(cancel, c, in, n, out)
 	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load())):
-		return f.openShadow(c, in, n, s, out)
+		return f.openShadow(cancel, c, in, n, s, out)
 	case parent == nil:
 		return f.openPlain(in, n, false, out)
 	}
@@ -176,7 +176,7 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 	if f.isClosing() {
 		return status(f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errShutdown))
 	}
-	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.expect() {
+	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
 		return f.lead(cancel, c, in, n, at, s, out)
 	}
 	s, e := f.startSession(cancel, c, in, n, set)
@@ -253,21 +253,27 @@ func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 		f.table.Release(l)
 		return nil, 0
 	}
-	if s := f.sessionOn(n, dir, name); s != nil {
-		// A relative began one while we waited; the lock is shared with it.
-		f.table.Release(l)
-		if s.expect() {
+	for {
+		if s := f.sessionOn(n, dir, name); s != nil && s.join() {
+			// A relative began one while we waited; the lock is shared with it.
+			f.table.Release(l)
 			return s, 0
 		}
-		return nil, unix.EBUSY
+		s, e := f.begin(c, l, dir, name, &st, o)
+		switch e {
+		case 0:
+			s.expect()
+			return s, 0
+		case unix.EEXIST: // a relative was faster by a moment
+		default:
+			f.table.Release(l)
+			return nil, e
+		}
+		if err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			f.table.Release(l)
+			return nil, errnoOf(err)
+		}
 	}
-	s, e := f.begin(c, l, dir, name, &st, o)
-	if e != 0 {
-		f.table.Release(l)
-		return nil, e
-	}
-	s.expect()
-	return s, 0
 }
 
 // wentLive reports whether the file that has the name by now is a live one.
@@ -294,15 +300,19 @@ func (f *FS) reserve(c *caller, l *lockmgr.Lock, dir *node, name string) unix.Er
 }
 
 // openShadow joins the session whose shadow n is.
-func (f *FS) openShadow(c *caller, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openShadow(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
 	w := f.walks.get(c)
 	led := w != nil && w.sess == s && f.walks.remove(w)
 	h, e := s.attach(c, in.Flags, out)
 	if led {
 		s.walkerGone()
 	}
-	if e == unix.ESTALE && f.isAutoLive(n) {
+	switch {
+	case e == unix.ESTALE && f.isAutoLive(n):
 		return f.openPlain(in, n, true, out)
+	case e == unix.ESTALE && !s.isDetached():
+		// The session has just ended: this open begins the next.
+		return f.openSession(cancel, c, in, n, s.settings, out)
 	}
 	if e != 0 {
 		return status(e)
@@ -348,10 +358,7 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	}
 	if flags&unix.O_TRUNC != 0 && len(s.handles) > 0 || flags&unix.O_TRUNC != 0 && !s.filled {
 		s.filled = true
-		if s.baseFD >= 0 {
-			unix.Close(s.baseFD)
-			s.baseFD = -1
-		}
+		s.closeBase()
 		if err := unix.Ftruncate(s.shadow.FD(), 0); err != nil {
 			return nil, errnoOf(err)
 		}
@@ -367,6 +374,20 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	}
 	s.f.startIO(h, want, out)
 	return h, 0
+}
+
+// join is expect for a relative who has found the session by itself: one that
+// is ending is not joined any more.
+func (s *session) join() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.ended && s.expect()
+}
+
+func (s *session) isDetached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.detached
 }
 
 // expect counts one more caller on its way to the shadow; false if the session

@@ -163,8 +163,19 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		return nil, e
 	}
 	if e := s.enter(o.on); e != 0 {
+		s.closeBase()
 		s.discard(s.shadow)
 		return nil, e
+	}
+	if o.on == nil && !s.baseIsCurrent() {
+		// A relative's session ended between our look at the file and now.
+		f.mu.Lock()
+		s.node.sess = nil
+		s.finishLocked()
+		f.mu.Unlock()
+		s.closeBase()
+		s.discard(s.shadow)
+		return nil, unix.EEXIST
 	}
 	if lb, ok := l.Request().Label.(*label); ok {
 		lb.session.Store(&s.id)
@@ -290,6 +301,10 @@ func (s *session) enter(on *node) unix.Errno {
 	key := inoKey{uint64(st.Dev), st.Ino}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.meetsLocked(s) {
+		unix.Close(fd)
+		return unix.EEXIST
+	}
 	if on != nil {
 		on.fd, on.key = fd, key
 		f.byIno[key] = on
@@ -312,6 +327,36 @@ func (s *session) enter(on *node) unix.Errno {
 		}
 	}
 	return 0
+}
+
+// closeBase gives the committed file's descriptor back.
+func (s *session) closeBase() {
+	if s.baseFD >= 0 {
+		unix.Close(s.baseFD)
+		s.baseFD = -1
+	}
+}
+
+// baseIsCurrent reports whether the name still leads to what the session was
+// begun on. From the moment that the session has its name nobody else of the
+// family begins one.
+func (s *session) baseIsCurrent() bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(s.f.fdOf(s.parent), s.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		return s.isNew
+	}
+	return err == nil && s.baseKey == inoKey{uint64(st.Dev), st.Ino}
+}
+
+// meetsLocked reports whether a relative, who shares the lock, has begun a
+// session on the same file in the meantime. FS.mu is held.
+func (f *FS) meetsLocked(s *session) bool {
+	if ns := f.names[dkey{s.parent.id, s.name}]; ns != nil && ns.sess != nil {
+		return true
+	}
+	b := f.byIno[s.baseKey]
+	return b != nil && b.shadow != nil
 }
 
 // leaveLocked ends the session's claim on its name. FS.mu is held.
@@ -389,8 +434,7 @@ func (s *session) fillLocked() unix.Errno {
 		return errnoOf(err)
 	}
 	s.filled = true
-	unix.Close(s.baseFD)
-	s.baseFD = -1
+	s.closeBase()
 	return 0
 }
 

@@ -192,10 +192,7 @@ func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 		s.failed = errnoOf(err)
 		return s.failed
 	}
-	if s.baseFD >= 0 {
-		unix.Close(s.baseFD)
-		s.baseFD = -1
-	}
+	s.closeBase()
 	s.filled, s.wrote = true, true
 	if killsuid {
 		s.fsetid = false
@@ -281,7 +278,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 		size, _ := in.GetSize()
 		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
 	}
-	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.expect() {
+	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.join() {
 		f.walks.put(&walk{tid: c.tid, start: c.start, op: opTruncate, at: at, sess: s})
 		return unix.ESTALE
 	}
@@ -326,6 +323,9 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 		return unix.EBUSY
 	}
 	s, e := f.begin(c, w.lock, dir, name, &st, beginOptions{settings: set})
+	if e == unix.EEXIST {
+		e = unix.EBUSY
+	}
 	if e != 0 {
 		return e
 	}
@@ -340,6 +340,9 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 // ordinary descriptor.
 func applyAttr(in *fuse.SetAttrIn, fd int) error {
 	proc := procSelf(fd)
+	if in.Valid == 0 {
+		return killSuidErr(fd, in.Gid) // chown(2) to nobody new
+	}
 	uid, hasUID := in.GetUID()
 	gid, hasGID := in.GetGID()
 	if hasUID || hasGID {
