@@ -82,7 +82,7 @@ func (s *session) closeLocked() {
 	// What the kernel remembers of the directory's times and of the links of
 	// the version that was replaced is out of date now.
 	f.srv.InodeNotify(dir.id, -1, 0)
-	f.srv.InodeNotify(s.node.id, -1, 0)
+	f.srv.InodeNotify(s.at().id, -1, 0)
 	if base != nil {
 		f.srv.InodeNotify(base.id, -1, 0)
 	}

@@ -106,13 +106,14 @@ func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *n
 	}
 	out.Fh = h.id
 	var st unix.Stat_t
-	if e := f.stat(s.node, &st); e != 0 {
+	n := s.at()
+	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
 	f.mu.Lock()
-	s.node.nlookup++
+	n.nlookup++
 	f.mu.Unlock()
-	f.fillEntry(&out.EntryOut, s.node, &st, true)
+	f.fillEntry(&out.EntryOut, n, &st, true)
 	return fuse.OK
 }
 

@@ -254,7 +254,7 @@ func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error 
 	if _, err := cp.Publish(o); err != nil {
 		return err
 	}
-	s.f.srv.InodeNotify(s.node.id, -1, 0)
+	s.f.srv.InodeNotify(s.at().id, -1, 0)
 	return nil
 }
 

@@ -364,7 +364,9 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 		}
 		s.wrote = true
 	}
-	h := s.f.newHandle(s.node, shadowHandle, flags)
+	s.f.mu.Lock()
+	h := s.f.newHandleLocked(s.node, shadowHandle, flags)
+	s.f.mu.Unlock()
 	h.sess = s
 	s.handles[h] = struct{}{}
 	s.noteLocked(c.owner)

@@ -308,7 +308,7 @@ func (s *session) detach() {
 	s.leaveLocked()
 	f.mu.Unlock()
 	f.table.Release(s.lock)
-	f.srv.InodeNotify(s.node.id, -1, 0)
+	f.srv.InodeNotify(s.at().id, -1, 0)
 }
 
 // rebaseOn tells the session that is writing the next version of n that an

@@ -26,7 +26,6 @@ const fillNow = 16 << 20
 type session struct {
 	f        *FS
 	id       string
-	node     *node
 	isNew    bool // the name did not exist when the session began
 	settings policy.Settings
 	who      atomic.Pointer[identity]
@@ -37,6 +36,7 @@ type session struct {
 	began    time.Time
 
 	// Guarded by FS.mu.
+	node    *node
 	parent  *node
 	name    string
 	walkers int  // callers on their way to the shadow
@@ -397,6 +397,14 @@ func (s *session) path() string {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	return pathLocked(s.parent, s.name)
+}
+
+// at returns the session's node: its own, or the committed file's that it has
+// taken over.
+func (s *session) at() *node {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	return s.node
 }
 
 // where returns the session's current directory and name.

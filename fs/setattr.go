@@ -121,7 +121,7 @@ func (f *FS) alsoShadow(c *caller, dir *node, name string, change func(fd int) e
 	if s.ended {
 		return 0
 	}
-	e := errnoOf(change(f.fdOf(s.node)))
+	e := errnoOf(change(f.fdOf(s.at())))
 	var st unix.Stat_t
 	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		s.baseVersion = versionPtr(&st) // our own change is no bypass
@@ -219,7 +219,7 @@ func (s *session) changeMeta(change func(fd int) error) unix.Errno {
 			s.wrote = true
 		}
 	}
-	if err := change(s.f.fdOf(s.node)); err != nil {
+	if err := change(s.f.fdOf(s.at())); err != nil {
 		return errnoOf(err)
 	}
 	if s.ended {

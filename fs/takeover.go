@@ -116,14 +116,17 @@ func (f *FS) retire(n *node) {
 // takeOver makes n the session's node. The committed inode gets another node
 // the next time somebody looks its name up.
 func (f *FS) takeOver(n *node, s *session) bool {
+	// Whoever opens n from now on must not get the committed inode's backing
+	// file: that is dropped before anybody sees the change.
+	n.io.mu.Lock()
+	defer n.io.mu.Unlock()
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	shadow := s.node
 	if n == shadow {
-		f.mu.Unlock()
 		return true
 	}
-	if n.sess != nil || n.opens > 0 || shadow.opens > 0 || s.over || f.awaitedLocked(n) {
-		f.mu.Unlock()
+	if n.sess != nil || n.opens > 0 || shadow.opens > 0 || shadow.nlookup > 0 || s.over || f.awaitedLocked(n) {
 		return false
 	}
 	// n turns into the shadow's inode; a new node keeps the committed one.
@@ -151,14 +154,10 @@ func (f *FS) takeOver(n *node, s *session) bool {
 	} else {
 		f.reapLocked(base)
 	}
-	f.mu.Unlock()
-
 	// The pages of the committed version go when the open is answered without
 	// FOPEN_KEEP_CACHE.
-	n.io.mu.Lock()
 	f.dropBacking(n)
 	n.io.stamp = cacheStamp{}
-	n.io.mu.Unlock()
 	return true
 }
 
