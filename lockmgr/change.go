@@ -31,7 +31,7 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 		Keys: l.keys(nil), Mode: m, Owner: l.owner, Lineage: l.lineage, Since: l.since,
 		NoWait: noWait, Now: l.now, Label: l.label,
 	})
-	if err := u.rival(l, noWait); err != nil {
+	if err := rival(u, l, noWait); err != nil {
 		return nil, err
 	}
 	u.replaces, l.upgrader = l, u
@@ -43,7 +43,7 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 
 // rival returns the refusal of the upgrade u of l when another owner's upgrade
 // is pending at one of its keys.
-func (u *Lock) rival(l *Lock, noWait bool) error {
+func rival(u, l *Lock, noWait bool) error {
 	ps := l.places()
 	for i := range ps {
 		if ps[i].lock == nil {

@@ -21,10 +21,10 @@ var (
 	// client stands: after an upgrade, a flock conversion, or a Posix lock over
 	// the same bytes.
 	ErrReplaced = errors.New("lock replaced")
-	// ErrCancelled is the Err of a waiter cancelled without a cause, and
-	// ErrStolen of a lock stolen without one.
+	// ErrCancelled is the Err of a waiter cancelled without a cause.
 	ErrCancelled = errors.New("lock request cancelled")
-	ErrStolen    = errors.New("lock stolen")
+	// ErrStolen is the Err of a lock stolen without a cause.
+	ErrStolen = errors.New("lock stolen")
 )
 
 // ConflictError says who stands in the way of a NoWait request.

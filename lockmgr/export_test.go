@@ -41,7 +41,7 @@ func (t *Table) checkLocks() error {
 	n := 0
 	for l := t.held.head; l != nil; l, n = l.next, n+1 {
 		if l.state != held || l.token < last || l.token > t.token || l.err != nil || l.replaces != nil {
-			return fmt.Errorf("holder %v: state %d, token %d after %d, err %v", l.label, l.state, l.token, last, l.err)
+			return fmt.Errorf("holder %v: state %d, token %d after %d, err %w", l.label, l.state, l.token, last, l.err)
 		}
 		last = l.token
 		if err := l.checkPlaces(); err != nil {
@@ -50,7 +50,7 @@ func (t *Table) checkLocks() error {
 	}
 	for l := t.waiting.head; l != nil; l, n = l.next, n+1 {
 		if l.state != waiting || l.token != 0 || l.err != nil || l.noWait {
-			return fmt.Errorf("waiter %v: state %d, token %d, err %v, noWait %v", l.label, l.state, l.token, l.err, l.noWait)
+			return fmt.Errorf("waiter %v: state %d, token %d, err %w, noWait %v", l.label, l.state, l.token, l.err, l.noWait)
 		}
 		if l.replaces != nil && (l.replaces.state != held || l.replaces.upgrader != l) {
 			return fmt.Errorf("upgrade %v of a lock that does not know it", l.label)

@@ -120,6 +120,7 @@ func (m *model) end(a *mlock) {
 
 func (m *model) grant(a *mlock) {
 	m.unqueue(a)
+	asked := a.bytes
 	for _, o := range m.all {
 		if a.class == Session || o == a || !o.held || o.class != a.class || o.client != a.client || o.keys[0] != a.keys[0] {
 			continue
@@ -131,12 +132,12 @@ func (m *model) grant(a *mlock) {
 		}
 		for _, run := range runs(o.bytes) {
 			switch {
-			case o.mode == a.mode && (run|run<<1|run>>1)&a.bytes != 0:
+			case o.mode == a.mode && (run|run<<1|run>>1)&asked != 0:
 				o.bytes &^= run
 				a.inherit(o)
 				a.bytes |= run
 			case o.mode != a.mode:
-				o.bytes &^= a.bytes
+				o.bytes &^= asked
 			}
 		}
 		if o.bytes == 0 {
@@ -293,7 +294,7 @@ func (m *model) acquire(a *mlock, noWait bool) outcome {
 	m.all = append(m.all, a)
 	m.order = append(m.order, a)
 	a.waiting, m.newcomer = true, a
-	if convert {
+	if hs, bs := m.waitsFor(a); convert || len(hs)+len(bs) == 0 {
 		m.grant(a)
 	}
 	m.settle()

@@ -132,6 +132,7 @@ func (t *Table) lead(l *Lock) {
 			return
 		case t.search.cycle != nil:
 			t.refuseNewest(t.search.cycle)
+			floor = 0
 		default:
 			floor = w.rank // l would be let ahead of w, but has to wait for it
 		}
