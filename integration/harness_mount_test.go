@@ -69,20 +69,10 @@ func lockTimeout(d time.Duration) mountOption { return withArgs("--lock-timeout"
 // withPolicy mounts with a policy file of this content.
 func withPolicy(toml string) mountOption { return func(o *mountOptions) { o.config = toml } }
 
-// withEnv adds to the daemon's environment.
-func withEnv(pairs ...string) mountOption {
-	return func(o *mountOptions) { o.env = append(o.env, pairs...) }
-}
-
 // withSeed fills the data directory before the mount; what it makes is given to the
 // mount's user.
 func withSeed(fill func(data string) error) mountOption {
 	return func(o *mountOptions) { o.seed = fill }
-}
-
-// allowLog permits error lines that match.
-func allowLog(pattern string) mountOption {
-	return func(o *mountOptions) { o.allowLog = append(o.allowLog, regexp.MustCompile(pattern)) }
 }
 
 // leftLocks permits locks in the tables when the test ends.

@@ -20,10 +20,7 @@ import (
 func TestLocksDirContents(t *testing.T) {
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		var names []string
-		for _, n := range m.control.OK(wire.Request{Op: "list", Path: m.Path(".locks")}).Names {
-			names = append(names, n)
-		}
+		names := m.control.OK(wire.Request{Op: "list", Path: m.Path(".locks")}).Names
 		for _, want := range []string{"README", "status", "status.json", "held", "waiting", "why", "events.jsonl", "policy"} {
 			if !slices.Contains(names, want) {
 				t.Errorf(".locks lacks %s: %q", want, names)

@@ -91,7 +91,7 @@ func awaitStart(in io.Reader, out io.Writer) error {
 	}
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil || line != goLine {
-		return fmt.Errorf("not started: %q, %v", line, err)
+		return fmt.Errorf("not started: %q, %w", line, err)
 	}
 	return nil
 }

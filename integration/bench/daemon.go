@@ -76,7 +76,7 @@ func (d *daemon) awaitMount(ctx context.Context) error {
 func (d *daemon) died() error {
 	select {
 	case <-d.gone:
-		return fmt.Errorf("the daemon ended (%v): %s", d.err, d.lastWords())
+		return fmt.Errorf("the daemon ended (%w): %s", d.err, d.lastWords())
 	default:
 		return nil
 	}
