@@ -261,7 +261,7 @@ except Interrupted:
 		holder, fd := locker(t, m, "x.lock")
 		holder.OK(flockReq(fd, unix.LOCK_EX))
 		p := m.LaunchPython(t, script)
-		eventually(t, "the flock waits", func() bool { return inSyscall(p.PID(), []int{unix.SYS_FLOCK}) })
+		eventually(t, "the flock waits", func() bool { return inSyscall(p.PID(), unix.SYS_FLOCK) })
 		done := timeLimit(t, 2*time.Second, "the interruption")
 		p.Signal(syscall.SIGUSR1)
 		if out := p.OK(); out != "interrupted\n" {

@@ -81,11 +81,6 @@ func (s Status) WaitersOf(name string) []int {
 	return pids
 }
 
-// Waits tells whether a process waits for anything.
-func (s Status) Waits(pid int) bool {
-	return slices.ContainsFunc(s.Queue, func(w WaitingLock) bool { return w.PID == pid })
-}
-
 // Locks reads a file below .locks.
 func (m *Mount) Locks(name string) string {
 	m.t.Helper()
@@ -102,15 +97,31 @@ func (m *Mount) Status() Status {
 		m.decode(file, &rec)
 		s.HeldLocks = append(append(s.HeldLocks, rec), rec.CoHolders...)
 	}
+	var raw string
+	s.Queue, raw = m.queue()
+	s.Raw += raw
+	return s
+}
+
+// queue reads .locks/waiting/.
+func (m *Mount) queue() (queue []WaitingLock, raw string) {
+	m.t.Helper()
 	for _, file := range m.tree(".locks/waiting") {
-		s.Raw += file
+		raw += file
 		for line := range strings.Lines(file) {
 			var rec WaitingLock
 			m.decode(line, &rec)
-			s.Queue = append(s.Queue, rec)
+			queue = append(queue, rec)
 		}
 	}
-	return s
+	return queue, raw
+}
+
+// waits tells whether a process is shown in a queue.
+func (m *Mount) waits(pid int) bool {
+	m.t.Helper()
+	queue, _ := m.queue()
+	return slices.ContainsFunc(queue, func(w WaitingLock) bool { return w.PID == pid })
 }
 
 // AwaitStatus waits until the tables are shown as ok wants them, and returns
@@ -235,19 +246,12 @@ func (call *Call) MustBlock(t testing.TB) {
 		if call.Done() {
 			t.Fatalf("%s %s did not wait: %+v %v", call.Req.Op, call.Req.Path, call.res, call.err)
 		}
-		return m.Status().Waits(call.c.PID)
+		// The table is asked only when the process sleeps in the call.
+		return call.asleep() && m.waits(call.c.PID)
 	})
 	if call.Done() {
 		t.Fatalf("%s %s returned while it was queued: %+v %v", call.Req.Op, call.Req.Path, call.res, call.err)
 	}
-}
-
-// syscallNumbers is what /proc/PID/syscall says for the calls that can wait.
-var syscallNumbers = map[string][]int{
-	"open": {unix.SYS_OPENAT}, "writeall": {unix.SYS_OPENAT}, "flock": {unix.SYS_FLOCK},
-	"setlkw": {unix.SYS_FCNTL}, "ofd-setlkw": {unix.SYS_FCNTL}, "rename": {unix.SYS_RENAMEAT2},
-	"unlink": {unix.SYS_UNLINKAT}, "chmod": {unix.SYS_FCHMODAT}, "truncate": {unix.SYS_TRUNCATE},
-	"link": {unix.SYS_LINKAT},
 }
 
 // mustBlockInKernel is MustBlock where there is no lock table to ask.
@@ -257,15 +261,29 @@ func (call *Call) mustBlockInKernel(t testing.TB) {
 		if call.Done() {
 			t.Fatalf("%s %s did not wait: %+v %v", call.Req.Op, call.Req.Path, call.res, call.err)
 		}
-		return inSyscall(call.c.PID, syscallNumbers[call.Req.Op])
+		return call.asleep()
 	})
 }
 
-// inSyscall tells whether a thread sleeps in one of the system calls.
-func inSyscall(pid int, numbers []int) bool {
+// asleep tells whether the client's main thread sleeps in the operation: in a
+// system call that is neither its wait for the next request nor the runtime's.
+func (call *Call) asleep() bool {
+	nr := currentSyscall(call.c.PID)
+	return nr >= 0 && nr != unix.SYS_READ && nr != unix.SYS_FUTEX
+}
+
+// inSyscall tells whether a thread sleeps in this system call.
+func inSyscall(pid, nr int) bool { return currentSyscall(pid) == nr }
+
+// currentSyscall is the number of the system call that a thread sleeps in, -1
+// when it runs or is gone.
+func currentSyscall(pid int) int {
 	first, _, _ := strings.Cut(readProc(pid, "syscall"), " ")
 	nr, err := strconv.Atoi(first)
-	return err == nil && slices.Contains(numbers, nr)
+	if err != nil {
+		return -1
+	}
+	return nr
 }
 
 // MustWait shows that a program waits for a lock, itself or a child of it.
@@ -278,7 +296,8 @@ func (p *Proc) MustWait() {
 		if p.Done() {
 			p.t.Fatalf("%.200q did not wait\n%s%s", p.Cmd.Args, p.Stdout(), p.Stderr())
 		}
-		return slices.ContainsFunc(p.m.Status().Queue, func(w WaitingLock) bool {
+		queue, _ := p.m.queue()
+		return slices.ContainsFunc(queue, func(w WaitingLock) bool {
 			return w.PID == p.PID() || processGroup(w.PID) == p.PID()
 		})
 	})

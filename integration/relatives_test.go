@@ -116,7 +116,7 @@ func TestFlockAroundReplace(t *testing.T) {
 				// The first half waits with the first version open, the rest
 				// comes while that version is being replaced.
 				for _, p := range procs {
-					eventually(t, "flock waits", func() bool { return inSyscall(p.PID(), syscallNumbers["flock"]) })
+					eventually(t, "flock waits", func() bool { return inSyscall(p.PID(), unix.SYS_FLOCK) })
 				}
 				gate.MustClose(fd)
 				eventually(t, "the first replacement", func() bool { return m.ReadFile("f") != first })
