@@ -288,6 +288,9 @@ func killSuidErr(fd int, gid uint32) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
 	mode := st.Mode & 0o7777
 	next := mode &^ unix.S_ISUID
 	if mode&unix.S_IXGRP != 0 || gid != st.Gid {
