@@ -118,6 +118,7 @@ func (s *session) isCleanLocked() bool {
 // missed has the descriptor and may yet write.
 func (s *session) lingerLocked() unix.Errno {
 	e := s.applyMetaLocked()
+	s.idle.Store(true)
 	if s.lingering == nil {
 		s.lingering = time.AfterFunc(lateGrace, s.adopt)
 	}

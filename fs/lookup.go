@@ -96,7 +96,7 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 	if s == nil {
 		return nil, stands > 0, 0
 	}
-	if c.kinOf(s.who.Load()) {
+	if c.kinOf(s.who.Load()) && !s.idle.Load() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if !s.over {
@@ -129,7 +129,7 @@ func (f *FS) otherName(h *fuse.InHeader, n *node, volatile bool) (*node, bool) {
 		}
 		f.walks.mu.Unlock()
 	}
-	if !led && !c.kinOf(s.who.Load()) {
+	if !led && (s.idle.Load() || !c.kinOf(s.who.Load())) {
 		return n, true
 	}
 	f.mu.Lock()

@@ -369,6 +369,7 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	s.f.mu.Unlock()
 	h.sess = s
 	s.handles[h] = struct{}{}
+	s.idle.Store(false)
 	s.noteLocked(c.owner)
 	want := ioPassthrough
 	if !s.filled || s.f.shortOfSpace() {

@@ -68,6 +68,7 @@ type session struct {
 	lingering   *time.Timer // waits for the RELEASE of a session with nothing to commit
 	result      unix.Errno
 	shown       atomic.Pointer[shownAttr]
+	idle        atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
 	patience    atomic.Int32 // how often late may look again
 }
 
