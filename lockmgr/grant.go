@@ -24,6 +24,7 @@ func emptied[T any](s []*T) []*T {
 
 // touch notes that the queue of n may have someone to serve.
 func (t *Table) touch(n *node) {
+	t.touched++
 	if !n.dirty && n.waiting.head != nil {
 		n.dirty = true
 		t.dirty = append(t.dirty, n)
@@ -40,28 +41,44 @@ func (t *Table) touchAll(l *Lock) {
 	}
 }
 
-// handOver grants, in the order of the waiters, whatever waits at a dirty node
-// and waits for nobody.
+// handOver grants the first waiter that waits for nobody, until there is none.
+// It looks at the dirty nodes only; when a grant touches one, it starts again.
 func (t *Table) handOver() {
-	turn := t.turn[:0]
-	for _, n := range t.dirty {
-		n.dirty = false
-		for p := n.waiting.head; p != nil; p = p.next {
-			turn = append(turn, p.lock)
+	for len(t.dirty) > 0 {
+		turn := t.turn[:0]
+		for _, n := range t.dirty {
+			for p := n.waiting.head; p != nil; p = p.next {
+				turn = append(turn, p.lock)
+			}
 		}
-		t.prune(n)
+		if len(t.dirty) > 1 {
+			slices.SortFunc(turn, byRank)
+			turn = slices.Compact(turn)
+		}
+		if t.serve(turn) {
+			for _, n := range t.dirty {
+				n.dirty = false
+				t.prune(n)
+			}
+			t.dirty = emptied(t.dirty)
+		}
+		t.turn = emptied(turn)
 	}
-	if len(t.dirty) > 1 {
-		slices.SortFunc(turn, byRank)
-		turn = slices.Compact(turn)
-	}
-	t.dirty = emptied(t.dirty)
+}
+
+// serve grants whatever of turn waits for nobody. It stops and returns false
+// when a grant may have let in others that come earlier.
+func (t *Table) serve(turn []*Lock) bool {
+	touched := t.touched
 	for _, l := range turn {
-		if l.free() {
-			t.grant(l)
+		if l.state != waiting || !l.free() {
+			continue
+		}
+		if t.grant(l); t.touched > touched {
+			return false
 		}
 	}
-	t.turn = emptied(turn)
+	return true
 }
 
 // byRank compares two waiters by who comes first.
@@ -94,8 +111,8 @@ func (t *Table) grant(l *Lock) {
 		l.guest = l.guest || l.conflictsWithHolder(n)
 		n.held.insert(p, nil)
 		contended = contended || n.waiting.head != nil
-		if n.held.head != p {
-			t.touch(n) // whoever waited for l may share its shelter now
+		if n.held.shelters() {
+			t.touch(n)
 		}
 	}
 	if contended {

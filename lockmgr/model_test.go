@@ -177,10 +177,10 @@ func runs(set uint16) []uint16 {
 func (m *model) settle() {
 	for again := true; again; {
 		again = false
-		for _, a := range slices.Clone(m.order) {
-			if hs, bs := m.waitsFor(a); len(hs)+len(bs) == 0 {
-				m.grant(a)
-				again = true
+		for i := 0; i < len(m.order); i++ {
+			if hs, bs := m.waitsFor(m.order[i]); len(hs)+len(bs) == 0 {
+				m.grant(m.order[i])
+				again, i = true, -1
 			}
 		}
 		before := slices.Clone(m.order)

@@ -26,6 +26,12 @@ func (ps *placeList) clashes(m Mode) bool {
 	return false
 }
 
+// shelters reports whether the list, of holders, could have one beside which
+// others do not conflict (see sheltered).
+func (ps *placeList) shelters() bool {
+	return ps.head != ps.tail && ps.count[Update]+ps.count[Exclusive] > 0
+}
+
 // insert puts p before the place at; nil appends it.
 func (ps *placeList) insert(p, at *place) {
 	p.next = at

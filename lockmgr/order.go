@@ -58,13 +58,11 @@ func (l *Lock) contended() bool {
 	return false
 }
 
-// suspectKin makes every waiter that is kin to the new holder x a suspect, and
-// looks at it again: x may let it in.
+// suspectKin makes every waiter that is kin to the new holder x a suspect.
 func (t *Table) suspectKin(x *Lock) {
 	for w := t.waiting.head; w != nil; w = w.next {
 		if w.kinOf(x) {
 			t.suspects = append(t.suspects, w)
-			t.touchAll(w)
 		}
 	}
 }

@@ -38,6 +38,7 @@ type Table struct {
 	seq     uint64
 
 	dirty    []*node // wait queues that may have someone to serve
+	touched  uint64  // how often a node was touched
 	turn     []*Lock // scratch space of handOver
 	fresh    []*Lock // holders since the order was last looked at
 	suspects []*Lock // waiters that may not stand where they are to stand
