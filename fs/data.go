@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
@@ -194,7 +196,7 @@ func (f *FS) openStateDir() error {
 	if err != nil {
 		return fmt.Errorf("%s/%s/daemon.lock: %w", f.opts.Dir, name, err)
 	}
-	if err := unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := f.lockData(lock); err != nil {
 		pid := make([]byte, 32)
 		n, _ := unix.Pread(lock, pid, 0)
 		unix.Close(lock)
@@ -209,6 +211,28 @@ func (f *FS) openStateDir() error {
 		}
 	}
 	return nil
+}
+
+// lockData keeps other daemons out. One whose mount has just been taken away may
+// need a moment to end.
+func (f *FS) lockData(lock int) error {
+	for deadline := time.Now().Add(endingGrace); ; time.Sleep(20 * time.Millisecond) {
+		err := unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || f.isMounted() || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// endingGrace is how long a start waits for an earlier daemon to end.
+const endingGrace = 2 * time.Second
+
+// isMounted reports whether a mount of ours shows the data directory.
+func (f *FS) isMounted() bool {
+	list, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
+		return i.FSType != fsType || i.Source != f.opts.Dir, false
+	})
+	return err == nil && len(list) > 0
 }
 
 // checkStateDir refuses a directory of that name that is not our state.
