@@ -143,10 +143,14 @@ func (t *Table) checkParties() error {
 		if y.owner != o || y.locks == nil {
 			return fmt.Errorf("party %v is indexed as %v, or empty", y.owner, o)
 		}
-		for l := y.locks; l != nil; l, n = l.pnext, n+1 {
+		of := 0
+		for l := y.locks; l != nil; l, n, of = l.pnext, n+1, of+1 {
 			if l.owner != o || l.party != y || l.state != held && l.state != waiting {
 				return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.owner, o)
 			}
+		}
+		if of != y.n {
+			return fmt.Errorf("party %v counts %d locks, has %d", o, y.n, of)
 		}
 	}
 	if n != t.held.n+t.waiting.n {

@@ -147,16 +147,25 @@ func (t *Table) follower(l *Lock, floor uint64) (w *Lock, must bool) {
 	if l == t.newcomer {
 		f.since = 0
 	}
-	f.behind(l.party, nil)
+	f.behindKin(t, l.party, reach{all: true})
 	if l.owner.PID != 0 {
 		for i := range l.lineage {
-			if a := &l.lineage[i]; a.Owner.PID != 0 {
-				f.behind(t.parties[a.Owner], a)
+			if a := &l.lineage[i]; a.Owner.PID != 0 && a.Owner != l.owner {
+				f.behindKin(t, t.parties[a.Owner], reach{born: a.Child})
 			}
 		}
 	}
 	return f.first, f.must
 }
+
+// reach says which locks of a party a waiter is kin to: all, when the party is
+// its owner, or those asked for before its branch of the family was born.
+type reach struct {
+	all  bool
+	born Birth
+}
+
+func (r reach) covers(x *Lock) bool { return r.all || r.born.After(x.since) }
 
 // following is the state of a search for the first waiter to stand behind l.
 type following struct {
@@ -167,27 +176,40 @@ type following struct {
 	must  bool
 }
 
-// behind looks at who waits for the locks of y: all when y is l's own party,
-// else those whose heir l is as a descendant of a.
-func (f *following) behind(y *party, a *Ancestor) {
-	if y == nil || a != nil && y == f.l.party {
+// behindKin looks at who waits for the locks of y within reach. Either those
+// locks or all waiters lead there; it takes the shorter way.
+func (f *following) behindKin(t *Table, y *party, r reach) {
+	if y == nil {
 		return
 	}
 	up := f.l.holdsUp(y.owner)
-	for x := y.locks; x != nil; x = x.pnext {
-		if x.state != held || a != nil && !a.Child.After(x.since) {
-			continue
+	if y.n < t.waiting.n {
+		for x := y.locks; x != nil; x = x.pnext {
+			ps := x.places()
+			for i := range ps {
+				if n := ps[i].node; n != nil && x.state == held && r.covers(x) {
+					f.behind(x, n, up)
+				}
+			}
 		}
-		ps := x.places()
+		return
+	}
+	for w := t.waiting.head; w != f.l; w = w.next {
+		ps := w.places()
 		for i := range ps {
-			if n := ps[i].node; n != nil && n.waiting.head != nil {
-				f.behindAt(n, x, up)
+			if n := ps[i].node; n != nil {
+				for p := n.held.head; p != nil; p = p.next {
+					if p.lock.party == y && r.covers(p.lock) {
+						f.behind(p.lock, n, up)
+					}
+				}
 			}
 		}
 	}
 }
 
-func (f *following) behindAt(n *node, x *Lock, up bool) {
+// behind looks at who waits for x at n. If up, whoever does depends on l.
+func (f *following) behind(x *Lock, n *node, up bool) {
 	last := f.l.rank - 1
 	if f.first != nil {
 		last = f.first.rank

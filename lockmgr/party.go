@@ -4,6 +4,7 @@ package lockmgr
 type party struct {
 	owner Owner
 	locks *Lock // linked by pnext
+	n     int   // how many
 	next  *party
 }
 
@@ -24,6 +25,7 @@ func (t *Table) join(l *Lock) {
 		l.pnext.pprev = l
 	}
 	y.locks = l
+	y.n++
 }
 
 // leave takes l out of the index.
@@ -38,6 +40,7 @@ func (t *Table) leave(l *Lock) {
 		l.pnext.pprev = l.pprev
 	}
 	l.party, l.pprev, l.pnext = nil, nil, nil
+	y.n--
 	if y.locks != nil {
 		return
 	}
