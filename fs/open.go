@@ -189,7 +189,9 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 	if second {
 		return f.openTakeover(cancel, c, in, n, s, out)
 	}
-	if !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(n, s) {
+	// Through the page cache a node that changes hands was seen to mix versions
+	// under load, so without passthrough every session keeps a node of its own.
+	if f.registrar != nil && !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(n, s) {
 		return f.openTaken(c, in, s, out)
 	}
 	return f.lead(cancel, c, in, n, [2]dkey{s.dkey()}, s, out)
