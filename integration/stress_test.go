@@ -12,11 +12,11 @@ import (
 // whoever reads one can tell a complete version from anything else. It prints
 // what should not have happened, and at last how much it did.
 const chaos = `
-import errno, fcntl, os, random, signal, sys, time, zlib
+import errno, fcntl, mmap, os, random, shutil, signal, sys, time, zlib
 until, rnd = time.monotonic() + float(sys.argv[1]), random.Random(int(sys.argv[2]))
 me = sys.argv[2]
 names = ["a", "b", "c", "d1/x", "d1/y", "d2/x"]
-expected = {errno.ENOENT, errno.EBUSY, errno.EDEADLK, errno.EAGAIN, errno.ENOTEMPTY, errno.EEXIST}
+expected = {None, errno.ENOENT, errno.EBUSY, errno.EDEADLK, errno.EAGAIN, errno.ENOTEMPTY, errno.EEXIST}
 done = {}
 
 def version():
@@ -65,21 +65,61 @@ def two(n):
     with open(n, "r+"), open(rnd.choice(names), "r+"):
         pass
 
+def half(n):
+    with open(n, "w") as f:
+        f.write(version()[:-3])
+        f.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+
 def killed(n):
+    op = rnd.choice([half] + ops)
     pid = os.fork()
     if pid == 0:
         try:
-            f = open(n, "w")
-            f.write(version()[:-3])
-            f.flush()
-        except OSError:
-            pass
-        os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(rnd.random() * 0.004)
+            op(n)
+        except OSError as e:
+            if e.errno not in expected:
+                print(f"killed {op}: {e}", flush=True)
+        os._exit(0)
+    time.sleep(rnd.random() * 0.008)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
-ops = [save, save, careful, careful, update, locked, read, read, read, two, killed,
+def mapped(n):
+    with open(n, "r+b") as f:
+        size = os.fstat(f.fileno()).st_size
+        if size < 100:
+            return
+        with mmap.mmap(f.fileno(), size) as m:
+            check(m[:].decode(), "mapping")
+            body = m[:20] * (size // 20 - 2)
+            crc = str(zlib.crc32(body.decode().encode() + b"\n")).encode()
+            new = body + b"\n" + crc + b"\n"
+            f.truncate(max(size, len(new)))
+            m[:min(size, len(new))] = new[:size]
+            f.truncate(len(new))
+
+def copy(n):
+    to = rnd.choice(names)
+    if to != n:
+        shutil.copyfile(n, to)
+
+def exclusive(n):
+    with open(n, "x") as f:
+        f.write(version())
+
+def note(n):
+    with open("notes.txt", "a") as f:
+        f.write(f"{me} {'x' * rnd.randrange(100)} end\n")
+
+def notes(n):
+    with open("notes.txt") as f:
+        for line in f:
+            if not line.endswith(" end\n"):
+                print(f"torn line {line!r}")
+
+ops = [save, save, careful, careful, update, locked, read, read, read, two,
+       mapped, copy, exclusive, note, notes, killed, killed,
        lambda n: os.unlink(n),
        lambda n: os.rename(n, rnd.choice(names)),
        lambda n: os.chmod(n, 0o644),
