@@ -103,7 +103,7 @@ func (a *appender) demand() *demand {
 	c := a.c
 	dir, name := f.nameOf(a.h.n)
 	if dir == nil {
-		return &demand{c: c, op: opAppend, mode: lockmgr.Exclusive, keys: []lockmgr.Key{inodeKey(a.h.n)}, wait: -1}
+		return &demand{c: c, op: opAppend, mode: lockmgr.Exclusive, keys: []lockmgr.Key{f.inodeKey(a.h.n)}, wait: -1}
 	}
 	return f.fileDemand(c, opAppend, -1, place{dir, name, a.h.n})
 }
@@ -115,8 +115,12 @@ func (a *appender) drain() {
 	a.mu.Unlock()
 	d.label = a.c.label(opAppend, d.path)
 	l, err := a.f.acquire(d, false)
-	if err == nil {
-		err = a.awaitLock(l)
+	for err == nil {
+		if err = a.awaitLock(l); err != nil || a.f.covers(l, d) {
+			break
+		}
+		a.f.table.Release(l)
+		l, err = a.f.acquire(d, false)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -231,7 +235,7 @@ func (a *appender) followLocked() unix.Errno {
 	var st unix.Stat_t
 	named := dir != nil && unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
 		st.Mode&unix.S_IFMT == unix.S_IFREG
-	key := a.h.n.key
+	key := a.f.inoOf(a.h.n)
 	if named {
 		key = inoKey{uint64(st.Dev), st.Ino}
 	}

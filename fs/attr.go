@@ -2,10 +2,13 @@ package fs
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc"
 )
 
 // How long the kernel may believe an answer that does not depend on the
@@ -72,8 +75,7 @@ func (f *FS) stat(n *node, st *unix.Stat_t) unix.Errno {
 	fd, s, shown := n.fd, n.sess, n.shownAs
 	f.mu.Unlock()
 	if fd < 0 {
-		f.placeholderAttr(st)
-		return 0
+		return unix.ESTALE
 	}
 	if err := unix.Fstat(fd, st); err != nil {
 		return errnoOf(err)
@@ -106,8 +108,8 @@ func (f *FS) fillEntry(out *fuse.EntryOut, n *node, st *unix.Stat_t, volatile bo
 	}
 }
 
-// attrTimeout is how long the kernel may keep n's attributes: not at all for a
-// placeholder, nor for a directory in whose GETATTR somebody is about to park.
+// attrTimeout is how long the kernel may keep n's attributes: not at all
+// those of a directory in whose GETATTR somebody is about to park.
 func (f *FS) attrTimeout(n *node) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +134,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 			return status(e)
 		}
 	}
-	if f.strangerAt(&in.InHeader, n) {
+	if f.strangerAt(&in.InHeader, n) && f.sendOn(&in.InHeader, n) {
 		return status(unix.ESTALE)
 	}
 	var st unix.Stat_t
@@ -167,6 +169,34 @@ func (f *FS) strangerAt(h *fuse.InHeader, n *node) bool {
 	}
 	c := f.callerOf(h)
 	return !c.foreign() && !c.kinOf(s.who.Load()) && !f.isPublished(n)
+}
+
+// sendOn decides whether a stranger at a shadow's node is told to walk again,
+// since what it shows is not for him. Only a system call that asks for the
+// attributes by name is: for any other the request merely checks permissions,
+// which are those of the file, and the one repetition that the kernel allows is
+// kept for the operation itself.
+func (f *FS) sendOn(h *fuse.InHeader, n *node) bool {
+	c := f.callerOf(h)
+	if call, ok := f.proc.Syscall(uint32(c.tid)); ok && !statsByName(call) {
+		return false
+	}
+	if f.walks.repeated(c) {
+		return false
+	}
+	f.staleAt(c, n)
+	return true
+}
+
+// statsByName reports whether a system call asks for the attributes of a path.
+func statsByName(call proc.Call) bool {
+	switch call.Nr {
+	case unix.SYS_NEWFSTATAT:
+		return call.Args[3]&unix.AT_EMPTY_PATH == 0
+	case unix.SYS_STATX:
+		return call.Args[2]&unix.AT_EMPTY_PATH == 0
+	}
+	return slices.Contains(oldStats, call.Nr)
 }
 
 // Statx implements fuse.RawFileSystem; it adds the birth time to GetAttr.

@@ -118,9 +118,10 @@ func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
 	if want == ioPassthrough && (n.io.cached > 0 || !f.backingLocked(n)) {
 		want = ioCached
 	}
-	if n.io.passthrough > 0 && want != ioPassthrough {
-		// The kernel refuses an open without passthrough beside one with it;
-		// with both flags DIRECT_IO wins for this handle.
+	if want != ioPassthrough && (n.io.passthrough > 0 || n.io.cached == 0 && f.backingLocked(n)) {
+		// The kernel refuses an open without passthrough beside one with it
+		// (EIO), and another open's answer may overtake this one; with both
+		// flags DIRECT_IO wins for this handle.
 		want = ioMixed
 	}
 	switch want {
@@ -176,7 +177,7 @@ func (f *FS) backingLocked(n *node) bool {
 	defer unix.Close(fd)
 	id, e := f.registrar.register(fd, f.done)
 	if e != 0 {
-		f.log.Debugf("passthrough not available for inode %d: %v", n.key.ino, e)
+		f.log.Debugf("passthrough not available for inode %d: %v", f.inoOf(n).ino, e)
 		return false
 	}
 	n.io.id = id

@@ -1,8 +1,6 @@
 package fs
 
 import (
-	"errors"
-
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
@@ -21,17 +19,18 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	c := f.callerOf(&in.InHeader)
 	set := f.settings(f.path(dir, name))
 	mode := f.modeFor(dir, in.Mode, in.Umask)
+	records := in.Flags&unix.O_APPEND != 0 && in.Flags&unix.O_TRUNC == 0 && set.Append == policy.Record
 	switch {
 	case set.Mode == policy.ReadOnly:
 		return fuse.EROFS
 	case set.Mode == policy.Live:
 		return f.createPlain(c, in, dir, name, mode, true, out)
 	}
-	l, e := f.createLock(c, in, dir, name, mode, set)
+	l, e := f.createLock(c, in, dir, name, set, records)
 	if e != 0 {
 		return status(e)
 	}
-	if in.Flags&unix.O_APPEND != 0 && in.Flags&unix.O_TRUNC == 0 && set.Append == policy.Record {
+	if records {
 		defer f.table.Release(l)
 		return f.createPlain(c, in, dir, name, mode, false, out)
 	}
@@ -39,44 +38,81 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 }
 
 // createLock takes the name's lock. Where another session is creating the name
-// the answer is EEXIST for O_EXCL; other callers are led to a placeholder.
-func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, mode uint32, set policy.Settings) (*lockmgr.Lock, unix.Errno) {
-	at := [2]dkey{{dir.id, name}}
-	d := f.fileDemand(c, opCreate, set.Wait, place{dir, name, nil})
-	d.label = c.label(opCreate, d.path)
-	if w := f.walks.take(c, opOpen, at); w != nil {
-		if w.stand == nil && w.lock != nil && w.lock.Held() {
-			return w.lock, 0
-		}
-		f.dropWalk(w)
-	}
-	if f.isClosing() {
-		return nil, f.refuse(d, errShutdown)
-	}
-	l, err := f.acquire(d, true)
-	if err == nil {
-		return l, 0
-	}
-	if !errors.Is(err, lockmgr.ErrWouldBlock) {
-		return nil, f.refuse(d, err)
-	}
-	if in.Flags&unix.O_EXCL != 0 && f.isCreating(dir, name) {
+// the answer is EEXIST for O_EXCL. Other callers park on their second walk, and
+// what they find then depends on how that session ended.
+func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, set policy.Settings, records bool) (*lockmgr.Lock, unix.Errno) {
+	p := place{dir, name, nil}
+	at := [2]dkey{p.key()}
+	excl := in.Flags&unix.O_EXCL != 0
+	if excl && f.isCreating(dir, name) {
 		return nil, unix.EEXIST
 	}
-	if in.Flags&unix.O_NONBLOCK != 0 || set.Wait == 0 || c.tid == 0 {
-		return nil, f.refuse(d, err)
+	wait := set.Wait
+	if in.Flags&unix.O_NONBLOCK != 0 {
+		wait = 0
 	}
-	l, err = f.acquire(d, false)
-	if err != nil {
-		return nil, f.refuse(d, err)
+	d := f.fileDemand(c, opCreate, wait, p)
+	d.label = c.label(opCreate, d.path)
+	d.keep = true
+	o := beginOptions{
+		settings: set, trunc: in.Flags&unix.O_TRUNC != 0, killSuid: in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0,
 	}
-	return nil, f.putStand(c, d, l, dir, name, mode)
+	return f.admit(c, opOpen, d, at, []*node{dir}, func() unix.Errno {
+		w := f.walks.get(c)
+		if w == nil || w.lock == nil {
+			return unix.EINTR
+		}
+		return f.leadCreate(c, w, p, excl, records, o)
+	})
 }
 
 // isCreating reports whether an uncommitted new file has the name.
 func (f *FS) isCreating(dir *node, name string) bool {
 	s := f.sessionAt(dir, name)
 	return s != nil && s.isNew
+}
+
+// leadCreate runs when a parked create has its lock. Where the file has come to
+// be meanwhile the create is an open: its session begins, and the walk is led
+// there, for the kernel will not walk a third time. Otherwise the lock is kept
+// for the CREATE that comes.
+func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o beginOptions) unix.Errno {
+	var st unix.Stat_t
+	switch err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case err == unix.ENOENT:
+		return 0
+	case err != nil:
+		return errnoOf(err)
+	case excl:
+		return unix.EEXIST
+	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, !f.mayWrite(c, &st), f.wentLive(&st):
+		f.walks.drop(w) // the open does without
+		return 0
+	}
+	s, e := f.beginOrJoin(c, w.lock, p, &st, o)
+	if e != 0 {
+		return e
+	}
+	f.walks.mu.Lock()
+	w.sess, w.lock = s, nil
+	f.walks.mu.Unlock()
+	return 0
+}
+
+// mayWrite reports whether the caller may write a file that was committed
+// while it waited, where the kernel could not check. Supplementary groups and
+// ACLs are not looked at: when in doubt, no.
+func (f *FS) mayWrite(c *caller, st *unix.Stat_t) bool {
+	switch {
+	case c.uid == 0:
+		return true
+	case c.uid == st.Uid:
+		return st.Mode&0o200 != 0
+	case c.gid == st.Gid:
+		return st.Mode&0o020 != 0
+	default:
+		return st.Mode&0o002 != 0
+	}
 }
 
 // createSession starts the session of a new file.

@@ -187,7 +187,7 @@ func (f *FS) withSessions(c *caller, dir *node, list []dirEntry) []dirEntry {
 	}
 	for name, s := range busy {
 		if s.isNew && c.kinOf(s.who.Load()) {
-			list = append(list, dirEntry{name: name, ino: s.at().key.ino, kind: unix.S_IFREG, volatile: true})
+			list = append(list, dirEntry{name: name, ino: f.inoOf(s.at()).ino, kind: unix.S_IFREG, volatile: true})
 		}
 	}
 	return list

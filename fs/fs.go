@@ -73,7 +73,6 @@ type FS struct {
 	nodes     map[uint64]*node
 	byIno     map[inoKey]*node
 	names     map[dkey]*nameState
-	stands    map[*node]standInfo
 	sessions  map[*session]struct{}
 	handles   map[uint64]*handle
 	devs      map[uint64]uint64
@@ -87,8 +86,8 @@ func newFS(o Options) *FS {
 		done: make(chan struct{}), closing: make(chan struct{}),
 		nextID: fuse.FUSE_ROOT_ID,
 		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, names: map[dkey]*nameState{},
-		stands: map[*node]standInfo{}, sessions: map[*session]struct{}{},
-		handles: map[uint64]*handle{}, devs: map[uint64]uint64{}, livePaths: map[string]bool{},
+		sessions: map[*session]struct{}{}, handles: map[uint64]*handle{},
+		devs: map[uint64]uint64{}, livePaths: map[string]bool{},
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}
 	f.walks = newWalks(f)

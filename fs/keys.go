@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,13 +43,38 @@ func (f *FS) keysOf(places []place) []lockmgr.Key {
 	keys := make([]lockmgr.Key, 0, len(places)+1)
 	for _, p := range places {
 		keys = append(keys, lockmgr.Key(f.path(p.dir, p.name)))
-		if p.node != nil {
+		var st unix.Stat_t
+		err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		ino := inoKey{uint64(st.Dev), st.Ino}
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1 {
+			keys = append(keys, ino.lockKey())
+		}
+		if p.node != nil && (err != nil || f.inoOf(p.node) != ino) {
+			// The operation arrived at an inode that has lost this name.
 			if k, ok := f.linkKey(p.node); ok {
 				keys = append(keys, k)
 			}
 		}
 	}
 	return keys
+}
+
+// covers reports whether a lock is still the one that the demand needs. While
+// it was waited for its keys may have been renamed, and the names may have come
+// to lead to an inode with several.
+func (f *FS) covers(l *lockmgr.Lock, d *demand) bool {
+	if d.places == nil {
+		return true
+	}
+	f.ns.RLock()
+	defer f.ns.RUnlock()
+	have := l.Keys()
+	for _, k := range f.keysOf(d.places) {
+		if !slices.Contains(have, k) {
+			return false
+		}
+	}
+	return true
 }
 
 // linkKey is the key of an inode with several names.
@@ -60,10 +86,19 @@ func (f *FS) linkKey(n *node) (lockmgr.Key, bool) {
 	if unix.Fstat(f.fdOf(n), &st) != nil || st.Nlink < 2 {
 		return "", false
 	}
-	return inodeKey(n), true
+	return f.inodeKey(n), true
 }
 
 // inodeKey names an inode in the lock table, beside all paths.
-func inodeKey(n *node) lockmgr.Key {
-	return lockmgr.Key(fmt.Sprintf("//inode/%x:%d", n.key.dev, n.key.ino))
+func (f *FS) inodeKey(n *node) lockmgr.Key { return f.inoOf(n).lockKey() }
+
+// inoOf is the backing inode for which the node stands now.
+func (f *FS) inoOf(n *node) inoKey {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.key
+}
+
+func (k inoKey) lockKey() lockmgr.Key {
+	return lockmgr.Key(fmt.Sprintf("//inode/%x:%d", k.dev, k.ino))
 }

@@ -27,11 +27,11 @@ func (f *FS) clientKey(n *node) lockmgr.Key {
 		return lockmgr.Key(s.path())
 	}
 	if parent == nil || !n.isRegular() || f.unnamed(n) {
-		return inodeKey(n)
+		return f.inodeKey(n)
 	}
 	path := f.path(parent, name)
 	if f.settings(path).Mode == policy.Live || f.isAutoLive(n) {
-		return inodeKey(n)
+		return f.inodeKey(n)
 	}
 	if k, ok := f.linkKey(n); ok {
 		return k
@@ -145,7 +145,8 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		return f.refuse(d, err)
 	}
 	if !l.Held() {
-		if e := f.await(l, d, cancel); e != 0 {
+		var e unix.Errno
+		if l, e = f.await(l, d, cancel); e != 0 {
 			return e
 		}
 	}

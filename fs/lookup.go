@@ -84,7 +84,6 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 		return nil, false, 0
 	}
 	s := ns.sess
-	stands := len(ns.stands)
 	f.mu.Unlock()
 
 	c := f.callerOf(h)
@@ -94,7 +93,7 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 		}
 	}
 	if s == nil {
-		return nil, stands > 0, 0
+		return nil, false, 0
 	}
 	if c.kinOf(s.who.Load()) && !s.idle.Load() {
 		f.mu.Lock()
@@ -146,20 +145,16 @@ func (f *FS) otherName(h *fuse.InHeader, n *node, volatile bool) (*node, bool) {
 // walkTarget takes a reference on the node to which a walk is led.
 func (f *FS) walkTarget(w *walk) *node {
 	f.walks.mu.Lock()
-	s, stand := w.sess, w.stand
+	s := w.sess
 	w.looked = true
 	f.walks.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case s != nil && !s.over:
-		s.node.nlookup++
-		return s.node
-	case stand != nil:
-		stand.nlookup++
-		return stand
+	if s == nil || s.over {
+		return nil
 	}
-	return nil
+	s.node.nlookup++
+	return s.node
 }
 
 // isBusyName reports whether a session began on a name while we looked it up:

@@ -40,7 +40,6 @@ type node struct {
 	idle    chan struct{} // closed when the last handle goes, if somebody waits
 	awaited int           // directories: callers that will park in its GETATTR
 	inside  int           // directories: sessions on names in it
-	hold    bool          // placeholder made for a name that another session creates
 	live    bool          // went live: see session.autoLive
 	shownAs inoKey        // the inode number to show, if not its own
 	posix   bool          // somebody took a POSIX lock: closes must be flushed

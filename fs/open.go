@@ -1,8 +1,6 @@
 package fs
 
 import (
-	"slices"
-
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
@@ -76,7 +74,7 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 	}
 	h := f.newReader(n, seen, in.Flags)
 	if f.walks.any() {
-		f.walks.second(f.callerOf(&in.InHeader))
+		f.walks.repeated(f.callerOf(&in.InHeader))
 	}
 	if h == nil {
 		if n.isRegular() && seen != nil {
@@ -102,11 +100,9 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 	c := f.callerOf(&in.InHeader)
 	f.mu.Lock()
-	s, parent, name, stand := n.sess, n.parent, n.name, n.hold && n.fd < 0
+	s, parent, name := n.sess, n.parent, n.name
 	f.mu.Unlock()
 	switch {
-	case stand:
-		return f.openStand(cancel, c, in, n, out)
 	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load())):
 		return f.openShadow(cancel, c, in, n, s, out)
 	case parent == nil:
@@ -158,8 +154,10 @@ func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) f
 func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, set policy.Settings, out *fuse.OpenOut) fuse.Status {
 	dir, name := f.nameOf(n)
 	at := [2]dkey{{dir.id, name}}
-	second := f.walks.second(c)
-	if w := f.takeOpenWalk(c, n, at); w != nil {
+	second := f.walks.repeated(c)
+	w := f.takeOpenWalk(c, n, at)
+	if w != nil {
+		second = true // it was answered ESTALE once
 		if !w.looked && f.unnamed(n) {
 			// The caller has a descriptor of a file that is no more; who came
 			// by a name that was replaced meanwhile has been led on.
@@ -171,7 +169,10 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 			// file is a mount point of its own.
 			return f.openTakeover(cancel, c, in, n, w.sess, out)
 		}
-		f.dropWalk(w)
+		if w.sess != nil || w.at != at || w.again {
+			f.dropWalk(w)
+			w = nil
+		}
 	}
 	if f.isClosing() {
 		return status(f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errShutdown))
@@ -179,7 +180,7 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
 		return f.lead(cancel, c, in, n, at, s, out)
 	}
-	s, e := f.startSession(cancel, c, in, n, set)
+	s, e := f.startSession(cancel, c, in, n, set, w, second)
 	if e != 0 {
 		return status(e)
 	}
@@ -189,9 +190,7 @@ func (f *FS) openSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *
 	if second {
 		return f.openTakeover(cancel, c, in, n, s, out)
 	}
-	// Through the page cache a node that changes hands was seen to mix versions
-	// under load, so without passthrough every session keeps a node of its own.
-	if f.registrar != nil && !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(n, s) {
+	if !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(n, s) {
 		return f.openTaken(c, in, s, out)
 	}
 	return f.lead(cancel, c, in, n, [2]dkey{s.dkey()}, s, out)
@@ -204,9 +203,9 @@ func (f *FS) takeOpenWalk(c *caller, n *node, at [2]dkey) *walk {
 	if w == nil || w.op == opWait {
 		return nil
 	}
-	if w.op == opOpen && w.sess != nil {
+	if w.op == opOpen {
 		f.mu.Lock()
-		same := n.shadow == w.sess
+		same := w.from == n || w.sess != nil && n.shadow == w.sess
 		f.mu.Unlock()
 		if same && f.walks.remove(w) {
 			return w
@@ -222,14 +221,14 @@ func (f *FS) lead(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, a
 		// Unknown threads cannot be told apart in their second walk.
 		return f.openTakeover(cancel, c, in, n, s, out)
 	}
-	f.walks.put(&walk{tid: c.tid, start: c.start, op: opOpen, at: at, sess: s})
+	f.walks.put(&walk{tid: c.tid, start: c.start, op: opOpen, at: at, sess: s, from: n})
 	return status(unix.ESTALE)
 }
 
 // startSession waits for the lock and begins a session on the file that then
 // has n's name. A nil session without an errno means that the name is gone: it
 // is reserved for the caller, who will find that out itself.
-func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, set policy.Settings) (*session, unix.Errno) {
+func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, set policy.Settings, w *walk, second bool) (*session, unix.Errno) {
 	wait := set.Wait
 	if in.Flags&unix.O_NONBLOCK != 0 {
 		wait = 0
@@ -237,45 +236,66 @@ func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 	dir, name := f.nameOf(n)
 	d := f.fileDemand(c, opOpen, wait, place{dir, name, n})
 	d.label = c.label(opOpen, d.path)
-	l, e := f.lockOrResume(d, [2]dkey{{dir.id, name}}, cancel)
+	l, e := f.lockOrResume(d, [2]dkey{{dir.id, name}}, w, cancel)
 	if e != 0 {
 		return nil, e
 	}
 	o := beginOptions{settings: set, trunc: in.Flags&unix.O_TRUNC != 0, killSuid: in.Mode&fuse.OPEN_KILL_SUIDGID != 0}
 	var st unix.Stat_t
-	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
-	case err == unix.ENOENT:
-		return nil, f.reserve(c, l, dir, name)
+	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch gone := err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG; {
+	case gone && second:
+		f.table.Release(l)
+		return nil, unix.ENOENT
+	case gone:
+		return nil, f.reserve(d, l, n)
 	case err != nil:
 		f.table.Release(l)
 		return nil, errnoOf(err)
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, f.reserve(c, l, dir, name)
 	case f.wentLive(&st):
 		f.table.Release(l)
 		return nil, 0
 	}
+	s, e := f.beginOrJoin(c, l, place{dir, name, n}, &st, o)
+	if e != 0 {
+		f.table.Release(l)
+	}
+	return s, e
+}
+
+// beginOrJoin begins a session on the file st that has a name, or joins the one
+// that a relative, who shares the lock, has begun in the meantime. The session
+// owns the lock unless there is an error, and counts the caller as a walker.
+func (f *FS) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
 	for {
-		if s := f.sessionOn(n, dir, name); s != nil && s.join() {
-			// A relative began one while we waited; the lock is shared with it.
+		switch s := f.sessionOn(f.nodeFor(st), p.dir, p.name); {
+		case s == nil:
+		case !c.kinOf(s.who.Load()):
+			return nil, unix.EBUSY // no lock that covers the name allows that
+		case s.join():
 			f.table.Release(l)
 			return s, 0
 		}
-		s, e := f.begin(c, l, dir, name, &st, o)
+		s, e := f.begin(c, l, p.dir, p.name, st, o)
 		switch e {
 		case 0:
 			s.expect()
 			return s, 0
 		case unix.EEXIST: // a relative was faster by a moment
 		default:
-			f.table.Release(l)
 			return nil, e
 		}
-		if err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			f.table.Release(l)
+		if err := unix.Fstatat(f.fdOf(p.dir), p.name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return nil, errnoOf(err)
 		}
 	}
+}
+
+// nodeFor is the node of an inode, if the kernel knows it.
+func (f *FS) nodeFor(st *unix.Stat_t) *node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byIno[inoKey{uint64(st.Dev), st.Ino}]
 }
 
 // wentLive reports whether the file that has the name by now is a live one.
@@ -287,17 +307,13 @@ func (f *FS) wentLive(st *unix.Stat_t) bool {
 }
 
 // reserve keeps the lock for the caller's second walk.
-func (f *FS) reserve(c *caller, l *lockmgr.Lock, dir *node, name string) unix.Errno {
-	switch {
-	case c.tid == 0:
+func (f *FS) reserve(d *demand, l *lockmgr.Lock, from *node) unix.Errno {
+	c := d.c
+	if c.tid == 0 {
 		f.table.Release(l)
 		return unix.ENOENT
-	case !slices.Contains(l.Keys(), lockmgr.Key(f.path(dir, name))):
-		// The file was renamed meanwhile, and the lock went with it.
-		f.table.Release(l)
-		return 0
 	}
-	f.walks.put(&walk{tid: c.tid, start: c.start, op: opOpen, at: [2]dkey{{dir.id, name}}, lock: l, parked: true})
+	f.walks.put(&walk{tid: c.tid, start: c.start, op: opOpen, at: [2]dkey{d.places[0].key()}, d: d, lock: l, parked: true, from: from})
 	return 0
 }
 

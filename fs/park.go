@@ -33,8 +33,16 @@ func (p place) key() dkey { return dkey{p.dir.id, p.name} }
 // admit gets the locks for a path operation. ESTALE means that the caller has
 // been told to come back; the lock, if any, is the operation's to release.
 func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, granted func() unix.Errno) (*lockmgr.Lock, unix.Errno) {
+	repeated := f.walks.repeated(c)
 	if w := f.walks.take(c, op, at); w != nil && w.lock != nil {
-		return f.readmit(w)
+		if !w.again {
+			return f.readmit(w)
+		}
+		// A signal ended the call while it was parked. This is its repetition
+		// by the program, and keeps the place in the queue.
+		return f.toPark(w)
+	} else if w != nil {
+		f.dropWalk(w)
 	}
 	if f.isClosing() {
 		return nil, f.refuse(d, errShutdown)
@@ -56,8 +64,21 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, gr
 	if l.Held() {
 		return l, 0
 	}
-	f.walks.put(&walk{tid: c.tid, start: c.start, op: op, at: at, d: d, lock: l, dirs: dirs, granted: granted})
-	for _, dir := range dirs {
+	w := &walk{tid: c.tid, start: c.start, op: op, at: at, d: d, lock: l, dirs: dirs, granted: granted}
+	if repeated {
+		return f.readmit(w) // the kernel does not walk a third time
+	}
+	return f.toPark(w)
+}
+
+// toPark sends the caller on its second walk, where it parks.
+func (f *FS) toPark(w *walk) (*lockmgr.Lock, unix.Errno) {
+	w.again = false
+	if w.lock.Held() {
+		return w.lock, 0
+	}
+	f.walks.put(w)
+	for _, dir := range w.dirs {
 		f.srv.InodeNotify(dir.id, -1, 0)
 	}
 	return nil, unix.ESTALE
@@ -66,7 +87,7 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, gr
 // readmit answers a repeated operation.
 func (f *FS) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 	if w.lock.Held() {
-		return w.lock, 0
+		return f.checked(w)
 	}
 	// It was not parked on its way here, and we are under the kernel's locks.
 	t := time.NewTimer(unparkedGrace)
@@ -74,12 +95,26 @@ func (f *FS) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 	select {
 	case <-w.lock.Done():
 		if w.lock.Held() {
-			return w.lock, 0
+			return f.checked(w)
 		}
 		return nil, f.refuse(w.d, w.lock.Err())
 	case <-t.C:
 		return nil, f.giveUp(w.lock, w.d, errTimeout)
 	}
+}
+
+// checked returns the walk's lock if it is the right one still; if not, there is
+// one attempt to get that.
+func (f *FS) checked(w *walk) (*lockmgr.Lock, unix.Errno) {
+	if w.d == nil || f.covers(w.lock, w.d) {
+		return w.lock, 0
+	}
+	f.table.Release(w.lock)
+	l, err := f.acquire(w.d, true)
+	if err != nil {
+		return nil, f.refuse(w.d, &lockError{errNotNow, holdersOf(err)})
+	}
+	return l, 0
 }
 
 // parkHere holds the reply to a GETATTR of dir back if the caller is on its
@@ -91,7 +126,7 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *node) unix.
 	f.walks.mu.Lock()
 	w := f.walks.m[int32(h.Pid)]
 	f.walks.mu.Unlock()
-	if w == nil || w.lock == nil || w.sess != nil || w.stand != nil {
+	if w == nil || w.lock == nil || w.sess != nil {
 		return 0
 	}
 	c := f.callerOf(h)
@@ -102,9 +137,20 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *node) unix.
 		f.walks.setBusy(w, false)
 		return 0
 	}
-	e := f.await(w.lock, w.d, cancel)
+	l, e := f.await(w.lock, w.d, cancel)
+	f.walks.mu.Lock()
+	w.lock = l
+	f.walks.mu.Unlock()
 	if e == 0 && w.granted != nil {
 		e = w.granted()
+	}
+	if e == unix.EINTR && w.d.keep {
+		f.walks.mu.Lock()
+		w.again = true
+		f.walks.mu.Unlock()
+		f.walks.setBusy(w, false)
+		f.walks.expire(w.tid, retryGrace)
+		return e
 	}
 	if e != 0 {
 		// The verdict: the walk ends here and the operation is not repeated.
@@ -125,11 +171,11 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *node) unix.
 // after ESTALE. It does for operations on paths, not for those on descriptors,
 // nor for the bind of a socket.
 func (f *FS) repeats(c *caller, op string) bool {
-	nr, ok := f.proc.Syscall(uint32(c.tid))
+	call, ok := f.proc.Syscall(uint32(c.tid))
 	if !ok {
 		return op != opBind
 	}
-	switch nr {
+	switch call.Nr {
 	case unix.SYS_FCHMOD, unix.SYS_FCHOWN, unix.SYS_FTRUNCATE, unix.SYS_FSETXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_BIND:
 		return false
 	}

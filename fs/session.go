@@ -100,9 +100,8 @@ func (s *session) adjust(st *unix.Stat_t) {
 // nameState is what is special about a name while a session changes it or
 // callers wait to create it.
 type nameState struct {
-	sess   *session
-	stands map[int32]*node // placeholder nodes by thread
-	stale  int             // callers who were told to walk again
+	sess  *session
+	stale int // callers who were told to walk again
 }
 
 func (f *FS) nameStateLocked(k dkey) *nameState {
@@ -115,7 +114,7 @@ func (f *FS) nameStateLocked(k dkey) *nameState {
 }
 
 func (f *FS) gcNameLocked(k dkey) {
-	if ns := f.names[k]; ns != nil && ns.sess == nil && len(ns.stands) == 0 && ns.stale == 0 {
+	if ns := f.names[k]; ns != nil && ns.sess == nil && ns.stale == 0 {
 		delete(f.names, k)
 	}
 }
@@ -127,6 +126,9 @@ func (f *FS) sessionOn(n, dir *node, name string) *session {
 	defer f.mu.Unlock()
 	if ns := f.names[dkey{dir.id, name}]; ns != nil && ns.sess != nil {
 		return ns.sess
+	}
+	if n == nil {
+		return nil
 	}
 	return n.shadow
 }
@@ -141,9 +143,8 @@ func (f *FS) sessionAt(dir *node, name string) *session {
 	return nil
 }
 
-// begin starts a session for c on name in dir, under a lock already held. With
-// on != nil the session takes place on that node (a placeholder); otherwise it
-// gets a node of its own. st is the committed file, nil if the name is free.
+// begin starts a session for c on name in dir, under a lock already held. st is
+// the committed file, nil if the name is free.
 func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
 	s := &session{
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
@@ -163,12 +164,12 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	if e := s.makeShadow(c, st, o); e != 0 {
 		return nil, e
 	}
-	if e := s.enter(o.on); e != 0 {
+	if e := s.enter(); e != 0 {
 		s.closeBase()
 		s.discard(s.shadow)
 		return nil, e
 	}
-	if o.on == nil && !s.baseIsCurrent() {
+	if !s.baseIsCurrent() {
 		// A relative's session ended between our look at the file and now.
 		f.mu.Lock()
 		s.node.sess = nil
@@ -198,7 +199,6 @@ type beginOptions struct {
 	trunc    bool
 	killSuid bool
 	mode     uint32 // for a new file, umask applied
-	on       *node
 }
 
 // makeShadow creates the private copy and, unless the caller truncates, gives
@@ -289,7 +289,7 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 }
 
 // enter gives the session its node and makes it the session of its name.
-func (s *session) enter(on *node) unix.Errno {
+func (s *session) enter() unix.Errno {
 	f := s.f
 	var st unix.Stat_t
 	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
@@ -306,13 +306,7 @@ func (s *session) enter(on *node) unix.Errno {
 		unix.Close(fd)
 		return unix.EEXIST
 	}
-	if on != nil {
-		on.fd, on.key = fd, key
-		f.byIno[key] = on
-		s.node = on
-	} else {
-		s.node = f.newNodeLocked(fd, key, unix.S_IFREG)
-	}
+	s.node = f.newNodeLocked(fd, key, unix.S_IFREG)
 	s.node.sess = s
 	s.node.pins++ // until the session is over
 	f.setNameLocked(s.node, s.parent, s.name)

@@ -70,14 +70,15 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Duration, change func(fd int) error) unix.Errno {
 	at := [2]dkey{p.key()}
 	repeated := f.walks.has(c, op, at)
-	l, e := f.admit(c, op, f.fileDemand(c, op, wait, p), at, []*node{p.dir}, nil)
+	d := f.fileDemand(c, op, wait, p)
+	l, e := f.admit(c, op, d, at, []*node{p.dir}, nil)
 	if e != 0 {
 		return e
 	}
 	if !repeated && c.tid != 0 && !f.isPublished(n) && !f.unnamed(n) && f.repeats(c, op) {
 		// The name leads to another inode by now: a second walk finds it, and
 		// the lock is kept for that.
-		f.walks.put(&walk{tid: c.tid, start: c.start, op: op, at: at, lock: l, parked: true})
+		f.walks.put(&walk{tid: c.tid, start: c.start, op: op, at: at, d: d, lock: l, parked: true})
 		return unix.ESTALE
 	}
 	defer f.table.Release(l)

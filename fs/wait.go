@@ -108,12 +108,18 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 // between the making of the keys and their entry, where renames re-key them.
 func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	r := f.request(d, noWait)
-	f.ns.RLock()
-	defer f.ns.RUnlock()
-	if d.places != nil {
-		r.Keys = f.keysOf(d.places)
+	for {
+		f.ns.RLock()
+		if d.places != nil {
+			r.Keys = f.keysOf(d.places)
+		}
+		l, err := f.table.Acquire(r)
+		f.ns.RUnlock()
+		if err != nil || !l.Held() || f.covers(l, d) {
+			return l, err
+		}
+		f.table.Release(l) // the name changed hands between the look and the lock
 	}
-	return f.table.Acquire(r)
 }
 
 // lock takes the locks, waiting as long as the demand allows. A refusal is
@@ -123,14 +129,26 @@ func (f *FS) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno)
 	if err != nil {
 		return nil, f.refuse(d, err)
 	}
-	if e := f.await(l, d, cancel); e != 0 {
-		return nil, e
-	}
-	return l, 0
+	return f.await(l, d, cancel)
 }
 
-// await waits until l is granted, refused, timed out or interrupted.
-func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) unix.Errno {
+// await waits until l is granted, refused, timed out or interrupted. The lock
+// that is granted in the end may be another one: see covers. Of an interrupted
+// wait that keeps its place the waiting lock is returned beside EINTR.
+func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
+	for {
+		if e := f.awaitOne(l, d, cancel); e != 0 || f.covers(l, d) {
+			return l, e
+		}
+		f.table.Release(l)
+		var err error
+		if l, err = f.acquire(d, d.wait == 0); err != nil {
+			return nil, f.refuse(d, err)
+		}
+	}
+}
+
+func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) unix.Errno {
 	if l.Held() {
 		return 0
 	}
@@ -177,13 +195,20 @@ func (f *FS) interrupted(l *lockmgr.Lock, d *demand) unix.Errno {
 	return f.giveUp(l, d, errInterrupted)
 }
 
-// lockOrResume is lock for an open: one that a signal interrupted and that the
-// program has repeated goes on waiting in its old place.
-func (f *FS) lockOrResume(d *demand, at [2]dkey, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
+// lockOrResume is lock for an open: one that queued for the lock already, on an
+// earlier walk w or before a signal ended it and the program repeated it, goes
+// on in its old place.
+func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	c := d.c
 	var l *lockmgr.Lock
-	if w := f.walks.take(c, opWait, at); w != nil {
-		l, d.label = w.lock, w.d.label
+	if w == nil {
+		w = f.walks.take(c, opWait, at)
+	}
+	if w != nil {
+		l = w.lock
+		if w.d != nil {
+			d.label = w.d.label
+		}
 	}
 	d.keep = c.tid != 0 && d.wait != 0
 	if l == nil {
@@ -192,7 +217,7 @@ func (f *FS) lockOrResume(d *demand, at [2]dkey, cancel <-chan struct{}) (*lockm
 			return nil, f.refuse(d, err)
 		}
 	}
-	e := f.await(l, d, cancel)
+	l, e := f.await(l, d, cancel)
 	if e == 0 {
 		return l, 0
 	}

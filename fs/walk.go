@@ -36,9 +36,12 @@ type walk struct {
 	parked  bool              // the thread waits in a GETATTR, or has done so
 	busy    bool              // a request of the thread is working on the walk
 	sess    *session          // where the walk is led
-	stand   *node             // the placeholder where the walk is led
 	looked  bool              // a LOOKUP led it there
+	from    *node             // opOpen: the node at which it was answered
+	call    proc.Call         // the system call, if it is known
+	again   bool              // a signal ended it while it was parked
 	granted func() unix.Errno // run when the lock is granted, before the walk goes on
+	since   time.Time
 	until   time.Time
 }
 
@@ -61,7 +64,9 @@ func (ws *walks) any() bool { return ws.n.Load() > 0 }
 
 // put enters w, replacing what the thread may have left behind.
 func (ws *walks) put(w *walk) {
-	w.until = time.Now().Add(walkGrace)
+	w.since = time.Now()
+	w.until = w.since.Add(walkGrace)
+	w.call, _ = ws.f.proc.Syscall(uint32(w.tid))
 	ws.mu.Lock()
 	old := ws.m[w.tid]
 	ws.m[w.tid] = w
@@ -115,11 +120,24 @@ func (ws *walks) take(c *caller, op string, at [2]dkey) *walk {
 	return w
 }
 
-// second reports whether the caller's system call was told to walk again
-// already, and forgets that.
-func (ws *walks) second(c *caller) bool {
+// repeated reports whether the caller's system call was told to walk again
+// already, as far as that can be seen before its names are compared: they may
+// lead elsewhere the second time.
+func (ws *walks) repeated(c *caller) bool {
 	w := ws.get(c)
-	return w != nil && w.op == opStale && ws.remove(w)
+	if w == nil {
+		return false
+	}
+	call, ok := ws.f.proc.Syscall(uint32(c.tid))
+	known := ok && w.call != (proc.Call{})
+	same := w.call == call
+	if !known {
+		same = time.Since(w.since) < staleGrace // the kernel repeats it at once
+	}
+	if w.op == opStale && !ws.remove(w) {
+		return false
+	}
+	return same
 }
 
 // staleGrace is how long a caller who was merely told to walk again is expected.
@@ -184,7 +202,7 @@ func (f *FS) await1(w *walk, by int) {
 	f.mu.Unlock()
 }
 
-// dropWalk gives back the lock, session or placeholder of a removed walk.
+// dropWalk gives back the lock or session of a removed walk.
 func (f *FS) dropWalk(w *walk) {
 	if w.lock != nil {
 		f.table.Cancel(w.lock, errInterrupted)
@@ -192,9 +210,6 @@ func (f *FS) dropWalk(w *walk) {
 	}
 	if w.sess != nil {
 		w.sess.walkerGone()
-	}
-	if w.stand != nil {
-		f.dropStand(w.stand)
 	}
 }
 
@@ -262,7 +277,7 @@ func (ws *walks) hurry(tid uint32, k dkey) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w := ws.m[int32(tid)]
-	if w == nil || w.at[0] != k || w.sess != nil || w.stand != nil {
+	if w == nil || w.at[0] != k || w.sess != nil {
 		return
 	}
 	if soon := time.Now().Add(missingGrace); soon.Before(w.until) {

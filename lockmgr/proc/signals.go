@@ -92,17 +92,33 @@ func parseSigset(b []byte) sigset {
 	return sigset(v)
 }
 
-// Syscall returns the number of the system call in which a thread is waiting.
-// It is not ok if the thread runs, waits outside of a system call, is in execve,
-// has gone, or may not be inspected.
-func (r *Reader) Syscall(tid uint32) (nr int, ok bool) {
+// Call is a system call in which a thread waits: its number and six arguments.
+type Call struct {
+	Nr   int
+	Args [6]uint64
+}
+
+// Syscall returns the system call in which a thread is waiting (proc(5),
+// /proc/PID/syscall). It is not ok if the thread runs, waits outside of a system
+// call, is in execve, has gone, or may not be inspected.
+func (r *Reader) Syscall(tid uint32) (call Call, ok bool) {
 	text, err := patiently(r, int32(tid), func(*asking) ([]byte, error) {
 		return r.readAll(pidPath(tid, "syscall"))
 	})
 	if err != nil {
-		return 0, false
+		return Call{}, false
 	}
-	first, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
-	nr, err = strconv.Atoi(string(first))
-	return nr, err == nil && nr >= 0
+	fields := bytes.Fields(text)
+	if len(fields) < 1+len(call.Args) {
+		return Call{}, false // "running"
+	}
+	if call.Nr, err = strconv.Atoi(string(fields[0])); err != nil || call.Nr < 0 {
+		return Call{}, false
+	}
+	for i := range call.Args {
+		if call.Args[i], err = strconv.ParseUint(string(fields[i+1]), 0, 64); err != nil {
+			return Call{}, false
+		}
+	}
+	return call, true
 }

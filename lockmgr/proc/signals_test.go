@@ -88,7 +88,7 @@ func TestSyscall(t *testing.T) {
 	pid := startCat(t)
 	// Nobody is told when cat has come to read its input.
 	for {
-		if nr, ok := r.Syscall(uint32(pid)); ok && nr == unix.SYS_READ {
+		if call, ok := r.Syscall(uint32(pid)); ok && call.Nr == unix.SYS_READ {
 			break
 		}
 		if _, err := r.stat(pid); err != nil {

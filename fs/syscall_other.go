@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package fs
+
+// oldStats are the numbers of the system calls by which older programs ask for
+// attributes: newer architectures have none.
+var oldStats []int
