@@ -85,7 +85,7 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 		return errnoOf(err)
 	case excl:
 		return unix.EEXIST
-	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, !f.mayWrite(c, &st), f.wentLive(&st):
+	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, !f.mayWrite(c, &st), f.wentLive(&st), f.isLivePath(f.path(p.dir, p.name)):
 		f.walks.drop(w) // the open does without
 		return 0
 	}

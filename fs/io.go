@@ -175,10 +175,14 @@ func (f *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	} else {
 		err = unix.Fsync(fd)
 	}
-	if s := h.sess; err != nil && s != nil && h.kind == shadowHandle {
-		s.mu.Lock()
-		s.failed = errnoOf(err)
-		s.mu.Unlock()
+	if s := h.sess; s != nil && h.kind == shadowHandle {
+		if err != nil {
+			s.mu.Lock()
+			s.failed = errnoOf(err)
+			s.mu.Unlock()
+		} else if h.flags&unix.O_ACCMODE == unix.O_RDWR && s.syncedAgain() {
+			return status(s.autoLive("synced again after more writes"))
+		}
 	}
 	return statusOf(err)
 }

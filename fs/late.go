@@ -192,26 +192,43 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix
 	return errnoOf(s.shadow.Mark())
 }
 
-// autoLive makes a file live whose users treat it as a database.
+// syncedAgain notes an fsync, and reports whether there was an earlier one with
+// writes between them: what a database does, not a program that saves a file.
+func (s *session) syncedAgain() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var st unix.Stat_t
+	if s.ended || unix.Fstat(s.shadow.FD(), &st) != nil {
+		return false
+	}
+	last := s.synced
+	s.synced = cacheStamp{size: st.Size, mtime: st.Mtim}
+	return last != (cacheStamp{}) && last != s.synced
+}
+
+// autoLive makes a file live whose users treat it as a database. Where the
+// commit writes into the file in place the shadow cannot become the file under
+// its writer, who keeps the file to itself until the close.
 func (s *session) autoLive(why string) unix.Errno {
 	s.mu.Lock()
-	live := s.live
+	stays := s.live || s.inPlace
 	s.mu.Unlock()
-	if live {
+	if stays {
 		return 0
 	}
-	s.f.mu.Lock()
-	s.node.live = true
-	s.f.livePaths[pathLocked(s.parent, s.name)] = true
 	if a := s.shown.Load(); a.ino != 0 {
 		// A database compares the inode numbers of descriptor and name.
-		s.node.shownAs = inoKey{a.dev, a.ino}
-	}
-	s.f.mu.Unlock()
-	if e := s.goLive(); e != 0 {
 		s.f.mu.Lock()
-		s.node.live = false
+		s.node.shownAs = inoKey{a.dev, a.ino}
 		s.f.mu.Unlock()
+	}
+	// Marked only when the shadow has become the file: whoever opens the name
+	// before that waits for the lock, and must not get the old inode.
+	e := s.goLive(func() {
+		s.node.live = true
+		s.f.livePaths[pathLocked(s.parent, s.name)] = true
+	})
+	if e != 0 {
 		return e
 	}
 	s.record("auto_live", func(ev *journal.Event) { ev.Detail["reason"] = why })
@@ -219,8 +236,9 @@ func (s *session) autoLive(why string) unix.Errno {
 }
 
 // goLive publishes the shadow at once and ends the session; what its handles
-// write from now on goes straight into the file.
-func (s *session) goLive() unix.Errno {
+// write from now on goes straight into the file. mark, if not nil, is called
+// under FS.mu when that is so and before anybody else gets the lock.
+func (s *session) goLive(mark func()) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended || s.detached {
@@ -236,6 +254,11 @@ func (s *session) goLive() unix.Errno {
 		s.result = s.decideLocked()
 	default:
 		s.result = s.applyMetaLocked()
+	}
+	if s.result == 0 && mark != nil {
+		s.f.mu.Lock()
+		mark()
+		s.f.mu.Unlock()
 	}
 	s.closeLocked()
 	s.f.table.Release(s.lock)

@@ -180,7 +180,8 @@ func (f *FS) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.Ent
 		return status(e)
 	}
 	defer f.table.Release(l)
-	if e := f.commitForLink(n); e != 0 {
+	n, e = f.commitForLink(n)
+	if e != 0 {
 		return status(e)
 	}
 	if err := f.linkat(f.fdOf(n), f.fdOf(dir), name); err != nil {
@@ -208,15 +209,26 @@ func (f *FS) linkat(fd, dirfd int, name string) error {
 }
 
 // commitForLink publishes a shadow that its owner links before closing it: from
-// then on the file has several names and is written in place.
-func (f *FS) commitForLink(n *node) unix.Errno {
+// then on the file has several names and is written in place. It returns the
+// node of the inode that gets the name.
+func (f *FS) commitForLink(n *node) (*node, unix.Errno) {
 	f.mu.Lock()
 	s := n.sess
 	f.mu.Unlock()
 	if s == nil {
-		return 0
+		return n, 0
 	}
-	return s.goLive()
+	s.mu.Lock()
+	base, inPlace := s.base, s.inPlace
+	s.mu.Unlock()
+	if inPlace {
+		// The commit will write into the file, whatever its names are by then.
+		if base == nil {
+			return nil, unix.ESTALE
+		}
+		return base, 0
+	}
+	return n, s.goLive(nil)
 }
 
 // Unlink implements fuse.RawFileSystem.

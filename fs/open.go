@@ -114,6 +114,9 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 	case set.Mode == policy.ReadOnly:
 		return fuse.EROFS
 	case set.Mode == policy.Live || f.isAutoLive(n):
+		if f.isReplaced(n) && !f.walks.repeated(c) {
+			return status(f.staleAt(c, n)) // it went live while the caller was on its way
+		}
 		return f.openPlain(in, n, true, out)
 	case in.Flags&unix.O_APPEND != 0 && in.Flags&unix.O_TRUNC == 0 && set.Append == policy.Record:
 		return f.openAppend(cancel, c, in, n, set, out)
@@ -252,7 +255,7 @@ func (f *FS) startSession(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n 
 	case err != nil:
 		f.table.Release(l)
 		return nil, errnoOf(err)
-	case f.wentLive(&st):
+	case f.wentLive(&st) || f.settings(d.path).Mode == policy.Live:
 		f.table.Release(l)
 		return nil, 0
 	}
@@ -356,6 +359,16 @@ func (f *FS) isPublished(n *node) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.key == inoKey{uint64(st.Dev), st.Ino}
+}
+
+// isReplaced reports whether n's name leads to another inode by now.
+func (f *FS) isReplaced(n *node) bool {
+	parent, name := f.nameOf(n)
+	var st unix.Stat_t
+	if parent == nil || unix.Fstatat(f.fdOf(parent), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
+	}
+	return f.inoOf(n) != inoKey{uint64(st.Dev), st.Ino}
 }
 
 // isLive reports whether the file under n's name is a live one.

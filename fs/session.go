@@ -63,6 +63,7 @@ type session struct {
 	detached    bool       // the name was taken away by its own owner
 	published   bool       // a copy went out under a rename; see publishCopy
 	sealed      cacheStamp // size and mtime of what was published
+	synced      cacheStamp // size and mtime at the last fsync
 	live        bool       // went live: its handles write the published file itself
 	ended       bool
 	lingering   *time.Timer // waits for the RELEASE of a session with nothing to commit

@@ -46,6 +46,8 @@ echo more >> copy/a; git -C copy commit -qam more; git -C copy push -q origin HE
 	{name: "sqlite-unforeseen-name", needs: []string{"sqlite3"}, setup: `sqlite3 store.data 'create table t(w, i)'`,
 		run:  `sqlite3 store.data 'insert into t values (1, 2); insert into t values (3, 4); select sum(i) from t; pragma integrity_check'`,
 		vary: `store.*`, commits: each(anyNumber)},
+	{name: "sqlite-8-writers-unforeseen-name", needs: []string{"sqlite3"}, setup: `sqlite3 store.data 'create table t(w, i)'`,
+		run: sqliteWriters("store.data"), vary: `store.*`, commits: each(anyNumber)},
 	{name: "sqlite-dump", needs: []string{"sqlite3"}, setup: `sqlite3 t.db 'create table t(x); insert into t values(7)'`,
 		run:  `sqlite3 t.db .dump > f; sqlite3 n.db < f; sqlite3 n.db 'select x from t'; sqlite3 t.db 'vacuum into "v.db"'`,
 		vary: `.*\.db.*`, commits: one("f")},

@@ -1,0 +1,83 @@
+package integration
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
+)
+
+// A database under a name that no policy calls live shows itself by the locks
+// that its users take. However many open it at the same moment for the first
+// time, all of them get the same file.
+func TestFirstUsersOfADatabase(t *testing.T) {
+	requireTool(t, "sqlite3")
+	const writers, rows = 8, 3
+	rounds := repeat(4, 100)
+	seed := func(data string) error {
+		for n := range rounds {
+			out, err := exec.Command("sqlite3", filepath.Join(data, fmt.Sprintf("%d.data", n)), "create table t(w, i)").CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+		}
+		return nil
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for n := range rounds {
+			db := fmt.Sprintf("%d.data", n)
+			var procs []*Proc
+			for w := range writers {
+				procs = append(procs, m.LaunchBash(t, `for i in $(seq $3); do
+					sqlite3 -cmd '.log stderr' -cmd '.timeout 30000' "$1" "insert into t values ($2, $i)" || exit
+				done`, db, fmt.Sprint(w), fmt.Sprint(rows)))
+			}
+			for _, p := range procs {
+				p.OK()
+			}
+			got := m.LaunchBash(t, `sqlite3 "$1" 'select count(*) from t; pragma integrity_check'`, db).OK()
+			if want := fmt.Sprintf("%d ok", writers*rows); strings.Join(strings.Fields(got), " ") != want {
+				t.Errorf("%s: %q, want %q", db, got, want)
+			}
+		}
+	}, withSeed(seed))
+}
+
+// So does a program that syncs a file again after writing more to it; one sync
+// is what a careful save does.
+func TestSecondFsyncMakesLive(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("store", "old")
+		c := m.Client(t)
+		fd := c.Open("store", unix.O_RDWR)
+		write := func(c *Client, fd int, data string) {
+			c.OK(wire.Request{Op: "pwrite", FD: fd, Data: []byte(data)})
+		}
+		holds := func(want, when string) {
+			t.Helper()
+			if got := m.ReadFile("store"); got != want {
+				t.Errorf("%s the file holds %q, want %q", when, got, want)
+			}
+		}
+		write(c, fd, "one")
+		c.OK(wire.Request{Op: "fsync", FD: fd})
+		c.OK(wire.Request{Op: "fsync", FD: fd})
+		holds("old", "after one fsync, repeated,")
+		write(c, fd, "two")
+		c.OK(wire.Request{Op: "fsync", FD: fd})
+		holds("two", "after an fsync of more")
+		write(c, fd, "six")
+		holds("six", "after a write to the live file")
+		other := m.Client(t)
+		write(other, other.Open("store", unix.O_RDWR), "ten") // does not wait
+		holds("ten", "after a write by another")
+		if got := c.ReadAt(fd, 3, 0); got != "ten" {
+			t.Errorf("the first writer reads %q", got)
+		}
+	})
+}
