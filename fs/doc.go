@@ -33,11 +33,17 @@
 // Only the session's owner and its heirs are led to the shadow; everybody else
 // finds the committed version until the commit.
 //
+// That costs a walk. Where nobody has the committed file open, as a rule, the
+// session takes its node over instead: node 7 becomes the shadow's, and who looks
+// the name up from then on gets a new node for the committed inode.
+//
 // # Waiting
 //
 // OPEN is sent without any lock of the kernel's, so a writer waits there.
-// Operations on names are sent under the locks of directories and inodes, and
-// nothing may wait in them: see park.go for where they wait.
+// Operations on names, creation among them, are sent under the locks of
+// directories and inodes, and nothing may wait in them: see park.go for where
+// they wait. The kernel repeats a call answered ESTALE once, so no thread is
+// answered that twice: see walk.go.
 //
 // # Closing
 //

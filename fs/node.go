@@ -26,7 +26,7 @@ type node struct {
 	kind uint32 // the S_IFMT bits
 
 	// Guarded by FS.mu.
-	fd      int // O_PATH on the backing inode; -1 while a placeholder has none
+	fd      int // O_PATH on the backing inode; -1 once it was given to another node
 	key     inoKey
 	nlookup uint64 // the kernel's references
 	pins    int    // ours: children, handles, sessions

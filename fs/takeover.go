@@ -7,24 +7,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTakeover serves a session on the committed file's own node, for a caller
+// takeOver serves a session on the committed file's own node, for a caller
 // who cannot be led to another: one without a thread id that we know, one that
 // opens through a descriptor, or a file that is itself a mount point. That is
 // possible as long as nobody else has the node open. The session already
 // counts the caller as a walker.
-func (f *FS) openTakeover(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
+func (o *opening) takeOver(s *session) fuse.Status {
 	defer s.walkerGone()
-	if !f.mayTakeOver(c, n, s) {
+	if !o.f.mayTakeOver(o.c, o.n, s) {
 		return fuse.EACCES
 	}
-	if !f.takeOverSoon(cancel, n, s) {
-		return status(f.refuse(&demand{c: c, op: opOpen, path: s.path()}, errNodeShared))
+	if !o.f.takeOverSoon(o.cancel, o.n, s) {
+		return status(o.f.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, errNodeShared))
 	}
-	h, e := s.attach(c, in.Flags, out)
+	return o.attach(s)
+}
+
+func (o *opening) attach(s *session) fuse.Status {
+	h, e := s.attach(o.c, o.in.Flags, o.out)
 	if e != 0 {
 		return status(e)
 	}
-	out.Fh = h.id
+	o.out.Fh = h.id
 	return fuse.OK
 }
 
@@ -51,19 +55,14 @@ func (f *FS) mayTakeOver(c *caller, n *node, s *session) bool {
 	return f.mayWrite(c, &st)
 }
 
-// openTaken answers the open of a node that has become the session's: nobody
+// taken answers the open of a node that has become the session's: nobody
 // else had it open, so the caller need not be led to another. Everybody else
 // must find the committed file under the name before the caller writes.
-func (f *FS) openTaken(c *caller, in *fuse.OpenIn, s *session, out *fuse.OpenOut) fuse.Status {
+func (o *opening) taken(s *session) fuse.Status {
 	defer s.walkerGone()
 	dir, name := s.where()
-	f.srv.EntryNotify(dir.id, name) // OPEN is sent without the directory's lock
-	h, e := s.attach(c, in.Flags, out)
-	if e != 0 {
-		return status(e)
-	}
-	out.Fh = h.id
-	return fuse.OK
+	o.f.srv.EntryNotify(dir.id, name) // OPEN is sent without the directory's lock
+	return o.attach(s)
 }
 
 // takeOverSoon waits until nobody else has the node open any more. From now on

@@ -1,0 +1,77 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// attach opens the shadow for writing.
+func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, unix.Errno) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil, unix.ESTALE
+	}
+	if s.failed != 0 {
+		return nil, s.failed
+	}
+	if flags&unix.O_TRUNC != 0 && len(s.handles) > 0 || flags&unix.O_TRUNC != 0 && !s.filled {
+		s.filled = true
+		s.closeBase()
+		if err := unix.Ftruncate(s.shadow.FD(), 0); err != nil {
+			return nil, errnoOf(err)
+		}
+		s.wrote = true
+	}
+	s.f.mu.Lock()
+	h := s.f.newHandleLocked(s.node, shadowHandle, flags)
+	s.f.mu.Unlock()
+	h.sess = s
+	s.handles[h] = struct{}{}
+	s.idle.Store(false)
+	s.noteLocked(c.owner)
+	want := ioPassthrough
+	if !s.filled || s.f.shortOfSpace() {
+		want = ioDirect
+	}
+	s.f.startIO(h, want, out)
+	return h, 0
+}
+
+// join is expect for a relative who has found the session by itself: one that
+// is ending is not joined any more.
+func (s *session) join() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.ended && s.expect()
+}
+
+func (s *session) isDetached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.detached
+}
+
+// expect counts one more caller on its way to the shadow; false if the session
+// is over.
+func (s *session) expect() bool {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	if s.over {
+		return false
+	}
+	s.walkers++
+	return true
+}
+
+func (s *session) dkey() dkey {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	return dkey{s.parent.id, s.name}
+}
+
+func (s *session) isFilled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.filled
+}

@@ -1,0 +1,220 @@
+package fs
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// fillNow is the size up to which the old content is copied into a shadow at
+// open. A larger file that cannot be cloned is copied at the first write, for
+// many programs open for writing and write nothing.
+const fillNow = 16 << 20
+
+// begin starts a session for c on name in dir, under a lock already held. st is
+// the committed file, nil if the name is free.
+func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
+	s := &session{
+		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
+		parent: dir, name: name, lock: l, isNew: st == nil,
+		baseFD: -1, handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
+	}
+	s.patience.Store(10)
+	s.who.Store(&identity{c.owner, l.Request().Since})
+	s.program = c.program()
+	if !c.foreign() {
+		s.seen[c.owner.PID] = c.owner
+	}
+	s.fsetid = !o.killSuid && s.keepsSuid(c, st)
+	if err := f.coverToken(l.Token()); err != nil {
+		return nil, errnoOf(err)
+	}
+	if e := s.makeShadow(c, st, o); e != 0 {
+		return nil, e
+	}
+	if e := s.enter(); e != 0 {
+		s.closeBase()
+		s.discard(s.shadow)
+		return nil, e
+	}
+	if !s.baseIsCurrent() {
+		// A relative's session ended between our look at the file and now.
+		f.mu.Lock()
+		s.node.sess = nil
+		s.finishLocked()
+		f.mu.Unlock()
+		s.closeBase()
+		s.discard(s.shadow)
+		return nil, unix.EEXIST
+	}
+	if lb, ok := l.Request().Label.(*label); ok {
+		lb.session.Store(&s.id)
+	}
+	return s, 0
+}
+
+// keepsSuid reports whether the writer's changes leave setuid bits and file
+// capabilities alone (CAP_FSETID). Without such bits root is believed.
+func (s *session) keepsSuid(c *caller, st *unix.Stat_t) bool {
+	if st != nil && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		return s.f.proc.HasCap(uint32(c.tid), capFsetid)
+	}
+	return c.uid == 0
+}
+
+// beginOptions say how a session begins.
+type beginOptions struct {
+	settings policy.Settings
+	trunc    bool
+	killSuid bool
+	mode     uint32 // for a new file, umask applied
+}
+
+// makeShadow creates the private copy and, unless the caller truncates, gives
+// it the old content.
+func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Errno {
+	f := s.f
+	dirfd := f.fdOf(s.parent)
+	so := commit.ShadowOptions{Dir: dirfd, DirPath: f.nodePath(s.parent), Name: s.name, Base: -1, Mode: o.mode, UID: -1, GID: -1}
+	s.shown.Store(&shownAttr{nlink: 1})
+	if st == nil {
+		if f.privileged {
+			so.UID, so.GID = int(c.uid), int(c.gid)
+			if g, ok := f.setgidGroup(dirfd); ok {
+				so.GID = g
+			}
+		}
+		sh, err := f.store.NewShadow(so)
+		if err != nil {
+			return errnoOf(err)
+		}
+		s.shadow, s.filled = sh, true
+		return errnoOf(sh.Mark())
+	}
+	basefd, err := unix.Openat(dirfd, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOATIME, 0)
+	if err == unix.EPERM {
+		basefd, err = unix.Openat(dirfd, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return errnoOf(err)
+	}
+	defer func() {
+		if s.baseFD != basefd {
+			unix.Close(basefd)
+		}
+	}()
+	v := commit.VersionOf(st)
+	s.baseKey = inoKey{v.Dev, v.Ino}
+	s.baseVersion, s.baseMode, s.baseNlink = &v, st.Mode, uint32(st.Nlink)
+	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink), dev: uint64(st.Dev), ino: st.Ino})
+	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, s.name)
+	so.Base = basefd
+	sh, err := f.store.NewShadow(so)
+	if err != nil {
+		return errnoOf(err)
+	}
+	// Its directory may not be ours to write, or its owner not ours to set.
+	s.inPlace = s.inPlace || sh.MustInPlace() != nil
+	s.shadow = sh
+	e := s.fillShadow(basefd, st, o.trunc)
+	var made unix.Stat_t
+	if e == 0 && !s.truncated && unix.Fstat(sh.FD(), &made) == nil {
+		a := *s.shown.Load()
+		a.fresh, a.mtime, a.ctime = made.Mtim, st.Mtim, st.Ctim
+		s.shown.Store(&a)
+	}
+	if e == 0 && !s.filled {
+		s.baseFD = basefd
+	}
+	return e
+}
+
+func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno {
+	switch {
+	case trunc:
+		s.filled = true
+		s.truncated = st.Size > 0
+		if s.truncated {
+			now := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}
+			if err := unix.UtimesNanoAt(unix.AT_FDCWD, procSelf(s.shadow.FD()), now, 0); err != nil {
+				return errnoOf(err)
+			}
+		}
+	case st.Size == 0:
+		s.filled = true
+	case st.Size <= fillNow:
+		if err := s.shadow.Fill(basefd); err != nil {
+			return errnoOf(err)
+		}
+		s.filled = true
+	default:
+		if unix.IoctlFileClone(s.shadow.FD(), basefd) == nil {
+			s.filled = true
+		} else if err := unix.Ftruncate(s.shadow.FD(), st.Size); err != nil {
+			return errnoOf(err)
+		}
+	}
+	return errnoOf(s.shadow.Mark())
+}
+
+// enter gives the session its node and makes it the session of its name.
+func (s *session) enter() unix.Errno {
+	f := s.f
+	var st unix.Stat_t
+	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
+		return errnoOf(err)
+	}
+	fd, err := unix.Openat(f.procfd, procName(s.shadow.FD()), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return errnoOf(err)
+	}
+	key := inoKey{uint64(st.Dev), st.Ino}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.meetsLocked(s) {
+		unix.Close(fd)
+		return unix.EEXIST
+	}
+	s.node = f.newNodeLocked(fd, key, unix.S_IFREG)
+	s.node.sess = s
+	s.node.pins++ // until the session is over
+	f.setNameLocked(s.node, s.parent, s.name)
+	s.parent.pins++
+	s.parent.inside++
+	f.nameStateLocked(dkey{s.parent.id, s.name}).sess = s
+	f.sessions[s] = struct{}{}
+	if s.baseVersion != nil {
+		if b := f.byIno[inoKey{s.baseVersion.Dev, s.baseVersion.Ino}]; b != nil {
+			s.base = b
+			b.pins++
+			b.shadow = s
+		}
+	}
+	return 0
+}
+
+// baseIsCurrent reports whether the name still leads to what the session was
+// begun on. From the moment that the session has its name nobody else of the
+// family begins one.
+func (s *session) baseIsCurrent() bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(s.f.fdOf(s.parent), s.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		return s.isNew
+	}
+	return err == nil && s.baseKey == inoKey{uint64(st.Dev), st.Ino}
+}
+
+// meetsLocked reports whether a relative, who shares the lock, has begun a
+// session on the same file in the meantime. FS.mu is held.
+func (f *FS) meetsLocked(s *session) bool {
+	if ns := f.names[dkey{s.parent.id, s.name}]; ns != nil && ns.sess != nil {
+		return true
+	}
+	b := f.byIno[s.baseKey]
+	return b != nil && b.shadow != nil
+}

@@ -1,0 +1,216 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// opening is one OPEN for writing being carried out.
+type opening struct {
+	f      *FS
+	c      *caller
+	in     *fuse.OpenIn
+	out    *fuse.OpenOut
+	n      *node // at which the kernel arrived
+	set    policy.Settings
+	cancel <-chan struct{}
+
+	// repeated: the kernel has walked the path a second time already and will
+	// not do so again, so that the caller cannot be led to another node.
+	repeated bool
+}
+
+// begin starts a session on the committed file and gives the caller its shadow:
+// at this very node if nobody else has that open, at another one by a second
+// walk otherwise.
+func (o *opening) begin() fuse.Status {
+	f, c, n := o.f, o.c, o.n
+	dir, name := f.nameOf(n)
+	at := [2]dkey{{dir.id, name}}
+	o.repeated = f.walks.repeated(c) || o.repeated
+	w := f.takeOpenWalk(c, n, at)
+	if w != nil {
+		o.repeated = true
+		switch {
+		case !w.looked && f.unnamed(n):
+			// The caller has a descriptor of a file that is no more; who came
+			// by a name that was replaced meanwhile has been led on.
+			f.dropWalk(w)
+			return f.openPlain(o.in, n, false, o.out)
+		case w.sess != nil && !w.looked:
+			// No name was walked: the open went through a descriptor, or the
+			// file is a mount point of its own.
+			return o.takeOver(w.sess)
+		case w.sess != nil || w.at != at || w.again:
+			f.dropWalk(w)
+			w = nil
+		}
+	}
+	if f.isClosing() {
+		return status(f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errShutdown))
+	}
+	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
+		return o.lead(s, at)
+	}
+	s, e := o.session(place{dir, name, n}, w)
+	switch {
+	case e != 0:
+		return status(e)
+	case s == nil:
+		return status(unix.ESTALE) // the name is reserved for the second walk
+	case o.repeated:
+		return o.takeOver(s)
+	case !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(n, s):
+		return o.taken(s)
+	}
+	return o.lead(s, [2]dkey{s.dkey()})
+}
+
+// takeOpenWalk returns what the caller was promised when it opened n before;
+// an inode with several names may have been reached by another one.
+func (f *FS) takeOpenWalk(c *caller, n *node, at [2]dkey) *walk {
+	w := f.walks.get(c)
+	if w == nil || w.op == opWait {
+		return nil
+	}
+	if w.op == opOpen {
+		f.mu.Lock()
+		same := w.from == n || w.sess != nil && n.shadow == w.sess
+		f.mu.Unlock()
+		if same && f.walks.remove(w) {
+			return w
+		}
+	}
+	return f.walks.take(c, opOpen, at)
+}
+
+// lead answers ESTALE so that the caller's second walk finds the shadow. The
+// session already counts the caller as a walker.
+func (o *opening) lead(s *session, at [2]dkey) fuse.Status {
+	if o.c.tid == 0 || o.repeated {
+		// Unknown threads cannot be told apart in their second walk.
+		return o.takeOver(s)
+	}
+	o.f.walks.put(&walk{tid: o.c.tid, start: o.c.start, op: opOpen, at: at, sess: s, from: o.n})
+	return status(unix.ESTALE)
+}
+
+// session waits for the lock and begins a session on the file that then has
+// the node's name p; w is the caller's earlier place in the queue, if any. A nil
+// session without an errno means that the name is gone, or has gone live: it is
+// reserved for the caller, who will find that out itself.
+func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
+	f, c := o.f, o.c
+	wait := o.set.Wait
+	if o.in.Flags&unix.O_NONBLOCK != 0 {
+		wait = 0
+	}
+	d := f.fileDemand(c, opOpen, wait, p)
+	d.label = c.label(opOpen, d.path)
+	l, e := f.lockOrResume(d, [2]dkey{p.key()}, w, o.cancel)
+	if e != 0 {
+		return nil, e
+	}
+	var st unix.Stat_t
+	err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch gone := err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG; {
+	case gone && o.repeated:
+		f.table.Release(l)
+		return nil, unix.ENOENT
+	case gone:
+		return nil, f.reserve(d, l, o.n)
+	case err != nil:
+		f.table.Release(l)
+		return nil, errnoOf(err)
+	case f.wentLive(&st) || f.settings(d.path).Mode == policy.Live:
+		f.table.Release(l)
+		return nil, 0
+	}
+	s, e := f.beginOrJoin(c, l, p, &st, beginOptions{
+		settings: o.set, trunc: o.in.Flags&unix.O_TRUNC != 0, killSuid: o.in.Mode&fuse.OPEN_KILL_SUIDGID != 0,
+	})
+	if e != 0 {
+		f.table.Release(l)
+	}
+	return s, e
+}
+
+// beginOrJoin begins a session on the file st that has a name, or joins the one
+// that a relative, who shares the lock, has begun in the meantime. The session
+// owns the lock unless there is an error, and counts the caller as a walker.
+func (f *FS) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
+	for {
+		switch s := f.sessionOn(f.nodeFor(st), p.dir, p.name); {
+		case s == nil:
+		case !c.kinOf(s.who.Load()):
+			return nil, unix.EBUSY // no lock that covers the name allows that
+		case s.join():
+			f.table.Release(l)
+			return s, 0
+		}
+		s, e := f.begin(c, l, p.dir, p.name, st, o)
+		switch e {
+		case 0:
+			s.expect()
+			return s, 0
+		case unix.EEXIST: // a relative was faster by a moment
+		default:
+			return nil, e
+		}
+		if err := unix.Fstatat(f.fdOf(p.dir), p.name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return nil, errnoOf(err)
+		}
+	}
+}
+
+// nodeFor is the node of an inode, if the kernel knows it.
+func (f *FS) nodeFor(st *unix.Stat_t) *node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byIno[inoKey{uint64(st.Dev), st.Ino}]
+}
+
+// wentLive reports whether the file that has the name by now is a live one.
+func (f *FS) wentLive(st *unix.Stat_t) bool {
+	n := f.nodeFor(st)
+	return n != nil && f.isAutoLive(n)
+}
+
+// reserve keeps the lock for the caller's second walk.
+func (f *FS) reserve(d *demand, l *lockmgr.Lock, from *node) unix.Errno {
+	c := d.c
+	if c.tid == 0 {
+		f.table.Release(l)
+		return unix.ENOENT
+	}
+	f.walks.put(&walk{
+		tid: c.tid, start: c.start, op: opOpen, at: [2]dkey{d.places[0].key()}, d: d, lock: l, parked: true, from: from,
+	})
+	return 0
+}
+
+// shadow joins the session whose shadow the node is.
+func (o *opening) shadow(s *session) fuse.Status {
+	f := o.f
+	w := f.walks.get(o.c)
+	led := w != nil && w.sess == s && f.walks.remove(w)
+	h, e := s.attach(o.c, o.in.Flags, o.out)
+	if led {
+		o.repeated = true
+		s.walkerGone()
+	}
+	switch {
+	case e == unix.ESTALE && f.isAutoLive(o.n):
+		return f.openPlain(o.in, o.n, true, o.out)
+	case e == unix.ESTALE && !s.isDetached():
+		// The session has just ended: this open begins the next.
+		return o.begin()
+	case e != 0:
+		return status(e)
+	}
+	o.out.Fh = h.id
+	return fuse.OK
+}
