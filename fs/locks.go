@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -245,10 +246,27 @@ func (f *FS) isAutoLive(n *node) bool {
 	return n.live
 }
 
-// isLivePath reports the same of a name. A file stays live under its name until
-// the mount ends.
+// isLivePath reports the same of a name: that the file which has it went live.
 func (f *FS) isLivePath(path string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.livePaths[path]
+}
+
+// renameLive lets the names of live files, at and below from, follow a rename;
+// to is empty for a removal. A file that takes a live one's place is what it was.
+func (f *FS) renameLive(from, to string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.livePaths, to)
+	for path := range f.livePaths {
+		rest, below := strings.CutPrefix(path, from)
+		if !below || rest != "" && rest[0] != '/' {
+			continue
+		}
+		delete(f.livePaths, path)
+		if to != "" {
+			f.livePaths[to+rest] = true
+		}
+	}
 }

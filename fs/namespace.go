@@ -265,6 +265,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	if own != nil {
 		own.detach()
 	}
+	f.renameLive(f.path(dir, name), "")
 	f.lostName(n)
 	f.rebaseOn(n, nil)
 	return fuse.OK

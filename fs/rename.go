@@ -102,10 +102,16 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	if r.flags&unix.RENAME_EXCHANGE != 0 {
+	if r.flags&unix.RENAME_EXCHANGE == 0 {
+		f.renameLive(f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name))
+	} else {
 		if !isDir && r.toSt.Mode&unix.S_IFMT != unix.S_IFDIR {
 			f.swapKeys(f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name))
 		}
+		a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+		f.renameLive(a, "//exchange")
+		f.renameLive(b, a)
+		f.renameLive("//exchange", b)
 		r.swapNames()
 		return 0
 	}

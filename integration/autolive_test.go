@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -76,8 +77,16 @@ func TestSecondFsyncMakesLive(t *testing.T) {
 		other := m.Client(t)
 		write(other, other.Open("store", unix.O_RDWR), "ten") // does not wait
 		holds("ten", "after a write by another")
-		if got := c.ReadAt(fd, 3, 0); got != "ten" {
+		if got := c.ReadAt(fd, 3, 0); got != "ten" { // one file
 			t.Errorf("the first writer reads %q", got)
+		}
+
+		// The file is, not its name: what is made under that anew is not.
+		other.OK(wire.Request{Op: "unlink", Path: m.Path("store")})
+		made := other.Open("store", unix.O_RDWR|unix.O_CREAT)
+		other.Write(made, "new")
+		if _, err := m.control.Stat("store"); err != syscall.ENOENT {
+			t.Errorf("a new file of the name is live: %v", err)
 		}
 	})
 }
