@@ -102,19 +102,18 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	if r.flags&unix.RENAME_EXCHANGE == 0 {
-		f.renameLive(f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name))
-	} else {
+	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		if !isDir && r.toSt.Mode&unix.S_IFMT != unix.S_IFDIR {
-			f.swapKeys(f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name))
+			f.swapKeys(a, b)
 		}
-		a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
-		f.renameLive(a, "//exchange")
+		f.renameLive(a, aside)
 		f.renameLive(b, a)
-		f.renameLive("//exchange", b)
+		f.renameLive(aside, b)
 		r.swapNames()
 		return 0
 	}
+	f.renameLive(a, b)
 	if replaced != nil && replaced != own {
 		replaced.detach()
 	}
@@ -206,9 +205,11 @@ func (r *renaming) swapNames() {
 	}
 }
 
+// aside is no path: what has it is between two names.
+const aside = "//exchange"
+
 // swapKeys gives each of two names the locks of the other.
 func (f *FS) swapKeys(a, b string) {
-	const aside = lockmgr.Key("//exchange")
 	f.table.Rekey(lockmgr.Key(a), aside)
 	f.table.Rekey(lockmgr.Key(b), lockmgr.Key(a))
 	f.table.Rekey(aside, lockmgr.Key(b))
