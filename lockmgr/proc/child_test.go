@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -246,6 +247,9 @@ func (r *Reader) age() {
 func mustThread(t *testing.T, r *Reader, tid uint32) Thread {
 	t.Helper()
 	th, err := r.Thread(tid)
+	for end := time.Now().Add(10 * time.Second); err == ErrBusy && time.Now().Before(end); {
+		th, err = r.Thread(tid) // it has just been started, or the machine is busy
+	}
 	if err != nil {
 		t.Fatalf("Thread(%d): %v", tid, err)
 	}
