@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -22,6 +23,7 @@ func TestInvalidRequests(t *testing.T) {
 		"posix on two keys":      {Keys: []Key{"f", "g"}, Mode: Shared, Class: Posix, Owner: o},
 		"flock for update":       {Keys: []Key{"f"}, Mode: Update, Class: Flock, Owner: o},
 		"posix for update":       {Keys: []Key{"f"}, Mode: Update, Class: Posix, Owner: o},
+		"range behind Whole":     {Keys: []Key{"f"}, Mode: Shared, Class: Posix, Range: Range{5, Whole.End + 1}, Owner: o},
 		"range that ends before": {Keys: []Key{"f"}, Mode: Shared, Class: Posix, Range: Range{2, 1}, Owner: o},
 	} {
 		if _, err := tab.Acquire(r); !errors.Is(err, ErrInvalid) {
@@ -51,7 +53,11 @@ func TestWrongLock(t *testing.T) {
 		if tab.Cancel(l, nil) || tab.Steal(l, nil) || tab.Conflicts(l) != nil {
 			t.Errorf("%s: cancelled, stolen, or waiting", name)
 		}
-		if _, err := tab.Upgrade(l, Exclusive, false); !errors.Is(err, ErrInvalid) {
+		want := ErrInvalid
+		if l == ended {
+			want = ErrReleased
+		}
+		if _, err := tab.Upgrade(l, Exclusive, false); err != want {
 			t.Errorf("%s: upgraded: %v", name, err)
 		}
 	}
@@ -73,6 +79,13 @@ func TestZeroLock(t *testing.T) {
 	}
 	if r := l.Request(); r.Keys != nil || r.Mode != 0 {
 		t.Errorf("%+v", r)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 { // both ends of the wait are there: whichever is seen
+		if err := l.Wait(over); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -125,6 +125,35 @@ func BenchmarkHandOver(b *testing.B) {
 	}
 }
 
+// BenchmarkGiveUp is one of n waiters that gives up, and comes again. With
+// lineage each has ancestors of its own.
+func BenchmarkGiveUp(b *testing.B) {
+	for _, n := range []int{1, 200, 10_000} {
+		for _, depth := range []int{0, 8} {
+			b.Run(fmt.Sprintf("%d/lineage%d", n, depth), func(b *testing.B) {
+				tab := New(Options{})
+				must(b, tab, ask(1, Exclusive, "f"))
+				requests, queue := make([]Request, n), make([]*Lock, n)
+				for i := range queue {
+					requests[i] = ask(int32(i+2), Exclusive, "f")
+					for j := range depth {
+						parent := Owner{PID: int32(n + depth*i + j + 2), Start: 1}
+						requests[i].Lineage = append(requests[i].Lineage, Ancestor{Owner: parent})
+					}
+					queue[i] = must(b, tab, requests[i])
+				}
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					tab.Cancel(queue[i], nil)
+					queue[i] = must(b, tab, requests[i])
+					i = (i + 1) % n
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkWaitOfManyHolders is a request that must wait, and gives up, of a
 // process that holds n locks: somebody might wait for any of them.
 func BenchmarkWaitOfManyHolders(b *testing.B) {

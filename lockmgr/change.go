@@ -5,7 +5,9 @@ package lockmgr
 // It waits for other holders only and stands before everybody who queues at
 // the same keys; its heirs and records are l's. A lock that is strong enough
 // already is returned as it is, and so is a pending upgrade of l that asks for
-// as much.
+// as much; one that asks for less is in the way of a stronger one, which is
+// refused with ErrInvalid. A lock that has ended is refused with its Err: one
+// that was stolen with the cause given to Steal.
 //
 // Two holders that both wait for the other to let go would wait for ever, so
 // there is one pending upgrade for each key: another owner's is refused with a
@@ -14,6 +16,9 @@ package lockmgr
 func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if l.t == t && l.state == ended {
+		return nil, l.err
+	}
 	if l.t != t || l.state != held || l.class != Session || m < Shared || m > Exclusive {
 		return nil, ErrInvalid
 	}
@@ -89,15 +94,35 @@ func (t *Table) Downgrade(l *Lock, m Mode) {
 
 // SetOwner makes a lock another process's, whose heirs are those born after
 // since: the process that asked for it has died and another one has its
-// descriptor. Holders that were kin of the old owner stay holders.
+// descriptor. Holders that were kin of the old owner stay holders. A lock and
+// its pending upgrade are one owner's: to give away either is to give away both.
 func (t *Table) SetOwner(l *Lock, o Owner, since Birth) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.t != t || l.state != held && l.state != waiting {
 		return
 	}
+	t.give(l, o, since)
+	// Of two owners, the upgrade would wait for the lock that it replaces.
+	if u := l.upgrader; u != nil {
+		t.give(u, o, since)
+	}
+	if old := l.replaces; old != nil {
+		t.give(old, o, since)
+	}
+	t.settle()
+}
+
+// give makes one lock o's.
+func (t *Table) give(l *Lock, o Owner, since Birth) {
 	t.leave(l)
+	if l.state == waiting {
+		t.countWaiter(l, -1)
+	}
 	l.owner, l.lineage, l.since = o, nil, since
+	if l.state == waiting {
+		t.countWaiter(l, 1)
+	}
 	t.join(l)
 	l.guest = true
 	ps := l.places()
@@ -106,7 +131,6 @@ func (t *Table) SetOwner(l *Lock, o Owner, since Birth) {
 			t.reconsider(p.node)
 		}
 	}
-	t.settle()
 }
 
 // reconsider looks at every waiter of n again, because who is kin to whom, or

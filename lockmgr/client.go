@@ -10,7 +10,8 @@ package lockmgr
 // lock is established. Between these two steps, a pending lock request by
 // another process may be granted, with the result that the conversion either
 // blocks, or fails if LOCK_NB was specified." Here it is atomic unless it has
-// to wait; then the old lock is gone, even if the new one is refused.
+// to wait; then the old lock is gone, even if the new one is refused. Of several
+// that Rekey has brought to one key, all are.
 func (t *Table) convert(l *Lock) {
 	n := t.nodes[l.first[0].key]
 	if n == nil {
@@ -22,7 +23,9 @@ func (t *Table) convert(l *Lock) {
 	case l.clash(n) == nil:
 		l.replaces, old.upgrader = old, l // enter grants it past the queue, absorb ends old
 	default:
-		t.end(old, ErrReplaced)
+		for ; old != nil; old = n.heldBy(Flock, l.client) {
+			t.end(old, ErrReplaced) // n stays: somebody else holds it
+		}
 		t.settle()
 	}
 }
@@ -84,11 +87,11 @@ func (t *Table) cut(o *Lock, r Range, err error) {
 
 // split leaves o the bytes before r, and gives those behind r to a new lock.
 func (t *Table) split(o *Lock, r Range) {
-	rest := &Lock{
-		t: t, mode: o.mode, class: o.class, state: held, guest: o.guest, client: o.client,
+	rest := &Lock{t: t, entry: entry{
+		mode: o.mode, class: o.class, state: held, guest: o.guest, client: o.client,
 		rng: Range{r.End + 1, o.rng.End}, owner: o.owner, lineage: o.lineage, since: o.since,
 		now: o.now, label: o.label, token: o.token, seq: o.seq,
-	}
+	}}
 	o.rng.End = r.Start - 1
 	rest.first[0] = place{lock: rest, key: o.first[0].key, node: o.first[0].node}
 	rest.first[0].node.held.insert(&rest.first[0], o.first[0].next)
@@ -98,13 +101,14 @@ func (t *Table) split(o *Lock, r Range) {
 
 // Unlock releases what a client holds on a key: of its Posix locks the bytes
 // of r, and its Flock lock whole. Bytes on either side stay locked. Unlocking
-// what is not locked does nothing. Requests of the client that still wait are
+// what is not locked does nothing, and so does a range that ends before it
+// starts. Requests of the client that still wait are
 // left alone.
 func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.nodes[key]
-	if n == nil || class == Session {
+	if n == nil || class == Session || class == Posix && r.Start > r.End {
 		return
 	}
 	n.dirty = true // keeps n while its locks go

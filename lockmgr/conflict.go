@@ -110,3 +110,13 @@ func (l *Lock) clashAhead(n *node, end *place) *Lock {
 func (l *Lock) joins(x *Lock) bool {
 	return (l.class == Session || x.class == Session) && l.kinOf(x)
 }
+
+// inside reports whether n has a holder that lets l past those who queue there.
+func (l *Lock) inside(n *node) bool {
+	for p := n.held.head; p != nil; p = p.next {
+		if l.joins(p.lock) {
+			return true
+		}
+	}
+	return false
+}

@@ -4,6 +4,29 @@
 // Timeouts, signals, leases and policy are its callers' business, who have
 // Cancel and Steal for them.
 //
+// # The life of a lock
+//
+// A lock is one Request and what became of it. Acquire answers at once: with an
+// error, or with a Lock that is held already or waits. Wait, or Done, tells when
+// the wait is over; Held and Err tell how it ended; Release gives the lock back,
+// and is right in every state.
+//
+//	        Acquire
+//	           │ refused: ErrInvalid, *ConflictError, *DeadlockError
+//	   ┌───────┴────────┐
+//	   ▼                ▼
+//	waiting ──grant──> held
+//	   │                │
+//	   │ Cancel         │ Release: ErrReleased
+//	   │ Release        │ Steal: its cause, or ErrStolen
+//	   │ a deadlock     │ another lock in its place: ErrReplaced
+//	   ▼                ▼
+//	       ended; Err says why
+//
+// The table tells who may go on; it stops nobody. A process that has died keeps
+// its locks until the caller, who knows, releases them or gives them to another
+// one.
+//
 // # Keys
 //
 // A lock stands on one or more keys, opaque names that different callers agree
@@ -62,6 +85,11 @@
 // keys is granted on all of them or none, holds none while it waits, and stands
 // in the queue of each.
 //
+// A request with NoWait is granted or refused at once, as if it had come and
+// given up in one moment: it is let ahead as any other, and nobody else is
+// moved, woken or refused for it. (Of a flock that is converted the old lock is
+// lost all the same: see Client locks.)
+//
 // All queues show one and the same order of waiters. It is the order of
 // arrival, but for one rule: whoever depends on another stands behind it. W
 // depends on V when W waits for a held lock that V holds up: V, who waits too,
@@ -105,17 +133,60 @@
 // # What else happens to a held lock
 //
 // Upgrade replaces it with a stronger one, before all who queue at its keys;
-// there is one pending upgrade for each key. Downgrade weakens it in place.
-// Steal revokes it. SetOwner gives it to another process. Rekey and Exchange
-// rename its keys. Where these bring together holders that conflict, both remain
-// holders: what has been granted is taken back by Steal alone.
+// there is one pending upgrade for each key. A lock and its pending upgrade
+// belong together: they have one owner, and when the lock is released or stolen
+// the upgrade is refused. Downgrade weakens a lock in place. Steal revokes it.
+// SetOwner gives it to another process. Rekey and Exchange rename its keys.
+// What waits in these cases is looked at anew: who was sheltered by a session
+// that has gone, or has become kin to somebody, may have to wait for others, and
+// a cycle that comes of it is refused like any other. Where these bring together
+// holders that conflict, both remain holders: what has been granted is taken
+// back by Steal alone.
 //
 // # Fencing tokens
 //
 // Every grant has a token, greater than those of all grants before it on any
 // key. Whoever lost a lock and still acts on it can be told by its token from
 // the one who has it now. A downgrade, and what is left of a Posix lock that was
-// split, keep the token: they are no new grant.
+// split, keep the token: they are no new grant. Tokens are 64 bits wide and are
+// not stored: whoever wants them to rise over restarts gives New the next one.
+//
+// # What is promised
+//
+// After every call, and so at every moment that a caller can see:
+//
+//   - No two holders of a key conflict, but those who came as guests of one
+//     session, which may have ended since, and those whom SetOwner, Rekey or
+//     Exchange brought together.
+//   - Every waiter waits for somebody: Conflicts names them, and a wake-up is
+//     never lost.
+//   - Nobody has been overtaken by a later one whom he conflicts with, but by
+//     kin of a holder and by those on whom he depends.
+//   - No waiters depend on each other in a circle.
+//   - Tokens rise in the order of the grants.
+//
+// What is not:
+//
+//   - Nothing is kept over a restart.
+//   - A deadlock through something that is not in the table (a pipe, a mutex, a
+//     parent that waits for a child born before its lock) is not seen.
+//   - Of a process with several threads, one thread that waits stands for all: a
+//     cycle may be found that another thread would have broken.
+//   - A lock stands on its keys alone. That a directory's lock keeps others out
+//     of what is in it takes a key for each name, or one key for all.
+//
+// # Errors
+//
+// All are to be told with errors.Is and errors.As. None is a system's errno; what
+// a program sees is decided by the caller.
+//
+//	ErrInvalid       the request makes no sense; the table is unchanged
+//	ErrWouldBlock    NoWait, and somebody is in the way: *ConflictError says who
+//	ErrDeadlock      the wait would never end: *DeadlockError shows the cycle
+//	ErrCancelled     Cancel without a cause of its own
+//	ErrReleased      Release
+//	ErrReplaced      an upgrade, a conversion or a client's newer lock stands there
+//	ErrStolen        Steal without a cause of its own
 //
 // # Layout
 //
@@ -126,6 +197,7 @@
 //	                 └── "d/f"        held:    place ─ place
 //	                                  waiting: place ─ place ─ place   by rank
 //	  parties  Owner -> party   all locks of one owner
+//	  families Owner -> int     how many wait that are it or descend from it
 //	  held     Lock ─ Lock      in the order of the grants
 //	  waiting  Lock ─ Lock      the order described above, by rank
 //
@@ -133,6 +205,10 @@
 //
 // Acquire and Release without contention cost some hash table look-ups, whatever
 // the number of locks, and no allocation but the Lock itself, or none with
-// AcquireInto. A grant with others waiting at the key looks at each waiter of
-// the table once.
+// AcquireInto. To wait costs some look-ups more, for each ancestor one. With n
+// others waiting, a release, a grant or a cancellation costs the same, unless the
+// owner of a holder has kin among those who wait anywhere, or readers or client
+// locks hold the key, or several keys are handed over at once: then it looks at
+// each waiter of these keys, and for kin at each of the table. To name whom a waiter waits for (Conflicts, and every
+// *ConflictError) takes a description of each.
 package lockmgr

@@ -1,6 +1,9 @@
 package lockmgr
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // Queue returns the names of the locks that hold key, and of those that wait
 // for it in the order in which they will be served. A name is a lock's label.
@@ -26,7 +29,7 @@ func (t *Table) CheckInvariants() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, check := range []func() error{
-		t.checkLocks, t.checkNodes, t.checkParties, t.checkExclusion, t.checkProgress, t.checkOrder,
+		t.checkLocks, t.checkNodes, t.checkParties, t.checkFamilies, t.checkExclusion, t.checkProgress, t.checkOrder,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -155,6 +158,21 @@ func (t *Table) checkParties() error {
 	}
 	if n != t.held.n+t.waiting.n {
 		return fmt.Errorf("%d locks in the index of owners, %d in the table", n, t.held.n+t.waiting.n)
+	}
+	return nil
+}
+
+// checkFamilies: the waiters are counted as what they are.
+func (t *Table) checkFamilies() error {
+	count := make(map[Owner]int)
+	for l := t.waiting.head; l != nil; l = l.next {
+		count[l.owner]++
+		for _, a := range l.lineage {
+			count[a.Owner]++
+		}
+	}
+	if !maps.Equal(count, t.families) {
+		return fmt.Errorf("families of the waiters: %v, counted %v", count, t.families)
 	}
 	return nil
 }

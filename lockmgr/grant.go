@@ -45,40 +45,66 @@ func (t *Table) touchAll(l *Lock) {
 // It looks at the dirty nodes only; when a grant touches one, it starts again.
 func (t *Table) handOver() {
 	for len(t.dirty) > 0 {
-		turn := t.turn[:0]
+		var served bool
+		if len(t.dirty) == 1 {
+			served = t.serveOne(t.dirty[0])
+		} else {
+			served = t.serveMany(t.dirty)
+		}
+		if !served {
+			continue
+		}
 		for _, n := range t.dirty {
-			for p := n.waiting.head; p != nil; p = p.next {
-				turn = append(turn, p.lock)
-			}
+			n.dirty = false
+			t.prune(n)
 		}
-		if len(t.dirty) > 1 {
-			slices.SortFunc(turn, byRank)
-			turn = slices.Compact(turn)
-		}
-		if t.serve(turn) {
-			for _, n := range t.dirty {
-				n.dirty = false
-				t.prune(n)
-			}
-			t.dirty = emptied(t.dirty)
-		}
-		t.turn = emptied(turn)
+		t.dirty = emptied(t.dirty)
 	}
 }
 
-// serve grants whatever of turn waits for nobody. It stops and returns false
-// when a grant may have let in others that come earlier.
-func (t *Table) serve(turn []*Lock) bool {
-	touched := t.touched
-	for _, l := range turn {
-		if l.state != waiting || !l.free() {
-			continue
-		}
-		if t.grant(l); t.touched > touched {
+// serveOne grants whoever of the queue of n waits for nobody. It stops and
+// returns false when a grant may have let in others that come earlier.
+func (t *Table) serveOne(n *node) bool {
+	for p := n.waiting.head; p != nil && !t.shut(n); {
+		l := p.lock
+		p = p.next
+		if !t.serve(l) {
 			return false
 		}
 	}
 	return true
+}
+
+// serveMany is serveOne for the queues of several nodes, in the order of all
+// waiters.
+func (t *Table) serveMany(nodes []*node) bool {
+	turn := t.turn[:0]
+	for _, n := range nodes {
+		if t.shut(n) {
+			continue
+		}
+		for p := n.waiting.head; p != nil; p = p.next {
+			turn = append(turn, p.lock)
+		}
+	}
+	slices.SortFunc(turn, byRank)
+	turn = slices.Compact(turn)
+	all := true
+	for i := 0; i < len(turn) && all; i++ {
+		all = t.serve(turn[i])
+	}
+	t.turn = emptied(turn)
+	return all
+}
+
+// serve grants the waiter l if it waits for nobody. It returns false when that
+// may have let in others that come earlier.
+func (t *Table) serve(l *Lock) bool {
+	touched := t.touched
+	if l.free() {
+		t.grant(l)
+	}
+	return t.touched == touched
 }
 
 // byRank compares two waiters by who comes first.
@@ -120,6 +146,7 @@ func (t *Table) grant(l *Lock) {
 	}
 	if l.state == waiting {
 		t.waiting.remove(l)
+		t.countWaiter(l, -1)
 	}
 	t.held.insert(l, nil)
 	t.token++
@@ -143,12 +170,15 @@ func (t *Table) grant(l *Lock) {
 // or hold up the rest of the family, which they did not as long as they waited
 // for l.
 func (t *Table) weaken(l *Lock, n *node) {
+	t.touch(n)
+	if !t.familyWaits(l.owner) {
+		return
+	}
 	for p := n.waiting.head; p != nil; p = p.next {
 		if p.lock.descends(l.owner) {
 			t.suspects = append(t.suspects, p.lock)
 		}
 	}
-	t.touch(n)
 }
 
 // conflictsWithHolder reports whether l conflicts with a holder of n and only
@@ -165,8 +195,8 @@ func (l *Lock) conflictsWithHolder(n *node) bool {
 	return false
 }
 
-// end takes a lock out of the table, held or waiting, and wakes whoever waits
-// for it.
+// end takes a lock out of the table, held or waiting or just about to, and
+// wakes whoever waits for it.
 func (t *Table) end(l *Lock, err error) {
 	was := l.state
 	ps := l.places()
@@ -176,20 +206,23 @@ func (t *Table) end(l *Lock, err error) {
 			continue
 		}
 		n := p.node
-		if was == held {
+		switch was {
+		case held:
 			t.weaken(l, n)
 			n.held.remove(p)
-		} else {
+		case waiting:
 			n.waiting.remove(p)
 			t.touch(n)
 		}
 		p.node = nil
 		t.prune(n)
 	}
-	if was == held {
+	switch was {
+	case held:
 		t.held.remove(l)
-	} else {
+	case waiting:
 		t.waiting.remove(l)
+		t.countWaiter(l, -1)
 	}
 	if u := l.upgrader; u != nil {
 		u.replaces, l.upgrader = nil, nil

@@ -20,10 +20,16 @@ const (
 // Lock is used by pointer and not copied. Its methods may be called from any
 // goroutine.
 type Lock struct {
-	t *Table // set once; nil in the zero Lock
+	// t is set by the first request and not written again, so that methods can
+	// read it before they lock t.mu while AcquireInto uses the Lock anew. It is
+	// nil in the zero Lock.
+	t *Table
+	entry
+}
 
-	// Everything below is guarded by t.mu.
-
+// entry is what one request makes of a Lock; the next one starts with a new
+// entry. It is guarded by t.mu.
+type entry struct {
 	first [1]place // the one place of a single-key lock
 	more  []place  // all places, sorted by key, of a lock on several keys
 
@@ -88,8 +94,13 @@ func (l *Lock) Done() <-chan struct{} {
 
 // Wait waits until the lock is granted (nil) or refused (why). When ctx ends
 // first, the lock leaves the queue before Wait returns the cause; when the
-// grant came at the same moment, the lock is held and Wait returns nil.
+// grant came at the same moment, the lock is held and Wait returns nil. On a
+// lock that was never asked for it returns nil at once, as Err does: there is
+// nothing to wait for, and nothing is held.
 func (l *Lock) Wait(ctx context.Context) error {
+	if l.t == nil {
+		return nil
+	}
 	select {
 	case <-l.Done():
 	case <-ctx.Done():

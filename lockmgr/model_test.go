@@ -118,6 +118,16 @@ func (m *model) end(a *mlock) {
 	a.upgrades = nil
 }
 
+// endBoth ends a lock with its pending upgrade.
+func (m *model) endBoth(a *mlock) {
+	for _, u := range m.all {
+		if u.waiting && u.upgrades == a {
+			m.end(u)
+		}
+	}
+	m.end(a)
+}
+
 func (m *model) grant(a *mlock) {
 	m.unqueue(a)
 	asked := a.bytes
@@ -279,19 +289,21 @@ const (
 func (m *model) acquire(a *mlock, noWait bool) outcome {
 	convert := false
 	if a.class == Flock {
-		for _, o := range m.holders(a.keys[0]) {
-			if o.class == Flock && o.client == a.client {
-				if hs, _ := m.waitsFor(a); len(hs) == 0 {
-					convert = true
-				} else {
-					m.end(o)
-					m.settle()
-				}
-				break
+		old := slices.DeleteFunc(m.holders(a.keys[0]), func(o *mlock) bool { return o.class != Flock || o.client != a.client })
+		if hs, _ := m.waitsFor(a); len(hs) == 0 {
+			convert = len(old) > 0
+		} else {
+			for _, o := range old {
+				m.end(o)
 			}
+			m.settle()
 		}
 	}
 	m.all = append(m.all, a)
+	if hs, _ := m.waitsFor(a); len(hs) > 0 && noWait && !convert {
+		m.end(a)
+		return conflict
+	}
 	m.order = append(m.order, a)
 	a.waiting, m.newcomer = true, a
 	if hs, bs := m.waitsFor(a); convert || len(hs)+len(bs) == 0 {

@@ -60,6 +60,9 @@ func (l *Lock) contended() bool {
 
 // suspectKin makes every waiter that is kin to the new holder x a suspect.
 func (t *Table) suspectKin(x *Lock) {
+	if !t.familyWaits(x.owner) {
+		return
+	}
 	for w := t.waiting.head; w != nil; w = w.next {
 		if w.kinOf(x) {
 			t.suspects = append(t.suspects, w)
@@ -321,10 +324,6 @@ func (t *Table) refuseNewest(cycle []wait) {
 		}
 	}
 	victim := cycle[at].waiter
-	if victim.noWait {
-		t.end(victim, &ConflictError{Holders: victim.blockers()})
-		return
-	}
 	err := &DeadlockError{Cycle: make([]Wait, len(cycle))}
 	for i := range cycle {
 		e := cycle[(at+i)%len(cycle)]

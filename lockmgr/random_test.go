@@ -127,7 +127,7 @@ func (p *play) finish(l *mlock) {
 	if whole(l) {
 		p.said = fmt.Sprintf("release %d", l.id)
 		p.table.Release(l.real)
-		p.model.end(l)
+		p.model.endBoth(l)
 		p.model.settle()
 		return
 	}
@@ -232,7 +232,11 @@ func (p *play) acquire() {
 	if old := p.some(func(o *mlock) bool { return !o.held && !o.waiting && whole(o) }); old != nil {
 		l, old.real = old.real, nil // used again
 	}
+	before := labels(p.table.Snapshot().Waiting)
 	err := p.table.AcquireInto(l, r)
+	if after := labels(p.table.Snapshot().Waiting); errors.Is(err, ErrWouldBlock) && r.Class != Flock && after != before {
+		p.Fatalf("%s was refused, and those who wait, %s, became %s", p.said, before, after)
+	}
 	a.real = l
 	p.verdict(a, p.model.acquire(a, r.NoWait), err)
 }
@@ -313,13 +317,7 @@ func (p *play) steal() {
 	if !l.held {
 		return
 	}
-	for _, u := range p.model.all {
-		if u.upgrades == l {
-			p.model.end(u)
-			break
-		}
-	}
-	p.model.end(l)
+	p.model.endBoth(l)
 	p.model.settle()
 }
 
@@ -372,7 +370,11 @@ func (p *play) setOwner() {
 	p.said = fmt.Sprintf("owner %d %v", l.id, r.Owner)
 	p.table.SetOwner(l.real, r.Owner, r.Since)
 	if l.held || l.waiting {
-		l.owner, l.since, l.lineage = r.Owner, r.Since, nil
+		for _, x := range p.model.all {
+			if x == l || x.upgrades == l || l.upgrades == x {
+				x.owner, x.since, x.lineage = r.Owner, r.Since, nil
+			}
+		}
 		p.model.settle()
 	}
 }

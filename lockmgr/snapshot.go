@@ -105,7 +105,8 @@ func (t *Table) Conflicts(l *Lock) []Holder {
 	return l.blockers()
 }
 
-// blockers describes everybody l waits for, each once, holders first.
+// blockers describes everybody l waits for, each once, holders first; of a lock
+// that stands in no queue, everybody it would wait for.
 func (l *Lock) blockers() []Holder {
 	var out []Holder
 	seen := map[*Lock]bool{l: true}
@@ -124,8 +125,8 @@ func (l *Lock) blockers() []Holder {
 		}
 	}
 	for i := range ps {
-		if n := ps[i].node; n != nil {
-			for p := n.waiting.head; p != &ps[i]; p = p.next {
+		if n := ps[i].node; n != nil && (l.state == waiting || !l.inside(n)) {
+			for p := n.waiting.head; p != nil && p != &ps[i]; p = p.next {
 				add(p.lock, n)
 			}
 		}

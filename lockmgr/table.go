@@ -32,6 +32,9 @@ type Table struct {
 	nodes   map[Key]*node    // every key with a lock, and its parents
 	parties map[Owner]*party // every owner with a lock
 
+	// families counts the waiters of each owner and of all its descendants.
+	families map[Owner]int
+
 	held    lockList // in the order of the grants
 	waiting lockList // in the order of the queues
 	token   uint64
@@ -55,7 +58,7 @@ type Table struct {
 
 // New returns an empty table.
 func New(o Options) *Table {
-	t := &Table{nodes: make(map[Key]*node), parties: make(map[Owner]*party)}
+	t := &Table{nodes: make(map[Key]*node), parties: make(map[Owner]*party), families: make(map[Owner]int)}
 	t.nodes[""] = &node{}
 	t.token = max(o.FirstToken, 1) - 1
 	return t
@@ -76,7 +79,8 @@ func (t *Table) Acquire(r Request) (*Lock, error) {
 // AcquireInto is Acquire with a Lock of the caller's: a zero one, or one that
 // this table gave and that neither waits nor is held any more. When a Lock is
 // used again, whoever still has a pointer to it (from a Holder, say) sees the
-// new lock.
+// new lock, and may ask it meanwhile; a zero Lock is the caller's own until
+// AcquireInto has returned.
 func (t *Table) AcquireInto(l *Lock, r Request) error {
 	if err := r.validate(); err != nil {
 		return err
@@ -95,8 +99,11 @@ func (t *Table) AcquireInto(l *Lock, r Request) error {
 
 // init prepares a lock for the table; it stands nowhere yet.
 func (l *Lock) init(t *Table, r *Request) {
-	*l = Lock{
-		t: t, mode: r.Mode, class: r.Class, client: r.Client, rng: r.Range,
+	if l.t == nil {
+		l.t = t
+	}
+	l.entry = entry{
+		mode: r.Mode, class: r.Class, client: r.Client, rng: r.Range,
 		owner: r.Owner, lineage: r.Lineage, since: r.Since,
 		noWait: r.NoWait, now: r.Now, label: r.Label,
 	}
@@ -120,20 +127,28 @@ func (l *Lock) setKeys(keys []Key) {
 }
 
 // enter grants a new lock or lets it wait.
+//
+// One that does not wait must not move those who do. So it stands in a queue
+// only where no holder is in its way: there it depends on nobody, and nobody
+// else is moved when it is let ahead of whom it conflicts with (see lead).
 func (t *Table) enter(l *Lock) error {
 	t.seq++
 	l.seq = t.seq
 	t.join(l)
-	free := true
+	held, queued := false, false // what is in the way
 	ps := l.places()
 	for i := range ps {
 		p := &ps[i]
 		p.node = t.nodeAt(p.key)
-		free = free && l.clash(p.node) == nil && l.clashAhead(p.node, nil) == nil
+		held = held || l.clash(p.node) != nil
+		queued = queued || l.clashAhead(p.node, nil) != nil
 	}
-	if converts := l.class == Flock && l.replaces != nil; free || converts {
+	switch converts := l.class == Flock && l.replaces != nil; {
+	case converts || !held && !queued:
 		t.grant(l)
-	} else {
+	case held && l.noWait:
+		t.end(l, &ConflictError{Holders: l.blockers()})
+	default:
 		t.enqueue(l)
 	}
 	t.settle()
@@ -155,6 +170,7 @@ func (t *Table) enqueue(l *Lock) {
 		l.rank += last.rank
 	}
 	t.waiting.insert(l, nil)
+	t.countWaiter(l, 1)
 	ps := l.places()
 	for i := range ps {
 		ps[i].node.waiting.insert(&ps[i], nil)
@@ -179,15 +195,18 @@ func (t *Table) Cancel(l *Lock, cause error) bool {
 	return true
 }
 
-// Release ends a lock, held or waiting, and hands its keys over. Releasing a
-// lock that has ended, or was never asked for, does nothing.
+// Release ends a lock, held or waiting, and hands its keys over. An upgrade of
+// the lock that is pending ends with it: granted later, it would not be what
+// Upgrade promises, since others may have had the keys in between. Both have
+// ErrReleased as their Err. Releasing a lock that has ended, or was never asked
+// for, does nothing.
 func (t *Table) Release(l *Lock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.t != t || l.state == ended {
 		return
 	}
-	t.end(l, ErrReleased)
+	t.endBoth(l, ErrReleased)
 	t.settle()
 }
 
@@ -205,10 +224,15 @@ func (t *Table) Steal(l *Lock, cause error) bool {
 	if cause == nil {
 		cause = ErrStolen
 	}
-	if u := l.upgrader; u != nil {
-		t.end(u, cause)
-	}
-	t.end(l, cause)
+	t.endBoth(l, cause)
 	t.settle()
 	return true
+}
+
+// endBoth ends a lock with its pending upgrade.
+func (t *Table) endBoth(l *Lock, err error) {
+	if u := l.upgrader; u != nil {
+		t.end(u, err)
+	}
+	t.end(l, err)
 }

@@ -113,7 +113,9 @@ type Ancestor struct {
 	Child Birth
 }
 
-// Range is a range of bytes, both ends included. It counts for Posix only.
+// Range is a range of bytes, both ends included, counted from 0. It counts for
+// Posix only. As in fcntl(2), whose offsets are signed, no byte lies behind
+// Whole.End: to lock up to there is to lock what the file will grow to.
 type Range struct {
 	Start, End uint64
 }
@@ -124,7 +126,8 @@ var Whole = Range{0, math.MaxInt64}
 // overlaps reports whether r and o have a byte in common.
 func (r Range) overlaps(o Range) bool { return r.Start <= o.End && o.Start <= r.End }
 
-// touches reports whether r and o overlap or lie side by side.
+// touches reports whether r and o overlap or lie side by side. Their ends are
+// valid ones, to which 1 can be added.
 func (r Range) touches(o Range) bool {
 	return r.overlaps(o) || r.End+1 == o.Start || o.End+1 == r.Start
 }
@@ -141,7 +144,7 @@ type Request struct {
 	Mode    Mode       // Flock and Posix know Shared and Exclusive only
 	Class   Class      // by which rules it conflicts
 	Client  uint64     // Flock: the open file description; Posix: the lock owner; Session: 0
-	Range   Range      // Posix: which bytes
+	Range   Range      // Posix: which bytes, within Whole
 	Owner   Owner      // the requesting process
 	Lineage []Ancestor // its ancestors, nearest first
 	Since   Birth      // the moment of the request; descendants born after it are heirs of the lock
@@ -166,7 +169,7 @@ func (r *Request) validate() error {
 		return fmt.Errorf("%w: a %v lock on %d keys", ErrInvalid, r.Class, len(r.Keys))
 	case r.Mode == Update:
 		return fmt.Errorf("%w: %v knows no update locks", ErrInvalid, r.Class)
-	case r.Class == Posix && r.Range.Start > r.Range.End:
+	case r.Class == Posix && (r.Range.Start > r.Range.End || r.Range.End > Whole.End):
 		return fmt.Errorf("%w: range %d-%d", ErrInvalid, r.Range.Start, r.Range.End)
 	}
 	return nil

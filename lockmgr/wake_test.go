@@ -232,6 +232,43 @@ func (c *crew) work(t *testing.T, l *Lock) {
 	runtime.Gosched()
 }
 
+// Whoever has got a Lock from a Holder may ask it while its owner uses it again.
+func TestUsedAgainWhileAsked(t *testing.T) {
+	tab := New(Options{})
+	var l Lock
+	r := ask(1, Exclusive, "f")
+	if err := tab.AcquireInto(&l, r); err != nil {
+		t.Fatal(err)
+	}
+	h := tab.Snapshot().Held[0].Lock
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			<-h.Done()
+			_, _, _, _, _ = h.Err(), h.Held(), h.Token(), h.Keys(), h.Request()
+			tab.Conflicts(h)
+			runtime.Gosched()
+		}
+	})
+	for range 200 {
+		tab.Release(&l)
+		if err := tab.AcquireInto(&l, r); err != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+	close(over)
+	wg.Wait()
+	tab.Release(&l)
+	empty(t, tab)
+}
+
 // Holders that wait for each other's keys are never all stuck: somebody is
 // refused, lets go, and everybody gets done.
 func TestNobodyHangs(t *testing.T) {

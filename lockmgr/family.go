@@ -1,0 +1,44 @@
+package lockmgr
+
+// This file keeps a count of who waits, family by family. With a long queue it
+// tells at once what otherwise takes a look at every waiter: that a holder has
+// no kin among them. That is the common case, and then whoever comes first goes
+// on and nothing else changes.
+
+// countWaiter enters the waiter l into the families of its owner and of all its
+// ancestors (by 1), or takes it out (by -1).
+func (t *Table) countWaiter(l *Lock, by int) {
+	t.countIn(l.owner, by)
+	for i := range l.lineage {
+		t.countIn(l.lineage[i].Owner, by)
+	}
+}
+
+func (t *Table) countIn(o Owner, by int) {
+	if n := t.families[o] + by; n != 0 {
+		t.families[o] = n
+	} else {
+		delete(t.families, o)
+	}
+}
+
+// familyWaits reports whether anybody waits, at any key, who is o or descends
+// from it. Only they can be kin to a lock of o.
+func (t *Table) familyWaits(o Owner) bool { return t.families[o] > 0 }
+
+// shut reports whether it is plain from the holders of n that nobody who waits
+// there can be granted: one of them keeps everybody out but kin, and none of
+// them has kin, or could shelter anybody, among those who wait.
+func (t *Table) shut(n *node) bool {
+	if n.held.count[Exclusive] == 0 {
+		return false
+	}
+	shut := false
+	for p := n.held.head; p != nil; p = p.next {
+		if t.familyWaits(p.lock.owner) {
+			return false
+		}
+		shut = shut || p.lock.class == Session && p.lock.mode == Exclusive
+	}
+	return shut
+}
