@@ -141,7 +141,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
-	if st.Nlink == 0 && f.leftBehind(n) {
+	if st.Nlink == 0 && f.leftBehind(n) && f.sendOn(&in.InHeader, n) {
 		return status(unix.ESTALE)
 	}
 	f.fillAttr(&out.Attr, &st)
@@ -178,7 +178,7 @@ func (f *FS) strangerAt(h *fuse.InHeader, n *node) bool {
 // kept for the operation itself.
 func (f *FS) sendOn(h *fuse.InHeader, n *node) bool {
 	c := f.callerOf(h)
-	if call, ok := f.proc.Syscall(uint32(c.tid)); ok && !statsByName(call) {
+	if call, ok := c.syscall(); ok && !statsByName(call) {
 		return false
 	}
 	if f.walks.repeated(c) {
@@ -197,6 +197,19 @@ func statsByName(call proc.Call) bool {
 		return call.Args[2]&unix.AT_EMPTY_PATH == 0
 	}
 	return slices.Contains(oldStats, call.Nr)
+}
+
+// creates reports whether a system call may be one that creates the file which
+// it opens.
+func creates(call proc.Call) bool {
+	at, old := oldOpens[call.Nr]
+	switch {
+	case call.Nr == unix.SYS_OPENAT:
+		at = 2
+	case !old || at < 0:
+		return true
+	}
+	return call.Args[at]&unix.O_CREAT != 0
 }
 
 // Statx implements fuse.RawFileSystem; it adds the birth time to GetAttr.

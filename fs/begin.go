@@ -34,6 +34,10 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		return nil, errnoOf(err)
 	}
 	if e := s.makeShadow(c, st, o); e != 0 {
+		s.closeBase()
+		if s.shadow != nil {
+			s.discard(s.shadow)
+		}
 		return nil, e
 	}
 	if e := s.enter(); e != 0 {

@@ -25,6 +25,20 @@ type caller struct {
 
 	descOnce sync.Once
 	desc     proc.Description
+
+	callOnce  sync.Once
+	call      proc.Call
+	callKnown bool
+}
+
+// syscall is the system call that sent the request, if it can be seen.
+func (c *caller) syscall() (proc.Call, bool) {
+	c.callOnce.Do(func() {
+		if c.tid != 0 {
+			c.call, c.callKnown = c.f.proc.Syscall(uint32(c.tid))
+		}
+	})
+	return c.call, c.callKnown
 }
 
 // callerOf identifies the sender of a request. A caller in a pid namespace

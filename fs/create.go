@@ -85,8 +85,9 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 		return errnoOf(err)
 	case excl:
 		return unix.EEXIST
-	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, !f.mayWrite(c, &st), f.wentLive(&st), f.isLivePath(f.path(p.dir, p.name)):
-		f.walks.drop(w) // the open does without
+	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, f.wentLive(&st), f.isLivePath(f.path(p.dir, p.name)):
+		// The open does without a lock, and must not be told to walk again.
+		f.walks.put(c, &walk{op: opStale, at: w.at})
 		return 0
 	}
 	s, e := f.beginOrJoin(c, w.lock, p, &st, o)

@@ -77,6 +77,7 @@ type FS struct {
 	handles   map[uint64]*handle
 	devs      map[uint64]uint64
 	livePaths map[string]bool // databases that showed themselves
+	moves     chan struct{}   // closed when the next session moves
 }
 
 func newFS(o Options) *FS {
@@ -88,6 +89,7 @@ func newFS(o Options) *FS {
 		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, names: map[dkey]*nameState{},
 		sessions: map[*session]struct{}{}, handles: map[uint64]*handle{},
 		devs: map[uint64]uint64{}, livePaths: map[string]bool{},
+		moves: make(chan struct{}),
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}
 	f.walks = newWalks(f)

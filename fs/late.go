@@ -53,9 +53,8 @@ func (s *session) setApart() {
 	dir, name = s.setApartLocked()
 	s.mu.Unlock()
 	if dir != nil {
-		// Takes the directory's lock, whose holder may be waiting for s.mu.
-		s.f.srv.EntryNotify(dir.id, name)
-		s.f.unpin(dir)
+		f.dropName(dir, name)
+		f.unpin(dir)
 	}
 }
 

@@ -32,7 +32,7 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 		if n, e = f.child(parent, name, &st); e == unix.ENOENT {
 			// NodeId 0 with a timeout is a negative entry.
 			if f.walks.any() {
-				f.walks.hurry(h.Pid, dkey{parent.id, name})
+				f.walks.missing(f.callerOf(h), dkey{parent.id, name})
 			}
 			if !volatile && !f.isBusyName(dkey{parent.id, name}) {
 				out.SetEntryTimeout(entryTTL)

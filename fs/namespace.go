@@ -262,8 +262,14 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	if err != nil && !(err == unix.ENOENT && own != nil) {
 		return statusOf(err)
 	}
-	if own != nil {
-		own.detach()
+	if own != nil && !own.detach() {
+		// Another thread of its owner was closing it, and the commit was faster.
+		if again := unix.Unlinkat(f.fdOf(dir), name, 0); again == nil {
+			err = nil
+		}
+		if err != nil {
+			return statusOf(err)
+		}
 	}
 	f.renameLive(f.path(dir, name), "")
 	f.lostName(n)

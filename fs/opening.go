@@ -44,7 +44,7 @@ func (o *opening) begin() fuse.Status {
 			// No name was walked: the open went through a descriptor, or the
 			// file is a mount point of its own.
 			return o.takeOver(w.sess)
-		case w.sess != nil || w.at != at || w.again:
+		case w.sess != nil || w.at != at:
 			f.dropWalk(w)
 			w = nil
 		}
@@ -94,7 +94,7 @@ func (o *opening) lead(s *session, at [2]dkey) fuse.Status {
 		// Unknown threads cannot be told apart in their second walk.
 		return o.takeOver(s)
 	}
-	o.f.walks.put(&walk{tid: o.c.tid, start: o.c.start, op: opOpen, at: at, sess: s, from: o.n})
+	o.f.walks.put(o.c, &walk{op: opOpen, at: at, sess: s, from: o.n})
 	return status(unix.ESTALE)
 }
 
@@ -119,6 +119,9 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	switch gone := err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG; {
 	case gone && o.repeated:
 		f.table.Release(l)
+		if call, known := c.syscall(); known && creates(call) {
+			return nil, unix.EBUSY // it would have to begin anew, with a create
+		}
 		return nil, unix.ENOENT
 	case gone:
 		return nil, f.reserve(d, l, o.n)
@@ -127,6 +130,10 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 		return nil, errnoOf(err)
 	case f.wentLive(&st) || f.settings(d.path).Mode == policy.Live:
 		f.table.Release(l)
+		if o.repeated {
+			return nil, unix.EBUSY
+		}
+		f.staleAt(c, o.n)
 		return nil, 0
 	}
 	s, e := f.beginOrJoin(c, l, p, &st, beginOptions{
@@ -186,9 +193,7 @@ func (f *FS) reserve(d *demand, l *lockmgr.Lock, from *node) unix.Errno {
 		f.table.Release(l)
 		return unix.ENOENT
 	}
-	f.walks.put(&walk{
-		tid: c.tid, start: c.start, op: opOpen, at: [2]dkey{d.places[0].key()}, d: d, lock: l, parked: true, from: from,
-	})
+	f.walks.put(c, &walk{op: opOpen, at: [2]dkey{d.places[0].key()}, d: d, lock: l, parked: true, from: from})
 	return 0
 }
 

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -33,16 +34,16 @@ func (p place) key() dkey { return dkey{p.dir.id, p.name} }
 // admit gets the locks for a path operation. ESTALE means that the caller has
 // been told to come back; the lock, if any, is the operation's to release.
 func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, granted func() unix.Errno) (*lockmgr.Lock, unix.Errno) {
+	w := &walk{op: op, at: at, d: d, dirs: dirs, granted: granted}
+	if old := f.walks.placeOf(c, at); old != nil && d.keep {
+		w.lock, d.label = old.lock, old.d.label
+		return f.toPark(c, w)
+	}
 	repeated := f.walks.repeated(c)
-	if w := f.walks.take(c, op, at); w != nil && w.lock != nil {
-		if !w.again {
-			return f.readmit(w)
-		}
-		// A signal ended the call while it was parked. This is its repetition
-		// by the program, and keeps the place in the queue.
-		return f.toPark(w)
-	} else if w != nil {
-		f.dropWalk(w)
+	if old := f.walks.take(c, op, at); old != nil && old.lock != nil {
+		return f.readmit(old)
+	} else if old != nil {
+		f.dropWalk(old)
 	}
 	if f.isClosing() {
 		return nil, f.refuse(d, errShutdown)
@@ -64,20 +65,19 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, gr
 	if l.Held() {
 		return l, 0
 	}
-	w := &walk{tid: c.tid, start: c.start, op: op, at: at, d: d, lock: l, dirs: dirs, granted: granted}
+	w.lock = l
 	if repeated {
 		return f.readmit(w) // the kernel does not walk a third time
 	}
-	return f.toPark(w)
+	return f.toPark(c, w)
 }
 
 // toPark sends the caller on its second walk, where it parks.
-func (f *FS) toPark(w *walk) (*lockmgr.Lock, unix.Errno) {
-	w.again = false
+func (f *FS) toPark(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
 	if w.lock.Held() {
-		return w.lock, 0
+		return f.checked(w)
 	}
-	f.walks.put(w)
+	f.walks.put(c, w)
 	for _, dir := range w.dirs {
 		f.srv.InodeNotify(dir.id, -1, 0)
 	}
@@ -126,52 +126,36 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *node) unix.
 	f.walks.mu.Lock()
 	w := f.walks.m[int32(h.Pid)]
 	f.walks.mu.Unlock()
-	if w == nil || w.lock == nil || w.sess != nil {
+	if w == nil || w.op == opWait || !slices.Contains(w.dirs, dir) {
 		return 0
 	}
 	c := f.callerOf(h)
-	if f.walks.get(c) != w || !f.walks.setBusy(w, true) {
+	if f.walks.get(c) != w || !f.walks.startParking(w) {
 		return 0
 	}
-	if w.parked {
-		f.walks.setBusy(w, false)
-		return 0
-	}
+	defer f.walks.stopParking(w)
 	l, e := f.await(w.lock, w.d, cancel)
-	f.walks.mu.Lock()
-	w.lock = l
-	f.walks.mu.Unlock()
+	f.walks.parkedFor(w, l)
 	if e == 0 && w.granted != nil {
 		e = w.granted()
 	}
-	if e == unix.EINTR && w.d.keep {
-		f.walks.mu.Lock()
-		w.again = true
-		f.walks.mu.Unlock()
-		f.walks.setBusy(w, false)
-		f.walks.expire(w.tid, retryGrace)
+	if e == 0 || !f.walks.remove(w) {
 		return e
 	}
-	if e != 0 {
-		// The verdict: the walk ends here and the operation is not repeated.
-		f.walks.mu.Lock()
-		w.busy = false
-		f.walks.mu.Unlock()
-		f.walks.drop(w)
+	// The verdict: the walk ends here and the operation is not repeated.
+	if e == unix.EINTR && w.d.keep && w.lock != nil {
+		f.walks.put(c, &walk{op: opWait, at: w.at, d: w.d, lock: w.lock})
 		return e
 	}
-	f.walks.mu.Lock()
-	w.parked = true
-	f.walks.mu.Unlock()
-	f.walks.setBusy(w, false)
-	return 0
+	f.dropWalk(w)
+	return e
 }
 
 // repeats reports whether the kernel will repeat the caller's system call
 // after ESTALE. It does for operations on paths, not for those on descriptors,
 // nor for the bind of a socket.
 func (f *FS) repeats(c *caller, op string) bool {
-	call, ok := f.proc.Syscall(uint32(c.tid))
+	call, ok := c.syscall()
 	if !ok {
 		return op != opBind
 	}

@@ -50,11 +50,19 @@ func (f *FS) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newName strin
 	}
 	defer f.table.Release(l)
 	r.c = c
-	if e := r.look(); e != 0 {
-		return status(e)
+	for {
+		if e := r.look(); e != 0 {
+			return status(e)
+		}
+		if e := r.run(l); e != errEnded {
+			return status(e)
+		}
 	}
-	return status(r.run(l))
 }
+
+// errEnded says that the caller's own session, which another thread was closing,
+// has ended: its file is committed now and renamed like any other.
+const errEnded = unix.EINPROGRESS
 
 // look finds out what has the two names.
 func (r *renaming) look() unix.Errno {
@@ -159,7 +167,7 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return unix.ENOENT
+		return errEnded
 	}
 	return s.publishCopy(r.to.dir, r.to.name, r.toSt)
 }
@@ -248,6 +256,7 @@ func (r *renaming) moved(own *session) {
 		from := f.path(r.from.dir, r.from.name)
 		own.moveTo(r.to.dir, r.to.name)
 		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(own.path()))
+		f.announceMove()
 	}
 	f.rebaseOn(r.from.node, own)
 	f.lostName(r.to.node)
@@ -299,12 +308,13 @@ func (s *session) moveTo(dir *node, name string) {
 }
 
 // detach separates the session from its name, which its own owner has taken
-// away: what is written from now on is nobody's.
-func (s *session) detach() {
+// away: what is written from now on is nobody's. It is false if the session has
+// ended, in which case its commit may have come after what took the name away.
+func (s *session) detach() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended || s.detached {
-		return
+		return !s.ended
 	}
 	s.detached = true
 	shown := *s.shown.Load()
@@ -316,6 +326,7 @@ func (s *session) detach() {
 	f.mu.Unlock()
 	f.table.Release(s.lock)
 	f.srv.InodeNotify(s.at().id, -1, 0)
+	return true
 }
 
 // rebaseOn tells the session that is writing the next version of n that an

@@ -207,7 +207,7 @@ func (s *session) walkerGone() {
 	s.f.mu.Lock()
 	s.walkers--
 	s.f.mu.Unlock()
-	s.endIfIdle(nil)
+	s.endAtRelease() // without a descriptor nothing else would look for mappings
 }
 
 // note records that a process uses the session's handle.

@@ -78,7 +78,7 @@ func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Durat
 	if !repeated && c.tid != 0 && !f.isPublished(n) && !f.unnamed(n) && f.repeats(c, op) {
 		// The name leads to another inode by now: a second walk finds it, and
 		// the lock is kept for that.
-		f.walks.put(&walk{tid: c.tid, start: c.start, op: op, at: at, d: d, lock: l, parked: true})
+		f.walks.put(c, &walk{op: op, at: at, d: d, lock: l, parked: true})
 		return unix.ESTALE
 	}
 	defer f.table.Release(l)
@@ -280,7 +280,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
 	}
 	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.join() {
-		f.walks.put(&walk{tid: c.tid, start: c.start, op: opTruncate, at: at, sess: s})
+		f.walks.put(c, &walk{op: opTruncate, at: at, sess: s})
 		return unix.ESTALE
 	}
 	var l *lockmgr.Lock
@@ -289,7 +289,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 	if e != 0 {
 		return e
 	}
-	w := &walk{tid: c.tid, start: c.start, op: opTruncate, at: at, lock: l}
+	w := &walk{op: opTruncate, at: at, lock: l}
 	if e := f.leadTruncate(c, w, d, at, dir, name, set); e != 0 {
 		f.table.Release(l)
 		return e
@@ -303,7 +303,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 		size, _ := in.GetSize()
 		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
 	}
-	f.walks.put(w)
+	f.walks.put(c, w)
 	return unix.ESTALE
 }
 

@@ -5,3 +5,7 @@ import "golang.org/x/sys/unix"
 // oldStats are the numbers of the system calls by which older programs ask for
 // attributes.
 var oldStats = []int{unix.SYS_STAT, unix.SYS_LSTAT}
+
+// oldOpens are those by which they open files, with the place of the flags
+// among their arguments; -1 stands for a call that always creates.
+var oldOpens = map[int]int{unix.SYS_OPEN: 1, unix.SYS_CREAT: -1}

@@ -5,3 +5,6 @@ package fs
 // oldStats are the numbers of the system calls by which older programs ask for
 // attributes: newer architectures have none.
 var oldStats []int
+
+// oldOpens are those by which they open files.
+var oldOpens map[int]int

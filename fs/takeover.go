@@ -5,6 +5,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc"
 )
 
 // takeOver serves a session on the committed file's own node, for a caller
@@ -17,8 +19,8 @@ func (o *opening) takeOver(s *session) fuse.Status {
 	if !o.f.mayTakeOver(o.c, o.n, s) {
 		return fuse.EACCES
 	}
-	if !o.f.takeOverSoon(o.cancel, o.n, s) {
-		return status(o.f.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, errNodeShared))
+	if err := o.takeOverSoon(s); err != nil {
+		return status(o.f.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err))
 	}
 	return o.attach(s)
 }
@@ -68,14 +70,16 @@ func (o *opening) taken(s *session) fuse.Status {
 // takeOverSoon waits until nobody else has the node open any more. From now on
 // everybody who looks the name up gets another node for the committed inode, so
 // that only those are waited for who have it open already.
-func (f *FS) takeOverSoon(cancel <-chan struct{}, n *node, s *session) bool {
+func (o *opening) takeOverSoon(s *session) error {
+	f, n := o.f, o.n
 	if f.takeOver(n, s) {
 		f.dropName(s.where())
-		return true
+		return nil
 	}
 	f.retire(n)
 	timeout := time.NewTimer(s.settings.Wait)
 	defer timeout.Stop()
+	cancel := o.cancel
 	for {
 		f.mu.Lock()
 		if n.idle == nil {
@@ -85,16 +89,19 @@ func (f *FS) takeOverSoon(cancel <-chan struct{}, n *node, s *session) bool {
 		f.mu.Unlock()
 		if f.takeOver(n, s) {
 			f.dropName(s.where())
-			return true
+			return nil
 		}
 		select {
 		case <-idle:
 		case <-timeout.C:
-			return false
+			return errNodeShared
 		case <-cancel:
-			return false
+			if f.proc.Pending(uint32(o.c.tid)) != proc.NoReason {
+				return errInterrupted
+			}
+			cancel = nil
 		case <-f.closing:
-			return false
+			return errShutdown
 		}
 	}
 }

@@ -17,6 +17,7 @@ var (
 	errInterrupted = errors.New("lock wait interrupted by a signal")
 	errNotNow      = errors.New("the lock is held and this operation cannot wait")
 	errShutdown    = errors.New("latchfs is shutting down")
+	errMoved       = errors.New("the file moved away from the name")
 )
 
 // lockError is a wait that ended without the lock, and who was in the way.
@@ -80,6 +81,7 @@ type demand struct {
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner
 	lineage []lockmgr.Ancestor
+	until   time.Time // set by the first wait
 }
 
 func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
@@ -137,9 +139,11 @@ func (f *FS) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno)
 // wait that keeps its place the waiting lock is returned beside EINTR.
 func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	for {
-		if e := f.awaitOne(l, d, cancel); e != 0 || f.covers(l, d) {
+		moved := f.renames()
+		if e := f.awaitOne(l, d, cancel, moved); e != 0 || l.Held() && f.covers(l, d) {
 			return l, e
 		}
+		f.table.Cancel(l, errMoved)
 		f.table.Release(l)
 		var err error
 		if l, err = f.acquire(d, d.wait == 0); err != nil {
@@ -148,13 +152,33 @@ func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr
 	}
 }
 
-func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) unix.Errno {
+// renames returns a channel that is closed when an owner next renames the file
+// that it is writing: who waits for the old name has nothing to wait for then.
+func (f *FS) renames() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.moves
+}
+
+func (f *FS) announceMove() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.moves)
+	f.moves = make(chan struct{})
+}
+
+// awaitOne is await for one lock. It returns without the lock, but without an
+// error, when the lock has followed a file to another name.
+func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel, moved <-chan struct{}) unix.Errno {
 	if l.Held() {
 		return 0
 	}
 	var timeout <-chan time.Time
 	if d.wait > 0 {
-		t := time.NewTimer(d.wait)
+		if d.until.IsZero() {
+			d.until = time.Now().Add(d.wait)
+		}
+		t := time.NewTimer(time.Until(d.until))
 		defer t.Stop()
 		timeout = t.C
 	}
@@ -168,6 +192,11 @@ func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) unix.E
 			return 0
 		case <-timeout:
 			return f.giveUp(l, d, errTimeout)
+		case <-moved:
+			if !f.covers(l, d) {
+				return 0
+			}
+			moved = f.renames()
 		case <-f.closing:
 			return f.giveUp(l, d, errShutdown)
 		case <-cancel:
@@ -202,7 +231,7 @@ func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}
 	c := d.c
 	var l *lockmgr.Lock
 	if w == nil {
-		w = f.walks.take(c, opWait, at)
+		w = f.walks.placeOf(c, at)
 	}
 	if w != nil {
 		l = w.lock
@@ -222,8 +251,7 @@ func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}
 		return l, 0
 	}
 	if e == unix.EINTR && d.keep {
-		f.walks.put(&walk{tid: c.tid, start: c.start, op: opWait, at: at, d: d, lock: l, parked: true})
-		f.walks.expire(c.tid, retryGrace)
+		f.walks.put(c, &walk{op: opWait, at: at, d: d, lock: l})
 	}
 	return nil, e
 }

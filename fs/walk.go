@@ -39,7 +39,6 @@ type walk struct {
 	looked  bool              // a LOOKUP led it there
 	from    *node             // opOpen: the node at which it was answered
 	call    proc.Call         // the system call, if it is known
-	again   bool              // a signal ended it while it was parked
 	granted func() unix.Errno // run when the lock is granted, before the walk goes on
 	since   time.Time
 	until   time.Time
@@ -62,11 +61,19 @@ func newWalks(f *FS) *walks {
 // any reports cheaply whether there is an entry at all.
 func (ws *walks) any() bool { return ws.n.Load() > 0 }
 
-// put enters w, replacing what the thread may have left behind.
-func (ws *walks) put(w *walk) {
+// put enters w for the caller's system call, replacing what the thread may have
+// left behind.
+func (ws *walks) put(c *caller, w *walk) {
+	w.tid, w.start = c.tid, c.start
+	w.call, _ = c.syscall()
 	w.since = time.Now()
 	w.until = w.since.Add(walkGrace)
-	w.call, _ = ws.f.proc.Syscall(uint32(w.tid))
+	if w.op == opWait {
+		w.until = w.since.Add(retryGrace)
+	}
+	if w.op == opStale {
+		w.until = w.since.Add(staleGrace)
+	}
 	ws.mu.Lock()
 	old := ws.m[w.tid]
 	ws.m[w.tid] = w
@@ -76,6 +83,7 @@ func (ws *walks) put(w *walk) {
 	ws.mu.Unlock()
 	ws.f.await1(w, +1)
 	if old != nil {
+		ws.f.await1(old, -1)
 		ws.f.dropWalk(old)
 	}
 	select {
@@ -85,7 +93,9 @@ func (ws *walks) put(w *walk) {
 }
 
 // get returns the entry of the calling thread, nil if there is none. An entry
-// of an earlier thread with the same id is dropped.
+// of an earlier thread with the same id, or of an earlier system call, is
+// dropped: a promise is for one call. Only the place in a queue that a signal
+// interrupted (opWait) is for a later one.
 func (ws *walks) get(c *caller) *walk {
 	if c.tid == 0 || !ws.any() {
 		return nil
@@ -96,11 +106,17 @@ func (ws *walks) get(c *caller) *walk {
 	if w == nil {
 		return nil
 	}
-	if w.start != c.start {
+	if w.start != c.start || w.op != opWait && w.isOver(c.syscall()) {
 		ws.drop(w)
 		return nil
 	}
 	return w
+}
+
+// isOver reports whether a thread that is in the system call now has left the
+// one for which the entry was made.
+func (w *walk) isOver(now proc.Call, known bool) bool {
+	return known && w.call != (proc.Call{}) && w.call != now
 }
 
 // take removes and returns the caller's entry for op on the names; an entry
@@ -125,19 +141,16 @@ func (ws *walks) take(c *caller, op string, at [2]dkey) *walk {
 // lead elsewhere the second time.
 func (ws *walks) repeated(c *caller) bool {
 	w := ws.get(c)
-	if w == nil {
-		return false
-	}
-	call, ok := ws.f.proc.Syscall(uint32(c.tid))
-	known := ok && w.call != (proc.Call{})
-	same := w.call == call
-	if !known {
-		same = time.Since(w.since) < staleGrace // the kernel repeats it at once
+	if w == nil || w.op == opWait {
+		return false // that one was ended, not repeated
 	}
 	if w.op == opStale && !ws.remove(w) {
 		return false
 	}
-	return same
+	if _, known := c.syscall(); known && w.call != (proc.Call{}) {
+		return true
+	}
+	return time.Since(w.since) < staleGrace // the kernel repeats it at once
 }
 
 // staleGrace is how long a caller who was merely told to walk again is expected.
@@ -147,10 +160,19 @@ const staleGrace = 200 * time.Millisecond
 // name. It is remembered, because the kernel walks only once more.
 func (f *FS) staleAt(c *caller, n *node) unix.Errno {
 	if dir, name := f.nameOf(n); dir != nil && c.tid != 0 {
-		f.walks.put(&walk{tid: c.tid, start: c.start, op: opStale, at: [2]dkey{{dir.id, name}}})
-		f.walks.expire(c.tid, staleGrace)
+		f.walks.put(c, &walk{op: opStale, at: [2]dkey{{dir.id, name}}})
 	}
 	return unix.ESTALE
+}
+
+// placeOf removes and returns the place in a queue that the caller left because
+// of a signal, if it is for this name.
+func (ws *walks) placeOf(c *caller, at [2]dkey) *walk {
+	w := ws.get(c)
+	if w == nil || w.op != opWait || w.at != at || !ws.remove(w) {
+		return nil
+	}
+	return w
 }
 
 // has reports whether the caller's entry is for op on the names: its system call
@@ -246,50 +268,69 @@ func (ws *walks) sweepOnce(now time.Time) {
 	ws.mu.Unlock()
 	for _, w := range all {
 		th, err := ws.f.proc.Thread(uint32(w.tid))
-		gone := err != nil && !errors.Is(err, proc.ErrBusy) || err == nil && th.Start != w.start
+		over := err != nil && !errors.Is(err, proc.ErrBusy) || err == nil && th.Start != w.start
+		if !over && w.op != opWait {
+			over = w.isOver(ws.f.proc.Syscall(uint32(w.tid)))
+		}
 		ws.mu.Lock()
-		late := now.After(w.until) && !w.busy
+		over = (over || now.After(w.until)) && !w.busy && ws.m[w.tid] == w
+		if over {
+			delete(ws.m, w.tid)
+			ws.n.Add(-1)
+		}
 		ws.mu.Unlock()
-		if gone || late {
-			ws.drop(w)
+		if over {
+			ws.f.await1(w, -1)
+			ws.f.dropWalk(w)
 		}
 	}
 }
 
-// setBusy marks that a request works on w, so that the sweeper leaves it.
-func (ws *walks) setBusy(w *walk, busy bool) bool {
+// startParking marks that a request waits for w's lock, so that the sweeper leaves
+// it; false if w is not to be waited for.
+func (ws *walks) startParking(w *walk) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ws.m[w.tid] != w || (busy && w.busy) {
+	if ws.m[w.tid] != w || w.busy || w.parked {
 		return false
 	}
-	w.busy = busy
-	w.until = time.Now().Add(walkGrace)
+	w.busy = true
 	return true
+}
+
+// parkedFor ends that: the thread waited for l, which is its own now.
+func (ws *walks) parkedFor(w *walk, l *lockmgr.Lock) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.lock, w.parked = l, true
+}
+
+// stopParking lets the sweeper have the entry again.
+func (ws *walks) stopParking(w *walk) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.busy = false
+	w.until = time.Now().Add(walkGrace)
 }
 
 // missingGrace is how long a name that is gone stays reserved for a thread that
 // has just found that out: if it creates the file, it does so at once.
 const missingGrace = 200 * time.Millisecond
 
-// hurry shortens the life of the thread's entry on a name that is gone.
-func (ws *walks) hurry(tid uint32, k dkey) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	w := ws.m[int32(tid)]
-	if w == nil || w.at[0] != k || w.sess != nil {
+// missing notes that the thread found a name to be gone. That ends its system
+// call, unless the call creates the name, which it does at once.
+func (ws *walks) missing(c *caller, k dkey) {
+	w := ws.get(c)
+	if w == nil || w.at[0] != k || w.op == opWait || w.op == opStale {
 		return
 	}
-	if soon := time.Now().Add(missingGrace); soon.Before(w.until) {
-		w.until = soon
+	if call, known := c.syscall(); w.op != opOpen || known && !creates(call) {
+		ws.drop(w)
+		return
 	}
-}
-
-// expire bounds the life of the thread's entry.
-func (ws *walks) expire(tid int32, in time.Duration) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if w := ws.m[tid]; w != nil {
-		w.until = time.Now().Add(in)
+	if soon := time.Now().Add(missingGrace); w.sess == nil && soon.Before(w.until) {
+		w.until = soon
 	}
 }
