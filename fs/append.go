@@ -33,11 +33,15 @@ type appender struct {
 	busy    bool          // a goroutine is draining
 	idle    chan struct{} // closed when the draining ends
 	giveUp  chan struct{} // closed when nobody wants to wait any longer
-	failed  unix.Errno
-	fd      int    // of the file that had the name last
-	key     inoKey // its identity
-	records int    // appended since the last event
-	bytes   int
+	gaveUp  bool
+
+	killSuid bool   // the last writer's changes clear setuid and setgid bits
+	gid      uint32 // and its group
+	failed   unix.Errno
+	fd       int    // of the file that had the name last
+	key      inoKey // its identity
+	records  int    // appended since the last event
+	bytes    int
 }
 
 func newAppender(f *FS, h *handle, c *caller) *appender { return &appender{f: f, h: h, c: c, fd: -1} }
@@ -66,15 +70,17 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 }
 
 // write appends data, now or as soon as the lock is free.
-func (a *appender) write(data [][]byte) (uint32, unix.Errno) {
+func (a *appender) write(data [][]byte, killSuid bool, gid uint32) (uint32, unix.Errno) {
 	size := 0
 	for _, b := range data {
 		size += len(b)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.failed != 0 {
-		return 0, a.failed
+	a.killSuid, a.gid = killSuid, gid
+	if e := a.failed; e != 0 {
+		a.failed = 0 // the program knows now; what it writes next is another matter
+		return 0, e
 	}
 	if !a.busy {
 		l, err := a.f.acquire(a.demand(), true)
@@ -92,7 +98,7 @@ func (a *appender) write(data [][]byte) (uint32, unix.Errno) {
 	}
 	if !a.busy {
 		a.busy = true
-		a.idle, a.giveUp = make(chan struct{}), make(chan struct{})
+		a.idle, a.giveUp, a.gaveUp = make(chan struct{}), make(chan struct{}), false
 		go a.drain()
 	}
 	return uint32(size), 0
@@ -185,6 +191,9 @@ func (a *appender) keepLocked(reason string) {
 
 // appendLocked writes one record at the end of the current file.
 func (a *appender) appendLocked(b []byte) (int, unix.Errno) {
+	if n, e, done := a.appendToOwn(b); done {
+		return n, e
+	}
 	if e := a.followLocked(); e != 0 {
 		return 0, e
 	}
@@ -208,7 +217,45 @@ func (a *appender) appendLocked(b []byte) (int, unix.Errno) {
 	}
 	a.records++
 	a.bytes += len(b)
+	if a.killSuid {
+		if err := killSuidErr(a.fd, a.gid); err != nil {
+			return len(b), errnoOf(err)
+		}
+	}
 	return len(b), 0
+}
+
+// appendToOwn appends to the shadow of a session that the appender's own family
+// has on the file: its commit would replace what is appended to the file itself.
+func (a *appender) appendToOwn(b []byte) (n int, e unix.Errno, done bool) {
+	dir, name := a.f.nameOf(a.h.n)
+	if dir == nil {
+		return 0, 0, false
+	}
+	s := a.f.sessionAt(dir, name)
+	if s == nil || !a.c.kinOf(s.who.Load()) {
+		return 0, 0, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return 0, 0, false
+	}
+	if e := s.fillLocked(); e != 0 {
+		return 0, e, true
+	}
+	var st unix.Stat_t
+	err := unix.Fstat(s.shadow.FD(), &st)
+	if err == nil {
+		n, err = unix.Pwrite(s.shadow.FD(), b, st.Size)
+	}
+	if err != nil {
+		s.failed = errnoOf(err)
+		return 0, s.failed, true
+	}
+	s.wrote = true
+	go a.f.srv.InodeNotify(s.at().id, st.Size, 0) // a writer may hold a page and wait for us
+	return n, 0, true
 }
 
 // report puts what was appended since the last time into the audit trail: one
@@ -236,6 +283,9 @@ func (a *appender) followLocked() unix.Errno {
 	named := dir != nil && unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
 		st.Mode&unix.S_IFMT == unix.S_IFREG
 	key := a.f.inoOf(a.h.n)
+	if named && key != (inoKey{uint64(st.Dev), st.Ino}) && !a.mayFollow(&st) {
+		named = false
+	}
 	if named {
 		key = inoKey{uint64(st.Dev), st.Ino}
 	}
@@ -258,6 +308,21 @@ func (a *appender) followLocked() unix.Errno {
 	}
 	a.fd, a.key = fd, key
 	return 0
+}
+
+// mayFollow reports whether the appender goes on in the file that has the name
+// now: one that took the place of its own, as a careful save puts it there, and
+// that its opener may write, and read if that is how it opened. After an unlink
+// there is no successor.
+func (a *appender) mayFollow(st *unix.Stat_t) bool {
+	f := a.f
+	f.mu.Lock()
+	removed := a.h.n.removed
+	f.mu.Unlock()
+	if removed || !f.mayWrite(a.c, st) {
+		return false
+	}
+	return a.h.flags&unix.O_ACCMODE == unix.O_WRONLY || f.mayAccess(a.c, st, 4)
 }
 
 // readFile is the descriptor to read and sync.
@@ -295,7 +360,12 @@ func (f *FS) drain(h *handle) unix.Errno {
 		select {
 		case <-idle:
 		case <-time.After(f.settings(f.nodePath(h.n)).Wait):
-			close(giveUp)
+			a.mu.Lock()
+			if a.giveUp == giveUp && giveUp != nil && !a.gaveUp {
+				a.gaveUp = true
+				close(giveUp)
+			}
+			a.mu.Unlock()
 			<-idle
 		}
 		a.mu.Lock()

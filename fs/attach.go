@@ -15,9 +15,11 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	if s.failed != 0 {
 		return nil, s.failed
 	}
-	if flags&unix.O_TRUNC != 0 && len(s.handles) > 0 || flags&unix.O_TRUNC != 0 && !s.filled {
+	// The open that began the session with O_TRUNC found it truncated already.
+	fresh := s.fresh
+	s.fresh = false
+	if flags&unix.O_TRUNC != 0 && !fresh {
 		s.filled = true
-		s.closeBase()
 		if err := unix.Ftruncate(s.shadow.FD(), 0); err != nil {
 			return nil, errnoOf(err)
 		}
@@ -35,6 +37,7 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 		want = ioDirect
 	}
 	s.f.startIO(h, want, out)
+	s.passed = s.passed || h.io == ioPassthrough
 	return h, 0
 }
 

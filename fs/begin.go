@@ -33,6 +33,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	if err := f.coverToken(l.Token()); err != nil {
 		return nil, errnoOf(err)
 	}
+	s.fresh = o.trunc || st == nil
 	if e := s.makeShadow(c, st, o); e != 0 {
 		s.closeBase()
 		if s.shadow != nil {

@@ -112,6 +112,9 @@ func (s *session) decideLocked() unix.Errno {
 	if e := s.fillLocked(); e != 0 {
 		return s.rejectLocked(e, "the old content cannot be read: "+e.Error())
 	}
+	if s.passed && s.f.isFull(s.uid) {
+		return s.rejectLocked(unix.ENOSPC, "the filesystem is full, and a write may have failed unseen")
+	}
 	if err := s.fixMode(); err != nil {
 		return s.rejectLocked(errnoOf(err), err.Error())
 	}

@@ -103,17 +103,19 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 // mayWrite reports whether the caller may write a file that was committed
 // while it waited, where the kernel could not check. Supplementary groups and
 // ACLs are not looked at: when in doubt, no.
-func (f *FS) mayWrite(c *caller, st *unix.Stat_t) bool {
+func (f *FS) mayWrite(c *caller, st *unix.Stat_t) bool { return f.mayAccess(c, st, 2) }
+
+// mayAccess is mayWrite for any permission bits: 4 to read, 2 to write.
+func (f *FS) mayAccess(c *caller, st *unix.Stat_t, bits uint32) bool {
 	switch {
 	case c.uid == 0:
 		return true
 	case c.uid == st.Uid:
-		return st.Mode&0o200 != 0
+		bits <<= 6
 	case c.gid == st.Gid:
-		return st.Mode&0o020 != 0
-	default:
-		return st.Mode&0o002 != 0
+		bits <<= 3
 	}
+	return st.Mode&bits == bits
 }
 
 // createSession starts the session of a new file.

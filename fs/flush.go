@@ -223,7 +223,31 @@ func (s *session) procFile() proc.File {
 	if a := s.shown.Load(); a.ino != 0 {
 		key = inoKey{a.dev, a.ino}
 	}
-	return proc.File{Dev: s.f.mountDev, Ino: s.f.inoFor(key.dev, key.ino), MountID: s.f.mountID}
+	return proc.File{
+		Dev: s.f.mountDev, Ino: s.f.inoFor(key.dev, key.ino), MountID: s.f.mountID, NoAppend: s.besideAppenders(),
+	}
+}
+
+// besideAppenders reports whether the file that the shadow stands for, and whose
+// number it shows, is open to append records, and the shadow is not: descriptors
+// of the two are told apart by their mode.
+func (s *session) besideAppenders() bool {
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.base == nil || s.base.opens == 0 {
+		return false
+	}
+	beside := false
+	for _, h := range f.handles {
+		switch {
+		case h.kind == shadowHandle && h.sess == s && h.flags&unix.O_APPEND != 0:
+			return false
+		case h.kind == appendHandle && h.n == s.base:
+			beside = true
+		}
+	}
+	return beside
 }
 
 // backingFile is the shadow as /proc shows a mapping of it in passthrough.

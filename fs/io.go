@@ -55,7 +55,7 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 		return 0, fuse.EBADF
 	}
 	if h.kind == appendHandle {
-		n, e := h.app.write(data)
+		n, e := h.app.write(data, in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0, in.Gid)
 		return n, status(e)
 	}
 	var n int
@@ -196,28 +196,9 @@ func (f *FS) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	if h.app != nil {
 		return fuse.ENOTSUP
 	}
-	return status(f.changeOptional(h, func(fd int) error {
+	return status(f.change(h, func(fd int) error {
 		return unix.Fallocate(fd, in.Mode, int64(in.Offset), int64(in.Length))
 	}))
-}
-
-// changeOptional is change for requests that a program can do without: that
-// the filesystem cannot do them is no failed write.
-func (f *FS) changeOptional(h *handle, do func(fd int) error) unix.Errno {
-	var refused unix.Errno
-	e := f.change(h, func(fd int) error {
-		err := do(fd)
-		switch err {
-		case unix.EOPNOTSUPP, unix.EINVAL, unix.EXDEV, unix.ENOSYS, unix.ENODEV, unix.EFBIG:
-			refused = errnoOf(err)
-			return nil
-		}
-		return err
-	})
-	if e != 0 {
-		return e
-	}
-	return refused
 }
 
 // CopyFileRange implements fuse.RawFileSystem.
@@ -237,7 +218,7 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32,
 		return 0, status(e)
 	}
 	var n int
-	e = f.changeOptional(dst, func(fd int) error {
+	e = f.change(dst, func(fd int) error {
 		in64, out64 := int64(in.OffIn), int64(in.OffOut)
 		var err error
 		n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Len, 1<<30)), int(in.Flags))
@@ -280,6 +261,22 @@ func (f *FS) shortOfSpace() bool {
 	}
 	return st.Bavail*uint64(st.Bsize) < lowSpace
 }
+
+// isFull reports whether nothing is left for a user's files: a write that was
+// passed through has most likely failed for that.
+func (f *FS) isFull(uid uint32) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(f.rootfd, &st) != nil {
+		return false
+	}
+	if uid == 0 {
+		return st.Bfree < fullBlocks
+	}
+	return st.Bavail < fullBlocks
+}
+
+// fullBlocks are what a filesystem may have left when it refuses more.
+const fullBlocks = 16
 
 // lowSpace is the free space below which writes are not passed through.
 const lowSpace = 256 << 20

@@ -181,7 +181,8 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix
 	}
 	s.published = true
 	s.isNew = false
-	s.wrote, s.truncated = false, false
+	// What is stored through a mapping leaves no trace in the times.
+	s.wrote, s.truncated = s.mappedLocked(), false
 	s.baseVersion = &v
 	s.record("commit", func(ev *journal.Event) {
 		ev.Path = f.path(dir, name)

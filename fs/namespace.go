@@ -271,6 +271,11 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 			return statusOf(err)
 		}
 	}
+	if n != nil && st.Nlink == 1 {
+		f.mu.Lock()
+		n.removed = true
+		f.mu.Unlock()
+	}
 	f.renameLive(f.path(dir, name), "")
 	f.lostName(n)
 	f.rebaseOn(n, nil)

@@ -40,6 +40,7 @@ type node struct {
 	idle    chan struct{} // closed when the last handle goes, if somebody waits
 	awaited int           // directories: callers that will park in its GETATTR
 	inside  int           // directories: sessions on names in it
+	removed bool          // its name was unlinked, and nothing took its place
 	live    bool          // went live: see session.autoLive
 	shownAs inoKey        // the inode number to show, if not its own
 	posix   bool          // somebody took a POSIX lock: closes must be flushed

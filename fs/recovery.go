@@ -50,8 +50,8 @@ func (s *session) abandon() {
 		return
 	}
 	s.ended = true
-	if dirty, err := s.dirtyLocked(); err == nil && dirty {
-		s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed")
+	if dirty, err := s.dirtyLocked(); err != nil || dirty {
+		s.result = s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed")
 	}
 	s.discard(s.shadow)
 	s.f.table.Release(s.lock)

@@ -41,6 +41,9 @@ func (f *FS) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newName strin
 	if e := r.look(); e != 0 {
 		return status(e)
 	}
+	if in.Flags&unix.RENAME_EXCHANGE == 0 && r.to.node != nil && r.to.node.isDir() && len(f.sessionsIn(r.to.node)) > 0 {
+		return status(unix.ENOTEMPTY) // somebody is creating or rewriting a file in it
+	}
 	if in.Flags&unix.RENAME_NOREPLACE != 0 && (r.toSt != nil || f.isCreating(to, newName)) {
 		return status(unix.EEXIST) // no conflict: mv asks this first
 	}

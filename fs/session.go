@@ -41,7 +41,7 @@ type session struct {
 	lock        *lockmgr.Lock
 	shadow      *commit.Shadow
 	base        *node // the committed inode's node, if the kernel knows it
-	baseFD      int   // the committed file while the shadow is not filled, else -1
+	baseFD      int   // the committed file, read while the shadow is not filled; or -1
 	baseVersion *commit.Version
 	baseMode    uint32
 	baseNlink   uint32
@@ -51,6 +51,8 @@ type session struct {
 	filled      bool
 	wrote       bool // the daemon itself changed the content
 	truncated   bool // by the open that began it
+	passed      bool // a handle's writes go past us, and so do their errors
+	fresh       bool // begun truncated or new, and nobody has opened it yet
 	closed      bool // a descriptor was closed, so there was one
 	killedBy    int  // signal
 	failed      unix.Errno
@@ -229,8 +231,7 @@ func (s *session) fillLocked() unix.Errno {
 	if err := s.shadow.Mark(); err != nil {
 		return errnoOf(err)
 	}
-	s.filled = true
-	s.closeBase()
+	s.filled = true // the base stays open: somebody may be reading it
 	return 0
 }
 

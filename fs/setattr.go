@@ -190,10 +190,11 @@ func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 		}
 	}
 	if err := unix.Ftruncate(s.shadow.FD(), size); err != nil {
-		s.failed = errnoOf(err)
-		return s.failed
+		if losesData(errnoOf(err)) {
+			s.failed = errnoOf(err)
+		}
+		return errnoOf(err)
 	}
-	s.closeBase()
 	s.filled, s.wrote = true, true
 	if killsuid {
 		s.fsetid = false
@@ -271,13 +272,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 			return f.setattrPlain(in, n, size, true)
 		}
 		// No name was walked: the file's own node has to do.
-		defer w.sess.walkerGone()
-		if !f.takeOver(n, w.sess) {
-			return f.refuse(d, errNodeShared)
-		}
-		f.dropName(dir, name)
-		size, _ := in.GetSize()
-		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
+		return f.truncateHere(c, in, n, d, w.sess)
 	}
 	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.join() {
 		f.walks.put(c, &walk{op: opTruncate, at: at, sess: s})
@@ -295,16 +290,25 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 		return e
 	}
 	if c.tid == 0 {
-		defer w.sess.walkerGone()
-		if !f.takeOver(n, w.sess) {
-			return f.refuse(d, errNodeShared)
-		}
-		f.dropName(dir, name)
-		size, _ := in.GetSize()
-		return w.sess.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
+		return f.truncateHere(c, in, n, d, w.sess)
 	}
 	f.walks.put(c, w)
 	return unix.ESTALE
+}
+
+// truncateHere truncates at the file's own node, for a caller who cannot be led
+// to another.
+func (f *FS) truncateHere(c *caller, in *fuse.SetAttrIn, n *node, d *demand, s *session) unix.Errno {
+	defer s.walkerGone()
+	if !f.mayTakeOver(c, n, s) {
+		return unix.EACCES
+	}
+	if !f.takeOver(n, s) {
+		return f.refuse(d, errNodeShared)
+	}
+	f.dropName(s.where())
+	size, _ := in.GetSize()
+	return s.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
 }
 
 // leadTruncate begins the session of a truncate whose lock is granted and

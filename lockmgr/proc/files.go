@@ -14,6 +14,8 @@ type File struct {
 	Dev     uint64 // of its filesystem, as st_dev
 	Ino     uint64 // as st_ino
 	MountID int    // the mount it is usually reached through; 0 = unknown
+	// NoAppend leaves out descriptors in append mode (O_APPEND).
+	NoAppend bool
 }
 
 // Opens counts the descriptors that a process has of a file: those open for
@@ -84,6 +86,9 @@ func (c *openCounter) look(dir int, fd int32) error {
 	return withContent(info, func(b []byte) error {
 		d, ok := parseFdinfo(b)
 		if !ok || d.flags&unix.O_PATH != 0 || d.ino != c.file.Ino || !c.onFilesystem(d.mountID) {
+			return nil
+		}
+		if c.file.NoAppend && d.flags&unix.O_APPEND != 0 {
 			return nil
 		}
 		if d.flags&unix.O_ACCMODE == unix.O_RDONLY {
