@@ -27,6 +27,8 @@ type handle struct {
 	sess  *session
 	live  bool // opened under a live policy
 	io    ioMode
+	// noFlush: the kernel does not tell of closes of its descriptors.
+	noFlush bool
 	// flushed, guarded by sess.mu: a descriptor of this open was closed. Until
 	// then at least one is open, or on its way to the caller.
 	flushed bool
@@ -34,6 +36,7 @@ type handle struct {
 	mu    sync.Mutex
 	fd    int // the daemon's own descriptor, opened when first needed
 	locks []*lockmgr.Lock
+	ends  map[uint64]bool // lock clients whose end is watched
 	app   *appender
 	dir   *dirStream
 }

@@ -152,7 +152,40 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		}
 	}
 	h.rememberLock(l)
+	if d.class == lockmgr.Posix {
+		f.unlockAtEnd(h, in.Owner, d.c.owner)
+	}
 	return 0
+}
+
+// unlockAtEnd drops a process's POSIX locks at its end where no FLUSH will tell
+// of that: somebody who inherited the descriptor may keep it open.
+func (f *FS) unlockAtEnd(h *handle, client uint64, owner lockmgr.Owner) {
+	h.mu.Lock()
+	known := !h.noFlush || h.ends[client]
+	if !known {
+		if h.ends == nil {
+			h.ends = map[uint64]bool{}
+		}
+		h.ends[client] = true
+	}
+	h.mu.Unlock()
+	if known {
+		return
+	}
+	dead, stop, err := f.proc.Watch(owner)
+	if err != nil {
+		f.log.Debugf("the end of process %d cannot be watched: %v", owner.PID, err)
+		return
+	}
+	go func() {
+		defer stop()
+		select {
+		case <-dead:
+			f.unlockPosix(h.n, client)
+		case <-f.done:
+		}
+	}()
 }
 
 // liveByLock makes a file live whose writer takes byte-range locks: that is

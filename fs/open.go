@@ -67,7 +67,10 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 			s = nil // the commit is not over, but this is the file already
 		default:
 			// A path that led to somebody else's shadow leads elsewhere when
-			// it is walked again.
+			// it is walked again. A descriptor (/proc/self/fd) does not.
+			if f.walks.repeated(c) {
+				return f.openBase(in, n, s, out)
+			}
 			return status(f.staleAt(c, n))
 		}
 	}
@@ -92,7 +95,27 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 		// Saves a request at each close. The close of a descriptor ends its
 		// process's POSIX locks, so where there may be some, closes are told.
 		out.OpenFlags |= fuse.FOPEN_NOFLUSH
+		h.noFlush = true
 	}
+	return fuse.OK
+}
+
+// openBase opens the committed file at the node that a session has taken over.
+func (f *FS) openBase(in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
+	f.mu.Lock()
+	base := s.base
+	f.mu.Unlock()
+	if base == nil {
+		return status(unix.ESTALE)
+	}
+	fd, err := f.reopen(f.fdOf(base), unix.O_RDONLY)
+	if err != nil {
+		return statusOf(err)
+	}
+	h := f.newHandle(n, plainHandle, in.Flags)
+	h.fd = fd
+	f.startIO(h, ioDirect, out) // the node's pages and backing file are the shadow's
+	out.Fh = h.id
 	return fuse.OK
 }
 

@@ -249,3 +249,56 @@ for do in lambda: os.truncate(f"/proc/self/fd/{fd}", 0), lambda: open(f"/proc/se
 		}
 	}
 }
+
+// A byte-range lock ends with the process that took it, also when a child has
+// inherited the descriptor.
+func TestLockEndsWithItsProcess(t *testing.T) {
+	const script = `
+import fcntl, os, sys, time
+f = open("f")
+fcntl.lockf(f, fcntl.LOCK_SH)
+if os.fork() == 0:
+    print("locked", flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+os._exit(0)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "v")
+		p := m.LaunchPython(t, script)
+		p.AwaitLine("locked")
+		c := m.Client(t)
+		c.OK(fcntlReq("setlkw", c.Open("f", unix.O_RDWR), unix.F_WRLCK, 0, 0))
+		p.Close()
+		p.OK()
+	}, lockTimeout(2*time.Second))
+}
+
+// Who holds a path descriptor of a file reads the committed version through it,
+// also while somebody writes the next.
+func TestReaderByPathDescriptor(t *testing.T) {
+	const script = `
+import os, sys
+p = os.open("f", os.O_PATH)
+print("ready", flush=True)
+sys.stdin.readline()
+print(open(f"/proc/self/fd/{p}").read(), flush=True)
+`
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "committed")
+		p := m.LaunchPython(t, script)
+		p.AwaitLine("ready")
+		c := m.Client(t)
+		fd := c.Open("f", unix.O_WRONLY|unix.O_TRUNC)
+		c.Write(fd, "new")
+		p.Send("go on")
+		if out := p.OK(); out != "ready\ncommitted\n" {
+			t.Errorf("%q", out)
+		}
+		c.MustClose(fd)
+		if got := m.ReadFile("f"); got != "new" {
+			t.Errorf("the file holds %q", got)
+		}
+	})
+}
