@@ -27,8 +27,8 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	}
 	s.f.mu.Lock()
 	h := s.f.newHandleLocked(s.node, shadowHandle, flags)
-	s.f.mu.Unlock()
 	h.sess = s
+	s.f.mu.Unlock()
 	s.handles[h] = struct{}{}
 	s.idle.Store(false)
 	s.noteLocked(c.owner)
