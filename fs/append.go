@@ -44,6 +44,11 @@ type appender struct {
 	bytes    int
 }
 
+// appendsRecords reports whether an open with these flags is an appender's.
+func appendsRecords(flags uint32, set policy.Settings) bool {
+	return flags&unix.O_APPEND != 0 && flags&unix.O_TRUNC == 0 && set.Append == policy.Record
+}
+
 func newAppender(f *FS, h *handle, c *caller) *appender { return &appender{f: f, h: h, c: c, fd: -1} }
 
 // openAppend opens a file for appending records. It waits for a running session

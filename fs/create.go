@@ -19,7 +19,7 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	c := f.callerOf(&in.InHeader)
 	set := f.settings(f.path(dir, name))
 	mode := f.modeFor(dir, in.Mode, in.Umask)
-	records := in.Flags&unix.O_APPEND != 0 && in.Flags&unix.O_TRUNC == 0 && set.Append == policy.Record
+	records := appendsRecords(in.Flags, set)
 	switch {
 	case set.Mode == policy.ReadOnly:
 		return fuse.EROFS
@@ -57,11 +57,7 @@ func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, se
 	o := beginOptions{
 		settings: set, trunc: in.Flags&unix.O_TRUNC != 0, killSuid: in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0,
 	}
-	return f.admit(c, opOpen, d, at, []*node{dir}, func() unix.Errno {
-		w := f.walks.get(c)
-		if w == nil || w.lock == nil {
-			return unix.EINTR
-		}
+	return f.admit(c, opOpen, d, at, []*node{dir}, func(w *walk) unix.Errno {
 		return f.leadCreate(c, w, p, excl, records, o)
 	})
 }
@@ -94,9 +90,7 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 	if e != 0 {
 		return e
 	}
-	f.walks.mu.Lock()
-	w.sess, w.lock = s, nil
-	f.walks.mu.Unlock()
+	f.walks.leadTo(w, s)
 	return 0
 }
 

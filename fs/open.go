@@ -142,7 +142,7 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 			return status(f.staleAt(c, n)) // it went live while the caller was on its way
 		}
 		return f.openPlain(in, n, true, out)
-	case in.Flags&unix.O_APPEND != 0 && in.Flags&unix.O_TRUNC == 0 && set.Append == policy.Record:
+	case appendsRecords(in.Flags, set):
 		return f.openAppend(cancel, c, in, n, set, out)
 	}
 	o.set = set

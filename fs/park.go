@@ -33,7 +33,7 @@ func (p place) key() dkey { return dkey{p.dir.id, p.name} }
 
 // admit gets the locks for a path operation. ESTALE means that the caller has
 // been told to come back; the lock, if any, is the operation's to release.
-func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, granted func() unix.Errno) (*lockmgr.Lock, unix.Errno) {
+func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, granted func(*walk) unix.Errno) (*lockmgr.Lock, unix.Errno) {
 	w := &walk{op: op, at: at, d: d, dirs: dirs, granted: granted}
 	if old := f.walks.placeOf(c, at); old != nil && d.keep {
 		w.lock, d.label = old.lock, old.d.label
@@ -137,7 +137,7 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *node) unix.
 	l, e := f.await(w.lock, w.d, cancel)
 	f.walks.parkedFor(w, l)
 	if e == 0 && w.granted != nil {
-		e = w.granted()
+		e = w.granted(w)
 	}
 	if e == 0 || !f.walks.remove(w) {
 		return e

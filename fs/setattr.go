@@ -279,7 +279,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 		return unix.ESTALE
 	}
 	var l *lockmgr.Lock
-	granted := func() unix.Errno { return f.leadTruncate(c, f.walks.get(c), d, at, dir, name, set) }
+	granted := func(w *walk) unix.Errno { return f.leadTruncate(c, w, d, at, dir, name, set) }
 	l, e := f.admit(c, opTruncate, d, at, []*node{dir}, granted)
 	if e != 0 {
 		return e
@@ -314,9 +314,6 @@ func (f *FS) truncateHere(c *caller, in *fuse.SetAttrIn, n *node, d *demand, s *
 // leadTruncate begins the session of a truncate whose lock is granted and
 // makes it the target of the walk.
 func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, name string, set policy.Settings) unix.Errno {
-	if w == nil || w.lock == nil {
-		return unix.EINTR
-	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return errnoOf(err) // removed while we waited
@@ -335,9 +332,7 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 		return e
 	}
 	s.expect()
-	f.walks.mu.Lock()
-	w.sess, w.lock = s, nil
-	f.walks.mu.Unlock()
+	f.walks.leadTo(w, s)
 	return 0
 }
 

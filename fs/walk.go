@@ -31,15 +31,15 @@ type walk struct {
 
 	// Guarded by walks.mu.
 	d       *demand
-	lock    *lockmgr.Lock     // waiting, or held for the repeated call
-	dirs    []*node           // directories in whose GETATTR the thread parks
-	parked  bool              // the thread waits in a GETATTR, or has done so
-	busy    bool              // a request of the thread is working on the walk
-	sess    *session          // where the walk is led
-	looked  bool              // a LOOKUP led it there
-	from    *node             // opOpen: the node at which it was answered
-	call    proc.Call         // the system call, if it is known
-	granted func() unix.Errno // run when the lock is granted, before the walk goes on
+	lock    *lockmgr.Lock          // waiting, or held for the repeated call
+	dirs    []*node                // directories in whose GETATTR the thread parks
+	parked  bool                   // the thread waits in a GETATTR, or has done so
+	busy    bool                   // a request of the thread is working on the walk
+	sess    *session               // where the walk is led
+	looked  bool                   // a LOOKUP led it there
+	from    *node                  // opOpen: the node at which it was answered
+	call    proc.Call              // the system call, if it is known
+	granted func(*walk) unix.Errno // run when the lock is granted, before the walk goes on
 	since   time.Time
 	until   time.Time
 }
@@ -222,6 +222,13 @@ func (f *FS) await1(w *walk, by int) {
 		}
 	}
 	f.mu.Unlock()
+}
+
+// leadTo makes the session, which owns the walk's lock from now on, its target.
+func (ws *walks) leadTo(w *walk, s *session) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.sess, w.lock = s, nil
 }
 
 // dropWalk gives back the lock or session of a removed walk.
