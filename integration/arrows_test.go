@@ -40,8 +40,9 @@ var rooms = map[string]room{
 	"latchfs/journal":        {libs: []string{xSys}},
 	"latchfs/journal/commit": {ours: []string{"latchfs/journal"}, libs: []string{xSys}},
 	"latchfs/fs/locksdir":    {not: []string{"os", "net", "log"}},
+	"latchfs/fs/control":     {not: []string{"os", "net", "log"}},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/locksdir", "latchfs/journal", "latchfs/journal/commit",
+		ours: []string{"latchfs/fs/control", "latchfs/fs/locksdir", "latchfs/journal", "latchfs/journal/commit",
 			"latchfs/lockmgr", "latchfs/lockmgr/policy", "latchfs/lockmgr/proc"},
 		libs: []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
 	},

@@ -1,0 +1,226 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// MaxLine is the longest request, in bytes, with its newline.
+const MaxLine = 1 << 20
+
+// SessionEnv names the environment variable by which a process that is no
+// descendant of a holder (started by a job server, in a container) says whose
+// heir it is: the value is the id of the lock.
+const SessionEnv = "LATCHFS_SESSION"
+
+// The operations.
+const (
+	Acquire   = "acquire"
+	Release   = "release"
+	Upgrade   = "upgrade"
+	Downgrade = "downgrade"
+	Check     = "check"
+	List      = "list"
+	Steal     = "steal"
+)
+
+// What "error" says in a refusal.
+const (
+	Blocked     = "lock_blocked"
+	Stale       = "lock_stale"
+	Deadlock    = "deadlock"
+	Fenced      = "fenced"
+	NotHolder   = "not_holder"
+	NoSuchLock  = "no_such_lock"
+	Invalid     = "invalid"
+	NotAllowed  = "not_allowed"
+	Unavailable = "unavailable"
+)
+
+// Duration is a time span, written as in time.ParseDuration ("30s", "0s") or as
+// "forever".
+type Duration time.Duration
+
+// Forever is a wait without end.
+const Forever = Duration(-1)
+
+// MarshalJSON writes the duration as a string.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	if d < 0 {
+		return []byte(`"forever"`), nil
+	}
+	return json.Marshal(time.Duration(d).String())
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and nothing negative.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return errors.New(`a duration is a string as in "30s", "0s" or "forever"`)
+	}
+	if s == "forever" {
+		*d = Forever
+		return nil
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil || v < 0 {
+		return fmt.Errorf(`bad duration %q: it is written as in "30s", "0s" or "forever"`, s)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Request is one line written to the control file. Fields that an operation
+// does not know are ignored.
+type Request struct {
+	Op string `json:"op"`
+	// ID comes back in the reply.
+	ID string `json:"id,omitempty"`
+
+	Paths []string `json:"paths,omitempty"`
+	Trees []string `json:"trees,omitempty"`
+	Names []string `json:"names,omitempty"`
+	// Lock is the id of a lock, from the reply to its acquire.
+	Lock string `json:"lock,omitempty"`
+	// All releases everything that the conversation or the holder has.
+	All bool `json:"all,omitempty"`
+
+	// Mode is "exclusive" (the default), "update" or "shared".
+	Mode string `json:"mode,omitempty"`
+	// Wait is how long to queue; without it the policy's wait for the first
+	// path holds.
+	Wait *Duration `json:"wait,omitempty"`
+	// TTL is the lease; without it the policy's for the first path holds. "0s"
+	// is a lock that never goes stale.
+	TTL *Duration `json:"ttl,omitempty"`
+	// Operation says what the lock is for, Actor who takes it: labels for
+	// people.
+	Operation string `json:"operation,omitempty"`
+	Actor     string `json:"actor,omitempty"`
+	// Holder is the process to which the lock belongs: the requester's or an
+	// ancestor's id. 0: whoever opened the conversation.
+	Holder int32 `json:"holder,omitempty"`
+	// Steal takes the lock from holders whose lease has expired, if all who
+	// are in the way are such.
+	Steal bool `json:"steal,omitempty"`
+	// Mine lists only what the conversation, or the holder, has.
+	Mine bool `json:"mine,omitempty"`
+}
+
+// Reply is one line read from the control file.
+type Reply struct {
+	OK bool   `json:"ok"`
+	ID string `json:"id,omitempty"`
+
+	// Lock and Token are those of the lock that was taken or changed.
+	Lock  string `json:"lock,omitempty"`
+	Token uint64 `json:"token,omitempty"`
+	// Released and Stolen count locks that were ended.
+	Released int `json:"released,omitempty"`
+	Stolen   int `json:"stolen,omitempty"`
+	// Warning says what was odd about a request that was done.
+	Warning string `json:"warning,omitempty"`
+	// Locks answers check, with one record for each thing asked about, and
+	// list. Each is as in .locks/status.json (requirement W8).
+	Locks []json.RawMessage `json:"locks,omitempty"`
+
+	*Refusal
+}
+
+// Refusal is the part of a reply that says why not. The fields after Message are
+// those of requirements T5 and T7.
+type Refusal struct {
+	Error      string   `json:"error"`
+	Message    string   `json:"message"`
+	LockName   string   `json:"lock_name,omitempty"`
+	StaleSince string   `json:"stale_since,omitempty"`
+	AgeSeconds *float64 `json:"age_seconds,omitempty"`
+	TTLSeconds *float64 `json:"ttl_seconds,omitempty"`
+	HeldBy     *HeldBy  `json:"held_by,omitempty"`
+	Suggestion string   `json:"suggestion,omitempty"`
+}
+
+// HeldBy is who is in the way.
+type HeldBy struct {
+	RequestID       string `json:"request_id"`
+	Actor           string `json:"actor"`
+	Intent          string `json:"intent"`
+	CreatedAt       string `json:"created_at"`
+	LastHeartbeatAt string `json:"last_heartbeat_at"`
+	HostID          string `json:"host_id,omitempty"`
+	PID             int32  `json:"pid,omitempty"`
+}
+
+// Parse reads one request. A key that is not known is an error: a misspelled
+// "wait" must not wait for the default time.
+func Parse(line []byte) (Request, error) {
+	var r Request
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&r); err != nil {
+		return Request{ID: r.ID}, fmt.Errorf("not a request: %w", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return Request{ID: r.ID}, errors.New("not a request: one JSON object a line is wanted")
+	}
+	return r, r.validate()
+}
+
+func (r *Request) validate() error {
+	switch r.Op {
+	case Acquire, Check, Steal:
+		if len(r.Paths)+len(r.Trees)+len(r.Names) == 0 {
+			return fmt.Errorf("%s: neither paths nor trees nor names are given", r.Op)
+		}
+	case Release:
+		if r.Lock == "" && !r.All && len(r.Paths)+len(r.Trees)+len(r.Names) == 0 {
+			return errors.New("release: neither a lock nor paths nor trees nor names are given, nor all")
+		}
+	case Upgrade, Downgrade:
+		if r.Lock == "" || r.Mode == "" {
+			return fmt.Errorf("%s: lock and mode are needed", r.Op)
+		}
+	case List:
+	default:
+		return fmt.Errorf("unknown op %q", r.Op)
+	}
+	switch r.Mode {
+	case "", "shared", "update", "exclusive":
+	default:
+		return fmt.Errorf("bad mode %q: it is shared, update or exclusive", r.Mode)
+	}
+	for _, n := range r.Names {
+		if !ValidName(n) {
+			return fmt.Errorf("bad name %q: 1 to 128 of a-z, 0-9, - and _, without - or _ at either end", n)
+		}
+	}
+	return nil
+}
+
+// ValidName reports whether a named lock may have this name (requirement T2).
+func ValidName(s string) bool {
+	if len(s) < 1 || len(s) > 128 {
+		return false
+	}
+	for i, c := range []byte(s) {
+		alnum := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+		edge := i == 0 || i == len(s)-1
+		if !alnum && (edge || c != '-' && c != '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// Append renders a reply as one line.
+func (r *Reply) Append(b []byte) []byte {
+	line, err := json.Marshal(r)
+	if err != nil { // a record that is no JSON: a bug, and not the reader's
+		line = []byte(`{"ok":false,"error":"unavailable","message":"the reply cannot be written"}`)
+	}
+	return append(append(b, line...), '\n')
+}
