@@ -50,7 +50,7 @@ func TestWrongLock(t *testing.T) {
 		tab.Release(l)
 		tab.Downgrade(l, Shared)
 		tab.SetOwner(l, Owner{PID: 2, Start: 2}, Birth{})
-		if tab.Cancel(l, nil) || tab.Steal(l, nil) || tab.Conflicts(l) != nil {
+		if tab.Cancel(l, nil) || tab.Steal(l) == nil || tab.Conflicts(l) != nil {
 			t.Errorf("%s: cancelled, stolen, or waiting", name)
 		}
 		want := ErrInvalid

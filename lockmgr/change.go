@@ -7,7 +7,7 @@ package lockmgr
 // already is returned as it is, and so is a pending upgrade of l that asks for
 // as much; one that asks for less is in the way of a stronger one, which is
 // refused with ErrInvalid. A lock that has ended is refused with its Err: one
-// that was stolen with the cause given to Steal.
+// that was stolen with ErrStolen.
 //
 // Two holders that both wait for the other to let go would wait for ever, so
 // there is one pending upgrade for each key: another owner's is refused with a
@@ -33,7 +33,7 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 	}
 	u := new(Lock)
 	u.init(t, &Request{
-		Keys: l.keys(nil), Mode: m, Owner: l.owner, Lineage: l.lineage, Since: l.since,
+		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, TTL: l.ttl, Yields: l.yields, Mode: m, Owner: l.owner, Lineage: l.lineage, Since: l.since,
 		NoWait: noWait, Now: l.now, Label: l.label,
 	})
 	if err := rival(u, l, noWait); err != nil {
@@ -49,22 +49,21 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 // rival returns the refusal of the upgrade u of l when another owner's upgrade
 // is pending at one of its keys.
 func rival(u, l *Lock, noWait bool) error {
-	ps := l.places()
-	for i := range ps {
-		if ps[i].lock == nil {
+	for at := &l.first; at != nil; at = at.also {
+		if at.lock == nil {
 			continue
 		}
-		for p := ps[i].node.waiting.head; p != nil; p = p.next {
+		for p := at.node.waiting.head; p != nil; p = p.next {
 			o := p.lock
-			if o.replaces == nil || !u.conflicts(o) {
+			if o.replaces == nil || !l.meets(o, at.node) || !u.conflicts(o) {
 				continue
 			}
 			if noWait {
 				return &ConflictError{Holders: []Holder{o.replaces.holder(nil), o.holder(nil)}}
 			}
 			return &DeadlockError{Cycle: []Wait{
-				{Waiter: u.holder(nil), Blocker: o.holder(nil), Key: ps[i].key},
-				{Waiter: o.holder(nil), Blocker: l.holder(nil), Key: ps[i].key},
+				{Waiter: u.holder(nil), Blocker: o.holder(nil), Key: at.key},
+				{Waiter: o.holder(nil), Blocker: l.holder(nil), Key: at.key},
 			}}
 		}
 	}
@@ -80,9 +79,8 @@ func (t *Table) Downgrade(l *Lock, m Mode) {
 	if l.t != t || l.state != held || l.class != Session || m < Shared || m >= l.mode {
 		return
 	}
-	ps := l.places()
-	for i := range ps {
-		if p := &ps[i]; p.lock != nil {
+	for p := &l.first; p != nil; p = p.also {
+		if p.lock != nil {
 			t.weaken(l, p.node)
 			p.node.held.count[l.mode]--
 			p.node.held.count[m]++
@@ -125,9 +123,8 @@ func (t *Table) give(l *Lock, o Owner, since Birth) {
 	}
 	t.join(l)
 	l.guest = true
-	ps := l.places()
-	for i := range ps {
-		if p := &ps[i]; p.lock != nil {
+	for p := &l.first; p != nil; p = p.also {
+		if p.lock != nil {
 			t.reconsider(p.node)
 		}
 	}

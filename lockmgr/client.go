@@ -13,27 +13,49 @@ package lockmgr
 // to wait; then the old lock is gone, even if the new one is refused. Of several
 // that Rekey has brought to one key, all are.
 func (t *Table) convert(l *Lock) {
-	n := t.nodes[l.first[0].key]
+	n := t.nodes[l.first.key]
 	if n == nil {
 		return
 	}
 	old := n.heldBy(Flock, l.client)
 	switch {
 	case old == nil:
-	case l.clash(n) == nil:
+	case !t.wouldClash(l, n):
 		l.replaces, old.upgrader = old, l // enter grants it past the queue, absorb ends old
 	default:
+		t.keep(n)
 		for ; old != nil; old = n.heldBy(Flock, l.client) {
-			t.end(old, ErrReplaced) // n stays: somebody else holds it
+			t.end(old, ErrReplaced)
 		}
 		t.settle()
+	}
+}
+
+// wouldClash reports whether a holder is in the way of l, which has one key, with
+// the node n, and stands nowhere yet.
+func (t *Table) wouldClash(l *Lock, n *node) bool {
+	l.first.node = n
+	t.announce(l)
+	clash := false
+	for p := &l.first; p != nil; p = p.also {
+		clash = clash || l.clash(p.node) != nil
+	}
+	l.first.node, l.first.also = nil, nil
+	return clash
+}
+
+// keep makes n outlive its locks until the queues have been served.
+func (t *Table) keep(n *node) {
+	if !n.dirty {
+		n.dirty = true
+		t.dirty = append(t.dirty, n)
 	}
 }
 
 // heldBy returns the first lock of a client held at n.
 func (n *node) heldBy(c Class, client uint64) *Lock {
 	for p := n.held.head; p != nil; p = p.next {
-		if p.lock.class == c && p.lock.client == client {
+		if p.lock.class == c && p.lock.client == client && !p.intent {
 			return p.lock
 		}
 	}
@@ -46,12 +68,12 @@ func (n *node) heldBy(c Class, client uint64) *Lock {
 // one type of lock on a particular file region". What l takes over has been
 // held since before, and so has l: its heirs stay heirs.
 func (t *Table) absorb(l *Lock) {
-	n := l.first[0].node
+	n := l.first.node
 	asked := l.rng
 	for p := n.held.head; p != nil; {
-		o := p.lock
+		o, intent := p.lock, p.intent
 		p = p.next
-		if o == l || o.class != l.class || o.client != l.client {
+		if o == l || intent || o.class != l.class || o.client != l.client {
 			continue
 		}
 		switch {
@@ -71,7 +93,7 @@ func (t *Table) absorb(l *Lock) {
 // nothing, one piece, or two. What is left is the same grant and keeps its
 // token.
 func (t *Table) cut(o *Lock, r Range, err error) {
-	t.weaken(o, o.first[0].node)
+	t.weaken(o, o.first.node)
 	left, right := o.rng.Start < r.Start, o.rng.End > r.End
 	switch {
 	case left && right:
@@ -91,10 +113,14 @@ func (t *Table) split(o *Lock, r Range) {
 		mode: o.mode, class: o.class, state: held, guest: o.guest, client: o.client,
 		rng: Range{r.End + 1, o.rng.End}, owner: o.owner, lineage: o.lineage, since: o.since,
 		now: o.now, label: o.label, token: o.token, seq: o.seq,
+		ttl: o.ttl, beat: o.beat, due: o.due, failed: o.failed, yields: o.yields,
 	}}
 	o.rng.End = r.Start - 1
-	rest.first[0] = place{lock: rest, key: o.first[0].key, node: o.first[0].node}
-	rest.first[0].node.held.insert(&rest.first[0], o.first[0].next)
+	rest.first = place{lock: rest, key: o.first.key, node: o.first.node}
+	rest.first.node.held.insert(&rest.first, o.first.next)
+	for p := t.announce(rest); p != nil; p = p.also {
+		p.node.held.insert(p, o.placeAt(p.node).next)
+	}
 	t.held.insert(rest, o.next)
 	t.join(rest)
 }
@@ -111,13 +137,12 @@ func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
 	if n == nil || class == Session || class == Posix && r.Start > r.End {
 		return
 	}
-	n.dirty = true // keeps n while its locks go
-	t.dirty = append(t.dirty, n)
+	t.keep(n)
 	for p := n.held.head; p != nil; {
-		o := p.lock
+		o, intent := p.lock, p.intent
 		p = p.next
 		switch {
-		case o.class != class || o.client != client:
+		case intent || o.class != class || o.client != client:
 		case class == Flock:
 			t.end(o, ErrReleased)
 		case o.rng.overlaps(r):

@@ -57,14 +57,15 @@ func (l *Lock) conflicts(x *Lock) bool {
 // sheltered reports whether l and the holder x are both kin to one session
 // that is held at n and as strong as either: they are guests in that session,
 // which keeps all others out, and do not wait for each other. So the children
-// of one writer join its session side by side.
+// of one writer join its session side by side. A gate shelters nobody.
 func (l *Lock) sheltered(x *Lock, n *node) bool {
 	if l.class != Session && x.class != Session {
 		return false
 	}
 	for p := n.held.head; p != nil; p = p.next {
 		h := p.lock
-		if h != x && h.class == Session && h.mode >= max(l.mode, x.mode) && l.kinOf(h) && x.kinOf(h) {
+		if h != x && h.class == Session && h.mode >= max(l.mode, x.mode) && !h.gate &&
+			l.kinOf(h) && x.kinOf(h) && n.allOn(l, x, h) {
 			return true
 		}
 	}
@@ -74,7 +75,7 @@ func (l *Lock) sheltered(x *Lock, n *node) bool {
 // blockedBy reports whether the requester l waits for x, which stands at n
 // before it.
 func (l *Lock) blockedBy(x *Lock, n *node) bool {
-	return l.conflicts(x) && !(x.state == held && l.sheltered(x, n))
+	return l.conflicts(x) && l.meets(x, n) && !(x.state == held && l.sheltered(x, n))
 }
 
 // clash returns the first lock held at n that l waits for, or nil.
@@ -97,7 +98,7 @@ func (l *Lock) clashAhead(n *node, end *place) *Lock {
 		return nil
 	}
 	for p := n.waiting.head; p != nil && p != end; p = p.next {
-		if p.lock != l && l.conflicts(p.lock) {
+		if p.lock != l && l.conflicts(p.lock) && l.meets(p.lock, n) {
 			return p.lock
 		}
 	}
@@ -111,10 +112,10 @@ func (l *Lock) joins(x *Lock) bool {
 	return (l.class == Session || x.class == Session) && l.kinOf(x)
 }
 
-// inside reports whether n has a holder that lets l past those who queue there.
-func (l *Lock) inside(n *node) bool {
+// inside reports whether n has a holder that lets l past the waiter w.
+func (l *Lock) inside(n *node, w *Lock) bool {
 	for p := n.held.head; p != nil; p = p.next {
-		if l.joins(p.lock) {
+		if l.joins(p.lock) && w.meets(p.lock, n) {
 			return true
 		}
 	}

@@ -1,8 +1,8 @@
 // Package lockmgr is the lock table: who holds what, who waits, and who comes
 // next. It is pure: requests go in, grants and refusals come out; it does no
 // I/O, has no clock, starts no goroutine, and knows neither files nor FUSE.
-// Timeouts, signals, leases and policy are its callers' business, who have
-// Cancel and Steal for them.
+// Timeouts, signals, policy and the evidence for a heartbeat are its callers'
+// business.
 //
 // # The life of a lock
 //
@@ -18,7 +18,7 @@
 //	waiting ──grant──> held
 //	   │                │
 //	   │ Cancel         │ Release: ErrReleased
-//	   │ Release        │ Steal: its cause, or ErrStolen
+//	   │ Release        │ a theft: ErrStolen
 //	   │ a deadlock     │ another lock in its place: ErrReplaced
 //	   ▼                ▼
 //	       ended; Err says why
@@ -30,9 +30,12 @@
 // # Keys
 //
 // A lock stands on one or more keys, opaque names that different callers agree
-// on. The only structure the table sees in them is the '/', for Rekey, which
-// moves a key with everything below it. A key and the keys below it are
-// different keys: locking a directory's name does not lock what is in it.
+// on. The only structure the table sees in them is the '/': "d/f" lies below "d",
+// and all below the empty key, but for what begins with "//", which is apart. A
+// key and the keys below it are different keys: locking a directory's name does
+// not lock what is in it. A tree lock (Request.Trees) does: it conflicts with
+// every lock on its key or below it, and with those tree locks above that have
+// its key below. Rekey moves a key with everything below it.
 //
 // # Who conflicts
 //
@@ -70,7 +73,9 @@
 // waiting for such a child, so keeping it out would be a deadlock. A parent is
 // not kin to its child, nor are siblings to each other; but kin of one session
 // are its guests: while a session lock is held, those who are kin to it do not
-// wait for each other, except for what is stronger than the session itself.
+// wait for each other, except for what is stronger than the session itself. A
+// gate is a session lock that has heirs but no guests: they pass it and wait for
+// each other. Tree locks are gates.
 //
 // An owner with PID 0 is a process that nobody can see. It is kin to itself
 // alone.
@@ -135,13 +140,35 @@
 // Upgrade replaces it with a stronger one, before all who queue at its keys;
 // there is one pending upgrade for each key. A lock and its pending upgrade
 // belong together: they have one owner, and when the lock is released or stolen
-// the upgrade is refused. Downgrade weakens a lock in place. Steal revokes it.
-// SetOwner gives it to another process. Rekey and Exchange rename its keys.
+// the upgrade is refused. Downgrade weakens a lock in place. SetOwner gives it to another process. Rekey and Exchange rename its keys.
 // What waits in these cases is looked at anew: who was sheltered by a session
 // that has gone, or has become kin to somebody, may have to wait for others, and
 // a cycle that comes of it is refused like any other. Where these bring together
 // holders that conflict, both remain holders: what has been granted is taken
-// back by Steal alone.
+// back by theft alone.
+//
+// # Leases and theft
+//
+// A lock with a TTL has a lease, which the caller's heartbeats keep up. One is due
+// in each third of the TTL (Due), and either finds the holder alive or fails
+// (Heartbeat). When three in a row have failed the lease has expired and the lock
+// is stale. Nothing else makes it so: the table has no clock, and time in which
+// nobody asked whether the holder lives, because the machine was suspended, does
+// not count. A sign of life makes a stale lock active again.
+//
+//	         alive              failed             failed            failed
+//	active ────────> active    active ───> active ───────> active ────────> stale
+//	                                                         ▲               │ │
+//	                                                         └─────alive─────┘ │
+//	                                                                  a theft  ▼
+//	                                                                       ended
+//
+// A stale lock stays held until it is stolen: by Steal; by a request with Steal,
+// arriving or waiting; or, if it Yields, by whoever comes to wait or waits. Thief
+// or not, the next in the queue has it then: theft gives no right of way. A
+// request steals all that is in its way or nothing, so it never breaks one lock
+// to wait for another. An active lock is never stolen. Stolen tells the caller
+// what was, for whatever follows from it.
 //
 // # Fencing tokens
 //
@@ -173,7 +200,7 @@
 //   - Of a process with several threads, one thread that waits stands for all: a
 //     cycle may be found that another thread would have broken.
 //   - A lock stands on its keys alone. That a directory's lock keeps others out
-//     of what is in it takes a key for each name, or one key for all.
+//     of what is in it takes a tree lock.
 //
 // # Errors
 //
@@ -186,7 +213,9 @@
 //	ErrCancelled     Cancel without a cause of its own
 //	ErrReleased      Release
 //	ErrReplaced      an upgrade, a conversion or a client's newer lock stands there
-//	ErrStolen        Steal without a cause of its own
+//	ErrStolen        the lock was stolen
+//	ErrActive        Steal: the lease has not expired
+//	ErrNotHeld       Steal: nothing is held
 //
 // # Layout
 //
@@ -201,7 +230,10 @@
 //	  held     Lock ─ Lock      in the order of the grants
 //	  waiting  Lock ─ Lock      the order described above, by rank
 //
-//	Lock   one request      ── has a place ──   at each of its keys
+//	Lock   one request      ── has a place ──   at each of its keys, and at
+//	                                            each key above one of them that
+//	                                            has a tree lock: an intention,
+//	                                            which meets tree locks alone
 //
 // Acquire and Release without contention cost some hash table look-ups, whatever
 // the number of locks, and no allocation but the Lock itself, or none with

@@ -23,8 +23,12 @@ var (
 	ErrReplaced = errors.New("lock replaced")
 	// ErrCancelled is the Err of a waiter cancelled without a cause.
 	ErrCancelled = errors.New("lock request cancelled")
-	// ErrStolen is the Err of a lock stolen without a cause.
+	// ErrStolen is the Err of a lock that was stolen after its lease expired.
 	ErrStolen = errors.New("lock stolen")
+	// ErrActive refuses to steal a lock whose lease has not expired.
+	ErrActive = errors.New("lock is active")
+	// ErrNotHeld refuses to steal what is not held.
+	ErrNotHeld = errors.New("lock is not held")
 )
 
 // ConflictError says who stands in the way of a NoWait request.

@@ -70,13 +70,16 @@ func (t *Table) checkLocks() error {
 
 func (l *Lock) checkPlaces() error {
 	stands := 0
-	ps := l.places()
-	for i := range ps {
-		p := &ps[i]
+	for p := &l.first; p != nil; p = p.also {
 		if p.lock == nil {
 			continue
 		}
-		stands++
+		if !p.intent {
+			stands++
+		}
+		if p.tree && p.node != nil && p.node.trees == 0 || p.intent && (p.tree || p.node.trees == 0) {
+			return fmt.Errorf("lock %v stands at %q as tree %v, intent %v", l.label, p.key, p.tree, p.intent)
+		}
 		if p.lock != l || p.node == nil || p.node.key != p.key || l.t.nodes[p.key] != p.node {
 			return fmt.Errorf("lock %v stands nowhere for %q", l.label, p.key)
 		}
@@ -106,10 +109,11 @@ func (t *Table) checkNodes() error {
 	if len(t.dirty)+len(t.suspects)+len(t.fresh) > 0 {
 		return fmt.Errorf("%d dirty queues, %d suspects, %d fresh holders left", len(t.dirty), len(t.suspects), len(t.fresh))
 	}
-	reached := 0
+	reached, total := 0, 0
 	var err error
-	t.nodes[""].walk(func(n *node) {
+	look := func(n *node) {
 		reached++
+		trees := 0
 		switch {
 		case t.nodes[n.key] != n:
 			err = fmt.Errorf("node %q is not in the table", n.key)
@@ -124,6 +128,14 @@ func (t *Table) checkNodes() error {
 			var count [modes]int
 			for p := list.head; p != nil; p = p.next {
 				count[p.lock.mode]++
+				if p.tree {
+					trees++
+				}
+				for up := n.parent; up != nil; up = up.parent {
+					if up.trees > 0 && p.lock.placeAt(up) == nil {
+						err = fmt.Errorf("lock %v at %q is not announced at %q", p.lock.label, n.key, up.key)
+					}
+				}
 				if p.next == nil && list.tail != p || p.next != nil && p.next.prev != p {
 					err = fmt.Errorf("node %q is badly linked", n.key)
 				}
@@ -132,7 +144,16 @@ func (t *Table) checkNodes() error {
 				err = fmt.Errorf("node %q counts %v, has %v", n.key, list.count, count)
 			}
 		}
-	})
+		if trees != n.trees {
+			err = fmt.Errorf("node %q counts %d trees, has %d", n.key, n.trees, trees)
+		}
+		total += trees
+	}
+	t.nodes[""].walk(look)
+	t.nodes[apart].walk(look)
+	if total != t.trees {
+		err = fmt.Errorf("%d trees, counted %d", total, t.trees)
+	}
 	if err == nil && reached != len(t.nodes) {
 		err = fmt.Errorf("%d nodes in the tree, %d in the table", reached, len(t.nodes))
 	}
@@ -184,10 +205,10 @@ func (t *Table) checkExclusion() error {
 		for p := n.held.head; p != nil; p = p.next {
 			for q := p.next; q != nil; q = q.next {
 				a, b := p.lock, q.lock // b was granted later, unless it was moved here
-				if !a.guest && !b.guest && b.conflicts(a) {
+				if !a.guest && !b.guest && b.conflicts(a) && b.meets(a, n) {
 					return fmt.Errorf("both hold %q: %+v and %+v", k, a.holder(nil), b.holder(nil))
 				}
-				if !a.guest && !b.guest && a.class == b.class && a.class != Session && a.client == b.client && a.rng.overlaps(b.rng) {
+				if !a.guest && !b.guest && a.class == b.class && a.class != Session && a.client == b.client && a.rng.overlaps(b.rng) && !p.intent && !q.intent {
 					return fmt.Errorf("%v and %v are of one client and overlap", a.label, b.label)
 				}
 			}

@@ -38,7 +38,7 @@ func (t *Table) shut(n *node) bool {
 		if t.familyWaits(p.lock.owner) {
 			return false
 		}
-		shut = shut || p.lock.class == Session && p.lock.mode == Exclusive
+		shut = shut || p.lock.class == Session && p.lock.mode == Exclusive && (n.trees == 0 || p.tree)
 	}
 	return shut
 }

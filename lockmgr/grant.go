@@ -9,6 +9,7 @@ import (
 // waiters, until nothing is left to do. Every exported method that changes the
 // table ends with it.
 func (t *Table) settle() {
+	t.version.Add(1)
 	for len(t.dirty)+len(t.suspects)+len(t.fresh) > 0 {
 		t.handOver()
 		t.sortOut()
@@ -33,9 +34,8 @@ func (t *Table) touch(n *node) {
 
 // touchAll touches every node that l stands at.
 func (t *Table) touchAll(l *Lock) {
-	ps := l.places()
-	for i := range ps {
-		if n := ps[i].node; n != nil {
+	for at := &l.first; at != nil; at = at.also {
+		if n := at.node; n != nil {
 			t.touch(n)
 		}
 	}
@@ -112,9 +112,8 @@ func byRank(a, b *Lock) int { return cmp.Compare(a.rank, b.rank) }
 
 // free reports whether a waiting lock waits for nobody.
 func (l *Lock) free() bool {
-	ps := l.places()
-	for i := range ps {
-		if p := &ps[i]; p.lock != nil && (l.clash(p.node) != nil || l.clashAhead(p.node, p) != nil) {
+	for p := &l.first; p != nil; p = p.also {
+		if p.lock != nil && (l.clash(p.node) != nil || l.clashAhead(p.node, p) != nil) {
 			return false
 		}
 	}
@@ -124,9 +123,7 @@ func (l *Lock) free() bool {
 // grant makes a lock, new or waiting, a holder and wakes whoever waits for it.
 func (t *Table) grant(l *Lock) {
 	contended := false
-	ps := l.places()
-	for i := range ps {
-		p := &ps[i]
+	for p := &l.first; p != nil; p = p.also {
 		if p.lock == nil {
 			continue
 		}
@@ -144,7 +141,8 @@ func (t *Table) grant(l *Lock) {
 	if contended {
 		t.fresh = append(t.fresh, l)
 	}
-	if l.state == waiting {
+	waited := l.state == waiting
+	if waited {
 		t.waiting.remove(l)
 		t.countWaiter(l, -1)
 	}
@@ -157,10 +155,27 @@ func (t *Table) grant(l *Lock) {
 	}
 	if old := l.replaces; old != nil {
 		l.replaces, old.upgrader = nil, nil
+		l.inherit(old)
 		t.end(old, ErrReplaced)
 	}
+	l.wake(waited)
+}
+
+// inherit goes on with the lease of the lock that l replaces, so that an upgrade
+// is no sign of life. A flock that is converted is a new request and begins anew.
+func (l *Lock) inherit(old *Lock) {
+	if l.class == Session {
+		l.beat, l.due, l.failed = old.beat, old.due, old.failed
+	}
+}
+
+// wake tells whoever waits for l that the wait is over.
+func (l *Lock) wake(waited bool) {
 	if l.done != nil {
 		close(l.done)
+	}
+	if waited && l.inbox != nil {
+		l.inbox.put(l)
 	}
 }
 
@@ -188,7 +203,7 @@ func (l *Lock) conflictsWithHolder(n *node) bool {
 		return false
 	}
 	for p := n.held.head; p != nil; p = p.next {
-		if l.conflicts(p.lock) {
+		if l.conflicts(p.lock) && l.meets(p.lock, n) {
 			return true
 		}
 	}
@@ -199,9 +214,7 @@ func (l *Lock) conflictsWithHolder(n *node) bool {
 // wakes whoever waits for it.
 func (t *Table) end(l *Lock, err error) {
 	was := l.state
-	ps := l.places()
-	for i := range ps {
-		p := &ps[i]
+	for p := &l.first; p != nil; p = p.also {
 		if p.lock == nil {
 			continue
 		}
@@ -215,6 +228,9 @@ func (t *Table) end(l *Lock, err error) {
 			t.touch(n)
 		}
 		p.node = nil
+		if p.tree {
+			t.fell(n)
+		}
 		t.prune(n)
 	}
 	switch was {
@@ -232,7 +248,7 @@ func (t *Table) end(l *Lock, err error) {
 	}
 	t.leave(l)
 	l.state, l.err = ended, err
-	if was == waiting && l.done != nil {
-		close(l.done)
+	if was == waiting {
+		l.wake(true)
 	}
 }

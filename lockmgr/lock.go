@@ -30,8 +30,7 @@ type Lock struct {
 // entry is what one request makes of a Lock; the next one starts with a new
 // entry. It is guarded by t.mu.
 type entry struct {
-	first [1]place // the one place of a single-key lock
-	more  []place  // all places, sorted by key, of a lock on several keys
+	first place // where it stands, and through also the other places, in no order
 
 	mode   Mode
 	class  Class
@@ -39,6 +38,15 @@ type entry struct {
 	noWait bool
 	// guest: it was let in, or moved, beside holders that it may conflict with.
 	guest bool
+
+	gate   bool  // shelters nobody
+	steals bool  // takes expired locks that are in its way
+	yields bool  // once expired, may be taken by whoever waits
+	failed uint8 // heartbeats in a row
+
+	ttl  time.Duration
+	beat time.Time // the last heartbeat that did not fail
+	due  time.Time // when the next one is due; zero before the lease begins
 
 	client  uint64
 	rng     Range
@@ -55,6 +63,9 @@ type entry struct {
 	err   error
 	done  chan struct{} // made by Done when there is something to wait for
 
+	inbox  *Inbox
+	nextIn *Lock // in inbox
+
 	replaces *Lock // the held lock that this one is to replace when granted
 	upgrader *Lock // the waiting lock that is to replace this one
 
@@ -65,15 +76,6 @@ type entry struct {
 
 // closed is what Done returns when there is nothing to wait for.
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
-
-// places returns the places of l. A place whose lock is nil was merged into
-// another one by Rekey.
-func (l *Lock) places() []place {
-	if l.more != nil {
-		return l.more
-	}
-	return l.first[:]
-}
 
 // Done returns a channel that is closed when the wait is over: at the grant or
 // the refusal. It is closed already when the lock was granted at once.
@@ -110,7 +112,7 @@ func (l *Lock) Wait(ctx context.Context) error {
 }
 
 // Err is nil while the lock waits or is held; afterwards it says why it is not:
-// a *DeadlockError, the cause given to Cancel or Steal, ErrReleased or
+// a *DeadlockError, the cause given to Cancel, ErrReleased, ErrStolen or
 // ErrReplaced.
 func (l *Lock) Err() error {
 	if l.t == nil {
@@ -163,29 +165,39 @@ func (l *Lock) Request() Request {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	return Request{
-		Keys: l.keys(nil), Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
+		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, TTL: l.ttl, Yields: l.yields, Steal: l.steals, Inbox: l.inbox, Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
 		Owner: l.owner, Lineage: l.lineage, Since: l.since, NoWait: l.noWait, Now: l.now, Label: l.label,
 	}
 }
 
 // placeAt returns the place of l at n, or nil.
 func (l *Lock) placeAt(n *node) *place {
-	ps := l.places()
-	for i := range ps {
-		if ps[i].node == n {
-			return &ps[i]
+	for p := &l.first; p != nil; p = p.also {
+		if p.node == n {
+			return p
 		}
 	}
 	return nil
 }
 
+// trees are the keys that l locks with everything below them.
+func (l *Lock) trees() []Key {
+	var out []Key
+	for p := &l.first; p != nil; p = p.also {
+		if p.lock != nil && p.tree {
+			out = append(out, p.key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // keys appends the lock's keys, sorted, to buf.
 func (l *Lock) keys(buf []Key) []Key {
 	at := len(buf)
-	ps := l.places()
-	for i := range ps {
-		if ps[i].lock != nil {
-			buf = append(buf, ps[i].key)
+	for p := &l.first; p != nil; p = p.also {
+		if p.lock != nil && !p.intent {
+			buf = append(buf, p.key)
 		}
 	}
 	if len(buf)-at > 1 {

@@ -19,7 +19,8 @@ type model struct {
 type mlock struct {
 	id       int
 	real     *Lock // its counterpart; nil when that is gone
-	keys     []Key
+	keys     []Key // the trees among them
+	trees    []Key
 	mode     Mode
 	class    Class
 	client   uint64
@@ -33,6 +34,10 @@ type mlock struct {
 	waiting  bool
 	err      outcome // why it was refused
 	upgrades *mlock
+	failed   int  // heartbeats in a row
+	yields   bool // may be stolen by whoever waits, once expired
+	steals   bool
+	gate     bool
 }
 
 func (a *mlock) kinOf(x *mlock) bool {
@@ -62,26 +67,56 @@ func (a *mlock) conflicts(x *mlock) bool {
 	return !a.kinOf(x)
 }
 
-func (m *model) holders(k Key) []*mlock {
-	var out []*mlock
-	for _, l := range m.all {
-		if l.held && slices.Contains(l.keys, k) {
-			out = append(out, l)
+// conflictsAt: the same at one key, where a lock counts that is on the key or,
+// if the other is on the whole tree, below it.
+func (a *mlock) conflictsAt(x *mlock, k Key) bool {
+	return a.conflicts(x) && a.at(k) && x.at(k) &&
+		(a.on(k) || slices.Contains(x.trees, k)) && (x.on(k) || slices.Contains(a.trees, k))
+}
+
+func (a *mlock) on(k Key) bool { return slices.Contains(a.keys, k) }
+
+// at reports whether a is on the key or below it.
+func (a *mlock) at(k Key) bool {
+	return slices.ContainsFunc(a.keys, func(own Key) bool { return own == k || strings.HasPrefix(string(own), string(k)+"/") })
+}
+
+// places are a's keys and all above them.
+func (a *mlock) places() []Key {
+	var out []Key
+	for _, k := range a.keys {
+		for i, c := range k {
+			if c == '/' {
+				out = append(out, k[:i])
+			}
 		}
+		out = append(out, k)
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// holders are who holds k itself; inside are those who hold it or something
+// below.
+func (m *model) holders(k Key) []*mlock { return m.heldBy(func(l *mlock) bool { return l.on(k) }) }
+func (m *model) inside(k Key) []*mlock  { return m.heldBy(func(l *mlock) bool { return l.at(k) }) }
+
+func (m *model) heldBy(f func(*mlock) bool) []*mlock {
+	return slices.DeleteFunc(slices.Clone(m.all), func(l *mlock) bool { return !l.held || !f(l) })
 }
 
 // waitsFor returns whom a waits for, holders and those before it in a queue.
 func (m *model) waitsFor(a *mlock) (holders, before []*mlock) {
-	for _, k := range a.keys {
-		hs := m.holders(k)
+	for _, k := range a.places() {
+		hs := m.inside(k)
 		for _, x := range hs {
 			guests := (a.class == Session || x.class == Session) &&
 				slices.ContainsFunc(hs, func(h *mlock) bool {
-					return h != x && h.class == Session && h.mode >= a.mode && h.mode >= x.mode && a.kinOf(h) && x.kinOf(h)
+					covers := !h.gate && h.on(k) && a.on(k) && x.on(k)
+					return h != x && h.class == Session && h.mode >= a.mode && h.mode >= x.mode &&
+						a.kinOf(h) && x.kinOf(h) && covers
 				})
-			if a.conflicts(x) && !guests {
+			if a.conflictsAt(x, k) && !guests {
 				holders = append(holders, x)
 			}
 		}
@@ -89,7 +124,7 @@ func (m *model) waitsFor(a *mlock) (holders, before []*mlock) {
 			if x == a {
 				break
 			}
-			if a.conflicts(x) {
+			if a.conflictsAt(x, k) {
 				before = append(before, x)
 			}
 		}
@@ -99,7 +134,7 @@ func (m *model) waitsFor(a *mlock) (holders, before []*mlock) {
 
 // queue returns who waits at k, in order.
 func (m *model) queue(k Key) []*mlock {
-	return slices.DeleteFunc(slices.Clone(m.order), func(l *mlock) bool { return !slices.Contains(l.keys, k) })
+	return slices.DeleteFunc(slices.Clone(m.order), func(l *mlock) bool { return !l.at(k) })
 }
 
 func (m *model) unqueue(a *mlock) {
@@ -156,6 +191,7 @@ func (m *model) grant(a *mlock) {
 	}
 	a.held, a.granted, a.fresh = true, true, true
 	if a.upgrades != nil {
+		a.failed = a.upgrades.failed
 		m.end(a.upgrades)
 	}
 }
@@ -221,9 +257,10 @@ func (m *model) dependsOn(a, c *mlock) bool {
 // reenters reports whether a is let past w: they conflict at a key that a kin of
 // a holds. It is asked when one of the two has just come.
 func (m *model) reenters(a, w *mlock) bool {
-	return w.conflicts(a) && slices.ContainsFunc(a.keys, func(k Key) bool {
-		return slices.Contains(w.keys, k) && slices.ContainsFunc(m.holders(k), func(x *mlock) bool {
-			return (x.fresh || a == m.newcomer) && (a.class == Session || x.class == Session) && a.kinOf(x)
+	return slices.ContainsFunc(a.places(), func(k Key) bool {
+		return w.conflictsAt(a, k) && slices.ContainsFunc(m.inside(k), func(x *mlock) bool {
+			meets := (x.on(k) || slices.Contains(w.trees, k)) && (w.on(k) || slices.Contains(x.trees, k))
+			return meets && (x.fresh || a == m.newcomer) && (a.class == Session || x.class == Session) && a.kinOf(x)
 		})
 	})
 }
@@ -299,6 +336,12 @@ func (m *model) acquire(a *mlock, noWait bool) outcome {
 			m.settle()
 		}
 	}
+	if hs, _ := m.waitsFor(a); !slices.ContainsFunc(hs, func(x *mlock) bool { return x.failed < 3 || !x.yields && !a.steals }) {
+		for _, x := range hs {
+			m.endBoth(x)
+		}
+		m.settle()
+	}
 	m.all = append(m.all, a)
 	if hs, _ := m.waitsFor(a); len(hs) > 0 && noWait && !convert {
 		m.end(a)
@@ -327,8 +370,7 @@ func (m *model) acquire(a *mlock, noWait bool) outcome {
 // rival reports whether another owner's upgrade is pending at a key of u.
 func (m *model) rival(u *mlock) bool {
 	return slices.ContainsFunc(m.all, func(o *mlock) bool {
-		return o.waiting && o.upgrades != nil && u.conflicts(o) &&
-			slices.ContainsFunc(o.keys, func(k Key) bool { return slices.Contains(u.keys, k) })
+		return o.waiting && o.upgrades != nil && slices.ContainsFunc(o.places(), func(k Key) bool { return u.conflictsAt(o, k) })
 	})
 }
 
@@ -351,11 +393,30 @@ func (m *model) rename(f func(Key) Key) {
 		for i, k := range l.keys {
 			l.keys[i] = f(k)
 		}
-		slices.Sort(l.keys)
-		l.keys = slices.Compact(l.keys)
+		for i, k := range l.trees {
+			l.trees[i] = f(k)
+		}
+		l.keys, l.trees = sortedKeys(l.keys), sortedKeys(l.trees)
 	}
 	m.settle()
 }
+
+// heartbeat of a held lock: it has shown life or not.
+func (m *model) heartbeat(x *mlock, alive bool) {
+	if x.failed++; alive {
+		x.failed = 0
+	}
+	claimed := slices.ContainsFunc(m.order, func(w *mlock) bool {
+		hs, _ := m.waitsFor(w)
+		return slices.Contains(hs, x) && (x.yields || w.steals)
+	})
+	if x.failed == 3 && claimed {
+		m.endBoth(x)
+		m.settle()
+	}
+}
+
+func sortedKeys(ks []Key) []Key { return slices.Compact(slices.Sorted(slices.Values(ks))) }
 
 // below maps the tree from to the tree to.
 func below(from, to Key) func(Key) Key {

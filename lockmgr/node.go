@@ -7,6 +7,10 @@ type place struct {
 	key        Key   // the current name, kept after the end
 	node       *node // nil when the lock stands nowhere
 	prev, next *place
+	also       *place // the next place of the lock
+
+	tree   bool // the lock is on everything below the key, too
+	intent bool // the key is above one of the lock's, and has a tree lock; see tree.go
 }
 
 // placeList is a list of places; count says how many there are of each mode.
@@ -86,6 +90,7 @@ type node struct {
 	child      *node // the first of the nodes right below
 	prev, next *node // its siblings
 
+	trees int  // how many of its places are tree locks'
 	dirty bool // in t.dirty
 }
 

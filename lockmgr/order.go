@@ -49,9 +49,8 @@ func (t *Table) sortOut() {
 
 // contended reports whether anybody waits at a key of l.
 func (l *Lock) contended() bool {
-	ps := l.places()
-	for i := range ps {
-		if n := ps[i].node; n != nil && n.waiting.head != nil {
+	for at := &l.first; at != nil; at = at.also {
+		if n := at.node; n != nil && n.waiting.head != nil {
 			return true
 		}
 	}
@@ -83,9 +82,8 @@ func (t *Table) suspectAfter(l *Lock) {
 // dependsOn returns the held lock that l waits for and c holds up, or nil. If
 // there is one, l cannot go on before c does.
 func (l *Lock) dependsOn(c *Lock) *place {
-	ps := l.places()
-	for i := range ps {
-		n := ps[i].node
+	for at := &l.first; at != nil; at = at.also {
+		n := at.node
 		if n == nil || !n.held.clashes(l.mode) {
 			continue
 		}
@@ -103,9 +101,8 @@ func (l *Lock) dependsOn(c *Lock) *place {
 // lock of o itself: that one is in the hands of another thread, or of a parent
 // that does not wait for its child, and will be released.
 func (l *Lock) holdsUp(o Owner) bool {
-	ps := l.places()
-	for i := range ps {
-		n := ps[i].node
+	for at := &l.first; at != nil; at = at.also {
+		n := at.node
 		if n == nil || !n.held.clashes(l.mode) {
 			continue
 		}
@@ -188,9 +185,8 @@ func (f *following) behindKin(t *Table, y *party, r reach) {
 	up := f.l.holdsUp(y.owner)
 	if y.n < t.waiting.n {
 		for x := y.locks; x != nil; x = x.pnext {
-			ps := x.places()
-			for i := range ps {
-				if n := ps[i].node; n != nil && x.state == held && r.covers(x) {
+			for at := &x.first; at != nil; at = at.also {
+				if n := at.node; n != nil && x.state == held && r.covers(x) {
 					f.behind(x, n, up)
 				}
 			}
@@ -198,9 +194,8 @@ func (f *following) behindKin(t *Table, y *party, r reach) {
 		return
 	}
 	for w := t.waiting.head; w != f.l; w = w.next {
-		ps := w.places()
-		for i := range ps {
-			if n := ps[i].node; n != nil {
+		for at := &w.first; at != nil; at = at.also {
+			if n := at.node; n != nil {
 				for p := n.held.head; p != nil; p = p.next {
 					if p.lock.party == y && r.covers(p.lock) {
 						f.behind(p.lock, n, up)
@@ -224,7 +219,7 @@ func (f *following) behind(x *Lock, n *node, up bool) {
 			continue
 		}
 		must := up && w.blockedBy(x, n)
-		if must || reenters && w.conflicts(f.l) {
+		if must || reenters && w.meets(x, n) && w.meets(f.l, n) && w.conflicts(f.l) {
 			f.must = must || f.must && w == f.first
 			f.first = w
 			return
@@ -283,9 +278,8 @@ func (t *Table) move(set []*Lock, w *Lock) {
 	}
 	t.rank(set, w)
 	for _, l := range set {
-		ps := l.places()
-		for i := range ps {
-			if p := &ps[i]; p.lock != nil {
+		for p := &l.first; p != nil; p = p.also {
+			if p.lock != nil {
 				p.node.waiting.remove(p)
 				p.node.waiting.insertByRank(p)
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -31,7 +32,7 @@ func TestAgainstModel(t *testing.T) {
 			}
 			p.table.ReleaseClient(l.keys[0], l.class, l.client)
 		}
-		if held, waiting := p.table.Len(); held+waiting+len(p.table.parties)+len(p.table.nodes) != 1 {
+		if held, waiting := p.table.Len(); held+waiting+len(p.table.parties)+len(p.table.nodes) != 2 {
 			rt.Fatalf("after releasing all: %d held, %d waiting, %d owners, %d keys left",
 				held, waiting, len(p.table.parties), len(p.table.nodes))
 		}
@@ -102,7 +103,7 @@ func (p *play) commands() map[string]func(*rapid.T) {
 	}{
 		{"acquire", 7, p.acquire}, {"release", 4, p.release}, {"unlock", 1, p.unlock}, {"cancel", 1, p.cancel},
 		{"steal", 1, p.steal}, {"upgrade", 2, p.upgrade}, {"downgrade", 1, p.downgrade}, {"rename", 1, p.rename},
-		{"owner", 1, p.setOwner},
+		{"owner", 1, p.setOwner}, {"heartbeat", 3, p.heartbeat},
 	} {
 		for i := range c.times {
 			commands[fmt.Sprint(c.name, i)] = func(rt *rapid.T) {
@@ -165,9 +166,15 @@ func (p *play) request() Request {
 	}
 	r := cast[p.pick("owner", len(cast))]
 	for range 1 + p.pick("keys", 3) {
-		r.Keys = append(r.Keys, p.key())
+		if p.pick("tree", 5) == 1 {
+			r.Trees = append(r.Trees, p.key())
+		} else {
+			r.Keys = append(r.Keys, p.key())
+		}
 	}
 	r.Mode = Exclusive - Mode(p.pick("mode", 3))
+	r.Gate = p.pick("gate", 4) == 1
+	r.Yields, r.Steal = p.pick("yields", 4) == 1, p.pick("steal", 8) == 1
 	return p.moment(r)
 }
 
@@ -193,6 +200,7 @@ func (p *play) moment(r Request) Request {
 	tick := p.pick("since", 8) * 10
 	r.Since = Birth{uint64(tick), int32(tick)}
 	r.NoWait = p.pick("nowait", 5) == 1
+	r.TTL, r.Now = time.Hour, time.Unix(1, 0)
 	return r
 }
 
@@ -219,22 +227,23 @@ func (p *play) acquire() {
 	r := p.request()
 	p.ids++
 	a := &mlock{
-		id: p.ids, keys: slices.Compact(slices.Sorted(slices.Values(r.Keys))), mode: r.Mode, class: r.Class,
-		client: r.Client, owner: r.Owner, lineage: r.Lineage, since: r.Since,
+		id: p.ids, keys: sortedKeys(slices.Concat(r.Keys, r.Trees)), trees: sortedKeys(r.Trees), mode: r.Mode, class: r.Class,
+		client: r.Client, owner: r.Owner, lineage: r.Lineage, since: r.Since, yields: r.Yields, steals: r.Steal,
+		gate: r.Gate || len(r.Trees) > 0,
 	}
 	if r.Class == Posix {
 		a.bytes = bits(r)
 	}
 	r.Label = a.id
-	p.said = fmt.Sprintf("acquire %d %v %v by %v since %d %v %d %d-%d nowait=%v",
-		a.id, a.keys, r.Mode, r.Owner, r.Since.Tick, r.Class, r.Client, r.Range.Start, r.Range.End, r.NoWait)
+	p.said = fmt.Sprintf("acquire %d %v trees %v %v by %v since %d %v %d %d-%d nowait=%v gate=%v yields=%v steals=%v",
+		a.id, a.keys, a.trees, r.Mode, r.Owner, r.Since.Tick, r.Class, r.Client, r.Range.Start, r.Range.End, r.NoWait, a.gate, r.Yields, r.Steal)
 	l := new(Lock)
 	if old := p.some(func(o *mlock) bool { return !o.held && !o.waiting && whole(o) }); old != nil {
 		l, old.real = old.real, nil // used again
 	}
 	before := labels(p.table.Snapshot().Waiting)
 	err := p.table.AcquireInto(l, r)
-	if after := labels(p.table.Snapshot().Waiting); errors.Is(err, ErrWouldBlock) && r.Class != Flock && after != before {
+	if after := labels(p.table.Snapshot().Waiting); errors.Is(err, ErrWouldBlock) && r.Class != Flock && !p.robbed() && after != before {
 		p.Fatalf("%s was refused, and those who wait, %s, became %s", p.said, before, after)
 	}
 	a.real = l
@@ -264,8 +273,8 @@ func (p *play) upgrade() {
 	}
 	p.ids++
 	u := &mlock{
-		id: p.ids, real: l, keys: slices.Clone(old.keys), mode: mode, owner: old.owner,
-		lineage: old.lineage, since: old.since,
+		id: p.ids, real: l, keys: slices.Clone(old.keys), trees: slices.Clone(old.trees), mode: mode, owner: old.owner,
+		lineage: old.lineage, since: old.since, yields: old.yields, gate: old.gate,
 	}
 	switch {
 	case p.model.rival(u) && noWait:
@@ -311,14 +320,38 @@ func (p *play) steal() {
 		return
 	}
 	p.said = fmt.Sprintf("steal %d", l.id)
-	if got := p.table.Steal(l.real, nil); got != l.held {
+	var want error
+	switch {
+	case !l.held:
+		want = ErrNotHeld
+	case l.failed < Heartbeats:
+		want = ErrActive
+	}
+	if got := p.table.Steal(l.real); got != want {
 		p.Fatalf("%s: %v", p.said, got)
 	}
-	if !l.held {
+	if want != nil {
 		return
 	}
 	p.model.endBoth(l)
 	p.model.settle()
+}
+
+// robbed reports whether the last command stole something.
+func (p *play) robbed() bool { return len(p.table.Stolen()) > 0 }
+
+func (p *play) heartbeat() {
+	l := p.some(func(l *mlock) bool { return l.held && whole(l) })
+	if l == nil {
+		return
+	}
+	alive := p.pick("alive", 5) == 1
+	p.said = fmt.Sprintf("heartbeat %d %v", l.id, alive)
+	failed := p.table.Heartbeat(l.real, time.Unix(2, 0), alive)
+	p.model.heartbeat(l, alive)
+	if l.held && failed != l.failed {
+		p.Fatalf("%s: %d failed; the model says %d", p.said, failed, l.failed)
+	}
 }
 
 func (p *play) downgrade() {
@@ -438,7 +471,7 @@ func (p *play) checkLock(l *mlock) {
 		p.checkConflicts(l)
 	}
 	if l.held || l.waiting {
-		if r := l.real.Request(); !slices.Equal(r.Keys, l.keys) || r.Mode != l.mode || r.Owner != l.owner || r.Since != l.since {
+		if r := l.real.Request(); !slices.Equal(r.Keys, l.keys) || !slices.Equal(r.Trees, l.trees) || r.Mode != l.mode || r.Owner != l.owner || r.Since != l.since {
 			p.Fatalf("after %s: lock %d is %+v; the model says %+v", p.said, l.id, r, l)
 		}
 	}
@@ -477,7 +510,7 @@ func (p *play) checkConflicts(l *mlock) {
 		}
 		p.Logf("WAITER %+v", l)
 		for _, x := range p.model.all {
-			if x.held && slices.ContainsFunc(x.keys, func(k Key) bool { return slices.Contains(l.keys, k) }) {
+			if x.held && slices.ContainsFunc(x.places(), l.at) {
 				p.Logf("HELD %+v", x)
 			}
 		}

@@ -38,10 +38,16 @@ func (t *Table) uproot(out []*place, from, to Key) []*place {
 	var nodes []*node
 	top.walk(func(n *node) { nodes = append(nodes, n) })
 	for _, n := range nodes {
+		t.retractAll(n)
+	}
+	for _, n := range nodes {
 		name := to + Key(strings.TrimPrefix(string(n.key), string(from)))
 		for _, list := range []*placeList{&n.held, &n.waiting} {
 			for p := list.head; p != nil; p = list.head {
 				list.remove(p)
+				if p.tree {
+					t.fell(n)
+				}
 				p.node, p.key = nil, name
 				out = append(out, p)
 			}
@@ -55,26 +61,54 @@ func (t *Table) uproot(out []*place, from, to Key) []*place {
 
 // resettle puts uprooted places where their names say.
 func (t *Table) resettle(places []*place) {
-	for _, p := range places {
-		l := p.lock
-		n := t.nodeAt(p.key)
-		if l.placeAt(n) != nil {
-			p.lock = nil
-			t.prune(n)
-			continue
-		}
-		p.node = n
-		if l.state == held {
-			l.guest = l.guest || n.held.head != nil
-			n.held.insert(p, nil)
-		} else {
-			n.waiting.insertByRank(p)
-		}
+	locks := make([]*Lock, len(places))
+	for i, p := range places {
+		locks[i] = p.lock
 	}
 	for _, p := range places {
-		if p.lock != nil {
-			t.reconsider(p.node)
+		t.resettleOne(p)
+	}
+	for _, l := range locks {
+		t.announceMoved(l)
+	}
+	for _, l := range locks {
+		for q := &l.first; q != nil; q = q.also {
+			if q.lock != nil {
+				t.reconsider(q.node)
+			}
 		}
 	}
 	t.settle()
+}
+
+// resettleOne puts one place where its name says. Where its lock has a place
+// already, the two become one.
+func (t *Table) resettleOne(p *place) {
+	l := p.lock
+	n := t.nodeAt(p.key)
+	q := l.placeAt(n)
+	if q != nil && q.intent {
+		t.retract(l)
+		q = nil
+	}
+	if q != nil {
+		p.lock = nil
+		if p.tree && !q.tree {
+			q.tree = true
+			t.plant(q)
+			l.guest = l.guest || n.held.head != n.held.tail
+		}
+		t.prune(n)
+		return
+	}
+	p.node = n
+	if p.tree {
+		t.plant(p)
+	}
+	if l.state == held {
+		l.guest = l.guest || n.held.head != nil
+		n.held.insert(p, nil)
+	} else {
+		n.waiting.insertByRank(p)
+	}
 }

@@ -4,7 +4,8 @@ import "time"
 
 // Holder describes one lock, held or waiting, at the moment it was looked at.
 type Holder struct {
-	Keys   []Key
+	Keys   []Key // the trees among them
+	Trees  []Key
 	Mode   Mode
 	Class  Class
 	Client uint64
@@ -15,6 +16,10 @@ type Holder struct {
 	Now    time.Time // when it was asked for
 	Label  any
 	Lock   *Lock
+
+	TTL   time.Duration
+	Beat  time.Time // the last heartbeat that did not fail; zero before the lease begins
+	Stale bool      // the lease has expired
 }
 
 // Snapshot describes all locks at one moment.
@@ -28,7 +33,8 @@ func (l *Lock) holder(buf []Key) Holder {
 	at := len(buf)
 	buf = l.keys(buf)
 	return Holder{
-		Keys: buf[at:len(buf):len(buf)], Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
+		Keys: buf[at:len(buf):len(buf)], Trees: l.trees(), TTL: l.ttl, Beat: l.beat, Stale: l.state == held && l.expired(),
+		Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
 		Owner: l.owner, Token: l.token, Since: l.since, Now: l.now, Label: l.label, Lock: l,
 	}
 }
@@ -43,7 +49,9 @@ func (t *Table) Snapshot() Snapshot {
 func (ls *lockList) describe() []Holder {
 	n := 0
 	for l := ls.head; l != nil; l = l.next {
-		n += len(l.places())
+		for p := &l.first; p != nil; p = p.also {
+			n++
+		}
 	}
 	out, keys := make([]Holder, 0, ls.n), make([]Key, 0, n)
 	for l := ls.head; l != nil; l = l.next {
@@ -71,10 +79,13 @@ func (t *Table) Test(r Request) *Holder {
 	defer t.mu.Unlock()
 	var l Lock
 	l.init(t, &r)
-	ps := l.places()
-	for i := range ps {
-		if n := t.nodes[ps[i].key]; n != nil {
-			if x := l.firstClash(n); x != nil {
+	for p := &l.first; p != nil; p = p.also {
+		p.node = t.nodes[p.key]
+	}
+	t.announce(&l)
+	for p := &l.first; p != nil; p = p.also {
+		if p.node != nil {
+			if x := l.firstClash(p.node); x != nil {
 				h := x.holder(nil)
 				return &h
 			}
@@ -116,18 +127,19 @@ func (l *Lock) blockers() []Holder {
 			out = append(out, x.holder(nil))
 		}
 	}
-	ps := l.places()
-	for i := range ps {
-		if n := ps[i].node; n != nil {
+	for at := &l.first; at != nil; at = at.also {
+		if n := at.node; n != nil {
 			for p := n.held.head; p != nil; p = p.next {
 				add(p.lock, n)
 			}
 		}
 	}
-	for i := range ps {
-		if n := ps[i].node; n != nil && (l.state == waiting || !l.inside(n)) {
-			for p := n.waiting.head; p != nil && p != &ps[i]; p = p.next {
-				add(p.lock, n)
+	for at := &l.first; at != nil; at = at.also {
+		if n := at.node; n != nil {
+			for p := n.waiting.head; p != nil && p != at; p = p.next {
+				if l.state == waiting || !l.inside(n, p.lock) {
+					add(p.lock, n)
+				}
 			}
 		}
 	}

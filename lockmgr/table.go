@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // maxSpares bounds how many unused nodes, and how many unused parties, a table
@@ -35,18 +36,22 @@ type Table struct {
 	// families counts the waiters of each owner and of all its descendants.
 	families map[Owner]int
 
+	trees int // how many places are tree locks', over all nodes
+
 	held    lockList // in the order of the grants
 	waiting lockList // in the order of the queues
 	token   uint64
 	seq     uint64
+	version atomic.Uint64 // also read without mu
 
-	dirty    []*node // wait queues that may have someone to serve
-	touched  uint64  // how often a node was touched
-	turn     []*Lock // scratch space of handOver
-	fresh    []*Lock // holders since the order was last looked at
-	suspects []*Lock // waiters that may not stand where they are to stand
-	newcomer *Lock   // the waiter that has just come
-	sorted   uint64  // the token when the order was last looked at
+	dirty    []*node  // wait queues that may have someone to serve
+	touched  uint64   // how often a node was touched
+	turn     []*Lock  // scratch space of handOver
+	stolen   []Holder // for Stolen
+	fresh    []*Lock  // holders since the order was last looked at
+	suspects []*Lock  // waiters that may not stand where they are to stand
+	newcomer *Lock    // the waiter that has just come
+	sorted   uint64   // the token when the order was last looked at
 	search   search
 
 	spareSuspects []*Lock
@@ -59,10 +64,14 @@ type Table struct {
 // New returns an empty table.
 func New(o Options) *Table {
 	t := &Table{nodes: make(map[Key]*node), parties: make(map[Owner]*party), families: make(map[Owner]int)}
-	t.nodes[""] = &node{}
+	t.nodes[""], t.nodes[apart] = &node{}, &node{key: apart}
 	t.token = max(o.FirstToken, 1) - 1
 	return t
 }
+
+// Version is a number that rises whenever Snapshot would answer differently, but
+// for the times of heartbeats.
+func (t *Table) Version() uint64 { return t.version.Load() }
 
 // Acquire asks for a lock. It is granted at once (Held) or waits in the queue
 // of every key (then Done tells when the wait is over); an error means that it
@@ -105,24 +114,33 @@ func (l *Lock) init(t *Table, r *Request) {
 	l.entry = entry{
 		mode: r.Mode, class: r.Class, client: r.Client, rng: r.Range,
 		owner: r.Owner, lineage: r.Lineage, since: r.Since,
-		noWait: r.NoWait, now: r.Now, label: r.Label,
+		gate: r.Gate || len(r.Trees) > 0, noWait: r.NoWait, steals: r.Steal, yields: r.Yields, ttl: r.TTL, inbox: r.Inbox,
+		now: r.Now, label: r.Label,
 	}
 	if r.Class != Posix {
 		l.rng = Whole
 	}
-	l.setKeys(r.Keys)
+	l.setKeys(r.Keys, r.Trees)
 }
 
-func (l *Lock) setKeys(keys []Key) {
-	if len(keys) > 1 {
-		keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+// setKeys gives l a place for each key; a key that is asked for as a tree too is
+// a tree.
+func (l *Lock) setKeys(keys, trees []Key) {
+	if len(keys) == 1 && len(trees) == 0 {
+		l.first = place{lock: l, key: keys[0]}
+		return
 	}
-	if len(keys) > 1 {
-		l.more = make([]place, len(keys))
-	}
-	ps := l.places()
-	for i := range ps {
-		ps[i] = place{lock: l, key: keys[i]}
+	all := slices.Concat(keys, trees)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	places := make([]place, len(all)-1)
+	p := &l.first
+	for i, k := range all {
+		if i > 0 {
+			p.also = &places[i-1]
+			p = p.also
+		}
+		*p = place{lock: l, key: k, tree: slices.Contains(trees, k)}
 	}
 }
 
@@ -136,16 +154,23 @@ func (t *Table) enter(l *Lock) error {
 	l.seq = t.seq
 	t.join(l)
 	held, queued := false, false // what is in the way
-	ps := l.places()
-	for i := range ps {
-		p := &ps[i]
-		p.node = t.nodeAt(p.key)
+	t.stand(l)
+	if victims := l.prey(); len(victims) > 0 {
+		t.unstand(l)
+		t.robAll(victims)
+		t.settle()
+		t.stand(l)
+	}
+	for p := &l.first; p != nil; p = p.also {
 		held = held || l.clash(p.node) != nil
 		queued = queued || l.clashAhead(p.node, nil) != nil
 	}
 	switch converts := l.class == Flock && l.replaces != nil; {
 	case converts || !held && !queued:
 		t.grant(l)
+		if l.due.IsZero() {
+			l.startLease(l.now)
+		}
 	case held && l.noWait:
 		t.end(l, &ConflictError{Holders: l.blockers()})
 	default:
@@ -162,6 +187,30 @@ func (t *Table) enter(l *Lock) error {
 	return l.err
 }
 
+// stand finds the nodes of a new lock's places; it is in no list yet.
+func (t *Table) stand(l *Lock) {
+	for p := &l.first; p != nil; p = p.also {
+		p.node = t.nodeAt(p.key)
+		if p.tree {
+			t.plant(p)
+		}
+	}
+	t.announce(l)
+}
+
+// unstand undoes stand.
+func (t *Table) unstand(l *Lock) {
+	t.retract(l)
+	for p := &l.first; p != nil; p = p.also {
+		n := p.node
+		p.node = nil
+		if p.tree {
+			t.fell(n)
+		}
+		t.prune(n)
+	}
+}
+
 // enqueue lets l wait at each of its keys, behind all others as yet.
 func (t *Table) enqueue(l *Lock) {
 	l.state = waiting
@@ -171,9 +220,8 @@ func (t *Table) enqueue(l *Lock) {
 	}
 	t.waiting.insert(l, nil)
 	t.countWaiter(l, 1)
-	ps := l.places()
-	for i := range ps {
-		ps[i].node.waiting.insert(&ps[i], nil)
+	for p := &l.first; p != nil; p = p.also {
+		p.node.waiting.insert(p, nil)
 	}
 	t.suspects, t.newcomer = append(t.suspects, l), l
 }
@@ -208,25 +256,6 @@ func (t *Table) Release(l *Lock) {
 	}
 	t.endBoth(l, ErrReleased)
 	t.settle()
-}
-
-// Steal revokes a held lock: from now on Held is false, Err is cause (nil:
-// ErrStolen), and a later Release does nothing. An upgrade of the lock that is
-// pending is refused with the same cause. Steal returns false, and does
-// nothing, when the lock is not held. Whether a lock may be stolen is the
-// caller's to decide.
-func (t *Table) Steal(l *Lock, cause error) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l.t != t || l.state != held {
-		return false
-	}
-	if cause == nil {
-		cause = ErrStolen
-	}
-	t.endBoth(l, cause)
-	t.settle()
-	return true
 }
 
 // endBoth ends a lock with its pending upgrade.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 )
@@ -33,6 +34,7 @@ func TestTranscripts(t *testing.T) {
 type stage struct {
 	table     *Table
 	clock     uint64
+	time      time.Time // moved by pass alone
 	processes map[string]*process
 	names     []string // of the locks, in the order of appearance
 	locks     map[string]*Lock
@@ -49,6 +51,7 @@ type process struct {
 func newStage() *stage {
 	return &stage{
 		table:     New(Options{}),
+		time:      time.Unix(0, 0),
 		processes: make(map[string]*process),
 		locks:     make(map[string]*Lock),
 		shown:     make(map[string]string),
@@ -131,9 +134,22 @@ func (s *stage) change(d *datadriven.TestData) string {
 			return "nothing to cancel\n"
 		}
 	case "steal":
-		if !s.table.Steal(l, errors.New("stolen")) {
-			return "nothing to steal\n"
+		if err := s.table.Steal(l); err != nil {
+			return err.Error() + "\n"
 		}
+	case "miss":
+		times := uint64(1)
+		if n := scan(d, "times"); n != "" {
+			times = number(n)
+		}
+		for range times {
+			s.table.Heartbeat(l, s.time, false)
+		}
+	case "beat":
+		s.table.Heartbeat(l, s.time, true)
+	case "pass":
+		s.time = s.time.Add(time.Duration(number(strings.TrimSuffix(first, "s"))) * time.Second)
+		return s.due()
 	case "downgrade":
 		s.table.Downgrade(l, mode(d))
 	case "owner":
@@ -152,6 +168,24 @@ func (s *stage) change(d *datadriven.TestData) string {
 		return "unknown command\n"
 	}
 	return ""
+}
+
+// due says which heartbeats are due at the moment, and when the next one is.
+func (s *stage) due() string {
+	due, next := s.table.Due(s.time)
+	var names []string
+	for _, l := range due {
+		h := Holder{Lock: l}
+		names = append(names, s.lockName(&h))
+	}
+	said := "no heartbeat is due"
+	if len(names) > 0 {
+		said = "heartbeats are due: " + strings.Join(names, ", ")
+	}
+	if !next.IsZero() {
+		said += fmt.Sprintf("; the next in %v", next.Sub(s.time))
+	}
+	return said + "\n"
 }
 
 func (s *stage) acquire(d *datadriven.TestData) string {
@@ -192,7 +226,15 @@ func (s *stage) request(d *datadriven.TestData) Request {
 		words = words[1:]
 	}
 	for _, k := range strings.Split(words[0].Key, ",") {
-		r.Keys = append(r.Keys, Key(k))
+		if dir, ok := strings.CutSuffix(k, "**"); ok {
+			r.Trees = append(r.Trees, Key(strings.TrimSuffix(dir, "/")))
+		} else {
+			r.Keys = append(r.Keys, Key(k))
+		}
+	}
+	r.Gate, r.Yields, r.Steal, r.Now = d.HasArg("gate"), d.HasArg("yields"), d.HasArg("steal"), s.time
+	if ttl := scan(d, "ttl"); ttl != "" {
+		r.TTL = time.Duration(number(strings.TrimSuffix(ttl, "s"))) * time.Second
 	}
 	if name := scan(d, "by"); name != "" {
 		p := s.process(name, "", false)
@@ -261,10 +303,22 @@ func (s *stage) status(l *Lock) string {
 		return s.refusal(err)
 	}
 	r := l.Request()
+	if failed, stale := s.failed(l); stale {
+		return fmt.Sprintf("held, token %d, stale", l.Token())
+	} else if failed > 0 {
+		return fmt.Sprintf("held, token %d, heartbeats failed: %d", l.Token(), failed)
+	}
 	if r.Class == Posix {
 		return fmt.Sprintf("held, %s %v, token %d", bytes(r.Range), r.Mode, l.Token())
 	}
 	return fmt.Sprintf("held, token %d", l.Token())
+}
+
+// failed tells of a held lock what its heartbeats say.
+func (s *stage) failed(l *Lock) (failed uint8, stale bool) {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	return l.failed, l.expired()
 }
 
 func (s *stage) refusal(err error) string {
@@ -326,19 +380,30 @@ func bytes(r Range) string {
 	return fmt.Sprintf("bytes %d-%d", r.Start, r.End)
 }
 
+// written are a lock's keys as a transcript writes them.
+func written(h Holder) []Key {
+	out := slices.Clone(h.Keys)
+	for i, k := range out {
+		if slices.Contains(h.Trees, k) {
+			out[i] = Key(strings.TrimPrefix(string(k)+"/**", "/"))
+		}
+	}
+	return out
+}
+
 // snapshot draws the table key by key, from the public snapshot alone.
 func (s *stage) snapshot() string {
 	snap := s.table.Snapshot()
 	keys := make(map[Key][]string)
 	for _, h := range snap.Held {
 		line := fmt.Sprintf("  held     %s, %v, token %d", s.describe(&h), h.Mode, h.Token)
-		for _, k := range h.Keys {
+		for _, k := range written(h) {
 			keys[k] = append(keys[k], line)
 		}
 	}
 	for _, h := range snap.Waiting {
 		line := fmt.Sprintf("  waiting  %s, %v, for %s", s.describe(&h), h.Mode, s.list(s.table.Conflicts(h.Lock)))
-		for _, k := range h.Keys {
+		for _, k := range written(h) {
 			keys[k] = append(keys[k], line)
 		}
 	}

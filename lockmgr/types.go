@@ -17,10 +17,17 @@ func (k Key) below(dir Key) bool {
 	return len(k) > len(dir) && k[len(dir)] == '/' && strings.HasPrefix(string(k), string(dir))
 }
 
+// apart is the root of the keys that begin with it.
+const apart Key = "//"
+
 // parent is k without its last component; the parent of a single component is
-// the empty key.
+// the empty key, or apart. A root is its own parent.
 func (k Key) parent() Key {
-	if i := strings.LastIndexByte(string(k), '/'); i >= 0 {
+	i := strings.LastIndexByte(string(k), '/')
+	switch {
+	case i <= 1 && len(k) > 1 && k[:2] == apart:
+		return apart
+	case i >= 0:
 		return k[:i]
 	}
 	return ""
@@ -141,6 +148,7 @@ func (r Range) union(o Range) Range {
 // so the caller does not change them afterwards.
 type Request struct {
 	Keys    []Key      // taken all or nothing; in any order, repetitions allowed; exactly one for Flock and Posix
+	Trees   []Key      // further keys, each with everything below it; Session only
 	Mode    Mode       // Flock and Posix know Shared and Exclusive only
 	Class   Class      // by which rules it conflicts
 	Client  uint64     // Flock: the open file description; Posix: the lock owner; Session: 0
@@ -149,13 +157,28 @@ type Request struct {
 	Lineage []Ancestor // its ancestors, nearest first
 	Since   Birth      // the moment of the request; descendants born after it are heirs of the lock
 	NoWait  bool       // fail with ErrWouldBlock instead of waiting
-	Now     time.Time  // the time of the request, for records only
-	Label   any        // opaque, handed back in snapshots
+
+	// Gate is a lock that lets heirs in, but not side by side: those who do not
+	// wait for it wait for each other. A lock with Trees is one.
+	Gate bool
+	// TTL is the lease: how long the holder may show no sign of life before
+	// the lock can be stolen. 0: it cannot.
+	TTL time.Duration
+	// Yields lets whoever waits take the lock when its lease has expired.
+	Yields bool
+	// Steal takes the lock from holders whose lease has expired, now or while
+	// the request waits, if all who are in the way are such.
+	Steal bool
+	// Inbox is told when a wait is over; nil: Lock.Done alone tells.
+	Inbox *Inbox
+
+	Now   time.Time // the time of the request, for records only
+	Label any       // opaque, handed back in snapshots
 }
 
 func (r *Request) validate() error {
 	switch {
-	case len(r.Keys) == 0:
+	case len(r.Keys)+len(r.Trees) == 0:
 		return fmt.Errorf("%w: no keys", ErrInvalid)
 	case r.Mode < Shared || r.Mode > Exclusive:
 		return fmt.Errorf("%w: mode %d", ErrInvalid, r.Mode)
@@ -165,8 +188,8 @@ func (r *Request) validate() error {
 		return fmt.Errorf("%w: no owner", ErrInvalid)
 	case r.Class == Session:
 		return nil
-	case len(r.Keys) > 1:
-		return fmt.Errorf("%w: a %v lock on %d keys", ErrInvalid, r.Class, len(r.Keys))
+	case len(r.Keys) != 1 || len(r.Trees) > 0:
+		return fmt.Errorf("%w: a %v lock on %d keys", ErrInvalid, r.Class, len(r.Keys)+len(r.Trees))
 	case r.Mode == Update:
 		return fmt.Errorf("%w: %v knows no update locks", ErrInvalid, r.Class)
 	case r.Class == Posix && (r.Range.Start > r.Range.End || r.Range.End > Whole.End):

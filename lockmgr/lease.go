@@ -1,0 +1,165 @@
+package lockmgr
+
+import "time"
+
+// Heartbeats is how many heartbeats there are in a lease: one is due every
+// TTL/Heartbeats, and when as many have failed in a row the lease has expired.
+const Heartbeats = 3
+
+// Expiry counts failed heartbeats and looks at no clock: a machine that was
+// suspended, or a daemon that was stopped, has missed heartbeats, but none has
+// failed, and every holder has its whole TTL to show itself again.
+
+// Due returns the held locks whose heartbeat is due at a moment, and when the
+// next one will be; zero when no lock has a lease. The lease of a lock that had
+// to wait begins when Due first meets it as a holder.
+func (t *Table) Due(now time.Time) (due []*Lock, next time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sooner := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	for l := t.held.head; l != nil; l = l.next {
+		switch {
+		case l.ttl == 0:
+			continue
+		case l.due.IsZero():
+			l.startLease(now)
+		case !now.Before(l.due):
+			due = append(due, l)
+			sooner(now.Add(l.ttl / Heartbeats))
+			continue
+		}
+		sooner(l.due)
+	}
+	for l := t.waiting.head; l != nil; l = l.next {
+		if l.ttl != 0 {
+			sooner(now.Add(l.ttl / Heartbeats))
+		}
+	}
+	return due, next
+}
+
+// startLease gives l a whole TTL from now on.
+func (l *Lock) startLease(now time.Time) {
+	if l.ttl == 0 {
+		return
+	}
+	l.beat, l.due, l.failed = now, now.Add(l.ttl/Heartbeats), 0
+}
+
+// Heartbeat notes whether the holder of a lock has shown life since the last
+// heartbeat, and returns how many have failed in a row. At the one with which
+// the lease expires a lock that yields, or for which a thief waits, is stolen.
+// For a lock that is not held, or has no lease, it does nothing.
+func (t *Table) Heartbeat(l *Lock, now time.Time, alive bool) (failed int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != held || l.ttl == 0 {
+		return 0
+	}
+	if alive {
+		if l.expired() {
+			t.version.Add(1)
+		}
+		l.startLease(now)
+		return 0
+	}
+	l.due = now.Add(l.ttl / Heartbeats)
+	if l.failed < ^uint8(0) {
+		l.failed++
+	}
+	failed = int(l.failed)
+	if failed == Heartbeats {
+		t.version.Add(1)
+		if t.claimed(l) {
+			t.rob(l)
+			t.settle()
+		}
+	}
+	return failed
+}
+
+// expired reports whether l may be stolen.
+func (l *Lock) expired() bool { return l.failed >= Heartbeats }
+
+// claimed reports whether one who waits for the holder x may steal it.
+func (t *Table) claimed(x *Lock) bool {
+	for at := &x.first; at != nil; at = at.also {
+		if at.node == nil {
+			continue
+		}
+		for p := at.node.waiting.head; p != nil; p = p.next {
+			if w := p.lock; (x.yields || w.steals) && w.blockedBy(x, at.node) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// prey returns the holders in the way of a new request, if all of them may be
+// stolen by it, otherwise nothing.
+func (l *Lock) prey() []*Lock {
+	var victims []*Lock
+	for at := &l.first; at != nil; at = at.also {
+		if !at.node.held.clashes(l.mode) {
+			continue
+		}
+		for p := at.node.held.head; p != nil; p = p.next {
+			x := p.lock
+			switch {
+			case !l.blockedBy(x, at.node):
+			case x.expired() && (x.yields || l.steals):
+				victims = append(victims, x)
+			default:
+				return nil
+			}
+		}
+	}
+	return victims
+}
+
+func (t *Table) robAll(victims []*Lock) {
+	for _, x := range victims {
+		if x.state == held {
+			t.rob(x)
+		}
+	}
+}
+
+// rob takes a held lock away and remembers it for Stolen.
+func (t *Table) rob(x *Lock) {
+	t.stolen = append(t.stolen, x.holder(nil))
+	t.endBoth(x, ErrStolen)
+}
+
+// Steal revokes a held lock whose lease has expired: from now on Held is false,
+// Err is ErrStolen, and a later Release does nothing. A pending upgrade of the
+// lock is refused with the same error. Any other lock is left alone: ErrActive
+// when it is held and its lease has not expired, ErrNotHeld when it is not held.
+func (t *Table) Steal(l *Lock) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case l.t != t || l.state != held:
+		return ErrNotHeld
+	case !l.expired():
+		return ErrActive
+	}
+	t.rob(l)
+	t.settle()
+	return nil
+}
+
+// Stolen returns, once each, the locks that were stolen since it was last asked,
+// as they were before.
+func (t *Table) Stolen() []Holder {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.stolen
+	t.stolen = nil
+	return s
+}
