@@ -136,8 +136,8 @@ func (s *source) Policy() []byte { return s.f.policy.TOML() }
 
 // Release implements locksdir.Source. A lock belongs to the open file and ends
 // with it; only a stale one could be taken away.
-func (s *source) Release(path string, _ locksdir.Viewer) error {
-	return fmt.Errorf("%q is locked by an open file and will be free when that is closed: %w", path, unix.EBUSY)
+func (s *source) Release(group []locksdir.Record, _ locksdir.Viewer) error {
+	return fmt.Errorf("%q is locked by an open file and will be free when that is closed: %w", group[0].Path, unix.EBUSY)
 }
 
 // Started implements locksdir.Source.

@@ -14,6 +14,8 @@
 //	status.json      the same for programs (SEED W8)
 //	held/PATH.lock   the lock/v1 record of a held lock (SEED T3), one JSON object
 //	waiting/PATH     who waits for PATH: one JSON object a line, next in turn first
+//	names/NAME.lock  the record of a held lock without a file (SEED T2), as in held/
+//	names/NAME.queue who waits for NAME, as in waiting/
 //	why              what was refused to the reader's own lineage (SEED C7, W7)
 //	events.jsonl     the audit trail; it grows while it is open
 //	policy           the policy in force, as TOML
@@ -22,6 +24,10 @@
 // held/src/a.json.lock, and directories are there as long as something below
 // them is. When several holders share a lock, the file's object is the record of
 // the one with the lowest token, and its "co_holders" are those of the others.
+// What a lock covers is its "scope": "file" the one path, "tree" a directory and
+// everything below it (PATH/** in status), "name" nothing but the name itself
+// (name:NAME in status). "file" is the file that it was taken for and "key" its
+// name in the lock table, each only where it is not the path.
 //
 // # Names
 //
@@ -48,17 +54,20 @@
 // bash's $'...': \n, \t, \r, \\, \xNN for a byte, \uNNNN for a character. In JSON
 // a string that is valid UTF-8 is exact, with everything unprintable as JSON's
 // \uNNNN; one that is not is shown in the text's escaped form, and a
-// "lock_name" then has its raw bytes beside it in "lock_name_base64".
+// "lock_name" then has its raw bytes beside it in "lock_name_base64", a "file"
+// and a "key" likewise.
 //
 // # Consistency and cost
 //
-// Everything in status, status.json, held/ and waiting/ comes from one snapshot,
-// which is taken anew when the Source's generation has moved or the snapshot is
-// a second old. A big table that changes all the time would be snapshotted for
-// every single file of an `ls -lR held`; so a snapshot that was expensive to take
-// serves for a few times the time that it took, however the table moves.
+// Everything in status, status.json, held/, names/ and waiting/ comes from one
+// snapshot, which is taken anew when the Source's generation has moved or the
+// snapshot is a second old. A big table that changes all the time would be
+// snapshotted for every single file of an `ls -lR held`; so a snapshot that was
+// expensive to take serves for a few times the time that it took, however the
+// table moves, but for a second at most.
 // The size that Stat tells is that of the content which an Open right after it
-// returns, unless the table has changed in between.
+// returns, unless the table has changed in between. A heartbeat alone changes no
+// size in held/ and names/: times have a fixed width.
 //
 // # Errors
 //

@@ -60,42 +60,47 @@ type growing struct{ EventLog }
 
 func (growing) Close() error { return nil }
 
-// branch is one of the two trees that look like the data.
+// branch is one of the trees that show the lock table.
 type branch struct {
 	name string
-	// dirMode and fileMode are the permissions of everything in it.
-	dirMode, fileMode uint32
-	tree              func(*snapshot) *dir
-	render            func(b []byte, group []*Record, v Viewer) []byte
-	// mtime is when the file of a group changed last.
-	mtime func(group []*Record) time.Time
+	// dirMode is the permissions of its directories.
+	dirMode uint32
+	tree    func(*snapshot) *dir
 }
 
-const (
-	heldBranch    = "held"
-	waitingBranch = "waiting"
+// Permissions. Whether the removal of a lock's record is right is for
+// Source.Release to say; the kernel asks the directory's permissions first and
+// must let the request through.
+var branches = [...]branch{
+	{"held", 0o777, func(s *snapshot) *dir { return s.heldTree() }},
+	{"names", 0o777, func(s *snapshot) *dir { return s.nameTree() }},
+	{"waiting", 0o555, func(s *snapshot) *dir { return s.waitTree() }},
+}
+
+// kind is what a file of a branch shows of a group of records.
+type kind struct {
+	mode   uint32
+	render func(b []byte, group []*Record, v Viewer) []byte
+	// mtime is when the file changed last.
+	mtime func(*Record) time.Time
+}
+
+// A lock's record belongs to its holder's user.
+var (
+	holders = kind{0o644, appendHeld, (*Record).heartbeat}
+	queue   = kind{0o444, appendQueue, func(r *Record) time.Time { return r.Since }}
 )
 
-// Permissions. A lock's record belongs to its holder's user, and whether its
-// removal is right is for Source.Release to say; the kernel asks the directory's
-// permissions first and must let the request through.
-var branches = [...]branch{
-	{
-		name: heldBranch, dirMode: 0o777, fileMode: 0o644,
-		tree:   func(s *snapshot) *dir { return s.heldTree() },
-		render: appendHeld,
-		mtime: func(group []*Record) time.Time {
-			return latest(group, (*Record).heartbeat)
-		},
-	},
-	{
-		name: waitingBranch, dirMode: 0o555, fileMode: 0o444,
-		tree:   func(s *snapshot) *dir { return s.waitTree() },
-		render: appendQueue,
-		mtime: func(group []*Record) time.Time {
-			return latest(group, func(r *Record) time.Time { return r.Since })
-		},
-	},
+func kindOf(group []*Record) kind {
+	if group[0].State == Waiting {
+		return queue
+	}
+	return holders
+}
+
+// render appends the content of the file of group.
+func render(b []byte, group []*Record, v Viewer) []byte {
+	return kindOf(group).render(b, group, v)
 }
 
 func findBranch(name string) (branch, bool) {
@@ -130,12 +135,13 @@ func (br branch) dirEntry(name string, mtime time.Time) Entry {
 	return Entry{Name: name, Dir: true, Mode: br.dirMode, Mtime: mtime}
 }
 
-func (br branch) fileEntry(name string, group []*Record, size int) Entry {
+func fileEntry(name string, group []*Record, size int) Entry {
+	k := kindOf(group)
 	return Entry{
 		Name:  name,
-		Mode:  br.fileMode,
+		Mode:  k.mode,
 		UID:   group[0].UID,
 		Size:  int64(size),
-		Mtime: br.mtime(group),
+		Mtime: latest(group, k.mtime),
 	}
 }

@@ -16,11 +16,12 @@ type snapshot struct {
 	// grace is how long the snapshot serves although the table has moved on.
 	grace time.Duration
 
-	// held is sorted by path, the locks on one path by token; waiting by path,
-	// the requests for one path in queue order.
+	// held is sorted by lock, the records of one lock by token; waiting by
+	// lock, the requests for one lock in queue order. Locks on paths come before
+	// those with a name.
 	held, waiting []*Record
 
-	heldTree, waitTree func() *dir
+	heldTree, waitTree, nameTree func() *dir
 
 	// mu guards texts, and is held while one of them is rendered, so that a
 	// thousand readers of one status render it once.
@@ -45,28 +46,51 @@ func takeSnapshot(src Source) *snapshot {
 	// The generation comes first: a change while the records are collected
 	// then shows as a newer generation.
 	s := &snapshot{gen: src.Generation(), taken: src.Now(), texts: map[textKey][]byte{}}
-	s.held = pointers(src.Held())
+	s.held = inState(Held, src.Held())
 	slices.SortStableFunc(s.held, func(a, b *Record) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Token, b.Token))
+		return cmp.Or(compareLocks(a, b), cmp.Compare(a.Token, b.Token))
 	})
-	s.waiting = pointers(src.Waiting())
-	slices.SortStableFunc(s.waiting, func(a, b *Record) int {
-		return strings.Compare(a.Path, b.Path)
-	})
-	s.heldTree = sync.OnceValue(func() *dir { return buildTree(s.held, lockSuffix) })
-	s.waitTree = sync.OnceValue(func() *dir { return buildTree(s.waiting, "") })
+	s.waiting = inState(Waiting, src.Waiting())
+	slices.SortStableFunc(s.waiting, compareLocks)
+	s.growTrees()
 	s.grace = grace(src.Now().Sub(s.taken))
 	return s
 }
 
-// grace is how long a snapshot that took cost to take may serve unconditionally:
-// not at all when it was cheap, else long enough that taking snapshots cannot
-// become the machine's main occupation.
+// compareLocks orders records by what they lock: paths, then names.
+func compareLocks(a, b *Record) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Path, b.Path))
+}
+
+// growTrees makes each tree when it is first asked for.
+func (s *snapshot) growTrees() {
+	heldPaths, heldNames := splitNamed(s.held)
+	waitPaths, waitNames := splitNamed(s.waiting)
+	s.heldTree = sync.OnceValue(func() *dir { return buildTree(suffixed{heldPaths, lockSuffix}) })
+	s.waitTree = sync.OnceValue(func() *dir { return buildTree(suffixed{waitPaths, ""}) })
+	s.nameTree = sync.OnceValue(func() *dir {
+		return buildTree(suffixed{heldNames, lockSuffix}, suffixed{waitNames, queueSuffix})
+	})
+}
+
+// splitNamed parts sorted records in those of paths and those of names.
+func splitNamed(records []*Record) (paths, names []*Record) {
+	i := slices.IndexFunc(records, func(r *Record) bool { return r.Name != "" })
+	if i < 0 {
+		i = len(records)
+	}
+	return records[:i], records[i:]
+}
+
+// grace is how long from the beginning of its taking a snapshot that took cost
+// may serve unconditionally: not at all when it was cheap, else long enough that
+// taking snapshots cannot become the machine's main occupation, but never longer
+// than a second once it is complete.
 func grace(cost time.Duration) time.Duration {
 	if cost < 2*time.Millisecond {
 		return 0
 	}
-	return min(5*cost, 2*time.Second)
+	return cost + min(4*cost, maxAgeOpen)
 }
 
 // fresh reports whether the snapshot may serve a reader at now, when the
@@ -94,15 +118,17 @@ func (s *snapshot) text(key textKey, render func() []byte) []byte {
 	return b
 }
 
-func pointers(records []Record) []*Record {
+// inState points at records, which get state.
+func inState(state State, records []Record) []*Record {
 	list := make([]*Record, len(records))
 	for i := range records {
+		records[i].State = state
 		list[i] = &records[i]
 	}
 	return list
 }
 
-// dir is a directory below held/ or waiting/.
+// dir is a directory below held/, names/ or waiting/.
 type dir struct {
 	dirs  map[string]*dir
 	files map[string][]*Record
@@ -110,32 +136,41 @@ type dir struct {
 	unnamed []unnamed
 }
 
-// unnamed is a file whose path ends in base.
+// unnamed is a file whose name begins with base and ends in suffix.
 type unnamed struct {
-	base  string
-	group []*Record
+	base, suffix string
+	group        []*Record
 }
 
-// buildTree makes the tree of records, which are sorted by path.
-func buildTree(records []*Record, suffix string) *dir {
+// suffixed are records sorted by lock, and what the names of their files end in.
+type suffixed struct {
+	records []*Record
+	suffix  string
+}
+
+// buildTree makes the tree of the records in parts.
+func buildTree(parts ...suffixed) *dir {
 	root := &dir{}
-	for len(records) > 0 {
-		n := 1
-		for n < len(records) && records[n].Path == records[0].Path {
-			n++
+	for _, part := range parts {
+		for records := part.records; len(records) > 0; {
+			n := 1
+			for n < len(records) && records[n].sameLock(records[0]) {
+				n++
+			}
+			parent, base := root.place(records[0])
+			parent.unnamed = append(parent.unnamed, unnamed{base, part.suffix, records[:n:n]})
+			records = records[n:]
 		}
-		parent, base := root.place(records[0].Path)
-		parent.unnamed = append(parent.unnamed, unnamed{base, records[:n:n]})
-		records = records[n:]
 	}
-	root.nameFiles(suffix)
+	root.nameFiles()
 	return root
 }
 
-// place finds the directory that path belongs in, making it where it is
-// missing, and the last component.
-func (d *dir) place(path string) (parent *dir, base string) {
-	if !validPath(path) {
+// place finds the directory that a record belongs in, making it where it is
+// missing, and the last component of its path, "" if it cannot have its own.
+func (d *dir) place(r *Record) (parent *dir, base string) {
+	path := r.id()
+	if !validPath(path) || r.Name != "" && strings.Contains(path, "/") {
 		return d, ""
 	}
 	for {
@@ -157,15 +192,15 @@ func (d *dir) place(path string) (parent *dir, base string) {
 
 // nameFiles gives every file below d its name. Directories keep theirs; files
 // that can have their own name come next, so that an odd one never takes it.
-func (d *dir) nameFiles(suffix string) {
+func (d *dir) nameFiles() {
 	for _, child := range d.dirs {
-		child.nameFiles(suffix)
+		child.nameFiles()
 	}
 	d.files = make(map[string][]*Record, len(d.unnamed))
 	var odd []unnamed
 	for _, f := range d.unnamed {
-		name := f.base + suffix
-		strange := f.base == "" && f.group[0].Path != ""
+		name := f.base + f.suffix
+		strange := f.base == "" && f.group[0].id() != ""
 		if strange || name == "" || len(name) > maxName || d.taken(name) {
 			odd = append(odd, f)
 			continue
@@ -173,7 +208,7 @@ func (d *dir) nameFiles(suffix string) {
 		d.files[name] = f.group
 	}
 	for _, f := range odd {
-		d.files[oddName(f.base, f.group[0].Path, suffix, d.taken)] = f.group
+		d.files[oddName(f.base, f.group[0].id(), f.suffix, d.taken)] = f.group
 	}
 	d.unnamed = nil
 }

@@ -85,14 +85,17 @@ func (w *jsonWriter) uint(name string, v uint64) {
 	w.buf = strconv.AppendUint(w.buf, v, 10)
 }
 
-// seconds writes a duration as a number of seconds.
-func (w *jsonWriter) seconds(name string, d time.Duration) {
+func (w *jsonWriter) float(name string, v float64) {
 	w.begin(name)
-	w.buf = strconv.AppendFloat(w.buf, d.Seconds(), 'f', -1, 64)
+	w.buf = strconv.AppendFloat(w.buf, v, 'f', -1, 64)
 }
 
+// seconds writes a duration as a number of seconds.
+func (w *jsonWriter) seconds(name string, d time.Duration) { w.float(name, d.Seconds()) }
+
 // time writes ISO 8601 in UTC and whole seconds (SEED T3), which jq's
-// fromdateiso8601 can read; null for the zero time.
+// fromdateiso8601 can read; null for the zero time. Every other time has the
+// same width, so that a heartbeat does not change a record's size.
 func (w *jsonWriter) time(name string, t time.Time) {
 	w.begin(name)
 	if t.IsZero() {
@@ -113,16 +116,12 @@ func (w *jsonWriter) string(name, s string) {
 	w.buf = appendJSONString(w.buf, s)
 }
 
-// lockName writes lock_name, the path of what is locked, and its raw bytes in
-// lock_name_base64 when it is not UTF-8.
-func (w *jsonWriter) lockName(path string) {
-	shown := path
-	if path == "" {
-		shown = "."
-	}
-	w.string("lock_name", shown)
-	if !utf8.ValidString(path) {
-		w.string("lock_name_base64", base64.StdEncoding.EncodeToString([]byte(path)))
+// raw writes s, which may be any bytes, and the bytes themselves under
+// NAME_base64 when they are not UTF-8.
+func (w *jsonWriter) raw(name, s string) {
+	w.string(name, s)
+	if !utf8.ValidString(s) {
+		w.string(name+"_base64", base64.StdEncoding.EncodeToString([]byte(s)))
 	}
 }
 
@@ -154,15 +153,24 @@ func appendJSONString(b []byte, s string) []byte {
 			b = append(b, `\t`...)
 		case r == '\r':
 			b = append(b, `\r`...)
-		case r >= 0x80 && strconv.IsPrint(r):
-			b = utf8.AppendRune(b, r)
-		case r < 0x10000:
-			b = appendHex(append(b, `\u`...), uint32(r), 4)
-		default: // a surrogate pair, RFC 8259 section 7
-			r -= 0x10000
-			b = appendHex(append(b, `\u`...), 0xd800|uint32(r>>10), 4)
-			b = appendHex(append(b, `\u`...), 0xdc00|uint32(r&0x3ff), 4)
+		default:
+			b = appendJSONRune(b, r)
 		}
 	}
 	return append(b, '"')
+}
+
+// appendJSONRune appends a character of a string, escaped unless it is
+// printable.
+func appendJSONRune(b []byte, r rune) []byte {
+	switch {
+	case strconv.IsPrint(r):
+		return utf8.AppendRune(b, r)
+	case r < 0x10000:
+		return appendHex(append(b, `\u`...), uint32(r), 4)
+	default: // a surrogate pair, RFC 8259 section 7
+		r -= 0x10000
+		b = appendHex(append(b, `\u`...), 0xd800|uint32(r>>10), 4)
+		return appendHex(append(b, `\u`...), 0xdc00|uint32(r&0x3ff), 4)
+	}
 }

@@ -77,6 +77,14 @@ func walk(t *rapid.T, tree *Tree, dir string, visit func(path string, content []
 
 // pathIn reads the path back from a record or a line of a queue.
 func pathIn(t *rapid.T, line []byte) string {
+	if name := nameIn(t, line); name != "." {
+		return name
+	}
+	return ""
+}
+
+// nameIn reads the lock's name back from a record or a line of a queue.
+func nameIn(t *rapid.T, line []byte) string {
 	var r struct {
 		LockName string `json:"lock_name"`
 		Raw      string `json:"lock_name_base64"`
@@ -90,9 +98,6 @@ func pathIn(t *rapid.T, line []byte) string {
 			t.Fatalf("lock_name_base64 %q is %q, %v", r.Raw, raw, err)
 		}
 		return string(raw)
-	}
-	if r.LockName == "." {
-		return ""
 	}
 	return r.LockName
 }
@@ -175,6 +180,8 @@ func TestStatusKeepsItsShape(t *testing.T) {
 				Class: text.Draw(t, "class"), Host: text.Draw(t, "host"), Cwd: text.Draw(t, "cwd"),
 				Cmdline: []string{text.Draw(t, "arg")}, WaitsFor: []string{text.Draw(t, "holder")},
 				Stale: rapid.Bool().Draw(t, "stale"), Since: noon, Deadline: noon,
+				Name: rapid.OneOf(rapid.Just(""), text).Draw(t, "name"), Tree: rapid.Bool().Draw(t, "tree"),
+				File: text.Draw(t, "file"), Key: text.Draw(t, "key"),
 			}
 			src.held = append(src.held, r)
 			src.waiting = append(src.waiting, r)

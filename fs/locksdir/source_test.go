@@ -30,8 +30,11 @@ type fakeSource struct {
 	cost time.Duration
 	// heldCalls counts the calls of Held.
 	heldCalls atomic.Int64
-	released  []string
-	refuse    error
+	// released are the names of released locks, and group the records with
+	// which the last one was.
+	released []string
+	group    []Record
+	refuse   error
 }
 
 func newFake() *fakeSource { return &fakeSource{now: noon} }
@@ -53,11 +56,11 @@ func (f *fakeSource) Policy() []byte       { return []byte("[defaults]\nwait = \
 func (f *fakeSource) Started() time.Time   { return noon.Add(-26*time.Hour - 5*time.Minute) }
 func (f *fakeSource) Now() time.Time       { return f.now }
 
-func (f *fakeSource) Release(path string, _ Viewer) error {
+func (f *fakeSource) Release(group []Record, _ Viewer) error {
 	if f.refuse != nil {
 		return f.refuse
 	}
-	f.released = append(f.released, path)
+	f.released, f.group = append(f.released, group[0].id()), group
 	return nil
 }
 

@@ -73,10 +73,10 @@ func (s *snapshot) appendLongestWait(b []byte) []byte {
 	b = append(b, " has waited "...)
 	b = append(b, age(s.taken.Sub(longest.Since))...)
 	b = append(b, " for "...)
-	b = append(b, displayPath(longest.Path)...)
-	if len(longest.WaitsFor) > 0 {
+	b = append(b, longest.shown()...)
+	if longest.ahead() > 0 {
 		b = append(b, ", behind "...)
-		b = append(b, behind(longest.WaitsFor)...)
+		b = append(b, longest.behind()...)
 	}
 	return append(b, ".\n"...)
 }
@@ -85,7 +85,7 @@ func (s *snapshot) heldTable() *table {
 	t := newTable(len(s.held), "FILE", "HOLDER", "OPERATION", "MODE", "SINCE", "AGE", "HEARTBEAT", "WAITING")
 	for _, r := range s.held {
 		t.add(
-			fit(displayPath(r.Path), widePath),
+			fit(r.shown(), widePath),
 			fit(r.whoAs(), wideHolder),
 			fit(Display(r.Operation), wideOperation),
 			fit(Display(r.Mode), wideOperation),
@@ -122,14 +122,14 @@ func (s *snapshot) waitTable() *table {
 	t := newTable(len(s.waiting), "WAITING FOR", "WAITER", "OPERATION", "MODE", "SINCE", "WAITED", "GIVES UP", "BEHIND")
 	for _, r := range s.waiting {
 		t.add(
-			fit(displayPath(r.Path), widePath),
+			fit(r.shown(), widePath),
 			fit(r.whoAs(), wideHolder),
 			fit(Display(r.Operation), wideOperation),
 			fit(Display(r.Mode), wideOperation),
 			moment(r.Since, s.taken),
 			age(s.taken.Sub(r.Since)),
 			s.givesUp(r),
-			fit(behind(r.WaitsFor), widePath),
+			fit(r.behind(), widePath),
 		)
 	}
 	return t
@@ -143,14 +143,17 @@ func (s *snapshot) givesUp(r *Record) string {
 }
 
 // behind names whom a waiter waits for: the first, and how many more.
-func behind(holders []string) string {
-	switch len(holders) {
-	case 0:
+func (r *Record) behind() string {
+	n := r.ahead()
+	switch {
+	case n == 0:
 		return "-"
-	case 1:
-		return Display(holders[0])
+	case len(r.WaitsFor) == 0:
+		return plural(n, "other")
+	case n == 1:
+		return Display(r.WaitsFor[0])
 	default:
-		return Display(holders[0]) + " and " + strconv.Itoa(len(holders)-1) + " more"
+		return Display(r.WaitsFor[0]) + " and " + strconv.Itoa(n-1) + " more"
 	}
 }
 

@@ -25,13 +25,13 @@ func (s *snapshot) statusJSON(started time.Time, v Viewer) []byte {
 	w.time("serving_since", started)
 	w.open("locks", '[')
 	for _, r := range s.held {
-		s.writeLock(&w, r, v)
+		writeLock(&w, r, s.taken, v)
 	}
 	w.close(']')
 	w.open("queue", '[')
 	place := 0
 	for i, r := range s.waiting {
-		if i == 0 || r.Path != s.waiting[i-1].Path {
+		if i == 0 || !r.sameLock(s.waiting[i-1]) {
 			place = 0
 		}
 		place++
@@ -45,16 +45,25 @@ func (s *snapshot) statusJSON(started time.Time, v Viewer) []byte {
 	return append(w.buf, '\n')
 }
 
-func (s *snapshot) writeLock(w *jsonWriter, r *Record, v Viewer) {
+// AppendLock appends the answer to "is it locked" (SEED W8) for a held lock as
+// it is at now: the object that status.json lists under "locks", on one line
+// without a newline.
+func AppendLock(b []byte, r *Record, now time.Time, v Viewer) []byte {
+	w := jsonWriter{buf: b}
+	writeLock(&w, r, now, v)
+	return w.buf
+}
+
+func writeLock(w *jsonWriter, r *Record, now time.Time, v Viewer) {
 	w.open("", '{')
-	w.lockName(r.Path)
+	w.raw("lock_name", r.lockName())
 	w.bool("locked", true)
-	w.bool("is_stale", r.Stale)
+	writeStale(w, r)
 	if r.Stale {
-		w.string("stale_reason", r.staleReason(s.taken))
+		w.string("stale_reason", r.staleReason(now))
 	}
 	w.bool("we_hold_it", v.holds(r))
-	w.seconds("age_seconds", positive(s.taken.Sub(r.Since)))
+	w.seconds("age_seconds", positive(now.Sub(r.Since)))
 	w.open("holder", '{')
 	writeRecord(w, r, v)
 	w.close('}')

@@ -130,6 +130,42 @@ func plural(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
+// id is the name or the path under which a record is one lock.
+func (r *Record) id() string {
+	if r.Name != "" {
+		return r.Name
+	}
+	return r.Path
+}
+
+func (r *Record) sameLock(other *Record) bool {
+	return r.Name == other.Name && r.Path == other.Path
+}
+
+// lockName is the lock_name of a record: a name, or a path with "." for the
+// root.
+func (r *Record) lockName() string {
+	if id := r.id(); id != "" {
+		return id
+	}
+	return "."
+}
+
+// shown names in text what is locked: "a/b", "a/**", "name:deploy".
+func (r *Record) shown() string {
+	switch {
+	case r.Name != "":
+		return "name:" + Display(r.Name)
+	case r.Tree:
+		return displayPath(r.Path) + "/**"
+	default:
+		return displayPath(r.Path)
+	}
+}
+
+// ahead is how many are in a waiter's way.
+func (r *Record) ahead() int { return max(r.Ahead, len(r.WaitsFor)) }
+
 // Who names the owner of a record as the tables do: "python3[4711]", with
 // "[?]" for a process in another pid namespace.
 func (r *Record) Who() string {
@@ -166,6 +202,14 @@ func (r *Record) heartbeat() time.Time {
 		return r.LastSeen
 	}
 	return r.Since
+}
+
+// staleSince is when a stale record's heartbeat expired.
+func (r *Record) staleSince() time.Time {
+	if r.StaleSince.IsZero() {
+		return r.heartbeat().Add(r.TTL)
+	}
+	return r.StaleSince
 }
 
 // staleReason explains at now why a record is stale, in the words of SEED W5;

@@ -81,7 +81,7 @@ func (t *Tree) statBranch(br branch, path string, v Viewer) (Entry, error) {
 	if d != nil {
 		return br.dirEntry(name, t.lastChange()), nil
 	}
-	return br.fileEntry(name, group, len(br.render(nil, group, v))), nil
+	return fileEntry(name, group, len(render(nil, group, v))), nil
 }
 
 func (t *Tree) topEntry(f topFile, v Viewer) Entry {
@@ -132,8 +132,8 @@ func (t *Tree) listBranch(br branch, d *dir, v Viewer) []Entry {
 	}
 	var scratch []byte
 	for name, group := range d.files {
-		scratch = br.render(scratch[:0], group, v)
-		entries = append(entries, br.fileEntry(name, group, len(scratch)))
+		scratch = render(scratch[:0], group, v)
+		entries = append(entries, fileEntry(name, group, len(scratch)))
 	}
 	return sorted(entries)
 }
@@ -154,7 +154,7 @@ func (t *Tree) Open(path string, v Viewer) (Content, error) {
 		case d != nil:
 			return nil, syscall.EISDIR
 		}
-		return newText(br.render(nil, group, v)), nil
+		return newText(render(nil, group, v)), nil
 	}
 	f, ok := findTopFile(top)
 	switch {
@@ -172,7 +172,8 @@ func (t *Tree) Open(path string, v Viewer) (Content, error) {
 // Remove releases the lock whose record is at path, which is what `rm` of the
 // record means. Nothing else can be removed: EPERM, or EISDIR for a directory.
 func (t *Tree) Remove(path string, v Viewer) error {
-	rest, ok := strings.CutPrefix(path, heldBranch+"/")
+	top, rest, _ := strings.Cut(path, "/")
+	br, ok := findBranch(top)
 	if !ok {
 		e, err := t.Stat(path, v)
 		switch {
@@ -183,17 +184,27 @@ func (t *Tree) Remove(path string, v Viewer) error {
 		}
 		return syscall.EPERM
 	}
-	held, _ := findBranch(heldBranch)
-	d, group, err := held.find(t.snapshot(maxAgeOpen), rest)
+	d, group, err := br.find(t.snapshot(maxAgeOpen), rest)
 	switch {
 	case err != nil:
 		return err
 	case d != nil:
 		return syscall.EISDIR
+	case group[0].State == Waiting:
+		return syscall.EPERM
 	}
 	// Without mu: the Source may have to wait for locks of its own. The
 	// generation that the release raises is what shows it to the next reader.
-	return t.src.Release(group[0].Path, v)
+	return t.src.Release(copies(group), v)
+}
+
+// copies are the records of a group, for a Source to keep.
+func copies(group []*Record) []Record {
+	list := make([]Record, len(group))
+	for i, r := range group {
+		list[i] = *r
+	}
+	return list
 }
 
 // Trim drops what is cached and too old to be used again. Without it a tree that

@@ -33,6 +33,12 @@ func TestGolden(t *testing.T) {
 		{"held-nasty.json", "held/evil\n\x1b[2J\xff.txt.lock", alice, busy()},
 		{"waiting.jsonl", "waiting/src/a.json", alice, busy()},
 		{"waiting-stranger.jsonl", "waiting/src/a.json", stranger, busy()},
+		{"names-status", "status", stranger, deploys()},
+		{"names-status.json", "status.json", stranger, deploys()},
+		{"names.json", "names/deploy.lock", alice, deploys()},
+		{"names-stale.json", "names/backup.lock", stranger, deploys()},
+		{"names-queue.jsonl", "names/deploy.queue", stranger, deploys()},
+		{"held-tree.json", "held/memory.lock", stranger, deploys()},
 		{"policy", "policy", stranger, newFake()},
 	}
 	for _, tt := range tests {
@@ -50,14 +56,14 @@ func TestListTop(t *testing.T) {
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name)
-		if isDir := e.Name == "held" || e.Name == "waiting"; e.Dir != isDir {
+		if isDir := slices.Contains([]string{"held", "names", "waiting"}, e.Name); e.Dir != isDir {
 			t.Errorf("%s: Dir = %v", e.Name, e.Dir)
 		}
 		if e.Mtime.IsZero() {
 			t.Errorf("%s has no time", e.Name)
 		}
 	}
-	want := []string{"README", "events.jsonl", "held", "policy", "status", "status.json", "waiting", "why"}
+	want := []string{"README", "events.jsonl", "held", "names", "policy", "status", "status.json", "waiting", "why"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the root lists %q, want %q", names, want)
 	}
@@ -89,7 +95,7 @@ func TestErrors(t *testing.T) {
 		wantErrno(t, "List "+path, err, want)
 		wantErrno(t, "Remove "+path, tree.Remove(path, root), want)
 	}
-	for _, path := range []string{"", "held", "held/src", "waiting", "waiting/src"} {
+	for _, path := range []string{"", "held", "held/src", "names", "waiting", "waiting/src"} {
 		_, err := tree.Open(path, root)
 		wantErrno(t, "Open "+path, err, syscall.EISDIR)
 		wantErrno(t, "Remove "+path, tree.Remove(path, root), syscall.EISDIR)

@@ -57,8 +57,16 @@ const (
 // one record for each name.
 type Record struct {
 	// Path is the locked name relative to the root of the mount, raw bytes as
-	// the kernel gave them, without a leading slash; "" is the root itself.
+	// the kernel gave them, without a leading slash; "" is the root itself, and
+	// the path of a lock that has a Name.
 	Path string
+	// Name is the name of a lock without a file (SEED T2), "" for any other.
+	Name string
+	// Tree: the lock covers the directory Path and everything below it.
+	Tree bool
+	// File is the file that the lock was taken for, where the policy gives it a
+	// lock of another name; "" where Path is that file.
+	File string
 	// Key is the lock table's key, which differs from Path where several
 	// names share one lock.
 	Key   string
@@ -96,20 +104,27 @@ type Record struct {
 	TTL time.Duration
 	// Deadline is when a waiter gives up; zero: never.
 	Deadline time.Time
-	// WaitsFor names, for a waiter, those in its way: "python3[4711]".
+	// WaitsFor names, for a waiter, the first few of those in its way:
+	// "python3[4711]".
 	WaitsFor []string
+	// Ahead is how many are in a waiter's way altogether; 0: those in WaitsFor
+	// are all.
+	Ahead int
 	// Waiters is how many requests wait for this held lock.
 	Waiters int
 	// Stale: the heartbeat has expired, the lock can be stolen.
 	Stale bool
+	// StaleSince is when it expired; zero: TTL after the last sign of life.
+	StaleSince time.Time
 }
 
 // Refusal is one operation that was answered with an error because of a lock,
 // a deadlock or a commit that could not be made.
 type Refusal struct {
 	Time time.Time
-	// Path is the name that was refused, as in Record.
+	// Path and Name are what was refused, as in Record.
 	Path string
+	Name string
 	// Operation is what was asked: "open", "rename", "close", ...
 	Operation string
 	// Errno is the name of what the program was answered: "EBUSY", ...
@@ -140,12 +155,13 @@ type EventLog interface {
 // several goroutines, and never while they hold a lock that a caller of the
 // Tree holds too.
 type Source interface {
-	// Generation rises whenever Held or Waiting would answer differently; a
-	// heartbeat alone need not raise it. It must be cheap.
+	// Generation rises whenever Held or Waiting would answer differently, also
+	// when a lock becomes stale; a heartbeat alone need not raise it. It must be
+	// cheap.
 	Generation() uint64
 	// Held lists the held locks, in any order; the caller keeps the slice.
 	Held() []Record
-	// Waiting lists the waiting requests, those for one path in queue order;
+	// Waiting lists the waiting requests, those for one lock in queue order;
 	// the caller keeps the slice.
 	Waiting() []Record
 	// Why lists what was refused to the viewer's lineage, in any order; the
@@ -155,9 +171,11 @@ type Source interface {
 	Events() EventLog
 	// Policy is the policy in force, as TOML.
 	Policy() []byte
-	// Release ends the lock on path on behalf of the viewer: its own, or a
-	// stale one. Its error reaches the caller of Tree.Remove unchanged.
-	Release(path string, v Viewer) error
+	// Release ends the lock of the group, the records of all who hold it as
+	// they were shown, on behalf of the viewer: its own, or a stale one. The
+	// lock may have changed hands since; the tokens tell. Its error reaches the
+	// caller of Tree.Remove unchanged.
+	Release(group []Record, v Viewer) error
 	// Started is when the mount began to serve.
 	Started() time.Time
 	// Now is the clock; its location is that of the times shown to people.

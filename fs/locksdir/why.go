@@ -42,7 +42,7 @@ func (r Refusal) headline() string {
 	case r.Errno == "EBUSY" && r.Wait > 0:
 		return "Failed to acquire lock (timeout after " + waited(r.Wait) + ")"
 	default:
-		return "Cannot acquire lock on " + displayPath(r.Path) + " (another process may be active)"
+		return "Cannot acquire lock on " + r.shown() + " (another process may be active)"
 	}
 }
 
@@ -68,7 +68,7 @@ func (r Refusal) Advice() string {
 	case r.Holder == nil:
 		return ""
 	case r.Holder.Stale:
-		return "The holder shows no sign of life: `rm " + heldFile(r.Path) + "` in this directory takes the lock away from it."
+		return "The holder shows no sign of life: `rm " + r.Holder.file() + "` in this directory takes the lock away from it."
 	case r.Errno == "EAGAIN":
 		return "Run it again, or open without O_NONBLOCK to wait." + findHolder(r.Holder)
 	default:
@@ -85,17 +85,27 @@ func findHolder(h *Record) string {
 	return " `ps -fp " + pid + "` shows it; its locks end with it."
 }
 
-// heldFile is the name of the lock's record, quoted for a shell.
-func heldFile(path string) string {
-	name := "held/" + path + lockSuffix
-	shown := Display(name)
+// shown names what was refused.
+func (r Refusal) shown() string { return (&Record{Path: r.Path, Name: r.Name}).shown() }
+
+// file is the name of the lock's record, quoted for a shell.
+func (r *Record) file() string {
+	if r.Name != "" {
+		return quote("names/" + r.Name + lockSuffix)
+	}
+	return quote("held/" + r.Path + lockSuffix)
+}
+
+// quote writes a word so that a shell reads it back, and that it can be shown.
+func quote(word string) string {
+	shown := Display(word)
 	switch {
-	case shown != name:
+	case shown != word:
 		return "$'" + strings.ReplaceAll(shown, "'", `\'`) + "'"
-	case strings.ContainsAny(name, " '\"$`&|;<>()*?[]#~!{}"):
-		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	case strings.ContainsAny(word, " '\"$`&|;<>()*?[]#~!{}"):
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	default:
-		return name
+		return word
 	}
 }
 
@@ -127,7 +137,7 @@ func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
 	b = append(b, "  "...)
 	b = append(b, Display(r.Operation)...)
 	b = append(b, ' ')
-	b = append(b, displayPath(r.Path)...)
+	b = append(b, r.shown()...)
 	b = append(b, ": "...)
 	b = append(b, Display(r.Errno)...)
 	if r.PID != 0 {

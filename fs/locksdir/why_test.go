@@ -1,6 +1,7 @@
 package locksdir
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -64,6 +65,8 @@ func TestMessage(t *testing.T) {
 			"Cannot acquire lock on f (another process may be active)\nHeld by p[1] for operation 'flock'"},
 		{"not waited for", Refusal{Path: "f", Errno: "EBUSY", Holder: holder},
 			"Cannot acquire lock on f (another process may be active)\nHeld by session 'S' for operation 'O'"},
+		{"a name", Refusal{Name: "deploy", Errno: "EAGAIN", Holder: holder},
+			"Cannot acquire lock on name:deploy (another process may be active)\nHeld by session 'S' for operation 'O'"},
 		{"half a second", Refusal{Path: "f", Errno: "EBUSY", Wait: 500*time.Millisecond + 123, Holder: nil},
 			"Failed to acquire lock (timeout after 500ms)"},
 	}
@@ -83,8 +86,20 @@ func TestHeldFileIsQuoted(t *testing.T) {
 		"a\n'\xff": `$'held/a\n\'\xff.lock'`,
 		`back\`:    `$'held/back\\.lock'`,
 	} {
-		if got := heldFile(path); got != want {
-			t.Errorf("heldFile(%q) = %s, want %s", path, got, want)
+		if got := (&Record{Path: path}).file(); got != want {
+			t.Errorf("the file of %q is %s, want %s", path, got, want)
+		}
+	}
+}
+
+// The lock that is to be released may have another name than what was refused.
+func TestAdviceNamesTheHoldersRecord(t *testing.T) {
+	for want, holder := range map[string]Record{
+		"held/memory.lock":  {Path: "memory", Tree: true, File: "memory/a", Stale: true},
+		"names/deploy.lock": {Name: "deploy", Stale: true},
+	} {
+		if got := (Refusal{Path: "memory/b", Errno: "EBUSY", Holder: &holder}).Advice(); !strings.Contains(got, "`rm "+want+"`") {
+			t.Errorf("no %s in %q", want, got)
 		}
 	}
 }
