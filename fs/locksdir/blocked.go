@@ -1,0 +1,111 @@
+package locksdir
+
+import (
+	"strings"
+	"time"
+)
+
+// The two reasons of a Blocked.
+const (
+	LockBlocked = "lock_blocked" // the holder is alive (SEED T5)
+	LockStale   = "lock_stale"   // the lock can be stolen (SEED T7)
+)
+
+// Blocked is the answer to a request for a lock that is held, in the words of
+// SEED T5 and T7. It is marshalled as they say: what concerns a stale lock alone
+// is left out for any other, and nothing unprintable gets through.
+type Blocked struct {
+	Error    string `json:"error"`
+	LockName string `json:"lock_name"`
+	// StaleSince and what follows are of a stale lock.
+	StaleSince time.Time `json:"stale_since,omitzero"`
+	// AgeSeconds is how old the last heartbeat is: more than TTLSeconds.
+	AgeSeconds float64 `json:"age_seconds,omitempty"`
+	TTLSeconds float64 `json:"ttl_seconds,omitempty"`
+	HeldBy     HeldBy  `json:"held_by"`
+	// Suggestion is what to do, for people.
+	Suggestion string `json:"suggestion"`
+}
+
+// HeldBy is the holder in a Blocked.
+type HeldBy struct {
+	RequestID       string    `json:"request_id"`
+	Actor           string    `json:"actor"`
+	Intent          string    `json:"intent"`
+	CreatedAt       time.Time `json:"created_at"`
+	LastHeartbeatAt time.Time `json:"last_heartbeat_at"`
+	// HostID and PID are of a stale lock.
+	HostID string `json:"host_id,omitempty"`
+	PID    int32  `json:"pid,omitempty"`
+}
+
+// Refused is what to answer at now to a request that the held lock r keeps out.
+func (r *Record) Refused(now time.Time) Blocked {
+	b := Blocked{
+		Error:    LockBlocked,
+		LockName: r.lockName(),
+		HeldBy: HeldBy{
+			RequestID: r.requestID(), Actor: r.actor(), Intent: r.Operation,
+			CreatedAt: r.Since, LastHeartbeatAt: r.heartbeat(),
+		},
+		Suggestion: "Run it again when the holder is done." + findHolder(r),
+	}
+	if r.Stale {
+		b.Error = LockStale
+		b.StaleSince = r.staleSince()
+		b.AgeSeconds = positive(now.Sub(r.heartbeat())).Seconds()
+		b.TTLSeconds = r.TTL.Seconds()
+		b.HeldBy.HostID, b.HeldBy.PID = r.Host, r.Owner.PID
+		b.Suggestion = "The holder shows no sign of life: run it again with --steal, or `latchfs steal " +
+			r.target() + "`, to take the lock away from it."
+	}
+	return b
+}
+
+// target is what a command line calls the lock.
+func (r *Record) target() string {
+	switch {
+	case r.Name != "":
+		return "--name " + quote(r.Name)
+	case r.File != "":
+		return quote(operand(r.File))
+	default:
+		return quote(operand(r.lockName()))
+	}
+}
+
+// operand is a path that no command takes for an option.
+func operand(path string) string {
+	if strings.HasPrefix(path, "-") {
+		return "./" + path
+	}
+	return path
+}
+
+// MarshalJSON implements json.Marshaler.
+func (b Blocked) MarshalJSON() ([]byte, error) {
+	stale := b.Error == LockStale
+	var w jsonWriter
+	w.open("", '{')
+	w.string("error", b.Error)
+	w.raw("lock_name", b.LockName)
+	if stale {
+		w.time("stale_since", b.StaleSince)
+		w.float("age_seconds", b.AgeSeconds)
+		w.float("ttl_seconds", b.TTLSeconds)
+	}
+	w.open("held_by", '{')
+	w.string("request_id", b.HeldBy.RequestID)
+	w.string("actor", b.HeldBy.Actor)
+	w.string("intent", b.HeldBy.Intent)
+	w.time("created_at", b.HeldBy.CreatedAt)
+	w.time("last_heartbeat_at", b.HeldBy.LastHeartbeatAt)
+	if stale {
+		w.string("host_id", b.HeldBy.HostID)
+		w.int("pid", int64(b.HeldBy.PID))
+	}
+	w.close('}')
+	w.string("suggestion", b.Suggestion)
+	w.close('}')
+	return w.buf, nil
+}

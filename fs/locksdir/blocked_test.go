@@ -1,0 +1,74 @@
+package locksdir
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// AppendLock is what status.json lists.
+func TestAppendLock(t *testing.T) {
+	for _, src := range []*fakeSource{busy(), deploys()} {
+		status := string(read(t, New(src), "status.json", alice))
+		for i := range src.held {
+			line := string(AppendLock([]byte("    "), &src.held[i], noon, alice))
+			if !strings.Contains(status, "\n"+line) || strings.Contains(line, "\n") {
+				t.Errorf("not a line of status.json: %s", line)
+			}
+		}
+	}
+}
+
+// The answers of SEED T5 and T7, field by field.
+func TestBlocked(t *testing.T) {
+	src := deploys()
+	tests := map[string]*Record{
+		"blocked.json": &src.held[0], "blocked-stale.json": &src.held[4],
+		"blocked-stale-tree.json": {Path: "a\xff", Tree: true, Stale: true, Since: noon.Add(-time.Hour), Operation: "\x9b"},
+	}
+	for name, r := range tests {
+		b, err := json.Marshal(r.Refused(noon))
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, append(b, '\n'))
+	}
+}
+
+// A program that reads the answer with the same type gets it back.
+func TestBlockedIsReadBack(t *testing.T) {
+	src := deploys()
+	for _, r := range src.held {
+		want := r.Refused(noon)
+		b, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Blocked
+		if err := json.Unmarshal(b, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", b, diff)
+		}
+	}
+}
+
+// The command that the suggestion names can be pasted into a shell.
+func TestTarget(t *testing.T) {
+	for want, r := range map[string]Record{
+		"--name deploy": {Name: "deploy"},
+		".":             {},
+		"a/b":           {Path: "a/b"},
+		"'a b'":         {Path: "a", File: "a b"},
+		"./-rf":         {Path: "-rf"},
+		`$'a\n'`:        {Path: "a\n"},
+	} {
+		if got := r.target(); got != want {
+			t.Errorf("%+v: %s, want %s", r, got, want)
+		}
+	}
+}
