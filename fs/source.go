@@ -17,11 +17,12 @@ type source struct {
 	f       *FS
 	host    string
 	started time.Time
+	rejects rejects
 }
 
 func newSource(f *FS) *source {
 	host, _ := os.Hostname()
-	return &source{f: f, host: host, started: time.Now()}
+	return &source{f: f, host: host, started: time.Now(), rejects: rejects{f: f}}
 }
 
 // Generation implements locksdir.Source. Without a counter in the lock table

@@ -81,7 +81,10 @@ func (v *virtual) forget(id, nlookup uint64) {
 // viewer's own.
 func (v *virtual) viewer(h *fuse.InHeader) locksdir.Viewer {
 	c := v.f.callerOf(h)
-	w := locksdir.Viewer{UID: c.uid, PID: c.owner.PID, Privileged: c.uid == 0 || int(c.uid) == os.Geteuid()}
+	w := locksdir.Viewer{
+		UID: c.uid, GIDs: []uint32{c.gid}, PID: c.owner.PID,
+		Privileged: c.uid == 0 || int(c.uid) == os.Geteuid(),
+	}
 	if c.foreign() {
 		return w
 	}
@@ -108,6 +111,9 @@ func (v *virtual) attr(a *fuse.Attr, id uint64, e *locksdir.Entry) {
 	a.Uid, a.Gid = uint32(os.Geteuid()), uint32(os.Getegid())
 	if e.UID != 0 {
 		a.Uid = e.UID
+	}
+	if e.GID != 0 {
+		a.Gid = e.GID
 	}
 	sec, nsec := uint64(e.Mtime.Unix()), uint32(e.Mtime.Nanosecond())
 	a.Atime, a.Mtime, a.Ctime = sec, sec, sec

@@ -16,6 +16,7 @@
 //	waiting/PATH     who waits for PATH: one JSON object a line, next in turn first
 //	names/NAME.lock  the record of a held lock without a file (SEED T2), as in held/
 //	names/NAME.queue who waits for NAME, as in waiting/
+//	rejected/ID/     what a refused write had written (content) and why (meta.json)
 //	why              what was refused to the reader's own lineage (SEED C7, W7)
 //	events.jsonl     the audit trail; it grows while it is open
 //	policy           the policy in force, as TOML
@@ -55,7 +56,8 @@
 // a string that is valid UTF-8 is exact, with everything unprintable as JSON's
 // \uNNNN; one that is not is shown in the text's escaped form, and a
 // "lock_name" then has its raw bytes beside it in "lock_name_base64", a "file"
-// and a "key" likewise.
+// and a "key" likewise. The bytes in rejected/ID/content are those that were
+// written.
 //
 // # Consistency and cost
 //
@@ -68,6 +70,17 @@
 // The size that Stat tells is that of the content which an Open right after it
 // returns, unless the table has changed in between. A heartbeat alone changes no
 // size in held/ and names/: times have a fixed width.
+//
+// rejected/ is asked for anew each time: one entry for one path, all of them only
+// to list it.
+//
+// # Kept bytes
+//
+// An entry of rejected/ is shown to those who may read the file that its bytes
+// were meant for: to its owner, to its group as far as a viewer's groups are
+// known, to everybody if the mode lets both its group and the rest read, and to
+// privileged viewers, as far as the Source lets them know of it. For all others
+// it is not there.
 //
 // # Errors
 //

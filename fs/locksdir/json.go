@@ -174,3 +174,17 @@ func appendJSONRune(b []byte, r rune) []byte {
 		return appendHex(append(b, `\u`...), 0xdc00|uint32(r&0x3ff), 4)
 	}
 }
+
+// printableJSON is a JSON text whose strings hold nothing unprintable: outside
+// of strings only white space is.
+func printableJSON(text []byte) []byte {
+	b := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		if r == '\n' || r == '\t' || r == '\r' {
+			b = append(b, byte(r))
+			continue
+		}
+		b = appendJSONRune(b, r)
+	}
+	return b
+}

@@ -34,7 +34,10 @@ type fakeSource struct {
 	// which the last one was.
 	released []string
 	group    []Record
-	refuse   error
+	kept     []Rejected
+	// listed counts the calls of Rejected.
+	listed int
+	refuse error
 }
 
 func newFake() *fakeSource { return &fakeSource{now: noon} }
@@ -55,6 +58,20 @@ func (f *fakeSource) Events() EventLog     { return &f.events }
 func (f *fakeSource) Policy() []byte       { return []byte("[defaults]\nwait = \"30s\"\n") }
 func (f *fakeSource) Started() time.Time   { return noon.Add(-26*time.Hour - 5*time.Minute) }
 func (f *fakeSource) Now() time.Time       { return f.now }
+
+func (f *fakeSource) Rejected(Viewer) []Rejected {
+	f.listed++
+	return append([]Rejected(nil), f.kept...)
+}
+
+func (f *fakeSource) FindRejected(id string, _ Viewer) (Rejected, bool) {
+	for _, r := range f.kept {
+		if r.ID == id {
+			return r, true
+		}
+	}
+	return Rejected{}, false
+}
 
 func (f *fakeSource) Release(group []Record, _ Viewer) error {
 	if f.refuse != nil {

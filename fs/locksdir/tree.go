@@ -57,6 +57,9 @@ func (t *Tree) Stat(path string, v Viewer) (Entry, error) {
 	if br, ok := findBranch(top); ok {
 		return t.statBranch(br, rest, v)
 	}
+	if top == rejectedDir {
+		return t.statRejected(rest, v)
+	}
 	f, ok := findTopFile(top)
 	switch {
 	case path == "":
@@ -95,6 +98,9 @@ func (t *Tree) List(path string, v Viewer) ([]Entry, error) {
 		return t.listTop(v), nil
 	}
 	top, rest, _ := strings.Cut(path, "/")
+	if top == rejectedDir {
+		return t.listRejected(rest, v)
+	}
 	br, ok := findBranch(top)
 	if !ok {
 		_, err := t.Stat(path, v)
@@ -118,6 +124,7 @@ func (t *Tree) listTop(v Viewer) []Entry {
 	for _, br := range branches {
 		entries = append(entries, br.dirEntry(br.name, t.lastChange()))
 	}
+	entries = append(entries, t.rejectedEntry())
 	for _, f := range topFiles {
 		entries = append(entries, t.topEntry(f, v))
 	}
@@ -155,6 +162,9 @@ func (t *Tree) Open(path string, v Viewer) (Content, error) {
 			return nil, syscall.EISDIR
 		}
 		return newText(render(nil, group, v)), nil
+	}
+	if top == rejectedDir {
+		return t.openRejected(rest, v)
 	}
 	f, ok := findTopFile(top)
 	switch {

@@ -2,6 +2,7 @@ package locksdir
 
 import (
 	"io"
+	"slices"
 	"time"
 )
 
@@ -17,10 +18,12 @@ type Process struct {
 type Viewer struct {
 	// UID is the user the viewer acts as (its fsuid).
 	UID uint32
+	// GIDs are groups of the viewer. They need not be all: see May.
+	GIDs []uint32
 	// PID is the viewer's process, 0 when it is in a foreign pid namespace.
 	PID int32
 	// Privileged viewers (root and the mount's owner) see every command line
-	// and working directory.
+	// and working directory, and all kept bytes.
 	Privileged bool
 	// Lineage is the viewer's process and its ancestors, nearest first. What
 	// one of them holds is marked as the viewer's own (SEED W8, we_hold_it).
@@ -30,6 +33,29 @@ type Viewer struct {
 
 // sees reports whether the viewer may read uid's command lines and directories.
 func (v Viewer) sees(uid uint32) bool { return v.Privileged || v.UID == uid }
+
+// The rights of access(2), for May.
+const (
+	RightRead   = 4
+	RightSearch = 1
+)
+
+// May reports whether the viewer has the right want to a file of this owner,
+// group and mode. Not all of a viewer's groups need be known, so what a file
+// denies its group it denies to the rest here. ACLs are not asked.
+func (v Viewer) May(want, uid, gid, mode uint32) bool {
+	switch {
+	case v.Privileged:
+		return true
+	case v.UID == uid:
+		mode >>= 6
+	case slices.Contains(v.GIDs, gid):
+		mode >>= 3
+	default:
+		mode &= mode >> 3
+	}
+	return mode&want == want
+}
 
 // holds reports whether r belongs to the viewer or to one of its ancestors.
 func (v Viewer) holds(r *Record) bool {
@@ -171,6 +197,13 @@ type Source interface {
 	Events() EventLog
 	// Policy is the policy in force, as TOML.
 	Policy() []byte
+	// Rejected lists the kept bytes that the viewer may know of, sorted by ID;
+	// the caller keeps the slice. The Tree shows of them what the viewer May
+	// read.
+	Rejected(Viewer) []Rejected
+	// FindRejected is the one of Rejected that has this ID, which may be any
+	// string. It must not cost more when there are many.
+	FindRejected(id string, v Viewer) (Rejected, bool)
 	// Release ends the lock of the group, the records of all who hold it as
 	// they were shown, on behalf of the viewer: its own, or a stale one. The
 	// lock may have changed hands since; the tokens tell. Its error reaches the
@@ -192,6 +225,8 @@ type Entry struct {
 	// UID owns the entry: a lock belongs to its holder's user, so that `ls -l`
 	// shows whose it is; the rest belongs to 0.
 	UID uint32
+	// GID is the entry's group; 0 except in rejected/.
+	GID uint32
 	// Size in bytes; 0 for directories.
 	Size  int64
 	Mtime time.Time

@@ -1,0 +1,264 @@
+package fs
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/locksdir"
+	"latchfs/journal/commit"
+)
+
+// keeper is a filesystem that is not mounted, with a data directory whose
+// entries everybody may walk to.
+func keeper(t testing.TB) (*FS, string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f := newFS(Options{Dir: dir, Log: quiet{}})
+	var err error
+	if f.rootfd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.openState(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.state.Close()
+		unix.Close(f.rootfd)
+	})
+	return f, dir
+}
+
+// quiet is a Logger.
+type quiet struct{}
+
+func (quiet) Debugf(string, ...any) {}
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Warnf(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+
+// reject keeps content as the refused bytes of the file at path.
+func reject(t testing.TB, f *FS, path, content string, mode uint32) string {
+	t.Helper()
+	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: f.rootfd, Name: "x", Base: -1, Mode: mode, UID: -1, GID: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Write(sh.FD(), []byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	id, err := sh.Reject(map[string]any{"path": path, "reason": "a test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sh.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// somebody is neither the owner of a test's files nor in their group.
+func somebody() locksdir.Viewer { return locksdir.Viewer{UID: uint32(os.Getuid()) + 4321} }
+
+func owner() locksdir.Viewer {
+	return locksdir.Viewer{UID: uint32(os.Getuid()), GIDs: []uint32{uint32(os.Getgid())}}
+}
+
+func TestRejected(t *testing.T) {
+	f, _ := keeper(t)
+	if list := f.source.Rejected(owner()); len(list) != 0 {
+		t.Fatalf("a new store lists %+v", list)
+	}
+	ids := []string{reject(t, f, "a", "first", 0o640), reject(t, f, "b", strings.Repeat("second", 1000), 0o600)}
+	var got []string
+	for _, r := range f.source.Rejected(owner()) {
+		got = append(got, r.ID)
+	}
+	if !slices.Equal(got, ids) {
+		t.Fatalf("listed %q, want %q", got, ids)
+	}
+	r, ok := f.source.FindRejected(ids[0], owner())
+	if !ok || r.Mode != 0o640 || r.UID != uint32(os.Getuid()) || r.Size != 5 || r.Time.IsZero() {
+		t.Fatalf("found %+v, %v", r, ok)
+	}
+	b, err := r.Files.Meta()
+	var meta struct{ Path, Reason string }
+	if err != nil || json.Unmarshal(b, &meta) != nil || meta.Path != "a" || meta.Reason != "a test" {
+		t.Errorf("the meta is %s, %v", b, err)
+	}
+}
+
+// Kept bytes are read through the tree at any offset, and no descriptor stays.
+func TestRejectedContent(t *testing.T) {
+	f, dir := keeper(t)
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	id := reject(t, f, "d/a", "0123456789", 0o600)
+	before := openFiles(t)
+	c, err := locksdir.New(f.source).Open("rejected/"+id+"/content", owner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 4)
+	if n, err := c.ReadAt(b, 3); n != 4 || err != nil || string(b) != "3456" {
+		t.Errorf("at 3: %q, %v", b[:n], err)
+	}
+	if n, err := c.ReadAt(b, 8); n != 2 || err != io.EOF || c.Size() != 10 {
+		t.Errorf("at 8: %q of %d, %v", b[:n], c.Size(), err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	f.source.Rejected(somebody())
+	if after := openFiles(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// Only its entries are shown of the store, and nothing outside of it.
+func TestNoSuchRejected(t *testing.T) {
+	f, dir := keeper(t)
+	id := reject(t, f, "a", "x", 0o600)
+	store := filepath.Join(dir, commit.StateDirName, commit.RejectedDir)
+	if err := os.CopyFS(filepath.Join(store, ".new-1"), os.DirFS(filepath.Join(store, id))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(store, "empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", ".", "..", ".new-1", "empty", "none", "../rejected/" + id, id + "/content", "empty/../" + id, "\x00", strings.Repeat("x", 300)} {
+		if r, ok := f.source.FindRejected(id, owner()); ok {
+			t.Errorf("%q is found: %+v", id, r)
+		}
+	}
+	if list := f.source.Rejected(owner()); len(list) != 1 {
+		t.Errorf("listed %+v", list)
+	}
+	f.state = nil // as in a mount for reading
+	if list := f.source.Rejected(owner()); list != nil {
+		t.Errorf("without a state directory: %+v", list)
+	}
+}
+
+// Others know of kept bytes only as long as they may read the file itself.
+func TestRejectedOfPrivateFiles(t *testing.T) {
+	f, dir := keeper(t)
+	for _, d := range []string{"open", "closed"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"f", "open/f", "open/private", "closed/f"} {
+		if err := os.WriteFile(filepath.Join(dir, path), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, mode := range map[string]os.FileMode{ // whatever the umask is
+		"open": 0o755, "closed": 0o700, "f": 0o644, "open/f": 0o644, "open/private": 0o600,
+	} {
+		if err := os.Chmod(filepath.Join(dir, path), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("open", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		"f": true, "open/f": true, "open/private": false, "closed/f": false,
+		"link/f": false, "link": false, "open": false, "open/gone": false, "gone/f": false, "": false,
+	} {
+		id := reject(t, f, path, "x", 0o644)
+		if _, ok := f.source.FindRejected(id, owner()); !ok {
+			t.Errorf("%q: the owner does not find it", path)
+		}
+		if _, ok := f.source.FindRejected(id, somebody()); ok != want {
+			t.Errorf("%q: somebody else finds it: %v, want %v", path, ok, want)
+		}
+	}
+	if list := f.source.Rejected(somebody()); len(list) != 2 {
+		t.Errorf("somebody else sees %d entries", len(list))
+	}
+}
+
+// What a full disk left without meta.json is its owner's alone.
+func TestRejectedWithoutMeta(t *testing.T) {
+	f, dir := keeper(t)
+	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	id := reject(t, f, "f", "x", 0o644)
+	if err := os.Remove(filepath.Join(dir, commit.StateDirName, commit.RejectedDir, id, commit.RejectedMeta)); err != nil {
+		t.Fatal(err)
+	}
+	r, ok := f.source.FindRejected(id, owner())
+	if !ok || r.Mode != 0o600 || r.Time.IsZero() {
+		t.Errorf("found %+v, %v", r, ok)
+	}
+	if _, err := r.Files.Meta(); err != unix.ENOENT {
+		t.Errorf("the meta: %v", err)
+	}
+	if _, ok := f.source.FindRejected(id, somebody()); ok {
+		t.Error("somebody else finds it")
+	}
+}
+
+// What is known about entries is forgotten with them.
+func TestRejectedIsForgotten(t *testing.T) {
+	f, dir := keeper(t)
+	id, other := reject(t, f, "f", "x", 0o600), reject(t, f, "f", "x", 0o600)
+	f.source.Rejected(owner())
+	if err := os.RemoveAll(filepath.Join(dir, commit.StateDirName, commit.RejectedDir, id)); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := f.source.FindRejected(id, owner()); ok {
+		t.Error("a removed entry is found")
+	}
+	f.source.Rejected(owner())
+	if known := f.source.rejects.known; len(known) != 1 || known[other].mode != 0o600 {
+		t.Errorf("known is %+v", known)
+	}
+}
+
+func BenchmarkRejected(b *testing.B) {
+	f, _ := keeper(b)
+	var id string
+	for range 10_000 {
+		id = reject(b, f, "a/b/c", "x", 0o644)
+	}
+	b.Run("first list", func(b *testing.B) {
+		for b.Loop() {
+			f.source.rejects.known = nil
+			f.source.Rejected(owner())
+		}
+	})
+	b.Run("list", func(b *testing.B) {
+		for b.Loop() {
+			f.source.Rejected(owner())
+		}
+	})
+	b.Run("one", func(b *testing.B) {
+		for b.Loop() {
+			f.source.rejects.known = nil
+			f.source.FindRejected(id, owner())
+		}
+	})
+}
