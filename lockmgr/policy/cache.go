@@ -9,9 +9,9 @@ import (
 // path's hash, so that opens on different files do not meet, and bounded: each
 // shard holds two generations and forgets the older one when the younger is
 // full, which keeps what is in use without a list to maintain.
-type cache struct {
+type cache[V any] struct {
 	seed   maphash.Seed
-	shards [cacheShards]cacheShard
+	shards [cacheShards]cacheShard[V]
 }
 
 const (
@@ -20,20 +20,20 @@ const (
 	generationSize = 512
 )
 
-type cacheShard struct {
+type cacheShard[V any] struct {
 	mu         sync.Mutex
-	young, old map[string]*Settings // mu guards both
+	young, old map[string]V // mu guards both
 }
 
-func newCache() *cache {
-	return &cache{seed: maphash.MakeSeed()}
+func newCache[V any]() *cache[V] {
+	return &cache[V]{seed: maphash.MakeSeed()}
 }
 
-func (c *cache) shard(path string) *cacheShard {
+func (c *cache[V]) shard(path string) *cacheShard[V] {
 	return &c.shards[maphash.String(c.seed, path)%cacheShards]
 }
 
-func (c *cache) get(path string) (*Settings, bool) {
+func (c *cache[V]) get(path string) (V, bool) {
 	s := c.shard(path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,16 +47,16 @@ func (c *cache) get(path string) (*Settings, bool) {
 	return v, ok
 }
 
-func (c *cache) put(path string, v *Settings) {
+func (c *cache[V]) put(path string, v V) {
 	s := c.shard(path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addLocked(path, v)
 }
 
-func (s *cacheShard) addLocked(path string, v *Settings) {
+func (s *cacheShard[V]) addLocked(path string, v V) {
 	if s.young == nil || len(s.young) >= generationSize {
-		s.young, s.old = make(map[string]*Settings), s.young
+		s.young, s.old = make(map[string]V), s.young
 	}
 	s.young[path] = v
 }

@@ -1,9 +1,10 @@
 // Package policy says which rules hold for a path.
 //
-// A policy is an ordered list of rules and a table of defaults, written in
-// TOML:
+// A policy is an ordered list of rules, a table of defaults and a list of
+// aliases, written in TOML:
 //
-//	builtin = true            # false: without the built-in rules
+//	builtin   = true          # false: without the built-in rules
+//	actor-env = ["LATCHFS_ACTOR", "CLAWDBOT_SESSION_ID"]
 //
 //	[defaults]
 //	mode       = "atomic"     # "atomic", "live" or "readonly"
@@ -11,10 +12,20 @@
 //	durability = "full"       # "full", "ordered" or "lazy"
 //	append     = "record"     # "record" or "session"
 //	on-kill    = "rollback"   # "rollback" or "commit"
+//	ttl        = "15m"        # a lock is stale after that long without life; "0s": never
+//	on-stale   = "keep"       # "keep" or "steal"
+//	key        = "file"       # "file", "directory" or "group:NAME"
 //
 //	[[rule]]
 //	glob = ["state/**/*.json", "todo.json"]
 //	wait = "5s"
+//
+//	[[alias]]
+//	name  = "app"
+//	roots = ["main", "worktrees/*"]
+//
+// The values above are the defaults, but for the rule and the alias, which have
+// none.
 //
 // # Which rule decides
 //
@@ -40,6 +51,45 @@
 // glob never matches because one of a path's directories matches: a directory
 // with everything below it is "dir/**", at any depth "**/dir/**". A trailing '/',
 // an empty component, "." and ".." can match nothing and are refused.
+//
+// # Leases
+//
+// A lock's lease ends when its holder has shown no life for the ttl; heartbeats
+// are due every third of it, so that it is at least 100ms. What then happens is
+// on-stale: with "keep" the lock is shown as stale and somebody may force it, with
+// "steal" the next waiter takes it unforced. Either way it is a matter of sessions
+// and guards, and the old holder's late commit is refused.
+//
+// # Which lock a file has
+//
+// With key = "file" each file has a lock of its own. "directory" gives one to all
+// that is in one directory, but not in directories below it; "group:NAME" gives
+// one to all for which the rule decides, wherever they are.
+//
+// An alias makes copies of a tree one: a path REL below any of its roots is, for
+// the lock table, the path REL below every other root. Roots are globs as above,
+// but always for the whole path of a directory: "main" is the directory of that
+// name in the data root only. "." is the data root. What a root matches is a root,
+// and not aliased itself; therefore a root that ends in "**", which matches all
+// that is below, is refused.
+//
+// The first alias with a root among a path and the directories above it decides,
+// as the first rule does. Of several of its roots the innermost counts: with
+// roots = [".", "worktrees/*"] a worktree that lies inside of the main copy is a
+// copy like any other, and not a part of the main one that has no counterpart.
+//
+// Which rule holds is decided by the path itself, not by what an alias makes of it.
+// The alias maps first, and "directory" is then a directory of the aliased tree. A
+// group wins over an alias. LockName has the details.
+//
+// Names of groups and aliases are 1 to 128 of a-z, 0-9, '-' and '_', without '-' or
+// '_' at either end (SEED T2); no two aliases have the same.
+//
+// # Actors
+//
+// The variables of actor-env are looked for in the environment of a writer; the
+// value of the first that is set and not empty labels what it does (SEED W11). An
+// empty list looks for none.
 //
 // # Strictness
 //

@@ -107,18 +107,25 @@ const (
 	keyDurability = "durability"
 	keyAppend     = "append"
 	keyOnKill     = "on-kill"
+	keyTTL        = "ttl"
+	keyOnStale    = "on-stale"
+	keyKey        = "key"
+	keyActorEnv   = "actor-env"
+	keyAlias      = "alias"
+	keyName       = "name"
+	keyRoots      = "roots"
 )
 
 var (
-	documentKeys = []string{keyBuiltin, keyDefaults, keyRule}
-	settingKeys  = []string{keyMode, keyWait, keyDurability, keyAppend, keyOnKill}
+	documentKeys = []string{keyBuiltin, keyActorEnv, keyDefaults, keyAlias, keyRule}
+	settingKeys  = []string{keyMode, keyWait, keyDurability, keyAppend, keyOnKill, keyTTL, keyOnStale, keyKey}
 	ruleKeys     = append([]string{keyGlob}, settingKeys...)
+	aliasKeys    = []string{keyName, keyRoots}
 )
 
 func (p *parser) document(doc map[string]any) *Policy {
 	root := node("")
-	builtin, defaults := true, factory()
-	var rules []Rule
+	builtin, s := true, source{defaults: factory(), actorEnv: factoryActorEnv()}
 	for key, v := range doc {
 		at := root.key(key)
 		switch key {
@@ -128,17 +135,21 @@ func (p *parser) document(doc map[string]any) *Policy {
 				p.fail(at, "builtin must be true or false")
 			}
 		case keyDefaults:
-			defaults = p.rule(at, v, settingKeys).over(defaults)
+			s.defaults = p.rule(at, v, settingKeys).over(s.defaults)
+		case keyActorEnv:
+			s.actorEnv = p.strings(at, key, v, 0, checkVariable)
+		case keyAlias:
+			s.alias = p.aliases(at, v)
 		case keyRule:
-			rules = p.rules(at, v)
+			s.rules = p.rules(at, v)
 		default:
 			p.unknown(at, key, documentKeys)
 		}
 	}
 	if builtin {
-		rules = append(rules, builtinRules()...)
+		s.rules = append(s.rules, builtinRules()...)
 	}
-	return compile(defaults, rules)
+	return compile(s)
 }
 
 func (p *parser) rules(at node, v any) []Rule {
@@ -175,7 +186,7 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 		}
 		switch key {
 		case keyGlob:
-			r.Glob = p.globs(at, v)
+			r.Glob = p.strings(at, key, v, 1, checkGlob)
 		case keyMode:
 			r.Mode = word(p, at, key, v, Atomic, Live, ReadOnly)
 		case keyWait:
@@ -186,34 +197,45 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 			r.Append = word(p, at, key, v, Record, Session)
 		case keyOnKill:
 			r.OnKill = word(p, at, key, v, Rollback, Commit)
+		case keyTTL:
+			r.TTL = p.ttl(at, v)
+		case keyOnStale:
+			r.OnStale = word(p, at, key, v, KeepStale, StealStale)
+		case keyKey:
+			r.Key = p.lockKey(at, v)
 		}
 	}
 	return r
 }
 
-// globs reads one glob or a list of them.
-func (p *parser) globs(at node, v any) []string {
+// strings reads one string or a list of them. The check says what is wrong with
+// one, or "".
+func (p *parser) strings(at node, key string, v any, atLeast int, check func(string) string) []string {
 	if s, ok := v.(string); ok {
 		v = []any{s}
 	}
+	want := key + " must be a string or a list of strings"
+	if atLeast > 0 {
+		want += ", and not empty"
+	}
 	list, ok := v.([]any)
-	if !ok || len(list) == 0 {
-		p.fail(at, "glob must be a string or a list of strings, and not empty")
+	if !ok || len(list) < atLeast {
+		p.fail(at, "%s", want)
 		return nil
 	}
-	globs := make([]string, 0, len(list))
+	read := make([]string, 0, len(list))
 	for i, v := range list {
-		glob, ok := v.(string)
+		s, ok := v.(string)
 		if !ok {
-			p.fail(at.item(i), "glob must be a string or a list of strings, and not empty")
+			p.fail(at.item(i), "%s", want)
 			continue
 		}
-		if reason := checkGlob(glob); reason != "" {
+		if reason := check(s); reason != "" {
 			p.fail(at.item(i), "%s", reason)
 		}
-		globs = append(globs, glob)
+		read = append(read, s)
 	}
-	return globs
+	return read
 }
 
 func (p *parser) duration(at node, key string, v any) *Duration {
@@ -230,6 +252,18 @@ func (p *parser) duration(at node, key string, v any) *Duration {
 		p.fail(at, "bad %s %q: a duration cannot be negative", key, s)
 	}
 	return (*Duration)(&d)
+}
+
+// minTTL is the shortest lease. With a shorter one the heartbeats, of which a
+// lease has three, would come later than they are due.
+const minTTL = Duration(100 * time.Millisecond)
+
+func (p *parser) ttl(at node, v any) *Duration {
+	d := p.duration(at, keyTTL, v)
+	if d != nil && 0 < *d && *d < minTTL {
+		p.fail(at, "bad ttl %q: must be at least %v, for a heartbeat is due every third of it; 0s is no lease at all", v, minTTL)
+	}
+	return d
 }
 
 // word reads one of a few known words.

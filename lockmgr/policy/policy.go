@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 )
 
@@ -53,6 +54,19 @@ const (
 	Commit OnKill = "commit"
 )
 
+// OnStale says what waiters do about a lock whose lease has expired: one that
+// showed no life for its TTL. It is for sessions and guards; a lock that the
+// kernel takes for a program (flock, fcntl) has no lease.
+type OnStale string
+
+// The answers to a stale lock (SEED W5, T7, T8).
+const (
+	// KeepStale: the lock stays until its holder lets go or somebody forces it.
+	KeepStale OnStale = "keep"
+	// StealStale: the next waiter takes it; the old holder is fenced off.
+	StealStale OnStale = "steal"
+)
+
 // Duration is a time span that reads and prints as in time.ParseDuration.
 type Duration time.Duration
 
@@ -68,6 +82,9 @@ type Rule struct {
 	Durability Durability
 	Append     Append
 	OnKill     OnKill
+	TTL        *Duration
+	OnStale    OnStale
+	Key        Key
 
 	// origin is where the rule was written: "policy.toml:12" or "built-in".
 	origin string
@@ -83,6 +100,10 @@ type Settings struct {
 	Durability Durability
 	Append     Append
 	OnKill     OnKill
+	// TTL is how long a lock is good without a sign of life; 0 is for ever.
+	TTL     time.Duration
+	OnStale OnStale
+	Key     Key
 	// Rule names what decided, for people: "ORIGIN: GLOB", as in
 	// "policy.toml:12: *.json" and "built-in: *.db", or "defaults".
 	Rule string
@@ -91,10 +112,21 @@ type Settings struct {
 // Policy is an immutable set of rules. Its methods may be called by several
 // goroutines at once.
 type Policy struct {
+	source
+	matchers []matcher // in the order in which they decide
+	aliases  []aliasMatcher
+	mapsAny  bool // some path may have a lock name other than itself
+	settings *cache[*Settings]
+	names    *cache[string]
+}
+
+// source is what a policy file says, in full: its own rules and the built-in
+// ones, all of them valid.
+type source struct {
 	defaults Settings
 	rules    []Rule
-	matchers []matcher // in the order in which they decide
-	cache    *cache
+	alias    []Alias
+	actorEnv []string
 }
 
 // ruleDefaults is Settings.Rule where no rule matched.
@@ -108,13 +140,20 @@ func factory() Settings {
 		Durability: Full,
 		Append:     Record,
 		OnKill:     Rollback,
+		TTL:        15 * time.Minute,
+		OnStale:    KeepStale,
+		Key:        FileKey,
 		Rule:       ruleDefaults,
 	}
 }
 
+// factoryActorEnv are the variables of a policy that names none: our own, and
+// the one that existing writers set (SEED W11).
+func factoryActorEnv() []string { return []string{"LATCHFS_ACTOR", "CLAWDBOT_SESSION_ID"} }
+
 // Default returns the built-in policy: what holds without a policy file.
 func Default() *Policy {
-	return compile(factory(), builtinRules())
+	return compile(source{defaults: factory(), rules: builtinRules(), actorEnv: factoryActorEnv()})
 }
 
 // Defaults returns the settings of a path that no rule matches.
@@ -122,25 +161,36 @@ func (p *Policy) Defaults() Settings { return p.defaults }
 
 // Rules returns the rules in the order in which they decide, the built-in ones
 // among them. The caller must not change what they point to.
-func (p *Policy) Rules() []Rule { return append([]Rule(nil), p.rules...) }
+func (p *Policy) Rules() []Rule { return slices.Clone(p.rules) }
+
+// Aliases returns the aliases in the order in which they decide. The caller must
+// not change what they point to.
+func (p *Policy) Aliases() []Alias { return slices.Clone(p.alias) }
+
+// ActorEnv returns the environment variables whose value labels a process as an
+// actor: the first of them that is set and not empty counts.
+func (p *Policy) ActorEnv() []string { return slices.Clone(p.actorEnv) }
 
 // WithDefaults returns the same policy with another default wait, as an option
 // of a command sets it. Rules with a wait of their own keep it.
 func (p *Policy) WithDefaults(wait time.Duration) *Policy {
-	d := p.defaults
-	d.Wait = wait
-	return compile(d, p.rules)
+	s := p.source
+	s.defaults.Wait = wait
+	return compile(s)
 }
 
 // For returns the settings that hold for a path relative to the data root
 // ("a/b", without a leading '/'; "" is the root itself).
-func (p *Policy) For(relPath string) Settings {
-	if s, ok := p.cache.get(relPath); ok {
-		return *s
+func (p *Policy) For(relPath string) Settings { return *p.settingsOf(relPath) }
+
+// settingsOf is For without the copy. What it returns is shared.
+func (p *Policy) settingsOf(relPath string) *Settings {
+	if s, ok := p.settings.get(relPath); ok {
+		return s
 	}
 	s := p.decide(relPath)
-	p.cache.put(relPath, s)
-	return *s
+	p.settings.put(relPath, s)
+	return s
 }
 
 // decide finds the first matching glob. What it returns is shared.
@@ -154,16 +204,21 @@ func (p *Policy) decide(relPath string) *Settings {
 	return &p.defaults
 }
 
-// compile prepares a list of valid rules for matching.
-func compile(defaults Settings, rules []Rule) *Policy {
-	p := &Policy{defaults: defaults, rules: rules, cache: newCache()}
-	for _, r := range rules {
+// compile prepares what a policy says for matching.
+func compile(s source) *Policy {
+	p := &Policy{source: s, settings: newCache[*Settings](), names: newCache[string]()}
+	p.mapsAny = len(s.alias) > 0 || s.defaults.Key != FileKey
+	for _, r := range s.rules {
 		for _, g := range r.Glob {
 			m := newMatcher(g)
-			m.settings = r.over(defaults)
+			m.settings = r.over(s.defaults)
 			m.settings.Rule = r.origin + ": " + g
+			p.mapsAny = p.mapsAny || m.settings.Key != FileKey
 			p.matchers = append(p.matchers, m)
 		}
+	}
+	for _, a := range s.alias {
+		p.aliases = append(p.aliases, newAliasMatcher(a))
 	}
 	return p
 }
@@ -184,6 +239,15 @@ func (r Rule) over(s Settings) Settings {
 	}
 	if r.OnKill != "" {
 		s.OnKill = r.OnKill
+	}
+	if r.TTL != nil {
+		s.TTL = time.Duration(*r.TTL)
+	}
+	if r.OnStale != "" {
+		s.OnStale = r.OnStale
+	}
+	if r.Key != "" {
+		s.Key = r.Key
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/pelletier/go-toml/v2"
 )
 
 // The transcripts under testdata say what is accepted, what is refused and how,
@@ -20,6 +23,7 @@ import (
 //
 //	parse         the policy in the input; prints what is wrong with it, or "ok"
 //	for           one path a line; prints what the last policy says of each
+//	lock-name     one path a line; prints under which name each is locked
 //	toml          the last policy, written out
 //	with-defaults wait=D   the last policy, with another default wait
 func TestTranscripts(t *testing.T) {
@@ -38,6 +42,12 @@ func TestTranscripts(t *testing.T) {
 				var b strings.Builder
 				for path := range strings.SplitSeq(d.Input, "\n") {
 					fmt.Fprintf(&b, "%s\n", describe(p, path))
+				}
+				return b.String()
+			case "lock-name":
+				var b strings.Builder
+				for path := range strings.SplitSeq(d.Input, "\n") {
+					fmt.Fprintf(&b, "%s: %s\n", path, p.LockName(path))
 				}
 				return b.String()
 			case "toml":
@@ -72,6 +82,15 @@ func describe(p *Policy, path string) string {
 	}
 	if s.OnKill != plain.OnKill {
 		text = append(text, "on-kill "+string(s.OnKill))
+	}
+	if s.TTL != plain.TTL {
+		text = append(text, "ttl "+s.TTL.String())
+	}
+	if s.OnStale != plain.OnStale {
+		text = append(text, "on-stale "+string(s.OnStale))
+	}
+	if s.Key != plain.Key {
+		text = append(text, "key "+string(s.Key))
 	}
 	return fmt.Sprintf("%s: %s (%s)", path, strings.Join(text, ", "), s.Rule)
 }
@@ -111,12 +130,38 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Default()
-	if p.Defaults() != want.Defaults() {
-		t.Errorf("its defaults are %+v, built in are %+v", p.Defaults(), want.Defaults())
+	mustEqual(t, Default(), p)
+}
+
+// Every setting stands in the example, for what is left out holds anyway and is
+// found by nobody. An alias has no default: the example has one in a comment,
+// which must be good when it is none.
+func TestExampleIsComplete(t *testing.T) {
+	text, err := os.ReadFile("../../examples/policies/default.toml")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want.Rules(), p.Rules(), ignoreOrigin); diff != "" {
-		t.Errorf("its rules are not those built in (-built-in +example):\n%s", diff)
+	commented := regexp.MustCompile(`(?m)^# (\[\[alias\]\]|name +=.*|roots +=.*)$`)
+	text = commented.ReplaceAll(text, []byte("$1"))
+	p, err := Parse("default.toml", text)
+	if err != nil || len(p.Aliases()) != 1 {
+		t.Fatalf("with its alias: %v", err)
+	}
+	var doc map[string]any
+	if err := toml.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	mustHave(t, "the example", doc, documentKeys)
+	defaults, _ := doc[keyDefaults].(map[string]any)
+	mustHave(t, "its defaults", defaults, settingKeys)
+}
+
+func mustHave(t *testing.T, what string, table map[string]any, keys []string) {
+	t.Helper()
+	for _, key := range keys {
+		if table[key] == nil {
+			t.Errorf("%s leave out %s", what, key)
+		}
 	}
 }
 
@@ -125,13 +170,24 @@ var ignoreOrigin = cmp.FilterPath(func(p cmp.Path) bool {
 }, cmp.Ignore())
 
 func TestTOMLReadsBack(t *testing.T) {
-	wait := Duration(90 * time.Second)
+	wait, none := Duration(90*time.Second), Duration(0)
 	for _, p := range []*Policy{
 		Default(),
 		Default().WithDefaults(0),
-		compile(factory(), nil),
-		compile(factory(), []Rule{{Glob: []string{`a"b`, `c\\d`, "é\t\x01\x7f", `'''`}, Wait: &wait, origin: "a\nb\xff"}}),
-		compile(Settings{Mode: ReadOnly, Wait: time.Hour, Durability: Lazy, Append: Session, OnKill: Commit, Rule: ruleDefaults}, nil),
+		compile(source{defaults: factory()}),
+		compile(source{defaults: factory(), rules: []Rule{
+			{Glob: []string{`a"b`, `c\\d`, "é\t\x01\x7f", `'''`}, Wait: &wait, TTL: &none, origin: "a\nb\xff"},
+			{Glob: []string{"x"}, TTL: &wait, OnStale: StealStale, Key: "group:g-1"},
+		}}),
+		compile(source{
+			defaults: Settings{Mode: ReadOnly, Wait: time.Hour, Durability: Lazy, Append: Session, OnKill: Commit,
+				TTL: time.Second, OnStale: StealStale, Key: DirectoryKey, Rule: ruleDefaults},
+			alias: []Alias{
+				{Name: "app", Roots: []string{".", "a*", `\*"`, "é"}, origin: "a\nb"},
+				{Name: "b", Roots: []string{"b"}},
+			},
+			actorEnv: []string{"A", "_b1"},
+		}),
 	} {
 		again, err := Parse("again", p.TOML())
 		if err != nil {
@@ -149,6 +205,15 @@ func mustEqual(t *testing.T, a, b *Policy) {
 	}
 	if diff := cmp.Diff(a.Rules(), b.Rules(), ignoreOrigin); diff != "" {
 		t.Errorf("rules differ:\n%s", diff)
+	}
+	if diff := cmp.Diff(a.Aliases(), b.Aliases(), ignoreOrigin, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("aliases differ:\n%s", diff)
+	}
+	if !slices.Equal(a.ActorEnv(), b.ActorEnv()) {
+		t.Errorf("actors are told by %q, then by %q", a.ActorEnv(), b.ActorEnv())
+	}
+	if a.MapsNames() != b.MapsNames() {
+		t.Errorf("maps names: %t, then %t", a.MapsNames(), b.MapsNames())
 	}
 }
 
@@ -201,8 +266,8 @@ func TestCache(t *testing.T) {
 		}
 	}
 	n := 0
-	for i := range p.cache.shards {
-		n += len(p.cache.shards[i].young) + len(p.cache.shards[i].old)
+	for i := range p.settings.shards {
+		n += len(p.settings.shards[i].young) + len(p.settings.shards[i].old)
 	}
 	if n > 2*cacheShards*generationSize || n == 0 {
 		t.Errorf("%d paths are remembered", n)
@@ -211,7 +276,7 @@ func TestCache(t *testing.T) {
 
 // What is asked for again and again stays in the cache while much else goes by.
 func TestCacheKeepsWhatIsUsed(t *testing.T) {
-	c := newCache()
+	c := newCache[*Settings]()
 	kept := &Settings{}
 	c.put("kept", kept)
 	for i := range 10 * cacheShards * generationSize {
@@ -247,6 +312,10 @@ func TestImmutable(t *testing.T) {
 	if len(p.Rules()[0].Glob) == 0 {
 		t.Error("Rules hands out the policy's own slice")
 	}
+	p.ActorEnv()[0] = ""
+	if p.ActorEnv()[0] == "" {
+		t.Error("ActorEnv hands out the policy's own slice")
+	}
 	q := p.WithDefaults(time.Second)
 	if p.Defaults().Wait != 30*time.Second || q.Defaults().Wait != time.Second || q.For("x.db").Wait != time.Second {
 		t.Error("WithDefaults changes the wrong policy")
@@ -260,6 +329,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(string(Default().TOML()))
 	f.Add("builtin = false\n[defaults]\nwait = \"5s\"\n[[rule]]\nglob = [\"a/**\", '*.[ch]']\nmode = \"live\"\n")
 	f.Add("rule = [{glob = 'x', wait = '0s'}, {glob = ['{a,b}', 1]}]\ndefaults.mode = 1\n")
+	f.Add("actor-env = ['A', 'b_1']\n[[alias]]\nname = 'a'\nroots = ['.', 'w/*']\n[defaults]\nttl = '1m'\non-stale = 'steal'\nkey = 'group:x'\n")
+	f.Add("alias = [{name = 'a', roots = 'x'}, {name = 'a', roots = ['**', 1]}]\nactor-env = 1\n")
 	f.Add("[[rule]]\n[rule.a]\nb = 1\n[[rule.c]]\nd = [[1], {e = 2}]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := Parse("p", []byte(text))

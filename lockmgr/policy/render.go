@@ -13,16 +13,26 @@ func (p *Policy) TOML() []byte {
 	var b bytes.Buffer
 	b.WriteString("# The policy in force. The first rule that matches a path decides;\n")
 	b.WriteString("# what it leaves unset comes from the defaults.\n")
-	fmt.Fprintf(&b, "%s = false # the built-in rules are written out below\n", keyBuiltin)
+	fmt.Fprintf(&b, "%-10s = false # the built-in rules are written out below\n", keyBuiltin)
+	writeList(&b, keyActorEnv, p.actorEnv)
 
 	d := p.defaults
-	wait := Duration(d.Wait)
+	wait, ttl := Duration(d.Wait), Duration(d.TTL)
 	fmt.Fprintf(&b, "\n[%s]\n", keyDefaults)
-	writeSettings(&b, Rule{Mode: d.Mode, Wait: &wait, Durability: d.Durability, Append: d.Append, OnKill: d.OnKill})
+	writeSettings(&b, Rule{
+		Mode: d.Mode, Wait: &wait, Durability: d.Durability, Append: d.Append, OnKill: d.OnKill,
+		TTL: &ttl, OnStale: d.OnStale, Key: d.Key,
+	})
+
+	for _, a := range p.alias {
+		fmt.Fprintf(&b, "\n[[%s]] # %s\n", keyAlias, printable(a.origin))
+		fmt.Fprintf(&b, "%-10s = %s\n", keyName, quote(a.Name))
+		writeList(&b, keyRoots, a.Roots)
+	}
 
 	for _, r := range p.rules {
 		fmt.Fprintf(&b, "\n[[%s]] # %s\n", keyRule, printable(r.origin))
-		writeGlobs(&b, r.Glob)
+		writeList(&b, keyGlob, r.Glob)
 		writeSettings(&b, r)
 	}
 	return b.Bytes()
@@ -42,18 +52,23 @@ func writeSettings(b *bytes.Buffer, r Rule) {
 	line(keyDurability, string(r.Durability))
 	line(keyAppend, string(r.Append))
 	line(keyOnKill, string(r.OnKill))
+	if r.TTL != nil {
+		line(keyTTL, r.TTL.String())
+	}
+	line(keyOnStale, string(r.OnStale))
+	line(keyKey, string(r.Key))
 }
 
-func writeGlobs(b *bytes.Buffer, globs []string) {
-	quoted := make([]string, len(globs))
-	for i, g := range globs {
-		quoted[i] = quote(g)
+func writeList(b *bytes.Buffer, key string, list []string) {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = quote(s)
 	}
-	list := strings.Join(quoted, ", ")
-	if len(list) > 60 {
-		list = "\n    " + strings.Join(quoted, ",\n    ") + ",\n"
+	text := strings.Join(quoted, ", ")
+	if len(text) > 60 {
+		text = "\n    " + strings.Join(quoted, ",\n    ") + ",\n"
 	}
-	fmt.Fprintf(b, "%-10s = [%s]\n", keyGlob, list)
+	fmt.Fprintf(b, "%-10s = [%s]\n", key, text)
 }
 
 // quote writes a TOML basic string.

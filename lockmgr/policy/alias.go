@@ -1,0 +1,153 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Alias makes several directories one for the lock table: a file below any of
+// the roots shares its lock with the file of the same path below every other,
+// as the copies of a file in git worktrees do (SEED M4).
+type Alias struct {
+	// Name is a lock name as in SEED T2, and no other alias has it.
+	Name string
+	// Roots are globs over whole paths of directories, at least one; "." is the
+	// data root.
+	Roots []string
+
+	// origin is where the alias was written: "policy.toml:12".
+	origin string
+}
+
+// Origin says where the alias was written: "FILE:LINE".
+func (a Alias) Origin() string { return a.origin }
+
+// aliasMatcher is an alias, prepared.
+type aliasMatcher struct {
+	prefix string // of the names that it gives
+	roots  []matcher
+}
+
+func newAliasMatcher(a Alias) aliasMatcher {
+	m := aliasMatcher{prefix: "//alias/" + a.Name + "/"}
+	for _, root := range a.Roots {
+		// The '/' keeps a root without one from matching at any depth.
+		m.roots = append(m.roots, newMatcher("/"+strings.TrimPrefix(dataRoot(root), "/")))
+	}
+	return m
+}
+
+// dataRoot spells the data root as paths do.
+func dataRoot(root string) string {
+	if root == "." {
+		return ""
+	}
+	return root
+}
+
+// innermost returns the longest of path and the directories above it that is a
+// root.
+func (m *aliasMatcher) innermost(path string) (root string, ok bool) {
+	for dir := path; ; dir = dirName(dir) {
+		for i := range m.roots {
+			if m.roots[i].match(dir, "") {
+				return dir, true
+			}
+		}
+		if dir == "" {
+			return "", false
+		}
+	}
+}
+
+// name returns what the alias calls a path, which is the path itself for a root,
+// and whether the alias decides.
+func (m *aliasMatcher) name(path string) (string, bool) {
+	root, ok := m.innermost(path)
+	if !ok || root == path {
+		return path, ok
+	}
+	return m.prefix + strings.TrimPrefix(path[len(root):], "/"), true
+}
+
+// aliases reads the [[alias]] tables.
+func (p *parser) aliases(at node, v any) []Alias {
+	list, ok := v.([]any)
+	if !ok {
+		p.fail(at, "an alias starts with [[alias]], in double brackets")
+		return nil
+	}
+	var aliases []Alias
+	lines := map[string]int{}
+	for i, v := range list {
+		at := at.item(i)
+		a := p.alias(at, v)
+		if a.Name != "" {
+			if first, taken := lines[a.Name]; taken {
+				p.fail(at.key(keyName), "there is an alias %q already, in line %d", a.Name, first)
+			} else {
+				lines[a.Name] = p.at.line(at.key(keyName))
+			}
+		}
+		a.origin = fmt.Sprintf("%s:%d", p.file, p.at.line(at))
+		aliases = append(aliases, a)
+	}
+	return aliases
+}
+
+func (p *parser) alias(at node, v any) Alias {
+	var a Alias
+	table, ok := v.(map[string]any)
+	if !ok {
+		p.fail(at, "must be a table of %s", strings.Join(aliasKeys, ", "))
+		return a
+	}
+	for _, key := range aliasKeys {
+		if table[key] == nil {
+			p.fail(at, "the alias has no %s", key)
+		}
+	}
+	for key, v := range table {
+		at := at.key(key)
+		switch key {
+		case keyName:
+			a.Name = p.name(at, v)
+		case keyRoots:
+			a.Roots = p.strings(at, key, v, 1, checkRoot)
+		default:
+			p.unknown(at, key, aliasKeys)
+		}
+	}
+	return a
+}
+
+// name reads the name of an alias, "" if it is none.
+func (p *parser) name(at node, v any) string {
+	name, ok := v.(string)
+	switch {
+	case !ok:
+		p.fail(at, "name must be a string")
+		return ""
+	case !validName(name):
+		p.fail(at, "bad name %q: %s", name, nameRule)
+		return ""
+	}
+	return name
+}
+
+// checkRoot says why a glob cannot be used for the root of an alias, or "".
+func checkRoot(root string) string {
+	switch {
+	case root == ".":
+		return ""
+	case root == "":
+		return `an empty root matches nothing: the data root is "."`
+	case root == "/":
+		return `bad root "/": the data root is "."`
+	case strings.HasSuffix(root, "/"):
+		return fmt.Sprintf("bad root %q: a directory is written without a '/' at its end", root)
+	case root == "**", strings.HasSuffix(root, "/**"):
+		return fmt.Sprintf("bad root %q: every path below a directory would be a root, and no file below one", root)
+	}
+	return strings.Replace(checkGlob(root), "bad glob", "bad root", 1)
+}
