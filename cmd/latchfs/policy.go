@@ -68,8 +68,9 @@ func newPolicyTestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test PATH...",
 		Short: "Say which rule decides for a path, and what it says",
-		Long: `Say which rule decides for each PATH, and what holds there. Paths are relative
-to the mount's root; they need not exist.`,
+		Long: `Say which rule decides for each PATH, what holds there, and under which name it
+is locked: paths with the same name share one lock. Paths are relative to the
+mount's root; they need not exist.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			p, err := loadPolicy(config)
@@ -92,29 +93,39 @@ func loadPolicy(file string) (*policy.Policy, error) {
 	return policy.Load(file)
 }
 
-// testPolicy prints the settings that hold for each path.
+// testPolicy prints the settings that hold for each path, and the name under
+// which it is locked.
 func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(cmd.OutOrStdout())
-		for _, name := range paths {
-			s := p.For(rootRelative(name))
-			err := enc.Encode(map[string]any{
-				"path": name, "mode": s.Mode, "wait_seconds": s.Wait.Seconds(), "durability": s.Durability,
-				"append": s.Append, "on_kill": s.OnKill, "rule": s.Rule,
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return testPolicyJSON(cmd, p, paths)
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PATH\tMODE\tWAIT\tDURABILITY\tAPPEND\tON-KILL\tRULE")
+	fmt.Fprintln(w, "PATH\tMODE\tWAIT\tDURABILITY\tAPPEND\tON-KILL\tTTL\tON-STALE\tKEY\tLOCK\tRULE")
 	for _, name := range paths {
-		s := p.For(rootRelative(name))
-		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability, s.Append, s.OnKill, s.Rule)
+		rel := rootRelative(name)
+		s := p.For(rel)
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability,
+			s.Append, s.OnKill, s.TTL, s.OnStale, s.Key, p.LockName(rel), s.Rule)
 	}
 	return w.Flush()
+}
+
+func testPolicyJSON(cmd *cobra.Command, p *policy.Policy, paths []string) error {
+	actorEnv := append([]string{}, p.ActorEnv()...) // [] where there is none, not null
+	enc := json.NewEncoder(cmd.OutOrStdout())
+	for _, name := range paths {
+		rel := rootRelative(name)
+		s := p.For(rel)
+		err := enc.Encode(map[string]any{
+			"path": name, "mode": s.Mode, "wait_seconds": s.Wait.Seconds(), "durability": s.Durability,
+			"append": s.Append, "on_kill": s.OnKill, "ttl_seconds": s.TTL.Seconds(), "on_stale": s.OnStale,
+			"key": s.Key, "lock": p.LockName(rel), "actor_env": actorEnv, "rule": s.Rule,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rootRelative spells a path as policies know it: "./a//b" and "/a/b" are
