@@ -63,15 +63,40 @@ func parseCmdline(b []byte) []string {
 	return strings.Split(string(b), "\x00")
 }
 
-// Env returns the value of a variable in the environment that a process was
-// started with, or "". (In execve there is none.)
-func (r *Reader) Env(pid int32, name string) string {
-	environ, err := patiently(r, pid, func(*asking) ([]byte, error) { return r.readAll(pidPath(pid, "environ")) })
+// maxEnviron bounds what FirstEnv reads of an environment, in bytes.
+const maxEnviron = 256 << 10
+
+// FirstEnv returns the value of the first of some variables that is set and not
+// empty in the environment that a process was started with, or "". What changed
+// in it since, the process alone knows. (In execve there is none. Variables
+// behind the first 256 KiB are not seen.)
+func (r *Reader) FirstEnv(pid int32, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	environ, err := patiently(r, pid, func(*asking) ([]byte, error) {
+		return r.readUpTo(pidPath(pid, "environ"), maxEnviron)
+	})
 	if err != nil {
 		return ""
 	}
+	if len(environ) == maxEnviron { // half a value is worse than none
+		environ = environ[:bytes.LastIndexByte(environ, 0)+1]
+	}
+	for _, name := range names {
+		if value := variable(environ, name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// variable returns the value of a variable. Of several of one name the first
+// counts, as for getenv(3).
+func variable(environ []byte, name string) string {
+	prefix := []byte(name + "=")
 	for entry := range bytes.SplitSeq(environ, []byte{0}) {
-		if key, value, ok := bytes.Cut(entry, []byte("=")); ok && string(key) == name {
+		if value, ok := bytes.CutPrefix(entry, prefix); ok {
 			return string(value)
 		}
 	}

@@ -28,9 +28,54 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	for name, want := range map[string]string{"LABEL": "a=b", "EMPTY": "", "LABE": "", "NONE": ""} {
-		if got := r.Env(c.pid(), name); got != want {
+		if got := r.FirstEnv(c.pid(), []string{name}); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
+	}
+}
+
+func TestFirstEnv(t *testing.T) {
+	r := newReader(t)
+	c := startChild(t, func(cmd *exec.Cmd) {
+		cmd.Env = append(cmd.Env, "ONE=1", "TWO=2=2", "EMPTY=")
+	})
+	for _, tt := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"ONE", "TWO"}, "1"},
+		{[]string{"TWO", "ONE"}, "2=2"},
+		{[]string{"NONE", "EMPTY", "TWO", "ONE"}, "2=2"},
+		{[]string{"EMPTY", "NONE"}, ""},
+		{[]string{"TWO=2"}, "2"}, // no variable has such a name, but nobody asks for it
+		{nil, ""},
+	} {
+		if got := r.FirstEnv(c.pid(), tt.names); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.names, got, tt.want)
+		}
+	}
+	for environ, want := range map[string]string{"A=1\x00A=2\x00": "1", "A=\x00A=2\x00": "", "A\x00A=3": "3", "AA=1": "", "": ""} {
+		if got := variable([]byte(environ), "A"); got != want {
+			t.Errorf("A in %q: %q, want %q", environ, got, want)
+		}
+	}
+}
+
+// No more is read of an environment than a bound, and no half of a value.
+func TestFirstEnvBounded(t *testing.T) {
+	r := newReader(t)
+	const piece = 100_000
+	long := strings.Repeat("x", piece)
+	c := startChild(t, func(cmd *exec.Cmd) {
+		cmd.Env = []string{childEnv + "=1", "A=" + long, "B=" + long, "ACROSS=" + long, "BEHIND=1"}
+	})
+	for name, want := range map[string]int{"A": piece, "B": piece, "ACROSS": 0, "BEHIND": 0} {
+		if got := len(r.FirstEnv(c.pid(), []string{name})); got != want {
+			t.Errorf("%s is %d bytes long, want %d", name, got, want)
+		}
+	}
+	if b, err := r.readUpTo(pidPath(c.pid(), "environ"), 1000); len(b) != 1000 || err != nil {
+		t.Errorf("%d bytes and %v, want 1000", len(b), err)
 	}
 }
 
@@ -50,7 +95,7 @@ func TestDescribeLong(t *testing.T) {
 		}
 		return nil
 	})
-	if got := r.Env(c.pid(), "LAST"); got != "here" {
+	if got := r.FirstEnv(c.pid(), []string{"LAST"}); got != "here" {
 		t.Errorf("LAST is %q", got)
 	}
 }

@@ -113,7 +113,7 @@ func lookInExec(t *testing.T, r *Reader, c *child, file File, tid uint32) {
 	quickly(t, "Descendants", func() { r.Descendants(c.pid()) })
 	quickly(t, "Pending", func() { r.Pending(tid) })
 	quickly(t, "Syscall", func() { r.Syscall(tid) })
-	quickly(t, "Env", func() { r.Env(c.pid(), childEnv) })
+	quickly(t, "FirstEnv", func() { r.FirstEnv(c.pid(), []string{childEnv}) })
 	quickly(t, "Interactive", func() { r.Interactive(c.pid()) })
 	quickly(t, "Watch", func() {
 		dead, stop := mustWatch(t, r, lockmgr.Owner{PID: c.pid(), Start: 1})

@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
 	"unsafe"
 
@@ -69,7 +70,7 @@ func (r *Reader) searchMaps(path string, is func(dev, ino uint64) bool) (bool, e
 	if err != unix.ENOTTY {
 		return found, err
 	}
-	text, err := readRest(fd, nil)
+	text, err := readRest(fd, nil, math.MaxInt)
 	if err == nil && len(text) == 0 {
 		err = ErrGone
 	}

@@ -96,6 +96,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("a stat without a state: %+v", st)
 		}
 		parseStatm(b)
+		variable(b, "a")
 		parseFdinfo(b)
 		parseMaps(b, func(_, _ uint64) bool { return false })
 		mountDev(b, 1)

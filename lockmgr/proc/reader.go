@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"sync"
@@ -128,7 +129,7 @@ func withContent(fd int, use func([]byte) error) error {
 	if n < len(buf) {
 		return use(buf[:n])
 	}
-	content, err := readRest(fd, buf[:n])
+	content, err := readRest(fd, buf[:n], math.MaxInt)
 	if err != nil {
 		return err
 	}
@@ -136,24 +137,27 @@ func withContent(fd int, use func([]byte) error) error {
 }
 
 // readAll reads a file of any length.
-func (r *Reader) readAll(path string) ([]byte, error) {
+func (r *Reader) readAll(path string) ([]byte, error) { return r.readUpTo(path, math.MaxInt) }
+
+// readUpTo reads a file, but no more of it than the limit.
+func (r *Reader) readUpTo(path string, limit int) ([]byte, error) {
 	fd, err := openat(r.proc, path, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return readRest(fd, nil)
+	return readRest(fd, nil, limit)
 }
 
-// readRest reads until the end of the file, and returns it after what is there
-// already, in a slice of its own.
-func readRest(fd int, start []byte) ([]byte, error) {
+// readRest reads until the end of the file or the limit, and returns it after
+// what is there already, in a slice of its own.
+func readRest(fd int, start []byte, limit int) ([]byte, error) {
 	content := append(make([]byte, 0, 4*len(start)+1024), start...)
-	for {
+	for len(content) < limit {
 		if len(content) == cap(content) {
 			content = append(content, 0)[:len(content)]
 		}
-		n, err := read(fd, content[len(content):cap(content)])
+		n, err := read(fd, content[len(content):min(cap(content), limit)])
 		if err != nil {
 			return nil, err
 		}
@@ -162,6 +166,7 @@ func readRest(fd int, start []byte) ([]byte, error) {
 		}
 		content = content[:len(content)+n]
 	}
+	return content, nil
 }
 
 // link reads a symbolic link of /proc.

@@ -157,7 +157,7 @@ func TestGone(t *testing.T) {
 	if d := r.Describe(c.pid()); d.Program != "" || d.Cmdline != nil || d.Cwd != "" {
 		t.Errorf("Describe: %+v", d)
 	}
-	if r.Env(c.pid(), childEnv) != "" || r.Interactive(c.pid()) {
+	if r.FirstEnv(c.pid(), []string{childEnv}) != "" || r.Interactive(c.pid()) {
 		t.Error("has an environment or a prompt")
 	}
 }
