@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -68,6 +69,12 @@ func serve(in io.Reader, out io.Writer, leader chan<- func()) {
 			prot, _ := strconv.Atoi(args[2])
 			flags, _ := strconv.Atoi(args[3])
 			maps[args[4]], err = unix.Mmap(fd, 0, 4096, prot, flags)
+		case "store": // NAME
+			maps[args[1]][0]++
+		case "overmap": // NAME: puts something else in its place
+			m := maps[args[1]]
+			_, err = unix.MmapPtr(-1, 0, unsafe.Pointer(&m[0]), uintptr(len(m)),
+				unix.PROT_READ, unix.MAP_FIXED|unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 		case "munmap": // NAME
 			err = unix.Munmap(maps[args[1]])
 		case "name":
@@ -83,6 +90,13 @@ func serve(in io.Reader, out io.Writer, leader chan<- func()) {
 			if err == nil {
 				answer = strconv.Itoa(cmd.Process.Pid)
 			}
+		case "spin": // a thread of our own that never rests
+			go func() {
+				for n := 0; ; n++ {
+				}
+			}()
+		case "job": // a child that works for a while and is waited for
+			err = exec.Command("/bin/sh", "-c", "i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done").Run()
 		case "exec":
 			err = syscall.Exec(args[1], args[1:], nil)
 		case "exit-leader":

@@ -1,6 +1,6 @@
 // Package proc tells who a caller is and what it holds, from /proc: the process
 // behind a thread id, its ancestors, its open descriptors and mappings, its
-// pending signals, and when it dies. It is the lock table's only source for
+// pending signals, whether it gets on, and when it dies. It is the lock table's only source for
 // owners and lineage, and does nothing but ask the kernel; it never signals a
 // process and never looks at a file that a process has open, for that could
 // re-enter the mount that is asking.
@@ -42,7 +42,8 @@
 // when the process goes on. Each function says what it answers then; ErrBusy is
 // the general word for it.
 //
-// Status, statm, cmdline, comm, uid_map, fdinfo and children take no such lock.
+// Status, statm, schedstat, cmdline, comm, uid_map, fdinfo and children take no
+// such lock, and stat none but the exec lock.
 //
 // # Vanished processes
 //

@@ -114,6 +114,11 @@ func lookInExec(t *testing.T, r *Reader, c *child, file File, tid uint32) {
 	quickly(t, "Pending", func() { r.Pending(tid) })
 	quickly(t, "Syscall", func() { r.Syscall(tid) })
 	quickly(t, "FirstEnv", func() { r.FirstEnv(c.pid(), []string{childEnv}) })
+	quickly(t, "Pulse", func() {
+		if p, err := r.Pulse(c.pid()); err != ErrBusy {
+			t.Errorf("Pulse: %+v, %v", p, err)
+		}
+	})
 	quickly(t, "Interactive", func() { r.Interactive(c.pid()) })
 	quickly(t, "Watch", func() {
 		dead, stop := mustWatch(t, r, lockmgr.Owner{PID: c.pid(), Start: 1})

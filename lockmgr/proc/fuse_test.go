@@ -10,18 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// oneFile is the smallest FUSE filesystem that can receive a FLUSH: a directory
-// with one empty file under any name. It speaks the protocol of linux/fuse.h
+// oneFile is the smallest FUSE filesystem that can receive a FLUSH and a WRITE: a
+// directory with one file of zeros under any name. It speaks the protocol of linux/fuse.h
 // itself, for go-fuse belongs to another room.
 type oneFile struct {
 	t   *testing.T
 	dev *os.File
 	// flush is called by a FLUSH, which is answered when it returns.
 	flush func(tid uint32)
+	// write is the same for a WRITE.
+	write func()
 }
 
 // mountOneFile returns the path of the file.
 func mountOneFile(t *testing.T, flush func(tid uint32)) string {
+	t.Helper()
+	return (&oneFile{t: t, flush: flush, write: func() {}}).mount()
+}
+
+func (fs *oneFile) mount() string {
+	t := fs.t
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("mount(2) needs root")
@@ -36,7 +44,7 @@ func mountOneFile(t *testing.T, flush func(tid uint32)) string {
 		t.Fatal(err)
 	}
 	// Only now can the device be polled, and so a read be ended by a close.
-	fs := &oneFile{t: t, dev: os.NewFile(uintptr(fd), "/dev/fuse"), flush: flush}
+	fs.dev = os.NewFile(uintptr(fd), "/dev/fuse")
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -60,6 +68,8 @@ const (
 	opForget  = 2
 	opGetattr = 3
 	opOpen    = 14
+	opRead    = 15
+	opWrite   = 16
 	opRelease = 18
 	opFlush   = 25
 	opInit    = 26
@@ -89,6 +99,13 @@ func (fs *oneFile) serve() {
 			fs.reply(unique, 0, [2]uint64{})
 		case opRelease:
 			fs.reply(unique, 0)
+		case opRead:
+			fs.reply(unique, 0, make([]byte, fileSize))
+		case opWrite:
+			go func() {
+				fs.write()
+				fs.reply(unique, 0, [2]uint32{fileSize, 0})
+			}()
 		case opFlush:
 			go func() {
 				fs.flush(pid)
@@ -100,6 +117,9 @@ func (fs *oneFile) serve() {
 	}
 }
 
+// fileSize is that of the file, one page.
+const fileSize = 4096
+
 // attributes are struct fuse_attr.
 func attributes(node uint64) any {
 	mode := uint32(unix.S_IFREG | 0o666)
@@ -108,12 +128,13 @@ func attributes(node uint64) any {
 	}
 	return struct {
 		Ino   uint64
-		_     [5]uint64 // size, blocks, times
+		Size  uint64
+		_     [4]uint64 // blocks, times
 		_     [3]uint32 // nanoseconds
 		Mode  uint32
 		Nlink uint32
 		_     [5]uint32 // owner, device, block size, flags
-	}{Ino: node, Mode: mode, Nlink: 1}
+	}{Ino: node, Size: fileSize, Mode: mode, Nlink: 1}
 }
 
 func (fs *oneFile) reply(unique uint64, errno unix.Errno, parts ...any) {

@@ -37,6 +37,7 @@ type Reader struct {
 	loadavg int       // /proc/loadavg
 	users   [2]string // uid_map and gid_map of our own user namespace
 	kids    bool      // the kernel has task/*/children
+	sched   bool      // the kernel has task/*/schedstat
 
 	refs    atomic.Int32 // who uses the descriptors: the owner, and patient questions
 	known   cache
@@ -85,6 +86,10 @@ func (r *Reader) open(procRoot string) error {
 	}
 	_, err = r.readAll("thread-self/children")
 	r.kids = err == nil
+	// Where the kernel does not keep count it may still have the file. A thread
+	// that reads has run, and so has one time slice at least.
+	sched, err := r.readAll("thread-self/schedstat")
+	r.sched = err == nil && string(sched) != "0 0 0\n"
 	return nil
 }
 

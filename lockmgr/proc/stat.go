@@ -12,6 +12,8 @@ type stat struct {
 	ppid      int32  // 4
 	tty       int64  // 7
 	flags     uint64 // 9
+	cpu       uint64 // 14+15, in user and kernel mode, in ticks
+	childCPU  uint64 // 16+17, the same of children that were waited for
 	threads   int64  // 20, of the process, also where PID is one thread's
 	start     uint64 // 22, clock ticks since boot
 	sigIgnore uint64 // 33, the signals below 32
@@ -69,6 +71,8 @@ func parseStat(b []byte) (stat, error) {
 	st.ppid = int32(next(4))
 	st.tty = int64(next(7))
 	st.flags = next(9)
+	st.cpu = next(14) + next(15)
+	st.childCPU = next(16) + next(17)
 	st.threads = int64(next(20))
 	st.start = next(22)
 	st.sigIgnore = next(33)
