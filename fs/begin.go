@@ -57,7 +57,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		return nil, unix.EEXIST
 	}
 	if lb, ok := l.Request().Label.(*label); ok {
-		lb.session.Store(&s.id)
+		lb.session.Store(s)
 	}
 	return s, 0
 }
@@ -178,6 +178,7 @@ func (s *session) enter() unix.Errno {
 		return errnoOf(err)
 	}
 	key := inoKey{uint64(st.Dev), st.Ino}
+	s.stamp = stampOf(&st)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.meetsLocked(s) {

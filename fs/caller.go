@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -25,6 +26,14 @@ type caller struct {
 
 	descOnce sync.Once
 	desc     proc.Description
+
+	joined bool // its environment was asked for a lock to join
+
+	actorOnce sync.Once
+	actor     string
+
+	groupsOnce sync.Once
+	groups     []uint32
 
 	callOnce  sync.Once
 	call      proc.Call
@@ -114,6 +123,34 @@ func (c *caller) describe() *proc.Description {
 		}
 	})
 	return &c.desc
+}
+
+// actorOf is the label under which the holder of a lock wants to be known: what it
+// said itself, or a variable of its environment; "" if neither.
+func (f *FS) actorOf(lb *label) string {
+	if lb.actor != "" {
+		return lb.actor
+	}
+	c := lb.c
+	c.actorOnce.Do(func() {
+		if names := f.policy.ActorEnv(); len(names) > 0 && !c.foreign() {
+			c.actor = f.proc.FirstEnv(c.owner.PID, names)
+		}
+	})
+	return c.actor
+}
+
+// inGroup reports whether a group is one of the caller's.
+func (c *caller) inGroup(gid uint32) bool {
+	if c.gid == gid {
+		return true
+	}
+	c.groupsOnce.Do(func() {
+		if c.tid != 0 {
+			c.groups = c.f.proc.Groups(uint32(c.tid))
+		}
+	})
+	return slices.Contains(c.groups, gid)
 }
 
 // program is the short name of the caller's process.

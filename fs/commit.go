@@ -102,7 +102,7 @@ func (s *session) dirtyLocked() (bool, error) {
 // decideLocked runs the checks of DESIGN §4.2 in their order and publishes.
 func (s *session) decideLocked() unix.Errno {
 	switch {
-	case !s.lock.Held():
+	case !s.keepsLock():
 		return s.rejectLocked(unix.ESTALE, "the lock was lost to another writer")
 	case s.killedBy != 0 && s.settings.OnKill != policy.Commit:
 		return s.rejectLocked(unix.EINTR, "the writer was killed by "+unix.SignalName(unix.Signal(s.killedBy)))
@@ -230,7 +230,7 @@ func (s *session) applyMetaLocked() unix.Errno {
 	if len(s.meta) == 0 || s.isNew {
 		return 0
 	}
-	if !s.lock.Held() {
+	if !s.keepsLock() {
 		return unix.ESTALE
 	}
 	f := s.f

@@ -95,8 +95,8 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 }
 
 // mayWrite reports whether the caller may write a file that was committed
-// while it waited, where the kernel could not check. Supplementary groups and
-// ACLs are not looked at: when in doubt, no.
+// while it waited, where the kernel could not check. ACLs are not looked at: when
+// in doubt, no.
 func (f *FS) mayWrite(c *caller, st *unix.Stat_t) bool { return f.mayAccess(c, st, 2) }
 
 // mayAccess is mayWrite for any permission bits: 4 to read, 2 to write.
@@ -106,7 +106,7 @@ func (f *FS) mayAccess(c *caller, st *unix.Stat_t, bits uint32) bool {
 		return true
 	case c.uid == st.Uid:
 		bits <<= 6
-	case c.gid == st.Gid:
+	case c.inGroup(st.Gid):
 		bits <<= 3
 	}
 	return st.Mode&bits == bits

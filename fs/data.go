@@ -171,7 +171,7 @@ func (f *FS) openState() error {
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
 	}
-	f.tokenLimit = first + tokenBlock
+	f.tokenLimit.Store(first + tokenBlock)
 	f.table = lockmgr.New(lockmgr.Options{FirstToken: first})
 	return nil
 }

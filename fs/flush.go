@@ -15,6 +15,7 @@ import (
 // is the commit, so that close reports how it went.
 func (f *FS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if isVirtual(in.NodeId) {
+		f.virt.flush(in)
 		return fuse.OK
 	}
 	h := f.handleOf(in.Fh)

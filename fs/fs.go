@@ -36,6 +36,8 @@ type FS struct {
 	source     *source
 	virt       *virtual
 	walks      *walks
+	heart      *heart
+	controls   *controls
 	whys       refusals
 	registrar  *registrar // nil without passthrough
 	mounts     *mountWatch
@@ -57,7 +59,6 @@ type FS struct {
 	doneOnce  sync.Once
 	refusing  atomic.Bool // no new sessions
 	serial    atomic.Uint64
-	looks     atomic.Uint64
 	sessionNo atomic.Uint64
 	epoch     string // distinguishes session ids of different runs
 
@@ -65,7 +66,7 @@ type FS struct {
 	ns sync.RWMutex
 
 	tokenMu    sync.Mutex
-	tokenLimit uint64 // tokens below are reserved on disk
+	tokenLimit atomic.Uint64 // tokens below are reserved on disk
 
 	mu        sync.Mutex
 	nextID    uint64
@@ -93,6 +94,8 @@ func newFS(o Options) *FS {
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}
 	f.walks = newWalks(f)
+	f.heart = newHeart(f)
+	f.controls = newControls(f)
 	f.trim = &trimmer{f: f, wanted: make(chan struct{}, 1)}
 	f.probe = &probe{f: f}
 	f.source = newSource(f)
@@ -121,14 +124,17 @@ const tokenBlock = 1 << 16
 // coverToken makes sure that a token in use is below what a crash would
 // remember as issued.
 func (f *FS) coverToken(token uint64) error {
+	if token+tokenBlock/2 <= f.tokenLimit.Load() {
+		return nil
+	}
 	f.tokenMu.Lock()
 	defer f.tokenMu.Unlock()
-	for token+tokenBlock/2 > f.tokenLimit {
+	for token+tokenBlock/2 > f.tokenLimit.Load() {
 		first, err := f.journal.ReserveTokens(tokenBlock)
 		if err != nil {
 			return err
 		}
-		f.tokenLimit = first + tokenBlock
+		f.tokenLimit.Store(first + tokenBlock)
 	}
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 
 // Read implements fuse.RawFileSystem. With passthrough the kernel reads the
 // backing file itself and asks only for handles in direct I/O.
-func (f *FS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	if isVirtual(in.NodeId) {
-		return f.virt.read(in, buf)
+		return f.virt.read(cancel, in, buf)
 	}
 	h := f.handleOf(in.Fh)
 	if h == nil {
@@ -26,6 +26,7 @@ func (f *FS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResu
 // filled yet still has its content in the committed file.
 func (f *FS) readFile(h *handle) (int, unix.Errno) {
 	if s := h.sess; s != nil {
+		s.used.note()
 		s.mu.Lock()
 		if !s.filled && s.baseFD >= 0 && !s.ended {
 			fd := s.baseFD
@@ -48,7 +49,7 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 // Writev implements fuse.RawFileSystem.
 func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
 	if isVirtual(in.NodeId) {
-		return 0, fuse.EPERM
+		return f.virt.write(in, data)
 	}
 	h := f.handleOf(in.Fh)
 	if h == nil {
@@ -87,6 +88,7 @@ func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
 		}
 		return errnoOf(do(fd))
 	}
+	s.used.note()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended && !s.live && !s.detached {

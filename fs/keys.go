@@ -34,6 +34,10 @@ func (f *FS) fileDemand(c *caller, op string, wait time.Duration, places ...plac
 	if len(places) > 0 {
 		d.path = f.path(places[0].dir, places[0].name)
 	}
+	if op == opOpen || op == opCreate {
+		set := f.settings(d.path)
+		d.ttl, d.yields = set.TTL, set.OnStale == policy.StealStale
+	}
 	return d
 }
 
@@ -42,7 +46,7 @@ func (f *FS) fileDemand(c *caller, op string, wait time.Duration, places ...plac
 func (f *FS) keysOf(places []place) []lockmgr.Key {
 	keys := make([]lockmgr.Key, 0, len(places)+1)
 	for _, p := range places {
-		keys = append(keys, lockmgr.Key(f.path(p.dir, p.name)))
+		keys = f.appendNames(keys, f.path(p.dir, p.name))
 		var st unix.Stat_t
 		err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
 		ino := inoKey{uint64(st.Dev), st.Ino}
@@ -59,17 +63,33 @@ func (f *FS) keysOf(places []place) []lockmgr.Key {
 	return keys
 }
 
+// appendNames appends the keys of a path: itself, and the one that the policy
+// makes it share with other files. Its own is what a tree lock above meets.
+func (f *FS) appendNames(keys []lockmgr.Key, path string) []lockmgr.Key {
+	keys = append(keys, lockmgr.Key(path))
+	if shared := f.policy.LockName(path); shared != path {
+		keys = append(keys, lockmgr.Key(shared))
+	}
+	return keys
+}
+
 // covers reports whether a lock is still the one that the demand needs. While
 // it was waited for its keys may have been renamed, and the names may have come
 // to lead to an inode with several.
 func (f *FS) covers(l *lockmgr.Lock, d *demand) bool {
-	if d.places == nil {
+	if d.places == nil && d.target == nil {
 		return true
 	}
 	f.ns.RLock()
 	defer f.ns.RUnlock()
 	have := l.Keys()
-	for _, k := range f.keysOf(d.places) {
+	keys := f.keysOf(d.places)
+	if d.target != nil {
+		var trees []lockmgr.Key
+		keys, trees = f.keysOfTarget(d.target)
+		keys = append(keys, trees...)
+	}
+	for _, k := range keys {
 		if !slices.Contains(have, k) {
 			return false
 		}

@@ -165,6 +165,9 @@ func (s *session) writtenLate() bool {
 // closing it becomes visible at once without ever being seen half written.
 func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix.Errno {
 	f := s.f
+	if !s.keepsLock() {
+		return unix.EBUSY // of a path operation, for which ESTALE means another walk
+	}
 	if e := s.fillLocked(); e != 0 {
 		return e
 	}

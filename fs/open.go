@@ -25,6 +25,7 @@ const (
 	opFlock    = "flock"
 	opFcntl    = "fcntl"
 	opAppend   = "append"
+	opGuard    = "guard" // taken through the control file, for what its holder does not say
 	opWait     = "wait"  // an interrupted open
 	opStale    = "stale" // any that was merely told to walk again
 )

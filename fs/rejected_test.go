@@ -15,9 +15,9 @@ import (
 	"latchfs/journal/commit"
 )
 
-// keeper is a filesystem that is not mounted, with a data directory whose
+// keptBytes is a filesystem that is not mounted, with a data directory whose
 // entries everybody may walk to.
-func keeper(t testing.TB) (*FS, string) {
+func keptBytes(t testing.TB) (*FS, string) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -74,7 +74,7 @@ func owner() locksdir.Viewer {
 }
 
 func TestRejected(t *testing.T) {
-	f, _ := keeper(t)
+	f, _ := keptBytes(t)
 	if list := f.source.Rejected(owner()); len(list) != 0 {
 		t.Fatalf("a new store lists %+v", list)
 	}
@@ -99,7 +99,7 @@ func TestRejected(t *testing.T) {
 
 // Kept bytes are read through the tree at any offset, and no descriptor stays.
 func TestRejectedContent(t *testing.T) {
-	f, dir := keeper(t)
+	f, dir := keptBytes(t)
 	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func openFiles(t *testing.T) int {
 
 // Only its entries are shown of the store, and nothing outside of it.
 func TestNoSuchRejected(t *testing.T) {
-	f, dir := keeper(t)
+	f, dir := keptBytes(t)
 	id := reject(t, f, "a", "x", 0o600)
 	store := filepath.Join(dir, commit.StateDirName, commit.RejectedDir)
 	if err := os.CopyFS(filepath.Join(store, ".new-1"), os.DirFS(filepath.Join(store, id))); err != nil {
@@ -161,7 +161,7 @@ func TestNoSuchRejected(t *testing.T) {
 
 // Others know of kept bytes only as long as they may read the file itself.
 func TestRejectedOfPrivateFiles(t *testing.T) {
-	f, dir := keeper(t)
+	f, dir := keptBytes(t)
 	for _, d := range []string{"open", "closed"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -201,7 +201,7 @@ func TestRejectedOfPrivateFiles(t *testing.T) {
 
 // What a full disk left without meta.json is its owner's alone.
 func TestRejectedWithoutMeta(t *testing.T) {
-	f, dir := keeper(t)
+	f, dir := keptBytes(t)
 	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestRejectedWithoutMeta(t *testing.T) {
 
 // What is known about entries is forgotten with them.
 func TestRejectedIsForgotten(t *testing.T) {
-	f, dir := keeper(t)
+	f, dir := keptBytes(t)
 	id, other := reject(t, f, "f", "x", 0o600), reject(t, f, "f", "x", 0o600)
 	f.source.Rejected(owner())
 	if err := os.RemoveAll(filepath.Join(dir, commit.StateDirName, commit.RejectedDir, id)); err != nil {
@@ -239,7 +239,7 @@ func TestRejectedIsForgotten(t *testing.T) {
 }
 
 func BenchmarkRejected(b *testing.B) {
-	f, _ := keeper(b)
+	f, _ := keptBytes(b)
 	var id string
 	for range 10_000 {
 		id = reject(b, f, "a/b/c", "x", 0o644)

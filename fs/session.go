@@ -57,15 +57,17 @@ type session struct {
 	killedBy    int  // signal
 	failed      unix.Errno
 	meta        []func(fd int) error
-	detached    bool       // the name was taken away by its own owner
-	published   bool       // a copy went out under a rename; see publishCopy
-	sealed      cacheStamp // size and mtime of what was published
-	synced      cacheStamp // size and mtime at the last fsync
-	live        bool       // went live: its handles write the published file itself
+	detached    bool        // the name was taken away by its own owner
+	published   bool        // a copy went out under a rename; see publishCopy
+	sealed      cacheStamp  // size and mtime of what was published
+	synced      cacheStamp  // size and mtime at the last fsync
+	stamp       shadowStamp // at the last heartbeat
+	live        bool        // went live: its handles write the published file itself
 	ended       bool
 	lingering   *time.Timer // waits for the RELEASE of a session with nothing to commit
 	result      unix.Errno
 	shown       atomic.Pointer[shownAttr]
+	used        usage        // by an operation that came to the daemon
 	idle        atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
 	patience    atomic.Int32 // how often late may look again
 }

@@ -3,6 +3,7 @@ package fs
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +26,8 @@ func newSource(f *FS) *source {
 	return &source{f: f, host: host, started: time.Now(), rejects: rejects{f: f}}
 }
 
-// Generation implements locksdir.Source. Without a counter in the lock table
-// each look is a new generation.
-func (s *source) Generation() uint64 { return s.f.looks.Add(1) }
+// Generation implements locksdir.Source.
+func (s *source) Generation() uint64 { return s.f.table.Version() }
 
 // Held implements locksdir.Source.
 func (s *source) Held() []locksdir.Record {
@@ -42,31 +42,43 @@ func (s *source) Held() []locksdir.Record {
 	for i := range snap.Held {
 		h := &snap.Held[i]
 		for _, k := range h.Keys {
-			if isPathKey(k) || len(h.Keys) == 1 {
+			if isShown(h, k) {
 				r := s.f.record(h, string(k))
-				r.Key, r.Waiters = string(k), waiters[k]
+				r.Waiters = waiters[k]
 				out = append(out, r)
 			}
 		}
 	}
 	return out
 }
+
+// maxBehind is how many of those in a waiter's way are named.
+const maxBehind = 8
 
 // Waiting implements locksdir.Source.
 func (s *source) Waiting() []locksdir.Record {
 	snap := s.f.table.Snapshot()
 	var out []locksdir.Record
+	place := map[lockmgr.Key]int{}
 	for i := range snap.Waiting {
 		h := &snap.Waiting[i]
-		var blockers []string
-		for _, b := range s.f.table.Conflicts(h.Lock) {
-			r := s.f.record(&b, "")
-			blockers = append(blockers, fmt.Sprintf("%s[%d]", r.Program, r.Owner.PID))
+		var behind []string
+		conflicts := s.f.table.FirstConflicts(h.Lock, maxBehind)
+		for j := range conflicts {
+			r := s.f.record(&conflicts[j], "")
+			behind = append(behind, fmt.Sprintf("%s[%d]", r.Program, r.Owner.PID))
+		}
+		ahead := len(behind)
+		for _, k := range h.Keys {
+			if ahead == maxBehind {
+				ahead = max(ahead, place[k]+1)
+			}
+			place[k]++
 		}
 		for _, k := range h.Keys {
-			if isPathKey(k) || len(h.Keys) == 1 {
+			if isShown(h, k) {
 				r := s.f.record(h, string(k))
-				r.Key, r.State, r.WaitsFor = string(k), locksdir.Waiting, blockers
+				r.State, r.WaitsFor, r.Ahead = locksdir.Waiting, behind, ahead
 				out = append(out, r)
 			}
 		}
@@ -74,34 +86,61 @@ func (s *source) Waiting() []locksdir.Record {
 	return out
 }
 
-// isPathKey tells a path from the key that the names of one inode share.
+// isPathKey tells a path from the names of what has none.
 func isPathKey(k lockmgr.Key) bool { return !strings.HasPrefix(string(k), "//") }
 
-// record describes a lock for people.
-func (f *FS) record(h *lockmgr.Holder, path string) locksdir.Record {
+// isShown reports whether a lock has a record under the key: under its paths and
+// names, or else under the one key that it has.
+func isShown(h *lockmgr.Holder, k lockmgr.Key) bool {
+	return isPathKey(k) || isNameKey(k) || len(h.Keys) == 1
+}
+
+// record describes a lock, as it is shown under a key, for people.
+func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 	r := locksdir.Record{
-		Path: path, State: locksdir.Held, Mode: h.Mode.String(), Class: h.Class.String(),
+		Path: key, Key: sharedKey(h, key), State: locksdir.Held, Mode: h.Mode.String(), Class: h.Class.String(),
 		Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Host: f.source.host,
-		Token: h.Token, Since: h.Now,
+		Token: h.Token, Since: h.Now, TTL: h.TTL, Stale: h.Stale,
+		Tree: slices.Contains(h.Trees, lockmgr.Key(key)),
+	}
+	if h.TTL > 0 {
+		r.LastSeen = h.Beat
+	}
+	if name, ok := strings.CutPrefix(key, string(nameKey(""))); ok {
+		r.Name, r.Path = name, ""
 	}
 	if lb, ok := h.Label.(*label); ok {
 		d := lb.c.describe()
 		r.Operation, r.UID = lb.op, lb.c.uid
 		r.Program, r.Cmdline, r.Cwd = d.Program, d.Cmdline, d.Cwd
-		if id := lb.session.Load(); id != nil {
-			r.Session = *id
-		}
+		r.Session, r.Actor = lb.id(), f.actorOf(lb)
 		if at := lb.deadline.Load(); at != nil {
 			r.Deadline = *at
 		}
-		if !isPathKey(lockmgr.Key(path)) {
+		switch {
+		case r.Name != "":
+		case !isPathKey(lockmgr.Key(key)):
 			r.Path = lb.path
+		case len(h.Keys) > 1 && !slices.Contains(h.Keys, lockmgr.Key(lb.path)):
+		case lb.path != key && lb.control == 0:
+			r.File = lb.path
 		}
 	} else if h.Owner.PID != 0 {
 		d := f.proc.Describe(h.Owner.PID)
 		r.Program, r.Cmdline, r.Cwd, r.UID = d.Program, d.Cmdline, d.Cwd, d.UID
 	}
 	return r
+}
+
+// sharedKey is the name that a lock shares with others, where that is not the one
+// under which it is shown.
+func sharedKey(h *lockmgr.Holder, key string) string {
+	for _, k := range h.Keys {
+		if !isPathKey(k) && !isNameKey(k) {
+			return string(k)
+		}
+	}
+	return key
 }
 
 // Why implements locksdir.Source.
@@ -135,10 +174,51 @@ func (s *source) Events() locksdir.EventLog {
 // Policy implements locksdir.Source.
 func (s *source) Policy() []byte { return s.f.policy.TOML() }
 
-// Release implements locksdir.Source. A lock belongs to the open file and ends
-// with it; only a stale one could be taken away.
-func (s *source) Release(group []locksdir.Record, _ locksdir.Viewer) error {
-	return fmt.Errorf("%q is locked by an open file and will be free when that is closed: %w", group[0].Path, unix.EBUSY)
+// Release implements locksdir.Source: the viewer's own locks are released, stale
+// ones are stolen, and active ones are left alone. All of a group or none.
+func (s *source) Release(group []locksdir.Record, v locksdir.Viewer) error {
+	f := s.f
+	t := target{paths: []string{group[0].Path}}
+	if group[0].Name != "" {
+		t = target{names: []string{group[0].Name}}
+	}
+	tokens := map[uint64]bool{}
+	for _, r := range group {
+		tokens[r.Token] = true
+	}
+	var todo []lockmgr.Holder
+	for _, h := range f.table.Holders(f.keysOfTarget(&t)) {
+		lb, _ := h.Label.(*label)
+		switch {
+		case !tokens[h.Token]: // it has changed hands since it was shown
+		case v.Holds(&locksdir.Record{Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && lb.control != 0):
+		case h.Stale && (v.Privileged || lb != nil && lb.c.uid == v.UID):
+		case h.Stale:
+			return unix.EPERM
+		default:
+			return unix.EBUSY
+		}
+		todo = append(todo, h)
+	}
+	for i := range todo {
+		f.takeAway(&todo[i])
+	}
+	f.settleThefts(nil)
+	return nil
+}
+
+// takeAway releases a lock on behalf of its owner, or steals it if it is stale.
+func (f *FS) takeAway(h *lockmgr.Holder) {
+	lb, _ := h.Label.(*label)
+	switch {
+	case h.Stale && f.table.Steal(h.Lock) == nil:
+	case h.Class != lockmgr.Session && len(h.Keys) > 0:
+		f.table.ReleaseClient(h.Keys[0], h.Class, h.Client)
+	case lb != nil && lb.control != 0:
+		if cl := f.controls.byID(lb.id()); cl != nil {
+			f.controls.drop(cl)
+		}
+	}
 }
 
 // Started implements locksdir.Source.

@@ -45,6 +45,7 @@ type vnode struct {
 type vhandle struct {
 	content locksdir.Content
 	list    []locksdir.Entry
+	talk    *conversation
 }
 
 func newVirtual(f *FS, tree *locksdir.Tree) *virtual {
@@ -139,7 +140,7 @@ func (v *virtual) lookup(h *fuse.InHeader, name string, out *fuse.EntryOut) fuse
 	if path == probeName {
 		return v.f.probe.lookup(out)
 	}
-	e, err := v.tree.Stat(path, v.viewer(h))
+	e, err := v.stat(path, h)
 	if err != nil {
 		return status(virtualErrno(err))
 	}
@@ -157,6 +158,18 @@ func (v *virtual) lookup(h *fuse.InHeader, name string, out *fuse.EntryOut) fuse
 	return fuse.OK
 }
 
+// controlEntry is what ls shows of the control file: anybody may ask for a lock.
+func (v *virtual) controlEntry() locksdir.Entry {
+	return locksdir.Entry{Name: controlName, Mode: 0o666, Mtime: v.f.source.Started()}
+}
+
+func (v *virtual) stat(path string, h *fuse.InHeader) (locksdir.Entry, error) {
+	if path == controlName {
+		return v.controlEntry(), nil
+	}
+	return v.tree.Stat(path, v.viewer(h))
+}
+
 func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	if in.NodeId == probeNode {
 		return v.f.probe.getattr(out)
@@ -168,7 +181,7 @@ func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	if path == "" {
 		v.f.probe.noteRootGetattr()
 	}
-	e, err := v.tree.Stat(path, v.viewer(&in.InHeader))
+	e, err := v.stat(path, &in.InHeader)
 	if err != nil {
 		return status(virtualErrno(err))
 	}
@@ -199,12 +212,15 @@ func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if in.NodeId == probeNode {
 		return v.f.probe.open(in, out)
 	}
-	if in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0 {
-		return fuse.EACCES
-	}
 	path, ok := v.path(in.NodeId)
 	if !ok {
 		return status(unix.ESTALE)
+	}
+	if path == controlName {
+		return v.openControl(in, out)
+	}
+	if in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0 {
+		return fuse.EACCES
 	}
 	c, err := v.tree.Open(path, v.viewer(&in.InHeader))
 	if err != nil {
@@ -215,8 +231,11 @@ func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	return fuse.OK
 }
 
-func (v *virtual) read(in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (v *virtual) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	h := v.handle(in.Fh)
+	if h != nil && h.talk != nil {
+		return h.talk.read(cancel, in, buf)
+	}
 	if h == nil || h.content == nil {
 		return nil, fuse.EBADF
 	}
@@ -227,13 +246,31 @@ func (v *virtual) read(in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Statu
 	return fuse.ReadResultData(buf[:n]), fuse.OK
 }
 
+func (v *virtual) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	h := v.handle(in.Fh)
+	if h == nil || h.talk == nil {
+		return 0, fuse.EPERM
+	}
+	return h.talk.write(in, data)
+}
+
+func (v *virtual) flush(in *fuse.FlushIn) {
+	if h := v.handle(in.Fh); h != nil && h.talk != nil {
+		h.talk.flush(in)
+	}
+}
+
 func (v *virtual) release(fh uint64) {
 	v.mu.Lock()
 	h := v.handles[fh]
 	delete(v.handles, fh)
 	v.mu.Unlock()
-	if h != nil && h.content != nil {
+	switch {
+	case h == nil:
+	case h.content != nil:
 		h.content.Close()
+	case h.talk != nil:
+		h.talk.close()
 	}
 }
 
@@ -247,6 +284,9 @@ func (v *virtual) openDir(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 		return status(virtualErrno(err))
 	}
 	dots := []locksdir.Entry{{Name: ".", Dir: true}, {Name: "..", Dir: true}}
+	if path == "" {
+		dots = append(dots, v.controlEntry())
+	}
 	out.Fh = v.newHandle(&vhandle{list: append(dots, list...)})
 	return fuse.OK
 }

@@ -51,11 +51,26 @@ const signalPoll = 20 * time.Millisecond
 // label is what the lock table keeps for us beside each lock. The holder's
 // process is described when somebody looks.
 type label struct {
-	session  atomic.Pointer[string]
+	session  atomic.Pointer[session]
 	op       string
 	path     string
+	name     string // of a named lock, which has no path
+	actor    string // who it is for, as the holder said itself
+	control  uint64 // the number of a lock taken through the control file
 	c        *caller
 	deadline atomic.Pointer[time.Time]
+}
+
+// id is by what the lock is known: that of its session, or of a lock taken
+// through the control file.
+func (lb *label) id() string {
+	if s := lb.session.Load(); s != nil {
+		return s.id
+	}
+	if lb.control != 0 {
+		return lb.c.f.lockID(lb.control)
+	}
+	return ""
 }
 
 func (c *caller) label(op, path string) *label {
@@ -68,16 +83,22 @@ type demand struct {
 	op     string
 	path   string  // for messages
 	places []place // the names concerned, from which the keys are made
+	target *target // the same of a request through the control file
 	keys   []lockmgr.Key
 	mode   lockmgr.Mode
 	class  lockmgr.Class
 	client uint64
 	span   lockmgr.Range
 	wait   time.Duration // 0 fails at once, < 0 waits for ever
+	ttl    time.Duration // the lease; 0: none
+	yields bool          // once stale, it may be taken by whoever waits
 	label  *label
 	// keep leaves an interrupted request in the queue: a program that retries
 	// keeps its place.
-	keep bool
+	keep  bool
+	gate  bool           // see lockmgr.Request
+	steal bool           // take it from holders whose lease has expired
+	inbox *lockmgr.Inbox // is told when the wait is over
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner
 	lineage []lockmgr.Ancestor
@@ -95,7 +116,8 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 	r := lockmgr.Request{
 		Keys: d.keys, Mode: d.mode, Class: d.class, Client: d.client, Range: d.span,
 		Owner: d.c.owner, Lineage: d.c.ancestors(), Since: f.proc.Now(),
-		NoWait: noWait, Now: time.Now(),
+		NoWait: noWait, Now: time.Now(), TTL: d.ttl, Yields: d.yields,
+		Gate: d.gate, Steal: d.steal, Inbox: d.inbox,
 	}
 	if d.owner != nil {
 		r.Owner, r.Lineage = *d.owner, d.lineage
@@ -112,11 +134,32 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	r := f.request(d, noWait)
 	for {
 		f.ns.RLock()
-		if d.places != nil {
+		switch {
+		case d.places != nil:
 			r.Keys = f.keysOf(d.places)
+		case d.target != nil:
+			r.Keys, r.Trees = f.keysOfTarget(d.target)
 		}
 		l, err := f.table.Acquire(r)
 		f.ns.RUnlock()
+		f.settleThefts(d.c)
+		if (err != nil || !l.Held()) && d.owner == nil && f.joinGuard(d.c) {
+			if err == nil {
+				f.table.Cancel(l, errMoved)
+				f.table.Release(l)
+			}
+			r.Lineage = d.c.ancestors()
+			continue
+		}
+		if err == nil {
+			f.heart.arm(d.ttl)
+			err = f.fenced(d.c, r.Keys)
+			if err != nil {
+				f.table.Cancel(l, err)
+				f.table.Release(l)
+				return nil, err
+			}
+		}
 		if err != nil || !l.Held() || f.covers(l, d) {
 			return l, err
 		}
@@ -281,7 +324,7 @@ func lockErrno(err error) unix.Errno {
 		return unix.EDEADLK
 	case errors.Is(err, errInterrupted):
 		return unix.EINTR
-	case errors.Is(err, errTimeout), errors.Is(err, errShutdown):
+	case errors.Is(err, errTimeout), errors.Is(err, errShutdown), errors.Is(err, errFenced):
 		return unix.EBUSY
 	case errors.Is(err, lockmgr.ErrWouldBlock):
 		return unix.EAGAIN

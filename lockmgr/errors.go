@@ -31,7 +31,11 @@ var (
 	ErrNotHeld = errors.New("lock is not held")
 )
 
-// ConflictError says who stands in the way of a NoWait request.
+// maxConflicts bounds whom a ConflictError names.
+const maxConflicts = 64
+
+// ConflictError says who stands in the way of a NoWait request; of a great many,
+// the first.
 type ConflictError struct {
 	Holders []Holder // holders first, then waiters that came earlier
 }

@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"fmt"
 	"maps"
+	"math"
 )
 
 // Queue returns the names of the locks that hold key, and of those that wait
@@ -220,7 +221,7 @@ func (t *Table) checkExclusion() error {
 // checkProgress: nobody waits without a reason: no wake-up was lost.
 func (t *Table) checkProgress() error {
 	for l := t.waiting.head; l != nil; l = l.next {
-		if len(l.blockers()) == 0 {
+		if len(l.blockers(math.MaxInt)) == 0 {
 			return fmt.Errorf("%v waits for nobody", l.label)
 		}
 	}
@@ -239,7 +240,7 @@ func (t *Table) checkOrder() error {
 		}
 		at[w] = len(at)
 		hardFor[w] = make(map[Owner]bool)
-		for _, h := range w.blockers() {
+		for _, h := range w.blockers(math.MaxInt) {
 			if h.Token != 0 {
 				hardFor[w][h.Owner] = true
 			}
@@ -253,7 +254,7 @@ func (t *Table) checkOrder() error {
 		}
 	}
 	for w := range at {
-		for _, x := range w.blockers() {
+		for _, x := range w.blockers(math.MaxInt) {
 			for v := range at {
 				if x.Token != 0 && v != w && v.kinOf(x.Lock) && !hardFor[v][x.Owner] && at[v] > at[w] {
 					return fmt.Errorf("%v waits for %v, which %v holds up; but that stands behind", w.label, x.Label, v.label)

@@ -10,10 +10,19 @@ const Heartbeats = 3
 // suspended, or a daemon that was stopped, has missed heartbeats, but none has
 // failed, and every holder has its whole TTL to show itself again.
 
+// DueLease is a lock whose heartbeat is due: the question is whether its holder
+// has shown life since the last one.
+type DueLease struct {
+	Lock  *Lock
+	Owner Owner
+	Label any
+	Since time.Time
+}
+
 // Due returns the held locks whose heartbeat is due at a moment, and when the
 // next one will be; zero when no lock has a lease. The lease of a lock that had
 // to wait begins when Due first meets it as a holder.
-func (t *Table) Due(now time.Time) (due []*Lock, next time.Time) {
+func (t *Table) Due(now time.Time) (due []DueLease, next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sooner := func(at time.Time) {
@@ -28,7 +37,7 @@ func (t *Table) Due(now time.Time) (due []*Lock, next time.Time) {
 		case l.due.IsZero():
 			l.startLease(now)
 		case !now.Before(l.due):
-			due = append(due, l)
+			due = append(due, DueLease{l, l.owner, l.label, l.due.Add(-l.ttl / Heartbeats)})
 			sooner(now.Add(l.ttl / Heartbeats))
 			continue
 		}

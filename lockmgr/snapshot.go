@@ -1,6 +1,11 @@
 package lockmgr
 
-import "time"
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Holder describes one lock, held or waiting, at the moment it was looked at.
 type Holder struct {
@@ -20,6 +25,15 @@ type Holder struct {
 	TTL   time.Duration
 	Beat  time.Time // the last heartbeat that did not fail; zero before the lease begins
 	Stale bool      // the lease has expired
+}
+
+// Covers reports whether the lock is on one of the keys, or on a tree above one.
+func (h *Holder) Covers(keys []Key) bool {
+	return slices.ContainsFunc(keys, func(k Key) bool {
+		return slices.Contains(h.Keys, k) || slices.ContainsFunc(h.Trees, func(tree Key) bool {
+			return k.below(tree) || tree == "" && !strings.HasPrefix(string(k), string(apart))
+		})
+	})
 }
 
 // Snapshot describes all locks at one moment.
@@ -94,6 +108,40 @@ func (t *Table) Test(r Request) *Holder {
 	return nil
 }
 
+// Holders describes who holds any of the keys, of whatever mode and class, or a
+// tree above one; of trees, who holds anything in them, too.
+func (t *Table) Holders(keys, trees []Key) []Holder {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []Holder
+	seen := map[*Lock]bool{}
+	add := func(p *place) {
+		if !seen[p.lock] {
+			seen[p.lock] = true
+			out = append(out, p.lock.holder(nil))
+		}
+	}
+	for _, k := range slices.Concat(keys, trees) {
+		for n := t.nearest(k); n != nil; n = n.parent {
+			for p := n.held.head; p != nil; p = p.next {
+				if n.key == k && !p.intent || n.key != k && p.tree {
+					add(p)
+				}
+			}
+		}
+	}
+	for _, k := range trees {
+		if n := t.nodes[k]; n != nil {
+			n.walk(func(n *node) {
+				for p := n.held.head; p != nil; p = p.next {
+					add(p)
+				}
+			})
+		}
+	}
+	return out
+}
+
 // firstClash is clash, but for Posix locks the one with the lowest range.
 func (l *Lock) firstClash(n *node) *Lock {
 	var first *Lock
@@ -107,36 +155,40 @@ func (l *Lock) firstClash(n *node) *Lock {
 
 // Conflicts returns whom a waiting lock waits for: holders first, then waiters
 // that stand before it; nil when it does not wait.
-func (t *Table) Conflicts(l *Lock) []Holder {
+func (t *Table) Conflicts(l *Lock) []Holder { return t.FirstConflicts(l, math.MaxInt) }
+
+// FirstConflicts is Conflicts for no more than n of them. With a long queue it is
+// much cheaper.
+func (t *Table) FirstConflicts(l *Lock, n int) []Holder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.t != t || l.state != waiting {
 		return nil
 	}
-	return l.blockers()
+	return l.blockers(n)
 }
 
-// blockers describes everybody l waits for, each once, holders first; of a lock
-// that stands in no queue, everybody it would wait for.
-func (l *Lock) blockers() []Holder {
+// blockers describes everybody l waits for, each once, holders first, up to a
+// limit; of a lock that stands in no queue, everybody it would wait for.
+func (l *Lock) blockers(limit int) []Holder {
 	var out []Holder
 	seen := map[*Lock]bool{l: true}
 	add := func(x *Lock, n *node) {
-		if !seen[x] && l.blockedBy(x, n) {
+		if len(out) < limit && !seen[x] && l.blockedBy(x, n) {
 			seen[x] = true
 			out = append(out, x.holder(nil))
 		}
 	}
 	for at := &l.first; at != nil; at = at.also {
 		if n := at.node; n != nil {
-			for p := n.held.head; p != nil; p = p.next {
+			for p := n.held.head; p != nil && len(out) < limit; p = p.next {
 				add(p.lock, n)
 			}
 		}
 	}
 	for at := &l.first; at != nil; at = at.also {
 		if n := at.node; n != nil {
-			for p := n.waiting.head; p != nil && p != at; p = p.next {
+			for p := n.waiting.head; p != nil && p != at && len(out) < limit; p = p.next {
 				if l.state == waiting || !l.inside(n, p.lock) {
 					add(p.lock, n)
 				}

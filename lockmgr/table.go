@@ -172,13 +172,13 @@ func (t *Table) enter(l *Lock) error {
 			l.startLease(l.now)
 		}
 	case held && l.noWait:
-		t.end(l, &ConflictError{Holders: l.blockers()})
+		t.end(l, &ConflictError{Holders: l.blockers(maxConflicts)})
 	default:
 		t.enqueue(l)
 	}
 	t.settle()
 	if l.state == waiting && l.noWait {
-		t.end(l, &ConflictError{Holders: l.blockers()})
+		t.end(l, &ConflictError{Holders: l.blockers(maxConflicts)})
 		t.settle()
 	}
 	if l.token != 0 {

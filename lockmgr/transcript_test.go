@@ -175,7 +175,7 @@ func (s *stage) due() string {
 	due, next := s.table.Due(s.time)
 	var names []string
 	for _, l := range due {
-		h := Holder{Lock: l}
+		h := Holder{Lock: l.Lock}
 		names = append(names, s.lockName(&h))
 	}
 	said := "no heartbeat is due"

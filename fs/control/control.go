@@ -107,6 +107,8 @@ type Request struct {
 	// Steal takes the lock from holders whose lease has expired, if all who
 	// are in the way are such.
 	Steal bool `json:"steal,omitempty"`
+	// Force is needed to steal: without it the reply says what would be stolen.
+	Force bool `json:"force,omitempty"`
 	// Mine lists only what the conversation, or the holder, has.
 	Mine bool `json:"mine,omitempty"`
 }

@@ -44,7 +44,7 @@
 //	downgrade  to a weaker mode                      lock mode
 //	check      says who holds and who is in the way  paths trees names
 //	list       lists what is held                    mine holder
-//	steal      ends locks whose lease has expired    paths trees names
+//	steal      ends locks whose lease has expired    paths trees names force
 //
 // A release of what is not held is no error: the reply has a "warning". One of
 // another's lock is refused.

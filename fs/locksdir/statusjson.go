@@ -62,7 +62,7 @@ func writeLock(w *jsonWriter, r *Record, now time.Time, v Viewer) {
 	if r.Stale {
 		w.string("stale_reason", r.staleReason(now))
 	}
-	w.bool("we_hold_it", v.holds(r))
+	w.bool("we_hold_it", v.Holds(r))
 	w.seconds("age_seconds", positive(now.Sub(r.Since)))
 	w.open("holder", '{')
 	writeRecord(w, r, v)
@@ -75,7 +75,7 @@ func writeLock(w *jsonWriter, r *Record, now time.Time, v Viewer) {
 func (s *snapshot) jsonKey(v Viewer) textKey {
 	key := textKey{file: "status.json", privileged: v.Privileged, uid: v.UID}
 	for _, r := range s.held {
-		if v.holds(r) {
+		if v.Holds(r) {
 			key.pid = v.PID
 			break
 		}

@@ -57,8 +57,8 @@ func (v Viewer) May(want, uid, gid, mode uint32) bool {
 	return mode&want == want
 }
 
-// holds reports whether r belongs to the viewer or to one of its ancestors.
-func (v Viewer) holds(r *Record) bool {
+// Holds reports whether r belongs to the viewer or to one of its ancestors.
+func (v Viewer) Holds(r *Record) bool {
 	if r.Owner.PID == 0 {
 		return false
 	}

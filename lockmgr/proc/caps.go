@@ -1,6 +1,11 @@
 package proc
 
-import "golang.org/x/sys/unix"
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
 
 // HasCap reports whether a thread has a capability in effect (capabilities(7)),
 // and has it over the same users as the caller of this package: in a user
@@ -20,6 +25,21 @@ func (r *Reader) HasCap(tid uint32, capability int) bool {
 	}
 	users, err := r.idMaps(pidPath(tid, ""))
 	return err == nil && users == r.users
+}
+
+// Groups returns the supplementary groups of a thread, as our own user namespace
+// counts them; none when it is gone.
+func (r *Reader) Groups(tid uint32) (groups []uint32) {
+	_ = r.withFile(pidPath(tid, "status"), func(status []byte) error {
+		line, _ := field(status, "Groups")
+		for _, s := range strings.Fields(line) {
+			if id, err := strconv.ParseUint(s, 10, 32); err == nil {
+				groups = append(groups, uint32(id))
+			}
+		}
+		return nil
+	})
+	return groups
 }
 
 // idMaps reads the user and group maps of a process (user_namespaces(7)). They

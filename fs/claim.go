@@ -1,0 +1,276 @@
+package fs
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"latchfs/fs/control"
+	"latchfs/lockmgr"
+)
+
+// claim is a lock that was taken through the control file. It belongs to the
+// conversation in which it was taken, or to a process.
+type claim struct {
+	label  label
+	target target
+	cv     *conversation // nil: it belongs to keeper
+	keeper *keeper
+	lock   *lockmgr.Lock // guarded by controls.mu
+	since  time.Time
+}
+
+// target is what a request names, and the lock table's names for it.
+type target struct {
+	paths, trees, names []string
+}
+
+func (t *target) empty() bool { return len(t.paths)+len(t.trees)+len(t.names) == 0 }
+
+// without returns what is left of t when o is taken away.
+func (t *target) without(o *target) target {
+	minus := func(a, b []string) []string {
+		return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+	}
+	return target{minus(t.paths, o.paths), minus(t.trees, o.trees), minus(t.names, o.names)}
+}
+
+func (t *target) size() int { return len(t.paths) + len(t.trees) + len(t.names) }
+
+// first is by what a target is called in messages.
+func (t *target) first() (path, name string) {
+	switch {
+	case len(t.paths) > 0:
+		return t.paths[0], ""
+	case len(t.trees) > 0:
+		return t.trees[0], ""
+	case len(t.names) > 0:
+		return "", t.names[0]
+	}
+	return "", ""
+}
+
+// keeper holds the locks that belong to a process and not to a descriptor.
+type keeper struct {
+	owner lockmgr.Owner
+	locks map[uint64]*claim
+	quit  chan struct{} // closed when the last lock is gone
+}
+
+// controls are all locks taken through the control file.
+type controls struct {
+	f      *FS
+	serial atomic.Uint64
+	n      atomic.Int32 // claims
+	fences atomic.Int32
+
+	mu      sync.Mutex
+	claims  map[uint64]*claim
+	keepers map[lockmgr.Owner]*keeper
+	stolen  map[uint64]*lockmgr.Holder // claims whose lock was stolen
+}
+
+func newControls(f *FS) *controls {
+	return &controls{
+		f: f, claims: map[uint64]*claim{}, keepers: map[lockmgr.Owner]*keeper{}, stolen: map[uint64]*lockmgr.Holder{},
+	}
+}
+
+// lockID is by what a claim is known to programs.
+func (f *FS) lockID(no uint64) string { return f.epoch + claimMark + strconv.FormatUint(no, 10) }
+
+// claimMark tells the ids of claims from those of sessions.
+const claimMark = "-c"
+
+// add enters a claim whose lock is held or waits.
+func (cs *controls) add(cl *claim) {
+	cs.mu.Lock()
+	cs.claims[cl.label.control] = cl
+	cs.mu.Unlock()
+	cs.n.Add(1)
+}
+
+// forget drops a claim without a lock.
+func (cs *controls) forget(cl *claim) {
+	cs.mu.Lock()
+	no := cl.label.control
+	_, known := cs.claims[no]
+	delete(cs.claims, no)
+	if k := cl.keeper; k != nil {
+		delete(k.locks, no)
+		if len(k.locks) == 0 && cs.keepers[k.owner] == k {
+			delete(cs.keepers, k.owner)
+			close(k.quit)
+		}
+	}
+	if cs.stolen[no] != nil {
+		delete(cs.stolen, no)
+		cs.fences.Add(-1)
+	}
+	cs.mu.Unlock()
+	if known {
+		cs.n.Add(-1)
+	}
+}
+
+// release gives a claim's lock back.
+func (cs *controls) release(cl *claim) {
+	cs.mu.Lock()
+	l := cl.lock
+	cs.mu.Unlock()
+	held := l.Held()
+	owner := l.Request().Owner
+	cs.f.table.Release(l)
+	cs.forget(cl)
+	if held {
+		cs.f.leaseEvent("lock_released", &cl.label, owner, map[string]any{
+			"request_id": cl.label.id(), "held_duration_seconds": time.Since(cl.since).Round(time.Millisecond).Seconds(),
+			"result": "success",
+		})
+	}
+}
+
+// drop releases a claim before its conversation ends.
+func (cs *controls) drop(cl *claim) {
+	if cl.cv != nil {
+		cl.cv.mu.Lock()
+		delete(cl.cv.locks, cl.label.control)
+		cl.cv.mu.Unlock()
+	}
+	cs.release(cl)
+}
+
+// byID finds a claim by what programs call it.
+func (cs *controls) byID(id string) *claim {
+	no, ok := strings.CutPrefix(id, cs.f.epoch+claimMark)
+	if !ok {
+		return nil
+	}
+	n, err := strconv.ParseUint(no, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return cs.get(n)
+}
+
+func (cs *controls) get(no uint64) *claim {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.claims[no]
+}
+
+// keep makes a claim a process's: it ends with a release or with the process.
+func (cs *controls) keep(cl *claim, o lockmgr.Owner) error {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	k := cs.keepers[o]
+	if k == nil {
+		dead, stop, err := cs.f.proc.Watch(o)
+		if err != nil {
+			return err
+		}
+		k = &keeper{owner: o, locks: map[uint64]*claim{}, quit: make(chan struct{})}
+		cs.keepers[o] = k
+		go cs.attend(k, dead, stop)
+	}
+	cl.keeper = k
+	k.locks[cl.label.control] = cl
+	return nil
+}
+
+// attend releases a process's locks at its end.
+func (cs *controls) attend(k *keeper, dead <-chan struct{}, stop func()) {
+	defer stop()
+	select {
+	case <-dead:
+		for _, cl := range cs.kept(k) {
+			cs.release(cl)
+		}
+	case <-k.quit:
+	case <-cs.f.done:
+	}
+}
+
+func (cs *controls) kept(k *keeper) []*claim {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	out := make([]*claim, 0, len(k.locks))
+	for _, cl := range k.locks {
+		out = append(out, cl)
+	}
+	return out
+}
+
+// ofOwner are the claims that belong to a process and to no conversation.
+func (cs *controls) ofOwner(o lockmgr.Owner) []*claim {
+	cs.mu.Lock()
+	k := cs.keepers[o]
+	cs.mu.Unlock()
+	if k == nil {
+		return nil
+	}
+	return cs.kept(k)
+}
+
+// fence keeps the heirs of a stolen claim from what it was on: they believe that
+// it is still theirs. It lasts until the claim is given back.
+func (cs *controls) fence(no uint64, h *lockmgr.Holder) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.claims[no] != nil && cs.stolen[no] == nil {
+		cs.stolen[no] = h
+		cs.fences.Add(1)
+	}
+}
+
+// fenced refuses a request for keys by an heir of a claim on them that was stolen.
+func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
+	cs := f.controls
+	if cs.fences.Load() == 0 {
+		return nil
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, h := range cs.stolen {
+		if c.kinOf(&identity{h.Owner, h.Since}) && h.Covers(keys) {
+			return errFenced
+		}
+	}
+	return nil
+}
+
+// joinGuard makes the caller an heir of the lock that its environment names
+// (LATCHFS_SESSION), for one that is no descendant of the holder: started by a
+// job server, or in a container. It reports whether that is news.
+func (f *FS) joinGuard(c *caller) bool {
+	if f.controls.n.Load() == 0 || c.foreign() || c.joined {
+		return false
+	}
+	c.joined = true
+	id := f.proc.FirstEnv(c.owner.PID, []string{control.SessionEnv})
+	if id == "" {
+		return false
+	}
+	cl := f.controls.byID(id)
+	if cl == nil || c.uid != 0 && c.uid != cl.label.c.uid {
+		return false
+	}
+	o := cl.request().Owner
+	up := c.ancestors()
+	if o == c.owner || slices.ContainsFunc(up, func(a lockmgr.Ancestor) bool { return a.Owner == o }) {
+		return false
+	}
+	c.lineage = append(slices.Clone(up), lockmgr.Ancestor{Owner: o, Child: f.proc.Now()})
+	return true
+}
+
+func (cl *claim) request() lockmgr.Request {
+	cs := cl.label.c.f.controls
+	cs.mu.Lock()
+	l := cl.lock
+	cs.mu.Unlock()
+	return l.Request()
+}

@@ -1,0 +1,278 @@
+package fs
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/control"
+	"latchfs/fs/locksdir"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
+)
+
+// controlName is the file in .locks through which locks are taken without
+// opening what is locked; package control describes it.
+const controlName = "control"
+
+// maxUnread bounds the replies that a conversation keeps for a program that does
+// not read them.
+const maxUnread = 256 << 20
+
+// conversation is one open of the control file.
+type conversation struct {
+	f   *FS
+	c   *caller // who opened it
+	ino uint64  // of the control file, as /proc shows it
+
+	// inbox tells which waits are over; it is looked after by one goroutine,
+	// started by the first wait.
+	inbox *lockmgr.Inbox
+	watch sync.Once
+	used  usage
+	gone  chan struct{}
+
+	mu      sync.Mutex
+	owner   lockmgr.Owner // whose the locks are
+	lineage []lockmgr.Ancestor
+	in      []byte // a request that has no end yet
+	out     bytes.Buffer
+	more    chan struct{} // closed at the next change of out or waits
+	locks   map[uint64]*claim
+	waits   map[*lockmgr.Lock]*wait
+	closed  bool
+}
+
+func (v *virtual) openControl(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	f := v.f
+	if f.opts.ReadOnly {
+		return fuse.EROFS
+	}
+	if f.isClosing() {
+		return status(unix.ESHUTDOWN)
+	}
+	c := f.callerOf(&in.InHeader)
+	cv := &conversation{
+		f: f, c: c, ino: in.NodeId, owner: c.owner, lineage: c.ancestors(), inbox: lockmgr.NewInbox(),
+		gone: make(chan struct{}), more: make(chan struct{}), locks: map[uint64]*claim{}, waits: map[*lockmgr.Lock]*wait{},
+	}
+	out.Fh = v.newHandle(&vhandle{talk: cv})
+	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_STREAM
+	return fuse.OK
+}
+
+// write takes what was written: requests, a line each.
+func (cv *conversation) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	cv.used.note()
+	c := cv.f.callerOf(&in.InHeader)
+	v := cv.f.virt.viewer(&in.InHeader)
+	cv.mu.Lock()
+	if cv.out.Len() > maxUnread {
+		cv.mu.Unlock()
+		return 0, status(unix.ENOBUFS)
+	}
+	buf := cv.in
+	for _, d := range data {
+		buf = append(buf, d...)
+	}
+	var lines [][]byte
+	for {
+		line, rest, ok := bytes.Cut(buf, []byte{'\n'})
+		if !ok {
+			break
+		}
+		lines, buf = append(lines, line), rest
+	}
+	tooLong := len(buf) > control.MaxLine
+	if tooLong {
+		buf = nil
+	}
+	cv.in = slices.Clone(buf)
+	cv.mu.Unlock()
+	for _, line := range lines {
+		if len(bytes.TrimSpace(line)) > 0 {
+			cv.serve(c, v, line)
+		}
+	}
+	if tooLong {
+		cv.reply("", refused(control.Invalid, "the request is longer than a line may be"))
+	}
+	n := 0
+	for _, d := range data {
+		n += len(d)
+	}
+	return uint32(n), fuse.OK
+}
+
+// serve carries out one request.
+func (cv *conversation) serve(c *caller, v locksdir.Viewer, line []byte) {
+	r, err := control.Parse(line)
+	if err != nil {
+		cv.reply(r.ID, refused(control.Invalid, err.Error()))
+		return
+	}
+	q := &query{cv: cv, f: cv.f, c: c, v: v, r: &r}
+	if rep := q.run(); rep != nil {
+		cv.reply(r.ID, rep)
+	}
+}
+
+func refused(word, message string) *control.Reply {
+	return &control.Reply{Refusal: &control.Refusal{Error: word, Message: message}}
+}
+
+// reply lets the next read have an answer.
+func (cv *conversation) reply(id string, r *control.Reply) {
+	r.ID = id
+	line := r.Append(nil)
+	cv.mu.Lock()
+	defer cv.mu.Unlock()
+	cv.out.Write(line)
+	cv.changedLocked()
+}
+
+func (cv *conversation) changedLocked() {
+	close(cv.more)
+	cv.more = make(chan struct{})
+}
+
+// read waits for a reply as long as one is to come. A program that has asked for
+// nothing is at the end of the file.
+func (cv *conversation) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	var poll <-chan time.Time
+	buf = buf[:min(len(buf), int(in.Size))]
+	for {
+		cv.mu.Lock()
+		n, _ := cv.out.Read(buf)
+		idle, more := len(cv.waits) == 0, cv.more
+		cv.mu.Unlock()
+		switch {
+		case n > 0 || idle:
+			return fuse.ReadResultData(buf[:n]), fuse.OK
+		case in.Flags&unix.O_NONBLOCK != 0:
+			return nil, status(unix.EAGAIN)
+		}
+		select {
+		case <-more:
+		case <-cancel:
+			cancel = nil
+			t := time.NewTicker(signalPoll)
+			defer t.Stop()
+			poll = t.C
+			if cv.f.proc.Pending(in.Pid) != proc.NoReason {
+				return nil, status(unix.EINTR)
+			}
+		case <-poll:
+			if p := cv.f.proc.Pending(in.Pid); p != proc.NoReason && p != proc.Nothing {
+				return nil, status(unix.EINTR)
+			}
+		}
+	}
+}
+
+// flush notes that a descriptor was closed. Where the owner has none left, the
+// locks are those of an heir who has.
+func (cv *conversation) flush(in *fuse.FlushIn) {
+	c := cv.f.callerOf(&in.InHeader)
+	cv.mu.Lock()
+	owner := cv.owner
+	cv.mu.Unlock()
+	if c.foreign() || c.owner != owner {
+		return
+	}
+	_, exiting := cv.f.proc.Exit(uint32(c.tid))
+	if !exiting && cv.has(owner.PID) {
+		return
+	}
+	for _, pid := range cv.f.proc.Descendants(owner.PID) {
+		if th, err := cv.f.proc.Process(pid); err == nil && cv.has(pid) {
+			cv.handOver(th.Owner)
+			return
+		}
+	}
+}
+
+// has reports whether a process has the conversation open, or another one.
+func (cv *conversation) has(pid int32) bool {
+	r, w, err := cv.f.proc.Opens(pid, proc.File{Dev: cv.f.mountDev, Ino: cv.ino, MountID: cv.f.mountID})
+	return err == nil && r+w > 0
+}
+
+// handOver makes an heir the owner.
+func (cv *conversation) handOver(to lockmgr.Owner) {
+	f := cv.f
+	since := f.proc.Now()
+	cv.mu.Lock()
+	defer cv.mu.Unlock()
+	cv.owner, cv.lineage = to, f.proc.Lineage(to.PID)
+	for _, cl := range cv.locks {
+		f.table.SetOwner(cl.lock, to, since)
+	}
+	for l := range cv.waits {
+		f.table.SetOwner(l, to, since)
+	}
+}
+
+// close ends the conversation: its last descriptor is closed.
+func (cv *conversation) close() {
+	cv.mu.Lock()
+	cv.closed = true
+	locks, waits := cv.locks, cv.waits
+	cv.locks, cv.waits = nil, nil
+	cv.changedLocked()
+	cv.mu.Unlock()
+	close(cv.gone)
+	for l, w := range waits {
+		w.stop()
+		cv.f.table.Cancel(l, errInterrupted)
+		cv.f.table.Release(l)
+		cv.f.controls.forget(w.cl)
+	}
+	for _, cl := range locks {
+		cv.f.controls.release(cl)
+	}
+}
+
+// collect answers the requests whose wait is over.
+func (cv *conversation) collect() {
+	for {
+		select {
+		case <-cv.gone:
+			return
+		case <-cv.f.closing:
+			cv.giveUp(errShutdown)
+			return
+		case <-cv.inbox.Ready():
+		}
+		for _, l := range cv.f.table.Collect(cv.inbox) {
+			cv.mu.Lock()
+			w := cv.waits[l]
+			delete(cv.waits, l)
+			cv.mu.Unlock()
+			if w != nil {
+				w.stop()
+				w.over(l)
+			}
+		}
+	}
+}
+
+// giveUp ends all waits for a reason.
+func (cv *conversation) giveUp(cause error) {
+	cv.mu.Lock()
+	waits := cv.waits
+	cv.waits = map[*lockmgr.Lock]*wait{}
+	cv.mu.Unlock()
+	for l, w := range waits {
+		w.stop()
+		w.holders = cv.f.table.FirstConflicts(l, 1)
+		cv.f.table.Cancel(l, cause)
+		cv.f.table.Release(l)
+		cv.f.controls.forget(w.cl)
+		cv.reply(w.q.r.ID, w.q.refusal(w.cl, &lockError{cause, w.holders}, w.wait))
+	}
+}

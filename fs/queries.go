@@ -1,0 +1,216 @@
+package fs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"latchfs/fs/control"
+	"latchfs/fs/locksdir"
+	"latchfs/lockmgr"
+)
+
+// release gives back what the request names, all or part of a claim.
+func (q *query) release(t target) *control.Reply {
+	own, rep := q.own()
+	if rep != nil {
+		return rep
+	}
+	out := &control.Reply{OK: true}
+	if q.r.Lock != "" {
+		i := slices.IndexFunc(own, func(cl *claim) bool { return cl.label.id() == q.r.Lock })
+		switch {
+		case i >= 0:
+			q.f.controls.drop(own[i])
+			out.Released++
+		case q.f.controls.byID(q.r.Lock) != nil:
+			return refused(control.NotHolder, "the lock "+q.r.Lock+" belongs to somebody else")
+		default:
+			out.Warning = "there is no lock " + q.r.Lock + ": it was released already, or never taken"
+		}
+		return out
+	}
+	for _, cl := range own {
+		rest := cl.target.without(&t)
+		switch {
+		case q.r.All || rest.empty():
+			q.f.controls.drop(cl)
+			out.Released++
+		case rest.size() < cl.target.size():
+			if err := q.shrink(cl, rest); err != nil {
+				return refused(control.Unavailable, err.Error())
+			}
+			out.Released++
+		}
+	}
+	if out.Released > 0 || q.r.All {
+		return out
+	}
+	return q.notOurs(&t, out)
+}
+
+// notOurs answers a release of what the requester does not hold.
+func (q *query) notOurs(t *target, out *control.Reply) *control.Reply {
+	for _, h := range q.f.table.Holders(q.f.keysOfTarget(t)) {
+		if lb, ok := h.Label.(*label); ok && lb.control != 0 {
+			r := q.f.record(&h, keyOf(&h))
+			rep := refused(control.NotHolder, fmt.Sprintf("the lock belongs to %s", r.Who()))
+			q.describe(rep.Refusal, &r)
+			rep.Error = control.NotHolder
+			return rep
+		}
+	}
+	out.Warning = "it was not locked by this process"
+	return out
+}
+
+// shrink leaves a claim a part of what it was on: that is locked by itself before
+// the whole is released, so that nobody comes between.
+func (q *query) shrink(cl *claim, rest target) error {
+	f := q.f
+	old := cl.request()
+	f.ns.RLock()
+	old.Keys, old.Trees = f.keysOfTarget(&rest)
+	old.NoWait = true
+	l, err := f.table.Acquire(old)
+	f.ns.RUnlock()
+	if err != nil {
+		return err
+	}
+	f.controls.mu.Lock()
+	whole := cl.lock
+	cl.lock, cl.target = l, rest
+	f.controls.mu.Unlock()
+	f.table.Release(whole)
+	return nil
+}
+
+// change upgrades or downgrades a claim.
+func (q *query) change() *control.Reply {
+	own, rep := q.own()
+	if rep != nil {
+		return rep
+	}
+	i := slices.IndexFunc(own, func(cl *claim) bool { return cl.label.id() == q.r.Lock })
+	if i < 0 {
+		return refused(control.NoSuchLock, "this process has no lock "+q.r.Lock)
+	}
+	cl, f := own[i], q.f
+	f.controls.mu.Lock()
+	l := cl.lock
+	f.controls.mu.Unlock()
+	if q.r.Op == control.Downgrade {
+		f.table.Downgrade(l, q.mode())
+		return q.changed(cl, l, nil)
+	}
+	d := q.demand(cl, lockmgr.Owner{}, nil)
+	u, err := f.table.Upgrade(l, q.mode(), d.wait == 0)
+	if err == nil && !u.Held() {
+		q.wait(&wait{q: q, cl: cl, mode: q.mode(), wait: d.wait}, u)
+		return nil
+	}
+	return q.changed(cl, u, err)
+}
+
+// changed answers a change of a claim's mode.
+func (q *query) changed(cl *claim, l *lockmgr.Lock, err error) *control.Reply {
+	if err != nil {
+		return q.refusal(cl, err, 0)
+	}
+	q.f.controls.mu.Lock()
+	cl.lock = l
+	q.f.controls.mu.Unlock()
+	return &control.Reply{OK: true, Lock: cl.label.id(), Token: l.Token()}
+}
+
+// check says of each thing asked about who holds it.
+func (q *query) check(t target) *control.Reply {
+	out := &control.Reply{OK: true}
+	for _, one := range t.each() {
+		hs := q.f.table.Holders(q.f.keysOfTarget(&one))
+		if len(hs) == 0 {
+			path, name := one.first()
+			if name == "" {
+				name = path
+			}
+			free, err := json.Marshal(map[string]any{"lock_name": name, "locked": false})
+			if err == nil {
+				out.Locks = append(out.Locks, free)
+			}
+			continue
+		}
+		r := q.f.record(&hs[0], keyOf(&hs[0]))
+		out.Locks = append(out.Locks, locksdir.AppendLock(nil, &r, time.Now(), q.v))
+	}
+	return out
+}
+
+// each splits a target into its parts.
+func (t *target) each() []target {
+	out := make([]target, 0, t.size())
+	for _, p := range t.paths {
+		out = append(out, target{paths: []string{p}})
+	}
+	for _, p := range t.trees {
+		out = append(out, target{trees: []string{p}})
+	}
+	for _, p := range t.names {
+		out = append(out, target{names: []string{p}})
+	}
+	return out
+}
+
+// list lists what is held, by anybody or by the requester.
+func (q *query) list() *control.Reply {
+	out := &control.Reply{OK: true}
+	var mine map[string]bool
+	if q.r.Mine {
+		own, rep := q.own()
+		if rep != nil {
+			return rep
+		}
+		mine = map[string]bool{}
+		for _, cl := range own {
+			mine[cl.label.id()] = true
+		}
+	}
+	held := q.f.source.Held()
+	for i := range held {
+		if mine == nil || mine[held[i].Session] {
+			out.Locks = append(out.Locks, locksdir.AppendLock(nil, &held[i], time.Now(), q.v))
+		}
+	}
+	return out
+}
+
+// steal ends the locks on what the request names, if all are stale.
+func (q *query) steal(t target) *control.Reply {
+	f := q.f
+	if err := f.mayLock(q.c, &t, lockmgr.Exclusive); err != nil {
+		return refused(control.NotAllowed, err.Error())
+	}
+	hs := f.table.Holders(f.keysOfTarget(&t))
+	out := &control.Reply{OK: true}
+	if len(hs) == 0 {
+		out.Warning = "nothing is locked"
+		return out
+	}
+	for i := range hs {
+		if !hs[i].Stale || !q.r.Force {
+			r := f.record(&hs[i], keyOf(&hs[i]))
+			x := locksdir.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: &r}
+			ref := &control.Refusal{Error: control.Blocked}
+			q.describe(ref, &r)
+			ref.Message = x.Message()
+			return &control.Reply{Refusal: ref}
+		}
+	}
+	for i := range hs {
+		if f.table.Steal(hs[i].Lock) == nil {
+			out.Stolen++
+		}
+	}
+	f.settleThefts(q.c)
+	return out
+}

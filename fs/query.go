@@ -1,0 +1,335 @@
+package fs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"latchfs/fs/control"
+	"latchfs/fs/locksdir"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// errFenced refuses what an heir of a stolen lock wants to do under it.
+var errFenced = errors.New("the lock under which this process works was stolen")
+
+// query is one request of a conversation being answered.
+type query struct {
+	cv *conversation
+	f  *FS
+	c  *caller // who wrote it
+	v  locksdir.Viewer
+	r  *control.Request
+}
+
+// wait is a request that waits for its lock.
+type wait struct {
+	q       *query
+	cl      *claim
+	d       *demand
+	mode    lockmgr.Mode // upgrade: the mode asked for
+	wait    time.Duration
+	timer   *time.Timer
+	holders []lockmgr.Holder // in the way when the time was over
+}
+
+func (w *wait) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// run carries the request out. A nil reply means that it waits.
+func (q *query) run() *control.Reply {
+	t, err := q.f.targetOf(q.r)
+	if err != nil {
+		return refused(control.Invalid, err.Error())
+	}
+	if q.f.isClosing() {
+		return refused(control.Unavailable, errShutdown.Error())
+	}
+	switch q.r.Op {
+	case control.Acquire:
+		return q.acquire(t)
+	case control.Release:
+		return q.release(t)
+	case control.Upgrade, control.Downgrade:
+		return q.change()
+	case control.Check:
+		return q.check(t)
+	case control.List:
+		return q.list()
+	case control.Steal:
+		return q.steal(t)
+	}
+	return refused(control.Invalid, "unknown op")
+}
+
+// acquire takes a lock for the conversation, or for the holder named.
+func (q *query) acquire(t target) *control.Reply {
+	if err := q.f.mayLock(q.c, &t, q.mode()); err != nil {
+		return refused(control.NotAllowed, err.Error())
+	}
+	owner, lineage, rep := q.holder()
+	if rep != nil {
+		return rep
+	}
+	cl := q.claim(t)
+	d := q.demand(cl, owner, lineage)
+	return q.try(cl, d)
+}
+
+// try enters the demand and grants, refuses, or lets it wait.
+func (q *query) try(cl *claim, d *demand) *control.Reply {
+	f := q.f
+	d.inbox = q.cv.inbox
+	l, err := f.acquire(d, d.wait == 0)
+	if err != nil {
+		return q.refusal(cl, err, 0)
+	}
+	f.controls.mu.Lock()
+	cl.lock = l
+	f.controls.mu.Unlock()
+	f.controls.add(cl)
+	if l.Held() {
+		return q.granted(cl)
+	}
+	q.wait(&wait{q: q, cl: cl, d: d, wait: d.wait}, l)
+	return nil
+}
+
+// wait lets a request wait for l.
+func (q *query) wait(w *wait, l *lockmgr.Lock) {
+	f, cv := q.f, q.cv
+	cv.mu.Lock()
+	if cv.closed {
+		cv.mu.Unlock()
+		f.table.Cancel(l, errInterrupted)
+		f.table.Release(l)
+		f.controls.forget(w.cl)
+		return
+	}
+	cv.waits[l] = w
+	if w.wait > 0 {
+		w.timer = time.AfterFunc(w.wait, func() {
+			w.holders = f.table.FirstConflicts(l, 1)
+			f.table.Cancel(l, errTimeout) // the inbox tells
+		})
+	}
+	cv.mu.Unlock()
+	cv.watch.Do(func() { go cv.collect() })
+}
+
+// over answers a request whose wait has ended.
+func (w *wait) over(l *lockmgr.Lock) {
+	q, f := w.q, w.q.f
+	var rep *control.Reply
+	switch err := l.Err(); {
+	case w.mode != 0:
+		rep = q.changed(w.cl, l, err)
+	case err != nil:
+		f.controls.forget(w.cl)
+		rep = q.refusal(w.cl, &lockError{err, w.holdersFor(err)}, w.wait)
+	case !f.covers(l, w.d):
+		f.table.Release(l) // a file was renamed meanwhile
+		f.controls.forget(w.cl)
+		rep = q.try(w.cl, w.d)
+	default:
+		rep = q.granted(w.cl)
+	}
+	if rep != nil {
+		q.cv.reply(q.r.ID, rep)
+	}
+}
+
+func (w *wait) holdersFor(err error) []lockmgr.Holder {
+	if hs := holdersOf(err); hs != nil {
+		return hs
+	}
+	return w.holders
+}
+
+// granted enters a claim that has its lock.
+func (q *query) granted(cl *claim) *control.Reply {
+	f := q.f
+	cl.since = time.Now()
+	if err := f.coverToken(cl.lock.Token()); err != nil {
+		f.controls.release(cl)
+		return refused(control.Unavailable, err.Error())
+	}
+	if cl.cv != nil {
+		cl.cv.mu.Lock()
+		closed := cl.cv.closed
+		if !closed {
+			cl.cv.locks[cl.label.control] = cl
+		}
+		cl.cv.mu.Unlock()
+		if closed {
+			f.controls.release(cl)
+			return nil
+		}
+	} else if err := f.controls.keep(cl, cl.request().Owner); err != nil {
+		f.controls.release(cl)
+		return refused(control.Unavailable, "the holder is gone: "+err.Error())
+	}
+	r := cl.lock.Request()
+	f.leaseEvent("lock_acquired", &cl.label, r.Owner, map[string]any{
+		"request_id": cl.label.id(), "lock_path": heldFile(&cl.label), "ttl_seconds": r.TTL.Seconds(), "token": cl.lock.Token(),
+	})
+	return &control.Reply{OK: true, Lock: cl.label.id(), Token: cl.lock.Token()}
+}
+
+// heldFile is where .locks shows a lock.
+func heldFile(lb *label) string {
+	if lb.name != "" {
+		return "names/" + lb.name + ".lock"
+	}
+	return "held/" + lb.path + ".lock"
+}
+
+// claim makes a claim on a target, without a lock yet.
+func (q *query) claim(t target) *claim {
+	cl := &claim{target: t}
+	path, name := t.first()
+	op := q.r.Operation
+	if op == "" {
+		op = opGuard
+	}
+	cl.label = label{op: op, path: path, name: name, actor: q.r.Actor, control: q.f.controls.serial.Add(1), c: q.c}
+	if q.r.Holder == 0 {
+		cl.cv, cl.label.c = q.cv, q.cv.c
+	}
+	return cl
+}
+
+// demand asks for a claim's lock on behalf of its owner.
+func (q *query) demand(cl *claim, owner lockmgr.Owner, lineage []lockmgr.Ancestor) *demand {
+	f := q.f
+	set := f.policy.Defaults()
+	if cl.label.name == "" {
+		set = f.settings(cl.label.path)
+	}
+	d := &demand{
+		c: q.c, op: cl.label.op, path: cl.label.path, target: &cl.target, mode: q.mode(), class: lockmgr.Session,
+		gate: true, wait: set.Wait, ttl: set.TTL, yields: set.OnStale == policy.StealStale, steal: q.r.Steal,
+		label: &cl.label, owner: &owner, lineage: lineage,
+	}
+	if w := q.r.Wait; w != nil {
+		d.wait = time.Duration(*w)
+	}
+	if ttl := q.r.TTL; ttl != nil {
+		d.ttl = max(time.Duration(*ttl), 0)
+	}
+	return d
+}
+
+func (q *query) mode() lockmgr.Mode {
+	switch q.r.Mode {
+	case "shared":
+		return lockmgr.Shared
+	case "update":
+		return lockmgr.Update
+	}
+	return lockmgr.Exclusive
+}
+
+// holder is the process to which a lock is to belong.
+func (q *query) holder() (lockmgr.Owner, []lockmgr.Ancestor, *control.Reply) {
+	if q.r.Holder == 0 {
+		q.cv.mu.Lock()
+		defer q.cv.mu.Unlock()
+		return q.cv.owner, q.cv.lineage, nil
+	}
+	if q.c.foreign() {
+		return lockmgr.Owner{}, nil, refused(control.Unavailable,
+			"a holder cannot be named from another pid namespace: it would not be seen when it ends")
+	}
+	up := q.c.ancestors()
+	if q.r.Holder == q.c.owner.PID {
+		return q.c.owner, up, nil
+	}
+	for i, a := range up {
+		if a.Owner.PID == q.r.Holder {
+			return a.Owner, up[i+1:], nil
+		}
+	}
+	return lockmgr.Owner{}, nil, refused(control.NotAllowed,
+		fmt.Sprintf("process %d is not this process or an ancestor of it", q.r.Holder))
+}
+
+// own are the claims that a request may give back or change: the conversation's,
+// or the holder's.
+func (q *query) own() ([]*claim, *control.Reply) {
+	if q.r.Holder == 0 {
+		q.cv.mu.Lock()
+		defer q.cv.mu.Unlock()
+		out := make([]*claim, 0, len(q.cv.locks))
+		for _, cl := range q.cv.locks {
+			out = append(out, cl)
+		}
+		return out, nil
+	}
+	owner, _, rep := q.holder()
+	if rep != nil {
+		return nil, rep
+	}
+	return q.f.controls.ofOwner(owner), nil
+}
+
+// refusal is the answer to a request that did not get its lock.
+func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Reply {
+	f := q.f
+	x := locksdir.Refusal{Path: cl.label.path, Name: cl.label.name, Operation: cl.label.op, Reason: reasonOf(err)}
+	word := control.Blocked
+	var dead *lockmgr.DeadlockError
+	switch {
+	case errors.As(err, &dead):
+		word, x.Errno = control.Deadlock, "EDEADLK"
+	case errors.Is(err, errFenced):
+		word, x.Errno = control.Fenced, "EBUSY"
+	case errors.Is(err, errShutdown):
+		word, x.Errno = control.Unavailable, "EBUSY"
+	case errors.Is(err, errTimeout):
+		x.Errno, x.Wait = "EBUSY", waited
+	default:
+		x.Errno = "EAGAIN"
+	}
+	ref := &control.Refusal{Error: word}
+	if hs := holdersOf(err); len(hs) > 0 {
+		r := f.record(&hs[0], keyOf(&hs[0]))
+		x.Holder = &r
+		q.describe(ref, &r)
+	}
+	ref.Message = x.Message()
+	if ref.Suggestion == "" {
+		ref.Suggestion = x.Advice()
+	}
+	return &control.Reply{Refusal: ref}
+}
+
+// describe says who is in the way, in the words of requirements T5 and T7.
+func (q *query) describe(ref *control.Refusal, r *locksdir.Record) {
+	b, err := json.Marshal(r.Refused(time.Now()))
+	if err != nil {
+		return
+	}
+	word := ref.Error
+	if json.Unmarshal(b, ref) == nil && word != control.Blocked {
+		ref.Error = word
+	}
+}
+
+// keyOf is the key by which a lock is shown.
+func keyOf(h *lockmgr.Holder) string {
+	i := slices.IndexFunc(h.Keys, isPathKey)
+	switch {
+	case i >= 0:
+		return string(h.Keys[i])
+	case len(h.Keys) > 0:
+		return string(h.Keys[0])
+	}
+	return ""
+}

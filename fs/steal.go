@@ -1,0 +1,83 @@
+package fs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"latchfs/fs/locksdir"
+	"latchfs/lockmgr"
+)
+
+// settleThefts does what follows from the locks that were stolen: each is written
+// to the audit trail (requirement T9), a session is fenced, and so are the heirs
+// of who locked without opening. by is the thief, nil if the lease's end let a
+// waiter have it.
+func (f *FS) settleThefts(by *caller) {
+	for _, h := range f.table.Stolen() {
+		lb, _ := h.Label.(*label)
+		detail := f.previousLock(&h)
+		detail["reason"] = "stale_lock_forced"
+		if by != nil {
+			detail["stolen_by"] = map[string]any{"pid": by.owner.PID, "program": by.program()}
+		}
+		f.leaseEvent("lock_stolen", lb, h.Owner, detail)
+		if lb == nil {
+			continue
+		}
+		f.log.Warnf("the lock on %q of pid %d was stolen: it had shown no sign of life since %v",
+			lb.path, h.Owner.PID, h.Beat.Format(time.RFC3339))
+		if s := lb.session.Load(); s != nil {
+			s.fence()
+		}
+		if lb.control != 0 {
+			f.controls.fence(lb.control, &h)
+		}
+	}
+}
+
+// previousLock is the record of a stolen lock as .locks showed it, with its hash.
+func (f *FS) previousLock(h *lockmgr.Holder) map[string]any {
+	var path string
+	if len(h.Keys) > 0 {
+		path = string(h.Keys[0])
+	}
+	r := f.record(h, path)
+	r.State, r.Stale = locksdir.Held, true
+	b := locksdir.AppendLock(nil, &r, time.Now(), locksdir.Viewer{Privileged: true})
+	var shown struct {
+		Holder json.RawMessage `json:"holder"`
+	}
+	if json.Unmarshal(b, &shown) != nil {
+		return map[string]any{}
+	}
+	sum := sha256.Sum256(shown.Holder)
+	return map[string]any{
+		"previous_lock": shown.Holder, "previous_lock_hash": "sha256:" + hex.EncodeToString(sum[:]),
+	}
+}
+
+// keepsLock reports whether the session may commit, and is a sign of life: from
+// here until the lock is released nobody can steal it.
+func (s *session) keepsLock() bool {
+	s.f.table.Heartbeat(s.lock, time.Now(), true)
+	return s.lock.Held()
+}
+
+// fence takes the name away from a session whose lock was stolen. Its writer goes
+// on in the shadow; the close answers ESTALE and keeps the bytes.
+func (s *session) fence() {
+	f := s.f
+	f.mu.Lock()
+	if s.over {
+		f.mu.Unlock()
+		return
+	}
+	dir, name := s.parent, s.name
+	dir.pins++
+	s.leaveLocked()
+	f.mu.Unlock()
+	f.dropName(dir, name)
+	f.unpin(dir)
+}

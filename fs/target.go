@@ -1,0 +1,169 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/control"
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+)
+
+// targetOf reads what a request names. Paths are relative to the mount's root.
+func (f *FS) targetOf(r *control.Request) (target, error) {
+	t := target{names: r.Names}
+	for _, p := range r.Paths {
+		clean, err := f.cleanPath(p)
+		if err == nil && clean == "" {
+			err = errors.New("the root of the mount is locked as a tree")
+		}
+		if err != nil {
+			return t, err
+		}
+		t.paths = append(t.paths, clean)
+	}
+	for _, p := range r.Trees {
+		clean, err := f.cleanPath(p)
+		if err != nil {
+			return t, err
+		}
+		t.trees = append(t.trees, clean)
+	}
+	t.paths, t.trees = sortedSet(t.paths), sortedSet(t.trees)
+	t.names = sortedSet(t.names)
+	return t, nil
+}
+
+func sortedSet(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
+
+// cleanPath spells a path as the lock table does.
+func (f *FS) cleanPath(p string) (string, error) {
+	clean := strings.TrimPrefix(path.Clean("/"+p), "/")
+	if strings.ContainsRune(p, 0) {
+		return "", fmt.Errorf("%q is no path", p)
+	}
+	if slices.Contains(strings.Split(p, "/"), "..") {
+		return "", fmt.Errorf("%q: no component of a path may be \"..\" here", p)
+	}
+	for i, c := range strings.Split(clean, "/") {
+		if commit.Reserved(c) || i == 0 && c == f.opts.LocksDir {
+			return "", fmt.Errorf("%q: the name %s is reserved", p, c)
+		}
+	}
+	return clean, nil
+}
+
+// nameKey is the lock table's name for a lock that stands for no file.
+func nameKey(name string) lockmgr.Key { return lockmgr.Key("//name/" + name) }
+
+func isNameKey(k lockmgr.Key) bool { return strings.HasPrefix(string(k), string(nameKey(""))) }
+
+// keysOfTarget are the lock table's names for a target.
+func (f *FS) keysOfTarget(t *target) (keys, trees []lockmgr.Key) {
+	for _, p := range t.paths {
+		keys = f.appendNames(keys, p)
+		dir, e := f.openParent(nil, p)
+		if e != 0 {
+			continue
+		}
+		var st unix.Stat_t
+		err := unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1 {
+			keys = append(keys, inoKey{uint64(st.Dev), st.Ino}.lockKey())
+		}
+		unix.Close(dir)
+	}
+	for _, n := range t.names {
+		keys = append(keys, nameKey(n))
+	}
+	for _, p := range t.trees {
+		trees = append(trees, lockmgr.Key(p))
+	}
+	return keys, trees
+}
+
+// openParent opens the directory of a path, whose components are no symbolic
+// links. If c is not nil, it must be allowed to search each of them.
+func (f *FS) openParent(c *caller, p string) (int, unix.Errno) {
+	fd, err := unix.FcntlInt(uintptr(f.rootfd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, errnoOf(err)
+	}
+	dir := path.Dir(p)
+	for _, name := range strings.Split(dir, "/") {
+		if e := f.maySearch(c, fd); e != 0 {
+			unix.Close(fd)
+			return -1, e
+		}
+		if name == "." || name == "" {
+			continue
+		}
+		next, err := unix.Openat(fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		unix.Close(fd)
+		if err != nil {
+			return -1, errnoOf(err)
+		}
+		fd = next
+	}
+	if e := f.maySearch(c, fd); e != 0 {
+		unix.Close(fd)
+		return -1, e
+	}
+	return fd, 0
+}
+
+func (f *FS) maySearch(c *caller, dir int) unix.Errno {
+	if c == nil || c.uid == 0 {
+		return 0
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return errnoOf(err)
+	}
+	if !f.mayAccess(c, &st, 1) {
+		return unix.EACCES
+	}
+	return 0
+}
+
+// mayLock refuses locks on what the caller could not keep others from by opening
+// it: a lock needs the right to write, a shared one the right to read.
+func (f *FS) mayLock(c *caller, t *target, m lockmgr.Mode) error {
+	bits := uint32(2)
+	if m == lockmgr.Shared {
+		bits = 4
+	}
+	for _, p := range slices.Concat(t.paths, t.trees) {
+		if e := f.mayReach(c, p, bits); e != 0 {
+			return fmt.Errorf("%q: %w", p, e)
+		}
+	}
+	return nil
+}
+
+// mayReach checks the caller's rights on a path; where it leads to nothing yet,
+// those on its directory.
+func (f *FS) mayReach(c *caller, p string, bits uint32) unix.Errno {
+	dir, e := f.openParent(c, p)
+	if e != 0 {
+		return e
+	}
+	defer unix.Close(dir)
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, path.Base("/"+p), &st, unix.AT_SYMLINK_NOFOLLOW)
+	if p == "" || err == unix.ENOENT {
+		err = unix.Fstat(dir, &st)
+	}
+	switch {
+	case err != nil:
+		return errnoOf(err)
+	case st.Mode&unix.S_IFMT != unix.S_IFLNK && !f.mayAccess(c, &st, bits):
+		return unix.EACCES
+	}
+	return 0
+}
