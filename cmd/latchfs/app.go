@@ -11,9 +11,10 @@ import (
 
 // Exit codes of every subcommand.
 const (
-	exitOK      = 0
-	exitFailure = 1
-	exitUsage   = 2
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitNotAcquired = 8
 )
 
 // usageError is a mistake in how the program was called, as opposed to a
@@ -43,7 +44,12 @@ func run(argv []string, stdout, stderr io.Writer) int {
 
 // execute runs one subcommand.
 func execute(args []string, stdout, stderr io.Writer) int {
-	root := newRoot(args)
+	return executeOn(machine(), args, stdout, stderr)
+}
+
+// executeOn is execute on a given system.
+func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(sys, args)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -51,9 +57,9 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	// Cobra reports unknown commands, flags and arguments before it runs
 	// anything; what comes after is the command's own error.
 	started := false
-	root.PersistentPreRunE = func(_ *cobra.Command, args []string) error {
+	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		started = true
-		if slices.Contains(args, "") { // as of an unset variable; for a path it would be "."
+		if slices.Contains(ownArgs(cmd, args), "") { // as of an unset variable; for a path it would be "."
 			return usagef("an argument is empty")
 		}
 		return nil
@@ -76,8 +82,17 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	return exitFailure
 }
 
+// ownArgs are the arguments that are the command's own. Those of the shell's
+// question how a line could go on may be empty.
+func ownArgs(cmd *cobra.Command, args []string) []string {
+	if cmd.Name() == cobra.ShellCompRequestCmd {
+		return nil
+	}
+	return args
+}
+
 // newRoot builds the tree of commands for one command line.
-func newRoot(args []string) *cobra.Command {
+func newRoot(sys system, args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "latchfs",
 		Short: "A filesystem on which every program writes safely",
@@ -95,6 +110,11 @@ the new one and never half of it, and the close that ends a write is its commit.
 		newMountCommand(args),
 		newUmountCommand(),
 		newStatusCommand(),
+		newListCommand(sys),
+		newCheckCommand(sys),
+		newAcquireCommand(sys),
+		newReleaseCommand(sys),
+		newStealCommand(sys),
 		newPolicyCommand(),
 		newVersionCommand(),
 		newProbeCommand(),

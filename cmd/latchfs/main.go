@@ -11,9 +11,13 @@
 //	background.go  the daemon as a process of its own
 //	log.go         the only place that configures logging
 //	mounts.go      which latchfs mounts there are
+//	locate.go      which file of which mount a name is
+//	selectors.go   the flags that say what to lock, and how
+//	control.go     conversations with a mount's control file
+//	record.go      what is held, in words
 //
-// Exit codes: 0 success, 1 failure, 2 usage. Called by mount(8) it speaks that
-// program's codes instead.
+// Exit codes: 0 success, 1 failure, 2 usage, 8 lock not acquired. Called by
+// mount(8) it speaks that program's codes instead.
 package main
 
 import "os"

@@ -56,27 +56,8 @@ func mountAt(path string) (*mountinfo.Info, error) {
 
 // mountAround finds our mount that a path is in.
 func mountAround(path string) (*mountinfo.Info, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil, err
-	}
-	if real, err = filepath.Abs(real); err != nil {
-		return nil, err
-	}
-	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(real))
-	if err != nil {
-		return nil, err
-	}
-	var m *mountinfo.Info
-	for _, x := range mounts {
-		if m == nil || len(x.Mountpoint) >= len(m.Mountpoint) {
-			m = x
-		}
-	}
-	if m == nil || m.FSType != fsType {
-		return nil, fmt.Errorf("%s is not in a latchfs mount", path)
-	}
-	return m, nil
+	p, err := machine().locate(path)
+	return p.mount, err
 }
 
 // topmost is the mount that hides all others at a mount point: the last one in

@@ -17,7 +17,9 @@ import (
 const namespaceEnv = "LATCHFS_TEST_NAMESPACE"
 
 func TestMain(m *testing.M) {
-	commands := map[string]func(){"latchfs": main, "mount.latchfs": main, "mount.fuse.latchfs": main}
+	commands := map[string]func(){
+		"latchfs": main, "mount.latchfs": main, "mount.fuse.latchfs": main,
+	}
 	_, isCommand := commands[filepath.Base(os.Args[0])]
 	if !isCommand && os.Geteuid() == 0 && os.Getenv(namespaceEnv) == "" {
 		os.Exit(runInNamespace())

@@ -46,7 +46,7 @@ func TestUnitCommandLines(t *testing.T) {
 		}
 		found++
 		args := strings.Fields(strings.NewReplacer("%f", "/srv/data", "$LATCHFS_OPTIONS", "--lock-timeout 5s").Replace(command))
-		cmd, rest, err := newRoot(args).Find(args)
+		cmd, rest, err := newRoot(machine(), args).Find(args)
 		if err == nil {
 			err = cmd.ParseFlags(rest)
 		}

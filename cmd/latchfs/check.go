@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"latchfs/fs/control"
+	"latchfs/fs/locksdir"
+)
+
+func newCheckCommand(sys system) *cobra.Command {
+	var s selectors
+	cmd := &cobra.Command{
+		Use:   "check [FILE...]",
+		Short: "Say whether something is locked, and by whom",
+		Long: `Say for each FILE, --tree directory and --name name whether it is locked, by whom,
+for what and since when. Nothing is locked by asking.
+
+The exit code is 0 if all are free, and 1 if one is locked. It is 1, too, when the
+question could not be asked; then standard error says why.`,
+		Example: `  latchfs check todo.json && echo free
+  latchfs check --json --tree memory --name deploy-prod`,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			a, records, err := s.check(sys, files)
+			if err != nil {
+				return err
+			}
+			if !a.OK {
+				return refused(cmd, a.Refusal, s.asJSON)
+			}
+			var text strings.Builder
+			code := exitOK
+			for i, name := range s.labels(files) {
+				if *records[i].Locked {
+					code = exitFailure
+				}
+				text.WriteString(name + ": " + records[i].describe() + "\n")
+			}
+			if err := a.print(cmd, s.asJSON, text.String()); err != nil || code == exitOK {
+				return err
+			}
+			return exitError(code)
+		},
+	}
+	s.register(cmd)
+	registerJSON(cmd, &s.asJSON, "print the answer as a JSON object")
+	return cmd
+}
+
+// check asks who holds what the command line names. If it is answered, there is
+// a record for each of labels.
+func (s *selectors) check(sys system, files []string) (*answer, []lockRecord, error) {
+	a, err := s.ask(sys, &control.Request{Op: control.Check}, files)
+	if err != nil || !a.OK {
+		return a, nil, err
+	}
+	records, err := a.records()
+	if err == nil && len(records) != len(s.labels(files)) {
+		err = errors.New("the reply cannot be read: it is not about what was asked")
+	}
+	return a, records, err
+}
+
+// labels are the names that were asked about, as they were given, in the order
+// of the answer.
+func (s *selectors) labels(files []string) []string {
+	labels := slices.Concat(files, s.trees, s.names)
+	for i, l := range labels {
+		labels[i] = locksdir.Display(l)
+	}
+	return labels
+}

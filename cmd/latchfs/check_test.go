@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"latchfs/fs/control"
+)
+
+const (
+	freeRecord   = `{"lock_name":"free","locked":false}`
+	activeRecord = `{"lock_name":"src/a.json","locked":true,"is_stale":false,"we_hold_it":false,"age_seconds":310,"holder":{"lock_version":"v1","lock_name":"src/a.json","request_id":"s-17","actor":"agent-7","intent":"open","intent_version":"v1","host_id":"deimos","pid":4711,"created_at":"2025-11-21T11:54:50Z","last_heartbeat_at":"2025-11-21T11:59:56Z","ttl_seconds":900,"session":"s-17","operation":"open","token":17,"mode":"exclusive","class":"session","waiters":2,"metadata":{"program":"python3","uid":1000,"start":99}}}`
+	staleRecord  = `{"lock_name":"b\u001b[2J","locked":true,"is_stale":true,"stale_reason":"last heartbeat is 45.2s old (>30s)","we_hold_it":true,"age_seconds":97200,"holder":{"request_id":"token-2","actor":"soffice.bin","intent":"","pid":600,"created_at":"2025-11-20T09:00:00Z","last_heartbeat_at":"2025-11-20T10:00:00Z","ttl_seconds":30,"session":"","operation":"","mode":"shared","metadata":{"program":"soffice.bin"}}}`
+)
+
+// inUTC makes the times of the output those of the records.
+func inUTC(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
+}
+
+func locks(records ...string) func(control.Request) string {
+	return always(`{"ok":true,"locks":[` + strings.Join(records, ",") + `]}`)
+}
+
+func TestCheck(t *testing.T) {
+	inUTC(t)
+	d := newFakeDaemon(t, locks(freeRecord, activeRecord, staleRecord))
+	t.Chdir(d.root)
+	mustMkdir(t, "dir")
+	got := d.run("check", "free\n", "--tree", "dir", "--name", "b")
+	want := outcome{code: 1, stdout: `free\n: free
+dir: locked by session 's-17' of python3[4711] as agent-7 for operation 'open', since 2025-11-21 11:54:50
+b: locked by soffice.bin[600], since 2025-11-20 09:00:00, shared, STALE: last heartbeat is 45.2s old (>30s) (our own)
+`}
+	if got != want {
+		t.Error(got)
+	}
+	asked := control.Request{Op: control.Check, Paths: []string{"free\n"}, Trees: []string{"dir"}, Names: []string{"b"}}
+	if diff := cmp.Diff(asked, <-d.asked); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCheckFree(t *testing.T) {
+	d := newFakeDaemon(t, locks(`{"locked":false}`))
+	if got := d.run("check", d.file("free")); got != (outcome{stdout: d.file("free") + ": free\n"}) {
+		t.Error(got)
+	}
+	if got := d.run("check", "--json", d.file("free")); got != (outcome{stdout: `{"ok":true,"locks":[{"locked":false}]}` + "\n"}) {
+		t.Error(got)
+	}
+}
+
+// What is not said to be free is not free.
+func TestCheckUnreadable(t *testing.T) {
+	for _, reply := range []string{`{"ok":true}`, `{"ok":true,"locks":[null]}`, `{"ok":true,"locks":[{}]}`,
+		`{"ok":true,"locks":[{"locked":true}]}`, `{"ok":true,"locks":[{"locked":false},{"locked":false}]}`} {
+		d := newFakeDaemon(t, always(reply))
+		if got := d.run("check", d.file("a")); got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "cannot be read") {
+			t.Errorf("%s: %v", reply, got)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	inUTC(t)
+	d := newFakeDaemon(t, locks(activeRecord, staleRecord))
+	got := d.run("list", d.root)
+	want := outcome{stdout: `FILE        HOLDER                    OPERATION  MODE       SINCE                HEARTBEAT
+src/a.json  python3[4711] as agent-7  open       exclusive  2025-11-21 11:54:50  2025-11-21 11:59:56
+b\x1b[2J    soffice.bin[600]          -          shared     2025-11-20 09:00:00  STALE since 2025-11-20 10:00:30
+`}
+	if got != want {
+		t.Errorf("%v", cmp.Diff(want.stdout, got.stdout))
+	}
+	if diff := cmp.Diff(control.Request{Op: control.List}, <-d.asked); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whether everything is released can be asked (SEED M8).
+func TestListMine(t *testing.T) {
+	d := newFakeDaemon(t, always(`{"ok":true}`))
+	for _, args := range [][]string{{"list", "--mine", "--for", "12"}, {"list", "--for", "12", d.root}} {
+		if got := d.run(args...); got != (outcome{}) {
+			t.Error(got)
+		}
+		if diff := cmp.Diff(control.Request{Op: control.List, Mine: true, Holder: 12}, <-d.asked); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// Without --force a steal only says what it would do (SEED T7).
+func TestStealUnforced(t *testing.T) {
+	inUTC(t)
+	d := newFakeDaemon(t, locks(freeRecord, activeRecord, staleRecord))
+	t.Chdir(d.root)
+	got := d.run("steal", "--json", "free", "src", "b")
+	want := `latchfs steal: warning: free: not locked
+The lock on src is active, and no active lock is stolen
+Held by session 's-17' of python3[4711] as agent-7 for operation 'open', since 2025-11-21 11:54:50; its lease runs until 2025-11-21 12:14:56, longer if the holder shows life
+Run it again when the holder is done.
+The lock on b is stale: last heartbeat is 45.2s old (>30s)
+Held by soffice.bin[600], since 2025-11-20 09:00:00
+The same command with --force ends it.
+`
+	if got.code != 8 || got.stderr != want {
+		t.Errorf("%v\n%s", got, cmp.Diff(want, got.stderr))
+	}
+	objects := strings.Split(got.stdout, "\n")
+	if len(objects) != 3 || !strings.HasPrefix(objects[0], `{"error":"lock_blocked",`) || !strings.HasPrefix(objects[1], `{"error":"lock_stale",`) {
+		t.Fatal(got.stdout)
+	}
+	for _, field := range []string{`"lock_name":"b\u001b[2J"`, `"stale_since":"2025-11-20T10:00:30Z"`, `"age_seconds":`, `"ttl_seconds":30`,
+		`"held_by":{"request_id":"token-2","actor":"soffice.bin","intent":"","created_at":"2025-11-20T09:00:00Z","last_heartbeat_at":"2025-11-20T10:00:00Z","pid":600}`,
+		`"suggestion":`} {
+		if !strings.Contains(objects[1], field) {
+			t.Errorf("%s is not in %s", field, objects[1])
+		}
+	}
+	for _, req := range d.received() {
+		if req.Op != control.Check {
+			t.Errorf("it asked to %s", req.Op)
+		}
+	}
+}
+
+func TestStealNothing(t *testing.T) {
+	d := newFakeDaemon(t, locks(freeRecord))
+	if got := d.run("steal", d.file("free")); got.code != 0 || !strings.Contains(got.stderr, "not locked") {
+		t.Error(got)
+	}
+}
+
+func TestStealForced(t *testing.T) {
+	for reply, want := range map[string]outcome{
+		`{"ok":true,"stolen":1}`:                   {stdout: "1 lock ended\n"},
+		`{"ok":true,"stolen":2,"warning":"w"}`:     {stdout: "2 locks ended\n", stderr: "latchfs steal: warning: w\n"},
+		`{"ok":true}`:                              {stderr: "latchfs steal: warning: nothing was locked\n"},
+		`{"ok":true,"warning":"a was not locked"}`: {stderr: "latchfs steal: warning: a was not locked\n"},
+	} {
+		d := newFakeDaemon(t, always(reply))
+		if got := d.run("steal", "--force", d.file("a")); got != want {
+			t.Errorf("%s: %v", reply, got)
+		}
+		if diff := cmp.Diff(control.Request{Op: control.Steal, Paths: []string{"a"}}, <-d.asked); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// An active lock is never stolen (SEED T8).
+func TestStealActive(t *testing.T) {
+	inUTC(t)
+	d := newFakeDaemon(t, always(blocked))
+	got := d.run("steal", "--force", d.file("a"))
+	if got.code != 8 || !strings.HasSuffix(got.stderr, "\nHeld since 2025-11-21 11:54:50; it has no lease that could expire\n") {
+		t.Error(got)
+	}
+}
+
+// The age of a stale lock is that of its last heartbeat (SEED T7).
+func TestStaleAge(t *testing.T) {
+	var r lockRecord
+	if err := json.Unmarshal([]byte(staleRecord), &r); err != nil {
+		t.Fatal(err)
+	}
+	no := r.refusal("b", time.Date(2025, 11, 20, 10, 1, 0, 0, time.UTC))
+	if *no.AgeSeconds != 60 || no.StaleSince != "2025-11-20T10:00:30Z" {
+		t.Errorf("%v since %s", *no.AgeSeconds, no.StaleSince)
+	}
+}

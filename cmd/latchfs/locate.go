@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// system is what the commands that take locks need of the machine.
+type system struct {
+	mounts func(mountinfo.FilterFunc) ([]*mountinfo.Info, error)
+	open   func(control string) (*os.File, error)
+}
+
+// machine is the system that the program runs on.
+func machine() system {
+	return system{mounts: mountinfo.GetMounts, open: openControl}
+}
+
+// openControl opens a control file. Not by os.OpenFile: Go would make the
+// descriptor non-blocking and poll it, and every process that inherits it would
+// have it so.
+func openControl(name string) (*os.File, error) {
+	for {
+		fd, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+		return os.NewFile(uintptr(fd), name), nil
+	}
+}
+
+// place is where a name leads: a mount of ours, and the path from the root of
+// its filesystem, "." for the root itself.
+type place struct {
+	mount *mountinfo.Info
+	path  string
+}
+
+// locate finds out which file an open of this name would reach. The same file
+// is the same place from any working directory (SEED M4).
+func (s system) locate(name string) (place, error) {
+	real, err := realPath(name)
+	if err != nil {
+		return place{}, err
+	}
+	m, err := s.mountOf(real)
+	if err != nil {
+		return place{}, err
+	}
+	if m == nil || m.FSType != fsType {
+		return place{}, fmt.Errorf("%s is not in a latchfs mount", name)
+	}
+	rel := path.Join(m.Root, strings.TrimPrefix(real, m.Mountpoint))
+	return place{m, cmp.Or(strings.TrimPrefix(rel, "/"), ".")}, nil
+}
+
+// mountOf is the mount that a resolved path is in.
+func (s system) mountOf(real string) (*mountinfo.Info, error) {
+	mounts, err := s.mounts(mountinfo.ParentsFilter(real))
+	if err != nil {
+		return nil, err
+	}
+	var m *mountinfo.Info
+	for _, x := range mounts {
+		if m == nil || len(x.Mountpoint) >= len(m.Mountpoint) {
+			m = x
+		}
+	}
+	return m, nil
+}
+
+// rooted is the mount that shows the root of m's filesystem, where the control
+// file is: m itself, unless it is a bind mount of some directory below.
+func (s system) rooted(m *mountinfo.Info) (*mountinfo.Info, error) {
+	if m.Root == "/" {
+		return m, nil
+	}
+	mounts, err := s.mounts(mountinfo.FSTypeFilter(fsType))
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range mounts {
+		if x.Root == "/" && sameFilesystem(x, m) {
+			return x, nil
+		}
+	}
+	return nil, fmt.Errorf("%s shows only %s of a latchfs mount, and its root is not mounted here", m.Mountpoint, m.Root)
+}
+
+// here is the mount for a command that names no file: the one around the working
+// directory, or the only one there is.
+func (s system) here() (*mountinfo.Info, error) {
+	if p, err := s.locate("."); err == nil {
+		return p.mount, nil
+	}
+	mounts, err := s.mounts(mountinfo.FSTypeFilter(fsType))
+	if err != nil {
+		return nil, err
+	}
+	var only *mountinfo.Info
+	for _, m := range mounts {
+		if only != nil && !sameFilesystem(only, m) {
+			return nil, usagef("there is more than one latchfs mount: say which with --mount DIR")
+		}
+		if only == nil || m.Root == "/" {
+			only = m
+		}
+	}
+	if only == nil {
+		return nil, errors.New("no latchfs mount")
+	}
+	return only, nil
+}
+
+// sameFilesystem tells whether two mounts show the same files.
+func sameFilesystem(a, b *mountinfo.Info) bool {
+	return a.Major == b.Major && a.Minor == b.Minor
+}
+
+// realPath is the absolute path, without links, of the file that an open of this
+// name reaches or would create. Nothing is cleaned before the links are followed:
+// behind one, ".." is another directory.
+func realPath(name string) (string, error) {
+	full := name
+	if !filepath.IsAbs(name) {
+		cwd, err := os.Getwd()
+		if err != nil {
+			return "", err
+		}
+		full = cwd + "/" + name
+	}
+	const maxLinks = 40 // as in the kernel
+	for range maxLinks {
+		real, err := filepath.EvalSymlinks(full)
+		if err == nil || !errors.Is(err, os.ErrNotExist) {
+			return real, err
+		}
+		dir, base := filepath.Split(full)
+		if dir, err = filepath.EvalSymlinks(dir); err != nil {
+			return "", err
+		}
+		link, err := os.Readlink(filepath.Join(dir, base))
+		switch {
+		case err != nil: // not there: a file to be
+			return filepath.Join(dir, base), nil
+		case filepath.IsAbs(link):
+			full = link
+		default:
+			full = dir + "/" + link
+		}
+	}
+	return "", &os.PathError{Op: "open", Path: name, Err: unix.ELOOP}
+}

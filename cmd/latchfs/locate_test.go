@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/sys/mountinfo"
+)
+
+// The same file is the same place by every name and from everywhere (SEED M4).
+func TestLocate(t *testing.T) {
+	d := newFakeDaemon(t, granting)
+	outside := t.TempDir()
+	mustMkdir(t, d.file("sub"))
+	mustMkdir(t, d.file("sub/deep"))
+	mustWrite(t, d.file("sub/file"), "", 0o600)
+	mustWrite(t, d.file("file"), "", 0o600)
+	for link, target := range map[string]string{
+		d.file("to-file"):                     "sub/file",
+		d.file("to-deep"):                     "sub/deep",
+		d.file("to-be"):                       "sub/deep/new",
+		d.file("chain"):                       "to-be",
+		d.file("out"):                         outside,
+		filepath.Join(outside, "in"):          d.file("sub"),
+		filepath.Join(outside, "to-new-file"): d.file("new"),
+	} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ dir, name, want string }{
+		{d.root, ".", "."},
+		{d.root, "", "."},
+		{d.root, "sub/..", "."},
+		{d.root, "sub//./file", "sub/file"},
+		{d.root, "to-file", "sub/file"},
+		{d.root, "new", "new"},
+		{d.root, "to-be", "sub/deep/new"},
+		{d.root, "chain", "sub/deep/new"},
+		{d.root, "to-deep/../file", "sub/file"},
+		{d.root, "to-deep/../new", "sub/new"},
+		{d.file("sub"), "../new", "new"},
+		{d.file("sub"), "deep/", "sub/deep"},
+		{outside, "in/file", "sub/file"},
+		{outside, "in/../new", "new"},
+		{outside, "to-new-file", "new"},
+		{outside, d.root, "."},
+		{outside, d.root + "/to-deep/../file", "sub/file"},
+		{filepath.Join(outside, "in"), "../new", "new"}, // $PWD has the link
+		{filepath.Join(outside, "in"), "file", "sub/file"},
+	} {
+		t.Chdir(tt.dir)
+		if p, err := d.system().locate(tt.name); err != nil || p.path != tt.want || p.mount.Mountpoint != d.root {
+			t.Errorf("%q in %s: %+v, %v, want %q", tt.name, tt.dir, p, err, tt.want)
+		}
+	}
+	for _, tt := range []struct{ dir, name, want string }{
+		{outside, ".", "not in a latchfs mount"},
+		{outside, d.root + "2", "not in a latchfs mount"},
+		{d.root, "out/file", "not in a latchfs mount"},
+		{d.root, "..", "not in a latchfs mount"},
+		{d.root, "missing/file", "no such file"},
+		{d.root, "new/", "no such file"},
+		{d.root, "sub/file/x", "not a directory"},
+	} {
+		t.Chdir(tt.dir)
+		if p, err := d.system().locate(tt.name); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q in %s: %+v, %v, want %s", tt.name, tt.dir, p, err, tt.want)
+		}
+	}
+}
+
+func TestLocateLinkLoop(t *testing.T) {
+	d := newFakeDaemon(t, granting)
+	if err := os.Symlink("loop", d.file("loop")); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := d.system().locate(d.file("loop")); err == nil {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A bind mount shows the same files, and the control file is at their root.
+func TestLocateBindMount(t *testing.T) {
+	dir := t.TempDir()
+	part := &mountinfo.Info{Mountpoint: dir, Root: "/some/part", FSType: fsType, Minor: 1}
+	whole := fakeMountAt("/whole", 1)
+	noOpen := func(string) (*os.File, error) { return nil, errors.New("not asked to open") }
+
+	sys := fakeSystem([]*mountinfo.Info{part, fakeMountAt("/other", 2), whole}, noOpen)
+	p, err := sys.locate(filepath.Join(dir, "file"))
+	if err != nil || p.path != "some/part/file" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if m, err := sys.rooted(p.mount); err != nil || m != whole {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if m, err := fakeSystem([]*mountinfo.Info{part}, noOpen).rooted(part); err == nil {
+		t.Errorf("%+v", m)
+	}
+}
+
+// Which mount a command is about that names no file.
+func TestMountOfNames(t *testing.T) {
+	var opened string
+	open := func(name string) (*os.File, error) {
+		opened = name
+		return nil, os.ErrPermission
+	}
+	a, b, outside := t.TempDir(), t.TempDir(), t.TempDir()
+	one := []*mountinfo.Info{fakeMountAt(a, 1)}
+	two := []*mountinfo.Info{fakeMountAt(a, 1), fakeMountAt(b, 2)}
+	for _, tt := range []struct {
+		mounts []*mountinfo.Info
+		dir    string
+		args   string
+		want   string // the control file that is opened, or the complaint
+	}{
+		{one, outside, "--name x", a + "/.locks/control"},
+		{two, b, "--name x", b + "/.locks/control"},
+		{two, outside, "--name x --mount " + b, b + "/.locks/control"},
+		{two, b, "--name x " + a + "/file", a + "/.locks/control"},
+		{two, b, "--name x --locks-dir .l", b + "/.l/control"},
+		{two, outside, "--name x", "more than one latchfs mount"},
+		{two, outside, a + "/f " + b + "/f", "the locks of one command are all in one mount"},
+		{two, outside, a + "/f --tree " + b, "the locks of one command are all in one mount"},
+		{two, outside, a + "/f --mount " + b, "the locks of one command are all in one mount"},
+		{nil, outside, "--name x", "no latchfs mount"},
+		{two, outside, "--name x --mount " + outside, "not in a latchfs mount"},
+	} {
+		t.Chdir(tt.dir)
+		opened = ""
+		var stdout, stderr strings.Builder
+		code := executeOn(fakeSystem(tt.mounts, open), append([]string{"check"}, strings.Fields(tt.args)...), &stdout, &stderr)
+		wantCode := 1
+		if strings.Contains(tt.want, "one") {
+			wantCode = 2
+		}
+		if code != wantCode || stdout.String() != "" || opened != tt.want && !strings.Contains(stderr.String(), tt.want) {
+			t.Errorf("%s: opened %s, %v", tt.args, opened, outcome{code, stdout.String(), stderr.String()})
+		}
+	}
+}
+
+// JSON has no word for such a name: it would be another file's.
+func TestNameThatIsNoText(t *testing.T) {
+	d := newFakeDaemon(t, granting)
+	for _, args := range [][]string{{"acquire", d.file("\xff")}, {"acquire", "--tree", d.file("\xff")}} {
+		if got := d.run(args...); got.code != 2 || !strings.Contains(got.stderr, "not UTF-8") {
+			t.Error(got)
+		}
+	}
+	if err := os.Symlink("\xff", d.file("link")); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.run("acquire", d.file("link")); got.code != 2 || !strings.Contains(got.stderr, "not UTF-8") {
+		t.Error(got)
+	}
+	if got := d.received(); got != nil {
+		t.Errorf("%+v", got)
+	}
+}
