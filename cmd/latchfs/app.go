@@ -82,11 +82,14 @@ func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
 	return exitFailure
 }
 
-// ownArgs are the arguments that are the command's own. Those of the shell's
-// question how a line could go on may be empty.
+// ownArgs are the arguments that are the command's own. Those of a command that
+// it runs, and those of the shell's question how a line could go on, may be empty.
 func ownArgs(cmd *cobra.Command, args []string) []string {
 	if cmd.Name() == cobra.ShellCompRequestCmd {
 		return nil
+	}
+	if _, ok := cmd.Annotations[ownsRest]; ok && cmd.ArgsLenAtDash() >= 0 {
+		return args[:cmd.ArgsLenAtDash()]
 	}
 	return args
 }
@@ -114,6 +117,7 @@ the new one and never half of it, and the close that ends a write is its commit.
 		newCheckCommand(sys),
 		newAcquireCommand(sys),
 		newReleaseCommand(sys),
+		newGuardCommand(sys),
 		newStealCommand(sys),
 		newPolicyCommand(),
 		newVersionCommand(),

@@ -7,8 +7,10 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/moby/sys/mountinfo"
@@ -30,6 +32,7 @@ type fakeDaemon struct {
 
 	mu       sync.Mutex
 	requests []control.Request
+	end      int // ours of the last conversation
 }
 
 func newFakeDaemon(t *testing.T, reply func(control.Request) string) *fakeDaemon {
@@ -79,6 +82,7 @@ func (d *fakeDaemon) connect() *os.File {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	d.end = fds[1]
 	over := make(chan struct{})
 	go func() { defer close(over); d.serve(fds[1]) }()
 	d.t.Cleanup(func() {
@@ -89,8 +93,14 @@ func (d *fakeDaemon) connect() *os.File {
 	return os.NewFile(uintptr(fds[0]), filepath.Join(d.root, ".locks", "control"))
 }
 
+// connected tells whether somebody has the other end of the last conversation.
+func (d *fakeDaemon) connected() bool {
+	_, _, err := unix.Recvfrom(d.end, make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	return err == unix.EAGAIN
+}
+
 // serve answers until the client has gone or is hung up on. connect closes the
-// descriptor.
+// descriptor, when the test ends.
 func (d *fakeDaemon) serve(fd int) {
 	defer func() { d.ended <- struct{}{} }()
 	defer func() { _ = unix.Shutdown(fd, unix.SHUT_RDWR) }() // there may be nobody
@@ -170,6 +180,50 @@ func granting(req control.Request) string {
 		return `{"ok":true,"released":1}`
 	}
 	return `{"ok":true}`
+}
+
+// fakedRootEnv is the directory that poses as the mount of a latchfs-faked
+// process, whose conversation is descriptor 3.
+const fakedRootEnv = "LATCHFS_TEST_ROOT"
+
+// mainFaked is the program on a machine with the fake mount.
+func mainFaked() {
+	const fd = 3
+	syscall.CloseOnExec(fd)
+	sys := fakeSystem([]*mountinfo.Info{fakeMountAt(os.Getenv(fakedRootEnv), 1)}, func(name string) (*os.File, error) {
+		return os.NewFile(fd, name), nil
+	})
+	os.Exit(executeOn(sys, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command is a command line for a process of its own.
+func (d *fakeDaemon) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), fakedRootEnv+"="+d.root, "GORACE=atexit_sleep_ms=0")
+	end := d.connect()
+	d.t.Cleanup(func() { end.Close() })
+	cmd.ExtraFiles = []*os.File{end}
+	return cmd
+}
+
+// start starts it, and closes our copy of its conversation.
+func (d *fakeDaemon) start(cmd *exec.Cmd) {
+	d.t.Helper()
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	cmd.ExtraFiles[0].Close()
+	d.t.Cleanup(func() { _ = cmd.Process.Kill() })
+}
+
+// exitCode waits for a process.
+func exitCode(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	_ = cmd.Wait() // the code says it
+	if !cmd.ProcessState.Exited() {
+		t.Fatalf("%s: %v", cmd, cmd.ProcessState)
+	}
+	return cmd.ProcessState.ExitCode()
 }
 
 func (o outcome) String() string {

@@ -15,9 +15,10 @@
 //	selectors.go   the flags that say what to lock, and how
 //	control.go     conversations with a mount's control file
 //	record.go      what is held, in words
+//	guarded.go     a command that runs under a lock
 //
-// Exit codes: 0 success, 1 failure, 2 usage, 8 lock not acquired. Called by
-// mount(8) it speaks that program's codes instead.
+// Exit codes: 0 success, 1 failure, 2 usage, 8 lock not acquired, and what CMD
+// returned for guard. Called by mount(8) it speaks that program's codes instead.
 package main
 
 import "os"
