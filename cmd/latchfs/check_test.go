@@ -150,7 +150,7 @@ func TestStealForced(t *testing.T) {
 		if got := d.run("steal", "--force", d.file("a")); got != want {
 			t.Errorf("%s: %v", reply, got)
 		}
-		if diff := cmp.Diff(control.Request{Op: control.Steal, Paths: []string{"a"}}, <-d.asked); diff != "" {
+		if diff := cmp.Diff(control.Request{Op: control.Steal, Force: true, Paths: []string{"a"}}, <-d.asked); diff != "" {
 			t.Error(diff)
 		}
 	}

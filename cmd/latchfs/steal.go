@@ -44,7 +44,7 @@ exit code is 8. An active lock is never stolen: the exit code is 8, too.`,
 
 // steal is `latchfs steal --force`.
 func (f *stealFlags) steal(cmd *cobra.Command, sys system, files []string) error {
-	a, err := f.ask(sys, &control.Request{Op: control.Steal}, files)
+	a, err := f.ask(sys, &control.Request{Op: control.Steal, Force: true}, files)
 	switch {
 	case err != nil:
 		return err
