@@ -185,6 +185,10 @@ func (s *session) enter() unix.Errno {
 		unix.Close(fd)
 		return unix.EEXIST
 	}
+	if b := f.byIno[s.baseKey]; b != nil && b.live || s.baseVersion != nil && f.livePaths[pathLocked(s.parent, s.name)] {
+		unix.Close(fd)
+		return unix.ESTALE // a relative has made it live since the caller's look
+	}
 	s.node = f.newNodeLocked(fd, key, unix.S_IFREG)
 	s.node.sess = s
 	s.node.pins++ // until the session is over

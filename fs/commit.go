@@ -73,6 +73,9 @@ func (s *session) closeLocked() {
 		s.node.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
 	}
 	dir, base := s.parent, s.base
+	if base != nil && s.sealed != (cacheStamp{}) && !s.inPlace && !s.detached {
+		base.saved = true
+	}
 	s.leaveLocked()
 	handles := len(s.handles)
 	if handles == 0 {

@@ -34,9 +34,9 @@ type handle struct {
 	flushed bool
 
 	mu    sync.Mutex
-	fd    int // the daemon's own descriptor, opened when first needed
-	locks []*lockmgr.Lock
-	ends  map[uint64]bool // lock clients whose end is watched
+	fd    int                        // the daemon's own descriptor, opened when first needed
+	locks map[client][]*lockmgr.Lock // who locked through it
+	ends  map[uint64]bool            // lock clients whose end is watched
 	app   *appender
 	dir   *dirStream
 }

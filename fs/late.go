@@ -261,7 +261,11 @@ func (s *session) goLive(mark func()) unix.Errno {
 	if s.result == 0 && mark != nil {
 		s.f.mu.Lock()
 		mark()
+		key := s.node.key.lockKey()
+		path := pathLocked(s.parent, s.name)
 		s.f.mu.Unlock()
+		// A relative's flock or fcntl locks were the name's and are the inode's now.
+		s.f.table.Rekey(lockmgr.Key(path), key)
 	}
 	s.closeLocked()
 	s.f.table.Release(s.lock)

@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -19,34 +20,49 @@ import (
 // sessions, the locks belong to the inode as they do on a plain directory; on
 // all others to the name, so that a file replaced under its lock stays locked.
 
-// clientKey is the lock table's name for client locks on a node.
-func (f *FS) clientKey(n *node) lockmgr.Key {
+// clientKey is the lock table's name for client locks on a node. A flock is on
+// what the policy makes the file share; ranges of bytes are of the file alone.
+func (f *FS) clientKey(n *node, class lockmgr.Class) lockmgr.Key {
 	f.mu.Lock()
-	parent, name, s := n.parent, n.name, n.sess
+	parent, name, s, saved := n.parent, n.name, n.sess, n.saved
 	f.mu.Unlock()
 	if s != nil {
-		return lockmgr.Key(s.path())
+		return f.clientName(s.path(), class)
 	}
-	if parent == nil || !n.isRegular() || f.unnamed(n) {
+	if parent == nil || !n.isRegular() || !saved && f.unnamed(n) {
 		return f.inodeKey(n)
 	}
 	path := f.path(parent, name)
+	if f.isLivePath(path) {
+		// Who opened the file before it went live has another inode, and means this one.
+		if k, ok := f.named(n); ok {
+			return k.lockKey()
+		}
+	}
 	if f.settings(path).Mode == policy.Live || f.isAutoLive(n) {
 		return f.inodeKey(n)
 	}
 	if k, ok := f.linkKey(n); ok {
 		return k
 	}
+	return f.clientName(path, class)
+}
+
+func (f *FS) clientName(path string, class lockmgr.Class) lockmgr.Key {
+	if class == lockmgr.Flock {
+		return lockmgr.Key(f.policy.LockName(path))
+	}
 	return lockmgr.Key(path)
 }
 
 func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 	d := &demand{
-		c: f.callerOf(&in.InHeader), keys: []lockmgr.Key{f.clientKey(h.n)},
+		c:    f.callerOf(&in.InHeader),
 		mode: lockmgr.Shared, class: lockmgr.Posix, op: opFcntl, client: in.Owner, wait: -1,
 		span: lockmgr.Range{Start: in.Lk.Start, End: min(in.Lk.End, math.MaxInt64)},
 	}
 	d.path = f.nodePath(h.n)
+	d.ttl = f.settings(d.path).TTL
 	if in.Lk.Typ == unix.F_WRLCK {
 		d.mode = lockmgr.Exclusive
 	}
@@ -54,6 +70,7 @@ func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 		d.class, d.op, d.span = lockmgr.Flock, opFlock, lockmgr.Whole
 		f.attribute(d, h)
 	}
+	d.keys = []lockmgr.Key{f.clientKey(h.n, d.class)}
 	return d
 }
 
@@ -124,7 +141,7 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 	}
 	d := f.lockDemand(in, h)
 	if in.Lk.Typ == unix.F_UNLCK {
-		for _, k := range h.lockKeys(d.keys[0], in.Owner) {
+		for _, k := range h.lockKeys(d.keys[0], client{d.class, in.Owner}) {
 			f.table.Unlock(k, d.class, in.Owner, d.span)
 		}
 		return 0
@@ -136,8 +153,9 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		if e := f.liveByLock(h); e != 0 {
 			return e
 		}
-		d.keys[0] = f.clientKey(h.n)
+		d.keys[0] = f.clientKey(h.n, d.class)
 	}
+	h.noteClient(client{d.class, in.Owner}) // before the grant: see unlockHandle
 	l, err := f.acquire(d, noWait)
 	if err != nil {
 		if errors.Is(err, lockmgr.ErrWouldBlock) {
@@ -145,7 +163,7 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		}
 		return f.refuse(d, err)
 	}
-	if !l.Held() {
+	if l.Token() == 0 { // a granted one may have become part of another thread's lock by now
 		var e unix.Errno
 		if l, e = f.await(l, d, cancel); e != 0 {
 			return e
@@ -198,50 +216,83 @@ func (f *FS) liveByLock(h *handle) unix.Errno {
 	return s.autoLive("a byte-range lock on a read-write descriptor")
 }
 
-// rememberLock keeps the lock with the handle through which it was taken: the
-// key under which it can be undone may change with the file's name.
+// client is who may have locks through a handle: an open file description or, by
+// fcntl, a process.
+type client struct {
+	class lockmgr.Class
+	id    uint64
+}
+
+// rememberLock keeps with the handle who locked through it, and one of the locks:
+// the key under which they can be undone may change with the file's name.
 func (h *handle) rememberLock(l *lockmgr.Lock) {
+	r := l.Request()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	kept := h.locks[:0]
-	for _, o := range h.locks {
-		if o.Held() {
-			kept = append(kept, o)
-		}
+	if h.locks == nil {
+		h.locks = map[client][]*lockmgr.Lock{}
 	}
-	h.locks = append(kept, l)
+	c := client{r.Class, r.Client}
+	h.locks[c] = append(slices.DeleteFunc(h.locks[c], func(o *lockmgr.Lock) bool { return !o.Held() }), l)
+}
+
+// noteClient remembers that the client is about to lock through h.
+func (h *handle) noteClient(c client) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.locks == nil {
+		h.locks = map[client][]*lockmgr.Lock{}
+	}
+	if _, ok := h.locks[c]; !ok {
+		h.locks[c] = nil
+	}
 }
 
 // lockKeys are the keys under which the client may hold locks through h.
-func (h *handle) lockKeys(now lockmgr.Key, client uint64) []lockmgr.Key {
+func (h *handle) lockKeys(now lockmgr.Key, c client) []lockmgr.Key {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	keys := []lockmgr.Key{now}
-	for _, l := range h.locks {
-		if !l.Held() || l.Request().Client != client {
-			continue
-		}
-		if k := l.Keys(); len(k) > 0 && k[0] != now {
+	for _, l := range h.locks[c] {
+		if k := l.Keys(); len(k) > 0 && !slices.Contains(keys, k[0]) {
 			keys = append(keys, k[0])
 		}
 	}
 	return keys
 }
 
+// forget drops the client from the handle. RELEASE comes late: by then the
+// process may have locked the file again, through another descriptor.
+func (h *handle) forget(c client) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.locks, c)
+}
+
+func (h *handle) knows(c client) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.locks[c]
+	return ok
+}
+
 // unlockPosix drops the POSIX locks of a process that closes a descriptor of
 // the node: any descriptor (fcntl(2)).
-func (f *FS) unlockPosix(n *node, client uint64) {
+func (f *FS) unlockPosix(n *node, id uint64) {
 	f.mu.Lock()
 	posix := n.posix
 	f.mu.Unlock()
 	if !posix {
 		return
 	}
-	f.table.ReleaseClient(f.clientKey(n), lockmgr.Posix, client)
+	c := client{lockmgr.Posix, id}
+	now := f.clientKey(n, lockmgr.Posix)
+	f.table.ReleaseClient(now, lockmgr.Posix, id)
 	for _, h := range f.handlesOf(n) {
-		for _, k := range h.lockKeys(f.clientKey(n), client) {
-			f.table.ReleaseClient(k, lockmgr.Posix, client)
+		for _, k := range h.lockKeys(now, c) {
+			f.table.ReleaseClient(k, lockmgr.Posix, id)
 		}
+		h.forget(c)
 	}
 }
 
@@ -264,12 +315,31 @@ func (f *FS) unlockHandle(h *handle) {
 	locks := h.locks
 	h.locks = nil
 	h.mu.Unlock()
-	for _, l := range locks {
-		r := l.Request()
-		if k := l.Keys(); len(k) > 0 {
-			f.table.ReleaseClient(k[0], r.Class, r.Client)
+	for c, ls := range locks {
+		now := f.clientKey(h.n, c.class)
+		if f.locksElsewhere(h, c) {
+			// A process, which nobody told us has closed h (h.noFlush); or the kernel
+			// has given the number of the open file to another one already.
+			continue
+		}
+		f.table.ReleaseClient(now, c.class, c.id)
+		for _, l := range ls {
+			if k := l.Keys(); len(k) > 0 && k[0] != now {
+				f.table.ReleaseClient(k[0], c.class, c.id)
+			}
 		}
 	}
+}
+
+// locksElsewhere reports whether the client has locked the file through another
+// handle than h, whose close will be told.
+func (f *FS) locksElsewhere(h *handle, c client) bool {
+	for _, o := range f.handlesOf(h.n) {
+		if o != h && o.knows(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // isAutoLive reports whether the file went live by what its users do with it.

@@ -142,6 +142,13 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	if e != 0 {
 		f.table.Release(l)
 	}
+	if e == unix.ESTALE {
+		if o.repeated {
+			return nil, unix.EBUSY
+		}
+		f.staleAt(c, o.n)
+		return nil, 0
+	}
 	return s, e
 }
 

@@ -106,7 +106,7 @@ type demand struct {
 }
 
 func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
-	if d.label == nil && !noWait {
+	if d.label == nil && (!noWait || d.class != lockmgr.Session) {
 		d.label = d.c.label(d.op, d.path)
 	}
 	if d.label != nil && d.wait > 0 {
@@ -126,6 +126,12 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 		r.Label = d.label
 	}
 	return r
+}
+
+// granted reports whether a program's own lock has had its grant, whatever has
+// become of it: its client's other threads may have replaced or undone it.
+func (d *demand) granted(l *lockmgr.Lock) bool {
+	return d.class != lockmgr.Session && l.Token() != 0
 }
 
 // acquire enters the demand into the lock table. No directory is renamed
@@ -183,7 +189,7 @@ func (f *FS) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno)
 func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	for {
 		moved := f.renames()
-		if e := f.awaitOne(l, d, cancel, moved); e != 0 || l.Held() && f.covers(l, d) {
+		if e := f.awaitOne(l, d, cancel, moved); e != 0 || (l.Held() || d.granted(l)) && f.covers(l, d) {
 			return l, e
 		}
 		f.table.Cancel(l, errMoved)
@@ -213,7 +219,7 @@ func (f *FS) announceMove() {
 // awaitOne is await for one lock. It returns without the lock, but without an
 // error, when the lock has followed a file to another name.
 func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel, moved <-chan struct{}) unix.Errno {
-	if l.Held() {
+	if l.Held() || d.granted(l) {
 		return 0
 	}
 	var timeout <-chan time.Time
@@ -229,7 +235,7 @@ func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel, moved <-chan struct{})
 	for {
 		select {
 		case <-l.Done():
-			if err := l.Err(); err != nil {
+			if err := l.Err(); err != nil && !d.granted(l) {
 				return f.refuse(d, err)
 			}
 			return 0
@@ -307,6 +313,9 @@ func (f *FS) giveUp(l *lockmgr.Lock, d *demand, cause error) unix.Errno {
 	holders := f.table.Conflicts(l)
 	if !f.table.Cancel(l, cause) {
 		<-l.Done()
+		if d.granted(l) {
+			return 0
+		}
 		if l.Held() && cause != errInterrupted {
 			return 0
 		}
