@@ -79,6 +79,8 @@ func (o *opening) takeOverSoon(s *session) error {
 	f.retire(n)
 	timeout := time.NewTimer(s.settings.Wait)
 	defer timeout.Stop()
+	again := time.NewTicker(retakePoll)
+	defer again.Stop()
 	cancel := o.cancel
 	for {
 		f.mu.Lock()
@@ -93,6 +95,10 @@ func (o *opening) takeOverSoon(s *session) error {
 		}
 		select {
 		case <-idle:
+		case <-again.C:
+			// A relative was led to the shadow's own node meanwhile. The kernel
+			// knows that until it forgets the name.
+			f.dropName(s.where())
 		case <-timeout.C:
 			return errNodeShared
 		case <-cancel:
@@ -105,6 +111,10 @@ func (o *opening) takeOverSoon(s *session) error {
 		}
 	}
 }
+
+// retakePoll is how often a node is tried again that cannot be taken over for
+// what no event ends: what the kernel remembers of the shadow's own node.
+const retakePoll = 20 * time.Millisecond
 
 // retire makes later lookups find another node for n's inode.
 func (f *FS) retire(n *node) {

@@ -113,9 +113,9 @@ func daemonGone(ctx context.Context, dir string) error {
 	if err != nil {
 		return nil
 	}
-	defer lock.Close()
 	free := make(chan struct{})
 	go func() {
+		defer lock.Close() // not earlier: nothing ends the wait
 		defer close(free)
 		for errors.Is(unix.Flock(int(lock.Fd()), unix.LOCK_SH), unix.EINTR) {
 			continue
