@@ -16,7 +16,7 @@ import (
 const fillNow = 16 << 20
 
 // begin starts a session for c on name in dir, under a lock already held. st is
-// the committed file, nil if the name is free.
+// the committed file, nil if the name is free. The session counts c as a walker.
 func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
 	s := &session{
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
@@ -191,6 +191,7 @@ func (s *session) enter() unix.Errno {
 	}
 	s.node = f.newNodeLocked(fd, key, unix.S_IFREG)
 	s.node.sess = s
+	s.walkers = 1 // who begins it: a relative may join, and be done, before that one comes
 	s.node.pins++ // until the session is over
 	f.setNameLocked(s.node, s.parent, s.name)
 	s.parent.pins++

@@ -130,11 +130,11 @@ func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *n
 		case s == nil || !s.join():
 			return status(unix.ESTALE) // it is there now: a second walk opens it
 		}
-		defer s.walkerGone() // a relative is creating the file: its session is joined
+		// A relative is creating the file: its session is joined.
 	}
+	defer s.walkerGone()
 	h, e := s.attach(c, in.Flags&^unix.O_TRUNC, &out.OpenOut)
 	if e != 0 {
-		s.endIfIdle(nil)
 		return status(e)
 	}
 	out.Fh = h.id

@@ -159,6 +159,9 @@ func (f *FS) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o
 	for {
 		switch s := f.sessionOn(f.nodeFor(st), p.dir, p.name); {
 		case s == nil:
+		case !s.keptLock():
+			s.fence() // stolen a moment ago
+			continue
 		case !c.kinOf(s.who.Load()):
 			return nil, unix.EBUSY // no lock that covers the name allows that
 		case s.join():
@@ -168,7 +171,6 @@ func (f *FS) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o
 		s, e := f.begin(c, l, p.dir, p.name, st, o)
 		switch e {
 		case 0:
-			s.expect()
 			return s, 0
 		case unix.EEXIST: // a relative was faster by a moment
 		default:

@@ -331,7 +331,6 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 	if e != 0 {
 		return e
 	}
-	s.expect()
 	f.walks.leadTo(w, s)
 	return 0
 }

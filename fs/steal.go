@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"latchfs/fs/locksdir"
@@ -64,6 +65,9 @@ func (s *session) keepsLock() bool {
 	s.f.table.Heartbeat(s.lock, time.Now(), true)
 	return s.lock.Held()
 }
+
+// keptLock reports whether the session's lock has not been stolen.
+func (s *session) keptLock() bool { return !errors.Is(s.lock.Err(), lockmgr.ErrStolen) }
 
 // fence takes the name away from a session whose lock was stolen. Its writer goes
 // on in the shadow; the close answers ESTALE and keeps the bytes.
