@@ -73,6 +73,35 @@ func (f *FS) appendNames(keys []lockmgr.Key, path string) []lockmgr.Key {
 	return keys
 }
 
+// relock changes the session's lock to that of its new name, where the policy
+// makes files share locks: Rekey moves a path alone. c, who renamed the file, has
+// both names.
+func (s *session) relock(c *caller, p place) {
+	f := s.f
+	if !f.policy.MapsNames() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.lock.Request()
+	have := old.Keys
+	want := f.keysOf([]place{p})
+	if s.ended || len(want) == len(have) && !slices.ContainsFunc(want, func(k lockmgr.Key) bool { return !slices.Contains(have, k) }) {
+		return
+	}
+	r := old
+	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = want, c.owner, c.ancestors(), f.proc.Now(), true
+	l, err := f.table.Acquire(r)
+	if err != nil {
+		f.log.Warnf("%q keeps the lock of its former name: %v", f.path(p.dir, p.name), err)
+		return
+	}
+	f.table.SetOwner(l, old.Owner, old.Since)
+	was := s.lock
+	s.lock = l
+	f.table.Release(was)
+}
+
 // covers reports whether a lock is still the one that the demand needs. While
 // it was waited for its keys may have been renamed, and the names may have come
 // to lead to an inode with several.

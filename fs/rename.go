@@ -259,6 +259,7 @@ func (r *renaming) moved(own *session) {
 		from := f.path(r.from.dir, r.from.name)
 		own.moveTo(r.to.dir, r.to.name)
 		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(own.path()))
+		own.relock(r.c, place{r.to.dir, r.to.name, r.from.node})
 		f.announceMove()
 	}
 	f.rebaseOn(r.from.node, own)

@@ -67,7 +67,13 @@ func (s *session) keepsLock() bool {
 }
 
 // keptLock reports whether the session's lock has not been stolen.
-func (s *session) keptLock() bool { return !errors.Is(s.lock.Err(), lockmgr.ErrStolen) }
+func (s *session) keptLock() bool {
+	if !s.mu.TryLock() {
+		return true // it is at a commit, or close to one: its lock was kept
+	}
+	defer s.mu.Unlock()
+	return !errors.Is(s.lock.Err(), lockmgr.ErrStolen)
+}
 
 // fence takes the name away from a session whose lock was stolen. Its writer goes
 // on in the shadow; the close answers ESTALE and keeps the bytes.
