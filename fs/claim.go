@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/fs/control"
 	"latchfs/lockmgr"
 )
@@ -240,6 +242,42 @@ func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
 		}
 	}
 	return nil
+}
+
+// guarded reports whether somebody else has locked, without opening, a name or a
+// directory above it.
+func (f *FS) guarded(c *caller, p place) bool {
+	if f.controls.n.Load() == 0 {
+		return false
+	}
+	for _, h := range f.table.Holders(f.appendNames(nil, f.path(p.dir, p.name)), nil) {
+		lb, _ := h.Label.(*label)
+		if lb != nil && lb.control != 0 && h.Mode != lockmgr.Shared && !c.kinOf(&identity{h.Owner, h.Since}) {
+			return true
+		}
+	}
+	return false
+}
+
+// guardDemand waits for those who have locked a name without opening it, and for
+// nothing else that uses a live file.
+func (f *FS) guardDemand(c *caller, p place, wait time.Duration) *demand {
+	d := f.fileDemand(c, opOpen, wait, p)
+	d.mode, d.ttl = lockmgr.Shared, 0
+	return d
+}
+
+// passGuard lets a writer of a live file wait until nobody else has locked it.
+// Writers that had it open by then go on (requirements B2 and B5).
+func (f *FS) passGuard(c *caller, p place, wait time.Duration, cancel <-chan struct{}) unix.Errno {
+	if !f.guarded(c, p) {
+		return 0
+	}
+	l, e := f.lock(f.guardDemand(c, p, wait), cancel)
+	if e == 0 {
+		f.table.Release(l)
+	}
+	return e
 }
 
 // joinGuard makes the caller an heir of the lock that its environment names

@@ -24,6 +24,14 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	case set.Mode == policy.ReadOnly:
 		return fuse.EROFS
 	case set.Mode == policy.Live:
+		p := place{dir, name, nil}
+		if f.guarded(c, p) {
+			l, e := f.admit(c, opCreate, f.guardDemand(c, p, set.Wait), [2]dkey{p.key()}, []*node{dir}, nil)
+			if e != 0 {
+				return status(e)
+			}
+			f.table.Release(l)
+		}
 		return f.createPlain(c, in, dir, name, mode, true, out)
 	}
 	l, e := f.createLock(c, in, dir, name, set, records)

@@ -142,6 +142,9 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 		if f.isReplaced(n) && !f.walks.repeated(c) {
 			return status(f.staleAt(c, n)) // it went live while the caller was on its way
 		}
+		if e := f.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
+			return status(e)
+		}
 		return f.openPlain(in, n, true, out)
 	case appendsRecords(in.Flags, set):
 		return f.openAppend(cancel, c, in, n, set, out)
