@@ -20,7 +20,7 @@ import (
 // data directory.
 //
 // Mutex order: ns, then session.mu, then ioState.mu, then mu. walks.mu is taken
-// alone. Nobody holds any of them while waiting for a lock of the lock table,
+// alone; ends is taken before handle.mu and mu. Nobody holds any of them while waiting for a lock of the lock table,
 // nor while sending the kernel an entry notification.
 type FS struct {
 	fuse.RawFileSystem // what is not implemented answers ENOSYS
@@ -64,6 +64,10 @@ type FS struct {
 
 	// ns keeps directory renames away from the making of lock keys.
 	ns sync.RWMutex
+
+	// ends keeps those who are about to lock through a handle away from the end of
+	// another one's locks.
+	ends sync.Mutex
 
 	tokenMu    sync.Mutex
 	tokenLimit atomic.Uint64 // tokens below are reserved on disk

@@ -37,8 +37,10 @@ type handle struct {
 	fd    int                        // the daemon's own descriptor, opened when first needed
 	locks map[client][]*lockmgr.Lock // who locked through it
 	ends  map[uint64]bool            // lock clients whose end is watched
-	app   *appender
-	dir   *dirStream
+	// unlocked is closed when locks taken through it have ended, if somebody waits.
+	unlocked chan struct{}
+	app      *appender
+	dir      *dirStream
 }
 
 func (h *handle) writes() bool {

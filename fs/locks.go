@@ -3,7 +3,6 @@ package fs
 import (
 	"errors"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -11,7 +10,6 @@ import (
 
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
-	"latchfs/lockmgr/proc"
 )
 
 // flock(2), fcntl(2) and open file description locks live in the same table as
@@ -67,7 +65,8 @@ func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 		d.mode = lockmgr.Exclusive
 	}
 	if in.LkFlags&fuse.LK_FLOCK != 0 {
-		d.class, d.op, d.span = lockmgr.Flock, opFlock, lockmgr.Whole
+		// The kernel gives its number for the open file to another one before RELEASE.
+		d.class, d.op, d.span, d.client = lockmgr.Flock, opFlock, lockmgr.Whole, h.id
 		f.attribute(d, h)
 	}
 	d.keys = []lockmgr.Key{f.clientKey(h.n, d.class)}
@@ -82,10 +81,7 @@ func (f *FS) attribute(d *demand, h *handle) {
 	if d.c.foreign() {
 		return
 	}
-	f.mu.Lock()
-	key := h.n.key
-	f.mu.Unlock()
-	file := proc.File{Dev: f.mountDev, Ino: f.inoFor(key.dev, key.ino), MountID: f.mountID}
+	file := f.procFile(h.n)
 	lineage := d.c.ancestors()
 	for i, a := range lineage {
 		w, r, err := f.proc.Opens(a.Owner.PID, file)
@@ -141,8 +137,8 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 	}
 	d := f.lockDemand(in, h)
 	if in.Lk.Typ == unix.F_UNLCK {
-		for _, k := range h.lockKeys(d.keys[0], client{d.class, in.Owner}) {
-			f.table.Unlock(k, d.class, in.Owner, d.span)
+		for _, k := range h.lockKeys(d.keys[0], client{d.class, d.client}) {
+			f.table.Unlock(k, d.class, d.client, d.span)
 		}
 		return 0
 	}
@@ -155,8 +151,8 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		}
 		d.keys[0] = f.clientKey(h.n, d.class)
 	}
-	h.noteClient(client{d.class, in.Owner}) // before the grant: see unlockHandle
-	l, err := f.acquire(d, noWait)
+	f.noteClient(h, client{d.class, d.client}) // before the grant: see unlockHandle
+	l, err := f.acquireOwn(d, noWait)
 	if err != nil {
 		if errors.Is(err, lockmgr.ErrWouldBlock) {
 			return unix.EAGAIN // the program asked; it is no refusal
@@ -201,6 +197,9 @@ func (f *FS) unlockAtEnd(h *handle, client uint64, owner lockmgr.Owner) {
 		select {
 		case <-dead:
 			f.unlockPosix(h.n, client)
+			h.mu.Lock()
+			delete(h.ends, client)
+			h.mu.Unlock()
 		case <-f.done:
 		}
 	}()
@@ -214,132 +213,6 @@ func (f *FS) liveByLock(h *handle) unix.Errno {
 		return 0
 	}
 	return s.autoLive("a byte-range lock on a read-write descriptor")
-}
-
-// client is who may have locks through a handle: an open file description or, by
-// fcntl, a process.
-type client struct {
-	class lockmgr.Class
-	id    uint64
-}
-
-// rememberLock keeps with the handle who locked through it, and one of the locks:
-// the key under which they can be undone may change with the file's name.
-func (h *handle) rememberLock(l *lockmgr.Lock) {
-	r := l.Request()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.locks == nil {
-		h.locks = map[client][]*lockmgr.Lock{}
-	}
-	c := client{r.Class, r.Client}
-	h.locks[c] = append(slices.DeleteFunc(h.locks[c], func(o *lockmgr.Lock) bool { return !o.Held() }), l)
-}
-
-// noteClient remembers that the client is about to lock through h.
-func (h *handle) noteClient(c client) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.locks == nil {
-		h.locks = map[client][]*lockmgr.Lock{}
-	}
-	if _, ok := h.locks[c]; !ok {
-		h.locks[c] = nil
-	}
-}
-
-// lockKeys are the keys under which the client may hold locks through h.
-func (h *handle) lockKeys(now lockmgr.Key, c client) []lockmgr.Key {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	keys := []lockmgr.Key{now}
-	for _, l := range h.locks[c] {
-		if k := l.Keys(); len(k) > 0 && !slices.Contains(keys, k[0]) {
-			keys = append(keys, k[0])
-		}
-	}
-	return keys
-}
-
-// forget drops the client from the handle. RELEASE comes late: by then the
-// process may have locked the file again, through another descriptor.
-func (h *handle) forget(c client) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.locks, c)
-}
-
-func (h *handle) knows(c client) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, ok := h.locks[c]
-	return ok
-}
-
-// unlockPosix drops the POSIX locks of a process that closes a descriptor of
-// the node: any descriptor (fcntl(2)).
-func (f *FS) unlockPosix(n *node, id uint64) {
-	f.mu.Lock()
-	posix := n.posix
-	f.mu.Unlock()
-	if !posix {
-		return
-	}
-	c := client{lockmgr.Posix, id}
-	now := f.clientKey(n, lockmgr.Posix)
-	f.table.ReleaseClient(now, lockmgr.Posix, id)
-	for _, h := range f.handlesOf(n) {
-		for _, k := range h.lockKeys(now, c) {
-			f.table.ReleaseClient(k, lockmgr.Posix, id)
-		}
-		h.forget(c)
-	}
-}
-
-func (f *FS) handlesOf(n *node) []*handle {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out []*handle
-	for _, h := range f.handles {
-		if h.n == n {
-			out = append(out, h)
-		}
-	}
-	return out
-}
-
-// unlockHandle drops what was locked through a handle that is released: flock
-// and open file description locks end with it.
-func (f *FS) unlockHandle(h *handle) {
-	h.mu.Lock()
-	locks := h.locks
-	h.locks = nil
-	h.mu.Unlock()
-	for c, ls := range locks {
-		now := f.clientKey(h.n, c.class)
-		if f.locksElsewhere(h, c) {
-			// A process, which nobody told us has closed h (h.noFlush); or the kernel
-			// has given the number of the open file to another one already.
-			continue
-		}
-		f.table.ReleaseClient(now, c.class, c.id)
-		for _, l := range ls {
-			if k := l.Keys(); len(k) > 0 && k[0] != now {
-				f.table.ReleaseClient(k[0], c.class, c.id)
-			}
-		}
-	}
-}
-
-// locksElsewhere reports whether the client has locked the file through another
-// handle than h, whose close will be told.
-func (f *FS) locksElsewhere(h *handle, c client) bool {
-	for _, o := range f.handlesOf(h.n) {
-		if o != h && o.knows(c) {
-			return true
-		}
-	}
-	return false
 }
 
 // isAutoLive reports whether the file went live by what its users do with it.
