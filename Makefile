@@ -121,6 +121,11 @@ stress: setup build ## the long versions of the random and crash tests (an hour 
 	$(GO) test $(RACE) -count=1 -timeout 0 $(UNIT)
 	$(GO) test -count=1 -timeout 0 $(INTEGRATION)
 
+.PHONY: ltp
+ltp: build ## run the lock tests of the Linux Test Project, built in LTP=DIR, over a mount and over a plain directory
+	@[ -n "$(LTP)" ] || { echo "LTP=DIR is missing: the directory where the Linux Test Project was built" >&2; exit 2; }
+	integration/ltp.sh bin/latchfs '$(LTP)'
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME=10s
 	@for pkg in $$($(GO) list ./...); do
