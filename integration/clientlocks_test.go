@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,6 +58,25 @@ func TestFlockMatrix(t *testing.T) {
 			a.MustClose(fa)
 			b.MustClose(fb)
 		}
+	})
+}
+
+// flock(2): "the existing lock is first removed, and then a new lock is
+// established." A conversion that is refused leaves nothing.
+func TestFlockConversionRefused(t *testing.T) {
+	forEachLockFile(t, func(t *testing.T, m *Mount, name string) {
+		a, fa := locker(t, m, name)
+		b, fb := locker(t, m, name)
+		a.OK(flockReq(fa, unix.LOCK_SH))
+		a.OK(flockReq(fa, unix.LOCK_EX|unix.LOCK_NB)) // alone
+		a.OK(flockReq(fa, unix.LOCK_SH|unix.LOCK_NB))
+		b.OK(flockReq(fb, unix.LOCK_SH|unix.LOCK_NB))
+		if _, err := a.Do(flockReq(fa, unix.LOCK_EX|unix.LOCK_NB)); err != syscall.EAGAIN {
+			t.Errorf("conversion beside a shared lock: %v, want EAGAIN", err)
+		}
+		b.OK(flockReq(fb, unix.LOCK_EX|unix.LOCK_NB))
+		a.MustClose(fa)
+		b.MustClose(fb)
 	})
 }
 
@@ -129,6 +149,9 @@ print("ready", flush=True)
 		p.AwaitLine("ready")
 		eventually(t, "the parent's end", func() bool { return !alive(p.PID()) })
 		c, fd := locker(t, m, name)
+		if _, err := c.Do(flockReq(fd, unix.LOCK_EX|unix.LOCK_NB)); err != syscall.EAGAIN {
+			t.Errorf("beside the heir of a dead locker: %v, want EAGAIN", err)
+		}
 		wait := c.Go(flockReq(fd, unix.LOCK_EX))
 		wait.MustBlock(t)
 		p.Close()
@@ -295,6 +318,39 @@ func TestClientLocksAreShown(t *testing.T) {
 		want := []string{"flock shared true false", "posix exclusive false true"}
 		if strings.Join(classes, ",") != strings.Join(want, ",") {
 			t.Errorf("the locks are shown as %q, want %q", classes, want)
+		}
+	})
+}
+
+// Locks that were only tried for are shown like all others.
+func TestTriedLocksAreShown(t *testing.T) {
+	needsLatchfs(t)
+	type shown struct {
+		Locks []struct {
+			Name   string   `json:"lock_name"`
+			Holder HeldLock `json:"holder"`
+		} `json:"locks"`
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("d")
+		m.WriteFile("d/x.lock", "x")
+		m.WriteFile("d/data.json", "x")
+		a := m.Client(t)
+		a.OK(flockReq(a.Open("d/x.lock", unix.O_RDONLY), unix.LOCK_EX|unix.LOCK_NB))
+		a.OK(fcntlReq("setlk", a.Open("d/data.json", unix.O_RDONLY), unix.F_RDLCK, 0, 0))
+		var got []string
+		eventually(t, "two locks", func() bool {
+			var s shown
+			m.decode(m.Locks("status.json"), &s)
+			got = nil
+			for _, l := range s.Locks {
+				got = append(got, fmt.Sprint(l.Name, " ", l.Holder.Operation, " ", l.Holder.PID == a.PID))
+			}
+			slices.Sort(got)
+			return len(got) == 2
+		})
+		if want := []string{"d/data.json fcntl true", "d/x.lock flock true"}; !slices.Equal(got, want) {
+			t.Errorf("status.json shows %q, want %q", got, want)
 		}
 	})
 }

@@ -1,0 +1,66 @@
+package integration
+
+import (
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A lock stays what it is when the file under it becomes another: by a save, or by
+// going live.
+
+// A child whose own lock makes the file live takes nothing from its parent's flock.
+func TestFlockStaysWhenTheFileGoesLive(t *testing.T) {
+	const script = `
+import fcntl, os, sys
+fd = os.open("f", os.O_RDONLY)
+fcntl.flock(fd, fcntl.LOCK_EX)
+if os.fork() == 0:
+    w = os.open("f", os.O_RDWR)
+    fcntl.lockf(w, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os._exit(0)
+print("ready" if os.wait()[1] == 0 else "refused", flush=True)
+sys.stdin.readline()
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "x")
+		p := m.LaunchPython(t, script)
+		p.AwaitLine("ready")
+		if !*plain {
+			m.AwaitEvent("auto_live", "f")
+		}
+		c, fd := locker(t, m, "f")
+		if _, err := c.Do(flockReq(fd, unix.LOCK_SH|unix.LOCK_NB)); err != syscall.EAGAIN {
+			t.Errorf("beside the parent's flock: %v, want EAGAIN", err)
+		}
+		wait := c.Go(flockReq(fd, unix.LOCK_EX))
+		wait.MustBlock(t)
+		p.Close()
+		wait.OK()
+	})
+}
+
+// A descriptor of an older version and one of the newest are of one file to flock.
+func TestFlockOfTwoVersions(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old")
+		a, older := locker(t, m, "f")
+		m.WriteFile("f", "new")
+		b, newer := locker(t, m, "f")
+		for _, c := range []struct {
+			first, second *Client
+			one, other    int
+		}{{a, b, older, newer}, {b, a, newer, older}} {
+			c.first.OK(flockReq(c.one, unix.LOCK_EX))
+			if _, err := c.second.Do(flockReq(c.other, unix.LOCK_SH|unix.LOCK_NB)); err != syscall.EAGAIN {
+				t.Errorf("beside a flock of another version: %v, want EAGAIN", err)
+			}
+			wait := c.second.Go(flockReq(c.other, unix.LOCK_EX))
+			wait.MustBlock(t)
+			c.first.OK(flockReq(c.one, unix.LOCK_UN))
+			wait.OK()
+			c.second.OK(flockReq(c.other, unix.LOCK_UN))
+		}
+	})
+}
