@@ -44,6 +44,7 @@ type conversation struct {
 	more    chan struct{} // closed at the next change of out or waits
 	locks   map[uint64]*claim
 	waits   map[*lockmgr.Lock]*wait
+	ending  int // waits that are over and not answered yet
 	closed  bool
 }
 
@@ -148,7 +149,7 @@ func (cv *conversation) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte
 	for {
 		cv.mu.Lock()
 		n, _ := cv.out.Read(buf)
-		idle, more := len(cv.waits) == 0, cv.more
+		idle, more := len(cv.waits)+cv.ending == 0, cv.more
 		cv.mu.Unlock()
 		switch {
 		case n > 0 || idle:
@@ -249,16 +250,28 @@ func (cv *conversation) collect() {
 		case <-cv.inbox.Ready():
 		}
 		for _, l := range cv.f.table.Collect(cv.inbox) {
-			cv.mu.Lock()
-			w := cv.waits[l]
-			delete(cv.waits, l)
-			cv.mu.Unlock()
-			if w != nil {
-				w.stop()
-				w.over(l)
-			}
+			cv.settle(l)
 		}
 	}
+}
+
+// settle answers the request that waited for l, unless it has been answered.
+func (cv *conversation) settle(l *lockmgr.Lock) {
+	cv.mu.Lock()
+	w := cv.waits[l]
+	if w == nil {
+		cv.mu.Unlock()
+		return
+	}
+	delete(cv.waits, l)
+	cv.ending++ // a read must not find nothing to wait for before the reply is there
+	cv.mu.Unlock()
+	w.stop()
+	w.over(l)
+	cv.mu.Lock()
+	cv.ending--
+	cv.changedLocked()
+	cv.mu.Unlock()
 }
 
 // giveUp ends all waits for a reason.
@@ -266,7 +279,14 @@ func (cv *conversation) giveUp(cause error) {
 	cv.mu.Lock()
 	waits := cv.waits
 	cv.waits = map[*lockmgr.Lock]*wait{}
+	cv.ending++
 	cv.mu.Unlock()
+	defer func() {
+		cv.mu.Lock()
+		cv.ending--
+		cv.changedLocked()
+		cv.mu.Unlock()
+	}()
 	for l, w := range waits {
 		w.stop()
 		w.holders = cv.f.table.FirstConflicts(l, 1)

@@ -121,6 +121,11 @@ func (q *query) wait(w *wait, l *lockmgr.Lock) {
 	}
 	cv.mu.Unlock()
 	cv.watch.Do(func() { go cv.collect() })
+	select {
+	case <-l.Done(): // the inbox may have told of it before there was a wait to find
+		cv.settle(l)
+	default:
+	}
 }
 
 // over answers a request whose wait has ended.
