@@ -27,7 +27,8 @@ type caller struct {
 	descOnce sync.Once
 	desc     proc.Description
 
-	joined bool // its environment was asked for a lock to join
+	joined bool              // its environment was asked for a lock to join
+	guard  *lockmgr.Ancestor // whose lock that is, the last of lineage
 
 	actorOnce sync.Once
 	actor     string

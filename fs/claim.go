@@ -23,6 +23,9 @@ type claim struct {
 	keeper *keeper
 	lock   *lockmgr.Lock // guarded by controls.mu
 	since  time.Time
+	// joined is the owner of an earlier lock that the requester has joined: so
+	// have those whose environment names this one.
+	joined *lockmgr.Ancestor
 }
 
 // target is what a request names, and the lock table's names for it.
@@ -234,6 +237,7 @@ func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
 	if cs.fences.Load() == 0 {
 		return nil
 	}
+	f.joinGuard(c) // who has joined a lock is an heir whether or not it meets anybody
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for _, h := range cs.stolen {
@@ -298,10 +302,17 @@ func (f *FS) joinGuard(c *caller) bool {
 	}
 	o := cl.request().Owner
 	up := c.ancestors()
-	if o == c.owner || slices.ContainsFunc(up, func(a lockmgr.Ancestor) bool { return a.Owner == o }) {
-		return false
+	isKnown := func(o lockmgr.Owner) bool {
+		return o == c.owner || slices.ContainsFunc(up, func(a lockmgr.Ancestor) bool { return a.Owner == o })
 	}
-	c.lineage = append(slices.Clone(up), lockmgr.Ancestor{Owner: o, Child: f.proc.Now()})
+	if isKnown(o) { // a guard that joined another lock has replaced the variable
+		if cl.joined == nil || isKnown(cl.joined.Owner) {
+			return false
+		}
+		o = cl.joined.Owner
+	}
+	c.guard = &lockmgr.Ancestor{Owner: o, Child: f.proc.Now()}
+	c.lineage = append(slices.Clone(up), *c.guard)
 	return true
 }
 

@@ -78,6 +78,8 @@ func (q *query) acquire(t target) *control.Reply {
 		return rep
 	}
 	cl := q.claim(t)
+	q.f.joinGuard(q.c)
+	cl.joined = q.c.guard
 	d := q.demand(cl, owner, lineage)
 	return q.try(cl, d)
 }

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -105,6 +106,19 @@ type demand struct {
 	until   time.Time // set by the first wait
 }
 
+// forebears are the owner's ancestors. Where the caller asks for somebody else, an
+// ancestor of its, that one has joined what the caller has.
+func (d *demand) forebears() []lockmgr.Ancestor {
+	up := d.c.ancestors()
+	switch {
+	case d.owner == nil:
+		return up
+	case d.c.guard == nil:
+		return d.lineage
+	}
+	return append(slices.Clone(d.lineage), *d.c.guard)
+}
+
 func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 	if d.label == nil && (!noWait || d.class != lockmgr.Session) {
 		d.label = d.c.label(d.op, d.path)
@@ -120,7 +134,7 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 		Gate: d.gate, Steal: d.steal, Inbox: d.inbox,
 	}
 	if d.owner != nil {
-		r.Owner, r.Lineage = *d.owner, d.lineage
+		r.Owner, r.Lineage = *d.owner, d.forebears()
 	}
 	if d.label != nil {
 		r.Label = d.label
@@ -149,12 +163,12 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		l, err := f.table.Acquire(r)
 		f.ns.RUnlock()
 		f.settleThefts(d.c)
-		if (err != nil || !l.Held()) && d.owner == nil && f.joinGuard(d.c) {
+		if (err != nil || !l.Held()) && f.joinGuard(d.c) {
 			if err == nil {
 				f.table.Cancel(l, errMoved)
 				f.table.Release(l)
 			}
-			r.Lineage = d.c.ancestors()
+			r.Lineage = d.forebears()
 			continue
 		}
 		if err == nil {
