@@ -306,7 +306,8 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 	}
 	ref := &control.Refusal{Error: word}
 	if hs := holdersOf(err); len(hs) > 0 {
-		r := f.record(&hs[0], keyOf(&hs[0]))
+		x.Path, x.Name = f.contendedOf(&cl.target, &hs[0])
+		r := f.record(&hs[0], keyAt(&hs[0], x.Path))
 		x.Holder = &r
 		q.describe(ref, &r)
 	}
@@ -327,6 +328,27 @@ func (q *query) describe(ref *control.Refusal, r *locksdir.Record) {
 	if json.Unmarshal(b, ref) == nil && word != control.Blocked {
 		ref.Error = word
 	}
+}
+
+// contendedOf is the first of several things that the holder keeps from who asks
+// for them.
+func (f *FS) contendedOf(t *target, h *lockmgr.Holder) (path, name string) {
+	for _, one := range t.each() {
+		keys, trees := f.keysOfTarget(&one)
+		asked := lockmgr.Holder{Keys: append(keys, trees...), Trees: trees}
+		if h.Covers(asked.Keys) || asked.Covers(h.Keys) {
+			return one.first()
+		}
+	}
+	return t.first()
+}
+
+// keyAt is the path, if the lock is shown there, or else keyOf.
+func keyAt(h *lockmgr.Holder, path string) string {
+	if slices.Contains(h.Keys, lockmgr.Key(path)) {
+		return path
+	}
+	return keyOf(h)
 }
 
 // keyOf is the key by which a lock is shown.
