@@ -202,7 +202,8 @@ func (q *query) steal(t target) *control.Reply {
 			x := locksdir.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: &r}
 			ref := &control.Refusal{Error: control.Blocked}
 			q.describe(ref, &r)
-			ref.Message = x.Message()
+			ttl := r.TTL.Seconds()
+			ref.Message, ref.TTLSeconds = x.Message(), &ttl
 			return &control.Reply{Refusal: ref}
 		}
 	}

@@ -126,7 +126,10 @@ func (r *lockRecord) refusal(name string, now time.Time) *control.Refusal {
 
 // leaseEnd says until when an active lock cannot be stolen.
 func leaseEnd(h *control.HeldBy, ttl *float64) string {
-	if ttl == nil || *ttl == 0 {
+	switch {
+	case ttl == nil:
+		return "its lease has not expired"
+	case *ttl == 0:
 		return "it has no lease that could expire"
 	}
 	t, err := expiry(h, *ttl)
