@@ -73,9 +73,6 @@ func (s *session) closeLocked() {
 		s.node.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
 	}
 	dir, base := s.parent, s.base
-	if base != nil && s.sealed != (cacheStamp{}) && !s.inPlace && !s.detached {
-		base.saved = true
-	}
 	s.leaveLocked()
 	handles := len(s.handles)
 	if handles == 0 {
@@ -88,6 +85,25 @@ func (s *session) closeLocked() {
 	f.srv.InodeNotify(s.at().id, -1, 0)
 	if base != nil {
 		f.srv.InodeNotify(base.id, -1, 0)
+	}
+}
+
+// markSaved notes that the base is about to lose its name to a save: from the
+// moment in which it has none, whoever locks it means the name. undo is for a
+// save that fails.
+func (s *session) markSaved() (undo func()) {
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	base := s.base
+	if base == nil || base.saved || s.inPlace || s.detached {
+		return func() {}
+	}
+	base.saved = true
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		base.saved = false
 	}
 }
 
@@ -123,8 +139,10 @@ func (s *session) decideLocked() unix.Errno {
 	}
 	dir, name := s.where()
 	o := s.publishOptions(dir, name)
+	unsaved := s.markSaved()
 	v, err := s.publish(o, dir, name)
 	if err != nil && !errors.Is(err, commit.ErrNotDurable) {
+		unsaved()
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
