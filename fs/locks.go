@@ -21,13 +21,14 @@ import (
 // clientKey is the lock table's name for client locks on a node. A flock is on
 // what the policy makes the file share; ranges of bytes are of the file alone.
 func (f *FS) clientKey(n *node, class lockmgr.Class) lockmgr.Key {
+	unnamed := n.isRegular() && f.unnamed(n) // before saved is read, which is set before the name is lost
 	f.mu.Lock()
 	parent, name, s, saved := n.parent, n.name, n.sess, n.saved
 	f.mu.Unlock()
 	if s != nil {
 		return f.clientName(s.path(), class)
 	}
-	if parent == nil || !n.isRegular() || !saved && f.unnamed(n) {
+	if parent == nil || !n.isRegular() || !saved && unnamed {
 		return f.inodeKey(n)
 	}
 	path := f.path(parent, name)
