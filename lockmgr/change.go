@@ -1,5 +1,7 @@
 package lockmgr
 
+import "slices"
+
 // Upgrade asks for a stronger mode for a held Session lock. The lock returned
 // replaces l: until it is granted l stays held, then l ends with ErrReplaced.
 // It waits for other holders only and stands before everybody who queues at
@@ -33,7 +35,8 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 	}
 	u := new(Lock)
 	u.init(t, &Request{
-		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, TTL: l.ttl, Yields: l.yields, Mode: m, Owner: l.owner, Lineage: l.lineage, Since: l.since,
+		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, TTL: l.ttl, Yields: l.yields, Steal: l.steals,
+		Inbox: l.inbox, Mode: m, Owner: l.owner, Lineage: l.lineage, Since: l.since,
 		NoWait: noWait, Now: l.now, Label: l.label,
 	})
 	if err := rival(u, l, noWait); err != nil {
@@ -88,6 +91,40 @@ func (t *Table) Downgrade(l *Lock, m Mode) {
 	}
 	l.mode = m
 	t.settle()
+}
+
+// Shrink takes keys away from a held Session lock, of which at least one stays. The
+// others keep their token. A lock that is not held, or would lose all, stays as it
+// is, and Shrink returns false; so does one that has an upgrade pending.
+func (t *Table) Shrink(l *Lock, keys []Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != held || l.class != Session || l.upgrader != nil {
+		return false
+	}
+	if !slices.ContainsFunc(l.keys(nil), func(k Key) bool { return !slices.Contains(keys, k) }) {
+		return false
+	}
+	t.retract(l)
+	for p := &l.first; p != nil; p = p.also {
+		n := p.node
+		if p.lock == nil || !slices.Contains(keys, p.key) {
+			continue
+		}
+		t.weaken(l, n)
+		n.held.remove(p)
+		p.lock, p.node = nil, nil
+		if p.tree {
+			p.tree = false
+			t.fell(n)
+		}
+		t.prune(n)
+	}
+	for p := t.announce(l); p != nil; p = p.also {
+		p.node.held.insert(p, nil)
+	}
+	t.settle()
+	return true
 }
 
 // SetOwner makes a lock another process's, whose heirs are those born after

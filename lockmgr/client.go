@@ -115,6 +115,9 @@ func (t *Table) split(o *Lock, r Range) {
 		now: o.now, label: o.label, token: o.token, seq: o.seq,
 		ttl: o.ttl, beat: o.beat, due: o.due, failed: o.failed, yields: o.yields,
 	}}
+	if rest.expired() {
+		t.lapsed++
+	}
 	o.rng.End = r.Start - 1
 	rest.first = place{lock: rest, key: o.first.key, node: o.first.node}
 	rest.first.node.held.insert(&rest.first, o.first.next)

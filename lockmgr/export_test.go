@@ -42,8 +42,16 @@ func (t *Table) CheckInvariants() error {
 // checkLocks: every lock stands at all its keys, in the state it says.
 func (t *Table) checkLocks() error {
 	var last uint64
-	n := 0
+	n, lapsed := 0, 0
+	defer func() {
+		if lapsed != t.lapsed {
+			panic(fmt.Sprintf("%d leases have expired, counted %d", lapsed, t.lapsed))
+		}
+	}()
 	for l := t.held.head; l != nil; l, n = l.next, n+1 {
+		if l.expired() {
+			lapsed++
+		}
 		if l.state != held || l.token < last || l.token > t.token || l.err != nil || l.replaces != nil {
 			return fmt.Errorf("holder %v: state %d, token %d after %d, err %w", l.label, l.state, l.token, last, l.err)
 		}

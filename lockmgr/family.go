@@ -26,6 +26,13 @@ func (t *Table) countIn(o Owner, by int) {
 // from it. Only they can be kin to a lock of o.
 func (t *Table) familyWaits(o Owner) bool { return t.families[o] > 0 }
 
+// Waits reports whether a process, or a descendant of it, waits for a lock.
+func (t *Table) Waits(o Owner) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.familyWaits(o)
+}
+
 // shut reports whether it is plain from the holders of n that nobody who waits
 // there can be granted: one of them keeps everybody out but kin, and none of
 // them has kin, or could shelter anybody, among those who wait.

@@ -10,9 +10,11 @@ import (
 // table ends with it.
 func (t *Table) settle() {
 	t.version.Add(1)
-	for len(t.dirty)+len(t.suspects)+len(t.fresh) > 0 {
-		t.handOver()
-		t.sortOut()
+	for again := true; again; again = t.theft() {
+		for len(t.dirty)+len(t.suspects)+len(t.fresh) > 0 {
+			t.handOver()
+			t.sortOut()
+		}
 	}
 	t.sorted = t.token
 }
@@ -155,7 +157,7 @@ func (t *Table) grant(l *Lock) {
 	}
 	if old := l.replaces; old != nil {
 		l.replaces, old.upgrader = nil, nil
-		l.inherit(old)
+		t.inherit(l, old)
 		t.end(old, ErrReplaced)
 	}
 	l.wake(waited)
@@ -163,9 +165,13 @@ func (t *Table) grant(l *Lock) {
 
 // inherit goes on with the lease of the lock that l replaces, so that an upgrade
 // is no sign of life. A flock that is converted is a new request and begins anew.
-func (l *Lock) inherit(old *Lock) {
-	if l.class == Session {
-		l.beat, l.due, l.failed = old.beat, old.due, old.failed
+func (t *Table) inherit(l, old *Lock) {
+	if l.class != Session {
+		return
+	}
+	l.beat, l.due, l.failed = old.beat, old.due, old.failed
+	if l.expired() {
+		t.lapsed++
 	}
 }
 
@@ -236,6 +242,9 @@ func (t *Table) end(l *Lock, err error) {
 	switch was {
 	case held:
 		t.held.remove(l)
+		if l.expired() {
+			t.lapsed--
+		}
 	case waiting:
 		t.waiting.remove(l)
 		t.countWaiter(l, -1)

@@ -60,9 +60,9 @@ func (l *Lock) startLease(now time.Time) {
 }
 
 // Heartbeat notes whether the holder of a lock has shown life since the last
-// heartbeat, and returns how many have failed in a row. At the one with which
-// the lease expires a lock that yields, or for which a thief waits, is stolen.
-// For a lock that is not held, or has no lease, it does nothing.
+// heartbeat, and returns how many have failed in a row. With the one at which the
+// lease expires, a waiter may steal the lock. For a lock that is not held, or has
+// no lease, it does nothing.
 func (t *Table) Heartbeat(l *Lock, now time.Time, alive bool) (failed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,6 +72,7 @@ func (t *Table) Heartbeat(l *Lock, now time.Time, alive bool) (failed int) {
 	if alive {
 		if l.expired() {
 			t.version.Add(1)
+			t.lapsed--
 		}
 		l.startLease(now)
 		return 0
@@ -80,41 +81,38 @@ func (t *Table) Heartbeat(l *Lock, now time.Time, alive bool) (failed int) {
 	if l.failed < ^uint8(0) {
 		l.failed++
 	}
-	failed = int(l.failed)
-	if failed == Heartbeats {
+	if l.failed == Heartbeats {
 		t.version.Add(1)
-		if t.claimed(l) {
-			t.rob(l)
-			t.settle()
-		}
+		t.lapsed++
+		t.settle()
 	}
-	return failed
+	return int(l.failed)
 }
 
 // expired reports whether l may be stolen.
 func (l *Lock) expired() bool { return l.failed >= Heartbeats }
 
-// claimed reports whether one who waits for the holder x may steal it.
-func (t *Table) claimed(x *Lock) bool {
-	for at := &x.first; at != nil; at = at.also {
-		if at.node == nil {
-			continue
-		}
-		for p := at.node.waiting.head; p != nil; p = p.next {
-			if w := p.lock; (x.yields || w.steals) && w.blockedBy(x, at.node) {
-				return true
-			}
+// theft lets the first waiter steal that may steal all that it waits for among the
+// holders. It returns false when there is none.
+func (t *Table) theft() bool {
+	if t.lapsed == 0 {
+		return false
+	}
+	for w := t.waiting.head; w != nil; w = w.next {
+		if victims := w.prey(); len(victims) > 0 {
+			t.robAll(victims)
+			return true
 		}
 	}
 	return false
 }
 
-// prey returns the holders in the way of a new request, if all of them may be
-// stolen by it, otherwise nothing.
+// prey returns the holders in the way of a request, new or waiting, if all of them
+// may be stolen by it, otherwise nothing.
 func (l *Lock) prey() []*Lock {
 	var victims []*Lock
 	for at := &l.first; at != nil; at = at.also {
-		if !at.node.held.clashes(l.mode) {
+		if at.node == nil || !at.node.held.clashes(l.mode) {
 			continue
 		}
 		for p := at.node.held.head; p != nil; p = p.next {

@@ -221,7 +221,7 @@ func runs(set uint16) []uint16 {
 // settle serves whoever can be served and keeps the order, by turns, until
 // nothing is left to do.
 func (m *model) settle() {
-	for again := true; again; {
+	for again := true; again || m.theft(); {
 		again = false
 		for i := 0; i < len(m.order); i++ {
 			if hs, bs := m.waitsFor(m.order[i]); len(hs)+len(bs) == 0 {
@@ -336,12 +336,10 @@ func (m *model) acquire(a *mlock, noWait bool) outcome {
 			m.settle()
 		}
 	}
-	if hs, _ := m.waitsFor(a); !slices.ContainsFunc(hs, func(x *mlock) bool { return x.failed < 3 || !x.yields && !a.steals }) {
-		for _, x := range hs {
-			m.endBoth(x)
-		}
-		m.settle()
+	for _, x := range m.prey(a) {
+		m.endBoth(x)
 	}
+	m.settle()
 	m.all = append(m.all, a)
 	if hs, _ := m.waitsFor(a); len(hs) > 0 && noWait && !convert {
 		m.end(a)
@@ -406,17 +404,70 @@ func (m *model) heartbeat(x *mlock, alive bool) {
 	if x.failed++; alive {
 		x.failed = 0
 	}
-	claimed := slices.ContainsFunc(m.order, func(w *mlock) bool {
-		hs, _ := m.waitsFor(w)
-		return slices.Contains(hs, x) && (x.yields || w.steals)
-	})
-	if x.failed == 3 && claimed {
-		m.endBoth(x)
-		m.settle()
+	m.settle()
+}
+
+// prey are the holders in the way of a, if a may steal them all.
+func (m *model) prey(a *mlock) []*mlock {
+	hs, _ := m.waitsFor(a)
+	if slices.ContainsFunc(hs, func(x *mlock) bool { return x.failed < 3 || !x.yields && !a.steals }) {
+		return nil
 	}
+	return hs
+}
+
+// theft lets the first waiter steal that may steal all that is in its way.
+func (m *model) theft() bool {
+	for _, w := range m.order {
+		if hs := m.prey(w); len(hs) > 0 {
+			for _, x := range hs {
+				m.endBoth(x)
+			}
+			return true
+		}
+	}
+	return false
 }
 
 func sortedKeys(ks []Key) []Key { return slices.Compact(slices.Sorted(slices.Values(ks))) }
+
+// shrink takes keys away from a.
+func (m *model) shrink(a *mlock, gone []Key) {
+	minus := func(ks []Key) []Key {
+		return slices.DeleteFunc(slices.Clone(ks), func(k Key) bool { return slices.Contains(gone, k) })
+	}
+	a.keys, a.trees = minus(a.keys), minus(a.trees)
+	m.settle()
+}
+
+// renameFile moves what is with the file: the lock l and those of clients.
+func (m *model) renameFile(move map[*mlock]Key, f map[Key]Key) {
+	type change struct {
+		l        *mlock
+		from, to Key
+	}
+	var changes []change
+	for from, to := range f {
+		for _, l := range m.all {
+			if (l.held || l.waiting) && l.on(from) && (l.class != Session || move[l] == from) {
+				changes = append(changes, change{l, from, to})
+			}
+		}
+	}
+	for _, c := range changes {
+		rename := func(ks []Key) []Key {
+			out := slices.Clone(ks)
+			for i, k := range ks {
+				if k == c.from {
+					out[i] = c.to
+				}
+			}
+			return sortedKeys(out)
+		}
+		c.l.keys, c.l.trees = rename(c.l.keys), rename(c.l.trees)
+	}
+	m.settle()
+}
 
 // below maps the tree from to the tree to.
 func below(from, to Key) func(Key) Key {

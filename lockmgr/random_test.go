@@ -104,6 +104,7 @@ func (p *play) commands() map[string]func(*rapid.T) {
 		{"acquire", 7, p.acquire}, {"release", 4, p.release}, {"unlock", 1, p.unlock}, {"cancel", 1, p.cancel},
 		{"steal", 1, p.steal}, {"upgrade", 2, p.upgrade}, {"downgrade", 1, p.downgrade}, {"rename", 1, p.rename},
 		{"owner", 1, p.setOwner}, {"heartbeat", 3, p.heartbeat},
+		{"shrink", 1, p.shrink}, {"rename file", 1, p.renameFile},
 	} {
 		for i := range c.times {
 			commands[fmt.Sprint(c.name, i)] = func(rt *rapid.T) {
@@ -274,7 +275,7 @@ func (p *play) upgrade() {
 	p.ids++
 	u := &mlock{
 		id: p.ids, real: l, keys: slices.Clone(old.keys), trees: slices.Clone(old.trees), mode: mode, owner: old.owner,
-		lineage: old.lineage, since: old.since, yields: old.yields, gate: old.gate,
+		lineage: old.lineage, since: old.since, yields: old.yields, steals: old.steals, gate: old.gate,
 	}
 	switch {
 	case p.model.rival(u) && noWait:
@@ -352,6 +353,34 @@ func (p *play) heartbeat() {
 	if l.held && failed != l.failed {
 		p.Fatalf("%s: %d failed; the model says %d", p.said, failed, l.failed)
 	}
+}
+
+func (p *play) shrink() {
+	l := p.some(func(l *mlock) bool { return l.class == Session })
+	if l == nil {
+		return
+	}
+	gone := []Key{p.key(), p.key()}
+	p.said = fmt.Sprintf("shrink %d by %v", l.id, gone)
+	pending := slices.ContainsFunc(p.model.all, func(u *mlock) bool { return u.waiting && u.upgrades == l })
+	want := l.held && !pending && slices.ContainsFunc(l.keys, func(k Key) bool { return !slices.Contains(gone, k) })
+	if got := p.table.Shrink(l.real, gone); got != want {
+		p.Fatalf("%s: %v", p.said, got)
+	}
+	if want {
+		p.model.shrink(l, gone)
+	}
+}
+
+func (p *play) renameFile() {
+	l := p.some(func(l *mlock) bool { return l.held && l.class == Session })
+	from, to := p.key(), p.key()
+	if l == nil || from == to {
+		return
+	}
+	p.said = fmt.Sprintf("rename file %s %s with %d", from, to, l.id)
+	p.table.RekeyFile(l.real, from, to)
+	p.model.renameFile(map[*mlock]Key{l: from}, map[Key]Key{from: to})
 }
 
 func (p *play) downgrade() {

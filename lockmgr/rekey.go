@@ -16,6 +16,61 @@ func (t *Table) Rekey(from, to Key) {
 	t.resettle(t.uproot(nil, from, to))
 }
 
+// RekeyFile renames one key as the rename of an open file does: the locks of
+// clients move, which have the file open, and the session lock l. All other session
+// locks, and what waits for them, are on the name and stay.
+func (t *Table) RekeyFile(l *Lock, from, to Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if from == "" || from == to {
+		return
+	}
+	t.resettle(t.uprootFile(nil, l, from, to))
+}
+
+// ExchangeFiles is RekeyFile for two keys at once, with a session lock on each or
+// none.
+func (t *Table) ExchangeFiles(la, lb *Lock, a, b Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a == "" || b == "" || a == b {
+		return
+	}
+	t.resettle(t.uprootFile(t.uprootFile(nil, la, a, b), lb, b, a))
+}
+
+// uprootFile is uproot for what RekeyFile moves.
+func (t *Table) uprootFile(out []*place, l *Lock, from, to Key) []*place {
+	n := t.nodes[from]
+	if n == nil {
+		return out
+	}
+	var moving []*place
+	for _, list := range []*placeList{&n.held, &n.waiting} {
+		for p := list.head; p != nil; p = p.next {
+			if !p.intent && (p.lock == l || p.lock.class != Session) {
+				moving = append(moving, p)
+			}
+		}
+	}
+	for _, p := range moving {
+		t.retract(p.lock)
+		if p.lock.state == held {
+			t.weaken(p.lock, n)
+			n.held.remove(p)
+		} else {
+			t.touch(n)
+			n.waiting.remove(p)
+		}
+		if p.tree {
+			t.fell(n)
+		}
+		p.node, p.key = nil, to
+	}
+	t.prune(n)
+	return append(out, moving...)
+}
+
 // Exchange swaps two keys, each with everything below it, as rename with
 // RENAME_EXCHANGE does. Nothing happens when one is empty or below the other.
 func (t *Table) Exchange(a, b Key) {

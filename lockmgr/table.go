@@ -47,6 +47,7 @@ type Table struct {
 	dirty    []*node  // wait queues that may have someone to serve
 	touched  uint64   // how often a node was touched
 	turn     []*Lock  // scratch space of handOver
+	lapsed   int      // holders whose lease has expired
 	stolen   []Holder // for Stolen
 	fresh    []*Lock  // holders since the order was last looked at
 	suspects []*Lock  // waiters that may not stand where they are to stand
@@ -132,6 +133,7 @@ func (l *Lock) setKeys(keys, trees []Key) {
 	}
 	all := slices.Concat(keys, trees)
 	slices.Sort(all)
+	trees = slices.Sorted(slices.Values(trees))
 	all = slices.Compact(all)
 	places := make([]place, len(all)-1)
 	p := &l.first
@@ -140,7 +142,8 @@ func (l *Lock) setKeys(keys, trees []Key) {
 			p.also = &places[i-1]
 			p = p.also
 		}
-		*p = place{lock: l, key: k, tree: slices.Contains(trees, k)}
+		_, tree := slices.BinarySearch(trees, k)
+		*p = place{lock: l, key: k, tree: tree}
 	}
 }
 
