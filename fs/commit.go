@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -95,15 +96,20 @@ func (s *session) markSaved() (undo func()) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	base := s.base
-	if base == nil || base.saved || s.inPlace || s.detached {
+	if s.inPlace || s.detached {
 		return func() {}
 	}
-	base.saved = true
+	nodes := []*node{s.base, f.byIno[s.baseKey]} // somebody may have looked at it since the session began
+	nodes = slices.DeleteFunc(nodes, func(n *node) bool { return n == nil || n.saved })
+	for _, n := range nodes {
+		n.saved = true
+	}
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		base.saved = false
+		for _, n := range nodes {
+			n.saved = false
+		}
 	}
 }
 

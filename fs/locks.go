@@ -21,14 +21,11 @@ import (
 // clientKey is the lock table's name for client locks on a node. A flock is on
 // what the policy makes the file share; ranges of bytes are of the file alone.
 func (f *FS) clientKey(n *node, class lockmgr.Class) lockmgr.Key {
-	unnamed := n.isRegular() && f.unnamed(n) // before saved is read, which is set before the name is lost
-	f.mu.Lock()
-	parent, name, s, saved := n.parent, n.name, n.sess, n.saved
-	f.mu.Unlock()
+	parent, name, s, unlinked := f.standing(n)
 	if s != nil {
 		return f.clientName(s.path(), class)
 	}
-	if parent == nil || !n.isRegular() || !saved && unnamed {
+	if parent == nil || !n.isRegular() || unlinked {
 		return f.inodeKey(n)
 	}
 	path := f.path(parent, name)
@@ -45,6 +42,25 @@ func (f *FS) clientKey(n *node, class lockmgr.Class) lockmgr.Key {
 		return k
 	}
 	return f.clientName(path, class)
+}
+
+// standing is a node's name and session, and whether the name was taken from it by
+// anything but a save: as they are together, for a session may begin or end, and
+// change the node's inode, between two looks.
+func (f *FS) standing(n *node) (parent *node, name string, s *session, unlinked bool) {
+	for {
+		f.mu.Lock()
+		parent, name, s = n.parent, n.name, n.sess
+		key, saved := n.key, n.saved
+		f.mu.Unlock()
+		unlinked = n.isRegular() && !saved && f.unnamed(n)
+		f.mu.Lock()
+		same := key == n.key && s == n.sess && saved == n.saved
+		f.mu.Unlock()
+		if same {
+			return parent, name, s, unlinked
+		}
+	}
 }
 
 func (f *FS) clientName(path string, class lockmgr.Class) lockmgr.Key {
