@@ -152,6 +152,7 @@ func (d *demand) granted(l *lockmgr.Lock) bool {
 // between the making of the keys and their entry, where renames re-key them.
 func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	r := f.request(d, noWait)
+	until := time.Now().Add(lateGrace)
 	for {
 		f.ns.RLock()
 		switch {
@@ -171,6 +172,9 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 			r.Lineage = d.forebears()
 			continue
 		}
+		if outlast(err, until) {
+			continue
+		}
 		if err == nil {
 			f.heart.arm(d.ttl)
 			err = f.fenced(d.c, r.Keys)
@@ -186,6 +190,37 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		f.table.Release(l) // the name changed hands between the look and the lock
 	}
 }
+
+// outlast waits for the end of a lock in a deadlock's cycle that its holder may
+// have closed: RELEASE comes after close has returned, and the holder may wait for
+// something else by then. It reports whether the cycle is worth another look.
+func outlast(err error, until time.Time) bool {
+	var dead *lockmgr.DeadlockError
+	if !errors.As(err, &dead) {
+		return false
+	}
+	for _, w := range dead.Cycle {
+		b := &w.Blocker
+		lb, _ := b.Label.(*label)
+		var s *session
+		if lb != nil {
+			s = lb.session.Load()
+		}
+		if b.Class != lockmgr.Flock && (s == nil || !s.idle.Load()) {
+			continue
+		}
+		for time.Now().Before(until) {
+			time.Sleep(releasePoll)
+			if !b.Lock.Held() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// releasePoll is how often outlast looks: nothing announces the end of a lock.
+const releasePoll = time.Millisecond
 
 // lock takes the locks, waiting as long as the demand allows. A refusal is
 // recorded for .locks/why.
