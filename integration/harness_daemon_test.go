@@ -37,8 +37,7 @@ func (m *Mount) Start(t *testing.T) {
 	if m.options.foreignPID {
 		m.separatePIDs(t)
 	}
-	m.daemon.Env = append(m.daemon.Env, "NOTIFY_SOCKET="+m.notifySocket(),
-		"GORACE=halt_on_error=0 exitcode=66 atexit_sleep_ms=0")
+	m.daemon.Env = append(m.daemon.Env, "NOTIFY_SOCKET="+m.notifySocket())
 	m.daemon.Env = append(m.daemon.Env, m.options.env...)
 	if err := m.daemon.Start(); err != nil {
 		t.Fatal(err)

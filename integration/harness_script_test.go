@@ -153,6 +153,13 @@ func (p *Proc) Done() bool {
 	}
 }
 
+// AwaitOutput is AwaitLine for what others print who have the program's output:
+// it may have ended.
+func (p *Proc) AwaitOutput(want string) {
+	p.t.Helper()
+	eventually(p.t, "the line "+want, func() bool { return strings.Contains("\n"+p.Stdout(), "\n"+want+"\n") })
+}
+
 // Wait waits for the program's end.
 func (p *Proc) Wait() Outcome {
 	p.t.Helper()

@@ -47,7 +47,7 @@ type WaitingLock struct {
 	WaitsFor  []string `json:"waits_for"`
 }
 
-// Status is what .locks/held/ and .locks/waiting/ say.
+// Status is what .locks/held/, .locks/waiting/ and .locks/names/ say.
 type Status struct {
 	HeldLocks []HeldLock
 	Queue     []WaitingLock // in queue order for each name
@@ -91,7 +91,7 @@ func (m *Mount) Locks(name string) string {
 func (m *Mount) Status() Status {
 	m.t.Helper()
 	var s Status
-	for _, file := range m.tree(".locks/held") {
+	for _, file := range append(m.tree(".locks/held"), m.tree(".locks/names", ".lock")...) {
 		s.Raw += file
 		var rec HeldLock
 		m.decode(file, &rec)
@@ -103,10 +103,10 @@ func (m *Mount) Status() Status {
 	return s
 }
 
-// queue reads .locks/waiting/.
+// queue reads .locks/waiting/, and the queues in .locks/names/.
 func (m *Mount) queue() (queue []WaitingLock, raw string) {
 	m.t.Helper()
-	for _, file := range m.tree(".locks/waiting") {
+	for _, file := range append(m.tree(".locks/waiting"), m.tree(".locks/names", ".queue")...) {
 		raw += file
 		for line := range strings.Lines(file) {
 			var rec WaitingLock
@@ -149,11 +149,20 @@ func (m *Mount) AwaitHolder(t testing.TB, name string, pid int) HeldLock {
 	return *s.HolderOf(name)
 }
 
-func (m *Mount) tree(dir string) []string {
+// tree reads all files below a directory whose names end as one of the suffixes,
+// if there are any.
+func (m *Mount) tree(dir string, suffixes ...string) []string {
 	m.t.Helper()
 	res := m.control.OK(wire.Request{Op: "readtree", Path: m.Path(dir)})
 	files := strings.Split(string(res.Data), "\x00")
-	return files[:len(files)-1]
+	var found []string
+	for i, name := range res.Names {
+		ends := func(suffix string) bool { return strings.HasSuffix(name, suffix) }
+		if len(suffixes) == 0 || slices.ContainsFunc(suffixes, ends) {
+			found = append(found, files[i])
+		}
+	}
+	return found
 }
 
 func (m *Mount) decode(text string, v any) {
