@@ -63,6 +63,33 @@ func BenchmarkAcquireInto(b *testing.B) {
 	}
 }
 
+// BenchmarkBesideTree is AcquireInto while there are tree locks: another's
+// elsewhere, or one of the requester's own above.
+func BenchmarkBesideTree(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		owner int32
+		tree  Key
+	}{
+		{"elsewhere", 1, "home/bert"},
+		{"above", 2, "home/anna"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			tab := New(Options{})
+			must(b, tab, Request{Trees: []Key{c.tree}, Mode: Exclusive, Owner: Owner{PID: c.owner, Start: 1}})
+			r := ask(2, Exclusive, "home/anna/project/state.json")
+			var l Lock
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := tab.AcquireInto(&l, r); err != nil {
+					b.Fatal(err)
+				}
+				tab.Release(&l)
+			}
+		})
+	}
+}
+
 // BenchmarkContended is goroutines that take one key by turns, each waiting for
 // the one before it.
 func BenchmarkContended(b *testing.B) {

@@ -37,13 +37,13 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 	u.init(t, &Request{
 		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, TTL: l.ttl, Yields: l.yields, Steal: l.steals,
 		Inbox: l.inbox, Mode: m, Owner: l.owner, Lineage: l.lineage, Since: l.since,
-		NoWait: noWait, Now: l.now, Label: l.label,
+		Now: l.now, Label: l.label,
 	})
 	if err := rival(u, l, noWait); err != nil {
 		return nil, err
 	}
 	u.replaces, l.upgrader = l, u
-	if err := t.enter(u); err != nil {
+	if err := t.enter(u, noWait); err != nil {
 		return nil, err
 	}
 	return u, nil

@@ -225,7 +225,7 @@
 //	             └── "d"              no locks, but "d/f" is below
 //	                 └── "d/f"        held:    place ─ place
 //	                                  waiting: place ─ place ─ place   by rank
-//	  parties  Owner -> party   all locks of one owner
+//	  parties  Owner -> party   all that one owner holds
 //	  families Owner -> int     how many wait that are it or descend from it
 //	  held     Lock ─ Lock      in the order of the grants
 //	  waiting  Lock ─ Lock      the order described above, by rank

@@ -61,8 +61,8 @@ func (t *Table) checkLocks() error {
 		}
 	}
 	for l := t.waiting.head; l != nil; l, n = l.next, n+1 {
-		if l.state != waiting || l.token != 0 || l.err != nil || l.noWait {
-			return fmt.Errorf("waiter %v: state %d, token %d, err %w, noWait %v", l.label, l.state, l.token, l.err, l.noWait)
+		if l.state != waiting || l.token != 0 || l.err != nil {
+			return fmt.Errorf("waiter %v: state %d, token %d, err %w", l.label, l.state, l.token, l.err)
 		}
 		if l.replaces != nil && (l.replaces.state != held || l.replaces.upgrader != l) {
 			return fmt.Errorf("upgrade %v of a lock that does not know it", l.label)
@@ -134,7 +134,7 @@ func (t *Table) checkNodes() error {
 			err = fmt.Errorf("node %q is below %q", n.key, n.parent.key)
 		}
 		for _, list := range []*placeList{&n.held, &n.waiting} {
-			var count [modes]int
+			var count [modes]int32
 			for p := list.head; p != nil; p = p.next {
 				count[p.lock.mode]++
 				if p.tree {
@@ -171,23 +171,30 @@ func (t *Table) checkNodes() error {
 
 // checkParties: every lock is in the index of its owner, and nothing else is.
 func (t *Table) checkParties() error {
-	n := 0
+	n, all := 0, 0
 	for o, y := range t.parties {
-		if y.owner != o || y.locks == nil {
+		if y.owner != o || y.all == 0 {
 			return fmt.Errorf("party %v is indexed as %v, or empty", y.owner, o)
 		}
 		of := 0
-		for l := y.locks; l != nil; l, n, of = l.pnext, n+1, of+1 {
-			if l.owner != o || l.party != y || l.state != held && l.state != waiting {
+		for l := y.held; l != nil; l, of = l.pnext, of+1 {
+			if l.owner != o || l.party != y || l.state != held {
 				return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.owner, o)
 			}
 		}
 		if of != y.n {
-			return fmt.Errorf("party %v counts %d locks, has %d", o, y.n, of)
+			return fmt.Errorf("party %v counts %d locks held, has %d", o, y.n, of)
+		}
+		n += of
+		all += y.all
+	}
+	for l := t.waiting.head; l != nil; l = l.next {
+		if l.party == nil || l.party != t.parties[l.owner] {
+			return fmt.Errorf("waiter %v of %v is in no party, or another's", l.label, l.owner)
 		}
 	}
-	if n != t.held.n+t.waiting.n {
-		return fmt.Errorf("%d locks in the index of owners, %d in the table", n, t.held.n+t.waiting.n)
+	if n != t.held.n || all != t.held.n+t.waiting.n {
+		return fmt.Errorf("%d and %d locks in the index of owners, %d and %d in the table", n, all-n, t.held.n, t.waiting.n)
 	}
 	return nil
 }

@@ -152,6 +152,7 @@ func (t *Table) grant(l *Lock) {
 	t.token++
 	l.token = t.token
 	l.state = held
+	l.party.add(l)
 	if l.class != Session {
 		t.absorb(l)
 	}

@@ -25,38 +25,65 @@ type DueLease struct {
 func (t *Table) Due(now time.Time) (due []DueLease, next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sooner := func(at time.Time) {
-		if next.IsZero() || at.Before(next) {
-			next = at
+	at, first := t.tick(now), tick(0)
+	sooner := func(x tick) {
+		if first == 0 || x < first {
+			first = x
 		}
 	}
 	for l := t.held.head; l != nil; l = l.next {
 		switch {
 		case l.ttl == 0:
 			continue
-		case l.due.IsZero():
+		case l.due == 0:
 			l.startLease(now)
-		case !now.Before(l.due):
-			due = append(due, DueLease{l, l.owner, l.label, l.due.Add(-l.ttl / Heartbeats)})
-			sooner(now.Add(l.ttl / Heartbeats))
+		case at >= l.due:
+			due = append(due, DueLease{l, l.owner, l.label, t.moment(l.due - l.interval())})
+			sooner(at + l.interval())
 			continue
 		}
 		sooner(l.due)
 	}
 	for l := t.waiting.head; l != nil; l = l.next {
 		if l.ttl != 0 {
-			sooner(now.Add(l.ttl / Heartbeats))
+			sooner(at + l.interval())
 		}
 	}
-	return due, next
+	return due, t.moment(first)
 }
+
+// tick is a moment in nanoseconds since shortly before the first one that the
+// table was told of; 0 is none. It takes a third of what a time.Time does.
+type tick int64
+
+func (t *Table) tick(now time.Time) tick {
+	if t.epoch.IsZero() {
+		t.epoch = now.Add(-1)
+	}
+	if x := tick(now.Sub(t.epoch)); x != 0 {
+		return x
+	}
+	return -1
+}
+
+// moment is the time of a tick, zero for none.
+func (t *Table) moment(x tick) time.Time {
+	if x == 0 {
+		return time.Time{}
+	}
+	return t.epoch.Add(time.Duration(x))
+}
+
+// interval is the time between two heartbeats of l.
+func (l *Lock) interval() tick { return tick(l.ttl / Heartbeats) }
 
 // startLease gives l a whole TTL from now on.
 func (l *Lock) startLease(now time.Time) {
 	if l.ttl == 0 {
 		return
 	}
-	l.beat, l.due, l.failed = now, now.Add(l.ttl/Heartbeats), 0
+	l.beat = l.t.tick(now)
+	l.due, l.failed = l.beat+l.interval(), 0
 }
 
 // Heartbeat notes whether the holder of a lock has shown life since the last
@@ -77,7 +104,7 @@ func (t *Table) Heartbeat(l *Lock, now time.Time, alive bool) (failed int) {
 		l.startLease(now)
 		return 0
 	}
-	l.due = now.Add(l.ttl / Heartbeats)
+	l.due = t.tick(now) + l.interval()
 	if l.failed < ^uint8(0) {
 		l.failed++
 	}

@@ -16,7 +16,7 @@ type place struct {
 // placeList is a list of places; count says how many there are of each mode.
 type placeList struct {
 	head, tail *place
-	count      [modes]int
+	count      [modes]int32
 }
 
 // clashes reports whether the list has a mode that is incompatible with m. Only

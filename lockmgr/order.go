@@ -179,14 +179,14 @@ type following struct {
 // behindKin looks at who waits for the locks of y within reach. Either those
 // locks or all waiters lead there; it takes the shorter way.
 func (f *following) behindKin(t *Table, y *party, r reach) {
-	if y == nil {
+	if y == nil || y.n == 0 {
 		return
 	}
 	up := f.l.holdsUp(y.owner)
 	if y.n < t.waiting.n {
-		for x := y.locks; x != nil; x = x.pnext {
+		for x := y.held; x != nil; x = x.pnext {
 			for at := &x.first; at != nil; at = at.also {
-				if n := at.node; n != nil && x.state == held && r.covers(x) {
+				if n := at.node; n != nil && r.covers(x) {
 					f.behind(x, n, up)
 				}
 			}

@@ -1,10 +1,11 @@
 package lockmgr
 
-// party is one owner with all its locks, held and waiting.
+// party is one owner with the locks that it holds.
 type party struct {
 	owner Owner
-	locks *Lock // linked by pnext
-	n     int   // how many
+	held  *Lock // linked by pnext
+	n     int   // how many are held
+	all   int   // how many are held or wait
 	next  *party
 }
 
@@ -21,27 +22,29 @@ func (t *Table) join(l *Lock) {
 		t.parties[l.owner] = y
 	}
 	l.party = y
-	if l.pnext = y.locks; l.pnext != nil {
+	y.all++
+	if l.state == held {
+		y.add(l)
+	}
+}
+
+// add enters l, which has joined y, among the locks that y holds.
+func (y *party) add(l *Lock) {
+	if l.pnext = y.held; l.pnext != nil {
 		l.pnext.pprev = l
 	}
-	y.locks = l
+	y.held = l
 	y.n++
 }
 
 // leave takes l out of the index.
 func (t *Table) leave(l *Lock) {
 	y := l.party
-	if l.pprev == nil {
-		y.locks = l.pnext
-	} else {
-		l.pprev.pnext = l.pnext
+	if l.state == held {
+		y.remove(l)
 	}
-	if l.pnext != nil {
-		l.pnext.pprev = l.pprev
-	}
-	l.party, l.pprev, l.pnext = nil, nil, nil
-	y.n--
-	if y.locks != nil {
+	l.party = nil
+	if y.all--; y.all > 0 {
 		return
 	}
 	delete(t.parties, y.owner)
@@ -49,6 +52,19 @@ func (t *Table) leave(l *Lock) {
 		*y = party{next: t.spareParty}
 		t.spareParty, t.spareCount = y, t.spareCount+1
 	}
+}
+
+func (y *party) remove(l *Lock) {
+	if l.pprev == nil {
+		y.held = l.pnext
+	} else {
+		l.pprev.pnext = l.pnext
+	}
+	if l.pnext != nil {
+		l.pnext.pprev = l.pprev
+	}
+	l.pprev, l.pnext = nil, nil
+	y.n--
 }
 
 // lockList is a list of locks in a fixed order.

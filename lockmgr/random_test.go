@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,14 +15,15 @@ import (
 )
 
 // TestAgainstModel plays random commands on the table and on the model, and
-// compares everything after each. rapid makes a hundred runs by default;
-// -rapid.checks=N makes more.
+// compares everything after each: more than 100,000 commands in all, with
+// LATCHFS_STRESS=1 more than three millions. -rapid.checks=N makes N runs.
 func TestAgainstModel(t *testing.T) {
-	if f := flag.Lookup("rapid.steps"); f.Value.String() == f.DefValue {
-		if err := f.Value.Set("300"); err != nil { // on average, for each run
-			t.Fatal(err)
-		}
+	runs := "360"
+	if os.Getenv("LATCHFS_STRESS") != "" {
+		runs = "11000"
 	}
+	setDefault(t, "rapid.checks", runs)
+	setDefault(t, "rapid.steps", "300") // on average, for each run
 	var steps int
 	rapid.Check(t, func(rt *rapid.T) {
 		p := &play{T: rt, table: New(Options{}), model: &model{}}
@@ -39,6 +41,16 @@ func TestAgainstModel(t *testing.T) {
 		steps += p.steps
 	})
 	t.Logf("%d steps", steps)
+}
+
+// setDefault sets a flag that was not given.
+func setDefault(t *testing.T, name, value string) {
+	t.Helper()
+	if f := flag.Lookup(name); f.Value.String() == f.DefValue {
+		if err := f.Value.Set(value); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // play is one run: the table, the model, and where they stand.

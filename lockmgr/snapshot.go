@@ -47,7 +47,7 @@ func (l *Lock) holder(buf []Key) Holder {
 	at := len(buf)
 	buf = l.keys(buf)
 	return Holder{
-		Keys: buf[at:len(buf):len(buf)], Trees: l.trees(), TTL: l.ttl, Beat: l.beat, Stale: l.state == held && l.expired(),
+		Keys: buf[at:len(buf):len(buf)], Trees: l.trees(), TTL: l.ttl, Beat: l.t.moment(l.beat), Stale: l.state == held && l.expired(),
 		Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
 		Owner: l.owner, Token: l.token, Since: l.since, Now: l.now, Label: l.label, Lock: l,
 	}

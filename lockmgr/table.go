@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // maxSpares bounds how many unused nodes, and how many unused parties, a table
@@ -42,6 +43,7 @@ type Table struct {
 	waiting lockList // in the order of the queues
 	token   uint64
 	seq     uint64
+	epoch   time.Time     // what ticks count from
 	version atomic.Uint64 // also read without mu
 
 	dirty    []*node  // wait queues that may have someone to serve
@@ -104,7 +106,7 @@ func (t *Table) AcquireInto(l *Lock, r Request) error {
 	if l.class == Flock {
 		t.convert(l)
 	}
-	return t.enter(l)
+	return t.enter(l, r.NoWait)
 }
 
 // init prepares a lock for the table; it stands nowhere yet.
@@ -115,7 +117,7 @@ func (l *Lock) init(t *Table, r *Request) {
 	l.entry = entry{
 		mode: r.Mode, class: r.Class, client: r.Client, rng: r.Range,
 		owner: r.Owner, lineage: r.Lineage, since: r.Since,
-		gate: r.Gate || len(r.Trees) > 0, noWait: r.NoWait, steals: r.Steal, yields: r.Yields, ttl: r.TTL, inbox: r.Inbox,
+		gate: r.Gate || len(r.Trees) > 0, steals: r.Steal, yields: r.Yields, ttl: r.TTL, inbox: r.Inbox,
 		now: r.Now, label: r.Label,
 	}
 	if r.Class != Posix {
@@ -152,7 +154,7 @@ func (l *Lock) setKeys(keys, trees []Key) {
 // One that does not wait must not move those who do. So it stands in a queue
 // only where no holder is in its way: there it depends on nobody, and nobody
 // else is moved when it is let ahead of whom it conflicts with (see lead).
-func (t *Table) enter(l *Lock) error {
+func (t *Table) enter(l *Lock, noWait bool) error {
 	t.seq++
 	l.seq = t.seq
 	t.join(l)
@@ -171,16 +173,16 @@ func (t *Table) enter(l *Lock) error {
 	switch converts := l.class == Flock && l.replaces != nil; {
 	case converts || !held && !queued:
 		t.grant(l)
-		if l.due.IsZero() {
+		if l.due == 0 {
 			l.startLease(l.now)
 		}
-	case held && l.noWait:
+	case held && noWait:
 		t.end(l, &ConflictError{Holders: l.blockers(maxConflicts)})
 	default:
 		t.enqueue(l)
 	}
 	t.settle()
-	if l.state == waiting && l.noWait {
+	if l.state == waiting && noWait {
 		t.end(l, &ConflictError{Holders: l.blockers(maxConflicts)})
 		t.settle()
 	}
