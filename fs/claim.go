@@ -18,14 +18,40 @@ import (
 // conversation in which it was taken, or to a process.
 type claim struct {
 	label  label
-	target target
+	whole  *target       // nil: the label's path or name, as most are
 	cv     *conversation // nil: it belongs to keeper
 	keeper *keeper
 	lock   *lockmgr.Lock // guarded by controls.mu
-	since  time.Time
+	since  time.Duration // of the mount's life, when it was granted
 	// joined is the owner of an earlier lock that the requester has joined: so
 	// have those whose environment names this one.
 	joined *lockmgr.Ancestor
+}
+
+// target is what the claim is on.
+func (cl *claim) target() target {
+	switch {
+	case cl.whole != nil:
+		return *cl.whole
+	case cl.label.name != "":
+		return target{names: []string{cl.label.name}}
+	}
+	return target{paths: []string{cl.label.path}}
+}
+
+// askedFor is target for a demand.
+func (cl *claim) askedFor() *target {
+	t := cl.target()
+	return &t
+}
+
+// setTarget says what the claim is on, whose label is made already.
+func (cl *claim) setTarget(t target) {
+	cl.whole = nil
+	one := len(t.paths) == 1 && t.paths[0] == cl.label.path || len(t.names) == 1 && t.names[0] == cl.label.name
+	if t.size() != 1 || !one {
+		cl.whole = &t
+	}
 }
 
 // target is what a request names, and the lock table's names for it.
@@ -34,6 +60,14 @@ type target struct {
 }
 
 func (t *target) empty() bool { return len(t.paths)+len(t.trees)+len(t.names) == 0 }
+
+// meets reports whether t and o have anything in common.
+func (t *target) meets(o *target) bool {
+	in := func(b []string) func(string) bool {
+		return func(s string) bool { return slices.Contains(b, s) }
+	}
+	return slices.ContainsFunc(t.paths, in(o.paths)) || slices.ContainsFunc(t.trees, in(o.trees)) || slices.ContainsFunc(t.names, in(o.names))
+}
 
 // without returns what is left of t when o is taken away.
 func (t *target) without(o *target) target {
@@ -121,18 +155,26 @@ func (cs *controls) forget(cl *claim) {
 	}
 }
 
-// release gives a claim's lock back.
-func (cs *controls) release(cl *claim) {
-	cs.mu.Lock()
-	l := cl.lock
-	cs.mu.Unlock()
-	held := l.Held()
-	owner := l.Request().Owner
-	cs.f.table.Release(l)
-	cs.forget(cl)
-	if held {
-		cs.f.leaseEvent("lock_released", &cl.label, owner, map[string]any{
-			"request_id": cl.label.id(), "held_duration_seconds": time.Since(cl.since).Round(time.Millisecond).Seconds(),
+// release gives the locks of claims back, and notes it when all are free: with
+// many of them the notes take longer, and somebody may wait for the last.
+func (cs *controls) release(claims ...*claim) {
+	ended := claims[:0:0]
+	owners := make([]lockmgr.Owner, 0, len(claims))
+	for _, cl := range claims {
+		cs.mu.Lock()
+		l := cl.lock
+		cs.mu.Unlock()
+		held, owner := l.Held(), l.Owner()
+		cs.f.table.Release(l)
+		cs.forget(cl)
+		if held {
+			ended, owners = append(ended, cl), append(owners, owner)
+		}
+	}
+	now := time.Since(cs.f.source.started)
+	for i, cl := range ended {
+		cs.f.leaseEvent("lock_released", &cl.label, owners[i], map[string]any{
+			"request_id": cl.label.id(), "held_duration_seconds": (now - cl.since).Round(time.Millisecond).Seconds(),
 			"result": "success",
 		})
 	}
@@ -191,9 +233,7 @@ func (cs *controls) attend(k *keeper, dead <-chan struct{}, stop func()) {
 	defer stop()
 	select {
 	case <-dead:
-		for _, cl := range cs.kept(k) {
-			cs.release(cl)
-		}
+		cs.release(cs.kept(k)...)
 	case <-k.quit:
 	case <-cs.f.done:
 	}
@@ -207,6 +247,14 @@ func (cs *controls) kept(k *keeper) []*claim {
 		out = append(out, cl)
 	}
 	return out
+}
+
+// keeps reports whether a claim is one of ofOwner.
+func (cs *controls) keeps(o lockmgr.Owner, cl *claim) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	k := cs.keepers[o]
+	return k != nil && k.locks[cl.label.control] == cl
 }
 
 // ofOwner are the claims that belong to a process and to no conversation.

@@ -99,7 +99,9 @@ func (s *session) markSaved() (undo func()) {
 	if s.inPlace || s.detached {
 		return func() {}
 	}
-	nodes := []*node{s.base, f.byIno[s.baseKey]} // somebody may have looked at it since the session began
+	// Somebody may have looked at it since the session began, or have it open from
+	// before.
+	nodes := append([]*node{s.base, f.byIno[s.baseKey]}, f.retired[s.baseKey]...)
 	nodes = slices.DeleteFunc(nodes, func(n *node) bool { return n == nil || n.saved })
 	for _, n := range nodes {
 		n.saved = true

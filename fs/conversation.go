@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,9 @@ const controlName = "control"
 // maxUnread bounds the replies that a conversation keeps for a program that does
 // not read them.
 const maxUnread = 256 << 20
+
+// keptOut is how long a buffer for replies may be to be used again.
+const keptOut = 64 << 10
 
 // conversation is one open of the control file.
 type conversation struct {
@@ -116,11 +120,15 @@ func (cv *conversation) serve(c *caller, v locksdir.Viewer, line []byte) {
 		cv.reply(r.ID, refused(control.Invalid, err.Error()))
 		return
 	}
-	q := &query{cv: cv, f: cv.f, c: c, v: v, r: &r}
+	q := cv.query()
+	q.c, q.v, q.r = c, v, &r
 	if rep := q.run(); rep != nil {
 		cv.reply(r.ID, rep)
 	}
 }
+
+// query is one that the conversation makes by itself.
+func (cv *conversation) query() *query { return &query{cv: cv, f: cv.f, c: cv.c} }
 
 func refused(word, message string) *control.Reply {
 	return &control.Reply{Refusal: &control.Refusal{Error: word, Message: message}}
@@ -149,6 +157,9 @@ func (cv *conversation) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte
 	for {
 		cv.mu.Lock()
 		n, _ := cv.out.Read(buf)
+		if cv.out.Len() == 0 && cv.out.Cap() > keptOut {
+			cv.out = bytes.Buffer{}
+		}
 		idle, more := len(cv.waits)+cv.ending == 0, cv.more
 		cv.mu.Unlock()
 		switch {
@@ -233,9 +244,7 @@ func (cv *conversation) close() {
 		cv.f.table.Release(l)
 		cv.f.controls.forget(w.cl)
 	}
-	for _, cl := range locks {
-		cv.f.controls.release(cl)
-	}
+	cv.f.controls.release(slices.Collect(maps.Values(locks))...)
 }
 
 // collect answers the requests whose wait is over.
@@ -293,6 +302,6 @@ func (cv *conversation) giveUp(cause error) {
 		cv.f.table.Cancel(l, cause)
 		cv.f.table.Release(l)
 		cv.f.controls.forget(w.cl)
-		cv.reply(w.q.r.ID, w.q.refusal(w.cl, &lockError{cause, w.holders}, w.wait))
+		cv.reply(w.id, cv.query().refusal(w.cl, &lockError{cause, w.holders}, w.wait))
 	}
 }

@@ -77,6 +77,7 @@ type FS struct {
 	nextFH    uint64
 	nodes     map[uint64]*node
 	byIno     map[inoKey]*node
+	retired   map[inoKey][]*node // further nodes of an inode, which lookups do not find
 	names     map[dkey]*nameState
 	sessions  map[*session]struct{}
 	handles   map[uint64]*handle
@@ -91,7 +92,7 @@ func newFS(o Options) *FS {
 		opts:          o, log: o.Log, policy: o.Policy,
 		done: make(chan struct{}), closing: make(chan struct{}),
 		nextID: fuse.FUSE_ROOT_ID,
-		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, names: map[dkey]*nameState{},
+		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, retired: map[inoKey][]*node{}, names: map[dkey]*nameState{},
 		sessions: map[*session]struct{}{}, handles: map[uint64]*handle{},
 		devs: map[uint64]uint64{}, livePaths: map[string]bool{},
 		moves: make(chan struct{}),

@@ -185,10 +185,13 @@ func (u *usage) note()          { u.at.Store(time.Now().UnixNano()) }
 func (u *usage) get() time.Time { return time.Unix(0, u.at.Load()) }
 
 // leaseEvent writes an event about a lock to the audit trail, with the fields of
-// requirement T9.
+// requirement T9. The detail is the event's own from now on.
 func (f *FS) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[string]any) {
-	ev := journal.Event{Time: time.Now(), Event: event, PID: o.PID, Detail: map[string]any{}}
+	ev := journal.Event{Time: time.Now(), Event: event, PID: o.PID, Detail: detail}
 	if lb != nil {
+		if detail == nil {
+			ev.Detail = map[string]any{}
+		}
 		ev.Path, ev.Session = lb.path, lb.id()
 		ev.Detail["operation"] = lb.op
 		ev.Detail["actor"], ev.Detail["lock_name"] = f.actorOf(lb), lb.path
@@ -198,9 +201,6 @@ func (f *FS) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[str
 		if lb.name != "" {
 			ev.Detail["lock_name"] = lb.name
 		}
-	}
-	for k, v := range detail {
-		ev.Detail[k] = v
 	}
 	f.event(ev)
 }

@@ -124,6 +124,7 @@ func (f *FS) reapLocked(n *node) {
 		if f.byIno[n.key] == n {
 			delete(f.byIno, n.key)
 		}
+		f.unretireLocked(n)
 		if n.fd >= 0 {
 			unix.Close(n.fd)
 			n.fd = -1

@@ -3,7 +3,6 @@ package fs
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"latchfs/fs/control"
@@ -13,16 +12,14 @@ import (
 
 // release gives back what the request names, all or part of a claim.
 func (q *query) release(t target) *control.Reply {
-	own, rep := q.own()
-	if rep != nil {
-		return rep
-	}
 	out := &control.Reply{OK: true}
 	if q.r.Lock != "" {
-		i := slices.IndexFunc(own, func(cl *claim) bool { return cl.label.id() == q.r.Lock })
+		cl, rep := q.ownByID()
 		switch {
-		case i >= 0:
-			q.f.controls.drop(own[i])
+		case rep != nil:
+			return rep
+		case cl != nil:
+			q.f.controls.drop(cl)
 			out.Released++
 		case q.f.controls.byID(q.r.Lock) != nil:
 			return refused(control.NotHolder, "the lock "+q.r.Lock+" belongs to somebody else")
@@ -31,18 +28,23 @@ func (q *query) release(t target) *control.Reply {
 		}
 		return out
 	}
+	own, rep := q.own()
+	if rep != nil {
+		return rep
+	}
 	for _, cl := range own {
-		rest := cl.target.without(&t)
-		switch {
-		case q.r.All || rest.empty():
-			q.f.controls.drop(cl)
-			out.Released++
-		case rest.size() < cl.target.size():
+		whole := cl.target()
+		if !q.r.All && !whole.meets(&t) {
+			continue
+		}
+		if rest := whole.without(&t); !q.r.All && !rest.empty() {
 			if err := q.shrink(cl, rest); err != nil {
 				return refused(control.Unavailable, err.Error())
 			}
-			out.Released++
+		} else {
+			q.f.controls.drop(cl)
 		}
+		out.Released++
 	}
 	if out.Released > 0 || q.r.All {
 		return out
@@ -80,7 +82,8 @@ func (q *query) shrink(cl *claim, rest target) error {
 	}
 	f.controls.mu.Lock()
 	whole := cl.lock
-	cl.lock, cl.target = l, rest
+	cl.lock = l
+	cl.setTarget(rest)
 	f.controls.mu.Unlock()
 	f.table.Release(whole)
 	return nil
@@ -88,15 +91,14 @@ func (q *query) shrink(cl *claim, rest target) error {
 
 // change upgrades or downgrades a claim.
 func (q *query) change() *control.Reply {
-	own, rep := q.own()
-	if rep != nil {
+	cl, rep := q.ownByID()
+	switch {
+	case rep != nil:
 		return rep
-	}
-	i := slices.IndexFunc(own, func(cl *claim) bool { return cl.label.id() == q.r.Lock })
-	if i < 0 {
+	case cl == nil:
 		return refused(control.NoSuchLock, "this process has no lock "+q.r.Lock)
 	}
-	cl, f := own[i], q.f
+	f := q.f
 	f.controls.mu.Lock()
 	l := cl.lock
 	f.controls.mu.Unlock()
@@ -107,7 +109,7 @@ func (q *query) change() *control.Reply {
 	d := q.demand(cl, lockmgr.Owner{}, nil)
 	u, err := f.table.Upgrade(l, q.mode(), d.wait == 0)
 	if err == nil && !u.Held() {
-		q.wait(&wait{q: q, cl: cl, mode: q.mode(), wait: d.wait}, u)
+		q.wait(&wait{cv: q.cv, cl: cl, id: q.r.ID, mode: q.mode(), wait: d.wait}, u)
 		return nil
 	}
 	return q.changed(cl, u, err)

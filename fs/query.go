@@ -22,14 +22,15 @@ type query struct {
 	f  *FS
 	c  *caller // who wrote it
 	v  locksdir.Viewer
-	r  *control.Request
+	r  *control.Request // nil: the conversation goes on with an earlier one
 }
 
-// wait is a request that waits for its lock.
+// wait is a request that waits for its lock. There may be many: it keeps what
+// the reply needs, and no more.
 type wait struct {
-	q       *query
+	cv      *conversation
 	cl      *claim
-	d       *demand
+	id      string       // of the request
 	mode    lockmgr.Mode // upgrade: the mode asked for
 	wait    time.Duration
 	timer   *time.Timer
@@ -81,11 +82,11 @@ func (q *query) acquire(t target) *control.Reply {
 	q.f.joinGuard(q.c)
 	cl.joined = q.c.guard
 	d := q.demand(cl, owner, lineage)
-	return q.try(cl, d)
+	return q.try(cl, d, q.r.ID)
 }
 
-// try enters the demand and grants, refuses, or lets it wait.
-func (q *query) try(cl *claim, d *demand) *control.Reply {
+// try enters the demand of the request id and grants, refuses, or lets it wait.
+func (q *query) try(cl *claim, d *demand, id string) *control.Reply {
 	f := q.f
 	d.inbox = q.cv.inbox
 	l, err := f.acquire(d, d.wait == 0)
@@ -99,7 +100,7 @@ func (q *query) try(cl *claim, d *demand) *control.Reply {
 	if l.Held() {
 		return q.granted(cl)
 	}
-	q.wait(&wait{q: q, cl: cl, d: d, wait: d.wait}, l)
+	q.wait(&wait{cv: q.cv, cl: cl, id: id, wait: d.wait}, l)
 	return nil
 }
 
@@ -132,7 +133,7 @@ func (q *query) wait(w *wait, l *lockmgr.Lock) {
 
 // over answers a request whose wait has ended.
 func (w *wait) over(l *lockmgr.Lock) {
-	q, f := w.q, w.q.f
+	q, f := w.cv.query(), w.cv.f
 	var rep *control.Reply
 	switch err := l.Err(); {
 	case w.mode != 0:
@@ -140,15 +141,25 @@ func (w *wait) over(l *lockmgr.Lock) {
 	case err != nil:
 		f.controls.forget(w.cl)
 		rep = q.refusal(w.cl, &lockError{err, w.holdersFor(err)}, w.wait)
-	case !f.covers(l, w.d):
+	case !f.covers(l, &demand{target: w.cl.askedFor()}):
 		f.table.Release(l) // a file was renamed meanwhile
 		f.controls.forget(w.cl)
-		rep = q.try(w.cl, w.d)
+		rep = q.try(w.cl, q.again(w, l), w.id)
 	default:
 		rep = q.granted(w.cl)
 	}
 	if rep != nil {
-		q.cv.reply(q.r.ID, rep)
+		w.cv.reply(w.id, rep)
+	}
+}
+
+// again is the demand of a request whose lock turned out to be on other keys.
+func (q *query) again(w *wait, l *lockmgr.Lock) *demand {
+	r := l.Request()
+	return &demand{
+		c: q.c, op: w.cl.label.op, path: w.cl.label.path, target: w.cl.askedFor(), mode: r.Mode, class: r.Class,
+		gate: r.Gate, wait: w.wait, ttl: r.TTL, yields: r.Yields, steal: r.Steal,
+		label: &w.cl.label, owner: &r.Owner, lineage: r.Lineage,
 	}
 }
 
@@ -162,7 +173,7 @@ func (w *wait) holdersFor(err error) []lockmgr.Holder {
 // granted enters a claim that has its lock.
 func (q *query) granted(cl *claim) *control.Reply {
 	f := q.f
-	cl.since = time.Now()
+	cl.since = time.Since(f.source.started)
 	if err := f.coverToken(cl.lock.Token()); err != nil {
 		f.controls.release(cl)
 		return refused(control.Unavailable, err.Error())
@@ -199,7 +210,7 @@ func heldFile(lb *label) string {
 
 // claim makes a claim on a target, without a lock yet.
 func (q *query) claim(t target) *claim {
-	cl := &claim{target: t}
+	cl := &claim{}
 	path, name := t.first()
 	op := q.r.Operation
 	if op == "" {
@@ -209,6 +220,7 @@ func (q *query) claim(t target) *claim {
 	if q.r.Holder == 0 {
 		cl.cv, cl.label.c = q.cv, q.cv.c
 	}
+	cl.setTarget(t)
 	return cl
 }
 
@@ -220,7 +232,7 @@ func (q *query) demand(cl *claim, owner lockmgr.Owner, lineage []lockmgr.Ancesto
 		set = f.settings(cl.label.path)
 	}
 	d := &demand{
-		c: q.c, op: cl.label.op, path: cl.label.path, target: &cl.target, mode: q.mode(), class: lockmgr.Session,
+		c: q.c, op: cl.label.op, path: cl.label.path, target: cl.askedFor(), mode: q.mode(), class: lockmgr.Session,
 		gate: true, wait: set.Wait, ttl: set.TTL, yields: set.OnStale == policy.StealStale, steal: q.r.Steal,
 		label: &cl.label, owner: &owner, lineage: lineage,
 	}
@@ -286,6 +298,24 @@ func (q *query) own() ([]*claim, *control.Reply) {
 	return q.f.controls.ofOwner(owner), nil
 }
 
+// ownByID is the one of own that the request names, nil if there is none.
+func (q *query) ownByID() (*claim, *control.Reply) {
+	cl := q.f.controls.byID(q.r.Lock)
+	if q.r.Holder == 0 {
+		if cl == nil {
+			return nil, nil
+		}
+		q.cv.mu.Lock()
+		defer q.cv.mu.Unlock()
+		return q.cv.locks[cl.label.control], nil
+	}
+	owner, _, rep := q.holder()
+	if rep != nil || cl == nil || !q.f.controls.keeps(owner, cl) {
+		return nil, rep
+	}
+	return cl, nil
+}
+
 // refusal is the answer to a request that did not get its lock.
 func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Reply {
 	f := q.f
@@ -306,7 +336,7 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 	}
 	ref := &control.Refusal{Error: word}
 	if hs := holdersOf(err); len(hs) > 0 {
-		x.Path, x.Name = f.contendedOf(&cl.target, &hs[0])
+		x.Path, x.Name = f.contendedOf(cl.askedFor(), &hs[0])
 		r := f.record(&hs[0], keyAt(&hs[0], x.Path))
 		x.Holder = &r
 		q.describe(ref, &r)

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -122,10 +123,23 @@ func (f *FS) retire(n *node) {
 	if f.byIno[n.key] == n {
 		delete(f.byIno, n.key)
 	}
+	if !slices.Contains(f.retired[n.key], n) {
+		f.retired[n.key] = append(f.retired[n.key], n)
+	}
 	parent, name := n.parent, n.name
 	f.mu.Unlock()
 	if parent != nil {
 		f.dropName(parent, name)
+	}
+}
+
+// unretireLocked forgets that n was retired, if it was. f.mu is held.
+func (f *FS) unretireLocked(n *node) {
+	rest := slices.DeleteFunc(f.retired[n.key], func(o *node) bool { return o == n })
+	if len(rest) > 0 {
+		f.retired[n.key] = rest
+	} else {
+		delete(f.retired, n.key)
 	}
 }
 
@@ -146,7 +160,7 @@ func (f *FS) takeOver(n *node, s *session) bool {
 		return false
 	}
 	// n turns into the shadow's inode; a new node keeps the committed one.
-	base := &node{kind: n.kind, fd: n.fd, key: n.key}
+	base := &node{kind: n.kind, fd: n.fd, key: n.key, saved: n.saved}
 	f.nextID++
 	base.id = f.nextID
 	f.nodes[base.id] = base
@@ -154,6 +168,7 @@ func (f *FS) takeOver(n *node, s *session) bool {
 		f.byIno[base.key] = base
 	}
 	f.setNameLocked(base, n.parent, n.name)
+	f.unretireLocked(n)
 	n.fd, n.key = shadow.fd, shadow.key
 	shadow.fd = -1
 	f.byIno[n.key] = n

@@ -129,12 +129,14 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 	}
 	r := lockmgr.Request{
 		Keys: d.keys, Mode: d.mode, Class: d.class, Client: d.client, Range: d.span,
-		Owner: d.c.owner, Lineage: d.c.ancestors(), Since: f.proc.Now(),
+		Owner: d.c.owner, Since: f.proc.Now(),
 		NoWait: noWait, Now: time.Now(), TTL: d.ttl, Yields: d.yields,
 		Gate: d.gate, Steal: d.steal, Inbox: d.inbox,
 	}
 	if d.owner != nil {
 		r.Owner, r.Lineage = *d.owner, d.forebears()
+	} else {
+		r.Lineage = d.c.ancestors()
 	}
 	if d.label != nil {
 		r.Label = d.label

@@ -135,7 +135,7 @@ func (e *events) append(ev Event) error {
 	if ev.Time.IsZero() {
 		ev.Time = time.Now()
 	}
-	line, err := json.Marshal(ev)
+	line, err := ev.MarshalJSON()
 	if err != nil {
 		return fmt.Errorf("event %q: %w", ev.Event, err)
 	}
