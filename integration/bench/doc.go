@@ -30,5 +30,13 @@
 // (create, append, untar), the work is measured the way programs do it, and the
 // column "ordered" shows what the directory's fsync costs.
 //
+// # Many locks
+//
+// With -locks the program measures the table of locks instead: one process holds
+// so many through one descriptor of .locks/control, and another waits for a tenth
+// of them. It is done twice, for the times and for the memory; for the latter as
+// many wait as are held, and the daemon runs with GOGC=5, so that what it has in
+// memory is what it needs.
+//
 // These are measurements, not tests: no test depends on a time.
 package main

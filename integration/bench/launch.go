@@ -32,8 +32,13 @@ func startClient(ctx context.Context, s spec, files ...*os.File) (*clientProcess
 	if err != nil {
 		return nil, err
 	}
-	p := &clientProcess{}
-	p.cmd = exec.CommandContext(ctx, "/proc/self/exe", clientCommand, string(arg))
+	return startSelf(ctx, []string{clientCommand, string(arg)}, files...)
+}
+
+// startSelf starts this program again with other arguments.
+func startSelf(ctx context.Context, args []string, files ...*os.File) (p *clientProcess, err error) {
+	p = &clientProcess{}
+	p.cmd = exec.CommandContext(ctx, "/proc/self/exe", args...)
 	p.cmd.Dir = "/" // never inside a mount
 	p.cmd.Stderr = &p.errors
 	p.cmd.ExtraFiles = files

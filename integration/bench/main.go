@@ -19,6 +19,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == clientCommand {
 		os.Exit(clientMain(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == lockClientCommand {
+		os.Exit(lockClientMain(os.Args[2:]))
+	}
 	// Daemons and clients are told when the thread that started them ends.
 	runtime.LockOSThread()
 	o, err := parseOptions(os.Args[1:])
@@ -50,6 +53,7 @@ type options struct {
 	Columns []string
 	Works   []work
 	Keep    bool
+	Locks   int // instead of the works, so many held locks
 }
 
 func parseOptions(args []string) (options, error) {
@@ -65,6 +69,7 @@ func parseOptions(args []string) (options, error) {
 	f.StringVar(&o.Latchfs, "latchfs", "", "binary to measure (default: built from ./cmd/latchfs)")
 	f.StringVar(&only, "only", "", "regular expression: measure only the works whose name matches")
 	f.StringVar(&columns, "columns", strings.Join(columnIDs(), ","), "columns to measure")
+	f.IntVar(&o.Locks, "locks", 0, "hold so many locks, with a tenth as many requests waiting, and measure the table; 0: measure the works")
 	f.BoolVar(&o.Keep, "keep", false, "leave the files (not the mounts) behind")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -108,6 +113,10 @@ func run(ctx context.Context, o options) (err error) {
 	defer func() {
 		err = errors.Join(err, s.leave(columns, o.Keep))
 	}()
+	if o.Locks > 0 {
+		columns = []*column{newColumn(latchfsColumn)}
+		return s.measureLocks(ctx, columns[0], o.Locks, logf)
+	}
 	columns, err = s.openColumns(ctx, o.Columns, logf)
 	if err != nil {
 		return err
