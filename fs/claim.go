@@ -12,6 +12,7 @@ import (
 
 	"latchfs/fs/control"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
 )
 
 // claim is a lock that was taken through the control file. It belongs to the
@@ -26,6 +27,7 @@ type claim struct {
 	// joined is the owner of an earlier lock that the requester has joined: so
 	// have those whose environment names this one.
 	joined *lockmgr.Ancestor
+	heirs  []lockmgr.Owner // who has joined this one; guarded by controls.mu
 }
 
 // target is what the claim is on.
@@ -97,6 +99,7 @@ type keeper struct {
 	owner lockmgr.Owner
 	locks map[uint64]*claim
 	quit  chan struct{} // closed when the last lock is gone
+	dead  bool
 }
 
 // controls are all locks taken through the control file.
@@ -157,7 +160,7 @@ func (cs *controls) forget(cl *claim) {
 
 // release gives the locks of claims back, and notes it when all are free: with
 // many of them the notes take longer, and somebody may wait for the last.
-func (cs *controls) release(claims ...*claim) {
+func (cs *controls) release(claims ...*claim) (released int) {
 	ended := claims[:0:0]
 	owners := make([]lockmgr.Owner, 0, len(claims))
 	for _, cl := range claims {
@@ -178,16 +181,30 @@ func (cs *controls) release(claims ...*claim) {
 			"result": "success",
 		})
 	}
+	return len(ended)
 }
 
-// drop releases a claim before its conversation ends.
-func (cs *controls) drop(cl *claim) {
+// replace gives a claim another lock in place of its own. It is false if the claim
+// is gone.
+func (cs *controls) replace(cl *claim, l *lockmgr.Lock) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.claims[cl.label.control] != cl {
+		return false
+	}
+	cl.lock = l
+	return true
+}
+
+// drop releases a claim before its conversation ends. It is false if the claim had
+// lost its lock.
+func (cs *controls) drop(cl *claim) bool {
 	if cl.cv != nil {
 		cl.cv.mu.Lock()
 		delete(cl.cv.locks, cl.label.control)
 		cl.cv.mu.Unlock()
 	}
-	cs.release(cl)
+	return cs.release(cl) > 0
 }
 
 // byID finds a claim by what programs call it.
@@ -214,6 +231,9 @@ func (cs *controls) keep(cl *claim, o lockmgr.Owner) error {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	k := cs.keepers[o]
+	if k != nil && k.dead {
+		return proc.ErrGone
+	}
 	if k == nil {
 		dead, stop, err := cs.f.proc.Watch(o)
 		if err != nil {
@@ -233,6 +253,9 @@ func (cs *controls) attend(k *keeper, dead <-chan struct{}, stop func()) {
 	defer stop()
 	select {
 	case <-dead:
+		cs.mu.Lock()
+		k.dead = true // whoever comes now is too late
+		cs.mu.Unlock()
 		cs.release(cs.kept(k)...)
 	case <-k.quit:
 	case <-cs.f.done:
@@ -345,9 +368,10 @@ func (f *FS) joinGuard(c *caller) bool {
 		return false
 	}
 	cl := f.controls.byID(id)
-	if cl == nil || c.uid != 0 && c.uid != cl.label.c.uid {
-		return false
+	if cl == nil || c.uid != cl.label.c.uid {
+		return false // a setuid program has its environment from somebody else
 	}
+	f.controls.note(cl, c.owner)
 	o := cl.request().Owner
 	up := c.ancestors()
 	isKnown := func(o lockmgr.Owner) bool {
@@ -362,6 +386,27 @@ func (f *FS) joinGuard(c *caller) bool {
 	c.guard = &lockmgr.Ancestor{Owner: o, Child: f.proc.Now()}
 	c.lineage = append(slices.Clone(up), *c.guard)
 	return true
+}
+
+// note remembers that a process has joined a claim: what it does shows that the
+// claim is in use.
+func (cs *controls) note(cl *claim, o lockmgr.Owner) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if !slices.Contains(cl.heirs, o) {
+		alive := slices.DeleteFunc(cl.heirs, func(o lockmgr.Owner) bool { return !cs.f.proc.Alive(o) })
+		cl.heirs = append(alive, o)
+	}
+}
+
+// joinedBy are the processes that have joined a claim.
+func (cs *controls) joinedBy(no uint64) []lockmgr.Owner {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cl := cs.claims[no]; cl != nil {
+		return slices.Clone(cl.heirs)
+	}
+	return nil
 }
 
 func (cl *claim) request() lockmgr.Request {

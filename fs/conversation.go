@@ -22,7 +22,7 @@ const controlName = "control"
 
 // maxUnread bounds the replies that a conversation keeps for a program that does
 // not read them.
-const maxUnread = 256 << 20
+const maxUnread = 16 << 20
 
 // keptOut is how long a buffer for replies may be to be used again.
 const keptOut = 64 << 10
@@ -99,7 +99,11 @@ func (cv *conversation) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Sta
 	cv.in = slices.Clone(buf)
 	cv.mu.Unlock()
 	for _, line := range lines {
-		if len(bytes.TrimSpace(line)) > 0 {
+		switch {
+		case len(bytes.TrimSpace(line)) == 0:
+		case cv.isFull():
+			cv.reply("", refused(control.Unavailable, "the replies are not read; a request was dropped"))
+		default:
 			cv.serve(c, v, line)
 		}
 	}
@@ -111,6 +115,13 @@ func (cv *conversation) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Sta
 		n += len(d)
 	}
 	return uint32(n), fuse.OK
+}
+
+// isFull reports whether there are too many replies that nobody reads.
+func (cv *conversation) isFull() bool {
+	cv.mu.Lock()
+	defer cv.mu.Unlock()
+	return cv.out.Len() > maxUnread
 }
 
 // serve carries out one request.
@@ -217,16 +228,25 @@ func (cv *conversation) has(pid int32) bool {
 // handOver makes an heir the owner.
 func (cv *conversation) handOver(to lockmgr.Owner) {
 	f := cv.f
-	since := f.proc.Now()
 	cv.mu.Lock()
 	defer cv.mu.Unlock()
 	cv.owner, cv.lineage = to, f.proc.Lineage(to.PID)
 	for _, cl := range cv.locks {
-		f.table.SetOwner(cl.lock, to, since)
+		f.controls.mu.Lock()
+		l := cl.lock
+		f.controls.mu.Unlock()
+		f.table.SetOwner(l, to, l.Request().Since) // its heirs are what they were
 	}
 	for l := range cv.waits {
-		f.table.SetOwner(l, to, since)
+		f.table.SetOwner(l, to, l.Request().Since)
 	}
+}
+
+// awaits reports whether a request waits for l already.
+func (cv *conversation) awaits(l *lockmgr.Lock) bool {
+	cv.mu.Lock()
+	defer cv.mu.Unlock()
+	return cv.waits[l] != nil
 }
 
 // close ends the conversation: its last descriptor is closed.
@@ -242,7 +262,7 @@ func (cv *conversation) close() {
 		w.stop()
 		cv.f.table.Cancel(l, errInterrupted)
 		cv.f.table.Release(l)
-		cv.f.controls.forget(w.cl)
+		w.forget()
 	}
 	cv.f.controls.release(slices.Collect(maps.Values(locks))...)
 }
@@ -301,7 +321,7 @@ func (cv *conversation) giveUp(cause error) {
 		w.holders = cv.f.table.FirstConflicts(l, 1)
 		cv.f.table.Cancel(l, cause)
 		cv.f.table.Release(l)
-		cv.f.controls.forget(w.cl)
+		w.forget()
 		cv.reply(w.id, cv.query().refusal(w.cl, &lockError{cause, w.holders}, w.wait))
 	}
 }

@@ -55,6 +55,9 @@ type FS struct {
 	done    chan struct{} // closed when the mount is gone
 	closing chan struct{} // closed when waiters are to give up
 
+	thefts  sync.Mutex    // held while the consequences of thefts are drawn; before ns
+	settled atomic.Uint64 // how many thefts have had theirs
+
 	closeOnce sync.Once
 	doneOnce  sync.Once
 	refusing  atomic.Bool // no new sessions

@@ -265,7 +265,7 @@ func (s *session) goLive(mark func()) unix.Errno {
 		path := pathLocked(s.parent, s.name)
 		s.f.mu.Unlock()
 		// A relative's flock or fcntl locks were the name's and are the inode's now.
-		s.f.table.Rekey(lockmgr.Key(path), key)
+		s.f.table.RekeyFile(nil, lockmgr.Key(path), key)
 	}
 	s.closeLocked()
 	s.f.table.Release(s.lock)

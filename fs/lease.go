@@ -106,6 +106,12 @@ func (h *heart) check(l *lockmgr.DueLease, now time.Time) {
 }
 
 func (h *heart) alive(l *lockmgr.DueLease, now time.Time) bool {
+	if h.f.table.Waits(l.Owner) {
+		return true // it stands in our own queue, and its wait has an end
+	}
+	if l.Class != lockmgr.Session && l.Owner.PID != 0 && !h.f.proc.Alive(l.Owner) {
+		return true // whoever has inherited the descriptor keeps the lock
+	}
 	var others []lockmgr.Owner
 	if lb, ok := l.Label.(*label); ok {
 		if h.f.lastUse(lb).After(l.Since) {
@@ -116,6 +122,9 @@ func (h *heart) alive(l *lockmgr.DueLease, now time.Time) bool {
 				return true
 			}
 			others = s.users()
+		}
+		if lb.control != 0 {
+			others = h.f.controls.joinedBy(lb.control)
 		}
 	}
 	alive := h.ownerAlive(l.Owner, l.Since, now)

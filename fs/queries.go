@@ -3,6 +3,7 @@ package fs
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"latchfs/fs/control"
@@ -19,8 +20,11 @@ func (q *query) release(t target) *control.Reply {
 		case rep != nil:
 			return rep
 		case cl != nil:
-			q.f.controls.drop(cl)
-			out.Released++
+			if q.f.controls.drop(cl) {
+				out.Released++
+			} else {
+				out.Warning = wasStolen
+			}
 		case q.f.controls.byID(q.r.Lock) != nil:
 			return refused(control.NotHolder, "the lock "+q.r.Lock+" belongs to somebody else")
 		default:
@@ -38,19 +42,23 @@ func (q *query) release(t target) *control.Reply {
 			continue
 		}
 		if rest := whole.without(&t); !q.r.All && !rest.empty() {
-			if err := q.shrink(cl, rest); err != nil {
-				return refused(control.Unavailable, err.Error())
+			if !q.shrink(cl, rest) {
+				return refused(control.Unavailable, "the lock "+cl.label.id()+" was stolen, or is about to change")
 			}
-		} else {
-			q.f.controls.drop(cl)
+		} else if !q.f.controls.drop(cl) {
+			out.Warning = wasStolen
+			continue
 		}
 		out.Released++
 	}
-	if out.Released > 0 || q.r.All {
+	if out.Released > 0 || q.r.All || out.Warning != "" {
 		return out
 	}
 	return q.notOurs(&t, out)
 }
+
+// wasStolen warns who gives back what somebody else has by now.
+const wasStolen = "the lock was stolen meanwhile"
 
 // notOurs answers a release of what the requester does not hold.
 func (q *query) notOurs(t *target, out *control.Reply) *control.Reply {
@@ -67,26 +75,22 @@ func (q *query) notOurs(t *target, out *control.Reply) *control.Reply {
 	return out
 }
 
-// shrink leaves a claim a part of what it was on: that is locked by itself before
-// the whole is released, so that nobody comes between.
-func (q *query) shrink(cl *claim, rest target) error {
+// shrink leaves a claim a part of what it was on. It is false if there is no claim
+// any more.
+func (q *query) shrink(cl *claim, rest target) bool {
 	f := q.f
-	old := cl.request()
 	f.ns.RLock()
-	old.Keys, old.Trees = f.keysOfTarget(&rest)
-	old.NoWait = true
-	l, err := f.table.Acquire(old)
+	keys, trees := f.keysOfTarget(&rest)
 	f.ns.RUnlock()
-	if err != nil {
-		return err
-	}
 	f.controls.mu.Lock()
-	whole := cl.lock
-	cl.lock = l
+	defer f.controls.mu.Unlock()
+	keep := slices.Concat(keys, trees)
+	gone := slices.DeleteFunc(cl.lock.Keys(), func(k lockmgr.Key) bool { return slices.Contains(keep, k) })
+	if !f.table.Shrink(cl.lock, gone) {
+		return false
+	}
 	cl.setTarget(rest)
-	f.controls.mu.Unlock()
-	f.table.Release(whole)
-	return nil
+	return true
 }
 
 // change upgrades or downgrades a claim.
@@ -108,6 +112,10 @@ func (q *query) change() *control.Reply {
 	}
 	d := q.demand(cl, lockmgr.Owner{}, nil)
 	u, err := f.table.Upgrade(l, q.mode(), d.wait == 0)
+	f.settleThefts(q.c)
+	if err == nil && q.cv.awaits(u) {
+		return refused(control.Invalid, "the lock "+q.r.Lock+" has an upgrade under way")
+	}
 	if err == nil && !u.Held() {
 		q.wait(&wait{cv: q.cv, cl: cl, id: q.r.ID, mode: q.mode(), wait: d.wait}, u)
 		return nil
@@ -120,9 +128,10 @@ func (q *query) changed(cl *claim, l *lockmgr.Lock, err error) *control.Reply {
 	if err != nil {
 		return q.refusal(cl, err, 0)
 	}
-	q.f.controls.mu.Lock()
-	cl.lock = l
-	q.f.controls.mu.Unlock()
+	if !q.f.controls.replace(cl, l) {
+		q.f.table.Release(l)
+		return refused(control.NoSuchLock, "the lock was released meanwhile")
+	}
 	return &control.Reply{OK: true, Lock: cl.label.id(), Token: l.Token()}
 }
 
@@ -208,6 +217,9 @@ func (q *query) steal(t target) *control.Reply {
 			ref.Message, ref.TTLSeconds = x.Message(), &ttl
 			return &control.Reply{Refusal: ref}
 		}
+		if err := q.maySteal(&hs[i]); err != nil {
+			return refused(control.NotAllowed, err.Error())
+		}
 	}
 	for i := range hs {
 		if f.table.Steal(hs[i].Lock) == nil {
@@ -216,4 +228,13 @@ func (q *query) steal(t target) *control.Reply {
 	}
 	f.settleThefts(q.c)
 	return out
+}
+
+// maySteal refuses to take a named lock from another user: no file says who may.
+func (q *query) maySteal(h *lockmgr.Holder) error {
+	lb, _ := h.Label.(*label)
+	if q.c.uid == 0 || lb == nil || lb.name == "" || lb.c.uid == q.c.uid {
+		return nil
+	}
+	return fmt.Errorf("the lock %s is another user's", lb.name)
 }

@@ -78,6 +78,16 @@ func (q *query) acquire(t target) *control.Reply {
 	if rep != nil {
 		return rep
 	}
+	if q.r.Steal {
+		for _, h := range q.f.table.Holders(q.f.keysOfTarget(&target{names: t.names})) {
+			if err := q.maySteal(&h); err != nil {
+				return refused(control.NotAllowed, err.Error())
+			}
+		}
+	}
+	if q.f.controls.n.Load() >= maxClaims {
+		return refused(control.Unavailable, "too many locks are held")
+	}
 	cl := q.claim(t)
 	q.f.joinGuard(q.c)
 	cl.joined = q.c.guard
@@ -112,7 +122,7 @@ func (q *query) wait(w *wait, l *lockmgr.Lock) {
 		cv.mu.Unlock()
 		f.table.Cancel(l, errInterrupted)
 		f.table.Release(l)
-		f.controls.forget(w.cl)
+		w.forget()
 		return
 	}
 	cv.waits[l] = w
@@ -131,6 +141,17 @@ func (q *query) wait(w *wait, l *lockmgr.Lock) {
 	}
 }
 
+// maxClaims bounds the memory that locks without a file open can take.
+const maxClaims = 1 << 19
+
+// forget drops the claim of a request that did not get its lock. One that wanted
+// to change it goes on as it was.
+func (w *wait) forget() {
+	if w.mode == 0 {
+		w.cv.f.controls.forget(w.cl)
+	}
+}
+
 // over answers a request whose wait has ended.
 func (w *wait) over(l *lockmgr.Lock) {
 	q, f := w.cv.query(), w.cv.f
@@ -146,7 +167,13 @@ func (w *wait) over(l *lockmgr.Lock) {
 		f.controls.forget(w.cl)
 		rep = q.try(w.cl, q.again(w, l), w.id)
 	default:
-		rep = q.granted(w.cl)
+		f.settleThefts(nil)
+		if err := f.fenced(q.c, l.Keys()); err != nil {
+			f.controls.release(w.cl)
+			rep = q.refusal(w.cl, err, 0)
+		} else {
+			rep = q.granted(w.cl)
+		}
 	}
 	if rep != nil {
 		w.cv.reply(w.id, rep)
@@ -240,9 +267,24 @@ func (q *query) demand(cl *claim, owner lockmgr.Owner, lineage []lockmgr.Ancesto
 		d.wait = time.Duration(*w)
 	}
 	if ttl := q.r.TTL; ttl != nil {
-		d.ttl = max(time.Duration(*ttl), 0)
+		d.ttl = q.ttl(time.Duration(*ttl), set.TTL)
 	}
 	return d
+}
+
+// shortestTTL is what the policy's is, too: heartbeats come three times as often.
+const shortestTTL = 100 * time.Millisecond
+
+// ttl is the lease that a request gets which asks for one. Only root may have a
+// lock that stays longer than the policy says without a sign of life.
+func (q *query) ttl(asked, policy time.Duration) time.Duration {
+	if asked > 0 {
+		asked = max(asked, shortestTTL)
+	}
+	if q.c.uid != 0 && policy > 0 && (asked <= 0 || asked > policy) {
+		return policy
+	}
+	return max(asked, 0)
 }
 
 func (q *query) mode() lockmgr.Mode {
@@ -271,12 +313,12 @@ func (q *query) holder() (lockmgr.Owner, []lockmgr.Ancestor, *control.Reply) {
 		return q.c.owner, up, nil
 	}
 	for i, a := range up {
-		if a.Owner.PID == q.r.Holder {
+		if a.Owner.PID == q.r.Holder && (q.c.uid == 0 || q.f.proc.Describe(a.Owner.PID).UID == q.c.uid) {
 			return a.Owner, up[i+1:], nil
 		}
 	}
 	return lockmgr.Owner{}, nil, refused(control.NotAllowed,
-		fmt.Sprintf("process %d is not this process or an ancestor of it", q.r.Holder))
+		fmt.Sprintf("process %d is not this process or an ancestor of it, of the same user", q.r.Holder))
 }
 
 // own are the claims that a request may give back or change: the conversation's,
@@ -295,8 +337,12 @@ func (q *query) own() ([]*claim, *control.Reply) {
 	if rep != nil {
 		return nil, rep
 	}
-	return q.f.controls.ofOwner(owner), nil
+	return slices.DeleteFunc(q.f.controls.ofOwner(owner), func(cl *claim) bool { return !q.mayChange(cl) }), nil
 }
+
+// mayChange reports whether a claim is the requester's to give back, as far as
+// users go.
+func (q *query) mayChange(cl *claim) bool { return q.c.uid == 0 || q.c.uid == cl.label.c.uid }
 
 // ownByID is the one of own that the request names, nil if there is none.
 func (q *query) ownByID() (*claim, *control.Reply) {
@@ -310,7 +356,7 @@ func (q *query) ownByID() (*claim, *control.Reply) {
 		return q.cv.locks[cl.label.control], nil
 	}
 	owner, _, rep := q.holder()
-	if rep != nil || cl == nil || !q.f.controls.keeps(owner, cl) {
+	if rep != nil || cl == nil || !q.f.controls.keeps(owner, cl) || !q.mayChange(cl) {
 		return nil, rep
 	}
 	return cl, nil

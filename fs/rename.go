@@ -116,7 +116,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		if !isDir && r.toSt.Mode&unix.S_IFMT != unix.S_IFDIR {
-			f.swapKeys(a, b)
+			f.table.ExchangeFiles(own.heldLock(), replaced.heldLock(), lockmgr.Key(a), lockmgr.Key(b))
 		}
 		f.renameLive(a, aside)
 		f.renameLive(b, a)
@@ -258,7 +258,7 @@ func (r *renaming) moved(own *session) {
 	if own != nil {
 		from := f.path(r.from.dir, r.from.name)
 		own.moveTo(r.to.dir, r.to.name)
-		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(own.path()))
+		f.table.RekeyFile(own.heldLock(), lockmgr.Key(from), lockmgr.Key(own.path()))
 		own.relock(r.c, place{r.to.dir, r.to.name, r.from.node})
 		f.announceMove()
 	}

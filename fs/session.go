@@ -237,6 +237,16 @@ func (s *session) fillLocked() unix.Errno {
 	return 0
 }
 
+// heldLock is the session's lock; nil of no session.
+func (s *session) heldLock() *lockmgr.Lock {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lock
+}
+
 func (s *session) String() string {
 	return fmt.Sprintf("session %s on %q", s.id, s.path())
 }

@@ -191,7 +191,8 @@ func (s *source) Release(group []locksdir.Record, v locksdir.Viewer) error {
 		lb, _ := h.Label.(*label)
 		switch {
 		case !tokens[h.Token]: // it has changed hands since it was shown
-		case v.Holds(&locksdir.Record{Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && lb.control != 0):
+		case (v.Privileged || lb != nil && lb.c.uid == v.UID) &&
+			v.Holds(&locksdir.Record{Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && lb.control != 0):
 		case h.Stale && (v.Privileged || lb != nil && lb.c.uid == v.UID):
 		case h.Stale:
 			return unix.EPERM
@@ -199,6 +200,9 @@ func (s *source) Release(group []locksdir.Record, v locksdir.Viewer) error {
 			return unix.EBUSY
 		}
 		todo = append(todo, h)
+	}
+	if len(todo) == 0 {
+		return unix.ENOENT
 	}
 	for i := range todo {
 		f.takeAway(&todo[i])

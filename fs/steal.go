@@ -15,8 +15,18 @@ import (
 // to the audit trail (requirement T9), a session is fenced, and so are the heirs
 // of who locked without opening. by is the thief, nil if the lease's end let a
 // waiter have it.
+//
+// Nobody goes on with what was stolen before that is done: whoever waited for it
+// settles, too, and so waits here for who began.
 func (f *FS) settleThefts(by *caller) {
-	for _, h := range f.table.Stolen() {
+	if f.table.Thefts() == f.settled.Load() {
+		return
+	}
+	f.thefts.Lock()
+	defer f.thefts.Unlock()
+	stolen := f.table.Stolen()
+	defer f.settled.Add(uint64(len(stolen)))
+	for _, h := range stolen {
 		lb, _ := h.Label.(*label)
 		detail := f.previousLock(&h)
 		detail["reason"] = "stale_lock_forced"

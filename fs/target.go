@@ -12,11 +12,26 @@ import (
 	"latchfs/fs/control"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// What one request may name: the lock table takes all of it in one step, in which
+// nobody else is served.
+const (
+	maxTargets     = 1000
+	maxTargetBytes = 256 << 10
 )
 
 // targetOf reads what a request names. Paths are relative to the mount's root.
 func (f *FS) targetOf(r *control.Request) (target, error) {
 	t := target{names: r.Names}
+	size := 0
+	for _, p := range slices.Concat(r.Paths, r.Trees, r.Names) {
+		size += len(p)
+	}
+	if len(r.Paths)+len(r.Trees)+len(r.Names) > maxTargets || size > maxTargetBytes {
+		return t, fmt.Errorf("one request is for up to %d paths, trees and names, with up to %d bytes", maxTargets, maxTargetBytes)
+	}
 	for _, p := range r.Paths {
 		clean, err := f.cleanPath(p)
 		if err == nil && clean == "" {
@@ -44,13 +59,16 @@ func sortedSet(s []string) []string { return slices.Compact(slices.Sorted(slices
 // cleanPath spells a path as the lock table does.
 func (f *FS) cleanPath(p string) (string, error) {
 	clean := strings.TrimPrefix(path.Clean("/"+p), "/")
-	if strings.ContainsRune(p, 0) {
-		return "", fmt.Errorf("%q is no path", p)
+	if strings.ContainsRune(p, 0) || len(p) >= unix.PathMax {
+		return "", fmt.Errorf("%.100q is no path", p)
 	}
 	if slices.Contains(strings.Split(p, "/"), "..") {
 		return "", fmt.Errorf("%q: no component of a path may be \"..\" here", p)
 	}
 	for i, c := range strings.Split(clean, "/") {
+		if len(c) > unix.NAME_MAX {
+			return "", fmt.Errorf("%.100q: a name has up to %d bytes", p, unix.NAME_MAX)
+		}
 		if commit.Reserved(c) || i == 0 && c == f.opts.LocksDir {
 			return "", fmt.Errorf("%q: the name %s is reserved", p, c)
 		}
@@ -73,7 +91,9 @@ func (f *FS) keysOfTarget(t *target) (keys, trees []lockmgr.Key) {
 		}
 		var st unix.Stat_t
 		err := unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW)
-		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1 {
+		// The locks that programs take by themselves on a live file are its inode's.
+		live := f.isLivePath(p) || f.settings(p).Mode == policy.Live
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && (st.Nlink > 1 || live) {
 			keys = append(keys, inoKey{uint64(st.Dev), st.Ino}.lockKey())
 		}
 		unix.Close(dir)
@@ -138,8 +158,13 @@ func (f *FS) mayLock(c *caller, t *target, m lockmgr.Mode) error {
 	if m == lockmgr.Shared {
 		bits = 4
 	}
-	for _, p := range slices.Concat(t.paths, t.trees) {
+	for _, p := range t.paths {
 		if e := f.mayReach(c, p, bits); e != 0 {
+			return fmt.Errorf("%q: %w", p, e)
+		}
+	}
+	for _, p := range t.trees {
+		if e := f.mayReach(c, p, 2); e != 0 { // even a shared one keeps all writers out
 			return fmt.Errorf("%q: %w", p, e)
 		}
 	}
@@ -156,13 +181,14 @@ func (f *FS) mayReach(c *caller, p string, bits uint32) unix.Errno {
 	defer unix.Close(dir)
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, path.Base("/"+p), &st, unix.AT_SYMLINK_NOFOLLOW)
-	if p == "" || err == unix.ENOENT {
+	if p == "" || err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		bits = 2 // what a lock on a name alone keeps others from
 		err = unix.Fstat(dir, &st)
 	}
 	switch {
 	case err != nil:
 		return errnoOf(err)
-	case st.Mode&unix.S_IFMT != unix.S_IFLNK && !f.mayAccess(c, &st, bits):
+	case !f.mayAccess(c, &st, bits):
 		return unix.EACCES
 	}
 	return 0

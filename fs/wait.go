@@ -240,7 +240,16 @@ func (f *FS) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno)
 func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	for {
 		moved := f.renames()
-		if e := f.awaitOne(l, d, cancel, moved); e != 0 || (l.Held() || d.granted(l)) && f.covers(l, d) {
+		e := f.awaitOne(l, d, cancel, moved)
+		if e == 0 && d.class == lockmgr.Session {
+			f.settleThefts(nil)
+			if err := f.fenced(d.c, l.Keys()); err != nil {
+				f.table.Cancel(l, err)
+				f.table.Release(l)
+				return nil, f.refuse(d, err)
+			}
+		}
+		if e != 0 || (l.Held() || d.granted(l)) && f.covers(l, d) {
 			return l, e
 		}
 		f.table.Cancel(l, errMoved)

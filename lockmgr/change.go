@@ -121,7 +121,7 @@ func (t *Table) Shrink(l *Lock, keys []Key) bool {
 		t.prune(n)
 	}
 	for p := t.announce(l); p != nil; p = p.also {
-		p.node.held.insert(p, nil)
+		p.node.held.insertByToken(p)
 	}
 	t.settle()
 	return true

@@ -15,6 +15,7 @@ const Heartbeats = 3
 type DueLease struct {
 	Lock  *Lock
 	Owner Owner
+	Class Class
 	Label any
 	Since time.Time
 }
@@ -38,7 +39,7 @@ func (t *Table) Due(now time.Time) (due []DueLease, next time.Time) {
 		case l.due == 0:
 			l.startLease(now)
 		case at >= l.due:
-			due = append(due, DueLease{l, l.owner, l.label, t.moment(l.due - l.interval())})
+			due = append(due, DueLease{l, l.owner, l.class, l.label, t.moment(l.due - l.interval())})
 			sooner(at + l.interval())
 			continue
 		}
@@ -167,6 +168,7 @@ func (t *Table) robAll(victims []*Lock) {
 // rob takes a held lock away and remembers it for Stolen.
 func (t *Table) rob(x *Lock) {
 	t.stolen = append(t.stolen, x.holder(nil))
+	t.thefts.Add(1)
 	t.endBoth(x, ErrStolen)
 }
 
@@ -187,6 +189,9 @@ func (t *Table) Steal(l *Lock) error {
 	t.settle()
 	return nil
 }
+
+// Thefts is how many locks have been stolen so far.
+func (t *Table) Thefts() uint64 { return t.thefts.Load() }
 
 // Stolen returns, once each, the locks that were stolen since it was last asked,
 // as they were before.

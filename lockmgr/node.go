@@ -63,6 +63,15 @@ func (ps *placeList) insertByRank(p *place) {
 	ps.insert(p, next)
 }
 
+// insertByToken puts the place of a holder where its grant says.
+func (ps *placeList) insertByToken(p *place) {
+	var next *place
+	for q := ps.tail; q != nil && q.lock.token > p.lock.token; q = q.prev {
+		next = q
+	}
+	ps.insert(p, next)
+}
+
 func (ps *placeList) remove(p *place) {
 	if p.prev == nil {
 		ps.head = p.next

@@ -45,6 +45,7 @@ type Table struct {
 	seq     uint64
 	epoch   time.Time     // what ticks count from
 	version atomic.Uint64 // also read without mu
+	thefts  atomic.Uint64 // likewise
 
 	dirty    []*node  // wait queues that may have someone to serve
 	touched  uint64   // how often a node was touched

@@ -93,7 +93,7 @@ func (t *Table) announceAt(l *Lock, n *node) {
 	p := &place{lock: l, key: n.key, node: n, intent: true, also: l.first.also}
 	l.first.also = p
 	if l.state == held {
-		n.held.insert(p, nil)
+		n.held.insertByToken(p)
 	} else {
 		n.waiting.insertByRank(p)
 	}

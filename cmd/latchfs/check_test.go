@@ -161,7 +161,7 @@ func TestStealActive(t *testing.T) {
 	inUTC(t)
 	d := newFakeDaemon(t, always(blocked))
 	got := d.run("steal", "--force", d.file("a"))
-	if got.code != 8 || !strings.HasSuffix(got.stderr, "\nHeld since 2025-11-21 11:54:50; it has no lease that could expire\n") {
+	if got.code != 8 || !strings.HasSuffix(got.stderr, "\nHeld since 2025-11-21 11:54:50; its lease has not expired\n") {
 		t.Error(got)
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // MaxLine is the longest request, in bytes, with its newline.
@@ -161,6 +164,10 @@ type HeldBy struct {
 // "wait" must not wait for the default time.
 func Parse(line []byte) (Request, error) {
 	var r Request
+	// JSON would make another file's name of it.
+	if !utf8.Valid(line) || bytes.ContainsRune(line, utf8.RuneError) {
+		return r, errors.New("not a request: it is no UTF-8, or has a character that stands for what was none")
+	}
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
@@ -168,6 +175,11 @@ func Parse(line []byte) (Request, error) {
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return Request{ID: r.ID}, errors.New("not a request: one JSON object a line is wanted")
+	}
+	for _, s := range slices.Concat(r.Paths, r.Trees) {
+		if strings.ContainsRune(s, utf8.RuneError) {
+			return r, errors.New("not a request: half of a surrogate pair is no character")
+		}
 	}
 	return r, r.validate()
 }
