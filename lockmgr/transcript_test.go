@@ -156,6 +156,12 @@ func (s *stage) change(d *datadriven.TestData) string {
 		s.table.SetOwner(l, s.process(scan(d, "to"), "", false).owner, s.now())
 	case "rekey":
 		s.table.Rekey(Key(first), Key(scan(d, "to")))
+	case "move":
+		s.table.RekeyFile(s.locks[scan(d, "with")], Key(first), Key(scan(d, "to")))
+	case "shrink":
+		if !s.table.Shrink(l, []Key{Key(scan(d, "by"))}) {
+			return "cannot be\n"
+		}
 	case "exchange":
 		s.table.Exchange(Key(first), Key(scan(d, "with")))
 	case "unlock":
