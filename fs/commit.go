@@ -74,6 +74,7 @@ func (s *session) closeLocked() {
 		s.node.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
 	}
 	dir, base := s.parent, s.base
+	delete(f.replacing, s.baseKey)
 	s.leaveLocked()
 	handles := len(s.handles)
 	if handles == 0 {
@@ -106,9 +107,12 @@ func (s *session) markSaved() (undo func()) {
 	for _, n := range nodes {
 		n.saved = true
 	}
+	f.saves.Add(1)
+	f.replacing[s.baseKey] = true // for nodes that are being made of it
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		delete(f.replacing, s.baseKey)
 		for _, n := range nodes {
 			n.saved = false
 		}

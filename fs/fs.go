@@ -63,7 +63,8 @@ type FS struct {
 	refusing  atomic.Bool // no new sessions
 	serial    atomic.Uint64
 	sessionNo atomic.Uint64
-	epoch     string // distinguishes session ids of different runs
+	saves     atomic.Uint64 // how many saves have begun to replace a file
+	epoch     string        // distinguishes session ids of different runs
 
 	// ns keeps directory renames away from the making of lock keys.
 	ns sync.RWMutex
@@ -83,6 +84,7 @@ type FS struct {
 	retired   map[inoKey][]*node // further nodes of an inode, which lookups do not find
 	names     map[dkey]*nameState
 	sessions  map[*session]struct{}
+	replacing map[inoKey]bool // inodes that a save is taking the place of
 	handles   map[uint64]*handle
 	devs      map[uint64]uint64
 	livePaths map[string]bool // databases that showed themselves
@@ -96,7 +98,7 @@ func newFS(o Options) *FS {
 		done: make(chan struct{}), closing: make(chan struct{}),
 		nextID: fuse.FUSE_ROOT_ID,
 		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, retired: map[inoKey][]*node{}, names: map[dkey]*nameState{},
-		sessions: map[*session]struct{}{}, handles: map[uint64]*handle{},
+		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
 		devs: map[uint64]uint64{}, livePaths: map[string]bool{},
 		moves: make(chan struct{}),
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),

@@ -51,11 +51,12 @@ func (f *FS) standing(n *node) (parent *node, name string, s *session, unlinked 
 	for {
 		f.mu.Lock()
 		parent, name, s = n.parent, n.name, n.sess
-		key, saved := n.key, n.saved
+		// An appender may have come to a shadow that was never published.
+		key, saved := n.key, n.saved || n.orphan
 		f.mu.Unlock()
 		unlinked = n.isRegular() && !saved && f.unnamed(n)
 		f.mu.Lock()
-		same := key == n.key && s == n.sess && saved == n.saved
+		same := key == n.key && s == n.sess && saved == (n.saved || n.orphan)
 		f.mu.Unlock()
 		if same {
 			return parent, name, s, unlinked

@@ -160,6 +160,7 @@ func (f *FS) Forget(id, nlookup uint64) {
 // it. st is filled with the inode's attributes.
 func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
 	dirfd := f.fdOf(parent)
+	saves := f.saves.Load()
 	if err := unix.Fstatat(dirfd, name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil, errnoOf(err)
 	}
@@ -188,7 +189,14 @@ func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errn
 	if err != nil {
 		return nil, errnoOf(err)
 	}
-	return f.adopt(fd, parent, name, st)
+	n, e := f.adopt(fd, parent, name, st)
+	if e == 0 && f.saves.Load() != saves && n.isRegular() && f.unnamed(n) {
+		// A save took the inode's place after our look, and before it had a node.
+		f.mu.Lock()
+		n.saved = true
+		f.mu.Unlock()
+	}
+	return n, e
 }
 
 // adopt makes fd (O_PATH) the descriptor of a node, unless one exists for its
@@ -206,6 +214,7 @@ func (f *FS) adopt(fd int, parent *node, name string, st *unix.Stat_t) (*node, u
 		unix.Close(fd)
 	} else {
 		n = f.newNodeLocked(fd, key, st.Mode&unix.S_IFMT)
+		n.saved = f.replacing[key]
 	}
 	n.nlookup++
 	f.setNameLocked(n, parent, name)
