@@ -27,7 +27,11 @@
 // requester's process or of an ancestor, it belongs to that process instead:
 // it outlives the conversation and ends with a release or with the process.
 //
-// Several files, trees and names in one request are taken all or none.
+// Several files, trees and names in one request are taken all or none: up to 1,000,
+// and 256 KiB of names. What is locked must be one's to write (of a shared lock on
+// a file, to read); a link, or a name that is no file yet, is its directory's. A
+// tree covers names: a file in it that has another name outside can be changed
+// under that one.
 //
 //	paths   files, or names of files to be; relative to the mount's root
 //	trees   directories, each with everything below it
@@ -52,7 +56,8 @@
 // # Replies
 //
 // A refusal has "ok": false, an "error" from the list below, and a "message" for
-// people. Where somebody is in the way it has the fields that requirements T5 and
+// people. What users other than root ask for has bounds: a lease is at most the
+// policy's, a holder is a process of the same user. Where somebody is in the way it has the fields that requirements T5 and
 // T7 name.
 //
 //	lock_blocked  somebody holds what was asked for, and the wait is over
