@@ -1,0 +1,89 @@
+package fs
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"latchfs/fs/control"
+	"latchfs/fs/locksdir"
+	"latchfs/lockmgr"
+)
+
+// refusal is the answer to a request that did not get its lock.
+func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Reply {
+	f := q.f
+	x := locksdir.Refusal{Path: cl.label.path, Name: cl.label.name, Operation: cl.label.op, Reason: reasonOf(err)}
+	word := control.Blocked
+	var dead *lockmgr.DeadlockError
+	switch {
+	case errors.As(err, &dead):
+		word, x.Errno = control.Deadlock, "EDEADLK"
+	case errors.Is(err, errFenced):
+		word, x.Errno = control.Fenced, "EBUSY"
+	case errors.Is(err, errShutdown):
+		word, x.Errno = control.Unavailable, "EBUSY"
+	case errors.Is(err, errTimeout):
+		x.Errno, x.Wait = "EBUSY", waited
+	default:
+		x.Errno = "EAGAIN"
+	}
+	ref := &control.Refusal{Error: word}
+	if hs := holdersOf(err); len(hs) > 0 {
+		x.Path, x.Name = f.contendedOf(cl.askedFor(), &hs[0])
+		r := f.record(&hs[0], keyAt(&hs[0], x.Path))
+		x.Holder = &r
+		q.describe(ref, &r)
+	}
+	ref.Message = x.Message()
+	if ref.Suggestion == "" {
+		ref.Suggestion = x.Advice()
+	}
+	return &control.Reply{Refusal: ref}
+}
+
+// describe says who is in the way, in the words of requirements T5 and T7.
+func (q *query) describe(ref *control.Refusal, r *locksdir.Record) {
+	b, err := json.Marshal(r.Refused(time.Now()))
+	if err != nil {
+		return
+	}
+	word := ref.Error
+	if json.Unmarshal(b, ref) == nil && word != control.Blocked {
+		ref.Error = word
+	}
+}
+
+// contendedOf is the first of several things that the holder keeps from who asks
+// for them.
+func (f *FS) contendedOf(t *target, h *lockmgr.Holder) (path, name string) {
+	for _, one := range t.each() {
+		keys, trees := f.keysOfTarget(&one)
+		asked := lockmgr.Holder{Keys: append(keys, trees...), Trees: trees}
+		if h.Covers(asked.Keys) || asked.Covers(h.Keys) {
+			return one.first()
+		}
+	}
+	return t.first()
+}
+
+// keyAt is the path, if the lock is shown there, or else keyOf.
+func keyAt(h *lockmgr.Holder, path string) string {
+	if slices.Contains(h.Keys, lockmgr.Key(path)) {
+		return path
+	}
+	return keyOf(h)
+}
+
+// keyOf is the key by which a lock is shown.
+func keyOf(h *lockmgr.Holder) string {
+	i := slices.IndexFunc(h.Keys, isPathKey)
+	switch {
+	case i >= 0:
+		return string(h.Keys[i])
+	case len(h.Keys) > 0:
+		return string(h.Keys[0])
+	}
+	return ""
+}
