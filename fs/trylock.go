@@ -124,3 +124,34 @@ func (h *handle) announceEnd() {
 		h.unlocked = nil
 	}
 }
+
+// outlast waits for the end of a lock in a deadlock's cycle that its holder may
+// have closed: RELEASE comes after close has returned, and the holder may wait for
+// something else by then. It reports whether the cycle is worth another look.
+func outlast(err error, until time.Time) bool {
+	var dead *lockmgr.DeadlockError
+	if !errors.As(err, &dead) {
+		return false
+	}
+	for _, w := range dead.Cycle {
+		b := &w.Blocker
+		lb, _ := b.Label.(*label)
+		var s *session
+		if lb != nil {
+			s = lb.session.Load()
+		}
+		if b.Class != lockmgr.Flock && (s == nil || !s.idle.Load()) {
+			continue
+		}
+		for time.Now().Before(until) {
+			time.Sleep(releasePoll)
+			if !b.Lock.Held() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// releasePoll is how often outlast looks: nothing announces the end of a lock.
+const releasePoll = time.Millisecond
