@@ -150,10 +150,14 @@ func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 		if !x.related(v) {
 			return
 		}
-		out = append(out, locksdir.Refusal{
+		r := locksdir.Refusal{
 			Time: x.at, Path: x.path, Operation: x.op, Errno: unix.ErrnoName(x.errno), Wait: x.wait,
 			Reason: x.reason, Holder: x.holder, PID: x.owner.PID, Kept: x.kept,
-		})
+		}
+		if x.hint != "" {
+			r.Suggestion = strings.TrimSpace(r.Advice() + " " + x.hint)
+		}
+		out = append(out, r)
 	})
 	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/control"
 	"latchfs/fs/locksdir"
 	"latchfs/journal"
 	"latchfs/lockmgr"
@@ -24,6 +25,7 @@ type refusal struct {
 	wait    time.Duration
 	reason  string
 	kept    string
+	hint    string // beside what follows from the rest
 	holder  *locksdir.Record
 	owner   lockmgr.Owner
 	uid     uint32
@@ -71,6 +73,9 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 		x.path = contended(d, &hs[0])
 		r := f.record(&hs[0], x.path)
 		x.holder = &r
+		if lb, ok := hs[0].Label.(*label); ok && lb.control != 0 && !d.c.foreign() {
+			x.hint = "If this process works for the holder, start it with " + control.SessionEnv + "=" + lb.id() + "."
+		}
 	}
 	f.explain(x)
 	ev := journal.Event{

@@ -199,3 +199,20 @@ for _ in range(4):
     os.wait()
 `)
 }
+
+// Who is refused because of a guard learns how it could be let in.
+func TestRefusalNamesTheSession(t *testing.T) {
+	asksControl(t, `
+a = Talk()
+lock = a.take("f")["lock"]
+def refused():
+    try:
+        os.close(os.open("f", os.O_RDWR | os.O_NONBLOCK))
+        return "opened"
+    except BlockingIOError:
+        return open(".locks/why").read()
+why = stranger(refused)
+if "LATCHFS_SESSION=" + lock not in why:
+    print(why)
+`)
+}
