@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -25,7 +26,22 @@ func TestMain(m *testing.M) {
 	if !isCommand && os.Geteuid() == 0 && os.Getenv(namespaceEnv) == "" {
 		os.Exit(runInNamespace())
 	}
+	if !isCommand {
+		heedSignals()
+	}
 	testscript.Main(m, commands)
+}
+
+// heedSignals lets the programs that the tests start begin with signals as they are
+// by default. Under nohup or in the background of a script some are ignored, and
+// whoever is started by us would go on ignoring them; those that are caught here
+// are not.
+func heedSignals() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // runInNamespace runs the tests in a mount namespace of their own: mounts that
