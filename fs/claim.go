@@ -161,9 +161,7 @@ func (cs *controls) release(claims ...*claim) (released int) {
 	ended := claims[:0:0]
 	owners := make([]lockmgr.Owner, 0, len(claims))
 	for _, cl := range claims {
-		cs.mu.Lock()
-		l := cl.lock
-		cs.mu.Unlock()
+		l := cs.lockOf(cl)
 		held, owner := l.Held(), l.Owner()
 		cs.f.table.Release(l)
 		cs.forget(cl)
@@ -309,10 +307,9 @@ func (cs *controls) joinedBy(no uint64) []lockmgr.Owner {
 	return nil
 }
 
-func (cl *claim) request() lockmgr.Request {
-	cs := cl.label.c.f.controls
+// lockOf is the claim's lock; a change of its mode puts another in its place.
+func (cs *controls) lockOf(cl *claim) *lockmgr.Lock {
 	cs.mu.Lock()
-	l := cl.lock
-	cs.mu.Unlock()
-	return l.Request()
+	defer cs.mu.Unlock()
+	return cl.lock
 }

@@ -232,9 +232,7 @@ func (cv *conversation) handOver(to lockmgr.Owner) {
 	defer cv.mu.Unlock()
 	cv.owner, cv.lineage = to, f.proc.Lineage(to.PID)
 	for _, cl := range cv.locks {
-		f.controls.mu.Lock()
-		l := cl.lock
-		f.controls.mu.Unlock()
+		l := f.controls.lockOf(cl)
 		f.table.SetOwner(l, to, l.Request().Since) // its heirs are what they were
 	}
 	for l := range cv.waits {

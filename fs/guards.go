@@ -94,7 +94,7 @@ func (f *FS) joinGuard(c *caller) bool {
 		return false // a setuid program has its environment from somebody else
 	}
 	f.controls.note(cl, c.owner)
-	o := cl.request().Owner
+	o := f.controls.lockOf(cl).Owner()
 	up := c.ancestors()
 	isKnown := func(o lockmgr.Owner) bool {
 		return o == c.owner || slices.ContainsFunc(up, func(a lockmgr.Ancestor) bool { return a.Owner == o })

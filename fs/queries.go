@@ -103,9 +103,7 @@ func (q *query) change() *control.Reply {
 		return refused(control.NoSuchLock, "this process has no lock "+q.r.Lock)
 	}
 	f := q.f
-	f.controls.mu.Lock()
-	l := cl.lock
-	f.controls.mu.Unlock()
+	l := f.controls.lockOf(cl)
 	if q.r.Op == control.Downgrade {
 		f.table.Downgrade(l, q.mode())
 		return q.changed(cl, l, nil)

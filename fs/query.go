@@ -215,7 +215,7 @@ func (q *query) granted(cl *claim) *control.Reply {
 			f.controls.release(cl)
 			return nil
 		}
-	} else if err := f.controls.keep(cl, cl.request().Owner); err != nil {
+	} else if err := f.controls.keep(cl, f.controls.lockOf(cl).Owner()); err != nil {
 		f.controls.release(cl)
 		return refused(control.Unavailable, "the holder is gone: "+err.Error())
 	}

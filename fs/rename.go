@@ -188,7 +188,7 @@ func (r *renaming) renameDir() unix.Errno {
 	if r.flags&unix.RENAME_EXCHANGE == 0 {
 		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(to))
 	} else {
-		f.swapKeys(from, to)
+		f.table.Exchange(lockmgr.Key(from), lockmgr.Key(to))
 	}
 	return 0
 }
@@ -218,13 +218,6 @@ func (r *renaming) swapNames() {
 
 // aside is no path: what has it is between two names.
 const aside = "//exchange"
-
-// swapKeys gives each of two names the locks of the other.
-func (f *FS) swapKeys(a, b string) {
-	f.table.Rekey(lockmgr.Key(a), aside)
-	f.table.Rekey(lockmgr.Key(b), lockmgr.Key(a))
-	f.table.Rekey(aside, lockmgr.Key(b))
-}
 
 // commitForExchange makes a file that its owner has created and not closed yet
 // visible, for only names that exist can be exchanged.
