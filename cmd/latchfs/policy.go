@@ -100,12 +100,12 @@ func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON boo
 		return testPolicyJSON(cmd, p, paths)
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PATH\tMODE\tWAIT\tDURABILITY\tAPPEND\tON-KILL\tTTL\tON-STALE\tKEY\tLOCK\tRULE")
+	fmt.Fprintln(w, "PATH\tMODE\tWAIT\tDURABILITY\tAPPEND\tON-KILL\tTTL\tON-STALE\tKEY\tHISTORY\tVALIDATE\tLOCK\tRULE")
 	for _, name := range paths {
 		rel := rootRelative(name)
 		s := p.For(rel)
-		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability,
-			s.Append, s.OnKill, s.TTL, s.OnStale, s.Key, p.LockName(rel), s.Rule)
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%v\t%s\t%s\t%d\t%v\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability,
+			s.Append, s.OnKill, s.TTL, s.OnStale, s.Key, s.History, s.Validate, p.LockName(rel), s.Rule)
 	}
 	return w.Flush()
 }
@@ -120,12 +120,23 @@ func testPolicyJSON(cmd *cobra.Command, p *policy.Policy, paths []string) error 
 			"path": name, "mode": s.Mode, "wait_seconds": s.Wait.Seconds(), "durability": s.Durability,
 			"append": s.Append, "on_kill": s.OnKill, "ttl_seconds": s.TTL.Seconds(), "on_stale": s.OnStale,
 			"key": s.Key, "lock": p.LockName(rel), "actor_env": actorEnv, "rule": s.Rule,
+			"history": s.History, "validate": validationJSON(s.Validate),
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// validationJSON is null where everything is accepted.
+func validationJSON(v *policy.Validation) any {
+	if v == nil {
+		return nil
+	}
+	return map[string]any{
+		"validate": v.List(), "max_size": v.MaxSize, "command": v.Command, "command_timeout_seconds": v.Timeout.Seconds(),
+	}
 }
 
 // rootRelative spells a path as policies know it: "./a//b" and "/a/b" are

@@ -15,6 +15,20 @@
 //	ttl        = "15m"        # a lock is stale after that long without life; "0s": never
 //	on-stale   = "keep"       # "keep" or "steal"
 //	key        = "file"       # "file", "directory" or "group:NAME"
+//	history    = 10           # how many earlier versions of a file are kept
+//
+//	validate = []             # of "json", "jsonl", "toml", "yaml", "non-empty"
+//	max-size = "0B"           # the largest file that is accepted; "0B": any
+//	command  = []             # a program that judges the content, with arguments
+//	command-timeout = "10s"   # after which it has refused
+//
+//	[history]                 # of all files together; the oldest goes first
+//	max-bytes = "1GiB"
+//	max-age   = "90d"         # "0s": any age
+//
+//	[rejected]                # the same for the bytes of refused writes
+//	max-bytes = "256MiB"
+//	max-age   = "30d"
 //
 //	[[rule]]
 //	glob = ["state/**/*.json", "todo.json"]
@@ -90,6 +104,13 @@
 // The variables of actor-env are looked for in the environment of a writer; the
 // value of the first that is set and not empty labels what it does (SEED W11). An
 // empty list looks for none.
+//
+// # Content
+//
+// What a commit would publish must be accepted by all of validate, max-size and
+// command (DESIGN 4.2), or it is refused; content that was there before is not
+// judged. Of these four keys, too, a rule inherits from the defaults each that it
+// does not set; validate = [] and command = [] turn the default's off.
 //
 // # Strictness
 //

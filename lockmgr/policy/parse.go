@@ -114,18 +114,31 @@ const (
 	keyAlias      = "alias"
 	keyName       = "name"
 	keyRoots      = "roots"
+	keyHistory    = "history"
+	keyRejected   = "rejected"
+	keyMaxBytes   = "max-bytes"
+	keyMaxAge     = "max-age"
+
+	keyValidate       = "validate"
+	keyMaxSize        = "max-size"
+	keyCommand        = "command"
+	keyCommandTimeout = "command-timeout"
 )
 
 var (
-	documentKeys = []string{keyBuiltin, keyActorEnv, keyDefaults, keyAlias, keyRule}
-	settingKeys  = []string{keyMode, keyWait, keyDurability, keyAppend, keyOnKill, keyTTL, keyOnStale, keyKey}
-	ruleKeys     = append([]string{keyGlob}, settingKeys...)
-	aliasKeys    = []string{keyName, keyRoots}
+	documentKeys = []string{keyBuiltin, keyActorEnv, keyDefaults, keyHistory, keyRejected, keyAlias, keyRule}
+	settingKeys  = []string{
+		keyMode, keyWait, keyDurability, keyAppend, keyOnKill, keyTTL, keyOnStale, keyKey,
+		keyHistory, keyValidate, keyMaxSize, keyCommand, keyCommandTimeout,
+	}
+	boundKeys = []string{keyMaxBytes, keyMaxAge}
+	ruleKeys  = append([]string{keyGlob}, settingKeys...)
+	aliasKeys = []string{keyName, keyRoots}
 )
 
 func (p *parser) document(doc map[string]any) *Policy {
 	root := node("")
-	builtin, s := true, source{defaults: factory(), actorEnv: factoryActorEnv()}
+	builtin, s := true, factorySource()
 	for key, v := range doc {
 		at := root.key(key)
 		switch key {
@@ -138,6 +151,10 @@ func (p *parser) document(doc map[string]any) *Policy {
 			s.defaults = p.rule(at, v, settingKeys).over(s.defaults)
 		case keyActorEnv:
 			s.actorEnv = p.strings(at, key, v, 0, checkVariable)
+		case keyHistory:
+			s.history = p.bounds(at, v, s.history)
+		case keyRejected:
+			s.rejected = p.bounds(at, v, s.rejected)
 		case keyAlias:
 			s.alias = p.aliases(at, v)
 		case keyRule:
@@ -184,6 +201,9 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 			p.unknown(at, key, known)
 			continue
 		}
+		if p.content(&r, at, key, v) {
+			continue
+		}
 		switch key {
 		case keyGlob:
 			r.Glob = p.strings(at, key, v, 1, checkGlob)
@@ -206,6 +226,25 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 		}
 	}
 	return r
+}
+
+// content reads a setting about what a file holds and held, if key is one.
+func (p *parser) content(r *Rule, at node, key string, v any) bool {
+	switch key {
+	case keyHistory:
+		r.History = p.count(at, key, v)
+	case keyValidate:
+		r.Validate = p.strings(at, key, v, 0, checkValidator)
+	case keyMaxSize:
+		r.MaxSize = p.bytes(at, key, v)
+	case keyCommand:
+		r.Command = p.command(at, v)
+	case keyCommandTimeout:
+		r.CommandTimeout = p.timeout(at, v)
+	default:
+		return false
+	}
+	return true
 }
 
 // strings reads one string or a list of them. The check says what is wrong with

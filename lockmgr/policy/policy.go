@@ -85,6 +85,13 @@ type Rule struct {
 	TTL        *Duration
 	OnStale    OnStale
 	Key        Key
+	History    *int
+
+	// What Settings.Validate is made of; nil is inherited, an empty list is none.
+	Validate       []string
+	MaxSize        *Bytes
+	Command        []string
+	CommandTimeout *Duration
 
 	// origin is where the rule was written: "policy.toml:12" or "built-in".
 	origin string
@@ -104,6 +111,11 @@ type Settings struct {
 	TTL     time.Duration
 	OnStale OnStale
 	Key     Key
+	// History is how many earlier versions of a file are kept.
+	History int
+	// Validate says which content is accepted; nil is all. It is shared: not to
+	// be changed.
+	Validate *Validation
 	// Rule names what decided, for people: "ORIGIN: GLOB", as in
 	// "policy.toml:12: *.json" and "built-in: *.db", or "defaults".
 	Rule string
@@ -127,6 +139,8 @@ type source struct {
 	rules    []Rule
 	alias    []Alias
 	actorEnv []string
+	history  Bounds
+	rejected Bounds
 }
 
 // ruleDefaults is Settings.Rule where no rule matched.
@@ -143,6 +157,7 @@ func factory() Settings {
 		TTL:        15 * time.Minute,
 		OnStale:    KeepStale,
 		Key:        FileKey,
+		History:    10,
 		Rule:       ruleDefaults,
 	}
 }
@@ -151,9 +166,18 @@ func factory() Settings {
 // the one that existing writers set (SEED W11).
 func factoryActorEnv() []string { return []string{"LATCHFS_ACTOR", "CLAWDBOT_SESSION_ID"} }
 
+// factorySource is what a policy file begins with.
+func factorySource() source {
+	return source{
+		defaults: factory(), actorEnv: factoryActorEnv(), history: factoryHistory(), rejected: factoryRejected(),
+	}
+}
+
 // Default returns the built-in policy: what holds without a policy file.
 func Default() *Policy {
-	return compile(source{defaults: factory(), rules: builtinRules(), actorEnv: factoryActorEnv()})
+	s := factorySource()
+	s.rules = builtinRules()
+	return compile(s)
 }
 
 // Defaults returns the settings of a path that no rule matches.
@@ -249,5 +273,9 @@ func (r Rule) over(s Settings) Settings {
 	if r.Key != "" {
 		s.Key = r.Key
 	}
+	if r.History != nil {
+		s.History = *r.History
+	}
+	s.Validate = r.validation(s.Validate)
 	return s
 }

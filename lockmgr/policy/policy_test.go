@@ -92,6 +92,15 @@ func describe(p *Policy, path string) string {
 	if s.Key != plain.Key {
 		text = append(text, "key "+string(s.Key))
 	}
+	if s.History != plain.History {
+		text = append(text, fmt.Sprint("history ", s.History))
+	}
+	if s.Validate != nil {
+		text = append(text, "validate "+s.Validate.String())
+		if s.Validate.Timeout != defaultTimeout {
+			text = append(text, "in "+s.Validate.Timeout.String())
+		}
+	}
 	return fmt.Sprintf("%s: %s (%s)", path, strings.Join(text, ", "), s.Rule)
 }
 
@@ -171,17 +180,21 @@ var ignoreOrigin = cmp.FilterPath(func(p cmp.Path) bool {
 
 func TestTOMLReadsBack(t *testing.T) {
 	wait, none := Duration(90*time.Second), Duration(0)
+	size, ten := Bytes(3<<20+1), 10
 	for _, p := range []*Policy{
 		Default(),
 		Default().WithDefaults(0),
 		compile(source{defaults: factory()}),
 		compile(source{defaults: factory(), rules: []Rule{
 			{Glob: []string{`a"b`, `c\\d`, "é\t\x01\x7f", `'''`}, Wait: &wait, TTL: &none, origin: "a\nb\xff"},
-			{Glob: []string{"x"}, TTL: &wait, OnStale: StealStale, Key: "group:g-1"},
+			{Glob: []string{"x"}, TTL: &wait, OnStale: StealStale, Key: "group:g-1", Validate: []string{}, Command: []string{}},
+			{Glob: []string{"y"}, Validate: []string{nonEmpty}, MaxSize: &size, Command: []string{"/c", `a"b`}, CommandTimeout: &wait, History: &ten},
 		}}),
 		compile(source{
 			defaults: Settings{Mode: ReadOnly, Wait: time.Hour, Durability: Lazy, Append: Session, OnKill: Commit,
-				TTL: time.Second, OnStale: StealStale, Key: DirectoryKey, Rule: ruleDefaults},
+				TTL: time.Second, OnStale: StealStale, Key: DirectoryKey, Rule: ruleDefaults, History: 3,
+				Validate: &Validation{Formats: []Format{JSON, YAML}, NonEmpty: true, MaxSize: 1 << 40, Command: []string{"/x"}, Timeout: time.Second}},
+			history: Bounds{MaxBytes: 1025, MaxAge: time.Minute}, rejected: Bounds{MaxAge: 2 * day},
 			alias: []Alias{
 				{Name: "app", Roots: []string{".", "a*", `\*"`, "é"}, origin: "a\nb"},
 				{Name: "b", Roots: []string{"b"}},
@@ -200,8 +213,11 @@ func TestTOMLReadsBack(t *testing.T) {
 
 func mustEqual(t *testing.T, a, b *Policy) {
 	t.Helper()
-	if a.Defaults() != b.Defaults() {
-		t.Errorf("defaults %+v, then %+v", a.Defaults(), b.Defaults())
+	if diff := cmp.Diff(a.Defaults(), b.Defaults()); diff != "" {
+		t.Errorf("defaults differ:\n%s", diff)
+	}
+	if a.HistoryBounds() != b.HistoryBounds() || a.RejectedBounds() != b.RejectedBounds() {
+		t.Errorf("bounds %v, %v, then %v, %v", a.HistoryBounds(), a.RejectedBounds(), b.HistoryBounds(), b.RejectedBounds())
 	}
 	if diff := cmp.Diff(a.Rules(), b.Rules(), ignoreOrigin); diff != "" {
 		t.Errorf("rules differ:\n%s", diff)

@@ -19,10 +19,18 @@ func (p *Policy) TOML() []byte {
 	d := p.defaults
 	wait, ttl := Duration(d.Wait), Duration(d.TTL)
 	fmt.Fprintf(&b, "\n[%s]\n", keyDefaults)
-	writeSettings(&b, Rule{
+	r := Rule{
 		Mode: d.Mode, Wait: &wait, Durability: d.Durability, Append: d.Append, OnKill: d.OnKill,
-		TTL: &ttl, OnStale: d.OnStale, Key: d.Key,
-	})
+		TTL: &ttl, OnStale: d.OnStale, Key: d.Key, History: &d.History,
+	}
+	if v := d.Validate; v != nil {
+		size, timeout := Bytes(v.MaxSize), Duration(v.Timeout)
+		r.Validate, r.MaxSize, r.Command, r.CommandTimeout = v.List(), &size, v.Command, &timeout
+	}
+	writeSettings(&b, r)
+
+	writeBounds(&b, keyHistory, p.history)
+	writeBounds(&b, keyRejected, p.rejected)
 
 	for _, a := range p.alias {
 		fmt.Fprintf(&b, "\n[[%s]] # %s\n", keyAlias, printable(a.origin))
@@ -57,6 +65,27 @@ func writeSettings(b *bytes.Buffer, r Rule) {
 	}
 	line(keyOnStale, string(r.OnStale))
 	line(keyKey, string(r.Key))
+	if r.History != nil {
+		fmt.Fprintf(b, "%-10s = %d\n", keyHistory, *r.History)
+	}
+	if r.Validate != nil {
+		writeList(b, keyValidate, r.Validate)
+	}
+	if r.MaxSize != nil {
+		line(keyMaxSize, r.MaxSize.String())
+	}
+	if r.Command != nil {
+		writeList(b, keyCommand, r.Command)
+	}
+	if r.CommandTimeout != nil {
+		line(keyCommandTimeout, r.CommandTimeout.String())
+	}
+}
+
+func writeBounds(b *bytes.Buffer, store string, limits Bounds) {
+	fmt.Fprintf(b, "\n[%s]\n", store)
+	fmt.Fprintf(b, "%-10s = %s\n", keyMaxBytes, quote(Bytes(limits.MaxBytes).String()))
+	fmt.Fprintf(b, "%-10s = %s\n", keyMaxAge, quote(ageText(limits.MaxAge)))
 }
 
 func writeList(b *bytes.Buffer, key string, list []string) {

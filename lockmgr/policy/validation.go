@@ -1,0 +1,181 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Format is a syntax that a file's content must have.
+type Format string
+
+// The formats (DESIGN 4.2).
+const (
+	JSON  Format = "json"
+	JSONL Format = "jsonl" // one JSON value a line
+	TOML  Format = "toml"
+	YAML  Format = "yaml"
+)
+
+// nonEmpty stands beside the formats in a policy's list (SEED C12).
+const nonEmpty = "non-empty"
+
+// Validation says which content a commit accepts. All of it must hold.
+type Validation struct {
+	Formats  []Format
+	NonEmpty bool
+	MaxSize  int64 // in bytes; 0: any
+	// Command is a program with its arguments that judges the content; empty:
+	// none. One that takes longer than Timeout refuses.
+	Command []string
+	Timeout time.Duration
+}
+
+// defaultTimeout is how long a validating command may take.
+const defaultTimeout = 10 * time.Second
+
+// validation lays the rule's own validation over v, which may be nil and is not
+// changed. What accepts everything is nil.
+func (r Rule) validation(v *Validation) *Validation {
+	out := Validation{Timeout: defaultTimeout}
+	if v != nil {
+		out = *v
+	}
+	if r.Validate != nil {
+		out.Formats, out.NonEmpty = nil, false
+		for _, name := range r.Validate {
+			if name == nonEmpty {
+				out.NonEmpty = true
+			} else {
+				out.Formats = append(out.Formats, Format(name))
+			}
+		}
+	}
+	if r.MaxSize != nil {
+		out.MaxSize = int64(*r.MaxSize)
+	}
+	if r.Command != nil {
+		out.Command = r.Command
+	}
+	if r.CommandTimeout != nil {
+		out.Timeout = time.Duration(*r.CommandTimeout)
+	}
+	if len(out.Formats) == 0 && !out.NonEmpty && out.MaxSize == 0 && len(out.Command) == 0 {
+		return nil
+	}
+	return &out
+}
+
+// List is the value of the policy's validate that says the same.
+func (v *Validation) List() []string {
+	var list []string
+	if v == nil {
+		return nil
+	}
+	for _, f := range v.Formats {
+		list = append(list, string(f))
+	}
+	if v.NonEmpty {
+		list = append(list, nonEmpty)
+	}
+	return list
+}
+
+// String describes v for people: "json, non-empty, at most 10MiB".
+func (v *Validation) String() string {
+	if v == nil {
+		return "-"
+	}
+	words := v.List()
+	if v.MaxSize > 0 {
+		words = append(words, "at most "+Bytes(v.MaxSize).String())
+	}
+	if len(v.Command) > 0 {
+		words = append(words, "command "+v.Command[0])
+	}
+	return strings.Join(words, ", ")
+}
+
+// Bytes is a size that reads and prints as in "10MiB".
+type Bytes int64
+
+var byteUnits = []struct {
+	name string
+	size Bytes
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+
+// String writes b with the largest unit that leaves no fraction.
+func (b Bytes) String() string {
+	for _, u := range byteUnits {
+		if b >= u.size && b%u.size == 0 {
+			return strconv.FormatInt(int64(b/u.size), 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}
+
+// parseBytes reads a size as String writes it, in whole units.
+func parseBytes(s string) (Bytes, bool) {
+	for _, u := range byteUnits {
+		digits, ok := strings.CutSuffix(s, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+		if err != nil || n < 0 || Bytes(n) > (1<<63-1)/u.size {
+			return 0, false
+		}
+		return Bytes(n) * u.size, true
+	}
+	return 0, false
+}
+
+func (p *parser) bytes(at node, key string, v any) *Bytes {
+	if n, ok := v.(int64); ok && n >= 0 {
+		b := Bytes(n)
+		return &b
+	}
+	s, ok := v.(string)
+	if !ok {
+		p.fail(at, `%s must be a number of bytes, or a string with a unit, as in "10MiB"`, key)
+		return nil
+	}
+	b, ok := parseBytes(s)
+	if !ok {
+		p.fail(at, `bad %s %q: a size is written as in "512B", "64KiB", "10MiB", "1GiB" or "1TiB"`, key, s)
+	}
+	return &b
+}
+
+func checkValidator(name string) string {
+	known := []string{string(JSON), string(JSONL), string(TOML), string(YAML), nonEmpty}
+	if slices.Contains(known, name) {
+		return ""
+	}
+	return fmt.Sprintf("bad %s %q: known are %s", keyValidate, name, strings.Join(known, ", "))
+}
+
+// command reads a program with its arguments. It has no shell, so the program is
+// one word, and an absolute path: the daemon's PATH is nobody's business.
+func (p *parser) command(at node, v any) []string {
+	words := p.strings(at, keyCommand, v, 0, func(s string) string {
+		if strings.ContainsRune(s, 0) {
+			return keyCommand + " holds a zero byte"
+		}
+		return ""
+	})
+	if len(words) > 0 && !strings.HasPrefix(words[0], "/") {
+		p.fail(at, "bad %s %q: the program must be given with its absolute path, and each argument as a string of its own", keyCommand, words[0])
+	}
+	return words
+}
+
+func (p *parser) timeout(at node, v any) *Duration {
+	d := p.duration(at, keyCommandTimeout, v)
+	if d != nil && *d == 0 {
+		p.fail(at, "bad %s %q: a command needs some time", keyCommandTimeout, v)
+	}
+	return d
+}
