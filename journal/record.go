@@ -17,6 +17,12 @@ const (
 	KindShadow  = "shadow"  // a named shadow exists; it goes if nobody finishes
 	KindReplace = "replace" // a shadow has, or gets, a name and is renamed over the target
 	KindInPlace = "inplace" // the target is being overwritten from a shadow that is on disk
+
+	// Those of transactions. An intent with a Txn happens if that one is decided
+	// (its KindTxn is there), and is undone otherwise.
+	KindTxn    = "txn"    // the transaction Txn is decided: all of it happens
+	KindMade   = "made"   // Name was made for a transaction and is to go without it
+	KindRemove = "remove" // Name is to be removed
 )
 
 // Intent is one change that was begun. Directories are relative to the data
@@ -26,6 +32,7 @@ type Intent struct {
 	ID    uint64 // given by Begin
 	Kind  string // KindShadow, KindReplace or KindInPlace
 	Token uint64 // fencing token of the session, 0 if none
+	Txn   uint64 // the transaction that it is part of, 0 if none
 
 	Dir  string // directory of the target
 	Name string // the target's name in Dir
@@ -34,7 +41,7 @@ type Intent struct {
 	InState   bool   // it is the state directory, and ShadowDir means nothing
 	Shadow    string // the shadow's reserved name there, unique for all time
 
-	// KindInPlace: which file is overwritten. Birth is its time of birth in
+	// KindInPlace, KindMade, KindRemove: which file it is about. Birth is its time of birth in
 	// nanoseconds since the epoch, 0 where the filesystem keeps none.
 	TargetDev, TargetIno uint64
 	TargetBirth          int64
@@ -72,6 +79,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 type intentJSON struct {
 	Kind        string `json:"kind"`
 	Token       uint64 `json:"token,omitempty"`
+	Txn         uint64 `json:"txn,omitempty"`
 	Dir         text   `json:"dir"`
 	Name        text   `json:"name"`
 	ShadowDir   *text  `json:"shadow_dir,omitempty"` // missing: as dir
@@ -88,7 +96,7 @@ type intentJSON struct {
 
 func (in Intent) wire() *intentJSON {
 	w := &intentJSON{
-		Kind: in.Kind, Token: in.Token, Dir: text(in.Dir), Name: text(in.Name),
+		Kind: in.Kind, Token: in.Token, Txn: in.Txn, Dir: text(in.Dir), Name: text(in.Name),
 		InState: in.InState, Shadow: text(in.Shadow),
 		TargetDev: in.TargetDev, TargetIno: in.TargetIno, TargetBirth: in.TargetBirth,
 		Meta: in.Meta, Mode: in.Mode, UID: in.UID, GID: in.GID,
@@ -101,7 +109,7 @@ func (in Intent) wire() *intentJSON {
 
 func (w *intentJSON) intent(id uint64) Intent {
 	in := Intent{
-		ID: id, Kind: w.Kind, Token: w.Token, Dir: string(w.Dir), Name: string(w.Name),
+		ID: id, Kind: w.Kind, Token: w.Token, Txn: w.Txn, Dir: string(w.Dir), Name: string(w.Name),
 		ShadowDir: string(w.Dir), InState: w.InState, Shadow: string(w.Shadow),
 		TargetDev: w.TargetDev, TargetIno: w.TargetIno, TargetBirth: w.TargetBirth,
 		Meta: w.Meta, Mode: w.Mode, UID: w.UID, GID: w.GID,

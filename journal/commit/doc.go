@@ -54,6 +54,26 @@
 // target's may not be written. Target and shadow are found again by inode and
 // name if their directory was renamed before the recovery.
 //
+// # Transactions
+//
+// Each change of a transaction is an intent of its own that names it. They are
+// prepared one by one, which changes nothing that anybody sees but for what Make
+// has made, and decided together:
+//
+//	Make            under a reserved name, journal: begin "made", rename
+//	Put             fsync(shadow), journal: begin "replace", link .latchfs-HEX
+//	PutInPlace      the same with "inplace"
+//	Remove          journal: begin "remove"
+//	                                  before here: undone by recovery
+//	fsync(each directory)
+//	journal: begin "txn", sync        decided; from here on: done by recovery
+//	rename, copy, unlink, rmdir       in this order; each may be repeated
+//	fsync(each directory)
+//	journal: done for each, and last for "txn"
+//
+// What is made (directories, symbolic links and the like, which have no private
+// copy) exists from then on; whoever uses the package hides it meanwhile.
+//
 // # After a crash
 //
 // Recover deals with the intents that the journal has pending, before anything

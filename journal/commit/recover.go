@@ -35,8 +35,12 @@ func (s *Store) Recover() (Report, error) {
 			errs = append(errs, fmt.Errorf("recover %q in %q: %w", in.Name, in.Dir, err))
 		}
 	}
-	var lost []*lostRedo
-	for _, in := range s.pending() {
+	pending := s.pending()
+	lost := s.recoverTxns(pending, &r, fail)
+	for _, in := range pending {
+		if in.Txn != 0 {
+			continue
+		}
 		switch in.Kind {
 		case journal.KindShadow, journal.KindReplace:
 			fail(in, s.undo(in, &r))
@@ -62,6 +66,9 @@ func (s *Store) Recover() (Report, error) {
 			l.close()
 		}
 	}
+	if len(errs) == 0 {
+		errs = append(errs, s.finishTxns(pending))
+	}
 	errs = append(errs, s.tidyState(&r), s.tidyRejected(&r))
 	s.stockBallast()
 	return r, errors.Join(errs...)
@@ -77,7 +84,7 @@ func (s *Store) undo(in journal.Intent, r *Report) error {
 		return err
 	}
 	defer unix.Close(dir)
-	err = s.do("unlink", func() error { return unix.Unlinkat(dir, in.Shadow, 0) })
+	err = s.removeName(dir, in.Shadow)
 	switch {
 	case err == nil:
 		r.Undone = append(r.Undone, in)
@@ -201,6 +208,8 @@ func (s *Store) redoLost(l *lostRedo, r *Report) error {
 	switch {
 	case l.shadow < 0:
 		return s.finish(l.in)
+	case l.in.Kind == journal.KindReplace:
+		return s.renameLost(l, r)
 	case l.target >= 0:
 		return s.redo(l.in, l.shadowDir, l.shadow, l.target, r)
 	}

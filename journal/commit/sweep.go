@@ -18,7 +18,7 @@ func (s *Store) RemoveOrphan(dir int, name string) error {
 	if !generated(name) || s.nameInUse(name) {
 		return fmt.Errorf("%q is no orphan", name)
 	}
-	return s.do("unlink", func() error { return unix.Unlinkat(dir, name, 0) })
+	return s.removeName(dir, name)
 }
 
 // Sweep walks the data root, through no symbolic link and into no other mount,
@@ -28,12 +28,12 @@ func (s *Store) RemoveOrphan(dir int, name string) error {
 func (s *Store) Sweep(ctx context.Context) (Report, error) {
 	var r Report
 	visit := func(dir int, where string, e dirent) error {
-		if !generated(e.name) || e.dir || s.nameInUse(e.name) {
+		if !generated(e.name) || s.nameInUse(e.name) {
 			return nil
 		}
 		err := s.RemoveOrphan(dir, e.name)
-		if errors.Is(err, unix.ENOENT) {
-			return nil
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) {
+			return nil // a directory of ours is empty
 		}
 		if err == nil {
 			r.Removed = append(r.Removed, path.Join(where, e.name))

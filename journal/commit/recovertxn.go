@@ -1,0 +1,159 @@
+package commit
+
+import (
+	"errors"
+	"os"
+	"slices"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// recoverTxns makes what belongs to decided transactions happen, and takes back
+// what belongs to others. It returns what has to be looked for first. The
+// decisions themselves stay pending until finishTxns.
+func (s *Store) recoverTxns(pending []journal.Intent, r *Report, fail func(journal.Intent, error)) (lost []*lostRedo) {
+	decided := map[uint64]bool{}
+	for _, in := range pending {
+		if in.Kind == journal.KindTxn {
+			decided[in.Txn] = true
+		}
+	}
+	var later []journal.Intent // what must be empty before it goes
+	for _, in := range pending {
+		switch {
+		case in.Txn == 0, in.Kind == journal.KindTxn:
+		case in.Kind == journal.KindShadow, !decided[in.Txn] && isShadow(in):
+			fail(in, s.undo(in, r))
+		case decided[in.Txn] && in.Kind == journal.KindMade, !decided[in.Txn] && in.Kind == journal.KindRemove:
+			fail(in, s.finish(in))
+		case in.Kind == journal.KindMade, in.Kind == journal.KindRemove:
+			later = append(later, in)
+		default:
+			found, err := s.redoPart(in, r)
+			fail(in, err)
+			if err == nil && !found {
+				lost = append(lost, &lostRedo{in: in, shadow: -1, target: -1})
+			}
+		}
+	}
+	for _, in := range inside(later) {
+		fail(in, s.takeAway(in, r))
+	}
+	return lost
+}
+
+// inside puts what lies deeper first: what was made or found later in a
+// transaction comes before the directory that it is in.
+func inside(ins []journal.Intent) []journal.Intent {
+	ins = slices.Clone(ins)
+	slices.SortStableFunc(ins, func(a, b journal.Intent) int {
+		if d := depth(b) - depth(a); d != 0 {
+			return d
+		}
+		return int(b.ID) - int(a.ID)
+	})
+	return ins
+}
+
+func depth(in journal.Intent) int {
+	n := 0
+	for _, c := range []byte(in.Dir) {
+		if c == '/' {
+			n++
+		}
+	}
+	if in.Dir == "" || in.Dir == "." {
+		return -1
+	}
+	return n
+}
+
+func isShadow(in journal.Intent) bool {
+	return in.Kind == journal.KindReplace || in.Kind == journal.KindInPlace
+}
+
+// redoPart makes a part of a decided transaction happen. found is false if its
+// directory has to be looked for.
+func (s *Store) redoPart(in journal.Intent, r *Report) (found bool, err error) {
+	if in.Kind == journal.KindInPlace {
+		return s.redoAt(in, r)
+	}
+	dir, err := s.openBelow(in.Dir)
+	if gone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(dir)
+	err = s.do("rename", func() error { return unix.Renameat(dir, in.Shadow, dir, in.Name) })
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return true, s.finish(in) // it has happened
+	case err != nil:
+		return true, err
+	}
+	return true, s.renamed(in, dir, r)
+}
+
+// renameLost is redoPart where find has found the shadow.
+func (s *Store) renameLost(l *lostRedo, r *Report) error {
+	err := s.do("rename", func() error { return unix.Renameat(l.shadowDir, l.in.Shadow, l.shadowDir, l.in.Name) })
+	if err != nil {
+		return err
+	}
+	return s.renamed(l.in, l.shadowDir, r)
+}
+
+func (s *Store) renamed(in journal.Intent, dir int, r *Report) error {
+	if err := s.syncDir(dir, s.stateFD()); err != nil {
+		return err
+	}
+	r.Redone = append(r.Redone, in)
+	return s.finish(in)
+}
+
+// takeAway removes a name that a decided transaction removes, or that one has
+// made which is not decided. A directory in which there is something by now
+// stays.
+func (s *Store) takeAway(in journal.Intent, r *Report) error {
+	dir, err := s.openBelow(in.Dir)
+	if gone(err) {
+		return s.finish(in)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	var st unix.Stat_t
+	there := unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+	err = s.removeNamed(dir, in)
+	switch {
+	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, os.ErrExist):
+		return s.finish(in)
+	case err != nil:
+		return err
+	}
+	if err := s.syncDir(dir, s.stateFD()); err != nil {
+		return err
+	}
+	if there && in.Kind == journal.KindRemove {
+		r.Redone = append(r.Redone, in)
+	} else if there {
+		r.Undone = append(r.Undone, in)
+	}
+	return s.finish(in)
+}
+
+// finishTxns forgets the decisions, when all of them have been carried out.
+func (s *Store) finishTxns(pending []journal.Intent) error {
+	var errs []error
+	for _, in := range pending {
+		if in.Kind == journal.KindTxn {
+			errs = append(errs, s.finish(in))
+		}
+	}
+	return errors.Join(errs...)
+}
