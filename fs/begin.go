@@ -20,11 +20,19 @@ const fillNow = 16 << 20
 func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
 	s := &session{
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
-		parent: dir, name: name, lock: l, isNew: st == nil,
+		parent: dir, name: name, lock: l,
 		baseFD: -1, handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
 	}
 	s.patience.Store(10)
+	s.isNew.Store(st == nil)
 	s.who.Store(&identity{c.owner, l.Request().Since})
+	if t := f.txnOf(c); t != nil {
+		if t.over.Load() {
+			return nil, f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errTxnOver)
+		}
+		s.txn.Store(t)
+		s.who.Store(&identity{t.owner, t.since})
+	}
 	s.program = c.program()
 	if !c.foreign() {
 		s.seen[c.owner.PID] = c.owner
@@ -59,6 +67,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	if lb, ok := l.Request().Label.(*label); ok {
 		lb.session.Store(s)
 	}
+	s.coverGone()
 	return s, 0
 }
 
@@ -215,7 +224,10 @@ func (s *session) baseIsCurrent() bool {
 	var st unix.Stat_t
 	err := unix.Fstatat(s.f.fdOf(s.parent), s.name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == unix.ENOENT {
-		return s.isNew
+		return s.isNew.Load()
+	}
+	if sn := s.f.stagedAt(s.parent, s.name); sn != nil && s.txn.Load() == sn.t && s.isNew.Load() {
+		return err == nil && sn.base.Ino == st.Ino
 	}
 	return err == nil && s.baseKey == inoKey{uint64(st.Dev), st.Ino}
 }

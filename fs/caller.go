@@ -27,6 +27,9 @@ type caller struct {
 	descOnce sync.Once
 	desc     proc.Description
 
+	txnOnce sync.Once
+	txn     *txn // see txnOf
+
 	joined bool              // its environment was asked for a lock to join
 	guard  *lockmgr.Ancestor // whose lock that is, the last of lineage
 

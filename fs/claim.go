@@ -24,7 +24,9 @@ type claim struct {
 	// joined is the owner of an earlier lock that the requester has joined: so
 	// have those whose environment names this one.
 	joined *lockmgr.Ancestor
-	heirs  []lockmgr.Owner // who has joined this one; guarded by controls.mu
+	staged bool                // it is to be a transaction
+	txn    atomic.Pointer[txn] // the transaction that it is
+	heirs  []lockmgr.Owner     // who has joined this one; guarded by controls.mu
 }
 
 // target is what the claim is on.
@@ -161,6 +163,10 @@ func (cs *controls) release(claims ...*claim) (released int) {
 	ended := claims[:0:0]
 	owners := make([]lockmgr.Owner, 0, len(claims))
 	for _, cl := range claims {
+		if t := cl.txn.Load(); t != nil {
+			t.rollback("its lock was given back without a decision")
+			t.forget()
+		}
 		l := cs.lockOf(cl)
 		held, owner := l.Held(), l.Owner()
 		cs.f.table.Release(l)

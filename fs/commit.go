@@ -35,7 +35,7 @@ func (s *session) endLocked() unix.Errno {
 		s.discard(s.shadow)
 	case err != nil:
 		e = s.rejectLocked(errnoOf(err), "the shadow cannot be read: "+err.Error())
-	case !dirty && !s.isNew:
+	case !dirty && !s.isNew.Load():
 		e = s.applyMetaLocked()
 	case s.published && !dirty:
 		s.discard(s.shadow)
@@ -130,24 +130,32 @@ func (s *session) dirtyLocked() (bool, error) {
 	return s.shadow.Dirty()
 }
 
-// decideLocked runs the checks of DESIGN §4.2 in their order and publishes.
-func (s *session) decideLocked() unix.Errno {
+// checkLocked runs the checks of DESIGN §4.2 in their order, and says why not.
+func (s *session) checkLocked() (unix.Errno, string) {
 	switch {
 	case !s.keepsLock():
-		return s.rejectLocked(unix.ESTALE, "the lock was lost to another writer")
+		return unix.ESTALE, "the lock was lost to another writer"
 	case s.killedBy != 0 && s.settings.OnKill != policy.Commit:
-		return s.rejectLocked(unix.EINTR, "the writer was killed by "+unix.SignalName(unix.Signal(s.killedBy)))
+		return unix.EINTR, "the writer was killed by " + unix.SignalName(unix.Signal(s.killedBy))
 	case s.failed != 0:
-		return s.rejectLocked(s.failed, "a write failed: "+s.failed.Error())
+		return s.failed, "a write failed: " + s.failed.Error()
 	}
 	if e := s.fillLocked(); e != 0 {
-		return s.rejectLocked(e, "the old content cannot be read: "+e.Error())
+		return e, "the old content cannot be read: " + e.Error()
 	}
 	if s.passed && s.f.isFull(s.uid) {
-		return s.rejectLocked(unix.ENOSPC, "the filesystem is full, and a write may have failed unseen")
+		return unix.ENOSPC, "the filesystem is full, and a write may have failed unseen"
 	}
 	if err := s.fixMode(); err != nil {
-		return s.rejectLocked(errnoOf(err), err.Error())
+		return errnoOf(err), err.Error()
+	}
+	return 0, ""
+}
+
+// decideLocked publishes what may be published.
+func (s *session) decideLocked() unix.Errno {
+	if e, reason := s.checkLocked(); e != 0 {
+		return s.rejectLocked(e, reason)
 	}
 	dir, name := s.where()
 	o := s.publishOptions(dir, name)
@@ -245,7 +253,7 @@ func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
 // fixMode does for setuid, setgid and file capabilities what a plain write
 // does: a writer without CAP_FSETID loses them, one with it keeps them.
 func (s *session) fixMode() error {
-	if s.isNew || s.baseMode&(unix.S_ISUID|unix.S_ISGID) == 0 && s.fsetid {
+	if s.isNew.Load() || s.baseMode&(unix.S_ISUID|unix.S_ISGID) == 0 && s.fsetid {
 		return nil
 	}
 	if !s.fsetid {
@@ -260,7 +268,7 @@ func (s *session) fixMode() error {
 // applyMetaLocked carries the metadata changes of a session that wrote nothing
 // over to the file: the version stays.
 func (s *session) applyMetaLocked() unix.Errno {
-	if len(s.meta) == 0 || s.isNew {
+	if len(s.meta) == 0 || s.isNew.Load() {
 		return 0
 	}
 	if !s.keepsLock() {

@@ -232,6 +232,9 @@ func (cv *conversation) handOver(to lockmgr.Owner) {
 	defer cv.mu.Unlock()
 	cv.owner, cv.lineage = to, f.proc.Lineage(to.PID)
 	for _, cl := range cv.locks {
+		if t := cl.txn.Load(); t != nil {
+			go t.rollback("the process that would have decided has ended")
+		}
 		l := f.controls.lockOf(cl)
 		f.table.SetOwner(l, to, l.Request().Since) // its heirs are what they were
 	}

@@ -19,7 +19,7 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	c := f.callerOf(&in.InHeader)
 	set := f.settings(f.path(dir, name))
 	mode := f.modeFor(dir, in.Mode, in.Umask)
-	records := appendsRecords(in.Flags, set)
+	records := appendsRecords(in.Flags, set) && f.txnOf(c) == nil
 	switch {
 	case set.Mode == policy.ReadOnly:
 		return fuse.EROFS
@@ -73,7 +73,7 @@ func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, se
 // isCreating reports whether an uncommitted new file has the name.
 func (f *FS) isCreating(dir *node, name string) bool {
 	s := f.sessionAt(dir, name)
-	return s != nil && s.isNew
+	return s != nil && s.isNew.Load()
 }
 
 // leadCreate runs when a parked create has its lock. Where the file has come to
@@ -83,7 +83,7 @@ func (f *FS) isCreating(dir *node, name string) bool {
 func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o beginOptions) unix.Errno {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); {
-	case err == unix.ENOENT:
+	case err == unix.ENOENT, f.isGone(c, p.dir, p.name):
 		return 0
 	case err != nil:
 		return errnoOf(err)
@@ -162,6 +162,9 @@ func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *n
 // somebody was faster. A regular file is opened here and now, since the caller
 // may have used up its second walk already.
 func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *node, name string) (*unix.Stat_t, unix.Errno) {
+	if f.isGone(c, dir, name) {
+		return nil, 0
+	}
 	var st unix.Stat_t
 	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
 	case err == unix.ENOENT:

@@ -170,6 +170,7 @@ func (f *FS) withSessions(c *caller, dir *node, list []dirEntry) []dirEntry {
 	if dir.id == fuse.FUSE_ROOT_ID && !f.opts.ReadOnly {
 		list = append(list, dirEntry{name: f.opts.LocksDir, ino: virtualRoot, kind: unix.S_IFDIR, volatile: true})
 	}
+	list = f.stagedView(c, dir, list)
 	in := f.sessionsIn(dir)
 	if len(in) == 0 {
 		return list
@@ -186,7 +187,7 @@ func (f *FS) withSessions(c *caller, dir *node, list []dirEntry) []dirEntry {
 		}
 	}
 	for name, s := range busy {
-		if s.isNew && c.kinOf(s.who.Load()) {
+		if s.isNew.Load() && c.kinOf(s.who.Load()) {
 			list = append(list, dirEntry{name: name, ino: f.inoOf(s.at()).ino, kind: unix.S_IFREG, volatile: true})
 		}
 	}

@@ -96,7 +96,7 @@ func (s *session) endIfIdle(by *closer) unix.Errno {
 	if s.ended {
 		return s.result
 	}
-	if s.expected() || s.busyLocked(by) {
+	if s.held() || s.expected() || s.busyLocked(by) {
 		return 0
 	}
 	if len(s.handles) > 0 && !s.detached && s.isCleanLocked() {
@@ -107,7 +107,7 @@ func (s *session) endIfIdle(by *closer) unix.Errno {
 
 // isCleanLocked reports whether there is nothing to publish.
 func (s *session) isCleanLocked() bool {
-	if s.isNew || s.wrote || s.truncated {
+	if s.isNew.Load() || s.wrote || s.truncated {
 		return false
 	}
 	dirty, err := s.dirtyLocked()

@@ -37,6 +37,7 @@ type FS struct {
 	virt       *virtual
 	walks      *walks
 	heart      *heart
+	txns       txns
 	controls   *controls
 	whys       refusals
 	registrar  *registrar // nil without passthrough

@@ -18,7 +18,10 @@ import (
 func (cs *controls) fence(no uint64, h *lockmgr.Holder) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if cs.claims[no] != nil && cs.stolen[no] == nil {
+	if cl := cs.claims[no]; cl != nil && cs.stolen[no] == nil {
+		if t := cl.txn.Load(); t != nil {
+			go t.rollback("its lock was stolen")
+		}
 		cs.stolen[no] = h
 		cs.fences.Add(1)
 	}

@@ -34,6 +34,9 @@ func (f *FS) fileDemand(c *caller, op string, wait time.Duration, places ...plac
 	if len(places) > 0 {
 		d.path = f.path(places[0].dir, places[0].name)
 	}
+	if t := f.txnOf(c); t != nil {
+		d.owner, d.lineage = &t.owner, t.up
+	}
 	if op == opOpen || op == opCreate {
 		set := f.settings(d.path)
 		d.ttl, d.yields = set.TTL, set.OnStale == policy.StealStale

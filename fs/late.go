@@ -145,7 +145,7 @@ func (s *session) endedAfter(unix.Errno) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
-		return len(s.handles) > 0 || s.expected()
+		return len(s.handles) > 0 || s.expected() || s.held()
 	}
 	return true
 }
@@ -183,7 +183,7 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix
 		return errnoOf(err)
 	}
 	s.published = true
-	s.isNew = false
+	s.isNew.Store(false)
 	// What is stored through a mapping leaves no trace in the times.
 	s.wrote, s.truncated = s.mappedLocked(), false
 	s.baseVersion = &v
@@ -214,7 +214,7 @@ func (s *session) syncedAgain() bool {
 // its writer, who keeps the file to itself until the close.
 func (s *session) autoLive(why string) unix.Errno {
 	s.mu.Lock()
-	stays := s.live || s.inPlace
+	stays := s.live || s.inPlace || s.txn.Load() != nil
 	s.mu.Unlock()
 	if stays {
 		return 0
@@ -253,7 +253,7 @@ func (s *session) goLive(mark func()) unix.Errno {
 	switch {
 	case err != nil:
 		s.result = errnoOf(err)
-	case dirty || s.isNew || len(s.handles) > 0:
+	case dirty || s.isNew.Load() || len(s.handles) > 0:
 		s.result = s.decideLocked()
 	default:
 		s.result = s.applyMetaLocked()

@@ -83,7 +83,7 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 		f.mu.Unlock()
 		return nil, false, 0
 	}
-	s := ns.sess
+	s, staged := ns.sess, ns.staged
 	f.mu.Unlock()
 
 	c := f.callerOf(h)
@@ -92,10 +92,7 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 			return target, true, 0
 		}
 	}
-	if s == nil {
-		return nil, false, 0
-	}
-	if c.kinOf(s.who.Load()) && !s.idle.Load() {
+	if s != nil && c.kinOf(s.who.Load()) && !s.idle.Load() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if !s.over {
@@ -104,7 +101,10 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 		}
 		return nil, false, 0
 	}
-	return nil, true, 0
+	if staged != nil && staged.hides(c) {
+		return nil, true, unix.ENOENT
+	}
+	return nil, s != nil || staged != nil, 0
 }
 
 // otherName leads to a session on another name of the same inode: the caller

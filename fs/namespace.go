@@ -43,8 +43,11 @@ func (f *FS) known(dir *node, name string, st *unix.Stat_t) (*node, unix.Errno) 
 	return f.byIno[inoKey{uint64(st.Dev), st.Ino}], 0
 }
 
+// makeFunc makes a new inode under a name in a directory.
+type makeFunc func(c *caller, dirfd int, name string) error
+
 // make runs an operation that gives a new name to a new inode.
-func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do func(c *caller, dirfd int) error) fuse.Status {
+func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do makeFunc) fuse.Status {
 	dir, e := f.target(h.NodeId, name)
 	if e != 0 {
 		return status(e)
@@ -55,12 +58,15 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do func
 	if f.isCreating(dir, name) {
 		return status(unix.EEXIST)
 	}
+	if t, c := f.txnFor(h); t != nil && t.stages(dir, name) {
+		return t.make(c, op, dir, name, out, do)
+	}
 	c, l, e := f.lockNames(h, op, place{dir, name, nil})
 	if e != 0 {
 		return status(e)
 	}
 	defer f.table.Release(l)
-	if err := do(c, f.fdOf(dir)); err != nil {
+	if err := do(c, f.fdOf(dir), name); err != nil {
 		return statusOf(err)
 	}
 	return f.enterMade(dir, name, out)
@@ -99,7 +105,7 @@ func (f *FS) own(c *caller, dirfd int, name string, mode uint32) error {
 
 // Mkdir implements fuse.RawFileSystem.
 func (f *FS) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	return f.make(&in.InHeader, opMkdir, name, out, func(c *caller, dirfd int) error {
+	return f.make(&in.InHeader, opMkdir, name, out, func(c *caller, dirfd int, name string) error {
 		dir := f.nodeOf(in.NodeId)
 		mode := f.modeFor(dir, in.Mode, in.Umask)
 		if err := unix.Mkdirat(dirfd, name, mode); err != nil {
@@ -115,7 +121,7 @@ func (f *FS) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.E
 	if in.Mode&unix.S_IFMT == unix.S_IFSOCK {
 		op = opBind
 	}
-	return f.make(&in.InHeader, op, name, out, func(c *caller, dirfd int) error {
+	return f.make(&in.InHeader, op, name, out, func(c *caller, dirfd int, name string) error {
 		dir := f.nodeOf(in.NodeId)
 		mode := in.Mode&unix.S_IFMT | f.modeFor(dir, in.Mode, in.Umask)
 		if err := unix.Mknodat(dirfd, name, mode, int(in.Rdev)); err != nil {
@@ -127,7 +133,7 @@ func (f *FS) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.E
 
 // Symlink implements fuse.RawFileSystem.
 func (f *FS) Symlink(_ <-chan struct{}, h *fuse.InHeader, pointedTo, name string, out *fuse.EntryOut) fuse.Status {
-	return f.make(h, opSymlink, name, out, func(c *caller, dirfd int) error {
+	return f.make(h, opSymlink, name, out, func(c *caller, dirfd int, name string) error {
 		if err := unix.Symlinkat(pointedTo, dirfd, name); err != nil {
 			return err
 		}
@@ -170,6 +176,9 @@ func (f *FS) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.Ent
 	}
 	if f.isCreating(dir, name) {
 		return status(unix.EEXIST)
+	}
+	if t, _ := f.txnFor(&in.InHeader); t != nil && t.stages(dir, name) {
+		return status(unix.EPERM) // link(2): no hard links here; programs copy or rename then
 	}
 	places := []place{{dir, name, nil}}
 	if parent, old := f.nameOf(n); parent != nil && n.isRegular() && !f.unnamed(n) {
@@ -243,6 +252,9 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	if f.readonlyName(dir, name) {
 		return fuse.EROFS
 	}
+	if t, c := f.txnFor(h); t != nil && t.stages(dir, name) {
+		return status(t.unlink(c, dir, name))
+	}
 	var st unix.Stat_t
 	n, e := f.known(dir, name, &st)
 	own := f.sessionAt(dir, name)
@@ -298,6 +310,9 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 	}
 	if f.readonlyName(dir, name) {
 		return fuse.EROFS
+	}
+	if t, c := f.txnFor(h); t != nil {
+		return status(t.rmdir(c, dir, name))
 	}
 	var st unix.Stat_t
 	n, e := f.known(dir, name, &st)

@@ -1,7 +1,9 @@
 package fs
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -119,6 +121,46 @@ func (q *query) change() *control.Reply {
 		return nil
 	}
 	return q.changed(cl, u, err)
+}
+
+// decide commits a transaction or rolls it back. That takes time, so the answer
+// comes later.
+func (q *query) decide() *control.Reply {
+	cl, rep := q.ownByID()
+	switch {
+	case rep != nil:
+		return rep
+	case cl == nil || cl.txn.Load() == nil:
+		return refused(control.NoSuchLock, "this process has no transaction "+q.r.Lock)
+	}
+	cv, t := q.cv, cl.txn.Load()
+	cv.mu.Lock()
+	cv.ending++
+	cv.mu.Unlock()
+	go func() {
+		cv.reply(q.r.ID, q.decided(t))
+		cv.mu.Lock()
+		cv.ending--
+		cv.changedLocked()
+		cv.mu.Unlock()
+	}()
+	return nil
+}
+
+func (q *query) decided(t *txn) *control.Reply {
+	defer t.forget()
+	out := &control.Reply{OK: true, Lock: t.label, Token: t.id}
+	if q.r.Op == control.Rollback {
+		t.rollback(cmp.Or(q.r.Reason, "as asked for"))
+		return out
+	}
+	switch err := t.commit(); {
+	case errors.Is(err, errCommit):
+		return refused(control.Refused, err.Error())
+	case err != nil:
+		out.Warning = err.Error()
+	}
+	return out
 }
 
 // changed answers a change of a claim's mode.

@@ -48,7 +48,7 @@ func (q *query) run() *control.Reply {
 	if err != nil {
 		return refused(control.Invalid, err.Error())
 	}
-	if q.f.isClosing() {
+	if q.f.isClosing() && q.r.Op != control.Commit && q.r.Op != control.Rollback {
 		return refused(control.Unavailable, errShutdown.Error())
 	}
 	switch q.r.Op {
@@ -64,6 +64,8 @@ func (q *query) run() *control.Reply {
 		return q.list()
 	case control.Steal:
 		return q.steal(t)
+	case control.Commit, control.Rollback:
+		return q.decide()
 	}
 	return refused(control.Invalid, "unknown op")
 }
@@ -87,7 +89,11 @@ func (q *query) acquire(t target) *control.Reply {
 	if q.f.controls.n.Load() >= maxClaims {
 		return refused(control.Unavailable, "too many locks are held")
 	}
+	if q.r.Txn && q.f.txnOf(q.c) != nil {
+		return refused(control.Invalid, "this process is part of a transaction already")
+	}
 	cl := q.claim(t)
+	cl.staged = q.r.Txn
 	q.f.joinGuard(q.c)
 	cl.joined = q.c.guard
 	d := q.demand(cl, owner, lineage)
@@ -218,6 +224,9 @@ func (q *query) granted(cl *claim) *control.Reply {
 	} else if err := f.controls.keep(cl, f.controls.lockOf(cl).Owner()); err != nil {
 		f.controls.release(cl)
 		return refused(control.Unavailable, "the holder is gone: "+err.Error())
+	}
+	if cl.staged {
+		f.beginTxn(cl)
 	}
 	r := cl.lock.Request()
 	f.leaseEvent("lock_acquired", &cl.label, r.Owner, map[string]any{

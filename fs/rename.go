@@ -37,6 +37,9 @@ func (f *FS) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newName strin
 	if f.readonlyName(from, oldName) || f.readonlyName(to, newName) {
 		return fuse.EROFS
 	}
+	if t, c := f.txnFor(&in.InHeader); t != nil && (t.stages(from, oldName) || t.stages(to, newName)) {
+		return status(t.rename(c, place{dir: from, name: oldName}, place{dir: to, name: newName}, in.Flags))
+	}
 	r := &renaming{f: f, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
 	if e := r.look(); e != 0 {
 		return status(e)
@@ -229,7 +232,7 @@ func (r *renaming) commitForExchange() unix.Errno {
 		}
 		s.mu.Lock()
 		e := unix.Errno(0)
-		if s.isNew && !s.ended {
+		if s.isNew.Load() && !s.ended {
 			e = s.publishCopy(p.dir, p.name, nil)
 		}
 		s.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 type session struct {
 	f        *FS
 	id       string
-	isNew    bool // the name did not exist when the session began
+	isNew    atomic.Bool // nothing has the name but for this session
 	settings policy.Settings
 	who      atomic.Pointer[identity]
 	fsetid   bool   // the writer may keep setuid and setgid bits (CAP_FSETID)
@@ -29,6 +29,7 @@ type session struct {
 	uid, gid uint32
 	program  string
 	began    time.Time
+	txn      atomic.Pointer[txn] // of which it is a part, or nil
 
 	// Guarded by FS.mu.
 	node    *node
@@ -100,8 +101,9 @@ func (s *session) adjust(st *unix.Stat_t) {
 // nameState is what is special about a name while a session changes it or
 // callers wait to create it.
 type nameState struct {
-	sess  *session
-	stale int // callers who were told to walk again
+	sess   *session
+	staged *stagedName // what a transaction has done to it
+	stale  int         // callers who were told to walk again
 }
 
 func (f *FS) nameStateLocked(k dkey) *nameState {
@@ -114,7 +116,7 @@ func (f *FS) nameStateLocked(k dkey) *nameState {
 }
 
 func (f *FS) gcNameLocked(k dkey) {
-	if ns := f.names[k]; ns != nil && ns.sess == nil && ns.stale == 0 {
+	if ns := f.names[k]; ns != nil && ns.sess == nil && ns.stale == 0 && ns.staged == nil {
 		delete(f.names, k)
 	}
 }

@@ -58,6 +58,11 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 		return unix.EROFS
 	case set.Mode == policy.Live, f.isAutoLive(n):
 		return f.setattrPlain(in, n, size, resize)
+	}
+	if t := f.txnOf(c); t != nil {
+		return t.attributes(c, opSetattr, place{parent, name, n})
+	}
+	switch {
 	case resize:
 		return f.truncatePath(in, n, parent, name, set)
 	}

@@ -98,6 +98,9 @@ func (f *FS) unmount(m *Mount) error {
 
 // abandonSessions rolls back what was not closed.
 func (f *FS) abandonSessions() {
+	for _, t := range f.runningTxns() {
+		t.rollback("latchfs was stopped")
+	}
 	f.mu.Lock()
 	all := make([]*session, 0, len(f.sessions))
 	for s := range f.sessions {

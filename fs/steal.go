@@ -94,6 +94,9 @@ func (s *session) fence() {
 		f.mu.Unlock()
 		return
 	}
+	if t := s.txn.Load(); t != nil {
+		t.lost.Store(true)
+	}
 	dir, name := s.parent, s.name
 	dir.pins++
 	s.leaveLocked()

@@ -53,7 +53,7 @@ func (f *FS) mayTakeOver(c *caller, n *node, s *session) bool {
 	dir, name := s.where()
 	var st unix.Stat_t
 	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return s.isNew
+		return s.isNew.Load()
 	}
 	return f.mayWrite(c, &st)
 }

@@ -153,6 +153,9 @@ func (d *demand) granted(l *lockmgr.Lock) bool {
 // acquire enters the demand into the lock table. No directory is renamed
 // between the making of the keys and their entry, where renames re-key them.
 func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
+	if t := f.txnOf(d.c); t != nil && t.over.Load() {
+		return nil, errTxnOver
+	}
 	r := f.request(d, noWait)
 	until := time.Now().Add(lateGrace)
 	for {

@@ -127,6 +127,9 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 	case set.Mode == policy.Live:
 		return errnoOf(change(f.fdOf(n)))
 	}
+	if t := f.txnOf(c); t != nil {
+		return t.attributes(c, opXattr, place{parent, name, n})
+	}
 	return f.changeNamed(c, opXattr, n, place{parent, name, n}, set.Wait, change)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,6 +18,7 @@ const ownsRest = "arguments after -- are another program's"
 
 func newGuardCommand(sys system) *cobra.Command {
 	var f lockFlags
+	var txn bool
 	cmd := &cobra.Command{
 		Use:   "guard [flags] [FILE...] -- CMD [ARG...]",
 		Short: "Run a command while holding locks",
@@ -24,6 +26,13 @@ func newGuardCommand(sys system) *cobra.Command {
 none, run CMD, and give them back when CMD ends, however it ends. The files need
 not exist. What CMD starts may use the locked files, too; LATCHFS_SESSION in its
 environment is the id of the lock.
+
+With --txn all that CMD and what it starts writes, creates, removes and renames is
+a transaction: they alone see it until CMD ends. If that is with exit code 0 all of
+it is published at once, else nothing is, and what was written is kept in
+.locks/rejected. A transaction that cannot be published (a file is no valid JSON,
+the disk is full) is exit code 1, with the reason. Live files (latchfs policy test
+PATH) are not staged.
 
 If guard itself is killed, the lock lasts as long as anything that CMD started.
 SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to CMD.
@@ -34,6 +43,7 @@ time; CMD is not run then, the message says who holds the lock, and with --json 
 JSON object does, too.`,
 		Example: `  latchfs guard todo.json -- sh -c 'jq .n+=1 todo.json | sponge todo.json'
   latchfs guard --tree memory --wait 5s --operation import -- ./import.py
+  latchfs guard --txn todo.json archive.json -- ./move-done.sh
   latchfs guard --name deploy-prod --wait 0 -- ./deploy.sh`,
 		Annotations:           map[string]string{ownsRest: ""},
 		DisableFlagsInUseLine: true,
@@ -42,20 +52,22 @@ JSON object does, too.`,
 			if dash < 0 || dash == len(args) {
 				return usagef("want -- and the command to run")
 			}
-			return guard(cmd, sys, &f, args[:dash], args[dash:])
+			return guard(cmd, sys, &f, txn, args[:dash], args[dash:])
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().BoolVar(&txn, "txn", false, "publish all that CMD writes if it exits with 0, else nothing")
 	registerJSON(cmd, &f.asJSON, "say it as a JSON object, too, if the lock is not acquired")
 	return cmd
 }
 
 // guard runs argv while it holds what the flags and files name.
-func guard(cmd *cobra.Command, sys system, f *lockFlags, files, argv []string) error {
+func guard(cmd *cobra.Command, sys system, f *lockFlags, txn bool, files, argv []string) error {
 	req, err := f.request(cmd)
 	if err != nil {
 		return err
 	}
+	req.Txn = txn
 	req.Operation = cmp.Or(req.Operation, filepath.Base(argv[0]))
 	// A request that makes no sense is told before a command that is not there.
 	c, err := f.begin(sys, req, files)
@@ -93,7 +105,34 @@ func guard(cmd *cobra.Command, sys system, f *lockFlags, files, argv []string) e
 		env:     append(os.Environ(), control.SessionEnv+"="+a.Lock),
 		signals: signals,
 	}
-	return child.run()
+	ended := child.run()
+	if txn {
+		return c.decide(cmd, a.Lock, ended)
+	}
+	return ended
+}
+
+// decide commits the transaction of a command that has ended well, and rolls back
+// that of another.
+func (c *conversation) decide(cmd *cobra.Command, lock string, ended error) error {
+	if ended != nil {
+		r := &control.Request{Op: control.Rollback, Lock: lock, Reason: "the command ended with " + ended.Error()}
+		if a, err := c.ask(r); err != nil || !a.OK {
+			warn(cmd, "the transaction was not rolled back yet; it is at the end of this command")
+		}
+		return ended // as the command did
+	}
+	// Signals wait: what becomes of the transaction has to be known.
+	a, err := c.ask(&control.Request{Op: control.Commit, Lock: lock})
+	switch {
+	case err != nil:
+		return fmt.Errorf("it is not known whether the transaction was committed: %w", err)
+	case !a.OK:
+		return fmt.Errorf("the transaction was rolled back: %s", said(a.Refusal))
+	case a.Warning != "":
+		return fmt.Errorf("the transaction was committed, but: %s", a.Warning)
+	}
+	return nil
 }
 
 // inheritable makes a copy of a descriptor that the processes have which we

@@ -29,6 +29,8 @@ const (
 	Check     = "check"
 	List      = "list"
 	Steal     = "steal"
+	Commit    = "commit"
+	Rollback  = "rollback"
 )
 
 // What "error" says in a refusal.
@@ -41,6 +43,7 @@ const (
 	NoSuchLock  = "no_such_lock"
 	Invalid     = "invalid"
 	NotAllowed  = "not_allowed"
+	Refused     = "transaction_refused"
 	Unavailable = "unavailable"
 )
 
@@ -112,6 +115,11 @@ type Request struct {
 	Steal bool `json:"steal,omitempty"`
 	// Force is needed to steal: without it the reply says what would be stolen.
 	Force bool `json:"force,omitempty"`
+	// Txn begins a transaction with the lock: what the holder and its heirs write
+	// from now on is published by commit, all of it, or not at all.
+	Txn bool `json:"txn,omitempty"`
+	// Reason says why a transaction is rolled back.
+	Reason string `json:"reason,omitempty"`
 	// Mine lists only what the conversation, or the holder, has.
 	Mine bool `json:"mine,omitempty"`
 }
@@ -194,6 +202,10 @@ func (r *Request) validate() error {
 		if r.Lock == "" && !r.All && len(r.Paths)+len(r.Trees)+len(r.Names) == 0 {
 			return errors.New("release: neither a lock nor paths nor trees nor names are given, nor all")
 		}
+	case Commit, Rollback:
+		if r.Lock == "" {
+			return fmt.Errorf("%s: the lock of the transaction is needed", r.Op)
+		}
 	case Upgrade, Downgrade:
 		if r.Lock == "" || r.Mode == "" {
 			return fmt.Errorf("%s: lock and mode are needed", r.Op)
@@ -201,6 +213,12 @@ func (r *Request) validate() error {
 	case List:
 	default:
 		return fmt.Errorf("unknown op %q", r.Op)
+	}
+	switch {
+	case r.Txn && r.Op != Acquire:
+		return errors.New("txn is for acquire")
+	case r.Txn && (r.Holder != 0 || r.Mode != "" && r.Mode != "exclusive"):
+		return errors.New("a transaction's lock is exclusive, and belongs to the conversation")
 	}
 	switch r.Mode {
 	case "", "shared", "update", "exclusive":

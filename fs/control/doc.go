@@ -42,16 +42,29 @@
 //
 //	op         what it does                          fields
 //	acquire    takes a lock                          paths trees names mode wait ttl
-//	                                                 operation actor holder steal
+//	                                                 operation actor holder steal txn
 //	release    gives locks back                      lock, or paths trees names, or all; holder
 //	upgrade    to a stronger mode                    lock mode wait
 //	downgrade  to a weaker mode                      lock mode
 //	check      says who holds and who is in the way  paths trees names
 //	list       lists what is held                    mine holder
 //	steal      ends locks whose lease has expired    paths trees names force
+//	commit     publishes a transaction               lock
+//	rollback   takes a transaction back              lock reason
 //
 // A release of what is not held is no error: the reply has a "warning". One of
 // another's lock is refused.
+//
+// # Transactions
+//
+// An acquire with "txn": true begins a transaction: whatever the owner and its heirs
+// write in files that are not live, create, remove and rename from then on is
+// staged, shown to them alone, and locked. "commit" publishes all of it, and is
+// answered when it is on disk; if any of it is refused, none is published and what
+// was written is kept under rejected. "rollback", a release, the end of the
+// conversation and of its owner do the latter. The lock itself stays until it is
+// released. Within a transaction there are no hard links (EPERM), and only files
+// are renamed (EXDEV: mv copies what is none).
 //
 // # Replies
 //
@@ -68,5 +81,6 @@
 //	no_such_lock  there is no lock with this id
 //	invalid       the request makes no sense
 //	not_allowed   the requester may not write what it asks to lock
+//	transaction_refused  nothing of the transaction was published
 //	unavailable   latchfs is shutting down, or cannot do that
 package control

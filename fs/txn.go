@@ -1,0 +1,450 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/control"
+	"latchfs/journal"
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+)
+
+// txn is a transaction: everything that a process and its heirs write is staged,
+// shown to them alone, and published as a whole or not at all (DESIGN §7).
+//
+// A file that one of them writes is an ordinary session, but for three things: it
+// is the transaction's owner's, so that all of them join it; it outlives its last
+// close; and it ends with all others. What is removed, and what is made that has
+// no private copy (directories, links), is a name in stagedNames.
+//
+// Mutex order: mu is taken before session.mu, and with FS.ns.
+type txn struct {
+	f     *FS
+	id    uint64 // the token of its claim, so never used again
+	label string // by what programs know the claim
+	cl    *claim
+	owner lockmgr.Owner
+	up    []lockmgr.Ancestor
+	since lockmgr.Birth
+	over  atomic.Bool // nothing is staged any more
+	lost  atomic.Bool // a lock of its was stolen
+
+	mu     sync.Mutex // guards what follows, and is held by each change of names
+	store  *commit.Txn
+	locks  []*lockmgr.Lock // on names that were changed
+	reason string          // why it is over
+
+	names map[dkey]*stagedName // guarded by FS.mu
+}
+
+// stagedName is a name that a transaction changes without a session.
+type stagedName struct {
+	t     *txn
+	dir   *node // pinned
+	name  string
+	gone  bool           // removed for its members; else made, and hidden from others
+	base  commit.Version // of what is to be removed
+	isDir bool
+}
+
+var (
+	// errTxnOver refuses what a member does after its transaction has ended
+	// without it.
+	errTxnOver = errors.New("the transaction of this process is over: it was rolled back")
+	errCommit  = errors.New("the transaction was refused")
+)
+
+// txns are the transactions under way.
+type txns struct {
+	n   atomic.Int32
+	mu  sync.Mutex
+	all []*txn
+}
+
+// beginTxn makes a claim, which has its lock, a transaction.
+func (f *FS) beginTxn(cl *claim) *txn {
+	l := f.controls.lockOf(cl)
+	r := l.Request()
+	t := &txn{
+		f: f, id: l.Token(), label: cl.label.id(), cl: cl, owner: r.Owner, up: r.Lineage, since: r.Since,
+		store: f.store.NewTxn(l.Token()), names: map[dkey]*stagedName{},
+	}
+	cl.txn.Store(t)
+	f.txns.mu.Lock()
+	f.txns.all = append(f.txns.all, t)
+	f.txns.mu.Unlock()
+	f.txns.n.Add(1)
+	return t
+}
+
+// forget lets the members be ordinary processes again.
+func (t *txn) forget() {
+	ts := &t.f.txns
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if i := slices.Index(ts.all, t); i >= 0 {
+		ts.all = slices.Delete(ts.all, i, i+1)
+		ts.n.Add(-1)
+	}
+}
+
+func (f *FS) runningTxns() []*txn {
+	f.txns.mu.Lock()
+	defer f.txns.mu.Unlock()
+	return slices.Clone(f.txns.all)
+}
+
+// txnOf is the transaction that the caller is part of: as an heir of who began it,
+// or by its environment.
+func (f *FS) txnOf(c *caller) *txn {
+	if f.txns.n.Load() == 0 || c.foreign() {
+		return nil
+	}
+	c.txnOnce.Do(func() {
+		f.joinGuard(c)
+		for _, t := range f.runningTxns() {
+			if c.kinOf(&identity{t.owner, t.since}) {
+				c.txn = t
+			}
+		}
+		if c.txn == nil {
+			c.txn = f.txnByName(c)
+		}
+	})
+	return c.txn
+}
+
+// txnByName is the transaction that the caller's environment names, whoever its
+// ancestors are by now: guard may have been killed.
+func (f *FS) txnByName(c *caller) *txn {
+	id := f.proc.FirstEnv(c.owner.PID, []string{control.SessionEnv})
+	if id == "" {
+		return nil
+	}
+	cl := f.controls.byID(id)
+	if cl == nil || cl.label.c.uid != c.uid {
+		return nil
+	}
+	if t := cl.txn.Load(); t != nil && slices.Contains(f.runningTxns(), t) {
+		return t
+	}
+	return nil
+}
+
+// txnFor is txnOf for a request, with its caller. Without any transaction it costs
+// nothing.
+func (f *FS) txnFor(h *fuse.InHeader) (*txn, *caller) {
+	if f.txns.n.Load() == 0 {
+		return nil, nil
+	}
+	c := f.callerOf(h)
+	return f.txnOf(c), c
+}
+
+// stages reports whether what happens to a path is part of the transaction: live
+// files are not staged by anybody.
+func (t *txn) stages(dir *node, name string) bool {
+	return !t.f.isLiveName(dir, name)
+}
+
+// held reports whether the session is kept open by its transaction.
+func (s *session) held() bool {
+	t := s.txn.Load()
+	return t != nil && !t.over.Load()
+}
+
+// sessions are those of the transaction, in the order in which they began.
+func (t *txn) sessions() []*session {
+	f := t.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []*session
+	for s := range f.sessions {
+		if s.txn.Load() == t && !s.over {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b *session) int { return a.began.Compare(b.began) })
+	return list
+}
+
+// refusedTxn says why a transaction was not committed.
+type refusedTxn struct {
+	path   string // "" if it is about no file
+	errno  unix.Errno
+	reason string
+}
+
+func (e *refusedTxn) Error() string {
+	if e.path == "" {
+		return e.reason
+	}
+	return fmt.Sprintf("%s: %s", e.path, e.reason)
+}
+
+func (e *refusedTxn) Is(target error) bool { return target == errCommit }
+
+// commit publishes everything. A *refusedTxn says that nothing was, and why; any
+// other error that it was, but is not known to be on disk.
+func (t *txn) commit() error {
+	f := t.f
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over.Load() {
+		return &refusedTxn{reason: t.reason, errno: unix.EBUSY}
+	}
+	// No directory changes its path between what the journal says and what happens.
+	f.ns.RLock()
+	defer f.ns.RUnlock()
+	all := t.sessions()
+	for _, s := range all {
+		s.mu.Lock()
+	}
+	err := t.publishLocked(all)
+	refused := errors.Is(err, errCommit)
+	if refused {
+		t.rollbackLocked(all, err.Error())
+	} else {
+		t.over.Store(true)
+		for _, s := range all {
+			s.endPublished(err)
+		}
+	}
+	for _, s := range all {
+		s.mu.Unlock()
+	}
+	t.endLocked(!refused)
+	return err
+}
+
+// publishLocked checks everything, prepares it, and lets it happen. The sessions'
+// mutexes are held.
+func (t *txn) publishLocked(all []*session) error {
+	f := t.f
+	if l := f.controls.lockOf(t.cl); !l.Held() || t.lost.Load() {
+		return &refusedTxn{reason: "a lock of its was stolen", errno: unix.ESTALE}
+	}
+	for _, s := range all {
+		if e, reason := s.checkTxn(); e != 0 {
+			return &refusedTxn{path: s.path(), errno: e, reason: reason}
+		}
+	}
+	if err := t.prepare(all); err != nil {
+		return err
+	}
+	undo := make([]func(), 0, len(all))
+	for _, s := range all {
+		undo = append(undo, s.markSaved())
+	}
+	err := t.store.Commit()
+	if errors.Is(err, commit.ErrRedoPending) {
+		if _, again := f.store.Recover(); again == nil {
+			err = nil
+		}
+	}
+	switch {
+	case err == nil, errors.Is(err, commit.ErrNotDurable), errors.Is(err, commit.ErrRedoPending):
+		return err
+	}
+	for _, u := range undo {
+		u()
+	}
+	return &refusedTxn{errno: errnoOf(err), reason: "commit failed: " + err.Error()}
+}
+
+// prepare hands everything to the store.
+func (t *txn) prepare(all []*session) error {
+	f := t.f
+	for _, s := range all {
+		if !s.changedInTxn() {
+			continue
+		}
+		dir, name := s.where()
+		if err := s.prepare(t.store, s.publishOptions(dir, name)); err != nil {
+			e, reason := errnoOf(err), "commit failed: "+err.Error()
+			if errors.Is(err, commit.ErrConflict) {
+				e, reason = unix.EBUSY, "the file was changed around the mount: "+err.Error()
+			}
+			return &refusedTxn{path: s.path(), errno: e, reason: reason}
+		}
+	}
+	for _, sn := range t.list() {
+		if !sn.gone || f.sessionAt(sn.dir, sn.name) != nil {
+			continue // what replaces it is prepared
+		}
+		o := commit.RemoveOptions{
+			Dir: f.fdOf(sn.dir), DirPath: f.nodePath(sn.dir), Name: sn.name, Base: sn.base, IsDir: sn.isDir,
+		}
+		if err := t.store.Remove(o); err != nil {
+			return &refusedTxn{path: f.path(sn.dir, sn.name), errno: errnoOf(err), reason: "cannot be removed: " + err.Error()}
+		}
+	}
+	return nil
+}
+
+// list are the staged names.
+func (t *txn) list() []*stagedName {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	list := make([]*stagedName, 0, len(t.names))
+	for _, sn := range t.names {
+		list = append(list, sn)
+	}
+	return list
+}
+
+// rollback takes everything back. What was written is kept under rejected.
+func (t *txn) rollback(reason string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over.Load() {
+		return
+	}
+	all := t.sessions()
+	for _, s := range all {
+		s.mu.Lock()
+	}
+	t.rollbackLocked(all, reason)
+	for _, s := range all {
+		s.mu.Unlock()
+	}
+	t.endLocked(false)
+}
+
+// rollbackLocked ends the sessions without a commit. Their mutexes are held.
+func (t *txn) rollbackLocked(all []*session, reason string) {
+	t.reason = reason
+	t.over.Store(true)
+	for _, s := range all {
+		if s.ended {
+			continue
+		}
+		s.ended = true
+		if !s.detached && s.changedInTxn() {
+			s.result = s.rejectLocked(unix.ECANCELED, "the transaction was rolled back: "+reason)
+		} else {
+			s.discard(s.shadow)
+		}
+		s.closeLocked()
+		t.f.table.Release(s.lock)
+	}
+	if err := t.store.Rollback(); err != nil {
+		t.f.log.Warnf("rolling back a transaction: %v", err)
+	}
+}
+
+// endLocked shows the names as they are now, gives the locks back and says in the
+// audit trail how it ended. t.mu is held.
+func (t *txn) endLocked(committed bool) {
+	f := t.f
+	removed := 0
+	for _, sn := range t.list() {
+		if sn.gone {
+			removed++
+			if committed {
+				f.removedByTxn(sn)
+			}
+		}
+		f.unstage(sn)
+		f.dropName(sn.dir, sn.name)
+		f.unpin(sn.dir)
+	}
+	for _, l := range t.locks {
+		f.table.Release(l)
+	}
+	t.locks = nil
+	event := "transaction_committed"
+	detail := map[string]any{"transaction": t.label, "removed": removed, "program": t.cl.label.c.program()}
+	if !committed {
+		event, detail["reason"] = "transaction_rolled_back", t.reason
+	}
+	f.event(journal.Event{Time: time.Now(), Event: event, PID: t.owner.PID, Token: t.id, Detail: detail})
+}
+
+// removedByTxn is what else follows from the removal of a name.
+func (f *FS) removedByTxn(sn *stagedName) {
+	f.mu.Lock()
+	n := f.byIno[inoKey{sn.base.Dev, sn.base.Ino}]
+	f.mu.Unlock()
+	if n != nil && f.unnamed(n) {
+		f.mu.Lock()
+		n.removed = true
+		f.mu.Unlock()
+	}
+	f.lostName(n)
+}
+
+// keep holds a lock until the transaction ends.
+func (t *txn) keep(l *lockmgr.Lock) { t.locks = append(t.locks, l) }
+
+// checkTxn is decideLocked's checks for a session of a transaction.
+func (s *session) checkTxn() (unix.Errno, string) {
+	if s.ended || s.detached {
+		return unix.ESTALE, "its session has ended"
+	}
+	if !s.changedInTxn() {
+		return 0, ""
+	}
+	return s.checkLocked()
+}
+
+// changedInTxn reports whether the session has anything to publish.
+func (s *session) changedInTxn() bool {
+	if s.isNew.Load() || len(s.meta) > 0 {
+		return true
+	}
+	dirty, err := s.dirtyLocked()
+	return err != nil || dirty
+}
+
+// prepare hands the session's shadow to a transaction of the store.
+func (s *session) prepare(store *commit.Txn, o commit.PublishOptions) error {
+	if !s.inPlace {
+		return store.Put(s.shadow, o)
+	}
+	target, err := unix.Openat(o.Dir, o.Name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	return store.PutInPlace(s.shadow, target, o)
+}
+
+// endPublished ends a session whose transaction has happened, with err or without.
+func (s *session) endPublished(err error) {
+	changed := s.changedInTxn()
+	s.ended = true
+	if err != nil {
+		s.result = unix.EIO
+	}
+	var st unix.Stat_t
+	if changed && unix.Fstat(s.shadow.FD(), &st) == nil {
+		s.sealed = cacheStamp{size: st.Size, mtime: st.Mtim}
+		s.record("commit", func(ev *journal.Event) {
+			ev.Detail["bytes"], ev.Detail["operation"], ev.Detail["transaction"] = st.Size, s.operation(), s.txn.Load().label
+			if err != nil {
+				ev.Detail["not_durable"] = err.Error()
+			}
+		})
+	}
+	if s.inPlace && s.base != nil {
+		base := s.base
+		go s.f.srv.InodeNotify(base.id, 0, -1)
+	}
+	s.closeLocked()
+	if len(s.handles) > 0 && err == nil {
+		time.AfterFunc(lateGrace, s.late)
+	}
+	if len(s.handles) == 0 {
+		s.discard(s.shadow)
+	}
+	s.f.table.Release(s.lock)
+}
