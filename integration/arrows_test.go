@@ -38,11 +38,16 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/policy": {libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"}},
 	"latchfs/lockmgr/proc":   {ours: []string{"latchfs/lockmgr"}, libs: []string{xSys}},
 	"latchfs/journal":        {libs: []string{xSys}},
-	"latchfs/journal/commit": {ours: []string{"latchfs/journal"}, libs: []string{xSys}},
-	"latchfs/fs/locksdir":    {not: []string{"os", "net", "log"}},
-	"latchfs/fs/control":     {not: []string{"os", "net", "log"}},
+	"latchfs/journal/history": { // which versions there are; what their files hold is none of its business
+		ours: []string{"latchfs/journal"}, libs: []string{xSys},
+	},
+	"latchfs/journal/commit": { // puts old content where history wants it
+		ours: []string{"latchfs/journal", "latchfs/journal/history"}, libs: []string{xSys},
+	},
+	"latchfs/fs/locksdir": {not: []string{"os", "net", "log"}},
+	"latchfs/fs/control":  {not: []string{"os", "net", "log"}},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/control", "latchfs/fs/locksdir", "latchfs/journal", "latchfs/journal/commit",
+		ours: []string{"latchfs/fs/control", "latchfs/fs/locksdir", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/lockmgr", "latchfs/lockmgr/policy", "latchfs/lockmgr/proc"},
 		libs: []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
 	},

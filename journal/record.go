@@ -40,14 +40,20 @@ type Intent struct {
 	ShadowDir string // directory of the shadow
 	InState   bool   // it is the state directory, and ShadowDir means nothing
 	Shadow    string // the shadow's reserved name there, unique for all time
+	ShadowIno uint64 // KindReplace: its inode, so that it can be told from what it was exchanged for
 
-	// KindInPlace, KindMade, KindRemove: which file it is about. Birth is its time of birth in
-	// nanoseconds since the epoch, 0 where the filesystem keeps none.
+	// Which file is overwritten, made or removed; KindReplace: the inode that is
+	// replaced. Birth is its time of birth in nanoseconds since the epoch, 0 where
+	// the filesystem keeps none.
 	TargetDev, TargetIno uint64
 	TargetBirth          int64
 	Meta                 bool  // the shadow's extended attributes and ACLs are the target's too
 	Mode                 int64 // mode bits to set on the target, -1 to leave them
 	UID, GID             int64 // owner to give to the target, -1 to leave it
+
+	// Keep is the content id under which the replaced inode goes into the
+	// history, "" if it is not kept.
+	Keep string
 }
 
 // text is a string of arbitrary bytes in JSON: a plain string where it is valid
@@ -85,6 +91,7 @@ type intentJSON struct {
 	ShadowDir   *text  `json:"shadow_dir,omitempty"` // missing: as dir
 	InState     bool   `json:"in_state,omitempty"`
 	Shadow      text   `json:"shadow"`
+	ShadowIno   uint64 `json:"shadow_ino,omitempty"`
 	TargetDev   uint64 `json:"target_dev,omitempty"`
 	TargetIno   uint64 `json:"target_ino,omitempty"`
 	TargetBirth int64  `json:"target_birth,omitempty"`
@@ -92,6 +99,7 @@ type intentJSON struct {
 	Mode        int64  `json:"mode,omitempty"`
 	UID         int64  `json:"uid,omitempty"`
 	GID         int64  `json:"gid,omitempty"`
+	Keep        string `json:"keep,omitempty"`
 }
 
 func (in Intent) wire() *intentJSON {
@@ -99,7 +107,7 @@ func (in Intent) wire() *intentJSON {
 		Kind: in.Kind, Token: in.Token, Txn: in.Txn, Dir: text(in.Dir), Name: text(in.Name),
 		InState: in.InState, Shadow: text(in.Shadow),
 		TargetDev: in.TargetDev, TargetIno: in.TargetIno, TargetBirth: in.TargetBirth,
-		Meta: in.Meta, Mode: in.Mode, UID: in.UID, GID: in.GID,
+		Meta: in.Meta, Mode: in.Mode, UID: in.UID, GID: in.GID, ShadowIno: in.ShadowIno, Keep: in.Keep,
 	}
 	if in.ShadowDir != in.Dir {
 		w.ShadowDir = (*text)(&in.ShadowDir)
@@ -112,7 +120,7 @@ func (w *intentJSON) intent(id uint64) Intent {
 		ID: id, Kind: w.Kind, Token: w.Token, Txn: w.Txn, Dir: string(w.Dir), Name: string(w.Name),
 		ShadowDir: string(w.Dir), InState: w.InState, Shadow: string(w.Shadow),
 		TargetDev: w.TargetDev, TargetIno: w.TargetIno, TargetBirth: w.TargetBirth,
-		Meta: w.Meta, Mode: w.Mode, UID: w.UID, GID: w.GID,
+		Meta: w.Meta, Mode: w.Mode, UID: w.UID, GID: w.GID, ShadowIno: w.ShadowIno, Keep: w.Keep,
 	}
 	if w.ShadowDir != nil {
 		in.ShadowDir = string(*w.ShadowDir)

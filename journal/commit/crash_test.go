@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"latchfs/journal/history"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -21,6 +23,8 @@ type scenario struct {
 	// mayBe lists what d/f may hold after a crash or an error before the
 	// acknowledgement; "old" and "new" if it is nil.
 	mayBe []string
+	// keeps: once d/f is not "old" any more, that is in the history.
+	keeps bool
 }
 
 func (w *world) commitNew(sh *Shadow, publish func() error) (acked bool) {
@@ -29,6 +33,47 @@ func (w *world) commitNew(sh *Shadow, publish func() error) (acked bool) {
 		w.t.Fatal(err)
 	}
 	return publish() == nil
+}
+
+// theContent is the id under which the scenarios keep the old content of d/f.
+const theContent = "000102030405060708090a0b0c0d0e0f"
+
+// replaceKept is replace with the old version going into the history.
+func replaceKept(k Keep) func(w *world) bool {
+	return func(w *world) bool {
+		sh, base := w.begin()
+		return sh != nil && w.commitNew(sh, func() error {
+			o := w.publishOptions("d/f", base)
+			o.Keep = k
+			_, err := sh.Publish(o)
+			return err
+		})
+	}
+}
+
+func inPlaceKept(w *world) bool {
+	target := openFile(w.t, w.path("d/f"), os.O_RDWR)
+	sh, base := w.begin()
+	return sh != nil && w.commitNew(sh, func() error {
+		o := w.publishOptions("d/f", base)
+		o.Keep = Keep{ID: theContent}
+		_, err := sh.InPlace(int(target.Fd()), o)
+		return err
+	})
+}
+
+func renameKept(k Keep) func(w *world) bool {
+	return func(w *world) bool {
+		_, err := w.s.RenameOver(RenameOptions{FromDir: w.openDir("d"), From: "t", ToDir: w.openDir("d"), To: "f", Keep: k})
+		return err == nil
+	}
+}
+
+func removeKept(k Keep) func(w *world) bool {
+	return func(w *world) bool {
+		_, err := w.s.Remove(w.openDir("d"), "f", k)
+		return err == nil
+	}
 }
 
 // begin makes a shadow of d/f like shadowOf, but may fail.
@@ -78,8 +123,44 @@ func without(step string, errno unix.Errno, work func(w *world) bool) func(w *wo
 }
 
 var scenarios = map[string]scenario{
-	"replace":         {work: replace},
-	"replace, named":  {work: without("tmpfile", unix.EOPNOTSUPP, replace)},
+	"replace":              {work: replace},
+	"replace, named":       {work: without("tmpfile", unix.EOPNOTSUPP, replace)},
+	"replace, kept":        {work: replaceKept(Keep{ID: theContent}), keeps: true},
+	"replace, copied":      {work: replaceKept(Keep{ID: theContent, Copy: true}), keeps: true},
+	"replace, no exchange": {work: without("exchange", unix.EINVAL, replace)},
+	"replace, no exchange, kept": {
+		work: without("exchange", unix.EINVAL, replaceKept(Keep{ID: theContent})), keeps: true,
+	},
+	"replace, far history": { // as in another subvolume
+		work: without("keep", unix.EXDEV, replaceKept(Keep{ID: theContent})), keeps: true,
+	},
+	"stranger at the exchange": {
+		work: func(w *world) bool {
+			inner, fired := w.s.fault, false
+			w.s.fault = func(step string) error {
+				if step == "exchange" && !fired {
+					fired = true
+					w.write("t", "theirs")
+					check(w.t, os.Rename(w.path("t"), w.path("d/f")))
+				}
+				return inner(step)
+			}
+			replaceKept(Keep{ID: theContent})(w)
+			return false // nobody's bytes may be lost, whatever is acknowledged
+		},
+		mayBe: []string{"old", "theirs"},
+	},
+	"in place, kept": {work: inPlaceKept, keeps: true},
+	"rename, kept": {
+		setup: func(w *world) { w.write("d/t", "new") },
+		work:  renameKept(Keep{ID: theContent}), keeps: true,
+	},
+	"rename, copied": {
+		setup: func(w *world) { w.write("d/t", "new") },
+		work:  renameKept(Keep{ID: theContent, Copy: true}), keeps: true,
+	},
+	"remove, kept":    {work: removeKept(Keep{ID: theContent}), keeps: true, mayBe: []string{"old", ""}},
+	"remove, copied":  {work: removeKept(Keep{ID: theContent, Copy: true}), keeps: true, mayBe: []string{"old", ""}},
 	"in place":        {work: inPlace},
 	"in place, named": {work: without("tmpfile", unix.EOPNOTSUPP, inPlace)},
 	"in place, no clone": {
@@ -218,6 +299,37 @@ func (w *world) checkContent(sc scenario, acked bool) {
 	}
 }
 
+// checkHistory: what is in the history is whole and has no other name, and what
+// was to be kept is there.
+func (w *world) checkHistory(sc scenario, crashed bool) {
+	w.t.Helper()
+	kept, err := filepath.Glob(w.path(".latchfs/history/*/*"))
+	check(w.t, err)
+	for _, path := range kept {
+		st := w.stat(strings.TrimPrefix(path, w.root+"/"))
+		if b, err := os.ReadFile(path); err != nil || string(b) != "old" || st.Nlink != 1 {
+			w.t.Errorf("%s: %q, %v, %d names", path, b, err, st.Nlink)
+		}
+	}
+	now, _ := os.ReadFile(w.path("d/f"))
+	if sc.keeps && crashed && string(now) != "old" && len(kept) != 1 {
+		w.t.Errorf("the file is %q, kept is %q", now, kept)
+	}
+}
+
+// tidyHistory is what the opening of the history does to its directory.
+func (w *world) tidyHistory() {
+	w.t.Helper()
+	kept, err := filepath.Glob(w.path(".latchfs/history/*/*"))
+	check(w.t, err)
+	for _, path := range kept {
+		st := w.stat(strings.TrimPrefix(path, w.root+"/"))
+		if st.Nlink > 1 || strings.HasPrefix(filepath.Base(path), history.NewPrefix) {
+			check(w.t, os.Remove(path))
+		}
+	}
+}
+
 // checkRejected: what is under rejected/ is whole.
 func (w *world) checkRejected() {
 	w.t.Helper()
@@ -233,8 +345,10 @@ func (w *world) checkRejected() {
 func TestCrashAtEveryStep(t *testing.T) {
 	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		w.restart()
+		w.tidyHistory()
 		w.checkContent(sc, acked)
 		w.checkRejected()
+		w.checkHistory(sc, true)
 		w.checkNothingLeft()
 		check(t, w.j.Close())
 		w.start()
@@ -257,7 +371,9 @@ func TestCrashWhileRecovering(t *testing.T) {
 			}
 		}
 		w.restart()
+		w.tidyHistory()
 		w.checkContent(sc, acked)
+		w.checkHistory(sc, false)
 		w.checkNothingLeft()
 	})
 }
@@ -269,8 +385,10 @@ func TestErrorAtEveryStep(t *testing.T) {
 		// What the clean-up could not remove is left to Recover, nothing else.
 		_, err := w.s.Recover()
 		check(t, err)
+		w.tidyHistory()
 		w.checkContent(sc, acked)
 		w.checkRejected()
+		w.checkHistory(sc, false)
 		w.checkNothingLeft()
 	})
 }

@@ -31,9 +31,22 @@
 //	journal: begin "replace"          old version; the intent names nothing
 //	link shadow -> .latchfs-HEX       old version; recovery removes the link
 //	compare the name with the base    as before; a difference is a conflict
-//	rename .latchfs-HEX -> name       new version, complete
+//	exchange .latchfs-HEX and name    new version, complete; recovery takes the
+//	                                    next step
+//	compare .latchfs-HEX and the base as before; a difference is a conflict, too,
+//	                                    and the exchange is undone: so is it by
+//	                                    recovery
+//	rename .latchfs-HEX -> history/   new version; if it is not kept: unlink
 //	journal: done                     as before
 //	fsync(directory)                  new version, survives a power cut
+//
+// The intent has the inode numbers of the shadow and of the base, by which
+// recovery tells what has the reserved name: both inodes lived when it was
+// written, so the numbers differ. At no moment has the old inode two names.
+//
+// Where the filesystem has no exchange the old inode is linked into the history,
+// if it is to be kept, and the shadow renamed over it. After a crash between the
+// two, recovery removes the link.
 //
 // A new name is linked directly: link(2) fails where the name exists, so there
 // is nothing to compare and nothing to undo.
@@ -42,6 +55,7 @@
 // mount points, directories and attributes that we may not write):
 //
 //	fsync(shadow)                     old version
+//	copy target -> history/           old version, if it is to be kept
 //	journal: begin "inplace"          old version
 //	link shadow -> .latchfs-HEX       old version, unless the intent is on disk:
 //	fsync(directory), sync(journal)     recovery then does the copy, all of it
@@ -74,6 +88,20 @@
 // What is made (directories, symbolic links and the like, which have no private
 // copy) exists from then on; whoever uses the package hides it meanwhile.
 //
+// # The history
+//
+// Old content goes under history/ as the inode that it is, with a content id for
+// a name; package history says what the ids stand for. Where the inode cannot
+// go there (another filesystem, subvolume or quota project), or may yet be
+// written, a copy does: a clone of any size, or a copy of up to 16 MiB. What can
+// neither go there nor be copied is not kept; no commit fails for that.
+//
+// Remove is unlink(2) that keeps the file, in one step: a rename into the
+// history. RenameOver is rename(2) that keeps the file which it replaces: that
+// is linked into the history first, because the rename must remain the one step
+// that it is. A crash in between leaves an inode with two names, which the
+// opening of the history tells by its count of links, and undoes.
+//
 // # After a crash
 //
 // Recover deals with the intents that the journal has pending, before anything
@@ -86,6 +114,7 @@
 // # In the state directory
 //
 //	.latchfs-HEX               redo shadows, while a commit in place runs
+//	history/XX/ID              content of earlier versions: see package history
 //	rejected/ID/content        bytes that were refused
 //	rejected/ID/meta.json      why, and whose they are
 //	rejected/.new-ID/          the same, while it is being made

@@ -31,6 +31,9 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 	if err := sh.sync(); err != nil {
 		return Version{}, err
 	}
+	if o.Keep.ID != "" {
+		sh.kept = sh.s.keepCopy(target, o.Keep.ID) == nil
+	}
 	err = sh.armRedo(in, o)
 	if err == nil {
 		_, err = sh.redoIntent(target, o) // is it still the base?
@@ -39,7 +42,12 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 		err = sh.s.reserve(sh.fd, target)
 	}
 	if err != nil {
-		return Version{}, fmt.Errorf("commit %q in place: %w", o.Name, errors.Join(err, sh.disarmRedo()))
+		err = errors.Join(err, sh.disarmRedo())
+		if sh.kept {
+			sh.kept = false
+			err = errors.Join(err, sh.s.dropKept(o.Keep.ID))
+		}
+		return Version{}, fmt.Errorf("commit %q in place: %w", o.Name, err)
 	}
 	if err := sh.s.applyInPlace(sh.fd, target, in); err != nil {
 		sh.s.abandon(sh.intent)

@@ -19,6 +19,7 @@ type PublishOptions struct {
 	Base       *Version // what the name must hold; nil: it must be free
 	Durability Durability
 	Token      uint64 // fencing token, for the journal
+	Keep       Keep   // what becomes of the base
 }
 
 // Publish makes the shadow the file Name and returns the version that it is
@@ -26,7 +27,7 @@ type PublishOptions struct {
 // if the shadow must be committed in place, else that of the system call. After
 // these the old version is untouched and the shadow can still be published,
 // rejected or discarded. Only with ErrNotDurable the new version is in place,
-// and it is returned.
+// and it is returned. Kept then tells whether the base is in the history.
 func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 	if sh.inPlace != nil {
 		return Version{}, sh.inPlace
@@ -108,21 +109,6 @@ func (sh *Shadow) publishNew(o PublishOptions) error {
 		return &ConflictError{Name: o.Name}
 	}
 	return err
-}
-
-func (sh *Shadow) publishOver(o PublishOptions) error {
-	if !sh.named() {
-		err := sh.linkReserved(o.Dir, journal.Intent{
-			Kind: journal.KindReplace, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Token: o.Token,
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if err := sh.checkBase(o); err != nil {
-		return err
-	}
-	return sh.s.do("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, o.Dir, o.Name) })
 }
 
 // linkReserved gives an unnamed shadow a reserved name in dir.

@@ -16,6 +16,7 @@ import (
 type Report struct {
 	Undone   []journal.Intent // replacements that had not happened: the old version stands
 	Redone   []journal.Intent // commits in place that were finished
+	Kept     []journal.Intent // replacements that had happened, whose old version is in the history now
 	Removed  []string         // orphaned shadows
 	Salvaged []string         // IDs under rejected/ of bytes that had no place to go
 	// SweepDue: the previous stop was not clean, so orphans may lie anywhere
@@ -42,8 +43,10 @@ func (s *Store) Recover() (Report, error) {
 			continue
 		}
 		switch in.Kind {
-		case journal.KindShadow, journal.KindReplace:
+		case journal.KindShadow:
 			fail(in, s.undo(in, &r))
+		case journal.KindReplace:
+			fail(in, s.undoReplace(in, &r))
 		case journal.KindInPlace:
 			found, err := s.redoAt(in, &r)
 			fail(in, err)

@@ -19,6 +19,7 @@ type Shadow struct {
 	inPlace   error       // why it can only be committed in place; nil: no reason
 	inState   bool        // it was made in the state directory
 	published bool        // its inode is, or was, the file
+	kept      bool        // what it replaced is in the history
 
 	dirPath, target string // what it was made for
 

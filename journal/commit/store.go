@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -25,6 +26,8 @@ type Store struct {
 	// stop there.
 	fault func(step string) error
 
+	room func(error) bool // see SetRoom; or nil
+
 	mu        sync.Mutex                // guards what follows
 	inUse     map[string]struct{}       // names in use by living shadows; Sweep spares them
 	abandoned map[uint64]journal.Intent // intents of this run that nobody but Recover will finish
@@ -41,8 +44,19 @@ func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 	}
 }
 
-// do runs one change to the disk, again after an interruption by a signal.
+// do runs one change to the disk, again after an interruption by a signal, and
+// when there was no room and some has been made.
 func (s *Store) do(step string, fn func() error) error {
+	for {
+		err := s.try(step, fn)
+		noRoom := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+		if !noRoom || s.room == nil || !s.room(err) {
+			return err
+		}
+	}
+}
+
+func (s *Store) try(step string, fn func() error) error {
 	if s.fault != nil {
 		if err := s.fault(step); err != nil {
 			return &os.SyscallError{Syscall: step, Err: err}

@@ -1,0 +1,31 @@
+package history
+
+// Dir is the name of the history's directory inside the state directory.
+const Dir = "history"
+
+// ContentPath is where the content of that id lies, relative to the state
+// directory.
+func ContentPath(id string) string { return Dir + "/" + ContentDir(id) + "/" + id }
+
+// ContentDir is the directory of a content inside Dir.
+func ContentDir(id string) string { return id[:2] }
+
+// NewPrefix begins the name of a content that is being made; worthless after a
+// crash.
+const NewPrefix = ".new-"
+
+const idSize = 16 // bytes
+
+// IsContentID reports whether id has the form of a content id: 32 lower-case
+// hexadecimal digits.
+func IsContentID(id string) bool {
+	if len(id) != 2*idSize {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
