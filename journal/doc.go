@@ -44,10 +44,15 @@
 // synced is the length of the segment that was known to be on disk when the
 // frame was written. The first frame of a segment is a "start" record, which says
 // what went before, followed by one "begin" for each intent carried over. A
-// daemon begins a segment of its own when it starts.
+// daemon begins a segment of its own when it starts. Of a file that is appended
+// to a new segment carries only the records that no "known" has covered, with
+// the length that is known as the intent's "size".
 //
 //	{"op":"start","next":7,"tokens":4096,"clean":true,"carried":1}
 //	{"op":"begin","id":3,"intent":{...}}   an intent
+//	{"op":"append","id":3,"at":120,        a record of 45 bytes is about to be
+//	 "len":45,"crc":1234567890}            appended under intent 3 (see Append)
+//	{"op":"known","id":3,"at":165}         its file is complete up to there, and on disk
 //	{"op":"done","id":3}                   it is finished, or undone
 //	{"op":"tokens","tokens":8192}          tokens up to here may be in use
 //	{"op":"settled"}                       what an unclean stop left is gone

@@ -18,11 +18,23 @@ func realSegment(t testing.TB) (name string, data []byte) {
 	o := newOpener(t)
 	carried := o.open()
 	must[uint64](t)(carried.Begin(fullIntent))
+	log := must[uint64](t)(carried.Begin(appendIntent))
+	check(t, carried.Append(log, Append{Offset: 100, Length: 20, CRC: 7}))
 	j := o.open()
+	check(t, j.Append(log, Append{Offset: 120, Length: 30, CRC: 1<<32 - 1}))
+	check(t, j.Append(log, Append{Offset: 150}))
 	a := must[uint64](t)(j.Begin(Intent{Kind: KindReplace, Dir: "d", Name: "f", Shadow: "s"}))
 	must[uint64](t)(j.ReserveTokens(4096))
 	must[uint64](t)(j.Begin(fullIntent))
 	check(t, j.Done(a))
+	check(t, j.Known(log, 120))
+	check(t, j.Append(log, Append{Offset: 150, Length: 1 << 40, CRC: 8}))
+	other := must[uint64](t)(j.Begin(appendIntent))
+	check(t, j.Append(other, Append{Length: 9}))
+	check(t, j.Done(other))
+	quiet := must[uint64](t)(j.Begin(appendIntent))
+	check(t, j.Append(quiet, Append{Offset: 100, Length: 9}))
+	check(t, j.Known(quiet, 109))
 	check(t, j.Settle())
 	must[uint64](t)(j.Begin(Intent{Kind: KindShadow, Name: "g"}))
 	check(t, j.Close())
@@ -67,6 +79,11 @@ func TestEveryPrefixOpens(t *testing.T) {
 		}
 		if diff := cmp.Diff(want.open, got); diff != "" && len(want.open)+len(got) > 0 {
 			t.Fatalf("the first %d bytes: pending: %s", n, diff)
+		}
+		for id := range want.open {
+			if diff := cmp.Diff(want.tails[id], j.Appends(id), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("the first %d bytes: appended under %d: %s", n, id, diff)
+			}
 		}
 		if j.LastToken() < want.tokens || !want.started && j.LastToken() < 4096 {
 			t.Fatalf("the first %d bytes: last token %d, had %d", n, j.LastToken(), want.tokens)
@@ -165,6 +182,11 @@ func TestImpossibleHistoriesAreRefused(t *testing.T) {
 		{`{"op":"start"}`, `{"op":"start"}`},
 		{`{"op":"start"}`, `{"op":"done","id":1}`},
 		{`{"op":"start"}`, `{"op":"begin","id":1}`},
+		{`{"op":"start"}`, `{"op":"append","id":1,"at":1,"len":1,"crc":1}`},
+		{`{"op":"start"}`, `{"op":"known","id":1,"at":1}`},
+		{`{"op":"start"}`, `{"op":"begin","id":1,"intent":{"kind":"shadow"}}`, `{"op":"append","id":1,"at":1,"len":1,"crc":1}`},
+		{`{"op":"start"}`, `{"op":"begin","id":1,"intent":{"kind":"append"}}`, `{"op":"append","id":1,"at":-1,"len":1,"crc":1}`},
+		{`{"op":"start"}`, `{"op":"begin","id":1,"intent":{"kind":"append"}}`, `{"op":"append","id":1,"at":9223372036854775807,"len":1,"crc":1}`},
 		{`{"op":"start"}`, `{"op":"begin","id":1,"intent":{"kind":"shadow"}}`, `{"op":"begin","id":1,"intent":{"kind":"shadow"}}`},
 		{`{"op":"start","tokens":5}`, `{"op":"tokens","tokens":4}`},
 		{`{"op":"start"}`, `{"op":"close"} {"op":"close"}`},

@@ -155,7 +155,7 @@ func (j *Journal) Done(id uint64) error {
 	if err := j.appendLocked(record{Op: "done", ID: id}); err != nil {
 		return err
 	}
-	delete(j.st.open, id)
+	j.st.finish(id)
 	return nil
 }
 

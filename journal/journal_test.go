@@ -95,6 +95,10 @@ var fullIntent = Intent{
 	ShadowIno: 10, Keep: "00ff",
 }
 
+var appendIntent = Intent{
+	Kind: KindAppend, Dir: "logs", ShadowDir: "logs", Name: "app.\xfflog", TargetDev: 8, TargetIno: 11, TargetBirth: 5, Size: 100, Epoch: "boot/7",
+}
+
 func TestPendingSurvivesReopening(t *testing.T) {
 	o := newOpener(t)
 	j := o.open()

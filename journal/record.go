@@ -17,6 +17,7 @@ const (
 	KindShadow  = "shadow"  // a named shadow exists; it goes if nobody finishes
 	KindReplace = "replace" // a shadow has, or gets, a name and is renamed over the target
 	KindInPlace = "inplace" // the target is being overwritten from a shadow that is on disk
+	KindAppend  = "append"  // records are being appended to the target
 
 	// Those of transactions. An intent with a Txn happens if that one is decided
 	// (its KindTxn is there), and is undone otherwise.
@@ -30,7 +31,7 @@ const (
 // bytes that file names may hold.
 type Intent struct {
 	ID    uint64 // given by Begin
-	Kind  string // KindShadow, KindReplace or KindInPlace
+	Kind  string // one of the kinds above
 	Token uint64 // fencing token of the session, 0 if none
 	Txn   uint64 // the transaction that it is part of, 0 if none
 
@@ -42,18 +43,25 @@ type Intent struct {
 	Shadow    string // the shadow's reserved name there, unique for all time
 	ShadowIno uint64 // KindReplace: its inode, so that it can be told from what it was exchanged for
 
-	// Which file is overwritten, made or removed; KindReplace: the inode that is
+	// Which file is overwritten, appended to, made or removed; KindReplace: the inode that is
 	// replaced. Birth is its time of birth in nanoseconds since the epoch, 0 where
 	// the filesystem keeps none.
 	TargetDev, TargetIno uint64
 	TargetBirth          int64
-	Meta                 bool  // the shadow's extended attributes and ACLs are the target's too
-	Mode                 int64 // mode bits to set on the target, -1 to leave them
-	UID, GID             int64 // owner to give to the target, -1 to leave it
 
 	// Keep is the content id under which the replaced inode goes into the
 	// history, "" if it is not kept.
 	Keep string
+
+	// KindAppend: up to where the file needs no looking at, in bytes, and which
+	// boot and mount saw the file being written. Known moves Size on.
+	Size  int64
+	Epoch string
+
+	// KindInPlace.
+	Meta     bool  // the shadow's extended attributes and ACLs are the target's too
+	Mode     int64 // mode bits to set on the target, -1 to leave them
+	UID, GID int64 // owner to give to the target, -1 to leave it
 }
 
 // text is a string of arbitrary bytes in JSON: a plain string where it is valid
@@ -95,6 +103,8 @@ type intentJSON struct {
 	TargetDev   uint64 `json:"target_dev,omitempty"`
 	TargetIno   uint64 `json:"target_ino,omitempty"`
 	TargetBirth int64  `json:"target_birth,omitempty"`
+	Size        int64  `json:"size,omitempty"`
+	Epoch       string `json:"epoch,omitempty"`
 	Meta        bool   `json:"meta,omitempty"`
 	Mode        int64  `json:"mode,omitempty"`
 	UID         int64  `json:"uid,omitempty"`
@@ -108,6 +118,7 @@ func (in Intent) wire() *intentJSON {
 		InState: in.InState, Shadow: text(in.Shadow),
 		TargetDev: in.TargetDev, TargetIno: in.TargetIno, TargetBirth: in.TargetBirth,
 		Meta: in.Meta, Mode: in.Mode, UID: in.UID, GID: in.GID, ShadowIno: in.ShadowIno, Keep: in.Keep,
+		Size: in.Size, Epoch: in.Epoch,
 	}
 	if in.ShadowDir != in.Dir {
 		w.ShadowDir = (*text)(&in.ShadowDir)
@@ -121,6 +132,7 @@ func (w *intentJSON) intent(id uint64) Intent {
 		ShadowDir: string(w.Dir), InState: w.InState, Shadow: string(w.Shadow),
 		TargetDev: w.TargetDev, TargetIno: w.TargetIno, TargetBirth: w.TargetBirth,
 		Meta: w.Meta, Mode: w.Mode, UID: w.UID, GID: w.GID, ShadowIno: w.ShadowIno, Keep: w.Keep,
+		Size: w.Size, Epoch: w.Epoch,
 	}
 	if w.ShadowDir != nil {
 		in.ShadowDir = string(*w.ShadowDir)
@@ -137,11 +149,20 @@ type record struct {
 	Tokens  uint64      `json:"tokens,omitempty"`
 	Clean   bool        `json:"clean,omitempty"`
 	Carried int         `json:"carried,omitempty"`
+	At      int64       `json:"at,omitempty"`
+	Len     int64       `json:"len,omitempty"`
+	CRC     uint32      `json:"crc,omitempty"`
 }
 
 func (r record) encode() []byte {
-	if r.Op == "done" { // the most frequent one, by hand
+	switch r.Op { // the most frequent ones, by hand
+	case "done":
 		return append(strconv.AppendUint([]byte(`{"op":"done","id":`), r.ID, 10), '}')
+	case "append":
+		b := strconv.AppendUint([]byte(`{"op":"append","id":`), r.ID, 10)
+		b = strconv.AppendInt(append(b, `,"at":`...), r.At, 10)
+		b = strconv.AppendInt(append(b, `,"len":`...), r.Len, 10)
+		return append(strconv.AppendUint(append(b, `,"crc":`...), uint64(r.CRC), 10), '}')
 	}
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -172,6 +193,7 @@ type state struct {
 	running bool   // no "close" has come yet
 	carried int    // intents of the start record that have not come yet
 	open    map[uint64]Intent
+	tails   map[uint64][]Append // of the open intents of KindAppend
 }
 
 // apply adds one record. Its errors mean that the segment is corrupt.
@@ -187,7 +209,7 @@ func (s *state) apply(payload []byte) error {
 	case "start":
 		*s = state{
 			started: true, next: r.Next, tokens: r.Tokens, clean: r.Clean, running: true,
-			carried: r.Carried, open: map[uint64]Intent{},
+			carried: r.Carried, open: map[uint64]Intent{}, tails: map[uint64][]Append{},
 		}
 	case "begin":
 		if r.Intent == nil || r.ID == 0 {
@@ -203,7 +225,9 @@ func (s *state) apply(payload []byte) error {
 		if _, ok := s.open[r.ID]; !ok {
 			return fmt.Errorf("done record for intent %d, which is not open", r.ID)
 		}
-		delete(s.open, r.ID)
+		s.finish(r.ID)
+	case "append", "known":
+		return s.applyTail(r)
 	case "tokens":
 		if r.Tokens < s.tokens {
 			return fmt.Errorf("fencing tokens fall from %d to %d", s.tokens, r.Tokens)
@@ -219,6 +243,12 @@ func (s *state) apply(payload []byte) error {
 	return nil
 }
 
+// finish forgets an intent.
+func (s *state) finish(id uint64) {
+	delete(s.open, id)
+	delete(s.tails, id)
+}
+
 // appendTo appends the frames that a segment with the state s begins with.
 func (s *state) appendTo(b []byte) []byte {
 	add := func(r record) { b = appendFrame(b, 0, r.encode()) }
@@ -226,6 +256,9 @@ func (s *state) appendTo(b []byte) []byte {
 	for _, id := range slices.Sorted(maps.Keys(s.open)) {
 		in := s.open[id]
 		add(record{Op: "begin", ID: id, Intent: in.wire()})
+		for _, a := range s.tails[id] {
+			add(a.record(id))
+		}
 	}
 	return b
 }
