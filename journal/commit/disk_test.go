@@ -238,3 +238,88 @@ func (w *world) afterPowerCut(image string) {
 	w.dir = openFile(w.t, w.root, os.O_RDONLY)
 	w.state = openFile(w.t, w.path(StateDirName), os.O_RDONLY)
 }
+
+// What was appended and synced survives a cut of the power, and nothing else but
+// whole lines.
+func TestPowerCutWhileAppending(t *testing.T) {
+	for kind, size := range map[string]int64{"ext4": 32, "xfs": 320} {
+		t.Run(kind, func(t *testing.T) {
+			root, image := ownImage(t, kind, size)
+			w := newWorld(t, root)
+			w.s.fault = nil
+			const logs, odd = 8, 3
+			acked, all := make([]string, logs), make([]string, logs)
+			for i := range logs {
+				name := fmt.Sprint("log", i)
+				w.write(name, "")
+				f := openFile(t, w.path(name), os.O_RDWR|os.O_APPEND)
+				tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), Name: name})
+				check(t, err)
+				for n := range 50 {
+					record := fmt.Sprintf("%d %s\n", n, strings.Repeat("x", n*i*7))
+					if i >= logs-odd {
+						record = fmt.Sprintf("%d \x00%s", n, strings.Repeat("x", n*i*7))
+					}
+					all[i] += record
+					seq, err := tail.Append(int(f.Fd()), []byte(record))
+					check(t, err)
+					if n == i*6 || n == 41 && i%2 == 0 {
+						check(t, tail.Sync(seq))
+						acked[i] = all[i]
+					}
+				}
+			}
+			d := openFile(t, root, os.O_RDONLY)
+			check(t, d.Sync())
+			fsShutdown(t, root)
+			w.afterPowerCut(image)
+			recovered, _ := w.restart()
+			t.Logf("%+v", recovered.Cut)
+			for i := range logs {
+				got := w.read(fmt.Sprint("log", i))
+				if !strings.HasPrefix(got, acked[i]) || !strings.HasPrefix(all[i], got) {
+					t.Errorf("log%d: %d bytes, %d acknowledged", i, len(got), len(acked[i]))
+				}
+				if i < logs-odd && got != "" && !strings.HasSuffix(got, "\n") {
+					t.Errorf("log%d ends with %q", i, got[len(got)-3:])
+				}
+			}
+			w.checkNothingLeft()
+		})
+	}
+}
+
+// A record for which there is no room is not there, and those before and after
+// it are.
+func TestAppendOnAFullDisk(t *testing.T) {
+	for kind, size := range map[string]int64{"ext4": 32, "xfs": 320} {
+		t.Run(kind, func(t *testing.T) {
+			root, _ := ownImage(t, kind, size)
+			w := newWorld(t, root)
+			w.restart()
+			w.s.fault = nil
+			f := openFile(t, w.path("log"), os.O_RDWR|os.O_APPEND|os.O_CREATE)
+			tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), Name: "log"})
+			check(t, err)
+			add := func(b []byte) error { _, err := tail.Append(int(f.Fd()), b); return err }
+			check(t, add([]byte("first\n")))
+			w.fillDisk()
+			if err := add(bytes.Repeat([]byte("x"), 3<<20)); !errors.Is(err, unix.ENOSPC) {
+				t.Fatalf("appending to a full disk: %v", err)
+			}
+			if got := w.read("log"); got != "first\n" {
+				t.Errorf("the log has %d bytes", len(got))
+			}
+			check(t, os.Remove(w.path("ballast")))
+			unix.Sync()
+			check(t, add([]byte("last\n")))
+			check(t, tail.Sync(tail.seq))
+			w.start()
+			_, err = w.s.Recover()
+			check(t, err)
+			if got := w.read("log"); got != "first\nlast\n" {
+				t.Errorf("the log holds %.30q", got)
+			}
+		})
+	}
+}

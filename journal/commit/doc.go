@@ -102,6 +102,45 @@
 // that it is. A crash in between leaves an inode with two names, which the
 // opening of the history tells by its count of links, and undoes.
 //
+// # Appending
+//
+// A Tail appends records to a file itself, each as a whole:
+//
+//	journal: begin "append", sync     as before; once for each file, with its length
+//	journal: append at, len, crc      as before; recovery cuts nothing off
+//	write(file, O_APPEND)             a part of the record may be there, and is cut off
+//	                                  the record is there; a power cut may take it
+//	fdatasync(file)                   the record is there
+//	sync(journal), where it is due    the record is there, whatever its bytes
+//	...                               the next record
+//	fdatasync(file)                   5 s after the last appender's close
+//	journal: done                     nothing to look at
+//
+// The journal is synced before the first record, so that no recovery takes a
+// file for one that nobody appends to. It is not synced for each: what the
+// journal has lost, a file of whole lines can do without. So recovery looks at
+// the end of the file in two ways:
+//
+//	|--- known ---|- record -|- record -|- record -|--- no record -----|
+//	0             ^size      ^          ^          ^                   ^end of file
+//	  not looked     checksum of each; cut at the    cut at the first NUL byte,
+//	  at             first that is not whole         then behind the last newline
+//
+// What a Sync has acknowledged is not cut off: it ends in a newline and has no
+// NUL bytes, or the journal was synced too and has its records. (A record that
+// follows one which failed at the same place needs its own in the journal as
+// well, or that of the failed one would speak against it.)
+//
+// A record is not whole if the file ends inside it, or if its checksum is wrong
+// and a sector of it reads as zeros. A wrong checksum alone is no crash's doing:
+// somebody has changed the file around us, and it is left as it is. As long as
+// the boot and the mount are those that saw the write (Intent.Epoch), the kernel
+// has lost nothing, and only a record that the file ends in is cut off. The bytes
+// go to rejected/. A file that was renamed is found by its inode.
+//
+// Whatever else changes such a file ends the undo record first: Tail.Truncate,
+// InPlace and Txn.Commit. A file that is replaced is another one.
+//
 // # After a crash
 //
 // Recover deals with the intents that the journal has pending, before anything
@@ -115,7 +154,7 @@
 //
 //	.latchfs-HEX               redo shadows, while a commit in place runs
 //	history/XX/ID              content of earlier versions: see package history
-//	rejected/ID/content        bytes that were refused
+//	rejected/ID/content        bytes that were refused, or cut off
 //	rejected/ID/meta.json      why, and whose they are
 //	rejected/.new-ID/          the same, while it is being made
 //	ballast-N                  space to give back, so that bytes can be kept on
@@ -127,5 +166,6 @@
 // when Publish returns the new version survives a power cut. Ordered: the file
 // is synced before the rename; after a power cut the name holds the old or the
 // new version, complete. Lazy: the same as ordered at present. InPlace always
-// works as full does, for its redo record is worth nothing otherwise.
+// works as full does, for its redo record is worth nothing otherwise. Appended
+// records are as durable as their Sync.
 package commit

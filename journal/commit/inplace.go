@@ -31,10 +31,13 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 	if err := sh.sync(); err != nil {
 		return Version{}, err
 	}
-	if o.Keep.ID != "" {
+	err = sh.s.settleTail(in)
+	if err == nil && o.Keep.ID != "" {
 		sh.kept = sh.s.keepCopy(target, o.Keep.ID) == nil
 	}
-	err = sh.armRedo(in, o)
+	if err == nil {
+		err = sh.armRedo(in, o)
+	}
 	if err == nil {
 		_, err = sh.redoIntent(target, o) // is it still the base?
 	}

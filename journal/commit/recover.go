@@ -17,6 +17,7 @@ type Report struct {
 	Undone   []journal.Intent // replacements that had not happened: the old version stands
 	Redone   []journal.Intent // commits in place that were finished
 	Kept     []journal.Intent // replacements that had happened, whose old version is in the history now
+	Cut      []CutTail        // files that ended in an unfinished record
 	Removed  []string         // orphaned shadows
 	Salvaged []string         // IDs under rejected/ of bytes that had no place to go
 	// SweepDue: the previous stop was not clean, so orphans may lie anywhere
@@ -38,10 +39,12 @@ func (s *Store) Recover() (Report, error) {
 	}
 	pending := s.pending()
 	lost := s.recoverTxns(pending, &r, fail)
+	tails := false
 	for _, in := range pending {
 		if in.Txn != 0 {
 			continue
 		}
+		tails = tails || in.Kind == journal.KindAppend
 		switch in.Kind {
 		case journal.KindShadow:
 			fail(in, s.undo(in, &r))
@@ -49,6 +52,12 @@ func (s *Store) Recover() (Report, error) {
 			fail(in, s.undoReplace(in, &r))
 		case journal.KindInPlace:
 			found, err := s.redoAt(in, &r)
+			fail(in, err)
+			if err == nil && !found {
+				lost = append(lost, &lostRedo{in: in, shadow: -1, target: -1})
+			}
+		case journal.KindAppend:
+			found, err := s.checkTailAt(in, &r)
 			fail(in, err)
 			if err == nil && !found {
 				lost = append(lost, &lostRedo{in: in, shadow: -1, target: -1})
@@ -62,7 +71,7 @@ func (s *Store) Recover() (Report, error) {
 			errs = append(errs, fmt.Errorf("recover: look for moved files: %w", err))
 		} else {
 			for _, l := range lost {
-				fail(l.in, s.redoLost(l, &r))
+				fail(l.in, s.finishLost(l, &r))
 			}
 		}
 		for _, l := range lost {
@@ -71,6 +80,11 @@ func (s *Store) Recover() (Report, error) {
 	}
 	if len(errs) == 0 {
 		errs = append(errs, s.finishTxns(pending))
+	}
+	if tails {
+		// On disk before anything else is done with the files: what becomes of them
+		// is not to be measured by these records.
+		errs = append(errs, s.do("syncjournal", s.j.Sync))
 	}
 	errs = append(errs, s.tidyState(&r), s.tidyRejected(&r))
 	s.stockBallast()
@@ -155,8 +169,8 @@ func (s *Store) redo(in journal.Intent, shadowDir, shadow, target int, r *Report
 	return nil
 }
 
-// lostRedo is a commit in place whose directory was renamed, or whose target
-// was, before it was finished.
+// lostRedo is a commit in place, or a file that was appended to, whose directory
+// was renamed, or whose target was, before it was finished.
 type lostRedo struct {
 	in        journal.Intent
 	shadowDir int // valid with shadow
@@ -204,6 +218,17 @@ func (s *Store) find(lost []*lostRedo) error {
 		return err
 	}
 	return s.walk(context.Background(), func(dir int, _ string, e dirent) error { return look(dir, e) })
+}
+
+// finishLost deals with what find has found, or has not.
+func (s *Store) finishLost(l *lostRedo, r *Report) error {
+	switch {
+	case l.in.Kind != journal.KindAppend:
+		return s.redoLost(l, r)
+	case l.target < 0:
+		return s.finish(l.in) // it was removed
+	}
+	return s.checkTail(l.in, l.target, r)
 }
 
 // redoLost finishes what find has found. Bytes without a target are kept aside.

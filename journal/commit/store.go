@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"latchfs/journal"
 
@@ -32,6 +33,12 @@ type Store struct {
 	inUse     map[string]struct{}       // names in use by living shadows; Sweep spares them
 	abandoned map[uint64]journal.Intent // intents of this run that nobody but Recover will finish
 	ballast   bool                      // none has been dropped since it was last complete
+	tails     map[tailKey]*Tail         // files that are appended to, or were a moment ago
+	closed    bool
+
+	piece      int                 // how much of a record one write takes; constant, but for tests
+	tailLinger time.Duration       // the same
+	epoch      func(fd int) string // epochOf, but for tests
 }
 
 // NewStore returns the store of the data root rootfd with the state directory
@@ -41,6 +48,7 @@ func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 	return &Store{
 		root: rootfd, state: stateDir, j: j,
 		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{},
+		tails: map[tailKey]*Tail{}, piece: 1 << 20, tailLinger: tailLinger, epoch: epochOf,
 	}
 }
 

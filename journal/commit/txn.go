@@ -227,6 +227,9 @@ func (t *Txn) Commit() error {
 	if err := t.syncDirs(); err != nil {
 		return err
 	}
+	if err := t.settleTails(); err != nil {
+		return err
+	}
 	decision, err := s.begin(journal.Intent{Kind: journal.KindTxn, Txn: t.id})
 	if err != nil {
 		return err
@@ -257,6 +260,17 @@ func (t *Txn) Commit() error {
 		return &kinded{ErrNotDurable, fmt.Sprintf("transaction %d", t.id), late}
 	}
 	return nil
+}
+
+// settleTails ends the undo records of files that are to be written in place.
+func (t *Txn) settleTails() error {
+	var errs []error
+	for _, p := range t.parts {
+		if p.in.Kind == journal.KindInPlace {
+			errs = append(errs, t.s.settleTail(p.in))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (p *txnPart) isRmdir() bool {

@@ -1,0 +1,238 @@
+package commit
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// CutTail is a file whose last record a crash has left unfinished.
+type CutTail struct {
+	Path     string // relative to the data root, as it was when the record was appended
+	From, To int64  // size in bytes before and after
+	Kept     string // ID under rejected/ of the bytes cut off; "" where they are all zeros or could not be kept
+}
+
+// epochOf identifies the boot of the machine and the mount of the filesystem
+// that fd is on, "" if that cannot be told. As long as it is the same, the kernel
+// has lost nothing that was written.
+func epochOf(fd int) string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	var stx unix.Statx_t
+	if err != nil || unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &stx) != nil ||
+		stx.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%x", strings.TrimSpace(string(boot)), stx.Mnt_id)
+}
+
+// checkTailAt checks the end of a file that was appended to, if it is in the
+// directory that the intent names: log rotation renames within that. found is
+// false if it has to be looked for.
+func (s *Store) checkTailAt(in journal.Intent, r *Report) (found bool, err error) {
+	dir, err := s.openBelow(in.Dir)
+	if gone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(dir)
+	target, err := openTarget(dir, in.Name, in)
+	if err == nil && target < 0 {
+		err = readDir(dir, func(e dirent) (err error) {
+			if target < 0 && e.ino == in.TargetIno && !Reserved(e.name) {
+				target, err = openTarget(dir, e.name, in)
+			}
+			return err
+		})
+	}
+	if err != nil || target < 0 {
+		return false, err
+	}
+	defer unix.Close(target)
+	return true, s.checkTail(in, target, r)
+}
+
+// checkTail cuts an unfinished record off the end of the file fd and finishes
+// the intent. It may be repeated from the start at any time.
+func (s *Store) checkTail(in journal.Intent, fd int, r *Report) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	c := tailCheck{fd: fd, size: st.Size, cached: in.Epoch != "" && in.Epoch == s.epoch(fd)}
+	end, err := c.whole(in.Size, s.j.Appends(in.ID))
+	if err != nil {
+		return err
+	}
+	if end < st.Size {
+		where := path.Join(in.Dir, in.Name)
+		cut := CutTail{Path: where, From: st.Size, To: end, Kept: s.keepTail(fd, end, &st, where)}
+		if err := s.do("truncate", func() error { return unix.Ftruncate(fd, end) }); err != nil {
+			return err
+		}
+		if err := s.do("fsync", func() error { return unix.Fsync(fd) }); err != nil {
+			return err
+		}
+		r.Cut = append(r.Cut, cut)
+	}
+	return s.finish(in)
+}
+
+// tailCheck looks for the end of the last whole record of a file.
+type tailCheck struct {
+	fd     int
+	size   int64
+	cached bool // nothing that was written is lost: only a record may be cut short
+}
+
+// whole returns the length up to which the file has whole records: known bytes
+// are beyond doubt, records are what the journal knows of the bytes behind.
+func (c *tailCheck) whole(known int64, records []journal.Append) (int64, error) {
+	end := min(known, c.size)
+	for _, a := range records {
+		if a.End() > c.size {
+			return min(a.Offset, c.size), nil
+		}
+		ok, lost := true, false
+		if !c.cached {
+			var err error
+			if ok, lost, err = c.verify(a); err != nil {
+				return 0, err
+			}
+		}
+		switch {
+		case lost:
+			return a.Offset, nil
+		case !ok:
+			// No crash does that: somebody has changed the file since.
+			return c.size, nil
+		}
+		end = a.End()
+	}
+	if c.cached {
+		return c.size, nil
+	}
+	return c.wholeLines(end)
+}
+
+// verify compares the bytes of a record with its checksum, and if they differ
+// reports whether a part of them was lost: it reads as zeros, from the record's
+// beginning or a sector's to the end of the sector or the record.
+func (c *tailCheck) verify(a journal.Append) (ok, lost bool, err error) {
+	var crc uint32
+	err = c.read(a.Offset, a.End(), func(at int64, b []byte) bool {
+		crc = journal.UpdateChecksum(crc, b)
+		for len(b) > 0 {
+			n := min(int64(len(b)), sectorSize-at%sectorSize)
+			lost = lost || len(bytes.TrimLeft(b[:n], "\x00")) == 0
+			at, b = at+n, b[n:]
+		}
+		return true
+	})
+	if err != nil || crc == a.CRC {
+		return err == nil, false, err
+	}
+	return false, lost, nil
+}
+
+// wholeLines returns where the last line ends that begins at from or behind and
+// has no NUL bytes before it. Nothing else could be relied upon to be whole:
+// see Tail.Sync.
+func (c *tailCheck) wholeLines(from int64) (int64, error) {
+	end := from
+	err := c.read(from, c.size, func(at int64, b []byte) bool {
+		nul := bytes.IndexByte(b, 0)
+		if nul >= 0 {
+			b = b[:nul]
+		}
+		if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
+			end = at + int64(i) + 1
+		}
+		return nul < 0
+	})
+	return end, err
+}
+
+// sectorSize is the smallest unit that a disk writes or loses.
+const sectorSize = 512
+
+// read calls fn with the bytes from start to end, in pieces that begin at
+// sectors, until it returns false.
+func (c *tailCheck) read(start, end int64, fn func(at int64, b []byte) bool) error {
+	buf := make([]byte, 64<<10)
+	for start < end {
+		n, err := unix.Pread(c.fd, buf[:min(end-start, int64(len(buf))-start%sectorSize)], start)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return os.NewSyscallError("pread", err)
+		case n == 0 || !fn(start, buf[:n]):
+			return nil
+		}
+		start += int64(n)
+	}
+	return nil
+}
+
+// keepTail keeps the bytes from offset from under rejected/. They were never
+// acknowledged, so that there is no room for them is no reason not to go on.
+func (s *Store) keepTail(fd int, from int64, st *unix.Stat_t, where string) (id string) {
+	c := tailCheck{fd: fd, size: st.Size}
+	zeros := true
+	_ = c.read(from, st.Size, func(_ int64, b []byte) bool {
+		zeros = len(bytes.TrimLeft(b, "\x00")) == 0
+		return zeros
+	})
+	if zeros {
+		return ""
+	}
+	meta := map[string]any{
+		"path": where, "operation": "append", "offset": from,
+		"reason": "the end of the file was not a whole record after a crash", "found": time.Now().UTC().Format(time.RFC3339Nano),
+	}
+	part := *st
+	part.Size = st.Size - from
+	id, err := s.keep(meta, &part, func(dir int, part *unix.Stat_t) error { return s.copyTail(fd, from, dir, part) })
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// copyTail makes the content of an entry of the rejected store from the last
+// bytes of a file.
+func (s *Store) copyTail(fd int, from int64, dir int, part *unix.Stat_t) error {
+	return s.doWithRoom("create", func() error {
+		to, err := unix.Openat(dir, RejectedContent, unix.O_CREAT|unix.O_TRUNC|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(to)
+		c := tailCheck{fd: fd, size: from + part.Size}
+		var failed error
+		err = c.read(from, c.size, func(at int64, b []byte) bool {
+			failed = writeAll(to, b, at-from)
+			return failed == nil
+		})
+		if err != nil || failed != nil {
+			_ = unix.Unlinkat(dir, RejectedContent, 0) // the first error counts
+			if failed != nil {
+				return failed
+			}
+			return err
+		}
+		// An ordinary user cannot give it away and needs not: it is in his own tree.
+		_ = unix.Fchown(to, int(part.Uid), int(part.Gid))
+		return nil
+	})
+}

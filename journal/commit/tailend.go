@@ -1,0 +1,153 @@
+package commit
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// tailLinger is how long the undo record of a file stands after the last
+// appender has closed it, so that a loop of short appends writes one.
+const tailLinger = 5 * time.Second
+
+// Truncate sets the file's size, as ftruncate(2) on an appender's descriptor
+// does. As for Append the caller has the file's lock.
+func (t *Tail) Truncate(size int64) error {
+	t.syncMu.Lock()
+	defer t.syncMu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.settleLocked(); err != nil {
+		return err
+	}
+	// No recovery may measure the file by what was appended before.
+	if err := t.s.do("syncjournal", t.s.j.Sync); err != nil {
+		return err
+	}
+	if err := t.s.do("truncate", func() error { return unix.Ftruncate(t.fd, size) }); err != nil {
+		return err
+	}
+	t.size = size
+	// On disk before the next undo record says how long the file is.
+	return t.s.do("fdatasync", func() error { return unix.Fdatasync(t.fd) })
+}
+
+// Close gives the tail back. The undo record goes when nobody has used the file
+// for a while.
+func (t *Tail) Close() {
+	s := t.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.users--
+	if t.users > 0 || s.closed {
+		return
+	}
+	wait := s.tailLinger
+	var st unix.Stat_t
+	if !t.begun.Load() || unix.Fstat(t.fd, &st) == nil && st.Nlink == 0 {
+		wait = 0 // nothing to keep: a file that was removed gives its space back
+	}
+	t.linger = time.AfterFunc(wait, t.expire)
+}
+
+// expire ends the tail if nobody has come back to it.
+func (t *Tail) expire() {
+	s := t.s
+	t.syncMu.Lock()
+	defer t.syncMu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.mu.Lock()
+	idle := t.users == 0 && !s.closed
+	s.mu.Unlock()
+	if !idle || t.fd < 0 {
+		return
+	}
+	err := t.settleLocked()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case t.users > 0 || s.closed:
+	case err != nil:
+		t.linger = time.AfterFunc(s.tailLinger, t.expire)
+	default:
+		delete(s.tails, t.key)
+		unix.Close(t.fd)
+		t.fd = -1
+	}
+}
+
+// settleLocked ends the undo record: what was appended is on disk then, or the
+// file has no name any more. The journal is not synced. syncMu and mu are held.
+func (t *Tail) settleLocked() error {
+	if t.intent.ID == 0 || t.fd < 0 {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(t.fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	if t.torn {
+		if err := t.takeBackLocked(t.fd, &st); err != nil {
+			return err // then only a recovery can help
+		}
+	}
+	if st.Nlink > 0 && t.onDisk < t.seq {
+		if err := t.s.do("fdatasync", func() error { return unix.Fdatasync(t.fd) }); err != nil {
+			t.lost, t.lostErr = t.seq, err
+			return err
+		}
+		t.onDisk = t.seq
+	}
+	if err := t.s.done(t.intent.ID); err != nil {
+		return err
+	}
+	t.intent = journal.Intent{}
+	t.begun.Store(false)
+	t.unknownRecords, t.unknownBytes = 0, 0
+	return nil
+}
+
+// settleTail ends the undo record of the target of in, which is about to be
+// changed in another way than by appending.
+func (s *Store) settleTail(in journal.Intent) error {
+	s.mu.Lock()
+	t := s.tails[tailKey{in.TargetDev, in.TargetIno}]
+	s.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	t.syncMu.Lock()
+	defer t.syncMu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.settleLocked()
+}
+
+// Close ends what goes on in the background, with everything that was appended
+// on disk. It comes before the journal's Close; tails that are still in use must
+// not be appended to any more.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	tails := slices.Collect(maps.Values(s.tails))
+	clear(s.tails)
+	s.mu.Unlock()
+	var errs []error
+	for _, t := range tails {
+		t.syncMu.Lock()
+		t.mu.Lock()
+		errs = append(errs, t.settleLocked())
+		unix.Close(t.fd)
+		t.fd = -1
+		t.mu.Unlock()
+		t.syncMu.Unlock()
+	}
+	return errors.Join(errs...)
+}
