@@ -228,12 +228,13 @@ func (s *session) fillLocked() unix.Errno {
 	if s.filled || s.ended {
 		return 0
 	}
-	if err := s.shadow.Fill(s.baseFD); err != nil {
-		s.failed = errnoOf(err)
-		return s.failed
+	err := s.shadow.Fill(s.baseFD)
+	if err == nil {
+		err = s.shadow.Mark()
 	}
-	if err := s.shadow.Mark(); err != nil {
-		return errnoOf(err)
+	if err != nil {
+		s.failed = errnoOf(err) // the change that it was for is not done
+		return s.failed
 	}
 	s.filled = true // the base stays open: somebody may be reading it
 	return 0
