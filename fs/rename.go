@@ -278,7 +278,9 @@ func (r *renaming) makeDurable() unix.Errno {
 	}
 	defer unix.Close(fd)
 	if err := unix.Fsync(fd); err != nil {
-		return errnoOf(err)
+		// As at a close: the new version is there, but the program asked for more.
+		r.f.log.Errorf("%q: renamed, but not known to be on disk: %v", r.f.path(r.to.dir, r.to.name), err)
+		return unix.EIO
 	}
 	return 0
 }
