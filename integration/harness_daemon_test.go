@@ -39,7 +39,11 @@ func (m *Mount) Start(t *testing.T) {
 	}
 	m.daemon.Env = append(m.daemon.Env, "NOTIFY_SOCKET="+m.notifySocket())
 	m.daemon.Env = append(m.daemon.Env, m.options.env...)
-	if err := m.daemon.Start(); err != nil {
+	if f := m.options.faults; f != nil {
+		if err := f.start(m.daemon); err != nil {
+			t.Fatal(err)
+		}
+	} else if err := m.daemon.Start(); err != nil {
 		t.Fatal(err)
 	}
 	m.exited = make(chan struct{})

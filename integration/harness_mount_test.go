@@ -42,6 +42,7 @@ type mountOptions struct {
 	allowLog   []*regexp.Regexp
 	leftLocks  bool
 	foreignPID bool
+	faults     *faults
 }
 
 // mountOption changes how mount sets up.

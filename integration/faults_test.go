@@ -1,0 +1,289 @@
+package integration
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The daemon is killed before each of its steps, or each of them fails, while a
+// program does one thing. Afterwards its directory is in one of the states that
+// the scenario allows, the last one if the program was told that all is well.
+
+// faultScenario is what one program does in a directory of its own.
+type faultScenario struct {
+	name    string
+	setup   string // bash, makes the first state
+	program string // python
+	states  []dirState
+	modes   bool // the states' contents begin with the mode
+
+	// What an error may lead to besides, because the program goes on after it:
+	// a state of its making, or success in the end.
+	onError []dirState
+	retries bool
+}
+
+// dirState is what a directory holds: content by name.
+type dirState map[string]string
+
+const (
+	oldText, newText = "old\n", "new, and longer\n"
+	// largeHole makes a file larger than what is copied when it is opened.
+	largeHole = 17 << 20
+)
+
+var (
+	longText = strings.Repeat(oldText, 1000)
+	large    = strings.Repeat("\x00", largeHole) + oldText
+)
+
+var faultScenarios = []faultScenario{
+	{name: "new file", program: `save("f")`, states: []dirState{{}, {"f": newText}}},
+	{name: "replace", setup: `echo old > f`, program: `save("f")`,
+		states: []dirState{{"f": oldText}, {"f": newText}}},
+	{name: "update", setup: `echo old > f`, states: []dirState{{"f": oldText}, {"f": "OLD\n"}},
+		program: `with open("f", "r+") as f: f.write("OLD")`},
+	{name: "large", setup: `truncate -s ` + fmt.Sprint(largeHole) + ` f; echo old >> f`,
+		program: `with open("f", "r+") as f: f.write("LARGE"); f.seek(0, 2); f.write("end\n")`,
+		states:  []dirState{{"f": large}, {"f": "LARGE" + large[5:] + "end\n"}}},
+	{name: "in place", setup: `yes old | head -n 1000 > f; ln f g`, program: `save("f")`, // longer than what is copied over it
+		states: []dirState{{"f": longText, "g": longText}, {"f": newText, "g": newText}}},
+	{name: "rename", setup: `echo old > f`, program: `save("t"); os.rename("t", "f")`,
+		states: []dirState{{"f": oldText}, {"f": oldText, "t": newText}, {"f": newText}}},
+	{name: "rename away", setup: `echo old > f`, program: `os.rename("f", "f~"); save("f")`,
+		states: []dirState{{"f": oldText}, {"f~": oldText}, {"f~": oldText, "f": newText}}},
+	{name: "unlink", setup: `echo old > f`, program: `os.unlink("f")`, states: []dirState{{"f": oldText}, {}}},
+	{name: "append", setup: `echo old > f`, program: `
+with open("f", "a") as f:
+    for line in "one", "two", "three":
+        print(line, file=f, flush=True)`,
+		states:  []dirState{{"f": "old\n"}, {"f": "old\none\n"}, {"f": "old\none\ntwo\n"}, {"f": "old\none\ntwo\nthree\n"}},
+		retries: true},
+	{name: "chmod in session", setup: `echo old > f; chmod 600 f`, modes: true, program: `
+with open("f", "w") as f:
+    f.write(NEW)
+    f.flush()
+    os.fchmod(f.fileno(), 0o640)`,
+		states:  []dirState{{"f": "600 " + oldText}, {"f": "640 " + newText}},
+		onError: []dirState{{"f": "600 " + newText}}},
+	{name: "metadata", setup: `echo old > f; chmod 600 f`, modes: true, program: `os.chmod("f", 0o640)`,
+		states: []dirState{{"f": "600 " + oldText}, {"f": "640 " + oldText}}},
+	{name: "truncate", setup: `echo old > f`, program: `os.truncate("f", 2)`,
+		states: []dirState{{"f": oldText}, {"f": "ol"}}},
+	{name: "directory", program: `os.mkdir("d"); save("d/f"); os.rename("d", "e")`,
+		states: []dirState{{}, {"d/": ""}, {"d/": "", "d/f": newText}, {"e/": "", "e/f": newText}}},
+}
+
+// faultPrelude ends a program at its first error with that error's name.
+const faultPrelude = `
+import errno, os, sys
+NEW = ` + "'''" + newText + "'''" + `
+def save(name):
+    with open(name, "w") as f: f.write(NEW)
+def hook(kind, e, tb):
+    print(errno.errorcode.get(getattr(e, "errno", None), repr(e)))
+sys.excepthook = hook
+os.chdir(sys.argv[1])
+`
+
+// prepare makes the scenario's directory in its first state.
+func (sc *faultScenario) prepare(t *testing.T, m *Mount, dir string) {
+	t.Helper()
+	if o := m.Bash(t, `set -e; mkdir "$1"; cd "$1"; `+sc.setup, dir); o.Code != 0 {
+		t.Fatalf("setting up: %s", o.Stderr)
+	}
+}
+
+// run runs the program, which prints an error's name unless all went well.
+func (sc *faultScenario) run(t *testing.T, m *Mount, dir string) (complaint string) {
+	t.Helper()
+	o := m.LaunchPython(t, faultPrelude+sc.program, dir).Wait()
+	if o.Code != 0 && o.Stdout == "" {
+		t.Fatalf("the program ended with %d %v: %s", o.Code, o.Signal, o.Stderr)
+	}
+	return strings.TrimSpace(o.Stdout)
+}
+
+// check returns which of the states the directory is in.
+func (sc *faultScenario) check(t *testing.T, m *Mount, dir, complaint string, states ...dirState) int {
+	t.Helper()
+	found, err := sc.look(filepath.Join(m.Data, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := -1
+	for i, s := range states {
+		if fmt.Sprint(s) == fmt.Sprint(found) {
+			at = i
+		}
+	}
+	last := len(sc.states) - 1
+	switch {
+	case at < 0:
+		t.Errorf("after %q the directory is in no allowed state: %.2000q", complaint, fmt.Sprint(found))
+	case complaint == "" && at != last:
+		t.Errorf("the program succeeded, and the directory is in state %d of %d", at, last)
+	}
+	return at
+}
+
+// look reads the directory from underneath.
+func (sc *faultScenario) look(dir string) (dirState, error) {
+	found := dirState{}
+	return found, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		if d.IsDir() {
+			found[name+"/"] = ""
+			return nil
+		}
+		if strings.HasPrefix(d.Name(), ".latchfs-") {
+			return nil // looked for separately
+		}
+		b, err := os.ReadFile(path)
+		found[name] = string(b)
+		if st, e := d.Info(); sc.modes && e == nil {
+			found[name] = fmt.Sprintf("%o %s", st.Mode().Perm(), b)
+		}
+		return err
+	})
+}
+
+// awaitSwept waits until nothing of latchfs's own lies between the files any more.
+func (m *Mount) awaitSwept(t *testing.T) {
+	t.Helper()
+	eventually(t, "no reserved names in the data", func() bool {
+		left, err := reservedNames(m.Data)
+		return err == nil && len(left) == 0
+	})
+}
+
+// inMemory puts the data directory on a filesystem that takes no time to sync.
+func inMemory(t *testing.T) mountOption {
+	where := ""
+	t.Cleanup(func() {
+		if where != "" {
+			unix.Unmount(where, unix.MNT_DETACH)
+		}
+	})
+	return withSeed(func(data string) error {
+		if err := unix.Mount("tmpfs", data, "tmpfs", 0, "mode=755"); err != nil {
+			return err
+		}
+		where = data
+		return nil
+	})
+}
+
+// forEachFault runs test for every scenario on every kind of mount.
+func forEachFault(t *testing.T, test func(*testing.T, *Mount, *faults, *faultScenario)) {
+	t.Helper()
+	for _, kind := range []mountOption{func(*mountOptions) {}, noPassthrough(), asUser()} {
+		var o mountOptions
+		kind(&o)
+		name := o.name
+		if name == "" {
+			name = "root"
+		}
+		t.Run(name, func(t *testing.T) {
+			for i := range faultScenarios {
+				sc := &faultScenarios[i]
+				t.Run(sc.name, func(t *testing.T) {
+					f := newFaults(t)
+					opts := []mountOption{kind, withFaults(f), errorsInLog()}
+					if name != "root" && !stress() {
+						opts = append(opts, inMemory(t))
+					}
+					test(t, mount(t, opts...), f, sc)
+				})
+			}
+		})
+	}
+}
+
+// TestKilledAtEveryStep kills the daemon before each step.
+func TestKilledAtEveryStep(t *testing.T) {
+	forEachFault(t, func(t *testing.T, m *Mount, f *faults, sc *faultScenario) {
+		for n := 1; ; n++ {
+			dir := fmt.Sprint("n", n)
+			sc.prepare(t, m, dir)
+			f.arm(faultPlan{at: n})
+			complaint := sc.run(t, m, dir)
+			steps, hit := f.disarm()
+			if hit {
+				m.Crash(t) // it is dying: this waits for the end
+				m.Start(t)
+			}
+			at := sc.check(t, m, dir, complaint, sc.states...)
+			m.awaitSwept(t)
+			t.Logf("killed before step %d: %q: state %d, %q", n, steps, at, complaint)
+			if !hit && complaint != "" {
+				t.Errorf("without a fault: %s", complaint)
+			}
+			if t.Failed() || !hit {
+				return
+			}
+		}
+	})
+}
+
+// TestErrorAtEveryStep has each step fail: the program sees an error, and then
+// the old version is there, or the new one, complete, and EIO says that it may
+// not be on disk; or latchfs can do without the step. The next save works.
+func TestErrorAtEveryStep(t *testing.T) {
+	kinds := []faultPlan{{errno: syscall.EIO}, {errno: syscall.ENOSPC}, {errno: syscall.EDQUOT}, {errno: syscall.ENOSPC, rest: true}}
+	turn := 0
+	forEachFault(t, func(t *testing.T, m *Mount, f *faults, sc *faultScenario) {
+		turn++
+		for i := range kinds {
+			if stress() || i == turn%len(kinds) {
+				errorAtEveryStep(t, m, f, sc, kinds[i])
+			}
+		}
+		m.Stop(t)
+		m.Start(t)
+		m.awaitSwept(t)
+	})
+}
+
+func errorAtEveryStep(t *testing.T, m *Mount, f *faults, sc *faultScenario, plan faultPlan) {
+	for plan.at = 1; !t.Failed(); plan.at++ {
+		dir := fmt.Sprintf("%d-%v-%d", plan.errno, plan.rest, plan.at)
+		sc.prepare(t, m, dir)
+		f.arm(plan)
+		complaint := sc.run(t, m, dir)
+		steps, hit := f.disarm()
+		at := sc.check(t, m, dir, complaint, append(sc.states, sc.onError...)...)
+		t.Logf("%v: %q: state %d, %q", plan, steps, at, complaint)
+		if complaint != "" && complaint != "EIO" && at == len(sc.states)-1 && !sc.retries {
+			t.Errorf("%v: the program was told %s, and the new version is there", plan, complaint)
+		}
+		if !hit {
+			if complaint != "" {
+				t.Errorf("without a fault: %s", complaint)
+			}
+			return
+		}
+		m.WriteFile(filepath.Join(dir, "f"), "next")
+		if got := m.ReadFile(filepath.Join(dir, "f")); got != "next" {
+			t.Errorf("%v: after the next save the file holds %.100q", plan, got)
+		}
+	}
+}
+
+var levelError = regexp.MustCompile(`level=error`)
+
+// errorsInLog permits errors in the log: latchfs tells of what failed.
+func errorsInLog() mountOption {
+	return func(o *mountOptions) { o.allowLog = append(o.allowLog, levelError) }
+}
