@@ -61,6 +61,7 @@ type FS struct {
 
 	closeOnce sync.Once
 	doneOnce  sync.Once
+	cleanOnce sync.Once
 	refusing  atomic.Bool // no new sessions
 	serial    atomic.Uint64
 	sessionNo atomic.Uint64

@@ -72,6 +72,9 @@ func (m *Mount) Passthrough() bool { return m.f.registrar != nil }
 func (m *Mount) Wait() error {
 	select {
 	case <-m.gone:
+		// Somebody has unmounted it, or cut it off. That is a stop like any other.
+		m.f.abandonSessions()
+		m.f.cleanup()
 	case <-m.stopped:
 	}
 	return nil

@@ -112,8 +112,11 @@ func (f *FS) abandonSessions() {
 	}
 }
 
-// cleanup gives back what Start has opened.
-func (f *FS) cleanup() {
+// cleanup gives back what Start has opened, and records a clean stop; only once,
+// for an unmount may come with a shutdown. Whoever comes second waits.
+func (f *FS) cleanup() { f.cleanOnce.Do(f.cleanupOnce) }
+
+func (f *FS) cleanupOnce() {
 	f.stop()
 	f.mounts.close()
 	if f.journal != nil {
