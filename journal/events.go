@@ -105,7 +105,17 @@ func cutLine(f *os.File) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	end := st.Size()
+	end, err := wholeLines(f, st.Size())
+	if err != nil || end == st.Size() {
+		return end, err
+	}
+	return end, f.Truncate(end)
+}
+
+// wholeLines returns where the unfinished last line of f begins, or what a power
+// cut has left of the end: its size, if there is nothing of the kind.
+func wholeLines(f *os.File, size int64) (end int64, err error) {
+	end = size
 	buf := make([]byte, 64<<10)
 	for end > 0 {
 		n := min(end, int64(len(buf)))
@@ -114,8 +124,7 @@ func cutLine(f *os.File) (int64, error) {
 		}
 		i := bytes.LastIndexByte(buf[:n], '\n')
 		if i >= 0 && bytes.IndexByte(buf[:i], 0) < 0 {
-			end = end - n + int64(i) + 1
-			break
+			return end - n + int64(i) + 1, nil
 		}
 		if i >= 0 {
 			// A lost sector before this line: nothing behind it is whole.
@@ -125,10 +134,7 @@ func cutLine(f *os.File) (int64, error) {
 		}
 		end -= n
 	}
-	if end == st.Size() {
-		return end, nil
-	}
-	return end, f.Truncate(end)
+	return 0, nil
 }
 
 func (e *events) append(ev Event) error {

@@ -28,11 +28,18 @@ type CorruptError struct {
 	File   string // name of the segment inside the state directory
 	Offset int64  // where the damaged frame begins, in bytes
 	Reason string
+
+	foreign bool // the checksums are right: another version's, rather than damage
 }
 
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("journal %s is corrupt at byte %d: %s (nothing was changed)", e.File, e.Offset, e.Reason)
 }
+
+// foreignError is about what this version of the program does not know.
+type foreignError string
+
+func (e foreignError) Error() string { return string(e) }
 
 // Is makes every CorruptError match ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
@@ -94,60 +101,63 @@ func parseFrame(data []byte, offset int64) (frame, error) {
 // length of the intact part. What lies behind it is a torn tail. Any other
 // damage, and any error of fn, is a *CorruptError.
 func scan(file string, data []byte, fn func(frame) error) (intact int64, err error) {
-	corrupt := func(at int64, reason string) (int64, error) {
-		return 0, &CorruptError{File: file, Offset: at, Reason: reason}
+	corrupt := func(at int64, reason error) (int64, error) {
+		var foreign foreignError
+		return 0, &CorruptError{File: file, Offset: at, Reason: reason.Error(), foreign: errors.As(reason, &foreign)}
 	}
 	if len(data) < headerSize {
 		if !bytes.HasPrefix(appendHeader(nil), data) && !allZero(data) {
-			return corrupt(0, "not a journal segment")
+			return corrupt(0, errNoSegment)
 		}
 		return 0, nil
 	}
-	if reason := checkHeader(data); reason != "" {
-		return corrupt(0, reason)
+	if err := checkHeader(data); err != nil {
+		return corrupt(0, err)
 	}
 	offset := int64(headerSize)
 	for offset < int64(len(data)) {
 		f, err := parseFrame(data, offset)
 		if err != nil {
-			if reason := whyNotTorn(data, offset, err); reason != "" {
-				return corrupt(offset, reason)
+			if err := whyNotTorn(data, offset, err); err != nil {
+				return corrupt(offset, err)
 			}
 			return offset, nil
 		}
 		if err := fn(f); err != nil {
-			return corrupt(offset, err.Error())
+			return corrupt(offset, err)
 		}
 		offset = f.end()
 	}
 	return offset, nil
 }
 
-func checkHeader(data []byte) (reason string) {
+var errNoSegment = errors.New("not a journal segment")
+
+func checkHeader(data []byte) error {
 	switch {
 	case string(data[:8]) != magic:
-		return "not a journal segment"
+		return errNoSegment
 	case crc32.Checksum(data[:12], castagnoli) != binary.LittleEndian.Uint32(data[12:]):
-		return "wrong checksum of the header"
+		return errors.New("wrong checksum of the header")
 	case binary.LittleEndian.Uint32(data[8:]) != version:
-		return fmt.Sprintf("format version %d, and this program knows only %d", binary.LittleEndian.Uint32(data[8:]), version)
+		return foreignError(fmt.Sprintf("format version %d, and this program knows only %d", binary.LittleEndian.Uint32(data[8:]), version))
 	}
-	return ""
+	return nil
 }
 
-// whyNotTorn decides about the damaged frame at offset: the empty string means
-// that a crash explains it (see the package comment).
-func whyNotTorn(data []byte, offset int64, damage error) (reason string) {
+// whyNotTorn decides about the damaged frame at offset: nil means that a crash
+// explains it (see the package comment).
+func whyNotTorn(data []byte, offset int64, damage error) error {
 	for at := offset + 1; at+frameSize <= int64(len(data)); at++ {
 		f, err := parseFrame(data, at)
 		if err == nil && f.synced > offset {
-			return fmt.Sprintf("%v, although it was once safely on disk", damage)
+			return fmt.Errorf("%w, although it was once safely on disk", damage)
 		}
 	}
 	if errors.Is(damage, errShort) || lostSector(data, offset) {
-		return ""
+		return nil
 	}
-	return damage.Error()
+	return damage
 }
 
 // lostSector reports whether a sector of the damaged frame at offset reads as

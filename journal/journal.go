@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 )
 
 const (
@@ -117,10 +116,9 @@ func (j *Journal) load(found foundSegment) error {
 	}
 	if !j.st.started {
 		// Its beginning was synced before it got its name, so this is no crash
-		// of ours. Tokens must rise all the same: the clock is further on than
-		// counting ever gets.
+		// of ours. Tokens must rise all the same.
 		j.opts.Logf("journal %s has lost its beginning: starting anew", found.name)
-		j.st = state{next: 1, tokens: uint64(time.Now().UnixMicro()), open: map[uint64]Intent{}}
+		j.st = state{next: 1, tokens: tokensAbove(0), open: map[uint64]Intent{}}
 	}
 	j.clean = j.st.clean && !j.st.running
 	j.st.clean = j.clean

@@ -200,7 +200,7 @@ type state struct {
 func (s *state) apply(payload []byte) error {
 	var r record
 	if err := strict(payload, &r); err != nil {
-		return fmt.Errorf("record does not decode: %w", err)
+		return foreignError("record does not decode: " + err.Error())
 	}
 	if s.started == (r.Op == "start") {
 		return fmt.Errorf("a segment has one start record, and it comes first (found %q)", r.Op)
@@ -238,7 +238,7 @@ func (s *state) apply(payload []byte) error {
 	case "close":
 		s.running = false
 	default:
-		return fmt.Errorf("unknown record %q", r.Op)
+		return foreignError(fmt.Sprintf("unknown record %q", r.Op))
 	}
 	return nil
 }

@@ -99,19 +99,13 @@ type foundSegment struct {
 
 func findSegment(dir *os.File) (foundSegment, error) {
 	var found foundSegment
-	d, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return found, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
+	names, err := readNames(dir)
 	if err != nil {
 		return found, err
 	}
 	for _, name := range names {
-		hex, ok := strings.CutPrefix(name, segmentPrefix)
-		n, err := strconv.ParseUint(hex, 16, 64)
-		if !ok || err != nil || segmentName(n) != name {
+		n, ok := segmentNumber(name)
+		if !ok {
 			continue
 		}
 		found.all = append(found.all, name)
@@ -120,6 +114,23 @@ func findSegment(dir *os.File) (foundSegment, error) {
 		}
 	}
 	return found, nil
+}
+
+// segmentNumber returns the number of the segment with that name, if it is one.
+func segmentNumber(name string) (n uint64, ok bool) {
+	hex, ok := strings.CutPrefix(name, segmentPrefix)
+	n, err := strconv.ParseUint(hex, 16, 64)
+	return n, ok && err == nil && segmentName(n) == name
+}
+
+// readNames returns the names in dir, which may be an O_PATH descriptor.
+func readNames(dir *os.File) ([]string, error) {
+	d, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
 }
 
 // removeSegments removes segments that have a successor; one that stays is
