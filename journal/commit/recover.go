@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"latchfs/journal"
 
@@ -37,7 +39,11 @@ func (s *Store) Recover() (Report, error) {
 			errs = append(errs, fmt.Errorf("recover %q in %q: %w", in.Name, in.Dir, err))
 		}
 	}
-	pending := s.pending()
+	pending := slices.DeleteFunc(s.pending(), func(in journal.Intent) bool {
+		err := plausible(in)
+		fail(in, err)
+		return err != nil
+	})
 	lost := s.recoverTxns(pending, &r, fail)
 	tails := false
 	for _, in := range pending {
@@ -273,12 +279,36 @@ func openTarget(dir int, name string, in journal.Intent) (int, error) {
 	if err != nil {
 		return -1, os.NewSyscallError("openat", err)
 	}
-	// Device numbers change with the order of mounting; births do not.
-	if birth(fd) == in.TargetBirth && (in.TargetBirth != 0 || uint64(st.Dev) == in.TargetDev) {
+	if isTarget(fd, &st, in) {
 		return fd, nil
 	}
 	unix.Close(fd)
 	return -1, nil
+}
+
+// isTarget reports whether fd, which has the status st, is the file that in is
+// about.
+func isTarget(fd int, st *unix.Stat_t, in journal.Intent) bool {
+	if st.Ino != in.TargetIno || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false
+	}
+	// Device numbers change with the order of mounting; births do not.
+	return birth(fd) == in.TargetBirth && (in.TargetBirth != 0 || uint64(st.Dev) == in.TargetDev)
+}
+
+// plausible refuses an intent that this package cannot have written: what
+// recovery removes or overwrites has to be named properly.
+func plausible(in journal.Intent) error {
+	shadow := in.Kind == journal.KindShadow || in.Kind == journal.KindReplace || in.Kind == journal.KindInPlace
+	switch {
+	case !shadow && in.Kind != journal.KindMade && in.Kind != journal.KindRemove:
+		return nil
+	case shadow && !generated(in.Shadow):
+		return fmt.Errorf("%q is no name of a shadow", in.Shadow)
+	case in.Name == "" || in.Name == "." || in.Name == ".." || strings.ContainsAny(in.Name, "/\x00"):
+		return fmt.Errorf("%q is no name of a file", in.Name)
+	}
+	return nil
 }
 
 func openShadow(dir int, name string) (int, error) {

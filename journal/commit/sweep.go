@@ -40,14 +40,23 @@ func (s *Store) Sweep(ctx context.Context) (Report, error) {
 		}
 		return err
 	}
-	err := errMoved
-	for try := 0; try < 10 && errors.Is(err, errMoved); try++ {
-		err = s.walk(ctx, visit)
-	}
-	if err != nil {
+	if err := s.walkAll(ctx, nil, visit); err != nil {
 		return r, fmt.Errorf("sweep: %w", err)
 	}
 	return r, s.j.Settle()
+}
+
+// walkAll walks again from the start when directories were moved meanwhile. begin
+// may be nil; it is called before each walk.
+func (s *Store) walkAll(ctx context.Context, begin func(), visit func(dir int, path string, e dirent) error) error {
+	err := errMoved
+	for try := 0; try < 10 && errors.Is(err, errMoved); try++ {
+		if begin != nil {
+			begin()
+		}
+		err = s.walk(ctx, visit)
+	}
+	return err
 }
 
 // errMoved: a directory was moved while the walk was below it.

@@ -1,0 +1,198 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// stop is what a daemon leaves that has ended: the lock's file stays.
+func (w *world) stop() {
+	w.t.Helper()
+	w.write(StateDirName+"/"+LockName, "1\n")
+}
+
+// snapshot is everything below the root, with content, mode, inode and mtime.
+func (w *world) snapshot() map[string]string {
+	w.t.Helper()
+	all := map[string]string{}
+	check(w.t, filepath.WalkDir(w.root, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return err
+		}
+		var b []byte
+		if d.Type().IsRegular() {
+			if b, err = os.ReadFile(path); err != nil {
+				return err
+			}
+		}
+		rel, _ := filepath.Rel(w.root, path)
+		all[rel] = fmt.Sprint(st.Mode, st.Ino, st.Mtim, string(b))
+		return nil
+	}))
+	return all
+}
+
+// check runs Check, which must change nothing.
+func (w *world) check() *Checked {
+	w.t.Helper()
+	before := w.snapshot()
+	c, err := Check(context.Background(), int(w.dir.Fd()), w.state)
+	check(w.t, err)
+	after := w.snapshot()
+	for name := range after {
+		if before[name] != after[name] {
+			w.t.Fatalf("Check has changed %q", name)
+		}
+	}
+	if len(before) != len(after) {
+		w.t.Fatalf("Check has removed something")
+	}
+	return c
+}
+
+// found lists the findings as severity, kind and path.
+func found(findings []journal.Finding) []string {
+	all := []string{}
+	for _, f := range findings {
+		all = append(all, fmt.Sprintf("%s %s %s", f.Severity, f.Kind, f.Path))
+	}
+	return all
+}
+
+// mustFind checks, and wants just these findings beside that of an unclean stop.
+func (w *world) mustFind(want ...string) *Checked {
+	w.t.Helper()
+	c := w.check()
+	got := slices.DeleteFunc(found(c.Findings), func(f string) bool { return strings.HasPrefix(f, "recoverable "+journal.FindUnclean) })
+	if !slices.Equal(got, want) {
+		w.t.Errorf("found %q, want %q", got, want)
+	}
+	return c
+}
+
+// repair checks and repairs; all must be well then.
+func (w *world) repair() []journal.Finding {
+	w.t.Helper()
+	findings, err := w.check().Repair(context.Background(), w.t.Logf)
+	check(w.t, err)
+	for _, f := range findings {
+		if f.Done == "" && f.Kind != journal.FindKeptAside {
+			w.t.Errorf("nothing is done about %+v", f)
+		}
+	}
+	c := w.check()
+	left := slices.DeleteFunc(c.Findings, func(f journal.Finding) bool { return f.Kind == journal.FindKeptAside })
+	if len(left) > 0 {
+		w.t.Errorf("after the repair: %+v", left)
+	}
+	return findings
+}
+
+// Whatever a crash leaves is no problem, and a repair is as good as a mount.
+func TestCheckAndRepairAfterACrashAtEveryStep(t *testing.T) {
+	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+		w.stop()
+		for _, f := range w.check().Findings {
+			if f.Severity == journal.Problem {
+				t.Errorf("%+v", f)
+			}
+		}
+		w.repair()
+		w.checkContent(sc, acked)
+		w.checkRejected()
+		w.start()
+		w.checkNothingLeft()
+		if !w.j.Clean() {
+			t.Error("not clean after a repair")
+		}
+	})
+}
+
+// corrupt makes one byte of the journal wrong, another one each time that n is, in
+// such a way that no mount goes on.
+func (w *world) corrupt(n int) (at int) {
+	w.t.Helper()
+	names, err := filepath.Glob(w.path(StateDirName + "/journal-*"))
+	check(w.t, err)
+	if len(names) != 1 {
+		w.t.Fatalf("%d segments", len(names))
+	}
+	data, err := os.ReadFile(names[0])
+	check(w.t, err)
+	at = n * 151 % len(data)
+	data[at] ^= 0x40
+	check(w.t, os.WriteFile(names[0], data, 0o600))
+	return at
+}
+
+// A crash, and then a byte of the journal is wrong: no mount goes on, and after a
+// repair nothing is lost. The file holds one version or the other, or if it may be
+// half written the new version is kept.
+func TestRepairOfACorruptJournalLosesNothing(t *testing.T) {
+	tried, redone := 0, 0
+	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+		tried++
+		w.stop()
+		at := w.corrupt(tried)
+		before := w.snapshot()
+		if _, err := journal.Open(w.state, journal.Options{}); !errors.Is(err, journal.ErrCorrupt) {
+			t.Fatalf("damage at byte %d goes unnoticed: %v", at, err)
+		}
+		for _, f := range w.repair() {
+			if strings.Contains(f.Done, "what was there before is kept") {
+				redone++
+			}
+		}
+		w.nothingLost(sc, acked, before)
+		w.start() // a mount goes on
+		w.checkNothingLeft()
+		if t.Failed() {
+			t.Logf("with damage at byte %d", at)
+		}
+	})
+	t.Logf("%d journals, %d commits in place finished", tried, redone)
+	if tried < 100 || redone == 0 {
+		t.Error("too few to mean anything")
+	}
+}
+
+// nothingLost compares with what was there before the repair.
+func (w *world) nothingLost(sc scenario, acked bool, before map[string]string) {
+	w.t.Helper()
+	for name := range before {
+		if _, err := os.Lstat(w.path(name)); err != nil && !Reserved(filepath.Base(name)) && !strings.HasPrefix(name, StateDirName) {
+			w.t.Errorf("%q is gone", name)
+		}
+	}
+	kept := map[string]bool{}
+	contents, err := filepath.Glob(w.path(StateDirName + "/rejected/*/content"))
+	check(w.t, err)
+	for _, name := range contents {
+		b, err := os.ReadFile(name)
+		check(w.t, err)
+		kept[string(b)] = true
+	}
+	b, err := os.ReadFile(w.path("d/f"))
+	if err != nil && !os.IsNotExist(err) {
+		w.t.Fatal(err)
+	}
+	newest := sc.mayBe[len(sc.mayBe)-1]
+	whole := slices.Contains(sc.mayBe, string(b))
+	if acked && string(b) != newest || !whole && !kept[newest] {
+		w.t.Errorf("acknowledged %v, content %.40q, and %d entries are kept", acked, b, len(contents))
+	}
+}

@@ -1,0 +1,232 @@
+package commit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopCleanly ends the daemon as it ends by itself.
+func (w *world) stopCleanly() {
+	w.t.Helper()
+	check(w.t, w.j.Settle())
+	check(w.t, w.j.Close())
+	w.stop()
+}
+
+func TestCheckFindsOrphans(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		deep := strings.Repeat("deep/", 40)
+		for _, name := range []string{orphanName, deep + orphanName, StateDirName + "/" + orphanName} {
+			w.write(name, "orphan")
+		}
+		for _, name := range []string{"d/" + ReservedPrefix + "mine", "nested/.latchfs/journal", "nested/" + orphanName, "d/f"} {
+			w.write(name, "keep")
+		}
+		check(t, os.Symlink(w.path("nested"), w.path("link")))
+		w.stop()
+		w.mustFind("recoverable orphan "+StateDirName+"/"+orphanName, "recoverable orphan "+orphanName, "recoverable orphan "+deep+orphanName)
+		w.stopCleanly() // then no mount would look for them
+		w.mustFind("recoverable orphan "+StateDirName+"/"+orphanName, "problem orphan "+orphanName, "problem orphan "+deep+orphanName)
+		for _, f := range w.repair() {
+			if f.Done != "removed" {
+				t.Errorf("%+v", f)
+			}
+		}
+		if w.read("nested/"+orphanName)+w.read("d/f") != "keepkeep" {
+			t.Error("what is not ours has changed")
+		}
+	})
+}
+
+func TestCheckOfTheStateDirectory(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.stopCleanly()
+		w.mustFind()
+		w.write(StateDirName+"/notes.txt", "mine")
+		w.write(StateDirName+"/ballast-9", "mine")
+		check(t, os.Chmod(w.path(StateDirName), 0o755))
+		want := []string{"problem state-directory .latchfs", "info unknown-entry .latchfs/ballast-9", "info unknown-entry .latchfs/notes.txt"}
+		if root(t) {
+			check(t, os.Chown(w.path(StateDirName), 77, 77))
+			want = append([]string{want[0]}, want...)
+		}
+		c := w.mustFind(want...)
+		findings, err := c.Repair(t.Context(), t.Logf)
+		check(t, err)
+		for i, f := range findings {
+			if repaired := i == 0; repaired != (f.Done != "") {
+				t.Errorf("%+v", f)
+			}
+		}
+		if w.read(StateDirName+"/notes.txt") != "mine" || w.stat(StateDirName).Mode&0o777 != 0o700 {
+			t.Error("not what was to be done")
+		}
+	})
+}
+
+// A directory of that name without a lock is not ours.
+func TestCheckOfAForeignDirectory(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		check(t, w.j.Close())
+		before := w.snapshot()
+		c := w.mustFind("problem state-directory .latchfs")
+		findings, err := c.Repair(t.Context(), t.Logf)
+		if err != nil || len(findings) != 1 || findings[0].Done != "" {
+			t.Errorf("%+v, %v", findings, err)
+		}
+		for name, is := range w.snapshot() {
+			if before[name] != is {
+				t.Errorf("%q has changed", name)
+			}
+		}
+	})
+}
+
+func TestCheckOfRejected(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("f", "old")
+		sh, _ := w.shadowOf("f")
+		id, err := sh.Reject(map[string]any{"reason": "test"})
+		check(t, err)
+		check(t, sh.Discard())
+		w.stopCleanly()
+		w.mustFind()
+		entry := StateDirName + "/rejected/"
+		w.write(entry+"0-torn/content", "torn")
+		w.write(entry+"0-torn/meta.json", `{"id":`)
+		w.write(entry+"0-bare/content", "no meta")
+		w.write(entry+"0-gone/meta.json", "{}")
+		w.write(entry+".new-0-half/content", "half")
+		w.write(entry+".new-0-less/meta.json", "{}")
+		found := map[string]string{}
+		for _, f := range w.repair() {
+			found[strings.TrimPrefix(f.Path, entry)] = fmt.Sprintf("%s: %s", f.Severity, f.Done)
+		}
+		for name, want := range map[string]string{
+			"0-torn/meta.json": "problem: renamed to corrupt-meta.json", "0-gone": "problem: renamed to corrupt-rejected-0-gone",
+			".new-0-half": "recoverable: finished", ".new-0-less": "recoverable: finished",
+		} {
+			if found[name] != want {
+				t.Errorf("%s: %q, want %q", name, found[name], want)
+			}
+		}
+		if len(found) != 4 {
+			t.Errorf("found %v", found)
+		}
+		for name, want := range map[string]string{"0-torn/content": "torn", "0-torn/corrupt-meta.json": `{"id":`, "0-half/content": "half", id + "/content": "old"} {
+			if got := w.read(entry + name); got != want {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+	})
+}
+
+// What is pending is said of each file, with what the next mount does about it.
+func TestCheckOfPendingIntents(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		for _, name := range []string{"half/f", "moved/f", "gone/f"} {
+			w.write(name, "old")
+			w.halfWritten(name)
+			w.s.fault = nil
+		}
+		check(t, os.Rename(w.path("moved"), w.path("elsewhere")))
+		check(t, os.Remove(w.path("gone/f")))
+		begin := func(in journal.Intent) {
+			_, err := w.j.Begin(in)
+			check(t, err)
+		}
+		begin(journal.Intent{Kind: journal.KindReplace, Dir: "half", Name: "g", ShadowDir: "half", Shadow: orphanName})
+		w.write("half/"+orphanName, "shadow")
+		begin(journal.Intent{Kind: journal.KindShadow, Dir: "half", Name: "h", ShadowDir: "half", Shadow: strings.Replace(orphanName, "0", "1", 1)})
+		w.stop()
+		c := w.mustFind("recoverable pending-intent half/f", "recoverable pending-intent moved/f", "recoverable pending-intent gone/f",
+			"recoverable pending-intent half/g", "recoverable pending-intent half/h")
+		means := map[string]string{}
+		for _, f := range c.Findings {
+			means[f.Path] = f.Means
+		}
+		for name, want := range map[string]string{
+			"half/f": "does all of it", "moved/f": `the file is at "elsewhere/f" now`, "gone/f": "keeps the new version under rejected/",
+			"half/g": "removes the shadow", "half/h": "nothing of it is left",
+		} {
+			if !strings.Contains(means[name], want) {
+				t.Errorf("%s: %q, want %q", name, means[name], want)
+			}
+		}
+		w.repair()
+		if half, moved := w.read("half/f"), w.read("elsewhere/f"); half != "new" || moved != "new" {
+			t.Errorf("the files hold %q and %q", half, moved)
+		}
+	})
+}
+
+// A journal whose checksums are right and whose names are not, is obeyed by nobody.
+func TestImplausibleIntentsTouchNothing(t *testing.T) {
+	for _, in := range []journal.Intent{
+		{Kind: journal.KindReplace, Dir: "d", ShadowDir: "d", Name: "x", Shadow: "f"},
+		{Kind: journal.KindShadow, Dir: "d", ShadowDir: "d", Name: "x", Shadow: "../d/f"},
+		{Kind: journal.KindShadow, Dir: "d", ShadowDir: "d", Name: "../d/f", Shadow: orphanName},
+		{Kind: journal.KindInPlace, Dir: "d", ShadowDir: "d", Name: "f", Shadow: "g"},
+		{Kind: journal.KindInPlace, Dir: "d", ShadowDir: "d", Name: "", Shadow: orphanName},
+	} {
+		eachFS(t, func(t *testing.T, w *world) {
+			w.write("d/f", "mine")
+			w.write("d/g", "mine")
+			st := w.stat("d/f")
+			in.TargetDev, in.TargetIno, in.TargetBirth = uint64(st.Dev), st.Ino, birth(int(openFile(t, w.path("d/f"), os.O_RDONLY).Fd()))
+			_, err := w.j.Begin(in)
+			check(t, err)
+			w.stop()
+			c := w.check()
+			if f := c.Findings[len(c.Findings)-1]; f.Severity != journal.Problem || f.Kind != FindBadIntent {
+				t.Errorf("found %q", found(c.Findings))
+			}
+			w.start()
+			if _, err := w.s.Recover(); err == nil {
+				t.Error("no error")
+			}
+			w.repair()
+			if w.read("d/f")+w.read("d/g") != "minemine" {
+				t.Error("a user's file has changed")
+			}
+			w.start() // a mount goes on
+			w.checkNothingLeft()
+		})
+	}
+}
+
+// Repaired by root, an ordinary user's directory is still that user's to mount.
+func TestRepairGivesAwayWhatRootHasMade(t *testing.T) {
+	if !root(t) {
+		t.Skip("not root")
+	}
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write(orphanName, "shadow")
+		w.stop()
+		check(t, filepath.WalkDir(w.root, func(path string, _ os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, 77, 77)
+		}))
+		w.corrupt(1)
+		w.repair()
+		check(t, filepath.WalkDir(w.root, func(path string, _ os.DirEntry, err error) error {
+			var st unix.Stat_t
+			if err == nil {
+				err = unix.Lstat(path, &st)
+			}
+			if st.Uid != 77 {
+				t.Errorf("%s belongs to %d", path, st.Uid)
+			}
+			return err
+		}))
+	})
+}
