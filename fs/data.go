@@ -158,6 +158,9 @@ func (f *FS) openState() error {
 	}
 	var err error
 	f.journal, err = journal.Open(f.state, journal.Options{Logf: f.log.Warnf})
+	if errors.Is(err, journal.ErrCorrupt) {
+		return fmt.Errorf("journal of %s: %w; see what can be done with: latchfs fsck --repair %[1]s", f.opts.Dir, err)
+	}
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
 	}
@@ -192,9 +195,9 @@ func (f *FS) openStateDir() error {
 	if err := f.checkStateDir(); err != nil {
 		return err
 	}
-	lock, err := unix.Openat(fd, "daemon.lock", unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	lock, err := unix.Openat(fd, commit.LockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return fmt.Errorf("%s/%s/daemon.lock: %w", f.opts.Dir, name, err)
+		return fmt.Errorf("%s/%s/%s: %w", f.opts.Dir, name, commit.LockName, err)
 	}
 	if err := f.lockData(lock); err != nil {
 		pid := make([]byte, 32)
@@ -207,7 +210,7 @@ func (f *FS) openStateDir() error {
 	if err := unix.Ftruncate(lock, 0); err == nil {
 		_, err = unix.Pwrite(lock, fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 		if err != nil {
-			f.log.Warnf("%s/%s/daemon.lock: %v", f.opts.Dir, name, err)
+			f.log.Warnf("%s/%s/%s: %v", f.opts.Dir, name, commit.LockName, err)
 		}
 	}
 	return nil
@@ -247,7 +250,7 @@ func (f *FS) checkStateDir() error {
 	}
 	ours := len(list) == 0
 	for _, e := range list {
-		ours = ours || e.name == "daemon.lock"
+		ours = ours || e.name == commit.LockName
 	}
 	if !ours {
 		return fmt.Errorf("%w: %s/%s exists and was not made by latchfs", ErrReservedName, f.opts.Dir, commit.StateDirName)

@@ -119,6 +119,7 @@ the new one and never half of it, and the close that ends a write is its commit.
 		newReleaseCommand(sys),
 		newGuardCommand(sys),
 		newStealCommand(sys),
+		newFsckCommand(),
 		newPolicyCommand(),
 		newVersionCommand(),
 		newProbeCommand(),

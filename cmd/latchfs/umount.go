@@ -15,6 +15,8 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
 )
 
 // umountFlags are the flags of `latchfs umount`.
@@ -109,7 +111,7 @@ func unmount(mountpoint string, lazy bool) error {
 // flock for as long as it lives. A directory whose lock we may not see has no
 // daemon that we could wait for.
 func daemonGone(ctx context.Context, dir string) error {
-	lock, err := os.Open(filepath.Join(dir, ".latchfs", "daemon.lock"))
+	lock, err := os.Open(filepath.Join(dir, commit.StateDirName, commit.LockName))
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/locksdir"
+	"latchfs/journal"
+	"latchfs/journal/commit"
+)
+
+// fsckFlags are the flags of `latchfs fsck`.
+type fsckFlags struct {
+	repair bool
+	asJSON bool
+}
+
+func newFsckCommand() *cobra.Command {
+	var f fsckFlags
+	cmd := &cobra.Command{
+		Use:   "fsck DIR",
+		Short: "Check what latchfs keeps about a data directory, and repair it",
+		Long: `Check what latchfs keeps about the data directory DIR, which must not be mounted:
+the journal, the audit trail, refused bytes, and files that a crash has left.
+Nothing is changed. What a crash leaves is no problem, for the next mount recovers
+from it; problems are what no crash explains.
+
+With --repair everything is done that the next mount would do, and what it would
+refuse to do: a damaged journal or damaged lines of the audit trail are renamed,
+never deleted, and begun anew; shadows that only the lost records could explain are
+kept under .latchfs/rejected/.
+
+The exit code is 0 if nothing is wrong or all was repaired, and 1 if problems remain
+or the check could not be done.`,
+		Example: `  latchfs fsck /srv/data
+  latchfs fsck --json /srv/data | jq 'select(.severity == "problem")'
+  latchfs fsck --repair /srv/data && latchfs mount /srv/data`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&f.repair, "repair", false, "put right what can be put right")
+	registerJSON(cmd, &f.asJSON, "print one JSON object for each finding")
+	return cmd
+}
+
+// run is `latchfs fsck`.
+func (f *fsckFlags) run(cmd *cobra.Command, path string) error {
+	data, err := openOffline(path, f.repair)
+	if err != nil {
+		return err
+	}
+	if data == nil {
+		return f.print(cmd.OutOrStdout(), path, nil, "no state directory, so nothing to check")
+	}
+	defer data.close()
+	checked, err := commit.Check(cmd.Context(), int(data.root.Fd()), data.state)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	findings := checked.Findings
+	if f.repair && data.lock != nil {
+		findings, err = checked.Repair(cmd.Context(), func(string, ...any) {}) // Findings says all of it
+	}
+	left := 0
+	for _, x := range findings {
+		if x.Severity == journal.Problem && x.Done == "" {
+			left++
+		}
+	}
+	err = errors.Join(err, f.print(cmd.OutOrStdout(), path, findings, f.summary(path, len(findings), left)))
+	if err == nil && left > 0 {
+		return exitError(exitFailure)
+	}
+	return err
+}
+
+func (f *fsckFlags) summary(path string, found, left int) string {
+	switch {
+	case found == 0:
+		return "consistent"
+	case left == 0 && f.repair:
+		return "consistent now"
+	case left == 0:
+		return "consistent; what is said above is no problem"
+	case f.repair:
+		return fmt.Sprintf("problems remain: %d", left)
+	}
+	return fmt.Sprintf("problems: %d; see what can be done with: latchfs fsck --repair %s", left, path)
+}
+
+// print writes the findings, and for people a last line.
+func (f *fsckFlags) print(w io.Writer, path string, findings []journal.Finding, summary string) error {
+	if f.asJSON {
+		enc := json.NewEncoder(w)
+		for _, x := range findings {
+			if err := enc.Encode(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var text strings.Builder
+	for _, x := range findings {
+		fmt.Fprintf(&text, "%s: %s", x.Severity, locksdir.Display(x.Path))
+		if x.Offset >= 0 {
+			fmt.Fprintf(&text, ", byte %d", x.Offset)
+		}
+		fmt.Fprintf(&text, ": %s.\n  Meaning: %s.\n", x.What, x.Means)
+		if x.Done != "" {
+			fmt.Fprintf(&text, "  Done: %s.\n", x.Done)
+		}
+	}
+	fmt.Fprintf(&text, "%s: %s\n", path, summary)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// offline is a data directory that no daemon has, and none gets before close.
+type offline struct {
+	root, state *os.File
+	lock        *os.File // nil: there is no such file, so there is no daemon
+}
+
+func (d *offline) close() {
+	for _, f := range []*os.File{d.lock, d.state, d.root} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// openOffline opens a data directory and keeps daemons out. It returns nil where
+// latchfs has never been.
+func openOffline(path string, repair bool) (d *offline, err error) {
+	real, err := unmounted(path)
+	if err != nil {
+		return nil, err
+	}
+	d = &offline{}
+	defer func() {
+		if err != nil {
+			d.close()
+			d = nil
+		}
+	}()
+	if d.root, err = openPlain(unix.AT_FDCWD, real, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
+		return d, err
+	}
+	d.state, err = openPlain(int(d.root.Fd()), commit.StateDirName, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		d.close()
+		return nil, nil
+	}
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		err = fmt.Errorf("%s/%s is not a directory, so not latchfs's; it does not mount here", path, commit.StateDirName)
+	}
+	if err != nil {
+		return d, err
+	}
+	d.lock, err = openPlain(int(d.state.Fd()), commit.LockName, unix.O_RDONLY|unix.O_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		return d, nil
+	}
+	if err == nil {
+		err = d.keepOut(path, real, repair)
+	}
+	return d, err
+}
+
+func openPlain(dir int, name string, flags int) (*os.File, error) {
+	fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// keepOut takes the lock that a daemon holds for as long as it lives. One whose
+// mount has just been taken away may need a moment to end.
+func (d *offline) keepOut(path, real string, repair bool) error {
+	how := unix.LOCK_SH // any number may look
+	if repair {
+		how = unix.LOCK_EX
+	}
+	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		err := unix.Flock(int(d.lock.Fd()), how|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return os.NewSyscallError("flock", err)
+		}
+		if mountedFrom(real) || time.Now().After(deadline) {
+			return inUse(path, real)
+		}
+	}
+}
+
+// mountedFrom tells whether a mount of ours shows the data directory.
+func mountedFrom(real string) bool {
+	mounts, err := latchfsMounts()
+	for _, m := range mounts {
+		if m.Source == real {
+			return true
+		}
+	}
+	return err != nil
+}
+
+// unmounted resolves a path, and refuses one that leads into a mount of ours.
+func unmounted(path string) (real string, err error) {
+	real, err = filepath.EvalSymlinks(path)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if m, e := mountAt(path); e == nil && isDead(m) {
+		return "", fmt.Errorf("the dead mount on %s is in the way; take it away with: latchfs umount --dead %[1]s", path)
+	}
+	if err != nil {
+		return "", err
+	}
+	m, err := machine().mountOf(real)
+	if err == nil && m != nil && m.FSType == fsType {
+		err = inUse(path, m.Source)
+	}
+	return real, err
+}
+
+// inUse says who has the data directory.
+func inUse(path, real string) error {
+	lock := filepath.Join(real, commit.StateDirName, commit.LockName)
+	holder := "another process"
+	if pid, err := os.ReadFile(lock); err == nil { // in some pid namespace
+		holder = "pid " + strings.TrimSpace(string(pid))
+	}
+	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, fd := range fds {
+		pid := strings.Split(fd, "/")[2]
+		if target, err := os.Readlink(fd); err == nil && target == lock && pid != fmt.Sprint(os.Getpid()) {
+			holder = "pid " + pid
+		}
+	}
+	return fmt.Errorf("%s is in use by %s: unmount it first (latchfs umount)", path, holder)
+}
