@@ -178,6 +178,21 @@ func (w *world) nothingLost(sc scenario, acked bool, before map[string]string) {
 			w.t.Errorf("%q is gone", name)
 		}
 	}
+	kept := w.kept()
+	b, err := os.ReadFile(w.path("d/f"))
+	if err != nil && !os.IsNotExist(err) {
+		w.t.Fatal(err)
+	}
+	newest := sc.mayBe[len(sc.mayBe)-1]
+	whole := slices.Contains(sc.mayBe, string(b))
+	if acked && string(b) != newest || !whole && !kept[newest] {
+		w.t.Errorf("acknowledged %v, content %.40q, and %d entries are kept", acked, b, len(kept))
+	}
+}
+
+// kept has everything that is kept under rejected/.
+func (w *world) kept() map[string]bool {
+	w.t.Helper()
 	kept := map[string]bool{}
 	contents, err := filepath.Glob(w.path(StateDirName + "/rejected/*/content"))
 	check(w.t, err)
@@ -186,13 +201,5 @@ func (w *world) nothingLost(sc scenario, acked bool, before map[string]string) {
 		check(w.t, err)
 		kept[string(b)] = true
 	}
-	b, err := os.ReadFile(w.path("d/f"))
-	if err != nil && !os.IsNotExist(err) {
-		w.t.Fatal(err)
-	}
-	newest := sc.mayBe[len(sc.mayBe)-1]
-	whole := slices.Contains(sc.mayBe, string(b))
-	if acked && string(b) != newest || !whole && !kept[newest] {
-		w.t.Errorf("acknowledged %v, content %.40q, and %d entries are kept", acked, b, len(contents))
-	}
+	return kept
 }

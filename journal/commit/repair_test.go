@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,4 +230,53 @@ func TestRepairGivesAwayWhatRootHasMade(t *testing.T) {
 			return err
 		}))
 	})
+}
+
+func TestCheckAndRepairOfATransactionAtEveryStep(t *testing.T) {
+	eachTxnStop(t, true, func(t *testing.T, w *world, err error) {
+		w.stop()
+		for _, f := range w.check().Findings {
+			if f.Severity == journal.Problem {
+				t.Errorf("%+v", f)
+			}
+		}
+		w.repair()
+		w.start()
+		w.checkAllOrNone(err == nil)
+	})
+}
+
+// With a corrupt journal it may be half a transaction, but nothing is lost.
+func TestRepairOfATransactionWithACorruptJournal(t *testing.T) {
+	tried := 0
+	eachTxnStop(t, true, func(t *testing.T, w *world, err error) {
+		tried++
+		steps := w.steps
+		w.stop()
+		w.corrupt(tried)
+		w.repair()
+		w.start()
+		if err == nil {
+			w.checkAllOrNone(true)
+			return
+		}
+		kept := w.kept()
+		for _, name := range []string{"d/f", "d/h", "d/h2", "d/g", "e/x"} {
+			b, err := os.ReadFile(w.path(name))
+			removed := name == "d/g" || name == "e/x"
+			switch {
+			case os.IsNotExist(err) && removed && (kept["gone"] || haveRemoved(steps)):
+			case err == nil && slices.Contains([]string{"old", "new", "gone"}, string(b)):
+			default:
+				t.Errorf("%s holds %q, %v", name, b, err)
+			}
+		}
+	})
+}
+
+// haveRemoved reports whether a transaction has removed something itself before it
+// was stopped.
+func haveRemoved(steps []string) bool {
+	decided := slices.Index(steps, "syncjournal")
+	return decided >= 0 && slices.Contains(steps[decided:], "unlink")
 }
