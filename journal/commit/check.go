@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"latchfs/journal"
+	"latchfs/journal/history"
 
 	"golang.org/x/sys/unix"
 )
@@ -119,7 +120,7 @@ func (c *Checked) checkState() ([]dirent, error) {
 func knownState(e dirent) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(e.name, ballastPrefix))
 	ballast := err == nil && n < ballastCount && ballastName(n) == e.name
-	return ballast || e.name == LockName || e.name == RejectedDir || journal.Known(e.name) || generated(e.name)
+	return ballast || e.name == LockName || e.name == RejectedDir || e.name == history.Dir || journal.Known(e.name) || generated(e.name)
 }
 
 // look walks over the data root for reserved names, and for the targets of

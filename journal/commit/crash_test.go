@@ -248,6 +248,11 @@ func inPlaceSparse(w *world) bool {
 // before its first change to the disk, its second, and so on.
 func eachStop(t *testing.T, crash bool, verify func(t *testing.T, w *world, sc scenario, acked bool)) {
 	t.Helper()
+	eachStopOf(t, scenarios, crash, verify)
+}
+
+func eachStopOf(t *testing.T, scenarios map[string]scenario, crash bool, verify func(t *testing.T, w *world, sc scenario, acked bool)) {
+	t.Helper()
 	for name, at := range filesystems {
 		for what, sc := range scenarios {
 			t.Run(name+"/"+what, func(t *testing.T) {

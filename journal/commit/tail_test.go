@@ -247,7 +247,7 @@ type disk struct {
 	log   []byte
 }
 
-func (w *world) snapshot() map[string][]byte {
+func (w *world) contents() map[string][]byte {
 	w.t.Helper()
 	files := map[string][]byte{}
 	check(w.t, filepath.WalkDir(w.path(StateDirName), func(path string, d fs.DirEntry, err error) error {
@@ -302,13 +302,13 @@ func powerCutAt(t *testing.T, n int, journalToo bool, lose func(synced, all []by
 	w := newWorld(t, t.TempDir())
 	w.write("log", "old\n")
 	a := w.appending()
-	d := disk{state: w.snapshot(), log: []byte(w.read("log"))}
+	d := disk{state: w.contents(), log: []byte(w.read("log"))}
 	reached := w.failAt(n, true)
 	inner, last := w.s.fault, ""
 	note := func() {
 		switch last {
 		case "syncjournal":
-			d.state = w.snapshot()
+			d.state = w.contents()
 		case "fdatasync":
 			d.log = []byte(w.read("log"))
 		}
@@ -327,7 +327,7 @@ func powerCutAt(t *testing.T, n int, journalToo bool, lose func(synced, all []by
 	steps := w.steps
 	a.close()
 	if !journalToo {
-		d.state = w.snapshot()
+		d.state = w.contents()
 	}
 	all := []byte(w.read("log"))
 	synced := d.log
@@ -336,7 +336,7 @@ func powerCutAt(t *testing.T, n int, journalToo bool, lose func(synced, all []by
 	}
 	// The same inode, or recovery would not know it.
 	check(t, os.WriteFile(w.path("log"), lose(synced, all), 0o644))
-	for name := range w.snapshot() {
+	for name := range w.contents() {
 		check(t, os.Remove(w.path(name)))
 	}
 	for name, content := range d.state {
