@@ -49,6 +49,7 @@ type Checked struct {
 // foundShadow is a file with a reserved name.
 type foundShadow struct {
 	dir, name string // dir is relative to the data root
+	ino       uint64
 }
 
 func (f foundShadow) path() string { return path.Join(f.dir, f.name) }
@@ -133,7 +134,7 @@ func (c *Checked) look(ctx context.Context, entries []dirent) error {
 	}
 	visit := func(dir int, where string, e dirent) error {
 		if generated(e.name) && !e.dir {
-			c.shadows = append(c.shadows, foundShadow{where, e.name})
+			c.shadows = append(c.shadows, foundShadow{where, e.name, e.ino})
 		} else if c.targets[e.ino] > 0 && !Reserved(e.name) {
 			c.lookAt(dir, where, e)
 		}
@@ -143,7 +144,7 @@ func (c *Checked) look(ctx context.Context, entries []dirent) error {
 		c.shadows = c.shadows[:0]
 		for _, e := range entries {
 			if generated(e.name) && !e.dir {
-				c.shadows = append(c.shadows, foundShadow{StateDirName, e.name})
+				c.shadows = append(c.shadows, foundShadow{StateDirName, e.name, e.ino})
 			}
 		}
 	}, visit)
@@ -206,7 +207,8 @@ func (c *Checked) toRedo(in journal.Intent) bool {
 
 // describe says what in is about, and what Recover does.
 func (c *Checked) describe(in journal.Intent) (what, means string) {
-	shadow := slices.ContainsFunc(c.shadows, func(f foundShadow) bool { return f.name == in.Shadow })
+	at := slices.IndexFunc(c.shadows, func(f foundShadow) bool { return f.name == in.Shadow })
+	shadow := at >= 0
 	redo := c.toRedo(in)
 	const forget = "nothing of it is left to do but to forget it"
 	switch in.Kind {
@@ -219,8 +221,11 @@ func (c *Checked) describe(in journal.Intent) (what, means string) {
 		what = "the file was being written"
 	case journal.KindReplace:
 		what = "the file was being replaced"
-		if redo && shadow {
+		switch {
+		case redo && shadow:
 			return what, "it is decided: the next mount does it"
+		case shadow && in.ShadowIno != 0 && c.shadows[at].ino == in.TargetIno:
+			return what, "it was; the next mount puts the old version into the history, or removes it"
 		}
 	case journal.KindRemove:
 		if redo {
@@ -232,6 +237,8 @@ func (c *Checked) describe(in journal.Intent) (what, means string) {
 			return "the name was made", forget
 		}
 		return "the name was made", "it did not come to what it was for: the next mount takes it away"
+	case journal.KindAppend:
+		return "records were being appended", "the next mount cuts off the last one if it is not complete"
 	case journal.KindTxn:
 		return "all changes were decided", "the next mount does what is missing of them"
 	default:
@@ -262,6 +269,8 @@ func (c *Checked) describeLost(in journal.Intent) string {
 	switch {
 	case c.toRedo(in):
 		return unsure + "finishes it if it was not, and keeps what is there now"
+	case in.Kind == journal.KindAppend:
+		return "where its last complete record ends is not known; a repair leaves the file as it is"
 	case in.Kind == journal.KindMade, in.Kind == journal.KindRemove:
 		return unsure + "leaves the name as it is"
 	}

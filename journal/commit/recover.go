@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"latchfs/journal"
+	"latchfs/journal/history"
 
 	"golang.org/x/sys/unix"
 )
@@ -305,6 +306,8 @@ func plausible(in journal.Intent) error {
 		return nil
 	case shadow && !generated(in.Shadow):
 		return fmt.Errorf("%q is no name of a shadow", in.Shadow)
+	case in.Keep != "" && !history.IsContentID(in.Keep):
+		return fmt.Errorf("%q is no name of a content", in.Keep)
 	case in.Name == "" || in.Name == "." || in.Name == ".." || strings.ContainsAny(in.Name, "/\x00"):
 		return fmt.Errorf("%q is no name of a file", in.Name)
 	}

@@ -76,13 +76,13 @@ func TestCheckOfTheStateDirectory(t *testing.T) {
 func TestCheckOfAForeignDirectory(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		check(t, w.j.Close())
-		before := w.snapshot()
+		before := w.everything()
 		c := w.mustFind("problem state-directory .latchfs")
 		findings, err := c.Repair(t.Context(), t.Logf)
 		if err != nil || len(findings) != 1 || findings[0].Done != "" {
 			t.Errorf("%+v, %v", findings, err)
 		}
-		for name, is := range w.snapshot() {
+		for name, is := range w.everything() {
 			if before[name] != is {
 				t.Errorf("%q has changed", name)
 			}

@@ -68,7 +68,7 @@ func (p *repair) redo(l *lostRedo) error {
 		return nil // it was done, or its shadow is all that is left
 	}
 	if l.target >= 0 {
-		id, err := s.salvageCopy(l.target, salvageReason, l.in)
+		id, err := s.keepAside(l.target, salvageReason, l.in)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (p *repair) remove(in journal.Intent) error {
 	kept := ""
 	if fd >= 0 { // a file, and still that one
 		defer unix.Close(fd)
-		id, err := s.salvageCopy(fd, salvageReason, in)
+		id, err := s.keepAside(fd, salvageReason, in)
 		if err != nil {
 			return err
 		}
@@ -117,8 +117,8 @@ func (p *repair) remove(in journal.Intent) error {
 
 func keptPath(id string) string { return path.Join(StateDirName, RejectedDir, id) }
 
-// salvageCopy keeps what fd holds, of the file that in is about.
-func (s *Store) salvageCopy(fd int, reason string, in journal.Intent) (id string, err error) {
+// keepAside keeps what fd holds, of the file that in is about.
+func (s *Store) keepAside(fd int, reason string, in journal.Intent) (id string, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return "", err
@@ -136,7 +136,7 @@ func (p *repair) keepShadows(ctx context.Context) error {
 		if !generated(e.name) || e.dir {
 			return nil
 		}
-		return p.keepShadow(dir, foundShadow{where, e.name})
+		return p.keepShadow(dir, foundShadow{where, e.name, e.ino})
 	}
 	if err := p.c.s.walkAll(ctx, nil, visit); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (p *repair) keepShadow(dir int, f foundShadow) error {
 	}
 	did := "it was empty, and is removed"
 	if st.Size > 0 {
-		id, err := s.salvageCopy(fd, "a shadow found by fsck at "+f.path()+", without a journal to say what it was for", of)
+		id, err := s.keepAside(fd, "a shadow found by fsck at "+f.path()+", without a journal to say what it was for", of)
 		if err != nil {
 			return fmt.Errorf("keep %q: %w", f.path(), err)
 		}
