@@ -19,11 +19,12 @@ SBINDIR ?= /usr/sbin
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 # What the tests drive, by Debian package name: the tools whose saves are
-# tested, fuse3 for fusermount3, gcc for the race detector. A fresh machine
+# tested, fuse3 for fusermount3, gcc for the race detector, the makers of
+# filesystems for disks that fill up or lose their power. A fresh machine
 # needs nothing else but Go, git and make.
 TEST_PACKAGES := fuse3 gcc libc6-dev \
-	acl attr curl ed gawk jq libcap2-bin moreutils nano nodejs openssl patch perl \
-	procps python3 rsync sqlite3 strace systemd unzip vim xz-utils zip
+	acl attr btrfs-progs curl e2fsprogs ed gawk jq libcap2-bin moreutils mount nano nodejs \
+	openssl patch perl procps python3 rsync sqlite3 strace systemd unzip vim xfsprogs xz-utils zip
 BENCH_PACKAGES := bindfs
 
 GOLANGCI_LINT_VERSION := v2.15.0

@@ -16,9 +16,16 @@ const (
 	Linked    = "linked"    // has a second name, LinkedTwin
 	Appended  = "appended"  // records, one for each open
 	Synced    = "synced"    // O_TRUNC, fsync after every write
+	Moded     = "moded"     // O_TRUNC, and the mode goes with the version: see Mode
+	Backed    = "backed"    // renamed to Backup and made anew, as vim does
+	Shared    = "../shared" // lines of all loads, each with one descriptor for all its lines
 
 	LinkedTwin = "linked-twin"
+	Backup     = "backed~"
 )
+
+// Mode is the mode that version n of Moded has.
+func Mode(n int) os.FileMode { return 0o600 | os.FileMode(n)%0o100 }
 
 // Load is one process's load.
 type Load struct {
@@ -27,6 +34,7 @@ type Load struct {
 
 	n      int
 	encode func(n int) []byte
+	shared *os.File
 }
 
 // RunInPlace rewrites one large file of two names until something fails.
@@ -43,7 +51,7 @@ func (s *Load) RunInPlace(first int) error {
 // gone. It goes on counting from first.
 func (s *Load) Run(first int) error {
 	s.n, s.encode = first, Encode
-	ways := []func(int) error{s.truncate, s.update, s.rename, s.create, s.link, s.append, s.sync}
+	ways := []func(int) error{s.truncate, s.update, s.rename, s.create, s.link, s.append, s.sync, s.chmod, s.backup, s.share}
 	for {
 		for _, i := range rand.Perm(len(ways)) {
 			if err := ways[i](s.n); err != nil {
@@ -115,6 +123,50 @@ func (s *Load) update(n int) error {
 func (s *Load) sync(n int) error {
 	return s.acknowledged(Synced, n, func() error {
 		return s.save(Synced, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, n, (*os.File).Sync)
+	})
+}
+
+func (s *Load) chmod(n int) error {
+	return s.acknowledged(Moded, n, func() error {
+		return s.save(Moded, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, n, func(f *os.File) error { return f.Chmod(Mode(n)) })
+	})
+}
+
+// backup takes the name from the file before it is saved.
+func (s *Load) backup(n int) error {
+	b, err := os.ReadFile(s.path(Backed))
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err == nil {
+		old, err := Decode(b)
+		if err != nil {
+			return err
+		}
+		if err := s.note("remove", Backed, n); err != nil {
+			return err
+		}
+		err = s.acknowledged(Backup, old, func() error { return os.Rename(s.path(Backed), s.path(Backup)) })
+		if err != nil {
+			return err
+		}
+	}
+	return s.acknowledged(Backed, n, func() error {
+		return s.save(Backed, os.O_WRONLY|os.O_CREATE|os.O_EXCL, n, nil)
+	})
+}
+
+// share adds a line to the file that all loads write.
+func (s *Load) share(n int) error {
+	if s.shared == nil {
+		var err error
+		if s.shared, err = os.OpenFile(s.path(Shared), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
+			return err
+		}
+	}
+	return s.acknowledged(Shared, n, func() error {
+		_, err := s.shared.WriteString(SharedLine(filepath.Base(s.Dir), n))
+		return err
 	})
 }
 

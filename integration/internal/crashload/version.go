@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 )
 
 // ErrTorn is the error of a file that is not one complete version.
@@ -76,4 +77,30 @@ func DecodeLines(b []byte) (int, error) {
 		n++
 	}
 	return n, nil
+}
+
+// SharedLine is line n of the load with that name in Shared. Lines differ in
+// length, so that a part of one is never another.
+func SharedLine(load string, n int) string {
+	text := fmt.Sprintf("%s %d %s", load, n, strings.Repeat("x", n%200))
+	return fmt.Sprintf("%s %x\n", text, sha256.Sum256([]byte(text)))
+}
+
+// DecodeShared checks that b consists of whole lines, those of each load in their
+// order, and returns their numbers by load.
+func DecodeShared(b []byte) (map[string][]int, error) {
+	lines := map[string][]int{}
+	for line := range bytes.Lines(b) {
+		var load string
+		var n int
+		_, err := fmt.Sscan(string(line), &load, &n)
+		if err != nil || string(line) != SharedLine(load, n) {
+			return lines, fmt.Errorf("%w: line %.100q", ErrTorn, line)
+		}
+		if have := lines[load]; len(have) > 0 && have[len(have)-1] >= n {
+			return lines, fmt.Errorf("line %d of %s comes after line %d", n, load, have[len(have)-1])
+		}
+		lines[load] = append(lines[load], n)
+	}
+	return lines, nil
 }

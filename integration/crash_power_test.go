@@ -1,0 +1,181 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The power goes: what the data's filesystem had not written yet is lost. Every
+// version whose close was acknowledged before is there if its durability is full,
+// and whatever the durability, every file is one complete version.
+
+// forEachDisk runs a test on each filesystem.
+func forEachDisk(t *testing.T, test func(*testing.T, *powerDisk)) {
+	t.Helper()
+	for _, kind := range diskKinds {
+		t.Run(kind.name, func(t *testing.T) { test(t, newPowerDisk(t, kind)) })
+	}
+}
+
+// onPower puts the data directory on the disk.
+func onPower(d *powerDisk) mountOption { return withSeed(d.boot) }
+
+// A disk that loses its power really loses what was not synced, and nothing else.
+func TestPowerCutLosesWhatIsNotSynced(t *testing.T) {
+	forEachDisk(t, func(t *testing.T, d *powerDisk) {
+		dir := t.TempDir()
+		if err := d.boot(dir); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unmountDisk(t, dir) }) // before the directory goes
+		write := func(name string, sync bool) {
+			f, err := os.Create(filepath.Join(dir, name))
+			if err == nil {
+				_, err = f.WriteString("content")
+			}
+			if err == nil && sync {
+				err = f.Sync()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		write("synced", true)
+		write("not", false)
+		if err := d.snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		d.restart(t)
+		if b, err := os.ReadFile(filepath.Join(dir, "synced")); err != nil || string(b) != "content" {
+			t.Errorf("what was synced is %q, %v", b, err)
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, "not")); err == nil && string(b) == "content" {
+			t.Errorf("what was not synced is there: this disk proves nothing")
+		}
+	})
+}
+
+const durabilities = `
+[[rule]]
+glob = "full/**"
+durability = "full"
+[[rule]]
+glob = "ordered/**"
+durability = "ordered"
+[[rule]]
+glob = "lazy/**"
+durability = "lazy"
+`
+
+// TestPowerCutUnderLoad cuts the power at random moments under the load of
+// several processes, with every durability.
+func TestPowerCutUnderLoad(t *testing.T) {
+	needsLatchfs(t)
+	forEachDisk(t, func(t *testing.T, d *powerDisk) {
+		m := mount(t, onPower(d), withPolicy(durabilities))
+		full := newLoadWriters(m, "load", "full", 2)
+		rest := append(newLoadWriters(m, "load", "ordered", 1), newLoadWriters(m, "load", "lazy", 1)...)
+		all := append(full[:2:2], rest...)
+		syncDisk(t, m)
+		for round := range repeat(5, 200) {
+			for _, w := range all {
+				w.start(t, m)
+			}
+			time.Sleep(time.Duration(50+rand.IntN(400)) * time.Millisecond) // the moment is random
+			powerCut(t, m, d, all)
+			for _, w := range full {
+				w.check(t, m, losesRemovals)
+			}
+			for _, w := range rest {
+				w.check(t, m, losesCommits)
+			}
+			m.awaitSwept(t)
+			if t.Failed() {
+				t.Fatalf("in round %d", round)
+			}
+		}
+		reportLoad(t, all)
+	})
+}
+
+// syncDisk writes everything to the disk that the mount's data is on.
+func syncDisk(t *testing.T, m *Mount) {
+	t.Helper()
+	dir, err := os.Open(m.Data)
+	if err == nil {
+		err = unix.Syncfs(int(dir.Fd()))
+		dir.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// powerCut cuts the power of the disk under m while the writers work, and starts
+// all but them again. What they were told before the cut is certain, what they
+// began before its end is possible.
+func powerCut(t *testing.T, m *Mount, d *powerDisk, ws []*loadWriter) {
+	t.Helper()
+	certain, possible := map[*loadWriter]int64{}, map[*loadWriter]int64{}
+	for _, w := range ws {
+		certain[w] = w.logged()
+	}
+	err := d.snapshot()
+	for _, w := range ws {
+		possible[w] = w.logged()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Crash(t)
+	for _, w := range ws {
+		w.end(t)
+	}
+	m.detach()
+	d.restart(t)
+	m.Start(t)
+	for _, w := range ws {
+		w.readLog(t, certain[w], possible[w])
+	}
+}
+
+// complaints collects what a test would fail of.
+type complaints struct {
+	testing.TB
+	list []string
+}
+
+func (c *complaints) Helper() {}
+
+func (c *complaints) Errorf(format string, args ...any) {
+	c.list = append(c.list, fmt.Sprintf(format, args...))
+}
+
+// A latchfs whose syncs do nothing is found out: were it otherwise, the test
+// above would prove nothing.
+func TestPowerCutFindsMissingSyncs(t *testing.T) {
+	forEachDisk(t, func(t *testing.T, d *powerDisk) {
+		f := newFaults(t)
+		f.dropSyncs()
+		m := mount(t, onPower(d), withFaults(f))
+		w := newLoadWriters(m, "load", "", 1)[0]
+		syncDisk(t, m)
+		w.start(t, m)
+		eventually(t, "something is acknowledged", func() bool { return w.logged() > 2000 })
+		powerCut(t, m, d, []*loadWriter{w})
+		found := &complaints{TB: t}
+		w.check(found, m, losesRemovals)
+		t.Logf("%d complaints: %.300q", len(found.list), found.list)
+		if len(found.list) == 0 {
+			t.Errorf("without syncs nothing is lost, or nobody notices")
+		}
+		m.awaitSwept(t)
+	})
+}
