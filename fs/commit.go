@@ -146,6 +146,9 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	if s.passed && s.f.isFull(s.uid) {
 		return unix.ENOSPC, "the filesystem is full, and a write may have failed unseen"
 	}
+	if s.cutByLimit() {
+		return s.rejectLocked(unix.EFBIG, "the file is as long as its writer's files may be, so that a write may have been cut")
+	}
 	if err := s.fixMode(); err != nil {
 		return errnoOf(err), err.Error()
 	}
@@ -180,6 +183,23 @@ func (s *session) decideLocked() unix.Errno {
 		return unix.EIO
 	}
 	return 0
+}
+
+// cutByLimit reports whether the shadow is exactly as long as a writer's limit
+// allows (RLIMIT_FSIZE, setrlimit(2)): the kernel cuts a write there before it
+// comes to us, and who ignores SIGXFSZ lives on.
+func (s *session) cutByLimit() bool {
+	var st unix.Stat_t
+	if unix.Fstat(s.shadow.FD(), &st) != nil || st.Size == 0 {
+		return false
+	}
+	for pid := range s.seen {
+		var limit unix.Rlimit
+		if unix.Prlimit(int(pid), unix.RLIMIT_FSIZE, nil, &limit) == nil && limit.Cur == uint64(st.Size) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *session) publishOptions(dir *node, name string) commit.PublishOptions {

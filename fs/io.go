@@ -264,18 +264,33 @@ func (f *FS) shortOfSpace() bool {
 	return st.Bavail*uint64(st.Bsize) < lowSpace
 }
 
-// isFull reports whether nothing is left for a user's files: a write that was
-// passed through has most likely failed for that.
+// isFull reports whether so little is left for a user's files that a write which
+// was passed through has most likely failed for that.
 func (f *FS) isFull(uid uint32) bool {
 	var st unix.Statfs_t
-	if unix.Fstatfs(f.rootfd, &st) != nil {
+	if unix.Fstatfs(f.rootfd, &st) != nil || st.Bavail*uint64(st.Bsize) >= lowSpace {
 		return false
 	}
-	if uid == 0 {
-		return st.Bfree < fullBlocks
+	if st.Bfree < fullBlocks || uid != 0 && st.Bavail < fullBlocks {
+		return true
 	}
-	return st.Bavail < fullBlocks
+	return !f.hasRoom()
 }
+
+// hasRoom reports whether a write would find space now. Filesystems keep free
+// blocks to themselves that statfs counts, and refuse a write as a whole when only
+// a part of it would fit.
+func (f *FS) hasRoom() bool {
+	fd, err := unix.Openat(int(f.state.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		defer unix.Close(fd)
+		err = unix.Fallocate(fd, 0, 0, largeWrite)
+	}
+	return err != unix.ENOSPC && err != unix.EDQUOT
+}
+
+// largeWrite is how much programs write at most in one call, or nearly so.
+const largeWrite = 16 << 20
 
 // fullBlocks are what a filesystem may have left when it refuses more.
 const fullBlocks = 16

@@ -16,14 +16,15 @@ type diskKind struct {
 	name    string
 	mkfs    []string
 	options string // to mount with
+	least   int64  // the smallest image that it takes
 }
 
 // The filesystems that data is lost on when a sync is missing. ext4 hides a
 // missing sync before a replacing rename unless told not to.
 var diskKinds = []diskKind{
-	{"ext4", []string{"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"}, "noauto_da_alloc"},
-	{"xfs", []string{"mkfs.xfs", "-q", "-f"}, ""},
-	{"btrfs", []string{"mkfs.btrfs", "-q", "-f"}, ""},
+	{"ext4", []string{"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"}, "noauto_da_alloc", 64 << 20},
+	{"xfs", []string{"mkfs.xfs", "-q", "-f"}, "", 320 << 20},
+	{"btrfs", []string{"mkfs.btrfs", "-q", "-f"}, "", 256 << 20},
 }
 
 // needsDisks skips the test where no image can be mounted.
