@@ -137,6 +137,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if f.strangerAt(&in.InHeader, n) && f.sendOn(&in.InHeader, n) {
 		return status(unix.ESTALE)
 	}
+	f.showLines(&in.InHeader, n)
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)

@@ -223,6 +223,9 @@ func (f *FS) openCreated(c *caller, fd int, dir *node, name string, flags uint32
 	if kind == appendHandle {
 		h.app = newAppender(f, h, c)
 		want = ioDirect
+		f.mu.Lock()
+		n.fresh = true
+		f.mu.Unlock()
 		unix.Close(fd)
 	} else {
 		h.fd = fd

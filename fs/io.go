@@ -160,14 +160,9 @@ func (f *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 		return fuse.EBADF
 	}
 	if h.app != nil {
-		if e := f.drain(h); e != 0 {
-			return status(e)
-		}
+		return status(f.fsyncAppended(h, in.FsyncFlags&1 != 0))
 	}
 	fd, e := f.file(h)
-	if h.app != nil {
-		fd, e = h.app.readFile()
-	}
 	if e != 0 {
 		return status(e)
 	}

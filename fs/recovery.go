@@ -12,14 +12,20 @@ import (
 
 // reportRecovery tells what the start found and did.
 func (f *FS) reportRecovery(r commit.Report) {
-	n := len(r.Undone) + len(r.Redone) + len(r.Removed) + len(r.Salvaged)
+	n := len(r.Undone) + len(r.Redone) + len(r.Cut) + len(r.Removed) + len(r.Salvaged)
 	if n == 0 {
 		return
 	}
-	f.log.Infof("recovery: %d replacements undone, %d commits in place finished, %d orphaned shadows removed, %d kept aside",
-		len(r.Undone), len(r.Redone), len(r.Removed), len(r.Salvaged))
+	f.log.Infof("recovery: %d replacements undone, %d commits in place finished, %d unfinished records cut off, %d orphaned shadows removed, %d kept aside",
+		len(r.Undone), len(r.Redone), len(r.Cut), len(r.Removed), len(r.Salvaged))
+	for _, c := range r.Cut {
+		f.event(journal.Event{Time: time.Now(), Event: "recovery", Path: c.Path, Detail: map[string]any{
+			"operation": opAppend, "from": c.From, "to": c.To, "kept": c.Kept,
+			"reason": "the file ended in an unfinished record",
+		}})
+	}
 	f.event(journal.Event{Time: time.Now(), Event: "recovery", Detail: map[string]any{
-		"undone": len(r.Undone), "redone": len(r.Redone), "removed": r.Removed, "salvaged": r.Salvaged,
+		"undone": len(r.Undone), "redone": len(r.Redone), "cut": len(r.Cut), "removed": r.Removed, "salvaged": r.Salvaged,
 	}})
 }
 

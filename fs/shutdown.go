@@ -16,6 +16,16 @@ func (f *FS) stop() {
 	f.doneOnce.Do(func() { close(f.done) })
 }
 
+// isOver reports whether the mount is gone, and the kernel's ear with it.
+func (f *FS) isOver() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // refuseAll turns away new sessions and everybody who waits for one.
 func (f *FS) refuseAll() {
 	f.refusing.Store(true)
@@ -119,6 +129,12 @@ func (f *FS) cleanup() { f.cleanOnce.Do(f.cleanupOnce) }
 func (f *FS) cleanupOnce() {
 	f.stop()
 	f.mounts.close()
+	if f.store != nil {
+		f.finishAppenders()
+		if err := f.store.Close(); err != nil {
+			f.log.Errorf("what was appended last may not be on disk: %v", err)
+		}
+	}
 	if f.journal != nil {
 		f.event(journal.Event{Time: time.Now(), Event: "unmount"})
 		if err := f.journal.Close(); err != nil {

@@ -172,6 +172,9 @@ func (t *Tail) beginLocked(st *unix.Stat_t) error {
 	if t.intent.ID != 0 {
 		return nil
 	}
+	if t.fd < 0 {
+		return unix.EIO // the store was closed
+	}
 	in := journal.Intent{
 		Kind: journal.KindAppend, Dir: t.at.DirPath, ShadowDir: t.at.DirPath, Name: t.at.Name,
 		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: birth(t.fd),
@@ -236,7 +239,7 @@ func (t *Tail) syncFile(seq uint64) error {
 	case seq <= t.lost:
 		defer t.mu.Unlock()
 		return t.lostErr
-	case seq <= t.onDisk:
+	case seq <= t.onDisk, t.fd < 0: // all was settled before it was closed
 		t.mu.Unlock()
 		return nil
 	}

@@ -130,6 +130,10 @@ func (s *Store) settleTail(in journal.Intent) error {
 	return t.settleLocked()
 }
 
+// SyncDir makes the names in the directory dir durable. file is any file of the
+// same filesystem.
+func (s *Store) SyncDir(dir, file int) error { return s.syncDir(dir, file) }
+
 // Close ends what goes on in the background, with everything that was appended
 // on disk. It comes before the journal's Close; tails that are still in use must
 // not be appended to any more.

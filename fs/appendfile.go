@@ -1,0 +1,300 @@
+package fs
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit"
+	"latchfs/lockmgr/policy"
+)
+
+// keepLocked puts bytes that could not be appended under rejected/.
+func (a *appender) keepLocked(reason string) {
+	f := a.f
+	path := f.nodePath(a.h.n)
+	var st unix.Stat_t
+	o := commit.ShadowOptions{Dir: int(f.state.Fd()), Name: "append", Base: -1, Mode: 0o600, UID: -1, GID: -1}
+	if unix.Fstat(f.fdOf(a.h.n), &st) == nil && f.privileged {
+		o.UID, o.GID = int(st.Uid), int(st.Gid)
+	}
+	id := ""
+	sh, err := f.store.NewShadow(o)
+	if err == nil {
+		defer f.discard(sh)
+		if _, err = unix.Write(sh.FD(), a.buf[:a.due]); err == nil {
+			id, err = sh.Reject(map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": a.c.owner.PID})
+		}
+	}
+	if err != nil {
+		f.log.Errorf("%d bytes for the end of %q are lost: %v", a.due, path, err)
+	}
+	f.event(journal.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID,
+		Detail: map[string]any{"operation": opAppend, "reason": reason, "kept": id}})
+	f.explain(refusal{path: path, op: opAppend, errno: unix.EBUSY, reason: reason, kept: id, owner: a.c.owner, uid: a.c.uid})
+}
+
+// appendLocked writes one record at the end of the current file, all of it or
+// nothing. late says that the kernel does not know that the file grows now.
+func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
+	if e, done := a.appendToOwn(b); done {
+		return e
+	}
+	if e := a.followLocked(); e != 0 {
+		return e
+	}
+	if a.killSuid {
+		if err := killSuidErr(a.fd, a.gid); err != nil {
+			return errnoOf(err)
+		}
+	}
+	seq, err := a.tail.Append(a.fd, b)
+	if err != nil {
+		return errnoOf(err)
+	}
+	a.seq, a.unsynced = seq, true
+	a.records++
+	a.bytes += len(b)
+	a.tellKernel(late)
+	return 0
+}
+
+// tellKernel makes the kernel look again at a file that has grown otherwise than
+// by the WRITE to its node that is under way.
+func (a *appender) tellKernel(late bool) {
+	f := a.f
+	f.mu.Lock()
+	n := f.byIno[a.key]
+	f.mu.Unlock()
+	if n == nil || n == a.h.n && !late || f.isOver() {
+		return
+	}
+	var st unix.Stat_t
+	if unix.Fstat(a.fd, &st) == nil {
+		go f.srv.InodeNotify(n.id, max(0, st.Size-maxPending-maxLine), 0) // somebody may hold a page and wait for us
+	}
+}
+
+// appendToOwn appends to the shadow of a session that the appender's own family
+// has on the file: its commit would replace what is appended to the file itself.
+func (a *appender) appendToOwn(b []byte) (e unix.Errno, done bool) {
+	dir, name := a.f.nameOf(a.h.n)
+	if dir == nil {
+		return 0, false
+	}
+	s := a.f.sessionAt(dir, name)
+	if s == nil || !a.c.kinOf(s.who.Load()) {
+		return 0, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return 0, false
+	}
+	if e := s.fillLocked(); e != 0 {
+		return e, true
+	}
+	var st unix.Stat_t
+	err := unix.Fstat(s.shadow.FD(), &st)
+	for at := st.Size; err == nil && len(b) > 0; {
+		var n int
+		n, err = unix.Pwrite(s.shadow.FD(), b, at)
+		if err == unix.EINTR {
+			err = nil
+		}
+		b, at = b[max(n, 0):], at+int64(max(n, 0))
+	}
+	if err != nil {
+		s.failed = errnoOf(err)
+		return s.failed, true
+	}
+	s.wrote = true
+	go a.f.srv.InodeNotify(s.at().id, st.Size, 0) // a writer may hold a page and wait for us
+	return 0, true
+}
+
+// report puts what was appended since the last time into the audit trail: one
+// event for each close, not for each line of a log.
+func (a *appender) report() {
+	a.mu.Lock()
+	records, size := a.records, a.bytes
+	a.records, a.bytes = 0, 0
+	a.mu.Unlock()
+	if records == 0 {
+		return
+	}
+	a.f.event(journal.Event{
+		Time: time.Now(), Event: "commit", Path: a.f.nodePath(a.h.n), PID: a.c.owner.PID,
+		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": a.c.program()},
+	})
+}
+
+// followLocked makes a.fd the file that has the handle's name now, be it the
+// one that was opened or its successor; a file without a name is kept.
+func (a *appender) followLocked() unix.Errno {
+	f := a.f
+	dir, name := f.nameOf(a.h.n)
+	var st unix.Stat_t
+	named := dir != nil && unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
+		st.Mode&unix.S_IFMT == unix.S_IFREG
+	key := f.inoOf(a.h.n)
+	if named && key != (inoKey{uint64(st.Dev), st.Ino}) && !a.mayFollow(&st) {
+		named = false
+	}
+	if named {
+		key = inoKey{uint64(st.Dev), st.Ino}
+	}
+	if a.fd >= 0 && key == a.key {
+		return 0
+	}
+	flags := unix.O_RDWR | unix.O_APPEND | int(a.h.flags&(unix.O_SYNC|unix.O_DSYNC))
+	var fd int
+	var err error
+	if named {
+		fd, err = unix.Openat(f.fdOf(dir), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	} else {
+		fd, err = f.reopen(f.fdOf(a.h.n), flags)
+	}
+	if err != nil {
+		return errnoOf(err)
+	}
+	o := commit.TailOptions{FD: fd, Name: name}
+	if dir != nil {
+		o.DirPath = f.nodePath(dir)
+	}
+	tail, err := f.store.Tail(o)
+	if err != nil {
+		unix.Close(fd)
+		return errnoOf(err)
+	}
+	e := a.leaveLocked()
+	a.fd, a.key, a.tail = fd, key, tail
+	return e
+}
+
+// leaveLocked gives the file back that the appender has written to so far.
+func (a *appender) leaveLocked() (e unix.Errno) {
+	if a.fd < 0 {
+		return 0
+	}
+	if a.unsynced && a.syncsAtClose() {
+		e = errnoOf(a.tail.Sync(a.seq))
+		a.unsynced = false
+	}
+	a.tail.Close()
+	unix.Close(a.fd)
+	a.fd, a.tail = -1, nil
+	return e
+}
+
+// mayFollow reports whether the appender goes on in the file that has the name
+// now: one that took the place of its own, as a careful save puts it there, and
+// that its opener may write, and read if that is how it opened. After an unlink
+// there is no successor.
+func (a *appender) mayFollow(st *unix.Stat_t) bool {
+	f := a.f
+	f.mu.Lock()
+	removed := a.h.n.removed
+	f.mu.Unlock()
+	if removed || !f.mayWrite(a.c, st) {
+		return false
+	}
+	return a.h.flags&unix.O_ACCMODE == unix.O_WRONLY || f.mayAccess(a.c, st, 4)
+}
+
+// syncsAtClose reports whether a close makes durable what was appended.
+func (a *appender) syncsAtClose() bool {
+	return a.f.settings(a.f.nodePath(a.h.n)).Durability == policy.Full
+}
+
+// readFile is the descriptor to read and sync. Who reads sees what he wrote.
+func (a *appender) readFile() (int, unix.Errno) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flushLocked()
+	if e := a.followLocked(); e != 0 {
+		return -1, e
+	}
+	return a.fd, 0
+}
+
+// sync makes what was appended durable, and the name of a file that was created
+// for it.
+func (a *appender) sync() unix.Errno {
+	a.mu.Lock()
+	tail, seq, fd, unsynced := a.tail, a.seq, a.fd, a.unsynced
+	a.mu.Unlock()
+	if tail == nil || !unsynced {
+		return 0
+	}
+	err := tail.Sync(seq)
+	if err == nil {
+		err = a.f.syncName(a.h.n, fd)
+	}
+	if err != nil {
+		a.f.log.Errorf("%q: %v: %v", a.f.nodePath(a.h.n), commit.ErrNotDurable, err)
+		return unix.EIO
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unsynced = a.unsynced && (a.tail != tail || a.seq != seq)
+	return 0
+}
+
+// syncName makes the name of a file durable that was created without that.
+func (f *FS) syncName(n *node, fd int) error {
+	f.mu.Lock()
+	dir, fresh := n.parent, n.fresh
+	f.mu.Unlock()
+	if !fresh || dir == nil {
+		return nil
+	}
+	if err := f.store.SyncDir(f.fdOf(dir), fd); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n.fresh = n.parent != dir
+	return nil
+}
+
+// truncate is ftruncate on an append descriptor (logrotate's copytruncate).
+func (a *appender) truncate(size int64) unix.Errno {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flushLocked()
+	if e := a.followLocked(); e != 0 {
+		return e
+	}
+	l, err := a.f.acquire(a.demand(), true)
+	if err != nil {
+		return unix.EBUSY
+	}
+	defer a.f.table.Release(l)
+	return errnoOf(a.tail.Truncate(size))
+}
+
+// fsync is fsync(2), or fdatasync(2), on an append descriptor.
+func (f *FS) fsyncAppended(h *handle, data bool) unix.Errno {
+	a := h.app
+	if e := f.drain(h); e != 0 {
+		return e
+	}
+	if e := a.sync(); e != 0 {
+		return e
+	}
+	fd, e := a.readFile()
+	if e != 0 || data {
+		return e
+	}
+	return errnoOf(unix.Fsync(fd))
+}
+
+// close gives the appender's descriptor back.
+func (a *appender) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unsynced = false // who wanted to know was told
+	a.leaveLocked()
+}
