@@ -147,7 +147,7 @@ func (s *session) checkLocked() (unix.Errno, string) {
 		return unix.ENOSPC, "the filesystem is full, and a write may have failed unseen"
 	}
 	if s.cutByLimit() {
-		return s.rejectLocked(unix.EFBIG, "the file is as long as its writer's files may be, so that a write may have been cut")
+		return unix.EFBIG, "the file is as long as its writer's files may be, so that a write may have been cut"
 	}
 	if err := s.fixMode(); err != nil {
 		return errnoOf(err), err.Error()
