@@ -59,6 +59,7 @@ type appender struct {
 	unsynced bool   // and it is not known to be on disk
 	records  int    // appended since the last event
 	bytes    int
+	growing  inoKey // the file that the history knows to be growing
 }
 
 // appendsRecords reports whether an open with these flags is an appender's.

@@ -56,6 +56,7 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 	a.seq, a.unsynced = seq, true
 	a.records++
 	a.bytes += len(b)
+	a.noteGrowth(len(b))
 	a.tellKernel(late)
 	return 0
 }
@@ -120,6 +121,7 @@ func (a *appender) report() {
 	a.mu.Lock()
 	records, size := a.records, a.bytes
 	a.records, a.bytes = 0, 0
+	a.noteRest()
 	a.mu.Unlock()
 	if records == 0 {
 		return

@@ -72,13 +72,16 @@ func (f *FS) inoFor(dev, ino uint64) uint64 {
 // sees it if the node is a shadow.
 func (f *FS) stat(n *node, st *unix.Stat_t) unix.Errno {
 	f.mu.Lock()
-	fd, s, shown := n.fd, n.sess, n.shownAs
+	fd, s, shown, kept := n.fd, n.sess, n.shownAs, n.kept
 	f.mu.Unlock()
 	if fd < 0 {
 		return unix.ESTALE
 	}
 	if err := unix.Fstat(fd, st); err != nil {
 		return errnoOf(err)
+	}
+	if kept && st.Nlink > 0 {
+		st.Nlink-- // the history's is nobody's name
 	}
 	if s != nil {
 		s.adjust(st)

@@ -9,6 +9,7 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/commit"
+	"latchfs/journal/history"
 	"latchfs/lockmgr/policy"
 )
 
@@ -162,6 +163,8 @@ func (s *session) decideLocked() unix.Errno {
 	}
 	dir, name := s.where()
 	o := s.publishOptions(dir, name)
+	sn := s.succeeds(dir, name)
+	o.Keep = sn.kept()
 	unsaved := s.markSaved()
 	v, err := s.publish(o, dir, name)
 	if err != nil && !errors.Is(err, commit.ErrNotDurable) {
@@ -169,6 +172,7 @@ func (s *session) decideLocked() unix.Errno {
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
+	sn.done(s.made(v), s.shadow.Kept())
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size
 		ev.Detail["operation"] = s.operation()
@@ -230,7 +234,8 @@ func (s *session) publish(o commit.PublishOptions, dir *node, name string) (comm
 func (s *session) publishFailed(err error) unix.Errno {
 	if errors.Is(err, commit.ErrRedoPending) {
 		// The file is half written, and the record of how to finish it stands.
-		if _, again := s.f.store.Recover(); again == nil {
+		if r, again := s.f.store.Recover(); again == nil {
+			s.f.keptLate(r)
 			s.record("recovery", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
 			return 0
 		}
@@ -316,6 +321,9 @@ func (s *session) applyMetaLocked() unix.Errno {
 	s.meta = nil
 	if err := unix.Fstat(fd, &st); err != nil {
 		return errnoOf(err)
+	}
+	if f.history != nil {
+		f.history.Changed(s.path(), st.Ino, history.StateOf(&st), false)
 	}
 	s.baseVersion = versionPtr(&st)
 	if s.base != nil {

@@ -165,11 +165,15 @@ func (f *FS) openState() error {
 		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
 	}
 	f.store = commit.NewStore(f.rootfd, f.state, f.journal)
+	f.store.SetRoom(f.giveRoom)
 	report, err := f.store.Recover()
 	if err != nil {
 		return fmt.Errorf("recovery of %s: %w", f.opts.Dir, err)
 	}
 	f.reportRecovery(report)
+	if err := f.openHistory(); err != nil {
+		return err
+	}
 	first, err := f.journal.ReserveTokens(tokenBlock)
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)

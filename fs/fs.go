@@ -11,6 +11,7 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/commit"
+	"latchfs/journal/history"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 	"latchfs/lockmgr/proc"
@@ -33,6 +34,7 @@ type FS struct {
 	proc       *proc.Reader
 	journal    *journal.Journal // nil when mounted read-only
 	store      *commit.Store
+	history    *history.Store // nil when mounted read-only
 	source     *source
 	virt       *virtual
 	walks      *walks
@@ -89,6 +91,7 @@ type FS struct {
 	replacing map[inoKey]bool // inodes that a save is taking the place of
 	handles   map[uint64]*handle
 	devs      map[uint64]uint64
+	growing   map[inoKey]int  // appenders that have added to a file and not reported it
 	livePaths map[string]bool // databases that showed themselves
 	moves     chan struct{}   // closed when the next session moves
 }
@@ -101,7 +104,7 @@ func newFS(o Options) *FS {
 		nextID: fuse.FUSE_ROOT_ID,
 		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, retired: map[inoKey][]*node{}, names: map[dkey]*nameState{},
 		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
-		devs: map[uint64]uint64{}, livePaths: map[string]bool{},
+		devs: map[uint64]uint64{}, growing: map[inoKey]int{}, livePaths: map[string]bool{},
 		moves: make(chan struct{}),
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}

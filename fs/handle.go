@@ -72,6 +72,9 @@ func (f *FS) newHandleLocked(n *node, kind handleKind, flags uint32) *handle {
 	f.handles[h.id] = h
 	n.pins++
 	n.opens++
+	if h.writes() {
+		n.writers++
+	}
 	return h
 }
 
@@ -93,6 +96,9 @@ func (f *FS) closeHandle(h *handle) {
 	f.mu.Lock()
 	delete(f.handles, h.id)
 	h.n.opens--
+	if h.writes() {
+		h.n.writers--
+	}
 	if h.n.opens == 0 && h.n.idle != nil {
 		close(h.n.idle)
 		h.n.idle = nil

@@ -111,7 +111,7 @@ func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
 			return e
 		}
 	}
-	if err := do(fd); err != nil {
+	if err := f.retryWithRoom(func() error { return do(fd) }); err != nil {
 		if !s.ended && losesData(errnoOf(err)) {
 			s.failed = errnoOf(err)
 		}

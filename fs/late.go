@@ -7,6 +7,7 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/commit"
+	"latchfs/journal/history"
 	"latchfs/lockmgr"
 )
 
@@ -178,10 +179,16 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix
 	defer s.discard(cp)
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(replace)
+	path := f.path(dir, name)
+	sn := f.succeed(dir, name, path, f.settings(path), replace)
+	o.Keep = sn.kept()
 	v, err := cp.Publish(o)
 	if err != nil {
 		return errnoOf(err)
 	}
+	h := s.made(v)
+	h.Operation = opRename
+	sn.done(h, cp.Kept())
 	s.published = true
 	s.isNew.Store(false)
 	// What is stored through a mapping leaves no trace in the times.
@@ -258,6 +265,9 @@ func (s *session) goLive(mark func()) unix.Errno {
 	default:
 		s.result = s.applyMetaLocked()
 	}
+	if s.result == 0 {
+		s.f.changed(s.at(), true)
+	}
 	if s.result == 0 && mark != nil {
 		s.f.mu.Lock()
 		mark()
@@ -281,8 +291,12 @@ func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error 
 	defer s.discard(cp)
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(st)
-	if _, err := cp.Publish(o); err != nil {
+	v, err := cp.Publish(o)
+	if err != nil {
 		return err
+	}
+	if f := s.f; f.history != nil {
+		f.history.Changed(f.path(dir, name), st.Ino, history.State{Ino: v.Ino, Size: v.Size, Mtime: v.Mtime.Nano()}, false)
 	}
 	s.f.srv.InodeNotify(s.at().id, -1, 0)
 	return nil

@@ -193,6 +193,9 @@ func (f *FS) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.Ent
 	if e != 0 {
 		return status(e)
 	}
+	if f.unnamed(n) && f.isKept(n) {
+		return fuse.ENOENT // linkat(2), of a file that has lost its last name
+	}
 	if err := f.linkat(f.fdOf(n), f.fdOf(dir), name); err != nil {
 		return statusOf(err)
 	}
@@ -270,13 +273,13 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	if own != nil && !c.kinOf(own.who.Load()) {
 		own = nil
 	}
-	err := unix.Unlinkat(f.fdOf(dir), name, 0)
-	if err != nil && !(err == unix.ENOENT && own != nil) {
+	err := f.remove(c, l, dir, name)
+	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {
 		return statusOf(err)
 	}
 	if own != nil && !own.detach() {
 		// Another thread of its owner was closing it, and the commit was faster.
-		if again := unix.Unlinkat(f.fdOf(dir), name, 0); again == nil {
+		if again := f.remove(c, l, dir, name); again == nil {
 			err = nil
 		}
 		if err != nil {

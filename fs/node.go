@@ -37,6 +37,8 @@ type node struct {
 	orphan  bool          // a shadow that was never published: its session is over
 	taken   bool          // it was the committed file's node before it became a shadow\'s
 	opens   int           // open handles
+	writers int           // those of them that can write
+	kept    bool          // its inode is in the history and has no other name
 	idle    chan struct{} // closed when the last handle goes, if somebody waits
 	awaited int           // directories: callers that will park in its GETATTR
 	inside  int           // directories: sessions on names in it
@@ -192,11 +194,14 @@ func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errn
 		return nil, errnoOf(err)
 	}
 	n, e := f.adopt(fd, parent, name, st)
-	if e == 0 && f.saves.Load() != saves && n.isRegular() && f.unnamed(n) {
+	if e == 0 && f.saves.Load() != saves && n.isRegular() {
 		// A save took the inode's place after our look, and before it had a node.
-		f.mu.Lock()
-		n.saved = true
-		f.mu.Unlock()
+		f.noteKept(n)
+		if f.unnamed(n) {
+			f.mu.Lock()
+			n.saved = true
+			f.mu.Unlock()
+		}
 	}
 	return n, e
 }

@@ -155,12 +155,18 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 
 // unnamed reports whether the inode has lost its last name.
 func (f *FS) unnamed(n *node) bool {
+	f.mu.Lock()
+	fd, kept := n.fd, n.kept
+	f.mu.Unlock()
 	var st unix.Stat_t
-	return unix.Fstat(f.fdOf(n), &st) == nil && st.Nlink == 0
+	return unix.Fstat(fd, &st) == nil && (st.Nlink == 0 || kept && st.Nlink == 1)
 }
 
 // openPlain opens the file itself for writing.
 func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) fuse.Status {
+	if err := f.unshare(n); err != nil {
+		return statusOf(err)
+	}
 	h := f.newHandle(n, plainHandle, in.Flags)
 	h.live = live
 	if in.Flags&unix.O_TRUNC != 0 {

@@ -13,6 +13,7 @@ import (
 
 	"latchfs/fs/locksdir"
 	"latchfs/journal/commit"
+	"latchfs/lockmgr/policy"
 )
 
 // keptBytes is a filesystem that is not mounted, with a data directory whose
@@ -23,7 +24,7 @@ func keptBytes(t testing.TB) (*FS, string) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f := newFS(Options{Dir: dir, Log: quiet{}})
+	f := newFS(Options{Dir: dir, Log: quiet{}, Policy: policy.Default()})
 	var err error
 	if f.rootfd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		t.Fatal(err)
@@ -32,6 +33,7 @@ func keptBytes(t testing.TB) (*FS, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		f.closeHistory()
 		f.state.Close()
 		unix.Close(f.rootfd)
 	})

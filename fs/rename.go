@@ -111,7 +111,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	case isDir || r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFDIR:
 		e = r.renameDir()
 	default:
-		e = errnoOf(unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags)))
+		e = r.renameFile(l)
 	}
 	if e != 0 {
 		return e
@@ -187,6 +187,9 @@ func (r *renaming) renameDir() unix.Errno {
 	err := unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags))
 	if err != nil {
 		return errnoOf(err)
+	}
+	if f.history != nil {
+		f.history.Moved(from, to, r.flags&unix.RENAME_EXCHANGE != 0)
 	}
 	if r.flags&unix.RENAME_EXCHANGE == 0 {
 		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(to))

@@ -91,6 +91,7 @@ func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Durat
 		return errnoOf(err)
 	}
 	f.unseal(n)
+	f.changed(n, false)
 	return f.alsoShadow(c, p.dir, p.name, change)
 }
 
@@ -246,6 +247,9 @@ func (s *session) changeMeta(change func(fd int) error) unix.Errno {
 func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *node, size uint64, resize bool) unix.Errno {
 	fd := f.fdOf(n)
 	if resize {
+		if err := f.unshare(n); err != nil {
+			return errnoOf(err)
+		}
 		w, err := f.reopen(fd, unix.O_RDWR)
 		if err != nil {
 			return errnoOf(err)

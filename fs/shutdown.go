@@ -135,6 +135,7 @@ func (f *FS) cleanupOnce() {
 			f.log.Errorf("what was appended last may not be on disk: %v", err)
 		}
 	}
+	f.closeHistory()
 	if f.journal != nil {
 		f.event(journal.Event{Time: time.Now(), Event: "unmount"})
 		if err := f.journal.Close(); err != nil {

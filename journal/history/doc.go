@@ -1,4 +1,48 @@
 // Package history knows the earlier versions of files: which there are, by whom
-// they were made, when, and from what base. What is kept of their content lies
-// beside its log.
+// they were made, when, from what base, and which of their contents are kept.
+//
+// It writes a log and an index of it, in the history's directory inside the
+// state directory, and removes contents there. It does not put them there: that
+// is the business of journal/commit, which moves the inode that has lost its
+// name to the path that ContentPath says.
+//
+// # Files
+//
+//	history/log         the records, oldest first: see journal.Log
+//	history/log.new     a log being rewritten; worthless after a crash
+//	history/XX/ID       the content of that id: the inode that the file was
+//	history/XX/.new-ID  a copy being made; worthless after a crash
+//
+// # Versions and contents
+//
+// A path's versions are numbered from 1. The last one is what the path holds
+// now, and so has no content in the history; a path that holds nothing has one
+// that says so. Whatever was made through the mount is there with its maker;
+// a state that was found and not made is there as "found".
+//
+// Every version that is a file has a content id from the beginning, and a file
+// that is renamed takes its content's id along: one content may be that of
+// versions of several paths. Whether a content is kept its file says and nothing
+// else. So neither can be wrong: a content moves in one step, after the log has
+// named it, and a version without a file is merely not kept.
+//
+// # After a crash
+//
+// The log is not synced for each record, only every few seconds: a power cut may
+// take its tail. Contents that no record names are removed at Open, and so are
+// those that have a second name, or not the size that their record says. What
+// then is in the history and is the last version of its path too is Dangling:
+// its successor's record was lost. The caller looks at the path and says Found
+// or Gone.
+//
+// # Bounds
+//
+// There are three: how many contents a path keeps, which the caller says with
+// each Keep; how many bytes and what age all contents together may have, what
+// was kept first going first; and how many records there are. Of these, when
+// there are too many, those of paths that are gone and of which nothing is kept
+// go first, then versions of which nothing is kept. A path that is gone is
+// dropped whole when a minute later nothing is kept of it that is not kept as
+// another path's that is there: temporary files that were renamed over another,
+// and vim's backups.
 package history

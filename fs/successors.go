@@ -1,0 +1,158 @@
+package fs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+	"latchfs/journal/history"
+	"latchfs/lockmgr"
+)
+
+// succeeds prepares the session's commit.
+func (s *session) succeeds(dir *node, name string) *succession {
+	f := s.f
+	if !f.keepsHistory(s.settings) {
+		return nil
+	}
+	path := f.path(dir, name)
+	var st unix.Stat_t
+	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return f.succeed(dir, name, path, s.settings, nil)
+	}
+	return f.succeed(dir, name, path, s.settings, &st)
+}
+
+// keptLate tells the history what a recovery has put there while the mount runs.
+func (f *FS) keptLate(r commit.Report) {
+	for _, in := range r.Kept {
+		f.history.Keep(join(in.Dir, in.Name), history.Ref{Content: in.Keep}, maxKept)
+	}
+}
+
+// maxKept stands for the policy where that is asked the next time.
+const maxKept = 1 << 30
+
+// remove is unlink(2) of a name; where its versions are recorded the file goes
+// into the history.
+func (f *FS) remove(c *caller, l *lockmgr.Lock, dir *node, name string) error {
+	path := f.path(dir, name)
+	set := f.settings(path)
+	var st unix.Stat_t
+	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if !f.keepsHistory(set) || err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return unix.Unlinkat(f.fdOf(dir), name, 0)
+	}
+	sn := f.succeed(dir, name, path, set, &st)
+	if st.Nlink > 1 {
+		sn.keep = commit.Keep{} // it has other names, and may be written under them
+	}
+	f.saves.Add(1)
+	kept, err := f.store.Remove(f.fdOf(dir), name, sn.keep)
+	if err == nil {
+		sn.done(c.did(history.Delete, opUnlink, l.Token()), kept)
+	}
+	return err
+}
+
+func (f *FS) isKept(n *node) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.kept
+}
+
+// renameFile renames what is no directory. A file that loses its name to it goes
+// into the history.
+func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
+	f := r.f
+	plain := func() unix.Errno {
+		return errnoOf(unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags)))
+	}
+	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	sameFile := r.toSt != nil && r.toSt.Ino == r.fromSt.Ino && r.toSt.Dev == r.fromSt.Dev
+	if f.history == nil || sameFile && r.flags&unix.RENAME_EXCHANGE == 0 {
+		return plain()
+	}
+	a := f.succeed(r.from.dir, r.from.name, from, f.settings(from), r.fromSt)
+	b := f.succeed(r.to.dir, r.to.name, to, f.settings(to), r.toSt)
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		e := plain()
+		if e == 0 {
+			r.chronicle(l, b, a, r.fromSt)
+			r.chronicle(l, a, b, r.toSt)
+		}
+		return e
+	}
+	kept := false
+	if b.kept().ID != "" && r.toSt.Nlink == 1 {
+		f.saves.Add(1)
+		var err error
+		kept, err = f.store.RenameOver(commit.RenameOptions{
+			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: b.keep,
+		})
+		if err != nil {
+			return errnoOf(err)
+		}
+	} else if e := plain(); e != 0 {
+		return e
+	}
+	r.arrive(l, b, a, from, kept)
+	if a != nil {
+		v := r.c.did(history.RenameAway, opRename, l.Token())
+		v.To = to
+		a.done(v, false)
+	}
+	return 0
+}
+
+// arrive enters what the new name holds after a rename from the path from, which
+// a stands for.
+func (r *renaming) arrive(l *lockmgr.Lock, b, a *succession, from string, kept bool) {
+	switch {
+	case b == nil:
+	case r.fromSt.Mode&unix.S_IFMT != unix.S_IFREG:
+		b.done(r.c.did(history.Delete, opRename, l.Token()), kept) // a symbolic link, say
+	default:
+		v := r.c.did(history.Commit, opRename, l.Token())
+		v.From = from
+		if a != nil {
+			v.Content = a.ref.Content
+		}
+		b.done(withFile(v, r.fromSt, r.rights(r.to)), kept)
+	}
+}
+
+// chronicle enters that the path of to holds the file st now, which was that of
+// from: the two have changed places.
+func (r *renaming) chronicle(l *lockmgr.Lock, to, from *succession, st *unix.Stat_t) {
+	if to == nil {
+		return
+	}
+	v := r.c.did(history.Commit, opRename, l.Token())
+	if from != nil {
+		v.From, v.Content = from.path, from.ref.Content
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		v = r.c.did(history.Delete, opRename, l.Token())
+		to.done(v, false)
+		return
+	}
+	place := r.to
+	if st == r.toSt {
+		place = r.from
+	}
+	to.done(withFile(v, st, r.rights(place)), false)
+}
+
+// rights is who may read the file that has a name now.
+func (r *renaming) rights(p place) history.Rights {
+	fd, err := unix.Openat(r.f.fdOf(p.dir), p.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return history.Rights{ACL: true}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return history.Rights{ACL: true}
+	}
+	return rightsOf(&st, fd)
+}
