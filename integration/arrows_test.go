@@ -44,11 +44,14 @@ var rooms = map[string]room{
 	"latchfs/journal/commit": { // puts old content where history wants it
 		ours: []string{"latchfs/journal", "latchfs/journal/history"}, libs: []string{xSys},
 	},
+	"latchfs/journal/validate": {
+		libs: []string{xSys, "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v4"},
+	},
 	"latchfs/fs/locksdir": {not: []string{"os", "net", "log"}},
 	"latchfs/fs/control":  {not: []string{"os", "net", "log"}},
 	"latchfs/fs": {
 		ours: []string{"latchfs/fs/control", "latchfs/fs/locksdir", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/history",
-			"latchfs/lockmgr", "latchfs/lockmgr/policy", "latchfs/lockmgr/proc"},
+			"latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/policy", "latchfs/lockmgr/proc"},
 		libs: []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
 	},
 	"latchfs/cmd/latchfs": {
