@@ -59,11 +59,11 @@ type Refusal struct {
 	// Line and Column are where the error is, from 1; 0: not known, or nowhere in
 	// particular. Columns count characters.
 	Line, Column int
-	// Reason is the cause in a few words. It holds nothing of the content but a
-	// character or two.
+	// Reason is the cause in a few words. It tells nothing of the content.
 	Reason string
 	// Content is the offending line, or the part of it around the column, and
-	// Output what the command said: text that may hold anything.
+	// Output what the command or a parser said: text that may hold anything, for
+	// those who may read the content.
 	Content string
 	Output  []string
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
@@ -55,7 +56,7 @@ func checkWhole(ctx context.Context, f io.ReaderAt, size int64, format Format) e
 func parse(b []byte, format Format) (r *Refusal) {
 	defer func() {
 		if v := recover(); v != nil {
-			r = &Refusal{Reason: fmt.Sprintf("this cannot be parsed: %v", v)}
+			r = &Refusal{Reason: "the parser failed", Output: []string{fmt.Sprint(v)}}
 		}
 	}()
 	if format == TOML {
@@ -70,15 +71,14 @@ func parseTOML(b []byte) *Refusal {
 	if err == nil {
 		return nil
 	}
+	r := &Refusal{Reason: "this is not valid TOML", Output: said(err.Error(), "toml: ")}
 	var de *toml.DecodeError
-	if !errors.As(err, &de) {
-		return &Refusal{Reason: trimReason(err.Error(), "toml: ")}
+	if errors.As(err, &de) {
+		var column int // in bytes
+		r.Line, column = de.Position()
+		_, line := lineOf(b, r.Line)
+		r.Column = utf8.RuneCount(line[:min(max(column-1, 0), len(line))]) + 1
 	}
-	r := &Refusal{Reason: trimReason(de.Error(), "toml: ")}
-	var col int
-	r.Line, col = de.Position() // a column of bytes
-	_, line := lineOf(b, r.Line)
-	r.Column = utf8.RuneCount(line[:min(max(col-1, 0), len(line))]) + 1
 	return r
 }
 
@@ -92,25 +92,28 @@ func parseYAML(b []byte) *Refusal {
 	if err == io.EOF {
 		return nil
 	}
+	r := &Refusal{Reason: "this is not valid YAML"}
 	var le *yaml.LoadError
 	if !errors.As(err, &le) {
-		return &Refusal{Reason: trimReason(err.Error(), "yaml: ")}
+		r.Output = said(err.Error(), "yaml: ")
+		return r
 	}
-	r := &Refusal{Line: le.Mark.Line, Column: le.Mark.Column, Reason: le.Message}
+	r.Line, r.Column = le.Mark.Line, le.Mark.Column
+	what := le.Message
 	if le.ContextMsg != "" {
-		r.Reason = le.ContextMsg + ", " + r.Reason
+		what = le.ContextMsg + ", " + what
 	}
+	r.Output = said(what, "")
 	if le.Stage == yaml.ReaderStage && r.Line == 0 {
 		r.Line, r.Column = invalidUTF8(b)
 	}
 	return r
 }
 
-// trimReason takes the name of a library off its message, which is one line.
-func trimReason(s, prefix string) string {
-	b := bytes.TrimPrefix([]byte(s), []byte(prefix))
-	line, _, _ := bytes.Cut(b, []byte{'\n'})
-	return string(line)
+// said is a library's message, which may quote the content, without its prefix.
+func said(message, prefix string) []string {
+	line, _, _ := strings.Cut(strings.TrimPrefix(message, prefix), "\n")
+	return []string{line}
 }
 
 // lineOf returns the line with the number n, from 1, and its offset.
