@@ -101,6 +101,9 @@ func (m *Mount) mount() error {
 	}()
 	go f.walks.sweep()
 	go f.trim.run()
+	if f.store != nil {
+		go f.pruneRejected()
+	}
 	err = f.identify()
 	if err == nil {
 		err = f.probe.run(f.opts.Mountpoint)

@@ -16,11 +16,18 @@ const (
 	ballastSize   = 64 << 10
 )
 
-// doWithRoom is do, with ballast dropped while there is no room.
+// doWithRoom is do, with ballast dropped while there is no room, and then the
+// oldest of the refused bytes that are kept: the latest are worth more.
 func (s *Store) doWithRoom(step string, fn func() error) error {
-	for {
+	for drops := 0; ; {
 		err := s.do(step, fn)
-		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) || !s.dropBallast() {
+		switch {
+		case !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT):
+			return err
+		case s.dropBallast():
+		case drops < maxDrops && s.dropRejected():
+			drops++
+		default:
 			return err
 		}
 	}

@@ -158,7 +158,7 @@
 //	rejected/ID/meta.json      why, and whose they are
 //	rejected/.new-ID/          the same, while it is being made
 //	ballast-N                  space to give back, so that bytes can be kept on
-//	                           a full disk
+//	                           a full disk; after it the oldest in rejected/ go
 //
 // # Durability
 //

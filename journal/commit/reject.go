@@ -48,7 +48,7 @@ func (sh *Shadow) Reject(meta map[string]any) (id string, err error) {
 // the status st, into its directory.
 func (s *Store) keep(meta map[string]any, st *unix.Stat_t, content func(dir int, st *unix.Stat_t) error) (string, error) {
 	now := time.Now().UTC()
-	id := fmt.Sprintf("%s-%08x", now.Format("20060102T150405.000000000"), rand.Uint32())
+	id := fmt.Sprintf("%s-%08x", now.Format(rejectedTimeFormat), rand.Uint32())
 	rejected, err := s.openRejected()
 	if err != nil {
 		return "", err
@@ -78,9 +78,11 @@ func (s *Store) keep(meta map[string]any, st *unix.Stat_t, content func(dir int,
 		return "", errors.Join(err, metaErr) // Recover gives it its name
 	}
 	s.stockBallast()
+	s.added(rejected, id)
 	return id, nil
 }
 
+// dropEntry removes an entry without content.
 func (s *Store) dropEntry(rejected int, name string) error {
 	_ = s.do("unlink", func() error { return unix.Unlinkat(rejected, name+"/"+RejectedMeta, 0) })
 	return s.do("rmdir", func() error { return unix.Unlinkat(rejected, name, unix.AT_REMOVEDIR) })
@@ -159,8 +161,9 @@ func (s *Store) writeMeta(dir int, meta map[string]any) error {
 	})
 }
 
-// tidyRejected finishes the entries that a crash has left half made: those with
-// content get their name, the others go.
+// tidyRejected finishes what a crash has interrupted. Of the entries that were
+// being made those with content get their name, the others go; and so does what is
+// left of those that were being removed.
 func (s *Store) tidyRejected(r *Report) error {
 	rejected, err := s.openRejected()
 	if err != nil {
@@ -170,7 +173,11 @@ func (s *Store) tidyRejected(r *Report) error {
 	var errs []error
 	err = readDir(rejected, func(e dirent) error {
 		id, ok := strings.CutPrefix(e.name, rejectedNew)
-		if !ok || s.nameInUse(e.name) {
+		if !ok {
+			errs = append(errs, s.finishRemoval(rejected, e.name))
+			return nil
+		}
+		if s.nameInUse(e.name) {
 			return nil
 		}
 		var st unix.Stat_t

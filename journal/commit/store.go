@@ -28,6 +28,9 @@ type Store struct {
 	fault func(step string) error
 
 	room func(error) bool // see SetRoom; or nil
+	kept     chan struct{} // see Kept
+	rejMu    sync.Mutex    // guards what follows; before mu
+	rejected rejectedList
 
 	mu        sync.Mutex                // guards what follows
 	inUse     map[string]struct{}       // names in use by living shadows; Sweep spares them
@@ -47,6 +50,7 @@ type Store struct {
 func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 	return &Store{
 		root: rootfd, state: stateDir, j: j,
+		kept:  make(chan struct{}, 1),
 		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{},
 		tails: map[tailKey]*Tail{}, piece: 1 << 20, tailLinger: tailLinger, epoch: epochOf,
 	}

@@ -1,0 +1,249 @@
+package commit
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// minRejectedAge is how long an entry of the rejected store stays whatever the
+// limits are: whoever is told that his bytes were kept is to find them.
+const minRejectedAge = time.Minute
+
+// rescanAfter is how long the list of entries is trusted, for somebody may have
+// removed some by hand.
+const rescanAfter = 30 * time.Minute
+
+// maxDrops bounds how many entries one step gives up on a full disk: where that
+// much does not make room, more would not either.
+const maxDrops = 16
+
+// Pruned says what was removed from the rejected store, and why.
+type Pruned struct {
+	IDs   []string
+	Bytes int64 // that the entries took on the disk
+
+	Aged   int // older than the limit
+	Excess int // over the limit of bytes
+	NoRoom int // given up on a full disk
+	Halved int // half removed by an earlier run
+
+	// Again is when an entry that goes will be old enough, zero if there is none.
+	Again time.Time
+}
+
+func (p *Pruned) add(e rejectedEntry, why *int) {
+	p.IDs = append(p.IDs, e.id)
+	p.Bytes += e.bytes
+	*why++
+}
+
+// rejectedEntry is an entry of the store as far as the limits ask.
+type rejectedEntry struct {
+	id    string
+	at    time.Time
+	bytes int64
+}
+
+// compareEntries orders by time, as IDs do.
+func compareEntries(a, b rejectedEntry) int { return strings.Compare(a.id, b.id) }
+
+// rejectedList is what is in the store.
+type rejectedList struct {
+	entries []rejectedEntry // oldest first
+	bytes   int64
+	scanned time.Time // zero: not yet
+	dropped Pruned    // what nobody has been told yet
+}
+
+// Kept gets a value when entries were added to the rejected store, or given up
+// on a full disk, since the last one was taken: time for PruneRejected.
+func (s *Store) Kept() <-chan struct{} { return s.kept }
+
+func (s *Store) noteKept() {
+	select {
+	case s.kept <- struct{}{}:
+	default:
+	}
+}
+
+// PruneRejected removes from the rejected store, oldest first, what is older than
+// maxAge (0: any age) and what is over maxBytes as du(1) counts them, but nothing
+// that is younger than a minute. The result tells of everything that was removed
+// since the last call. Entries that cannot be removed are in the error; the
+// others go nevertheless.
+//
+// An entry is gone when its content is. What a crash leaves of it Recover
+// removes.
+func (s *Store) PruneRejected(now time.Time, maxBytes int64, maxAge time.Duration) (Pruned, error) {
+	s.rejMu.Lock()
+	defer s.rejMu.Unlock()
+	err := s.scanRejectedLocked(now)
+	l := &s.rejected
+	p := l.dropped
+	l.dropped = Pruned{}
+	errs := []error{err}
+	for len(l.entries) > 0 {
+		e := l.entries[0]
+		age := now.Sub(e.at)
+		why := &p.Excess
+		switch {
+		case maxAge > 0 && age >= maxAge:
+			why = &p.Aged
+		case l.bytes <= maxBytes:
+			return p, errors.Join(errs...)
+		case age.Abs() < minRejectedAge: // Abs: what a clock set back has in the future goes, too
+			p.Again = e.at.Add(minRejectedAge)
+			return p, errors.Join(errs...)
+		}
+		if err := s.removeOldestLocked(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		p.add(e, why)
+	}
+	return p, errors.Join(errs...)
+}
+
+// removeOldestLocked removes the first entry of the list from the disk.
+func (s *Store) removeOldestLocked() error {
+	l := &s.rejected
+	e := l.entries[0]
+	l.entries = l.entries[1:]
+	l.bytes -= e.bytes
+	rejected, err := openDir(s.stateFD(), RejectedDir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(rejected)
+	err = s.do("unlink", func() error { return unix.Unlinkat(rejected, e.id+"/"+RejectedContent, 0) })
+	if err != nil && !gone(err) {
+		return err
+	}
+	err = s.dropEntry(rejected, e.id)
+	if gone(err) {
+		return nil
+	}
+	return err
+}
+
+// finishRemoval removes an entry of the open store that has lost its content.
+// What else may lie there is not ours.
+func (s *Store) finishRemoval(rejected int, name string) error {
+	at, ok := rejectedTime(name)
+	var st unix.Stat_t
+	if !ok || !errors.Is(unix.Fstatat(rejected, name+"/"+RejectedContent, &st, unix.AT_SYMLINK_NOFOLLOW), unix.ENOENT) {
+		return nil
+	}
+	err := s.dropEntry(rejected, name)
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	if err == nil {
+		s.rejMu.Lock()
+		defer s.rejMu.Unlock()
+		s.rejected.dropped.add(rejectedEntry{id: name, at: at}, &s.rejected.dropped.Halved)
+	}
+	return err
+}
+
+// dropRejected gives the oldest entry up on a full disk; false if there is none.
+func (s *Store) dropRejected() bool {
+	s.rejMu.Lock()
+	defer s.rejMu.Unlock()
+	if s.scanRejectedLocked(time.Now()) != nil || len(s.rejected.entries) == 0 {
+		return false
+	}
+	e := s.rejected.entries[0]
+	if s.removeOldestLocked() != nil {
+		return false
+	}
+	s.rejected.dropped.add(e, &s.rejected.dropped.NoRoom)
+	s.noteKept()
+	return true
+}
+
+// added puts a new entry of the open store into the list.
+func (s *Store) added(rejected int, id string) {
+	s.rejMu.Lock()
+	defer s.rejMu.Unlock()
+	s.noteKept()
+	l := &s.rejected
+	e, ok := lookAtEntry(rejected, id)
+	if !ok || l.scanned.IsZero() {
+		return
+	}
+	at, found := slices.BinarySearchFunc(l.entries, e, compareEntries)
+	if !found { // a scan may have been faster
+		l.entries = slices.Insert(l.entries, at, e)
+		l.bytes += e.bytes
+	}
+}
+
+// scanRejectedLocked reads the list from the disk, unless it was read lately.
+func (s *Store) scanRejectedLocked(now time.Time) error {
+	l := &s.rejected
+	if !l.scanned.IsZero() && now.Sub(l.scanned).Abs() < rescanAfter {
+		return nil
+	}
+	rejected, err := openDir(s.stateFD(), RejectedDir)
+	if errors.Is(err, unix.ENOENT) {
+		l.entries, l.bytes, l.scanned = nil, 0, now
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(rejected)
+	var entries []rejectedEntry
+	var bytes int64
+	err = readDir(rejected, func(d dirent) error {
+		if e, ok := lookAtEntry(rejected, d.name); ok {
+			entries = append(entries, e)
+			bytes += e.bytes
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(entries, compareEntries)
+	l.entries, l.bytes, l.scanned = entries, bytes, now
+	return nil
+}
+
+// lookAtEntry tells what an entry of the open store takes; false if name is none.
+func lookAtEntry(rejected int, name string) (rejectedEntry, bool) {
+	at, ok := rejectedTime(name)
+	if !ok {
+		return rejectedEntry{}, false
+	}
+	e := rejectedEntry{id: name, at: at}
+	for _, file := range []string{"/" + RejectedContent, "/" + RejectedMeta, ""} {
+		var st unix.Stat_t
+		err := unix.Fstatat(rejected, name+file, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil && file == "/"+RejectedContent {
+			return e, false
+		}
+		if err == nil {
+			e.bytes += st.Blocks * 512
+		}
+	}
+	return e, true
+}
+
+// rejectedTimeFormat is the first part of an ID.
+const rejectedTimeFormat = "20060102T150405.000000000"
+
+// rejectedTime reads the time from an ID; false if the name is not one of ours.
+func rejectedTime(id string) (time.Time, bool) {
+	stamp, random, ok := strings.Cut(id, "-")
+	if !ok || len(random) != 8 || strings.Trim(random, "0123456789abcdef") != "" {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(rejectedTimeFormat, stamp)
+	return t, err == nil && len(stamp) == len(rejectedTimeFormat)
+}
