@@ -256,6 +256,7 @@ func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
 	id, err := s.shadow.Reject(map[string]any{
 		"path": path, "session": s.id, "program": s.program, "pid": s.who.Load().owner.PID,
 		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
+		"operation": s.operation(), "base": keptBase(s.baseVersion),
 	})
 	if err != nil {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)

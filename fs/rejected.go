@@ -147,6 +147,15 @@ func parseKept(meta []byte) (keptFile, bool) {
 	return keptFile{path: m.Path, at: m.Time, uid: m.File.UID, gid: m.File.GID, mode: uint32(mode)}, true
 }
 
+// keptBase is the version that a refused write was based on, for meta.json; nil if
+// the file was new.
+func keptBase(v *commit.Version) any {
+	if v == nil {
+		return nil
+	}
+	return map[string]any{"size": v.Size, "mtime": time.Unix(v.Mtime.Unix()).UTC().Format(time.RFC3339Nano)}
+}
+
 // forget drops what is known about entries that are gone.
 func (rj *rejects) forget(left []dirEntry) {
 	rj.mu.Lock()

@@ -17,11 +17,26 @@ import (
 type system struct {
 	mounts func(mountinfo.FilterFunc) ([]*mountinfo.Info, error)
 	open   func(control string) (*os.File, error)
+	// rename gives our process another name; nil where that is not ours to do.
+	rename func(program string)
 }
 
 // machine is the system that the program runs on.
 func machine() system {
-	return system{mounts: mountinfo.GetMounts, open: openControl}
+	return system{mounts: mountinfo.GetMounts, open: openControl, rename: renameProcess}
+}
+
+// renameProcess changes the name under which the audit trail has us.
+func renameProcess(program string) {
+	_ = os.WriteFile("/proc/self/comm", []byte(program), 0o644) // the old name does, too
+}
+
+// callOurselves is the name by which people see what the program does now, up to 15
+// bytes (proc(5)).
+func (s system) callOurselves(program string) {
+	if s.rename != nil {
+		s.rename(program)
+	}
 }
 
 // openControl opens a control file. Not by os.OpenFile: Go would make the

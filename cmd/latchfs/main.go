@@ -16,6 +16,9 @@
 //	control.go     conversations with a mount's control file
 //	record.go      what is held, in words
 //	guarded.go     a command that runs under a lock
+//	view.go        the mount that a command reads .locks of
+//	put.go         how a file of the mount is written
+//	terminal.go    content that may go to a terminal
 //
 // Exit codes: 0 success, 1 failure, 2 usage, 8 lock not acquired, and what CMD
 // returned for guard. Called by mount(8) it speaks that program's codes instead.

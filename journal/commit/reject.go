@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,7 @@ const (
 
 // Reject keeps the shadow's bytes under rejected/ID/ in the state directory
 // and returns the ID, which sorts by time. meta.json holds meta and besides id,
-// time and file: {size, mode, uid, gid}. The content itself has mode 0600 and
+// time, file: {size, mode, uid, gid}, and path_base64 if meta's path is not UTF-8. The content itself has mode 0600 and
 // keeps its owner, so whoever shows it decides by the mode in file.
 //
 // Where the inode can be linked this costs no space: with a full disk the bytes
@@ -71,6 +72,9 @@ func (s *Store) keep(meta map[string]any, st *unix.Stat_t, content func(dir int,
 	all := map[string]any{"time": now.Format(time.RFC3339Nano)}
 	maps.Copy(all, meta)
 	all["id"] = id
+	if path, ok := meta["path"].(string); ok && !utf8.ValidString(path) {
+		all["path_base64"] = []byte(path)
+	}
 	all["file"] = map[string]any{"size": st.Size, "mode": fmt.Sprintf("%04o", st.Mode&0o7777), "uid": st.Uid, "gid": st.Gid}
 	metaErr := s.writeMeta(dir, all) // the bytes are worth keeping without
 	err = s.doWithRoom("rename", func() error { return unix.Renameat(rejected, tmp, rejected, id) })

@@ -27,9 +27,9 @@ type Store struct {
 	// stop there.
 	fault func(step string) error
 
-	room func(error) bool // see SetRoom; or nil
-	kept     chan struct{} // see Kept
-	rejMu    sync.Mutex    // guards what follows; before mu
+	room     func(error) bool // see SetRoom; or nil
+	kept     chan struct{}    // see Kept
+	rejMu    sync.Mutex       // guards what follows; before mu
 	rejected rejectedList
 
 	mu        sync.Mutex                // guards what follows

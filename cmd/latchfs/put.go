@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// content is what put writes: the bytes of a file below .locks.
+type content struct {
+	file *os.File
+	// mode and owner are those that the file gets; nil: as it has them, or as
+	// new files do.
+	mode     *uint32
+	uid, gid *int
+}
+
+// put writes a file of the mount as every program does: open, truncate, write,
+// close; so it is locked and committed as everything else, and the error of the
+// close is part of the answer. Directories on the way are made. No symbolic link is
+// followed: a path in the records is the file's own.
+func (v *view) put(p string, c *content, how int) error {
+	if err := c.readable(); err != nil {
+		return err
+	}
+	dir, err := v.openParent(p, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	var st unix.Stat_t
+	err = unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fmt.Errorf("%s is not a regular file now", v.file(p))
+	}
+	out, err := openAt(dir, path.Base(p), unix.O_WRONLY|unix.O_CREAT|how, c.openMode())
+	if err != nil {
+		return &os.PathError{Op: "open", Path: v.file(p), Err: err}
+	}
+	return c.writeTo(os.NewFile(uintptr(out), v.file(p)))
+}
+
+// How put opens the file.
+const (
+	replacing = unix.O_TRUNC
+	appending = unix.O_APPEND
+)
+
+// openParent opens the directory that a path is in, and makes what is missing of it
+// if it shall. No symbolic link is followed on the way.
+func (v *view) openParent(p string, make bool) (int, error) {
+	dir, err := unix.Open(v.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: v.root, Err: err}
+	}
+	if !fs.ValidPath(p) || p == "." {
+		unix.Close(dir)
+		return -1, fmt.Errorf("%q is no path of a file", p)
+	}
+	parts := strings.Split(p, "/")
+	for i, part := range parts[:len(parts)-1] {
+		if make {
+			err = unix.Mkdirat(dir, part, 0o777)
+		}
+		var next int
+		if err == nil || err == unix.EEXIST {
+			next, err = openAt(dir, part, unix.O_PATH|unix.O_DIRECTORY, 0)
+		}
+		unix.Close(dir)
+		if err != nil {
+			return -1, &os.PathError{Op: "open", Path: v.file(path.Join(parts[:i+1]...)), Err: err}
+		}
+		dir = next
+	}
+	return dir, nil
+}
+
+// openAt opens a name in a directory that is not a symbolic link.
+func openAt(dir int, name string, flags int, mode uint32) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// readable reads it once to the end: what cannot be read is found out before
+// there is a file that a close would commit half written.
+func (c *content) readable() error {
+	if _, err := io.Copy(io.Discard, c.file); err != nil {
+		return err
+	}
+	_, err := c.file.Seek(0, io.SeekStart)
+	return err
+}
+
+func (c *content) openMode() uint32 {
+	if c.mode == nil {
+		return 0o666
+	}
+	return *c.mode & 0o777
+}
+
+// writeTo writes, and closes.
+func (c *content) writeTo(out *os.File) error {
+	_, err := io.Copy(out, c.file)
+	var read *os.PathError
+	if errors.As(err, &read) && read.Path == c.file.Name() {
+		// The close would commit half of it. Who is killed has not finished.
+		fmt.Fprintf(os.Stderr, "latchfs: %v; %s stays what it was\n", err, out.Name())
+		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	}
+	if err == nil {
+		err = c.giveMode(out)
+	}
+	return errors.Join(err, out.Close())
+}
+
+func (c *content) giveMode(out *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(out.Fd()), &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	if c.uid != nil && os.Geteuid() == 0 && (int(st.Uid) != *c.uid || int(st.Gid) != *c.gid) {
+		if err := out.Chown(*c.uid, *c.gid); err != nil {
+			return err
+		}
+		st.Mode &^= unix.S_ISUID | unix.S_ISGID // as chown(2) does
+	}
+	if c.mode == nil || st.Mode&0o7777 == *c.mode {
+		return nil
+	}
+	return os.NewSyscallError("fchmod", unix.Fchmod(int(out.Fd()), *c.mode))
+}
