@@ -120,6 +120,7 @@ the new one and never half of it, and the close that ends a write is its commit.
 		newGuardCommand(sys),
 		newStealCommand(sys),
 		newFsckCommand(),
+		newAuditCommand(sys),
 		newRejectedCommand(sys),
 		newPolicyCommand(),
 		newVersionCommand(),

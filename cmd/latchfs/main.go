@@ -19,6 +19,9 @@
 //	view.go        the mount that a command reads .locks of
 //	put.go         how a file of the mount is written
 //	terminal.go    content that may go to a terminal
+//	moment.go      points in time, as people write them
+//	actor.go       who did something, and who is meant by a name
+//	auditevent.go  events of the audit trail, in words
 //
 // Exit codes: 0 success, 1 failure, 2 usage, 8 lock not acquired, and what CMD
 // returned for guard. Called by mount(8) it speaks that program's codes instead.
