@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os/user"
 	"strconv"
 	"strings"
@@ -16,28 +17,42 @@ type author struct {
 	UID     *int   `json:"uid"`
 }
 
-// matches tells whether somebody is meant by the name of --actor. Whoever has given
-// himself a label is known by that alone; anybody else by his program, or by his
-// user's name or number.
-func (a *author) matches(name string) bool {
-	if a.Actor != "" && a.Actor != a.Program {
-		return a.Actor == name
+// actorFlag is --actor: who is meant by a name.
+type actorFlag struct {
+	name string
+	uid  string // of the user of that name
+}
+
+// String implements pflag.Value.
+func (f *actorFlag) String() string { return f.name }
+
+// Type is the name of the value in the help.
+func (f *actorFlag) Type() string { return "NAME" }
+
+// Set reads the flag's value.
+func (f *actorFlag) Set(name string) error {
+	if name == "" {
+		return errors.New("the name is empty")
 	}
-	return a.Program == name || a.UID != nil && isUser(*a.UID, name)
+	f.name, f.uid = name, name
+	if u, err := user.Lookup(name); err == nil {
+		f.uid = u.Uid
+	}
+	return nil
+}
+
+// matches tells whether somebody is meant. Whoever has given himself a label is
+// known by that alone; anybody else by his program, or by his user's name or number.
+func (f *actorFlag) matches(a *author) bool {
+	if a.Actor != "" && a.Actor != a.Program {
+		return a.Actor == f.name
+	}
+	return a.Program == f.name || a.UID != nil && strconv.Itoa(*a.UID) == f.uid
 }
 
 // actorHelp says what --actor takes.
 const actorHelp = `NAME is the label under which somebody works (LATCHFS_ACTOR); of those without
 one it is the program, or the user's name or number`
-
-// isUser tells whether name is the user's.
-func isUser(uid int, name string) bool {
-	if name == strconv.Itoa(uid) {
-		return true
-	}
-	u, err := user.Lookup(name)
-	return err == nil && u.Uid == strconv.Itoa(uid)
-}
 
 // String names him as .locks/status does: "python3[4711] as agent-7".
 func (a *author) String() string {

@@ -22,7 +22,7 @@ type auditFlags struct {
 	viewFlags
 	since, until momentFlag
 	events       []string
-	actor        string
+	actor        actorFlag
 	asJSON       bool
 	follow       bool
 }
@@ -53,7 +53,7 @@ then each as it happens.`,
 	fl.Var(&f.since, "since", "only what happened at this time or later")
 	fl.Var(&f.until, "until", "only what happened at this time or earlier")
 	fl.StringSliceVar(&f.events, "event", nil, "only events of this `KIND`; may be repeated, or a list with commas")
-	fl.StringVar(&f.actor, "actor", "", "only what `NAME` did")
+	fl.Var(&f.actor, "actor", "only what this one did")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "go on with what happens from now on")
 	registerJSON(cmd, &f.asJSON, "print the events as they are recorded, one JSON object a line")
 	_ = cmd.RegisterFlagCompletionFunc("event", // fails for a flag that is not there
@@ -244,7 +244,7 @@ func (f *auditFlags) wants(e *auditEvent, below []string) bool {
 	switch {
 	case !includes(f.since, f.until, e.Timestamp),
 		len(f.events) > 0 && !slices.Contains(f.events, e.Event),
-		f.actor != "" && !e.matches(f.actor):
+		f.actor.name != "" && !f.actor.matches(&e.author):
 		return false
 	}
 	if slices.Contains(below, ".") {

@@ -170,7 +170,7 @@ func TestParseMoment(t *testing.T) {
 	}
 }
 
-func TestAuthorMatches(t *testing.T) {
+func TestActorMatches(t *testing.T) {
 	me, other := os.Getuid(), os.Getuid()+1
 	for _, test := range []struct {
 		a    author
@@ -185,10 +185,10 @@ func TestAuthorMatches(t *testing.T) {
 		{author{Program: "bash", UID: new(int)}, "root", true},
 		{author{Program: "bash", UID: &other}, "root", false},
 		{author{Program: "bash", UID: new(int)}, "0", true},
-		{author{}, "", true},
 	} {
-		if got := test.a.matches(test.name); got != test.want {
-			t.Errorf("%+v as %q: %v", test.a, test.name, got)
+		var f actorFlag
+		if err := f.Set(test.name); err != nil || f.matches(&test.a) != test.want {
+			t.Errorf("%+v is %q: %v, want %v", test.a, test.name, !test.want, test.want)
 		}
 	}
 }

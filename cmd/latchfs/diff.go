@@ -11,6 +11,69 @@ import (
 	"latchfs/fs/locksdir"
 )
 
+func newDiffCommand(sys system) *cobra.Command {
+	var f viewFlags
+	cmd := &cobra.Command{
+		Use:   "diff FILE [VERSION [VERSION]]",
+		Short: "Show what has changed between versions of a file",
+		Long: `Show the difference between two versions of FILE as diff -u does: between VERSION
+and the file as it is now, or two of them. Without any, between the latest earlier
+version that is kept and the file as it is now.
+
+The exit code is 0 if they are the same, and 1 if not; it is 1, too, when that could
+not be found out; then standard error says why.`,
+		Args: cobra.RangeArgs(1, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, p, err := f.at(sys, args[0])
+			if err != nil {
+				return err
+			}
+			states, err := v.history(p)
+			if err != nil {
+				return err
+			}
+			from, to, err := v.sides(states, args[1:])
+			if err != nil {
+				return err
+			}
+			return diffFiles(cmd, from, to)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// sides are the two files that versions of a file, none, one or two, are compared
+// in.
+func (v *view) sides(states []*fileVersion, numbers []string) (from, to side, err error) {
+	p := states[0].real()
+	to = side{v.file(p), p}
+	if len(numbers) == 0 {
+		for i := len(states) - 1; i >= 0; i-- {
+			if states[i].isKept() {
+				from, err = v.side(states[i])
+				return from, to, err
+			}
+		}
+		return from, to, fmt.Errorf("no earlier version of %s is kept", locksdir.Display(p))
+	}
+	for i, end := range []*side{&from, &to}[:len(numbers)] {
+		s, err := numbered(states, numbers[i])
+		if err != nil {
+			return from, to, err
+		}
+		if *end, err = v.side(s); err != nil {
+			return from, to, err
+		}
+	}
+	return from, to, nil
+}
+
+func (v *view) side(s *fileVersion) (side, error) {
+	name, err := v.content(s)
+	return side{name, fmt.Sprintf("%s (version %d, %s)", s.real(), s.Version, s.when())}, err
+}
+
 // side is one of the two files of a comparison, and how it is called.
 type side struct{ file, label string }
 

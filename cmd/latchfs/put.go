@@ -19,6 +19,8 @@ type content struct {
 	// new files do.
 	mode     *uint32
 	uid, gid *int
+
+	notOurs bool // the mode could not be given, for the file is another's
 }
 
 // put writes a file of the mount as every program does: open, truncate, write,
@@ -137,5 +139,10 @@ func (c *content) giveMode(out *os.File) error {
 	if c.mode == nil || st.Mode&0o7777 == *c.mode {
 		return nil
 	}
-	return os.NewSyscallError("fchmod", unix.Fchmod(int(out.Fd()), *c.mode))
+	err := unix.Fchmod(int(out.Fd()), *c.mode)
+	if err == unix.EPERM {
+		c.notOurs = true
+		return nil
+	}
+	return os.NewSyscallError("fchmod", err)
 }

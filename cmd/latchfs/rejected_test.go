@@ -295,6 +295,20 @@ func TestRestoreStaysInside(t *testing.T) {
 	}
 }
 
+// What cannot be read to its end is not begun to be written.
+func TestRestoreUnreadable(t *testing.T) {
+	d := fakeFiles(t)
+	d.reject(firstID, "", `{"path": "f", "file": {"size": 4, "mode": "0600", "uid": 0, "gid": 0}}`)
+	if err := os.Remove(d.file(".locks/rejected/" + firstID + "/content")); err != nil {
+		t.Fatal(err)
+	}
+	mustMkdir(t, d.file(".locks/rejected/"+firstID+"/content")) // every read of it fails
+	d.write("f", "old")
+	if got := d.run("rejected", "restore", "--force", "aa"); got.code != 1 || !strings.Contains(got.stderr, "is a directory") || d.read("f") != "old" {
+		t.Errorf("%v %q", got, d.read("f"))
+	}
+}
+
 func mustFIFO(t *testing.T, name string) {
 	t.Helper()
 	if err := unix.Mkfifo(name, 0o666); err != nil {

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"latchfs/fs/locksdir"
+)
+
+func newRestoreCommand(sys system) *cobra.Command {
+	var f viewFlags
+	cmd := &cobra.Command{
+		Use:   "restore FILE VERSION",
+		Short: "Make an earlier version of a file the current one",
+		Long: `Write an earlier version of FILE, which may be gone, along with its mode, as any
+other program would: the file is locked, and the close is the commit of a new
+version, so that a restore can be taken back like everything else. To restore the
+current version changes nothing.`,
+		Example: `  latchfs history todo.json
+  latchfs diff todo.json 3
+  latchfs restore todo.json 3`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, p, err := f.at(sys, args[0])
+			if err != nil {
+				return err
+			}
+			states, err := v.history(p)
+			if err != nil {
+				return err
+			}
+			s, err := numbered(states, args[1])
+			if err != nil {
+				return err
+			}
+			return restoreVersion(cmd, sys, v, s)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func restoreVersion(cmd *cobra.Command, sys system, v *view, s *fileVersion) error {
+	p := s.real()
+	switch {
+	case s.Current:
+		warn(cmd, "version %d is the current one of %s", s.Version, locksdir.Display(p))
+		return nil
+	case !s.isFile():
+		return fmt.Errorf("version %d of %s is no file: it was %s", s.Version, locksdir.Display(p), s.what())
+	case !s.Kept:
+		return errors.New(notKept(s))
+	}
+	sys.callOurselves("latchfs-restore")
+	if err := v.restore(cmd, s); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s restored to version %d, %d bytes\n", locksdir.Display(p), s.Version, s.Bytes)
+	return err
+}
+
+// restore writes a kept version, with its mode. A file that is made anew gets its
+// owner, too.
+func (v *view) restore(cmd *cobra.Command, s *fileVersion) error {
+	name, err := v.content(s)
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	st, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	c := &content{file: file}
+	if as, ok := st.Sys().(*syscall.Stat_t); ok {
+		mode, uid, gid := as.Mode&0o7777, int(as.Uid), int(as.Gid)
+		c.mode = &mode
+		if _, err := os.Lstat(v.file(s.real())); errors.Is(err, os.ErrNotExist) {
+			c.uid, c.gid = &uid, &gid
+		}
+	}
+	err = explained(v, v.put(s.real(), c, replacing))
+	if c.notOurs {
+		warn(cmd, "%s is not ours: it keeps its mode", locksdir.Display(s.real()))
+	}
+	return err
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/locksdir"
+)
+
+// undoFlags are the flags of `latchfs undo`.
+type undoFlags struct {
+	viewFlags
+	actor     actorFlag
+	since     momentFlag
+	dryRun    bool
+	force     bool
+	keepGoing bool
+	asJSON    bool
+}
+
+func newUndoCommand(sys system) *cobra.Command {
+	var f undoFlags
+	cmd := &cobra.Command{
+		Use:   "undo --actor NAME --since TIME [PATH...]",
+		Short: "Take back what somebody has changed",
+		Long: `Take back what NAME has changed since TIME, in PATH and below it or in all of the
+mount. Each file goes back to the version before NAME's first one since then, as a
+new version: it is deleted if there was no file, and there again if NAME deleted it.
+What is so already stays as it is.
+
+A file is refused where somebody else has changed it after NAME, unless --force is
+given: then that change is taken back with it. It is refused, too, where the version
+to go back to is not kept any more. If anything is refused nothing is changed and
+the exit code is 1; with --keep-going the rest is taken back, and the exit code is 1.
+
+` + sentence(momentHelp) + `
+` + sentence(actorHelp),
+		Example: `  latchfs undo --actor agent-7 --since 2h --dry-run
+  latchfs undo --actor agent-7 --since 2h src`,
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			if f.actor.name == "" || f.since.text == "" {
+				return usagef("want --actor NAME and --since TIME")
+			}
+			v, below, err := f.under(sys, paths)
+			if err != nil {
+				return err
+			}
+			all, err := v.histories(below)
+			if err != nil {
+				return err
+			}
+			plan, err := f.plan(v, all)
+			if err != nil {
+				return err
+			}
+			sys.callOurselves("latchfs-undo")
+			return f.carryOut(cmd, v, plan)
+		},
+	}
+	f.register(cmd)
+	fl := cmd.Flags()
+	fl.Var(&f.actor, "actor", "whose changes are taken back")
+	fl.Var(&f.since, "since", "what was changed at this time or later")
+	fl.BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
+	fl.BoolVar(&f.force, "force", false, "take back also what others have changed after NAME")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "take back what is not refused")
+	registerJSON(cmd, &f.asJSON, "print one JSON object for each file")
+	return cmd
+}
+
+// carryOut does what is planned, or says it.
+func (f *undoFlags) carryOut(cmd *cobra.Command, v *view, plan []*undoing) error {
+	refused := 0
+	for _, u := range plan {
+		if u.Action == undoRefuse {
+			refused++
+		}
+	}
+	do := !f.dryRun && (refused == 0 || f.keepGoing)
+	var failed error
+	for _, action := range []string{undoRestore, undoDelete, undoRefuse} { // nothing is deleted before the rest is there
+		for _, u := range plan {
+			if u.Action != action {
+				continue
+			}
+			if do && action != undoRefuse {
+				if err := u.carryOut(cmd, v); err != nil {
+					failed = errors.Join(failed, err)
+					continue
+				}
+				u.Done = true
+			}
+			if err := f.report(cmd.OutOrStdout(), u); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case refused == 0:
+		return nil
+	case !do && !f.dryRun:
+		return fmt.Errorf("%s refused: nothing was changed (--keep-going takes back the rest)", amount(int64(refused), "file"))
+	}
+	return exitError(exitFailure)
+}
+
+func (f *undoFlags) report(w io.Writer, u *undoing) error {
+	if f.asJSON {
+		return json.NewEncoder(w).Encode(u)
+	}
+	_, err := fmt.Fprintln(w, u.String())
+	return err
+}
+
+// String says what is to be done, or was.
+func (u *undoing) String() string {
+	name := locksdir.Display(u.path)
+	verb, did := "restore", "restored"
+	var what string
+	switch u.Action {
+	case undoRefuse:
+		return "refused   " + name + ": " + u.Reason
+	case undoDelete:
+		verb, did, what = "delete", "deleted", "there was no such file"
+	default:
+		what = fmt.Sprintf("version %d of %s", u.Version, u.target.when())
+	}
+	if u.Done {
+		verb = did
+	}
+	if u.Reason != "" {
+		what += "; " + u.Reason
+	}
+	return fmt.Sprintf("%-8s  %s: %s", verb, name, what)
+}
+
+// carryOut takes the changes of one file back.
+func (u *undoing) carryOut(cmd *cobra.Command, v *view) error {
+	if now := stampAt(v.file(u.path)); now != u.now {
+		return fmt.Errorf("%s was changed just now: it is left as it is", locksdir.Display(u.path))
+	}
+	if u.Action == undoRestore {
+		return v.restore(cmd, u.target)
+	}
+	dir, err := v.openParent(u.path, false)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	if err := unix.Unlinkat(dir, path.Base(u.path), 0); err != nil {
+		return explained(v, &os.PathError{Op: "remove", Path: v.file(u.path), Err: err})
+	}
+	return nil
+}
+
+// fileStamp tells a file from what it becomes.
+type fileStamp struct {
+	ino, size    uint64
+	mtime, ctime unix.Timespec
+}
+
+// stampAt is the zero stamp where there is no file.
+func stampAt(name string) fileStamp {
+	var st unix.Stat_t
+	if unix.Lstat(name, &st) != nil {
+		return fileStamp{}
+	}
+	return fileStamp{st.Ino, uint64(st.Size), st.Mtim, st.Ctim}
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// undoCase is one file before an undo of what agent-7 did since 09:10.
+type undoCase struct {
+	states []recorded // the path is filled in
+	now    string     // content of the file; "" if there is none
+	want   string     // content after undo
+	plan   string     // what the plan says, "" if nothing
+	forced string     // content after undo --force where that is another
+}
+
+const agent = "python3/agent-7"
+
+var undoCases = map[string]undoCase{
+	"changed": {
+		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: agent, minute: 11}},
+		now:    "new", want: "old", plan: "restore   changed: version 1 of 2026-03-01 09:05:00 by vim[101]",
+	},
+	"changed-twice": {
+		states: []recorded{
+			{version: 1, event: "commit", by: "vim", minute: 5, content: "old"},
+			{version: 2, event: "commit", by: agent, minute: 9, content: "earlier"},
+			{version: 3, event: "commit", by: agent, minute: 11, content: "new"}, {version: 4, event: "commit", by: agent, minute: 12},
+		},
+		now: "newer", want: "earlier", plan: "restore   changed-twice: version 2 of",
+	},
+	"found-first": {
+		states: []recorded{{version: 1, event: "found", minute: 5, content: "old"}, {version: 2, event: "commit", by: agent, minute: 11}},
+		now:    "new", want: "old", plan: "restore   found-first: version 1",
+	},
+	"created": {
+		states: []recorded{{version: 1, event: "commit", by: agent, minute: 11}},
+		now:    "new", want: "", plan: "delete    created: there was no such file",
+	},
+	"created-again": {
+		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 1, content: "x"}, {version: 2, event: "delete", by: "rm", minute: 2}, {version: 3, event: "commit", by: agent, minute: 11}},
+		now:    "new", want: "", plan: "delete    created-again: there was no such file",
+	},
+	"deleted": {
+		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "delete", by: agent, minute: 11}},
+		now:    "", want: "old", plan: "restore   deleted: version 1",
+	},
+	"come-and-gone": {
+		states: []recorded{{version: 1, event: "commit", by: agent, minute: 11, content: "x"}, {version: 2, event: "delete", by: agent, minute: 12}},
+	},
+	"not-theirs": {
+		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: "python3", minute: 11}},
+		now:    "theirs", want: "theirs",
+	},
+	"too-early": {
+		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: agent, minute: 9}},
+		now:    "kept", want: "kept",
+	},
+	"others-before": {
+		states: []recorded{
+			{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: "vim", minute: 11, content: "theirs"},
+			{version: 3, event: "commit", by: agent, minute: 12},
+		},
+		now: "new", want: "theirs", plan: "restore   others-before: version 2",
+	},
+	"taken-back-already": {
+		states: []recorded{
+			{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: agent, minute: 11, content: "new"},
+			{version: 3, event: "commit", by: "latchfs-undo", minute: 12},
+		},
+		now: "old", want: "old",
+	},
+}
+
+var undoRefusals = map[string]undoCase{
+	"built-on": {
+		states: []recorded{
+			{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: agent, minute: 11, content: "new"},
+			{version: 3, event: "commit", by: "vim", minute: 12},
+		},
+		now: "built", want: "built", forced: "old",
+		plan: "refused   built-on: version 3, 2026-03-01 09:12:00 by vim[103], is somebody else's",
+	},
+	"changed-around": {
+		states: []recorded{{version: 1, event: "commit", by: agent, minute: 11, content: "new"}, {version: 2, event: "found", by: agent, minute: 12}},
+		now:    "built", want: "built", plan: "refused   changed-around: version 2, 2026-03-01 09:12:00, is somebody else's",
+	},
+	"not-kept": {
+		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5}, {version: 2, event: "commit", by: agent, minute: 11}},
+		now:    "new", want: "new", forced: "new", plan: "refused   not-kept: version 1 of not-kept is not kept any more",
+	},
+	"forgotten": {
+		states: []recorded{{version: 7, event: "commit", by: agent, minute: 11}},
+		now:    "new", want: "new", forced: "new", plan: "refused   forgotten: version 6, before the change, is not known any more",
+	},
+	"gap": {
+		states: []recorded{{version: 2, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 4, event: "commit", by: agent, minute: 11}},
+		now:    "new", want: "new", forced: "new", plan: "refused   gap: version 3, before the change, is not known any more",
+	},
+}
+
+// arrange makes the files of some cases.
+func (d *fakeDaemon) arrange(cases ...map[string]undoCase) {
+	d.t.Helper()
+	var list []recorded
+	for _, set := range cases {
+		for name, c := range set {
+			for _, r := range c.states {
+				r.path = name
+				list = append(list, r)
+			}
+			if c.now != "" {
+				d.write(name, c.now)
+			}
+		}
+	}
+	d.remember(list...)
+}
+
+// holds tells what a file holds; "" if there is none.
+func (d *fakeDaemon) holds(name string) string {
+	d.t.Helper()
+	if _, err := os.Lstat(d.file(name)); os.IsNotExist(err) {
+		return ""
+	}
+	return d.read(name)
+}
+
+func (d *fakeDaemon) undo(args ...string) outcome {
+	return d.run(append([]string{"undo", "--actor", "agent-7", "--since", "2026-03-01T09:10:00Z"}, args...)...)
+}
+
+func TestUndo(t *testing.T) {
+	inUTC(t)
+	d := fakeFiles(t)
+	d.arrange(undoCases)
+	planned := d.undo("--dry-run")
+	if planned.code != 0 || planned.stderr != "" {
+		t.Error(planned)
+	}
+	lines := 0
+	for name, c := range undoCases {
+		if c.plan != "" {
+			lines++
+		}
+		if c.plan != "" != strings.Contains(planned.stdout, " "+name+": ") || !strings.Contains(planned.stdout, c.plan) {
+			t.Errorf("%s: %q is not in the plan\n%s", name, c.plan, planned.stdout)
+		}
+		if d.holds(name) != c.now {
+			t.Errorf("%s: a dry run has made it %q", name, d.holds(name))
+		}
+	}
+	if n := strings.Count(planned.stdout, "\n"); n != lines {
+		t.Errorf("%d lines of a plan, want %d:\n%s", n, lines, planned.stdout)
+	}
+	done := d.undo()
+	want := strings.NewReplacer("restore   ", "restored  ", "delete    ", "deleted   ").Replace(planned.stdout)
+	if done != (outcome{stdout: want}) {
+		t.Errorf("%v\nwant\n%s", done, want)
+	}
+	for name, c := range undoCases {
+		if d.holds(name) != c.want {
+			t.Errorf("%s is %q, want %q", name, d.holds(name), c.want)
+		}
+	}
+	if again := d.undo(); again != (outcome{}) {
+		t.Errorf("again: %v", again)
+	}
+}
+
+func TestUndoRefused(t *testing.T) {
+	inUTC(t)
+	unchanged := func(d *fakeDaemon, sets ...map[string]undoCase) {
+		t.Helper()
+		for _, set := range sets {
+			for name, c := range set {
+				if d.holds(name) != c.now {
+					t.Errorf("%s is %q, want %q", name, d.holds(name), c.now)
+				}
+			}
+		}
+	}
+	d := fakeFiles(t)
+	d.arrange(undoCases, undoRefusals)
+	got := d.undo()
+	if got.code != 1 || !strings.Contains(got.stderr, "5 files refused: nothing was changed") || strings.Contains(got.stdout, "restored") {
+		t.Error(got)
+	}
+	for name, c := range undoRefusals {
+		if !strings.Contains(got.stdout, c.plan+"\n") {
+			t.Errorf("%s: %q is not in\n%s", name, c.plan, got.stdout)
+		}
+	}
+	unchanged(d, undoCases, undoRefusals)
+	if got := d.undo("--dry-run"); got.code != 1 || got.stderr != "" {
+		t.Error(got)
+	}
+	// What is not kept cannot be had by force, and stops the rest as before.
+	if got := d.undo("--force"); got.code != 1 || !strings.Contains(got.stderr, "3 files refused") {
+		t.Error(got)
+	}
+	unchanged(d, undoCases, undoRefusals)
+	if got := d.undo("--keep-going"); got.code != 1 || got.stderr != "" || !strings.Contains(got.stdout, "restored  changed:") {
+		t.Error(got)
+	}
+	unchanged(d, undoRefusals)
+	for name, c := range undoCases {
+		if d.holds(name) != c.want {
+			t.Errorf("%s is %q, want %q", name, d.holds(name), c.want)
+		}
+	}
+}
+
+func TestUndoForced(t *testing.T) {
+	d := fakeFiles(t)
+	d.arrange(undoRefusals)
+	if got := d.undo("--force", "--keep-going"); got.code != 1 {
+		t.Error(got)
+	}
+	for name, c := range undoRefusals {
+		if d.holds(name) != c.forced {
+			t.Errorf("%s is %q, want %q", name, d.holds(name), c.forced)
+		}
+	}
+}
+
+func TestUndoBelow(t *testing.T) {
+	d := fakeFiles(t)
+	d.arrange(undoCases, undoRefusals)
+	if got := d.undo("created", "deleted"); got.code != 0 || strings.Count(got.stdout, "\n") != 2 || d.holds("created") != "" || d.holds("changed") != "new" {
+		t.Error(got)
+	}
+	if got := d.undo("--json", "--dry-run", "changed", "not-kept"); got.code != 1 {
+		t.Error(got)
+	} else {
+		for line := range strings.Lines(got.stdout) {
+			var o map[string]any
+			if err := json.Unmarshal([]byte(line), &o); err != nil || o["path"] == nil || o["done"] != false || o["action"] == "refuse" != (o["reason"] != nil) {
+				t.Errorf("%v: %s", err, line)
+			}
+		}
+	}
+	for _, args := range [][]string{{"undo"}, {"undo", "--actor", "a"}, {"undo", "--since", "2h"}, {"undo", "--since", "2h", "--actor", ""}} {
+		if got := d.run(args...); got.code != 2 {
+			t.Errorf("%q: %v", args, got)
+		}
+	}
+}
+
+// A file that changes while the plan is being carried out is left alone.
+func TestUndoNotices(t *testing.T) {
+	d := fakeFiles(t)
+	d.arrange(undoCases)
+	f := &undoFlags{}
+	if err := f.actor.Set("agent-7"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.since.Set("2026-03-01T09:10:00Z"); err != nil {
+		t.Fatal(err)
+	}
+	v := &view{root: d.root, locks: d.file(".locks")}
+	all, err := v.histories([]string{"created", "changed"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := f.plan(v, all)
+	if err != nil || len(plan) != 2 {
+		t.Fatal(plan, err)
+	}
+	for _, u := range plan {
+		d.write(u.path, "just now")
+		if err := u.carryOut(nil, v); err == nil || !strings.Contains(err.Error(), "was changed just now") || d.holds(u.path) != "just now" {
+			t.Errorf("%s: %v, %q", u.path, err, d.holds(u.path))
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"latchfs/fs/locksdir"
+)
+
+// The kinds of states in .locks/history.jsonl: content that came by a commit, no
+// file since a deletion or a rename away, content that the mount came upon.
+const (
+	stateCommit = "commit"
+	stateDelete = "delete"
+	stateAway   = "rename-away"
+	stateFound  = "found"
+)
+
+// fileVersion is a state that a path was in, a line of .locks/history.jsonl.
+type fileVersion struct {
+	named
+	author
+	Version   int64     `json:"version"`
+	Time      time.Time `json:"time"`
+	Event     string    `json:"event"`
+	Operation string    `json:"operation"`
+	Bytes     int64     `json:"bytes"`
+	Kept      bool      `json:"kept"`
+	Current   bool      `json:"current"`
+	From      string    `json:"from"`
+	To        string    `json:"to"`
+
+	line []byte
+}
+
+// isFile tells whether there was a file.
+func (s *fileVersion) isFile() bool { return s.Event != stateDelete && s.Event != stateAway }
+
+// what says how the state came about.
+func (s *fileVersion) what() string {
+	switch {
+	case s.Event == stateDelete:
+		return "deleted"
+	case s.Event == stateAway && s.To != "":
+		return "renamed to " + locksdir.Display(s.To)
+	case s.Event == stateAway:
+		return "renamed away"
+	case s.Event == stateFound:
+		return "found, changed around the mount or before its time"
+	case s.From != "":
+		return "renamed from " + locksdir.Display(s.From)
+	case s.Operation == "" || s.Operation == "open":
+		return locksdir.Display(s.Event)
+	}
+	return locksdir.Display(s.Operation)
+}
+
+// when says when and by whom.
+func (s *fileVersion) when() string {
+	text := s.Time.Local().Format(time.DateTime)
+	if s.Program != "" || s.Actor != "" {
+		text += " by " + s.author.String()
+	}
+	return text
+}
+
+// histories are the states of paths, oldest first.
+type histories map[string][]*fileVersion
+
+// histories reads what is known of the paths below some others.
+func (v *view) histories(below []string) (histories, error) {
+	file, err := os.Open(filepath.Join(v.locks, "history.jsonl"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s keeps no history: %w", v.root, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	all := histories{}
+	lines := bufio.NewReaderSize(file, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		s := &fileVersion{line: line}
+		if json.Unmarshal(line, s) == nil && s.Version > 0 && isBelow(s.real(), below) {
+			if s.Event == stateFound {
+				s.author = author{} // nobody knows who made it
+			}
+			all[s.real()] = append(all[s.real()], s)
+		}
+		switch {
+		case err == io.EOF:
+			for _, states := range all {
+				slices.SortStableFunc(states, func(a, b *fileVersion) int { return cmp.Compare(a.Version, b.Version) })
+			}
+			return all, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// history reads what is known of one file.
+func (v *view) history(p string) ([]*fileVersion, error) {
+	all, err := v.histories([]string{p})
+	if err != nil {
+		return nil, err
+	}
+	if len(all[p]) == 0 {
+		return nil, fmt.Errorf("no version of %s is known", locksdir.Display(p))
+	}
+	return all[p], nil
+}
+
+// numbered finds a version by its number, as it is written on the command line.
+func numbered(states []*fileVersion, number string) (*fileVersion, error) {
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 1 {
+		return nil, usagef("%q is no number of a version", number)
+	}
+	for _, s := range states {
+		if s.Version == n {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no version %d, or it is not known any more: latchfs history shows what there is",
+		locksdir.Display(states[0].real()), n)
+}
+
+// content is where a version can be read: among the kept ones, or in the file
+// itself. It is an error if it is neither.
+func (v *view) content(s *fileVersion) (string, error) {
+	switch {
+	case !s.isFile():
+		return os.DevNull, nil
+	case s.Kept:
+		return filepath.Join(v.locks, "history", s.real(), strconv.FormatInt(s.Version, 10)), nil
+	case s.Current:
+		return v.file(s.real()), nil
+	}
+	return "", errors.New(notKept(s))
+}
+
+func notKept(s *fileVersion) string {
+	return fmt.Sprintf("version %d of %s is not kept any more", s.Version, locksdir.Display(s.real()))
+}
+
+// sameContent tells whether two files hold the same.
+func sameContent(a, b string) (bool, error) {
+	var files [2]*os.File
+	var sizes [2]int64
+	for i, name := range []string{a, b} {
+		file, err := os.Open(name)
+		if err != nil {
+			return false, err
+		}
+		defer file.Close()
+		st, err := file.Stat()
+		if err != nil {
+			return false, err
+		}
+		files[i], sizes[i] = file, st.Size()
+	}
+	if sizes[0] != sizes[1] {
+		return false, nil
+	}
+	return sameBytes(files[0], files[1])
+}
+
+func sameBytes(a, b io.Reader) (bool, error) {
+	bufA, bufB := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, errA := io.ReadFull(a, bufA)
+		m, errB := io.ReadFull(b, bufB)
+		ends := errA == io.EOF || errA == io.ErrUnexpectedEOF
+		switch {
+		case errA != nil && !ends:
+			return false, errA
+		case errB != nil && errB != io.EOF && errB != io.ErrUnexpectedEOF:
+			return false, errB
+		case n != m || !bytes.Equal(bufA[:n], bufB[:m]):
+			return false, nil
+		case ends:
+			return true, nil
+		}
+	}
+}
