@@ -70,7 +70,7 @@ func (v *view) sides(states []*fileVersion, numbers []string) (from, to side, er
 }
 
 func (v *view) side(s *fileVersion) (side, error) {
-	name, err := v.content(s)
+	name, err := v.content(s, nil)
 	return side{name, fmt.Sprintf("%s (version %d, %s)", s.real(), s.Version, s.when())}, err
 }
 

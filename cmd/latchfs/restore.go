@@ -52,24 +52,22 @@ func restoreVersion(cmd *cobra.Command, sys system, v *view, s *fileVersion) err
 		return nil
 	case !s.isFile():
 		return fmt.Errorf("version %d of %s is no file: it was %s", s.Version, locksdir.Display(p), s.what())
-	case !s.Kept:
-		return errors.New(notKept(s))
 	}
-	sys.callOurselves("latchfs-restore")
-	if err := v.restore(cmd, s); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s restored to version %d, %d bytes\n", locksdir.Display(p), s.Version, s.Bytes)
-	return err
-}
-
-// restore writes a kept version, with its mode. A file that is made anew gets its
-// owner, too.
-func (v *view) restore(cmd *cobra.Command, s *fileVersion) error {
-	name, err := v.content(s)
+	name, err := v.content(s, nil)
 	if err != nil {
 		return err
 	}
+	sys.callOurselves("latchfs-restore")
+	if err := v.restore(cmd, p, name); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored to version %d, %d bytes\n", locksdir.Display(p), s.Version, s.Bytes)
+	return err
+}
+
+// restore writes the file name, with its mode, to the path p. If that is made anew it
+// gets the owner, too.
+func (v *view) restore(cmd *cobra.Command, p, name string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -83,13 +81,13 @@ func (v *view) restore(cmd *cobra.Command, s *fileVersion) error {
 	if as, ok := st.Sys().(*syscall.Stat_t); ok {
 		mode, uid, gid := as.Mode&0o7777, int(as.Uid), int(as.Gid)
 		c.mode = &mode
-		if _, err := os.Lstat(v.file(s.real())); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(v.file(p)); errors.Is(err, os.ErrNotExist) {
 			c.uid, c.gid = &uid, &gid
 		}
 	}
-	err = explained(v, v.put(s.real(), c, replacing))
+	err = explained(v, v.put(p, c, replacing))
 	if c.notOurs {
-		warn(cmd, "%s is not ours: it keeps its mode", locksdir.Display(s.real()))
+		warn(cmd, "%s is not ours: it keeps its mode", locksdir.Display(p))
 	}
 	return err
 }

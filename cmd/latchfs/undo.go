@@ -52,11 +52,11 @@ the exit code is 1; with --keep-going the rest is taken back, and the exit code 
 			if err != nil {
 				return err
 			}
-			all, err := v.histories(below)
+			all, err := v.histories(nil) // what is below may have been renamed from elsewhere
 			if err != nil {
 				return err
 			}
-			plan, err := f.plan(v, all)
+			plan, err := f.plan(v, all, below)
 			if err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func (u *undoing) carryOut(cmd *cobra.Command, v *view) error {
 		return fmt.Errorf("%s was changed just now: it is left as it is", locksdir.Display(u.path))
 	}
 	if u.Action == undoRestore {
-		return v.restore(cmd, u.target)
+		return u.restore(cmd, v)
 	}
 	dir, err := v.openParent(u.path, false)
 	if err != nil {
@@ -160,6 +160,18 @@ func (u *undoing) carryOut(cmd *cobra.Command, v *view) error {
 		return explained(v, &os.PathError{Op: "remove", Path: v.file(u.path), Err: err})
 	}
 	return nil
+}
+
+// restore writes what the file goes back to. If that was the content of another path
+// when the plan was made, and that path has got its own back since, it is kept now.
+func (u *undoing) restore(cmd *cobra.Command, v *view) error {
+	name := u.source
+	if stampAt(name) != u.sourceWas {
+		if name = v.keptFile(u.target); stampAt(name) == (fileStamp{}) {
+			return errors.New(notKept(u.target))
+		}
+	}
+	return v.restore(cmd, u.path, name)
 }
 
 // fileStamp tells a file from what it becomes.

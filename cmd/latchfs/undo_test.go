@@ -261,11 +261,11 @@ func TestUndoNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := &view{root: d.root, locks: d.file(".locks")}
-	all, err := v.histories([]string{"created", "changed"})
+	all, err := v.histories(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := f.plan(v, all)
+	plan, err := f.plan(v, all, []string{"created", "changed"})
 	if err != nil || len(plan) != 2 {
 		t.Fatal(plan, err)
 	}
@@ -274,5 +274,77 @@ func TestUndoNotices(t *testing.T) {
 		if err := u.carryOut(nil, v); err == nil || !strings.Contains(err.Error(), "was changed just now") || d.holds(u.path) != "just now" {
 			t.Errorf("%s: %v, %q", u.path, err, d.holds(u.path))
 		}
+	}
+}
+
+// A file that was renamed is its own content still: nothing of it was kept.
+func TestUndoRename(t *testing.T) {
+	byAgent := func(r recorded) recorded { r.by, r.minute = agent, 11; return r }
+	for name, test := range map[string]struct {
+		states    []recorded
+		now, want map[string]string
+	}{
+		"away": {
+			[]recorded{
+				{path: "f", version: 1, event: "commit", by: "vim", extra: `,"bytes":4`},
+				byAgent(recorded{path: "f", version: 2, event: "rename-away", extra: `,"to":"g"`}),
+				byAgent(recorded{path: "g", version: 1, event: "commit", extra: `,"from":"f"`}),
+			},
+			map[string]string{"g": "text"}, map[string]string{"f": "text", "g": ""},
+		},
+		"over another, and on": {
+			[]recorded{
+				{path: "f", version: 1, event: "commit", by: "vim", extra: `,"bytes":4`},
+				{path: "h", version: 1, event: "commit", by: "vim", content: "other"},
+				byAgent(recorded{path: "f", version: 2, event: "rename-away", extra: `,"to":"g"`}),
+				byAgent(recorded{path: "g", version: 1, event: "commit", extra: `,"from":"f"`}),
+				byAgent(recorded{path: "g", version: 2, event: "rename-away", extra: `,"to":"h"`}),
+				byAgent(recorded{path: "h", version: 2, event: "commit", extra: `,"from":"g"`}),
+			},
+			map[string]string{"h": "text"}, map[string]string{"f": "text", "h": "other"},
+		},
+		"and changed": {
+			[]recorded{
+				{path: "f", version: 1, event: "commit", by: "vim", extra: `,"bytes":4`},
+				byAgent(recorded{path: "f", version: 2, event: "rename-away", extra: `,"to":"g"`}),
+				byAgent(recorded{path: "g", version: 1, event: "commit", extra: `,"from":"f"`}),
+				byAgent(recorded{path: "g", version: 2, event: "commit"}),
+			},
+			map[string]string{"g": "next"}, map[string]string{"f": "", "g": "next"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := fakeFiles(t)
+			d.remember(test.states...)
+			for file, content := range test.now {
+				d.write(file, content)
+			}
+			got := d.undo()
+			for file, want := range test.want {
+				if d.holds(file) != want {
+					t.Errorf("%s is %q, want %q\n%v", file, d.holds(file), want, got)
+				}
+			}
+		})
+	}
+}
+
+// After a file has got its own content back, what it had is among the kept.
+func TestUndoRenameBack(t *testing.T) {
+	d := fakeFiles(t)
+	v := &view{root: d.root, locks: d.file(".locks")}
+	d.write("g", "text")
+	s := &fileVersion{named: named{Path: "f"}, Version: 1, Bytes: 4, Event: "commit"}
+	u := &undoing{Action: undoRestore, path: "f", target: s, source: d.file("g"), sourceWas: stampAt(d.file("g"))}
+	d.write("g", "mine")
+	if err := os.Chtimes("g", s.Time, s.Time); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.carryOut(nil, v); err == nil || d.holds("f") != "" {
+		t.Errorf("%v, f is %q", err, d.holds("f"))
+	}
+	d.write(".locks/history/f/1", "text")
+	if err := u.carryOut(nil, v); err != nil || d.holds("f") != "text" {
+		t.Errorf("%v, f is %q", err, d.holds("f"))
 	}
 }

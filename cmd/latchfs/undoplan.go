@@ -28,17 +28,24 @@ type undoing struct {
 	path   string
 	known  bool         // what the file was before
 	target *fileVersion // what it goes back to; nil: there was none
-	now    fileStamp    // of the file when the plan was made
+
+	source    string // where that can be read; "" if nowhere
+	sourceWas fileStamp
+	now       fileStamp // of the file when the plan was made
 }
 
 // plan says for each file that somebody has changed what undo would do.
-func (f *undoFlags) plan(v *view, all histories) ([]*undoing, error) {
+func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, error) {
 	var plan []*undoing
 	for _, p := range slices.Sorted(maps.Keys(all)) {
+		if !isBelow(p, below) {
+			continue
+		}
 		u := f.planFile(all[p])
 		if u == nil {
 			continue
 		}
+		u.find(v, all)
 		u.named, u.path = all[p][0].named, p
 		u.now = stampAt(v.file(p))
 		so, err := u.isSo(v)
@@ -79,10 +86,20 @@ func (f *undoFlags) planFile(states []*fileVersion) *undoing {
 			return u
 		}
 	}
-	if u.target != nil && !u.target.Kept {
-		u.Action, u.Reason = undoRefuse, notKept(u.target)
-	}
 	return u
+}
+
+// find finds what the file goes back to.
+func (u *undoing) find(v *view, all histories) {
+	if u.target == nil {
+		return
+	}
+	name, err := v.content(u.target, all)
+	if err == nil {
+		u.source, u.sourceWas = name, stampAt(name)
+	} else if u.Action != undoRefuse {
+		u.Action, u.Reason = undoRefuse, err.Error()
+	}
 }
 
 // isTheirs tells whether a version is one to be taken back.
@@ -98,17 +115,13 @@ func (u *undoing) isSo(v *view) (bool, error) {
 		return false, nil
 	case u.target == nil:
 		return u.now == fileStamp{}, nil
-	case u.now == fileStamp{}, !u.target.Kept:
+	case u.now == fileStamp{}, u.source == "":
 		return false, nil
 	}
-	kept, err := v.content(u.target)
-	if err != nil {
-		return false, err
-	}
-	for _, name := range []string{kept, v.file(u.path)} {
+	for _, name := range []string{u.source, v.file(u.path)} {
 		if st, err := os.Lstat(name); err != nil || !st.Mode().IsRegular() {
 			return false, nil // the write will say
 		}
 	}
-	return sameContent(kept, v.file(u.path))
+	return sameContent(u.source, v.file(u.path))
 }

@@ -137,18 +137,77 @@ func numbered(states []*fileVersion, number string) (*fileVersion, error) {
 		locksdir.Display(states[0].real()), n)
 }
 
-// content is where a version can be read: among the kept ones, or in the file
-// itself. It is an error if it is neither.
-func (v *view) content(s *fileVersion) (string, error) {
+// content is where a version can be read: among the kept ones, in the file itself,
+// or in the file that it was renamed to. all are the histories in which that is
+// looked for; nil: all there are. It is an error if it is nowhere.
+func (v *view) content(s *fileVersion, all histories) (string, error) {
 	switch {
 	case !s.isFile():
 		return os.DevNull, nil
 	case s.Kept:
-		return filepath.Join(v.locks, "history", s.real(), strconv.FormatInt(s.Version, 10)), nil
+		return v.keptFile(s), nil
 	case s.Current:
 		return v.file(s.real()), nil
 	}
+	if all == nil {
+		var err error
+		if all, err = v.histories(nil); err != nil {
+			return "", err
+		}
+	}
+	if now := all.follow(s); now != nil && now.Current {
+		if _, err := os.Lstat(v.keptFile(s)); err == nil {
+			return v.keptFile(s), nil // since somebody has replaced the other
+		}
+		if st, err := os.Lstat(v.file(now.real())); err == nil && st.Mode().IsRegular() && st.Size() == s.Bytes {
+			return v.file(now.real()), nil
+		}
+	}
 	return "", errors.New(notKept(s))
+}
+
+func (v *view) keptFile(s *fileVersion) string {
+	return filepath.Join(v.locks, "history", s.real(), strconv.FormatInt(s.Version, 10))
+}
+
+// follow is the version of another path that a version became by being renamed, as
+// often as it was; nil if it never was.
+func (all histories) follow(s *fileVersion) *fileVersion {
+	var found *fileVersion
+	for range len(all) { // whatever the records say, it ends
+		away := all.next(s)
+		if away == nil || away.Event != stateAway {
+			return found
+		}
+		s = all.arrival(away)
+		if s == nil {
+			return nil
+		}
+		found = s
+	}
+	return nil
+}
+
+// next is the version after s.
+func (all histories) next(s *fileVersion) *fileVersion {
+	for _, n := range all[s.real()] {
+		if n.Version == s.Version+1 {
+			return n
+		}
+	}
+	return nil
+}
+
+// arrival is what a rename away made of the path that it led to.
+func (all histories) arrival(away *fileVersion) *fileVersion {
+	var found *fileVersion
+	apart := func(s *fileVersion) time.Duration { return s.Time.Sub(away.Time).Abs() }
+	for _, s := range all[away.To] {
+		if s.From == away.real() && s.isFile() && (found == nil || apart(s) < apart(found)) {
+			found = s
+		}
+	}
+	return found
 }
 
 func notKept(s *fileVersion) string {
