@@ -58,6 +58,7 @@ type session struct {
 	killedBy    int  // signal
 	failed      unix.Errno
 	meta        []func(fd int) error
+	next        *succession // prepared for the commit of a transaction
 	detached    bool        // the name was taken away by its own owner
 	published   bool        // a copy went out under a rename; see publishCopy
 	sealed      cacheStamp  // size and mtime of what was published

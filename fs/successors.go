@@ -14,12 +14,25 @@ func (s *session) succeeds(dir *node, name string) *succession {
 	if !f.keepsHistory(s.settings) {
 		return nil
 	}
-	path := f.path(dir, name)
+	return f.succeedNow(dir, name, f.path(dir, name))
+}
+
+// succeedNow prepares a change of whatever name in dir holds.
+func (f *FS) succeedNow(dir *node, name, path string) *succession {
 	var st unix.Stat_t
 	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return f.succeed(dir, name, path, s.settings, nil)
+		return f.succeed(dir, name, path, f.settings(path), nil)
 	}
-	return f.succeed(dir, name, path, s.settings, &st)
+	return f.succeed(dir, name, path, f.settings(path), &st)
+}
+
+// keepAlone keeps the file only if it has no other names: it may be written under
+// them.
+func (sn *succession) keepAlone(dir *node, name string) {
+	var st unix.Stat_t
+	if sn != nil && unix.Fstatat(sn.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Nlink > 1 {
+		sn.keep = commit.Keep{}
+	}
 }
 
 // keptLate tells the history what a recovery has put there while the mount runs.

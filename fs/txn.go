@@ -14,6 +14,7 @@ import (
 	"latchfs/fs/control"
 	"latchfs/journal"
 	"latchfs/journal/commit"
+	"latchfs/journal/history"
 	"latchfs/lockmgr"
 )
 
@@ -53,6 +54,10 @@ type stagedName struct {
 	gone  bool           // removed for its members; else made, and hidden from others
 	base  commit.Version // of what is to be removed
 	isDir bool
+	by    *caller // who has removed it
+
+	next    *succession // at the commit
+	removal *commit.Removal
 }
 
 var (
@@ -209,6 +214,9 @@ func (t *txn) commit() error {
 		s.mu.Lock()
 	}
 	err := t.publishLocked(all)
+	if err == nil || !errors.Is(err, errCommit) {
+		t.chronicle()
+	}
 	refused := errors.Is(err, errCommit)
 	if refused {
 		t.rollbackLocked(all, err.Error())
@@ -246,7 +254,8 @@ func (t *txn) publishLocked(all []*session) error {
 	}
 	err := t.store.Commit()
 	if errors.Is(err, commit.ErrRedoPending) {
-		if _, again := f.store.Recover(); again == nil {
+		if r, again := f.store.Recover(); again == nil {
+			f.keptLate(r)
 			err = nil
 		}
 	}
@@ -268,7 +277,13 @@ func (t *txn) prepare(all []*session) error {
 			continue
 		}
 		dir, name := s.where()
-		if err := s.prepare(t.store, s.publishOptions(dir, name)); err != nil {
+		o := s.publishOptions(dir, name)
+		s.next = s.succeeds(dir, name)
+		if !s.inPlace {
+			s.next.keepAlone(dir, name)
+		}
+		o.Keep = s.next.kept()
+		if err := s.prepare(t.store, o); err != nil {
 			e, reason := errnoOf(err), "commit failed: "+err.Error()
 			if errors.Is(err, commit.ErrConflict) {
 				e, reason = unix.EBUSY, "the file was changed around the mount: "+err.Error()
@@ -283,11 +298,27 @@ func (t *txn) prepare(all []*session) error {
 		o := commit.RemoveOptions{
 			Dir: f.fdOf(sn.dir), DirPath: f.nodePath(sn.dir), Name: sn.name, Base: sn.base, IsDir: sn.isDir,
 		}
-		if err := t.store.Remove(o); err != nil {
-			return &refusedTxn{path: f.path(sn.dir, sn.name), errno: errnoOf(err), reason: "cannot be removed: " + err.Error()}
+		path := f.path(sn.dir, sn.name)
+		var err error
+		if !sn.isDir {
+			sn.next = f.succeedNow(sn.dir, sn.name, path)
+			sn.next.keepAlone(sn.dir, sn.name)
+			o.Keep = sn.next.kept()
+		}
+		if sn.removal, err = t.store.Remove(o); err != nil {
+			return &refusedTxn{path: path, errno: errnoOf(err), reason: "cannot be removed: " + err.Error()}
 		}
 	}
 	return nil
+}
+
+// chronicle enters the removals into the history.
+func (t *txn) chronicle() {
+	for _, sn := range t.list() {
+		if sn.next != nil && sn.removal != nil {
+			sn.next.done(sn.by.did(history.Delete, opUnlink, t.id), sn.removal.Kept())
+		}
+	}
 }
 
 // list are the staged names.
@@ -428,6 +459,7 @@ func (s *session) endPublished(err error) {
 	var st unix.Stat_t
 	if changed && unix.Fstat(s.shadow.FD(), &st) == nil {
 		s.sealed = cacheStamp{size: st.Size, mtime: st.Mtim}
+		s.next.done(s.made(commit.VersionOf(&st)), s.shadow.Kept())
 		s.record("commit", func(ev *journal.Event) {
 			ev.Detail["bytes"], ev.Detail["operation"], ev.Detail["transaction"] = st.Size, s.operation(), s.txn.Load().label
 			if err != nil {

@@ -188,7 +188,7 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.move(s, from, to, flags); e != 0 {
+	if e := t.move(c, s, from, to, flags); e != 0 {
 		f.table.Release(l)
 		return e
 	}
@@ -251,7 +251,7 @@ func (t *txn) sees(dir *node, name string) bool {
 }
 
 // move gives the session another name. t.mu is held.
-func (t *txn) move(s *session, from, to place, flags uint32) unix.Errno {
+func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Errno {
 	if t.over.Load() {
 		return unix.EBUSY
 	}
@@ -271,7 +271,7 @@ func (t *txn) move(s *session, from, to place, flags uint32) unix.Errno {
 		return e
 	}
 	if was := s.baseVersion; was != nil && t.f.stagedAt(from.dir, from.name) == nil {
-		t.stage(&stagedName{dir: from.dir, name: from.name, gone: true, base: *was})
+		t.stage(&stagedName{dir: from.dir, name: from.name, gone: true, base: *was, by: c})
 	}
 	s.closeBase()
 	s.moveTo(to.dir, to.name)
@@ -366,7 +366,7 @@ func (t *txn) unlink(c *caller, dir *node, name string) unix.Errno {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.remove(dir, name); e != 0 {
+	if e := t.remove(c, dir, name); e != 0 {
 		f.table.Release(l)
 		return e
 	}
@@ -375,7 +375,7 @@ func (t *txn) unlink(c *caller, dir *node, name string) unix.Errno {
 }
 
 // remove stages the removal of a file. t.mu is held.
-func (t *txn) remove(dir *node, name string) unix.Errno {
+func (t *txn) remove(c *caller, dir *node, name string) unix.Errno {
 	f := t.f
 	if t.over.Load() {
 		return unix.EBUSY
@@ -401,7 +401,7 @@ func (t *txn) remove(dir *node, name string) unix.Errno {
 		return unix.EISDIR
 	}
 	if committed && f.stagedAt(dir, name) == nil {
-		t.stage(&stagedName{dir: dir, name: name, gone: true, base: commit.VersionOf(&st)})
+		t.stage(&stagedName{dir: dir, name: name, gone: true, base: commit.VersionOf(&st), by: c})
 	}
 	return 0
 }

@@ -88,12 +88,24 @@ func (s *Store) redoPart(in journal.Intent, r *Report) (found bool, err error) {
 		return false, err
 	}
 	defer unix.Close(dir)
-	err = s.do("rename", func() error { return unix.Renameat(dir, in.Shadow, dir, in.Name) })
+	var st unix.Stat_t
+	err = unix.Fstatat(dir, in.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW)
+	kept := false
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return true, s.finish(in) // it has happened
 	case err != nil:
+		return true, os.NewSyscallError("fstatat", err)
+	case st.Ino == in.ShadowIno:
+		kept, err = s.putInPlaceOf(dir, in, Keep{ID: in.Keep})
+	default: // what it was exchanged for
+		kept, err = s.settle(dir, in.Shadow, Keep{ID: in.Keep})
+	}
+	if err != nil {
 		return true, err
+	}
+	if kept {
+		r.Kept = append(r.Kept, in)
 	}
 	return true, s.renamed(in, dir, r)
 }
@@ -127,9 +139,15 @@ func (s *Store) takeAway(in journal.Intent, r *Report) error {
 		return err
 	}
 	defer unix.Close(dir)
-	var st unix.Stat_t
-	there := unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
-	err = s.removeNamed(dir, in)
+	there, kept := s.isNamed(dir, in), false
+	if there && in.Keep != "" {
+		kept, err = s.settle(dir, in.Name, Keep{ID: in.Keep})
+	} else {
+		err = s.removeNamed(dir, in)
+	}
+	if kept {
+		r.Kept = append(r.Kept, in)
+	}
 	switch {
 	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, os.ErrExist):
 		return s.finish(in)

@@ -32,7 +32,16 @@ type txnPart struct {
 	dir    int     // own descriptor of the target's directory
 	sh     *Shadow // nil: a removal
 	target int     // own descriptor, of a change in place; else -1
+	base   bool    // there is something to replace
+	keep   Keep    // what becomes of that
+	kept   bool
 }
+
+// Removal is a removal that was prepared.
+type Removal struct{ p *txnPart }
+
+// Kept reports, after the commit, whether what was removed is in the history.
+func (r *Removal) Kept() bool { return r.p.kept }
 
 // NewTxn returns a transaction. The id must never have been used for one.
 func (s *Store) NewTxn(id uint64) *Txn { return &Txn{s: s, id: id} }
@@ -124,6 +133,10 @@ func (t *Txn) Put(sh *Shadow, o PublishOptions) error {
 	}
 	in := journal.Intent{
 		Kind: journal.KindReplace, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Token: o.Token, Txn: t.id,
+		ShadowIno: sh.initial.Ino, Keep: o.Keep.ID,
+	}
+	if o.Base != nil {
+		in.TargetIno = o.Base.Ino
 	}
 	return t.prepare(sh, o, in, -1)
 }
@@ -173,7 +186,7 @@ func (t *Txn) prepare(sh *Shadow, o PublishOptions, in journal.Intent, target in
 	if err != nil {
 		return os.NewSyscallError("dup", err)
 	}
-	t.parts = append(t.parts, &txnPart{in: sh.intent, dir: own, sh: sh, target: target})
+	t.parts = append(t.parts, &txnPart{in: sh.intent, dir: own, sh: sh, target: target, base: o.Base != nil, keep: o.Keep})
 	return nil
 }
 
@@ -184,37 +197,39 @@ type RemoveOptions struct {
 	Name    string
 	Base    Version // what the name must hold
 	IsDir   bool    // it is a directory, of which only the inode is compared
+	Keep    Keep    // what becomes of the file
 }
 
 // Remove prepares the removal of a name: ErrConflict if it does not hold o.Base.
 // Directories are removed last, so that what is in them may be removed as well.
-func (t *Txn) Remove(o RemoveOptions) error {
+func (t *Txn) Remove(o RemoveOptions) (*Removal, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(o.Dir, o.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	found := VersionOf(&st)
 	same := found == o.Base || o.IsDir && found.Ino == o.Base.Ino && found.Dev == o.Base.Dev
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return &ConflictError{Name: o.Name, Base: &o.Base}
+		return nil, &ConflictError{Name: o.Name, Base: &o.Base}
 	case err != nil:
-		return os.NewSyscallError("fstatat", err)
+		return nil, os.NewSyscallError("fstatat", err)
 	case !same:
-		return &ConflictError{Name: o.Name, Base: &o.Base, Found: &found}
+		return nil, &ConflictError{Name: o.Name, Base: &o.Base, Found: &found}
 	}
 	in := journal.Intent{
-		Kind: journal.KindRemove, Txn: t.id, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath,
+		Kind: journal.KindRemove, Txn: t.id, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Keep: o.Keep.ID,
 		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: birthOf(o.Dir, o.Name),
 	}
 	own, err := unix.FcntlInt(uintptr(o.Dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return os.NewSyscallError("dup", err)
+		return nil, os.NewSyscallError("dup", err)
 	}
 	if in.ID, err = t.s.begin(in); err != nil {
 		unix.Close(own)
-		return err
+		return nil, err
 	}
-	t.parts = append(t.parts, &txnPart{in: in, dir: own, target: -1})
-	return nil
+	p := &txnPart{in: in, dir: own, target: -1, keep: o.Keep}
+	t.parts = append(t.parts, p)
+	return &Removal{p}, nil
 }
 
 // Commit makes everything that was prepared happen. ErrRedoPending: it is
@@ -283,19 +298,49 @@ func (t *Txn) apply(p *txnPart) error {
 	s := t.s
 	switch p.in.Kind {
 	case journal.KindRemove:
-		return s.removeNamed(p.dir, p.in)
+		return t.remove(p)
 	case journal.KindInPlace:
+		if p.keep.ID != "" {
+			p.sh.kept = s.keepCopy(p.target, p.keep.ID) == nil
+		}
 		if err := s.applyInPlace(p.sh.fd, p.target, p.in); err != nil {
 			return err
 		}
 		p.sh.published = true
 		return p.sh.dropName()
 	}
-	err := s.do("rename", func() error { return unix.Renameat(p.sh.dir, p.in.Shadow, p.dir, p.in.Name) })
+	kept, err := s.putInPlaceOf(p.sh.dir, p.in, p.keep)
 	if err == nil {
-		p.sh.published, p.sh.mark = true, mark{}
+		p.sh.published, p.sh.mark, p.sh.kept = true, mark{}, kept
 	}
 	return err
+}
+
+func (t *Txn) remove(p *txnPart) (err error) {
+	if p.keep.ID != "" && t.s.isNamed(p.dir, p.in) {
+		p.kept, err = t.s.settle(p.dir, p.in.Name, p.keep)
+		return err
+	}
+	return t.s.removeNamed(p.dir, p.in)
+}
+
+// putInPlaceOf gives the name of in to the shadow in dir; what has it goes where
+// keep says. It may be repeated after a crash.
+func (s *Store) putInPlaceOf(dir int, in journal.Intent, keep Keep) (kept bool, err error) {
+	rename := func(flags uint) error {
+		return s.do("rename", func() error { return unix.Renameat2(dir, in.Shadow, dir, in.Name, flags) })
+	}
+	if keep.ID == "" {
+		return false, rename(0)
+	}
+	err = rename(unix.RENAME_EXCHANGE)
+	switch {
+	case err == nil:
+		return s.settle(dir, in.Shadow, keep)
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT):
+		return false, rename(0)
+	}
+	return false, err
 }
 
 // finish ends the intents of what has happened.
@@ -400,19 +445,20 @@ func (t *Txn) syncDirs() error {
 // removeNamed removes the name that in is about, if it holds that inode. A name
 // that is gone already is none.
 func (s *Store) removeNamed(dir int, in journal.Intent) error {
-	var st unix.Stat_t
-	err := unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if gone(err) {
+	if !s.isNamed(dir, in) {
 		return nil
 	}
-	if err != nil {
-		return os.NewSyscallError("fstatat", err)
+	return s.removeName(dir, in.Name)
+}
+
+// isNamed reports whether the name still holds the inode that in is about.
+func (s *Store) isNamed(dir int, in journal.Intent) bool {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
 	}
 	b := birthOf(dir, in.Name)
-	if st.Ino != in.TargetIno || b != in.TargetBirth || b == 0 && uint64(st.Dev) != in.TargetDev {
-		return nil // somebody else's
-	}
-	return s.removeName(dir, in.Name)
+	return st.Ino == in.TargetIno && b == in.TargetBirth && (b != 0 || uint64(st.Dev) == in.TargetDev)
 }
 
 // removeName removes a file, or a directory that is empty.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"latchfs/journal/history"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -99,7 +101,11 @@ func (w *world) stage(txn *Txn) (shadows []*Shadow, err error) {
 	make("d/m/k", mkdir)
 	make("d/link", func(dir int, name string) error { return unix.Symlinkat("f", dir, name) })
 	f := put("d/f", openFile(w.t, w.path("d/f"), os.O_RDONLY))
-	do(func() error { return txn.Put(f, w.publishOptions("d/f", w.version("d/f"))) })
+	do(func() error {
+		o := w.publishOptions("d/f", w.version("d/f"))
+		o.Keep.ID = contentID("d/f")
+		return txn.Put(f, o)
+	})
 	n := put("d/n", nil)
 	do(func() error { return txn.Put(n, w.publishOptions("d/n", nil)) })
 	deep := put("d/m/k/n", nil)
@@ -111,7 +117,12 @@ func (w *world) stage(txn *Txn) (shadows []*Shadow, err error) {
 	})
 	remove := func(name string, isDir bool) func() error {
 		return func() error {
-			return txn.Remove(RemoveOptions{w.openDir(filepath.Dir(name)), filepath.Dir(name), filepath.Base(name), *w.version(name), isDir})
+			o := RemoveOptions{w.openDir(filepath.Dir(name)), filepath.Dir(name), filepath.Base(name), *w.version(name), isDir, Keep{}}
+			if !isDir {
+				o.Keep.ID = contentID(name)
+			}
+			_, err := txn.Remove(o)
+			return err
 		}
 	}
 	do(remove("e", true))
@@ -153,7 +164,18 @@ func (w *world) checkAllOrNone(acked bool) {
 	if !slices.Equal(got, txnAfter) && (acked || !slices.Equal(got, txnBefore)) {
 		w.t.Errorf("acknowledged %v, and the tree is %s", acked, strings.Join(got, ", "))
 	}
+	// What was replaced or removed is in the history, and there alone.
+	w.tidyHistory()
+	for name, content := range map[string]string{"d/f": "old", "d/g": "gone", "e/x": "gone"} {
+		b, err := os.ReadFile(w.path(StateDirName + "/" + history.ContentPath(contentID(name))))
+		if happened := slices.Equal(got, txnAfter); happened != (string(b) == content) {
+			w.t.Errorf("acknowledged %v, happened %v, and of %s %q is kept: %v", acked, happened, name, b, err)
+		}
+	}
 }
+
+// contentID stands for the content of a file in the history.
+func contentID(name string) string { return fmt.Sprintf("%x%x", name, make([]byte, 16))[:32] }
 
 func TestTxnCrashAtEveryStep(t *testing.T) {
 	eachTxnStop(t, true, func(t *testing.T, w *world, err error) {
@@ -212,11 +234,11 @@ func TestTxnConflicts(t *testing.T) {
 			t.Errorf("Put: %v", err)
 		}
 		o := RemoveOptions{Dir: w.openDir("."), DirPath: ".", Name: "f", Base: *base}
-		if err := txn.Remove(o); !errors.As(err, &conflict) || conflict.Found == nil {
+		if _, err := txn.Remove(o); !errors.As(err, &conflict) || conflict.Found == nil {
 			t.Errorf("Remove: %v", err)
 		}
 		o.Name = "none"
-		if err := txn.Remove(o); !errors.As(err, &conflict) || conflict.Found != nil {
+		if _, err := txn.Remove(o); !errors.As(err, &conflict) || conflict.Found != nil {
 			t.Errorf("Remove of nothing: %v", err)
 		}
 		m := MakeOptions{Dir: w.openDir("."), DirPath: ".", Name: "f"}
