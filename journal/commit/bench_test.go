@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"latchfs/journal"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -143,6 +145,34 @@ func BenchmarkShadow(b *testing.B) {
 					check(b, sh.Discard())
 				}
 			})
+		}
+	}
+}
+
+// BenchmarkRecover is a start with recovery after a million changes.
+func BenchmarkRecover(b *testing.B) {
+	w := newWorld(b, b.TempDir())
+	in := journal.Intent{Kind: journal.KindReplace, Dir: "some/where", Name: "file.json", ShadowDir: "some/where", Shadow: orphanName}
+	for range 1_000_000 {
+		id, err := w.j.Begin(in)
+		if err == nil {
+			err = w.j.Done(id)
+		}
+		check(b, err)
+	}
+	path, data := w.segment()
+	for b.Loop() {
+		b.StopTimer()
+		w.j.Close()
+		found, _ := filepath.Glob(w.path(StateDirName + "/journal-*"))
+		for _, name := range found {
+			check(b, os.Remove(name))
+		}
+		check(b, os.WriteFile(path, data, 0o600))
+		b.StartTimer()
+		w.start()
+		if _, err := w.s.Recover(); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

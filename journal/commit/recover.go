@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -301,7 +302,10 @@ func isTarget(fd int, st *unix.Stat_t, in journal.Intent) bool {
 // recovery removes or overwrites has to be named properly.
 func plausible(in journal.Intent) error {
 	shadow := in.Kind == journal.KindShadow || in.Kind == journal.KindReplace || in.Kind == journal.KindInPlace
+	outside := func(dir string) bool { return dir != "" && !filepath.IsLocal(dir) }
 	switch {
+	case outside(in.Dir), !in.InState && outside(in.ShadowDir):
+		return fmt.Errorf("%q is no directory of the data root", in.Dir)
 	case !shadow && in.Kind != journal.KindMade && in.Kind != journal.KindRemove:
 		return nil
 	case shadow && !generated(in.Shadow):

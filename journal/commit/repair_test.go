@@ -176,6 +176,8 @@ func TestImplausibleIntentsTouchNothing(t *testing.T) {
 		{Kind: journal.KindShadow, Dir: "d", ShadowDir: "d", Name: "../d/f", Shadow: orphanName},
 		{Kind: journal.KindInPlace, Dir: "d", ShadowDir: "d", Name: "f", Shadow: "g"},
 		{Kind: journal.KindInPlace, Dir: "d", ShadowDir: "d", Name: "", Shadow: orphanName},
+		{Kind: journal.KindShadow, Dir: "d", ShadowDir: "../d", Name: "f", Shadow: orphanName},
+		{Kind: journal.KindReplace, Dir: "d", ShadowDir: "d", Name: "f", Shadow: orphanName, Keep: "x"},
 	} {
 		eachFS(t, func(t *testing.T, w *world) {
 			w.write("d/f", "mine")

@@ -1,0 +1,90 @@
+package commit
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"latchfs/journal"
+)
+
+// busy does a bit of everything with a journal that rotates all the time, and
+// crashes in the middle of a commit in place.
+func busy(t testing.TB, root string) *world {
+	t.Helper()
+	w := newWorld(t, root)
+	j, err := journal.Open(w.state, journal.Options{MaxBytes: 2 << 10})
+	check(t, err)
+	w.j, w.s = j, NewStore(int(w.dir.Fd()), w.state, j)
+	w.s.ballast = true
+	w.write("d/f", "old")
+	w.write("d/half", "old")
+	for range 12 {
+		if !replace(w) || !inPlace(w) {
+			t.Fatal("a commit failed")
+		}
+	}
+	_, err = j.ReserveTokens(100)
+	check(t, err)
+	if !replace(w) {
+		t.Fatal("a commit failed")
+	}
+	check(t, j.Sync())
+	w.halfWritten("d/half")
+	w.s.fault = nil
+	return w
+}
+
+// Of a journal of real work every prefix opens and recovers, and no name is gone.
+// The file that was being overwritten is complete when its record is there, which
+// was on disk before.
+func TestEveryPrefixOfARealJournalRecovers(t *testing.T) {
+	for n := 0; ; n++ {
+		root, err := os.MkdirTemp(filesystems["tmp"], "prefix-")
+		check(t, err)
+		w := busy(t, root)
+		path, data := w.segment()
+		if n == 0 && path == w.path(StateDirName+"/journal-0000000000000002") {
+			t.Fatal("the journal has not rotated")
+		}
+		cut, more := cutAt(data, n)
+		check(t, os.WriteFile(path, data[:cut], 0o600))
+		names := w.names()
+		w.start()
+		if _, err := w.s.Recover(); err != nil {
+			t.Fatalf("%d of %d bytes: %v", cut, len(data), err)
+		}
+		_, err = w.s.Sweep(context.Background())
+		check(t, err)
+		for name := range names {
+			if _, err := os.Lstat(name); err != nil {
+				t.Errorf("%d of %d bytes: %v", cut, len(data), err)
+			}
+		}
+		if f, half := w.read("d/f"), w.read("d/half"); f != "new" || half != "new" && cut == len(data) {
+			t.Errorf("%d of %d bytes: %q, %q", cut, len(data), f, half)
+		}
+		w.checkNothingLeft()
+		os.RemoveAll(root)
+		if t.Failed() || !more {
+			t.Logf("%d prefixes", n+1)
+			return
+		}
+	}
+}
+
+// cutAt is the length of the prefix number n of a segment: to the end of a record,
+// or into the middle of the next.
+func cutAt(data []byte, n int) (cut int, more bool) {
+	records := recordsOf(data)
+	cut = 16
+	for i, r := range records {
+		if i < n/2 {
+			cut += 20 + len(r)
+		}
+	}
+	if n/2 < len(records) && n%2 == 1 {
+		cut += (20 + len(records[n/2])) / 2
+	}
+	return cut, n < 2*len(records)
+}
