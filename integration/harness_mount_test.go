@@ -41,6 +41,7 @@ type mountOptions struct {
 	seed       func(data string) error
 	allowLog   []*regexp.Regexp
 	leftLocks  bool
+	findings   []string
 	foreignPID bool
 	faults     *faults
 }
@@ -78,6 +79,11 @@ func withSeed(fill func(data string) error) mountOption {
 
 // leftLocks permits locks in the tables when the test ends.
 func leftLocks() mountOption { return func(o *mountOptions) { o.leftLocks = true } }
+
+// withFindings permits fsck to find these kinds of things when the test ends.
+func withFindings(kinds ...string) mountOption {
+	return func(o *mountOptions) { o.findings = append(o.findings, kinds...) }
+}
 
 // foreignPIDs starts latchfs in a pid namespace of its own, as in a container:
 // to it every client is process 0.
@@ -210,6 +216,7 @@ func (m *Mount) cleanup() {
 		unix.Unmount(filepath.Dir(m.Data), unix.MNT_DETACH)
 	}
 	m.checkLog()
+	m.checkFiles()
 	left, err := reservedNames(m.Data)
 	if err != nil {
 		m.t.Errorf("looking for leftovers: %v", err)
