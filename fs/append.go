@@ -18,10 +18,13 @@ import (
 // is on the file.
 const maxPending = 1 << 20
 
-// maxLine bounds what waits for the end of its line, and lineDelay how long.
+// What bounds the wait for the end of a line: how much waits, how long the
+// program may be quiet, and how long it may take that is not quiet but has got
+// no processor, or has something to compute.
 const (
-	maxLine   = 1 << 20
-	lineDelay = 100 * time.Millisecond
+	maxLine      = 1 << 20
+	lineDelay    = 100 * time.Millisecond
+	maxLineDelay = 2 * time.Second
 )
 
 // appender is an O_APPEND handle. Whole lines are a commit of their own: they
@@ -43,6 +46,8 @@ type appender struct {
 	buf    []byte        // given and not appended
 	due    int           // so many bytes of it wait for nothing but the lock
 	timer  *time.Timer   // makes the rest due; nil: not running
+	begun  time.Time     // when the rest had to begin to wait
+	writer uint32        // the thread that wrote it
 	busy   bool          // a goroutine is draining
 	idle   chan struct{} // closed when the draining ends
 	giveUp chan struct{} // closed when nobody wants to wait any longer
@@ -94,10 +99,10 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 
 // write takes data, and appends what ends in a newline now or as soon as the
 // lock is free.
-func (a *appender) write(data [][]byte, killSuid bool, gid uint32) (uint32, unix.Errno) {
+func (a *appender) write(in *fuse.WriteIn, data [][]byte) (uint32, unix.Errno) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.killSuid, a.gid = killSuid, gid
+	a.killSuid, a.gid, a.writer = in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0, in.Gid, in.Pid
 	if e := a.failed; e != 0 {
 		a.failed = 0 // the program knows now; what it writes next is another matter
 		return 0, e
@@ -159,16 +164,46 @@ func (a *appender) waitLocked() {
 		a.timer.Stop()
 		a.timer = nil
 	case unfinished && a.timer == nil:
-		var t *time.Timer
-		t = time.AfterFunc(lineDelay, func() {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			if a.timer == t {
-				a.flushLocked()
-			}
-		})
-		a.timer = t
+		begun := time.Now()
+		a.begun = begun
+		a.timer = time.AfterFunc(lineDelay, func() { a.waited(begun) })
 	}
+}
+
+// waited ends the wait for the rest of a line, unless its program is about to
+// write that.
+func (a *appender) waited(begun time.Time) {
+	a.mu.Lock()
+	writer := a.writer
+	a.mu.Unlock()
+	again := time.Since(begun) < maxLineDelay && a.f.isWorking(writer)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.timer == nil || a.begun != begun: // it has come, or gone
+	case again:
+		a.timer.Reset(lineDelay / 4)
+	default:
+		a.flushLocked()
+	}
+}
+
+// isWorking reports whether a thread runs, waits for a processor, or writes.
+func (f *FS) isWorking(tid uint32) bool {
+	if tid == 0 {
+		return false
+	}
+	if call, ok := f.proc.Syscall(tid); ok {
+		return slices.Contains(writeCalls, call.Nr)
+	}
+	_, err := f.proc.Process(int32(tid))
+	return err == nil
+}
+
+// writeCalls are the system calls that write a file.
+var writeCalls = []int{
+	unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_WRITEV, unix.SYS_PWRITEV, unix.SYS_PWRITEV2,
+	unix.SYS_SENDFILE, unix.SYS_SPLICE, unix.SYS_COPY_FILE_RANGE,
 }
 
 // flushLocked appends everything, now or as soon as the lock is free. An error

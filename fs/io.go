@@ -56,7 +56,7 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 		return 0, fuse.EBADF
 	}
 	if h.kind == appendHandle {
-		n, e := h.app.write(data, in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0, in.Gid)
+		n, e := h.app.write(in, data)
 		return n, status(e)
 	}
 	var n int

@@ -41,6 +41,7 @@ const (
 )
 
 var (
+	longLine = strings.Repeat("y", 5000) + "\n"
 	longText = strings.Repeat(oldText, 1000)
 	large    = strings.Repeat("\x00", largeHole) + oldText
 )
@@ -66,6 +67,14 @@ with open("f", "a") as f:
     for line in "one", "two", "three":
         print(line, file=f, flush=True)`,
 		states:  []dirState{{"f": "old\n"}, {"f": "old\none\n"}, {"f": "old\none\ntwo\n"}, {"f": "old\none\ntwo\nthree\n"}},
+		retries: true},
+	{name: "append in pieces", program: `
+fd = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+for piece in b"half ", b"a line\n", b"y" * 5000 + b"\n", b"no newline":
+    os.write(fd, piece)
+os.close(fd)`,
+		states:  []dirState{{}, {"log": ""}, {"log": "half a line\n"}, {"log": "half a line\n" + longLine}, {"log": "half a line\n" + longLine + "no newline"}},
+		onError: []dirState{{"log": "half "}},
 		retries: true},
 	{name: "chmod in session", setup: `echo old > f; chmod 600 f`, modes: true, program: `
 with open("f", "w") as f:
