@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,4 +176,26 @@ func BenchmarkRecover(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// A record costs one more write, into the journal.
+func BenchmarkAppend(b *testing.B) {
+	w := newWorld(b, b.TempDir())
+	w.s.fault = nil
+	f := openFile(b, w.path("log"), os.O_RDWR|os.O_APPEND|os.O_CREATE)
+	tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), Name: "log"})
+	check(b, err)
+	line := []byte(strings.Repeat("x", 80) + "\n")
+	b.Run("plain", func(b *testing.B) {
+		for b.Loop() {
+			unix.Write(int(f.Fd()), line)
+		}
+	})
+	b.Run("record", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := tail.Append(int(f.Fd()), line); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
