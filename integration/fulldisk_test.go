@@ -191,3 +191,49 @@ except OSError as e:
 		}
 	})
 }
+
+// A quota is a limit that statfs does not show.
+func TestQuota(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import errno
+f, chunk = open("f", "wb", buffering=0), b"x" * 1_000_003
+try:
+    for _ in range(60): f.write(chunk)
+except OSError as e:
+    print(errno.errorcode[e.errno])
+try:
+    f.close()
+    print("closed")
+except OSError as e:
+    print(errno.errorcode[e.errno])
+`
+	kind := diskKinds[2]
+	needsDisks(t, kind.mkfs[0], "btrfs")
+	m := mount(t, onDiskImage(t, kind, 700<<20), errorsInLog())
+	m.Stop(t)
+	for _, argv := range [][]string{{"quota", "enable"}, {"qgroup", "limit", "32M"}} {
+		if err := command(append(append([]string{"btrfs"}, argv...), m.Data)...); err != nil {
+			t.Skip(err)
+		}
+	}
+	m.Start(t)
+	m.WriteFile("f", "old")
+	m.Python(t, `open("ballast", "wb").write(b"x" * 8_000_000)`)
+	if got := m.Python(t, script); got != "EDQUOT\nEDQUOT\n" {
+		t.Errorf("the program was told %q", got)
+	}
+	if got := m.ReadFile("f"); got != "old" {
+		t.Errorf("the file holds %d bytes", len(got))
+	}
+	if err := os.Remove(m.Path("ballast")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "saves work when there is space again", func() bool {
+		syncDisk(t, m) // btrfs accounts for what was freed when it commits
+		return m.control.Save("f", "next") == nil
+	})
+	if got := m.ReadFile("f"); got != "next" {
+		t.Errorf("the file holds %q", got)
+	}
+}
