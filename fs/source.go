@@ -19,11 +19,12 @@ type source struct {
 	host    string
 	started time.Time
 	rejects rejects
+	sight   sight
 }
 
 func newSource(f *FS) *source {
 	host, _ := os.Hostname()
-	return &source{f: f, host: host, started: time.Now(), rejects: rejects{f: f}}
+	return &source{f: f, host: host, started: time.Now(), rejects: rejects{f: f}, sight: sight{f}}
 }
 
 // Generation implements locksdir.Source.

@@ -17,6 +17,8 @@
 //	names/NAME.lock  the record of a held lock without a file (SEED T2), as in held/
 //	names/NAME.queue who waits for NAME, as in waiting/
 //	rejected/ID/     what a refused write had written (content) and why (meta.json)
+//	history/PATH/N   the content of an earlier version of PATH
+//	history.jsonl    all versions of all paths, one JSON object a line
 //	why              what was refused to the reader's own lineage (SEED C7, W7)
 //	events.jsonl     the audit trail; it grows while it is open
 //	policy           the policy in force, as TOML
@@ -81,6 +83,15 @@
 // known, to everybody if the mode lets both its group and the rest read, and to
 // privileged viewers, as far as the Source lets them know of it. For all others
 // it is not there.
+//
+// # Versions
+//
+// history/ is a tree like the data, in which every path is a directory with the
+// versions of it that are kept, besides what is below it. Where both have the same
+// name the version is N~. history.jsonl has every version that is known, kept or
+// not, oldest first; a rendering of it serves as long as the history does not
+// change, and for a big one a few times the time that it took. What a viewer
+// may know of, the Source decides.
 //
 // # Errors
 //

@@ -40,6 +40,10 @@ var topFiles = [...]topFile{
 		}
 		return newText(renderWhy(list, v, t.src.Now().Location())), mtime
 	}},
+	{historyFile, func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
+		l := t.historyText(v)
+		return newText(l.text), l.taken
+	}},
 	{"events.jsonl", func(t *Tree, _ Viewer, _ time.Duration) (Content, time.Time) {
 		log := t.src.Events()
 		return growing{log}, t.lastEvent(log.Size())

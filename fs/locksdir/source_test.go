@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -38,6 +39,10 @@ type fakeSource struct {
 	// listed counts the calls of Rejected.
 	listed int
 	refuse error
+
+	versions   []Version
+	historyGen uint64
+	histories  atomic.Int64 // calls of History
 }
 
 func newFake() *fakeSource { return &fakeSource{now: noon} }
@@ -71,6 +76,34 @@ func (f *fakeSource) FindRejected(id string, _ Viewer) (Rejected, bool) {
 		}
 	}
 	return Rejected{}, false
+}
+
+func (f *fakeSource) HistoryGeneration() uint64 { return f.historyGen }
+
+func (f *fakeSource) History(v Viewer) []Version {
+	f.histories.Add(1)
+	if f.cost > 0 {
+		f.now = f.now.Add(f.cost)
+	}
+	return slices.DeleteFunc(slices.Clone(f.versions), func(k Version) bool { return !v.May(RightRead, k.FileUID, k.FileGID, k.Mode) })
+}
+
+func (f *fakeSource) HistoryOf(path string, v Viewer) []Version {
+	return slices.DeleteFunc(f.History(v), func(k Version) bool { return k.Path != path })
+}
+
+func (f *fakeSource) HistoryIn(dir string, v Viewer) []string {
+	var names []string
+	for _, k := range f.History(v) {
+		below, ok := k.Path, true
+		if dir != "" {
+			below, ok = strings.CutPrefix(k.Path, dir+"/")
+		}
+		if name, _, _ := strings.Cut(below, "/"); ok && k.Kept && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (f *fakeSource) Release(group []Record, _ Viewer) error {

@@ -43,6 +43,9 @@ type Tree struct {
 	// first seen.
 	logSize    int64
 	logChanged time.Time
+
+	historyMu sync.Mutex // guards histories; held while one is rendered
+	histories []*historyLog
 }
 
 // New returns the tree that shows src.
@@ -57,8 +60,11 @@ func (t *Tree) Stat(path string, v Viewer) (Entry, error) {
 	if br, ok := findBranch(top); ok {
 		return t.statBranch(br, rest, v)
 	}
-	if top == rejectedDir {
+	switch top {
+	case rejectedDir:
 		return t.statRejected(rest, v)
+	case historyDir:
+		return t.statHistory(rest, v)
 	}
 	f, ok := findTopFile(top)
 	switch {
@@ -98,8 +104,11 @@ func (t *Tree) List(path string, v Viewer) ([]Entry, error) {
 		return t.listTop(v), nil
 	}
 	top, rest, _ := strings.Cut(path, "/")
-	if top == rejectedDir {
+	switch top {
+	case rejectedDir:
 		return t.listRejected(rest, v)
+	case historyDir:
+		return t.listHistory(rest, v)
 	}
 	br, ok := findBranch(top)
 	if !ok {
@@ -124,7 +133,7 @@ func (t *Tree) listTop(v Viewer) []Entry {
 	for _, br := range branches {
 		entries = append(entries, br.dirEntry(br.name, t.lastChange()))
 	}
-	entries = append(entries, t.rejectedEntry())
+	entries = append(entries, t.rejectedEntry(), t.historyEntry())
 	for _, f := range topFiles {
 		entries = append(entries, t.topEntry(f, v))
 	}
@@ -163,8 +172,11 @@ func (t *Tree) Open(path string, v Viewer) (Content, error) {
 		}
 		return newText(render(nil, group, v)), nil
 	}
-	if top == rejectedDir {
+	switch top {
+	case rejectedDir:
 		return t.openRejected(rest, v)
+	case historyDir:
+		return t.openHistory(rest, v)
 	}
 	f, ok := findTopFile(top)
 	switch {
@@ -227,6 +239,9 @@ func (t *Tree) Trim() {
 	if s := t.snap; s != nil && !s.fresh(s.gen, now, maxAgeOpen) {
 		t.snap = nil
 	}
+	t.historyMu.Lock()
+	defer t.historyMu.Unlock()
+	t.histories = slices.DeleteFunc(t.histories, func(l *historyLog) bool { return now.Sub(l.taken) > maxHistoryAge })
 }
 
 // snapshot returns a snapshot whose heartbeats are at most maxAge old.

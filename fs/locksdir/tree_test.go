@@ -56,14 +56,14 @@ func TestListTop(t *testing.T) {
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name)
-		if isDir := slices.Contains([]string{"held", "names", "rejected", "waiting"}, e.Name); e.Dir != isDir {
+		if isDir := slices.Contains([]string{"held", "history", "names", "rejected", "waiting"}, e.Name); e.Dir != isDir {
 			t.Errorf("%s: Dir = %v", e.Name, e.Dir)
 		}
 		if e.Mtime.IsZero() {
 			t.Errorf("%s has no time", e.Name)
 		}
 	}
-	want := []string{"README", "events.jsonl", "held", "names", "policy", "rejected", "status", "status.json", "waiting", "why"}
+	want := []string{"README", "events.jsonl", "held", "history", "history.jsonl", "names", "policy", "rejected", "status", "status.json", "waiting", "why"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the root lists %q, want %q", names, want)
 	}

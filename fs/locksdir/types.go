@@ -204,6 +204,7 @@ type Source interface {
 	// FindRejected is the one of Rejected that has this ID, which may be any
 	// string. It must not cost more when there are many.
 	FindRejected(id string, v Viewer) (Rejected, bool)
+	Versions
 	// Release ends the lock of the group, the records of all who hold it as
 	// they were shown, on behalf of the viewer: its own, or a stale one. The
 	// lock may have changed hands since; the tokens tell. Its error reaches the

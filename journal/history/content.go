@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -85,6 +86,13 @@ func (s *Store) stat(id string, st *unix.Stat_t) error {
 	return unix.Fstatat(int(s.dir.Fd()), ContentDir(id)+"/"+id, st, unix.AT_SYMLINK_NOFOLLOW)
 }
 
+// hasACL reports whether a content has an ACL; in doubt it has.
+func (s *Store) hasACL(id string) bool {
+	path := fmt.Sprintf("/proc/self/fd/%d/%s/%s", s.dir.Fd(), ContentDir(id), id)
+	_, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
+	return err != unix.ENODATA && err != unix.EOPNOTSUPP
+}
+
 // enterLocked notes that c is kept.
 func (s *Store) enterLocked(c *content, st *unix.Stat_t) {
 	if c.kept {
@@ -93,6 +101,8 @@ func (s *Store) enterLocked(c *content, st *unix.Stat_t) {
 	s.order++
 	c.kept, c.weight, c.size, c.ino = true, st.Blocks*512, st.Size, st.Ino
 	c.since, c.order = time.Unix(st.Ctim.Unix()), s.order
+	c.rights = Rights{UID: st.Uid, GID: st.Gid, Mode: st.Mode & 0o7777, ACL: s.hasACL(c.id)}
+	s.gen++
 	s.queue = append(s.queue, c)
 	s.inos[c.ino] = c
 	s.bytes += c.weight
@@ -131,6 +141,7 @@ func (s *Store) pruneLocked(f *file, most int) {
 			first = i
 			continue
 		}
+		s.gen++
 		e.released = true
 		s.releaseLocked(e.c)
 	}
@@ -177,6 +188,7 @@ func (s *Store) dropLocked(c *content) {
 		return
 	}
 	c.kept = false
+	s.gen++
 	s.bytes -= c.weight
 	if s.inos[c.ino] == c {
 		delete(s.inos, c.ino)

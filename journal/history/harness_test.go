@@ -171,7 +171,7 @@ func (w *world) show(name string) string {
 				text += " " + err.Error()
 			}
 		}
-		if v.Current {
+		if v.Current && !v.Event.gone() {
 			text += " now"
 		}
 		text += "\n"

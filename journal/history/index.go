@@ -43,6 +43,7 @@ type content struct {
 	weight int64     // bytes on disk
 	size   int64     // bytes of content
 	ino    uint64    // its inode in the history
+	rights Rights    // its own, which count once the file has no other place
 	since  time.Time // when it was kept
 	order  uint64    // among the contents that are kept
 }

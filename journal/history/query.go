@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,8 +14,18 @@ var ErrNotKept = errors.New("this version is not kept")
 
 func (e *entry) shown() Version {
 	v := e.Version
-	v.Kept, v.Current = e.kept(), e.current()
+	v.Kept, v.Current = e.kept(), e.file.last() == e
+	if v.Kept {
+		v.Rights = e.c.rights
+	}
 	return v
+}
+
+// Generation rises whenever All would answer differently.
+func (s *Store) Generation() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.gen
 }
 
 // All returns every version, oldest first.
@@ -102,12 +111,6 @@ func (s *Store) Below(dir string) []string {
 	from, _ := slices.BinarySearch(sorted, dir+"/")
 	to, _ := slices.BinarySearch(sorted, dir+"0") // the byte after a slash
 	return sorted[from:max(from, to)]
-}
-
-// Has reports whether there is a path with a history in the directory dir.
-func (s *Store) Has(dir string) bool {
-	below := s.Below(dir)
-	return len(below) > 0 && (dir == "" || strings.HasPrefix(below[0], dir+"/"))
 }
 
 // OpenContent opens the content of a version for reading.

@@ -65,6 +65,7 @@ type Store struct {
 	x       *index
 	queue   []*content // kept, oldest first; some may have been dropped since
 	order   uint64
+	gen     uint64
 	bytes   int64 // weight of what is kept
 	inos    map[uint64]*content
 	trash   []*content // dropped, for the housekeeper to remove
@@ -257,6 +258,7 @@ func (s *Store) writeLocked(r *record) {
 // logLocked appends to the log. A record that cannot be written is in the next
 // rewrite; what it says is known until then, and a crash forgets it.
 func (s *Store) logLocked(r *record) {
+	s.gen++
 	b := r.encode()
 	err := s.log.Append(b)
 	for isNoRoom(err) {

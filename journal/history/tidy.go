@@ -105,6 +105,7 @@ func (s *Store) evictLocked(most int) {
 			}
 		}
 	}
+	s.gen++
 	s.stale = true // not all of this is in the log
 }
 

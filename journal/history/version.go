@@ -67,5 +67,5 @@ type Version struct {
 
 	// Computed when it is shown.
 	Kept    bool // its content can be opened
-	Current bool // it is what the path holds
+	Current bool // it is the path's last one
 }

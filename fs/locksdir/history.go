@@ -1,0 +1,243 @@
+package locksdir
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Version is one version of a path, as the history has it.
+type Version struct {
+	// Path is relative to the root of the mount, raw bytes.
+	Path   string
+	Number uint64 // from 1 upwards, for each path
+	Time   time.Time
+	Base   uint64 // the version that it was made from, 0 if none
+	// Event is "commit", "delete", "found" or "rename-away".
+	Event, Operation        string
+	Actor, Program, Session string
+	PID                     int32
+	UID                     uint32 // who made it
+	Token                   uint64
+	Bytes                   int64
+	From, To                string // the other path of a rename
+	// Kept: the content can be read. Current: it is the path's last version.
+	Kept, Current bool
+	// FileUID, FileGID and Mode are the file's, Mtime its last change.
+	FileUID, FileGID, Mode uint32
+	Mtime                  time.Time
+	// Content opens the bytes. Its error is a syscall.Errno.
+	Content func() (Content, error)
+}
+
+// Versions is what the tree shows of the history. Its methods answer with what
+// the viewer may know of.
+type Versions interface {
+	// HistoryGeneration rises whenever History would answer differently.
+	HistoryGeneration() uint64
+	// History lists all versions of all paths, oldest first.
+	History(Viewer) []Version
+	// HistoryOf lists the versions of one path, oldest first.
+	HistoryOf(path string, v Viewer) []Version
+	// HistoryIn lists the names in the directory dir, "" for the root, that lead
+	// to a version that is kept: paths themselves, and directories above them.
+	HistoryIn(dir string, v Viewer) []string
+}
+
+const (
+	historyDir  = "history"
+	historyFile = "history.jsonl"
+)
+
+func (t *Tree) historyEntry() Entry {
+	return Entry{Name: historyDir, Dir: true, Mode: modeDir, Mtime: t.src.Started()}
+}
+
+// place is what a path below history/ leads to: a directory with the kept
+// versions of the path, and the names below it; or a version.
+type place struct {
+	kept    []Version
+	names   []string
+	version *Version
+}
+
+// findHistory finds out what path leads to. A name that leads on is a directory,
+// even if it is a number; the version that it hides is shown as N~.
+func (t *Tree) findHistory(path string, v Viewer) (place, error) {
+	var p place
+	if path != "" {
+		p.kept = keptOnly(t.src.HistoryOf(path, v))
+	}
+	p.names = t.src.HistoryIn(path, v)
+	if path == "" || len(p.kept)+len(p.names) > 0 {
+		return p, nil
+	}
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return p, syscall.ENOENT
+	}
+	number, err := strconv.ParseUint(strings.TrimSuffix(path[i+1:], "~"), 10, 64)
+	if err != nil {
+		return p, syscall.ENOENT
+	}
+	names := t.src.HistoryIn(path[:i], v)
+	for _, k := range keptOnly(t.src.HistoryOf(path[:i], v)) {
+		if k.Number == number && k.name(names) == path[i+1:] {
+			p.version = &k
+			return p, nil
+		}
+	}
+	return p, syscall.ENOENT
+}
+
+func keptOnly(list []Version) []Version {
+	return slices.DeleteFunc(list, func(k Version) bool { return !k.Kept })
+}
+
+// name is what the version is called in the directory of its path, beside names.
+func (k *Version) name(names []string) string {
+	n := strconv.FormatUint(k.Number, 10)
+	if slices.Contains(names, n) {
+		n += "~"
+	}
+	return n
+}
+
+// entry describes the file of a version: the permissions are those of the file,
+// without those to write or execute.
+func (k *Version) entry(name string) Entry {
+	return Entry{Name: name, Mode: k.Mode & modeFile, UID: k.FileUID, GID: k.FileGID, Size: k.Bytes, Mtime: k.Mtime}
+}
+
+func (t *Tree) statHistory(path string, v Viewer) (Entry, error) {
+	if path == "" {
+		return t.historyEntry(), nil
+	}
+	p, err := t.findHistory(path, v)
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	switch {
+	case err != nil:
+		return Entry{}, err
+	case p.version != nil:
+		return p.version.entry(name), nil
+	}
+	return t.dirOf(name, p), nil
+}
+
+func (t *Tree) dirOf(name string, p place) Entry {
+	e := Entry{Name: name, Dir: true, Mode: modeDir, Mtime: t.src.Started()}
+	for _, k := range p.kept {
+		if k.Time.After(e.Mtime) {
+			e.Mtime = k.Time
+		}
+	}
+	return e
+}
+
+func (t *Tree) listHistory(path string, v Viewer) ([]Entry, error) {
+	p, err := t.findHistory(path, v)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.version != nil:
+		return nil, syscall.ENOTDIR
+	}
+	entries := make([]Entry, 0, len(p.names)+len(p.kept))
+	for _, name := range p.names {
+		entries = append(entries, Entry{Name: name, Dir: true, Mode: modeDir, Mtime: t.src.Started()})
+	}
+	for i := range p.kept {
+		entries = append(entries, p.kept[i].entry(p.kept[i].name(p.names)))
+	}
+	return sorted(entries), nil
+}
+
+func (t *Tree) openHistory(path string, v Viewer) (Content, error) {
+	p, err := t.findHistory(path, v)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.version == nil:
+		return nil, syscall.EISDIR
+	}
+	return p.version.Content()
+}
+
+// historyLog is a rendering of history.jsonl.
+type historyLog struct {
+	key   string // who sees it
+	gen   uint64
+	text  []byte
+	taken time.Time
+	cost  time.Duration
+}
+
+// How a rendering of history.jsonl serves although the history has moved on: for
+// a few times the time that it took, but not longer than this.
+const (
+	historyGrace  = 5
+	maxHistoryAge = 2 * time.Second
+	maxHistories  = 4 // viewers whose renderings are kept
+)
+
+// historyText renders history.jsonl.
+func (t *Tree) historyText(v Viewer) *historyLog {
+	key := fmt.Sprint(v.Privileged, v.UID, v.GIDs)
+	t.historyMu.Lock()
+	defer t.historyMu.Unlock()
+	gen, now := t.src.HistoryGeneration(), t.src.Now()
+	for _, l := range t.histories {
+		if l.key == key && (l.gen == gen || now.Sub(l.taken) < min(historyGrace*l.cost, maxHistoryAge)) {
+			return l
+		}
+	}
+	l := &historyLog{key: key, gen: gen, taken: now}
+	for _, k := range t.src.History(v) {
+		l.text = k.appendJSON(l.text)
+	}
+	l.cost = t.src.Now().Sub(now)
+	t.histories = slices.DeleteFunc(t.histories, func(o *historyLog) bool { return o.key == key })
+	if len(t.histories) >= maxHistories {
+		t.histories = t.histories[1:]
+	}
+	t.histories = append(t.histories, l)
+	return l
+}
+
+// appendJSON appends the version's line of history.jsonl.
+func (k *Version) appendJSON(b []byte) []byte {
+	w := jsonWriter{buf: b}
+	w.open("", '{')
+	w.raw("path", k.Path)
+	w.uint("version", k.Number)
+	w.string("time", k.Time.UTC().Format(time.RFC3339Nano))
+	w.uint("base", k.Base)
+	w.string("event", k.Event)
+	if k.Operation != "" {
+		w.string("operation", k.Operation)
+	}
+	if k.Actor != "" {
+		w.string("actor", k.Actor)
+	}
+	w.string("program", k.Program)
+	w.int("pid", int64(k.PID))
+	w.uint("uid", uint64(k.UID))
+	if k.Session != "" {
+		w.string("session", k.Session)
+	}
+	w.uint("token", k.Token)
+	w.int("bytes", k.Bytes)
+	w.bool("kept", k.Kept)
+	w.bool("current", k.Current)
+	if k.From != "" {
+		w.raw("from", k.From)
+	}
+	if k.To != "" {
+		w.raw("to", k.To)
+	}
+	w.close('}')
+	return append(w.buf, '\n')
+}
