@@ -14,7 +14,9 @@ func (s *session) succeeds(dir *node, name string) *succession {
 	if !f.keepsHistory(s.settings) {
 		return nil
 	}
-	return f.succeedNow(dir, name, f.path(dir, name))
+	sn := f.succeedNow(dir, name, f.path(dir, name))
+	sn.keep.Copy = sn.keep.Copy || s.inPlace // the inode keeps its names
+	return sn
 }
 
 // succeedNow prepares a change of whatever name in dir holds.

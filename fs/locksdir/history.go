@@ -190,7 +190,8 @@ func (t *Tree) historyText(v Viewer) *historyLog {
 	defer t.historyMu.Unlock()
 	gen, now := t.src.HistoryGeneration(), t.src.Now()
 	for _, l := range t.histories {
-		if l.key == key && (l.gen == gen || now.Sub(l.taken) < min(historyGrace*l.cost, maxHistoryAge)) {
+		// To all but the privileged directories count as well, which change unseen.
+		if l.key == key && (l.gen == gen && v.Privileged || now.Sub(l.taken) < min(historyGrace*l.cost, maxHistoryAge)) {
 			return l
 		}
 	}
