@@ -274,6 +274,7 @@ func (a *appender) truncate(size int64) unix.Errno {
 		return unix.EBUSY
 	}
 	defer a.f.table.Release(l)
+	defer a.noteGrowth(0)
 	return errnoOf(a.tail.Truncate(size))
 }
 

@@ -35,6 +35,7 @@ type FS struct {
 	journal    *journal.Journal // nil when mounted read-only
 	store      *commit.Store
 	history    *history.Store // nil when mounted read-only
+	glances    chan struct{}  // slots for closer looks at files changed around the mount
 	source     *source
 	virt       *virtual
 	walks      *walks
@@ -108,6 +109,7 @@ func newFS(o Options) *FS {
 		moves: make(chan struct{}),
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}
+	f.glances = make(chan struct{}, maxGlances)
 	f.walks = newWalks(f)
 	f.heart = newHeart(f)
 	f.controls = newControls(f)

@@ -94,7 +94,7 @@ func (f *FS) succeed(dir *node, name, path string, set policy.Settings, st *unix
 	}
 	var known bool
 	if sn.ref, known = f.history.Match(path, history.StateOf(st)); !known {
-		sn.ref = f.history.Add(f.foundAt(dir, name, path, st))
+		sn.ref = f.discover(dir, name, path, st)
 	}
 	sn.old = inoKey{uint64(st.Dev), st.Ino}
 	if f.history.Takes(st.Size) {
@@ -125,7 +125,7 @@ func (sn *succession) done(v history.Version, kept bool) {
 	sn.f.history.Keep(sn.path, sn.ref, sn.most)
 }
 
-// foundAt describes a file that latchfs did not make.
+// foundAt describes a file that latchfs did not make, or forgot.
 func (f *FS) foundAt(dir *node, name, path string, st *unix.Stat_t) history.Version {
 	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -51,6 +51,7 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 	if e != 0 {
 		return status(e)
 	}
+	f.glance(parent, name, n, &st)
 	f.fillEntry(out, n, &st, volatile || f.isBusyName(dkey{parent.id, name}))
 	return fuse.OK
 }

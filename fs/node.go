@@ -6,6 +6,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/history"
 )
 
 // inoKey identifies a backing inode. The number cannot be reused while a node
@@ -49,6 +51,7 @@ type node struct {
 	lined   []*appender   // those that hold an unfinished line back
 	fresh   bool          // created for records, and its name is not on disk
 	posix   bool          // somebody took a POSIX lock: closes must be flushed
+	seen    history.State // of the file, when it was last compared with the history
 
 	io ioState
 }

@@ -15,7 +15,9 @@ func (s *session) succeeds(dir *node, name string) *succession {
 		return nil
 	}
 	sn := f.succeedNow(dir, name, f.path(dir, name))
-	sn.keep.Copy = sn.keep.Copy || s.inPlace // the inode keeps its names
+	if sn != nil && s.inPlace {
+		sn.keep.Copy = true // the inode keeps its names
+	}
 	return sn
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -328,5 +329,138 @@ func TestNoVersions(t *testing.T) {
 			echo new > f`)
 		m.expectPast("x.db", "")
 		m.expectPast("f", "1 commit \"1\\n2\\n3\\n\"\n2 commit")
+	})
+}
+
+// What is changed around the mount is found when the file is next opened, and
+// becomes a version; what the mount itself changes is not.
+func TestBypassIsFound(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "ours")
+		m.mustBash(t, `touch -d yesterday f; chmod 600 f; echo a >> g; exec 3>> g; echo b >&3; cat g; echo c >&3; cat g
+			echo x > h; mv h i; ln i j; echo y > j; rm j; cat i f; cp -p f k; touch k`)
+		if err := os.WriteFile(filepath.Join(m.Data, "f"), []byte("a stranger's"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the bypass is found", func() bool {
+			m.ReadFile("f")
+			return len(m.Versions("f")) == 2
+		})
+		m.expectPast("f", "1 commit\n2 found")
+		m.AwaitEvent("bypass", "f")
+		m.WriteFile("f", "ours again")
+		m.expectPast("f", "1 commit\n2 found \"a stranger's\"\n3 commit")
+		m.mustBash(t, "cat f g i k")
+		for _, e := range m.Events() {
+			if e.Event == "bypass" && e.Path != "f" {
+				t.Errorf("%s: %s", e.Path, e.Reason)
+			}
+		}
+		if n := len(m.EventsOf("bypass", "f")); n != 1 {
+			t.Errorf("%d events of one bypass", n)
+		}
+	})
+}
+
+// When the disk is full earlier versions give way to what is written now, the
+// oldest first.
+func TestHistoryGivesWay(t *testing.T) {
+	needsLatchfs(t)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a small filesystem")
+	}
+	const size = 1 << 20
+	for _, kind := range []string{"ext4", "xfs"} {
+		t.Run(kind, func(t *testing.T) {
+			requireTool(t, "mkfs."+kind)
+			image := filepath.Join(t.TempDir(), "image")
+			mib := map[string]int64{"ext4": 48, "xfs": 320}[kind]
+			var m *Mount
+			t.Cleanup(func() { unix.Unmount(m.Data, unix.MNT_DETACH) }) // after the mount's own end
+			m = mount(t, withSeed(func(data string) error {
+				f, err := os.Create(image)
+				if err == nil {
+					err = errors.Join(f.Truncate(mib<<20), f.Close())
+				}
+				if err == nil {
+					err = exec.Command("mkfs."+kind, "-q", image).Run()
+				}
+				if err == nil {
+					err = exec.Command("mount", "-o", "loop", image, data).Run()
+				}
+				return err
+			}), withPolicy("[defaults]\nhistory = 1000\ndurability = \"ordered\"\n"))
+			c := m.Client(t)
+			rounds := int(mib) * 2
+			for i := range rounds {
+				content := fmt.Sprintf("%07d\n", i) + strings.Repeat("x", size)
+				if err := c.Save("f", content); err != nil {
+					t.Fatalf("save %d of %d: %v", i, rounds, err)
+				}
+			}
+			kept := 0
+			for _, v := range m.Versions("f") {
+				if v.Kept {
+					kept++
+				} else if kept > 0 && !v.Current {
+					t.Errorf("version %d is not kept, and an earlier one is", v.Version)
+				}
+			}
+			t.Logf("%d of %d versions are kept", kept, rounds)
+			if kept < 3 || kept >= rounds-1 {
+				t.Errorf("%d of %d versions are kept", kept, rounds)
+			}
+			last := m.Locks(fmt.Sprintf("history/f/%d", rounds-1))
+			if !strings.HasPrefix(last, fmt.Sprintf("%07d\n", rounds-2)) || len(last) != size+8 {
+				t.Errorf("the last but one version begins %.20q and has %d bytes", last, len(last))
+			}
+		})
+	}
+}
+
+// Somebody still writes a version after its commit, through a descriptor that was
+// passed on: what is kept of it does not change.
+func TestHistoryOfLateWriter(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		p := m.LaunchPython(t, `
+import os, socket, sys, array
+# a process outside of the writer's family gets the descriptor
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+pid = os.fork()
+if pid == 0:
+    a.close()
+    if os.fork() > 0: os._exit(0)
+    os.setsid()
+    msg, anc, _, _ = b.recvmsg(10, socket.CMSG_SPACE(4))
+    fd = array.array('i', anc[0][2])[0]
+    b.send(b'got'); b.recv(10)
+    os.pwrite(fd, b'LATE', 0); os.close(fd)
+    b.send(b'done'); os._exit(0)
+b.close(); os.waitpid(pid, 0)
+fd = os.open('f', os.O_WRONLY|os.O_CREAT|os.O_TRUNC)
+os.write(fd, b'first')
+socket.send_fds(a, [b'x'], [fd])
+a.recv(10); os.close(fd)
+print('committed', flush=True); sys.stdin.readline()
+a.send(b'go'); a.recv(10)
+print('written', flush=True); sys.stdin.readline()
+`)
+		p.AwaitLine("committed")
+		eventually(t, "the commit", func() bool { _, err := m.control.Stat("f"); return err == nil })
+		if err := m.control.Save("f", "second"); err != nil {
+			t.Fatal(err)
+		}
+		kept := m.past("f")
+		p.Send("")
+		p.AwaitLine("written")
+		if got := m.past("f"); got != kept || strings.Contains(got, "LATE") {
+			t.Errorf("the versions were\n%sand are\n%s", kept, got)
+		}
+		if got := m.ReadFile("f"); got != "second" {
+			t.Errorf("the file is %q", got)
+		}
+		p.Send("")
 	})
 }
