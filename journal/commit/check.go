@@ -29,7 +29,7 @@ const (
 	FindIntent       = "pending-intent"   // a change that was begun and not finished
 	FindBadIntent    = "bad-intent"       // one that no recovery can deal with
 	FindOrphan       = "orphan"           // a shadow that no intent stands for
-	FindHalfRejected = "half-rejected"    // an entry of the rejected store being made
+	FindHalfRejected = "half-rejected"    // an entry of the rejected store being made, or removed
 	FindRejected     = "damaged-rejected" // one that is damaged
 )
 
@@ -323,6 +323,9 @@ func (c *Checked) checkRejected() error {
 		case half:
 			c.find(journal.Recoverable, FindHalfRejected, where, "refused bytes were to be put aside here",
 				"a crash came before; the next mount removes the entry")
+		case !content && beingRemoved(store, e.name):
+			c.find(journal.Recoverable, FindHalfRejected, where, "refused bytes that were old enough to go are gone",
+				"a crash came in between; the next mount removes the rest of the entry")
 		case !content:
 			c.find(journal.Problem, FindRejected, where, "has no content", "the refused bytes are gone")
 		default:

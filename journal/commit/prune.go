@@ -130,12 +130,18 @@ func (s *Store) removeOldestLocked() error {
 	return err
 }
 
-// finishRemoval removes an entry of the open store that has lost its content.
-// What else may lie there is not ours.
-func (s *Store) finishRemoval(rejected int, name string) error {
-	at, ok := rejectedTime(name)
+// beingRemoved reports whether an entry of the open store has lost its content to a
+// removal.
+func beingRemoved(rejected int, name string) bool {
+	_, ok := rejectedTime(name)
 	var st unix.Stat_t
-	if !ok || !errors.Is(unix.Fstatat(rejected, name+"/"+RejectedContent, &st, unix.AT_SYMLINK_NOFOLLOW), unix.ENOENT) {
+	return ok && errors.Is(unix.Fstatat(rejected, name+"/"+RejectedContent, &st, unix.AT_SYMLINK_NOFOLLOW), unix.ENOENT)
+}
+
+// finishRemoval removes what is left of an entry of the open store. What else may
+// lie there is not ours.
+func (s *Store) finishRemoval(rejected int, name string) error {
+	if !beingRemoved(rejected, name) {
 		return nil
 	}
 	err := s.dropEntry(rejected, name)
@@ -145,7 +151,7 @@ func (s *Store) finishRemoval(rejected int, name string) error {
 	if err == nil {
 		s.rejMu.Lock()
 		defer s.rejMu.Unlock()
-		s.rejected.dropped.add(rejectedEntry{id: name, at: at}, &s.rejected.dropped.Halved)
+		s.rejected.dropped.add(rejectedEntry{id: name}, &s.rejected.dropped.Halved)
 	}
 	return err
 }

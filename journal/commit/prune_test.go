@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"latchfs/journal"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
@@ -157,6 +159,12 @@ func TestPruneCrash(t *testing.T) {
 				t.Errorf("%d crash points of two removals, want 6: %q", n-1, w.steps)
 			}
 			return
+		}
+		w.stop()
+		for _, found := range w.check().Findings {
+			if found.Kind != FindHalfRejected && found.Kind != journal.FindUnclean {
+				t.Errorf("crash at step %d: a check finds %+v", n, found)
+			}
 		}
 		w.start()
 		_, err := w.s.Recover()
