@@ -341,6 +341,9 @@ func (s *session) record(event string, fill func(*journal.Event)) {
 		PID: id.owner.PID, Token: s.lock.Token(),
 		Detail: map[string]any{"program": s.program},
 	}
+	if lb, ok := s.lock.Request().Label.(*label); ok {
+		ev.Actor = s.f.actorOf(lb)
+	}
 	fill(&ev)
 	s.f.event(ev)
 }

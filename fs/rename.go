@@ -147,7 +147,7 @@ func (r *renaming) record(l *lockmgr.Lock) {
 		return
 	}
 	f.event(journal.Event{
-		Time: time.Now(), Event: "commit", Path: path, PID: r.c.owner.PID, Token: l.Token(),
+		Time: time.Now(), Event: "commit", Path: path, PID: r.c.owner.PID, Token: l.Token(), Actor: f.actorOf(&label{c: r.c}),
 		Detail: map[string]any{
 			"operation": opRename, "from": f.path(r.from.dir, r.from.name), "bytes": r.fromSt.Size,
 			"program": r.c.program(),

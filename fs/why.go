@@ -79,7 +79,7 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 	}
 	f.explain(x)
 	ev := journal.Event{
-		Time: time.Now(), Event: "refusal", Path: x.path, PID: d.c.owner.PID,
+		Time: time.Now(), Event: "refusal", Path: x.path, PID: d.c.owner.PID, Actor: f.actorOf(&label{c: d.c}),
 		Detail: map[string]any{"operation": d.op, "errno": unix.ErrnoName(e), "reason": x.reason, "program": d.c.program()},
 	}
 	if x.holder != nil {

@@ -18,6 +18,14 @@ func (m *Mount) latchfs(t testing.TB, code int, args ...string) string {
 	return o.Stdout
 }
 
+// agent runs a bash script as somebody with a label of his own.
+func (m *Mount) agent(t testing.TB, label, script string) {
+	t.Helper()
+	if o := m.Bash(t, "export LATCHFS_ACTOR="+label+"; bash -c "+`'set -e; `+script+`'`); o.Code != 0 {
+		t.Fatalf("%s: %d %s", script, o.Code, o.Stderr)
+	}
+}
+
 // killWriter has a writer die in the middle of the rewriting of a file.
 func (m *Mount) killWriter(t testing.TB, name, content string) {
 	t.Helper()
@@ -139,6 +147,24 @@ func TestAuditOffline(t *testing.T) {
 		}
 		if o := m.Bash(t, `"$1" audit "$2"`, bench.binary, filepath.Join(m.Data, "f")); !strings.Contains(o.Stdout, "  commit ") {
 			t.Errorf("%+v", o)
+		}
+	})
+}
+
+// The label under which somebody works is his name in the trail.
+func TestAuditActor(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old")
+		m.agent(t, "agent-7", `echo new > f; cp f g; mv g h`)
+		out := m.latchfs(t, 0, "audit", "--actor", "agent-7")
+		for _, want := range []string{"] as agent-7 ", "f: 4 bytes", "h: 4 bytes, renamed from g"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is not in\n%s", want, out)
+			}
+		}
+		if strings.Contains(out, "f: 3 bytes") {
+			t.Errorf("another's commit is in\n%s", out)
 		}
 	})
 }
