@@ -87,6 +87,15 @@ with open("f", "w") as f:
 		states: []dirState{{"f": "600 " + oldText}, {"f": "640 " + oldText}}},
 	{name: "truncate", setup: `echo old > f`, program: `os.truncate("f", 2)`,
 		states: []dirState{{"f": oldText}, {"f": "ol"}}},
+	{name: "transaction", setup: `echo old > f; echo old > g; echo old > h; ln h k`, program: `
+import subprocess
+todo = '''set -e; echo new > f; echo new > t; mv t n; rm g; mkdir d; echo new > d/x; echo new > h'''
+p = subprocess.run([LATCHFS, "guard", "--txn", "f", "--", "sh", "-c", todo], capture_output=True)
+if p.returncode: raise OSError(errno.EIO, p.stderr)`,
+		states: []dirState{
+			{"f": oldText, "g": oldText, "h": oldText, "k": oldText},
+			{"f": "new\n", "n": "new\n", "d/": "", "d/x": "new\n", "h": "new\n", "k": "new\n"},
+		}},
 	{name: "directory", program: `os.mkdir("d"); save("d/f"); os.rename("d", "e")`,
 		states: []dirState{{}, {"d/": ""}, {"d/": "", "d/f": newText}, {"e/": "", "e/f": newText}}},
 }
@@ -95,6 +104,7 @@ with open("f", "w") as f:
 const faultPrelude = `
 import errno, os, sys
 NEW = ` + "'''" + newText + "'''" + `
+LATCHFS = sys.argv[2]
 def save(name):
     with open(name, "w") as f: f.write(NEW)
 def hook(kind, e, tb):
@@ -114,7 +124,7 @@ func (sc *faultScenario) prepare(t *testing.T, m *Mount, dir string) {
 // run runs the program, which prints an error's name unless all went well.
 func (sc *faultScenario) run(t *testing.T, m *Mount, dir string) (complaint string) {
 	t.Helper()
-	o := m.LaunchPython(t, faultPrelude+sc.program, dir).Wait()
+	o := m.LaunchPython(t, faultPrelude+sc.program, dir, bench.binary).Wait()
 	if o.Code != 0 && o.Stdout == "" {
 		t.Fatalf("the program ended with %d %v: %s", o.Code, o.Signal, o.Stderr)
 	}
@@ -152,12 +162,15 @@ func (sc *faultScenario) look(dir string) (dirState, error) {
 			return err
 		}
 		name, _ := filepath.Rel(dir, path)
-		if d.IsDir() {
+		reserved := strings.HasPrefix(d.Name(), ".latchfs-") // looked for separately
+		switch {
+		case d.IsDir() && reserved:
+			return fs.SkipDir
+		case d.IsDir():
 			found[name+"/"] = ""
 			return nil
-		}
-		if strings.HasPrefix(d.Name(), ".latchfs-") {
-			return nil // looked for separately
+		case reserved:
+			return nil
 		}
 		b, err := os.ReadFile(path)
 		found[name] = string(b)
