@@ -158,9 +158,6 @@ func (f *FS) openState() error {
 	}
 	var err error
 	f.journal, err = journal.Open(f.state, journal.Options{Logf: f.log.Warnf})
-	if errors.Is(err, journal.ErrCorrupt) {
-		return fmt.Errorf("journal of %s: %w; see what can be done with: latchfs fsck --repair %[1]s", f.opts.Dir, err)
-	}
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
 	}

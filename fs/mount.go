@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -39,7 +40,11 @@ func Start(o Options) (_ *Mount, err error) {
 	if err := f.openData(); err != nil {
 		return nil, err
 	}
-	if err := f.openState(); err != nil {
+	err = f.openState()
+	if errors.Is(err, journal.ErrCorrupt) {
+		err = fmt.Errorf("%w; see what can be done with: latchfs fsck --repair %s", err, f.opts.Dir)
+	}
+	if err != nil {
 		return nil, err
 	}
 	f.raiseLimits()

@@ -268,3 +268,15 @@ func (rw *Rewrite) abortLocked() {
 	rw.file.Close()
 	_ = unix.Unlinkat(int(rw.l.dir.Fd()), rw.l.name+logNew, 0)
 }
+
+// CheckLog is OpenLog without an effect: it reads the log name in dir, calls
+// replay for each record, and returns how many bytes of how many are intact; what
+// is behind them is a torn tail.
+func CheckLog(dir *os.File, name string, replay func(record []byte) error) (intact, size int64, err error) {
+	data, err := readFile(dir, name)
+	if err != nil {
+		return 0, 0, err
+	}
+	intact, err = scan(name, data, func(f frame) error { return replay(f.payload) })
+	return intact, int64(len(data)), err
+}

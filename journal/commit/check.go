@@ -66,7 +66,11 @@ func Check(ctx context.Context, rootfd int, stateDir *os.File) (*Checked, error)
 	if c.journal, err = journal.Check(stateDir); err != nil {
 		return nil, err
 	}
-	for _, f := range c.journal.Findings {
+	old, err := history.Check(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range slices.Concat(c.journal.Findings, old) {
 		f.Path = path.Join(StateDirName, f.Path)
 		c.Findings = append(c.Findings, f)
 	}

@@ -11,13 +11,20 @@ import (
 	"testing"
 
 	"latchfs/journal"
+	"latchfs/journal/history"
 
 	"golang.org/x/sys/unix"
 )
 
-// stop is what a daemon leaves that has ended: the lock's file stays.
+// stop is what a daemon leaves that has ended: the lock's file, and the history's
+// log if there is a history.
 func (w *world) stop() {
 	w.t.Helper()
+	if _, err := os.Stat(w.path(StateDirName + "/" + history.Dir)); err == nil {
+		h, err := history.Open(w.state, history.Options{})
+		check(w.t, err)
+		check(w.t, h.Close())
+	}
 	w.write(StateDirName+"/"+LockName, "1\n")
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"latchfs/journal"
+	"latchfs/journal/history"
 
 	"golang.org/x/sys/unix"
 )
@@ -74,10 +75,10 @@ func (p *repair) run(ctx context.Context, logf func(string, ...any)) error {
 			p.note(journal.FindDamagedEvent, path.Join(StateDirName, name), "moved to %s", path.Join(StateDirName, aside))
 		}
 	}
-	if err := p.rejected(); err != nil {
+	if err := errors.Join(p.rejected(), p.history()); err != nil {
 		return err
 	}
-	return errors.Join(p.recover(ctx, logf), p.giveAway())
+	return errors.Join(p.recover(ctx, logf), p.openHistory(logf), p.giveAway())
 }
 
 // stateDir gives the state directory its mode.
@@ -185,6 +186,8 @@ var routine = map[string]string{
 	FindBadIntent:            "nothing; a new journal is begun without it",
 	FindIntent:               "nothing was left to do; it is forgotten",
 	FindHalfRejected:         "finished",
+	history.FindContent:      "removed",
+	history.FindLeftover:     "removed",
 	journal.FindTornTail:     "cut off",
 	journal.FindUnclean:      "everything it left is dealt with",
 	journal.FindOldSegment:   "removed",
@@ -213,12 +216,15 @@ func (p *repair) giveAway() error {
 		}
 		return give(state, e.name)
 	})
-	store, openErr := openDir(state, RejectedDir)
-	if openErr != nil {
-		return err
+	below := func(name string, fn func(dir int, e dirent) error) error {
+		dir, err := openDir(state, name)
+		if err != nil {
+			return nil // there is none
+		}
+		defer unix.Close(dir)
+		return readDir(dir, func(e dirent) error { return fn(dir, e) })
 	}
-	defer unix.Close(store)
-	return errors.Join(err, readDir(store, func(e dirent) error {
-		return errors.Join(give(store, e.name), give(store, e.name+"/"+RejectedMeta))
-	}))
+	return errors.Join(err, below(RejectedDir, func(dir int, e dirent) error {
+		return errors.Join(give(dir, e.name), give(dir, e.name+"/"+RejectedMeta))
+	}), below(history.Dir, func(dir int, e dirent) error { return give(dir, e.name) })) // contents keep their owner
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"latchfs/journal"
+	"latchfs/journal/history"
 
 	"golang.org/x/sys/unix"
 )
@@ -281,4 +282,27 @@ func TestRepairOfATransactionWithACorruptJournal(t *testing.T) {
 func haveRemoved(steps []string) bool {
 	decided := slices.Index(steps, "syncjournal")
 	return decided >= 0 && slices.Contains(steps[decided:], "unlink")
+}
+
+// A history that cannot be read is kept, with its contents, and a new one begun.
+func TestRepairOfACorruptHistory(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.stopCleanly()
+		content := StateDirName + "/" + history.ContentPath(strings.Repeat("ab", 16))
+		for n, log := range []string{"", "latchjnl, or so it says"} {
+			w.write(content, "old content")
+			if log != "" {
+				w.write(StateDirName+"/history/log", log)
+			}
+			findings := w.repair()
+			f := findings[slices.IndexFunc(findings, func(f journal.Finding) bool { return f.Kind == history.FindCorrupt })]
+			aside := StateDirName + "/corrupt-history" + []string{"", ".1"}[n]
+			if !strings.Contains(f.Done, "kept as "+aside+",") {
+				t.Errorf("done: %q", f.Done)
+			}
+			if got := w.read(strings.Replace(content, StateDirName+"/history", aside, 1)); got != "old content" {
+				t.Errorf("kept: %q", got)
+			}
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"latchfs/journal"
+	"latchfs/journal/history"
 
 	"golang.org/x/sys/unix"
 )
@@ -210,4 +211,42 @@ func (p *repair) rejected() error {
 		p.note(FindRejected, from, "renamed to %s", path.Base(to))
 	}
 	return nil
+}
+
+// history keeps a history that cannot be read aside, contents and all: a new log
+// would not name them, and what no record names is removed.
+func (p *repair) history() error {
+	state := p.c.s.stateFD()
+	for _, f := range p.c.Findings {
+		if f.Kind != history.FindCorrupt {
+			continue
+		}
+		aside := "corrupt-" + history.Dir
+		for n := 1; ; n++ {
+			err := p.c.s.do("rename", func() error { return unix.Renameat2(state, history.Dir, state, aside, unix.RENAME_NOREPLACE) })
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, unix.EEXIST) {
+				return fmt.Errorf("keep the history aside: %w", err)
+			}
+			aside = fmt.Sprintf("corrupt-%s.%d", history.Dir, n)
+		}
+		p.note(f.Kind, f.Path, "the history is kept as %s, and a new one is begun", path.Join(StateDirName, aside))
+	}
+	return nil
+}
+
+// openHistory lets the history remove what a crash has left in it, as it does at
+// every start.
+func (p *repair) openHistory(logf func(string, ...any)) error {
+	err := unix.Faccessat(p.c.s.stateFD(), history.Dir, unix.F_OK, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	h, err := history.Open(p.c.s.state, history.Options{Logf: logf})
+	if err != nil {
+		return err
+	}
+	return h.Close()
 }

@@ -1,0 +1,149 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kinds of findings about the history.
+const (
+	FindCorrupt  = "corrupt-history"  // Open refuses it
+	FindContent  = "orphaned-content" // no record names it, or it is not what one says
+	FindLeftover = "history-leftover" // what was being made
+	FindUnknown  = "unknown-entry"    // not ours
+)
+
+// Check examines the history in the state directory, which nobody may have open,
+// and changes nothing. The findings' paths are relative to the state directory.
+func Check(state *os.File) ([]journal.Finding, error) {
+	fd, err := unix.Openat(int(state.Fd()), Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
+	}
+	c := &checker{s: &Store{dir: os.NewFile(uintptr(fd), Dir), x: newIndex(), inos: map[uint64]*content{}}}
+	defer c.s.dir.Close()
+	usable, err := c.log()
+	if err == nil && usable {
+		err = c.contents()
+	}
+	return c.findings, err
+}
+
+// checker is one run of Check. Its store has no more than an index.
+type checker struct {
+	s        *Store
+	findings []journal.Finding
+}
+
+func (c *checker) find(s journal.Severity, kind, name string, at int64, what, means string) {
+	c.findings = append(c.findings, journal.Finding{Severity: s, Kind: kind, Path: path.Join(Dir, name), Offset: at, What: what, Means: means})
+}
+
+// log reads the log into the index. usable: the contents can be compared with it.
+func (c *checker) log() (usable bool, err error) {
+	intact, size, err := journal.CheckLog(c.s.dir, logName, func(b []byte) error {
+		r, err := decode(b)
+		if err == nil {
+			c.s.x.apply(&r)
+		}
+		return err
+	})
+	var corrupt *journal.CorruptError
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return c.noLog()
+	case errors.As(err, &corrupt):
+		c.find(journal.Problem, FindCorrupt, logName, corrupt.Offset, corrupt.Reason,
+			"no crash explains this, so no mount goes on from here; a repair keeps all of the history aside, and a new one is begun")
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("history: %w", err)
+	case intact < size:
+		c.find(journal.Info, journal.FindTornTail, logName, intact, fmt.Sprintf("%d bytes of an unfinished record", size-intact),
+			"a crash came while it was written, or before it was on disk; the next mount cuts it off, and looks at the files concerned")
+	}
+	return true, nil
+}
+
+// noLog tells a history that is new from one that has lost its log.
+func (c *checker) noLog() (usable bool, err error) {
+	names, err := c.s.dir.Readdirnames(-1)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		if len(name) == 2 && isHex(name) {
+			c.find(journal.Problem, FindCorrupt, logName, -1, "is missing beside old contents",
+				"a mount would begin a new one and remove all of them; a repair keeps them aside")
+			return false, nil
+		}
+	}
+	_, err = c.s.dir.Seek(0, 0)
+	return true, err
+}
+
+// contents compares the files in the history with the log.
+func (c *checker) contents() error {
+	names, err := c.s.dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		switch {
+		case name == logName:
+		case name == logName+".new":
+			c.find(journal.Recoverable, FindLeftover, name, -1, "a log of the history that was being rewritten",
+				"a crash came before it got its name; it is worthless, and the next rewriting begins anew")
+		case len(name) == 2 && isHex(name):
+			if err := c.contentsIn(name); err != nil {
+				return err
+			}
+		default:
+			c.unknown(name)
+		}
+	}
+	return nil
+}
+
+func (c *checker) unknown(name string) {
+	c.find(journal.Info, FindUnknown, name, -1, "not an entry that latchfs makes", "nothing uses it, and it is left alone")
+}
+
+func (c *checker) contentsIn(dir string) error {
+	fd, err := unix.Openat(int(c.s.dir.Fd()), dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		c.unknown(dir)
+		return nil
+	}
+	if err != nil {
+		return os.NewSyscallError("openat", err)
+	}
+	d := os.NewFile(uintptr(fd), dir)
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	for _, name := range names {
+		id, isNew := strings.CutPrefix(name, NewPrefix)
+		file := path.Join(dir, name)
+		switch {
+		case !IsContentID(id) || ContentDir(id) != dir:
+			c.unknown(file)
+		case isNew:
+			c.find(journal.Recoverable, FindLeftover, file, -1, "a copy of old content that was being made",
+				"a crash came before it was complete; the next mount removes it")
+		case !c.s.foundLocked(id):
+			c.find(journal.Recoverable, FindContent, file, -1, "old content that no record names, that is not whole, or that has another name",
+				"a crash came between it and its record; the next mount removes it here")
+		}
+	}
+	return err
+}

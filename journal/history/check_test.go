@@ -1,0 +1,63 @@
+package history
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mustFind wants just these findings, as severity, kind and path.
+func (w *world) mustFind(want ...string) {
+	w.t.Helper()
+	findings, err := Check(w.state)
+	check(w.t, err)
+	got := []string{}
+	for _, f := range findings {
+		got = append(got, string(f.Severity)+" "+f.Kind+" "+f.Path)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		w.t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	w := newWorld(t, Options{})
+	dir := filepath.Join(w.state.Name(), Dir)
+	w.save("f", "one", 5)
+	w.save("f", "two", 5)
+	w.mustFind() // a running one, or one that was killed
+	check(t, w.s.Close())
+	w.mustFind()
+
+	id := strings.Repeat("ab", idSize)
+	write := func(name, content string) {
+		check(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		check(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	write("ab/"+id, "orphan")
+	write("ab/"+NewPrefix+id, "half")
+	write("ab/mine", "mine")
+	write("mine", "mine")
+	write(logName+".new", "half")
+	log, err := os.ReadFile(filepath.Join(dir, logName))
+	check(t, err)
+	write(logName, string(log)+"\x01")
+	w.mustFind("info torn-tail history/log", "info unknown-entry history/ab/mine", "info unknown-entry history/mine",
+		"recoverable history-leftover history/ab/"+NewPrefix+id, "recoverable history-leftover history/log.new",
+		"recoverable orphaned-content history/ab/"+id)
+	w.open()
+	w.mustFind("info unknown-entry history/ab/mine", "info unknown-entry history/mine", "recoverable history-leftover history/log.new")
+	check(t, w.s.Close())
+
+	bad := slices.Clone(log)
+	bad[len(bad)/2] ^= 1
+	write(logName, string(bad))
+	w.mustFind("problem corrupt-history history/log")
+	check(t, os.Remove(filepath.Join(dir, logName)))
+	w.mustFind("problem corrupt-history history/log")
+	write(logName, string(log))
+	w.open()
+}
