@@ -19,6 +19,7 @@ type column struct {
 
 	IsLatchfs   bool // open, write, close is a safe save
 	CommitsOnly bool // measured only where durability matters
+	Durability  durability
 	NoTargets   bool // shown without verdicts
 
 	root   string  // where clients work
@@ -33,12 +34,13 @@ const (
 	bindfsColumn    = "bindfs"
 	latchfsColumn   = "latchfs"
 	orderedColumn   = "ordered"
+	lazyColumn      = "lazy"
 	pageCacheColumn = "no-passthrough"
 )
 
 // columnIDs are the choices of -columns.
 func columnIDs() []string {
-	return []string{plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, orderedColumn, pageCacheColumn}
+	return []string{plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, orderedColumn, lazyColumn, pageCacheColumn}
 }
 
 // openColumns makes the fixtures of every wanted column and mounts it. A column
@@ -79,10 +81,16 @@ func newColumn(id string) *column {
 		c.Title, c.About = "plain directory", "no mount"
 	case latchfsColumn:
 		c.Title, c.About, c.IsLatchfs = "latchfs", "durability full, the default", true
+		c.Durability = full
 	case orderedColumn:
 		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, ordered", "--durability ordered", true, true
+		c.Durability = ordered
+	case lazyColumn:
+		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, lazy", "--durability lazy", true, true
+		c.Durability = lazy
 	case pageCacheColumn:
 		c.Title, c.About, c.IsLatchfs = "latchfs, no passthrough", "durability full, --no-passthrough", true
+		c.Durability = full
 		c.NoTargets = true // DESIGN asks of it to work, slower
 	}
 	return c
@@ -134,8 +142,8 @@ func (s *site) command(ctx context.Context, id, data, mountpoint string) (comman
 	}
 	command = []string{binary, "mount", "--foreground"}
 	switch id {
-	case orderedColumn:
-		command = append(command, "--durability", "ordered")
+	case orderedColumn, lazyColumn:
+		command = append(command, "--durability", id)
 	case pageCacheColumn:
 		command = append(command, "--no-passthrough")
 	}

@@ -26,9 +26,11 @@
 //
 // A commit of latchfs is on disk when close returns (durability "full"), so the
 // safe save elsewhere is the sequence that promises the same: temporary file,
-// fsync, rename, fsync of the directory. Where programs usually sync nothing
-// (create, append, untar), the work is measured the way programs do it, and the
-// column "ordered" shows what the directory's fsync costs.
+// fsync, rename, fsync of the directory. The columns "ordered" and "lazy" are
+// compared with the same without the syncs that these leave out. Where programs
+// usually sync nothing (create, untar, lines to an open file), the work is measured
+// the way programs do it, and the column "ordered" shows what the directory's fsync
+// costs.
 //
 // # Many locks
 //

@@ -23,8 +23,14 @@ type cell struct {
 // table holds the cells by work and column.
 type table map[string]map[string]*cell
 
-// measured reports whether a work is done on a column at all.
-func measured(w work, c *column) bool { return w.Commits || !c.CommitsOnly }
+// measured reports whether a work is done on a column at all. Where the others do
+// the syncs of one durability, latchfs is measured with that.
+func measured(w work, c *column) bool {
+	if w.Durability != "" {
+		return !c.IsLatchfs || c.Durability == w.Durability
+	}
+	return !c.CommitsOnly || w.Commits && c.Durability == ordered
+}
 
 // failuresAllowed is how often a cell may fail before it is given up.
 const failuresAllowed = 2

@@ -2,15 +2,25 @@ package main
 
 // work is one line of the report.
 type work struct {
-	ID      string // for -only
-	Title   string
-	Does    string // one operation, in the words of the report's notes
-	Clients int    // processes at once; 1 when zero
-	Pair    bool   // two clients, holder and waiter, that hand a lock over
-	Commits bool   // how durable a commit is matters: the column "ordered" is measured too
-	Target  target
-	New     func(spec) (*job, error) // in the client: prepares, untimed
+	ID         string // for -only
+	Title      string
+	Does       string     // one operation, in the words of the report's notes
+	Clients    int        // processes at once; 1 when zero
+	Pair       bool       // two clients, holder and waiter, that hand a lock over
+	Commits    bool       // how durable a commit is matters: the column "ordered" is measured too
+	Durability durability // which one the other columns' syncs stand for; "": any
+	Target     target
+	New        func(spec) (*job, error) // in the client: prepares, untimed
 }
+
+// durability is a policy of latchfs: what a commit has waited for.
+type durability string
+
+const (
+	full    durability = "full"    // file and directory are on disk
+	ordered durability = "ordered" // the file is, before it gets its name
+	lazy    durability = "lazy"    // nothing is
+)
 
 // job is a work made ready in a client. The client runs op warm times, waits
 // for the start, and then repeats op until the budget is spent or fixed

@@ -10,13 +10,18 @@ import (
 func appendWorks() []work {
 	return []work{
 		{
-			ID: "append", Title: "append a line: open, write, close", Commits: true,
-			Does: "64 bytes, as `echo >> file` does; nobody syncs, but latchfs commits",
-			New:  newAppendOpen,
+			ID: "append", Title: "append a line durably: open, write, close", Durability: full,
+			Does: "64 bytes, as `echo >> file` does, on disk when close returns; elsewhere with fdatasync before it",
+			New:  func(s spec) (*job, error) { return newAppendOpen(s, !s.CloseCommits) },
+		},
+		{
+			ID: "append-lazy", Title: "append a line: open, write, close", Durability: lazy,
+			Does: "the same, and nobody syncs",
+			New:  func(s spec) (*job, error) { return newAppendOpen(s, false) },
 		},
 		{
 			ID: "append-held", Title: "append a line to an open file", Commits: true,
-			Does: "64 bytes through one O_APPEND descriptor; nobody syncs",
+			Does: "64 bytes through one O_APPEND descriptor, which is not closed meanwhile; nobody syncs",
 			New:  newAppendHeld,
 		},
 	}
@@ -47,7 +52,8 @@ func openAppend(path string) (int, error) {
 	return fd, at("open", path, err)
 }
 
-func newAppendOpen(s spec) (*job, error) {
+// newAppendOpen appends with an open for each line.
+func newAppendOpen(s spec, sync bool) (*job, error) {
 	path, err := newNotes(s.Root)
 	if err != nil {
 		return nil, err
@@ -61,6 +67,12 @@ func newAppendOpen(s spec) (*job, error) {
 		if err := writeAll(fd, record); err != nil {
 			unix.Close(fd)
 			return at("write", path, err)
+		}
+		if sync {
+			if err := unix.Fdatasync(fd); err != nil {
+				unix.Close(fd)
+				return at("fdatasync", path, err)
+			}
 		}
 		return at("close", path, unix.Close(fd))
 	}

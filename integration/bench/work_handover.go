@@ -80,7 +80,7 @@ func newHandover(s spec, take func(string) (int, error), save bool) (*job, error
 		h.save = func(fd int) error { return at("write", h.lock, writeAll(fd, content)) }
 		h.saveBefore = true
 	case save:
-		h.save = func(int) error { return saveByRename(h.data, content) }
+		h.save = func(int) error { return saveByRename(h.data, content, full) }
 	}
 	j := &job{fixed: handovers}
 	switch s.Role {

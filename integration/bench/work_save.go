@@ -14,33 +14,43 @@ const pageSize = 4096
 func saveWorks() []work {
 	return []work{
 		{
-			ID: "save", Title: "safe save, 4 KiB", Commits: true,
+			ID: "save", Title: "safe save, 4 KiB", Durability: full,
 			Does:   "latchfs: open with O_TRUNC, write, close. Elsewhere: temporary file, write, fsync, rename, open and fsync the directory",
 			Target: target{VsPlain: 1.25},
-			New:    func(s spec) (*job, error) { return newSave(s, s.CloseCommits) },
+			New:    func(s spec) (*job, error) { return newSave(s, s.CloseCommits, full) },
+		},
+		{
+			ID: "save-ordered", Title: "ordered save, 4 KiB", Durability: ordered,
+			Does: "latchfs: open with O_TRUNC, write, close. Elsewhere: temporary file, write, fsync, rename",
+			New:  func(s spec) (*job, error) { return newSave(s, s.CloseCommits, ordered) },
+		},
+		{
+			ID: "save-lazy", Title: "atomic save, 4 KiB", Durability: lazy,
+			Does: "latchfs: open with O_TRUNC, write, close. Elsewhere: temporary file, write, rename",
+			New:  func(s spec) (*job, error) { return newSave(s, s.CloseCommits, lazy) },
 		},
 		{
 			ID: "save8", Title: "safe save, 4 KiB, 8 files in parallel", Commits: true, Clients: 8,
 			Does:   "the same by 8 processes, each with its own file in one directory; elapsed time divided by all saves",
 			Target: target{VsPlain: 1.1},
-			New:    func(s spec) (*job, error) { return newSave(s, s.CloseCommits) },
+			New:    func(s spec) (*job, error) { return newSave(s, s.CloseCommits, full) },
 		},
 		{
 			ID: "save-by-hand", Title: "careful save by the program itself, 4 KiB", Commits: true,
 			Does: "temporary file, write, fsync, rename, fsync of the directory, on latchfs too: what careful programs do already",
-			New:  func(s spec) (*job, error) { return newSave(s, false) },
+			New:  func(s spec) (*job, error) { return newSave(s, false, full) },
 		},
 	}
 }
 
 // newSave rewrites one existing file again and again; each client has its own.
-func newSave(s spec, byClose bool) (*job, error) {
+func newSave(s spec, byClose bool, d durability) (*job, error) {
 	target := filepath.Join(s.Root, saveDir, fmt.Sprintf("state-%d.json", s.Index))
 	content := bytes.Repeat([]byte("x"), pageSize)
 	if err := writeFile(target, content, false); err != nil {
 		return nil, err
 	}
-	op := func(int) error { return saveByRename(target, content) }
+	op := func(int) error { return saveByRename(target, content, d) }
 	if byClose {
 		op = func(int) error { return writeFile(target, content, false) }
 	}
@@ -66,14 +76,18 @@ func writeFile(path string, content []byte, sync bool) error {
 	return at("close", path, unix.Close(fd))
 }
 
-// saveByRename is the save that is safe on any filesystem.
-func saveByRename(path string, content []byte) error {
+// saveByRename is the save that is atomic on any filesystem, as durable as it
+// is to be.
+func saveByRename(path string, content []byte, d durability) error {
 	temp := path + ".tmp"
-	if err := writeFile(temp, content, true); err != nil {
+	if err := writeFile(temp, content, d != lazy); err != nil {
 		return err
 	}
 	if err := unix.Rename(temp, path); err != nil {
 		return at("rename", path, err)
+	}
+	if d != full {
+		return nil
 	}
 	return syncDir(filepath.Dir(path))
 }

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+// Each work is compared with what promises the same.
+func TestMeasured(t *testing.T) {
+	columns := map[string][]string{
+		"save":         {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, pageCacheColumn},
+		"save-ordered": {plainColumn, loopbackColumn, bindfsColumn, orderedColumn},
+		"save-lazy":    {plainColumn, loopbackColumn, bindfsColumn, lazyColumn},
+		"append-lazy":  {plainColumn, loopbackColumn, bindfsColumn, lazyColumn},
+		"append-held":  {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, orderedColumn, pageCacheColumn},
+		"open":         {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, pageCacheColumn},
+	}
+	for id, want := range columns {
+		w, ok := findWork(id)
+		if !ok {
+			t.Fatalf("no work %q", id)
+		}
+		var got []string
+		for _, c := range columnIDs() {
+			if measured(w, newColumn(c)) {
+				got = append(got, c)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s is measured on %q, want %q", id, got, want)
+		}
+	}
+}
