@@ -239,7 +239,7 @@ func (s *session) publishFailed(err error) unix.Errno {
 			s.record("recovery", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
 			return 0
 		}
-		s.f.log.Errorf("%q is half written and could not be finished; the next start will: %v", s.path(), err)
+		s.f.log.Errorf("%q is half written and could not be finished; the next open or start will: %v", s.path(), err)
 		return unix.EIO
 	}
 	var conflict *commit.ConflictError

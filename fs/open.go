@@ -40,6 +40,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	if n == nil {
 		return status(unix.ESTALE)
 	}
+	f.finishHalfWritten(n)
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
 	if !writes {
 		return f.openRead(in, n, out)

@@ -29,6 +29,20 @@ func (f *FS) reportRecovery(r commit.Report) {
 	}})
 }
 
+// finishHalfWritten tries again to finish commits in place that an error of the
+// disk has stopped, before n is opened.
+func (f *FS) finishHalfWritten(n *node) {
+	if f.store == nil || !f.store.HalfWritten() {
+		return
+	}
+	r, err := f.store.Recover()
+	if err != nil {
+		f.log.Warnf("a half written file cannot be finished yet: %v", err)
+	}
+	f.reportRecovery(r)
+	f.srv.InodeNotify(n.id, -1, 0) // its size may be another one now
+}
+
 // sweepOrphans removes shadows whose journal record a power cut has taken.
 func (f *FS) sweepOrphans() {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -82,6 +82,11 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 	if err := unix.Fstat(target, &st); err != nil {
 		return journal.Intent{}, os.NewSyscallError("fstat", err)
 	}
+	earlier := func(in journal.Intent) bool { return in.TargetIno == st.Ino && in.TargetDev == uint64(st.Dev) }
+	if sh.s.redoPending(earlier) {
+		// Finished after this one, it would write over it.
+		return journal.Intent{}, fmt.Errorf("an earlier commit in place is unfinished: %w", unix.EIO)
+	}
 	found := VersionOf(&st)
 	if o.Base == nil || found != *o.Base {
 		return journal.Intent{}, &ConflictError{Name: o.Name, Base: o.Base, Found: &found}

@@ -242,3 +242,37 @@ func TestRedoIsNotRepeated(t *testing.T) {
 		}
 	})
 }
+
+// A commit in place that is still to be finished would be finished over whatever
+// is committed after it, so nothing is.
+func TestInPlaceAfterHalfWritten(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("f", "old content")
+		w.halfWritten("f")
+		w.s.fault = nil
+		save := func() error {
+			target := openFile(t, w.path("f"), os.O_RDWR)
+			sh, base := w.shadowOf("f")
+			defer sh.Discard()
+			overwriteFD(t, sh.FD(), "newer")
+			_, err := sh.InPlace(int(target.Fd()), w.publishOptions("f", base))
+			return err
+		}
+		if err := save(); !errors.Is(err, unix.EIO) {
+			t.Errorf("a commit over a half written file: %v", err)
+		}
+		if !w.s.HalfWritten() {
+			t.Error("nothing is half written")
+		}
+		_, err := w.s.Recover()
+		check(t, err)
+		if got := w.read("f"); got != "new" || w.s.HalfWritten() {
+			t.Errorf("after the recovery the file holds %q; half written: %v", got, w.s.HalfWritten())
+		}
+		check(t, save())
+		w.restart()
+		if got := w.read("f"); got != "newer" {
+			t.Errorf("after a restart the file holds %q", got)
+		}
+	})
+}

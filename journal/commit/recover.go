@@ -34,6 +34,8 @@ type Report struct {
 // left with ErrRedoPending. An error names what could not be put right; the
 // intents concerned stay pending.
 func (s *Store) Recover() (Report, error) {
+	s.recovering.Lock()
+	defer s.recovering.Unlock()
 	r := Report{SweepDue: !s.j.Clean()}
 	var errs []error
 	fail := func(in journal.Intent, err error) {

@@ -32,6 +32,10 @@ type Store struct {
 	rejMu    sync.Mutex       // guards what follows; before mu
 	rejected rejectedList
 
+	// recovering is held by Recover: two of them would finish the same things, the
+	// slower one when something newer is in place already. Taken before mu.
+	recovering sync.Mutex
+
 	mu        sync.Mutex                // guards what follows
 	inUse     map[string]struct{}       // names in use by living shadows; Sweep spares them
 	abandoned map[uint64]journal.Intent // intents of this run that nobody but Recover will finish
@@ -155,4 +159,22 @@ func (s *Store) abandon(in journal.Intent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.abandoned[in.ID] = in
+}
+
+// HalfWritten reports whether an InPlace has returned ErrRedoPending and no
+// Recover has finished it since.
+func (s *Store) HalfWritten() bool {
+	return s.redoPending(func(journal.Intent) bool { return true })
+}
+
+// redoPending reports whether Recover will write to a file that ok is true of.
+func (s *Store) redoPending(ok func(journal.Intent) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range s.abandoned {
+		if in.Kind == journal.KindInPlace && ok(in) {
+			return true
+		}
+	}
+	return false
 }
