@@ -44,13 +44,6 @@ const (
 	losesCommits              // power, with a durability that does not wait for the disk
 )
 
-// recordsSurvive tells whether records appended to a file are whole after the
-// power went. They are not synced, and nothing takes a torn one back.
-const recordsSurvive = false
-
-// tears tells whether appended records may be torn.
-func (may loss) tears() bool { return may != losesNothing && !recordsSurvive }
-
 // newLoadWriters makes n writers that work in directories of their own below dir.
 func newLoadWriters(m *Mount, load, dir string, n int) []*loadWriter {
 	var ws []*loadWriter
@@ -154,7 +147,7 @@ func (w *loadWriter) check(t testing.TB, m *Mount, may loss) {
 	if m.UID == os.Geteuid() {
 		dir = m.Path(filepath.Join(w.dir, w.name))
 	}
-	found, err := w.look(t, dir, may)
+	found, err := w.look(t, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +162,7 @@ func (w *loadWriter) check(t testing.TB, m *Mount, may loss) {
 }
 
 // look returns the version that each file holds.
-func (w *loadWriter) look(t testing.TB, dir string, may loss) (map[string]int, error) {
+func (w *loadWriter) look(t testing.TB, dir string) (map[string]int, error) {
 	t.Helper()
 	found := map[string]int{}
 	entries, err := os.ReadDir(dir)
@@ -180,11 +173,6 @@ func (w *loadWriter) look(t testing.TB, dir string, may loss) (map[string]int, e
 			continue
 		}
 		n, err := decodeLoad(e.Name(), b)
-		if err != nil && e.Name() == crashload.Appended && may.tears() {
-			os.Remove(filepath.Join(dir, e.Name()))
-			delete(w.state, e.Name())
-			continue
-		}
 		if err != nil {
 			t.Errorf("%s/%s: %v", w.name, e.Name(), err)
 		}
@@ -202,10 +190,9 @@ func (w *loadWriter) checkFile(t testing.TB, name string, found map[string]int, 
 	t.Helper()
 	s := w.state[name]
 	least := s.done
-	switch {
-	case may == losesCommits, may == losesRemovals && (name == crashload.Appended || name == crashload.Renamed && s.onDisk < 0):
-		// Records are not synced, nor is a rename that replaces nothing.
-		least = s.onDisk
+	renamed := name == crashload.Renamed || name == crashload.Backup
+	if may == losesCommits || may == losesRemovals && renamed && s.onDisk < 0 {
+		least = s.onDisk // a rename that replaces nothing is not synced either
 	}
 	n, ok := found[name]
 	switch {
@@ -236,10 +223,6 @@ func (w *loadWriter) checkShared(t testing.TB, path string, may loss) {
 		t.Fatal(err)
 	}
 	lines, err := crashload.DecodeShared(b)
-	if err != nil && may.tears() {
-		os.Remove(path)
-		lines, err = nil, nil
-	}
 	if err != nil {
 		t.Errorf("%s: %v", path, err)
 	}
