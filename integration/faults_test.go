@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -236,10 +237,19 @@ func forEachFault(t *testing.T, test func(*testing.T, *Mount, *faults, *faultSce
 	}
 }
 
+// stride is how far apart the steps are that are tried: where the steps are the
+// same as with passthrough, by default every other one on average.
+func stride(m *Mount) int {
+	if m.Name == "root" || stress() {
+		return 1
+	}
+	return 1 + rand.IntN(3)
+}
+
 // TestKilledAtEveryStep kills the daemon before each step.
 func TestKilledAtEveryStep(t *testing.T) {
 	forEachFault(t, func(t *testing.T, m *Mount, f *faults, sc *faultScenario) {
-		for n := 1; ; n++ {
+		for n := 1; ; n += stride(m) {
 			dir := fmt.Sprint("n", n)
 			sc.prepare(t, m, dir)
 			f.arm(faultPlan{at: n})
@@ -283,7 +293,7 @@ func TestErrorAtEveryStep(t *testing.T) {
 }
 
 func errorAtEveryStep(t *testing.T, m *Mount, f *faults, sc *faultScenario, plan faultPlan) {
-	for plan.at = 1; !t.Failed(); plan.at++ {
+	for plan.at = 1; !t.Failed(); plan.at += stride(m) {
 		dir := fmt.Sprintf("%d-%v-%d", plan.errno, plan.rest, plan.at)
 		sc.prepare(t, m, dir)
 		f.arm(plan)

@@ -163,6 +163,11 @@ except OSError as e:
 			if got := m.ReadFile("f"); got != "old" {
 				t.Errorf("the file holds %d bytes", len(got))
 			}
+			// On a full disk latchfs cannot even write down that it has stopped.
+			if err := os.Remove(m.Path("ballast")); err != nil {
+				t.Fatal(err)
+			}
+			syncDisk(t, m)
 		})
 	}
 }
