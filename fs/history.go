@@ -98,7 +98,7 @@ func (f *FS) succeed(dir *node, name, path string, set policy.Settings, st *unix
 	}
 	sn.old = inoKey{uint64(st.Dev), st.Ino}
 	if f.history.Takes(st.Size) {
-		sn.keep = commit.Keep{ID: sn.ref.Content, Copy: f.hasWriters(sn.old)}
+		sn.keep = commit.Keep{ID: sn.ref.Content, Copy: f.mayBeWritten(sn.old, st.Size)}
 	}
 	return sn
 }
@@ -155,6 +155,18 @@ func rightsOf(st *unix.Stat_t, fd int) history.Rights {
 func hasACL(fd int) bool {
 	_, err := unix.Getxattr(procSelf(fd), "system.posix_acl_access", nil)
 	return err != unix.ENODATA && err != unix.EOPNOTSUPP
+}
+
+// mayBeWritten reports whether a copy has to be kept of the inode. Most who have
+// it open for writing have closed it a moment ago: where a copy would be dear their
+// RELEASE is waited for.
+func (f *FS) mayBeWritten(key inoKey, size int64) bool {
+	for until := time.Now().Add(lateGrace); f.hasWriters(key); time.Sleep(releasePoll) {
+		if size <= commit.MaxKeptCopy || time.Now().After(until) {
+			return true
+		}
+	}
+	return false
 }
 
 // hasWriters reports whether somebody has the inode open for writing: by a

@@ -153,5 +153,6 @@ func outlast(err error, until time.Time) bool {
 	return false
 }
 
-// releasePoll is how often outlast looks: nothing announces the end of a lock.
+// releasePoll is how often somebody looks who waits for the end of a lock or of a
+// descriptor: nothing announces it.
 const releasePoll = time.Millisecond
