@@ -127,8 +127,8 @@ func (a *appender) report() {
 		return
 	}
 	a.f.event(journal.Event{
-		Time: time.Now(), Event: "commit", Path: a.f.nodePath(a.h.n), PID: a.c.owner.PID,
-		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": a.c.program()},
+		Time: time.Now(), Event: "commit", Path: a.f.nodePath(a.h.n), PID: a.c.owner.PID, Actor: a.f.actorOf(&label{c: a.c}),
+		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": a.c.program(), "uid": a.c.uid},
 	})
 }
 

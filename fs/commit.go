@@ -339,7 +339,7 @@ func (s *session) record(event string, fill func(*journal.Event)) {
 	ev := journal.Event{
 		Time: time.Now(), Event: event, Path: s.path(), Session: s.id,
 		PID: id.owner.PID, Token: s.lock.Token(),
-		Detail: map[string]any{"program": s.program},
+		Detail: map[string]any{"program": s.program, "uid": s.uid},
 	}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
 		ev.Actor = s.f.actorOf(lb)

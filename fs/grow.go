@@ -27,7 +27,7 @@ func (a *appender) noteGrowth(added int) {
 	if len(f.history.Of(path)) == 0 && st.Size == int64(added) && f.keepsHistory(f.settings(path)) {
 		f.history.Add(withFile(history.Version{
 			Path: path, Event: history.Commit, Operation: opAppend, Program: a.c.program(),
-			PID: a.c.owner.PID, UID: a.c.uid,
+			PID: a.c.owner.PID, UID: a.c.uid, Actor: f.actorOf(&label{c: a.c}),
 		}, &st, rightsOf(&st, a.fd)))
 	}
 	f.mu.Lock()

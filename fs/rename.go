@@ -150,7 +150,7 @@ func (r *renaming) record(l *lockmgr.Lock) {
 		Time: time.Now(), Event: "commit", Path: path, PID: r.c.owner.PID, Token: l.Token(), Actor: f.actorOf(&label{c: r.c}),
 		Detail: map[string]any{
 			"operation": opRename, "from": f.path(r.from.dir, r.from.name), "bytes": r.fromSt.Size,
-			"program": r.c.program(),
+			"program": r.c.program(), "uid": r.c.uid,
 		},
 	})
 }

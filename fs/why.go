@@ -80,7 +80,7 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 	f.explain(x)
 	ev := journal.Event{
 		Time: time.Now(), Event: "refusal", Path: x.path, PID: d.c.owner.PID, Actor: f.actorOf(&label{c: d.c}),
-		Detail: map[string]any{"operation": d.op, "errno": unix.ErrnoName(e), "reason": x.reason, "program": d.c.program()},
+		Detail: map[string]any{"operation": d.op, "errno": unix.ErrnoName(e), "reason": x.reason, "program": d.c.program(), "uid": d.c.uid},
 	}
 	if x.holder != nil {
 		ev.Detail["held_by"] = map[string]any{"pid": x.holder.Owner.PID, "program": x.holder.Program, "operation": x.holder.Operation, "session": x.holder.Session}

@@ -231,6 +231,9 @@ func (k *Version) appendJSON(b []byte) []byte {
 	}
 	w.uint("token", k.Token)
 	w.int("bytes", k.Bytes)
+	if k.Mode != 0 {
+		w.string("mode", fmt.Sprintf("%04o", k.Mode)) // its file shows it without those to write
+	}
 	w.bool("kept", k.Kept)
 	w.bool("current", k.Current)
 	if k.From != "" {
