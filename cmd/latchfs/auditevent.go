@@ -40,8 +40,8 @@ func parseEvent(line []byte) (*auditEvent, bool) {
 // paths are the files that it is about.
 func (e *auditEvent) paths() []string {
 	var paths []string
-	for _, p := range []string{e.real(), e.str("from"), e.str("to")} {
-		if p != "" {
+	for _, p := range []any{e.real(), e.fields["from"], e.fields["to"]} {
+		if p, ok := p.(string); ok && p != "" {
 			paths = append(paths, p)
 		}
 	}
@@ -233,10 +233,14 @@ func (e *auditEvent) mountText() string {
 
 func (e *auditEvent) recoveryText() string {
 	if r := e.str("reason"); r != "" {
-		return "finished: " + r
+		if id := e.str("kept"); id != "" {
+			r += "; kept as " + id
+		}
+		return r
 	}
 	return e.counted([][2]string{
 		{"undone", "replacement undone|replacements undone"}, {"redone", "commit in place finished|commits in place finished"},
+		{"cut", "unfinished record cut off|unfinished records cut off"},
 		{"removed", "orphaned shadow removed|orphaned shadows removed"}, {"salvaged", "kept aside|kept aside"},
 	})
 }

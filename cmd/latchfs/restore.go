@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -58,16 +59,16 @@ func restoreVersion(cmd *cobra.Command, sys system, v *view, s *fileVersion) err
 		return err
 	}
 	sys.callOurselves("latchfs-restore")
-	if err := v.restore(cmd, p, name); err != nil {
+	if err := v.restore(cmd, s, name); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored to version %d, %d bytes\n", locksdir.Display(p), s.Version, s.Bytes)
 	return err
 }
 
-// restore writes the file name, with its mode, to the path p. If that is made anew it
-// gets the owner, too.
-func (v *view) restore(cmd *cobra.Command, p, name string) error {
+// restore writes the file name, which holds the content of a version, to the path of
+// the version, with its mode. If that is made anew it gets the owner, too.
+func (v *view) restore(cmd *cobra.Command, s *fileVersion, name string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -78,16 +79,19 @@ func (v *view) restore(cmd *cobra.Command, p, name string) error {
 		return err
 	}
 	c := &content{file: file}
+	if mode, err := strconv.ParseUint(s.Mode, 8, 12); err == nil {
+		m := uint32(mode)
+		c.mode = &m
+	}
 	if as, ok := st.Sys().(*syscall.Stat_t); ok {
-		mode, uid, gid := as.Mode&0o7777, int(as.Uid), int(as.Gid)
-		c.mode = &mode
-		if _, err := os.Lstat(v.file(p)); errors.Is(err, os.ErrNotExist) {
+		uid, gid := int(as.Uid), int(as.Gid)
+		if _, err := os.Lstat(v.file(s.real())); errors.Is(err, os.ErrNotExist) {
 			c.uid, c.gid = &uid, &gid
 		}
 	}
-	err = explained(v, v.put(p, c, replacing))
+	err = explained(v, v.put(s.real(), c, replacing))
 	if c.notOurs {
-		warn(cmd, "%s is not ours: it keeps its mode", locksdir.Display(p))
+		warn(cmd, "%s is not ours: it keeps its mode", locksdir.Display(s.real()))
 	}
 	return err
 }

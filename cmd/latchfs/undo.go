@@ -33,12 +33,13 @@ func newUndoCommand(sys system) *cobra.Command {
 		Long: `Take back what NAME has changed since TIME, in PATH and below it or in all of the
 mount. Each file goes back to the version before NAME's first one since then, as a
 new version: it is deleted if there was no file, and there again if NAME deleted it.
-What is so already stays as it is.
+What is so already stays as it is, and so do directories.
 
 A file is refused where somebody else has changed it after NAME, unless --force is
 given: then that change is taken back with it. It is refused, too, where the version
-to go back to is not kept any more. If anything is refused nothing is changed and
-the exit code is 1; with --keep-going the rest is taken back, and the exit code is 1.
+to go back to is not kept any more, and where NAME has only appended to it, which
+makes no version. If anything is refused nothing is changed and the exit code is 1;
+with --keep-going the rest is taken back, and the exit code is 1.
 
 ` + sentence(momentHelp) + `
 ` + sentence(actorHelp),
@@ -171,7 +172,7 @@ func (u *undoing) restore(cmd *cobra.Command, v *view) error {
 			return errors.New(notKept(u.target))
 		}
 	}
-	return v.restore(cmd, u.path, name)
+	return v.restore(cmd, u.target, name)
 }
 
 // fileStamp tells a file from what it becomes.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +15,9 @@ type undoCase struct {
 	want   string     // content after undo
 	plan   string     // what the plan says, "" if nothing
 	forced string     // content after undo --force where that is another
+
+	appends []string // events of the trail, with %q for the path
+	grown   bool     // the records do not know how big the file is
 }
 
 const agent = "python3/agent-7"
@@ -65,6 +69,13 @@ var undoCases = map[string]undoCase{
 		},
 		now: "new", want: "theirs", plan: "restore   others-before: version 2",
 	},
+	"appended-after": { // by the same one
+		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: agent, minute: 11}},
+		now:    "new+", want: "old", plan: "restore   appended-after: version 1", appends: []string{appendedBy("sh", 10), appendedBy(agent, 12)},
+	},
+	"others-appended": {
+		now: "log", want: "log", appends: []string{appendedBy("sh", 12), appendedBy(agent, 9)},
+	},
 	"taken-back-already": {
 		states: []recorded{
 			{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: agent, minute: 11, content: "new"},
@@ -95,6 +106,25 @@ var undoRefusals = map[string]undoCase{
 		states: []recorded{{version: 7, event: "commit", by: agent, minute: 11}},
 		now:    "new", want: "new", forced: "new", plan: "refused   forgotten: version 6, before the change, is not known any more",
 	},
+	"built-on-by-appending": {
+		states: []recorded{{version: 1, event: "commit", by: agent, minute: 11}},
+		now:    "new+", want: "new+", appends: []string{appendedBy("sh/agent-8", 12)},
+		plan: "refused   built-on-by-appending: what sh[9] as agent-8 appended, 2026-03-01 09:12:00, is somebody else's",
+	},
+	"appended-before": {
+		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: agent, minute: 12}},
+		now:    "new", want: "new", forced: "old", appends: []string{appendedBy(agent, 11)},
+		plan: "refused   appended-before: what was appended, 2026-03-01 09:11:00, before version 2, is not taken back",
+	},
+	"appended-only": {
+		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5}},
+		now:    "log", want: "log", forced: "log", appends: []string{appendedBy(agent, 11)},
+		plan: "refused   appended-only: what was appended makes no version, and is not taken back",
+	},
+	"growing": {
+		states: []recorded{{version: 1, event: "commit", by: agent, minute: 11, content: "x"}},
+		now:    "grown", want: "grown", grown: true, plan: "refused   growing: it is not as version 1, the last one, left it",
+	},
 	"gap": {
 		states: []recorded{{version: 2, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 4, event: "commit", by: agent, minute: 11}},
 		now:    "new", want: "new", forced: "new", plan: "refused   gap: version 3, before the change, is not known any more",
@@ -105,11 +135,18 @@ var undoRefusals = map[string]undoCase{
 func (d *fakeDaemon) arrange(cases ...map[string]undoCase) {
 	d.t.Helper()
 	var list []recorded
+	events := ""
 	for _, set := range cases {
 		for name, c := range set {
-			for _, r := range c.states {
+			for i, r := range c.states {
 				r.path = name
+				if i == len(c.states)-1 && !c.grown {
+					r.extra += fmt.Sprintf(`,"bytes":%d`, len(c.now))
+				}
 				list = append(list, r)
+			}
+			for _, line := range c.appends {
+				events += fmt.Sprintf(line, name) + "\n"
 			}
 			if c.now != "" {
 				d.write(name, c.now)
@@ -117,6 +154,14 @@ func (d *fakeDaemon) arrange(cases ...map[string]undoCase) {
 		}
 	}
 	d.remember(list...)
+	d.write(".locks/events.jsonl", events)
+}
+
+// appendedBy is an event of appending to a file.
+func appendedBy(who string, minute int) string {
+	program, actor, _ := strings.Cut(who, "/")
+	return fmt.Sprintf(`{"event":"commit","operation":"append","path":%%q,"timestamp":"2026-03-01T09:%02d:00Z","program":%q,"actor":%q,"pid":9}`,
+		minute, program, actor)
 }
 
 // holds tells what a file holds; "" if there is none.
@@ -185,7 +230,7 @@ func TestUndoRefused(t *testing.T) {
 	d := fakeFiles(t)
 	d.arrange(undoCases, undoRefusals)
 	got := d.undo()
-	if got.code != 1 || !strings.Contains(got.stderr, "5 files refused: nothing was changed") || strings.Contains(got.stdout, "restored") {
+	if got.code != 1 || !strings.Contains(got.stderr, "9 files refused: nothing was changed") || strings.Contains(got.stdout, "restored") {
 		t.Error(got)
 	}
 	for name, c := range undoRefusals {
@@ -198,7 +243,7 @@ func TestUndoRefused(t *testing.T) {
 		t.Error(got)
 	}
 	// What is not kept cannot be had by force, and stops the rest as before.
-	if got := d.undo("--force"); got.code != 1 || !strings.Contains(got.stderr, "3 files refused") {
+	if got := d.undo("--force"); got.code != 1 || !strings.Contains(got.stderr, "4 files refused") {
 		t.Error(got)
 	}
 	unchanged(d, undoCases, undoRefusals)
@@ -288,7 +333,7 @@ func TestUndoRename(t *testing.T) {
 			[]recorded{
 				{path: "f", version: 1, event: "commit", by: "vim", extra: `,"bytes":4`},
 				byAgent(recorded{path: "f", version: 2, event: "rename-away", extra: `,"to":"g"`}),
-				byAgent(recorded{path: "g", version: 1, event: "commit", extra: `,"from":"f"`}),
+				byAgent(recorded{path: "g", version: 1, event: "commit", extra: `,"from":"f","bytes":4`}),
 			},
 			map[string]string{"g": "text"}, map[string]string{"f": "text", "g": ""},
 		},
@@ -297,9 +342,9 @@ func TestUndoRename(t *testing.T) {
 				{path: "f", version: 1, event: "commit", by: "vim", extra: `,"bytes":4`},
 				{path: "h", version: 1, event: "commit", by: "vim", content: "other"},
 				byAgent(recorded{path: "f", version: 2, event: "rename-away", extra: `,"to":"g"`}),
-				byAgent(recorded{path: "g", version: 1, event: "commit", extra: `,"from":"f"`}),
+				byAgent(recorded{path: "g", version: 1, event: "commit", extra: `,"from":"f","bytes":4`}),
 				byAgent(recorded{path: "g", version: 2, event: "rename-away", extra: `,"to":"h"`}),
-				byAgent(recorded{path: "h", version: 2, event: "commit", extra: `,"from":"g"`}),
+				byAgent(recorded{path: "h", version: 2, event: "commit", extra: `,"from":"g","bytes":4`}),
 			},
 			map[string]string{"h": "text"}, map[string]string{"f": "text", "h": "other"},
 		},
@@ -307,8 +352,8 @@ func TestUndoRename(t *testing.T) {
 			[]recorded{
 				{path: "f", version: 1, event: "commit", by: "vim", extra: `,"bytes":4`},
 				byAgent(recorded{path: "f", version: 2, event: "rename-away", extra: `,"to":"g"`}),
-				byAgent(recorded{path: "g", version: 1, event: "commit", extra: `,"from":"f"`}),
-				byAgent(recorded{path: "g", version: 2, event: "commit"}),
+				byAgent(recorded{path: "g", version: 1, event: "commit", extra: `,"from":"f","bytes":4`}),
+				byAgent(recorded{path: "g", version: 2, event: "commit", extra: `,"bytes":4`}),
 			},
 			map[string]string{"g": "next"}, map[string]string{"f": "", "g": "next"},
 		},

@@ -1,10 +1,18 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"time"
+	"unicode/utf8"
 )
 
 // What undo does with a file.
@@ -26,6 +34,7 @@ type undoing struct {
 	Done bool `json:"done"`
 
 	path   string
+	last   *fileVersion // the newest
 	known  bool         // what the file was before
 	target *fileVersion // what it goes back to; nil: there was none
 
@@ -36,18 +45,24 @@ type undoing struct {
 
 // plan says for each file that somebody has changed what undo would do.
 func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, error) {
+	appended, err := v.appended(f.since.at)
+	if err != nil {
+		return nil, err
+	}
 	var plan []*undoing
-	for _, p := range slices.Sorted(maps.Keys(all)) {
+	for _, p := range slices.Sorted(maps.Keys(union(all, appended))) {
 		if !isBelow(p, below) {
 			continue
 		}
-		u := f.planFile(all[p])
+		u := f.planFile(all[p], appended[p])
 		if u == nil {
 			continue
 		}
-		u.find(v, all)
-		u.named, u.path = all[p][0].named, p
-		u.now = stampAt(v.file(p))
+		u.named, u.path = named{Path: p}, p
+		if !utf8.ValidString(p) {
+			u.PathBase64 = base64.StdEncoding.EncodeToString([]byte(p))
+		}
+		f.find(v, all, u)
 		so, err := u.isSo(v)
 		if err != nil {
 			return nil, err
@@ -59,38 +74,106 @@ func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, er
 	return plan, nil
 }
 
-// planFile says what to do with a file of these versions; nil if it is none of the
-// actor's.
-func (f *undoFlags) planFile(states []*fileVersion) *undoing {
+func union(all histories, appended map[string][]*auditEvent) map[string]bool {
+	paths := map[string]bool{}
+	for p := range all {
+		paths[p] = true
+	}
+	for p := range appended {
+		paths[p] = true
+	}
+	return paths
+}
+
+// appended are the records that were appended since a moment, as far as the audit
+// trail goes back: they make no versions, the one that is there grows.
+func (v *view) appended(since time.Time) (map[string][]*auditEvent, error) {
+	file, err := os.Open(filepath.Join(v.locks, "events.jsonl"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	found := map[string][]*auditEvent{}
+	lines := bufio.NewReaderSize(file, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if bytes.Contains(line, []byte(`"append"`)) {
+			e, ok := parseEvent(line)
+			if ok && e.Event == stateCommit && e.fields["operation"] == opAppend && !e.Timestamp.Before(since) {
+				found[e.real()] = append(found[e.real()], e)
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return found, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// planFile says what to do with a file of these versions, to which these records
+// were appended; nil if nothing of it is the actor's.
+func (f *undoFlags) planFile(states []*fileVersion, appended []*auditEvent) *undoing {
 	first := slices.IndexFunc(states, f.isTheirs)
-	if first < 0 {
-		return nil
-	}
 	u := &undoing{Action: undoRestore}
-	if n := states[first].Version; n > 1 && (first == 0 || states[first-1].Version != n-1) {
-		u.Action, u.Reason = undoRefuse, fmt.Sprintf("version %d, before the change, is not known any more", n-1)
-		return u
+	if first < 0 {
+		if !slices.ContainsFunc(appended, func(e *auditEvent) bool { return f.actor.matches(&e.author) }) {
+			return nil
+		}
+		return u.refuse("what was appended makes no version, and is not taken back")
 	}
-	u.known = true
+	if n := states[first].Version; n > 1 && (first == 0 || states[first-1].Version != n-1) {
+		return u.refuse("version %d, before the change, is not known any more", n-1)
+	}
+	u.known, u.last = true, states[len(states)-1]
 	if first > 0 && states[first-1].isFile() {
 		u.target = states[first-1]
 		u.Version = u.target.Version
 	} else {
 		u.Action = undoDelete
 	}
-	if later := slices.IndexFunc(states[first:], func(s *fileVersion) bool { return !f.isTheirs(s) }); later >= 0 {
-		other := states[first+later]
-		u.Reason = fmt.Sprintf("version %d, %s, is somebody else's", other.Version, other.when())
-		if !f.force {
-			u.Action = undoRefuse
-			return u
-		}
+	u.Reason = f.objection(states[first:], appended)
+	if u.Reason != "" && !f.force {
+		u.Action = undoRefuse
 	}
 	return u
 }
 
-// find finds what the file goes back to.
-func (u *undoing) find(v *view, all histories) {
+func (u *undoing) refuse(format string, args ...any) *undoing {
+	u.Action, u.Reason = undoRefuse, fmt.Sprintf(format, args...)
+	return u
+}
+
+// objection says why a file whose versions from the actor's first one on are states
+// cannot simply go back; "" if it can.
+func (f *undoFlags) objection(states []*fileVersion, appended []*auditEvent) string {
+	for _, s := range states {
+		if !f.isTheirs(s) {
+			return fmt.Sprintf("version %d, %s, is somebody else's", s.Version, s.when())
+		}
+	}
+	for _, e := range appended {
+		when := e.Timestamp.Local().Format(time.DateTime)
+		switch theirs, before := f.actor.matches(&e.author), e.Timestamp.Before(states[0].Time); {
+		case !theirs && !before:
+			return fmt.Sprintf("what %s appended, %s, is somebody else's", e.author.String(), when)
+		case theirs && before:
+			return fmt.Sprintf("what was appended, %s, before version %d, is not taken back", when, states[0].Version)
+		}
+	}
+	return ""
+}
+
+// find finds what the file is now and what it goes back to.
+func (f *undoFlags) find(v *view, all histories, u *undoing) {
+	u.now = stampAt(v.file(u.path))
+	if u.known && u.Reason == "" && !f.force && u.last.isFile() && u.now.ino != 0 && u.now.size != uint64(u.last.Bytes) {
+		u.refuse("it is not as version %d, the last one, left it", u.last.Version)
+	}
 	if u.target == nil {
 		return
 	}

@@ -35,10 +35,12 @@ type fileVersion struct {
 	Event     string    `json:"event"`
 	Operation string    `json:"operation"`
 	Bytes     int64     `json:"bytes"`
+	Mode      string    `json:"mode"`
 	Kept      bool      `json:"kept"`
 	Current   bool      `json:"current"`
-	From      string    `json:"from"`
-	To        string    `json:"to"`
+	// From and To are the other paths of a rename, as they are.
+	From string `json:"from"`
+	To   string `json:"to"`
 
 	line []byte
 }
@@ -91,11 +93,7 @@ func (v *view) histories(below []string) (histories, error) {
 	lines := bufio.NewReaderSize(file, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
-		s := &fileVersion{line: line}
-		if json.Unmarshal(line, s) == nil && s.Version > 0 && isBelow(s.real(), below) {
-			if s.Event == stateFound {
-				s.author = author{} // nobody knows who made it
-			}
+		if s := parseVersion(line); s != nil && isBelow(s.real(), below) {
 			all[s.real()] = append(all[s.real()], s)
 		}
 		switch {
@@ -108,6 +106,24 @@ func (v *view) histories(below []string) (histories, error) {
 			return nil, err
 		}
 	}
+}
+
+// parseVersion reads a line of history.jsonl; nil if it is none.
+func parseVersion(line []byte) *fileVersion {
+	s := &fileVersion{line: line}
+	other := struct {
+		From string `json:"from_base64"`
+		To   string `json:"to_base64"`
+	}{}
+	if json.Unmarshal(line, s) != nil || s.Version < 1 || json.Unmarshal(line, &other) != nil {
+		return nil
+	}
+	s.From = named{s.From, other.From}.real()
+	s.To = named{s.To, other.To}.real()
+	if s.Event == stateFound {
+		s.author = author{} // nobody knows who made it
+	}
+	return s
 }
 
 // history reads what is known of one file.
@@ -166,8 +182,14 @@ func (v *view) content(s *fileVersion, all histories) (string, error) {
 	return "", errors.New(notKept(s))
 }
 
+// keptFile is the file of a version that is kept. A file of the same name below a
+// directory of that path comes before it.
 func (v *view) keptFile(s *fileVersion) string {
-	return filepath.Join(v.locks, "history", s.real(), strconv.FormatInt(s.Version, 10))
+	name := filepath.Join(v.locks, "history", s.real(), strconv.FormatInt(s.Version, 10))
+	if st, err := os.Lstat(name); err == nil && st.IsDir() {
+		name += "~"
+	}
+	return name
 }
 
 // follow is the version of another path that a version became by being renamed, as

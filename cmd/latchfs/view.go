@@ -130,7 +130,7 @@ func isBelow(p string, tops []string) bool {
 // beside it.
 type named struct {
 	Path       string `json:"path"`
-	PathBase64 string `json:"path_base64"`
+	PathBase64 string `json:"path_base64,omitempty"`
 }
 
 // real is the path itself.

@@ -1,0 +1,123 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// holds fails the test unless a file has this content; "" if it shall not be there.
+func (m *Mount) holds(t testing.TB, name, want string) {
+	t.Helper()
+	o := m.Bash(t, `cat "$1"`, name)
+	if o.Stdout != want || (o.Code == 0) != (want != "") {
+		t.Errorf("%s holds %q (%d), want %q", name, o.Stdout, o.Code, want)
+	}
+}
+
+// A file overwritten by mistake, and then deleted, is found and restored.
+func TestHistoryCommands(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Bash(t, `umask 027; mkdir d; echo precious > d/notes.md`)
+		m.Bash(t, `echo oops > d/notes.md`)
+		if out := m.latchfs(t, 0, "history", "d/notes.md"); strings.Count(out, "\n") != 3 || !strings.Contains(out, " bash[") {
+			t.Errorf("history says\n%s", out)
+		}
+		if out := m.latchfs(t, 1, "diff", "d/notes.md"); !strings.Contains(out, "\n-precious\n+oops\n") {
+			t.Errorf("diff says\n%s", out)
+		}
+		m.latchfs(t, 0, "restore", "d/notes.md", "1")
+		m.holds(t, "d/notes.md", "precious\n")
+		if out := m.latchfs(t, 0, "history", "d/notes.md"); !strings.Contains(out, " latchfs-restore[") {
+			t.Errorf("history says\n%s", out)
+		}
+		m.latchfs(t, 0, "diff", "d/notes.md", "1")
+		// What is current already is restored without a version.
+		commits := m.Commits("d/notes.md")
+		m.latchfs(t, 0, "restore", "d/notes.md", "3")
+		if n := m.Commits("d/notes.md"); n != commits {
+			t.Errorf("%d commits, there were %d", n, commits)
+		}
+		m.Bash(t, `rm -r d`)
+		if out := m.latchfs(t, 0, "history", "--deleted"); !strings.Contains(out, "d/notes.md ") {
+			t.Errorf("history --deleted says\n%s", out)
+		}
+		m.latchfs(t, 0, "restore", "d/notes.md", "2")
+		m.holds(t, "d/notes.md", "oops\n")
+		m.latchfs(t, 0, "restore", "d/notes.md", "3")
+		m.holds(t, "d/notes.md", "precious\n")
+		if out := m.Bash(t, `stat -c %a d/notes.md`).Stdout; out != "640\n" {
+			t.Errorf("its mode is %s", out)
+		}
+		m.latchfs(t, 1, "restore", "d/notes.md", "99")
+	})
+}
+
+// What one agent has done is taken back, whatever it was, and nothing else.
+func TestUndo(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Bash(t, `mkdir src; for f in changed twice gone moved onto; do echo "old $f" > src/$f; done; echo old > other`)
+		since := time.Now().Format(time.RFC3339Nano)
+		m.agent(t, "agent-7", `cd src; echo new > changed; echo 1 > twice; sed -i s/1/2/ twice; echo new > created; rm gone; mv moved away; mv onto target; echo x > tmp; mv tmp onto`)
+		m.agent(t, "agent-8", `echo new > other`)
+		undo := []string{"undo", "--actor", "agent-7", "--since", since}
+		plan := m.latchfs(t, 0, append(undo, "--dry-run")...)
+		m.holds(t, "src/changed", "new\n")
+		done := m.latchfs(t, 0, undo...)
+		if strings.Count(plan, "\n") != strings.Count(done, "\n") || !strings.Contains(done, "restored  src/gone: ") {
+			t.Errorf("planned\n%sdone\n%s", plan, done)
+		}
+		for _, f := range []string{"changed", "twice", "gone", "moved", "onto"} {
+			m.holds(t, "src/"+f, "old "+f+"\n")
+		}
+		for _, f := range []string{"created", "away", "target", "tmp"} {
+			m.holds(t, "src/"+f, "")
+		}
+		m.holds(t, "other", "new\n")
+		if out := m.latchfs(t, 0, undo...); out != "" {
+			t.Errorf("a second undo says\n%s", out)
+		}
+		if last := m.EventsOf("commit", "src/changed"); last[len(last)-1].Program != "latchfs-undo" {
+			t.Errorf("the audit trail has %+v", last)
+		}
+	})
+}
+
+// Two files that were exchanged get their content back, of which nothing was kept.
+func TestUndoSwap(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Bash(t, `echo a > a; echo bb > b`)
+		since := time.Now().Format(time.RFC3339Nano)
+		m.agent(t, "agent-7", `mv a tmp; mv b a; mv tmp b`)
+		m.holds(t, "a", "bb\n")
+		m.latchfs(t, 0, "undo", "--actor", "agent-7", "--since", since)
+		m.holds(t, "a", "a\n")
+		m.holds(t, "b", "bb\n")
+		m.holds(t, "tmp", "")
+	})
+}
+
+// What somebody else has built on stays, and with it everything.
+func TestUndoBuiltOn(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Bash(t, `echo old > f; echo old > g`)
+		since := time.Now().Format(time.RFC3339Nano)
+		m.agent(t, "agent-7", `echo new > f; echo new > g`)
+		m.agent(t, "agent-8", `echo more >> g`)
+		m.AwaitEvent("commit", "g")
+		undo := []string{"undo", "--actor", "agent-7", "--since", since}
+		if out := m.latchfs(t, 1, undo...); !strings.Contains(out, "refused   g: ") || !strings.Contains(out, "agent-8") {
+			t.Errorf("it says\n%s", out)
+		}
+		m.holds(t, "f", "new\n")
+		m.latchfs(t, 1, append(undo, "--keep-going")...)
+		m.holds(t, "f", "old\n")
+		m.holds(t, "g", "new\nmore\n")
+		m.latchfs(t, 0, append(undo, "--force")...)
+		m.holds(t, "g", "old\n")
+	})
+}
