@@ -324,11 +324,20 @@ func (ws *walks) stopParking(w *walk) {
 // has just found that out: if it creates the file, it does so at once.
 const missingGrace = 200 * time.Millisecond
 
+// makesName reports whether an operation wants its first name to be free.
+func makesName(op string) bool {
+	switch op {
+	case opLink, opMkdir, opSymlink, opMknod, opBind:
+		return true
+	}
+	return false
+}
+
 // missing notes that the thread found a name to be gone. That ends its system
 // call, unless the call creates the name, which it does at once.
 func (ws *walks) missing(c *caller, k dkey) {
 	w := ws.get(c)
-	if w == nil || w.at[0] != k || w.op == opWait || w.op == opStale {
+	if w == nil || w.at[0] != k || w.op == opWait || w.op == opStale || makesName(w.op) {
 		return
 	}
 	if call, known := c.syscall(); w.op != opOpen || known && !creates(call) {
