@@ -69,7 +69,7 @@ type appender struct {
 
 // appendsRecords reports whether an open with these flags is an appender's.
 func appendsRecords(flags uint32, set policy.Settings) bool {
-	return flags&unix.O_APPEND != 0 && flags&unix.O_TRUNC == 0 && set.Append == policy.Record
+	return flags&unix.O_APPEND != 0 && flags&unix.O_TRUNC == 0 && set.Append == policy.Record && judgesRecords(set.Validate)
 }
 
 func newAppender(f *FS, h *handle, c *caller) *appender { return &appender{f: f, h: h, c: c, fd: -1} }
@@ -122,6 +122,10 @@ func (a *appender) write(in *fuse.WriteIn, data [][]byte) (uint32, unix.Errno) {
 		if err == nil {
 			defer a.f.table.Release(l)
 			if e := a.appendLocked(all[:due], held > 0); e != 0 {
+				if e == unix.EBADMSG {
+					a.due = held
+					a.dueGoneLocked() // the beginning of a line that was not accepted
+				}
 				return 0, e // and the program still has the bytes
 			}
 			all, due = all[due:], 0
@@ -183,6 +187,7 @@ func (a *appender) waited(begun time.Time) {
 	case a.timer == nil || a.begun != begun: // it has come, or gone
 	case again:
 		a.timer.Reset(lineDelay / 4)
+	case a.judgesLines(): // it waits for its end
 	default:
 		a.flushLocked()
 	}
@@ -225,8 +230,11 @@ func (a *appender) flushLocked() {
 
 // appendDueLocked appends what is due. The file's lock is held.
 func (a *appender) appendDueLocked() {
-	if e := a.appendLocked(a.buf[:a.due], true); e != 0 {
+	e := a.appendLocked(a.buf[:a.due], true)
+	if e != 0 {
 		a.failed = e
+	}
+	if e != 0 && e != unix.EBADMSG { // what was not accepted is kept already
 		a.keepLocked("appending failed: " + e.Error())
 	}
 	a.dueGoneLocked()
@@ -348,7 +356,7 @@ func (f *FS) showLines(h *fuse.InHeader, n *node) {
 	}
 	c := f.callerOf(h)
 	for _, a := range lined {
-		if c.kinOf(&identity{owner: a.c.owner}) {
+		if c.kinOf(&identity{owner: a.c.owner}) && !a.judgesLines() {
 			a.mu.Lock()
 			a.flushLocked()
 			a.mu.Unlock()

@@ -11,7 +11,10 @@ import (
 )
 
 // keepLocked puts bytes that could not be appended under rejected/.
-func (a *appender) keepLocked(reason string) {
+func (a *appender) keepLocked(reason string) { a.keepBytes(a.buf[:a.due], unix.EBUSY, reason, nil) }
+
+// keepBytes is keepLocked for any bytes; why may be a validator's refusal.
+func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 	f := a.f
 	path := f.nodePath(a.h.n)
 	var st unix.Stat_t
@@ -23,16 +26,21 @@ func (a *appender) keepLocked(reason string) {
 	sh, err := f.store.NewShadow(o)
 	if err == nil {
 		defer f.discard(sh)
-		if _, err = unix.Write(sh.FD(), a.buf[:a.due]); err == nil {
-			id, err = sh.Reject(map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": a.c.owner.PID})
+		if _, err = unix.Write(sh.FD(), b); err == nil {
+			meta := map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": a.c.owner.PID}
+			noteVerdict(meta, why)
+			id, err = sh.Reject(meta)
 		}
 	}
 	if err != nil {
-		f.log.Errorf("%d bytes for the end of %q are lost: %v", a.due, path, err)
+		f.log.Errorf("%d bytes for the end of %q are lost: %v", len(b), path, err)
 	}
-	f.event(journal.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID,
-		Detail: map[string]any{"operation": opAppend, "reason": reason, "kept": id}})
-	f.explain(refusal{path: path, op: opAppend, errno: unix.EBUSY, reason: reason, kept: id, owner: a.c.owner, uid: a.c.uid})
+	detail := map[string]any{"operation": opAppend, "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
+	noteVerdict(detail, why)
+	f.event(journal.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID, Detail: detail})
+	f.explain(refusal{
+		path: path, op: opAppend, errno: e, reason: reason, kept: id, verdict: verdictOf(why), owner: a.c.owner, uid: a.c.uid,
+	})
 }
 
 // appendLocked writes one record at the end of the current file, all of it or
@@ -42,6 +50,9 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 		return e
 	}
 	if e := a.followLocked(); e != 0 {
+		return e
+	}
+	if e := a.judgeBatch(b); e != 0 {
 		return e
 	}
 	if a.killSuid {
@@ -274,6 +285,9 @@ func (a *appender) truncate(size int64) unix.Errno {
 		return unix.EBUSY
 	}
 	defer a.f.table.Release(l)
+	if e := a.judgeCut(size); e != 0 {
+		return e
+	}
 	defer a.noteGrowth(0)
 	return errnoOf(a.tail.Truncate(size))
 }

@@ -34,6 +34,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		s.who.Store(&identity{t.owner, t.since})
 	}
 	s.program = c.program()
+	s.groups = c.writer(o.settings.Validate).groups
 	if !c.foreign() {
 		s.seen[c.owner.PID] = c.owner
 	}

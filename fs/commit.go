@@ -161,6 +161,9 @@ func (s *session) decideLocked() unix.Errno {
 	if e, reason := s.checkLocked(); e != 0 {
 		return s.rejectLocked(e, reason)
 	}
+	if e := s.judgeLocked(); e != 0 {
+		return e
+	}
 	dir, name := s.where()
 	o := s.publishOptions(dir, name)
 	sn := s.succeeds(dir, name)
@@ -252,12 +255,19 @@ func (s *session) publishFailed(err error) unix.Errno {
 
 // rejectLocked rolls the session back and keeps its bytes.
 func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
+	return s.rejectFor(e, reason, nil)
+}
+
+// rejectFor is rejectLocked for what may be a validator's refusal.
+func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	path := s.path()
-	id, err := s.shadow.Reject(map[string]any{
+	meta := map[string]any{
 		"path": path, "session": s.id, "program": s.program, "pid": s.who.Load().owner.PID,
 		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
 		"operation": s.operation(), "base": keptBase(s.baseVersion),
-	})
+	}
+	noteVerdict(meta, why)
+	id, err := s.shadow.Reject(meta)
 	if err != nil {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
 	}
@@ -265,12 +275,13 @@ func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
 	s.record("rollback", func(ev *journal.Event) {
 		ev.Detail["reason"] = reason
 		ev.Detail["errno"] = unix.ErrnoName(e)
+		noteVerdict(ev.Detail, why)
 		if id != "" {
 			ev.Detail["kept"] = id
 		}
 	})
 	s.f.explain(refusal{
-		path: path, op: s.operation(), errno: e, reason: reason, kept: id,
+		path: path, op: s.operation(), errno: e, reason: reason, kept: id, verdict: verdictOf(why),
 		owner: s.who.Load().owner, uid: s.uid,
 	})
 	return e

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -56,8 +57,10 @@ type FS struct {
 	mountID    int
 	maxNodes   int
 
-	done    chan struct{} // closed when the mount is gone
-	closing chan struct{} // closed when waiters are to give up
+	done    chan struct{}      // closed when the mount is gone
+	checks  context.Context    // of what validators do; it ends with the sessions
+	noMore  context.CancelFunc // ends it
+	closing chan struct{}      // closed when waiters are to give up
 
 	thefts  sync.Mutex    // held while the consequences of thefts are drawn; before ns
 	settled atomic.Uint64 // how many thefts have had theirs
@@ -110,6 +113,7 @@ func newFS(o Options) *FS {
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}
 	f.glances = make(chan struct{}, maxGlances)
+	f.checks, f.noMore = context.WithCancel(context.Background())
 	f.walks = newWalks(f)
 	f.heart = newHeart(f)
 	f.controls = newControls(f)

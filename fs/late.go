@@ -163,8 +163,9 @@ func (s *session) writtenLate() bool {
 
 // publishCopy publishes what the shadow holds now under a name, while the
 // session goes on writing. It is how a file that its owner renames before
-// closing it becomes visible at once without ever being seen half written.
-func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix.Errno {
+// closing it becomes visible at once without ever being seen half written. lb says
+// what was judged of it.
+func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *label) unix.Errno {
 	f := s.f
 	if !s.keepsLock() {
 		return unix.EBUSY // of a path operation, for which ESTALE means another walk
@@ -177,9 +178,12 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t) unix
 		return errnoOf(err)
 	}
 	defer s.discard(cp)
+	path := f.path(dir, name)
+	if f.validation(path) != nil && !lb.hasAccepted(path, s.shadow.FD()) {
+		return unix.EBUSY // written since by another thread
+	}
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(replace)
-	path := f.path(dir, name)
 	sn := f.succeed(dir, name, path, f.settings(path), replace)
 	o.Keep = sn.kept()
 	v, err := cp.Publish(o)
@@ -221,7 +225,7 @@ func (s *session) syncedAgain() bool {
 // its writer, who keeps the file to itself until the close.
 func (s *session) autoLive(why string) unix.Errno {
 	s.mu.Lock()
-	stays := s.live || s.inPlace || s.txn.Load() != nil
+	stays := s.live || s.inPlace || s.settings.Validate != nil || s.txn.Load() != nil
 	s.mu.Unlock()
 	if stays {
 		return 0

@@ -12,6 +12,14 @@ import (
 // what to answer. The lock is the operation's to release.
 func (f *FS) lockNames(h *fuse.InHeader, op string, places ...place) (*caller, *lockmgr.Lock, unix.Errno) {
 	c := f.callerOf(h)
+	_, l, e := f.lockJudged(c, op, nil, places...)
+	return c, l, e
+}
+
+// lockJudged is lockNames for an operation that gives names to content: list says
+// to which. What is known to take its time is judged before the lock is returned,
+// and what was accepted is noted in the label.
+func (f *FS) lockJudged(c *caller, op string, list func() []candidate, places ...place) (*label, *lockmgr.Lock, unix.Errno) {
 	var at [2]dkey
 	var dirs []*node
 	wait := f.settings(f.path(places[0].dir, places[0].name)).Wait
@@ -24,8 +32,23 @@ func (f *FS) lockNames(h *fuse.InHeader, op string, places ...place) (*caller, *
 		}
 	}
 	d := f.fileDemand(c, op, wait, places...)
+	if list != nil && f.takesTime(list()) {
+		d.label = c.label(op, d.path)
+		d.judge = func(lb *label, cancel <-chan struct{}) unix.Errno {
+			ctx, stop := f.checkContext(c, cancel)
+			defer stop()
+			return f.admitContent(ctx, c, op, lb, list())
+		}
+	}
 	l, e := f.admit(c, op, d, at, dirs, nil)
-	return c, l, e
+	if e != 0 {
+		return nil, nil, e
+	}
+	lb, ok := l.Request().Label.(*label)
+	if !ok {
+		lb = c.label(op, d.path)
+	}
+	return lb, l, 0
 }
 
 // readonlyName reports whether the policy forbids changes of a name.
@@ -124,6 +147,11 @@ func (f *FS) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.E
 	return f.make(&in.InHeader, op, name, out, func(c *caller, dirfd int, name string) error {
 		dir := f.nodeOf(in.NodeId)
 		mode := in.Mode&unix.S_IFMT | f.modeFor(dir, in.Mode, in.Umask)
+		if in.Mode&unix.S_IFMT == unix.S_IFREG {
+			if e := f.judgeEmpty(c, f.path(dir, name)); e != 0 {
+				return e
+			}
+		}
 		if err := unix.Mknodat(dirfd, name, mode, int(in.Rdev)); err != nil {
 			return err
 		}
@@ -159,7 +187,7 @@ func (f *FS) Readlink(_ <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status)
 }
 
 // Link implements fuse.RawFileSystem.
-func (f *FS) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	if isVirtual(in.Oldnodeid) {
 		return fuse.EPERM
 	}
@@ -184,11 +212,15 @@ func (f *FS) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.Ent
 	if parent, old := f.nameOf(n); parent != nil && n.isRegular() && !f.unnamed(n) {
 		places = append(places, place{parent, old, n})
 	}
-	_, l, e := f.lockNames(&in.InHeader, opLink, places...)
+	c, path := f.callerOf(&in.InHeader), f.path(dir, name)
+	lb, l, e := f.lockJudged(c, opLink, func() []candidate { return f.linked(n, path) }, places...)
 	if e != 0 {
 		return status(e)
 	}
 	defer f.table.Release(l)
+	if e := f.judgeLink(c, cancel, lb, n, path); e != 0 {
+		return status(e)
+	}
 	n, e = f.commitForLink(n)
 	if e != 0 {
 		return status(e)

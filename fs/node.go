@@ -34,6 +34,7 @@ type node struct {
 	pins    int    // ours: children, handles, sessions
 	parent  *node  // with name: the name last seen; pinned
 	name    string
+	others  []dkey        // of a regular file: earlier ones, which may be its names still
 	sess    *session      // the session whose shadow this node is
 	shadow  *session      // the session that is writing the next version of it
 	orphan  bool          // a shadow that was never published: its session is over
@@ -95,6 +96,9 @@ func (f *FS) setNameLocked(n, parent *node, name string) {
 		return
 	}
 	old := n.parent
+	if old != nil && n.isRegular() {
+		n.noteOther(dkey{old.id, n.name})
+	}
 	n.parent, n.name = parent, name
 	if parent != nil {
 		parent.pins++

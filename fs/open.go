@@ -147,7 +147,7 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 			return status(e)
 		}
 		return f.openPlain(in, n, true, out)
-	case appendsRecords(in.Flags, set) && f.txnOf(c) == nil:
+	case appendsRecords(in.Flags, set) && f.txnOf(c) == nil && f.otherNamesJudgeRecords(n):
 		return f.openAppend(cancel, c, in, n, set, out)
 	}
 	o.set = set

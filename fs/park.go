@@ -50,7 +50,11 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, gr
 	}
 	l, err := f.acquire(d, true)
 	if err == nil {
-		return l, 0
+		if d.judge == nil || repeated || c.tid == 0 || !f.repeats(c, op) {
+			return l, 0
+		}
+		w.lock = l
+		return f.sendBack(c, w)
 	}
 	if !errors.Is(err, lockmgr.ErrWouldBlock) || d.wait == 0 || c.tid == 0 || !f.repeats(c, op) {
 		if errors.Is(err, lockmgr.ErrWouldBlock) && d.wait != 0 {
@@ -77,6 +81,11 @@ func (f *FS) toPark(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
 	if w.lock.Held() {
 		return f.checked(w)
 	}
+	return f.sendBack(c, w)
+}
+
+// sendBack has the caller walk again, and stop on its way.
+func (f *FS) sendBack(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
 	f.walks.put(c, w)
 	for _, dir := range w.dirs {
 		f.srv.InodeNotify(dir.id, -1, 0)
@@ -138,6 +147,9 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *node) unix.
 	f.walks.parkedFor(w, l)
 	if e == 0 && w.granted != nil {
 		e = w.granted(w)
+	}
+	if e == 0 && w.d.judge != nil {
+		e = w.d.judge(w.d.label, cancel)
 	}
 	if e == 0 || !f.walks.remove(w) {
 		return e

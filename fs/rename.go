@@ -15,6 +15,8 @@ import (
 type renaming struct {
 	f            *FS
 	c            *caller
+	lb           *label // of the lock
+	cancel       <-chan struct{}
 	from, to     place
 	fromSt, toSt *unix.Stat_t // nil: no committed inode has the name
 	flags        uint32
@@ -22,7 +24,7 @@ type renaming struct {
 
 // Rename implements fuse.RawFileSystem. It is the commit point of every tool
 // that writes a temporary file and renames it.
-func (f *FS) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+func (f *FS) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
 	from, e := f.target(in.NodeId, oldName)
 	if e != 0 {
 		return status(e)
@@ -40,7 +42,7 @@ func (f *FS) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newName strin
 	if t, c := f.txnFor(&in.InHeader); t != nil && (t.stages(from, oldName) || t.stages(to, newName)) {
 		return status(t.rename(c, place{dir: from, name: oldName}, place{dir: to, name: newName}, in.Flags))
 	}
-	r := &renaming{f: f, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
+	r := &renaming{f: f, c: f.callerOf(&in.InHeader), cancel: cancel, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
 	if e := r.look(); e != 0 {
 		return status(e)
 	}
@@ -50,12 +52,12 @@ func (f *FS) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newName strin
 	if in.Flags&unix.RENAME_NOREPLACE != 0 && (r.toSt != nil || f.isCreating(to, newName)) {
 		return status(unix.EEXIST) // no conflict: mv asks this first
 	}
-	c, l, e := f.lockNames(&in.InHeader, opRename, r.from, r.to)
+	lb, l, e := f.lockJudged(r.c, opRename, r.toJudge(), r.from, r.to)
 	if e != 0 {
 		return status(e)
 	}
 	defer f.table.Release(l)
-	r.c = c
+	r.lb = lb
 	for {
 		if e := r.look(); e != 0 {
 			return status(e)
@@ -98,6 +100,9 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		if e := r.commitForExchange(); e != 0 {
 			return e
 		}
+	}
+	if e := r.judge(r.candidates()); e != 0 {
+		return e
 	}
 	own := r.ownSession(r.from)
 	replaced := r.ownSession(r.to)
@@ -175,7 +180,7 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 	if s.ended {
 		return errEnded
 	}
-	return s.publishCopy(r.to.dir, r.to.name, r.toSt)
+	return s.publishCopy(r.to.dir, r.to.name, r.toSt, r.lb)
 }
 
 // renameDir moves a directory; what is locked below it is re-keyed.
@@ -233,10 +238,13 @@ func (r *renaming) commitForExchange() unix.Errno {
 		if s == nil {
 			continue
 		}
+		if e := r.judgeUnnamed(s, p); e != 0 {
+			return e
+		}
 		s.mu.Lock()
 		e := unix.Errno(0)
 		if s.isNew.Load() && !s.ended {
-			e = s.publishCopy(p.dir, p.name, nil)
+			e = s.publishCopy(p.dir, p.name, nil, r.lb)
 		}
 		s.mu.Unlock()
 		if e != 0 {

@@ -27,6 +27,7 @@ type session struct {
 	fsetid   bool   // the writer may keep setuid and setgid bits (CAP_FSETID)
 	baseKey  inoKey // the inode that is replaced; zero for a new file
 	uid, gid uint32
+	groups   []uint32 // of a writer as whom a command will judge
 	program  string
 	began    time.Time
 	txn      atomic.Pointer[txn] // of which it is a part, or nil
@@ -50,12 +51,13 @@ type session struct {
 	handles     map[*handle]struct{} // open for writing
 	seen        map[int32]lockmgr.Owner
 	filled      bool
-	wrote       bool // the daemon itself changed the content
-	truncated   bool // by the open that began it
-	passed      bool // a handle's writes go past us, and so do their errors
-	fresh       bool // begun truncated or new, and nobody has opened it yet
-	closed      bool // a descriptor was closed, so there was one
-	killedBy    int  // signal
+	wrote       bool           // the daemon itself changed the content
+	truncated   bool           // by the open that began it
+	passed      bool           // a handle's writes go past us, and so do their errors
+	fresh       bool           // begun truncated or new, and nobody has opened it yet
+	closed      bool           // a descriptor was closed, so there was one
+	killedBy    int            // signal
+	judged      commit.Version // of the shadow, when its validators accepted it
 	failed      unix.Errno
 	meta        []func(fd int) error
 	next        *succession // prepared for the commit of a transaction

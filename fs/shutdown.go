@@ -13,6 +13,7 @@ import (
 // stop ends everything that runs in the background.
 func (f *FS) stop() {
 	f.refuseAll()
+	f.noMore()
 	f.doneOnce.Do(func() { close(f.done) })
 }
 
@@ -108,6 +109,7 @@ func (f *FS) unmount(m *Mount) error {
 
 // abandonSessions rolls back what was not closed.
 func (f *FS) abandonSessions() {
+	f.noMore()
 	for _, t := range f.runningTxns() {
 		t.rollback("latchfs was stopped")
 	}

@@ -155,6 +155,9 @@ func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 			Time: x.at, Path: x.path, Operation: x.op, Errno: unix.ErrnoName(x.errno), Wait: x.wait,
 			Reason: x.reason, Holder: x.holder, PID: x.owner.PID, Kept: x.kept,
 		}
+		if d := x.verdict; d != nil && (v.Privileged || v.UID == x.uid) {
+			r.Content, r.Output = d.Content, d.Output
+		}
 		if x.hint != "" {
 			r.Suggestion = strings.TrimSpace(r.Advice() + " " + x.hint)
 		}

@@ -206,6 +206,7 @@ func (t *txn) commit() error {
 	if t.over.Load() {
 		return &refusedTxn{reason: t.reason, errno: unix.EBUSY}
 	}
+	refused := t.judge()
 	// No directory changes its path between what the journal says and what happens.
 	f.ns.RLock()
 	defer f.ns.RUnlock()
@@ -213,14 +214,14 @@ func (t *txn) commit() error {
 	for _, s := range all {
 		s.mu.Lock()
 	}
-	err := t.publishLocked(all)
-	if err == nil || !errors.Is(err, errCommit) {
-		t.chronicle()
+	err := refused
+	if err == nil {
+		err = t.publishLocked(all)
 	}
-	refused := errors.Is(err, errCommit)
-	if refused {
+	if errors.Is(err, errCommit) {
 		t.rollbackLocked(all, err.Error())
 	} else {
+		t.chronicle()
 		t.over.Store(true)
 		for _, s := range all {
 			s.endPublished(err)
@@ -229,7 +230,7 @@ func (t *txn) commit() error {
 	for _, s := range all {
 		s.mu.Unlock()
 	}
-	t.endLocked(!refused)
+	t.endLocked(!errors.Is(err, errCommit))
 	return err
 }
 
@@ -423,6 +424,9 @@ func (s *session) checkTxn() (unix.Errno, string) {
 	}
 	if !s.changedInTxn() {
 		return 0, ""
+	}
+	if !s.stillJudged() {
+		return unix.EBUSY, errUnsettled.Error()
 	}
 	return s.checkLocked()
 }

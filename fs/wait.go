@@ -59,6 +59,7 @@ type label struct {
 	actor    string // who it is for, as the holder said itself
 	control  uint64 // the number of a lock taken through the control file
 	c        *caller
+	accepted atomic.Pointer[[]accepted] // content that was judged for a parked operation
 	deadline atomic.Pointer[time.Time]
 }
 
@@ -96,7 +97,9 @@ type demand struct {
 	label  *label
 	// keep leaves an interrupted request in the queue: a program that retries
 	// keeps its place.
-	keep  bool
+	keep bool
+	// judge, if not nil, is run under the lock where it may take its time.
+	judge func(lb *label, cancel <-chan struct{}) unix.Errno
 	gate  bool           // see lockmgr.Request
 	steal bool           // take it from holders whose lease has expired
 	inbox *lockmgr.Inbox // is told when the wait is over

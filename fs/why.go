@@ -10,6 +10,7 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/locksdir"
 	"latchfs/journal"
+	"latchfs/journal/validate"
 	"latchfs/lockmgr"
 )
 
@@ -25,7 +26,8 @@ type refusal struct {
 	wait    time.Duration
 	reason  string
 	kept    string
-	hint    string // beside what follows from the rest
+	verdict *validate.Refusal // why content was not accepted
+	hint    string            // beside what follows from the rest
 	holder  *locksdir.Record
 	owner   lockmgr.Owner
 	uid     uint32

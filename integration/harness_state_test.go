@@ -184,6 +184,12 @@ type Event struct {
 	Token     uint64    `json:"token"`
 	Bytes     int64     `json:"bytes"`
 	Reason    string    `json:"reason"`
+	Errno     string    `json:"errno"`
+	Validator string    `json:"validator"`
+	Line      int       `json:"line"`
+	Column    int       `json:"column"`
+	From      string    `json:"from"`
+	Kept      string    `json:"kept"`
 }
 
 // Events reads the audit trail. Every line of it must be JSON.

@@ -160,6 +160,10 @@ type Refusal struct {
 	// Reason is the cause in one sentence; may be empty where Errno and Holder
 	// say it all.
 	Reason string
+	// Content is the line on account of which a validator refused, and Output what
+	// it said besides: for those alone who may see them.
+	Content string
+	Output  []string
 	// Holder is who was in the way; nil when nobody was.
 	Holder *Record
 	// Suggestion is what to do; when it is empty, Advice finds something.

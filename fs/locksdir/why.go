@@ -37,6 +37,8 @@ func (r Refusal) headline() string {
 		return "A signal ended the wait for the lock after " + waited(r.Wait)
 	case r.Errno == "ESTALE":
 		return "The lock was lost before the change was complete; the old version stays"
+	case r.Errno == "EBADMSG":
+		return "The content was not accepted, and nothing has changed"
 	case r.Holder == nil && r.Reason != "":
 		return "Refused with " + Display(r.Errno)
 	case r.Errno == "EBUSY" && r.Wait > 0:
@@ -65,6 +67,8 @@ func (r Refusal) Advice() string {
 		return "Run it again. Programs that take several files should take them in the same order."
 	case r.Errno == "EINTR":
 		return "Run it again."
+	case r.Errno == "EBADMSG":
+		return "Correct the content and write it again."
 	case r.Holder == nil:
 		return ""
 	case r.Holder.Stale:
@@ -150,6 +154,10 @@ func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
 		b = appendField(b, "", line)
 	}
 	b = appendField(b, "reason:   ", Display(r.Reason))
+	b = appendField(b, "content:  ", Display(r.Content))
+	for _, line := range r.Output {
+		b = appendField(b, "output:   ", Display(line))
+	}
 	if h := r.Holder; h != nil {
 		b = appendField(b, "holder:   ", h.describe(r.Time, loc))
 		if v.sees(h.UID) {

@@ -24,6 +24,10 @@ func refusals() []Refusal {
 		{Time: at(-3), Path: "src/a.json", Operation: "close", Errno: "ESTALE", Reason: "the lock was stolen by vim[4800] (token 18)", Kept: "r-1", PID: 4711},
 		{Time: at(-2), Path: "", Operation: "close", Errno: "EBUSY", Reason: "the file changed while it was being written", Kept: "r-2",
 			Suggestion: "Read the file again and repeat the change."},
+		{Time: at(-1), Path: "a.json", Operation: "open", Errno: "EBADMSG", Reason: "json: line 3, column 8: a value is expected here",
+			Content: "\t\"b\": }\x1b[2J", Kept: "r-3", PID: 4800},
+		{Time: at(-1), Path: "b.conf", Operation: "rename", Errno: "EBADMSG", Reason: "command: /bin/check ended with exit status 1",
+			Output: []string{"line 1: what is \x1b[31mthis?", "1 error"}, PID: 4800},
 	}
 }
 

@@ -71,6 +71,11 @@ func (sh *Shadow) sync() error {
 	return sh.s.do("fsync", func() error { return unix.Fsync(sh.fd) })
 }
 
+// CheckBase reports whether the name still holds what o expects there: nil, an
+// ErrConflict, or that it cannot be told. Publish finds out for itself; this is
+// for checks that make sense only then.
+func (sh *Shadow) CheckBase(o PublishOptions) error { return sh.checkBase(o) }
+
 // checkBase compares the name with what is expected there.
 func (sh *Shadow) checkBase(o PublishOptions) error {
 	var st unix.Stat_t
