@@ -118,6 +118,9 @@ func (sn *succession) done(v history.Version, kept bool) {
 		return // no file before, none after
 	}
 	v.Path, v.Base = sn.path, sn.ref.Number
+	if v.Event == history.Commit && v.State.Ino == sn.old.ino {
+		sn.f.history.Linked(sn.path, v.State)
+	}
 	if kept && !sn.keep.Copy {
 		sn.f.markKept(sn.old)
 	}

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -463,4 +465,53 @@ print('written', flush=True); sys.stdin.readline()
 		}
 		p.Send("")
 	})
+}
+
+// latchfs is killed at random moments: what is kept is whole, versions count on,
+// and nobody is accused of having changed a file around the mount.
+func TestHistoryAfterKills(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t, withPolicy("[defaults]\nhistory = 20\ndurability = \"ordered\"\n"))
+	whole := regexp.MustCompile(`^[0-9]{8}\n$`)
+	found := 0
+	m.WriteFile("f", "00000000\n")
+	m.WriteFile("g", "00000000\n")
+	for round := range repeat(10, 200) {
+		p := m.LaunchBash(t, `for i in $(seq 10000000 10009999); do
+			echo $i > f; echo $i > t && mv t g; ln -f g h; echo $i > h; rm h; done`)
+		time.Sleep(time.Duration(20+rand.IntN(200)) * time.Millisecond) // makes the moment random
+		m.Crash(t)
+		p.Kill()
+		m.Start(t)
+		for _, name := range []string{"f", "g"} {
+			last, file := 0, m.ReadFile(name)
+			for _, v := range m.Versions(name) {
+				if v.Version <= last {
+					t.Errorf("round %d: version %d of %s comes after %d", round, v.Version, name, last)
+				}
+				last = v.Version
+				if v.Event == "found" {
+					found++
+				}
+				if !v.Kept {
+					continue
+				}
+				if got := m.Locks(fmt.Sprintf("history/%s/%d", name, v.Version)); !whole.MatchString(got) || int64(len(got)) != v.Bytes {
+					t.Errorf("round %d: version %d of %s is %q, has %d bytes", round, v.Version, name, got, v.Bytes)
+				}
+			}
+			if !whole.MatchString(file) || last == 0 {
+				t.Errorf("round %d: %s is %q, and has %d versions", round, name, file, last)
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d states were found", found)
+	for _, e := range m.Events() {
+		if e.Event == "bypass" {
+			t.Errorf("bypass of %s: %s", e.Path, e.Reason)
+		}
+	}
 }

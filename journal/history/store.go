@@ -227,11 +227,29 @@ func (s *Store) nextIDLocked() string {
 func (s *Store) Changed(path string, was uint64, now State, loose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.x.paths[path]
-	if f == nil || f.gone() || f.last().State.Ino != was || f.last().State == now && f.loose == loose {
+	if f := s.x.paths[path]; f != nil {
+		s.changedLocked(f, was, now, loose)
+	}
+}
+
+// Linked tells that the file which path holds was written in place, and is as now:
+// all other paths that hold the same inode have changed with it. It looks at every
+// path there is.
+func (s *Store) Linked(path string, now State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.x.paths {
+		if f.path != path {
+			s.changedLocked(f, now.Ino, now, false)
+		}
+	}
+}
+
+func (s *Store) changedLocked(f *file, was uint64, now State, loose bool) {
+	if f.gone() || f.last().State.Ino != was || f.last().State == now && f.loose == loose {
 		return
 	}
-	r := &record{Op: opState, Path: raw(path), Ino: now.Ino, Size: now.Size, Mtime: now.Mtime, Loose: loose}
+	r := &record{Op: opState, Path: raw(f.path), Ino: now.Ino, Size: now.Size, Mtime: now.Mtime, Loose: loose}
 	if e := f.last(); len(e.c.refs) > 1 && (loose || e.State.Size != now.Size) {
 		r.Content = s.nextIDLocked() // the versions that shared it were as it was
 	}

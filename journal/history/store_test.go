@@ -301,3 +301,20 @@ func TestCorruptHistoryIsRefused(t *testing.T) {
 		t.Errorf("%d contents are left", n)
 	}
 }
+
+// A file with several names has changed under all of them.
+func TestLinked(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.save("f", "one", 5)
+	w.save("other", "x", 5)
+	check(t, os.Link(w.path("f"), w.path("g")))
+	old := w.ref("g")
+	check(t, os.WriteFile(w.path("g"), []byte("in place"), 0o600))
+	now := StateOf(w.stat("g"))
+	w.s.Add(Version{Path: "g", Event: Commit, State: now, Base: old.Number})
+	w.s.Linked("g", now)
+	check(t, os.Remove(w.path("g")))
+	w.reopen(true)
+	w.save("f", "two", 5)
+	w.expect("f", "1 commit \"in place\"\n2 commit now")
+}
