@@ -245,7 +245,7 @@ func TestCheckAndRepairOfATransactionAtEveryStep(t *testing.T) {
 		}
 		w.repair()
 		w.start()
-		w.checkAllOrNone(err == nil)
+		w.checkTree(err == nil)
 	})
 }
 
@@ -260,7 +260,7 @@ func TestRepairOfATransactionWithACorruptJournal(t *testing.T) {
 		w.repair()
 		w.start()
 		if err == nil {
-			w.checkAllOrNone(true)
+			w.checkTree(true)
 			return
 		}
 		kept := w.kept()

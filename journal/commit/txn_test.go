@@ -157,13 +157,20 @@ func eachTxnStop(t *testing.T, crash bool, verify func(t *testing.T, w *world, e
 	}
 }
 
-// checkAllOrNone compares the tree with what it was and what it is to be.
-func (w *world) checkAllOrNone(acked bool) {
+// checkTree compares the tree with what it was and what it is to be.
+func (w *world) checkTree(acked bool) {
 	w.t.Helper()
 	got := w.tree()
 	if !slices.Equal(got, txnAfter) && (acked || !slices.Equal(got, txnBefore)) {
 		w.t.Errorf("acknowledged %v, and the tree is %s", acked, strings.Join(got, ", "))
 	}
+}
+
+// checkAllOrNone does so, too, and looks at the history.
+func (w *world) checkAllOrNone(acked bool) {
+	w.t.Helper()
+	w.checkTree(acked)
+	got := w.tree()
 	// What was replaced or removed is in the history, and there alone.
 	w.tidyHistory()
 	for name, content := range map[string]string{"d/f": "old", "d/g": "gone", "e/x": "gone"} {
