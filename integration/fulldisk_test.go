@@ -83,7 +83,7 @@ func TestFullDisk(t *testing.T) {
 	for _, kind := range diskKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			needsDisks(t, kind.mkfs[0])
-			m := mount(t, onDiskImage(t, kind, kind.least), errorsInLog())
+			m := mount(t, onDiskImage(t, kind, kind.least), errorsInLog(), noLastWords())
 			fillDisk(t, m)
 			m.Python(t, `import glob, os; [os.unlink(f) for f in glob.glob("*-*")]`)
 			for i := range 8 {
@@ -154,7 +154,7 @@ except OSError as e:
 	for _, kind := range diskKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			needsDisks(t, kind.mkfs[0])
-			m := mount(t, onDiskImage(t, kind, 700<<20), errorsInLog())
+			m := mount(t, onDiskImage(t, kind, 700<<20), errorsInLog(), noLastWords())
 			takeSpace(t, m, 270<<20)
 			m.WriteFile("f", "old")
 			if got := m.Python(t, script); got != "ENOSPC\nENOSPC\n" {
@@ -215,7 +215,7 @@ except OSError as e:
 `
 	kind := diskKinds[2]
 	needsDisks(t, kind.mkfs[0], "btrfs")
-	m := mount(t, onDiskImage(t, kind, 700<<20), errorsInLog())
+	m := mount(t, onDiskImage(t, kind, 700<<20), errorsInLog(), noLastWords())
 	m.Stop(t)
 	for _, argv := range [][]string{{"quota", "enable"}, {"qgroup", "limit", "32M"}} {
 		if err := command(append(append([]string{"btrfs"}, argv...), m.Data)...); err != nil {
