@@ -90,7 +90,7 @@ func (s *Store) redoPart(in journal.Intent, r *Report) (found bool, err error) {
 	defer unix.Close(dir)
 	var st unix.Stat_t
 	err = unix.Fstatat(dir, in.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW)
-	kept := false
+	var kept bool
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return true, s.finish(in) // it has happened
