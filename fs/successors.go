@@ -1,11 +1,15 @@
 package fs
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
+	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
 )
 
 // succeeds prepares the session's commit.
@@ -51,11 +55,14 @@ const maxKept = 1 << 30
 
 // remove is unlink(2) of a name; where its versions are recorded the file goes
 // into the history.
-func (f *FS) remove(c *caller, l *lockmgr.Lock, dir *node, name string) error {
+func (f *FS) remove(c *caller, l *lockmgr.Lock, dir *node, name string) (removed error) {
 	path := f.path(dir, name)
 	set := f.settings(path)
 	var st unix.Stat_t
 	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && set.Mode == policy.Atomic {
+		defer func() { f.deleted(c, path, l.Token(), "", removed) }()
+	}
 	if !f.keepsHistory(set) || err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return unix.Unlinkat(f.fdOf(dir), name, 0)
 	}
@@ -69,6 +76,20 @@ func (f *FS) remove(c *caller, l *lockmgr.Lock, dir *node, name string) error {
 		sn.done(c.did(history.Delete, opUnlink, l.Token()), kept)
 	}
 	return err
+}
+
+// deleted writes the removal of a file to the audit trail, unless it has failed.
+func (f *FS) deleted(c *caller, path string, token uint64, txn string, failed error) {
+	if failed != nil {
+		return
+	}
+	detail := map[string]any{"program": c.program()}
+	if txn != "" {
+		detail["transaction"] = txn
+	}
+	f.event(journal.Event{
+		Time: time.Now(), Event: "delete", Path: path, PID: c.owner.PID, Actor: f.actorOf(&label{c: c}), Token: token, Detail: detail,
+	})
 }
 
 func (f *FS) isKept(n *node) bool {

@@ -313,9 +313,12 @@ func (t *txn) prepare(all []*session) error {
 	return nil
 }
 
-// chronicle enters the removals into the history.
+// chronicle enters the removals into the audit trail and the history.
 func (t *txn) chronicle() {
 	for _, sn := range t.list() {
+		if sn.removal != nil && !sn.isDir {
+			t.f.deleted(sn.by, t.f.path(sn.dir, sn.name), t.id, t.label, nil)
+		}
 		if sn.next != nil && sn.removal != nil {
 			sn.next.done(sn.by.did(history.Delete, opUnlink, t.id), sn.removal.Kept())
 		}
@@ -393,10 +396,10 @@ func (t *txn) endLocked(committed bool) {
 		f.table.Release(l)
 	}
 	t.locks = nil
-	event := "transaction_committed"
+	event := "txn_committed"
 	detail := map[string]any{"transaction": t.label, "removed": removed, "program": t.cl.label.c.program()}
 	if !committed {
-		event, detail["reason"] = "transaction_rolled_back", t.reason
+		event, detail["reason"] = "txn_rolled_back", t.reason
 	}
 	f.event(journal.Event{Time: time.Now(), Event: event, PID: t.owner.PID, Token: t.id, Detail: detail})
 }

@@ -125,7 +125,7 @@ func TestTransactionOfAKilledGuard(t *testing.T) {
 		p.AwaitLine("staged")
 		p.Cmd.Process.Kill()
 		m.AwaitStatus(t, "the rollback", func(Status) bool {
-			return strings.Contains(m.Locks("events.jsonl"), "transaction_rolled_back")
+			return strings.Contains(m.Locks("events.jsonl"), "txn_rolled_back")
 		})
 		p.Send("")
 		p.AwaitLine("end")

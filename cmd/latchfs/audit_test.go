@@ -27,6 +27,9 @@ const auditTrail = `{"event":"mount","mountpoint":"/srv/data","timestamp":"2026-
 {"event":"bypass","path":"b","pid":600,"program":"sh","reason":"\"b\" was changed","timestamp":"2026-03-01T09:00:13Z"}
 {"event":"recovery","undone":1,"redone":2,"removed":[".latchfs-1"],"salvaged":null,"timestamp":"2026-03-01T09:00:14Z"}
 {"event":"rejected_removed","removed":1,"bytes":4096,"ids":["x"],"too_old":1,"timestamp":"2026-03-01T09:00:15Z"}
+{"event":"delete","path":"old/c","pid":4718,"program":"rm","transaction":"x-c2","timestamp":"2026-03-01T09:00:15.2Z"}
+{"event":"txn_committed","pid":4719,"program":"latchfs","transaction":"x-c2","removed":1,"timestamp":"2026-03-01T09:00:15.4Z"}
+{"event":"txn_rolled_back","pid":4719,"program":"latchfs","transaction":"x-c3","reason":"the command ended with exit status 3","timestamp":"2026-03-01T09:00:15.6Z"}
 
 not JSON
 {"event":"half
@@ -60,6 +63,9 @@ func TestAudit(t *testing.T) {
 		`2026-03-01 09:00:13  bypass            sh[600]                 b: "b" was changed`,
 		`2026-03-01 09:00:14  recovery          -                       1 replacement undone, 2 commits in place finished, 1 orphaned shadow removed`,
 		`2026-03-01 09:00:15  rejected_removed  -                       1 entry with 4096 bytes: 1 too old`,
+		`2026-03-01 09:00:15  delete            rm[4718]                old/c: deleted, in transaction x-c2`,
+		`2026-03-01 09:00:15  txn_committed     latchfs[4719]           transaction x-c2`,
+		`2026-03-01 09:00:15  txn_rolled_back   latchfs[4719]           transaction x-c3: the command ended with exit status 3`,
 		`2026-03-01 09:00:16  t\x07xn           agent-7[?]              b: because files=["a","b"] n=3`,
 		`2026-03-01 09:00:17  unmount           -`,
 	)
@@ -81,7 +87,7 @@ func TestAuditFilters(t *testing.T) {
 		"src/a.tmp":                            1, // renamed away
 		"sr":                                   0,
 		"src run.log":                          8,
-		".":                                    18,
+		".":                                    21,
 		"--event commit":                       4,
 		"--event commit,mount --event unmount": 6,
 		"--actor agent-7":                      3,
@@ -126,7 +132,7 @@ func TestAuditOffline(t *testing.T) {
 	if got.code != 0 || strings.Count(got.stdout, "\n") != 4 || !strings.Contains(got.stderr, "6 lines") {
 		t.Errorf("from below: %v", got)
 	}
-	if got := run("audit", data); strings.Count(got.stdout, "\n") != 18 {
+	if got := run("audit", data); strings.Count(got.stdout, "\n") != 21 {
 		t.Errorf("of all: %v", got)
 	}
 	if got := run("audit", "-f"); got.code != 1 || !strings.Contains(got.stderr, "not mounted") {

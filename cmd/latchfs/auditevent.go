@@ -65,6 +65,7 @@ var eventTexts = map[string]func(*auditEvent) string{
 	"auto_live":        (*auditEvent).reason,
 	"bypass":           (*auditEvent).reason,
 	"commit":           (*auditEvent).commitText,
+	"delete":           func(e *auditEvent) string { return "deleted" + e.ofTransaction() },
 	"heartbeat_failed": func(*auditEvent) string { return "the holder shows no sign of life: the lock is stale" },
 	"late":             (*auditEvent).reason,
 	"lock_acquired":    (*auditEvent).acquiredText,
@@ -75,6 +76,8 @@ var eventTexts = map[string]func(*auditEvent) string{
 	"refusal":          (*auditEvent).refusalText,
 	"rejected_removed": (*auditEvent).removedText,
 	"rollback":         (*auditEvent).rollbackText,
+	"txn_committed":    (*auditEvent).transactionText,
+	"txn_rolled_back":  (*auditEvent).transactionText,
 	"unmount":          func(*auditEvent) string { return "" },
 }
 
@@ -173,8 +176,25 @@ func (e *auditEvent) commitText() string {
 	default:
 		text += " by " + op
 	}
+	text += e.ofTransaction()
 	if why := e.str("not_durable"); why != "" {
 		text += ", NOT known to be on disk: " + why
+	}
+	return text
+}
+
+// ofTransaction names the transaction that an event is part of.
+func (e *auditEvent) ofTransaction() string {
+	if t := e.str("transaction"); t != "" {
+		return ", in transaction " + t
+	}
+	return ""
+}
+
+func (e *auditEvent) transactionText() string {
+	text := "transaction " + e.str("transaction")
+	if r := e.str("reason"); r != "" {
+		text += ": " + r
 	}
 	return text
 }
