@@ -210,10 +210,28 @@ func (s *session) cutByLimit() bool {
 }
 
 func (s *session) publishOptions(dir *node, name string) commit.PublishOptions {
+	durability := commit.Durability(s.settings.Durability)
+	if s.live && durability == commit.Lazy {
+		durability = commit.Ordered // it is about to be written in place
+	}
 	return commit.PublishOptions{
 		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name,
-		Base: s.baseVersion, Durability: commit.Durability(s.settings.Durability), Token: s.lock.Token(),
+		Base: s.baseVersion, Durability: durability, Token: s.lock.Token(),
 	}
+}
+
+// settleLazy makes a lazily published file durable that is about to get another
+// name, or to be written in place.
+func (f *FS) settleLazy(n *node) unix.Errno {
+	var st unix.Stat_t
+	if f.store == nil {
+		return 0
+	}
+	err := unix.Fstat(f.fdOf(n), &st)
+	if err == nil {
+		err = f.store.SettleLazy(&st)
+	}
+	return errnoOf(err)
 }
 
 // publish makes the shadow the file.

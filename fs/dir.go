@@ -242,7 +242,7 @@ func parseDirents(list []dirEntry, b []byte, want func(name string) bool) []dirE
 }
 
 // removeOrphans removes reserved names that no running commit uses from a
-// directory that would be empty without them.
+// directory that would be empty without them. It reports whether some are gone.
 func (f *FS) removeOrphans(dirfd int, name string) bool {
 	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -253,7 +253,12 @@ func (f *FS) removeOrphans(dirfd int, name string) bool {
 	if err != nil {
 		return false
 	}
-	removed := false
+	if err := f.store.SettleLazyDir(fd); err != nil {
+		f.log.Warnf("commits in %q are not known to be on disk: %v", name, err)
+	}
+	left, err := readEntries(fd, commit.Reserved)
+	removed := err == nil && len(left) < len(list)
+	list = left
 	for i := range list {
 		removed = f.store.RemoveOrphan(fd, list[i].name) == nil || removed
 	}

@@ -15,7 +15,7 @@ import (
 // whose successor's record a crash has taken.
 func (f *FS) openHistory() error {
 	b := f.policy.HistoryBounds()
-	s, err := history.Open(f.state, history.Options{MaxBytes: b.MaxBytes, MaxAge: b.MaxAge, Logf: f.log.Warnf})
+	s, err := history.Open(f.state, history.Options{MaxBytes: b.MaxBytes, MaxAge: b.MaxAge, Logf: f.log.Warnf, Removing: f.store.SettleKept})
 	if err != nil {
 		return fmt.Errorf("history of %s: %w", f.opts.Dir, err)
 	}

@@ -228,6 +228,9 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if f.unnamed(n) && f.isKept(n) {
 		return fuse.ENOENT // linkat(2), of a file that has lost its last name
 	}
+	if e := f.settleLazy(n); e != 0 {
+		return status(e)
+	}
 	if err := f.linkat(f.fdOf(n), f.fdOf(dir), name); err != nil {
 		return statusOf(err)
 	}

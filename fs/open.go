@@ -168,6 +168,9 @@ func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) f
 	if err := f.unshare(n); err != nil {
 		return statusOf(err)
 	}
+	if e := f.settleLazy(n); e != 0 {
+		return status(e)
+	}
 	h := f.newHandle(n, plainHandle, in.Flags)
 	h.live = live
 	if in.Flags&unix.O_TRUNC != 0 {

@@ -12,12 +12,18 @@ import (
 
 // reportRecovery tells what the start found and did.
 func (f *FS) reportRecovery(r commit.Report) {
-	n := len(r.Undone) + len(r.Redone) + len(r.Cut) + len(r.Removed) + len(r.Salvaged)
+	n := len(r.Undone) + len(r.Redone) + len(r.Cut) + len(r.Reverted) + len(r.Removed) + len(r.Salvaged)
 	if n == 0 {
 		return
 	}
 	f.log.Infof("recovery: %d replacements undone, %d commits in place finished, %d unfinished records cut off, %d orphaned shadows removed, %d kept aside",
 		len(r.Undone), len(r.Redone), len(r.Cut), len(r.Removed), len(r.Salvaged))
+	for _, v := range r.Reverted {
+		f.event(journal.Event{Time: time.Now(), Event: "recovery", Path: v.Path, Detail: map[string]any{
+			"operation": opOpen, "removed": v.Gone, "kept": v.Kept,
+			"reason": "the new version was not whole after a crash; the one before has its place",
+		}})
+	}
 	for _, c := range r.Cut {
 		f.event(journal.Event{Time: time.Now(), Event: "recovery", Path: c.Path, Detail: map[string]any{
 			"operation": opAppend, "from": c.From, "to": c.To, "kept": c.Kept,

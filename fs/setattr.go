@@ -250,6 +250,9 @@ func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *node, size uint64, resize bool)
 		if err := f.unshare(n); err != nil {
 			return errnoOf(err)
 		}
+		if e := f.settleLazy(n); e != 0 {
+			return e
+		}
 		w, err := f.reopen(fd, unix.O_RDWR)
 		if err != nil {
 			return errnoOf(err)

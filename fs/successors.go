@@ -98,10 +98,29 @@ func (f *FS) isKept(n *node) bool {
 	return n.kept
 }
 
+// settle makes files durable that a lazy commit has published under the name
+// that they are about to lose: under another one nobody could put the version
+// before back.
+func (r *renaming) settle() unix.Errno {
+	stats := []*unix.Stat_t{r.fromSt}
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		stats = append(stats, r.toSt)
+	}
+	for _, st := range stats {
+		if err := r.f.store.SettleLazy(st); err != nil {
+			return errnoOf(err)
+		}
+	}
+	return 0
+}
+
 // renameFile renames what is no directory. A file that loses its name to it goes
 // into the history.
 func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	f := r.f
+	if e := r.settle(); e != 0 {
+		return e
+	}
 	plain := func() unix.Errno {
 		return errnoOf(unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags)))
 	}

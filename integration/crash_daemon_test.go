@@ -21,6 +21,13 @@ func TestCrashUnderLoad(t *testing.T) {
 	})
 }
 
+// TestCrashUnderLoadLazily does the same where nothing waits for the disk: what was
+// acknowledged is there all the same as long as the machine runs.
+func TestCrashUnderLoadLazily(t *testing.T) {
+	needsLatchfs(t)
+	crashRounds(t, mount(t, withArgs("--durability", "lazy")), "load", 3, repeat(15, 300))
+}
+
 // TestCrashInPlace does the same to a single writer of a large file with two
 // names, which is copied in place and needs its redo record to survive.
 func TestCrashInPlace(t *testing.T) {

@@ -18,6 +18,7 @@ const (
 	KindReplace = "replace" // a shadow has, or gets, a name and is renamed over the target
 	KindInPlace = "inplace" // the target is being overwritten from a shadow that is on disk
 	KindAppend  = "append"  // records are being appended to the target
+	KindLazy    = "lazy"    // Dir may hold markers of commits that are not on disk
 
 	// Those of transactions. An intent with a Txn happens if that one is decided
 	// (its KindTxn is there), and is undone otherwise.

@@ -27,7 +27,7 @@ func BenchmarkSave(b *testing.B) {
 			w := newWorld(b, root)
 			w.s.fault = nil
 			content := make([]byte, 4096)
-			ways := []string{"plain", "full", "ordered", "in-place"}
+			ways := []string{"plain", "full", "ordered", "lazy", "in-place"}
 			took := map[string][]time.Duration{}
 			for _, way := range ways {
 				w.write(way+"/f", string(content))

@@ -137,6 +137,9 @@ func (c *Checked) look(ctx context.Context, entries []dirent) error {
 		}
 	}
 	visit := func(dir int, where string, e dirent) error {
+		if _, marker := readMark(dir, e); marker {
+			return nil // what it is about is found by its directory's intent
+		}
 		if generated(e.name) && !e.dir {
 			c.shadows = append(c.shadows, foundShadow{where, e.name, e.ino})
 		} else if c.targets[e.ino] > 0 && !Reserved(e.name) {
@@ -243,6 +246,8 @@ func (c *Checked) describe(in journal.Intent) (what, means string) {
 		return "the name was made", "it did not come to what it was for: the next mount takes it away"
 	case journal.KindAppend:
 		return "records were being appended", "the next mount cuts off the last one if it is not complete"
+	case journal.KindLazy:
+		return "commits that waited for no sync", "the next mount takes back what is not whole of them"
 	case journal.KindTxn:
 		return "all changes were decided", "the next mount does what is missing of them"
 	default:

@@ -141,6 +141,52 @@
 // Whatever else changes such a file ends the undo record first: Tail.Truncate,
 // InPlace and Txn.Commit. A file that is replaced is another one.
 //
+// # Lazily
+//
+// A lazy commit waits for no sync, so the new version may be in place before its
+// content is on disk. What it takes to go back stands by until then:
+//
+//	journal: begin "lazy", sync       old version; once for each directory
+//	link shadow -> .latchfs-HEX       old version
+//	symlink marker .latchfs-HEX       old version; the marker's inode has no name
+//	exchange, or link a new name      new version; if that is not whole: the old one
+//	rename .latchfs-HEX -> history/   as before; the old version is found there. If
+//	                                    it is not kept it stays where it is
+//	...                               more commits of the same file, each with a marker
+//	fsync(newest), or syncfs          new version, after a second at the latest
+//	unlink .latchfs-HEX, the marker   as before
+//	journal: done                     at a clean stop, after syncfs
+//
+// The marker is a symbolic link, whose text says
+//
+//	latchfs-lazy-1 CRC SEQ INO BIRTH SIZE CRC OLDINO OLD KEEP NAME
+//	               |   |   |          |       |      |   |    the file
+//	               |   |   |          |       |      |   its content id in the history, or -
+//	               |   |   |          |       |      its reserved name, or -
+//	               |   |   |          |       the inode that is replaced, 0 if none is
+//	               |   |   |          of the content
+//	               |   |   the new version's inode
+//	               |   rises from commit to commit
+//	               of what follows
+//
+// A journaling filesystem makes changes of one directory durable in their order,
+// and the text of a link together with its name; only the content of files is
+// not in that order. So after a power cut the marker is there if the exchange is.
+// Recovery goes through the markers of a directory, the newest first: if the
+// name holds the marker's inode, and a checksum says that its content is whole,
+// it is synced, else the old version gets the name (or it goes, if there was
+// none) and is looked at in its turn. The torn bytes go to rejected/. As in
+// appended files, a wrong checksum counts only where the file is short or a
+// sector of it reads as zeros, and none does as long as boot and mount are the
+// same. A directory that is not where the intent says is looked for.
+//
+// Once the newest version of a file is on disk, so is its name, and the versions
+// before are nobody's. Whatever would keep a recovery from telling settles the
+// file first: another name for it, a change in place, a record appended to it, the
+// removal of the old version from the history. Content of more than 1 MiB, in
+// another filesystem below the data root, or where there are no symbolic links
+// or no exchange is published as Ordered says.
+//
 // # After a crash
 //
 // Recover deals with the intents that the journal has pending, before anything
@@ -165,7 +211,8 @@
 // Full: the file is synced before the rename and the directory after it, so
 // when Publish returns the new version survives a power cut. Ordered: the file
 // is synced before the rename; after a power cut the name holds the old or the
-// new version, complete. Lazy: the same as ordered at present. InPlace always
+// new version, complete. Lazy: the same, after the recovery, and nothing is
+// waited for. InPlace always
 // works as full does, for its redo record is worth nothing otherwise. Appended
 // records are as durable as their Sync.
 package commit

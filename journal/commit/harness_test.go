@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"latchfs/journal"
 
@@ -153,6 +154,7 @@ func (w *world) start() {
 	j, err := journal.Open(w.state, journal.Options{MaxBytes: 64 << 10, Logf: w.t.Logf})
 	check(w.t, err)
 	w.j, w.s, w.steps = j, NewStore(int(w.dir.Fd()), w.state, j), nil
+	w.s.lazy.delay = time.Hour // nothing happens by itself
 	w.s.fault = func(step string) error { w.steps = append(w.steps, step); return nil }
 }
 

@@ -31,7 +31,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 	if err := sh.sync(); err != nil {
 		return Version{}, err
 	}
-	err = sh.s.settleTail(in)
+	err = sh.s.settleTarget(in)
 	if err == nil && o.Keep.ID != "" {
 		sh.kept = sh.s.keepCopy(target, o.Keep.ID) == nil
 	}

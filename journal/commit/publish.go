@@ -38,8 +38,10 @@ func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 	if err := sh.settleTimes(); err != nil {
 		return Version{}, err
 	}
-	if err := sh.sync(); err != nil {
-		return Version{}, err
+	if sh.lazy = sh.lazyPrepare(o); sh.lazy == nil {
+		if err := sh.sync(); err != nil {
+			return Version{}, err
+		}
 	}
 	var err error
 	if o.Base == nil {
@@ -48,6 +50,7 @@ func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 		err = sh.publishOver(o)
 	}
 	if err != nil {
+		sh.unmark()
 		return Version{}, fmt.Errorf("publish %q: %w", o.Name, err)
 	}
 	// From here on it is published, and nothing undoes that. A journal that
@@ -55,7 +58,10 @@ func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 	sh.published, sh.mark = true, mark{}
 	_ = sh.nameGone()
 	var late error
-	if o.Durability == Full || o.Durability == "" {
+	switch {
+	case sh.lazy != nil:
+		sh.s.lazyPublished(sh.lazy)
+	case o.Durability == Full || o.Durability == "":
 		if err := sh.s.syncDir(o.Dir, sh.fd); err != nil {
 			late = &kinded{ErrNotDurable, o.Name, err}
 		}
@@ -95,7 +101,10 @@ func (sh *Shadow) checkBase(o PublishOptions) error {
 }
 
 func (sh *Shadow) publishNew(o PublishOptions) error {
-	var err error
+	err := sh.placeMarker(o, "")
+	if err != nil {
+		return err
+	}
 	if !sh.named() {
 		err = sh.s.do("link", func() error { return linkFD(sh.fd, o.Dir, o.Name) })
 	} else {

@@ -22,11 +22,20 @@ type Report struct {
 	Redone   []journal.Intent // commits in place that were finished
 	Kept     []journal.Intent // replacements that had happened, whose old version is in the history now
 	Cut      []CutTail        // files that ended in an unfinished record
+	Reverted []Reverted       // files whose new version was not whole
 	Removed  []string         // orphaned shadows
 	Salvaged []string         // IDs under rejected/ of bytes that had no place to go
 	// SweepDue: the previous stop was not clean, so orphans may lie anywhere
 	// below the root. Sweep finds them; it may run beside everything else.
 	SweepDue bool
+}
+
+// Reverted is a file that a lazy commit had replaced, or made, and whose new
+// version a crash has left unfinished.
+type Reverted struct {
+	Path string // relative to the data root
+	Gone bool   // there was no version before: the name is gone
+	Kept string // ID under rejected/ of what was left of the new version; "" if it could not be kept
 }
 
 // Recover finishes or undoes every intent that is pending: at a start before
@@ -48,6 +57,10 @@ func (s *Store) Recover() (Report, error) {
 		fail(in, err)
 		return err != nil
 	})
+	if err := s.recoverLazy(pending, &r); err != nil {
+		// What comes next would take the old versions away.
+		return r, errors.Join(append(errs, fmt.Errorf("recover commits that were not on disk: %w", err))...)
+	}
 	lost := s.recoverTxns(pending, &r, fail)
 	tails := false
 	for _, in := range pending {
@@ -66,6 +79,7 @@ func (s *Store) Recover() (Report, error) {
 			if err == nil && !found {
 				lost = append(lost, &lostRedo{in: in, shadow: -1, target: -1})
 			}
+		case journal.KindLazy: // done first
 		case journal.KindAppend:
 			found, err := s.checkTailAt(in, &r)
 			fail(in, err)

@@ -29,11 +29,20 @@ func (sh *Shadow) publishOver(o PublishOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := sh.placeMarker(o, sh.intent.Shadow); err != nil {
+		return err
+	}
 	err = sh.exchange(o)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return &ConflictError{Name: o.Name, Base: o.Base}
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
+		if sh.lazy != nil {
+			sh.unmark()
+			if err := sh.sync(); err != nil {
+				return err
+			}
+		}
 		return sh.publishByRename(o) // a filesystem that cannot
 	case err != nil:
 		return err
@@ -90,6 +99,10 @@ func (v Version) sameContent(w Version) bool {
 // the history, or removes it. Nothing can undo the publication any more: what
 // cannot be kept goes, and what cannot be removed Recover removes.
 func (sh *Shadow) settleReplaced(o PublishOptions) {
+	if sh.lazy != nil {
+		sh.settleLater(o)
+		return
+	}
 	kept, err := sh.s.settle(sh.dir, sh.intent.Shadow, o.Keep)
 	sh.kept = kept
 	if err != nil {

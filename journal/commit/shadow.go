@@ -29,6 +29,7 @@ type Shadow struct {
 	dir    int // own descriptor of the directory with the name
 
 	mark mark
+	lazy *lazyCommit // while it is being published without a sync; nil: with one
 }
 
 // ShadowOptions say what a shadow is made for.

@@ -42,6 +42,7 @@ type Store struct {
 	ballast   bool                      // none has been dropped since it was last complete
 	tails     map[tailKey]*Tail         // files that are appended to, or were a moment ago
 	closed    bool
+	lazy      lazies
 
 	piece      int                 // how much of a record one write takes; constant, but for tests
 	tailLinger time.Duration       // the same
@@ -56,7 +57,7 @@ func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 		root: rootfd, state: stateDir, j: j,
 		kept:  make(chan struct{}, 1),
 		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{},
-		tails: map[tailKey]*Tail{}, piece: 1 << 20, tailLinger: tailLinger, epoch: epochOf,
+		tails: map[tailKey]*Tail{}, piece: 1 << 20, tailLinger: tailLinger, lazy: newLazies(), epoch: epochOf,
 	}
 }
 

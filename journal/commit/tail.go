@@ -175,6 +175,9 @@ func (t *Tail) beginLocked(st *unix.Stat_t) error {
 	if t.fd < 0 {
 		return unix.EIO // the store was closed
 	}
+	if err := t.s.SettleLazy(st); err != nil {
+		return err
+	}
 	in := journal.Intent{
 		Kind: journal.KindAppend, Dir: t.at.DirPath, ShadowDir: t.at.DirPath, Name: t.at.Name,
 		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: birth(t.fd),

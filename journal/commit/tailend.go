@@ -114,6 +114,15 @@ func (t *Tail) settleLocked() error {
 	return nil
 }
 
+// settleTarget settles what recovery would do to the target of in, which is about
+// to be changed in place.
+func (s *Store) settleTarget(in journal.Intent) error {
+	if err := s.SettleLazy(&unix.Stat_t{Dev: in.TargetDev, Ino: in.TargetIno}); err != nil {
+		return err
+	}
+	return s.settleTail(in)
+}
+
 // settleTail ends the undo record of the target of in, which is about to be
 // changed in another way than by appending.
 func (s *Store) settleTail(in journal.Intent) error {
@@ -138,12 +147,13 @@ func (s *Store) SyncDir(dir, file int) error { return s.syncDir(dir, file) }
 // on disk. It comes before the journal's Close; tails that are still in use must
 // not be appended to any more.
 func (s *Store) Close() error {
+	lazy := s.closeLazy()
 	s.mu.Lock()
 	s.closed = true
 	tails := slices.Collect(maps.Values(s.tails))
 	clear(s.tails)
 	s.mu.Unlock()
-	var errs []error
+	errs := []error{lazy}
 	for _, t := range tails {
 		t.syncMu.Lock()
 		t.mu.Lock()

@@ -282,7 +282,7 @@ func (t *Txn) settleTails() error {
 	var errs []error
 	for _, p := range t.parts {
 		if p.in.Kind == journal.KindInPlace {
-			errs = append(errs, t.s.settleTail(p.in))
+			errs = append(errs, t.s.settleTarget(p.in))
 		}
 	}
 	return errors.Join(errs...)

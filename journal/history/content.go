@@ -262,6 +262,7 @@ func (s *Store) removeFile(c *content) {
 	if c.kept {
 		return // it has come back
 	}
+	s.o.Removing(c.id)
 	err := unix.Unlinkat(int(s.dir.Fd()), ContentDir(c.id)+"/"+c.id, 0)
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		s.o.Logf("history: cannot remove a content: %v", err)

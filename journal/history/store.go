@@ -28,6 +28,7 @@ type Options struct {
 	MaxAge     time.Duration // of a content since it was kept; 0: any
 	MaxRecords int           // 0: 100,000
 	Logf       func(format string, args ...any)
+	Removing   func(id string)  // is called before a content is removed; nil: nothing
 	Now        func() time.Time // nil: time.Now
 	// Tick is how often records are synced and what is old is dropped; 0: 5 s.
 	Tick time.Duration
@@ -36,6 +37,9 @@ type Options struct {
 func (o *Options) setDefaults() {
 	if o.MaxRecords <= 0 {
 		o.MaxRecords = defaultMaxRecords
+	}
+	if o.Removing == nil {
+		o.Removing = func(string) {}
 	}
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}

@@ -1,0 +1,76 @@
+package commit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"latchfs/journal"
+)
+
+// lazyMark is what the marker beside a lazily published file says.
+type lazyMark struct {
+	seq    uint64 // rises from commit to commit of a run
+	ino    uint64 // of the new version
+	birth  int64  // and when it was made, in nanoseconds; 0 if that is not known
+	size   int64  // of its content
+	crc    uint32 // and the CRC-32C of that
+	oldIno uint64 // of the version that it replaces, 0 if there was none
+	old    string // the reserved name beside the marker that this got, "" if none
+	keep   string // the content id under which it went on into the history, "" if it did not
+	name   string // of the file
+}
+
+const lazyMagic = "latchfs-lazy-1"
+
+// String is the text of the symbolic link that is the marker.
+func (m lazyMark) String() string {
+	s := fmt.Sprintf("%x %x %x %x %x %x %s %s %s", m.seq, m.ino, m.birth, m.size, m.crc, m.oldIno, orDash(m.old), orDash(m.keep), m.name)
+	return fmt.Sprintf("%s %08x %s", lazyMagic, journal.Checksum([]byte(s)), s)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// parseLazyMark reads a marker. ok is false if the text is none, or not whole.
+func parseLazyMark(text string) (m lazyMark, ok bool) {
+	head, rest, _ := strings.Cut(text, " ")
+	sum, rest, _ := strings.Cut(rest, " ")
+	crc, err := strconv.ParseUint(sum, 16, 32)
+	if head != lazyMagic || err != nil || uint32(crc) != journal.Checksum([]byte(rest)) {
+		return m, false
+	}
+	f := strings.SplitN(rest, " ", 9)
+	if len(f) != 9 {
+		return m, false
+	}
+	ok = true
+	number := func(s string, bits int) uint64 {
+		n, err := strconv.ParseUint(s, 16, bits)
+		ok = ok && err == nil
+		return n
+	}
+	signed := func(s string) int64 {
+		n, err := strconv.ParseInt(s, 16, 64)
+		ok = ok && err == nil
+		return n
+	}
+	m = lazyMark{
+		seq: number(f[0], 64), ino: number(f[1], 64), birth: signed(f[2]), size: signed(f[3]), crc: uint32(number(f[4], 32)),
+		oldIno: number(f[5], 64), old: noDash(f[6]), keep: noDash(f[7]), name: f[8],
+	}
+	ok = ok && m.name != "" && m.name != "." && m.name != ".." && !strings.ContainsAny(m.name, "/\x00") && !Reserved(m.name) &&
+		(m.old == "" || generated(m.old))
+	return m, ok
+}
+
+func noDash(s string) string {
+	if s == "-" {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,249 @@
+package commit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path"
+	"slices"
+
+	"latchfs/journal"
+	"latchfs/journal/history"
+
+	"golang.org/x/sys/unix"
+)
+
+// recoverLazy looks at the commits that were not known to be on disk, in every
+// directory of which an intent says that there may be some: where the new version
+// is not whole the old one gets the name back. It may be repeated from the start
+// at any time.
+func (s *Store) recoverLazy(pending []journal.Intent, r *Report) error {
+	var errs []error
+	var finished []journal.Intent
+	everywhere := false
+	for _, in := range pending {
+		if in.Kind != journal.KindLazy {
+			continue
+		}
+		finished = append(finished, in)
+		dir, err := s.openLazyDir(in)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case dir < 0:
+			everywhere = true // it was moved, or removed
+		default:
+			errs = append(errs, s.recoverLazyDir(dir, in.Dir, in.Epoch != "" && in.Epoch == s.epoch(dir), pending, r))
+			unix.Close(dir)
+		}
+	}
+	if everywhere {
+		errs = append(errs, s.recoverLazyEverywhere(pending, r))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err // with all intents as they are, for the next try
+	}
+	for _, in := range finished {
+		errs = append(errs, s.finish(in))
+	}
+	return errors.Join(errs...)
+}
+
+// openLazyDir opens the directory of an intent, -1 if it is not there.
+func (s *Store) openLazyDir(in journal.Intent) (int, error) {
+	dir, err := s.openBelow(in.Dir)
+	if gone(err) {
+		return -1, nil
+	}
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err == nil && st.Ino == in.TargetIno && birth(dir) == in.TargetBirth {
+		return dir, nil
+	}
+	unix.Close(dir)
+	return -1, nil
+}
+
+// recoverLazyEverywhere does it in every directory that has a marker.
+func (s *Store) recoverLazyEverywhere(pending []journal.Intent, r *Report) error {
+	var dirs []string
+	err := s.walk(context.Background(), func(dir int, where string, e dirent) error {
+		if _, ok := readMark(dir, e); ok && !slices.Contains(dirs, where) {
+			dirs = append(dirs, where)
+		}
+		return nil
+	})
+	errs := []error{err}
+	for _, where := range dirs {
+		dir, err := s.openBelow(where)
+		if err == nil {
+			err = s.recoverLazyDir(dir, where, false, pending, r)
+			unix.Close(dir)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// readMark reads the marker e of a directory.
+func readMark(dir int, e dirent) (lazyMark, bool) {
+	if !generated(e.name) || e.dir {
+		return lazyMark{}, false
+	}
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, e.name, buf)
+	if err != nil {
+		return lazyMark{}, false
+	}
+	return parseLazyMark(string(buf[:n]))
+}
+
+// foundMark is a marker that a crash has left.
+type foundMark struct {
+	lazyMark
+	marker string
+}
+
+// recoverLazyDir deals with the markers of one directory, the newest first: what
+// an older one says is asked only if the newer versions did not make it. cached:
+// the kernel has lost nothing, so that every version is whole.
+func (s *Store) recoverLazyDir(dir int, where string, cached bool, pending []journal.Intent, r *Report) error {
+	var marks []foundMark
+	err := readDir(dir, func(e dirent) error {
+		if m, ok := readMark(dir, e); ok {
+			marks = append(marks, foundMark{m, e.name})
+		}
+		return nil
+	})
+	if err != nil || len(marks) == 0 {
+		return err
+	}
+	slices.SortFunc(marks, func(a, b foundMark) int { return cmp.Compare(b.seq, a.seq) })
+	for _, m := range marks {
+		if err := s.recoverMark(dir, where, m, cached, r); err != nil {
+			return err
+		}
+	}
+	// The markers go when what they are about is on disk.
+	if err := s.syncDir(dir, s.stateFD()); err != nil {
+		return err
+	}
+	for _, m := range marks {
+		if err := s.dropMark(dir, m, pending); err != nil {
+			return err
+		}
+	}
+	return s.syncDir(dir, s.stateFD())
+}
+
+// recoverMark puts the old version back if the name holds the new one, and that
+// is not whole.
+func (s *Store) recoverMark(dir int, where string, m foundMark, cached bool, r *Report) error {
+	fd, err := openNew(dir, m.lazyMark)
+	if err != nil || fd < 0 {
+		return err
+	}
+	defer unix.Close(fd)
+	whole := cached
+	if !whole {
+		if whole, err = m.isWhole(fd); err != nil {
+			return err
+		}
+	}
+	if whole {
+		return s.do("fsync", func() error { return unix.Fsync(fd) })
+	}
+	return s.revert(dir, where, m, fd, r)
+}
+
+// openNew opens the new version if it has the name, else it is -1.
+func openNew(dir int, m lazyMark) (int, error) {
+	return openTarget(dir, m.name, journal.Intent{TargetIno: m.ino, TargetBirth: m.birth, TargetDev: devOf(dir)})
+}
+
+func devOf(fd int) uint64 {
+	var st unix.Stat_t
+	_ = unix.Fstat(fd, &st) // it is open
+	return uint64(st.Dev)
+}
+
+// isWhole reports whether the file has the content that the marker says, as far as
+// a crash can tell: other content of at least that length without a lost sector is
+// somebody's who has changed it around us.
+func (m *lazyMark) isWhole(fd int) (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return false, os.NewSyscallError("fstat", err)
+	}
+	if st.Size < m.size {
+		return false, nil
+	}
+	c := tailCheck{fd: fd, size: st.Size}
+	ok, lost, err := c.verify(journal.Append{Length: m.size, CRC: m.crc})
+	return ok || !lost, err
+}
+
+// revert gives the name back to the old version, or takes it away if there was
+// none. The bytes of the new one are kept aside as they are.
+func (s *Store) revert(dir int, where string, m foundMark, fd int, r *Report) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	rev := Reverted{Path: path.Join(where, m.name), Gone: m.oldIno == 0}
+	old, at := -1, ""
+	if m.oldIno != 0 {
+		if old, at = s.findOld(dir, m.lazyMark); old < 0 {
+			return nil // it was given up, for the new version was on disk: somebody has changed it since
+		}
+	}
+	meta := map[string]any{"path": rev.Path, "reason": "the new version was not whole after a crash; the one before has its place"}
+	if id, err := s.keep(meta, &st, func(to int, st *unix.Stat_t) error { return s.copyKept(fd, to, st) }); err == nil {
+		rev.Kept = id
+	}
+	step, do := "rename", func() error { return unix.Renameat(old, at, dir, m.name) }
+	if m.oldIno == 0 {
+		step, do = "unlink", func() error { return unix.Unlinkat(dir, m.name, 0) }
+	}
+	if err := s.do(step, do); err != nil {
+		return err
+	}
+	r.Reverted = append(r.Reverted, rev)
+	return nil
+}
+
+// findOld returns where the old version is: under the reserved name, or in the
+// history; -1 if it is nowhere.
+func (s *Store) findOld(dir int, m lazyMark) (at int, name string) {
+	is := func(dir int, name string) bool {
+		var st unix.Stat_t
+		return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Ino == m.oldIno
+	}
+	switch {
+	case m.old != "" && is(dir, m.old):
+		return dir, m.old
+	case history.IsContentID(m.keep) && is(s.stateFD(), history.ContentPath(m.keep)):
+		return s.stateFD(), history.ContentPath(m.keep)
+	}
+	return -1, ""
+}
+
+// dropMark removes a marker that has been dealt with, and the old version if no
+// intent says what is to become of it.
+func (s *Store) dropMark(dir int, m foundMark, pending []journal.Intent) error {
+	known := m.old == "" || slices.ContainsFunc(pending, func(in journal.Intent) bool { return in.Shadow == m.old })
+	if !known {
+		err := s.do("unlink", func() error { return unix.Unlinkat(dir, m.old, 0) })
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	err := s.do("unlink", func() error { return unix.Unlinkat(dir, m.marker, 0) })
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
