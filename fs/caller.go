@@ -105,6 +105,13 @@ func (c *caller) kinOf(id *identity) bool {
 	if id == nil {
 		return false
 	}
+	if t := c.f.txnOf(c); t != nil && *id == (identity{t.owner, t.since}) {
+		return true // whoever its ancestors are
+	}
+	return c.descendsFrom(id)
+}
+
+func (c *caller) descendsFrom(id *identity) bool {
 	if c.owner == id.owner {
 		return true
 	}

@@ -34,6 +34,7 @@ func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
 		return nil
 	}
 	f.joinGuard(c) // who has joined a lock is an heir whether or not it meets anybody
+	f.txnOf(c)     // what kinOf asks takes the mutex
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for _, h := range cs.stolen {

@@ -116,7 +116,7 @@ func (f *FS) txnOf(c *caller) *txn {
 	c.txnOnce.Do(func() {
 		f.joinGuard(c)
 		for _, t := range f.runningTxns() {
-			if c.kinOf(&identity{t.owner, t.since}) {
+			if c.descendsFrom(&identity{t.owner, t.since}) {
 				c.txn = t
 			}
 		}
@@ -152,6 +152,14 @@ func (f *FS) txnFor(h *fuse.InHeader) (*txn, *caller) {
 	}
 	c := f.callerOf(h)
 	return f.txnOf(c), c
+}
+
+// forebears are whose locks do not keep a member out that asks in the transaction's
+// name: those of the transaction's ancestors, and what the member or the processes
+// between have locked themselves, with flock(2) for instance.
+func (t *txn) forebears(c *caller) []lockmgr.Ancestor {
+	up := []lockmgr.Ancestor{{Owner: c.owner, Child: t.f.proc.Now()}}
+	return append(append(up, c.ancestors()...), t.up...)
 }
 
 // stages reports whether what happens to a path is part of the transaction: live

@@ -106,7 +106,8 @@ type demand struct {
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner
 	lineage []lockmgr.Ancestor
-	until   time.Time // set by the first wait
+	since   lockmgr.Birth // from which owner's children are heirs; zero: from now on
+	until   time.Time     // set by the first wait
 }
 
 // forebears are the owner's ancestors. Where the caller asks for somebody else, an
@@ -138,6 +139,9 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 	}
 	if d.owner != nil {
 		r.Owner, r.Lineage = *d.owner, d.forebears()
+		if d.since != (lockmgr.Birth{}) {
+			r.Since = d.since
+		}
 	} else {
 		r.Lineage = d.c.ancestors()
 	}

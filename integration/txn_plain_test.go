@@ -1,0 +1,76 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// txnPlain are scripts that do in a transaction what they do in a plain directory.
+var txnPlain = []struct{ name, script string }{
+	{"flock(1) around a writer", `flock -w 5 a -c 'echo locked > a'; cat a`},
+	{"flock(1) on a descriptor of a written file", `exec 9> lk; flock -w 5 9 && echo in; exec 9>&-; cat lk`},
+	{"flock(1) on a file written before", `echo 1 > a; flock -w 5 a sh -c 'echo 2 >> a'; cat a`},
+}
+
+// A transaction is no reason for a program to fail or to wait: what its processes
+// do has the effects and the output that it has in a plain directory.
+func TestTransactionIsLikeAPlainDirectory(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	for i, c := range txnPlain {
+		t.Run(c.name, func(t *testing.T) {
+			plain := t.TempDir()
+			sub := fmt.Sprint("case", i)
+			inside := filepath.Join(m.Data, sub)
+			if err := os.Mkdir(inside, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for _, dir := range []string{plain, inside} {
+				if err := txnSeed(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			script := "umask 022; exec 2>&1; " + c.script
+			want := mustRun(t, plain, script)
+			o := m.Guard(t, "--txn", sub+"/f", "--", "bash", "-c", "cd "+sub+"; "+script).Wait()
+			mustEndWith(t, o, 0)
+			mustSee(t, "the script", o.Stdout, want)
+			mustSee(t, "a stranger at the end", mustRun(t, inside, txnView), mustRun(t, plain, txnView))
+		})
+	}
+	if s := m.Status(); s.Held() > 0 {
+		t.Errorf("still held: %+v", s.HeldLocks)
+	}
+}
+
+// mustRun runs a script in a directory and returns what it prints.
+func mustRun(t *testing.T, dir, script string) string {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return string(out)
+}
+
+// A process that has joined by its environment alone is a member like any other.
+func TestTransactionJoinedByEnvironment(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t, withSeed(txnSeed))
+	p := m.Guard(t, "--txn", "f", "--", "bash", "-c", `printf A > a; echo "$LATCHFS_SESSION"; echo staged; read`)
+	p.AwaitLine("staged")
+	id, _, _ := strings.Cut(p.Stdout(), "\n")
+	o := m.Bash(t, `export LATCHFS_SESSION=`+id+`; exec bash -c 'cat a; printf B > b; printf n > n; cat b n; mv n n2; cat n2'`)
+	mustEndWith(t, o, 0)
+	mustSee(t, "the process", o.Stdout, "ABnn")
+	mustSee(t, "a stranger", m.view(t), txnOld)
+	p.Send("")
+	p.OK()
+	mustSee(t, "a stranger at the end", m.Bash(t, "cat a b n2").Stdout, "ABn")
+}
