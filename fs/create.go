@@ -23,7 +23,7 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	switch {
 	case set.Mode == policy.ReadOnly:
 		return fuse.EROFS
-	case set.Mode == policy.Live:
+	case set.Mode == policy.Live && !f.isGone(c, dir, name):
 		p := place{dir, name, nil}
 		if f.guarded(c, p) {
 			l, e := f.admit(c, opCreate, f.guardDemand(c, p, set.Wait), [2]dkey{p.key()}, []*node{dir}, nil)

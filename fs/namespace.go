@@ -92,16 +92,17 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 	if err := do(c, f.fdOf(dir), name); err != nil {
 		return statusOf(err)
 	}
-	return f.enterMade(dir, name, out)
+	return f.enterMade(dir, name, out, false)
 }
 
-func (f *FS) enterMade(dir *node, name string, out *fuse.EntryOut) fuse.Status {
+// enterMade answers with what was just made. A volatile entry is the caller's alone.
+func (f *FS) enterMade(dir *node, name string, out *fuse.EntryOut, volatile bool) fuse.Status {
 	var st unix.Stat_t
 	n, e := f.child(dir, name, &st)
 	if e != 0 {
 		return status(e)
 	}
-	f.fillEntry(out, n, &st, false)
+	f.fillEntry(out, n, &st, volatile)
 	return fuse.OK
 }
 

@@ -163,9 +163,15 @@ func (t *txn) forebears(c *caller) []lockmgr.Ancestor {
 }
 
 // stages reports whether what happens to a path is part of the transaction: live
-// files are not staged by anybody.
+// files are not staged by anybody, but for names that lead to something staged: a
+// live file that was moved away or to which something was moved.
 func (t *txn) stages(dir *node, name string) bool {
-	return !t.f.isLiveName(dir, name)
+	f := t.f
+	if !f.isLiveName(dir, name) || f.stagedAt(dir, name) != nil {
+		return true
+	}
+	s := f.sessionAt(dir, name)
+	return s != nil && s.txn.Load() == t
 }
 
 // held reports whether the session is kept open by its transaction.

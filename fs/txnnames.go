@@ -514,7 +514,7 @@ func (t *txn) make(c *caller, op string, dir *node, name string, out *fuse.Entry
 		return status(unix.EBUSY)
 	case back:
 		t.drop(sn)
-		return f.enterMade(dir, name, out)
+		return f.enterMade(dir, name, out, true)
 	}
 	sn = &stagedName{dir: dir, name: name, isDir: op == opMkdir}
 	t.stage(sn)
@@ -524,7 +524,7 @@ func (t *txn) make(c *caller, op string, dir *node, name string, out *fuse.Entry
 		t.drop(sn)
 		return statusOf(err)
 	}
-	return f.enterMade(dir, name, out)
+	return f.enterMade(dir, name, out, true)
 }
 
 // isGone reports whether a name leads nowhere for the caller although there is

@@ -14,6 +14,7 @@ var txnPlain = []struct{ name, script string }{
 	{"flock(1) around a writer", `flock -w 5 a -c 'echo locked > a'; cat a`},
 	{"flock(1) on a descriptor of a written file", `exec 9> lk; flock -w 5 9 && echo in; exec 9>&-; cat lk`},
 	{"flock(1) on a file written before", `echo 1 > a; flock -w 5 a sh -c 'echo 2 >> a'; cat a`},
+	{"a live name that was moved away", `echo 1 >> app.log; mv app.log old; echo 2 >> app.log; cat app.log old; rm app.log; ls; echo 3 > app.log; cat app.log`},
 }
 
 // A transaction is no reason for a program to fail or to wait: what its processes
@@ -73,4 +74,20 @@ func TestTransactionJoinedByEnvironment(t *testing.T) {
 	p.Send("")
 	p.OK()
 	mustSee(t, "a stranger at the end", m.Bash(t, "cat a b n2").Stdout, "ABn")
+}
+
+// What is made in a transaction is not found by others whom the kernel answers by
+// itself.
+func TestTransactionHidesWhatIsMade(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		p := m.Guard(t, "--txn", "f", "--", "bash", "-c", `mkdir made; ln -s f link; mkfifo fifo; mkdir gone; rmdir gone; rmdir d2; mkdir d2; echo staged; read`)
+		p.AwaitLine("staged")
+		o := m.Bash(t, "stat -c %n made link fifo gone d2 2>/dev/null")
+		mustSee(t, "a stranger", o.Stdout, "d2\n")
+		p.Send("")
+		p.OK()
+		o = m.Bash(t, "stat -c %n made link fifo gone d2 2>/dev/null")
+		mustSee(t, "a stranger at the end", o.Stdout, "made\nlink\nfifo\nd2\n")
+	}, withSeed(func(data string) error { return os.Mkdir(filepath.Join(data, "d2"), 0o755) }))
 }
