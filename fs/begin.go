@@ -195,6 +195,10 @@ func (s *session) enter() unix.Errno {
 		unix.Close(fd)
 		return unix.EEXIST
 	}
+	if t := s.txn.Load(); t != nil && t.isGoneDirLocked(s.parent) {
+		unix.Close(fd)
+		return unix.ENOENT
+	}
 	if b := f.byIno[s.baseKey]; b != nil && b.live || s.baseVersion != nil && f.livePaths[pathLocked(s.parent, s.name)] {
 		unix.Close(fd)
 		return unix.ESTALE // a relative has made it live since the caller's look

@@ -146,11 +146,15 @@ func (f *FS) otherName(h *fuse.InHeader, n *node, volatile bool) (*node, bool) {
 // walkTarget takes a reference on the node to which a walk is led.
 func (f *FS) walkTarget(w *walk) *node {
 	f.walks.mu.Lock()
-	s := w.sess
+	s, n := w.sess, w.node
 	w.looked = true
 	f.walks.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if n != nil && f.nodes[n.id] == n {
+		n.nlookup++
+		return n
+	}
 	if s == nil || s.over {
 		return nil
 	}

@@ -252,8 +252,11 @@ func (t *txn) sees(dir *node, name string) bool {
 
 // move gives the session another name. t.mu is held.
 func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Errno {
-	if t.over.Load() {
+	switch {
+	case t.over.Load():
 		return unix.EBUSY
+	case t.isGoneDir(to.dir):
+		return unix.ENOENT
 	}
 	if flags&unix.RENAME_NOREPLACE != 0 && t.sees(to.dir, to.name) {
 		return unix.EEXIST
@@ -423,14 +426,25 @@ func (t *txn) rmdir(c *caller, dir *node, name string) unix.Errno {
 	}
 	p := place{dir, name, nil}
 	path := f.path(dir, name)
+	at := [2]dkey{p.key()}
 	d := f.fileDemand(c, opRmdir, f.settings(path).Wait)
 	d.path, d.places, d.target = path, nil, &target{trees: []string{path}}
 	if t.over.Load() {
 		return f.refuse(d, errTxnOver)
 	}
-	l, e := f.admit(c, opRmdir, d, [2]dkey{p.key()}, []*node{dir}, nil)
+	repeated := f.walks.has(c, opRmdir, at)
+	l, e := f.admit(c, opRmdir, d, at, []*node{dir}, func(w *walk) unix.Errno { return f.leadToTwin(w, dir, name) })
 	if e != 0 {
 		return e
+	}
+	if !repeated && c.tid != 0 && f.stagedAt(dir, name) == nil {
+		w := &walk{op: opRmdir, at: at, d: d, lock: l, parked: true}
+		f.walks.put(c, w)
+		if e := f.leadToTwin(w, dir, name); e != 0 {
+			f.walks.drop(w)
+			return e
+		}
+		return unix.ESTALE
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -440,6 +454,46 @@ func (t *txn) rmdir(c *caller, dir *node, name string) unix.Errno {
 	}
 	t.keep(l)
 	return 0
+}
+
+// leadToTwin leads a walk to a node of its own for a directory. The kernel marks the
+// inode that rmdir(2) is sent for as dead, and lets nobody find or make anything in
+// it any more; to others the directory is there as before.
+func (f *FS) leadToTwin(w *walk, dir *node, name string) unix.Errno {
+	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return errnoOf(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return errnoOf(err)
+	}
+	f.mu.Lock()
+	n := f.newNodeLocked(-1, inoKey{uint64(st.Dev), st.Ino}, unix.S_IFDIR)
+	n.fd = fd
+	n.pins++
+	f.setNameLocked(n, dir, name)
+	f.mu.Unlock()
+	f.walks.leadToNode(w, n)
+	f.unpin(n)
+	return 0
+}
+
+// isGoneDirLocked reports whether the transaction has removed a directory, which its
+// members may yet have open. FS.mu is held.
+func (t *txn) isGoneDirLocked(dir *node) bool {
+	if dir.parent == nil {
+		return false
+	}
+	ns := t.f.names[dkey{dir.parent.id, dir.name}]
+	return ns != nil && ns.staged != nil && ns.staged.t == t && ns.staged.gone && ns.staged.isDir
+}
+
+func (t *txn) isGoneDir(dir *node) bool {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	return t.isGoneDirLocked(dir)
 }
 
 func (t *txn) removeDir(dir *node, name string, n *node, st *unix.Stat_t) unix.Errno {
@@ -454,7 +508,12 @@ func (t *txn) removeDir(dir *node, name string, n *node, st *unix.Stat_t) unix.E
 	}
 	sn := f.stagedAt(dir, name)
 	if sn == nil {
-		t.stage(&stagedName{dir: dir, name: name, gone: true, isDir: true, base: commit.VersionOf(st)})
+		sn = &stagedName{dir: dir, name: name, gone: true, isDir: true, base: commit.VersionOf(st)}
+		t.stage(sn)
+		if n != nil && len(f.sessionsIn(n)) > 0 { // one began meanwhile
+			t.drop(sn)
+			return unix.ENOTEMPTY
+		}
 		return 0
 	}
 	e := errnoOf(t.store.Unmake(f.nodePath(dir), name))
@@ -512,6 +571,8 @@ func (t *txn) make(c *caller, op string, dir *node, name string, out *fuse.Entry
 	switch {
 	case t.over.Load():
 		return status(unix.EBUSY)
+	case t.isGoneDir(dir):
+		return fuse.ENOENT
 	case back:
 		t.drop(sn)
 		return f.enterMade(dir, name, out, true)

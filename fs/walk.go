@@ -36,6 +36,7 @@ type walk struct {
 	parked  bool                   // the thread waits in a GETATTR, or has done so
 	busy    bool                   // a request of the thread is working on the walk
 	sess    *session               // where the walk is led
+	node    *node                  // the same of one without a session; pinned
 	looked  bool                   // a LOOKUP led it there
 	from    *node                  // opOpen: the node at which it was answered
 	call    proc.Call              // the system call, if it is known
@@ -206,10 +207,15 @@ func (ws *walks) drop(w *walk) {
 // await1 counts callers that will park in the directories of w, whose
 // attributes must not be cached meanwhile.
 func (f *FS) await1(w *walk, by int) {
-	if len(w.dirs) == 0 && w.op != opStale {
+	if len(w.dirs) == 0 && w.op != opStale && w.node == nil {
 		return
 	}
 	f.mu.Lock()
+	if w.node != nil && by < 0 {
+		f.nameStateLocked(w.at[0]).stale--
+		f.gcNameLocked(w.at[0])
+		f.unpinLocked(w.node)
+	}
 	if w.op == opStale {
 		f.nameStateLocked(w.at[0]).stale += by
 		f.gcNameLocked(w.at[0])
@@ -229,6 +235,18 @@ func (ws *walks) leadTo(w *walk, s *session) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w.sess, w.lock = s, nil
+}
+
+// leadToNode is leadTo for a node, which the walk keeps.
+func (ws *walks) leadToNode(w *walk, n *node) {
+	f := ws.f
+	f.mu.Lock()
+	f.nameStateLocked(w.at[0]).stale++ // so that LOOKUP asks for the walk
+	n.pins++
+	f.mu.Unlock()
+	ws.mu.Lock()
+	w.node = n
+	ws.mu.Unlock()
 }
 
 // dropWalk gives back the lock or session of a removed walk.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -90,4 +91,33 @@ func TestTransactionHidesWhatIsMade(t *testing.T) {
 		o = m.Bash(t, "stat -c %n made link fifo gone d2 2>/dev/null")
 		mustSee(t, "a stranger at the end", o.Stdout, "made\nlink\nfifo\nd2\n")
 	}, withSeed(func(data string) error { return os.Mkdir(filepath.Join(data, "d2"), 0o755) }))
+}
+
+// A directory that a transaction removes stays alive for those who are in it.
+func TestTransactionRemovesNoOthersDirectory(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, end := range []int{1, 0} {
+			stranger := m.LaunchBash(t, `cd d; echo in it; while read -r line; do eval "$line"; done`)
+			stranger.AwaitLine("in it")
+			p := m.Guard(t, "--txn", "f", "--", "bash", "-c", `(cd d; rm -r ../d; { echo lost > lost; } 2>/dev/null || echo refused; mkdir lost 2>/dev/null || echo refused); ls -d d 2>/dev/null; echo staged; read; exit `+strconv.Itoa(end))
+			p.AwaitLine("staged")
+			mustSee(t, "a member", p.Stdout(), "refused\nrefused\nstaged\n")
+			stranger.Send("ls; cat e/x ../d/e/x; echo; echo looked")
+			stranger.AwaitLine("looked")
+			mustSee(t, "a stranger in it", stranger.Stdout(), "in it\ne\nxx\nlooked\n")
+			mustSee(t, "a stranger", m.view(t), txnOld)
+			p.Send("")
+			mustEndWith(t, p.Wait(), end)
+			if end == 1 {
+				stranger.Send("ls; cat e/x; touch y && rm y; echo; echo again")
+				stranger.AwaitLine("again")
+				mustSee(t, "a stranger in it afterwards", stranger.Stdout(), "in it\ne\nxx\nlooked\ne\nx\nagain\n")
+				mustSee(t, "a stranger afterwards", m.view(t), txnOld)
+			}
+			stranger.Send("exit")
+			stranger.Wait()
+		}
+		mustEndWith(t, m.Bash(t, "test -e d"), 1)
+	}, withSeed(txnSeed))
 }
