@@ -168,6 +168,7 @@ func (s *session) decideLocked() unix.Errno {
 	o := s.publishOptions(dir, name)
 	sn := s.succeeds(dir, name)
 	o.Keep = sn.kept()
+	o.Published = func(v commit.Version) { sn.done(s.made(v), s.shadow.Kept()) }
 	unsaved := s.markSaved()
 	v, err := s.publish(o, dir, name)
 	if err != nil && !errors.Is(err, commit.ErrNotDurable) {
@@ -175,7 +176,6 @@ func (s *session) decideLocked() unix.Errno {
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
-	sn.done(s.made(v), s.shadow.Kept())
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size
 		ev.Detail["operation"] = s.operation()

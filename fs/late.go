@@ -186,13 +186,15 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 	o.Base = versionPtr(replace)
 	sn := f.succeed(dir, name, path, f.settings(path), replace)
 	o.Keep = sn.kept()
+	o.Published = func(v commit.Version) {
+		h := s.made(v)
+		h.Operation = opRename
+		sn.done(h, cp.Kept())
+	}
 	v, err := cp.Publish(o)
 	if err != nil {
 		return errnoOf(err)
 	}
-	h := s.made(v)
-	h.Operation = opRename
-	sn.done(h, cp.Kept())
 	s.published = true
 	s.isNew.Store(false)
 	// What is stored through a mapping leaves no trace in the times.

@@ -61,6 +61,12 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 	// From here on the new version is in place and on disk. What is left is to
 	// see that no recovery does it again, over something newer.
 	sh.published, sh.mark = true, mark{}
+	var st unix.Stat_t
+	if err := unix.Fstat(target, &st); err != nil {
+		return Version{}, &kinded{ErrNotDurable, o.Name, errors.Join(os.NewSyscallError("fstat", err), sh.dropName())}
+	}
+	v := VersionOf(&st)
+	o.published(v)
 	late := sh.dropName()
 	if late == nil {
 		late = sh.s.do("syncjournal", sh.s.j.Sync)
@@ -68,11 +74,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 	if late != nil {
 		late = &kinded{ErrNotDurable, o.Name, late}
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(target, &st); err != nil {
-		return Version{}, &kinded{ErrNotDurable, o.Name, os.NewSyscallError("fstat", err)}
-	}
-	return VersionOf(&st), late
+	return v, late
 }
 
 // redoIntent checks the target against what is expected and describes what

@@ -20,6 +20,9 @@ type PublishOptions struct {
 	Durability Durability
 	Token      uint64 // fencing token, for the journal
 	Keep       Keep   // what becomes of the base
+	// Published, if not nil, is called when the version is in place, and before
+	// that is known to be durable: a crash from then on finds it.
+	Published func(Version)
 }
 
 // Publish makes the shadow the file Name and returns the version that it is
@@ -57,20 +60,27 @@ func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 	// does not know it finds no shadow when it looks, and is content.
 	sh.published, sh.mark = true, mark{}
 	_ = sh.nameGone()
-	var late error
-	switch {
-	case sh.lazy != nil:
+	if sh.lazy != nil {
 		sh.s.lazyPublished(sh.lazy)
-	case o.Durability == Full || o.Durability == "":
-		if err := sh.s.syncDir(o.Dir, sh.fd); err != nil {
-			late = &kinded{ErrNotDurable, o.Name, err}
-		}
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(sh.fd, &st); err != nil {
 		return Version{}, &kinded{ErrNotDurable, o.Name, os.NewSyscallError("fstat", err)}
 	}
-	return VersionOf(&st), late
+	v := VersionOf(&st)
+	o.published(v)
+	if sh.lazy == nil && (o.Durability == Full || o.Durability == "") {
+		if err := sh.s.syncDir(o.Dir, sh.fd); err != nil {
+			return v, &kinded{ErrNotDurable, o.Name, err}
+		}
+	}
+	return v, nil
+}
+
+func (o *PublishOptions) published(v Version) {
+	if o.Published != nil {
+		o.Published(v)
+	}
 }
 
 func (sh *Shadow) sync() error {
