@@ -170,7 +170,7 @@ func TestStepsOfEachDurability(t *testing.T) {
 		Full:    "fsync begin link exchange unlink done syncdir",
 		"":      "fsync begin link exchange unlink done syncdir",
 		Ordered: "fsync begin link exchange unlink done",
-		Lazy:    "fsync begin link exchange unlink done",
+		Lazy:    "begin link symlink exchange", // and in the directory's first one: begin, syncjournal
 	}
 	eachFS(t, func(t *testing.T, w *world) {
 		for durability, want := range steps {
@@ -182,17 +182,17 @@ func TestStepsOfEachDurability(t *testing.T) {
 			o.Durability = durability
 			_, err := sh.Publish(o)
 			check(t, err)
-			if got := strings.Join(w.steps, " "); got != want {
+			if got := strings.TrimPrefix(strings.Join(w.steps, " "), "begin syncjournal "); got != want {
 				t.Errorf("%q: %s, want %s", durability, got, want)
 			}
 			check(t, sh.Discard())
 		}
-		w.write("f", "old")
-		sh, base := w.shadowOf("f")
+		w.write("g", "old")
+		sh, base := w.shadowOf("g")
 		check(t, writeAll(sh.FD(), []byte("new"), 0))
 		w.steps = nil
-		target := openFile(t, w.path("f"), os.O_RDWR)
-		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("f", base))
+		target := openFile(t, w.path("g"), os.O_RDWR)
+		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("g", base))
 		check(t, err)
 		got := strings.Join(w.steps, " ")
 		got = strings.Replace(got, "clone copy", "copy", 1) // where there are no reflinks
