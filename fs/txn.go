@@ -284,45 +284,66 @@ func (t *txn) publishLocked(all []*session) error {
 	return &refusedTxn{errno: errnoOf(err), reason: "commit failed: " + err.Error()}
 }
 
-// prepare hands everything to the store.
+// prepare hands everything to the store. What is written in place comes last, for
+// its preparation changes the times of a file of which another name may be replaced
+// or removed.
 func (t *txn) prepare(all []*session) error {
-	f := t.f
-	for _, s := range all {
-		if !s.changedInTxn() {
-			continue
-		}
-		dir, name := s.where()
-		o := s.publishOptions(dir, name)
-		s.next = s.succeeds(dir, name)
-		if !s.inPlace {
-			s.next.keepAlone(dir, name)
-		}
-		o.Keep = s.next.kept()
-		if err := s.prepare(t.store, o); err != nil {
-			e, reason := errnoOf(err), "commit failed: "+err.Error()
-			if errors.Is(err, commit.ErrConflict) {
-				e, reason = unix.EBUSY, "the file was changed around the mount: "+err.Error()
+	for _, last := range []bool{false, true} {
+		for _, s := range all {
+			if s.inPlace != last || !s.changedInTxn() {
+				continue
 			}
-			return &refusedTxn{path: s.path(), errno: e, reason: reason}
+			if err := t.prepareSession(s); err != nil {
+				return err
+			}
+		}
+		if last {
+			break
+		}
+		for _, sn := range t.list() {
+			if !sn.gone || t.f.sessionAt(sn.dir, sn.name) != nil {
+				continue // what replaces it is prepared
+			}
+			if err := t.prepareRemoval(sn); err != nil {
+				return err
+			}
 		}
 	}
-	for _, sn := range t.list() {
-		if !sn.gone || f.sessionAt(sn.dir, sn.name) != nil {
-			continue // what replaces it is prepared
-		}
-		o := commit.RemoveOptions{
-			Dir: f.fdOf(sn.dir), DirPath: f.nodePath(sn.dir), Name: sn.name, Base: sn.base, IsDir: sn.isDir,
-		}
-		path := f.path(sn.dir, sn.name)
-		var err error
-		if !sn.isDir {
-			sn.next = f.succeedNow(sn.dir, sn.name, path)
-			sn.next.keepAlone(sn.dir, sn.name)
-			o.Keep = sn.next.kept()
-		}
-		if sn.removal, err = t.store.Remove(o); err != nil {
-			return &refusedTxn{path: path, errno: errnoOf(err), reason: "cannot be removed: " + err.Error()}
-		}
+	return nil
+}
+
+func (t *txn) prepareSession(s *session) error {
+	dir, name := s.where()
+	o := s.publishOptions(dir, name)
+	s.next = s.succeeds(dir, name)
+	if !s.inPlace {
+		s.next.keepAlone(dir, name)
+	}
+	o.Keep = s.next.kept()
+	err := s.prepare(t.store, o)
+	if err == nil {
+		return nil
+	}
+	e, reason := errnoOf(err), "commit failed: "+err.Error()
+	if errors.Is(err, commit.ErrConflict) {
+		e, reason = unix.EBUSY, "the file was changed around the mount: "+err.Error()
+	}
+	return &refusedTxn{path: s.path(), errno: e, reason: reason}
+}
+
+func (t *txn) prepareRemoval(sn *stagedName) (err error) {
+	f := t.f
+	o := commit.RemoveOptions{
+		Dir: f.fdOf(sn.dir), DirPath: f.nodePath(sn.dir), Name: sn.name, Base: sn.base, IsDir: sn.isDir,
+	}
+	path := f.path(sn.dir, sn.name)
+	if !sn.isDir {
+		sn.next = f.succeedNow(sn.dir, sn.name, path)
+		sn.next.keepAlone(sn.dir, sn.name)
+		o.Keep = sn.next.kept()
+	}
+	if sn.removal, err = t.store.Remove(o); err != nil {
+		return &refusedTxn{path: path, errno: errnoOf(err), reason: "cannot be removed: " + err.Error()}
 	}
 	return nil
 }

@@ -292,8 +292,11 @@ func (t *txn) takeBase(dir *node, name string) (*commit.Version, unix.Errno) {
 			return nil, unix.EBUSY
 		}
 		s.mu.Lock()
-		base, inPlace := s.baseVersion, s.inPlace
+		base, inPlace, shared := s.baseVersion, s.inPlace, s.sharesLocked()
 		s.mu.Unlock()
+		if shared {
+			return nil, unix.EBUSY
+		}
 		if inPlace {
 			base = nil // the link goes, as by any rename
 		}
@@ -344,6 +347,12 @@ func (s *session) setBase(base *commit.Version) {
 		b.pins++
 		b.shadow = s
 	}
+}
+
+// sharesLocked reports whether what was written belongs under other names, too,
+// which we do not know, so that the session must not lose its own. s.mu is held.
+func (s *session) sharesLocked() bool {
+	return s.inPlace && s.baseNlink > 1 && s.changedInTxn()
 }
 
 // dropFromTxn ends a session whose file a member has removed or replaced.
@@ -397,6 +406,12 @@ func (t *txn) remove(c *caller, dir *node, name string) unix.Errno {
 	committed := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 	if s := f.sessionAt(dir, name); s != nil {
 		if s.txn.Load() != t {
+			return unix.EBUSY
+		}
+		s.mu.Lock()
+		shared := s.sharesLocked()
+		s.mu.Unlock()
+		if shared {
 			return unix.EBUSY
 		}
 		s.dropFromTxn()

@@ -15,6 +15,8 @@ var txnPlain = []struct{ name, script string }{
 	{"flock(1) around a writer", `flock -w 5 a -c 'echo locked > a'; cat a`},
 	{"flock(1) on a descriptor of a written file", `exec 9> lk; flock -w 5 9 && echo in; exec 9>&-; cat lk`},
 	{"flock(1) on a file written before", `echo 1 > a; flock -w 5 a sh -c 'echo 2 >> a'; cat a`},
+	{"a hard link removed after another was written", `cat h2; printf n > h2; rm h; cat h2`},
+	{"a hard link replaced after another was written", `cat h2; printf n > h2; printf o > t; mv t h; cat h h2`},
 	{"a live name that was moved away", `echo 1 >> app.log; mv app.log old; echo 2 >> app.log; cat app.log old; rm app.log; ls; echo 3 > app.log; cat app.log`},
 }
 
@@ -120,4 +122,17 @@ func TestTransactionRemovesNoOthersDirectory(t *testing.T) {
 		}
 		mustEndWith(t, m.Bash(t, "test -e d"), 1)
 	}, withSeed(txnSeed))
+}
+
+// What was written under one name of a file is not lost to its other names because
+// the transaction takes the first away: that is refused. (The file is known by the
+// name under which it was seen last.)
+func TestTransactionKeepsWhatOtherLinksShare(t *testing.T) {
+	needsLatchfs(t)
+	for _, away := range []string{"rm h", "printf o > t; mv t h"} {
+		m := mount(t, withSeed(txnSeed))
+		o := m.Guard(t, "--txn", "f", "--", "bash", "-c", "cat h; printf n > h; "+away).Wait()
+		mustEndWith(t, o, 1, "Device or resource busy")
+		mustSee(t, "a stranger", m.view(t), txnOld)
+	}
 }
