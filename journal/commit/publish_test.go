@@ -186,6 +186,11 @@ func TestStepsOfEachDurability(t *testing.T) {
 				t.Errorf("%q: %s, want %s", durability, got, want)
 			}
 			check(t, sh.Discard())
+			w.steps = nil
+			check(t, w.settleAll())
+			if got := strings.Join(w.steps, " "); durability == Lazy && got != "fsync unlink done unlink" {
+				t.Errorf("settled by %s", got)
+			}
 		}
 		w.write("g", "old")
 		sh, base := w.shadowOf("g")
