@@ -1,0 +1,261 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"latchfs/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// Commit makes everything that was prepared happen. ErrRedoPending: it is
+// decided, and Recover finishes it, now or at the next start. ErrNotDurable: it
+// has happened, and is not known to be on disk. After any other error nothing has
+// happened, and Rollback is due.
+func (t *Txn) Commit() error {
+	s := t.s
+	// A decision counts only if what it decides about is on disk.
+	if err := t.syncDirs(); err != nil {
+		return err
+	}
+	if err := t.settleTails(); err != nil {
+		return err
+	}
+	decision, err := s.begin(journal.Intent{Kind: journal.KindTxn, Txn: t.id})
+	if err != nil {
+		return err
+	}
+	if err := s.do("syncjournal", s.j.Sync); err != nil {
+		// What it says must not be believed by anybody. If that cannot be
+		// written either, it is carried out.
+		if revoked := s.done(decision); revoked == nil {
+			return err
+		}
+	}
+	errs := make([]error, 0, len(t.parts))
+	for _, last := range []bool{false, true} { // directories are removed last
+		for _, p := range t.parts {
+			if p.isRmdir() == last {
+				errs = append(errs, t.apply(p))
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.leave(decision)
+		return &kinded{ErrRedoPending, fmt.Sprintf("transaction %d", t.id), err}
+	}
+	late := t.syncDirs()
+	t.finish()
+	_ = s.done(decision)
+	if late != nil {
+		return &kinded{ErrNotDurable, fmt.Sprintf("transaction %d", t.id), late}
+	}
+	return nil
+}
+
+// settleTails ends the undo records of files that are to be written in place.
+func (t *Txn) settleTails() error {
+	var errs []error
+	for _, p := range t.parts {
+		if p.in.Kind == journal.KindInPlace {
+			errs = append(errs, t.s.settleTarget(p.in))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *txnPart) isRmdir() bool {
+	var st unix.Stat_t
+	return p.in.Kind == journal.KindRemove && unix.Fstatat(p.dir, p.in.Name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// apply makes one change happen.
+func (t *Txn) apply(p *txnPart) error {
+	s := t.s
+	switch p.in.Kind {
+	case journal.KindRemove:
+		return t.remove(p)
+	case journal.KindInPlace:
+		if p.keep.ID != "" {
+			p.sh.kept = s.keepCopy(p.target, p.keep.ID) == nil
+		}
+		if err := s.applyInPlace(p.sh.fd, p.target, p.in); err != nil {
+			return err
+		}
+		p.sh.published = true
+		return p.sh.dropName()
+	}
+	kept, err := s.putInPlaceOf(p.sh.dir, p.in, p.keep)
+	if err == nil {
+		p.sh.published, p.sh.mark, p.sh.kept = true, mark{}, kept
+	}
+	return err
+}
+
+func (t *Txn) remove(p *txnPart) (err error) {
+	if p.keep.ID != "" && t.s.isNamed(p.dir, p.in) {
+		p.kept, err = t.s.settle(p.dir, p.in.Name, p.keep)
+		return err
+	}
+	return t.s.removeNamed(p.dir, p.in)
+}
+
+// putInPlaceOf gives the name of in to the shadow in dir; what has it goes where
+// keep says. It may be repeated after a crash.
+func (s *Store) putInPlaceOf(dir int, in journal.Intent, keep Keep) (kept bool, err error) {
+	rename := func(flags uint) error {
+		return s.do("rename", func() error { return unix.Renameat2(dir, in.Shadow, dir, in.Name, flags) })
+	}
+	if keep.ID == "" {
+		return false, rename(0)
+	}
+	err = rename(unix.RENAME_EXCHANGE)
+	switch {
+	case err == nil:
+		return s.settle(dir, in.Shadow, keep)
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT):
+		return false, rename(0)
+	}
+	return false, err
+}
+
+// finish ends the intents of what has happened.
+func (t *Txn) finish() {
+	for _, p := range t.parts {
+		if p.sh != nil {
+			_ = p.sh.nameGone() // a journal that does not know finds nothing to do
+		} else {
+			_ = t.s.done(p.in.ID)
+		}
+	}
+	for _, m := range t.made {
+		_ = t.s.done(m.in.ID)
+	}
+	t.close()
+}
+
+// leave hands what is decided and has not all happened to Recover.
+func (t *Txn) leave(decision uint64) {
+	s := t.s
+	for _, p := range t.parts {
+		s.abandon(p.in)
+		if p.sh != nil && p.sh.named() {
+			p.sh.published = true // it will be
+			p.sh.forgetName()
+		}
+	}
+	for _, m := range t.made {
+		s.abandon(m.in)
+	}
+	s.abandon(journal.Intent{ID: decision, Kind: journal.KindTxn, Txn: t.id})
+	t.close()
+}
+
+// Rollback takes back what was made, and forgets what was prepared: the shadows
+// are without a name again, unless they have been rejected or discarded before. An
+// error says what could not be taken back; the next start tries again.
+func (t *Txn) Rollback() error {
+	s := t.s
+	var errs []error
+	for _, p := range t.parts {
+		if p.sh != nil {
+			errs = append(errs, p.sh.dropName())
+		} else {
+			errs = append(errs, s.done(p.in.ID))
+		}
+	}
+	for i := len(t.made) - 1; i >= 0; i-- {
+		m := t.made[i]
+		err := s.removeNamed(m.dir, m.in)
+		if err == nil {
+			err = s.done(m.in.ID)
+		} else {
+			s.abandon(m.in)
+		}
+		errs = append(errs, err)
+	}
+	t.close()
+	return errors.Join(errs...)
+}
+
+func (t *Txn) close() {
+	for _, p := range t.parts {
+		unix.Close(p.dir)
+		if p.target >= 0 {
+			unix.Close(p.target)
+		}
+	}
+	for _, m := range t.made {
+		unix.Close(m.dir)
+	}
+	t.parts, t.made = nil, nil
+}
+
+// syncDirs makes the names durable in every directory concerned.
+func (t *Txn) syncDirs() error {
+	seen := map[[2]uint64]bool{}
+	sync := func(dir int) error {
+		var st unix.Stat_t
+		if err := unix.Fstat(dir, &st); err != nil {
+			return os.NewSyscallError("fstat", err)
+		}
+		if at := [2]uint64{uint64(st.Dev), st.Ino}; !seen[at] {
+			seen[at] = true
+			return t.s.syncDir(dir, t.s.stateFD())
+		}
+		return nil
+	}
+	var errs []error
+	for _, m := range t.made {
+		errs = append(errs, sync(m.dir))
+	}
+	for _, p := range t.parts {
+		errs = append(errs, sync(p.dir))
+		if p.sh != nil && p.sh.named() && p.sh.inState {
+			errs = append(errs, sync(p.sh.dir))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeNamed removes the name that in is about, if it holds that inode. A name
+// that is gone already is none.
+func (s *Store) removeNamed(dir int, in journal.Intent) error {
+	if !s.isNamed(dir, in) {
+		return nil
+	}
+	return s.removeName(dir, in.Name)
+}
+
+// isNamed reports whether the name still holds the inode that in is about.
+func (s *Store) isNamed(dir int, in journal.Intent) bool {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
+	}
+	b := birthOf(dir, in.Name)
+	return st.Ino == in.TargetIno && b == in.TargetBirth && (b != 0 || uint64(st.Dev) == in.TargetDev)
+}
+
+// removeName removes a file, or a directory that is empty.
+func (s *Store) removeName(dir int, name string) error {
+	return s.do("unlink", func() error {
+		err := unix.Unlinkat(dir, name, 0)
+		if errors.Is(err, unix.EISDIR) {
+			err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+		}
+		return err
+	})
+}
+
+// birthOf is birth for a name.
+func birthOf(dir int, name string) int64 {
+	var stx unix.Statx_t
+	err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &stx)
+	if err != nil || stx.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return stx.Btime.Sec*1e9 + int64(stx.Btime.Nsec)
+}
