@@ -195,9 +195,11 @@ func (s *session) enter() unix.Errno {
 		unix.Close(fd)
 		return unix.EEXIST
 	}
-	if t := s.txn.Load(); t != nil && t.isGoneDirLocked(s.parent) {
-		unix.Close(fd)
-		return unix.ENOENT
+	if t := s.txn.Load(); t != nil {
+		if e := t.admitsLocked(s); e != 0 {
+			unix.Close(fd)
+			return e
+		}
 	}
 	if b := f.byIno[s.baseKey]; b != nil && b.live || s.baseVersion != nil && f.livePaths[pathLocked(s.parent, s.name)] {
 		unix.Close(fd)

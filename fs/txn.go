@@ -43,7 +43,8 @@ type txn struct {
 	locks  []*lockmgr.Lock // on names that were changed
 	reason string          // why it is over
 
-	names map[dkey]*stagedName // guarded by FS.mu
+	names  map[dkey]*stagedName // guarded by FS.mu
+	closed bool                 // guarded by FS.mu: it is being decided, and gets no more sessions
 }
 
 // stagedName is a name that a transaction changes without a session.
@@ -182,9 +183,23 @@ func (s *session) held() bool {
 
 // sessions are those of the transaction, in the order in which they began.
 func (t *txn) sessions() []*session {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	return t.sessionsLocked()
+}
+
+// finalSessions is sessions for the last time: it gets no others any more, for
+// nobody would end them.
+func (t *txn) finalSessions() []*session {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	t.closed = true
+	return t.sessionsLocked()
+}
+
+// sessionsLocked is sessions with FS.mu held.
+func (t *txn) sessionsLocked() []*session {
 	f := t.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	var list []*session
 	for s := range f.sessions {
 		if s.txn.Load() == t && !s.over {
@@ -224,7 +239,7 @@ func (t *txn) commit() error {
 	// No directory changes its path between what the journal says and what happens.
 	f.ns.RLock()
 	defer f.ns.RUnlock()
-	all := t.sessions()
+	all := t.finalSessions()
 	for _, s := range all {
 		s.mu.Lock()
 	}
@@ -378,7 +393,7 @@ func (t *txn) rollback(reason string) {
 	if t.over.Load() {
 		return
 	}
-	all := t.sessions()
+	all := t.finalSessions()
 	for _, s := range all {
 		s.mu.Lock()
 	}
@@ -452,8 +467,14 @@ func (f *FS) removedByTxn(sn *stagedName) {
 	f.lostName(n)
 }
 
-// keep holds a lock until the transaction ends.
-func (t *txn) keep(l *lockmgr.Lock) { t.locks = append(t.locks, l) }
+// keep holds a lock until the transaction ends, if it has not. t.mu is held.
+func (t *txn) keep(l *lockmgr.Lock) {
+	if t.over.Load() {
+		t.f.table.Release(l)
+		return
+	}
+	t.locks = append(t.locks, l)
+}
 
 // checkTxn is decideLocked's checks for a session of a transaction.
 func (s *session) checkTxn() (unix.Errno, string) {

@@ -505,6 +505,17 @@ func (t *txn) isGoneDirLocked(dir *node) bool {
 	return ns != nil && ns.staged != nil && ns.staged.t == t && ns.staged.gone && ns.staged.isDir
 }
 
+// admitsLocked reports whether a session may become the transaction's. FS.mu is held.
+func (t *txn) admitsLocked(s *session) unix.Errno {
+	switch {
+	case t.closed:
+		return unix.EBUSY
+	case t.isGoneDirLocked(s.parent):
+		return unix.ENOENT
+	}
+	return 0
+}
+
 func (t *txn) isGoneDir(dir *node) bool {
 	t.f.mu.Lock()
 	defer t.f.mu.Unlock()

@@ -136,3 +136,26 @@ func TestTransactionKeepsWhatOtherLinksShare(t *testing.T) {
 		mustSee(t, "a stranger", m.view(t), txnOld)
 	}
 }
+
+// Processes that go on to write while their transaction is decided leave no lock
+// behind, of whose session nobody would ever hear again.
+func TestTransactionDecidedUnderWriters(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	const writer = `
+import os
+for i in range(400):
+    try:
+        open("bg%d" % (i % 7), "w").write("q")
+        os.mkdir("made%d" % i)
+        os.rmdir("made%d" % i)
+        os.unlink("bg%d" % (i % 7))
+    except OSError:
+        pass
+`
+	for i := range repeat(6, 60) {
+		o := m.Guard(t, "--txn", "f", "--", "bash", "-c", `for i in {1..40}; do echo $i > s$i; done; python3 -c '`+writer+`' & sleep 0.2; exit `+strconv.Itoa(i%2)).Wait()
+		mustEndWith(t, o, i%2)
+		m.AwaitClear(t)
+	}
+}
