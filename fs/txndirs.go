@@ -1,0 +1,198 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+)
+
+// rmdir removes a directory for the members. Nobody else makes anything in it
+// meanwhile: its whole tree is locked.
+func (t *txn) rmdir(c *caller, dir *node, name string) unix.Errno {
+	f := t.f
+	if !t.sees(dir, name) {
+		return unix.ENOENT
+	}
+	var st unix.Stat_t
+	n, e := f.known(dir, name, &st)
+	switch {
+	case e != 0:
+		return e
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return unix.ENOTDIR
+	}
+	p := place{dir, name, nil}
+	path := f.path(dir, name)
+	at := [2]dkey{p.key()}
+	d := f.fileDemand(c, opRmdir, f.settings(path).Wait)
+	d.path, d.places, d.target = path, nil, &target{trees: []string{path}}
+	if t.over.Load() {
+		return f.refuse(d, errTxnOver)
+	}
+	repeated := f.walks.has(c, opRmdir, at)
+	l, e := f.admit(c, opRmdir, d, at, []*node{dir}, func(w *walk) unix.Errno { return f.leadToTwin(w, dir, name) })
+	if e != 0 {
+		return e
+	}
+	if !repeated && c.tid != 0 && f.stagedAt(dir, name) == nil {
+		w := &walk{op: opRmdir, at: at, d: d, lock: l, parked: true}
+		f.walks.put(c, w)
+		if e := f.leadToTwin(w, dir, name); e != 0 {
+			f.walks.drop(w)
+			return e
+		}
+		return unix.ESTALE
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.removeDir(dir, name, n, &st); e != 0 {
+		f.table.Release(l)
+		return e
+	}
+	t.keep(l)
+	return 0
+}
+
+// leadToTwin leads a walk to a node of its own for a directory. The kernel marks the
+// inode that rmdir(2) is sent for as dead, and lets nobody find or make anything in
+// it any more; to others the directory is there as before.
+func (f *FS) leadToTwin(w *walk, dir *node, name string) unix.Errno {
+	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return errnoOf(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return errnoOf(err)
+	}
+	f.mu.Lock()
+	n := f.newNodeLocked(-1, inoKey{uint64(st.Dev), st.Ino}, unix.S_IFDIR)
+	n.fd = fd
+	n.pins++
+	f.setNameLocked(n, dir, name)
+	f.mu.Unlock()
+	f.walks.leadToNode(w, n)
+	f.unpin(n)
+	return 0
+}
+
+// isGoneDirLocked reports whether the transaction has removed a directory, which its
+// members may yet have open. FS.mu is held.
+func (t *txn) isGoneDirLocked(dir *node) bool {
+	if dir.parent == nil {
+		return false
+	}
+	ns := t.f.names[dkey{dir.parent.id, dir.name}]
+	return ns != nil && ns.staged != nil && ns.staged.t == t && ns.staged.gone && ns.staged.isDir
+}
+
+// admitsLocked reports whether a session may become the transaction's. FS.mu is held.
+func (t *txn) admitsLocked(s *session) unix.Errno {
+	switch {
+	case t.closed:
+		return unix.EBUSY
+	case t.isGoneDirLocked(s.parent):
+		return unix.ENOENT
+	}
+	return 0
+}
+
+func (t *txn) isGoneDir(dir *node) bool {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	return t.isGoneDirLocked(dir)
+}
+
+func (t *txn) removeDir(dir *node, name string, n *node, st *unix.Stat_t) unix.Errno {
+	f := t.f
+	switch empty, e := t.isEmpty(dir, name, n); {
+	case e != 0:
+		return e
+	case !empty:
+		return unix.ENOTEMPTY
+	case t.over.Load():
+		return unix.EBUSY
+	}
+	sn := f.stagedAt(dir, name)
+	if sn == nil {
+		sn = &stagedName{dir: dir, name: name, gone: true, isDir: true, base: commit.VersionOf(st)}
+		t.stage(sn)
+		if n != nil && len(f.sessionsIn(n)) > 0 { // one began meanwhile
+			t.drop(sn)
+			return unix.ENOTEMPTY
+		}
+		return 0
+	}
+	e := errnoOf(t.store.Unmake(f.nodePath(dir), name))
+	if e == 0 {
+		t.drop(sn)
+	}
+	return e
+}
+
+// isEmpty reports whether a directory is empty for the members.
+func (t *txn) isEmpty(dir *node, name string, n *node) (bool, unix.Errno) {
+	f := t.f
+	if n != nil && len(f.sessionsIn(n)) > 0 {
+		return false, 0
+	}
+	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, errnoOf(err)
+	}
+	defer unix.Close(fd)
+	list, err := readEntries(fd, visible)
+	if err != nil {
+		return false, errnoOf(err)
+	}
+	for _, e := range list {
+		if e.name == "." || e.name == ".." {
+			continue
+		}
+		if n == nil {
+			return false, 0
+		}
+		if sn := f.stagedAt(n, e.name); sn == nil || !sn.gone {
+			return false, 0
+		}
+	}
+	return true, 0
+}
+
+// make gives a new name to a new inode that has no private copy: it is there at
+// once, and hidden from everybody else.
+func (t *txn) make(c *caller, op string, dir *node, name string, out *fuse.EntryOut, do makeFunc) fuse.Status {
+	f := t.f
+	sn := f.stagedAt(dir, name)
+	back := sn != nil && sn.gone && sn.isDir && op == opMkdir // it was there before
+	if t.sees(dir, name) || sn != nil && !back {
+		return status(unix.EEXIST)
+	}
+	l, e := t.admit(c, op, nil, place{dir, name, nil})
+	if e != 0 {
+		return status(e)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keep(l)
+	switch {
+	case t.over.Load():
+		return status(unix.EBUSY)
+	case t.isGoneDir(dir):
+		return fuse.ENOENT
+	case back:
+		t.drop(sn)
+		return f.enterMade(dir, name, out, true)
+	}
+	sn = &stagedName{dir: dir, name: name, isDir: op == opMkdir}
+	t.stage(sn)
+	o := commit.MakeOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name}
+	err := t.store.Make(o, func(dirfd int, name string) error { return do(c, dirfd, name) })
+	if err != nil {
+		t.drop(sn)
+		return statusOf(err)
+	}
+	return f.enterMade(dir, name, out, true)
+}

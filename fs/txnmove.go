@@ -1,0 +1,279 @@
+package fs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+)
+
+// rename moves what has a name to another one, for the members.
+func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
+	f := t.f
+	if flags&unix.RENAME_EXCHANGE != 0 {
+		return unix.EINVAL
+	}
+	if from.key() == to.key() {
+		return 0
+	}
+	if e := t.movable(from, to, flags); e != 0 {
+		return e
+	}
+	repeated := f.walks.has(c, opRename, [2]dkey{from.key(), to.key()})
+	l, e := t.admit(c, opRename, func(*walk) unix.Errno { return t.carry(c, from) }, from, to)
+	if e != 0 {
+		return e
+	}
+	s := f.sessionAt(from.dir, from.name)
+	if s == nil && !repeated && c.tid != 0 {
+		// The kernel takes the inode that it has sent along: it must be the
+		// session's.
+		if e = t.carry(c, from); e == 0 {
+			w := &walk{op: opRename, at: [2]dkey{from.key(), to.key()}, lock: l, parked: true}
+			f.walks.put(c, w)
+			return unix.ESTALE
+		}
+	}
+	if s == nil {
+		f.table.Release(l)
+		if e == 0 {
+			e = unix.EBUSY
+		}
+		return e
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.move(c, s, from, to, flags); e != 0 {
+		f.table.Release(l)
+		return e
+	}
+	t.keep(l)
+	return 0
+}
+
+// movable looks whether a rename can be staged. EXDEV makes mv copy, which can:
+// the answer for whatever has no private copy.
+func (t *txn) movable(from, to place, flags uint32) unix.Errno {
+	f := t.f
+	if sn := f.stagedAt(from.dir, from.name); sn != nil && sn.gone && f.sessionAt(from.dir, from.name) == nil {
+		return unix.ENOENT
+	}
+	var st unix.Stat_t
+	own := f.sessionAt(from.dir, from.name)
+	switch err := unix.Fstatat(f.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case own != nil && own.inPlaceNow():
+		return unix.EXDEV
+	case own != nil:
+	case err != nil:
+		return errnoOf(err)
+	case st.Mode&unix.S_IFMT != unix.S_IFREG, st.Nlink > 1:
+		return unix.EXDEV
+	}
+	if !t.sees(to.dir, to.name) {
+		return 0
+	}
+	if flags&unix.RENAME_NOREPLACE != 0 {
+		return unix.EEXIST
+	}
+	err := unix.Fstatat(f.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case err != nil || f.sessionAt(to.dir, to.name) != nil:
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return unix.EISDIR
+	case f.stagedAt(to.dir, to.name) != nil:
+		return unix.EXDEV // a link that was made in the transaction
+	}
+	return 0
+}
+
+func (s *session) inPlaceNow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inPlace
+}
+
+// sees reports whether a name leads to anything for the members.
+func (t *txn) sees(dir *node, name string) bool {
+	f := t.f
+	if s := f.sessionAt(dir, name); s != nil && s.txn.Load() == t {
+		return true
+	}
+	if sn := f.stagedAt(dir, name); sn != nil && sn.gone {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+}
+
+// move gives the session another name. t.mu is held.
+func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Errno {
+	switch {
+	case t.over.Load():
+		return unix.EBUSY
+	case t.isGoneDir(to.dir):
+		return unix.ENOENT
+	}
+	if flags&unix.RENAME_NOREPLACE != 0 && t.sees(to.dir, to.name) {
+		return unix.EEXIST
+	}
+	base, e := t.takeBase(to.dir, to.name)
+	if e != 0 {
+		return e
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.detached {
+		return unix.EBUSY
+	}
+	if e := s.fillLocked(); e != 0 {
+		return e
+	}
+	if was := s.baseVersion; was != nil && t.f.stagedAt(from.dir, from.name) == nil {
+		t.stage(&stagedName{dir: from.dir, name: from.name, gone: true, base: *was, by: c})
+	}
+	s.closeBase()
+	s.moveTo(to.dir, to.name)
+	s.setBase(base)
+	s.wrote = true
+	return 0
+}
+
+// takeBase says what a session that gets this name will replace, and ends the one
+// that has it. t.mu is held.
+func (t *txn) takeBase(dir *node, name string) (*commit.Version, unix.Errno) {
+	f := t.f
+	if s := f.sessionAt(dir, name); s != nil {
+		if s.txn.Load() != t {
+			return nil, unix.EBUSY
+		}
+		s.mu.Lock()
+		base, inPlace, shared := s.baseVersion, s.inPlace, s.sharesLocked()
+		s.mu.Unlock()
+		if shared {
+			return nil, unix.EBUSY
+		}
+		if inPlace {
+			base = nil // the link goes, as by any rename
+		}
+		s.dropFromTxn()
+		if base != nil {
+			return base, 0
+		}
+	}
+	if sn := f.stagedAt(dir, name); sn != nil {
+		if !sn.gone || sn.isDir {
+			return nil, unix.EBUSY
+		}
+		base := sn.base
+		return &base, 0
+	}
+	var st unix.Stat_t
+	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case err == unix.ENOENT:
+		return nil, 0
+	case err != nil:
+		return nil, errnoOf(err)
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return nil, unix.EISDIR
+	}
+	return versionPtr(&st), 0
+}
+
+// setBase makes the session one that replaces base under its name. s.mu is held.
+func (s *session) setBase(base *commit.Version) {
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b := s.base; b != nil {
+		if b.shadow == s {
+			b.shadow = nil
+		}
+		s.base = nil
+		f.unpinLocked(b)
+	}
+	s.baseVersion, s.baseKey = base, inoKey{}
+	s.isNew.Store(base == nil)
+	if base == nil {
+		return
+	}
+	s.baseKey = inoKey{base.Dev, base.Ino}
+	if b := f.byIno[s.baseKey]; b != nil && b.shadow == nil {
+		s.base = b
+		b.pins++
+		b.shadow = s
+	}
+}
+
+// sharesLocked reports whether what was written belongs under other names, too,
+// which we do not know, so that the session must not lose its own. s.mu is held.
+func (s *session) sharesLocked() bool {
+	return s.inPlace && s.baseNlink > 1 && s.changedInTxn()
+}
+
+// dropFromTxn ends a session whose file a member has removed or replaced.
+func (s *session) dropFromTxn() {
+	s.mu.Lock()
+	s.txn.Store(nil)
+	s.mu.Unlock()
+	s.detach()
+	s.endAtRelease()
+}
+
+// unlink removes a name for the members.
+func (t *txn) unlink(c *caller, dir *node, name string) unix.Errno {
+	f := t.f
+	if !t.sees(dir, name) {
+		return unix.ENOENT
+	}
+	var st unix.Stat_t
+	n, _ := f.known(dir, name, &st)
+	l, e := t.admit(c, opUnlink, nil, place{dir, name, n})
+	if e != 0 {
+		return e
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.remove(c, dir, name); e != 0 {
+		f.table.Release(l)
+		return e
+	}
+	t.keep(l)
+	return 0
+}
+
+// remove stages the removal of a file. t.mu is held.
+func (t *txn) remove(c *caller, dir *node, name string) unix.Errno {
+	f := t.f
+	if t.over.Load() {
+		return unix.EBUSY
+	}
+	if sn := f.stagedAt(dir, name); sn != nil && !sn.gone {
+		if sn.isDir {
+			return unix.EISDIR
+		}
+		e := errnoOf(t.store.Unmake(f.nodePath(dir), name))
+		if e == 0 {
+			t.drop(sn)
+		}
+		return e
+	}
+	var st unix.Stat_t
+	committed := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+	if s := f.sessionAt(dir, name); s != nil {
+		if s.txn.Load() != t {
+			return unix.EBUSY
+		}
+		s.mu.Lock()
+		shared := s.sharesLocked()
+		s.mu.Unlock()
+		if shared {
+			return unix.EBUSY
+		}
+		s.dropFromTxn()
+	} else if committed && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return unix.EISDIR
+	}
+	if committed && f.stagedAt(dir, name) == nil {
+		t.stage(&stagedName{dir: dir, name: name, gone: true, base: commit.VersionOf(&st), by: c})
+	}
+	return 0
+}
