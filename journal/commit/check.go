@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -360,6 +361,12 @@ func (c *Checked) checkMeta(store int, id, where string) {
 	defer f.Close()
 	b, err := io.ReadAll(f)
 	var meta map[string]any
+	if err == nil && len(bytes.Trim(b, "\x00")) == 0 {
+		// What is kept is not synced.
+		c.find(journal.Info, FindRejected, where, "is empty: a power cut has taken it",
+			"why the bytes were refused is not known")
+		return
+	}
 	if err == nil {
 		err = json.Unmarshal(b, &meta)
 	}

@@ -48,6 +48,10 @@
 // if it is to be kept, and the shadow renamed over it. After a crash between the
 // two, recovery removes the link.
 //
+// Btrfs forgets what was synced without a name: there the link comes first, with
+// an intent "shadow" that the other one replaces, also for a new name, which is
+// then renamed into place.
+//
 // A new name is linked directly: link(2) fails where the name exists, so there
 // is nothing to compare and nothing to undo.
 //
@@ -212,7 +216,8 @@
 // when Publish returns the new version survives a power cut. Ordered: the file
 // is synced before the rename; after a power cut the name holds the old or the
 // new version, complete. Lazy: the same, after the recovery, and nothing is
-// waited for. InPlace always
+// waited for; on btrfs, whose log does not keep the order of names that this takes,
+// it is Ordered. InPlace always
 // works as full does, for its redo record is worth nothing otherwise. Appended
 // records are as durable as their Sync.
 package commit

@@ -155,6 +155,7 @@ func (w *world) start() {
 	check(w.t, err)
 	w.j, w.s, w.steps = j, NewStore(int(w.dir.Fd()), w.state, j), nil
 	w.s.lazy.delay = time.Hour // nothing happens by itself
+	w.s.lazyAnywhere = true
 	w.s.fault = func(step string) error { w.steps = append(w.steps, step); return nil }
 }
 

@@ -28,7 +28,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 	if err := sh.settleTimes(); err != nil {
 		return Version{}, err
 	}
-	if err := sh.sync(); err != nil {
+	if err := sh.syncFor(o, 0); err != nil {
 		return Version{}, err
 	}
 	err = sh.s.settleTarget(in)

@@ -61,7 +61,8 @@ func newLazies() lazies {
 // lazyPrepare prepares a lazy publication of the shadow; nil if it is to be
 // synced as for Ordered.
 func (sh *Shadow) lazyPrepare(o PublishOptions) *lazyCommit {
-	if o.Durability != Lazy {
+	// The log of btrfs does not keep the order of names that this relies on.
+	if o.Durability != Lazy || forgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
 		return nil
 	}
 	var st, dir unix.Stat_t

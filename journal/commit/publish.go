@@ -42,7 +42,7 @@ func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 		return Version{}, err
 	}
 	if sh.lazy = sh.lazyPrepare(o); sh.lazy == nil {
-		if err := sh.sync(); err != nil {
+		if err := sh.syncFor(o, 0); err != nil {
 			return Version{}, err
 		}
 	}
@@ -81,6 +81,33 @@ func (o *PublishOptions) published(v Version) {
 	if o.Published != nil {
 		o.Published(v)
 	}
+}
+
+// syncFor makes the content durable, whatever name it gets then. Btrfs writes
+// nothing about a file without a name to its log, and fsync(2) of one is a promise
+// about nothing: once it has a name, the next sync of the directory would make
+// that durable with a length of 0. There it has a reserved name first.
+func (sh *Shadow) syncFor(o PublishOptions, txn uint64) error {
+	if !sh.named() && forgetsUnnamed(sh.fd) {
+		dir := o.Dir
+		if sh.inState {
+			dir = sh.s.stateFD()
+		}
+		err := sh.linkReserved(dir, journal.Intent{
+			Kind: journal.KindShadow, Txn: txn, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return sh.sync()
+}
+
+// forgetsUnnamed reports whether the filesystem of fd loses what was synced while
+// it had no name.
+func forgetsUnnamed(fd int) bool {
+	var st unix.Statfs_t
+	return unix.Fstatfs(fd, &st) == nil && st.Type == unix.BTRFS_SUPER_MAGIC
 }
 
 func (sh *Shadow) sync() error {

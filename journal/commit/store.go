@@ -26,6 +26,9 @@ type Store struct {
 	// fault, if set, is asked before every change to the disk; tests use it to
 	// stop there.
 	fault func(step string) error
+	// lazyAnywhere, set by tests of crashes of the daemon alone, makes lazy commits
+	// where a power cut would not leave them whole.
+	lazyAnywhere bool
 
 	room     func(error) bool // see SetRoom; or nil
 	kept     chan struct{}    // see Kept

@@ -167,7 +167,7 @@ func (t *Txn) prepare(sh *Shadow, o PublishOptions, in journal.Intent, target in
 	if err := sh.settleTimes(); err != nil {
 		return err
 	}
-	if err := sh.sync(); err != nil {
+	if err := sh.syncFor(o, in.Txn); err != nil {
 		return err
 	}
 	var err error
