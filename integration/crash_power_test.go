@@ -79,7 +79,7 @@ durability = "lazy"
 func TestPowerCutUnderLoad(t *testing.T) {
 	needsLatchfs(t)
 	forEachDisk(t, func(t *testing.T, d *powerDisk) {
-		m := mount(t, onPower(d), withPolicy(durabilities))
+		m := mount(t, onPower(d), withPolicy(durabilities), withFindings("damaged-rejected"))
 		full := newLoadWriters(m, "load", "full", 2)
 		rest := append(newLoadWriters(m, "load", "ordered", 1), newLoadWriters(m, "load", "lazy", 1)...)
 		all := append(full[:2:2], rest...)
