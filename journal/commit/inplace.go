@@ -116,8 +116,13 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 
 // birth returns a file's time of birth in nanoseconds, 0 if it is not known.
 func birth(fd int) int64 {
+	return birthAt(fd, "", unix.AT_EMPTY_PATH)
+}
+
+// birthAt is birth for a name in dir, with the flags of statx(2).
+func birthAt(dir int, name string, flags int) int64 {
 	var stx unix.Statx_t
-	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &stx)
+	err := unix.Statx(dir, name, flags, unix.STATX_BTIME, &stx)
 	if err != nil || stx.Mask&unix.STATX_BTIME == 0 {
 		return 0
 	}
@@ -127,16 +132,7 @@ func birth(fd int) int64 {
 // armRedo gives the shadow a reserved name and makes it, the name and the
 // intent durable.
 func (sh *Shadow) armRedo(in journal.Intent, o PublishOptions) error {
-	var err error
-	switch {
-	case sh.named():
-		err = sh.retag(in)
-	case sh.inState:
-		err = sh.linkReserved(sh.s.stateFD(), in)
-	default:
-		err = sh.linkReserved(o.Dir, in)
-	}
-	if err != nil {
+	if err := sh.nameFor(in, o); err != nil {
 		return err
 	}
 	if err := sh.s.syncDir(sh.dir, sh.fd); err != nil {

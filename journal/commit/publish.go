@@ -89,13 +89,9 @@ func (o *PublishOptions) published(v Version) {
 // that durable with a length of 0. There it has a reserved name first.
 func (sh *Shadow) syncFor(o PublishOptions, txn uint64) error {
 	if !sh.named() && forgetsUnnamed(sh.fd) {
-		dir := o.Dir
-		if sh.inState {
-			dir = sh.s.stateFD()
-		}
-		err := sh.linkReserved(dir, journal.Intent{
+		err := sh.nameFor(journal.Intent{
 			Kind: journal.KindShadow, Txn: txn, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath,
-		})
+		}, o)
 		if err != nil {
 			return err
 		}
@@ -160,6 +156,18 @@ func (sh *Shadow) publishNew(o PublishOptions) error {
 		return &ConflictError{Name: o.Name}
 	}
 	return err
+}
+
+// nameFor gives the shadow a reserved name where it lies, or makes in what stands
+// for the one that it has.
+func (sh *Shadow) nameFor(in journal.Intent, o PublishOptions) error {
+	switch {
+	case sh.named():
+		return sh.retag(in)
+	case sh.inState:
+		return sh.linkReserved(sh.s.stateFD(), in)
+	}
+	return sh.linkReserved(o.Dir, in)
 }
 
 // linkReserved gives an unnamed shadow a reserved name in dir.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 
 	"latchfs/journal"
 
@@ -58,16 +59,10 @@ func inside(ins []journal.Intent) []journal.Intent {
 }
 
 func depth(in journal.Intent) int {
-	n := 0
-	for _, c := range []byte(in.Dir) {
-		if c == '/' {
-			n++
-		}
-	}
 	if in.Dir == "" || in.Dir == "." {
 		return -1
 	}
-	return n
+	return strings.Count(in.Dir, "/")
 }
 
 func isShadow(in journal.Intent) bool {

@@ -17,12 +17,7 @@ func (sh *Shadow) publishOver(o PublishOptions) error {
 		Kind: journal.KindReplace, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Token: o.Token,
 		ShadowIno: sh.initial.Ino, TargetIno: o.Base.Ino, Keep: o.Keep.ID,
 	}
-	var err error
-	if sh.named() {
-		err = sh.retag(in)
-	} else {
-		err = sh.linkReserved(o.Dir, in)
-	}
+	err := sh.nameFor(in, o)
 	if err == nil {
 		err = sh.checkBase(o)
 	}

@@ -32,8 +32,7 @@ type txnPart struct {
 	dir    int     // own descriptor of the target's directory
 	sh     *Shadow // nil: a removal
 	target int     // own descriptor, of a change in place; else -1
-	base   bool    // there is something to replace
-	keep   Keep    // what becomes of that
+	keep   Keep    // what becomes of what is replaced or removed
 	kept   bool
 }
 
@@ -170,23 +169,14 @@ func (t *Txn) prepare(sh *Shadow, o PublishOptions, in journal.Intent, target in
 	if err := sh.syncFor(o, in.Txn); err != nil {
 		return err
 	}
-	var err error
-	switch {
-	case sh.named():
-		err = sh.retag(in)
-	case sh.inState:
-		err = sh.linkReserved(sh.s.stateFD(), in)
-	default:
-		err = sh.linkReserved(o.Dir, in)
-	}
-	if err != nil {
+	if err := sh.nameFor(in, o); err != nil {
 		return fmt.Errorf("prepare %q: %w", o.Name, err)
 	}
 	own, err := unix.FcntlInt(uintptr(o.Dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("dup", err)
 	}
-	t.parts = append(t.parts, &txnPart{in: sh.intent, dir: own, sh: sh, target: target, base: o.Base != nil, keep: o.Keep})
+	t.parts = append(t.parts, &txnPart{in: sh.intent, dir: own, sh: sh, target: target, keep: o.Keep})
 	return nil
 }
 

@@ -252,10 +252,5 @@ func (s *Store) removeName(dir int, name string) error {
 
 // birthOf is birth for a name.
 func birthOf(dir int, name string) int64 {
-	var stx unix.Statx_t
-	err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &stx)
-	if err != nil || stx.Mask&unix.STATX_BTIME == 0 {
-		return 0
-	}
-	return stx.Btime.Sec*1e9 + int64(stx.Btime.Nsec)
+	return birthAt(dir, name, unix.AT_SYMLINK_NOFOLLOW)
 }
