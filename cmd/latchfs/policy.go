@@ -100,12 +100,13 @@ func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON boo
 		return testPolicyJSON(cmd, p, paths)
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PATH\tMODE\tWAIT\tDURABILITY\tAPPEND\tON-KILL\tTTL\tON-STALE\tKEY\tHISTORY\tVALIDATE\tLOCK\tRULE")
+	fmt.Fprintln(w, "PATH\tMODE\tWAIT\tDURABILITY\tAPPEND\tON-KILL\tTTL\tON-STALE\tKEY\tLOST-UPDATE\tCLAIM-TTL\tFADE\tOBSERVERS\tSTRANGERS\tHISTORY\tVALIDATE\tLOCK\tRULE")
 	for _, name := range paths {
 		rel := rootRelative(name)
 		s := p.For(rel)
-		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%v\t%s\t%s\t%d\t%v\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability,
-			s.Append, s.OnKill, s.TTL, s.OnStale, s.Key, s.History, s.Validate, p.LockName(rel), s.Rule)
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%v\t%v\t%s\t%s\t%d\t%v\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability,
+			s.Append, s.OnKill, s.TTL, s.OnStale, s.Key,
+			s.LostUpdate, s.ClaimTTL, s.Fade, listed(s.Observers), s.Strangers, s.History, s.Validate, p.LockName(rel), s.Rule)
 	}
 	return w.Flush()
 }
@@ -120,6 +121,8 @@ func testPolicyJSON(cmd *cobra.Command, p *policy.Policy, paths []string) error 
 			"path": name, "mode": s.Mode, "wait_seconds": s.Wait.Seconds(), "durability": s.Durability,
 			"append": s.Append, "on_kill": s.OnKill, "ttl_seconds": s.TTL.Seconds(), "on_stale": s.OnStale,
 			"key": s.Key, "lock": p.LockName(rel), "actor_env": actorEnv, "rule": s.Rule,
+			"lost_update": s.LostUpdate, "claim_ttl_seconds": s.ClaimTTL.Seconds(), "fade_seconds": s.Fade.Seconds(),
+			"observers": append([]string{}, s.Observers...), "strangers": s.Strangers,
 			"history": s.History, "validate": validationJSON(s.Validate),
 		})
 		if err != nil {
@@ -127,6 +130,14 @@ func testPolicyJSON(cmd *cobra.Command, p *policy.Policy, paths []string) error 
 		}
 	}
 	return nil
+}
+
+// listed is a list in one column.
+func listed(list []string) string {
+	if len(list) == 0 {
+		return "-"
+	}
+	return strings.Join(list, ", ")
 }
 
 // validationJSON is null where everything is accepted.

@@ -17,6 +17,12 @@
 //	key        = "file"       # "file", "directory" or "group:NAME"
 //	history    = 10           # how many earlier versions of a file are kept
 //
+//	lost-update = "refuse"    # "refuse", "warn", "serialize", "adaptive", "merge" or "off"
+//	claim-ttl   = "30s"       # how long a read keeps others away, where reads claim
+//	fade        = "10m"       # how long it counts that a relative has read
+//	observers   = []          # programs that never write what they have read
+//	strangers   = "ignore"    # "ignore", "together" or "refuse"
+//
 //	validate = []             # of "json", "jsonl", "toml", "yaml", "non-empty"
 //	max-size = "0B"           # the largest file that is accepted; "0B": any
 //	command  = []             # a program that judges the content, with arguments
@@ -73,6 +79,33 @@
 // on-stale: with "keep" the lock is shown as stale and somebody may force it, with
 // "steal" the next waiter takes it unforced. Either way it is a matter of sessions
 // and guards, and the old holder's late commit is refused.
+//
+// # Lost updates
+//
+// A change loses another's when it is based on a version that has been replaced
+// since: two programs read a file, both write back what they made of it, and the
+// second undoes the first. lost-update says what becomes of the second (DESIGN 6).
+// What a process has read is known of it for as long as it runs, and of up to three
+// of its ancestors for the time of fade.
+//
+//	refuse      its open, rename or unlink fails with EBUSY; bytes are kept aside
+//	warn        it is obeyed, and said so
+//	serialize   who reads claims the file until it has written, ended, or read
+//	            nothing for claim-ttl; the next who wants to read waits for that
+//	adaptive    serialize, for programs that were seen to write back what they read
+//	merge       both changes are joined; where that cannot be, refuse
+//	off         it is obeyed, as on a plain directory
+//
+// Observers are programs that read and never write back: their reads claim nothing
+// and wait for no claim. Each is given by the name of its process or by the
+// absolute path of its executable or script, as a glob: "jq", "/usr/bin/node",
+// "**/dashboard.py". One without a '/' matches the last component of those paths,
+// too.
+//
+// Strangers are callers in another pid namespace, all of which have the pid 0 for
+// the mount. With "ignore" their reads are not noted and their writes not checked;
+// with "together" all of them count as one process; with "refuse" they may create
+// files, but not replace one that they could have read: that fails with EBUSY.
 //
 // # Which lock a file has
 //

@@ -37,3 +37,29 @@ func TestCleoExample(t *testing.T) {
 		t.Errorf("both are locked as %q", a)
 	}
 }
+
+// examples/policies/agents.toml shows every answer to lost updates.
+func TestAgentsExample(t *testing.T) {
+	p, err := Load("../../examples/policies/agents.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]LostUpdate{
+		"tasks.json": Merge, "team/tasks.json": Merge, "team/board/june.json": Merge,
+		"next-id": Serialize, "counters/pages.json": Serialize, "queue/in.json": Serialize,
+		"state/a/b.json": Adaptive, "agent.state.toml": Adaptive,
+		"notes/monday.md": WarnLost, "log.jsonl": WarnLost,
+		"build/x/y.js": IgnoreLost, "report-1.txt": IgnoreLost,
+		"main.go": RefuseLost,
+	} {
+		if s := p.For(path); s.LostUpdate != want || s.Wait != time.Minute || s.Strangers != IgnoreStrangers {
+			t.Errorf("%s: %+v, want %s", path, s, want)
+		}
+	}
+	if s := p.For("queue/in.json"); s.ClaimTTL != 10*time.Second || !s.Observes("python3", "/usr/bin/python3.13", "/srv/show-queue.py") {
+		t.Errorf("queue/in.json: %+v", s)
+	}
+	if s := p.For("x.db"); s.Mode != Live {
+		t.Errorf("x.db: %+v", s)
+	}
+}

@@ -119,6 +119,12 @@ const (
 	keyMaxBytes   = "max-bytes"
 	keyMaxAge     = "max-age"
 
+	keyLostUpdate = "lost-update"
+	keyClaimTTL   = "claim-ttl"
+	keyFade       = "fade"
+	keyObservers  = "observers"
+	keyStrangers  = "strangers"
+
 	keyValidate       = "validate"
 	keyMaxSize        = "max-size"
 	keyCommand        = "command"
@@ -129,6 +135,7 @@ var (
 	documentKeys = []string{keyBuiltin, keyActorEnv, keyDefaults, keyHistory, keyRejected, keyAlias, keyRule}
 	settingKeys  = []string{
 		keyMode, keyWait, keyDurability, keyAppend, keyOnKill, keyTTL, keyOnStale, keyKey,
+		keyLostUpdate, keyClaimTTL, keyFade, keyObservers, keyStrangers,
 		keyHistory, keyValidate, keyMaxSize, keyCommand, keyCommandTimeout,
 	}
 	boundKeys = []string{keyMaxBytes, keyMaxAge}
@@ -201,7 +208,7 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 			p.unknown(at, key, known)
 			continue
 		}
-		if p.content(&r, at, key, v) {
+		if p.content(&r, at, key, v) || p.updates(&r, at, key, v) {
 			continue
 		}
 		switch key {
@@ -240,7 +247,7 @@ func (p *parser) content(r *Rule, at node, key string, v any) bool {
 	case keyCommand:
 		r.Command = p.command(at, v)
 	case keyCommandTimeout:
-		r.CommandTimeout = p.timeout(at, v)
+		r.CommandTimeout = p.positive(at, key, v, "a command needs some time")
 	default:
 		return false
 	}
@@ -291,6 +298,15 @@ func (p *parser) duration(at node, key string, v any) *Duration {
 		p.fail(at, "bad %s %q: a duration cannot be negative", key, s)
 	}
 	return (*Duration)(&d)
+}
+
+// positive reads a duration that cannot be 0, for a reason.
+func (p *parser) positive(at node, key string, v any, reason string) *Duration {
+	d := p.duration(at, key, v)
+	if d != nil && *d == 0 {
+		p.fail(at, "bad %s %q: %s", key, v, reason)
+	}
+	return d
 }
 
 // minTTL is the shortest lease. With a shorter one the heartbeats, of which a

@@ -87,6 +87,13 @@ type Rule struct {
 	Key        Key
 	History    *int
 
+	// What becomes of lost updates; nil is inherited, an empty list is none.
+	LostUpdate LostUpdate
+	ClaimTTL   *Duration
+	Fade       *Duration
+	Observers  []string
+	Strangers  Strangers
+
 	// What Settings.Validate is made of; nil is inherited, an empty list is none.
 	Validate       []string
 	MaxSize        *Bytes
@@ -113,6 +120,20 @@ type Settings struct {
 	Key     Key
 	// History is how many earlier versions of a file are kept.
 	History int
+	// LostUpdate says what becomes of a change that is based on a version which has
+	// been replaced since.
+	LostUpdate LostUpdate
+	// ClaimTTL is how long, at most, an open for reading keeps others away where
+	// reads claim; above 0.
+	ClaimTTL time.Duration
+	// Fade is how long it counts that a relative of a process has read the file;
+	// above 0.
+	Fade time.Duration
+	// Observers are the programs whose reads never claim: see Observes. It is
+	// shared: not to be changed.
+	Observers []string
+	// Strangers says what callers mean that cannot be told apart.
+	Strangers Strangers
 	// Validate says which content is accepted; nil is all. It is shared: not to
 	// be changed.
 	Validate *Validation
@@ -158,6 +179,10 @@ func factory() Settings {
 		OnStale:    KeepStale,
 		Key:        FileKey,
 		History:    10,
+		LostUpdate: RefuseLost,
+		ClaimTTL:   defaultClaimTTL,
+		Fade:       defaultFade,
+		Strangers:  IgnoreStrangers,
 		Rule:       ruleDefaults,
 	}
 }
@@ -276,6 +301,7 @@ func (r Rule) over(s Settings) Settings {
 	if r.History != nil {
 		s.History = *r.History
 	}
+	r.overUpdates(&s)
 	s.Validate = r.validation(s.Validate)
 	return s
 }

@@ -92,6 +92,7 @@ func describe(p *Policy, path string) string {
 	if s.Key != plain.Key {
 		text = append(text, "key "+string(s.Key))
 	}
+	text = append(text, describeUpdates(&s, &plain)...)
 	if s.History != plain.History {
 		text = append(text, fmt.Sprint("history ", s.History))
 	}
@@ -179,7 +180,7 @@ var ignoreOrigin = cmp.FilterPath(func(p cmp.Path) bool {
 }, cmp.Ignore())
 
 func TestTOMLReadsBack(t *testing.T) {
-	wait, none := Duration(90*time.Second), Duration(0)
+	wait, none, ttl := Duration(90*time.Second), Duration(0), Duration(1500*time.Millisecond)
 	size, ten := Bytes(3<<20+1), 10
 	for _, p := range []*Policy{
 		Default(),
@@ -189,10 +190,13 @@ func TestTOMLReadsBack(t *testing.T) {
 			{Glob: []string{`a"b`, `c\\d`, "é\t\x01\x7f", `'''`}, Wait: &wait, TTL: &none, origin: "a\nb\xff"},
 			{Glob: []string{"x"}, TTL: &wait, OnStale: StealStale, Key: "group:g-1", Validate: []string{}, Command: []string{}},
 			{Glob: []string{"y"}, Validate: []string{nonEmpty}, MaxSize: &size, Command: []string{"/c", `a"b`}, CommandTimeout: &wait, History: &ten},
+			{Glob: []string{"z"}, LostUpdate: Adaptive, ClaimTTL: &ttl, Fade: &wait, Observers: []string{"jq", `/a"b`}, Strangers: OneStranger},
+			{Glob: []string{"zz"}, LostUpdate: Merge, Observers: []string{}},
 		}}),
 		compile(source{
 			defaults: Settings{Mode: ReadOnly, Wait: time.Hour, Durability: Lazy, Append: Session, OnKill: Commit,
 				TTL: time.Second, OnStale: StealStale, Key: DirectoryKey, Rule: ruleDefaults, History: 3,
+				LostUpdate: Serialize, ClaimTTL: time.Second, Fade: time.Hour, Observers: []string{"**/x.py"}, Strangers: RefuseStrangers,
 				Validate: &Validation{Formats: []Format{JSON, YAML}, NonEmpty: true, MaxSize: 1 << 40, Command: []string{"/x"}, Timeout: time.Second}},
 			history: Bounds{MaxBytes: 1025, MaxAge: time.Minute}, rejected: Bounds{MaxAge: 2 * day},
 			alias: []Alias{

@@ -17,11 +17,12 @@ func (p *Policy) TOML() []byte {
 	writeList(&b, keyActorEnv, p.actorEnv)
 
 	d := p.defaults
-	wait, ttl := Duration(d.Wait), Duration(d.TTL)
+	wait, ttl, claimTTL, fade := Duration(d.Wait), Duration(d.TTL), Duration(d.ClaimTTL), Duration(d.Fade)
 	fmt.Fprintf(&b, "\n[%s]\n", keyDefaults)
 	r := Rule{
 		Mode: d.Mode, Wait: &wait, Durability: d.Durability, Append: d.Append, OnKill: d.OnKill,
 		TTL: &ttl, OnStale: d.OnStale, Key: d.Key, History: &d.History,
+		LostUpdate: d.LostUpdate, ClaimTTL: &claimTTL, Fade: &fade, Observers: d.Observers, Strangers: d.Strangers,
 	}
 	if v := d.Validate; v != nil {
 		size, timeout := Bytes(v.MaxSize), Duration(v.Timeout)
@@ -65,6 +66,17 @@ func writeSettings(b *bytes.Buffer, r Rule) {
 	}
 	line(keyOnStale, string(r.OnStale))
 	line(keyKey, string(r.Key))
+	line(keyLostUpdate, string(r.LostUpdate))
+	if r.ClaimTTL != nil {
+		line(keyClaimTTL, r.ClaimTTL.String())
+	}
+	if r.Fade != nil {
+		line(keyFade, r.Fade.String())
+	}
+	if r.Observers != nil {
+		writeList(b, keyObservers, r.Observers)
+	}
+	line(keyStrangers, string(r.Strangers))
 	if r.History != nil {
 		fmt.Fprintf(b, "%-10s = %d\n", keyHistory, *r.History)
 	}

@@ -171,11 +171,3 @@ func (p *parser) command(at node, v any) []string {
 	}
 	return words
 }
-
-func (p *parser) timeout(at node, v any) *Duration {
-	d := p.duration(at, keyCommandTimeout, v)
-	if d != nil && *d == 0 {
-		p.fail(at, "bad %s %q: a command needs some time", keyCommandTimeout, v)
-	}
-	return d
-}
