@@ -39,9 +39,11 @@ type Reader struct {
 	kids    bool      // the kernel has task/*/children
 	sched   bool      // the kernel has task/*/schedstat
 
-	refs    atomic.Int32 // who uses the descriptors: the owner, and patient questions
-	known   cache
-	watches watches
+	refs     atomic.Int32 // who uses the descriptors: the owner, and patient questions
+	known    cache
+	watches  watches
+	kinds    kindCache
+	families familyCache
 }
 
 // New opens a procfs, "/proc" by default, and checks that it answers what the
