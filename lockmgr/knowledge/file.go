@@ -1,0 +1,144 @@
+package knowledge
+
+import (
+	"slices"
+	"time"
+
+	"latchfs/lockmgr"
+)
+
+// remembered is how many changes of a key are remembered with their authors.
+const remembered = 8
+
+// rebirth is how long after a removal a new file under the same name is still the
+// next version of the old: what unpacks or installs removes first and creates at
+// once. Later it is a file of its own, of which nobody knows anything.
+const rebirth = 2 * time.Second
+
+// file is what is known of a key.
+type file struct {
+	changes  []Change // the latest, at least one; the last is the current version
+	informed uint64   // the last version made by somebody who had looked
+	facts    map[lockmgr.Owner]fact
+	deaf     map[lockmgr.Owner]deafness
+}
+
+// fact is what one process knows of a key.
+type fact struct {
+	own  sighting // what it has itself read or made
+	lent sighting // what a relative has
+}
+
+// sighting is one look at a version. The zero sighting is none.
+type sighting struct {
+	number uint64 // 0: a version that is too long ago to tell
+	at     time.Time
+	blind  bool // made without ever having looked
+}
+
+// deafness keeps a process from learning for a while.
+type deafness struct {
+	until time.Time
+	next  time.Duration // how long the next one lasts
+}
+
+func newFile(stamp Stamp) *file {
+	return &file{changes: []Change{{Number: 1, Stamp: stamp}}, facts: map[lockmgr.Owner]fact{}}
+}
+
+func (x *file) current() *Change { return &x.changes[len(x.changes)-1] }
+
+// find is the number of a remembered version; 0 of no such version.
+func (x *file) find(stamp Stamp) uint64 {
+	for i := len(x.changes) - 1; i >= 0; i-- {
+		if x.changes[i].Stamp == stamp {
+			return x.changes[i].Number
+		}
+	}
+	return 0
+}
+
+// advance makes stamp the current version, if it is not, and returns its number.
+func (x *file) advance(now time.Time, stamp Stamp) uint64 {
+	last := x.current()
+	if last.Stamp == stamp {
+		return last.Number
+	}
+	if last.Stamp == (Stamp{}) && now.Sub(last.Author.Time) > rebirth {
+		clear(x.facts)
+	}
+	number := last.Number + 1
+	if len(x.changes) == remembered {
+		x.changes = slices.Delete(x.changes, 0, 1)
+	}
+	x.changes = append(x.changes, Change{Number: number, Stamp: stamp, Author: Author{Time: now}})
+	return number
+}
+
+// best is what a process knows that still counts: the latest.
+func (x *file) best(o lockmgr.Owner, now time.Time, fade time.Duration) (sighting, bool) {
+	k, ok := x.facts[o]
+	if !ok {
+		return sighting{}, false
+	}
+	faded := func(s sighting) bool { return now.Sub(s.at) > fade }
+	own, lent := k.own, k.lent
+	if own.blind && faded(own) {
+		own = sighting{}
+	}
+	if faded(lent) {
+		lent = sighting{}
+	}
+	if lent.at.After(own.at) {
+		own = lent
+	}
+	return own, !own.at.IsZero()
+}
+
+// learn tells a process and its relatives of a version.
+func (x *file) learn(who Who, s sighting) {
+	k := x.facts[who.Self]
+	k.own = s
+	x.facts[who.Self] = k
+	for _, o := range who.Relatives {
+		k := x.facts[o]
+		k.lent = s
+		x.facts[o] = k
+	}
+}
+
+// basis is what the first on the chain who knows a version knows.
+func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner) Basis {
+	b := Basis{Current: x.current().Number}
+	for _, o := range chain {
+		s, ok := x.best(o, now, fade)
+		if !ok {
+			continue
+		}
+		b.Known, b.Version, b.By, b.At = true, s.number, o, s.at
+		b.Stale = s.number != b.Current && !(s.blind && x.informed <= s.number)
+		break
+	}
+	if !b.Stale {
+		return b
+	}
+	b.Ours = b.Version+1 >= x.changes[0].Number
+	for _, c := range x.changes {
+		if c.Number == b.Version {
+			b.Stamp = c.Stamp
+		}
+		if c.Number > b.Version {
+			b.Since = append(b.Since, c)
+			b.Ours = b.Ours && slices.ContainsFunc(c.owners, func(o lockmgr.Owner) bool { return slices.Contains(chain, o) })
+		}
+	}
+	return b
+}
+
+// looked reports whether anybody on the chain knows a version from having looked.
+func (x *file) looked(now time.Time, fade time.Duration, chain []lockmgr.Owner) bool {
+	return slices.ContainsFunc(chain, func(o lockmgr.Owner) bool {
+		s, ok := x.best(o, now, fade)
+		return ok && !s.blind
+	})
+}

@@ -1,0 +1,131 @@
+package knowledge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"latchfs/lockmgr"
+)
+
+// saved is a table as Save writes it.
+type saved struct {
+	Format int         `json:"format"`
+	Boot   string      `json:"boot"`
+	Files  []savedFile `json:"files"`
+}
+
+type savedFile struct {
+	Key      Key           `json:"key"`
+	Changes  []savedChange `json:"changes"`
+	Informed uint64        `json:"informed,omitempty"`
+	Facts    []savedFact   `json:"facts,omitempty"`
+}
+
+type savedChange struct {
+	Number uint64          `json:"number"`
+	Stamp  Stamp           `json:"stamp"`
+	Author Author          `json:"author"`
+	Owners []lockmgr.Owner `json:"owners,omitempty"`
+}
+
+type savedFact struct {
+	Owner lockmgr.Owner  `json:"owner"`
+	Own   *savedSighting `json:"own,omitempty"`
+	Lent  *savedSighting `json:"lent,omitempty"`
+}
+
+type savedSighting struct {
+	Number uint64    `json:"number"`
+	At     time.Time `json:"at"`
+	Blind  bool      `json:"blind,omitempty"`
+}
+
+const format = 1
+
+// ErrFormat says that a saved table cannot be read.
+var ErrFormat = errors.New("not a saved table of read versions")
+
+// Save returns the table as bytes that Load reads. boot names the life of the
+// machine: in another one processes are others.
+func (t *Table) Save(boot string) ([]byte, error) {
+	s := saved{Format: format, Boot: boot, Files: t.copies()}
+	return json.Marshal(&s)
+}
+
+func (t *Table) copies() []savedFile {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	files := make([]savedFile, 0, len(t.files))
+	for key, e := range t.files {
+		files = append(files, e.save(key))
+	}
+	return files
+}
+
+func (x *file) save(key Key) savedFile {
+	s := savedFile{Key: key, Informed: x.informed, Facts: make([]savedFact, 0, len(x.facts))}
+	for _, c := range x.changes {
+		s.Changes = append(s.Changes, savedChange{c.Number, c.Stamp, c.Author, c.owners})
+	}
+	for o, k := range x.facts {
+		s.Facts = append(s.Facts, savedFact{o, k.own.save(), k.lent.save()})
+	}
+	return s
+}
+
+func (s sighting) save() *savedSighting {
+	if s.at.IsZero() {
+		return nil
+	}
+	return &savedSighting{s.number, s.at, s.blind}
+}
+
+func (s *savedSighting) load() sighting {
+	if s == nil {
+		return sighting{}
+	}
+	return sighting{s.Number, s.At, s.Blind}
+}
+
+// Load adds what Save has written to an empty table. Of another boot nothing is
+// taken. On an error, which wraps ErrFormat, the table stays empty.
+func (t *Table) Load(data []byte, boot string) error {
+	var s saved
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if s.Format != format {
+		return fmt.Errorf("%w: format %d", ErrFormat, s.Format)
+	}
+	files := map[Key]*entry{}
+	facts := 0
+	for i := range s.Files {
+		f := &s.Files[i]
+		if len(f.Changes) == 0 || len(f.Changes) > remembered || files[f.Key] != nil {
+			return fmt.Errorf("%w: %q", ErrFormat, f.Key)
+		}
+		x := f.load()
+		files[f.Key] = &entry{file: x}
+		facts += len(x.facts)
+	}
+	if s.Boot != boot {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.files, t.facts = files, facts
+	return nil
+}
+
+func (f *savedFile) load() *file {
+	x := &file{informed: f.Informed, facts: make(map[lockmgr.Owner]fact, len(f.Facts))}
+	for _, c := range f.Changes {
+		x.changes = append(x.changes, Change{c.Number, c.Stamp, c.Author, c.Owners})
+	}
+	for _, k := range f.Facts {
+		x.facts[k.Owner] = fact{own: k.Own.load(), lent: k.Lent.load()}
+	}
+	return x
+}
