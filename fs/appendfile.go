@@ -60,10 +60,12 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 			return errnoOf(err)
 		}
 	}
+	grown := a.noteBefore()
 	seq, err := a.tail.Append(a.fd, b)
 	if err != nil {
 		return errnoOf(err)
 	}
+	grown()
 	a.seq, a.unsynced = seq, true
 	a.records++
 	a.bytes += len(b)
@@ -288,8 +290,15 @@ func (a *appender) truncate(size int64) unix.Errno {
 	if e := a.judgeCut(size); e != 0 {
 		return e
 	}
+	if e := a.mayCut(); e != 0 {
+		return e
+	}
 	defer a.noteGrowth(0)
-	return errnoOf(a.tail.Truncate(size))
+	e := errnoOf(a.tail.Truncate(size))
+	if e == 0 {
+		a.noteCut()
+	}
+	return e
 }
 
 // fsync is fsync(2), or fdatasync(2), on an append descriptor.

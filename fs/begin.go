@@ -18,6 +18,9 @@ const fillNow = 16 << 20
 // begin starts a session for c on name in dir, under a lock already held. st is
 // the committed file, nil if the name is free. The session counts c as a walker.
 func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
+	if e := f.mayBegin(c, dir, name, st, &o); e != 0 {
+		return nil, e
+	}
 	s := &session{
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, name: name, lock: l,
@@ -33,6 +36,8 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		s.txn.Store(t)
 		s.who.Store(&identity{t.owner, t.since})
 	}
+	s.writer, _ = c.learners(&o.settings)
+	s.unread, s.adds = st != nil && o.blind, st != nil && o.adds
 	s.program = c.program()
 	s.groups = c.writer(o.settings.Validate).groups
 	if !c.foreign() {
@@ -72,6 +77,38 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	return s, 0
 }
 
+// access are the options of a session that an open with these flags begins.
+func (o beginOptions) access(flags uint32) beginOptions {
+	o.trunc = flags&unix.O_TRUNC != 0
+	o.reads = flags&unix.O_ACCMODE == unix.O_RDWR && !o.trunc
+	o.adds = flags&unix.O_APPEND != 0 && !o.trunc
+	o.blind = !o.trunc && !o.reads && !o.adds
+	return o
+}
+
+// mayBegin decides whether a session may replace the file st, as far as its
+// beginning tells, and notes who reads that on the way.
+func (f *FS) mayBegin(c *caller, dir *node, name string, st *unix.Stat_t, o *beginOptions) unix.Errno {
+	if st == nil {
+		return 0
+	}
+	if o.trunc || o.cuts {
+		return f.mayReplace(c, o.op(), place{dir, name, nil}, st)
+	}
+	if who, ok := c.learners(&o.settings); ok && o.reads && f.tracks(&o.settings) {
+		v := commit.VersionOf(st)
+		f.sawVersion(f.path(dir, name), &v, who)
+	}
+	return 0
+}
+
+func (o *beginOptions) op() string {
+	if o.cuts {
+		return opTruncate
+	}
+	return opOpen
+}
+
 // keepsSuid reports whether the writer's changes leave setuid bits and file
 // capabilities alone (CAP_FSETID). Without such bits root is believed.
 func (s *session) keepsSuid(c *caller, st *unix.Stat_t) bool {
@@ -85,6 +122,10 @@ func (s *session) keepsSuid(c *caller, st *unix.Stat_t) bool {
 type beginOptions struct {
 	settings policy.Settings
 	trunc    bool
+	cuts     bool // it is truncate(2)
+	blind    bool // for writing alone, and not truncated
+	adds     bool // for appending alone
+	reads    bool // for reading and writing: who opens it so has seen the base
 	killSuid bool
 	mode     uint32 // for a new file, umask applied
 }

@@ -153,6 +153,13 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	if err := s.fixMode(); err != nil {
 		return errnoOf(err), err.Error()
 	}
+	if x, stale := s.unseenBase(); stale {
+		if s.settings.LostUpdate != policy.WarnLost {
+			x.record("conflict", unix.EBUSY)
+			return unix.EBUSY, x.reason()
+		}
+		x.record("lost_update", 0)
+	}
 	return 0, ""
 }
 
@@ -176,6 +183,7 @@ func (s *session) decideLocked() unix.Errno {
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
+	s.noteCommit(s.f.path(dir, name), &v)
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size
 		ev.Detail["operation"] = s.operation()
@@ -343,6 +351,7 @@ func (s *session) applyMetaLocked() unix.Errno {
 	if s.baseVersion.Ino != st.Ino || s.baseVersion.Dev != uint64(st.Dev) {
 		return unix.EBUSY
 	}
+	before := st
 	for _, change := range s.meta {
 		if err := change(fd); err != nil {
 			return errnoOf(err)
@@ -352,6 +361,7 @@ func (s *session) applyMetaLocked() unix.Errno {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return errnoOf(err)
 	}
+	f.noteRestamp(s.path(), &before, &st)
 	if f.history != nil {
 		f.history.Changed(s.path(), st.Ino, history.StateOf(&st), false)
 	}

@@ -62,9 +62,7 @@ func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, se
 	d := f.fileDemand(c, opCreate, wait, p)
 	d.label = c.label(opCreate, d.path)
 	d.keep = true
-	o := beginOptions{
-		settings: set, trunc: in.Flags&unix.O_TRUNC != 0, killSuid: in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0,
-	}
+	o := beginOptions{settings: set, killSuid: in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0}.access(in.Flags)
 	return f.admit(c, opOpen, d, at, []*node{dir}, func(w *walk) unix.Errno {
 		return f.leadCreate(c, w, p, excl, records, o)
 	})
@@ -127,7 +125,7 @@ func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *n
 		f.table.Release(l)
 		return status(e)
 	}
-	o := beginOptions{settings: set, mode: mode, trunc: in.Flags&unix.O_TRUNC != 0}
+	o := beginOptions{settings: set, mode: mode}.access(in.Flags)
 	s, e := f.begin(c, l, dir, name, base, o)
 	if e != 0 {
 		f.table.Release(l)

@@ -171,6 +171,7 @@ func (f *FS) openState() error {
 	if err := f.openHistory(); err != nil {
 		return err
 	}
+	f.openKnowledge()
 	first, err := f.journal.ReserveTokens(tokenBlock)
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)

@@ -14,6 +14,7 @@ import (
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 	"latchfs/lockmgr/proc"
 )
@@ -35,8 +36,10 @@ type FS struct {
 	proc       *proc.Reader
 	journal    *journal.Journal // nil when mounted read-only
 	store      *commit.Store
-	history    *history.Store // nil when mounted read-only
-	glances    chan struct{}  // slots for closer looks at files changed around the mount
+	history    *history.Store   // nil when mounted read-only
+	knowledge  *knowledge.Table // who has read what; nil when mounted read-only
+	boot       string           // names this life of the machine
+	glances    chan struct{}    // slots for closer looks at files changed around the mount
 	source     *source
 	virt       *virtual
 	walks      *walks

@@ -9,6 +9,7 @@ import (
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
 )
 
 // late looks after a session whose RELEASE has not followed its commit:
@@ -195,6 +196,7 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 	if err != nil {
 		return errnoOf(err)
 	}
+	s.noteCommit(path, &v)
 	s.published = true
 	s.isNew.Store(false)
 	// What is stored through a mapping leaves no trace in the times.
@@ -303,6 +305,9 @@ func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error 
 	}
 	if f := s.f; f.history != nil {
 		f.history.Changed(f.path(dir, name), st.Ino, history.State{Ino: v.Ino, Size: v.Size, Mtime: v.Mtime.Nano()}, false)
+	}
+	if f := s.f; f.knowledge != nil {
+		f.knowledge.Restamp(knowledge.Key(f.path(dir, name)), stampOfFile(st), stampOfVersion(&v))
 	}
 	s.f.srv.InodeNotify(s.at().id, -1, 0)
 	return nil

@@ -108,6 +108,7 @@ func (m *Mount) mount() error {
 	go f.trim.run()
 	if f.store != nil {
 		go f.pruneRejected()
+		go f.keepKnowledge()
 	}
 	err = f.identify()
 	if err == nil {

@@ -240,6 +240,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
+	f.noteLink(c, n, path, &st)
 	f.mu.Lock()
 	n.nlookup++
 	f.setNameLocked(n, dir, name)
@@ -309,6 +310,9 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	if own != nil && !c.kinOf(own.who.Load()) {
 		own = nil
 	}
+	if e := f.mayRemove(c, place{dir, name, n}); e != 0 {
+		return status(e)
+	}
 	err := f.remove(c, l, dir, name)
 	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {
 		return statusOf(err)
@@ -327,6 +331,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		n.removed = true
 		f.mu.Unlock()
 	}
+	f.noteChange(c, opUnlink, f.path(dir, name), nil)
 	f.renameLive(f.path(dir, name), "")
 	f.lostName(n)
 	f.rebaseOn(n, nil)

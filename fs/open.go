@@ -87,6 +87,11 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 		return status(unix.ESTALE)
 	}
 	h.sess = s
+	if s == nil {
+		f.noteRead(&in.InHeader, n)
+	} else {
+		s.noteOwnRead(f.callerOf(&in.InHeader))
+	}
 	want := ioPassthrough
 	if s != nil && !s.isFilled() {
 		want = ioDirect

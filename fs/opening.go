@@ -136,9 +136,8 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 		f.staleAt(c, o.n)
 		return nil, 0
 	}
-	s, e := f.beginOrJoin(c, l, p, &st, beginOptions{
-		settings: o.set, trunc: o.in.Flags&unix.O_TRUNC != 0, killSuid: o.in.Mode&fuse.OPEN_KILL_SUIDGID != 0,
-	})
+	begins := beginOptions{settings: o.set, killSuid: o.in.Mode&fuse.OPEN_KILL_SUIDGID != 0}
+	s, e := f.beginOrJoin(c, l, p, &st, begins.access(o.in.Flags))
 	if e != 0 {
 		f.table.Release(l)
 	}

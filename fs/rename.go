@@ -104,6 +104,9 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	if e := r.judge(r.candidates()); e != 0 {
 		return e
 	}
+	if e := r.mayReplace(); e != 0 {
+		return e
+	}
 	own := r.ownSession(r.from)
 	replaced := r.ownSession(r.to)
 	isDir := r.fromSt != nil && r.fromSt.Mode&unix.S_IFMT == unix.S_IFDIR
@@ -122,6 +125,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		return e
 	}
 	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	r.noteMove(a, b)
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		if !isDir && r.toSt.Mode&unix.S_IFMT != unix.S_IFDIR {
 			f.table.ExchangeFiles(own.heldLock(), replaced.heldLock(), lockmgr.Key(a), lockmgr.Key(b))

@@ -10,6 +10,7 @@ import (
 
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
 
@@ -24,8 +25,9 @@ type session struct {
 	isNew    atomic.Bool // nothing has the name but for this session
 	settings policy.Settings
 	who      atomic.Pointer[identity]
-	fsetid   bool   // the writer may keep setuid and setgid bits (CAP_FSETID)
-	baseKey  inoKey // the inode that is replaced; zero for a new file
+	writer   knowledge.Who // who learns what the session makes
+	fsetid   bool          // the writer may keep setuid and setgid bits (CAP_FSETID)
+	baseKey  inoKey        // the inode that is replaced; zero for a new file
 	uid, gid uint32
 	groups   []uint32 // of a writer as whom a command will judge
 	program  string
@@ -53,6 +55,8 @@ type session struct {
 	filled      bool
 	wrote       bool           // the daemon itself changed the content
 	truncated   bool           // by the open that began it
+	unread      bool           // its writer has opened the base without reading or cutting it
+	adds        bool           // it was opened for appending alone
 	passed      bool           // a handle's writes go past us, and so do their errors
 	fresh       bool           // begun truncated or new, and nobody has opened it yet
 	closed      bool           // a descriptor was closed, so there was one

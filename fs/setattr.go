@@ -87,8 +87,13 @@ func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Durat
 		return unix.ESTALE
 	}
 	defer f.table.Release(l)
+	var before, after unix.Stat_t
+	known := unix.Fstat(f.fdOf(n), &before) == nil
 	if err := change(f.fdOf(n)); err != nil {
 		return errnoOf(err)
+	}
+	if known && unix.Fstat(f.fdOf(n), &after) == nil {
+		f.noteRestamp(d.path, &before, &after)
 	}
 	f.unseal(n)
 	f.changed(n, false)
@@ -141,6 +146,11 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 	if resize {
 		if h.app != nil {
 			return h.app.truncate(int64(size))
+		}
+		if s := h.sess; s != nil && h.kind == shadowHandle {
+			if e := s.mayCut(); e != 0 {
+				return e
+			}
 		}
 		e := f.change(h, func(fd int) error {
 			if err := unix.Ftruncate(fd, int64(size)); err != nil {
@@ -336,7 +346,7 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 	if f.sessionAt(dir, name) != nil {
 		return unix.EBUSY
 	}
-	s, e := f.begin(c, w.lock, dir, name, &st, beginOptions{settings: set})
+	s, e := f.begin(c, w.lock, dir, name, &st, beginOptions{settings: set, cuts: true})
 	if e == unix.EEXIST {
 		e = unix.EBUSY
 	}

@@ -137,6 +137,9 @@ func (f *FS) cleanupOnce() {
 			f.log.Errorf("what was appended last may not be on disk: %v", err)
 		}
 	}
+	if f.knowledge != nil {
+		f.saveKnowledge()
+	}
 	f.closeHistory()
 	if f.journal != nil {
 		f.event(journal.Event{Time: time.Now(), Event: "unmount"})

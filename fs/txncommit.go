@@ -185,6 +185,9 @@ func (t *txn) endLocked(committed bool) {
 			removed++
 			if committed {
 				f.removedByTxn(sn)
+				if !sn.isDir && f.sessionAt(sn.dir, sn.name) == nil {
+					f.noteChange(sn.by, opUnlink, f.path(sn.dir, sn.name), nil)
+				}
 			}
 		}
 		f.unstage(sn)
@@ -271,7 +274,9 @@ func (s *session) endPublished(err error) {
 	var st unix.Stat_t
 	if changed && unix.Fstat(s.shadow.FD(), &st) == nil {
 		s.sealed = cacheStamp{size: st.Size, mtime: st.Mtim}
-		s.next.done(s.made(commit.VersionOf(&st)), s.shadow.Kept())
+		v := commit.VersionOf(&st)
+		s.next.done(s.made(v), s.shadow.Kept())
+		s.noteCommitInTxn(&v)
 		s.record("commit", func(ev *journal.Event) {
 			ev.Detail["bytes"], ev.Detail["operation"], ev.Detail["transaction"] = st.Size, s.operation(), s.txn.Load().label
 			if err != nil {

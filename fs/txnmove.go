@@ -42,7 +42,11 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.move(c, s, from, to, flags); e != 0 {
+	e = t.mayReplace(c, s, from, to)
+	if e == 0 {
+		e = t.move(c, s, from, to, flags)
+	}
+	if e != 0 {
 		f.table.Release(l)
 		return e
 	}
@@ -232,7 +236,13 @@ func (t *txn) unlink(c *caller, dir *node, name string) unix.Errno {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.remove(c, dir, name); e != 0 {
+	if f.sessionAt(dir, name) == nil {
+		e = f.mayRemove(c, place{dir, name, n})
+	}
+	if e == 0 {
+		e = t.remove(c, dir, name)
+	}
+	if e != 0 {
 		f.table.Release(l)
 		return e
 	}

@@ -1,0 +1,206 @@
+package fs
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
+)
+
+// This file notes who has read and made which versions (DESIGN §6); updates.go asks
+// for that before something is replaced. An open for reading counts as a read:
+// neither reads in passthrough nor mappings show themselves.
+
+// sameRead is how long a process that has read a version is not told of it again.
+const sameRead = time.Second
+
+// stranger stands for all callers that cannot be told apart, where the policy takes
+// them together.
+var stranger = lockmgr.Owner{PID: -1}
+
+// tracks reports whether it matters under these settings who has read what.
+func (f *FS) tracks(set *policy.Settings) bool {
+	return f.knowledge != nil && set.Mode == policy.Atomic && set.LostUpdate != policy.IgnoreLost
+}
+
+// stampOfVersion and stampOfFile are what tells a version from all others of its
+// path. The time of change of status does not belong to it: chmod makes no version.
+func stampOfVersion(v *commit.Version) knowledge.Stamp {
+	return knowledge.Stamp{Dev: v.Dev, Ino: v.Ino, Size: v.Size, Mtime: v.Mtime.Nano()}
+}
+
+func stampOfFile(st *unix.Stat_t) knowledge.Stamp {
+	return knowledge.Stamp{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano()}
+}
+
+// linkKey is the key under which the versions of a file with several names are
+// counted beside those of each name.
+func linkKey(st knowledge.Stamp) knowledge.Key {
+	return knowledge.Key("//" + strconv.FormatUint(st.Dev, 16) + ":" + strconv.FormatUint(st.Ino, 16)) // no path has that
+}
+
+// learners is the caller with those who learn what it learns; false of one who
+// learns nothing: an interactive shell, or a stranger whom the policy ignores.
+func (c *caller) learners(set *policy.Settings) (knowledge.Who, bool) {
+	if c.foreign() {
+		return knowledge.Who{Self: stranger}, set.Strangers == policy.OneStranger
+	}
+	return c.f.learnersOf(c.owner)
+}
+
+func (f *FS) learnersOf(o lockmgr.Owner) (knowledge.Who, bool) {
+	if o.PID <= 0 {
+		return knowledge.Who{}, false
+	}
+	family := f.proc.Family(o)
+	return knowledge.Who{Self: o, Relatives: family.Relatives}, !family.Interactive
+}
+
+// noteRead notes that the sender of a request has opened the version that n is.
+func (f *FS) noteRead(in *fuse.InHeader, n *node) {
+	f.mu.Lock()
+	dir, name, fd := n.parent, n.name, n.fd
+	path := ""
+	if dir != nil {
+		path = pathLocked(dir, name)
+	}
+	f.mu.Unlock()
+	if dir == nil || fd < 0 || !n.isRegular() {
+		return
+	}
+	set := f.settings(path)
+	var st unix.Stat_t
+	if !f.tracks(&set) || unix.Fstat(fd, &st) != nil {
+		return
+	}
+	c := f.callerOf(in)
+	stamp, key, now := stampOfFile(&st), knowledge.Key(path), time.Now()
+	if st.Nlink <= 1 && f.knowledge.Knows(now, key, stamp, c.owner, sameRead) {
+		return
+	}
+	who, ok := c.learners(&set)
+	if !ok {
+		return
+	}
+	if !f.knowledge.Saw(now, key, stamp, who) {
+		// It was put there around the mount, or is no longer there.
+		f.lookAt(dir, name, key)
+		f.knowledge.Saw(now, key, stamp, who)
+	}
+	if st.Nlink > 1 {
+		f.knowledge.Saw(now, linkKey(stamp), stamp, who)
+	}
+}
+
+// lookAt tells the table which version a name holds now.
+func (f *FS) lookAt(dir *node, name string, key knowledge.Key) {
+	var st unix.Stat_t
+	var stamp knowledge.Stamp
+	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case err == nil:
+		stamp = stampOfFile(&st)
+	case err != unix.ENOENT:
+		return
+	}
+	f.knowledge.Found(time.Now(), key, stamp)
+}
+
+// noteOwnRead notes that somebody of the session's family reads the shadow, which
+// has what the base has. s.mu is not held.
+func (s *session) noteOwnRead(c *caller) {
+	f := s.f
+	if !f.tracks(&s.settings) {
+		return
+	}
+	who, ok := c.learners(&s.settings)
+	s.mu.Lock()
+	base := s.baseVersion
+	s.mu.Unlock()
+	if ok && base != nil {
+		f.sawVersion(s.path(), base, who)
+	}
+}
+
+// sawVersion notes a read of the current version of a path whose lock is held.
+func (f *FS) sawVersion(path string, v *commit.Version, who knowledge.Who) {
+	now, stamp, key := time.Now(), stampOfVersion(v), knowledge.Key(path)
+	f.knowledge.Found(now, key, stamp)
+	f.knowledge.Saw(now, key, stamp, who)
+	f.knowledge.Saw(now, linkKey(stamp), stamp, who)
+}
+
+// author is the caller as the author of a version.
+func (c *caller) author(op string) knowledge.Author {
+	return knowledge.Author{PID: c.owner.PID, Program: c.program(), Actor: c.f.actorOf(&label{c: c}), Operation: op}
+}
+
+// noteChange notes that a caller has made st what path holds; nil: nothing.
+func (f *FS) noteChange(c *caller, op, path string, st *unix.Stat_t) {
+	set := f.settings(path)
+	if !f.tracks(&set) {
+		return
+	}
+	var stamp knowledge.Stamp
+	if st != nil {
+		stamp = stampOfFile(st)
+	}
+	who, ok := c.learners(&set)
+	if !ok {
+		who = knowledge.Who{}
+	}
+	f.knowledge.Changed(time.Now(), knowledge.Key(path), stamp, who, c.author(op))
+}
+
+// noteCommit notes that the session has made v what path holds.
+func (s *session) noteCommit(path string, v *commit.Version) {
+	f := s.f
+	if !f.tracks(&s.settings) {
+		return
+	}
+	who := s.learners()
+	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program, Operation: s.operation()}
+	if lb, ok := s.lock.Request().Label.(*label); ok {
+		by.Actor = f.actorOf(lb)
+	}
+	now, stamp, key := time.Now(), stampOfVersion(v), knowledge.Key(path)
+	if s.adds && s.baseVersion != nil {
+		f.knowledge.Added(now, key, stampOfVersion(s.baseVersion), stamp, who, by)
+		return
+	}
+	f.knowledge.Changed(now, key, stamp, who, by)
+	if s.inPlace {
+		f.knowledge.Changed(now, linkKey(stamp), stamp, who, by)
+	}
+}
+
+// learners is who writes the session, with those who learn what it learns: as they
+// were when it began, for the writer may be dying.
+func (s *session) learners() knowledge.Who {
+	o := s.who.Load().owner
+	if s.writer.Self == o || s.txn.Load() != nil {
+		return s.writer
+	}
+	who, ok := s.f.learnersOf(o) // it was handed on
+	if !ok {
+		return knowledge.Who{}
+	}
+	return who
+}
+
+// noteRestamp notes that the file before has other times and the same content.
+func (f *FS) noteRestamp(path string, before, after *unix.Stat_t) {
+	if f.knowledge == nil {
+		return
+	}
+	was, is := stampOfFile(before), stampOfFile(after)
+	f.knowledge.Restamp(knowledge.Key(path), was, is)
+	if after.Nlink > 1 {
+		f.knowledge.Restamp(linkKey(was), was, is)
+	}
+}

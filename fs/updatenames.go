@@ -1,0 +1,168 @@
+package fs
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
+)
+
+// This file joins the operations on names, and appends, with what is known of read
+// versions.
+
+// mayRemove is mayReplace for whatever file has the name now.
+func (f *FS) mayRemove(c *caller, p place) unix.Errno {
+	var st unix.Stat_t
+	if f.knowledge == nil || unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	return f.mayReplace(c, opUnlink, p, &st)
+}
+
+// mayReplace decides whether a file may lose its name, or its place, to the rename.
+// A rename away from a name is how vim begins to overwrite it.
+func (r *renaming) mayReplace() unix.Errno {
+	f := r.f
+	if f.knowledge == nil || r.sameFile() {
+		return 0
+	}
+	if r.toSt != nil {
+		if e := f.mayReplace(r.c, opRename, r.to, r.toSt, r.writers(r.from, r.fromSt)...); e != 0 {
+			return e
+		}
+	}
+	if r.fromSt == nil {
+		return 0
+	}
+	var writers []lockmgr.Owner
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		writers = r.writers(r.to, r.toSt)
+	}
+	e := f.mayReplace(r.c, opRename, r.from, r.fromSt, writers...)
+	if e != 0 {
+		f.deafen(r.c, r.from)
+	}
+	return e
+}
+
+// sameFile reports whether both names are of one file: then nothing is replaced.
+func (r *renaming) sameFile() bool {
+	return r.fromSt != nil && r.toSt != nil && r.fromSt.Ino == r.toSt.Ino && r.fromSt.Dev == r.toSt.Dev
+}
+
+// writers is who has written the file that is about to get another name: it carries
+// what they had read.
+func (r *renaming) writers(p place, st *unix.Stat_t) []lockmgr.Owner {
+	if s := r.ownSession(p); s != nil {
+		w := s.learners()
+		return append([]lockmgr.Owner{w.Self}, w.Relatives...)
+	}
+	if st == nil {
+		return nil
+	}
+	return r.f.knowledge.WrittenBy(knowledge.Key(r.f.path(p.dir, p.name)), stampOfFile(st))
+}
+
+// noteMove notes what the rename from path a to path b, which has happened, has made
+// of the two.
+func (r *renaming) noteMove(a, b string) {
+	f := r.f
+	exchanged := r.flags&unix.RENAME_EXCHANGE != 0
+	switch {
+	case f.knowledge == nil || r.sameFile():
+		return
+	case r.fromSt == nil: // a session's: it tells what it publishes
+		return
+	case isDirectory(r.fromSt) || isDirectory(r.toSt):
+		f.knowledge.Moved(time.Now(), knowledge.Key(a), knowledge.Key(b), exchanged)
+		return
+	}
+	f.noteChange(r.c, opRename, b, r.fromSt)
+	if exchanged {
+		f.noteChange(r.c, opRename, a, r.toSt)
+	} else {
+		f.noteChange(r.c, opRename, a, nil)
+	}
+}
+
+func isDirectory(st *unix.Stat_t) bool { return st != nil && st.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// noteLink notes that a file, with the attributes st, has got path as a further name:
+// what is known of it under one name is known of it under all.
+func (f *FS) noteLink(c *caller, n *node, path string, st *unix.Stat_t) {
+	if f.knowledge == nil {
+		return
+	}
+	stamp := stampOfFile(st)
+	if dir, name := f.nameOf(n); dir != nil && st.Nlink == 2 {
+		f.knowledge.Share(knowledge.Key(f.path(dir, name)), linkKey(stamp))
+	}
+	f.noteChange(c, opLink, path, st)
+}
+
+// mayReplace is the same question for a rename in a transaction, which moves the
+// session s.
+func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
+	f := t.f
+	var st unix.Stat_t
+	if f.knowledge == nil {
+		return 0
+	}
+	if f.sessionAt(to.dir, to.name) == nil && unix.Fstatat(f.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		w := s.learners()
+		if e := f.mayReplace(c, opRename, to, &st, append([]lockmgr.Owner{w.Self}, w.Relatives...)...); e != 0 {
+			return e
+		}
+	}
+	if s.isNew.Load() || unix.Fstatat(f.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	e := f.mayReplace(c, opRename, from, &st)
+	if e != 0 {
+		f.deafen(c, from)
+	}
+	return e
+}
+
+// noteCommitInTxn notes the version v that the session has published as a part of a
+// transaction.
+func (s *session) noteCommitInTxn(v *commit.Version) { s.noteCommit(s.path(), v) }
+
+// noteBefore looks at the file that is about to be appended to; what it returns notes
+// what has become of it.
+func (a *appender) noteBefore() (grown func()) {
+	f, path := a.f, a.f.nodePath(a.h.n)
+	set := f.settings(path)
+	var before unix.Stat_t
+	if !f.tracks(&set) || !f.knowledge.Tracks(knowledge.Key(path)) || unix.Fstat(a.fd, &before) != nil {
+		return func() {}
+	}
+	return func() {
+		var st unix.Stat_t
+		who, _ := a.c.learners(&set)
+		if unix.Fstat(a.fd, &st) == nil {
+			f.knowledge.Added(time.Now(), knowledge.Key(path), stampOfFile(&before), stampOfFile(&st), who, a.c.author(opAppend))
+		}
+	}
+}
+
+// mayCut decides whether the file may be truncated through the append descriptor.
+func (a *appender) mayCut() unix.Errno {
+	var st unix.Stat_t
+	dir, name := a.f.nameOf(a.h.n)
+	if dir == nil || unix.Fstat(a.fd, &st) != nil {
+		return 0
+	}
+	return a.f.mayReplace(a.c, opTruncate, place{dir, name, a.h.n}, &st)
+}
+
+// noteCut notes that it was.
+func (a *appender) noteCut() {
+	var st unix.Stat_t
+	if unix.Fstat(a.fd, &st) == nil {
+		a.f.noteChange(a.c, opTruncate, a.f.nodePath(a.h.n), &st)
+	}
+}
