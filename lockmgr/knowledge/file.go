@@ -89,10 +89,16 @@ func (x *file) best(o lockmgr.Owner, now time.Time, fade time.Duration) (sightin
 	if faded(lent) {
 		lent = sighting{}
 	}
-	if lent.at.After(own.at) {
+	if lent.later(own) {
 		own = lent
 	}
 	return own, !own.at.IsZero()
+}
+
+// later reports whether s is what was learned last, of two versions at one moment the
+// newer.
+func (s sighting) later(o sighting) bool {
+	return s.at.After(o.at) || s.at.Equal(o.at) && s.number > o.number
 }
 
 // learn tells a process and its relatives of a version.

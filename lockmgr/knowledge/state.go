@@ -103,10 +103,10 @@ func (t *Table) Load(data []byte, boot string) error {
 	facts := 0
 	for i := range s.Files {
 		f := &s.Files[i]
-		if len(f.Changes) == 0 || len(f.Changes) > remembered || files[f.Key] != nil {
+		x := f.load()
+		if files[f.Key] != nil || !x.isSound() {
 			return fmt.Errorf("%w: %q", ErrFormat, f.Key)
 		}
-		x := f.load()
 		files[f.Key] = &entry{file: x}
 		facts += len(x.facts)
 	}
@@ -117,6 +117,25 @@ func (t *Table) Load(data []byte, boot string) error {
 	defer t.mu.Unlock()
 	t.files, t.facts = files, facts
 	return nil
+}
+
+// isSound reports whether the numbers fit together.
+func (x *file) isSound() bool {
+	if n := len(x.changes); n == 0 || n > remembered {
+		return false
+	}
+	for i := 1; i < len(x.changes); i++ {
+		if x.changes[i].Number != x.changes[i-1].Number+1 {
+			return false
+		}
+	}
+	last := x.current().Number
+	for _, k := range x.facts {
+		if k.own.number > last || k.lent.number > last {
+			return false
+		}
+	}
+	return x.informed <= last
 }
 
 func (f *savedFile) load() *file {

@@ -323,11 +323,11 @@ func merged(there, arrives *file) *file {
 	x.informed = x.current().Number
 	for o, k := range arrives.facts {
 		had := x.facts[o]
-		if k.own.at.After(had.own.at) {
-			had.own = moved(k.own)
+		if own := moved(k.own); own.later(had.own) {
+			had.own = own
 		}
-		if k.lent.at.After(had.lent.at) {
-			had.lent = moved(k.lent)
+		if lent := moved(k.lent); lent.later(had.lent) {
+			had.lent = lent
 		}
 		x.facts[o] = had
 	}

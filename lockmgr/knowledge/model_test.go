@@ -1,0 +1,198 @@
+package knowledge
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"latchfs/lockmgr"
+)
+
+// event is what the model remembers, all of it: who saw or made which version.
+type event struct {
+	at   time.Time
+	key  Key
+	num  int
+	self int
+	kin  []int
+}
+
+// model answers by looking through everything that has happened.
+type model struct {
+	events []event
+	nums   map[Key]int
+}
+
+// knows is the last version that a process has learned of, itself or through a
+// relative whose knowledge has not faded.
+func (m *model) knows(o int, key Key, now time.Time) (int, bool) {
+	for i := len(m.events) - 1; i >= 0; i-- {
+		e := &m.events[i]
+		if e.key != key {
+			continue
+		}
+		if e.self == o {
+			return e.num, true
+		}
+		for _, k := range e.kin {
+			if k == o && now.Sub(e.at) <= fade {
+				return e.num, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func (m *model) stale(chain []int, key Key, now time.Time) bool {
+	for _, o := range chain {
+		if num, ok := m.knows(o, key, now); ok {
+			return num != m.nums[key]
+		}
+	}
+	return false
+}
+
+// Everybody who writes has looked, so that nobody is blind; then the table says what
+// a look through all that ever happened says.
+func TestAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parents := map[int]int{3: 1, 4: 1, 5: 2, 6: 3, 7: 3, 8: 6, 9: 8}
+		family := func(p int) []int {
+			var up []int
+			for p = parents[p]; p != 0 && len(up) < 3; p = parents[p] {
+				up = append(up, p)
+			}
+			return up
+		}
+		owner := func(p int) lockmgr.Owner { return lockmgr.Owner{PID: int32(p), Start: 7} }
+		who := func(p int) Who {
+			w := Who{Self: owner(p)}
+			for _, k := range family(p) {
+				w.Relatives = append(w.Relatives, owner(k))
+			}
+			return w
+		}
+		table, m := New(fade), &model{nums: map[Key]int{}}
+		stamps := map[Key]Stamp{"f": {Ino: 1}, "g": {Ino: 2}}
+		now, ino := time.Unix(1, 0), uint64(2)
+		saw := func(p int, key Key) {
+			if !table.Saw(now, key, stamps[key], who(p)) {
+				table.Found(now, key, stamps[key])
+				table.Saw(now, key, stamps[key], who(p))
+			}
+			m.events = append(m.events, event{now, key, m.nums[key], p, family(p)})
+		}
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
+			p := rapid.IntRange(1, 9).Draw(t, "process")
+			key := rapid.SampledFrom([]Key{"f", "g"}).Draw(t, "key")
+			switch rapid.SampledFrom([]string{"read", "write", "around", "touch", "sweep", "restart"}).Draw(t, "what") {
+			case "read":
+				saw(p, key)
+			case "write":
+				saw(p, key)
+				ino++
+				stamps[key] = Stamp{Ino: ino}
+				m.nums[key]++
+				table.Changed(now, key, stamps[key], who(p), Author{})
+				m.events = append(m.events, event{now, key, m.nums[key], p, family(p)})
+			case "around":
+				ino++
+				stamps[key] = Stamp{Ino: ino}
+				m.nums[key]++
+			case "touch":
+				table.Found(now, key, stamps[key])
+				before, after := stamps[key], stamps[key]
+				after.Mtime++
+				stamps[key] = after
+				table.Restamp(key, before, after)
+			case "sweep":
+				table.Sweep(now, func(lockmgr.Owner) bool { return true })
+			case "restart":
+				data, err := table.Save("x")
+				if err != nil {
+					t.Fatal(err)
+				}
+				table = New(fade)
+				if err := table.Load(data, "x"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			asks := rapid.IntRange(1, 9).Draw(t, "asks")
+			want := m.stale(append([]int{asks}, family(asks)...), key, now)
+			if got := table.Check(now, key, stamps[key], who(asks).chain(), fade); got.Stale != want {
+				t.Fatalf("process %d, %q: stale %v, want %v: %+v", asks, key, got.Stale, want, got)
+			}
+		}
+	})
+}
+
+// The table forgets the least used keys when it is full, and counts rightly.
+func TestBounded(t *testing.T) {
+	table, now := New(fade), time.Unix(1, 0)
+	o := lockmgr.Owner{PID: 1, Start: 1}
+	for i := range MaxFacts + 1000 {
+		table.Saw(now, Key(fmt.Sprint(i)), Stamp{Ino: 1}, Who{Self: o})
+		table.Tracks("0")
+		if i%1000 == 0 {
+			table.Knows(now, "0", Stamp{Ino: 1}, o, time.Second)
+		}
+	}
+	if _, facts := table.Size(); facts > MaxFacts {
+		t.Errorf("%d facts, at most %d are remembered", facts, MaxFacts)
+	}
+	if !table.Tracks("0") || table.Tracks("1") {
+		t.Errorf("remembered: the key in use %v, the oldest %v", table.Tracks("0"), table.Tracks("1"))
+	}
+	table.checkInvariants(t)
+}
+
+func TestConcurrently(t *testing.T) {
+	table, now := New(fade), time.Unix(1, 0)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			o := lockmgr.Owner{PID: int32(i + 1), Start: 1}
+			for j := range 300 {
+				key := Key(fmt.Sprint(j % 5))
+				table.Saw(now, key, Stamp{Ino: 1}, Who{Self: o})
+				table.Changed(now, key, Stamp{Ino: uint64(j)}, Who{Self: o}, Author{})
+				table.Check(now, key, Stamp{Ino: 1}, []lockmgr.Owner{o}, fade)
+				if j%50 == 0 {
+					table.Sweep(now, func(lockmgr.Owner) bool { return true })
+					_, _ = table.Save("x")
+					table.Moved(now, "0", "1", true)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	table.checkInvariants(t)
+}
+
+// FuzzLoad: a file that is not ours is refused, and leaves the table as it was.
+func FuzzLoad(f *testing.F) {
+	table := New(fade)
+	table.Saw(time.Unix(1, 0), "f", Stamp{Ino: 1}, Who{Self: lockmgr.Owner{PID: 1, Start: 1}})
+	data, err := table.Save("x")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"format":2}`))
+	f.Add([]byte(`{"format":1,"boot":"x","files":[{"key":"f"}]}`))
+	f.Add([]byte(`{"format":1,"boot":"x","files":[{"key":"f","changes":[{"number":3},{"number":5}]}]}`))
+	f.Add([]byte(`{"format":1,"boot":"x","files":[{"key":"f","changes":[{"number":3}],"informed":9,"facts":[{"owner":{"PID":1},"own":{"number":8}}]}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		table := New(fade)
+		err := table.Load(data, "x")
+		if keys, _ := table.Size(); err != nil && keys != 0 {
+			t.Errorf("%v, and %d keys are there", err, keys)
+		}
+		table.checkInvariants(t)
+		table.Check(time.Unix(1, 0), "f", Stamp{}, []lockmgr.Owner{{PID: 1}}, fade)
+	})
+}
