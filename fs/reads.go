@@ -59,7 +59,14 @@ func (f *FS) learnersOf(o lockmgr.Owner) (knowledge.Who, bool) {
 		return knowledge.Who{}, false
 	}
 	family := f.proc.Family(o)
-	return knowledge.Who{Self: o, Relatives: family.Relatives}, !family.Interactive
+	if family.Interactive {
+		return knowledge.Who{}, false
+	}
+	who := knowledge.Who{Self: o, Relatives: family.Relatives}
+	if len(who.Relatives) == 0 {
+		who.Shell = family.Shell
+	}
+	return who, true
 }
 
 // noteRead notes that the sender of a request has opened the version that n is.

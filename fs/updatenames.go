@@ -1,6 +1,9 @@
 package fs
 
 import (
+	"bytes"
+	"io"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +33,11 @@ func (r *renaming) mayReplace() unix.Errno {
 		return 0
 	}
 	if r.toSt != nil {
-		if e := f.mayReplace(r.c, opRename, r.to, r.toSt, r.writers(r.from, r.fromSt)...); e != 0 {
+		x, e := f.wouldLose(r.c, opRename, r.to, r.toSt, r.writers(r.from, r.fromSt)...)
+		if x != nil && !r.putsBack(x) {
+			e = x.answer()
+		}
+		if e != 0 {
 			return e
 		}
 	}
@@ -46,6 +53,52 @@ func (r *renaming) mayReplace() unix.Errno {
 		f.deafen(r.c, r.from)
 	}
 	return e
+}
+
+// putsBack reports whether the rename restores the version that was known, to the
+// byte, after changes that the family has made itself: somebody takes them back with
+// the copy that he had made before. Anything else that is based on that version would
+// undo changes that it does not know of.
+func (r *renaming) putsBack(x *lostUpdate) bool {
+	f := r.f
+	if !x.b.Ours || f.history == nil || r.flags&unix.RENAME_EXCHANGE != 0 || r.fromSt == nil || r.fromSt.Size != x.b.Stamp.Size {
+		return false
+	}
+	number := x.number(x.b.Stamp, 0)
+	if number == 0 {
+		return false
+	}
+	old, err := f.history.OpenContent(x.path, number)
+	if err != nil {
+		return false
+	}
+	defer old.Close()
+	fd, err := unix.Openat(f.fdOf(r.from.dir), r.from.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	back := os.NewFile(uintptr(fd), r.from.name)
+	defer back.Close()
+	return r.fromSt.Size <= maxPutBack && sameBytes(old, back)
+}
+
+// maxPutBack bounds the comparison, for which the kernel keeps the directory locked.
+const maxPutBack = 64 << 20
+
+// sameBytes reports whether two files hold the same.
+func sameBytes(a, b io.Reader) bool {
+	const block = 64 << 10
+	x, y := make([]byte, block), make([]byte, block)
+	for {
+		n, e := io.ReadFull(a, x)
+		m, e2 := io.ReadFull(b, y)
+		if n != m || !bytes.Equal(x[:n], y[:m]) {
+			return false
+		}
+		if e != nil || e2 != nil {
+			return (e == io.EOF || e == io.ErrUnexpectedEOF) && (e2 == io.EOF || e2 == io.ErrUnexpectedEOF)
+		}
+	}
 }
 
 // sameFile reports whether both names are of one file: then nothing is replaced.

@@ -20,25 +20,35 @@ import (
 // any (DESIGN §6). Of a file that takes its place its writers say what it was made
 // from. The name's lock is held, so that the answer stays true.
 func (f *FS) mayReplace(c *caller, op string, p place, st *unix.Stat_t, writers ...lockmgr.Owner) unix.Errno {
+	x, e := f.wouldLose(c, op, p, st, writers...)
+	if x == nil {
+		return e
+	}
+	return x.answer()
+}
+
+// wouldLose is mayReplace for callers who may know better: what would be lost, nil if
+// there is nothing to object to but perhaps an errno.
+func (f *FS) wouldLose(c *caller, op string, p place, st *unix.Stat_t, writers ...lockmgr.Owner) (*lostUpdate, unix.Errno) {
 	path := f.path(p.dir, p.name)
 	set := f.settings(path)
 	if !f.tracks(&set) || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return 0
+		return nil, 0
 	}
 	if c.foreign() && set.Strangers == policy.RefuseStrangers {
-		return f.refuseStranger(c, op, path)
+		return nil, f.refuseStranger(c, op, path)
 	}
 	who, ok := c.learners(&set)
 	if !ok {
-		return 0
+		return nil, 0
 	}
 	b := f.basis(path, stampOfFile(st), st.Nlink > 1, chainOf(who, writers), &set)
 	if !b.Stale {
-		return 0
+		return nil, 0
 	}
 	x := &lostUpdate{f: f, path: path, op: op, set: &set, b: b, owner: c.owner, uid: c.uid, by: c.author(op)}
 	x.program, x.lineage = x.by.Program, c.ancestors()
-	return x.answer()
+	return x, 0
 }
 
 // chainOf lists whose knowledge counts, the nearest first. What a file was made from
@@ -60,6 +70,7 @@ func chainOf(who knowledge.Who, writers []lockmgr.Owner) []lockmgr.Owner {
 		add(writers[1:]...)
 	}
 	add(who.Relatives...)
+	add(who.Shell) // who knows nothing, but see knowledge.Basis.Ours
 	return chain
 }
 

@@ -136,7 +136,7 @@ func (t *Table) Changed(now time.Time, key Key, stamp Stamp, who Who, by Author)
 			e.informed = number
 		}
 		if who.Self != (lockmgr.Owner{}) {
-			last.owners = who.chain()
+			last.owners = who.family()
 			e.learn(who, sighting{number: number, at: now, blind: !looked})
 		}
 	})
@@ -162,7 +162,7 @@ func (t *Table) Added(now time.Time, key Key, before, stamp Stamp, who Who, by A
 		by.Time = now
 		last.Author, last.owners = by, nil
 		if who.Self != (lockmgr.Owner{}) {
-			last.owners = who.chain()
+			last.owners = who.family()
 		}
 		e.informed = number
 		if knew.Known && !knew.Stale {

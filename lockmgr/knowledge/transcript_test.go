@@ -62,6 +62,12 @@ func (s *stage) who(name string) Who {
 	}
 	w := Who{Self: s.owner(name)}
 	for p := s.parents[name]; p != "" && len(w.Relatives) < 3; p = s.parents[p] {
+		if p == "prompt" {
+			if len(w.Relatives) == 0 {
+				w.Shell = s.owner(p)
+			}
+			break
+		}
 		w.Relatives = append(w.Relatives, s.owner(p))
 	}
 	return w
@@ -132,7 +138,7 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 	case "rename": // rename who from to: the file carries what its writer knew
 		to, who := Key(arg(2)), s.who(arg(0))
 		writers := s.table.WrittenBy(key, s.stamps[key])
-		chain := append(append([]lockmgr.Owner{}, writers...), who.chain()...)
+		chain := append(append([]lockmgr.Owner{}, writers...), who.family()...)
 		b := s.table.Check(s.now, to, s.stamps[to], chain, fade)
 		if b.Stale {
 			return s.show(b)

@@ -23,11 +23,23 @@ type Stamp struct {
 type Who struct {
 	Self      lockmgr.Owner
 	Relatives []lockmgr.Owner
+	// Shell is the interactive shell at whose prompt the process was started, and
+	// zero below a script. It learns nothing; it only tells that two commands were
+	// typed at one prompt (Basis.Ours).
+	Shell lockmgr.Owner
 }
 
 // chain lists the process and its relatives, nearest first.
 func (w Who) chain() []lockmgr.Owner {
 	return append([]lockmgr.Owner{w.Self}, w.Relatives...)
+}
+
+// family is whose work something is: the chain, and the shell.
+func (w Who) family() []lockmgr.Owner {
+	if w.Shell == (lockmgr.Owner{}) {
+		return w.chain()
+	}
+	return append(w.chain(), w.Shell)
 }
 
 // Author is who made a version, for people to read.
@@ -44,7 +56,7 @@ type Change struct {
 	Number uint64
 	Stamp  Stamp
 	Author Author
-	owners []lockmgr.Owner // who made it, and its relatives
+	owners []lockmgr.Owner // whose work it is: see Who.family
 }
 
 // Basis is what somebody knows of a key that he is about to replace.

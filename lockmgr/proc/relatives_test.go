@@ -1,0 +1,87 @@
+package proc
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"latchfs/lockmgr"
+)
+
+// nested starts shells, one in the other, of which the last waits for its input to
+// end, and returns the pids from the outermost to the innermost.
+func nested(t *testing.T, r *Reader, script string, depth int) []int32 {
+	t.Helper()
+	cmd := exec.Command("/bin/bash", "-c", script)
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin = in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close(); cmd.Wait(); in.Close() })
+	for {
+		if down := r.Descendants(int32(cmd.Process.Pid)); len(down) >= depth {
+			return append([]int32{int32(cmd.Process.Pid)}, down...)
+		}
+	}
+}
+
+func (r *Reader) mustOwner(t *testing.T, pid int32) lockmgr.Owner {
+	t.Helper()
+	return mustThread(t, r, uint32(pid)).Owner
+}
+
+func TestFamily(t *testing.T) {
+	r := newReader(t)
+	pids := nested(t, r, `bash -c 'bash -c "bash -c \"cat; :\"; :"; :'; :`, 4)
+	last := r.mustOwner(t, pids[4])
+	got := r.Family(last)
+	var want []lockmgr.Owner
+	for _, pid := range []int32{pids[3], pids[2], pids[1]} {
+		want = append(want, r.mustOwner(t, pid))
+	}
+	if !slices.Equal(got.Relatives, want) || got.Interactive || got.Shell != (lockmgr.Owner{}) {
+		t.Errorf("the family is %+v, want the nearest three %v", got, want)
+	}
+	if again := r.Family(last); !slices.Equal(again.Relatives, want) {
+		t.Errorf("asked again it is %+v", again)
+	}
+	if f := r.Family(lockmgr.Owner{}); len(f.Relatives) != 0 {
+		t.Errorf("a stranger has relatives: %+v", f)
+	}
+}
+
+// A launcher's children have nothing to do with each other.
+func TestFamilyBelowLauncher(t *testing.T) {
+	r := newReader(t)
+	pids := nested(t, r, `printf cron > /proc/$$/comm; bash -c 'bash -c "cat; :"; :'; :`, 3)
+	got := r.Family(r.mustOwner(t, pids[3])).Relatives
+	want := []lockmgr.Owner{r.mustOwner(t, pids[2]), r.mustOwner(t, pids[1])}
+	if !slices.Equal(got, want) {
+		t.Errorf("relatives %v, want those below cron, %v", got, want)
+	}
+}
+
+// What an interactive shell starts is not related through it.
+func TestFamilyBelowPrompt(t *testing.T) {
+	r := newReader(t)
+	term := onTerminal(t, "/bin/bash", "--norc", "--noprofile")
+	term.await("ready>")
+	shell := r.mustOwner(t, term.pid())
+	if f := r.Family(shell); !f.Interactive {
+		t.Errorf("the family of a shell at its prompt: %+v", f)
+	}
+	term.ptmx.WriteString("(cat; true)\n")
+	sub := r.mustOwner(t, awaitChild(t, r, term.pid()))
+	if f := r.Family(sub); len(f.Relatives) != 0 || f.Shell != shell || f.Interactive {
+		t.Errorf("the family of what was started at a prompt: %+v, want the shell %v alone", f, shell)
+	}
+	cat := r.mustOwner(t, r.Descendants(sub.PID)[0])
+	if f := r.Family(cat); !slices.Equal(f.Relatives, []lockmgr.Owner{sub}) || f.Shell != shell {
+		t.Errorf("the family below it: %+v", f)
+	}
+}
