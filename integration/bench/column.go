@@ -19,6 +19,7 @@ type column struct {
 
 	IsLatchfs   bool // open, write, close is a safe save
 	CommitsOnly bool // measured only where durability matters
+	ReadsOnly   bool // measured only where reads are noted elsewhere
 	Durability  durability
 	NoTargets   bool // shown without verdicts
 
@@ -36,11 +37,12 @@ const (
 	orderedColumn   = "ordered"
 	lazyColumn      = "lazy"
 	pageCacheColumn = "no-passthrough"
+	untrackedColumn = "untracked"
 )
 
 // columnIDs are the choices of -columns.
 func columnIDs() []string {
-	return []string{plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, orderedColumn, lazyColumn, pageCacheColumn}
+	return []string{plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, orderedColumn, lazyColumn, pageCacheColumn, untrackedColumn}
 }
 
 // openColumns makes the fixtures of every wanted column and mounts it. A column
@@ -92,6 +94,10 @@ func newColumn(id string) *column {
 		c.Title, c.About, c.IsLatchfs = "latchfs, no passthrough", "durability full, --no-passthrough", true
 		c.Durability = full
 		c.NoTargets = true // DESIGN asks of it to work, slower
+	case untrackedColumn:
+		c.Title, c.About, c.IsLatchfs, c.ReadsOnly = "latchfs, untracked", "lost-update = \"off\"", true, true
+		c.Durability = full
+		c.NoTargets = true // what the others are compared with
 	}
 	return c
 }
@@ -146,6 +152,12 @@ func (s *site) command(ctx context.Context, id, data, mountpoint string) (comman
 		command = append(command, "--durability", id)
 	case pageCacheColumn:
 		command = append(command, "--no-passthrough")
+	case untrackedColumn:
+		config := filepath.Join(s.Dir, "untracked.toml")
+		if err := os.WriteFile(config, []byte("[defaults]\nlost-update = \"off\"\n"), 0o644); err != nil {
+			return nil, "", err
+		}
+		command = append(command, "--config", config)
 	}
 	return append(command, data, mountpoint), "", nil
 }

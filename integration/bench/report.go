@@ -22,6 +22,7 @@ func (r report) write(out io.Writer) error {
 	r.writeTimes(w)
 	w.printf("\n### Ratios and targets\n\nTime of latchfs divided by the other's in the same round: median and quartiles over the rounds; below 1 is faster.\n\n")
 	r.writeRatios(w)
+	r.writeReads(w)
 	r.writeFailures(w)
 	w.printf("\n### What one operation is\n\n")
 	for _, x := range r.Works {
@@ -93,6 +94,31 @@ func (r report) writeRatios(w *printer) {
 				verdict = "not measured"
 			}
 			w.row(x.Title, c.ID, formatRatio(plain), formatRatio(loopback), formatRatio(bindfs), wanted, verdict)
+		}
+	}
+}
+
+// maxReads is how much longer a read may take because it is noted.
+const maxReads = 1.05
+
+// writeReads says what it costs that the mount remembers who has read what.
+func (r report) writeReads(w *printer) {
+	for _, x := range r.Works {
+		var rows [][]string
+		for _, c := range r.Columns {
+			if cost := r.ratio(x, c, untrackedColumn); x.Reads && c.ID == latchfsColumn && cost.N > 0 {
+				bound := target{VsPlain: maxReads}
+				rows = append(rows, []string{x.Title, formatRatio(cost), fmt.Sprintf("≤ %.4g", maxReads), bound.verdict(cost, summary{}, summary{})})
+			}
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		w.printf("\n### What noting reads costs\n\nTime of latchfs divided by its own with lost-update = \"off\" in the same round.\n\n")
+		w.row("work", "of untracked", "target", "verdict")
+		w.row("---", "---:", "---", "---")
+		for _, row := range rows {
+			w.row(row...)
 		}
 	}
 }

@@ -26,6 +26,9 @@ type table map[string]map[string]*cell
 // measured reports whether a work is done on a column at all. Where the others do
 // the syncs of one durability, latchfs is measured with that.
 func measured(w work, c *column) bool {
+	if c.ReadsOnly {
+		return w.Reads
+	}
 	if w.Durability != "" {
 		return !c.IsLatchfs || c.Durability == w.Durability
 	}

@@ -13,7 +13,7 @@ func TestMeasured(t *testing.T) {
 		"save-lazy":    {plainColumn, loopbackColumn, bindfsColumn, lazyColumn},
 		"append-lazy":  {plainColumn, loopbackColumn, bindfsColumn, lazyColumn},
 		"append-held":  {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, orderedColumn, pageCacheColumn},
-		"open":         {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, pageCacheColumn},
+		"open":         {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, pageCacheColumn, untrackedColumn},
 	}
 	for id, want := range columns {
 		w, ok := findWork(id)

@@ -8,6 +8,7 @@ type work struct {
 	Clients    int        // processes at once; 1 when zero
 	Pair       bool       // two clients, holder and waiter, that hand a lock over
 	Commits    bool       // how durable a commit is matters: the column "ordered" is measured too
+	Reads      bool       // the column "untracked" is measured too
 	Durability durability // which one the other columns' syncs stand for; "": any
 	Target     target
 	New        func(spec) (*job, error) // in the client: prepares, untimed

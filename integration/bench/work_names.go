@@ -13,7 +13,7 @@ func nameWorks() []work {
 	mounts := target{BeatMounts: true}
 	return []work{
 		{
-			ID: "open", Title: "open, read 4 KiB, close", Target: mounts,
+			ID: "open", Title: "open, read 4 KiB, close", Target: mounts, Reads: true,
 			Does: fmt.Sprintf("%d files in turn, all cached", smallFiles),
 			New:  newOpenRead,
 		},
