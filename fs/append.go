@@ -91,7 +91,7 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 	}
 	f.table.Release(l)
 	if in.Flags&unix.O_ACCMODE == unix.O_RDWR {
-		f.noteRead(&in.InHeader, n)
+		_ = f.noteRead(&in.InHeader, n) // who opens it so means to read it
 	}
 	h := f.newHandle(n, appendHandle, in.Flags)
 	h.app = newAppender(f, h, c)

@@ -19,6 +19,9 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	fresh := s.fresh
 	s.fresh = false
 	if flags&unix.O_TRUNC != 0 && !fresh {
+		if e := s.mayJoinAndCut(c); e != 0 {
+			return nil, e
+		}
 		s.filled = true
 		if err := unix.Ftruncate(s.shadow.FD(), 0); err != nil {
 			return nil, errnoOf(err)

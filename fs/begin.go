@@ -97,7 +97,7 @@ func (f *FS) mayBegin(c *caller, dir *node, name string, st *unix.Stat_t, o *beg
 	}
 	if who, ok := c.learners(&o.settings); ok && o.reads && f.tracks(&o.settings) {
 		v := commit.VersionOf(st)
-		f.sawVersion(f.path(dir, name), &v, who)
+		f.sawVersion(f.path(dir, name), &v, st.Nlink > 1, who)
 	}
 	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
 )
 
 type handleKind uint8
@@ -29,6 +30,8 @@ type handle struct {
 	io    ioMode
 	// noFlush: the kernel does not tell of closes of its descriptors.
 	noFlush bool
+	// sight is what the open told its process and its relatives, if it was news.
+	sight *knowledge.Sight
 	// flushed, guarded by sess.mu: a descriptor of this open was closed. Until
 	// then at least one is open, or on its way to the caller.
 	flushed bool

@@ -13,13 +13,16 @@ import (
 )
 
 // knowledgeFile keeps what processes have read over a restart of the daemon: its
-// clients go on. It is written every minute and at the end; a kill forgets at most
-// what was read in the last minute. It need not survive a power cut, for nor do the
-// processes.
+// clients go on. It is written while something is new, every two seconds or, if it has
+// grown large, so seldom that it takes no more than a fiftieth of the time, and at the
+// end. It need not survive a power cut, for nor do the processes.
 const knowledgeFile = "knowledge.json"
 
-// knowledgeEvery is how often it is written, and what counts no more forgotten.
-const knowledgeEvery = time.Minute
+const (
+	saveKnowledgeEvery  = 2 * time.Second
+	saveKnowledgeRest   = 50          // times what the last one took
+	sweepKnowledgeEvery = time.Minute // what counts no more is forgotten
+)
 
 // openKnowledge loads what was known when the last daemon ended.
 func (f *FS) openKnowledge() {
@@ -45,16 +48,25 @@ func bootID() string {
 
 // keepKnowledge runs until the mount is gone.
 func (f *FS) keepKnowledge() {
-	t := time.NewTicker(knowledgeEvery)
+	t := time.NewTimer(saveKnowledgeEvery)
 	defer t.Stop()
+	saved, swept := f.knowledge.News(), time.Now()
 	for {
 		select {
 		case <-f.done:
 			return
 		case <-t.C:
 		}
-		f.knowledge.Sweep(time.Now(), f.proc.Alive)
-		f.saveKnowledge()
+		began := time.Now()
+		if began.Sub(swept) > sweepKnowledgeEvery {
+			f.knowledge.Sweep(began, f.proc.Alive)
+			swept = began
+		}
+		if news := f.knowledge.News(); news != saved {
+			f.saveKnowledge()
+			saved = news
+		}
+		t.Reset(max(saveKnowledgeEvery, saveKnowledgeRest*time.Since(began)))
 	}
 }
 

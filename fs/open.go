@@ -88,7 +88,7 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 	}
 	h.sess = s
 	if s == nil {
-		f.noteRead(&in.InHeader, n)
+		h.sight = f.noteRead(&in.InHeader, n)
 	} else {
 		s.noteOwnRead(f.callerOf(&in.InHeader))
 	}

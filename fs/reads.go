@@ -69,8 +69,9 @@ func (f *FS) learnersOf(o lockmgr.Owner) (knowledge.Who, bool) {
 	return who, true
 }
 
-// noteRead notes that the sender of a request has opened the version that n is.
-func (f *FS) noteRead(in *fuse.InHeader, n *node) {
+// noteRead notes that the sender of a request has opened the version that n is. It
+// returns what that has changed, nil if it was no news.
+func (f *FS) noteRead(in *fuse.InHeader, n *node) *knowledge.Sight {
 	f.mu.Lock()
 	dir, name, fd := n.parent, n.name, n.fd
 	path := ""
@@ -79,22 +80,23 @@ func (f *FS) noteRead(in *fuse.InHeader, n *node) {
 	}
 	f.mu.Unlock()
 	if dir == nil || fd < 0 || !n.isRegular() {
-		return
+		return nil
 	}
 	set := f.settings(path)
 	var st unix.Stat_t
 	if !f.tracks(&set) || unix.Fstat(fd, &st) != nil {
-		return
+		return nil
 	}
 	c := f.callerOf(in)
 	stamp, key, now := stampOfFile(&st), knowledge.Key(path), time.Now()
 	if st.Nlink <= 1 && f.knowledge.Knows(now, key, stamp, c.owner, sameRead) {
-		return
+		return nil
 	}
 	who, ok := c.learners(&set)
 	if !ok {
-		return
+		return nil
 	}
+	sight := f.knowledge.Before(now, key, who)
 	if !f.knowledge.Saw(now, key, stamp, who) {
 		// It was put there around the mount, or is no longer there.
 		f.lookAt(dir, name, key)
@@ -103,6 +105,7 @@ func (f *FS) noteRead(in *fuse.InHeader, n *node) {
 	if st.Nlink > 1 {
 		f.knowledge.Saw(now, linkKey(stamp), stamp, who)
 	}
+	return sight
 }
 
 // lookAt tells the table which version a name holds now.
@@ -130,16 +133,18 @@ func (s *session) noteOwnRead(c *caller) {
 	base := s.baseVersion
 	s.mu.Unlock()
 	if ok && base != nil {
-		f.sawVersion(s.path(), base, who)
+		f.sawVersion(s.path(), base, s.inPlace, who)
 	}
 }
 
 // sawVersion notes a read of the current version of a path whose lock is held.
-func (f *FS) sawVersion(path string, v *commit.Version, who knowledge.Who) {
+func (f *FS) sawVersion(path string, v *commit.Version, linked bool, who knowledge.Who) {
 	now, stamp, key := time.Now(), stampOfVersion(v), knowledge.Key(path)
 	f.knowledge.Found(now, key, stamp)
 	f.knowledge.Saw(now, key, stamp, who)
-	f.knowledge.Saw(now, linkKey(stamp), stamp, who)
+	if linked {
+		f.knowledge.Saw(now, linkKey(stamp), stamp, who)
+	}
 }
 
 // author is the caller as the author of a version.

@@ -42,13 +42,46 @@ func (f *FS) wouldLose(c *caller, op string, p place, st *unix.Stat_t, writers .
 	if !ok {
 		return nil, 0
 	}
-	b := f.basis(path, stampOfFile(st), st.Nlink > 1, chainOf(who, writers), &set)
+	chain := chainOf(who, writers)
+	b := f.basis(path, stampOfFile(st), st.Nlink > 1, chain, &set)
+	for b.Stale && f.onlyLocked(&b) {
+		b = f.basis(path, stampOfFile(st), st.Nlink > 1, chain, &set)
+	}
 	if !b.Stale {
 		return nil, 0
 	}
 	x := &lostUpdate{f: f, path: path, op: op, set: &set, b: b, owner: c.owner, uid: c.uid, by: c.author(op)}
 	x.program, x.lineage = x.by.Program, c.ancestors()
 	return x, 0
+}
+
+// onlyLocked reports whether a look at a version was none: the file was opened to be
+// locked (flock FILE COMMAND), and nothing was read through that descriptor so far.
+// Then it is forgotten.
+func (f *FS) onlyLocked(b *knowledge.Basis) bool {
+	f.mu.Lock()
+	var found *handle
+	for _, h := range f.handles {
+		if h.sight != nil && h.sight.Gave(b) {
+			found = h
+			break
+		}
+	}
+	f.mu.Unlock()
+	if found == nil || !found.isLocked() || !f.proc.AtStart(found.sight.Who.Self.PID, f.procFile(found.n)) {
+		return false
+	}
+	f.knowledge.Withdraw(found.sight)
+	f.mu.Lock()
+	found.sight = nil
+	f.mu.Unlock()
+	return true
+}
+
+func (h *handle) isLocked() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.locks) > 0
 }
 
 // chainOf lists whose knowledge counts, the nearest first. What a file was made from
@@ -99,6 +132,21 @@ func (s *session) unseenBase() (*lostUpdate, bool) {
 		return nil, false
 	}
 	return &lostUpdate{f: f, path: path, op: s.operation(), set: &s.settings, b: b, owner: s.who.Load().owner, uid: s.uid, program: s.program}, true
+}
+
+// mayJoinAndCut is the check behind an open with O_TRUNC that joins the session; what
+// that has changed already is the family's own. s.mu is held.
+func (s *session) mayJoinAndCut(c *caller) unix.Errno {
+	f := s.f
+	if f.knowledge == nil || s.wrote || s.truncated || s.baseVersion == nil {
+		return 0
+	}
+	var st unix.Stat_t
+	dir, name := s.where()
+	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	return f.mayReplace(c, opOpen, place{dir, name, nil}, &st)
 }
 
 // mayCut decides whether the session may be truncated through a descriptor: the

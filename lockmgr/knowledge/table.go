@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"latchfs/lockmgr"
@@ -18,6 +19,8 @@ const MaxFacts = 100_000
 // goroutines at once. Its mutex is a leaf: nothing else is locked under it.
 type Table struct {
 	fade time.Duration
+
+	news atomic.Uint64 // rises with every change
 
 	mu    sync.Mutex
 	files map[Key]*entry
@@ -36,6 +39,9 @@ type entry struct {
 func New(fade time.Duration) *Table {
 	return &Table{fade: fade, files: map[Key]*entry{}}
 }
+
+// News rises whenever the table has changed so that it should be saved.
+func (t *Table) News() uint64 { return t.news.Load() }
 
 // use returns what is known of a key, nil if nothing. mu is held.
 func (t *Table) use(key Key) *entry {
@@ -60,6 +66,7 @@ func (t *Table) make(key Key, stamp Stamp) *entry {
 
 // counted runs a change of what is known of a key and counts the facts.
 func (t *Table) counted(e *entry, change func()) {
+	t.news.Add(1)
 	before := len(e.facts)
 	change()
 	t.facts += len(e.facts) - before

@@ -36,12 +36,22 @@ func (r *Reader) Opens(pid int32, f File) (writable, readable int, err error) {
 	return c.writable, c.readable, nil
 }
 
+// AtStart reports whether a process has a descriptor of a file, for reading, all of
+// which stand at the file's beginning: nothing was read through them, unless by
+// pread(2) or a mapping.
+func (r *Reader) AtStart(pid int32, f File) bool {
+	c := &openCounter{r: r, pid: pid, file: f}
+	_, err := c.count(pidPath(pid, "fdinfo"))
+	return err == nil && c.readable > 0 && !c.moved
+}
+
 // openCounter goes through the descriptors of one process.
 type openCounter struct {
 	r                  *Reader
 	pid                int32
 	file               File
 	writable, readable int
+	moved              bool // one for reading does not stand at the beginning
 }
 
 // countThreads is for a process without descriptors: if only its leader has
@@ -93,6 +103,7 @@ func (c *openCounter) look(dir int, fd int32) error {
 		}
 		if d.flags&unix.O_ACCMODE == unix.O_RDONLY {
 			c.readable++
+			c.moved = c.moved || d.pos != 0
 		} else {
 			c.writable++
 		}
@@ -119,6 +130,7 @@ func (c *openCounter) onFilesystem(mountID int) bool {
 
 // fdinfo is what proc_pid_fdinfo(5) says of a descriptor.
 type fdinfo struct {
+	pos     int64
 	flags   int
 	mountID int
 	ino     uint64
@@ -131,6 +143,8 @@ func parseFdinfo(b []byte) (d fdinfo, ok bool) {
 		text := string(bytes.TrimSpace(value))
 		var err error
 		switch string(name) {
+		case "pos":
+			d.pos, err = strconv.ParseInt(text, 10, 64)
 		case "flags":
 			var v int64
 			v, err = strconv.ParseInt(text, 8, 64)
@@ -145,7 +159,7 @@ func parseFdinfo(b []byte) (d fdinfo, ok bool) {
 		if err != nil {
 			return d, false
 		}
-		if seen++; seen == 3 {
+		if seen++; seen == 4 {
 			return d, true
 		}
 	}

@@ -44,10 +44,10 @@ func TestDead(t *testing.T) {
 
 func TestParseFdinfo(t *testing.T) {
 	got, ok := parseFdinfo([]byte("pos:\t12\nflags:\t02100001\nmnt_id:\t31\nino:\t77\nlock:\t1: FLOCK\nino:\t1\n"))
-	if want := (fdinfo{flags: 0o2100001, mountID: 31, ino: 77}); got != want || !ok {
+	if want := (fdinfo{pos: 12, flags: 0o2100001, mountID: 31, ino: 77}); got != want || !ok {
 		t.Errorf("%+v, %t, want %+v", got, ok, want)
 	}
-	for _, bad := range []string{"", "flags:\t1\nmnt_id:\t1\n", "flags:\t9\nmnt_id:\t1\nino:\t2\n"} {
+	for _, bad := range []string{"", "flags:\t1\nmnt_id:\t1\n", "pos:\t0\nflags:\t9\nmnt_id:\t1\nino:\t2\n", "flags:\t1\nmnt_id:\t1\nino:\t2\n"} {
 		if _, ok := parseFdinfo([]byte(bad)); ok {
 			t.Errorf("%q is taken for an fdinfo", bad)
 		}

@@ -1,0 +1,75 @@
+package knowledge
+
+import (
+	"time"
+
+	"latchfs/lockmgr"
+)
+
+// Sight is one call of Saw that may turn out to have been no look at all.
+type Sight struct {
+	Key    Key
+	Who    Who
+	At     time.Time
+	before []fact // of who's chain
+}
+
+// Before remembers what those on the chain know before they are told of a version at
+// the moment at.
+func (t *Table) Before(at time.Time, key Key, who Who) *Sight {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &Sight{Key: key, Who: who, At: at}
+	e := t.files[key]
+	if e == nil {
+		return s
+	}
+	for _, o := range who.chain() {
+		s.before = append(s.before, e.facts[o])
+	}
+	return s
+}
+
+// Gave reports whether what somebody knows comes from this sight.
+func (s *Sight) Gave(b *Basis) bool { return s.At.Equal(b.At) }
+
+// Withdraw makes those who have learned something by the sight, and nothing since,
+// know what they knew before.
+func (t *Table) Withdraw(s *Sight) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.use(s.Key)
+	if e == nil {
+		return
+	}
+	t.counted(e, func() {
+		for i, o := range s.Who.chain() {
+			e.withdraw(o, s.At, s.knew(i))
+		}
+	})
+}
+
+func (s *Sight) knew(i int) fact {
+	if i < len(s.before) {
+		return s.before[i]
+	}
+	return fact{}
+}
+
+func (x *file) withdraw(o lockmgr.Owner, at time.Time, before fact) {
+	k, ok := x.facts[o]
+	if !ok {
+		return
+	}
+	if k.own.at.Equal(at) {
+		k.own = before.own
+	}
+	if k.lent.at.Equal(at) {
+		k.lent = before.lent
+	}
+	if k == (fact{}) {
+		delete(x.facts, o)
+	} else {
+		x.facts[o] = k
+	}
+}

@@ -1,0 +1,47 @@
+package knowledge
+
+import (
+	"testing"
+	"time"
+
+	"latchfs/lockmgr"
+)
+
+// A look that was none leaves everybody with what they knew before, unless they have
+// learned something since.
+func TestWithdraw(t *testing.T) {
+	child, parent := lockmgr.Owner{PID: 2, Start: 1}, lockmgr.Owner{PID: 1, Start: 1}
+	who := Who{Self: child, Relatives: []lockmgr.Owner{parent}}
+	table, at := New(fade), time.Unix(1, 0)
+	v1, v2, v3 := Stamp{Ino: 1}, Stamp{Ino: 2}, Stamp{Ino: 3}
+	table.Saw(at, "f", v1, who)
+	table.Changed(at.Add(time.Second), "f", v2, Who{}, Author{})
+
+	sight := table.Before(at.Add(2*time.Second), "f", who)
+	table.Saw(sight.At, "f", v2, who)
+	table.Saw(at.Add(3*time.Second), "f", v2, Who{Self: parent})
+	known := func(o lockmgr.Owner) Basis {
+		return table.Check(at.Add(4*time.Second), "f", v2, []lockmgr.Owner{o}, fade)
+	}
+	if b := known(child); b.Stale || !sight.Gave(&b) {
+		t.Fatalf("before: %+v", b)
+	}
+	table.Withdraw(sight)
+	if b := known(child); !b.Stale || b.Version != 1 {
+		t.Errorf("the child knows %+v, want version 1 as before", b)
+	}
+	if b := known(parent); b.Stale || b.Version != 2 {
+		t.Errorf("the parent knows %+v, want version 2, which it has seen itself", b)
+	}
+
+	stranger := Who{Self: lockmgr.Owner{PID: 9, Start: 1}}
+	sight = table.Before(at, "f", stranger)
+	table.Saw(at, "f", v2, stranger)
+	table.Withdraw(sight)
+	if b := table.Check(at, "f", v3, []lockmgr.Owner{stranger.Self}, fade); b.Known {
+		t.Errorf("who had looked at nothing knows %+v", b)
+	}
+	sight = table.Before(at, "g", stranger)
+	table.Withdraw(sight) // of a key that nobody has heard of
+	table.checkInvariants(t)
+}
