@@ -30,6 +30,9 @@ const (
 	opStale    = "stale" // any that was merely told to walk again
 )
 
+// fmodeExec is __FMODE_EXEC of include/linux/fs.h: the open is an execve(2)'s.
+const fmodeExec = 0x20
+
 // Open implements fuse.RawFileSystem. The kernel holds no directory or inode
 // lock here, so this is where a writer waits for another.
 func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
@@ -87,9 +90,11 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 		return status(unix.ESTALE)
 	}
 	h.sess = s
-	if s == nil {
+	switch {
+	case in.Flags&fmodeExec != 0: // who runs a program does not read it
+	case s == nil:
 		h.sight = f.noteRead(&in.InHeader, n)
-	} else {
+	default:
 		s.noteOwnRead(f.callerOf(&in.InHeader))
 	}
 	want := ioPassthrough

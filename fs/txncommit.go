@@ -276,7 +276,7 @@ func (s *session) endPublished(err error) {
 		s.sealed = cacheStamp{size: st.Size, mtime: st.Mtim}
 		v := commit.VersionOf(&st)
 		s.next.done(s.made(v), s.shadow.Kept())
-		s.noteCommitInTxn(&v)
+		s.noteCommit(s.path(), &v)
 		s.record("commit", func(ev *journal.Event) {
 			ev.Detail["bytes"], ev.Detail["operation"], ev.Detail["transaction"] = st.Size, s.operation(), s.txn.Load().label
 			if err != nil {

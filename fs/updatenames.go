@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 )
@@ -179,10 +178,6 @@ func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
 	}
 	return e
 }
-
-// noteCommitInTxn notes the version v that the session has published as a part of a
-// transaction.
-func (s *session) noteCommitInTxn(v *commit.Version) { s.noteCommit(s.path(), v) }
 
 // noteBefore looks at the file that is about to be appended to; what it returns notes
 // what has become of it.

@@ -98,7 +98,8 @@ func (r *Reader) kindOf(o lockmgr.Owner) kind {
 	if k := slot.Load(); k != nil && k.owner == o && now()-k.seen < familyFor {
 		return *k
 	}
-	k := kind{owner: o, shell: r.Interactive(o.PID), launcher: launchers[r.Program(o.PID)], seen: now()}
+	name := r.Program(o.PID)
+	k := kind{owner: o, shell: shells[name] && r.Interactive(o.PID), launcher: launchers[name], seen: now()}
 	slot.Store(&k)
 	return k
 }
