@@ -177,13 +177,16 @@ func (s *session) decideLocked() unix.Errno {
 	o.Keep = sn.kept()
 	o.Published = func(v commit.Version) { sn.done(s.made(v), s.shadow.Kept()) }
 	unsaved := s.markSaved()
+	path := s.f.path(dir, name)
+	s.expectCommit(path, s.shadow.FD())
 	v, err := s.publish(o, dir, name)
 	if err != nil && !errors.Is(err, commit.ErrNotDurable) {
 		unsaved()
+		s.notCommitted(path)
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
-	s.noteCommit(s.f.path(dir, name), &v)
+	s.noteCommit(path, &v)
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size
 		ev.Detail["operation"] = s.operation()

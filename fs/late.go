@@ -192,8 +192,10 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 		h.Operation = opRename
 		sn.done(h, cp.Kept())
 	}
+	s.expectCommit(path, cp.FD())
 	v, err := cp.Publish(o)
 	if err != nil {
+		s.notCommitted(path)
 		return errnoOf(err)
 	}
 	s.noteCommit(path, &v)

@@ -169,17 +169,39 @@ func (f *FS) noteChange(c *caller, op, path string, st *unix.Stat_t) {
 	f.knowledge.Changed(time.Now(), knowledge.Key(path), stamp, who, c.author(op))
 }
 
+// madeBy is the session's writer as an author, with those who learn what it makes.
+func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
+	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program, Operation: s.operation()}
+	if lb, ok := s.lock.Request().Label.(*label); ok {
+		by.Actor = s.f.actorOf(lb)
+	}
+	return s.learners(), by
+}
+
+// expectCommit notes that what is behind fd is about to become what path holds: another
+// thread of the writer, who shares its lock, may meet it there before noteCommit.
+func (s *session) expectCommit(path string, fd int) {
+	var st unix.Stat_t
+	if s.f.tracks(&s.settings) && unix.Fstat(fd, &st) == nil {
+		who, by := s.madeBy()
+		s.f.knowledge.Expect(knowledge.Key(path), stampOfFile(&st), who, by)
+	}
+}
+
+// notCommitted takes that back.
+func (s *session) notCommitted(path string) {
+	if s.f.tracks(&s.settings) {
+		s.f.knowledge.Expected(knowledge.Key(path))
+	}
+}
+
 // noteCommit notes that the session has made v what path holds.
 func (s *session) noteCommit(path string, v *commit.Version) {
 	f := s.f
 	if !f.tracks(&s.settings) {
 		return
 	}
-	who := s.learners()
-	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program, Operation: s.operation()}
-	if lb, ok := s.lock.Request().Label.(*label); ok {
-		by.Actor = f.actorOf(lb)
-	}
+	who, by := s.madeBy()
 	now, stamp, key := time.Now(), stampOfVersion(v), knowledge.Key(path)
 	if s.adds && s.baseVersion != nil {
 		f.knowledge.Added(now, key, stampOfVersion(s.baseVersion), stamp, who, by)

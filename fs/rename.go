@@ -107,6 +107,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	if e := r.mayReplace(); e != 0 {
 		return e
 	}
+	defer r.expectMove()()
 	own := r.ownSession(r.from)
 	replaced := r.ownSession(r.to)
 	isDir := r.fromSt != nil && r.fromSt.Mode&unix.S_IFMT == unix.S_IFDIR

@@ -118,6 +118,39 @@ func (r *renaming) writers(p place, st *unix.Stat_t) []lockmgr.Owner {
 	return r.f.knowledge.WrittenBy(knowledge.Key(r.f.path(p.dir, p.name)), stampOfFile(st))
 }
 
+// expectMove notes what the rename is about to make of the two names: another thread
+// of the caller, who shares its lock, may meet that before noteMove. What it returns
+// takes back what has not come.
+func (r *renaming) expectMove() (over func()) {
+	f := r.f
+	if f.knowledge == nil || r.fromSt == nil || r.sameFile() || isDirectory(r.fromSt) || isDirectory(r.toSt) {
+		return func() {}
+	}
+	to := f.path(r.to.dir, r.to.name)
+	f.expectChange(r.c, to, r.fromSt)
+	if r.flags&unix.RENAME_EXCHANGE == 0 {
+		return func() { f.knowledge.Expected(knowledge.Key(to)) }
+	}
+	from := f.path(r.from.dir, r.from.name)
+	f.expectChange(r.c, from, r.toSt)
+	return func() {
+		f.knowledge.Expected(knowledge.Key(to))
+		f.knowledge.Expected(knowledge.Key(from))
+	}
+}
+
+func (f *FS) expectChange(c *caller, path string, st *unix.Stat_t) {
+	set := f.settings(path)
+	if !f.tracks(&set) {
+		return
+	}
+	who, ok := c.learners(&set)
+	if !ok {
+		who = knowledge.Who{}
+	}
+	f.knowledge.Expect(knowledge.Key(path), stampOfFile(st), who, c.author(opRename))
+}
+
 // noteMove notes what the rename from path a to path b, which has happened, has made
 // of the two.
 func (r *renaming) noteMove(a, b string) {

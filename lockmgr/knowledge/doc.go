@@ -41,9 +41,9 @@
 // through a relative fades after a while (the policy's fade, 10 minutes): a
 // long-lived shell whose child read the file in the morning replaces it at night.
 // Interactive shells are never told anything. What a process knows only from
-// having written without ever looking is blind: it is stale only once somebody has
-// changed the file who had looked at it, or else two programs that both write one
-// status file would be refused for good; and it fades, too.
+// having written without ever looking is blind: it is stale only once somebody of
+// another family has changed the file who had looked at it, or else two programs that
+// both write one status file would be refused for good; and it fades, too.
 //
 // # Known holes, and what is done about them
 //

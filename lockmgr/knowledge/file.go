@@ -20,6 +20,7 @@ type file struct {
 	changes  []Change // the latest, at least one; the last is the current version
 	informed uint64   // the last version made by somebody who had looked
 	facts    map[lockmgr.Owner]fact
+	expected *expected
 	deaf     map[lockmgr.Owner]deafness
 }
 
@@ -103,13 +104,63 @@ func (s sighting) later(o sighting) bool {
 
 // learn tells a process and its relatives of a version.
 func (x *file) learn(who Who, s sighting) {
-	k := x.facts[who.Self]
-	k.own = s
-	x.facts[who.Self] = k
-	for _, o := range who.Relatives {
-		k := x.facts[o]
+	for _, o := range who.chain() {
+		x.tell(o, o == who.Self, s)
+	}
+}
+
+func (x *file) tell(o lockmgr.Owner, own bool, s sighting) {
+	k := x.facts[o]
+	if own {
+		k.own = s
+	} else {
 		k.lent = s
-		x.facts[o] = k
+	}
+	x.facts[o] = k
+}
+
+// expected is a change that is about to happen.
+type expected struct {
+	stamp Stamp
+	who   Who
+	by    Author
+}
+
+// arrive makes a version current of which nobody has said who made it, unless
+// somebody was about to.
+func (x *file) arrive(now time.Time, fade time.Duration, stamp Stamp) {
+	if e := x.expected; e != nil && e.stamp == stamp {
+		x.change(now, fade, stamp, e.who, e.by)
+		return
+	}
+	if number := x.advance(now, stamp); x.informed < number {
+		x.informed = number
+	}
+}
+
+// change makes stamp the current version, which who has made, and tells those of it.
+// Each of them who has not looked at any version before knows this one blindly.
+func (x *file) change(now time.Time, fade time.Duration, stamp Stamp, who Who, by Author) {
+	x.expected = nil
+	chain, nobody := who.chain(), who.Self == (lockmgr.Owner{})
+	if nobody {
+		chain = nil
+	}
+	looked := nobody || x.basis(now, fade, chain).looked
+	number := x.advance(now, stamp)
+	last := x.current()
+	by.Time = now
+	last.Author, last.owners = by, nil
+	if looked {
+		x.informed = number
+	}
+	if nobody {
+		return
+	}
+	last.owners = who.family()
+	for _, o := range chain {
+		had, ok := x.best(o, now, fade)
+		x.tell(o, o == who.Self, sighting{number: number, at: now, blind: !ok || had.blind})
 	}
 }
 
@@ -121,11 +172,10 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner) B
 		if !ok {
 			continue
 		}
-		b.Known, b.Version, b.By, b.At = true, s.number, o, s.at
-		b.Stale = s.number != b.Current && !(s.blind && x.informed <= s.number)
+		b.Known, b.Version, b.By, b.At, b.looked = true, s.number, o, s.at, !s.blind
 		break
 	}
-	if !b.Stale {
+	if !b.Known || b.Version == b.Current {
 		return b
 	}
 	b.Ours = b.Version+1 >= x.changes[0].Number
@@ -138,13 +188,6 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner) B
 			b.Ours = b.Ours && slices.ContainsFunc(c.owners, func(o lockmgr.Owner) bool { return slices.Contains(chain, o) })
 		}
 	}
+	b.Stale = b.looked || x.informed > b.Version && !b.Ours
 	return b
-}
-
-// looked reports whether anybody on the chain knows a version from having looked.
-func (x *file) looked(now time.Time, fade time.Duration, chain []lockmgr.Owner) bool {
-	return slices.ContainsFunc(chain, func(o lockmgr.Owner) bool {
-		s, ok := x.best(o, now, fade)
-		return ok && !s.blind
-	})
 }

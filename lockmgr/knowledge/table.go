@@ -111,14 +111,7 @@ func (t *Table) Found(now time.Time, key Key, stamp Stamp) {
 	defer t.mu.Unlock()
 	e := t.use(key)
 	if e != nil && e.find(stamp) == 0 {
-		t.counted(e, func() { e.arrive(now, stamp) })
-	}
-}
-
-// arrive makes a version current of which nobody has said who made it.
-func (x *file) arrive(now time.Time, stamp Stamp) {
-	if number := x.advance(now, stamp); x.informed < number {
-		x.informed = number
+		t.counted(e, func() { e.arrive(now, t.fade, stamp) })
 	}
 }
 
@@ -133,20 +126,27 @@ func (t *Table) Changed(now time.Time, key Key, stamp Stamp, who Who, by Author)
 	if e == nil {
 		e = t.make(key, stamp)
 	}
-	t.counted(e, func() {
-		looked := e.looked(now, t.fade, who.chain())
-		number := e.advance(now, stamp)
-		last := e.current()
-		by.Time = now
-		last.Author, last.owners = by, nil
-		if looked || who.Self == (lockmgr.Owner{}) {
-			e.informed = number
-		}
-		if who.Self != (lockmgr.Owner{}) {
-			last.owners = who.family()
-			e.learn(who, sighting{number: number, at: now, blind: !looked})
-		}
-	})
+	t.counted(e, func() { e.change(now, t.fade, stamp, who, by) })
+}
+
+// Expect notes that who is about to make stamp the current version of key: whoever
+// finds that there before Changed says so knows whose it is. Expected takes it back,
+// if it has not come.
+func (t *Table) Expect(key Key, stamp Stamp, who Who, by Author) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.use(key); e != nil {
+		e.expected = &expected{stamp, who, by}
+	}
+}
+
+// Expected says that nothing is about to happen to key.
+func (t *Table) Expected(key Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.use(key); e != nil {
+		e.expected = nil
+	}
 }
 
 // Added notes that who has appended to the version before, which is stamp now. Who
@@ -161,7 +161,7 @@ func (t *Table) Added(now time.Time, key Key, before, stamp Stamp, who Who, by A
 	}
 	t.counted(e, func() {
 		if e.find(before) == 0 {
-			e.arrive(now, before)
+			e.arrive(now, t.fade, before)
 		}
 		knew := e.basis(now, t.fade, who.chain())
 		number := e.advance(now, stamp)
@@ -198,7 +198,7 @@ func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner
 		return Basis{}
 	}
 	if e.current().Stamp != stamp {
-		t.counted(e, func() { e.arrive(now, stamp) })
+		t.counted(e, func() { e.arrive(now, t.fade, stamp) })
 	}
 	return e.basis(now, fade, chain)
 }
@@ -277,7 +277,7 @@ func (t *Table) Moved(now time.Time, from, to Key, exchanged bool) {
 	}
 	for _, a := range arrivals {
 		old := t.files[a.from]
-		t.counted(old, func() { old.arrive(now, Stamp{}) })
+		t.counted(old, func() { old.arrive(now, t.fade, Stamp{}) })
 	}
 	for _, a := range arrivals {
 		e := t.make(a.to, Stamp{})

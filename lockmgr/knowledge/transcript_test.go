@@ -113,6 +113,15 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		s.stamps[key] = s.fresh()
 		s.table.Changed(s.now, key, s.stamps[key], s.who(arg(0)), by)
 		return "ok\n"
+	case "expect", "expect-failed": // a change that is on the disk, or not, before it is noted
+		stamp := s.fresh()
+		s.table.Expect(key, stamp, s.who(arg(0)), by)
+		if d.Cmd == "expect" {
+			s.stamps[key] = stamp
+		} else {
+			s.table.Expected(key)
+		}
+		return "ok\n"
 	case "append":
 		before := s.stamps[key]
 		after := before
@@ -213,6 +222,9 @@ func (s *stage) show(b Basis) string {
 		verdict = "STALE"
 	}
 	out := fmt.Sprintf("%s knows version %d of %d: %s\n", s.names[b.By], b.Version, b.Current, verdict)
+	if !b.Stale {
+		return out
+	}
 	for _, c := range b.Since {
 		who := c.Author.Program
 		if who == "" {

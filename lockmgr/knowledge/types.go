@@ -78,6 +78,8 @@ type Basis struct {
 	// Ours is whether every one of them was made by somebody on the chain, or by
 	// a relative of his.
 	Ours bool
+
+	looked bool // By has looked, and did not only write
 }
 
 // Later returns the one of two bases, of two keys of one file, that counts: what
