@@ -126,8 +126,14 @@ func (c *Checked) checkState() ([]dirent, error) {
 func knownState(e dirent) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(e.name, ballastPrefix))
 	ballast := err == nil && n < ballastCount && ballastName(n) == e.name
-	return ballast || e.name == LockName || e.name == RejectedDir || e.name == history.Dir || journal.Known(e.name) || generated(e.name)
+	return ballast || e.name == LockName || e.name == RejectedDir || e.name == history.Dir || journal.Known(e.name) || generated(e.name) ||
+		slices.Contains(lessons, strings.TrimSuffix(strings.TrimSuffix(e.name, ".new"), ".broken"))
 }
+
+// lessons are files of what a mount has learned, which the data does not depend on:
+// who has read what, and which programs write back what they read. They are written
+// under a name with ".new", and set aside with ".broken".
+var lessons = []string{"knowledge.json", "programs.json"}
 
 // look walks over the data root for reserved names, and for the targets of
 // commits in place. entries are those of the state directory.
