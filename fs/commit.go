@@ -182,7 +182,9 @@ func (s *session) decideLocked() unix.Errno {
 	v, err := s.publish(o, dir, name)
 	if err != nil && !errors.Is(err, commit.ErrNotDurable) {
 		unsaved()
-		s.notCommitted(path)
+		if !errors.Is(err, commit.ErrRedoPending) { // that will come, sooner or later
+			s.notCommitted(path)
+		}
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}

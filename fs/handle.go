@@ -2,6 +2,7 @@ package fs
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +32,7 @@ type handle struct {
 	// noFlush: the kernel does not tell of closes of its descriptors.
 	noFlush bool
 	// sight is what the open told its process and its relatives, if it was news.
-	sight *knowledge.Sight
+	sight atomic.Pointer[knowledge.Sight]
 	// flushed, guarded by sess.mu: a descriptor of this open was closed. Until
 	// then at least one is open, or on its way to the caller.
 	flushed bool

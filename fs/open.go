@@ -93,7 +93,7 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 	switch {
 	case in.Flags&fmodeExec != 0: // who runs a program does not read it
 	case s == nil:
-		h.sight = f.noteRead(&in.InHeader, n)
+		h.sight.Store(f.noteRead(&in.InHeader, n))
 	default:
 		s.noteOwnRead(f.callerOf(&in.InHeader))
 	}

@@ -182,10 +182,15 @@ func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
 // thread of the writer, who shares its lock, may meet it there before noteCommit.
 func (s *session) expectCommit(path string, fd int) {
 	var st unix.Stat_t
-	if s.f.tracks(&s.settings) && unix.Fstat(fd, &st) == nil {
-		who, by := s.madeBy()
-		s.f.knowledge.Expect(knowledge.Key(path), stampOfFile(&st), who, by)
+	if !s.f.tracks(&s.settings) || unix.Fstat(fd, &st) != nil {
+		return
 	}
+	stamp := stampOfFile(&st)
+	if s.inPlace {
+		stamp = knowledge.Stamp{} // it gets its time when it is written
+	}
+	who, by := s.madeBy()
+	s.f.knowledge.Expect(knowledge.Key(path), stamp, who, by)
 }
 
 // notCommitted takes that back.

@@ -116,7 +116,9 @@ func (t *txn) prepareRemoval(sn *stagedName) (err error) {
 func (t *txn) chronicle() {
 	for _, sn := range t.list() {
 		if sn.removal != nil && !sn.isDir {
-			t.f.deleted(sn.by, t.f.path(sn.dir, sn.name), t.id, t.label, nil)
+			path := t.f.path(sn.dir, sn.name)
+			t.f.deleted(sn.by, path, t.id, t.label, nil)
+			t.f.noteChange(sn.by, opUnlink, path, nil)
 		}
 		if sn.next != nil && sn.removal != nil {
 			sn.next.done(sn.by.did(history.Delete, opUnlink, t.id), sn.removal.Kept())
@@ -185,9 +187,6 @@ func (t *txn) endLocked(committed bool) {
 			removed++
 			if committed {
 				f.removedByTxn(sn)
-				if !sn.isDir && f.sessionAt(sn.dir, sn.name) == nil {
-					f.noteChange(sn.by, opUnlink, f.path(sn.dir, sn.name), nil)
-				}
 			}
 		}
 		f.unstage(sn)
@@ -251,6 +250,16 @@ func (s *session) changedInTxn() bool {
 	return err != nil || dirty
 }
 
+// statPublished looks at what the session has published: its shadow, or the file that
+// was written in place.
+func (s *session) statPublished(st *unix.Stat_t) error {
+	if !s.inPlace {
+		return unix.Fstat(s.shadow.FD(), st)
+	}
+	dir, name := s.where()
+	return unix.Fstatat(s.f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
+}
+
 // prepare hands the session's shadow to a transaction of the store.
 func (s *session) prepare(store *commit.Txn, o commit.PublishOptions) error {
 	if !s.inPlace {
@@ -272,7 +281,7 @@ func (s *session) endPublished(err error) {
 		s.result = unix.EIO
 	}
 	var st unix.Stat_t
-	if changed && unix.Fstat(s.shadow.FD(), &st) == nil {
+	if changed && s.statPublished(&st) == nil {
 		s.sealed = cacheStamp{size: st.Size, mtime: st.Mtim}
 		v := commit.VersionOf(&st)
 		s.next.done(s.made(v), s.shadow.Kept())

@@ -59,23 +59,26 @@ func (f *FS) wouldLose(c *caller, op string, p place, st *unix.Stat_t, writers .
 // locked (flock FILE COMMAND), and nothing was read through that descriptor so far.
 // Then it is forgotten.
 func (f *FS) onlyLocked(b *knowledge.Basis) bool {
-	f.mu.Lock()
-	var found *handle
-	for _, h := range f.handles {
-		if h.sight != nil && h.sight.Gave(b) {
-			found = h
-			break
-		}
-	}
-	f.mu.Unlock()
-	if found == nil || !found.isLocked() || !f.proc.AtStart(found.sight.Who.Self.PID, f.procFile(found.n)) {
+	h, sight := f.givenBy(b)
+	if h == nil || !h.isLocked() || !f.proc.AtStart(sight.Who.Self.PID, f.procFile(h.n)) {
 		return false
 	}
-	f.knowledge.Withdraw(found.sight)
-	f.mu.Lock()
-	found.sight = nil
-	f.mu.Unlock()
+	f.knowledge.Withdraw(sight)
+	h.sight.Store(nil)
 	return true
+}
+
+// givenBy is the open handle by which somebody has learned what he knows, if it is
+// still open.
+func (f *FS) givenBy(b *knowledge.Basis) (*handle, *knowledge.Sight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, h := range f.handles {
+		if sight := h.sight.Load(); sight != nil && sight.Gave(b) {
+			return h, sight
+		}
+	}
+	return nil, nil
 }
 
 func (h *handle) isLocked() bool {
@@ -205,10 +208,10 @@ func (x *lostUpdate) reason() string {
 	}
 	text := fmt.Sprintf("The change is based on %s, %s at %s, and the file is another version now", known, how, x.b.At.Format(time.TimeOnly))
 	if n := len(x.b.Since); n > 0 {
-		last := x.b.Since[n-1]
+		last := &x.b.Since[n-1]
 		text += fmt.Sprintf(": version %d, by %s at %s", x.number(last.Stamp, last.Number), authorName(&last.Author), last.Author.Time.Format(time.TimeOnly))
-		if n > 1 {
-			text += fmt.Sprintf(" (%d versions since)", n)
+		if since := x.b.Current - x.b.Version; x.b.Version != 0 && since > 1 {
+			text += fmt.Sprintf(" (%d versions since)", since)
 		}
 	}
 	return text

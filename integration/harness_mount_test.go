@@ -71,6 +71,10 @@ func lockTimeout(d time.Duration) mountOption { return withArgs("--lock-timeout"
 // withPolicy mounts with a policy file of this content.
 func withPolicy(toml string) mountOption { return func(o *mountOptions) { o.config = toml } }
 
+// careless lets everybody replace what he does not know, for tests of other promises
+// whose processes overwrite each other's versions without reading them again.
+func careless() mountOption { return withPolicy("[defaults]\nlost-update = \"off\"\n") }
+
 // withSeed fills the data directory before the mount; what it makes is given to the
 // mount's user.
 func withSeed(fill func(data string) error) mountOption {

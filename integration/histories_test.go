@@ -47,9 +47,9 @@ func TestHistories(t *testing.T) {
 		}
 	}
 	if stress() {
-		forEachMount(t, test)
+		forEachMount(t, test, careless())
 	} else {
-		test(t, mount(t))
+		test(t, mount(t, careless()))
 	}
 }
 

@@ -117,7 +117,7 @@ func TestWaitersDelayNobody(t *testing.T) {
 				})
 			}
 		}
-	}, lockTimeout(time.Minute))
+	}, lockTimeout(time.Minute), careless())
 }
 
 // nobodyIsDelayed times the holder's and the bystander's operations.

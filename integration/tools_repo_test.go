@@ -60,7 +60,7 @@ echo more >> copy/a; git -C copy commit -qam more; git -C copy push -q origin HE
 		run: `make && ./a && make && make clean && ls && make -j2 -s && ./a`, commits: map[string]int{"a": 2, "a.o": 2}, vary: `a`},
 	{name: "make-text", needs: []string{"make"}, setup: `printf 'all: o1 o2 o3 sum\no%%: i\n\tsed s/x/$@/ $< > $@\nsum: o1 o2 o3\n\tcat $^ > $@\n' > Makefile; echo x > i`,
 		run: `make -j4 -s; cat sum`, commits: map[string]int{"o1": 1, "o2": 1, "o3": 1, "sum": 1}},
-	{name: "npm-init", needs: []string{"npm"}, run: `npm init -y --offline --no-fund > /dev/null && node -p 'require("./package.json").version' && npm pkg set name=x && npm pkg get name`,
+	{name: "npm-init", needs: []string{"npm"}, run: `export npm_config_update_notifier=false; npm init -y --offline --no-fund > /dev/null && node -p 'require("./package.json").version' && npm pkg set name=x && npm pkg get name`,
 		commits: map[string]int{"package.json": anyNumber}, vary: `package\.json`},
 }
 

@@ -109,19 +109,23 @@ func (x *file) learn(who Who, s sighting) {
 	}
 }
 
+// tell notes what a process has learned. That an older version was read, by an open
+// that a newer one has overtaken, is no news.
 func (x *file) tell(o lockmgr.Owner, own bool, s sighting) {
 	k := x.facts[o]
+	at := &k.lent
 	if own {
-		k.own = s
-	} else {
-		k.lent = s
+		at = &k.own
 	}
-	x.facts[o] = k
+	if s.number >= at.number {
+		*at = s
+		x.facts[o] = k
+	}
 }
 
 // expected is a change that is about to happen.
 type expected struct {
-	stamp Stamp
+	stamp Stamp // the zero Stamp: any, for a file that is written in place
 	who   Who
 	by    Author
 }
@@ -129,7 +133,7 @@ type expected struct {
 // arrive makes a version current of which nobody has said who made it, unless
 // somebody was about to.
 func (x *file) arrive(now time.Time, fade time.Duration, stamp Stamp) {
-	if e := x.expected; e != nil && e.stamp == stamp {
+	if e := x.expected; e != nil && (e.stamp == stamp || e.stamp == (Stamp{})) {
 		x.change(now, fade, stamp, e.who, e.by)
 		return
 	}

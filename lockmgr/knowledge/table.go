@@ -129,9 +129,9 @@ func (t *Table) Changed(now time.Time, key Key, stamp Stamp, who Who, by Author)
 	t.counted(e, func() { e.change(now, t.fade, stamp, who, by) })
 }
 
-// Expect notes that who is about to make stamp the current version of key: whoever
-// finds that there before Changed says so knows whose it is. Expected takes it back,
-// if it has not come.
+// Expect notes that who is about to make stamp the current version of key, or one
+// whose stamp is not known yet: whoever finds that there before Changed says so knows
+// whose it is. Expected takes it back, if it has not come.
 func (t *Table) Expect(key Key, stamp Stamp, who Who, by Author) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
