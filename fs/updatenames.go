@@ -34,6 +34,7 @@ func (r *renaming) mayReplace() unix.Errno {
 	if r.toSt != nil {
 		x, e := f.wouldLose(r.c, opRename, r.to, r.toSt, r.writers(r.from, r.fromSt)...)
 		if x != nil && !r.putsBack(x) {
+			x.hint = makeAgain
 			e = x.answer()
 		}
 		if e != 0 {

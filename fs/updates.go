@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -176,6 +177,7 @@ type lostUpdate struct {
 	program string
 	by      knowledge.Author
 	lineage []lockmgr.Ancestor
+	hint    string // what to do about it; "": tryAgain
 }
 
 // answer does what the policy says: 0 lets it happen.
@@ -187,7 +189,7 @@ func (x *lostUpdate) answer() unix.Errno {
 	}
 	x.record("conflict", unix.EBUSY)
 	x.f.explain(refusal{
-		path: x.path, op: x.op, errno: unix.EBUSY, reason: x.reason(), hint: tryAgain,
+		path: x.path, op: x.op, errno: unix.EBUSY, reason: x.reason(), hint: cmp.Or(x.hint, tryAgain),
 		owner: x.owner, uid: x.uid, lineage: x.lineage,
 	})
 	return unix.EBUSY
@@ -195,6 +197,9 @@ func (x *lostUpdate) answer() unix.Errno {
 
 // tryAgain is what to do about a lost update that was refused.
 const tryAgain = "Nothing has changed. Run it again: it will read the new version, and its change will be accepted."
+
+// makeAgain is what to do about a file that may not take another's place.
+const makeAgain = "Nothing has changed, and the file that was to take its place is still there. Run again what made it, which will read the new version."
 
 // reason says what is the matter, for people.
 func (x *lostUpdate) reason() string {
