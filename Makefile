@@ -40,6 +40,7 @@ RACE = $$(command -v "$${CC:-cc}" >/dev/null && echo -race)
 
 FUZZTIME   ?= 10s
 BENCHFLAGS ?=
+COUNTERFLAGS ?=
 
 .PHONY: help
 help: ## list the targets
@@ -141,6 +142,14 @@ bench: TEST_PACKAGES += $(BENCH_PACKAGES)
 bench: setup ## measure against the plain directory, go-fuse's loopback and bindfs (BENCHFLAGS=-quick)
 	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)
 	$(GO) run ./integration/bench $(BENCHFLAGS)
+
+.PHONY: counters
+counters: setup build ## lose updates: 16 workers, 50 increments each, for every tool and policy; a table (COUNTERFLAGS=-counters.columns=plain,refuse)
+	@table=$$(mktemp)
+	trap 'rm -f "$$table"' EXIT
+	LATCHFS_BINARY=$(CURDIR)/bin/latchfs $(GO) test -count=1 -timeout 60m -run '^TestCounterTable$$' $(INTEGRATION) \
+		-counters "$$table" $(COUNTERFLAGS) >&2
+	cat "$$table"
 
 .PHONY: cover
 cover: setup ## unit test coverage, by function, and cover.html
