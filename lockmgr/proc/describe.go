@@ -33,10 +33,10 @@ func (r *Reader) Describe(pid int32) Description {
 		d.Program = string(bytes.TrimSuffix(b, []byte("\n")))
 		return nil
 	})
-	_ = r.withFile(pidPath(pid, "cmdline"), func(b []byte) error {
-		d.Cmdline = parseCmdline(b)
-		return nil
+	cmdline, _ := patiently(r, pid, func(*asking) ([]byte, error) {
+		return r.readUpTo(pidPath(pid, "cmdline"), maxCmdline)
 	})
+	d.Cmdline = splitArgs(cmdline)
 	d.Cwd, _ = patiently(r, pid, func(*asking) (string, error) { return r.link(pidPath(pid, "cwd")) })
 	return d
 }
@@ -50,17 +50,6 @@ func parseUID(status []byte) uint32 {
 	}
 	uid, _ := strconv.ParseUint(ids[1], 10, 32)
 	return uint32(uid)
-}
-
-func parseCmdline(b []byte) []string {
-	if len(b) > maxCmdline {
-		b = b[:maxCmdline]
-	}
-	b = bytes.TrimSuffix(b, []byte{0})
-	if len(b) == 0 {
-		return nil
-	}
-	return strings.Split(string(b), "\x00")
 }
 
 // maxEnviron bounds what FirstEnv reads of an environment, in bytes.

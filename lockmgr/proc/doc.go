@@ -32,7 +32,7 @@
 // lock, and on recent kernels stat too (seen on 6.18.44): a FLUSH handler that plainly
 // read them would wait for a process that waits for the handler. In the same
 // way unmapping a written file sends WRITE with the memory lock held, for which
-// maps waits too.
+// maps and cmdline wait.
 //
 // Therefore nothing here blocks for long. The process that sent a request
 // cannot enter or leave execve before it is answered: Thread and Exit look
@@ -42,7 +42,7 @@
 // when the process goes on. Each function says what it answers then; ErrBusy is
 // the general word for it.
 //
-// Status, statm, schedstat, cmdline, comm, uid_map, fdinfo and children take no
+// Status, statm, schedstat, comm, uid_map, fdinfo and children take no
 // such lock, and stat none but the exec lock.
 //
 // # Vanished processes

@@ -110,6 +110,11 @@ func lookInExec(t *testing.T, r *Reader, c *child, file File, tid uint32) {
 			t.Errorf("Describe: %+v", d)
 		}
 	})
+	quickly(t, "Identify", func() {
+		if p := r.Identify(c.pid()); p.Comm == "" {
+			t.Errorf("Identify: %+v", p)
+		}
+	})
 	quickly(t, "Descendants", func() { r.Descendants(c.pid()) })
 	quickly(t, "Pending", func() { r.Pending(tid) })
 	quickly(t, "Syscall", func() { r.Syscall(tid) })

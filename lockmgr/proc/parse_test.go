@@ -104,7 +104,7 @@ func FuzzParse(f *testing.F) {
 		parsePending(b)
 		parseUID(b)
 		parsePIDs(b)
-		if args := parseCmdline(b); len(b) > 0 && b[0] != 0 && len(args) == 0 {
+		if args := splitArgs(b); len(b) > 0 && b[0] != 0 && len(args) == 0 {
 			t.Error("arguments got lost")
 		}
 	})

@@ -22,6 +22,7 @@ type watches struct {
 type watch struct {
 	pidfd *os.File
 	dead  chan struct{}
+	end   End // written before dead is closed
 	users int
 }
 
@@ -32,8 +33,15 @@ type watch struct {
 // that cannot be seen, or that of pidfd_open(2) when there are no descriptors
 // left.
 func (r *Reader) Watch(o lockmgr.Owner) (<-chan struct{}, func(), error) {
+	dead, _, stop, err := r.WatchEnd(o)
+	return dead, stop, err
+}
+
+// WatchEnd is Watch, with a function that tells how the process ended once the
+// channel is closed.
+func (r *Reader) WatchEnd(o lockmgr.Owner) (<-chan struct{}, func() End, func(), error) {
 	if o.PID <= 0 {
-		return nil, nil, ErrForeign
+		return nil, nil, nil, ErrForeign
 	}
 	ws := &r.watches
 	ws.mu.Lock()
@@ -44,20 +52,20 @@ func (r *Reader) Watch(o lockmgr.Owner) (<-chan struct{}, func(), error) {
 		if err == ErrGone {
 			dead := make(chan struct{})
 			close(dead)
-			return dead, func() {}, nil
+			return dead, func() End { return End{} }, func() {}, nil
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("watch process %d: %w", o.PID, err)
+			return nil, nil, nil, fmt.Errorf("watch process %d: %w", o.PID, err)
 		}
 		w = &watch{pidfd: pidfd, dead: make(chan struct{})}
 		if ws.running == nil {
 			ws.running = map[lockmgr.Owner]*watch{}
 		}
 		ws.running[o] = w
-		go ws.await(o, w)
+		go r.await(o, w)
 	}
 	w.users++
-	return w.dead, sync.OnceFunc(func() { ws.release(o, w) }), nil
+	return w.dead, func() End { return w.end }, sync.OnceFunc(func() { ws.release(o, w) }), nil
 }
 
 // pidfd opens a descriptor of exactly this process.
@@ -77,10 +85,18 @@ func (r *Reader) pidfd(o lockmgr.Owner) (*os.File, error) {
 
 // await closes the channel when the pidfd becomes readable. It ends without
 // doing so when the last user has closed the descriptor.
-func (ws *watches) await(o lockmgr.Owner, w *watch) {
+func (r *Reader) await(o lockmgr.Owner, w *watch) {
+	ws := &r.watches
+	var end End
 	conn, err := w.pidfd.SyscallConn()
 	if err == nil {
-		err = conn.Read(readable)
+		err = conn.Read(func(fd uintptr) bool {
+			if !readable(fd) {
+				return false
+			}
+			end = r.endOf(o, fd)
+			return true
+		})
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -88,6 +104,7 @@ func (ws *watches) await(o lockmgr.Owner, w *watch) {
 		delete(ws.running, o)
 	}
 	if err == nil {
+		w.end = end
 		close(w.dead)
 		w.pidfd.Close()
 	}
