@@ -46,6 +46,7 @@ type FS struct {
 	heart      *heart
 	txns       txns
 	controls   *controls
+	readClaims *readClaims
 	whys       refusals
 	registrar  *registrar // nil without passthrough
 	mounts     *mountWatch
@@ -120,6 +121,7 @@ func newFS(o Options) *FS {
 	f.walks = newWalks(f)
 	f.heart = newHeart(f)
 	f.controls = newControls(f)
+	f.readClaims = newReadClaims(f)
 	f.trim = &trimmer{f: f, wanted: make(chan struct{}, 1)}
 	f.probe = &probe{f: f}
 	f.source = newSource(f)

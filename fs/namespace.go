@@ -333,6 +333,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	}
 	f.noteChange(c, opUnlink, f.path(dir, name), nil)
 	f.renameLive(f.path(dir, name), "")
+	f.readClaims.removed(f.path(dir, name))
 	f.lostName(n)
 	f.rebaseOn(n, nil)
 	return fuse.OK

@@ -46,6 +46,9 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	f.finishHalfWritten(n)
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
 	if !writes {
+		if e := f.claimRead(cancel, in, n); e != 0 {
+			return status(e)
+		}
 		return f.openRead(in, n, out)
 	}
 	if f.opts.ReadOnly {

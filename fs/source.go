@@ -112,6 +112,10 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 	}
 	if lb, ok := h.Label.(*label); ok {
 		d := lb.c.describe()
+		if lb.read != nil && lb.c.owner != h.Owner { // a relative has it now
+			now := f.proc.Describe(h.Owner.PID)
+			d = &now
+		}
 		r.Operation, r.UID = lb.op, lb.c.uid
 		r.Program, r.Cmdline, r.Cwd = d.Program, d.Cmdline, d.Cwd
 		r.Session, r.Actor = lb.id(), f.actorOf(lb)

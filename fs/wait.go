@@ -55,9 +55,10 @@ type label struct {
 	session  atomic.Pointer[session]
 	op       string
 	path     string
-	name     string // of a named lock, which has no path
-	actor    string // who it is for, as the holder said itself
-	control  uint64 // the number of a lock taken through the control file
+	name     string     // of a named lock, which has no path
+	actor    string     // who it is for, as the holder said itself
+	read     *readClaim // whose lock it is
+	control  uint64     // the number of a lock taken through the control file
 	c        *caller
 	accepted atomic.Pointer[[]accepted] // content that was judged for a parked operation
 	deadline atomic.Pointer[time.Time]
@@ -163,6 +164,8 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	if t := f.txnOf(d.c); t != nil && t.over.Load() {
 		return nil, errTxnOver
 	}
+	f.readClaims.awaitHeirs(d)
+	f.readClaims.unmark(d)
 	r := f.request(d, noWait)
 	until := time.Now().Add(lateGrace)
 	for {

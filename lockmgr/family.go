@@ -49,3 +49,18 @@ func (t *Table) shut(n *node) bool {
 	}
 	return shut
 }
+
+// IsAwaited reports whether anybody waits at a key of a lock, for it or behind it.
+func (t *Table) IsAwaited(l *Lock) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != held {
+		return false
+	}
+	for p := &l.first; p != nil; p = p.also {
+		if p.lock != nil && !p.intent && p.node.waiting.head != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,137 @@
+package fs
+
+import (
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// opRead is what a claim is held or wanted for.
+const opRead = "read"
+
+// fmodeExec is __FMODE_EXEC of include/linux/fs.h: the file is opened to be run.
+const fmodeExec = 0x20
+
+// maxRelatives is how far up a claim may be passed on.
+const maxRelatives = 3
+
+// reading is one OPEN for reading where reads claim.
+type reading struct {
+	c         *caller
+	p         place
+	path      string
+	set       policy.Settings
+	relatives []lockmgr.Owner
+}
+
+// claimRead takes the claim of an open for reading, where the policy says that
+// reads claim, and waits for those who have it. The kernel holds no lock here.
+// ESTALE means that the caller shall find the version that has been committed in
+// the meantime.
+func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node) unix.Errno {
+	r := f.readingOf(in, n)
+	if r == nil {
+		return 0
+	}
+	rs := f.readClaims
+	for {
+		if cl := rs.of(r.c.owner, r.path); cl != nil && rs.prolong(cl, r.set.ClaimTTL) {
+			break
+		}
+		d := f.fileDemand(r.c, opRead, r.set.Wait, r.p)
+		d.mode, d.gate, d.since, d.ttl, d.yields = lockmgr.Update, true, sinceEver, 0, false
+		d.label = r.c.label(opRead, r.path)
+		d.label.read = &readClaim{label: d.label, path: r.path, reader: r.c.owner, comm: r.c.program(), heirs: r.relatives}
+		if f.fenced(r.c, f.keysOf(d.places)) != nil {
+			return 0 // what it writes is refused; it may look
+		}
+		began := time.Now()
+		// A write-open's place in the queue is another one.
+		l, e := f.lockOrResume(d, [2]dkey{r.p.key(), r.p.key()}, nil, cancel)
+		if e != 0 {
+			return e
+		}
+		if rs.enter(d.label.read, l, r.set.ClaimTTL) {
+			break
+		}
+		if !f.proc.Alive(r.c.owner) || time.Since(began) > r.set.Wait {
+			return unix.EINTR
+		}
+	}
+	if f.isReplaced(n) && !f.walks.repeated(r.c) {
+		return f.staleAt(r.c, n)
+	}
+	return 0
+}
+
+// readingOf tells whether an open for reading claims; nil if not.
+func (f *FS) readingOf(in *fuse.OpenIn, n *node) *reading {
+	rs := f.readClaims
+	if !rs.enabled || f.opts.ReadOnly || in.Flags&(unix.O_NONBLOCK|fmodeExec) != 0 || !n.isRegular() || f.isClosing() {
+		return nil
+	}
+	dir, name := f.nameOf(n)
+	if dir == nil {
+		return nil
+	}
+	r := &reading{p: place{dir, name, n}, path: f.path(dir, name)}
+	r.set = f.settings(r.path)
+	serialize, adaptive := r.set.LostUpdate == policy.Serialize, r.set.LostUpdate == policy.Adaptive
+	if r.set.Mode != policy.Atomic || !serialize && !adaptive || f.isAutoLive(n) {
+		return nil
+	}
+	s := f.sessionOn(n, dir, name)
+	if _, ok := f.named(n); !ok && s == nil {
+		return nil // it was opened by a descriptor, and has no name any more
+	}
+	r.c = f.callerOf(&in.InHeader)
+	if r.c.foreign() || f.txnOf(r.c) != nil || !r.mayReplace(f) || r.observes(f) {
+		return nil
+	}
+	if s != nil && r.c.kinOf(s.who.Load()) {
+		return nil
+	}
+	r.relatives = f.relatives(r.c)
+	if rs.isMarked(r.c, r.path, r.relatives) || rs.isFull(r.c.owner) {
+		return nil
+	}
+	return r
+}
+
+// mayReplace reports whether the reader could write the file: who cannot keeps
+// nobody from it. ACLs are not looked at.
+func (r *reading) mayReplace(f *FS) bool {
+	var st unix.Stat_t
+	if unix.Fstat(f.fdOf(r.p.node), &st) == nil && f.mayAccess(r.c, &st, 2) {
+		return true
+	}
+	return unix.Fstat(f.fdOf(r.p.dir), &st) == nil && f.mayAccess(r.c, &st, 2)
+}
+
+// observes reports whether the policy names the reader as one that never writes.
+func (r *reading) observes(f *FS) bool {
+	if len(r.set.Observers) == 0 {
+		return false
+	}
+	if r.set.Observes(r.c.program()) {
+		return true
+	}
+	p := f.proc.Identify(r.c.owner.PID)
+	return r.set.Observes(p.Comm, p.Exe, p.Script)
+}
+
+// relatives are the nearest ancestors of a process whose business its reads are.
+func (f *FS) relatives(c *caller) []lockmgr.Owner {
+	var up []lockmgr.Owner
+	for _, a := range c.ancestors() {
+		if len(up) == maxRelatives || a.Owner.PID <= 1 || f.proc.Interactive(a.Owner.PID) {
+			break
+		}
+		up = append(up, a.Owner)
+	}
+	return up
+}
