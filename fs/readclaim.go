@@ -16,9 +16,6 @@ const opRead = "read"
 // fmodeExec is __FMODE_EXEC of include/linux/fs.h: the file is opened to be run.
 const fmodeExec = 0x20
 
-// maxRelatives is how far up a claim may be passed on.
-const maxRelatives = 3
-
 // reading is one OPEN for reading where reads claim.
 type reading struct {
 	c         *caller
@@ -95,7 +92,11 @@ func (f *FS) readingOf(in *fuse.OpenIn, n *node) *reading {
 	if s != nil && r.c.kinOf(s.who.Load()) {
 		return nil
 	}
-	r.relatives = f.relatives(r.c)
+	family := f.proc.Family(r.c.owner)
+	if family.Interactive {
+		return nil // it has no end, and nobody knows what it does next
+	}
+	r.relatives = family.Relatives
 	if rs.isMarked(r.c, r.path, r.relatives) || rs.isFull(r.c.owner) {
 		return nil
 	}
@@ -122,16 +123,4 @@ func (r *reading) observes(f *FS) bool {
 	}
 	p := f.proc.Identify(r.c.owner.PID)
 	return r.set.Observes(p.Comm, p.Exe, p.Script)
-}
-
-// relatives are the nearest ancestors of a process whose business its reads are.
-func (f *FS) relatives(c *caller) []lockmgr.Owner {
-	var up []lockmgr.Owner
-	for _, a := range c.ancestors() {
-		if len(up) == maxRelatives || a.Owner.PID <= 1 || f.proc.Interactive(a.Owner.PID) {
-			break
-		}
-		up = append(up, a.Owner)
-	}
-	return up
 }

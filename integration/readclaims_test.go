@@ -197,7 +197,7 @@ func TestClaimIsPassedOn(t *testing.T) {
 // longer. It has shown then that it only looks: it neither claims nor waits again.
 func TestClaimEndsInTime(t *testing.T) {
 	needsLatchfs(t)
-	const ttl = 700 * time.Millisecond
+	const ttl = 2 * time.Second
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "0")
 		looks, reads := m.Client(t), m.Client(t)
@@ -208,7 +208,7 @@ func TestClaimEndsInTime(t *testing.T) {
 			looks.ReadFile("f")
 		}
 		fd := int(read.OK().N)
-		if took := time.Since(began); took < ttl/2 || took > ttl+2*time.Second {
+		if took := time.Since(began); took < ttl/2 || took > ttl+5*time.Second {
 			t.Errorf("waited %v, want about %v", took, ttl)
 		}
 		for range 5 {
@@ -218,7 +218,6 @@ func TestClaimEndsInTime(t *testing.T) {
 				t.Errorf("who only looks waited %v the second time", took)
 			}
 		}
-		m.AwaitHolder(t, "f", reads.PID)
 		if err := looks.Save("f", "1"); err != nil { // it waits for the claim
 			t.Fatal(err)
 		}
@@ -227,7 +226,7 @@ func TestClaimEndsInTime(t *testing.T) {
 		reads.MustClose(fd)
 		reads.Kill()
 		looks.Kill()
-	}, serialized(""), withPolicy("[defaults]\nlost-update = \"serialize\"\nclaim-ttl = \""+ttl.String()+"\"\nwait = \"20s\"\nobservers = [\"cat\"]\n"))
+	}, withPolicy("[defaults]\nlost-update = \"serialize\"\nclaim-ttl = \""+ttl.String()+"\"\nwait = \"20s\"\nobservers = [\"cat\"]\n"))
 }
 
 // Who observes, who does not want to wait and who may not write does not wait.
@@ -249,7 +248,7 @@ func TestObserversDoNotWait(t *testing.T) {
 			}
 		}
 		claimant.Kill()
-	}, serialized(""), withArgs())
+	}, serialized(""))
 }
 
 // Two programs that read two files in opposite order: one is refused at once, and
