@@ -172,6 +172,7 @@ func (f *FS) openState() error {
 		return err
 	}
 	f.openKnowledge()
+	f.openPrograms()
 	first, err := f.journal.ReserveTokens(tokenBlock)
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)

@@ -47,6 +47,7 @@ type FS struct {
 	txns       txns
 	controls   *controls
 	readClaims *readClaims
+	lessons    lessons // of programs; nothing when mounted read-only
 	whys       refusals
 	registrar  *registrar // nil without passthrough
 	mounts     *mountWatch
@@ -122,6 +123,7 @@ func newFS(o Options) *FS {
 	f.heart = newHeart(f)
 	f.controls = newControls(f)
 	f.readClaims = newReadClaims(f)
+	f.lessons.f = f
 	f.trim = &trimmer{f: f, wanted: make(chan struct{}, 1)}
 	f.probe = &probe{f: f}
 	f.source = newSource(f)

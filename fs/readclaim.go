@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
 
@@ -23,6 +24,7 @@ type reading struct {
 	path      string
 	set       policy.Settings
 	relatives []lockmgr.Owner
+	program   string // that was learned to write back
 }
 
 // claimRead takes the claim of an open for reading, where the policy says that
@@ -42,7 +44,7 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node) unix.Er
 		d := f.fileDemand(r.c, opRead, r.set.Wait, r.p)
 		d.mode, d.gate, d.since, d.ttl, d.yields = lockmgr.Update, true, sinceEver, 0, false
 		d.label = r.c.label(opRead, r.path)
-		d.label.read = &readClaim{label: d.label, path: r.path, reader: r.c.owner, comm: r.c.program(), heirs: r.relatives}
+		d.label.read = &readClaim{label: d.label, path: r.path, reader: r.c.owner, comm: r.c.program(), heirs: r.relatives, program: r.program}
 		if f.fenced(r.c, f.keysOf(d.places)) != nil {
 			return 0 // what it writes is refused; it may look
 		}
@@ -53,6 +55,9 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node) unix.Er
 			return e
 		}
 		if rs.enter(d.label.read, l, r.set.ClaimTTL) {
+			if r.program != "" {
+				f.lessons.table.Claimed(r.program)
+			}
 			break
 		}
 		if !f.proc.Alive(r.c.owner) || time.Since(began) > r.set.Wait {
@@ -97,6 +102,13 @@ func (f *FS) readingOf(in *fuse.OpenIn, n *node) *reading {
 		return nil // it has no end, and nobody knows what it does next
 	}
 	r.relatives = family.Relatives
+	if adaptive {
+		program, claims := f.lessons.read(r.c, r.path, r.relatives)
+		if !claims {
+			return nil
+		}
+		r.program = program
+	}
 	if rs.isMarked(r.c, r.path, r.relatives) || rs.isFull(r.c.owner) {
 		return nil
 	}
@@ -123,4 +135,10 @@ func (r *reading) observes(f *FS) bool {
 	}
 	p := f.proc.Identify(r.c.owner.PID)
 	return r.set.Observes(p.Comm, p.Exe, p.Script)
+}
+
+// family is the caller with its relatives.
+func (c *caller) family() knowledge.Who {
+	who, _ := c.f.learnersOf(c.owner)
+	return who
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 	"latchfs/lockmgr/proc"
 )
@@ -28,6 +29,8 @@ type readClaim struct {
 	path   string // when it was taken
 	reader lockmgr.Owner
 	comm   string // of the reader
+	// program is what has been learned to write back, where that is why it claims.
+	program string
 
 	// Guarded by readClaims.mu.
 	lock  *lockmgr.Lock // nil before it is granted
@@ -141,7 +144,7 @@ func (rs *readClaims) enter(cl *readClaim, l *lockmgr.Lock, ttl time.Duration) b
 	old := rs.ofLocked(cl.reader, cl.path)
 	fam.claims[cl] = struct{}{}
 	if old != nil { // another thread was as fast
-		rs.endLocked(old)
+		rs.endLocked(old, replaced)
 	}
 	return true
 }
@@ -230,7 +233,7 @@ func (rs *readClaims) pass(cl *readClaim, heir lockmgr.Owner) {
 	case cl.ended:
 		rs.leaveLocked(to, nil)
 	case to == nil:
-		rs.endLocked(cl)
+		rs.endLocked(cl, inVain)
 	default:
 		old := rs.ofLocked(heir, cl.path)
 		if from := rs.families[cl.owner]; from != nil {
@@ -240,7 +243,7 @@ func (rs *readClaims) pass(cl *readClaim, heir lockmgr.Owner) {
 		cl.owner = heir
 		rs.f.table.SetOwner(cl.lock, heir, sinceEver)
 		if old != nil {
-			rs.endLocked(old)
+			rs.endLocked(old, replaced)
 		}
 	}
 }
@@ -257,11 +260,20 @@ func (rs *readClaims) expire(cl *readClaim) {
 		return
 	}
 	rs.markLocked(cl)
-	rs.endLocked(cl)
+	rs.endLocked(cl, inVain)
 }
 
+// outcome is what came of a claim.
+type outcome uint8
+
+const (
+	inVain   outcome = iota // its family has not written the file
+	used                    // it has
+	replaced                // the family has another claim
+)
+
 // endLocked lets the next one read. rs.mu is held.
-func (rs *readClaims) endLocked(cl *readClaim) {
+func (rs *readClaims) endLocked(cl *readClaim, how outcome) {
 	if cl.ended {
 		return
 	}
@@ -273,6 +285,9 @@ func (rs *readClaims) endLocked(cl *readClaim) {
 	cl.timer.Stop()
 	rs.leaveLocked(rs.families[cl.owner], cl)
 	rs.f.table.Release(cl.lock)
+	if how != replaced {
+		rs.f.lessons.ended(cl.program, how == used)
+	}
 }
 
 // leaveLocked takes a claim, if any, out of its family, and forgets a family that
@@ -302,14 +317,16 @@ func (rs *readClaims) on(path string) []*readClaim {
 	return claims
 }
 
-// written ends the claims on a path that has a new version: those who have them
-// let its writer in, so it was for their sake. The writer's lock is still held.
-func (rs *readClaims) written(path string) {
+// written ends the claims on a path of which who has made a new version: those who
+// have them let the writer in, so it was for their sake. The writer's lock is still
+// held.
+func (rs *readClaims) written(path string, who knowledge.Who) {
+	rs.f.lessons.wrote(path, who)
 	claims := rs.on(path)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, cl := range claims {
-		rs.endLocked(cl)
+		rs.endLocked(cl, used)
 	}
 }
 

@@ -134,14 +134,14 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		f.renameLive(a, aside)
 		f.renameLive(b, a)
 		f.renameLive(aside, b)
-		f.readClaims.written(a)
-		f.readClaims.written(b)
+		f.readClaims.written(a, r.c.family())
+		f.readClaims.written(b, r.c.family())
 		r.swapNames()
 		return 0
 	}
 	f.renameLive(a, b)
 	f.readClaims.removed(a)
-	f.readClaims.written(b)
+	f.readClaims.written(b, r.c.family())
 	if replaced != nil && replaced != own {
 		replaced.detach()
 	}

@@ -139,6 +139,7 @@ func (f *FS) cleanupOnce() {
 	}
 	if f.knowledge != nil {
 		f.saveKnowledge()
+		f.lessons.save()
 	}
 	f.closeHistory()
 	if f.journal != nil {

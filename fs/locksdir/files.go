@@ -22,6 +22,9 @@ var topFiles = [...]topFile{
 	{"policy", func(t *Tree, _ Viewer, _ time.Duration) (Content, time.Time) {
 		return newText(t.src.Policy()), t.src.Started()
 	}},
+	{"programs", func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
+		return newText(t.src.Programs(v)), t.src.Now()
+	}},
 	{"status", func(t *Tree, _ Viewer, maxAge time.Duration) (Content, time.Time) {
 		s := t.snapshot(maxAge)
 		render := func() []byte { return s.status(t.src.Started()) }

@@ -57,12 +57,13 @@ func (f *fakeSource) Held() []Record {
 	return append([]Record(nil), f.held...)
 }
 
-func (f *fakeSource) Waiting() []Record    { return append([]Record(nil), f.waiting...) }
-func (f *fakeSource) Why(Viewer) []Refusal { return append([]Refusal(nil), f.refusals...) }
-func (f *fakeSource) Events() EventLog     { return &f.events }
-func (f *fakeSource) Policy() []byte       { return []byte("[defaults]\nwait = \"30s\"\n") }
-func (f *fakeSource) Started() time.Time   { return noon.Add(-26*time.Hour - 5*time.Minute) }
-func (f *fakeSource) Now() time.Time       { return f.now }
+func (f *fakeSource) Waiting() []Record      { return append([]Record(nil), f.waiting...) }
+func (f *fakeSource) Why(Viewer) []Refusal   { return append([]Refusal(nil), f.refusals...) }
+func (f *fakeSource) Events() EventLog       { return &f.events }
+func (f *fakeSource) Programs(Viewer) []byte { return []byte("none\n") }
+func (f *fakeSource) Policy() []byte         { return []byte("[defaults]\nwait = \"30s\"\n") }
+func (f *fakeSource) Started() time.Time     { return noon.Add(-26*time.Hour - 5*time.Minute) }
+func (f *fakeSource) Now() time.Time         { return f.now }
 
 func (f *fakeSource) Rejected(Viewer) []Rejected {
 	f.listed++

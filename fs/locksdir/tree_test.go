@@ -63,7 +63,7 @@ func TestListTop(t *testing.T) {
 			t.Errorf("%s has no time", e.Name)
 		}
 	}
-	want := []string{"README", "events.jsonl", "held", "history", "history.jsonl", "names", "policy", "rejected", "status", "status.json", "waiting", "why"}
+	want := []string{"README", "events.jsonl", "held", "history", "history.jsonl", "names", "policy", "programs", "rejected", "status", "status.json", "waiting", "why"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the root lists %q, want %q", names, want)
 	}

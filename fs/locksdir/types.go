@@ -201,6 +201,9 @@ type Source interface {
 	Events() EventLog
 	// Policy is the policy in force, as TOML.
 	Policy() []byte
+	// Programs says, for people, which programs have been learned to write back what
+	// they read. Of others' programs the viewer sees the name alone.
+	Programs(v Viewer) []byte
 	// Rejected lists the kept bytes that the viewer may know of, sorted by ID;
 	// the caller keeps the slice. The Tree shows of them what the viewer May
 	// read.
