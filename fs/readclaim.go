@@ -14,9 +14,6 @@ import (
 // opRead is what a claim is held or wanted for.
 const opRead = "read"
 
-// fmodeExec is __FMODE_EXEC of include/linux/fs.h: the file is opened to be run.
-const fmodeExec = 0x20
-
 // reading is one OPEN for reading where reads claim.
 type reading struct {
 	c         *caller
@@ -51,6 +48,9 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node) unix.Er
 		began := time.Now()
 		// A write-open's place in the queue is another one.
 		l, e := f.lockOrResume(d, [2]dkey{r.p.key(), r.p.key()}, nil, cancel)
+		if e != 0 && f.isClosing() {
+			return 0 // nobody will write any more
+		}
 		if e != 0 {
 			return e
 		}

@@ -144,7 +144,7 @@ func (rs *readClaims) enter(cl *readClaim, l *lockmgr.Lock, ttl time.Duration) b
 	old := rs.ofLocked(cl.reader, cl.path)
 	fam.claims[cl] = struct{}{}
 	if old != nil { // another thread was as fast
-		rs.endLocked(old, replaced)
+		rs.replaceLocked(old, cl)
 	}
 	return true
 }
@@ -243,8 +243,25 @@ func (rs *readClaims) pass(cl *readClaim, heir lockmgr.Owner) {
 		cl.owner = heir
 		rs.f.table.SetOwner(cl.lock, heir, sinceEver)
 		if old != nil {
-			rs.endLocked(old, replaced)
+			rs.replaceLocked(old, cl)
 		}
+	}
+}
+
+// replaceLocked ends a claim in favour of another one of the same owner. Where others
+// wait that ends no later, for the reason that prolong gives. rs.mu is held.
+func (rs *readClaims) replaceLocked(old, cl *readClaim) {
+	if old.until.Before(cl.until) && rs.f.table.IsAwaited(cl.lock) {
+		rs.shortenLocked(cl, old.until)
+	}
+	rs.endLocked(old, replaced)
+}
+
+// shortenLocked lets a claim end at a moment, if it would end later. rs.mu is held.
+func (rs *readClaims) shortenLocked(cl *readClaim, until time.Time) {
+	if cl.lock != nil && !cl.ended && until.Before(cl.until) {
+		cl.until = until
+		cl.timer.Reset(max(time.Until(until), 0))
 	}
 }
 
@@ -269,7 +286,7 @@ type outcome uint8
 const (
 	inVain   outcome = iota // its family has not written the file
 	used                    // it has
-	replaced                // the family has another claim
+	replaced                // the family has another lock
 )
 
 // endLocked lets the next one read. rs.mu is held.
@@ -336,10 +353,25 @@ func (rs *readClaims) removed(path string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, cl := range claims {
-		if soon := time.Now().Add(goneGrace); cl.lock != nil && !cl.ended && soon.Before(cl.until) {
-			cl.until = soon
-			cl.timer.Reset(goneGrace)
-		}
+		rs.shortenLocked(cl, time.Now().Add(goneGrace))
+	}
+}
+
+// drop ends a claim because somebody says so.
+func (rs *readClaims) drop(cl *readClaim) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.endLocked(cl, replaced)
+}
+
+// locked ends the claim of a process that has locked the file by itself, with flock
+// or fcntl: who does so says when he is done.
+func (rs *readClaims) locked(o lockmgr.Owner, path string) {
+	if rs.n.Load() == 0 {
+		return
+	}
+	if cl := rs.of(o, path); cl != nil {
+		rs.drop(cl)
 	}
 }
 

@@ -204,7 +204,7 @@ func (s *source) Release(group []locksdir.Record, v locksdir.Viewer) error {
 		switch {
 		case !tokens[h.Token]: // it has changed hands since it was shown
 		case (v.Privileged || lb != nil && lb.c.uid == v.UID) &&
-			v.Holds(&locksdir.Record{Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && lb.control != 0):
+			v.Holds(&locksdir.Record{Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && (lb.control != 0 || lb.read != nil)):
 		case h.Stale && (v.Privileged || lb != nil && lb.c.uid == v.UID):
 		case h.Stale:
 			return unix.EPERM
@@ -230,6 +230,8 @@ func (f *FS) takeAway(h *lockmgr.Holder) {
 	case h.Stale && f.table.Steal(h.Lock) == nil:
 	case h.Class != lockmgr.Session && len(h.Keys) > 0:
 		f.table.ReleaseClient(h.Keys[0], h.Class, h.Client)
+	case lb != nil && lb.read != nil:
+		f.readClaims.drop(lb.read)
 	case lb != nil && lb.control != 0:
 		if cl := f.controls.byID(lb.id()); cl != nil {
 			f.controls.drop(cl)

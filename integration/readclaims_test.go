@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
 )
 
 // lost-update = "serialize": who reads in order to write comes one after the other,
@@ -227,6 +229,50 @@ func TestClaimEndsInTime(t *testing.T) {
 		reads.Kill()
 		looks.Kill()
 	}, withPolicy("[defaults]\nlost-update = \"serialize\"\nclaim-ttl = \""+ttl.String()+"\"\nwait = \"20s\"\nobservers = [\"cat\"]\n"))
+}
+
+// Children of one program that look again and again do not keep others out for longer
+// either.
+func TestClaimsOfChildrenEndInTime(t *testing.T) {
+	needsLatchfs(t)
+	const ttl = 2 * time.Second
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "0")
+		p := m.LaunchBash(t, `head -c1 f >/dev/null; echo; echo looks; while head -c1 f >/dev/null; do :; done`)
+		p.AwaitLine("looks")
+		m.AwaitHolder(t, "f", p.PID())
+		began := time.Now()
+		other := m.Client(t)
+		other.ReadFile("f")
+		if took := time.Since(began); took > ttl+5*time.Second {
+			t.Errorf("waited %v, want at most %v", took, ttl)
+		}
+		p.Kill()
+		other.Kill()
+	}, withPolicy("[defaults]\nlost-update = \"serialize\"\nclaim-ttl = \""+ttl.String()+"\"\nwait = \"20s\"\n"))
+}
+
+// Who locks the file by itself claims it no longer, and who holds a claim can let go
+// of it with rm.
+func TestClaimIsGivenUp(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "0")
+		locks, next := m.Client(t), m.Client(t)
+		fd := locks.Open("f", unix.O_RDONLY)
+		m.AwaitHolder(t, "f", locks.PID)
+		locks.OK(flockReq(fd, unix.LOCK_SH))
+		next.MustClose(next.Open("f", unix.O_RDONLY))
+		locks.MustClose(fd)
+		m.AwaitHolder(t, "f", next.PID)
+		if _, err := locks.Do(wire.Request{Op: "unlink", Path: m.Path(".locks/held/f.lock")}); !errors.Is(err, syscall.EBUSY) {
+			t.Errorf("another's claim is removed: %v, want EBUSY", err)
+		}
+		next.OK(wire.Request{Op: "unlink", Path: m.Path(".locks/held/f.lock")})
+		locks.MustClose(locks.Open("f", unix.O_RDONLY))
+		locks.Kill()
+		next.Kill()
+	}, serialized(""))
 }
 
 // Who observes, who does not want to wait and who may not write does not wait.
