@@ -66,6 +66,7 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 		return errnoOf(err)
 	}
 	grown()
+	a.endClaims()
 	a.seq, a.unsynced = seq, true
 	a.records++
 	a.bytes += len(b)

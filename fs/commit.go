@@ -189,7 +189,7 @@ func (s *session) decideLocked() unix.Errno {
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
 	s.noteCommit(path, &v)
-	s.f.readClaims.written(s.path(), s.learners())
+	s.f.readClaims.written(s.path(), s.learners(), s.inodeKeys()...)
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size
 		ev.Detail["operation"] = s.operation()

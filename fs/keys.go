@@ -151,6 +151,9 @@ func (f *FS) inoOf(n *node) inoKey {
 	return n.key
 }
 
+// inodePrefix tells the keys of inodes from all others.
+const inodePrefix = "//inode/"
+
 func (k inoKey) lockKey() lockmgr.Key {
-	return lockmgr.Key(fmt.Sprintf("//inode/%x:%d", k.dev, k.ino))
+	return lockmgr.Key(fmt.Sprintf(inodePrefix+"%x:%d", k.dev, k.ino))
 }

@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -141,4 +143,20 @@ func (r *reading) observes(f *FS) bool {
 func (c *caller) family() knowledge.Who {
 	who, _ := c.f.learnersOf(c.owner)
 	return who
+}
+
+// inodeKeys are the keys of the session's lock that stand for an inode with several
+// names: of any of them a claim may be.
+func (s *session) inodeKeys() []lockmgr.Key {
+	if !s.inPlace {
+		return nil
+	}
+	return slices.DeleteFunc(s.lock.Keys(), func(k lockmgr.Key) bool { return !strings.HasPrefix(string(k), inodePrefix) })
+}
+
+// endClaims ends the claims of those for whom the appender has written.
+func (a *appender) endClaims() {
+	if rs := a.f.readClaims; rs.enabled {
+		rs.written(a.f.nodePath(a.h.n), a.c.family())
+	}
 }

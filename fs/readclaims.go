@@ -320,13 +320,13 @@ func (rs *readClaims) leaveLocked(fam *family, cl *readClaim) {
 	}
 }
 
-// on are the claims that are held on a path.
-func (rs *readClaims) on(path string) []*readClaim {
+// on are the claims that are held on a path, or on an inode with several names.
+func (rs *readClaims) on(path string, inodes ...lockmgr.Key) []*readClaim {
 	if rs.n.Load() == 0 {
 		return nil
 	}
 	var claims []*readClaim
-	for _, h := range rs.f.table.Holders([]lockmgr.Key{lockmgr.Key(path)}, nil) {
+	for _, h := range rs.f.table.Holders(append(inodes, lockmgr.Key(path)), nil) {
 		if lb, ok := h.Label.(*label); ok && lb.read != nil {
 			claims = append(claims, lb.read)
 		}
@@ -336,10 +336,10 @@ func (rs *readClaims) on(path string) []*readClaim {
 
 // written ends the claims on a path of which who has made a new version: those who
 // have them let the writer in, so it was for their sake. The writer's lock is still
-// held.
-func (rs *readClaims) written(path string, who knowledge.Who) {
+// held, or has just been.
+func (rs *readClaims) written(path string, who knowledge.Who, inodes ...lockmgr.Key) {
 	rs.f.lessons.wrote(path, who)
-	claims := rs.on(path)
+	claims := rs.on(path, inodes...)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, cl := range claims {

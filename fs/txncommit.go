@@ -286,6 +286,7 @@ func (s *session) endPublished(err error) {
 		v := commit.VersionOf(&st)
 		s.next.done(s.made(v), s.shadow.Kept())
 		s.noteCommit(s.path(), &v)
+		s.f.readClaims.written(s.path(), s.learners(), s.inodeKeys()...)
 		s.record("commit", func(ev *journal.Event) {
 			ev.Detail["bytes"], ev.Detail["operation"], ev.Detail["transaction"] = st.Size, s.operation(), s.txn.Load().label
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -272,6 +273,36 @@ func TestClaimIsGivenUp(t *testing.T) {
 		locks.MustClose(locks.Open("f", unix.O_RDONLY))
 		locks.Kill()
 		next.Kill()
+	}, serialized(""))
+}
+
+// What was claimed under one name may be written under another, by an append, or in a
+// transaction: that ends the claim, too.
+func TestClaimEndsHoweverItIsWritten(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for name, write := range map[string]string{
+			"append": "open('append', 'a').write('1\\n')",
+			"link":   "open('link2', 'w').write('1\\n')",
+			"vim":    "os.rename('vim', 'vim~'); open('vim', 'w').write('1\\n')",
+			"remove": "os.remove('remove'); open('remove', 'x').write('1\\n')",
+		} {
+			m.WriteFile(name, "0\n")
+			if name == "link" {
+				m.Launch(t, "ln", "link", "link2").OK()
+			}
+			p := m.LaunchPython(t, "import os, sys\nopen('"+name+"').read()\nprint('read', flush=True)\nsys.stdin.readline()\n"+
+				write+"\nprint('written', flush=True)\nsys.stdin.readline()")
+			p.AwaitLine("read")
+			holds := func(s Status) bool { // under whichever name
+				return slices.ContainsFunc(s.HeldLocks, func(l HeldLock) bool { return l.PID == p.PID() })
+			}
+			m.AwaitStatus(t, name+" is claimed", holds)
+			p.Send("")
+			p.AwaitLine("written")
+			m.AwaitStatus(t, name+" is free", func(s Status) bool { return !holds(s) })
+			p.Kill()
+		}
 	}, serialized(""))
 }
 

@@ -288,3 +288,25 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// A lock is awaited as long as somebody waits at one of its keys.
+func TestIsAwaited(t *testing.T) {
+	tab := New(Options{})
+	l := must(t, tab, ask(1, Update, "f", "g"))
+	other := must(t, tab, ask(2, Update, "h"))
+	if tab.IsAwaited(l) || tab.IsAwaited(new(Lock)) {
+		t.Error("awaited by nobody")
+	}
+	must(t, tab, ask(3, Shared, "f")) // goes along with it
+	if tab.IsAwaited(l) {
+		t.Error("awaited by somebody who has what he wants")
+	}
+	w := must(t, tab, ask(4, Update, "g"))
+	if !tab.IsAwaited(l) || tab.IsAwaited(other) || tab.IsAwaited(w) {
+		t.Error("the wrong lock is awaited")
+	}
+	tab.Cancel(w, nil)
+	if tab.IsAwaited(l) {
+		t.Error("still awaited by somebody who has given up")
+	}
+}
