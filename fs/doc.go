@@ -45,6 +45,13 @@
 // they wait. The kernel repeats a call answered ESTALE once, so no thread is
 // answered that twice: see walk.go.
 //
+// # Claims
+//
+// Where the policy says that reads claim (lost-update = "serialize"), an open for
+// reading takes an update lock before it pins a version, and a reader whose file has
+// a newer version after the wait is answered ESTALE: see readclaim.go. The lock goes
+// from the reader, when that has done its work, to its relatives: see readclaims.go.
+//
 // # Closing
 //
 // FLUSH comes at every close of every descriptor in every process. The session

@@ -130,3 +130,29 @@ func TestAdaptiveBrokenFile(t *testing.T) {
 	m.LaunchPython(t, countPython, "1").OK()
 	learned(t, m, "yes", "-c [0-9a-f]{8}")
 }
+
+// A program whose claims come to nothing does not claim any longer.
+func TestAdaptiveForgets(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t, adaptive())
+	m.WriteFile("f", "0")
+	script := filepath.Join(m.Home(), "maybe.py")
+	if err := os.WriteFile(script, []byte("import sys\nx = open('f').read()\nif sys.argv[1] == 'write': open('f', 'w').write(x + '1')\nsys.exit(3)\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(how string) { m.Launch(t, bench.python, script, how).Wait() }
+	run("write")
+	learned(t, m, "yes", "/maybe.py")
+	for range 19 {
+		run("look")
+	}
+	m.AwaitStatus(t, "the last claim is gone", func(s Status) bool { return s.Held() == 0 })
+	learned(t, m, "yes", "/maybe.py")
+	run("look")
+	learned(t, m, "no", "/maybe.py")
+	if text := m.Locks("programs"); !strings.Contains(text, "and then claimed 20 times in vain") {
+		t.Errorf("shown:\n%s", text)
+	}
+	run("write")
+	learned(t, m, "yes", "/maybe.py")
+}

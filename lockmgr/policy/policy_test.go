@@ -350,6 +350,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("builtin = false\n[defaults]\nwait = \"5s\"\n[[rule]]\nglob = [\"a/**\", '*.[ch]']\nmode = \"live\"\n")
 	f.Add("rule = [{glob = 'x', wait = '0s'}, {glob = ['{a,b}', 1]}]\ndefaults.mode = 1\n")
 	f.Add("actor-env = ['A', 'b_1']\n[[alias]]\nname = 'a'\nroots = ['.', 'w/*']\n[defaults]\nttl = '1m'\non-stale = 'steal'\nkey = 'group:x'\n")
+	f.Add("[defaults]\nlost-update = 'serialize'\nclaim-ttl = '1s'\nfade = '1m'\nobservers = ['a', '**/b']\nstrangers = 'refuse'\n")
 	f.Add("alias = [{name = 'a', roots = 'x'}, {name = 'a', roots = ['**', 1]}]\nactor-env = 1\n")
 	f.Add("[[rule]]\n[rule.a]\nb = 1\n[[rule.c]]\nd = [[1], {e = 2}]\n")
 	f.Fuzz(func(t *testing.T, text string) {
