@@ -38,6 +38,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	}
 	s.writer, _ = c.learners(&o.settings)
 	s.unread, s.adds = st != nil && o.blind, st != nil && o.adds
+	s.merge = o.merge
 	s.program = c.program()
 	s.groups = c.writer(o.settings.Validate).groups
 	if !c.foreign() {
@@ -93,7 +94,15 @@ func (f *FS) mayBegin(c *caller, dir *node, name string, st *unix.Stat_t, o *beg
 		return 0
 	}
 	if o.trunc || o.cuts {
-		return f.mayReplace(c, o.op(), place{dir, name, nil}, st)
+		p := place{dir, name, nil}
+		x, e := f.wouldLose(c, o.op(), p, st)
+		if x != nil && o.trunc {
+			o.merge = x.mergeable(c, p, st)
+		}
+		if x == nil || o.merge != nil {
+			return e
+		}
+		return x.answer()
 	}
 	if who, ok := c.learners(&o.settings); ok && o.reads && f.tracks(&o.settings) {
 		v := commit.VersionOf(st)
@@ -127,7 +136,8 @@ type beginOptions struct {
 	adds     bool // for appending alone
 	reads    bool // for reading and writing: who opens it so has seen the base
 	killSuid bool
-	mode     uint32 // for a new file, umask applied
+	merge    *merging // what is written is to be merged; nil: it is not
+	mode     uint32   // for a new file, umask applied
 }
 
 // makeShadow creates the private copy and, unless the caller truncates, gives

@@ -153,7 +153,7 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	if err := s.fixMode(); err != nil {
 		return errnoOf(err), err.Error()
 	}
-	if x, stale := s.unseenBase(); stale {
+	if x, stale := s.unseenBase(); stale && s.merge == nil {
 		if s.settings.LostUpdate != policy.WarnLost {
 			x.record("conflict", unix.EBUSY)
 			return unix.EBUSY, x.reason()
@@ -168,6 +168,9 @@ func (s *session) decideLocked() unix.Errno {
 	if e, reason := s.checkLocked(); e != 0 {
 		return s.rejectLocked(e, reason)
 	}
+	if e := s.mergeLocked(); e != 0 {
+		return e
+	}
 	if e := s.judgeLocked(); e != 0 {
 		return e
 	}
@@ -179,8 +182,11 @@ func (s *session) decideLocked() unix.Errno {
 	unsaved := s.markSaved()
 	path := s.f.path(dir, name)
 	s.expectCommit(path, s.shadow.FD())
+	keepBase := s.holdBase(dir, name)
 	v, err := s.publish(o, dir, name)
-	if err != nil && !errors.Is(err, commit.ErrNotDurable) {
+	failed := err != nil && !errors.Is(err, commit.ErrNotDurable)
+	keepBase(!failed)
+	if failed {
 		unsaved()
 		if !errors.Is(err, commit.ErrRedoPending) { // that will come, sooner or later
 			s.notCommitted(path)
@@ -293,6 +299,7 @@ func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
 // rejectFor is rejectLocked for what may be a validator's refusal.
 func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	path := s.path()
+	s.unmergeLocked()
 	meta := map[string]any{
 		"path": path, "session": s.id, "program": s.program, "pid": s.who.Load().owner.PID,
 		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
@@ -314,7 +321,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	})
 	s.f.explain(refusal{
 		path: path, op: s.operation(), errno: e, reason: reason, kept: id, verdict: verdictOf(why),
-		owner: s.who.Load().owner, uid: s.uid,
+		owner: s.who.Load().owner, uid: s.uid, hint: hintOf(why, id),
 	})
 	return e
 }

@@ -40,6 +40,7 @@ type FS struct {
 	history    *history.Store   // nil when mounted read-only
 	knowledge  *knowledge.Table // who has read what; nil when mounted read-only
 	boot       string           // names this life of the machine
+	bases      bases            // what replaced versions held, to merge with
 	glances    chan struct{}    // slots for closer looks at files changed around the mount
 	source     *source
 	virt       *virtual

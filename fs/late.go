@@ -231,7 +231,7 @@ func (s *session) syncedAgain() bool {
 // its writer, who keeps the file to itself until the close.
 func (s *session) autoLive(why string) unix.Errno {
 	s.mu.Lock()
-	stays := s.live || s.inPlace || s.settings.Validate != nil || s.txn.Load() != nil
+	stays := s.live || s.inPlace || s.merge != nil || s.settings.Validate != nil || s.txn.Load() != nil
 	s.mu.Unlock()
 	if stays {
 		return 0

@@ -182,7 +182,7 @@ func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
 // thread of the writer, who shares its lock, may meet it there before noteCommit.
 func (s *session) expectCommit(path string, fd int) {
 	var st unix.Stat_t
-	if !s.f.tracks(&s.settings) || unix.Fstat(fd, &st) != nil {
+	if !s.f.tracks(&s.settings) || s.isMerged() || unix.Fstat(fd, &st) != nil {
 		return
 	}
 	stamp := stampOfFile(&st)
@@ -204,6 +204,10 @@ func (s *session) notCommitted(path string) {
 func (s *session) noteCommit(path string, v *commit.Version) {
 	f := s.f
 	if !f.tracks(&s.settings) {
+		return
+	}
+	if s.isMerged() {
+		s.noteMerge(path, v)
 		return
 	}
 	who, by := s.madeBy()

@@ -20,6 +20,7 @@ type renaming struct {
 	from, to     place
 	fromSt, toSt *unix.Stat_t // nil: no committed inode has the name
 	flags        uint32
+	merging      *merging // what is renamed was merged with what it replaces; nil: it was not
 }
 
 // Rename implements fuse.RawFileSystem. It is the commit point of every tool
@@ -105,6 +106,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		return e
 	}
 	if e := r.mayReplace(); e != 0 {
+		r.unmerge()
 		return e
 	}
 	defer r.expectMove()()
@@ -120,9 +122,12 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	case isDir || r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFDIR:
 		e = r.renameDir()
 	default:
+		keepBase := f.holdBase(r.to, r.toSt)
 		e = r.renameFile(l)
+		keepBase(e == 0 && r.flags == 0)
 	}
 	if e != 0 {
+		r.unmerge()
 		return e
 	}
 	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)

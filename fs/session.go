@@ -57,6 +57,7 @@ type session struct {
 	truncated   bool           // by the open that began it
 	unread      bool           // its writer has opened the base without reading or cutting it
 	adds        bool           // it was opened for appending alone
+	merge       *merging       // its writer does not know the base; nil: nothing to merge
 	passed      bool           // a handle's writes go past us, and so do their errors
 	fresh       bool           // begun truncated or new, and nobody has opened it yet
 	closed      bool           // a descriptor was closed, so there was one

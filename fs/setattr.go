@@ -148,7 +148,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 			return h.app.truncate(int64(size))
 		}
 		if s := h.sess; s != nil && h.kind == shadowHandle {
-			if e := s.mayCut(); e != 0 {
+			if e := s.mayCut(int64(size)); e != 0 {
 				return e
 			}
 		}

@@ -141,6 +141,7 @@ func (f *FS) cleanupOnce() {
 		f.saveKnowledge()
 		f.lessons.save()
 	}
+	f.bases.close()
 	f.closeHistory()
 	if f.journal != nil {
 		f.event(journal.Event{Time: time.Now(), Event: "unmount"})

@@ -35,7 +35,7 @@ func (r *renaming) mayReplace() unix.Errno {
 		x, e := f.wouldLose(r.c, opRename, r.to, r.toSt, r.writers(r.from, r.fromSt)...)
 		if x != nil && !r.putsBack(x) {
 			x.hint = makeAgain
-			e = x.answer()
+			e = r.mergeOr(x)
 		}
 		if e != 0 {
 			return e
@@ -124,7 +124,7 @@ func (r *renaming) writers(p place, st *unix.Stat_t) []lockmgr.Owner {
 // takes back what has not come.
 func (r *renaming) expectMove() (over func()) {
 	f := r.f
-	if f.knowledge == nil || r.fromSt == nil || r.sameFile() || isDirectory(r.fromSt) || isDirectory(r.toSt) {
+	if f.knowledge == nil || r.fromSt == nil || r.merging != nil || r.sameFile() || isDirectory(r.fromSt) || isDirectory(r.toSt) {
 		return func() {}
 	}
 	to := f.path(r.to.dir, r.to.name)
@@ -166,7 +166,11 @@ func (r *renaming) noteMove(a, b string) {
 		f.knowledge.Moved(time.Now(), knowledge.Key(a), knowledge.Key(b), exchanged)
 		return
 	}
-	f.noteChange(r.c, opRename, b, r.fromSt)
+	if r.merging != nil {
+		r.noteMerge(b)
+	} else {
+		f.noteChange(r.c, opRename, b, r.fromSt)
+	}
 	if exchanged {
 		f.noteChange(r.c, opRename, a, r.toSt)
 	} else {

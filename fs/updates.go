@@ -155,11 +155,15 @@ func (s *session) mayJoinAndCut(c *caller) unix.Errno {
 
 // mayCut decides whether the session may be truncated through a descriptor: the
 // check that an open with O_TRUNC has behind it.
-func (s *session) mayCut() unix.Errno {
+func (s *session) mayCut(size int64) unix.Errno {
 	s.mu.Lock()
 	x, stale := s.unseenBase()
+	if stale && size == 0 && s.merge == nil {
+		s.merge = s.mergesCut(x)
+	}
+	merges := s.merge != nil
 	s.mu.Unlock()
-	if !stale {
+	if !stale || merges {
 		return 0
 	}
 	return x.answer()
@@ -178,6 +182,7 @@ type lostUpdate struct {
 	by      knowledge.Author
 	lineage []lockmgr.Ancestor
 	hint    string // what to do about it; "": tryAgain
+	apart   string // why it cannot be merged, where the policy says so
 }
 
 // answer does what the policy says: 0 lets it happen.
@@ -189,7 +194,7 @@ func (x *lostUpdate) answer() unix.Errno {
 	}
 	x.record("conflict", unix.EBUSY)
 	x.f.explain(refusal{
-		path: x.path, op: x.op, errno: unix.EBUSY, reason: x.reason(), hint: cmp.Or(x.hint, tryAgain),
+		path: x.path, op: x.op, errno: unix.EBUSY, reason: x.whole(), hint: cmp.Or(x.hint, tryAgain),
 		owner: x.owner, uid: x.uid, lineage: x.lineage,
 	})
 	return unix.EBUSY
@@ -220,6 +225,14 @@ func (x *lostUpdate) reason() string {
 		}
 	}
 	return text
+}
+
+// whole is the reason, and why nothing was merged.
+func (x *lostUpdate) whole() string {
+	if x.apart == "" {
+		return x.reason()
+	}
+	return x.reason() + ". It cannot be merged: " + x.apart
 }
 
 // authorName is who made a version, for people.
@@ -256,6 +269,9 @@ func (x *lostUpdate) record(event string, e unix.Errno) {
 	d := map[string]any{
 		"operation": x.op, "program": x.program, "uid": x.uid, "reason": x.reason(),
 		"base": x.number(x.b.Stamp, x.b.Version), "read_by": x.b.By.PID, "read_at": x.b.At.UTC().Format(time.RFC3339Nano),
+	}
+	if x.apart != "" {
+		d["not_merged"] = x.apart
 	}
 	if e != 0 {
 		d["errno"] = unix.ErrnoName(e)

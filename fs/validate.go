@@ -141,6 +141,10 @@ func judgeReason(err error) string {
 // noteVerdict adds to an event or to what is kept who refused the content and where.
 func noteVerdict(detail map[string]any, err error) {
 	var r *validate.Refusal
+	var n *notMerged
+	if errors.As(err, &n) {
+		n.note(detail)
+	}
 	if !errors.As(err, &r) {
 		return
 	}
@@ -156,8 +160,12 @@ func noteVerdict(detail map[string]any, err error) {
 // verdictOf is the refusal in err; nil if it is another error.
 func verdictOf(err error) *validate.Refusal {
 	var r *validate.Refusal
-	if errors.As(err, &r) {
+	var n *notMerged
+	switch {
+	case errors.As(err, &r):
 		return r
+	case errors.As(err, &n):
+		return n.verdict()
 	}
 	return nil
 }

@@ -27,10 +27,10 @@ would have made of the file is kept for a while, under .locks/rejected/, for who
 may read the file. The policy's [rejected] table says how much and for how long.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return usagef("want list, show or restore")
+			return usagef("want list, show, diff or restore")
 		},
 	}
-	cmd.AddCommand(newRejectedListCommand(sys), newRejectedShowCommand(sys), newRejectedRestoreCommand(sys))
+	cmd.AddCommand(newRejectedListCommand(sys), newRejectedShowCommand(sys), newRejectedDiffCommand(sys), newRejectedRestoreCommand(sys))
 	return cmd
 }
 
@@ -53,6 +53,11 @@ type rejection struct {
 	// Base is the version that the writer had before it, null for a new file;
 	// not there where nobody knows.
 	Base json.RawMessage `json:"base"`
+	// Merge is there if it could not be merged with the file as it then was: what
+	// version it was made from, 0 if that is not known.
+	Merge *struct {
+		Base uint64 `json:"base"`
+	} `json:"merge"`
 
 	meta []byte // as it is in meta.json; nil if it was not kept
 }

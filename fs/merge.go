@@ -1,0 +1,288 @@
+package fs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit"
+	"latchfs/journal/merge"
+	"latchfs/journal/validate"
+	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
+)
+
+// Under the policy "merge" a writer who has read an earlier version is let through
+// where that version's content is still there: what it has written is joined with
+// the current version when its session ends, under the lock that it has held since.
+// mergenames.go does the same for a rename.
+
+// merging is a change that is to be joined with what has come since.
+type merging struct {
+	x    *lostUpdate
+	base []byte
+	mine []byte // what was written, once it has been joined with something
+	sums map[string]any
+}
+
+// mergeable prepares to merge what would be lost; nil if that cannot be, and x says
+// why.
+func (x *lostUpdate) mergeable(c *caller, p place, st *unix.Stat_t) *merging {
+	f := x.f
+	switch {
+	case x.set.LostUpdate != policy.Merge:
+		return nil
+	case st.Nlink > 1 || f.isMountpoint(p.dir, p.name):
+		x.apart = "a file that keeps its inode is never merged"
+	case c != nil && f.txnOf(c) != nil:
+		x.apart = "nothing is merged inside a transaction"
+	case st.Size > merge.MaxSize:
+		x.apart = "the file is too large to be merged"
+	}
+	if x.apart != "" {
+		return nil
+	}
+	base, ok := f.baseContent(x.path, &x.b)
+	if !ok {
+		x.apart = "what that held is no longer there, so that the changes cannot be told apart"
+		return nil
+	}
+	return &merging{x: x, base: base}
+}
+
+// mergesCut prepares to merge what is written after a cut to nothing, which is all
+// of the content, like what follows an open that truncates. s.mu is held.
+func (s *session) mergesCut(x *lostUpdate) *merging {
+	var st unix.Stat_t
+	dir, name := s.where()
+	if s.inPlace || s.txn.Load() != nil || unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return nil
+	}
+	return x.mergeable(nil, place{dir, name, nil}, &st)
+}
+
+// join merges mine into theirs. The error is a *notMerged.
+func (g *merging) join(theirs, mine []byte) ([]byte, error) {
+	merged, err := merge.Merge(merge.KindOf(g.x.path), g.base, theirs, mine)
+	if err != nil {
+		n := &notMerged{x: g.x}
+		errors.As(err, &n.conflict)
+		return nil, n
+	}
+	known := sum(g.base)
+	known["version"] = g.x.number(g.x.b.Stamp, g.x.b.Version)
+	current := sum(theirs)
+	if n := len(g.x.b.Since); n > 0 {
+		current["version"] = g.x.number(g.x.b.Since[n-1].Stamp, g.x.b.Since[n-1].Number)
+	}
+	g.sums = map[string]any{"base": known, "theirs": current, "mine": sum(mine), "merged": sum(merged)}
+	if !bytes.Equal(merged, mine) {
+		g.mine = mine
+	}
+	return merged, nil
+}
+
+func sum(b []byte) map[string]any {
+	h := sha256.Sum256(b)
+	return map[string]any{"bytes": len(b), "sha256": hex.EncodeToString(h[:])}
+}
+
+// record writes the merge to the audit trail.
+func (g *merging) record(ev journal.Event) {
+	ev.Event, ev.Time, ev.Path = "merge", time.Now(), g.x.path
+	if ev.Detail == nil {
+		ev.Detail = map[string]any{}
+	}
+	ev.Detail["kind"] = merge.KindOf(g.x.path).String()
+	for name, v := range g.sums {
+		ev.Detail[name] = v
+	}
+	g.x.f.event(ev)
+}
+
+// notMerged refuses a change that cannot be joined with the current version.
+type notMerged struct {
+	x        *lostUpdate
+	conflict *merge.Conflict
+}
+
+// Error tells nothing of the content.
+func (e *notMerged) Error() string {
+	e.x.apart = e.conflict.Reason
+	if e.conflict.Line > 0 {
+		e.x.apart = fmt.Sprintf("line %d: %s", e.conflict.Line, e.conflict.Reason)
+	}
+	return e.x.whole()
+}
+
+// note adds to an event, or to what is kept, where the conflict is; known is the
+// number of the version that the refused change was made from.
+func (e *notMerged) note(detail map[string]any) {
+	d := map[string]any{"reason": e.conflict.Reason, "base": e.x.number(e.x.b.Stamp, e.x.b.Version)}
+	if e.conflict.Line > 0 {
+		d["line"] = e.conflict.Line
+	}
+	detail["merge"] = d
+}
+
+// verdict shows the place to those who may see the content.
+func (e *notMerged) verdict() *validate.Refusal {
+	return &validate.Refusal{Line: e.conflict.Line, Reason: e.conflict.Reason, Content: e.conflict.Pointer}
+}
+
+// mergeLocked makes the shadow of a session that began on a version its writer did
+// not know the merged content. s.mu is held; the answer is that of decideLocked.
+func (s *session) mergeLocked() unix.Errno {
+	g := s.merge
+	if g == nil || s.base == nil && s.baseVersion == nil {
+		return 0
+	}
+	dir, name := s.where()
+	o := s.publishOptions(dir, name)
+	if err := s.shadow.CheckBase(o); err != nil {
+		return s.publishFailed(err)
+	}
+	theirs, err := s.f.readVersion(place{dir, name, nil}, s.baseVersion)
+	if err != nil {
+		return s.rejectLocked(errnoOf(err), "the file cannot be read, to be merged with: "+err.Error())
+	}
+	mine, _, err := readAllOf(s.shadow.FD())
+	if err != nil {
+		return s.rejectLocked(errnoOf(err), "what was written cannot be read, to be merged: "+err.Error())
+	}
+	var merged []byte
+	if merged, err = g.join(theirs, mine); s.inPlace {
+		err = &notMerged{g.x, &merge.Conflict{Reason: "a file that keeps its inode is never merged"}}
+	}
+	if err != nil {
+		return s.rejectMerge(err)
+	}
+	if g.mine == nil {
+		return 0
+	}
+	err = s.f.retryWithRoom(func() error { return writeAllOf(s.shadow.FD(), merged) })
+	if err != nil {
+		return s.rejectLocked(errnoOf(err), "the merged content cannot be written: "+err.Error())
+	}
+	s.wrote = true
+	s.f.srv.InodeNotify(s.at().id, 0, -1) // its pages are what the writer wrote
+	return 0
+}
+
+// rejectMerge refuses a session whose change cannot be merged.
+func (s *session) rejectMerge(err error) unix.Errno {
+	var n *notMerged
+	if !errors.As(err, &n) {
+		return s.rejectLocked(errnoOf(err), err.Error())
+	}
+	reason := n.Error()
+	n.x.record("conflict", unix.EBUSY)
+	return s.rejectFor(unix.EBUSY, reason, n)
+}
+
+// hintOf is what to do about a refused change, if it was refused for that; id is that
+// of the bytes that are kept.
+func hintOf(why error, id string) string {
+	var n *notMerged
+	if !errors.As(why, &n) {
+		return ""
+	}
+	if id == "" {
+		return joinByHand
+	}
+	return fmt.Sprintf("`latchfs rejected diff %s` shows what was written beside the file as it is now. %s", id, joinByHand)
+}
+
+// holdBase prepares to keep what the session is about to replace.
+func (s *session) holdBase(dir *node, name string) (keep func(replaced bool)) {
+	var st unix.Stat_t
+	if s.baseVersion == nil || s.settings.LostUpdate != policy.Merge || s.inPlace ||
+		unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return func(bool) {}
+	}
+	return s.f.holdBase(place{dir, name, nil}, &st)
+}
+
+// isMerged reports whether the shadow was joined with the version that it replaces.
+func (s *session) isMerged() bool { return s.merge != nil && s.merge.sums != nil }
+
+// unmergeLocked gives the shadow of a session that is refused after all back what its
+// writer has written.
+func (s *session) unmergeLocked() {
+	if s.merge == nil || s.merge.mine == nil {
+		return
+	}
+	mine := s.merge.mine
+	s.merge.mine = nil
+	if err := writeAllOf(s.shadow.FD(), mine); err != nil {
+		s.f.log.Errorf("what was written to %q is lost, but for what was merged of it: %v", s.path(), err)
+	}
+}
+
+// noteMerge notes that the session has made v, into which its change was merged, what
+// path holds: its writer has not seen that, but knows what it has itself written.
+func (s *session) noteMerge(path string, v *commit.Version) {
+	f, g := s.f, s.merge
+	who, by := s.madeBy()
+	f.noteMerged(path, stampOfVersion(v), g, who, by)
+	g.record(journal.Event{Session: s.id, PID: by.PID, Token: s.lock.Token(), Actor: by.Actor,
+		Detail: map[string]any{"operation": by.Operation, "program": s.program, "uid": s.uid}})
+}
+
+// noteMerged enters two versions: what the writer has made of the one that it knew,
+// which nobody else has ever seen and its next change will be based on, and what came
+// out of the merge, which nobody has seen yet.
+func (f *FS) noteMerged(path string, stamp knowledge.Stamp, g *merging, who knowledge.Who, by knowledge.Author) {
+	key := knowledge.Key(path)
+	if g.mine == nil {
+		f.knowledge.Changed(time.Now(), key, stamp, who, by)
+		return
+	}
+	written := knowledge.Stamp{Dev: noDevice, Ino: f.serial.Add(1), Size: int64(len(g.mine)), Mtime: time.Now().UnixNano()}
+	f.knowledge.Changed(time.Now(), key, written, who, by)
+	number, _ := f.knowledge.Current(key)
+	f.knowledge.Changed(time.Now(), key, stamp, knowledge.Who{}, by)
+	f.bases.put(baseID{key, number}, &base{fd: -1, data: g.mine, size: int64(len(g.mine)), stamp: written, until: time.Now()})
+}
+
+// noDevice is the device of versions that never were a file.
+const noDevice = ^uint64(0)
+
+// readVersion reads the file that has the name p, which must be v.
+func (f *FS) readVersion(p place, v *commit.Version) ([]byte, error) {
+	fd, err := unix.Openat(f.fdOf(p.dir), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	data, st, err := readAllOf(fd)
+	if err == nil && stampOfFile(st) != stampOfVersion(v) {
+		err = unix.EBUSY
+	}
+	return data, err
+}
+
+// writeAllOf makes data the content of a file. Where there is no room for it the file
+// is as it was, on filesystems that can set room aside.
+func writeAllOf(fd int, data []byte) error {
+	if len(data) > 0 {
+		err := unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, int64(len(data)))
+		if err != nil && err != unix.EOPNOTSUPP && err != unix.ENOSYS {
+			return err
+		}
+	}
+	for n := 0; n < len(data); {
+		m, err := unix.Pwrite(fd, data[n:], int64(n))
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+		n += max(m, 0)
+	}
+	return unix.Ftruncate(fd, int64(len(data)))
+}

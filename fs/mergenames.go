@@ -1,0 +1,175 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/locksdir"
+	"latchfs/journal"
+	"latchfs/journal/commit"
+	"latchfs/journal/history"
+	"latchfs/lockmgr/knowledge"
+)
+
+// A rename over a version that its caller does not know, under the policy "merge".
+// The merged content is written into the temporary file itself, in place and
+// crash-safe, and then renamed like any other: so the new version appears in one
+// step, and the kernel's idea of which inode has which name stays true.
+
+// maxRenameMerge is up to which size files are merged at a rename, while the kernel
+// keeps their directories locked.
+const maxRenameMerge = quickSize
+
+// merge prepares the temporary file to be renamed over a version that its writer did
+// not know. What it returns is the answer to the rename, unless that is 0.
+func (r *renaming) mergeOr(x *lostUpdate) unix.Errno {
+	f := r.f
+	var g *merging
+	if r.canMerge(x) {
+		g = x.mergeable(r.c, r.to, r.toSt)
+	}
+	if g == nil {
+		return x.answer()
+	}
+	from := f.path(r.from.dir, r.from.name)
+	err := r.mergeInto(g)
+	var n *notMerged
+	switch {
+	case err == nil:
+		r.merging = g
+		return 0
+	case errors.As(err, &n):
+		reason := n.Error()
+		x.record("conflict", unix.EBUSY)
+		f.explain(refusal{path: x.path, op: opRename, errno: unix.EBUSY, reason: reason, verdict: n.verdict(),
+			owner: x.owner, uid: x.uid, lineage: x.lineage,
+			hint: fmt.Sprintf("Nothing has changed, and what was written is still in %s. %s", locksdir.Display(from), joinByHand)})
+		return unix.EBUSY
+	case judgeErrno(err) == unix.EBADMSG:
+		return f.refuseContent(r.c, opRename, x.path, from, err)
+	}
+	f.log.Errorf("merging %q into %q: %v", from, x.path, err)
+	return errnoOf(err)
+}
+
+// joinByHand is what to do about two changes that cannot be merged.
+const joinByHand = "Run the program again, which will read the new version, or join the two by hand."
+
+// canMerge reports whether this is a rename that may merge: of a file that is closed
+// over another, and nothing else.
+func (r *renaming) canMerge(x *lostUpdate) bool {
+	f := r.f
+	switch {
+	case r.flags != 0, r.fromSt == nil, r.fromSt.Mode&unix.S_IFMT != unix.S_IFREG:
+	case r.fromSt.Nlink > 1, f.sessionAt(r.from.dir, r.from.name) != nil, f.sessionAt(r.to.dir, r.to.name) != nil:
+	case f.isMountpoint(r.from.dir, r.from.name):
+	case max(r.fromSt.Size, r.toSt.Size) > maxRenameMerge:
+		x.apart = "the file is too large to be merged at a rename"
+	default:
+		v := f.validation(x.path)
+		if v == nil || len(v.Command) == 0 {
+			return true
+		}
+		x.apart = "what a command has to check is not merged at a rename"
+	}
+	return false
+}
+
+// mergeInto makes the temporary file what comes out of the merge. Where that is what
+// it holds, nothing is done.
+func (r *renaming) mergeInto(g *merging) error {
+	f := r.f
+	theirs, err := f.readVersion(r.to, versionPtr(r.toSt))
+	if err != nil {
+		return err
+	}
+	mine, err := f.readVersion(r.from, versionPtr(r.fromSt))
+	if err != nil {
+		return err
+	}
+	merged, err := g.join(theirs, mine)
+	if err != nil || g.mine == nil {
+		return err
+	}
+	return r.rewrite(merged, g.x.path)
+}
+
+// rewrite makes data, if it is acceptable as that of path, the content of the
+// temporary file.
+func (r *renaming) rewrite(data []byte, path string) error {
+	f := r.f
+	dirfd, dirPath := f.fdOf(r.from.dir), f.nodePath(r.from.dir)
+	target, err := unix.Openat(dirfd, r.from.name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	var before, after unix.Stat_t
+	if err := unix.Fstat(target, &before); err != nil {
+		return err
+	}
+	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: dirfd, DirPath: dirPath, Name: r.from.name, Base: target, UID: -1, GID: -1})
+	if err != nil {
+		return err
+	}
+	defer f.discard(sh)
+	if err := f.retryWithRoom(func() error { return writeAllOf(sh.FD(), data) }); err != nil {
+		return err
+	}
+	if v := f.validation(path); v != nil {
+		if _, err := f.judge(f.checks, sh.FD(), path, v, r.c.writer(v)); err != nil {
+			return err
+		}
+	}
+	o := commit.PublishOptions{Dir: dirfd, DirPath: dirPath, Name: r.from.name, Base: versionPtr(&before)}
+	_, err = sh.InPlace(target, o)
+	if errors.Is(err, commit.ErrRedoPending) {
+		if _, again := f.store.Recover(); again == nil {
+			err = nil
+		}
+	}
+	if err != nil && !errors.Is(err, commit.ErrNotDurable) {
+		return err
+	}
+	if err := unix.Fstat(target, &after); err != nil {
+		return err
+	}
+	from := f.path(r.from.dir, r.from.name)
+	if r.from.node != nil {
+		f.srv.InodeNotify(r.from.node.id, 0, -1)
+	}
+	f.noteRestamp(from, &before, &after)
+	if f.history != nil {
+		f.history.Changed(from, after.Ino, history.StateOf(&after), false)
+	}
+	r.fromSt = &after
+	return nil
+}
+
+// unmerge gives the temporary file back what it held, after a rename that has failed.
+func (r *renaming) unmerge() {
+	g := r.merging
+	r.merging = nil
+	if g == nil || g.mine == nil {
+		return
+	}
+	if err := r.rewrite(g.mine, ""); err != nil {
+		r.f.log.Warnf("%q holds what it was merged to: %v", r.f.path(r.from.dir, r.from.name), err)
+	}
+}
+
+// noteMerge notes what has become of path b.
+func (r *renaming) noteMerge(b string) {
+	f, set := r.f, r.f.settings(b)
+	who, ok := r.c.learners(&set)
+	if !ok {
+		who = knowledge.Who{}
+	}
+	by := r.c.author(opRename)
+	f.noteMerged(b, stampOfFile(r.fromSt), r.merging, who, by)
+	r.merging.record(journal.Event{PID: by.PID, Actor: by.Actor, Detail: map[string]any{
+		"operation": opRename, "program": by.Program, "uid": r.c.uid, "from": f.path(r.from.dir, r.from.name),
+	}})
+}
