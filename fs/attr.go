@@ -36,8 +36,9 @@ func status(e unix.Errno) fuse.Status { return fuse.Status(e) }
 // statusOf is errnoOf for an answer.
 func statusOf(err error) fuse.Status { return fuse.Status(errnoOf(err)) }
 
-// fillAttr turns backing attributes into the mount's.
-func (f *FS) fillAttr(a *fuse.Attr, st *unix.Stat_t) {
+// fillAttr turns backing attributes, those of n, into the mount's.
+func (f *FS) fillAttr(a *fuse.Attr, n *node, st *unix.Stat_t) {
+	f.noteNumber(n, st)
 	a.Ino = f.inoFor(uint64(st.Dev), st.Ino)
 	a.Size = uint64(st.Size)
 	a.Blocks = uint64(st.Blocks)
@@ -49,6 +50,26 @@ func (f *FS) fillAttr(a *fuse.Attr, st *unix.Stat_t) {
 	a.Uid, a.Gid = st.Uid, st.Gid
 	a.Rdev = uint32(st.Rdev)
 	a.Blksize = uint32(st.Blksize)
+}
+
+// maxNumbers bounds how many numbers of a node are remembered.
+const maxNumbers = 8
+
+// noteNumber remembers which inode number of n the kernel is told. /proc shows the one
+// that the kernel has: an earlier one while it has not asked again, or where it ignored
+// attributes that crossed an invalidation.
+func (f *FS) noteNumber(n *node, st *unix.Stat_t) {
+	if !n.isRegular() {
+		return
+	}
+	key := inoKey{uint64(st.Dev), st.Ino}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if k := len(n.numbers); k > 0 && n.numbers[k-1] == key {
+		return
+	}
+	n.numbers = append(slices.DeleteFunc(n.numbers, func(k inoKey) bool { return k == key }), key)
+	n.numbers = n.numbers[max(0, len(n.numbers)-maxNumbers):]
 }
 
 // inoFor is the inode number shown for a backing inode. Filesystems mounted
@@ -102,7 +123,7 @@ func (f *FS) fillEntry(out *fuse.EntryOut, n *node, st *unix.Stat_t, volatile bo
 	if shown.ino != 0 {
 		st.Dev, st.Ino = shown.dev, shown.ino
 	}
-	f.fillAttr(&out.Attr, st)
+	f.fillAttr(&out.Attr, n, st)
 	out.SetAttrTimeout(f.attrTimeout(n))
 	if volatile {
 		out.SetEntryTimeout(0)
@@ -148,7 +169,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if st.Nlink == 0 && f.leftBehind(n) && f.sendOn(&in.InHeader, n) {
 		return status(unix.ESTALE)
 	}
-	f.fillAttr(&out.Attr, &st)
+	f.fillAttr(&out.Attr, n, &st)
 	out.SetTimeout(f.attrTimeout(n))
 	return fuse.OK
 }
@@ -237,6 +258,7 @@ func (f *FS) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
+	f.noteNumber(n, &st)
 	out.FromStatx(&sx)
 	out.Ino = f.inoFor(uint64(st.Dev), st.Ino)
 	out.Nlink = uint32(st.Nlink)

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -222,13 +223,18 @@ func (s *session) holderSet(by *closer) []int32 {
 func (s *session) procFile() proc.File {
 	s.f.mu.Lock()
 	key := s.node.key
+	earlier := slices.Clone(s.node.numbers)
 	s.f.mu.Unlock()
 	if a := s.shown.Load(); a.ino != 0 {
 		key = inoKey{a.dev, a.ino}
 	}
-	return proc.File{
+	file := proc.File{
 		Dev: s.f.mountDev, Ino: s.f.inoFor(key.dev, key.ino), MountID: s.f.mountID, NoAppend: s.besideAppenders(),
 	}
+	for _, k := range earlier {
+		file.Also = append(file.Also, s.f.inoFor(k.dev, k.ino))
+	}
+	return file
 }
 
 // besideAppenders reports whether the file that the shadow stands for, and whose

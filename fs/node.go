@@ -49,6 +49,7 @@ type node struct {
 	saved   bool          // a session's commit took its place under its name
 	live    bool          // went live: see session.autoLive
 	shownAs inoKey        // the inode number to show, if not its own
+	numbers []inoKey      // as what it was shown to the kernel: the last few
 	lined   []*appender   // those that hold an unfinished line back
 	fresh   bool          // created for records, and its name is not on disk
 	posix   bool          // somebody took a POSIX lock: closes must be flushed

@@ -29,7 +29,7 @@ func (f *FS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) f
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
-	f.fillAttr(&out.Attr, &st)
+	f.fillAttr(&out.Attr, n, &st)
 	out.SetTimeout(f.attrTimeout(n))
 	return fuse.OK
 }

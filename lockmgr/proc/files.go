@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -11,12 +12,16 @@ import (
 // File is a file as /proc shows it: without a stat, which would ask the
 // filesystem, the mount included that may be asking here.
 type File struct {
-	Dev     uint64 // of its filesystem, as st_dev
-	Ino     uint64 // as st_ino
-	MountID int    // the mount it is usually reached through; 0 = unknown
+	Dev     uint64   // of its filesystem, as st_dev
+	Ino     uint64   // as st_ino
+	Also    []uint64 // by which of its earlier numbers the kernel may still know it
+	MountID int      // the mount it is usually reached through; 0 = unknown
 	// NoAppend leaves out descriptors in append mode (O_APPEND).
 	NoAppend bool
 }
+
+// has reports whether a number is one of the file's.
+func (f *File) has(ino uint64) bool { return ino == f.Ino || slices.Contains(f.Also, ino) }
 
 // Opens counts the descriptors that a process has of a file: those open for
 // writing, and those open for reading only. O_PATH descriptors do not count. A
@@ -95,7 +100,7 @@ func (c *openCounter) look(dir int, fd int32) error {
 	defer unix.Close(info)
 	return withContent(info, func(b []byte) error {
 		d, ok := parseFdinfo(b)
-		if !ok || d.flags&unix.O_PATH != 0 || d.ino != c.file.Ino || !c.onFilesystem(d.mountID) {
+		if !ok || d.flags&unix.O_PATH != 0 || !c.file.has(d.ino) || !c.onFilesystem(d.mountID) {
 			return nil
 		}
 		if c.file.NoAppend && d.flags&unix.O_APPEND != 0 {

@@ -18,7 +18,7 @@ import (
 // is locked otherwise.
 func (r *Reader) MapsWritable(pid int32, f, backing File) (bool, error) {
 	is := func(dev, ino uint64) bool {
-		return ino != 0 && (ino == f.Ino && dev == f.Dev || ino == backing.Ino && dev == backing.Dev)
+		return ino != 0 && (f.has(ino) && dev == f.Dev || ino == backing.Ino && dev == backing.Dev)
 	}
 	if r.inExec(pid) {
 		return false, nil
