@@ -49,11 +49,45 @@ func (x *lostUpdate) mergeable(c *caller, p place, st *unix.Stat_t) *merging {
 		return nil
 	}
 	base, ok := f.baseContent(x.path, &x.b)
+	if !ok && x.onlyGrew(st) {
+		base, ok = f.beginning(p, x.b.Stamp.Size)
+	}
 	if !ok {
 		x.apart = "what that held is no longer there, so that the changes cannot be told apart"
 		return nil
 	}
 	return &merging{x: x, base: base}
+}
+
+// onlyGrew reports whether nothing has happened to the known version but that records
+// were appended: st, the file as it is now, begins with it.
+func (x *lostUpdate) onlyGrew(st *unix.Stat_t) bool {
+	was, is := x.b.Stamp, stampOfFile(st)
+	if was == (knowledge.Stamp{}) || len(x.b.Since) == 0 || x.b.Since[len(x.b.Since)-1].Stamp != is {
+		return false
+	}
+	number := x.b.Version
+	for _, c := range x.b.Since {
+		number++
+		if c.Number != number || c.Author.Operation != opAppend || c.Stamp.Dev != was.Dev || c.Stamp.Ino != was.Ino || c.Stamp.Size < was.Size {
+			return false
+		}
+	}
+	return true
+}
+
+// beginning reads the first bytes of a file.
+func (f *FS) beginning(p place, size int64) ([]byte, bool) {
+	fd, err := unix.Openat(f.fdOf(p.dir), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, false
+	}
+	defer unix.Close(fd)
+	data, _, err := readAllOf(fd)
+	if err != nil || int64(len(data)) < size {
+		return nil, false
+	}
+	return data[:size:size], true
 }
 
 // mergesCut prepares to merge what is written after a cut to nothing, which is all
@@ -140,7 +174,7 @@ func (e *notMerged) verdict() *validate.Refusal {
 // not know the merged content. s.mu is held; the answer is that of decideLocked.
 func (s *session) mergeLocked() unix.Errno {
 	g := s.merge
-	if g == nil || s.base == nil && s.baseVersion == nil {
+	if g == nil || s.baseVersion == nil {
 		return 0
 	}
 	dir, name := s.where()
@@ -231,6 +265,7 @@ func (s *session) noteMerge(path string, v *commit.Version) {
 	f, g := s.f, s.merge
 	who, by := s.madeBy()
 	f.noteMerged(path, stampOfVersion(v), g, who, by)
+	g.base = nil
 	g.record(journal.Event{Session: s.id, PID: by.PID, Token: s.lock.Token(), Actor: by.Actor,
 		Detail: map[string]any{"operation": by.Operation, "program": s.program, "uid": s.uid}})
 }

@@ -159,6 +159,25 @@ func TestMergeOfLines(t *testing.T) {
 	}, withPolicy(mergePolicy))
 }
 
+// Records that were appended meanwhile stay behind what is rewritten.
+func TestMergeWithAppended(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f.jsonl", "{\"n\": 1}\n{\"n\": 2}\n")
+		p := m.LaunchBash(t, `text=$(sed 's/"n": 1/"n": 1, "done": true/' f.jsonl); echo read 0; read line; printf '%s\n{"n": 5}\n' "$text" > f.jsonl`)
+		p.AwaitLine("read 0")
+		for _, n := range []string{"3", "4"} {
+			m.Bash(t, `echo "{\"n\": $1}" >> f.jsonl`, n)
+		}
+		p.Send("go")
+		p.OK()
+		if got, want := m.ReadFile("f.jsonl"), "{\"n\": 1, \"done\": true}\n{\"n\": 2}\n{\"n\": 3}\n{\"n\": 4}\n{\"n\": 5}\n"; got != want {
+			t.Errorf("the file holds %q", got)
+		}
+		m.nothingRefused(t, "f.jsonl")
+	}, withPolicy(mergePolicy))
+}
+
 // setKey reads, waits, and sets one key.
 const setKey = `
 import json, sys
