@@ -184,7 +184,7 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		}
 	}
 	h.rememberLock(l)
-	f.readClaims.locked(d.c.owner, d.path)
+	f.readClaims.locked(l.Owner(), d.path)
 	if d.class == lockmgr.Posix {
 		f.unlockAtEnd(h, in.Owner, d.c.owner)
 	}

@@ -259,6 +259,7 @@ func TestClaimIsGivenUp(t *testing.T) {
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "0")
+		m.WriteFile("g", "0")
 		locks, next := m.Client(t), m.Client(t)
 		fd := locks.Open("f", unix.O_RDONLY)
 		m.AwaitHolder(t, "f", locks.PID)
@@ -273,6 +274,16 @@ func TestClaimIsGivenUp(t *testing.T) {
 		locks.MustClose(locks.Open("f", unix.O_RDONLY))
 		locks.Kill()
 		next.Kill()
+		// Of a shell that was handed the lock by flock(1), too.
+		p := m.LaunchBash(t, `exec 9< g; echo read; read; flock -s 9; echo locked; read; exit 1`)
+		p.AwaitLine("read")
+		m.AwaitHolder(t, "g", p.PID())
+		p.Send("")
+		p.AwaitLine("locked")
+		other := m.Client(t)
+		other.MustClose(other.Open("g", unix.O_RDONLY))
+		other.Kill()
+		p.Kill()
 	}, serialized(""))
 }
 
