@@ -21,7 +21,17 @@ func (f *FS) mayRemove(c *caller, p place) unix.Errno {
 	if f.knowledge == nil || unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}
-	return f.mayReplace(c, opUnlink, p, &st)
+	return f.mayTakeAway(c, opUnlink, p, &st)
+}
+
+// mayTakeAway is mayReplace where nothing takes the file's place. Who knew that there
+// was none does not undo anything.
+func (f *FS) mayTakeAway(c *caller, op string, p place, st *unix.Stat_t) unix.Errno {
+	x, e := f.wouldLose(c, op, p, st)
+	if x == nil || x.b.Absent {
+		return e
+	}
+	return x.answer()
 }
 
 // mayReplace decides whether a file may lose its name, or its place, to the rename.
@@ -44,11 +54,10 @@ func (r *renaming) mayReplace() unix.Errno {
 	if r.fromSt == nil {
 		return 0
 	}
-	var writers []lockmgr.Owner
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		writers = r.writers(r.to, r.toSt)
+		return f.mayReplace(r.c, opRename, r.from, r.fromSt, r.writers(r.to, r.toSt)...)
 	}
-	e := f.mayReplace(r.c, opRename, r.from, r.fromSt, writers...)
+	e := f.mayTakeAway(r.c, opRename, r.from, r.fromSt)
 	if e != 0 {
 		f.deafen(r.c, r.from)
 	}
@@ -163,7 +172,12 @@ func (r *renaming) noteMove(a, b string) {
 	case r.fromSt == nil: // a session's: it tells what it publishes
 		return
 	case isDirectory(r.fromSt) || isDirectory(r.toSt):
-		f.knowledge.Moved(time.Now(), knowledge.Key(a), knowledge.Key(b), exchanged)
+		set := f.settings(b)
+		who, ok := r.c.learners(&set)
+		if !ok {
+			who = knowledge.Who{}
+		}
+		f.knowledge.Moved(time.Now(), knowledge.Key(a), knowledge.Key(b), exchanged, who, r.c.author(opRename))
 		return
 	}
 	if r.merging != nil {
@@ -210,7 +224,7 @@ func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
 	if s.isNew.Load() || unix.Fstatat(f.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}
-	e := f.mayReplace(c, opRename, from, &st)
+	e := f.mayTakeAway(c, opRename, from, &st)
 	if e != 0 {
 		f.deafen(c, from)
 	}

@@ -193,6 +193,7 @@ func (x *lostUpdate) answer() unix.Errno {
 		return 0
 	}
 	x.record("conflict", unix.EBUSY)
+	x.f.knowledge.Refused(time.Now(), knowledge.Key(x.path), &x.b, x.set.Fade)
 	x.f.explain(refusal{
 		path: x.path, op: x.op, errno: unix.EBUSY, reason: x.whole(), hint: cmp.Or(x.hint, tryAgain),
 		owner: x.owner, uid: x.uid, lineage: x.lineage,

@@ -58,8 +58,8 @@ for i in range(int(sys.argv[1])):
 	countUnlink = `set -e; for i in $(seq $1); do jq '.n += 1' counter.json > t.$$; cp --remove-destination t.$$ counter.json; rm t.$$; done`
 )
 
-// counters are the ways to count that are installed.
-func counters(t *testing.T) []string {
+// waysToCount are the ways to count that are installed.
+func waysToCount(t *testing.T) []string {
 	requireTool(t, "jq")
 	ways := []string{countJQ, countShell}
 	if _, err := os.Stat("/usr/bin/sponge"); err == nil {
@@ -70,7 +70,7 @@ func counters(t *testing.T) []string {
 
 // 12 programs of all kinds count up one file, and nothing is lost and nothing fails.
 func TestSerializeLosesNothing(t *testing.T) {
-	ways := counters(t)
+	ways := waysToCount(t)
 	rounds := repeat(3, 20)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("counter.json", `{"n": 0}`)

@@ -59,6 +59,14 @@ func (x *file) find(stamp Stamp) uint64 {
 	return 0
 }
 
+// version is a remembered version by its number, or nil.
+func (x *file) version(number uint64) *Change {
+	if first := x.changes[0].Number; number >= first && number <= x.current().Number {
+		return &x.changes[number-first]
+	}
+	return nil
+}
+
 // advance makes stamp the current version, if it is not, and returns its number.
 func (x *file) advance(now time.Time, stamp Stamp) uint64 {
 	last := x.current()
@@ -181,6 +189,15 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner) B
 	}
 	if !b.Known || b.Version == b.Current {
 		return b
+	}
+	if known := x.version(b.Version); known != nil {
+		if known.Stamp == (Stamp{}) && now.Sub(b.At) > rebirth {
+			return Basis{Current: b.Current} // that there was none some time ago is no basis
+		}
+		if known.Stamp == x.current().Stamp {
+			return b // it is back
+		}
+		b.Absent = known.Stamp == Stamp{}
 	}
 	b.Ours = b.Version+1 >= x.changes[0].Number
 	for _, c := range x.changes {

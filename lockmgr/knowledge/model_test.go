@@ -164,7 +164,7 @@ func TestConcurrently(t *testing.T) {
 				if j%50 == 0 {
 					table.Sweep(now, func(lockmgr.Owner) bool { return true })
 					_, _ = table.Save("x")
-					table.Moved(now, "0", "1", true)
+					table.Moved(now, "0", "1", true, Who{Self: o}, Author{})
 				}
 			}
 		})

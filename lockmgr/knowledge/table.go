@@ -203,6 +203,33 @@ func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner
 	return e.basis(now, fade, chain)
 }
 
+// onceRefused is how long somebody is refused who has only ever written: he never
+// reads, and so would never be told of a newer version.
+const onceRefused = 10 * time.Second
+
+// Refused notes that a change was refused for what b says. A process that has only
+// ever written may do so again after ten seconds.
+func (t *Table) Refused(now time.Time, key Key, b *Basis, fade time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.use(key)
+	if e == nil || b.looked {
+		return
+	}
+	k, ok := e.facts[b.By]
+	soon := now.Add(onceRefused - fade)
+	if ok && k.own.blind && k.own.at.After(soon) {
+		k.own.at = soon
+	}
+	if ok && k.lent.blind && k.lent.at.After(soon) {
+		k.lent.at = soon
+	}
+	e.facts[b.By] = k
+	if !ok {
+		delete(e.facts, b.By)
+	}
+}
+
 // WrittenBy is who has made the version stamp of key, and its relatives; none if
 // that is not known.
 func (t *Table) WrittenBy(key Key, stamp Stamp) []lockmgr.Owner {
@@ -264,11 +291,10 @@ func (t *Table) Share(from, to Key) {
 	t.counted(other, func() { other.file = merged(other.file, e.file) })
 }
 
-// Moved notes that a directory has been renamed from the key from to the key to, or
-// that the two have been exchanged; below says what a key below a directory is. What
-// was known of the names stays known, and has changed; what was known of the files
-// goes along.
-func (t *Table) Moved(now time.Time, from, to Key, exchanged bool) {
+// Moved notes that who has renamed a directory from the key from to the key to, or
+// exchanged the two. What was known of the names stays known, and has changed; what was
+// known of the files goes along; and who knows what it has done.
+func (t *Table) Moved(now time.Time, from, to Key, exchanged bool, who Who, by Author) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	arrivals := t.below(from, to)
@@ -277,11 +303,16 @@ func (t *Table) Moved(now time.Time, from, to Key, exchanged bool) {
 	}
 	for _, a := range arrivals {
 		old := t.files[a.from]
-		t.counted(old, func() { old.arrive(now, t.fade, Stamp{}) })
+		t.counted(old, func() { old.change(now, t.fade, Stamp{}, who, by) })
 	}
 	for _, a := range arrivals {
 		e := t.make(a.to, Stamp{})
-		t.counted(e, func() { e.file = merged(e.file, a.file) })
+		t.counted(e, func() {
+			e.file = merged(e.file, a.file)
+			if who.Self != (lockmgr.Owner{}) {
+				e.learn(who, sighting{number: e.current().Number, at: now})
+			}
+		})
 	}
 }
 

@@ -162,9 +162,18 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		s.table.Share(Key(arg(0)), Key(arg(1)))
 		return "ok\n"
 	case "rename-dir", "exchange-dir":
-		from, to := Key(arg(0)), Key(arg(1))
+		from, to := Key(arg(1)), Key(arg(2))
 		s.moveDir(from, to, d.Cmd == "exchange-dir")
-		s.table.Moved(s.now, from, to, d.Cmd == "exchange-dir")
+		s.table.Moved(s.now, from, to, d.Cmd == "exchange-dir", s.who(arg(0)), by)
+		return "ok\n"
+	case "refused":
+		b := s.table.Check(s.now, key, s.stamps[key], s.who(arg(0)).chain(), fade)
+		s.table.Refused(s.now, key, &b, fade)
+		return "ok\n"
+	case "back": // renamed away and back again, by somebody unknown
+		stamp := s.stamps[Key(arg(0))]
+		s.table.Changed(s.now, Key(arg(0)), Stamp{}, Who{}, Author{})
+		s.table.Changed(s.now, Key(arg(0)), stamp, Who{}, Author{})
 		return "ok\n"
 	case "deafen":
 		s.table.Deafen(s.now, key, s.owner(arg(0)))

@@ -65,6 +65,8 @@ type Basis struct {
 	Known bool
 	// Stale is whether that is another than the current one.
 	Stale bool
+	// Absent is whether there was no file when By looked.
+	Absent bool
 	// Version and Current are the numbers of the known version and the current.
 	Version, Current uint64
 	// Stamp tells the known version; the zero Stamp if it is too long ago to tell.
@@ -79,7 +81,7 @@ type Basis struct {
 	// a relative of his.
 	Ours bool
 
-	looked bool // By has looked, and did not only write
+	looked bool // By has looked, and has not only written
 }
 
 // Later returns the one of two bases, of two keys of one file, that counts: what
