@@ -17,25 +17,6 @@ const mergePolicy = "[defaults]\nlost-update = \"merge\"\n"
 // mergers is how many processes change one file.
 const mergers = 16
 
-// inStep runs programs that each print "read" when they have read the file, and go on
-// for every line that they are sent: so all of them have read the same version.
-func inStep(t *testing.T, steps int, all []*Proc) {
-	t.Helper()
-	for step := range steps {
-		for _, p := range all {
-			p.AwaitLine(fmt.Sprintf("read %d", step))
-		}
-		for _, p := range all {
-			p.Send("go")
-		}
-	}
-	for i, p := range all {
-		if o := p.Wait(); o.Code != 0 {
-			t.Errorf("process %d ended with %d: %s", i, o.Code, o.Stderr)
-		}
-	}
-}
-
 // editKey has read the file once and saves it three times, each time with one more of
 // its own keys: the second save is based on what it has itself written.
 const editKey = `

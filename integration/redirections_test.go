@@ -35,3 +35,22 @@ func TestRedirectionsThatWaited(t *testing.T) {
 		}
 	}, withPolicy("[defaults]\nlost-update = \"off\"\n"))
 }
+
+// inStep runs programs that each print "read" and a number when they are ready for a
+// step, and go on for every line that they are sent: so all of them have read the same.
+func inStep(t *testing.T, steps int, all []*Proc) {
+	t.Helper()
+	for step := range steps {
+		for _, p := range all {
+			p.AwaitLine(fmt.Sprintf("read %d", step))
+		}
+		for _, p := range all {
+			p.Send("go")
+		}
+	}
+	for i, p := range all {
+		if o := p.Wait(); o.Code != 0 {
+			t.Errorf("process %d ended with %d: %s", i, o.Code, o.Stderr)
+		}
+	}
+}
