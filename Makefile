@@ -97,8 +97,8 @@ setup: # install what the tests need (as root), or say what is missing
 
 .PHONY: test
 test: setup build ## set up, then run the unit tests and the integration tests, with the race detector
-	$(GO) test $(RACE) $(UNIT)
-	$(GO) test -count=1 -timeout 15m $(INTEGRATION)
+	$(GO) test $(RACE) -timeout 30m $(UNIT)
+	$(GO) test -count=1 -timeout 40m $(INTEGRATION)
 
 .PHONY: check
 check: build ## what to run before a commit: formatting, vet, lint, unit tests
