@@ -86,12 +86,16 @@ const maxState = 256 << 20
 
 // readState reads a small file of the state directory.
 func (f *FS) readState(name string) ([]byte, error) {
-	fd, err := unix.Openat(int(f.state.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(f.state.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errors.New("not a regular file")
+	}
 	return io.ReadAll(io.LimitReader(file, maxState))
 }
 

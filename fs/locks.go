@@ -85,6 +85,7 @@ func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 	if in.LkFlags&fuse.LK_FLOCK != 0 {
 		// The kernel gives its number for the open file to another one before RELEASE.
 		d.class, d.op, d.span, d.client = lockmgr.Flock, opFlock, lockmgr.Whole, h.id
+		f.noteLockAsked(h)
 		f.attribute(d, h)
 	}
 	d.keys = []lockmgr.Key{f.clientKey(h.n, d.class)}

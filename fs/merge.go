@@ -205,7 +205,9 @@ func (s *session) mergeLocked() unix.Errno {
 		return s.rejectLocked(errnoOf(err), "the merged content cannot be written: "+err.Error())
 	}
 	s.wrote = true
-	s.f.srv.InodeNotify(s.at().id, 0, -1) // its pages are what the writer wrote
+	// Its pages are what the writer wrote. The kernel waits for whoever reads or writes
+	// one, and that request may wait for s.mu.
+	go s.f.srv.InodeNotify(s.at().id, 0, -1)
 	return 0
 }
 

@@ -331,6 +331,9 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		n.removed = true
 		f.mu.Unlock()
 	}
+	if n != nil {
+		f.noteLeaving(f.path(dir, name), stampOfFile(&st))
+	}
 	f.noteChange(c, opUnlink, f.path(dir, name), nil)
 	f.renameLive(f.path(dir, name), "")
 	f.readClaims.removed(f.path(dir, name))

@@ -152,6 +152,15 @@ func (c *caller) author(op string) knowledge.Author {
 	return knowledge.Author{PID: c.owner.PID, Program: c.program(), Actor: c.f.actorOf(&label{c: c}), Operation: op}
 }
 
+// noteLeaving notes that path is about to hold another file than the one with stamp:
+// what is known of that under any of its names, if it has had several, is known of the
+// path from now on.
+func (f *FS) noteLeaving(path string, stamp knowledge.Stamp) {
+	if f.knowledge != nil {
+		f.knowledge.Share(linkKey(stamp), knowledge.Key(path))
+	}
+}
+
 // noteChange notes that a caller has made st what path holds; nil: nothing.
 func (f *FS) noteChange(c *caller, op, path string, st *unix.Stat_t) {
 	set := f.settings(path)
@@ -193,11 +202,17 @@ func (s *session) expectCommit(path string, fd int) {
 	s.f.knowledge.Expect(knowledge.Key(path), stamp, who, by)
 }
 
-// notCommitted takes that back.
+// notCommitted takes that back. A commit in place that has failed may have touched the
+// file all the same, and that was the session's doing.
 func (s *session) notCommitted(path string) {
-	if s.f.tracks(&s.settings) {
-		s.f.knowledge.Expected(knowledge.Key(path))
+	if !s.f.tracks(&s.settings) {
+		return
 	}
+	if s.inPlace {
+		dir, name := s.where()
+		s.f.lookAt(dir, name, knowledge.Key(path))
+	}
+	s.f.knowledge.Expected(knowledge.Key(path))
 }
 
 // noteCommit notes that the session has made v what path holds.
@@ -209,6 +224,9 @@ func (s *session) noteCommit(path string, v *commit.Version) {
 	if s.isMerged() {
 		s.noteMerge(path, v)
 		return
+	}
+	if s.baseVersion != nil && !s.inPlace {
+		f.noteLeaving(path, stampOfVersion(s.baseVersion))
 	}
 	who, by := s.madeBy()
 	now, stamp, key := time.Now(), stampOfVersion(v), knowledge.Key(path)

@@ -180,6 +180,10 @@ func (r *renaming) noteMove(a, b string) {
 		f.knowledge.Moved(time.Now(), knowledge.Key(a), knowledge.Key(b), exchanged, who, r.c.author(opRename))
 		return
 	}
+	f.noteLeaving(a, stampOfFile(r.fromSt))
+	if r.toSt != nil {
+		f.noteLeaving(b, stampOfFile(r.toSt))
+	}
 	if r.merging != nil {
 		r.noteMerge(b)
 	} else {

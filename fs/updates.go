@@ -69,6 +69,19 @@ func (f *FS) onlyLocked(b *knowledge.Basis) bool {
 	return true
 }
 
+// noteLockAsked notes that a flock is asked for through a descriptor. Who asks for it
+// when there is a newer version already has not opened the file to lock it.
+func (f *FS) noteLockAsked(h *handle) {
+	sight := h.sight.Load()
+	if sight == nil {
+		return
+	}
+	var st unix.Stat_t
+	if _, now := f.knowledge.Current(sight.Key); unix.Fstat(f.fdOf(h.n), &st) != nil || now != stampOfFile(&st) {
+		h.sight.Store(nil)
+	}
+}
+
 // givenBy is the open handle by which somebody has learned what he knows, if it is
 // still open.
 func (f *FS) givenBy(b *knowledge.Basis) (*handle, *knowledge.Sight) {
@@ -116,7 +129,7 @@ func chainOf(who knowledge.Who, writers []lockmgr.Owner) []lockmgr.Owner {
 func (f *FS) basis(path string, stamp knowledge.Stamp, linked bool, chain []lockmgr.Owner, set *policy.Settings) knowledge.Basis {
 	now := time.Now()
 	b := f.knowledge.Check(now, knowledge.Key(path), stamp, chain, set.Fade)
-	if linked {
+	if linked || f.knowledge.Tracks(linkKey(stamp)) {
 		b = b.Later(f.knowledge.Check(now, linkKey(stamp), stamp, chain, set.Fade))
 	}
 	return b
@@ -157,6 +170,9 @@ func (s *session) mayJoinAndCut(c *caller) unix.Errno {
 // check that an open with O_TRUNC has behind it.
 func (s *session) mayCut(size int64) unix.Errno {
 	s.mu.Lock()
+	if s.adds { // who cuts does not only add
+		s.adds, s.unread = false, true
+	}
 	x, stale := s.unseenBase()
 	if stale && size == 0 && s.merge == nil {
 		s.merge = s.mergesCut(x)

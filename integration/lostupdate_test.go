@@ -369,3 +369,20 @@ func TestChangeAroundTheMountIsNotLost(t *testing.T) {
 		a.OK(`echo "$x more" > f`)
 	})
 }
+
+// A file with several names may be looked at under any of them, and lose one of them
+// before it is replaced under another.
+func TestLinkedFileIsReplaced(t *testing.T) {
+	needsLatchfs(t)
+	inShortOnRoot(t, func(t *testing.T, m *Mount) {
+		a, b := m.Family(t), m.Family(t)
+		for i, replace := range []string{`sed -i s/one/two/ f`, `rm g; sed -i s/one/two/ f`, `rm g; echo two > f`, `rm f; echo two > f`} {
+			dir := "d" + strconv.Itoa(i)
+			b.OK(`mkdir ` + dir + `; cd ` + dir + `; echo one > f; ln f g`)
+			a.OK(`cd ` + dir + `; x=$(cat f); ls -l g > /dev/null`)
+			b.OK(replace + `; cd ..`)
+			a.Refused(`echo "$x" > f`)
+			a.OK(`cd ..`)
+		}
+	})
+}

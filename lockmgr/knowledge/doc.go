@@ -53,6 +53,10 @@
 //   - vim with backupcopy=yes reads the new version just before it overwrites it;
 //     there vim's own comparison of times is the guard.
 //   - A process in another pid namespace cannot be told from others: policy.
+//   - That there was no file is known only to who has removed it: two programs that
+//     both find none and both make the first version are not told of each other.
+//   - A process whose parent has ended when it writes has lost that relative, and with
+//     it what that knew (a daemon that forks twice after it has read its state).
 //   - Who was refused a rename away from a name and reads the new file next, to
 //     remove it then and write its own (vim), learns nothing from that: Deafen.
 package knowledge

@@ -8,11 +8,10 @@ import (
 )
 
 // remembered is how many changes of a key are remembered with their authors.
-const remembered = 8
+const remembered = 32
 
-// rebirth is how long after a removal a new file under the same name is still the
-// next version of the old: what unpacks or installs removes first and creates at
-// once. Later it is a file of its own, of which nobody knows anything.
+// rebirth is how long it counts that somebody knows that there is no file: who has
+// removed one creates the next at once, if he does.
 const rebirth = 2 * time.Second
 
 // file is what is known of a key.
@@ -72,9 +71,6 @@ func (x *file) advance(now time.Time, stamp Stamp) uint64 {
 	last := x.current()
 	if last.Stamp == stamp {
 		return last.Number
-	}
-	if last.Stamp == (Stamp{}) && now.Sub(last.Author.Time) > rebirth {
-		clear(x.facts)
 	}
 	number := last.Number + 1
 	if len(x.changes) == remembered {

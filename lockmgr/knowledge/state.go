@@ -17,7 +17,7 @@ type saved struct {
 }
 
 type savedFile struct {
-	Key      Key           `json:"key"`
+	Key      []byte        `json:"key"` // in base64: a file's name may be any bytes
 	Changes  []savedChange `json:"changes"`
 	Informed uint64        `json:"informed,omitempty"`
 	Facts    []savedFact   `json:"facts,omitempty"`
@@ -42,7 +42,7 @@ type savedSighting struct {
 	Blind  bool      `json:"blind,omitempty"`
 }
 
-const format = 1
+const format = 2
 
 // ErrFormat says that a saved table cannot be read.
 var ErrFormat = errors.New("not a saved table of read versions")
@@ -65,7 +65,7 @@ func (t *Table) copies() []savedFile {
 }
 
 func (x *file) save(key Key) savedFile {
-	s := savedFile{Key: key, Informed: x.informed, Facts: make([]savedFact, 0, len(x.facts))}
+	s := savedFile{Key: []byte(key), Informed: x.informed, Facts: make([]savedFact, 0, len(x.facts))}
 	for _, c := range x.changes {
 		s.Changes = append(s.Changes, savedChange{c.Number, c.Stamp, c.Author, c.owners})
 	}
@@ -104,10 +104,10 @@ func (t *Table) Load(data []byte, boot string) error {
 	for i := range s.Files {
 		f := &s.Files[i]
 		x := f.load()
-		if files[f.Key] != nil || !x.isSound() {
+		if files[Key(f.Key)] != nil || !x.isSound() {
 			return fmt.Errorf("%w: %q", ErrFormat, f.Key)
 		}
-		files[f.Key] = &entry{file: x}
+		files[Key(f.Key)] = &entry{file: x}
 		facts += len(x.facts)
 	}
 	if s.Boot != boot {

@@ -67,20 +67,76 @@ func (x *file) sweep(now time.Time, fade time.Duration, gone map[lockmgr.Owner]b
 	}
 }
 
-// shrink forgets the quarter of the keys that was used longest ago. mu is held.
+// Whoever knows more keys than maxKeys, and keys that more processes know than
+// maxReaders, give way first where there is too much: a search through a tree must not
+// take from the others what they have read.
+const (
+	maxKeys    = 1000
+	maxReaders = 1000
+)
+
+// shrink forgets a quarter: first what takes more than its share, then the keys that
+// were used longest ago. mu is held.
 func (t *Table) shrink() {
+	counts := map[lockmgr.Owner]int{}
 	keys := make([]Key, 0, len(t.files))
-	for key := range t.files {
+	for key, e := range t.files {
 		keys = append(keys, key)
+		for o := range e.facts {
+			counts[o]++
+		}
 	}
 	slices.SortFunc(keys, func(a, b Key) int { return cmp.Compare(t.files[a].used, t.files[b].used) })
+	const enough = MaxFacts * 3 / 4
 	for _, key := range keys {
-		if t.facts <= MaxFacts*3/4 || len(t.files) == 1 {
+		if t.facts <= enough {
 			return
 		}
-		t.facts -= len(t.files[key].facts)
-		delete(t.files, key)
+		e := t.files[key]
+		before := len(e.facts)
+		e.trim(counts)
+		t.facts -= before - len(e.facts)
+		if len(e.facts) == 0 {
+			delete(t.files, key)
+		}
 	}
+	for _, key := range keys {
+		if e := t.files[key]; e != nil && t.facts > enough && len(t.files) > 1 {
+			t.facts -= len(e.facts)
+			delete(t.files, key)
+		}
+	}
+}
+
+// trim forgets of a file what takes more than its share; counts is how many keys each
+// process knows.
+func (x *file) trim(counts map[lockmgr.Owner]int) {
+	for o := range x.facts {
+		if counts[o] > maxKeys {
+			delete(x.facts, o)
+			counts[o]--
+		}
+	}
+	if len(x.facts) <= maxReaders {
+		return
+	}
+	owners := make([]lockmgr.Owner, 0, len(x.facts))
+	for o := range x.facts {
+		owners = append(owners, o)
+	}
+	slices.SortFunc(owners, func(a, b lockmgr.Owner) int { return x.facts[a].last().Compare(x.facts[b].last()) })
+	for _, o := range owners[:len(owners)-maxReaders] {
+		delete(x.facts, o)
+		counts[o]--
+	}
+}
+
+// last is when the process has last learned anything.
+func (k fact) last() time.Time {
+	if k.lent.at.After(k.own.at) {
+		return k.lent.at
+	}
+	return k.own.at
 }
 
 // Size is how many keys and facts are remembered.

@@ -45,3 +45,24 @@ func TestWithdraw(t *testing.T) {
 	table.Withdraw(sight) // of a key that nobody has heard of
 	table.checkInvariants(t)
 }
+
+// The name of a file may be any bytes.
+func TestSavedNames(t *testing.T) {
+	table, o := New(fade), lockmgr.Owner{PID: 1, Start: 1}
+	for _, key := range []Key{"caf\xe9", "caf\xe8", "caf\ufffd", ""} {
+		table.Saw(time.Unix(1, 0), key, Stamp{Ino: 1}, Who{Self: o})
+	}
+	data, err := table.Save("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := New(fade)
+	if err := again.Load(data, "x"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []Key{"caf\xe9", "caf\xe8", "caf\ufffd", ""} {
+		if b := again.Check(time.Unix(2, 0), key, Stamp{Ino: 2}, []lockmgr.Owner{o}, fade); !b.Stale {
+			t.Errorf("what was known of %q is %+v", key, b)
+		}
+	}
+}
