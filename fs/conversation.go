@@ -217,6 +217,14 @@ func (cv *conversation) flush(in *fuse.FlushIn) {
 			return
 		}
 	}
+	// The children of a process of several threads that was killed may have got another
+	// parent by the time its last thread closes its descriptors.
+	for _, o := range cv.f.proc.All() {
+		if o != owner && cv.has(o.PID) {
+			cv.handOver(o)
+			return
+		}
+	}
 }
 
 // has reports whether a process has the conversation open, or another one.
