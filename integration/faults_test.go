@@ -339,6 +339,9 @@ func errorAtEveryStep(t *testing.T, m *Mount, f *faults, sc *faultScenario, plan
 		if sc.policy != "" {
 			awaitCurrent(t, m, filepath.Join(dir, "f")) // so that there is nothing to merge with
 		}
+		if sc.inPlace {
+			m.ReadFile(filepath.Join(dir, "f")) // a commit that was finished late is another's change
+		}
 		m.WriteFile(filepath.Join(dir, "f"), "next")
 		if got := m.ReadFile(filepath.Join(dir, "f")); got != "next" {
 			t.Errorf("%v: after the next save the file holds %.100q", plan, got)
