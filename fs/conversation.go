@@ -218,13 +218,31 @@ func (cv *conversation) flush(in *fuse.FlushIn) {
 		}
 	}
 	// The children of a process of several threads that was killed may have got another
-	// parent by the time its last thread closes its descriptors.
+	// parent by the time its last thread closes its descriptors. What guard starts
+	// carries its lock's name.
 	for _, o := range cv.f.proc.All() {
-		if o != owner && cv.has(o.PID) {
+		if exiting && o != owner && cv.has(o.PID) && cv.isNamedBy(o.PID) {
 			cv.handOver(o)
 			return
 		}
 	}
+}
+
+// isNamedBy reports whether a process was started with the name of one of the
+// conversation's locks in its environment.
+func (cv *conversation) isNamedBy(pid int32) bool {
+	id := cv.f.proc.FirstEnv(pid, []string{control.SessionEnv})
+	if id == "" {
+		return false
+	}
+	cv.mu.Lock()
+	defer cv.mu.Unlock()
+	for _, cl := range cv.locks {
+		if cl.label.id() == id {
+			return true
+		}
+	}
+	return false
 }
 
 // has reports whether a process has the conversation open, or another one.

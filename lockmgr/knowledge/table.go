@@ -279,16 +279,43 @@ func (x *file) isDeaf(o lockmgr.Owner, now time.Time) bool {
 }
 
 // Share notes that what is known of one key is known of another too: they are names
-// of one file from now on.
+// of one file. A version that the other has not had is one that is too long ago to
+// tell.
 func (t *Table) Share(from, to Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.use(from)
-	if e == nil {
+	if e == nil || from == to {
 		return
 	}
 	other := t.make(to, e.current().Stamp)
-	t.counted(other, func() { other.file = merged(other.file, e.file) })
+	t.counted(other, func() {
+		for o, k := range e.facts {
+			had := other.facts[o]
+			if own := e.in(other.file, k.own); own.later(had.own) {
+				had.own = own
+			}
+			if lent := e.in(other.file, k.lent); lent.later(had.lent) {
+				had.lent = lent
+			}
+			if had != (fact{}) {
+				other.facts[o] = had
+			}
+		}
+	})
+}
+
+// in is a sighting as the one of another key of the same file.
+func (x *file) in(other *file, s sighting) sighting {
+	if s.at.IsZero() {
+		return s
+	}
+	v := x.version(s.number)
+	s.number = 0
+	if v != nil {
+		s.number = other.find(v.Stamp)
+	}
+	return s
 }
 
 // Moved notes that who has renamed a directory from the key from to the key to, or
