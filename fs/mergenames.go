@@ -10,7 +10,6 @@ import (
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
-	"latchfs/lockmgr/knowledge"
 )
 
 // A rename over a version that its caller does not know, under the policy "merge".
@@ -163,10 +162,7 @@ func (r *renaming) unmerge() {
 // noteMerge notes what has become of path b.
 func (r *renaming) noteMerge(b string) {
 	f, set := r.f, r.f.settings(b)
-	who, ok := r.c.learners(&set)
-	if !ok {
-		who = knowledge.Who{}
-	}
+	who, _ := r.c.learners(&set)
 	by := r.c.author(opRename)
 	f.noteMerged(b, stampOfFile(r.fromSt), r.merging, who, by)
 	r.merging.record(journal.Event{PID: by.PID, Actor: by.Actor, Detail: map[string]any{

@@ -46,12 +46,15 @@ func linkKey(st knowledge.Stamp) knowledge.Key {
 }
 
 // learners is the caller with those who learn what it learns; false of one who
-// learns nothing: an interactive shell, or a stranger whom the policy ignores.
+// learns nothing, and is nobody: an interactive shell, or a stranger whom the policy ignores.
 func (c *caller) learners(set *policy.Settings) (knowledge.Who, bool) {
-	if c.foreign() {
-		return knowledge.Who{Self: stranger}, set.Strangers == policy.OneStranger
+	switch {
+	case !c.foreign():
+		return c.f.learnersOf(c.owner)
+	case set.Strangers == policy.OneStranger:
+		return knowledge.Who{Self: stranger}, true
 	}
-	return c.f.learnersOf(c.owner)
+	return knowledge.Who{}, false
 }
 
 func (f *FS) learnersOf(o lockmgr.Owner) (knowledge.Who, bool) {
@@ -171,10 +174,7 @@ func (f *FS) noteChange(c *caller, op, path string, st *unix.Stat_t) {
 	if st != nil {
 		stamp = stampOfFile(st)
 	}
-	who, ok := c.learners(&set)
-	if !ok {
-		who = knowledge.Who{}
-	}
+	who, _ := c.learners(&set)
 	f.knowledge.Changed(time.Now(), knowledge.Key(path), stamp, who, c.author(op))
 }
 

@@ -154,10 +154,7 @@ func (f *FS) expectChange(c *caller, path string, st *unix.Stat_t) {
 	if !f.tracks(&set) {
 		return
 	}
-	who, ok := c.learners(&set)
-	if !ok {
-		who = knowledge.Who{}
-	}
+	who, _ := c.learners(&set)
 	f.knowledge.Expect(knowledge.Key(path), stampOfFile(st), who, c.author(opRename))
 }
 
@@ -173,10 +170,7 @@ func (r *renaming) noteMove(a, b string) {
 		return
 	case isDirectory(r.fromSt) || isDirectory(r.toSt):
 		set := f.settings(b)
-		who, ok := r.c.learners(&set)
-		if !ok {
-			who = knowledge.Who{}
-		}
+		who, _ := r.c.learners(&set)
 		f.knowledge.Moved(time.Now(), knowledge.Key(a), knowledge.Key(b), exchanged, who, r.c.author(opRename))
 		return
 	}
