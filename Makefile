@@ -147,7 +147,7 @@ bench: setup ## measure against the plain directory, go-fuse's loopback and bind
 counters: setup build ## lose updates: 16 workers, 50 increments each, for every tool and policy; a table (COUNTERFLAGS=-counters.columns=plain,refuse)
 	@table=$$(mktemp)
 	trap 'rm -f "$$table"' EXIT
-	LATCHFS_BINARY=$(CURDIR)/bin/latchfs $(GO) test -count=1 -timeout 60m -run '^TestCounterTable$$' $(INTEGRATION) \
+	LATCHFS_BINARY=$(CURDIR)/bin/latchfs $(GO) test -count=1 -timeout 60m -run '^$$' -bench '^BenchmarkCounters$$' -benchtime 1x $(INTEGRATION) \
 		-counters "$$table" $(COUNTERFLAGS) >&2
 	cat "$$table"
 

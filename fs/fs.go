@@ -45,6 +45,7 @@ type FS struct {
 	source     *source
 	virt       *virtual
 	walks      *walks
+	strayed    foreignWalks // callers that cannot be told apart, and were told to walk again
 	heart      *heart
 	txns       txns
 	controls   *controls

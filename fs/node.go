@@ -54,6 +54,7 @@ type node struct {
 	fresh   bool          // created for records, and its name is not on disk
 	posix   bool          // somebody took a POSIX lock: closes must be flushed
 	seen    history.State // of the file, when it was last compared with the history
+	told    told          // who has last opened it for reading, and learned nothing
 
 	io ioState
 }
@@ -242,6 +243,15 @@ func (f *FS) nameOf(n *node) (parent *node, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.parent, n.name
+}
+
+// nameKey is n's name as the key of what is known of names; zero if it has none.
+func (f *FS) nameKey(n *node) dkey {
+	dir, name := f.nameOf(n)
+	if dir == nil {
+		return dkey{}
+	}
+	return dkey{dir.id, name}
 }
 
 // pathLocked is the path of name in dir relative to the root. f.mu is held.

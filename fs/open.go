@@ -76,21 +76,21 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 		default:
 			// A path that led to somebody else's shadow leads elsewhere when
 			// it is walked again. A descriptor (/proc/self/fd) does not.
-			if f.walks.repeated(c) {
+			if f.walks.repeated(c) || c.tid == 0 && f.strayed.repeated(f.nameKey(n), s.id) {
 				return f.openBase(in, n, s, out)
 			}
 			return status(f.staleAt(c, n))
 		}
 	}
 	h := f.newReader(n, seen, in.Flags)
+	if h == nil {
+		return f.openRead(in, n, out) // a session has just begun, or ended
+	}
 	if f.walks.any() {
 		f.walks.repeated(f.callerOf(&in.InHeader))
 	}
-	if h == nil {
-		if n.isRegular() && seen != nil {
-			return f.openRead(in, n, out) // its session has just ended
-		}
-		return status(unix.ESTALE)
+	if in.Pid == 0 {
+		f.strayed.arrived(f.nameKey(n))
 	}
 	h.sess = s
 	switch {

@@ -72,33 +72,58 @@ func (f *FS) learnersOf(o lockmgr.Owner) (knowledge.Who, bool) {
 	return who, true
 }
 
-// noteRead notes that the sender of a request has opened the version that n is. It
+// told is when a thread opened a version of which there was nothing new to tell it.
+// While nobody learns anything, nor changes a file, that stays so: who polls a file
+// is not looked up each time.
+type told struct {
+	tid  uint32
+	at   time.Time
+	news uint64 // of the table of what is known
+}
+
+// toldFor is how long a thread id is believed to be the same thread, and nobody to
+// have changed the file around the mount.
+const toldFor = 10 * time.Millisecond
+
+func (t *told) holds(tid uint32, now time.Time, news uint64) bool {
+	return t.tid == tid && t.news == news && now.Sub(t.at) < toldFor
+}
+
+// noteRead notes that the sender of an OPEN has opened the version that n is. It
 // returns what that has changed, nil if it was no news.
 func (f *FS) noteRead(in *fuse.InHeader, n *node) *knowledge.Sight {
-	f.mu.Lock()
-	dir, name, fd := n.parent, n.name, n.fd
-	path := ""
-	if dir != nil {
-		path = pathLocked(dir, name)
-	}
-	f.mu.Unlock()
-	if dir == nil || fd < 0 || !n.isRegular() {
+	if f.knowledge == nil {
 		return nil
 	}
+	now, news := time.Now(), f.knowledge.News()
+	f.mu.Lock()
+	dir, name, fd := n.parent, n.name, n.fd
+	if dir == nil || fd < 0 || !n.isRegular() || n.told.holds(in.Pid, now, news) {
+		f.mu.Unlock()
+		return nil
+	}
+	path := pathLocked(dir, name)
+	f.mu.Unlock()
 	set := f.settings(path)
 	var st unix.Stat_t
 	if !f.tracks(&set) || unix.Fstat(fd, &st) != nil {
 		return nil
 	}
-	c := f.callerOf(in)
-	stamp, key, now := stampOfFile(&st), knowledge.Key(path), time.Now()
-	if st.Nlink <= 1 && f.knowledge.Knows(now, key, stamp, c.owner, sameRead) {
-		return nil
+	stamp, key := stampOfFile(&st), knowledge.Key(path)
+	if st.Nlink <= 1 {
+		th, err := f.proc.Opener(in.Pid)
+		if err == nil && f.knowledge.Knows(now, key, stamp, th.Owner, sameRead) {
+			f.mu.Lock()
+			n.told = told{in.Pid, now, news}
+			f.mu.Unlock()
+			return nil
+		}
 	}
-	who, ok := c.learners(&set)
+	who, ok := f.openerOf(in).learners(&set)
 	if !ok {
 		return nil
 	}
+	now = time.Now() // what it finds there is not older than that
 	sight := f.knowledge.Before(now, key, who)
 	if !f.knowledge.Saw(now, key, stamp, who) {
 		// It was put there around the mount, or is no longer there.
@@ -244,7 +269,7 @@ func (s *session) noteCommit(path string, v *commit.Version) {
 // were when it began, for the writer may be dying.
 func (s *session) learners() knowledge.Who {
 	o := s.who.Load().owner
-	if s.writer.Self == o || s.txn.Load() != nil {
+	if s.writer.Self == o || s.writer.Self == stranger && o.PID == 0 || s.txn.Load() != nil {
 		return s.writer
 	}
 	who, ok := s.f.learnersOf(o) // it was handed on

@@ -39,45 +39,53 @@ var counterWays = []counterWay{
 	{name: "adaptive", shown: "adaptive, after warm-up", policy: "adaptive", plan: counting.Plan{Warmup: 5}},
 }
 
-// TestCounterTable measures, and fails only when counting itself is impossible.
-func TestCounterTable(t *testing.T) {
-	if *counterFile == "" {
-		t.Skip("measures; make counters runs it")
-	}
+// BenchmarkCounters counts once an iteration. With -counters it writes a row of the
+// last iteration of each.
+func BenchmarkCounters(b *testing.B) {
 	var workers, increments int
 	if _, err := fmt.Sscanf(*counterSize, "%dx%d", &workers, &increments); err != nil {
-		t.Fatalf("size %q: %v", *counterSize, err)
+		b.Fatalf("size %q: %v", *counterSize, err)
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%d workers, %d increments each, all at once on one file.\n\n", workers, increments)
 	table.WriteString("| increment | directory | lost | refused | failed | succeeded | succeeded per second |\n")
 	table.WriteString("| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
 	chosen := strings.Split(*counterColumns, ",")
-	for _, tool := range counters(t) {
+	for _, tool := range counters(b) {
 		for _, way := range counterWays {
 			if !slices.Contains(chosen, way.name) {
 				continue
 			}
 			plan := way.plan
 			plan.Workers, plan.Increments, plan.Limit = workers, increments, 5*time.Minute
-			t.Run(tool.Name+"/"+way.name, func(t *testing.T) {
-				r := way.count(t, tool, plan)
+			b.Run(tool.Name+"/"+way.name, func(b *testing.B) {
+				var r counting.Result
+				for b.Loop() {
+					r = way.count(b, tool, plan)
+				}
+				b.ReportMetric(float64(r.Lost()), "lost")
+				b.ReportMetric(float64(r.Refused), "refused")
+				b.ReportMetric(float64(r.Failed), "failed")
+				b.ReportMetric(r.Rate(), "succeeded/s")
 				fmt.Fprintf(&table, "| %s | %s | %d | %d | %d | %d | %.1f |\n",
 					tool.Shown, way.shown, r.Lost(), r.Refused, r.Failed, r.Succeeded, r.Rate())
 				if len(r.Messages) > 0 {
-					t.Logf("the tools said: %q", r.Messages)
+					b.Logf("the tools said: %q", r.Messages)
 				}
 			})
 		}
 	}
+	if *counterFile == "" {
+		return
+	}
 	if err := os.WriteFile(*counterFile, []byte(table.String()), 0o644); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 }
 
 // count counts in a directory of its own, on a mount with the policy if there is
 // one.
-func (w counterWay) count(t *testing.T, tool counting.Tool, plan counting.Plan) counting.Result {
+func (w counterWay) count(t testing.TB, tool counting.Tool, plan counting.Plan) counting.Result {
 	t.Helper()
 	m := mount(t, withPolicy(fmt.Sprintf("[defaults]\nlost-update = %q\n", cmp.Or(w.policy, "refuse"))))
 	dir := m.Dir

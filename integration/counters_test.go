@@ -20,7 +20,7 @@ var counterBinary = sync.OnceValues(func() (string, error) {
 })
 
 // counters are the ways to count whose programs are installed.
-func counters(t *testing.T) []counting.Tool {
+func counters(t testing.TB) []counting.Tool {
 	t.Helper()
 	counter, err := counterBinary()
 	if err != nil {
@@ -44,7 +44,7 @@ func (m *Mount) count(t *testing.T, tool counting.Tool, plan counting.Plan) coun
 }
 
 // countIn runs a plan with a tool in any directory, as the mount's user.
-func (m *Mount) countIn(t *testing.T, dir string, tool counting.Tool, plan counting.Plan) counting.Result {
+func (m *Mount) countIn(t testing.TB, dir string, tool counting.Tool, plan counting.Plan) counting.Result {
 	t.Helper()
 	plan.Dir, plan.Prepare = dir, m.asOwner
 	if plan.Limit == 0 {

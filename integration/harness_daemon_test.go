@@ -17,7 +17,7 @@ import (
 )
 
 // Start mounts; it returns when the mount answers.
-func (m *Mount) Start(t *testing.T) {
+func (m *Mount) Start(t testing.TB) {
 	t.Helper()
 	ready, err := m.listenReady()
 	if err != nil {
@@ -59,7 +59,7 @@ func (m *Mount) Start(t *testing.T) {
 
 // separatePIDs has the daemon started in new pid and mount namespaces, with its
 // own /proc, from which its mount propagates to us.
-func (m *Mount) separatePIDs(t *testing.T) {
+func (m *Mount) separatePIDs(t testing.TB) {
 	t.Helper()
 	base := filepath.Dir(m.Data)
 	if err := unix.Mount(base, base, "", unix.MS_BIND, ""); err != nil {

@@ -22,7 +22,7 @@ type Mount struct {
 	UID  int    // who mounted, and whom clients run as unless they say otherwise
 	Name string // of the variant, for messages
 
-	t        *testing.T
+	t        testing.TB
 	options  mountOptions
 	daemon   *exec.Cmd
 	exited   chan struct{} // closed when the daemon has been reaped
@@ -115,7 +115,7 @@ func forEachMount(t *testing.T, test func(*testing.T, *Mount), opts ...mountOpti
 // mount makes a data directory, mounts latchfs on it and registers everything
 // that has to be undone and examined at the end of the test. As an ordinary
 // user it runs everything as that user.
-func mount(t *testing.T, opts ...mountOption) *Mount {
+func mount(t testing.TB, opts ...mountOption) *Mount {
 	t.Helper()
 	o := mountOptions{name: "root", uid: os.Geteuid()}
 	for _, opt := range opts {

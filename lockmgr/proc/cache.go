@@ -3,6 +3,8 @@ package proc
 import (
 	"sync/atomic"
 	"time"
+
+	"latchfs/lockmgr"
 )
 
 // known is what is known of a thread. The value is immutable.
@@ -12,6 +14,8 @@ type known struct {
 	ppid        int32
 	tgid        int32  // 0: not looked up yet
 	leaderStart uint64 // with tgid
+	shell       bool   // it is a shell at whose prompt somebody types
+	launcher    bool   // it is one of launchers
 	seen        time.Duration
 }
 
@@ -24,6 +28,9 @@ func (k *known) thread() Thread {
 	t.Owner.PID, t.Owner.Start = k.tgid, k.leaderStart
 	return t
 }
+
+// leader is the owner that a process is, of what is known of its first thread.
+func (k *known) leader() lockmgr.Owner { return lockmgr.Owner{PID: k.tid, Start: k.start} }
 
 // cache is a cache of fixed size. Each id belongs to a small set of slots, from
 // which the entry seen longest ago gives way. Ids are given out in rising order,
@@ -69,7 +76,7 @@ func (c *cache) get(tid int32) *known {
 // note remembers a stat just read. What was known of the same thread before and
 // cannot change stays known.
 func (c *cache) note(tid int32, st *stat) *known {
-	k := &known{tid: tid, start: st.start, ppid: st.ppid, seen: now()}
+	k := &known{tid: tid, start: st.start, ppid: st.ppid, shell: st.shell, launcher: st.launcher, seen: now()}
 	if old := c.get(tid); old != nil && old.start == st.start {
 		k.tgid, k.leaderStart = old.tgid, old.leaderStart
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // Description is what people want to know of a process. What could not be read
@@ -90,31 +88,4 @@ func variable(environ []byte, name string) string {
 		}
 	}
 	return ""
-}
-
-// shells are the programs that Interactive takes for shells.
-var shells = map[string]bool{
-	"ash": true, "bash": true, "busybox": true, "csh": true, "dash": true,
-	"elvish": true, "fish": true, "ksh": true, "ksh93": true, "mksh": true,
-	"nu": true, "rbash": true, "sh": true, "tcsh": true, "xonsh": true,
-	"yash": true, "zsh": true,
-}
-
-// Interactive reports whether a process is a shell at whose prompt somebody
-// types: a program known as a shell that has a terminal and does job control.
-// Shells with job control ignore the terminal's stop signals, and no others do:
-// scripts, subshells and `sh -c` have them at their default.
-func (r *Reader) Interactive(pid int32) bool {
-	interactive, _ := patiently(r, pid, func(*asking) (bool, error) {
-		var yes bool
-		err := r.withFile(pidPath(pid, "stat"), func(b []byte) error {
-			st, err := parseStat(b)
-			name, _, _ := comm(b)
-			jobControl := sigset(st.sigIgnore)&sigs(unix.SIGTSTP, unix.SIGTTOU) != 0
-			yes = err == nil && st.tty != 0 && jobControl && shells[string(name)]
-			return err
-		})
-		return yes, err
-	})
-	return interactive
 }

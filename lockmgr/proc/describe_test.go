@@ -166,16 +166,16 @@ func TestInteractive(t *testing.T) {
 	for _, args := range [][]string{{"/bin/bash", "--norc", "--noprofile"}, {"/bin/dash", "-i"}} {
 		term := onTerminal(t, args...)
 		term.await("ready>")
-		if !r.Interactive(term.pid()) {
+		if !r.isPrompt(t, term.pid()) {
 			t.Errorf("%v at its prompt is not interactive", args)
 		}
 		// A subshell of it is not, nor is a script that it runs.
 		term.ptmx.WriteString("(cat; true)\n")
 		sub := awaitChild(t, r, term.pid())
-		if r.Interactive(sub) {
+		if r.isPrompt(t, sub) {
 			t.Errorf("a subshell of %v is interactive", args)
 		}
-		if !r.Interactive(term.pid()) {
+		if !r.isPrompt(t, term.pid()) {
 			t.Errorf("%v waiting for a command is not interactive", args)
 		}
 	}
@@ -187,7 +187,7 @@ func TestInteractive(t *testing.T) {
 		term := onTerminal(t, args...)
 		term.ptmx.WriteString("ask\n")
 		term.await("ready")
-		if r.Interactive(term.pid()) {
+		if r.isPrompt(t, term.pid()) {
 			t.Errorf("%v is interactive", args)
 		}
 	}
@@ -210,7 +210,7 @@ func TestInteractive(t *testing.T) {
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if r.Interactive(int32(shell.Process.Pid)) {
+	if r.isPrompt(t, int32(shell.Process.Pid)) {
 		t.Error("a shell without a terminal is interactive")
 	}
 }

@@ -124,7 +124,7 @@ func lookInExec(t *testing.T, r *Reader, c *child, file File, tid uint32) {
 			t.Errorf("Pulse: %+v, %v", p, err)
 		}
 	})
-	quickly(t, "Interactive", func() { r.Interactive(c.pid()) })
+	quickly(t, "Family", func() { r.Family(lockmgr.Owner{PID: c.pid()}) })
 	quickly(t, "Watch", func() {
 		dead, stop := mustWatch(t, r, lockmgr.Owner{PID: c.pid(), Start: 1})
 		defer stop()

@@ -17,26 +17,39 @@ const maxLineage = 256
 // process of the pid namespace. A process or an ancestor that stays in execve and
 // was not seen lately cuts the list short.
 func (r *Reader) Lineage(pid int32) []lockmgr.Ancestor {
-	ancestors, err := r.lineage(pid, r.remembered)
-	if err == nil {
-		return ancestors
+	chain := r.ancestry(pid)
+	if len(chain) == 0 {
+		return nil
 	}
-	look := func(a *asking) ([]lockmgr.Ancestor, error) {
-		return r.lineage(pid, func(pid int32) (*known, error) {
+	ancestors := make([]lockmgr.Ancestor, len(chain)-1)
+	for i := range ancestors {
+		ancestors[i] = lockmgr.Ancestor{Owner: chain[i+1].leader(), Child: lockmgr.Birth{Tick: chain[i].start, PID: chain[i].tid}}
+	}
+	return ancestors
+}
+
+// ancestry is the process itself with its lineage.
+func (r *Reader) ancestry(pid int32) []*known {
+	chain, err := r.climb(pid, r.remembered)
+	if err == nil {
+		return chain
+	}
+	look := func(a *asking) ([]*known, error) {
+		return r.climb(pid, func(pid int32) (*known, error) {
 			a.pid.Store(pid)
 			return r.look(pid)
 		})
 	}
-	if ancestors, err = patiently(r, pid, look); err != ErrBusy {
-		return ancestors
+	if chain, err = patiently(r, pid, look); err != ErrBusy {
+		return chain
 	}
-	if ancestors, err = r.lineage(pid, r.everSeen); err == nil {
-		return ancestors
+	if chain, err = r.climb(pid, r.everSeen); err == nil {
+		return chain
 	}
 	if longer, err := stubbornly(r, pid, look); err == nil {
 		return longer
 	}
-	return ancestors
+	return chain
 }
 
 // errStale means that the cache has no fresh answer.
@@ -70,31 +83,28 @@ func (r *Reader) look(pid int32) (*known, error) {
 	return r.known.note(pid, &st), nil
 }
 
-// lineage goes up from parent to parent. It ends early, without an error, where
-// a process has gone meanwhile; with an error it returns what it has so far.
-func (r *Reader) lineage(pid int32, get func(int32) (*known, error)) ([]lockmgr.Ancestor, error) {
-	child, err := get(pid)
+// climb goes up from parent to parent. It ends early, without an error, where a
+// process has gone meanwhile; with an error it returns what it has so far.
+func (r *Reader) climb(pid int32, get func(int32) (*known, error)) ([]*known, error) {
+	k, err := get(pid)
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
-	ancestors := make([]lockmgr.Ancestor, 0, 8)
-	for child.ppid > 0 && len(ancestors) < maxLineage {
-		parent, err := get(child.ppid)
+	chain := append(make([]*known, 0, 8), k)
+	for k.ppid > 0 && len(chain) <= maxLineage {
+		parent, err := get(k.ppid)
 		if err != nil {
-			return ancestors, ignoreGone(err)
+			return chain, ignoreGone(err)
 		}
 		// A parent is never younger: where it seems so, the pid has been given
 		// out anew between the two looks.
-		if parent.start > child.start {
+		if parent.start > k.start {
 			break
 		}
-		ancestors = append(ancestors, lockmgr.Ancestor{
-			Owner: lockmgr.Owner{PID: parent.tid, Start: parent.start},
-			Child: lockmgr.Birth{Tick: child.start, PID: child.tid},
-		})
-		child = parent
+		chain = append(chain, parent)
+		k = parent
 	}
-	return ancestors, nil
+	return chain, nil
 }
 
 func ignoreGone(err error) error {

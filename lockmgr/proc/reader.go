@@ -42,7 +42,6 @@ type Reader struct {
 	refs     atomic.Int32 // who uses the descriptors: the owner, and patient questions
 	known    cache
 	watches  watches
-	kinds    kindCache
 	families familyCache
 }
 

@@ -34,72 +34,118 @@ var launchers = map[string]bool{
 	"systemd": true, "tini": true, "tmux": true, "tmux: server": true, "wezterm-gui": true, "xterm": true,
 }
 
+// shells are the programs at whose prompt somebody may type.
+var shells = map[string]bool{
+	"ash": true, "bash": true, "busybox": true, "csh": true, "dash": true,
+	"elvish": true, "fish": true, "ksh": true, "ksh93": true, "mksh": true,
+	"nu": true, "rbash": true, "sh": true, "tcsh": true, "xonsh": true,
+	"yash": true, "zsh": true,
+}
+
 // Family finds the relatives of a process. What was found is believed for a second.
+//
+// It is asked for every process that opens a file, most of which live for a
+// millisecond: what is known of the parent saves the way up.
 func (r *Reader) Family(o lockmgr.Owner) Family {
 	if o.PID <= 0 {
 		return Family{}
 	}
-	slot := &r.families[uint32(o.PID)%uint32(len(r.families))]
-	if k := slot.Load(); k != nil && k.owner == o && now()-k.seen < familyFor {
+	if k := r.families.get(o); k != nil {
 		return k.family
 	}
-	f := r.relate(o)
-	slot.Store(&knownFamily{o, f, now()})
-	return f
+	if k := r.adopt(o); k != nil {
+		r.families.put(k)
+		return k.family
+	}
+	chain := r.ancestry(o.PID)
+	if len(chain) == 0 || chain[0].start != o.Start {
+		return Family{}
+	}
+	for n := range min(len(chain), 2) { // the parent's is for its other children
+		k := chain[n]
+		r.families.put(&knownFamily{o: k.leader(), family: familyOf(chain[n:]), launcher: k.launcher, seen: now()})
+	}
+	return familyOf(chain)
 }
 
-// familyFor is how long a family is believed: a parent may die, and then who reads
-// has one relative fewer.
-const familyFor = time.Second
-
-// knownFamily is a family that was found. The value is immutable.
-type knownFamily struct {
-	owner  lockmgr.Owner
-	family Family
-	seen   time.Duration
-}
-
-// familyCache has one slot for each of so many pids; neighbours do not meet.
-type familyCache [1024]atomic.Pointer[knownFamily]
-
-func (r *Reader) relate(o lockmgr.Owner) Family {
-	f := Family{Interactive: r.kindOf(o).shell}
-	for _, a := range r.Lineage(o.PID) {
-		if a.Owner.PID <= 1 || len(f.Relatives) == maxRelatives {
+// familyOf is the family of the first of a process and its ancestors.
+func familyOf(chain []*known) Family {
+	f := Family{Interactive: chain[0].shell}
+	for _, k := range chain[1:] {
+		if k.tid <= 1 || len(f.Relatives) == maxRelatives {
 			break
 		}
-		k := r.kindOf(a.Owner)
 		if k.shell {
-			f.Shell = a.Owner
+			f.Shell = k.leader()
 		}
 		if k.shell || k.launcher {
 			break
 		}
-		f.Relatives = append(f.Relatives, a.Owner)
+		f.Relatives = append(f.Relatives, k.leader())
 	}
 	f.Relatives = slices.Clip(f.Relatives)
 	return f
 }
 
-// kind is what matters of an ancestor. The value is immutable.
-type kind struct {
-	owner    lockmgr.Owner
-	shell    bool // an interactive shell
-	launcher bool
+// adopt makes a family of what is known of the parent's; nil if that is too little.
+func (r *Reader) adopt(o lockmgr.Owner) *knownFamily {
+	self, err := r.remembered(o.PID)
+	if err != nil || self.start != o.Start {
+		return nil
+	}
+	parent := r.known.get(self.ppid)
+	if parent == nil || now()-parent.seen > parentFor || parent.start > self.start {
+		return nil
+	}
+	up := r.families.get(parent.leader())
+	if up == nil {
+		return nil
+	}
+	k := &knownFamily{o: o, family: Family{Interactive: self.shell}, launcher: self.launcher, seen: up.seen}
+	switch {
+	case parent.tid <= 1 || up.launcher:
+	case up.family.Interactive:
+		k.family.Shell = up.o
+	default:
+		above := up.family.Relatives
+		k.family.Relatives = append([]lockmgr.Owner{up.o}, above[:min(len(above), maxRelatives-1)]...)
+		if len(k.family.Relatives) < maxRelatives {
+			k.family.Shell = up.family.Shell
+		}
+	}
+	return k
+}
+
+const (
+	// familyFor is how long a family is believed: a parent may die, and then who
+	// reads has one relative fewer, or may become another program.
+	familyFor = time.Second
+	// parentFor is how long a pid is believed to be the same process, if a child of
+	// it that was just looked at says so, too.
+	parentFor = 10 * trustFor
+)
+
+// knownFamily is a family that was found. The value is immutable.
+type knownFamily struct {
+	o        lockmgr.Owner
+	family   Family
+	launcher bool // o is one
 	seen     time.Duration
 }
 
-type kindCache [1024]atomic.Pointer[kind]
+// familyCache has one slot for each of so many pids; neighbours do not meet.
+type familyCache [1024]atomic.Pointer[knownFamily]
 
-// kindOf looks what kind of program an ancestor is. A process may become another
-// program, so that is not believed for long.
-func (r *Reader) kindOf(o lockmgr.Owner) kind {
-	slot := &r.kinds[uint32(o.PID)%uint32(len(r.kinds))]
-	if k := slot.Load(); k != nil && k.owner == o && now()-k.seen < familyFor {
-		return *k
+func (c *familyCache) slot(o lockmgr.Owner) *atomic.Pointer[knownFamily] {
+	return &c[uint32(o.PID)%uint32(len(c))]
+}
+
+func (c *familyCache) put(k *knownFamily) { c.slot(k.o).Store(k) }
+
+// get returns what is believed of a process, or nil.
+func (c *familyCache) get(o lockmgr.Owner) *knownFamily {
+	if k := c.slot(o).Load(); k != nil && k.o == o && now()-k.seen < familyFor {
+		return k
 	}
-	name := r.Program(o.PID)
-	k := kind{owner: o, shell: shells[name] && r.Interactive(o.PID), launcher: launchers[name], seen: now()}
-	slot.Store(&k)
-	return k
+	return nil
 }

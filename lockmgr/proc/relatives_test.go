@@ -3,6 +3,7 @@ package proc
 import (
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -35,6 +36,11 @@ func (r *Reader) mustOwner(t *testing.T, pid int32) lockmgr.Owner {
 	return mustThread(t, r, uint32(pid)).Owner
 }
 
+func (r *Reader) isPrompt(t *testing.T, pid int32) bool {
+	t.Helper()
+	return r.Family(r.mustOwner(t, pid)).Interactive
+}
+
 func TestFamily(t *testing.T) {
 	r := newReader(t)
 	pids := nested(t, r, `bash -c 'bash -c "bash -c \"cat; :\"; :"; :'; :`, 4)
@@ -50,8 +56,27 @@ func TestFamily(t *testing.T) {
 	if again := r.Family(last); !slices.Equal(again.Relatives, want) {
 		t.Errorf("asked again it is %+v", again)
 	}
+	newReader(t).checkAdopted(t, pids...)
 	if f := r.Family(lockmgr.Owner{}); len(f.Relatives) != 0 {
 		t.Errorf("a stranger has relatives: %+v", f)
+	}
+}
+
+// What is known of a parent leads to the same family as the way up.
+func (r *Reader) checkAdopted(t *testing.T, pids ...int32) {
+	t.Helper()
+	for i, pid := range pids {
+		o := r.mustOwner(t, pid)
+		want := newReader(t).Family(o)
+		r.Family(r.mustOwner(t, pids[max(i-1, 0)])) // knows the parent
+		mustThread(t, r, uint32(pid))
+		k := r.adopt(o)
+		if i > 0 && k == nil {
+			t.Fatalf("%d is not adopted", pid)
+		}
+		if k != nil && !reflect.DeepEqual(k.family, want) {
+			t.Errorf("the family of %d below a known parent is %+v, want %+v", pid, k.family, want)
+		}
 	}
 }
 
@@ -64,6 +89,7 @@ func TestFamilyBelowLauncher(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("relatives %v, want those below cron, %v", got, want)
 	}
+	newReader(t).checkAdopted(t, pids...)
 }
 
 // What an interactive shell starts is not related through it.
@@ -83,5 +109,24 @@ func TestFamilyBelowPrompt(t *testing.T) {
 	cat := r.mustOwner(t, r.Descendants(sub.PID)[0])
 	if f := r.Family(cat); !slices.Equal(f.Relatives, []lockmgr.Owner{sub}) || f.Shell != shell {
 		t.Errorf("the family below it: %+v", f)
+	}
+	newReader(t).checkAdopted(t, shell.PID, sub.PID, cat.PID)
+}
+
+// Far below it the shell is out of sight.
+func TestFamilyFarBelowPrompt(t *testing.T) {
+	r := newReader(t)
+	term := onTerminal(t, "/bin/bash", "--norc", "--noprofile")
+	term.await("ready>")
+	term.ptmx.WriteString(`(sh -c 'sh -c "cat; :"; :'; true)` + "\n")
+	sub := awaitChild(t, r, term.pid())
+	below := r.Descendants(sub)
+	for len(below) < 3 {
+		below = r.Descendants(sub)
+	}
+	pids := append([]int32{term.pid(), sub}, below...)
+	r.checkAdopted(t, pids...)
+	if f := r.Family(r.mustOwner(t, pids[4])); len(f.Relatives) != 3 || f.Shell != (lockmgr.Owner{}) {
+		t.Errorf("the family of the last is %+v", f)
 	}
 }

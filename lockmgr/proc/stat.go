@@ -3,6 +3,8 @@ package proc
 import (
 	"bytes"
 	"errors"
+
+	"golang.org/x/sys/unix"
 )
 
 // stat is what the package needs of /proc/PID/stat. Numbers in comments are
@@ -18,6 +20,8 @@ type stat struct {
 	start     uint64 // 22, clock ticks since boot
 	sigIgnore uint64 // 33, the signals below 32
 	exitCode  int64  // 52, as wait(2) has it
+	shell     bool   // see isPrompt
+	launcher  bool   // by its name, 2, one of launchers
 }
 
 // pfExiting is PF_EXITING of include/linux/sched.h.
@@ -52,7 +56,7 @@ func comm(b []byte) (name, rest []byte, ok bool) {
 // parseStat reads a line of /proc/PID/stat.
 func parseStat(b []byte) (stat, error) {
 	var st stat
-	_, b, ok := comm(b)
+	name, b, ok := comm(b)
 	if !ok || len(b) < 3 || b[0] != ' ' {
 		return st, errStat
 	}
@@ -80,7 +84,16 @@ func parseStat(b []byte) (stat, error) {
 	if !ok {
 		return st, errStat
 	}
+	st.shell = shells[string(name)] && st.isPrompt()
+	st.launcher = launchers[string(name)]
 	return st, nil
+}
+
+// isPrompt reports of a shell whether somebody types at its prompt: it has a terminal
+// and does job control. Shells with job control ignore the terminal's stop signals,
+// and no others do: scripts, subshells and `sh -c` have them at their default.
+func (st *stat) isPrompt() bool {
+	return st.tty != 0 && sigset(st.sigIgnore)&sigs(unix.SIGTSTP, unix.SIGTTOU) != 0
 }
 
 // skip leaves out a space and the field after it.

@@ -44,6 +44,19 @@ func (r *Reader) Thread(tid uint32) (Thread, error) {
 	return r.read(id)
 }
 
+// Opener is Thread for the sender of an OPEN, at half the cost. It must not be one
+// that execve(2) sends for the program (FMODE_EXEC): whoever opens anything else is
+// inside open(2), and so not inside execve.
+func (r *Reader) Opener(tid uint32) (Thread, error) {
+	if tid == 0 {
+		return Thread{}, ErrForeign
+	}
+	if k := r.known.get(int32(tid)); k != nil && k.tgid != 0 && k.fresh() {
+		return k.thread(), nil
+	}
+	return r.read(int32(tid))
+}
+
 // Process is Thread for any process or thread, whatever it does at the moment.
 // It waits a little for one that is in execve.
 func (r *Reader) Process(pid int32) (Thread, error) {

@@ -157,7 +157,7 @@ func TestGone(t *testing.T) {
 	if d := r.Describe(c.pid()); d.Program != "" || d.Cmdline != nil || d.Cwd != "" {
 		t.Errorf("Describe: %+v", d)
 	}
-	if r.FirstEnv(c.pid(), []string{childEnv}) != "" || r.Interactive(c.pid()) {
+	if r.FirstEnv(c.pid(), []string{childEnv}) != "" || r.Family(lockmgr.Owner{PID: c.pid()}).Interactive {
 		t.Error("has an environment or a prompt")
 	}
 }

@@ -94,9 +94,11 @@ func Run(tool Tool, plan Plan) (Result, error) {
 	return r, nil
 }
 
-// output runs a piece of shell as the workers run.
+// output runs a piece of shell as the workers run, and related to nobody who lives on:
+// under serialize its read would claim the counter for them.
 func (p Plan) output(script string, argv ...string) (string, error) {
-	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, argv...)...)
+	argv = Unrelated(append([]string{"sh", "-c", script, "sh"}, argv...))
+	cmd := exec.Command(argv[0], argv[1:]...)
 	p.prepare(cmd)
 	out, err := cmd.Output()
 	return string(out), err
