@@ -60,8 +60,12 @@ echo more >> copy/a; git -C copy commit -qam more; git -C copy push -q origin HE
 		run: `make && ./a && make && make clean && ls && make -j2 -s && ./a`, commits: map[string]int{"a": 2, "a.o": 2}, vary: `a`},
 	{name: "make-text", needs: []string{"make"}, setup: `printf 'all: o1 o2 o3 sum\no%%: i\n\tsed s/x/$@/ $< > $@\nsum: o1 o2 o3\n\tcat $^ > $@\n' > Makefile; echo x > i`,
 		run: `make -j4 -s; cat sum`, commits: map[string]int{"o1": 1, "o2": 1, "o3": 1, "sum": 1}},
-	{name: "npm-init", needs: []string{"npm"}, run: `export npm_config_update_notifier=false; npm init -y --offline --no-fund > /dev/null && node -p 'require("./package.json").version' && npm pkg set name=x && npm pkg get name`,
+	{name: "npm-init", needs: []string{"npm"}, run: npmQuiet + `npm init -y > /dev/null && node -p 'require("./package.json").version' && npm pkg set name=x && npm pkg get name`,
 		commits: map[string]int{"package.json": anyNumber}, vary: `package\.json`},
+	{name: "npm-install", setup: `mkdir dep; echo '{"name":"dep","version":"1.0.0","main":"i.js"}' > dep/package.json; echo 'module.exports = "here"' > dep/i.js`,
+		needs: []string{"npm"}, run: npmQuiet + `npm init -y > /dev/null && npm install --install-links ./dep > /dev/null && node -p 'require("dep")' &&
+echo 'module.exports = "again"' > dep/i.js && npm pack ./dep > /dev/null && npm install dep-1.0.0.tgz > /dev/null && node -p 'require("dep")' && npm ls --parseable | wc -l && npm uninstall dep > /dev/null && ls node_modules`,
+		commits: map[string]int{"*": anyNumber, "dep/package.json": 0}, vary: `package(-lock)?\.json|.*\.tgz|node_modules/\.package-lock\.json`},
 }
 
 // liveGit: what lies below .git is live, so only the work tree has versions.
@@ -72,6 +76,9 @@ const (
 	// Objects and refs are the same on every run; the index holds inode numbers
 	// and times, logs and packs hold times.
 	gitVaries = `(copy/|wt/)?\.git/(index|logs/.*|objects/pack/.*|objects/info/.*|info/refs|worktrees/.*|COMMIT_EDITMSG|ORIG_HEAD|config|gc\.pid|hooks/.*)`
+
+	// npm keeps its cache outside, and asks nobody for anything.
+	npmQuiet = `export npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false npm_config_offline=true npm_config_cache="$(mktemp -d)"; `
 
 	cSource = `printf '#include <stdio.h>\nint main(void) { puts("compiled"); return 0; }\n' > a.c`
 )
