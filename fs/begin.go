@@ -104,6 +104,9 @@ func (f *FS) mayBegin(c *caller, dir *node, name string, st *unix.Stat_t, o *beg
 		}
 		return x.answer()
 	}
+	if o.blind && c.foreign() && o.settings.Strangers == policy.RefuseStrangers && f.tracks(&o.settings) {
+		return f.refuseStranger(c, opOpen, f.path(dir, name))
+	}
 	if who, ok := c.learners(&o.settings); ok && o.reads && f.tracks(&o.settings) {
 		v := commit.VersionOf(st)
 		f.sawVersion(f.path(dir, name), &v, st.Nlink > 1, who)

@@ -56,7 +56,8 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, gr
 		w.lock = l
 		return f.sendBack(c, w)
 	}
-	if !errors.Is(err, lockmgr.ErrWouldBlock) || d.wait == 0 || c.tid == 0 || !f.repeats(c, op) {
+	walksAgain := c.tid != 0 && f.repeats(c, op)
+	if !errors.Is(err, lockmgr.ErrWouldBlock) || d.wait == 0 || c.tid != 0 && !walksAgain {
 		if errors.Is(err, lockmgr.ErrWouldBlock) && d.wait != 0 {
 			err = &lockError{errNotNow, holdersOf(err)}
 		}
@@ -70,8 +71,10 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, gr
 		return l, 0
 	}
 	w.lock = l
-	if repeated {
-		return f.readmit(w) // the kernel does not walk a third time
+	if repeated || !walksAgain {
+		// The kernel does not walk a third time; and who cannot be told from others
+		// is not parked, but the file that it has itself just closed will be free soon.
+		return f.readmit(w)
 	}
 	return f.toPark(c, w)
 }

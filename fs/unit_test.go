@@ -99,7 +99,7 @@ func TestRefusalConcerns(t *testing.T) {
 		x.lineage = append(x.lineage, lockmgr.Ancestor{Owner: owner(pid)})
 	}
 	viewer := func(pids ...int32) locksdir.Viewer {
-		var v locksdir.Viewer
+		v := locksdir.Viewer{PID: pids[0]}
 		for _, pid := range pids {
 			v.Lineage = append(v.Lineage, locksdir.Process{PID: pid, Start: uint64(pid)})
 		}
@@ -109,12 +109,13 @@ func TestRefusalConcerns(t *testing.T) {
 		v    locksdir.Viewer
 		want bool
 	}{
-		"itself":               {viewer(50, 40), true},
-		"a sibling":            {viewer(60, 40, 30), true},
-		"a cousin":             {viewer(61, 60, 30), true},
-		"a stranger":           {viewer(70, 71, 1), false},
-		"five generations off": {viewer(80, 5, 1), false},
-		"a reused pid":         {locksdir.Viewer{Lineage: []locksdir.Process{{PID: 50, Start: 51}}}, false},
+		"itself":                     {viewer(50, 40), true},
+		"a sibling":                  {viewer(60, 40, 30), true},
+		"a cousin":                   {viewer(61, 60, 30), true},
+		"a stranger":                 {viewer(70, 71, 1), false},
+		"five generations off":       {viewer(80, 5, 1), false},
+		"a reused pid":               {locksdir.Viewer{PID: 50, Lineage: []locksdir.Process{{PID: 50, Start: 51}}}, false},
+		"from another pid namespace": {locksdir.Viewer{Privileged: true}, false},
 	} {
 		if got := x.related(c.v); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

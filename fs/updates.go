@@ -316,5 +316,9 @@ func (f *FS) refuseStranger(c *caller, op, path string) unix.Errno {
 // deafen keeps somebody who was refused a rename away from learning anything by a
 // look at what is there now: vim looks, removes it and writes its own.
 func (f *FS) deafen(c *caller, p place) {
-	f.knowledge.Deafen(time.Now(), knowledge.Key(f.path(p.dir, p.name)), c.owner)
+	path := f.path(p.dir, p.name)
+	set := f.settings(path)
+	if who, ok := c.learners(&set); ok {
+		f.knowledge.Deafen(time.Now(), knowledge.Key(path), who.Self)
+	}
 }

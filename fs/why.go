@@ -141,8 +141,11 @@ const relatedGenerations = 4
 
 // related reports whether viewer and refused process belong together: one is
 // the other's ancestor, or they share a near one. Pid 1 relates everybody and
-// therefore nobody.
+// therefore nobody. Of those in another pid namespace nothing is known but the user.
 func (x *refusal) related(v locksdir.Viewer) bool {
+	if v.PID == 0 {
+		return x.owner.PID == 0 && (v.Privileged || v.UID == x.uid)
+	}
 	mine := map[lockmgr.Owner]bool{x.owner: true}
 	for i, a := range x.lineage {
 		if i >= relatedGenerations || a.Owner.PID <= 1 {
