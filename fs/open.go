@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"time"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
@@ -49,7 +51,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 		if e := f.claimRead(cancel, in, n); e != 0 {
 			return status(e)
 		}
-		return f.openRead(in, n, out)
+		return f.openRead(cancel, in, n, out)
 	}
 	if f.opts.ReadOnly {
 		return fuse.EROFS
@@ -58,7 +60,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 }
 
 // openRead pins the version that the node stands for.
-func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 	f.mu.Lock()
 	s, fd := n.sess, n.fd
 	posix := n.posix
@@ -76,21 +78,21 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 		default:
 			// A path that led to somebody else's shadow leads elsewhere when
 			// it is walked again. A descriptor (/proc/self/fd) does not.
-			if f.walks.repeated(c) || c.tid == 0 && f.strayed.repeated(f.nameKey(n), s.id) {
+			switch {
+			case f.walks.repeated(c):
 				return f.openBase(in, n, s, out)
+			case c.tid == 0 && f.strayed.perhapsRepeated(f.nameKey(n), s.id):
+				return f.openAfter(cancel, in, n, s, out)
 			}
 			return status(f.staleAt(c, n))
 		}
 	}
 	h := f.newReader(n, seen, in.Flags)
 	if h == nil {
-		return f.openRead(in, n, out) // a session has just begun, or ended
+		return f.openRead(cancel, in, n, out) // a session has just begun, or ended
 	}
 	if f.walks.any() {
 		f.walks.repeated(f.callerOf(&in.InHeader))
-	}
-	if in.Pid == 0 {
-		f.strayed.arrived(f.nameKey(n))
 	}
 	h.sess = s
 	switch {
@@ -113,6 +115,31 @@ func (f *FS) openRead(in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 		h.noFlush = true
 	}
 	return fuse.OK
+}
+
+// strayedWait is how long a caller waits for a session if the kernel may not let it
+// walk again.
+const strayedWait = 2 * time.Second
+
+// openAfter opens what the session makes of the node, if that is soon. The base could
+// be given at once, but not its size: the kernel asks for the node's.
+func (f *FS) openAfter(cancel <-chan struct{}, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
+	t := time.NewTimer(strayedWait)
+	defer t.Stop()
+	select {
+	case <-s.left:
+	case <-t.C:
+		return status(unix.ESTALE)
+	case <-cancel:
+		return status(unix.EINTR)
+	}
+	f.mu.Lock()
+	unpublished := n.orphan
+	f.mu.Unlock()
+	if unpublished {
+		return status(unix.ESTALE)
+	}
+	return f.openRead(cancel, in, n, out)
 }
 
 // openBase opens the committed file at the node that a session has taken over.

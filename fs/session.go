@@ -65,13 +65,14 @@ type session struct {
 	judged      commit.Version // of the shadow, when its validators accepted it
 	failed      unix.Errno
 	meta        []func(fd int) error
-	next        *succession // prepared for the commit of a transaction
-	detached    bool        // the name was taken away by its own owner
-	published   bool        // a copy went out under a rename; see publishCopy
-	sealed      cacheStamp  // size and mtime of what was published
-	synced      cacheStamp  // size and mtime at the last fsync
-	stamp       shadowStamp // at the last heartbeat
-	live        bool        // went live: its handles write the published file itself
+	next        *succession   // prepared for the commit of a transaction
+	detached    bool          // the name was taken away by its own owner
+	left        chan struct{} // closed when the session is over
+	published   bool          // a copy went out under a rename; see publishCopy
+	sealed      cacheStamp    // size and mtime of what was published
+	synced      cacheStamp    // size and mtime at the last fsync
+	stamp       shadowStamp   // at the last heartbeat
+	live        bool          // went live: its handles write the published file itself
 	ended       bool
 	lingering   *time.Timer // waits for the RELEASE of a session with nothing to commit
 	result      unix.Errno
@@ -167,6 +168,7 @@ func (s *session) leaveLocked() {
 		return
 	}
 	s.over = true
+	close(s.left)
 	f := s.f
 	if s.base != nil && s.base.shadow == s {
 		s.base.shadow = nil
