@@ -22,7 +22,8 @@
 // asking again: one system call arrives as several requests, and neighbours have
 // the same ancestors. A pid cannot come round in that time. After that the start
 // time is read again, and what cannot change while it is the same (the process
-// behind the thread) is kept. The cache is of fixed size.
+// behind the thread) is kept. A family is believed for a second, and that of a child
+// is made of its parent's. The caches are of fixed size.
 //
 // # What may block
 //
@@ -36,11 +37,11 @@
 //
 // Therefore nothing here blocks for long. The process that sent a request
 // cannot enter or leave execve before it is answered: Thread and Exit look
-// first, at a file without locks, whether it is inside. Any other process may
-// enter it between a look and a read: whatever is asked about others is read by
-// a goroutine of its own, which is left behind when it gets stuck, and ends
-// when the process goes on. Each function says what it answers then; ErrBusy is
-// the general word for it.
+// first, at a file without locks, whether it is inside; Opener need not. Any
+// other process may enter it between a look and a read: whatever is asked about
+// others is read by a goroutine of its own, which is left behind when it gets
+// stuck, and ends when the process goes on. Each function says what it answers
+// then; ErrBusy is the general word for it.
 //
 // Status, statm, schedstat, comm, uid_map, fdinfo and children take no
 // such lock, and stat none but the exec lock.
