@@ -220,6 +220,9 @@ func (s *Store) Free(bytes int64) (freed int64) {
 		s.dropLocked(c)
 	}
 	s.emptyLocked()
+	for _, c := range s.trash {
+		freed -= max(c.weight, 1)
+	}
 	return freed
 }
 
@@ -233,13 +236,16 @@ func (s *Store) Drop(id string) {
 	s.emptyLocked()
 }
 
-// emptyTrash removes the files of what was dropped. When it returns they are gone.
+// emptyTrash removes the files of what was dropped. When it returns they are gone,
+// unless that failed: a full btrfs has no space for it. Then the next one tries again.
 func (s *Store) emptyTrash() {
 	s.emptying.Lock()
 	defer s.emptying.Unlock()
+	var left []*content
 	for {
 		s.mu.Lock()
 		if len(s.trash) == 0 {
+			s.trash = left
 			s.mu.Unlock()
 			return
 		}
@@ -247,26 +253,31 @@ func (s *Store) emptyTrash() {
 		s.trash[0] = nil
 		s.trash = s.trash[1:]
 		s.mu.Unlock()
-		s.removeFile(c)
+		if !s.removeFile(c) {
+			left = append(left, c)
+		}
 	}
 }
 
 func (s *Store) emptyLocked() {
-	for _, c := range s.trash {
-		s.removeFile(c)
-	}
-	s.trash = nil
+	s.trash = slices.DeleteFunc(s.trash, s.removeFile)
 }
 
-func (s *Store) removeFile(c *content) {
+// removeFile reports whether the file of a content needs no further removing.
+func (s *Store) removeFile(c *content) bool {
 	if c.kept {
-		return // it has come back
+		return true // it has come back
 	}
 	s.o.Removing(c.id)
 	err := unix.Unlinkat(int(s.dir.Fd()), ContentDir(c.id)+"/"+c.id, 0)
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		s.o.Logf("history: cannot remove a content: %v", err)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return true
 	}
+	if !c.stuck {
+		s.o.Logf("history: cannot remove a content: %v", err)
+		c.stuck = true
+	}
+	return false
 }
 
 // OfInode returns the id of the content that is this inode of the state

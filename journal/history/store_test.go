@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/journal"
 )
 
@@ -317,4 +319,31 @@ func TestLinked(t *testing.T) {
 	w.reopen(true)
 	w.save("f", "two", 5)
 	w.expect("f", "1 commit \"in place\"\n2 commit now")
+}
+
+// What could not be removed, as on a full btrfs, is removed when it can be.
+func TestRemovalIsTriedAgain(t *testing.T) {
+	w := newWorld(t, Options{Tick: time.Hour})
+	w.save("f", "one", 5)
+	w.save("f", "two", 5)
+	kept := w.files()
+	if len(kept) != 1 {
+		t.Fatalf("kept are %q", kept)
+	}
+	away := w.path("away")
+	swap := func() {
+		t.Helper()
+		check(t, unix.Renameat2(unix.AT_FDCWD, kept[0], unix.AT_FDCWD, away, unix.RENAME_EXCHANGE))
+	}
+	check(t, os.Mkdir(away, 0o700))
+	swap() // unlink fails
+	if freed := w.s.Free(1); freed != 0 {
+		t.Errorf("%d bytes were freed", freed)
+	}
+	w.s.tidy()
+	swap()
+	w.s.tidy()
+	if left := w.files(); len(left) != 0 {
+		t.Errorf("left are %q", left)
+	}
 }
