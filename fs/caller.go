@@ -56,14 +56,9 @@ func (c *caller) syscall() (proc.Call, bool) {
 
 // callerOf identifies the sender of a request. A caller in a pid namespace
 // that we cannot see, or one that is gone already, is an owner of its own.
-func (f *FS) callerOf(h *fuse.InHeader) *caller { return f.callerBy(h, f.proc.Thread) }
-
-// openerOf is callerOf for an OPEN that is not an execve's.
-func (f *FS) openerOf(h *fuse.InHeader) *caller { return f.callerBy(h, f.proc.Opener) }
-
-func (f *FS) callerBy(h *fuse.InHeader, identify func(tid uint32) (proc.Thread, error)) *caller {
+func (f *FS) callerOf(h *fuse.InHeader) *caller {
 	c := &caller{f: f, tid: int32(h.Pid), uid: h.Uid, gid: h.Gid}
-	th, err := identify(h.Pid)
+	th, err := f.proc.Thread(h.Pid)
 	if errors.Is(err, proc.ErrBusy) {
 		// Inside execve, which closes our descriptor on the way.
 		c.owner = f.knownOwner(th.TGID)

@@ -110,16 +110,14 @@ func (f *FS) noteRead(in *fuse.InHeader, n *node) *knowledge.Sight {
 		return nil
 	}
 	stamp, key := stampOfFile(&st), knowledge.Key(path)
-	if st.Nlink <= 1 {
-		th, err := f.proc.Opener(in.Pid)
-		if err == nil && f.knowledge.Knows(now, key, stamp, th.Owner, sameRead) {
-			f.mu.Lock()
-			n.told = told{in.Pid, now, news}
-			f.mu.Unlock()
-			return nil
-		}
+	th, err := f.proc.Opener(in.Pid) // which callerOf then believes
+	if err == nil && st.Nlink <= 1 && f.knowledge.Knows(now, key, stamp, th.Owner, sameRead) {
+		f.mu.Lock()
+		n.told = told{in.Pid, now, news}
+		f.mu.Unlock()
+		return nil
 	}
-	who, ok := f.openerOf(in).learners(&set)
+	who, ok := f.callerOf(in).learners(&set)
 	if !ok {
 		return nil
 	}

@@ -87,7 +87,7 @@ done; is f oldabcdeabcdeabcde`},
 	{name: "nano", needs: []string{"nano", "python3"}, setup: `echo old > f`, run: `for i in 1 2; do ` + nanoDo + "\ncat f; done"},
 	{name: "nvim", needs: []string{"nvim"}, setup: `echo old > f`, run: `for i in 1 2; do nvim -es -u NONE -i NONE -c '%s/old/new/' -c w -c '%s/new/old/' -c wq f < /dev/null; cat f; done`},
 	{name: "emacs", needs: []string{"emacs"}, setup: `echo old > f`,
-		run: `for i in 1 2; do emacs --batch -Q --eval '(setq backup-enable-predicate (lambda (_) t))' f --eval '(progn (insert "x") (save-buffer) (insert "y") (save-buffer))'; cat f; done`},
+		run: `for i in 1 2; do ` + emacsOn + `'(progn (insert "x") (save-buffer) (insert "y") (save-buffer))'; cat f; done`},
 	{name: "python", setup: `echo 0 > f`, run: `"$PYTHON" - <<'E'
 import json, os, pathlib, subprocess, tempfile
 def value(): return int(open("f").read())

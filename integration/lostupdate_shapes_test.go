@@ -56,7 +56,7 @@ var toolShapes = []shape{
 	{name: "nvim", needs: []string{"nvim"}, quiet: true,
 		run: `echo y | nvim -es -u NONE -i NONE -c 'set backupskip=' -c 'call system($PAUSE)' -c '%s/1/2/' -c 'w!' -c 'qa!' f`},
 	{name: "emacs", needs: []string{"emacs"}, quiet: true,
-		run: `emacs --batch -Q --eval '(setq backup-enable-predicate (lambda (_) t))' f --eval '(progn (insert "x") (call-process (getenv "PAUSE")) (set-visited-file-modtime) (save-buffer))'`},
+		run: emacsOn + `'(progn (insert "x") (call-process (getenv "PAUSE")) (set-visited-file-modtime) (save-buffer))'`},
 	{name: "nano", needs: []string{"nano", "python3"}, quiet: true, run: nanoPaused},
 }
 

@@ -47,13 +47,13 @@ var editCases = []toolCase{
 	{name: "nvim-backup-kept", setup: `echo old > f`, needs: []string{"nvim"},
 		run: `nvim -es -u NONE -i NONE -c 'set backup backupskip=' -c '%s/old/new/' -c wq f < /dev/null; cat f~`, commits: map[string]int{"f": 1, "f~": anyNumber}},
 	{name: "emacs", setup: `echo old > f; chmod 640 f`, needs: []string{"emacs"}, run: emacsDo + `; cat f~`, commits: map[string]int{"f": 1, "f~": anyNumber}},
-	{name: "emacs-new-file", needs: []string{"emacs"}, run: `emacs --batch -Q --eval '(setq backup-enable-predicate (lambda (_) t))' f --eval '(progn (insert "text") (save-buffer))' 2> /dev/null`, commits: one("f")},
+	{name: "emacs-new-file", needs: []string{"emacs"}, run: emacsOn + `'(progn (insert "text") (save-buffer))' 2> /dev/null`, commits: one("f")},
 	{name: "emacs-copying", setup: `echo old > f; ln f g`, needs: []string{"emacs"},
-		run: `emacs --batch -Q --eval '(setq backup-enable-predicate (lambda (_) t))' f --eval '(progn (setq backup-by-copying t) (insert "new") (save-buffer))' 2> /dev/null; cat f~ g`, commits: map[string]int{"*": anyNumber}},
+		run: emacsOn + `'(progn (setq backup-by-copying t) (insert "new") (save-buffer))' 2> /dev/null; cat f~ g`, commits: map[string]int{"*": anyNumber}},
 	{name: "emacs-precious", setup: `echo old > f`, needs: []string{"emacs"},
-		run: `emacs --batch -Q --eval '(setq backup-enable-predicate (lambda (_) t))' f --eval '(progn (setq file-precious-flag t) (insert "new") (save-buffer))' 2> /dev/null; cat f~`, commits: map[string]int{"*": anyNumber, "f": 1}},
+		run: emacsOn + `'(progn (setq file-precious-flag t) (insert "new") (save-buffer))' 2> /dev/null; cat f~`, commits: map[string]int{"*": anyNumber, "f": 1}},
 	{name: "emacs-twice", setup: `echo old > f`, needs: []string{"emacs"},
-		run: `emacs --batch -Q --eval '(setq backup-enable-predicate (lambda (_) t))' f --eval '(progn (insert "a") (save-buffer) (insert "b") (save-buffer))' 2> /dev/null`, commits: map[string]int{"f": 2, "f~": anyNumber}},
+		run: emacsOn + `'(progn (insert "a") (save-buffer) (insert "b") (save-buffer))' 2> /dev/null`, commits: map[string]int{"f": 2, "f~": anyNumber}},
 	{name: "nano", setup: `echo old > f`, needs: []string{"nano", "python3"}, run: nanoDo, commits: one("f")},
 	{name: "patch", setup: `seq 10 > f; seq 10 | sed s/5/five/ > g; diff -u --label f --label f f g > p || true`, needs: []string{"patch"},
 		run: `patch -s f < p`, commits: one("f")},
@@ -66,7 +66,11 @@ var editCases = []toolCase{
 	{name: "curl-o", setup: `echo text > f; echo old > g`, needs: []string{"curl"}, run: `curl -s -o g "file://$PWD/f"`, commits: one("g")},
 }
 
-const emacsDo = `emacs --batch -Q --eval '(setq backup-enable-predicate (lambda (_) t))' f --eval '(progn (while (search-forward "old" nil t) (replace-match "new")) (save-buffer))' 2> /dev/null`
+// emacsOn evaluates an expression with f in its buffer. Below /tmp emacs makes no
+// backups by itself.
+const emacsOn = `emacs --batch -Q --eval '(setq backup-enable-predicate (lambda (_) t))' f --eval `
+
+const emacsDo = emacsOn + `'(progn (while (search-forward "old" nil t) (replace-match "new")) (save-buffer))' 2> /dev/null`
 
 const vimDo = `vim -es -u NONE -i NONE -N -c '%s/old/new/' -c wq f < /dev/null`
 

@@ -34,11 +34,10 @@ func (r *Reader) Thread(tid uint32) (Thread, error) {
 		return Thread{}, ErrForeign
 	}
 	id := int32(tid)
-	k := r.known.get(id)
-	switch {
-	case k != nil && k.tgid != 0 && k.fresh():
-		return k.thread(), nil
-	case r.inExec(id):
+	if t, ok := r.believed(id); ok {
+		return t, nil
+	}
+	if r.inExec(id) {
 		return r.threadInExec(id)
 	}
 	return r.read(id)
@@ -51,10 +50,11 @@ func (r *Reader) Opener(tid uint32) (Thread, error) {
 	if tid == 0 {
 		return Thread{}, ErrForeign
 	}
-	if k := r.known.get(int32(tid)); k != nil && k.tgid != 0 && k.fresh() {
-		return k.thread(), nil
+	id := int32(tid)
+	if t, ok := r.believed(id); ok {
+		return t, nil
 	}
-	return r.read(int32(tid))
+	return r.read(id)
 }
 
 // Process is Thread for any process or thread, whatever it does at the moment.
@@ -63,14 +63,23 @@ func (r *Reader) Process(pid int32) (Thread, error) {
 	if pid == 0 {
 		return Thread{}, ErrForeign
 	}
-	if k := r.known.get(pid); k != nil && k.tgid != 0 && k.fresh() {
-		return k.thread(), nil
+	if t, ok := r.believed(pid); ok {
+		return t, nil
 	}
 	t, err := stubbornly(r, pid, func(*asking) (Thread, error) { return r.read(pid) })
 	if err == ErrBusy {
 		return r.threadInExec(pid)
 	}
 	return t, err
+}
+
+// believed is what is known of a thread without a look.
+func (r *Reader) believed(tid int32) (Thread, bool) {
+	k := r.known.get(tid)
+	if k == nil || k.tgid == 0 || !k.fresh() {
+		return Thread{}, false
+	}
+	return k.thread(), true
 }
 
 // read looks at a thread. It blocks while that is in execve.
