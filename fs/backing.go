@@ -167,10 +167,7 @@ func (f *FS) backingLocked(n *node) bool {
 	if f.registrar == nil {
 		return false
 	}
-	fd, err := f.reopen(f.fdOf(n), unix.O_RDONLY|unix.O_NOATIME)
-	if err == unix.EPERM {
-		fd, err = f.reopen(f.fdOf(n), unix.O_RDONLY)
-	}
+	fd, err := f.reopenUnnoticed(f.fdOf(n))
 	if err != nil {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/journal/merge"
 	"latchfs/lockmgr/knowledge"
@@ -164,7 +165,7 @@ func (f *FS) holdBase(p place, st *unix.Stat_t) (keep func(replaced bool)) {
 	if number == 0 || is != stamp {
 		return nothing // nobody has read it
 	}
-	fd, err := unix.Openat(f.fdOf(p.dir), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := commit.OpenUnnoticed(f.fdOf(p.dir), p.name)
 	if err != nil {
 		return nothing
 	}

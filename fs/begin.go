@@ -164,10 +164,7 @@ func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Er
 		s.shadow, s.filled = sh, true
 		return errnoOf(sh.Mark())
 	}
-	basefd, err := unix.Openat(dirfd, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOATIME, 0)
-	if err == unix.EPERM {
-		basefd, err = unix.Openat(dirfd, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	}
+	basefd, err := commit.OpenUnnoticed(dirfd, s.name)
 	if err != nil {
 		return errnoOf(err)
 	}

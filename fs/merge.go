@@ -78,7 +78,7 @@ func (x *lostUpdate) onlyGrew(st *unix.Stat_t) bool {
 
 // beginning reads the first bytes of a file.
 func (f *FS) beginning(p place, size int64) ([]byte, bool) {
-	fd, err := unix.Openat(f.fdOf(p.dir), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := commit.OpenUnnoticed(f.fdOf(p.dir), p.name)
 	if err != nil {
 		return nil, false
 	}
@@ -293,7 +293,7 @@ const noDevice = ^uint64(0)
 
 // readVersion reads the file that has the name p, which must be v.
 func (f *FS) readVersion(p place, v *commit.Version) ([]byte, error) {
-	fd, err := unix.Openat(f.fdOf(p.dir), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := commit.OpenUnnoticed(f.fdOf(p.dir), p.name)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 )
@@ -82,7 +83,7 @@ func (r *renaming) putsBack(x *lostUpdate) bool {
 		return false
 	}
 	defer old.Close()
-	fd, err := unix.Openat(f.fdOf(r.from.dir), r.from.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := commit.OpenUnnoticed(f.fdOf(r.from.dir), r.from.name)
 	if err != nil {
 		return false
 	}

@@ -34,9 +34,9 @@ func (k *candidate) open(f *FS) (int, error) {
 	case k.sess != nil:
 		return k.sess.dupShadow()
 	case k.dir != nil:
-		return unix.Openat(f.fdOf(k.dir), k.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		return commit.OpenUnnoticed(f.fdOf(k.dir), k.name)
 	}
-	return f.reopen(k.fd, unix.O_RDONLY)
+	return f.reopenUnnoticed(k.fd)
 }
 
 // dupShadow is a descriptor of what the session has written so far.

@@ -13,6 +13,7 @@ var metaChecks = []posixCheck{
 	{"Utimens", checkUtimens},
 	{"UtimensWhileWriting", checkUtimensWhileWriting},
 	{"UtimensRights", checkUtimensRights},
+	{"OnlyUsersMoveAtime", checkOnlyUsersMoveAtime},
 	{"WriteMovesTimes", checkWriteMovesTimes},
 	{"DirectoryTimes", checkDirectoryTimes},
 	{"Chmod", checkChmod},
@@ -34,6 +35,10 @@ var (
 func noteTimes(p *probe, name string) {
 	var st unix.Stat_t
 	p.must(unix.Lstat(p.at(name), &st))
+	noteTimesOf(p, name, &st)
+}
+
+func noteTimesOf(p *probe, name string, st *unix.Stat_t) {
 	show := func(ts unix.Timespec) string {
 		var now unix.Timespec
 		_ = unix.ClockGettime(unix.CLOCK_REALTIME, &now)
@@ -94,6 +99,29 @@ func checkUtimensWhileWriting(p *probe) {
 		fd = p.open(name, unix.O_RDWR, 0)
 		p.close("untouched "+name, fd)
 		noteTimes(p, name)
+	}
+}
+
+// checkOnlyUsersMoveAtime takes a file away that may still be written, so that
+// whoever keeps what it held has to copy it: the next reader's atime is not that.
+func checkOnlyUsersMoveAtime(p *probe) {
+	unread := times(unix.Timespec{Sec: 1_000_000_000}, unix.Timespec{Sec: 1_100_000_000})
+	for _, name := range []string{"removed", "replaced"} {
+		p.write(name, "content")
+		reader := p.open(name, unix.O_RDONLY, 0)
+		appender := p.open(name, unix.O_WRONLY|unix.O_APPEND, 0)
+		p.must(unix.UtimesNanoAt(unix.AT_FDCWD, p.at(name), unread, 0))
+		if name == "removed" {
+			p.must(unix.Unlink(p.at(name)))
+		} else {
+			p.write("other", "another")
+			p.must(unix.Rename(p.at("other"), p.at(name)))
+		}
+		var st unix.Stat_t
+		p.must(unix.Fstat(reader, &st))
+		noteTimesOf(p, name, &st)
+		p.must(unix.Close(appender))
+		p.must(unix.Close(reader))
 	}
 }
 
