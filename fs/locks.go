@@ -21,14 +21,14 @@ import (
 // clientKey is the lock table's name for client locks on a node. A flock is on
 // what the policy makes the file share; ranges of bytes are of the file alone.
 func (f *FS) clientKey(n *node, class lockmgr.Class) lockmgr.Key {
-	parent, name, s, unlinked := f.standing(n)
-	if s != nil {
-		return f.clientName(s.path(), class)
+	is := f.standing(n)
+	if is.sess != nil {
+		return f.clientName(is.sess.path(), class)
 	}
-	if parent == nil || !n.isRegular() || unlinked {
+	if is.parent == nil || !n.isRegular() || is.unlinked {
 		return f.inodeKey(n)
 	}
-	path := f.path(parent, name)
+	path := f.path(is.parent, is.name)
 	if f.isLivePath(path) {
 		// Who opened the file before it went live has another inode, and means this one.
 		if k, ok := f.named(n); ok {
@@ -38,30 +38,47 @@ func (f *FS) clientKey(n *node, class lockmgr.Class) lockmgr.Key {
 	if f.settings(path).Mode == policy.Live || f.isAutoLive(n) {
 		return f.inodeKey(n)
 	}
-	if k, ok := f.linkKey(n); ok {
-		return k
+	if is.linked {
+		return f.inodeKey(n)
 	}
 	return f.clientName(path, class)
 }
 
-// standing is a node's name and session, and whether the name was taken from it by
-// anything but a save: as they are together, for a session may begin or end, and
-// change the node's inode, between two looks.
-func (f *FS) standing(n *node) (parent *node, name string, s *session, unlinked bool) {
+// standing is how a node stands to its name.
+type standing struct {
+	parent   *node
+	name     string
+	sess     *session
+	replaced bool // a newer version has the name, or will in a moment
+	unlinked bool // the name was taken from it by anything else
+	linked   bool // it has other names, of which none is the history's
+}
+
+// standing looks at all of it together, for a session may begin or end, and change
+// the node's inode, between two looks.
+func (f *FS) standing(n *node) standing {
 	for {
 		f.mu.Lock()
-		parent, name, s = n.parent, n.name, n.sess
-		// An appender may have come to a shadow that was never published.
-		key, saved := n.key, n.saved || n.orphan
+		is, key := n.standingLocked(), n.key
 		f.mu.Unlock()
-		unlinked = n.isRegular() && !saved && f.unnamed(n)
+		unlinked, linked := false, false
+		if n.isRegular() && !is.replaced {
+			unlinked = f.unnamed(n)
+			_, linked = f.linkKey(n)
+		}
 		f.mu.Lock()
-		same := key == n.key && s == n.sess && saved == (n.saved || n.orphan)
+		same := n.key == key && n.standingLocked() == is
 		f.mu.Unlock()
 		if same {
-			return parent, name, s, unlinked
+			is.unlinked, is.linked = unlinked, linked
+			return is
 		}
 	}
+}
+
+func (n *node) standingLocked() standing {
+	// An appender may have come to a shadow that was never published.
+	return standing{parent: n.parent, name: n.name, sess: n.sess, replaced: n.saved || n.orphan}
 }
 
 func (f *FS) clientName(path string, class lockmgr.Class) lockmgr.Key {

@@ -46,7 +46,7 @@ type node struct {
 	awaited int           // directories: callers that will park in its GETATTR
 	inside  int           // directories: sessions on names in it
 	removed bool          // its name was unlinked, and nothing took its place
-	saved   bool          // a session's commit took its place under its name
+	saved   bool          // a newer version took its place under its name
 	live    bool          // went live: see session.autoLive
 	shownAs inoKey        // the inode number to show, if not its own
 	numbers []inoKey      // as what it was shown to the kernel: the last few

@@ -113,10 +113,12 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	own := r.ownSession(r.from)
 	replaced := r.ownSession(r.to)
 	isDir := r.fromSt != nil && r.fromSt.Mode&unix.S_IFMT == unix.S_IFDIR
+	if r.fromSt == nil && own == nil {
+		return unix.ENOENT
+	}
+	replacing := r.markReplaced()
 	var e unix.Errno
 	switch {
-	case r.fromSt == nil && own == nil:
-		return unix.ENOENT
 	case r.fromSt == nil:
 		e = r.publishUnderNewName(own)
 	case isDir || r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFDIR:
@@ -126,6 +128,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		e = r.renameFile(l)
 		keepBase(e == 0 && r.flags == 0)
 	}
+	replacing(e == 0)
 	if e != 0 {
 		r.unmerge()
 		return e

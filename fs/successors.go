@@ -141,7 +141,6 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	}
 	kept := false
 	if b.kept().ID != "" && r.toSt.Nlink == 1 {
-		f.saves.Add(1)
 		var err error
 		kept, err = f.store.RenameOver(commit.RenameOptions{
 			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: b.keep,

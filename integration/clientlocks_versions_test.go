@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
 )
 
 // A lock stays what it is when the file under it becomes another: by a save, or by
@@ -41,26 +43,58 @@ sys.stdin.readline()
 	})
 }
 
-// A descriptor of an older version and one of the newest are of one file to flock.
+// A descriptor of an older version and one of the newest are of one file to flock,
+// however the newest was saved.
 func TestFlockOfTwoVersions(t *testing.T) {
+	needsLatchfs(t) // a plain directory locks inodes, of which a rename brings another
+	ways := map[string]func(m *Mount){
+		"saved": func(m *Mount) { m.WriteFile("f", "new") },
+		"renamed over": func(m *Mount) {
+			m.WriteFile("t", "new")
+			m.control.OK(m.control.path2("rename", "t", "f"))
+		},
+		"renamed over while open": func(m *Mount) {
+			fd := m.control.Open("t", unix.O_CREAT|unix.O_WRONLY)
+			m.control.Write(fd, "new")
+			m.control.OK(m.control.path2("rename", "t", "f"))
+			m.control.MustClose(fd)
+		},
+	}
+	for way, replace := range ways {
+		t.Run(way, func(t *testing.T) {
+			forEachMount(t, func(t *testing.T, m *Mount) {
+				m.WriteFile("f", "old")
+				a, older := locker(t, m, "f")
+				replace(m)
+				b, newer := locker(t, m, "f")
+				for _, c := range []struct {
+					first, second *Client
+					one, other    int
+				}{{a, b, older, newer}, {b, a, newer, older}} {
+					c.first.OK(flockReq(c.one, unix.LOCK_EX))
+					if _, err := c.second.Do(flockReq(c.other, unix.LOCK_SH|unix.LOCK_NB)); err != syscall.EAGAIN {
+						t.Errorf("beside a flock of another version: %v, want EAGAIN", err)
+					}
+					wait := c.second.Go(flockReq(c.other, unix.LOCK_EX))
+					wait.MustBlock(t)
+					c.first.OK(flockReq(c.one, unix.LOCK_UN))
+					wait.OK()
+					c.second.OK(flockReq(c.other, unix.LOCK_UN))
+				}
+			})
+		})
+	}
+}
+
+// A removed file is another than the one that has its name next.
+func TestFlockOfARemovedFile(t *testing.T) {
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "old")
-		a, older := locker(t, m, "f")
+		a, removed := locker(t, m, "f")
+		m.control.OK(wire.Request{Op: "unlink", Path: m.Path("f")})
 		m.WriteFile("f", "new")
-		b, newer := locker(t, m, "f")
-		for _, c := range []struct {
-			first, second *Client
-			one, other    int
-		}{{a, b, older, newer}, {b, a, newer, older}} {
-			c.first.OK(flockReq(c.one, unix.LOCK_EX))
-			if _, err := c.second.Do(flockReq(c.other, unix.LOCK_SH|unix.LOCK_NB)); err != syscall.EAGAIN {
-				t.Errorf("beside a flock of another version: %v, want EAGAIN", err)
-			}
-			wait := c.second.Go(flockReq(c.other, unix.LOCK_EX))
-			wait.MustBlock(t)
-			c.first.OK(flockReq(c.one, unix.LOCK_UN))
-			wait.OK()
-			c.second.OK(flockReq(c.other, unix.LOCK_UN))
-		}
+		b, made := locker(t, m, "f")
+		a.OK(flockReq(removed, unix.LOCK_EX|unix.LOCK_NB))
+		b.OK(flockReq(made, unix.LOCK_EX|unix.LOCK_NB))
 	})
 }
