@@ -127,19 +127,22 @@ func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *n
 	}
 	o := beginOptions{settings: set, mode: mode}.access(in.Flags)
 	s, e := f.begin(c, l, dir, name, base, o)
+	flags := in.Flags &^ unix.O_TRUNC // done
 	if e != 0 {
 		f.table.Release(l)
 		s = f.sessionAt(dir, name)
 		switch {
 		case e != unix.EEXIST || in.Flags&unix.O_EXCL != 0:
 			return status(e)
+		case s != nil && !c.kinOf(s.who.Load()):
+			return status(unix.EBUSY) // no lock that covers the name allows that
 		case s == nil || !s.join():
 			return status(unix.ESTALE) // it is there now: a second walk opens it
 		}
-		// A relative is creating the file: its session is joined.
+		flags = in.Flags // a relative is creating the file: its session is joined
 	}
 	defer s.walkerGone()
-	h, e := s.attach(c, in.Flags&^unix.O_TRUNC, &out.OpenOut)
+	h, e := s.attach(c, flags, &out.OpenOut)
 	if e != 0 {
 		return status(e)
 	}

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -176,8 +177,14 @@ func (s *session) holds(pid int32) bool {
 	if w, _, err := s.f.proc.Opens(pid, file); err == nil && w > 0 {
 		return true
 	}
-	mapped, err := s.f.proc.MapsWritable(pid, file, s.backingFile())
-	return err == nil && mapped
+	return s.f.maps(pid, file, s.backingFile())
+}
+
+// maps reports whether a process has the file mapped to write it. Where that cannot
+// be seen for the moment it is so: RELEASE will tell, or the next look.
+func (f *FS) maps(pid int32, file, backing proc.File) bool {
+	mapped, err := f.proc.MapsWritable(pid, file, backing)
+	return mapped || errors.Is(err, proc.ErrBusy)
 }
 
 // handToLocked makes another process the owner.
@@ -275,7 +282,7 @@ func (s *session) mappedLocked() bool {
 	}
 	file, backing := s.procFile(), s.backingFile()
 	for _, pid := range s.holderSet(nil) {
-		if ok, err := s.f.proc.MapsWritable(pid, file, backing); err == nil && ok {
+		if s.f.maps(pid, file, backing) {
 			return true
 		}
 	}

@@ -172,6 +172,45 @@ func (f *FS) Forget(id, nlookup uint64) {
 // child finds the node for name in parent and takes one kernel reference on
 // it. st is filled with the inode's attributes.
 func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
+	for {
+		n, e := f.find(parent, name, st)
+		if e != 0 || !n.isDir() || f.nameDir(n, parent, name) {
+			return n, e
+		}
+		f.mu.Lock()
+		n.nlookup--
+		f.reapLocked(n)
+		f.mu.Unlock()
+	}
+}
+
+// nameDir records the name of a directory that was found under it, unless it has lost
+// it meanwhile: the kernel asks for names while it renames them. On the names of
+// directories depend the paths of all that is below, which the locks are of.
+func (f *FS) nameDir(n, parent *node, name string) bool {
+	f.mu.Lock()
+	named := n.parent == parent && n.name == name
+	f.mu.Unlock()
+	if named {
+		return true
+	}
+	f.ns.RLock()
+	defer f.ns.RUnlock()
+	var st unix.Stat_t
+	if unix.Fstatat(f.fdOf(parent), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n.key != (inoKey{uint64(st.Dev), st.Ino}) {
+		return false
+	}
+	f.setNameLocked(n, parent, name)
+	return true
+}
+
+// find is child but for the names of directories.
+func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
 	dirfd := f.fdOf(parent)
 	saves := f.saves.Load()
 	if err := unix.Fstatat(dirfd, name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -181,7 +220,9 @@ func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errn
 	f.mu.Lock()
 	if n := f.byIno[key]; n != nil {
 		n.nlookup++
-		f.setNameLocked(n, parent, name)
+		if !n.isDir() {
+			f.setNameLocked(n, parent, name)
+		}
 		f.mu.Unlock()
 		return n, 0
 	}
@@ -233,7 +274,9 @@ func (f *FS) adopt(fd int, parent *node, name string, st *unix.Stat_t) (*node, u
 		n.saved = f.replacing[key]
 	}
 	n.nlookup++
-	f.setNameLocked(n, parent, name)
+	if !n.isDir() {
+		f.setNameLocked(n, parent, name)
+	}
 	return n, 0
 }
 

@@ -210,6 +210,9 @@ func (r *renaming) renameDir() unix.Errno {
 	if err != nil {
 		return errnoOf(err)
 	}
+	// Whoever asks for a lock next makes its keys of the new names: before Rekey and
+	// not after ns is given back, when others would ask under both.
+	r.setNames()
 	if f.history != nil {
 		f.history.Moved(from, to, r.flags&unix.RENAME_EXCHANGE != 0)
 	}
@@ -221,18 +224,23 @@ func (r *renaming) renameDir() unix.Errno {
 	return 0
 }
 
-// swapNames records what an exchange did; the locks have been re-keyed. Own
-// sessions go with their files.
-func (r *renaming) swapNames() {
+// setNames records the names that the inodes have now.
+func (r *renaming) setNames() {
 	f := r.f
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	if r.from.node != nil {
 		f.setNameLocked(r.from.node, r.to.dir, r.to.name)
 	}
-	if r.to.node != nil {
+	if r.to.node != nil && r.flags&unix.RENAME_EXCHANGE != 0 {
 		f.setNameLocked(r.to.node, r.from.dir, r.from.name)
 	}
-	f.mu.Unlock()
+}
+
+// swapNames records what an exchange did; the locks have been re-keyed. Own
+// sessions go with their files.
+func (r *renaming) swapNames() {
+	r.setNames()
 	first, second := r.ownSession(r.from), r.ownSession(r.to)
 	if first != nil {
 		first.moveTo(r.to.dir, r.to.name)
@@ -274,11 +282,7 @@ func (r *renaming) commitForExchange() unix.Errno {
 // moved records the new name of the inode, and of the session on it.
 func (r *renaming) moved(own *session) {
 	f := r.f
-	f.mu.Lock()
-	if r.from.node != nil {
-		f.setNameLocked(r.from.node, r.to.dir, r.to.name)
-	}
-	f.mu.Unlock()
+	r.setNames()
 	if own != nil {
 		from := f.path(r.from.dir, r.from.name)
 		own.moveTo(r.to.dir, r.to.name)

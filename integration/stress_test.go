@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// chaos does random operations on a few names until its time is up: argv is
-// seconds and seed. Every version it writes ends with its own checksum, so that
-// whoever reads one can tell a complete version from anything else. It prints
-// what should not have happened, and at last how much it did.
-const chaos = `
+// versions is what the programs below share: argv is seconds and seed. Every version
+// that they write ends with its own checksum, so that whoever reads one can tell a
+// complete version from anything else. They print what should not have happened.
+const versions = `
 import errno, fcntl, mmap, os, random, shutil, signal, sys, time, zlib
 until, rnd = time.monotonic() + float(sys.argv[1]), random.Random(int(sys.argv[2]))
 me = sys.argv[2]
-names = ["a", "b", "c", "d1/x", "d1/y", "d2/x"]
 expected = {None, errno.ENOENT, errno.EBUSY, errno.EDEADLK, errno.EAGAIN, errno.ENOTEMPTY, errno.EEXIST}
 done = {}
 
@@ -32,6 +30,35 @@ def save(n):
     with open(n, "w") as f:
         f.write(version())
 
+def update(n):
+    with open(n, "r+") as f:
+        check(f.read(), "update")
+        f.seek(0)
+        f.write(version())
+        f.truncate()
+
+def read(n):
+    with open(n) as f:
+        check(f.read(), "read")
+
+def work():
+    while time.monotonic() < until:
+        op = rnd.choice(ops)
+        try:
+            op(rnd.choice(names))
+            done["ok"] = done.get("ok", 0) + 1
+        except OSError as e:
+            done[e.errno] = done.get(e.errno, 0) + 1
+            if e.errno not in expected:
+                print(f"{op}: {e}")
+    print("done", {errno.errorcode.get(k, k): v for k, v in done.items()})
+`
+
+// chaos does random operations on a few names until its time is up, and prints at
+// last how much it did.
+const chaos = versions + `
+names = ["a", "b", "c", "d1/x", "d1/y", "d2/x"]
+
 def careful(n):
     t = f"{os.path.dirname(n) or '.'}/t{me}"
     try:
@@ -45,21 +72,10 @@ def careful(n):
         except OSError: pass
         raise
 
-def update(n):
-    with open(n, "r+") as f:
-        check(f.read(), "update")
-        f.seek(0)
-        f.write(version())
-        f.truncate()
-
 def locked(n):
     with open(n) as f:
         fcntl.flock(f, fcntl.LOCK_EX | (fcntl.LOCK_NB if rnd.random() < 0.5 else 0))
         save(n)
-
-def read(n):
-    with open(n) as f:
-        check(f.read(), "read")
 
 def two(n):
     with open(n, "r+"), open(rnd.choice(names), "r+"):
@@ -127,16 +143,7 @@ ops = [save, save, careful, careful, update, locked, read, read, read, two,
        lambda n: os.rename("d1", "d3") or os.rename("d3", "d1"),
        lambda n: os.listdir(os.path.dirname(n) or "."),
        lambda n: os.stat(n)]
-while time.monotonic() < until:
-    op = rnd.choice(ops)
-    try:
-        op(rnd.choice(names))
-        done["ok"] = done.get("ok", 0) + 1
-    except OSError as e:
-        done[e.errno] = done.get(e.errno, 0) + 1
-        if e.errno not in expected:
-            print(f"{op}: {e}")
-print("done", {errno.errorcode.get(k, k): v for k, v in done.items()})
+work()
 `
 
 // Random operations by several processes at once: whoever reads, reads a
@@ -147,18 +154,49 @@ func TestRandomOperations(t *testing.T) {
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.Mkdir("d1")
 		m.Mkdir("d2")
-		seed := time.Now().UnixNano() % 1_000_000
-		var procs []*Proc
-		for n := range processes {
-			procs = append(procs, m.LaunchPython(t, chaos, fmt.Sprint(length.Seconds()), fmt.Sprint(seed+int64(n))))
-		}
-		for n, p := range procs {
-			out := p.OK()
-			complaints, summary, _ := strings.Cut("\n"+out, "\ndone ")
-			t.Logf("seed %d: %s", seed+int64(n), strings.TrimSpace(summary))
-			if complaints != "" {
-				t.Errorf("seed %d: %.2000s", seed+int64(n), complaints)
-			}
-		}
+		runStress(t, m, processes, length, func(int) string { return chaos })
 	}, lockTimeout(2*time.Second))
+}
+
+// Files are created, saved, updated and removed in a directory that gets another
+// name and its own again all the time: who has the lock has it under both names.
+func TestSavesInARenamedDirectory(t *testing.T) {
+	const savers = versions + `
+names = ["d1/x", "d3/x"]
+ops = [save, save, update, read, lambda n: os.unlink(n)]
+work()
+`
+	const renamers = versions + `
+names = ["d1", "d3"]
+ops = [lambda n: os.rename(n, "d3" if n == "d1" else "d1"), os.listdir, os.stat]
+work()
+`
+	length := time.Duration(repeat(3, 60)) * time.Second
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("d1")
+		runStress(t, m, 6, length, func(n int) string {
+			if n < 2 {
+				return renamers
+			}
+			return savers
+		})
+	}, lockTimeout(2*time.Second))
+}
+
+// runStress runs as many programs at once and passes on what they complain of.
+func runStress(t *testing.T, m *Mount, processes int, length time.Duration, program func(n int) string) {
+	t.Helper()
+	seed := time.Now().UnixNano() % 1_000_000
+	var procs []*Proc
+	for n := range processes {
+		procs = append(procs, m.LaunchPython(t, program(n), fmt.Sprint(length.Seconds()), fmt.Sprint(seed+int64(n))))
+	}
+	for n, p := range procs {
+		out := p.OK()
+		complaints, summary, _ := strings.Cut("\n"+out, "\ndone ")
+		t.Logf("seed %d: %s", seed+int64(n), strings.TrimSpace(summary))
+		if complaints != "" {
+			t.Errorf("seed %d: %.2000s", seed+int64(n), complaints)
+		}
+	}
 }
