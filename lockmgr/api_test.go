@@ -199,13 +199,18 @@ func TestErrorTexts(t *testing.T) {
 	tab.Release(a)
 }
 
-// A full order of birth: ticks, and pids within a tick.
+// A full order of birth: ticks, and pids within a tick, also while they begin anew.
 func TestBirthAfter(t *testing.T) {
-	order := []Birth{{1, 9}, {2, 3}, {2, 4}, {3, 1}}
-	for i, a := range order {
-		for j, b := range order {
-			if a.After(b) != (i > j) {
-				t.Errorf("%v after %v: %v", a, b, a.After(b))
+	for _, order := range [][]Birth{
+		{{1, 9}, {2, 3}, {2, 4}, {3, 1}},
+		{{2, 32_000}, {2, 32_767}, {2, 301}, {2, 302}, {3, 300}},
+		{{2, 4_194_300}, {2, 4_194_303}, {2, 301}, {2, 5000}},
+	} {
+		for i, a := range order {
+			for j, b := range order {
+				if a.After(b) != (i > j) {
+					t.Errorf("%v after %v: %v", a, b, a.After(b))
+				}
 			}
 		}
 	}

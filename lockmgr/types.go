@@ -100,16 +100,24 @@ type Owner struct {
 
 // Birth is a moment in the life of the machine: clock ticks since boot, and
 // the last pid handed out at that moment, because many processes are born
-// within one tick and pids rise. (After the pids have wrapped around, two
-// births within one tick may compare the wrong way.)
+// within one tick and pids rise, until they begin anew.
 type Birth struct {
 	Tick uint64
 	PID  int32
 }
 
+// manyBirths is more than a tick can see, and half of all pids where there are
+// fewest (32768, see pid_max in proc_sys_kernel(5)): pids that are further apart
+// have wrapped around in between.
+const manyBirths = 1 << 14
+
 // After reports whether b is later than o.
 func (b Birth) After(o Birth) bool {
-	return b.Tick > o.Tick || b.Tick == o.Tick && b.PID > o.PID
+	if b.Tick != o.Tick {
+		return b.Tick > o.Tick
+	}
+	later := b.PID - o.PID
+	return later > 0 && later < manyBirths || later <= -manyBirths
 }
 
 // Ancestor is one ancestor of a requester. Child is the birth of that
