@@ -39,6 +39,7 @@ UNIT         = $$($(GO) list ./... | grep -v '/integration$$')
 RACE = $$(command -v "$${CC:-cc}" >/dev/null && echo -race)
 
 FUZZTIME   ?= 10s
+HICCUPS    ?= 100ms
 BENCHFLAGS ?=
 COUNTERFLAGS ?=
 
@@ -122,6 +123,11 @@ stress: setup build ## the long versions of the random and crash tests (an hour 
 	export LATCHFS_STRESS=1
 	$(GO) test $(RACE) -count=1 -timeout 0 $(UNIT)
 	$(GO) test -count=1 -timeout 0 $(INTEGRATION)
+
+.PHONY: hiccups
+hiccups: setup build ## the integration tests while the processors are taken away for moments (HICCUPS=100ms)
+	export LATCHFS_HICCUPS=$(HICCUPS)
+	$(GO) test -count=1 -timeout 90m $(INTEGRATION)
 
 .PHONY: ltp
 ltp: build ## run the lock tests of the Linux Test Project, built in LTP=DIR, over a mount and over a plain directory

@@ -19,7 +19,8 @@
 //
 // Environment: LATCHFS_STRESS=1 for the long versions, LATCHFS_BINARY to test a
 // binary that is already built, LATCHFS_TEST_DIR for the place of the data
-// directories (default: the temporary directory), LATCHFS_KEEP=1 to keep them.
+// directories (default: the temporary directory), LATCHFS_KEEP=1 to keep them,
+// LATCHFS_HICCUPS=100ms to take the processors away for moments.
 package integration
 
 import (
@@ -86,7 +87,11 @@ func TestMain(m *testing.M) {
 	if os.Geteuid() == 0 && os.Getenv(namespaceEnv) == "" {
 		os.Exit(runInNamespace())
 	}
-	if err := prepare(); err != nil {
+	err := prepare()
+	if err == nil {
+		err = startHiccups()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		os.Exit(1)
 	}
