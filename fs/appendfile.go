@@ -207,13 +207,13 @@ func (a *appender) leaveLocked() (e unix.Errno) {
 // mayFollow reports whether the appender goes on in the file that has the name
 // now: one that took the place of its own, as a careful save puts it there, and
 // that its opener may write, and read if that is how it opened. After an unlink
-// there is no successor.
+// there is no successor, nor of a file that goes on under another name.
 func (a *appender) mayFollow(st *unix.Stat_t) bool {
 	f := a.f
 	f.mu.Lock()
-	removed := a.h.n.removed
+	removed, replaced := a.h.n.removed, a.h.n.saved
 	f.mu.Unlock()
-	if removed || !f.mayWrite(a.c, st) {
+	if removed || !replaced && !f.unnamed(a.h.n) || !f.mayWrite(a.c, st) {
 		return false
 	}
 	return a.h.flags&unix.O_ACCMODE == unix.O_WRONLY || f.mayAccess(a.c, st, 4)

@@ -209,11 +209,14 @@ func (f *FS) openCreated(c *caller, fd int, dir *node, name string, flags uint32
 		return statusOf(err)
 	}
 	var st unix.Stat_t
-	n, e := f.adopt(pathfd, dir, name, &st)
+	n, e := f.adopt(pathfd, &st)
 	if e != 0 {
 		unix.Close(fd)
 		return status(e)
 	}
+	f.mu.Lock()
+	f.setNameLocked(n, dir, name)
+	f.mu.Unlock()
 	kind := plainHandle
 	if !live && dir != nil && flags&unix.O_APPEND != 0 {
 		kind = appendHandle

@@ -80,6 +80,7 @@ type FS struct {
 	serial    atomic.Uint64
 	sessionNo atomic.Uint64
 	saves     atomic.Uint64 // how many saves have begun to replace a file
+	renamed   atomic.Uint64 // how many names have changed hands; changed with mu held
 	epoch     string        // distinguishes session ids of different runs
 
 	// ns keeps directory renames away from the making of lock keys.

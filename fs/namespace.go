@@ -241,6 +241,9 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 		return status(e)
 	}
 	f.noteLink(c, n, path, &st)
+	if dir, name := f.nameOf(n); dir != nil && st.Nlink == 2 {
+		f.rekeyLink(lockmgr.Key(f.path(dir, name)), f.inodeKey(n))
+	}
 	f.mu.Lock()
 	n.nlookup++
 	f.setNameLocked(n, dir, name)
@@ -310,6 +313,9 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	if own != nil && !c.kinOf(own.who.Load()) {
 		own = nil
 	}
+	if n, e = f.known(dir, name, &st); e != 0 && own == nil {
+		return status(e) // somebody has removed it while the lock was waited for
+	}
 	if e := f.mayRemove(c, place{dir, name, n}); e != 0 {
 		return status(e)
 	}
@@ -340,13 +346,6 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	f.lostName(n)
 	f.rebaseOn(n, nil)
 	return fuse.OK
-}
-
-// lostName makes the kernel ask again how many links an inode has.
-func (f *FS) lostName(n *node) {
-	if n != nil {
-		f.srv.InodeNotify(n.id, -1, 0)
-	}
 }
 
 // Rmdir implements fuse.RawFileSystem. A directory in which somebody creates a

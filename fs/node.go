@@ -173,8 +173,9 @@ func (f *FS) Forget(id, nlookup uint64) {
 // it. st is filled with the inode's attributes.
 func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
 	for {
+		renamed := f.renamed.Load()
 		n, e := f.find(parent, name, st)
-		if e != 0 || !n.isDir() || f.nameDir(n, parent, name) {
+		if e != 0 || f.nameFound(n, parent, name, renamed) {
 			return n, e
 		}
 		f.mu.Lock()
@@ -184,9 +185,24 @@ func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errn
 	}
 }
 
-// nameDir records the name of a directory that was found under it, unless it has lost
-// it meanwhile: the kernel asks for names while it renames them. On the names of
-// directories depend the paths of all that is below, which the locks are of.
+// nameFound records the name of what was found under it when so many names had
+// changed hands, unless another may have since: the kernel asks for names while it
+// renames them, and what we record is what the next open is taken to mean.
+func (f *FS) nameFound(n, parent *node, name string, renamed uint64) bool {
+	if n.isDir() {
+		return f.nameDir(n, parent, name)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.renamed.Load() != renamed {
+		return false
+	}
+	f.setNameLocked(n, parent, name)
+	return true
+}
+
+// nameDir is nameFound for directories, on whose names the paths of all that is below
+// depend, which the locks are of: no directory is renamed while they are looked at.
 func (f *FS) nameDir(n, parent *node, name string) bool {
 	f.mu.Lock()
 	named := n.parent == parent && n.name == name
@@ -209,7 +225,7 @@ func (f *FS) nameDir(n, parent *node, name string) bool {
 	return true
 }
 
-// find is child but for the names of directories.
+// find is child but for the name, which is not recorded.
 func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
 	dirfd := f.fdOf(parent)
 	saves := f.saves.Load()
@@ -220,9 +236,6 @@ func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno
 	f.mu.Lock()
 	if n := f.byIno[key]; n != nil {
 		n.nlookup++
-		if !n.isDir() {
-			f.setNameLocked(n, parent, name)
-		}
 		f.mu.Unlock()
 		return n, 0
 	}
@@ -243,7 +256,7 @@ func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno
 	if err != nil {
 		return nil, errnoOf(err)
 	}
-	n, e := f.adopt(fd, parent, name, st)
+	n, e := f.adopt(fd, st)
 	if e == 0 && f.saves.Load() != saves && n.isRegular() {
 		// A save took the inode's place after our look, and before it had a node.
 		f.noteKept(n)
@@ -258,7 +271,7 @@ func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno
 
 // adopt makes fd (O_PATH) the descriptor of a node, unless one exists for its
 // inode already, and takes one kernel reference.
-func (f *FS) adopt(fd int, parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
+func (f *FS) adopt(fd int, st *unix.Stat_t) (*node, unix.Errno) {
 	if err := unix.Fstat(fd, st); err != nil {
 		unix.Close(fd)
 		return nil, errnoOf(err)
@@ -274,9 +287,6 @@ func (f *FS) adopt(fd int, parent *node, name string, st *unix.Stat_t) (*node, u
 		n.saved = f.replacing[key]
 	}
 	n.nlookup++
-	if !n.isDir() {
-		f.setNameLocked(n, parent, name)
-	}
 	return n, 0
 }
 

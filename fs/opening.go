@@ -40,7 +40,7 @@ func (o *opening) begin() fuse.Status {
 			// by a name that was replaced meanwhile has been led on.
 			f.dropWalk(w)
 			return f.openPlain(o.in, n, false, o.out)
-		case w.sess != nil && !w.looked:
+		case w.sess != nil && !w.looked && w.at == at:
 			// No name was walked: the open went through a descriptor, or the
 			// file is a mount point of its own.
 			return o.takeOver(w.sess)

@@ -229,6 +229,7 @@ func (r *renaming) setNames() {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.renamed.Add(1)
 	if r.from.node != nil {
 		f.setNameLocked(r.from.node, r.to.dir, r.to.name)
 	}
@@ -336,6 +337,7 @@ func (s *session) moveTo(dir *node, name string) {
 	prev := s.parent
 	s.parent, s.name = dir, name
 	f.unpinLocked(prev)
+	f.renamed.Add(1)
 	f.setNameLocked(s.node, dir, name)
 	f.nameStateLocked(dkey{dir.id, name}).sess = s
 	f.mu.Unlock()

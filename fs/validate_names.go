@@ -114,50 +114,6 @@ func (f *FS) admitOne(ctx context.Context, fd int, lb *label, k *candidate, w wr
 	return err
 }
 
-// maxOthers is how many names of an inode are remembered beside the last.
-const maxOthers = 16
-
-// noteOther remembers a name that was the last one seen. FS.mu is held.
-func (n *node) noteOther(k dkey) {
-	if i := slices.Index(n.others, k); i >= 0 {
-		n.others = slices.Delete(n.others, i, i+1)
-	} else if len(n.others) == maxOthers {
-		n.others = slices.Delete(n.others, 0, 1)
-	}
-	n.others = append(n.others, k)
-}
-
-// otherPaths are the names of a file with several, as far as they have been seen,
-// but the one that was seen last: who changes the file changes it under them all.
-func (f *FS) otherPaths(n *node) []string {
-	if n == nil {
-		return nil
-	}
-	type named struct {
-		dirfd int
-		name  string
-		path  string
-	}
-	var list []named
-	f.mu.Lock()
-	key := n.key
-	for _, k := range n.others {
-		if dir := f.nodes[k.dir]; dir != nil && dir.fd >= 0 {
-			list = append(list, named{dir.fd, k.name, pathLocked(dir, k.name)})
-		}
-	}
-	f.mu.Unlock()
-	var paths []string
-	for _, o := range list {
-		var st unix.Stat_t
-		err := unix.Fstatat(o.dirfd, o.name, &st, unix.AT_SYMLINK_NOFOLLOW)
-		if err == nil && key == (inoKey{uint64(st.Dev), st.Ino}) {
-			paths = append(paths, o.path)
-		}
-	}
-	return paths
-}
-
 // accepted is content that has passed as that of a path.
 type accepted struct {
 	path    string

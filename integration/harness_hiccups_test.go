@@ -15,13 +15,13 @@ import (
 // machine. Between any two steps of a program others may do very much then, which
 // finds what happens on an idle machine once in a thousand runs. It needs root.
 func startHiccups() error {
-	text := os.Getenv("LATCHFS_HICCUPS")
+	text := os.Getenv(hiccupsEnv)
 	if text == "" {
 		return nil
 	}
 	longest, err := time.ParseDuration(text)
 	if err != nil || longest <= 0 {
-		return fmt.Errorf("LATCHFS_HICCUPS=%q is no duration", text)
+		return fmt.Errorf("%s=%q is no duration", hiccupsEnv, text)
 	}
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {

@@ -49,6 +49,7 @@ const (
 	poll = 2 * time.Millisecond
 
 	namespaceEnv = "LATCHFS_TEST_NAMESPACE"
+	hiccupsEnv   = "LATCHFS_HICCUPS"
 	ordinaryUID  = 65534 // nobody, who exists on every Linux
 	otherUID     = 65533 // somebody else again
 )
@@ -66,9 +67,13 @@ var bench struct {
 func stress() bool { return os.Getenv("LATCHFS_STRESS") != "" }
 
 // promised is a promised time as a test may hold the binary to it: the race
-// detector makes everything several times slower.
+// detector makes everything several times slower, and during hiccups nothing is
+// promised but that it comes.
 func promised(d time.Duration) time.Duration {
-	if bench.raced {
+	switch {
+	case os.Getenv(hiccupsEnv) != "":
+		return max(d, patience/2)
+	case bench.raced:
 		return 4 * d
 	}
 	return d

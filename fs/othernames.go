@@ -1,0 +1,112 @@
+package fs
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+)
+
+// A file may have several names. The kernel tells us the one by which it was looked
+// up, and may open it by another one that it has remembered: which of them the file
+// has is to be known at any time.
+
+// maxOthers is how many names of an inode are remembered beside the last.
+const maxOthers = 16
+
+// noteOther remembers a name that was the last one seen. FS.mu is held.
+func (n *node) noteOther(k dkey) {
+	if i := slices.Index(n.others, k); i >= 0 {
+		n.others = slices.Delete(n.others, i, i+1)
+	} else if len(n.others) == maxOthers {
+		n.others = slices.Delete(n.others, 0, 1)
+	}
+	n.others = append(n.others, k)
+}
+
+// otherName is one of several names of a file.
+type otherName struct {
+	dir  *node
+	name string
+	path string
+}
+
+// otherNames are the names of a file with several, as far as they have been seen, but
+// the one that was seen last.
+func (f *FS) otherNames(n *node) []otherName {
+	var list []otherName
+	f.mu.Lock()
+	key := n.key
+	for _, k := range n.others {
+		if dir := f.nodes[k.dir]; dir != nil && dir.fd >= 0 {
+			dir.pins++
+			list = append(list, otherName{dir, k.name, pathLocked(dir, k.name)})
+		}
+	}
+	f.mu.Unlock()
+	return slices.DeleteFunc(list, func(o otherName) bool {
+		var st unix.Stat_t
+		err := unix.Fstatat(f.fdOf(o.dir), o.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		f.unpin(o.dir)
+		return err != nil || key != inoKey{uint64(st.Dev), st.Ino}
+	})
+}
+
+// otherPaths are the paths of n's otherNames: who changes the file changes it under
+// them all.
+func (f *FS) otherPaths(n *node) []string {
+	if n == nil {
+		return nil
+	}
+	var paths []string
+	for _, o := range f.otherNames(n) {
+		paths = append(paths, o.path)
+	}
+	return paths
+}
+
+// lostName takes note that n's inode has lost a name: if that is the one it was known
+// by, another becomes that. The kernel is to ask again how many links it has. The
+// lock of the names, which they share, is held.
+func (f *FS) lostName(n *node) {
+	if n == nil {
+		return
+	}
+	f.mu.Lock()
+	nodes := append([]*node{n}, f.retired[n.key]...)
+	f.mu.Unlock()
+	for _, n := range nodes {
+		f.goByOther(n)
+	}
+	f.srv.InodeNotify(n.id, -1, 0)
+}
+
+// goByOther gives n another of its names if it does not have the one that was seen
+// last.
+func (f *FS) goByOther(n *node) {
+	if key, ok := f.named(n); !n.isRegular() || ok && key == f.inoOf(n) {
+		return
+	}
+	others := f.otherNames(n)
+	if len(others) == 0 {
+		return
+	}
+	to := others[len(others)-1]
+	f.mu.Lock()
+	f.renamed.Add(1)
+	f.setNameLocked(n, to.dir, to.name)
+	f.mu.Unlock()
+	if _, linked := f.linkKey(n); !linked {
+		f.rekeyLink(f.inodeKey(n), lockmgr.Key(to.path))
+	}
+}
+
+// rekeyLink lets the clients' locks on a file follow when it gets its second name, and
+// when it has one left: the key of a file with several is its inode's. Where the
+// policy makes names share locks they stay.
+func (f *FS) rekeyLink(from, to lockmgr.Key) {
+	if !f.policy.MapsNames() {
+		f.table.RekeyFile(nil, from, to)
+	}
+}

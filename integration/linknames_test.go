@@ -1,0 +1,119 @@
+package integration
+
+import (
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
+)
+
+// A file of which one of two names is taken away is meant by the other one from that
+// moment on, whichever the kernel or we have seen last: nothing is written into what
+// has the lost name next.
+func TestLinkOutlivesItsOtherName(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		want   map[string]string
+	}{
+		"replaced, then saved": {
+			`echo old >c; echo X >x; ln c b; mv x b; echo new >c`,
+			map[string]string{"c": "new\n", "b": "X\n"},
+		},
+		"replaced, then appended to": {
+			`echo old >c; echo X >x; ln c b; mv x b; echo more >>c`,
+			map[string]string{"c": "old\nmore\n", "b": "X\n"},
+		},
+		"replaced, then truncated": {
+			`echo old >c; echo X >x; ln c b; mv x b; truncate -s 1 c`,
+			map[string]string{"c": "o", "b": "X\n"},
+		},
+		"replaced, then updated": {
+			`echo old >c; echo X >x; ln c b; mv x b; printf new 1<>c`,
+			map[string]string{"c": "new\n", "b": "X\n"},
+		},
+		"replaced, then replaced itself": {
+			`echo old >c; echo X >x; echo Y >y; ln c b; mv x b; mv y c`,
+			map[string]string{"c": "Y\n", "b": "X\n"},
+		},
+		"removed and made anew, then saved": {
+			`echo old >c; ln c b; rm b; echo 1 >b; echo 2 >c`,
+			map[string]string{"c": "2\n", "b": "1\n"},
+		},
+		"removed and made anew, then appended to": {
+			`echo old >c; ln c b; rm b; echo 1 >b; echo 2 >>c`,
+			map[string]string{"c": "old\n2\n", "b": "1\n"},
+		},
+		"removed, then saved while it is open": {
+			`echo old >c; ln c b; exec 3<c; rm b; echo 2 >c; exec 3<&-`,
+			map[string]string{"c": "2\n"},
+		},
+		"removed, then appended to while it is open": {
+			`echo old >c; ln c b; exec 3<c; rm b; echo 2 >>c; exec 3<&-`,
+			map[string]string{"c": "old\n2\n"},
+		},
+		"the first of three": {
+			`echo old >c; ln c b; ln c a; rm a; echo 1 >a; mv a b; echo 2 >c`,
+			map[string]string{"c": "2\n", "b": "1\n"},
+		},
+		"the elder name": {
+			`echo old >c; echo X >x; ln c b; cat b >/dev/null; mv x c; echo new >b`,
+			map[string]string{"c": "X\n", "b": "new\n"},
+		},
+		"its mode": {
+			`echo old >c; echo X >x; chmod 644 x; ln c b; mv x b; chmod 600 c; stat -c %a c b >modes`,
+			map[string]string{"modes": "600\n644\n"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rootAndUser(t, func(t *testing.T, m *Mount) {
+				unwaited(t, m, "bash", "-ec", c.script)
+				for name, want := range c.want {
+					if got := m.ReadFile(name); got != want {
+						t.Errorf("%s holds %q, want %q", name, got, want)
+					}
+				}
+			}, shortWait)
+		})
+	}
+}
+
+// Whoever holds a flock holds it while the file gets a second name, and when it has
+// one again.
+func TestFlockStaysWhenTheFileIsLinked(t *testing.T) {
+	link := func(m *Mount, c *Client) { c.OK(c.path2("link", "f", "g")) }
+	unlink := func(m *Mount, c *Client) { c.OK(wire.Request{Op: "unlink", Path: m.Path("g")}) }
+	replace := func(m *Mount, c *Client) {
+		m.WriteFile("x", "X")
+		c.OK(c.path2("rename", "x", "g"))
+	}
+	for name, change := range map[string]struct{ before, meanwhile func(*Mount, *Client) }{
+		"linked":               {func(*Mount, *Client) {}, link},
+		"its other name gone":  {link, unlink},
+		"its other name taken": {link, replace},
+		"linked, and alone again": {func(*Mount, *Client) {}, func(m *Mount, c *Client) {
+			link(m, c)
+			unlink(m, c)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachMount(t, func(t *testing.T, m *Mount) {
+				m.WriteFile("f", "content")
+				a, one := locker(t, m, "f")
+				change.before(m, a)
+				a.OK(flockReq(one, unix.LOCK_EX))
+				change.meanwhile(m, a)
+				b, other := locker(t, m, "f")
+				if _, err := b.Do(flockReq(other, unix.LOCK_SH|unix.LOCK_NB)); err != syscall.EAGAIN {
+					t.Errorf("beside the flock: %v, want EAGAIN", err)
+				}
+				wait := b.Go(flockReq(other, unix.LOCK_EX))
+				wait.MustBlock(t)
+				a.OK(flockReq(one, unix.LOCK_UN))
+				wait.OK()
+				b.OK(flockReq(other, unix.LOCK_UN))
+			})
+		})
+	}
+}
