@@ -68,6 +68,8 @@ func (f *FS) inspect(dir *node, name string, n *node) {
 		return
 	}
 	defer f.table.Release(l)
+	f.paths.RLock()
+	defer f.paths.RUnlock()
 	path := f.path(dir, name)
 	var st unix.Stat_t
 	err = unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)

@@ -203,7 +203,7 @@ func (s *session) decideLocked() unix.Errno {
 	o := s.publishOptions(dir, name)
 	sn := s.succeeds(dir, name)
 	o.Keep = sn.kept()
-	o.Published = func(v commit.Version) { sn.done(s.made(v), s.shadow.Kept()) }
+	o.Published = func(v commit.Version) { sn.doneAt(dir, name, s.made(v), s.shadow.Kept()) }
 	unsaved := s.markSaved()
 	path := s.f.path(dir, name)
 	s.expectCommit(path, s.shadow.FD())
@@ -219,7 +219,9 @@ func (s *session) decideLocked() unix.Errno {
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
-	s.noteCommit(path, &v)
+	s.f.paths.RLock()
+	s.noteCommit(s.f.path(dir, name), &v) // a directory above may have got another by now
+	s.f.paths.RUnlock()
 	s.f.readClaims.written(s.path(), s.learners(), s.inodeKeys()...)
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size

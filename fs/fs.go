@@ -83,8 +83,10 @@ type FS struct {
 	renamed   atomic.Uint64 // how many names have changed hands; changed with mu held
 	epoch     string        // distinguishes session ids of different runs
 
-	// ns keeps directory renames away from the making of lock keys.
-	ns sync.RWMutex
+	// ns keeps directory renames away from the making of lock keys; paths from who
+	// compares or enters what is known of a path, also with a session's mutex held.
+	ns    sync.RWMutex
+	paths sync.RWMutex
 
 	// ends keeps those who are about to lock through a handle away from the end of
 	// another one's locks.

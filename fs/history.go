@@ -103,6 +103,18 @@ func (f *FS) succeed(dir *node, name, path string, set policy.Settings, st *unix
 	return sn
 }
 
+// doneAt is done for what name in dir holds: its path may have become another one, as
+// that of a directory above has.
+func (sn *succession) doneAt(dir *node, name string, v history.Version, kept bool) {
+	if sn == nil {
+		return
+	}
+	sn.f.paths.RLock()
+	defer sn.f.paths.RUnlock()
+	sn.path = sn.f.path(dir, name)
+	sn.done(v, kept)
+}
+
 // kept says what is to become of the file that loses its name.
 func (sn *succession) kept() commit.Keep {
 	if sn == nil {

@@ -185,12 +185,14 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 	}
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(replace)
-	sn := f.succeed(dir, name, path, f.settings(path), replace)
+	f.paths.RLock()
+	sn := f.succeed(dir, name, f.path(dir, name), f.settings(path), replace)
+	f.paths.RUnlock()
 	o.Keep = sn.kept()
 	o.Published = func(v commit.Version) {
 		h := s.made(v)
 		h.Operation = opRename
-		sn.done(h, cp.Kept())
+		sn.doneAt(dir, name, h, cp.Kept())
 	}
 	s.expectCommit(path, cp.FD())
 	v, err := cp.Publish(o)
@@ -198,7 +200,9 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 		s.notCommitted(path)
 		return errnoOf(err)
 	}
-	s.noteCommit(path, &v)
+	f.paths.RLock()
+	s.noteCommit(f.path(dir, name), &v)
+	f.paths.RUnlock()
 	s.published = true
 	s.isNew.Store(false)
 	// What is stored through a mapping leaves no trace in the times.

@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -188,18 +189,9 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		d.keys[0] = f.clientKey(h.n, d.class)
 	}
 	f.noteClient(h, client{d.class, d.client}) // before the grant: see unlockHandle
-	l, err := f.acquireOwn(d, noWait)
-	if err != nil {
-		if errors.Is(err, lockmgr.ErrWouldBlock) {
-			return unix.EAGAIN // the program asked; it is no refusal
-		}
-		return f.refuse(d, err)
-	}
-	if l.Token() == 0 { // a granted one may have become part of another thread's lock by now
-		var e unix.Errno
-		if l, e = f.await(l, d, cancel); e != 0 {
-			return e
-		}
+	l, e := f.lockClient(h, d, cancel, noWait)
+	if e != 0 {
+		return e
 	}
 	h.rememberLock(l)
 	f.readClaims.locked(l.Owner(), d.path)
@@ -207,6 +199,32 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		f.unlockAtEnd(h, in.Owner, d.c.owner)
 	}
 	return 0
+}
+
+// lockClient takes a program's own lock, under the key that the file has when it is
+// granted: names may have changed hands while it was asked for, or waited for.
+func (f *FS) lockClient(h *handle, d *demand, cancel <-chan struct{}, noWait bool) (*lockmgr.Lock, unix.Errno) {
+	for {
+		l, err := f.acquireOwn(d, noWait)
+		if errors.Is(err, lockmgr.ErrWouldBlock) {
+			return nil, unix.EAGAIN // the program asked; it is no refusal
+		}
+		if err != nil {
+			return nil, f.refuse(d, err)
+		}
+		if l.Token() == 0 { // a granted one may have become part of another thread's lock by now
+			var e unix.Errno
+			if l, e = f.await(l, d, cancel); e != 0 {
+				return nil, e
+			}
+		}
+		now, have := f.clientKey(h.n, d.class), l.Keys()
+		if now == d.keys[0] || len(have) == 0 || slices.Contains(have, now) {
+			return l, 0
+		}
+		f.table.Unlock(have[0], d.class, d.client, d.span)
+		d.keys[0] = now
+	}
 }
 
 // unlockAtEnd drops a process's POSIX locks at its end where no FLUSH will tell
@@ -271,6 +289,20 @@ func (f *FS) isLivePath(path string) bool {
 func (f *FS) renameLive(from, to string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.renameLiveLocked(from, to)
+}
+
+// exchangeLive is renameLive for two names that change places.
+func (f *FS) exchangeLive(a, b string) {
+	const aside = "//exchange" // no path
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.renameLiveLocked(a, aside)
+	f.renameLiveLocked(b, a)
+	f.renameLiveLocked(aside, b)
+}
+
+func (f *FS) renameLiveLocked(from, to string) {
 	delete(f.livePaths, to)
 	for path := range f.livePaths {
 		rest, below := strings.CutPrefix(path, from)

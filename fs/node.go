@@ -221,6 +221,13 @@ func (f *FS) nameDir(n, parent *node, name string) bool {
 	if n.key != (inoKey{uint64(st.Dev), st.Ino}) {
 		return false
 	}
+	// Directories may have been moved around the mount, so that what we remember of
+	// one above is that it is below: it is somewhere until it is next looked up.
+	for d := parent; d != nil; d = d.parent {
+		if d.parent == n {
+			f.setNameLocked(d, f.nodes[fuse.FUSE_ROOT_ID], d.name)
+		}
+	}
 	f.setNameLocked(n, parent, name)
 	return true
 }

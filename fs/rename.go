@@ -136,18 +136,18 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
 	r.noteMove(a, b)
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		if !isDir && r.toSt.Mode&unix.S_IFMT != unix.S_IFDIR {
-			f.table.ExchangeFiles(own.heldLock(), replaced.heldLock(), lockmgr.Key(a), lockmgr.Key(b))
+		if !isDir && !isDirectory(r.toSt) {
+			r.exchangeLocks(own, replaced)
+			f.exchangeLive(a, b)
 		}
-		f.renameLive(a, aside)
-		f.renameLive(b, a)
-		f.renameLive(aside, b)
 		f.readClaims.written(a, r.c.family())
 		f.readClaims.written(b, r.c.family())
 		r.swapNames()
 		return 0
 	}
-	f.renameLive(a, b)
+	if !isDir {
+		f.renameLive(a, b)
+	}
 	f.readClaims.removed(a)
 	f.readClaims.written(b, r.c.family())
 	if replaced != nil && replaced != own {
@@ -200,11 +200,25 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 	return s.publishCopy(r.to.dir, r.to.name, r.toSt, r.lb)
 }
 
-// renameDir moves a directory; what is locked below it is re-keyed.
+// exchangeLocks lets the locks of two files that have changed places go with them.
+func (r *renaming) exchangeLocks(own, replaced *session) {
+	f := r.f
+	la, lb := own.heldLock(), replaced.heldLock()
+	f.ns.RLock()
+	defer f.ns.RUnlock()
+	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	f.table.ExchangeFiles(la, lb, lockmgr.Key(a), lockmgr.Key(b))
+}
+
+// renameDir moves a directory, and with it what is known by the paths below: locks,
+// versions that were read, which files are live. Who asks by the new names finds it.
 func (r *renaming) renameDir() unix.Errno {
 	f := r.f
+	moveKnowledge := r.movesKnowledge() // looks at processes, for which nobody must wait
 	f.ns.Lock()
 	defer f.ns.Unlock()
+	f.paths.Lock()
+	defer f.paths.Unlock()
 	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
 	err := unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags))
 	if err != nil {
@@ -216,9 +230,12 @@ func (r *renaming) renameDir() unix.Errno {
 	if f.history != nil {
 		f.history.Moved(from, to, r.flags&unix.RENAME_EXCHANGE != 0)
 	}
+	moveKnowledge(from, to)
 	if r.flags&unix.RENAME_EXCHANGE == 0 {
+		f.renameLive(from, to)
 		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(to))
 	} else {
+		f.exchangeLive(from, to)
 		f.table.Exchange(lockmgr.Key(from), lockmgr.Key(to))
 	}
 	return 0
@@ -253,9 +270,6 @@ func (r *renaming) swapNames() {
 	}
 }
 
-// aside is no path: what has it is between two names.
-const aside = "//exchange"
-
 // commitForExchange makes a file that its owner has created and not closed yet
 // visible, for only names that exist can be exchanged.
 func (r *renaming) commitForExchange() unix.Errno {
@@ -285,9 +299,12 @@ func (r *renaming) moved(own *session) {
 	f := r.f
 	r.setNames()
 	if own != nil {
+		l := own.heldLock()
+		f.ns.RLock() // no directory above gets another name meanwhile
 		from := f.path(r.from.dir, r.from.name)
 		own.moveTo(r.to.dir, r.to.name)
-		f.table.RekeyFile(own.heldLock(), lockmgr.Key(from), lockmgr.Key(own.path()))
+		f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(own.path()))
+		f.ns.RUnlock()
 		own.relock(r.c, place{r.to.dir, r.to.name, r.from.node})
 		f.announceMove()
 	}

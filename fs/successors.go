@@ -18,7 +18,9 @@ func (s *session) succeeds(dir *node, name string) *succession {
 	if !f.keepsHistory(s.settings) {
 		return nil
 	}
+	f.paths.RLock()
 	sn := f.succeedNow(dir, name, f.path(dir, name))
+	f.paths.RUnlock()
 	if sn != nil && s.inPlace {
 		sn.keep.Copy = true // the inode keeps its names
 	}
@@ -56,6 +58,8 @@ const maxKept = 1 << 30
 // remove is unlink(2) of a name; where its versions are recorded the file goes
 // into the history.
 func (f *FS) remove(c *caller, l *lockmgr.Lock, dir *node, name string) (removed error) {
+	f.paths.RLock()
+	defer f.paths.RUnlock()
 	path := f.path(dir, name)
 	set := f.settings(path)
 	var st unix.Stat_t
@@ -124,6 +128,8 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	plain := func() unix.Errno {
 		return errnoOf(unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags)))
 	}
+	f.paths.RLock()
+	defer f.paths.RUnlock()
 	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
 	sameFile := r.toSt != nil && r.toSt.Ino == r.fromSt.Ino && r.toSt.Dev == r.fromSt.Dev
 	if f.history == nil || sameFile && r.flags&unix.RENAME_EXCHANGE == 0 {

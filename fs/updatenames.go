@@ -169,10 +169,7 @@ func (r *renaming) noteMove(a, b string) {
 		return
 	case r.fromSt == nil: // a session's: it tells what it publishes
 		return
-	case isDirectory(r.fromSt) || isDirectory(r.toSt):
-		set := f.settings(b)
-		who, _ := r.c.learners(&set)
-		f.knowledge.Moved(time.Now(), knowledge.Key(a), knowledge.Key(b), exchanged, who, r.c.author(opRename))
+	case isDirectory(r.fromSt) || isDirectory(r.toSt): // see movesKnowledge
 		return
 	}
 	f.noteLeaving(a, stampOfFile(r.fromSt))
@@ -188,6 +185,21 @@ func (r *renaming) noteMove(a, b string) {
 		f.noteChange(r.c, opRename, a, r.toSt)
 	} else {
 		f.noteChange(r.c, opRename, a, nil)
+	}
+}
+
+// movesKnowledge prepares the move of a directory from one path to another: what is
+// known of the files below goes with them.
+func (r *renaming) movesKnowledge() (move func(from, to string)) {
+	f := r.f
+	if f.knowledge == nil {
+		return func(string, string) {}
+	}
+	set := f.settings(f.path(r.to.dir, r.to.name))
+	who, _ := r.c.learners(&set)
+	by := r.c.author(opRename)
+	return func(from, to string) {
+		f.knowledge.Moved(time.Now(), knowledge.Key(from), knowledge.Key(to), r.flags&unix.RENAME_EXCHANGE != 0, who, by)
 	}
 }
 

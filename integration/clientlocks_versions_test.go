@@ -86,6 +86,25 @@ func TestFlockOfTwoVersions(t *testing.T) {
 	}
 }
 
+// Who was waiting for a flock when the file got another name has it under that one.
+func TestFlockWaiterFollowsARename(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "content")
+		a, one := locker(t, m, "f")
+		b, two := locker(t, m, "f")
+		a.OK(flockReq(one, unix.LOCK_EX))
+		wait := b.Go(flockReq(two, unix.LOCK_EX))
+		wait.MustBlock(t)
+		a.OK(a.path2("rename", "f", "g"))
+		a.OK(flockReq(one, unix.LOCK_UN))
+		wait.OK()
+		c, three := locker(t, m, "g")
+		if _, err := c.Do(flockReq(three, unix.LOCK_SH|unix.LOCK_NB)); err != syscall.EAGAIN {
+			t.Errorf("beside the flock: %v, want EAGAIN", err)
+		}
+	})
+}
+
 // A removed file is another than the one that has its name next.
 func TestFlockOfARemovedFile(t *testing.T) {
 	forEachMount(t, func(t *testing.T, m *Mount) {

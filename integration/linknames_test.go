@@ -79,6 +79,19 @@ func TestLinkOutlivesItsOtherName(t *testing.T) {
 	}
 }
 
+// Two directories change places around the mount, the upper and the lower one.
+func TestDirectoriesTurnedInsideOut(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("a")
+		m.Mkdir("a/b")
+		const script = `cd a/b; mv "$1/a/b" "$1/b"; mv "$1/a" "$1/b/a"; ls a 2>/dev/null || true; echo below >f`
+		unwaited(t, m, "bash", "-ec", script, "bash", m.Data)
+		if got := m.ReadFile("b/f"); got != "below\n" {
+			t.Errorf("b/f holds %q", got)
+		}
+	})
+}
+
 // Whoever holds a flock holds it while the file gets a second name, and when it has
 // one again.
 func TestFlockStaysWhenTheFileIsLinked(t *testing.T) {

@@ -180,6 +180,11 @@ work()
 			}
 			return savers
 		})
+		for _, e := range m.Events() {
+			if e.Event == "bypass" {
+				t.Errorf("nobody wrote around the mount: %+v", e)
+			}
+		}
 	}, lockTimeout(2*time.Second))
 }
 
