@@ -22,10 +22,10 @@ import (
 // FS is the filesystem: it turns the kernel's requests into operations on the
 // data directory.
 //
-// Mutex order: ns, then session.mu, then readClaims.mu, then ioState.mu, then mu.
-// walks.mu is taken
-// alone; ends is taken before handle.mu and mu. Nobody holds any of them while waiting for a lock of the lock table,
-// nor while sending the kernel an entry notification.
+// Mutex order: thefts, then txn.mu, ns, session.mu, paths, readClaims.mu, ioState.mu
+// and mu. walks.mu is taken alone; ends is taken before handle.mu and mu. Nobody holds
+// any of them while waiting for a lock of the lock table, nor while sending the kernel
+// an entry notification.
 type FS struct {
 	fuse.RawFileSystem // what is not implemented answers ENOSYS
 

@@ -183,6 +183,12 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 		if f.isReplaced(n) && !f.walks.repeated(c) {
 			return status(f.staleAt(c, n)) // it went live while the caller was on its way
 		}
+		if f.sessionAt(parent, name) != nil && !f.isAutoLive(n) {
+			// The file that somebody is writing was moved to where files are live:
+			// its close will put another inode there.
+			o.set = set
+			return o.begin()
+		}
 		if e := f.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
 			return status(e)
 		}

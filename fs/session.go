@@ -17,7 +17,7 @@ import (
 // session is one owner's open-for-write of one file, from the open to the last
 // close: the lock, the shadow and what is known about who writes it.
 //
-// Mutex order: session.mu, then FS.mu. A session's mu is held while its commit
+// Mutex order: see FS. A session's mu is held while its commit
 // does I/O; nothing that serves other callers may wait for it.
 type session struct {
 	f        *FS

@@ -90,3 +90,26 @@ func TestSecondFsyncMakesLive(t *testing.T) {
 		}
 	})
 }
+
+// A file that gets a live one's name while it is written is somebody's until the close
+// all the same: what others add before would go with the inode that it replaces.
+func TestWriterOfALiveNameWaitsForTheSession(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old\n")
+		a, b := m.Client(t), m.Client(t)
+		fd := a.Open("f", unix.O_WRONLY|unix.O_TRUNC)
+		a.Write(fd, "new\n")
+		a.OK(a.path2("rename", "f", "f.pid"))
+		wait := b.GoOpen("f.pid", unix.O_WRONLY|unix.O_APPEND)
+		if !*plain {
+			wait.MustBlock(t)
+		}
+		a.MustClose(fd)
+		other := int(wait.OK().N)
+		b.Write(other, "more\n")
+		b.MustClose(other)
+		if got := m.ReadFile("f.pid"); got != "new\nmore\n" {
+			t.Errorf("the file holds %q", got)
+		}
+	})
+}
