@@ -198,6 +198,10 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *node, name string, m
 		_ = unix.Unlinkat(dirfd, name, 0) // the first error counts
 		return statusOf(err)
 	}
+	var st unix.Stat_t
+	if !live && unix.Fstat(fd, &st) == nil {
+		f.noteChange(c, opCreate, f.path(dir, name), &st)
+	}
 	return f.openCreated(c, fd, dir, name, in.Flags, live, out)
 }
 

@@ -201,6 +201,15 @@ func (f *FS) noteChange(c *caller, op, path string, st *unix.Stat_t) {
 	f.knowledge.Changed(time.Now(), knowledge.Key(path), stamp, who, c.author(op))
 }
 
+// noteLinked is noteChange for the other names of a file that was changed in place.
+func (f *FS) noteLinked(c *caller, op, path string, st *unix.Stat_t) {
+	set, key := f.settings(path), linkKey(stampOfFile(st))
+	if f.tracks(&set) && f.knowledge.Tracks(key) {
+		who, _ := c.learners(&set)
+		f.knowledge.Changed(time.Now(), key, stampOfFile(st), who, c.author(op))
+	}
+}
+
 // madeBy is the session's writer as an author, with those who learn what it makes.
 func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
 	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program, Operation: s.operation()}

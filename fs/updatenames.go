@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -248,14 +249,23 @@ func (a *appender) noteBefore() (grown func()) {
 	f, path := a.f, a.f.nodePath(a.h.n)
 	set := f.settings(path)
 	var before unix.Stat_t
-	if !f.tracks(&set) || !f.knowledge.Tracks(knowledge.Key(path)) || unix.Fstat(a.fd, &before) != nil {
+	if !f.tracks(&set) || unix.Fstat(a.fd, &before) != nil {
+		return func() {}
+	}
+	// What is known of a file with several names is known under each of them.
+	keys := []knowledge.Key{knowledge.Key(path), linkKey(stampOfFile(&before))}
+	keys = slices.DeleteFunc(keys, func(k knowledge.Key) bool { return !f.knowledge.Tracks(k) })
+	if len(keys) == 0 {
 		return func() {}
 	}
 	return func() {
 		var st unix.Stat_t
+		if unix.Fstat(a.fd, &st) != nil {
+			return
+		}
 		who, _ := a.c.learners(&set)
-		if unix.Fstat(a.fd, &st) == nil {
-			f.knowledge.Added(time.Now(), knowledge.Key(path), stampOfFile(&before), stampOfFile(&st), who, a.c.author(opAppend))
+		for _, key := range keys {
+			f.knowledge.Added(time.Now(), key, stampOfFile(&before), stampOfFile(&st), who, a.c.author(opAppend))
 		}
 	}
 }
@@ -275,5 +285,6 @@ func (a *appender) noteCut() {
 	var st unix.Stat_t
 	if unix.Fstat(a.fd, &st) == nil {
 		a.f.noteChange(a.c, opTruncate, a.f.nodePath(a.h.n), &st)
+		a.f.noteLinked(a.c, opTruncate, a.f.nodePath(a.h.n), &st)
 	}
 }

@@ -1,11 +1,13 @@
 package integration
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,9 +18,9 @@ import (
 // Random programs: sequences of system calls that nobody thought of, by one
 // process, in a plain directory and in the mount. After each call both answer
 // the same errno, and show the same tree to the process; at the end, with every
-// descriptor closed, the data directory holds that tree as well. Hard links are
-// left to their own check: a writer sees what it has not closed yet by the name
-// it opened or renamed it to, and by no other.
+// descriptor closed, the data directory holds that tree as well. Hard links have
+// programs of their own (TestPosixRandomLinks): a writer sees what it has not closed
+// yet by the name it opened or renamed it to, and by no other.
 
 // machine is the state of a random program on both sides.
 type machine struct {
@@ -40,10 +42,30 @@ var (
 
 // TestPosixRandom compares random programs.
 func TestPosixRandom(t *testing.T) {
+	compareRandomPrograms(t, repeat(40, 1000), func(string) error { return nil },
+		func(mc *machine) map[string]func(*rapid.T) { return mc.actions(t) })
+}
+
+// linkNames are few, so that much happens to each.
+var linkNames = []string{"a", "b", "c", "d/a", "d/b"}
+
+// TestPosixRandomLinks compares random programs that give files several names, take
+// names away and write the files by those that are left. Every writer closes before
+// the next call. The trees are compared at the end only: to look at a name would tell
+// the mount which one is meant.
+func TestPosixRandomLinks(t *testing.T) {
+	compareRandomPrograms(t, repeat(40, 3000), func(dir string) error { return os.Mkdir(filepath.Join(dir, "d"), 0o755) },
+		func(mc *machine) map[string]func(*rapid.T) { return mc.linkActions() })
+}
+
+// compareRandomPrograms runs so many programs, each in a directory of its own that
+// prepare has filled, on a plain directory and on either kind of root's mounts.
+func compareRandomPrograms(t *testing.T, programs int, prepare func(dir string) error, actions func(*machine) map[string]func(*rapid.T)) {
+	t.Helper()
 	needsRoot(t)
 	for name, opts := range map[string][]mountOption{"passthrough": nil, "no passthrough": {noPassthrough()}} {
 		t.Run(name, func(t *testing.T) {
-			randomPrograms(t, repeat(40, 1000))
+			randomPrograms(t, programs)
 			m := mount(t, append(opts, withArgs("--durability", "ordered"))...)
 			plain := plainTwin(t, m)
 			run := 0
@@ -52,14 +74,77 @@ func TestPosixRandom(t *testing.T) {
 				sub := fmt.Sprint("run", run)
 				mc := &machine{sides: [2]string{filepath.Join(plain, sub), m.Path(sub)}}
 				for _, dir := range mc.sides {
-					if err := os.Mkdir(dir, 0o755); err != nil {
+					if err := errors.Join(os.Mkdir(dir, 0o755), prepare(dir)); err != nil {
 						rt.Fatal(err)
 					}
 				}
 				defer mc.finish(rt, t, filepath.Join(m.Data, sub))
-				rt.Repeat(mc.actions(t))
+				rt.Repeat(actions(mc))
 			})
 		})
+	}
+}
+
+func (mc *machine) linkActions() map[string]func(*rapid.T) {
+	version := 0
+	// write opens a file, writes something that nobody has written before, and closes.
+	write := func(what string, flags int) func(*rapid.T) {
+		return func(rt *rapid.T) {
+			version++
+			name, n := rapid.SampledFrom(linkNames).Draw(rt, "name"), rapid.IntRange(1, 6).Draw(rt, "lines")
+			data := []byte(strings.Repeat(fmt.Sprintf("%d\n", version), n))
+			mc.both(rt, fmt.Sprintf("%s %s %q", what, name, data), func(_ int, at func(string) string) error {
+				fd, err := unix.Open(at(name), flags|unix.O_CLOEXEC, 0o644)
+				if err != nil {
+					return err
+				}
+				_, err = unix.Write(fd, data)
+				return errors.Join(err, unix.Close(fd))
+			})
+		}
+	}
+	names := func(what string, call func(a, b string) error) func(*rapid.T) {
+		return func(rt *rapid.T) {
+			a, b := rapid.SampledFrom(linkNames).Draw(rt, "from"), rapid.SampledFrom(linkNames).Draw(rt, "to")
+			mc.both(rt, what+" "+a+" "+b, func(_ int, at func(string) string) error { return call(at(a), at(b)) })
+		}
+	}
+	name := func(what string, call func(path string) error) func(*rapid.T) {
+		return func(rt *rapid.T) {
+			n := rapid.SampledFrom(linkNames).Draw(rt, "name")
+			mc.both(rt, what+" "+n, func(_ int, at func(string) string) error { return call(at(n)) })
+		}
+	}
+	return map[string]func(*rapid.T){
+		"save":   write("save", unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC),
+		"append": write("append", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND),
+		"update": write("update", unix.O_RDWR),
+		"link":   names("link", unix.Link),
+		"link2":  names("link", unix.Link),
+		"rename": names("rename", unix.Rename),
+		"exchange": names("exchange", func(a, b string) error {
+			return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+		}),
+		"unlink":   name("unlink", unix.Unlink),
+		"truncate": name("truncate", func(path string) error { return unix.Truncate(path, 3) }),
+		"chmod":    name("chmod", func(path string) error { return unix.Chmod(path, 0o640) }),
+		"careful": names("write x, rename", func(a, b string) error {
+			x := filepath.Join(filepath.Dir(a), "x")
+			return errors.Join(os.WriteFile(x, []byte(fmt.Sprint("careful ", version, "\n")), 0o644), unix.Rename(x, b))
+		}),
+		"hold": func(rt *rapid.T) {
+			if len(mc.fds) > 2 {
+				mc.closeFD(rt, 0)
+			}
+			var pair fdPair
+			n := rapid.SampledFrom(linkNames).Draw(rt, "name")
+			if mc.both(rt, "hold open "+n, func(side int, at func(string) string) (err error) {
+				pair.fds[side], err = unix.Open(at(n), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+				return err
+			}) {
+				mc.fds = append(mc.fds, pair)
+			}
+		},
 	}
 }
 
