@@ -219,9 +219,7 @@ func (s *session) decideLocked() unix.Errno {
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
-	s.f.paths.RLock()
-	s.noteCommit(s.f.path(dir, name), &v) // a directory above may have got another by now
-	s.f.paths.RUnlock()
+	s.noteCommitAt(dir, name, &v)
 	s.f.readClaims.written(s.path(), s.learners(), s.inodeKeys()...)
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size

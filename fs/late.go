@@ -200,9 +200,7 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 		s.notCommitted(path)
 		return errnoOf(err)
 	}
-	f.paths.RLock()
-	s.noteCommit(f.path(dir, name), &v)
-	f.paths.RUnlock()
+	s.noteCommitAt(dir, name, &v)
 	s.published = true
 	s.isNew.Store(false)
 	// What is stored through a mapping leaves no trace in the times.

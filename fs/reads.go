@@ -272,6 +272,14 @@ func (s *session) noteCommit(path string, v *commit.Version) {
 	}
 }
 
+// noteCommitAt is noteCommit for what name in dir holds: its path may have become
+// another one since the commit began, as that of a directory above has.
+func (s *session) noteCommitAt(dir *node, name string, v *commit.Version) {
+	s.f.paths.RLock()
+	defer s.f.paths.RUnlock()
+	s.noteCommit(s.f.path(dir, name), v)
+}
+
 // learners is who writes the session, with those who learn what it learns: as they
 // were when it began, for the writer may be dying.
 func (s *session) learners() knowledge.Who {

@@ -112,7 +112,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	defer r.expectMove()()
 	own := r.ownSession(r.from)
 	replaced := r.ownSession(r.to)
-	isDir := r.fromSt != nil && r.fromSt.Mode&unix.S_IFMT == unix.S_IFDIR
+	isDir := isDirectory(r.fromSt) || isDirectory(r.toSt)
 	if r.fromSt == nil && own == nil {
 		return unix.ENOENT
 	}
@@ -121,7 +121,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	switch {
 	case r.fromSt == nil:
 		e = r.publishUnderNewName(own)
-	case isDir || r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFDIR:
+	case isDir:
 		e = r.renameDir()
 	default:
 		keepBase := f.holdBase(r.to, r.toSt)
@@ -136,7 +136,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
 	r.noteMove(a, b)
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		if !isDir && !isDirectory(r.toSt) {
+		if !isDir {
 			r.exchangeLocks(own, replaced)
 			f.exchangeLive(a, b)
 		}

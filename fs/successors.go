@@ -131,8 +131,7 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
-	sameFile := r.toSt != nil && r.toSt.Ino == r.fromSt.Ino && r.toSt.Dev == r.fromSt.Dev
-	if f.history == nil || sameFile && r.flags&unix.RENAME_EXCHANGE == 0 {
+	if f.history == nil || r.sameFile() && r.flags&unix.RENAME_EXCHANGE == 0 {
 		return plain()
 	}
 	a := f.succeed(r.from.dir, r.from.name, from, f.settings(from), r.fromSt)
