@@ -72,18 +72,25 @@ func TestFlockOfTwoVersions(t *testing.T) {
 					one, other    int
 				}{{a, b, older, newer}, {b, a, newer, older}} {
 					c.first.OK(flockReq(c.one, unix.LOCK_EX))
-					if _, err := c.second.Do(flockReq(c.other, unix.LOCK_SH|unix.LOCK_NB)); err != syscall.EAGAIN {
-						t.Errorf("beside a flock of another version: %v, want EAGAIN", err)
-					}
-					wait := c.second.Go(flockReq(c.other, unix.LOCK_EX))
-					wait.MustBlock(t)
-					c.first.OK(flockReq(c.one, unix.LOCK_UN))
-					wait.OK()
-					c.second.OK(flockReq(c.other, unix.LOCK_UN))
+					mustExclude(t, c.first, c.one, c.second, c.other)
 				}
 			})
 		})
 	}
+}
+
+// mustExclude holds a flock, which first has through one, to keeping second's other
+// out until it ends, and to ending; second's is given up, too.
+func mustExclude(t *testing.T, first *Client, one int, second *Client, other int) {
+	t.Helper()
+	if _, err := second.Do(flockReq(other, unix.LOCK_SH|unix.LOCK_NB)); err != syscall.EAGAIN {
+		t.Errorf("beside the flock: %v, want EAGAIN", err)
+	}
+	wait := second.Go(flockReq(other, unix.LOCK_EX))
+	wait.MustBlock(t)
+	first.OK(flockReq(one, unix.LOCK_UN))
+	wait.OK()
+	second.OK(flockReq(other, unix.LOCK_UN))
 }
 
 // Who was waiting for a flock when the file got another name has it under that one.

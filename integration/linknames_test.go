@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -118,14 +117,7 @@ func TestFlockStaysWhenTheFileIsLinked(t *testing.T) {
 				a.OK(flockReq(one, unix.LOCK_EX))
 				change.meanwhile(m, a)
 				b, other := locker(t, m, "f")
-				if _, err := b.Do(flockReq(other, unix.LOCK_SH|unix.LOCK_NB)); err != syscall.EAGAIN {
-					t.Errorf("beside the flock: %v, want EAGAIN", err)
-				}
-				wait := b.Go(flockReq(other, unix.LOCK_EX))
-				wait.MustBlock(t)
-				a.OK(flockReq(one, unix.LOCK_UN))
-				wait.OK()
-				b.OK(flockReq(other, unix.LOCK_UN))
+				mustExclude(t, a, one, b, other)
 			})
 		})
 	}

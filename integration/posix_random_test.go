@@ -24,6 +24,7 @@ import (
 
 // machine is the state of a random program on both sides.
 type machine struct {
+	names []string  // that programs use
 	sides [2]string // directory on the plain side, and on the mount
 	fds   []fdPair
 	log   []string
@@ -42,7 +43,7 @@ var (
 
 // TestPosixRandom compares random programs.
 func TestPosixRandom(t *testing.T) {
-	compareRandomPrograms(t, repeat(40, 1000), func(string) error { return nil },
+	compareRandomPrograms(t, repeat(40, 1000), randomNames, func(string) error { return nil },
 		func(mc *machine) map[string]func(*rapid.T) { return mc.actions(t) })
 }
 
@@ -54,13 +55,13 @@ var linkNames = []string{"a", "b", "c", "d/a", "d/b"}
 // the next call. The trees are compared at the end only: to look at a name would tell
 // the mount which one is meant.
 func TestPosixRandomLinks(t *testing.T) {
-	compareRandomPrograms(t, repeat(40, 3000), func(dir string) error { return os.Mkdir(filepath.Join(dir, "d"), 0o755) },
+	compareRandomPrograms(t, repeat(40, 3000), linkNames, func(dir string) error { return os.Mkdir(filepath.Join(dir, "d"), 0o755) },
 		func(mc *machine) map[string]func(*rapid.T) { return mc.linkActions() })
 }
 
-// compareRandomPrograms runs so many programs, each in a directory of its own that
-// prepare has filled, on a plain directory and on either kind of root's mounts.
-func compareRandomPrograms(t *testing.T, programs int, prepare func(dir string) error, actions func(*machine) map[string]func(*rapid.T)) {
+// compareRandomPrograms runs so many programs on these names, each in a directory of
+// its own that prepare has filled, on a plain directory and on either kind of root's mounts.
+func compareRandomPrograms(t *testing.T, programs int, names []string, prepare func(dir string) error, actions func(*machine) map[string]func(*rapid.T)) {
 	t.Helper()
 	needsRoot(t)
 	for name, opts := range map[string][]mountOption{"passthrough": nil, "no passthrough": {noPassthrough()}} {
@@ -72,7 +73,7 @@ func compareRandomPrograms(t *testing.T, programs int, prepare func(dir string) 
 			rapid.Check(t, func(rt *rapid.T) {
 				run++
 				sub := fmt.Sprint("run", run)
-				mc := &machine{sides: [2]string{filepath.Join(plain, sub), m.Path(sub)}}
+				mc := &machine{names: names, sides: [2]string{filepath.Join(plain, sub), m.Path(sub)}}
 				for _, dir := range mc.sides {
 					if err := errors.Join(os.Mkdir(dir, 0o755), prepare(dir)); err != nil {
 						rt.Fatal(err)
@@ -91,7 +92,7 @@ func (mc *machine) linkActions() map[string]func(*rapid.T) {
 	write := func(what string, flags int) func(*rapid.T) {
 		return func(rt *rapid.T) {
 			version++
-			name, n := rapid.SampledFrom(linkNames).Draw(rt, "name"), rapid.IntRange(1, 6).Draw(rt, "lines")
+			name, n := rapid.SampledFrom(mc.names).Draw(rt, "name"), rapid.IntRange(1, 6).Draw(rt, "lines")
 			data := []byte(strings.Repeat(fmt.Sprintf("%d\n", version), n))
 			mc.both(rt, fmt.Sprintf("%s %s %q", what, name, data), func(_ int, at func(string) string) error {
 				fd, err := unix.Open(at(name), flags|unix.O_CLOEXEC, 0o644)
@@ -103,32 +104,20 @@ func (mc *machine) linkActions() map[string]func(*rapid.T) {
 			})
 		}
 	}
-	names := func(what string, call func(a, b string) error) func(*rapid.T) {
-		return func(rt *rapid.T) {
-			a, b := rapid.SampledFrom(linkNames).Draw(rt, "from"), rapid.SampledFrom(linkNames).Draw(rt, "to")
-			mc.both(rt, what+" "+a+" "+b, func(_ int, at func(string) string) error { return call(at(a), at(b)) })
-		}
-	}
-	name := func(what string, call func(path string) error) func(*rapid.T) {
-		return func(rt *rapid.T) {
-			n := rapid.SampledFrom(linkNames).Draw(rt, "name")
-			mc.both(rt, what+" "+n, func(_ int, at func(string) string) error { return call(at(n)) })
-		}
-	}
 	return map[string]func(*rapid.T){
 		"save":   write("save", unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC),
 		"append": write("append", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND),
 		"update": write("update", unix.O_RDWR),
-		"link":   names("link", unix.Link),
-		"link2":  names("link", unix.Link),
-		"rename": names("rename", unix.Rename),
-		"exchange": names("exchange", func(a, b string) error {
+		"link":   mc.onNames("link", unix.Link),
+		"link2":  mc.onNames("link", unix.Link),
+		"rename": mc.onNames("rename", unix.Rename),
+		"exchange": mc.onNames("exchange", func(a, b string) error {
 			return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 		}),
-		"unlink":   name("unlink", unix.Unlink),
-		"truncate": name("truncate", func(path string) error { return unix.Truncate(path, 3) }),
-		"chmod":    name("chmod", func(path string) error { return unix.Chmod(path, 0o640) }),
-		"careful": names("write x, rename", func(a, b string) error {
+		"unlink":   mc.onName("unlink", unix.Unlink),
+		"truncate": mc.onName("truncate", func(path string) error { return unix.Truncate(path, 3) }),
+		"chmod":    mc.onName("chmod", func(path string) error { return unix.Chmod(path, 0o640) }),
+		"careful": mc.onNames("write x, rename", func(a, b string) error {
 			x := filepath.Join(filepath.Dir(a), "x")
 			return errors.Join(os.WriteFile(x, []byte(fmt.Sprint("careful ", version, "\n")), 0o644), unix.Rename(x, b))
 		}),
@@ -137,7 +126,7 @@ func (mc *machine) linkActions() map[string]func(*rapid.T) {
 				mc.closeFD(rt, 0)
 			}
 			var pair fdPair
-			n := rapid.SampledFrom(linkNames).Draw(rt, "name")
+			n := rapid.SampledFrom(mc.names).Draw(rt, "name")
 			if mc.both(rt, "hold open "+n, func(side int, at func(string) string) (err error) {
 				pair.fds[side], err = unix.Open(at(n), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 				return err
@@ -175,7 +164,7 @@ func (mc *machine) both(rt *rapid.T, what string, call func(side int, at func(st
 }
 
 func (mc *machine) actions(t *testing.T) map[string]func(*rapid.T) {
-	name := func(rt *rapid.T, label string) string { return rapid.SampledFrom(randomNames).Draw(rt, label) }
+	name := func(rt *rapid.T, label string) string { return rapid.SampledFrom(mc.names).Draw(rt, label) }
 	data := rapid.SliceOfN(rapid.ByteRange('a', 'z'), 1, 40)
 	return map[string]func(*rapid.T){
 		"": func(rt *rapid.T) { mc.compare(rt, t) },
@@ -245,15 +234,15 @@ func (mc *machine) actions(t *testing.T) map[string]func(*rapid.T) {
 
 func (mc *machine) onName(what string, call func(path string) error) func(*rapid.T) {
 	return func(rt *rapid.T) {
-		n := rapid.SampledFrom(randomNames).Draw(rt, "name")
+		n := rapid.SampledFrom(mc.names).Draw(rt, "name")
 		mc.both(rt, what+" "+n, func(_ int, at func(string) string) error { return call(at(n)) })
 	}
 }
 
 func (mc *machine) onNames(what string, call func(from, to string) error) func(*rapid.T) {
 	return func(rt *rapid.T) {
-		a := rapid.SampledFrom(randomNames).Draw(rt, "from")
-		b := rapid.SampledFrom(randomNames).Draw(rt, "to")
+		a := rapid.SampledFrom(mc.names).Draw(rt, "from")
+		b := rapid.SampledFrom(mc.names).Draw(rt, "to")
 		mc.both(rt, fmt.Sprintf("%s %s %s", what, a, b), func(_ int, at func(string) string) error { return call(at(a), at(b)) })
 	}
 }
