@@ -102,12 +102,17 @@ test: setup build ## set up, then run the unit tests and the integration tests, 
 	$(GO) test -count=1 -timeout 40m $(INTEGRATION)
 
 .PHONY: check
-check: build ## what to run before a commit: formatting, vet, lint, unit tests
-	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))
+check: build static lint ## what to run before a commit: go.mod, formatting, vet, lint, unit tests
+	$(GO) test $(UNIT)
+
+# go.mod asks for the oldest Go that the code and its dependencies build with;
+# vet names what an older standard library does not have.
+.PHONY: static
+static: ## what a look at the sources tells: go.mod and go.sum are tidy, gofmt and vet have no complaint
+	@$(GO) mod tidy -diff || { echo "go.mod or go.sum is not tidy: run go mod tidy" >&2; exit 1; }
+	unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))
 	[ -z "$$unformatted" ] || { echo "make fmt would change: $$unformatted" >&2; exit 1; }
 	$(GO) vet ./...
-	$(MAKE) lint
-	$(GO) test $(UNIT)
 
 .PHONY: race
 race: setup ## unit tests under the race detector, on all processors and on one
