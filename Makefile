@@ -182,6 +182,10 @@ $(GOLANGCI_LINT):
 vuln: ## known vulnerabilities in what is called (needs the vulnerability database)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
 
+.PHONY: docs
+docs: ## write docs/policy.md anew, which is made of the code and lockmgr/policy/reference.md.tmpl
+	$(GO) test -count=1 ./lockmgr/policy -run '^TestReference$$' -update
+
 .PHONY: fmt
 fmt: ## format the Go files
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
