@@ -216,7 +216,26 @@ func (f *FS) openStateDir() error {
 			f.log.Warnf("%s/%s/%s: %v", f.opts.Dir, name, commit.LockName, err)
 		}
 	}
+	if err := f.hideFromGit(); err != nil {
+		f.log.Warnf("%s/%s/%s: %v", f.opts.Dir, name, commit.IgnoreName, err)
+	}
 	return nil
+}
+
+// hideFromGit writes the state directory's .gitignore. One that holds something is
+// its owner's, and stays.
+func (f *FS) hideFromGit() error {
+	fd, err := unix.Openat(int(f.state.Fd()), commit.IgnoreName, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Size > 0 {
+		return err
+	}
+	_, err = unix.Pwrite(fd, []byte("*\n"), 0)
+	return err
 }
 
 // lockData keeps other daemons out. One whose mount has just been taken away may

@@ -164,10 +164,11 @@ func (f *FS) dirList(in *fuse.ReadIn) (*handle, []dirEntry, unix.Errno) {
 	return h, h.dir.entries, 0
 }
 
-// withSessions adds what the backing directory does not show: the virtual
-// directory, and new files to the family that is creating them.
+// withSessions adds what the backing directory does not show: new files to the
+// family that is creating them, and where the mount wants it listed the virtual
+// directory, into which programs that walk a tree would walk.
 func (f *FS) withSessions(c *caller, dir *node, list []dirEntry) []dirEntry {
-	if dir.id == fuse.FUSE_ROOT_ID && !f.opts.ReadOnly {
+	if dir.id == fuse.FUSE_ROOT_ID && f.opts.ListLocks && !f.opts.ReadOnly {
 		list = append(list, dirEntry{name: f.opts.LocksDir, ino: virtualRoot, kind: unix.S_IFDIR, volatile: true})
 	}
 	list = f.stagedView(c, dir, list)

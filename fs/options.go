@@ -33,6 +33,9 @@ type Options struct {
 	// LocksDir is the name of the virtual directory at the mount's root.
 	// Empty means ".locks".
 	LocksDir string
+	// ListLocks shows the virtual directory in listings of the root. By its name it
+	// can always be reached.
+	ListLocks bool
 	// LockTimeout is how long an operation waits for a lock before EBUSY where
 	// the policy does not say otherwise. Zero means 30 s (SEED C6).
 	LockTimeout time.Duration

@@ -28,6 +28,7 @@ type mountFlags struct {
 	config        string
 	durability    string
 	locksDir      string
+	listLocks     bool
 	logFile       string
 	logLevel      string
 	lockTimeout   time.Duration
@@ -67,6 +68,7 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	fl.DurationVar(&f.lockTimeout, "lock-timeout", 30*time.Second, "how long to wait for a lock where no rule says so; 0 fails at once")
 	fl.StringVar(&f.durability, "durability", string(policy.Full), "full, ordered or lazy, where no rule says so")
 	fl.StringVar(&f.locksDir, "locks-dir", ".locks", "`NAME` of the virtual directory at the mount's root")
+	fl.BoolVar(&f.listLocks, "list-locks", false, "show the virtual directory in listings of the root; it is reached by name in any case")
 	fl.DurationVar(&f.grace, "grace", defaultGrace, "how long a shutdown lets running sessions finish")
 	fl.BoolVar(&f.noPassthrough, "no-passthrough", false, "send all reads and writes through the daemon")
 	fl.StringVar(&f.logFile, "log-file", "", "write the log to `FILE`; SIGHUP opens it anew")
@@ -136,6 +138,7 @@ func (f *mountFlags) plan(cmd *cobra.Command, paths []string) (*mountPlan, error
 		AllowOther:   f.allowOther,
 		ReadOnly:     f.readOnly,
 		LocksDir:     f.locksDir,
+		ListLocks:    f.listLocks,
 		LockTimeout:  f.lockTimeout,
 		Policy:       pol,
 		Version:      version,

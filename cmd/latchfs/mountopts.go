@@ -30,6 +30,7 @@ var mountOptions = map[string]struct {
 	"grace":          {optValue, "grace"},
 	"lock-timeout":   {optValue, "lock-timeout"},
 	"locks-dir":      {optValue, "locks-dir"},
+	"list-locks":     {optFlag, "list-locks"},
 	"log-file":       {optValue, "log-file"},
 	"log-level":      {optValue, "log-level"},
 	"debug":          {optFlag, "debug"},

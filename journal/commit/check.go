@@ -23,6 +23,10 @@ import (
 // holds a flock on.
 const LockName = "daemon.lock"
 
+// IgnoreName is the file in the state directory that keeps git from adding it to a
+// repository at the data root while nothing is mounted.
+const IgnoreName = ".gitignore"
+
 // The kinds of findings beside the journal's own.
 const (
 	FindStateDir     = "state-directory"  // is not as it has to be
@@ -126,7 +130,7 @@ func (c *Checked) checkState() ([]dirent, error) {
 func knownState(e dirent) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(e.name, ballastPrefix))
 	ballast := err == nil && n < ballastCount && ballastName(n) == e.name
-	return ballast || e.name == LockName || e.name == RejectedDir || e.name == history.Dir || journal.Known(e.name) || generated(e.name) ||
+	return ballast || e.name == LockName || e.name == IgnoreName || e.name == RejectedDir || e.name == history.Dir || journal.Known(e.name) || generated(e.name) ||
 		slices.Contains(lessons, strings.TrimSuffix(strings.TrimSuffix(e.name, ".new"), ".broken"))
 }
 
