@@ -175,10 +175,10 @@ func (q *query) changed(cl *claim, l *lockmgr.Lock, err error) *control.Reply {
 	return &control.Reply{OK: true, Lock: cl.label.id(), Token: l.Token()}
 }
 
-// check says of each thing asked about who holds it.
-func (q *query) check(t target) *control.Reply {
+// check says of each thing asked about who holds it, in the order of the question.
+func (q *query) check() *control.Reply {
 	out := &control.Reply{OK: true}
-	for _, one := range t.each() {
+	for _, one := range q.f.askedAbout(q.r) {
 		hs := q.f.table.Holders(q.f.keysOfTarget(&one))
 		if len(hs) == 0 {
 			path, name := one.first()

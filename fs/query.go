@@ -59,7 +59,7 @@ func (q *query) run() *control.Reply {
 	case control.Upgrade, control.Downgrade:
 		return q.change()
 	case control.Check:
-		return q.check(t)
+		return q.check()
 	case control.List:
 		return q.list()
 	case control.Steal:

@@ -54,6 +54,26 @@ func (f *FS) targetOf(r *control.Request) (target, error) {
 	return t, nil
 }
 
+// askedAbout are the things that a request names, which targetOf has read: one for
+// each path, tree and name, in its order, with those that it names twice.
+func (f *FS) askedAbout(r *control.Request) []target {
+	out := make([]target, 0, len(r.Paths)+len(r.Trees)+len(r.Names))
+	for _, p := range r.Paths {
+		if clean, err := f.cleanPath(p); err == nil {
+			out = append(out, target{paths: []string{clean}})
+		}
+	}
+	for _, p := range r.Trees {
+		if clean, err := f.cleanPath(p); err == nil {
+			out = append(out, target{trees: []string{clean}})
+		}
+	}
+	for _, n := range r.Names {
+		out = append(out, target{names: []string{n}})
+	}
+	return out
+}
+
 func sortedSet(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
 
 // cleanPath spells a path as the lock table does.
