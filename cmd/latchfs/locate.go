@@ -116,7 +116,7 @@ func (s system) rooted(m *mountinfo.Info) (*mountinfo.Info, error) {
 // here is the mount for a command that names no file: the one around the working
 // directory, or the only one there is.
 func (s system) here() (*mountinfo.Info, error) {
-	if p, err := s.locate("."); err == nil {
+	if p, err := s.locateGone("."); err == nil {
 		return p.mount, nil
 	}
 	mounts, err := s.mounts(mountinfo.FSTypeFilter(fsType))

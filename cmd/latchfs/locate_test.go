@@ -103,6 +103,25 @@ func TestLocateBindMount(t *testing.T) {
 	}
 }
 
+// A working directory that is gone is known by the name that it had; one that the
+// kernel does not know by a name is an error, and no question without end.
+func TestLocateInAGoneDirectory(t *testing.T) {
+	d := newFakeDaemon(t, granting)
+	mustMkdir(t, d.file("x"))
+	t.Chdir(d.file("x"))
+	if err := os.Remove(d.file("x")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"f": "x/f", ".": "x", "./y/f": "x/y/f", "../f": "f", "../x/f": "x/f", d.file("gone/f"): "gone/f"} {
+		if p, err := d.system().locateGone(name); err != nil || p.path != want {
+			t.Errorf("%s: %+v, %v, want %s", name, p, err, want)
+		}
+	}
+	if p, err := d.system().locate("f"); err == nil {
+		t.Errorf("a lock on %+v", p)
+	}
+}
+
 // Which mount a command is about that names no file.
 func TestMountOfNames(t *testing.T) {
 	var opened string

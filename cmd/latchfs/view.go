@@ -97,14 +97,24 @@ func (f *viewFlags) of(sys system, m *mountinfo.Info) (*view, error) {
 // file is a file of the mount by its path there.
 func (v *view) file(p string) string { return filepath.Join(v.root, p) }
 
-// locateGone is locate for a file that may be gone along with its directories.
+// locateGone is locate for a file that may be gone along with its directories, the
+// working directory among them.
 func (s system) locateGone(name string) (place, error) {
 	p, err := s.locate(name)
 	if !errors.Is(err, os.ErrNotExist) {
 		return p, err
 	}
+	if !filepath.IsAbs(name) {
+		was, gone, e := formerDir()
+		switch {
+		case e != nil:
+			return place{}, e
+		case gone:
+			return s.locateGone(filepath.Join(was, name)) // no links are in its way
+		}
+	}
 	dir, base := filepath.Split(strings.TrimRight(name, "/"))
-	if base == "" {
+	if base == "" || base == "." && dir == "" {
 		return place{}, err
 	}
 	if dir == "" {
@@ -113,6 +123,22 @@ func (s system) locateGone(name string) (place, error) {
 	p, err = s.locateGone(dir)
 	p.path = path.Join(p.path, base)
 	return p, err
+}
+
+// formerDir is where the working directory was if it has been removed.
+func formerDir() (name string, gone bool, err error) {
+	if _, err := os.Getwd(); !errors.Is(err, os.ErrNotExist) {
+		return "", false, err
+	}
+	link, err := os.Readlink("/proc/self/cwd")
+	if err != nil {
+		return "", false, err
+	}
+	name, gone = strings.CutSuffix(link, " (deleted)") // proc(5)
+	if !gone || !filepath.IsAbs(name) {
+		return "", false, errors.New("the working directory does not exist any more: give the full path of the file, or cd to another directory")
+	}
+	return name, true, nil
 }
 
 // isBelow tells whether a path is one of some others or below it; below none
