@@ -53,27 +53,49 @@ build: ## build bin/latchfs, a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/latchfs ./cmd/latchfs
 
 define TRY
-Mounting latchfs over $(CURDIR)/data. In another terminal, try:
+Mounting latchfs over $(CURDIR)/data. In another terminal:
 
   cd $(CURDIR)/data
-  cat .locks/README
-  ( exec 3<>counter.json; sleep 20 ) &      # holds counter.json for 20 s,
-  cat .locks/status                         # and is shown as its holder
-  cat counter.json                          # a reader does not wait,
-  time sh -c 'echo "{}" > counter.json'     # another writer does
-  tail -n 3 .locks/events.jsonl              # what was committed, and by whom
+
+Two programs read a counter, think, and write it back. The second would undo the
+first, and is refused:
+
+  cat add-one                              # one of them
+  bash add-one 1 & bash add-one 2; wait    # both at once
+  cat .locks/why                           # why the second was refused
+  bash add-one 0; cat counter              # run again, it reads the new version
+
+A program that writes has the file to itself, and nobody waits to read:
+
+  ( exec 3<>counter; sleep 20 ) &          # holds counter for 20 s,
+  cat .locks/status                        # and is shown as its holder
+  cat counter                              # a reader does not wait,
+  time sh -c 'echo 7 > counter'            # another writer does
+
+Every version is kept, and everything that happened is written down:
+
+  $(CURDIR)/bin/latchfs history counter
+  tail -n 3 .locks/events.jsonl
+  cat .locks/README                        # what else is there
 
 Ctrl-C here unmounts; leave the directory in the other terminal first.
 
 endef
 export TRY
 
+define ADD_ONE
+n=$$(cat counter)            # read
+sleep $$1                    # think
+echo $$((n + 1)) > counter   # write
+endef
+export ADD_ONE
+
 .PHONY: run
 run: build ## mount over ./data (a sample is made if missing) in the foreground; Ctrl-C unmounts
-	@if mkdir data 2>/dev/null; then
-		printf '{"name": "sample", "count": 1}\n' > data/counter.json
-		printf '# Notes\n\n- a line\n' > data/notes.md
-	fi
+	@mkdir -p data
+	[ -e data/counter ] || echo 1 > data/counter
+	[ -e data/add-one ] || printf '%s\n' "$$ADD_ONE" > data/add-one
+	[ -e data/notes.md ] || printf '# Notes\n\n- a line\n' > data/notes.md
 	printf '%s\n' "$$TRY"
 	exec bin/latchfs mount --foreground data
 
