@@ -71,8 +71,8 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	fl.BoolVar(&f.listLocks, "list-locks", false, "show the virtual directory in listings of the root; it is reached by name in any case")
 	fl.DurationVar(&f.grace, "grace", defaultGrace, "how long a shutdown lets running sessions finish")
 	fl.BoolVar(&f.noPassthrough, "no-passthrough", false, "send all reads and writes through the daemon")
-	fl.StringVar(&f.logFile, "log-file", "", "write the log to `FILE`; SIGHUP opens it anew")
-	fl.StringVar(&f.logLevel, "log-level", "", "error, warning, info, debug or trace (default info, in the background without a log file warning)")
+	fl.StringVar(&f.logFile, "log-file", "", "write the log to `FILE`, which SIGHUP opens anew; a daemon in the background has no log without it")
+	fl.StringVar(&f.logLevel, "log-level", "", "log `LEVEL`: error, warning, info, debug or trace (default: info)")
 	fl.BoolVar(&f.debug, "debug", false, "log every FUSE request")
 	fl.StringSliceVarP(&f.options, "mount-option", "o", nil, "kernel mount `OPTION`: nodev, noexec, nosuid, sync, dirsync")
 }
