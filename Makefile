@@ -67,10 +67,10 @@ first, and is refused:
 
 A program that writes has the file to itself, and nobody waits to read:
 
-  ( exec 3<>counter; sleep 20 ) &          # holds counter for 20 s,
+  ( sleep 20; echo 7 ) > counter &         # writes counter for 20 s,
   cat .locks/status                        # and is shown as its holder
   cat counter                              # a reader does not wait,
-  time sh -c 'echo 7 > counter'            # another writer does
+  time sh -c 'echo 8 > counter'            # another writer does
 
 Every version is kept, and everything that happened is written down:
 

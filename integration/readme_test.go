@@ -49,8 +49,8 @@ func TestReadmeSession(t *testing.T) {
 		if diff := cmp.Diff(alike(s.shown), alike(shown)); diff != "" {
 			t.Errorf("%s\nREADME.md (-) differs from the terminal (+):\n%s", s.command, diff)
 		}
-		if strings.HasPrefix(s.command, "( exec 3<>") {
-			eventually(t, "the holder runs sleep", func() bool { return strings.Contains(m.Locks("status"), "sleep[") })
+		if strings.HasSuffix(s.command, "&\n") {
+			eventually(t, "the writer in the background has the lock", func() bool { return strings.Contains(m.Locks("status"), "bash[") })
 		}
 	}
 }
