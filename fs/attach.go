@@ -38,7 +38,10 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	s.unread = s.unread && flags&unix.O_ACCMODE == unix.O_WRONLY
 	s.noteLocked(c.owner)
 	want := ioPassthrough
-	if !s.filled || s.f.shortOfSpace() {
+	switch {
+	case !s.filled:
+		want = ioWatched
+	case s.f.shortOfSpace():
 		want = ioDirect
 	}
 	s.f.startIO(h, want, out)

@@ -24,6 +24,7 @@ const (
 	ioMixed              // passthrough inode, but this handle's I/O comes to us
 	ioCached             // through the page cache
 	ioDirect             // to us, uncached
+	ioWatched            // to us, and so do the reads of its mappings' pages
 )
 
 // ioState keeps a node within the kernel's rules: all opens in passthrough at
@@ -32,7 +33,7 @@ type ioState struct {
 	mu          sync.Mutex
 	id          int32 // the registered backing file, 0 if none
 	passthrough int
-	cached      int
+	cached      int        // ioWatched included: a mapping is cached
 	stamp       cacheStamp // what the page cache was filled from
 }
 
@@ -115,6 +116,12 @@ func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
 	n := h.n
 	n.io.mu.Lock()
 	defer n.io.mu.Unlock()
+	if want == ioWatched && n.io.passthrough == 0 {
+		n.io.cached++
+		out.OpenFlags |= fuse.FOPEN_DIRECT_IO
+		h.io = want
+		return
+	}
 	if want == ioPassthrough && (n.io.cached > 0 || !f.backingLocked(n)) {
 		want = ioCached
 	}
@@ -138,7 +145,7 @@ func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
 		if f.cacheValidLocked(n) {
 			out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 		}
-	case ioDirect:
+	case ioDirect, ioWatched:
 		out.OpenFlags |= fuse.FOPEN_DIRECT_IO
 	}
 	h.io = want
@@ -152,7 +159,7 @@ func (f *FS) endIO(h *handle) {
 	switch h.io {
 	case ioPassthrough, ioMixed:
 		n.io.passthrough--
-	case ioCached:
+	case ioCached, ioWatched:
 		n.io.cached--
 	}
 	h.io = ioNone

@@ -104,7 +104,7 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fus
 	}
 	want := ioPassthrough
 	if s != nil && !s.isFilled() {
-		want = ioDirect
+		want = ioWatched
 	}
 	f.startIO(h, want, out)
 	out.Fh = h.id
