@@ -28,18 +28,20 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 		}
 		s.wrote = true
 	}
+	stale := s.staleFor(c, flags)
 	s.f.mu.Lock()
 	h := s.f.newHandleLocked(s.node, shadowHandle, flags)
 	h.sess = s
+	h.stale.Store(stale)
 	s.f.mu.Unlock()
 	s.handles[h] = struct{}{}
 	s.idle.Store(false)
 	s.adds = s.adds && flags&unix.O_APPEND != 0
-	s.unread = s.unread && flags&unix.O_ACCMODE == unix.O_WRONLY
+	s.unread = s.unread && (stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
 	s.noteLocked(c.owner)
 	want := ioPassthrough
 	switch {
-	case !s.filled:
+	case stale != nil || !s.filled:
 		want = ioWatched
 	case s.f.shortOfSpace():
 		want = ioDirect

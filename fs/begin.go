@@ -37,7 +37,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 		s.who.Store(&identity{t.owner, t.since})
 	}
 	s.writer, _ = c.learners(&o.settings)
-	s.unread, s.adds = st != nil && o.blind, st != nil && o.adds
+	s.unread, s.adds = st != nil && (o.blind || o.reads), st != nil && o.adds
 	s.merge = o.merge
 	s.program = c.program()
 	s.groups = c.writer(o.settings.Validate).groups
@@ -88,7 +88,7 @@ func (o beginOptions) access(flags uint32) beginOptions {
 }
 
 // mayBegin decides whether a session may replace the file st, as far as its
-// beginning tells, and notes who reads that on the way.
+// beginning tells. Of an open for reading and writing attach decides.
 func (f *FS) mayBegin(c *caller, dir *node, name string, st *unix.Stat_t, o *beginOptions) unix.Errno {
 	if st == nil {
 		return 0
@@ -106,10 +106,6 @@ func (f *FS) mayBegin(c *caller, dir *node, name string, st *unix.Stat_t, o *beg
 	}
 	if o.blind && c.foreign() && o.settings.Strangers == policy.RefuseStrangers && f.tracks(&o.settings) {
 		return f.refuseStranger(c, opOpen, f.path(dir, name))
-	}
-	if who, ok := c.learners(&o.settings); ok && o.reads && f.tracks(&o.settings) {
-		v := commit.VersionOf(st)
-		f.sawVersion(f.path(dir, name), &v, st.Nlink > 1, who)
 	}
 	return 0
 }
@@ -137,7 +133,7 @@ type beginOptions struct {
 	cuts     bool // it is truncate(2)
 	blind    bool // for writing alone, and not truncated
 	adds     bool // for appending alone
-	reads    bool // for reading and writing: who opens it so has seen the base
+	reads    bool // for reading and writing
 	killSuid bool
 	merge    *merging // what is written is to be merged; nil: it is not
 	mode     uint32   // for a new file, umask applied

@@ -33,7 +33,11 @@ func (f *FS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	case h.kind != shadowHandle:
 		return fuse.OK
 	}
-	return status(f.flushShadow(f.callerOf(&in.InHeader), h))
+	e := f.flushShadow(f.callerOf(&in.InHeader), h)
+	if lost := h.sess.closeStale(h); e == 0 {
+		e = lost
+	}
+	return status(e)
 }
 
 // flushShadow notes who closes a descriptor of the shadow and commits if that
@@ -308,6 +312,9 @@ func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 		h.app.close()
 	}
 	s := h.sess
+	if s != nil {
+		s.closeStale(h)
+	}
 	f.closeHandle(h)
 	if s == nil || h.kind != shadowHandle {
 		return

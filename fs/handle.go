@@ -33,6 +33,9 @@ type handle struct {
 	noFlush bool
 	// sight is what the open told its process and its relatives, if it was news.
 	sight atomic.Pointer[knowledge.Sight]
+	// stale: it was opened on a version that its process did not know, and nothing was
+	// read through it so far.
+	stale atomic.Pointer[staleOpen]
 	// flushed, guarded by sess.mu: a descriptor of this open was closed. Until
 	// then at least one is open, or on its way to the caller.
 	flushed bool

@@ -15,6 +15,9 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if h == nil {
 		return nil, fuse.EBADF
 	}
+	if h.stale.Load() != nil {
+		f.noteStaleRead(h, &in.InHeader)
+	}
 	fd, e := f.readFile(h)
 	if e != 0 {
 		return nil, status(e)
@@ -60,7 +63,14 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 		return n, status(e)
 	}
 	var n int
-	e := f.change(h, func(fd int) error {
+	change := f.change
+	switch {
+	case in.WriteFlags&fuse.WRITE_CACHE != 0:
+		change = f.changeRead // pages of a mapping, which were read before
+	case in.Offset == 0 && h.stale.Load() != nil:
+		h.sess.mergeThrough(h, h.sess.becomeKnown)
+	}
+	e := change(h, func(fd int) error {
 		var err error
 		if n, err = unix.Pwritev(fd, data, int64(in.Offset)); err != nil {
 			return err
@@ -80,6 +90,24 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 // the shadow has the old content first, and remembers that a change failed: a
 // shadow that missed a write is never committed.
 func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
+	if h.stale.Load() == nil {
+		return f.changeRead(h, do)
+	}
+	s := h.sess
+	s.mu.Lock()
+	e := s.mayChangeLocked(h)
+	if e != 0 {
+		s.setAsideLocked(h, do)
+	}
+	s.mu.Unlock()
+	if e != 0 {
+		return e
+	}
+	return f.changeRead(h, do)
+}
+
+// changeRead is change where the version that is changed is known.
+func (f *FS) changeRead(h *handle, do func(fd int) error) unix.Errno {
 	s := h.sess
 	if s == nil || h.kind != shadowHandle {
 		fd, e := f.file(h)
@@ -209,6 +237,9 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32,
 	}
 	if dst.app != nil {
 		return 0, fuse.Status(unix.EXDEV)
+	}
+	if src.stale.Load() != nil {
+		f.noteStaleRead(src, &in.InHeader)
 	}
 	from, e := f.readFile(src)
 	if e != 0 {

@@ -269,6 +269,7 @@ func (s *session) goLive(mark func()) unix.Errno {
 	s.live = true
 	s.ended = true
 	dirty, err := s.dirtyLocked()
+	s.unread = s.unread && dirty // nothing is replaced otherwise
 	switch {
 	case err != nil:
 		s.result = errnoOf(err)

@@ -55,7 +55,7 @@ type session struct {
 	filled      bool
 	wrote       bool           // the daemon itself changed the content
 	truncated   bool           // by the open that began it
-	unread      bool           // its writer has opened the base without reading or cutting it
+	unread      bool           // it replaces the base, and its writer has neither read nor cut that
 	adds        bool           // it was opened for appending alone
 	merge       *merging       // its writer does not know the base; nil: nothing to merge
 	passed      bool           // a handle's writes go past us, and so do their errors

@@ -148,7 +148,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 			return h.app.truncate(int64(size))
 		}
 		if s := h.sess; s != nil && h.kind == shadowHandle {
-			if e := s.mayCut(int64(size)); e != 0 {
+			if e := s.mayCutThrough(h, int64(size)); e != 0 {
 				return e
 			}
 		}
@@ -178,6 +178,9 @@ func (f *FS) setattrShadow(c *caller, in *fuse.SetAttrIn, s *session, size uint6
 	led := w != nil && w.sess == s && w.op == opTruncate && f.walks.remove(w)
 	var e unix.Errno
 	if resize {
+		e = s.mayCut(int64(size))
+	}
+	if resize && e == 0 {
 		e = s.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
 	}
 	if e == 0 {

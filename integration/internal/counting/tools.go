@@ -33,6 +33,8 @@ func (t Tool) Missing() string {
 var (
 	//go:embed workers/python.py
 	pythonWorker string
+	//go:embed workers/inplace.py
+	inPlaceWorker string
 	//go:embed workers/node.js
 	nodeWorker string
 	//go:embed workers/perl.pl
@@ -60,4 +62,14 @@ func Tools(python, counter string) []Tool {
 		{Name: "perl", Needs: []string{"perl"}, Shown: "perl `open <`, `open >`", command: []string{"perl", "-e", perlWorker}},
 		{Name: "sed", Needs: []string{"sed"}, Shown: "`sed -i`", command: shell(sed)},
 	}
+}
+
+// InPlace are ways to count in which Python reads the counter, opens it again for
+// reading and writing, and writes without reading.
+func InPlace(python string) []Tool {
+	var tools []Tool
+	for _, shape := range []string{"buffered", "cut", "unbuffered", "kept-open"} {
+		tools = append(tools, Tool{Name: "r+" + shape, command: []string{"env", "SHAPE=" + shape, python, "-c", inPlaceWorker}})
+	}
+	return tools
 }

@@ -1,0 +1,262 @@
+package fs
+
+import (
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+)
+
+// opWrite is the change of content through a descriptor, in events and refusals.
+const opWrite = "write"
+
+// staleOpen is an open for reading and writing by a process that knows an older
+// version than the one that it opens, or for which such a process decides (DESIGN §6).
+// Such an open does not tell whether the process reads first, so it teaches nobody
+// anything. The kernel gets no backing file for the handle, and the first operation
+// decides: a read makes the process current, a change before any read is refused. A
+// mapping shows itself by the reads of its pages.
+//
+// Its fields are guarded by the session's mu.
+type staleOpen struct {
+	x     *lostUpdate     // what a change before any read would lose
+	chain []lockmgr.Owner // whose knowledge decides
+	// refused: a change was. Programs that buffer write the same bytes again later,
+	// whatever they have read meanwhile, so that nothing is accepted any more.
+	refused bool
+	aside   *commit.Shadow // the file as the refused changes would have left it
+}
+
+// staleFor decides how an open with these flags that joins the session begins: nil of
+// one that counts as a read, or cannot lose anything. s.mu is held.
+func (s *session) staleFor(c *caller, flags uint32) *staleOpen {
+	f := s.f
+	if flags&unix.O_ACCMODE != unix.O_RDWR || flags&unix.O_TRUNC != 0 || s.baseVersion == nil || s.wrote || s.truncated || !f.tracks(&s.settings) {
+		return nil
+	}
+	who, ok := c.learners(&s.settings)
+	if !ok {
+		return nil
+	}
+	path, chain := s.path(), chainOf(who, nil)
+	if b := f.basis(path, stampOfVersion(s.baseVersion), s.inPlace, chain, &s.settings); b.Stale && f.seesMappings() {
+		var st unix.Stat_t
+		dir, name := s.where()
+		if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			return nil
+		}
+		if x, _ := f.wouldLose(c, opWrite, place{dir, name, nil}, &st); x != nil {
+			return &staleOpen{x: x, chain: chain}
+		}
+	}
+	f.sawVersion(path, s.baseVersion, s.inPlace, who)
+	return nil
+}
+
+// seesMappings reports whether a handle in direct I/O can be mapped, so that the pages
+// are read through the daemon. Before Linux 6.6 it cannot.
+func (f *FS) seesMappings() bool {
+	return f.srv.KernelSettings().Flags64()&fuse.CAP_DIRECT_IO_ALLOW_MMAP != 0
+}
+
+// noteStaleRead notes that a process reads through a handle that was stale.
+func (f *FS) noteStaleRead(h *handle, in *fuse.InHeader) {
+	s := h.sess
+	s.mu.Lock()
+	o := h.stale.Load()
+	learns := o != nil && !o.refused
+	if learns {
+		s.nowCurrentLocked(h)
+	}
+	ended := s.ended
+	s.mu.Unlock()
+	if learns && !ended {
+		s.noteOwnRead(f.callerOf(in))
+	}
+}
+
+// nowCurrentLocked lets the changes through a handle that was stale happen.
+func (s *session) nowCurrentLocked(h *handle) {
+	h.stale.Store(nil)
+	s.unread = false
+}
+
+// mayChangeLocked decides whether content may be changed through a handle.
+func (s *session) mayChangeLocked(h *handle) unix.Errno {
+	o := h.stale.Load()
+	switch {
+	case o == nil, s.adds, s.detached:
+		return 0
+	case o.refused:
+		return unix.EBUSY
+	}
+	if !s.isStillStaleLocked(o) {
+		s.nowCurrentLocked(h)
+		return 0
+	}
+	if e := o.x.answer(); e != 0 {
+		o.refused = true
+		return e
+	}
+	s.nowCurrentLocked(h)
+	return 0
+}
+
+// isStillStaleLocked reports whether the process has not read the file through another
+// descriptor meanwhile. What a file that went live holds by now nobody can tell.
+func (s *session) isStillStaleLocked(o *staleOpen) bool {
+	if s.ended || s.baseVersion == nil {
+		return true
+	}
+	b := s.f.basis(s.path(), stampOfVersion(s.baseVersion), s.inPlace, o.chain, &s.settings)
+	if b.Stale {
+		o.x.b = b
+	}
+	return b.Stale
+}
+
+// mayCutThrough is mayCut through a handle. Of one that is stale the change decides
+// that follows.
+func (s *session) mayCutThrough(h *handle, size int64) unix.Errno {
+	if h.stale.Load() == nil {
+		return s.mayCut(size)
+	}
+	if size == 0 {
+		s.mergeThrough(h, nil)
+	}
+	return 0
+}
+
+// mergeThrough lets the first change through a stale handle happen under the policy
+// that merges: a cut to nothing, or a write at the beginning. What that does not cover
+// is, to its writer, what the known version holds, so that fill gets that first.
+func (s *session) mergeThrough(h *handle, fill func(content []byte) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := h.stale.Load()
+	if o == nil || o.refused || s.ended || s.wrote || s.adds || !s.isStillStaleLocked(o) {
+		return
+	}
+	if s.merge == nil {
+		g := s.mergesCut(o.x)
+		if g == nil || fill != nil && fill(g.base) != nil {
+			return
+		}
+		s.merge = g
+	}
+	s.nowCurrentLocked(h)
+}
+
+// becomeKnown gives the shadow the content of the version that its writer knows.
+func (s *session) becomeKnown(content []byte) error {
+	if err := writeAllOf(s.shadow.FD(), content); err != nil {
+		s.failed = errnoOf(err)
+		return err
+	}
+	s.filled, s.wrote = true, true
+	s.f.srv.InodeNotify(s.at().id, -1, 0)
+	return nil
+}
+
+// setAsideLocked makes a refused change to a copy of the file, which is kept when the
+// handle is closed.
+func (s *session) setAsideLocked(h *handle, do func(fd int) error) {
+	o := h.stale.Load()
+	if o.aside == nil && !s.ended {
+		sh, err := s.copyBaseLocked()
+		if err != nil {
+			s.f.log.Warnf("cannot keep the refused bytes of %q: %v", s.path(), err)
+			return
+		}
+		o.aside = sh
+	}
+	if o.aside == nil {
+		return
+	}
+	if err := do(o.aside.FD()); err != nil {
+		s.f.log.Warnf("cannot keep all refused bytes of %q: %v", s.path(), err)
+	}
+}
+
+// copyBaseLocked makes a shadow beside the session's with the same content. Of a large
+// file only the size is copied, and what is refused lies between holes.
+func (s *session) copyBaseLocked() (*commit.Shadow, error) {
+	f, from := s.f, s.shadow.FD()
+	if !s.filled {
+		from = s.baseFD
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(from, &st); err != nil {
+		return nil, err
+	}
+	dir, name := s.where()
+	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name, Base: from, UID: -1, GID: -1})
+	if err != nil {
+		return nil, err
+	}
+	if st.Size <= fillNow {
+		err = sh.Fill(from)
+	} else {
+		err = unix.Ftruncate(sh.FD(), st.Size)
+	}
+	if err != nil {
+		f.discard(sh)
+		return nil, err
+	}
+	return sh, nil
+}
+
+// closeStale answers the close of a descriptor of a handle: with an error if a change
+// through it was refused, for a program may look only there. It keeps what was refused.
+func (s *session) closeStale(h *handle) unix.Errno {
+	if h.stale.Load() == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := h.stale.Load()
+	if o == nil || !o.refused {
+		return 0
+	}
+	if o.aside == nil {
+		return unix.EBUSY
+	}
+	x, path, owner := o.x, s.path(), s.who.Load().owner
+	reason := x.whole()
+	id, err := s.keepAsideLocked(o, reason)
+	if err != nil {
+		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
+	}
+	s.discard(o.aside)
+	o.aside = nil
+	s.record("rollback", func(ev *journal.Event) {
+		ev.Detail["reason"] = reason
+		ev.Detail["errno"] = unix.ErrnoName(unix.EBUSY)
+		if id != "" {
+			ev.Detail["kept"] = id
+		}
+	})
+	s.f.explain(refusal{
+		path: path, op: x.op, errno: unix.EBUSY, reason: reason, kept: id, hint: tryAgain,
+		owner: owner, uid: s.uid, lineage: x.lineage,
+	})
+	return unix.EBUSY
+}
+
+// keepAsideLocked keeps what the refused changes would have made of the file; of a file
+// that they would have emptied there is nothing to keep.
+func (s *session) keepAsideLocked(o *staleOpen, reason string) (id string, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(o.aside.FD(), &st); err != nil || st.Size == 0 {
+		return "", err
+	}
+	return o.aside.Reject(map[string]any{
+		"path": s.path(), "session": s.id, "program": s.program, "pid": s.who.Load().owner.PID,
+		"uid": s.uid, "errno": unix.ErrnoName(unix.EBUSY), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
+		"operation": o.x.op, "base": keptBase(s.baseVersion),
+	})
+}
