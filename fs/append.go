@@ -83,7 +83,9 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 	}
 	dir, name := f.nameOf(n)
 	if f.isClosing() {
-		return status(f.refuse(&demand{c: c, op: opAppend, path: f.path(dir, name)}, errShutdown))
+		if e := f.holdBack(&demand{c: c, op: opAppend, path: f.path(dir, name), wait: wait}, cancel); e != 0 {
+			return status(e)
+		}
 	}
 	l, e := f.lock(f.fileDemand(c, opAppend, wait, place{dir, name, n}), cancel)
 	if e != 0 {

@@ -57,7 +57,7 @@ func (v *virtual) openControl(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if f.opts.ReadOnly {
 		return fuse.EROFS
 	}
-	if f.isClosing() {
+	if f.isStopped() {
 		return status(unix.ESHUTDOWN)
 	}
 	c := f.callerOf(&in.InHeader)
@@ -300,7 +300,7 @@ func (cv *conversation) collect() {
 		select {
 		case <-cv.gone:
 			return
-		case <-cv.f.closing:
+		case <-cv.f.draining:
 			cv.giveUp(errShutdown)
 			return
 		case <-cv.inbox.Ready():

@@ -69,14 +69,17 @@ type FS struct {
 	checks  context.Context    // of what validators do; it ends with the sessions
 	noMore  context.CancelFunc // ends it
 	closing chan struct{}      // closed when waiters are to give up
+	// draining is closed when a stop begins, and new sessions are held back.
+	draining chan struct{}
 
 	thefts  sync.Mutex    // held while the consequences of thefts are drawn; before ns
 	settled atomic.Uint64 // how many thefts have had theirs
 
+	drainOnce sync.Once
 	closeOnce sync.Once
 	doneOnce  sync.Once
 	cleanOnce sync.Once
-	refusing  atomic.Bool // no new sessions
+	refusing  atomic.Bool // no new sessions: a stop has begun
 	serial    atomic.Uint64
 	sessionNo atomic.Uint64
 	saves     atomic.Uint64 // how many saves have begun to replace a file
@@ -115,7 +118,7 @@ func newFS(o Options) *FS {
 	f := &FS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          o, log: o.Log, policy: o.Policy,
-		done: make(chan struct{}), closing: make(chan struct{}),
+		done: make(chan struct{}), closing: make(chan struct{}), draining: make(chan struct{}),
 		nextID: fuse.FUSE_ROOT_ID,
 		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, retired: map[inoKey][]*node{}, names: map[dkey]*nameState{},
 		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
@@ -149,7 +152,8 @@ func (f *FS) newSessionID() string {
 	return fmt.Sprintf("%s-%d", f.epoch, f.sessionNo.Add(1))
 }
 
-// isClosing reports whether new sessions are refused.
+// isClosing reports whether a stop has begun: new sessions are held back, and
+// refused in the end.
 func (f *FS) isClosing() bool { return f.refusing.Load() }
 
 // tokenBlock is how many fencing tokens are reserved on disk at once.

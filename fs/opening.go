@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"time"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
@@ -50,7 +52,9 @@ func (o *opening) begin() fuse.Status {
 		}
 	}
 	if f.isClosing() {
-		return status(f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errShutdown))
+		if e := f.holdBack(&demand{c: c, op: opOpen, path: f.path(dir, name), wait: o.wait()}, o.cancel); e != 0 {
+			return status(e)
+		}
 	}
 	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
 		return o.lead(s, at)
@@ -98,17 +102,21 @@ func (o *opening) lead(s *session, at [2]dkey) fuse.Status {
 	return status(unix.ESTALE)
 }
 
+// wait is how long the open may wait for a lock.
+func (o *opening) wait() time.Duration {
+	if o.in.Flags&unix.O_NONBLOCK != 0 {
+		return 0
+	}
+	return o.set.Wait
+}
+
 // session waits for the lock and begins a session on the file that then has
 // the node's name p; w is the caller's earlier place in the queue, if any. A nil
 // session without an errno means that the name is gone, or has gone live: it is
 // reserved for the caller, who will find that out itself.
 func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	f, c := o.f, o.c
-	wait := o.set.Wait
-	if o.in.Flags&unix.O_NONBLOCK != 0 {
-		wait = 0
-	}
-	d := f.fileDemand(c, opOpen, wait, p)
+	d := f.fileDemand(c, opOpen, o.wait(), p)
 	d.label = c.label(opOpen, d.path)
 	l, e := f.lockOrResume(d, [2]dkey{p.key()}, w, o.cancel)
 	if e != 0 {

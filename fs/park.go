@@ -45,8 +45,8 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, gr
 	} else if old != nil {
 		f.dropWalk(old)
 	}
-	if f.isClosing() {
-		return nil, f.refuse(d, errShutdown)
+	if beginsSession(op) && f.isHeldBack(c) || f.isStopped() {
+		return nil, f.holdBackWalk(c, w, repeated)
 	}
 	l, err := f.acquire(d, true)
 	if err == nil {
@@ -146,6 +146,11 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *node) unix.
 		return 0
 	}
 	defer f.walks.stopParking(w)
+	if w.lock == nil {
+		e := f.holdBack(w.d, cancel)
+		f.walks.drop(w) // an operation that may go on begins anew
+		return e
+	}
 	l, e := f.await(w.lock, w.d, cancel)
 	f.walks.parkedFor(w, l)
 	if e == 0 && w.granted != nil {

@@ -48,8 +48,8 @@ func (q *query) run() *control.Reply {
 	if err != nil {
 		return refused(control.Invalid, err.Error())
 	}
-	if q.f.isClosing() && q.r.Op != control.Commit && q.r.Op != control.Rollback {
-		return refused(control.Unavailable, errShutdown.Error())
+	if q.f.isClosing() && (q.r.Op == control.Acquire || q.r.Op == control.Upgrade) {
+		return refused(control.Unavailable, q.f.shutdownNotice())
 	}
 	switch q.r.Op {
 	case control.Acquire:

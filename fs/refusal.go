@@ -37,6 +37,9 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 		q.describe(ref, &r)
 	}
 	ref.Message = x.Message()
+	if errors.Is(err, errShutdown) {
+		ref.Message = f.shutdownNotice()
+	}
 	if ref.Suggestion == "" {
 		ref.Suggestion = x.Advice()
 	}

@@ -29,21 +29,21 @@ func (f *FS) isOver() bool {
 
 // refuseAll turns away new sessions and everybody who waits for one.
 func (f *FS) refuseAll() {
-	f.refusing.Store(true)
+	f.beginStop()
 	f.closeOnce.Do(func() { close(f.closing) })
 }
 
-// Shutdown refuses new sessions, lets the running ones finish until ctx ends,
-// and unmounts. Sessions that are still open then are rolled back: nothing is
-// committed that was not closed.
+// Shutdown holds new sessions back, lets the running ones finish until ctx ends,
+// refuses those that wait by then, and unmounts. Sessions that are still open are
+// rolled back: nothing is committed that was not closed.
 func (m *Mount) Shutdown(ctx context.Context) error {
 	f := m.f
 	defer m.stopOnce.Do(func() { close(m.stopped) })
-	f.refuseAll()
+	f.beginStop()
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
 wait:
-	for f.running() > 0 {
+	for !f.isDrained() {
 		select {
 		case <-ctx.Done():
 			break wait
@@ -52,6 +52,7 @@ wait:
 		case <-t.C:
 		}
 	}
+	f.refuseAll()
 	if n := f.running(); n > 0 {
 		f.log.Warnf("%d sessions still open are rolled back", n)
 	}

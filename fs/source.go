@@ -28,7 +28,16 @@ func newSource(f *FS) *source {
 }
 
 // Generation implements locksdir.Source.
-func (s *source) Generation() uint64 { return s.f.table.Version() }
+func (s *source) Generation() uint64 {
+	gen := s.f.table.Version()
+	if s.f.isClosing() {
+		gen += 1 << 62 // what is shown says so
+	}
+	return gen
+}
+
+// Stopping implements locksdir.Source.
+func (s *source) Stopping() bool { return s.f.isClosing() }
 
 // Held implements locksdir.Source.
 func (s *source) Held() []locksdir.Record {

@@ -273,6 +273,10 @@ func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel, moved <-chan struct{})
 		defer t.Stop()
 		timeout = t.C
 	}
+	stop := f.closing
+	if d.label != nil && d.label.read != nil {
+		stop = f.draining // a reader need not wait for writers that will not come
+	}
 	var poll <-chan time.Time
 	for {
 		select {
@@ -288,7 +292,7 @@ func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel, moved <-chan struct{})
 				return 0
 			}
 			moved = f.renames()
-		case <-f.closing:
+		case <-stop:
 			return f.giveUp(l, d, errShutdown)
 		case <-cancel:
 			cancel = nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/moby/sys/mountinfo"
@@ -31,6 +32,9 @@ func converse(sys system, m *mountinfo.Info, locksDir string) (*conversation, er
 		return nil, err
 	}
 	file, err := sys.open(filepath.Join(m.Mountpoint, locksDir, "control"))
+	if errors.Is(err, syscall.ESHUTDOWN) {
+		return nil, fmt.Errorf("latchfs on %s is shutting down; try again in a moment", m.Mountpoint)
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w; if mount was given another --locks-dir, say it here, too", err)
 	}

@@ -15,6 +15,8 @@ type snapshot struct {
 	taken time.Time
 	// grace is how long the snapshot serves although the table has moved on.
 	grace time.Duration
+	// stopping: the mount was shutting down.
+	stopping bool
 
 	// held is sorted by lock, the records of one lock by token; waiting by
 	// lock, the requests for one lock in queue order. Locks on paths come before
@@ -45,7 +47,7 @@ type textKey struct {
 func takeSnapshot(src Source) *snapshot {
 	// The generation comes first: a change while the records are collected
 	// then shows as a newer generation.
-	s := &snapshot{gen: src.Generation(), taken: src.Now(), texts: map[textKey][]byte{}}
+	s := &snapshot{gen: src.Generation(), taken: src.Now(), stopping: src.Stopping(), texts: map[textKey][]byte{}}
 	s.held = inState(Held, src.Held())
 	slices.SortStableFunc(s.held, func(a, b *Record) int {
 		return cmp.Or(compareLocks(a, b), cmp.Compare(a.Token, b.Token))

@@ -39,6 +39,8 @@ type fakeSource struct {
 	// listed counts the calls of Rejected.
 	listed int
 	refuse error
+	// stopping is what Stopping answers.
+	stopping bool
 
 	versions   []Version
 	historyGen uint64
@@ -48,6 +50,8 @@ type fakeSource struct {
 func newFake() *fakeSource { return &fakeSource{now: noon} }
 
 func (f *fakeSource) Generation() uint64 { return f.gen }
+
+func (f *fakeSource) Stopping() bool { return f.stopping }
 
 func (f *fakeSource) Held() []Record {
 	f.heldCalls.Add(1)

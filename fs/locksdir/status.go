@@ -17,6 +17,9 @@ const (
 // status renders the table that a person wants at three in the morning.
 func (s *snapshot) status(started time.Time) []byte {
 	var b []byte
+	if s.stopping {
+		b = append(b, "latchfs is shutting down: open files may be finished, and new writers wait.\n"...)
+	}
 	b = s.appendSummary(b)
 	b = append(b, "  "...)
 	b = s.taken.AppendFormat(b, "2006-01-02 15:04:05 MST")

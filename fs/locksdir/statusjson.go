@@ -21,6 +21,9 @@ func (s *snapshot) statusJSON(started time.Time, v Viewer) []byte {
 	w.bool("locked", len(s.held) > 0)
 	w.int("held", int64(len(s.held)))
 	w.int("waiting", int64(len(s.waiting)))
+	if s.stopping {
+		w.bool("shutting_down", true)
+	}
 	w.time("generated_at", s.taken)
 	w.time("serving_since", started)
 	w.open("locks", '[')

@@ -92,3 +92,18 @@ func TestAge(t *testing.T) {
 		}
 	}
 }
+
+// While the mount shuts down both forms of status say so, first.
+func TestStatusWhileStopping(t *testing.T) {
+	src := newFake()
+	for _, stopping := range []bool{false, true} {
+		src.stopping = stopping
+		s := takeSnapshot(src)
+		if got := strings.HasPrefix(string(s.status(noon)), "latchfs is shutting down"); got != stopping {
+			t.Errorf("%v: %s", stopping, s.status(noon))
+		}
+		if got := strings.Contains(string(s.statusJSON(noon, Viewer{})), `"shutting_down": true`); got != stopping {
+			t.Errorf("%v: %s", stopping, s.statusJSON(noon, Viewer{}))
+		}
+	}
+}

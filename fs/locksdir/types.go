@@ -217,6 +217,9 @@ type Source interface {
 	// lock may have changed hands since; the tokens tell. Its error reaches the
 	// caller of Tree.Remove unchanged.
 	Release(group []Record, v Viewer) error
+	// Stopping reports whether the mount is shutting down, and lets only those
+	// write who do already. Generation rises when that begins.
+	Stopping() bool
 	// Started is when the mount began to serve.
 	Started() time.Time
 	// Now is the clock; its location is that of the times shown to people.
