@@ -92,10 +92,11 @@ export ADD_ONE
 
 .PHONY: run
 run: build ## mount over ./data (a sample is made if missing) in the foreground; Ctrl-C unmounts
-	@mkdir -p data
-	[ -e data/counter ] || echo 1 > data/counter
-	[ -e data/add-one ] || printf '%s\n' "$$ADD_ONE" > data/add-one
-	[ -e data/notes.md ] || printf '# Notes\n\n- a line\n' > data/notes.md
+	@if mkdir data 2>/dev/null || [ -d data ]; then # it is no directory while a killed daemon's mount is there
+		[ -e data/counter ] || echo 1 > data/counter
+		[ -e data/add-one ] || printf '%s\n' "$$ADD_ONE" > data/add-one
+		[ -e data/notes.md ] || printf '# Notes\n\n- a line\n' > data/notes.md
+	fi
 	printf '%s\n' "$$TRY"
 	exec bin/latchfs mount --foreground data
 
@@ -219,4 +220,10 @@ install: build ## install the binary, mount(8)'s helpers and the systemd unit (D
 	ln -sf '$(PREFIX)/bin/latchfs' '$(DESTDIR)$(SBINDIR)/mount.latchfs'
 	ln -sf '$(PREFIX)/bin/latchfs' '$(DESTDIR)$(SBINDIR)/mount.fuse.latchfs'
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' 'systemd/latchfs@.service' > '$(DESTDIR)$(UNITDIR)/latchfs@.service'
+	if [ -z '$(DESTDIR)' ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+
+.PHONY: uninstall
+uninstall: ## remove what install has put there (the same variables); what is mounted stays mounted
+	rm -f '$(DESTDIR)$(PREFIX)/bin/latchfs' '$(DESTDIR)$(SBINDIR)/mount.latchfs' '$(DESTDIR)$(SBINDIR)/mount.fuse.latchfs'
+	rm -f '$(DESTDIR)$(UNITDIR)/latchfs@.service'
 	if [ -z '$(DESTDIR)' ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi

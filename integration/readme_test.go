@@ -27,6 +27,16 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
+var goLine = regexp.MustCompile(`(?m)^go (\d+\.\d+)`)
+
+// README asks for the Go release that go.mod asks for.
+func TestReadmeNamesGo(t *testing.T) {
+	version := goLine.FindStringSubmatch(readText(t, "../go.mod"))
+	if version == nil || !strings.Contains(readText(t, readmeFile), "Go "+version[1]+" or later") {
+		t.Errorf("README.md does not ask for the Go of go.mod, %v", version)
+	}
+}
+
 // What README shows at a terminal is what somebody sees who types it: every command
 // of its console blocks, in one interactive shell in a fresh mount. Times, process ids
 // and the widths of columns may differ.
