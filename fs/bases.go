@@ -35,6 +35,7 @@ type bases struct {
 type baseID struct {
 	key    knowledge.Key
 	number uint64
+	moved  uint64 // unique, in place of the number, once the key has become another one
 }
 
 // base is the content of one version: its inode, or bytes that never were a file's.
@@ -94,8 +95,15 @@ const lateRead = 2 * time.Second
 func (bs *bases) content(key knowledge.Key, b *knowledge.Basis) ([]byte, bool) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	id := baseID{key, b.Version}
+	id := baseID{key: key, number: b.Version}
 	kept := bs.list[id]
+	if b.Stamp != (knowledge.Stamp{}) && (kept == nil || kept.stamp != b.Stamp) {
+		for other, o := range bs.list {
+			if other.key == key && other.moved != 0 && o.stamp == b.Stamp {
+				id, kept = other, o
+			}
+		}
+	}
 	if kept == nil || kept.until.Before(b.At.Add(-lateRead)) || b.Stamp != (knowledge.Stamp{}) && b.Stamp != kept.stamp {
 		return nil, false
 	}
@@ -174,7 +182,7 @@ func (f *FS) holdBase(p place, st *unix.Stat_t) (keep func(replaced bool)) {
 			unix.Close(fd)
 			return
 		}
-		f.bases.put(baseID{key, number}, &base{fd: fd, size: st.Size, stamp: stamp, until: time.Now()})
+		f.bases.put(baseID{key: key, number: number}, &base{fd: fd, size: st.Size, stamp: stamp, until: time.Now()})
 	}
 }
 

@@ -33,7 +33,7 @@ func TestBases(t *testing.T) {
 	var bs bases
 	defer bs.close()
 	path, b := baseFile(t, "old")
-	bs.put(baseID{"k", 3}, b)
+	bs.put(baseID{key: "k", number: 3}, b)
 	known := knowledge.Basis{Version: 3, At: time.Now().Add(-time.Minute)}
 	content := func(b knowledge.Basis) string {
 		data, ok := bs.content("k", &b)
@@ -67,7 +67,7 @@ func TestBasesAreBounded(t *testing.T) {
 	var bs bases
 	defer bs.close()
 	put := func(n, size int) {
-		bs.put(baseID{"k", uint64(n)}, &base{fd: -1, data: []byte{byte(n)}, size: int64(size), until: time.Now()})
+		bs.put(baseID{key: "k", number: uint64(n)}, &base{fd: -1, data: []byte{byte(n)}, size: int64(size), until: time.Now()})
 	}
 	has := func(n int) bool {
 		_, ok := bs.content("k", &knowledge.Basis{Version: uint64(n)})

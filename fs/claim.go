@@ -16,8 +16,8 @@ import (
 // conversation in which it was taken, or to a process.
 type claim struct {
 	label  label
-	whole  *target       // nil: the label's path or name, as most are
-	cv     *conversation // nil: it belongs to keeper
+	whole  atomic.Pointer[target] // nil: the label's path or name, as most are
+	cv     *conversation          // nil: it belongs to keeper
 	keeper *keeper
 	lock   *lockmgr.Lock // guarded by controls.mu
 	since  time.Duration // of the mount's life, when it was granted
@@ -29,29 +29,25 @@ type claim struct {
 	heirs  []lockmgr.Owner     // who has joined this one; guarded by controls.mu
 }
 
-// target is what the claim is on.
+// target is what the claim is on: a directory above may get another name at any time
+// at which FS.ns is not held.
 func (cl *claim) target() target {
 	switch {
-	case cl.whole != nil:
-		return *cl.whole
+	case cl.whole.Load() != nil:
+		return *cl.whole.Load()
 	case cl.label.name != "":
 		return target{names: []string{cl.label.name}}
 	}
 	return target{paths: []string{cl.label.path}}
 }
 
-// askedFor is target for a demand.
-func (cl *claim) askedFor() *target {
-	t := cl.target()
-	return &t
-}
-
 // setTarget says what the claim is on, whose label is made already.
 func (cl *claim) setTarget(t target) {
-	cl.whole = nil
 	one := len(t.paths) == 1 && t.paths[0] == cl.label.path || len(t.names) == 1 && t.names[0] == cl.label.name
-	if t.size() != 1 || !one {
-		cl.whole = &t
+	if t.size() == 1 && one {
+		cl.whole.Store(nil)
+	} else {
+		cl.whole.Store(&t)
 	}
 }
 
@@ -126,12 +122,16 @@ func (f *FS) lockID(no uint64) string { return f.epoch + claimMark + strconv.For
 // claimMark tells the ids of claims from those of sessions.
 const claimMark = "-c"
 
-// add enters a claim whose lock is held or waits.
-func (cs *controls) add(cl *claim) {
+// enter notes the lock of a claim, which is held or waits. FS.ns is held, so that the
+// claim is known when a directory above next gets another name.
+func (cs *controls) enter(cl *claim, l *lockmgr.Lock) {
 	cs.mu.Lock()
-	cs.claims[cl.label.control] = cl
-	cs.mu.Unlock()
-	cs.n.Add(1)
+	defer cs.mu.Unlock()
+	cl.lock = l
+	if cs.claims[cl.label.control] == nil {
+		cs.claims[cl.label.control] = cl
+		cs.n.Add(1)
+	}
 }
 
 // forget drops a claim without a lock.

@@ -22,7 +22,7 @@ func (cs *controls) fence(no uint64, h *lockmgr.Holder) {
 		if t := cl.txn.Load(); t != nil {
 			go t.rollback("its lock was stolen")
 		}
-		cs.stolen[no] = h
+		cs.stolen[no] = cs.fenceLocked(cl, h)
 		cs.fences.Add(1)
 	}
 }

@@ -109,16 +109,16 @@ func (s *session) relock(c *caller, p place) {
 // it was waited for its keys may have been renamed, and the names may have come
 // to lead to an inode with several.
 func (f *FS) covers(l *lockmgr.Lock, d *demand) bool {
-	if d.places == nil && d.target == nil {
+	if d.places == nil && d.target == nil && d.claim == nil {
 		return true
 	}
 	f.ns.RLock()
 	defer f.ns.RUnlock()
 	have := l.Keys()
 	keys := f.keysOf(d.places)
-	if d.target != nil {
+	if t := d.asked(); t != nil {
 		var trees []lockmgr.Key
-		keys, trees = f.keysOfTarget(d.target)
+		keys, trees = f.keysOfTarget(t)
 		keys = append(keys, trees...)
 	}
 	for _, k := range keys {

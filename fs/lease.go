@@ -201,9 +201,9 @@ func (f *FS) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[str
 		if detail == nil {
 			ev.Detail = map[string]any{}
 		}
-		ev.Path, ev.Session = lb.path, lb.id()
+		ev.Path, ev.Session = lb.where(), lb.id()
 		ev.Detail["operation"] = lb.op
-		ev.Detail["actor"], ev.Detail["lock_name"] = f.actorOf(lb), lb.path
+		ev.Detail["actor"], ev.Detail["lock_name"] = f.actorOf(lb), ev.Path
 		if ev.Detail["actor"] == "" {
 			ev.Detail["actor"] = lb.c.describe().Program
 		}

@@ -285,7 +285,7 @@ func (f *FS) noteMerged(path string, stamp knowledge.Stamp, g *merging, who know
 	f.knowledge.Changed(time.Now(), key, written, who, by)
 	number, _ := f.knowledge.Current(key)
 	f.knowledge.Changed(time.Now(), key, stamp, knowledge.Who{}, by)
-	f.bases.put(baseID{key, number}, &base{fd: -1, data: g.mine, size: int64(len(g.mine)), stamp: written, until: time.Now()})
+	f.bases.put(baseID{key: key, number: number}, &base{fd: -1, data: g.mine, size: int64(len(g.mine)), stamp: written, until: time.Now()})
 }
 
 // noDevice is the device of versions that never were a file.

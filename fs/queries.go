@@ -44,7 +44,7 @@ func (q *query) release(t target) *control.Reply {
 			continue
 		}
 		if rest := whole.without(&t); !q.r.All && !rest.empty() {
-			if !q.shrink(cl, rest) {
+			if !q.shrink(cl, &t) {
 				return refused(control.Unavailable, "the lock "+cl.label.id()+" was stolen, or is about to change")
 			}
 		} else if !q.f.controls.drop(cl) {
@@ -77,13 +77,15 @@ func (q *query) notOurs(t *target, out *control.Reply) *control.Reply {
 	return out
 }
 
-// shrink leaves a claim a part of what it was on. It is false if there is no claim
-// any more.
-func (q *query) shrink(cl *claim, rest target) bool {
+// shrink takes a part of what it is on away from a claim. It is false if there is no
+// claim any more.
+func (q *query) shrink(cl *claim, part *target) bool {
 	f := q.f
 	f.ns.RLock()
+	defer f.ns.RUnlock()
+	whole := cl.target()
+	rest := whole.without(part)
 	keys, trees := f.keysOfTarget(&rest)
-	f.ns.RUnlock()
 	f.controls.mu.Lock()
 	defer f.controls.mu.Unlock()
 	keep := slices.Concat(keys, trees)

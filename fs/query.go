@@ -106,12 +106,9 @@ func (q *query) try(cl *claim, d *demand, id string) *control.Reply {
 	d.inbox = q.cv.inbox
 	l, err := f.acquire(d, d.wait == 0)
 	if err != nil {
+		f.controls.forget(cl)
 		return q.refusal(cl, err, 0)
 	}
-	f.controls.mu.Lock()
-	cl.lock = l
-	f.controls.mu.Unlock()
-	f.controls.add(cl)
 	if l.Held() {
 		return q.granted(cl)
 	}
@@ -167,7 +164,7 @@ func (w *wait) over(l *lockmgr.Lock) {
 	case err != nil:
 		f.controls.forget(w.cl)
 		rep = q.refusal(w.cl, &lockError{err, w.holdersFor(err)}, w.wait)
-	case !f.covers(l, &demand{target: w.cl.askedFor()}):
+	case !f.covers(l, &demand{claim: w.cl}):
 		f.table.Release(l) // a file was renamed meanwhile
 		f.controls.forget(w.cl)
 		rep = q.try(w.cl, q.again(w, l), w.id)
@@ -189,7 +186,7 @@ func (w *wait) over(l *lockmgr.Lock) {
 func (q *query) again(w *wait, l *lockmgr.Lock) *demand {
 	r := l.Request()
 	return &demand{
-		c: q.c, op: w.cl.label.op, path: w.cl.label.path, target: w.cl.askedFor(), mode: r.Mode, class: r.Class,
+		c: q.c, op: w.cl.label.op, path: w.cl.label.where(), claim: w.cl, mode: r.Mode, class: r.Class,
 		gate: r.Gate, wait: w.wait, ttl: r.TTL, yields: r.Yields, steal: r.Steal,
 		label: &w.cl.label, owner: &r.Owner, lineage: r.Lineage,
 	}
@@ -240,7 +237,7 @@ func heldFile(lb *label) string {
 	if lb.name != "" {
 		return "names/" + lb.name + ".lock"
 	}
-	return "held/" + lb.path + ".lock"
+	return "held/" + lb.where() + ".lock"
 }
 
 // claim makes a claim on a target, without a lock yet.
@@ -267,7 +264,7 @@ func (q *query) demand(cl *claim, owner lockmgr.Owner, lineage []lockmgr.Ancesto
 		set = f.settings(cl.label.path)
 	}
 	d := &demand{
-		c: q.c, op: cl.label.op, path: cl.label.path, target: cl.askedFor(), mode: q.mode(), class: lockmgr.Session,
+		c: q.c, op: cl.label.op, path: cl.label.where(), claim: cl, mode: q.mode(), class: lockmgr.Session,
 		gate: true, wait: set.Wait, ttl: set.TTL, yields: set.OnStale == policy.StealStale, steal: q.r.Steal,
 		label: &cl.label, owner: &owner, lineage: lineage,
 	}

@@ -56,7 +56,11 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node) unix.Er
 		if e != 0 {
 			return e
 		}
-		if rs.enter(d.label.read, l, r.set.ClaimTTL) {
+		f.ns.RLock() // a directory above may have been renamed while it waited
+		d.label.read.path = f.path(r.p.dir, r.p.name)
+		entered := rs.enter(d.label.read, l, r.set.ClaimTTL)
+		f.ns.RUnlock()
+		if entered {
 			if r.program != "" {
 				f.lessons.table.Claimed(r.program)
 			}

@@ -26,13 +26,13 @@ import (
 // for the policy's claim-ttl.
 type readClaim struct {
 	label  *label
-	path   string // when it was taken
 	reader lockmgr.Owner
 	comm   string // of the reader
 	// program is what has been learned to write back, where that is why it claims.
 	program string
 
 	// Guarded by readClaims.mu.
+	path  string
 	lock  *lockmgr.Lock // nil before it is granted
 	owner lockmgr.Owner
 	heirs []lockmgr.Owner // whose it may be next

@@ -14,7 +14,7 @@ import (
 // refusal is the answer to a request that did not get its lock.
 func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Reply {
 	f := q.f
-	x := locksdir.Refusal{Path: cl.label.path, Name: cl.label.name, Operation: cl.label.op, Reason: reasonOf(err)}
+	x := locksdir.Refusal{Path: cl.label.where(), Name: cl.label.name, Operation: cl.label.op, Reason: reasonOf(err)}
 	word := control.Blocked
 	var dead *lockmgr.DeadlockError
 	switch {
@@ -31,7 +31,8 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 	}
 	ref := &control.Refusal{Error: word}
 	if hs := holdersOf(err); len(hs) > 0 {
-		x.Path, x.Name = f.contendedOf(cl.askedFor(), &hs[0])
+		whole := cl.target()
+		x.Path, x.Name = f.contendedOf(&whole, &hs[0])
 		r := f.record(&hs[0], keyAt(&hs[0], x.Path))
 		x.Holder = &r
 		q.describe(ref, &r)

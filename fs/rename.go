@@ -238,6 +238,7 @@ func (r *renaming) renameDir() unix.Errno {
 		f.exchangeLive(from, to)
 		f.table.Exchange(lockmgr.Key(from), lockmgr.Key(to))
 	}
+	f.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0})
 	return 0
 }
 
@@ -303,7 +304,11 @@ func (r *renaming) moved(own *session) {
 		f.ns.RLock() // no directory above gets another name meanwhile
 		from := f.path(r.from.dir, r.from.name)
 		own.moveTo(r.to.dir, r.to.name)
-		f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(own.path()))
+		to := own.path()
+		f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
+		if lb, ok := l.Request().Label.(*label); ok {
+			lb.moved.Store(&to)
+		}
 		f.ns.RUnlock()
 		own.relock(r.c, place{r.to.dir, r.to.name, r.from.node})
 		f.announceMove()

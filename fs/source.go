@@ -134,10 +134,10 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 		switch {
 		case r.Name != "":
 		case !isPathKey(lockmgr.Key(key)):
-			r.Path = lb.path
-		case len(h.Keys) > 1 && !slices.Contains(h.Keys, lockmgr.Key(lb.path)):
-		case lb.path != key && lb.control == 0:
-			r.File = lb.path
+			r.Path = lb.where()
+		case len(h.Keys) > 1 && !slices.Contains(h.Keys, lockmgr.Key(lb.where())):
+		case lb.where() != key && lb.control == 0:
+			r.File = lb.where()
 		}
 	} else if h.Owner.PID != 0 {
 		d := f.proc.Describe(h.Owner.PID)

@@ -38,7 +38,7 @@ func (f *FS) settleThefts(by *caller) {
 			continue
 		}
 		f.log.Warnf("the lock on %q of pid %d was stolen: it had shown no sign of life since %v",
-			lb.path, h.Owner.PID, h.Beat.Format(time.RFC3339))
+			lb.where(), h.Owner.PID, h.Beat.Format(time.RFC3339))
 		if s := lb.session.Load(); s != nil {
 			s.fence()
 		}

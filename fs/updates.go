@@ -45,7 +45,7 @@ func (f *FS) wouldLose(c *caller, op string, p place, st *unix.Stat_t, writers .
 	}
 	chain := chainOf(who, writers)
 	b := f.basis(path, stampOfFile(st), st.Nlink > 1, chain, &set)
-	for b.Stale && f.onlyLocked(&b) {
+	for b.Stale && f.onlyLocked(path, &b) {
 		b = f.basis(path, stampOfFile(st), st.Nlink > 1, chain, &set)
 	}
 	if !b.Stale {
@@ -59,12 +59,12 @@ func (f *FS) wouldLose(c *caller, op string, p place, st *unix.Stat_t, writers .
 // onlyLocked reports whether a look at a version was none: the file was opened to be
 // locked (flock FILE COMMAND), and nothing was read through that descriptor so far.
 // Then it is forgotten.
-func (f *FS) onlyLocked(b *knowledge.Basis) bool {
+func (f *FS) onlyLocked(path string, b *knowledge.Basis) bool {
 	h, sight := f.givenBy(b)
 	if h == nil || !h.isLocked() || !f.proc.AtStart(sight.Who.Self.PID, f.procFile(h.n)) {
 		return false
 	}
-	f.knowledge.Withdraw(sight)
+	f.knowledge.Withdraw(sight.Under(knowledge.Key(path)))
 	h.sight.Store(nil)
 	return true
 }
@@ -77,7 +77,7 @@ func (f *FS) noteLockAsked(h *handle) {
 		return
 	}
 	var st unix.Stat_t
-	if _, now := f.knowledge.Current(sight.Key); unix.Fstat(f.fdOf(h.n), &st) != nil || now != stampOfFile(&st) {
+	if _, now := f.knowledge.Current(knowledge.Key(f.nodePath(h.n))); unix.Fstat(f.fdOf(h.n), &st) != nil || now != stampOfFile(&st) {
 		h.sight.Store(nil)
 	}
 }

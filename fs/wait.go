@@ -54,11 +54,12 @@ const signalPoll = 20 * time.Millisecond
 type label struct {
 	session  atomic.Pointer[session]
 	op       string
-	path     string
-	name     string     // of a named lock, which has no path
-	actor    string     // who it is for, as the holder said itself
-	read     *readClaim // whose lock it is
-	control  uint64     // the number of a lock taken through the control file
+	path     string                 // when the lock was asked for
+	moved    atomic.Pointer[string] // the path since a directory above was renamed; nil: as it was
+	name     string                 // of a named lock, which has no path
+	actor    string                 // who it is for, as the holder said itself
+	read     *readClaim             // whose lock it is
+	control  uint64                 // the number of a lock taken through the control file
 	c        *caller
 	accepted atomic.Pointer[[]accepted] // content that was judged for a parked operation
 	deadline atomic.Pointer[time.Time]
@@ -86,7 +87,8 @@ type demand struct {
 	op     string
 	path   string  // for messages
 	places []place // the names concerned, from which the keys are made
-	target *target // the same of a request through the control file
+	target *target // trees that are to be locked in place of names
+	claim  *claim  // what a request through the control file asks for, in place of names
 	keys   []lockmgr.Key
 	mode   lockmgr.Mode
 	class  lockmgr.Class
@@ -109,6 +111,15 @@ type demand struct {
 	lineage []lockmgr.Ancestor
 	since   lockmgr.Birth // from which owner's children are heirs; zero: from now on
 	until   time.Time     // set by the first wait
+}
+
+// asked is what the demand is for, if that is not names; nil if it is.
+func (d *demand) asked() *target {
+	if d.claim == nil {
+		return d.target
+	}
+	t := d.claim.target()
+	return &t
 }
 
 // forebears are the owner's ancestors. Where the caller asks for somebody else, an
@@ -173,10 +184,13 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		switch {
 		case d.places != nil:
 			r.Keys = f.keysOf(d.places)
-		case d.target != nil:
-			r.Keys, r.Trees = f.keysOfTarget(d.target)
+		case d.asked() != nil:
+			r.Keys, r.Trees = f.keysOfTarget(d.asked())
 		}
 		l, err := f.table.Acquire(r)
+		if err == nil && d.claim != nil {
+			f.controls.enter(d.claim, l)
+		}
 		f.ns.RUnlock()
 		f.settleThefts(d.c)
 		if (err != nil || !l.Held()) && f.joinGuard(d.c) {

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/control"
@@ -58,6 +62,9 @@ func (f *releaseFlags) run(cmd *cobra.Command, sys system, files []string) error
 		return err
 	}
 	a, err := f.ask(sys, &control.Request{Op: control.Release, Lock: f.lock, All: f.all, Holder: holder}, files)
+	if errors.Is(err, os.ErrNotExist) && len(files)+len(f.trees) > 0 {
+		return fmt.Errorf("%w. Where a directory was renamed, its locks have the new path: see 'latchfs list --mine'", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"slices"
 	"time"
 
 	"latchfs/lockmgr"
@@ -32,6 +33,21 @@ func (t *Table) Before(at time.Time, key Key, who Who) *Sight {
 
 // Gave reports whether what somebody knows comes from this sight.
 func (s *Sight) Gave(b *Basis) bool { return s.At.Equal(b.At) }
+
+// Under is the same sight of a file that has got another key since. The numbers of its
+// versions may have changed with the key: what was known before is of one that is too
+// long ago to tell.
+func (s *Sight) Under(key Key) *Sight {
+	if key == s.Key {
+		return s
+	}
+	moved := *s
+	moved.Key, moved.before = key, slices.Clone(s.before)
+	for i := range moved.before {
+		moved.before[i].own.number, moved.before[i].lent.number = 0, 0
+	}
+	return &moved
+}
 
 // Withdraw makes those who have learned something by the sight, and nothing since,
 // know what they knew before.

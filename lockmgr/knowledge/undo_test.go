@@ -66,3 +66,28 @@ func TestSavedNames(t *testing.T) {
 		}
 	}
 }
+
+// A look is withdrawn under the key that the file has got since: what was known before
+// that look is of an older version, whatever its number is now.
+func TestWithdrawUnderAnotherKey(t *testing.T) {
+	who, other := Who{Self: lockmgr.Owner{PID: 2, Start: 1}}, Who{Self: lockmgr.Owner{PID: 3, Start: 1}}
+	table, at := New(fade), time.Unix(1, 0)
+	v1, v2, v3 := Stamp{Ino: 1}, Stamp{Ino: 2}, Stamp{Ino: 3}
+	table.Saw(at, "d/f", v1, who)
+	table.Changed(at.Add(time.Second), "d/f", v2, other, Author{})
+	sight := table.Before(at.Add(2*time.Second), "d/f", who)
+	table.Saw(sight.At, "d/f", v2, who)
+	table.Moved(at.Add(3*time.Second), "d", "e", false, Who{}, Author{})
+	table.Changed(at.Add(4*time.Second), "e/f", v3, other, Author{})
+	known := func() Basis {
+		return table.Check(at.Add(5*time.Second), "e/f", v3, []lockmgr.Owner{who.Self}, fade)
+	}
+	if b := known(); !b.Stale || !sight.Gave(&b) {
+		t.Fatalf("before: %+v", b)
+	}
+	table.Withdraw(sight.Under("e/f"))
+	if b := known(); !b.Stale || sight.Gave(&b) {
+		t.Errorf("it knows %+v, want the version before", b)
+	}
+	table.checkInvariants(t)
+}

@@ -19,6 +19,7 @@ package programs
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -130,6 +131,31 @@ func (t *Table) Wrote(now time.Time, path string, who Who, fade time.Duration) (
 	learned = !p.Claims
 	p.Claims = true
 	return learned
+}
+
+// Moved notes that a directory has got another path, or that two have exchanged
+// theirs: what was read below goes along.
+func (t *Table) Moved(from, to string, exchanged bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	moving := map[string][]read{}
+	take := func(from, to string) {
+		for path, list := range t.reads {
+			if rest, ok := strings.CutPrefix(path, from); ok && (rest == "" || rest[0] == '/') {
+				moving[to+rest] = list
+				delete(t.reads, path)
+			}
+		}
+	}
+	take(from, to)
+	if exchanged {
+		take(to, from)
+	}
+	for path, list := range moving {
+		for _, r := range list {
+			t.note(path, r)
+		}
+	}
 }
 
 // distance is how far up the common ancestor of a writer and a reader is, counted

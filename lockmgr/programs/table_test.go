@@ -184,3 +184,27 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// What was read goes along with its directory, and back again.
+func TestMoved(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		from, to string
+		exchange bool
+		wrote    string
+		learns   bool
+	}{
+		{"the new path", "d", "e", false, "e/f", true},
+		{"the old path", "d", "e", false, "d/f", false},
+		{"another directory", "dd", "e", false, "d/f", true},
+		{"an exchange, one way", "d", "x", true, "x/f", true},
+		{"an exchange, the other way", "x", "d", true, "x/f", true},
+	} {
+		table := New()
+		table.Read(start, "d/f", "py", 0, who(10, 1))
+		table.Moved(tt.from, tt.to, tt.exchange)
+		if got := table.Wrote(start, tt.wrote, who(10, 1), fade); got != tt.learns {
+			t.Errorf("%s: learned %v, want %v", tt.name, got, tt.learns)
+		}
+	}
+}

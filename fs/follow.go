@@ -1,0 +1,173 @@
+package fs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
+)
+
+// This file moves what is kept by path when a directory gets another name, and with it
+// everything below. The lock table, the knowledge of versions, the history and the live
+// paths move by themselves (see renaming.renameDir); the rest follows here.
+//
+// The rename of a file moves none of it. A lock that was taken without opening, the
+// claim of a read, a mark, a lesson and a kept base belong to the name, as versions do:
+// a program that moves f to f~ and makes a new f goes on with the same name. The claims
+// on a name that leads to nothing any more end soon (readClaims.removed). A session goes
+// with its file (session.moveTo).
+
+// relocation is the rename of a directory from one path to another, or their exchange.
+type relocation struct {
+	from, to  string
+	exchanged bool
+}
+
+// of is the path by which what had a path before the rename is reached after it.
+func (m relocation) of(path string) string {
+	if rest, ok := below(path, m.from); ok {
+		return m.to + rest
+	}
+	if rest, ok := below(path, m.to); ok && m.exchanged {
+		return m.from + rest
+	}
+	return path
+}
+
+// below is what follows dir in the path of dir itself or of something in it.
+func below(path, dir string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, dir)
+	return rest, ok && (rest == "" || rest[0] == '/')
+}
+
+// all maps a list of paths; the list stays as it is if none changes.
+func (m relocation) all(paths []string) []string {
+	if !slices.ContainsFunc(paths, func(p string) bool { return m.of(p) != p }) {
+		return paths
+	}
+	moved := make([]string, len(paths))
+	for i, p := range paths {
+		moved[i] = m.of(p)
+	}
+	return sortedSet(moved)
+}
+
+// follow moves what is kept by path. FS.ns and FS.paths are held for writing.
+func (f *FS) follow(m relocation) {
+	f.relabel(m)
+	f.controls.follow(m)
+	f.readClaims.follow(m)
+	f.bases.follow(m)
+	if f.lessons.table != nil {
+		f.lessons.table.Moved(m.from, m.to, m.exchanged)
+	}
+}
+
+// relabel gives the locks below the directory the paths by which they are shown. The
+// lock table knows them by their new keys already.
+func (f *FS) relabel(m relocation) {
+	trees := []lockmgr.Key{lockmgr.Key(m.to)}
+	if m.exchanged {
+		trees = append(trees, lockmgr.Key(m.from))
+	}
+	locks := f.table.Holders(nil, trees)
+	if _, waiting := f.table.Len(); waiting > 0 {
+		locks = append(locks, f.table.Snapshot().Waiting...)
+	}
+	for _, h := range locks {
+		if lb, ok := h.Label.(*label); ok && lb.control == 0 {
+			lb.follow(m)
+		}
+	}
+}
+
+// where is the path by which the lock is shown now.
+func (lb *label) where() string {
+	if at := lb.moved.Load(); at != nil {
+		return *at
+	}
+	return lb.path
+}
+
+func (lb *label) follow(m relocation) {
+	if at := lb.where(); m.of(at) != at {
+		at = m.of(at)
+		lb.moved.Store(&at)
+	}
+}
+
+// follow gives the claims, those that wait among them, the paths of what they are on,
+// and keeps the fences of stolen ones around it.
+func (cs *controls) follow(m relocation) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for no, cl := range cs.claims {
+		was := cl.target()
+		t := target{paths: m.all(was.paths), trees: m.all(was.trees), names: was.names}
+		if slices.Equal(t.paths, was.paths) && slices.Equal(t.trees, was.trees) {
+			continue
+		}
+		cl.label.follow(m)
+		cl.setTarget(t)
+		if h := cs.stolen[no]; h != nil {
+			cs.stolen[no] = cs.fenceLocked(cl, h)
+		}
+	}
+}
+
+// fenceLocked is the stolen lock h on what its claim cl is on now: since the theft a
+// directory may have got another name. mu is held.
+func (cs *controls) fenceLocked(cl *claim, h *lockmgr.Holder) *lockmgr.Holder {
+	t := cl.target()
+	moved := *h
+	moved.Keys = slices.DeleteFunc(slices.Clone(h.Keys), isPathKey)
+	moved.Trees = nil
+	for _, p := range t.paths {
+		moved.Keys = cs.f.appendNames(moved.Keys, p)
+	}
+	for _, p := range t.trees {
+		moved.Trees = append(moved.Trees, lockmgr.Key(p))
+	}
+	moved.Keys = append(moved.Keys, moved.Trees...)
+	return &moved
+}
+
+// follow moves the claims of reads and the marks.
+func (rs *readClaims) follow(m relocation) {
+	if !rs.enabled {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, fam := range rs.families {
+		for cl := range fam.claims {
+			cl.path = m.of(cl.path)
+		}
+	}
+	marks := make(map[mark]bool, len(rs.marks))
+	for k := range rs.marks {
+		k.path = m.of(k.path)
+		marks[k] = true
+	}
+	rs.marks = marks
+	rs.marked.Store(int32(len(marks)))
+}
+
+// follow moves the kept versions. They have other numbers under their new key, where
+// they are found by their stamps.
+func (bs *bases) follow(m relocation) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	for _, id := range slices.Collect(maps.Keys(bs.list)) {
+		key := knowledge.Key(m.of(string(id.key)))
+		if key == id.key {
+			continue
+		}
+		b := bs.list[id]
+		delete(bs.list, id)
+		bs.tick++
+		bs.list[baseID{key: key, moved: bs.tick}] = b
+	}
+}
