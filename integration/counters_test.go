@@ -57,14 +57,17 @@ func (m *Mount) countIn(t testing.TB, dir string, tool counting.Tool, plan count
 	return r
 }
 
+// counterWorkers is how many count at once.
+func counterWorkers() int { return repeat(6, 8) }
+
 // Whatever a tool acknowledges is counted, and what is refused the tool reports.
 func TestCountersLoseNothing(t *testing.T) {
 	inShortOnRoot(t, func(t *testing.T, m *Mount) {
 		for _, tool := range counters(t) {
 			t.Run(tool.Name, func(t *testing.T) {
-				r := m.count(t, tool, counting.Plan{Workers: 6, Increments: repeat(6, 50)})
+				r := m.count(t, tool, counting.Plan{Workers: counterWorkers(), Increments: repeat(6, 50)})
 				checkCount(t, r)
-				if done := r.Succeeded + r.Refused; done != 6*repeat(6, 50) {
+				if done := r.Succeeded + r.Refused; done != counterWorkers()*repeat(6, 50) {
 					t.Errorf("%d attempts have an outcome", done)
 				}
 			})
@@ -77,9 +80,9 @@ func TestCountersWithRetryReachTheirGoal(t *testing.T) {
 	inShortOnRoot(t, func(t *testing.T, m *Mount) {
 		for _, tool := range counters(t) {
 			t.Run(tool.Name, func(t *testing.T) {
-				r := m.count(t, tool, counting.Plan{Workers: 6, Increments: repeat(3, 50), Retry: true})
+				r := m.count(t, tool, counting.Plan{Workers: counterWorkers(), Increments: repeat(3, 50), Retry: true})
 				checkCount(t, r)
-				if want := 6 * repeat(3, 50); r.Final != want {
+				if want := counterWorkers() * repeat(3, 50); r.Final != want {
 					t.Errorf("the counter shows %d, want %d", r.Final, want)
 				}
 			})

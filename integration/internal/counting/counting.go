@@ -38,7 +38,7 @@ type Plan struct {
 // Result is what came of a plan.
 type Result struct {
 	Succeeded int           // increments that a tool acknowledged
-	Refused   int           // attempts whose tool reported EBUSY
+	Refused   int           // attempts whose tool reported EBUSY, or that another worker was faster
 	Failed    int           // attempts whose tool reported something else
 	Final     int           // what the counter shows at the end
 	Elapsed   time.Duration // from the start signal to the end of the last worker
@@ -139,7 +139,7 @@ func (p Plan) work(ctx context.Context, tool Tool, path string, r *Result) error
 	}
 	began := time.Now()
 	open.Close()
-	tally := newTally(r)
+	tally := newTally(r, tool.overtook)
 	var wg sync.WaitGroup
 	errs := make([]error, len(workers))
 	for i, w := range workers {
@@ -205,10 +205,12 @@ type tally struct {
 	r      *Result
 	kinds  map[string]bool
 	number *regexp.Regexp
+
+	overtook *regexp.Regexp // as the tool has it
 }
 
-func newTally(r *Result) *tally {
-	return &tally{r: r, kinds: map[string]bool{}, number: regexp.MustCompile(`[0-9]+|sed[A-Za-z0-9]{6}`)}
+func newTally(r *Result, overtook *regexp.Regexp) *tally {
+	return &tally{r: r, overtook: overtook, kinds: map[string]bool{}, number: regexp.MustCompile(`[0-9]+|sed[A-Za-z0-9]{6}`)}
 }
 
 // busy is how tools report EBUSY.
@@ -221,7 +223,7 @@ func (t *tally) add(line string) {
 		t.r.Succeeded++
 		return
 	}
-	if busy.MatchString(line) {
+	if busy.MatchString(line) || t.overtook != nil && t.overtook.MatchString(line) {
 		t.r.Refused++
 	} else {
 		t.r.Failed++

@@ -3,6 +3,7 @@ package counting
 import (
 	_ "embed" // the workers
 	"os/exec"
+	"regexp"
 )
 
 // Tool is a way to increment a counter.
@@ -11,7 +12,8 @@ type Tool struct {
 	Needs []string // programs that may be missing
 	Shown string   // how one increment is done, for tables
 
-	command []string
+	command  []string
+	overtook *regexp.Regexp // what the tool also says when another worker was faster; nil if nothing
 }
 
 // argv is the command of a worker; path, number of increments and "retry" or
@@ -50,13 +52,16 @@ func Tools(python, counter string) []Tool {
 		return []string{"bash", "-c", shellWorker, "bash", increment}
 	}
 	const (
-		jq = `jq -c '.n += 1' "$path" > "$path.$$" && mv "$path.$$" "$path"`
+		jq     = `jq -c '.n += 1' "$path" > "$path.$$" && mv "$path.$$" "$path"`
+		shared = `jq -c '.n += 1' "$path" > "$path.tmp" && mv "$path.tmp" "$path"`
 		// The flag e runs the line as a command and takes its output instead.
 		sed = `sed -i -E 's/.*"n": ?([0-9]+).*/echo "{\\"n\\": $((\1 + 1))}"/e' "$path"`
 	)
 	return []Tool{
 		{Name: "python", Shown: "python `json.load(open(f))`, `json.dump(d, open(f, \"w\"))`", command: []string{python, "-c", pythonWorker}},
 		{Name: "jq", Needs: []string{"jq"}, Shown: "bash `jq … f > t && mv t f`", command: shell(jq)},
+		{Name: "shared-temporary", Needs: []string{"jq"}, Shown: "bash `jq … f > f.tmp && mv f.tmp f`", command: shell(shared),
+			overtook: regexp.MustCompile(`^refused: mv: .*: No such file or directory$`)}, // another worker has moved it
 		{Name: "node", Needs: []string{"node"}, Shown: "node `readFileSync`, `writeFileSync`", command: []string{"node", "-e", nodeWorker}},
 		{Name: "go", Shown: "Go `os.ReadFile`, `os.WriteFile`", command: []string{counter}},
 		{Name: "perl", Needs: []string{"perl"}, Shown: "perl `open <`, `open >`", command: []string{"perl", "-e", perlWorker}},
