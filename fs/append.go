@@ -92,9 +92,6 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 		return status(e)
 	}
 	f.table.Release(l)
-	if in.Flags&unix.O_ACCMODE == unix.O_RDWR {
-		_ = f.noteRead(&in.InHeader, n) // who opens it so means to read it
-	}
 	h := f.newHandle(n, appendHandle, in.Flags)
 	h.app = newAppender(f, h, c)
 	f.startIO(h, ioDirect, out)

@@ -22,6 +22,9 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if e != 0 {
 		return nil, status(e)
 	}
+	if h.app != nil {
+		h.app.noteRead(&in.InHeader)
+	}
 	return fuse.ReadResultFd(uintptr(fd), int64(in.Offset), int(in.Size)), fuse.OK
 }
 
@@ -244,6 +247,9 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32,
 	from, e := f.readFile(src)
 	if e != 0 {
 		return 0, status(e)
+	}
+	if src.app != nil {
+		src.app.noteRead(&in.InHeader)
 	}
 	var n int
 	e = f.change(dst, func(fd int) error {

@@ -35,7 +35,8 @@ type staleOpen struct {
 // one that counts as a read, or cannot lose anything. s.mu is held.
 func (s *session) staleFor(c *caller, flags uint32) *staleOpen {
 	f := s.f
-	if flags&unix.O_ACCMODE != unix.O_RDWR || flags&unix.O_TRUNC != 0 || s.baseVersion == nil || s.wrote || s.truncated || !f.tracks(&s.settings) {
+	if flags&unix.O_ACCMODE != unix.O_RDWR || flags&unix.O_TRUNC != 0 || s.baseVersion == nil ||
+		s.wrote || s.truncated || s.merge != nil || !f.tracks(&s.settings) {
 		return nil
 	}
 	who, ok := c.learners(&s.settings)
@@ -125,6 +126,9 @@ func (s *session) mayCutThrough(h *handle, size int64) unix.Errno {
 	if h.stale.Load() == nil {
 		return s.mayCut(size)
 	}
+	s.mu.Lock()
+	s.adds = false // a process that cuts does not only add
+	s.mu.Unlock()
 	if size == 0 {
 		s.mergeThrough(h, nil)
 	}
@@ -259,4 +263,18 @@ func (s *session) keepAsideLocked(o *staleOpen, reason string) (id string, err e
 		"uid": s.uid, "errno": unix.ErrnoName(unix.EBUSY), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
 		"operation": o.x.op, "base": keptBase(s.baseVersion),
 	})
+}
+
+// noteRead notes that a process reads through an append descriptor that it has opened
+// for reading, too. The open alone told nobody anything.
+func (a *appender) noteRead(in *fuse.InHeader) {
+	a.mu.Lock()
+	key := a.key
+	a.mu.Unlock()
+	a.f.mu.Lock()
+	n := a.f.byIno[key]
+	a.f.mu.Unlock()
+	if n != nil {
+		_ = a.f.noteRead(in, n)
+	}
 }
