@@ -133,7 +133,7 @@ check: build static lint ## what to run before a commit: go.mod, formatting, vet
 .PHONY: static
 static: ## what a look at the sources tells: go.mod and go.sum are tidy, gofmt and vet have no complaint
 	@$(GO) mod tidy -diff || { echo "go.mod or go.sum is not tidy: run go mod tidy" >&2; exit 1; }
-	unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))
+	unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...) | sort -u)
 	[ -z "$$unformatted" ] || { echo "make fmt would change: $$unformatted" >&2; exit 1; }
 	$(GO) vet ./...
 
