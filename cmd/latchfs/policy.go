@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -70,7 +71,10 @@ func newPolicyTestCommand() *cobra.Command {
 		Short: "Say which rule decides for a path, and what it says",
 		Long: `Say which rule decides for each PATH, what holds there, and under which name it
 is locked: paths with the same name share one lock. Paths are relative to the
-mount's root; they need not exist.`,
+mount's root; they need not exist.
+
+The command does not look at the disk. On a mount, a file for which it says atomic
+is live if a directory above it holds a database (live-if); it says so in a note.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			p, err := loadPolicy(config)
@@ -108,7 +112,25 @@ func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON boo
 			s.Append, s.OnKill, s.TTL, s.OnStale, s.Key,
 			s.LostUpdate, s.ClaimTTL, s.Fade, listed(s.Observers), s.Strangers, s.History, s.Validate, p.LockName(rel), s.Rule)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	noteMarkers(cmd, p, paths)
+	return nil
+}
+
+// noteMarkers says on standard error for which of the paths the disk decides, which
+// the command does not look at.
+func noteMarkers(cmd *cobra.Command, p *policy.Policy, paths []string) {
+	var lists [][]string
+	for _, name := range paths {
+		s := p.For(rootRelative(name))
+		known := slices.ContainsFunc(lists, func(l []string) bool { return slices.Equal(l, s.LiveIf) })
+		if s.Mode == policy.Atomic && len(s.LiveIf) > 0 && !known {
+			lists = append(lists, s.LiveIf)
+			fmt.Fprintf(cmd.ErrOrStderr(), "atomic is live if a directory above holds one of: %s (live-if; the disk was not looked at)\n", listed(s.LiveIf))
+		}
+	}
 }
 
 func testPolicyJSON(cmd *cobra.Command, p *policy.Policy, paths []string) error {
@@ -123,7 +145,7 @@ func testPolicyJSON(cmd *cobra.Command, p *policy.Policy, paths []string) error 
 			"key": s.Key, "lock": p.LockName(rel), "actor_env": actorEnv, "rule": s.Rule,
 			"lost_update": s.LostUpdate, "claim_ttl_seconds": s.ClaimTTL.Seconds(), "fade_seconds": s.Fade.Seconds(),
 			"observers": append([]string{}, s.Observers...), "strangers": s.Strangers,
-			"history": s.History, "validate": validationJSON(s.Validate),
+			"history": s.History, "live_if": append([]string{}, s.LiveIf...), "validate": validationJSON(s.Validate),
 		})
 		if err != nil {
 			return err

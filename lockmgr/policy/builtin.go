@@ -24,6 +24,9 @@ func builtinRules() []Rule {
 			"*.*-wal", "*.*-shm", "*.*-journal",
 			"*.mdb", "*.mdb-lock",
 		}},
+		// Servers append to them and sync them without an end, and rename them while
+		// they are open. What a killed one has acknowledged is in them.
+		{Mode: Live, Glob: []string{"*.aof", "*.rdb"}},
 		// Locks are taken by creating the file, by flock on it, or by what is
 		// in it: none of them may wait for a commit.
 		{Mode: Live, Glob: []string{"*.lock", "*.pid"}},
@@ -31,7 +34,7 @@ func builtinRules() []Rule {
 		{Mode: Live, Glob: []string{"**/.git/**"}},
 		// Streams are followed while they grow.
 		{Mode: Live, Glob: []string{
-			"*.log", "*.out", "nohup.out", "typescript", "*.part",
+			"*.log", "*.log.*", "*.log-*", "*.out", "nohup.out", "typescript", "*.part",
 		}},
 	}
 	for i := range rules {

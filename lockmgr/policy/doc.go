@@ -8,6 +8,7 @@
 //
 //	[defaults]
 //	mode       = "atomic"     # "atomic", "live" or "readonly"
+//	live-if    = ["PG_VERSION", "ibdata1", "aria_log_control", "WiredTiger", "CURRENT+MANIFEST-*"]
 //	wait       = "30s"        # how long to queue for a lock; "0s" fails at once
 //	durability = "full"       # "full", "ordered" or "lazy"
 //	append     = "record"     # "record" or "session"
@@ -71,6 +72,20 @@
 // glob never matches because one of a path's directories matches: a directory
 // with everything below it is "dir/**", at any depth "**/dir/**". A trailing '/',
 // an empty component, "." and ".." can match nothing and are refused.
+//
+// # Directories of databases
+//
+// A database tells its directory by a file of a name of its own. A path whose
+// decided mode is "atomic" is live if a directory above it, at any depth, holds one
+// of the markers in live-if: live-if = ["PG_VERSION"] makes everything live in the
+// directory that holds a PG_VERSION, and below it. A marker is the name of a file,
+// or a glob for one, in the syntax above without '/'. Where one name would be too
+// common, names joined by '+' must all be there: "CURRENT+MANIFEST-*". Directories
+// and symbolic links mark nothing. The marker file itself is created before there is
+// a marker, and is an atomic file until then.
+//
+// A rule with live-if = [] keeps what it decides for atomic. The package does not
+// look for markers, for it sees no disk: its caller does.
 //
 // # Leases
 //

@@ -114,6 +114,7 @@ const (
 	keyAlias      = "alias"
 	keyName       = "name"
 	keyRoots      = "roots"
+	keyLiveIf     = "live-if"
 	keyHistory    = "history"
 	keyRejected   = "rejected"
 	keyMaxBytes   = "max-bytes"
@@ -134,7 +135,7 @@ const (
 var (
 	documentKeys = []string{keyBuiltin, keyActorEnv, keyDefaults, keyHistory, keyRejected, keyAlias, keyRule}
 	settingKeys  = []string{
-		keyMode, keyWait, keyDurability, keyAppend, keyOnKill, keyTTL, keyOnStale, keyKey,
+		keyMode, keyLiveIf, keyWait, keyDurability, keyAppend, keyOnKill, keyTTL, keyOnStale, keyKey,
 		keyLostUpdate, keyClaimTTL, keyFade, keyObservers, keyStrangers,
 		keyHistory, keyValidate, keyMaxSize, keyCommand, keyCommandTimeout,
 	}
@@ -208,7 +209,7 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 			p.unknown(at, key, known)
 			continue
 		}
-		if p.content(&r, at, key, v) || p.updates(&r, at, key, v) {
+		if p.content(&r, at, key, v) || p.updates(&r, at, key, v) || p.live(&r, at, key, v) {
 			continue
 		}
 		switch key {

@@ -86,6 +86,9 @@ type Rule struct {
 	OnStale    OnStale
 	Key        Key
 	History    *int
+	// LiveIf holds the markers of live directories: see Settings. nil is inherited,
+	// an empty list is none.
+	LiveIf []string
 
 	// What becomes of lost updates; nil is inherited, an empty list is none.
 	LostUpdate LostUpdate
@@ -120,6 +123,10 @@ type Settings struct {
 	Key     Key
 	// History is how many earlier versions of a file are kept.
 	History int
+	// LiveIf holds the markers that make an atomic file live: one of the directories
+	// above it has one of them (DESIGN 4.5). See MarkerFiles. The caller looks for
+	// them, for the policy sees no disk. It is shared: not to be changed.
+	LiveIf []string
 	// LostUpdate says what becomes of a change that is based on a version which has
 	// been replaced since.
 	LostUpdate LostUpdate
@@ -149,6 +156,7 @@ type Policy struct {
 	matchers []matcher // in the order in which they decide
 	aliases  []aliasMatcher
 	mapsAny  bool // some path may have a lock name other than itself
+	markers  markers
 	settings *cache[*Settings]
 	names    *cache[string]
 }
@@ -179,6 +187,7 @@ func factory() Settings {
 		OnStale:    KeepStale,
 		Key:        FileKey,
 		History:    10,
+		LiveIf:     factoryMarkers(),
 		LostUpdate: RefuseLost,
 		ClaimTTL:   defaultClaimTTL,
 		Fade:       defaultFade,
@@ -266,6 +275,7 @@ func compile(s source) *Policy {
 			p.matchers = append(p.matchers, m)
 		}
 	}
+	p.gatherMarkers()
 	for _, a := range s.alias {
 		p.aliases = append(p.aliases, newAliasMatcher(a))
 	}
@@ -302,6 +312,7 @@ func (r Rule) over(s Settings) Settings {
 		s.History = *r.History
 	}
 	r.overUpdates(&s)
+	r.overLive(&s)
 	s.Validate = r.validation(s.Validate)
 	return s
 }

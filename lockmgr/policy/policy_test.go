@@ -92,6 +92,9 @@ func describe(p *Policy, path string) string {
 	if s.Key != plain.Key {
 		text = append(text, "key "+string(s.Key))
 	}
+	if !slices.Equal(s.LiveIf, plain.LiveIf) {
+		text = append(text, fmt.Sprintf("live-if %q", s.LiveIf))
+	}
 	text = append(text, describeUpdates(&s, &plain)...)
 	if s.History != plain.History {
 		text = append(text, fmt.Sprint("history ", s.History))
@@ -192,6 +195,8 @@ func TestTOMLReadsBack(t *testing.T) {
 			{Glob: []string{"y"}, Validate: []string{nonEmpty}, MaxSize: &size, Command: []string{"/c", `a"b`}, CommandTimeout: &wait, History: &ten},
 			{Glob: []string{"z"}, LostUpdate: Adaptive, ClaimTTL: &ttl, Fade: &wait, Observers: []string{"jq", `/a"b`}, Strangers: OneStranger},
 			{Glob: []string{"zz"}, LostUpdate: Merge, Observers: []string{}},
+			{Glob: []string{"db/**"}, LiveIf: []string{"A", "b*+C"}},
+			{Glob: []string{"y2"}, LiveIf: []string{}},
 		}}),
 		compile(source{
 			defaults: Settings{Mode: ReadOnly, Wait: time.Hour, Durability: Lazy, Append: Session, OnKill: Commit,
@@ -351,6 +356,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("rule = [{glob = 'x', wait = '0s'}, {glob = ['{a,b}', 1]}]\ndefaults.mode = 1\n")
 	f.Add("actor-env = ['A', 'b_1']\n[[alias]]\nname = 'a'\nroots = ['.', 'w/*']\n[defaults]\nttl = '1m'\non-stale = 'steal'\nkey = 'group:x'\n")
 	f.Add("[defaults]\nlost-update = 'serialize'\nclaim-ttl = '1s'\nfade = '1m'\nobservers = ['a', '**/b']\nstrangers = 'refuse'\n")
+	f.Add("[defaults]\nlive-if = 'A+b*'\n[[rule]]\nglob = 'x'\nlive-if = []\n[[rule]]\nglob = 'y'\nlive-if = ['', 'a/b', '+', '*', 1]\n")
 	f.Add("alias = [{name = 'a', roots = 'x'}, {name = 'a', roots = ['**', 1]}]\nactor-env = 1\n")
 	f.Add("[[rule]]\n[rule.a]\nb = 1\n[[rule.c]]\nd = [[1], {e = 2}]\n")
 	f.Fuzz(func(t *testing.T, text string) {

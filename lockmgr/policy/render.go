@@ -22,6 +22,7 @@ func (p *Policy) TOML() []byte {
 	r := Rule{
 		Mode: d.Mode, Wait: &wait, Durability: d.Durability, Append: d.Append, OnKill: d.OnKill,
 		TTL: &ttl, OnStale: d.OnStale, Key: d.Key, History: &d.History,
+		LiveIf:     orNone(d.LiveIf),
 		LostUpdate: d.LostUpdate, ClaimTTL: &claimTTL, Fade: &fade, Observers: d.Observers, Strangers: d.Strangers,
 	}
 	if v := d.Validate; v != nil {
@@ -55,6 +56,9 @@ func writeSettings(b *bytes.Buffer, r Rule) {
 		}
 	}
 	line(keyMode, string(r.Mode))
+	if r.LiveIf != nil {
+		writeList(b, keyLiveIf, r.LiveIf)
+	}
 	if r.Wait != nil {
 		line(keyWait, r.Wait.String())
 	}
@@ -98,6 +102,14 @@ func writeBounds(b *bytes.Buffer, store string, limits Bounds) {
 	fmt.Fprintf(b, "\n[%s]\n", store)
 	fmt.Fprintf(b, "%-10s = %s\n", keyMaxBytes, quote(Bytes(limits.MaxBytes).String()))
 	fmt.Fprintf(b, "%-10s = %s\n", keyMaxAge, quote(ageText(limits.MaxAge)))
+}
+
+// orNone is a list that is written out although it is empty: the default is not.
+func orNone(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
 }
 
 func writeList(b *bytes.Buffer, key string, list []string) {
