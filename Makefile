@@ -23,7 +23,7 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 # filesystems for disks that fill up or lose their power. A fresh machine
 # needs nothing else but Go, git and make.
 TEST_PACKAGES := fuse3 gcc libc6-dev \
-	acl attr btrfs-progs curl e2fsprogs ed emacs-nox gawk jq libcap2-bin moreutils mount nano neovim nodejs \
+	acl attr btrfs-progs curl e2fsprogs ed emacs-nox gawk jq libcap2-bin logrotate moreutils mount nano neovim nodejs \
 	openssl patch perl procps python3 rsync sqlite3 strace systemd unzip vim xfsprogs xz-utils zip
 BENCH_PACKAGES := bindfs
 

@@ -248,7 +248,7 @@ func (s *session) enter() unix.Errno {
 			return e
 		}
 	}
-	if b := f.byIno[s.baseKey]; b != nil && b.live || s.baseVersion != nil && f.livePaths[pathLocked(s.parent, s.name)] {
+	if b := f.byIno[s.baseKey]; b != nil && b.live || s.baseVersion != nil && f.livePaths[pathLocked(s.parent, s.name)] != notLive {
 		unix.Close(fd)
 		return unix.ESTALE // a relative has made it live since the caller's look
 	}

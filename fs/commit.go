@@ -74,7 +74,7 @@ func (s *session) closeLocked() {
 		s.node.sess = nil
 		s.node.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
 	}
-	dir, base := s.parent, s.base
+	dir, base, name := s.parent, s.base, s.name
 	delete(f.replacing, s.baseKey)
 	s.leaveLocked()
 	handles := len(s.handles)
@@ -84,6 +84,7 @@ func (s *session) closeLocked() {
 	f.mu.Unlock()
 	// What the kernel remembers of the directory's times and of the links of
 	// the version that was replaced is out of date now.
+	f.markerMoved(name)
 	f.srv.InodeNotify(dir.id, -1, 0)
 	f.srv.InodeNotify(s.at().id, -1, 0)
 	if base != nil {

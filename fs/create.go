@@ -221,12 +221,15 @@ func (f *FS) openCreated(c *caller, fd int, dir *node, name string, flags uint32
 	f.mu.Lock()
 	f.setNameLocked(n, dir, name)
 	f.mu.Unlock()
+	f.markerMoved(name)
 	kind := plainHandle
 	if !live && dir != nil && flags&unix.O_APPEND != 0 {
 		kind = appendHandle
 	}
 	h := f.newHandle(n, kind, flags&^unix.O_TRUNC)
-	h.live = live
+	if live {
+		f.setLive(h)
+	}
 	want := ioPassthrough
 	if kind == appendHandle {
 		h.app = newAppender(f, h, c)

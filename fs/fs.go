@@ -50,6 +50,7 @@ type FS struct {
 	txns       txns
 	controls   *controls
 	readClaims *readClaims
+	liveDirs   liveDirs
 	lessons    lessons // of programs; nothing when mounted read-only
 	whys       refusals
 	registrar  *registrar // nil without passthrough
@@ -109,9 +110,9 @@ type FS struct {
 	replacing map[inoKey]bool // inodes that a save is taking the place of
 	handles   map[uint64]*handle
 	devs      map[uint64]uint64
-	growing   map[inoKey]int  // appenders that have added to a file and not reported it
-	livePaths map[string]bool // databases that showed themselves
-	moves     chan struct{}   // closed when the next session moves
+	growing   map[inoKey]int    // appenders that have added to a file and not reported it
+	livePaths map[string]liveBy // files that are live although their name is not
+	moves     chan struct{}     // closed when the next session moves
 }
 
 func newFS(o Options) *FS {
@@ -122,7 +123,7 @@ func newFS(o Options) *FS {
 		nextID: fuse.FUSE_ROOT_ID,
 		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, retired: map[inoKey][]*node{}, names: map[dkey]*nameState{},
 		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
-		devs: map[uint64]uint64{}, growing: map[inoKey]int{}, livePaths: map[string]bool{},
+		devs: map[uint64]uint64{}, growing: map[inoKey]int{}, livePaths: map[string]liveBy{},
 		moves: make(chan struct{}),
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}

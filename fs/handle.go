@@ -110,8 +110,15 @@ func (f *FS) closeHandle(h *handle) {
 		close(h.n.idle)
 		h.n.idle = nil
 	}
-	f.unpinLocked(h.n)
+	ended := h.closeLiveLocked()
+	if !ended {
+		f.unpinLocked(h.n)
+	}
 	f.mu.Unlock()
+	if ended {
+		f.endCarried(h.n)
+		f.unpin(h.n)
+	}
 }
 
 // file returns the daemon's descriptor for h. Most handles never need one: the

@@ -18,13 +18,30 @@ func (f *FS) settings(path string) policy.Settings {
 	if set.Mode != policy.Atomic {
 		return set
 	}
-	if f.isLivePath(path) {
+	if f.isLivePath(path) || f.inDatabase(path, &set) {
 		set.Mode = policy.Live
 	}
 	if db, ok := policy.Sidecar(path); ok && (f.isLivePath(db) || f.policy.For(db).Mode == policy.Live) {
 		set.Mode = policy.Live
 	}
 	return set
+}
+
+// versionSettings are the settings for what is recorded of a path's versions. A file
+// that is live by its descriptors alone is a version under its name, which grows. One
+// in the directory of a database may be a version from before: that it leaves its name
+// is recorded.
+func (f *FS) versionSettings(path string) policy.Settings {
+	set := f.policy.For(path)
+	if set.Mode != policy.Atomic || f.liveBy(path) == liveByHandle {
+		return set
+	}
+	if f.history != nil && f.liveBy(path) == notLive && f.inDatabase(path, &set) {
+		if _, _, known := f.history.Last(path); known {
+			return set
+		}
+	}
+	return f.settings(path)
 }
 
 // fileDemand asks for the exclusive lock on names and on the inodes that have

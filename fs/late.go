@@ -248,7 +248,7 @@ func (s *session) autoLive(why string) unix.Errno {
 	// before that waits for the lock, and must not get the old inode.
 	e := s.goLive(func() {
 		s.node.live = true
-		s.f.livePaths[pathLocked(s.parent, s.name)] = true
+		s.f.livePaths[pathLocked(s.parent, s.name)] = liveByUse
 	})
 	if e != 0 {
 		return e

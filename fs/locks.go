@@ -278,7 +278,18 @@ func (f *FS) isAutoLive(n *node) bool {
 }
 
 // isLivePath reports the same of a name: that the file which has it went live.
-func (f *FS) isLivePath(path string) bool {
+func (f *FS) isLivePath(path string) bool { return f.liveBy(path) != notLive }
+
+// liveBy is what has made the file live that has a name.
+type liveBy uint8
+
+const (
+	notLive      liveBy = iota
+	liveByUse           // its users treat it as a database: see session.autoLive
+	liveByHandle        // its descriptors are of a live name that it had: see carryLive
+)
+
+func (f *FS) liveBy(path string) liveBy {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.livePaths[path]
@@ -304,14 +315,14 @@ func (f *FS) exchangeLive(a, b string) {
 
 func (f *FS) renameLiveLocked(from, to string) {
 	delete(f.livePaths, to)
-	for path := range f.livePaths {
+	for path, by := range f.livePaths {
 		rest, below := strings.CutPrefix(path, from)
 		if !below || rest != "" && rest[0] != '/' {
 			continue
 		}
 		delete(f.livePaths, path)
 		if to != "" {
-			f.livePaths[to+rest] = true
+			f.livePaths[to+rest] = by
 		}
 	}
 }

@@ -92,6 +92,7 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 	if err := do(c, f.fdOf(dir), name); err != nil {
 		return statusOf(err)
 	}
+	f.markerMoved(name)
 	return f.enterMade(dir, name, out, false)
 }
 
@@ -249,6 +250,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	f.setNameLocked(n, dir, name)
 	f.mu.Unlock()
 	f.fillEntry(out, n, &st, false)
+	f.markerMoved(name)
 	return fuse.OK
 }
 
@@ -341,7 +343,9 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		f.noteLeaving(f.path(dir, name), stampOfFile(&st))
 	}
 	f.noteChange(c, opUnlink, f.path(dir, name), nil)
+	f.leaveCarried(c, opUnlink, f.path(dir, name))
 	f.renameLive(f.path(dir, name), "")
+	f.markerMoved(name)
 	f.readClaims.removed(f.path(dir, name))
 	f.lostName(n)
 	f.rebaseOn(n, nil)

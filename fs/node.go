@@ -47,14 +47,17 @@ type node struct {
 	inside  int           // directories: sessions on names in it
 	removed bool          // its name was unlinked, and nothing took its place
 	saved   bool          // a newer version took its place under its name
-	live    bool          // went live: see session.autoLive
-	shownAs inoKey        // the inode number to show, if not its own
-	numbers []inoKey      // as what it was shown to the kernel: the last few
-	lined   []*appender   // those that hold an unfinished line back
-	fresh   bool          // created for records, and its name is not on disk
-	posix   bool          // somebody took a POSIX lock: closes must be flushed
-	seen    history.State // of the file, when it was last compared with the history
-	told    told          // who has last opened it for reading, and learned nothing
+	live    bool          // went live: see session.autoLive, carryLive
+	carried bool          // by descriptors of a live name that it had, and only as long as there are some
+	// liveWriters is how many of its open handles can write and were opened live.
+	liveWriters int
+	shownAs     inoKey        // the inode number to show, if not its own
+	numbers     []inoKey      // as what it was shown to the kernel: the last few
+	lined       []*appender   // those that hold an unfinished line back
+	fresh       bool          // created for records, and its name is not on disk
+	posix       bool          // somebody took a POSIX lock: closes must be flushed
+	seen        history.State // of the file, when it was last compared with the history
+	told        told          // who has last opened it for reading, and learned nothing
 
 	io ioState
 }

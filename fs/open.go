@@ -218,7 +218,9 @@ func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) f
 		return status(e)
 	}
 	h := f.newHandle(n, plainHandle, in.Flags)
-	h.live = live
+	if live {
+		f.setLive(h)
+	}
 	if in.Flags&unix.O_TRUNC != 0 {
 		fd, e := f.file(h)
 		if e == 0 {

@@ -140,12 +140,15 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 			r.exchangeLocks(own, replaced)
 			f.exchangeLive(a, b)
 		}
+		f.markersMoved()
 		f.readClaims.written(a, r.c.family())
 		f.readClaims.written(b, r.c.family())
 		r.swapNames()
+		f.carryExchanged(r, a, b, isDir)
 		return 0
 	}
 	if !isDir {
+		f.leaveCarried(r.c, opRename, a)
 		f.renameLive(a, b)
 	}
 	f.readClaims.removed(a)
@@ -154,6 +157,13 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		replaced.detach()
 	}
 	r.moved(own)
+	if isDir {
+		f.markersMoved()
+		f.carryBelow(b)
+	} else {
+		f.markerMoved(r.from.name, r.to.name)
+		f.carryLive(r.from.node, b)
+	}
 	if own == nil && !isDir {
 		r.record(l)
 	}

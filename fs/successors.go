@@ -61,7 +61,7 @@ func (f *FS) remove(c *caller, l *lockmgr.Lock, dir *node, name string) (removed
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	path := f.path(dir, name)
-	set := f.settings(path)
+	set := f.versionSettings(path)
 	var st unix.Stat_t
 	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && set.Mode == policy.Atomic {
@@ -134,8 +134,8 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	if f.history == nil || r.sameFile() && r.flags&unix.RENAME_EXCHANGE == 0 {
 		return plain()
 	}
-	a := f.succeed(r.from.dir, r.from.name, from, f.settings(from), r.fromSt)
-	b := f.succeed(r.to.dir, r.to.name, to, f.settings(to), r.toSt)
+	a := f.succeed(r.from.dir, r.from.name, from, f.versionSettings(from), r.fromSt)
+	b := f.succeed(r.to.dir, r.to.name, to, f.versionSettings(to), r.toSt)
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		e := plain()
 		if e == 0 {

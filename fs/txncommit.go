@@ -191,6 +191,7 @@ func (t *txn) endLocked(committed bool) {
 		}
 		f.unstage(sn)
 		f.dropName(sn.dir, sn.name)
+		f.markerMoved(sn.name)
 		f.unpin(sn.dir)
 	}
 	for _, l := range t.locks {

@@ -1,0 +1,159 @@
+package fs
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/history"
+	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
+)
+
+// Live is a property of the open file, too: a descriptor that was opened on a live
+// file writes straight into that file, whatever its name is by then. A file that is
+// renamed to a name which is not live stays live until the last of these descriptors
+// is closed: a service goes on writing the log that logrotate has renamed.
+
+// setLive makes h a descriptor of a live file. A file that is live for another reason
+// than its name may have versions from before, and may be an ordinary one again: from
+// now on it changes without them.
+func (f *FS) setLive(h *handle) {
+	f.mu.Lock()
+	n := h.n
+	h.live = true
+	if h.writes() {
+		n.liveWriters++
+	}
+	dir, carried := n.parent, n.carried
+	f.mu.Unlock()
+	if !h.writes() || dir == nil || carried {
+		return
+	}
+	f.paths.RLock()
+	defer f.paths.RUnlock()
+	path := f.nodePath(n)
+	if f.policy.For(path).Mode != policy.Atomic {
+		return
+	}
+	f.changed(n, true)
+	if f.knowledge != nil {
+		f.knowledge.Forget(knowledge.Key(path))
+	}
+}
+
+// closeLiveLocked ends that. It returns whether the node has ceased to be live with it.
+// f.mu is held.
+func (h *handle) closeLiveLocked() (ended bool) {
+	if !h.live || !h.writes() {
+		return false
+	}
+	n := h.n
+	n.liveWriters--
+	return n.liveWriters == 0 && n.carried
+}
+
+// carryLive keeps the file n live that has got the name path, if it has descriptors
+// from a live name. Where it is open to append records, its versions go on growing
+// under the name.
+func (f *FS) carryLive(n *node, path string) {
+	if n == nil || !n.isRegular() || f.versionSettings(path).Mode != policy.Atomic {
+		return
+	}
+	f.mu.Lock()
+	if n.liveWriters > 0 && !n.live {
+		n.live, n.carried = true, true
+	}
+	if n.carried {
+		f.livePaths[path] = liveByHandle
+	}
+	grows := n.carried || f.growing[n.key] > 0
+	f.mu.Unlock()
+	if grows {
+		f.changed(n, true)
+	}
+}
+
+// carryBelow is carryLive for all files below a directory that was renamed.
+func (f *FS) carryBelow(dir string) {
+	type file struct {
+		n    *node
+		path string
+	}
+	var list []file
+	f.mu.Lock()
+	for _, h := range f.handles {
+		if (h.live || h.kind == appendHandle) && h.writes() && h.n.parent != nil {
+			list = append(list, file{h.n, pathLocked(h.n.parent, h.n.name)})
+		}
+	}
+	f.mu.Unlock()
+	for _, x := range list {
+		if isBelow(x.path, dir) {
+			f.carryLive(x.n, x.path)
+		}
+	}
+}
+
+// carryExchanged is the same for two names that have changed places.
+func (f *FS) carryExchanged(r *renaming, a, b string, isDir bool) {
+	if isDir {
+		f.carryBelow(a)
+		f.carryBelow(b)
+	}
+	f.carryLive(r.from.node, b)
+	f.carryLive(r.to.node, a)
+}
+
+func isBelow(path, dir string) bool {
+	return len(path) > len(dir) && path[:len(dir)] == dir && path[len(dir)] == '/'
+}
+
+// leaveCarried notes that a file which was live by its descriptors has left the name
+// path, where it has been a version that others may know.
+func (f *FS) leaveCarried(c *caller, op, path string) {
+	if f.liveBy(path) != liveByHandle || f.knowledge == nil {
+		return
+	}
+	if key := knowledge.Key(path); f.knowledge.Tracks(key) {
+		set := f.policy.For(path)
+		who, _ := c.learners(&set)
+		f.knowledge.Changed(time.Now(), key, knowledge.Stamp{}, who, c.author(op))
+	}
+}
+
+// endCarried makes n a file like any other, after the close of its last live
+// descriptor. What was written through them belongs to the version that was there
+// when it got its name.
+func (f *FS) endCarried(n *node) {
+	f.paths.RLock()
+	defer f.paths.RUnlock()
+	f.mu.Lock()
+	if n.liveWriters > 0 || !n.carried {
+		f.mu.Unlock()
+		return
+	}
+	n.live, n.carried = false, false
+	path := ""
+	if n.parent != nil {
+		path = pathLocked(n.parent, n.name)
+	}
+	fd := n.fd
+	f.mu.Unlock()
+	var st unix.Stat_t
+	if key, ok := f.named(n); !ok || key != f.inoOf(n) || unix.Fstat(fd, &st) != nil {
+		return // the name is another file's
+	}
+	if f.history != nil {
+		f.history.Changed(path, st.Ino, history.StateOf(&st), false)
+	}
+	if f.knowledge != nil {
+		key := knowledge.Key(path)
+		if _, was := f.knowledge.Current(key); was.Ino == st.Ino {
+			f.knowledge.Restamp(key, was, stampOfFile(&st))
+		}
+	}
+	f.mu.Lock()
+	delete(f.livePaths, path)
+	f.mu.Unlock()
+}
