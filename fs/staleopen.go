@@ -162,7 +162,9 @@ func (s *session) becomeKnown(content []byte) error {
 		return err
 	}
 	s.filled, s.wrote = true, true
-	s.f.srv.InodeNotify(s.at().id, -1, 0)
+	id := s.at().id
+	s.f.srv.InodeNotify(id, -1, 0)
+	go s.f.srv.InodeNotify(id, 0, -1) // the kernel waits for whoever reads a page
 	return nil
 }
 

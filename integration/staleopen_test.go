@@ -260,3 +260,39 @@ func TestStaleOpenOfADatabase(t *testing.T) {
 		noAlarm(t, m)
 	}, withSeed(seed))
 }
+
+// Programs that read a file themselves before they change it are not refused for what
+// their script has read earlier.
+func TestProgramsThatReadAgainAreNotStale(t *testing.T) {
+	needsLatchfs(t)
+	cases := []struct{ name, needs, run, want string }{
+		{"sort", "sort", `sort -r -o f f`, "two\none\n"},
+		{"sed", "sed", `sed -i s/o/0/g f`, "0ne\ntw0\n"},
+		{"perl", "perl", `perl -e 'open(F, "+<", "f") or die; $x = <F>; seek(F, 0, 0); print F uc $x; close(F) or die'`, "ONE\ntwo\n"},
+		{"node", "node", `node -e 'const fs = require("fs"); const d = fs.openSync("f", "r+"); const b = Buffer.alloc(3); fs.readSync(d, b, 0, 3, 0); fs.writeSync(d, b, 0, 3, 4); fs.closeSync(d)'`, "one\none\n"},
+		{"rsync", "rsync", `echo longer text > g; rsync -I --inplace --no-whole-file g f`, "longer text\n"},
+		{"dd", "dd", `dd if=f of=f bs=1 skip=4 seek=0 count=3 conv=notrunc status=none`, "two\ntwo\n"},
+		{"vim", "vim", `vim -es -u NONE -i NONE -N -c '%s/two/three/' -c 'wq' f`, "one\nthree\n"},
+		{"emacs", "emacs", `emacs -Q --batch f --eval '(progn (insert "x") (save-buffer))'`, "xone\ntwo\n"},
+		{"git", "git", `git init -q . && git add f && git -c user.name=a -c user.email=a@b commit -qm a && echo three >> f && git checkout -q f`, "one\ntwo\n"},
+	}
+	inShortOnRoot(t, func(t *testing.T, m *Mount) {
+		a, b := m.Family(t), m.Family(t)
+		for _, c := range cases {
+			if !installed(c.needs) {
+				continue
+			}
+			b.OK(`mkdir ` + c.name + `; cd ` + c.name + `; echo one > f`)
+			a.OK(`cd ` + c.name + `; x=$(cat f)`)
+			b.OK(`printf 'one\ntwo\n' > f`)
+			if out, code := a.Try(c.run); code != 0 || saysBusy(out) {
+				t.Errorf("%s: exit %d\n%s", c.name, code, out)
+			}
+			if got := b.OK(`cat f; cd ..`); got != c.want {
+				t.Errorf("%s: f holds %q, want %q", c.name, got, c.want)
+			}
+			a.OK(`cd ..`)
+		}
+		noAlarm(t, m)
+	})
+}
