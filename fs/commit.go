@@ -161,7 +161,7 @@ func (s *session) dirtyLocked() (bool, error) {
 func (s *session) checkLocked() (unix.Errno, string) {
 	switch {
 	case !s.keepsLock():
-		return unix.ESTALE, "the lock was lost to another writer"
+		return unix.ESTALE, s.theft()
 	case s.killedBy != 0 && s.settings.OnKill != policy.Commit:
 		return unix.EINTR, "the writer was killed by " + unix.SignalName(unix.Signal(s.killedBy))
 	case s.failed != 0:

@@ -92,7 +92,7 @@ func (m *Mount) mount() error {
 	opts := f.mountOptions()
 	srv, err := fuse.NewServer(f, f.opts.Mountpoint, opts)
 	if err != nil {
-		return fmt.Errorf("mount on %s: %w", f.opts.Mountpoint, err)
+		return fmt.Errorf("mount on %s: %w", f.opts.Mountpoint, f.mountFailed(err))
 	}
 	if opts.DisabledCapabilities&fuse.CAP_PASSTHROUGH == 0 && srv.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH != 0 {
 		if f.registrar, err = newRegistrar(srv, f.done); err != nil {
@@ -123,6 +123,18 @@ func (m *Mount) mount() error {
 		go f.sweepOrphans()
 	}
 	return nil
+}
+
+// mountFailed says of a failure of fusermount3, of which go-fuse knows no more than
+// the wait status, what may be behind it.
+func (f *FS) mountFailed(err error) error {
+	if f.privileged || !strings.Contains(err.Error(), "fusermount") {
+		return err
+	}
+	if e := unix.Access("/dev/fuse", unix.R_OK|unix.W_OK); e != nil {
+		return fmt.Errorf("fusermount3 could not mount: /dev/fuse cannot be opened by this user: %w", e)
+	}
+	return fmt.Errorf("fusermount3 could not mount: %s", strings.TrimSpace(err.Error()))
 }
 
 // identify finds out how /proc shows the mount to other processes.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/fs/control"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
@@ -30,11 +32,14 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 		x.Errno = "EAGAIN"
 	}
 	ref := &control.Refusal{Error: word}
+	if word == control.Blocked || word == control.Deadlock {
+		defer q.noteRefusal(cl, &x, reasonOf(err))
+	}
 	if hs := holdersOf(err); len(hs) > 0 {
 		whole := cl.target()
 		x.Path, x.Name = f.contendedOf(&whole, &hs[0])
 		r := f.record(&hs[0], keyAt(&hs[0], x.Path))
-		x.Holder = &r
+		x.Holder, x.Reason = &r, besidesHolder(err)
 		q.describe(ref, &r)
 	}
 	ref.Message = x.Message()
@@ -45,6 +50,25 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 		ref.Suggestion = x.Advice()
 	}
 	return &control.Reply{Refusal: ref}
+}
+
+// noteRefusal keeps the refusal of a lock for .locks/why and the audit trail, as that
+// of an open is kept.
+func (q *query) noteRefusal(cl *claim, x *locksdir.Refusal, reason string) {
+	f, c := q.f, q.c
+	errno := unix.EAGAIN
+	switch x.Errno {
+	case "EBUSY":
+		errno = unix.EBUSY
+	case "EDEADLK":
+		errno = unix.EDEADLK
+	}
+	r := refusal{
+		path: x.Path, name: x.Name, op: cl.label.op, errno: errno, wait: x.Wait, reason: x.Reason,
+		holder: x.Holder, owner: c.owner, uid: c.uid, lineage: c.ancestors(),
+	}
+	f.explain(r)
+	f.refusalEvent(&r, &cl.label, c, reason)
 }
 
 // describe says who is in the way, in the words of requirements T5 and T7.

@@ -32,7 +32,8 @@ type session struct {
 	groups   []uint32 // of a writer as whom a command will judge
 	program  string
 	began    time.Time
-	txn      atomic.Pointer[txn] // of which it is a part, or nil
+	txn      atomic.Pointer[txn]    // of which it is a part, or nil
+	taken    atomic.Pointer[string] // how its lock was stolen, in words
 
 	// Guarded by FS.mu.
 	node    *node

@@ -165,7 +165,7 @@ func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 			return
 		}
 		r := locksdir.Refusal{
-			Time: x.at, Path: x.path, Operation: x.op, Errno: unix.ErrnoName(x.errno), Wait: x.wait,
+			Time: x.at, Path: x.path, Name: x.name, Operation: x.op, Errno: unix.ErrnoName(x.errno), Wait: x.wait,
 			Reason: x.reason, Holder: x.holder, PID: x.owner.PID, Kept: x.kept,
 		}
 		if d := x.verdict; d != nil && (v.Privileged || v.UID == x.uid) {

@@ -5,6 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os/user"
+	"strconv"
 	"time"
 
 	"latchfs/fs/locksdir"
@@ -31,7 +34,7 @@ func (f *FS) settleThefts(by *caller) {
 		detail := f.previousLock(&h)
 		detail["reason"] = "stale_lock_forced"
 		if by != nil {
-			detail["stolen_by"] = map[string]any{"pid": by.owner.PID, "program": by.program()}
+			detail["stolen_by"] = map[string]any{"pid": by.owner.PID, "program": by.program(), "uid": by.uid}
 		}
 		f.leaseEvent("lock_stolen", lb, h.Owner, detail)
 		if lb == nil {
@@ -40,12 +43,40 @@ func (f *FS) settleThefts(by *caller) {
 		f.log.Warnf("the lock on %q of pid %d was stolen: it had shown no sign of life since %v",
 			lb.where(), h.Owner.PID, h.Beat.Format(time.RFC3339))
 		if s := lb.session.Load(); s != nil {
+			taken := theftBy(by, time.Now())
+			s.taken.Store(&taken)
 			s.fence()
 		}
 		if lb.control != 0 {
 			f.controls.fence(lb.control, &h)
 		}
 	}
+}
+
+// theftBy says to the former holder who has taken its lock away; by is the thief, nil
+// if that was the next in the queue.
+func theftBy(by *caller, at time.Time) string {
+	when := " at " + at.Format(time.TimeOnly)
+	if by == nil {
+		return "the lock showed no sign of life for longer than its lease, and the next program in the queue got it" + when
+	}
+	name := fmt.Sprintf("user %d", by.uid)
+	if u, err := user.LookupId(strconv.Itoa(int(by.uid))); err == nil {
+		name = u.Username
+	}
+	program := by.program()
+	if program == "latchfs" {
+		program = "latchfs steal"
+	}
+	return fmt.Sprintf("%s took the lock away with %s%s", name, program, when)
+}
+
+// theft says how the session lost its lock.
+func (s *session) theft() string {
+	if t := s.taken.Load(); t != nil {
+		return *t
+	}
+	return "the lock was taken away, for it showed no sign of life for longer than its lease"
 }
 
 // previousLock is the record of a stolen lock as .locks showed it, with its hash.

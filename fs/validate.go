@@ -181,7 +181,7 @@ func (s *session) judgeLocked() unix.Errno {
 	case err != nil:
 		return s.rejectFor(judgeErrno(err), judgeReason(err), err)
 	case asked && !s.keepsLock(): // it may have taken long
-		return s.rejectLocked(unix.ESTALE, "the lock was lost to another writer")
+		return s.rejectLocked(unix.ESTALE, s.theft())
 	}
 	return 0
 }

@@ -21,6 +21,7 @@ const maxRefusals = 1000
 type refusal struct {
 	at      time.Time
 	path    string
+	name    string // of a lock that stands for no file
 	op      string
 	errno   unix.Errno
 	wait    time.Duration
@@ -74,21 +75,33 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 	if hs := holdersOf(err); len(hs) > 0 {
 		x.path = contended(d, &hs[0])
 		r := f.record(&hs[0], x.path)
-		x.holder = &r
+		x.holder, x.reason = &r, besidesHolder(err)
 		if lb, ok := hs[0].Label.(*label); ok && lb.control != 0 && !d.c.foreign() {
 			x.hint = "If this process works for the holder, start it with " + control.SessionEnv + "=" + lb.id() + "."
 		}
 	}
 	f.explain(x)
+	f.refusalEvent(&x, &label{c: d.c}, d.c, reasonOf(err))
+	return e
+}
+
+// refusalEvent writes a refusal of a lock to the audit trail; lb is the label with
+// which the caller asked for it.
+func (f *FS) refusalEvent(x *refusal, lb *label, c *caller, reason string) {
 	ev := journal.Event{
-		Time: time.Now(), Event: "refusal", Path: x.path, PID: d.c.owner.PID, Actor: f.actorOf(&label{c: d.c}),
-		Detail: map[string]any{"operation": d.op, "errno": unix.ErrnoName(e), "reason": x.reason, "program": d.c.program(), "uid": d.c.uid},
+		Time: time.Now(), Event: "refusal", Path: x.path, PID: c.owner.PID, Actor: f.actorOf(lb),
+		Detail: map[string]any{"operation": x.op, "errno": unix.ErrnoName(x.errno), "reason": reason, "program": c.program(), "uid": c.uid},
+	}
+	if x.name != "" {
+		ev.Detail["lock_name"] = x.name
+	}
+	if x.wait > 0 {
+		ev.Detail["waited_seconds"] = x.wait.Seconds()
 	}
 	if x.holder != nil {
 		ev.Detail["held_by"] = map[string]any{"pid": x.holder.Owner.PID, "program": x.holder.Program, "operation": x.holder.Operation, "session": x.holder.Session}
 	}
 	f.event(ev)
-	return e
 }
 
 // contended is the one of several names that the holder has.
@@ -112,6 +125,15 @@ func reasonOf(err error) string {
 		return "" // the holder and the wait say it all
 	}
 	return err.Error()
+}
+
+// besidesHolder is reasonOf where people are shown the holder beside it.
+func besidesHolder(err error) string {
+	var conflict *lockmgr.ConflictError
+	if errors.As(err, &conflict) {
+		return ""
+	}
+	return reasonOf(err)
 }
 
 // explain keeps a refusal for .locks/why.

@@ -59,7 +59,7 @@ func TestAudit(t *testing.T) {
 		`2026-03-01 09:00:09  lock_acquired     sh[4717]                deploy: for 'import' with a lease of 15m0s`,
 		`2026-03-01 09:00:10  lock_released     agent-7[4717]           src: after 1.25s`,
 		`2026-03-01 09:00:11  heartbeat_failed  soffice[600]            b: the holder shows no sign of life: the lock is stale`,
-		`2026-03-01 09:00:12  lock_stolen       soffice[600]            b: taken away, for it was stale, by cron[601]`,
+		`2026-03-01 09:00:12  lock_stolen       soffice[600]            b: stolen by cron[601]: the holder had shown no sign of life for longer than its lease`,
 		`2026-03-01 09:00:13  bypass            sh[600]                 b: "b" was changed`,
 		`2026-03-01 09:00:14  recovery          -                       1 replacement undone, 2 commits in place finished, 1 orphaned shadow removed`,
 		`2026-03-01 09:00:15  rejected_removed  -                       1 entry with 4096 bytes: 1 too old`,

@@ -240,11 +240,11 @@ func (e *auditEvent) releasedText() string {
 }
 
 func (e *auditEvent) stolenText() string {
-	text := "taken away, for it was stale"
+	text := "stolen"
 	if by := e.holder("stolen_by"); by != "" {
-		text += ", by " + by
+		text += " by " + by
 	}
-	return text
+	return text + ": the holder had shown no sign of life for longer than its lease"
 }
 
 func (e *auditEvent) mountText() string {

@@ -119,6 +119,9 @@ func (c *conversation) decide(cmd *cobra.Command, lock string, ended error) erro
 		r := &control.Request{Op: control.Rollback, Lock: lock, Reason: "the command ended with " + ended.Error()}
 		if a, err := c.ask(r); err != nil || !a.OK {
 			warn(cmd, "the transaction was not rolled back yet; it is at the end of this command")
+		} else {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: the command ended with %v: all that it changed was rolled back, and what it wrote is kept: see latchfs rejected list\n",
+				cmd.CommandPath(), ended)
 		}
 		return ended // as the command did
 	}

@@ -68,7 +68,7 @@ func TestHistory(t *testing.T) {
 	d.remember(aHistory...)
 	d.write("a.json", "six\n")
 	want := `VERSION  TIME                 BYTES  KEPT     BY                 WHAT
-2        2026-03-01 09:01:00  0      no       -                  found, changed around the mount or before its time
+2        2026-03-01 09:01:00  0      no       -                  already there when latchfs first saw it, or changed outside the mount
 3        2026-03-01 09:02:00  6      yes      vim[103]           commit
 4        2026-03-01 09:04:00  -      -        rm[104]            deleted
 5        2026-03-01 09:05:00  5      yes      mv[105]            renamed from a.tmp

@@ -48,7 +48,15 @@ func newMountCommand(args []string) *cobra.Command {
 Without --foreground the command returns once the mount answers, and a daemon
 goes on in the background. It ends when the mount is unmounted, or on SIGTERM or
 SIGINT, with the mount; what was not closed by then is rolled back.`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usagef("which directory? latchfs mount DIR [MOUNTPOINT]")
+			case len(args) > 2:
+				return usagef("%d arguments are too many: latchfs mount DIR [MOUNTPOINT]", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			return runMount(cmd, &f, paths, args)
 		},

@@ -58,7 +58,7 @@ func (s *fileVersion) what() string {
 	case s.Event == stateAway:
 		return "renamed away"
 	case s.Event == stateFound:
-		return "found, changed around the mount or before its time"
+		return "already there when latchfs first saw it, or changed outside the mount"
 	case s.From != "":
 		return "renamed from " + locksdir.Display(s.From)
 	case s.Operation == "" || s.Operation == "open":

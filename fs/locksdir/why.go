@@ -7,12 +7,18 @@ import (
 	"time"
 )
 
-// Message says in a sentence or two what was refused and who was in the way, in
-// the words that SEED C7 and W7 promise. Logs and commands can use it too.
-func (r Refusal) Message() string {
+// Message says in a sentence or two what was refused and who was in the way: first
+// the file, the holder and since when, then the words that SEED C7 and W7 promise.
+// Logs and commands can use it too.
+func (r Refusal) Message() string { return r.message(time.Local) }
+
+func (r Refusal) message(loc *time.Location) string {
 	headline := r.headline()
 	if r.Holder == nil {
 		return headline
+	}
+	if r.Errno == "EBUSY" || r.Errno == "EAGAIN" {
+		headline = r.inTheWay(loc) + "\n" + headline
 	}
 	held := "Held by "
 	if r.Holder.Session != "" {
@@ -27,6 +33,23 @@ func (r Refusal) Message() string {
 		held = "Could not acquire lock within " + waited(r.Wait) + ". " + held
 	}
 	return headline + "\n" + held
+}
+
+// inTheWay says what is locked, by whom and since when, and how long the refused
+// request waited.
+func (r Refusal) inTheWay(loc *time.Location) string {
+	s := r.shown() + " is locked by " + r.Holder.whoAs()
+	if since := r.Holder.Since; !since.IsZero() {
+		at := r.Time
+		if at.IsZero() {
+			at = time.Now() // it happens now
+		}
+		s += " since " + moment(since, at.In(loc))
+	}
+	if r.Wait > 0 && r.Errno == "EBUSY" {
+		s += "; this request gave up after " + waited(r.Wait)
+	}
+	return s
 }
 
 func (r Refusal) headline() string {
@@ -150,7 +173,7 @@ func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
 		b = append(b, ')')
 	}
 	b = append(b, '\n')
-	for line := range strings.SplitSeq(r.Message(), "\n") {
+	for line := range strings.SplitSeq(r.message(loc), "\n") {
 		b = appendField(b, "", line)
 	}
 	b = appendField(b, "reason:   ", Display(r.Reason))
