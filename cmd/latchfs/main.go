@@ -16,6 +16,7 @@
 //	control.go     conversations with a mount's control file
 //	record.go      what is held, in words
 //	guarded.go     a command that runs under a lock
+//	workers.go     who works in a directory from before the mount
 //	view.go        the mount that a command reads .locks of
 //	put.go         how a file of the mount is written
 //	terminal.go    content that may go to a terminal

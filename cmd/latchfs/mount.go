@@ -46,7 +46,8 @@ func newMountCommand(args []string) *cobra.Command {
 		Long: `Mount the data directory DIR at MOUNTPOINT, or over DIR itself.
 
 Without --foreground the command returns once the mount answers, and a daemon
-goes on in the background. It ends when the mount is unmounted, or on SIGTERM or
+goes on in the background. Programs that work in the directory from before are
+named: what they do there goes past the mount until they enter it anew. The daemon ends when the mount is unmounted, or on SIGTERM or
 SIGINT, with the mount; what was not closed by then is rolled back.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -112,7 +113,10 @@ func runMount(cmd *cobra.Command, f *mountFlags, paths, args []string) error {
 		return err
 	}
 	d := newDaemon(plan.options, log)
-	d.ready = func() error { return starter.ready(log) }
+	d.ready = func() error {
+		warnOfWorkers(func(text string) { warn(cmd, "%s", text) }, plan.options.Mountpoint)
+		return starter.ready(log)
+	}
 	return d.run()
 }
 
