@@ -137,6 +137,11 @@ func runHelper(c helperCall, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "usage: mount.latchfs DIR MOUNTPOINT [-sfnv] [-o options]")
 		return helperUsage
 	}
+	for _, o := range c.options {
+		if inVain(o) {
+			fmt.Fprintf(stderr, "mount.latchfs: warning: mount option %q has no effect: it is up to the filesystem below, as that is mounted\n", o)
+		}
+	}
 	if c.fake {
 		return exitOK
 	}

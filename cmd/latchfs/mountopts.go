@@ -11,6 +11,8 @@ const (
 	optFlag                      // our own, without a value
 	optValue                     // our own, with a value
 	optFixed                     // a flag with a given value
+	optVain                      // accepted, and said to have no effect
+	optRefused                   // cannot be done, and said so
 )
 
 // mountOptions are the words that an fstab line may hold (mount(8),
@@ -45,9 +47,11 @@ var mountOptions = map[string]struct {
 	"user": {}, "nouser": {}, "users": {}, "owner": {}, "group": {},
 	// FUSE keeps no access times; the filesystem underneath does, as it was
 	// mounted.
-	"atime": {}, "noatime": {}, "relatime": {}, "norelatime": {}, "strictatime": {}, "nostrictatime": {},
-	"lazytime": {}, "nolazytime": {}, "diratime": {}, "nodiratime": {},
-	"iversion": {}, "noiversion": {}, "mand": {}, "nomand": {}, "silent": {}, "loud": {},
+	"atime": {}, "relatime": {}, "norelatime": {}, "nostrictatime": {}, "nolazytime": {}, "diratime": {},
+	"noatime": {kind: optVain}, "strictatime": {kind: optVain}, "lazytime": {kind: optVain}, "nodiratime": {kind: optVain},
+	"noiversion": {}, "nomand": {}, "silent": {}, "loud": {},
+	"iversion": {kind: optVain}, "mand": {kind: optVain},
+	"remount":             {kind: optRefused},
 	"default-permissions": {}, // always on
 	"nonempty":            {}, // mounting over a full directory is the rule here
 	"fsname":              {}, "subtype": {}, "comment": {}, "helper": {},
@@ -65,8 +69,10 @@ func translateOption(option string) (flag string, known bool, err error) {
 		return "", false, nil
 	}
 	switch o.kind {
-	case optIgnored:
+	case optIgnored, optVain:
 		return "", true, nil
+	case optRefused:
+		return "", true, usagef("mount option %q: a running mount of latchfs cannot be changed; unmount it (latchfs umount MOUNTPOINT), and mount it with the other options", name)
 	case optValue:
 		if !hasValue || value == "" {
 			return "", true, usagef("mount option %q needs a value", name)
@@ -80,6 +86,13 @@ func translateOption(option string) (flag string, known bool, err error) {
 		return "--mount-option=" + name, true, nil
 	}
 	return "--" + o.flag, true, nil
+}
+
+// inVain tells whether an option asks for what the mount cannot do and need not be
+// refused for.
+func inVain(option string) bool {
+	name, _, _ := strings.Cut(option, "=")
+	return mountOptions[canonicalOption(name)].kind == optVain
 }
 
 // canonicalOption spells an option as the table does.
