@@ -23,8 +23,8 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 # filesystems for disks that fill up or lose their power. A fresh machine
 # needs nothing else but Go, git and make.
 TEST_PACKAGES := fuse3 gcc libc6-dev \
-	acl attr btrfs-progs curl e2fsprogs ed emacs-nox gawk jq libcap2-bin logrotate moreutils mount nano neovim nodejs \
-	openssl patch perl procps python3 rsync sqlite3 strace systemd unzip vim xfsprogs xz-utils zip
+	acl attr btrfs-progs bzip2 curl e2fsprogs ed emacs-nox gawk gettext jq libcap2-bin logrotate moreutils mount nano neovim nodejs \
+	openssh-client openssl patch perl procps python3 rsync sqlite3 strace systemd unzip vim xfsprogs xz-utils zip
 BENCH_PACKAGES := bindfs
 
 GOLANGCI_LINT_VERSION := v2.15.0
