@@ -188,28 +188,18 @@ func (s *session) setAsideLocked(h *handle, do func(fd int) error) {
 	}
 }
 
-// copyBaseLocked makes a shadow beside the session's with the same content. Of a large
-// file only the size is copied, and what is refused lies between holes.
+// copyBaseLocked makes a shadow beside the session's with the same content.
 func (s *session) copyBaseLocked() (*commit.Shadow, error) {
 	f, from := s.f, s.shadow.FD()
 	if !s.filled {
 		from = s.baseFD
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(from, &st); err != nil {
-		return nil, err
 	}
 	dir, name := s.where()
 	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name, Base: from, UID: -1, GID: -1})
 	if err != nil {
 		return nil, err
 	}
-	if st.Size <= fillNow {
-		err = sh.Fill(from)
-	} else {
-		err = unix.Ftruncate(sh.FD(), st.Size)
-	}
-	if err != nil {
+	if err := sh.Fill(from); err != nil {
 		f.discard(sh)
 		return nil, err
 	}
