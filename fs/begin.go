@@ -28,6 +28,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	}
 	s.patience.Store(10)
 	s.isNew.Store(st == nil)
+	s.opener = c.owner
 	s.who.Store(&identity{c.owner, l.Request().Since})
 	if t := f.txnOf(c); t != nil {
 		if t.over.Load() {

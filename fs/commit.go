@@ -68,6 +68,10 @@ func (s *session) unusedLocked() bool {
 // closeLocked gives the name and the node back.
 func (s *session) closeLocked() {
 	f := s.f
+	if s.appears != nil {
+		s.appears.Stop()
+		s.appears = nil
+	}
 	s.closeBase()
 	f.mu.Lock()
 	if s.node.sess == s && !s.detached {
@@ -162,8 +166,9 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	switch {
 	case !s.keepsLock():
 		return unix.ESTALE, s.theft()
-	case s.killedBy != 0 && s.settings.OnKill != policy.Commit:
-		return unix.EINTR, "the writer was killed by " + unix.SignalName(unix.Signal(s.killedBy))
+	case s.isUnfinishedLocked():
+		s.abandoned = true
+		return unix.EINTR, s.deathLocked()
 	case s.failed != 0:
 		return s.failed, "a write failed: " + s.failed.Error()
 	}
@@ -225,6 +230,7 @@ func (s *session) decideLocked() unix.Errno {
 	s.record("commit", func(ev *journal.Event) {
 		ev.Detail["bytes"] = v.Size
 		ev.Detail["operation"] = s.operation()
+		s.noteDeath(ev)
 		if err != nil {
 			ev.Detail["not_durable"] = err.Error()
 		}
@@ -326,6 +332,7 @@ func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
 func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	path := s.path()
 	s.unmergeLocked()
+	size := s.stampLocked().size
 	meta := map[string]any{
 		"path": path, "session": s.id, "program": s.program, "pid": s.who.Load().owner.PID,
 		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
@@ -345,10 +352,14 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 			ev.Detail["kept"] = id
 		}
 	})
-	s.f.explain(refusal{
+	x := refusal{
 		path: path, op: s.operation(), errno: e, reason: reason, kept: id, verdict: verdictOf(why),
 		owner: s.who.Load().owner, uid: s.uid, hint: hintOf(why, id),
-	})
+	}
+	if s.abandoned {
+		s.concernDeadLocked(&x, size)
+	}
+	s.f.explain(x)
 	return e
 }
 

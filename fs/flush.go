@@ -48,21 +48,42 @@ func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
 	if !c.foreign() {
 		sig, exiting = f.proc.Exit(uint32(c.tid))
 	}
+	var killed *killedWriter
+	if sig != 0 {
+		killed = killedWriterOf(c, sig)
+	}
 	s.mu.Lock()
+	by := &closer{owner: c.owner, exiting: exiting}
 	if s.ended {
-		e := s.result
+		h.flushed = true
+		e, grows := s.toldLocked(c.owner), s.grows
+		if grows {
+			s.noteChildren(by)
+		}
 		s.mu.Unlock()
+		if grows {
+			s.closedWhileGrowing(by)
+		}
 		return e
 	}
 	h.flushed, s.closed = true, true
 	s.noteLocked(c.owner)
-	by := &closer{owner: c.owner, exiting: exiting}
 	s.noteChildren(by)
-	if sig != 0 && s.killCounts(c, unix.Signal(sig)) {
-		s.killedBy = sig
+	if killed != nil {
+		s.noteKilledLocked(killed)
 	}
 	s.mu.Unlock()
-	return s.endIfIdle(by)
+	e := s.endIfIdle(by)
+	if e != 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.ended {
+			return s.toldLocked(c.owner)
+		}
+	} else {
+		s.noteOutput(c.owner)
+	}
+	return e
 }
 
 // noteChildren adds the descendants who inherited the descriptor of a process
@@ -80,13 +101,6 @@ func (s *session) noteChildren(by *closer) {
 			s.noteLocked(th.Owner)
 		}
 	}
-}
-
-// killCounts reports whether the death of a process by sig means that the file
-// is unfinished. A helper in a pipeline that dies of SIGPIPE because its
-// reader had enough has merely inherited the descriptor.
-func (s *session) killCounts(c *caller, sig unix.Signal) bool {
-	return sig != unix.SIGPIPE || c.owner == s.who.Load().owner
 }
 
 // closer is the process whose close may be the last.
@@ -327,6 +341,9 @@ func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 	last := len(s.handles) == 0
 	ended := s.ended
+	if last && s.grows {
+		s.settleLocked()
+	}
 	s.mu.Unlock()
 	switch {
 	case !last:

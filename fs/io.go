@@ -197,6 +197,10 @@ func (f *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	if e != 0 {
 		return status(e)
 	}
+	var before cacheStamp
+	if s := h.sess; s != nil && h.kind == shadowHandle {
+		before = s.stamped()
+	}
 	var err error
 	if in.FsyncFlags&1 != 0 {
 		err = unix.Fdatasync(fd)
@@ -208,7 +212,7 @@ func (f *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 			s.mu.Lock()
 			s.failed = errnoOf(err)
 			s.mu.Unlock()
-		} else if h.flags&unix.O_ACCMODE == unix.O_RDWR && s.syncedAgain() {
+		} else if s.syncedAgain(before) && h.flags&unix.O_ACCMODE == unix.O_RDWR {
 			return status(s.autoLive("synced again after more writes"))
 		}
 	}

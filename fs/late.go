@@ -214,17 +214,19 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 	return errnoOf(s.shadow.Mark())
 }
 
-// syncedAgain notes an fsync, and reports whether there was an earlier one with
-// writes between them: what a database does, not a program that saves a file.
-func (s *session) syncedAgain() bool {
+// syncedAgain notes that an fsync has made durable what the shadow was like when it
+// began, and reports whether there was an earlier one with writes between them: what
+// a database does, not a program that saves a file. A new file that stays open after
+// an fsync appears.
+func (s *session) syncedAgain(now cacheStamp) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var st unix.Stat_t
-	if s.ended || unix.Fstat(s.shadow.FD(), &st) != nil {
+	if s.ended || now == (cacheStamp{}) {
 		return false
 	}
 	last := s.synced
-	s.synced = cacheStamp{size: st.Size, mtime: st.Mtim}
+	s.synced = now
+	s.appearLocked(syncedWait, "synced and still open")
 	return last != (cacheStamp{}) && last != s.synced
 }
 
@@ -248,6 +250,9 @@ func (s *session) autoLive(why string) unix.Errno {
 	// before that waits for the lock, and must not get the old inode.
 	e := s.goLive(func() {
 		s.node.live = true
+		if s.grows {
+			s.node.grower = s
+		}
 		s.f.livePaths[pathLocked(s.parent, s.name)] = liveByUse
 	})
 	if e != 0 {

@@ -51,6 +51,7 @@ type node struct {
 	carried bool          // by descriptors of a live name that it had, and only as long as there are some
 	// liveWriters is how many of its open handles can write and were opened live.
 	liveWriters int
+	grower      *session      // appeared while this one writes it: see session.appear
 	shownAs     inoKey        // the inode number to show, if not its own
 	numbers     []inoKey      // as what it was shown to the kernel: the last few
 	lined       []*appender   // those that hold an unfinished line back

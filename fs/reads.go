@@ -109,6 +109,7 @@ func (f *FS) noteRead(in *fuse.InHeader, n *node) *knowledge.Sight {
 	if !f.tracks(&set) || unix.Fstat(fd, &st) != nil {
 		return nil
 	}
+	f.noteGrownAt(path, &st)
 	stamp, key := stampOfFile(&st), knowledge.Key(path)
 	th, err := f.proc.Opener(in.Pid) // which callerOf then believes
 	if err == nil && st.Nlink <= 1 && f.knowledge.Knows(now, key, stamp, th.Owner, sameRead) {

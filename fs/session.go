@@ -25,6 +25,7 @@ type session struct {
 	isNew    atomic.Bool // nothing has the name but for this session
 	settings policy.Settings
 	who      atomic.Pointer[identity]
+	opener   lockmgr.Owner // who began it
 	writer   knowledge.Who // who learns what the session makes
 	fsetid   bool          // the writer may keep setuid and setgid bits (CAP_FSETID)
 	baseKey  inoKey        // the inode that is replaced; zero for a new file
@@ -62,7 +63,9 @@ type session struct {
 	passed      bool           // a handle's writes go past us, and so do their errors
 	fresh       bool           // begun truncated or new, and nobody has opened it yet
 	closed      bool           // a descriptor was closed, so there was one
-	killedBy    int            // signal
+	killed      *killedWriter  // a process that died by a signal with the shadow open; nil: none
+	abandoned   bool           // it was rolled back, for its writer was killed
+	output      bool           // it is, or was, some process's standard output or error
 	judged      commit.Version // of the shadow, when its validators accepted it
 	failed      unix.Errno
 	meta        []func(fd int) error
@@ -75,6 +78,8 @@ type session struct {
 	stamp       shadowStamp   // at the last heartbeat
 	live        bool          // went live: its handles write the published file itself
 	ended       bool
+	appears     *time.Timer // makes a new file visible that is still open; nil: not running
+	grows       bool        // it has appeared, or is about to, before its close
 	lingering   *time.Timer // waits for the RELEASE of a session with nothing to commit
 	result      unix.Errno
 	shown       atomic.Pointer[shownAttr]

@@ -43,6 +43,7 @@ func (f *FS) wouldLose(c *caller, op string, p place, st *unix.Stat_t, writers .
 	if !ok {
 		return nil, 0
 	}
+	f.noteGrownAt(path, st)
 	chain := chainOf(who, writers)
 	b := f.basis(path, stampOfFile(st), st.Nlink > 1, chain, &set)
 	for b.Stale && f.onlyLocked(path, &b) {

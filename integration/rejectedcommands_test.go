@@ -118,16 +118,16 @@ func TestRejectedOfOthers(t *testing.T) {
 	}
 	m := mount(t)
 	m.WriteFile("open", "x")
-	m.WriteFile("closed", "x")
-	m.Bash(t, `chmod 644 open; chmod 600 closed`)
+	m.WriteFile("secret", "x")
+	m.Bash(t, `chmod 644 open; chmod 600 secret`)
 	m.killWriter(t, "open", "mine")
-	m.killWriter(t, "closed", "secret")
-	id := m.entry(t, "closed")
+	m.killWriter(t, "secret", "secret")
+	id := m.entry(t, "secret")
 	as := func(script string) Outcome {
 		return m.Bash(t, `setpriv --reuid 65533 --regid 65533 --clear-groups "$1" `+script, bench.binary)
 	}
 	requireTool(t, "setpriv")
-	if o := as(`rejected list`); o.Code != 0 || !strings.Contains(o.Stdout, "open") || strings.Contains(o.Stdout, "closed") {
+	if o := as(`rejected list`); o.Code != 0 || !strings.Contains(o.Stdout, "open") || strings.Contains(o.Stdout, "secret") {
 		t.Errorf("%+v", o)
 	}
 	if o := as(`rejected show ` + id); o.Code != 1 || o.Stdout != "" || !strings.Contains(o.Stderr, "not for you to see") {

@@ -104,12 +104,12 @@ func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON boo
 		return testPolicyJSON(cmd, p, paths)
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PATH\tMODE\tWAIT\tDURABILITY\tAPPEND\tON-KILL\tTTL\tON-STALE\tKEY\tLOST-UPDATE\tCLAIM-TTL\tFADE\tOBSERVERS\tSTRANGERS\tHISTORY\tVALIDATE\tLOCK\tRULE")
+	fmt.Fprintln(w, "PATH\tMODE\tWAIT\tDURABILITY\tAPPEND\tON-KILL\tGROW\tTTL\tON-STALE\tKEY\tLOST-UPDATE\tCLAIM-TTL\tFADE\tOBSERVERS\tSTRANGERS\tHISTORY\tVALIDATE\tLOCK\tRULE")
 	for _, name := range paths {
 		rel := rootRelative(name)
 		s := p.For(rel)
-		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%v\t%v\t%s\t%s\t%d\t%v\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability,
-			s.Append, s.OnKill, s.TTL, s.OnStale, s.Key,
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%v\t%v\t%s\t%s\t%d\t%v\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability,
+			s.Append, s.OnKill, s.GrowText(), s.TTL, s.OnStale, s.Key,
 			s.LostUpdate, s.ClaimTTL, s.Fade, listed(s.Observers), s.Strangers, s.History, s.Validate, p.LockName(rel), s.Rule)
 	}
 	if err := w.Flush(); err != nil {
@@ -141,7 +141,7 @@ func testPolicyJSON(cmd *cobra.Command, p *policy.Policy, paths []string) error 
 		s := p.For(rel)
 		err := enc.Encode(map[string]any{
 			"path": name, "mode": s.Mode, "wait_seconds": s.Wait.Seconds(), "durability": s.Durability,
-			"append": s.Append, "on_kill": s.OnKill, "ttl_seconds": s.TTL.Seconds(), "on_stale": s.OnStale,
+			"append": s.Append, "on_kill": s.OnKill, "grow": s.GrowText(), "ttl_seconds": s.TTL.Seconds(), "on_stale": s.OnStale,
 			"key": s.Key, "lock": p.LockName(rel), "actor_env": actorEnv, "rule": s.Rule,
 			"lost_update": s.LostUpdate, "claim_ttl_seconds": s.ClaimTTL.Seconds(), "fade_seconds": s.Fade.Seconds(),
 			"observers": append([]string{}, s.Observers...), "strangers": s.Strangers,

@@ -56,6 +56,8 @@ func (r Refusal) headline() string {
 	switch {
 	case r.Errno == "EDEADLK":
 		return "Waiting would have been a deadlock: the holder waits, itself or through others, for this process"
+	case r.isDeath():
+		return Display(r.Reason)
 	case r.Errno == "EINTR":
 		return "A signal ended the wait for the lock after " + waited(r.Wait)
 	case r.Errno == "ESTALE":
@@ -70,6 +72,10 @@ func (r Refusal) headline() string {
 		return "Cannot acquire lock on " + r.shown() + " (another process may be active)"
 	}
 }
+
+// isDeath reports whether the refusal is that of a killed writer's file. Its reason
+// says all of it: nobody waited, and nobody was in the way.
+func (r Refusal) isDeath() bool { return r.Errno == "EINTR" && r.Holder == nil && r.Reason != "" }
 
 // waited writes how long a request waited: "30s", "1m30s", "250ms".
 func waited(d time.Duration) string {
@@ -88,6 +94,8 @@ func (r Refusal) Advice() string {
 	switch {
 	case r.Errno == "EDEADLK":
 		return "Run it again. Programs that take several files should take them in the same order."
+	case r.isDeath():
+		return ""
 	case r.Errno == "EINTR":
 		return "Run it again."
 	case r.Errno == "EBADMSG":
@@ -176,7 +184,9 @@ func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
 	for line := range strings.SplitSeq(r.message(loc), "\n") {
 		b = appendField(b, "", line)
 	}
-	b = appendField(b, "reason:   ", Display(r.Reason))
+	if !r.isDeath() {
+		b = appendField(b, "reason:   ", Display(r.Reason))
+	}
 	b = appendField(b, "content:  ", Display(r.Content))
 	for _, line := range r.Output {
 		b = appendField(b, "output:   ", Display(line))

@@ -28,6 +28,9 @@ func refusals() []Refusal {
 			Content: "\t\"b\": }\x1b[2J", Kept: "r-3", PID: 4800},
 		{Time: at(-1), Path: "b.conf", Operation: "rename", Errno: "EBADMSG", Reason: "command: /bin/check ended with exit status 1",
 			Output: []string{"line 1: what is \x1b[31mthis?", "1 error"}, PID: 4800},
+		{Time: at(-1), Path: "big.iso", Operation: "open", Errno: "EINTR", PID: 10296, Kept: "1f0376",
+			Reason:     "curl[10296] was killed by SIGTERM before it closed big.iso, so the 12 MB that it had written were not made the file",
+			Suggestion: "Keep them: latchfs rejected restore 1f0376"},
 	}
 }
 

@@ -12,7 +12,8 @@
 //	wait       = "30s"        # how long to queue for a lock; "0s" fails at once
 //	durability = "full"       # "full", "ordered" or "lazy"
 //	append     = "record"     # "record" or "session"
-//	on-kill    = "rollback"   # "rollback" or "commit"
+//	on-kill    = "auto"       # "auto", "rollback" or "commit"
+//	grow       = "2s"         # when new output appears that is still open; "never"
 //	ttl        = "15m"        # a lock is stale after that long without life; "0s": never
 //	on-stale   = "keep"       # "keep" or "steal"
 //	key        = "file"       # "file", "directory" or "group:NAME"
@@ -94,6 +95,27 @@
 // on-stale: with "keep" the lock is shown as stale and somebody may force it, with
 // "steal" the next waiter takes it unforced. Either way it is a matter of sessions
 // and guards, and the old holder's late commit is refused.
+//
+// # Writers that were stopped, and output that grows
+//
+// A program that dies by a signal with a file open has not finished it. on-kill says
+// what becomes of the file:
+//
+//	auto        an existing file keeps its old version, and the bytes are kept aside;
+//	            a new file becomes what was written if the program was asked to stop
+//	            (Ctrl-C, kill, timeout), and does not appear if it was killed (SIGKILL)
+//	            or crashed; what was synced (fsync) stays in any case
+//	rollback    the old version stays, or the new file does not appear; the bytes are
+//	            kept aside
+//	commit      the file becomes what was written
+//
+// With append = "record" the same decides about the unfinished last record of a
+// program that was killed or crashed: unless on-kill is "commit", it is taken off
+// the file and kept aside.
+//
+// A new file that is the standard output or error of a program ("server > out.txt")
+// appears when it is closed, or when it has been open for the time of grow: then it
+// is live until it is closed, so that `tail -f` can follow it.
 //
 // # Lost updates
 //

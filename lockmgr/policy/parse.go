@@ -107,6 +107,7 @@ const (
 	keyDurability = "durability"
 	keyAppend     = "append"
 	keyOnKill     = "on-kill"
+	keyGrow       = "grow"
 	keyTTL        = "ttl"
 	keyOnStale    = "on-stale"
 	keyKey        = "key"
@@ -135,7 +136,7 @@ const (
 var (
 	documentKeys = []string{keyBuiltin, keyActorEnv, keyDefaults, keyHistory, keyRejected, keyAlias, keyRule}
 	settingKeys  = []string{
-		keyMode, keyLiveIf, keyWait, keyDurability, keyAppend, keyOnKill, keyTTL, keyOnStale, keyKey,
+		keyMode, keyLiveIf, keyWait, keyDurability, keyAppend, keyOnKill, keyGrow, keyTTL, keyOnStale, keyKey,
 		keyLostUpdate, keyClaimTTL, keyFade, keyObservers, keyStrangers,
 		keyHistory, keyValidate, keyMaxSize, keyCommand, keyCommandTimeout,
 	}
@@ -224,7 +225,9 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 		case keyAppend:
 			r.Append = word(p, at, key, v, Record, Session)
 		case keyOnKill:
-			r.OnKill = word(p, at, key, v, Rollback, Commit)
+			r.OnKill = word(p, at, key, v, Auto, Rollback, Commit)
+		case keyGrow:
+			r.Grow = p.grow(at, v)
 		case keyTTL:
 			r.TTL = p.ttl(at, v)
 		case keyOnStale:

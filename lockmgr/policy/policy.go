@@ -43,14 +43,24 @@ const (
 	Session Append = "session"
 )
 
-// OnKill says what becomes of a session whose writer died by a signal.
+// OnKill says what becomes of a file whose writer died by a signal before it
+// closed the file.
 type OnKill string
 
 // The answers to a killed writer (DESIGN 4.2).
 const (
-	// Rollback: the old version stays, the bytes are kept aside.
+	// Auto: a file that exists keeps its old version, and the bytes are kept aside.
+	// A new file, which has no earlier version, becomes what was written if its
+	// writer was asked to stop (SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM, SIGXCPU);
+	// after SIGKILL or a crash it does not appear, and the bytes are kept aside.
+	// What the writer synced (fsync) stays: a file to which nothing was written
+	// since its fsync becomes that, and a new file that was synced once becomes what
+	// was written.
+	Auto OnKill = "auto"
+	// Rollback: the old version stays, or the new file does not appear, and the
+	// bytes are kept aside.
 	Rollback OnKill = "rollback"
-	// Commit: what was written counts.
+	// Commit: the file becomes what was written.
 	Commit OnKill = "commit"
 )
 
@@ -82,6 +92,7 @@ type Rule struct {
 	Durability Durability
 	Append     Append
 	OnKill     OnKill
+	Grow       *Duration // 0 is never
 	TTL        *Duration
 	OnStale    OnStale
 	Key        Key
@@ -117,6 +128,10 @@ type Settings struct {
 	Durability Durability
 	Append     Append
 	OnKill     OnKill
+	// Grow is after how long a new file that is the standard output or error of
+	// some process, and still open, appears and is live as long as it is open; 0 is
+	// never. A file that a validator judges, and one of a transaction, never grows.
+	Grow time.Duration
 	// TTL is how long a lock is good without a sign of life; 0 is for ever.
 	TTL     time.Duration
 	OnStale OnStale
@@ -182,7 +197,8 @@ func factory() Settings {
 		Wait:       30 * time.Second,
 		Durability: Full,
 		Append:     Record,
-		OnKill:     Rollback,
+		OnKill:     Auto,
+		Grow:       defaultGrow,
 		TTL:        15 * time.Minute,
 		OnStale:    KeepStale,
 		Key:        FileKey,
@@ -298,6 +314,9 @@ func (r Rule) over(s Settings) Settings {
 	}
 	if r.OnKill != "" {
 		s.OnKill = r.OnKill
+	}
+	if r.Grow != nil {
+		s.Grow = time.Duration(*r.Grow)
 	}
 	if r.TTL != nil {
 		s.TTL = time.Duration(*r.TTL)

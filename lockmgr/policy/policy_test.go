@@ -83,6 +83,9 @@ func describe(p *Policy, path string) string {
 	if s.OnKill != plain.OnKill {
 		text = append(text, "on-kill "+string(s.OnKill))
 	}
+	if s.Grow != plain.Grow {
+		text = append(text, "grow "+s.GrowText())
+	}
 	if s.TTL != plain.TTL {
 		text = append(text, "ttl "+s.TTL.String())
 	}
@@ -197,6 +200,8 @@ func TestTOMLReadsBack(t *testing.T) {
 			{Glob: []string{"zz"}, LostUpdate: Merge, Observers: []string{}},
 			{Glob: []string{"db/**"}, LiveIf: []string{"A", "b*+C"}},
 			{Glob: []string{"y2"}, LiveIf: []string{}},
+			{Glob: []string{"k"}, OnKill: Rollback, Grow: &none},
+			{Glob: []string{"l"}, OnKill: Auto, Grow: &wait},
 		}}),
 		compile(source{
 			defaults: Settings{Mode: ReadOnly, Wait: time.Hour, Durability: Lazy, Append: Session, OnKill: Commit,

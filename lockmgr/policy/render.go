@@ -18,9 +18,10 @@ func (p *Policy) TOML() []byte {
 
 	d := p.defaults
 	wait, ttl, claimTTL, fade := Duration(d.Wait), Duration(d.TTL), Duration(d.ClaimTTL), Duration(d.Fade)
+	grow := Duration(d.Grow)
 	fmt.Fprintf(&b, "\n[%s]\n", keyDefaults)
 	r := Rule{
-		Mode: d.Mode, Wait: &wait, Durability: d.Durability, Append: d.Append, OnKill: d.OnKill,
+		Mode: d.Mode, Wait: &wait, Durability: d.Durability, Append: d.Append, OnKill: d.OnKill, Grow: &grow,
 		TTL: &ttl, OnStale: d.OnStale, Key: d.Key, History: &d.History,
 		LiveIf:     orNone(d.LiveIf),
 		LostUpdate: d.LostUpdate, ClaimTTL: &claimTTL, Fade: &fade, Observers: d.Observers, Strangers: d.Strangers,
@@ -65,6 +66,9 @@ func writeSettings(b *bytes.Buffer, r Rule) {
 	line(keyDurability, string(r.Durability))
 	line(keyAppend, string(r.Append))
 	line(keyOnKill, string(r.OnKill))
+	if r.Grow != nil {
+		line(keyGrow, growText(*r.Grow))
+	}
 	if r.TTL != nil {
 		line(keyTTL, r.TTL.String())
 	}

@@ -1,0 +1,20 @@
+package proc
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// IsOutput reports whether a process has a file open for writing as its standard
+// output or standard error. As far as it cannot be seen it has not.
+func (r *Reader) IsOutput(pid int32, f File) bool {
+	dir, err := r.opendir(pidPath(pid, "fdinfo"))
+	if err != nil {
+		return false
+	}
+	defer unix.Close(dir)
+	c := &openCounter{r: r, pid: pid, file: f}
+	for _, fd := range []int32{1, 2} {
+		_ = c.look(dir, fd) // closed, as that of a daemon may be
+	}
+	return c.writable > 0
+}
