@@ -20,6 +20,7 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 	if parent == nil {
 		return status(unix.ESTALE)
 	}
+	f.walks.lookedUp(h.Pid, dkey{parent.id, name})
 	n, volatile, e := f.resolve(h, parent, name)
 	if e != 0 {
 		return status(e)

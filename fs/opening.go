@@ -37,9 +37,9 @@ func (o *opening) begin() fuse.Status {
 	if w != nil {
 		o.repeated = true
 		switch {
-		case !w.looked && f.unnamed(n):
-			// The caller has a descriptor of a file that is no more; who came
-			// by a name that was replaced meanwhile has been led on.
+		case !w.looked && w.from == n && f.unnamed(n):
+			// The caller has a descriptor of a file that is no more. Who came by a
+			// name must not cut that file: somebody may be reading it.
 			f.dropWalk(w)
 			return f.openPlain(o.in, n, false, o.out)
 		case w.sess != nil && !w.looked && w.at == at:

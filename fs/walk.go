@@ -37,7 +37,7 @@ type walk struct {
 	busy    bool                   // a request of the thread is working on the walk
 	sess    *session               // where the walk is led
 	node    *node                  // the same of one without a session; pinned
-	looked  bool                   // a LOOKUP led it there
+	looked  bool                   // the name was looked up since
 	from    *node                  // opOpen: the node at which it was answered
 	call    proc.Call              // the system call, if it is known
 	granted func(*walk) unix.Errno // run when the lock is granted, before the walk goes on
@@ -228,6 +228,19 @@ func (f *FS) await1(w *walk, by int) {
 		}
 	}
 	f.mu.Unlock()
+}
+
+// lookedUp notes that a thread has looked a name up, whatever that led to: who then
+// opens a file that has just lost this name did not come by a descriptor.
+func (ws *walks) lookedUp(tid uint32, k dkey) {
+	if !ws.any() {
+		return
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w := ws.m[int32(tid)]; w != nil && w.at[0] == k {
+		w.looked = true
+	}
 }
 
 // leadTo makes the session, which owns the walk's lock from now on, its target.

@@ -1,0 +1,141 @@
+package fs
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/policy"
+)
+
+// requests sends the requests of one thread to a mounted filesystem as the kernel does,
+// and in an order that the kernel leaves to chance.
+type requests struct {
+	t    *testing.T
+	f    *FS
+	data string
+	tid  uint32
+}
+
+func newRequests(t *testing.T) *requests {
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts without a helper")
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skip(err)
+	}
+	data, at := t.TempDir(), t.TempDir()
+	// One thread stands for all processes, so that it must not matter who has read what.
+	rules, err := policy.Parse("test", []byte("[defaults]\nlost-update = \"off\"\nwait = \"100ms\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Start(Options{Dir: data, Mountpoint: at, Policy: rules, Log: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	t.Cleanup(func() {
+		runtime.UnlockOSThread()
+		_ = Detach(at)
+		_ = m.Wait()
+	})
+	return &requests{t: t, f: m.f, data: data, tid: uint32(unix.Gettid())}
+}
+
+func (r *requests) lookup(name string) uint64 {
+	r.t.Helper()
+	var out fuse.EntryOut
+	h := fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID, Caller: fuse.Caller{Pid: r.tid}}
+	if st := r.f.Lookup(nil, &h, name, &out); !st.Ok() || out.NodeId == 0 {
+		r.t.Fatalf("lookup of %s: %v", name, st)
+	}
+	return out.NodeId
+}
+
+func (r *requests) open(id uint64, flags uint32) (uint64, fuse.Status) {
+	var out fuse.OpenOut
+	in := fuse.OpenIn{InHeader: fuse.InHeader{NodeId: id, Caller: fuse.Caller{Pid: r.tid}}, Flags: flags}
+	st := r.f.Open(nil, &in, &out)
+	return out.Fh, st
+}
+
+// replace puts another file in f's place, as a save does.
+func (r *requests) replace(content string) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.data, "new"), []byte(content), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(r.data, "new"), filepath.Join(r.data, "f")); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// holds is what a reader of a node reads.
+func (r *requests) holds(id uint64) string {
+	r.t.Helper()
+	fd, err := r.f.reopen(r.f.fdOf(r.f.nodeOf(id)), unix.O_RDONLY)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 100)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(buf[:n])
+}
+
+// An open with O_TRUNC that has found a file by its name does not cut it when it has
+// lost the name meanwhile: others have it open.
+func TestTruncatingOpenOfAReplacedFile(t *testing.T) {
+	r := newRequests(t)
+	r.replace("one")
+	first := r.lookup("f")
+	if _, st := r.open(first, unix.O_RDONLY); !st.Ok() {
+		t.Fatal(st)
+	}
+	if _, st := r.open(first, unix.O_WRONLY|unix.O_TRUNC); st != status(unix.ESTALE) {
+		t.Fatalf("the first walk: %v, want ESTALE", st)
+	}
+	// Its session ends before the second walk.
+	r.f.sessionAt(r.f.nodeOf(fuse.FUSE_ROOT_ID), "f").fence()
+	r.replace("two")
+	second := r.lookup("f")
+	if _, st := r.open(second, unix.O_RDONLY); !st.Ok() {
+		t.Fatal(st)
+	}
+	r.replace("three")
+	// It cannot be sent on twice, and this node is a reader's.
+	if _, st := r.open(second, unix.O_WRONLY|unix.O_TRUNC); st != fuse.EBUSY {
+		t.Errorf("the second walk: %v, want EBUSY", st)
+	}
+	if got := r.holds(second); got != "two" {
+		t.Errorf("a reader of the replaced file reads %q", got)
+	}
+}
+
+// Through a descriptor a file without a name is cut as anywhere else.
+func TestTruncatingOpenOfANamelessFile(t *testing.T) {
+	r := newRequests(t)
+	r.replace("one")
+	id := r.lookup("f")
+	if _, st := r.open(id, unix.O_RDONLY); !st.Ok() {
+		t.Fatal(st)
+	}
+	r.replace("two")
+	if _, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC); st != status(unix.ESTALE) {
+		t.Fatalf("the first walk: %v, want ESTALE", st)
+	}
+	if _, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC); !st.Ok() {
+		t.Fatalf("the second walk: %v", st)
+	}
+	if got := r.holds(id); got != "" {
+		t.Errorf("the file holds %q", got)
+	}
+}
