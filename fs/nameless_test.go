@@ -30,7 +30,7 @@ func newRequests(t *testing.T) *requests {
 	}
 	data, at := t.TempDir(), t.TempDir()
 	// One thread stands for all processes, so that it must not matter who has read what.
-	rules, err := policy.Parse("test", []byte("[defaults]\nlost-update = \"off\"\nwait = \"100ms\"\n"))
+	rules, err := policy.Parse("test", []byte("[defaults]\nlost-update = \"off\"\nwait = \"500ms\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,4 +138,14 @@ func TestTruncatingOpenOfANamelessFile(t *testing.T) {
 	if got := r.holds(id); got != "" {
 		t.Errorf("the file holds %q", got)
 	}
+}
+
+// close closes the only descriptor of an open.
+func (r *requests) close(id, fh uint64) {
+	r.t.Helper()
+	h := fuse.InHeader{NodeId: id, Caller: fuse.Caller{Pid: r.tid}}
+	if st := r.f.Flush(nil, &fuse.FlushIn{InHeader: h, Fh: fh}); !st.Ok() {
+		r.t.Fatalf("close: %v", st)
+	}
+	r.f.Release(nil, &fuse.ReleaseIn{InHeader: h, Fh: fh})
 }

@@ -94,6 +94,9 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fus
 	if f.walks.any() {
 		f.walks.repeated(f.callerOf(&in.InHeader))
 	}
+	if f.strayed.any() && f.callerOf(&in.InHeader).tid == 0 {
+		f.strayed.arrived(f.nameKey(n))
+	}
 	h.sess = s
 	switch {
 	case in.Flags&fmodeExec != 0: // who runs a program does not read it

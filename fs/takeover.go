@@ -198,8 +198,9 @@ func (f *FS) awaitedLocked(n *node) bool {
 	if n.parent == nil {
 		return false
 	}
-	ns := f.names[dkey{n.parent.id, n.name}]
-	return ns != nil && ns.stale > 0
+	k := dkey{n.parent.id, n.name}
+	ns := f.names[k]
+	return ns != nil && ns.stale > 0 || f.strayed.expects(k)
 }
 
 // dropName makes the kernel forget a name, unless something is mounted on it.
