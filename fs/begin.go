@@ -24,7 +24,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	s := &session{
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, name: name, lock: l,
-		baseFD: -1, left: make(chan struct{}), handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
+		baseFD: -1, left: make(chan struct{}), freed: make(chan struct{}), handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
 	}
 	s.patience.Store(10)
 	s.isNew.Store(st == nil)

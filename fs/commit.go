@@ -52,6 +52,7 @@ func (s *session) endLocked() unix.Errno {
 		s.discard(s.shadow)
 	}
 	f.table.Release(s.lock)
+	close(s.freed)
 	return e
 }
 

@@ -205,7 +205,7 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 // granted: names may have changed hands while it was asked for, or waited for.
 func (f *FS) lockClient(h *handle, d *demand, cancel <-chan struct{}, noWait bool) (*lockmgr.Lock, unix.Errno) {
 	for {
-		l, err := f.acquireOwn(d, noWait)
+		l, err := f.acquireOrClosed(d, noWait)
 		if errors.Is(err, lockmgr.ErrWouldBlock) {
 			return nil, unix.EAGAIN // the program asked; it is no refusal
 		}

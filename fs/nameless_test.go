@@ -50,7 +50,7 @@ func newRequests(t *testing.T) *requests {
 func (r *requests) lookup(name string) uint64 {
 	r.t.Helper()
 	var out fuse.EntryOut
-	h := fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID, Caller: fuse.Caller{Pid: r.tid}}
+	h := r.header(fuse.FUSE_ROOT_ID)
 	if st := r.f.Lookup(nil, &h, name, &out); !st.Ok() || out.NodeId == 0 {
 		r.t.Fatalf("lookup of %s: %v", name, st)
 	}
@@ -59,7 +59,7 @@ func (r *requests) lookup(name string) uint64 {
 
 func (r *requests) open(id uint64, flags uint32) (uint64, fuse.Status) {
 	var out fuse.OpenOut
-	in := fuse.OpenIn{InHeader: fuse.InHeader{NodeId: id, Caller: fuse.Caller{Pid: r.tid}}, Flags: flags}
+	in := fuse.OpenIn{InHeader: r.header(id), Flags: flags}
 	st := r.f.Open(nil, &in, &out)
 	return out.Fh, st
 }
@@ -140,12 +140,25 @@ func TestTruncatingOpenOfANamelessFile(t *testing.T) {
 	}
 }
 
-// close closes the only descriptor of an open.
+// close closes the only descriptor of an open: the kernel sends RELEASE when close has
+// returned.
 func (r *requests) close(id, fh uint64) {
 	r.t.Helper()
-	h := fuse.InHeader{NodeId: id, Caller: fuse.Caller{Pid: r.tid}}
-	if st := r.f.Flush(nil, &fuse.FlushIn{InHeader: h, Fh: fh}); !st.Ok() {
+	r.flush(id, fh)
+	r.release(id, fh)
+}
+
+func (r *requests) flush(id, fh uint64) {
+	r.t.Helper()
+	if st := r.f.Flush(nil, &fuse.FlushIn{InHeader: r.header(id), Fh: fh}); !st.Ok() {
 		r.t.Fatalf("close: %v", st)
 	}
-	r.f.Release(nil, &fuse.ReleaseIn{InHeader: h, Fh: fh})
+}
+
+func (r *requests) release(id, fh uint64) {
+	r.f.Release(nil, &fuse.ReleaseIn{InHeader: r.header(id), Fh: fh})
+}
+
+func (r *requests) header(id uint64) fuse.InHeader {
+	return fuse.InHeader{NodeId: id, Caller: fuse.Caller{Pid: r.tid}}
 }

@@ -104,7 +104,7 @@ func (q *query) acquire(t target) *control.Reply {
 func (q *query) try(cl *claim, d *demand, id string) *control.Reply {
 	f := q.f
 	d.inbox = q.cv.inbox
-	l, err := f.acquire(d, d.wait == 0)
+	l, err := f.acquireOrClosed(d, d.wait == 0)
 	if err != nil {
 		f.controls.forget(cl)
 		return q.refusal(cl, err, 0)

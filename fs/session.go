@@ -72,6 +72,7 @@ type session struct {
 	next        *succession   // prepared for the commit of a transaction
 	detached    bool          // the name was taken away by its own owner
 	left        chan struct{} // closed when the session is over
+	freed       chan struct{} // closed when its lock is free, where the last close or RELEASE ends it
 	published   bool          // a copy went out under a rename; see publishCopy
 	sealed      cacheStamp    // size and mtime of what was published
 	synced      cacheStamp    // size and mtime at the last fsync

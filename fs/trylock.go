@@ -13,12 +13,13 @@ import (
 // close has returned.
 
 // releaseGrace is how long RELEASE is waited for.
-const releaseGrace = 20 * time.Millisecond
+const releaseGrace = lateGrace
 
-// acquireOwn is acquire for a program's own lock. A request that does not wait waits
-// for the RELEASE of files that their lockers have closed. It stands in no queue
+// acquireOrClosed is acquire for a program's own lock, and for an open. A request that
+// does not wait waits for the RELEASE of files that their lockers have closed, and of
+// those that were opened for writing, closed and not written. It stands in no queue
 // meanwhile, where it would keep out others.
-func (f *FS) acquireOwn(d *demand, noWait bool) (*lockmgr.Lock, error) {
+func (f *FS) acquireOrClosed(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	l, err := f.acquire(d, noWait)
 	if !noWait || !errors.Is(err, lockmgr.ErrWouldBlock) {
 		return l, err
@@ -34,10 +35,10 @@ func (f *FS) acquireOwn(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		if l, err = f.acquire(d, true); !errors.Is(err, lockmgr.ErrWouldBlock) {
 			break
 		}
-		if !awaitAll(ends, timer.C) {
-			return nil, err
+		over := !awaitAll(ends, timer.C)
+		if l, err = f.acquire(d, true); over {
+			break
 		}
-		l, err = f.acquire(d, true)
 	}
 	return l, err
 }
@@ -64,6 +65,10 @@ func awaitAll(ends []<-chan struct{}, over <-chan time.Time) bool {
 func (f *FS) leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all bool) {
 	for i := range holders {
 		x := &holders[i]
+		if s := sessionOf(x); s != nil && s.idle.Load() {
+			ends = append(ends, s.freed)
+			continue
+		}
 		if x.Class == lockmgr.Session || x.Token == 0 || x.Owner.PID == 0 {
 			return nil, false
 		}
@@ -77,6 +82,15 @@ func (f *FS) leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all bool
 		}
 	}
 	return ends, true
+}
+
+// sessionOf is the session whose lock it is, nil if it is none's.
+func sessionOf(h *lockmgr.Holder) *session {
+	lb, _ := h.Label.(*label)
+	if lb == nil {
+		return nil
+	}
+	return lb.session.Load()
 }
 
 // lockedThrough lists the handles through which the client has locked.
@@ -135,11 +149,7 @@ func outlast(err error, until time.Time) bool {
 	}
 	for _, w := range dead.Cycle {
 		b := &w.Blocker
-		lb, _ := b.Label.(*label)
-		var s *session
-		if lb != nil {
-			s = lb.session.Load()
-		}
+		s := sessionOf(b)
 		if b.Class != lockmgr.Flock && (s == nil || !s.idle.Load()) {
 			continue
 		}

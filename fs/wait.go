@@ -223,7 +223,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 // lock takes the locks, waiting as long as the demand allows. A refusal is
 // recorded for .locks/why.
 func (f *FS) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
-	l, err := f.acquire(d, d.wait == 0)
+	l, err := f.acquireOrClosed(d, d.wait == 0)
 	if err != nil {
 		return nil, f.refuse(d, err)
 	}
@@ -351,7 +351,7 @@ func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}
 	d.keep = c.tid != 0 && d.wait != 0
 	if l == nil {
 		var err error
-		if l, err = f.acquire(d, d.wait == 0); err != nil {
+		if l, err = f.acquireOrClosed(d, d.wait == 0); err != nil {
 			return nil, f.refuse(d, err)
 		}
 	}
