@@ -36,6 +36,7 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	s.f.mu.Unlock()
 	s.handles[h] = struct{}{}
 	s.idle.Store(false)
+	s.onlyMapped.Store(false)
 	s.adds = s.adds && flags&unix.O_APPEND != 0
 	s.unread = s.unread && (stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
 	s.noteLocked(c.owner)

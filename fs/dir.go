@@ -35,6 +35,7 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	if n == nil {
 		return status(unix.ESTALE)
 	}
+	f.endUnmappedIn(n)
 	fd, err := unix.Openat(f.fdOf(n), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return statusOf(err)

@@ -195,7 +195,11 @@ func (s *session) holds(pid int32) bool {
 	if w, _, err := s.f.proc.Opens(pid, file); err == nil && w > 0 {
 		return true
 	}
-	return s.f.maps(pid, file, s.backingFile())
+	mapped := s.f.maps(pid, file, s.backingFile())
+	if mapped {
+		s.onlyMapped.Store(true)
+	}
+	return mapped
 }
 
 // maps reports whether a process has the file mapped to write it. Where that cannot
@@ -301,6 +305,7 @@ func (s *session) mappedLocked() bool {
 	file, backing := s.procFile(), s.backingFile()
 	for _, pid := range s.holderSet(nil) {
 		if s.f.maps(pid, file, backing) {
+			s.onlyMapped.Store(true)
 			return true
 		}
 	}

@@ -103,6 +103,9 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 		}
 		return nil, false, 0
 	}
+	if s != nil {
+		s.endIfUnmapped()
+	}
 	if staged != nil && staged.hides(c) {
 		return nil, true, unix.ENOENT
 	}

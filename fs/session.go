@@ -85,6 +85,7 @@ type session struct {
 	result      unix.Errno
 	shown       atomic.Pointer[shownAttr]
 	used        usage        // by an operation that came to the daemon
+	onlyMapped  atomic.Bool  // somebody was seen to have it mapped, and no descriptor of it
 	idle        atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
 	patience    atomic.Int32 // how often late may look again
 }
