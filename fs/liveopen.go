@@ -37,8 +37,18 @@ func (f *FS) setLive(h *handle) {
 		return
 	}
 	f.changed(n, true)
-	if f.knowledge != nil {
-		f.knowledge.Forget(knowledge.Key(path))
+	f.forgetLive(path)
+}
+
+// forgetLive drops what is known of the versions of a path that changes without them:
+// it is live, but not by its name, and may have been an ordinary file before.
+func (f *FS) forgetLive(path string) {
+	key := knowledge.Key(path)
+	if f.knowledge == nil || !f.knowledge.Tracks(key) || f.policy.For(path).Mode != policy.Atomic {
+		return
+	}
+	if f.liveBy(path) != liveByHandle && f.settings(path).Mode == policy.Live {
+		f.knowledge.Forget(key)
 	}
 }
 

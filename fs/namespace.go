@@ -345,6 +345,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	f.noteChange(c, opUnlink, f.path(dir, name), nil)
 	f.leaveCarried(c, opUnlink, f.path(dir, name))
 	f.renameLive(f.path(dir, name), "")
+	f.forgetLive(f.path(dir, name))
 	f.markerMoved(name)
 	f.readClaims.removed(f.path(dir, name))
 	f.lostName(n)

@@ -161,6 +161,8 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		f.markersMoved()
 		f.carryBelow(b)
 	} else {
+		f.forgetLive(a)
+		f.forgetLive(b)
 		f.markerMoved(r.from.name, r.to.name)
 		f.carryLive(r.from.node, b)
 	}
