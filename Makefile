@@ -24,8 +24,11 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 # needs nothing else but Go, git and make.
 TEST_PACKAGES := fuse3 gcc libc6-dev \
 	acl attr btrfs-progs bzip2 curl e2fsprogs ed emacs-nox gawk gettext jq libcap2-bin logrotate moreutils mount nano neovim nodejs \
-	openssh-client openssl patch perl procps python3 rsync sqlite3 strace systemd unzip vim xfsprogs xz-utils zip
+	openssh-client openssl patch perl procps python3 python3-plyvel redis-tools rsync sqlite3 strace systemd unzip vim xfsprogs xz-utils zip
 BENCH_PACKAGES := bindfs
+# The servers that `make test` only runs where they are there: they are large, and
+# Debian starts some of them when they are installed.
+SERVER_PACKAGES := mariadb-client-core mariadb-server-core postgresql rocksdb-tools util-linux
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION   := v1.9.0
@@ -156,6 +159,11 @@ stress: setup build ## the long versions of the random and crash tests (an hour 
 hiccups: setup build ## the integration tests while the processors are taken away for moments (HICCUPS=100ms)
 	export LATCHFS_HICCUPS=$(HICCUPS)
 	$(GO) test -count=1 -timeout 90m $(INTEGRATION)
+
+.PHONY: servers
+servers: TEST_PACKAGES += $(SERVER_PACKAGES)
+servers: setup build ## PostgreSQL, MariaDB, Redis, LevelDB, RocksDB on mounts, for minutes (installs the servers)
+	LATCHFS_STRESS=1 $(GO) test -count=1 -timeout 60m -v -run '^TestServer' $(INTEGRATION)
 
 .PHONY: ltp
 ltp: build ## run the lock tests of the Linux Test Project, built in LTP=DIR, over a mount and over a plain directory
