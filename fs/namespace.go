@@ -92,6 +92,7 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 	if err := do(c, f.fdOf(dir), name); err != nil {
 		return statusOf(err)
 	}
+	f.noteMade(c, op, f.path(dir, name))
 	f.markerMoved(name)
 	return f.enterMade(dir, name, out, false)
 }
@@ -321,6 +322,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	if e := f.mayRemove(c, place{dir, name, n}); e != 0 {
 		return status(e)
 	}
+	target := linkTarget(f.fdOf(dir), name, &st)
 	err := f.remove(c, l, dir, name)
 	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {
 		return statusOf(err)
@@ -341,6 +343,9 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	}
 	if n != nil {
 		f.noteLeaving(f.path(dir, name), stampOfFile(&st))
+	}
+	if target != "" {
+		f.noteGone(c, f.path(dir, name), target, &st)
 	}
 	f.noteChange(c, opUnlink, f.path(dir, name), nil)
 	f.leaveCarried(c, opUnlink, f.path(dir, name))
@@ -378,7 +383,7 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 			places = append(places, place{d, nm, nil})
 		}
 	}
-	_, l, e := f.lockNames(h, opRmdir, places...)
+	c, l, e := f.lockNames(h, opRmdir, places...)
 	if e != 0 {
 		return status(e)
 	}
@@ -389,6 +394,9 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 	err := unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR)
 	if err == unix.ENOTEMPTY && f.removeOrphans(f.fdOf(dir), name) {
 		err = unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR)
+	}
+	if err == nil {
+		f.noteGone(c, f.path(dir, name), "", &st)
 	}
 	return statusOf(err)
 }

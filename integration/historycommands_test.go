@@ -121,3 +121,36 @@ func TestUndoBuiltOn(t *testing.T) {
 		m.holds(t, "g", "old\n")
 	})
 }
+
+// Directories and links that somebody removed are there again, with files or empty;
+// what somebody made only since is not.
+func TestUndoDirectoriesAndLinks(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Bash(t, `mkdir -p t/full t/empty/deep; chmod 750 t/empty; echo one > t/full/f; ln -s full/f t/link; ln -s /nowhere t/broken; mkdir stays`)
+		const show = `find t -printf '%p %y %m %l\n' | sort`
+		want := m.Bash(t, show).Stdout
+		since := time.Now().Format(time.RFC3339Nano)
+		m.agent(t, "agent-7", `rm -r t; mkdir tmp; rmdir tmp; ln -s a new; mkdir made`)
+		m.agent(t, "agent-8", `mkdir other; rmdir other stays`)
+		undo := []string{"undo", "--actor", "agent-7", "--since", since}
+		out := m.latchfs(t, 0, undo...)
+		for _, line := range []string{"restored  t/empty/deep: the directory\n", "restored  t/link: the link to full/f\n", "deleted   new: "} {
+			if !strings.Contains(out, line) {
+				t.Errorf("%q is not in\n%s", line, out)
+			}
+		}
+		if got := m.Bash(t, show).Stdout; got != want {
+			t.Errorf("there is\n%swant\n%s", got, want)
+		}
+		if got := m.Bash(t, `ls -d tmp other stays new made 2>/dev/null`).Stdout; got != "made\n" {
+			t.Errorf("there is %q", got)
+		}
+		if out := m.latchfs(t, 0, undo...); out != "" {
+			t.Errorf("a second undo says\n%s", out)
+		}
+		if o := m.Latchfs(t, "undo", "--actor", "nosuch", "--since", since); o.Code != 1 || !strings.Contains(o.Stderr, "nothing is known") {
+			t.Errorf("%+v", o)
+		}
+	})
+}

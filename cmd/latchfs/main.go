@@ -18,6 +18,7 @@
 //	guarded.go     a command that runs under a lock
 //	workers.go     who works in a directory from before the mount
 //	view.go        the mount that a command reads .locks of
+//	undotrail.go   what the audit trail has for undo
 //	put.go         how a file of the mount is written
 //	terminal.go    content that may go to a terminal
 //	moment.go      points in time, as people write them

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -33,7 +34,10 @@ func newUndoCommand(sys system) *cobra.Command {
 		Long: `Take back what NAME has changed since TIME, in PATH and below it or in all of the
 mount. Each file goes back to the version before NAME's first one since then, as a
 new version: it is deleted if there was no file, and there again if NAME deleted it.
-What is so already stays as it is, and so do directories.
+Files that are in that state already are left alone. Directories and symbolic links
+that NAME removed are there again, and links that NAME made are deleted; directories
+that NAME made stay, and so does what was done in a transaction or by renaming to
+either of them.
 
 A file is refused where somebody else has changed it after NAME, unless --force is
 given: then that change is taken back with it. It is refused, too, where the version
@@ -61,6 +65,12 @@ with --keep-going the rest is taken back, and the exit code is 1.
 			if err != nil {
 				return err
 			}
+			if note := f.unlabelled(all, below); note != "" {
+				warn(cmd, "%s", note)
+			}
+			if len(plan) == 0 {
+				warn(cmd, "nothing is to be taken back: %s has changed nothing there since then, or it is taken back already", locksdir.Display(f.actor.name))
+			}
 			sys.callOurselves("latchfs-undo")
 			return f.carryOut(cmd, v, plan)
 		},
@@ -86,6 +96,7 @@ func (f *undoFlags) carryOut(cmd *cobra.Command, v *view, plan []*undoing) error
 	}
 	do := !f.dryRun && (refused == 0 || f.keepGoing)
 	var failed error
+	how := &progress{w: cmd.ErrOrStderr(), all: len(plan)}
 	for _, action := range []string{undoRestore, undoDelete, undoRefuse} { // nothing is deleted before the rest is there
 		for _, u := range plan {
 			if u.Action != action {
@@ -97,6 +108,7 @@ func (f *undoFlags) carryOut(cmd *cobra.Command, v *view, plan []*undoing) error
 					continue
 				}
 				u.Done = true
+				how.step(time.Now())
 			}
 			if err := f.report(cmd.OutOrStdout(), u); err != nil {
 				return err
@@ -131,9 +143,15 @@ func (u *undoing) String() string {
 	case undoRefuse:
 		return "refused   " + name + ": " + u.Reason
 	case undoDelete:
-		verb, did, what = "delete", "deleted", "there was no such file"
+		verb, did, what = "delete", "deleted", "it was not there before"
 	default:
+		if u.removed != nil {
+			break
+		}
 		what = fmt.Sprintf("version %d of %s", u.Version, u.target.when())
+	}
+	if u.removed != nil {
+		what = u.what()
 	}
 	if u.Done {
 		verb = did
@@ -148,6 +166,9 @@ func (u *undoing) String() string {
 func (u *undoing) carryOut(cmd *cobra.Command, v *view) error {
 	if now := stampAt(v.file(u.path)); now != u.now {
 		return fmt.Errorf("%s was changed just now: it is left as it is", locksdir.Display(u.path))
+	}
+	if u.Action == undoRestore && u.removed != nil {
+		return u.restoreNamed(v)
 	}
 	if u.Action == undoRestore {
 		return u.restore(cmd, v)

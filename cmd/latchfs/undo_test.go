@@ -41,11 +41,11 @@ var undoCases = map[string]undoCase{
 	},
 	"created": {
 		states: []recorded{{version: 1, event: "commit", by: agent, minute: 11}},
-		now:    "new", want: "", plan: "delete    created: there was no such file",
+		now:    "new", want: "", plan: "delete    created: it was not there before",
 	},
 	"created-again": {
 		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 1, content: "x"}, {version: 2, event: "delete", by: "rm", minute: 2}, {version: 3, event: "commit", by: agent, minute: 11}},
-		now:    "new", want: "", plan: "delete    created-again: there was no such file",
+		now:    "new", want: "", plan: "delete    created-again: it was not there before",
 	},
 	"deleted": {
 		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "delete", by: agent, minute: 11}},
@@ -92,11 +92,11 @@ var undoRefusals = map[string]undoCase{
 			{version: 3, event: "commit", by: "vim", minute: 12},
 		},
 		now: "built", want: "built", forced: "old",
-		plan: "refused   built-on: version 3, 2026-03-01 09:12:00 by vim[103], is somebody else's",
+		plan: "refused   built-on: version 3, 2026-03-01 09:12:00 by vim[103], was made later (--force takes that back, too)",
 	},
 	"changed-around": {
 		states: []recorded{{version: 1, event: "commit", by: agent, minute: 11, content: "new"}, {version: 2, event: "found", by: agent, minute: 12}},
-		now:    "built", want: "built", plan: "refused   changed-around: version 2, 2026-03-01 09:12:00, is somebody else's",
+		now:    "built", want: "built", plan: "refused   changed-around: version 2, 2026-03-01 09:12:00, was made later (--force takes that back, too)",
 	},
 	"not-kept": {
 		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5}, {version: 2, event: "commit", by: agent, minute: 11}},
@@ -109,7 +109,7 @@ var undoRefusals = map[string]undoCase{
 	"built-on-by-appending": {
 		states: []recorded{{version: 1, event: "commit", by: agent, minute: 11}},
 		now:    "new+", want: "new+", appends: []string{appendedBy("sh/agent-8", 12)},
-		plan: "refused   built-on-by-appending: what sh[9] as agent-8 appended, 2026-03-01 09:12:00, is somebody else's",
+		plan: "refused   built-on-by-appending: sh[9] as agent-8 appended to it later, 2026-03-01 09:12:00 (--force takes that back, too)",
 	},
 	"appended-before": {
 		states: []recorded{{version: 1, event: "commit", by: "vim", minute: 5, content: "old"}, {version: 2, event: "commit", by: agent, minute: 12}},
@@ -182,7 +182,7 @@ func TestUndo(t *testing.T) {
 	d := fakeFiles(t)
 	d.arrange(undoCases)
 	planned := d.undo("--dry-run")
-	if planned.code != 0 || planned.stderr != "" {
+	if planned.code != 0 || planned.stderr != leftByScripts {
 		t.Error(planned)
 	}
 	lines := 0
@@ -202,7 +202,7 @@ func TestUndo(t *testing.T) {
 	}
 	done := d.undo()
 	want := strings.NewReplacer("restore   ", "restored  ", "delete    ", "deleted   ").Replace(planned.stdout)
-	if done != (outcome{stdout: want}) {
+	if done != (outcome{stdout: want, stderr: leftByScripts}) {
 		t.Errorf("%v\nwant\n%s", done, want)
 	}
 	for name, c := range undoCases {
@@ -210,7 +210,8 @@ func TestUndo(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, d.holds(name), c.want)
 		}
 	}
-	if again := d.undo(); again != (outcome{}) {
+	const nothing = "latchfs undo: warning: nothing is to be taken back: agent-7 has changed nothing there since then, or it is taken back already\n"
+	if again := d.undo(); again != (outcome{stderr: leftByScripts + nothing}) {
 		t.Errorf("again: %v", again)
 	}
 }
@@ -239,7 +240,7 @@ func TestUndoRefused(t *testing.T) {
 		}
 	}
 	unchanged(d, undoCases, undoRefusals)
-	if got := d.undo("--dry-run"); got.code != 1 || got.stderr != "" {
+	if got := d.undo("--dry-run"); got.code != 1 || got.stderr != leftByScripts {
 		t.Error(got)
 	}
 	// What is not kept cannot be had by force, and stops the rest as before.
@@ -247,7 +248,7 @@ func TestUndoRefused(t *testing.T) {
 		t.Error(got)
 	}
 	unchanged(d, undoCases, undoRefusals)
-	if got := d.undo("--keep-going"); got.code != 1 || got.stderr != "" || !strings.Contains(got.stdout, "restored  changed:") {
+	if got := d.undo("--keep-going"); got.code != 1 || got.stderr != leftByScripts || !strings.Contains(got.stdout, "restored  changed:") {
 		t.Error(got)
 	}
 	unchanged(d, undoRefusals)
@@ -391,5 +392,18 @@ func TestUndoRenameBack(t *testing.T) {
 	d.write(".locks/history/f/1", "text")
 	if err := u.carryOut(nil, v); err != nil || d.holds("f") != "text" {
 		t.Errorf("%v, f is %q", err, d.holds("f"))
+	}
+}
+
+// leftByScripts is what undo says of a script that has no label.
+const leftByScripts = "latchfs undo: warning: 1 file changed since then by scripts without a label, and left: not-theirs (by python3[102])\n"
+
+// Of an actor of whom nothing is known that is said.
+func TestUndoUnknownActor(t *testing.T) {
+	d := fakeFiles(t)
+	d.arrange(undoCases)
+	got := d.run("undo", "--actor", "agnet-7", "--since", "2026-03-01 09:10:00")
+	if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "nothing is known that agnet-7 has done here") {
+		t.Error(got)
 	}
 }

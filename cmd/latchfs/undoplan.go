@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"latchfs/fs/locksdir"
 )
 
 // What undo does with a file.
@@ -41,15 +38,21 @@ type undoing struct {
 	source    string // where that can be read; "" if nowhere
 	sourceWas fileStamp
 	now       fileStamp // of the file when the plan was made
+
+	removed *auditEvent // of a directory or link: what became of it
 }
 
 // plan says for each file that somebody has changed what undo would do.
 func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, error) {
-	appended, err := v.appended(f.since.at)
+	t, err := f.trail(v)
 	if err != nil {
 		return nil, err
 	}
-	var plan []*undoing
+	if !t.known && !f.isKnownIn(all) {
+		return nil, fmt.Errorf("nothing is known that %s has done here: latchfs audit says who has done what", locksdir.Display(f.actor.name))
+	}
+	appended := t.appended
+	plan := f.planNamed(v, t, below)
 	for _, p := range slices.Sorted(maps.Keys(union(all, appended))) {
 		if !isBelow(p, below) {
 			continue
@@ -74,6 +77,16 @@ func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, er
 	return plan, nil
 }
 
+// isKnownIn tells whether the actor has made a version, at whatever time.
+func (f *undoFlags) isKnownIn(all histories) bool {
+	for _, states := range all {
+		if slices.ContainsFunc(states, func(s *fileVersion) bool { return f.actor.matches(&s.author) }) {
+			return true
+		}
+	}
+	return false
+}
+
 func union(all histories, appended map[string][]*auditEvent) map[string]bool {
 	paths := map[string]bool{}
 	for p := range all {
@@ -83,36 +96,6 @@ func union(all histories, appended map[string][]*auditEvent) map[string]bool {
 		paths[p] = true
 	}
 	return paths
-}
-
-// appended are the records that were appended since a moment, as far as the audit
-// trail goes back: they make no versions, the one that is there grows.
-func (v *view) appended(since time.Time) (map[string][]*auditEvent, error) {
-	file, err := os.Open(filepath.Join(v.locks, "events.jsonl"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	found := map[string][]*auditEvent{}
-	lines := bufio.NewReaderSize(file, 64<<10)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if bytes.Contains(line, []byte(`"append"`)) {
-			e, ok := parseEvent(line)
-			if ok && e.Event == stateCommit && e.fields["operation"] == opAppend && !e.Timestamp.Before(since) {
-				found[e.real()] = append(found[e.real()], e)
-			}
-		}
-		switch {
-		case err == io.EOF:
-			return found, nil
-		case err != nil:
-			return nil, err
-		}
-	}
 }
 
 // planFile says what to do with a file of these versions, to which these records
@@ -153,14 +136,14 @@ func (u *undoing) refuse(format string, args ...any) *undoing {
 func (f *undoFlags) objection(states []*fileVersion, appended []*auditEvent) string {
 	for _, s := range states {
 		if !f.isTheirs(s) {
-			return fmt.Sprintf("version %d, %s, is somebody else's", s.Version, s.when())
+			return fmt.Sprintf("version %d, %s, was made later (--force takes that back, too)", s.Version, s.when())
 		}
 	}
 	for _, e := range appended {
 		when := e.Timestamp.Local().Format(time.DateTime)
 		switch theirs, before := f.actor.matches(&e.author), e.Timestamp.Before(states[0].Time); {
 		case !theirs && !before:
-			return fmt.Sprintf("what %s appended, %s, is somebody else's", e.author.String(), when)
+			return fmt.Sprintf("%s appended to it later, %s (--force takes that back, too)", e.author.String(), when)
 		case theirs && before:
 			return fmt.Sprintf("what was appended, %s, before version %d, is not taken back", when, states[0].Version)
 		}
