@@ -19,6 +19,9 @@ type Family struct {
 	// do with each other: an init, cron, sshd, a terminal multiplexer) and the
 	// first process. It is shared: not to be changed.
 	Relatives []lockmgr.Owner
+	// Above are the ancestors beyond those three, up to where the list ends. They share
+	// nothing, but what the process does is no stranger's work to them.
+	Above []lockmgr.Owner
 	// Shell is the interactive shell at which the list ends; zero if none.
 	Shell lockmgr.Owner
 	// Interactive is whether the process is itself such a shell.
@@ -72,18 +75,23 @@ func (r *Reader) Family(o lockmgr.Owner) Family {
 func familyOf(chain []*known) Family {
 	f := Family{Interactive: chain[0].shell}
 	for _, k := range chain[1:] {
-		if k.tid <= 1 || len(f.Relatives) == maxRelatives {
+		near := len(f.Relatives) < maxRelatives
+		if k.tid <= 1 {
 			break
 		}
-		if k.shell {
+		if k.shell && near {
 			f.Shell = k.leader()
 		}
 		if k.shell || k.launcher {
 			break
 		}
-		f.Relatives = append(f.Relatives, k.leader())
+		if near {
+			f.Relatives = append(f.Relatives, k.leader())
+		} else {
+			f.Above = append(f.Above, k.leader())
+		}
 	}
-	f.Relatives = slices.Clip(f.Relatives)
+	f.Relatives, f.Above = slices.Clip(f.Relatives), slices.Clip(f.Above)
 	return f
 }
 
@@ -107,8 +115,10 @@ func (r *Reader) adopt(o lockmgr.Owner) *knownFamily {
 	case up.family.Interactive:
 		k.family.Shell = up.o
 	default:
-		above := up.family.Relatives
-		k.family.Relatives = append([]lockmgr.Owner{up.o}, above[:min(len(above), maxRelatives-1)]...)
+		near := up.family.Relatives
+		n := min(len(near), maxRelatives-1)
+		k.family.Relatives = append([]lockmgr.Owner{up.o}, near[:n]...)
+		k.family.Above = slices.Concat(near[n:], up.family.Above)
 		if len(k.family.Relatives) < maxRelatives {
 			k.family.Shell = up.family.Shell
 		}

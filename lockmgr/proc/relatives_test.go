@@ -53,6 +53,9 @@ func TestFamily(t *testing.T) {
 	if !slices.Equal(got.Relatives, want) || got.Interactive || got.Shell != (lockmgr.Owner{}) {
 		t.Errorf("the family is %+v, want the nearest three %v", got, want)
 	}
+	if len(got.Above) == 0 || got.Above[0] != r.mustOwner(t, pids[0]) {
+		t.Errorf("above them are %v, want %v first", got.Above, pids[0])
+	}
 	if again := r.Family(last); !slices.Equal(again.Relatives, want) {
 		t.Errorf("asked again it is %+v", again)
 	}
@@ -126,7 +129,7 @@ func TestFamilyFarBelowPrompt(t *testing.T) {
 	}
 	pids := append([]int32{term.pid(), sub}, below...)
 	r.checkAdopted(t, pids...)
-	if f := r.Family(r.mustOwner(t, pids[4])); len(f.Relatives) != 3 || f.Shell != (lockmgr.Owner{}) {
+	if f := r.Family(r.mustOwner(t, pids[4])); len(f.Relatives) != 3 || len(f.Above) != 0 || f.Shell != (lockmgr.Owner{}) {
 		t.Errorf("the family of the last is %+v", f)
 	}
 }
