@@ -92,7 +92,7 @@ func (o beginOptions) access(flags uint32) beginOptions {
 // beginning tells. Of an open for reading and writing attach decides.
 func (f *FS) mayBegin(c *caller, dir *node, name string, st *unix.Stat_t, o *beginOptions) unix.Errno {
 	if st == nil {
-		return 0
+		return f.mayMake(c, opCreate, place{dir, name, nil})
 	}
 	if o.trunc || o.cuts {
 		p := place{dir, name, nil}

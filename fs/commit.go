@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -186,11 +187,13 @@ func (s *session) checkLocked() (unix.Errno, string) {
 		return errnoOf(err), err.Error()
 	}
 	if x, stale := s.unseenBase(); stale && s.merge == nil {
-		if s.settings.LostUpdate != policy.WarnLost {
+		if s.settings.LostUpdate != policy.WarnLost && !x.insists() {
 			x.record("conflict", unix.EBUSY)
-			return unix.EBUSY, x.reason()
+			x.refused()
+			s.lost = x
+			return unix.EBUSY, x.whole()
 		}
-		x.record("lost_update", 0)
+		x.obey("its writer never read it")
 	}
 	return 0, ""
 }
@@ -355,7 +358,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	})
 	x := refusal{
 		path: path, op: s.operation(), errno: e, reason: reason, kept: id, verdict: verdictOf(why),
-		owner: s.who.Load().owner, uid: s.uid, hint: hintOf(why, id),
+		owner: s.who.Load().owner, uid: s.uid, hint: cmp.Or(hintOf(why, id), s.lost.adviceOn(id)),
 	}
 	if s.abandoned {
 		s.concernDeadLocked(&x, size)

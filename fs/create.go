@@ -40,6 +40,9 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	}
 	if records {
 		defer f.table.Release(l)
+		if e := f.mayMake(c, opCreate, place{dir, name, nil}); e != 0 {
+			return status(e)
+		}
 		return f.createPlain(c, in, dir, name, mode, false, out)
 	}
 	return f.createSession(c, l, in, dir, name, mode, set, out)
@@ -200,6 +203,9 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *node, name string, m
 	}
 	var st unix.Stat_t
 	if !live && unix.Fstat(fd, &st) == nil {
+		if f.knowledge != nil {
+			f.knowledge.Forget(linkKey(stampOfFile(&st))) // of an earlier file with the inode's number
+		}
 		f.noteChange(c, opCreate, f.path(dir, name), &st)
 	}
 	return f.openCreated(c, fd, dir, name, in.Flags, live, out)

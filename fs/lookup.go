@@ -35,7 +35,7 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 			if f.walks.any() {
 				f.walks.missing(f.callerOf(h), dkey{parent.id, name})
 			}
-			if !volatile && !f.isBusyName(dkey{parent.id, name}) {
+			if !volatile && !f.isBusyName(dkey{parent.id, name}) && !f.mayComeBack(parent, name) {
 				out.SetEntryTimeout(entryTTL)
 			}
 			return fuse.OK

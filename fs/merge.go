@@ -36,7 +36,7 @@ type merging struct {
 func (x *lostUpdate) mergeable(c *caller, p place, st *unix.Stat_t) *merging {
 	f := x.f
 	switch {
-	case x.set.LostUpdate != policy.Merge:
+	case x.set.LostUpdate != policy.Merge, x.insists():
 		return nil
 	case st.Nlink > 1 || f.isMountpoint(p.dir, p.name):
 		x.apart = "a file that keeps its inode is never merged"
@@ -103,6 +103,10 @@ func (s *session) mergesCut(x *lostUpdate) *merging {
 
 // join merges mine into theirs. The error is a *notMerged.
 func (g *merging) join(theirs, mine []byte) ([]byte, error) {
+	if g.x.b.Own && bytes.Equal(mine, g.base) && !bytes.Equal(mine, theirs) {
+		// To write the same once more is no change, and yet its writer wants it there.
+		return nil, &notMerged{g.x, &merge.Conflict{Reason: "the same content was written again, over what somebody else has made of it"}}
+	}
 	merged, err := merge.Merge(merge.KindOf(g.x.path), g.base, theirs, mine)
 	if err != nil {
 		n := &notMerged{x: g.x}
@@ -219,6 +223,7 @@ func (s *session) rejectMerge(err error) unix.Errno {
 	}
 	reason := n.Error()
 	n.x.record("conflict", unix.EBUSY)
+	n.x.refused()
 	return s.rejectFor(unix.EBUSY, reason, n)
 }
 

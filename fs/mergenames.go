@@ -42,6 +42,7 @@ func (r *renaming) mergeOr(x *lostUpdate) unix.Errno {
 	case errors.As(err, &n):
 		reason := n.Error()
 		x.record("conflict", unix.EBUSY)
+		x.refused()
 		f.explain(refusal{path: x.path, op: opRename, errno: unix.EBUSY, reason: reason, verdict: n.verdict(),
 			owner: x.owner, uid: x.uid, lineage: x.lineage,
 			hint: fmt.Sprintf("Nothing has changed, and what was written is still in %s. %s", locksdir.Display(from), joinByHand)})

@@ -27,9 +27,10 @@ const (
 	opFlock    = "flock"
 	opFcntl    = "fcntl"
 	opAppend   = "append"
-	opGuard    = "guard" // taken through the control file, for what its holder does not say
-	opWait     = "wait"  // an interrupted open
-	opStale    = "stale" // any that was merely told to walk again
+	opGuard    = "guard"    // taken through the control file, for what its holder does not say
+	opWait     = "wait"     // an interrupted open
+	opPutBack  = "put_back" // of a file whose removal began a change that is refused
+	opStale    = "stale"    // any that was merely told to walk again
 )
 
 // fmodeExec is __FMODE_EXEC of include/linux/fs.h: the open is an execve(2)'s.

@@ -65,7 +65,7 @@ func (f *FS) learnersOf(o lockmgr.Owner) (knowledge.Who, bool) {
 	if family.Interactive {
 		return knowledge.Who{}, false
 	}
-	who := knowledge.Who{Self: o, Relatives: family.Relatives}
+	who := knowledge.Who{Self: o, Relatives: family.Relatives, Above: family.Above}
 	if len(who.Relatives) == 0 {
 		who.Shell = family.Shell
 	}
@@ -97,7 +97,7 @@ func (f *FS) noteRead(in *fuse.InHeader, n *node) *knowledge.Sight {
 	}
 	now, news := time.Now(), f.knowledge.News()
 	f.mu.Lock()
-	dir, name, fd := n.parent, n.name, n.fd
+	dir, name, fd, kept := n.parent, n.name, n.fd, n.kept || n.saved
 	if dir == nil || fd < 0 || !n.isRegular() || n.told.holds(in.Pid, now, news) {
 		f.mu.Unlock()
 		return nil
@@ -108,6 +108,9 @@ func (f *FS) noteRead(in *fuse.InHeader, n *node) *knowledge.Sight {
 	var st unix.Stat_t
 	if !f.tracks(&set) || unix.Fstat(fd, &st) != nil {
 		return nil
+	}
+	if kept && st.Nlink > 0 {
+		st.Nlink-- // the history's link, which is there before a save takes the name
 	}
 	f.noteGrownAt(path, &st)
 	stamp, key := stampOfFile(&st), knowledge.Key(path)
@@ -270,6 +273,8 @@ func (s *session) noteCommit(path string, v *commit.Version) {
 	f.knowledge.Changed(now, key, stamp, who, by)
 	if s.inPlace {
 		f.knowledge.Changed(now, linkKey(stamp), stamp, who, by)
+	} else {
+		f.knowledge.Forget(linkKey(stamp)) // of an earlier file with the inode's number
 	}
 }
 

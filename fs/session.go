@@ -59,6 +59,7 @@ type session struct {
 	truncated   bool           // by the open that began it
 	unread      bool           // it replaces the base, and its writer has neither read nor cut that
 	adds        bool           // it was opened for appending alone
+	lost        *lostUpdate    // for which its commit is refused; nil: it is not
 	merge       *merging       // its writer does not know the base; nil: nothing to merge
 	passed      bool           // a handle's writes go past us, and so do their errors
 	fresh       bool           // begun truncated or new, and nobody has opened it yet

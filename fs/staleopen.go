@@ -237,7 +237,7 @@ func (s *session) closeStale(h *handle) unix.Errno {
 		}
 	})
 	s.f.explain(refusal{
-		path: path, op: x.op, errno: unix.EBUSY, reason: reason, kept: id, hint: tryAgain,
+		path: path, op: x.op, errno: unix.EBUSY, reason: reason, kept: id, hint: x.adviceOn(id),
 		owner: owner, uid: s.uid, lineage: x.lineage,
 	})
 	return unix.EBUSY

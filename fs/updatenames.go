@@ -12,15 +12,25 @@ import (
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
 )
 
 // This file joins the operations on names, and appends, with what is known of read
 // versions.
 
-// mayRemove is mayReplace for whatever file has the name now.
+// mayRemove decides whether a file may be removed. A removal is deliberate, and the
+// history keeps the file: it is refused under the policy "strict" alone, and to a program
+// that was refused a change of the file a moment ago, which is about to make the same
+// change in another way (cp -f, vim).
 func (f *FS) mayRemove(c *caller, p place) unix.Errno {
 	var st unix.Stat_t
 	if f.knowledge == nil || unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	path := f.path(p.dir, p.name)
+	set := f.settings(path)
+	strict := set.LostUpdate == policy.StrictLost || c.foreign() && set.Strangers == policy.RefuseStrangers
+	if !strict && !f.isBarred(c, path, &set) {
 		return 0
 	}
 	return f.mayTakeAway(c, opUnlink, p, &st)
@@ -43,27 +53,48 @@ func (r *renaming) mayReplace() unix.Errno {
 	if f.knowledge == nil || r.sameFile() {
 		return 0
 	}
-	if r.toSt != nil {
-		x, e := f.wouldLose(r.c, opRename, r.to, r.toSt, r.writers(r.from, r.fromSt)...)
-		if x != nil && !r.putsBack(x) {
-			x.hint = makeAgain
-			e = r.mergeOr(x)
-		}
-		if e != 0 {
-			return e
-		}
+	if e := r.mayArrive(); e != 0 {
+		return e
 	}
 	if r.fromSt == nil {
 		return 0
 	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		return f.mayReplace(r.c, opRename, r.from, r.fromSt, r.writers(r.to, r.toSt)...)
+		return f.mayReplace(r.c, opRename, r.from, r.fromSt, r.writers(r.to, r.toSt).writers...)
 	}
 	e := f.mayTakeAway(r.c, opRename, r.from, r.fromSt)
 	if e != 0 {
 		f.deafen(r.c, r.from)
 	}
 	return e
+}
+
+// mayArrive decides whether the rename may put the file in the place of what has its
+// new name, or had it a moment ago.
+func (r *renaming) mayArrive() unix.Errno {
+	f, src := r.f, r.writers(r.from, r.fromSt)
+	x, e := f.wouldLose(r.c, opRename, r.to, r.toSt, src.writers...)
+	if x != nil {
+		x.source = src
+		if r.toSt == nil {
+			return f.answerOr(x, r.to)
+		}
+		if !r.putsBack(x) {
+			e = r.mergeOr(x)
+		}
+	}
+	if e != 0 || r.toSt == nil || r.fromSt == nil || r.flags&unix.RENAME_EXCHANGE != 0 {
+		return e
+	}
+	// A program that moves its temporary file into place must find there what it has
+	// put there itself.
+	x, e = f.wouldLoseWhat(r.c, opRename, r.from, r.fromSt, knowledge.Makers)
+	if x == nil || x.b.Absent {
+		return e
+	}
+	src.over = f.path(r.to.dir, r.to.name)
+	x.source = src
+	return x.answer()
 }
 
 // putsBack reports whether the rename restores the version that was known, to the
@@ -119,15 +150,15 @@ func (r *renaming) sameFile() bool {
 
 // writers is who has written the file that is about to get another name: it carries
 // what they had read.
-func (r *renaming) writers(p place, st *unix.Stat_t) []lockmgr.Owner {
+func (r *renaming) writers(p place, st *unix.Stat_t) *sourceFile {
+	src := &sourceFile{path: r.f.path(p.dir, p.name)}
 	if s := r.ownSession(p); s != nil {
-		w := s.learners()
-		return append([]lockmgr.Owner{w.Self}, w.Relatives...)
+		w, by := s.madeBy()
+		src.writers, src.author = append([]lockmgr.Owner{w.Self}, w.Relatives...), by
+	} else if st != nil {
+		src.writers, src.author = r.f.knowledge.WrittenBy(knowledge.Key(src.path), stampOfFile(st))
 	}
-	if st == nil {
-		return nil
-	}
-	return r.f.knowledge.WrittenBy(knowledge.Key(r.f.path(p.dir, p.name)), stampOfFile(st))
+	return src
 }
 
 // expectMove notes what the rename is about to make of the two names: another thread

@@ -1,23 +1,19 @@
 package fs
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
-	"latchfs/journal/history"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
 
 // mayReplace decides whether the caller may replace the file st that has the name
-// p, or take its name away: it, or a relative, has to know that version if it knows
+// p, or take its name away: whoever decides for it must know that version, if it knows
 // any (DESIGN §6). Of a file that takes its place its writers say what it was made
 // from. The name's lock is held, so that the answer stays true.
 func (f *FS) mayReplace(c *caller, op string, p place, st *unix.Stat_t, writers ...lockmgr.Owner) unix.Errno {
@@ -28,31 +24,77 @@ func (f *FS) mayReplace(c *caller, op string, p place, st *unix.Stat_t, writers 
 	return x.answer()
 }
 
+// mayMake is mayReplace for a name that no file has. A file that the caller, or its
+// script, has removed a moment ago is replaced by what it makes now.
+func (f *FS) mayMake(c *caller, op string, p place, writers ...lockmgr.Owner) unix.Errno {
+	if f.knowledge == nil || !f.knowledge.Tracks(knowledge.Key(f.path(p.dir, p.name))) || f.txnOf(c) != nil {
+		return 0 // in a transaction the name may be taken all the same
+	}
+	x, e := f.wouldLose(c, op, p, nil, writers...)
+	if x == nil {
+		return e
+	}
+	return f.answerOr(x, p)
+}
+
+// answerOr is the answer to a change that takes the place of a file removed a moment
+// ago. Where it is refused the file gets its name back: that the old version stays is
+// promised.
+func (f *FS) answerOr(x *lostUpdate, p place) unix.Errno {
+	e := x.answer()
+	if e != 0 {
+		f.putBack(x, p)
+	}
+	return e
+}
+
 // wouldLose is mayReplace for callers who may know better: what would be lost, nil if
-// there is nothing to object to but perhaps an errno.
+// there is nothing to object to but perhaps an errno. st is nil if there is no file.
 func (f *FS) wouldLose(c *caller, op string, p place, st *unix.Stat_t, writers ...lockmgr.Owner) (*lostUpdate, unix.Errno) {
+	return f.wouldLoseWhat(c, op, p, st, knowledge.Readers, writers...)
+}
+
+// wouldLoseWhat is wouldLose where it is said whose knowledge decides.
+func (f *FS) wouldLoseWhat(c *caller, op string, p place, st *unix.Stat_t, counts knowledge.Counts, writers ...lockmgr.Owner) (*lostUpdate, unix.Errno) {
 	path := f.path(p.dir, p.name)
 	set := f.settings(path)
-	if !f.tracks(&set) || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if !f.tracks(&set) || st != nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, 0
 	}
-	if c.foreign() && set.Strangers == policy.RefuseStrangers {
+	if c.foreign() && set.Strangers == policy.RefuseStrangers && st != nil {
 		return nil, f.refuseStranger(c, op, path)
 	}
 	who, ok := c.learners(&set)
 	if !ok {
 		return nil, 0
 	}
-	f.noteGrownAt(path, st)
+	var stamp knowledge.Stamp
+	linked := false
+	if st != nil {
+		f.noteGrownAt(path, st)
+		stamp, linked = stampOfFile(st), st.Nlink > 1
+	}
 	chain := chainOf(who, writers)
-	b := f.basis(path, stampOfFile(st), st.Nlink > 1, chain, &set)
+	look := func() knowledge.Basis {
+		var also []lockmgr.Owner
+		if len(writers) > 0 {
+			// A script may put back the copy that its cp has made, over what its sed has
+			// changed since: what the one who decides for the renaming process has done is
+			// nobody else's change to the writers of the copy.
+			if own := f.basisOf(path, stamp, linked, chainOf(who, nil), &set, counts); own.Known {
+				also = append(also, own.By)
+			}
+		}
+		return f.basisOf(path, stamp, linked, chain, &set, counts, also...)
+	}
+	b := look()
 	for b.Stale && f.onlyLocked(path, &b) {
-		b = f.basis(path, stampOfFile(st), st.Nlink > 1, chain, &set)
+		b = look()
 	}
 	if !b.Stale {
 		return nil, 0
 	}
-	x := &lostUpdate{f: f, path: path, op: op, set: &set, b: b, owner: c.owner, uid: c.uid, by: c.author(op)}
+	x := &lostUpdate{f: f, path: path, op: op, set: &set, b: b, owner: c.owner, self: who.Self, uid: c.uid, by: c.author(op)}
 	x.program, x.lineage = x.by.Program, c.ancestors()
 	return x, 0
 }
@@ -128,10 +170,15 @@ func chainOf(who knowledge.Who, writers []lockmgr.Owner) []lockmgr.Owner {
 // basis is what those on the chain know of the file stamp that path holds, under
 // this name or, where it has several, another.
 func (f *FS) basis(path string, stamp knowledge.Stamp, linked bool, chain []lockmgr.Owner, set *policy.Settings) knowledge.Basis {
+	return f.basisOf(path, stamp, linked, chain, set, knowledge.Readers)
+}
+
+// basisOf is basis where it is said whose knowledge decides.
+func (f *FS) basisOf(path string, stamp knowledge.Stamp, linked bool, chain []lockmgr.Owner, set *policy.Settings, counts knowledge.Counts, also ...lockmgr.Owner) knowledge.Basis {
 	now := time.Now()
-	b := f.knowledge.Check(now, knowledge.Key(path), stamp, chain, set.Fade)
+	b := f.knowledge.Check(now, knowledge.Key(path), stamp, chain, set.Fade, counts, also...)
 	if linked || f.knowledge.Tracks(linkKey(stamp)) {
-		b = b.Later(f.knowledge.Check(now, linkKey(stamp), stamp, chain, set.Fade))
+		b = b.Later(f.knowledge.Check(now, linkKey(stamp), stamp, chain, set.Fade, counts, also...))
 	}
 	return b
 }
@@ -149,7 +196,9 @@ func (s *session) unseenBase() (*lostUpdate, bool) {
 	if !b.Stale {
 		return nil, false
 	}
-	return &lostUpdate{f: f, path: path, op: s.operation(), set: &s.settings, b: b, owner: s.who.Load().owner, uid: s.uid, program: s.program}, true
+	x := &lostUpdate{f: f, path: path, op: s.operation(), set: &s.settings, b: b, owner: s.who.Load().owner, self: who.Self, uid: s.uid, program: s.program}
+	_, x.by = s.madeBy()
+	return x, true
 }
 
 // mayJoinAndCut is the check behind an open with O_TRUNC that joins the session; what
@@ -184,122 +233,6 @@ func (s *session) mayCut(size int64) unix.Errno {
 		return 0
 	}
 	return x.answer()
-}
-
-// lostUpdate is a change that is based on a version which has been replaced since.
-type lostUpdate struct {
-	f       *FS
-	path    string
-	op      string
-	set     *policy.Settings
-	b       knowledge.Basis
-	owner   lockmgr.Owner
-	uid     uint32
-	program string
-	by      knowledge.Author
-	lineage []lockmgr.Ancestor
-	hint    string // what to do about it; "": tryAgain
-	apart   string // why it cannot be merged, where the policy says so
-}
-
-// answer does what the policy says: 0 lets it happen.
-func (x *lostUpdate) answer() unix.Errno {
-	if x.set.LostUpdate == policy.WarnLost {
-		x.record("lost_update", 0)
-		x.f.log.Warnf("%s of %q by pid %d: %s", x.op, x.path, x.owner.PID, x.reason())
-		return 0
-	}
-	x.record("conflict", unix.EBUSY)
-	x.f.knowledge.Refused(time.Now(), knowledge.Key(x.path), &x.b, x.set.Fade)
-	x.f.explain(refusal{
-		path: x.path, op: x.op, errno: unix.EBUSY, reason: x.whole(), hint: cmp.Or(x.hint, tryAgain),
-		owner: x.owner, uid: x.uid, lineage: x.lineage,
-	})
-	return unix.EBUSY
-}
-
-// tryAgain is what to do about a lost update that was refused.
-const tryAgain = "Nothing has changed. Run it again: it will read the new version, and its change will be accepted."
-
-// makeAgain is what to do about a file that may not take another's place.
-const makeAgain = "Nothing has changed, and the file that was to take its place is still there. Run again what made it, which will read the new version."
-
-// reason says what is the matter, for people.
-func (x *lostUpdate) reason() string {
-	known := "an earlier version"
-	if n := x.number(x.b.Stamp, x.b.Version); n != 0 {
-		known = "version " + strconv.FormatUint(n, 10)
-	}
-	how := "read"
-	if x.b.By != x.owner {
-		how = "read by the related process " + strconv.Itoa(int(x.b.By.PID))
-	}
-	text := fmt.Sprintf("The change is based on %s, %s at %s, and the file is another version now", known, how, x.b.At.Format(time.TimeOnly))
-	if n := len(x.b.Since); n > 0 {
-		last := &x.b.Since[n-1]
-		text += fmt.Sprintf(": version %d, by %s at %s", x.number(last.Stamp, last.Number), authorName(&last.Author), last.Author.Time.Format(time.TimeOnly))
-		if since := x.b.Current - x.b.Version; x.b.Version != 0 && since > 1 {
-			text += fmt.Sprintf(" (%d versions since)", since)
-		}
-	}
-	return text
-}
-
-// whole is the reason, and why nothing was merged.
-func (x *lostUpdate) whole() string {
-	if x.apart == "" {
-		return x.reason()
-	}
-	return x.reason() + ". It cannot be merged: " + x.apart
-}
-
-// authorName is who made a version, for people.
-func authorName(a *knowledge.Author) string {
-	switch {
-	case a.PID == 0 && a.Program == "":
-		return "somebody around the mount"
-	case a.Actor != "":
-		return fmt.Sprintf("%s (%s, process %d)", a.Actor, a.Program, a.PID)
-	}
-	return fmt.Sprintf("%s (process %d)", a.Program, a.PID)
-}
-
-// number is the version's number in the history, where it has one; otherwise the
-// table's own.
-func (x *lostUpdate) number(stamp knowledge.Stamp, own uint64) uint64 {
-	if x.f.history == nil {
-		return own
-	}
-	list := x.f.history.Of(x.path)
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].State == (history.State{Ino: stamp.Ino, Size: stamp.Size, Mtime: stamp.Mtime}) {
-			return list[i].Number
-		}
-	}
-	if len(list) > 0 {
-		return 0 // no longer there, and two ways of counting would confuse
-	}
-	return own
-}
-
-// record writes it to the audit trail.
-func (x *lostUpdate) record(event string, e unix.Errno) {
-	d := map[string]any{
-		"operation": x.op, "program": x.program, "uid": x.uid, "reason": x.reason(),
-		"base": x.number(x.b.Stamp, x.b.Version), "read_by": x.b.By.PID, "read_at": x.b.At.UTC().Format(time.RFC3339Nano),
-	}
-	if x.apart != "" {
-		d["not_merged"] = x.apart
-	}
-	if e != 0 {
-		d["errno"] = unix.ErrnoName(e)
-	}
-	if n := len(x.b.Since); n > 0 {
-		last := &x.b.Since[n-1]
-		d["current"] = x.number(last.Stamp, last.Number)
-		d["changed_by"] = map[string]any{"pid": last.Author.PID, "program": last.Author.Program, "actor": last.Author.Actor}
-	}
-	x.f.event(journal.Event{Time: time.Now(), Event: event, Path: x.path, PID: x.owner.PID, Actor: x.by.Actor, Detail: d})
 }
 
 // refuseStranger refuses to let somebody replace a file of whom nobody can tell

@@ -16,7 +16,6 @@ var shellShapes = []shape{
 	{name: "dash-cmd-redirect", needs: []string{"dash"}, run: `dash -c 'x=$(cat f); "$PAUSE"; /bin/echo "$x more" > f'`},
 	{name: "cron-like", run: `setsid --wait sh -c 'sed s/1/2/ f > t; "$PAUSE"; mv t f'`},
 	{name: "two-scripts", run: `bash -c 'sed s/1/2/ f > t; true'; "$PAUSE"; bash -c 'mv t f; exit $?'`},
-	{name: "remove", run: `cat f; "$PAUSE"; rm f`},
 	{name: "remove-and-create", run: `x=$(cat f); "$PAUSE"; rm f && echo "$x more" > f`},
 	{name: "move-away", run: `sed s/1/2/ f > t; "$PAUSE"; mv f f.old && mv t f`},
 	{name: "xargs", run: `echo f | xargs -P 2 -I{} sh -c 'cat {} > {}.t; "$PAUSE"; echo more >> {}.t; mv {}.t {}'`},

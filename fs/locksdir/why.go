@@ -56,7 +56,7 @@ func (r Refusal) headline() string {
 	switch {
 	case r.Errno == "EDEADLK":
 		return "Waiting would have been a deadlock: the holder waits, itself or through others, for this process"
-	case r.isDeath():
+	case r.saysItself():
 		return Display(r.Reason)
 	case r.Errno == "EINTR":
 		return "A signal ended the wait for the lock after " + waited(r.Wait)
@@ -64,8 +64,6 @@ func (r Refusal) headline() string {
 		return "The lock was lost before the change was complete; the old version stays"
 	case r.Errno == "EBADMSG":
 		return "The content was not accepted, and nothing has changed"
-	case r.Holder == nil && r.Reason != "":
-		return "Refused with " + Display(r.Errno)
 	case r.Errno == "EBUSY" && r.Wait > 0:
 		return "Failed to acquire lock (timeout after " + waited(r.Wait) + ")"
 	default:
@@ -73,9 +71,12 @@ func (r Refusal) headline() string {
 	}
 }
 
-// isDeath reports whether the refusal is that of a killed writer's file. Its reason
-// says all of it: nobody waited, and nobody was in the way.
-func (r Refusal) isDeath() bool { return r.Errno == "EINTR" && r.Holder == nil && r.Reason != "" }
+// saysItself reports whether the reason is whole sentences, which need no others before
+// them: of a change that another program's change has overtaken, and of a killed
+// writer's file, where nobody waited and nobody was in the way.
+func (r Refusal) saysItself() bool {
+	return (r.Errno == "EBUSY" || r.Errno == "EINTR") && r.Holder == nil && r.Reason != "" && r.Wait == 0
+}
 
 // waited writes how long a request waited: "30s", "1m30s", "250ms".
 func waited(d time.Duration) string {
@@ -94,7 +95,7 @@ func (r Refusal) Advice() string {
 	switch {
 	case r.Errno == "EDEADLK":
 		return "Run it again. Programs that take several files should take them in the same order."
-	case r.isDeath():
+	case r.Errno == "EINTR" && r.saysItself():
 		return ""
 	case r.Errno == "EINTR":
 		return "Run it again."
@@ -184,7 +185,7 @@ func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
 	for line := range strings.SplitSeq(r.message(loc), "\n") {
 		b = appendField(b, "", line)
 	}
-	if !r.isDeath() {
+	if !r.saysItself() {
 		b = appendField(b, "reason:   ", Display(r.Reason))
 	}
 	b = appendField(b, "content:  ", Display(r.Content))

@@ -80,6 +80,18 @@ func (s *Store) Unshare(id string) (kept bool, err error) {
 	return s.keepCopy(fd, id) == nil, nil
 }
 
+// PutBack gives the content id, which was a file that Remove has removed, its name in
+// dir back, if nothing has that name now. The history loses it. A crash in between
+// leaves the file with its name, and the link in the history is removed when that is
+// opened.
+func (s *Store) PutBack(id string, dir int, name string) error {
+	err := s.do("link", func() error { return unix.Linkat(s.stateFD(), history.ContentPath(id), dir, name, 0) })
+	if err != nil {
+		return err
+	}
+	return s.dropKept(id)
+}
+
 // settle moves the file name from dir into the history, or removes it. An error
 // means that it is still there.
 func (s *Store) settle(dir int, name string, k Keep) (kept bool, err error) {

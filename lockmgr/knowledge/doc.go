@@ -15,12 +15,14 @@
 //
 // # Who knows what
 //
-// Whoever reads a version knows it, and so do its relatives: up to three ancestors
-// at that moment, below an interactive shell, whom the caller names. Whoever
-// changes a file knows what it has made, and its relatives likewise. What counts
-// for somebody about to replace a version is found on its chain, itself first,
-// then its relatives from the nearest up: the first who knows any version decides.
-// Of several things that one process has learned the latest counts. That joins
+// A process that reads a version knows it, and so do its relatives: up to three
+// ancestors at that moment, below an interactive shell, whom the caller names. A
+// process that changes a file knows what it has made, and its relatives likewise. Of
+// several versions that one process knows the newest counts.
+//
+// When a process is about to replace a version, the decider is looked for on its
+// chain: itself first, then its relatives from the nearest up. The first that has ever
+// read the file decides. That joins
 //
 //	jq . f > t && mv t f            jq reads, mv renames, the shell is between them
 //	x=$(jq .n f); echo "$x" > f     a grandchild reads, the shell writes
@@ -35,28 +37,56 @@
 // The parallel commands of one agent process are its children: what one has read,
 // the next may replace, as if the agent had read it.
 //
+// # Who is somebody else
+//
+// The decider is stale if, since the version that it knows, a process has changed the
+// file that is neither the decider nor a descendant of it, at any depth: each change is
+// kept with the whole lineage of its author. So a script is never refused because of
+// what its own make, git or npm did, however deep below it. Two workers of one script
+// are strangers to each other all the same, since the nearest reader of each is the
+// worker itself.
+//
+// A file that is renamed over another was made from what its writers knew: they come
+// first on the chain of a rename. To them, too, nothing is somebody else's change that
+// the decider of the renaming process, or a descendant of it, has made: a script puts
+// back the copy that its cp has made over what its sed has changed since.
+//
+// A chain on which nobody has ever read the file has nothing to lose, and may
+// overwrite it (Readers). Only for a file that is renamed over another the process that
+// made it counts as well (Makers): a worker must not publish what another worker has
+// put under the temporary name that they share.
+//
+// # Removals
+//
+// A removal is deliberate and needs no knowledge: the caller does not ask. What is
+// created in its place within two seconds is taken for the second step of one change,
+// and decided by what was known before the removal. After that the removal stands, and
+// what was there is nobody's loss.
+//
 // # What fades
 //
-// What a process has itself read or made counts as long as it lives. What it knows
-// through a relative fades after a while (the policy's fade, 10 minutes): a
-// long-lived shell whose child read the file in the morning replaces it at night.
-// Interactive shells are never told anything. What a process knows only from
-// having written without ever looking is blind: it is stale only once somebody of
-// another family has changed the file who had looked at it, or else two programs that
-// both write one status file would be refused for good; and it fades, too.
+// What a process has itself read counts as long as it lives. What it knows through a
+// descendant fades after a while (the policy's fade, 10 minutes): a long-lived shell
+// whose child read the file in the morning replaces it at night. Interactive shells are
+// never told anything.
+//
+// # Insisting
+//
+// A decider that was refused and tries again, one second to ten minutes later and
+// without having read the file since, insists: a user has answered "overwrite", or a
+// daemon saves the state that it has in memory. What becomes of that is the policy's.
 //
 // # Known holes, and what is done about them
 //
-//   - The latest look counts: a sibling's read refreshes what a parent knew, and
-//     the parent's older plan passes. Only the program knows what its plan was
-//     made from.
+//   - A newer look of a descendant refreshes what a process knew, and a plan that the
+//     process made earlier passes. Only the program knows what its plan was made from.
 //   - vim with backupcopy=yes reads the new version just before it overwrites it;
 //     there vim's own comparison of times is the guard.
 //   - A process in another pid namespace cannot be told from others: policy.
-//   - That there was no file is known only to who has removed it: two programs that
-//     both find none and both make the first version are not told of each other.
-//   - A process whose parent has ended when it writes has lost that relative, and with
-//     it what that knew (a daemon that forks twice after it has read its state).
-//   - Who was refused a rename away from a name and reads the new file next, to
-//     remove it then and write its own (vim), learns nothing from that: Deafen.
+//   - That there was no file is known only to the process that removed it: two programs
+//     that both find none and both make the first version are not told of each other.
+//   - A process whose parent has ended has lost its ancestors, and with them what they
+//     know; and its changes are somebody else's to them (a daemon that forks twice).
+//   - A process that was refused a rename away from a name and reads the new file next,
+//     to remove it then and write its own (vim), learns nothing from that: Deafen.
 package knowledge

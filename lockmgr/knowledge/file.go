@@ -17,29 +17,39 @@ const rebirth = 2 * time.Second
 // file is what is known of a key.
 type file struct {
 	changes  []Change // the latest, at least one; the last is the current version
-	informed uint64   // the last version made by somebody who had looked
 	facts    map[lockmgr.Owner]fact
 	expected *expected
 	deaf     map[lockmgr.Owner]deafness
+	refused  map[lockmgr.Owner]refusal
+	barred   map[lockmgr.Owner]time.Time // until when
 }
 
 // fact is what one process knows of a key.
 type fact struct {
 	own  sighting // what it has itself read or made
-	lent sighting // what a relative has
+	lent sighting // what a descendant of it has
 }
 
 // sighting is one look at a version. The zero sighting is none.
 type sighting struct {
 	number uint64 // 0: a version that is too long ago to tell
-	at     time.Time
-	blind  bool // made without ever having looked
+	// through is the last version up to which every later one was made by the
+	// process itself or by a descendant of it.
+	through uint64
+	at      time.Time
+	made    bool // by a process that has written the file and never read it
 }
 
 // deafness keeps a process from learning for a while.
 type deafness struct {
 	until time.Time
 	next  time.Duration // how long the next one lasts
+}
+
+// refusal is a process's first refusal since it learned of the version that it knows.
+type refusal struct {
+	version uint64
+	at      time.Time
 }
 
 func newFile(stamp Stamp) *file {
@@ -80,30 +90,38 @@ func (x *file) advance(now time.Time, stamp Stamp) uint64 {
 	return number
 }
 
-// best is what a process knows that still counts: the latest.
+// best is what a process knows that still counts: the newest version.
 func (x *file) best(o lockmgr.Owner, now time.Time, fade time.Duration) (sighting, bool) {
 	k, ok := x.facts[o]
 	if !ok {
 		return sighting{}, false
 	}
-	faded := func(s sighting) bool { return now.Sub(s.at) > fade }
 	own, lent := k.own, k.lent
-	if own.blind && faded(own) {
-		own = sighting{}
-	}
-	if faded(lent) {
+	if now.Sub(lent.at) > fade {
 		lent = sighting{}
 	}
-	if lent.later(own) {
-		own = lent
+	best := own
+	if lent.newer(own) {
+		best = lent
 	}
-	return own, !own.at.IsZero()
+	if !own.at.IsZero() && !lent.at.IsZero() {
+		best.made = own.made && lent.made
+	}
+	return best, !best.at.IsZero()
 }
 
-// later reports whether s is what was learned last, of two versions at one moment the
-// newer.
-func (s sighting) later(o sighting) bool {
-	return s.at.After(o.at) || s.at.Equal(o.at) && s.number > o.number
+// newer reports whether s tells of a newer version than o does; of one version the
+// look counts before the making of it, and then the later.
+func (s sighting) newer(o sighting) bool {
+	switch {
+	case s.at.IsZero() || o.at.IsZero():
+		return o.at.IsZero() && !s.at.IsZero()
+	case s.number != o.number:
+		return s.number > o.number
+	case s.made != o.made:
+		return o.made
+	}
+	return s.at.After(o.at)
 }
 
 // learn tells a process and its relatives of a version.
@@ -122,7 +140,70 @@ func (x *file) tell(o lockmgr.Owner, own bool, s sighting) {
 		at = &k.own
 	}
 	if s.number >= at.number {
+		s.through = max(s.number, at.through)
 		*at = s
+	} else {
+		at.made = at.made && s.made // but it has read the file
+	}
+	x.facts[o] = k
+}
+
+// foreign is the last of the changes since a sighting that neither the process that
+// has it nor a descendant of it has made; nil if there is none. A file that one of
+// these has removed on purpose, and that was not created anew at once, is settled:
+// whatever was made before that is nobody's loss any more.
+//
+// Processes in also count as well as o.
+func foreign(changes []Change, o lockmgr.Owner, s sighting, now time.Time, also ...lockmgr.Owner) *Change {
+	for i := len(changes) - 1; i >= 0; i-- {
+		c := &changes[i]
+		switch {
+		case c.Number <= s.through:
+			return nil
+		case !c.madeBy(o) && !slices.ContainsFunc(also, c.madeBy):
+			return c
+		case c.Stamp == (Stamp{}) && now.Sub(c.Author.Time) > rebirth:
+			return nil
+		}
+	}
+	if len(changes) > 0 && changes[0].Number > s.through+1 {
+		return &changes[0] // what came before it is forgotten, and may be anybody's
+	}
+	return nil
+}
+
+// replaced lists the changes up to the version that a change of the key would replace.
+// That is the current one or, if there is no file because somebody on the chain has
+// just removed it, the one before. There is none if the file was removed by somebody
+// else, or some time ago.
+func (x *file) replaced(chain []lockmgr.Owner, now time.Time) []Change {
+	last := x.current()
+	switch {
+	case last.Stamp != Stamp{}:
+		return x.changes
+	case now.Sub(last.Author.Time) > rebirth || !slices.ContainsFunc(chain, last.madeBy):
+		return nil
+	}
+	return x.changes[:len(x.changes)-1]
+}
+
+// follow notes that a process with this lineage is about to make stamp the current
+// version: to those of them whom no change before was news this one is none either.
+func (x *file) follow(now time.Time, stamp Stamp, lineage []lockmgr.Owner) {
+	before, number := x.changes, x.current().Number+1
+	if x.current().Stamp == stamp { // somebody has met it there already
+		before, number = before[:len(before)-1], number-1
+	}
+	for _, o := range lineage {
+		k, ok := x.facts[o]
+		if !ok {
+			continue
+		}
+		for _, s := range []*sighting{&k.own, &k.lent} {
+			if !s.at.IsZero() && foreign(before, o, *s, now) == nil {
+				s.through = max(s.through, number)
+			}
+		}
 		x.facts[o] = k
 	}
 }
@@ -141,46 +222,57 @@ func (x *file) arrive(now time.Time, fade time.Duration, stamp Stamp) {
 		x.change(now, fade, stamp, e.who, e.by)
 		return
 	}
-	if number := x.advance(now, stamp); x.informed < number {
-		x.informed = number
-	}
+	x.advance(now, stamp)
 }
 
-// change makes stamp the current version, which who has made, and tells those of it.
-// Each of them who has not looked at any version before knows this one blindly.
-func (x *file) change(now time.Time, fade time.Duration, stamp Stamp, who Who, by Author) {
-	x.expected = nil
-	chain, nobody := who.chain(), who.Self == (lockmgr.Owner{})
-	if nobody {
-		chain = nil
+// record makes stamp the current version, which who has made, and returns its number.
+func (x *file) record(now time.Time, stamp Stamp, who Who, by Author) uint64 {
+	nobody := who.Self == (lockmgr.Owner{})
+	if !nobody {
+		x.follow(now, stamp, who.lineage())
 	}
-	looked := nobody || x.basis(now, fade, chain).looked
 	number := x.advance(now, stamp)
 	last := x.current()
 	by.Time = now
-	last.Author, last.owners = by, nil
-	if looked {
-		x.informed = number
+	last.Author, last.owners, last.above = by, nil, nil
+	if !nobody {
+		last.owners, last.above = who.family(), who.Above
 	}
-	if nobody {
+	return number
+}
+
+// change makes stamp the current version, which who has made, and tells those of it
+// who are credited with what it does. A process that removes what it has not seen goes
+// on knowing what it knew: what it creates next is decided by that.
+func (x *file) change(now time.Time, fade time.Duration, stamp Stamp, who Who, by Author) {
+	x.expected = nil
+	if who.Self == (lockmgr.Owner{}) {
+		x.record(now, stamp, who, by)
 		return
 	}
-	last.owners = who.family()
+	chain := who.chain()
+	unseen := stamp == (Stamp{}) && x.basis(now, fade, chain, Readers, nil).Stale
+	number := x.record(now, stamp, who, by)
+	if unseen {
+		return
+	}
 	for _, o := range chain {
 		had, ok := x.best(o, now, fade)
-		x.tell(o, o == who.Self, sighting{number: number, at: now, blind: !ok || had.blind})
+		x.tell(o, o == who.Self, sighting{number: number, at: now, made: !ok || had.made})
 	}
 }
 
-// basis is what the first on the chain who knows a version knows.
-func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner) Basis {
+// basis is what the decider knows: the first on the chain that knows a version, of
+// those whose knowledge counts. What those in also have changed is as if it had done so.
+func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner, counts Counts, also []lockmgr.Owner) Basis {
 	b := Basis{Current: x.current().Number}
+	var s sighting
 	for _, o := range chain {
-		s, ok := x.best(o, now, fade)
-		if !ok {
+		var ok bool
+		if s, ok = x.best(o, now, fade); !ok || s.made && counts == Readers {
 			continue
 		}
-		b.Known, b.Version, b.By, b.At, b.looked = true, s.number, o, s.at, !s.blind
+		b.Known, b.Version, b.By, b.At, b.Made = true, s.number, o, s.at, s.made
 		break
 	}
 	if !b.Known || b.Version == b.Current {
@@ -190,21 +282,25 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner) B
 		if known.Stamp == (Stamp{}) && now.Sub(b.At) > rebirth {
 			return Basis{Current: b.Current} // that there was none some time ago is no basis
 		}
+		b.Stamp, b.Own = known.Stamp, known.madeBy(b.By)
 		if known.Stamp == x.current().Stamp {
 			return b // it is back
 		}
 		b.Absent = known.Stamp == Stamp{}
 	}
+	newer := foreign(x.replaced(chain, now), b.By, s, now, also...)
+	if newer == nil {
+		return b
+	}
+	b.Stale, b.Newer = true, *newer
+	r, ok := x.refused[b.By]
+	b.Insists = ok && r.version == b.Version && now.Sub(r.at) >= insistAfter && now.Sub(r.at) <= insistWithin
 	b.Ours = b.Version+1 >= x.changes[0].Number
 	for _, c := range x.changes {
-		if c.Number == b.Version {
-			b.Stamp = c.Stamp
-		}
 		if c.Number > b.Version {
 			b.Since = append(b.Since, c)
-			b.Ours = b.Ours && slices.ContainsFunc(c.owners, func(o lockmgr.Owner) bool { return slices.Contains(chain, o) })
+			b.Ours = b.Ours && slices.ContainsFunc(chain, c.madeBy)
 		}
 	}
-	b.Stale = b.looked || x.informed > b.Version && !b.Ours
 	return b
 }

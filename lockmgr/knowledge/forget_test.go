@@ -15,7 +15,7 @@ func TestForget(t *testing.T) {
 	old, current := Stamp{Ino: 1, Size: 1}, Stamp{Ino: 2, Size: 2}
 	for _, key := range []Key{"f", "g"} {
 		table.Saw(now, key, old, reader)
-		if b := table.Check(now, key, current, reader.chain(), time.Minute); !b.Stale {
+		if b := table.Check(now, key, current, reader.chain(), time.Minute, Readers); !b.Stale {
 			t.Fatalf("%s: %+v, want stale", key, b)
 		}
 	}
@@ -24,10 +24,10 @@ func TestForget(t *testing.T) {
 	if table.News() == news {
 		t.Error("that something was forgotten is no news")
 	}
-	if b := table.Check(now, "f", current, reader.chain(), time.Minute); b.Known || b.Stale {
+	if b := table.Check(now, "f", current, reader.chain(), time.Minute, Readers); b.Known || b.Stale {
 		t.Errorf("f: %+v", b)
 	}
-	if b := table.Check(now, "g", current, reader.chain(), time.Minute); !b.Stale {
+	if b := table.Check(now, "g", current, reader.chain(), time.Minute, Readers); !b.Stale {
 		t.Errorf("g: %+v", b)
 	}
 	if table.facts != 1 || table.Tracks("f") || !table.Tracks("g") {

@@ -17,10 +17,9 @@ type saved struct {
 }
 
 type savedFile struct {
-	Key      []byte        `json:"key"` // in base64: a file's name may be any bytes
-	Changes  []savedChange `json:"changes"`
-	Informed uint64        `json:"informed,omitempty"`
-	Facts    []savedFact   `json:"facts,omitempty"`
+	Key     []byte        `json:"key"` // in base64: a file's name may be any bytes
+	Changes []savedChange `json:"changes"`
+	Facts   []savedFact   `json:"facts,omitempty"`
 }
 
 type savedChange struct {
@@ -28,6 +27,7 @@ type savedChange struct {
 	Stamp  Stamp           `json:"stamp"`
 	Author Author          `json:"author"`
 	Owners []lockmgr.Owner `json:"owners,omitempty"`
+	Above  []lockmgr.Owner `json:"above,omitempty"`
 }
 
 type savedFact struct {
@@ -37,12 +37,13 @@ type savedFact struct {
 }
 
 type savedSighting struct {
-	Number uint64    `json:"number"`
-	At     time.Time `json:"at"`
-	Blind  bool      `json:"blind,omitempty"`
+	Number  uint64    `json:"number"`
+	Through uint64    `json:"through,omitempty"`
+	At      time.Time `json:"at"`
+	Made    bool      `json:"made,omitempty"`
 }
 
-const format = 2
+const format = 3
 
 // ErrFormat says that a saved table cannot be read.
 var ErrFormat = errors.New("not a saved table of read versions")
@@ -65,9 +66,9 @@ func (t *Table) copies() []savedFile {
 }
 
 func (x *file) save(key Key) savedFile {
-	s := savedFile{Key: []byte(key), Informed: x.informed, Facts: make([]savedFact, 0, len(x.facts))}
+	s := savedFile{Key: []byte(key), Facts: make([]savedFact, 0, len(x.facts))}
 	for _, c := range x.changes {
-		s.Changes = append(s.Changes, savedChange{c.Number, c.Stamp, c.Author, c.owners})
+		s.Changes = append(s.Changes, savedChange{c.Number, c.Stamp, c.Author, c.owners, c.above})
 	}
 	for o, k := range x.facts {
 		s.Facts = append(s.Facts, savedFact{o, k.own.save(), k.lent.save()})
@@ -79,14 +80,14 @@ func (s sighting) save() *savedSighting {
 	if s.at.IsZero() {
 		return nil
 	}
-	return &savedSighting{s.number, s.at, s.blind}
+	return &savedSighting{s.number, s.through, s.at, s.made}
 }
 
 func (s *savedSighting) load() sighting {
 	if s == nil {
 		return sighting{}
 	}
-	return sighting{s.Number, s.At, s.Blind}
+	return sighting{s.Number, s.Through, s.At, s.Made}
 }
 
 // Load adds what Save has written to an empty table. Of another boot nothing is
@@ -131,17 +132,17 @@ func (x *file) isSound() bool {
 	}
 	last := x.current().Number
 	for _, k := range x.facts {
-		if k.own.number > last || k.lent.number > last {
+		if k.own.through > last || k.lent.through > last || k.own.number > k.own.through || k.lent.number > k.lent.through {
 			return false
 		}
 	}
-	return x.informed <= last
+	return true
 }
 
 func (f *savedFile) load() *file {
-	x := &file{informed: f.Informed, facts: make(map[lockmgr.Owner]fact, len(f.Facts))}
+	x := &file{facts: make(map[lockmgr.Owner]fact, len(f.Facts))}
 	for _, c := range f.Changes {
-		x.changes = append(x.changes, Change{c.Number, c.Stamp, c.Author, c.Owners})
+		x.changes = append(x.changes, Change{c.Number, c.Stamp, c.Author, c.Owners, c.Above})
 	}
 	for _, k := range f.Facts {
 		x.facts[k.Owner] = fact{own: k.Own.load(), lent: k.Lent.load()}

@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -51,13 +52,19 @@ func (x *file) sweep(now time.Time, fade time.Duration, gone map[lockmgr.Owner]b
 		if now.Sub(k.lent.at) > fade {
 			k.lent = sighting{}
 		}
-		if (gone[o] || k.own.blind) && now.Sub(k.own.at) > fade {
+		if (gone[o] || k.own.made) && now.Sub(k.own.at) > fade {
 			k.own = sighting{}
 		}
 		if k == (fact{}) {
 			delete(x.facts, o)
 		} else {
 			x.facts[o] = k
+		}
+	}
+	maps.DeleteFunc(x.barred, func(_ lockmgr.Owner, until time.Time) bool { return now.After(until) })
+	for o, r := range x.refused {
+		if now.Sub(r.at) > insistWithin {
+			delete(x.refused, o)
 		}
 	}
 	for o, d := range x.deaf {

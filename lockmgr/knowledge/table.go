@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -86,7 +87,7 @@ func (t *Table) Knows(now time.Time, key Key, stamp Stamp, self lockmgr.Owner, w
 		return false
 	}
 	s := e.facts[self].own
-	return s.number == e.current().Number && !s.blind && now.Sub(s.at) < within
+	return s.number == e.current().Number && !s.made && now.Sub(s.at) < within
 }
 
 // Saw notes that somebody has opened the version stamp of key for reading. It is
@@ -149,9 +150,9 @@ func (t *Table) Expected(key Key) {
 	}
 }
 
-// Added notes that who has appended to the version before, which is stamp now. Who
-// appends need not have looked at what is there: who knew the version before knows
-// this one, who did not still does not.
+// Added notes that who has appended to the version before, which is stamp now. A
+// program that appends need not have read what is there: it learns nothing by that, and
+// to whom the version before was no news its own record is none either.
 func (t *Table) Added(now time.Time, key Key, before, stamp Stamp, who Who, by Author) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,18 +164,7 @@ func (t *Table) Added(now time.Time, key Key, before, stamp Stamp, who Who, by A
 		if e.find(before) == 0 {
 			e.arrive(now, t.fade, before)
 		}
-		knew := e.basis(now, t.fade, who.chain())
-		number := e.advance(now, stamp)
-		last := e.current()
-		by.Time = now
-		last.Author, last.owners = by, nil
-		if who.Self != (lockmgr.Owner{}) {
-			last.owners = who.family()
-		}
-		e.informed = number
-		if knew.Known && !knew.Stale {
-			e.learn(who, sighting{number: number, at: now})
-		}
+		e.record(now, stamp, who, by)
 	})
 }
 
@@ -188,9 +178,11 @@ func (t *Table) Restamp(key Key, before, stamp Stamp) {
 	}
 }
 
-// Check says what is known of key to those on the chain, the nearest first. stamp
-// is the version that is there now; fade is how long a relative's knowledge counts.
-func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner, fade time.Duration) Basis {
+// Check says what the decider of the chain, the nearest process first, knows of key.
+// stamp is the version that is there now; fade is how long it counts what a process has
+// learned through a descendant. What a process in also, or a descendant of it, has
+// changed is nobody else's change, as if it were the decider.
+func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner, fade time.Duration, counts Counts, also ...lockmgr.Owner) Basis {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.use(key)
@@ -200,46 +192,68 @@ func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner
 	if e.current().Stamp != stamp {
 		t.counted(e, func() { e.arrive(now, t.fade, stamp) })
 	}
-	return e.basis(now, fade, chain)
+	b := e.basis(now, fade, chain, counts, also)
+	b.Key = key
+	return b
 }
 
-// onceRefused is how long somebody is refused who has only ever written: he never
-// reads, and so would never be told of a newer version.
-const onceRefused = 10 * time.Second
+// A process that tries again after a refusal insists, unless that was at once, as a
+// program does that knows no better, or so much later that nobody remembers.
+const (
+	insistAfter  = time.Second
+	insistWithin = 10 * time.Minute
+)
 
-// Refused notes that a change was refused for what b says. A process that has only
-// ever written may do so again after ten seconds.
-func (t *Table) Refused(now time.Time, key Key, b *Basis, fade time.Duration) {
+// Refused notes that a change by the process self was refused for what b says. Whether
+// the decider insists counts from the first refusal since it has learned of the version
+// that it knows.
+func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.use(key)
-	if e == nil || b.looked {
+	e := t.use(b.Key)
+	if e == nil {
 		return
 	}
-	k, ok := e.facts[b.By]
-	soon := now.Add(onceRefused - fade)
-	if ok && k.own.blind && k.own.at.After(soon) {
-		k.own.at = soon
+	if e.barred == nil {
+		e.barred = map[lockmgr.Owner]time.Time{}
 	}
-	if ok && k.lent.blind && k.lent.at.After(soon) {
-		k.lent.at = soon
+	e.barred[self] = now.Add(barredFor)
+	if r, ok := e.refused[b.By]; ok && r.version == b.Version && now.Sub(r.at) <= insistWithin {
+		return
 	}
-	e.facts[b.By] = k
-	if !ok {
-		delete(e.facts, b.By)
+	if e.refused == nil {
+		e.refused = map[lockmgr.Owner]refusal{}
 	}
+	e.refused[b.By] = refusal{b.Version, now}
 }
 
-// WrittenBy is who has made the version stamp of key, and its relatives; none if
-// that is not known.
-func (t *Table) WrittenBy(key Key, stamp Stamp) []lockmgr.Owner {
+// Obeyed notes that the decider has insisted and is let through: what it did not know
+// it has been told of.
+func (t *Table) Obeyed(now time.Time, b *Basis) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.use(b.Key)
+	if e == nil {
+		return
+	}
+	t.counted(e, func() {
+		delete(e.refused, b.By)
+		delete(e.deaf, b.By)
+		delete(e.barred, b.By)
+		e.tell(b.By, !e.facts[b.By].own.at.IsZero(), sighting{number: e.current().Number, at: now})
+	})
+}
+
+// WrittenBy is the process that has made the version stamp of key, with its relatives,
+// and what is known of it; none if that is not known.
+func (t *Table) WrittenBy(key Key, stamp Stamp) ([]lockmgr.Owner, Author) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.use(key)
 	if e == nil || e.current().Stamp != stamp {
-		return nil
+		return nil, Author{}
 	}
-	return slices.Clone(e.current().owners)
+	return slices.Clone(e.current().owners), e.current().Author
 }
 
 // deafFor is how long somebody learns nothing after a refusal, the first time;
@@ -273,6 +287,49 @@ func (t *Table) Deafen(now time.Time, key Key, self lockmgr.Owner) {
 // fadeOfDeafness is after how long a refusal is no longer one in a row.
 const fadeOfDeafness = 10 * time.Second
 
+// Barred reports whether a process was itself refused a moment ago, so that a removal by
+// it is no decision of its own but the next step of the same change.
+func (t *Table) Barred(now time.Time, key Key, self lockmgr.Owner) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.files[key]
+	return e != nil && now.Before(e.barred[self])
+}
+
+// JustRemoved reports whether the key holds no file any more, and what is created under
+// it now may be the second step of one change.
+func (t *Table) JustRemoved(now time.Time, key Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.files[key]
+	return e != nil && e.current().Stamp == Stamp{} && now.Sub(e.current().Author.Time) <= rebirth
+}
+
+// barredFor is how long after a refusal the removal of the file belongs to the change
+// that was refused.
+const barredFor = 2 * time.Second
+
+// Restored notes that the version stamp, which somebody has removed, has its name back:
+// it is whose it was.
+func (t *Table) Restored(key Key, stamp Stamp) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.use(key)
+	if e == nil {
+		return
+	}
+	was := e.version(e.find(stamp))
+	if was == nil || e.current().Stamp == stamp {
+		return
+	}
+	t.counted(e, func() {
+		author, owners, above := was.Author, was.owners, was.above
+		e.advance(author.Time, stamp)
+		last := e.current()
+		last.Author, last.owners, last.above = author, owners, above
+	})
+}
+
 func (x *file) isDeaf(o lockmgr.Owner, now time.Time) bool {
 	d, ok := x.deaf[o]
 	return ok && now.Before(d.until)
@@ -292,10 +349,10 @@ func (t *Table) Share(from, to Key) {
 	t.counted(other, func() {
 		for o, k := range e.facts {
 			had := other.facts[o]
-			if own := e.in(other.file, k.own); own.later(had.own) {
+			if own := e.in(other.file, k.own); own.newer(had.own) {
 				had.own = own
 			}
-			if lent := e.in(other.file, k.lent); lent.later(had.lent) {
+			if lent := e.in(other.file, k.lent); lent.newer(had.lent) {
 				had.lent = lent
 			}
 			if had != (fact{}) {
@@ -310,17 +367,21 @@ func (x *file) in(other *file, s sighting) sighting {
 	if s.at.IsZero() {
 		return s
 	}
-	v := x.version(s.number)
-	s.number = 0
-	if v != nil {
-		s.number = other.find(v.Stamp)
+	number := func(n uint64) uint64 {
+		if v := x.version(n); v != nil {
+			return other.find(v.Stamp)
+		}
+		return 0
 	}
+	s.number = number(s.number)
+	s.through = max(s.number, number(s.through))
 	return s
 }
 
 // Moved notes that who has renamed a directory from the key from to the key to, or
 // exchanged the two. What was known of the names stays known, and has changed; what was
-// known of the files goes along; and who knows what it has done.
+// known of the files goes along. Nobody learns anything by it: a process that renames a
+// directory has not seen the files in it.
 func (t *Table) Moved(now time.Time, from, to Key, exchanged bool, who Who, by Author) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -330,16 +391,11 @@ func (t *Table) Moved(now time.Time, from, to Key, exchanged bool, who Who, by A
 	}
 	for _, a := range arrivals {
 		old := t.files[a.from]
-		t.counted(old, func() { old.change(now, t.fade, Stamp{}, who, by) })
+		t.counted(old, func() { old.record(now, Stamp{}, who, by) })
 	}
 	for _, a := range arrivals {
 		e := t.make(a.to, Stamp{})
-		t.counted(e, func() {
-			e.file = merged(e.file, a.file)
-			if who.Self != (lockmgr.Owner{}) {
-				e.learn(who, sighting{number: e.current().Number, at: now})
-			}
-		})
+		t.counted(e, func() { e.file = merged(e.file, a.file) })
 	}
 }
 
@@ -361,40 +417,48 @@ func (t *Table) below(from, to Key) []arrival {
 }
 
 func (x *file) clone() *file {
-	c := &file{changes: slices.Clone(x.changes), informed: x.informed, facts: make(map[lockmgr.Owner]fact, len(x.facts))}
-	for o, k := range x.facts {
-		c.facts[o] = k
+	return &file{
+		changes: slices.Clone(x.changes), facts: maps.Clone(x.facts), deaf: maps.Clone(x.deaf),
+		refused: maps.Clone(x.refused), barred: maps.Clone(x.barred),
 	}
-	return c
 }
 
 // merged puts what is known of a file that arrives under a key behind what was known
-// of the key. The numbers of the one that arrives follow on those of the other.
+// of the key. The versions of the one that arrives follow on those of the other, from
+// the first that is remembered: numbers grow by no more than that at each move.
 func merged(there, arrives *file) *file {
 	x := there.clone()
-	x.deaf = there.deaf
-	shift := there.current().Number
-	moved := func(s sighting) sighting {
-		if s.number != 0 {
-			s.number += shift
+	last, first := there.current().Number, arrives.changes[0].Number
+	shift := func(number uint64) uint64 {
+		if number < first {
+			return 0 // too long ago to tell
 		}
+		return number - first + 1 + last
+	}
+	moved := func(s sighting) sighting {
+		s.number, s.through = shift(s.number), shift(s.through)
 		return s
 	}
 	for _, c := range arrives.changes {
-		c.Number += shift
+		c.Number = shift(c.Number)
 		x.changes = append(x.changes, c)
 	}
 	x.changes = x.changes[max(0, len(x.changes)-remembered):]
-	x.informed = x.current().Number
 	for o, k := range arrives.facts {
 		had := x.facts[o]
-		if own := moved(k.own); own.later(had.own) {
+		if own := moved(k.own); own.newer(had.own) {
 			had.own = own
 		}
-		if lent := moved(k.lent); lent.later(had.lent) {
+		if lent := moved(k.lent); lent.newer(had.lent) {
 			had.lent = lent
 		}
 		x.facts[o] = had
+	}
+	for o, r := range arrives.refused {
+		if x.refused == nil {
+			x.refused = map[lockmgr.Owner]refusal{}
+		}
+		x.refused[o] = refusal{shift(r.version), r.at}
 	}
 	return x
 }

@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,8 @@ type stage struct {
 	dead    map[lockmgr.Owner]bool
 	stamps  map[Key]Stamp
 	next    uint64
+	opened  Stamp // by read-before
+	removed map[Key]Stamp
 }
 
 const fade = 10 * time.Minute
@@ -43,7 +46,7 @@ const fade = 10 * time.Minute
 func newStage() *stage {
 	return &stage{
 		table: New(fade), now: time.Unix(1000, 0), parents: map[string]string{}, owners: map[string]lockmgr.Owner{},
-		names: map[lockmgr.Owner]string{}, dead: map[lockmgr.Owner]bool{}, stamps: map[Key]Stamp{},
+		names: map[lockmgr.Owner]string{}, dead: map[lockmgr.Owner]bool{}, stamps: map[Key]Stamp{}, removed: map[Key]Stamp{},
 	}
 }
 
@@ -61,14 +64,18 @@ func (s *stage) who(name string) Who {
 		return Who{}
 	}
 	w := Who{Self: s.owner(name)}
-	for p := s.parents[name]; p != "" && len(w.Relatives) < 3; p = s.parents[p] {
-		if p == "prompt" {
+	for p := s.parents[name]; p != ""; p = s.parents[p] {
+		switch {
+		case p == "prompt":
 			if len(w.Relatives) == 0 {
 				w.Shell = s.owner(p)
 			}
-			break
+			return w
+		case len(w.Relatives) < 3:
+			w.Relatives = append(w.Relatives, s.owner(p))
+		default:
+			w.Above = append(w.Above, s.owner(p))
 		}
-		w.Relatives = append(w.Relatives, s.owner(p))
 	}
 	return w
 }
@@ -109,9 +116,19 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		return "ok\n"
 	case "read-old": // through a descriptor of an inode that was replaced
 		return fmt.Sprintf("remembered: %v\n", s.table.Saw(s.now, key, Stamp{Ino: 999}, s.who(arg(0))))
-	case "write":
-		s.stamps[key] = s.fresh()
-		s.table.Changed(s.now, key, s.stamps[key], s.who(arg(0)), by)
+	case "read-before", "read-late": // an open is noted after somebody has replaced the file
+		if d.Cmd == "read-before" {
+			s.opened = s.stamps[key]
+		} else {
+			s.table.Saw(s.now, key, s.opened, s.who(arg(0)))
+		}
+		return "ok\n"
+	case "write": // write WHO KEY [TIMES]
+		times, _ := strconv.Atoi(arg(2))
+		for range max(times, 1) {
+			s.stamps[key] = s.fresh()
+			s.table.Changed(s.now, key, s.stamps[key], s.who(arg(0)), by)
+		}
 		return "ok\n"
 	case "expect", "expect-failed": // a change that is on the disk, or not, before it is noted
 		stamp := s.fresh()
@@ -130,6 +147,7 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		s.table.Added(s.now, key, before, after, s.who(arg(0)), by)
 		return "ok\n"
 	case "remove":
+		s.removed[key] = s.stamps[key]
 		delete(s.stamps, key)
 		s.table.Changed(s.now, key, Stamp{}, s.who(arg(0)), by)
 		return "ok\n"
@@ -146,11 +164,18 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		return "ok\n"
 	case "rename": // rename who from to: the file carries what its writer knew
 		to, who := Key(arg(2)), s.who(arg(0))
-		writers := s.table.WrittenBy(key, s.stamps[key])
+		writers, _ := s.table.WrittenBy(key, s.stamps[key])
 		chain := append(append([]lockmgr.Owner{}, writers...), who.family()...)
-		b := s.table.Check(s.now, to, s.stamps[to], chain, fade)
+		var also []lockmgr.Owner
+		if own := s.table.Check(s.now, to, s.stamps[to], who.family(), fade, Readers); own.Known {
+			also = append(also, own.By)
+		}
+		b := s.table.Check(s.now, to, s.stamps[to], chain, fade, Readers, also...)
 		if b.Stale {
 			return s.show(b)
+		}
+		if src := s.table.Check(s.now, key, s.stamps[key], who.family(), fade, Makers); src.Stale {
+			return "of " + string(key) + ": " + s.show(src)
 		}
 		s.stamps[to] = s.stamps[key]
 		delete(s.stamps, key)
@@ -163,12 +188,20 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		return "ok\n"
 	case "rename-dir", "exchange-dir":
 		from, to := Key(arg(1)), Key(arg(2))
-		s.moveDir(from, to, d.Cmd == "exchange-dir")
-		s.table.Moved(s.now, from, to, d.Cmd == "exchange-dir", s.who(arg(0)), by)
+		times, _ := strconv.Atoi(arg(3)) // there and back again
+		for range max(times, 1) {
+			s.moveDir(from, to, d.Cmd == "exchange-dir")
+			s.table.Moved(s.now, from, to, d.Cmd == "exchange-dir", s.who(arg(0)), by)
+			from, to = to, from
+		}
 		return "ok\n"
 	case "refused":
-		b := s.table.Check(s.now, key, s.stamps[key], s.who(arg(0)).chain(), fade)
-		s.table.Refused(s.now, key, &b, fade)
+		b := s.check(arg(0), key)
+		s.table.Refused(s.now, &b, s.owner(arg(0)))
+		return "ok\n"
+	case "obeyed":
+		b := s.check(arg(0), key)
+		s.table.Obeyed(s.now, &b)
 		return "ok\n"
 	case "back": // renamed away and back again, by somebody unknown
 		stamp := s.stamps[Key(arg(0))]
@@ -177,6 +210,13 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		return "ok\n"
 	case "deafen":
 		s.table.Deafen(s.now, key, s.owner(arg(0)))
+		return "ok\n"
+	case "barred":
+		return fmt.Sprintf("%v\n", s.table.Barred(s.now, key, s.owner(arg(0))))
+	case "restored": // restored KEY: the last version has its name back
+		k := Key(arg(0))
+		s.stamps[k] = s.removed[k]
+		s.table.Restored(k, s.stamps[k])
 		return "ok\n"
 	case "die":
 		s.dead[s.owner(arg(0))] = true
@@ -188,9 +228,13 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 	case "restart":
 		return s.restart(t, arg(0))
 	case "check":
-		return s.show(s.table.Check(s.now, key, s.stamps[key], s.who(arg(0)).chain(), fade))
+		return s.show(s.check(arg(0), key))
 	}
 	return "unknown command\n"
+}
+
+func (s *stage) check(name string, key Key) Basis {
+	return s.table.Check(s.now, key, s.stamps[key], s.who(name).family(), fade, Readers)
 }
 
 func (s *stage) moveDir(from, to Key, exchange bool) {
@@ -227,10 +271,17 @@ func (s *stage) show(b Basis) string {
 		return "knows nothing: may replace it\n"
 	}
 	verdict := "may replace it"
-	if b.Stale {
+	switch {
+	case b.Insists:
+		verdict = "STALE, and it insists"
+	case b.Stale:
 		verdict = "STALE"
 	}
-	out := fmt.Sprintf("%s knows version %d of %d: %s\n", s.names[b.By], b.Version, b.Current, verdict)
+	knows := "knows"
+	if b.Made {
+		knows = "has made"
+	}
+	out := fmt.Sprintf("%s %s version %d of %d: %s\n", s.names[b.By], knows, b.Version, b.Current, verdict)
 	if !b.Stale {
 		return out
 	}
@@ -264,12 +315,12 @@ func (t *Table) checkInvariants(tt testing.TB) {
 			}
 		}
 		last := e.current().Number
-		if e.informed > last {
-			tt.Errorf("%q: version %d was made by somebody who had looked, and the last is %d", key, e.informed, last)
-		}
 		for o, k := range e.facts {
-			if k.own.number > last || k.lent.number > last {
+			if k.own.through > last || k.lent.through > last {
 				tt.Errorf("%q: %v knows a version that is still to come: %+v of %d", key, o, k, last)
+			}
+			if k.own.number > k.own.through || k.lent.number > k.lent.through {
+				tt.Errorf("%q: %v is behind what it knows: %+v", key, o, k)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"slices"
 	"time"
 
 	"latchfs/lockmgr"
@@ -23,6 +24,10 @@ type Stamp struct {
 type Who struct {
 	Self      lockmgr.Owner
 	Relatives []lockmgr.Owner
+	// Above are its further ancestors, up to the launcher or the interactive shell
+	// that its relatives end at. They learn nothing: that they are ancestors keeps its
+	// work from being somebody else's to them.
+	Above []lockmgr.Owner
 	// Shell is the interactive shell at whose prompt the process was started, and
 	// zero below a script. It learns nothing; it only tells that two commands were
 	// typed at one prompt (Basis.Ours).
@@ -42,6 +47,11 @@ func (w Who) family() []lockmgr.Owner {
 	return append(w.chain(), w.Shell)
 }
 
+// lineage lists the process and all of its ancestors that are known.
+func (w Who) lineage() []lockmgr.Owner {
+	return append(w.chain(), w.Above...)
+}
+
 // Author is who made a version, for people to read.
 type Author struct {
 	PID       int32     `json:"pid,omitempty"` // 0: unknown
@@ -57,31 +67,59 @@ type Change struct {
 	Stamp  Stamp
 	Author Author
 	owners []lockmgr.Owner // whose work it is: see Who.family
+	above  []lockmgr.Owner // and their further ancestors
 }
 
-// Basis is what somebody knows of a key that he is about to replace.
+// madeBy reports whether a process, or a descendant of it, has made the version.
+func (c *Change) madeBy(o lockmgr.Owner) bool {
+	return slices.Contains(c.owners, o) || slices.Contains(c.above, o)
+}
+
+// Counts says whose knowledge decides.
+type Counts int
+
+const (
+	// Readers decide: the nearest process that has ever read the file. A process
+	// that only writes it has nothing to lose.
+	Readers Counts = iota
+	// Makers decide, too: the nearest process that has read or made the file.
+	Makers
+)
+
+// Basis is what the decider knows of a key that a process is about to replace. The
+// decider is the nearest process on the chain that knows the file at all.
 type Basis struct {
-	// Known is whether anybody on the chain knows a version that still counts.
+	// Key is the key that was asked for.
+	Key Key
+	// Known is whether there is a decider.
 	Known bool
-	// Stale is whether that is another than the current one.
+	// Stale is whether somebody else has changed the file since: a process that is
+	// neither the decider nor a descendant of it.
 	Stale bool
+	// Insists is whether the decider was refused for that before, one second to ten
+	// minutes ago, and has learned nothing since.
+	Insists bool
 	// Absent is whether there was no file when By looked.
 	Absent bool
+	// Made is whether By has made the known version, and never read the file.
+	Made bool
+	// Own is whether By, or a descendant of it, has made the known version.
+	Own bool
 	// Version and Current are the numbers of the known version and the current.
 	Version, Current uint64
 	// Stamp tells the known version; the zero Stamp if it is too long ago to tell.
 	Stamp Stamp
-	// By is the process whose knowledge it is, At when it got it.
+	// By is the decider, At when it learned of the known version.
 	By lockmgr.Owner
 	At time.Time
+	// Newer is the last change by somebody else. It is set if Stale is.
+	Newer Change
 	// Since are the versions after the known one, the oldest first, as far as they
-	// are remembered.
+	// are remembered. It is set if Stale is.
 	Since []Change
-	// Ours is whether every one of them was made by somebody on the chain, or by
-	// a relative of his.
+	// Ours is whether every one of them was made by somebody on the chain, or by a
+	// descendant of somebody on it.
 	Ours bool
-
-	looked bool // By has looked, and has not only written
 }
 
 // Later returns the one of two bases, of two keys of one file, that counts: what

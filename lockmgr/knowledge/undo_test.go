@@ -21,7 +21,7 @@ func TestWithdraw(t *testing.T) {
 	table.Saw(sight.At, "f", v2, who)
 	table.Saw(at.Add(3*time.Second), "f", v2, Who{Self: parent})
 	known := func(o lockmgr.Owner) Basis {
-		return table.Check(at.Add(4*time.Second), "f", v2, []lockmgr.Owner{o}, fade)
+		return table.Check(at.Add(4*time.Second), "f", v2, []lockmgr.Owner{o}, fade, Readers)
 	}
 	if b := known(child); b.Stale || !sight.Gave(&b) {
 		t.Fatalf("before: %+v", b)
@@ -38,7 +38,7 @@ func TestWithdraw(t *testing.T) {
 	sight = table.Before(at, "f", stranger)
 	table.Saw(at, "f", v2, stranger)
 	table.Withdraw(sight)
-	if b := table.Check(at, "f", v3, []lockmgr.Owner{stranger.Self}, fade); b.Known {
+	if b := table.Check(at, "f", v3, []lockmgr.Owner{stranger.Self}, fade, Readers); b.Known {
 		t.Errorf("who had looked at nothing knows %+v", b)
 	}
 	sight = table.Before(at, "g", stranger)
@@ -61,7 +61,7 @@ func TestSavedNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []Key{"caf\xe9", "caf\xe8", "caf\ufffd", ""} {
-		if b := again.Check(time.Unix(2, 0), key, Stamp{Ino: 2}, []lockmgr.Owner{o}, fade); !b.Stale {
+		if b := again.Check(time.Unix(2, 0), key, Stamp{Ino: 2}, []lockmgr.Owner{o}, fade, Readers); !b.Stale {
 			t.Errorf("what was known of %q is %+v", key, b)
 		}
 	}
@@ -80,7 +80,7 @@ func TestWithdrawUnderAnotherKey(t *testing.T) {
 	table.Moved(at.Add(3*time.Second), "d", "e", false, Who{}, Author{})
 	table.Changed(at.Add(4*time.Second), "e/f", v3, other, Author{})
 	known := func() Basis {
-		return table.Check(at.Add(5*time.Second), "e/f", v3, []lockmgr.Owner{who.Self}, fade)
+		return table.Check(at.Add(5*time.Second), "e/f", v3, []lockmgr.Owner{who.Self}, fade, Readers)
 	}
 	if b := known(); !b.Stale || !sight.Gave(&b) {
 		t.Fatalf("before: %+v", b)

@@ -19,7 +19,8 @@
 //	key        = "file"       # "file", "directory" or "group:NAME"
 //	history    = 10           # how many earlier versions of a file are kept
 //
-//	lost-update = "refuse"    # "refuse", "warn", "serialize", "adaptive", "merge" or "off"
+//	lost-update = "refuse"    # "refuse", "strict", "warn", "serialize", "adaptive", "merge" or "off"
+//	insist      = "obey"      # "obey" or "never"
 //	claim-ttl   = "30s"       # how long a read keeps others away, where reads claim
 //	fade        = "10m"       # how long it counts that a relative has read
 //	observers   = []          # programs that never write what they have read
@@ -125,8 +126,11 @@
 // What a process has read is known of it for as long as it runs, and of up to three
 // of its ancestors for the time of fade.
 //
-//	refuse      its open, rename or unlink fails with EBUSY; bytes are kept aside
-//	warn        it is obeyed, and said so
+//	refuse      its open or rename fails with EBUSY; bytes are kept aside; a program
+//	            that makes the change again is obeyed, unless insist = "never"
+//	strict      as refuse with insist = "never", and the removal of a file that has
+//	            changed fails, too
+//	warn        it is obeyed, with an event and a warning in the log
 //	serialize   who reads claims the file until it has written, ended, or read
 //	            nothing for claim-ttl; the next who wants to read waits for that
 //	adaptive    serialize, for programs that were seen to write back what they read

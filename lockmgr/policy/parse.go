@@ -122,6 +122,7 @@ const (
 	keyMaxAge     = "max-age"
 
 	keyLostUpdate = "lost-update"
+	keyInsist     = "insist"
 	keyClaimTTL   = "claim-ttl"
 	keyFade       = "fade"
 	keyObservers  = "observers"
@@ -137,7 +138,7 @@ var (
 	documentKeys = []string{keyBuiltin, keyActorEnv, keyDefaults, keyHistory, keyRejected, keyAlias, keyRule}
 	settingKeys  = []string{
 		keyMode, keyLiveIf, keyWait, keyDurability, keyAppend, keyOnKill, keyGrow, keyTTL, keyOnStale, keyKey,
-		keyLostUpdate, keyClaimTTL, keyFade, keyObservers, keyStrangers,
+		keyLostUpdate, keyInsist, keyClaimTTL, keyFade, keyObservers, keyStrangers,
 		keyHistory, keyValidate, keyMaxSize, keyCommand, keyCommandTimeout,
 	}
 	boundKeys = []string{keyMaxBytes, keyMaxAge}

@@ -103,6 +103,7 @@ type Rule struct {
 
 	// What becomes of lost updates; nil is inherited, an empty list is none.
 	LostUpdate LostUpdate
+	Insist     Insist
 	ClaimTTL   *Duration
 	Fade       *Duration
 	Observers  []string
@@ -145,6 +146,8 @@ type Settings struct {
 	// LostUpdate says what becomes of a change that is based on a version which has
 	// been replaced since.
 	LostUpdate LostUpdate
+	// Insist says what becomes of a refused change that is made again.
+	Insist Insist
 	// ClaimTTL is how long, at most, an open for reading keeps others away where
 	// reads claim; above 0.
 	ClaimTTL time.Duration
@@ -205,6 +208,7 @@ func factory() Settings {
 		History:    10,
 		LiveIf:     factoryMarkers(),
 		LostUpdate: RefuseLost,
+		Insist:     ObeyInsisting,
 		ClaimTTL:   defaultClaimTTL,
 		Fade:       defaultFade,
 		Strangers:  IgnoreStrangers,

@@ -206,7 +206,7 @@ func TestTOMLReadsBack(t *testing.T) {
 		compile(source{
 			defaults: Settings{Mode: ReadOnly, Wait: time.Hour, Durability: Lazy, Append: Session, OnKill: Commit,
 				TTL: time.Second, OnStale: StealStale, Key: DirectoryKey, Rule: ruleDefaults, History: 3,
-				LostUpdate: Serialize, ClaimTTL: time.Second, Fade: time.Hour, Observers: []string{"**/x.py"}, Strangers: RefuseStrangers,
+				LostUpdate: Serialize, Insist: NeverObey, ClaimTTL: time.Second, Fade: time.Hour, Observers: []string{"**/x.py"}, Strangers: RefuseStrangers,
 				Validate: &Validation{Formats: []Format{JSON, YAML}, NonEmpty: true, MaxSize: 1 << 40, Command: []string{"/x"}, Timeout: time.Second}},
 			history: Bounds{MaxBytes: 1025, MaxAge: time.Minute}, rejected: Bounds{MaxAge: 2 * day},
 			alias: []Alias{
@@ -360,7 +360,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("builtin = false\n[defaults]\nwait = \"5s\"\n[[rule]]\nglob = [\"a/**\", '*.[ch]']\nmode = \"live\"\n")
 	f.Add("rule = [{glob = 'x', wait = '0s'}, {glob = ['{a,b}', 1]}]\ndefaults.mode = 1\n")
 	f.Add("actor-env = ['A', 'b_1']\n[[alias]]\nname = 'a'\nroots = ['.', 'w/*']\n[defaults]\nttl = '1m'\non-stale = 'steal'\nkey = 'group:x'\n")
-	f.Add("[defaults]\nlost-update = 'serialize'\nclaim-ttl = '1s'\nfade = '1m'\nobservers = ['a', '**/b']\nstrangers = 'refuse'\n")
+	f.Add("[defaults]\nlost-update = 'serialize'\ninsist = 'never'\nclaim-ttl = '1s'\nfade = '1m'\nobservers = ['a', '**/b']\nstrangers = 'refuse'\n")
 	f.Add("[defaults]\nlive-if = 'A+b*'\n[[rule]]\nglob = 'x'\nlive-if = []\n[[rule]]\nglob = 'y'\nlive-if = ['', 'a/b', '+', '*', 1]\n")
 	f.Add("alias = [{name = 'a', roots = 'x'}, {name = 'a', roots = ['**', 1]}]\nactor-env = 1\n")
 	f.Add("[[rule]]\n[rule.a]\nb = 1\n[[rule.c]]\nd = [[1], {e = 2}]\n")

@@ -24,7 +24,7 @@ func (p *Policy) TOML() []byte {
 		Mode: d.Mode, Wait: &wait, Durability: d.Durability, Append: d.Append, OnKill: d.OnKill, Grow: &grow,
 		TTL: &ttl, OnStale: d.OnStale, Key: d.Key, History: &d.History,
 		LiveIf:     orNone(d.LiveIf),
-		LostUpdate: d.LostUpdate, ClaimTTL: &claimTTL, Fade: &fade, Observers: d.Observers, Strangers: d.Strangers,
+		LostUpdate: d.LostUpdate, Insist: d.Insist, ClaimTTL: &claimTTL, Fade: &fade, Observers: d.Observers, Strangers: d.Strangers,
 	}
 	if v := d.Validate; v != nil {
 		size, timeout := Bytes(v.MaxSize), Duration(v.Timeout)
@@ -75,6 +75,7 @@ func writeSettings(b *bytes.Buffer, r Rule) {
 	line(keyOnStale, string(r.OnStale))
 	line(keyKey, string(r.Key))
 	line(keyLostUpdate, string(r.LostUpdate))
+	line(keyInsist, string(r.Insist))
 	if r.ClaimTTL != nil {
 		line(keyClaimTTL, r.ClaimTTL.String())
 	}

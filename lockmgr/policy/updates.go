@@ -15,9 +15,13 @@ type LostUpdate string
 
 // The answers to a change that would undo another's.
 const (
-	// RefuseLost: the open, the rename or the unlink that would replace the file
-	// fails with EBUSY; bytes that were written are kept aside.
+	// RefuseLost: the open or the rename that would replace the file fails with
+	// EBUSY; bytes that were written are kept aside. A program that tries again is
+	// obeyed, if Insist allows that.
 	RefuseLost LostUpdate = "refuse"
+	// StrictLost: as RefuseLost, but no program is obeyed because it tries again, and
+	// the removal of a file that has changed is refused, too.
+	StrictLost LostUpdate = "strict"
 	// WarnLost: it is done, and said so.
 	WarnLost LostUpdate = "warn"
 	// Serialize: an open for reading claims the file, so that who reads in order
@@ -30,6 +34,20 @@ const (
 	Merge LostUpdate = "merge"
 	// IgnoreLost: it is done, as on a plain directory.
 	IgnoreLost LostUpdate = "off"
+)
+
+// Insist says what becomes of a change that was refused because another program had
+// changed the file, when the same program makes it again without having read the file
+// since: at least one second and at most ten minutes later.
+type Insist string
+
+// The answers to a program that insists.
+const (
+	// ObeyInsisting: it is obeyed, the event lost_update is recorded, and the history
+	// keeps the version that is replaced.
+	ObeyInsisting Insist = "obey"
+	// NeverObey: it is refused again.
+	NeverObey Insist = "never"
 )
 
 // Strangers says what a caller means that cannot be told apart from others, for
@@ -81,7 +99,9 @@ func (p *Policy) LongestFade() time.Duration {
 func (p *parser) updates(r *Rule, at node, key string, v any) bool {
 	switch key {
 	case keyLostUpdate:
-		r.LostUpdate = word(p, at, key, v, RefuseLost, WarnLost, Serialize, Adaptive, Merge, IgnoreLost)
+		r.LostUpdate = word(p, at, key, v, RefuseLost, StrictLost, WarnLost, Serialize, Adaptive, Merge, IgnoreLost)
+	case keyInsist:
+		r.Insist = word(p, at, key, v, ObeyInsisting, NeverObey)
 	case keyClaimTTL:
 		r.ClaimTTL = p.positive(at, key, v, "a claim needs some time")
 	case keyFade:
@@ -115,6 +135,9 @@ func checkObserver(glob string) string {
 func (r Rule) overUpdates(s *Settings) {
 	if r.LostUpdate != "" {
 		s.LostUpdate = r.LostUpdate
+	}
+	if r.Insist != "" {
+		s.Insist = r.Insist
 	}
 	if r.ClaimTTL != nil {
 		s.ClaimTTL = time.Duration(*r.ClaimTTL)

@@ -58,6 +58,9 @@ func describeUpdates(s, plain *Settings) (text []string) {
 	if s.LostUpdate != plain.LostUpdate {
 		text = append(text, "lost-update "+string(s.LostUpdate))
 	}
+	if s.Insist != plain.Insist {
+		text = append(text, "insist "+string(s.Insist))
+	}
 	if s.ClaimTTL != plain.ClaimTTL {
 		text = append(text, "claim-ttl "+s.ClaimTTL.String())
 	}

@@ -1,0 +1,277 @@
+package fs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/locksdir"
+	"latchfs/journal"
+	"latchfs/journal/history"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
+)
+
+// lostUpdate is a change that is based on a version which has been replaced since.
+type lostUpdate struct {
+	f       *FS
+	path    string
+	op      string
+	set     *policy.Settings
+	b       knowledge.Basis
+	owner   lockmgr.Owner
+	self    lockmgr.Owner // owner, or what stands for it in the table
+	uid     uint32
+	program string
+	by      knowledge.Author
+	lineage []lockmgr.Ancestor
+	source  *sourceFile // of a rename; nil of other changes
+	hint    string      // what to do about it; "": what follows from the rest
+	apart   string      // why it cannot be merged, where the policy says so
+}
+
+// sourceFile is the file that a rename puts in the place of another.
+type sourceFile struct {
+	path    string
+	writers []lockmgr.Owner
+	author  knowledge.Author // the process that wrote it
+	over    string           // the file that it was to replace, if it is path itself that has changed
+}
+
+// answer does what the policy says: 0 lets it happen.
+func (x *lostUpdate) answer() unix.Errno {
+	switch {
+	case x.set.LostUpdate == policy.WarnLost:
+		x.obey("the policy only warns")
+		return 0
+	case x.insists():
+		x.obey("it was refused before, and tried again")
+		return 0
+	}
+	x.record("conflict", unix.EBUSY)
+	x.refused()
+	x.f.explain(refusal{
+		path: x.path, op: x.op, errno: unix.EBUSY, reason: x.whole(), hint: cmp.Or(x.hint, x.advice()),
+		owner: x.owner, uid: x.uid, lineage: x.lineage,
+	})
+	return unix.EBUSY
+}
+
+// insists reports whether the change was refused before, is made again, and is to be
+// obeyed for that.
+func (x *lostUpdate) insists() bool {
+	return x.b.Insists && x.set.Insist == policy.ObeyInsisting && x.set.LostUpdate != policy.StrictLost
+}
+
+// obey lets the change happen, loudly.
+func (x *lostUpdate) obey(why string) {
+	x.f.knowledge.Obeyed(time.Now(), &x.b)
+	x.event("lost_update", map[string]any{"obeyed": why})
+	x.f.log.Warnf("%s of %q by pid %d replaces a version that it has not read (%s): %s", x.op, x.path, x.owner.PID, why, x.reason())
+}
+
+// refused notes the refusal: the next attempt may be one to insist.
+func (x *lostUpdate) refused() { x.f.knowledge.Refused(time.Now(), &x.b, x.self) }
+
+// advice says what to do about a refusal.
+func (x *lostUpdate) advice() string {
+	file := locksdir.Display(x.path)
+	var text string
+	switch {
+	case x.source != nil:
+		text = locksdir.Display(x.source.path) + " is still there, and nothing has changed. Run the command that makes it again"
+		if x.source.over == "" {
+			text += ", so that it starts from " + x.newer()
+		}
+		text += "."
+	case x.b.Newer.Stamp == knowledge.Stamp{}:
+		text = "Nothing has changed. Look whether the file is still wanted, and run the command again."
+	default:
+		text = file + " was left as it is. Reload it in the program, or run the command again, so that it starts from " + x.newer() + "."
+	}
+	if x.set.Insist == policy.ObeyInsisting && x.set.LostUpdate != policy.StrictLost && x.source == nil {
+		text += " To overwrite " + x.newer() + " on purpose, save again as it is, one second to ten minutes from now"
+		if x.f.keepsHistory(*x.set) {
+			text += "; `latchfs history " + file + "` will still have it"
+		}
+		text += "."
+	}
+	return text
+}
+
+// adviceOn is advice for a commit whose bytes are kept under id; "" of nil.
+func (x *lostUpdate) adviceOn(id string) string {
+	switch {
+	case x == nil:
+		return ""
+	case id == "":
+		return x.advice()
+	}
+	return fmt.Sprintf("%s `latchfs rejected diff %s` shows what was written beside the file as it is now.", x.advice(), id)
+}
+
+// newer names the version that somebody else has made.
+func (x *lostUpdate) newer() string {
+	if n := x.number(x.b.Newer.Stamp, x.b.Newer.Number); n != 0 && x.b.Newer.Stamp != (knowledge.Stamp{}) {
+		return "version " + strconv.FormatUint(n, 10)
+	}
+	return "the present version"
+}
+
+// known names the version that the decider knows.
+func (x *lostUpdate) known() string {
+	if n := x.number(x.b.Stamp, x.b.Version); n != 0 {
+		return "version " + strconv.FormatUint(n, 10)
+	}
+	return "an earlier version"
+}
+
+// reason says what is the matter, for people: which file has changed, which version
+// this program started from, and who has made the newer one.
+func (x *lostUpdate) reason() string {
+	file := locksdir.Display(x.path)
+	at := x.b.At.Format(time.TimeOnly)
+	who, start := x.decider()
+	verb := "read"
+	if x.b.Made {
+		verb = "wrote"
+	}
+	text := fmt.Sprintf("%s has changed since %s %s it", file, who, verb)
+	if x.source != nil && x.source.over != "" {
+		text += ", and was about to be renamed to " + locksdir.Display(x.source.over)
+	}
+	text += fmt.Sprintf(". %s %s %s at %s; %s", start, verb, x.known(), at, x.replaced())
+	return text + "."
+}
+
+// decider names the process whose knowledge counts, within a sentence and at the
+// beginning of one.
+func (x *lostUpdate) decider() (within, start string) {
+	o := x.b.By
+	name := x.processName(o)
+	switch {
+	case o == x.owner:
+		return "this program", "It"
+	case x.source != nil && slices.Contains(x.source.writers, o):
+		made := fmt.Sprintf("%s, which wrote %s,", name, locksdir.Display(x.source.path))
+		if o.PID != x.source.author.PID {
+			made = fmt.Sprintf("%s, which started the program that wrote %s,", name, locksdir.Display(x.source.path))
+		}
+		return made, name
+	case slices.ContainsFunc(x.ancestors(), func(a lockmgr.Ancestor) bool { return a.Owner == o }):
+		return fmt.Sprintf("%s, which started this program,", name), "A program that " + name + " runs"
+	}
+	return name, name
+}
+
+// ancestors are those of the process whose change it is.
+func (x *lostUpdate) ancestors() []lockmgr.Ancestor {
+	if x.lineage == nil && x.owner.PID > 0 {
+		x.lineage = x.f.proc.Lineage(x.owner.PID)
+	}
+	return x.lineage
+}
+
+// processName is a process as people write it: bash[1234].
+func (x *lostUpdate) processName(o lockmgr.Owner) string {
+	switch {
+	case o == stranger:
+		return "a program in another pid namespace"
+	case x.source != nil && o.PID == x.source.author.PID:
+		return fmt.Sprintf("%s[%d]", locksdir.Display(x.source.author.Program), o.PID)
+	case !x.f.proc.Alive(o):
+		return fmt.Sprintf("process %d", o.PID)
+	}
+	return fmt.Sprintf("%s[%d]", locksdir.Display(x.f.proc.Program(o.PID)), o.PID)
+}
+
+// replaced says who has made the newer version, and when.
+func (x *lostUpdate) replaced() string {
+	c := &x.b.Newer
+	at := c.Author.Time.Format(time.TimeOnly)
+	text := authorName(&c.Author)
+	switch {
+	case c.Stamp == knowledge.Stamp{} && c.Author.PID == 0 && c.Author.Program == "":
+		text = "it was removed outside the mount, as seen at " + at
+	case c.Stamp == knowledge.Stamp{}:
+		text += " removed it at " + at
+	case c.Author.PID == 0 && c.Author.Program == "":
+		text = "it was changed outside the mount, as seen at " + at
+	default:
+		text += fmt.Sprintf(" saved %s at %s", x.newer(), at)
+	}
+	if n := len(x.b.Since); n > 1 && c.Number == x.b.Current {
+		text += fmt.Sprintf(", the last of %d changes", n)
+	}
+	return text
+}
+
+// whole is the reason, and why nothing was merged.
+func (x *lostUpdate) whole() string {
+	if x.apart == "" {
+		return x.reason()
+	}
+	return x.reason() + " The two changes cannot be merged: " + x.apart + "."
+}
+
+// authorName is who made a version, for people.
+func authorName(a *knowledge.Author) string {
+	switch {
+	case a.PID == 0 && a.Program == "":
+		return "somebody outside the mount"
+	case a.PID == 0:
+		return locksdir.Display(cmp.Or(a.Actor, a.Program))
+	case a.Actor != "":
+		return fmt.Sprintf("%s[%d] (%s)", locksdir.Display(a.Program), a.PID, locksdir.Display(a.Actor))
+	}
+	return fmt.Sprintf("%s[%d]", locksdir.Display(a.Program), a.PID)
+}
+
+// number is the version's number in the history, where it has one; otherwise the
+// table's own.
+func (x *lostUpdate) number(stamp knowledge.Stamp, own uint64) uint64 {
+	if x.f.history == nil {
+		return own
+	}
+	list := x.f.history.Of(x.path)
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].State == (history.State{Ino: stamp.Ino, Size: stamp.Size, Mtime: stamp.Mtime}) {
+			return list[i].Number
+		}
+	}
+	if len(list) > 0 {
+		return 0 // no longer there, and two ways of counting would confuse
+	}
+	return own
+}
+
+// record writes the refusal to the audit trail.
+func (x *lostUpdate) record(event string, e unix.Errno) {
+	d := map[string]any{}
+	if e != 0 {
+		d["errno"] = unix.ErrnoName(e)
+	}
+	x.event(event, d)
+}
+
+// event writes to the audit trail what is the matter, beside d.
+func (x *lostUpdate) event(event string, d map[string]any) {
+	d["operation"], d["program"], d["uid"], d["reason"] = x.op, x.program, x.uid, x.reason()
+	d["base"], d["read_by"], d["read_at"] = x.number(x.b.Stamp, x.b.Version), x.b.By.PID, x.b.At.UTC().Format(time.RFC3339Nano)
+	if x.source != nil {
+		d["source"] = x.source.path
+	}
+	if x.apart != "" {
+		d["not_merged"] = x.apart
+	}
+	if c := &x.b.Newer; x.b.Stale {
+		d["current"] = x.number(c.Stamp, c.Number)
+		d["changed_by"] = map[string]any{"pid": c.Author.PID, "program": c.Author.Program, "actor": c.Author.Actor}
+	}
+	x.f.event(journal.Event{Time: time.Now(), Event: event, Path: x.path, PID: x.owner.PID, Actor: x.by.Actor, Detail: d})
+}

@@ -1,0 +1,79 @@
+package fs
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/history"
+	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
+)
+
+// isBarred reports whether the caller was itself refused a change of the file a moment
+// ago.
+func (f *FS) isBarred(c *caller, path string, set *policy.Settings) bool {
+	who, ok := c.learners(set)
+	return ok && f.knowledge.Barred(time.Now(), knowledge.Key(path), who.Self)
+}
+
+// putBack gives the file that was removed from p its name back, for what was to take
+// its place is refused. It has to be in the history with its own inode, and nothing
+// else may have taken the name. The name's lock is held.
+func (f *FS) putBack(x *lostUpdate, p place) {
+	if f.history == nil {
+		return
+	}
+	f.paths.RLock()
+	defer f.paths.RUnlock()
+	list := f.history.Of(x.path)
+	if len(list) < 2 || list[len(list)-1].Event != history.Delete {
+		return
+	}
+	v := list[len(list)-2]
+	if !v.Kept || f.history.OfInode(v.State.Ino) != v.Content {
+		return
+	}
+	if err := f.store.PutBack(v.Content, f.fdOf(p.dir), p.name); err != nil {
+		if err != unix.EEXIST {
+			f.log.Warnf("%q was removed and is not put back: %v", x.path, err)
+		}
+		return
+	}
+	f.history.Renewed(v.Content)
+	var st unix.Stat_t
+	if err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return
+	}
+	f.history.Add(history.Version{
+		Path: x.path, Event: history.Commit, Operation: opPutBack, Base: v.Number, Time: time.Now(),
+		Program: v.Program, Actor: v.Actor, PID: v.PID, UID: v.UID, State: history.StateOf(&st), Rights: v.Rights,
+	})
+	f.knowledge.Restored(knowledge.Key(x.path), stampOfFile(&st))
+	f.namedAgain(p, &st)
+	f.event(journal.Event{Time: time.Now(), Event: opPutBack, Path: x.path, PID: x.owner.PID, Detail: map[string]any{
+		"version": v.Number, "reason": "what was to take its place was refused",
+	}})
+}
+
+// mayComeBack reports whether the file that had the name was removed a moment ago, so
+// that putBack may give it back.
+func (f *FS) mayComeBack(dir *node, name string) bool {
+	return f.knowledge != nil && f.knowledge.JustRemoved(time.Now(), knowledge.Key(f.path(dir, name)))
+}
+
+// namedAgain tells the nodes of an inode that it has a name, and the kernel that the
+// name leads there.
+func (f *FS) namedAgain(p place, st *unix.Stat_t) {
+	f.mu.Lock()
+	if n := f.byIno[inoKey{uint64(st.Dev), st.Ino}]; n != nil {
+		n.kept, n.removed = false, false
+		f.setNameLocked(n, p.dir, p.name)
+	}
+	for _, n := range f.retired[inoKey{uint64(st.Dev), st.Ino}] {
+		n.kept, n.removed = false, false
+	}
+	f.mu.Unlock()
+	f.dropName(p.dir, p.name)
+}
