@@ -44,7 +44,8 @@ func (s *Sight) Under(key Key) *Sight {
 	moved := *s
 	moved.Key, moved.before = key, slices.Clone(s.before)
 	for i := range moved.before {
-		moved.before[i].own.number, moved.before[i].lent.number = 0, 0
+		b := &moved.before[i]
+		b.own.number, b.own.through, b.lent.number, b.lent.through = 0, 0, 0, 0
 	}
 	return &moved
 }
