@@ -134,8 +134,6 @@ func (r *reference) render(t *testing.T) string {
 	t.Helper()
 	tmpl, err := template.New("reference").Funcs(template.FuncMap{
 		"key": r.key, "table": r.table, "builtin": r.builtin,
-		"known": func(key string) bool { return slices.Contains(settingKeys, key) },
-		"takes": func(key, word string) bool { return slices.Contains(r.words[key], word) },
 	}).Parse(referenceText)
 	if err != nil {
 		t.Fatal(err)
