@@ -1,6 +1,6 @@
 # logrotate itself, twice, in both ways, while a program has the logs open.
 # needs: logrotate
-# varies: state
+# varies: state|c\.log\..*\.gz
 cat > rotate.conf <<E
 "$PWD/a.log" { rotate 3
 nodateext
