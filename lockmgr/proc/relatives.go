@@ -19,8 +19,9 @@ type Family struct {
 	// do with each other: an init, cron, sshd, a terminal multiplexer) and the
 	// first process. It is shared: not to be changed.
 	Relatives []lockmgr.Owner
-	// Above are the ancestors beyond those three, up to where the list ends. They share
-	// nothing, but what the process does is no stranger's work to them.
+	// Above are the ancestors beyond those three, up to where the list ends, and of an
+	// orphan those that have most likely started it. They share nothing, but what the
+	// process does is not a stranger's work to them.
 	Above []lockmgr.Owner
 	// Shell is the interactive shell at which the list ends; zero if none.
 	Shell lockmgr.Owner
@@ -66,23 +67,23 @@ func (r *Reader) Family(o lockmgr.Owner) Family {
 	}
 	for n := range min(len(chain), 2) { // the parent's is for its other children
 		k := chain[n]
-		r.families.put(&knownFamily{o: k.leader(), family: familyOf(chain[n:]), launcher: k.launcher, seen: now()})
+		r.families.put(&knownFamily{o: k.leader(), family: r.familyOf(chain[n:]), launcher: k.launcher, seen: now()})
 	}
-	return familyOf(chain)
+	return r.familyOf(chain)
 }
 
 // familyOf is the family of the first of a process and its ancestors.
-func familyOf(chain []*known) Family {
+func (r *Reader) familyOf(chain []*known) Family {
 	f := Family{Interactive: chain[0].shell}
-	for _, k := range chain[1:] {
+	for i, k := range chain[1:] {
 		near := len(f.Relatives) < maxRelatives
-		if k.tid <= 1 {
-			break
-		}
 		if k.shell && near {
 			f.Shell = k.leader()
 		}
-		if k.shell || k.launcher {
+		if k.tid <= 1 || k.launcher {
+			f.Above = append(f.Above, r.starters(chain[i], k)...)
+		}
+		if k.tid <= 1 || k.shell || k.launcher {
 			break
 		}
 		if near {
@@ -93,6 +94,33 @@ func familyOf(chain []*known) Family {
 	}
 	f.Relatives, f.Above = slices.Clip(f.Relatives), slices.Clip(f.Above)
 	return f
+}
+
+// starters are the processes that have most likely started an orphan, whose parent is
+// the process that orphans are given to: the leader of its process group with its
+// ancestors, if that is older and below the same reaper. The background jobs of a
+// script stay in the script's group. One that has a group of its own, as after
+// setsid(2), tells nothing of where it comes from.
+func (r *Reader) starters(orphan, reaper *known) []lockmgr.Owner {
+	if orphan.pgrp <= 1 || orphan.pgrp == orphan.tid {
+		return nil
+	}
+	chain := r.ancestry(orphan.pgrp)
+	if len(chain) == 0 || chain[0].start > orphan.start {
+		return nil
+	}
+	var list []lockmgr.Owner
+	ended := false
+	for _, k := range chain {
+		if k.tid == reaper.tid {
+			return list
+		}
+		ended = ended || k.shell || k.launcher
+		if !ended {
+			list = append(list, k.leader())
+		}
+	}
+	return nil
 }
 
 // adopt makes a family of what is known of the parent's; nil if that is too little.
@@ -112,6 +140,9 @@ func (r *Reader) adopt(o lockmgr.Owner) *knownFamily {
 	k := &knownFamily{o: o, family: Family{Interactive: self.shell}, launcher: self.launcher, seen: up.seen}
 	switch {
 	case parent.tid <= 1 || up.launcher:
+		if self.pgrp != self.tid {
+			return nil // see starters
+		}
 	case up.family.Interactive:
 		k.family.Shell = up.o
 	default:

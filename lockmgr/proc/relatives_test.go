@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"reflect"
 	"slices"
+	"syscall"
 	"testing"
 
 	"latchfs/lockmgr"
@@ -74,7 +75,7 @@ func (r *Reader) checkAdopted(t *testing.T, pids ...int32) {
 		r.Family(r.mustOwner(t, pids[max(i-1, 0)])) // knows the parent
 		mustThread(t, r, uint32(pid))
 		k := r.adopt(o)
-		if i > 0 && k == nil {
+		if i > 0 && k == nil && (len(want.Relatives) > 0 || want.Shell != lockmgr.Owner{}) { // see starters
 			t.Fatalf("%d is not adopted", pid)
 		}
 		if k != nil && !reflect.DeepEqual(k.family, want) {
@@ -132,4 +133,40 @@ func TestFamilyFarBelowPrompt(t *testing.T) {
 	if f := r.Family(r.mustOwner(t, pids[4])); len(f.Relatives) != 3 || len(f.Above) != 0 || f.Shell != (lockmgr.Owner{}) {
 		t.Errorf("the family of the last is %+v", f)
 	}
+}
+
+// A background job of a script whose parent has ended is still the script's work.
+func TestFamilyOfAnOrphan(t *testing.T) {
+	r := newReader(t)
+	cmd := exec.Command("bash", "-c", `exec 3<&0; sh -c "sh -c 'cat <&3; :' & exit 0"; cat; :`)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	script := r.mustOwner(t, int32(cmd.Process.Pid))
+	var orphan lockmgr.Owner
+	for orphan == (lockmgr.Owner{}) {
+		for _, o := range r.All() {
+			st, err := r.stat(o.PID)
+			if err != nil || st.pgrp != script.PID || o == script || len(r.Descendants(o.PID)) != 1 {
+				continue
+			}
+			if up, err := r.stat(st.ppid); err == nil && up.pgrp != script.PID {
+				orphan = o
+			}
+		}
+	}
+	r = newReader(t) // that believes nothing of what was before
+	for _, pid := range append([]int32{orphan.PID}, r.Descendants(orphan.PID)...) {
+		f := r.Family(r.mustOwner(t, pid))
+		if len(f.Above) == 0 || f.Above[0] != script || slices.Contains(f.Relatives, script) {
+			t.Errorf("the family of %d is %+v, want %v above", pid, f, script)
+		}
+	}
+	newReader(t).checkAdopted(t, append([]int32{orphan.PID}, r.Descendants(orphan.PID)...)...)
 }

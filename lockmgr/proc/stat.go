@@ -12,6 +12,7 @@ import (
 type stat struct {
 	state     byte   // 3
 	ppid      int32  // 4
+	pgrp      int32  // 5
 	tty       int64  // 7
 	flags     uint64 // 9
 	cpu       uint64 // 14+15, in user and kernel mode, in ticks
@@ -73,6 +74,7 @@ func parseStat(b []byte) (stat, error) {
 		return v
 	}
 	st.ppid = int32(next(4))
+	st.pgrp = int32(next(5))
 	st.tty = int64(next(7))
 	st.flags = next(9)
 	st.cpu = next(14) + next(15)
