@@ -64,6 +64,7 @@ type appender struct {
 	unsynced bool   // and it is not known to be on disk
 	records  int    // appended since the last event
 	bytes    int
+	open     openRecord
 	growing  inoKey // the file that the history knows to be growing
 }
 
@@ -232,6 +233,9 @@ func (a *appender) flushLocked() {
 
 // appendDueLocked appends what is due. The file's lock is held.
 func (a *appender) appendDueLocked() {
+	if a.due == 0 {
+		return
+	}
 	e := a.appendLocked(a.buf[:a.due], true)
 	if e != 0 {
 		a.failed = e

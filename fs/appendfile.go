@@ -66,6 +66,7 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 		return errnoOf(err)
 	}
 	grown()
+	a.noteRecord(b)
 	a.endClaims()
 	a.seq, a.unsynced = seq, true
 	a.records++
@@ -311,6 +312,9 @@ func (f *FS) fsyncAppended(h *handle, data bool) unix.Errno {
 	if e := a.sync(); e != 0 {
 		return e
 	}
+	a.mu.Lock()
+	a.open = openRecord{}
+	a.mu.Unlock()
 	fd, e := a.readFile()
 	if e != 0 || data {
 		return e

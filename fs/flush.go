@@ -25,6 +25,9 @@ func (f *FS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 		return fuse.OK
 	}
 	f.unlockPosix(h.n, in.LockOwner)
+	if h.kind == appendHandle {
+		h.app.dropUnfinished(f.callerOf(&in.InHeader))
+	}
 	switch {
 	case h.kind == appendHandle && h.app.lineGoesOn(f.callerOf(&in.InHeader)):
 		return fuse.OK
