@@ -1,9 +1,7 @@
 package knowledge
 
 import (
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -197,53 +195,6 @@ func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner
 	return b
 }
 
-// A process that tries again after a refusal insists, unless that was at once, as a
-// program does that knows no better, or so much later that nobody remembers.
-const (
-	insistAfter  = time.Second
-	insistWithin = 10 * time.Minute
-)
-
-// Refused notes that a change by the process self was refused for what b says. Whether
-// the decider insists counts from the first refusal since it has learned of the version
-// that it knows.
-func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.use(b.Key)
-	if e == nil {
-		return
-	}
-	if e.barred == nil {
-		e.barred = map[lockmgr.Owner]time.Time{}
-	}
-	e.barred[self] = now.Add(barredFor)
-	if r, ok := e.refused[b.By]; ok && r.version == b.Version && now.Sub(r.at) <= insistWithin {
-		return
-	}
-	if e.refused == nil {
-		e.refused = map[lockmgr.Owner]refusal{}
-	}
-	e.refused[b.By] = refusal{b.Version, now}
-}
-
-// Obeyed notes that the decider has insisted and is let through: what it did not know
-// it has been told of.
-func (t *Table) Obeyed(now time.Time, b *Basis) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.use(b.Key)
-	if e == nil {
-		return
-	}
-	t.counted(e, func() {
-		delete(e.refused, b.By)
-		delete(e.deaf, b.By)
-		delete(e.barred, b.By)
-		e.tell(b.By, !e.facts[b.By].own.at.IsZero(), sighting{number: e.current().Number, at: now})
-	})
-}
-
 // WrittenBy is the process that has made the version stamp of key, with its relatives,
 // and what is known of it; none if that is not known.
 func (t *Table) WrittenBy(key Key, stamp Stamp) ([]lockmgr.Owner, Author) {
@@ -254,85 +205,6 @@ func (t *Table) WrittenBy(key Key, stamp Stamp) ([]lockmgr.Owner, Author) {
 		return nil, Author{}
 	}
 	return slices.Clone(e.current().owners), e.current().Author
-}
-
-// deafFor is how long somebody learns nothing after a refusal, the first time;
-// each further time in a row it is half as long.
-const deafFor = 2 * time.Second
-
-// Deafen keeps a process from learning anything of key for two seconds: it was
-// refused, and what it reads next is not what it is going to write (DESIGN §6).
-// Who is refused again right after that is deaf for half as long each time, so that
-// a program that does read again and try again gets its turn.
-func (t *Table) Deafen(now time.Time, key Key, self lockmgr.Owner) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.use(key)
-	if e == nil {
-		return
-	}
-	if e.deaf == nil {
-		e.deaf = map[lockmgr.Owner]deafness{}
-	}
-	d, ok := e.deaf[self]
-	if !ok || now.Sub(d.until) > fadeOfDeafness {
-		d.next = deafFor
-	}
-	if now.Before(d.until) {
-		return // it is deaf already
-	}
-	e.deaf[self] = deafness{until: now.Add(d.next), next: d.next / 2}
-}
-
-// fadeOfDeafness is after how long a refusal is no longer one in a row.
-const fadeOfDeafness = 10 * time.Second
-
-// Barred reports whether a process was itself refused a moment ago, so that a removal by
-// it is no decision of its own but the next step of the same change.
-func (t *Table) Barred(now time.Time, key Key, self lockmgr.Owner) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.files[key]
-	return e != nil && now.Before(e.barred[self])
-}
-
-// JustRemoved reports whether the key holds no file any more, and what is created under
-// it now may be the second step of one change.
-func (t *Table) JustRemoved(now time.Time, key Key) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.files[key]
-	return e != nil && e.current().Stamp == Stamp{} && now.Sub(e.current().Author.Time) <= rebirth
-}
-
-// barredFor is how long after a refusal the removal of the file belongs to the change
-// that was refused.
-const barredFor = 2 * time.Second
-
-// Restored notes that the version stamp, which somebody has removed, has its name back:
-// it is whose it was.
-func (t *Table) Restored(key Key, stamp Stamp) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.use(key)
-	if e == nil {
-		return
-	}
-	was := e.version(e.find(stamp))
-	if was == nil || e.current().Stamp == stamp {
-		return
-	}
-	t.counted(e, func() {
-		author, owners, above := was.Author, was.owners, was.above
-		e.advance(author.Time, stamp)
-		last := e.current()
-		last.Author, last.owners, last.above = author, owners, above
-	})
-}
-
-func (x *file) isDeaf(o lockmgr.Owner, now time.Time) bool {
-	d, ok := x.deaf[o]
-	return ok && now.Before(d.until)
 }
 
 // Share notes that what is known of one key is known of another too: they are names
@@ -376,91 +248,6 @@ func (x *file) in(other *file, s sighting) sighting {
 	s.number = number(s.number)
 	s.through = max(s.number, number(s.through))
 	return s
-}
-
-// Moved notes that who has renamed a directory from the key from to the key to, or
-// exchanged the two. What was known of the names stays known, and has changed; what was
-// known of the files goes along. Nobody learns anything by it: a process that renames a
-// directory has not seen the files in it.
-func (t *Table) Moved(now time.Time, from, to Key, exchanged bool, who Who, by Author) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	arrivals := t.below(from, to)
-	if exchanged {
-		arrivals = append(arrivals, t.below(to, from)...)
-	}
-	for _, a := range arrivals {
-		old := t.files[a.from]
-		t.counted(old, func() { old.record(now, Stamp{}, who, by) })
-	}
-	for _, a := range arrivals {
-		e := t.make(a.to, Stamp{})
-		t.counted(e, func() { e.file = merged(e.file, a.file) })
-	}
-}
-
-// arrival is a file that gets another key.
-type arrival struct {
-	from, to Key
-	file     *file
-}
-
-// below copies what is known of the keys below a directory that gets another key.
-func (t *Table) below(from, to Key) []arrival {
-	var list []arrival
-	for key, e := range t.files {
-		if rest, ok := strings.CutPrefix(string(key), string(from)+"/"); ok {
-			list = append(list, arrival{key, to + "/" + Key(rest), e.clone()})
-		}
-	}
-	return list
-}
-
-func (x *file) clone() *file {
-	return &file{
-		changes: slices.Clone(x.changes), facts: maps.Clone(x.facts), deaf: maps.Clone(x.deaf),
-		refused: maps.Clone(x.refused), barred: maps.Clone(x.barred),
-	}
-}
-
-// merged puts what is known of a file that arrives under a key behind what was known
-// of the key. The versions of the one that arrives follow on those of the other, from
-// the first that is remembered: numbers grow by no more than that at each move.
-func merged(there, arrives *file) *file {
-	x := there.clone()
-	last, first := there.current().Number, arrives.changes[0].Number
-	shift := func(number uint64) uint64 {
-		if number < first {
-			return 0 // too long ago to tell
-		}
-		return number - first + 1 + last
-	}
-	moved := func(s sighting) sighting {
-		s.number, s.through = shift(s.number), shift(s.through)
-		return s
-	}
-	for _, c := range arrives.changes {
-		c.Number = shift(c.Number)
-		x.changes = append(x.changes, c)
-	}
-	x.changes = x.changes[max(0, len(x.changes)-remembered):]
-	for o, k := range arrives.facts {
-		had := x.facts[o]
-		if own := moved(k.own); own.newer(had.own) {
-			had.own = own
-		}
-		if lent := moved(k.lent); lent.newer(had.lent) {
-			had.lent = lent
-		}
-		x.facts[o] = had
-	}
-	for o, r := range arrives.refused {
-		if x.refused == nil {
-			x.refused = map[lockmgr.Owner]refusal{}
-		}
-		x.refused[o] = refusal{shift(r.version), r.at}
-	}
-	return x
 }
 
 // Tracks reports whether anything is known of a key.

@@ -1,0 +1,134 @@
+package knowledge
+
+import (
+	"time"
+
+	"latchfs/lockmgr"
+)
+
+// A process that tries again after a refusal insists, unless that was at once, as a
+// program does that knows no better, or so much later that nobody remembers.
+const (
+	insistAfter  = time.Second
+	insistWithin = 10 * time.Minute
+)
+
+// Refused notes that a change by the process self was refused for what b says. Whether
+// the decider insists counts from the first refusal since it has learned of the version
+// that it knows.
+func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.use(b.Key)
+	if e == nil {
+		return
+	}
+	if e.barred == nil {
+		e.barred = map[lockmgr.Owner]time.Time{}
+	}
+	e.barred[self] = now.Add(barredFor)
+	if r, ok := e.refused[b.By]; ok && r.version == b.Version && now.Sub(r.at) <= insistWithin {
+		return
+	}
+	if e.refused == nil {
+		e.refused = map[lockmgr.Owner]refusal{}
+	}
+	e.refused[b.By] = refusal{b.Version, now}
+}
+
+// Obeyed notes that the decider has insisted and is let through: what it did not know
+// it has been told of.
+func (t *Table) Obeyed(now time.Time, b *Basis) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.use(b.Key)
+	if e == nil {
+		return
+	}
+	t.counted(e, func() {
+		delete(e.refused, b.By)
+		delete(e.deaf, b.By)
+		delete(e.barred, b.By)
+		e.tell(b.By, !e.facts[b.By].own.at.IsZero(), sighting{number: e.current().Number, at: now})
+	})
+}
+
+// deafFor is how long somebody learns nothing after a refusal, the first time;
+// each further time in a row it is half as long.
+const deafFor = 2 * time.Second
+
+// Deafen keeps a process from learning anything of key for two seconds: it was
+// refused, and what it reads next is not what it is going to write (DESIGN §6).
+// Who is refused again right after that is deaf for half as long each time, so that
+// a program that does read again and try again gets its turn.
+func (t *Table) Deafen(now time.Time, key Key, self lockmgr.Owner) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.use(key)
+	if e == nil {
+		return
+	}
+	if e.deaf == nil {
+		e.deaf = map[lockmgr.Owner]deafness{}
+	}
+	d, ok := e.deaf[self]
+	if !ok || now.Sub(d.until) > fadeOfDeafness {
+		d.next = deafFor
+	}
+	if now.Before(d.until) {
+		return // it is deaf already
+	}
+	e.deaf[self] = deafness{until: now.Add(d.next), next: d.next / 2}
+}
+
+// fadeOfDeafness is after how long a refusal is no longer one in a row.
+const fadeOfDeafness = 10 * time.Second
+
+// Barred reports whether a process was itself refused a moment ago, so that a removal by
+// it is no decision of its own but the next step of the same change.
+func (t *Table) Barred(now time.Time, key Key, self lockmgr.Owner) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.files[key]
+	return e != nil && now.Before(e.barred[self])
+}
+
+// JustRemoved reports whether the key holds no file any more, and what is created under
+// it now may be the second step of one change.
+func (t *Table) JustRemoved(now time.Time, key Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.files[key]
+	return e != nil && e.current().Stamp == Stamp{} && now.Sub(e.current().Author.Time) <= rebirth
+}
+
+// barredFor is how long after a refusal the removal of the file belongs to the change
+// that was refused.
+const barredFor = 2 * time.Second
+
+// Restored notes that the version stamp, which somebody has removed, has its name back:
+// it is whose it was.
+func (t *Table) Restored(key Key, stamp Stamp) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.use(key)
+	if e == nil {
+		return
+	}
+	was := e.version(e.find(stamp))
+	if was == nil || e.current().Stamp == stamp {
+		return
+	}
+	t.counted(e, func() {
+		author, owners, above := was.Author, was.owners, was.above
+		e.advance(author.Time, stamp)
+		last := e.current()
+		last.Author, last.owners, last.above = author, owners, above
+	})
+}
+
+func (x *file) isDeaf(o lockmgr.Owner, now time.Time) bool {
+	d, ok := x.deaf[o]
+	return ok && now.Before(d.until)
+}
+
