@@ -93,4 +93,3 @@ func merged(there, arrives *file) *file {
 	}
 	return x
 }
-

@@ -131,4 +131,3 @@ func (x *file) isDeaf(o lockmgr.Owner, now time.Time) bool {
 	d, ok := x.deaf[o]
 	return ok && now.Before(d.until)
 }
-
