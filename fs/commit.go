@@ -3,11 +3,13 @@ package fs
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/locksdir"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -322,7 +324,8 @@ func (s *session) publishFailed(err error) unix.Errno {
 	var conflict *commit.ConflictError
 	if errors.As(err, &conflict) {
 		s.record("bypass", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
-		return s.rejectLocked(unix.EBUSY, "the file was changed around the mount: "+err.Error())
+		return s.rejectLocked(unix.EBUSY, fmt.Sprintf("%s was changed outside the mount while %s[%d] wrote it, and was left as it is",
+			locksdir.Display(s.path()), locksdir.Display(s.program), s.who.Load().owner.PID))
 	}
 	return s.rejectLocked(errnoOf(err), "commit failed: "+err.Error())
 }

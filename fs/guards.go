@@ -39,7 +39,11 @@ func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
 	defer cs.mu.Unlock()
 	for _, h := range cs.stolen {
 		if c.kinOf(&identity{h.Owner, h.Since}) && h.Covers(keys) {
-			return errFenced
+			lb, _ := h.Label.(*label)
+			if lb == nil {
+				return errFenced
+			}
+			return &stolenFrom{lb.id()}
 		}
 	}
 	return nil

@@ -97,16 +97,16 @@ func (s *session) deathLocked() string {
 // is held.
 func (s *session) concernDeadLocked(x *refusal, size int64) {
 	x.owner, x.lineage = s.killed.owner, s.killed.lineage
-	what := "nothing that it had written was made the file"
+	what := "nothing that it had written became the file"
 	if size > 0 {
-		what = "the " + sizeText(size) + " that it had written were not made the file"
+		what = "the " + sizeText(size) + " that it had written did not become the file"
 	}
 	if !s.isNew.Load() {
 		what += ", which is still the earlier version"
 	}
 	x.reason += ", so " + what
 	if x.kept != "" {
-		x.hint = "Keep them: latchfs rejected restore " + x.kept
+		x.hint = "To make them the file after all: latchfs rejected restore " + x.kept
 	}
 }
 

@@ -83,19 +83,26 @@ func (x *lostUpdate) advice() string {
 	file := locksdir.Display(x.path)
 	var text string
 	switch {
+	case x.source != nil && x.source.over != "":
+		text = "Nothing was renamed. Write the new content to a temporary file whose name no other program uses, and rename that."
 	case x.source != nil:
-		text = locksdir.Display(x.source.path) + " is still there, and nothing has changed. Run the command that makes it again"
-		if x.source.over == "" {
-			text += ", so that it starts from " + x.newer()
-		}
-		text += "."
+		temp := locksdir.Display(x.source.path)
+		text = fmt.Sprintf("Nothing was renamed. Run the command that wrote %s again, so that it starts from %s, and rename %s only then.",
+			temp, x.newer(), temp)
 	case x.b.Newer.Stamp == knowledge.Stamp{}:
 		text = "Nothing has changed. Look whether the file is still wanted, and run the command again."
+	case x.op == opUnlink, x.op == opRename:
+		text = file + " was left as it is. Read " + x.newer() + ", and run the command again if it is still right."
 	default:
-		text = file + " was left as it is. Reload it in the program, or run the command again, so that it starts from " + x.newer() + "."
+		text = file + " was left as it is. To start from " + x.newer() +
+			", reload it in the program, or run the command again if that reads it."
 	}
-	if x.set.Insist == policy.ObeyInsisting && x.set.LostUpdate != policy.StrictLost && x.source == nil {
-		text += " To overwrite " + x.newer() + " on purpose, save again as it is, one second to ten minutes from now"
+	if x.set.Insist == policy.ObeyInsisting && x.set.LostUpdate != policy.StrictLost && (x.source == nil || x.source.over == "") {
+		again := "write it again without reading it"
+		if x.source != nil {
+			again = "rename " + locksdir.Display(x.source.path) + " again as it is"
+		}
+		text += " To overwrite " + x.newer() + " on purpose, " + again + ", one second to ten minutes from now"
 		if x.f.keepsHistory(*x.set) {
 			text += "; `latchfs history " + file + "` will still have it"
 		}
@@ -141,12 +148,10 @@ func (x *lostUpdate) reason() string {
 	if x.b.Made {
 		verb = "wrote"
 	}
-	text := fmt.Sprintf("%s has changed since %s %s it", file, who, verb)
 	if x.source != nil && x.source.over != "" {
-		text += ", and was about to be renamed to " + locksdir.Display(x.source.over)
+		file += ", which was to be renamed to " + locksdir.Display(x.source.over) + ","
 	}
-	text += fmt.Sprintf(". %s %s %s at %s; %s", start, verb, x.known(), at, x.replaced())
-	return text + "."
+	return fmt.Sprintf("%s has changed since %s %s it. %s %s %s at %s; %s.", file, who, verb, start, verb, x.known(), at, x.replaced())
 }
 
 // decider names the process whose knowledge counts, within a sentence and at the
@@ -164,7 +169,8 @@ func (x *lostUpdate) decider() (within, start string) {
 		}
 		return made, name
 	case slices.ContainsFunc(x.ancestors(), func(a lockmgr.Ancestor) bool { return a.Owner == o }):
-		return fmt.Sprintf("%s, which started this program,", name), "A program that " + name + " runs"
+		// It itself, or what it has started: what is known is known of all of them.
+		return fmt.Sprintf("%s, which started this program, or another program that it started,", name), "One of them"
 	}
 	return name, name
 }

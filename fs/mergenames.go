@@ -45,7 +45,7 @@ func (r *renaming) mergeOr(x *lostUpdate) unix.Errno {
 		x.refused()
 		f.explain(refusal{path: x.path, op: opRename, errno: unix.EBUSY, reason: reason, verdict: n.verdict(),
 			owner: x.owner, uid: x.uid, lineage: x.lineage,
-			hint: fmt.Sprintf("Nothing has changed, and what was written is still in %s. %s", locksdir.Display(from), joinByHand)})
+			hint: fmt.Sprintf("%s was left as it is, and what was written is still in %s. %s", locksdir.Display(x.path), locksdir.Display(from), joinByHand)})
 		return unix.EBUSY
 	case judgeErrno(err) == unix.EBADMSG:
 		return f.refuseContent(r.c, opRename, x.path, from, err)

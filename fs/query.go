@@ -15,6 +15,20 @@ import (
 // errFenced refuses what an heir of a stolen lock wants to do under it.
 var errFenced = errors.New("the lock under which this process works was stolen")
 
+// stolenFrom is errFenced for people.
+type stolenFrom struct{ id string }
+
+func (e *stolenFrom) Error() string {
+	return "Lock " + e.id + ", under which this process works, was stolen: it may not change what that covered"
+}
+
+func (e *stolenFrom) Is(err error) bool { return err == errFenced }
+
+// hint is what to do about it.
+func (e *stolenFrom) hint() string {
+	return "`latchfs release --lock " + e.id + "` ends the work under it; then take the lock again, and read the file again."
+}
+
 // query is one request of a conversation being answered.
 type query struct {
 	cv *conversation

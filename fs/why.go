@@ -72,6 +72,10 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 	if errors.Is(err, errTimeout) {
 		x.wait = d.wait
 	}
+	var stolen *stolenFrom
+	if errors.As(err, &stolen) {
+		x.hint = stolen.hint()
+	}
 	if hs := holdersOf(err); len(hs) > 0 {
 		x.path = contended(d, &hs[0])
 		r := f.record(&hs[0], x.path)

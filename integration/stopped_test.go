@@ -229,8 +229,8 @@ f = open("big.iso", "wb", 0)
 f.write(b"x" * 12345678)
 os.kill(os.getpid(), signal.SIGKILL)'; cat .locks/why`)
 		for _, want := range []string{
-			"] was killed by SIGKILL before it closed big.iso, so the 12 MB that it had written were not made the file\n",
-			"Keep them: latchfs rejected restore ",
+			"] was killed by SIGKILL before it closed big.iso, so the 12 MB that it had written did not become the file\n",
+			"To make them the file after all: latchfs rejected restore ",
 		} {
 			if !strings.Contains(o.Stdout, want) {
 				t.Errorf("%q is not in %s", want, o.Stdout)

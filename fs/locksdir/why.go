@@ -61,7 +61,9 @@ func (r Refusal) headline() string {
 	case r.Errno == "EINTR":
 		return "A signal ended the wait for the lock after " + waited(r.Wait)
 	case r.Errno == "ESTALE":
-		return "The lock was lost before the change was complete; the old version stays"
+		return r.shown() + " was not changed: its writer lost the lock before the change was complete"
+	case r.Errno == "ECANCELED":
+		return r.shown() + " was left as it was: the change belonged to a transaction, of which nothing was published"
 	case r.Errno == "EBADMSG":
 		return "The content was not accepted, and nothing has changed"
 	case r.Errno == "EBUSY" && r.Wait > 0:
@@ -101,12 +103,16 @@ func (r Refusal) Advice() string {
 		return "Run it again."
 	case r.Errno == "EBADMSG":
 		return "Correct the content and write it again."
+	case r.Errno == "ECANCELED":
+		return "Remedy the reason, and run the transaction again."
+	case r.Holder == nil && r.Kept != "" && (r.Errno == "ESTALE" || r.Errno == "EBUSY"):
+		return "Read the file again, and repeat the change. `latchfs rejected diff " + Display(r.Kept) + "` shows what was written beside the file as it is now."
 	case r.Holder == nil:
 		return ""
 	case r.Holder.Stale:
-		return "The holder shows no sign of life: `rm " + r.Holder.file() + "` in this directory takes the lock away from it."
+		return "The holder shows no sign of life: `rm " + r.Holder.file() + "` in .locks takes the lock away from it."
 	case r.Errno == "EAGAIN":
-		return "Run it again, or open without O_NONBLOCK to wait." + findHolder(r.Holder)
+		return "Run it again, or let it wait: without O_NONBLOCK, or with a longer --wait of latchfs." + findHolder(r.Holder)
 	default:
 		return "Run it again when the holder is done." + findHolder(r.Holder)
 	}

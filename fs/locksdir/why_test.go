@@ -29,8 +29,8 @@ func refusals() []Refusal {
 		{Time: at(-1), Path: "b.conf", Operation: "rename", Errno: "EBADMSG", Reason: "command: /bin/check ended with exit status 1",
 			Output: []string{"line 1: what is \x1b[31mthis?", "1 error"}, PID: 4800},
 		{Time: at(-1), Path: "big.iso", Operation: "open", Errno: "EINTR", PID: 10296, Kept: "1f0376",
-			Reason:     "curl[10296] was killed by SIGTERM before it closed big.iso, so the 12 MB that it had written were not made the file",
-			Suggestion: "Keep them: latchfs rejected restore 1f0376"},
+			Reason:     "curl[10296] was killed by SIGTERM before it closed big.iso, so the 12 MB that it had written did not become the file",
+			Suggestion: "To make them the file after all: latchfs rejected restore 1f0376"},
 	}
 }
 
@@ -80,6 +80,8 @@ func TestMessage(t *testing.T) {
 				"Failed to acquire lock (timeout after 8s)\nCould not acquire lock within 8s. Held by session 'S' for operation 'open'"},
 		{"half a second", Refusal{Path: "f", Errno: "EBUSY", Wait: 500*time.Millisecond + 123, Holder: nil},
 			"Failed to acquire lock (timeout after 500ms)"},
+		{"a transaction", Refusal{Path: "f", Errno: "ECANCELED", Reason: "the transaction was rolled back: R", Kept: "r-1"},
+			"f was left as it was: the change belonged to a transaction, of which nothing was published"},
 	}
 	for _, tt := range tests {
 		if got := tt.r.Message(); got != tt.want {
