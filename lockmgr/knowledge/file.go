@@ -50,6 +50,18 @@ type deafness struct {
 type refusal struct {
 	version uint64
 	at      time.Time
+	looked  bool // it has read the file since the last refusal, while it was deaf
+}
+
+// look notes a look that teaches nobody anything. What its chain tries next is made
+// from that, or from what it knew before: nobody can tell, so that it does not insist.
+func (x *file) look(who Who) {
+	for _, o := range who.chain() {
+		if r, ok := x.refused[o]; ok {
+			r.looked = true
+			x.refused[o] = r
+		}
+	}
 }
 
 func newFile(stamp Stamp) *file {
@@ -294,7 +306,7 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner, c
 	}
 	b.Stale, b.Newer = true, *newer
 	r, ok := x.refused[b.By]
-	b.Insists = ok && r.version == b.Version && now.Sub(r.at) >= insistAfter && now.Sub(r.at) <= insistWithin
+	b.Insists = ok && !r.looked && r.version == b.Version && now.Sub(r.at) >= insistAfter && now.Sub(r.at) <= insistWithin
 	b.Ours = b.Version+1 >= x.changes[0].Number
 	for _, c := range x.changes {
 		if c.Number > b.Version {

@@ -89,7 +89,8 @@ func merged(there, arrives *file) *file {
 		if x.refused == nil {
 			x.refused = map[lockmgr.Owner]refusal{}
 		}
-		x.refused[o] = refusal{shift(r.version), r.at}
+		r.version = shift(r.version)
+		x.refused[o] = r
 	}
 	return x
 }

@@ -28,12 +28,14 @@ func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner) {
 	}
 	e.barred[self] = now.Add(barredFor)
 	if r, ok := e.refused[b.By]; ok && r.version == b.Version && now.Sub(r.at) <= insistWithin {
+		r.looked = false
+		e.refused[b.By] = r
 		return
 	}
 	if e.refused == nil {
 		e.refused = map[lockmgr.Owner]refusal{}
 	}
-	e.refused[b.By] = refusal{b.Version, now}
+	e.refused[b.By] = refusal{version: b.Version, at: now}
 }
 
 // Obeyed notes that the decider has insisted and is let through: what it did not know

@@ -96,6 +96,7 @@ func (t *Table) Saw(now time.Time, key Key, stamp Stamp, who Who) bool {
 	defer t.mu.Unlock()
 	e := t.make(key, stamp)
 	if e.isDeaf(who.Self, now) {
+		e.look(who)
 		return true
 	}
 	number := e.find(stamp)
