@@ -107,13 +107,13 @@ func (f *FS) markersIn(dir string) []string {
 	return found
 }
 
-// hasMarker reports whether a directory holds a regular file for each of the globs.
+// hasMarker reports whether a directory holds a file that may mark it for each of the globs.
 // The directory is read only if the literal names among them are there.
 func hasMarker(fd int, files []string) bool {
 	var globs []string
 	for _, file := range files {
 		if policy.IsLiteral(file) {
-			if !isRegularAt(fd, file) {
+			if !isMarkerAt(fd, file) {
 				return false
 			}
 			continue
@@ -133,16 +133,22 @@ func hasMarker(fd int, files []string) bool {
 			return false
 		}
 		list, err := readEntries(dir, func(name string) bool { return visible(name) && policy.MarkerMatches(glob, name) })
-		if err != nil || !slices.ContainsFunc(list, func(e dirEntry) bool { return isRegularAt(fd, e.name) }) {
+		if err != nil || !slices.ContainsFunc(list, func(e dirEntry) bool { return isMarkerAt(fd, e.name) }) {
 			return false
 		}
 	}
 	return true
 }
 
-func isRegularAt(fd int, name string) bool {
-	var st unix.Stat_t
-	return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+// isMarkerAt reports whether a directory holds a regular file of this name that may mark
+// it. In a directory in which anybody may make files, one of another user than the
+// directory's says nothing about what others have below it.
+func isMarkerAt(fd int, name string) bool {
+	var dir, st unix.Stat_t
+	if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || unix.Fstat(fd, &dir) != nil {
+		return false
+	}
+	return st.Uid == dir.Uid || st.Uid == 0 || dir.Mode&(unix.S_IWGRP|unix.S_IWOTH) == 0
 }
 
 // markerMoved notes that names have come or gone through the mount: a directory may

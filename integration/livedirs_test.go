@@ -137,3 +137,30 @@ func TestOpenFileInANewDatabase(t *testing.T) {
 		m.noBypass(t)
 	})
 }
+
+// In a directory in which anybody may make files nobody makes the files of others live:
+// what they write would be seen unfinished.
+func TestMarkerOfAnotherUser(t *testing.T) {
+	needsRoot(t)
+	inShortOnRoot(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("shared")
+		if o := m.Bash(t, `chmod 1777 shared && mkdir shared/own && echo old > shared/own/f`); o.Code != 0 {
+			t.Fatal(o.Stderr)
+		}
+		writer, other := m.Client(t), m.ClientAs(t, ordinaryUID)
+		fd := writer.Open("shared/own/f", unix.O_WRONLY|unix.O_TRUNC)
+		writer.Write(fd, "half")
+		if err := other.Save("shared/PG_VERSION", "15\n"); err != nil {
+			t.Fatal(err)
+		}
+		m.mustBeLive(t, "shared/own/a", false)
+		if got := m.ReadFile("shared/own/f"); !*plain && got != "old\n" {
+			t.Errorf("a reader sees %q", got)
+		}
+		writer.MustClose(fd)
+		if o := m.Bash(t, `rm shared/PG_VERSION && chmod 755 shared && echo 15 > shared/PG_VERSION`); o.Code != 0 {
+			t.Fatal(o.Stderr)
+		}
+		m.mustBeLive(t, "shared/own/b", true)
+	})
+}

@@ -83,7 +83,8 @@
 // directory that holds a PG_VERSION, and below it. A marker is the name of a file,
 // or a glob for one, in the syntax above without '/'. Where one name would be too
 // common, names joined by '+' must all be there: "CURRENT+MANIFEST-*". Directories
-// and symbolic links mark nothing. The marker file itself is created before there is
+// and symbolic links mark nothing, nor does, in a directory that others may write to, a
+// file that belongs neither to the directory's owner nor to root. The marker file itself is created before there is
 // a marker, and is an atomic file until then.
 //
 // A rule with live-if = [] keeps what it decides for atomic. The package does not
