@@ -221,6 +221,9 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 		return status(e)
 	}
 	defer f.table.Release(l)
+	if e := f.mayMake(c, opLink, place{dir, name, nil}); e != 0 {
+		return status(e)
+	}
 	if e := f.judgeLink(c, cancel, lb, n, path); e != 0 {
 		return status(e)
 	}

@@ -155,3 +155,21 @@ func TestSharedTemporaryNameIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// A link that is made where a file was removed a moment ago replaces that file.
+func TestLinkInThePlaceOfAnUnseenVersion(t *testing.T) {
+	inShortOnRoot(t, func(t *testing.T, m *Mount) {
+		a, b := m.Family(t), m.Family(t)
+		b.OK(`echo one > f`)
+		a.OK(`x=$(cat f); echo "$x mine" > t`)
+		b.OK(`echo theirs > f`)
+		a.Refused(`rm f; ln t f`)
+		if got := b.OK(`cat f`); got != "theirs\n" {
+			t.Errorf("the file holds %q", got)
+		}
+		a.OK(`x=$(cat f); echo "$x, mine" > t; rm f; ln t f; rm t`)
+		if got := b.OK(`cat f`); got != "theirs, mine\n" {
+			t.Errorf("the file holds %q", got)
+		}
+	})
+}
