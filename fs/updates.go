@@ -178,7 +178,7 @@ func (f *FS) basisOf(path string, stamp knowledge.Stamp, linked bool, chain []lo
 	now := time.Now()
 	b := f.knowledge.Check(now, knowledge.Key(path), stamp, chain, set.Fade, counts, also...)
 	if linked || f.knowledge.Tracks(linkKey(stamp)) {
-		b = b.Later(f.knowledge.Check(now, linkKey(stamp), stamp, chain, set.Fade, counts, also...))
+		b = b.Nearer(f.knowledge.Check(now, linkKey(stamp), stamp, chain, set.Fade, counts, also...), chain)
 	}
 	return b
 }

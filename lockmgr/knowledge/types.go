@@ -122,10 +122,21 @@ type Basis struct {
 	Ours bool
 }
 
-// Later returns the one of two bases, of two keys of one file, that counts: what
-// was learned last.
-func (b Basis) Later(o Basis) Basis {
-	if !b.Known || o.Known && o.At.After(b.At) {
+// Nearer returns the one of two bases, of two keys of one file, that counts for a
+// chain: that of the nearer decider, and of one decider what it has learned last.
+func (b Basis) Nearer(o Basis, chain []lockmgr.Owner) Basis {
+	switch {
+	case !b.Known || !o.Known:
+		if o.Known {
+			return o
+		}
+		return b
+	case b.By != o.By:
+		if slices.Index(chain, o.By) < slices.Index(chain, b.By) {
+			return o
+		}
+		return b
+	case o.At.After(b.At):
 		return o
 	}
 	return b
