@@ -19,32 +19,32 @@ func (f *FS) isBarred(c *caller, path string, set *policy.Settings) bool {
 }
 
 // putBack gives the file that was removed from p its name back, for what was to take
-// its place is refused. It has to be in the history with its own inode, and nothing
-// else may have taken the name. The name's lock is held.
-func (f *FS) putBack(x *lostUpdate, p place) {
+// its place is refused, and reports whether it could. The file has to be in the history
+// with its own inode, and nothing else may have taken the name. The name's lock is held.
+func (f *FS) putBack(x *lostUpdate, p place) bool {
 	if f.history == nil {
-		return
+		return false
 	}
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	list := f.history.Of(x.path)
 	if len(list) < 2 || list[len(list)-1].Event != history.Delete {
-		return
+		return false
 	}
 	v := list[len(list)-2]
 	if !v.Kept || f.history.OfInode(v.State.Ino) != v.Content {
-		return
+		return false
 	}
 	if err := f.store.PutBack(v.Content, f.fdOf(p.dir), p.name); err != nil {
 		if err != unix.EEXIST {
 			f.log.Warnf("%q was removed and is not put back: %v", x.path, err)
 		}
-		return
+		return false
 	}
 	f.history.Renewed(v.Content)
 	var st unix.Stat_t
 	if err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return
+		return true // and gone again, outside the mount
 	}
 	f.history.Add(history.Version{
 		Path: x.path, Event: history.Commit, Operation: opPutBack, Base: v.Number, Time: time.Now(),
@@ -55,6 +55,7 @@ func (f *FS) putBack(x *lostUpdate, p place) {
 	f.event(journal.Event{Time: time.Now(), Event: opPutBack, Path: x.path, PID: x.owner.PID, Detail: map[string]any{
 		"version": v.Number, "reason": "what was to take its place was refused",
 	}})
+	return true
 }
 
 // mayComeBack reports whether the file that had the name was removed a moment ago, so

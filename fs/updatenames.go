@@ -76,7 +76,10 @@ func (r *renaming) mayArrive() unix.Errno {
 	x, e := f.wouldLose(r.c, opRename, r.to, r.toSt, src.writers...)
 	if x != nil {
 		x.source = src
-		if r.toSt == nil {
+		switch {
+		case r.toSt == nil && x.b.Ours:
+			return 0 // nobody else has changed what the family itself has removed
+		case r.toSt == nil:
 			return f.answerOr(x, r.to)
 		}
 		if !r.putsBack(x) {
@@ -103,6 +106,9 @@ func (r *renaming) mayArrive() unix.Errno {
 // undo changes that it does not know of.
 func (r *renaming) putsBack(x *lostUpdate) bool {
 	f := r.f
+	if r.fromSt != nil && r.comesBack(x) {
+		return true
+	}
 	if !x.b.Ours || f.history == nil || r.flags&unix.RENAME_EXCHANGE != 0 || r.fromSt == nil || r.fromSt.Size != x.b.Stamp.Size {
 		return false
 	}
@@ -122,6 +128,14 @@ func (r *renaming) putsBack(x *lostUpdate) bool {
 	back := os.NewFile(uintptr(fd), r.from.name)
 	defer back.Close()
 	return r.fromSt.Size <= maxPutBack && sameBytes(old, back)
+}
+
+// comesBack reports whether the file was a version of the name to which it is renamed,
+// and nobody but the family has changed that since: it was renamed away before, as a
+// backup.
+func (r *renaming) comesBack(x *lostUpdate) bool {
+	who, ok := r.c.learners(x.set)
+	return ok && r.f.knowledge.OursSince(knowledge.Key(x.path), stampOfFile(r.fromSt), chainOf(who, nil))
 }
 
 // maxPutBack bounds the comparison, for which the kernel keeps the directory locked.

@@ -39,13 +39,14 @@ func (f *FS) mayMake(c *caller, op string, p place, writers ...lockmgr.Owner) un
 
 // answerOr is the answer to a change that takes the place of a file removed a moment
 // ago. Where it is refused the file gets its name back: that the old version stays is
-// promised.
+// promised. Where that cannot be, a refusal would leave nothing at all under the name,
+// and the change is made, loudly.
 func (f *FS) answerOr(x *lostUpdate, p place) unix.Errno {
-	e := x.answer()
-	if e != 0 {
-		f.putBack(x, p)
+	if x.set.LostUpdate != policy.WarnLost && !x.insists() && !f.putBack(x, p) {
+		x.obey("what it replaces was removed before, and cannot be put back")
+		return 0
 	}
-	return e
+	return x.answer()
 }
 
 // wouldLose is mayReplace for callers who may know better: what would be lost, nil if
@@ -75,21 +76,9 @@ func (f *FS) wouldLoseWhat(c *caller, op string, p place, st *unix.Stat_t, count
 		stamp, linked = stampOfFile(st), st.Nlink > 1
 	}
 	chain := chainOf(who, writers)
-	look := func() knowledge.Basis {
-		var also []lockmgr.Owner
-		if len(writers) > 0 {
-			// A script may put back the copy that its cp has made, over what its sed has
-			// changed since: what the one who decides for the renaming process has done is
-			// nobody else's change to the writers of the copy.
-			if own := f.basisOf(path, stamp, linked, chainOf(who, nil), &set, counts); own.Known {
-				also = append(also, own.By)
-			}
-		}
-		return f.basisOf(path, stamp, linked, chain, &set, counts, also...)
-	}
-	b := look()
+	b := f.basisOf(path, stamp, linked, chain, &set, counts)
 	for b.Stale && f.onlyLocked(path, &b) {
-		b = look()
+		b = f.basisOf(path, stamp, linked, chain, &set, counts)
 	}
 	if !b.Stale {
 		return nil, 0
@@ -174,11 +163,11 @@ func (f *FS) basis(path string, stamp knowledge.Stamp, linked bool, chain []lock
 }
 
 // basisOf is basis where it is said whose knowledge decides.
-func (f *FS) basisOf(path string, stamp knowledge.Stamp, linked bool, chain []lockmgr.Owner, set *policy.Settings, counts knowledge.Counts, also ...lockmgr.Owner) knowledge.Basis {
+func (f *FS) basisOf(path string, stamp knowledge.Stamp, linked bool, chain []lockmgr.Owner, set *policy.Settings, counts knowledge.Counts) knowledge.Basis {
 	now := time.Now()
-	b := f.knowledge.Check(now, knowledge.Key(path), stamp, chain, set.Fade, counts, also...)
+	b := f.knowledge.Check(now, knowledge.Key(path), stamp, chain, set.Fade, counts)
 	if linked || f.knowledge.Tracks(linkKey(stamp)) {
-		b = b.Nearer(f.knowledge.Check(now, linkKey(stamp), stamp, chain, set.Fade, counts, also...), chain)
+		b = b.Nearer(f.knowledge.Check(now, linkKey(stamp), stamp, chain, set.Fade, counts), chain)
 	}
 	return b
 }

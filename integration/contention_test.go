@@ -29,6 +29,7 @@ while True:
     name = rnd.choice("abc")
     if way == "open":
         fd = os.open(name, os.O_RDWR)
+        os.read(fd, 1) # what it writes is based on what is there
     elif way == "flock":
         fd = os.open(name, os.O_RDONLY)
         fcntl.flock(fd, fcntl.LOCK_EX)

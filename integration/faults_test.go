@@ -125,9 +125,10 @@ def others(name, content): # saved by nobody's relative
     r, w = os.pipe()
     first = os.fork()
     if first == 0:
-        me = os.getpid()
+        me = os.getpid(); os.setsid()
         if os.fork(): os._exit(0)
         while os.getppid() == me: time.sleep(0.001)
+        time.sleep(0.05) # so long what is known of a process is believed
         try:
             save(name, content)
             os.write(w, b"0")

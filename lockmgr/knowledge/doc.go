@@ -47,9 +47,9 @@
 // worker itself.
 //
 // A file that is renamed over another was made from what its writers knew: they come
-// first on the chain of a rename. To them, too, nothing is somebody else's change that
-// the decider of the renaming process, or a descendant of it, has made: a script puts
-// back the copy that its cp has made over what its sed has changed since.
+// first on the chain of a rename. So two recipes of one make, each of which renames what
+// its own sed has made, are kept apart. That a script puts back a copy over what it has
+// itself changed since looks just like that, and is told by Basis.Ours and the bytes.
 //
 // A chain on which nobody has ever read the file has nothing to lose, and may
 // overwrite it (Readers). Only for a file that is renamed over another the process that

@@ -164,15 +164,13 @@ func (x *file) tell(o lockmgr.Owner, own bool, s sighting) {
 // has it nor a descendant of it has made; nil if there is none. A file that one of
 // these has removed on purpose, and that was not created anew at once, is settled:
 // whatever was made before that is nobody's loss any more.
-//
-// Processes in also count as well as o.
-func foreign(changes []Change, o lockmgr.Owner, s sighting, now time.Time, also ...lockmgr.Owner) *Change {
+func foreign(changes []Change, o lockmgr.Owner, s sighting, now time.Time) *Change {
 	for i := len(changes) - 1; i >= 0; i-- {
 		c := &changes[i]
 		switch {
 		case c.Number <= s.through:
 			return nil
-		case !c.madeBy(o) && !slices.ContainsFunc(also, c.madeBy):
+		case !c.madeBy(o):
 			return c
 		case c.Stamp == (Stamp{}) && now.Sub(c.Author.Time) > rebirth:
 			return nil
@@ -263,7 +261,7 @@ func (x *file) change(now time.Time, fade time.Duration, stamp Stamp, who Who, b
 		return
 	}
 	chain := who.chain()
-	unseen := stamp == (Stamp{}) && x.basis(now, fade, chain, Readers, nil).Stale
+	unseen := stamp == (Stamp{}) && x.basis(now, fade, chain, Readers).Stale
 	number := x.record(now, stamp, who, by)
 	if unseen {
 		return
@@ -275,8 +273,8 @@ func (x *file) change(now time.Time, fade time.Duration, stamp Stamp, who Who, b
 }
 
 // basis is what the decider knows: the first on the chain that knows a version, of
-// those whose knowledge counts. What those in also have changed is as if it had done so.
-func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner, counts Counts, also []lockmgr.Owner) Basis {
+// those whose knowledge counts.
+func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner, counts Counts) Basis {
 	b := Basis{Current: x.current().Number}
 	var s sighting
 	for _, o := range chain {
@@ -300,7 +298,7 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner, c
 		}
 		b.Absent = known.Stamp == Stamp{}
 	}
-	newer := foreign(x.replaced(chain, now), b.By, s, now, also...)
+	newer := foreign(x.replaced(chain, now), b.By, s, now)
 	if newer == nil {
 		return b
 	}

@@ -179,9 +179,8 @@ func (t *Table) Restamp(key Key, before, stamp Stamp) {
 
 // Check says what the decider of the chain, the nearest process first, knows of key.
 // stamp is the version that is there now; fade is how long it counts what a process has
-// learned through a descendant. What a process in also, or a descendant of it, has
-// changed is nobody else's change, as if it were the decider.
-func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner, fade time.Duration, counts Counts, also ...lockmgr.Owner) Basis {
+// learned through a descendant.
+func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner, fade time.Duration, counts Counts) Basis {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.use(key)
@@ -191,7 +190,7 @@ func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner
 	if e.current().Stamp != stamp {
 		t.counted(e, func() { e.arrive(now, t.fade, stamp) })
 	}
-	b := e.basis(now, fade, chain, counts, also)
+	b := e.basis(now, fade, chain, counts)
 	b.Key = key
 	return b
 }

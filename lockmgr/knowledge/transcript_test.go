@@ -166,11 +166,7 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		to, who := Key(arg(2)), s.who(arg(0))
 		writers, _ := s.table.WrittenBy(key, s.stamps[key])
 		chain := append(append([]lockmgr.Owner{}, writers...), who.family()...)
-		var also []lockmgr.Owner
-		if own := s.table.Check(s.now, to, s.stamps[to], who.family(), fade, Readers); own.Known {
-			also = append(also, own.By)
-		}
-		b := s.table.Check(s.now, to, s.stamps[to], chain, fade, Readers, also...)
+		b := s.table.Check(s.now, to, s.stamps[to], chain, fade, Readers)
 		if b.Stale {
 			return s.show(b)
 		}

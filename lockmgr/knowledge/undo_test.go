@@ -91,3 +91,24 @@ func TestWithdrawUnderAnotherKey(t *testing.T) {
 	}
 	table.checkInvariants(t)
 }
+
+// A version that comes back undoes the family's own work, or somebody else's.
+func TestOursSince(t *testing.T) {
+	script, sed := lockmgr.Owner{PID: 1, Start: 1}, lockmgr.Owner{PID: 2, Start: 1}
+	child, other := Who{Self: sed, Relatives: []lockmgr.Owner{script}}, Who{Self: lockmgr.Owner{PID: 9, Start: 1}}
+	table, at := New(fade), time.Unix(1, 0)
+	v1, v2, v3 := Stamp{Ino: 1}, Stamp{Ino: 2}, Stamp{Ino: 3}
+	chain := []lockmgr.Owner{script}
+	table.Saw(at, "f", v1, child)
+	table.Changed(at, "f", v2, child, Author{})
+	if !table.OursSince("f", v1, chain) {
+		t.Error("what a descendant has made is not ours")
+	}
+	table.Changed(at, "f", v3, other, Author{})
+	if table.OursSince("f", v1, chain) || table.OursSince("f", v2, chain) {
+		t.Error("what somebody else has made is ours")
+	}
+	if !table.OursSince("f", v3, chain) || table.OursSince("f", Stamp{Ino: 4}, chain) || table.OursSince("g", v1, chain) || table.OursSince("f", Stamp{}, chain) {
+		t.Error("the current version is not, or an unknown one is")
+	}
+}
