@@ -18,8 +18,8 @@ const writesAndWaits = `
 import os, resource, signal, sys
 path, syncs, more, by = sys.argv[1:5]
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-for s in signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ:
-    signal.signal(s, signal.SIG_DFL)
+for s in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(s, signal.SIG_DFL) # whatever this run was started with
 fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 os.write(fd, b"row 1\n")
 for i in range(int(syncs)):

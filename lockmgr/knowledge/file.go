@@ -194,7 +194,9 @@ func (x *file) replaced(chain []lockmgr.Owner, now time.Time) []Change {
 	case now.Sub(last.Author.Time) > rebirth || !slices.ContainsFunc(chain, last.madeBy):
 		return nil
 	}
-	return x.changes[:len(x.changes)-1]
+	// What was appended meanwhile is in the history: a log that is rotated may get a
+	// last line while it is removed.
+	return slices.DeleteFunc(slices.Clone(x.changes[:len(x.changes)-1]), func(c Change) bool { return c.added })
 }
 
 // follow notes that a process with this lineage is about to make stamp the current
@@ -244,7 +246,7 @@ func (x *file) record(now time.Time, stamp Stamp, who Who, by Author) uint64 {
 	number := x.advance(now, stamp)
 	last := x.current()
 	by.Time = now
-	last.Author, last.owners, last.above = by, nil, nil
+	last.Author, last.owners, last.above, last.added = by, nil, nil, false
 	if !nobody {
 		last.owners, last.above = who.family(), who.Above
 	}

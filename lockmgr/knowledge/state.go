@@ -28,6 +28,7 @@ type savedChange struct {
 	Author Author          `json:"author"`
 	Owners []lockmgr.Owner `json:"owners,omitempty"`
 	Above  []lockmgr.Owner `json:"above,omitempty"`
+	Added  bool            `json:"added,omitempty"`
 }
 
 type savedFact struct {
@@ -68,7 +69,7 @@ func (t *Table) copies() []savedFile {
 func (x *file) save(key Key) savedFile {
 	s := savedFile{Key: []byte(key), Facts: make([]savedFact, 0, len(x.facts))}
 	for _, c := range x.changes {
-		s.Changes = append(s.Changes, savedChange{c.Number, c.Stamp, c.Author, c.owners, c.above})
+		s.Changes = append(s.Changes, savedChange{c.Number, c.Stamp, c.Author, c.owners, c.above, c.added})
 	}
 	for o, k := range x.facts {
 		s.Facts = append(s.Facts, savedFact{o, k.own.save(), k.lent.save()})
@@ -142,7 +143,7 @@ func (x *file) isSound() bool {
 func (f *savedFile) load() *file {
 	x := &file{facts: make(map[lockmgr.Owner]fact, len(f.Facts))}
 	for _, c := range f.Changes {
-		x.changes = append(x.changes, Change{c.Number, c.Stamp, c.Author, c.Owners, c.Above})
+		x.changes = append(x.changes, Change{c.Number, c.Stamp, c.Author, c.Owners, c.Above, c.Added})
 	}
 	for _, k := range f.Facts {
 		x.facts[k.Owner] = fact{own: k.Own.load(), lent: k.Lent.load()}

@@ -164,6 +164,7 @@ func (t *Table) Added(now time.Time, key Key, before, stamp Stamp, who Who, by A
 			e.arrive(now, t.fade, before)
 		}
 		e.record(now, stamp, who, by)
+		e.current().added = true
 	})
 }
 

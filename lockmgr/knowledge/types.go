@@ -68,6 +68,7 @@ type Change struct {
 	Author Author
 	owners []lockmgr.Owner // whose work it is: see Who.family
 	above  []lockmgr.Owner // and their further ancestors
+	added  bool            // it was made of the version before by appending to it
 }
 
 // madeBy reports whether a process, or a descendant of it, has made the version.
@@ -135,6 +136,10 @@ func (b Basis) Nearer(o Basis, chain []lockmgr.Owner) Basis {
 		if slices.Index(chain, o.By) < slices.Index(chain, b.By) {
 			return o
 		}
+		return b
+	case b.Stale && !o.Stale:
+		return o // it has seen what the file holds, under whatever name
+	case o.Stale && !b.Stale:
 		return b
 	case o.At.After(b.At):
 		return o
