@@ -66,7 +66,7 @@ func newArena(t *testing.T, m *Mount) *arena {
 	if err := marks.Chmod(0o666); err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(time.Now().UnixNano())
+	seed := uint64(drawnSeed())
 	t.Logf("seed %d", seed)
 	return &arena{t: t, m: m, marks: marks, rnd: rand.New(rand.NewPCG(seed, 0))}
 }

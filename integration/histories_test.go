@@ -27,7 +27,7 @@ func TestHistories(t *testing.T) {
 		if err := build(contender, "./integration/internal/contender"); err != nil {
 			t.Fatal(err)
 		}
-		seed := time.Now().UnixNano()
+		seed := drawnSeed()
 		t.Logf("seed %d", seed)
 		history := record(t, m, contender, acts, seed)
 		t.Log(summaryOf(history))

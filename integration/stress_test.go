@@ -191,7 +191,7 @@ work()
 // runStress runs as many programs at once and passes on what they complain of.
 func runStress(t *testing.T, m *Mount, processes int, length time.Duration, program func(n int) string) {
 	t.Helper()
-	seed := time.Now().UnixNano() % 1_000_000
+	seed := drawnSeed() % 1_000_000
 	var procs []*Proc
 	for n := range processes {
 		procs = append(procs, m.LaunchPython(t, program(n), fmt.Sprint(length.Seconds()), fmt.Sprint(seed+int64(n))))
