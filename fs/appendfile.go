@@ -187,6 +187,9 @@ func (a *appender) followLocked() unix.Errno {
 	}
 	e := a.leaveLocked()
 	a.fd, a.key, a.tail = fd, key, tail
+	f.mu.Lock()
+	a.h.follows = key
+	f.mu.Unlock()
 	return e
 }
 

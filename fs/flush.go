@@ -271,12 +271,13 @@ func (s *session) procFile() proc.File {
 
 // besideAppenders reports whether the file that the shadow stands for, and whose
 // number it shows, is open to append records, and the shadow is not: descriptors
-// of the two are told apart by their mode.
+// of the two are told apart by their mode. A descriptor that appends shows the number
+// of the file that it follows, which may have taken the place of its own.
 func (s *session) besideAppenders() bool {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.base == nil || s.base.opens == 0 {
+	if f.appends == 0 || s.baseKey == (inoKey{}) {
 		return false
 	}
 	beside := false
@@ -284,8 +285,8 @@ func (s *session) besideAppenders() bool {
 		switch {
 		case h.kind == shadowHandle && h.sess == s && h.flags&unix.O_APPEND != 0:
 			return false
-		case h.kind == appendHandle && h.n == s.base:
-			beside = true
+		case h.kind == appendHandle:
+			beside = beside || h.n == s.base || h.follows == s.baseKey || slices.Contains(h.n.numbers, s.baseKey)
 		}
 	}
 	return beside

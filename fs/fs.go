@@ -109,6 +109,7 @@ type FS struct {
 	sessions  map[*session]struct{}
 	replacing map[inoKey]bool // inodes that a save is taking the place of
 	handles   map[uint64]*handle
+	appends   int // of handles, those that append records
 	devs      map[uint64]uint64
 	growing   map[inoKey]int    // appenders that have added to a file and not reported it
 	livePaths map[string]liveBy // files that are live although their name is not

@@ -47,6 +47,7 @@ type handle struct {
 	// unlocked is closed when locks taken through it have ended, if somebody waits.
 	unlocked chan struct{}
 	app      *appender
+	follows  inoKey // the file that it appends to, guarded by FS.mu
 	dir      *dirStream
 }
 
@@ -82,6 +83,9 @@ func (f *FS) newHandleLocked(n *node, kind handleKind, flags uint32) *handle {
 	if h.writes() {
 		n.writers++
 	}
+	if kind == appendHandle {
+		f.appends++
+	}
 	return h
 }
 
@@ -101,6 +105,9 @@ func (f *FS) closeHandle(h *handle) {
 	}
 	h.mu.Unlock()
 	f.mu.Lock()
+	if h.kind == appendHandle && f.handles[h.id] == h {
+		f.appends--
+	}
 	delete(f.handles, h.id)
 	h.n.opens--
 	if h.writes() {
