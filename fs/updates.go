@@ -27,7 +27,7 @@ func (f *FS) mayReplace(c *caller, op string, p place, st *unix.Stat_t, writers 
 // mayMake is mayReplace for a name that no file has. A file that the caller, or its
 // script, has removed a moment ago is replaced by what it makes now.
 func (f *FS) mayMake(c *caller, op string, p place, writers ...lockmgr.Owner) unix.Errno {
-	if f.knowledge == nil || !f.knowledge.Tracks(knowledge.Key(f.path(p.dir, p.name))) || f.txnOf(c) != nil {
+	if f.txnOf(c) != nil {
 		return 0 // in a transaction the name may be taken all the same
 	}
 	x, e := f.wouldLose(c, op, p, nil, writers...)
@@ -59,8 +59,11 @@ func (f *FS) wouldLose(c *caller, op string, p place, st *unix.Stat_t, writers .
 func (f *FS) wouldLoseWhat(c *caller, op string, p place, st *unix.Stat_t, counts knowledge.Counts, writers ...lockmgr.Owner) (*lostUpdate, unix.Errno) {
 	path := f.path(p.dir, p.name)
 	set := f.settings(path)
-	if !f.tracks(&set) || st != nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+	switch {
+	case !f.tracks(&set), st != nil && st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, 0
+	case st == nil && !f.knowledge.Tracks(knowledge.Key(path)):
+		return nil, 0 // nothing that anybody knows has had the name
 	}
 	if c.foreign() && set.Strangers == policy.RefuseStrangers && st != nil {
 		return nil, f.refuseStranger(c, op, path)
