@@ -153,15 +153,23 @@ func (f *FS) actorOf(lb *label) string {
 
 // inGroup reports whether a group is one of the caller's.
 func (c *caller) inGroup(gid uint32) bool {
-	if c.gid == gid {
-		return true
-	}
+	return c.gid == gid || slices.Contains(c.supplementary(), gid)
+}
+
+// supplementary are the caller's groups beside gid, as they were when they were first
+// asked for.
+func (c *caller) supplementary() []uint32 {
 	c.groupsOnce.Do(func() {
 		if c.tid != 0 {
 			c.groups = c.f.proc.Groups(uint32(c.tid))
 		}
 	})
-	return slices.Contains(c.groups, gid)
+	return c.groups
+}
+
+// haveGroups gives the caller these supplementary groups instead of its own.
+func (c *caller) haveGroups(groups []uint32) {
+	c.groupsOnce.Do(func() { c.groups = groups })
 }
 
 // program is the short name of the caller's process.

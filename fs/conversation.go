@@ -61,6 +61,9 @@ func (v *virtual) openControl(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 		return status(unix.ESHUTDOWN)
 	}
 	c := f.callerOf(&in.InHeader)
+	if c.uid != 0 {
+		c.supplementary() // a later writer does not add to them
+	}
 	cv := &conversation{
 		f: f, c: c, ino: in.NodeId, owner: c.owner, lineage: c.ancestors(), inbox: lockmgr.NewInbox(),
 		gone: make(chan struct{}), more: make(chan struct{}), locks: map[uint64]*claim{}, waits: map[*lockmgr.Lock]*wait{},
@@ -70,11 +73,25 @@ func (v *virtual) openControl(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	return fuse.OK
 }
 
-// write takes what was written: requests, a line each.
+// isOpeners reports whether a request comes from a process with the credentials of the
+// one that opened the control file. Whoever else has the descriptor, a setuid program
+// above all, was given it, and does not know what it writes to.
+func (cv *conversation) isOpeners(h *fuse.InHeader) bool {
+	return h.Uid == cv.c.uid && h.Gid == cv.c.gid
+}
+
+// write takes what was written: requests, a line each. They count for the opener's
+// credentials, and for the process that wrote them.
 func (cv *conversation) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	if !cv.isOpeners(&in.InHeader) {
+		return 0, fuse.EPERM
+	}
 	cv.used.note()
 	c := cv.f.callerOf(&in.InHeader)
-	v := cv.f.virt.viewer(&in.InHeader)
+	if c.uid != 0 {
+		c.haveGroups(cv.c.supplementary())
+	}
+	v := cv.f.virt.viewerOf(c)
 	cv.mu.Lock()
 	if cv.out.Len() > maxUnread {
 		cv.mu.Unlock()
@@ -163,6 +180,9 @@ func (cv *conversation) changedLocked() {
 // read waits for a reply as long as one is to come. A program that has asked for
 // nothing is at the end of the file.
 func (cv *conversation) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	if !cv.isOpeners(&in.InHeader) {
+		return nil, fuse.EPERM
+	}
 	var poll <-chan time.Time
 	buf = buf[:min(len(buf), int(in.Size))]
 	for {

@@ -80,8 +80,9 @@ func (v *virtual) forget(id, nlookup uint64) {
 
 // viewer is who looks, with the lineage by which locksdir knows what is the
 // viewer's own.
-func (v *virtual) viewer(h *fuse.InHeader) locksdir.Viewer {
-	c := v.f.callerOf(h)
+func (v *virtual) viewer(h *fuse.InHeader) locksdir.Viewer { return v.viewerOf(v.f.callerOf(h)) }
+
+func (v *virtual) viewerOf(c *caller) locksdir.Viewer {
 	w := locksdir.Viewer{
 		UID: c.uid, GIDs: []uint32{c.gid}, PID: c.owner.PID,
 		Privileged: c.uid == 0 || int(c.uid) == os.Geteuid(),
