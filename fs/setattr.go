@@ -45,6 +45,9 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 	s, parent := n.sess, n.parent
 	f.mu.Unlock()
 	c := f.callerOf(&in.InHeader)
+	if e := f.settleTouched(in, n); e != 0 {
+		return e
+	}
 	switch {
 	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load()) || c.foreign()):
 		return f.setattrShadow(c, in, s, size, resize)

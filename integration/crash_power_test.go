@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +104,46 @@ func TestPowerCutUnderLoad(t *testing.T) {
 			}
 		}
 		reportLoad(t, all)
+	})
+}
+
+// A shadow may share the blocks of the version before. Where only a part of what
+// was written over them has reached the disk, the rest shows earlier bytes there and
+// no zeros, and the name must not keep that.
+func TestPowerCutAmidSharedBlocks(t *testing.T) {
+	needsLatchfs(t)
+	old, updated := strings.Repeat("old\n", 16<<10), strings.Repeat("new\n", 16<<10)
+	forEachDisk(t, func(t *testing.T, d *powerDisk) {
+		m := mount(t, onPower(d), withPolicy("[defaults]\ndurability = \"lazy\"\n"), withFindings("damaged-rejected"))
+		m.WriteFile("f", old)
+		m.WriteFile("other", "")
+		syncDisk(t, m)
+		f, err := os.OpenFile(m.Path("f"), os.O_RDWR, 0)
+		must(t, err)
+		for piece := range slices.Chunk([]byte(updated), 4<<10) { // so that pages can be written one by one
+			_, err = f.Write(piece)
+			must(t, err)
+		}
+		must(t, f.Close())
+
+		below, err := os.Open(filepath.Join(m.Data, "f"))
+		must(t, err)
+		const written = unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+		must(t, unix.SyncFileRange(int(below.Fd()), 0, 8<<10, written))
+		below.Close()
+		other, err := os.OpenFile(filepath.Join(m.Data, "other"), os.O_WRONLY, 0)
+		must(t, err)
+		_, err = other.WriteString("x")
+		must(t, err)
+		must(t, other.Sync()) // and the names with it
+		other.Close()
+
+		powerCut(t, m, d, nil)
+		if got := m.ReadFile("f"); got != old && got != updated {
+			t.Errorf("the file is torn: %d bytes, %d lines of them old and %d new",
+				len(got), strings.Count(got, "old\n"), strings.Count(got, "new\n"))
+		}
+		m.awaitSwept(t)
 	})
 }
 

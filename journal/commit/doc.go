@@ -163,11 +163,13 @@
 //
 // The marker is a symbolic link, whose text says
 //
-//	latchfs-lazy-1 CRC SEQ INO BIRTH SIZE CRC OLDINO OLD KEEP NAME
-//	               |   |   |          |       |      |   |    the file
-//	               |   |   |          |       |      |   its content id in the history, or -
-//	               |   |   |          |       |      its reserved name, or -
-//	               |   |   |          |       the inode that is replaced, 0 if none is
+//	latchfs-lazy-2 CRC SEQ INO BIRTH SIZE MTIME CRC OLDINO OLD KEEP NAME
+//	               |   |   |          |    |     |   |      |   |    the file
+//	               |   |   |          |    |     |   |      |   its content id in the history, or -
+//	               |   |   |          |    |     |   |      its reserved name, or -
+//	               |   |   |          |    |     |   the inode that is replaced, 0 if none is
+//	               |   |   |          |    |     of the content
+//	               |   |   |          |    its modification time, in nanoseconds
 //	               |   |   |          of the content
 //	               |   |   the new version's inode
 //	               |   rises from commit to commit
@@ -179,15 +181,16 @@
 // Recovery goes through the markers of a directory, the newest first: if the
 // name holds the marker's inode, and a checksum says that its content is whole,
 // it is synced, else the old version gets the name (or it goes, if there was
-// none) and is looked at in its turn. The torn bytes go to rejected/. As in
-// appended files, a wrong checksum counts only where the file is short or a
-// sector of it reads as zeros, and none does as long as boot and mount are the
-// same. A directory that is not where the intent says is looked for.
+// none) and is looked at in its turn. The torn bytes go to rejected/. A file that
+// was modified later than the marker says was changed by somebody else: there, as
+// in appended files, a wrong checksum counts only where the file is short or a
+// sector of it reads as zeros. None does as long as boot and mount are the same. A
+// directory that is not where the intent says is looked for.
 //
 // Once the newest version of a file is on disk, so is its name, and the versions
 // before are nobody's. Whatever would keep a recovery from telling settles the
-// file first: another name for it, a change in place, a record appended to it, the
-// removal of the old version from the history. Content of more than 1 MiB, in
+// file first: another name for it, a change in place, a record appended to it, a
+// later modification time, the removal of the old version from the history. Content of more than 1 MiB, in
 // another filesystem below the data root, or where there are no symbolic links
 // or no exchange is published as Ordered says.
 //

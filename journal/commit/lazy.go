@@ -75,7 +75,8 @@ func (sh *Shadow) lazyPrepare(o PublishOptions) *lazyCommit {
 	}
 	l := &lazyCommit{
 		lazyMark: lazyMark{
-			seq: sh.s.lazy.seq.Add(1), ino: st.Ino, birth: birth(sh.fd), size: st.Size, crc: crc, name: o.Name, keep: o.Keep.ID,
+			seq: sh.s.lazy.seq.Add(1), ino: st.Ino, birth: birth(sh.fd), size: st.Size, mtime: st.Mtim.Nano(), crc: crc,
+			name: o.Name, keep: o.Keep.ID,
 		},
 		key: tailKey{uint64(st.Dev), st.Ino}, dirKey: tailKey{uint64(dir.Dev), dir.Ino}, dir: -1, fd: -1,
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"latchfs/journal"
 	"latchfs/journal/history"
@@ -62,7 +63,7 @@ func init() {
 func TestLazyMark(t *testing.T) {
 	for _, m := range []lazyMark{
 		{seq: 1, ino: 2, size: 3, crc: 4, name: "f"},
-		{seq: 1 << 63, ino: 1<<64 - 1, birth: -5, size: 1 << 40, crc: 1<<32 - 1, oldIno: 7, old: ReservedPrefix + strings.Repeat("0", 32), keep: theContent, name: "a b\n\xff - "},
+		{seq: 1 << 63, ino: 1<<64 - 1, birth: -5, size: 1 << 40, mtime: -6, crc: 1<<32 - 1, oldIno: 7, old: ReservedPrefix + strings.Repeat("0", 32), keep: theContent, name: "a b\n\xff - "},
 	} {
 		got, ok := parseLazyMark(m.String())
 		if diff := cmp.Diff(m, got, cmp.AllowUnexported(lazyMark{})); diff != "" || !ok {
@@ -138,6 +139,14 @@ var tears = map[string]func(t *testing.T, path string){
 	"lost sector": func(t *testing.T, path string) {
 		f := openFile(t, path, os.O_WRONLY)
 		check(t, writeAll(int(f.Fd()), make([]byte, 512), 512))
+	},
+	// As where blocks are shared with the version before.
+	"older bytes": func(t *testing.T, path string) {
+		var st unix.Stat_t
+		check(t, unix.Stat(path, &st))
+		f := openFile(t, path, os.O_WRONLY)
+		check(t, writeAll(int(f.Fd()), []byte(strings.Repeat("other ", 100)), 600))
+		check(t, futimens(int(f.Fd()), [2]unix.Timespec{omit, st.Mtim}))
 	},
 }
 
@@ -251,6 +260,8 @@ func TestLazyChangedAround(t *testing.T) {
 		"other bytes": func(w *world) string {
 			f := openFile(t, w.path("d/f"), os.O_WRONLY)
 			check(t, writeAll(int(f.Fd()), []byte(other), 0))
+			later := unix.NsecToTimespec(time.Now().Add(time.Second).UnixNano()) // not in the same tick
+			check(t, futimens(int(f.Fd()), [2]unix.Timespec{omit, later}))
 			return other
 		},
 		"appended": func(w *world) string {

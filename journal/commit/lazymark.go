@@ -14,6 +14,7 @@ type lazyMark struct {
 	ino    uint64 // of the new version
 	birth  int64  // and when it was made, in nanoseconds; 0 if that is not known
 	size   int64  // of its content
+	mtime  int64  // modification time in nanoseconds since 1970
 	crc    uint32 // and the CRC-32C of that
 	oldIno uint64 // of the version that it replaces, 0 if there was none
 	old    string // the reserved name beside the marker that this got, "" if none
@@ -21,11 +22,12 @@ type lazyMark struct {
 	name   string // of the file
 }
 
-const lazyMagic = "latchfs-lazy-1"
+const lazyMagic = "latchfs-lazy-2"
 
 // String is the text of the symbolic link that is the marker.
 func (m lazyMark) String() string {
-	s := fmt.Sprintf("%x %x %x %x %x %x %s %s %s", m.seq, m.ino, m.birth, m.size, m.crc, m.oldIno, orDash(m.old), orDash(m.keep), m.name)
+	s := fmt.Sprintf("%x %x %x %x %x %x %x %s %s %s",
+		m.seq, m.ino, m.birth, m.size, m.mtime, m.crc, m.oldIno, orDash(m.old), orDash(m.keep), m.name)
 	return fmt.Sprintf("%s %08x %s", lazyMagic, journal.Checksum([]byte(s)), s)
 }
 
@@ -44,8 +46,8 @@ func parseLazyMark(text string) (m lazyMark, ok bool) {
 	if head != lazyMagic || err != nil || uint32(crc) != journal.Checksum([]byte(rest)) {
 		return m, false
 	}
-	f := strings.SplitN(rest, " ", 9)
-	if len(f) != 9 {
+	f := strings.SplitN(rest, " ", 10)
+	if len(f) != 10 {
 		return m, false
 	}
 	ok = true
@@ -60,8 +62,8 @@ func parseLazyMark(text string) (m lazyMark, ok bool) {
 		return n
 	}
 	m = lazyMark{
-		seq: number(f[0], 64), ino: number(f[1], 64), birth: signed(f[2]), size: signed(f[3]), crc: uint32(number(f[4], 32)),
-		oldIno: number(f[5], 64), old: noDash(f[6]), keep: noDash(f[7]), name: f[8],
+		seq: number(f[0], 64), ino: number(f[1], 64), birth: signed(f[2]), size: signed(f[3]), mtime: signed(f[4]),
+		crc: uint32(number(f[5], 32)), oldIno: number(f[6], 64), old: noDash(f[7]), keep: noDash(f[8]), name: f[9],
 	}
 	ok = ok && m.name != "" && m.name != "." && m.name != ".." && !strings.ContainsAny(m.name, "/\x00") && !Reserved(m.name) &&
 		(m.old == "" || generated(m.old))

@@ -170,9 +170,11 @@ func devOf(fd int) uint64 {
 	return uint64(st.Dev)
 }
 
-// isWhole reports whether the file has the content that the marker says, as far as
-// a crash can tell: other content of at least that length without a lost sector is
-// somebody's who has changed it around us.
+// isWhole reports whether the file has the content that the marker says. What a
+// crash has lost need not be zeros: a shadow that shares its base's blocks, or that
+// was written more than once, shows earlier bytes there. Only a file that was
+// modified later than the marker says may have been changed around us, and is
+// taken to be so unless it is too short or has lost a sector.
 func (m *lazyMark) isWhole(fd int) (bool, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -183,7 +185,7 @@ func (m *lazyMark) isWhole(fd int) (bool, error) {
 	}
 	c := tailCheck{fd: fd, size: st.Size}
 	ok, lost, err := c.verify(journal.Append{Length: m.size, CRC: m.crc})
-	return ok || !lost, err
+	return ok || !lost && st.Mtim.Nano() > m.mtime, err
 }
 
 // revert gives the name back to the old version, or takes it away if there was
