@@ -105,6 +105,7 @@ func TestHistoryOfSaves(t *testing.T) {
 		c.OK(wire.Request{Op: "unlink", Path: m.Path("f")})
 		want = "1 commit\n2 commit\n3 commit\n4 commit \"version 4\"\n5 commit \"version 5\"\n6 delete"
 		m.expectPast("f", want)
+		eventually(t, "what is given up is off the disk", func() bool { return len(m.contents()) == 2 })
 		m.Crash(t)
 		m.Start(t)
 		m.expectPast("f", want)

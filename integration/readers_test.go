@@ -185,18 +185,20 @@ func TestOpensRacingRenames(t *testing.T) {
 	const openers, opens = 4, 5000
 	const replacer = `
 import os, sys
-stop, n = sys.argv[1], 0
+stop, enough, n = *sys.argv[1:], 0
 while not os.path.exists(stop):
     with open("t", "w") as f:
         f.write("x" * (n % 4000 + 1) + "\n")
     os.rename("t", "f")
     n += 1
+    if n == 50: open(enough, "w").close()
 print(n)
 `
 	const opener = `
 import os, sys
-failed = torn = 0
-for _ in range(int(sys.argv[1])):
+failed = torn = opened = 0
+while opened < int(sys.argv[1]) or not os.path.exists(sys.argv[2]):
+    opened += 1
     try:
         fd = os.open("f", os.O_RDONLY)
     except OSError as e:
@@ -211,10 +213,11 @@ print(failed, torn)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "x\n")
 		stop := filepath.Join(m.Home(), "stop")
-		renamer := m.LaunchPython(t, replacer, stop)
+		enough := filepath.Join(m.Home(), "enough")
+		renamer := m.LaunchPython(t, replacer, stop, enough)
 		var procs []*Proc
 		for range openers {
-			procs = append(procs, m.LaunchPython(t, opener, fmt.Sprint(opens)))
+			procs = append(procs, m.LaunchPython(t, opener, fmt.Sprint(opens), enough))
 		}
 		for _, p := range procs {
 			if out := p.OK(); out != "0 0\n" {

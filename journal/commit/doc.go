@@ -190,7 +190,8 @@
 // Once the newest version of a file is on disk, so is its name, and the versions
 // before are nobody's. Whatever would keep a recovery from telling settles the
 // file first: another name for it, a change in place, a record appended to it, a
-// later modification time, the removal of the old version from the history. Content of more than 1 MiB, in
+// later modification time, the removal of the old version from the history. Content
+// of more than 1 MiB, in
 // another filesystem below the data root, or where there are no symbolic links
 // or no exchange is published as Ordered says.
 //
