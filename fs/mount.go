@@ -51,6 +51,9 @@ func Start(o Options) (_ *Mount, err error) {
 	if f.proc, err = proc.New("/proc"); err != nil {
 		return nil, err
 	}
+	if err := f.proc.FollowForks(); err != nil {
+		f.log.Infof("a script may be told of what its own orphaned background jobs have changed: %v", err)
+	}
 	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("open /proc/self/fd: %w", err)
 	}

@@ -131,6 +131,9 @@ func (f *FS) cleanup() { f.cleanOnce.Do(f.cleanupOnce) }
 
 func (f *FS) cleanupOnce() {
 	f.stop()
+	if f.proc != nil {
+		f.proc.UnfollowForks()
+	}
 	f.mounts.close()
 	if f.store != nil {
 		f.finishAppenders()

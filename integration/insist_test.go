@@ -221,14 +221,3 @@ E`)
 		t.Errorf("f holds %q", got)
 	}
 }
-
-// A program that a script has started in the background is still its own when the shell
-// between the two has ended.
-func TestOrphansOfAScriptAreItsOwn(t *testing.T) {
-	needsLatchfs(t)
-	m := mount(t)
-	m.Family(t).OK(`setsid --wait bash -c 'echo 0 > status; cat status ; sh -c "sh -c \"until [ -e go ]; do sleep 0.01; done; echo running > status; touch done\" & exit 0"; touch go ; until [ -e done ]; do sleep 0.01; done ; echo stopped > status'`)
-	if got := m.ReadFile("status"); got != "stopped\n" {
-		t.Errorf("status holds %q", got)
-	}
-}

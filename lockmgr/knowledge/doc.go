@@ -86,7 +86,7 @@
 //   - That there was no file is known only to the process that removed it: two programs
 //     that both find none and both make the first version are not told of each other.
 //   - A process whose parent has ended has lost its ancestors, and with them what they
-//     know; and its changes are somebody else's to them (a daemon that forks twice).
+//     know. Its changes stay theirs as far as the caller can tell who has started it.
 //   - A process that was refused a rename away from a name and reads the new file next,
 //     to remove it then and write its own (vim), learns nothing from that: Deafen.
 package knowledge

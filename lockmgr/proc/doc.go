@@ -25,6 +25,13 @@
 // behind the thread) is kept. A family is believed for a second, and that of a child
 // is made of its parent's. The caches are of fixed size.
 //
+// # Orphans
+//
+// /proc does not tell who has started a process whose parent has ended. The kernel tells
+// of every fork while it happens: see FollowForks. Where it does not tell us, an orphan
+// keeps the ancestors that were seen while its parent lived, and otherwise the leader of
+// its process group is taken for an ancestor.
+//
 // # What may block
 //
 // In execve(2) the kernel closes the close-on-exec descriptors of a process

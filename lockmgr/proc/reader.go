@@ -43,6 +43,7 @@ type Reader struct {
 	known    cache
 	watches  watches
 	families familyCache
+	forks    *forks // nil unless FollowForks has been called
 }
 
 // New opens a procfs, "/proc" by default, and checks that it answers what the
@@ -96,7 +97,10 @@ func (r *Reader) open(procRoot string) error {
 
 // Close releases the descriptors. It is called once, when no other call is under
 // way. Watches go on.
-func (r *Reader) Close() { r.release() }
+func (r *Reader) Close() {
+	r.UnfollowForks()
+	r.release()
+}
 
 // release ends one use of the descriptors. The last one closes them: a question
 // that got stuck may outlive everything else.

@@ -20,8 +20,8 @@ type Family struct {
 	// first process. It is shared: not to be changed.
 	Relatives []lockmgr.Owner
 	// Above are the ancestors beyond those three, up to where the list ends, and of an
-	// orphan those that have most likely started it. They share nothing, but what the
-	// process does is not a stranger's work to them.
+	// orphan those that have started it, as far as that can be told. They share nothing,
+	// but what the process does is not a stranger's work to them.
 	Above []lockmgr.Owner
 	// Shell is the interactive shell at which the list ends; zero if none.
 	Shell lockmgr.Owner
@@ -75,15 +75,19 @@ func (r *Reader) Family(o lockmgr.Owner) Family {
 // familyOf is the family of the first of a process and its ancestors.
 func (r *Reader) familyOf(chain []*known) Family {
 	f := Family{Interactive: chain[0].shell}
+	orphan, starters := r.forks.orphan(chain)
+	end := len(chain)
 	for i, k := range chain[1:] {
 		near := len(f.Relatives) < maxRelatives
 		if k.shell && near {
 			f.Shell = k.leader()
 		}
-		if k.tid <= 1 || k.launcher {
-			f.Above = append(f.Above, r.starters(chain[i], k)...)
+		if (k.tid <= 1 || k.launcher) && orphan < 0 {
+			f.add(r.leaders(chain[i], k)...)
+			f.add(r.before(chain[i])...)
 		}
 		if k.tid <= 1 || k.shell || k.launcher {
+			end = i + 1
 			break
 		}
 		if near {
@@ -92,16 +96,49 @@ func (r *Reader) familyOf(chain []*known) Family {
 			f.Above = append(f.Above, k.leader())
 		}
 	}
+	if orphan >= 0 && orphan < end {
+		f.add(r.living(chain[orphan], starters)...)
+	}
 	f.Relatives, f.Above = slices.Clip(f.Relatives), slices.Clip(f.Above)
 	return f
 }
 
-// starters are the processes that have most likely started an orphan, whose parent is
-// the process that orphans are given to: the leader of its process group with its
-// ancestors, if that is older and below the same reaper. The background jobs of a
-// script stay in the script's group. One that has a group of its own, as after
-// setsid(2), tells nothing of where it comes from.
-func (r *Reader) starters(orphan, reaper *known) []lockmgr.Owner {
+// add makes processes ancestors that share nothing.
+func (f *Family) add(list ...lockmgr.Owner) {
+	for _, o := range list {
+		if !slices.Contains(f.Relatives, o) && !slices.Contains(f.Above, o) {
+			f.Above = append(f.Above, o)
+		}
+	}
+}
+
+// living are those of the starters of an orphan that have not ended, up to a launcher or
+// an interactive shell.
+func (r *Reader) living(orphan *known, starters []int32) []lockmgr.Owner {
+	var list []lockmgr.Owner
+	start := orphan.start
+	for _, pid := range starters {
+		var k *known
+		if chain := r.ancestry(pid); len(chain) > 0 {
+			k = chain[0]
+		} else if k = r.known.get(pid); k == nil {
+			continue
+		}
+		if k.start > start {
+			continue // it has the pid of one that has ended
+		}
+		if k.tid <= 1 || k.shell || k.launcher {
+			break
+		}
+		list, start = append(list, k.leader()), k.start
+	}
+	return list
+}
+
+// leaders are the processes that have most likely started an orphan, where nothing but
+// /proc tells: the leader of its process group with its ancestors, if that is older and
+// below the same reaper. The background jobs of a script stay in the script's group.
+func (r *Reader) leaders(orphan, reaper *known) []lockmgr.Owner {
 	if orphan.pgrp <= 1 || orphan.pgrp == orphan.tid {
 		return nil
 	}
@@ -123,6 +160,16 @@ func (r *Reader) starters(orphan, reaper *known) []lockmgr.Owner {
 	return nil
 }
 
+// before are the ancestors that an orphan had when it was last asked for, if it was not
+// one then.
+func (r *Reader) before(orphan *known) []lockmgr.Owner {
+	k := r.families.slot(orphan.leader()).Load()
+	if k == nil || k.o != orphan.leader() {
+		return nil
+	}
+	return slices.Concat(k.family.Relatives, k.family.Above)
+}
+
 // adopt makes a family of what is known of the parent's; nil if that is too little.
 func (r *Reader) adopt(o lockmgr.Owner) *knownFamily {
 	self, err := r.remembered(o.PID)
@@ -137,11 +184,14 @@ func (r *Reader) adopt(o lockmgr.Owner) *knownFamily {
 	if up == nil {
 		return nil
 	}
+	if orphan, _ := r.forks.orphan([]*known{self, parent}); orphan == 0 {
+		return nil
+	}
 	k := &knownFamily{o: o, family: Family{Interactive: self.shell}, launcher: self.launcher, seen: up.seen}
 	switch {
 	case parent.tid <= 1 || up.launcher:
-		if self.pgrp != self.tid {
-			return nil // see starters
+		if self.pgrp != self.tid || r.before(self) != nil {
+			return nil // see leaders and before
 		}
 	case up.family.Interactive:
 		k.family.Shell = up.o

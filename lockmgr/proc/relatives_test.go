@@ -75,7 +75,7 @@ func (r *Reader) checkAdopted(t *testing.T, pids ...int32) {
 		r.Family(r.mustOwner(t, pids[max(i-1, 0)])) // knows the parent
 		mustThread(t, r, uint32(pid))
 		k := r.adopt(o)
-		if i > 0 && k == nil && (len(want.Relatives) > 0 || want.Shell != lockmgr.Owner{}) { // see starters
+		if i > 0 && k == nil && (len(want.Relatives) > 0 || want.Shell != lockmgr.Owner{}) { // see leaders
 			t.Fatalf("%d is not adopted", pid)
 		}
 		if k != nil && !reflect.DeepEqual(k.family, want) {
