@@ -41,7 +41,6 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	s.unread, s.adds = st != nil && (o.blind || o.reads), st != nil && o.adds
 	s.merge = o.merge
 	s.program = c.program()
-	s.groups = c.writer(o.settings.Validate).groups
 	if !c.foreign() {
 		s.seen[c.owner.PID] = c.owner
 	}

@@ -13,6 +13,7 @@ import (
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
+	"latchfs/journal/validate"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -60,11 +61,14 @@ type FS struct {
 	rootfd     int // O_PATH on the data directory
 	procfd     int // /proc/self/fd
 	state      *os.File
-	privileged bool   // root: files can be given to their creators
-	dev        uint64 // the data directory's device
-	mountDev   uint64 // the mount's device
-	mountID    int
-	maxNodes   int
+	privileged bool // root: files can be given to their creators
+	// commandUsers are the users as whom commands judge content, by the policy's
+	// names; nil unless privileged.
+	commandUsers map[string]*validate.Credential
+	dev          uint64 // the data directory's device
+	mountDev     uint64 // the mount's device
+	mountID      int
+	maxNodes     int
 
 	done    chan struct{}      // closed when the mount is gone
 	checks  context.Context    // of what validators do; it ends with the sessions

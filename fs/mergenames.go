@@ -119,7 +119,7 @@ func (r *renaming) rewrite(data []byte, path string) error {
 		return err
 	}
 	if v := f.validation(path); v != nil {
-		if _, err := f.judge(f.checks, sh.FD(), path, v, r.c.writer(v)); err != nil {
+		if _, err := f.judge(f.checks, sh.FD(), path, v, r.c.uid); err != nil {
 			return err
 		}
 	}

@@ -92,6 +92,9 @@ func (m *Mount) Wait() error {
 func (m *Mount) mount() error {
 	f := m.f
 	f.privileged = os.Geteuid() == 0
+	if err := f.findCommandUsers(); err != nil {
+		return err
+	}
 	opts := f.mountOptions()
 	srv, err := fuse.NewServer(f, f.opts.Mountpoint, opts)
 	if err != nil {

@@ -52,6 +52,9 @@ type Options struct {
 	Debug bool
 	// Grace is how long a shutdown lets running sessions finish. Zero means 5 s.
 	Grace time.Duration
+	// Helper is a program that begins with validate.Serve, for content that is not
+	// judged in this process; see validate.Options.
+	Helper string
 	// MountOptions are further mount(8) options such as noexec or nodev.
 	MountOptions []string
 }

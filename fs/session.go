@@ -30,7 +30,6 @@ type session struct {
 	fsetid   bool          // the writer may keep setuid and setgid bits (CAP_FSETID)
 	baseKey  inoKey        // the inode that is replaced; zero for a new file
 	uid, gid uint32
-	groups   []uint32 // of a writer as whom a command will judge
 	program  string
 	began    time.Time
 	txn      atomic.Pointer[txn]    // of which it is a part, or nil

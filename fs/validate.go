@@ -62,38 +62,25 @@ func isQuick(v *policy.Validation, size int64) bool {
 	return len(v.Command) == 0 && size <= quickSize
 }
 
-// writer is who wrote content: a validating command runs as it.
-type writer struct {
-	uid, gid uint32
-	groups   []uint32
-}
-
-// writer is the caller in that role. Its groups are looked up if a command wants
-// to know them.
-func (c *caller) writer(v *policy.Validation) writer {
-	w := writer{uid: c.uid, gid: c.gid}
-	if v != nil && len(v.Command) > 0 && c.tid != 0 {
-		w.groups = c.f.proc.Groups(uint32(c.tid))
-	}
-	return w
-}
-
 // judge checks the content of fd, which is open for reading and stays the
-// caller's, as path's. It returns the version that it has seen, and a
-// *validate.Refusal if that is not to be.
-func (f *FS) judge(ctx context.Context, fd int, path string, v *policy.Validation, w writer) (commit.Version, error) {
+// caller's, as path's; the user uid wrote it. It returns the version that it has
+// seen, and a *validate.Refusal if that is not to be.
+func (f *FS) judge(ctx context.Context, fd int, path string, v *policy.Validation, uid uint32) (commit.Version, error) {
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return commit.Version{}, err
 	}
 	file := os.NewFile(uintptr(own), path)
 	defer file.Close()
-	o := validate.Options{NonEmpty: v.NonEmpty, MaxSize: v.MaxSize, Command: v.Command, Timeout: v.Timeout}
+	o := validate.Options{
+		NonEmpty: v.NonEmpty, MaxSize: v.MaxSize, Command: v.Command, Timeout: v.Timeout,
+		Credential: f.commandUsers[v.CommandUser], Writer: uid, Helper: f.opts.Helper,
+	}
 	for _, format := range v.Formats {
 		o.Formats = append(o.Formats, validate.Format(format))
 	}
-	if f.privileged {
-		o.Credential = &validate.Credential{UID: w.uid, GID: w.gid, Groups: w.groups}
+	if f.privileged && len(v.Command) > 0 && o.Credential == nil {
+		return commit.Version{}, errNoCommandUser
 	}
 	for range settleTries {
 		var before, after unix.Stat_t
@@ -201,7 +188,7 @@ func (s *session) verdictLocked() (asked bool, err error) {
 			return false, err
 		}
 		asked = true
-		s.judged, err = f.judge(f.checks, s.shadow.FD(), path, v, writer{s.uid, s.gid, s.groups})
+		s.judged, err = f.judge(f.checks, s.shadow.FD(), path, v, s.uid)
 		if err != nil && path != own {
 			err = &otherNameError{path, err}
 		}

@@ -93,7 +93,7 @@ func (f *FS) admitContent(ctx context.Context, c *caller, op string, lb *label, 
 			return errEnded
 		}
 		if err == nil {
-			err = f.admitOne(ctx, fd, lb, k, c.writer(k.v))
+			err = f.admitOne(ctx, fd, lb, k, c.uid)
 			unix.Close(fd)
 		}
 		if err != nil {
@@ -103,11 +103,11 @@ func (f *FS) admitContent(ctx context.Context, c *caller, op string, lb *label, 
 	return 0
 }
 
-func (f *FS) admitOne(ctx context.Context, fd int, lb *label, k *candidate, w writer) error {
+func (f *FS) admitOne(ctx context.Context, fd int, lb *label, k *candidate, uid uint32) error {
 	if lb.hasAccepted(k.path, fd) {
 		return nil
 	}
-	seen, err := f.judge(ctx, fd, k.path, k.v, w)
+	seen, err := f.judge(ctx, fd, k.path, k.v, uid)
 	if err == nil {
 		lb.accept(k.path, seen)
 	}

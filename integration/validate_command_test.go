@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,8 +86,8 @@ func TestCommandJudges(t *testing.T) {
 	}, withPolicy(judged))
 }
 
-// The command runs as the writer: whoever that is for root, and us for ourselves.
-func TestCommandRunsAsTheWriter(t *testing.T) {
+// The command runs as nobody for root, and as us for ourselves.
+func TestCommandRunsAsItsUser(t *testing.T) {
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		judgedMount(t, m)
@@ -98,7 +99,7 @@ func TestCommandRunsAsTheWriter(t *testing.T) {
 			}
 		}
 		c := m.ClientAs(t, uid)
-		want := fmt.Sprintf("output:   uid %d groups %d\n", uid, uid)
+		want := fmt.Sprintf("output:   uid %d groups %d\n", ordinaryUID, ordinaryUID)
 		if err := c.Save("who/f", "x"); err != unix.EBADMSG {
 			t.Errorf("close: %v", err)
 		}
@@ -211,7 +212,8 @@ func newGate(t *testing.T, m *Mount, name string) *gate {
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chown(g.dir, m.UID, m.UID); err != nil {
+	// The command is another user for root.
+	if err := errors.Join(os.Chown(g.dir, m.UID, m.UID), os.Chmod(g.dir, 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	return g

@@ -29,11 +29,16 @@
 // returned for guard. Called by mount(8) it speaks that program's codes instead.
 package main
 
-import "os"
+import (
+	"os"
+
+	"latchfs/journal/validate"
+)
 
 // version is set by the linker (make build).
 var version = "devel"
 
 func main() {
+	validate.Serve()
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
 }

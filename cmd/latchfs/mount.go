@@ -157,6 +157,7 @@ func (f *mountFlags) plan(cmd *cobra.Command, paths []string) (*mountPlan, error
 		Debug:        f.debug,
 		Grace:        f.grace,
 		MountOptions: f.options,
+		Helper:       "/proc/self/exe",
 	}
 	if f.noPassthrough {
 		o.Passthrough = new(bool)

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,19 @@ const commandPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 const reapGrace = 500 * time.Millisecond
 
 // runCommand asks the external command.
-func runCommand(ctx context.Context, f *os.File, name string, o *Options) error {
-	in, err := os.Open("/proc/self/fd/" + strconv.Itoa(int(f.Fd()))) // for reading alone
+func runCommand(ctx context.Context, f *os.File, size int64, name string, o *Options) error {
+	if c := o.Credential; c != nil && c.UID == o.Writer {
+		return &Refusal{Validator: Command, Reason: fmt.Sprintf(
+			"%s would run as uid %d, who wrote the content and could tell it what to answer: set command-user to a user who does not write here",
+			o.Command[0], c.UID)}
+	}
+	leave, err := running.take(ctx, o.Writer)
 	if err != nil {
+		return err
+	}
+	in, fill, err := contentFor(f, size, o.Credential)
+	if err != nil {
+		leave()
 		return err
 	}
 	timeout := o.Timeout
@@ -42,18 +53,17 @@ func runCommand(ctx context.Context, f *os.File, name string, o *Options) error 
 		timeout = DefaultTimeout
 	}
 	limit, cancel := context.WithTimeout(ctx, timeout)
-	p := &process{
-		cmd: exec.Command(o.Command[0], o.Command[1:]...), kill: limit.Done(), result: make(chan error, 1),
+	p := &process{name: o.Command[0], kill: limit.Done(), result: make(chan error, 1)}
+	if o.Credential == nil {
+		p.cmd = exec.Command(o.Command[0], o.Command[1:]...)
+	} else {
+		p.cmd = o.confined(timeout)
 	}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, &p.out, &p.out
-	p.cmd.Dir, p.cmd.WaitDelay = "/", reapGrace
 	p.cmd.Env = []string{"PATH=" + commandPath, "LANG=C.UTF-8", "LATCHFS_FILE=" + name}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if c := o.Credential; c != nil {
-		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.UID, Gid: c.GID, Groups: c.Groups}
-	}
+	go fill()
 	go func() {
-		defer in.Close()
+		defer leave()
 		defer cancel()
 		p.run()
 	}()
@@ -69,6 +79,7 @@ var errKilled = errors.New("killed")
 
 // process is a command under way.
 type process struct {
+	name   string // for people
 	cmd    *exec.Cmd
 	out    output
 	kill   <-chan struct{}
@@ -91,21 +102,16 @@ func (p *process) await(over <-chan struct{}) error {
 	}
 }
 
-// run runs the command to its end. It takes a thread for itself, and that thread
+// run runs the command to its end, and closes its input. It takes a thread for itself, and that thread
 // with it: the umask is the thread's own, and the kernel kills the command when
 // the thread that started it ends.
 func (p *process) run() {
 	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_FS); err == nil {
-		unix.Umask(0o022)
-	}
-	// Whatever we were started with, or a library has left open.
-	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
-	if err := p.cmd.Start(); err != nil {
+	pid, err := p.start()
+	if err != nil {
 		p.result <- &startError{err}
 		return
 	}
-	pid := p.cmd.Process.Pid
 	over := make(chan struct{})
 	killed := make(chan bool, 1)
 	go func() {
@@ -122,11 +128,35 @@ func (p *process) run() {
 	_ = unix.Kill(-pid, unix.SIGKILL) // what it has left running
 	close(over)
 	late := <-killed
-	err := p.cmd.Wait()
-	if late {
+	err = p.cmd.Wait()
+	switch {
+	case late:
 		err = errKilled
+	case err != nil && p.cmd.ProcessState.ExitCode() == notRun:
+		err = &startError{errors.New(strings.Join(p.out.lines(), "; "))}
 	}
 	p.result <- err
+}
+
+// start starts the command. What it makes of the thread, the command inherits.
+func (p *process) start() (pid int, err error) {
+	if in, ok := p.cmd.Stdin.(*os.File); ok {
+		defer in.Close()
+	}
+	if err := unix.Unshare(unix.CLONE_FS); err == nil {
+		unix.Umask(0o022)
+	}
+	// Whatever we were started with, or a library has left open.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	p.cmd.Dir, p.cmd.WaitDelay = "/", reapGrace
+	if p.cmd.SysProcAttr == nil {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	p.cmd.SysProcAttr.Setsid, p.cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
+	if err := p.cmd.Start(); err != nil {
+		return 0, err
+	}
+	return p.cmd.Process.Pid, nil
 }
 
 // awaitExit waits until a child has ended, and leaves it to be reaped: as long
@@ -144,7 +174,7 @@ func (e *startError) Error() string { return e.err.Error() }
 // judge turns the command's end into an answer.
 func (p *process) judge(err error, timeout time.Duration) error {
 	r := &Refusal{Validator: Command, Output: p.out.lines()}
-	name := p.cmd.Path
+	name := p.name
 	var start *startError
 	var exit *exec.ExitError
 	switch {
@@ -180,8 +210,9 @@ func ended(e *exec.ExitError) string {
 
 // output keeps the beginning of what a command says.
 type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	most int // bytes; 0: maxOutput
+	mu   sync.Mutex
+	buf  bytes.Buffer
 }
 
 // Write implements io.Writer and never fails: a command is not to be stopped by
@@ -189,7 +220,7 @@ type output struct {
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if room := maxOutput - o.buf.Len(); room > 0 {
+	if room := cmp.Or(o.most, maxOutput) - o.buf.Len(); room > 0 {
 		o.buf.Write(b[:min(room, len(b))])
 	}
 	return len(b), nil

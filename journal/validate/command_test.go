@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// self is this test binary, which is its own helper; see TestMain.
+const self = "/proc/self/exe"
+
 // sh is a command that a shell runs.
 func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
 
@@ -157,6 +160,7 @@ func TestCommandCredential(t *testing.T) {
 	o := Options{
 		Command:    sh("grep -E '^(Uid|Gid|Groups|CapEff):' /proc/self/status; exit 1"),
 		Credential: &Credential{UID: 12345, GID: 23456, Groups: []uint32{3, 34567}},
+		Helper:     self,
 	}
 	r := refusal(t, "", o)
 	want := "Uid:\t12345\t12345\t12345\t12345;Gid:\t23456\t23456\t23456\t23456;Groups:\t3 34567;CapEff:\t0000000000000000"

@@ -33,7 +33,10 @@
 //
 // JSON is read as a stream in bounded memory. TOML and YAML have to be in memory
 // as a whole, at many times their size: content larger than MaxWhole is refused
-// by them, and of what is larger than a few pages one is parsed at a time.
+// by them, and so is what is nested too deep. What is larger than a few pages is
+// parsed in a process of its own, as nobody if we are root, with limits of memory
+// and processor time: content that needs more is refused. Each user has places of
+// its own for that, so that one user's checks keep nobody else's waiting.
 //
 // # The command
 //
@@ -42,8 +45,8 @@
 // Options.Timeout, which is killed with its process group. What it says, on
 // either output, goes into the refusal.
 //
-//	standard input   the content: the file itself, opened for reading, so it can
-//	                 be mapped and rewound
+//	standard input   the content: a sealed copy in memory, or if it is long, a
+//	                 pipe; there is no way from it to the file
 //	LATCHFS_FILE     the name that Check was given
 //	PATH, LANG       fixed; nothing else of our environment is handed down
 //	directory        "/"
@@ -51,6 +54,10 @@
 //	umask            022
 //	session          its own, without a terminal
 //	user             Options.Credential, if it is set
+//
+// As another user than us it is confined: it gains no privileges by what it runs,
+// and has limits of memory, processor time and processes. That user's own content
+// is refused, since its writer could tell the command what to answer.
 //
 // It may read whatever its user may. It must not wait for somebody who waits for
 // the content to be accepted: to write the file that it judges, through a mount

@@ -196,10 +196,13 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	parsing <- struct{}{}
-	defer func() { <-parsing }()
+	leave, err := parsingLarge.take(t.Context(), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
 	big := content(t, strings.Repeat("#\n", smallWhole))
-	if err := Check(ctx, big, "f", Options{Formats: []Format{TOML}}); !errors.Is(err, context.Canceled) {
+	if err := Check(ctx, big, "f", Options{Formats: []Format{TOML}, Writer: 7}); !errors.Is(err, context.Canceled) {
 		t.Errorf("while another is parsed: %v", err)
 	}
 }
@@ -275,7 +278,7 @@ func FuzzFormats(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, format := range []Format{JSON, JSONL, TOML, YAML} {
-			err := checkFormat(t.Context(), bytesAt(b), int64(len(b)), format)
+			err := checkFormat(t.Context(), bytesAt(b), int64(len(b)), format, &Options{})
 			var r *Refusal
 			if err == nil {
 				continue

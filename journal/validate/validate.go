@@ -41,9 +41,16 @@ type Options struct {
 	Command []string
 	// Timeout is how long Command may take; 0: DefaultTimeout.
 	Timeout time.Duration
-	// Credential is the user as whom Command runs; nil: our own. To set it takes
-	// the privilege to become that user.
+	// Credential is the user as whom Command runs, confined; nil: our own, as it
+	// is. To set it takes the privilege to become that user.
 	Credential *Credential
+	// Writer is the user whose content it is. One user's checks keep nobody else's
+	// waiting.
+	Writer uint32
+	// Helper is a program whose main function calls Serve first. It parses what is
+	// too large to be parsed in this process, which does it itself if Helper is
+	// empty; and Credential needs it.
+	Helper string
 }
 
 // Credential is a user with its groups.
@@ -102,12 +109,12 @@ func Check(ctx context.Context, f *os.File, name string, o Options) error {
 		}
 	}
 	for _, format := range o.Formats {
-		if err := checkFormat(ctx, f, st.Size(), format); err != nil {
+		if err := checkFormat(ctx, f, st.Size(), format, &o); err != nil {
 			return wrap(err)
 		}
 	}
 	if len(o.Command) > 0 {
-		return wrap(runCommand(ctx, f, name, &o))
+		return wrap(runCommand(ctx, f, st.Size(), name, &o))
 	}
 	return nil
 }
@@ -121,7 +128,7 @@ func wrap(err error) error {
 	return fmt.Errorf("validate: %w", err)
 }
 
-func checkFormat(ctx context.Context, f io.ReaderAt, size int64, format Format) error {
+func checkFormat(ctx context.Context, f io.ReaderAt, size int64, format Format, o *Options) error {
 	switch format {
 	case JSON, JSONL:
 		s := newJSONStream(format == JSONL)
@@ -134,7 +141,7 @@ func checkFormat(ctx context.Context, f io.ReaderAt, size int64, format Format) 
 		}
 		return nil
 	case TOML, YAML:
-		return checkWhole(ctx, f, size, format)
+		return checkWhole(ctx, f, size, format, o)
 	}
 	return &Refusal{Validator: string(format), Reason: "there is no such validator"}
 }

@@ -30,6 +30,7 @@
 //	max-size = "0B"           # the largest file that is accepted; "0B": any
 //	command  = []             # a program that judges the content, with arguments
 //	command-timeout = "10s"   # after which it has refused
+//	command-user = "nobody"   # as whom it runs where latchfs is root
 //
 //	[history]                 # of all files together; the oldest goes first
 //	max-bytes = "1GiB"

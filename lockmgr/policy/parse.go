@@ -132,6 +132,7 @@ const (
 	keyMaxSize        = "max-size"
 	keyCommand        = "command"
 	keyCommandTimeout = "command-timeout"
+	keyCommandUser    = "command-user"
 )
 
 var (
@@ -139,7 +140,7 @@ var (
 	settingKeys  = []string{
 		keyMode, keyLiveIf, keyWait, keyDurability, keyAppend, keyOnKill, keyGrow, keyTTL, keyOnStale, keyKey,
 		keyLostUpdate, keyInsist, keyClaimTTL, keyFade, keyObservers, keyStrangers,
-		keyHistory, keyValidate, keyMaxSize, keyCommand, keyCommandTimeout,
+		keyHistory, keyValidate, keyMaxSize, keyCommand, keyCommandTimeout, keyCommandUser,
 	}
 	boundKeys = []string{keyMaxBytes, keyMaxAge}
 	ruleKeys  = append([]string{keyGlob}, settingKeys...)
@@ -253,6 +254,8 @@ func (p *parser) content(r *Rule, at node, key string, v any) bool {
 		r.Command = p.command(at, v)
 	case keyCommandTimeout:
 		r.CommandTimeout = p.positive(at, key, v, "a command needs some time")
+	case keyCommandUser:
+		r.CommandUser = p.commandUser(at, v)
 	default:
 		return false
 	}

@@ -114,6 +114,7 @@ type Rule struct {
 	MaxSize        *Bytes
 	Command        []string
 	CommandTimeout *Duration
+	CommandUser    string // "" is inherited
 
 	// origin is where the rule was written: "policy.toml:12" or "built-in".
 	origin string

@@ -207,7 +207,7 @@ func TestTOMLReadsBack(t *testing.T) {
 			defaults: Settings{Mode: ReadOnly, Wait: time.Hour, Durability: Lazy, Append: Session, OnKill: Commit,
 				TTL: time.Second, OnStale: StealStale, Key: DirectoryKey, Rule: ruleDefaults, History: 3,
 				LostUpdate: Serialize, Insist: NeverObey, ClaimTTL: time.Second, Fade: time.Hour, Observers: []string{"**/x.py"}, Strangers: RefuseStrangers,
-				Validate: &Validation{Formats: []Format{JSON, YAML}, NonEmpty: true, MaxSize: 1 << 40, Command: []string{"/x"}, Timeout: time.Second}},
+				Validate: &Validation{Formats: []Format{JSON, YAML}, NonEmpty: true, MaxSize: 1 << 40, Command: []string{"/x"}, Timeout: time.Second, CommandUser: "judge"}},
 			history: Bounds{MaxBytes: 1025, MaxAge: time.Minute}, rejected: Bounds{MaxAge: 2 * day},
 			alias: []Alias{
 				{Name: "app", Roots: []string{".", "a*", `\*"`, "é"}, origin: "a\nb"},

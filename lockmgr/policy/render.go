@@ -29,6 +29,7 @@ func (p *Policy) TOML() []byte {
 	if v := d.Validate; v != nil {
 		size, timeout := Bytes(v.MaxSize), Duration(v.Timeout)
 		r.Validate, r.MaxSize, r.Command, r.CommandTimeout = v.List(), &size, v.Command, &timeout
+		r.CommandUser = v.CommandUser
 	}
 	writeSettings(&b, r)
 
@@ -101,6 +102,7 @@ func writeSettings(b *bytes.Buffer, r Rule) {
 	if r.CommandTimeout != nil {
 		line(keyCommandTimeout, r.CommandTimeout.String())
 	}
+	line(keyCommandUser, r.CommandUser)
 }
 
 func writeBounds(b *bytes.Buffer, store string, limits Bounds) {

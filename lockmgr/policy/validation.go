@@ -31,15 +31,20 @@ type Validation struct {
 	// none. One that takes longer than Timeout refuses.
 	Command []string
 	Timeout time.Duration
+	// CommandUser is the user as whom root runs Command: a name or a number.
+	CommandUser string
 }
 
 // defaultTimeout is how long a validating command may take.
 const defaultTimeout = 10 * time.Second
 
+// defaultCommandUser is the user as whom root runs a validating command.
+const defaultCommandUser = "nobody"
+
 // validation lays the rule's own validation over v, which may be nil and is not
 // changed. What accepts everything is nil.
 func (r Rule) validation(v *Validation) *Validation {
-	out := Validation{Timeout: defaultTimeout}
+	out := Validation{Timeout: defaultTimeout, CommandUser: defaultCommandUser}
 	if v != nil {
 		out = *v
 	}
@@ -61,6 +66,9 @@ func (r Rule) validation(v *Validation) *Validation {
 	}
 	if r.CommandTimeout != nil {
 		out.Timeout = time.Duration(*r.CommandTimeout)
+	}
+	if r.CommandUser != "" {
+		out.CommandUser = r.CommandUser
 	}
 	if len(out.Formats) == 0 && !out.NonEmpty && out.MaxSize == 0 && len(out.Command) == 0 {
 		return nil
@@ -155,6 +163,38 @@ func checkValidator(name string) string {
 		return ""
 	}
 	return fmt.Sprintf("bad %s %q: known are %s", keyValidate, name, strings.Join(known, ", "))
+}
+
+// CommandUsers are the users as whom the policy has commands run, in order.
+func (p *Policy) CommandUsers() []string {
+	var users []string
+	add := func(v *Validation) {
+		if v != nil && len(v.Command) > 0 && !slices.Contains(users, v.CommandUser) {
+			users = append(users, v.CommandUser)
+		}
+	}
+	add(p.defaults.Validate)
+	for _, r := range p.rules {
+		add(r.validation(p.defaults.Validate))
+	}
+	slices.Sort(users)
+	return users
+}
+
+// commandUser reads the name or number of a user who is not root: the content of a
+// file may be anybody's, and what judges it is not to be more than that.
+func (p *parser) commandUser(at node, v any) string {
+	user, ok := v.(string)
+	if n, isNumber := v.(int64); isNumber && n >= 0 {
+		user, ok = strconv.FormatInt(n, 10), true
+	}
+	switch {
+	case !ok || user == "" || strings.ContainsAny(user, ":\x00\n"):
+		p.fail(at, "%s must be the name or the number of a user", keyCommandUser)
+	case user == "root" || strings.Trim(user, "0") == "":
+		p.fail(at, "bad %s %q: a command cannot run as root", keyCommandUser, user)
+	}
+	return user
 }
 
 // command reads a program with its arguments. It has no shell, so the program is

@@ -1,0 +1,68 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"os/user"
+	"strconv"
+
+	"latchfs/journal/validate"
+)
+
+// nobodyID is the number of the user nobody, and of its group, where no list of
+// users says otherwise.
+const nobodyID = 65534
+
+// errNoCommandUser keeps a command from running as root.
+var errNoCommandUser = errors.New("the user as whom the command is to run is not known")
+
+// findCommandUsers looks up the users as whom the policy has commands run. An
+// ordinary user's mount runs them as that user.
+func (f *FS) findCommandUsers() error {
+	if !f.privileged {
+		return nil
+	}
+	f.commandUsers = map[string]*validate.Credential{}
+	for _, name := range f.opts.Policy.CommandUsers() {
+		c, err := credentialOf(name)
+		if err != nil {
+			return fmt.Errorf("%w: command-user %q of the policy: %w", ErrBadOption, name, err)
+		}
+		f.commandUsers[name] = c
+	}
+	return nil
+}
+
+// credentialOf is a user with its groups, by name or number. A number without a
+// name has the group of the same number.
+func credentialOf(name string) (*validate.Credential, error) {
+	number, notNumber := strconv.ParseUint(name, 10, 32)
+	u, err := user.Lookup(name)
+	if err != nil && notNumber == nil {
+		u, err = user.LookupId(name)
+	}
+	switch {
+	case err != nil && notNumber == nil:
+		return &validate.Credential{UID: uint32(number), GID: uint32(number)}, nil
+	case err != nil && name == "nobody":
+		return &validate.Credential{UID: nobodyID, GID: nobodyID}, nil
+	case err != nil:
+		return nil, errors.New("there is no such user")
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	if uid == 0 {
+		return nil, errors.New("a command cannot run as root")
+	}
+	c := &validate.Credential{UID: uint32(uid), GID: uint32(gid)}
+	groups, err := u.GroupIds()
+	for _, id := range groups {
+		g, bad := strconv.ParseUint(id, 10, 32)
+		err = errors.Join(err, bad)
+		c.Groups = append(c.Groups, uint32(g))
+	}
+	return c, err
+}

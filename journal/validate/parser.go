@@ -1,0 +1,135 @@
+package validate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What parsing may take in a process of its own.
+const (
+	parseMemory = 512 << 20 // bytes
+	parseCPU    = 10        // seconds
+	parseTime   = 30 * time.Second
+)
+
+// nobody is the user as whom root parses.
+const nobody = 65534
+
+// answer is what the parser writes to its standard output. One that is missing is
+// no acceptance.
+type answer struct {
+	Accepted bool
+	Refusal  *Refusal `json:",omitempty"`
+}
+
+// parseOutside parses the content in another process, which can take only so much
+// of everything with it.
+func parseOutside(ctx context.Context, f io.ReaderAt, size int64, format Format, program string) error {
+	if err := enter(ctx, parsingForAll); err != nil {
+		return err
+	}
+	in, err := sealedCopy(f, size)
+	if err != nil {
+		<-parsingForAll
+		return err
+	}
+	limit, cancel := context.WithTimeout(ctx, parseTime)
+	p := &process{cmd: exec.Command(program), name: program, kill: limit.Done(), result: make(chan error, 1)}
+	p.cmd.Args = []string{HelperName, helperParse, string(format)}
+	p.cmd.Env = []string{"GOMAXPROCS=1", "GOTRACEBACK=none"}
+	said := output{most: 64 << 10}
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, &said, &p.out
+	go func() {
+		defer func() { <-parsingForAll }()
+		defer cancel()
+		p.run()
+	}()
+	if err = p.await(limit.Done()); err == errKilled && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var a answer
+	switch {
+	case err != nil:
+		return p.parseFailed(err, format)
+	case json.Unmarshal(said.buf.Bytes(), &a) != nil || a.Accepted == (a.Refusal != nil):
+		return &Refusal{Validator: string(format), Reason: "the parser failed"}
+	case a.Refusal != nil:
+		return a.Refusal
+	}
+	return nil
+}
+
+// parseFailed says why a parser has ended without an answer.
+func (p *process) parseFailed(err error, format Format) error {
+	r := &Refusal{Validator: string(format)}
+	var exit *exec.ExitError
+	var ws syscall.WaitStatus
+	if errors.As(err, &exit) {
+		ws, _ = exit.Sys().(syscall.WaitStatus)
+	}
+	text := strings.Join(p.out.lines(), "\n")
+	switch {
+	case err == errKilled:
+		r.Reason = fmt.Sprintf("too much to be checked: it takes more than %v", parseTime)
+	case errors.As(err, new(*startError)):
+		r.Reason = "the parser cannot be run: " + err.Error()
+	case strings.Contains(text, "out of memory"), strings.Contains(text, "cannot allocate memory"):
+		r.Reason = fmt.Sprintf("too much to be checked: it takes more than %d MiB of memory", parseMemory>>20)
+	case ws.Signaled() && (ws.Signal() == unix.SIGKILL || ws.Signal() == unix.SIGXCPU):
+		r.Reason = fmt.Sprintf("too much to be checked: it takes more than %d s of processor time, or memory is short", parseCPU)
+	default:
+		r.Reason, r.Output = "the parser failed", p.out.lines()
+	}
+	return r
+}
+
+// serveParser parses the standard input and writes an answer.
+func serveParser(format Format) error {
+	if err := becomeHarmless(); err != nil {
+		return err
+	}
+	st, err := os.Stdin.Stat()
+	if err != nil {
+		return err
+	}
+	a := answer{Accepted: true}
+	if err := parseHere(os.Stdin, st.Size(), format); err != nil {
+		if !errors.As(err, &a.Refusal) {
+			return err
+		}
+		a.Accepted = false
+	}
+	return json.NewEncoder(os.Stdout).Encode(a)
+}
+
+// becomeHarmless gives up what a parser does not need.
+func becomeHarmless() error {
+	err := errors.Join(spareNobody(), setLimits(map[int]uint64{
+		unix.RLIMIT_DATA: parseMemory, unix.RLIMIT_CPU: parseCPU, unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0,
+	}))
+	if err != nil {
+		return err
+	}
+	debug.SetMemoryLimit(parseMemory / 4 * 3)
+	if os.Geteuid() == 0 {
+		// A user namespace may know root alone, which is an ordinary user then.
+		if err := become(Credential{UID: nobody, GID: nobody}); err != nil && !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}
