@@ -3,6 +3,7 @@ package fs
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,34 +11,6 @@ import (
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
-
-// openRecord is the part of an unfinished line that is in the file already. What was
-// synced does not belong to it, nor what is no text: nobody may lose that.
-type openRecord struct {
-	key        inoKey
-	start, end int64
-	at         time.Time // of its last piece
-}
-
-// recordPause is how long the pieces of one line may be apart. A piece whose writer
-// is at work is itself held back for maxLineDelay.
-const recordPause = 5 * maxLineDelay
-
-// noteRecord notes what the append of b has left unfinished at the file's end.
-func (a *appender) noteRecord(b []byte) {
-	var st unix.Stat_t
-	if len(b) == 0 || b[len(b)-1] == '\n' || !a.mayDrop(b) || unix.Fstat(a.fd, &st) != nil {
-		a.open = openRecord{}
-		return
-	}
-	begin := st.Size - int64(len(b))
-	i := bytes.LastIndexByte(b, '\n')
-	goesOn := a.open.key == a.key && a.open.end == begin && st.Size-a.open.start <= maxLine && time.Since(a.open.at) < recordPause
-	if i >= 0 || !goesOn {
-		a.open = openRecord{key: a.key, start: begin + int64(i) + 1}
-	}
-	a.open.end, a.open.at = st.Size, time.Now()
-}
 
 // mayDrop reports whether bytes may be taken back that do not end in a newline: text
 // that is not synced as it is written.
@@ -47,7 +20,7 @@ func (a *appender) mayDrop(b []byte) bool {
 
 // dropUnfinished takes the unfinished record of the sender of a FLUSH back that is
 // dying by SIGKILL or a crash (DESIGN §4.4): nobody is left to finish the line. What
-// others have appended behind it is not touched, and then it stays.
+// others have appended behind it stays.
 func (a *appender) dropUnfinished(c *caller) {
 	f := a.f
 	if c.foreign() {
@@ -91,10 +64,9 @@ func (a *appender) wasWrittenBy(c *caller) bool {
 	return err == nil && th.Owner == c.owner || err != nil && a.c.owner == c.owner
 }
 
-// cutOpenLocked cuts the record that is not finished off the file, if it is the
-// file's end, and returns it.
+// cutOpenLocked takes the record that is not finished out of the file, and returns it.
 func (a *appender) cutOpenLocked() []byte {
-	if a.open == (openRecord{}) {
+	if len(a.open.pieces) == 0 {
 		return nil
 	}
 	l := a.lockSoon()
@@ -103,22 +75,46 @@ func (a *appender) cutOpenLocked() []byte {
 	}
 	defer a.f.table.Release(l)
 	var st unix.Stat_t
-	if a.followLocked() != 0 || a.key != a.open.key || unix.Fstat(a.fd, &st) != nil || st.Size != a.open.end {
+	if a.followLocked() != 0 || a.key != a.open.key || !a.f.gaps.follow(&a.open) || unix.Fstat(a.fd, &st) != nil {
 		return nil
 	}
-	part := make([]byte, a.open.end-a.open.start)
-	if n, err := unix.Pread(a.fd, part, a.open.start); err != nil || n != len(part) {
+	part := a.open.content(a.fd)
+	if part == nil {
 		return nil
 	}
-	if err := a.tail.Truncate(a.open.start); err != nil {
-		a.f.log.Errorf("%q ends in a line that its writer cannot finish, which cannot be cut off: %v", a.f.nodePath(a.h.n), err)
-		return nil
+	if first := a.open.pieces[0]; len(a.open.pieces) == 1 && first.end == st.Size {
+		if err := a.tail.Truncate(first.start); err != nil {
+			a.f.log.Errorf("%q ends in a line that its writer cannot finish, which cannot be cut off: %v", a.f.nodePath(a.h.n), err)
+			return nil
+		}
+		a.tellKernel(true)
+	} else {
+		if !a.takeOutLocked() {
+			return nil
+		}
+		a.forgetPages()
 	}
 	a.open = openRecord{}
 	a.noteGrowth(0)
 	a.noteCut()
-	a.tellKernel(true)
 	return part
+}
+
+// forgetPages makes the kernel read the file again.
+func (a *appender) forgetPages() {
+	f := a.f
+	f.mu.Lock()
+	nodes := slices.Clone(f.retired[a.key])
+	if n := f.byIno[a.key]; n != nil {
+		nodes = append(nodes, n)
+	}
+	f.mu.Unlock()
+	if f.isOver() {
+		return
+	}
+	for _, n := range nodes {
+		go f.srv.InodeNotify(n.id, 0, -1) // somebody may hold a page and wait for us
+	}
 }
 
 // lockSoon takes the file's lock if that is possible soon: a dying process must not

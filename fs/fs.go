@@ -100,6 +100,8 @@ type FS struct {
 	// another one's locks.
 	ends sync.Mutex
 
+	gaps gaps
+
 	tokenMu    sync.Mutex
 	tokenLimit atomic.Uint64 // tokens below are reserved on disk
 

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,4 +78,77 @@ os.kill(os.getpid(), signal.SIGKILL)`, name)
 			}
 		}
 	}, withPolicy("[[rule]]\nglob = \"take\"\non-kill = \"commit\"\n"))
+}
+
+// What is in the file of a killed program's line is taken out between the records of
+// others, who lose nothing and go on, and is kept.
+func TestKilledAppenderBetweenOthers(t *testing.T) {
+	needsLatchfs(t)
+	const worker = `
+import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+for line in sys.stdin:
+    os.write(fd, line.strip().replace(".", "\n").encode())
+    print("wrote", flush=True)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old\n")
+		var workers []*Proc
+		for range 4 {
+			workers = append(workers, m.LaunchPython(t, worker, "f"))
+		}
+		said := make([]int, len(workers))
+		want := "old\n"
+		write := func(n int, text string) {
+			t.Helper()
+			workers[n].Send(text)
+			said[n]++
+			want += strings.ReplaceAll(text, ".", "\n")
+			eventually(t, "the record shows", func() bool {
+				return strings.Count(workers[n].Stdout(), "wrote") == said[n] && m.ReadFile("f") == want
+			})
+		}
+		kill := func(n int, parts ...string) {
+			t.Helper()
+			workers[n].Signal(syscall.SIGKILL)
+			workers[n].Wait()
+			for _, part := range parts {
+				before, after, _ := strings.Cut(want, part)
+				want = before + after
+			}
+			if got := m.ReadFile("f"); got != want {
+				t.Errorf("after the end of the %d. the file holds %q, want %q", n+1, got, want)
+			}
+		}
+		before := m.Bash(t, "stat -c %i f").Stdout
+		write(0, "first.")
+		write(0, "half-of-first")
+		write(1, "half-of-second")
+		write(2, "third.")
+		write(0, "more-of-first")
+		write(1, "more-of-second")
+		write(3, "fourth.")
+		kill(0, "half-of-first", "more-of-first")
+		write(2, "goes.on.")
+		write(1, "end-of-second")
+		kill(1, "half-of-second", "more-of-second", "end-of-second")
+		write(2, "half-of-third")
+		write(3, "last.")
+		write(2, "finished.")
+		write(3, "not-finished")
+		write(2, "all.")
+		kill(2)
+		kill(3, "not-finished")
+		if after := m.Bash(t, "stat -c %i f").Stdout; before != after {
+			t.Errorf("the file's inode was %s and is %s", before, after)
+		}
+		var kept []string
+		for _, id := range m.kept("f") {
+			kept = append(kept, m.Locks("rejected/"+id+"/content"))
+		}
+		slices.Sort(kept)
+		if want := []string{"half-of-firstmore-of-first", "half-of-secondmore-of-secondend-of-second", "not-finished"}; !slices.Equal(kept, want) {
+			t.Errorf("kept are %q, want %q", kept, want)
+		}
+	})
 }

@@ -159,9 +159,14 @@ var scenarios = map[string]scenario{
 		setup: func(w *world) { w.write("d/t", "new") },
 		work:  renameKept(Keep{ID: theContent, Copy: true}), keeps: true,
 	},
-	"remove, kept":    {work: removeKept(Keep{ID: theContent}), keeps: true, mayBe: []string{"old", ""}},
-	"remove, copied":  {work: removeKept(Keep{ID: theContent, Copy: true}), keeps: true, mayBe: []string{"old", ""}},
-	"in place":        {work: inPlace},
+	"remove, kept":   {work: removeKept(Keep{ID: theContent}), keeps: true, mayBe: []string{"old", ""}},
+	"remove, copied": {work: removeKept(Keep{ID: theContent, Copy: true}), keeps: true, mayBe: []string{"old", ""}},
+	"in place":       {work: inPlace},
+	"in place, a record taken out": {
+		setup: func(w *world) { w.write("d/f", "old\n") },
+		work:  takenOut,
+		mayBe: []string{"old\n", "old\nhalf", "old\nhalftheirs\n", "old\ntheirs\n"},
+	},
 	"in place, named": {work: without("tmpfile", unix.EOPNOTSUPP, inPlace)},
 	"in place, no clone": {
 		// Long, with holes in other places than the old content has.
@@ -225,6 +230,29 @@ var scenarios = map[string]scenario{
 			})
 		},
 	},
+}
+
+// takenOut appends two records and writes the file anew without the first.
+func takenOut(w *world) bool {
+	file := openFile(w.t, w.path("d/f"), os.O_RDWR|os.O_APPEND)
+	tail, err := w.s.Tail(TailOptions{FD: int(file.Fd()), DirPath: "d", Name: "f"})
+	for _, record := range []string{"half", "theirs\n"} {
+		if err == nil {
+			_, err = tail.Append(int(file.Fd()), []byte(record))
+		}
+	}
+	if err != nil {
+		return false
+	}
+	target, base := openFile(w.t, w.path("d/f"), os.O_RDWR), w.version("d/f")
+	sh, err := w.s.NewShadow(w.shadowOptions("d/f", target))
+	if err != nil {
+		return false
+	}
+	defer sh.Discard()
+	check(w.t, writeAll(sh.FD(), []byte("old\ntheirs\n"), 0))
+	_, err = sh.InPlace(int(target.Fd()), w.publishOptions("d/f", base))
+	return err == nil
 }
 
 var sparseContent = "new" + strings.Repeat("\x00", 64<<10) + "end"
