@@ -106,6 +106,7 @@ func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 		f.noteLockAsked(h)
 		f.attribute(d, h)
 	}
+	d.weak = !f.mayKeepOut(d.c, h)
 	d.keys = []lockmgr.Key{f.clientKey(h.n, d.class)}
 	return d
 }

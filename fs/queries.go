@@ -108,6 +108,9 @@ func (q *query) change() *control.Reply {
 	}
 	f := q.f
 	l := f.controls.lockOf(cl)
+	if q.r.Op == control.Upgrade && l.Request().Weak {
+		return refused(control.NotAllowed, "the lock "+q.r.Lock+" was taken without the right to write, and keeps no writer out: it cannot be upgraded")
+	}
 	if q.r.Op == control.Downgrade {
 		f.table.Downgrade(l, q.mode())
 		return q.changed(cl, l, nil)
@@ -235,48 +238,4 @@ func (q *query) list() *control.Reply {
 		}
 	}
 	return out
-}
-
-// steal ends the locks on what the request names, if all are stale.
-func (q *query) steal(t target) *control.Reply {
-	f := q.f
-	if err := f.mayLock(q.c, &t, lockmgr.Exclusive); err != nil {
-		return refused(control.NotAllowed, err.Error())
-	}
-	hs := f.table.Holders(f.keysOfTarget(&t))
-	out := &control.Reply{OK: true}
-	if len(hs) == 0 {
-		out.Warning = "nothing is locked"
-		return out
-	}
-	for i := range hs {
-		if !hs[i].Stale || !q.r.Force {
-			r := f.record(&hs[i], keyOf(&hs[i]))
-			x := locksdir.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: &r}
-			ref := &control.Refusal{Error: control.Blocked}
-			q.describe(ref, &r)
-			ttl := r.TTL.Seconds()
-			ref.Message, ref.TTLSeconds = x.Message(), &ttl
-			return &control.Reply{Refusal: ref}
-		}
-		if err := q.maySteal(&hs[i]); err != nil {
-			return refused(control.NotAllowed, err.Error())
-		}
-	}
-	for i := range hs {
-		if f.table.Steal(hs[i].Lock) == nil {
-			out.Stolen++
-		}
-	}
-	f.settleThefts(q.c)
-	return out
-}
-
-// maySteal refuses to take a named lock from another user: no file says who may.
-func (q *query) maySteal(h *lockmgr.Holder) error {
-	lb, _ := h.Label.(*label)
-	if q.c.uid == 0 || lb == nil || lb.name == "" || lb.c.uid == q.c.uid {
-		return nil
-	}
-	return fmt.Errorf("the lock %s is another user's", lb.name)
 }

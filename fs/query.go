@@ -86,7 +86,8 @@ func (q *query) run() *control.Reply {
 
 // acquire takes a lock for the conversation, or for the holder named.
 func (q *query) acquire(t target) *control.Reply {
-	if err := q.f.mayLock(q.c, &t, q.mode()); err != nil {
+	weak, err := q.f.mayLock(q.c, &t, q.mode())
+	if err != nil {
 		return refused(control.NotAllowed, err.Error())
 	}
 	owner, lineage, rep := q.holder()
@@ -111,6 +112,7 @@ func (q *query) acquire(t target) *control.Reply {
 	q.f.joinGuard(q.c)
 	cl.joined = q.c.guard
 	d := q.demand(cl, owner, lineage)
+	d.weak = weak
 	return q.try(cl, d, q.r.ID)
 }
 
@@ -201,7 +203,7 @@ func (q *query) again(w *wait, l *lockmgr.Lock) *demand {
 	r := l.Request()
 	return &demand{
 		c: q.c, op: w.cl.label.op, path: w.cl.label.where(), claim: w.cl, mode: r.Mode, class: r.Class,
-		gate: r.Gate, wait: w.wait, ttl: r.TTL, yields: r.Yields, steal: r.Steal,
+		gate: r.Gate, weak: r.Weak, wait: w.wait, ttl: r.TTL, yields: r.Yields, steal: r.Steal,
 		label: &w.cl.label, owner: &r.Owner, lineage: r.Lineage,
 	}
 }

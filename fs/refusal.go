@@ -43,8 +43,11 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 		q.describe(ref, &r)
 	}
 	ref.Message = x.Message()
-	if errors.Is(err, errShutdown) {
+	switch {
+	case errors.Is(err, errShutdown):
 		ref.Message = f.shutdownNotice()
+	case errors.Is(err, errTurnedAway):
+		ref.Message = x.Path + x.Name + ": " + err.Error()
 	}
 	if ref.Suggestion == "" {
 		ref.Suggestion = x.Advice()

@@ -33,6 +33,9 @@ func (f *FS) settleThefts(by *caller) {
 		lb, _ := h.Label.(*label)
 		detail := f.previousLock(&h)
 		detail["reason"] = "stale_lock_forced"
+		if !h.Stale {
+			detail["reason"] = "active_lock_forced"
+		}
 		if by != nil {
 			detail["stolen_by"] = map[string]any{"pid": by.owner.PID, "program": by.program(), "uid": by.uid}
 		}
@@ -40,8 +43,10 @@ func (f *FS) settleThefts(by *caller) {
 		if lb == nil {
 			continue
 		}
-		f.log.Warnf("the lock on %q of pid %d was stolen: it had shown no sign of life since %v",
-			lb.where(), h.Owner.PID, h.Beat.Format(time.RFC3339))
+		if h.Stale {
+			f.log.Warnf("the lock on %q of pid %d was stolen: it had shown no sign of life since %v",
+				lb.where(), h.Owner.PID, h.Beat.Format(time.RFC3339))
+		}
 		if s := lb.session.Load(); s != nil {
 			taken := theftBy(by, time.Now())
 			s.taken.Store(&taken)

@@ -18,6 +18,7 @@ var (
 	errInterrupted = errors.New("lock wait interrupted by a signal")
 	errNotNow      = errors.New("the lock is held and this operation cannot wait")
 	errShutdown    = errors.New("latchfs is shutting down")
+	errTurnedAway  = errors.New("the owner of the file, or root, has ended the wait")
 	errMoved       = errors.New("the file moved away from the name")
 )
 
@@ -104,6 +105,7 @@ type demand struct {
 	// judge, if not nil, is run under the lock where it may take its time.
 	judge func(lb *label, cancel <-chan struct{}) unix.Errno
 	gate  bool           // see lockmgr.Request
+	weak  bool           // likewise
 	steal bool           // take it from holders whose lease has expired
 	inbox *lockmgr.Inbox // is told when the wait is over
 	// owner, with lineage, holds the lock in place of the caller.
@@ -147,7 +149,7 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 		Keys: d.keys, Mode: d.mode, Class: d.class, Client: d.client, Range: d.span,
 		Owner: d.c.owner, Since: f.proc.Now(),
 		NoWait: noWait, Now: time.Now(), TTL: d.ttl, Yields: d.yields,
-		Gate: d.gate, Steal: d.steal, Inbox: d.inbox,
+		Gate: d.gate, Weak: d.weak, Steal: d.steal, Inbox: d.inbox,
 	}
 	if d.owner != nil {
 		r.Owner, r.Lineage = *d.owner, d.forebears()

@@ -35,7 +35,7 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 	}
 	u := new(Lock)
 	u.init(t, &Request{
-		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, TTL: l.ttl, Yields: l.yields, Steal: l.steals,
+		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, Weak: l.weak, TTL: l.ttl, Yields: l.yields, Steal: l.steals,
 		Inbox: l.inbox, Mode: m, Owner: l.owner, Lineage: l.lineage, Since: l.since,
 		Now: l.now, Label: l.label,
 	})

@@ -77,7 +77,7 @@ func (t *Table) absorb(l *Lock) {
 			continue
 		}
 		switch {
-		case o.class == Flock || o.mode == l.mode && o.rng.touches(asked):
+		case o.class == Flock || o.mode == l.mode && o.weak == l.weak && o.rng.touches(asked):
 			l.rng, l.guest = l.rng.union(o.rng), l.guest || o.guest
 			if o.owner == l.owner && l.since.After(o.since) {
 				l.since = o.since
@@ -110,7 +110,7 @@ func (t *Table) cut(o *Lock, r Range, err error) {
 // split leaves o the bytes before r, and gives those behind r to a new lock.
 func (t *Table) split(o *Lock, r Range) {
 	rest := &Lock{t: t, entry: entry{
-		mode: o.mode, class: o.class, state: held, guest: o.guest, client: o.client,
+		mode: o.mode, class: o.class, state: held, guest: o.guest, client: o.client, weak: o.weak,
 		rng: Range{r.End + 1, o.rng.End}, owner: o.owner, lineage: o.lineage, since: o.since,
 		now: o.now, label: o.label, token: o.token, seq: o.seq,
 		ttl: o.ttl, beat: o.beat, due: o.due, failed: o.failed, yields: o.yields,

@@ -42,6 +42,8 @@ func (l *Lock) conflicts(x *Lock) bool {
 	switch {
 	case compatible[l.mode][x.mode]:
 		return false
+	case (l.weak || x.weak) && !l.advises(x):
+		return false
 	case l.class == Session || x.class == Session:
 		return !l.kinOf(x)
 	case l.class != x.class:
@@ -64,7 +66,7 @@ func (l *Lock) sheltered(x *Lock, n *node) bool {
 	}
 	for p := n.held.head; p != nil; p = p.next {
 		h := p.lock
-		if h != x && h.class == Session && h.mode >= max(l.mode, x.mode) && !h.gate &&
+		if h != x && h.class == Session && h.mode >= max(l.mode, x.mode) && !h.gate && !h.weak &&
 			l.kinOf(h) && x.kinOf(h) && n.allOn(l, x, h) {
 			return true
 		}
@@ -98,7 +100,7 @@ func (l *Lock) clashAhead(n *node, end *place) *Lock {
 		return nil
 	}
 	for p := n.waiting.head; p != nil && p != end; p = p.next {
-		if p.lock != l && l.conflicts(p.lock) && l.meets(p.lock, n) {
+		if p.lock != l && l.queuesBehind(p.lock, n) {
 			return p.lock
 		}
 	}
@@ -109,7 +111,7 @@ func (l *Lock) clashAhead(n *node, end *place) *Lock {
 // key: they may be waiting for x, and x for l. Between client locks kinship
 // does not count (see conflicts).
 func (l *Lock) joins(x *Lock) bool {
-	return (l.class == Session || x.class == Session) && l.kinOf(x)
+	return !x.weak && (l.class == Session || x.class == Session) && l.kinOf(x)
 }
 
 // inside reports whether n has a holder that lets l past the waiter w.

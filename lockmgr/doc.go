@@ -77,6 +77,10 @@
 // gate is a session lock that has heirs but no guests: they pass it and wait for
 // each other. Tree locks are gates.
 //
+// A weak lock is that of a process that may only read. A flock, an fcntl lock and a
+// gate that are weak conflict with others of their kind, and with nothing else. Whoever
+// waits for a weak lock is passed by all who do not.
+//
 // An owner with PID 0 is a process that nobody can see. It is kin to itself
 // alone.
 //

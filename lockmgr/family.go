@@ -37,7 +37,7 @@ func (t *Table) Waits(o Owner) bool {
 // there can be granted: one of them keeps everybody out but kin, and none of
 // them has kin, or could shelter anybody, among those who wait.
 func (t *Table) shut(n *node) bool {
-	if n.held.count[Exclusive] == 0 {
+	if n.held.count[Exclusive] == 0 || n.waiting.weak > 0 {
 		return false
 	}
 	shut := false
@@ -45,7 +45,7 @@ func (t *Table) shut(n *node) bool {
 		if t.familyWaits(p.lock.owner) {
 			return false
 		}
-		shut = shut || p.lock.class == Session && p.lock.mode == Exclusive && (n.trees == 0 || p.tree)
+		shut = shut || p.lock.class == Session && !p.lock.weak && p.lock.mode == Exclusive && (n.trees == 0 || p.tree)
 	}
 	return shut
 }

@@ -139,6 +139,9 @@ func (t *Table) grant(l *Lock) {
 		if n.held.shelters() {
 			t.touch(n)
 		}
+		if l.weak {
+			t.touchBehind(n)
+		}
 	}
 	if contended {
 		t.fresh = append(t.fresh, l)

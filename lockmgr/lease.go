@@ -190,6 +190,19 @@ func (t *Table) Steal(l *Lock) error {
 	return nil
 }
 
+// Revoke is Steal for a lock whose lease may be active. It is for those who may
+// always decide about what the lock is on.
+func (t *Table) Revoke(l *Lock) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.t != t || l.state != held {
+		return ErrNotHeld
+	}
+	t.rob(l)
+	t.settle()
+	return nil
+}
+
 // Thefts is how many locks have been stolen so far.
 func (t *Table) Thefts() uint64 { return t.thefts.Load() }
 

@@ -40,6 +40,7 @@ type entry struct {
 	guest bool
 
 	gate   bool  // shelters nobody
+	weak   bool  // binds nobody but others that ask for the same
 	steals bool  // takes expired locks that are in its way
 	yields bool  // once expired, may be taken by whoever waits
 	failed uint8 // heartbeats in a row
@@ -175,7 +176,7 @@ func (l *Lock) Request() Request {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	return Request{
-		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, TTL: l.ttl, Yields: l.yields, Steal: l.steals, Inbox: l.inbox, Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
+		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, Weak: l.weak, TTL: l.ttl, Yields: l.yields, Steal: l.steals, Inbox: l.inbox, Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
 		Owner: l.owner, Lineage: l.lineage, Since: l.since, Now: l.now, Label: l.label,
 	}
 }

@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -38,6 +39,7 @@ type mlock struct {
 	yields   bool // may be stolen by whoever waits, once expired
 	steals   bool
 	gate     bool
+	weak     bool
 }
 
 func (a *mlock) kinOf(x *mlock) bool {
@@ -54,6 +56,10 @@ func (a *mlock) conflicts(x *mlock) bool {
 		"shared shared": true, "shared update": true, "update shared": true,
 	}
 	if modes[a.mode.String()+" "+x.mode.String()] {
+		return false
+	}
+	asked := func(l *mlock) string { return fmt.Sprint(l.class, l.class == Session && !l.gate) }
+	if (a.weak || x.weak) && (asked(a) != asked(x) || asked(a) == "session true") {
 		return false
 	}
 	switch a.class.String() + " " + x.class.String() {
@@ -105,14 +111,21 @@ func (m *model) heldBy(f func(*mlock) bool) []*mlock {
 	return slices.DeleteFunc(slices.Clone(m.all), func(l *mlock) bool { return !l.held || !f(l) })
 }
 
-// waitsFor returns whom a waits for, holders and those before it in a queue.
+// waitsFor returns whom a waits for, holders and those before it in a queue that do
+// not let it pass.
 func (m *model) waitsFor(a *mlock) (holders, before []*mlock) {
+	holders, before = m.waitsForAny(a)
+	return holders, slices.DeleteFunc(before, func(x *mlock) bool { return m.passes(a, x) })
+}
+
+// waitsForAny is waitsFor without that exception.
+func (m *model) waitsForAny(a *mlock) (holders, before []*mlock) {
 	for _, k := range a.places() {
 		hs := m.inside(k)
 		for _, x := range hs {
 			guests := (a.class == Session || x.class == Session) &&
 				slices.ContainsFunc(hs, func(h *mlock) bool {
-					covers := !h.gate && h.on(k) && a.on(k) && x.on(k)
+					covers := !h.gate && !h.weak && h.on(k) && a.on(k) && x.on(k)
 					return h != x && h.class == Session && h.mode >= a.mode && h.mode >= x.mode &&
 						a.kinOf(h) && x.kinOf(h) && covers
 				})
@@ -130,6 +143,17 @@ func (m *model) waitsFor(a *mlock) (holders, before []*mlock) {
 		}
 	}
 	return holders, before
+}
+
+// passes reports whether the waiter x waits for a weak lock that a does not wait for.
+func (m *model) passes(a, x *mlock) bool {
+	if !slices.ContainsFunc(m.all, func(w *mlock) bool {
+		return w.weak && (w.held || w.waiting) && !a.conflicts(w) && x.conflicts(w)
+	}) {
+		return false
+	}
+	holders, before := m.waitsForAny(x)
+	return slices.ContainsFunc(append(holders, before...), func(w *mlock) bool { return w.weak && !a.conflicts(w) })
 }
 
 // queue returns who waits at k, in order.
@@ -177,11 +201,11 @@ func (m *model) grant(a *mlock) {
 		}
 		for _, run := range runs(o.bytes) {
 			switch {
-			case o.mode == a.mode && (run|run<<1|run>>1)&asked != 0:
+			case o.mode == a.mode && o.weak == a.weak && (run|run<<1|run>>1)&asked != 0:
 				o.bytes &^= run
 				a.inherit(o)
 				a.bytes |= run
-			case o.mode != a.mode:
+			case o.mode != a.mode || o.weak != a.weak:
 				o.bytes &^= asked
 			}
 		}
@@ -260,7 +284,7 @@ func (m *model) reenters(a, w *mlock) bool {
 	return slices.ContainsFunc(a.places(), func(k Key) bool {
 		return w.conflictsAt(a, k) && slices.ContainsFunc(m.inside(k), func(x *mlock) bool {
 			meets := (x.on(k) || slices.Contains(w.trees, k)) && (w.on(k) || slices.Contains(x.trees, k))
-			return meets && (x.fresh || a == m.newcomer) && (a.class == Session || x.class == Session) && a.kinOf(x)
+			return meets && (x.fresh || a == m.newcomer) && (a.class == Session || x.class == Session) && a.kinOf(x) && !x.weak
 		})
 	})
 }

@@ -17,6 +17,7 @@ type place struct {
 type placeList struct {
 	head, tail *place
 	count      [modes]int32
+	weak       int32 // how many are weak locks'
 }
 
 // clashes reports whether the list has a mode that is incompatible with m. Only
@@ -52,6 +53,9 @@ func (ps *placeList) insert(p, at *place) {
 		p.prev.next = p
 	}
 	ps.count[p.lock.mode]++
+	if p.lock.weak {
+		ps.weak++
+	}
 }
 
 // insertByRank puts p where the rank of its lock says.
@@ -85,6 +89,9 @@ func (ps *placeList) remove(p *place) {
 	}
 	p.prev, p.next = nil, nil
 	ps.count[p.lock.mode]--
+	if p.lock.weak {
+		ps.weak--
+	}
 }
 
 // node is one key of the table with its holders and its wait queue. Nodes form

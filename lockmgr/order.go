@@ -282,6 +282,9 @@ func (t *Table) move(set []*Lock, w *Lock) {
 			if p.lock != nil {
 				p.node.waiting.remove(p)
 				p.node.waiting.insertByRank(p)
+				if l.weak {
+					t.touchBehind(p.node)
+				}
 			}
 		}
 		t.touchAll(l)

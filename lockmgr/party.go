@@ -23,6 +23,9 @@ func (t *Table) join(l *Lock) {
 	}
 	l.party = y
 	y.all++
+	if l.weak {
+		t.weak++
+	}
 	if l.state == held {
 		y.add(l)
 	}
@@ -44,6 +47,9 @@ func (t *Table) leave(l *Lock) {
 		y.remove(l)
 	}
 	l.party = nil
+	if l.weak {
+		t.weak--
+	}
 	if y.all--; y.all > 0 {
 		return
 	}

@@ -188,6 +188,7 @@ func (p *play) request() Request {
 	r.Mode = Exclusive - Mode(p.pick("mode", 3))
 	r.Gate = p.pick("gate", 4) == 1
 	r.Yields, r.Steal = p.pick("yields", 4) == 1, p.pick("steal", 8) == 1
+	r.Weak = r.Gate && p.pick("weak", 6) == 1
 	return p.moment(r)
 }
 
@@ -199,6 +200,7 @@ func (p *play) clientRequest() Request {
 	r.Mode = []Mode{Exclusive, Shared}[p.pick("mode", 2)]
 	r.Class = Flock + Class(p.pick("class", 2))
 	r.Client = 1 + uint64(p.pick("client", 3))
+	r.Weak = p.pick("weak", 8) == 1
 	if r.Class == Flock {
 		r.Client += 10 * uint64(slices.Index(keys, r.Keys[0]))
 		r.Range = Whole
@@ -242,14 +244,14 @@ func (p *play) acquire() {
 	a := &mlock{
 		id: p.ids, keys: sortedKeys(slices.Concat(r.Keys, r.Trees)), trees: sortedKeys(r.Trees), mode: r.Mode, class: r.Class,
 		client: r.Client, owner: r.Owner, lineage: r.Lineage, since: r.Since, yields: r.Yields, steals: r.Steal,
-		gate: r.Gate || len(r.Trees) > 0,
+		gate: r.Gate || len(r.Trees) > 0, weak: r.Weak,
 	}
 	if r.Class == Posix {
 		a.bytes = bits(r)
 	}
 	r.Label = a.id
-	p.said = fmt.Sprintf("acquire %d %v trees %v %v by %v since %d %v %d %d-%d nowait=%v gate=%v yields=%v steals=%v",
-		a.id, a.keys, a.trees, r.Mode, r.Owner, r.Since.Tick, r.Class, r.Client, r.Range.Start, r.Range.End, r.NoWait, a.gate, r.Yields, r.Steal)
+	p.said = fmt.Sprintf("acquire %d %v trees %v %v by %v since %d %v %d %d-%d nowait=%v gate=%v weak=%v yields=%v steals=%v",
+		a.id, a.keys, a.trees, r.Mode, r.Owner, r.Since.Tick, r.Class, r.Client, r.Range.Start, r.Range.End, r.NoWait, a.gate, a.weak, r.Yields, r.Steal)
 	l := new(Lock)
 	if old := p.some(func(o *mlock) bool { return !o.held && !o.waiting && whole(o) }); old != nil {
 		l, old.real = old.real, nil // used again
@@ -287,7 +289,7 @@ func (p *play) upgrade() {
 	p.ids++
 	u := &mlock{
 		id: p.ids, real: l, keys: slices.Clone(old.keys), trees: slices.Clone(old.trees), mode: mode, owner: old.owner,
-		lineage: old.lineage, since: old.since, yields: old.yields, steals: old.steals, gate: old.gate,
+		lineage: old.lineage, since: old.since, yields: old.yields, steals: old.steals, gate: old.gate, weak: old.weak,
 	}
 	switch {
 	case p.model.rival(u) && noWait:

@@ -189,7 +189,7 @@ func (l *Lock) blockers(limit int) []Holder {
 	for at := &l.first; at != nil; at = at.also {
 		if n := at.node; n != nil {
 			for p := n.waiting.head; p != nil && p != at && len(out) < limit; p = p.next {
-				if l.state == waiting || !l.inside(n, p.lock) {
+				if l.queuesBehind(p.lock, n) && (l.state == waiting || !l.inside(n, p.lock)) {
 					add(p.lock, n)
 				}
 			}

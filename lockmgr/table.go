@@ -38,6 +38,7 @@ type Table struct {
 	families map[Owner]int
 
 	trees int // how many places are tree locks', over all nodes
+	weak  int // how many locks are weak, held or waiting
 
 	held    lockList // in the order of the grants
 	waiting lockList // in the order of the queues
@@ -118,7 +119,7 @@ func (l *Lock) init(t *Table, r *Request) {
 	l.entry = entry{
 		mode: r.Mode, class: r.Class, client: r.Client, rng: r.Range,
 		owner: r.Owner, lineage: r.Lineage, since: r.Since,
-		gate: r.Gate || len(r.Trees) > 0, steals: r.Steal, yields: r.Yields, ttl: r.TTL, inbox: r.Inbox,
+		gate: r.Gate || len(r.Trees) > 0, weak: r.Weak, steals: r.Steal, yields: r.Yields, ttl: r.TTL, inbox: r.Inbox,
 		now: r.Now, label: r.Label,
 	}
 	if r.Class != Posix {

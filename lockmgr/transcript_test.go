@@ -137,6 +137,10 @@ func (s *stage) change(d *datadriven.TestData) string {
 		if err := s.table.Steal(l); err != nil {
 			return err.Error() + "\n"
 		}
+	case "revoke":
+		if err := s.table.Revoke(l); err != nil {
+			return err.Error() + "\n"
+		}
 	case "miss":
 		times := uint64(1)
 		if n := scan(d, "times"); n != "" {
@@ -238,6 +242,7 @@ func (s *stage) request(d *datadriven.TestData) Request {
 			r.Keys = append(r.Keys, Key(k))
 		}
 	}
+	r.Weak = d.HasArg("weak")
 	r.Gate, r.Yields, r.Steal, r.Now = d.HasArg("gate"), d.HasArg("yields"), d.HasArg("steal"), s.time
 	if ttl := scan(d, "ttl"); ttl != "" {
 		r.TTL = time.Duration(number(strings.TrimSuffix(ttl, "s"))) * time.Second

@@ -169,6 +169,9 @@ type Request struct {
 	// Gate is a lock that lets heirs in, but not side by side: those who do not
 	// wait for it wait for each other. A lock with Trees is one.
 	Gate bool
+	// Weak is the lock of a process that could not keep others out by itself, for
+	// it may only read. It is advisory: see weak.go.
+	Weak bool
 	// TTL is the lease: how long the holder may show no sign of life before
 	// the lock can be stolen. 0: it cannot.
 	TTL time.Duration

@@ -26,7 +26,9 @@ shown no sign of life for longer than their lease. What such a holder writes lat
 is refused and kept aside.
 
 Without --force nothing is ended: the message says who would lose what, and the
-exit code is 8. An active lock is never stolen: the exit code is 8, too.`,
+exit code is 8. An active lock is not stolen: the exit code is 8, too. The owner of
+all FILEs, and root, can end the active locks of other users on them, though, and
+the requests of other users that wait for them.`,
 		Example: `  latchfs steal todo.json           # who is it?
   latchfs steal --force todo.json`,
 		RunE: func(cmd *cobra.Command, files []string) error {
