@@ -15,6 +15,7 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/commit"
+	"latchfs/journal/statedir"
 	"latchfs/lockmgr"
 )
 
@@ -41,7 +42,7 @@ func (f *FS) openData() error {
 			return err
 		}
 	}
-	if f.rootfd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	if f.rootfd, err = openResolved(dir); err != nil {
 		if err == unix.ENOTDIR {
 			err = ErrNotDirectory
 		}
@@ -65,7 +66,7 @@ func canonical(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(abs)
+	real, err := followLinks(abs)
 	if isDead(err) {
 		if i, e := findMount(abs); e == nil && i != nil && i.FSType == fsType {
 			if err := Detach(abs); err != nil {
@@ -168,6 +169,7 @@ func (f *FS) openState() error {
 		return fmt.Errorf("recovery of %s: %w", f.opts.Dir, err)
 	}
 	f.reportRecovery(report)
+	f.vouchForState()
 	if err := f.openHistory(); err != nil {
 		return err
 	}
@@ -182,23 +184,23 @@ func (f *FS) openState() error {
 	return nil
 }
 
+// openStateDir opens the state directory, which must be our own, and keeps other
+// daemons out.
 func (f *FS) openStateDir() error {
 	const name = commit.StateDirName
-	if err := unix.Mkdirat(f.rootfd, name, 0o700); err != nil && err != unix.EEXIST {
-		return fmt.Errorf("%s/%s: %w", f.opts.Dir, name, err)
-	}
-	fd, err := unix.Openat(f.rootfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err == unix.ENOTDIR || err == unix.ELOOP {
-		return fmt.Errorf("%w: %s/%s is not ours", ErrReservedName, f.opts.Dir, name)
+	dir, err := statedir.Own(f.rootfd)
+	if errors.Is(err, statedir.ErrForeign) {
+		return f.refuseState(err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s/%s: %w", f.opts.Dir, name, err)
 	}
-	f.state = os.NewFile(uintptr(fd), name)
-	if err := f.checkStateDir(); err != nil {
+	f.state = dir
+	fresh, err := f.checkStateDir()
+	if err != nil {
 		return err
 	}
-	lock, err := unix.Openat(fd, commit.LockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	lock, err := statedir.OpenFile(int(dir.Fd()), commit.LockName, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
 		return fmt.Errorf("%s/%s/%s: %w", f.opts.Dir, name, commit.LockName, err)
 	}
@@ -216,6 +218,9 @@ func (f *FS) openStateDir() error {
 			f.log.Warnf("%s/%s/%s: %v", f.opts.Dir, name, commit.LockName, err)
 		}
 	}
+	if err := f.judgeState(fresh); err != nil {
+		return err
+	}
 	if err := f.hideFromGit(); err != nil {
 		f.log.Warnf("%s/%s/%s: %v", f.opts.Dir, name, commit.IgnoreName, err)
 	}
@@ -225,7 +230,7 @@ func (f *FS) openStateDir() error {
 // hideFromGit writes the state directory's .gitignore. One that holds something is
 // its owner's, and stays.
 func (f *FS) hideFromGit() error {
-	fd, err := unix.Openat(int(f.state.Fd()), commit.IgnoreName, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := statedir.OpenFile(int(f.state.Fd()), commit.IgnoreName, unix.O_WRONLY|unix.O_CREAT)
 	if err != nil {
 		return err
 	}
@@ -260,27 +265,29 @@ func (f *FS) isMounted() bool {
 	return err == nil && len(list) > 0
 }
 
-// checkStateDir refuses a directory of that name that is not our state.
-func (f *FS) checkStateDir() error {
+// checkStateDir refuses a directory of that name that is not our state; fresh says
+// that there is nothing in it yet.
+func (f *FS) checkStateDir() (fresh bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.state.Fd()), &st); err != nil {
-		return err
+		return false, os.NewSyscallError("fstat", err)
 	}
+	f.stateKey = inoKey{uint64(st.Dev), st.Ino}
 	list, err := readEntries(int(f.state.Fd()), func(name string) bool { return name != "." && name != ".." })
 	if err != nil {
-		return fmt.Errorf("%s/%s: %w", f.opts.Dir, commit.StateDirName, err)
+		return false, fmt.Errorf("%s/%s: %w", f.opts.Dir, commit.StateDirName, err)
 	}
 	ours := len(list) == 0
 	for _, e := range list {
 		ours = ours || e.name == commit.LockName
 	}
 	if !ours {
-		return fmt.Errorf("%w: %s/%s exists and was not made by latchfs", ErrReservedName, f.opts.Dir, commit.StateDirName)
+		return false, fmt.Errorf("%w: %s/%s exists and was not made by latchfs", ErrReservedName, f.opts.Dir, commit.StateDirName)
 	}
-	if st.Mode&0o077 != 0 {
-		return os.Chmod(f.opts.Dir+"/"+commit.StateDirName, 0o700)
+	if st.Mode&0o7777 != 0o700 {
+		err = f.state.Chmod(0o700) // by descriptor: the name may lead elsewhere by now
 	}
-	return nil
+	return len(list) == 0, err
 }
 
 // raiseLimits allows as many descriptors as the system gives: each file that

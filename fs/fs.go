@@ -61,7 +61,8 @@ type FS struct {
 	rootfd     int // O_PATH on the data directory
 	procfd     int // /proc/self/fd
 	state      *os.File
-	privileged bool // root: files can be given to their creators
+	stateKey   inoKey // its inode, whatever a name that leads there looks like
+	privileged bool   // root: files can be given to their creators
 	// commandUsers are the users as whom commands judge content, by the policy's
 	// names; nil unless privileged.
 	commandUsers map[string]*validate.Credential

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/journal/statedir"
+
 	"latchfs/lockmgr/knowledge"
 )
 
@@ -86,23 +88,19 @@ const maxState = 256 << 20
 
 // readState reads a small file of the state directory.
 func (f *FS) readState(name string) ([]byte, error) {
-	fd, err := unix.Openat(int(f.state.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := statedir.OpenFile(int(f.state.Fd()), name, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errors.New("not a regular file")
-	}
 	return io.ReadAll(io.LimitReader(file, maxState))
 }
 
 // writeState replaces a small file of the state directory.
 func (f *FS) writeState(name string, data []byte) error {
 	dir, temp := int(f.state.Fd()), name+".new"
-	fd, err := unix.Openat(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := statedir.OpenFile(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC)
 	if err != nil {
 		return err
 	}

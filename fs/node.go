@@ -244,6 +244,9 @@ func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno
 		return nil, errnoOf(err)
 	}
 	key := inoKey{uint64(st.Dev), st.Ino}
+	if key == f.stateKey {
+		return nil, unix.ENOENT // another spelling, where the directory ignores case
+	}
 	f.mu.Lock()
 	if n := f.byIno[key]; n != nil {
 		n.nlookup++

@@ -14,6 +14,7 @@ import (
 
 	"latchfs/fs/locksdir"
 	"latchfs/journal/commit"
+	"latchfs/journal/statedir"
 )
 
 // maxRejectedMeta bounds what is read of a meta.json.
@@ -83,7 +84,7 @@ func (rj *rejects) open() (int, error) {
 	if rj.f.state == nil {
 		return -1, unix.ENOENT
 	}
-	return unix.Openat(int(rj.f.state.Fd()), commit.RejectedDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	return statedir.OpenDir(int(rj.f.state.Fd()), commit.RejectedDir)
 }
 
 // entry describes an entry of the store dir, if the viewer may know of it.

@@ -47,12 +47,15 @@ var rooms = map[string]room{
 	},
 	"latchfs/lockmgr/policy": {libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"}},
 	"latchfs/lockmgr/proc":   {ours: []string{"latchfs/lockmgr"}, libs: []string{xSys}},
-	"latchfs/journal":        {libs: []string{xSys}},
+	"latchfs/journal":        {ours: []string{"latchfs/journal/statedir"}, libs: []string{xSys}},
+	"latchfs/journal/statedir": { // whose the state directory is; not what its files say
+		libs: []string{xSys},
+	},
 	"latchfs/journal/history": { // which versions there are; what their files hold is none of its business
-		ours: []string{"latchfs/journal"}, libs: []string{xSys},
+		ours: []string{"latchfs/journal", "latchfs/journal/statedir"}, libs: []string{xSys},
 	},
 	"latchfs/journal/commit": { // puts old content where history wants it
-		ours: []string{"latchfs/journal", "latchfs/journal/history"}, libs: []string{xSys},
+		ours: []string{"latchfs/journal", "latchfs/journal/history", "latchfs/journal/statedir"}, libs: []string{xSys},
 	},
 	"latchfs/journal/validate": {
 		libs: []string{xSys, "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v4"},
@@ -64,7 +67,7 @@ var rooms = map[string]room{
 	"latchfs/fs/control":  {not: []string{"os", "net", "log"}},
 	"latchfs/fs": {
 		ours: []string{"latchfs/fs/control", "latchfs/fs/locksdir", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/history",
-			"latchfs/journal/merge", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy",
+			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy",
 			"latchfs/lockmgr/proc", "latchfs/lockmgr/programs"},
 		libs: []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
 	},

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/statedir"
 )
 
 const (
@@ -143,12 +145,9 @@ func removeSegments(dir *os.File, names []string, keep string) {
 	}
 }
 
+// openat opens a file of the state directory, if it is our own.
 func openat(dir *os.File, name string, flags int) (*os.File, error) {
-	var fd int
-	err := retryIntr(func() (err error) {
-		fd, err = unix.Openat(int(dir.Fd()), name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
-		return err
-	})
+	fd, err := statedir.OpenFile(int(dir.Fd()), name, flags)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}

@@ -16,11 +16,13 @@ import (
 	"latchfs/fs/locksdir"
 	"latchfs/journal"
 	"latchfs/journal/commit"
+	"latchfs/journal/statedir"
 )
 
 // fsckFlags are the flags of `latchfs fsck`.
 type fsckFlags struct {
 	repair bool
+	trust  bool
 	asJSON bool
 }
 
@@ -39,6 +41,11 @@ refuse to do: a damaged journal or damaged lines of the audit trail are renamed,
 never deleted, and begun anew; shadows that only the lost records could explain are
 kept under .latchfs/rejected/.
 
+Run by root on the directory of a user's own mount, it goes on as that user: what
+lies there is that user's word. Where somebody else than root can rename what lies
+in DIR, root finishes unfinished changes only if the state directory is known to be
+the one that was last used there, or with --trust-state.
+
 The exit code is 0 if nothing is wrong or all was repaired, and 1 if problems remain
 or the check could not be done.`,
 		Example: `  latchfs fsck /srv/data
@@ -50,6 +57,7 @@ or the check could not be done.`,
 		},
 	}
 	cmd.Flags().BoolVar(&f.repair, "repair", false, "put right what can be put right")
+	cmd.Flags().BoolVar(&f.trust, "trust-state", false, "with --repair: believe the journal although another could have put it there")
 	registerJSON(cmd, &f.asJSON, "print one JSON object for each finding")
 	return cmd
 }
@@ -64,6 +72,14 @@ func (f *fsckFlags) run(cmd *cobra.Command, path string) error {
 		return f.print(cmd.OutOrStdout(), path, nil, "no state directory, so nothing to check")
 	}
 	defer data.close()
+	if err := data.become(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if f.repair && !f.trust {
+		if err := data.believable(); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
 	checked, err := commit.Check(cmd.Context(), int(data.root.Fd()), data.state)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -71,6 +87,9 @@ func (f *fsckFlags) run(cmd *cobra.Command, path string) error {
 	findings := checked.Findings
 	if f.repair && data.lock != nil {
 		findings, err = checked.Repair(cmd.Context(), func(string, ...any) {}) // Findings says all of it
+		if err == nil {
+			err = statedir.Vouch(int(data.root.Fd()), data.state)
+		}
 	}
 	left := 0
 	for _, x := range findings {
@@ -157,18 +176,18 @@ func openOffline(path string, repair bool) (d *offline, err error) {
 	if d.root, err = openPlain(unix.AT_FDCWD, real, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
 		return d, err
 	}
-	d.state, err = openPlain(int(d.root.Fd()), commit.StateDirName, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	d.state, err = statedir.Peek(int(d.root.Fd()))
 	if errors.Is(err, unix.ENOENT) {
 		d.close()
 		return nil, nil
 	}
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+	if errors.Is(err, statedir.ErrForeign) {
 		err = fmt.Errorf("%s/%s is not a directory, so not latchfs's; it does not mount here", path, commit.StateDirName)
 	}
 	if err != nil {
 		return d, err
 	}
-	d.lock, err = openPlain(int(d.state.Fd()), commit.LockName, unix.O_RDONLY|unix.O_NOFOLLOW)
+	d.lock, err = openPlain(int(d.state.Fd()), commit.LockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if errors.Is(err, unix.ENOENT) {
 		return d, nil
 	}
@@ -238,8 +257,8 @@ func unmounted(path string) (real string, err error) {
 func inUse(path, real string) error {
 	lock := filepath.Join(real, commit.StateDirName, commit.LockName)
 	holder := "another process"
-	if pid, err := os.ReadFile(lock); err == nil { // in some pid namespace
-		holder = "pid " + strings.TrimSpace(string(pid))
+	if pid := lockPID(lock); pid != "" { // in some pid namespace
+		holder = "pid " + pid
 	}
 	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, fd := range fds {

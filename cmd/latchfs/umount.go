@@ -111,7 +111,7 @@ func unmount(mountpoint string, lazy bool) error {
 // flock for as long as it lives. A directory whose lock we may not see has no
 // daemon that we could wait for.
 func daemonGone(ctx context.Context, dir string) error {
-	lock, err := os.Open(filepath.Join(dir, commit.StateDirName, commit.LockName))
+	lock, err := openPlain(unix.AT_FDCWD, filepath.Join(dir, commit.StateDirName, commit.LockName), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return nil
 	}

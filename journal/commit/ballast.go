@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/statedir"
 )
 
 // Ballast is space that is held in the state directory to be given back on a
@@ -65,7 +67,7 @@ func (s *Store) stockBallast() {
 }
 
 func makeBallast(dir int, name string) error {
-	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	fd, err := statedir.OpenFile(dir, name, unix.O_CREAT|unix.O_RDWR)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/history"
+	"latchfs/journal/statedir"
 
 	"golang.org/x/sys/unix"
 )
@@ -323,7 +324,7 @@ func (c *Checked) checkOrphans() {
 
 // checkRejected examines the rejected store.
 func (c *Checked) checkRejected() error {
-	store, err := openDir(c.s.stateFD(), RejectedDir)
+	store, err := statedir.OpenDir(c.s.stateFD(), RejectedDir)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

@@ -52,7 +52,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 		}
 		return Version{}, fmt.Errorf("commit %q in place: %w", o.Name, err)
 	}
-	if err := sh.s.applyInPlace(sh.fd, target, in); err != nil {
+	if err := sh.s.applyInPlace(sh.fd, target, in, anyXattr); err != nil {
 		sh.s.abandon(sh.intent)
 		sh.forgetName()
 		sh.published = true // it will be
@@ -168,8 +168,9 @@ func (sh *Shadow) disarmRedo() error {
 }
 
 // applyInPlace makes target a copy of shadow and syncs it. It may be repeated
-// from the start at any time.
-func (s *Store) applyInPlace(shadow, target int, in journal.Intent) error {
+// from the start at any time. Of the extended attributes it carries those over that
+// carries allows.
+func (s *Store) applyInPlace(shadow, target int, in journal.Intent, carries func(string) bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(shadow, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
@@ -177,7 +178,7 @@ func (s *Store) applyInPlace(shadow, target int, in journal.Intent) error {
 	if err := s.overwrite(shadow, target, st.Size); err != nil {
 		return err
 	}
-	if err := s.applyMeta(shadow, target, &st, in); err != nil {
+	if err := s.applyMeta(shadow, target, &st, in, carries); err != nil {
 		return err
 	}
 	return s.do("fsync", func() error { return unix.Fsync(target) })
@@ -185,7 +186,7 @@ func (s *Store) applyInPlace(shadow, target int, in journal.Intent) error {
 
 // applyMeta carries the metadata over to target. What only the target's owner
 // may do, and we are not, is left out: the content counts.
-func (s *Store) applyMeta(shadow, target int, st *unix.Stat_t, in journal.Intent) error {
+func (s *Store) applyMeta(shadow, target int, st *unix.Stat_t, in journal.Intent, carries func(string) bool) error {
 	steps := []func() error{
 		func() error {
 			if in.UID < 0 && in.GID < 0 {
@@ -197,7 +198,7 @@ func (s *Store) applyMeta(shadow, target int, st *unix.Stat_t, in journal.Intent
 			if !in.Meta {
 				return nil
 			}
-			return copyXattrs(s, shadow, target)
+			return copyXattrs(s, shadow, target, carries)
 		},
 		func() error {
 			if in.Mode < 0 {

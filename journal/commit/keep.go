@@ -212,7 +212,7 @@ func (s *Store) copyOld(from, to int, st *unix.Stat_t) error {
 		}
 	}
 	_ = s.do("chown", func() error { return unix.Fchown(to, int(st.Uid), int(st.Gid)) })
-	_ = copyXattrs(s, from, to)
+	_ = copyXattrs(s, from, to, anyXattr)
 	if err := s.do("chmod", func() error { return unix.Fchmod(to, st.Mode&0o7777) }); err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (sh *Shadow) copyMeta(base int) error {
 	}
 	try("inode flags", copyFlags(sh.s, base, sh.fd)) // first: some want an empty file
 	try("owner", sh.chown(&to, int(from.Uid), int(from.Gid)))
-	try("extended attributes", copyXattrs(sh.s, base, sh.fd))
+	try("extended attributes", copyXattrs(sh.s, base, sh.fd, anyXattr))
 	// Last, because chown drops set-user-ID and an ACL sets the group bits.
 	err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, from.Mode&0o7777) })
 	if err != nil {
@@ -122,8 +122,8 @@ func copyFlags(s *Store, from, to int) error {
 }
 
 // copyXattrs gives to exactly the extended attributes of from, ACLs and file
-// capabilities included.
-func copyXattrs(s *Store, from, to int) error {
+// capabilities included, as far as carries allows.
+func copyXattrs(s *Store, from, to int, carries func(string) bool) error {
 	want, err := listXattrs(from)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func copyXattrs(s *Store, from, to int) error {
 		return err
 	}
 	for _, name := range have {
-		if slices.Contains(want, name) {
+		if slices.Contains(want, name) || !carries(name) {
 			continue
 		}
 		err := s.do("removexattr", func() error { return unix.Fremovexattr(to, name) })
@@ -142,6 +142,9 @@ func copyXattrs(s *Store, from, to int) error {
 		}
 	}
 	for _, name := range want {
+		if !carries(name) {
+			continue
+		}
 		value, err := getXattr(from, name)
 		if errors.Is(err, unix.ENODATA) {
 			continue

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/statedir"
 )
 
 // minRejectedAge is how long an entry of the rejected store stays whatever the
@@ -114,7 +116,7 @@ func (s *Store) removeOldestLocked() error {
 	e := l.entries[0]
 	l.entries = l.entries[1:]
 	l.bytes -= e.bytes
-	rejected, err := openDir(s.stateFD(), RejectedDir)
+	rejected, err := statedir.OpenDir(s.stateFD(), RejectedDir)
 	if err != nil {
 		return err
 	}
@@ -195,7 +197,7 @@ func (s *Store) scanRejectedLocked(now time.Time) error {
 	if !l.scanned.IsZero() && now.Sub(l.scanned).Abs() < rescanAfter {
 		return nil
 	}
-	rejected, err := openDir(s.stateFD(), RejectedDir)
+	rejected, err := statedir.OpenDir(s.stateFD(), RejectedDir)
 	if errors.Is(err, unix.ENOENT) {
 		l.entries, l.bytes, l.scanned = nil, 0, now
 		return nil

@@ -176,7 +176,11 @@ func (s *Store) redoAt(in journal.Intent, r *Report) (found bool, err error) {
 }
 
 func (s *Store) redo(in journal.Intent, shadowDir, shadow, target int, r *Report) error {
-	if err := s.applyInPlace(shadow, target, in); err != nil {
+	with, err := restrain(in, target)
+	if err != nil {
+		return err
+	}
+	if err := s.applyInPlace(shadow, target, with, userXattr); err != nil {
 		return err
 	}
 	if err := s.do("unlink", func() error { return unix.Unlinkat(shadowDir, in.Shadow, 0) }); err != nil {

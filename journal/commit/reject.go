@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/statedir"
 )
 
 // The layout of the rejected store inside the state directory. Names that begin
@@ -94,7 +96,7 @@ func (s *Store) dropEntry(rejected int, name string) error {
 
 // openRejected opens the directory of the rejected store, made if it is missing.
 func (s *Store) openRejected() (int, error) {
-	fd, err := openDir(s.stateFD(), RejectedDir)
+	fd, err := statedir.OpenDir(s.stateFD(), RejectedDir)
 	if !errors.Is(err, unix.ENOENT) {
 		return fd, err
 	}
@@ -102,7 +104,7 @@ func (s *Store) openRejected() (int, error) {
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
 	}
-	return openDir(s.stateFD(), RejectedDir)
+	return statedir.OpenDir(s.stateFD(), RejectedDir)
 }
 
 // keepContent puts the shadow's bytes into dir as RejectedContent: the inode

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -78,7 +77,7 @@ func (p *repair) run(ctx context.Context, logf func(string, ...any)) error {
 	if err := errors.Join(p.rejected(), p.history()); err != nil {
 		return err
 	}
-	return errors.Join(p.recover(ctx, logf), p.openHistory(logf), p.giveAway())
+	return errors.Join(p.recover(ctx, logf), p.openHistory(logf))
 }
 
 // stateDir gives the state directory its mode.
@@ -193,38 +192,4 @@ var routine = map[string]string{
 	journal.FindOldSegment:   "removed",
 	journal.FindNewSegment:   "removed",
 	journal.FindDamagedEvent: "moved aside",
-}
-
-// giveAway gives what root has made in an ordinary user's state directory to that
-// user, whose mount would not be able to use it otherwise.
-func (p *repair) giveAway() error {
-	var st unix.Stat_t
-	if err := unix.Fstat(p.c.s.stateFD(), &st); err != nil || os.Geteuid() != 0 || st.Uid == 0 {
-		return os.NewSyscallError("fstat", err)
-	}
-	give := func(dir int, name string) error {
-		err := unix.Fchownat(dir, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW)
-		if errors.Is(err, unix.ENOENT) {
-			return nil
-		}
-		return os.NewSyscallError("fchownat", err)
-	}
-	state := p.c.s.stateFD()
-	err := readDir(state, func(e dirent) error {
-		if !knownState(e) || generated(e.name) {
-			return nil
-		}
-		return give(state, e.name)
-	})
-	below := func(name string, fn func(dir int, e dirent) error) error {
-		dir, err := openDir(state, name)
-		if err != nil {
-			return nil // there is none
-		}
-		defer unix.Close(dir)
-		return readDir(dir, func(e dirent) error { return fn(dir, e) })
-	}
-	return errors.Join(err, below(RejectedDir, func(dir int, e dirent) error {
-		return errors.Join(give(dir, e.name), give(dir, e.name+"/"+RejectedMeta))
-	}), below(history.Dir, func(dir int, e dirent) error { return give(dir, e.name) })) // contents keep their owner
 }

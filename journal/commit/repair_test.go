@@ -3,15 +3,12 @@ package commit
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"latchfs/journal"
 	"latchfs/journal/history"
-
-	"golang.org/x/sys/unix"
 )
 
 // stopCleanly ends the daemon as it ends by itself.
@@ -55,10 +52,6 @@ func TestCheckOfTheStateDirectory(t *testing.T) {
 		w.write(StateDirName+"/ballast-9", "mine")
 		check(t, os.Chmod(w.path(StateDirName), 0o755))
 		want := []string{"problem state-directory .latchfs", "info unknown-entry .latchfs/ballast-9", "info unknown-entry .latchfs/notes.txt"}
-		if root(t) {
-			check(t, os.Chown(w.path(StateDirName), 77, 77))
-			want = append([]string{want[0]}, want...)
-		}
 		c := w.mustFind(want...)
 		findings, err := c.Repair(t.Context(), t.Logf)
 		check(t, err)
@@ -204,35 +197,6 @@ func TestImplausibleIntentsTouchNothing(t *testing.T) {
 			w.checkNothingLeft()
 		})
 	}
-}
-
-// Repaired by root, an ordinary user's directory is still that user's to mount.
-func TestRepairGivesAwayWhatRootHasMade(t *testing.T) {
-	if !root(t) {
-		t.Skip("not root")
-	}
-	eachFS(t, func(t *testing.T, w *world) {
-		w.write(orphanName, "shadow")
-		w.stop()
-		check(t, filepath.WalkDir(w.root, func(path string, _ os.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			return os.Lchown(path, 77, 77)
-		}))
-		w.corrupt(1)
-		w.repair()
-		check(t, filepath.WalkDir(w.root, func(path string, _ os.DirEntry, err error) error {
-			var st unix.Stat_t
-			if err == nil {
-				err = unix.Lstat(path, &st)
-			}
-			if st.Uid != 77 {
-				t.Errorf("%s belongs to %d", path, st.Uid)
-			}
-			return err
-		}))
-	})
 }
 
 func TestCheckAndRepairOfATransactionAtEveryStep(t *testing.T) {

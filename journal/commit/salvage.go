@@ -8,6 +8,7 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/history"
+	"latchfs/journal/statedir"
 
 	"golang.org/x/sys/unix"
 )
@@ -79,7 +80,11 @@ func (p *repair) redo(l *lostRedo) error {
 	if replace {
 		return s.do("rename", func() error { return unix.Renameat(l.shadowDir, l.in.Shadow, l.shadowDir, l.in.Name) })
 	}
-	if err := s.applyInPlace(l.shadow, l.target, l.in); err != nil {
+	with, err := restrain(l.in, l.target)
+	if err != nil {
+		return err
+	}
+	if err := s.applyInPlace(l.shadow, l.target, with, userXattr); err != nil {
 		return err
 	}
 	return s.do("unlink", func() error { return unix.Unlinkat(l.shadowDir, l.in.Shadow, 0) })
@@ -185,7 +190,7 @@ func (p *repair) keepShadow(dir int, f foundShadow) error {
 // entries: those without content beside the store, and what cannot be read of the
 // others beside their content.
 func (p *repair) rejected() error {
-	store, err := openDir(p.c.s.stateFD(), RejectedDir)
+	store, err := statedir.OpenDir(p.c.s.stateFD(), RejectedDir)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

@@ -81,7 +81,7 @@ func (t *Txn) apply(p *txnPart) error {
 		if p.keep.ID != "" {
 			p.sh.kept = s.keepCopy(p.target, p.keep.ID) == nil
 		}
-		if err := s.applyInPlace(p.sh.fd, p.target, p.in); err != nil {
+		if err := s.applyInPlace(p.sh.fd, p.target, p.in, anyXattr); err != nil {
 			return err
 		}
 		p.sh.published = true

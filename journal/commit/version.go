@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/statedir"
 )
 
 // ReservedPrefix begins every name that this package gives to a file in a data
@@ -11,7 +13,7 @@ import (
 const ReservedPrefix = ".latchfs-"
 
 // StateDirName is the name of the state directory at the data root.
-const StateDirName = ".latchfs"
+const StateDirName = statedir.Name
 
 // Reserved reports whether name is not for users: the state directory's name,
 // and every name that begins with ReservedPrefix.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"latchfs/journal"
+	"latchfs/journal/statedir"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +24,7 @@ const (
 // Check examines the history in the state directory, which nobody may have open,
 // and changes nothing. The findings' paths are relative to the state directory.
 func Check(state *os.File) ([]journal.Finding, error) {
-	fd, err := unix.Openat(int(state.Fd()), Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := statedir.OpenDir(int(state.Fd()), Dir)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}

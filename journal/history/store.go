@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"latchfs/journal"
+	"latchfs/journal/statedir"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,7 +90,7 @@ func Open(state *os.File, o Options) (*Store, error) {
 	if err := unix.Mkdirat(int(state.Fd()), Dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, fmt.Errorf("history: %w", os.NewSyscallError("mkdirat", err))
 	}
-	fd, err := unix.Openat(int(state.Fd()), Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := statedir.OpenDir(int(state.Fd()), Dir)
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
 	}
