@@ -165,7 +165,7 @@ func refused(word, message string) *control.Reply {
 // reply lets the next read have an answer.
 func (cv *conversation) reply(id string, r *control.Reply) {
 	r.ID = id
-	line := r.Append(nil)
+	line := locksdir.PrintableJSON(r.Append(nil))
 	cv.mu.Lock()
 	defer cv.mu.Unlock()
 	cv.out.Write(line)

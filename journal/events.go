@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -145,7 +147,7 @@ func (e *events) append(ev Event) error {
 	if err != nil {
 		return fmt.Errorf("event %q: %w", ev.Event, err)
 	}
-	line = append(line, '\n')
+	line = append(printable(line), '\n')
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.size > 0 && e.size+int64(len(line)) > e.max {
@@ -159,6 +161,29 @@ func (e *events) append(ev Event) error {
 	e.size += int64(len(line))
 	return nil
 }
+
+// printable escapes what encoding/json leaves as it is and a terminal may obey: DEL,
+// C1 controls, marks that turn the direction of text. JSON has such only in strings.
+func printable(line []byte) []byte {
+	if bytes.IndexFunc(line, unprintable) < 0 {
+		return line
+	}
+	b := make([]byte, 0, len(line)+32)
+	for _, r := range string(line) {
+		switch {
+		case !unprintable(r):
+			b = utf8.AppendRune(b, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+		default:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		}
+	}
+	return b
+}
+
+func unprintable(r rune) bool { return !strconv.IsPrint(r) }
 
 func (e *events) rotateLocked() error {
 	fd := int(e.dir.Fd())

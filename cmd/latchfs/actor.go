@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os/user"
 	"strconv"
 	"strings"
@@ -21,6 +22,9 @@ type author struct {
 type actorFlag struct {
 	name string
 	uid  string // of the user of that name
+	// only is the user who is meant, whatever the name; nil: any. A label is the word
+	// of whoever uses it, so what it stands for is a label of this user.
+	only *int
 }
 
 // String implements pflag.Value.
@@ -44,10 +48,64 @@ func (f *actorFlag) Set(name string) error {
 // matches tells whether somebody is meant. Whoever has given himself a label is
 // known by that alone; anybody else by his program, or by his user's name or number.
 func (f *actorFlag) matches(a *author) bool {
+	if f.only != nil && (a.UID == nil || *a.UID != *f.only) {
+		return false
+	}
 	if a.Actor != "" && a.Actor != a.Program {
 		return a.Actor == f.name
 	}
 	return a.Program == f.name || a.UID != nil && strconv.Itoa(*a.UID) == f.uid
+}
+
+// userFlag is --user: the user under whom somebody works.
+type userFlag struct {
+	name string
+	uid  int
+}
+
+// String implements pflag.Value.
+func (f *userFlag) String() string { return f.name }
+
+// Type is the name of the value in the help.
+func (f *userFlag) Type() string { return "USER" }
+
+// Set reads a user's name or number.
+func (f *userFlag) Set(name string) error {
+	number := name
+	if u, err := user.Lookup(name); err == nil {
+		number = u.Uid
+	}
+	uid, err := strconv.ParseUint(number, 10, 32)
+	if err != nil {
+		return fmt.Errorf("there is no user %q", name)
+	}
+	f.name, f.uid = name, int(uid)
+	return nil
+}
+
+// narrow makes the actor one of this user, if the flag was given.
+func (f *userFlag) narrow(a *actorFlag) {
+	if f.name != "" {
+		a.only = &f.uid
+	}
+}
+
+// userName is how people know a user: "bob (61002)", or the number alone.
+func userName(uid int) string {
+	number := strconv.Itoa(uid)
+	if u, err := user.LookupId(number); err == nil {
+		return locksdir.Display(u.Username) + " (" + number + ")"
+	}
+	return "uid " + number
+}
+
+// withUser is String with the user beside the label, which anybody may give himself.
+func (a *author) withUser() string {
+	who := a.String()
+	if strings.TrimSpace(a.Actor) == "" || a.Actor == a.Program || a.UID == nil {
+		return who
+	}
+	return who + " of user " + userName(*a.UID)
 }
 
 // actorHelp says what --actor takes.

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"latchfs/fs/locksdir"
 )
 
 // Exit codes of every subcommand.
@@ -73,7 +75,7 @@ func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &exit) {
 		return int(exit)
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
+	fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), locksdir.PrintableText(err.Error()))
 	var usage *usageError
 	if !started || errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latchfs/fs/locksdir"
 	"latchfs/journal/commit"
 )
 
@@ -23,6 +24,7 @@ type auditFlags struct {
 	since, until momentFlag
 	events       []string
 	actor        actorFlag
+	user         userFlag
 	asJSON       bool
 	follow       bool
 }
@@ -54,6 +56,7 @@ then each as it happens.`,
 	fl.Var(&f.until, "until", "only what happened at this time or earlier")
 	fl.StringSliceVar(&f.events, "event", nil, "only events of this `KIND`; may be repeated, or a list with commas")
 	fl.Var(&f.actor, "actor", "only what this one did")
+	fl.Var(&f.user, "user", "only what this user did; with --actor, under that name")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "go on with what happens from now on")
 	registerJSON(cmd, &f.asJSON, "print the events as they are recorded, one JSON object a line")
 	_ = cmd.RegisterFlagCompletionFunc("event", // fails for a flag that is not there
@@ -82,6 +85,7 @@ func (f *auditFlags) run(cmd *cobra.Command, sys system, paths []string) error {
 	if err != nil {
 		return err
 	}
+	f.user.narrow(&f.actor)
 	if f.follow && t.closed {
 		return errors.New("--follow: the directory is not mounted, nothing will happen")
 	}
@@ -225,7 +229,9 @@ func (r *auditReader) line(line []byte) error {
 	if !r.f.wants(e, r.t.paths) {
 		return nil
 	}
-	if !r.f.asJSON {
+	if r.f.asJSON {
+		line = locksdir.PrintableJSON(line)
+	} else {
 		line = e.appendLine(nil)
 	}
 	if r.last == nil {
@@ -244,6 +250,7 @@ func (f *auditFlags) wants(e *auditEvent, below []string) bool {
 	switch {
 	case !includes(f.since, f.until, e.Timestamp),
 		len(f.events) > 0 && !slices.Contains(f.events, e.Event),
+		f.user.name != "" && (e.UID == nil || *e.UID != f.user.uid),
 		f.actor.name != "" && !f.actor.matches(&e.author):
 		return false
 	}
@@ -272,6 +279,6 @@ func (e *auditEvent) appendLine(b []byte) []byte {
 		}
 		what += text
 	}
-	line := fmt.Sprintf("%s  %-16s  %-22s  %s", e.Timestamp.Local().Format(time.DateTime), e.kind(), e.author.String(), what)
+	line := fmt.Sprintf("%s  %-16s  %-22s  %s", e.Timestamp.Local().Format(time.DateTime), e.kind(), e.author.withUser(), what)
 	return append(append(b, strings.TrimRight(line, " ")...), '\n')
 }

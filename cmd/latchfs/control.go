@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/control"
+	"latchfs/fs/locksdir"
 )
 
 // conversation is an open control file (see package control). One request at a
@@ -133,9 +134,19 @@ func (a *answer) print(cmd *cobra.Command, asJSON bool, text string) error {
 	return err
 }
 
+// printJSON prints a value as one line of JSON in which nothing is unprintable.
+func printJSON(w io.Writer, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(locksdir.PrintableJSON(line), '\n'))
+	return err
+}
+
 // warn says what is odd, and no failure.
 func warn(cmd *cobra.Command, format string, args ...any) {
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.CommandPath(), fmt.Sprintf(format, args...))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.CommandPath(), locksdir.PrintableText(fmt.Sprintf(format, args...)))
 }
 
 // refused reports a refusal, and returns the error that stands for it. Where
@@ -143,14 +154,14 @@ func warn(cmd *cobra.Command, format string, args ...any) {
 // of SEED C7 and W7.
 func refused(cmd *cobra.Command, r *control.Refusal, asJSON bool) error {
 	if asJSON {
-		if err := json.NewEncoder(cmd.OutOrStdout()).Encode(r); err != nil {
+		if err := printJSON(cmd.OutOrStdout(), r); err != nil {
 			return err
 		}
 	}
 	text := said(r)
 	switch r.Error {
 	case control.Blocked, control.Stale, control.Deadlock:
-		fmt.Fprintln(cmd.ErrOrStderr(), text)
+		fmt.Fprintln(cmd.ErrOrStderr(), locksdir.PrintableText(text))
 		return exitError(exitNotAcquired)
 	case control.Invalid:
 		return &usageError{errors.New(text)}

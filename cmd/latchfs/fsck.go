@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -121,9 +120,8 @@ func (f *fsckFlags) summary(path string, found, left int) string {
 // print writes the findings, and for people a last line.
 func (f *fsckFlags) print(w io.Writer, path string, findings []journal.Finding, summary string) error {
 	if f.asJSON {
-		enc := json.NewEncoder(w)
 		for _, x := range findings {
-			if err := enc.Encode(x); err != nil {
+			if err := printJSON(w, x); err != nil {
 				return err
 			}
 		}

@@ -19,11 +19,12 @@ type system struct {
 	open   func(control string) (*os.File, error)
 	// rename gives our process another name; nil where that is not ours to do.
 	rename func(program string)
+	user   int // who runs us: the effective user id
 }
 
 // machine is the system that the program runs on.
 func machine() system {
-	return system{mounts: mountinfo.GetMounts, open: openControl, rename: renameProcess}
+	return system{mounts: mountinfo.GetMounts, open: openControl, rename: renameProcess, user: os.Geteuid()}
 }
 
 // renameProcess changes the name under which the audit trail has us.

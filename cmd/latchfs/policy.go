@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latchfs/fs/locksdir"
 	"latchfs/lockmgr/policy"
 )
 
@@ -108,9 +108,9 @@ func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON boo
 	for _, name := range paths {
 		rel := rootRelative(name)
 		s := p.For(rel)
-		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%v\t%v\t%s\t%s\t%d\t%v\t%s\t%s\n", name, s.Mode, s.Wait, s.Durability,
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%v\t%v\t%s\t%s\t%d\t%v\t%s\t%s\n", locksdir.Display(name), s.Mode, s.Wait, s.Durability,
 			s.Append, s.OnKill, s.GrowText(), s.TTL, s.OnStale, s.Key,
-			s.LostUpdate, s.ClaimTTL, s.Fade, listed(s.Observers), s.Strangers, s.History, s.Validate, p.LockName(rel), s.Rule)
+			s.LostUpdate, s.ClaimTTL, s.Fade, listed(s.Observers), s.Strangers, s.History, s.Validate, locksdir.Display(p.LockName(rel)), s.Rule)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -135,11 +135,10 @@ func noteMarkers(cmd *cobra.Command, p *policy.Policy, paths []string) {
 
 func testPolicyJSON(cmd *cobra.Command, p *policy.Policy, paths []string) error {
 	actorEnv := append([]string{}, p.ActorEnv()...) // [] where there is none, not null
-	enc := json.NewEncoder(cmd.OutOrStdout())
 	for _, name := range paths {
 		rel := rootRelative(name)
 		s := p.For(rel)
-		err := enc.Encode(map[string]any{
+		err := printJSON(cmd.OutOrStdout(), map[string]any{
 			"path": name, "mode": s.Mode, "wait_seconds": s.Wait.Seconds(), "durability": s.Durability,
 			"append": s.Append, "on_kill": s.OnKill, "grow": s.GrowText(), "ttl_seconds": s.TTL.Seconds(), "on_stale": s.OnStale,
 			"key": s.Key, "lock": p.LockName(rel), "actor_env": actorEnv, "rule": s.Rule,

@@ -189,13 +189,12 @@ func program(name string, pid int32) string {
 
 // printRejectionsJSON prints what meta.json says of each, on a line.
 func printRejectionsJSON(w io.Writer, list []*rejection) error {
-	enc := json.NewEncoder(w)
 	for _, r := range list {
 		var o any = json.RawMessage(r.meta)
 		if r.meta == nil {
 			o = map[string]any{"id": r.ID, "time": r.Time.UTC().Format(time.RFC3339Nano), "file": map[string]any{"size": r.File.Size}}
 		}
-		if err := enc.Encode(o); err != nil {
+		if err := printJSON(w, o); err != nil {
 			return err
 		}
 	}

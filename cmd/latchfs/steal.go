@@ -1,13 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/control"
+	"latchfs/fs/locksdir"
 )
 
 // stealFlags are the flags of `latchfs steal`.
@@ -88,9 +88,9 @@ func (f *stealFlags) rehearse(cmd *cobra.Command, sys system, files []string) er
 		}
 		code = exitNotAcquired
 		r := records[i].refusal(name, time.Now())
-		fmt.Fprintln(cmd.ErrOrStderr(), said(r))
+		fmt.Fprintln(cmd.ErrOrStderr(), locksdir.PrintableText(said(r)))
 		if f.asJSON {
-			if err := json.NewEncoder(cmd.OutOrStdout()).Encode(r); err != nil {
+			if err := printJSON(cmd.OutOrStdout(), r); err != nil {
 				return err
 			}
 		}

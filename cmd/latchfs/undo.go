@@ -1,12 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +21,9 @@ import (
 type undoFlags struct {
 	viewFlags
 	actor     actorFlag
+	user      userFlag
 	since     momentFlag
+	caller    int // the user who runs the command
 	dryRun    bool
 	force     bool
 	keepGoing bool
@@ -38,6 +42,10 @@ Files that are in that state already are left alone. Directories and symbolic li
 that NAME removed are there again, and links that NAME made are deleted; directories
 that NAME made stay, and so does what was done in a transaction or by renaming to
 either of them.
+
+Anybody may work under any label. So only root takes back what other users have done,
+and is asked for --user where several have used the label; everybody else takes back
+his own changes and no others.
 
 A file is refused where somebody else has changed it after NAME, unless --force is
 given: then that change is taken back with it. It is refused, too, where the version
@@ -61,6 +69,10 @@ with --keep-going the rest is taken back, and the exit code is 1.
 			if err != nil {
 				return err
 			}
+			f.caller = sys.user
+			if err := f.whose(all); err != nil {
+				return err
+			}
 			plan, err := f.plan(v, all, below)
 			if err != nil {
 				return err
@@ -78,12 +90,46 @@ with --keep-going the rest is taken back, and the exit code is 1.
 	f.register(cmd)
 	fl := cmd.Flags()
 	fl.Var(&f.actor, "actor", "whose changes are taken back")
+	fl.Var(&f.user, "user", "the user who has worked under that name (for root; others undo what they did themselves)")
 	fl.Var(&f.since, "since", "what was changed at this time or later")
 	fl.BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
 	fl.BoolVar(&f.force, "force", false, "take back also what others have changed after NAME")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "take back what is not refused")
 	registerJSON(cmd, &f.asJSON, "print one JSON object for each file")
 	return cmd
+}
+
+// whose finds out which user's changes are meant. A label alone does not tell: it is
+// the word of whoever works under it.
+func (f *undoFlags) whose(all histories) error {
+	me := f.caller
+	f.user.narrow(&f.actor)
+	switch {
+	case me != 0 && f.actor.only != nil && *f.actor.only != me:
+		return fmt.Errorf("%s is another user: only root takes back what others have changed", userName(*f.actor.only))
+	case me != 0:
+		f.actor.only = &me
+		return nil
+	case f.actor.only != nil:
+		return nil
+	}
+	users := map[int]bool{}
+	for _, states := range all {
+		for _, s := range states {
+			if s.UID != nil && s.Actor == f.actor.name && f.isTheirs(s) {
+				users[*s.UID] = true
+			}
+		}
+	}
+	if len(users) < 2 {
+		return nil
+	}
+	var names []string
+	for _, uid := range slices.Sorted(maps.Keys(users)) {
+		names = append(names, userName(uid))
+	}
+	return fmt.Errorf("%s is a label of several users: %s; say with --user whose changes are to be taken back",
+		locksdir.Display(f.actor.name), strings.Join(names, ", "))
 }
 
 // carryOut does what is planned, or says it.
@@ -128,7 +174,7 @@ func (f *undoFlags) carryOut(cmd *cobra.Command, v *view, plan []*undoing) error
 
 func (f *undoFlags) report(w io.Writer, u *undoing) error {
 	if f.asJSON {
-		return json.NewEncoder(w).Encode(u)
+		return printJSON(w, u)
 	}
 	_, err := fmt.Fprintln(w, u.String())
 	return err

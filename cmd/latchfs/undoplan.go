@@ -49,7 +49,11 @@ func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, er
 		return nil, err
 	}
 	if !t.known && !f.isKnownIn(all) {
-		return nil, fmt.Errorf("nothing is known that %s has done here: latchfs audit says who has done what", locksdir.Display(f.actor.name))
+		who := locksdir.Display(f.actor.name)
+		if f.actor.only != nil {
+			who += ", as user " + userName(*f.actor.only) + ","
+		}
+		return nil, fmt.Errorf("nothing is known that %s has done here: latchfs audit says who has done what", who)
 	}
 	appended := t.appended
 	plan := f.planNamed(v, t, below)
@@ -120,7 +124,11 @@ func (f *undoFlags) planFile(states []*fileVersion, appended []*auditEvent) *und
 		u.Action = undoDelete
 	}
 	u.Reason = f.objection(states[first:], appended)
-	if u.Reason != "" && !f.force {
+	switch {
+	case u.Reason == "":
+	case f.isAnothers(states[first:], appended):
+		return u.refuse("another user has changed it since, %s: only root takes that back", u.last.when())
+	case !f.force:
 		u.Action = undoRefuse
 	}
 	return u
@@ -129,6 +137,17 @@ func (f *undoFlags) planFile(states []*fileVersion, appended []*auditEvent) *und
 func (u *undoing) refuse(format string, args ...any) *undoing {
 	u.Action, u.Reason = undoRefuse, fmt.Sprintf(format, args...)
 	return u
+}
+
+// isAnothers reports whether something that would be taken back along with the actor's
+// changes is another user's, and so not the caller's to take back.
+func (f *undoFlags) isAnothers(states []*fileVersion, appended []*auditEvent) bool {
+	me := f.caller
+	another := func(a *author) bool { return me != 0 && (a.UID == nil || *a.UID != me) }
+	return slices.ContainsFunc(states, func(s *fileVersion) bool { return another(&s.author) }) ||
+		slices.ContainsFunc(appended, func(e *auditEvent) bool {
+			return !e.Timestamp.Before(states[0].Time) && another(&e.author)
+		})
 }
 
 // objection says why a file whose versions from the actor's first one on are states
@@ -143,7 +162,7 @@ func (f *undoFlags) objection(states []*fileVersion, appended []*auditEvent) str
 		when := e.Timestamp.Local().Format(time.DateTime)
 		switch theirs, before := f.actor.matches(&e.author), e.Timestamp.Before(states[0].Time); {
 		case !theirs && !before:
-			return fmt.Sprintf("%s appended to it later, %s (--force takes that back, too)", e.author.String(), when)
+			return fmt.Sprintf("%s appended to it later, %s (--force takes that back, too)", e.author.withUser(), when)
 		case theirs && before:
 			return fmt.Sprintf("what was appended, %s, before version %d, is not taken back", when, states[0].Version)
 		}

@@ -199,7 +199,7 @@ func (f *undoFlags) unlabelled(all histories, below []string) string {
 		if i < 0 || !isBelow(p, below) || slices.ContainsFunc(states, f.isTheirs) {
 			continue
 		}
-		who := states[i].author.String()
+		who := states[i].author.withUser()
 		files = append(files, locksdir.Display(p))
 		if !slices.Contains(by, who) {
 			by = append(by, who)

@@ -175,9 +175,10 @@ func appendJSONRune(b []byte, r rune) []byte {
 	}
 }
 
-// printableJSON is a JSON text whose strings hold nothing unprintable: outside
-// of strings only white space is.
-func printableJSON(text []byte) []byte {
+// PrintableJSON is a JSON text whose strings hold nothing unprintable, so that no name
+// can move a terminal's cursor or turn the direction of its text. Outside of strings
+// only white space is unprintable.
+func PrintableJSON(text []byte) []byte {
 	b := make([]byte, 0, len(text))
 	for _, r := range string(text) {
 		if r == '\n' || r == '\t' || r == '\r' {

@@ -93,7 +93,7 @@ func (r *Rejected) meta() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return printableJSON(b), nil
+	return PrintableJSON(b), nil
 }
 
 func (t *Tree) listRejected(path string, v Viewer) ([]Entry, error) {

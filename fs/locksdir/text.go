@@ -49,6 +49,26 @@ func appendDisplay(b []byte, s string) []byte {
 	return b
 }
 
+// PrintableText is text of several lines in which everything else that is unprintable
+// is escaped as Display does it. A backslash stays as it is.
+func PrintableText(text string) string {
+	clean := func(r rune) bool { return r == '\n' || r == '\t' || r == '\\' || strconv.IsPrint(r) }
+	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !clean(r) }) < 0 {
+		return text
+	}
+	b := make([]byte, 0, len(text)+16)
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if clean(r) && !(r == utf8.RuneError && n == 1) {
+			b = append(b, text[:n]...)
+		} else {
+			b = appendDisplay(b, text[:n])
+		}
+		text = text[n:]
+	}
+	return string(b)
+}
+
 func appendHexByte(b []byte, c byte) []byte {
 	return appendHex(append(b, `\x`...), uint32(c), 2)
 }
