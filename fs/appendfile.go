@@ -35,7 +35,7 @@ func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 	if err != nil {
 		f.log.Errorf("%d bytes for the end of %q are lost: %v", len(b), path, err)
 	}
-	detail := map[string]any{"operation": opAppend, "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
+	detail := map[string]any{"operation": opAppend, "uid": a.c.uid, "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
 	noteVerdict(detail, why)
 	f.event(journal.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID, Detail: detail})
 	f.explain(refusal{

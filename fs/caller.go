@@ -38,6 +38,8 @@ type caller struct {
 
 	groupsOnce sync.Once
 	groups     []uint32
+	// groupsKnown: groups could be read, and are all.
+	groupsKnown bool
 
 	callOnce  sync.Once
 	call      proc.Call
@@ -145,7 +147,7 @@ func (f *FS) actorOf(lb *label) string {
 	c := lb.c
 	c.actorOnce.Do(func() {
 		if names := f.policy.ActorEnv(); len(names) > 0 && !c.foreign() {
-			c.actor = f.proc.FirstEnv(c.owner.PID, names)
+			c.actor = f.proc.EnvOf(c.owner, names)
 		}
 	})
 	return c.actor
@@ -161,15 +163,15 @@ func (c *caller) inGroup(gid uint32) bool {
 func (c *caller) supplementary() []uint32 {
 	c.groupsOnce.Do(func() {
 		if c.tid != 0 {
-			c.groups = c.f.proc.Groups(uint32(c.tid))
+			c.groups, c.groupsKnown = c.f.proc.Groups(uint32(c.tid))
 		}
 	})
 	return c.groups
 }
 
 // haveGroups gives the caller these supplementary groups instead of its own.
-func (c *caller) haveGroups(groups []uint32) {
-	c.groupsOnce.Do(func() { c.groups = groups })
+func (c *caller) haveGroups(groups []uint32, known bool) {
+	c.groupsOnce.Do(func() { c.groups, c.groupsKnown = groups, known })
 }
 
 // program is the short name of the caller's process.

@@ -89,7 +89,7 @@ func (cv *conversation) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Sta
 	cv.used.note()
 	c := cv.f.callerOf(&in.InHeader)
 	if c.uid != 0 {
-		c.haveGroups(cv.c.supplementary())
+		c.haveGroups(cv.c.supplementary(), cv.c.groupsKnown)
 	}
 	v := cv.f.virt.viewerOf(c)
 	cv.mu.Lock()
@@ -241,7 +241,7 @@ func (cv *conversation) flush(in *fuse.FlushIn) {
 	// parent by the time its last thread closes its descriptors. What guard starts
 	// carries its lock's name.
 	for _, o := range cv.f.proc.All() {
-		if exiting && o != owner && cv.has(o.PID) && cv.isNamedBy(o.PID) {
+		if exiting && o != owner && cv.has(o.PID) && cv.isNamedBy(o) {
 			cv.handOver(o)
 			return
 		}
@@ -250,8 +250,8 @@ func (cv *conversation) flush(in *fuse.FlushIn) {
 
 // isNamedBy reports whether a process was started with the name of one of the
 // conversation's locks in its environment.
-func (cv *conversation) isNamedBy(pid int32) bool {
-	id := cv.f.proc.FirstEnv(pid, []string{control.SessionEnv})
+func (cv *conversation) isNamedBy(o lockmgr.Owner) bool {
+	id := cv.f.proc.EnvOf(o, []string{control.SessionEnv})
 	if id == "" {
 		return false
 	}

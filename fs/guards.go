@@ -93,7 +93,7 @@ func (f *FS) joinGuard(c *caller) bool {
 		return false
 	}
 	c.joined = true
-	id := f.proc.FirstEnv(c.owner.PID, []string{control.SessionEnv})
+	id := f.proc.EnvOf(c.owner, []string{control.SessionEnv})
 	if id == "" {
 		return false
 	}

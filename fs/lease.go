@@ -202,7 +202,7 @@ func (f *FS) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[str
 			ev.Detail = map[string]any{}
 		}
 		ev.Path, ev.Session = lb.where(), lb.id()
-		ev.Detail["operation"] = lb.op
+		ev.Detail["operation"], ev.Detail["uid"] = lb.op, lb.c.uid
 		ev.Detail["actor"], ev.Detail["lock_name"] = f.actorOf(lb), ev.Path
 		if ev.Detail["actor"] == "" {
 			ev.Detail["actor"] = lb.c.describe().Program

@@ -131,7 +131,7 @@ func (q *query) steal(t target) *control.Reply {
 	out := &control.Reply{OK: true}
 	for i := range hs {
 		if !q.r.Force || !hs[i].Stale && !(owner && q.isAnothers(&hs[i])) {
-			return q.inTheWay(&hs[i])
+			return q.inTheWay(&hs[i], &t)
 		}
 		if err := q.maySteal(&hs[i]); err != nil {
 			return refused(control.NotAllowed, err.Error())
@@ -153,8 +153,9 @@ func (q *query) steal(t target) *control.Reply {
 }
 
 // inTheWay refuses a theft because of a lock that is active.
-func (q *query) inTheWay(h *lockmgr.Holder) *control.Reply {
-	r := q.f.record(h, keyOf(h))
+func (q *query) inTheWay(h *lockmgr.Holder, t *target) *control.Reply {
+	asked, _ := t.first()
+	r := *shownHolder(ptr(q.f.record(h, keyOf(h))), asked, q.v, q.f.source.Sight(q.v))
 	x := locksdir.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: &r}
 	ref := &control.Refusal{Error: control.Blocked}
 	q.describe(ref, &r)

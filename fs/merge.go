@@ -137,6 +137,7 @@ func (g *merging) record(ev journal.Event) {
 	if ev.Detail == nil {
 		ev.Detail = map[string]any{}
 	}
+	ev.Detail["uid"] = g.x.uid
 	ev.Detail["kind"] = merge.KindOf(g.x.path).String()
 	for name, v := range g.sums {
 		ev.Detail[name] = v

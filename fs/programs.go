@@ -100,6 +100,7 @@ func (ls *lessons) ended(program string, used bool) {
 
 // Programs implements locksdir.Source.
 func (s *source) Programs(v locksdir.Viewer) []byte {
+	sight := s.Sight(v)
 	var b bytes.Buffer
 	t := s.f.lessons.table
 	if t == nil {
@@ -115,7 +116,7 @@ func (s *source) Programs(v locksdir.Viewer) []byte {
 		if p.Claims {
 			claims = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", claims, p.Reads, p.Written, p.Claimed, p.InVain, programName(&p, v), whyClaims(&p))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", claims, p.Reads, p.Written, p.Claimed, p.InVain, programName(&p, v), whyClaims(&p, sight))
 	}
 	_ = w.Flush() // into memory
 	return b.Bytes()
@@ -132,8 +133,12 @@ func programName(p *programs.Program, v locksdir.Viewer) string {
 }
 
 // whyClaims says why a program's reads claim, or why not.
-func whyClaims(p *programs.Program) string {
-	last := fmt.Sprintf("wrote back %s at %s", locksdir.Display(p.Path), p.At.Local().Format(time.DateTime))
+func whyClaims(p *programs.Program, sight locksdir.Sight) string {
+	what := "a file"
+	if sight == nil || sight.Sees(p.Path, p.UID) {
+		what = locksdir.Display(p.Path)
+	}
+	last := fmt.Sprintf("wrote back %s at %s", what, p.At.Local().Format(time.DateTime))
 	switch {
 	case p.Claims:
 		return last

@@ -53,7 +53,7 @@ func (f *FS) putBack(x *lostUpdate, p place) bool {
 	f.knowledge.Restored(knowledge.Key(x.path), stampOfFile(&st))
 	f.namedAgain(p, &st)
 	f.event(journal.Event{Time: time.Now(), Event: opPutBack, Path: x.path, PID: x.owner.PID, Detail: map[string]any{
-		"version": v.Number, "reason": "what was to take its place was refused",
+		"version": v.Number, "uid": x.uid, "reason": "what was to take its place was refused",
 	}})
 	return true
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/fs/control"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
@@ -64,9 +66,12 @@ const wasStolen = "the lock was stolen meanwhile"
 
 // notOurs answers a release of what the requester does not hold.
 func (q *query) notOurs(t *target, out *control.Reply) *control.Reply {
+	path, _ := t.first()
+	v := q.viewer()
+	sight := q.f.source.Sight(v)
 	for _, h := range q.f.table.Holders(q.f.keysOfTarget(t)) {
-		if lb, ok := h.Label.(*label); ok && lb.control != 0 {
-			r := q.f.record(&h, keyOf(&h))
+		if lb, ok := h.Label.(*label); ok && lb.control != 0 && q.reaches(t, sight) {
+			r := *shownHolder(ptr(q.f.record(&h, keyOf(&h))), path, v, sight)
 			rep := refused(control.NotHolder, fmt.Sprintf("the lock belongs to %s", r.Who()))
 			q.describe(rep.Refusal, &r)
 			rep.Error = control.NotHolder
@@ -183,7 +188,12 @@ func (q *query) changed(cl *claim, l *lockmgr.Lock, err error) *control.Reply {
 // check says of each thing asked about who holds it, in the order of the question.
 func (q *query) check() *control.Reply {
 	out := &control.Reply{OK: true}
+	sight := q.f.source.Sight(q.v)
 	for _, one := range q.f.askedAbout(q.r) {
+		asked, _ := one.first()
+		if !q.reaches(&one, sight) {
+			return refused(control.NotAllowed, fmt.Sprintf("%q: %v", asked, unix.EACCES))
+		}
 		hs := q.f.table.Holders(q.f.keysOfTarget(&one))
 		if len(hs) == 0 {
 			path, name := one.first()
@@ -196,8 +206,8 @@ func (q *query) check() *control.Reply {
 			}
 			continue
 		}
-		r := q.f.record(&hs[0], keyOf(&hs[0]))
-		out.Locks = append(out.Locks, locksdir.AppendLock(nil, &r, time.Now(), q.v))
+		r := shownHolder(ptr(q.f.record(&hs[0], keyOf(&hs[0]))), asked, q.v, sight)
+		out.Locks = append(out.Locks, locksdir.AppendLock(nil, r, time.Now(), q.v))
 	}
 	return out
 }
@@ -231,11 +241,33 @@ func (q *query) list() *control.Reply {
 			mine[cl.label.id()] = true
 		}
 	}
+	sight := q.f.source.Sight(q.v)
 	held := q.f.source.Held()
 	for i := range held {
-		if mine == nil || mine[held[i].Session] {
-			out.Locks = append(out.Locks, locksdir.AppendLock(nil, &held[i], time.Now(), q.v))
+		if r, ok := held[i].ShownTo(q.v, sight); ok && (mine == nil || mine[r.Session]) {
+			out.Locks = append(out.Locks, locksdir.AppendLock(nil, r, time.Now(), q.v))
 		}
 	}
 	return out
 }
+
+// viewer is the requester as one who looks.
+func (q *query) viewer() locksdir.Viewer {
+	if q.r != nil {
+		return q.v
+	}
+	return q.f.virt.viewerOf(q.c) // the conversation goes on with an earlier request
+}
+
+// reaches reports whether the requester can reach everything that a target names, or
+// could if it were there.
+func (q *query) reaches(t *target, sight locksdir.Sight) bool {
+	for _, p := range slices.Concat(t.paths, t.trees) {
+		if sight != nil && !sight.Sees(p, q.c.uid) {
+			return false
+		}
+	}
+	return true
+}
+
+func ptr[T any](v T) *T { return &v }

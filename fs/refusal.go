@@ -32,6 +32,7 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 		x.Errno = "EAGAIN"
 	}
 	ref := &control.Refusal{Error: word}
+	var shown *locksdir.Record
 	if word == control.Blocked || word == control.Deadlock {
 		defer q.noteRefusal(cl, &x, reasonOf(err))
 	}
@@ -40,9 +41,13 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 		x.Path, x.Name = f.contendedOf(&whole, &hs[0])
 		r := f.record(&hs[0], keyAt(&hs[0], x.Path))
 		x.Holder, x.Reason = &r, besidesHolder(err)
-		q.describe(ref, &r)
+		v := q.viewer()
+		shown = shownHolder(&r, x.Path, v, f.source.Sight(v))
+		q.describe(ref, shown)
 	}
-	ref.Message = x.Message()
+	told := x
+	told.Holder = shown
+	ref.Message = told.Message()
 	switch {
 	case errors.Is(err, errShutdown):
 		ref.Message = f.shutdownNotice()
@@ -50,7 +55,7 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 		ref.Message = x.Path + x.Name + ": " + err.Error()
 	}
 	if ref.Suggestion == "" {
-		ref.Suggestion = x.Advice()
+		ref.Suggestion = told.Advice()
 	}
 	return &control.Reply{Refusal: ref}
 }

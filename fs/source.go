@@ -19,12 +19,11 @@ type source struct {
 	host    string
 	started time.Time
 	rejects rejects
-	sight   sight
 }
 
 func newSource(f *FS) *source {
 	host, _ := os.Hostname()
-	return &source{f: f, host: host, started: time.Now(), rejects: rejects{f: f}, sight: sight{f}}
+	return &source{f: f, host: host, started: time.Now(), rejects: rejects{f: f}}
 }
 
 // Generation implements locksdir.Source.
@@ -160,13 +159,17 @@ func sharedKey(h *lockmgr.Holder, key string) string {
 // Why implements locksdir.Source.
 func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 	var out []locksdir.Refusal
+	sight := s.Sight(v)
 	s.f.whys.each(func(x *refusal) {
-		if !x.related(v) {
+		if !x.related(v) || sight != nil && x.name == "" && !sight.Sees(x.path, x.uid) {
 			return
 		}
 		r := locksdir.Refusal{
 			Time: x.at, Path: x.path, Name: x.name, Operation: x.op, Errno: unix.ErrnoName(x.errno), Wait: x.wait,
-			Reason: x.reason, Holder: x.holder, PID: x.owner.PID, Kept: x.kept,
+			Reason: x.reason, Holder: shownHolder(x.holder, x.path, v, sight), PID: x.owner.PID, Kept: x.kept,
+		}
+		if sight != nil && x.errno == unix.EDEADLK {
+			r.Reason = "" // it names what the others in the circle wait for
 		}
 		if d := x.verdict; d != nil && (v.Privileged || v.UID == x.uid) {
 			r.Content, r.Output = d.Content, d.Output

@@ -84,7 +84,11 @@ func (s *session) theft() string {
 	return "the lock was taken away, for it showed no sign of life for longer than its lease"
 }
 
-// previousLock is the record of a stolen lock as .locks showed it, with its hash.
+// nobodysUID is the user id that nobody has: see setreuid(2).
+const nobodysUID = ^uint32(0)
+
+// previousLock is the record of a stolen lock as .locks showed it to strangers, with
+// its hash.
 func (f *FS) previousLock(h *lockmgr.Holder) map[string]any {
 	var path string
 	if len(h.Keys) > 0 {
@@ -92,7 +96,7 @@ func (f *FS) previousLock(h *lockmgr.Holder) map[string]any {
 	}
 	r := f.record(h, path)
 	r.State, r.Stale = locksdir.Held, true
-	b := locksdir.AppendLock(nil, &r, time.Now(), locksdir.Viewer{Privileged: true})
+	b := locksdir.AppendLock(nil, &r, time.Now(), locksdir.Viewer{UID: nobodysUID})
 	var shown struct {
 		Holder json.RawMessage `json:"holder"`
 	}

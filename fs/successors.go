@@ -87,7 +87,7 @@ func (f *FS) deleted(c *caller, path string, token uint64, txn string, failed er
 	if failed != nil {
 		return
 	}
-	detail := map[string]any{"program": c.program()}
+	detail := map[string]any{"program": c.program(), "uid": c.uid}
 	if txn != "" {
 		detail["transaction"] = txn
 	}

@@ -128,7 +128,7 @@ func (f *FS) txnOf(c *caller) *txn {
 // txnByName is the transaction that the caller's environment names, whoever its
 // ancestors are by now: guard may have been killed.
 func (f *FS) txnByName(c *caller) *txn {
-	id := f.proc.FirstEnv(c.owner.PID, []string{control.SessionEnv})
+	id := f.proc.EnvOf(c.owner, []string{control.SessionEnv})
 	if id == "" {
 		return nil
 	}

@@ -199,7 +199,7 @@ func (t *txn) endLocked(committed bool) {
 	}
 	t.locks = nil
 	event := "txn_committed"
-	detail := map[string]any{"transaction": t.label, "removed": removed, "program": t.cl.label.c.program()}
+	detail := map[string]any{"transaction": t.label, "removed": removed, "program": t.cl.label.c.program(), "uid": t.cl.label.c.uid}
 	if !committed {
 		event, detail["reason"] = "txn_rolled_back", t.reason
 	}

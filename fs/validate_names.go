@@ -150,7 +150,7 @@ func (f *FS) refuseContent(c *caller, op, path, from string, err error) unix.Err
 		owner: c.owner, uid: c.uid, lineage: c.ancestors(),
 	}
 	detail := map[string]any{
-		"operation": op, "errno": unix.ErrnoName(e), "reason": x.reason, "program": c.program(),
+		"operation": op, "errno": unix.ErrnoName(e), "reason": x.reason, "program": c.program(), "uid": c.uid,
 	}
 	if from != "" {
 		x.hint = "It is still in " + locksdir.Display(from) + "."

@@ -25,11 +25,11 @@ func (s *source) History(v locksdir.Viewer) []locksdir.Version {
 		return nil
 	}
 	all := s.f.history.All()
-	look := s.sight.of(v)
+	look := s.f.lookOf(v)
 	list := make([]locksdir.Version, 0, len(all))
 	for i := range all {
 		if look.sees(&all[i]) {
-			list = append(list, s.f.shownVersion(&all[i]))
+			list = append(list, look.shown(&all[i]))
 		}
 	}
 	return list
@@ -41,10 +41,10 @@ func (s *source) HistoryOf(path string, v locksdir.Viewer) []locksdir.Version {
 		return nil
 	}
 	var list []locksdir.Version
-	look := s.sight.of(v)
+	look := s.f.lookOf(v)
 	for _, k := range s.f.history.Of(path) {
 		if look.sees(&k) {
-			list = append(list, s.f.shownVersion(&k))
+			list = append(list, look.shown(&k))
 		}
 	}
 	return list
@@ -59,7 +59,7 @@ func (s *source) HistoryIn(dir string, v locksdir.Viewer) []string {
 	if dir != "" {
 		skip = len(dir) + 1
 	}
-	look := s.sight.of(v)
+	look := s.f.lookOf(v)
 	var names []string
 	for _, path := range s.f.history.Below(dir) {
 		name, _, _ := strings.Cut(path[skip:], "/")
@@ -69,6 +69,25 @@ func (s *source) HistoryIn(dir string, v locksdir.Viewer) []string {
 		names = append(names, name)
 	}
 	return names
+}
+
+// shown is a version as the viewer may see it: others' labels are theirs, and a rename
+// does not tell of a path that the viewer cannot reach.
+func (l *look) shown(v *history.Version) locksdir.Version {
+	out := l.f.shownVersion(v)
+	if l.v.Privileged {
+		return out
+	}
+	if l.v.UID != v.UID {
+		out.Actor = ""
+	}
+	if v.From != "" && !l.Sees(v.From, v.UID) {
+		out.From = ""
+	}
+	if v.To != "" && !l.Sees(v.To, v.UID) {
+		out.To = ""
+	}
+	return out
 }
 
 func (f *FS) shownVersion(v *history.Version) locksdir.Version {
@@ -99,27 +118,6 @@ func (f *FS) openVersion(path string, number uint64) (locksdir.Content, error) {
 	return keptContent{file, st.Size}, nil
 }
 
-// sight decides who may know of a version.
-type sight struct{ f *FS }
-
-// look is one viewer's sight, with what was found out about directories.
-type look struct {
-	f    *FS
-	v    locksdir.Viewer
-	dirs map[string]reach
-}
-
-// reach is how far a viewer gets on the way to a directory.
-type reach uint8
-
-const (
-	reachAll    reach = iota + 1 // into it
-	reachGone                    // as far as there are directories
-	reachDenied                  // one of them keeps it out
-)
-
-func (s sight) of(v locksdir.Viewer) *look { return &look{f: s.f, v: v, dirs: map[string]reach{}} }
-
 // sees reports whether the viewer may know of a version: root and the mount's
 // owner of all, others of what the file's own mode lets them read, when every
 // directory above it lets them search. Where a directory is gone, which may have
@@ -148,62 +146,4 @@ func (l *look) seesKept(path string) bool {
 		}
 	}
 	return false
-}
-
-func (l *look) reach(dir string) reach {
-	if r, ok := l.dirs[dir]; ok {
-		return r
-	}
-	r := reachAll
-	if dir != "" {
-		r = l.reach(dirName(dir))
-	}
-	if r == reachAll {
-		r = l.enter(dir)
-	}
-	l.dirs[dir] = r
-	return r
-}
-
-// enter looks at one directory, whose parent lets the viewer search.
-func (l *look) enter(dir string) reach {
-	fd, e := l.f.openDirPath(dir)
-	switch {
-	case e == unix.ENOENT, e == unix.ENOTDIR, e == unix.ELOOP:
-		return reachGone
-	case e != 0:
-		return reachDenied
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || !l.v.May(locksdir.RightSearch, st.Uid, st.Gid, st.Mode) {
-		return reachDenied
-	}
-	if l.v.UID != st.Uid && hasACL(fd) {
-		return reachDenied
-	}
-	return reachAll
-}
-
-// openDirPath opens a directory by its path below the root, through no symbolic
-// link.
-func (f *FS) openDirPath(dir string) (int, unix.Errno) {
-	if dir == "" {
-		dir = "."
-	}
-	for {
-		fd, err := unix.Openat2(f.rootfd, dir, &unix.OpenHow{
-			Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-		})
-		// openat2(2): EAGAIN when a rename elsewhere got in between.
-		if err != unix.EINTR && err != unix.EAGAIN {
-			return fd, errnoOf(err)
-		}
-	}
-}
-
-func dirName(path string) string {
-	i := strings.LastIndexByte(path, '/')
-	return path[:max(i, 0)]
 }

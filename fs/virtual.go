@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/lockmgr"
 )
 
 // virtualBase is where the node ids of the virtual tree begin; those of real
@@ -43,6 +44,9 @@ type vnode struct {
 }
 
 type vhandle struct {
+	node    uint64 // what it is open on, and by whom
+	uid     uint32
+	opener  lockmgr.Owner
 	content locksdir.Content
 	list    []locksdir.Entry
 	talk    *conversation
@@ -89,6 +93,9 @@ func (v *virtual) viewerOf(c *caller) locksdir.Viewer {
 	}
 	if c.foreign() {
 		return w
+	}
+	if !w.Privileged {
+		w.GIDs, w.AllGroups = append(w.GIDs, c.supplementary()...), c.groupsKnown
 	}
 	w.Lineage = append(w.Lineage, locksdir.Process{PID: c.owner.PID, Start: c.owner.Start})
 	for _, a := range c.ancestors() {
@@ -182,6 +189,13 @@ func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	if path == "" {
 		v.f.probe.noteRootGetattr()
 	}
+	if locksdir.Grows(path) {
+		if h := v.openBy(&in.InHeader); h != nil {
+			e := v.tree.StatOpen(path, h.content)
+			v.attr(&out.Attr, in.NodeId, &e)
+			return fuse.OK
+		}
+	}
 	e, err := v.stat(path, &in.InHeader)
 	if err != nil {
 		return status(virtualErrno(err))
@@ -193,6 +207,22 @@ func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	}
 	v.attr(&out.Attr, in.NodeId, &e)
 	return fuse.OK
+}
+
+// openBy is what the sender of a request has the node open as, nil if it has not: what
+// fstat(2) asks for comes without a handle.
+func (v *virtual) openBy(h *fuse.InHeader) *vhandle {
+	c := v.f.callerOf(h)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var last *vhandle
+	at := uint64(0)
+	for fh, o := range v.handles {
+		if o.node == h.NodeId && o.uid == h.Uid && o.opener == c.owner && o.content != nil && fh > at {
+			last, at = o, fh
+		}
+	}
+	return last
 }
 
 func (v *virtual) handle(fh uint64) *vhandle {
@@ -223,11 +253,12 @@ func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0 {
 		return fuse.EACCES
 	}
-	c, err := v.tree.Open(path, v.viewer(&in.InHeader))
+	by := v.f.callerOf(&in.InHeader)
+	c, err := v.tree.Open(path, v.viewerOf(by))
 	if err != nil {
 		return status(virtualErrno(err))
 	}
-	out.Fh = v.newHandle(&vhandle{content: c})
+	out.Fh = v.newHandle(&vhandle{node: in.NodeId, uid: by.uid, opener: by.owner, content: c})
 	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
 	return fuse.OK
 }

@@ -165,12 +165,16 @@ func (f *FS) event(ev journal.Event) {
 // concern whoever reads .locks/why.
 const relatedGenerations = 4
 
-// related reports whether viewer and refused process belong together: one is
-// the other's ancestor, or they share a near one. Pid 1 relates everybody and
-// therefore nobody. Of those in another pid namespace nothing is known but the user.
+// related reports whether viewer and refused process belong together: they are of the
+// same user, unless the viewer sees everything, and one is the other's ancestor, or they
+// share a near one. Pid 1 relates everybody and therefore nobody. Of those in another
+// pid namespace nothing is known but the user.
 func (x *refusal) related(v locksdir.Viewer) bool {
+	if !v.Privileged && v.UID != x.uid {
+		return false // one sshd or cron is everybody's ancestor
+	}
 	if v.PID == 0 {
-		return x.owner.PID == 0 && (v.Privileged || v.UID == x.uid)
+		return x.owner.PID == 0
 	}
 	mine := map[lockmgr.Owner]bool{x.owner: true}
 	for i, a := range x.lineage {

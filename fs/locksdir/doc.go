@@ -76,6 +76,13 @@
 // rejected/ is asked for anew each time: one entry for one path, all of them only
 // to list it.
 //
+// # Who sees what
+//
+// What concerns a path is shown to those who can reach it, which the Sight of a viewer
+// knows; all else is left out, in the tables, in held/ and waiting/, and line by line in
+// events.jsonl. Labels, command lines and working directories are shown to their own
+// user. Privileged viewers see everything.
+//
 // # Kept bytes
 //
 // An entry of rejected/ is shown to those who may read the file that its bytes

@@ -25,13 +25,13 @@ var topFiles = [...]topFile{
 	{"programs", func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
 		return newText(t.src.Programs(v)), t.src.Now()
 	}},
-	{"status", func(t *Tree, _ Viewer, maxAge time.Duration) (Content, time.Time) {
-		s := t.snapshot(maxAge)
+	{"status", func(t *Tree, v Viewer, maxAge time.Duration) (Content, time.Time) {
+		s := t.seenBy(t.snapshot(maxAge), v)
 		render := func() []byte { return s.status(t.src.Started()) }
 		return newText(s.text(textKey{file: "status"}, render)), s.taken
 	}},
 	{"status.json", func(t *Tree, v Viewer, maxAge time.Duration) (Content, time.Time) {
-		s := t.snapshot(maxAge)
+		s := t.seenBy(t.snapshot(maxAge), v)
 		render := func() []byte { return s.statusJSON(t.src.Started(), v) }
 		return newText(s.text(s.jsonKey(v), render)), s.taken
 	}},
@@ -47,9 +47,8 @@ var topFiles = [...]topFile{
 		l := t.historyText(v)
 		return newText(l.text), l.taken
 	}},
-	{"events.jsonl", func(t *Tree, _ Viewer, _ time.Duration) (Content, time.Time) {
-		log := t.src.Events()
-		return growing{log}, t.lastEvent(log.Size())
+	{eventsFile, func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
+		return t.eventsFor(v), t.lastEvent(t.src.Events().Size())
 	}},
 }
 

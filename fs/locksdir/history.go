@@ -185,7 +185,7 @@ const (
 
 // historyText renders history.jsonl.
 func (t *Tree) historyText(v Viewer) *historyLog {
-	key := fmt.Sprint(v.Privileged, v.UID, v.GIDs)
+	key := v.credentials()
 	t.historyMu.Lock()
 	defer t.historyMu.Unlock()
 	gen, now := t.src.HistoryGeneration(), t.src.Now()

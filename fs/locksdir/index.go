@@ -29,6 +29,9 @@ type snapshot struct {
 	// thousand readers of one status render it once.
 	mu    sync.Mutex
 	texts map[textKey][]byte
+
+	viewsMu sync.Mutex       // guards views
+	views   map[string]*view // by the viewers' credentials
 }
 
 // maxTexts bounds the renderings kept with a snapshot: at 100,000 locks one

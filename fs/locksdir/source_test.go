@@ -22,6 +22,7 @@ var noon = time.Date(2025, time.November, 21, 12, 0, 0, 0, time.UTC)
 // fakeSource answers from its fields.
 type fakeSource struct {
 	gen           uint64
+	hidden        *[]string // what all but the privileged may not search
 	held, waiting []Record
 	refusals      []Refusal
 	events        memoryLog
@@ -50,6 +51,25 @@ type fakeSource struct {
 func newFake() *fakeSource { return &fakeSource{now: noon} }
 
 func (f *fakeSource) Generation() uint64 { return f.gen }
+
+func (f *fakeSource) Sight(v Viewer) Sight {
+	if v.Privileged || f.hidden == nil {
+		return nil
+	}
+	return &fakeSight{f.hidden, slices.Clone(*f.hidden)}
+}
+
+// fakeSight hides everything below some directories.
+type fakeSight struct {
+	now *[]string
+	was []string
+}
+
+func (s *fakeSight) Sees(path string, _ uint32) bool {
+	return !slices.ContainsFunc(*s.now, func(dir string) bool { return strings.HasPrefix(path, dir+"/") })
+}
+
+func (s *fakeSight) Stands() bool { return slices.Equal(s.was, *s.now) }
 
 func (f *fakeSource) Stopping() bool { return f.stopping }
 

@@ -44,6 +44,10 @@ type Tree struct {
 	logSize    int64
 	logChanged time.Time
 
+	eventsMu     sync.Mutex     // guards what follows
+	eventLogs    []eventLog     // renderings of the audit trail
+	eventReaders map[uint32]int // how often which user has it open
+
 	historyMu sync.Mutex // guards histories; held while one is rendered
 	histories []*historyLog
 }
@@ -82,7 +86,7 @@ func (t *Tree) statBranch(br branch, path string, v Viewer) (Entry, error) {
 	if path == "" {
 		return br.dirEntry(br.name, t.lastChange()), nil
 	}
-	d, group, err := br.find(t.snapshot(maxAgeStat), path)
+	d, group, err := br.find(t.seenBy(t.snapshot(maxAgeStat), v), path)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -118,7 +122,7 @@ func (t *Tree) List(path string, v Viewer) ([]Entry, error) {
 		}
 		return nil, err
 	}
-	d, group, err := br.find(t.snapshot(maxAgeStat), rest)
+	d, group, err := br.find(t.seenBy(t.snapshot(maxAgeStat), v), rest)
 	switch {
 	case err != nil:
 		return nil, err
@@ -163,7 +167,7 @@ func sorted(entries []Entry) []Entry {
 func (t *Tree) Open(path string, v Viewer) (Content, error) {
 	top, rest, below := strings.Cut(path, "/")
 	if br, ok := findBranch(top); ok {
-		d, group, err := br.find(t.snapshot(maxAgeOpen), rest)
+		d, group, err := br.find(t.seenBy(t.snapshot(maxAgeOpen), v), rest)
 		switch {
 		case err != nil:
 			return nil, err
@@ -187,6 +191,9 @@ func (t *Tree) Open(path string, v Viewer) (Content, error) {
 	case below:
 		return nil, syscall.ENOTDIR
 	}
+	if top == eventsFile {
+		return t.openEvents(v)
+	}
 	content, _ := f.open(t, v, maxAgeOpen)
 	return content, nil
 }
@@ -206,7 +213,7 @@ func (t *Tree) Remove(path string, v Viewer) error {
 		}
 		return syscall.EPERM
 	}
-	d, group, err := br.find(t.snapshot(maxAgeOpen), rest)
+	d, group, err := br.find(t.seenBy(t.snapshot(maxAgeOpen), v), rest)
 	switch {
 	case err != nil:
 		return err
@@ -239,6 +246,9 @@ func (t *Tree) Trim() {
 	if s := t.snap; s != nil && !s.fresh(s.gen, now, maxAgeOpen) {
 		t.snap = nil
 	}
+	t.eventsMu.Lock()
+	t.eventLogs = slices.DeleteFunc(t.eventLogs, func(l eventLog) bool { return now.Sub(l.made) > maxHistoryAge })
+	t.eventsMu.Unlock()
 	t.historyMu.Lock()
 	defer t.historyMu.Unlock()
 	t.histories = slices.DeleteFunc(t.histories, func(l *historyLog) bool { return now.Sub(l.taken) > maxHistoryAge })

@@ -18,8 +18,9 @@ type Process struct {
 type Viewer struct {
 	// UID is the user the viewer acts as (its fsuid).
 	UID uint32
-	// GIDs are groups of the viewer. They need not be all: see May.
-	GIDs []uint32
+	// GIDs are groups of the viewer: all of them if AllGroups says so. See May.
+	GIDs      []uint32
+	AllGroups bool
 	// PID is the viewer's process, 0 when it is in a foreign pid namespace.
 	PID int32
 	// Privileged viewers (root and the mount's owner) see every command line
@@ -41,8 +42,8 @@ const (
 )
 
 // May reports whether the viewer has the right want to a file of this owner,
-// group and mode. Not all of a viewer's groups need be known, so what a file
-// denies its group it denies to the rest here. ACLs are not asked.
+// group and mode. Where not all of a viewer's groups are known, what a file denies
+// its group it denies to the rest here. ACLs are not asked.
 func (v Viewer) May(want, uid, gid, mode uint32) bool {
 	switch {
 	case v.Privileged:
@@ -51,7 +52,7 @@ func (v Viewer) May(want, uid, gid, mode uint32) bool {
 		mode >>= 6
 	case slices.Contains(v.GIDs, gid):
 		mode >>= 3
-	default:
+	case !v.AllGroups:
 		mode &= mode >> 3
 	}
 	return mode&want == want
@@ -201,6 +202,8 @@ type Source interface {
 	Events() EventLog
 	// Policy is the policy in force, as TOML.
 	Policy() []byte
+	// Sight is what the viewer may know of; nil for one who may know of everything.
+	Sight(Viewer) Sight
 	// Programs says, for people, which programs have been learned to write back what
 	// they read. Of others' programs the viewer sees the name alone.
 	Programs(v Viewer) []byte

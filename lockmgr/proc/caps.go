@@ -28,10 +28,13 @@ func (r *Reader) HasCap(tid uint32, capability int) bool {
 }
 
 // Groups returns the supplementary groups of a thread, as our own user namespace
-// counts them; none when it is gone.
-func (r *Reader) Groups(tid uint32) (groups []uint32) {
-	_ = r.withFile(pidPath(tid, "status"), func(status []byte) error {
-		line, _ := field(status, "Groups")
+// counts them, and whether they could be read.
+func (r *Reader) Groups(tid uint32) (groups []uint32, known bool) {
+	err := r.withFile(pidPath(tid, "status"), func(status []byte) error {
+		line, ok := field(status, "Groups")
+		if !ok {
+			return ErrGone
+		}
 		for _, s := range strings.Fields(line) {
 			if id, err := strconv.ParseUint(s, 10, 32); err == nil {
 				groups = append(groups, uint32(id))
@@ -39,7 +42,7 @@ func (r *Reader) Groups(tid uint32) (groups []uint32) {
 		}
 		return nil
 	})
-	return groups
+	return groups, err == nil
 }
 
 // idMaps reads the user and group maps of a process (user_namespaces(7)). They

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+
+	"latchfs/lockmgr"
 )
 
 // Description is what people want to know of a process. What could not be read
@@ -76,6 +78,16 @@ func (r *Reader) FirstEnv(pid int32, names []string) string {
 		}
 	}
 	return ""
+}
+
+// EnvOf is FirstEnv of a process that is this one and not another one that has got its
+// pid since.
+func (r *Reader) EnvOf(o lockmgr.Owner, names []string) string {
+	value := r.FirstEnv(o.PID, names)
+	if value == "" || !r.Alive(o) {
+		return ""
+	}
+	return value
 }
 
 // variable returns the value of a variable. Of several of one name the first
