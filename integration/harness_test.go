@@ -89,6 +89,7 @@ func repeat(short, long int) int {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	heedSignals()
 	if os.Geteuid() == 0 && os.Getenv(namespaceEnv) == "" {
 		os.Exit(runInNamespace())
 	}
@@ -105,6 +106,17 @@ func TestMain(m *testing.M) {
 		os.RemoveAll(bench.root)
 	}
 	os.Exit(code)
+}
+
+// heedSignals gives the programs that the tests run the default action of signals
+// that this process was started with as ignored, as nohup(1) and the background jobs
+// of a script are: an ignored signal stays ignored over exec, and a handled one does not.
+func heedSignals() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // runInNamespace runs this test binary again in a mount namespace of its own
