@@ -248,6 +248,9 @@ func (e *auditEvent) stolenText() string {
 	if by := e.holder("stolen_by"); by != "" {
 		text += " by " + by
 	}
+	if e.str("reason") == "active_lock_forced" {
+		return text + ", though its holder was active"
+	}
 	return text + ": the holder had shown no sign of life for longer than its lease"
 }
 

@@ -38,7 +38,7 @@ func warnOfWorkers(say func(string), mountpoint string) {
 	if unix.Stat(mountpoint, &st) != nil {
 		return
 	}
-	found := findWorkers("/proc", mountpoint, uint64(st.Dev), ourCallers())
+	found := findInTime("/proc", mountpoint, uint64(st.Dev), ourCallers(), workersTime+workersTime/4)
 	if len(found) == 0 {
 		return
 	}
@@ -55,6 +55,19 @@ func warnOfWorkers(say func(string), mountpoint string) {
 	}
 	say(fmt.Sprintf("%s %s in %s from before and %s not protected: cd there again, or start it again",
 		strings.Join(names, ", "), verb, locksdir.Display(mountpoint), they))
+}
+
+// findInTime is findWorkers for as long as a mount may wait: a process can keep
+// whoever looks at its links, with a filesystem of its own that does not answer.
+func findInTime(proc, dir string, dev uint64, but []int, limit time.Duration) []worker {
+	found := make(chan []worker, 1)
+	go func() { found <- findWorkers(proc, dir, dev, but) }()
+	select {
+	case list := <-found:
+		return list
+	case <-time.After(limit):
+		return nil
+	}
 }
 
 // findWorkers are the processes, but for some, whose root or working directory, or

@@ -36,7 +36,11 @@ func (r *Reader) ancestry(pid int32) []*known {
 	}
 	look := func(a *asking) ([]*known, error) {
 		return r.climb(pid, func(pid int32) (*known, error) {
-			a.pid.Store(pid)
+			if a.pid.Load() != pid {
+				if err := a.at(pid); err != nil {
+					return nil, err
+				}
+			}
 			return r.look(pid)
 		})
 	}

@@ -14,8 +14,17 @@ const (
 	maxPatience = 50 * time.Millisecond
 )
 
-// asking is the process that a patient question is about at the moment.
-type asking struct{ pid atomic.Int32 }
+// asking is a patient question that is under way.
+type asking struct {
+	r    *Reader
+	pid  atomic.Int32  // which process it is about at the moment
+	stop chan struct{} // closed when nobody waits for the answer any more
+
+	// Guarded by questions.mu.
+	on   *questioned
+	user uint32
+	hung bool
+}
 
 // patiently asks something that may block in the kernel, and gives up with
 // ErrBusy when it blocks because the process is in execve, or for too long. What
@@ -37,13 +46,17 @@ func askFor[T any](r *Reader, pid int32, inExec time.Duration, ask func(*asking)
 		err error
 	}
 	answers := make(chan answer, 1)
-	a := &asking{}
+	a := &asking{r: r, stop: make(chan struct{})}
 	a.pid.Store(pid)
 	r.refs.Add(1)
 	go func() {
 		defer r.release()
-		v, err := ask(a)
-		answers <- answer{v, err}
+		var got answer
+		if got.err = a.at(pid); got.err == nil {
+			got.v, got.err = ask(a)
+		}
+		r.questions.leave(a)
+		answers <- got
 	}()
 	timer := time.NewTimer(firstLook)
 	defer timer.Stop()
@@ -53,10 +66,31 @@ func askFor[T any](r *Reader, pid int32, inExec time.Duration, ask func(*asking)
 			return got.v, got.err
 		case <-timer.C:
 			if wait >= maxPatience || wait >= inExec && r.inExec(a.pid.Load()) {
+				close(a.stop)
+				time.AfterFunc(r.questions.grace, func() { r.questions.hang(a) })
 				var none T
 				return none, ErrBusy
 			}
 			timer.Reset(wait)
+		}
+	}
+}
+
+// at says that the question is about a process from now on, and waits until one more
+// may be asked about it. It is ErrBusy if that process does not answer.
+func (a *asking) at(pid int32) error {
+	qs := &a.r.questions
+	qs.leave(a)
+	a.pid.Store(pid)
+	for {
+		free, err := qs.enter(a, pid)
+		if free == nil {
+			return err
+		}
+		select {
+		case <-free:
+		case <-a.stop:
+			return ErrBusy
 		}
 	}
 }

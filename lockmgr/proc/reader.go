@@ -39,11 +39,12 @@ type Reader struct {
 	kids    bool      // the kernel has task/*/children
 	sched   bool      // the kernel has task/*/schedstat
 
-	refs     atomic.Int32 // who uses the descriptors: the owner, and patient questions
-	known    cache
-	watches  watches
-	families familyCache
-	forks    *forks // nil unless FollowForks has been called
+	refs      atomic.Int32 // who uses the descriptors: the owner, and patient questions
+	known     cache
+	questions questions
+	watches   watches
+	families  familyCache
+	forks     *forks // nil unless FollowForks has been called
 }
 
 // New opens a procfs, "/proc" by default, and checks that it answers what the
@@ -54,6 +55,7 @@ func New(procRoot string) (*Reader, error) {
 		procRoot = "/proc"
 	}
 	r := &Reader{proc: -1, loadavg: -1}
+	r.questions.grace = hungAfter
 	r.refs.Store(1)
 	if err := r.open(procRoot); err != nil {
 		r.Close()
