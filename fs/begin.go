@@ -40,7 +40,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	s.writer, _ = c.learners(&o.settings)
 	s.unread, s.adds = st != nil && (o.blind || o.reads), st != nil && o.adds
 	s.merge = o.merge
-	s.program = c.program()
+	s.nameWriter(c.program())
 	if !c.foreign() {
 		s.seen[c.owner.PID] = c.owner
 	}

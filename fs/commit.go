@@ -33,6 +33,9 @@ func (s *session) endLocked() unix.Errno {
 	s.ended = true
 	f := s.f
 	dirty, err := s.dirtyLocked()
+	if dirty {
+		s.renameWriter()
+	}
 	var e unix.Errno
 	switch {
 	case s.detached, s.unusedLocked():
@@ -325,7 +328,7 @@ func (s *session) publishFailed(err error) unix.Errno {
 	if errors.As(err, &conflict) {
 		s.record("bypass", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
 		return s.rejectLocked(unix.EBUSY, fmt.Sprintf("%s was changed outside the mount while %s[%d] wrote it, and was left as it is",
-			locksdir.Display(s.path()), locksdir.Display(s.program), s.who.Load().owner.PID))
+			locksdir.Display(s.path()), locksdir.Display(s.program()), s.who.Load().owner.PID))
 	}
 	return s.rejectLocked(errnoOf(err), "commit failed: "+err.Error())
 }
@@ -341,7 +344,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	s.unmergeLocked()
 	size := s.stampLocked().size
 	meta := map[string]any{
-		"path": path, "session": s.id, "program": s.program, "pid": s.who.Load().owner.PID,
+		"path": path, "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
 		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
 		"operation": s.operation(), "base": keptBase(s.baseVersion),
 	}
@@ -435,13 +438,38 @@ func (s *session) record(event string, fill func(*journal.Event)) {
 	ev := journal.Event{
 		Time: time.Now(), Event: event, Path: s.path(), Session: s.id,
 		PID: id.owner.PID, Token: s.lock.Token(),
-		Detail: map[string]any{"program": s.program, "uid": s.uid},
+		Detail: map[string]any{"program": s.program(), "uid": s.uid},
 	}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
 		ev.Actor = s.f.actorOf(lb)
 	}
 	fill(&ev)
 	s.f.event(ev)
+}
+
+// program is the name of the program that writes the session.
+func (s *session) program() string {
+	if name := s.named.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
+
+func (s *session) nameWriter(program string) { s.named.Store(&program) }
+
+// renameWriter gives the session the name of the program that the writer runs now: a
+// shell opens the file of a redirection, and becomes the program that writes it.
+func (s *session) renameWriter() {
+	o := s.who.Load().owner
+	if o.PID <= 0 {
+		return
+	}
+	if th, err := s.f.proc.Thread(uint32(o.PID)); err != nil || th.Owner != o {
+		return
+	}
+	if name := s.f.proc.Program(o.PID); name != "" {
+		s.nameWriter(name)
+	}
 }
 
 func (s *session) operation() string {

@@ -252,7 +252,7 @@ func (f *FS) unshare(n *node) error {
 func (s *session) made(v commit.Version) history.Version {
 	o := s.who.Load().owner
 	h := history.Version{
-		Event: history.Commit, Operation: s.operation(), Program: s.program, Session: s.id,
+		Event: history.Commit, Operation: s.operation(), Program: s.program(), Session: s.id,
 		PID: o.PID, UID: s.uid, Token: s.lock.Token(),
 		State: history.State{Ino: v.Ino, Size: v.Size, Mtime: v.Mtime.Nano()},
 	}

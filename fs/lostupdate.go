@@ -55,10 +55,14 @@ func (x *lostUpdate) answer() unix.Errno {
 	}
 	x.record("conflict", unix.EBUSY)
 	x.refused()
-	x.f.explain(refusal{
+	r := refusal{
 		path: x.path, op: x.op, errno: unix.EBUSY, reason: x.whole(), hint: cmp.Or(x.hint, x.advice()),
-		owner: x.owner, uid: x.uid, lineage: x.lineage,
-	})
+		owner: x.owner, uid: x.uid, lineage: x.lineage, of: x,
+	}
+	if x.hint == "" && x.source != nil && x.source.over == "" {
+		r.temporary, r.withoutIt = x.source.path, x.adviceWithoutSource()
+	}
+	x.f.explain(r)
 	return unix.EBUSY
 }
 
@@ -109,6 +113,12 @@ func (x *lostUpdate) advice() string {
 		text += "."
 	}
 	return text
+}
+
+// adviceWithoutSource is advice for a rename whose temporary file is no longer there.
+func (x *lostUpdate) adviceWithoutSource() string {
+	temp := locksdir.Display(x.source.path)
+	return fmt.Sprintf("Nothing was renamed, and %s is no longer there. Run the command that wrote it again, so that it starts from %s.", temp, x.newer())
 }
 
 // adviceOn is advice for a commit whose bytes are kept under id; "" of nil.

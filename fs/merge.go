@@ -172,7 +172,7 @@ func (e *notMerged) note(detail map[string]any) {
 
 // verdict shows the place to those who may see the content.
 func (e *notMerged) verdict() *validate.Refusal {
-	return &validate.Refusal{Line: e.conflict.Line, Reason: e.conflict.Reason, Content: e.conflict.Pointer}
+	return &validate.Refusal{Line: e.conflict.Line, Reason: e.conflict.Reason, Place: e.conflict.Place()}
 }
 
 // mergeLocked makes the shadow of a session that began on a version its writer did
@@ -275,7 +275,7 @@ func (s *session) noteMerge(path string, v *commit.Version) {
 	f.noteMerged(path, stampOfVersion(v), g, who, by)
 	g.base = nil
 	g.record(journal.Event{Session: s.id, PID: by.PID, Token: s.lock.Token(), Actor: by.Actor,
-		Detail: map[string]any{"operation": by.Operation, "program": s.program, "uid": s.uid}})
+		Detail: map[string]any{"operation": by.Operation, "program": s.program(), "uid": s.uid}})
 }
 
 // noteMerged enters two versions: what the writer has made of the one that it knew,

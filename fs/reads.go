@@ -216,7 +216,7 @@ func (f *FS) noteLinked(c *caller, op, path string, st *unix.Stat_t) {
 
 // madeBy is the session's writer as an author, with those who learn what it makes.
 func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
-	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program, Operation: s.operation()}
+	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program(), Operation: s.operation()}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
 		by.Actor = s.f.actorOf(lb)
 	}

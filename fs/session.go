@@ -30,7 +30,7 @@ type session struct {
 	fsetid   bool          // the writer may keep setuid and setgid bits (CAP_FSETID)
 	baseKey  inoKey        // the inode that is replaced; zero for a new file
 	uid, gid uint32
-	program  string
+	named    atomic.Pointer[string] // the program that writes it: see program
 	began    time.Time
 	txn      atomic.Pointer[txn]    // of which it is a part, or nil
 	taken    atomic.Pointer[string] // how its lock was stolen, in words

@@ -120,9 +120,10 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 	}
 	if lb, ok := h.Label.(*label); ok {
 		d := lb.c.describe()
-		if lb.read != nil && lb.c.owner != h.Owner { // a relative has it now
-			now := f.proc.Describe(h.Owner.PID)
-			d = &now
+		if (lb.read != nil || lb.control != 0) && lb.c.owner != h.Owner { // a relative has it now
+			if now := f.proc.Describe(h.Owner.PID); now.Program != "" {
+				d = &now
+			}
 		}
 		r.Operation, r.UID = lb.op, lb.c.uid
 		r.Program, r.Cmdline, r.Cwd = d.Program, d.Cmdline, d.Cwd
@@ -172,10 +173,14 @@ func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 			r.Reason = "" // it names what the others in the circle wait for
 		}
 		if d := x.verdict; d != nil && (v.Privileged || v.UID == x.uid) {
-			r.Content, r.Output = d.Content, d.Output
+			r.Content, r.Place, r.Output = d.Content, d.Place, d.Output
 		}
-		if x.hint != "" {
-			r.Suggestion = strings.TrimSpace(r.Advice() + " " + x.hint)
+		hint := x.hint
+		if x.temporary != "" && !s.f.isThere(x.temporary) {
+			hint = x.withoutIt
+		}
+		if hint != "" {
+			r.Suggestion = strings.TrimSpace(r.Advice() + " " + hint)
 		}
 		out = append(out, r)
 	})

@@ -238,7 +238,7 @@ func (s *session) closeStale(h *handle) unix.Errno {
 	})
 	s.f.explain(refusal{
 		path: path, op: x.op, errno: unix.EBUSY, reason: reason, kept: id, hint: x.adviceOn(id),
-		owner: owner, uid: s.uid, lineage: x.lineage,
+		owner: owner, uid: s.uid, lineage: x.lineage, of: x,
 	})
 	return unix.EBUSY
 }
@@ -251,7 +251,7 @@ func (s *session) keepAsideLocked(o *staleOpen, reason string) (id string, err e
 		return "", err
 	}
 	return o.aside.Reject(map[string]any{
-		"path": s.path(), "session": s.id, "program": s.program, "pid": s.who.Load().owner.PID,
+		"path": s.path(), "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
 		"uid": s.uid, "errno": unix.ErrnoName(unix.EBUSY), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
 		"operation": o.x.op, "base": keptBase(s.baseVersion),
 	})

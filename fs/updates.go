@@ -188,7 +188,7 @@ func (s *session) unseenBase() (*lostUpdate, bool) {
 	if !b.Stale {
 		return nil, false
 	}
-	x := &lostUpdate{f: f, path: path, op: s.operation(), set: &s.settings, b: b, owner: s.who.Load().owner, self: who.Self, uid: s.uid, program: s.program}
+	x := &lostUpdate{f: f, path: path, op: s.operation(), set: &s.settings, b: b, owner: s.who.Load().owner, self: who.Self, uid: s.uid, program: s.program()}
 	_, x.by = s.madeBy()
 	return x, true
 }

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,12 @@ type refusal struct {
 	owner   lockmgr.Owner
 	uid     uint32
 	lineage []lockmgr.Ancestor
+	// temporary is the file that was to be renamed, and withoutIt the hint if that is
+	// no longer there: many programs remove what they could not rename.
+	temporary, withoutIt string
+	// of is the lost update that was refused; nil of other refusals. A close that tells
+	// of the same again has more to say.
+	of *lostUpdate
 }
 
 // refusals is a ring of the latest.
@@ -45,6 +52,10 @@ type refusals struct {
 func (r *refusals) add(x refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if i := slices.IndexFunc(r.list, func(old refusal) bool { return x.of != nil && old.of == x.of }); i >= 0 {
+		r.list[i] = x
+		return
+	}
 	if len(r.list) < maxRefusals {
 		r.list = append(r.list, x)
 		return
@@ -192,4 +203,15 @@ func (x *refusal) related(v locksdir.Viewer) bool {
 		}
 	}
 	return false
+}
+
+// isThere reports whether a path has a file.
+func (f *FS) isThere(path string) bool {
+	var st unix.Stat_t
+	dir, e := f.openParent(nil, path)
+	if e != 0 {
+		return false
+	}
+	defer unix.Close(dir)
+	return unix.Fstatat(dir, baseName(path), &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 }

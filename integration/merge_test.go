@@ -188,7 +188,7 @@ func TestMergeConflict(t *testing.T) {
 		if o.Code != 3 || !strings.Contains(o.Stderr, "Device or resource busy") {
 			t.Errorf("ended with %d: %s", o.Code, o.Stderr)
 		}
-		for _, want := range []string{"The two changes cannot be merged: both sides have changed this", "content:  /a", "latchfs rejected diff"} {
+		for _, want := range []string{"The two changes cannot be merged: both sides have changed this", "where:    the value at a", "latchfs rejected diff"} {
 			if !strings.Contains(o.Stdout, want) {
 				t.Errorf("why does not say %q:\n%s", want, o.Stdout)
 			}
@@ -220,7 +220,7 @@ func TestMergeConflictAtRename(t *testing.T) {
 		m.WriteFile("f.json", `{"a": 1}`)
 		p := m.LaunchBash(t, `jq -c '.a = "mine"' f.json > t; echo read 0; read line; mv t f.json || { cat .locks/why; exit 3; }`)
 		m.stale(t, `{"a": "theirs"}`, p)
-		if o := p.Wait(); o.Code != 3 || !strings.Contains(o.Stdout, "what was written is still in t") || !strings.Contains(o.Stdout, "/a") {
+		if o := p.Wait(); o.Code != 3 || !strings.Contains(o.Stdout, "what was written is still in t") || !strings.Contains(o.Stdout, "the value at a") {
 			t.Errorf("ended with %d: %s%s", o.Code, o.Stdout, o.Stderr)
 		}
 		if f, tmp := m.ReadFile("f.json"), m.ReadFile("t"); f != `{"a": "theirs"}` || tmp != `{"a":"mine"}`+"\n" {

@@ -165,6 +165,8 @@ type Refusal struct {
 	// it said besides: for those alone who may see them.
 	Content string
 	Output  []string
+	// Place is where in the content the cause is, in words, for the same readers.
+	Place string
 	// Holder is who was in the way; nil when nobody was.
 	Holder *Record
 	// Suggestion is what to do; when it is empty, Advice finds something.

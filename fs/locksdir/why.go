@@ -194,6 +194,7 @@ func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
 	if !r.saysItself() {
 		b = appendField(b, "reason:   ", Display(r.Reason))
 	}
+	b = appendField(b, "where:    ", Display(r.Place))
 	b = appendField(b, "content:  ", Display(r.Content))
 	for _, line := range r.Output {
 		b = appendField(b, "output:   ", Display(line))

@@ -74,6 +74,23 @@ func (c *Conflict) Where() string {
 	return "line " + strconv.Itoa(c.Line) + ", " + c.Pointer
 }
 
+// Place is the value at Pointer in words, "the value at users.0.name"; "" if there is
+// none.
+func (c *Conflict) Place() string {
+	if c.Pointer == "" {
+		return ""
+	}
+	names := strings.Split(c.Pointer[1:], "/")
+	for i, n := range names {
+		n = strings.NewReplacer("~1", "/", "~0", "~").Replace(n)
+		if n == "" || strings.ContainsAny(n, ". \"") {
+			n = strconv.Quote(n)
+		}
+		names[i] = n
+	}
+	return "the value at " + strings.Join(names, ".")
+}
+
 // What is refused, as reasons.
 const (
 	bothChanged   = "both sides have changed this"

@@ -237,3 +237,13 @@ func TestBounds(t *testing.T) {
 		t.Errorf("two lines of many: %v", err)
 	}
 }
+
+func TestPlaceOfAConflict(t *testing.T) {
+	for pointer, want := range map[string]string{
+		"": "", "/n": "the value at n", "/users/0/name": "the value at users.0.name", "/a~1b/c~0/d.e//x y": `the value at a/b.c~."d.e"."".` + `"x y"`,
+	} {
+		if got := (&Conflict{Pointer: pointer}).Place(); got != want {
+			t.Errorf("the place of %q is %q, want %q", pointer, got, want)
+		}
+	}
+}

@@ -73,6 +73,8 @@ type Refusal struct {
 	// those who may read the content.
 	Content string
 	Output  []string
+	// Place is where in the content the cause is, in words, for the same readers.
+	Place string
 }
 
 // Error names the validator, the position and the reason.

@@ -1,0 +1,82 @@
+package integration
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What .locks/why and the lists say is about the program that did it, once, and can be
+// followed.
+
+func TestWhyNamesTheProgramOfTheHolder(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	m.WriteFile("f", "old\n")
+	holder, other := m.shell(t), m.shell(t)
+	holder.do(`id=$($L acquire --for $$ f)`, 0)
+	other.do(`$L acquire --wait 0 f 2>/dev/null`, 8)
+	want := fmt.Sprintf("f is locked by bash[%d]", holder.PID())
+	for _, command := range []string{`cat .locks/why`, `$L status`} {
+		if out := other.do(command, 0); !strings.Contains(out, want[len("f is locked by "):]) || strings.Contains(out, "latchfs[") {
+			t.Errorf("%s says\n%s", command, out)
+		}
+	}
+	holder.do(`$L release f`, 0)
+}
+
+// The writer of a redirection is the program that wrote, not the shell that opened the
+// file and became it.
+func TestWriterOfARedirectionIsNamed(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	m.WriteFile("f", "one\n")
+	f := m.Family(t)
+	f.OK("cat f; sed s/one/two/ f > t; :")
+	events := m.EventsOf("commit", "t")
+	if len(events) != 1 || events[0].Program != "sed" {
+		t.Errorf("t was written by %+v, want sed", events)
+	}
+	if out := m.latchfs(t, 0, "history", "t"); !strings.Contains(out, "sed[") {
+		t.Errorf("the history says\n%s", out)
+	}
+	m.Family(t).OK("echo three > f")
+	out, _ := f.Try("mv t f; cat .locks/why")
+	if !regexp.MustCompile(`since sed\[\d+\], which wrote t, read it`).MatchString(out) {
+		t.Errorf("why says\n%s", out)
+	}
+}
+
+// A write that is refused, and the close that says so again, are one entry.
+func TestRefusedWriteIsToldOnce(t *testing.T) {
+	needsLatchfs(t)
+	inShortOnRoot(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "one\n")
+		f := m.Family(t)
+		f.OK("cat f")
+		m.Family(t).OK("echo two > f")
+		out, code := f.Try(inPlace("os.write(fd, b'mine')") + `; cat .locks/why`)
+		if code != 0 || strings.Count(out, ": EBUSY (process ") != 1 || !strings.Contains(out, "kept:     ") {
+			t.Errorf("ended with %d, and why says\n%s", code, out)
+		}
+	})
+}
+
+// A program that removes what it could not rename leaves nothing to rename again.
+func TestAdviceKnowsWhatIsGone(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	m.WriteFile("f", "one\n")
+	f := m.Family(t)
+	f.OK("cat f > t")
+	m.Family(t).OK("echo two > f")
+	out, _ := f.Try("mv t f; cat .locks/why")
+	if !strings.Contains(out, "rename t again as it is") {
+		t.Errorf("why says\n%s", out)
+	}
+	out, _ = f.Try("rm t; cat .locks/why")
+	if strings.Contains(out, "again as it is") || !strings.Contains(out, "t is no longer there. Run the command that wrote it again") {
+		t.Errorf("when t has gone why says\n%s", out)
+	}
+}
