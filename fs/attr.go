@@ -45,10 +45,9 @@ func (f *FS) fillAttr(a *fuse.Attr, n *node, st *unix.Stat_t) {
 	a.Atime, a.Atimensec = uint64(st.Atim.Sec), uint32(st.Atim.Nsec)
 	a.Mtime, a.Mtimensec = uint64(st.Mtim.Sec), uint32(st.Mtim.Nsec)
 	a.Ctime, a.Ctimensec = uint64(st.Ctim.Sec), uint32(st.Ctim.Nsec)
-	a.Mode = st.Mode
+	a.Mode, a.Rdev = f.shownMode(n, st)
 	a.Nlink = uint32(st.Nlink)
 	a.Uid, a.Gid = st.Uid, st.Gid
-	a.Rdev = uint32(st.Rdev)
 	a.Blksize = uint32(st.Blksize)
 }
 
@@ -260,6 +259,8 @@ func (f *FS) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse
 	}
 	f.noteNumber(n, &st)
 	out.FromStatx(&sx)
+	mode, rdev := f.shownMode(n, &st)
+	out.Mode, out.RdevMajor, out.RdevMinor = uint16(mode), unix.Major(uint64(rdev)), unix.Minor(uint64(rdev))
 	out.Ino = f.inoFor(uint64(st.Dev), st.Ino)
 	out.Nlink = uint32(st.Nlink)
 	out.SetTimeout(f.attrTimeout(n))

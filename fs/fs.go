@@ -67,6 +67,8 @@ type FS struct {
 	// names; nil unless privileged.
 	commandUsers map[string]*validate.Credential
 	dev          uint64 // the data directory's device
+	dataMount    uint64 // the mount that the data directory is on
+	strict       int64  // what that forbids, unix.ST_*, and ours with it
 	mountDev     uint64 // the mount's device
 	mountID      int
 	maxNodes     int

@@ -92,6 +92,7 @@ func (m *Mount) Wait() error {
 func (m *Mount) mount() error {
 	f := m.f
 	f.privileged = os.Geteuid() == 0
+	f.noteMount()
 	if err := f.findCommandUsers(); err != nil {
 		return err
 	}

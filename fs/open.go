@@ -49,6 +49,9 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	f.finishHalfWritten(n)
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
 	if !writes {
+		if in.Flags&openToExec != 0 && f.forbids(f.fdOf(n), unix.ST_NOEXEC) {
+			return fuse.EACCES
+		}
 		if e := f.claimRead(cancel, in, n); e != 0 {
 			return status(e)
 		}

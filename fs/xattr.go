@@ -20,6 +20,9 @@ func (f *FS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, attr string, dest []b
 		return 0, status(e)
 	}
 	n, err := unix.Getxattr(path, attr, dest)
+	if err == nil && attr == capabilityAttr && f.forbidsID(h.NodeId, unix.ST_NOSUID) {
+		return 0, fuse.ENODATA
+	}
 	return uint32(max(n, 0)), statusOf(err)
 }
 
