@@ -55,7 +55,7 @@ type appender struct {
 	shown  bool // it is in node.lined
 
 	killSuid bool   // the last writer's changes clear setuid and setgid bits
-	gid      uint32 // and its group
+	uid, gid uint32 // its user and group
 	failed   unix.Errno
 	fd       int    // of the file that had the name last
 	key      inoKey // its identity
@@ -94,6 +94,7 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 	}
 	f.table.Release(l)
 	h := f.newHandle(n, appendHandle, in.Flags)
+	h.uid, h.gid = c.uid, c.gid
 	h.app = newAppender(f, h, c)
 	f.startIO(h, ioDirect, out)
 	out.Fh = h.id
@@ -105,7 +106,7 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 func (a *appender) write(in *fuse.WriteIn, data [][]byte) (uint32, unix.Errno) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.killSuid, a.gid, a.writer = in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0, in.Gid, in.Pid
+	a.killSuid, a.uid, a.gid, a.writer = in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0, in.Uid, in.Gid, in.Pid
 	if e := a.failed; e != 0 {
 		a.failed = 0 // the program knows now; what it writes next is another matter
 		return 0, e
@@ -143,6 +144,11 @@ func (a *appender) write(in *fuse.WriteIn, data [][]byte) (uint32, unix.Errno) {
 		a.drainLocked()
 	}
 	return uint32(size), 0
+}
+
+// isIn is the membership of who wrote last.
+func (a *appender) isIn(gid uint32) bool {
+	return gid == a.gid || a.uid == a.c.uid && a.c.inGroup(gid)
 }
 
 // together returns held followed by data, in memory that is not held's.

@@ -56,12 +56,12 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 		return e
 	}
 	if a.killSuid {
-		if err := killSuidErr(a.fd, a.gid); err != nil {
+		if err := killSuid(a.fd, a.isIn); err != nil {
 			return errnoOf(err)
 		}
 	}
 	grown := a.noteBefore()
-	seq, err := a.tail.Append(a.fd, b)
+	seq, err := a.tail.AppendAs(a.asWriter, a.fd, b)
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -115,7 +115,10 @@ func (a *appender) appendToOwn(b []byte) (e unix.Errno, done bool) {
 	err := unix.Fstat(s.shadow.FD(), &st)
 	for at := st.Size; err == nil && len(b) > 0; {
 		var n int
-		n, err = unix.Pwrite(s.shadow.FD(), b, at)
+		err = a.asWriter(func() error {
+			n, err = unix.Pwrite(s.shadow.FD(), b, at)
+			return err
+		})
 		if err == unix.EINTR {
 			err = nil
 		}
@@ -156,23 +159,29 @@ func (a *appender) followLocked() unix.Errno {
 	named := dir != nil && unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
 		st.Mode&unix.S_IFMT == unix.S_IFREG
 	key := f.inoOf(a.h.n)
-	if named && key != (inoKey{uint64(st.Dev), st.Ino}) && !a.mayFollow(&st) {
+	if named && key != (inoKey{uint64(st.Dev), st.Ino}) && !a.isReplaced() {
 		named = false
 	}
+	if named && a.fd >= 0 && a.key == (inoKey{uint64(st.Dev), st.Ino}) {
+		return 0
+	}
+	next := f.fdOf(a.h.n)
 	if named {
-		key = inoKey{uint64(st.Dev), st.Ino}
+		// Whoever changes the directory outside the mount may give the name to
+		// another file at any time: what is asked about is what is written to.
+		found, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return errnoOf(err)
+		}
+		defer unix.Close(found)
+		if a.mayFollow(found, &st) {
+			key, next = inoKey{uint64(st.Dev), st.Ino}, found
+		}
 	}
 	if a.fd >= 0 && key == a.key {
 		return 0
 	}
-	flags := unix.O_RDWR | unix.O_APPEND | int(a.h.flags&(unix.O_SYNC|unix.O_DSYNC))
-	var fd int
-	var err error
-	if named {
-		fd, err = unix.Openat(f.fdOf(dir), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	} else {
-		fd, err = f.reopen(f.fdOf(a.h.n), flags)
-	}
+	fd, err := f.reopen(next, unix.O_RDWR|unix.O_APPEND|int(a.h.flags&(unix.O_SYNC|unix.O_DSYNC)))
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -208,19 +217,29 @@ func (a *appender) leaveLocked() (e unix.Errno) {
 	return e
 }
 
-// mayFollow reports whether the appender goes on in the file that has the name
-// now: one that took the place of its own, as a careful save puts it there, and
-// that its opener may write, and read if that is how it opened. After an unlink
-// there is no successor, nor of a file that goes on under another name.
-func (a *appender) mayFollow(st *unix.Stat_t) bool {
+// isReplaced reports whether another file took the place of the appender's own, as
+// a careful save puts it there. After an unlink there is no successor, nor of a file
+// that goes on under another name.
+func (a *appender) isReplaced() bool {
 	f := a.f
 	f.mu.Lock()
 	removed, replaced := a.h.n.removed, a.h.n.saved
 	f.mu.Unlock()
-	if removed || !replaced && !f.unnamed(a.h.n) || !f.mayWrite(a.c, st) {
+	return !removed && (replaced || f.unnamed(a.h.n))
+}
+
+// mayFollow reports whether the appender goes on in the file behind fd, which has
+// the name now: its own, or one that its opener may write, and read if that is how
+// it opened. st becomes what that file is like.
+func (a *appender) mayFollow(fd int, st *unix.Stat_t) bool {
+	f := a.f
+	if unix.Fstat(fd, st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
-	return a.h.flags&unix.O_ACCMODE == unix.O_WRONLY || f.mayAccess(a.c, st, 4)
+	if f.inoOf(a.h.n) == (inoKey{uint64(st.Dev), st.Ino}) {
+		return true
+	}
+	return a.isReplaced() && f.mayOpen(a.c, fd, a.h.flags)
 }
 
 // syncsAtClose reports whether a close makes durable what was appended.

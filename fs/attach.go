@@ -32,6 +32,7 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	s.f.mu.Lock()
 	h := s.f.newHandleLocked(s.node, shadowHandle, flags)
 	h.sess = s
+	h.uid, h.gid = c.uid, c.gid
 	h.stale.Store(stale)
 	s.f.mu.Unlock()
 	s.handles[h] = struct{}{}

@@ -2,11 +2,14 @@ package fs
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/asuser"
 )
 
 const (
@@ -32,6 +35,7 @@ const (
 type ioState struct {
 	mu          sync.Mutex
 	id          int32 // the registered backing file, 0 if none
+	roots       bool  // it was registered for writes of root
 	passthrough int
 	cached      int        // ioWatched included: a mapping is cached
 	stamp       cacheStamp // what the page cache was filled from
@@ -42,12 +46,13 @@ type cacheStamp struct {
 	mtime, ctime unix.Timespec
 }
 
-// registrar registers backing files from a thread without CAP_FSETID and
+// registrar registers backing files from threads without CAP_FSETID and
 // CAP_SYS_RESOURCE: passthrough writes run with the credentials of the thread
 // that registered the file, and with these a write would keep setuid bits and
-// ignore quotas.
+// ignore quotas. What users write goes through a thread that is not root's, for
+// filesystems keep space in reserve for user 0.
 type registrar struct {
-	requests chan registerRequest
+	roots, users chan registerRequest
 }
 
 type registerRequest struct {
@@ -61,49 +66,51 @@ type registerReply struct {
 }
 
 func newRegistrar(srv *fuse.Server, done <-chan struct{}) (*registrar, error) {
-	r := &registrar{requests: make(chan registerRequest)}
-	ready := make(chan error)
-	go func() {
-		// Never unlocked: the thread ends with the goroutine, so that no other
-		// goroutine inherits its reduced credentials.
-		runtime.LockOSThread()
-		if err := dropCaps(capFsetid, capSysResource); err != nil {
-			ready <- err
-			return
-		}
-		ready <- nil
-		for {
-			select {
-			case <-done:
-				return
-			case q := <-r.requests:
-				id, e := srv.RegisterBackingFd(&fuse.BackingMap{Fd: int32(q.fd)})
-				q.reply <- registerReply{id, unix.Errno(e)}
-			}
-		}
-	}()
-	if err := <-ready; err != nil {
+	r := &registrar{roots: make(chan registerRequest), users: make(chan registerRequest)}
+	root := asuser.Identity{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	err := r.start(srv, root, r.roots, done)
+	if err == nil {
+		err = r.start(srv, asuser.Nobody, r.users, done)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("dropping capabilities for passthrough: %w", err)
 	}
 	return r, nil
 }
 
-func dropCaps(caps ...int) error {
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&hdr, &data[0]); err != nil {
-		return err
-	}
-	for _, c := range caps {
-		data[c/32].Effective &^= 1 << (c % 32)
-	}
-	return unix.Capset(&hdr, &data[0])
+// start starts the thread that answers requests with the identity who.
+func (r *registrar) start(srv *fuse.Server, who asuser.Identity, requests <-chan registerRequest, done <-chan struct{}) error {
+	ready := make(chan error)
+	go func() {
+		// Never unlocked: the thread ends with the goroutine, so that no other
+		// goroutine inherits its reduced credentials.
+		runtime.LockOSThread()
+		err := who.Adopt(unix.CAP_FSETID, unix.CAP_SYS_RESOURCE)
+		ready <- err
+		if err != nil {
+			return
+		}
+		for {
+			select {
+			case <-done:
+				return
+			case q := <-requests:
+				id, e := srv.RegisterBackingFd(&fuse.BackingMap{Fd: int32(q.fd)})
+				q.reply <- registerReply{id, unix.Errno(e)}
+			}
+		}
+	}()
+	return <-ready
 }
 
-func (r *registrar) register(fd int, done <-chan struct{}) (int32, unix.Errno) {
+func (r *registrar) register(fd int, forRoot bool, done <-chan struct{}) (int32, unix.Errno) {
 	q := registerRequest{fd, make(chan registerReply, 1)}
+	requests := r.users
+	if forRoot {
+		requests = r.roots
+	}
 	select {
-	case r.requests <- q:
+	case requests <- q:
 	case <-done:
 		return 0, unix.ESHUTDOWN
 	}
@@ -122,10 +129,16 @@ func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
 		h.io = want
 		return
 	}
-	if want == ioPassthrough && (n.io.cached > 0 || !f.backingLocked(n)) {
+	if want == ioPassthrough && h.writes() && f.hasLoneSetgid(n) {
+		want = ioDirect // whether a write leaves the bit depends on the writer's groups
+	}
+	if want == ioPassthrough && (n.io.cached > 0 || !f.backingLocked(h)) {
 		want = ioCached
 	}
-	if want != ioPassthrough && (n.io.passthrough > 0 || n.io.cached == 0 && f.backingLocked(n)) {
+	if want == ioPassthrough && h.writes() && n.io.roots != (h.uid == 0) && (n.io.roots || f.shortOfSpace()) {
+		want = ioDirect // what it passed through would be root's, or would not be
+	}
+	if want != ioPassthrough && (n.io.passthrough > 0 || n.io.cached == 0 && f.backingLocked(h)) {
 		// The kernel refuses an open without passthrough beside one with it
 		// (EIO), and another open's answer may overtake this one; with both
 		// flags DIRECT_IO wins for this handle.
@@ -165,9 +178,14 @@ func (f *FS) endIO(h *handle) {
 	h.io = ioNone
 }
 
-// backingLocked registers n's inode as a backing file unless it is. The
-// registration stays for later opens until the node is forgotten.
-func (f *FS) backingLocked(n *node) bool {
+// backingLocked registers the inode of h's node as a backing file unless it is. The
+// registration stays for later opens until the node is forgotten, or somebody opens
+// it to write with other rights.
+func (f *FS) backingLocked(h *handle) bool {
+	n, forRoot := h.n, h.uid == 0
+	if n.io.id != 0 && h.writes() && n.io.roots != forRoot && n.io.passthrough == 0 {
+		f.dropBacking(n)
+	}
 	if n.io.id != 0 {
 		return true
 	}
@@ -179,12 +197,12 @@ func (f *FS) backingLocked(n *node) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	id, e := f.registrar.register(fd, f.done)
+	id, e := f.registrar.register(fd, forRoot, f.done)
 	if e != 0 {
 		f.log.Debugf("passthrough not available for inode %d: %v", f.inoOf(n).ino, e)
 		return false
 	}
-	n.io.id = id
+	n.io.id, n.io.roots = id, forRoot
 	return true
 }
 

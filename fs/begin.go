@@ -44,6 +44,9 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	if !c.foreign() {
 		s.seen[c.owner.PID] = c.owner
 	}
+	if st != nil && st.Mode&unix.S_ISGID != 0 {
+		s.baseGID, s.ofGroup = st.Gid, c.inGroup(st.Gid)
+	}
 	s.fsetid = !o.killSuid && s.keepsSuid(c, st)
 	if err := f.coverToken(l.Token()); err != nil {
 		return nil, errnoOf(err)
@@ -80,6 +83,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 
 // access are the options of a session that an open with these flags begins.
 func (o beginOptions) access(flags uint32) beginOptions {
+	o.flags = flags
 	o.trunc = flags&unix.O_TRUNC != 0
 	o.reads = flags&unix.O_ACCMODE == unix.O_RDWR && !o.trunc
 	o.adds = flags&unix.O_APPEND != 0 && !o.trunc
@@ -135,6 +139,7 @@ type beginOptions struct {
 	adds     bool // for appending alone
 	reads    bool // for reading and writing
 	killSuid bool
+	flags    uint32   // of the open
 	merge    *merging // what is written is to be merged; nil: it is not
 	mode     uint32   // for a new file, umask applied
 }
@@ -144,15 +149,11 @@ type beginOptions struct {
 func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Errno {
 	f := s.f
 	dirfd := f.fdOf(s.parent)
-	so := commit.ShadowOptions{Dir: dirfd, DirPath: f.nodePath(s.parent), Name: s.name, Base: -1, Mode: o.mode, UID: -1, GID: -1}
+	so := commit.ShadowOptions{
+		Dir: dirfd, DirPath: f.nodePath(s.parent), Name: s.name, Base: -1, Mode: o.mode, UID: -1, GID: -1, As: s.asWriter,
+	}
 	s.shown.Store(&shownAttr{nlink: 1})
 	if st == nil {
-		if f.privileged {
-			so.UID, so.GID = int(c.uid), int(c.gid)
-			if g, ok := f.setgidGroup(dirfd); ok {
-				so.GID = g
-			}
-		}
 		sh, err := f.store.NewShadow(so)
 		if err != nil {
 			return errnoOf(err)
@@ -169,6 +170,9 @@ func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Er
 			unix.Close(basefd)
 		}
 	}()
+	if !leadsTo(basefd, st) {
+		return unix.EEXIST // the name has got another file since the caller's look
+	}
 	v := commit.VersionOf(st)
 	s.baseKey = inoKey{v.Dev, v.Ino}
 	s.baseVersion, s.baseMode, s.baseNlink = &v, st.Mode, uint32(st.Nlink)
@@ -199,7 +203,7 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 	switch {
 	case trunc:
 		s.filled = true
-		s.truncated = st.Size > 0
+		s.truncated = st.Size > 0 || !s.fsetid && withoutPrivileges(st.Mode, st.Gid, s.isIn) != st.Mode
 		if s.truncated {
 			now := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}
 			if err := unix.UtimesNanoAt(unix.AT_FDCWD, procSelf(s.shadow.FD()), now, 0); err != nil {

@@ -91,6 +91,12 @@ func (f *FS) knownOwner(pid int32) lockmgr.Owner {
 // foreign reports whether nothing is known about the caller.
 func (c *caller) foreign() bool { return c.owner.PID == 0 }
 
+// mayBeWriter reports whether a caller of whom nothing is known may be the writer of
+// a session, of whom nothing is known either.
+func (c *caller) mayBeWriter(s *session) bool {
+	return c.foreign() && s.who.Load().owner.PID == 0 && (c.uid == 0 || c.uid == s.uid)
+}
+
 // ancestors are the caller's ancestors, nearest first.
 func (c *caller) ancestors() []lockmgr.Ancestor {
 	c.once.Do(func() {

@@ -380,13 +380,17 @@ func (s *session) fixMode() error {
 		return nil
 	}
 	if !s.fsetid {
-		return killSuidErr(s.shadow.FD(), s.gid)
+		return killSuid(s.shadow.FD(), s.isIn)
 	}
 	if len(s.meta) > 0 {
 		return nil
 	}
 	return unix.Fchmod(s.shadow.FD(), s.baseMode&0o7777)
 }
+
+// isIn is the membership of the session's writer, as far as the group of the file is
+// concerned.
+func (s *session) isIn(gid uint32) bool { return gid == s.gid || s.ofGroup && gid == s.baseGID }
 
 // applyMetaLocked carries the metadata changes of a session that wrote nothing
 // over to the file: the version stays.

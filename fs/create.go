@@ -94,6 +94,8 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 		// The open does without a lock, and must not be told to walk again.
 		f.walks.put(c, &walk{op: opStale, at: w.at})
 		return 0
+	case !f.mayOpenName(c, p.dir, p.name, &st, o.flags):
+		return unix.EACCES
 	}
 	s, e := f.beginOrJoin(c, w.lock, p, &st, o)
 	if e != 0 {
@@ -103,12 +105,8 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 	return 0
 }
 
-// mayWrite reports whether the caller may write a file that was committed
-// while it waited, where the kernel could not check. ACLs are not looked at: when
-// in doubt, no.
-func (f *FS) mayWrite(c *caller, st *unix.Stat_t) bool { return f.mayAccess(c, st, 2) }
-
-// mayAccess is mayWrite for any permission bits: 4 to read, 2 to write.
+// mayAccess reports whether the caller has permission bits, 4 to read, 2 to write, 1
+// to search, as far as the mode tells. ACLs are not looked at.
 func (f *FS) mayAccess(c *caller, st *unix.Stat_t, bits uint32) bool {
 	switch {
 	case c.uid == 0:
@@ -179,7 +177,7 @@ func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *node, name string) (*un
 		return nil, unix.EEXIST
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, unix.ESTALE
-	case !f.mayWrite(c, &st):
+	case !f.mayOpenName(c, dir, name, &st, in.Flags):
 		return nil, unix.EACCES
 	}
 	return &st, 0
@@ -189,16 +187,15 @@ func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *node, name string) (*un
 // appended to.
 func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *node, name string, mode uint32, live bool, out *fuse.CreateOut) fuse.Status {
 	dirfd := f.fdOf(dir)
-	fd, err := unix.Openat(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	var fd int
+	err := f.as(c, func() (err error) {
+		fd, err = unix.Openat(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+		return err
+	})
 	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		return status(unix.ESTALE) // the kernel's second walk finds it
 	}
 	if err != nil {
-		return statusOf(err)
-	}
-	if err := f.giveTo(c, dirfd, fd, mode); err != nil {
-		unix.Close(fd)
-		_ = unix.Unlinkat(dirfd, name, 0) // the first error counts
 		return statusOf(err)
 	}
 	var st unix.Stat_t
@@ -233,6 +230,7 @@ func (f *FS) openCreated(c *caller, fd int, dir *node, name string, flags uint32
 		kind = appendHandle
 	}
 	h := f.newHandle(n, kind, flags&^unix.O_TRUNC)
+	h.uid, h.gid = c.uid, c.gid
 	if live {
 		f.setLive(h)
 	}
@@ -266,13 +264,13 @@ func (f *FS) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) 
 	mode := f.modeFor(dir, in.Mode, in.Umask)
 	dirfd := f.fdOf(dir)
 	flags := unix.O_TMPFILE | unix.O_RDWR | unix.O_CLOEXEC | int(in.Flags&unix.O_EXCL)
-	fd, err := unix.Openat(dirfd, ".", flags, mode)
-	if err != nil {
-		return statusOf(err)
-	}
 	c := f.callerOf(&in.InHeader)
-	if err := f.giveTo(c, dirfd, fd, mode); err != nil {
-		unix.Close(fd)
+	var fd int
+	err := f.as(c, func() (err error) {
+		fd, err = unix.Openat(dirfd, ".", flags, mode)
+		return err
+	})
+	if err != nil {
 		return statusOf(err)
 	}
 	return f.openCreated(c, fd, nil, "", in.Flags, false, out)
@@ -306,36 +304,6 @@ func (f *FS) modeFor(dir *node, mode, umask uint32) uint32 {
 		return mode & 0o7777
 	}
 	return mode & 0o7777 &^ umask
-}
-
-// giveTo makes the caller the owner of what was just created as fd, and puts
-// back the mode bits that a change of owner clears.
-func (f *FS) giveTo(c *caller, dirfd, fd int, mode uint32) error {
-	if !f.privileged {
-		return nil
-	}
-	gid := int(c.gid)
-	if g, ok := f.setgidGroup(dirfd); ok {
-		gid = g
-	}
-	if int(c.uid) != 0 || gid != 0 {
-		if err := unix.Fchown(fd, int(c.uid), gid); err != nil {
-			return err
-		}
-		if mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-			return unix.Fchmod(fd, mode)
-		}
-	}
-	return nil
-}
-
-// setgidGroup is the group that a directory with the setgid bit hands down.
-func (f *FS) setgidGroup(dirfd int) (gid int, ok bool) {
-	var st unix.Stat_t
-	if unix.Fstat(dirfd, &st) != nil || st.Mode&unix.S_ISGID == 0 {
-		return 0, false
-	}
-	return int(st.Gid), true
 }
 
 func versionPtr(st *unix.Stat_t) *commit.Version {

@@ -29,6 +29,9 @@ type handle struct {
 	sess  *session
 	live  bool // opened under a live policy
 	io    ioMode
+	// uid and gid are those of whom the kernel sent the open for. Root's stand also for
+	// what is written on nobody's behalf.
+	uid, gid uint32
 	// noFlush: the kernel does not tell of closes of its descriptors.
 	noFlush bool
 	// sight is what the open told its process and its relatives, if it was news.

@@ -66,20 +66,23 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 		return n, status(e)
 	}
 	var n int
-	change := f.change
+	change, cached := f.change, in.WriteFlags&fuse.WRITE_CACHE != 0
 	switch {
-	case in.WriteFlags&fuse.WRITE_CACHE != 0:
+	case cached:
 		change = f.changeRead // pages of a mapping, which were read before
 	case in.Offset == 0 && h.stale.Load() != nil:
 		h.sess.mergeThrough(h, h.sess.becomeKnown)
 	}
 	e := change(h, func(fd int) error {
-		var err error
-		if n, err = unix.Pwritev(fd, data, int64(in.Offset)); err != nil {
+		err := f.asSender(h, &in.InHeader, cached, func() (err error) {
+			n, err = unix.Pwritev(fd, data, int64(in.Offset))
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-			return killSuidErr(fd, in.Gid)
+			return killSuid(fd, f.sender(&in.InHeader))
 		}
 		return nil
 	})
@@ -229,7 +232,9 @@ func (f *FS) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 		return fuse.ENOTSUP
 	}
 	return status(f.change(h, func(fd int) error {
-		return unix.Fallocate(fd, in.Mode, int64(in.Offset), int64(in.Length))
+		return f.asSender(h, &in.InHeader, false, func() error {
+			return unix.Fallocate(fd, in.Mode, int64(in.Offset), int64(in.Length))
+		})
 	}))
 }
 
@@ -258,9 +263,10 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32,
 	var n int
 	e = f.change(dst, func(fd int) error {
 		in64, out64 := int64(in.OffIn), int64(in.OffOut)
-		var err error
-		n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Len, 1<<30)), int(in.Flags))
-		return err
+		return f.asSender(dst, &in.InHeader, false, func() (err error) {
+			n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Len, 1<<30)), int(in.Flags))
+			return err
+		})
 	})
 	return uint32(n), status(e)
 }
@@ -310,17 +316,17 @@ func (f *FS) isFull(uid uint32) bool {
 	if st.Bfree < fullBlocks || uid != 0 && st.Bavail < fullBlocks {
 		return true
 	}
-	return !f.hasRoom()
+	return !f.hasRoom(uid)
 }
 
-// hasRoom reports whether a write would find space now. Filesystems keep free
+// hasRoom reports whether a user's write would find space now. Filesystems keep free
 // blocks to themselves that statfs counts, and refuse a write as a whole when only
 // a part of it would fit.
-func (f *FS) hasRoom() bool {
+func (f *FS) hasRoom(uid uint32) bool {
 	fd, err := unix.Openat(int(f.state.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		defer unix.Close(fd)
-		err = unix.Fallocate(fd, 0, 0, largeWrite)
+		err = f.asUser(uid, uid, func() error { return unix.Fallocate(fd, 0, 0, largeWrite) })
 	}
 	return err != unix.ENOSPC && err != unix.EDQUOT
 }
@@ -333,30 +339,3 @@ const fullBlocks = 16
 
 // lowSpace is the free space below which writes are not passed through.
 const lowSpace = 256 << 20
-
-// killSuidErr does to the mode and the file capabilities what a write by an
-// ordinary user of group gid does: the setgid bit of a file that its group may
-// not execute stays for members of the group.
-func killSuidErr(fd int, gid uint32) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil
-	}
-	mode := st.Mode & 0o7777
-	next := mode &^ unix.S_ISUID
-	if mode&unix.S_IXGRP != 0 || gid != st.Gid {
-		next &^= unix.S_ISGID
-	}
-	if next != mode {
-		if err := unix.Chmod(procSelf(fd), next); err != nil {
-			return err
-		}
-	}
-	if err := unix.Removexattr(procSelf(fd), "security.capability"); err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP && err != unix.EPERM {
-		return err
-	}
-	return nil
-}

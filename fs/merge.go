@@ -205,7 +205,9 @@ func (s *session) mergeLocked() unix.Errno {
 	if g.mine == nil {
 		return 0
 	}
-	err = s.f.retryWithRoom(func() error { return writeAllOf(s.shadow.FD(), merged) })
+	err = s.f.retryWithRoom(func() error {
+		return s.asWriter(func() error { return writeAllOf(s.shadow.FD(), merged) })
+	})
 	if err != nil {
 		return s.rejectLocked(errnoOf(err), "the merged content cannot be written: "+err.Error())
 	}

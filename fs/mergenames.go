@@ -110,12 +110,15 @@ func (r *renaming) rewrite(data []byte, path string) error {
 	if err := unix.Fstat(target, &before); err != nil {
 		return err
 	}
-	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: dirfd, DirPath: dirPath, Name: r.from.name, Base: target, UID: -1, GID: -1})
+	if stampOfFile(&before) != stampOfFile(r.fromSt) {
+		return unix.EBUSY // the name has got another file since
+	}
+	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: dirfd, DirPath: dirPath, Name: r.from.name, Base: target, UID: -1, GID: -1, As: r.asCaller})
 	if err != nil {
 		return err
 	}
 	defer f.discard(sh)
-	if err := f.retryWithRoom(func() error { return writeAllOf(sh.FD(), data) }); err != nil {
+	if err := f.retryWithRoom(func() error { return r.asCaller(func() error { return writeAllOf(sh.FD(), data) }) }); err != nil {
 		return err
 	}
 	if v := f.validation(path); v != nil {

@@ -108,36 +108,12 @@ func (f *FS) enterMade(dir *node, name string, out *fuse.EntryOut, volatile bool
 	return fuse.OK
 }
 
-// own gives what was just made under name to the caller.
-func (f *FS) own(c *caller, dirfd int, name string, mode uint32) error {
-	if !f.privileged {
-		return nil
-	}
-	gid := int(c.gid)
-	if g, ok := f.setgidGroup(dirfd); ok {
-		gid = g
-	}
-	if c.uid == 0 && gid == 0 {
-		return nil
-	}
-	if err := unix.Fchownat(dirfd, name, int(c.uid), gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
-	}
-	if mode&(unix.S_ISUID|unix.S_ISGID) == 0 || mode&unix.S_IFMT == unix.S_IFLNK {
-		return nil
-	}
-	return unix.Fchmodat(dirfd, name, mode&0o7777, 0)
-}
-
 // Mkdir implements fuse.RawFileSystem.
 func (f *FS) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	return f.make(&in.InHeader, opMkdir, name, out, func(c *caller, dirfd int, name string) error {
 		dir := f.nodeOf(in.NodeId)
 		mode := f.modeFor(dir, in.Mode, in.Umask)
-		if err := unix.Mkdirat(dirfd, name, mode); err != nil {
-			return err
-		}
-		return f.own(c, dirfd, name, 0)
+		return f.as(c, func() error { return unix.Mkdirat(dirfd, name, mode) })
 	})
 }
 
@@ -155,20 +131,14 @@ func (f *FS) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.E
 				return e
 			}
 		}
-		if err := unix.Mknodat(dirfd, name, mode, int(in.Rdev)); err != nil {
-			return err
-		}
-		return f.own(c, dirfd, name, mode)
+		return f.as(c, func() error { return unix.Mknodat(dirfd, name, mode, int(in.Rdev)) })
 	})
 }
 
 // Symlink implements fuse.RawFileSystem.
 func (f *FS) Symlink(_ <-chan struct{}, h *fuse.InHeader, pointedTo, name string, out *fuse.EntryOut) fuse.Status {
 	return f.make(h, opSymlink, name, out, func(c *caller, dirfd int, name string) error {
-		if err := unix.Symlinkat(pointedTo, dirfd, name); err != nil {
-			return err
-		}
-		return f.own(c, dirfd, name, unix.S_IFLNK)
+		return f.as(c, func() error { return unix.Symlinkat(pointedTo, dirfd, name) })
 	})
 }
 
@@ -237,7 +207,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if e := f.settleLazy(n); e != 0 {
 		return status(e)
 	}
-	if err := f.linkat(f.fdOf(n), f.fdOf(dir), name); err != nil {
+	if err := f.as(c, func() error { return f.linkat(f.fdOf(n), f.fdOf(dir), name) }); err != nil {
 		return statusOf(err)
 	}
 	f.rebaseOn(n, nil)

@@ -102,6 +102,7 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fus
 		f.strayed.arrived(f.nameKey(n))
 	}
 	h.sess = s
+	h.uid, h.gid = in.Uid, in.Gid
 	switch {
 	case in.Flags&fmodeExec != 0: // who runs a program does not read it
 	case s == nil:
@@ -225,6 +226,7 @@ func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) f
 		return status(e)
 	}
 	h := f.newHandle(n, plainHandle, in.Flags)
+	h.uid, h.gid = in.Uid, in.Gid
 	if live {
 		f.setLive(h)
 	}
@@ -234,7 +236,7 @@ func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) f
 			e = errnoOf(unix.Ftruncate(fd, 0))
 		}
 		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
-			e = errnoOf(killSuidErr(fd, in.Gid))
+			e = errnoOf(killSuid(fd, f.sender(&in.InHeader)))
 		}
 		if e != 0 {
 			f.closeHandle(h)

@@ -144,6 +144,10 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 		f.staleAt(c, o.n)
 		return nil, 0
 	}
+	if f.inoOf(o.n) != (inoKey{uint64(st.Dev), st.Ino}) && !f.mayOpenName(c, p.dir, p.name, &st, o.in.Flags) {
+		f.table.Release(l)
+		return nil, unix.EACCES // the kernel has checked another file
+	}
 	begins := beginOptions{settings: o.set, killSuid: o.in.Mode&fuse.OPEN_KILL_SUIDGID != 0}
 	s, e := f.beginOrJoin(c, l, p, &st, begins.access(o.in.Flags))
 	if e != 0 {

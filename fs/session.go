@@ -27,8 +27,10 @@ type session struct {
 	who      atomic.Pointer[identity]
 	opener   lockmgr.Owner // who began it
 	writer   knowledge.Who // who learns what the session makes
-	fsetid   bool          // the writer may keep setuid and setgid bits (CAP_FSETID)
-	baseKey  inoKey        // the inode that is replaced; zero for a new file
+	ofGroup  bool          // the writer is in the group baseGID of a setgid file
+	baseGID  uint32
+	fsetid   bool   // the writer may keep setuid and setgid bits (CAP_FSETID)
+	baseKey  inoKey // the inode that is replaced; zero for a new file
 	uid, gid uint32
 	named    atomic.Pointer[string] // the program that writes it: see program
 	began    time.Time

@@ -36,6 +36,11 @@ func (f *FS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) f
 
 func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 	size, resize := in.GetSize()
+	if in.Valid == 0 {
+		if e := f.mayDropBits(in, n); e != 0 {
+			return e
+		}
+	}
 	if fh, ok := in.GetFh(); ok {
 		if h := f.handleOf(fh); h != nil && h.writes() {
 			return f.setattrHandle(in, h, size, resize)
@@ -49,7 +54,7 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 		return e
 	}
 	switch {
-	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load()) || c.foreign()):
+	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load()) || c.mayBeWriter(s)):
 		return f.setattrShadow(c, in, s, size, resize)
 	case !n.isRegular() || parent == nil || !resize && s == nil && f.unnamed(n):
 		return f.setattrPlain(in, n, size, resize)
@@ -69,7 +74,7 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 	case resize:
 		return f.truncatePath(in, n, parent, name, set)
 	}
-	change := func(fd int) error { return applyAttr(in, fd) }
+	change := func(fd int) error { return f.applyAttr(in, fd) }
 	return f.changeNamed(c, opSetattr, n, place{parent, name, n}, set.Wait, change)
 }
 
@@ -160,7 +165,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 				return err
 			}
 			if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-				return killSuidErr(fd, in.Gid)
+				return killSuid(fd, f.sender(&in.InHeader))
 			}
 			return nil
 		})
@@ -171,7 +176,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 	if s := h.sess; s != nil && h.kind == shadowHandle {
 		return s.setMeta(in)
 	}
-	return errnoOf(applyAttr(in, f.fdOf(h.n)))
+	return errnoOf(f.applyAttr(in, f.fdOf(h.n)))
 }
 
 // setattrShadow changes the attributes of a shadow: the owner's own, for
@@ -231,7 +236,7 @@ func (s *session) setMeta(in *fuse.SetAttrIn) unix.Errno {
 		return 0
 	}
 	kept := *in
-	return s.changeMeta(func(fd int) error { return applyAttr(&kept, fd) })
+	return s.changeMeta(func(fd int) error { return s.f.applyAttr(&kept, fd) })
 }
 
 func (s *session) changeMeta(change func(fd int) error) unix.Errno {
@@ -275,14 +280,14 @@ func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *node, size uint64, resize bool)
 		}
 		err = unix.Ftruncate(w, int64(size))
 		if err == nil && in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-			err = killSuidErr(w, in.Gid)
+			err = killSuid(w, f.sender(&in.InHeader))
 		}
 		unix.Close(w)
 		if err != nil {
 			return errnoOf(err)
 		}
 	}
-	return errnoOf(applyAttr(in, fd))
+	return errnoOf(f.applyAttr(in, fd))
 }
 
 // truncatePath is truncate(2): a session of one operation. The kernel is led
@@ -328,7 +333,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set pol
 // to another.
 func (f *FS) truncateHere(c *caller, in *fuse.SetAttrIn, n *node, d *demand, s *session) unix.Errno {
 	defer s.walkerGone()
-	if !f.mayTakeOver(c, n, s) {
+	if !f.mayTakeOver(c, n, s, unix.O_WRONLY) {
 		return unix.EACCES
 	}
 	if !f.takeOver(n, s) {
@@ -352,6 +357,9 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 	if f.sessionAt(dir, name) != nil {
 		return unix.EBUSY
 	}
+	if n := d.places[0].node; f.inoOf(n) != (inoKey{uint64(st.Dev), st.Ino}) && !f.mayOpenName(c, dir, name, &st, unix.O_WRONLY) {
+		return unix.EACCES // the kernel has checked another file
+	}
 	s, e := f.begin(c, w.lock, dir, name, &st, beginOptions{settings: set, cuts: true})
 	if e == unix.EEXIST {
 		e = unix.EBUSY
@@ -365,10 +373,10 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 
 // applyAttr sets mode, owner and times of the inode behind an O_PATH or
 // ordinary descriptor.
-func applyAttr(in *fuse.SetAttrIn, fd int) error {
+func (f *FS) applyAttr(in *fuse.SetAttrIn, fd int) error {
 	proc := procSelf(fd)
 	if in.Valid == 0 {
-		return killSuidErr(fd, in.Gid) // chown(2) to nobody new
+		return killSuid(fd, f.sender(&in.InHeader)) // see mayDropBits
 	}
 	uid, hasUID := in.GetUID()
 	gid, hasGID := in.GetGID()

@@ -195,7 +195,7 @@ func (s *session) copyBaseLocked() (*commit.Shadow, error) {
 		from = s.baseFD
 	}
 	dir, name := s.where()
-	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name, Base: from, UID: -1, GID: -1})
+	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name, Base: from, UID: -1, GID: -1, As: s.asWriter})
 	if err != nil {
 		return nil, err
 	}

@@ -9,3 +9,6 @@ var oldStats = []int{unix.SYS_STAT, unix.SYS_LSTAT}
 // oldOpens are those by which they open files, with the place of the flags
 // among their arguments; -1 stands for a call that always creates.
 var oldOpens = map[int]int{unix.SYS_OPEN: 1, unix.SYS_CREAT: -1}
+
+// oldChowns are those by which they change a file's owner.
+var oldChowns = []int{unix.SYS_CHOWN, unix.SYS_LCHOWN}

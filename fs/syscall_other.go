@@ -8,3 +8,6 @@ var oldStats []int
 
 // oldOpens are those by which they open files.
 var oldOpens map[int]int
+
+// oldChowns are those by which they change a file's owner.
+var oldChowns []int

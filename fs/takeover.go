@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr/proc"
 )
@@ -17,7 +16,7 @@ import (
 // counts the caller as a walker.
 func (o *opening) takeOver(s *session) fuse.Status {
 	defer s.walkerGone()
-	if !o.f.mayTakeOver(o.c, o.n, s) {
+	if !o.f.mayTakeOver(o.c, o.n, s, o.in.Flags) {
 		return fuse.EACCES
 	}
 	if err := o.takeOverSoon(s); err != nil {
@@ -44,18 +43,10 @@ func (f *FS) isBase(n *node, s *session) bool {
 	return n.key == s.baseKey
 }
 
-// mayTakeOver checks the permissions of the file that the session replaces
-// where the kernel could not.
-func (f *FS) mayTakeOver(c *caller, n *node, s *session) bool {
-	if f.isBase(n, s) {
-		return true
-	}
-	dir, name := s.where()
-	var st unix.Stat_t
-	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return s.isNew.Load()
-	}
-	return f.mayWrite(c, &st)
+// mayTakeOver checks the permissions of the file that the session replaces, which
+// its shadow has, too, where the kernel could not.
+func (f *FS) mayTakeOver(c *caller, n *node, s *session, flags uint32) bool {
+	return f.isBase(n, s) || f.mayOpen(c, f.fdOf(s.at()), flags)
 }
 
 // taken answers the open of a node that has become the session's: nobody

@@ -72,8 +72,10 @@ func (f *FS) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data 
 	value := append([]byte(nil), data...)
 	flags := int(in.Flags)
 	killSgid := in.SetXAttrFlags&setxattrACLKillSgid != 0
+	uid, gid := in.Uid, in.Gid
 	return status(f.changeXattr(&in.InHeader, func(fd int) error {
-		if err := unix.Setxattr(procSelf(fd), attr, value, flags); err != nil || !killSgid {
+		err := f.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
+		if err != nil || !killSgid {
 			return err
 		}
 		return dropSgid(fd)
@@ -118,7 +120,7 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 	f.mu.Unlock()
 	c := f.callerOf(h)
 	switch {
-	case s != nil && (c.kinOf(s.who.Load()) || c.foreign()):
+	case s != nil && (c.kinOf(s.who.Load()) || c.mayBeWriter(s)):
 		return s.changeMeta(change)
 	case !n.isRegular() || parent == nil || s == nil && f.unnamed(n):
 		return errnoOf(change(f.fdOf(n)))

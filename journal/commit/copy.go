@@ -18,7 +18,7 @@ func (sh *Shadow) Fill(base int) error {
 		return os.NewSyscallError("fstat", err)
 	}
 	caps, capsErr := getXattr(sh.fd, xattrCapability)
-	if err := copyContent(sh.s, base, sh.fd, from.Size); err != nil {
+	if err := copyContent(sh.s, sh.as, base, sh.fd, from.Size); err != nil {
 		return err
 	}
 	// Any write takes file capabilities away, and one without CAP_FSETID the
@@ -39,11 +39,11 @@ func (sh *Shadow) Fill(base int) error {
 
 // copyContent makes to, which is empty or a hole, a copy of from, which has size
 // bytes.
-func copyContent(s *Store, from, to int, size int64) error {
+func copyContent(s *Store, as Runner, from, to int, size int64) error {
 	if size == 0 {
 		return nil
 	}
-	err := s.do("clone", func() error { return unix.IoctlFileClone(to, from) })
+	err := s.do("clone", func() error { return as.run(func() error { return unix.IoctlFileClone(to, from) }) })
 	if err == nil || !cannotClone(err) {
 		return err
 	}
@@ -51,21 +51,21 @@ func copyContent(s *Store, from, to int, size int64) error {
 		return err
 	}
 	return eachData(from, size, func(start, end int64) error {
-		return s.do("copy", func() error { return copyRange(from, to, start, end) })
+		return s.do("copy", func() error { return as.run(func() error { return copyRange(from, to, start, end) }) })
 	})
 }
 
 // reserve sees to it that target has space for all data of shadow, without a
 // change to its content, so that overwrite does not run out of space half-way.
 // A filesystem that copies on write cannot promise that; there overwrite clones.
-func (s *Store) reserve(shadow, target int) error {
+func (s *Store) reserve(as Runner, shadow, target int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(shadow, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
 	return eachData(shadow, st.Size, func(start, end int64) error {
 		err := s.do("fallocate", func() error {
-			return unix.Fallocate(target, unix.FALLOC_FL_KEEP_SIZE, start, end-start)
+			return as.run(func() error { return unix.Fallocate(target, unix.FALLOC_FL_KEEP_SIZE, start, end-start) })
 		})
 		if errors.Is(err, unix.EOPNOTSUPP) {
 			return nil

@@ -33,7 +33,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 	}
 	err = sh.s.settleTarget(in)
 	if err == nil && o.Keep.ID != "" {
-		sh.kept = sh.s.keepCopy(target, o.Keep.ID) == nil
+		sh.kept = sh.s.keepCopy(sh.as, target, o.Keep.ID) == nil
 	}
 	if err == nil {
 		err = sh.armRedo(in, o)
@@ -42,7 +42,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 		_, err = sh.redoIntent(target, o) // is it still the base?
 	}
 	if err == nil {
-		err = sh.s.reserve(sh.fd, target)
+		err = sh.s.reserve(sh.as, sh.fd, target)
 	}
 	if err != nil {
 		err = errors.Join(err, sh.disarmRedo())

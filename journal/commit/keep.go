@@ -77,7 +77,7 @@ func (s *Store) Unshare(id string) (kept bool, err error) {
 	if err := s.dropKept(id); err != nil {
 		return false, err
 	}
-	return s.keepCopy(fd, id) == nil, nil
+	return s.keepCopy(nil, fd, id) == nil, nil
 }
 
 // PutBack gives the content id, which was a file that Remove has removed, its name in
@@ -165,13 +165,13 @@ func (s *Store) keepCopyOf(dir int, name, id string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	return s.keepCopy(fd, id)
+	return s.keepCopy(nil, fd, id)
 }
 
 // keepCopy makes the content id of the history a copy of fd, which gets its name
 // when it is complete. It is not synced: one that a power cut has cut short has
 // the wrong size, and is dropped when the history is opened.
-func (s *Store) keepCopy(fd int, id string) error {
+func (s *Store) keepCopy(as Runner, fd int, id string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
@@ -186,7 +186,7 @@ func (s *Store) keepCopy(fd int, id string) error {
 		return err
 	}
 	defer unix.Close(to)
-	err = s.copyOld(fd, to, &st)
+	err = s.copyOld(as, fd, to, &st)
 	if err == nil {
 		err = s.do("rename", func() error { return unix.Renameat(s.stateFD(), tmp, s.stateFD(), history.ContentPath(id)) })
 	}
@@ -198,8 +198,8 @@ func (s *Store) keepCopy(fd int, id string) error {
 
 // copyOld copies content, owner, attributes, mode and times. An ordinary user
 // cannot give a file away and needs not: it is in his own tree.
-func (s *Store) copyOld(from, to int, st *unix.Stat_t) error {
-	err := s.do("clone", func() error { return unix.IoctlFileClone(to, from) })
+func (s *Store) copyOld(as Runner, from, to int, st *unix.Stat_t) error {
+	err := s.do("clone", func() error { return as.run(func() error { return unix.IoctlFileClone(to, from) }) })
 	switch {
 	case err == nil:
 	case !cannotClone(err):
@@ -207,7 +207,7 @@ func (s *Store) copyOld(from, to int, st *unix.Stat_t) error {
 	case st.Size > MaxKeptCopy:
 		return errTooLarge
 	default:
-		if err := copyContent(s, from, to, st.Size); err != nil {
+		if err := copyContent(s, as, from, to, st.Size); err != nil {
 			return err
 		}
 	}

@@ -144,7 +144,7 @@ func (s *Store) copyKept(fd, dir int, st *unix.Stat_t) error {
 		return err
 	}
 	defer unix.Close(to)
-	if err := copyContent(s, fd, to, st.Size); err != nil {
+	if err := copyContent(s, nil, fd, to, st.Size); err != nil {
 		return errors.Join(err, s.do("unlink", func() error { return unix.Unlinkat(dir, RejectedContent, 0) }))
 	}
 	// An ordinary user cannot give it away and needs not: it is in his own tree.

@@ -14,6 +14,7 @@ import (
 // concurrent use, except FD; the file behind FD may be written meanwhile.
 type Shadow struct {
 	s         *Store
+	as        Runner
 	fd        int
 	initial   unix.Stat_t // as NewShadow has made it
 	inPlace   error       // why it can only be committed in place; nil: no reason
@@ -46,6 +47,19 @@ type ShadowOptions struct {
 	// whatever GID says (inode(7)).
 	Mode     uint32
 	UID, GID int
+
+	As Runner // on whose behalf the shadow gets space: a new file is made as that user's
+}
+
+// Runner runs a change of a user's data so that the user's quota and the space that
+// the filesystem reserves for root bind it. nil runs it as the daemon's own.
+type Runner func(do func() error) error
+
+func (r Runner) run(do func() error) error {
+	if r == nil {
+		return do()
+	}
+	return r(do)
 }
 
 // NewShadow makes a shadow without content. With a Base it gets the base's
@@ -53,16 +67,16 @@ type ShadowOptions struct {
 // possible, or if the directory cannot be written, the shadow is good all the
 // same, but Publish refuses it with ErrCannotPreserve; see MustInPlace.
 func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
-	sh := &Shadow{s: s, fd: -1, dir: -1, dirPath: o.DirPath, target: o.Name}
-	mode := o.Mode & 0o7777
+	sh := &Shadow{s: s, as: o.As, fd: -1, dir: -1, dirPath: o.DirPath, target: o.Name}
+	mode, maker := o.Mode&0o7777, o.As
 	if o.Base >= 0 {
-		mode = 0o600 // nobody else's before it has its owner and ACL
+		mode, maker = 0o600, nil // nobody else's before it has its owner and ACL
 	}
-	err := sh.create(o.Dir, mode)
+	err := sh.create(o.Dir, mode, maker)
 	if o.Base >= 0 && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)) {
 		sh.inPlace = &kinded{ErrCannotPreserve, "directory", err}
 		sh.inState = true
-		err = sh.create(s.stateFD(), mode)
+		err = sh.create(s.stateFD(), mode, nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("new shadow: %w", err)
@@ -82,30 +96,34 @@ func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
 }
 
 // create makes the file: unnamed where the filesystem can.
-func (sh *Shadow) create(dir int, mode uint32) error {
-	err := sh.s.do("tmpfile", func() (err error) {
-		sh.fd, err = unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode)
-		return err
+func (sh *Shadow) create(dir int, mode uint32, maker Runner) error {
+	err := sh.s.do("tmpfile", func() error {
+		return maker.run(func() (err error) {
+			sh.fd, err = unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode)
+			return err
+		})
 	})
 	if err != nil {
 		sh.fd = -1
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EINVAL) {
-		return sh.createNamed(dir, mode)
+		return sh.createNamed(dir, mode, maker)
 	}
 	return err
 }
 
-func (sh *Shadow) createNamed(dir int, mode uint32) error {
+func (sh *Shadow) createNamed(dir int, mode uint32, maker Runner) error {
 	err := sh.takeName(dir, journal.Intent{
 		Kind: journal.KindShadow, Dir: sh.dirPath, Name: sh.target, ShadowDir: sh.dirPath,
 	})
 	if err != nil {
 		return err
 	}
-	err = sh.s.do("create", func() (err error) {
-		sh.fd, err = unix.Openat(dir, sh.intent.Shadow, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
-		return err
+	err = sh.s.do("create", func() error {
+		return maker.run(func() (err error) {
+			sh.fd, err = unix.Openat(dir, sh.intent.Shadow, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+			return err
+		})
 	})
 	if err != nil {
 		sh.fd = -1
@@ -180,7 +198,7 @@ func (sh *Shadow) MustInPlace() error { return sh.inPlace }
 // Clone makes another shadow for the same target, in the directory dir, with
 // this one's metadata, times and content as they are now.
 func (sh *Shadow) Clone(dir int) (*Shadow, error) {
-	c, err := sh.s.NewShadow(ShadowOptions{Dir: dir, DirPath: sh.dirPath, Name: sh.target, Base: sh.fd})
+	c, err := sh.s.NewShadow(ShadowOptions{Dir: dir, DirPath: sh.dirPath, Name: sh.target, Base: sh.fd, As: sh.as})
 	if err != nil {
 		return nil, err
 	}

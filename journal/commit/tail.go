@@ -94,7 +94,11 @@ func (s *Store) Tail(o TailOptions) (*Tail, error) {
 // Append appends b as one record, all of it or nothing, and returns its number,
 // for Sync. fd is the file, opened with O_APPEND. Whoever calls has the file's
 // lock: nothing else of this process changes the file meanwhile.
-func (t *Tail) Append(fd int, b []byte) (seq uint64, err error) {
+func (t *Tail) Append(fd int, b []byte) (seq uint64, err error) { return t.AppendAs(nil, fd, b) }
+
+// AppendAs is Append on behalf of a user. What the journal needs for it is the
+// daemon's.
+func (t *Tail) AppendAs(as Runner, fd int, b []byte) (seq uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var st unix.Stat_t
@@ -116,7 +120,7 @@ func (t *Tail) Append(fd int, b []byte) (seq uint64, err error) {
 			return 0, err
 		}
 	}
-	if err := t.writeLocked(fd, b, st.Size); err != nil {
+	if err := t.writeLocked(as, fd, b, st.Size); err != nil {
 		return 0, err
 	}
 	t.seq++
@@ -129,12 +133,14 @@ func (t *Tail) Append(fd int, b []byte) (seq uint64, err error) {
 }
 
 // writeLocked writes b at the end of the file, which is at size.
-func (t *Tail) writeLocked(fd int, b []byte, size int64) error {
+func (t *Tail) writeLocked(as Runner, fd int, b []byte, size int64) error {
 	for done := 0; done < len(b); {
 		err := t.s.do("write", func() error {
-			n, err := unix.Write(fd, b[done:min(len(b), done+t.s.piece)])
-			done += max(n, 0)
-			return err
+			return as.run(func() error {
+				n, err := unix.Write(fd, b[done:min(len(b), done+t.s.piece)])
+				done += max(n, 0)
+				return err
+			})
 		})
 		if err == nil {
 			continue

@@ -79,7 +79,7 @@ func (t *Txn) apply(p *txnPart) error {
 		return t.remove(p)
 	case journal.KindInPlace:
 		if p.keep.ID != "" {
-			p.sh.kept = s.keepCopy(p.target, p.keep.ID) == nil
+			p.sh.kept = s.keepCopy(p.sh.as, p.target, p.keep.ID) == nil
 		}
 		if err := s.applyInPlace(p.sh.fd, p.target, p.in, anyXattr); err != nil {
 			return err

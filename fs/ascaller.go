@@ -1,0 +1,84 @@
+package fs
+
+import (
+	"os"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/asuser"
+)
+
+// This file is about what the daemon does to the filesystem underneath on behalf of
+// its users. A new inode is made as the user's: there is no moment in which it is
+// root's, and no change of owner or mode by a name that somebody may have given to
+// another file meanwhile. Data is written as the user's, so that root's reserve and
+// quotas bind whoever writes through the mount.
+
+// as runs do on behalf of the caller.
+func (f *FS) as(c *caller, do func() error) error { return f.asUser(c.uid, c.gid, do) }
+
+func (f *FS) asUser(uid, gid uint32, do func() error) error {
+	if !f.privileged {
+		return do()
+	}
+	return asuser.Identity{UID: uid, GID: gid}.Do(do)
+}
+
+// asWriter runs do on behalf of who writes the session.
+func (s *session) asWriter(do func() error) error { return s.f.asUser(s.uid, s.gid, do) }
+
+// asWriter runs do on behalf of who wrote last.
+func (a *appender) asWriter(do func() error) error { return a.f.asUser(a.uid, a.gid, do) }
+
+// asCaller runs do on behalf of who renames.
+func (r *renaming) asCaller(do func() error) error { return r.f.as(r.c, do) }
+
+// asSender runs a change of the content of h's file on behalf of the sender of a
+// request. Pages of a mapping are sent by the kernel, for whom it may be.
+func (f *FS) asSender(h *handle, in *fuse.InHeader, cached bool, do func() error) error {
+	if cached {
+		return f.asUser(h.uid, h.gid, do)
+	}
+	return f.asUser(in.Uid, in.Gid, do)
+}
+
+// mayOpen asks the kernel whether the caller may open the file behind fd, which may
+// be O_PATH, with these flags of open(2): for the rare opens that lead to another
+// file than the one whose permissions were checked on the way to us.
+func (f *FS) mayOpen(c *caller, fd int, flags uint32) bool {
+	if c.uid == 0 || c.uid == uint32(os.Geteuid()) {
+		return true
+	}
+	var bits uint32
+	if how := flags & unix.O_ACCMODE; how != unix.O_WRONLY {
+		bits |= unix.R_OK
+	}
+	if flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0 {
+		bits |= unix.W_OK
+	}
+	if !f.privileged {
+		var st unix.Stat_t
+		return unix.Fstat(fd, &st) == nil && f.mayAccess(c, &st, bits)
+	}
+	err := asuser.Identity{UID: c.uid, GID: c.gid}.Judged(c.supplementary(), func() error {
+		return unix.Faccessat2(fd, "", bits, unix.AT_EMPTY_PATH|unix.AT_EACCESS)
+	})
+	return err == nil || err == unix.EACCES && c.tid != 0 && f.proc.HasCap(uint32(c.tid), unix.CAP_DAC_OVERRIDE)
+}
+
+// mayOpenName is mayOpen for what a name leads to, which has to be the file st.
+func (f *FS) mayOpenName(c *caller, dir *node, name string, st *unix.Stat_t, flags uint32) bool {
+	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return leadsTo(fd, st) && f.mayOpen(c, fd, flags)
+}
+
+// leadsTo reports whether fd is the file st.
+func leadsTo(fd int, st *unix.Stat_t) bool {
+	var now unix.Stat_t
+	return unix.Fstat(fd, &now) == nil && now.Dev == st.Dev && now.Ino == st.Ino
+}

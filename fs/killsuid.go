@@ -1,0 +1,93 @@
+package fs
+
+import (
+	"slices"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// membership reports whether who changes a file is in a group.
+type membership func(gid uint32) bool
+
+// sender is the membership of who has sent a request. Its supplementary groups are
+// looked up when they matter.
+func (f *FS) sender(h *fuse.InHeader) membership {
+	uid, gid, tid := h.Uid, h.Gid, h.Pid
+	return func(g uint32) bool {
+		if g == gid || uid == 0 || tid == 0 {
+			return g == gid
+		}
+		groups, _ := f.proc.Groups(tid)
+		return slices.Contains(groups, g)
+	}
+}
+
+// withoutPrivileges is the mode of a file of group gid after a write by an ordinary
+// user: the setgid bit of a file that its group may not execute stays for members of
+// the group.
+func withoutPrivileges(mode, gid uint32, in membership) uint32 {
+	next := mode &^ unix.S_ISUID
+	if mode&unix.S_ISGID != 0 && (mode&unix.S_IXGRP != 0 || !in(gid)) {
+		next &^= unix.S_ISGID
+	}
+	return next
+}
+
+// killSuid does to the mode and the file capabilities what a write by an ordinary user
+// does, and what chown(2) does to everything but directories.
+func killSuid(fd int, in membership) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return nil
+	}
+	mode := st.Mode & 0o7777
+	if next := withoutPrivileges(mode, st.Gid, in); next != mode {
+		if err := unix.Chmod(procSelf(fd), next); err != nil {
+			return err
+		}
+	}
+	err := unix.Removexattr(procSelf(fd), "security.capability")
+	if err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP && err != unix.EPERM {
+		return err
+	}
+	return nil
+}
+
+// mayDropBits answers a change of attributes that names none. It takes setuid and setgid
+// bits away, and the kernel sends it for two reasons: for a write, whose right was
+// checked at the open, and for a chown(2) that names neither an owner nor a group,
+// which is for those who may change the mode.
+func (f *FS) mayDropBits(in *fuse.SetAttrIn, n *node) unix.Errno {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.fdOf(n), &st); err != nil {
+		return errnoOf(err)
+	}
+	h := &in.InHeader
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR || withoutPrivileges(st.Mode, st.Gid, f.sender(h)) == st.Mode ||
+		h.Uid == st.Uid || f.proc.HasCap(h.Pid, unix.CAP_FOWNER) {
+		return 0
+	}
+	c := f.callerOf(h)
+	call, known := c.syscall()
+	switch {
+	case known && slices.Contains(chownCalls, call.Nr):
+		return unix.EPERM
+	case known && slices.Contains(writeCalls, call.Nr), f.mayOpen(c, f.fdOf(n), unix.O_WRONLY):
+		return 0 // whoever may write the file takes its bits away with that
+	}
+	return unix.EPERM
+}
+
+// chownCalls are the system calls that change a file's owner.
+var chownCalls = append(oldChowns, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT)
+
+// hasLoneSetgid reports whether a file has the setgid bit, and no right to execute for
+// its group.
+func (f *FS) hasLoneSetgid(n *node) bool {
+	var st unix.Stat_t
+	return unix.Fstat(f.fdOf(n), &st) == nil && st.Mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID
+}
