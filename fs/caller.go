@@ -145,15 +145,16 @@ func (c *caller) describe() *proc.Description {
 }
 
 // actorOf is the label under which the holder of a lock wants to be known: what it
-// said itself, or a variable of its environment; "" if neither.
+// said itself, the label that it was given while it ran, or a variable of its
+// environment; "" if none.
 func (f *FS) actorOf(lb *label) string {
 	if lb.actor != "" {
 		return lb.actor
 	}
 	c := lb.c
 	c.actorOnce.Do(func() {
-		if names := f.policy.ActorEnv(); len(names) > 0 && !c.foreign() {
-			c.actor = f.proc.EnvOf(c.owner, names)
+		if !c.foreign() {
+			c.actor = f.actors.of(c, f.actorInEnv(c.owner))
 		}
 	})
 	return c.actor

@@ -103,7 +103,8 @@ type FS struct {
 	// another one's locks.
 	ends sync.Mutex
 
-	gaps gaps
+	gaps   gaps
+	actors *actors
 
 	tokenMu    sync.Mutex
 	tokenLimit atomic.Uint64 // tokens below are reserved on disk
@@ -142,6 +143,7 @@ func newFS(o Options) *FS {
 	f.walks = newWalks(f)
 	f.heart = newHeart(f)
 	f.controls = newControls(f)
+	f.actors = &actors{f: f}
 	f.readClaims = newReadClaims(f)
 	f.lessons.f = f
 	f.trim = &trimmer{f: f, wanted: make(chan struct{}, 1)}

@@ -80,6 +80,8 @@ func (q *query) run() *control.Reply {
 		return q.steal(t)
 	case control.Commit, control.Rollback:
 		return q.decide()
+	case control.Label:
+		return q.label()
 	}
 	return refused(control.Invalid, "unknown op")
 }

@@ -180,6 +180,7 @@ type Event struct {
 	Session   string    `json:"session"`
 	PID       int       `json:"pid"`
 	Program   string    `json:"program"`
+	Actor     string    `json:"actor"`
 	Operation string    `json:"operation"`
 	Token     uint64    `json:"token"`
 	Bytes     int64     `json:"bytes"`

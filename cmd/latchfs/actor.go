@@ -111,7 +111,8 @@ func (a *author) withUser() string {
 // actorHelp says what --actor takes.
 const actorHelp = `NAME is the label under which somebody works (LATCHFS_ACTOR); of those without
 one it is the program, or the user's name or number. A label counts from the start
-of a process: a script that sets the variable labels what it starts, and not itself`
+of a process: a script that sets the variable labels what it starts, and not itself;
+for itself it calls 'latchfs label'`
 
 // String names him as .locks/status does: "python3[4711] as agent-7".
 func (a *author) String() string {

@@ -121,6 +121,7 @@ the new one and never half of it, and the close that ends a write is its commit.
 		newReleaseCommand(sys),
 		newGuardCommand(sys),
 		newStealCommand(sys),
+		newLabelCommand(sys),
 		newFsckCommand(),
 		newAuditCommand(sys),
 		newHistoryCommand(sys),

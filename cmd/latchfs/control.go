@@ -84,7 +84,7 @@ func encode(req *control.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if req.Op != control.Release && req.Op != control.List && req.Lock == "" && len(req.Paths)+len(req.Trees)+len(req.Names) == 0 {
+	if req.Op != control.Release && req.Op != control.List && req.Op != control.Label && req.Lock == "" && len(req.Paths)+len(req.Trees)+len(req.Names) == 0 {
 		return nil, usagef("name a FILE, --tree DIR or --name NAME")
 	}
 	if _, err := control.Parse(line); err != nil {

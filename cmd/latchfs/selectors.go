@@ -28,9 +28,14 @@ func (s *selectors) register(cmd *cobra.Command) {
 	fl.SortFlags = false
 	fl.StringArrayVar(&s.trees, "tree", nil, "`DIR` with everything below it; may be repeated")
 	fl.StringArrayVar(&s.names, "name", nil, "`NAME` of a lock that stands for no file: a-z, 0-9, - and _; may be repeated")
-	fl.StringVar(&s.mount, "mount", "", "the mount that `DIR` is in, for names (default: the one around the working directory, or the only one)")
-	registerLocksDir(cmd, &s.locksDir)
+	s.registerMount(cmd)
 	_ = cmd.MarkFlagDirname("tree") // fails for a flag that is not there
+}
+
+// registerMount registers the flags that say in which mount.
+func (s *selectors) registerMount(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.mount, "mount", "", "the mount that `DIR` is in, for names (default: the one around the working directory, or the only one)")
+	registerLocksDir(cmd, &s.locksDir)
 	_ = cmd.MarkFlagDirname("mount")
 }
 

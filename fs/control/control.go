@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -31,6 +32,7 @@ const (
 	Steal     = "steal"
 	Commit    = "commit"
 	Rollback  = "rollback"
+	Label     = "label"
 )
 
 // What "error" says in a refusal.
@@ -104,7 +106,7 @@ type Request struct {
 	// is a lock that never goes stale.
 	TTL *Duration `json:"ttl,omitempty"`
 	// Operation says what the lock is for, Actor who takes it: labels for
-	// people.
+	// people. The operation label gives Actor to a process.
 	Operation string `json:"operation,omitempty"`
 	Actor     string `json:"actor,omitempty"`
 	// Holder is the process to which the lock belongs: the requester's or an
@@ -210,6 +212,10 @@ func (r *Request) validate() error {
 		if r.Lock == "" || r.Mode == "" {
 			return fmt.Errorf("%s: lock and mode are needed", r.Op)
 		}
+	case Label:
+		if err := checkLabel(r.Actor); err != nil {
+			return fmt.Errorf("label: %w", err)
+		}
 	case List:
 	default:
 		return fmt.Errorf("unknown op %q", r.Op)
@@ -255,4 +261,20 @@ func (r *Reply) Append(b []byte) []byte {
 		line = []byte(`{"ok":false,"error":"unavailable","message":"the reply cannot be written"}`)
 	}
 	return append(append(b, line...), '\n')
+}
+
+// MaxLabel is the length of the longest label of a process, in bytes.
+const MaxLabel = 256
+
+// checkLabel judges the label of a process: it is shown in lists, one line each.
+func checkLabel(name string) error {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return errors.New("the label is empty")
+	case len(name) > MaxLabel:
+		return fmt.Errorf("the label has %d bytes, and %d are allowed", len(name), MaxLabel)
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errors.New("the label has characters that cannot be printed")
+	}
+	return nil
 }

@@ -51,6 +51,7 @@
 //	steal      ends locks whose lease has expired    paths trees names force
 //	commit     publishes a transaction               lock
 //	rollback   takes a transaction back              lock reason
+//	label      gives a process a label for people    actor holder
 //
 // A release of what is not held is no error: the reply has a "warning". One of
 // another's lock is refused.
