@@ -3,10 +3,12 @@ package fs
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"latchfs/fs/control"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -154,10 +156,18 @@ func (f *FS) actorOf(lb *label) string {
 	c := lb.c
 	c.actorOnce.Do(func() {
 		if !c.foreign() {
-			c.actor = f.actors.of(c, f.actorInEnv(c.owner))
+			c.actor = shortLabel(f.actors.of(c, f.actorInEnv(c.owner)))
 		}
 	})
 	return c.actor
+}
+
+// shortLabel cuts what a program says of itself to what a request may say.
+func shortLabel(s string) string {
+	if len(s) <= control.MaxLabel {
+		return s
+	}
+	return strings.ToValidUTF8(s[:control.MaxLabel-len("…")], "") + "…"
 }
 
 // inGroup reports whether a group is one of the caller's.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"latchfs/fs/tally"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -54,7 +55,8 @@ type FS struct {
 	liveDirs   liveDirs
 	lessons    lessons // of programs; nothing when mounted read-only
 	whys       refusals
-	registrar  *registrar // nil without passthrough
+	omitted    tally.Tally[journal.Event] // refusals that the audit trail counts
+	registrar  *registrar                 // nil without passthrough
 	mounts     *mountWatch
 	trim       *trimmer
 	probe      *probe

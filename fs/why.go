@@ -164,6 +164,18 @@ func (f *FS) explain(x refusal) {
 // event writes to the audit trail; a trail that cannot be written must not
 // stop the filesystem.
 func (f *FS) event(ev journal.Event) {
+	switch ev.Event {
+	case "refusal":
+		if !f.told(&ev) {
+			return
+		}
+	case "unmount":
+		f.tellOmitted(true)
+	}
+	f.writeEvent(ev)
+}
+
+func (f *FS) writeEvent(ev journal.Event) {
 	if f.journal == nil {
 		return
 	}

@@ -82,7 +82,7 @@ def opened_by(uid, path, flags):
 func amongUsers(t *testing.T, script string, options ...mountOption) {
 	t.Helper()
 	forEachRootMount(t, func(t *testing.T, m *Mount) {
-		if out := m.Python(t, "import os\nos.chmod('.', 0o1777)\n"+asOthers+script, bench.binary); strings.TrimSpace(out) != "" {
+		if out := m.Python(t, "import os\nos.chmod('.', 0o1777)\n"+asOthers+script, bench.binary, m.Data); strings.TrimSpace(out) != "" {
 			t.Error(out)
 		}
 	}, options...)

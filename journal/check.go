@@ -48,7 +48,7 @@ type Checked struct {
 // state directory.
 func Known(name string) bool {
 	switch name {
-	case newSegment, eventsName, eventsOldName, newEvents:
+	case newSegment, eventsName, eventsOldName, eventsKeptName, newEvents:
 		return true
 	}
 	_, ok := segmentNumber(name)

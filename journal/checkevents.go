@@ -70,7 +70,7 @@ func parseEvent(line []byte) (token uint64, ok bool) {
 
 // checkEvents examines the event log.
 func (c *Checked) checkEvents(dir *os.File) error {
-	for _, name := range []string{eventsName, eventsOldName} {
+	for _, name := range []string{eventsName, eventsOldName, eventsKeptName} {
 		f, err := openat(dir, name, unix.O_RDONLY)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -101,7 +101,7 @@ func (c *Checked) checkEvents(dir *os.File) error {
 // unfinished end is left to Open, which cuts it off. Nobody may have the journal
 // open.
 func RepairEvents(dir *os.File) (aside string, err error) {
-	for _, name := range []string{eventsName, eventsOldName} {
+	for _, name := range []string{eventsName, eventsOldName, eventsKeptName} {
 		moved, err := repairEvents(dir, name)
 		if err != nil {
 			return aside, fmt.Errorf("%s: %w", name, err)
@@ -127,7 +127,7 @@ func repairEvents(dir *os.File, name string) (moved bool, err error) {
 		return false, err
 	}
 	bad := e.damaged
-	if e.tail.start < e.tail.end && (name == eventsOldName || len(bad) > 0) {
+	if e.tail.start < e.tail.end && (name != eventsName || len(bad) > 0) {
 		bad = append(bad, e.tail) // what is no longer written to Open leaves alone
 	}
 	if len(bad) == 0 {

@@ -16,6 +16,7 @@
 //	journal.new                a segment being made; worthless after a crash
 //	events.jsonl               the audit trail
 //	events.jsonl.1             its previous part
+//	events.jsonl.2             what is kept of the parts before, by shares of the users
 //
 // There is one segment at a time. When it has grown past Options.MaxBytes a new
 // one is written that begins with everything still of interest, is synced and

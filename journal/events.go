@@ -73,6 +73,10 @@ type events struct {
 	start   int64    // position of cur's first byte
 	old     *os.File // nil if there is none
 	oldSize int64
+	kept    *os.File // what is kept of what came before old; nil if there is nothing
+	// keptSize is its length, keptTimes how often it has changed.
+	keptSize  int64
+	keptTimes int
 }
 
 func openEvents(dir *os.File, max int64) (*events, error) {
@@ -87,6 +91,16 @@ func openEvents(dir *os.File, max int64) (*events, error) {
 		}
 		e.old, e.oldSize, e.start = old, st.Size(), st.Size()
 	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	}
+	kept, err := openat(dir, eventsKeptName, unix.O_RDONLY)
+	if err == nil {
+		e.kept = kept
+		e.keptSize, err = wholeLinesOf(kept)
+		e.start += e.keptSize
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		_ = e.close()
 		return nil, err
 	}
 	e.cur, err = openat(dir, eventsName, unix.O_RDWR|unix.O_CREAT)
@@ -112,6 +126,15 @@ func cutLine(f *os.File) (int64, error) {
 		return end, err
 	}
 	return end, f.Truncate(end)
+}
+
+// wholeLinesOf is wholeLines for a file that is not written any more.
+func wholeLinesOf(f *os.File) (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return wholeLines(f, st.Size())
 }
 
 // wholeLines returns where the unfinished last line of f begins, or what a power
@@ -144,6 +167,9 @@ func (e *events) append(ev Event) error {
 		ev.Time = time.Now()
 	}
 	line, err := ev.MarshalJSON()
+	if err == nil && len(line) > maxEventLine {
+		line, err = ev.shortened().MarshalJSON()
+	}
 	if err != nil {
 		return fmt.Errorf("event %q: %w", ev.Event, err)
 	}
@@ -186,6 +212,11 @@ func printable(line []byte) []byte {
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }
 
 func (e *events) rotateLocked() error {
+	if e.old != nil {
+		if err := e.keepLocked(); err != nil {
+			return err
+		}
+	}
 	fd := int(e.dir.Fd())
 	if err := unix.Renameat(fd, eventsName, fd, eventsOldName); err != nil {
 		return &os.PathError{Op: "rename", Path: eventsName, Err: err}
@@ -207,8 +238,11 @@ func (e *events) close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var err error
+	if e.kept != nil {
+		err = e.kept.Close()
+	}
 	if e.old != nil {
-		err = e.old.Close()
+		err = errors.Join(err, e.old.Close())
 	}
 	if e.cur != nil {
 		err = errors.Join(err, e.cur.Close())
@@ -222,12 +256,13 @@ func (e *events) close() error {
 type EventLog struct {
 	log   *events
 	start int64
+	kept  int // the kept part, counted as events.keptTimes
 }
 
 func (e *events) view() *EventLog {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return &EventLog{log: e, start: e.start - e.oldSize}
+	return &EventLog{log: e, start: e.start - e.oldSize - e.keptSize, kept: e.keptTimes}
 }
 
 // Size returns the number of bytes that the view has now.
@@ -244,11 +279,20 @@ func (l *EventLog) ReadAt(p []byte, off int64) (n int, err error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	at := l.start + off
-	if at < e.start-e.oldSize {
-		return 0, ErrRotated
+	old := e.start - e.oldSize
+	if at < old {
+		if l.kept != e.keptTimes || at < old-e.keptSize {
+			return 0, ErrRotated
+		}
+		n, err = e.kept.ReadAt(p[:min(int64(len(p)), old-at)], at-(old-e.keptSize))
+		if err != nil || n == len(p) {
+			return n, err
+		}
+		at = old
 	}
 	if at < e.start {
-		n, err = e.old.ReadAt(p[:min(int64(len(p)), e.start-at)], at-(e.start-e.oldSize))
+		m, err := e.old.ReadAt(p[n:n+int(min(int64(len(p)-n), e.start-at))], at-old)
+		n += m
 		if err != nil || n == len(p) {
 			return n, err
 		}

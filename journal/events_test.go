@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -69,12 +70,101 @@ func TestEventLogIsStableAcrossRotation(t *testing.T) {
 		t.Errorf("a new view has %d bytes, not the end of the log", len(tail))
 	}
 	files := o.files()
-	if files[eventsOldName]+files[eventsName] != tail {
+	if files[eventsKeptName]+files[eventsOldName]+files[eventsName] != tail {
 		t.Error("the view differs from the files")
 	}
 	check(t, j.Close())
 	if got := readLog(t, o.open().Events()); got != tail {
 		t.Error("the view differs after a restart")
+	}
+}
+
+// Whoever does most loses the oldest events first; the others keep theirs, in order.
+func TestEventsAreSharedByUser(t *testing.T) {
+	const alice, bob = 61001, 61002
+	o := newOpener(t)
+	o.opts.MaxEventBytes = 4000
+	j := o.open()
+	event := func(uid int, path string) {
+		t.Helper()
+		check(t, j.Event(Event{Event: "commit", Path: path, Detail: map[string]any{
+			"uid": uid, "stolen_by": map[string]any{"uid": 7}, "reason": `"uid":9`,
+		}}))
+	}
+	for i := range 5 {
+		event(alice, fmt.Sprint("alice ", i))
+	}
+	follower := j.Events()
+	for i := range 1000 {
+		event(bob, fmt.Sprint("bob ", i))
+	}
+	for _, restarted := range []bool{false, true} {
+		log := readLog(t, j.Events())
+		if len(log) > 11_000 {
+			t.Errorf("%d bytes are kept", len(log))
+		}
+		for i := range 5 {
+			if !strings.Contains(log, fmt.Sprintf(`"path":"alice %d"`, i)) {
+				t.Errorf("restarted %v: event %d of the other user is gone", restarted, i)
+			}
+		}
+		at := 0
+		for line := range strings.Lines(log) {
+			var e struct{ Path string }
+			check(t, json.Unmarshal([]byte(line), &e))
+			n, bobs := 0, false
+			if _, err := fmt.Sscanf(e.Path, "bob %d", &n); err == nil {
+				bobs = true
+			}
+			if bobs && n < at {
+				t.Errorf("%s comes behind number %d", line, at)
+			}
+			at = max(at, n)
+		}
+		if at != 999 {
+			t.Errorf("the newest is number %d", at)
+		}
+		if !restarted {
+			if _, err := follower.ReadAt(make([]byte, 10), 0); !errors.Is(err, ErrRotated) {
+				t.Errorf("a view from before: %v", err)
+			}
+			check(t, j.Close())
+			j = o.open()
+		}
+	}
+}
+
+// No event is longer than a bound, whatever somebody has put into it.
+func TestLongEventsAreShortened(t *testing.T) {
+	j := newOpener(t).open()
+	long := strings.Repeat("x", 1<<20)
+	check(t, j.Event(Event{Event: "refusal", Path: "p", Actor: long, Detail: map[string]any{
+		"uid": uint32(5), "operation": long, "files": []string{long},
+	}}))
+	line := readLog(t, j.Events())
+	var got map[string]any
+	check(t, json.Unmarshal([]byte(line), &got))
+	if len(line) > maxEventLine || got["shortened"] != true || got["uid"] != 5.0 || got["path"] != "p" || userOf([]byte(line)) != 5 {
+		t.Errorf("%d bytes: %.300s", len(line), line)
+	}
+}
+
+func TestFairShare(t *testing.T) {
+	for _, tt := range []struct {
+		has        map[uint32]int64
+		most, want int64
+	}{
+		{nil, 10, 10}, {map[uint32]int64{1: 50}, 10, 10},
+		{map[uint32]int64{1: 2, 2: 50}, 10, 8}, {map[uint32]int64{1: 50, 2: 50, 3: 1}, 10, 4}, {map[uint32]int64{1: 5}, 0, 0},
+	} {
+		got := FairShare(tt.has, tt.most)
+		var kept int64
+		for _, n := range tt.has {
+			kept += min(n, got)
+		}
+		if kept > tt.most || got != tt.want {
+			t.Errorf("%v of %d: %d, want %d", tt.has, tt.most, got, tt.want)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ var ErrClosed = errors.New("journal is closed")
 // Options are the journal's settings; the zero value is good.
 type Options struct {
 	MaxBytes      int64 // a segment is rotated when it would grow past this; 0: 4 MiB
-	MaxEventBytes int64 // the same for events.jsonl, of which one predecessor is kept; 0: 16 MiB
+	MaxEventBytes int64 // the same for events.jsonl, of which one predecessor is kept, and half of it of what came before; 0: 16 MiB
 	Logf          func(format string, args ...any)
 }
 

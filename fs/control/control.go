@@ -16,6 +16,10 @@ import (
 // MaxLine is the longest request, in bytes, with its newline.
 const MaxLine = 1 << 20
 
+// MaxLabel is the length of the longest label of a request or a process, in bytes: it
+// is written down for people with everything that the lock or the process does.
+const MaxLabel = 256
+
 // SessionEnv names the environment variable by which a process that is no
 // descendant of a holder (started by a job server, in a container) says whose
 // heir it is: the value is the id of the lock.
@@ -226,6 +230,13 @@ func (r *Request) validate() error {
 	case r.Txn && (r.Holder != 0 || r.Mode != "" && r.Mode != "exclusive"):
 		return errors.New("a transaction's lock is exclusive, and belongs to the conversation")
 	}
+	for _, l := range []struct{ name, value string }{
+		{"id", r.ID}, {"operation", r.Operation}, {"actor", r.Actor}, {"reason", r.Reason}, {"lock", r.Lock},
+	} {
+		if len(l.value) > MaxLabel {
+			return fmt.Errorf("%s is too long: %d bytes, and at most %d are kept", l.name, len(l.value), MaxLabel)
+		}
+	}
 	switch r.Mode {
 	case "", "shared", "update", "exclusive":
 	default:
@@ -262,9 +273,6 @@ func (r *Reply) Append(b []byte) []byte {
 	}
 	return append(append(b, line...), '\n')
 }
-
-// MaxLabel is the length of the longest label of a process, in bytes.
-const MaxLabel = 256
 
 // checkLabel judges the label of a process: it is shown in lists, one line each.
 func checkLabel(name string) error {

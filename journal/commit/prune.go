@@ -48,6 +48,7 @@ type rejectedEntry struct {
 	id    string
 	at    time.Time
 	bytes int64
+	uid   uint32 // whose bytes they are
 }
 
 // compareEntries orders by time, as IDs do.
@@ -57,8 +58,9 @@ func compareEntries(a, b rejectedEntry) int { return strings.Compare(a.id, b.id)
 type rejectedList struct {
 	entries []rejectedEntry // oldest first
 	bytes   int64
-	scanned time.Time // zero: not yet
-	dropped Pruned    // what nobody has been told yet
+	of      map[uint32]int64 // bytes of each user who has an entry
+	scanned time.Time        // zero: not yet
+	dropped Pruned           // what nobody has been told yet
 }
 
 // Kept gets a value when entries were added to the rejected store, or given up
@@ -72,9 +74,11 @@ func (s *Store) noteKept() {
 	}
 }
 
-// PruneRejected removes from the rejected store, oldest first, what is older than
-// maxAge (0: any age) and what is over maxBytes as du(1) counts them, but nothing
-// that is younger than a minute. The result tells of everything that was removed
+// PruneRejected removes from the rejected store what is older than maxAge (0: any
+// age) and what is over maxBytes as du(1) counts them: the oldest entry of the user
+// who has most, again and again, so that nobody loses what is within an equal share.
+// Nothing goes that is younger than a minute, unless its user alone has more than
+// maxBytes and something newer. The result tells of everything that was removed
 // since the last call. Entries that cannot be removed are in the error; the
 // others go nevertheless.
 //
@@ -89,19 +93,18 @@ func (s *Store) PruneRejected(now time.Time, maxBytes int64, maxAge time.Duratio
 	l.dropped = Pruned{}
 	errs := []error{err}
 	for len(l.entries) > 0 {
-		e := l.entries[0]
-		age := now.Sub(e.at)
-		why := &p.Excess
-		switch {
-		case maxAge > 0 && age >= maxAge:
-			why = &p.Aged
-		case l.bytes <= maxBytes:
-			return p, errors.Join(errs...)
-		case age.Abs() < minRejectedAge: // Abs: what a clock set back has in the future goes, too
-			p.Again = e.at.Add(minRejectedAge)
-			return p, errors.Join(errs...)
+		i, why := 0, &p.Aged
+		if age := now.Sub(l.entries[0].at); maxAge <= 0 || age < maxAge {
+			if l.bytes <= maxBytes {
+				break
+			}
+			why = &p.Excess
+			if i, p.Again = l.excess(now, maxBytes); i < 0 {
+				break
+			}
 		}
-		if err := s.removeOldestLocked(); err != nil {
+		e := l.entries[i]
+		if err := s.removeLocked(i); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -110,12 +113,49 @@ func (s *Store) PruneRejected(now time.Time, maxBytes int64, maxAge time.Duratio
 	return p, errors.Join(errs...)
 }
 
-// removeOldestLocked removes the first entry of the list from the disk.
-func (s *Store) removeOldestLocked() error {
+// excess is the entry that goes next while there are too many bytes: of the user who
+// has most, the oldest. It is -1, with when to ask again, as long as that is too
+// young; the others do not lose theirs for it.
+func (l *rejectedList) excess(now time.Time, maxBytes int64) (int, time.Time) {
+	i := l.heaviest()
+	e := &l.entries[i]
+	// Abs: what a clock set back has in the future goes, too.
+	young := now.Sub(e.at).Abs() < minRejectedAge
+	more := slices.ContainsFunc(l.entries[i+1:], func(o rejectedEntry) bool { return o.uid == e.uid })
+	if young && (l.of[e.uid] <= maxBytes || !more) {
+		return -1, e.at.Add(minRejectedAge)
+	}
+	return i, time.Time{}
+}
+
+// heaviest is the oldest entry of the user who has most, -1 if there is none.
+func (l *rejectedList) heaviest() int {
+	best := -1
+	for i := range l.entries {
+		if best < 0 || l.of[l.entries[i].uid] > l.of[l.entries[best].uid] {
+			best = i
+		}
+	}
+	return best
+}
+
+// count counts an entry, or with -1 no more.
+func (l *rejectedList) count(e rejectedEntry, sign int64) {
+	l.bytes += sign * e.bytes
+	if l.of == nil {
+		l.of = map[uint32]int64{}
+	}
+	if l.of[e.uid] += sign * e.bytes; l.of[e.uid] <= 0 {
+		delete(l.of, e.uid)
+	}
+}
+
+// removeLocked removes an entry of the list from the disk.
+func (s *Store) removeLocked(i int) error {
 	l := &s.rejected
-	e := l.entries[0]
-	l.entries = l.entries[1:]
-	l.bytes -= e.bytes
+	e := l.entries[i]
+	l.entries = slices.Delete(l.entries, i, i+1)
+	l.count(e, -1)
 	rejected, err := statedir.OpenDir(s.stateFD(), RejectedDir)
 	if err != nil {
 		return err
@@ -158,15 +198,16 @@ func (s *Store) finishRemoval(rejected int, name string) error {
 	return err
 }
 
-// dropRejected gives the oldest entry up on a full disk; false if there is none.
+// dropRejected gives the oldest entry of the user who has most up on a full disk; false if there is none.
 func (s *Store) dropRejected() bool {
 	s.rejMu.Lock()
 	defer s.rejMu.Unlock()
 	if s.scanRejectedLocked(time.Now()) != nil || len(s.rejected.entries) == 0 {
 		return false
 	}
-	e := s.rejected.entries[0]
-	if s.removeOldestLocked() != nil {
+	i := s.rejected.heaviest()
+	e := s.rejected.entries[i]
+	if s.removeLocked(i) != nil {
 		return false
 	}
 	s.rejected.dropped.add(e, &s.rejected.dropped.NoRoom)
@@ -187,7 +228,7 @@ func (s *Store) added(rejected int, id string) {
 	at, found := slices.BinarySearchFunc(l.entries, e, compareEntries)
 	if !found { // a scan may have been faster
 		l.entries = slices.Insert(l.entries, at, e)
-		l.bytes += e.bytes
+		l.count(e, 1)
 	}
 }
 
@@ -199,27 +240,26 @@ func (s *Store) scanRejectedLocked(now time.Time) error {
 	}
 	rejected, err := statedir.OpenDir(s.stateFD(), RejectedDir)
 	if errors.Is(err, unix.ENOENT) {
-		l.entries, l.bytes, l.scanned = nil, 0, now
+		*l = rejectedList{scanned: now, dropped: l.dropped}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer unix.Close(rejected)
-	var entries []rejectedEntry
-	var bytes int64
+	found := rejectedList{scanned: now, dropped: l.dropped}
 	err = readDir(rejected, func(d dirent) error {
 		if e, ok := lookAtEntry(rejected, d.name); ok {
-			entries = append(entries, e)
-			bytes += e.bytes
+			found.entries = append(found.entries, e)
+			found.count(e, 1)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(entries, compareEntries)
-	l.entries, l.bytes, l.scanned = entries, bytes, now
+	slices.SortFunc(found.entries, compareEntries)
+	*l = found
 	return nil
 }
 
@@ -235,6 +275,9 @@ func lookAtEntry(rejected int, name string) (rejectedEntry, bool) {
 		err := unix.Fstatat(rejected, name+file, &st, unix.AT_SYMLINK_NOFOLLOW)
 		if err != nil && file == "/"+RejectedContent {
 			return e, false
+		}
+		if err == nil && file == "/"+RejectedContent {
+			e.uid = st.Uid
 		}
 		if err == nil {
 			e.bytes += st.Blocks * 512
@@ -253,5 +296,6 @@ func rejectedTime(id string) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	t, err := time.Parse(rejectedTimeFormat, stamp)
-	return t, err == nil && len(stamp) == len(rejectedTimeFormat)
+	// Parse takes a comma for the point.
+	return t, err == nil && t.Format(rejectedTimeFormat) == stamp
 }

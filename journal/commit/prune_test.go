@@ -242,3 +242,43 @@ func TestRejectDropsNotAll(t *testing.T) {
 		t.Errorf("left behind: %q", found)
 	}
 }
+
+// Whoever has most loses first, and what one user has kept within a minute is
+// bounded.
+func TestPruneByUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("to be several users takes root")
+	}
+	const alice, bob, limit = 61001, 61002, 1 << 20
+	w := newWorld(t, t.TempDir())
+	now := time.Now()
+	entry := func(uid int, age time.Duration, size int) string {
+		id := w.entryAt(now.Add(-age), size)
+		check(t, os.Chown(w.path(".latchfs/rejected/"+id+"/content"), uid, uid))
+		return id
+	}
+	old, fresh := entry(alice, time.Hour, 100_000), entry(alice, 10*time.Second, 100_001)
+	var bobs []string
+	for i := range 20 {
+		bobs = append(bobs, entry(bob, 30*time.Second-time.Duration(i)*time.Second, 100_100+i))
+	}
+	got, err := w.s.PruneRejected(now, limit, 0)
+	check(t, err)
+	left := w.rejectedIDs()
+	if !slices.Contains(left, old) || !slices.Contains(left, fresh) {
+		t.Errorf("the other user has lost what is within the share: left are %q", left)
+	}
+	if taken := w.bytesOf(left...); taken > limit+300_000 {
+		t.Errorf("%d bytes are left, %+v", taken, got)
+	}
+	if !slices.Contains(left, bobs[19]) {
+		t.Error("what was kept last is gone")
+	}
+	// One large entry that has just been kept stays, and costs nobody else.
+	big := entry(bob, 0, 3*limit)
+	_, err = w.s.PruneRejected(now, limit, 0)
+	check(t, err)
+	if left := w.rejectedIDs(); !slices.Contains(left, big) || !slices.Contains(left, old) {
+		t.Errorf("left are %q", left)
+	}
+}

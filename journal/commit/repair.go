@@ -70,7 +70,7 @@ func (p *repair) run(ctx context.Context, logf func(string, ...any)) error {
 		return err
 	}
 	if aside != "" {
-		for _, name := range []string{"events.jsonl", "events.jsonl.1"} {
+		for _, name := range []string{"events.jsonl", "events.jsonl.1", "events.jsonl.2"} {
 			p.note(journal.FindDamagedEvent, path.Join(StateDirName, name), "moved to %s", path.Join(StateDirName, aside))
 		}
 	}

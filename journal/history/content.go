@@ -33,6 +33,9 @@ func (s *Store) findContents() error {
 		s.order++
 		c.order = s.order
 	}
+	for _, u := range s.users {
+		slices.SortFunc(u.queue, func(a, b *content) int { return cmp.Compare(a.order, b.order) })
+	}
 	return nil
 }
 
@@ -106,6 +109,7 @@ func (s *Store) enterLocked(c *content, st *unix.Stat_t) {
 	s.queue = append(s.queue, c)
 	s.inos[c.ino] = c
 	s.bytes += c.weight
+	s.countLocked(c)
 	for _, e := range c.refs {
 		for e.file.oldest > 0 && e.file.versions[e.file.oldest].seq > e.seq {
 			e.file.oldest--
@@ -155,15 +159,19 @@ func (s *Store) releaseLocked(c *content) {
 	}
 }
 
-// boundLocked drops the oldest contents while all together are too many or too
-// old.
+// boundLocked drops the contents that are too old, and while all together are too
+// many the oldest of the user who has most.
 func (s *Store) boundLocked() {
 	old := time.Time{}
 	if s.o.MaxAge > 0 {
 		old = s.o.Now().Add(-s.o.MaxAge)
 	}
-	for c := s.oldestLocked(); c != nil; c = s.oldestLocked() {
-		if !(s.o.MaxBytes > 0 && s.bytes > s.o.MaxBytes) && !c.since.Before(old) {
+	for c := s.oldestLocked(); c != nil && c.since.Before(old); c = s.oldestLocked() {
+		s.dropLocked(c)
+	}
+	for s.o.MaxBytes > 0 && s.bytes > s.o.MaxBytes {
+		c := s.excessLocked()
+		if c == nil {
 			return
 		}
 		s.dropLocked(c)
@@ -190,6 +198,7 @@ func (s *Store) dropLocked(c *content) {
 	c.kept = false
 	s.gen++
 	s.bytes -= c.weight
+	s.uncountLocked(c)
 	if s.inos[c.ino] == c {
 		delete(s.inos, c.ino)
 	}
@@ -203,7 +212,7 @@ func (s *Store) dropLocked(c *content) {
 // Takes reports whether content of that size can be kept at all.
 func (s *Store) Takes(size int64) bool { return s.o.MaxBytes <= 0 || size <= s.o.MaxBytes }
 
-// Free removes the oldest contents until that many bytes have been given back,
+// Free removes the oldest contents of whoever has most until that many bytes have been given back,
 // and returns how many have.
 func (s *Store) Free(bytes int64) (freed int64) {
 	s.mu.Lock()
@@ -212,7 +221,7 @@ func (s *Store) Free(bytes int64) (freed int64) {
 		freed += max(c.weight, 1)
 	}
 	for freed < bytes {
-		c := s.oldestLocked()
+		c := s.excessLocked()
 		if c == nil {
 			break
 		}

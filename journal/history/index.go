@@ -46,6 +46,7 @@ type content struct {
 	rights Rights    // its own, which count once the file has no other place
 	since  time.Time // when it was kept
 	order  uint64    // among the contents that are kept
+	user   uint32    // in whose share it counts while it is kept
 	stuck  bool      // its file could not be removed, and that was told
 }
 

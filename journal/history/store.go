@@ -73,6 +73,7 @@ type Store struct {
 	gen     uint64
 	bytes   int64 // weight of what is kept
 	inos    map[uint64]*content
+	users   map[uint32]*share
 	trash   []*content // dropped, for the housekeeper to remove
 	fading  []*entry   // ends of paths that are gone, oldest first
 	ids     uint32
@@ -285,7 +286,7 @@ func (s *Store) logLocked(r *record) {
 	b := r.encode()
 	err := s.log.Append(b)
 	for isNoRoom(err) {
-		c := s.oldestLocked()
+		c := s.excessLocked()
 		if c == nil {
 			break
 		}

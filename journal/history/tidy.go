@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"latchfs/journal"
 )
 
 // fadeTime is how long a path that is gone keeps versions of which nothing is
@@ -73,8 +75,8 @@ func (s *Store) forgetLocked(f *file) {
 	}
 }
 
-// evictLocked drops versions until there are that many, the least valuable ones
-// first: those of paths that are gone and of which nothing is kept; other
+// evictLocked drops versions until there are that many, of users who have more than
+// an equal share, the least valuable ones first: those of paths that are gone and of which nothing is kept; other
 // versions of which nothing is kept, with paths that have only ever had one;
 // those that are kept; paths that are there with all their versions.
 func (s *Store) evictLocked(most int) {
@@ -88,6 +90,11 @@ func (s *Store) evictLocked(most int) {
 	slices.SortFunc(all, func(a, b victim) int {
 		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.e.seq, b.e.seq))
 	})
+	has := map[uint32]int64{}
+	for _, v := range all {
+		has[v.e.user()]++
+	}
+	fair := journal.FairShare(has, int64(most))
 	for _, v := range all {
 		if s.x.records <= most {
 			break
@@ -95,10 +102,16 @@ func (s *Store) evictLocked(most int) {
 		f := v.e.file
 		switch {
 		case s.x.paths[f.path] != f: // dropped already
+		case has[v.e.user()] <= fair:
+			continue
 		case f.last() == v.e:
+			for _, e := range f.versions {
+				has[e.user()]--
+			}
 			s.forgetLocked(f)
 		default:
 			c := v.e.c
+			has[v.e.user()]--
 			s.x.remove(v.e)
 			if c != nil {
 				s.releaseLocked(c)

@@ -1,0 +1,105 @@
+package integration
+
+import "testing"
+
+// What one user does to the trails of another: the audit trail, the history, and the
+// bytes that are kept of refused writes.
+
+// A label is bounded, in a request and in the environment, and an event with it.
+func TestLabelsAreBounded(t *testing.T) {
+	amongUsers(t, `
+def ask(**request):
+    fd = os.open(".locks/control", os.O_RDWR)
+    os.write(fd, json.dumps(request).encode() + b"\n")
+    reply = json.loads(os.read(fd, 65536))
+    os.close(fd)
+    return reply
+def labels():
+    for key in "operation", "actor":
+        got = ask(op="acquire", names=["n"], wait="0s", **{key: "x" * 300_000})
+        want(key, got.get("message"), key + " is too long: 300000 bytes, and at most 256 are kept")
+    want("a long one", ask(op="acquire", names=["n"], wait="0s", operation="x" * 256)["ok"], True)
+    script = "f = open('by-bob', 'w'); f.write('x'); f.close()"
+    subprocess.run([sys.executable, "-c", script], env={"LATCHFS_ACTOR": "y" * 100_000}, check=True)
+want("bob", as_user(BOB, labels), None)
+events = read(".locks/events.jsonl")
+without("the trail", events, "x" * 257, "y" * 257)
+within("the trail", events, "x" * 256, "y" * 200)
+`)
+}
+
+// Whoever is refused again and again is counted, and others' events are not.
+func TestRefusalsAreCounted(t *testing.T) {
+	amongUsers(t, `
+os.mkdir("held"); os.chmod("held", 0o777)
+for name in "held/f", "held/g":
+    write(name, "1")
+    os.chmod(name, 0o666)
+hold = "import sys; f, g = open('held/f', 'r+'), open('held/g', 'r+'); print(flush=True); sys.stdin.read()"
+holder = subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+holder.stdout.readline()
+def bob():
+    for i in range(542):
+        want("bob %d" % i, attempt(lambda: os.open("held/f", os.O_RDWR | os.O_NONBLOCK)), "errno Resource temporarily unavailable")
+def alice():
+    want("alice", attempt(lambda: os.open("held/g", os.O_RDWR | os.O_NONBLOCK)), "errno Resource temporarily unavailable")
+as_user(BOB, bob)
+as_user(ALICE, alice)
+def refusals():
+    events = [json.loads(line) for line in open(".locks/events.jsonl")]
+    return [e for e in events if e["event"] == "refusal"]
+deadline = time.monotonic() + 30
+while sum(1 + e.get("more", 0) for e in refusals()) < 543 and time.monotonic() < deadline:
+    time.sleep(0.01)
+got = refusals()
+want("refusals", sum(1 + e.get("more", 0) for e in got), 543)
+want("refusals of alice", len([e for e in got if e["path"] == "held/g"]), 1)
+if len(got) > 543 // 4: print(len(got), "events tell of them")
+for e in got:
+    if e.get("more", 0) > 0 and "(and %d more like this)" % e["more"] not in e["reason"]: print(e)
+holder.communicate()
+`, withPolicy("[defaults]\nlost-update = \"off\"\n"))
+}
+
+// One user's versions cost others none that are within an equal share.
+func TestHistoryIsShared(t *testing.T) {
+	amongUsers(t, `
+def save(name, n, size):
+    for i in range(n):
+        with open(name, "wb", 0o644) as f: f.write(b"%d" % i * size)
+as_user(ALICE, lambda: save("alice", 4, 1000))
+as_user(BOB, lambda: [save("bob%d" % i, 4, 400_000) for i in range(10)] and None)
+def old(name):
+    count = 0
+    for v in os.listdir(".locks/history/" + name):
+        try: count += len(open(".locks/history/%s/%s" % (name, v), "rb").read()) > 0
+        except OSError: pass
+    return count
+want("versions of alice", as_user(ALICE, lambda: old("alice")), 3)
+deadline = time.monotonic() + 20
+size = lambda: sum(os.stat(os.path.join(d, f)).st_blocks * 512 for d, _, files in os.walk(sys.argv[2] + "/.latchfs/history") for f in files if f != "log")
+while size() > 4 << 20 and time.monotonic() < deadline: time.sleep(0.01)
+if size() > 4 << 20: print("the history has", size())
+`, withPolicy("[defaults]\nlost-update = \"off\"\n[history]\nmax-bytes = \"4MiB\"\n"))
+}
+
+// What is kept of refused writes is bounded for each user, however fast they come.
+func TestRejectedBytesAreShared(t *testing.T) {
+	amongUsers(t, `
+def refused(name, n, size):
+    for i in range(n):
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT)
+        os.write(fd, b"x" * size)
+        want("close", attempt(lambda: os.close(fd)), "errno Bad message")
+as_user(ALICE, lambda: refused("alice.json", 2, 1000))
+as_user(BOB, lambda: refused("bob.json", 12, 1_000_000))
+size = lambda: sum(os.stat(os.path.join(d, f)).st_blocks * 512 for d, _, files in os.walk(sys.argv[2] + "/.latchfs/rejected") for f in files)
+deadline = time.monotonic() + 20
+while size() > 5 << 20 and time.monotonic() < deadline: time.sleep(0.01)
+if size() > 5 << 20: print("what was refused takes", size())
+ids = os.listdir(".locks/rejected")
+owners = [json.loads(read(".locks/rejected/%s/meta.json" % i))["path"] for i in ids]
+want("entries of alice", owners.count("alice.json"), 2)
+if not 1 <= owners.count("bob.json") <= 5: print("of bob's", owners.count("bob.json"), "are kept")
+`, withPolicy("[[rule]]\nglob = [\"*.json\"]\nvalidate = [\"json\"]\n[rejected]\nmax-bytes = \"4MiB\"\n"))
+}

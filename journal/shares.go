@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// eventsKeptName holds what is kept of the event log longer than its two newest
+// parts: of each user who did something the newest events, up to an equal share.
+// Whoever does most loses first, and pushes nobody else's events out.
+const eventsKeptName = "events.jsonl.2"
+
+// FairShare is the largest amount that each may have so that all together have at
+// most that much; what somebody does not need is left to the others.
+func FairShare(has map[uint32]int64, most int64) int64 {
+	amounts := make([]int64, 0, len(has))
+	for _, n := range has {
+		amounts = append(amounts, n)
+	}
+	slices.Sort(amounts)
+	for i, n := range amounts {
+		if each := most / int64(len(amounts)-i); n > each {
+			return max(each, 0)
+		}
+		most -= n
+	}
+	return most
+}
+
+// userOf is who did what an event's line tells. An event without a user is ours,
+// that is root's. The keys of a line are in order, and quotes in strings are
+// escaped, so the last of that name is the event's own.
+func userOf(line []byte) uint32 {
+	i := bytes.LastIndex(line, []byte(`"uid":`))
+	if i < 0 {
+		return 0
+	}
+	digits := line[i+len(`"uid":`):]
+	end := 0
+	for end < len(digits) && digits[end] >= '0' && digits[end] <= '9' {
+		end++
+	}
+	uid, err := strconv.ParseUint(string(digits[:end]), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(uid)
+}
+
+// keepLocked makes one file of what is kept already and of the part that the next
+// rotation would drop.
+func (e *events) keepLocked() error {
+	var lines [][]byte
+	has := map[uint32]int64{}
+	for _, f := range []struct {
+		file *os.File
+		size int64
+	}{{e.kept, e.keptSize}, {e.old, e.oldSize}} {
+		if f.file == nil {
+			continue
+		}
+		r := bufio.NewReader(io.NewSectionReader(f.file, 0, f.size))
+		for {
+			line, err := r.ReadBytes('\n')
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			lines = append(lines, line)
+			has[userOf(line)] += int64(len(line))
+		}
+	}
+	share := FairShare(has, e.max/2)
+	clear(has)
+	first := len(lines)
+	for i, line := range slices.Backward(lines) {
+		uid := userOf(line)
+		if has[uid] += int64(len(line)); has[uid] > share {
+			has[uid] = share + 1 // nothing older either
+			continue
+		}
+		first--
+		lines[first] = lines[i]
+	}
+	return e.replaceKeptLocked(bytes.Join(lines[first:], nil))
+}
+
+// replaceKeptLocked makes b the content of the kept part.
+func (e *events) replaceKeptLocked(b []byte) error {
+	f, err := openat(e.dir, newEvents, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(b, 0); err == nil {
+		fd := int(e.dir.Fd())
+		err = unix.Renameat(fd, newEvents, fd, eventsKeptName)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close(), unix.Unlinkat(int(e.dir.Fd()), newEvents, 0))
+	}
+	if e.kept != nil {
+		e.kept.Close()
+	}
+	e.kept, e.keptSize = f, int64(len(b))
+	e.keptTimes++
+	return nil
+}
+
+// maxEventLine is the longest line of the event log, in bytes; what is longer is
+// shortened.
+const maxEventLine = 64 << 10
+
+// Of an event that is too long.
+const (
+	shortPath = 8 << 10 // bytes
+	shortText = 1 << 10
+)
+
+// shortened is what is said of an event that is too long.
+func (e Event) shortened() Event {
+	detail := map[string]any{"shortened": true}
+	for k, v := range e.Detail {
+		switch v := v.(type) {
+		case string:
+			detail[k] = v[:min(len(v), shortText)]
+		case int, int32, int64, uint32, uint64, float64, bool:
+			detail[k] = v
+		}
+	}
+	e.Detail = detail
+	e.Path, e.Actor = e.Path[:min(len(e.Path), shortPath)], e.Actor[:min(len(e.Actor), shortText)]
+	return e
+}
