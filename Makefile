@@ -172,7 +172,7 @@ ltp: build ## run the lock tests of the Linux Test Project, built in LTP=DIR, ov
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME=10s
-	@for pkg in $$($(GO) list ./...); do
+	@for pkg in $(UNIT); do
 		for target in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do
 			echo "$$pkg $$target"
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"

@@ -80,5 +80,8 @@ func parseAge(s string) (time.Duration, error) {
 	if err == nil && d < 0 {
 		err = fmt.Errorf("%s is negative", s)
 	}
+	if err == nil && days+d < 0 {
+		err = fmt.Errorf("%s is too long", s)
+	}
 	return days + d, err
 }

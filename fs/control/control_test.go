@@ -83,6 +83,12 @@ func TestReplyBeginsWithOK(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"op":"acquire","paths":["a"],"wait":"forever"}`))
+	for _, s := range []string{
+		`{"op":"release","all":true,"id":"1"}`, `{"op":"steal","trees":["a/b"],"force":true,"ttl":"0s"}`, `{"op":"commit","lock":"x","reason":"\u202e"}`,
+		`{"op":"acquire","names":["a-b"],"mode":"shared","txn":true,"holder":-1}`, `{"op":"check","paths":["\ud800"]}`, "{}", "[]", `{"op":1}{`,
+	} {
+		f.Add([]byte(s))
+	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		r, err := Parse(line)
 		if err != nil {
