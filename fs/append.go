@@ -65,6 +65,7 @@ type appender struct {
 	records  int    // appended since the last event
 	bytes    int
 	open     openRecord
+	charged  int64  // for buf; see account
 	growing  inoKey // the file that the history knows to be growing
 }
 
@@ -118,7 +119,8 @@ func (a *appender) write(in *fuse.WriteIn, data [][]byte) (uint32, unix.Errno) {
 	if i := bytes.LastIndexByte(all[held:], '\n'); i >= 0 {
 		due = held + i + 1
 	}
-	if len(all)-due > maxLine {
+	fits := a.f.book.Fits(a.c.uid, int64(len(all)))
+	if len(all)-due > maxLine || !fits {
 		due = len(all)
 	}
 	if !a.busy && due > 0 {
@@ -137,6 +139,9 @@ func (a *appender) write(in *fuse.WriteIn, data [][]byte) (uint32, unix.Errno) {
 	}
 	if due > 0 && held+size > maxPending {
 		return 0, unix.EBUSY
+	}
+	if due > 0 && !fits {
+		return 0, unix.ENOMEM
 	}
 	a.buf, a.due = append(a.buf[:0], all...), due
 	a.waitLocked()
@@ -161,6 +166,10 @@ func together(held []byte, data [][]byte) []byte {
 
 // waitLocked sees to it that an unfinished line does not wait for ever.
 func (a *appender) waitLocked() {
+	if len(a.buf) == 0 {
+		a.buf = nil
+	}
+	a.settleLocked()
 	unfinished := len(a.buf) > a.due
 	if unfinished != a.shown {
 		a.shown = unfinished

@@ -25,6 +25,7 @@ type claim struct {
 	// have those whose environment names this one.
 	joined *lockmgr.Ancestor
 	staged bool                // it is to be a transaction
+	cost   int64               // charged to the one who asked; see account
 	txn    atomic.Pointer[txn] // the transaction that it is
 	heirs  []lockmgr.Owner     // who has joined this one; guarded by controls.mu
 }
@@ -151,7 +152,10 @@ func (cs *controls) forget(cl *claim) {
 		delete(cs.stolen, no)
 		cs.fences.Add(-1)
 	}
+	cost := cl.cost
+	cl.cost = 0
 	cs.mu.Unlock()
+	cs.f.book.Give(cl.label.c.uid, cost)
 	if known {
 		cs.n.Add(-1)
 	}

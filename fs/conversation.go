@@ -50,6 +50,7 @@ type conversation struct {
 	waits   map[*lockmgr.Lock]*wait
 	ending  int // waits that are over and not answered yet
 	closed  bool
+	charged int64 // for in and out; see account
 }
 
 func (v *virtual) openControl(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
@@ -93,7 +94,11 @@ func (cv *conversation) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Sta
 	}
 	v := cv.f.virt.viewerOf(c)
 	cv.mu.Lock()
-	if cv.out.Len() > maxUnread {
+	given := 0
+	for _, d := range data {
+		given += len(d)
+	}
+	if cv.out.Len() > maxUnread || !cv.f.book.Fits(cv.c.uid, int64(given)) {
 		cv.mu.Unlock()
 		return 0, status(unix.ENOBUFS)
 	}
@@ -114,6 +119,7 @@ func (cv *conversation) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Sta
 		buf = nil
 	}
 	cv.in = slices.Clone(buf)
+	cv.settleLocked()
 	cv.mu.Unlock()
 	for _, line := range lines {
 		switch {
@@ -127,18 +133,14 @@ func (cv *conversation) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Sta
 	if tooLong {
 		cv.reply("", refused(control.Invalid, "the request is longer than a line may be"))
 	}
-	n := 0
-	for _, d := range data {
-		n += len(d)
-	}
-	return uint32(n), fuse.OK
+	return uint32(given), fuse.OK
 }
 
 // isFull reports whether there are too many replies that nobody reads.
 func (cv *conversation) isFull() bool {
 	cv.mu.Lock()
 	defer cv.mu.Unlock()
-	return cv.out.Len() > maxUnread
+	return cv.out.Len() > maxUnread || !cv.f.book.Fits(cv.c.uid, 1)
 }
 
 // serve carries out one request.
@@ -168,7 +170,11 @@ func (cv *conversation) reply(id string, r *control.Reply) {
 	line := locksdir.PrintableJSON(r.Append(nil))
 	cv.mu.Lock()
 	defer cv.mu.Unlock()
+	if cv.closed {
+		return // nobody can read it
+	}
 	cv.out.Write(line)
+	cv.settleLocked()
 	cv.changedLocked()
 }
 
@@ -190,6 +196,9 @@ func (cv *conversation) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte
 		n, _ := cv.out.Read(buf)
 		if cv.out.Len() == 0 && cv.out.Cap() > keptOut {
 			cv.out = bytes.Buffer{}
+		}
+		if n > 0 {
+			cv.settleLocked()
 		}
 		idle, more := len(cv.waits)+cv.ending == 0, cv.more
 		cv.mu.Unlock()
@@ -302,6 +311,8 @@ func (cv *conversation) close() {
 	cv.closed = true
 	locks, waits := cv.locks, cv.waits
 	cv.locks, cv.waits = nil, nil
+	cv.in, cv.out = nil, bytes.Buffer{}
+	cv.settleLocked()
 	cv.changedLocked()
 	cv.mu.Unlock()
 	close(cv.gone)

@@ -17,6 +17,9 @@ type dirStream struct {
 	fd      int
 	loaded  bool
 	entries []dirEntry
+	uid     uint32 // who pays for the entries
+	charged int64
+	end     uint64 // the offset behind the last entry
 }
 
 type dirEntry struct {
@@ -41,7 +44,7 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 		return statusOf(err)
 	}
 	h := f.newHandle(n, dirHandle, in.Flags)
-	h.dir = &dirStream{fd: fd}
+	h.dir = &dirStream{fd: fd, uid: in.Uid}
 	out.Fh = h.id
 	return fuse.OK
 }
@@ -60,6 +63,7 @@ func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
 	h.dir.mu.Lock()
 	unix.Close(h.dir.fd)
 	h.dir.fd = -1
+	h.dir.dropLocked(f.book)
 	h.dir.mu.Unlock()
 	f.closeHandle(h)
 }
@@ -150,7 +154,14 @@ func (f *FS) dirList(in *fuse.ReadIn) (*handle, []dirEntry, unix.Errno) {
 	}
 	h.dir.mu.Lock()
 	defer h.dir.mu.Unlock()
-	if h.dir.loaded && in.Offset != 0 {
+	switch {
+	case in.Offset == 0:
+	case in.Offset >= h.dir.end && h.dir.end > 0:
+		if h.dir.charged > keptListing {
+			h.dir.dropLocked(f.book) // it has been read
+		}
+		return h, nil, 0
+	case h.dir.loaded:
 		return h, h.dir.entries, 0
 	}
 	if _, err := unix.Seek(h.dir.fd, 0, 0); err != nil {
@@ -160,9 +171,14 @@ func (f *FS) dirList(in *fuse.ReadIn) (*handle, []dirEntry, unix.Errno) {
 	if err != nil {
 		return nil, nil, errnoOf(err)
 	}
-	h.dir.entries = f.withSessions(f.callerOf(&in.InHeader), h.n, list)
-	h.dir.loaded = true
-	return h, h.dir.entries, 0
+	list = f.withSessions(f.callerOf(&in.InHeader), h.n, list)
+	h.dir.dropLocked(f.book)
+	cost := costOfList(list)
+	if !f.book.Take(h.dir.uid, cost) {
+		return nil, nil, unix.ENOMEM
+	}
+	h.dir.entries, h.dir.charged, h.dir.loaded, h.dir.end = list, cost, true, uint64(len(list))
+	return h, list, 0
 }
 
 // withSessions adds what the backing directory does not show: new files to the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"latchfs/fs/account"
 	"latchfs/fs/tally"
 	"latchfs/journal"
 	"latchfs/journal/commit"
@@ -51,6 +52,7 @@ type FS struct {
 	heart      *heart
 	txns       txns
 	controls   *controls
+	book       *account.Book // of what users make us keep
 	readClaims *readClaims
 	liveDirs   liveDirs
 	lessons    lessons // of programs; nothing when mounted read-only
@@ -144,7 +146,7 @@ func newFS(o Options) *FS {
 	f.checks, f.noMore = context.WithCancel(context.Background())
 	f.walks = newWalks(f)
 	f.heart = newHeart(f)
-	f.controls = newControls(f)
+	f.controls, f.book = newControls(f), newBook()
 	f.actors = &actors{f: f}
 	f.readClaims = newReadClaims(f)
 	f.lessons.f = f

@@ -111,6 +111,9 @@ func (q *query) acquire(t target) *control.Reply {
 	}
 	cl := q.claim(t)
 	cl.staged = q.r.Txn
+	if cl.cost = costOf(&t, &cl.label); !q.f.book.Take(cl.label.c.uid, cl.cost) {
+		return refused(control.Unavailable, "this user's locks take as much memory as one user may have: give some back first")
+	}
 	q.f.joinGuard(q.c)
 	cl.joined = q.c.guard
 	d := q.demand(cl, owner, lineage)
@@ -184,7 +187,10 @@ func (w *wait) over(l *lockmgr.Lock) {
 		rep = q.refusal(w.cl, &lockError{err, w.holdersFor(err)}, w.wait)
 	case !f.covers(l, &demand{claim: w.cl}):
 		f.table.Release(l) // a file was renamed meanwhile
+		cost := w.cl.cost
 		f.controls.forget(w.cl)
+		f.book.Charge(w.cl.label.c.uid, cost)
+		w.cl.cost = cost
 		rep = q.try(w.cl, q.again(w, l), w.id)
 	default:
 		f.settleThefts(nil)

@@ -177,6 +177,9 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	if t := f.txnOf(d.c); t != nil && t.over.Load() {
 		return nil, errTxnOver
 	}
+	if f.isTooDeep(d) {
+		return nil, errTooDeep
+	}
 	f.readClaims.awaitHeirs(d)
 	f.readClaims.unmark(d)
 	r := f.request(d, noWait)
@@ -391,6 +394,8 @@ func (f *FS) giveUp(l *lockmgr.Lock, d *demand, cause error) unix.Errno {
 func lockErrno(err error) unix.Errno {
 	var dead *lockmgr.DeadlockError
 	switch {
+	case errors.Is(err, errTooDeep):
+		return unix.ENAMETOOLONG
 	case errors.As(err, &dead):
 		return unix.EDEADLK
 	case errors.Is(err, errInterrupted):

@@ -76,7 +76,7 @@ func (r *refusals) each(fn func(*refusal)) {
 // .locks/why and the audit trail. An interrupted wait is no refusal.
 func (f *FS) refuse(d *demand, err error) unix.Errno {
 	e := lockErrno(err)
-	if e == unix.EINTR {
+	if e == unix.EINTR || e == unix.ENAMETOOLONG {
 		return e
 	}
 	x := refusal{path: d.path, op: d.op, errno: e, reason: reasonOf(err), owner: d.c.owner, uid: d.c.uid, lineage: d.c.ancestors()}

@@ -1,0 +1,95 @@
+package fs
+
+import (
+	"errors"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/account"
+	"latchfs/lockmgr"
+)
+
+// What ordinary users may make the daemon keep.
+const (
+	burdenOfUser  = 32 << 20
+	burdenShare   = 1 << 20
+	burdenOfUsers = 128 << 20
+
+	claimCost    = 1 << 10 // of a lock without an open file, beside its names
+	dirEntryCost = 64      // beside the name
+	// keptListing is how large the listing of a directory may be that stays when it has
+	// been read to its end.
+	keptListing = 256 << 10
+)
+
+// newBook makes the accounts of all users. Root has no limit, and neither has the
+// mount's own user, whose daemon it is.
+func newBook() *account.Book {
+	own := uint32(os.Geteuid())
+	return account.New(account.Limits{User: burdenOfUser, Share: burdenShare, Total: burdenOfUsers}, func(uid uint32) bool {
+		return uid == 0 || uid == own
+	})
+}
+
+// maxPath is how long a path may be from the mount's root. Programs that go down step by
+// step come deeper than one system call can name; but the path stands in sessions, in the
+// history and in the audit trail.
+const maxPath = 4 * unix.PathMax
+
+// errTooDeep refuses to change what has a longer one.
+var errTooDeep = errors.New("the path is longer than a path may be")
+
+// isTooDeep reports whether a demand is for a name so deep. What is there can be removed.
+func (f *FS) isTooDeep(d *demand) bool {
+	if d.class != lockmgr.Session || d.op == opUnlink || d.op == opRmdir {
+		return false
+	}
+	return len(d.path) >= maxPath || len(d.places) > 1 && slices.ContainsFunc(d.places[1:], func(p place) bool {
+		return len(f.path(p.dir, p.name)) >= maxPath
+	})
+}
+
+// costLocked is what the conversation keeps in memory.
+func (cv *conversation) costLocked() int64 { return int64(len(cv.in) + cv.out.Len()) }
+
+// settleLocked charges the opener for what the conversation keeps.
+func (cv *conversation) settleLocked() {
+	now := cv.costLocked()
+	cv.f.book.Charge(cv.c.uid, now-cv.charged)
+	cv.charged = now
+}
+
+// costOf is what a lock on a target keeps in memory. A name is in the request, in the
+// lock table, and in what shows it.
+func costOf(t *target, lb *label) int64 {
+	n := claimCost + len(lb.op) + len(lb.actor)
+	for _, list := range [][]string{t.paths, t.trees, t.names} {
+		for _, p := range list {
+			n += 4*len(p) + claimCost/2
+		}
+	}
+	return int64(n)
+}
+
+// costOfList is what a listing keeps in memory.
+func costOfList(list []dirEntry) (n int64) {
+	for i := range list {
+		n += dirEntryCost + int64(len(list[i].name))
+	}
+	return n
+}
+
+// dropLocked forgets a listing.
+func (d *dirStream) dropLocked(b *account.Book) {
+	b.Give(d.uid, d.charged)
+	d.entries, d.charged, d.loaded = nil, 0, false
+}
+
+// settleLocked charges the appender's user for what it holds back.
+func (a *appender) settleLocked() {
+	now := int64(cap(a.buf))
+	a.f.book.Charge(a.c.uid, now-a.charged)
+	a.charged = now
+}
