@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/privileges"
 	"latchfs/journal"
 	"latchfs/lockmgr/proc"
 )
@@ -56,6 +57,12 @@ func Start(o Options) (_ *Mount, err error) {
 	}
 	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("open /proc/self/fd: %w", err)
+	}
+	if f.opts.DropPrivileges {
+		// What needs more is done; nobody has made a request yet.
+		if err := privileges.Drop(); err != nil {
+			f.log.Infof("the daemon keeps capabilities that it does not need: %v", err)
+		}
 	}
 	f.virt = newVirtual(f, locksdir.New(f.source))
 	if err := f.plantRoot(); err != nil {

@@ -48,6 +48,8 @@ type Options struct {
 	// Passthrough forces kernel passthrough I/O on or off; nil means wherever
 	// the kernel and the privileges allow it.
 	Passthrough *bool
+	// DropPrivileges takes from the whole process, for good, what a mount does not need.
+	DropPrivileges bool
 	// Debug logs every FUSE request.
 	Debug bool
 	// Grace is how long a shutdown lets running sessions finish. Zero means 5 s.

@@ -158,6 +158,8 @@ func (f *mountFlags) plan(cmd *cobra.Command, paths []string) (*mountPlan, error
 		Grace:        f.grace,
 		MountOptions: f.options,
 		Helper:       "/proc/self/exe",
+
+		DropPrivileges: true,
 	}
 	if f.noPassthrough {
 		o.Passthrough = new(bool)

@@ -78,6 +78,57 @@ func TestUnitMountsForAll(t *testing.T) {
 	}
 }
 
+// The unit keeps the sandbox that it has: `systemd-analyze security` gives points for
+// what a service can do, 96 for one without any, in tenths.
+func TestUnitIsConfined(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	if help, err := exec.Command(analyze, "--help").CombinedOutput(); err != nil || !strings.Contains(string(help), "--offline") {
+		t.Skip("systemd-analyze cannot look at a file")
+	}
+	out, err := exec.Command(analyze, "security", "--offline=true", "--no-pager", "--threshold=58", unitFile).CombinedOutput()
+	if err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
+	}
+}
+
+// The capabilities in the unit are enough to mount with everything that root's mount
+// has.
+func TestUnitCapabilitiesSuffice(t *testing.T) {
+	setpriv, err := exec.LookPath("setpriv")
+	if ok, _ := condition("fuse"); err != nil || !ok || os.Geteuid() != 0 {
+		t.Skip("needs root, setpriv and FUSE")
+	}
+	bounds := []string{"-all"}
+	for line := range strings.Lines(readUnit(t)) {
+		if caps, ok := strings.CutPrefix(strings.TrimSpace(line), "CapabilityBoundingSet="); ok {
+			for _, name := range strings.Fields(caps) {
+				bounds = append(bounds, "+"+strings.ToLower(strings.TrimPrefix(name, "CAP_")))
+			}
+		}
+	}
+	data := t.TempDir()
+	t.Cleanup(func() { unmountBelow(data) })
+	cmd := exec.Command(setpriv, "--no-new-privs", "--bounding-set", strings.Join(bounds, ","), "--inh-caps", "-all",
+		"latchfs", "mount", "--log-level", "info", data)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	} else if text := string(out); strings.Contains(text, "no passthrough") || strings.Contains(text, "orphaned") {
+		t.Errorf("something is missing: %s", text)
+	}
+	if err := os.WriteFile(filepath.Join(data, "file"), []byte("content"), 0o600); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chown(filepath.Join(data, "file"), 77, 77); err != nil {
+		t.Error(err)
+	}
+	if out, err := exec.Command("latchfs", "umount", data).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func readUnit(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(unitFile)
