@@ -3,6 +3,7 @@ package fs
 import (
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
@@ -56,8 +57,8 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 		return e
 	}
 	if a.killSuid {
-		if err := killSuid(a.fd, a.isIn); err != nil {
-			return errnoOf(err)
+		if e := a.killSuidLocked(); e != 0 {
+			return e
 		}
 	}
 	grown := a.noteBefore()
@@ -74,6 +75,17 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 	a.noteGrowth(len(b))
 	a.tellKernel(late)
 	return 0
+}
+
+// killSuidLocked takes the setuid and setgid bits from the file, whatever node it has.
+func (a *appender) killSuidLocked() unix.Errno {
+	f, n := a.f, a.h.n
+	f.mu.Lock()
+	if now := f.byIno[a.key]; now != nil {
+		n = now
+	}
+	f.mu.Unlock()
+	return errnoOf(f.killSuidOf(n, a.fd, a.isIn))
 }
 
 // tellKernel makes the kernel look again at a file that has grown otherwise than
@@ -299,7 +311,7 @@ func (f *FS) syncName(n *node, fd int) error {
 }
 
 // truncate is ftruncate on an append descriptor (logrotate's copytruncate).
-func (a *appender) truncate(size int64) unix.Errno {
+func (a *appender) truncate(in *fuse.SetAttrIn, size int64) unix.Errno {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.flushLocked()
@@ -318,11 +330,15 @@ func (a *appender) truncate(size int64) unix.Errno {
 		return e
 	}
 	defer a.noteGrowth(0)
-	e := errnoOf(a.tail.Truncate(size))
-	if e == 0 {
-		a.noteCut()
+	if e := errnoOf(a.tail.Truncate(size)); e != 0 {
+		return e
 	}
-	return e
+	a.noteCut()
+	if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
+		a.uid, a.gid = in.Uid, in.Gid
+		return a.killSuidLocked()
+	}
+	return 0
 }
 
 // fsync is fsync(2), or fdatasync(2), on an append descriptor.

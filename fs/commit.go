@@ -380,7 +380,8 @@ func (s *session) fixMode() error {
 		return nil
 	}
 	if !s.fsetid {
-		return killSuid(s.shadow.FD(), s.isIn)
+		_, err := killSuid(s.shadow.FD(), s.isIn)
+		return err
 	}
 	if len(s.meta) > 0 {
 		return nil

@@ -34,27 +34,38 @@ func withoutPrivileges(mode, gid uint32, in membership) uint32 {
 	return next
 }
 
+// killSuidOf is killSuid for a write that the kernel sent to n. The kernel, which
+// runs programs with the bits that it remembers, is told when they go.
+func (f *FS) killSuidOf(n *node, fd int, in membership) error {
+	changed, err := killSuid(fd, in)
+	if changed {
+		f.srv.InodeNotify(n.id, -1, 0)
+	}
+	return err
+}
+
 // killSuid does to the mode and the file capabilities what a write by an ordinary user
 // does, and what chown(2) does to everything but directories.
-func killSuid(fd int, in membership) error {
+func killSuid(fd int, in membership) (changed bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return err
+		return false, err
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return nil
+		return false, nil
 	}
 	mode := st.Mode & 0o7777
 	if next := withoutPrivileges(mode, st.Gid, in); next != mode {
 		if err := unix.Chmod(procSelf(fd), next); err != nil {
-			return err
+			return false, err
 		}
+		changed = true
 	}
-	err := unix.Removexattr(procSelf(fd), "security.capability")
+	err = unix.Removexattr(procSelf(fd), "security.capability")
 	if err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP && err != unix.EPERM {
-		return err
+		return changed, err
 	}
-	return nil
+	return changed, nil
 }
 
 // mayDropBits answers a change of attributes that names none. It takes setuid and setgid

@@ -236,7 +236,7 @@ func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) f
 			e = errnoOf(unix.Ftruncate(fd, 0))
 		}
 		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
-			e = errnoOf(killSuid(fd, f.sender(&in.InHeader)))
+			e = errnoOf(f.killSuidOf(n, fd, f.sender(&in.InHeader)))
 		}
 		if e != 0 {
 			f.closeHandle(h)

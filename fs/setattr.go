@@ -153,7 +153,7 @@ func (f *FS) alsoShadow(c *caller, dir *node, name string, change func(fd int) e
 func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bool) unix.Errno {
 	if resize {
 		if h.app != nil {
-			return h.app.truncate(int64(size))
+			return h.app.truncate(in, int64(size))
 		}
 		if s := h.sess; s != nil && h.kind == shadowHandle {
 			if e := s.mayCutThrough(h, int64(size)); e != 0 {
@@ -165,7 +165,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 				return err
 			}
 			if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-				return killSuid(fd, f.sender(&in.InHeader))
+				return f.killSuidOf(h.n, fd, f.sender(&in.InHeader))
 			}
 			return nil
 		})
@@ -280,7 +280,7 @@ func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *node, size uint64, resize bool)
 		}
 		err = unix.Ftruncate(w, int64(size))
 		if err == nil && in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-			err = killSuid(w, f.sender(&in.InHeader))
+			err = f.killSuidOf(n, w, f.sender(&in.InHeader))
 		}
 		unix.Close(w)
 		if err != nil {
@@ -376,7 +376,8 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 func (f *FS) applyAttr(in *fuse.SetAttrIn, fd int) error {
 	proc := procSelf(fd)
 	if in.Valid == 0 {
-		return killSuid(fd, f.sender(&in.InHeader)) // see mayDropBits
+		_, err := killSuid(fd, f.sender(&in.InHeader)) // see mayDropBits
+		return err
 	}
 	uid, hasUID := in.GetUID()
 	gid, hasGID := in.GetGID()
