@@ -30,6 +30,8 @@ func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 		if _, err = unix.Write(sh.FD(), b); err == nil {
 			meta := map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": a.c.owner.PID}
 			noteVerdict(meta, why)
+			dir, _ := f.nameOf(a.h.n)
+			f.noteReach(meta, dir, f.fdOf(a.h.n))
 			id, err = sh.Reject(meta)
 		}
 	}

@@ -349,6 +349,8 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 		"operation": s.operation(), "base": keptBase(s.baseVersion),
 	}
 	noteVerdict(meta, why)
+	dir, _ := s.where()
+	s.f.noteReach(meta, dir, s.shadow.FD())
 	id, err := s.shadow.Reject(meta)
 	if err != nil {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)

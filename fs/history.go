@@ -79,6 +79,8 @@ type succession struct {
 	ref  history.Ref // the version that is there before; zero if none
 	old  inoKey      // its inode; zero if none
 	keep commit.Keep
+	// reach says who can reach the name, if there is something to keep.
+	reach history.Reach
 }
 
 // succeed prepares a change of what name in dir holds. st is the file that it
@@ -99,6 +101,7 @@ func (f *FS) succeed(dir *node, name, path string, set policy.Settings, st *unix
 	sn.old = inoKey{uint64(st.Dev), st.Ino}
 	if f.history.Takes(st.Size) {
 		sn.keep = commit.Keep{ID: sn.ref.Content, Copy: f.mayBeWritten(sn.old, st.Size)}
+		sn.reach = f.reachOf(dir)
 	}
 	return sn
 }
@@ -138,6 +141,9 @@ func (sn *succession) done(v history.Version, kept bool) {
 	}
 	sn.f.history.Add(v)
 	sn.f.history.Keep(sn.path, sn.ref, sn.most)
+	if kept {
+		sn.f.history.Reached(sn.ref.Content, sn.reach)
+	}
 }
 
 // foundAt describes a file that latchfs did not make, or forgot.

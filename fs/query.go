@@ -82,6 +82,8 @@ func (q *query) run() *control.Reply {
 		return q.decide()
 	case control.Label:
 		return q.label()
+	case control.Forget:
+		return q.forget(t)
 	}
 	return refused(control.Invalid, "unknown op")
 }

@@ -14,6 +14,7 @@ import (
 
 	"latchfs/fs/locksdir"
 	"latchfs/journal/commit"
+	"latchfs/journal/history"
 	"latchfs/journal/statedir"
 )
 
@@ -35,6 +36,8 @@ type keptFile struct {
 	at       time.Time
 	uid, gid uint32
 	mode     uint32
+	acl      bool          // it had one
+	reach    history.Reach // who could reach it when the bytes were kept
 }
 
 // Rejected implements locksdir.Source.
@@ -89,16 +92,36 @@ func (rj *rejects) open() (int, error) {
 
 // entry describes an entry of the store dir, if the viewer may know of it.
 func (rj *rejects) entry(dir int, id string, v locksdir.Viewer) (locksdir.Rejected, bool) {
-	var st unix.Stat_t
-	err := unix.Fstatat(dir, id+"/"+commit.RejectedContent, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	k, st, ok := rj.find(dir, id)
+	if !ok {
 		return locksdir.Rejected{}, false
 	}
-	k := rj.look(dir, id, &st)
 	r := locksdir.Rejected{
 		ID: id, Time: k.at, UID: k.uid, GID: k.gid, Mode: k.mode, Size: st.Size, Files: rejectedFiles{rj, id},
 	}
-	return r, v.Privileged || v.UID == k.uid || rj.f.mayRead(k.path, v)
+	return r, rj.f.lookOf(v).seesRejected(&k)
+}
+
+// seesRejected reports whether the viewer may know of kept bytes, as far as their mode
+// lets it read them: their owner may, and whoever could reach the file then and may
+// read it now.
+func (l *look) seesRejected(k *keptFile) bool {
+	switch {
+	case l.v.Privileged, l.v.UID == k.uid:
+		return true
+	case k.acl, k.path == "", !l.couldReach(k.reach), l.reach(dirName(k.path)) != reachAll:
+		return false
+	}
+	return l.readsNow(k.path) == readYes
+}
+
+// find finds an entry of the store dir, and the status of its content.
+func (rj *rejects) find(dir int, id string) (k keptFile, st unix.Stat_t, ok bool) {
+	err := unix.Fstatat(dir, id+"/"+commit.RejectedContent, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return k, st, false
+	}
+	return rj.look(dir, id, &st), st, true
 }
 
 // look returns what is known about an entry whose content has the status st.
@@ -130,8 +153,11 @@ func (rj *rejects) look(dir int, id string, st *unix.Stat_t) keptFile {
 // parseKept reads what commit.Shadow.Reject has written.
 func parseKept(meta []byte) (keptFile, bool) {
 	var m struct {
-		Path string    `json:"path"`
-		Time time.Time `json:"time"`
+		Path string       `json:"path"`
+		Raw  []byte       `json:"path_base64"`
+		Time time.Time    `json:"time"`
+		ACL  bool         `json:"acl"`
+		Dirs *[][3]uint32 `json:"dirs"`
 		File *struct {
 			Mode string `json:"mode"`
 			UID  uint32 `json:"uid"`
@@ -145,7 +171,17 @@ func parseKept(meta []byte) (keptFile, bool) {
 	if err != nil {
 		return keptFile{}, false
 	}
-	return keptFile{path: m.Path, at: m.Time, uid: m.File.UID, gid: m.File.GID, mode: uint32(mode)}, true
+	k := keptFile{path: m.Path, at: m.Time, uid: m.File.UID, gid: m.File.GID, mode: uint32(mode), acl: m.ACL}
+	if len(m.Raw) > 0 {
+		k.path = string(m.Raw)
+	}
+	if m.Dirs != nil {
+		k.reach.Known = true
+		for _, d := range *m.Dirs {
+			k.reach.Gates = append(k.reach.Gates, history.Gate{UID: d[0], GID: d[1], Mode: d[2]})
+		}
+	}
+	return k, true
 }
 
 // keptBase is the version that a refused write was based on, for meta.json; nil if
@@ -171,41 +207,6 @@ func (rj *rejects) forget(left []dirEntry) {
 		}
 	}
 	rj.known = still
-}
-
-// mayRead reports whether the viewer may read the file that is at path now: kept
-// bytes are not to be had by somebody whom a directory keeps from the file.
-func (f *FS) mayRead(path string, v locksdir.Viewer) bool {
-	dir, err := openPath(f.rootfd, ".")
-	for err == nil {
-		name, rest, more := strings.Cut(path, "/")
-		ok := maySearch(dir, v)
-		if !ok || !more {
-			ok = ok && mayReadIn(dir, name, v)
-			unix.Close(dir)
-			return ok
-		}
-		var next int
-		next, err = openPath(dir, name)
-		unix.Close(dir)
-		dir, path = next, rest
-	}
-	return false
-}
-
-func openPath(dir int, name string) (int, error) {
-	return unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-}
-
-func maySearch(dir int, v locksdir.Viewer) bool {
-	var st unix.Stat_t
-	return unix.Fstat(dir, &st) == nil && v.May(locksdir.RightSearch, st.Uid, st.Gid, st.Mode)
-}
-
-func mayReadIn(dir int, name string, v locksdir.Viewer) bool {
-	var st unix.Stat_t
-	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
-		st.Mode&unix.S_IFMT == unix.S_IFREG && v.May(locksdir.RightRead, st.Uid, st.Gid, st.Mode)
 }
 
 // rejectedFiles opens the files of one entry.

@@ -58,7 +58,7 @@ func reject(t testing.TB, f *FS, path, content string, mode uint32) string {
 	if _, err := unix.Write(sh.FD(), []byte(content)); err != nil {
 		t.Fatal(err)
 	}
-	id, err := sh.Reject(map[string]any{"path": path, "reason": "a test"})
+	id, err := sh.Reject(map[string]any{"path": path, "reason": "a test", "dirs": [][3]uint32{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -250,11 +250,14 @@ func (s *session) keepAsideLocked(o *staleOpen, reason string) (id string, err e
 	if err := unix.Fstat(o.aside.FD(), &st); err != nil || st.Size == 0 {
 		return "", err
 	}
-	return o.aside.Reject(map[string]any{
+	meta := map[string]any{
 		"path": s.path(), "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
 		"uid": s.uid, "errno": unix.ErrnoName(unix.EBUSY), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
 		"operation": o.x.op, "base": keptBase(s.baseVersion),
-	})
+	}
+	dir, _ := s.where()
+	s.f.noteReach(meta, dir, s.shadow.FD())
+	return o.aside.Reject(meta)
 }
 
 // noteRead notes that a process reads through an append descriptor that it has opened

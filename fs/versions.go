@@ -118,24 +118,54 @@ func (f *FS) openVersion(path string, number uint64) (locksdir.Content, error) {
 	return keptContent{file, st.Size}, nil
 }
 
-// sees reports whether the viewer may know of a version: root and the mount's
-// owner of all, others of what the file's own mode lets them read, when every
-// directory above it lets them search. Where a directory is gone, which may have
-// kept them out, only the file's owner; and where an ACL may say something else
-// than the mode, too.
+// sees reports whether the viewer may know of a version: root and the mount's owner of
+// all, others of what they could read while it was kept, and whose file they can reach
+// and read now. Where the file is gone what counts is its last version. Where that is
+// not known any more, where a directory is gone, and where an ACL may have said
+// something else than the mode, a version is its file's owner's.
 func (l *look) sees(v *history.Version) bool {
 	if l.v.Privileged {
 		return true
 	}
-	r := v.Rights
-	own := l.v.UID == r.UID
+	own := l.v.UID == v.Rights.UID
+	if !l.couldRead(v) {
+		return false
+	}
 	switch l.reach(dirName(v.Path)) {
 	case reachDenied:
 		return false
 	case reachGone:
-		return own && l.v.May(locksdir.RightRead, r.UID, r.GID, r.Mode)
+		return own
 	}
-	return (own || !r.ACL) && l.v.May(locksdir.RightRead, r.UID, r.GID, r.Mode)
+	switch l.readsNow(v.Path) {
+	case readYes:
+		return true
+	case readGone:
+		return own || l.couldReadLast(v.Path)
+	}
+	return false
+}
+
+// couldRead reports whether the viewer could read a version when it was kept, and reach
+// it then. Of one that is not kept nothing but the rights of its making is known.
+func (l *look) couldRead(v *history.Version) bool {
+	r := &v.Rights
+	if l.v.UID != r.UID && (r.ACL || v.Kept && !l.couldReach(v.Reach)) {
+		return false
+	}
+	return l.v.May(locksdir.RightRead, r.UID, r.GID, r.Mode)
+}
+
+// couldReadLast reports whether the viewer could read the last file that a path held.
+func (l *look) couldReadLast(path string) bool {
+	all := l.f.history.Of(path)
+	for i := len(all) - 1; i >= 0; i-- {
+		switch all[i].Event {
+		case history.Commit, history.Found:
+			return all[i].Kept && l.couldRead(&all[i])
+		}
+	}
+	return false
 }
 
 // seesKept reports whether a version of path is kept that the viewer may know of.

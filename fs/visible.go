@@ -22,8 +22,10 @@ type look struct {
 	v locksdir.Viewer
 	u access.User
 
-	mu   sync.Mutex
-	dirs map[string]reach // guarded by mu
+	mu sync.Mutex
+	// Guarded by mu.
+	dirs  map[string]reach
+	files map[string]readable
 }
 
 // reach is how far a viewer gets on the way to a directory.
@@ -179,9 +181,13 @@ func (f *FS) openDirPath(dir string) (int, unix.Errno) {
 	if dir == "" {
 		dir = "."
 	}
+	return f.openBeneath(dir, unix.O_PATH|unix.O_DIRECTORY)
+}
+
+func (f *FS) openBeneath(path string, flags uint64) (int, unix.Errno) {
 	for {
-		fd, err := unix.Openat2(f.rootfd, dir, &unix.OpenHow{
-			Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		fd, err := unix.Openat2(f.rootfd, path, &unix.OpenHow{
+			Flags:   flags | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 		})
 		// openat2(2): EAGAIN when a rename elsewhere got in between.

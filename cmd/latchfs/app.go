@@ -129,6 +129,7 @@ the new one and never half of it, and the close that ends a write is its commit.
 		newRestoreCommand(sys),
 		newUndoCommand(sys),
 		newRejectedCommand(sys),
+		newForgetCommand(sys),
 		newPolicyCommand(),
 		newVersionCommand(),
 		newProbeCommand(),

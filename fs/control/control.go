@@ -37,6 +37,7 @@ const (
 	Commit    = "commit"
 	Rollback  = "rollback"
 	Label     = "label"
+	Forget    = "forget"
 )
 
 // What "error" says in a refusal.
@@ -126,6 +127,9 @@ type Request struct {
 	Txn bool `json:"txn,omitempty"`
 	// Reason says why a transaction is rolled back.
 	Reason string `json:"reason,omitempty"`
+	// Version is the one version to forget; 0: all that are kept, and the refused
+	// bytes.
+	Version uint64 `json:"version,omitempty"`
 	// Mine lists only what the conversation, or the holder, has.
 	Mine bool `json:"mine,omitempty"`
 }
@@ -141,6 +145,10 @@ type Reply struct {
 	// Released and Stolen count locks that were ended.
 	Released int `json:"released,omitempty"`
 	Stolen   int `json:"stolen,omitempty"`
+	// Versions and Rejected count what was forgotten, Bytes is the size of it.
+	Versions int   `json:"versions,omitempty"`
+	Rejected int   `json:"rejected,omitempty"`
+	Bytes    int64 `json:"bytes,omitempty"`
 	// Warning says what was odd about a request that was done.
 	Warning string `json:"warning,omitempty"`
 	// Locks answers check, with one record for each thing asked about, and
@@ -207,6 +215,10 @@ func (r *Request) validate() error {
 	case Release:
 		if r.Lock == "" && !r.All && len(r.Paths)+len(r.Trees)+len(r.Names) == 0 {
 			return errors.New("release: neither a lock nor paths nor trees nor names are given, nor all")
+		}
+	case Forget:
+		if len(r.Paths) != 1 || len(r.Trees)+len(r.Names) > 0 {
+			return errors.New("forget: one path is wanted")
 		}
 	case Commit, Rollback:
 		if r.Lock == "" {

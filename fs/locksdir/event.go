@@ -27,9 +27,9 @@ var eventPaths = map[string]verdict{"from": eventFrom, "to": eventTo, "source": 
 var strangersFields = []string{
 	"base", "bytes", "changed_by", "current", "cut", "errno", "event", "file_gid", "file_uid", "from",
 	"held_by", "held_duration_seconds", "kind", "lock_name", "lock_path", "mode", "mountpoint", "operation",
-	"path", "path_base64", "pid", "program", "read_at", "read_by", "records", "redone", "removed", "request_id",
+	"path", "path_base64", "pid", "program", "read_at", "read_by", "records", "redone", "rejected", "removed", "request_id",
 	"result", "session", "stolen_by", "target", "target_base64", "timestamp", "to", "token", "transaction",
-	"ttl_seconds", "uid", "undone", "version", "waited_seconds",
+	"ttl_seconds", "uid", "undone", "version", "versions", "waited_seconds",
 }
 
 // processFields are what anybody sees of a process that an event names.

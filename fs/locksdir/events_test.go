@@ -78,7 +78,7 @@ func TestEventsAreFiltered(t *testing.T) {
 func TestEventsStayWhereTheyAre(t *testing.T) {
 	hidden := []string{"none"}
 	f := newFake()
-	f.hidden, f.events.data = &hidden, eventLines(6000)
+	f.hidden, f.events.data = &hidden, eventLines(2500)
 	tree := New(f)
 	c := openFor(t, tree, alice)
 	first, err := io.ReadAll(io.NewSectionReader(c, 0, 1<<40))
@@ -86,9 +86,9 @@ func TestEventsStayWhereTheyAre(t *testing.T) {
 		t.Fatalf("%d bytes of %d, %v", len(first), c.Size(), err)
 	}
 	hidden = []string{"shut"}
-	f.events.data += strings.ReplaceAll(eventLines(2000), "/f", "/late")
+	f.events.data += strings.ReplaceAll(eventLines(500), "/f", "/late")
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 60 {
+	for range 30 {
 		off, p := rnd.Int64N(int64(len(first))), make([]byte, 1+rnd.IntN(9000))
 		n, err := c.ReadAt(p, off)
 		want := first[off:]

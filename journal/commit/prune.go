@@ -2,6 +2,7 @@ package commit
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -148,6 +149,41 @@ func (l *rejectedList) count(e rejectedEntry, sign int64) {
 	if l.of[e.uid] += sign * e.bytes; l.of[e.uid] <= 0 {
 		delete(l.of, e.uid)
 	}
+}
+
+// ForgetRejected erases entries of the rejected store. When it returns without an error
+// they are gone from the disk.
+func (s *Store) ForgetRejected(ids []string) error {
+	s.rejMu.Lock()
+	defer s.rejMu.Unlock()
+	rejected, err := statedir.OpenDir(s.stateFD(), RejectedDir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(rejected)
+	l := &s.rejected
+	var errs []error
+	for _, id := range ids {
+		err := s.do("unlink", func() error { return unix.Unlinkat(rejected, id+"/"+RejectedContent, 0) })
+		if err != nil && !gone(err) {
+			errs = append(errs, fmt.Errorf("%s: %w", id, err))
+			continue
+		}
+		if dir, err := openDir(rejected, id); err == nil {
+			// The content is gone for good before its directory is.
+			errs = append(errs, s.do("fsync", func() error { return unix.Fsync(dir) }))
+			unix.Close(dir)
+		}
+		if err := s.dropEntry(rejected, id); err != nil && !gone(err) {
+			errs = append(errs, fmt.Errorf("%s: %w", id, err))
+		}
+		if i := slices.IndexFunc(l.entries, func(e rejectedEntry) bool { return e.id == id }); i >= 0 {
+			l.count(l.entries[i], -1)
+			l.entries = slices.Delete(l.entries, i, i+1)
+		}
+	}
+	errs = append(errs, s.do("fsync", func() error { return unix.Fsync(rejected) }))
+	return errors.Join(errs...)
 }
 
 // removeLocked removes an entry of the list from the disk.

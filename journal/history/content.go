@@ -268,6 +268,20 @@ func (s *Store) emptyTrash() {
 	}
 }
 
+// erased makes sure that the file of a content is gone for good.
+func (s *Store) erased(c *content) error {
+	var st unix.Stat_t
+	if err := s.stat(c.id, &st); err == nil {
+		return fmt.Errorf("history: the content %s cannot be removed", c.id)
+	}
+	dir, err := unix.Openat(int(s.dir.Fd()), ContentDir(c.id), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
+	}
+	defer unix.Close(dir)
+	return os.NewSyscallError("fsync", unix.Fsync(dir))
+}
+
 func (s *Store) emptyLocked() {
 	s.trash = slices.DeleteFunc(s.trash, s.removeFile)
 }

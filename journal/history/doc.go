@@ -26,6 +26,9 @@
 // else. So neither can be wrong: a content moves in one step, after the log has
 // named it, and a version without a file is merely not kept.
 //
+// Who could reach a content when it was kept is in the log, too, once it has been told
+// (Reached): the directories above it that not everybody could search.
+//
 // # After a crash
 //
 // The log is not synced for each record, only every few seconds: a power cut may

@@ -43,6 +43,7 @@ type content struct {
 	weight int64     // bytes on disk
 	size   int64     // bytes of content
 	ino    uint64    // its inode in the history
+	reach  Reach     // when it was kept
 	rights Rights    // its own, which count once the file has no other place
 	since  time.Time // when it was kept
 	order  uint64    // among the contents that are kept
@@ -80,6 +81,10 @@ func (x *index) apply(r *record) {
 				e.Content = r.Content
 				x.ref(e)
 			}
+		}
+	case opReach:
+		if c := x.contents[r.Content]; c != nil {
+			c.reach = r.reach()
 		}
 	case opMove:
 		x.moveAll(string(r.Path), r.To.string(), false)

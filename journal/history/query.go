@@ -16,7 +16,7 @@ func (e *entry) shown() Version {
 	v := e.Version
 	v.Kept, v.Current = e.kept(), e.file.last() == e
 	if v.Kept {
-		v.Rights = e.c.rights
+		v.Rights, v.Reach = e.c.rights, e.c.reach
 	}
 	return v
 }

@@ -16,6 +16,7 @@ const (
 	opMove     = "move"     // a directory was renamed, and all paths below it
 	opExchange = "exchange" // two directories changed places
 	opForget   = "forget"   // a path was dropped whole
+	opReach    = "reach"    // who could reach a content when it was kept
 )
 
 // record is one record of the log.
@@ -47,6 +48,8 @@ type record struct {
 	FileGID uint32 `json:"file_gid,omitempty"`
 	Mode    uint32 `json:"mode,omitempty"`
 	ACL     bool   `json:"acl,omitempty"`
+
+	Dirs [][3]uint32 `json:"dirs,omitempty"` // opReach: owner, group, mode
 }
 
 // raw is a string of arbitrary bytes in JSON: a plain string where it is valid
@@ -152,6 +155,10 @@ func (r *record) check() error {
 		}
 	case opState:
 		if r.Content != "" && !IsContentID(r.Content) {
+			return fmt.Errorf("bad content id %q", r.Content)
+		}
+	case opReach:
+		if !IsContentID(r.Content) {
 			return fmt.Errorf("bad content id %q", r.Content)
 		}
 	case opForget:

@@ -177,9 +177,14 @@ func (s *Store) recordsLocked() [][]byte {
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.seq, b.seq) })
 	records := make([][]byte, 0, len(all))
+	told := map[*content]bool{}
 	for _, e := range all {
 		r := recordOf(&e.Version)
 		records = append(records, r.encode())
+		if c := e.c; c != nil && c.kept && c.reach.Known && !told[c] {
+			told[c] = true
+			records = append(records, reachRecord(c.id, c.reach).encode())
+		}
 		if e.file.loose && e.file.last() == e {
 			r := record{Op: opState, Path: raw(e.Path), Ino: e.State.Ino, Size: e.State.Size, Mtime: e.State.Mtime, Loose: true}
 			records = append(records, r.encode())

@@ -66,6 +66,7 @@ type Version struct {
 	Content string
 
 	// Computed when it is shown.
-	Kept    bool // its content can be opened
-	Current bool // it is the path's last one
+	Reach   Reach // of what is kept
+	Kept    bool  // its content can be opened
+	Current bool  // it is the path's last one
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"latchfs/fs/control"
+	"latchfs/fs/locksdir"
+)
+
+// forgetFlags are the flags of `latchfs forget`.
+type forgetFlags struct {
+	locksDir string
+	version  uint64
+	asJSON   bool
+}
+
+func newForgetCommand(sys system) *cobra.Command {
+	var f forgetFlags
+	cmd := &cobra.Command{
+		Use:   "forget FILE",
+		Short: "Erase what is kept of a file: earlier versions and refused bytes",
+		Long: `Erase what latchfs keeps of FILE for good: the contents of its earlier versions and
+the bytes of writes that were refused, or the content of one version. FILE itself stays
+as it is, and may be gone already. That there were versions, when and by whom, history
+and audit still tell.
+
+What is kept is erased for whoever owns it, which is the user who owned the file at the
+time, and for root. A program that is reading a version may read it to its end, and what
+the disk itself keeps of removed files is not overwritten.`,
+		Example: `  latchfs forget passwords.txt
+  latchfs forget --version 3 todo.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error { return f.run(cmd, sys, files[0]) },
+	}
+	fl := cmd.Flags()
+	fl.SortFlags = false
+	fl.Uint64Var(&f.version, "version", 0, "only the content of version `N`")
+	registerLocksDir(cmd, &f.locksDir)
+	registerJSON(cmd, &f.asJSON, "print the answer as a JSON object")
+	return cmd
+}
+
+func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
+	if cmd.Flags().Changed("version") && f.version == 0 {
+		return usagef("--version: versions are counted from 1")
+	}
+	p, err := sys.locateGone(file)
+	if err != nil {
+		return err
+	}
+	c, err := converse(sys, p.mount, f.locksDir)
+	if err != nil {
+		return err
+	}
+	defer c.end()
+	a, err := c.ask(&control.Request{Op: control.Forget, Paths: []string{p.path}, Version: f.version})
+	switch {
+	case err != nil:
+		return err
+	case !a.OK:
+		return refused(cmd, a.Refusal, f.asJSON)
+	case f.asJSON:
+		_, err = cmd.OutOrStdout().Write(locksdir.PrintableJSON(a.line))
+		return err
+	}
+	if a.Warning != "" {
+		warn(cmd, "%s: %s", file, a.Warning)
+	}
+	if a.Versions+a.Rejected == 0 {
+		return nil
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "erased of %s: %s and %s, %s\n", locksdir.Display(p.path),
+		amount(int64(a.Versions), "version"), amount(int64(a.Rejected), "refused write"), amount(a.Bytes, "byte"))
+	return err
+}

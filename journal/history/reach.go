@@ -1,0 +1,72 @@
+package history
+
+import "slices"
+
+// Gate is a directory that not everybody could search: who could, its owner, group and
+// permission bits say.
+type Gate struct{ UID, GID, Mode uint32 }
+
+// Reach says who could reach a content when it was kept: who could search each of
+// these. Where that is not known nobody could.
+type Reach struct {
+	Known bool
+	Gates []Gate
+}
+
+// Reached tells who could reach a content that is kept.
+func (s *Store) Reached(id string, r Reach) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.x.contents[id]
+	if c == nil || !c.kept || !r.Known || c.reach.Known && slices.Equal(c.reach.Gates, r.Gates) {
+		return
+	}
+	s.writeLocked(reachRecord(id, r))
+}
+
+func reachRecord(id string, r Reach) *record {
+	out := &record{Op: opReach, Content: id}
+	for _, d := range r.Gates {
+		out.Dirs = append(out.Dirs, [3]uint32{d.UID, d.GID, d.Mode})
+	}
+	return out
+}
+
+func (r *record) reach() Reach {
+	out := Reach{Known: true}
+	for _, d := range r.Dirs {
+		out.Gates = append(out.Gates, Gate{d[0], d[1], d[2]})
+	}
+	return out
+}
+
+// Forget erases the kept contents of a path's versions that are chosen, and returns how
+// many those were and their size. Versions of other paths with the same content lose it
+// as well. When it returns without an error they are gone from the disk: if the machine
+// stops before, what is there again is whole.
+func (s *Store) Forget(path string, chosen func(*Version) bool) (versions int, bytes int64, err error) {
+	s.mu.Lock()
+	var gone []*content
+	if f := s.x.paths[path]; f != nil {
+		for _, e := range f.versions {
+			v := e.shown()
+			if !v.Kept || !chosen(&v) || !e.c.kept {
+				continue
+			}
+			versions, bytes = versions+1, bytes+e.c.size
+			gone = append(gone, e.c)
+			s.dropLocked(e.c)
+		}
+	}
+	s.mu.Unlock()
+	if len(gone) == 0 {
+		return 0, 0, nil
+	}
+	s.emptyTrash()
+	for _, c := range gone {
+		if err := s.erased(c); err != nil {
+			return versions, bytes, err
+		}
+	}
+	return versions, bytes, nil
+}
