@@ -113,8 +113,13 @@ func runMount(cmd *cobra.Command, f *mountFlags, paths, args []string) error {
 		return err
 	}
 	d := newDaemon(plan.options, log)
+	look := func() { warnOfWorkers(func(text string) { warn(cmd, "%s", text) }, plan.options.Mountpoint) }
 	d.ready = func() error {
-		warnOfWorkers(func(text string) { warn(cmd, "%s", text) }, plan.options.Mountpoint)
+		if starter == nil {
+			go look() // no service waits for it
+			return nil
+		}
+		look()
 		return starter.ready(log)
 	}
 	return d.run()

@@ -88,7 +88,7 @@ func findWorkers(proc, dir string, dev uint64, but []int) []worker {
 		if time.Now().After(until) {
 			break
 		}
-		if worksBelow(filepath.Join(proc, e.Name()), dir, dev) {
+		if worksBelow(filepath.Join(proc, e.Name()), dir, dev, until) {
 			found = append(found, worker{pid, comm(filepath.Join(proc, e.Name()))})
 		}
 	}
@@ -96,8 +96,9 @@ func findWorkers(proc, dir string, dev uint64, but []int) []worker {
 	return found
 }
 
-// worksBelow tells whether one of the links of a process leads below dir, past dev.
-func worksBelow(process, dir string, dev uint64) bool {
+// worksBelow tells whether one of the links of a process leads below dir, past dev, as
+// far as can be told until then.
+func worksBelow(process, dir string, dev uint64, until time.Time) bool {
 	links := []string{filepath.Join(process, "cwd"), filepath.Join(process, "root")}
 	if open, err := os.ReadDir(filepath.Join(process, "fd")); err == nil {
 		for _, fd := range open {
@@ -105,6 +106,9 @@ func worksBelow(process, dir string, dev uint64) bool {
 		}
 	}
 	return slices.ContainsFunc(links, func(link string) bool {
+		if time.Now().After(until) {
+			return false
+		}
 		to, err := os.Readlink(link)
 		if err != nil || to != dir && !strings.HasPrefix(to, strings.TrimSuffix(dir, "/")+"/") {
 			return false
