@@ -114,35 +114,39 @@ if p.returncode: raise OSError(errno.EIO, p.stderr)`,
 
 // faultPrelude ends a program at its first error with that error's name.
 const faultPrelude = `
-import errno, os, sys, time
+import errno, os, socket, sys
 NEW = ` + "'''" + newText + "'''" + `
 LATCHFS = sys.argv[2]
 def save(name, content=NEW):
     with open(name, "w") as f: f.write(content)
 def read(name):
     with open(name) as f: return f.read()
-def others(name, content): # saved by nobody's relative
-    r, w = os.pipe()
-    first = os.fork()
-    if first == 0:
-        me = os.getpid(); os.setsid()
-        if os.fork(): os._exit(0)
-        while os.getppid() == me: time.sleep(0.001)
-        time.sleep(0.05) # so long what is known of a process is believed
-        try:
-            save(name, content)
-            os.write(w, b"0")
-        except OSError as e:
-            os.write(w, str(e.errno).encode())
-        os._exit(0)
-    os.waitpid(first, 0)
-    os.close(w)
-    e = int(os.read(r, 10))
+def others(name, content): # saved by a program that was started elsewhere
+    c = socket.socket(socket.AF_UNIX)
+    c.connect(sys.argv[3])
+    c.sendall("\0".join([os.path.abspath(name), content]).encode())
+    c.shutdown(socket.SHUT_WR)
+    e = int(c.recv(10))
     if e: raise OSError(e, "somebody else")
 def hook(kind, e, tb):
     print(errno.errorcode.get(getattr(e, "errno", None), repr(e)))
 sys.excepthook = hook
 os.chdir(sys.argv[1])
+`
+
+// faultOther saves what it is asked to, once, and answers with the error's number.
+const faultOther = `
+import os, socket, sys
+l = socket.socket(socket.AF_UNIX)
+l.bind(sys.argv[1]); l.listen()
+print("listening", flush=True)
+c, _ = l.accept()
+name, content = c.makefile().read().split("\0")
+try:
+    with open(name, "w") as f: f.write(content)
+    c.sendall(b"0")
+except OSError as e:
+    c.sendall(str(e.errno).encode())
 `
 
 // prepare makes the scenario's directory in its first state.
@@ -156,7 +160,15 @@ func (sc *faultScenario) prepare(t *testing.T, m *Mount, dir string) {
 // run runs the program, which prints an error's name unless all went well.
 func (sc *faultScenario) run(t *testing.T, m *Mount, dir string) (complaint string) {
 	t.Helper()
-	o := m.LaunchPython(t, faultPrelude+sc.program, dir, bench.binary).Wait()
+	other := ""
+	if strings.Contains(sc.program, "others(") {
+		other = filepath.Join(m.Home(), "other")
+		os.Remove(other)
+		p := m.LaunchPython(t, faultOther, other)
+		defer p.Kill()
+		p.AwaitOutput("listening")
+	}
+	o := m.LaunchPython(t, faultPrelude+sc.program, dir, bench.binary, other).Wait()
 	if o.Code != 0 && o.Stdout == "" {
 		t.Fatalf("the program ended with %d %v: %s", o.Code, o.Signal, o.Stderr)
 	}
