@@ -10,7 +10,8 @@ import (
 )
 
 // setxattrACLKillSgid is FUSE_SETXATTR_ACL_KILL_SGID: the caller may not keep
-// the setgid bit when it sets an ACL.
+// the setgid bit when it sets an ACL. The kernel says so for both kinds, and only
+// that of the file itself, which goes into the mode, takes the bit away.
 const setxattrACLKillSgid = 1
 
 // GetXAttr implements fuse.RawFileSystem.
@@ -71,7 +72,7 @@ func withoutTrusted(list []byte) []byte {
 func (f *FS) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
 	value := append([]byte(nil), data...)
 	flags := int(in.Flags)
-	killSgid := in.SetXAttrFlags&setxattrACLKillSgid != 0
+	killSgid := in.SetXAttrFlags&setxattrACLKillSgid != 0 && attr == aclAttr
 	uid, gid := in.Uid, in.Gid
 	return status(f.changeXattr(&in.InHeader, func(fd int) error {
 		err := f.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
