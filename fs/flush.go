@@ -97,7 +97,7 @@ func (s *session) noteChildren(by *closer) {
 	}
 	by.children = s.f.proc.Descendants(by.owner.PID)
 	for _, pid := range by.children {
-		if !s.holds(pid) {
+		if !s.mayLookAt(pid) || !s.holds(pid) {
 			continue
 		}
 		if th, err := s.f.proc.Process(pid); err == nil {
@@ -172,11 +172,17 @@ func (s *session) busyLocked(by *closer) bool {
 	}
 	owner := s.who.Load().owner
 	dying := by != nil && by.exiting
-	if !(dying && by.owner == owner) && s.holds(owner.PID) {
+	if !(dying && by.owner == owner) && (!s.mayLookAt(owner.PID) || s.holds(owner.PID)) {
 		return true
 	}
 	for _, pid := range s.holderSet(by) {
-		if pid == owner.PID || dying && pid == by.owner.PID || !s.holds(pid) {
+		if pid == owner.PID || dying && pid == by.owner.PID {
+			continue
+		}
+		if !s.mayLookAt(pid) {
+			return true // RELEASE will tell
+		}
+		if !s.holds(pid) {
 			continue
 		}
 		// The opener has closed its descriptor or dies, and another process
@@ -187,6 +193,12 @@ func (s *session) busyLocked(by *closer) bool {
 		return true
 	}
 	return false
+}
+
+// mayLookAt reports whether the session's user has not yet had us look at too many
+// descriptors, and notes those of the process.
+func (s *session) mayLookAt(pid int32) bool {
+	return s.f.looks.Spend(s.uid, s.f.proc.Descriptors(pid), time.Now())
 }
 
 // holds reports whether a process can write the shadow.

@@ -53,6 +53,7 @@ type FS struct {
 	txns       txns
 	controls   *controls
 	book       *account.Book // of what users make us keep
+	looks      *account.Rate // at descriptors, for each user
 	readClaims *readClaims
 	liveDirs   liveDirs
 	lessons    lessons // of programs; nothing when mounted read-only
@@ -146,7 +147,7 @@ func newFS(o Options) *FS {
 	f.checks, f.noMore = context.WithCancel(context.Background())
 	f.walks = newWalks(f)
 	f.heart = newHeart(f)
-	f.controls, f.book = newControls(f), newBook()
+	f.controls, f.book, f.looks = newControls(f), newBook(), newLooks()
 	f.actors = &actors{f: f}
 	f.readClaims = newReadClaims(f)
 	f.lessons.f = f

@@ -33,7 +33,7 @@ func (s *session) late() {
 // anyHolder looks through all processes for one that can write the shadow.
 func (s *session) anyHolder() bool {
 	for _, o := range s.f.proc.All() {
-		if s.holds(o.PID) {
+		if s.mayLookAt(o.PID) && s.holds(o.PID) {
 			return true
 		}
 	}
@@ -101,7 +101,7 @@ func (s *session) adopt() {
 		return
 	}
 	for _, o := range s.f.proc.All() {
-		if s.holds(o.PID) {
+		if s.mayLookAt(o.PID) && s.holds(o.PID) {
 			s.handToLocked(o)
 			return
 		}

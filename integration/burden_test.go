@@ -181,10 +181,11 @@ sys.stdin.readline()
 // One user cannot make the daemon keep more than its share: what is too much is refused
 // with an errno that says so, others work meanwhile, and in the end nothing is left.
 func TestMemoryOfOneUserIsBounded(t *testing.T) {
-	strangerMounts(t, func(t *testing.T, m *Mount) {
-		if strings.HasSuffix(t.Name(), "no-passthrough") && !stress() {
-			t.Skip("passthrough is about what is in files")
-		}
+	mounts := oneStrangerMount // passthrough is about what is in files
+	if stress() {
+		mounts = strangerMounts
+	}
+	mounts(t, func(t *testing.T, m *Mount) {
 		m.control.OK(wire.Request{Op: "mkdir", Path: m.Path("bob/many"), Mode: 0o755})
 		for i := range 2500 {
 			name := fmt.Sprintf("bob/many/%d-%s", i, strings.Repeat("x", 200))

@@ -21,6 +21,13 @@ import (
 // directory "bob" that belongs to the other.
 func strangerMounts(t *testing.T, test func(t *testing.T, m *Mount), opts ...mountOption) {
 	t.Helper()
+	t.Run("passthrough", func(t *testing.T) { oneStrangerMount(t, test, opts...) })
+	t.Run("no-passthrough", func(t *testing.T) { oneStrangerMount(t, test, append([]mountOption{noPassthrough()}, opts...)...) })
+}
+
+// oneStrangerMount is strangerMounts with passthrough alone.
+func oneStrangerMount(t *testing.T, test func(t *testing.T, m *Mount), opts ...mountOption) {
+	t.Helper()
 	needsLatchfs(t)
 	needsRoot(t)
 	fill := withSeed(func(data string) error {
@@ -42,10 +49,7 @@ func strangerMounts(t *testing.T, test func(t *testing.T, m *Mount), opts ...mou
 		}
 		return nil
 	})
-	opts = append(opts, fill)
-	for name, with := range map[string][]mountOption{"passthrough": opts, "no-passthrough": append([]mountOption{noPassthrough()}, opts...)} {
-		t.Run(name, func(t *testing.T) { test(t, mount(t, with...)) })
-	}
+	test(t, mount(t, append([]mountOption{fill}, opts...)...))
 }
 
 // change does to alice's file what its owner may.

@@ -41,6 +41,16 @@ func (r *Reader) Opens(pid int32, f File) (writable, readable int, err error) {
 	return c.writable, c.readable, nil
 }
 
+// Descriptors is how many descriptors a process has, of whatever; 0 where the kernel does
+// not tell (before Linux 6.2, see proc_pid_fd(5)), and of a process that has gone.
+func (r *Reader) Descriptors(pid int32) int64 {
+	var st unix.Stat_t
+	if unix.Fstatat(r.proc, pidPath(pid, "fd"), &st, 0) != nil {
+		return 0
+	}
+	return st.Size
+}
+
 // AtStart reports whether a process has a descriptor of a file, for reading, all of
 // which stand at the file's beginning: nothing was read through them, unless by
 // pread(2) or a mapping.
