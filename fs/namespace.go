@@ -364,9 +364,12 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 	if n != nil && len(f.sessionsIn(n)) > 0 {
 		return status(unix.ENOTEMPTY) // the caller's own
 	}
-	err := unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR)
+	remove := func() error {
+		return f.taker(c, dir)(func() error { return unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR) })
+	}
+	err := remove()
 	if err == unix.ENOTEMPTY && f.removeOrphans(f.fdOf(dir), name) {
-		err = unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR)
+		err = remove()
 	}
 	if err == nil {
 		f.noteGone(c, f.path(dir, name), "", &st)

@@ -204,6 +204,11 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 	if r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return unix.EISDIR
 	}
+	if r.toSt != nil {
+		if e := r.f.mayTake(r.c, r.to.dir, r.toSt); e != 0 {
+			return e
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -232,8 +237,7 @@ func (r *renaming) renameDir() unix.Errno {
 	f.paths.Lock()
 	defer f.paths.Unlock()
 	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
-	err := unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags))
-	if err != nil {
+	if err := r.move(); err != nil {
 		return errnoOf(err)
 	}
 	// Whoever asks for a lock next makes its keys of the new names: before Rekey and
@@ -252,6 +256,14 @@ func (r *renaming) renameDir() unix.Errno {
 	}
 	f.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0})
 	return 0
+}
+
+// move is the rename itself.
+func (r *renaming) move() error {
+	f := r.f
+	return f.taker(r.c, r.from.dir, r.to.dir)(func() error {
+		return unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags))
+	})
 }
 
 // setNames records the names that the inodes have now.

@@ -61,21 +61,21 @@ func (f *FS) remove(c *caller, l *lockmgr.Lock, dir *node, name string) (removed
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	path := f.path(dir, name)
-	set := f.versionSettings(path)
+	set, take := f.versionSettings(path), f.taker(c, dir)
 	var st unix.Stat_t
 	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && set.Mode == policy.Atomic {
 		defer func() { f.deleted(c, path, l.Token(), "", removed) }()
 	}
 	if !f.keepsHistory(set) || err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return unix.Unlinkat(f.fdOf(dir), name, 0)
+		return take(func() error { return unix.Unlinkat(f.fdOf(dir), name, 0) })
 	}
 	sn := f.succeed(dir, name, path, set, &st)
 	if st.Nlink > 1 {
 		sn.keep = commit.Keep{} // it has other names, and may be written under them
 	}
 	f.saves.Add(1)
-	kept, err := f.store.Remove(f.fdOf(dir), name, sn.keep)
+	kept, err := f.store.Remove(take, f.fdOf(dir), name, sn.keep)
 	if err == nil {
 		sn.done(c.did(history.Delete, opUnlink, l.Token()), kept)
 	}
@@ -125,9 +125,7 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	if e := r.settle(); e != 0 {
 		return e
 	}
-	plain := func() unix.Errno {
-		return errnoOf(unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags)))
-	}
+	plain := func() unix.Errno { return errnoOf(r.move()) }
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
@@ -149,6 +147,7 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 		var err error
 		kept, err = f.store.RenameOver(commit.RenameOptions{
 			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: b.keep,
+			As: f.taker(r.c, r.from.dir, r.to.dir),
 		})
 		if err != nil {
 			return errnoOf(err)

@@ -268,6 +268,11 @@ func (t *txn) remove(c *caller, dir *node, name string) unix.Errno {
 	}
 	var st unix.Stat_t
 	committed := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+	if committed {
+		if e := f.mayTake(c, dir, &st); e != 0 {
+			return e
+		}
+	}
 	if s := f.sessionAt(dir, name); s != nil {
 		if s.txn.Load() != t {
 			return unix.EBUSY

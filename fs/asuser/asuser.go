@@ -35,6 +35,12 @@ func (id Identity) Do(do func() error) error {
 	return id.run(nil, func(all capabilities) capabilities { return all.without(unix.CAP_SYS_RESOURCE) }, do)
 }
 
+// DoOwn is Do for what a file's owner may do: without CAP_FOWNER the kernel refuses it
+// for the files of others, as it does to the user's own processes.
+func (id Identity) DoOwn(do func() error) error {
+	return id.run(nil, func(all capabilities) capabilities { return all.without(unix.CAP_SYS_RESOURCE, unix.CAP_FOWNER) }, do)
+}
+
 // Judged runs do as the user with these supplementary groups and without any
 // capability over files: the kernel decides what do may do as it decides for the
 // user's own processes. For root the capabilities stay.

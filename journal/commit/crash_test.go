@@ -71,7 +71,7 @@ func renameKept(k Keep) func(w *world) bool {
 
 func removeKept(k Keep) func(w *world) bool {
 	return func(w *world) bool {
-		_, err := w.s.Remove(w.openDir("d"), "f", k)
+		_, err := w.s.Remove(nil, w.openDir("d"), "f", k)
 		return err == nil
 	}
 }

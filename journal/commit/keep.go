@@ -35,10 +35,10 @@ func (s *Store) SetRoom(give func(error) bool) { s.room = give }
 func (sh *Shadow) Kept() bool { return sh.kept }
 
 // Remove removes the regular file name from dir like unlink(2), into the history
-// if k says so. kept tells whether it is there. Where it cannot be kept it is
-// removed all the same.
-func (s *Store) Remove(dir int, name string, k Keep) (kept bool, err error) {
-	return s.settle(dir, name, k)
+// if k says so. as takes the name away. kept tells whether the file is there. Where it
+// cannot be kept it is removed all the same.
+func (s *Store) Remove(as Runner, dir int, name string, k Keep) (kept bool, err error) {
+	return s.settleAs(as, dir, name, k)
 }
 
 // RenameOptions are the names of a rename(2) over an existing regular file.
@@ -48,6 +48,7 @@ type RenameOptions struct {
 	ToDir   int
 	To      string
 	Keep    Keep // what becomes of the file To
+	As      Runner
 }
 
 // RenameOver is rename(2), except that the inode which loses its name to the
@@ -58,7 +59,7 @@ func (s *Store) RenameOver(o RenameOptions) (kept bool, err error) {
 	if o.Keep.ID != "" {
 		kept = s.keepLink(o.ToDir, o.To, o.Keep) == nil
 	}
-	err = s.do("rename", func() error { return unix.Renameat(o.FromDir, o.From, o.ToDir, o.To) })
+	err = s.do("rename", func() error { return o.As.run(func() error { return unix.Renameat(o.FromDir, o.From, o.ToDir, o.To) }) })
 	if err != nil && kept {
 		return false, errors.Join(err, s.dropKept(o.Keep.ID))
 	}
@@ -95,11 +96,15 @@ func (s *Store) PutBack(id string, dir int, name string) error {
 // settle moves the file name from dir into the history, or removes it. An error
 // means that it is still there.
 func (s *Store) settle(dir int, name string, k Keep) (kept bool, err error) {
+	return s.settleAs(nil, dir, name, k)
+}
+
+func (s *Store) settleAs(as Runner, dir int, name string, k Keep) (kept bool, err error) {
 	if k.ID != "" {
 		err := errCopy
 		if !k.Copy {
 			err = s.intoHistory(k.ID, "keep", func(path string) error {
-				return unix.Renameat(dir, name, s.stateFD(), path)
+				return as.run(func() error { return unix.Renameat(dir, name, s.stateFD(), path) })
 			})
 		}
 		switch {
@@ -111,7 +116,7 @@ func (s *Store) settle(dir int, name string, k Keep) (kept bool, err error) {
 			kept = s.keepCopyOf(dir, name, k.ID) == nil
 		}
 	}
-	err = s.do("unlink", func() error { return unix.Unlinkat(dir, name, 0) })
+	err = s.do("unlink", func() error { return as.run(func() error { return unix.Unlinkat(dir, name, 0) }) })
 	if err != nil && kept {
 		return false, errors.Join(err, s.dropKept(k.ID))
 	}
