@@ -126,6 +126,7 @@ setup: # install what the tests need (as root), or say what is missing
 .PHONY: test
 test: setup build ## set up, then run the unit tests and the integration tests, with the race detector
 	$(GO) test $(RACE) -timeout 30m $(UNIT)
+	$(GO) test -run TestAgainstModel ./lockmgr
 	$(GO) test -count=1 -timeout 40m $(INTEGRATION)
 
 .PHONY: check
