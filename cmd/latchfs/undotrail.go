@@ -153,24 +153,71 @@ func (u *undoing) restoreNamed(v *view) error {
 	defer unix.Close(dir)
 	name, op := path.Base(u.path), "mkdir"
 	if u.removed.Event == eventDeleteDir {
-		mode, e := strconv.ParseUint(u.removed.str("mode"), 8, 12)
-		if e != nil {
-			mode = 0o755
-		}
-		if err = unix.Mkdirat(dir, name, uint32(mode)); err == nil {
-			err = unix.Fchmodat(dir, name, uint32(mode), 0)
-		}
+		err = u.makeDir(dir, name)
 	} else {
-		op, err = "symlink", unix.Symlinkat(u.linkTarget(), dir, name)
+		op, err = "symlink", u.makeLink(dir, name)
 	}
 	if err != nil {
 		return &os.PathError{Op: op, Path: v.file(u.path), Err: err}
 	}
-	if os.Geteuid() == 0 {
-		uid, gid := int(u.removed.count("file_uid")), int(u.removed.count("file_gid"))
-		_ = unix.Fchownat(dir, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW) // ours, then
+	return nil
+}
+
+// makeDir makes a directory. Owner and mode are given to what was made and not to a
+// name, which somebody else may have given to another file meanwhile.
+func (u *undoing) makeDir(dir int, name string) error {
+	mode, err := strconv.ParseUint(u.removed.str("mode"), 8, 12)
+	if err != nil {
+		mode = 0o755
+	}
+	if err := unix.Mkdirat(dir, name, uint32(mode)); err != nil {
+		return err
+	}
+	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	made := os.NewFile(uintptr(fd), name)
+	defer made.Close()
+	if !isOurs(fd) {
+		return nil
+	}
+	if _, err := made.Readdirnames(1); err != io.EOF {
+		return errors.New("another directory has got the name just now")
+	}
+	u.giveBack(fd)
+	return unix.Fchmod(fd, uint32(mode))
+}
+
+// makeLink makes a symbolic link.
+func (u *undoing) makeLink(dir int, name string) error {
+	if err := unix.Symlinkat(u.linkTarget(), dir, name); err != nil {
+		return err
+	}
+	fd, err := openAt(dir, name, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK && isOurs(fd) {
+		u.giveBack(fd)
 	}
 	return nil
+}
+
+// isOurs reports whether a file is ours, as what we make is, except in the mount of
+// another user.
+func isOurs(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Uid == uint32(os.Geteuid())
+}
+
+// giveBack gives what was made to the owner that it had. Where root cannot, it is ours.
+func (u *undoing) giveBack(fd int) {
+	if os.Geteuid() == 0 {
+		_ = unix.Fchownat(fd, "", int(u.removed.count("file_uid")), int(u.removed.count("file_gid")), unix.AT_EMPTY_PATH)
+	}
 }
 
 // isScript tells whether a program is one that runs scripts.
