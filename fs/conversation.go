@@ -246,15 +246,25 @@ func (cv *conversation) flush(in *fuse.FlushIn) {
 			return
 		}
 	}
+	if !exiting || !cv.keeps() {
+		return
+	}
 	// The children of a process of several threads that was killed may have got another
 	// parent by the time its last thread closes its descriptors. What guard starts
 	// carries its lock's name.
 	for _, o := range cv.f.proc.All() {
-		if exiting && o != owner && cv.has(o.PID) && cv.isNamedBy(o) {
+		if o != owner && cv.has(o.PID) && cv.isNamedBy(o) {
 			cv.handOver(o)
 			return
 		}
 	}
+}
+
+// keeps reports whether the conversation holds a lock.
+func (cv *conversation) keeps() bool {
+	cv.mu.Lock()
+	defer cv.mu.Unlock()
+	return len(cv.locks) > 0
 }
 
 // isNamedBy reports whether a process was started with the name of one of the

@@ -102,10 +102,11 @@ func (t *Tree) topEntry(f topFile, v Viewer) Entry {
 	return Entry{Name: f.name, Mode: modeFile, Size: content.Size(), Mtime: mtime}
 }
 
-// List describes the entries of the directory at path, sorted by name.
+// List describes the entries of the directory at path, sorted by name. Of the files at
+// the root, which are rendered to know their size, it tells the name alone.
 func (t *Tree) List(path string, v Viewer) ([]Entry, error) {
 	if path == "" {
-		return t.listTop(v), nil
+		return t.listTop(), nil
 	}
 	top, rest, _ := strings.Cut(path, "/")
 	switch top {
@@ -132,14 +133,14 @@ func (t *Tree) List(path string, v Viewer) ([]Entry, error) {
 	return t.listBranch(br, d, v), nil
 }
 
-func (t *Tree) listTop(v Viewer) []Entry {
+func (t *Tree) listTop() []Entry {
 	var entries []Entry
 	for _, br := range branches {
 		entries = append(entries, br.dirEntry(br.name, t.lastChange()))
 	}
 	entries = append(entries, t.rejectedEntry(), t.historyEntry())
 	for _, f := range topFiles {
-		entries = append(entries, t.topEntry(f, v))
+		entries = append(entries, Entry{Name: f.name, Mode: modeFile})
 	}
 	return sorted(entries)
 }
