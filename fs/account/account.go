@@ -5,7 +5,8 @@
 // A user may have up to a limit, and all users together up to a total. Each is sure of
 // a share, which the others cannot use up, and of one thing of any size besides: a
 // program that lists a directory with a million names works as long as it holds nothing
-// else. Privileged users have no limit, and what they have takes nothing from others.
+// else. Privileged users have no limit, and what they have takes nothing from others. A
+// Rate does the same with work.
 package account
 
 import "sync"
