@@ -303,7 +303,12 @@ func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel, moved <-chan struct{})
 			if err := l.Err(); err != nil && !d.granted(l) {
 				return f.refuse(d, err)
 			}
-			return 0
+			select {
+			case <-stop: // the grant may have come of what the stop has rolled back
+				return f.giveUp(l, d, errShutdown)
+			default:
+				return 0
+			}
 		case <-timeout:
 			return f.giveUp(l, d, errTimeout)
 		case <-moved:
@@ -373,7 +378,8 @@ func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}
 // retryGrace is how long the place of an interrupted open is kept.
 const retryGrace = time.Second
 
-// giveUp leaves the queue; a grant that came at the same moment counts.
+// giveUp leaves the queue; a grant that came at the same moment counts, unless a signal
+// or a stop is the cause.
 func (f *FS) giveUp(l *lockmgr.Lock, d *demand, cause error) unix.Errno {
 	holders := f.table.Conflicts(l)
 	if !f.table.Cancel(l, cause) {
@@ -381,7 +387,7 @@ func (f *FS) giveUp(l *lockmgr.Lock, d *demand, cause error) unix.Errno {
 		if d.granted(l) {
 			return 0
 		}
-		if l.Held() && cause != errInterrupted {
+		if l.Held() && cause != errInterrupted && cause != errShutdown {
 			return 0
 		}
 		f.table.Release(l)

@@ -31,7 +31,11 @@ func (m *Mount) Start(t testing.TB) {
 	if st, err := log.Stat(); err == nil {
 		m.logStart = st.Size()
 	}
-	m.daemon = exec.Command(bench.binary, m.arguments()...)
+	binary := bench.binary
+	if m.options.static {
+		binary = staticBinary(t)
+	}
+	m.daemon = exec.Command(binary, m.arguments()...)
 	m.daemon.Stdout, m.daemon.Stderr = log, log
 	m.asOwner(m.daemon)
 	if m.options.foreignPID {

@@ -35,6 +35,7 @@ type mountOptions struct {
 	name       string
 	uid        int
 	overItself bool
+	static     bool // the binary that is installed
 	args       []string
 	config     string
 	env        []string
@@ -80,6 +81,10 @@ func careless() mountOption { return withPolicy("[defaults]\nlost-update = \"off
 func withSeed(fill func(data string) error) mountOption {
 	return func(o *mountOptions) { o.seed = fill }
 }
+
+// asInstalled mounts latchfs as it is installed, without the race detector, which takes
+// more memory than what is limited may have.
+func asInstalled() mountOption { return func(o *mountOptions) { o.static = true } }
 
 // leftLocks permits locks in the tables when the test ends.
 func leftLocks() mountOption { return func(o *mountOptions) { o.leftLocks = true } }

@@ -44,7 +44,7 @@ func TestDaemonsCapabilities(t *testing.T) {
 
 // staticBinary is latchfs as it is installed: with cgo, as the race detector needs it, a
 // program cannot reach all of its threads.
-func staticBinary(t *testing.T) string {
+func staticBinary(t testing.TB) string {
 	t.Helper()
 	if !bench.raced {
 		return bench.binary

@@ -167,7 +167,7 @@ func TestHungryContentIsRefused(t *testing.T) {
 		if grown := peakMemory(t, m.PID()) - before; grown > 64<<20 {
 			t.Errorf("the daemon took %d MiB more for it", grown>>20)
 		}
-	}, withPolicy(judgedForAll), openToAll())
+	}, withPolicy(judgedForAll), openToAll(), asInstalled())
 }
 
 // peakMemory is the most memory that a process has had, in bytes.
@@ -209,5 +209,5 @@ func TestLargeParsesKeepNobodyElseWaiting(t *testing.T) {
 		for _, call := range calls {
 			call.OK()
 		}
-	}, withPolicy(judgedForAll), openToAll())
+	}, withPolicy(judgedForAll), openToAll(), asInstalled())
 }
