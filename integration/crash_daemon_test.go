@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -43,7 +42,7 @@ func crashRounds(t *testing.T, m *Mount, load string, writers, rounds int) {
 			w.start(t, m)
 		}
 		// The delay makes the moment random; nothing waits for it to be over.
-		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond)
+		time.Sleep(time.Duration(draws.IntN(400)) * time.Millisecond)
 		m.Crash(t)
 		for _, w := range ws {
 			w.end(t)

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +89,7 @@ func TestPowerCutUnderLoad(t *testing.T) {
 			for _, w := range all {
 				w.start(t, m)
 			}
-			time.Sleep(time.Duration(50+rand.IntN(400)) * time.Millisecond) // the moment is random
+			time.Sleep(time.Duration(50+draws.IntN(400)) * time.Millisecond) // the moment is random
 			powerCut(t, m, d, all)
 			for _, w := range full {
 				w.check(t, m, losesRemovals)

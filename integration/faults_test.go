@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -283,7 +282,7 @@ func stride(m *Mount) int {
 	if m.Name == "root" || stress() {
 		return 1
 	}
-	return 1 + rand.IntN(3)
+	return 1 + draws.IntN(3)
 }
 
 // TestKilledAtEveryStep kills the daemon before each step.

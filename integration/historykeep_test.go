@@ -3,7 +3,6 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,7 +129,7 @@ func TestHistoryAfterKills(t *testing.T) {
 	for round := range repeat(10, 200) {
 		p := m.LaunchBash(t, `for i in $(seq 10000000 10009999); do
 			echo $i > f; echo $i > t && mv t g; ln -f g h; echo $i > h; rm h; done`)
-		time.Sleep(time.Duration(20+rand.IntN(200)) * time.Millisecond) // makes the moment random
+		time.Sleep(time.Duration(20+draws.IntN(200)) * time.Millisecond) // makes the moment random
 		m.Crash(t)
 		p.Kill()
 		m.Start(t)

@@ -20,7 +20,7 @@ func TestPosixData(t *testing.T) {
 	for name, opts := range map[string][]mountOption{"passthrough": nil, "no passthrough": {noPassthrough()}} {
 		t.Run(name, func(t *testing.T) {
 			m := mount(t, append(opts, withArgs("--durability", "ordered"))...)
-			seed := rand.Uint64()
+			seed := uint64(drawnSeed())
 			for i := range repeat(4, 200) {
 				seed++
 				f := &dataFile{t: t, path: m.Path("f"), under: filepath.Join(m.Data, "f"), r: rand.New(rand.NewPCG(seed, 0)), fd: -1, database: i%2 == 1}

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"flag"
+	"math/rand/v2"
 	"os"
 	"time"
 )
@@ -24,3 +25,6 @@ func drawnSeed() int64 {
 	}
 	return 1
 }
+
+// draws are the random choices of tests that have no seed of their own.
+var draws = rand.New(rand.NewPCG(uint64(drawnSeed()), 0))
