@@ -151,17 +151,7 @@ func startChild(t *testing.T, prepare ...func(*exec.Cmd)) *child {
 	for _, f := range prepare {
 		f(cmd)
 	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, cmd)
 	c := &child{t: t, cmd: cmd, in: in, out: bufio.NewReader(out)}
 	t.Cleanup(c.reap)
 	c.do("hello")
@@ -274,4 +264,20 @@ func mustThread(t *testing.T, r *Reader, tid uint32) Thread {
 func ownerOf(t *testing.T, r *Reader, c *child) lockmgr.Owner {
 	t.Helper()
 	return mustThread(t, r, c.tid()).Owner
+}
+
+// startPiped starts a program whose input the test writes and whose output it reads.
+func startPiped(t testing.TB, cmd *exec.Cmd) (in io.WriteCloser, out io.ReadCloser) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err = cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return in, out
 }

@@ -36,17 +36,7 @@ func orphaned(t *testing.T, r *Reader, prefix string) (script, orphan lockmgr.Ow
 		`LAST=$PREFIX sh -c "$JOB" & exit 0`,
 		`JOB=echo job $$; cat <&3; :`)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, cmd)
 	t.Cleanup(func() { in.Close(); cmd.Wait() })
 	pids := map[string]int32{}
 	for lines := bufio.NewScanner(out); len(pids) < 3 && lines.Scan(); {
@@ -105,17 +95,7 @@ func TestForksOfOrphans(t *testing.T) {
 func TestOrphanKeepsWhatWasSeen(t *testing.T) {
 	r := newReader(t)
 	cmd := exec.Command("bash", "-c", `exec 3<&0; sh -c 'setsid sh -c "echo \$\$; cat <&3; :" & cat <&3; :'; cat <&3; :`)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, cmd)
 	t.Cleanup(func() { in.Close(); cmd.Wait() })
 	var pid int32
 	if _, err := fmt.Fscan(out, &pid); err != nil {
