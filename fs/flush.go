@@ -198,7 +198,7 @@ func (s *session) busyLocked(by *closer) bool {
 // mayLookAt reports whether the session's user has not yet had us look at too many
 // descriptors, and notes those of the process.
 func (s *session) mayLookAt(pid int32) bool {
-	return s.f.looks.Spend(s.uid, s.f.proc.Descriptors(pid), time.Now())
+	return !s.f.looks.Bounds(s.uid) || s.f.looks.Spend(s.uid, s.f.proc.Descriptors(pid), time.Now())
 }
 
 // holds reports whether a process can write the shadow.

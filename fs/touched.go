@@ -8,7 +8,7 @@ import (
 // settleTouched makes a lazily published file durable before it gets a later
 // modification time, which a recovery would take for a change around the mount.
 func (f *FS) settleTouched(in *fuse.SetAttrIn, n *node) unix.Errno {
-	if in.Valid&(fuse.FATTR_MTIME|fuse.FATTR_MTIME_NOW) == 0 {
+	if f.store == nil || in.Valid&(fuse.FATTR_MTIME|fuse.FATTR_MTIME_NOW) == 0 {
 		return 0
 	}
 	var st unix.Stat_t
@@ -19,5 +19,5 @@ func (f *FS) settleTouched(in *fuse.SetAttrIn, n *node) unix.Errno {
 	if in.Valid&fuse.FATTR_MTIME_NOW == 0 && set.Nano() <= st.Mtim.Nano() {
 		return 0 // as of rsync, which sets the original's
 	}
-	return f.settleLazy(n)
+	return errnoOf(f.store.SettleLazy(&st))
 }

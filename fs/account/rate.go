@@ -55,6 +55,9 @@ func (r *Rate) Spend(uid uint32, n int64, now time.Time) bool {
 	return true
 }
 
+// Bounds reports whether a user has a limit.
+func (r *Rate) Bounds(uid uint32) bool { return !r.exempt(uid) }
+
 // left is what is still to be worked off.
 func (r *Rate) left(s spending, now time.Time) float64 {
 	return max(0, s.n-now.Sub(s.at).Seconds()*r.perSecond)
