@@ -66,6 +66,15 @@ func (f *FS) known(dir *node, name string, st *unix.Stat_t) (*node, unix.Errno) 
 	return f.byIno[inoKey{uint64(st.Dev), st.Ino}], 0
 }
 
+// holds is known, with the session on the name. The session is looked for first: a
+// new file whose session ends in between has its name by the time that the directory
+// is looked at, so a name that a close is just publishing is never taken for free.
+func (f *FS) holds(dir *node, name string, st *unix.Stat_t) (*node, *session, unix.Errno) {
+	s := f.sessionAt(dir, name)
+	n, e := f.known(dir, name, st)
+	return n, s, e
+}
+
 // makeFunc makes a new inode under a name in a directory.
 type makeFunc func(c *caller, dirfd int, name string) error
 
@@ -275,8 +284,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		return status(t.unlink(c, dir, name))
 	}
 	var st unix.Stat_t
-	n, e := f.known(dir, name, &st)
-	own := f.sessionAt(dir, name)
+	n, own, e := f.holds(dir, name, &st)
 	if e != 0 && own == nil {
 		return status(e)
 	}
@@ -285,11 +293,11 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		return status(e2)
 	}
 	defer f.table.Release(l)
-	own = f.sessionAt(dir, name)
+	n, own, e = f.holds(dir, name, &st)
 	if own != nil && !c.kinOf(own.who.Load()) {
 		own = nil
 	}
-	if n, e = f.known(dir, name, &st); e != 0 && own == nil {
+	if e != 0 && own == nil {
 		return status(e) // somebody has removed it while the lock was waited for
 	}
 	if e := f.mayRemove(c, place{dir, name, n}); e != 0 {

@@ -78,11 +78,11 @@ func (r *renaming) look() unix.Errno {
 	r.fromSt, r.toSt = nil, nil
 	r.from.node, r.to.node = nil, nil
 	var a, b unix.Stat_t
-	n, e := r.f.known(r.from.dir, r.from.name, &a)
+	n, own, e := r.f.holds(r.from.dir, r.from.name, &a)
 	switch {
 	case e == 0:
 		r.from.node, r.fromSt = n, &a
-	case e != unix.ENOENT || r.f.sessionAt(r.from.dir, r.from.name) == nil:
+	case e != unix.ENOENT || own == nil:
 		return e
 	}
 	n, e = r.f.known(r.to.dir, r.to.name, &b)
@@ -114,7 +114,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	replaced := r.ownSession(r.to)
 	isDir := isDirectory(r.fromSt) || isDirectory(r.toSt)
 	if r.fromSt == nil && own == nil {
-		return unix.ENOENT
+		return r.f.publishedSince(r.from)
 	}
 	replacing := r.markReplaced()
 	var e unix.Errno
@@ -187,6 +187,16 @@ func (r *renaming) record(l *lockmgr.Lock) {
 			"program": r.c.program(), "uid": r.c.uid,
 		},
 	})
+}
+
+// publishedSince reports whether a name that was free is so no longer: errEnded says
+// that it has a file now, since the session that was on it has ended.
+func (f *FS) publishedSince(p place) unix.Errno {
+	var st unix.Stat_t
+	if _, e := f.known(p.dir, p.name, &st); e != 0 {
+		return e
+	}
+	return errEnded
 }
 
 // ownSession is the session that the caller's family has on a name.

@@ -206,7 +206,7 @@ func (m *Mount) as(cmd *exec.Cmd, uid int) {
 	base := filepath.Dir(m.Data)
 	cmd.Env = append(os.Environ(),
 		"HOME="+filepath.Join(base, "home"), "TMPDIR="+filepath.Join(base, "tmp"),
-		"LC_ALL=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1", "PYTHON="+bench.python,
+		"LC_ALL=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=", "PYTHON="+bench.python,
 		"GORACE=halt_on_error=0 exitcode=66 atexit_sleep_ms=0") // a latchfs with the race detector ends at once
 }
 
