@@ -19,7 +19,6 @@ import (
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
-	"latchfs/lockmgr/proc"
 )
 
 // FS is the filesystem: it turns the kernel's requests into operations on the
@@ -34,10 +33,10 @@ type FS struct {
 
 	opts       Options
 	log        Logger
-	srv        *fuse.Server
+	srv        Kernel
 	policy     *policy.Policy
 	table      *lockmgr.Table
-	proc       *proc.Reader
+	proc       Procs
 	journal    *journal.Journal // nil when mounted read-only
 	store      *commit.Store
 	history    *history.Store   // nil when mounted read-only

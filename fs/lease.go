@@ -153,7 +153,7 @@ func (h *heart) ownerAlive(o lockmgr.Owner, since, now time.Time) bool {
 }
 
 // look takes the pulse of a process and its descendants.
-func (v *vitals) look(r *proc.Reader, o lockmgr.Owner, now time.Time) {
+func (v *vitals) look(r Procs, o lockmgr.Owner, now time.Time) {
 	v.at = now
 	each := map[int32]proc.Pulse{}
 	for _, pid := range append(r.Descendants(o.PID), o.PID) {

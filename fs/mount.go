@@ -49,9 +49,11 @@ func Start(o Options) (_ *Mount, err error) {
 		return nil, err
 	}
 	f.raiseLimits()
-	if f.proc, err = proc.New("/proc"); err != nil {
+	processes, err := proc.New("/proc")
+	if err != nil {
 		return nil, err
 	}
+	f.proc = processes
 	if err := f.proc.FollowForks(); err != nil {
 		f.log.Infof("a script may be told of what its own orphaned background jobs have changed: %v", err)
 	}
