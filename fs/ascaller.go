@@ -67,14 +67,23 @@ func (f *FS) mayOpen(c *caller, fd int, flags uint32) bool {
 	return err == nil || err == unix.EACCES && c.tid != 0 && f.proc.HasCap(uint32(c.tid), unix.CAP_DAC_OVERRIDE)
 }
 
-// mayOpenName is mayOpen for what a name leads to, which has to be the file st.
-func (f *FS) mayOpenName(c *caller, dir *node, name string, st *unix.Stat_t, flags uint32) bool {
+// mayOpenName is mayOpen for the file that has a name. It may be another one than st by
+// now, if a relative, who has the same lock, has just saved it: st is what was judged.
+func (f *FS) mayOpenName(c *caller, dir *node, name string, st *unix.Stat_t, flags uint32) unix.Errno {
 	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return errnoOf(err)
 	}
 	defer unix.Close(fd)
-	return leadsTo(fd, st) && f.mayOpen(c, fd, flags)
+	switch err := unix.Fstat(fd, st); {
+	case err != nil:
+		return errnoOf(err)
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return unix.EBUSY
+	case !f.mayOpen(c, fd, flags):
+		return unix.EACCES
+	}
+	return 0
 }
 
 // leadsTo reports whether fd is the file st.

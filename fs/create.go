@@ -94,8 +94,13 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 		// The open does without a lock, and must not be told to walk again.
 		f.walks.put(c, &walk{op: opStale, at: w.at})
 		return 0
-	case !f.mayOpenName(c, p.dir, p.name, &st, o.flags):
-		return unix.EACCES
+	}
+	switch e := f.mayOpenName(c, p.dir, p.name, &st, o.flags); e {
+	case 0:
+	case unix.ENOENT:
+		return 0
+	default:
+		return e
 	}
 	s, e := f.beginOrJoin(c, w.lock, p, &st, o)
 	if e != 0 {
@@ -177,10 +182,15 @@ func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *node, name string) (*un
 		return nil, unix.EEXIST
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, unix.ESTALE
-	case !f.mayOpenName(c, dir, name, &st, in.Flags):
-		return nil, unix.EACCES
 	}
-	return &st, 0
+	switch e := f.mayOpenName(c, dir, name, &st, in.Flags); e {
+	case 0:
+		return &st, 0
+	case unix.ENOENT:
+		return nil, 0
+	default:
+		return nil, e
+	}
 }
 
 // createPlain makes the file at once: live files, and files that records are

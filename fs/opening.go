@@ -124,6 +124,12 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	}
 	var st unix.Stat_t
 	err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && f.inoOf(o.n) != (inoKey{uint64(st.Dev), st.Ino}) {
+		// The kernel has checked another file.
+		if e := f.mayOpenName(c, p.dir, p.name, &st, o.in.Flags); e != 0 {
+			err = e
+		}
+	}
 	switch gone := err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG; {
 	case gone && o.repeated:
 		f.table.Release(l)
@@ -143,10 +149,6 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 		}
 		f.staleAt(c, o.n)
 		return nil, 0
-	}
-	if f.inoOf(o.n) != (inoKey{uint64(st.Dev), st.Ino}) && !f.mayOpenName(c, p.dir, p.name, &st, o.in.Flags) {
-		f.table.Release(l)
-		return nil, unix.EACCES // the kernel has checked another file
 	}
 	begins := beginOptions{settings: o.set, killSuid: o.in.Mode&fuse.OPEN_KILL_SUIDGID != 0}
 	s, e := f.beginOrJoin(c, l, p, &st, begins.access(o.in.Flags))
@@ -187,8 +189,8 @@ func (f *FS) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o
 		default:
 			return nil, e
 		}
-		if err := unix.Fstatat(f.fdOf(p.dir), p.name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return nil, errnoOf(err)
+		if e := f.mayOpenName(c, p.dir, p.name, st, o.flags); e != 0 {
+			return nil, e
 		}
 	}
 }

@@ -357,8 +357,11 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 	if f.sessionAt(dir, name) != nil {
 		return unix.EBUSY
 	}
-	if n := d.places[0].node; f.inoOf(n) != (inoKey{uint64(st.Dev), st.Ino}) && !f.mayOpenName(c, dir, name, &st, unix.O_WRONLY) {
-		return unix.EACCES // the kernel has checked another file
+	if f.inoOf(d.places[0].node) != (inoKey{uint64(st.Dev), st.Ino}) {
+		// The kernel has checked another file.
+		if e := f.mayOpenName(c, dir, name, &st, unix.O_WRONLY); e != 0 {
+			return e
+		}
 	}
 	s, e := f.begin(c, w.lock, dir, name, &st, beginOptions{settings: set, cuts: true})
 	if e == unix.EEXIST {
