@@ -41,6 +41,9 @@ func crashRounds(t *testing.T, m *Mount, load string, writers, rounds int) {
 		for _, w := range ws {
 			w.start(t, m)
 		}
+		if round == rounds-1 {
+			awaitAcknowledged(t, ws)
+		}
 		// The delay makes the moment random; nothing waits for it to be over.
 		time.Sleep(time.Duration(draws.IntN(400)) * time.Millisecond)
 		m.Crash(t)

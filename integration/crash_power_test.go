@@ -85,9 +85,13 @@ func TestPowerCutUnderLoad(t *testing.T) {
 		rest := append(newLoadWriters(m, "load", "ordered", 1), newLoadWriters(m, "load", "lazy", 1)...)
 		all := append(full[:2:2], rest...)
 		syncDisk(t, m)
-		for round := range repeat(5, 200) {
+		rounds := repeat(5, 200)
+		for round := range rounds {
 			for _, w := range all {
 				w.start(t, m)
+			}
+			if round == rounds-1 {
+				awaitAcknowledged(t, all)
 			}
 			time.Sleep(time.Duration(50+draws.IntN(400)) * time.Millisecond) // the moment is random
 			powerCut(t, m, d, all)

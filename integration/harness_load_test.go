@@ -78,6 +78,21 @@ func (w *loadWriter) end(t *testing.T) {
 	t.Errorf("%s ended with %d %v: %s", w.name, o.Code, o.Signal, o.Stderr)
 }
 
+// awaitAcknowledged waits until each writer has saved something at some time: on a busy
+// machine it may not have come so far in any round.
+func awaitAcknowledged(t *testing.T, ws []*loadWriter) {
+	t.Helper()
+	for _, w := range ws {
+		if w.acknowledged > 0 {
+			continue
+		}
+		eventually(t, w.name+" has saved something", func() bool {
+			b, _ := os.ReadFile(w.log)
+			return bytes.Contains(b, []byte("\ndone "))
+		})
+	}
+}
+
 // logged is how long the log is.
 func (w *loadWriter) logged() int64 {
 	st, err := os.Stat(w.log)
