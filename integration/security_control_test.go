@@ -26,6 +26,7 @@ def become(uid, groups=()):
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
 def as_user(uid, code, groups=()):
+    sys.stdout.flush()
     r, w = os.pipe()
     if os.fork() == 0:
         os.close(r)
@@ -37,6 +38,7 @@ def as_user(uid, code, groups=()):
         except Exception as e:
             out = "error %r" % e
         os.write(w, json.dumps(out).encode())
+        sys.stdout.flush() # what it has found wrong
         os._exit(0)
     os.close(w)
     with os.fdopen(r, "rb") as f:

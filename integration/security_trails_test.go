@@ -15,7 +15,7 @@ def ask(**request):
     os.close(fd)
     return reply
 def labels():
-    for key in "operation", "actor":
+    for key in "operation", "actor", "reason":
         got = ask(op="acquire", names=["n"], wait="0s", **{key: "x" * 300_000})
         want(key, got.get("message"), key + " is too long: 300000 bytes, and at most 256 are kept")
     want("a long one", ask(op="acquire", names=["n"], wait="0s", operation="x" * 256)["ok"], True)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -24,11 +25,11 @@ command-timeout = "1m"
 
 [[rule]]
 glob = ["limits/*"]
-command = ["/bin/sh", "-c", "grep -E '^(NoNewPrivs|CapPrm|CapBnd):' /proc/self/status; grep -E '^Max (data|cpu|proc|core)' /proc/self/limits; exit 1"]
+command = ["/bin/sh", "-c", "echo $(grep -E '^(Uid|Gid|Groups|NoNewPrivs|CapPrm):' /proc/self/status); grep -E '^Max (data|cpu|proc|core)' /proc/self/limits; exit 1"]
 
 [[rule]]
 glob = ["change/*"]
-command = ["/bin/sh", "-c", "cat >/dev/null; echo evil 1<>/proc/self/fd/0; echo evil > /proc/self/fd/0; exit 0"]
+command = ["/bin/sh", "-c", "cat >/dev/null; echo evil 1<>/proc/self/fd/0 && [ $LATCHFS_FILE = change/f ] && exit 1; echo evil > /proc/self/fd/0; exit 0"]
 
 [[rule]]
 glob = ["*.toml"]
@@ -92,8 +93,10 @@ func TestWriterCannotSteerTheCommand(t *testing.T) {
 	}, withPolicy(judgedForAll), openToAll())
 }
 
-// The command cannot gain privileges, and has limits.
+// The command runs as nobody with no group of root's, cannot gain privileges, and has
+// limits.
 func TestCommandIsConfined(t *testing.T) {
+	withGroups(t, 0, 4) // as root has who has logged in
 	forEachRootMount(t, func(t *testing.T, m *Mount) {
 		m.forAll(t, "limits")
 		c := m.ClientAs(t, otherUID)
@@ -102,7 +105,7 @@ func TestCommandIsConfined(t *testing.T) {
 		}
 		why := c.ReadFile(".locks/why")
 		for _, want := range []string{
-			`NoNewPrivs:(\s|\\t)+1\n`, `CapPrm:(\s|\\t)+0000000000000000\n`,
+			`Uid: 65534 65534 65534 65534 Gid: [1-9]\d* [1-9]\d* [1-9]\d* [1-9]\d* Groups:( [1-9]\d*)* CapPrm: 0{16} NoNewPrivs: 1\n`,
 			`Max cpu time +12 +12 `, `Max data size +1073741824 +1073741824 `, `Max processes +512 +512 `, `Max core file size +0 +0 `,
 		} {
 			if !regexp.MustCompile(want).MatchString(why) {
@@ -112,8 +115,28 @@ func TestCommandIsConfined(t *testing.T) {
 	}, withPolicy(judgedForAll), openToAll())
 }
 
+// withGroups gives what root's test starts these supplementary groups.
+func withGroups(t *testing.T, groups ...int) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	had, err := syscall.Getgroups()
+	if err == nil {
+		err = syscall.Setgroups(groups)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setgroups(had); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A command has no way to the file that it judges, however much others may write to
-// it.
+// it, and cannot change what other commands of its user are asked about.
 func TestCommandCannotWriteTheContent(t *testing.T) {
 	forEachRootMount(t, func(t *testing.T, m *Mount) {
 		m.forAll(t, "change")
