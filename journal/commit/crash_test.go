@@ -286,7 +286,7 @@ func eachStopOf(t *testing.T, scenarios map[string]scenario, crash bool, verify 
 			t.Run(name+"/"+what, func(t *testing.T) {
 				for n := 1; ; n++ {
 					w := scenarioWorld(t, at, sc)
-					w.s.ballast = true
+					w.s.noBallast()
 					reached := w.failAt(n, crash)
 					acked := sc.work(w)
 					stopped := reached()
@@ -396,7 +396,7 @@ func TestCrashWhileRecovering(t *testing.T) {
 	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		for n := 1; ; n++ {
 			w.start()
-			w.s.ballast = true // there is enough, for it would only take time
+			w.s.noBallast() // there is enough, for it would only take time
 			reached := w.failAt(n, true)
 			w.s.Recover()
 			if !reached() {

@@ -218,8 +218,8 @@ func (w *world) commitWay(way, name, content string) {
 // keep the filesystem that was shut down alive.
 func (w *world) afterPowerCut(image string) {
 	w.t.Helper()
-	disk, at := image+".after", image+".mnt"
-	out, err := exec.Command("cp", "--sparse=always", image, disk).CombinedOutput()
+	cut, at := image+".after", image+".mnt"
+	out, err := exec.Command("cp", "--sparse=always", image, cut).CombinedOutput()
 	if err == nil {
 		err = os.Mkdir(at, 0o755)
 	}
@@ -228,7 +228,7 @@ func (w *world) afterPowerCut(image string) {
 		if strings.Contains(image, "xfs") {
 			options += ",nouuid"
 		}
-		out, err = exec.Command("mount", "-o", options, disk, at).CombinedOutput()
+		out, err = exec.Command("mount", "-o", options, cut, at).CombinedOutput()
 	}
 	if err != nil {
 		w.t.Fatalf("%v: %s", err, out)
@@ -313,7 +313,7 @@ func TestAppendOnAFullDisk(t *testing.T) {
 			check(t, os.Remove(w.path("ballast")))
 			unix.Sync()
 			check(t, add([]byte("last\n")))
-			check(t, tail.Sync(tail.seq))
+			check(t, tail.Sync(tail.last()))
 			w.start()
 			_, err = w.s.Recover()
 			check(t, err)

@@ -154,7 +154,7 @@ func (w *world) start() {
 	j, err := journal.Open(w.state, journal.Options{MaxBytes: 64 << 10, Logf: w.t.Logf})
 	check(w.t, err)
 	w.j, w.s, w.steps = j, NewStore(int(w.dir.Fd()), w.state, j), nil
-	w.s.lazy.delay = time.Hour // nothing happens by itself
+	w.s.lazies.delay = time.Hour // nothing happens by itself
 	w.s.lazyAnywhere = true
 	w.s.fault = func(step string) error { w.steps = append(w.steps, step); return nil }
 }
@@ -244,10 +244,8 @@ func (w *world) checkNothingLeft() {
 	if pending := w.s.pending(); len(pending) > 0 {
 		w.t.Errorf("pending: %+v", pending)
 	}
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	if len(w.s.inUse) > 0 {
-		w.t.Errorf("names in use: %v", w.s.inUse)
+	if names := w.s.namesInUse(); len(names) > 0 {
+		w.t.Errorf("names in use: %v", names)
 	}
 }
 

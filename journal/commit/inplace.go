@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // InPlace writes the shadow's content, mode bits, times and (unless
@@ -114,21 +114,6 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 	return in, nil
 }
 
-// birth returns a file's time of birth in nanoseconds, 0 if it is not known.
-func birth(fd int) int64 {
-	return birthAt(fd, "", unix.AT_EMPTY_PATH)
-}
-
-// birthAt is birth for a name in dir, with the flags of statx(2).
-func birthAt(dir int, name string, flags int) int64 {
-	var stx unix.Statx_t
-	err := unix.Statx(dir, name, flags, unix.STATX_BTIME, &stx)
-	if err != nil || stx.Mask&unix.STATX_BTIME == 0 {
-		return 0
-	}
-	return stx.Btime.Sec*1e9 + int64(stx.Btime.Nsec)
-}
-
 // armRedo gives the shadow a reserved name and makes it, the name and the
 // intent durable.
 func (sh *Shadow) armRedo(in journal.Intent, o PublishOptions) error {
@@ -163,57 +148,6 @@ func (sh *Shadow) disarmRedo() error {
 	in.Kind = journal.KindShadow
 	if err := sh.retag(in); err != nil {
 		return sh.dropName()
-	}
-	return nil
-}
-
-// applyInPlace makes target a copy of shadow and syncs it. It may be repeated
-// from the start at any time. Of the extended attributes it carries those over that
-// carries allows.
-func (s *Store) applyInPlace(shadow, target int, in journal.Intent, carries func(string) bool) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(shadow, &st); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	if err := s.overwrite(shadow, target, st.Size); err != nil {
-		return err
-	}
-	if err := s.applyMeta(shadow, target, &st, in, carries); err != nil {
-		return err
-	}
-	return s.do("fsync", func() error { return unix.Fsync(target) })
-}
-
-// applyMeta carries the metadata over to target. What only the target's owner
-// may do, and we are not, is left out: the content counts.
-func (s *Store) applyMeta(shadow, target int, st *unix.Stat_t, in journal.Intent, carries func(string) bool) error {
-	steps := []func() error{
-		func() error {
-			if in.UID < 0 && in.GID < 0 {
-				return nil
-			}
-			return s.do("chown", func() error { return unix.Fchown(target, int(in.UID), int(in.GID)) })
-		},
-		func() error {
-			if !in.Meta {
-				return nil
-			}
-			return copyXattrs(s, shadow, target, carries)
-		},
-		func() error {
-			if in.Mode < 0 {
-				return nil
-			}
-			return s.do("chmod", func() error { return unix.Fchmod(target, uint32(in.Mode)) })
-		},
-		func() error {
-			return s.do("utimens", func() error { return futimens(target, [2]unix.Timespec{st.Atim, st.Mtim}) })
-		},
-	}
-	for _, step := range steps {
-		if err := step(); err != nil && !errors.Is(err, unix.EPERM) {
-			return err
-		}
 	}
 	return nil
 }

@@ -5,10 +5,16 @@ import (
 	"fmt"
 	"os"
 
-	"latchfs/journal/history"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/history"
 )
+
+// keeper moves content that loses its name into the history.
+type keeper struct{ *disk }
+
+func newKeeper(d *disk) *keeper { return &keeper{d} }
 
 // Keep says what becomes of content that loses its name.
 type Keep struct {
@@ -25,19 +31,10 @@ const MaxKeptCopy = 16 << 20
 // errTooLarge: a copy would cost too much.
 var errTooLarge = fmt.Errorf("content of more than %d MiB is kept only where it can be cloned", MaxKeptCopy>>20)
 
-// SetRoom makes give be called when a step finds no room (ENOSPC, EDQUOT): the
-// step is repeated as long as it returns true. It is to be called before the
-// store is used.
-func (s *Store) SetRoom(give func(error) bool) { s.room = give }
-
-// Kept reports whether Publish or InPlace has put the content that it replaced
-// into the history.
-func (sh *Shadow) Kept() bool { return sh.kept }
-
 // Remove removes the regular file name from dir like unlink(2), into the history
 // if k says so. as takes the name away. kept tells whether the file is there. Where it
 // cannot be kept it is removed all the same.
-func (s *Store) Remove(as Runner, dir int, name string, k Keep) (kept bool, err error) {
+func (s *keeper) Remove(as Runner, dir int, name string, k Keep) (kept bool, err error) {
 	return s.settleAs(as, dir, name, k)
 }
 
@@ -55,7 +52,7 @@ type RenameOptions struct {
 // other file goes into the history: it is linked there before, for the rename
 // itself must remain one step. After a crash between the two the link is removed
 // when the history is opened.
-func (s *Store) RenameOver(o RenameOptions) (kept bool, err error) {
+func (s *keeper) RenameOver(o RenameOptions) (kept bool, err error) {
 	if o.Keep.ID != "" {
 		kept = s.keepLink(o.ToDir, o.To, o.Keep) == nil
 	}
@@ -68,7 +65,7 @@ func (s *Store) RenameOver(o RenameOptions) (kept bool, err error) {
 
 // Unshare gives the content id, which has become somebody's file again, to that
 // file alone: the history gets a copy, or loses it.
-func (s *Store) Unshare(id string) (kept bool, err error) {
+func (s *keeper) Unshare(id string) (kept bool, err error) {
 	path := history.ContentPath(id)
 	fd, err := openShadow(s.stateFD(), path)
 	if err != nil {
@@ -85,7 +82,7 @@ func (s *Store) Unshare(id string) (kept bool, err error) {
 // dir back, if nothing has that name now. The history loses it. A crash in between
 // leaves the file with its name, and the link in the history is removed when that is
 // opened.
-func (s *Store) PutBack(id string, dir int, name string) error {
+func (s *keeper) PutBack(id string, dir int, name string) error {
 	err := s.do("link", func() error { return unix.Linkat(s.stateFD(), history.ContentPath(id), dir, name, 0) })
 	if err != nil {
 		return err
@@ -95,11 +92,11 @@ func (s *Store) PutBack(id string, dir int, name string) error {
 
 // settle moves the file name from dir into the history, or removes it. An error
 // means that it is still there.
-func (s *Store) settle(dir int, name string, k Keep) (kept bool, err error) {
+func (s *keeper) settle(dir int, name string, k Keep) (kept bool, err error) {
 	return s.settleAs(nil, dir, name, k)
 }
 
-func (s *Store) settleAs(as Runner, dir int, name string, k Keep) (kept bool, err error) {
+func (s *keeper) settleAs(as Runner, dir int, name string, k Keep) (kept bool, err error) {
 	if k.ID != "" {
 		err := errCopy
 		if !k.Copy {
@@ -134,7 +131,7 @@ func needsCopy(err error) bool {
 }
 
 // keepLink gives the file name in dir a second name in the history.
-func (s *Store) keepLink(dir int, name string, k Keep) error {
+func (s *keeper) keepLink(dir int, name string, k Keep) error {
 	err := errCopy
 	if !k.Copy {
 		err = s.intoHistory(k.ID, "link", func(path string) error {
@@ -149,7 +146,7 @@ func (s *Store) keepLink(dir int, name string, k Keep) error {
 
 // intoHistory runs a step that puts something at a content's path, and makes the
 // directories when they are missing.
-func (s *Store) intoHistory(id, step string, fn func(path string) error) error {
+func (s *keeper) intoHistory(id, step string, fn func(path string) error) error {
 	path := history.ContentPath(id)
 	err := s.do(step, func() error { return fn(path) })
 	if !errors.Is(err, unix.ENOENT) {
@@ -164,7 +161,7 @@ func (s *Store) intoHistory(id, step string, fn func(path string) error) error {
 	return s.do(step, func() error { return fn(path) })
 }
 
-func (s *Store) keepCopyOf(dir int, name, id string) error {
+func (s *keeper) keepCopyOf(dir int, name, id string) error {
 	fd, err := openShadow(dir, name)
 	if err != nil {
 		return err
@@ -176,7 +173,7 @@ func (s *Store) keepCopyOf(dir int, name, id string) error {
 // keepCopy makes the content id of the history a copy of fd, which gets its name
 // when it is complete. It is not synced: one that a power cut has cut short has
 // the wrong size, and is dropped when the history is opened.
-func (s *Store) keepCopy(as Runner, fd int, id string) error {
+func (s *keeper) keepCopy(as Runner, fd int, id string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
@@ -203,7 +200,7 @@ func (s *Store) keepCopy(as Runner, fd int, id string) error {
 
 // copyOld copies content, owner, attributes, mode and times. An ordinary user
 // cannot give a file away and needs not: it is in his own tree.
-func (s *Store) copyOld(as Runner, from, to int, st *unix.Stat_t) error {
+func (s *keeper) copyOld(as Runner, from, to int, st *unix.Stat_t) error {
 	err := s.do("clone", func() error { return as.run(func() error { return unix.IoctlFileClone(to, from) }) })
 	switch {
 	case err == nil:
@@ -212,12 +209,12 @@ func (s *Store) copyOld(as Runner, from, to int, st *unix.Stat_t) error {
 	case st.Size > MaxKeptCopy:
 		return errTooLarge
 	default:
-		if err := copyContent(s, as, from, to, st.Size); err != nil {
+		if err := s.copyContent(as, from, to, st.Size); err != nil {
 			return err
 		}
 	}
 	_ = s.do("chown", func() error { return unix.Fchown(to, int(st.Uid), int(st.Gid)) })
-	_ = copyXattrs(s, from, to, anyXattr)
+	_ = s.copyXattrs(from, to, anyXattr)
 	if err := s.do("chmod", func() error { return unix.Fchmod(to, st.Mode&0o7777) }); err != nil {
 		return err
 	}
@@ -225,13 +222,13 @@ func (s *Store) copyOld(as Runner, from, to int, st *unix.Stat_t) error {
 }
 
 // dropKept removes a content that was put into the history too early.
-func (s *Store) dropKept(id string) error {
+func (s *keeper) dropKept(id string) error {
 	return s.do("unlink", func() error { return unix.Unlinkat(s.stateFD(), history.ContentPath(id), 0) })
 }
 
 // dropLink removes a content that has another name: a crash came between the
 // link and the rename that was to take that name away.
-func (s *Store) dropLink(id string) error {
+func (s *keeper) dropLink(id string) error {
 	if !history.IsContentID(id) {
 		return nil
 	}
@@ -241,4 +238,23 @@ func (s *Store) dropLink(id string) error {
 		return nil
 	}
 	return s.dropKept(id)
+}
+
+// putInPlaceOf gives the name of in to the shadow in dir; what has it goes where
+// keep says. It may be repeated after a crash.
+func (s *keeper) putInPlaceOf(dir int, in journal.Intent, keep Keep) (kept bool, err error) {
+	rename := func(flags uint) error {
+		return s.do("rename", func() error { return unix.Renameat2(dir, in.Shadow, dir, in.Name, flags) })
+	}
+	if keep.ID == "" {
+		return false, rename(0)
+	}
+	err = rename(unix.RENAME_EXCHANGE)
+	switch {
+	case err == nil:
+		return s.settle(dir, in.Shadow, keep)
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT):
+		return false, rename(0)
+	}
+	return false, err
 }

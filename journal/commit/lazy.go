@@ -2,15 +2,14 @@ package commit
 
 import (
 	"errors"
-	"io"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 const (
@@ -32,91 +31,84 @@ const (
 // lazyCommit is a published version that is not known to be on disk.
 type lazyCommit struct {
 	lazyMark
-	key    tailKey
-	dirKey tailKey
+	key    inode
+	dirKey inode
 	marker string         // the marker's name
 	dir    int            // own descriptor of the directory
 	fd     int            // own descriptor of the new version
 	intent journal.Intent // that stands for the old version's reserved name; ID 0: it has none any more
 }
 
-// lazies are the unsettled commits of a store.
+// lazies are the unsettled commits of a data root.
 type lazies struct {
-	settling sync.Mutex // held while commits are settled; taken before Store.mu
-	pending  atomic.Int64
-	seq      atomic.Uint64
-	// Guarded by Store.mu.
-	byIno map[tailKey]*lazyCommit
-	dirs  map[tailKey]journal.Intent // directories that may hold markers
+	*disk
+	waiting atomic.Int64 // commits that are unsettled
+	seq     atomic.Uint64
+	delay   time.Duration // lazyDelay, but for tests
+
+	settling sync.Mutex // held while commits are settled; taken before mu
+
+	mu    sync.Mutex // guards what follows
+	byIno map[inode]*lazyCommit
+	dirs  map[inode]journal.Intent // directories that may hold markers
 	// Markers of what was not published, which could not be removed.
 	strays []*lazyCommit
 	timer  *time.Timer
-	delay  time.Duration // lazyDelay, but for tests
+	closed bool
 }
 
-func newLazies() lazies {
-	return lazies{byIno: map[tailKey]*lazyCommit{}, dirs: map[tailKey]journal.Intent{}, delay: lazyDelay}
+func newLazies(d *disk) *lazies {
+	return &lazies{disk: d, byIno: map[inode]*lazyCommit{}, dirs: map[inode]journal.Intent{}, delay: lazyDelay}
 }
 
-// lazyPrepare prepares a lazy publication of the shadow; nil if it is to be
-// synced as for Ordered.
-func (sh *Shadow) lazyPrepare(o PublishOptions) *lazyCommit {
-	// The log of btrfs does not keep the order of names that this relies on.
-	if o.Durability != Lazy || forgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
-		return nil
-	}
+// lazyTarget is a name that is to get a new version.
+type lazyTarget struct {
+	dir     int    // descriptor of the directory; O_PATH will do
+	dirPath string // that directory relative to the data root, for the journal
+	name    string
+	keepID  string // the content id under which the history gets the old version, "" if it does not
+	oldIno  uint64 // of the version that is replaced, 0 if there is none
+}
+
+// prepare prepares a lazy publication of the file fd; nil if it is to be synced as
+// for Ordered.
+func (s *lazies) prepare(fd int, o lazyTarget) *lazyCommit {
 	var st, dir unix.Stat_t
-	if unix.Fstat(sh.fd, &st) != nil || unix.Fstat(o.Dir, &dir) != nil || st.Size > maxLazySize || !sh.s.onRoot(&dir) {
+	if unix.Fstat(fd, &st) != nil || unix.Fstat(o.dir, &dir) != nil || st.Size > maxLazySize || !s.onRoot(&dir) {
 		return nil
 	}
-	crc, err := checksum(sh.fd, st.Size)
-	if err != nil || sh.s.lazyDir(o, &dir) != nil {
+	crc, err := checksum(fd, st.Size)
+	if err != nil || s.lazyDir(o, &dir) != nil {
 		return nil
 	}
-	l := &lazyCommit{
+	return &lazyCommit{
 		lazyMark: lazyMark{
-			seq: sh.s.lazy.seq.Add(1), ino: st.Ino, birth: birth(sh.fd), size: st.Size, mtime: st.Mtim.Nano(), crc: crc,
-			name: o.Name, keep: o.Keep.ID,
+			seq: s.seq.Add(1), ino: st.Ino, birth: birth(fd), size: st.Size, mtime: st.Mtim.Nano(), crc: crc,
+			name: o.name, keep: o.keepID, oldIno: o.oldIno,
 		},
-		key: tailKey{uint64(st.Dev), st.Ino}, dirKey: tailKey{uint64(dir.Dev), dir.Ino}, dir: -1, fd: -1,
+		key: inodeOf(&st), dirKey: inodeOf(&dir), dir: -1, fd: -1,
 	}
-	if o.Base != nil {
-		l.oldIno = o.Base.Ino
-	}
-	return l
 }
+
+// unsettled returns how many commits are not known to be on disk.
+func (s *lazies) unsettled() int64 { return s.waiting.Load() }
 
 // onRoot reports whether a directory is on the data root's own filesystem, and
 // not on one that is mounted below.
-func (s *Store) onRoot(dir *unix.Stat_t) bool {
+func (s *lazies) onRoot(dir *unix.Stat_t) bool {
 	var root unix.Stat_t
 	return unix.Fstat(s.stateFD(), &root) == nil && root.Dev == dir.Dev
-}
-
-// checksum is the CRC-32C of the size bytes of a file.
-func checksum(fd int, size int64) (crc uint32, err error) {
-	c := tailCheck{fd: fd, size: size}
-	var n int64
-	err = c.read(0, size, func(_ int64, b []byte) bool {
-		crc = journal.UpdateChecksum(crc, b)
-		n += int64(len(b))
-		return true
-	})
-	if err == nil && n != size {
-		err = io.ErrUnexpectedEOF
-	}
-	return crc, err
 }
 
 // errNotLazy: the publication is to be synced.
 var errNotLazy = errors.New("not lazily")
 
 // lazyDir sees to it that a recovery looks for markers in a directory.
-func (s *Store) lazyDir(o PublishOptions, st *unix.Stat_t) error {
-	key := tailKey{uint64(st.Dev), st.Ino}
+func (s *lazies) lazyDir(o lazyTarget, st *unix.Stat_t) error {
+	key := inodeOf(st)
 	s.mu.Lock()
-	_, known := s.lazy.dirs[key]
-	refused := s.closed || !known && len(s.lazy.dirs) >= lazyDirs
+	_, known := s.dirs[key]
+	refused := s.closed || !known && len(s.dirs) >= lazyDirs
 	s.mu.Unlock()
 	switch {
 	case refused:
@@ -125,8 +117,8 @@ func (s *Store) lazyDir(o PublishOptions, st *unix.Stat_t) error {
 		return nil
 	}
 	in := journal.Intent{
-		Kind: journal.KindLazy, Dir: o.DirPath, ShadowDir: o.DirPath,
-		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: birth(o.Dir), Epoch: s.epoch(o.Dir),
+		Kind: journal.KindLazy, Dir: o.dirPath, ShadowDir: o.dirPath,
+		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: birth(o.dir), Epoch: s.epoch(o.dir),
 	}
 	var err error
 	if in.ID, err = s.begin(in); err != nil {
@@ -137,21 +129,21 @@ func (s *Store) lazyDir(o PublishOptions, st *unix.Stat_t) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old, twice := s.lazy.dirs[key]; twice {
+	if old, twice := s.dirs[key]; twice {
 		// Somebody else has said so meanwhile. One of them is enough, and both
 		// are ended together.
 		_ = s.j.Done(old.ID) // at worst somebody looks twice
 	}
-	s.lazy.dirs[key] = in
+	s.dirs[key] = in
 	return nil
 }
 
 // place puts the marker beside the file. It is on disk before anything that comes
 // later in its directory.
-func (l *lazyCommit) place(s *Store, fd int, o PublishOptions, old string) error {
+func (l *lazyCommit) place(s *lazies, fd, dir int, old string) error {
 	l.old = old
 	var err error
-	if l.dir, err = unix.FcntlInt(uintptr(o.Dir), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+	if l.dir, err = unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		return os.NewSyscallError("dup", err)
 	}
 	if l.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
@@ -167,7 +159,7 @@ func (l *lazyCommit) place(s *Store, fd int, o PublishOptions, old string) error
 }
 
 // remove takes the marker of a publication away that did not happen.
-func (l *lazyCommit) remove(s *Store) {
+func (l *lazyCommit) remove(s *lazies) {
 	if l.marker == "" {
 		return
 	}
@@ -178,12 +170,12 @@ func (l *lazyCommit) remove(s *Store) {
 	// It says nothing, for the name never held the inode. But it is in the way.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lazy.strays = append(s.lazy.strays, l)
+	s.strays = append(s.strays, l)
 	s.armLazyLocked()
 }
 
 // drop gives back what the commit has.
-func (l *lazyCommit) drop(s *Store) {
+func (l *lazyCommit) drop(s *lazies) {
 	if l.marker != "" {
 		s.release(l.marker)
 		l.marker = ""
@@ -196,21 +188,25 @@ func (l *lazyCommit) drop(s *Store) {
 	}
 }
 
-// armLazyLocked sees to it that what is pending is settled. Store.mu is held.
-func (s *Store) armLazyLocked() {
-	if s.lazy.timer == nil && !s.closed {
-		s.lazy.timer = time.AfterFunc(s.lazy.delay, s.settleLazies)
+// armLazyLocked sees to it that what is pending is settled. mu is held.
+func (s *lazies) armLazyLocked() {
+	if s.timer == nil && !s.closed {
+		s.timer = time.AfterFunc(s.delay, s.settleLazies)
 	}
 }
 
-// lazyPublished hands a publication over that has happened.
-func (s *Store) lazyPublished(l *lazyCommit) {
+// published hands a publication over that has happened.
+func (s *lazies) published(l *lazyCommit) {
 	s.mu.Lock()
-	s.lazy.byIno[l.key] = l
-	n := s.lazy.pending.Add(1)
+	s.byIno[l.key] = l
+	n := s.waiting.Add(1)
 	s.armLazyLocked()
 	s.mu.Unlock()
 	if n > lazyMost {
 		s.settleLazies() // the disk does not keep pace
 	}
 }
+
+// standsBy hands over the intent of the reserved name that the old version has: it
+// stays until the new one is on disk.
+func (l *lazyCommit) standsBy(in journal.Intent) { l.intent = in }

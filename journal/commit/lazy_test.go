@@ -10,7 +10,6 @@ import (
 	"latchfs/journal"
 	"latchfs/journal/history"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +33,7 @@ func (w *world) saveLazily(name, content, keep string) (acked bool) {
 	return err == nil
 }
 
-func (w *world) settleAll() error { return w.s.settleWhere(func(*lazyCommit) bool { return true }) }
+func (w *world) settleAll() error { return w.s.settleEverything() }
 
 // lazily is a commit that is settled in the end, by the second try if need be.
 func lazily(contents ...string) func(w *world) bool {
@@ -58,40 +57,6 @@ func init() {
 	scenarios["lazy, no exchange"] = scenario{work: without("exchange", unix.EINVAL, lazily("new"))}
 	scenarios["lazy, new"] = scenario{setup: remove, work: lazily("new"), mayBe: []string{"", "new"}}
 	scenarios["lazy, again and again"] = scenario{work: lazily("between", "new"), mayBe: []string{"old", "between", "new"}}
-}
-
-func TestLazyMark(t *testing.T) {
-	for _, m := range []lazyMark{
-		{seq: 1, ino: 2, size: 3, crc: 4, name: "f"},
-		{seq: 1 << 63, ino: 1<<64 - 1, birth: -5, size: 1 << 40, mtime: -6, crc: 1<<32 - 1, oldIno: 7, old: ReservedPrefix + strings.Repeat("0", 32), keep: theContent, name: "a b\n\xff - "},
-	} {
-		got, ok := parseLazyMark(m.String())
-		if diff := cmp.Diff(m, got, cmp.AllowUnexported(lazyMark{})); diff != "" || !ok {
-			t.Errorf("%q: %v %s", m, ok, diff)
-		}
-		for n := range len(m.String()) {
-			if _, ok := parseLazyMark(m.String()[:n]); ok {
-				t.Errorf("%q is whole", m.String()[:n])
-			}
-		}
-	}
-	for _, bad := range []lazyMark{{name: "a/b"}, {name: ".."}, {}, {name: StateDirName}, {name: "f", old: "g"}} {
-		if _, ok := parseLazyMark(bad.String()); ok {
-			t.Errorf("%q is accepted", bad)
-		}
-	}
-}
-
-func FuzzLazyMark(f *testing.F) {
-	f.Add("f", uint64(1), int64(2), uint32(3))
-	f.Fuzz(func(t *testing.T, name string, ino uint64, size int64, crc uint32) {
-		m := lazyMark{seq: ino, ino: ino, size: size, crc: crc, name: name}
-		got, ok := parseLazyMark(m.String())
-		if ok && got != m {
-			t.Errorf("%+v became %+v", m, got)
-		}
-		parseLazyMark(name)
-	})
 }
 
 // Nothing is synced by a lazy commit but the journal, once for each directory.
@@ -201,7 +166,7 @@ func lazyTorn(t *testing.T, tear func(*testing.T, string), kept bool, torn int, 
 	want := lazyVersions[3-torn]
 	for n := 1; ; n++ {
 		w.start()
-		w.s.ballast = true
+		w.s.noBallast()
 		w.s.epoch = func(int) string { return "another" }
 		reached := func() bool { return false }
 		if interrupted {
@@ -286,7 +251,7 @@ func TestLazyChangedAround(t *testing.T) {
 			f := openFile(t, w.path("d/f"), os.O_RDWR|os.O_APPEND)
 			tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), DirPath: "d", Name: "f"})
 			check(t, err)
-			w.s.tailLinger = 1 << 60
+			w.s.tails.linger = 1 << 60
 			_, err = tail.Append(int(f.Fd()), []byte("record\n"))
 			check(t, err)
 			check(t, tail.Truncate(0))
@@ -375,7 +340,7 @@ func TestLazySettles(t *testing.T) {
 		t.Errorf("the history holds %q", got)
 	}
 	w.s.SettleKept(theContent)
-	if n := w.s.lazy.pending.Load(); n != 0 {
+	if n := w.s.lazies.unsettled(); n != 0 {
 		t.Errorf("%d pending", n)
 	}
 	for _, in := range w.j.Pending() {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/journal"
 )
 
@@ -75,4 +77,17 @@ func noDash(s string) string {
 		return ""
 	}
 	return s
+}
+
+// readMark reads the marker e of a directory.
+func readMark(dir int, e dirent) (lazyMark, bool) {
+	if !generated(e.name) || e.dir {
+		return lazyMark{}, false
+	}
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, e.name, buf)
+	if err != nil {
+		return lazyMark{}, false
+	}
+	return parseLazyMark(string(buf[:n]))
 }

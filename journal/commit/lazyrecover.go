@@ -8,38 +8,61 @@ import (
 	"path"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/journal"
 	"latchfs/journal/history"
-
-	"golang.org/x/sys/unix"
 )
+
+// Reverted is a file that a lazy commit had replaced, or made, and whose new
+// version a crash has left unfinished.
+type Reverted struct {
+	Path string // relative to the data root
+	Gone bool   // there was no version before: the name is gone
+	Kept string // ID under rejected/ of what was left of the new version; "" if it could not be kept
+}
+
+// lazyRecovery is one recovery of the commits of a data root that were not known to be
+// on disk.
+type lazyRecovery struct {
+	*disk
+	rejects  *rejects
+	pending  []journal.Intent
+	reverted []Reverted
+}
 
 // recoverLazy looks at the commits that were not known to be on disk, in every
 // directory of which an intent says that there may be some: where the new version
 // is not whole the old one gets the name back. It may be repeated from the start
 // at any time.
-func (s *Store) recoverLazy(pending []journal.Intent, r *Report) error {
+func recoverLazy(d *disk, r *rejects, pending []journal.Intent) ([]Reverted, error) {
+	s := &lazyRecovery{disk: d, rejects: r, pending: pending}
+	err := s.run()
+	return s.reverted, err
+}
+
+func (s *lazyRecovery) run() error {
 	var errs []error
 	var finished []journal.Intent
 	everywhere := false
-	for _, in := range pending {
+	for _, in := range s.pending {
 		if in.Kind != journal.KindLazy {
 			continue
 		}
 		finished = append(finished, in)
-		dir, err := s.openLazyDir(in)
+		dir, err := s.openMarked(in)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 		case dir < 0:
 			everywhere = true // it was moved, or removed
 		default:
-			errs = append(errs, s.recoverLazyDir(dir, in.Dir, in.Epoch != "" && in.Epoch == s.epoch(dir), pending, r))
+			errs = append(errs, s.recoverDir(dir, in.Dir, in.Epoch != "" && in.Epoch == s.epoch(dir)))
 			unix.Close(dir)
 		}
 	}
 	if everywhere {
-		errs = append(errs, s.recoverLazyEverywhere(pending, r))
+		errs = append(errs, s.everywhere())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err // with all intents as they are, for the next try
@@ -50,8 +73,8 @@ func (s *Store) recoverLazy(pending []journal.Intent, r *Report) error {
 	return errors.Join(errs...)
 }
 
-// openLazyDir opens the directory of an intent, -1 if it is not there.
-func (s *Store) openLazyDir(in journal.Intent) (int, error) {
+// openMarked opens the directory of an intent, -1 if it is not there.
+func (s *lazyRecovery) openMarked(in journal.Intent) (int, error) {
 	dir, err := s.openBelow(in.Dir)
 	if gone(err) {
 		return -1, nil
@@ -67,8 +90,8 @@ func (s *Store) openLazyDir(in journal.Intent) (int, error) {
 	return -1, nil
 }
 
-// recoverLazyEverywhere does it in every directory that has a marker.
-func (s *Store) recoverLazyEverywhere(pending []journal.Intent, r *Report) error {
+// everywhere does it in every directory that has a marker.
+func (s *lazyRecovery) everywhere() error {
 	var dirs []string
 	err := s.walk(context.Background(), func(dir int, where string, e dirent) error {
 		if _, ok := readMark(dir, e); ok && !slices.Contains(dirs, where) {
@@ -80,25 +103,12 @@ func (s *Store) recoverLazyEverywhere(pending []journal.Intent, r *Report) error
 	for _, where := range dirs {
 		dir, err := s.openBelow(where)
 		if err == nil {
-			err = s.recoverLazyDir(dir, where, false, pending, r)
+			err = s.recoverDir(dir, where, false)
 			unix.Close(dir)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// readMark reads the marker e of a directory.
-func readMark(dir int, e dirent) (lazyMark, bool) {
-	if !generated(e.name) || e.dir {
-		return lazyMark{}, false
-	}
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(dir, e.name, buf)
-	if err != nil {
-		return lazyMark{}, false
-	}
-	return parseLazyMark(string(buf[:n]))
 }
 
 // foundMark is a marker that a crash has left.
@@ -107,10 +117,10 @@ type foundMark struct {
 	marker string
 }
 
-// recoverLazyDir deals with the markers of one directory, the newest first: what
+// recoverDir deals with the markers of one directory, the newest first: what
 // an older one says is asked only if the newer versions did not make it. cached:
 // the kernel has lost nothing, so that every version is whole.
-func (s *Store) recoverLazyDir(dir int, where string, cached bool, pending []journal.Intent, r *Report) error {
+func (s *lazyRecovery) recoverDir(dir int, where string, cached bool) error {
 	var marks []foundMark
 	err := readDir(dir, func(e dirent) error {
 		if m, ok := readMark(dir, e); ok {
@@ -123,7 +133,7 @@ func (s *Store) recoverLazyDir(dir int, where string, cached bool, pending []jou
 	}
 	slices.SortFunc(marks, func(a, b foundMark) int { return cmp.Compare(b.seq, a.seq) })
 	for _, m := range marks {
-		if err := s.recoverMark(dir, where, m, cached, r); err != nil {
+		if err := s.recoverMark(dir, where, m, cached); err != nil {
 			return err
 		}
 	}
@@ -132,7 +142,7 @@ func (s *Store) recoverLazyDir(dir int, where string, cached bool, pending []jou
 		return err
 	}
 	for _, m := range marks {
-		if err := s.dropMark(dir, m, pending); err != nil {
+		if err := s.dropMark(dir, m); err != nil {
 			return err
 		}
 	}
@@ -141,7 +151,7 @@ func (s *Store) recoverLazyDir(dir int, where string, cached bool, pending []jou
 
 // recoverMark puts the old version back if the name holds the new one, and that
 // is not whole.
-func (s *Store) recoverMark(dir int, where string, m foundMark, cached bool, r *Report) error {
+func (s *lazyRecovery) recoverMark(dir int, where string, m foundMark, cached bool) error {
 	fd, err := openNew(dir, m.lazyMark)
 	if err != nil || fd < 0 {
 		return err
@@ -156,7 +166,7 @@ func (s *Store) recoverMark(dir int, where string, m foundMark, cached bool, r *
 	if whole {
 		return s.do("fsync", func() error { return unix.Fsync(fd) })
 	}
-	return s.revert(dir, where, m, fd, r)
+	return s.revert(dir, where, m, fd)
 }
 
 // openNew opens the new version if it has the name, else it is -1.
@@ -183,14 +193,13 @@ func (m *lazyMark) isWhole(fd int) (bool, error) {
 	if st.Size < m.size {
 		return false, nil
 	}
-	c := tailCheck{fd: fd, size: st.Size}
-	ok, lost, err := c.verify(journal.Append{Length: m.size, CRC: m.crc})
+	ok, lost, err := verify(fd, journal.Append{Length: m.size, CRC: m.crc})
 	return ok || !lost && st.Mtim.Nano() > m.mtime, err
 }
 
 // revert gives the name back to the old version, or takes it away if there was
 // none. The bytes of the new one are kept aside as they are.
-func (s *Store) revert(dir int, where string, m foundMark, fd int, r *Report) error {
+func (s *lazyRecovery) revert(dir int, where string, m foundMark, fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
@@ -203,7 +212,7 @@ func (s *Store) revert(dir int, where string, m foundMark, fd int, r *Report) er
 		}
 	}
 	meta := map[string]any{"path": rev.Path, "reason": "the new version was not whole after a crash; the one before has its place"}
-	if id, err := s.keep(meta, &st, func(to int, st *unix.Stat_t) error { return s.copyKept(fd, to, st) }); err == nil {
+	if id, err := s.rejects.keep(meta, &st, func(to int, st *unix.Stat_t) error { return s.rejects.copyKept(fd, to, st) }); err == nil {
 		rev.Kept = id
 	}
 	step, do := "rename", func() error { return unix.Renameat(old, at, dir, m.name) }
@@ -213,13 +222,13 @@ func (s *Store) revert(dir int, where string, m foundMark, fd int, r *Report) er
 	if err := s.do(step, do); err != nil {
 		return err
 	}
-	r.Reverted = append(r.Reverted, rev)
+	s.reverted = append(s.reverted, rev)
 	return nil
 }
 
 // findOld returns where the old version is: under the reserved name, or in the
 // history; -1 if it is nowhere.
-func (s *Store) findOld(dir int, m lazyMark) (at int, name string) {
+func (s *lazyRecovery) findOld(dir int, m lazyMark) (at int, name string) {
 	is := func(dir int, name string) bool {
 		var st unix.Stat_t
 		return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Ino == m.oldIno
@@ -235,8 +244,8 @@ func (s *Store) findOld(dir int, m lazyMark) (at int, name string) {
 
 // dropMark removes a marker that has been dealt with, and the old version if no
 // intent says what is to become of it.
-func (s *Store) dropMark(dir int, m foundMark, pending []journal.Intent) error {
-	known := m.old == "" || slices.ContainsFunc(pending, func(in journal.Intent) bool { return in.Shadow == m.old })
+func (s *lazyRecovery) dropMark(dir int, m foundMark) error {
+	known := m.old == "" || slices.ContainsFunc(s.pending, func(in journal.Intent) bool { return in.Shadow == m.old })
 	if !known {
 		err := s.do("unlink", func() error { return unix.Unlinkat(dir, m.old, 0) })
 		if err != nil && !errors.Is(err, unix.ENOENT) {

@@ -7,75 +7,80 @@ import (
 	"os"
 	"slices"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // settleLazies makes the commits durable that are pending, and removes what
 // stood by in case that would not come to pass.
-func (s *Store) settleLazies() {
+func (s *lazies) settleLazies() {
 	s.mu.Lock()
-	if s.lazy.timer != nil {
-		s.lazy.timer.Stop()
-		s.lazy.timer = nil
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
 	}
 	s.mu.Unlock()
-	_ = s.settleWhere(func(*lazyCommit) bool { return true })
+	_ = s.settleEverything()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.lazy.byIno)+len(s.lazy.strays) > 0 {
+	if len(s.byIno)+len(s.strays) > 0 {
 		s.armLazyLocked()
 	}
+}
+
+// settleEverything makes all commits durable that are pending.
+func (s *lazies) settleEverything() error {
+	return s.settleWhere(func(*lazyCommit) bool { return true })
 }
 
 // SettleLazy makes a lazily published file durable before something is done to
 // it that a recovery could not tell from a commit that was cut short: another
 // name, or other content.
-func (s *Store) SettleLazy(st *unix.Stat_t) error {
-	if s.lazy.pending.Load() == 0 {
+func (s *lazies) SettleLazy(st *unix.Stat_t) error {
+	if s.waiting.Load() == 0 {
 		return nil
 	}
-	key := tailKey{uint64(st.Dev), st.Ino}
+	key := inodeOf(st)
 	return s.settleWhere(func(l *lazyCommit) bool { return l.key == key })
 }
 
 // SettleLazyDir does the same with all files in a directory that is to be
 // removed.
-func (s *Store) SettleLazyDir(dir int) error {
+func (s *lazies) SettleLazyDir(dir int) error {
 	var st unix.Stat_t
-	if s.lazy.pending.Load() == 0 {
+	if s.waiting.Load() == 0 {
 		return nil
 	}
 	if err := unix.Fstat(dir, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	key := tailKey{uint64(st.Dev), st.Ino}
+	key := inodeOf(&st)
 	return s.settleWhere(func(l *lazyCommit) bool { return l.dirKey == key })
 }
 
 // SettleKept settles the commit whose old version is the content id, which is to
 // be removed from the history.
-func (s *Store) SettleKept(id string) {
-	if s.lazy.pending.Load() == 0 || !s.lazy.settling.TryLock() {
+func (s *lazies) SettleKept(id string) {
+	if s.waiting.Load() == 0 || !s.settling.TryLock() {
 		// Who is settling may have been told to make room for that.
 		return
 	}
-	defer s.lazy.settling.Unlock()
+	defer s.settling.Unlock()
 	_ = s.settleLocked(func(l *lazyCommit) bool { return l.keep == id }) // it is tried again
 }
 
 // settleWhere settles the commits that match.
-func (s *Store) settleWhere(match func(*lazyCommit) bool) error {
-	s.lazy.settling.Lock()
-	defer s.lazy.settling.Unlock()
+func (s *lazies) settleWhere(match func(*lazyCommit) bool) error {
+	s.settling.Lock()
+	defer s.settling.Unlock()
 	return s.settleLocked(match)
 }
 
-func (s *Store) settleLocked(match func(*lazyCommit) bool) error {
+func (s *lazies) settleLocked(match func(*lazyCommit) bool) error {
 	s.mu.Lock()
-	strays := s.lazy.strays
-	s.lazy.strays = nil
+	strays := s.strays
+	s.strays = nil
 	s.mu.Unlock()
 	for _, l := range strays {
 		l.remove(s)
@@ -104,9 +109,9 @@ func (s *Store) settleLocked(match func(*lazyCommit) bool) error {
 				break // it is tried again
 			}
 			s.mu.Lock()
-			delete(s.lazy.byIno, l.key)
+			delete(s.byIno, l.key)
 			s.mu.Unlock()
-			s.lazy.pending.Add(-1)
+			s.waiting.Add(-1)
 			l.drop(s)
 		}
 	}
@@ -115,15 +120,15 @@ func (s *Store) settleLocked(match func(*lazyCommit) bool) error {
 
 // lazyChains returns the pending commits of every file of which one matches, the
 // oldest first.
-func (s *Store) lazyChains(match func(*lazyCommit) bool) [][]*lazyCommit {
+func (s *lazies) lazyChains(match func(*lazyCommit) bool) [][]*lazyCommit {
 	type file struct {
-		dir  tailKey
+		dir  inode
 		name string
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	chains, wanted := map[file][]*lazyCommit{}, map[file]bool{}
-	for _, l := range s.lazy.byIno {
+	for _, l := range s.byIno {
 		f := file{l.dirKey, l.name}
 		chains[f] = append(chains[f], l)
 		wanted[f] = wanted[f] || match(l)
@@ -140,7 +145,7 @@ func (s *Store) lazyChains(match func(*lazyCommit) bool) [][]*lazyCommit {
 
 // lazyClear removes what stood by for a commit that is on disk: the old version
 // first, for without the marker nobody would know what it is. It may be repeated.
-func (s *Store) lazyClear(l *lazyCommit) error {
+func (s *lazies) lazyClear(l *lazyCommit) error {
 	unlink := func(name string) error {
 		err := s.do("unlink", func() error { return unix.Unlinkat(l.dir, name, 0) })
 		if errors.Is(err, unix.ENOENT) {
@@ -161,21 +166,26 @@ func (s *Store) lazyClear(l *lazyCommit) error {
 	return unlink(l.marker)
 }
 
-// closeLazy settles everything and ends the intents of the directories. What was
+// close settles everything and ends the intents of the directories. What was
 // removed there is on disk before: nobody looks again after a clean stop.
-func (s *Store) closeLazy() error {
+func (s *lazies) close() error {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.closed = true
+	}()
 	s.mu.Lock()
-	if s.lazy.timer != nil {
-		s.lazy.timer.Stop()
-		s.lazy.timer = nil
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
 	}
 	s.mu.Unlock()
-	if err := s.settleWhere(func(*lazyCommit) bool { return true }); err != nil {
+	if err := s.settleEverything(); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	dirs := slices.Collect(maps.Values(s.lazy.dirs))
-	clear(s.lazy.dirs)
+	dirs := slices.Collect(maps.Values(s.dirs))
+	clear(s.dirs)
 	s.mu.Unlock()
 	if len(dirs) == 0 {
 		return nil
@@ -188,43 +198,4 @@ func (s *Store) closeLazy() error {
 		errs = append(errs, s.done(in.ID))
 	}
 	return errors.Join(errs...)
-}
-
-// placeMarker says beside the target what it is about to become. Where the
-// filesystem has no symbolic links the shadow is synced instead.
-func (sh *Shadow) placeMarker(o PublishOptions, old string) error {
-	if sh.lazy == nil || sh.lazy.place(sh.s, sh.fd, o, old) == nil {
-		return nil
-	}
-	sh.lazy = nil
-	return sh.sync()
-}
-
-// unmark takes the marker away after a publication that did not happen.
-func (sh *Shadow) unmark() {
-	if sh.lazy != nil {
-		sh.lazy.remove(sh.s)
-		sh.lazy = nil
-	}
-}
-
-// settleLater leaves the old version where it can be put back from: in the
-// history, or else under the reserved name until the new one is on disk.
-func (sh *Shadow) settleLater(o PublishOptions) {
-	s := sh.s
-	if o.Keep.ID != "" && !o.Keep.Copy {
-		err := s.intoHistory(o.Keep.ID, "keep", func(path string) error {
-			return unix.Renameat(sh.dir, sh.intent.Shadow, s.stateFD(), path)
-		})
-		if err == nil {
-			sh.kept = true
-			return
-		}
-	}
-	if o.Keep.ID != "" {
-		sh.kept = s.keepCopyOf(sh.dir, sh.intent.Shadow, o.Keep.ID) == nil
-	}
-	sh.lazy.intent = sh.intent
-	unix.Close(sh.dir)
-	sh.intent, sh.dir = journal.Intent{}, -1
 }

@@ -2,7 +2,6 @@ package commit
 
 import (
 	"os"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -86,17 +85,4 @@ func (sh *Shadow) settleTimes() error {
 	}
 	sh.mark.moved = false
 	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{omit, sh.mark.original}) })
-}
-
-// omit leaves a timestamp as it is (utimensat(2)).
-var omit = unix.Timespec{Nsec: unix.UTIME_OMIT}
-
-// futimens sets access and modification time, in this order.
-func futimens(fd int, ts [2]unix.Timespec) error {
-	// utimensat(2): with a null path the descriptor itself is meant.
-	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
 }

@@ -16,7 +16,7 @@ func busy(t testing.TB, root string) *world {
 	j, err := journal.Open(w.state, journal.Options{MaxBytes: 2 << 10})
 	check(t, err)
 	w.j, w.s = j, NewStore(int(w.dir.Fd()), w.state, j)
-	w.s.ballast = true
+	w.s.noBallast()
 	w.write("d/f", "old")
 	w.write("d/half", "old")
 	for range 12 {

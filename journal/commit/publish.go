@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-
-	"latchfs/journal"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // PublishOptions say where a shadow goes and what is expected there.
@@ -41,7 +40,7 @@ func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 	if err := sh.settleTimes(); err != nil {
 		return Version{}, err
 	}
-	if sh.lazy = sh.lazyPrepare(o); sh.lazy == nil {
+	if sh.lazy = sh.prepareLazy(o); sh.lazy == nil {
 		if err := sh.syncFor(o, 0); err != nil {
 			return Version{}, err
 		}
@@ -61,7 +60,7 @@ func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 	sh.published, sh.mark = true, mark{}
 	_ = sh.nameGone()
 	if sh.lazy != nil {
-		sh.s.lazyPublished(sh.lazy)
+		sh.s.lazies.published(sh.lazy)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(sh.fd, &st); err != nil {
@@ -97,13 +96,6 @@ func (sh *Shadow) syncFor(o PublishOptions, txn uint64) error {
 		}
 	}
 	return sh.sync()
-}
-
-// forgetsUnnamed reports whether the filesystem of fd loses what was synced while
-// it had no name.
-func forgetsUnnamed(fd int) bool {
-	var st unix.Statfs_t
-	return unix.Fstatfs(fd, &st) == nil && st.Type == unix.BTRFS_SUPER_MAGIC
 }
 
 func (sh *Shadow) sync() error {
@@ -180,29 +172,4 @@ func (sh *Shadow) linkReserved(dir int, in journal.Intent) error {
 		return errors.Join(err, sh.nameGone())
 	}
 	return nil
-}
-
-// linkFD gives the file behind fd a name.
-func linkFD(fd, dir int, name string) error {
-	// AT_EMPTY_PATH would need CAP_DAC_READ_SEARCH; see open(2), O_TMPFILE.
-	return unix.Linkat(unix.AT_FDCWD, procFD(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
-}
-
-func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
-
-// syncDir makes the names in dir durable. file is any file of the same
-// filesystem: where the directory may not be opened, the filesystem is synced
-// through it.
-func (s *Store) syncDir(dir, file int) error {
-	return s.do("syncdir", func() error {
-		d, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if errors.Is(err, unix.EACCES) {
-			return unix.Syncfs(file)
-		}
-		if err != nil {
-			return err
-		}
-		defer unix.Close(d)
-		return unix.Fsync(d)
-	})
 }

@@ -1,18 +1,18 @@
 package commit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
 	"latchfs/journal/history"
-
-	"golang.org/x/sys/unix"
 )
 
 // Report says what recovery has found and done. Paths are relative to the data
@@ -30,19 +30,26 @@ type Report struct {
 	SweepDue bool
 }
 
-// Reverted is a file that a lazy commit had replaced, or made, and whose new
-// version a crash has left unfinished.
-type Reverted struct {
-	Path string // relative to the data root
-	Gone bool   // there was no version before: the name is gone
-	Kept string // ID under rejected/ of what was left of the new version; "" if it could not be kept
+// recoverer puts right what a crash has left.
+type recoverer struct {
+	*disk
+	*keeper
+	rejects *rejects
+
+	// recovering is held by Recover: two of them would finish the same things, the
+	// slower one when something newer is in place already. It comes before all others.
+	recovering sync.Mutex
+}
+
+func newRecoverer(d *disk, r *rejects) *recoverer {
+	return &recoverer{disk: d, keeper: newKeeper(d), rejects: r}
 }
 
 // Recover finishes or undoes every intent that is pending: at a start before
 // anything else is done with the data root, and later to finish what InPlace
 // left with ErrRedoPending. An error names what could not be put right; the
 // intents concerned stay pending.
-func (s *Store) Recover() (Report, error) {
+func (s *recoverer) Recover() (Report, error) {
 	s.recovering.Lock()
 	defer s.recovering.Unlock()
 	r := Report{SweepDue: !s.j.Clean()}
@@ -57,17 +64,18 @@ func (s *Store) Recover() (Report, error) {
 		fail(in, err)
 		return err != nil
 	})
-	if err := s.recoverLazy(pending, &r); err != nil {
+	var err error
+	if r.Reverted, err = recoverLazy(s.disk, s.rejects, pending); err != nil {
 		// What comes next would take the old versions away.
 		return r, errors.Join(append(errs, fmt.Errorf("recover commits that were not on disk: %w", err))...)
 	}
 	lost := s.recoverTxns(pending, &r, fail)
-	tails := false
+	tails, appended := newTailRecovery(s.disk, s.rejects), false
 	for _, in := range pending {
 		if in.Txn != 0 {
 			continue
 		}
-		tails = tails || in.Kind == journal.KindAppend
+		appended = appended || in.Kind == journal.KindAppend
 		switch in.Kind {
 		case journal.KindShadow:
 			fail(in, s.undo(in, &r))
@@ -81,7 +89,7 @@ func (s *Store) Recover() (Report, error) {
 			}
 		case journal.KindLazy: // done first
 		case journal.KindAppend:
-			found, err := s.checkTailAt(in, &r)
+			found, err := tails.checkTailAt(in)
 			fail(in, err)
 			if err == nil && !found {
 				lost = append(lost, &lostRedo{in: in, shadow: -1, target: -1})
@@ -91,11 +99,11 @@ func (s *Store) Recover() (Report, error) {
 		}
 	}
 	if len(lost) > 0 {
-		if err := s.find(lost); err != nil {
+		if err := findLost(s.disk, lost); err != nil {
 			errs = append(errs, fmt.Errorf("recover: look for moved files: %w", err))
 		} else {
 			for _, l := range lost {
-				fail(l.in, s.finishLost(l, &r))
+				fail(l.in, s.finishLost(l, tails, &r))
 			}
 		}
 		for _, l := range lost {
@@ -105,18 +113,22 @@ func (s *Store) Recover() (Report, error) {
 	if len(errs) == 0 {
 		errs = append(errs, s.finishTxns(pending))
 	}
-	if tails {
+	if appended {
 		// On disk before anything else is done with the files: what becomes of them
 		// is not to be measured by these records.
 		errs = append(errs, s.do("syncjournal", s.j.Sync))
 	}
-	errs = append(errs, s.tidyState(&r), s.tidyRejected(&r))
-	s.stockBallast()
+	r.Cut = tails.cut
+	errs = append(errs, s.tidyState(&r))
+	salvaged, err := s.rejects.tidyRejected()
+	r.Salvaged = append(r.Salvaged, salvaged...)
+	errs = append(errs, err)
+	s.rejects.stockBallast()
 	return r, errors.Join(errs...)
 }
 
 // undo removes a shadow that did not become a file.
-func (s *Store) undo(in journal.Intent, r *Report) error {
+func (s *recoverer) undo(in journal.Intent, r *Report) error {
 	dir, err := s.openShadowDir(in)
 	if gone(err) {
 		return s.finish(in) // moved, perhaps: then it is Sweep's
@@ -137,7 +149,7 @@ func (s *Store) undo(in journal.Intent, r *Report) error {
 
 // redoAt repeats a commit in place, if the shadow and the target are where the
 // intent says. found is false if they have to be looked for.
-func (s *Store) redoAt(in journal.Intent, r *Report) (found bool, err error) {
+func (s *recoverer) redoAt(in journal.Intent, r *Report) (found bool, err error) {
 	dir, err := s.openBelow(in.Dir)
 	if gone(err) {
 		return false, nil
@@ -175,7 +187,7 @@ func (s *Store) redoAt(in journal.Intent, r *Report) (found bool, err error) {
 	return true, s.redo(in, shadowDir, shadow, target, r)
 }
 
-func (s *Store) redo(in journal.Intent, shadowDir, shadow, target int, r *Report) error {
+func (s *recoverer) redo(in journal.Intent, shadowDir, shadow, target int, r *Report) error {
 	with, err := restrain(in, target)
 	if err != nil {
 		return err
@@ -197,125 +209,20 @@ func (s *Store) redo(in journal.Intent, shadowDir, shadow, target int, r *Report
 	return nil
 }
 
-// lostRedo is a commit in place, or a file that was appended to, whose directory
-// was renamed, or whose target was, before it was finished.
-type lostRedo struct {
-	in        journal.Intent
-	shadowDir int // valid with shadow
-	shadow    int // -1: not found
-	target    int // -1: not found
-}
-
-func (l *lostRedo) close() {
-	if l.shadow >= 0 {
-		unix.Close(l.shadow)
-		unix.Close(l.shadowDir)
-	}
-	if l.target >= 0 {
-		unix.Close(l.target)
-	}
-}
-
-// find looks everywhere for the shadows and targets of lost.
-func (s *Store) find(lost []*lostRedo) error {
-	look := func(dir int, e dirent) error {
-		for _, l := range lost {
-			if l.shadow < 0 && e.name == l.in.Shadow {
-				fd, err := openShadow(dir, e.name)
-				if err != nil {
-					return err
-				}
-				own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
-				if err != nil {
-					unix.Close(fd)
-					return os.NewSyscallError("dup", err)
-				}
-				l.shadow, l.shadowDir = fd, own
-			}
-			if l.target < 0 && e.ino == l.in.TargetIno && !Reserved(e.name) {
-				fd, err := openTarget(dir, e.name, l.in)
-				if err != nil {
-					return err
-				}
-				l.target = fd
-			}
-		}
-		return nil
-	}
-	if err := readDir(s.stateFD(), func(e dirent) error { return look(s.stateFD(), e) }); err != nil {
-		return err
-	}
-	return s.walk(context.Background(), func(dir int, _ string, e dirent) error { return look(dir, e) })
-}
-
-// finishLost deals with what find has found, or has not.
-func (s *Store) finishLost(l *lostRedo, r *Report) error {
-	switch {
-	case l.in.Kind != journal.KindAppend:
-		return s.redoLost(l, r)
-	case l.target < 0:
-		return s.finish(l.in) // it was removed
-	}
-	return s.checkTail(l.in, l.target, r)
-}
-
-// redoLost finishes what find has found. Bytes without a target are kept aside.
-func (s *Store) redoLost(l *lostRedo, r *Report) error {
-	switch {
-	case l.shadow < 0:
-		return s.finish(l.in)
-	case l.in.Kind == journal.KindReplace:
-		return s.renameLost(l, r)
-	case l.target >= 0:
-		return s.redo(l.in, l.shadowDir, l.shadow, l.target, r)
-	}
+// restrain takes out of in what would give target rights that it does not have now.
+// Between the crash and the recovery its owner may have taken them away, and a journal
+// is only as good as the directory that it lies in: content is finished, rights are
+// given by users alone.
+func restrain(in journal.Intent, target int) (journal.Intent, error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(l.shadow, &st); err != nil {
-		return os.NewSyscallError("fstat", err)
+	if err := unix.Fstat(target, &st); err != nil {
+		return in, os.NewSyscallError("fstat", err)
 	}
-	meta := map[string]any{
-		"reason": "the file was removed before its commit was finished", "path": l.in.Dir + "/" + l.in.Name, "token": l.in.Token,
+	in.UID, in.GID = -1, -1
+	if in.Mode >= 0 {
+		in.Mode &= int64(st.Mode & 0o7777)
 	}
-	id, err := s.keep(meta, &st, func(dir int, st *unix.Stat_t) error { return s.copyKept(l.shadow, dir, st) })
-	if err != nil {
-		return err
-	}
-	r.Salvaged = append(r.Salvaged, id)
-	if err := s.do("unlink", func() error { return unix.Unlinkat(l.shadowDir, l.in.Shadow, 0) }); err != nil {
-		return err
-	}
-	return s.finish(l.in)
-}
-
-// openTarget opens the file that in is about, -1 if name is not that file.
-func openTarget(dir int, name string, in journal.Intent) (int, error) {
-	var st unix.Stat_t
-	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if gone(err) || err == nil && (st.Ino != in.TargetIno || st.Mode&unix.S_IFMT != unix.S_IFREG) {
-		return -1, nil
-	}
-	if err != nil {
-		return -1, os.NewSyscallError("fstatat", err)
-	}
-	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, os.NewSyscallError("openat", err)
-	}
-	if isTarget(fd, &st, in) {
-		return fd, nil
-	}
-	unix.Close(fd)
-	return -1, nil
-}
-
-// isTarget reports whether fd, which has the status st, is the file that in is
-// about.
-func isTarget(fd int, st *unix.Stat_t, in journal.Intent) bool {
-	if st.Ino != in.TargetIno || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return false
-	}
-	// Device numbers change with the order of mounting; births do not.
-	return birth(fd) == in.TargetBirth && (in.TargetBirth != 0 || uint64(st.Dev) == in.TargetDev)
+	return in, nil
 }
 
 // plausible refuses an intent that this package cannot have written: what
@@ -338,38 +245,9 @@ func plausible(in journal.Intent) error {
 	return nil
 }
 
-func openShadow(dir int, name string) (int, error) {
-	fd, err := OpenUnnoticed(dir, name)
-	return fd, os.NewSyscallError("openat", err)
-}
-
-// OpenUnnoticed opens the file name in dir for a look of our own: it follows no
-// link, waits for no FIFO's writer and, where we may ask for that (it is our file,
-// or we are root), leaves the access time as its users' reading has it.
-func OpenUnnoticed(dir int, name string) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	fd, err := unix.Openat(dir, name, flags|unix.O_NOATIME, 0)
-	if err == unix.EPERM {
-		fd, err = unix.Openat(dir, name, flags, 0)
-	}
-	return fd, err
-}
-
-func (s *Store) openShadowDir(in journal.Intent) (int, error) {
-	if in.InState {
-		return openDir(s.stateFD(), ".")
-	}
-	return s.openBelow(in.ShadowDir)
-}
-
-// gone reports whether err says that a name does not lead where it did.
-func gone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
-}
-
 // tidyState removes the redo shadows in the state directory that no intent
 // stands for.
-func (s *Store) tidyState(r *Report) error {
+func (s *recoverer) tidyState(r *Report) error {
 	return readDir(s.stateFD(), func(e dirent) error {
 		if !generated(e.name) || s.nameInUse(e.name) {
 			return nil

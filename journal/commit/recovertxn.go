@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // recoverTxns makes what belongs to decided transactions happen, and takes back
 // what belongs to others. It returns what has to be looked for first. The
 // decisions themselves stay pending until finishTxns.
-func (s *Store) recoverTxns(pending []journal.Intent, r *Report, fail func(journal.Intent, error)) (lost []*lostRedo) {
+func (s *recoverer) recoverTxns(pending []journal.Intent, r *Report, fail func(journal.Intent, error)) (lost []*lostRedo) {
 	decided := map[uint64]bool{}
 	for _, in := range pending {
 		if in.Kind == journal.KindTxn {
@@ -71,7 +71,7 @@ func isShadow(in journal.Intent) bool {
 
 // redoPart makes a part of a decided transaction happen. found is false if its
 // directory has to be looked for.
-func (s *Store) redoPart(in journal.Intent, r *Report) (found bool, err error) {
+func (s *recoverer) redoPart(in journal.Intent, r *Report) (found bool, err error) {
 	if in.Kind == journal.KindInPlace {
 		return s.redoAt(in, r)
 	}
@@ -106,7 +106,7 @@ func (s *Store) redoPart(in journal.Intent, r *Report) (found bool, err error) {
 }
 
 // renameLost is redoPart where find has found the shadow.
-func (s *Store) renameLost(l *lostRedo, r *Report) error {
+func (s *recoverer) renameLost(l *lostRedo, r *Report) error {
 	err := s.do("rename", func() error { return unix.Renameat(l.shadowDir, l.in.Shadow, l.shadowDir, l.in.Name) })
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *Store) renameLost(l *lostRedo, r *Report) error {
 	return s.renamed(l.in, l.shadowDir, r)
 }
 
-func (s *Store) renamed(in journal.Intent, dir int, r *Report) error {
+func (s *recoverer) renamed(in journal.Intent, dir int, r *Report) error {
 	if err := s.syncDir(dir, s.stateFD()); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *Store) renamed(in journal.Intent, dir int, r *Report) error {
 // takeAway removes a name that a decided transaction removes, or that one has
 // made which is not decided. A directory in which there is something by now
 // stays.
-func (s *Store) takeAway(in journal.Intent, r *Report) error {
+func (s *recoverer) takeAway(in journal.Intent, r *Report) error {
 	dir, err := s.openBelow(in.Dir)
 	if gone(err) {
 		return s.finish(in)
@@ -161,7 +161,7 @@ func (s *Store) takeAway(in journal.Intent, r *Report) error {
 }
 
 // finishTxns forgets the decisions, when all of them have been carried out.
-func (s *Store) finishTxns(pending []journal.Intent) error {
+func (s *recoverer) finishTxns(pending []journal.Intent) error {
 	var errs []error
 	for _, in := range pending {
 		if in.Kind == journal.KindTxn {

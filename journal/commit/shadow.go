@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // Shadow is the private copy that one session writes. Its methods are not for
@@ -49,17 +49,6 @@ type ShadowOptions struct {
 	UID, GID int
 
 	As Runner // on whose behalf the shadow gets space: a new file is made as that user's
-}
-
-// Runner runs a change of a user's data so that the user's quota and the space that
-// the filesystem reserves for root bind it. nil runs it as the daemon's own.
-type Runner func(do func() error) error
-
-func (r Runner) run(do func() error) error {
-	if r == nil {
-		return do()
-	}
-	return r(do)
 }
 
 // NewShadow makes a shadow without content. With a Base it gets the base's
@@ -194,6 +183,10 @@ func (sh *Shadow) FD() int { return sh.fd }
 // MustInPlace returns an ErrCannotPreserve that says why the shadow can only be
 // committed with InPlace, or nil.
 func (sh *Shadow) MustInPlace() error { return sh.inPlace }
+
+// Kept reports whether Publish or InPlace has put the content that it replaced
+// into the history.
+func (sh *Shadow) Kept() bool { return sh.kept }
 
 // Clone makes another shadow for the same target, in the directory dir, with
 // this one's metadata, times and content as they are now.

@@ -8,10 +8,27 @@ import (
 	"sync/atomic"
 	"time"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
+
+// tails are the ends of files to which records are appended.
+type tails struct {
+	*disk
+	lazies *lazies
+
+	mu     sync.Mutex      // guards what follows
+	open   map[inode]*Tail // files that are appended to, or were a moment ago
+	closed bool
+
+	piece  int           // how much of a record one write takes; constant, but for tests
+	linger time.Duration // tailLinger, but for tests
+}
+
+func newTails(d *disk, l *lazies) *tails {
+	return &tails{disk: d, lazies: l, open: map[inode]*Tail{}, piece: 1 << 20, linger: tailLinger}
+}
 
 // How much may be appended without being known to be on disk before that is seen
 // to in the background: it bounds what the journal carries and what a recovery
@@ -24,15 +41,15 @@ const (
 // Tail is the end of a file to which records are appended: one for each inode,
 // shared by all who append to it. Its methods may be called concurrently.
 //
-// Mutex ordering: syncMu, then mu, then Store.mu.
+// Mutex ordering: syncMu, then mu, then tails.mu.
 type Tail struct {
-	s   *Store
-	key tailKey
+	s   *tails
+	key inode
 	at  TailOptions
 
 	begun  atomic.Bool // an undo record stands
-	users  int         // guarded by Store.mu
-	linger *time.Timer // guarded by Store.mu; nil while there are users
+	users  int         // guarded by tails.mu
+	linger *time.Timer // guarded by tails.mu; nil while there are users
 
 	syncMu sync.Mutex // serialises fdatasync, so that waiting callers share one
 
@@ -55,8 +72,6 @@ type Tail struct {
 	knowing                      bool  // somebody is syncing in the background
 }
 
-type tailKey struct{ dev, ino uint64 }
-
 // TailOptions say which file is appended to.
 type TailOptions struct {
 	FD      int    // the file, opened for reading and writing
@@ -66,22 +81,22 @@ type TailOptions struct {
 
 // Tail returns the tail of the file o.FD, to be given back with Close. Nothing is
 // written before the first Append.
-func (s *Store) Tail(o TailOptions) (*Tail, error) {
+func (s *tails) Tail(o TailOptions) (*Tail, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(o.FD, &st); err != nil {
 		return nil, os.NewSyscallError("fstat", err)
 	}
-	key := tailKey{uint64(st.Dev), st.Ino}
+	key := inodeOf(&st)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tails[key]
+	t := s.open[key]
 	if t == nil {
 		fd, err := unix.FcntlInt(uintptr(o.FD), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return nil, os.NewSyscallError("dup", err)
 		}
 		t = &Tail{s: s, key: key, at: o, fd: fd}
-		s.tails[key] = t
+		s.open[key] = t
 	}
 	if t.linger != nil {
 		t.linger.Stop()
@@ -89,6 +104,28 @@ func (s *Store) Tail(o TailOptions) (*Tail, error) {
 	}
 	t.users++
 	return t, nil
+}
+
+// count returns how many files have a tail.
+func (s *tails) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+// last returns the number of the last record.
+func (t *Tail) last() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seq
+}
+
+// unknown returns how many records are not known to be on disk, and whether that is
+// being seen to.
+func (t *Tail) unknown() (records int64, busy bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unknownRecords, t.knowing
 }
 
 // Append appends b as one record, all of it or nothing, and returns its number,
@@ -181,7 +218,7 @@ func (t *Tail) beginLocked(st *unix.Stat_t) error {
 	if t.fd < 0 {
 		return unix.EIO // the store was closed
 	}
-	if err := t.s.SettleLazy(st); err != nil {
+	if err := t.s.lazies.SettleLazy(st); err != nil {
 		return err
 	}
 	in := journal.Intent{

@@ -34,7 +34,7 @@ func (w *world) appending() *appending {
 	f := openFile(w.t, w.path("log"), os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), Name: "log"})
 	check(w.t, err)
-	w.s.tailLinger, w.s.piece = time.Hour, 4000 // nothing happens by itself
+	w.s.tails.linger, w.s.tails.piece = time.Hour, 4000 // nothing happens by itself
 	return &appending{w: w, t: tail, file: f, fd: int(f.Fd()), records: []string{"old\n"}, acked: 1, whole: 1}
 }
 
@@ -48,7 +48,7 @@ func (a *appending) append(record string) bool {
 }
 
 func (a *appending) sync() bool {
-	if a.t.Sync(a.t.seq) != nil {
+	if a.t.Sync(a.t.last()) != nil {
 		return false
 	}
 	a.acked = len(a.records)
@@ -130,7 +130,7 @@ func eachTailStop(t *testing.T, verify func(t *testing.T, a *appending)) {
 				root, err := os.MkdirTemp(at, "tail-")
 				check(t, err)
 				w := newWorld(t, root)
-				w.s.ballast = true
+				w.s.noBallast()
 				w.write("log", "old\n")
 				a := w.appending()
 				reached := w.failAt(n, true)
@@ -178,7 +178,7 @@ func TestTailCrashWhileRecovering(t *testing.T) {
 		w := a.w
 		for n := 1; ; n++ {
 			w.start()
-			w.s.ballast = true
+			w.s.noBallast()
 			w.s.epoch = func(int) string { return "another" }
 			reached := w.failAt(n, true)
 			w.s.Recover()
@@ -215,7 +215,7 @@ func TestTailErrorAtEveryStep(t *testing.T) {
 			if a.append(r) {
 				want += r
 			}
-			a.t.Sync(a.t.seq)
+			a.t.Sync(a.t.last())
 		}
 		if a.t.Truncate(0) == nil || w.read("log") == "" {
 			want = ""
@@ -240,9 +240,9 @@ func TestTailErrorAtEveryStep(t *testing.T) {
 	}
 }
 
-// disk is what would be there after a power cut: the journal as it was synced
+// afterCut is what would be there after a power cut: the journal as it was synced
 // last, and so much of the file.
-type disk struct {
+type afterCut struct {
 	state map[string][]byte
 	log   []byte
 }
@@ -302,7 +302,7 @@ func powerCutAt(t *testing.T, n int, journalToo bool, lose func(synced, all []by
 	w := newWorld(t, t.TempDir())
 	w.write("log", "old\n")
 	a := w.appending()
-	d := disk{state: w.contents(), log: []byte(w.read("log"))}
+	d := afterCut{state: w.contents(), log: []byte(w.read("log"))}
 	reached := w.failAt(n, true)
 	inner, last := w.s.fault, ""
 	note := func() {
@@ -403,7 +403,7 @@ func TestTailOfARenamedFile(t *testing.T) {
 		if !a.append("one\n") {
 			t.Fatal("cannot append")
 		}
-		w.s.piece = 5
+		w.s.tails.piece = 5
 		w.failAt(3, true) // after the record in the journal and five bytes of it in the file
 		a.append("half of it\n")
 		check(t, os.Rename(w.path("log"), w.path(to)))
@@ -475,11 +475,8 @@ func TestTailLingers(t *testing.T) {
 	if begun != 1 {
 		t.Errorf("%d undo records: %q", begun, w.steps)
 	}
-	w.s.mu.Lock()
-	t1 := w.s.tails
-	w.s.mu.Unlock()
-	if len(t1) != 1 {
-		t.Errorf("%d tails", len(t1))
+	if n := w.s.tails.count(); n != 1 {
+		t.Errorf("%d tails", n)
 	}
 	check(t, w.s.Close())
 	check(t, w.j.Close())
@@ -496,9 +493,9 @@ func TestTailExpires(t *testing.T) {
 		w.s.fault = nil // the end comes from another goroutine
 		w.write("log", "old\n")
 		a := w.appending()
-		w.s.tailLinger = time.Millisecond
+		w.s.tails.linger = time.Millisecond
 		if removed {
-			w.s.tailLinger = time.Hour
+			w.s.tails.linger = time.Hour
 		}
 		if !a.append("more\n") {
 			t.Fatal("cannot append")
@@ -508,10 +505,7 @@ func TestTailExpires(t *testing.T) {
 		}
 		a.close()
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-			w.s.mu.Lock()
-			n := len(w.s.tails)
-			w.s.mu.Unlock()
-			if n == 0 {
+			if w.s.tails.count() == 0 {
 				break
 			}
 			if time.Now().After(deadline) {
@@ -532,7 +526,7 @@ func TestTailLostWrite(t *testing.T) {
 	if !a.append("one\n") {
 		t.Fatal("cannot append")
 	}
-	first := a.t.seq
+	first := a.t.last()
 	if !a.append("two\n") {
 		t.Fatal("cannot append")
 	}
@@ -542,9 +536,9 @@ func TestTailLostWrite(t *testing.T) {
 		}
 		return nil
 	}
-	errs := []error{a.t.Sync(a.t.seq)}
+	errs := []error{a.t.Sync(a.t.last())}
 	w.s.fault = nil
-	errs = append(errs, a.t.Sync(first), a.t.Sync(a.t.seq))
+	errs = append(errs, a.t.Sync(first), a.t.Sync(a.t.last()))
 	for i, err := range errs {
 		if !errors.Is(err, unix.EIO) {
 			t.Errorf("sync %d: %v", i, err)
@@ -566,9 +560,7 @@ func TestTailIsBounded(t *testing.T) {
 		}
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		a.t.mu.Lock()
-		n, busy := a.t.unknownRecords, a.t.knowing
-		a.t.mu.Unlock()
+		n, busy := a.t.unknown()
 		if n < 2*maxUnknownRecords && !busy {
 			return
 		}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // tailLinger is how long the undo record of a file stands after the last
@@ -48,7 +48,7 @@ func (t *Tail) Close() {
 	if t.users > 0 || s.closed {
 		return
 	}
-	wait := s.tailLinger
+	wait := s.linger
 	var st unix.Stat_t
 	if !t.begun.Load() || unix.Fstat(t.fd, &st) == nil && st.Nlink == 0 {
 		wait = 0 // nothing to keep: a file that was removed gives its space back
@@ -75,9 +75,9 @@ func (t *Tail) expire() {
 	switch {
 	case t.users > 0 || s.closed:
 	case err != nil:
-		t.linger = time.AfterFunc(s.tailLinger, t.expire)
+		t.linger = time.AfterFunc(s.linger, t.expire)
 	default:
-		delete(s.tails, t.key)
+		delete(s.open, t.key)
 		unix.Close(t.fd)
 		t.fd = -1
 	}
@@ -114,20 +114,11 @@ func (t *Tail) settleLocked() error {
 	return nil
 }
 
-// settleTarget settles what recovery would do to the target of in, which is about
-// to be changed in place.
-func (s *Store) settleTarget(in journal.Intent) error {
-	if err := s.SettleLazy(&unix.Stat_t{Dev: in.TargetDev, Ino: in.TargetIno}); err != nil {
-		return err
-	}
-	return s.settleTail(in)
-}
-
 // settleTail ends the undo record of the target of in, which is about to be
 // changed in another way than by appending.
-func (s *Store) settleTail(in journal.Intent) error {
+func (s *tails) settleTail(in journal.Intent) error {
 	s.mu.Lock()
-	t := s.tails[tailKey{in.TargetDev, in.TargetIno}]
+	t := s.open[inode{dev: in.TargetDev, ino: in.TargetIno}]
 	s.mu.Unlock()
 	if t == nil {
 		return nil
@@ -139,22 +130,16 @@ func (s *Store) settleTail(in journal.Intent) error {
 	return t.settleLocked()
 }
 
-// SyncDir makes the names in the directory dir durable. file is any file of the
-// same filesystem.
-func (s *Store) SyncDir(dir, file int) error { return s.syncDir(dir, file) }
-
-// Close ends what goes on in the background, with everything that was appended
-// on disk. It comes before the journal's Close; tails that are still in use must
-// not be appended to any more.
-func (s *Store) Close() error {
-	lazy := s.closeLazy()
+// close ends the undo records of all files, with everything that was appended on
+// disk. Tails that are still in use must not be appended to any more.
+func (s *tails) close() error {
 	s.mu.Lock()
 	s.closed = true
-	tails := slices.Collect(maps.Values(s.tails))
-	clear(s.tails)
+	open := slices.Collect(maps.Values(s.open))
+	clear(s.open)
 	s.mu.Unlock()
-	errs := []error{lazy}
-	for _, t := range tails {
+	var errs []error
+	for _, t := range open {
 		t.syncMu.Lock()
 		t.mu.Lock()
 		errs = append(errs, t.settleLocked())

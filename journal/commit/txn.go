@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // Txn publishes several changes, all or none; see "Transactions" in the package

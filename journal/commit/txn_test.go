@@ -138,7 +138,7 @@ func eachTxnStop(t *testing.T, crash bool, verify func(t *testing.T, w *world, e
 		t.Run(name, func(t *testing.T) {
 			for n := 1; ; n++ {
 				w := txnWorld(t, at)
-				w.s.ballast = true
+				w.s.noBallast()
 				reached := w.failAt(n, crash)
 				err := w.transact()
 				stopped := reached()
@@ -195,7 +195,7 @@ func TestTxnCrashWhileRecovering(t *testing.T) {
 	eachTxnStop(t, true, func(t *testing.T, w *world, err error) {
 		for n := 1; ; n++ {
 			w.start()
-			w.s.ballast = true
+			w.s.noBallast()
 			reached := w.failAt(n, true)
 			w.s.Recover()
 			if !reached() {

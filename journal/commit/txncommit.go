@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // Commit makes everything that was prepared happen. ErrRedoPending: it is
@@ -100,25 +100,6 @@ func (t *Txn) remove(p *txnPart) (err error) {
 		return err
 	}
 	return t.s.removeNamed(p.dir, p.in)
-}
-
-// putInPlaceOf gives the name of in to the shadow in dir; what has it goes where
-// keep says. It may be repeated after a crash.
-func (s *Store) putInPlaceOf(dir int, in journal.Intent, keep Keep) (kept bool, err error) {
-	rename := func(flags uint) error {
-		return s.do("rename", func() error { return unix.Renameat2(dir, in.Shadow, dir, in.Name, flags) })
-	}
-	if keep.ID == "" {
-		return false, rename(0)
-	}
-	err = rename(unix.RENAME_EXCHANGE)
-	switch {
-	case err == nil:
-		return s.settle(dir, in.Shadow, keep)
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT):
-		return false, rename(0)
-	}
-	return false, err
 }
 
 // finish ends the intents of what has happened.
@@ -218,39 +199,4 @@ func (t *Txn) syncDirs() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// removeNamed removes the name that in is about, if it holds that inode. A name
-// that is gone already is none.
-func (s *Store) removeNamed(dir int, in journal.Intent) error {
-	if !s.isNamed(dir, in) {
-		return nil
-	}
-	return s.removeName(dir, in.Name)
-}
-
-// isNamed reports whether the name still holds the inode that in is about.
-func (s *Store) isNamed(dir int, in journal.Intent) bool {
-	var st unix.Stat_t
-	if unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return false
-	}
-	b := birthOf(dir, in.Name)
-	return st.Ino == in.TargetIno && b == in.TargetBirth && (b != 0 || uint64(st.Dev) == in.TargetDev)
-}
-
-// removeName removes a file, or a directory that is empty.
-func (s *Store) removeName(dir int, name string) error {
-	return s.do("unlink", func() error {
-		err := unix.Unlinkat(dir, name, 0)
-		if errors.Is(err, unix.EISDIR) {
-			err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
-		}
-		return err
-	})
-}
-
-// birthOf is birth for a name.
-func birthOf(dir int, name string) int64 {
-	return birthAt(dir, name, unix.AT_SYMLINK_NOFOLLOW)
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"path"
 
-	"latchfs/journal"
-	"latchfs/journal/history"
-	"latchfs/journal/statedir"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // salvage deals with all shadows when the journal does not say what each of them
@@ -35,7 +33,7 @@ func (p *repair) salvage(ctx context.Context) error {
 			l.close()
 		}
 	}()
-	if err := p.c.s.find(redo); err != nil {
+	if err := findLost(p.c.disk, redo); err != nil {
 		return err
 	}
 	for _, l := range redo {
@@ -55,7 +53,7 @@ const salvageReason = "what the file held before fsck finished its change, witho
 
 // redo keeps what the target holds, and finishes the change.
 func (p *repair) redo(l *lostRedo) error {
-	s, kept := p.c.s, ""
+	s, kept := p.c, ""
 	replace := l.in.Kind == journal.KindReplace
 	if replace && l.shadow >= 0 {
 		fd, err := openShadow(l.shadowDir, l.in.Name)
@@ -92,7 +90,7 @@ func (p *repair) redo(l *lostRedo) error {
 
 // remove keeps what a name holds that was to be removed, and removes it.
 func (p *repair) remove(in journal.Intent) error {
-	s := p.c.s
+	s := p.c
 	dir, err := s.openBelow(in.Dir)
 	if gone(err) {
 		return nil
@@ -124,7 +122,7 @@ func (p *repair) remove(in journal.Intent) error {
 func keptPath(id string) string { return path.Join(StateDirName, RejectedDir, id) }
 
 // keepAside keeps what fd holds, of the file that in is about.
-func (s *Store) keepAside(fd int, reason string, in journal.Intent) (id string, err error) {
+func (c *Checked) keepAside(fd int, reason string, in journal.Intent) (id string, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return "", err
@@ -133,7 +131,7 @@ func (s *Store) keepAside(fd int, reason string, in journal.Intent) (id string, 
 	if in.Name != "" {
 		meta["path"], meta["token"] = path.Join(in.Dir, in.Name), in.Token
 	}
-	return s.keep(meta, &st, func(dir int, st *unix.Stat_t) error { return s.copyKept(fd, dir, st) })
+	return c.rejects.keep(meta, &st, func(dir int, st *unix.Stat_t) error { return c.rejects.copyKept(fd, dir, st) })
 }
 
 // keepShadows keeps the bytes of every shadow, and removes its name.
@@ -144,15 +142,15 @@ func (p *repair) keepShadows(ctx context.Context) error {
 		}
 		return p.keepShadow(dir, foundShadow{where, e.name, e.ino})
 	}
-	if err := p.c.s.walkAll(ctx, nil, visit); err != nil {
+	if err := p.c.walkAll(ctx, nil, visit); err != nil {
 		return err
 	}
-	state := p.c.s.stateFD()
+	state := p.c.stateFD()
 	return readDir(state, func(e dirent) error { return visit(state, StateDirName, e) })
 }
 
 func (p *repair) keepShadow(dir int, f foundShadow) error {
-	s := p.c.s
+	s := p.c
 	fd, err := openShadow(dir, f.name)
 	if errors.Is(err, unix.ELOOP) {
 		return nil // a link of somebody's
@@ -184,74 +182,4 @@ func (p *repair) keepShadow(dir int, f foundShadow) error {
 		p.noteIntent(of, "the file is left as it is; of the shadow: %s", did)
 	}
 	return s.do("unlink", func() error { return unix.Unlinkat(dir, f.name, 0) })
-}
-
-// rejected puts damaged entries of the rejected store where they are not taken for
-// entries: those without content beside the store, and what cannot be read of the
-// others beside their content.
-func (p *repair) rejected() error {
-	store, err := statedir.OpenDir(p.c.s.stateFD(), RejectedDir)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(store)
-	for _, f := range p.c.Findings {
-		if f.Kind != FindRejected {
-			continue
-		}
-		from, id := f.Path, path.Base(f.Path)
-		at, to := p.c.s.stateFD(), "corrupt-rejected-"+id
-		name := id
-		if id == RejectedMeta {
-			id = path.Base(path.Dir(from))
-			at, name, to = store, id+"/"+RejectedMeta, id+"/corrupt-"+RejectedMeta
-		}
-		err := p.c.s.do("rename", func() error { return unix.Renameat2(store, name, at, to, unix.RENAME_NOREPLACE) })
-		if err != nil {
-			return fmt.Errorf("keep %q aside: %w", from, err)
-		}
-		p.note(FindRejected, from, "renamed to %s", path.Base(to))
-	}
-	return nil
-}
-
-// history keeps a history that cannot be read aside, contents and all: a new log
-// would not name them, and what no record names is removed.
-func (p *repair) history() error {
-	state := p.c.s.stateFD()
-	for _, f := range p.c.Findings {
-		if f.Kind != history.FindCorrupt {
-			continue
-		}
-		aside := "corrupt-" + history.Dir
-		for n := 1; ; n++ {
-			err := p.c.s.do("rename", func() error { return unix.Renameat2(state, history.Dir, state, aside, unix.RENAME_NOREPLACE) })
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, unix.EEXIST) {
-				return fmt.Errorf("keep the history aside: %w", err)
-			}
-			aside = fmt.Sprintf("corrupt-%s.%d", history.Dir, n)
-		}
-		p.note(f.Kind, f.Path, "the history is kept as %s, and a new one is begun", path.Join(StateDirName, aside))
-	}
-	return nil
-}
-
-// openHistory lets the history remove what a crash has left in it, as it does at
-// every start.
-func (p *repair) openHistory(logf func(string, ...any)) error {
-	err := unix.Faccessat(p.c.s.stateFD(), history.Dir, unix.F_OK, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	h, err := history.Open(p.c.s.state, history.Options{Logf: logf})
-	if err != nil {
-		return err
-	}
-	return h.Close()
 }

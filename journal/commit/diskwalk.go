@@ -5,50 +5,17 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
-
-// RemoveOrphan removes name from the directory dir if it is a reserved name
-// that no living shadow uses: what a crash left behind.
-func (s *Store) RemoveOrphan(dir int, name string) error {
-	if !generated(name) || s.nameInUse(name) {
-		return fmt.Errorf("%q is no orphan", name)
-	}
-	return s.removeName(dir, name)
-}
-
-// Sweep walks the data root, through no symbolic link and into no other mount,
-// and removes orphaned shadows: reserved names that no living shadow has. It may
-// run while the store is in use. When it has been everywhere it settles the
-// journal.
-func (s *Store) Sweep(ctx context.Context) (Report, error) {
-	var r Report
-	visit := func(dir int, where string, e dirent) error {
-		if !generated(e.name) || s.nameInUse(e.name) {
-			return nil
-		}
-		err := s.RemoveOrphan(dir, e.name)
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) {
-			return nil // a directory of ours is empty
-		}
-		if err == nil {
-			r.Removed = append(r.Removed, path.Join(where, e.name))
-		}
-		return err
-	}
-	if err := s.walkAll(ctx, nil, visit); err != nil {
-		return r, fmt.Errorf("sweep: %w", err)
-	}
-	return r, s.j.Settle()
-}
 
 // walkAll walks again from the start when directories were moved meanwhile. begin
 // may be nil; it is called before each walk.
-func (s *Store) walkAll(ctx context.Context, begin func(), visit func(dir int, path string, e dirent) error) error {
+func (s *disk) walkAll(ctx context.Context, begin func(), visit func(dir int, path string, e dirent) error) error {
 	err := errMoved
 	for try := 0; try < 10 && errors.Is(err, errMoved); try++ {
 		if begin != nil {
@@ -72,7 +39,7 @@ type level struct {
 // walk calls visit for every entry below the data root, except in the state
 // directory, in other data roots, behind mount points and in directories that
 // may not be read. It has one directory open at a time, however deep the tree.
-func (s *Store) walk(ctx context.Context, visit func(dir int, path string, e dirent) error) error {
+func (s *disk) walk(ctx context.Context, visit func(dir int, path string, e dirent) error) error {
 	cur, err := openDir(s.root, ".")
 	if err != nil {
 		return err
@@ -117,7 +84,7 @@ func (s *Store) walk(ctx context.Context, visit func(dir int, path string, e dir
 }
 
 // visitDir calls visit for the entries of one directory.
-func (s *Store) visitDir(dir int, where string, visit func(dir int, path string, e dirent) error) (*level, error) {
+func (s *disk) visitDir(dir int, where string, visit func(dir int, path string, e dirent) error) (*level, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {
 		return nil, os.NewSyscallError("fstat", err)
@@ -153,11 +120,18 @@ func ascend(cur int, l *level) (int, error) {
 }
 
 // openBelow opens the directory path below the data root.
-func (s *Store) openBelow(path string) (int, error) {
+func (s *disk) openBelow(path string) (int, error) {
 	if path == "" {
 		path = "."
 	}
 	return openBeneath(s.root, path, 0)
+}
+
+func (s *disk) openShadowDir(in journal.Intent) (int, error) {
+	if in.InState {
+		return openDir(s.stateFD(), ".")
+	}
+	return s.openBelow(in.ShadowDir)
 }
 
 // openBeneath opens a directory for listing, through no symbolic link and never

@@ -2,15 +2,13 @@ package commit
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path"
-	"strings"
 	"time"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
 )
 
 // CutTail is a file whose last record a crash has left unfinished.
@@ -20,23 +18,19 @@ type CutTail struct {
 	Kept     string // ID under rejected/ of the bytes cut off; "" where they are all zeros or could not be kept
 }
 
-// epochOf identifies the boot of the machine and the mount of the filesystem
-// that fd is on, "" if that cannot be told. As long as it is the same, the kernel
-// has lost nothing that was written.
-func epochOf(fd int) string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	var stx unix.Statx_t
-	if err != nil || unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &stx) != nil ||
-		stx.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s/%x", strings.TrimSpace(string(boot)), stx.Mnt_id)
+// tailRecovery is one recovery of files that were appended to.
+type tailRecovery struct {
+	*disk
+	rejects *rejects
+	cut     []CutTail
 }
+
+func newTailRecovery(d *disk, r *rejects) *tailRecovery { return &tailRecovery{disk: d, rejects: r} }
 
 // checkTailAt checks the end of a file that was appended to, if it is in the
 // directory that the intent names: log rotation renames within that. found is
 // false if it has to be looked for.
-func (s *Store) checkTailAt(in journal.Intent, r *Report) (found bool, err error) {
+func (s *tailRecovery) checkTailAt(in journal.Intent) (found bool, err error) {
 	dir, err := s.openBelow(in.Dir)
 	if gone(err) {
 		return false, nil
@@ -58,12 +52,12 @@ func (s *Store) checkTailAt(in journal.Intent, r *Report) (found bool, err error
 		return false, err
 	}
 	defer unix.Close(target)
-	return true, s.checkTail(in, target, r)
+	return true, s.checkTail(in, target)
 }
 
 // checkTail cuts an unfinished record off the end of the file fd and finishes
 // the intent. It may be repeated from the start at any time.
-func (s *Store) checkTail(in journal.Intent, fd int, r *Report) error {
+func (s *tailRecovery) checkTail(in journal.Intent, fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
@@ -82,7 +76,7 @@ func (s *Store) checkTail(in journal.Intent, fd int, r *Report) error {
 		if err := s.do("fsync", func() error { return unix.Fsync(fd) }); err != nil {
 			return err
 		}
-		r.Cut = append(r.Cut, cut)
+		s.cut = append(s.cut, cut)
 	}
 	return s.finish(in)
 }
@@ -105,7 +99,7 @@ func (c *tailCheck) whole(known int64, records []journal.Append) (int64, error) 
 		ok, lost := true, false
 		if !c.cached {
 			var err error
-			if ok, lost, err = c.verify(a); err != nil {
+			if ok, lost, err = verify(c.fd, a); err != nil {
 				return 0, err
 			}
 		}
@@ -124,32 +118,12 @@ func (c *tailCheck) whole(known int64, records []journal.Append) (int64, error) 
 	return c.wholeLines(end)
 }
 
-// verify compares the bytes of a record with its checksum, and if they differ
-// reports whether a part of them was lost: it reads as zeros, from the record's
-// beginning or a sector's to the end of the sector or the record.
-func (c *tailCheck) verify(a journal.Append) (ok, lost bool, err error) {
-	var crc uint32
-	err = c.read(a.Offset, a.End(), func(at int64, b []byte) bool {
-		crc = journal.UpdateChecksum(crc, b)
-		for len(b) > 0 {
-			n := min(int64(len(b)), sectorSize-at%sectorSize)
-			lost = lost || len(bytes.TrimLeft(b[:n], "\x00")) == 0
-			at, b = at+n, b[n:]
-		}
-		return true
-	})
-	if err != nil || crc == a.CRC {
-		return err == nil, false, err
-	}
-	return false, lost, nil
-}
-
 // wholeLines returns where the last line ends that begins at from or behind and
 // has no NUL bytes before it. Nothing else could be relied upon to be whole:
 // see Tail.Sync.
 func (c *tailCheck) wholeLines(from int64) (int64, error) {
 	end := from
-	err := c.read(from, c.size, func(at int64, b []byte) bool {
+	err := readRange(c.fd, from, c.size, func(at int64, b []byte) bool {
 		nul := bytes.IndexByte(b, 0)
 		if nul >= 0 {
 			b = b[:nul]
@@ -162,34 +136,11 @@ func (c *tailCheck) wholeLines(from int64) (int64, error) {
 	return end, err
 }
 
-// sectorSize is the smallest unit that a disk writes or loses.
-const sectorSize = 512
-
-// read calls fn with the bytes from start to end, in pieces that begin at
-// sectors, until it returns false.
-func (c *tailCheck) read(start, end int64, fn func(at int64, b []byte) bool) error {
-	buf := make([]byte, 64<<10)
-	for start < end {
-		n, err := unix.Pread(c.fd, buf[:min(end-start, int64(len(buf))-start%sectorSize)], start)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return os.NewSyscallError("pread", err)
-		case n == 0 || !fn(start, buf[:n]):
-			return nil
-		}
-		start += int64(n)
-	}
-	return nil
-}
-
 // keepTail keeps the bytes from offset from under rejected/. They were never
 // acknowledged, so that there is no room for them is no reason not to go on.
-func (s *Store) keepTail(fd int, from int64, st *unix.Stat_t, where string) (id string) {
-	c := tailCheck{fd: fd, size: st.Size}
+func (s *tailRecovery) keepTail(fd int, from int64, st *unix.Stat_t, where string) (id string) {
 	zeros := true
-	_ = c.read(from, st.Size, func(_ int64, b []byte) bool {
+	_ = readRange(fd, from, st.Size, func(_ int64, b []byte) bool {
 		zeros = len(bytes.TrimLeft(b, "\x00")) == 0
 		return zeros
 	})
@@ -202,7 +153,7 @@ func (s *Store) keepTail(fd int, from int64, st *unix.Stat_t, where string) (id 
 	}
 	part := *st
 	part.Size = st.Size - from
-	id, err := s.keep(meta, &part, func(dir int, part *unix.Stat_t) error { return s.copyTail(fd, from, dir, part) })
+	id, err := s.rejects.keep(meta, &part, func(dir int, part *unix.Stat_t) error { return s.copyTail(fd, from, dir, part) })
 	if err != nil {
 		return ""
 	}
@@ -211,16 +162,15 @@ func (s *Store) keepTail(fd int, from int64, st *unix.Stat_t, where string) (id 
 
 // copyTail makes the content of an entry of the rejected store from the last
 // bytes of a file.
-func (s *Store) copyTail(fd int, from int64, dir int, part *unix.Stat_t) error {
-	return s.doWithRoom("create", func() error {
+func (s *tailRecovery) copyTail(fd int, from int64, dir int, part *unix.Stat_t) error {
+	return s.rejects.doWithRoom("create", func() error {
 		to, err := unix.Openat(dir, RejectedContent, unix.O_CREAT|unix.O_TRUNC|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(to)
-		c := tailCheck{fd: fd, size: from + part.Size}
 		var failed error
-		err = c.read(from, c.size, func(at int64, b []byte) bool {
+		err = readRange(fd, from, from+part.Size, func(at int64, b []byte) bool {
 			failed = writeAll(to, b, at-from)
 			return failed == nil
 		})

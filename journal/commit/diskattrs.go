@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,85 +17,10 @@ const (
 	specialBits     = unix.S_ISUID | unix.S_ISGID
 )
 
-// initMeta gives a new file its mode and owner. What open(2) did with the
-// directory's default ACL stays.
-func (sh *Shadow) initMeta(o ShadowOptions) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(sh.fd, &st); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	mode := st.Mode & 0o7777
-	if want := o.Mode & 0o7777; mode != want && !hasDefaultACL(o.Dir) {
-		mode = want // our own umask took something; the caller's was applied before
-	}
-	uid, gid := o.UID, o.GID
-	var dir unix.Stat_t
-	if err := unix.Fstatat(o.Dir, "", &dir, unix.AT_EMPTY_PATH); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	if dir.Mode&unix.S_ISGID != 0 {
-		gid = -1
-	}
-	if err := sh.chown(&st, uid, gid); err != nil {
-		return err
-	}
-	if mode != st.Mode&0o7777 || mode&specialBits != 0 { // which chown drops
-		return sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, mode) })
-	}
-	return nil
-}
-
-// chown gives the shadow, which has the status st, an owner; -1 leaves it.
-func (sh *Shadow) chown(st *unix.Stat_t, uid, gid int) error {
-	if uid == int(st.Uid) {
-		uid = -1
-	}
-	if gid == int(st.Gid) {
-		gid = -1
-	}
-	if uid < 0 && gid < 0 {
-		return nil
-	}
-	return sh.s.do("chown", func() error { return unix.Fchown(sh.fd, uid, gid) })
-}
-
 // hasDefaultACL reports whether files made in dir inherit an ACL.
 func hasDefaultACL(dir int) bool {
 	_, err := unix.Getxattr(procFD(dir), xattrDefaultACL, nil)
 	return err == nil
-}
-
-// copyMeta makes the shadow look like base. What we may not do is remembered
-// in sh.inPlace.
-func (sh *Shadow) copyMeta(base int) error {
-	var from, to unix.Stat_t
-	if err := unix.Fstat(base, &from); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	if err := unix.Fstat(sh.fd, &to); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	try := func(what string, err error) {
-		if err != nil && sh.inPlace == nil {
-			sh.inPlace = &kinded{ErrCannotPreserve, what, err}
-		}
-	}
-	try("inode flags", copyFlags(sh.s, base, sh.fd)) // first: some want an empty file
-	try("owner", sh.chown(&to, int(from.Uid), int(from.Gid)))
-	try("extended attributes", copyXattrs(sh.s, base, sh.fd, anyXattr))
-	// Last, because chown drops set-user-ID and an ACL sets the group bits.
-	err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, from.Mode&0o7777) })
-	if err != nil {
-		return err
-	}
-	if err := unix.Fstat(sh.fd, &to); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	if to.Mode&0o7777 != from.Mode&0o7777 {
-		// chmod(2): the set-group-ID bit of a file whose group is not ours.
-		try("mode", unix.EPERM)
-	}
-	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
 }
 
 // keptFlags are the inode flags (ioctl_iflags(2)) that belong to a file's
@@ -108,7 +34,7 @@ const keptFlags = 0x00000004 | // FS_COMPR_FL
 	0x00800000 //   FS_NOCOW_FL
 
 // copyFlags gives to the inode flags of from.
-func copyFlags(s *Store, from, to int) error {
+func (s *disk) copyFlags(from, to int) error {
 	want, err := unix.IoctlGetUint32(from, unix.FS_IOC_GETFLAGS)
 	if err != nil {
 		return nil // a filesystem without them
@@ -123,7 +49,7 @@ func copyFlags(s *Store, from, to int) error {
 
 // copyXattrs gives to exactly the extended attributes of from, ACLs and file
 // capabilities included, as far as carries allows.
-func copyXattrs(s *Store, from, to int, carries func(string) bool) error {
+func (s *disk) copyXattrs(from, to int, carries func(string) bool) error {
 	want, err := listXattrs(from)
 	if err != nil {
 		return err
@@ -203,4 +129,22 @@ func getXattr(fd int, name string) ([]byte, error) {
 			return buf[:n], nil
 		}
 	}
+}
+
+// anyXattr and userXattr say which extended attributes are carried over: all, or those
+// that decide nothing about what anybody may do.
+func anyXattr(string) bool       { return true }
+func userXattr(name string) bool { return strings.HasPrefix(name, "user.") }
+
+// omit leaves a timestamp as it is (utimensat(2)).
+var omit = unix.Timespec{Nsec: unix.UTIME_OMIT}
+
+// futimens sets access and modification time, in this order.
+func futimens(fd int, ts [2]unix.Timespec) error {
+	// utimensat(2): with a null path the descriptor itself is meant.
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }

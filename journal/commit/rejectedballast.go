@@ -20,7 +20,7 @@ const (
 
 // doWithRoom is do, with ballast dropped while there is no room, and then the
 // oldest of the refused bytes that are kept: the latest are worth more.
-func (s *Store) doWithRoom(step string, fn func() error) error {
+func (s *rejects) doWithRoom(step string, fn func() error) error {
 	for drops := 0; ; {
 		err := s.do(step, fn)
 		switch {
@@ -35,7 +35,7 @@ func (s *Store) doWithRoom(step string, fn func() error) error {
 	}
 }
 
-func (s *Store) dropBallast() bool {
+func (s *rejects) dropBallast() bool {
 	s.mu.Lock()
 	s.ballast = false
 	s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Store) dropBallast() bool {
 }
 
 // stockBallast makes what is missing of the ballast, as far as there is room.
-func (s *Store) stockBallast() {
+func (s *rejects) stockBallast() {
 	s.mu.Lock()
 	complete := s.ballast
 	s.mu.Unlock()
@@ -61,6 +61,14 @@ func (s *Store) stockBallast() {
 			return
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ballast = true
+}
+
+// noBallast leaves the ballast as it is: tests of other things than a full disk save
+// the time that it takes.
+func (s *rejects) noBallast() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ballast = true

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/journal"
 	"latchfs/journal/history"
-
-	"golang.org/x/sys/unix"
 )
 
 // Repair puts right what can be put right of what c has found, as the next
@@ -33,7 +33,7 @@ func (c *Checked) Repair(ctx context.Context, logf func(string, ...any)) ([]jour
 	}
 	p := &repair{c: c, done: map[string]string{}}
 	err := p.run(ctx, logf)
-	after, checkErr := Check(ctx, c.s.root, c.s.state)
+	after, checkErr := Check(ctx, c.root, c.state)
 	if checkErr != nil {
 		return c.Findings, errors.Join(err, checkErr)
 	}
@@ -65,7 +65,7 @@ func (p *repair) run(ctx context.Context, logf func(string, ...any)) error {
 			return err
 		}
 	}
-	aside, err := journal.RepairEvents(p.c.s.state)
+	aside, err := journal.RepairEvents(p.c.state)
 	if err != nil {
 		return err
 	}
@@ -82,16 +82,17 @@ func (p *repair) run(ctx context.Context, logf func(string, ...any)) error {
 
 // stateDir gives the state directory its mode.
 func (p *repair) stateDir() error {
-	return p.c.s.do("chmod", func() error { return unix.Fchmod(p.c.s.stateFD(), 0o700) })
+	return p.c.do("chmod", func() error { return unix.Fchmod(p.c.stateFD(), 0o700) })
 }
 
 // recover does what a mount does at its start, and its sweep.
 func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
-	j, err := journal.Open(p.c.s.state, journal.Options{Logf: logf})
+	j, err := journal.Open(p.c.state, journal.Options{Logf: logf})
 	if err != nil {
 		return err
 	}
-	s := NewStore(p.c.s.root, p.c.s.state, j)
+	d := newDisk(p.c.root, p.c.state, j)
+	s := newRecoverer(d, newRejects(d))
 	r, err := s.Recover()
 	swept, sweepErr := s.Sweep(ctx)
 	r.Removed = append(r.Removed, swept.Removed...)
@@ -125,11 +126,11 @@ func (p *repair) replaceJournal(ctx context.Context) error {
 		return err
 	}
 	// What was salvaged is not worth much before it is on disk.
-	err := p.c.s.do("syncfs", func() error { return unix.Syncfs(p.c.s.stateFD()) })
+	err := p.c.do("syncfs", func() error { return unix.Syncfs(p.c.stateFD()) })
 	if err != nil {
 		return err
 	}
-	aside, err := p.c.journal.Renew(p.c.s.state)
+	aside, err := p.c.journal.Renew(p.c.state)
 	if err != nil {
 		return err
 	}
@@ -145,6 +146,44 @@ func (p *repair) replaceJournal(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// history keeps a history that cannot be read aside, contents and all: a new log
+// would not name them, and what no record names is removed.
+func (p *repair) history() error {
+	state := p.c.stateFD()
+	for _, f := range p.c.Findings {
+		if f.Kind != history.FindCorrupt {
+			continue
+		}
+		aside := "corrupt-" + history.Dir
+		for n := 1; ; n++ {
+			err := p.c.do("rename", func() error { return unix.Renameat2(state, history.Dir, state, aside, unix.RENAME_NOREPLACE) })
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, unix.EEXIST) {
+				return fmt.Errorf("keep the history aside: %w", err)
+			}
+			aside = fmt.Sprintf("corrupt-%s.%d", history.Dir, n)
+		}
+		p.note(f.Kind, f.Path, "the history is kept as %s, and a new one is begun", path.Join(StateDirName, aside))
+	}
+	return nil
+}
+
+// openHistory lets the history remove what a crash has left in it, as it does at
+// every start.
+func (p *repair) openHistory(logf func(string, ...any)) error {
+	err := unix.Faccessat(p.c.stateFD(), history.Dir, unix.F_OK, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	h, err := history.Open(p.c.state, history.Options{Logf: logf})
+	if err != nil {
+		return err
+	}
+	return h.Close()
 }
 
 // settle says of each finding what was done about it, as far as it is gone, and

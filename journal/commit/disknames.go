@@ -50,13 +50,17 @@ func VersionOf(st *unix.Stat_t) Version {
 	return Version{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim, Ctime: st.Ctim}
 }
 
-// Durability says what a returned Publish has waited for; see the package
-// comment.
-type Durability string
+// sameContent reports whether two versions differ in nothing but their ctime,
+// which giving the inode another name changes, too.
+func (v Version) sameContent(w Version) bool {
+	v.Ctime = w.Ctime
+	return v == w
+}
 
-// The durabilities. The empty one is Full.
-const (
-	Full    Durability = "full"
-	Ordered Durability = "ordered"
-	Lazy    Durability = "lazy"
-)
+// LockName is the file in the state directory that whoever uses the data root
+// holds a flock on.
+const LockName = "daemon.lock"
+
+// IgnoreName is the file in the state directory that keeps git from adding it to a
+// repository at the data root while nothing is mounted.
+const IgnoreName = ".gitignore"

@@ -8,38 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fill gives the shadow the content of base, which must be a regular file
-// opened for reading: by reflink where the filesystem can, else by copying the
-// data and leaving the holes. Metadata and times are as before, the times the
-// base's. base's file offset is moved.
-func (sh *Shadow) Fill(base int) error {
-	var from, before unix.Stat_t
-	if err := errors.Join(unix.Fstat(base, &from), unix.Fstat(sh.fd, &before)); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	caps, capsErr := getXattr(sh.fd, xattrCapability)
-	if err := copyContent(sh.s, sh.as, base, sh.fd, from.Size); err != nil {
-		return err
-	}
-	// Any write takes file capabilities away, and one without CAP_FSETID the
-	// set-user-ID bit. Filling is not the user's write.
-	if capsErr == nil {
-		err := sh.s.do("setxattr", func() error { return unix.Fsetxattr(sh.fd, xattrCapability, caps, 0) })
-		if err != nil {
-			return err
-		}
-	}
-	if before.Mode&specialBits != 0 {
-		if err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, before.Mode&0o7777) }); err != nil {
-			return err
-		}
-	}
-	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
-}
-
 // copyContent makes to, which is empty or a hole, a copy of from, which has size
 // bytes.
-func copyContent(s *Store, as Runner, from, to int, size int64) error {
+func (s *disk) copyContent(as Runner, from, to int, size int64) error {
 	if size == 0 {
 		return nil
 	}
@@ -58,7 +29,7 @@ func copyContent(s *Store, as Runner, from, to int, size int64) error {
 // reserve sees to it that target has space for all data of shadow, without a
 // change to its content, so that overwrite does not run out of space half-way.
 // A filesystem that copies on write cannot promise that; there overwrite clones.
-func (s *Store) reserve(as Runner, shadow, target int) error {
+func (s *disk) reserve(as Runner, shadow, target int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(shadow, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
@@ -76,7 +47,7 @@ func (s *Store) reserve(as Runner, shadow, target int) error {
 
 // overwrite replaces the content of target, whatever it is, by the size bytes
 // of shadow. Where shadow has holes target gets holes.
-func (s *Store) overwrite(shadow, target int, size int64) error {
+func (s *disk) overwrite(shadow, target int, size int64) error {
 	if err := s.do("clone", func() error { return unix.IoctlFileClone(target, shadow) }); err != nil {
 		if !cannotClone(err) {
 			return err
@@ -100,7 +71,7 @@ func (s *Store) overwrite(shadow, target int, size int64) error {
 }
 
 // punch makes [start,end) of fd read as zeros, without making it longer.
-func (s *Store) punch(fd int, start, end int64) error {
+func (s *disk) punch(fd int, start, end int64) error {
 	if start >= end {
 		return nil
 	}

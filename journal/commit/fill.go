@@ -1,0 +1,112 @@
+package commit
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Fill gives the shadow the content of base, which must be a regular file
+// opened for reading: by reflink where the filesystem can, else by copying the
+// data and leaving the holes. Metadata and times are as before, the times the
+// base's. base's file offset is moved.
+func (sh *Shadow) Fill(base int) error {
+	var from, before unix.Stat_t
+	if err := errors.Join(unix.Fstat(base, &from), unix.Fstat(sh.fd, &before)); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	caps, capsErr := getXattr(sh.fd, xattrCapability)
+	if err := sh.s.copyContent(sh.as, base, sh.fd, from.Size); err != nil {
+		return err
+	}
+	// Any write takes file capabilities away, and one without CAP_FSETID the
+	// set-user-ID bit. Filling is not the user's write.
+	if capsErr == nil {
+		err := sh.s.do("setxattr", func() error { return unix.Fsetxattr(sh.fd, xattrCapability, caps, 0) })
+		if err != nil {
+			return err
+		}
+	}
+	if before.Mode&specialBits != 0 {
+		if err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, before.Mode&0o7777) }); err != nil {
+			return err
+		}
+	}
+	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
+}
+
+// initMeta gives a new file its mode and owner. What open(2) did with the
+// directory's default ACL stays.
+func (sh *Shadow) initMeta(o ShadowOptions) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(sh.fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	mode := st.Mode & 0o7777
+	if want := o.Mode & 0o7777; mode != want && !hasDefaultACL(o.Dir) {
+		mode = want // our own umask took something; the caller's was applied before
+	}
+	uid, gid := o.UID, o.GID
+	var dir unix.Stat_t
+	if err := unix.Fstatat(o.Dir, "", &dir, unix.AT_EMPTY_PATH); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	if dir.Mode&unix.S_ISGID != 0 {
+		gid = -1
+	}
+	if err := sh.chown(&st, uid, gid); err != nil {
+		return err
+	}
+	if mode != st.Mode&0o7777 || mode&specialBits != 0 { // which chown drops
+		return sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, mode) })
+	}
+	return nil
+}
+
+// chown gives the shadow, which has the status st, an owner; -1 leaves it.
+func (sh *Shadow) chown(st *unix.Stat_t, uid, gid int) error {
+	if uid == int(st.Uid) {
+		uid = -1
+	}
+	if gid == int(st.Gid) {
+		gid = -1
+	}
+	if uid < 0 && gid < 0 {
+		return nil
+	}
+	return sh.s.do("chown", func() error { return unix.Fchown(sh.fd, uid, gid) })
+}
+
+// copyMeta makes the shadow look like base. What we may not do is remembered
+// in sh.inPlace.
+func (sh *Shadow) copyMeta(base int) error {
+	var from, to unix.Stat_t
+	if err := unix.Fstat(base, &from); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	if err := unix.Fstat(sh.fd, &to); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	try := func(what string, err error) {
+		if err != nil && sh.inPlace == nil {
+			sh.inPlace = &kinded{ErrCannotPreserve, what, err}
+		}
+	}
+	try("inode flags", sh.s.copyFlags(base, sh.fd)) // first: some want an empty file
+	try("owner", sh.chown(&to, int(from.Uid), int(from.Gid)))
+	try("extended attributes", sh.s.copyXattrs(base, sh.fd, anyXattr))
+	// Last, because chown drops set-user-ID and an ACL sets the group bits.
+	err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, from.Mode&0o7777) })
+	if err != nil {
+		return err
+	}
+	if err := unix.Fstat(sh.fd, &to); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	if to.Mode&0o7777 != from.Mode&0o7777 {
+		// chmod(2): the set-group-ID bit of a file whose group is not ours.
+		try("mode", unix.EPERM)
+	}
+	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
+}

@@ -1,0 +1,59 @@
+package commit
+
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+)
+
+// prepareLazy prepares a lazy publication; nil if it is to be synced as for Ordered.
+func (sh *Shadow) prepareLazy(o PublishOptions) *lazyCommit {
+	// The log of btrfs does not keep the order of names that this relies on.
+	if o.Durability != Lazy || forgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
+		return nil
+	}
+	to := lazyTarget{dir: o.Dir, dirPath: o.DirPath, name: o.Name, keepID: o.Keep.ID}
+	if o.Base != nil {
+		to.oldIno = o.Base.Ino
+	}
+	return sh.s.lazies.prepare(sh.fd, to)
+}
+
+// placeMarker says beside the target what it is about to become. Where the
+// filesystem has no symbolic links the shadow is synced instead.
+func (sh *Shadow) placeMarker(o PublishOptions, old string) error {
+	if sh.lazy == nil || sh.lazy.place(sh.s.lazies, sh.fd, o.Dir, old) == nil {
+		return nil
+	}
+	sh.lazy = nil
+	return sh.sync()
+}
+
+// unmark takes the marker away after a publication that did not happen.
+func (sh *Shadow) unmark() {
+	if sh.lazy != nil {
+		sh.lazy.remove(sh.s.lazies)
+		sh.lazy = nil
+	}
+}
+
+// settleLater leaves the old version where it can be put back from: in the
+// history, or else under the reserved name until the new one is on disk.
+func (sh *Shadow) settleLater(o PublishOptions) {
+	s := sh.s
+	if o.Keep.ID != "" && !o.Keep.Copy {
+		err := s.intoHistory(o.Keep.ID, "keep", func(path string) error {
+			return unix.Renameat(sh.dir, sh.intent.Shadow, s.stateFD(), path)
+		})
+		if err == nil {
+			sh.kept = true
+			return
+		}
+	}
+	if o.Keep.ID != "" {
+		sh.kept = s.keepCopyOf(sh.dir, sh.intent.Shadow, o.Keep.ID) == nil
+	}
+	sh.lazy.standsBy(sh.intent)
+	unix.Close(sh.dir)
+	sh.intent, sh.dir = journal.Intent{}, -1
+}
