@@ -112,22 +112,32 @@ setup: # install what the tests need (as root), or say what is missing
 	done
 	[ -n "$$missing" ] || exit 0
 	if [ "$$(id -u)" = 0 ]; then
-		echo "installing:$$missing"
+		echo "installing what the tests drive:$$missing"
 		export DEBIAN_FRONTEND=noninteractive
 		apt-get -qq update
-		apt-get -qq install --yes --no-install-recommends $$missing >/dev/null
+		apt-get -q install --yes --no-install-recommends $$missing | sed -nu 's/^Setting up /  /p'
 	else
 		echo "not installed:$$missing"
-		echo "Tests of tools that are not there are skipped. To run them too, as root:"
+		echo "The tests name what they leave out for want of a program. To run that too, as root:"
 		echo "  apt-get install$$missing"
 		command -v fusermount3 >/dev/null || { echo "fusermount3 is needed to mount: apt-get install fuse3" >&2; exit 1; }
 	fi
 
+# Integration tests run in their directory: so go test shows at once what they tell.
 .PHONY: test
-test: setup build ## set up, then run the unit tests and the integration tests, with the race detector
+test: setup build ## set up, then run the unit tests and the shorter integration tests, with the race detector
+	@echo "the unit tests, package by package; building them takes a while"
 	$(GO) test $(RACE) -timeout 30m $(UNIT)
 	$(GO) test -run TestAgainstModel ./lockmgr
-	$(GO) test -count=1 -timeout 40m $(INTEGRATION)
+	cd $(INTEGRATION)
+	$(GO) test -count=1 -timeout 30m -short
+
+.PHONY: test-all
+test-all: test ## also the long integration tests and those without passthrough, one processor, and a little fuzzing
+	GOMAXPROCS=1 $(GO) test -count=1 $(UNIT)
+	$(MAKE) --no-print-directory fuzz FUZZTIME=50x
+	cd $(INTEGRATION)
+	$(GO) test -count=1 -timeout 40m -rest
 
 .PHONY: check
 check: build static lint ## what to run before a commit: go.mod, formatting, vet, lint, unit tests

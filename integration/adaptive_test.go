@@ -29,6 +29,7 @@ func learned(t *testing.T, m *Mount, claims, program string) {
 // After each has written back once, nothing is lost and nothing fails; it is known
 // across a restart.
 func TestAdaptiveLosesNothingOnceItHasLearned(t *testing.T) {
+	alongside(t)
 	requireTool(t, "jq")
 	needsLatchfs(t)
 	rounds := repeat(3, 20)

@@ -11,6 +11,8 @@ import (
 // A program that is killed in the middle of a line that it appends in pieces takes
 // what there is of the line with it.
 func TestKilledAppender(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	const script = `
 import os, sys, time

@@ -181,6 +181,7 @@ sys.stdin.readline()
 // One user cannot make the daemon keep more than its share: what is too much is refused
 // with an errno that says so, others work meanwhile, and in the end nothing is left.
 func TestMemoryOfOneUserIsBounded(t *testing.T) {
+	inTest(t)
 	mounts := oneStrangerMount // passthrough is about what is in files
 	if stress() {
 		mounts = strangerMounts

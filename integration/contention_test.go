@@ -245,6 +245,8 @@ func (a *arena) checkBegin(i int, m mark, all map[int]*fate) {
 // Fifty processes that lock the same three files in every way there is; in each
 // round one of them is killed, wherever it stands, and another one comes.
 func TestKilledContenders(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	const contenders = 50
 	ways := []string{"open", "flock", "guard", "fcntl"}

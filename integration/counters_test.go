@@ -29,7 +29,7 @@ func counters(t testing.TB) []counting.Tool {
 	var tools []counting.Tool
 	for _, tool := range counting.Tools(bench.python, counter) {
 		if missing := tool.Missing(); missing != "" {
-			t.Logf("%s is left out: %s is not installed", tool.Name, missing)
+			leftOut(t, tool.Name, missing)
 			continue
 		}
 		tools = append(tools, tool)
@@ -62,6 +62,7 @@ func counterWorkers() int { return repeat(6, 8) }
 
 // Whatever a tool acknowledges is counted, and what is refused the tool reports.
 func TestCountersLoseNothing(t *testing.T) {
+	alongside(t)
 	inShortOnRoot(t, func(t *testing.T, m *Mount) {
 		for _, tool := range counters(t) {
 			t.Run(tool.Name, func(t *testing.T) {
@@ -77,6 +78,8 @@ func TestCountersLoseNothing(t *testing.T) {
 
 // A program that reads again after a refusal succeeds at last.
 func TestCountersWithRetryReachTheirGoal(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	inShortOnRoot(t, func(t *testing.T, m *Mount) {
 		for _, tool := range counters(t) {
 			t.Run(tool.Name, func(t *testing.T) {

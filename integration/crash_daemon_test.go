@@ -10,6 +10,7 @@ import (
 // version, at least the last acknowledged one, what was removed is gone, and
 // nothing of latchfs's own lies around.
 func TestCrashUnderLoad(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		rounds := repeat(50, 1000)
@@ -23,6 +24,7 @@ func TestCrashUnderLoad(t *testing.T) {
 // TestCrashUnderLoadLazily does the same where nothing waits for the disk: what was
 // acknowledged is there all the same as long as the machine runs.
 func TestCrashUnderLoadLazily(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	crashRounds(t, mount(t, withArgs("--durability", "lazy")), "load", 3, repeat(15, 300))
 }
@@ -30,12 +32,14 @@ func TestCrashUnderLoadLazily(t *testing.T) {
 // TestCrashInPlace does the same to a single writer of a large file with two
 // names, which is copied in place and needs its redo record to survive.
 func TestCrashInPlace(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	crashRounds(t, mount(t), "inplace", 1, repeat(15, 300))
 }
 
 // crashRounds kills latchfs under the load of several processes, again and again.
 func crashRounds(t *testing.T, m *Mount, load string, writers, rounds int) {
+	moment := drawn(t)
 	ws := newLoadWriters(m, load, "", writers)
 	for round := range rounds {
 		for _, w := range ws {
@@ -45,7 +49,7 @@ func crashRounds(t *testing.T, m *Mount, load string, writers, rounds int) {
 			awaitAcknowledged(t, ws)
 		}
 		// The delay makes the moment random; nothing waits for it to be over.
-		time.Sleep(time.Duration(draws.IntN(400)) * time.Millisecond)
+		time.Sleep(time.Duration(moment.IntN(400)) * time.Millisecond)
 		m.Crash(t)
 		for _, w := range ws {
 			w.end(t)

@@ -29,6 +29,7 @@ func onPower(d *powerDisk) mountOption { return withSeed(d.boot) }
 
 // A disk that loses its power really loses what was not synced, and nothing else.
 func TestPowerCutLosesWhatIsNotSynced(t *testing.T) {
+	inTest(t)
 	forEachDisk(t, func(t *testing.T, d *powerDisk) {
 		dir := t.TempDir()
 		if err := d.boot(dir); err != nil {
@@ -78,12 +79,14 @@ durability = "lazy"
 // TestPowerCutUnderLoad cuts the power at random moments under the load of
 // several processes, with every durability.
 func TestPowerCutUnderLoad(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	forEachDisk(t, func(t *testing.T, d *powerDisk) {
 		m := mount(t, onPower(d), withPolicy(durabilities), withFindings("damaged-rejected"))
 		full := newLoadWriters(m, "load", "full", 2)
 		rest := append(newLoadWriters(m, "load", "ordered", 1), newLoadWriters(m, "load", "lazy", 1)...)
 		all := append(full[:2:2], rest...)
+		moment := drawn(t)
 		syncDisk(t, m)
 		rounds := repeat(5, 200)
 		for round := range rounds {
@@ -93,7 +96,7 @@ func TestPowerCutUnderLoad(t *testing.T) {
 			if round == rounds-1 {
 				awaitAcknowledged(t, all)
 			}
-			time.Sleep(time.Duration(50+draws.IntN(400)) * time.Millisecond) // the moment is random
+			time.Sleep(time.Duration(50+moment.IntN(400)) * time.Millisecond) // the moment is random
 			powerCut(t, m, d, all)
 			for _, w := range full {
 				w.check(t, m, losesRemovals)

@@ -118,6 +118,7 @@ func TestAppendAfterARefusal(t *testing.T) {
 // O_TRUNC truncates whoever else of the process has the file open or has just
 // closed it.
 func TestTruncatingOpenOfARunningSession(t *testing.T) {
+	alongside(t)
 	const script = `
 import os, sys, threading
 def around():

@@ -200,6 +200,7 @@ func TestCallersInANestedPIDNamespace(t *testing.T) {
 // file open it works like any other; where somebody keeps it open it is refused,
 // for the other's view would change under it.
 func TestWriteOpenThroughProcFD(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		c := m.Client(t)

@@ -64,21 +64,27 @@ type everydayResult struct {
 	Removal string
 }
 
-// TestEverydayScripts runs every script on root's mount and every third one on an
+// TestEverydayScripts runs every script on a mount of root's and every third one on an
 // ordinary user's; in the long version all of them on all mounts, 20 times.
 func TestEverydayScripts(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	scripts := everydayScripts(t)
 	if stress() {
 		forEachMount(t, func(t *testing.T, m *Mount) { runEveryday(t, m, scripts, 20) })
 		return
 	}
-	rootAndUser(t, func(t *testing.T, m *Mount) {
-		if m.UID != os.Geteuid() {
-			runEveryday(t, m, everyThird(scripts), 1)
-			return
-		}
-		runEveryday(t, m, scripts, 1)
-	})
+	for n := range everydayShares {
+		t.Run(fmt.Sprint("share", n), func(t *testing.T) {
+			alongside(t)
+			run := func(t *testing.T, m *Mount) { runEveryday(t, m, everydayShare(scripts, n), 1) }
+			if n == 0 {
+				rootAndUser(t, run)
+			} else {
+				run(t, mount(t))
+			}
+		})
+	}
 }
 
 // TestEverydayScriptsOnABusyMachine runs the scripts while others use every
@@ -108,9 +114,12 @@ func occupyProcessors(t *testing.T) {
 	}
 }
 
-func everyThird(scripts []everydayScript) (some []everydayScript) {
+// everydayShares is into how many shares the scripts are divided, each for a mount.
+const everydayShares = 3
+
+func everydayShare(scripts []everydayScript, n int) (some []everydayScript) {
 	for i, s := range scripts {
-		if i%3 == 0 && !s.root {
+		if i%everydayShares == n {
 			some = append(some, s)
 		}
 	}
@@ -132,7 +141,7 @@ func everydayScripts(t *testing.T) []everydayScript {
 		}
 		s := parseEveryday(strings.TrimSuffix(e.Name(), ".sh"), string(text))
 		if missing := slices.DeleteFunc(s.needs, installed); len(missing) > 0 {
-			t.Logf("%s is left out: %q not installed", s.name, missing)
+			leftOut(t, s.name, missing...)
 			continue
 		}
 		if s.root && os.Geteuid() != 0 {

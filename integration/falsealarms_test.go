@@ -31,11 +31,12 @@ is() { local got; got=$(cat "$1"); [ "$got" = "$2" ] || { echo "$1 holds '$got',
 var alarms = []string{"conflict", "lost_update", "refusal", "rollback", "rejected"}
 
 func TestDailyWorkRaisesNoAlarm(t *testing.T) {
+	alongside(t)
 	cases := slices.Concat(quietShell, quietPrograms, quietTrees)
 	cases = slices.DeleteFunc(cases, func(c quietCase) bool {
 		missing := slices.DeleteFunc(slices.Clone(c.needs), installed)
 		if len(missing) > 0 {
-			t.Logf("%s is left out: %q not installed", c.name, missing)
+			leftOut(t, c.name, missing...)
 		}
 		return len(missing) > 0
 	})

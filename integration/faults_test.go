@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -250,9 +251,11 @@ func inMemory(t *testing.T) mountOption {
 	})
 }
 
-// forEachFault runs test for every scenario on every kind of mount.
-func forEachFault(t *testing.T, test func(*testing.T, *Mount, *faults, *faultScenario)) {
+// forEachFault runs test for every scenario on every kind of mount. Whoever tries
+// something else each time goes by turn.
+func forEachFault(t *testing.T, test func(t *testing.T, m *Mount, f *faults, sc *faultScenario, turn int)) {
 	t.Helper()
+	turn := 0
 	for _, kind := range []mountOption{func(*mountOptions) {}, noPassthrough(), asUser()} {
 		var o mountOptions
 		kind(&o)
@@ -263,32 +266,40 @@ func forEachFault(t *testing.T, test func(*testing.T, *Mount, *faults, *faultSce
 		t.Run(name, func(t *testing.T) {
 			for i := range faultScenarios {
 				sc := &faultScenarios[i]
+				if sc.policy == "" { // what is merged takes its turn with what is before it
+					turn++
+				}
+				turn := turn
 				t.Run(sc.name, func(t *testing.T) {
+					alongside(t)
 					f := newFaults(t)
 					opts := []mountOption{kind, withFaults(f), errorsInLog(), withPolicy(sc.policy)}
 					if name != "root" && !stress() {
 						opts = append(opts, inMemory(t))
 					}
-					test(t, mount(t, opts...), f, sc)
+					test(t, mount(t, opts...), f, sc, turn)
 				})
 			}
 		})
 	}
 }
 
-// stride is how far apart the steps are that are tried: where the steps are the
-// same as with passthrough, by default every other one on average.
-func stride(m *Mount) int {
+// stride is how far the next step that is tried is from the last one: where the steps
+// are the same as with passthrough, by default every other one on average.
+func stride(m *Mount, chance *rand.Rand) int {
 	if m.Name == "root" || stress() {
 		return 1
 	}
-	return 1 + draws.IntN(3)
+	return 1 + chance.IntN(3)
 }
 
 // TestKilledAtEveryStep kills the daemon before each step.
 func TestKilledAtEveryStep(t *testing.T) {
-	forEachFault(t, func(t *testing.T, m *Mount, f *faults, sc *faultScenario) {
-		for n := 1; ; n += stride(m) {
+	inTestAll(t)
+	alongside(t)
+	forEachFault(t, func(t *testing.T, m *Mount, f *faults, sc *faultScenario, _ int) {
+		chance := drawn(t)
+		for n := 1; ; n += stride(m, chance) {
 			dir := fmt.Sprint("n", n)
 			sc.prepare(t, m, dir)
 			f.arm(faultPlan{at: n})
@@ -315,12 +326,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 // the old version is there, or the new one, complete, and EIO says that it may
 // not be on disk; or latchfs can do without the step. The next save works.
 func TestErrorAtEveryStep(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	kinds := []faultPlan{{errno: syscall.EIO}, {errno: syscall.ENOSPC}, {errno: syscall.EDQUOT}, {errno: syscall.ENOSPC, rest: true}}
-	turn := 0
-	forEachFault(t, func(t *testing.T, m *Mount, f *faults, sc *faultScenario) {
-		if sc.policy == "" { // what is merged takes its turn with what is before it
-			turn++
-		}
+	forEachFault(t, func(t *testing.T, m *Mount, f *faults, sc *faultScenario, turn int) {
 		for i := range kinds {
 			if stress() || i == turn%len(kinds) {
 				errorAtEveryStep(t, m, f, sc, kinds[i])
@@ -334,7 +343,8 @@ func TestErrorAtEveryStep(t *testing.T) {
 }
 
 func errorAtEveryStep(t *testing.T, m *Mount, f *faults, sc *faultScenario, plan faultPlan) {
-	for plan.at = 1; !t.Failed(); plan.at += stride(m) {
+	chance := drawn(t)
+	for plan.at = 1; !t.Failed(); plan.at += stride(m, chance) {
 		dir := fmt.Sprintf("%d-%v-%d", plan.errno, plan.rest, plan.at)
 		sc.prepare(t, m, dir)
 		f.arm(plan)

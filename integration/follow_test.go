@@ -230,6 +230,7 @@ func TestReadClaimFollowsTheDirectory(t *testing.T) {
 // Who was seen to read a file and not to write it claims it as little under its new
 // path.
 func TestReadMarkFollowsTheDirectory(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.Mkdir("d")

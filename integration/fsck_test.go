@@ -18,6 +18,8 @@ import (
 // changes nothing, fsck says where, and after a repair the mount goes on and no
 // bytes are lost.
 func TestCorruptJournal(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	at := slices.IndexFunc(faultScenarios, func(sc faultScenario) bool { return sc.name == "in place" })
 	sc := &faultScenarios[at]
 	for _, kind := range []mountOption{func(*mountOptions) {}, asUser()} {

@@ -40,6 +40,8 @@ subprocess.run(["bash", "-c", sys.argv[2]], stdout=open(sys.argv[1], "w"))' "$1"
 }
 
 func TestOutputGrows(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		writers, followers := map[string]*Proc{}, map[string]*Proc{}
@@ -107,6 +109,7 @@ func rewriteAtTheClose(t *testing.T, m *Mount) {
 // What is not output, or may not be seen before it is judged, waits for its close; and
 // so does all of it where the policy says so.
 func TestOutputThatDoesNotGrow(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		var all []*Proc
@@ -140,6 +143,8 @@ f = open("own", "w", 1); print("{}", file=f); print("written", file=sys.stderr, 
 // A name that is moved, removed or in a moved directory while its file is hidden, or
 // while it grows, leads to what is written; a removed one stays away.
 func TestGrowingUnderAnotherName(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for name, c := range map[string]struct{ before, after, to string }{
@@ -178,6 +183,7 @@ func TestGrowingUnderAnotherName(t *testing.T) {
 
 // A transaction's output is a part of it.
 func TestTransactionsDoNotGrow(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		p := m.Guard(t, "--txn", "out", "--", "bash", "-c", `exec > out; echo row; echo written >&2; read line; exit 1`)
@@ -197,6 +203,8 @@ func TestTransactionsDoNotGrow(t *testing.T) {
 // With the default policy output appears after two seconds, and a short command's is
 // all or nothing: 4.1 of the design.
 func TestDefaultGrow(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		began := time.Now()

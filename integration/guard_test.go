@@ -88,6 +88,7 @@ func TestGuardIsRefused(t *testing.T) {
 // While guard runs, strangers wait to write the file and go on reading it; the
 // command and what it starts write it as if there were no lock.
 func TestGuardedTreeWrites(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "0\n")
@@ -225,6 +226,7 @@ func TestGuardTakesAllOrNothing(t *testing.T) {
 
 // Two that take the same files in different order never wait for each other.
 func TestGuardsOfTheSameFilesNeverDeadlock(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	rounds := repeat(10, 200)
 	forEachMount(t, func(t *testing.T, m *Mount) {

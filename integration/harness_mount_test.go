@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -101,20 +102,30 @@ func foreignPIDs() mountOption { return func(o *mountOptions) { o.foreignPID = t
 // forEachMount runs a test in every way in which latchfs runs.
 func forEachMount(t *testing.T, test func(*testing.T, *Mount), opts ...mountOption) {
 	t.Helper()
+	inWays(t, test, opts, way{"root", func(*mountOptions) {}}, way{"root-nopassthrough", noPassthrough()}, way{"user", asUser()})
+}
+
+// inWays runs a test in those of some ways that are a part of this run.
+func inWays(t *testing.T, test func(*testing.T, *Mount), opts []mountOption, some ...way) {
+	t.Helper()
 	if *plain {
 		t.Run("plain", func(t *testing.T) { test(t, mount(t, opts...)) })
 		return
 	}
-	if os.Geteuid() == 0 {
-		t.Run("root", func(t *testing.T) { test(t, mount(t, opts...)) })
-		t.Run("root-nopassthrough", func(t *testing.T) {
-			test(t, mount(t, append([]mountOption{noPassthrough()}, opts...)...))
+	if os.Geteuid() != 0 {
+		some = slices.DeleteFunc(some, func(w way) bool { return w.name != "user" })
+	}
+	if some = waysOf(t, some...); len(some) == 0 {
+		t.Skip(doneByTest)
+	}
+	for _, w := range some {
+		t.Run(w.name, func(t *testing.T) {
+			if w.name == "user" {
+				requireTool(t, "fusermount3")
+			}
+			test(t, mountHere(t, append([]mountOption{w.option}, opts...)...))
 		})
 	}
-	t.Run("user", func(t *testing.T) {
-		requireTool(t, "fusermount3")
-		test(t, mount(t, append([]mountOption{asUser()}, opts...)...))
-	})
 }
 
 // mount makes a data directory, mounts latchfs on it and registers everything
@@ -122,6 +133,14 @@ func forEachMount(t *testing.T, test func(*testing.T, *Mount), opts ...mountOpti
 // user it runs everything as that user.
 func mount(t testing.TB, opts ...mountOption) *Mount {
 	t.Helper()
+	inTest(t)
+	return mountHere(t, opts...)
+}
+
+// mountHere is mount for a caller that has asked whether the test runs.
+func mountHere(t testing.TB, opts ...mountOption) *Mount {
+	t.Helper()
+	noteProgress(t)
 	o := mountOptions{name: "root", uid: os.Geteuid()}
 	for _, opt := range opts {
 		opt(&o)

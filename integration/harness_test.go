@@ -20,7 +20,8 @@
 // Environment: LATCHFS_STRESS=1 for the long versions, LATCHFS_BINARY to test a
 // binary that is already built, LATCHFS_TEST_DIR for the place of the data
 // directories (default: the temporary directory), LATCHFS_KEEP=1 to keep them,
-// LATCHFS_HICCUPS=100ms to take the processors away for moments.
+// LATCHFS_HICCUPS=100ms to take the processors away for moments. Which test is a
+// part of make test and which of make test-all, harness_scope_test.go says.
 package integration
 
 import (
@@ -101,7 +102,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		os.Exit(1)
 	}
+	runBeside()
+	tellProgress()
 	code := m.Run()
+	tellMissing()
 	if os.Getenv("LATCHFS_KEEP") == "" {
 		os.RemoveAll(bench.root)
 	}
@@ -248,6 +252,7 @@ func requireTool(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		if _, err := exec.LookPath(name); err != nil {
+			leftOut(t, "", name)
 			t.Skipf("%s is not installed", name)
 		}
 	}

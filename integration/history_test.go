@@ -335,6 +335,7 @@ func TestNoVersions(t *testing.T) {
 // What is changed around the mount is found when the file is next opened, and
 // becomes a version; what the mount itself changes is not.
 func TestBypassIsFound(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "ours")

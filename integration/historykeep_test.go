@@ -18,6 +18,7 @@ import (
 // When the disk is full earlier versions give way to what is written now, the
 // oldest first.
 func TestHistoryGivesWay(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for a small filesystem")
@@ -120,16 +121,19 @@ print('written', flush=True); sys.stdin.readline()
 // latchfs is killed at random moments: what is kept is whole, versions count on,
 // and nobody is accused of having changed a file around the mount.
 func TestHistoryAfterKills(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	m := mount(t, withPolicy("[defaults]\nhistory = 20\ndurability = \"ordered\"\n"))
 	whole := regexp.MustCompile(`^[0-9]{8}\n$`)
+	moment := drawn(t)
 	found := 0
 	m.WriteFile("f", "00000000\n")
 	m.WriteFile("g", "00000000\n")
 	for round := range repeat(10, 200) {
 		p := m.LaunchBash(t, `for i in $(seq 10000000 10009999); do
 			echo $i > f; echo $i > t && mv t g; ln -f g h; echo $i > h; rm h; done`)
-		time.Sleep(time.Duration(20+draws.IntN(200)) * time.Millisecond) // makes the moment random
+		time.Sleep(time.Duration(20+moment.IntN(200)) * time.Millisecond) // makes the moment random
 		m.Crash(t)
 		p.Kill()
 		m.Start(t)

@@ -58,6 +58,7 @@ const insistAfter = 1100 * time.Millisecond
 // A removal that is the first step of a save belongs to the save: when that is
 // refused, the file has its name back, with the same inode.
 func TestRefusedSaveByRemovalPutsTheFileBack(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		a, b := stale(t, m)
@@ -90,6 +91,8 @@ func TestRefusedSaveByRemovalPutsTheFileBack(t *testing.T) {
 // A program that keeps its state in memory is told once, and obeyed when it insists:
 // loudly, and the version that it replaces is kept.
 func TestInsistingIsObeyed(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for _, save := range []string{
@@ -186,6 +189,7 @@ func TestMergeOfTheSameBytesTwice(t *testing.T) {
 
 // nano asks whether a file that has changed is to be overwritten, and the user says yes.
 func TestNanoMayOverwrite(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	if !installed("nano") {
 		t.Skip("nano is not installed")

@@ -26,6 +26,8 @@ func briefLease(ttl string, more ...string) mountOption {
 // The whole of it: a stopped writer's lock goes stale, another one takes it and
 // commits, and the first one's close is refused.
 func TestStoppedWriterIsFenced(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	thieves := map[string]func(*testing.T, *Mount){
 		"guard": func(t *testing.T, m *Mount) {
@@ -117,6 +119,7 @@ func (m *Mount) rejectedBytes() string {
 // A holder that is busy in whatever way is alive: its own loop, that of a child,
 // or what it writes, which is all that can be seen of one in another pid namespace.
 func TestBusyHolderIsNeverStale(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	const length = 4 * time.Second
 	forEachMount(t, func(t *testing.T, m *Mount) {
@@ -147,6 +150,7 @@ func TestBusyHolderIsNeverStale(t *testing.T) {
 // Of a holder in another pid namespace only what it does to the file is seen:
 // writes, which with passthrough go past latchfs.
 func TestUnseenHolderLivesByItsWrites(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	needsRoot(t)
 	for _, opts := range [][]mountOption{{}, {noPassthrough()}} {

@@ -38,6 +38,8 @@ subprocess.run(["bash", "-c", 'exec 3> "$1"; echo ready; while read -r line; do 
 // logrotate works as on a plain directory while a service keeps its log open: five
 // rotations in a row, and no line is lost that is not lost there.
 func TestLogrotate(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	requireTool(t, "logrotate")
 	shapes := []struct {
 		name, options string

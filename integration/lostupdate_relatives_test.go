@@ -33,11 +33,12 @@ const (
 // TestRelatives runs every shape twice: once while another family commits in the
 // pause, when it must be refused and report so, and once undisturbed.
 func TestRelatives(t *testing.T) {
+	alongside(t)
 	shapes := slices.Concat(shellShapes, toolShapes, programShapes, readerShapes)
 	shapes = slices.DeleteFunc(shapes, func(s shape) bool {
 		missing := slices.DeleteFunc(slices.Clone(s.needs), installed)
 		if len(missing) > 0 {
-			t.Logf("%s is left out: %q not installed", s.name, missing)
+			leftOut(t, s.name, missing...)
 		}
 		return len(missing) > 0
 	})

@@ -331,6 +331,7 @@ lost-update = "off"
 
 // Clients outlive the daemon, and so does what they have read.
 func TestKnowledgeOutlivesARestart(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		a, b := m.Family(t), m.Family(t)

@@ -33,6 +33,7 @@ for step in range(3):
 
 // Everybody's keys are there in the end, in any way of saving.
 func TestMergeOfKeys(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		count := map[string]int{}
@@ -77,6 +78,7 @@ func (m *Mount) nothingRefused(t *testing.T, name string) {
 }
 
 func TestMergeAtRename(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	requireTool(t, "jq")
 	forEachMount(t, func(t *testing.T, m *Mount) {

@@ -11,6 +11,7 @@ import (
 // A guard or an acquire that does not get its lock is in .locks/why and in the audit
 // trail, with who was in the way.
 func TestRefusedGuardIsRemembered(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "data")

@@ -53,6 +53,7 @@ func TestExclusiveCreateWaits(t *testing.T) {
 // Who waits for a file that is renamed away does not become a second writer of
 // it under its new name.
 func TestWaiterOfARenamedFile(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for range repeat(10, 200) {

@@ -103,6 +103,7 @@ func besiege(t *testing.T, m *Mount, dir string, relative bool) *siege {
 // TestWaitersDelayNobody looks at the holder and a bystander while every kind
 // of operation waits, then lets the waiters go on one by one.
 func TestWaitersDelayNobody(t *testing.T) {
+	inTestAll(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for _, dir := range []string{"", "deep/er"} {
 			for _, relative := range []bool{false, true} {
@@ -221,6 +222,7 @@ func (s *siege) clear() {
 // Every kind of waiter dies of SIGKILL while it waits, at once, and leaves
 // neither its place in the queue nor anything done.
 func TestWaitersCanBeKilled(t *testing.T) {
+	inTestAll(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		s := besiege(t, m, "", false)
 		for name, call := range s.calls {
@@ -300,6 +302,8 @@ print("done")
 // 10,000 callers killed at random moments of their waits leave every table
 // empty and the files as they were.
 func TestKilledCallersLeaveNothing(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	const storms = 2
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		callers := repeat(10_000, 100_000)

@@ -152,6 +152,7 @@ func mountAndStop(t *testing.T, data, mnt string) {
 // A journal that the directory's owner has forged is not believed, by no mount and by
 // no repair.
 func TestPlantedJournal(t *testing.T) {
+	inTest(t)
 	data, mnt := strangersDirs(t)
 	plantState(t, data, ordinaryUID)
 	refusedMount(t, data, mnt, ".latchfs", fmt.Sprintf("belongs to user %d", ordinaryUID))
@@ -164,6 +165,7 @@ func TestPlantedJournal(t *testing.T) {
 // A FIFO in a planted state directory keeps nobody waiting, and neither does one in
 // the place of the lock.
 func TestPlantedFIFO(t *testing.T) {
+	inTest(t)
 	for _, name := range []string{"journal-0000000000000001", "daemon.lock", "events.jsonl", "knowledge.json"} {
 		data, mnt := strangersDirs(t)
 		stranger(t, data, `mkdir -m 700 .latchfs; touch .latchfs/daemon.lock; rm -f .latchfs/"$1"; mkfifo .latchfs/"$1"`, name)
@@ -184,6 +186,7 @@ func TestPlantedFIFO(t *testing.T) {
 
 // A state directory that is a link leads nowhere, and nothing outside changes its mode.
 func TestPlantedLink(t *testing.T) {
+	inTest(t)
 	data, mnt := strangersDirs(t)
 	outside := filepath.Join(filepath.Dir(data), "outside")
 	if err := os.Mkdir(outside, 0o755); err != nil {
@@ -203,6 +206,7 @@ func TestPlantedLink(t *testing.T) {
 
 // A repair by root leaves what a link in a user's state directory leads to.
 func TestRepairFollowsNoLink(t *testing.T) {
+	inTest(t)
 	data, _ := strangersDirs(t)
 	outside := filepath.Join(filepath.Dir(data), "outside")
 	victim := filepath.Join(outside, "meta.json")
@@ -238,6 +242,7 @@ func TestRepairFollowsNoLink(t *testing.T) {
 // A state directory of root's own, put back by the directory's owner, is told from the
 // last one.
 func TestStatePutBack(t *testing.T) {
+	inTest(t)
 	data, mnt := strangersDirs(t)
 	mountAndStop(t, data, mnt)
 	stranger(t, data, "mv .latchfs first")
@@ -260,6 +265,7 @@ func TestStatePutBack(t *testing.T) {
 // that nothing vouches for are finished only if root says so, and give no rights even
 // then.
 func TestUnprovenState(t *testing.T) {
+	inTest(t)
 	data, mnt := strangersDirs(t)
 	plantState(t, data, 0)
 	refusedMount(t, data, mnt, "1 unfinished changes", "--trust-state")
@@ -277,6 +283,7 @@ func TestUnprovenState(t *testing.T) {
 // In a directory of root's own the journal is believed, and recovery gives no rights
 // either.
 func TestRecoveryGivesNoRights(t *testing.T) {
+	inTest(t)
 	data, mnt := strangersDirs(t)
 	if err := os.Chown(data, 0, 0); err != nil {
 		t.Fatal(err)
@@ -306,6 +313,7 @@ func TestServiceUsersDirectoryRecovers(t *testing.T) {
 
 // Root follows no link of a user's to a data directory or a mount point.
 func TestLinkToTheData(t *testing.T) {
+	inTest(t)
 	data, mnt := strangersDirs(t)
 	stranger(t, data, `ln -s "$1" link`, filepath.Dir(data))
 	for _, args := range [][]string{{data + "/link/data", mnt}, {filepath.Dir(mnt), data + "/link/mnt"}} {

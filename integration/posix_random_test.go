@@ -55,6 +55,7 @@ var linkNames = []string{"a", "b", "c", "d/a", "d/b"}
 // the next call. The trees are compared at the end only: to look at a name would tell
 // the mount which one is meant.
 func TestPosixRandomLinks(t *testing.T) {
+	inTestAll(t)
 	compareRandomPrograms(t, repeat(40, 3000), linkNames, func(dir string) error { return os.Mkdir(filepath.Join(dir, "d"), 0o755) },
 		func(mc *machine) map[string]func(*rapid.T) { return mc.linkActions() })
 }

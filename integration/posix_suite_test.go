@@ -42,28 +42,24 @@ func TestPosix(t *testing.T) {
 // reading and writing is the ordinary user's; the long version has it too.
 func rootAndUser(t *testing.T, test func(*testing.T, *Mount), opts ...mountOption) {
 	t.Helper()
-	if *plain || stress() || os.Geteuid() != 0 {
+	if stress() {
 		forEachMount(t, test, opts...)
 		return
 	}
-	t.Run("root", func(t *testing.T) { test(t, mount(t, opts...)) })
-	t.Run("user", func(t *testing.T) {
-		requireTool(t, "fusermount3")
-		test(t, mount(t, append([]mountOption{asUser()}, opts...)...))
-	})
+	inWays(t, test, opts, way{"root", func(*mountOptions) {}}, way{"user", asUser()})
 }
 
 // TestPosixtest runs go-fuse's conformance suite.
 func TestPosixtest(t *testing.T) {
-	leftOut := map[string]string{
+	skipped := map[string]string{
 		"FcntlFlockLocksFile": "it wants POSIX locks of one process to conflict, against fcntl(2)",
 	}
 	if *plain {
-		leftOut["OpenSymlinkRace"] = "it tells files from link targets by their device"
+		skipped["OpenSymlinkRace"] = "it tells files from link targets by their device"
 	}
 	m := mount(t)
 	for _, name := range slices.Sorted(maps.Keys(posixtest.All)) {
-		if reason, ok := leftOut[name]; ok {
+		if reason, ok := skipped[name]; ok {
 			t.Logf("%s is left out: %s", name, reason)
 			continue
 		}
@@ -83,6 +79,7 @@ func TestPosixtest(t *testing.T) {
 // TestPosixBigDirectory lists and stats a directory of 100,000 names that was
 // filled underneath, then removes part of it through the mount.
 func TestPosixBigDirectory(t *testing.T) {
+	inTestAll(t)
 	const entries = 100_000
 	m := mount(t, withSeed(func(data string) error {
 		big := filepath.Join(data, "big")

@@ -20,6 +20,7 @@ const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.
 // Root's daemon keeps the capabilities that it needs, in every thread, and none comes
 // back.
 func TestDaemonsCapabilities(t *testing.T) {
+	inTest(t)
 	data, mnt := newDirs(t)
 	binary := staticBinary(t)
 	for _, flag := range []string{"--no-passthrough=false", "--no-passthrough"} {

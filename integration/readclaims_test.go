@@ -70,6 +70,7 @@ func waysToCount(t *testing.T) []string {
 
 // 12 programs of all kinds count up one file, and nothing is lost and nothing fails.
 func TestSerializeLosesNothing(t *testing.T) {
+	alongside(t)
 	ways := waysToCount(t)
 	rounds := repeat(3, 20)
 	forEachMount(t, func(t *testing.T, m *Mount) {
@@ -95,6 +96,7 @@ func TestSerializeLosesNothing(t *testing.T) {
 
 // The workers of one script are no family: each waits for the others.
 func TestSerializeWorkersOfOneScript(t *testing.T) {
+	alongside(t)
 	requireTool(t, "jq")
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("counter.json", `{"n": 0}`)
@@ -199,6 +201,8 @@ func TestClaimIsPassedOn(t *testing.T) {
 // Time ends a claim, and who reads again and again does not keep others out for
 // longer. It has shown then that it only looks: it neither claims nor waits again.
 func TestClaimEndsInTime(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	const ttl = 2 * time.Second
 	forEachMount(t, func(t *testing.T, m *Mount) {
@@ -235,6 +239,8 @@ func TestClaimEndsInTime(t *testing.T) {
 // Children of one program that look again and again do not keep others out for longer
 // either.
 func TestClaimsOfChildrenEndInTime(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	const ttl = 2 * time.Second
 	forEachMount(t, func(t *testing.T, m *Mount) {

@@ -97,6 +97,8 @@ func readWhileWriting(t *testing.T, m *Mount, readers []string, write func()) {
 // Show 1: eight programs rewrite one file in place as programs do, and nobody
 // ever reads a torn version.
 func TestRewritesAreNeverTorn(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	const writers, rounds = 8, 100
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		readWhileWriting(t, m, []string{"read", "read", "read", "read"}, func() {
@@ -120,6 +122,8 @@ func TestRewritesAreNeverTorn(t *testing.T) {
 // Show 11: mappings and sizes agree with what can be read while the file is
 // rewritten in place and replaced by rename.
 func TestMappedReadersStayIntact(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	rounds := fmt.Sprint(repeat(60, 1000))
 	const replacer = `
 import json, os, random, sys
@@ -148,6 +152,7 @@ func version(n int) string {
 
 // Show 11: descriptors and mappings of an old version keep it across 100 commits.
 func TestOldVersionStaysWithItsReaders(t *testing.T) {
+	alongside(t)
 	const commits = 100
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		old := version(0)

@@ -22,6 +22,7 @@ const readmeFile = "../README.md"
 
 // README is for somebody who has never heard of latchfs, and says the rest elsewhere.
 func TestReadmeIsShort(t *testing.T) {
+	inTest(t)
 	if n := strings.Count(readText(t, readmeFile), "\n"); n > 200 {
 		t.Errorf("README.md has %d lines, more than 200: move something to docs/", n)
 	}
@@ -31,6 +32,7 @@ var goLine = regexp.MustCompile(`(?m)^go (\d+\.\d+)`)
 
 // README asks for the Go release that go.mod asks for.
 func TestReadmeNamesGo(t *testing.T) {
+	inTest(t)
 	version := goLine.FindStringSubmatch(readText(t, "../go.mod"))
 	if version == nil || !strings.Contains(readText(t, readmeFile), "Go "+version[1]+" or later") {
 		t.Errorf("README.md does not ask for the Go of go.mod, %v", version)
@@ -41,6 +43,7 @@ func TestReadmeNamesGo(t *testing.T) {
 // of its console blocks, in one interactive shell in a fresh mount. Times, process ids
 // and the widths of columns may differ.
 func TestReadmeSession(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	if os.Geteuid() != 0 {
 		t.Skip("README shows a mount by root")
@@ -233,6 +236,7 @@ var (
 // Every link from one document of the repository to another leads to a file, and to a
 // heading in it.
 func TestDocumentLinks(t *testing.T) {
+	inTest(t)
 	links := 0
 	for _, file := range documents(t) {
 		text := mdFence.ReplaceAllString(readText(t, file), "")

@@ -9,6 +9,7 @@ import (
 // (dup2(2)): that close ends nothing, however often the file was replaced while the
 // open waited. So nobody ever finds the file empty.
 func TestRedirectionsThatWaited(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		const writers = 24 // more than there are inode numbers that a node is remembered by

@@ -102,6 +102,7 @@ print(os.waitstatus_to_exitcode(status))
 // lock is on the name, not on the inode that mv replaces, so that no increment
 // is lost either, which it is on a plain directory.
 func TestFlockAroundReplace(t *testing.T) {
+	alongside(t)
 	const processes = 20
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		requireTool(t, "jq", "flock")

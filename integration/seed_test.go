@@ -2,7 +2,6 @@ package integration
 
 import (
 	"flag"
-	"math/rand/v2"
 	"os"
 	"time"
 )
@@ -25,6 +24,3 @@ func drawnSeed() int64 {
 	}
 	return 1
 }
-
-// draws are the random choices of tests that have no seed of their own.
-var draws = rand.New(rand.NewPCG(uint64(drawnSeed()), 0))

@@ -83,6 +83,8 @@ print(want)
 
 // Redis with every write synced, killed right after it has begun to rewrite its log.
 func TestServerRedis(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	requireTool(t, "redis-cli")
 	server, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -126,6 +128,8 @@ print(have)
 
 // LevelDB with every write synced, killed while it writes and compacts.
 func TestServerLevelDB(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	if exec.Command(bench.python, "-c", "import plyvel").Run() != nil {
 		t.Skip("python3-plyvel is not installed")
 	}
@@ -136,6 +140,8 @@ func TestServerLevelDB(t *testing.T) {
 
 // RocksDB, opened and closed for every key.
 func TestServerRocksDB(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	requireTool(t, "ldb")
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		out := m.serve(t, "rocksdb", "bash", `cd "$1" || exit
@@ -176,6 +182,8 @@ pg_controldata -D "$1/pg" | grep 'cluster state'
 // PostgreSQL: initdb, pgbench with 8 clients, an immediate shutdown amid their
 // transactions, and recovery.
 func TestServerPostgreSQL(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
 		t.Skip("postgresql is not installed")
@@ -232,6 +240,8 @@ kill "$server"; wait "$server"
 
 // MariaDB, killed amid the transactions of four clients, and its recovery.
 func TestServerMariaDB(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	requireTool(t, "mariadb-install-db", "mariadbd", "mariadb", "mariadb-check")
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		out := m.serve(t, "mariadb", "bash", mariaDBScript, strconv.Itoa(repeat(50, 600)))

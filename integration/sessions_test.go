@@ -230,6 +230,7 @@ func TestHardLinksStayTogether(t *testing.T) {
 // Two loggers that hold one log open do not lock each other out, every line is
 // whole, and tail -f sees it at once.
 func TestLoggersShareALog(t *testing.T) {
+	alongside(t)
 	const script = `
 import os, sys
 fd = os.open("app.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -18,6 +18,7 @@ import (
 // TestMountHelper: mount(8) and an fstab line mount and unmount, by way of the
 // helpers that `make install` links, put into the tests' own /sbin.
 func TestMountHelper(t *testing.T) {
+	inTest(t)
 	data, mnt := newDirs(t)
 	installHelpers(t)
 	fstab := filepath.Join(filepath.Dir(data), "fstab")
@@ -101,6 +102,7 @@ func installHelpers(t *testing.T) {
 // TestMakeRun: `make run` prints where it is mounted, and Ctrl-C in its terminal
 // ends it and the mount.
 func TestMakeRun(t *testing.T) {
+	inTest(t)
 	needsLatchfs(t)
 	needsRoot(t)
 	requireTool(t, "make")

@@ -135,6 +135,7 @@ func (m *Mount) awaitStopping(t *testing.T) {
 
 // TestShutdownOwnWait: what is held back waits no longer than it would for a lock.
 func TestShutdownOwnWait(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "old")
@@ -157,6 +158,8 @@ func TestShutdownOwnWait(t *testing.T) {
 // TestShutdownRollsBack: what was not closed when the grace is over is not
 // committed, and its bytes are not in the data; new files are not there at all.
 func TestShutdownRollsBack(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
@@ -251,6 +254,8 @@ func TestShutdownServesTheQueue(t *testing.T) {
 // TestShutdownEndsWaits: when the grace is over all who wait for a lock are told, in
 // whatever operation, and not at their timeout.
 func TestShutdownEndsWaits(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "old")
@@ -284,6 +289,8 @@ func TestShutdownEndsWaits(t *testing.T) {
 // TestShutdownBusyMount: working directories, readers and mappings on the mount
 // do not keep latchfs alive.
 func TestShutdownBusyMount(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "content")

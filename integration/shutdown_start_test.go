@@ -94,6 +94,7 @@ func isMounted(dir string) bool {
 // TestBackground: the command returns when the mount answers, leaves a daemon
 // that has let go of the terminal, and umount returns when that is gone.
 func TestBackground(t *testing.T) {
+	inTest(t)
 	data, mnt := newDirs(t)
 	if o := latchfs(t, "mount", data, mnt); o.Code != 0 || o.Stdout+o.Stderr != "" {
 		t.Fatalf("mount: %+v", o)
@@ -131,6 +132,7 @@ func TestBackground(t *testing.T) {
 // TestTwoDaemons: a second daemon on the same data is refused wherever it would
 // mount, and the first goes on.
 func TestTwoDaemons(t *testing.T) {
+	inTest(t)
 	data, mnt := newDirs(t)
 	_, second := newDirs(t)
 	if o := latchfs(t, "mount", data, mnt); o.Code != 0 {
@@ -167,6 +169,7 @@ func TestTwoDaemons(t *testing.T) {
 // TestDeadMountInTheWay: what a killed daemon left at the mount point is taken
 // away by the next mount, at once and later, elsewhere and over the data itself.
 func TestDeadMountInTheWay(t *testing.T) {
+	inTest(t)
 	data, mnt := newDirs(t)
 	for _, at := range []string{mnt, data} {
 		for _, wait := range []time.Duration{0, 1500 * time.Millisecond} { // with and without what the kernel caches
@@ -239,6 +242,7 @@ func mountsAt(t *testing.T, at string) int {
 // TestRefusals: what cannot be mounted is refused with a reason, exit code 1,
 // and nothing is left behind.
 func TestRefusals(t *testing.T) {
+	inTest(t)
 	for name, c := range map[string]struct {
 		prepare func(data string) error
 		args    []string
@@ -317,6 +321,7 @@ func TestRefusals(t *testing.T) {
 
 // TestOtherLocksDir: with another name, .locks in the data is ordinary.
 func TestOtherLocksDir(t *testing.T) {
+	inTest(t)
 	data, mnt := newDirs(t)
 	if err := os.Mkdir(filepath.Join(data, ".locks"), 0o755); err != nil {
 		t.Fatal(err)

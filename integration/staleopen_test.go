@@ -18,6 +18,8 @@ import (
 // Workers that read a counter, open it again and write without reading are refused
 // where the counter has changed in between. Those that try again succeed.
 func TestCountersInPlaceLoseNothing(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for i, tool := range counting.InPlace(bench.python) {
@@ -56,6 +58,7 @@ func appends(body string) string { return `"$PYTHON" -c "h = open('f', 'a+'); ` 
 // What reads the version that it has opened may change it, however it reads; and what
 // changes nothing is nobody's business.
 func TestStaleOpenThatReadsMayWrite(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	cases := []struct{ name, run, want string }{
 		{"read", inPlace(`d = os.read(fd, 100); os.pwrite(fd, d.upper(), 0); os.close(fd)`), "TWO\n"},
@@ -105,6 +108,7 @@ func TestStaleOpenThatReadsMayWrite(t *testing.T) {
 // A change before any read is refused, at once and at the close, and leaves the file
 // alone; what was to be written is kept.
 func TestStaleOpenThatDoesNotReadIsRefused(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	fails := func(what string) string {
 		return "import errno\ndef fails(do, *a):\n  try: do(*a)\n  except OSError as e: assert e.errno == errno.EBUSY, e; return\n  assert False, 'not refused'\n" + what

@@ -43,6 +43,7 @@ func (m *Mount) kept(name string) (ids []string) {
 }
 
 func TestStoppedWriter(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	asked := []syscall.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGXCPU,
@@ -84,6 +85,7 @@ func TestStoppedWriter(t *testing.T) {
 
 // The policy can say that all of it counts, or nothing.
 func TestOnKillPolicies(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for _, name := range []string{"take-old", "keep-old"} {
@@ -154,6 +156,7 @@ func TestSyncedNewFileAppears(t *testing.T) {
 // The shell's and timeout's close of what a stopped command has written is no error
 // of theirs.
 func TestBystandersOfAStoppedCommand(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	// SIGALRM is what tells timeout that the time is over.
 	const job = `60 python3 -u -c 'import os, signal, time
@@ -197,6 +200,7 @@ while True: time.sleep(60)'`
 
 // Ctrl-C goes to all of a job's processes.
 func TestInterruptedJob(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for n, script := range []string{

@@ -23,6 +23,7 @@ var txnPlain = []struct{ name, script string }{
 // A transaction is no reason for a program to fail or to wait: what its processes
 // do has the effects and the output that it has in a plain directory.
 func TestTransactionIsLikeAPlainDirectory(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	m := mount(t)
 	for i, c := range txnPlain {
@@ -140,6 +141,8 @@ func TestTransactionKeepsWhatOtherLinksShare(t *testing.T) {
 // Processes that go on to write while their transaction is decided leave no lock
 // behind, of whose session nobody would ever hear again.
 func TestTransactionDecidedUnderWriters(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	needsLatchfs(t)
 	m := mount(t)
 	const writer = `

@@ -67,6 +67,7 @@ func mustSee(t *testing.T, who, got, want string) {
 // What a transaction does is seen by its own processes alone until its command
 // ends well, and by everybody then.
 func TestTransaction(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		p := m.Guard(t, "--txn", "f", "--", "bash", "-c", txnWork+txnView+`; echo staged; read`)
@@ -97,6 +98,7 @@ func TestTransaction(t *testing.T) {
 
 // A command that fails, or is killed, has changed nothing; what it wrote is kept.
 func TestTransactionRollsBack(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for _, end := range []struct {
@@ -182,6 +184,7 @@ func TestTransactionConflict(t *testing.T) {
 // A crash of latchfs in the middle of a transaction leaves nothing of it, one
 // after its end all of it.
 func TestTransactionCrash(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		p := m.Guard(t, "--txn", "f", "--", "bash", "-c", txnWork+`echo staged; read; true`)

@@ -60,6 +60,7 @@ func judgedMount(t *testing.T, m *Mount) *Client {
 }
 
 func TestCommandJudges(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		c := judgedMount(t, m)

@@ -97,6 +97,7 @@ with open("t", "w") as f:
 }
 
 func TestBadContentIsRefused(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for i, way := range badWays {
@@ -342,6 +343,7 @@ f.close()`).Wait()
 // The settings of examples/policies/cleo.toml, seen from a script (requirements C4,
 // C10, C12).
 func TestCleoPolicy(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	policy, err := os.ReadFile("../examples/policies/cleo.toml")
 	if err != nil {

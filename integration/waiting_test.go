@@ -49,6 +49,8 @@ func TestSecondWriterProceedsAtTheClose(t *testing.T) {
 
 // After the timeout: EBUSY, and an explanation for whoever looks for one.
 func TestTimeoutIsExplained(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
 	const timeout = 400 * time.Millisecond
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {

@@ -12,6 +12,7 @@ import (
 // it: the shell that called it, and one that has a file open. It does not name those
 // that are there for the mount alone.
 func TestMountNamesWhoIsInside(t *testing.T) {
+	inTest(t)
 	needsLatchfs(t)
 	needsRoot(t)
 	data, _ := newDirs(t)
