@@ -1,6 +1,9 @@
 package integration
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // What one user does to the trails of another: the audit trail, the history, and the
 // bytes that are kept of refused writes.
@@ -26,6 +29,46 @@ events = read(".locks/events.jsonl")
 without("the trail", events, "x" * 257, "y" * 257)
 within("the trail", events, "x" * 256, "y" * 200)
 `)
+}
+
+// A user who floods the audit trail with requests pushes out of it what no other user
+// has done.
+func TestFloodLeavesOthersEvents(t *testing.T) {
+	const script = `
+def hers():
+    os.mkdir("hers")
+    for name in "one", "two": write("hers/" + name, "x")
+    os.unlink("hers/one")
+def prepare():
+    os.makedirs(deep)
+def flood(): # an event has the path three times, and each byte of it as six
+    fd = os.open(".locks/control", os.O_RDWR)
+    for i in range(100):
+        os.write(fd, json.dumps({"op": "acquire", "paths": [deep + "/%d" % i], "wait": "0s"}).encode() + b"\n")
+        want("acquire", json.loads(os.read(fd, 65536)).get("ok"), True)
+        os.write(fd, json.dumps({"op": "release", "all": True}).encode() + b"\n")
+        want("release", json.loads(os.read(fd, 65536)).get("ok"), True)
+deep = "/".join(["his"] + ["\x01" * 250] * 10)
+want("alice", as_user(ALICE, hers), None)
+want("bob", as_user(BOB, prepare), None)
+newest = lambda: "".join(read(sys.argv[2] + "/.latchfs/" + name) for name in ("events.jsonl", "events.jsonl.1"))
+kept = sys.argv[2] + "/.latchfs/events.jsonl.2"
+for i in range(50):
+    want("the flood", as_user(BOB, flood), None)
+    if os.path.exists(kept): break
+without("what is newest in the trail", newest(), "hers/")
+audit = subprocess.run([sys.argv[1], "audit", "--json", "--user", str(ALICE)], stdout=subprocess.PIPE).stdout.decode()
+got = [(e["event"], e["path"]) for e in map(json.loads, audit.splitlines())]
+for event in ("make_dir", "hers"), ("commit", "hers/one"), ("commit", "hers/two"), ("delete", "hers/one"):
+    if event not in got: print("the trail lacks", event, "of", got)
+if len(got) > 10: print("more than hers:", len(got))
+`
+	needsRoot(t)
+	needsLatchfs(t)
+	m := mount(t, asInstalled())
+	if out := m.Python(t, "import os\nos.chmod('.', 0o1777)\n"+asOthers+script, bench.binary, m.Data); strings.TrimSpace(out) != "" {
+		t.Error(out)
+	}
 }
 
 // Whoever is refused again and again is counted, and others' events are not.

@@ -121,6 +121,28 @@ her.stdin.close(); her.wait()
 `, withPolicy("[defaults]\nwait = \"5s\"\n"))
 }
 
+// What programs write back shows to nobody who cannot reach it, and the arguments of a
+// program to its user alone.
+func TestProgramsShowNoPrivateNames(t *testing.T) {
+	amongUsers(t, `
+def hers():
+    os.mkdir("priv", 0o700)
+    write("priv/divorce.txt", "a")
+    write("priv/divorce.py", "with open('priv/divorce.txt') as f: old = f.read()\nwith open('priv/divorce.txt', 'w') as f: f.write(old + 'b')\n")
+    for i in range(3): subprocess.run([sys.executable, "priv/divorce.py"], check=True)
+want("alice", as_user(ALICE, hers), None)
+programs = lambda: read(".locks/programs")
+deadline = time.monotonic() + 20
+while "divorce.txt" not in programs() and time.monotonic() < deadline: time.sleep(0.01)
+within("alice's programs", as_user(ALICE, programs), "divorce.txt", "divorce.py")
+within("bob's programs", as_user(BOB, programs), "a file at")
+without("bob's programs", as_user(BOB, programs), "divorce", "priv")
+os.chmod("priv", 0o711)
+within("what bob can reach", as_user(BOB, programs), "divorce.txt")
+without("what bob can reach", as_user(BOB, programs), "divorce.py")
+`, withPolicy("[defaults]\nlost-update = \"adaptive\"\n"), leftLocks())
+}
+
 // A relative of another user reads nothing of what was refused: everybody on a machine
 // descends from one sshd or cron.
 func TestRefusalsAreTheirUsers(t *testing.T) {
