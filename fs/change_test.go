@@ -174,39 +174,19 @@ func (w *watched) describe(v *history.Version, versions int) string {
 // known adds what is known of read versions.
 func (w *watched) known(is map[string]string) {
 	w.t.Helper()
-	data, err := w.f.knowledge.Save("")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var table struct {
-		Files []struct {
-			Key     []byte
-			Changes []struct {
-				Number uint64
-				Stamp  knowledge.Stamp
-				Author knowledge.Author
-				Owners []struct{ PID int32 }
-				Added  bool
-			}
-		}
-	}
-	if err := json.Unmarshal(data, &table); err != nil {
-		w.t.Fatal(err)
-	}
-	for _, x := range table.Files {
-		last := x.Changes[len(x.Changes)-1]
-		path, link := w.named(string(x.Key), last.Stamp)
+	for key, last := range w.f.knowledge.Versions() {
+		path, link := w.named(string(key), last.Stamp)
 		s := fmt.Sprintf("version %d", last.Number)
 		if by := last.Author; by != (knowledge.Author{}) {
 			s += fmt.Sprintf(" by %s of %s", by.Operation, by.Program)
 		}
-		switch {
-		case len(last.Owners) == 0:
+		switch owners := last.Owners(); {
+		case len(owners) == 0:
 			s += ", nobody's"
-		case last.Owners[0].PID != last.Author.PID:
+		case owners[0].PID != last.Author.PID:
 			s += ", another's"
 		}
-		if last.Added {
+		if last.Added() {
 			s += ", added"
 		}
 		is[link+path] = s + ", " + w.shown(path, last.Stamp)

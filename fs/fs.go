@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"latchfs/fs/account"
+	"latchfs/fs/knowledgelog"
 	"latchfs/fs/tally"
 	"latchfs/journal"
 	"latchfs/journal/commit"
@@ -39,11 +40,12 @@ type FS struct {
 	proc       Procs
 	journal    *journal.Journal // nil when mounted read-only
 	store      *commit.Store
-	history    *history.Store   // nil when mounted read-only
-	knowledge  *knowledge.Table // who has read what; nil when mounted read-only
-	boot       string           // names this life of the machine
-	bases      bases            // what replaced versions held, to merge with
-	glances    chan struct{}    // slots for closer looks at files changed around the mount
+	history    *history.Store    // nil when mounted read-only
+	knowledge  *knowledge.Table  // who has read what; nil when mounted read-only
+	remembers  *knowledgelog.Log // keeps that over a restart; nil when mounted read-only
+	unwritten  atomic.Bool       // it could not be written the last time
+	bases      bases             // what replaced versions held, to merge with
+	glances    chan struct{}     // slots for closer looks at files changed around the mount
 	source     *source
 	virt       *virtual
 	walks      *walks

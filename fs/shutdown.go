@@ -142,7 +142,7 @@ func (f *FS) cleanupOnce() {
 		}
 	}
 	if f.knowledge != nil {
-		f.saveKnowledge()
+		f.saveKnowledge(f.remembers.Close())
 		f.lessons.save()
 	}
 	f.bases.close()

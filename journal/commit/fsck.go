@@ -128,7 +128,7 @@ func knownState(e dirent) bool {
 // lessons are files of what a mount has learned, which the data does not depend on:
 // who has read what, and which programs write back what they read. They are written
 // under a name with ".new", and set aside with ".broken".
-var lessons = []string{"knowledge.json", "programs.json"}
+var lessons = []string{"knowledge.log", "knowledge.json", "programs.json"}
 
 // look walks over the data root for reserved names, and for the targets of
 // commits in place. entries are those of the state directory.

@@ -10,6 +10,5 @@ func (t *Table) Forget(key Key) {
 		return
 	}
 	t.news.Add(1)
-	t.facts -= len(e.facts)
-	delete(t.files, key)
+	t.dropLocked(key, e)
 }

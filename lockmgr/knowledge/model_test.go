@@ -131,14 +131,7 @@ func TestAgainstModel(t *testing.T) {
 			case "sweep":
 				table.Sweep(now, func(lockmgr.Owner) bool { return true })
 			case "restart":
-				data, err := table.Save("x")
-				if err != nil {
-					t.Fatal(err)
-				}
-				table = New(fade)
-				if err := table.Load(data, "x"); err != nil {
-					t.Fatal(err)
-				}
+				table = restarted(t, table, "x", "x")
 			}
 			asks := rapid.IntRange(1, 10).Draw(t, "asks")
 			want := m.stale(append([]int{asks}, family(asks)...), key, now)
@@ -194,7 +187,8 @@ func TestConcurrently(t *testing.T) {
 				table.Check(now, key, Stamp{Ino: 1}, []lockmgr.Owner{o}, fade, Readers)
 				if j%50 == 0 {
 					table.Sweep(now, func(lockmgr.Owner) bool { return true })
-					_, _ = table.Save("x")
+					for range table.Unsaved("x") {
+					}
 					table.Moved(now, "0", "1", true, Who{Self: o}, Author{})
 				}
 			}
@@ -206,13 +200,7 @@ func TestConcurrently(t *testing.T) {
 
 // FuzzLoad: a file that is not ours is refused, and leaves the table as it was.
 func FuzzLoad(f *testing.F) {
-	table := New(fade)
-	table.Saw(time.Unix(1, 0), "f", Stamp{Ino: 1}, Who{Self: lockmgr.Owner{PID: 1, Start: 1}})
-	data, err := table.Save("x")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(data)
+	f.Add([]byte(oldState))
 	f.Add([]byte(`{"format":1}`))
 	f.Add([]byte(`{"format":3,"boot":"x","files":[{"key":"Zg=="}]}`))
 	f.Add([]byte(`{"format":3,"boot":"x","files":[{"key":"Zg==","changes":[{"number":3},{"number":5}]}]}`))

@@ -22,11 +22,11 @@ func (t *Table) Moved(now time.Time, from, to Key, exchanged bool, who Who, by A
 	}
 	for _, a := range arrivals {
 		old := t.files[a.from]
-		t.counted(old, func() { old.record(now, Stamp{}, who, by) })
+		t.counted(a.from, old, func() { old.record(now, Stamp{}, who, by) })
 	}
 	for _, a := range arrivals {
 		e := t.make(a.to, Stamp{})
-		t.counted(e, func() { e.file = merged(e.file, a.file) })
+		t.counted(a.to, e, func() { e.file = merged(e.file, a.file) })
 	}
 }
 

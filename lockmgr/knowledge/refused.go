@@ -47,7 +47,7 @@ func (t *Table) Obeyed(now time.Time, b *Basis) {
 	if e == nil {
 		return
 	}
-	t.counted(e, func() {
+	t.counted(b.Key, e, func() {
 		delete(e.refused, b.By)
 		delete(e.deaf, b.By)
 		delete(e.barred, b.By)
@@ -121,7 +121,7 @@ func (t *Table) Restored(key Key, stamp Stamp) {
 	if was == nil || e.current().Stamp == stamp {
 		return
 	}
-	t.counted(e, func() {
+	t.counted(key, e, func() {
 		author, owners, above := was.Author, was.owners, was.above
 		e.advance(author.Time, stamp)
 		last := e.current()

@@ -9,7 +9,7 @@ import (
 	"latchfs/lockmgr"
 )
 
-// saved is a table as Save writes it.
+// saved is a table as earlier releases wrote it, whole and as JSON. It is read once more.
 type saved struct {
 	Format int         `json:"format"`
 	Boot   string      `json:"boot"`
@@ -44,45 +44,11 @@ type savedSighting struct {
 	Made    bool      `json:"made,omitempty"`
 }
 
+// format is the last that was written as JSON.
 const format = 3
 
 // ErrFormat says that a saved table cannot be read.
 var ErrFormat = errors.New("not a saved table of read versions")
-
-// Save returns the table as bytes that Load reads. boot names the life of the
-// machine: in another one processes are others.
-func (t *Table) Save(boot string) ([]byte, error) {
-	s := saved{Format: format, Boot: boot, Files: t.copies()}
-	return json.Marshal(&s)
-}
-
-func (t *Table) copies() []savedFile {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	files := make([]savedFile, 0, len(t.files))
-	for key, e := range t.files {
-		files = append(files, e.save(key))
-	}
-	return files
-}
-
-func (x *file) save(key Key) savedFile {
-	s := savedFile{Key: []byte(key), Facts: make([]savedFact, 0, len(x.facts))}
-	for _, c := range x.changes {
-		s.Changes = append(s.Changes, savedChange{c.Number, c.Stamp, c.Author, c.owners, c.above, c.added})
-	}
-	for o, k := range x.facts {
-		s.Facts = append(s.Facts, savedFact{o, k.own.save(), k.lent.save()})
-	}
-	return s
-}
-
-func (s sighting) save() *savedSighting {
-	if s.at.IsZero() {
-		return nil
-	}
-	return &savedSighting{s.number, s.through, s.at, s.made}
-}
 
 func (s *savedSighting) load() sighting {
 	if s == nil {
@@ -91,8 +57,8 @@ func (s *savedSighting) load() sighting {
 	return sighting{s.Number, s.Through, s.At, s.Made}
 }
 
-// Load adds what Save has written to an empty table. Of another boot nothing is
-// taken. On an error, which wraps ErrFormat, the table stays empty.
+// Load adds what an earlier release has saved to an empty table. Of another boot nothing
+// is taken. On an error, which wraps ErrFormat, the table stays empty.
 func (t *Table) Load(data []byte, boot string) error {
 	var s saved
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -118,6 +84,9 @@ func (t *Table) Load(data []byte, boot string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.files, t.facts = files, facts
+	for key := range files {
+		t.unsaved[key] = false
+	}
 	return nil
 }
 

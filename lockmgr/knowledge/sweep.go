@@ -23,9 +23,14 @@ func (t *Table) Sweep(now time.Time, alive func(lockmgr.Owner) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key, e := range t.files {
-		t.counted(e, func() { e.sweep(now, t.fade, gone) })
+		before := len(e.facts)
+		if e.sweep(now, t.fade, gone) {
+			t.news.Add(1)
+			t.outdated(key, e)
+			t.facts -= before - len(e.facts)
+		}
 		if len(e.facts) == 0 && len(e.deaf) == 0 {
-			delete(t.files, key)
+			t.dropLocked(key, e)
 		}
 	}
 }
@@ -47,19 +52,25 @@ func (t *Table) owners() []lockmgr.Owner {
 	return list
 }
 
-func (x *file) sweep(now time.Time, fade time.Duration, gone map[lockmgr.Owner]bool) {
+// sweep reports whether anybody knows less than before.
+func (x *file) sweep(now time.Time, fade time.Duration, gone map[lockmgr.Owner]bool) (less bool) {
 	for o, k := range x.facts {
+		had := k
 		if now.Sub(k.lent.at) > fade {
 			k.lent = sighting{}
 		}
 		if (gone[o] || k.own.made) && now.Sub(k.own.at) > fade {
 			k.own = sighting{}
 		}
-		if k == (fact{}) {
+		switch {
+		case k == had:
+			continue
+		case k == (fact{}):
 			delete(x.facts, o)
-		} else {
+		default:
 			x.facts[o] = k
 		}
+		less = true
 	}
 	maps.DeleteFunc(x.barred, func(_ lockmgr.Owner, until time.Time) bool { return now.After(until) })
 	for o, r := range x.refused {
@@ -72,6 +83,7 @@ func (x *file) sweep(now time.Time, fade time.Duration, gone map[lockmgr.Owner]b
 			delete(x.deaf, o)
 		}
 	}
+	return less
 }
 
 // Whoever knows more keys than maxKeys, and keys that more processes know than
@@ -102,15 +114,18 @@ func (t *Table) shrink() {
 		e := t.files[key]
 		before := len(e.facts)
 		e.trim(counts)
+		if len(e.facts) == before {
+			continue
+		}
+		t.outdated(key, e)
 		t.facts -= before - len(e.facts)
 		if len(e.facts) == 0 {
-			delete(t.files, key)
+			t.dropLocked(key, e)
 		}
 	}
 	for _, key := range keys {
 		if e := t.files[key]; e != nil && t.facts > enough && len(t.files) > 1 {
-			t.facts -= len(e.facts)
-			delete(t.files, key)
+			t.dropLocked(key, e)
 		}
 	}
 }

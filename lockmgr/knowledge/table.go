@@ -25,18 +25,23 @@ type Table struct {
 	files map[Key]*entry
 	facts int // in all files
 	tick  uint64
+	live  int64 // how long the records are that count: see Live
+	// unsaved are the keys of which the log does not say what is known now, with
+	// whether it says anything of them.
+	unsaved map[Key]bool
 }
 
 // entry is a file with the moment of its last use.
 type entry struct {
 	*file
-	used uint64
+	used   uint64
+	logged int64 // the length of what the log says of it, 0 if that is nothing
 }
 
 // New returns an empty table in which what relatives know counts for fade, unless
 // Check says otherwise.
 func New(fade time.Duration) *Table {
-	return &Table{fade: fade, files: map[Key]*entry{}}
+	return &Table{fade: fade, files: map[Key]*entry{}, unsaved: map[Key]bool{}}
 }
 
 // News rises whenever the table has changed so that it should be saved.
@@ -57,15 +62,16 @@ func (t *Table) make(key Key, stamp Stamp) *entry {
 	e := t.use(key)
 	if e == nil {
 		t.tick++
-		e = &entry{newFile(stamp), t.tick}
+		e = &entry{file: newFile(stamp), used: t.tick}
 		t.files[key] = e
 	}
 	return e
 }
 
 // counted runs a change of what is known of a key and counts the facts.
-func (t *Table) counted(e *entry, change func()) {
+func (t *Table) counted(key Key, e *entry, change func()) {
 	t.news.Add(1)
+	t.outdated(key, e)
 	before := len(e.facts)
 	change()
 	t.facts += len(e.facts) - before
@@ -100,7 +106,7 @@ func (t *Table) Saw(now time.Time, key Key, stamp Stamp, who Who) bool {
 		return true
 	}
 	number := e.find(stamp)
-	t.counted(e, func() { e.learn(who, sighting{number: number, at: now}) })
+	t.counted(key, e, func() { e.learn(who, sighting{number: number, at: now}) })
 	return number != 0
 }
 
@@ -111,7 +117,7 @@ func (t *Table) Found(now time.Time, key Key, stamp Stamp) {
 	defer t.mu.Unlock()
 	e := t.use(key)
 	if e != nil && e.find(stamp) == 0 {
-		t.counted(e, func() { e.arrive(now, t.fade, stamp) })
+		t.counted(key, e, func() { e.arrive(now, t.fade, stamp) })
 	}
 }
 
@@ -126,7 +132,7 @@ func (t *Table) Changed(now time.Time, key Key, stamp Stamp, who Who, by Author)
 	if e == nil {
 		e = t.make(key, stamp)
 	}
-	t.counted(e, func() { e.change(now, t.fade, stamp, who, by) })
+	t.counted(key, e, func() { e.change(now, t.fade, stamp, who, by) })
 }
 
 // Expect notes that who is about to make stamp the current version of key, or one
@@ -159,7 +165,7 @@ func (t *Table) Added(now time.Time, key Key, before, stamp Stamp, who Who, by A
 	if e == nil {
 		return
 	}
-	t.counted(e, func() {
+	t.counted(key, e, func() {
 		if e.find(before) == 0 {
 			e.arrive(now, t.fade, before)
 		}
@@ -175,6 +181,7 @@ func (t *Table) Restamp(key Key, before, stamp Stamp) {
 	defer t.mu.Unlock()
 	if e := t.use(key); e != nil && e.current().Stamp == before {
 		e.current().Stamp = stamp
+		t.outdated(key, e)
 	}
 }
 
@@ -189,7 +196,7 @@ func (t *Table) Check(now time.Time, key Key, stamp Stamp, chain []lockmgr.Owner
 		return Basis{}
 	}
 	if e.current().Stamp != stamp {
-		t.counted(e, func() { e.arrive(now, t.fade, stamp) })
+		t.counted(key, e, func() { e.arrive(now, t.fade, stamp) })
 	}
 	b := e.basis(now, fade, chain, counts)
 	b.Key = key
@@ -219,7 +226,7 @@ func (t *Table) Share(from, to Key) {
 		return
 	}
 	other := t.make(to, e.current().Stamp)
-	t.counted(other, func() {
+	t.counted(to, other, func() {
 		for o, k := range e.facts {
 			had := other.facts[o]
 			if own := e.in(other.file, k.own); own.newer(had.own) {

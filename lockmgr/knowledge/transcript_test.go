@@ -250,14 +250,7 @@ func (s *stage) moveDir(from, to Key, exchange bool) {
 }
 
 func (s *stage) restart(t *testing.T, boot string) string {
-	data, err := s.table.Save("boot-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.table = New(fade)
-	if err := s.table.Load(data, boot); err != nil {
-		return err.Error() + "\n"
-	}
+	s.table = restarted(t, s.table, "boot-1", boot)
 	keys, facts := s.table.Size()
 	return fmt.Sprintf("%d keys, %d facts\n", keys, facts)
 }

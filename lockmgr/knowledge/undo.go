@@ -59,7 +59,7 @@ func (t *Table) Withdraw(s *Sight) {
 	if e == nil {
 		return
 	}
-	t.counted(e, func() {
+	t.counted(s.Key, e, func() {
 		for i, o := range s.Who.chain() {
 			e.withdraw(o, s.At, s.knew(i))
 		}

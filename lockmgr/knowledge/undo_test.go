@@ -52,14 +52,7 @@ func TestSavedNames(t *testing.T) {
 	for _, key := range []Key{"caf\xe9", "caf\xe8", "caf\ufffd", ""} {
 		table.Saw(time.Unix(1, 0), key, Stamp{Ino: 1}, Who{Self: o})
 	}
-	data, err := table.Save("x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := New(fade)
-	if err := again.Load(data, "x"); err != nil {
-		t.Fatal(err)
-	}
+	again := restarted(t, table, "x", "x")
 	for _, key := range []Key{"caf\xe9", "caf\xe8", "caf\ufffd", ""} {
 		if b := again.Check(time.Unix(2, 0), key, Stamp{Ino: 2}, []lockmgr.Owner{o}, fade, Readers); !b.Stale {
 			t.Errorf("what was known of %q is %+v", key, b)
