@@ -17,7 +17,7 @@ const rebirth = 2 * time.Second
 // file is what is known of a key.
 type file struct {
 	changes  []Change // the latest, at least one; the last is the current version
-	facts    map[lockmgr.Owner]fact
+	facts    facts
 	expected *expected
 	deaf     map[lockmgr.Owner]deafness
 	refused  map[lockmgr.Owner]refusal
@@ -65,7 +65,7 @@ func (x *file) look(who Who) {
 }
 
 func newFile(stamp Stamp) *file {
-	return &file{changes: []Change{{Number: 1, Stamp: stamp}}, facts: map[lockmgr.Owner]fact{}}
+	return &file{changes: []Change{{Number: 1, Stamp: stamp}}}
 }
 
 func (x *file) current() *Change { return &x.changes[len(x.changes)-1] }
@@ -104,10 +104,7 @@ func (x *file) advance(now time.Time, stamp Stamp) uint64 {
 
 // best is what a process knows that still counts: the newest version.
 func (x *file) best(o lockmgr.Owner, now time.Time, fade time.Duration) (sighting, bool) {
-	k, ok := x.facts[o]
-	if !ok {
-		return sighting{}, false
-	}
+	k := x.facts.get(o)
 	own, lent := k.own, k.lent
 	if now.Sub(lent.at) > fade {
 		lent = sighting{}
@@ -146,7 +143,7 @@ func (x *file) learn(who Who, s sighting) {
 // tell notes what a process has learned. That an older version was read, by an open
 // that a newer one has overtaken, is no news.
 func (x *file) tell(o lockmgr.Owner, own bool, s sighting) {
-	k := x.facts[o]
+	k := x.facts.get(o)
 	at := &k.lent
 	if own {
 		at = &k.own
@@ -157,7 +154,7 @@ func (x *file) tell(o lockmgr.Owner, own bool, s sighting) {
 	} else {
 		at.made = at.made && s.made // but it has read the file
 	}
-	x.facts[o] = k
+	x.facts.put(o, k)
 }
 
 // foreign is the last of the changes since a sighting that neither the process that
@@ -207,16 +204,13 @@ func (x *file) follow(now time.Time, stamp Stamp, lineage []lockmgr.Owner) {
 		before, number = before[:len(before)-1], number-1
 	}
 	for _, o := range lineage {
-		k, ok := x.facts[o]
-		if !ok {
-			continue
-		}
+		k := x.facts.get(o)
 		for _, s := range []*sighting{&k.own, &k.lent} {
 			if !s.at.IsZero() && foreign(before, o, *s, now) == nil {
 				s.through = max(s.through, number)
 			}
 		}
-		x.facts[o] = k
+		x.facts.put(o, k)
 	}
 }
 

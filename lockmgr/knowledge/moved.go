@@ -49,7 +49,7 @@ func (t *Table) below(from, to Key) []arrival {
 
 func (x *file) clone() *file {
 	return &file{
-		changes: slices.Clone(x.changes), facts: maps.Clone(x.facts), deaf: maps.Clone(x.deaf),
+		changes: slices.Clone(x.changes), facts: x.facts.clone(), deaf: maps.Clone(x.deaf),
 		refused: maps.Clone(x.refused), barred: maps.Clone(x.barred),
 	}
 }
@@ -75,15 +75,15 @@ func merged(there, arrives *file) *file {
 		x.changes = append(x.changes, c)
 	}
 	x.changes = x.changes[max(0, len(x.changes)-remembered):]
-	for o, k := range arrives.facts {
-		had := x.facts[o]
+	for o, k := range arrives.facts.all() {
+		had := x.facts.get(o)
 		if own := moved(k.own); own.newer(had.own) {
 			had.own = own
 		}
 		if lent := moved(k.lent); lent.newer(had.lent) {
 			had.lent = lent
 		}
-		x.facts[o] = had
+		x.facts.put(o, had)
 	}
 	for o, r := range arrives.refused {
 		if x.refused == nil {

@@ -5,8 +5,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-
-	"latchfs/lockmgr"
 )
 
 // A table outlives its process as a log of records that somebody else writes: Unsaved hands
@@ -38,7 +36,12 @@ func (t *Table) dropLocked(key Key, e *entry) {
 	} else if !t.unsaved[key] {
 		delete(t.unsaved, key)
 	}
-	t.facts -= len(e.facts)
+	t.removeLocked(key, e)
+}
+
+func (t *Table) removeLocked(key Key, e *entry) {
+	t.facts -= e.counted
+	t.bytes -= e.bytes
 	t.live -= e.logged
 	delete(t.files, key)
 }
@@ -137,10 +140,10 @@ func (w *writer) file(key Key, x *file) int64 {
 	for i := range x.changes {
 		w.change(&x.changes[i])
 	}
-	left := len(x.facts)
+	left := x.facts.len()
 	w.uint(uint64(min(left, factsAtOnce)))
 	n := 0
-	for o, k := range x.facts {
+	for o, k := range x.facts.all() {
 		if n == factsAtOnce {
 			size += int64(len(w.b))
 			w.cut()
@@ -178,30 +181,30 @@ func (t *Table) Replay(record []byte, boot string) error {
 // telling is what a record says of a key.
 type telling struct {
 	key   Key
-	file  *file                  // nil: nothing is known, or more than before
-	more  map[lockmgr.Owner]fact // what is known besides
+	file  *file  // nil: nothing is known, or more than before
+	more  *facts // what is known besides
 	bytes int64
 }
 
 func (t *Table) takeOver(r *telling) {
 	e := t.files[r.key]
 	if r.more != nil {
-		t.facts -= len(e.facts)
-		maps.Copy(e.facts, r.more)
-		t.facts += len(e.facts)
+		for o, k := range r.more.all() {
+			e.facts.put(o, k)
+		}
+		t.count(r.key, e)
 		e.logged += r.bytes
 		t.live += r.bytes
 		return
 	}
 	if e != nil {
-		t.facts -= len(e.facts)
-		t.live -= e.logged
-		delete(t.files, r.key)
+		t.removeLocked(r.key, e)
 	}
 	if r.file != nil {
 		t.tick++
-		t.files[r.key] = &entry{file: r.file, used: t.tick, logged: r.bytes}
-		t.facts += len(r.file.facts)
+		e = &entry{file: r.file, used: t.tick, logged: r.bytes}
+		t.files[r.key] = e
+		t.count(r.key, e)
 		t.live += r.bytes
 	}
 }
@@ -224,7 +227,7 @@ func (t *Table) decode(b []byte, boot string) ([]telling, error) {
 		case what == forgotten:
 		case what == known:
 			r.file = &file{changes: d.changes()}
-			r.file.facts = d.facts(r.file.last())
+			r.file.facts = *d.facts(r.file.last())
 		case what == more && e != nil && len(told) == 0:
 			r.more = d.facts(e.last())
 		default:

@@ -51,7 +51,7 @@ func (t *Table) Obeyed(now time.Time, b *Basis) {
 		delete(e.refused, b.By)
 		delete(e.deaf, b.By)
 		delete(e.barred, b.By)
-		e.tell(b.By, !e.facts[b.By].own.at.IsZero(), sighting{number: e.current().Number, at: now})
+		e.tell(b.By, !e.facts.get(b.By).own.at.IsZero(), sighting{number: e.current().Number, at: now})
 	})
 }
 

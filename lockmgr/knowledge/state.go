@@ -68,7 +68,6 @@ func (t *Table) Load(data []byte, boot string) error {
 		return fmt.Errorf("%w: format %d", ErrFormat, s.Format)
 	}
 	files := map[Key]*entry{}
-	facts := 0
 	for i := range s.Files {
 		f := &s.Files[i]
 		x := f.load()
@@ -76,15 +75,15 @@ func (t *Table) Load(data []byte, boot string) error {
 			return fmt.Errorf("%w: %q", ErrFormat, f.Key)
 		}
 		files[Key(f.Key)] = &entry{file: x}
-		facts += len(x.facts)
 	}
 	if s.Boot != boot {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.files, t.facts = files, facts
-	for key := range files {
+	t.files = files
+	for key, e := range files {
+		t.count(key, e)
 		t.unsaved[key] = false
 	}
 	return nil
@@ -101,7 +100,7 @@ func (x *file) isSound() bool {
 		}
 	}
 	last := x.current().Number
-	for _, k := range x.facts {
+	for _, k := range x.facts.all() {
 		if k.own.through > last || k.lent.through > last || k.own.number > k.own.through || k.lent.number > k.lent.through {
 			return false
 		}
@@ -110,12 +109,12 @@ func (x *file) isSound() bool {
 }
 
 func (f *savedFile) load() *file {
-	x := &file{facts: make(map[lockmgr.Owner]fact, len(f.Facts))}
+	x := &file{}
 	for _, c := range f.Changes {
 		x.changes = append(x.changes, Change{c.Number, c.Stamp, c.Author, c.Owners, c.Above, c.Added})
 	}
 	for _, k := range f.Facts {
-		x.facts[k.Owner] = fact{own: k.Own.load(), lent: k.Lent.load()}
+		x.facts.put(k.Owner, fact{own: k.Own.load(), lent: k.Lent.load()})
 	}
 	return x
 }

@@ -9,10 +9,15 @@ import (
 	"latchfs/lockmgr"
 )
 
-// Sweep forgets what counts for nothing any more: what relatives knew too long ago,
-// and, after the same time, what was known to processes that are gone (until then
-// the file that one of them has written may still be renamed). alive is asked once
-// for each process, without the table's lock.
+// settled is after how long nobody asks any more what a process knew that is gone, unless
+// it has left a file: by then what it did last has been noted.
+const settled = time.Minute
+
+// Sweep forgets what counts for nothing any more: what relatives knew too long ago, and
+// what was known to processes that are gone. If such a process, or one that it is an
+// ancestor of, has made the current version of a file, that counts as long as what
+// relatives knew, for the file may still be renamed; otherwise for a minute. alive is
+// asked once for each process, without the table's lock.
 func (t *Table) Sweep(now time.Time, alive func(lockmgr.Owner) bool) {
 	gone := map[lockmgr.Owner]bool{}
 	for _, o := range t.owners() {
@@ -22,17 +27,37 @@ func (t *Table) Sweep(now time.Time, alive func(lockmgr.Owner) bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	makers := t.makers()
+	rest := func(o lockmgr.Owner) time.Duration {
+		if gone[o] && !makers[o] {
+			return min(settled, t.fade)
+		}
+		return t.fade
+	}
 	for key, e := range t.files {
-		before := len(e.facts)
-		if e.sweep(now, t.fade, gone) {
+		if e.sweep(now, rest, gone) {
 			t.news.Add(1)
 			t.outdated(key, e)
-			t.facts -= before - len(e.facts)
+			t.count(key, e)
 		}
-		if len(e.facts) == 0 && len(e.deaf) == 0 {
+		if e.facts.len() == 0 && len(e.deaf) == 0 {
 			t.dropLocked(key, e)
 		}
 	}
+}
+
+// makers are the processes whose knowledge counts when a file is renamed, because the file
+// is their work. mu is held.
+func (t *Table) makers() map[lockmgr.Owner]bool {
+	makers := map[lockmgr.Owner]bool{}
+	for _, e := range t.files {
+		if last := e.current(); last.Stamp != (Stamp{}) {
+			for _, o := range last.owners {
+				makers[o] = true
+			}
+		}
+	}
+	return makers
 }
 
 // owners lists the processes that know anything.
@@ -42,7 +67,7 @@ func (t *Table) owners() []lockmgr.Owner {
 	seen := map[lockmgr.Owner]bool{}
 	var list []lockmgr.Owner
 	for _, e := range t.files {
-		for o := range e.facts {
+		for o := range e.facts.all() {
 			if !seen[o] {
 				seen[o] = true
 				list = append(list, o)
@@ -53,25 +78,17 @@ func (t *Table) owners() []lockmgr.Owner {
 }
 
 // sweep reports whether anybody knows less than before.
-func (x *file) sweep(now time.Time, fade time.Duration, gone map[lockmgr.Owner]bool) (less bool) {
-	for o, k := range x.facts {
-		had := k
+func (x *file) sweep(now time.Time, rest func(lockmgr.Owner) time.Duration, gone map[lockmgr.Owner]bool) (less bool) {
+	less = x.facts.update(func(o lockmgr.Owner, k fact) fact {
+		fade := rest(o)
 		if now.Sub(k.lent.at) > fade {
 			k.lent = sighting{}
 		}
 		if (gone[o] || k.own.made) && now.Sub(k.own.at) > fade {
 			k.own = sighting{}
 		}
-		switch {
-		case k == had:
-			continue
-		case k == (fact{}):
-			delete(x.facts, o)
-		default:
-			x.facts[o] = k
-		}
-		less = true
-	}
+		return k
+	})
 	maps.DeleteFunc(x.barred, func(_ lockmgr.Owner, until time.Time) bool { return now.After(until) })
 	for o, r := range x.refused {
 		if now.Sub(r.at) > insistWithin {
@@ -101,56 +118,56 @@ func (t *Table) shrink() {
 	keys := make([]Key, 0, len(t.files))
 	for key, e := range t.files {
 		keys = append(keys, key)
-		for o := range e.facts {
+		for o := range e.facts.all() {
 			counts[o]++
 		}
 	}
 	slices.SortFunc(keys, func(a, b Key) int { return cmp.Compare(t.files[a].used, t.files[b].used) })
-	const enough = MaxFacts * 3 / 4
+	enough := t.most / 4 * 3
 	for _, key := range keys {
-		if t.facts <= enough {
+		if t.bytes <= enough {
 			return
 		}
 		e := t.files[key]
-		before := len(e.facts)
-		e.trim(counts)
-		if len(e.facts) == before {
+		if !e.trim(counts) {
 			continue
 		}
 		t.outdated(key, e)
-		t.facts -= before - len(e.facts)
-		if len(e.facts) == 0 {
+		t.count(key, e)
+		if e.facts.len() == 0 {
 			t.dropLocked(key, e)
 		}
 	}
 	for _, key := range keys {
-		if e := t.files[key]; e != nil && t.facts > enough && len(t.files) > 1 {
+		if e := t.files[key]; e != nil && t.bytes > enough && len(t.files) > 1 {
 			t.dropLocked(key, e)
 		}
 	}
 }
 
-// trim forgets of a file what takes more than its share; counts is how many keys each
-// process knows.
-func (x *file) trim(counts map[lockmgr.Owner]int) {
-	for o := range x.facts {
-		if counts[o] > maxKeys {
-			delete(x.facts, o)
-			counts[o]--
+// trim forgets of a file what takes more than its share, and reports whether there was
+// any; counts is how many keys each process knows.
+func (x *file) trim(counts map[lockmgr.Owner]int) bool {
+	trimmed := x.facts.update(func(o lockmgr.Owner, k fact) fact {
+		if counts[o] <= maxKeys {
+			return k
 		}
-	}
-	if len(x.facts) <= maxReaders {
-		return
-	}
-	owners := make([]lockmgr.Owner, 0, len(x.facts))
-	for o := range x.facts {
-		owners = append(owners, o)
-	}
-	slices.SortFunc(owners, func(a, b lockmgr.Owner) int { return x.facts[a].last().Compare(x.facts[b].last()) })
-	for _, o := range owners[:len(owners)-maxReaders] {
-		delete(x.facts, o)
 		counts[o]--
+		return fact{}
+	})
+	if x.facts.len() <= maxReaders {
+		return trimmed
 	}
+	readers := make([]ownFact, 0, x.facts.len())
+	for o, k := range x.facts.all() {
+		readers = append(readers, ownFact{o, k})
+	}
+	slices.SortFunc(readers, func(a, b ownFact) int { return a.last().Compare(b.last()) })
+	for _, k := range readers[:len(readers)-maxReaders] {
+		x.facts.put(k.owner, fact{})
+		counts[k.owner]--
+	}
+	return true
 }
 
 // last is when the process has last learned anything.

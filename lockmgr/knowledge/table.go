@@ -9,10 +9,17 @@ import (
 	"latchfs/lockmgr"
 )
 
-// MaxFacts bounds what a Table remembers: so many pairs of a key and a process,
-// about 200 bytes each. Beyond it the keys that were touched longest ago are
-// forgotten.
-const MaxFacts = 100_000
+// MaxBytes bounds the memory that a Table takes, by an estimate. Beyond it the keys that
+// were touched longest ago are forgotten.
+const MaxBytes = 16 << 20
+
+// About what things take, in bytes.
+const (
+	bytesOfKey    = 150 // besides its name
+	bytesOfChange = 200
+	bytesOfFact   = 112
+	bytesInMap    = 250 // of a fact
+)
 
 // Table remembers who knows which versions. Its methods may be called by several
 // goroutines at once. Its mutex is a leaf: nothing else is locked under it.
@@ -24,6 +31,8 @@ type Table struct {
 	mu    sync.Mutex
 	files map[Key]*entry
 	facts int // in all files
+	bytes int // of all files
+	most  int // how many those may be
 	tick  uint64
 	live  int64 // how long the records are that count: see Live
 	// unsaved are the keys of which the log does not say what is known now, with
@@ -34,14 +43,16 @@ type Table struct {
 // entry is a file with the moment of its last use.
 type entry struct {
 	*file
-	used   uint64
-	logged int64 // the length of what the log says of it, 0 if that is nothing
+	used    uint64
+	counted int   // facts
+	bytes   int   // that it takes
+	logged  int64 // the length of what the log says of it, 0 if that is nothing
 }
 
 // New returns an empty table in which what relatives know counts for fade, unless
 // Check says otherwise.
 func New(fade time.Duration) *Table {
-	return &Table{fade: fade, files: map[Key]*entry{}, unsaved: map[Key]bool{}}
+	return &Table{fade: fade, files: map[Key]*entry{}, unsaved: map[Key]bool{}, most: MaxBytes}
 }
 
 // News rises whenever the table has changed so that it should be saved.
@@ -68,14 +79,22 @@ func (t *Table) make(key Key, stamp Stamp) *entry {
 	return e
 }
 
-// counted runs a change of what is known of a key and counts the facts.
+// count adds up what an entry takes, after a change. mu is held.
+func (t *Table) count(key Key, e *entry) {
+	facts := e.facts.len()
+	bytes := bytesOfKey + len(key) + bytesOfChange*len(e.changes) + bytesOfFact*len(e.facts.few) + bytesInMap*len(e.facts.many)
+	t.facts += facts - e.counted
+	t.bytes += bytes - e.bytes
+	e.counted, e.bytes = facts, bytes
+}
+
+// counted runs a change of what is known of a key and counts what that takes.
 func (t *Table) counted(key Key, e *entry, change func()) {
 	t.news.Add(1)
 	t.outdated(key, e)
-	before := len(e.facts)
 	change()
-	t.facts += len(e.facts) - before
-	if t.facts > MaxFacts {
+	t.count(key, e)
+	if t.bytes > t.most {
 		t.shrink()
 	}
 }
@@ -90,7 +109,7 @@ func (t *Table) Knows(now time.Time, key Key, stamp Stamp, self lockmgr.Owner, w
 	if e == nil || e.current().Stamp != stamp {
 		return false
 	}
-	s := e.facts[self].own
+	s := e.facts.get(self).own
 	return s.number == e.current().Number && !s.made && now.Sub(s.at) < within
 }
 
@@ -227,17 +246,15 @@ func (t *Table) Share(from, to Key) {
 	}
 	other := t.make(to, e.current().Stamp)
 	t.counted(to, other, func() {
-		for o, k := range e.facts {
-			had := other.facts[o]
+		for o, k := range e.facts.all() {
+			had := other.facts.get(o)
 			if own := e.in(other.file, k.own); own.newer(had.own) {
 				had.own = own
 			}
 			if lent := e.in(other.file, k.lent); lent.newer(had.lent) {
 				had.lent = lent
 			}
-			if had != (fact{}) {
-				other.facts[o] = had
-			}
+			other.facts.put(o, had)
 		}
 	})
 }

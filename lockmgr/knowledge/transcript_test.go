@@ -294,7 +294,7 @@ func (t *Table) checkInvariants(tt testing.TB) {
 	defer t.mu.Unlock()
 	facts := 0
 	for key, e := range t.files {
-		facts += len(e.facts)
+		facts += e.facts.len()
 		if n := len(e.changes); n == 0 || n > remembered {
 			tt.Errorf("%q remembers %d changes", key, n)
 		}
@@ -304,7 +304,7 @@ func (t *Table) checkInvariants(tt testing.TB) {
 			}
 		}
 		last := e.current().Number
-		for o, k := range e.facts {
+		for o, k := range e.facts.all() {
 			if k.own.through > last || k.lent.through > last {
 				tt.Errorf("%q: %v knows a version that is still to come: %+v of %d", key, o, k, last)
 			}
@@ -312,6 +312,13 @@ func (t *Table) checkInvariants(tt testing.TB) {
 				tt.Errorf("%q: %v is behind what it knows: %+v", key, o, k)
 			}
 		}
+	}
+	bytes := 0
+	for _, e := range t.files {
+		bytes += e.bytes
+	}
+	if bytes != t.bytes || bytes > t.most {
+		tt.Errorf("%d bytes are counted, and there are %d", t.bytes, bytes)
 	}
 	if facts != t.facts {
 		tt.Errorf("%d facts are counted, and there are %d", t.facts, facts)

@@ -26,7 +26,7 @@ func (t *Table) Before(at time.Time, key Key, who Who) *Sight {
 		return s
 	}
 	for _, o := range who.chain() {
-		s.before = append(s.before, e.facts[o])
+		s.before = append(s.before, e.facts.get(o))
 	}
 	return s
 }
@@ -74,19 +74,12 @@ func (s *Sight) knew(i int) fact {
 }
 
 func (x *file) withdraw(o lockmgr.Owner, at time.Time, before fact) {
-	k, ok := x.facts[o]
-	if !ok {
-		return
-	}
+	k := x.facts.get(o)
 	if k.own.at.Equal(at) {
 		k.own = before.own
 	}
 	if k.lent.at.Equal(at) {
 		k.lent = before.lent
 	}
-	if k == (fact{}) {
-		delete(x.facts, o)
-	} else {
-		x.facts[o] = k
-	}
+	x.facts.put(o, k)
 }

@@ -373,7 +373,7 @@ func (d *decoder) list() []lockmgr.Owner {
 
 func (d *decoder) fact() (lockmgr.Owner, fact) {
 	o, flags := d.owner(), d.uint()
-	if flags >= flagLentMade<<1 {
+	if flags >= flagLentMade<<1 || flags&(flagOwn|flagLent) == 0 {
 		d.fail(errOrder)
 	}
 	var k fact
@@ -409,22 +409,23 @@ func (d *decoder) changes() []Change {
 }
 
 // facts reads who knows what of a key whose current version is the last.
-func (d *decoder) facts(last uint64) map[lockmgr.Owner]fact {
+func (d *decoder) facts(last uint64) *facts {
 	n := d.count()
 	if n > factsAtOnce {
 		d.fail(errOrder)
-		return nil
+		n = 0
 	}
-	facts := make(map[lockmgr.Owner]fact, n)
+	var list facts
+	list.few = make([]ownFact, 0, min(n, fewFacts))
 	for range n {
 		o, k := d.fact()
 		if k.own.through > last || k.lent.through > last {
 			d.fail(errOrder)
 		}
 		if d.err != nil {
-			return nil
+			break
 		}
-		facts[o] = k
+		list.put(o, k)
 	}
-	return facts
+	return &list
 }
