@@ -20,6 +20,8 @@ type room struct {
 	ours []string // packages of this module
 	libs []string // modules of others
 	not  []string // packages of the standard library that it has no business with
+
+	tests []string // packages of this module that its tests use on top
 }
 
 const (
@@ -54,8 +56,37 @@ var rooms = map[string]room{
 	"latchfs/journal/history": { // which versions there are; what their files hold is none of its business
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir"}, libs: []string{xSys},
 	},
-	"latchfs/journal/commit": { // puts old content where history wants it
-		ours: []string{"latchfs/journal", "latchfs/journal/history", "latchfs/journal/statedir"}, libs: []string{xSys},
+	// The rooms of commit, from the ground up: no other room may import those below
+	// internal, which the compiler sees to.
+	"latchfs/journal/commit/internal/disk": { // steps and names
+		ours: []string{"latchfs/journal", "latchfs/journal/statedir"}, libs: []string{xSys},
+	},
+	"latchfs/journal/commit/internal/keep": { // puts old content where history wants it
+		ours: []string{"latchfs/journal", "latchfs/journal/history", "latchfs/journal/commit/internal/disk"}, libs: []string{xSys},
+	},
+	"latchfs/journal/commit/internal/rejected": { // what is refused never was content of a file: no history
+		ours: []string{"latchfs/journal/statedir", "latchfs/journal/commit/internal/disk"}, libs: []string{xSys},
+	},
+	"latchfs/journal/commit/internal/lazy": { // the old version may be in the history
+		ours: []string{"latchfs/journal", "latchfs/journal/history",
+			"latchfs/journal/commit/internal/disk", "latchfs/journal/commit/internal/rejected"}, libs: []string{xSys},
+	},
+	"latchfs/journal/commit/internal/tail": { // a lazy commit is settled before records follow
+		ours: []string{"latchfs/journal",
+			"latchfs/journal/commit/internal/disk", "latchfs/journal/commit/internal/lazy", "latchfs/journal/commit/internal/rejected"}, libs: []string{xSys},
+	},
+	"latchfs/journal/commit/internal/recovery": { // knows what the others' intents mean, and nothing of their state
+		ours: []string{"latchfs/journal", "latchfs/journal/history",
+			"latchfs/journal/commit/internal/disk", "latchfs/journal/commit/internal/keep", "latchfs/journal/commit/internal/lazy", "latchfs/journal/commit/internal/rejected", "latchfs/journal/commit/internal/tail"}, libs: []string{xSys},
+	},
+	"latchfs/journal/commit": { // shadows; it joins the rooms below
+		tests: []string{"latchfs/journal/commit/fsck"}, // examines what each crash leaves
+		ours: []string{"latchfs/journal", "latchfs/journal/history",
+			"latchfs/journal/commit/internal/disk", "latchfs/journal/commit/internal/keep", "latchfs/journal/commit/internal/lazy", "latchfs/journal/commit/internal/recovery", "latchfs/journal/commit/internal/rejected", "latchfs/journal/commit/internal/tail"}, libs: []string{xSys},
+	},
+	"latchfs/journal/commit/fsck": { // a repair recovers, too; nothing is published
+		ours: []string{"latchfs/journal", "latchfs/journal/history", "latchfs/journal/statedir",
+			"latchfs/journal/commit/internal/disk", "latchfs/journal/commit/internal/lazy", "latchfs/journal/commit/internal/recovery", "latchfs/journal/commit/internal/rejected"}, libs: []string{xSys},
 	},
 	"latchfs/journal/validate": {
 		libs: []string{xSys, "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v4"},
@@ -135,7 +166,7 @@ func TestArrows(t *testing.T) {
 			}
 		}
 		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
-			own := imported == p.ImportPath || strings.HasPrefix(imported, testPrograms+"/")
+			own := imported == p.ImportPath || slices.Contains(r.tests, imported) || strings.HasPrefix(imported, testPrograms+"/")
 			if !own && !r.mayImport(imported, testLibs) {
 				t.Errorf("tests of %s must not import %s", p.ImportPath, imported)
 			}

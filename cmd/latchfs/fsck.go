@@ -15,6 +15,7 @@ import (
 	"latchfs/fs/locksdir"
 	"latchfs/journal"
 	"latchfs/journal/commit"
+	"latchfs/journal/commit/fsck"
 	"latchfs/journal/statedir"
 )
 
@@ -79,7 +80,7 @@ func (f *fsckFlags) run(cmd *cobra.Command, path string) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	checked, err := commit.Check(cmd.Context(), int(data.root.Fd()), data.state)
+	checked, err := fsck.Check(cmd.Context(), int(data.root.Fd()), data.state)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

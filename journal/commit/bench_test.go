@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/tail"
 )
 
 // BenchmarkSave compares a commit of 4 KiB with what a careful program does by
@@ -25,7 +27,7 @@ func BenchmarkSave(b *testing.B) {
 			check(b, err)
 			defer os.RemoveAll(root)
 			w := newWorld(b, root)
-			w.s.fault = nil
+			w.s.disk.Fault = nil
 			content := make([]byte, 4096)
 			ways := []string{"plain", "full", "ordered", "lazy", "in-place"}
 			took := map[string][]time.Duration{}
@@ -71,7 +73,7 @@ func plainSave(dir int, content []byte) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := writeAll(fd, content, 0); err != nil {
+	if err := disk.WriteAll(fd, content, 0); err != nil {
 		return err
 	}
 	if err := unix.Fsync(fd); err != nil {
@@ -99,7 +101,7 @@ func (w *world) save(dir int, way string, content []byte) error {
 	if err := unix.Fstat(base, &st); err != nil {
 		return err
 	}
-	v := VersionOf(&st)
+	v := disk.VersionOf(&st)
 	sh, err := w.s.NewShadow(ShadowOptions{Dir: dir, DirPath: way, Name: "f", Base: base})
 	if err != nil {
 		return err
@@ -108,7 +110,7 @@ func (w *world) save(dir int, way string, content []byte) error {
 	if err := sh.Mark(); err != nil {
 		return err
 	}
-	if err := writeAll(sh.FD(), content, 0); err != nil {
+	if err := disk.WriteAll(sh.FD(), content, 0); err != nil {
 		return err
 	}
 	if dirty, err := sh.Dirty(); !dirty || err != nil {
@@ -133,7 +135,7 @@ func BenchmarkShadow(b *testing.B) {
 				check(b, err)
 				defer os.RemoveAll(root)
 				w := newWorld(b, root)
-				w.s.fault = nil
+				w.s.disk.Fault = nil
 				w.write("f", string(make([]byte, size)))
 				base := openFile(b, w.path("f"), os.O_RDONLY)
 				check(b, base.Sync())
@@ -165,7 +167,7 @@ func BenchmarkRecover(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		w.j.Close()
-		found, _ := filepath.Glob(w.path(StateDirName + "/journal-*"))
+		found, _ := filepath.Glob(w.path(disk.StateDirName + "/journal-*"))
 		for _, name := range found {
 			check(b, os.Remove(name))
 		}
@@ -181,9 +183,9 @@ func BenchmarkRecover(b *testing.B) {
 // A record costs one more write, into the journal.
 func BenchmarkAppend(b *testing.B) {
 	w := newWorld(b, b.TempDir())
-	w.s.fault = nil
+	w.s.disk.Fault = nil
 	f := openFile(b, w.path("log"), os.O_RDWR|os.O_APPEND|os.O_CREATE)
-	tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), Name: "log"})
+	tail, err := w.s.Tail(tail.Options{FD: int(f.Fd()), Name: "log"})
 	check(b, err)
 	line := []byte(strings.Repeat("x", 80) + "\n")
 	b.Run("plain", func(b *testing.B) {

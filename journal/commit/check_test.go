@@ -10,22 +10,24 @@ import (
 	"strings"
 	"testing"
 
-	"latchfs/journal"
-	"latchfs/journal/history"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/fsck"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/history"
 )
 
 // stop is what a daemon leaves that has ended: the lock's file, and the history's
 // log if there is a history.
 func (w *world) stop() {
 	w.t.Helper()
-	if _, err := os.Stat(w.path(StateDirName + "/" + history.Dir)); err == nil {
+	if _, err := os.Stat(w.path(disk.StateDirName + "/" + history.Dir)); err == nil {
 		h, err := history.Open(w.state, history.Options{})
 		check(w.t, err)
 		check(w.t, h.Close())
 	}
-	w.write(StateDirName+"/"+LockName, "1\n")
+	w.write(disk.StateDirName+"/"+disk.LockName, "1\n")
 }
 
 // everything is all that is below the root, with content, mode, inode and mtime.
@@ -54,10 +56,10 @@ func (w *world) everything() map[string]string {
 }
 
 // check runs Check, which must change nothing.
-func (w *world) check() *Checked {
+func (w *world) check() *fsck.Checked {
 	w.t.Helper()
 	before := w.everything()
-	c, err := Check(context.Background(), int(w.dir.Fd()), w.state)
+	c, err := fsck.Check(context.Background(), int(w.dir.Fd()), w.state)
 	check(w.t, err)
 	after := w.everything()
 	for name := range after {
@@ -81,7 +83,7 @@ func found(findings []journal.Finding) []string {
 }
 
 // mustFind checks, and wants just these findings beside that of an unclean stop.
-func (w *world) mustFind(want ...string) *Checked {
+func (w *world) mustFind(want ...string) *fsck.Checked {
 	w.t.Helper()
 	c := w.check()
 	got := slices.DeleteFunc(found(c.Findings), func(f string) bool { return strings.HasPrefix(f, "recoverable "+journal.FindUnclean) })
@@ -142,7 +144,7 @@ func TestCheckAndRepairAfterACrashAtEveryStep(t *testing.T) {
 // such a way that no mount goes on.
 func (w *world) corrupt(n int) (at int) {
 	w.t.Helper()
-	names, err := filepath.Glob(w.path(StateDirName + "/journal-*"))
+	names, err := filepath.Glob(w.path(disk.StateDirName + "/journal-*"))
 	check(w.t, err)
 	if len(names) != 1 {
 		w.t.Fatalf("%d segments", len(names))
@@ -194,7 +196,7 @@ func TestRepairOfACorruptJournalLosesNothing(t *testing.T) {
 func (w *world) nothingLost(sc scenario, acked bool, before map[string]string) {
 	w.t.Helper()
 	for name := range before {
-		if _, err := os.Lstat(w.path(name)); err != nil && !Reserved(filepath.Base(name)) && !strings.HasPrefix(name, StateDirName) {
+		if _, err := os.Lstat(w.path(name)); err != nil && !disk.Reserved(filepath.Base(name)) && !strings.HasPrefix(name, disk.StateDirName) {
 			w.t.Errorf("%q is gone", name)
 		}
 	}
@@ -214,7 +216,7 @@ func (w *world) nothingLost(sc scenario, acked bool, before map[string]string) {
 func (w *world) kept() map[string]bool {
 	w.t.Helper()
 	kept := map[string]bool{}
-	contents, err := filepath.Glob(w.path(StateDirName + "/rejected/*/content"))
+	contents, err := filepath.Glob(w.path(disk.StateDirName + "/rejected/*/content"))
 	check(w.t, err)
 	for _, name := range contents {
 		b, err := os.ReadFile(name)

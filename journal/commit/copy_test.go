@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
 )
 
 const mib = 1 << 20
@@ -16,7 +18,7 @@ type extent struct{ start, end int64 }
 
 func extents(t testing.TB, fd int, size int64) (all []extent) {
 	t.Helper()
-	check(t, eachData(fd, size, func(start, end int64) error {
+	check(t, disk.EachData(fd, size, func(start, end int64) error {
 		all = append(all, extent{start, end})
 		return nil
 	}))
@@ -44,7 +46,7 @@ func TestFillKeepsHoles(t *testing.T) {
 				sh, err := w.s.NewShadow(w.shadowOptions("f", base))
 				check(t, err)
 				defer sh.Discard()
-				w.s.fault = func(step string) error {
+				w.s.disk.Fault = func(step string) error {
 					if step == refuse {
 						return unix.EOPNOTSUPP
 					}
@@ -111,14 +113,14 @@ func TestCopyBytes(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789"), 250_000)
 	_, err := from.Write(content)
 	check(t, err)
-	check(t, copyBytes(int(from.Fd()), int(to.Fd()), 5, 2_000_005))
+	check(t, disk.CopyBytes(int(from.Fd()), int(to.Fd()), 5, 2_000_005))
 	got, err := os.ReadFile(dir + "/to")
 	check(t, err)
 	if !bytes.Equal(got[5:], content[5:2_000_005]) {
 		t.Error("the content differs")
 	}
 	// The source ends early: no error, the commit finds the conflict.
-	check(t, copyBytes(int(from.Fd()), int(to.Fd()), 2_499_990, 3_000_000))
+	check(t, disk.CopyBytes(int(from.Fd()), int(to.Fd()), 2_499_990, 3_000_000))
 }
 
 // Overwriting must not leave anything of what was there before, on filesystems
@@ -132,7 +134,7 @@ func TestOverwrite(t *testing.T) {
 				target := openFile(t, w.path("target"), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 				_, err := target.Write(bytes.Repeat([]byte("old!"), int(old/4)))
 				check(t, err)
-				w.s.fault = func(step string) error {
+				w.s.disk.Fault = func(step string) error {
 					for _, r := range refused {
 						if step == r {
 							return unix.EOPNOTSUPP
@@ -141,7 +143,7 @@ func TestOverwrite(t *testing.T) {
 					return nil
 				}
 				size := statFD(t, int(shadow.Fd())).Size
-				check(t, w.s.overwrite(int(shadow.Fd()), int(target.Fd()), size))
+				check(t, w.s.disk.Overwrite(int(shadow.Fd()), int(target.Fd()), size))
 				want, got := w.read("shadow"), w.read("target")
 				if want != got {
 					t.Errorf("%s, over %d bytes: the content differs", name, old)

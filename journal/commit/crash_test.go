@@ -10,9 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"latchfs/journal/history"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/keep"
+	"latchfs/journal/commit/internal/tail"
+	"latchfs/journal/history"
 )
 
 // scenario is a piece of work on a data root with the file d/f, content "old".
@@ -29,7 +32,7 @@ type scenario struct {
 
 func (w *world) commitNew(sh *Shadow, publish func() error) (acked bool) {
 	defer sh.Discard()
-	if err := writeAll(sh.FD(), []byte("new"), 0); err != nil {
+	if err := disk.WriteAll(sh.FD(), []byte("new"), 0); err != nil {
 		w.t.Fatal(err)
 	}
 	return publish() == nil
@@ -39,7 +42,7 @@ func (w *world) commitNew(sh *Shadow, publish func() error) (acked bool) {
 const theContent = "000102030405060708090a0b0c0d0e0f"
 
 // replaceKept is replace with the old version going into the history.
-func replaceKept(k Keep) func(w *world) bool {
+func replaceKept(k keep.Keep) func(w *world) bool {
 	return func(w *world) bool {
 		sh, base := w.begin()
 		return sh != nil && w.commitNew(sh, func() error {
@@ -56,20 +59,20 @@ func inPlaceKept(w *world) bool {
 	sh, base := w.begin()
 	return sh != nil && w.commitNew(sh, func() error {
 		o := w.publishOptions("d/f", base)
-		o.Keep = Keep{ID: theContent}
+		o.Keep = keep.Keep{ID: theContent}
 		_, err := sh.InPlace(int(target.Fd()), o)
 		return err
 	})
 }
 
-func renameKept(k Keep) func(w *world) bool {
+func renameKept(k keep.Keep) func(w *world) bool {
 	return func(w *world) bool {
-		_, err := w.s.RenameOver(RenameOptions{FromDir: w.openDir("d"), From: "t", ToDir: w.openDir("d"), To: "f", Keep: k})
+		_, err := w.s.RenameOver(keep.RenameOptions{FromDir: w.openDir("d"), From: "t", ToDir: w.openDir("d"), To: "f", Keep: k})
 		return err == nil
 	}
 }
 
-func removeKept(k Keep) func(w *world) bool {
+func removeKept(k keep.Keep) func(w *world) bool {
 	return func(w *world) bool {
 		_, err := w.s.Remove(nil, w.openDir("d"), "f", k)
 		return err == nil
@@ -77,7 +80,7 @@ func removeKept(k Keep) func(w *world) bool {
 }
 
 // begin makes a shadow of d/f like shadowOf, but may fail.
-func (w *world) begin() (*Shadow, *Version) {
+func (w *world) begin() (*Shadow, *disk.Version) {
 	base := openFile(w.t, w.path("d/f"), os.O_RDONLY)
 	v := w.version("d/f")
 	sh, err := w.s.NewShadow(w.shadowOptions("d/f", base))
@@ -111,8 +114,8 @@ func inPlace(w *world) bool {
 // without returns work on a filesystem where the step fails with errno.
 func without(step string, errno unix.Errno, work func(w *world) bool) func(w *world) bool {
 	return func(w *world) bool {
-		inner := w.s.fault
-		w.s.fault = func(s string) error {
+		inner := w.s.disk.Fault
+		w.s.disk.Fault = func(s string) error {
 			if s == step {
 				return errno
 			}
@@ -125,19 +128,19 @@ func without(step string, errno unix.Errno, work func(w *world) bool) func(w *wo
 var scenarios = map[string]scenario{
 	"replace":              {work: replace},
 	"replace, named":       {work: without("tmpfile", unix.EOPNOTSUPP, replace)},
-	"replace, kept":        {work: replaceKept(Keep{ID: theContent}), keeps: true},
-	"replace, copied":      {work: replaceKept(Keep{ID: theContent, Copy: true}), keeps: true},
+	"replace, kept":        {work: replaceKept(keep.Keep{ID: theContent}), keeps: true},
+	"replace, copied":      {work: replaceKept(keep.Keep{ID: theContent, Copy: true}), keeps: true},
 	"replace, no exchange": {work: without("exchange", unix.EINVAL, replace)},
 	"replace, no exchange, kept": {
-		work: without("exchange", unix.EINVAL, replaceKept(Keep{ID: theContent})), keeps: true,
+		work: without("exchange", unix.EINVAL, replaceKept(keep.Keep{ID: theContent})), keeps: true,
 	},
 	"replace, far history": { // as in another subvolume
-		work: without("keep", unix.EXDEV, replaceKept(Keep{ID: theContent})), keeps: true,
+		work: without("keep", unix.EXDEV, replaceKept(keep.Keep{ID: theContent})), keeps: true,
 	},
 	"stranger at the exchange": {
 		work: func(w *world) bool {
-			inner, fired := w.s.fault, false
-			w.s.fault = func(step string) error {
+			inner, fired := w.s.disk.Fault, false
+			w.s.disk.Fault = func(step string) error {
 				if step == "exchange" && !fired {
 					fired = true
 					w.write("t", "theirs")
@@ -145,7 +148,7 @@ var scenarios = map[string]scenario{
 				}
 				return inner(step)
 			}
-			replaceKept(Keep{ID: theContent})(w)
+			replaceKept(keep.Keep{ID: theContent})(w)
 			return false // nobody's bytes may be lost, whatever is acknowledged
 		},
 		mayBe: []string{"old", "theirs"},
@@ -153,14 +156,14 @@ var scenarios = map[string]scenario{
 	"in place, kept": {work: inPlaceKept, keeps: true},
 	"rename, kept": {
 		setup: func(w *world) { w.write("d/t", "new") },
-		work:  renameKept(Keep{ID: theContent}), keeps: true,
+		work:  renameKept(keep.Keep{ID: theContent}), keeps: true,
 	},
 	"rename, copied": {
 		setup: func(w *world) { w.write("d/t", "new") },
-		work:  renameKept(Keep{ID: theContent, Copy: true}), keeps: true,
+		work:  renameKept(keep.Keep{ID: theContent, Copy: true}), keeps: true,
 	},
-	"remove, kept":   {work: removeKept(Keep{ID: theContent}), keeps: true, mayBe: []string{"old", ""}},
-	"remove, copied": {work: removeKept(Keep{ID: theContent, Copy: true}), keeps: true, mayBe: []string{"old", ""}},
+	"remove, kept":   {work: removeKept(keep.Keep{ID: theContent}), keeps: true, mayBe: []string{"old", ""}},
+	"remove, copied": {work: removeKept(keep.Keep{ID: theContent, Copy: true}), keeps: true, mayBe: []string{"old", ""}},
 	"in place":       {work: inPlace},
 	"in place, a record taken out": {
 		setup: func(w *world) { w.write("d/f", "old\n") },
@@ -192,7 +195,7 @@ var scenarios = map[string]scenario{
 				return false
 			}
 			defer sh.Discard()
-			writeAll(sh.FD(), []byte("new"), 0)
+			disk.WriteAll(sh.FD(), []byte("new"), 0)
 			sh.Reject(map[string]any{"reason": "test"})
 			return false
 		},
@@ -235,7 +238,7 @@ var scenarios = map[string]scenario{
 // takenOut appends two records and writes the file anew without the first.
 func takenOut(w *world) bool {
 	file := openFile(w.t, w.path("d/f"), os.O_RDWR|os.O_APPEND)
-	tail, err := w.s.Tail(TailOptions{FD: int(file.Fd()), DirPath: "d", Name: "f"})
+	tail, err := w.s.Tail(tail.Options{FD: int(file.Fd()), DirPath: "d", Name: "f"})
 	for _, record := range []string{"half", "theirs\n"} {
 		if err == nil {
 			_, err = tail.Append(int(file.Fd()), []byte(record))
@@ -250,7 +253,7 @@ func takenOut(w *world) bool {
 		return false
 	}
 	defer sh.Discard()
-	check(w.t, writeAll(sh.FD(), []byte("old\ntheirs\n"), 0))
+	check(w.t, disk.WriteAll(sh.FD(), []byte("old\ntheirs\n"), 0))
 	_, err = sh.InPlace(int(target.Fd()), w.publishOptions("d/f", base))
 	return err == nil
 }
@@ -266,8 +269,8 @@ func inPlaceSparse(w *world) bool {
 		return false
 	}
 	defer sh.Discard()
-	check(w.t, writeAll(sh.FD(), []byte("new"), 0))
-	check(w.t, writeAll(sh.FD(), []byte("end"), int64(len(sparseContent)-3)))
+	check(w.t, disk.WriteAll(sh.FD(), []byte("new"), 0))
+	check(w.t, disk.WriteAll(sh.FD(), []byte("end"), int64(len(sparseContent)-3)))
 	_, err = sh.InPlace(int(target.Fd()), w.publishOptions("d/f", base))
 	return err == nil
 }
@@ -286,7 +289,7 @@ func eachStopOf(t *testing.T, scenarios map[string]scenario, crash bool, verify 
 			t.Run(name+"/"+what, func(t *testing.T) {
 				for n := 1; ; n++ {
 					w := scenarioWorld(t, at, sc)
-					w.s.noBallast()
+					w.s.rejects.NoBallast()
 					reached := w.failAt(n, crash)
 					acked := sc.work(w)
 					stopped := reached()
@@ -396,7 +399,7 @@ func TestCrashWhileRecovering(t *testing.T) {
 	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		for n := 1; ; n++ {
 			w.start()
-			w.s.noBallast() // there is enough, for it would only take time
+			w.s.rejects.NoBallast() // there is enough, for it would only take time
 			reached := w.failAt(n, true)
 			w.s.Recover()
 			if !reached() {
@@ -414,7 +417,7 @@ func TestCrashWhileRecovering(t *testing.T) {
 // One system call fails and the daemon lives on.
 func TestErrorAtEveryStep(t *testing.T) {
 	eachStop(t, false, func(t *testing.T, w *world, sc scenario, acked bool) {
-		w.s.fault = nil
+		w.s.disk.Fault = nil
 		// What the clean-up could not remove is left to Recover, nothing else.
 		_, err := w.s.Recover()
 		check(t, err)
@@ -436,10 +439,10 @@ func TestErrorsKeepTheOldVersion(t *testing.T) {
 					w := scenarioWorld(t, at, scenario{})
 					target := openFile(t, w.path("d/f"), os.O_RDWR)
 					sh, base := w.shadowOf("d/f")
-					check(t, writeAll(sh.FD(), []byte("new"), 0))
+					check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 					reached := w.failAt(n, false)
 					var err error
-					var v Version
+					var v disk.Version
 					if how == "replace" {
 						v, err = sh.Publish(w.publishOptions("d/f", base))
 					} else {
@@ -455,7 +458,7 @@ func TestErrorsKeepTheOldVersion(t *testing.T) {
 						if how == "replace" {
 							t.Error(got)
 						}
-						w.s.fault = nil
+						w.s.disk.Fault = nil
 						r, err := w.s.Recover()
 						check(t, err)
 						if w.read("d/f") != "new" || len(r.Redone) != 1 {

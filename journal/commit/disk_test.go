@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/tail"
 )
 
 // ownImage mounts an image for one test.
@@ -64,13 +67,13 @@ func TestFullDisk(t *testing.T) {
 			target := openFile(t, w.path("g"), os.O_RDWR)
 			inPlace, gbase := w.shadowOf("g")
 			rejected, _ := w.shadowOf("keep")
-			check(t, writeAll(rejected.FD(), []byte("new"), 0))
-			check(t, writeAll(inPlace.FD(), bytes.Repeat([]byte("new\n"), 200_000), 0))
+			check(t, disk.WriteAll(rejected.FD(), []byte("new"), 0))
+			check(t, disk.WriteAll(inPlace.FD(), bytes.Repeat([]byte("new\n"), 200_000), 0))
 			check(t, unix.Fsync(rejected.FD()))
 			check(t, unix.Fsync(inPlace.FD()))
 			w.fillDisk()
 
-			if err := writeAll(sh.FD(), bytes.Repeat([]byte("new\n"), 500_000), 0); !errors.Is(err, unix.ENOSPC) {
+			if err := disk.WriteAll(sh.FD(), bytes.Repeat([]byte("new\n"), 500_000), 0); !errors.Is(err, unix.ENOSPC) {
 				t.Fatalf("the disk is not full: %v", err)
 			}
 			if _, err := inPlace.InPlace(int(target.Fd()), w.publishOptions("g", gbase)); !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrRedoPending) {
@@ -113,7 +116,7 @@ func TestJournalHasItsSpace(t *testing.T) {
 	w := newWorld(t, root)
 	w.write("f", "old")
 	sh, base := w.shadowOf("f")
-	check(t, writeAll(sh.FD(), []byte("new"), 0))
+	check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 	w.fillDisk()
 	_, err := sh.Publish(w.publishOptions("f", base))
 	check(t, err)
@@ -196,7 +199,7 @@ func (w *world) commitWay(way, name, content string) {
 		sh, o.Base = w.shadowOf(name)
 	}
 	check(w.t, err)
-	check(w.t, writeAll(sh.FD(), []byte(content), 0))
+	check(w.t, disk.WriteAll(sh.FD(), []byte(content), 0))
 	switch way {
 	case "in place":
 		_, err = sh.InPlace(int(openFile(w.t, w.path(name), os.O_RDWR).Fd()), o)
@@ -236,7 +239,7 @@ func (w *world) afterPowerCut(image string) {
 	w.t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
 	w.root = filepath.Join(at, "root")
 	w.dir = openFile(w.t, w.root, os.O_RDONLY)
-	w.state = openFile(w.t, w.path(StateDirName), os.O_RDONLY)
+	w.state = openFile(w.t, w.path(disk.StateDirName), os.O_RDONLY)
 }
 
 // What was appended and synced survives a cut of the power, and nothing else but
@@ -246,14 +249,14 @@ func TestPowerCutWhileAppending(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			root, image := ownImage(t, kind, size)
 			w := newWorld(t, root)
-			w.s.fault = nil
+			w.s.disk.Fault = nil
 			const logs, odd = 8, 3
 			acked, all := make([]string, logs), make([]string, logs)
 			for i := range logs {
 				name := fmt.Sprint("log", i)
 				w.write(name, "")
 				f := openFile(t, w.path(name), os.O_RDWR|os.O_APPEND)
-				tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), Name: name})
+				tail, err := w.s.Tail(tail.Options{FD: int(f.Fd()), Name: name})
 				check(t, err)
 				for n := range 50 {
 					record := fmt.Sprintf("%d %s\n", n, strings.Repeat("x", n*i*7))
@@ -297,9 +300,9 @@ func TestAppendOnAFullDisk(t *testing.T) {
 			root, _ := ownImage(t, kind, size)
 			w := newWorld(t, root)
 			w.restart()
-			w.s.fault = nil
+			w.s.disk.Fault = nil
 			f := openFile(t, w.path("log"), os.O_RDWR|os.O_APPEND|os.O_CREATE)
-			tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), Name: "log"})
+			tail, err := w.s.Tail(tail.Options{FD: int(f.Fd()), Name: "log"})
 			check(t, err)
 			add := func(b []byte) error { _, err := tail.Append(int(f.Fd()), b); return err }
 			check(t, add([]byte("first\n")))
@@ -313,7 +316,7 @@ func TestAppendOnAFullDisk(t *testing.T) {
 			check(t, os.Remove(w.path("ballast")))
 			unix.Sync()
 			check(t, add([]byte("last\n")))
-			check(t, tail.Sync(tail.last()))
+			check(t, tail.Sync(tail.Last()))
 			w.start()
 			_, err = w.s.Recover()
 			check(t, err)

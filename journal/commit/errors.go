@@ -3,6 +3,8 @@ package commit
 import (
 	"errors"
 	"fmt"
+
+	"latchfs/journal/commit/internal/disk"
 )
 
 // Sentinels for errors.Is.
@@ -23,9 +25,9 @@ var (
 
 // ConflictError says what was found instead of the base version.
 type ConflictError struct {
-	Name  string   // in its directory
-	Base  *Version // nil: the name was expected to be free
-	Found *Version // nil: the name is gone
+	Name  string        // in its directory
+	Base  *disk.Version // nil: the name was expected to be free
+	Found *disk.Version // nil: the name is gone
 }
 
 func (e *ConflictError) Error() string {

@@ -5,6 +5,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/keep"
+	"latchfs/journal/commit/internal/recovery"
+	"latchfs/journal/commit/internal/rejected"
+	"latchfs/journal/commit/internal/tail"
 )
 
 // What the rooms below do for whoever uses the store.
@@ -12,13 +18,15 @@ import (
 // Remove removes the regular file name from dir like unlink(2), into the history
 // if k says so. as takes the name away. kept tells whether the file is there. Where it
 // cannot be kept it is removed all the same.
-func (s *Store) Remove(as Runner, dir int, name string, k Keep) (kept bool, err error) {
+func (s *Store) Remove(as disk.Runner, dir int, name string, k keep.Keep) (kept bool, err error) {
 	return s.keeper.Remove(as, dir, name, k)
 }
 
 // RenameOver is rename(2), except that the inode which loses its name to the
 // other file goes into the history.
-func (s *Store) RenameOver(o RenameOptions) (kept bool, err error) { return s.keeper.RenameOver(o) }
+func (s *Store) RenameOver(o keep.RenameOptions) (kept bool, err error) {
+	return s.keeper.RenameOver(o)
+}
 
 // Unshare gives the content id, which has become somebody's file again, to that
 // file alone: the history gets a copy, or loses it.
@@ -32,16 +40,16 @@ func (s *Store) PutBack(id string, dir int, name string) error {
 
 // Tail returns the tail of the file o.FD, to be given back with Close. Nothing is
 // written before the first Append.
-func (s *Store) Tail(o TailOptions) (*Tail, error) { return s.tails.Tail(o) }
+func (s *Store) Tail(o tail.Options) (*tail.Tail, error) { return s.tails.Open(o) }
 
 // SettleLazy makes a lazily published file durable before something is done to
 // it that a recovery could not tell from a commit that was cut short: another
 // name, or other content.
-func (s *Store) SettleLazy(st *unix.Stat_t) error { return s.lazies.SettleLazy(st) }
+func (s *Store) SettleLazy(st *unix.Stat_t) error { return s.lazies.Settle(st) }
 
 // SettleLazyDir does the same with all files in a directory that is to be
 // removed.
-func (s *Store) SettleLazyDir(dir int) error { return s.lazies.SettleLazyDir(dir) }
+func (s *Store) SettleLazyDir(dir int) error { return s.lazies.SettleDir(dir) }
 
 // SettleKept settles the commit whose old version is the content id, which is to
 // be removed from the history.
@@ -53,23 +61,23 @@ func (s *Store) Kept() <-chan struct{} { return s.rejects.Kept() }
 
 // PruneRejected removes from the rejected store what is older than maxAge (0: any
 // age) and what is over maxBytes; see the package comment.
-func (s *Store) PruneRejected(now time.Time, maxBytes int64, maxAge time.Duration) (Pruned, error) {
-	return s.rejects.PruneRejected(now, maxBytes, maxAge)
+func (s *Store) PruneRejected(now time.Time, maxBytes int64, maxAge time.Duration) (rejected.Pruned, error) {
+	return s.rejects.Prune(now, maxBytes, maxAge)
 }
 
 // ForgetRejected erases entries of the rejected store. When it returns without an error
 // they are gone from the disk.
-func (s *Store) ForgetRejected(ids []string) error { return s.rejects.ForgetRejected(ids) }
+func (s *Store) ForgetRejected(ids []string) error { return s.rejects.Forget(ids) }
 
 // Recover finishes or undoes every intent that is pending: at a start before
 // anything else is done with the data root, and later to finish what InPlace
 // left with ErrRedoPending. An error names what could not be put right; the
 // intents concerned stay pending.
-func (s *Store) Recover() (Report, error) { return s.recoverer.Recover() }
+func (s *Store) Recover() (recovery.Report, error) { return s.recoverer.Recover() }
 
 // Sweep walks the data root and removes orphaned shadows. It may run while the store
 // is in use. When it has been everywhere it settles the journal.
-func (s *Store) Sweep(ctx context.Context) (Report, error) { return s.recoverer.Sweep(ctx) }
+func (s *Store) Sweep(ctx context.Context) (recovery.Report, error) { return s.recoverer.Sweep(ctx) }
 
 // RemoveOrphan removes name from the directory dir if it is a reserved name
 // that no living shadow uses: what a crash left behind.

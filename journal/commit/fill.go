@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
 )
 
 // Fill gives the shadow the content of base, which must be a regular file
@@ -16,24 +18,24 @@ func (sh *Shadow) Fill(base int) error {
 	if err := errors.Join(unix.Fstat(base, &from), unix.Fstat(sh.fd, &before)); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	caps, capsErr := getXattr(sh.fd, xattrCapability)
-	if err := sh.s.copyContent(sh.as, base, sh.fd, from.Size); err != nil {
+	caps, capsErr := disk.GetXattr(sh.fd, disk.XattrCapability)
+	if err := sh.s.disk.CopyContent(sh.as, base, sh.fd, from.Size); err != nil {
 		return err
 	}
 	// Any write takes file capabilities away, and one without CAP_FSETID the
 	// set-user-ID bit. Filling is not the user's write.
 	if capsErr == nil {
-		err := sh.s.do("setxattr", func() error { return unix.Fsetxattr(sh.fd, xattrCapability, caps, 0) })
+		err := sh.s.disk.Do("setxattr", func() error { return unix.Fsetxattr(sh.fd, disk.XattrCapability, caps, 0) })
 		if err != nil {
 			return err
 		}
 	}
-	if before.Mode&specialBits != 0 {
-		if err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, before.Mode&0o7777) }); err != nil {
+	if before.Mode&disk.SpecialBits != 0 {
+		if err := sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, before.Mode&0o7777) }); err != nil {
 			return err
 		}
 	}
-	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
+	return sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
 }
 
 // initMeta gives a new file its mode and owner. What open(2) did with the
@@ -44,7 +46,7 @@ func (sh *Shadow) initMeta(o ShadowOptions) error {
 		return os.NewSyscallError("fstat", err)
 	}
 	mode := st.Mode & 0o7777
-	if want := o.Mode & 0o7777; mode != want && !hasDefaultACL(o.Dir) {
+	if want := o.Mode & 0o7777; mode != want && !disk.HasDefaultACL(o.Dir) {
 		mode = want // our own umask took something; the caller's was applied before
 	}
 	uid, gid := o.UID, o.GID
@@ -58,8 +60,8 @@ func (sh *Shadow) initMeta(o ShadowOptions) error {
 	if err := sh.chown(&st, uid, gid); err != nil {
 		return err
 	}
-	if mode != st.Mode&0o7777 || mode&specialBits != 0 { // which chown drops
-		return sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, mode) })
+	if mode != st.Mode&0o7777 || mode&disk.SpecialBits != 0 { // which chown drops
+		return sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, mode) })
 	}
 	return nil
 }
@@ -75,7 +77,7 @@ func (sh *Shadow) chown(st *unix.Stat_t, uid, gid int) error {
 	if uid < 0 && gid < 0 {
 		return nil
 	}
-	return sh.s.do("chown", func() error { return unix.Fchown(sh.fd, uid, gid) })
+	return sh.s.disk.Do("chown", func() error { return unix.Fchown(sh.fd, uid, gid) })
 }
 
 // copyMeta makes the shadow look like base. What we may not do is remembered
@@ -93,11 +95,11 @@ func (sh *Shadow) copyMeta(base int) error {
 			sh.inPlace = &kinded{ErrCannotPreserve, what, err}
 		}
 	}
-	try("inode flags", sh.s.copyFlags(base, sh.fd)) // first: some want an empty file
+	try("inode flags", sh.s.disk.CopyFlags(base, sh.fd)) // first: some want an empty file
 	try("owner", sh.chown(&to, int(from.Uid), int(from.Gid)))
-	try("extended attributes", sh.s.copyXattrs(base, sh.fd, anyXattr))
+	try("extended attributes", sh.s.disk.CopyXattrs(base, sh.fd, disk.AnyXattr))
 	// Last, because chown drops set-user-ID and an ACL sets the group bits.
-	err := sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, from.Mode&0o7777) })
+	err := sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, from.Mode&0o7777) })
 	if err != nil {
 		return err
 	}
@@ -108,5 +110,5 @@ func (sh *Shadow) copyMeta(base int) error {
 		// chmod(2): the set-group-ID bit of a file whose group is not ours.
 		try("mode", unix.EPERM)
 	}
-	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
+	return sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
 }

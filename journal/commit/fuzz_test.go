@@ -12,9 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -48,7 +49,7 @@ func recordsOf(segment []byte) (records [][]byte) {
 // segment is the journal's only file.
 func (w *world) segment() (path string, data []byte) {
 	w.t.Helper()
-	found, err := filepath.Glob(w.path(StateDirName + "/journal-*"))
+	found, err := filepath.Glob(w.path(disk.StateDirName + "/journal-*"))
 	check(w.t, err)
 	if len(found) != 1 {
 		w.t.Fatalf("segments %q", found)
@@ -66,9 +67,9 @@ func (w *world) names() map[string]bool {
 		switch {
 		case err != nil:
 			return err
-		case d.Name() == StateDirName:
+		case d.Name() == disk.StateDirName:
 			return filepath.SkipDir
-		case !generated(d.Name()):
+		case !disk.Generated(d.Name()):
 			names[path] = true
 		}
 		return nil
@@ -84,12 +85,12 @@ func unfinished(t testing.TB, root string) *world {
 		w.write(name, "old")
 	}
 	w.halfWritten("d/g")
-	w.s.fault = nil
+	w.s.disk.Fault = nil
 	begin := func(in journal.Intent) {
 		_, err := w.j.Begin(in)
 		check(t, err)
 	}
-	shadow := func(c string) string { return ReservedPrefix + strings.Repeat(c, 32) }
+	shadow := func(c string) string { return disk.ReservedPrefix + strings.Repeat(c, 32) }
 	for _, name := range []string{"d/" + shadow("1"), "d/" + shadow("2"), "d/" + shadow("3")} {
 		w.write(name, "new")
 	}
@@ -100,7 +101,7 @@ func unfinished(t testing.TB, root string) *world {
 	begin(journal.Intent{Kind: journal.KindTxn, Txn: 3})
 	st := w.stat("e/f")
 	begin(journal.Intent{Kind: journal.KindAppend, Dir: "e", Name: "f", ShadowDir: "e", TargetDev: uint64(st.Dev), TargetIno: st.Ino,
-		TargetBirth: birth(int(openFile(t, w.path("e/f"), os.O_RDONLY).Fd())), Size: 1})
+		TargetBirth: disk.Birth(int(openFile(t, w.path("e/f"), os.O_RDONLY).Fd())), Size: 1})
 	return w
 }
 

@@ -13,9 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"latchfs/journal"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/recovery"
+	"latchfs/journal/commit/internal/rejected"
 )
 
 // filesystems are the places that the tests run on: the temporary directory,
@@ -140,10 +143,10 @@ type world struct {
 
 func newWorld(t testing.TB, root string) *world {
 	t.Helper()
-	check(t, os.Mkdir(filepath.Join(root, StateDirName), 0o700))
+	check(t, os.Mkdir(filepath.Join(root, disk.StateDirName), 0o700))
 	w := &world{t: t, root: root}
 	w.dir = openFile(t, root, os.O_RDONLY)
-	w.state = openFile(t, filepath.Join(root, StateDirName), os.O_RDONLY)
+	w.state = openFile(t, filepath.Join(root, disk.StateDirName), os.O_RDONLY)
 	w.start()
 	return w
 }
@@ -154,9 +157,9 @@ func (w *world) start() {
 	j, err := journal.Open(w.state, journal.Options{MaxBytes: 64 << 10, Logf: w.t.Logf})
 	check(w.t, err)
 	w.j, w.s, w.steps = j, NewStore(int(w.dir.Fd()), w.state, j), nil
-	w.s.lazies.delay = time.Hour // nothing happens by itself
+	w.s.lazies.Delay = time.Hour // nothing happens by itself
 	w.s.lazyAnywhere = true
-	w.s.fault = func(step string) error { w.steps = append(w.steps, step); return nil }
+	w.s.disk.Fault = func(step string) error { w.steps = append(w.steps, step); return nil }
 }
 
 var errInjected = errors.New("injected")
@@ -166,7 +169,7 @@ var errInjected = errors.New("injected")
 // it came to that.
 func (w *world) failAt(n int, crash bool) (reached func() bool) {
 	count, fired := 0, false
-	w.s.fault = func(step string) error {
+	w.s.disk.Fault = func(step string) error {
 		w.steps = append(w.steps, step)
 		count++
 		if count == n || crash && count > n {
@@ -179,7 +182,7 @@ func (w *world) failAt(n int, crash bool) (reached func() bool) {
 }
 
 // restart is a start after a crash, with recovery and a sweep.
-func (w *world) restart() (recovered, swept Report) {
+func (w *world) restart() (recovered, swept recovery.Report) {
 	w.t.Helper()
 	w.start()
 	recovered, err := w.s.Recover()
@@ -211,10 +214,10 @@ func (w *world) stat(name string) unix.Stat_t {
 	return st
 }
 
-func (w *world) version(name string) *Version {
+func (w *world) version(name string) *disk.Version {
 	w.t.Helper()
 	st := w.stat(name)
-	v := VersionOf(&st)
+	v := disk.VersionOf(&st)
 	return &v
 }
 
@@ -228,7 +231,7 @@ func (w *world) leftovers() []string {
 		switch {
 		case err != nil:
 			return err
-		case strings.HasPrefix(d.Name(), ReservedPrefix), strings.HasPrefix(d.Name(), rejectedNew):
+		case strings.HasPrefix(d.Name(), disk.ReservedPrefix), strings.HasPrefix(d.Name(), rejected.NewPrefix):
 			found = append(found, rel)
 		}
 		return nil
@@ -241,10 +244,10 @@ func (w *world) checkNothingLeft() {
 	if found := w.leftovers(); len(found) > 0 {
 		w.t.Errorf("left behind: %q", found)
 	}
-	if pending := w.s.pending(); len(pending) > 0 {
+	if pending := w.s.disk.Pending(); len(pending) > 0 {
 		w.t.Errorf("pending: %+v", pending)
 	}
-	if names := w.s.namesInUse(); len(names) > 0 {
+	if names := w.s.disk.NamesInUse(); len(names) > 0 {
 		w.t.Errorf("names in use: %v", names)
 	}
 }
@@ -258,7 +261,7 @@ func (w *world) shadowOptions(name string, base *os.File) ShadowOptions {
 	return o
 }
 
-func (w *world) publishOptions(name string, base *Version) PublishOptions {
+func (w *world) publishOptions(name string, base *disk.Version) PublishOptions {
 	return PublishOptions{Dir: w.openDir(filepath.Dir(name)), DirPath: filepath.Dir(name), Name: filepath.Base(name), Base: base, Token: 1}
 }
 
@@ -270,7 +273,7 @@ func (w *world) openDir(name string) int {
 
 // shadowOf makes a filled and marked shadow of an existing file, and returns the
 // version that it is based on.
-func (w *world) shadowOf(name string) (*Shadow, *Version) {
+func (w *world) shadowOf(name string) (*Shadow, *disk.Version) {
 	w.t.Helper()
 	base := openFile(w.t, w.path(name), os.O_RDONLY)
 	v := w.version(name)
@@ -285,7 +288,7 @@ func (w *world) shadowOf(name string) (*Shadow, *Version) {
 func overwriteFD(t testing.TB, fd int, content string) {
 	t.Helper()
 	check(t, unix.Ftruncate(fd, 0))
-	check(t, writeAll(fd, []byte(content), 0))
+	check(t, disk.WriteAll(fd, []byte(content), 0))
 }
 
 func openFile(t testing.TB, path string, flags int) *os.File {

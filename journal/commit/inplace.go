@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
 )
 
 // InPlace writes the shadow's content, mode bits, times and (unless
@@ -20,20 +21,20 @@ import (
 // untouched, although its ctime may have changed. With ErrRedoPending, too, it
 // is half written: Recover finishes it, now or at the next start, and the
 // shadow has nothing left to reject. With ErrNotDurable it is complete.
-func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
+func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 	in, err := sh.redoIntent(target, o)
 	if err != nil {
-		return Version{}, err
+		return disk.Version{}, err
 	}
 	if err := sh.settleTimes(); err != nil {
-		return Version{}, err
+		return disk.Version{}, err
 	}
 	if err := sh.syncFor(o, 0); err != nil {
-		return Version{}, err
+		return disk.Version{}, err
 	}
 	err = sh.s.settleTarget(in)
 	if err == nil && o.Keep.ID != "" {
-		sh.kept = sh.s.keepCopy(sh.as, target, o.Keep.ID) == nil
+		sh.kept = sh.s.keeper.KeepCopy(sh.as, target, o.Keep.ID) == nil
 	}
 	if err == nil {
 		err = sh.armRedo(in, o)
@@ -42,34 +43,34 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (Version, error) {
 		_, err = sh.redoIntent(target, o) // is it still the base?
 	}
 	if err == nil {
-		err = sh.s.reserve(sh.as, sh.fd, target)
+		err = sh.s.disk.Reserve(sh.as, sh.fd, target)
 	}
 	if err != nil {
 		err = errors.Join(err, sh.disarmRedo())
 		if sh.kept {
 			sh.kept = false
-			err = errors.Join(err, sh.s.dropKept(o.Keep.ID))
+			err = errors.Join(err, sh.s.keeper.DropKept(o.Keep.ID))
 		}
-		return Version{}, fmt.Errorf("commit %q in place: %w", o.Name, err)
+		return disk.Version{}, fmt.Errorf("commit %q in place: %w", o.Name, err)
 	}
-	if err := sh.s.applyInPlace(sh.fd, target, in, anyXattr); err != nil {
-		sh.s.abandon(sh.intent)
+	if err := sh.s.disk.ApplyInPlace(sh.fd, target, in, disk.AnyXattr); err != nil {
+		sh.s.disk.Abandon(sh.intent)
 		sh.forgetName()
 		sh.published = true // it will be
-		return Version{}, &kinded{ErrRedoPending, o.Name, err}
+		return disk.Version{}, &kinded{ErrRedoPending, o.Name, err}
 	}
 	// From here on the new version is in place and on disk. What is left is to
 	// see that no recovery does it again, over something newer.
 	sh.published, sh.mark = true, mark{}
 	var st unix.Stat_t
 	if err := unix.Fstat(target, &st); err != nil {
-		return Version{}, &kinded{ErrNotDurable, o.Name, errors.Join(os.NewSyscallError("fstat", err), sh.dropName())}
+		return disk.Version{}, &kinded{ErrNotDurable, o.Name, errors.Join(os.NewSyscallError("fstat", err), sh.dropName())}
 	}
-	v := VersionOf(&st)
+	v := disk.VersionOf(&st)
 	o.published(v)
 	late := sh.dropName()
 	if late == nil {
-		late = sh.s.do("syncjournal", sh.s.j.Sync)
+		late = sh.s.disk.Do("syncjournal", sh.s.disk.Journal.Sync)
 	}
 	if late != nil {
 		late = &kinded{ErrNotDurable, o.Name, late}
@@ -85,11 +86,11 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 		return journal.Intent{}, os.NewSyscallError("fstat", err)
 	}
 	earlier := func(in journal.Intent) bool { return in.TargetIno == st.Ino && in.TargetDev == uint64(st.Dev) }
-	if sh.s.redoPending(earlier) {
+	if sh.s.disk.RedoPending(earlier) {
 		// Finished after this one, it would write over it.
 		return journal.Intent{}, fmt.Errorf("an earlier commit in place is unfinished: %w", unix.EIO)
 	}
-	found := VersionOf(&st)
+	found := disk.VersionOf(&st)
 	if o.Base == nil || found != *o.Base {
 		return journal.Intent{}, &ConflictError{Name: o.Name, Base: o.Base, Found: &found}
 	}
@@ -98,7 +99,7 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 	}
 	in := journal.Intent{
 		Kind: journal.KindInPlace, Token: o.Token, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath,
-		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: birth(target),
+		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: disk.Birth(target),
 		Meta: sh.inPlace == nil, Mode: -1, UID: -1, GID: -1,
 	}
 	if err := unix.Fstat(sh.fd, &now); err != nil {
@@ -120,10 +121,10 @@ func (sh *Shadow) armRedo(in journal.Intent, o PublishOptions) error {
 	if err := sh.nameFor(in, o); err != nil {
 		return err
 	}
-	if err := sh.s.syncDir(sh.dir, sh.fd); err != nil {
+	if err := sh.s.disk.SyncDir(sh.dir, sh.fd); err != nil {
 		return err
 	}
-	return sh.s.do("syncjournal", sh.s.j.Sync)
+	return sh.s.disk.Do("syncjournal", sh.s.disk.Journal.Sync)
 }
 
 // retag replaces the intent that stands for the shadow's name.
@@ -131,11 +132,11 @@ func (sh *Shadow) retag(in journal.Intent) error {
 	old := sh.intent
 	in.ShadowDir, in.Shadow, in.InState = old.ShadowDir, old.Shadow, old.InState
 	var err error
-	if in.ID, err = sh.s.begin(in); err != nil {
+	if in.ID, err = sh.s.disk.Begin(in); err != nil {
 		return err
 	}
 	sh.intent = in
-	return sh.s.done(old.ID)
+	return sh.s.disk.Done(old.ID)
 }
 
 // disarmRedo makes sure that no recovery does what was refused. The name stays

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"latchfs/journal"
-
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
 )
 
 func TestInPlaceKeepsTheInode(t *testing.T) {
@@ -43,14 +44,14 @@ func TestInPlaceCarriesMetadata(t *testing.T) {
 		target := openFile(t, w.path("f"), os.O_RDWR)
 		check(t, unix.Fsetxattr(int(target.Fd()), "user.gone", []byte("x"), 0))
 		sh, base := w.shadowOf("f")
-		check(t, writeAll(sh.FD(), []byte("new"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 		check(t, unix.Fsetxattr(sh.FD(), "user.note", []byte("y"), 0))
 		check(t, unix.Fremovexattr(sh.FD(), "user.gone"))
 		if root(t) {
 			check(t, unix.Fchown(sh.FD(), 12, 34))
 		}
 		check(t, unix.Fchmod(sh.FD(), 0o4711))
-		check(t, futimens(sh.FD(), [2]unix.Timespec{{Sec: 1}, {Sec: 2}}))
+		check(t, disk.Futimens(sh.FD(), [2]unix.Timespec{{Sec: 1}, {Sec: 2}}))
 		want := metadataOf(t, sh.FD())
 		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("f", base))
 		check(t, err)
@@ -73,9 +74,9 @@ func TestInPlaceConflicts(t *testing.T) {
 				w.write("f", "old")
 				target := openFile(t, w.path("f"), os.O_RDWR)
 				sh, base := w.shadowOf("f")
-				check(t, writeAll(sh.FD(), []byte("new"), 0))
+				check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 				fired := false
-				w.s.fault = func(step string) error {
+				w.s.disk.Fault = func(step string) error {
 					if step == when && !fired {
 						fired = true
 						change()
@@ -91,7 +92,7 @@ func TestInPlaceConflicts(t *testing.T) {
 					t.Errorf("%s: the target has %q, %v", name, b, err)
 				}
 				if when == "syncdir" { // the redo was armed: it must not go off later
-					w.s.fault = func(string) error { return errInjected }
+					w.s.disk.Fault = func(string) error { return errInjected }
 					sh.Discard()
 					w.restart()
 					if b, err := os.ReadFile(w.path("f")); err == nil && !bytes.EqualFold(b, []byte("old")) {
@@ -112,10 +113,10 @@ func (w *world) halfWritten(name string) {
 	sh, base := w.shadowOf(name)
 	overwriteFD(w.t, sh.FD(), "new")
 	dead := false
-	w.s.fault = func(step string) error {
+	w.s.disk.Fault = func(step string) error {
 		if step == "clone" || step == "copy" {
 			dead = true
-			check(w.t, writeAll(int(target.Fd()), []byte("torn"), 0))
+			check(w.t, disk.WriteAll(int(target.Fd()), []byte("torn"), 0))
 		}
 		if dead {
 			return errInjected
@@ -198,12 +199,12 @@ func TestOpenTarget(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.write("f", "")
 		st := w.stat("f")
-		born := birth(int(openFile(t, w.path("f"), os.O_RDONLY).Fd()))
+		born := disk.Birth(int(openFile(t, w.path("f"), os.O_RDONLY).Fd()))
 		if born == 0 {
 			t.Fatal("no time of birth")
 		}
 		is := func(in journal.Intent) bool {
-			fd, err := openTarget(int(w.dir.Fd()), "f", in)
+			fd, err := disk.OpenTarget(int(w.dir.Fd()), "f", in)
 			check(t, err)
 			if fd >= 0 {
 				unix.Close(fd)
@@ -229,13 +230,13 @@ func TestRedoIsNotRepeated(t *testing.T) {
 		w.write("f", "old")
 		target := openFile(t, w.path("f"), os.O_RDWR)
 		sh, base := w.shadowOf("f")
-		check(t, writeAll(sh.FD(), []byte("one"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("one"), 0))
 		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("f", base))
 		check(t, err)
 		if last := w.steps[len(w.steps)-1]; last != "syncjournal" {
 			t.Errorf("the last step is %s: the end of the commit may be forgotten", last)
 		}
-		check(t, writeAll(int(target.Fd()), []byte("two"), 0)) // around us
+		check(t, disk.WriteAll(int(target.Fd()), []byte("two"), 0)) // around us
 		w.restart()
 		if got := w.read("f"); got != "two" {
 			t.Errorf("content %q", got)
@@ -249,7 +250,7 @@ func TestInPlaceAfterHalfWritten(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.write("f", "old content")
 		w.halfWritten("f")
-		w.s.fault = nil
+		w.s.disk.Fault = nil
 		save := func() error {
 			target := openFile(t, w.path("f"), os.O_RDWR)
 			sh, base := w.shadowOf("f")

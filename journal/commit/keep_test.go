@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/keep"
 )
 
 // What is copied for the history was not read by anybody: the file, which somebody
@@ -15,7 +17,7 @@ func TestKeepingACopyIsNoAccess(t *testing.T) {
 		unread := []unix.Timespec{{Sec: 1_000_000_000}, {Sec: 1_100_000_000}}
 		check(t, unix.UtimesNanoAt(unix.AT_FDCWD, w.path("d/f"), unread, 0))
 		f := openFile(t, w.path("d/f"), os.O_RDONLY)
-		kept, err := w.s.Remove(nil, w.openDir("d"), "f", Keep{ID: theContent, Copy: true})
+		kept, err := w.s.Remove(nil, w.openDir("d"), "f", keep.Keep{ID: theContent, Copy: true})
 		check(t, err)
 		if !kept {
 			t.Fatal("not kept")

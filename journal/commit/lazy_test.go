@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"latchfs/journal"
-	"latchfs/journal/history"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/lazy"
+	"latchfs/journal/commit/internal/rejected"
+	"latchfs/journal/commit/internal/tail"
+	"latchfs/journal/history"
 )
 
 // saveLazily publishes content under the name, over what is there.
@@ -28,12 +32,12 @@ func (w *world) saveLazily(name, content, keep string) (acked bool) {
 		return false
 	}
 	defer sh.Discard()
-	check(w.t, writeAll(sh.FD(), []byte(content), 0))
+	check(w.t, disk.WriteAll(sh.FD(), []byte(content), 0))
 	_, err = sh.Publish(o)
 	return err == nil
 }
 
-func (w *world) settleAll() error { return w.s.settleEverything() }
+func (w *world) settleAll() error { return w.s.lazies.SettleAll() }
 
 // lazily is a commit that is settled in the end, by the second try if need be.
 func lazily(contents ...string) func(w *world) bool {
@@ -81,7 +85,7 @@ func TestLazyDoesNotWait(t *testing.T) {
 	}
 	w.write("d/large", "")
 	w.steps = nil
-	w.saveLazily("d/large", strings.Repeat("x", maxLazySize+1), "")
+	w.saveLazily("d/large", strings.Repeat("x", lazy.MaxSize+1), "")
 	if len(w.leftovers()) == 0 || w.steps[0] == "symlink" || !strings.Contains(strings.Join(w.steps, " "), "fsync") {
 		t.Errorf("a large file was published by %q", w.steps)
 	}
@@ -103,15 +107,15 @@ var tears = map[string]func(t *testing.T, path string){
 	"zeros": func(t *testing.T, path string) { check(t, os.Truncate(path, 0)); check(t, os.Truncate(path, 1800)) },
 	"lost sector": func(t *testing.T, path string) {
 		f := openFile(t, path, os.O_WRONLY)
-		check(t, writeAll(int(f.Fd()), make([]byte, 512), 512))
+		check(t, disk.WriteAll(int(f.Fd()), make([]byte, 512), 512))
 	},
 	// As where blocks are shared with the version before.
 	"older bytes": func(t *testing.T, path string) {
 		var st unix.Stat_t
 		check(t, unix.Stat(path, &st))
 		f := openFile(t, path, os.O_WRONLY)
-		check(t, writeAll(int(f.Fd()), []byte(strings.Repeat("other ", 100)), 600))
-		check(t, futimens(int(f.Fd()), [2]unix.Timespec{omit, st.Mtim}))
+		check(t, disk.WriteAll(int(f.Fd()), []byte(strings.Repeat("other ", 100)), 600))
+		check(t, disk.Futimens(int(f.Fd()), [2]unix.Timespec{disk.Omit, st.Mtim}))
 	},
 }
 
@@ -166,8 +170,8 @@ func lazyTorn(t *testing.T, tear func(*testing.T, string), kept bool, torn int, 
 	want := lazyVersions[3-torn]
 	for n := 1; ; n++ {
 		w.start()
-		w.s.noBallast()
-		w.s.epoch = func(int) string { return "another" }
+		w.s.rejects.NoBallast()
+		w.s.disk.Epoch = func(int) string { return "another" }
 		reached := func() bool { return false }
 		if interrupted {
 			reached = w.failAt(n, true)
@@ -191,7 +195,7 @@ func lazyTorn(t *testing.T, tear func(*testing.T, string), kept bool, torn int, 
 }
 
 func (w *world) rejectedCount() int {
-	list, _ := os.ReadDir(w.path(".latchfs/" + RejectedDir))
+	list, _ := os.ReadDir(w.path(".latchfs/" + rejected.Dir))
 	return len(list)
 }
 
@@ -204,7 +208,7 @@ func TestLazyTornNew(t *testing.T) {
 		w.saveLazily("d/g", lazyVersions[1], "")
 		do(t, w.path("d/f"))
 		w.start()
-		w.s.epoch = func(int) string { return "another" }
+		w.s.disk.Epoch = func(int) string { return "another" }
 		r, err := w.s.Recover()
 		check(t, err)
 		if _, err := os.Stat(w.path("d/f")); !errors.Is(err, os.ErrNotExist) || len(r.Reverted) != 1 || !r.Reverted[0].Gone {
@@ -224,14 +228,14 @@ func TestLazyChangedAround(t *testing.T) {
 	for what, change := range map[string]func(w *world) string{
 		"other bytes": func(w *world) string {
 			f := openFile(t, w.path("d/f"), os.O_WRONLY)
-			check(t, writeAll(int(f.Fd()), []byte(other), 0))
+			check(t, disk.WriteAll(int(f.Fd()), []byte(other), 0))
 			later := unix.NsecToTimespec(time.Now().Add(time.Second).UnixNano()) // not in the same tick
-			check(t, futimens(int(f.Fd()), [2]unix.Timespec{omit, later}))
+			check(t, disk.Futimens(int(f.Fd()), [2]unix.Timespec{disk.Omit, later}))
 			return other
 		},
 		"appended": func(w *world) string {
 			f := openFile(t, w.path("d/f"), os.O_WRONLY|os.O_APPEND)
-			check(t, writeAll(int(f.Fd()), []byte("more"), 1800))
+			check(t, disk.WriteAll(int(f.Fd()), []byte("more"), 1800))
 			return lazyVersions[1] + "more"
 		},
 		"replaced": func(w *world) string {
@@ -249,9 +253,9 @@ func TestLazyChangedAround(t *testing.T) {
 		},
 		"a record": func(w *world) string {
 			f := openFile(t, w.path("d/f"), os.O_RDWR|os.O_APPEND)
-			tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), DirPath: "d", Name: "f"})
+			tail, err := w.s.Tail(tail.Options{FD: int(f.Fd()), DirPath: "d", Name: "f"})
 			check(t, err)
-			w.s.tails.linger = 1 << 60
+			w.s.tails.Linger = 1 << 60
 			_, err = tail.Append(int(f.Fd()), []byte("record\n"))
 			check(t, err)
 			check(t, tail.Truncate(0))
@@ -275,7 +279,7 @@ func TestLazyChangedAround(t *testing.T) {
 			w.saveLazily("d/f", lazyVersions[1], "")
 			want := change(w)
 			w.start()
-			w.s.epoch = func(int) string { return "another" }
+			w.s.disk.Epoch = func(int) string { return "another" }
 			r, err := w.s.Recover()
 			check(t, err)
 			if got := w.read("d/f"); got != want || len(r.Reverted) > 0 {
@@ -305,7 +309,7 @@ func TestLazyInAMovedDirectory(t *testing.T) {
 	check(t, os.Truncate(w.path("a/b/f"), 3))
 	check(t, os.Rename(w.path("a"), w.path("c")))
 	w.start()
-	w.s.epoch = func(int) string { return "another" }
+	w.s.disk.Epoch = func(int) string { return "another" }
 	_, err := w.s.Recover()
 	check(t, err)
 	if got := w.read("c/b/f"); got != "old" {
@@ -319,8 +323,8 @@ func TestLazyInAMovedDirectory(t *testing.T) {
 func TestLazySettles(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	names := []string{}
-	for i := range 3 * lazySyncfs {
-		name := "d/" + string(rune('a'+i%lazySyncfs)) + strings.Repeat("x", i/lazySyncfs)
+	for i := range 3 * lazy.SyncfsFrom {
+		name := "d/" + string(rune('a'+i%lazy.SyncfsFrom)) + strings.Repeat("x", i/lazy.SyncfsFrom)
 		names = append(names, name)
 		w.write(name, "old")
 		w.saveLazily(name, "new", "")
@@ -336,11 +340,11 @@ func TestLazySettles(t *testing.T) {
 		}
 	}
 	w.saveLazily(names[0], "newer", theContent)
-	if got := w.read(StateDirName + "/" + history.ContentPath(theContent)); got != "new" {
+	if got := w.read(disk.StateDirName + "/" + history.ContentPath(theContent)); got != "new" {
 		t.Errorf("the history holds %q", got)
 	}
 	w.s.SettleKept(theContent)
-	if n := w.s.lazies.unsettled(); n != 0 {
+	if n := w.s.lazies.Unsettled(); n != 0 {
 		t.Errorf("%d pending", n)
 	}
 	for _, in := range w.j.Pending() {

@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
 )
 
 // mark is the state of a shadow that counts as unchanged.
@@ -42,7 +44,7 @@ func (sh *Shadow) Mark() error {
 	case st.Mtim.Nano() >= now.Nano()-tick:
 		m.moved, m.original = true, st.Mtim
 		back := unix.NsecToTimespec(st.Mtim.Nano() - 1)
-		err := sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{omit, back}) })
+		err := sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{disk.Omit, back}) })
 		if err != nil {
 			return err
 		}
@@ -84,5 +86,5 @@ func (sh *Shadow) settleTimes() error {
 		return nil
 	}
 	sh.mark.moved = false
-	return sh.s.do("utimens", func() error { return futimens(sh.fd, [2]unix.Timespec{omit, sh.mark.original}) })
+	return sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{disk.Omit, sh.mark.original}) })
 }

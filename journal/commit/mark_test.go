@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
 )
 
 func TestDirty(t *testing.T) {
 	changes := map[string]func(t *testing.T, fd int){
-		"same bytes": func(t *testing.T, fd int) { check(t, writeAll(fd, []byte("old"), 0)) },
-		"one byte":   func(t *testing.T, fd int) { check(t, writeAll(fd, []byte("x"), 1)) },
+		"same bytes": func(t *testing.T, fd int) { check(t, disk.WriteAll(fd, []byte("old"), 0)) },
+		"one byte":   func(t *testing.T, fd int) { check(t, disk.WriteAll(fd, []byte("x"), 1)) },
 		"truncate":   func(t *testing.T, fd int) { check(t, unix.Ftruncate(fd, 0)) },
 		"longer":     func(t *testing.T, fd int) { check(t, unix.Ftruncate(fd, 10)) },
 		"same size":  func(t *testing.T, fd int) { check(t, unix.Ftruncate(fd, 3)) },
@@ -26,8 +28,8 @@ func TestDirty(t *testing.T) {
 		},
 		"written and times put back": func(t *testing.T, fd int) {
 			st := statFD(t, fd)
-			check(t, writeAll(fd, []byte("new"), 0))
-			check(t, futimens(fd, [2]unix.Timespec{st.Atim, st.Mtim}))
+			check(t, disk.WriteAll(fd, []byte("new"), 0))
+			check(t, disk.Futimens(fd, [2]unix.Timespec{st.Atim, st.Mtim}))
 		},
 	}
 	eachFS(t, func(t *testing.T, w *world) {
@@ -96,14 +98,14 @@ func TestMarkSetsAPresentTimeBack(t *testing.T) {
 		sh, err := w.s.NewShadow(w.shadowOptions("f", nil))
 		check(t, err)
 		defer sh.Discard()
-		check(t, writeAll(sh.FD(), []byte("x"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("x"), 0))
 		before := statFD(t, sh.FD()).Mtim
 		check(t, sh.Mark())
 		if after := statFD(t, sh.FD()).Mtim; after.Nano() != before.Nano()-1 {
 			t.Errorf("mtime %v, was %v", after, before)
 		}
 		old := unix.Timespec{Sec: 1}
-		check(t, futimens(sh.FD(), [2]unix.Timespec{old, old}))
+		check(t, disk.Futimens(sh.FD(), [2]unix.Timespec{old, old}))
 		check(t, sh.Mark())
 		if after := statFD(t, sh.FD()).Mtim; after != old {
 			t.Errorf("an old mtime has become %v", after)

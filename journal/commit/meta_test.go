@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
 )
 
 // acl returns the value of a POSIX ACL attribute (acl(5), linux/posix_acl_xattr.h)
@@ -47,15 +49,15 @@ func metadataOf(t *testing.T, fd int) metadata {
 	var st unix.Stat_t
 	check(t, unix.Fstat(fd, &st))
 	m := metadata{Mode: st.Mode, UID: st.Uid, GID: st.Gid, Atime: st.Atim, Mtime: st.Mtim, Xattrs: map[string]string{}}
-	names, err := listXattrs(fd)
+	names, err := disk.ListXattrs(fd)
 	check(t, err)
 	for _, name := range names {
-		value, err := getXattr(fd, name)
+		value, err := disk.GetXattr(fd, name)
 		check(t, err)
 		m.Xattrs[name] = string(value)
 	}
 	if flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS); err == nil {
-		m.Flags = flags & keptFlags
+		m.Flags = flags & disk.KeptFlags
 	}
 	return m
 }
@@ -98,7 +100,7 @@ func TestShadowHasTheMetadataOfItsBase(t *testing.T) {
 	directories := map[string]func(t *testing.T, path string){
 		"plain": func(t *testing.T, path string) {},
 		"default acl": func(t *testing.T, path string) {
-			check(t, unix.Setxattr(path, xattrDefaultACL, acl(7, 7, 7, 7, 7), 0))
+			check(t, unix.Setxattr(path, disk.XattrDefaultACL, acl(7, 7, 7, 7, 7), 0))
 		},
 		"setgid": func(t *testing.T, path string) { check(t, os.Chmod(path, 0o777|os.ModeSetgid)) },
 	}
@@ -125,7 +127,7 @@ func TestShadowHasTheMetadataOfItsBase(t *testing.T) {
 					if diff := cmp.Diff(want, metadataOf(t, sh.FD())); diff != "" {
 						t.Errorf("after Fill: %s", diff)
 					}
-					v := VersionOf(statFD(t, int(base.Fd())))
+					v := disk.VersionOf(statFD(t, int(base.Fd())))
 					check(t, sh.Mark())
 					_, err = sh.Publish(w.publishOptions("d/f", &v))
 					check(t, err)
@@ -153,12 +155,12 @@ func TestNewFileIsAsOpenMakesIt(t *testing.T) {
 		"plain":  func(t *testing.T, path string) {},
 		"setgid": func(t *testing.T, path string) { check(t, os.Chmod(path, 0o777|os.ModeSetgid)) },
 		"default acl": func(t *testing.T, path string) {
-			check(t, unix.Setxattr(path, xattrDefaultACL, acl(7, 7, 5, 7, 4), 0))
+			check(t, unix.Setxattr(path, disk.XattrDefaultACL, acl(7, 7, 5, 7, 4), 0))
 		},
 		"minimal default acl": func(t *testing.T, path string) {
 			b := acl(6, 0, 4, 0, 0)
 			minimal := append(append(append([]byte{}, b[:12]...), b[20:28]...), b[36:]...)
-			check(t, unix.Setxattr(path, xattrDefaultACL, minimal, 0))
+			check(t, unix.Setxattr(path, disk.XattrDefaultACL, minimal, 0))
 		},
 	}
 	eachFS(t, func(t *testing.T, w *world) {
@@ -251,7 +253,7 @@ func ordinaryUser(t *testing.T, w *world) {
 	w.write("f", "old")
 	sh, base := w.shadowOf("f")
 	check(t, sh.MustInPlace())
-	check(t, writeAll(sh.FD(), []byte("new"), 0))
+	check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 	_, err := sh.Publish(w.publishOptions("f", base))
 	check(t, err)
 	id, err := sh.Reject(nil)
@@ -285,7 +287,7 @@ func ordinaryUser(t *testing.T, w *world) {
 		target := openFile(t, outer.path(name), os.O_RDWR)
 		before := statFD(t, int(target.Fd()))
 		sh, base := outer.shadowOf(name)
-		check(t, writeAll(sh.FD(), []byte("new"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 		if _, err := sh.Publish(outer.publishOptions(name, base)); !errors.Is(err, ErrCannotPreserve) || !errors.Is(sh.MustInPlace(), ErrCannotPreserve) {
 			t.Errorf("%s: Publish: %v", name, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
 )
 
 // busy does a bit of everything with a journal that rotates all the time, and
@@ -16,7 +17,7 @@ func busy(t testing.TB, root string) *world {
 	j, err := journal.Open(w.state, journal.Options{MaxBytes: 2 << 10})
 	check(t, err)
 	w.j, w.s = j, NewStore(int(w.dir.Fd()), w.state, j)
-	w.s.noBallast()
+	w.s.rejects.NoBallast()
 	w.write("d/f", "old")
 	w.write("d/half", "old")
 	for range 12 {
@@ -31,7 +32,7 @@ func busy(t testing.TB, root string) *world {
 	}
 	check(t, j.Sync())
 	w.halfWritten("d/half")
-	w.s.fault = nil
+	w.s.disk.Fault = nil
 	return w
 }
 
@@ -44,7 +45,7 @@ func TestEveryPrefixOfARealJournalRecovers(t *testing.T) {
 		check(t, err)
 		w := busy(t, root)
 		path, data := w.segment()
-		if n == 0 && path == w.path(StateDirName+"/journal-0000000000000002") {
+		if n == 0 && path == w.path(disk.StateDirName+"/journal-0000000000000002") {
 			t.Fatal("the journal has not rotated")
 		}
 		cut, more := cutAt(data, n)

@@ -10,16 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"latchfs/journal"
-
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/fsck"
+	"latchfs/journal/commit/internal/rejected"
 )
 
 // entryAt puts an entry into the rejected store as Reject did at some time.
 func (w *world) entryAt(at time.Time, size int) string {
 	w.t.Helper()
-	id := fmt.Sprintf("%s-%08x", at.UTC().Format(rejectedTimeFormat), size)
+	id := fmt.Sprintf("%s-%08x", at.UTC().Format(rejected.TimeFormat), size)
 	w.write(".latchfs/rejected/"+id+"/content", strings.Repeat("x", size))
 	w.write(".latchfs/rejected/"+id+"/meta.json", "{}")
 	return id
@@ -56,7 +58,7 @@ func TestPruneByAge(t *testing.T) {
 		taken := w.bytesOf(old, older)
 		got, err := w.s.PruneRejected(now, unlimited, time.Hour)
 		check(t, err)
-		if diff := cmp.Diff(Pruned{IDs: []string{older, old}, Bytes: taken, Aged: 2}, got); diff != "" {
+		if diff := cmp.Diff(rejected.Pruned{IDs: []string{older, old}, Bytes: taken, Aged: 2}, got); diff != "" {
 			t.Error(diff)
 		}
 		if left := w.rejectedIDs(); !slices.Equal(left, []string{fresh}) {
@@ -162,7 +164,7 @@ func TestPruneCrash(t *testing.T) {
 		}
 		w.stop()
 		for _, found := range w.check().Findings {
-			if found.Kind != FindHalfRejected && found.Kind != journal.FindUnclean {
+			if found.Kind != fsck.FindHalfRejected && found.Kind != journal.FindUnclean {
 				t.Errorf("crash at step %d: a check finds %+v", n, found)
 			}
 		}
@@ -194,8 +196,8 @@ func TestRejectDropsOldest(t *testing.T) {
 		w.write("f", "old")
 		now := time.Now()
 		ids := []string{w.entryAt(now.Add(-2*time.Second), 1), w.entryAt(now.Add(-time.Second), 2), w.entryAt(now, 3)}
-		refusals := ballastCount + 2
-		w.s.fault = func(step string) error {
+		refusals := rejected.BallastCount + 2
+		w.s.disk.Fault = func(step string) error {
 			if step == "ballast" || step == "mkdir" && refusals > 0 {
 				refusals--
 				return unix.ENOSPC
@@ -221,10 +223,10 @@ func TestRejectDropsOldest(t *testing.T) {
 func TestRejectDropsNotAll(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	w.write("f", "old")
-	for i := range 2 * maxDrops {
+	for i := range 2 * rejected.MaxDrops {
 		w.entryAt(time.Now(), i)
 	}
-	w.s.fault = func(step string) error {
+	w.s.disk.Fault = func(step string) error {
 		if step == "mkdir" || step == "ballast" {
 			return unix.EDQUOT
 		}
@@ -235,7 +237,7 @@ func TestRejectDropsNotAll(t *testing.T) {
 		t.Errorf("kept as %q: %v", id, err)
 	}
 	check(t, sh.Discard())
-	if left := len(w.rejectedIDs()); left != maxDrops {
+	if left := len(w.rejectedIDs()); left != rejected.MaxDrops {
 		t.Errorf("%d entries are left", left)
 	}
 	if found, _ := filepath.Glob(w.path(".latchfs/rejected/.*")); len(found) > 0 {

@@ -8,20 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/keep"
 )
 
 // PublishOptions say where a shadow goes and what is expected there.
 type PublishOptions struct {
-	Dir        int      // descriptor of the target's directory; O_PATH will do
-	DirPath    string   // that directory relative to the data root, for the journal
-	Name       string   // the target's name in Dir
-	Base       *Version // what the name must hold; nil: it must be free
+	Dir        int           // descriptor of the target's directory; O_PATH will do
+	DirPath    string        // that directory relative to the data root, for the journal
+	Name       string        // the target's name in Dir
+	Base       *disk.Version // what the name must hold; nil: it must be free
 	Durability Durability
-	Token      uint64 // fencing token, for the journal
-	Keep       Keep   // what becomes of the base
+	Token      uint64    // fencing token, for the journal
+	Keep       keep.Keep // what becomes of the base
 	// Published, if not nil, is called when the version is in place, and before
 	// that is known to be durable: a crash from then on finds it.
-	Published func(Version)
+	Published func(disk.Version)
 }
 
 // Publish makes the shadow the file Name and returns the version that it is
@@ -30,19 +32,19 @@ type PublishOptions struct {
 // these the old version is untouched and the shadow can still be published,
 // rejected or discarded. Only with ErrNotDurable the new version is in place,
 // and it is returned. Kept then tells whether the base is in the history.
-func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
+func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	if sh.inPlace != nil {
-		return Version{}, sh.inPlace
+		return disk.Version{}, sh.inPlace
 	}
 	if err := sh.checkBase(o); err != nil {
-		return Version{}, err // early, before the cost of a sync
+		return disk.Version{}, err // early, before the cost of a sync
 	}
 	if err := sh.settleTimes(); err != nil {
-		return Version{}, err
+		return disk.Version{}, err
 	}
 	if sh.lazy = sh.prepareLazy(o); sh.lazy == nil {
 		if err := sh.syncFor(o, 0); err != nil {
-			return Version{}, err
+			return disk.Version{}, err
 		}
 	}
 	var err error
@@ -53,30 +55,30 @@ func (sh *Shadow) Publish(o PublishOptions) (Version, error) {
 	}
 	if err != nil {
 		sh.unmark()
-		return Version{}, fmt.Errorf("publish %q: %w", o.Name, err)
+		return disk.Version{}, fmt.Errorf("publish %q: %w", o.Name, err)
 	}
 	// From here on it is published, and nothing undoes that. A journal that
 	// does not know it finds no shadow when it looks, and is content.
 	sh.published, sh.mark = true, mark{}
 	_ = sh.nameGone()
 	if sh.lazy != nil {
-		sh.s.lazies.published(sh.lazy)
+		sh.s.lazies.Published(sh.lazy)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(sh.fd, &st); err != nil {
-		return Version{}, &kinded{ErrNotDurable, o.Name, os.NewSyscallError("fstat", err)}
+		return disk.Version{}, &kinded{ErrNotDurable, o.Name, os.NewSyscallError("fstat", err)}
 	}
-	v := VersionOf(&st)
+	v := disk.VersionOf(&st)
 	o.published(v)
 	if sh.lazy == nil && (o.Durability == Full || o.Durability == "") {
-		if err := sh.s.syncDir(o.Dir, sh.fd); err != nil {
+		if err := sh.s.disk.SyncDir(o.Dir, sh.fd); err != nil {
 			return v, &kinded{ErrNotDurable, o.Name, err}
 		}
 	}
 	return v, nil
 }
 
-func (o *PublishOptions) published(v Version) {
+func (o *PublishOptions) published(v disk.Version) {
 	if o.Published != nil {
 		o.Published(v)
 	}
@@ -87,7 +89,7 @@ func (o *PublishOptions) published(v Version) {
 // about nothing: once it has a name, the next sync of the directory would make
 // that durable with a length of 0. There it has a reserved name first.
 func (sh *Shadow) syncFor(o PublishOptions, txn uint64) error {
-	if !sh.named() && forgetsUnnamed(sh.fd) {
+	if !sh.named() && disk.ForgetsUnnamed(sh.fd) {
 		err := sh.nameFor(journal.Intent{
 			Kind: journal.KindShadow, Txn: txn, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath,
 		}, o)
@@ -99,7 +101,7 @@ func (sh *Shadow) syncFor(o PublishOptions, txn uint64) error {
 }
 
 func (sh *Shadow) sync() error {
-	return sh.s.do("fsync", func() error { return unix.Fsync(sh.fd) })
+	return sh.s.disk.Do("fsync", func() error { return unix.Fsync(sh.fd) })
 }
 
 // CheckBase reports whether the name still holds what o expects there: nil, an
@@ -119,7 +121,7 @@ func (sh *Shadow) checkBase(o PublishOptions) error {
 	case err != nil:
 		return &os.PathError{Op: "stat", Path: o.Name, Err: err}
 	}
-	if found := VersionOf(&st); o.Base == nil || found != *o.Base {
+	if found := disk.VersionOf(&st); o.Base == nil || found != *o.Base {
 		return &ConflictError{Name: o.Name, Base: o.Base, Found: &found}
 	}
 	return nil
@@ -131,14 +133,14 @@ func (sh *Shadow) publishNew(o PublishOptions) error {
 		return err
 	}
 	if !sh.named() {
-		err = sh.s.do("link", func() error { return linkFD(sh.fd, o.Dir, o.Name) })
+		err = sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, o.Dir, o.Name) })
 	} else {
 		name := sh.intent.Shadow
-		err = sh.s.do("rename", func() error {
+		err = sh.s.disk.Do("rename", func() error {
 			return unix.Renameat2(sh.dir, name, o.Dir, o.Name, unix.RENAME_NOREPLACE)
 		})
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-			err = sh.s.do("link", func() error { return unix.Linkat(sh.dir, name, o.Dir, o.Name, 0) })
+			err = sh.s.disk.Do("link", func() error { return unix.Linkat(sh.dir, name, o.Dir, o.Name, 0) })
 			if err == nil {
 				_ = sh.dropName()
 			}
@@ -157,7 +159,7 @@ func (sh *Shadow) nameFor(in journal.Intent, o PublishOptions) error {
 	case sh.named():
 		return sh.retag(in)
 	case sh.inState:
-		return sh.linkReserved(sh.s.stateFD(), in)
+		return sh.linkReserved(sh.s.disk.StateFD(), in)
 	}
 	return sh.linkReserved(o.Dir, in)
 }
@@ -167,7 +169,7 @@ func (sh *Shadow) linkReserved(dir int, in journal.Intent) error {
 	if err := sh.takeName(dir, in); err != nil {
 		return err
 	}
-	err := sh.s.do("link", func() error { return linkFD(sh.fd, dir, sh.intent.Shadow) })
+	err := sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, dir, sh.intent.Shadow) })
 	if err != nil {
 		return errors.Join(err, sh.nameGone())
 	}

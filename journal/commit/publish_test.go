@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
 )
 
 func TestPublishReplaces(t *testing.T) {
@@ -15,7 +17,7 @@ func TestPublishReplaces(t *testing.T) {
 		w.write("d/f", "old")
 		reader := openFile(t, w.path("d/f"), os.O_RDONLY)
 		sh, base := w.shadowOf("d/f")
-		check(t, writeAll(sh.FD(), []byte("newer"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("newer"), 0))
 		v, err := sh.Publish(w.publishOptions("d/f", base))
 		check(t, err)
 		if got := *w.version("d/f"); got != v {
@@ -40,10 +42,10 @@ func TestPublishNew(t *testing.T) {
 		check(t, err)
 		other, err := w.s.NewShadow(w.shadowOptions("f", nil))
 		check(t, err)
-		check(t, writeAll(sh.FD(), []byte("new"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 		_, err = sh.Publish(w.publishOptions("f", nil))
 		check(t, err)
-		if i := slices.Index(w.steps, "begin"); i >= 0 && !forgetsUnnamed(sh.FD()) {
+		if i := slices.Index(w.steps, "begin"); i >= 0 && !disk.ForgetsUnnamed(sh.FD()) {
 			t.Error("a new name needs no intent, and no hidden name")
 		}
 		_, err = other.Publish(w.publishOptions("f", nil))
@@ -65,7 +67,7 @@ func TestPublishNewLosesTheRace(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		for last, refused := range map[string]string{"link": "", "rename": "tmpfile"} {
 			os.Remove(w.path("f"))
-			w.s.fault = func(step string) error {
+			w.s.disk.Fault = func(step string) error {
 				switch step {
 				case refused:
 					return unix.EOPNOTSUPP
@@ -106,12 +108,12 @@ func TestPublishConflicts(t *testing.T) {
 					os.Remove(w.path("g"))
 					w.write("f", "old")
 					sh, base := w.shadowOf("f")
-					check(t, writeAll(sh.FD(), []byte("new"), 0))
+					check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 					fired := when == "before"
 					if fired {
 						change(w)
 					}
-					w.s.fault = func(step string) error {
+					w.s.disk.Fault = func(step string) error {
 						if step == when && !fired {
 							fired = true
 							change(w)
@@ -144,8 +146,8 @@ func TestPublishAgain(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.write("f", "old")
 		sh, base := w.shadowOf("f")
-		check(t, writeAll(sh.FD(), []byte("new"), 0))
-		w.s.fault = func(step string) error {
+		check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
+		w.s.disk.Fault = func(step string) error {
 			if step == "exchange" {
 				return unix.ENOSPC
 			}
@@ -154,7 +156,7 @@ func TestPublishAgain(t *testing.T) {
 		if _, err := sh.Publish(w.publishOptions("f", base)); !errors.Is(err, unix.ENOSPC) {
 			t.Fatalf("error %v", err)
 		}
-		w.s.fault = nil
+		w.s.disk.Fault = nil
 		_, err := sh.Publish(w.publishOptions("f", base))
 		check(t, err)
 		if got := w.read("f"); got != "new" {
@@ -176,14 +178,14 @@ func TestStepsOfEachDurability(t *testing.T) {
 		for durability, want := range steps {
 			w.write("f", "old")
 			sh, base := w.shadowOf("f")
-			check(t, writeAll(sh.FD(), []byte("new"), 0))
+			check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 			w.steps = nil
 			o := w.publishOptions("f", base)
 			o.Durability = durability
 			_, err := sh.Publish(o)
 			check(t, err)
 			got := strings.TrimPrefix(strings.Join(w.steps, " "), "begin syncjournal ")
-			if forgetsUnnamed(sh.FD()) { // there the name comes before the sync
+			if disk.ForgetsUnnamed(sh.FD()) { // there the name comes before the sync
 				want = strings.Replace(want, "fsync begin link", "begin link fsync begin done", 1)
 			}
 			if got != want {
@@ -198,7 +200,7 @@ func TestStepsOfEachDurability(t *testing.T) {
 		}
 		w.write("g", "old")
 		sh, base := w.shadowOf("g")
-		check(t, writeAll(sh.FD(), []byte("new"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 		w.steps = nil
 		target := openFile(t, w.path("g"), os.O_RDWR)
 		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("g", base))
@@ -207,7 +209,7 @@ func TestStepsOfEachDurability(t *testing.T) {
 		got = strings.Replace(got, "clone copy", "copy", 1) // where there are no reflinks
 		got = strings.Replace(got, "clone", "copy", 1)
 		want := "fsync begin link syncdir syncjournal fallocate copy truncate utimens fsync unlink done syncjournal"
-		if forgetsUnnamed(int(target.Fd())) {
+		if disk.ForgetsUnnamed(int(target.Fd())) {
 			want = strings.Replace(want, "fsync begin link", "begin link fsync begin done", 1)
 		}
 		if got != want {
@@ -225,12 +227,12 @@ func TestWithoutUnnamedFiles(t *testing.T) {
 			return nil
 		}
 		w.write("d/f", "old")
-		w.s.fault = noTmpfile
+		w.s.disk.Fault = noTmpfile
 		orphan, _ := w.shadowOf("d/f")
 		if found := w.leftovers(); len(found) != 1 {
 			t.Fatalf("named shadows: %q", found)
 		}
-		check(t, w.s.j.Sync())
+		check(t, w.s.disk.Journal.Sync())
 		_ = orphan // dies with the process
 		recovered, _ := w.restart()
 		if len(recovered.Undone) != 1 {
@@ -238,9 +240,9 @@ func TestWithoutUnnamedFiles(t *testing.T) {
 		}
 		w.checkNothingLeft()
 
-		w.s.fault = noTmpfile
+		w.s.disk.Fault = noTmpfile
 		sh, base := w.shadowOf("d/f")
-		check(t, writeAll(sh.FD(), []byte("new"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 		_, err := sh.Publish(w.publishOptions("d/f", base))
 		check(t, err)
 		check(t, sh.Discard())
@@ -265,7 +267,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.write("f", "old")
 		sh, base := w.shadowOf("f")
-		check(t, writeAll(sh.FD(), []byte("one"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("one"), 0))
 		v, err := sh.Publish(w.publishOptions("f", base))
 		check(t, err)
 		// A late writer keeps the published inode: a copy takes its place.
@@ -278,7 +280,7 @@ func TestCloneIsIndependent(t *testing.T) {
 		if before.Ino == after.Ino || before.Mtim != after.Mtim || before.Mode != after.Mode || before.Size != after.Size {
 			t.Errorf("before %+v, after %+v", before, after)
 		}
-		check(t, writeAll(sh.FD(), []byte("two"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("two"), 0))
 		if got := w.read("f"); got != "one" {
 			t.Errorf("a late write has reached the file: %q", got)
 		}
@@ -296,13 +298,13 @@ func TestReserved(t *testing.T) {
 	for name, want := range map[string]bool{
 		".latchfs": true, ".latchfs-": true, ".latchfs-x": true, ".latchfsx": false, "latchfs-": false, "": false,
 	} {
-		if got := Reserved(name); got != want {
+		if got := disk.Reserved(name); got != want {
 			t.Errorf("Reserved(%q) = %v", name, got)
 		}
 	}
 	s := NewStore(-1, nil, nil)
-	a, b := s.claimName(), s.claimName()
-	if a == b || !generated(a) || !Reserved(a) || generated(a+"0") || generated(a[:len(a)-1]+"X") {
+	a, b := s.disk.ClaimName(), s.disk.ClaimName()
+	if a == b || !disk.Generated(a) || !disk.Reserved(a) || disk.Generated(a+"0") || disk.Generated(a[:len(a)-1]+"X") {
 		t.Errorf("names %q and %q", a, b)
 	}
 }

@@ -4,25 +4,27 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/lazy"
 )
 
 // prepareLazy prepares a lazy publication; nil if it is to be synced as for Ordered.
-func (sh *Shadow) prepareLazy(o PublishOptions) *lazyCommit {
+func (sh *Shadow) prepareLazy(o PublishOptions) *lazy.Commit {
 	// The log of btrfs does not keep the order of names that this relies on.
-	if o.Durability != Lazy || forgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
+	if o.Durability != Lazy || disk.ForgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
 		return nil
 	}
-	to := lazyTarget{dir: o.Dir, dirPath: o.DirPath, name: o.Name, keepID: o.Keep.ID}
+	to := lazy.Target{Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID}
 	if o.Base != nil {
-		to.oldIno = o.Base.Ino
+		to.OldIno = o.Base.Ino
 	}
-	return sh.s.lazies.prepare(sh.fd, to)
+	return sh.s.lazies.Prepare(sh.fd, to)
 }
 
 // placeMarker says beside the target what it is about to become. Where the
 // filesystem has no symbolic links the shadow is synced instead.
 func (sh *Shadow) placeMarker(o PublishOptions, old string) error {
-	if sh.lazy == nil || sh.lazy.place(sh.s.lazies, sh.fd, o.Dir, old) == nil {
+	if sh.lazy == nil || sh.lazy.Place(sh.s.lazies, sh.fd, o.Dir, old) == nil {
 		return nil
 	}
 	sh.lazy = nil
@@ -32,7 +34,7 @@ func (sh *Shadow) placeMarker(o PublishOptions, old string) error {
 // unmark takes the marker away after a publication that did not happen.
 func (sh *Shadow) unmark() {
 	if sh.lazy != nil {
-		sh.lazy.remove(sh.s.lazies)
+		sh.lazy.Remove(sh.s.lazies)
 		sh.lazy = nil
 	}
 }
@@ -42,8 +44,8 @@ func (sh *Shadow) unmark() {
 func (sh *Shadow) settleLater(o PublishOptions) {
 	s := sh.s
 	if o.Keep.ID != "" && !o.Keep.Copy {
-		err := s.intoHistory(o.Keep.ID, "keep", func(path string) error {
-			return unix.Renameat(sh.dir, sh.intent.Shadow, s.stateFD(), path)
+		err := s.keeper.IntoHistory(o.Keep.ID, "keep", func(path string) error {
+			return unix.Renameat(sh.dir, sh.intent.Shadow, s.disk.StateFD(), path)
 		})
 		if err == nil {
 			sh.kept = true
@@ -51,9 +53,9 @@ func (sh *Shadow) settleLater(o PublishOptions) {
 		}
 	}
 	if o.Keep.ID != "" {
-		sh.kept = s.keepCopyOf(sh.dir, sh.intent.Shadow, o.Keep.ID) == nil
+		sh.kept = s.keeper.KeepCopyOf(sh.dir, sh.intent.Shadow, o.Keep.ID) == nil
 	}
-	sh.lazy.standsBy(sh.intent)
+	sh.lazy.StandsBy(sh.intent)
 	unix.Close(sh.dir)
 	sh.intent, sh.dir = journal.Intent{}, -1
 }

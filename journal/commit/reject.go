@@ -6,6 +6,9 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/rejected"
 )
 
 // Reject keeps the shadow's bytes under rejected/ID/ in the state directory
@@ -23,7 +26,7 @@ func (sh *Shadow) Reject(meta map[string]any) (id string, err error) {
 	if err := unix.Fstat(sh.fd, &st); err != nil {
 		return "", fmt.Errorf("reject: %w", os.NewSyscallError("fstat", err))
 	}
-	id, err = sh.s.rejects.keep(meta, &st, sh.keepContent)
+	id, err = sh.s.rejects.Put(meta, &st, sh.keepContent)
 	if err != nil {
 		return "", fmt.Errorf("reject: %w", err)
 	}
@@ -34,24 +37,24 @@ func (sh *Shadow) Reject(meta map[string]any) (id string, err error) {
 // itself if it is nobody else's.
 func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
 	if sh.published {
-		return sh.s.copyKept(sh.fd, dir, st)
+		return sh.s.rejects.CopyContent(sh.fd, dir, st)
 	}
 	var err error
 	if sh.named() {
-		err = sh.s.doWithRoom("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, dir, RejectedContent) })
+		err = sh.s.rejects.DoWithRoom("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, dir, rejected.Content) })
 	} else {
-		err = sh.s.doWithRoom("link", func() error { return linkFD(sh.fd, dir, RejectedContent) })
+		err = sh.s.rejects.DoWithRoom("link", func() error { return disk.LinkFD(sh.fd, dir, rejected.Content) })
 	}
 	switch {
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EPERM), // another filesystem, subvolume or quota project
 		errors.Is(err, unix.ENOENT): // it had a name once and has lost it
-		return sh.s.copyKept(sh.fd, dir, st)
+		return sh.s.rejects.CopyContent(sh.fd, dir, st)
 	}
 	if err != nil {
 		return err
 	}
 	_ = sh.nameGone()
 	// Nobody gets past the 0700 above it, so this is for later copies.
-	_ = sh.s.do("chmod", func() error { return unix.Fchmod(sh.fd, 0o600) })
+	_ = sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, 0o600) })
 	return nil
 }

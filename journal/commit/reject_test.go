@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/rejected"
 )
 
 func TestReject(t *testing.T) {
@@ -66,11 +69,11 @@ func TestRejectDropsBallast(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.restart()
 		w.write("f", "old")
-		if n := ballast(t, w); n != ballastCount {
+		if n := ballast(t, w); n != rejected.BallastCount {
 			t.Fatalf("%d files of ballast after a start", n)
 		}
 		full := map[string]bool{"mkdir": true, "link": true, "meta": true, "rename": true}
-		w.s.fault = func(step string) error {
+		w.s.disk.Fault = func(step string) error {
 			if full[step] { // until something is given back
 				full[step] = false
 				return unix.ENOSPC
@@ -87,15 +90,15 @@ func TestRejectDropsBallast(t *testing.T) {
 		if w.read(kept+"/content") != "old" || !strings.Contains(w.read(kept+"/meta.json"), "because") {
 			t.Error("not kept")
 		}
-		if n := ballast(t, w); n != ballastCount-4 {
+		if n := ballast(t, w); n != rejected.BallastCount-4 {
 			t.Errorf("%d files of ballast on a full disk", n)
 		}
 		// The next one that finds room takes new ballast.
-		w.s.fault = nil
+		w.s.disk.Fault = nil
 		sh, _ = w.shadowOf("f")
 		_, err = sh.Reject(nil)
 		check(t, errors.Join(err, sh.Discard()))
-		if n := ballast(t, w); n != ballastCount {
+		if n := ballast(t, w); n != rejected.BallastCount {
 			t.Errorf("%d files of ballast", n)
 		}
 		w.checkNothingLeft()
@@ -104,7 +107,7 @@ func TestRejectDropsBallast(t *testing.T) {
 
 func ballast(t *testing.T, w *world) int {
 	t.Helper()
-	found, err := filepath.Glob(w.path(".latchfs/" + ballastPrefix + "*"))
+	found, err := filepath.Glob(w.path(".latchfs/" + rejected.BallastPrefix + "*"))
 	check(t, err)
 	return len(found)
 }
@@ -114,7 +117,7 @@ func TestRejectAfterPublishCopies(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.write("f", "old")
 		sh, base := w.shadowOf("f")
-		check(t, writeAll(sh.FD(), []byte("new"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 		_, err := sh.Publish(w.publishOptions("f", base))
 		check(t, err)
 		before := w.stat("f")

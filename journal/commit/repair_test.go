@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"latchfs/journal"
+	"latchfs/journal/commit/fsck"
+	"latchfs/journal/commit/internal/disk"
 	"latchfs/journal/history"
 )
 
@@ -22,17 +24,17 @@ func (w *world) stopCleanly() {
 func TestCheckFindsOrphans(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		deep := strings.Repeat("deep/", 40)
-		for _, name := range []string{orphanName, deep + orphanName, StateDirName + "/" + orphanName} {
+		for _, name := range []string{orphanName, deep + orphanName, disk.StateDirName + "/" + orphanName} {
 			w.write(name, "orphan")
 		}
-		for _, name := range []string{"d/" + ReservedPrefix + "mine", "nested/.latchfs/journal", "nested/" + orphanName, "d/f"} {
+		for _, name := range []string{"d/" + disk.ReservedPrefix + "mine", "nested/.latchfs/journal", "nested/" + orphanName, "d/f"} {
 			w.write(name, "keep")
 		}
 		check(t, os.Symlink(w.path("nested"), w.path("link")))
 		w.stop()
-		w.mustFind("recoverable orphan "+StateDirName+"/"+orphanName, "recoverable orphan "+orphanName, "recoverable orphan "+deep+orphanName)
+		w.mustFind("recoverable orphan "+disk.StateDirName+"/"+orphanName, "recoverable orphan "+orphanName, "recoverable orphan "+deep+orphanName)
 		w.stopCleanly() // then no mount would look for them
-		w.mustFind("recoverable orphan "+StateDirName+"/"+orphanName, "problem orphan "+orphanName, "problem orphan "+deep+orphanName)
+		w.mustFind("recoverable orphan "+disk.StateDirName+"/"+orphanName, "problem orphan "+orphanName, "problem orphan "+deep+orphanName)
 		for _, f := range w.repair() {
 			if f.Done != "removed" {
 				t.Errorf("%+v", f)
@@ -48,9 +50,9 @@ func TestCheckOfTheStateDirectory(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.stopCleanly()
 		w.mustFind()
-		w.write(StateDirName+"/notes.txt", "mine")
-		w.write(StateDirName+"/ballast-9", "mine")
-		check(t, os.Chmod(w.path(StateDirName), 0o755))
+		w.write(disk.StateDirName+"/notes.txt", "mine")
+		w.write(disk.StateDirName+"/ballast-9", "mine")
+		check(t, os.Chmod(w.path(disk.StateDirName), 0o755))
 		want := []string{"problem state-directory .latchfs", "info unknown-entry .latchfs/ballast-9", "info unknown-entry .latchfs/notes.txt"}
 		c := w.mustFind(want...)
 		findings, err := c.Repair(t.Context(), t.Logf)
@@ -60,7 +62,7 @@ func TestCheckOfTheStateDirectory(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
-		if w.read(StateDirName+"/notes.txt") != "mine" || w.stat(StateDirName).Mode&0o777 != 0o700 {
+		if w.read(disk.StateDirName+"/notes.txt") != "mine" || w.stat(disk.StateDirName).Mode&0o777 != 0o700 {
 			t.Error("not what was to be done")
 		}
 	})
@@ -93,7 +95,7 @@ func TestCheckOfRejected(t *testing.T) {
 		check(t, sh.Discard())
 		w.stopCleanly()
 		w.mustFind()
-		entry := StateDirName + "/rejected/"
+		entry := disk.StateDirName + "/rejected/"
 		w.write(entry+"0-torn/content", "torn")
 		w.write(entry+"0-torn/meta.json", `{"id":`)
 		w.write(entry+"0-bare/content", "no meta")
@@ -129,7 +131,7 @@ func TestCheckOfPendingIntents(t *testing.T) {
 		for _, name := range []string{"half/f", "moved/f", "gone/f"} {
 			w.write(name, "old")
 			w.halfWritten(name)
-			w.s.fault = nil
+			w.s.disk.Fault = nil
 		}
 		check(t, os.Rename(w.path("moved"), w.path("elsewhere")))
 		check(t, os.Remove(w.path("gone/f")))
@@ -177,12 +179,12 @@ func TestImplausibleIntentsTouchNothing(t *testing.T) {
 			w.write("d/f", "mine")
 			w.write("d/g", "mine")
 			st := w.stat("d/f")
-			in.TargetDev, in.TargetIno, in.TargetBirth = uint64(st.Dev), st.Ino, birth(int(openFile(t, w.path("d/f"), os.O_RDONLY).Fd()))
+			in.TargetDev, in.TargetIno, in.TargetBirth = uint64(st.Dev), st.Ino, disk.Birth(int(openFile(t, w.path("d/f"), os.O_RDONLY).Fd()))
 			_, err := w.j.Begin(in)
 			check(t, err)
 			w.stop()
 			c := w.check()
-			if f := c.Findings[len(c.Findings)-1]; f.Severity != journal.Problem || f.Kind != FindBadIntent {
+			if f := c.Findings[len(c.Findings)-1]; f.Severity != journal.Problem || f.Kind != fsck.FindBadIntent {
 				t.Errorf("found %q", found(c.Findings))
 			}
 			w.start()
@@ -252,19 +254,19 @@ func haveRemoved(steps []string) bool {
 func TestRepairOfACorruptHistory(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.stopCleanly()
-		content := StateDirName + "/" + history.ContentPath(strings.Repeat("ab", 16))
+		content := disk.StateDirName + "/" + history.ContentPath(strings.Repeat("ab", 16))
 		for n, log := range []string{"", "latchjnl, or so it says"} {
 			w.write(content, "old content")
 			if log != "" {
-				w.write(StateDirName+"/history/log", log)
+				w.write(disk.StateDirName+"/history/log", log)
 			}
 			findings := w.repair()
 			f := findings[slices.IndexFunc(findings, func(f journal.Finding) bool { return f.Kind == history.FindCorrupt })]
-			aside := StateDirName + "/corrupt-history" + []string{"", ".1"}[n]
+			aside := disk.StateDirName + "/corrupt-history" + []string{"", ".1"}[n]
 			if !strings.Contains(f.Done, "kept as "+aside+",") {
 				t.Errorf("done: %q", f.Done)
 			}
-			if got := w.read(strings.Replace(content, StateDirName+"/history", aside, 1)); got != "old content" {
+			if got := w.read(strings.Replace(content, disk.StateDirName+"/history", aside, 1)); got != "old content" {
 				t.Errorf("kept: %q", got)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
 )
 
 // publishOver makes the shadow the file Name, which holds the base. The two
@@ -50,7 +51,7 @@ func (sh *Shadow) publishOver(o PublishOptions) error {
 
 // exchange lets the reserved name and the target's change places.
 func (sh *Shadow) exchange(o PublishOptions) error {
-	return sh.s.do("exchange", func() error {
+	return sh.s.disk.Do("exchange", func() error {
 		return unix.Renameat2(sh.dir, sh.intent.Shadow, o.Dir, o.Name, unix.RENAME_EXCHANGE)
 	})
 }
@@ -65,13 +66,13 @@ func (sh *Shadow) checkReplaced(o PublishOptions) error {
 	if err := unix.Fstatat(sh.dir, sh.intent.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil // gone: nothing to put back
 	}
-	found := VersionOf(&st)
-	if found.sameContent(*o.Base) {
+	found := disk.VersionOf(&st)
+	if found.SameContent(*o.Base) {
 		return nil
 	}
 	for range undoTries {
 		if err := sh.exchange(o); err != nil {
-			sh.s.abandon(sh.intent) // Recover sees what is where
+			sh.s.disk.Abandon(sh.intent) // Recover sees what is where
 			sh.forgetName()
 			return errors.Join(&ConflictError{Name: o.Name, Base: o.Base, Found: &found}, err)
 		}
@@ -90,10 +91,10 @@ func (sh *Shadow) settleReplaced(o PublishOptions) {
 		sh.settleLater(o)
 		return
 	}
-	kept, err := sh.s.settle(sh.dir, sh.intent.Shadow, o.Keep)
+	kept, err := sh.s.keeper.Settle(sh.dir, sh.intent.Shadow, o.Keep)
 	sh.kept = kept
 	if err != nil {
-		sh.s.abandon(sh.intent)
+		sh.s.disk.Abandon(sh.intent)
 		sh.forgetName()
 	}
 }
@@ -102,15 +103,15 @@ func (sh *Shadow) settleReplaced(o PublishOptions) {
 // inode is linked into the history before the shadow is renamed over it.
 func (sh *Shadow) publishByRename(o PublishOptions) error {
 	if o.Keep.ID != "" {
-		sh.kept = sh.s.keepLink(o.Dir, o.Name, o.Keep) == nil
+		sh.kept = sh.s.keeper.KeepLink(o.Dir, o.Name, o.Keep) == nil
 	}
 	err := sh.checkLinked(o)
 	if err == nil {
-		err = sh.s.do("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, o.Dir, o.Name) })
+		err = sh.s.disk.Do("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, o.Dir, o.Name) })
 	}
 	if err != nil && sh.kept {
 		sh.kept = false
-		err = errors.Join(err, sh.s.dropKept(o.Keep.ID))
+		err = errors.Join(err, sh.s.keeper.DropKept(o.Keep.ID))
 	}
 	return err
 }
@@ -119,7 +120,7 @@ func (sh *Shadow) publishByRename(o PublishOptions) error {
 func (sh *Shadow) checkLinked(o PublishOptions) error {
 	var conflict *ConflictError
 	err := sh.checkBase(o)
-	if errors.As(err, &conflict) && conflict.Found != nil && conflict.Found.sameContent(*o.Base) {
+	if errors.As(err, &conflict) && conflict.Found != nil && conflict.Found.SameContent(*o.Base) {
 		return nil
 	}
 	return err

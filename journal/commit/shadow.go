@@ -8,13 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/lazy"
 )
 
 // Shadow is the private copy that one session writes. Its methods are not for
 // concurrent use, except FD; the file behind FD may be written meanwhile.
 type Shadow struct {
 	s         *Store
-	as        Runner
+	as        disk.Runner
 	fd        int
 	initial   unix.Stat_t // as NewShadow has made it
 	inPlace   error       // why it can only be committed in place; nil: no reason
@@ -30,7 +32,7 @@ type Shadow struct {
 	dir    int // own descriptor of the directory with the name
 
 	mark mark
-	lazy *lazyCommit // while it is being published without a sync; nil: with one
+	lazy *lazy.Commit // while it is being published without a sync; nil: with one
 }
 
 // ShadowOptions say what a shadow is made for.
@@ -48,7 +50,7 @@ type ShadowOptions struct {
 	Mode     uint32
 	UID, GID int
 
-	As Runner // on whose behalf the shadow gets space: a new file is made as that user's
+	As disk.Runner // on whose behalf the shadow gets space: a new file is made as that user's
 }
 
 // NewShadow makes a shadow without content. With a Base it gets the base's
@@ -65,7 +67,7 @@ func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
 	if o.Base >= 0 && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)) {
 		sh.inPlace = &kinded{ErrCannotPreserve, "directory", err}
 		sh.inState = true
-		err = sh.create(s.stateFD(), mode, nil)
+		err = sh.create(s.disk.StateFD(), mode, nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("new shadow: %w", err)
@@ -85,9 +87,9 @@ func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
 }
 
 // create makes the file: unnamed where the filesystem can.
-func (sh *Shadow) create(dir int, mode uint32, maker Runner) error {
-	err := sh.s.do("tmpfile", func() error {
-		return maker.run(func() (err error) {
+func (sh *Shadow) create(dir int, mode uint32, maker disk.Runner) error {
+	err := sh.s.disk.Do("tmpfile", func() error {
+		return maker.Run(func() (err error) {
 			sh.fd, err = unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode)
 			return err
 		})
@@ -101,15 +103,15 @@ func (sh *Shadow) create(dir int, mode uint32, maker Runner) error {
 	return err
 }
 
-func (sh *Shadow) createNamed(dir int, mode uint32, maker Runner) error {
+func (sh *Shadow) createNamed(dir int, mode uint32, maker disk.Runner) error {
 	err := sh.takeName(dir, journal.Intent{
 		Kind: journal.KindShadow, Dir: sh.dirPath, Name: sh.target, ShadowDir: sh.dirPath,
 	})
 	if err != nil {
 		return err
 	}
-	err = sh.s.do("create", func() error {
-		return maker.run(func() (err error) {
+	err = sh.s.disk.Do("create", func() error {
+		return maker.Run(func() (err error) {
 			sh.fd, err = unix.Openat(dir, sh.intent.Shadow, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
 			return err
 		})
@@ -131,11 +133,11 @@ func (sh *Shadow) takeName(dir int, in journal.Intent) error {
 		return os.NewSyscallError("dup", err)
 	}
 	in.InState = sh.inState
-	in.Shadow = sh.s.claimName()
-	in.ID, err = sh.s.begin(in)
+	in.Shadow = sh.s.disk.ClaimName()
+	in.ID, err = sh.s.disk.Begin(in)
 	if err != nil {
 		unix.Close(own)
-		sh.s.release(in.Shadow)
+		sh.s.disk.Release(in.Shadow)
 		return err
 	}
 	sh.intent, sh.dir = in, own
@@ -148,9 +150,9 @@ func (sh *Shadow) nameGone() error {
 	if !sh.named() {
 		return nil
 	}
-	err := sh.s.done(sh.intent.ID)
+	err := sh.s.disk.Done(sh.intent.ID)
 	if err != nil {
-		sh.s.abandon(sh.intent)
+		sh.s.disk.Abandon(sh.intent)
 	}
 	sh.forgetName()
 	return err
@@ -158,7 +160,7 @@ func (sh *Shadow) nameGone() error {
 
 func (sh *Shadow) forgetName() {
 	unix.Close(sh.dir)
-	sh.s.release(sh.intent.Shadow)
+	sh.s.disk.Release(sh.intent.Shadow)
 	sh.intent, sh.dir = journal.Intent{}, -1
 }
 
@@ -167,9 +169,9 @@ func (sh *Shadow) dropName() error {
 	if !sh.named() {
 		return nil
 	}
-	err := sh.s.do("unlink", func() error { return unix.Unlinkat(sh.dir, sh.intent.Shadow, 0) })
+	err := sh.s.disk.Do("unlink", func() error { return unix.Unlinkat(sh.dir, sh.intent.Shadow, 0) })
 	if err != nil && !errors.Is(err, unix.ENOENT) {
-		sh.s.abandon(sh.intent)
+		sh.s.disk.Abandon(sh.intent)
 		sh.forgetName()
 		return err
 	}

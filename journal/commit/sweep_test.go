@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
 )
 
-const orphanName = ReservedPrefix + "0123456789abcdef0123456789abcdef"
+const orphanName = disk.ReservedPrefix + "0123456789abcdef0123456789abcdef"
 
 func TestSweep(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
@@ -23,7 +25,7 @@ func TestSweep(t *testing.T) {
 			w.write(name, "orphan")
 		}
 		spared := []string{
-			"d/" + ReservedPrefix + "mine", "d/" + orphanName + "0", "d/.latchfs-0123456789ABCDEF0123456789ABCDEF",
+			"d/" + disk.ReservedPrefix + "mine", "d/" + orphanName + "0", "d/.latchfs-0123456789ABCDEF0123456789ABCDEF",
 			"nested/.latchfs/journal", "nested/" + orphanName, "nested/below/" + orphanName, "d/f",
 		}
 		for _, name := range spared {
@@ -90,7 +92,7 @@ func TestSweepThatIsCancelledStaysDue(t *testing.T) {
 // Sweep runs beside sessions: it must take nothing from them.
 func TestSweepBesideWork(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
-		w.s.fault = func(step string) error {
+		w.s.disk.Fault = func(step string) error {
 			if step == "tmpfile" {
 				return unix.EOPNOTSUPP // named from the beginning: as exposed as can be
 			}
@@ -118,12 +120,12 @@ func TestSweepBesideWork(t *testing.T) {
 					}
 					var st unix.Stat_t
 					unix.Fstat(int(base.Fd()), &st)
-					v := VersionOf(&st)
+					v := disk.VersionOf(&st)
 					dir, _ := os.Open(filepath.Dir(w.path(name)))
 					o := PublishOptions{Dir: int(dir.Fd()), DirPath: filepath.Dir(name), Name: "f", Base: &v, Durability: Ordered}
 					sh, err := w.s.NewShadow(ShadowOptions{Dir: o.Dir, DirPath: o.DirPath, Name: "f", Base: int(base.Fd())})
 					if err == nil {
-						err = writeAll(sh.FD(), fmt.Append(nil, n), 0)
+						err = disk.WriteAll(sh.FD(), fmt.Append(nil, n), 0)
 					}
 					if err == nil {
 						_, err = sh.Publish(o)
@@ -152,7 +154,7 @@ func TestRemoveOrphan(t *testing.T) {
 		w.write("d/f", "old")
 		w.write("d/"+orphanName, "")
 		w.halfWritten("d/f")
-		w.s.fault = nil
+		w.s.disk.Fault = nil
 		dir := w.openDir("d")
 		check(t, w.s.RemoveOrphan(dir, orphanName))
 		redo := w.leftovers()

@@ -13,13 +13,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/tail"
 )
 
 // appending is a piece of work on the file "log": records that are appended one
 // by one, with what a program does in between.
 type appending struct {
 	w    *world
-	t    *Tail
+	t    *tail.Tail
 	fd   int
 	file *os.File
 
@@ -32,9 +35,9 @@ type appending struct {
 func (w *world) appending() *appending {
 	w.t.Helper()
 	f := openFile(w.t, w.path("log"), os.O_RDWR|os.O_APPEND|os.O_CREATE)
-	tail, err := w.s.Tail(TailOptions{FD: int(f.Fd()), Name: "log"})
+	tail, err := w.s.Tail(tail.Options{FD: int(f.Fd()), Name: "log"})
 	check(w.t, err)
-	w.s.tails.linger, w.s.tails.piece = time.Hour, 4000 // nothing happens by itself
+	w.s.tails.Linger, w.s.tails.Piece = time.Hour, 4000 // nothing happens by itself
 	return &appending{w: w, t: tail, file: f, fd: int(f.Fd()), records: []string{"old\n"}, acked: 1, whole: 1}
 }
 
@@ -48,7 +51,7 @@ func (a *appending) append(record string) bool {
 }
 
 func (a *appending) sync() bool {
-	if a.t.Sync(a.t.last()) != nil {
+	if a.t.Sync(a.t.Last()) != nil {
 		return false
 	}
 	a.acked = len(a.records)
@@ -67,9 +70,9 @@ func (a *appending) truncate() bool {
 // fail appends a record of several pieces for which there is no room after the
 // first.
 func (a *appending) fail() bool {
-	inner, pieces := a.w.s.fault, 0
-	defer func() { a.w.s.fault = inner }()
-	a.w.s.fault = func(step string) error {
+	inner, pieces := a.w.s.disk.Fault, 0
+	defer func() { a.w.s.disk.Fault = inner }()
+	a.w.s.disk.Fault = func(step string) error {
 		if err := inner(step); err != nil || step != "write" {
 			return err
 		}
@@ -86,7 +89,7 @@ func (a *appending) fail() bool {
 }
 
 // syncJournal is what somebody else's commit may do at any time.
-func (a *appending) syncJournal() bool { return a.w.s.do("syncjournal", a.w.j.Sync) == nil }
+func (a *appending) syncJournal() bool { return a.w.s.disk.Do("syncjournal", a.w.j.Sync) == nil }
 
 // everything is what programs do with a log.
 func (a *appending) everything() {
@@ -130,7 +133,7 @@ func eachTailStop(t *testing.T, verify func(t *testing.T, a *appending)) {
 				root, err := os.MkdirTemp(at, "tail-")
 				check(t, err)
 				w := newWorld(t, root)
-				w.s.noBallast()
+				w.s.rejects.NoBallast()
 				w.write("log", "old\n")
 				a := w.appending()
 				reached := w.failAt(n, true)
@@ -160,7 +163,7 @@ func TestTailCrashAtEveryStep(t *testing.T) {
 				w, least := a.w, a.whole
 				w.start()
 				if rebooted {
-					w.s.epoch, least = func(int) string { return "another" }, a.acked
+					w.s.disk.Epoch, least = func(int) string { return "another" }, a.acked
 				}
 				r, err := w.s.Recover()
 				check(t, err)
@@ -178,8 +181,8 @@ func TestTailCrashWhileRecovering(t *testing.T) {
 		w := a.w
 		for n := 1; ; n++ {
 			w.start()
-			w.s.noBallast()
-			w.s.epoch = func(int) string { return "another" }
+			w.s.rejects.NoBallast()
+			w.s.disk.Epoch = func(int) string { return "another" }
 			reached := w.failAt(n, true)
 			w.s.Recover()
 			if !reached() {
@@ -187,7 +190,7 @@ func TestTailCrashWhileRecovering(t *testing.T) {
 			}
 		}
 		a.check(w, a.acked, "recovered")
-		w.s.fault = nil
+		w.s.disk.Fault = nil
 		b := w.appending()
 		b.records, b.acked, b.whole = []string{w.read("log")}, 1, 1
 		if !b.append("more") || !b.sync() {
@@ -195,7 +198,7 @@ func TestTailCrashWhileRecovering(t *testing.T) {
 		}
 		b.close()
 		w.start()
-		w.s.epoch = func(int) string { return "yet another" }
+		w.s.disk.Epoch = func(int) string { return "yet another" }
 		_, err := w.s.Recover()
 		check(t, err)
 		b.check(w, b.acked, "appended after the recovery")
@@ -215,7 +218,7 @@ func TestTailErrorAtEveryStep(t *testing.T) {
 			if a.append(r) {
 				want += r
 			}
-			a.t.Sync(a.t.last())
+			a.t.Sync(a.t.Last())
 		}
 		if a.t.Truncate(0) == nil || w.read("log") == "" {
 			want = ""
@@ -226,7 +229,7 @@ func TestTailErrorAtEveryStep(t *testing.T) {
 		if got := w.read("log"); got != want {
 			t.Errorf("after %q: %q, want %q", w.steps, got, want)
 		}
-		w.s.fault = nil
+		w.s.disk.Fault = nil
 		a.close()
 		check(t, w.s.Close())
 		check(t, w.j.Close())
@@ -250,7 +253,7 @@ type afterCut struct {
 func (w *world) contents() map[string][]byte {
 	w.t.Helper()
 	files := map[string][]byte{}
-	check(w.t, filepath.WalkDir(w.path(StateDirName), func(path string, d fs.DirEntry, err error) error {
+	check(w.t, filepath.WalkDir(w.path(disk.StateDirName), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			rel, _ := filepath.Rel(w.root, path)
 			files[rel], err = os.ReadFile(path)
@@ -304,7 +307,7 @@ func powerCutAt(t *testing.T, n int, journalToo bool, lose func(synced, all []by
 	a := w.appending()
 	d := afterCut{state: w.contents(), log: []byte(w.read("log"))}
 	reached := w.failAt(n, true)
-	inner, last := w.s.fault, ""
+	inner, last := w.s.disk.Fault, ""
 	note := func() {
 		switch last {
 		case "syncjournal":
@@ -313,7 +316,7 @@ func powerCutAt(t *testing.T, n int, journalToo bool, lose func(synced, all []by
 			d.log = []byte(w.read("log"))
 		}
 	}
-	w.s.fault = func(step string) error {
+	w.s.disk.Fault = func(step string) error {
 		if !reached() {
 			note()
 		}
@@ -343,7 +346,7 @@ func powerCutAt(t *testing.T, n int, journalToo bool, lose func(synced, all []by
 		check(t, os.WriteFile(w.path(name), content, 0o600))
 	}
 	w.start()
-	w.s.epoch = func(int) string { return "another" }
+	w.s.disk.Epoch = func(int) string { return "another" }
 	r, err := w.s.Recover()
 	check(t, err)
 	a.check(w, a.acked, fmt.Sprintf("stop %d after %q: of %d bytes %d were synced; recovered %+v", n, steps, len(all), len(synced), r))
@@ -369,7 +372,7 @@ func TestTailChangedAround(t *testing.T) {
 		for _, epoch := range []string{"", "another"} {
 			t.Run(name+epoch, func(t *testing.T) {
 				w := newWorld(t, t.TempDir())
-				w.s.fault = nil // the end of a removed file comes from another goroutine
+				w.s.disk.Fault = nil // the end of a removed file comes from another goroutine
 				w.write("log", "old\n")
 				a := w.appending()
 				if !a.append("one\n") || !a.append("two\n") {
@@ -379,7 +382,7 @@ func TestTailChangedAround(t *testing.T) {
 				a.close()
 				w.start()
 				if epoch != "" {
-					w.s.epoch = func(int) string { return epoch }
+					w.s.disk.Epoch = func(int) string { return epoch }
 				}
 				r, err := w.s.Recover()
 				check(t, err)
@@ -403,7 +406,7 @@ func TestTailOfARenamedFile(t *testing.T) {
 		if !a.append("one\n") {
 			t.Fatal("cannot append")
 		}
-		w.s.tails.piece = 5
+		w.s.tails.Piece = 5
 		w.failAt(3, true) // after the record in the journal and five bytes of it in the file
 		a.append("half of it\n")
 		check(t, os.Rename(w.path("log"), w.path(to)))
@@ -445,7 +448,7 @@ func TestInPlaceAfterAppending(t *testing.T) {
 		}
 		a.close()
 		w.start()
-		w.s.epoch = func(int) string { return "another" }
+		w.s.disk.Epoch = func(int) string { return "another" }
 		_, err = w.s.Recover()
 		check(t, err)
 		if got := w.read("log"); got != "new\nand unfinished"+more {
@@ -475,7 +478,7 @@ func TestTailLingers(t *testing.T) {
 	if begun != 1 {
 		t.Errorf("%d undo records: %q", begun, w.steps)
 	}
-	if n := w.s.tails.count(); n != 1 {
+	if n := w.s.tails.Count(); n != 1 {
 		t.Errorf("%d tails", n)
 	}
 	check(t, w.s.Close())
@@ -490,12 +493,12 @@ func TestTailLingers(t *testing.T) {
 func TestTailExpires(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		w := newWorld(t, t.TempDir())
-		w.s.fault = nil // the end comes from another goroutine
+		w.s.disk.Fault = nil // the end comes from another goroutine
 		w.write("log", "old\n")
 		a := w.appending()
-		w.s.tails.linger = time.Millisecond
+		w.s.tails.Linger = time.Millisecond
 		if removed {
-			w.s.tails.linger = time.Hour
+			w.s.tails.Linger = time.Hour
 		}
 		if !a.append("more\n") {
 			t.Fatal("cannot append")
@@ -505,7 +508,7 @@ func TestTailExpires(t *testing.T) {
 		}
 		a.close()
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-			if w.s.tails.count() == 0 {
+			if w.s.tails.Count() == 0 {
 				break
 			}
 			if time.Now().After(deadline) {
@@ -526,19 +529,19 @@ func TestTailLostWrite(t *testing.T) {
 	if !a.append("one\n") {
 		t.Fatal("cannot append")
 	}
-	first := a.t.last()
+	first := a.t.Last()
 	if !a.append("two\n") {
 		t.Fatal("cannot append")
 	}
-	w.s.fault = func(step string) error {
+	w.s.disk.Fault = func(step string) error {
 		if step == "fdatasync" {
 			return unix.EIO
 		}
 		return nil
 	}
-	errs := []error{a.t.Sync(a.t.last())}
-	w.s.fault = nil
-	errs = append(errs, a.t.Sync(first), a.t.Sync(a.t.last()))
+	errs := []error{a.t.Sync(a.t.Last())}
+	w.s.disk.Fault = nil
+	errs = append(errs, a.t.Sync(first), a.t.Sync(a.t.Last()))
 	for i, err := range errs {
 		if !errors.Is(err, unix.EIO) {
 			t.Errorf("sync %d: %v", i, err)
@@ -552,16 +555,16 @@ func TestTailLostWrite(t *testing.T) {
 // What is appended and not synced is bounded, in the journal too.
 func TestTailIsBounded(t *testing.T) {
 	w := newWorld(t, t.TempDir())
-	w.s.fault = nil // there is another goroutine
+	w.s.disk.Fault = nil // there is another goroutine
 	a := w.appending()
-	for range 3 * maxUnknownRecords {
+	for range 3 * tail.MaxUnknownRecords {
 		if _, err := a.t.Append(a.fd, []byte("line\n")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		n, busy := a.t.unknown()
-		if n < 2*maxUnknownRecords && !busy {
+		n, busy := a.t.Unknown()
+		if n < 2*tail.MaxUnknownRecords && !busy {
 			return
 		}
 		if time.Now().After(deadline) {

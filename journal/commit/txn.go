@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/keep"
 )
 
 // Txn publishes several changes, all or none; see "Transactions" in the package
@@ -29,10 +31,10 @@ type txnMade struct {
 // txnPart is one change that is prepared.
 type txnPart struct {
 	in     journal.Intent
-	dir    int     // own descriptor of the target's directory
-	sh     *Shadow // nil: a removal
-	target int     // own descriptor, of a change in place; else -1
-	keep   Keep    // what becomes of what is replaced or removed
+	dir    int       // own descriptor of the target's directory
+	sh     *Shadow   // nil: a removal
+	target int       // own descriptor, of a change in place; else -1
+	keep   keep.Keep // what becomes of what is replaced or removed
 	kept   bool
 }
 
@@ -57,26 +59,26 @@ type MakeOptions struct {
 // the recovery after a crash, takes it away again. EEXIST if the name is taken.
 func (t *Txn) Make(o MakeOptions, do func(dir int, name string) error) error {
 	s := t.s
-	tmp := s.claimName()
-	defer s.release(tmp)
+	tmp := s.disk.ClaimName()
+	defer s.disk.Release(tmp)
 	own, err := unix.FcntlInt(uintptr(o.Dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("dup", err)
 	}
-	temporary, err := s.begin(journal.Intent{Kind: journal.KindShadow, Txn: t.id, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Shadow: tmp})
+	temporary, err := s.disk.Begin(journal.Intent{Kind: journal.KindShadow, Txn: t.id, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Shadow: tmp})
 	if err != nil {
 		unix.Close(own)
 		return err
 	}
 	in := journal.Intent{Kind: journal.KindMade, Txn: t.id, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath}
-	err = s.do("make", func() error { return do(own, tmp) })
+	err = s.disk.Do("make", func() error { return do(own, tmp) })
 	if err == nil {
 		err = t.name(own, tmp, o.Name, &in)
 		if err != nil {
-			_ = s.removeName(own, tmp)
+			_ = s.disk.RemoveName(own, tmp)
 		}
 	}
-	err = errors.Join(err, s.done(temporary))
+	err = errors.Join(err, s.disk.Done(temporary))
 	if in.ID == 0 {
 		unix.Close(own)
 		return err
@@ -92,14 +94,14 @@ func (t *Txn) name(dir int, tmp, name string, in *journal.Intent) error {
 	if err := unix.Fstatat(dir, tmp, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return os.NewSyscallError("fstatat", err)
 	}
-	in.TargetDev, in.TargetIno, in.TargetBirth = uint64(st.Dev), st.Ino, birthOf(dir, tmp)
-	id, err := s.begin(*in)
+	in.TargetDev, in.TargetIno, in.TargetBirth = uint64(st.Dev), st.Ino, disk.BirthOf(dir, tmp)
+	id, err := s.disk.Begin(*in)
 	if err != nil {
 		return err
 	}
-	err = s.do("rename", func() error { return unix.Renameat2(dir, tmp, dir, name, unix.RENAME_NOREPLACE) })
+	err = s.disk.Do("rename", func() error { return unix.Renameat2(dir, tmp, dir, name, unix.RENAME_NOREPLACE) })
 	if err != nil {
-		return errors.Join(err, s.done(id))
+		return errors.Join(err, s.disk.Done(id))
 	}
 	in.ID = id
 	return nil
@@ -112,12 +114,12 @@ func (t *Txn) Unmake(dirPath, name string) error {
 		if m.in.Dir != dirPath || m.in.Name != name {
 			continue
 		}
-		if err := t.s.removeNamed(m.dir, m.in); err != nil {
+		if err := t.s.disk.RemoveNamed(m.dir, m.in); err != nil {
 			return err
 		}
 		t.made = append(t.made[:i], t.made[i+1:]...)
 		unix.Close(m.dir)
-		return t.s.done(m.in.ID)
+		return t.s.disk.Done(m.in.ID)
 	}
 	return &ConflictError{Name: name}
 }
@@ -156,7 +158,7 @@ func (t *Txn) PutInPlace(sh *Shadow, target int, o PublishOptions) error {
 		unix.Close(own)
 		return err
 	}
-	return t.s.reserve(sh.as, sh.fd, target) // last, for it changes the target's ctime
+	return t.s.disk.Reserve(sh.as, sh.fd, target) // last, for it changes the target's ctime
 }
 
 func (t *Txn) prepare(sh *Shadow, o PublishOptions, in journal.Intent, target int) error {
@@ -185,9 +187,9 @@ type RemoveOptions struct {
 	Dir     int    // descriptor of the directory; O_PATH will do
 	DirPath string // that directory relative to the data root, for the journal
 	Name    string
-	Base    Version // what the name must hold
-	IsDir   bool    // it is a directory, of which only the inode is compared
-	Keep    Keep    // what becomes of the file
+	Base    disk.Version // what the name must hold
+	IsDir   bool         // it is a directory, of which only the inode is compared
+	Keep    keep.Keep    // what becomes of the file
 }
 
 // Remove prepares the removal of a name: ErrConflict if it does not hold o.Base.
@@ -195,7 +197,7 @@ type RemoveOptions struct {
 func (t *Txn) Remove(o RemoveOptions) (*Removal, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(o.Dir, o.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	found := VersionOf(&st)
+	found := disk.VersionOf(&st)
 	same := found == o.Base || o.IsDir && found.Ino == o.Base.Ino && found.Dev == o.Base.Dev
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -207,13 +209,13 @@ func (t *Txn) Remove(o RemoveOptions) (*Removal, error) {
 	}
 	in := journal.Intent{
 		Kind: journal.KindRemove, Txn: t.id, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Keep: o.Keep.ID,
-		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: birthOf(o.Dir, o.Name),
+		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: disk.BirthOf(o.Dir, o.Name),
 	}
 	own, err := unix.FcntlInt(uintptr(o.Dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("dup", err)
 	}
-	if in.ID, err = t.s.begin(in); err != nil {
+	if in.ID, err = t.s.disk.Begin(in); err != nil {
 		unix.Close(own)
 		return nil, err
 	}

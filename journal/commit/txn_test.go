@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"latchfs/journal/history"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/keep"
+	"latchfs/journal/history"
 )
 
 // txnBefore and txnAfter are the tree of a transaction's test, as tree prints it.
@@ -38,7 +40,7 @@ func (w *world) tree() []string {
 		switch {
 		case err != nil:
 			return err
-		case d.Name() == StateDirName:
+		case d.Name() == disk.StateDirName:
 			return filepath.SkipDir
 		case rel == "." || rel == "d":
 		case d.IsDir():
@@ -83,7 +85,7 @@ func (w *world) stage(txn *Txn) (shadows []*Shadow, err error) {
 			return nil
 		}
 		shadows = append(shadows, sh)
-		err = writeAll(sh.FD(), []byte("new"), 0)
+		err = disk.WriteAll(sh.FD(), []byte("new"), 0)
 		return sh
 	}
 	make := func(name string, do func(dir int, name string) error) {
@@ -117,7 +119,7 @@ func (w *world) stage(txn *Txn) (shadows []*Shadow, err error) {
 	})
 	remove := func(name string, isDir bool) func() error {
 		return func() error {
-			o := RemoveOptions{w.openDir(filepath.Dir(name)), filepath.Dir(name), filepath.Base(name), *w.version(name), isDir, Keep{}}
+			o := RemoveOptions{w.openDir(filepath.Dir(name)), filepath.Dir(name), filepath.Base(name), *w.version(name), isDir, keep.Keep{}}
 			if !isDir {
 				o.Keep.ID = contentID(name)
 			}
@@ -138,7 +140,7 @@ func eachTxnStop(t *testing.T, crash bool, verify func(t *testing.T, w *world, e
 		t.Run(name, func(t *testing.T) {
 			for n := 1; ; n++ {
 				w := txnWorld(t, at)
-				w.s.noBallast()
+				w.s.rejects.NoBallast()
 				reached := w.failAt(n, crash)
 				err := w.transact()
 				stopped := reached()
@@ -174,7 +176,7 @@ func (w *world) checkAllOrNone(acked bool) {
 	// What was replaced or removed is in the history, and there alone.
 	w.tidyHistory()
 	for name, content := range map[string]string{"d/f": "old", "d/g": "gone", "e/x": "gone"} {
-		b, err := os.ReadFile(w.path(StateDirName + "/" + history.ContentPath(contentID(name))))
+		b, err := os.ReadFile(w.path(disk.StateDirName + "/" + history.ContentPath(contentID(name))))
 		if happened := slices.Equal(got, txnAfter); happened != (string(b) == content) {
 			w.t.Errorf("acknowledged %v, happened %v, and of %s %q is kept: %v", acked, happened, name, b, err)
 		}
@@ -195,7 +197,7 @@ func TestTxnCrashWhileRecovering(t *testing.T) {
 	eachTxnStop(t, true, func(t *testing.T, w *world, err error) {
 		for n := 1; ; n++ {
 			w.start()
-			w.s.noBallast()
+			w.s.rejects.NoBallast()
 			reached := w.failAt(n, true)
 			w.s.Recover()
 			if !reached() {
@@ -211,7 +213,7 @@ func TestTxnCrashWhileRecovering(t *testing.T) {
 // has, or all will by Recover.
 func TestTxnErrorAtEveryStep(t *testing.T) {
 	eachTxnStop(t, false, func(t *testing.T, w *world, err error) {
-		w.s.fault = nil
+		w.s.disk.Fault = nil
 		want := fmt.Sprint(txnBefore)
 		if err == nil || errors.Is(err, ErrNotDurable) || errors.Is(err, ErrRedoPending) {
 			want = fmt.Sprint(txnAfter)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
 )
 
 // Commit makes everything that was prepared happen. ErrRedoPending: it is
@@ -23,14 +24,14 @@ func (t *Txn) Commit() error {
 	if err := t.settleTails(); err != nil {
 		return err
 	}
-	decision, err := s.begin(journal.Intent{Kind: journal.KindTxn, Txn: t.id})
+	decision, err := s.disk.Begin(journal.Intent{Kind: journal.KindTxn, Txn: t.id})
 	if err != nil {
 		return err
 	}
-	if err := s.do("syncjournal", s.j.Sync); err != nil {
+	if err := s.disk.Do("syncjournal", s.disk.Journal.Sync); err != nil {
 		// What it says must not be believed by anybody. If that cannot be
 		// written either, it is carried out.
-		if revoked := s.done(decision); revoked == nil {
+		if revoked := s.disk.Done(decision); revoked == nil {
 			return err
 		}
 	}
@@ -48,7 +49,7 @@ func (t *Txn) Commit() error {
 	}
 	late := t.syncDirs()
 	t.finish()
-	_ = s.done(decision)
+	_ = s.disk.Done(decision)
 	if late != nil {
 		return &kinded{ErrNotDurable, fmt.Sprintf("transaction %d", t.id), late}
 	}
@@ -79,15 +80,15 @@ func (t *Txn) apply(p *txnPart) error {
 		return t.remove(p)
 	case journal.KindInPlace:
 		if p.keep.ID != "" {
-			p.sh.kept = s.keepCopy(p.sh.as, p.target, p.keep.ID) == nil
+			p.sh.kept = s.keeper.KeepCopy(p.sh.as, p.target, p.keep.ID) == nil
 		}
-		if err := s.applyInPlace(p.sh.fd, p.target, p.in, anyXattr); err != nil {
+		if err := s.disk.ApplyInPlace(p.sh.fd, p.target, p.in, disk.AnyXattr); err != nil {
 			return err
 		}
 		p.sh.published = true
 		return p.sh.dropName()
 	}
-	kept, err := s.putInPlaceOf(p.sh.dir, p.in, p.keep)
+	kept, err := s.keeper.PutInPlaceOf(p.sh.dir, p.in, p.keep)
 	if err == nil {
 		p.sh.published, p.sh.mark, p.sh.kept = true, mark{}, kept
 	}
@@ -95,11 +96,11 @@ func (t *Txn) apply(p *txnPart) error {
 }
 
 func (t *Txn) remove(p *txnPart) (err error) {
-	if p.keep.ID != "" && t.s.isNamed(p.dir, p.in) {
-		p.kept, err = t.s.settle(p.dir, p.in.Name, p.keep)
+	if p.keep.ID != "" && t.s.disk.IsNamed(p.dir, p.in) {
+		p.kept, err = t.s.keeper.Settle(p.dir, p.in.Name, p.keep)
 		return err
 	}
-	return t.s.removeNamed(p.dir, p.in)
+	return t.s.disk.RemoveNamed(p.dir, p.in)
 }
 
 // finish ends the intents of what has happened.
@@ -108,11 +109,11 @@ func (t *Txn) finish() {
 		if p.sh != nil {
 			_ = p.sh.nameGone() // a journal that does not know finds nothing to do
 		} else {
-			_ = t.s.done(p.in.ID)
+			_ = t.s.disk.Done(p.in.ID)
 		}
 	}
 	for _, m := range t.made {
-		_ = t.s.done(m.in.ID)
+		_ = t.s.disk.Done(m.in.ID)
 	}
 	t.close()
 }
@@ -121,16 +122,16 @@ func (t *Txn) finish() {
 func (t *Txn) leave(decision uint64) {
 	s := t.s
 	for _, p := range t.parts {
-		s.abandon(p.in)
+		s.disk.Abandon(p.in)
 		if p.sh != nil && p.sh.named() {
 			p.sh.published = true // it will be
 			p.sh.forgetName()
 		}
 	}
 	for _, m := range t.made {
-		s.abandon(m.in)
+		s.disk.Abandon(m.in)
 	}
-	s.abandon(journal.Intent{ID: decision, Kind: journal.KindTxn, Txn: t.id})
+	s.disk.Abandon(journal.Intent{ID: decision, Kind: journal.KindTxn, Txn: t.id})
 	t.close()
 }
 
@@ -144,16 +145,16 @@ func (t *Txn) Rollback() error {
 		if p.sh != nil {
 			errs = append(errs, p.sh.dropName())
 		} else {
-			errs = append(errs, s.done(p.in.ID))
+			errs = append(errs, s.disk.Done(p.in.ID))
 		}
 	}
 	for i := len(t.made) - 1; i >= 0; i-- {
 		m := t.made[i]
-		err := s.removeNamed(m.dir, m.in)
+		err := s.disk.RemoveNamed(m.dir, m.in)
 		if err == nil {
-			err = s.done(m.in.ID)
+			err = s.disk.Done(m.in.ID)
 		} else {
-			s.abandon(m.in)
+			s.disk.Abandon(m.in)
 		}
 		errs = append(errs, err)
 	}
@@ -184,7 +185,7 @@ func (t *Txn) syncDirs() error {
 		}
 		if at := [2]uint64{uint64(st.Dev), st.Ino}; !seen[at] {
 			seen[at] = true
-			return t.s.syncDir(dir, t.s.stateFD())
+			return t.s.disk.SyncDir(dir, t.s.disk.StateFD())
 		}
 		return nil
 	}

@@ -1,0 +1,182 @@
+package disk
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+)
+
+// Disk is one data root and its state directory as the rooms above see them: each
+// change is a step, each reserved name is claimed, and each intent is begun and
+// ended here. Its methods may be called concurrently.
+type Disk struct {
+	Root    int
+	State   *os.File
+	Journal *journal.Journal
+
+	// Fault, if set, is asked before every change to the disk; tests use it to
+	// stop there.
+	Fault func(step string) error
+	Room  func(error) bool    // makes room on a full disk, and says whether there is some; or nil
+	Epoch func(fd int) string // epochOf, but for tests
+
+	mu        sync.Mutex                // guards what follows
+	inUse     map[string]struct{}       // names in use by living shadows; a sweep spares them
+	abandoned map[uint64]journal.Intent // intents of this run that nobody but a recovery will finish
+}
+
+// New returns the disk of the data root rootfd with the state directory
+// stateDir. j may be nil as long as nothing is begun.
+func New(rootfd int, stateDir *os.File, j *journal.Journal) *Disk {
+	return &Disk{
+		Root: rootfd, State: stateDir, Journal: j, Epoch: epochOf,
+		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{},
+	}
+}
+
+// Do runs one change to the disk, again after an interruption by a signal, and
+// when there was no room and some has been made.
+func (s *Disk) Do(step string, fn func() error) error {
+	for {
+		err := s.try(step, fn)
+		noRoom := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+		if !noRoom || s.Room == nil || !s.Room(err) {
+			return err
+		}
+	}
+}
+
+func (s *Disk) try(step string, fn func() error) error {
+	if s.Fault != nil {
+		if err := s.Fault(step); err != nil {
+			return &os.SyscallError{Syscall: step, Err: err}
+		}
+	}
+	for {
+		switch err := fn(); err {
+		case nil:
+			return nil
+		case unix.EINTR:
+		default:
+			return os.NewSyscallError(step, err)
+		}
+	}
+}
+
+// Begin puts an intent into the journal.
+func (s *Disk) Begin(in journal.Intent) (id uint64, err error) {
+	err = s.Do("begin", func() error { id, err = s.Journal.Begin(in); return err })
+	return id, err
+}
+
+// Done ends an intent in the journal.
+func (s *Disk) Done(id uint64) error {
+	return s.Do("done", func() error { return s.Journal.Done(id) })
+}
+
+// StateFD is the descriptor of the state directory.
+func (s *Disk) StateFD() int { return int(s.State.Fd()) }
+
+// ClaimName returns a new reserved name, registered as in use.
+func (s *Disk) ClaimName() string {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	name := ReservedPrefix + hex.EncodeToString(b[:])
+	s.Hold(name)
+	return name
+}
+
+// Hold registers a name as in use.
+func (s *Disk) Hold(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inUse[name] = struct{}{}
+}
+
+// Release ends what ClaimName or Hold has registered.
+func (s *Disk) Release(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.inUse, name)
+}
+
+// NamesInUse returns the reserved names that are in use.
+func (s *Disk) NamesInUse() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.inUse))
+}
+
+// NameInUse reports whether a living shadow, or an intent that Recover has yet
+// to finish, stands behind the name.
+func (s *Disk) NameInUse(name string) bool {
+	s.mu.Lock()
+	_, ok := s.inUse[name]
+	s.mu.Unlock()
+	return ok || slices.ContainsFunc(s.Pending(), func(in journal.Intent) bool { return in.Shadow == name })
+}
+
+// Pending returns the intents for Recover, oldest first.
+func (s *Disk) Pending() []journal.Intent {
+	pending := s.Journal.Pending()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range s.abandoned {
+		pending = append(pending, in)
+	}
+	slices.SortFunc(pending, func(a, b journal.Intent) int { return cmp.Compare(a.ID, b.ID) })
+	return pending
+}
+
+// Finish ends a pending intent.
+func (s *Disk) Finish(in journal.Intent) error {
+	if err := s.Done(in.ID); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.abandoned, in.ID)
+	return nil
+}
+
+// Abandon leaves the intent in, and the name it stands for, to Recover.
+func (s *Disk) Abandon(in journal.Intent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abandoned[in.ID] = in
+}
+
+// RedoPending reports whether Recover will write to a file that ok is true of.
+func (s *Disk) RedoPending(ok func(journal.Intent) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range s.abandoned {
+		if in.Kind == journal.KindInPlace && ok(in) {
+			return true
+		}
+	}
+	return false
+}
+
+// Runner runs a change of a user's data so that the user's quota and the space that
+// the filesystem reserves for root bind it. nil runs it as the daemon's own.
+type Runner func(do func() error) error
+
+// Run runs do as that user, or as the daemon itself.
+func (r Runner) Run(do func() error) error {
+	if r == nil {
+		return do()
+	}
+	return r(do)
+}

@@ -1,0 +1,30 @@
+// Package disk is the ground that the other rooms of package commit stand on: one data
+// root and its state directory, seen through directory descriptors and single names,
+// never through paths.
+//
+//	disk.go   Disk: each change to the disk is a step (Do), which tests can stop and
+//	          which is repeated when somebody has made room; the reserved names in use;
+//	          the journal's intents, begun, ended, or left to a recovery
+//	names.go  which names are not for users, and the version that a file is
+//	files.go  files by descriptor: birth, names for what has none, a look that leaves
+//	          no trace, syncs of directories, removal of exactly one inode's name
+//	walk.go   walks over a directory and over the whole data root
+//	copy.go   content: clones, and copies that leave the holes
+//	attrs.go  what belongs to a file beside its content
+//	read.go   content compared with a checksum
+//	redo.go   a commit in place, which may be repeated from the start at any time
+//
+// # Rules
+//
+// Files are created nowhere but in the directory of a target and in the state
+// directory. A name is removed only if it has exactly the form .latchfs-<32 hexadecimal
+// digits>, or if it holds the inode that an intent is about. No symbolic link is
+// followed, and no mount point below the data root is crossed by a walk.
+//
+// # Mutex
+//
+// Disk.mu guards the reserved names in use and the intents that are left to a recovery.
+// It is the last in the order: nothing is called and nothing is waited for while it is
+// held. Disk.Room, which makes room on a full disk, is called with whatever mutexes the
+// caller of Do holds.
+package disk

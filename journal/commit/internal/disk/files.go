@@ -1,0 +1,168 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+)
+
+// OpenTarget opens the file that in is about, -1 if name is not that file.
+func OpenTarget(dir int, name string, in journal.Intent) (int, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if Gone(err) || err == nil && (st.Ino != in.TargetIno || st.Mode&unix.S_IFMT != unix.S_IFREG) {
+		return -1, nil
+	}
+	if err != nil {
+		return -1, os.NewSyscallError("fstatat", err)
+	}
+	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("openat", err)
+	}
+	if IsTarget(fd, &st, in) {
+		return fd, nil
+	}
+	unix.Close(fd)
+	return -1, nil
+}
+
+// IsTarget reports whether fd, which has the status st, is the file that in is
+// about.
+func IsTarget(fd int, st *unix.Stat_t, in journal.Intent) bool {
+	if st.Ino != in.TargetIno || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false
+	}
+	// Device numbers change with the order of mounting; births do not.
+	return Birth(fd) == in.TargetBirth && (in.TargetBirth != 0 || uint64(st.Dev) == in.TargetDev)
+}
+
+// OpenShadow is OpenUnnoticed with an error that names the system call.
+func OpenShadow(dir int, name string) (int, error) {
+	fd, err := OpenUnnoticed(dir, name)
+	return fd, os.NewSyscallError("openat", err)
+}
+
+// OpenUnnoticed opens the file name in dir for a look of our own: it follows no
+// link, waits for no FIFO's writer and, where we may ask for that (it is our file,
+// or we are root), leaves the access time as its users' reading has it.
+func OpenUnnoticed(dir int, name string) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Openat(dir, name, flags|unix.O_NOATIME, 0)
+	if err == unix.EPERM {
+		fd, err = unix.Openat(dir, name, flags, 0)
+	}
+	return fd, err
+}
+
+// Gone reports whether err says that a name does not lead where it did.
+func Gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}
+
+// Birth returns a file's time of birth in nanoseconds, 0 if it is not known.
+func Birth(fd int) int64 {
+	return birthAt(fd, "", unix.AT_EMPTY_PATH)
+}
+
+// birthAt is birth for a name in dir, with the flags of statx(2).
+func birthAt(dir int, name string, flags int) int64 {
+	var stx unix.Statx_t
+	err := unix.Statx(dir, name, flags, unix.STATX_BTIME, &stx)
+	if err != nil || stx.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return stx.Btime.Sec*1e9 + int64(stx.Btime.Nsec)
+}
+
+// BirthOf is birth for a name.
+func BirthOf(dir int, name string) int64 {
+	return birthAt(dir, name, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// ForgetsUnnamed reports whether the filesystem of fd loses what was synced while
+// it had no name.
+func ForgetsUnnamed(fd int) bool {
+	var st unix.Statfs_t
+	return unix.Fstatfs(fd, &st) == nil && st.Type == unix.BTRFS_SUPER_MAGIC
+}
+
+// LinkFD gives the file behind fd a name.
+func LinkFD(fd, dir int, name string) error {
+	// AT_EMPTY_PATH would need CAP_DAC_READ_SEARCH; see open(2), O_TMPFILE.
+	return unix.Linkat(unix.AT_FDCWD, procFD(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+}
+
+func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// SyncDir makes the names in dir durable. file is any file of the same
+// filesystem: where the directory may not be opened, the filesystem is synced
+// through it.
+func (s *Disk) SyncDir(dir, file int) error {
+	return s.Do("syncdir", func() error {
+		d, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if errors.Is(err, unix.EACCES) {
+			return unix.Syncfs(file)
+		}
+		if err != nil {
+			return err
+		}
+		defer unix.Close(d)
+		return unix.Fsync(d)
+	})
+}
+
+// RemoveNamed removes the name that in is about, if it holds that inode. A name
+// that is gone already is none.
+func (s *Disk) RemoveNamed(dir int, in journal.Intent) error {
+	if !s.IsNamed(dir, in) {
+		return nil
+	}
+	return s.RemoveName(dir, in.Name)
+}
+
+// IsNamed reports whether the name still holds the inode that in is about.
+func (s *Disk) IsNamed(dir int, in journal.Intent) bool {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
+	}
+	b := BirthOf(dir, in.Name)
+	return st.Ino == in.TargetIno && b == in.TargetBirth && (b != 0 || uint64(st.Dev) == in.TargetDev)
+}
+
+// RemoveName removes a file, or a directory that is empty.
+func (s *Disk) RemoveName(dir int, name string) error {
+	return s.Do("unlink", func() error {
+		err := unix.Unlinkat(dir, name, 0)
+		if errors.Is(err, unix.EISDIR) {
+			err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+		}
+		return err
+	})
+}
+
+// epochOf identifies the boot of the machine and the mount of the filesystem
+// that fd is on, "" if that cannot be told. As long as it is the same, the kernel
+// has lost nothing that was written.
+func epochOf(fd int) string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	var stx unix.Statx_t
+	if err != nil || unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &stx) != nil ||
+		stx.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%x", strings.TrimSpace(string(boot)), stx.Mnt_id)
+}
+
+// Inode identifies a file as long as it lives.
+type Inode struct{ Dev, Ino uint64 }
+
+// InodeOf returns the inode that st is about.
+func InodeOf(st *unix.Stat_t) Inode { return Inode{uint64(st.Dev), st.Ino} }

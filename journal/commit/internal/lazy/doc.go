@@ -1,0 +1,58 @@
+// Package lazy publishes versions that are not known to be on disk yet, and goes back to
+// the version before where a power cut has taken a part of them.
+//
+// A lazy commit waits for no sync, so the new version may be in place before its
+// content is on disk. What it takes to go back stands by until then:
+//
+//	journal: begin "lazy", sync       old version; once for each directory
+//	link shadow -> .latchfs-HEX       old version
+//	symlink marker .latchfs-HEX       old version; the marker's inode has no name
+//	exchange, or link a new name      new version; if that is not whole: the old one
+//	rename .latchfs-HEX -> history/   as before; the old version is found there. If
+//	                                    it is not kept it stays where it is
+//	...                               more commits of the same file, each with a marker
+//	fsync(newest), or syncfs          new version, after a second at the latest
+//	unlink .latchfs-HEX, the marker   as before
+//	journal: done                     at a clean stop, after syncfs
+//
+// The marker is a symbolic link, whose text says
+//
+//	latchfs-lazy-2 CRC SEQ INO BIRTH SIZE MTIME CRC OLDINO OLD KEEP NAME
+//	               |   |   |          |    |     |   |      |   |    the file
+//	               |   |   |          |    |     |   |      |   its content id in the history, or -
+//	               |   |   |          |    |     |   |      its reserved name, or -
+//	               |   |   |          |    |     |   the inode that is replaced, 0 if none is
+//	               |   |   |          |    |     of the content
+//	               |   |   |          |    its modification time, in nanoseconds
+//	               |   |   |          of the content
+//	               |   |   the new version's inode
+//	               |   rises from commit to commit
+//	               of what follows
+//
+// A journaling filesystem makes changes of one directory durable in their order,
+// and the text of a link together with its name; only the content of files is
+// not in that order. So after a power cut the marker is there if the exchange is.
+// Recovery goes through the markers of a directory, the newest first: if the
+// name holds the marker's inode, and a checksum says that its content is whole,
+// it is synced, else the old version gets the name (or it goes, if there was
+// none) and is looked at in its turn. The torn bytes go to rejected/. A file that
+// was modified later than the marker says was changed by somebody else: there, as
+// in appended files, a wrong checksum counts only where the file is short or a
+// sector of it reads as zeros. None does as long as boot and mount are the same. A
+// directory that is not where the intent says is looked for.
+//
+// Once the newest version of a file is on disk, so is its name, and the versions
+// before are nobody's. Whatever would keep a recovery from telling settles the
+// file first: another name for it, a change in place, a record appended to it, a
+// later modification time, the removal of the old version from the history. Content
+// of more than 1 MiB, in
+// another filesystem below the data root, or where there are no symbolic links
+// or no exchange is published as Ordered says.
+//
+// # Mutexes
+//
+// Set.settling is held while commits are settled, with syncs of their files. Set.mu comes
+// after it and guards which commits are unsettled, which directories may have markers, and
+// the timer; of other mutexes only the journal's is taken while it is held. Both come
+// before the mutexes of package disk.
+package lazy

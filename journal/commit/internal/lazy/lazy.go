@@ -1,0 +1,214 @@
+package lazy
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+)
+
+const (
+	// MaxSize is the size in bytes up to which content is published lazily:
+	// its checksum is taken at the commit and compared at a recovery.
+	MaxSize = 1 << 20
+	// delay is how long a commit may stay unsettled.
+	delay = time.Second
+	// SyncfsFrom is from how many commits on the whole filesystem is synced
+	// instead of one file after the other.
+	SyncfsFrom = 16
+	// most bounds how many commits are unsettled: each has two descriptors.
+	most = 1024
+	// mostDirs bounds for how many directories the journal says that they may
+	// hold markers. In further ones commits are synced.
+	mostDirs = 4096
+)
+
+// Commit is a published version that is not known to be on disk.
+type Commit struct {
+	Mark
+	key    disk.Inode
+	dirKey disk.Inode
+	marker string         // the marker's name
+	dir    int            // own descriptor of the directory
+	fd     int            // own descriptor of the new version
+	intent journal.Intent // that stands for the old version's reserved name; ID 0: it has none any more
+}
+
+// Set are the unsettled commits of a data root.
+type Set struct {
+	disk    *disk.Disk
+	waiting atomic.Int64 // commits that are unsettled
+	seq     atomic.Uint64
+	Delay   time.Duration // lazyDelay, but for tests
+
+	settling sync.Mutex // held while commits are settled; taken before mu
+
+	mu    sync.Mutex // guards what follows
+	byIno map[disk.Inode]*Commit
+	dirs  map[disk.Inode]journal.Intent // directories that may hold markers
+	// Markers of what was not published, which could not be removed.
+	strays []*Commit
+	timer  *time.Timer
+	closed bool
+}
+
+// New returns the lazy commits of d: none yet.
+func New(d *disk.Disk) *Set {
+	return &Set{disk: d, byIno: map[disk.Inode]*Commit{}, dirs: map[disk.Inode]journal.Intent{}, Delay: delay}
+}
+
+// Target is a name that is to get a new version.
+type Target struct {
+	Dir     int    // descriptor of the directory; O_PATH will do
+	DirPath string // that directory relative to the data root, for the journal
+	Name    string
+	KeepID  string // the content id under which the history gets the old version, "" if it does not
+	OldIno  uint64 // of the version that is replaced, 0 if there is none
+}
+
+// Prepare prepares a lazy publication of the file fd; nil if it is to be synced as
+// for Ordered.
+func (s *Set) Prepare(fd int, o Target) *Commit {
+	var st, dir unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || unix.Fstat(o.Dir, &dir) != nil || st.Size > MaxSize || !s.onRoot(&dir) {
+		return nil
+	}
+	crc, err := disk.Checksum(fd, st.Size)
+	if err != nil || s.announce(o, &dir) != nil {
+		return nil
+	}
+	return &Commit{
+		Mark: Mark{
+			seq: s.seq.Add(1), ino: st.Ino, birth: disk.Birth(fd), size: st.Size, mtime: st.Mtim.Nano(), crc: crc,
+			name: o.Name, keep: o.KeepID, oldIno: o.OldIno,
+		},
+		key: disk.InodeOf(&st), dirKey: disk.InodeOf(&dir), dir: -1, fd: -1,
+	}
+}
+
+// Unsettled returns how many commits are not known to be on disk.
+func (s *Set) Unsettled() int64 { return s.waiting.Load() }
+
+// onRoot reports whether a directory is on the data root's own filesystem, and
+// not on one that is mounted below.
+func (s *Set) onRoot(dir *unix.Stat_t) bool {
+	var root unix.Stat_t
+	return unix.Fstat(s.disk.StateFD(), &root) == nil && root.Dev == dir.Dev
+}
+
+// errNotLazy: the publication is to be synced.
+var errNotLazy = errors.New("not lazily")
+
+// announce sees to it that a recovery looks for markers in a directory.
+func (s *Set) announce(o Target, st *unix.Stat_t) error {
+	key := disk.InodeOf(st)
+	s.mu.Lock()
+	_, known := s.dirs[key]
+	refused := s.closed || !known && len(s.dirs) >= mostDirs
+	s.mu.Unlock()
+	switch {
+	case refused:
+		return errNotLazy
+	case known:
+		return nil
+	}
+	in := journal.Intent{
+		Kind: journal.KindLazy, Dir: o.DirPath, ShadowDir: o.DirPath,
+		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: disk.Birth(o.Dir), Epoch: s.disk.Epoch(o.Dir),
+	}
+	var err error
+	if in.ID, err = s.disk.Begin(in); err != nil {
+		return err
+	}
+	if err := s.disk.Do("syncjournal", s.disk.Journal.Sync); err != nil {
+		return errors.Join(err, s.disk.Done(in.ID))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, twice := s.dirs[key]; twice {
+		// Somebody else has said so meanwhile. One of them is enough, and both
+		// are ended together.
+		_ = s.disk.Journal.Done(old.ID) // at worst somebody looks twice
+	}
+	s.dirs[key] = in
+	return nil
+}
+
+// Place puts the marker beside the file. It is on disk before anything that comes
+// later in its directory.
+func (l *Commit) Place(s *Set, fd, dir int, old string) error {
+	l.old = old
+	var err error
+	if l.dir, err = unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return os.NewSyscallError("dup", err)
+	}
+	if l.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		l.drop(s)
+		return os.NewSyscallError("dup", err)
+	}
+	l.marker = s.disk.ClaimName()
+	err = s.disk.Do("symlink", func() error { return unix.Symlinkat(l.String(), l.dir, l.marker) })
+	if err != nil {
+		l.drop(s)
+	}
+	return err
+}
+
+// Remove takes the marker of a publication away that did not happen.
+func (l *Commit) Remove(s *Set) {
+	if l.marker == "" {
+		return
+	}
+	if s.disk.Do("unlink", func() error { return unix.Unlinkat(l.dir, l.marker, 0) }) == nil {
+		l.drop(s)
+		return
+	}
+	// It says nothing, for the name never held the inode. But it is in the way.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strays = append(s.strays, l)
+	s.armLocked()
+}
+
+// drop gives back what the commit has.
+func (l *Commit) drop(s *Set) {
+	if l.marker != "" {
+		s.disk.Release(l.marker)
+		l.marker = ""
+	}
+	for _, fd := range []*int{&l.dir, &l.fd} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// armLocked sees to it that what is pending is settled. mu is held.
+func (s *Set) armLocked() {
+	if s.timer == nil && !s.closed {
+		s.timer = time.AfterFunc(s.Delay, s.settleDue)
+	}
+}
+
+// Published hands a publication over that has happened.
+func (s *Set) Published(l *Commit) {
+	s.mu.Lock()
+	s.byIno[l.key] = l
+	n := s.waiting.Add(1)
+	s.armLocked()
+	s.mu.Unlock()
+	if n > most {
+		s.settleDue() // the disk does not keep pace
+	}
+}
+
+// StandsBy hands over the intent of the reserved name that the old version has: it
+// stays until the new one is on disk.
+func (l *Commit) StandsBy(in journal.Intent) { l.intent = in }

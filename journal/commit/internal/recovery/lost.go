@@ -1,0 +1,103 @@
+package recovery
+
+import (
+	"context"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/tail"
+)
+
+// Lost is a commit in place, or a file that was appended to, whose directory
+// was renamed, or whose target was, before it was finished.
+type Lost struct {
+	In        journal.Intent
+	ShadowDir int // valid with shadow
+	Shadow    int // -1: not found
+	Target    int // -1: not found
+}
+
+// Close closes what Find has opened.
+func (l *Lost) Close() {
+	if l.Shadow >= 0 {
+		unix.Close(l.Shadow)
+		unix.Close(l.ShadowDir)
+	}
+	if l.Target >= 0 {
+		unix.Close(l.Target)
+	}
+}
+
+// Find looks everywhere for the shadows and targets of lost.
+func Find(s *disk.Disk, lost []*Lost) error {
+	look := func(dir int, e disk.Entry) error {
+		for _, l := range lost {
+			if l.Shadow < 0 && e.Name == l.In.Shadow {
+				fd, err := disk.OpenShadow(dir, e.Name)
+				if err != nil {
+					return err
+				}
+				own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+				if err != nil {
+					unix.Close(fd)
+					return os.NewSyscallError("dup", err)
+				}
+				l.Shadow, l.ShadowDir = fd, own
+			}
+			if l.Target < 0 && e.Ino == l.In.TargetIno && !disk.Reserved(e.Name) {
+				fd, err := disk.OpenTarget(dir, e.Name, l.In)
+				if err != nil {
+					return err
+				}
+				l.Target = fd
+			}
+		}
+		return nil
+	}
+	if err := disk.ReadDir(s.StateFD(), func(e disk.Entry) error { return look(s.StateFD(), e) }); err != nil {
+		return err
+	}
+	return s.Walk(context.Background(), func(dir int, _ string, e disk.Entry) error { return look(dir, e) })
+}
+
+// finishLost deals with what find has found, or has not.
+func (s *Recoverer) finishLost(l *Lost, tails *tail.Recovery, r *Report) error {
+	switch {
+	case l.In.Kind != journal.KindAppend:
+		return s.redoLost(l, r)
+	case l.Target < 0:
+		return s.disk.Finish(l.In) // it was removed
+	}
+	return tails.Check(l.In, l.Target)
+}
+
+// redoLost finishes what find has found. Bytes without a target are kept aside.
+func (s *Recoverer) redoLost(l *Lost, r *Report) error {
+	switch {
+	case l.Shadow < 0:
+		return s.disk.Finish(l.In)
+	case l.In.Kind == journal.KindReplace:
+		return s.renameLost(l, r)
+	case l.Target >= 0:
+		return s.redo(l.In, l.ShadowDir, l.Shadow, l.Target, r)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(l.Shadow, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	meta := map[string]any{
+		"reason": "the file was removed before its commit was finished", "path": l.In.Dir + "/" + l.In.Name, "token": l.In.Token,
+	}
+	id, err := s.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error { return s.rejects.CopyContent(l.Shadow, dir, st) })
+	if err != nil {
+		return err
+	}
+	r.Salvaged = append(r.Salvaged, id)
+	if err := s.disk.Do("unlink", func() error { return unix.Unlinkat(l.ShadowDir, l.In.Shadow, 0) }); err != nil {
+		return err
+	}
+	return s.disk.Finish(l.In)
+}

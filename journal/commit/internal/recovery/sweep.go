@@ -1,0 +1,46 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+)
+
+// RemoveOrphan removes name from the directory dir if it is a reserved name
+// that no living shadow uses: what a crash left behind.
+func (s *Recoverer) RemoveOrphan(dir int, name string) error {
+	if !disk.Generated(name) || s.disk.NameInUse(name) {
+		return fmt.Errorf("%q is no orphan", name)
+	}
+	return s.disk.RemoveName(dir, name)
+}
+
+// Sweep walks the data root, through no symbolic link and into no other mount,
+// and removes orphaned shadows: reserved names that no living shadow has. It may
+// run while the store is in use. When it has been everywhere it settles the
+// journal.
+func (s *Recoverer) Sweep(ctx context.Context) (Report, error) {
+	var r Report
+	visit := func(dir int, where string, e disk.Entry) error {
+		if !disk.Generated(e.Name) || s.disk.NameInUse(e.Name) {
+			return nil
+		}
+		err := s.RemoveOrphan(dir, e.Name)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) {
+			return nil // a directory of ours is empty
+		}
+		if err == nil {
+			r.Removed = append(r.Removed, path.Join(where, e.Name))
+		}
+		return err
+	}
+	if err := s.disk.WalkAll(ctx, nil, visit); err != nil {
+		return r, fmt.Errorf("sweep: %w", err)
+	}
+	return r, s.disk.Journal.Settle()
+}

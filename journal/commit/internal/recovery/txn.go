@@ -1,0 +1,175 @@
+package recovery
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/keep"
+)
+
+// recoverTxns makes what belongs to decided transactions happen, and takes back
+// what belongs to others. It returns what has to be looked for first. The
+// decisions themselves stay pending until finishTxns.
+func (s *Recoverer) recoverTxns(pending []journal.Intent, r *Report, fail func(journal.Intent, error)) (lost []*Lost) {
+	decided := map[uint64]bool{}
+	for _, in := range pending {
+		if in.Kind == journal.KindTxn {
+			decided[in.Txn] = true
+		}
+	}
+	var later []journal.Intent // what must be empty before it goes
+	for _, in := range pending {
+		switch {
+		case in.Txn == 0, in.Kind == journal.KindTxn:
+		case in.Kind == journal.KindShadow, !decided[in.Txn] && IsShadow(in):
+			fail(in, s.undo(in, r))
+		case decided[in.Txn] && in.Kind == journal.KindMade, !decided[in.Txn] && in.Kind == journal.KindRemove:
+			fail(in, s.disk.Finish(in))
+		case in.Kind == journal.KindMade, in.Kind == journal.KindRemove:
+			later = append(later, in)
+		default:
+			found, err := s.redoPart(in, r)
+			fail(in, err)
+			if err == nil && !found {
+				lost = append(lost, &Lost{In: in, Shadow: -1, Target: -1})
+			}
+		}
+	}
+	for _, in := range Inside(later) {
+		fail(in, s.takeAway(in, r))
+	}
+	return lost
+}
+
+// Inside puts what lies deeper first: what was made or found later in a
+// transaction comes before the directory that it is in.
+func Inside(ins []journal.Intent) []journal.Intent {
+	ins = slices.Clone(ins)
+	slices.SortStableFunc(ins, func(a, b journal.Intent) int {
+		if d := depth(b) - depth(a); d != 0 {
+			return d
+		}
+		return int(b.ID) - int(a.ID)
+	})
+	return ins
+}
+
+func depth(in journal.Intent) int {
+	if in.Dir == "" || in.Dir == "." {
+		return -1
+	}
+	return strings.Count(in.Dir, "/")
+}
+
+// IsShadow reports whether in makes a shadow the file, or writes it into the file.
+func IsShadow(in journal.Intent) bool {
+	return in.Kind == journal.KindReplace || in.Kind == journal.KindInPlace
+}
+
+// redoPart makes a part of a decided transaction happen. found is false if its
+// directory has to be looked for.
+func (s *Recoverer) redoPart(in journal.Intent, r *Report) (found bool, err error) {
+	if in.Kind == journal.KindInPlace {
+		return s.redoAt(in, r)
+	}
+	dir, err := s.disk.OpenBelow(in.Dir)
+	if disk.Gone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(dir)
+	var st unix.Stat_t
+	err = unix.Fstatat(dir, in.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW)
+	var kept bool
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return true, s.disk.Finish(in) // it has happened
+	case err != nil:
+		return true, os.NewSyscallError("fstatat", err)
+	case st.Ino == in.ShadowIno:
+		kept, err = s.keeper.PutInPlaceOf(dir, in, keep.Keep{ID: in.Keep})
+	default: // what it was exchanged for
+		kept, err = s.keeper.Settle(dir, in.Shadow, keep.Keep{ID: in.Keep})
+	}
+	if err != nil {
+		return true, err
+	}
+	if kept {
+		r.Kept = append(r.Kept, in)
+	}
+	return true, s.renamed(in, dir, r)
+}
+
+// renameLost is redoPart where find has found the shadow.
+func (s *Recoverer) renameLost(l *Lost, r *Report) error {
+	err := s.disk.Do("rename", func() error { return unix.Renameat(l.ShadowDir, l.In.Shadow, l.ShadowDir, l.In.Name) })
+	if err != nil {
+		return err
+	}
+	return s.renamed(l.In, l.ShadowDir, r)
+}
+
+func (s *Recoverer) renamed(in journal.Intent, dir int, r *Report) error {
+	if err := s.disk.SyncDir(dir, s.disk.StateFD()); err != nil {
+		return err
+	}
+	r.Redone = append(r.Redone, in)
+	return s.disk.Finish(in)
+}
+
+// takeAway removes a name that a decided transaction removes, or that one has
+// made which is not decided. A directory in which there is something by now
+// stays.
+func (s *Recoverer) takeAway(in journal.Intent, r *Report) error {
+	dir, err := s.disk.OpenBelow(in.Dir)
+	if disk.Gone(err) {
+		return s.disk.Finish(in)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	there, kept := s.disk.IsNamed(dir, in), false
+	if there && in.Keep != "" {
+		kept, err = s.keeper.Settle(dir, in.Name, keep.Keep{ID: in.Keep})
+	} else {
+		err = s.disk.RemoveNamed(dir, in)
+	}
+	if kept {
+		r.Kept = append(r.Kept, in)
+	}
+	switch {
+	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, os.ErrExist):
+		return s.disk.Finish(in)
+	case err != nil:
+		return err
+	}
+	if err := s.disk.SyncDir(dir, s.disk.StateFD()); err != nil {
+		return err
+	}
+	if there && in.Kind == journal.KindRemove {
+		r.Redone = append(r.Redone, in)
+	} else if there {
+		r.Undone = append(r.Undone, in)
+	}
+	return s.disk.Finish(in)
+}
+
+// finishTxns forgets the decisions, when all of them have been carried out.
+func (s *Recoverer) finishTxns(pending []journal.Intent) error {
+	var errs []error
+	for _, in := range pending {
+		if in.Kind == journal.KindTxn {
+			errs = append(errs, s.disk.Finish(in))
+		}
+	}
+	return errors.Join(errs...)
+}
