@@ -179,9 +179,10 @@ func (l *Log) Close() error {
 	err := l.Write()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.file == nil {
+	closed := l.closed || l.file == nil
+	l.closed = true
+	if closed {
 		return err
 	}
-	l.closed = true
 	return errors.Join(err, l.file.Close())
 }

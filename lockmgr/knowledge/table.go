@@ -11,11 +11,11 @@ import (
 
 // MaxBytes bounds the memory that a Table takes, by an estimate. Beyond it the keys that
 // were touched longest ago are forgotten.
-const MaxBytes = 16 << 20
+const MaxBytes = 8 << 20
 
 // About what things take, in bytes.
 const (
-	bytesOfKey    = 150 // besides its name
+	bytesOfKey    = 200 // besides its name
 	bytesOfChange = 200
 	bytesOfFact   = 112
 	bytesInMap    = 250 // of a fact
