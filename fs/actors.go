@@ -19,8 +19,8 @@ type actors struct {
 	f *FS
 	n atomic.Int32 // how many there are
 
-	mu  sync.Mutex
-	all map[lockmgr.Owner]*actor // mu guards it and what is in it
+	mu  sync.Mutex // guards all and what is in it
+	all map[lockmgr.Owner]*actor
 }
 
 // actor is the label of one process.

@@ -41,7 +41,7 @@ type appender struct {
 	f *FS
 	h *handle
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
 	c      *caller
 	buf    []byte        // given and not appended
 	due    int           // so many bytes of it wait for nothing but the lock

@@ -166,8 +166,8 @@ func copyWithout(to, from int, size int64, pieces []piece) error {
 // gaps are the places of records that were taken out of files, as far as others may have
 // unfinished records behind them.
 type gaps struct {
-	mu   sync.Mutex
-	seq  uint64 // mu guards it and the list
+	mu   sync.Mutex // guards what follows
+	seq  uint64
 	list []gap
 }
 

@@ -33,9 +33,9 @@ const (
 // ioState keeps a node within the kernel's rules: all opens in passthrough at
 // one time share one backing file, and none may be cached meanwhile.
 type ioState struct {
-	mu          sync.Mutex
-	id          int32 // the registered backing file, 0 if none
-	roots       bool  // it was registered for writes of root
+	mu          sync.Mutex // guards what follows
+	id          int32      // the registered backing file, 0 if none
+	roots       bool       // it was registered for writes of root
 	passthrough int
 	cached      int        // ioWatched included: a mapping is cached
 	stamp       cacheStamp // what the page cache was filled from

@@ -24,9 +24,9 @@ const (
 
 // bases keeps what replaced versions held, where changes are merged: the history may
 // have dropped one while somebody who has read it still writes his change. A version
-// is known by the number that package knowledge has for it. The mutex is a leaf.
+// is known by the number that package knowledge has for it.
 type bases struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
 	list  map[baseID]*base
 	bytes int64
 	tick  uint64

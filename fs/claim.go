@@ -105,7 +105,7 @@ type controls struct {
 	n      atomic.Int32 // claims
 	fences atomic.Int32
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	claims  map[uint64]*claim
 	keepers map[lockmgr.Owner]*keeper
 	stolen  map[uint64]*lockmgr.Holder // claims whose lock was stolen

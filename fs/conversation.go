@@ -40,7 +40,7 @@ type conversation struct {
 	used  usage
 	gone  chan struct{}
 
-	mu      sync.Mutex
+	mu      sync.Mutex    // guards what follows
 	owner   lockmgr.Owner // whose the locks are
 	lineage []lockmgr.Ancestor
 	in      []byte // a request that has no end yet

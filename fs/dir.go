@@ -13,7 +13,7 @@ import (
 // dirStream is an open directory: what it held when it was opened or rewound,
 // so that offsets stay good however the directory changes meanwhile.
 type dirStream struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	fd      int
 	loaded  bool
 	entries []dirEntry

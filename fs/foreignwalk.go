@@ -15,7 +15,7 @@ import (
 // Until somebody whom nobody knows has opened the file under that name, the file keeps
 // its node: no session takes it over, and whoever was sent on finds it there.
 type foreignWalks struct {
-	mu  sync.Mutex // a leaf
+	mu  sync.Mutex // guards all
 	all []foreignWalk
 }
 

@@ -25,10 +25,26 @@ import (
 // FS is the filesystem: it turns the kernel's requests into operations on the
 // data directory.
 //
-// Mutex order: thefts, then txn.mu, ns, session.mu, paths, readClaims.mu, ioState.mu
-// and mu. walks.mu is taken alone; ends is taken before handle.mu and mu. Nobody holds
-// any of them while waiting for a lock of the lock table, nor while sending the kernel
-// an entry notification.
+// Mutex order. Whoever holds one of these mutexes takes only mutexes of the lines below;
+// those of one line are never held together. TestMutexOrder holds the source to it.
+//
+//	appender.mu, conversation.mu, dirStream.mu, heart.round
+//	FS.thefts
+//	txn.mu
+//	FS.ns
+//	session.mu
+//	FS.paths
+//	FS.ends
+//	handle.mu
+//	ioState.mu
+//	FS.mu
+//	FS.tokenMu, actors.mu, bases.mu, controls.mu, foreignWalks.mu, gaps.mu, heart.mu
+//	lessons.file, liveDirs.mu, look.mu, mountWatch.mu, probe.mu, readClaims.mu, refusals.mu
+//	rejects.mu, txns.mu, virtual.mu, walks.mu
+//
+// A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
+// while waiting for a lock of the lock table, nor while sending the kernel an entry
+// notification.
 type FS struct {
 	fuse.RawFileSystem // what is not implemented answers ENOSYS
 
@@ -86,7 +102,7 @@ type FS struct {
 	// draining is closed when a stop begins, and new sessions are held back.
 	draining chan struct{}
 
-	thefts  sync.Mutex    // held while the consequences of thefts are drawn; before ns
+	thefts  sync.Mutex    // held while the consequences of thefts are drawn
 	settled atomic.Uint64 // how many thefts have had theirs
 
 	drainOnce sync.Once
@@ -100,22 +116,24 @@ type FS struct {
 	renamed   atomic.Uint64 // how many names have changed hands; changed with mu held
 	epoch     string        // distinguishes session ids of different runs
 
-	// ns keeps directory renames away from the making of lock keys; paths from who
-	// compares or enters what is known of a path, also with a session's mutex held.
-	ns    sync.RWMutex
+	// ns guards the paths of which lock keys are made: a rename of a directory holds it
+	// for writing, and whoever makes keys for reading.
+	ns sync.RWMutex
+	// paths guards what is known of paths: a rename of a directory holds it for
+	// writing, and whoever compares or enters a version for reading.
 	paths sync.RWMutex
 
-	// ends keeps those who are about to lock through a handle away from the end of
-	// another one's locks.
+	// ends is held while a process is about to lock through a handle, and while the
+	// locks of a process that has closed it are ended.
 	ends sync.Mutex
 
 	gaps   gaps
 	actors *actors
 
-	tokenMu    sync.Mutex
+	tokenMu    sync.Mutex    // held while tokens are reserved on disk
 	tokenLimit atomic.Uint64 // tokens below are reserved on disk
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards what follows
 	nextID    uint64
 	nextFH    uint64
 	nodes     map[uint64]*node

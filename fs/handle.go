@@ -43,7 +43,7 @@ type handle struct {
 	// then at least one is open, or on its way to the caller.
 	flushed bool
 
-	mu    sync.Mutex
+	mu    sync.Mutex                 // guards fd, locks, ends and unlocked
 	fd    int                        // the daemon's own descriptor, opened when first needed
 	locks map[client][]*lockmgr.Lock // who locked through it
 	ends  map[uint64]bool            // lock clients whose end is watched

@@ -21,13 +21,12 @@ import (
 type heart struct {
 	f *FS
 
-	mu    sync.Mutex
-	next  time.Time // when the next round is due; zero: none is
+	mu    sync.Mutex // guards next and timer
+	next  time.Time  // when the next round is due; zero: none is
 	timer *time.Timer
 
-	// pulses is used by rounds alone, and there is one at a time.
+	round  sync.Mutex // held during a round; guards pulses
 	pulses map[lockmgr.Owner]*vitals
-	round  sync.Mutex
 }
 
 // vitals is what was last seen of an owner and its heirs.

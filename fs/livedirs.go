@@ -13,10 +13,9 @@ import (
 // A directory that holds the marker of a database is live with all below it (the
 // policy's live-if). The policy sees no disk; this file looks for the markers.
 
-// liveDirs remembers which markers a directory has, and those above it. The mutex
-// is a leaf.
+// liveDirs remembers which markers a directory has, and those above it.
 type liveDirs struct {
-	mu    sync.Mutex
+	mu    sync.Mutex        // guards what follows
 	found map[string]marked // by the path of the directory
 	round uint64            // rises when what was found may have changed
 }

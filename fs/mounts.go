@@ -31,7 +31,7 @@ type mountWatch struct {
 	f  *FS
 	fd int
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards paths
 	paths map[string]bool
 }
 

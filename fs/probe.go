@@ -23,7 +23,7 @@ const (
 type probe struct {
 	f *FS
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
 	running  bool
 	opens    int
 	lookups  int // after the first open

@@ -57,7 +57,7 @@ type readClaims struct {
 	n       atomic.Int32 // claims
 	marked  atomic.Int32 // marks
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
 	families map[lockmgr.Owner]*family
 	marks    map[mark]bool
 }

@@ -26,7 +26,7 @@ const maxRejectedMeta = 1 << 20
 type rejects struct {
 	f *FS
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards known
 	known map[string]keptFile
 }
 

@@ -44,7 +44,7 @@ type session struct {
 	walkers int  // callers on their way to the shadow
 	over    bool // no longer the session of its name
 
-	mu          sync.Mutex
+	mu          sync.Mutex // guards what follows, but for atomics; held during a commit
 	lock        *lockmgr.Lock
 	shadow      *commit.Shadow
 	base        *node // the committed inode's node, if the kernel knows it

@@ -22,8 +22,6 @@ import (
 // is the transaction's owner's, so that all of them join it; it outlives its last
 // close; and it ends with all others. What is removed, and what is made that has
 // no private copy (directories, links), is a name in stagedNames.
-//
-// Mutex order: mu is taken before session.mu, and with FS.ns.
 type txn struct {
 	f     *FS
 	id    uint64 // the token of its claim, so never used again
@@ -68,7 +66,7 @@ var (
 // txns are the transactions under way.
 type txns struct {
 	n   atomic.Int32
-	mu  sync.Mutex
+	mu  sync.Mutex // guards all
 	all []*txn
 }
 

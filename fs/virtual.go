@@ -29,7 +29,7 @@ type virtual struct {
 	f    *FS
 	tree *locksdir.Tree
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	nextID  uint64
 	nextFH  uint64
 	nodes   map[uint64]*vnode

@@ -22,8 +22,7 @@ type look struct {
 	v locksdir.Viewer
 	u access.User
 
-	mu sync.Mutex
-	// Guarded by mu.
+	mu    sync.Mutex // guards what follows
 	dirs  map[string]reach
 	files map[string]readable
 }

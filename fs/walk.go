@@ -49,7 +49,7 @@ type walk struct {
 type walks struct {
 	f  *FS
 	n  atomic.Int32
-	mu sync.Mutex
+	mu sync.Mutex // guards m
 	m  map[int32]*walk
 	// wake starts the sweeper, which drops entries of dead threads.
 	wake chan struct{}

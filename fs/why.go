@@ -44,7 +44,7 @@ type refusal struct {
 
 // refusals is a ring of the latest.
 type refusals struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards what follows
 	list []refusal
 	next int
 }
