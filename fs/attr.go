@@ -182,6 +182,14 @@ func (f *FS) leftBehind(n *node) bool {
 	return n.orphan && n.sess == nil && n.opens == 0
 }
 
+// isOrphan reports whether n is the shadow of a session that is over and has not
+// published it. Somebody may have it open.
+func (f *FS) isOrphan(n *node) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.orphan && n.sess == nil
+}
+
 // strangerAt reports whether the caller came to n by a name when it was still
 // the committed file's node. Its next walk leads it to the file.
 func (f *FS) strangerAt(h *fuse.InHeader, n *node) bool {

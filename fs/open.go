@@ -73,6 +73,14 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fus
 		return status(unix.ENOENT)
 	}
 	seen := s
+	if s == nil && f.isOrphan(n) {
+		// The caller was on its way to the committed file when a session took over the
+		// file's node, and the session was rolled back. Who opens a descriptor arrives
+		// here again.
+		if c := f.callerOf(&in.InHeader); !f.walks.repeated(c) && (c.tid != 0 || f.leftBehind(n)) {
+			return status(f.staleAt(c, n))
+		}
+	}
 	if s != nil {
 		c := f.callerOf(&in.InHeader)
 		switch {

@@ -1,0 +1,601 @@
+package fs
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// simKernel is the kernel of the simulation, as far as a FUSE filesystem notices it: it
+// keeps names and attributes as long as it was told to, walks a path a second time after
+// ESTALE (with LOOKUP_REVAL, so that it believes no name), holds the locks of
+// directories and inodes where Linux does, sends FLUSH at each close and RELEASE some
+// time after the last.
+//
+// What it leaves out: passthrough, mappings, several mounts, permissions.
+type simKernel struct {
+	w        *simWorld
+	fs       *FS
+	renames  simLock // s_vfs_rename_mutex
+	mu       sync.Mutex
+	unique   uint64
+	inodes   map[uint64]*simInode
+	releases int
+	moves    int // renames so far
+}
+
+// simInode is an inode of the kernel's cache. Its mutable parts are guarded by
+// simKernel.mu, but for the locks.
+type simInode struct {
+	id       uint64
+	attr     fuse.Attr
+	until    time.Time // attributes are believed until then
+	version  uint64    // counts invalidations
+	nlookup  uint64
+	lock     simLock // i_rwsem
+	page     []byte  // the file's pages; nil: none cached
+	pageLock simLock
+	children map[string]*simDentry
+	names    int
+	opens    int
+	moved    int // the number of its last rename
+}
+
+func (n *simInode) isDir() bool { return n.attr.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// simDentry is a name in the kernel's cache; without an inode, that nothing has it.
+type simDentry struct {
+	dir   *simInode
+	name  string
+	inode *simInode
+	until time.Time
+}
+
+func newSimKernel(w *simWorld) *simKernel {
+	k := &simKernel{w: w, inodes: map[uint64]*simInode{}}
+	root := &simInode{id: fuse.FUSE_ROOT_ID, nlookup: 1, children: map[string]*simDentry{}}
+	root.attr.Mode = unix.S_IFDIR | 0o755
+	k.inodes[root.id] = root
+	return k
+}
+
+// InodeNotify implements Kernel.
+func (k *simKernel) InodeNotify(id uint64, off, _ int64) fuse.Status {
+	k.mu.Lock()
+	n := k.inodes[id]
+	if n != nil {
+		n.until = time.Time{}
+		n.version++
+	}
+	k.mu.Unlock()
+	if n == nil {
+		return fuse.ENOENT
+	}
+	if off >= 0 {
+		n.pageLock.lock(true)
+		k.mu.Lock()
+		n.page = nil
+		k.mu.Unlock()
+		n.pageLock.unlock(true)
+	}
+	return fuse.OK
+}
+
+// EntryNotify implements Kernel.
+func (k *simKernel) EntryNotify(dir uint64, name string) fuse.Status {
+	k.mu.Lock()
+	d := k.inodes[dir]
+	k.mu.Unlock()
+	if d == nil {
+		return fuse.ENOENT
+	}
+	k.w.perhapsPark("the daemon is about to invalidate the name " + name)
+	d.lock.lock(true)
+	defer d.lock.unlock(true)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d.until = time.Time{}
+	if c := d.children[name]; c != nil {
+		k.dropLocked(c)
+		return fuse.OK
+	}
+	return fuse.ENOENT
+}
+
+// UnregisterBackingFd implements Kernel.
+func (k *simKernel) UnregisterBackingFd(int32) syscall.Errno { return 0 }
+
+// KernelSettings implements Kernel.
+func (k *simKernel) KernelSettings() *fuse.InitIn {
+	flags := uint64(fuse.CAP_DIRECT_IO_ALLOW_MMAP)
+	return &fuse.InitIn{Major: 7, Minor: 42, Flags: uint32(flags), Flags2: uint32(flags >> 32)}
+}
+
+// dropLocked forgets a name. mu is held.
+func (k *simKernel) dropLocked(d *simDentry) {
+	if d.dir.children[d.name] != d {
+		return
+	}
+	delete(d.dir.children, d.name)
+	if d.inode != nil {
+		d.inode.names--
+	}
+}
+
+// put remembers a name.
+func (k *simKernel) putLocked(dir *simInode, name string, n *simInode, ttl time.Duration) {
+	if old := dir.children[name]; old != nil {
+		k.dropLocked(old)
+	}
+	dir.children[name] = &simDentry{dir: dir, name: name, inode: n, until: time.Now().Add(ttl)}
+	if n != nil {
+		n.names++
+	}
+}
+
+// request sends one request and returns the answer. Between requests anything may
+// happen. A process that was killed sends nothing more, but for what its end sends.
+func (k *simKernel) request(p *simProc, what string, do func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status) unix.Errno {
+	return k.requestTo(p, what, false, do)
+}
+
+func (k *simKernel) requestTo(p *simProc, what string, force bool, do func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status) unix.Errno {
+	k.w.park(p.String() + " is about to send " + what)
+	if p.isKilled() && !force {
+		return unix.EINTR
+	}
+	cancel := p.begins(force)
+	defer p.ends()
+	k.mu.Lock()
+	k.unique++
+	h := fuse.InHeader{Unique: k.unique, Caller: fuse.Caller{Owner: fuse.Owner{Uid: k.w.uid, Gid: k.w.gid}, Pid: uint32(p.pid)}}
+	k.mu.Unlock()
+	st := do(h, cancel)
+	k.w.tracef("      %s %s: %v", p, what, unix.Errno(st))
+	return unix.Errno(st)
+}
+
+func seen(ttl time.Duration) time.Time { return time.Now().Add(ttl) }
+
+// setAttrLocked believes attributes, unless they crossed an invalidation. mu is held.
+func (n *simInode) setAttrLocked(a *fuse.Attr, ttl time.Duration, version uint64) {
+	if n.version != version {
+		return
+	}
+	if n.page != nil && (a.Size != n.attr.Size || a.Mtime != n.attr.Mtime || a.Mtimensec != n.attr.Mtimensec) {
+		n.page = nil // FUSE_AUTO_INVAL_DATA
+	}
+	n.attr, n.until = *a, seen(ttl)
+}
+
+func (k *simKernel) getattr(p *simProc, n *simInode) unix.Errno {
+	k.mu.Lock()
+	fresh, version := time.Now().Before(n.until), n.version
+	k.mu.Unlock()
+	if fresh {
+		return 0
+	}
+	p.uses(n)
+	var out fuse.AttrOut
+	e := k.request(p, "GETATTR "+p.nameOf(n), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = n.id
+		return k.fs.GetAttr(cancel, &fuse.GetAttrIn{InHeader: h}, &out)
+	})
+	if e != 0 {
+		return e
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n.setAttrLocked(&out.Attr, out.Timeout(), version)
+	return 0
+}
+
+// askName sends LOOKUP.
+func (k *simKernel) askName(p *simProc, dir *simInode, name string) (*fuse.EntryOut, unix.Errno) {
+	var out fuse.EntryOut
+	e := k.request(p, "LOOKUP "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = dir.id
+		return k.fs.Lookup(cancel, &h, name, &out)
+	})
+	if e == unix.ENOENT {
+		return &fuse.EntryOut{}, 0
+	}
+	return &out, e
+}
+
+// inodeOf is the inode that an answer names, with one lookup more. It is used until
+// the process's system call ends.
+func (k *simKernel) inodeOf(p *simProc, out *fuse.EntryOut) *simInode {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := k.inodes[out.NodeId]
+	if n == nil {
+		n = &simInode{id: out.NodeId, children: map[string]*simDentry{}}
+		k.inodes[n.id] = n
+	}
+	n.nlookup++
+	n.setAttrLocked(&out.Attr, out.AttrTimeout(), n.version)
+	p.using[n] = true
+	return n
+}
+
+// lookup finds what a name leads to, nil if nothing. reval: no cached name is believed.
+// The directory's lock is the caller's, if locked says so.
+func (k *simKernel) lookup(p *simProc, dir *simInode, name string, reval, locked bool) (*simInode, unix.Errno) {
+	n, e, done := k.lookupCached(p, dir, name, reval)
+	if done {
+		return n, e
+	}
+	if !locked {
+		dir.lock.lock(false)
+		defer dir.lock.unlock(false)
+		k.mu.Lock()
+		d := dir.children[name] // another one may have looked it up meanwhile
+		if d != nil && time.Now().Before(d.until) && !reval {
+			if d.inode != nil {
+				p.using[d.inode] = true
+			}
+			k.mu.Unlock()
+			return d.inode, 0
+		}
+		k.mu.Unlock()
+	}
+	out, e := k.askName(p, dir, name)
+	if e != 0 {
+		return nil, e
+	}
+	if out.NodeId != 0 {
+		n = k.inodeOf(p, out)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.putLocked(dir, name, n, out.EntryTimeout())
+	return n, 0
+}
+
+// lookupCached is d_revalidate: a name that is known is believed, or asked for again.
+func (k *simKernel) lookupCached(p *simProc, dir *simInode, name string, reval bool) (n *simInode, e unix.Errno, done bool) {
+	k.mu.Lock()
+	d := dir.children[name]
+	if d == nil {
+		k.mu.Unlock()
+		return nil, 0, false
+	}
+	if d.inode != nil {
+		p.using[d.inode] = true
+	}
+	if time.Now().Before(d.until) && !reval {
+		k.mu.Unlock()
+		return d.inode, 0, true
+	}
+	if d.inode == nil {
+		k.dropLocked(d)
+		k.mu.Unlock()
+		return nil, 0, false
+	}
+	version := d.inode.version
+	k.mu.Unlock()
+	out, e := k.askName(p, dir, name)
+	if e == unix.EINTR {
+		return nil, e, true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e == 0 && out.NodeId == d.inode.id {
+		d.inode.nlookup++
+		d.inode.setAttrLocked(&out.Attr, out.AttrTimeout(), version)
+		d.until = seen(out.EntryTimeout())
+		return d.inode, 0, true
+	}
+	if e == 0 && out.NodeId != 0 {
+		id := out.NodeId
+		go k.fs.Forget(id, 1)
+	}
+	k.dropLocked(d)
+	return nil, 0, false
+}
+
+// walk finds the directory of a path below the root. Each directory on the way is
+// asked for its attributes where they are not known, for its permissions.
+func (k *simKernel) walk(p *simProc, path string, reval bool) (dir *simInode, name string, e unix.Errno) {
+	dir = k.inodes[fuse.FUSE_ROOT_ID]
+	parts := strings.Split(path, "/")
+	for _, part := range parts[:len(parts)-1] {
+		if e := k.getattr(p, dir); e != 0 {
+			return nil, "", e
+		}
+		n, e := k.lookup(p, dir, part, reval, false)
+		switch {
+		case e != 0:
+			return nil, "", e
+		case n == nil:
+			return nil, "", unix.ENOENT
+		case !n.isDir():
+			return nil, "", unix.ENOTDIR
+		}
+		dir = n
+	}
+	return dir, parts[len(parts)-1], k.getattr(p, dir)
+}
+
+// again runs a system call on paths, and once more if the answer is ESTALE.
+func again(do func(reval bool) unix.Errno) unix.Errno {
+	e := do(false)
+	if e == unix.ESTALE {
+		e = do(true)
+	}
+	return e
+}
+
+// simFile is an open file description.
+type simFile struct {
+	inode *simInode
+	fh    uint64
+	flags uint32
+	out   fuse.OpenOut
+	refs  int // descriptors
+	pos   int64
+	path  string // as it was opened
+	dir   *simInode
+	name  string // in dir, now
+
+	// For the model.
+	began, opened int64 // of the open
+	closing       int64 // when the first close began
+	strayed       bool  // the file was renamed while the open was on its way to it
+	handle        string
+	version       string
+	known         string // the version that its writer has read
+	refused       bool   // a close has failed
+	killed        bool   // a process was killed that had it
+}
+
+func (o *simFile) writes() bool { return o.flags&unix.O_ACCMODE != unix.O_RDONLY }
+
+func (k *simKernel) open(p *simProc, path string, flags uint32) (f *simFile, e unix.Errno) {
+	e = again(func(reval bool) (e unix.Errno) {
+		f, e = k.openOnce(p, path, flags, reval)
+		return e
+	})
+	return f, e
+}
+
+func (k *simKernel) openOnce(p *simProc, path string, flags uint32, reval bool) (*simFile, unix.Errno) {
+	k.mu.Lock()
+	moves := k.moves
+	k.mu.Unlock()
+	dir, name, e := k.walk(p, path, reval)
+	if e != 0 {
+		return nil, e
+	}
+	var n *simInode
+	if flags&unix.O_CREAT == 0 {
+		n, e = k.lookup(p, dir, name, reval, false)
+	} else {
+		var f *simFile
+		n, f, e = k.openOrCreate(p, dir, name, flags, reval)
+		if f != nil {
+			f.path = path
+			return f, 0
+		}
+	}
+	switch {
+	case e != 0:
+		return nil, e
+	case n == nil:
+		return nil, unix.ENOENT
+	case n.isDir():
+		return nil, unix.EISDIR
+	}
+	if e := k.getattr(p, n); e != 0 {
+		return nil, e
+	}
+	f := &simFile{inode: n, flags: flags, refs: 1, path: path}
+	e = k.request(p, fmt.Sprintf("OPEN %s (node %d)", name, n.id), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = n.id
+		return k.fs.Open(cancel, &fuse.OpenIn{InHeader: h, Flags: flags &^ (unix.O_CREAT | unix.O_EXCL)}, &f.out)
+	})
+	if e != 0 {
+		return nil, e
+	}
+	k.mu.Lock()
+	f.strayed = n.moved > moves
+	k.mu.Unlock()
+	k.opened(f)
+	return f, 0
+}
+
+// openOrCreate is an open with O_CREAT, under the directory's lock.
+func (k *simKernel) openOrCreate(p *simProc, dir *simInode, name string, flags uint32, reval bool) (*simInode, *simFile, unix.Errno) {
+	excl := flags&unix.O_EXCL != 0
+	dir.lock.lock(true)
+	defer dir.lock.unlock(true)
+	n, e := k.lookup(p, dir, name, reval || excl, true)
+	if e != 0 {
+		return nil, nil, e
+	}
+	if n != nil {
+		if excl {
+			return nil, nil, unix.EEXIST
+		}
+		return n, nil, 0
+	}
+	if e := k.getattr(p, dir); e != 0 {
+		return nil, nil, e
+	}
+	var out fuse.CreateOut
+	e = k.request(p, "CREATE "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = dir.id
+		return k.fs.Create(cancel, &fuse.CreateIn{InHeader: h, Flags: flags, Mode: unix.S_IFREG | 0o644}, name, &out)
+	})
+	if e != 0 {
+		return nil, nil, e
+	}
+	f := &simFile{inode: k.inodeOf(p, &out.EntryOut), flags: flags, refs: 1, out: out.OpenOut}
+	k.mu.Lock()
+	k.putLocked(dir, name, f.inode, out.EntryTimeout())
+	dir.until = time.Time{}
+	k.mu.Unlock()
+	k.opened(f)
+	return nil, f, 0
+}
+
+func (k *simKernel) opened(f *simFile) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f.fh = f.out.Fh
+	f.inode.opens++
+	if f.out.OpenFlags&fuse.FOPEN_KEEP_CACHE == 0 {
+		f.inode.page = nil
+	}
+	if f.flags&unix.O_TRUNC != 0 {
+		f.inode.attr.Size, f.inode.page, f.inode.until = 0, nil, time.Time{}
+	}
+}
+
+// read reads up to size bytes at the file's position.
+func (k *simKernel) read(p *simProc, f *simFile, size int) ([]byte, unix.Errno) {
+	if f.out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0 {
+		b, e := k.askPages(p, f, f.pos, size)
+		f.pos += int64(len(b))
+		return b, e
+	}
+	if e := k.getattr(p, f.inode); e != 0 { // FUSE_AUTO_INVAL_DATA
+		return nil, e
+	}
+	n := f.inode
+	n.pageLock.lock(true)
+	defer n.pageLock.unlock(true)
+	k.mu.Lock()
+	page, length := n.page, int64(n.attr.Size)
+	k.mu.Unlock()
+	if page == nil {
+		var e unix.Errno
+		if page, e = k.askPages(p, f, 0, 4096); e != 0 {
+			return nil, e
+		}
+		page = append([]byte{}, page...)
+		k.mu.Lock()
+		n.page = page
+		k.mu.Unlock()
+	}
+	whole := make([]byte, length) // what lies behind a short page reads as zeros
+	copy(whole, page)
+	b := whole[min(f.pos, length):min(f.pos+int64(size), length)]
+	f.pos += int64(len(b))
+	return b, 0
+}
+
+func (k *simKernel) askPages(p *simProc, f *simFile, off int64, size int) (b []byte, e unix.Errno) {
+	e = k.request(p, fmt.Sprintf("READ %s at %d", f.path, off), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = f.inode.id
+		buf := make([]byte, size)
+		r, st := k.fs.Read(cancel, &fuse.ReadIn{InHeader: h, Fh: f.fh, Offset: uint64(off), Size: uint32(size), Flags: f.flags}, buf)
+		if st.Ok() {
+			b, st = r.Bytes(buf)
+			r.Done()
+		}
+		return st
+	})
+	return b, e
+}
+
+// write writes at the file's position. The inode's lock is held.
+func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
+	n := f.inode
+	n.lock.lock(true)
+	defer n.lock.unlock(true)
+	e := k.request(p, fmt.Sprintf("WRITE %s at %d", f.path, f.pos), func(h fuse.InHeader, _ <-chan struct{}) fuse.Status {
+		h.NodeId = n.id
+		_, st := k.fs.Writev(nil, &fuse.WriteIn{InHeader: h, Fh: f.fh, Offset: uint64(f.pos), Size: uint32(len(b)), Flags: f.flags}, [][]byte{b})
+		return st
+	})
+	if e != 0 {
+		return e
+	}
+	f.pos += int64(len(b))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n.page, n.until = nil, time.Time{}
+	n.attr.Size = max(n.attr.Size, uint64(f.pos))
+	return 0
+}
+
+// close is the close of one descriptor, which the process does not have any more.
+func (k *simKernel) close(p *simProc, f *simFile) unix.Errno {
+	var e unix.Errno
+	if f.out.OpenFlags&fuse.FOPEN_NOFLUSH == 0 {
+		f.inode.lock.lock(true) // the pages are written back first
+		f.inode.lock.unlock(true)
+		e = k.requestTo(p, "FLUSH "+f.path, true, func(h fuse.InHeader, _ <-chan struct{}) fuse.Status {
+			h.NodeId = f.inode.id
+			return k.fs.Flush(nil, &fuse.FlushIn{InHeader: h, Fh: f.fh, LockOwner: uint64(p.pid)})
+		})
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f.refs--
+	if f.refs == 0 {
+		k.releases++
+		go k.release(f)
+	}
+	return e
+}
+
+// release sends RELEASE, some time after the last close, on nobody's behalf.
+func (k *simKernel) release(f *simFile) {
+	k.w.park("the kernel is about to send RELEASE " + f.path)
+	k.fs.Release(nil, &fuse.ReleaseIn{InHeader: fuse.InHeader{NodeId: f.inode.id}, Fh: f.fh, Flags: f.flags})
+	k.w.tracef("      RELEASE %s", f.path)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f.inode.opens--
+	k.releases--
+}
+
+// evict makes the kernel forget some name, and every inode that nobody uses.
+func (k *simKernel) evict(pick func(n int) int) {
+	k.mu.Lock()
+	var all []*simDentry
+	for id := uint64(1); id <= k.fs.lastNode(); id++ {
+		n := k.inodes[id]
+		if n == nil {
+			continue
+		}
+		for _, name := range sortedNames(n.children) {
+			if d := n.children[name]; d.inode == nil || len(d.inode.children) == 0 {
+				all = append(all, d)
+			}
+		}
+	}
+	if len(all) > 0 {
+		d := all[pick(len(all))]
+		k.w.tracef("      the kernel forgets the name %s", d.name)
+		k.dropLocked(d)
+	}
+	k.mu.Unlock()
+	k.forgetUnused()
+}
+
+// forgetUnused sends FORGET for the inodes that have no name, no open file and no
+// system call that uses them.
+func (k *simKernel) forgetUnused() {
+	used := k.w.inUse()
+	k.mu.Lock()
+	var gone []*simInode
+	for _, n := range k.inodes {
+		if n.id != fuse.FUSE_ROOT_ID && n.names == 0 && n.opens == 0 && len(n.children) == 0 && !used[n] {
+			gone = append(gone, n)
+			delete(k.inodes, n.id)
+		}
+	}
+	k.mu.Unlock()
+	for _, n := range gone {
+		k.fs.Forget(n.id, n.nlookup)
+	}
+}

@@ -1,0 +1,443 @@
+package fs
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+	"golang.org/x/sys/unix"
+)
+
+// simModel is what programs may expect: names that hold versions, as in a plain
+// directory, where each system call happens at one moment between its beginning and its
+// end, a written file is replaced as a whole by its last close, and one that is refused
+// or killed changes nothing.
+type simModel struct {
+	w *simWorld
+
+	mu       sync.Mutex
+	versions int
+	handles  int
+	start    map[string]string
+	seen     map[string]bool // names
+	ops      []porcupine.Operation
+	done     map[string]int // how often what ended how
+}
+
+// simOp is what a program has done, for the model.
+type simOp struct {
+	kind     string // read, write, rename, unlink, mkdir, rmdir, stat
+	path, to string
+	version  string // read or written; "" of a read: there is no such file
+	known    string // the version that must be there before, or ""
+	who      string // the process
+	wide     bool   // a directory was renamed meanwhile
+	dir      string // the number of the directory that path led to, if not as it reads
+	dirTo    string // likewise
+	killed   bool   // in the midst of it
+	handle   string // the number of an open file, or of a new directory
+	errno    unix.Errno
+}
+
+func (o simOp) String() string {
+	s := o.kind + " " + o.path
+	if o.to != "" {
+		s += " to " + o.to
+	}
+	if o.version != "" {
+		s += " version " + o.version
+	}
+	if o.known != "" {
+		s += ", knowing " + o.known
+	}
+	return s + ": " + result(o.errno)
+}
+
+// prepare makes the files that are there at the beginning.
+func (m *simModel) prepare(t testing.TB, dir string) {
+	m.start, m.seen, m.done = map[string]string{"0/d": "dir:1"}, map[string]bool{}, map[string]int{}
+	m.handles = 1
+	if err := os.Mkdir(dir+"/d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"a", "d/a", "d/b"} {
+		v, key := fmt.Sprintf("old%d", i+1), []string{"0/a", "1/a", "1/b"}[i]
+		if err := os.WriteFile(dir+"/"+name, []byte(strings.Join(versionText(v), "")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		m.start[key] = v
+	}
+}
+
+func (m *simModel) newVersion(p *simProc) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.versions++
+	return fmt.Sprintf("%s%d", strings.TrimSuffix(p.comm, "-child"), m.versions)
+}
+
+// looks are the commands that look at every name.
+func (m *simModel) looks() (all []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := maps.Clone(m.seen)
+	for _, n := range simNames {
+		names[n] = true
+	}
+	for _, n := range slices.Sorted(maps.Keys(names)) {
+		if n != "d" && n != "e" {
+			all = append(all, "cat "+n)
+		}
+	}
+	return all
+}
+
+// expected are the errors that programs may meet on a plain directory, or that the
+// promises name.
+var expected = []unix.Errno{0, unix.EBUSY, unix.ENOENT, unix.EEXIST, unix.ENOTEMPTY, unix.ENOTDIR, unix.EISDIR, unix.EINVAL}
+
+// did notes a system call that has returned.
+func (m *simModel) did(p *simProc, o simOp, began int64) {
+	m.note(p, o, began, m.w.now())
+}
+
+func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
+	if !slices.Contains(expected, o.errno) && !(p.isKilled() && o.errno == unix.EINTR) {
+		m.w.failf("%s: %s must not fail with %s", p, o.kind, result(o.errno))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done[o.kind+" "+result(o.errno)]++
+	o.who = p.String()
+	for _, n := range []string{o.path, o.to} {
+		if n != "" {
+			m.seen[n] = true
+		}
+	}
+	if o.errno == unix.EINTR {
+		o.errno, o.killed = 0, true
+	}
+	m.ops = append(m.ops, porcupine.Operation{ClientId: int(p.pid), Input: o, Call: began, Return: ended})
+}
+
+// opened looks for two writers of one file, and notes that there is no such file.
+func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e unix.Errno, began int64) {
+	if e != 0 {
+		if flags&unix.O_CREAT == 0 {
+			m.did(p, simOp{kind: "read", path: path, errno: e}, began)
+		} else {
+			m.did(p, simOp{kind: "open", path: path, errno: e}, began)
+		}
+		return
+	}
+	m.mu.Lock()
+	m.seen[path] = true
+	m.mu.Unlock()
+	if !f.writes() {
+		return
+	}
+	f.handle = m.newHandle()
+	m.did(p, simOp{kind: "open", path: path, handle: f.handle}, began)
+	for _, q := range m.w.procs.living() {
+		if q == p || related(p, q) {
+			continue
+		}
+		for _, o := range q.fds {
+			if o.writes() && o.dir == f.dir && o.name == f.name && f.dir != nil {
+				m.w.failf("%s and %s have %s open for writing at the same time", p, q, path)
+			}
+		}
+	}
+}
+
+func (m *simModel) newHandle() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.handles++
+	return fmt.Sprint(m.handles)
+}
+
+func related(p, q *simProc) bool {
+	for a := p; a != nil; a = a.parent {
+		for b := q; b != nil; b = b.parent {
+			if a == b {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// closes notes that a close begins: it may be the one that commits.
+func (m *simModel) closes(_ *simProc, f *simFile) {
+	at := m.w.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f.closing == 0 {
+		f.closing = at
+	}
+}
+
+// closed notes what a close has done: the last one commits.
+func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
+	if !f.writes() {
+		return
+	}
+	m.mu.Lock()
+	f.refused = f.refused || e != 0
+	f.killed = f.killed || p.signal != 0
+	m.mu.Unlock()
+	if f.refs > 0 {
+		return
+	}
+	v := f.version
+	if v == "" {
+		v = "empty"
+	}
+	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, errno: e}
+	switch {
+	case f.killed:
+		o.errno = unix.EINTR
+	case f.refused && e == 0:
+		o.errno = unix.EBUSY
+	}
+	m.did(p, o, f.closing)
+}
+
+// read notes what was read through an open file.
+func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
+	if e != 0 {
+		m.did(p, simOp{kind: "readfrom", path: f.path, errno: e}, f.began)
+		return
+	}
+	v, whole := versionOf(text)
+	if !whole {
+		m.w.failf("%s read %q from %s, which no program has written as a whole", p, text, f.path)
+		return
+	}
+	m.note(p, simOp{kind: "read", path: f.path, version: v}, f.began, f.opened)
+}
+
+// simState is a state of the model: what each name holds, and which name each open file
+// of a writer stands for. A name is the number of its directory with the last part
+// ("0/d" is d in the root), so that it stays when a directory above is renamed; it holds
+// a version, or "dir:" with the number of a directory. An open file is "#" with its
+// number, and stands for a name, or "-" when that was taken away.
+type simState map[string]string
+
+// at is the name that a path is; false if there is no such directory. A directory may be
+// given that the path led to before.
+func (s simState) at(path, instead string) (name string, ok bool) {
+	dir := "0"
+	if i := strings.LastIndexByte(path, '/'); i >= 0 && instead != "" {
+		return instead + path[i:], true
+	}
+	parts := strings.Split(path, "/")
+	for _, part := range parts[:len(parts)-1] {
+		if dir, ok = strings.CutPrefix(s[dir+"/"+part], "dir:"); !ok {
+			return "", false
+		}
+	}
+	return dir + "/" + parts[len(parts)-1], true
+}
+
+func isDirValue(v string) bool { return strings.HasPrefix(v, "dir:") }
+
+// removed is where a state keeps what a process has taken away from a name.
+func (o simOp) removed(name string) string { return "~" + o.who + "/" + name }
+
+// steps are the states after an operation; none if it could not have gone like that. One
+// that is refused may have put back what its process had taken away before (DESIGN §6),
+// one whose process was killed has happened or not, and one beside which a directory was
+// renamed may have come to another directory than its path names now.
+func (s simState) steps(o simOp) (all []any) {
+	ways := []simOp{o}
+	if o.wide {
+		for _, v := range s {
+			if dir, ok := strings.CutPrefix(v, "dir:"); ok {
+				ways = append(ways, o.in(dir, o.dirTo), o.in(o.dir, dir), o.in(dir, dir))
+			}
+		}
+	}
+	for _, o := range ways {
+		if ok, n := s.step(o); ok {
+			all = append(all, n)
+		}
+	}
+	for _, path := range []string{o.path, o.to} {
+		name, ok := s.at(path, "")
+		if v := s[o.removed(name)]; ok && v != "" && s[name] == "" && o.errno == unix.EBUSY {
+			n := maps.Clone(s)
+			n[name] = v
+			all = append(all, n)
+		}
+	}
+	if o.killed {
+		all = append(all, s)
+	}
+	return all
+}
+
+// in is an operation whose paths lead to these directories.
+func (o simOp) in(dir, dirTo string) simOp {
+	o.dir, o.dirTo = dir, dirTo
+	return o
+}
+
+// step is the state after an operation that has happened as its result says, and whether
+// it could have.
+func (s simState) step(o simOp) (bool, simState) {
+	name, ok := s.at(o.path, o.dir)
+	has := ""
+	if ok {
+		has = s[name]
+	}
+	switch {
+	case o.errno == unix.ENOENT && o.kind == "rename":
+		_, to := s.at(o.to, o.dirTo)
+		return has == "" || !to, s
+	case o.errno == unix.ENOENT && o.kind == "open":
+		return !ok, s
+	case o.errno == unix.ENOENT:
+		return has == "", s
+	case o.errno != 0:
+		return true, s
+	case o.kind == "read":
+		return has == o.version, s
+	case o.kind == "stat":
+		return has != "", s
+	}
+	n := maps.Clone(s)
+	switch o.kind {
+	case "open":
+		n["#"+o.handle] = name
+		return ok, n
+	case "write":
+		name = s["#"+o.handle]
+		if name != "-" {
+			n[name] = o.version
+		}
+		return name != "" && s.mayReplace(o, name), n
+	case "unlink":
+		n.take(name, "-")
+		n[o.removed(name)] = has
+		return has != "" && !isDirValue(has), n
+	case "mkdir":
+		n[name] = "dir:" + o.handle
+		return ok && has == "", n
+	case "rmdir":
+		delete(n, name)
+		return isDirValue(has) && !s.hasBelow(has), n
+	case "rename":
+		return s.rename(n, o, name)
+	}
+	return true, s
+}
+
+// take takes a name away, and with it the open files that stand for it, which get
+// another.
+func (s simState) take(name, to string) {
+	delete(s, name)
+	for k, v := range s {
+		if k[0] == '#' && v == name {
+			s[k] = to
+		}
+	}
+}
+
+func (s simState) rename(n simState, o simOp, name string) (bool, simState) {
+	to, ok := s.at(o.to, o.dirTo)
+	was, over := s[name], s[to]
+	switch {
+	case was == "" || !ok:
+		return false, s
+	case name == to:
+		return true, s
+	case !s.mayReplace(o, to):
+		return false, s
+	case !isDirValue(was):
+		n.take(to, "-")
+		n.take(name, to)
+		n[o.removed(name)], n[to] = was, was
+		return !isDirValue(over), n
+	case over != "" && (!isDirValue(over) || s.hasBelow(over)):
+		return false, s
+	}
+	delete(n, name)
+	n[to] = was
+	return true, n
+}
+
+func (s simState) hasBelow(dir string) bool {
+	for name := range s {
+		if strings.HasPrefix(name, strings.TrimPrefix(dir, "dir:")+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// check looks for an order of all operations in which a plain directory would have
+// answered as the mount did.
+func (m *simModel) check() {
+	one := porcupine.NondeterministicModel{
+		Init:  func() []any { return []any{simState(m.start)} },
+		Step:  func(state, input, _ any) []any { return state.(simState).steps(input.(simOp)) },
+		Equal: func(a, b any) bool { return maps.Equal(a.(simState), b.(simState)) },
+	}
+	model := one.ToModel()
+	m.widen()
+	if porcupine.CheckOperations(model, m.ops) {
+		return
+	}
+	// The shortest beginning that has no such order ends with what gives it away.
+	ops := slices.Clone(m.ops)
+	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return int(a.Return - b.Return) })
+	for i := range ops {
+		if !porcupine.CheckOperations(model, cutHistory(ops, i)) {
+			m.w.failf("no plain directory could have answered so: %s", ops[i].Input.(simOp))
+			return
+		}
+	}
+}
+
+// widen marks the operations beside which a directory was renamed.
+func (m *simModel) widen() {
+	for i := range m.ops {
+		x := &m.ops[i]
+		o := x.Input.(simOp)
+		for _, y := range m.ops {
+			r := y.Input.(simOp)
+			if r.kind == "rename" && r.errno == 0 && !strings.ContainsAny(r.path, "/ab") && y.Call < x.Return && x.Call < y.Return {
+				o.wide = true
+			}
+		}
+		x.Input = o
+	}
+}
+
+// cutHistory is the history up to the end of ops[i]: what had begun by then may have
+// happened.
+func cutHistory(ops []porcupine.Operation, i int) []porcupine.Operation {
+	cut := slices.Clone(ops[:i+1])
+	for _, o := range ops[i+1:] {
+		if op := o.Input.(simOp); o.Call < ops[i].Return && op.errno == 0 && op.kind != "read" && op.kind != "stat" {
+			op.killed, o.Return = true, math.MaxInt64
+			o.Input = op
+			cut = append(cut, o)
+		}
+	}
+	return cut
+}
+
+// mayReplace reports whether a program may replace what a name holds: the version that
+// it has read. Nothing is lost where there is nothing.
+func (s simState) mayReplace(o simOp, name string) bool {
+	return o.known == "" || s[name] == o.known || s[name] == ""
+}

@@ -1,0 +1,290 @@
+package fs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// The system calls of the simulated kernel that change names.
+
+func sortedNames(m map[string]*simDentry) []string { return slices.Sorted(maps.Keys(m)) }
+
+func (f *FS) lastNode() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.nextID
+}
+
+// unlink is unlink(2), or rmdir(2).
+func (k *simKernel) unlink(p *simProc, path string, directory bool) unix.Errno {
+	return again(func(reval bool) unix.Errno {
+		dir, name, e := k.walk(p, path, reval)
+		if e != 0 {
+			return e
+		}
+		dir.lock.lock(true)
+		defer dir.lock.unlock(true)
+		n, e := k.lookup(p, dir, name, reval, true)
+		switch {
+		case e != 0:
+			return e
+		case n == nil:
+			return unix.ENOENT
+		case n.isDir() && !directory:
+			return unix.EISDIR
+		case !n.isDir() && directory:
+			return unix.ENOTDIR
+		}
+		if e := k.getattr(p, dir); e != 0 {
+			return e
+		}
+		n.lock.lock(true)
+		defer n.lock.unlock(true)
+		what, do := "UNLINK ", k.fs.Unlink
+		if directory {
+			what, do = "RMDIR ", k.fs.Rmdir
+		}
+		e = k.request(p, what+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+			h.NodeId = dir.id
+			return do(cancel, &h, name)
+		})
+		if e == 0 || e == unix.EINTR {
+			k.unnamed(dir, name)
+		}
+		return e
+	})
+}
+
+// unnamed forgets a name that was taken away, and what is known of its directory.
+func (k *simKernel) unnamed(dir *simInode, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	dir.until = time.Time{}
+	if d := dir.children[name]; d != nil {
+		if d.inode != nil {
+			d.inode.until = time.Time{}
+		}
+		k.dropLocked(d)
+	}
+}
+
+func (k *simKernel) mkdir(p *simProc, path string) unix.Errno {
+	return again(func(reval bool) unix.Errno {
+		dir, name, e := k.walk(p, path, reval)
+		if e != 0 {
+			return e
+		}
+		dir.lock.lock(true)
+		defer dir.lock.unlock(true)
+		n, e := k.lookup(p, dir, name, true, true)
+		switch {
+		case e != 0:
+			return e
+		case n != nil:
+			return unix.EEXIST
+		}
+		if e := k.getattr(p, dir); e != 0 {
+			return e
+		}
+		var out fuse.EntryOut
+		e = k.request(p, "MKDIR "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+			h.NodeId = dir.id
+			return k.fs.Mkdir(cancel, &fuse.MkdirIn{InHeader: h, Mode: 0o755}, name, &out)
+		})
+		if e != 0 {
+			return e
+		}
+		made := k.inodeOf(p, &out)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.putLocked(dir, name, made, out.EntryTimeout())
+		dir.until = time.Time{}
+		return 0
+	})
+}
+
+func (k *simKernel) stat(p *simProc, path string) (a fuse.Attr, e unix.Errno) {
+	e = again(func(reval bool) unix.Errno {
+		dir, name, e := k.walk(p, path, reval)
+		if e != 0 {
+			return e
+		}
+		n, e := k.lookup(p, dir, name, reval, false)
+		if e == 0 && n == nil {
+			e = unix.ENOENT
+		}
+		if e == 0 {
+			e = k.getattr(p, n)
+		}
+		if e == 0 {
+			k.mu.Lock()
+			a = n.attr
+			k.mu.Unlock()
+		}
+		return e
+	})
+	return a, e
+}
+
+func (k *simKernel) rename(p *simProc, from, to string) unix.Errno {
+	return again(func(reval bool) unix.Errno { return k.renameOnce(p, from, to, reval) })
+}
+
+func (k *simKernel) renameOnce(p *simProc, from, to string, reval bool) unix.Errno {
+	a, old, e := k.walk(p, from, reval)
+	if e != 0 {
+		return e
+	}
+	b, name, e := k.walk(p, to, reval)
+	if e != 0 {
+		return e
+	}
+	defer k.lockTwo(a, b)()
+	n, e := k.lookup(p, a, old, reval, true)
+	if e != 0 {
+		return e
+	}
+	if n == nil {
+		return unix.ENOENT
+	}
+	target, e := k.lookup(p, b, name, true, true)
+	switch {
+	case e != 0:
+		return e
+	case n == b || target == a && target != nil:
+		return unix.EINVAL
+	case target == n:
+		return 0
+	case target != nil && target.isDir() && !n.isDir():
+		return unix.EISDIR
+	case target != nil && !target.isDir() && n.isDir():
+		return unix.ENOTDIR
+	}
+	for _, dir := range []*simInode{a, b} {
+		if e := k.getattr(p, dir); e != 0 {
+			return e
+		}
+	}
+	defer lockInodes(n, target)()
+	e = k.request(p, fmt.Sprintf("RENAME %s %s", old, name), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = a.id
+		return k.fs.Rename(cancel, &fuse.RenameIn{InHeader: h, Newdir: b.id}, old, name)
+	})
+	if e != 0 && e != unix.EINTR {
+		return e
+	}
+	k.unnamed(b, name)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.until = time.Time{}
+	n.until = time.Time{}
+	k.moves++
+	n.moved = k.moves
+	d := a.children[old]
+	if d == nil || d.inode != n {
+		return e
+	}
+	until := d.until
+	k.dropLocked(d)
+	if e == 0 {
+		k.putLocked(b, name, n, time.Until(until))
+		k.w.moved(p, a, old, b, name)
+	}
+	return e
+}
+
+// lockTwo is lock_rename: two directories one after the other, under the lock of the
+// filesystem's renames.
+func (k *simKernel) lockTwo(a, b *simInode) (unlock func()) {
+	if a == b {
+		a.lock.lock(true)
+		return func() { a.lock.unlock(true) }
+	}
+	k.renames.lock(true)
+	if a.id > b.id { // a directory is known before those below it
+		a, b = b, a
+	}
+	a.lock.lock(true)
+	b.lock.lock(true)
+	return func() {
+		b.lock.unlock(true)
+		a.lock.unlock(true)
+		k.renames.unlock(true)
+	}
+}
+
+// lockInodes is lock_two_nondirectories, and the lock of a directory that is replaced.
+func lockInodes(n, target *simInode) (unlock func()) {
+	var all []*simInode
+	for _, x := range []*simInode{n, target} {
+		if x != nil && (!x.isDir() || x == target) {
+			all = append(all, x)
+		}
+	}
+	slices.SortFunc(all, func(a, b *simInode) int { return int(a.id) - int(b.id) })
+	for _, x := range all {
+		x.lock.lock(true)
+	}
+	return func() {
+		for _, x := range all {
+			x.lock.unlock(true)
+		}
+	}
+}
+
+// simLock is a fair lock for one who excludes all others, or for many who share it.
+// Whoever waits for it waits for a channel, so that the simulation sees it.
+type simLock struct {
+	mu      sync.Mutex
+	alone   bool
+	sharers int
+	queue   []simWaiter
+}
+
+type simWaiter struct {
+	alone bool
+	go_   chan struct{}
+}
+
+func (l *simLock) lock(alone bool) {
+	l.mu.Lock()
+	if len(l.queue) == 0 && !l.alone && (!alone || l.sharers == 0) {
+		l.grantLocked(alone)
+		l.mu.Unlock()
+		return
+	}
+	w := simWaiter{alone, make(chan struct{})}
+	l.queue = append(l.queue, w)
+	l.mu.Unlock()
+	<-w.go_
+}
+
+func (l *simLock) grantLocked(alone bool) {
+	if alone {
+		l.alone = true
+	} else {
+		l.sharers++
+	}
+}
+
+func (l *simLock) unlock(alone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if alone {
+		l.alone = false
+	} else {
+		l.sharers--
+	}
+	for len(l.queue) > 0 && !l.alone && (!l.queue[0].alone || l.sharers == 0) {
+		w := l.queue[0]
+		l.queue = l.queue[1:]
+		l.grantLocked(w.alone)
+		close(w.go_)
+	}
+}

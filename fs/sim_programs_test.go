@@ -1,0 +1,411 @@
+package fs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// simScript is what the processes of a simulation do, and how many of a thousand steps
+// kill one.
+type simScript struct {
+	programs []simProgram
+	kills    int
+}
+
+// simProgram is a process that runs commands one after the other, as a shell script
+// without children does. The commands are:
+//
+//	cat F          reads F
+//	echo F         writes F anew, in three writes
+//	count F        reads F, then writes it anew: what it read must be replaced, or nothing
+//	edit F         reads F, writes a temporary file, and renames it to F: likewise
+//	save F         writes a temporary file, and renames it to F
+//	append F       opens F to read and write, adds to it, and closes it
+//	mv F G         renames a file or a directory
+//	swap D E F     reads D/F, renames D to E, and writes E/F anew
+//	rm F, mkdir D, rmdir D, stat F
+//	pass F         opens F to write it anew, leaves the descriptor to a child, which
+//	               writes, and waits for that
+type simProgram struct {
+	name  string
+	lines []string
+}
+
+func simProgramOf(name string, lines ...string) simProgram { return simProgram{name, lines} }
+
+func (s simScript) String() string {
+	var b strings.Builder
+	for i, p := range s.programs {
+		fmt.Fprintf(&b, "  %s[%d]: %s\n", p.name, i+1, strings.Join(p.lines, "; "))
+	}
+	return b.String()
+}
+
+var simNames = []string{"a", "b", "d/a", "d/b", "e/a"}
+
+// drawScript makes up what the processes of a simulation do.
+func drawScript(seed uint64) simScript {
+	r := rand.New(rand.NewPCG(seed, 3))
+	s := simScript{kills: []int{0, 0, 3, 10}[r.IntN(4)]}
+	names := simNames[:1+r.IntN(len(simNames))]
+	name := func() string { return names[r.IntN(len(names))] }
+	dirs := func() (string, string) {
+		if r.IntN(2) == 0 {
+			return "d", "e"
+		}
+		return "e", "d"
+	}
+	for range 2 + r.IntN(3) {
+		p := simProgram{name: []string{"ann", "bob", "cyn", "dan"}[len(s.programs)]}
+		for range 1 + r.IntN(4) {
+			var line string
+			switch x := r.IntN(100); {
+			case x < 18:
+				line = "cat " + name()
+			case x < 36:
+				line = "echo " + name()
+			case x < 52:
+				line = "count " + name()
+			case x < 60:
+				line = "edit " + name()
+			case x < 68:
+				line = "save " + name()
+			case x < 76:
+				line = "mv " + name() + " " + name()
+			case x < 82:
+				line = "rm " + name()
+			case x < 86:
+				d, e := dirs()
+				line = "mv " + d + " " + e
+			case x < 90:
+				d, e := dirs()
+				line = "swap " + d + " " + e + " a"
+			case x < 92:
+				line = "mkdir e"
+			case x < 94:
+				line = "rmdir e"
+			case x < 96:
+				line = "stat " + name()
+			case s.kills > 0: // see docs/architecture.md
+				line = "echo " + name()
+			default:
+				line = "pass " + name()
+			}
+			p.lines = append(p.lines, line)
+		}
+		s.programs = append(s.programs, p)
+	}
+	return s
+}
+
+// launch starts a process that runs a program.
+func (w *simWorld) launch(parent *simProc, prog simProgram) *simProc {
+	p := w.procs.fork(parent, prog.name)
+	w.mu.Lock()
+	w.running++
+	w.mu.Unlock()
+	go func() {
+		defer func() {
+			p.end()
+			w.mu.Lock()
+			w.running--
+			w.mu.Unlock()
+		}()
+		for _, line := range prog.lines {
+			p.run(strings.Fields(line))
+		}
+	}()
+	return p
+}
+
+func (p *simProc) run(f []string) {
+	switch f[0] {
+	case "cat":
+		p.cat(f[1])
+	case "echo":
+		p.echo(f[1], f[1], "")
+	case "count":
+		if v, ok := p.cat(f[1]); ok {
+			p.echo(f[1], f[1], v)
+		}
+	case "edit":
+		if v, ok := p.cat(f[1]); ok {
+			p.save(f[1], v)
+		}
+	case "save":
+		p.save(f[1], "")
+	case "mv":
+		p.mv(f[1], f[2], "")
+	case "swap":
+		if v, ok := p.cat(f[1] + "/" + f[3]); ok && p.mv(f[1], f[2], "") == 0 {
+			p.echo(f[2]+"/"+f[3], "", v)
+		}
+	case "rm":
+		p.rm(f[1])
+	case "mkdir":
+		p.mkdir(f[1])
+	case "rmdir":
+		p.rmdir(f[1])
+	case "stat":
+		p.stat(f[1])
+	case "pass":
+		p.pass(f[1])
+	case "finish":
+		p.finish()
+	default:
+		panic("unknown command " + f[0])
+	}
+}
+
+// The system calls of programs. Each is a line of the transcript when it returns.
+
+func flagsText(flags uint32) string {
+	s := []string{"to read", "to write", "to read and write"}[flags&unix.O_ACCMODE]
+	for _, x := range []struct {
+		bit  uint32
+		text string
+	}{{unix.O_CREAT, "create"}, {unix.O_EXCL, "exclusively"}, {unix.O_TRUNC, "truncate"}} {
+		if flags&x.bit != 0 {
+			s += ", " + x.text
+		}
+	}
+	return s
+}
+
+func result(e unix.Errno) string {
+	if e == 0 {
+		return "ok"
+	}
+	return unix.ErrnoName(e)
+}
+
+func (p *simProc) open(path string, flags uint32) (int, *simFile, unix.Errno) {
+	what := fmt.Sprintf("open %s %s", path, flagsText(flags))
+	p.enter(unix.SYS_OPENAT, what, "cwd", path)
+	p.w.procs.mu.Lock()
+	p.call.Args[2] = uint64(flags)
+	p.w.procs.mu.Unlock()
+	began := p.w.now()
+	f, e := p.w.kernel.open(p, path, flags)
+	fd := -1
+	if e == 0 {
+		f.began, f.opened = began, p.w.now()
+		fd = p.install(f)
+	}
+	p.w.logf("%s opens %s %s: %s", p, path, flagsText(flags), result(e))
+	p.w.model.opened(p, f, path, flags, e, began)
+	p.leave()
+	return fd, f, e
+}
+
+func (p *simProc) install(f *simFile) (fd int) {
+	k := p.w.kernel
+	k.mu.Lock()
+	for _, n := range k.inodes {
+		for _, d := range n.children {
+			if d.inode == f.inode {
+				f.dir, f.name = n, d.name
+			}
+		}
+	}
+	k.mu.Unlock()
+	p.w.procs.mu.Lock()
+	defer p.w.procs.mu.Unlock()
+	for fd = 3; p.fds[fd] != nil; fd++ {
+		continue
+	}
+	p.fds[fd] = f
+	return fd
+}
+
+// close closes a descriptor and returns what close(2) returns.
+func (p *simProc) close(fd int) unix.Errno {
+	p.enter(unix.SYS_CLOSE, "close "+p.fds[fd].path)
+	e := p.closing(fd)
+	p.leave()
+	return e
+}
+
+func (p *simProc) closing(fd int) unix.Errno {
+	p.w.procs.mu.Lock()
+	f := p.fds[fd]
+	delete(p.fds, fd)
+	p.w.procs.mu.Unlock()
+	return p.flush(f)
+}
+
+// flush ends the use of a file of which the process has no descriptor any more.
+func (p *simProc) flush(f *simFile) unix.Errno {
+	p.w.model.closes(p, f)
+	e := p.w.kernel.close(p, f)
+	p.w.logf("%s closes %s: %s", p, f.path, result(e))
+	p.w.model.closed(p, f, e)
+	return e
+}
+
+func (p *simProc) readAll(fd int) (string, unix.Errno) {
+	var all []byte
+	for {
+		f := p.fds[fd]
+		p.enter(unix.SYS_READ, "read "+f.path)
+		b, e := p.w.kernel.read(p, f, 8)
+		p.leave()
+		if e != 0 || len(b) == 0 {
+			p.w.logf("%s reads %s: %q, %s", p, f.path, all, result(e))
+			return string(all), e
+		}
+		all = append(all, b...)
+	}
+}
+
+func (p *simProc) write(fd int, b string) unix.Errno {
+	f := p.fds[fd]
+	p.enter(unix.SYS_WRITE, "write "+f.path)
+	e := p.w.kernel.write(p, f, []byte(b))
+	p.w.logf("%s writes %q to %s: %s", p, b, f.path, result(e))
+	p.leave()
+	return e
+}
+
+// cat returns which version it read, and whether it read one.
+func (p *simProc) cat(path string) (version string, ok bool) {
+	fd, f, e := p.open(path, unix.O_RDONLY)
+	if e != 0 {
+		return "", false
+	}
+	text, e := p.readAll(fd)
+	p.w.model.read(p, f, text, e)
+	p.close(fd)
+	v, whole := versionOf(text)
+	return v, e == 0 && whole && !f.strayed
+}
+
+// echo writes a new version. It must replace the version known, if that is not "".
+func (p *simProc) echo(path, _, known string) unix.Errno {
+	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC)
+	if e != 0 {
+		return e
+	}
+	if !f.strayed {
+		f.known = known
+	}
+	return p.fill(fd, f)
+}
+
+// fill writes a version in three writes and closes the file.
+func (p *simProc) fill(fd int, f *simFile) unix.Errno {
+	f.version = p.w.model.newVersion(p)
+	for _, part := range versionText(f.version) {
+		if e := p.write(fd, part); e != 0 {
+			break
+		}
+	}
+	return p.close(fd)
+}
+
+func (p *simProc) save(path, known string) {
+	temp := fmt.Sprintf("%s.tmp%d", path, p.pid-firstPID)
+	fd, f, e := p.open(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if e != 0 {
+		return
+	}
+	if p.fill(fd, f) == 0 {
+		p.mv(temp, path, known)
+	}
+}
+
+// pass gives a descriptor to a child, which writes.
+func (p *simProc) pass(path string) {
+	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC)
+	if e != 0 {
+		return
+	}
+	f.version = p.w.model.newVersion(p)
+	p.w.logf("%s has a child, which writes", p)
+	child := p.w.launch(p, simProgramOf(p.comm+"-child", "finish"))
+	p.close(fd)
+	<-child.dead // as a shell waits
+}
+
+// finish is what the child does: it writes to the descriptor that it has.
+func (p *simProc) finish() {
+	for fd, f := range p.fds {
+		if f.writes() {
+			for _, part := range versionText(f.version) {
+				p.write(fd, part)
+			}
+			p.close(fd)
+			return
+		}
+	}
+}
+
+func (p *simProc) mv(from, to, known string) unix.Errno {
+	p.enter(unix.SYS_RENAMEAT2, fmt.Sprintf("rename %s to %s", from, to), from, to)
+	began := p.w.now()
+	e := p.w.kernel.rename(p, from, to)
+	p.w.logf("%s renames %s to %s: %s", p, from, to, result(e))
+	p.w.model.did(p, simOp{kind: "rename", path: from, to: to, known: known, errno: e}, began)
+	p.leave()
+	return e
+}
+
+func (p *simProc) rm(path string) {
+	p.enter(unix.SYS_UNLINKAT, "unlink "+path, "cwd", path)
+	began := p.w.now()
+	e := p.w.kernel.unlink(p, path, false)
+	p.w.logf("%s removes %s: %s", p, path, result(e))
+	p.w.model.did(p, simOp{kind: "unlink", path: path, errno: e}, began)
+	p.leave()
+}
+
+func (p *simProc) mkdir(path string) {
+	p.enter(unix.SYS_MKDIRAT, "mkdir "+path, "cwd", path)
+	began := p.w.now()
+	e := p.w.kernel.mkdir(p, path)
+	p.w.logf("%s makes the directory %s: %s", p, path, result(e))
+	p.w.model.did(p, simOp{kind: "mkdir", path: path, handle: p.w.model.newHandle(), errno: e}, began)
+	p.leave()
+}
+
+func (p *simProc) rmdir(path string) {
+	p.enter(unix.SYS_UNLINKAT, "rmdir "+path, "cwd", path, "dir")
+	began := p.w.now()
+	e := p.w.kernel.unlink(p, path, true)
+	p.w.logf("%s removes the directory %s: %s", p, path, result(e))
+	p.w.model.did(p, simOp{kind: "rmdir", path: path, errno: e}, began)
+	p.leave()
+}
+
+func (p *simProc) stat(path string) {
+	p.enter(unix.SYS_NEWFSTATAT, "stat "+path, "cwd", path)
+	began := p.w.now()
+	a, e := p.w.kernel.stat(p, path)
+	p.w.logf("%s asks for the attributes of %s: %s, %d bytes", p, path, result(e), a.Size)
+	p.w.model.did(p, simOp{kind: "stat", path: path, errno: e}, began)
+	p.leave()
+}
+
+// Versions: each is written in three parts, and has them all or is torn.
+
+func versionText(v string) []string {
+	return []string{"<" + v + ".", v + ".", v + ">"}
+}
+
+var versionShape = regexp.MustCompile(`^<(\w+)\.(\w+)\.(\w+)>$`)
+
+// versionOf says which version a text is; not whole if it is none. An empty file is one.
+func versionOf(text string) (v string, whole bool) {
+	if text == "" {
+		return "empty", true
+	}
+	m := versionShape.FindStringSubmatch(text)
+	if m == nil || m[1] != m[2] || m[2] != m[3] {
+		return "", false
+	}
+	return m[1], true
+}

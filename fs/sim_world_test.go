@@ -1,0 +1,458 @@
+package fs
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/locksdir"
+)
+
+// simWorld is one simulation: a filesystem on a real directory, below a kernel and
+// processes that are the simulation's own. Everything that happens stops again and
+// again (see park), and a seed decides who goes on. Time is that of the bubble
+// (testing/synctest): it passes when nobody can do anything, or by decision of the seed.
+type simWorld struct {
+	fs       *FS
+	kernel   *simKernel
+	procs    *simProcs
+	uid, gid uint32
+	opts     simOptions
+	picks    *rand.Rand // what happens next
+	chances  *rand.Rand // who stops inside the daemon; guarded by mu
+
+	mu       sync.Mutex
+	parked   []*simParked
+	serial   int
+	steps    int
+	clock    int64
+	lines    []string
+	failures []string
+	running  int // programs
+	model    simModel
+	last     string // who went on last
+	stick    int    // in hundred, how often the same one goes on
+	directed bool   // by the test's turns
+	inside   int    // in hundred, how often a request stops inside the daemon
+}
+
+// simOptions are what one simulation is made of.
+type simOptions struct {
+	seed   uint64
+	script simScript
+	trace  bool // show each request
+	// turns, if there are any, say who goes on first, in place of the seed: by the first
+	// word of what it is about to do. Afterwards each goes on until it cannot.
+	turns []string
+}
+
+// simParked is somebody who waits until it is its turn.
+type simParked struct {
+	serial int
+	what   string
+	turn   chan struct{}
+}
+
+// park waits until the seed lets the caller go on.
+func (w *simWorld) park(what string) {
+	w.mu.Lock()
+	w.serial++
+	at := &simParked{w.serial, what, make(chan struct{})}
+	w.parked = append(w.parked, at)
+	w.mu.Unlock()
+	<-at.turn
+}
+
+// perhapsPark is park inside the daemon, where nobody holds a mutex: the bubble does not
+// see that somebody waits for one.
+func (w *simWorld) perhapsPark(what string) {
+	w.mu.Lock()
+	stops := w.inside > 0 && w.chances.IntN(100) < w.inside
+	w.mu.Unlock()
+	if stops && w.fs.holdsNoMutex() {
+		w.park(what)
+	}
+}
+
+// holdsNoMutex reports whether nobody holds a mutex of the filesystem's for which
+// somebody may wait.
+func (f *FS) holdsNoMutex() bool {
+	var taken []sync.Locker
+	defer func() {
+		for _, l := range slices.Backward(taken) {
+			l.Unlock()
+		}
+	}()
+	try := func(l interface {
+		sync.Locker
+		TryLock() bool
+	}) bool {
+		if !l.TryLock() {
+			return false
+		}
+		taken = append(taken, l)
+		return true
+	}
+	if !try(&f.thefts) || !try(&f.ns) || !try(&f.paths) || !try(&f.readClaims.mu) || !try(&f.controls.mu) ||
+		!try(&f.walks.mu) || !try(&f.ends) || !try(&f.bases.mu) || !try(&f.mu) {
+		return false
+	}
+	for s := range f.sessions {
+		if !try(&s.mu) {
+			return false
+		}
+	}
+	for _, n := range f.nodes {
+		if !try(&n.io.mu) {
+			return false
+		}
+	}
+	for _, h := range f.handles {
+		if !try(&h.mu) || h.app != nil && !try(&h.app.mu) {
+			return false
+		}
+	}
+	return true
+}
+
+// logf adds a line to the transcript.
+func (w *simWorld) logf(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, fmt.Sprintf("%5d  ", w.steps)+fmt.Sprintf(format, args...))
+}
+
+func (w *simWorld) tracef(format string, args ...any) {
+	if w.opts.trace {
+		w.logf(format, args...)
+	}
+}
+
+// failf notes that a promise was broken.
+func (w *simWorld) failf(format string, args ...any) {
+	w.logf("BROKEN: "+format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+}
+
+// now is a moment in the order of all beginnings and ends of system calls.
+func (w *simWorld) now() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock++
+	return w.clock
+}
+
+// moved tells of a rename that has happened.
+func (w *simWorld) moved(_ *simProc, a *simInode, old string, b *simInode, name string) {
+	for _, p := range w.procs.living() {
+		for _, f := range p.fds {
+			if f.dir == a && f.name == old {
+				f.dir, f.name = b, name
+			}
+		}
+	}
+}
+
+// inUse are the inodes that system calls are using.
+func (w *simWorld) inUse() map[*simInode]bool {
+	used := map[*simInode]bool{}
+	all := w.procs.living()
+	w.kernel.mu.Lock()
+	defer w.kernel.mu.Unlock()
+	for _, p := range all {
+		maps.Copy(used, p.using)
+	}
+	return used
+}
+
+// simBase is where simulations have their data: a filesystem in memory, if there is one.
+func simBase(t testing.TB) string {
+	if unix.Access("/dev/shm", unix.W_OK) != nil {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "latchfs-simulation-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// start makes the filesystem, as Start does, without a mount.
+func (w *simWorld) start(dir string) error {
+	o := Options{Dir: dir, LockTimeout: 2 * time.Second}
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	f := newFS(o)
+	w.fs = f
+	w.kernel = newSimKernel(w)
+	w.kernel.fs = f
+	w.procs = newSimProcs(w)
+	f.srv, f.proc = w.kernel, w.procs
+	if err := f.openData(); err != nil {
+		return err
+	}
+	if err := f.openState(); err != nil {
+		return err
+	}
+	var err error
+	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
+	f.maxNodes = 1000
+	f.mountDev, f.mountID = unix.Mkdev(0, 4000), 4000
+	f.virt = newVirtual(f, locksdir.New(f.source))
+	if err := f.plantRoot(); err != nil {
+		return err
+	}
+	go f.walks.sweep()
+	go f.trim.run()
+	go f.keepKnowledge()
+	return nil
+}
+
+// stop ends the filesystem and closes what a process's end would close.
+func (w *simWorld) stop(dir string) {
+	w.fs.stop()
+	w.fs.abandonSessions()
+	w.fs.cleanup()
+	synctest.Wait()
+	for _, fd := range []int{w.fs.rootfd, w.fs.procfd} {
+		unix.Close(fd)
+	}
+	_ = w.fs.state.Close()
+	w.fs.mu.Lock()
+	for _, n := range w.fs.nodes {
+		if n.fd >= 0 {
+			unix.Close(n.fd)
+		}
+	}
+	w.fs.mu.Unlock()
+	closeBelow(dir)
+}
+
+// closeBelow closes what is still open of a directory: the lock of the state directory,
+// which a daemon keeps until it ends.
+func closeBelow(dir string) {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(to, dir+"/") {
+			var fd int
+			if _, err := fmt.Sscan(e.Name(), &fd); err == nil {
+				unix.Close(fd)
+			}
+		}
+	}
+}
+
+// maxIdle is how long nobody may be able to do anything before somebody hangs.
+const maxIdle = 5 * time.Minute
+
+// run lets things happen until all programs have ended and all is quiet.
+func (w *simWorld) run() {
+	var idle time.Duration
+	pause := time.Millisecond
+	for {
+		synctest.Wait()
+		ready := w.ready()
+		if len(ready) == 0 {
+			if w.isQuiet() {
+				return
+			}
+			if idle > maxIdle {
+				w.failf("nothing happens any more: %s", w.stuck())
+				return
+			}
+			time.Sleep(pause)
+			idle += pause
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		idle, pause = 0, time.Millisecond
+		w.mu.Lock()
+		w.steps++
+		w.mu.Unlock()
+		w.step(ready)
+	}
+}
+
+// turnOf is who goes on if the test says that.
+func (w *simWorld) turnOf(ready []*simParked) *simParked {
+	want := w.last
+	if len(w.opts.turns) > 0 {
+		want, w.opts.turns = w.opts.turns[0], w.opts.turns[1:]
+	}
+	for _, x := range ready {
+		if strings.HasPrefix(x.what, want) {
+			return x
+		}
+	}
+	return ready[0]
+}
+
+// step is one thing that happens.
+func (w *simWorld) step(ready []*simParked) {
+	if w.directed {
+		if len(w.opts.turns) > 0 && strings.HasPrefix(w.opts.turns[0], "kill ") {
+			w.killNamed(strings.TrimPrefix(w.opts.turns[0], "kill "))
+			w.opts.turns = w.opts.turns[1:]
+			return
+		}
+		w.resume(w.turnOf(ready))
+		return
+	}
+	switch x := w.picks.IntN(1000); {
+	case x < 15:
+		w.kernel.evict(w.picks.IntN)
+		return
+	case x < 40:
+		d := []time.Duration{time.Millisecond, 30 * time.Millisecond, 150 * time.Millisecond, 1100 * time.Millisecond}[w.picks.IntN(4)]
+		w.tracef("      %v pass", d)
+		time.Sleep(d)
+		return
+	case x < 40+w.opts.script.kills:
+		if all := w.procs.living(); len(all) > 0 {
+			p := all[w.picks.IntN(len(all))]
+			w.logf("%s is killed", p)
+			p.kill()
+		}
+		return
+	}
+	next := ready[w.picks.IntN(len(ready))]
+	if w.picks.IntN(100) < w.stick {
+		if i := slices.IndexFunc(ready, func(x *simParked) bool { return who(x.what) == w.last }); i >= 0 {
+			next = ready[i]
+		}
+	}
+	w.resume(next)
+}
+
+func (w *simWorld) killNamed(name string) {
+	for _, p := range w.procs.living() {
+		if p.comm == name {
+			w.logf("%s is killed", p)
+			p.kill()
+		}
+	}
+}
+
+// resume lets one go on.
+func (w *simWorld) resume(next *simParked) {
+	w.last = who(next.what)
+	w.tracef("      %s", next.what)
+	w.mu.Lock()
+	w.parked = slices.DeleteFunc(w.parked, func(x *simParked) bool { return x == next })
+	w.mu.Unlock()
+	close(next.turn)
+}
+
+func who(what string) string {
+	first, _, _ := strings.Cut(what, " ")
+	return first
+}
+
+// ready are those who wait for their turn, in an order that is the same each time.
+func (w *simWorld) ready() []*simParked {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.SortStableFunc(w.parked, func(a, b *simParked) int {
+		if c := strings.Compare(a.what, b.what); c != 0 {
+			return c
+		}
+		return a.serial - b.serial
+	})
+	return slices.Clone(w.parked)
+}
+
+func (w *simWorld) isQuiet() bool {
+	w.kernel.mu.Lock()
+	defer w.kernel.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running == 0 && w.kernel.releases == 0
+}
+
+func (w *simWorld) stuck() string {
+	var all []string
+	for _, p := range w.procs.living() {
+		if p.doing != "" {
+			all = append(all, fmt.Sprintf("%s waits in %s", p, p.doing))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// checkEmpty looks for what dead processes have left behind.
+func (w *simWorld) checkEmpty() {
+	held, waiting := w.fs.table.Len()
+	if held > 0 || waiting > 0 {
+		w.failf("%d locks are held and %d waited for, and everybody is dead", held, waiting)
+	}
+	f := w.fs
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sessions, handles, names := len(f.sessions), len(f.handles), len(f.names)
+	if sessions > 0 || handles > 0 || names > 0 || f.walks.any() {
+		go w.failf("%d sessions, %d handles, %d names in session and %d walks are left, and everybody is dead", sessions, handles, names, f.walks.n.Load())
+	}
+	for _, n := range f.nodes {
+		if n.opens > 0 || n.sess != nil || n.shadow != nil || n.awaited > 0 || n.inside > 0 {
+			id := n.id
+			go w.failf("node %d is still in use, and everybody is dead", id)
+		}
+	}
+}
+
+// simulate runs one simulation and returns what was broken, and the transcript.
+func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
+	data := fmt.Sprintf("%s/%d", dir, o.seed)
+	if err := os.Mkdir(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(data)
+	synctest.Test(t, func(t *testing.T) {
+		w = &simWorld{
+			opts: o, uid: uint32(os.Getuid()), gid: uint32(os.Getgid()),
+			picks: rand.New(rand.NewPCG(o.seed, 1)), chances: rand.New(rand.NewPCG(o.seed, 2)),
+		}
+		w.stick, w.inside = []int{0, 50, 80, 95}[w.picks.IntN(4)], []int{0, 0, 5, 30}[w.picks.IntN(4)]
+		if w.directed = len(o.turns) > 0; w.directed {
+			w.inside = 0
+		}
+		w.model.w = w
+		w.model.prepare(t, data)
+		if err := w.start(data); err != nil {
+			t.Fatal(err)
+		}
+		for _, prog := range o.script.programs {
+			w.launch(nil, prog)
+		}
+		w.run()
+		w.launch(nil, simProgramOf("observer", w.model.looks()...))
+		w.opts.script.kills = 0
+		w.run()
+		time.Sleep(10 * time.Second)
+		w.run()
+		w.checkEmpty()
+		synctest.Wait()
+		w.model.check()
+		w.kernel.forgetUnused()
+		w.stop(data)
+	})
+	return w
+}
