@@ -419,7 +419,7 @@ func (f *lockBody) exprs(s *lockState, list []ast.Expr) {
 
 // expr walks what is evaluated in the order of the source.
 func (f *lockBody) expr(s *lockState, n ast.Node) {
-	if n == nil || n == ast.Expr(nil) {
+	if n == nil {
 		return
 	}
 	ast.Inspect(n, func(n ast.Node) bool {
