@@ -30,26 +30,28 @@ func oneStrangerMount(t *testing.T, test func(t *testing.T, m *Mount), opts ...m
 	t.Helper()
 	needsLatchfs(t)
 	needsRoot(t)
-	fill := withSeed(func(data string) error {
-		for name, uid := range map[string]int{"alice": ordinaryUID, "bob": otherUID} {
-			dir := filepath.Join(data, name)
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				return err
-			}
-			file := filepath.Join(dir, "f")
-			if err := os.WriteFile(file, []byte("old\n"), 0o644); err != nil {
-				return err
-			}
-			if err := os.Lchown(dir, uid, uid); err != nil {
-				return err
-			}
-			if err := os.Lchown(file, uid, uid); err != nil {
-				return err
-			}
+	test(t, mount(t, append([]mountOption{withSeed(fillStrangers)}, opts...)...))
+}
+
+// fillStrangers makes each user's directory, with a file.
+func fillStrangers(data string) error {
+	for name, uid := range map[string]int{"alice": ordinaryUID, "bob": otherUID} {
+		dir := filepath.Join(data, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
 		}
-		return nil
-	})
-	test(t, mount(t, append([]mountOption{fill}, opts...)...))
+		file := filepath.Join(dir, "f")
+		if err := os.WriteFile(file, []byte("old\n"), 0o644); err != nil {
+			return err
+		}
+		if err := os.Lchown(dir, uid, uid); err != nil {
+			return err
+		}
+		if err := os.Lchown(file, uid, uid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // change does to alice's file what its owner may.

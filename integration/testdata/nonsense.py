@@ -331,14 +331,20 @@ while time.monotonic() < end or made() < LEAST:
         if pid == 0:
             break
         workers.discard(pid)
-for pid in workers:
-    os.kill(pid, 9)
+# What a worker has started dies with it, unless it was killed before that was agreed:
+# then it may wait for the other end of a FIFO for ever.
 while True:
+    with open("/proc/self/task/%d/children" % os.getpid()) as f:
+        for pid in f.read().split():
+            os.kill(int(pid), 9)
     try:
-        os.wait()
+        if os.waitpid(-1, os.WNOHANG)[0] == 0:
+            time.sleep(0.01)
     except ChildProcessError:
         break
-# What nobody has any more costs nothing. Directories of any mode may be in the way.
+# What nobody has any more costs nothing. Directories of any mode may be in the way, and
+# so may ours: a worker that changed it may have been killed before it took that back.
+os.chmod(HOME, 0o755)
 subprocess.run('chmod -R u+rwx . 2>&-; find . -mindepth 1 -delete', shell=True, cwd=HOME, check=True)
 kinds = {}
 for i, kind in enumerate(ALL):
