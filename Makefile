@@ -167,6 +167,23 @@ stress: setup build ## the long versions of the random and crash tests (an hour 
 	$(GO) test $(RACE) -count=1 -timeout 0 $(UNIT)
 	$(GO) test -count=1 -timeout 0 $(INTEGRATION)
 
+.PHONY: mutants
+mutants: ## put known defects back, one at a time: the simulation has to find each
+	@dir=$$(mktemp -d)
+	trap 'rm -rf "$$dir"' EXIT
+	for defect in fs/testdata/mutants/*.patch; do
+		rm -rf "$$dir/tree" && mkdir "$$dir/tree"
+		git ls-files -z go.mod go.sum cmd fs journal lockmgr | xargs -0 cp --parents -t "$$dir/tree"
+		patch -s -p1 -d "$$dir/tree" <"$$defect"
+		(cd "$$dir/tree" && $(GO) test -c -o "$$dir/sim.test" ./fs)
+		began=$$SECONDS
+		if (cd fs && "$$dir/sim.test" -test.run 'TestSimulation$$' -seeds 3000 >"$$dir/out" 2>&1) || ! grep -q BROKEN "$$dir/out"; then
+			echo "NOT FOUND: $$defect"
+			exit 1
+		fi
+		echo "found after $$((SECONDS - began)) s: $$(basename "$$defect" .patch)"
+	done
+
 .PHONY: hiccups
 hiccups: setup build ## the integration tests while the processors are taken away for moments (HICCUPS=100ms)
 	export LATCHFS_HICCUPS=$(HICCUPS)
