@@ -57,35 +57,7 @@ with --keep-going the rest is taken back, and the exit code is 1.
 ` + sentence(actorHelp),
 		Example: `  latchfs undo --actor agent-7 --since 2h --dry-run
   latchfs undo --actor agent-7 --since 2h src`,
-		RunE: func(cmd *cobra.Command, paths []string) error {
-			if f.actor.name == "" || f.since.text == "" {
-				return usagef("want --actor NAME and --since TIME")
-			}
-			v, below, err := f.under(sys, paths)
-			if err != nil {
-				return err
-			}
-			all, err := v.histories(nil) // what is below may have been renamed from elsewhere
-			if err != nil {
-				return err
-			}
-			f.caller = sys.user
-			if err := f.whose(all); err != nil {
-				return err
-			}
-			plan, err := f.plan(v, all, below)
-			if err != nil {
-				return err
-			}
-			if note := f.unlabelled(all, below); note != "" {
-				warn(cmd, "%s", note)
-			}
-			if len(plan) == 0 {
-				warn(cmd, "nothing is to be taken back: %s has changed nothing there since then, or it is taken back already", locksdir.Display(f.actor.name))
-			}
-			sys.callOurselves("latchfs-undo")
-			return f.carryOut(cmd, v, plan)
-		},
+		RunE: func(cmd *cobra.Command, paths []string) error { return f.run(cmd, sys, paths) },
 	}
 	f.register(cmd)
 	fl := cmd.Flags()
@@ -97,6 +69,37 @@ with --keep-going the rest is taken back, and the exit code is 1.
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "take back what is not refused")
 	registerJSON(cmd, &f.asJSON, "print one JSON object for each file")
 	return cmd
+}
+
+// run takes back what the flags say, in paths and below them.
+func (f *undoFlags) run(cmd *cobra.Command, sys system, paths []string) error {
+	if f.actor.name == "" || f.since.text == "" {
+		return usagef("want --actor NAME and --since TIME")
+	}
+	v, below, err := f.under(sys, paths)
+	if err != nil {
+		return err
+	}
+	all, err := v.histories(nil) // what is below may have been renamed from elsewhere
+	if err != nil {
+		return err
+	}
+	f.caller = sys.user
+	if err := f.whose(all); err != nil {
+		return err
+	}
+	plan, err := f.plan(v, all, below)
+	if err != nil {
+		return err
+	}
+	if note := f.unlabelled(all, below); note != "" {
+		warn(cmd, "%s", note)
+	}
+	if len(plan) == 0 {
+		warn(cmd, "nothing is to be taken back: %s has changed nothing there since then, or it is taken back already", locksdir.Display(f.actor.name))
+	}
+	sys.callOurselves("latchfs-undo")
+	return f.carryOut(cmd, v, plan)
 }
 
 // whose finds out which user's changes are meant. A label alone does not tell: it is
