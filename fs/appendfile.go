@@ -63,14 +63,13 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 			return e
 		}
 	}
-	grown := a.noteBefore()
+	ch := a.changes(opAppend)
 	seq, err := a.tail.AppendAs(a.asWriter, a.fd, b)
 	if err != nil {
 		return errnoOf(err)
 	}
-	grown()
+	a.tell(ch)
 	a.noteRecord(b)
-	a.endClaims()
 	a.seq, a.unsynced = seq, true
 	a.records++
 	a.bytes += len(b)
@@ -335,7 +334,7 @@ func (a *appender) truncate(in *fuse.SetAttrIn, size int64) unix.Errno {
 	if e := errnoOf(a.tail.Truncate(size)); e != 0 {
 		return e
 	}
-	a.noteCut()
+	a.tell(a.changes(opTruncate))
 	if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
 		a.uid, a.gid = in.Uid, in.Gid
 		return a.killSuidLocked()

@@ -96,7 +96,7 @@ func (a *appender) cutOpenLocked() []byte {
 	}
 	a.open = openRecord{}
 	a.noteGrowth(0)
-	a.noteCut()
+	a.tell(a.changes(opTruncate))
 	return part
 }
 

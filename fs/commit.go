@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -103,60 +102,6 @@ func (s *session) closeLocked() {
 	}
 }
 
-// markSaved notes that the base is about to lose its name to a save: from the
-// moment in which it has none, whoever locks it means the name. undo is for a
-// save that fails.
-func (s *session) markSaved() (undo func()) {
-	if s.inPlace || s.detached {
-		return func() {}
-	}
-	return s.f.markReplaced(s.baseKey, s.base)
-}
-
-// markReplaced is markSaved for the inode key, of which one node may be known that
-// lookups do not find.
-func (f *FS) markReplaced(key inoKey, known *node) (undo func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	// Somebody may have looked at it since its replacement began, or have it open
-	// from before.
-	nodes := append([]*node{known, f.byIno[key]}, f.retired[key]...)
-	nodes = slices.DeleteFunc(nodes, func(n *node) bool { return n == nil || n.saved })
-	for _, n := range nodes {
-		n.saved = true
-	}
-	f.saves.Add(1)
-	f.replacing[key] = true // for nodes that are being made of it
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.replacing, key)
-		for _, n := range nodes {
-			n.saved = false
-		}
-	}
-}
-
-// markReplaced is session.markSaved for the file that a rename is about to replace:
-// the way in which most programs save. ended says how it went.
-func (r *renaming) markReplaced() (ended func(replaced bool)) {
-	if st := r.toSt; st == nil || r.flags != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1 || r.sameFile() {
-		return func(bool) {}
-	}
-	f, key := r.f, inoKey{uint64(r.toSt.Dev), r.toSt.Ino}
-	undo := f.markReplaced(key, r.to.node)
-	return func(replaced bool) {
-		if !replaced {
-			undo()
-			return
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.replacing, key)
-		f.saves.Add(1) // who has looked since may have found it before it was replaced
-	}
-}
-
 // dirtyLocked reports whether the session changed the content.
 func (s *session) dirtyLocked() (bool, error) {
 	if s.wrote || s.truncated {
@@ -216,12 +161,11 @@ func (s *session) decideLocked() unix.Errno {
 	}
 	dir, name := s.where()
 	o := s.publishOptions(dir, name)
-	sn := s.succeeds(dir, name)
-	o.Keep = sn.kept()
-	o.Published = func(v commit.Version) { sn.doneAt(dir, name, s.made(v), s.shadow.Kept()) }
+	ch := s.changes(s.operation(), dir, name)
+	ch.was, ch.next = statOf(s.baseVersion), s.succeeds(dir, name)
+	o.Keep, o.Published = ch.next.kept(), ch.published(s.shadow)
 	unsaved := s.markSaved()
-	path := s.f.path(dir, name)
-	s.expectCommit(path, s.shadow.FD())
+	s.expectCommit(ch.path, s.shadow.FD())
 	keepBase := s.holdBase(dir, name)
 	v, err := s.publish(o, dir, name)
 	failed := err != nil && !errors.Is(err, commit.ErrNotDurable)
@@ -229,21 +173,13 @@ func (s *session) decideLocked() unix.Errno {
 	if failed {
 		unsaved()
 		if !errors.Is(err, commit.ErrRedoPending) { // that will come, sooner or later
-			s.notCommitted(path)
+			s.notCommitted(ch.path)
 		}
 		return s.publishFailed(err)
 	}
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
-	s.noteCommitAt(dir, name, &v)
-	s.f.readClaims.written(s.path(), s.learners(), s.inodeKeys()...)
-	s.record("commit", func(ev *journal.Event) {
-		ev.Detail["bytes"] = v.Size
-		ev.Detail["operation"] = s.operation()
-		s.noteDeath(ev)
-		if err != nil {
-			ev.Detail["not_durable"] = err.Error()
-		}
-	})
+	ch.is, ch.err = statOf(&v), err
+	s.f.tell(ch)
 	if err != nil {
 		// The new version is there, but the program asked for more.
 		f := s.f
@@ -437,51 +373,4 @@ func (s *session) applyMetaLocked() unix.Errno {
 		f.srv.InodeNotify(s.base.id, -1, 0)
 	}
 	return 0
-}
-
-// record writes an event about the session to the audit trail.
-func (s *session) record(event string, fill func(*journal.Event)) {
-	id := s.who.Load()
-	ev := journal.Event{
-		Time: time.Now(), Event: event, Path: s.path(), Session: s.id,
-		PID: id.owner.PID, Token: s.lock.Token(),
-		Detail: map[string]any{"program": s.program(), "uid": s.uid},
-	}
-	if lb, ok := s.lock.Request().Label.(*label); ok {
-		ev.Actor = s.f.actorOf(lb)
-	}
-	fill(&ev)
-	s.f.event(ev)
-}
-
-// program is the name of the program that writes the session.
-func (s *session) program() string {
-	if name := s.named.Load(); name != nil {
-		return *name
-	}
-	return ""
-}
-
-func (s *session) nameWriter(program string) { s.named.Store(&program) }
-
-// renameWriter gives the session the name of the program that the writer runs now: a
-// shell opens the file of a redirection, and becomes the program that writes it.
-func (s *session) renameWriter() {
-	o := s.who.Load().owner
-	if o.PID <= 0 {
-		return
-	}
-	if th, err := s.f.proc.Thread(uint32(o.PID)); err != nil || th.Owner != o {
-		return
-	}
-	if name := s.f.proc.Program(o.PID); name != "" {
-		s.nameWriter(name)
-	}
-}
-
-func (s *session) operation() string {
-	if lb, ok := s.lock.Request().Label.(*label); ok {
-		return lb.op
-	}
-	return opOpen
 }

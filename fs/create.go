@@ -210,10 +210,9 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *node, name string, m
 	}
 	var st unix.Stat_t
 	if !live && unix.Fstat(fd, &st) == nil {
-		if f.knowledge != nil {
-			f.knowledge.Forget(linkKey(stampOfFile(&st))) // of an earlier file with the inode's number
-		}
-		f.noteChange(c, opCreate, f.path(dir, name), &st)
+		ch := c.changes(opCreate, place{dir, name, nil}, 0)
+		ch.is, ch.newInode = &st, true
+		f.tell(ch)
 	}
 	return f.openCreated(c, fd, dir, name, in.Flags, live, out)
 }
@@ -322,4 +321,12 @@ func versionPtr(st *unix.Stat_t) *commit.Version {
 	}
 	v := commit.VersionOf(st)
 	return &v
+}
+
+// statOf is what stat(2) says of a regular file that is the version v.
+func statOf(v *commit.Version) *unix.Stat_t {
+	if v == nil {
+		return nil
+	}
+	return &unix.Stat_t{Dev: v.Dev, Ino: v.Ino, Size: v.Size, Mtim: v.Mtime, Mode: unix.S_IFREG}
 }

@@ -106,18 +106,6 @@ func (f *FS) succeed(dir *node, name, path string, set policy.Settings, st *unix
 	return sn
 }
 
-// doneAt is done for what name in dir holds: its path may have become another one, as
-// that of a directory above has.
-func (sn *succession) doneAt(dir *node, name string, v history.Version, kept bool) {
-	if sn == nil {
-		return
-	}
-	sn.f.paths.RLock()
-	defer sn.f.paths.RUnlock()
-	sn.path = sn.f.path(dir, name)
-	sn.done(v, kept)
-}
-
 // kept says what is to become of the file that loses its name.
 func (sn *succession) kept() commit.Keep {
 	if sn == nil {
@@ -254,20 +242,19 @@ func (f *FS) unshare(n *node) error {
 	return nil
 }
 
-// made describes the version that a session has published.
-func (s *session) made(v commit.Version) history.Version {
+// made describes the version st that a session has published.
+func (s *session) made(st *unix.Stat_t) history.Version {
 	o := s.who.Load().owner
 	h := history.Version{
-		Event: history.Commit, Operation: s.operation(), Program: s.program(), Session: s.id,
-		PID: o.PID, UID: s.uid, Token: s.lock.Token(),
-		State: history.State{Ino: v.Ino, Size: v.Size, Mtime: v.Mtime.Nano()},
+		Event: history.Commit, Program: s.program(), Session: s.id,
+		PID: o.PID, UID: s.uid, Token: s.lock.Token(), State: history.StateOf(st),
 	}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
 		h.Actor = s.f.actorOf(lb)
 	}
-	var st unix.Stat_t
-	if unix.Fstat(s.shadow.FD(), &st) == nil {
-		h.Rights = rightsOf(&st, s.shadow.FD())
+	var shadow unix.Stat_t
+	if unix.Fstat(s.shadow.FD(), &shadow) == nil {
+		h.Rights = rightsOf(&shadow, s.shadow.FD())
 	}
 	return h
 }

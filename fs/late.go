@@ -185,32 +185,25 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 	}
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(replace)
+	ch := s.changes(opRename, dir, name)
+	ch.was = replace
 	f.paths.RLock()
-	sn := f.succeed(dir, name, f.path(dir, name), f.settings(path), replace)
+	ch.next = f.succeed(dir, name, f.path(dir, name), f.settings(path), replace)
 	f.paths.RUnlock()
-	o.Keep = sn.kept()
-	o.Published = func(v commit.Version) {
-		h := s.made(v)
-		h.Operation = opRename
-		sn.doneAt(dir, name, h, cp.Kept())
-	}
+	o.Keep, o.Published = ch.next.kept(), ch.published(cp)
 	s.expectCommit(path, cp.FD())
 	v, err := cp.Publish(o)
 	if err != nil {
 		s.notCommitted(path)
 		return errnoOf(err)
 	}
-	s.noteCommitAt(dir, name, &v)
+	ch.is = statOf(&v)
+	f.tell(ch)
 	s.published = true
 	s.isNew.Store(false)
 	// What is stored through a mapping leaves no trace in the times.
 	s.wrote, s.truncated = s.mappedLocked(), false
 	s.baseVersion = &v
-	s.record("commit", func(ev *journal.Event) {
-		ev.Path = f.path(dir, name)
-		ev.Detail["operation"] = opRename
-		ev.Detail["bytes"] = v.Size
-	})
 	return errnoOf(s.shadow.Mark())
 }
 

@@ -105,14 +105,17 @@ func (f *FS) carryBelow(dir string) {
 	}
 }
 
-// carryExchanged is the same for two names that have changed places.
-func (f *FS) carryExchanged(r *renaming, a, b string, isDir bool) {
-	if isDir {
+// carryMoved is the same for a directory that was renamed, or has changed places with
+// something else.
+func (f *FS) carryMoved(r *renaming) {
+	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	f.markersMoved()
+	f.carryBelow(b)
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		f.carryBelow(a)
-		f.carryBelow(b)
+		f.carryLive(r.from.node, b)
+		f.carryLive(r.to.node, a)
 	}
-	f.carryLive(r.from.node, b)
-	f.carryLive(r.to.node, a)
 }
 
 func isBelow(path, dir string) bool {

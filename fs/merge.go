@@ -253,8 +253,13 @@ func (s *session) holdBase(dir *node, name string) (keep func(replaced bool)) {
 	return s.f.holdBase(place{dir, name, nil}, &st)
 }
 
-// isMerged reports whether the shadow was joined with the version that it replaces.
-func (s *session) isMerged() bool { return s.merge != nil && s.merge.sums != nil }
+// merged is what the shadow was joined with: the version that it replaces; nil: nothing.
+func (s *session) merged() *merging {
+	if s.merge == nil || s.merge.sums == nil {
+		return nil
+	}
+	return s.merge
+}
 
 // unmergeLocked gives the shadow of a session that is refused after all back what its
 // writer has written.
@@ -267,17 +272,6 @@ func (s *session) unmergeLocked() {
 	if err := writeAllOf(s.shadow.FD(), mine); err != nil {
 		s.f.log.Errorf("what was written to %q is lost, but for what was merged of it: %v", s.path(), err)
 	}
-}
-
-// noteMerge notes that the session has made v, into which its change was merged, what
-// path holds: its writer has not seen that, but knows what it has itself written.
-func (s *session) noteMerge(path string, v *commit.Version) {
-	f, g := s.f, s.merge
-	who, by := s.madeBy()
-	f.noteMerged(path, stampOfVersion(v), g, who, by)
-	g.base = nil
-	g.record(journal.Event{Session: s.id, PID: by.PID, Token: s.lock.Token(), Actor: by.Actor,
-		Detail: map[string]any{"operation": by.Operation, "program": s.program(), "uid": s.uid}})
 }
 
 // noteMerged enters two versions: what the writer has made of the one that it knew,

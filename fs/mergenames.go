@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
-	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 )
@@ -161,15 +160,4 @@ func (r *renaming) unmerge() {
 	if err := r.rewrite(g.mine, ""); err != nil {
 		r.f.log.Warnf("%q holds what it was merged to: %v", r.f.path(r.from.dir, r.from.name), err)
 	}
-}
-
-// noteMerge notes what has become of path b.
-func (r *renaming) noteMerge(b string) {
-	f, set := r.f, r.f.settings(b)
-	who, _ := r.c.learners(&set)
-	by := r.c.author(opRename)
-	f.noteMerged(b, stampOfFile(r.fromSt), r.merging, who, by)
-	r.merging.record(journal.Event{PID: by.PID, Actor: by.Actor, Detail: map[string]any{
-		"operation": opRename, "program": by.Program, "uid": r.c.uid, "from": f.path(r.from.dir, r.from.name),
-	}})
 }

@@ -224,7 +224,10 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
-	f.noteLink(c, n, path, &st)
+	f.shareKnowledge(n, &st)
+	ch := c.changes(opLink, place{dir, name, n}, l.Token())
+	ch.is = &st
+	f.tell(ch)
 	if dir, name := f.nameOf(n); dir != nil && st.Nlink == 2 {
 		f.rekeyLink(lockmgr.Key(f.path(dir, name)), f.inodeKey(n))
 	}
@@ -233,7 +236,6 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	f.setNameLocked(n, dir, name)
 	f.mu.Unlock()
 	f.fillEntry(out, n, &st, false)
-	f.markerMoved(name)
 	return fuse.OK
 }
 
@@ -303,15 +305,18 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	if e := f.mayRemove(c, place{dir, name, n}); e != 0 {
 		return status(e)
 	}
-	target := linkTarget(f.fdOf(dir), name, &st)
-	err := f.remove(c, l, dir, name)
+	p := place{dir, name, n}
+	gone, err := f.remove(c, l, p)
 	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {
 		return statusOf(err)
 	}
 	if own != nil && !own.detach() {
 		// Another thread of its owner was closing it, and the commit was faster.
-		if again := f.remove(c, l, dir, name); again == nil {
-			err = nil
+		if again, failed := f.remove(c, l, p); failed == nil {
+			if err == nil {
+				f.tell(gone)
+			}
+			gone, err = again, nil
 		}
 		if err != nil {
 			return statusOf(err)
@@ -322,18 +327,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		n.removed = true
 		f.mu.Unlock()
 	}
-	if n != nil {
-		f.noteLeaving(f.path(dir, name), stampOfFile(&st))
-	}
-	if target != "" {
-		f.noteGone(c, f.path(dir, name), target, &st)
-	}
-	f.noteChange(c, opUnlink, f.path(dir, name), nil)
-	f.leaveCarried(c, opUnlink, f.path(dir, name))
-	f.renameLive(f.path(dir, name), "")
-	f.forgetLive(f.path(dir, name))
-	f.markerMoved(name)
-	f.readClaims.removed(f.path(dir, name))
+	f.tell(gone)
 	f.lostName(n)
 	f.rebaseOn(n, nil)
 	return fuse.OK

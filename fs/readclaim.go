@@ -157,10 +157,3 @@ func (s *session) inodeKeys() []lockmgr.Key {
 	}
 	return slices.DeleteFunc(s.lock.Keys(), func(k lockmgr.Key) bool { return !strings.HasPrefix(string(k), inodePrefix) })
 }
-
-// endClaims ends the claims of those for whom the appender has written.
-func (a *appender) endClaims() {
-	if rs := a.f.readClaims; rs.enabled {
-		rs.written(a.f.nodePath(a.h.n), a.c.family())
-	}
-}

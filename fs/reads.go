@@ -191,29 +191,6 @@ func (f *FS) noteLeaving(path string, stamp knowledge.Stamp) {
 	}
 }
 
-// noteChange notes that a caller has made st what path holds; nil: nothing.
-func (f *FS) noteChange(c *caller, op, path string, st *unix.Stat_t) {
-	set := f.settings(path)
-	if !f.tracks(&set) {
-		return
-	}
-	var stamp knowledge.Stamp
-	if st != nil {
-		stamp = stampOfFile(st)
-	}
-	who, _ := c.learners(&set)
-	f.knowledge.Changed(time.Now(), knowledge.Key(path), stamp, who, c.author(op))
-}
-
-// noteLinked is noteChange for the other names of a file that was changed in place.
-func (f *FS) noteLinked(c *caller, op, path string, st *unix.Stat_t) {
-	set, key := f.settings(path), linkKey(stampOfFile(st))
-	if f.tracks(&set) && f.knowledge.Tracks(key) {
-		who, _ := c.learners(&set)
-		f.knowledge.Changed(time.Now(), key, stampOfFile(st), who, c.author(op))
-	}
-}
-
 // madeBy is the session's writer as an author, with those who learn what it makes.
 func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
 	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program(), Operation: s.operation()}
@@ -224,10 +201,10 @@ func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
 }
 
 // expectCommit notes that what is behind fd is about to become what path holds: another
-// thread of the writer, who shares its lock, may meet it there before noteCommit.
+// thread of the writer, who shares its lock, may meet it there before tell.
 func (s *session) expectCommit(path string, fd int) {
 	var st unix.Stat_t
-	if !s.f.tracks(&s.settings) || s.isMerged() || unix.Fstat(fd, &st) != nil {
+	if !s.f.tracks(&s.settings) || s.merged() != nil || unix.Fstat(fd, &st) != nil {
 		return
 	}
 	stamp := stampOfFile(&st)
@@ -249,41 +226,6 @@ func (s *session) notCommitted(path string) {
 		s.f.lookAt(dir, name, knowledge.Key(path))
 	}
 	s.f.knowledge.Expected(knowledge.Key(path))
-}
-
-// noteCommit notes that the session has made v what path holds.
-func (s *session) noteCommit(path string, v *commit.Version) {
-	f := s.f
-	if !f.tracks(&s.settings) {
-		return
-	}
-	if s.isMerged() {
-		s.noteMerge(path, v)
-		return
-	}
-	if s.baseVersion != nil && !s.inPlace {
-		f.noteLeaving(path, stampOfVersion(s.baseVersion))
-	}
-	who, by := s.madeBy()
-	now, stamp, key := time.Now(), stampOfVersion(v), knowledge.Key(path)
-	if s.adds && s.baseVersion != nil {
-		f.knowledge.Added(now, key, stampOfVersion(s.baseVersion), stamp, who, by)
-		return
-	}
-	f.knowledge.Changed(now, key, stamp, who, by)
-	if s.inPlace {
-		f.knowledge.Changed(now, linkKey(stamp), stamp, who, by)
-	} else {
-		f.knowledge.Forget(linkKey(stamp)) // of an earlier file with the inode's number
-	}
-}
-
-// noteCommitAt is noteCommit for what name in dir holds: its path may have become
-// another one since the commit began, as that of a directory above has.
-func (s *session) noteCommitAt(dir *node, name string, v *commit.Version) {
-	s.f.paths.RLock()
-	defer s.f.paths.RUnlock()
-	s.noteCommit(s.f.path(dir, name), v)
 }
 
 // learners is who writes the session, with those who learn what it learns: as they

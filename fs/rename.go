@@ -1,12 +1,9 @@
 package fs
 
 import (
-	"time"
-
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -20,7 +17,8 @@ type renaming struct {
 	from, to     place
 	fromSt, toSt *unix.Stat_t // nil: no committed inode has the name
 	flags        uint32
-	merging      *merging // what is renamed was merged with what it replaces; nil: it was not
+	made         []*change // what it makes of the names of files
+	merging      *merging  // what is renamed was merged with what it replaces; nil: it was not
 }
 
 // Rename implements fuse.RawFileSystem. It is the commit point of every tool
@@ -95,6 +93,7 @@ func (r *renaming) look() unix.Errno {
 	return 0
 }
 
+// run asks whether the rename may be, and does it.
 func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	f := r.f
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
@@ -110,83 +109,68 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		return e
 	}
 	defer r.expectMove()()
-	own := r.ownSession(r.from)
-	replaced := r.ownSession(r.to)
-	isDir := isDirectory(r.fromSt) || isDirectory(r.toSt)
+	own, replaced := r.ownSession(r.from), r.ownSession(r.to)
 	if r.fromSt == nil && own == nil {
-		return r.f.publishedSince(r.from)
+		return f.publishedSince(r.from)
 	}
 	replacing := r.markReplaced()
-	var e unix.Errno
-	switch {
-	case r.fromSt == nil:
-		e = r.publishUnderNewName(own)
-	case isDir:
-		e = r.renameDir()
-	default:
-		keepBase := f.holdBase(r.to, r.toSt)
-		e = r.renameFile(l)
-		keepBase(e == 0 && r.flags == 0)
-	}
+	e := r.replace(l, own)
 	replacing(e == 0)
 	if e != 0 {
 		r.unmerge()
 		return e
 	}
-	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
-	r.noteMove(a, b)
+	r.namesFollow(own, replaced)
+	if own != nil && len(r.made) > 0 {
+		r.made[0].silent = true // its session is going to commit
+	}
+	f.tell(r.made...)
+	switch {
+	case r.fromSt == nil:
+		f.followLive([]*change{r.made[0].other})
+	case r.isDir():
+		f.carryMoved(r)
+	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		if !isDir {
-			r.exchangeLocks(own, replaced)
-			f.exchangeLive(a, b)
-		}
-		f.markersMoved()
-		f.readClaims.written(a, r.c.family())
-		f.readClaims.written(b, r.c.family())
-		r.swapNames()
-		f.carryExchanged(r, a, b, isDir)
 		return 0
-	}
-	if !isDir {
-		f.leaveCarried(r.c, opRename, a)
-		f.renameLive(a, b)
-	}
-	f.readClaims.removed(a)
-	f.readClaims.written(b, r.c.family())
-	if replaced != nil && replaced != own {
-		replaced.detach()
-	}
-	r.moved(own)
-	if isDir {
-		f.markersMoved()
-		f.carryBelow(b)
-	} else {
-		f.forgetLive(a)
-		f.forgetLive(b)
-		f.markerMoved(r.from.name, r.to.name)
-		f.carryLive(r.from.node, b)
-	}
-	if own == nil && !isDir {
-		r.record(l)
 	}
 	return r.makeDurable()
 }
 
-// record writes the renaming of a file, a commit like a close, to the audit
-// trail.
-func (r *renaming) record(l *lockmgr.Lock) {
-	f := r.f
-	path := f.path(r.to.dir, r.to.name)
-	if r.fromSt.Mode&unix.S_IFMT != unix.S_IFREG || f.settings(path).Mode != policy.Atomic {
-		return
+// isDir reports whether a directory moves.
+func (r *renaming) isDir() bool { return isDirectory(r.fromSt) || isDirectory(r.toSt) }
+
+// replace is the rename itself. made is what it makes of files.
+func (r *renaming) replace(l *lockmgr.Lock, own *session) unix.Errno {
+	r.made = nil
+	switch {
+	case r.fromSt == nil:
+		// publishCopy tells of the new name.
+		_, from := r.changes(l)
+		r.made = []*change{from}
+		return r.publishUnderNewName(own)
+	case r.isDir():
+		return r.renameDir()
 	}
-	f.event(journal.Event{
-		Time: time.Now(), Event: "commit", Path: path, PID: r.c.owner.PID, Token: l.Token(), Actor: f.actorOf(&label{c: r.c}),
-		Detail: map[string]any{
-			"operation": opRename, "from": f.path(r.from.dir, r.from.name), "bytes": r.fromSt.Size,
-			"program": r.c.program(), "uid": r.c.uid,
-		},
-	})
+	keepBase := r.f.holdBase(r.to, r.toSt)
+	e := r.renameFile(l)
+	keepBase(e == 0 && r.flags == 0)
+	return e
+}
+
+// namesFollow gives nodes, sessions and locks the names that they have after the rename.
+func (r *renaming) namesFollow(own, replaced *session) {
+	switch {
+	case r.flags&unix.RENAME_EXCHANGE == 0:
+		if replaced != nil && replaced != own {
+			replaced.detach()
+		}
+		r.moved(own)
+		return
+	case !r.isDir():
+		r.exchangeLocks(own, replaced)
+	}
+	r.swapNames()
 }
 
 // publishedSince reports whether a name that was free is so no longer: errEnded says
@@ -372,75 +356,4 @@ func (r *renaming) makeDurable() unix.Errno {
 		return unix.EIO
 	}
 	return 0
-}
-
-// moveTo gives the session the name that its owner renamed the file to.
-func (s *session) moveTo(dir *node, name string) {
-	f := s.f
-	f.mu.Lock()
-	if s.over {
-		f.mu.Unlock()
-		return
-	}
-	old := dkey{s.parent.id, s.name}
-	if ns := f.names[old]; ns != nil && ns.sess == s {
-		ns.sess = nil
-		f.gcNameLocked(old)
-	}
-	s.parent.inside--
-	dir.inside++
-	dir.pins++
-	prev := s.parent
-	s.parent, s.name = dir, name
-	f.unpinLocked(prev)
-	f.renamed.Add(1)
-	f.setNameLocked(s.node, dir, name)
-	f.nameStateLocked(dkey{dir.id, name}).sess = s
-	f.mu.Unlock()
-}
-
-// detach separates the session from its name, which its own owner has taken
-// away: what is written from now on is nobody's. It is false if the session has
-// ended, in which case its commit may have come after what took the name away.
-func (s *session) detach() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended || s.detached {
-		return !s.ended
-	}
-	s.detached = true
-	shown := *s.shown.Load()
-	shown.nlink = 0
-	s.shown.Store(&shown)
-	f := s.f
-	f.mu.Lock()
-	s.leaveLocked()
-	f.mu.Unlock()
-	f.table.Release(s.lock)
-	f.srv.InodeNotify(s.at().id, -1, 0)
-	return true
-}
-
-// rebaseOn tells the session that is writing the next version of n that an
-// operation of its own family has changed what stat(2) says of n.
-func (f *FS) rebaseOn(n *node, s *session) {
-	if n != nil && s == nil {
-		f.mu.Lock()
-		s = n.shadow
-		f.mu.Unlock()
-	}
-	if s != nil {
-		s.rebase()
-	}
-}
-
-// rebase takes what now has the session's name as its base.
-func (s *session) rebase() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	dir, name := s.where()
-	var st unix.Stat_t
-	if unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		s.baseVersion = versionPtr(&st)
-	}
 }

@@ -1,11 +1,8 @@
 package fs
 
 import (
-	"time"
-
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr"
@@ -55,45 +52,31 @@ func (f *FS) keptLate(r commit.Report) {
 // maxKept stands for the policy where that is asked the next time.
 const maxKept = 1 << 30
 
-// remove is unlink(2) of a name; where its versions are recorded the file goes
-// into the history.
-func (f *FS) remove(c *caller, l *lockmgr.Lock, dir *node, name string) (removed error) {
+// remove is unlink(2) of a name, and what has changed by it; where the versions of the
+// name are recorded the file goes into the history.
+func (f *FS) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
 	f.paths.RLock()
 	defer f.paths.RUnlock()
-	path := f.path(dir, name)
-	set, take := f.versionSettings(path), f.taker(c, dir)
+	ch := c.changes(opUnlink, p, l.Token())
+	dirfd, set, take := f.fdOf(p.dir), f.versionSettings(ch.path), f.taker(c, p.dir)
 	var st unix.Stat_t
-	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && set.Mode == policy.Atomic {
-		defer func() { f.deleted(c, path, l.Token(), "", removed) }()
+	if unix.Fstatat(dirfd, p.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		ch.was, ch.target = &st, linkTarget(dirfd, p.name, &st)
 	}
-	if !f.keepsHistory(set) || err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return take(func() error { return unix.Unlinkat(f.fdOf(dir), name, 0) })
+	ch.version = isFile(ch.was) && set.Mode == policy.Atomic
+	if !f.keepsHistory(set) || !isFile(ch.was) {
+		return ch, take(func() error { return unix.Unlinkat(dirfd, p.name, 0) })
 	}
-	sn := f.succeed(dir, name, path, set, &st)
+	ch.next = f.succeed(p.dir, p.name, ch.path, set, &st)
 	if st.Nlink > 1 {
-		sn.keep = commit.Keep{} // it has other names, and may be written under them
+		ch.next.keep = commit.Keep{} // it has other names, and may be written under them
 	}
 	f.saves.Add(1)
-	kept, err := f.store.Remove(take, f.fdOf(dir), name, sn.keep)
-	if err == nil {
-		sn.done(c.did(history.Delete, opUnlink, l.Token()), kept)
+	var err error
+	if ch.kept, err = f.store.Remove(take, dirfd, p.name, ch.next.keep); err == nil {
+		ch.enter()
 	}
-	return err
-}
-
-// deleted writes the removal of a file to the audit trail, unless it has failed.
-func (f *FS) deleted(c *caller, path string, token uint64, txn string, failed error) {
-	if failed != nil {
-		return
-	}
-	detail := map[string]any{"program": c.program(), "uid": c.uid}
-	if txn != "" {
-		detail["transaction"] = txn
-	}
-	f.event(journal.Event{
-		Time: time.Now(), Event: "delete", Path: path, PID: c.owner.PID, Actor: f.actorOf(&label{c: c}), Token: token, Detail: detail,
-	})
+	return ch, err
 }
 
 func (f *FS) isKept(n *node) bool {
@@ -125,87 +108,49 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	if e := r.settle(); e != 0 {
 		return e
 	}
-	plain := func() unix.Errno { return errnoOf(r.move()) }
 	f.paths.RLock()
 	defer f.paths.RUnlock()
-	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
-	if f.history == nil || r.sameFile() && r.flags&unix.RENAME_EXCHANGE == 0 {
-		return plain()
+	to, from := r.changes(l)
+	if f.history != nil && !r.sameFile() {
+		from.next = f.succeed(r.from.dir, r.from.name, from.path, f.versionSettings(from.path), r.fromSt)
+		to.next = f.succeed(r.to.dir, r.to.name, to.path, f.versionSettings(to.path), r.toSt)
 	}
-	a := f.succeed(r.from.dir, r.from.name, from, f.versionSettings(from), r.fromSt)
-	b := f.succeed(r.to.dir, r.to.name, to, f.versionSettings(to), r.toSt)
-	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		e := plain()
-		if e == 0 {
-			r.chronicle(l, b, a, r.fromSt)
-			r.chronicle(l, a, b, r.toSt)
-		}
-		return e
-	}
-	kept := false
-	if b.kept().ID != "" && r.toSt.Nlink == 1 {
-		var err error
-		kept, err = f.store.RenameOver(commit.RenameOptions{
-			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: b.keep,
+	var err error
+	if r.flags&unix.RENAME_EXCHANGE == 0 && to.next.kept().ID != "" && r.toSt.Nlink == 1 {
+		to.kept, err = f.store.RenameOver(commit.RenameOptions{
+			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: to.next.keep,
 			As: f.taker(r.c, r.from.dir, r.to.dir),
 		})
-		if err != nil {
-			return errnoOf(err)
-		}
-	} else if e := plain(); e != 0 {
-		return e
+	} else {
+		err = r.move()
 	}
-	r.arrive(l, b, a, from, kept)
-	if a != nil {
-		v := r.c.did(history.RenameAway, opRename, l.Token())
-		v.To = to
-		a.done(v, false)
+	if err != nil {
+		return errnoOf(err)
+	}
+	for _, ch := range r.made {
+		ch.enter()
 	}
 	return 0
 }
 
-// arrive enters what the new name holds after a rename from the path from, which
-// a stands for.
-func (r *renaming) arrive(l *lockmgr.Lock, b, a *succession, from string, kept bool) {
-	switch {
-	case b == nil:
-	case r.fromSt.Mode&unix.S_IFMT != unix.S_IFREG:
-		b.done(r.c.did(history.Delete, opRename, l.Token()), kept) // a symbolic link, say
-	default:
-		v := r.c.did(history.Commit, opRename, l.Token())
-		v.From = from
-		if a != nil {
-			v.Content = a.ref.Content
-		}
-		b.done(withFile(v, r.fromSt, r.rights(r.to)), kept)
+// changes are what the rename makes of its names.
+func (r *renaming) changes(l *lockmgr.Lock) (to, from *change) {
+	to, from = r.c.changes(opRename, r.to, l.Token()), r.c.changes(opRename, r.from, l.Token())
+	to.other, from.other = from, to
+	to.was, to.is, from.was = r.toSt, r.fromSt, r.fromSt
+	to.merge = r.merging
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		from.is, from.silent, to.silent = r.toSt, true, true
 	}
+	if !r.sameFile() {
+		r.made = []*change{to, from}
+	}
+	return to, from
 }
 
-// chronicle enters that the path of to holds the file st now, which was that of
-// from: the two have changed places.
-func (r *renaming) chronicle(l *lockmgr.Lock, to, from *succession, st *unix.Stat_t) {
-	if to == nil {
-		return
-	}
-	v := r.c.did(history.Commit, opRename, l.Token())
-	if from != nil {
-		v.From, v.Content = from.path, from.ref.Content
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		v = r.c.did(history.Delete, opRename, l.Token())
-		to.done(v, false)
-		return
-	}
-	place := r.to
-	if st == r.toSt {
-		place = r.from
-	}
-	to.done(withFile(v, st, r.rights(place)), false)
-}
-
-// rights is who may read the file that has a name now.
-func (r *renaming) rights(p place) history.Rights {
-	fd, err := unix.Openat(r.f.fdOf(p.dir), p.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+// rightsAt is who may read the file that has a name now.
+func (f *FS) rightsAt(dir *node, name string) history.Rights {
+	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return history.Rights{ACL: true}
 	}

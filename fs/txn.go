@@ -245,7 +245,7 @@ func (t *txn) commit() error {
 	if errors.Is(err, errCommit) {
 		t.rollbackLocked(all, err.Error())
 	} else {
-		t.chronicle()
+		t.tellRemovals()
 		t.over.Store(true)
 		for _, s := range all {
 			s.endPublished(err)

@@ -8,7 +8,6 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/commit"
-	"latchfs/journal/history"
 	"latchfs/lockmgr"
 )
 
@@ -112,17 +111,19 @@ func (t *txn) prepareRemoval(sn *stagedName) (err error) {
 	return nil
 }
 
-// chronicle enters the removals into the audit trail and the history.
-func (t *txn) chronicle() {
+// tellRemovals tells what has been removed.
+func (t *txn) tellRemovals() {
+	f := t.f
 	for _, sn := range t.list() {
-		if sn.removal != nil && !sn.isDir {
-			path := t.f.path(sn.dir, sn.name)
-			t.f.deleted(sn.by, path, t.id, t.label, nil)
-			t.f.noteChange(sn.by, opUnlink, path, nil)
+		if sn.removal == nil || sn.isDir {
+			continue
 		}
-		if sn.next != nil && sn.removal != nil {
-			sn.next.done(sn.by.did(history.Delete, opUnlink, t.id), sn.removal.Kept())
-		}
+		f.paths.RLock()
+		ch := sn.by.changes(opUnlink, place{dir: sn.dir, name: sn.name}, t.id)
+		f.paths.RUnlock()
+		ch.txn, ch.was, ch.version = t.label, statOf(&sn.base), true
+		ch.next, ch.kept = sn.next, sn.removal.Kept()
+		f.tell(ch)
 	}
 }
 
@@ -284,16 +285,11 @@ func (s *session) endPublished(err error) {
 	var st unix.Stat_t
 	if changed && s.statPublished(&st) == nil {
 		s.sealed = cacheStamp{size: st.Size, mtime: st.Mtim}
-		v := commit.VersionOf(&st)
-		s.next.done(s.made(v), s.shadow.Kept())
-		s.noteCommit(s.path(), &v)
-		s.f.readClaims.written(s.path(), s.learners(), s.inodeKeys()...)
-		s.record("commit", func(ev *journal.Event) {
-			ev.Detail["bytes"], ev.Detail["operation"], ev.Detail["transaction"] = st.Size, s.operation(), s.txn.Load().label
-			if err != nil {
-				ev.Detail["not_durable"] = err.Error()
-			}
-		})
+		dir, name := s.where()
+		ch := s.changes(s.operation(), dir, name)
+		ch.was, ch.is, ch.err, ch.txn = statOf(s.baseVersion), &st, err, s.txn.Load().label
+		ch.next, ch.kept = s.next, s.shadow.Kept()
+		s.f.tell(ch)
 	}
 	if s.inPlace && s.base != nil {
 		base := s.base

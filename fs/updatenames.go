@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -176,7 +175,7 @@ func (r *renaming) writers(p place, st *unix.Stat_t) *sourceFile {
 }
 
 // expectMove notes what the rename is about to make of the two names: another thread
-// of the caller, who shares its lock, may meet that before noteMove. What it returns
+// of the caller, who shares its lock, may meet that before tell. What it returns
 // takes back what has not come.
 func (r *renaming) expectMove() (over func()) {
 	f := r.f
@@ -205,35 +204,6 @@ func (f *FS) expectChange(c *caller, path string, st *unix.Stat_t) {
 	f.knowledge.Expect(knowledge.Key(path), stampOfFile(st), who, c.author(opRename))
 }
 
-// noteMove notes what the rename from path a to path b, which has happened, has made
-// of the two.
-func (r *renaming) noteMove(a, b string) {
-	f := r.f
-	exchanged := r.flags&unix.RENAME_EXCHANGE != 0
-	switch {
-	case f.knowledge == nil || r.sameFile():
-		return
-	case r.fromSt == nil: // a session's: it tells what it publishes
-		return
-	case isDirectory(r.fromSt) || isDirectory(r.toSt): // see movesKnowledge
-		return
-	}
-	f.noteLeaving(a, stampOfFile(r.fromSt))
-	if r.toSt != nil {
-		f.noteLeaving(b, stampOfFile(r.toSt))
-	}
-	if r.merging != nil {
-		r.noteMerge(b)
-	} else {
-		f.noteChange(r.c, opRename, b, r.fromSt)
-	}
-	if exchanged {
-		f.noteChange(r.c, opRename, a, r.toSt)
-	} else {
-		f.noteChange(r.c, opRename, a, nil)
-	}
-}
-
 // movesKnowledge prepares the move of a directory from one path to another: what is
 // known of the files below goes with them.
 func (r *renaming) movesKnowledge() (move func(from, to string)) {
@@ -251,17 +221,12 @@ func (r *renaming) movesKnowledge() (move func(from, to string)) {
 
 func isDirectory(st *unix.Stat_t) bool { return st != nil && st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// noteLink notes that a file, with the attributes st, has got path as a further name:
-// what is known of it under one name is known of it under all.
-func (f *FS) noteLink(c *caller, n *node, path string, st *unix.Stat_t) {
-	if f.knowledge == nil {
-		return
+// shareKnowledge notes that a file, with the attributes st, has got a further name: what
+// is known of it under one name is known of it under all.
+func (f *FS) shareKnowledge(n *node, st *unix.Stat_t) {
+	if dir, name := f.nameOf(n); f.knowledge != nil && dir != nil && st.Nlink == 2 {
+		f.knowledge.Share(knowledge.Key(f.path(dir, name)), linkKey(stampOfFile(st)))
 	}
-	stamp := stampOfFile(st)
-	if dir, name := f.nameOf(n); dir != nil && st.Nlink == 2 {
-		f.knowledge.Share(knowledge.Key(f.path(dir, name)), linkKey(stamp))
-	}
-	f.noteChange(c, opLink, path, st)
 }
 
 // mayReplace is the same question for a rename in a transaction, which moves the
@@ -288,30 +253,31 @@ func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
 	return e
 }
 
-// noteBefore looks at the file that is about to be appended to; what it returns notes
-// what has become of it.
-func (a *appender) noteBefore() (grown func()) {
-	f, path := a.f, a.f.nodePath(a.h.n)
-	set := f.settings(path)
+// changes is what the appender is about to make of its file, of which the history and
+// the audit trail hear in another way: of records when the appender is closed. told tells
+// it. It is nil of a file without a name, and where nobody asks for records.
+func (a *appender) changes(op string) *change {
+	f := a.f
+	dir, name := f.nameOf(a.h.n)
 	var before unix.Stat_t
-	if !f.tracks(&set) || unix.Fstat(a.fd, &before) != nil {
-		return func() {}
+	if dir == nil || unix.Fstat(a.fd, &before) != nil {
+		return nil
 	}
-	// What is known of a file with several names is known under each of them.
-	keys := []knowledge.Key{knowledge.Key(path), linkKey(stampOfFile(&before))}
-	keys = slices.DeleteFunc(keys, func(k knowledge.Key) bool { return !f.knowledge.Tracks(k) })
-	if len(keys) == 0 {
-		return func() {}
+	ch := a.c.changes(op, place{dir, name, a.h.n}, 0)
+	ch.was, ch.inPlace, ch.silent, ch.adds = &before, true, true, op == opAppend
+	known := f.knowledge != nil && (f.knowledge.Tracks(knowledge.Key(ch.path)) || f.knowledge.Tracks(linkKey(stampAt(ch.was))))
+	if ch.adds && !known && !f.readClaims.enabled {
+		return nil
 	}
-	return func() {
-		var st unix.Stat_t
-		if unix.Fstat(a.fd, &st) != nil {
-			return
-		}
-		who, _ := a.c.learners(&set)
-		for _, key := range keys {
-			f.knowledge.Added(time.Now(), key, stampOfFile(&before), stampOfFile(&st), who, a.c.author(opAppend))
-		}
+	return ch
+}
+
+// tell tells that it has been made.
+func (a *appender) tell(ch *change) {
+	var st unix.Stat_t
+	if ch != nil && unix.Fstat(a.fd, &st) == nil {
+		ch.is = &st
+		a.f.tell(ch)
 	}
 }
 
@@ -323,13 +289,4 @@ func (a *appender) mayCut() unix.Errno {
 		return 0
 	}
 	return a.f.mayReplace(a.c, opTruncate, place{dir, name, a.h.n}, &st)
-}
-
-// noteCut notes that it was.
-func (a *appender) noteCut() {
-	var st unix.Stat_t
-	if unix.Fstat(a.fd, &st) == nil {
-		a.f.noteChange(a.c, opTruncate, a.f.nodePath(a.h.n), &st)
-		a.f.noteLinked(a.c, opTruncate, a.f.nodePath(a.h.n), &st)
-	}
 }

@@ -1,0 +1,77 @@
+package fs
+
+import "golang.org/x/sys/unix"
+
+// This file says what becomes of a session whose file gets another name, loses it, or is
+// changed under it by an operation on names of its own family.
+
+// moveTo gives the session the name that its owner renamed the file to.
+func (s *session) moveTo(dir *node, name string) {
+	f := s.f
+	f.mu.Lock()
+	if s.over {
+		f.mu.Unlock()
+		return
+	}
+	old := dkey{s.parent.id, s.name}
+	if ns := f.names[old]; ns != nil && ns.sess == s {
+		ns.sess = nil
+		f.gcNameLocked(old)
+	}
+	s.parent.inside--
+	dir.inside++
+	dir.pins++
+	prev := s.parent
+	s.parent, s.name = dir, name
+	f.unpinLocked(prev)
+	f.renamed.Add(1)
+	f.setNameLocked(s.node, dir, name)
+	f.nameStateLocked(dkey{dir.id, name}).sess = s
+	f.mu.Unlock()
+}
+
+// detach separates the session from its name, which its own owner has taken
+// away: what is written from now on is nobody's. It is false if the session has
+// ended, in which case its commit may have come after what took the name away.
+func (s *session) detach() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.detached {
+		return !s.ended
+	}
+	s.detached = true
+	shown := *s.shown.Load()
+	shown.nlink = 0
+	s.shown.Store(&shown)
+	f := s.f
+	f.mu.Lock()
+	s.leaveLocked()
+	f.mu.Unlock()
+	f.table.Release(s.lock)
+	f.srv.InodeNotify(s.at().id, -1, 0)
+	return true
+}
+
+// rebaseOn tells the session that is writing the next version of n that an
+// operation of its own family has changed what stat(2) says of n.
+func (f *FS) rebaseOn(n *node, s *session) {
+	if n != nil && s == nil {
+		f.mu.Lock()
+		s = n.shadow
+		f.mu.Unlock()
+	}
+	if s != nil {
+		s.rebase()
+	}
+}
+
+// rebase takes what now has the session's name as its base.
+func (s *session) rebase() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dir, name := s.where()
+	var st unix.Stat_t
+	if unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		s.baseVersion = versionPtr(&st)
+	}
+}
