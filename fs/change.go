@@ -313,3 +313,19 @@ func (ch *change) event(what string) journal.Event {
 		Detail: map[string]any{"program": ch.c.program(), "uid": ch.c.uid},
 	}
 }
+
+// restamped tells those who tell a version by its stamp that the one which path holds is
+// another file now, or has other times, and is the same version still.
+func (f *FS) restamped(path string, before, after *unix.Stat_t) {
+	if f.history != nil {
+		f.history.Changed(path, before.Ino, history.StateOf(after), false)
+	}
+	if f.knowledge == nil {
+		return
+	}
+	was, is := stampOfFile(before), stampOfFile(after)
+	f.knowledge.Restamp(knowledge.Key(path), was, is)
+	if after.Nlink > 1 {
+		f.knowledge.Restamp(linkKey(was), was, is)
+	}
+}

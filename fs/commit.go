@@ -11,7 +11,6 @@ import (
 	"latchfs/fs/locksdir"
 	"latchfs/journal"
 	"latchfs/journal/commit"
-	"latchfs/journal/history"
 	"latchfs/lockmgr/policy"
 )
 
@@ -364,10 +363,7 @@ func (s *session) applyMetaLocked() unix.Errno {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return errnoOf(err)
 	}
-	f.noteRestamp(s.path(), &before, &st)
-	if f.history != nil {
-		f.history.Changed(s.path(), st.Ino, history.StateOf(&st), false)
-	}
+	f.restamped(s.path(), &before, &st)
 	s.baseVersion = versionPtr(&st)
 	if s.base != nil {
 		f.srv.InodeNotify(s.base.id, -1, 0)

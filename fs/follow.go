@@ -10,8 +10,7 @@ import (
 )
 
 // This file moves what is kept by path when a directory gets another name, and with it
-// everything below. The lock table, the knowledge of versions, the history and the live
-// paths move by themselves (see renaming.renameDir); the rest follows here.
+// everything below.
 //
 // The rename of a file moves none of it. A lock that was taken without opening, the
 // claim of a read, a mark, a lesson and a kept base belong to the name, as versions do:
@@ -54,8 +53,20 @@ func (m relocation) all(paths []string) []string {
 	return sortedSet(moved)
 }
 
-// follow moves what is kept by path. FS.ns and FS.paths are held for writing.
-func (f *FS) follow(m relocation) {
+// follow moves what is kept by path: first what the recorders of changes know (see
+// change.go), then the locks with what is said of them, and what follows the locks.
+// FS.ns and FS.paths are held for writing.
+func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
+	if f.history != nil {
+		f.history.Moved(m.from, m.to, m.exchanged)
+	}
+	moveKnowledge(m.from, m.to)
+	f.moveLive(m)
+	if m.exchanged {
+		f.table.Exchange(lockmgr.Key(m.from), lockmgr.Key(m.to))
+	} else {
+		f.table.Rekey(lockmgr.Key(m.from), lockmgr.Key(m.to))
+	}
 	f.relabel(m)
 	f.controls.follow(m)
 	f.readClaims.follow(m)
@@ -63,6 +74,20 @@ func (f *FS) follow(m relocation) {
 	if f.lessons.table != nil {
 		f.lessons.table.Moved(m.from, m.to, m.exchanged)
 	}
+}
+
+// moveLive gives the live files below the directory their paths. What had the new one
+// before is no longer there.
+func (f *FS) moveLive(m relocation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	live := make(map[string]liveBy, len(f.livePaths))
+	for path, by := range f.livePaths {
+		if to := m.of(path); to != path || path != m.to {
+			live[to] = by
+		}
+	}
+	f.livePaths = live
 }
 
 // relabel gives the locks below the directory the paths by which they are shown. The

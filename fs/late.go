@@ -7,9 +7,7 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/commit"
-	"latchfs/journal/history"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/knowledge"
 )
 
 // late looks after a session whose RELEASE has not followed its commit:
@@ -306,12 +304,7 @@ func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error 
 	if err != nil {
 		return err
 	}
-	if f := s.f; f.history != nil {
-		f.history.Changed(f.path(dir, name), st.Ino, history.State{Ino: v.Ino, Size: v.Size, Mtime: v.Mtime.Nano()}, false)
-	}
-	if f := s.f; f.knowledge != nil {
-		f.knowledge.Restamp(knowledge.Key(f.path(dir, name)), stampOfFile(st), stampOfVersion(&v))
-	}
+	s.f.restamped(s.f.path(dir, name), st, statOf(&v))
 	s.f.srv.InodeNotify(s.at().id, -1, 0)
 	return nil
 }

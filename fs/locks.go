@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -294,36 +293,4 @@ func (f *FS) liveBy(path string) liveBy {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.livePaths[path]
-}
-
-// renameLive lets the names of live files, at and below from, follow a rename;
-// to is empty for a removal. A file that takes a live one's place is what it was.
-func (f *FS) renameLive(from, to string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.renameLiveLocked(from, to)
-}
-
-// exchangeLive is renameLive for two names that change places.
-func (f *FS) exchangeLive(a, b string) {
-	const aside = "//exchange" // no path
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.renameLiveLocked(a, aside)
-	f.renameLiveLocked(b, a)
-	f.renameLiveLocked(aside, b)
-}
-
-func (f *FS) renameLiveLocked(from, to string) {
-	delete(f.livePaths, to)
-	for path, by := range f.livePaths {
-		rest, below := strings.CutPrefix(path, from)
-		if !below || rest != "" && rest[0] != '/' {
-			continue
-		}
-		delete(f.livePaths, path)
-		if to != "" {
-			f.livePaths[to+rest] = by
-		}
-	}
 }

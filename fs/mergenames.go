@@ -8,7 +8,6 @@ import (
 
 	"latchfs/fs/locksdir"
 	"latchfs/journal/commit"
-	"latchfs/journal/history"
 )
 
 // A rename over a version that its caller does not know, under the policy "merge".
@@ -142,10 +141,7 @@ func (r *renaming) rewrite(data []byte, path string) error {
 	if r.from.node != nil {
 		f.srv.InodeNotify(r.from.node.id, 0, -1)
 	}
-	f.noteRestamp(from, &before, &after)
-	if f.history != nil {
-		f.history.Changed(from, after.Ino, history.StateOf(&after), false)
-	}
+	f.restamped(from, &before, &after)
 	r.fromSt = &after
 	return nil
 }

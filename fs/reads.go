@@ -241,15 +241,3 @@ func (s *session) learners() knowledge.Who {
 	}
 	return who
 }
-
-// noteRestamp notes that the file before has other times and the same content.
-func (f *FS) noteRestamp(path string, before, after *unix.Stat_t) {
-	if f.knowledge == nil {
-		return
-	}
-	was, is := stampOfFile(before), stampOfFile(after)
-	f.knowledge.Restamp(knowledge.Key(path), was, is)
-	if after.Nlink > 1 {
-		f.knowledge.Restamp(linkKey(was), was, is)
-	}
-}

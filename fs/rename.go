@@ -237,18 +237,7 @@ func (r *renaming) renameDir() unix.Errno {
 	// Whoever asks for a lock next makes its keys of the new names: before Rekey and
 	// not after ns is given back, when others would ask under both.
 	r.setNames()
-	if f.history != nil {
-		f.history.Moved(from, to, r.flags&unix.RENAME_EXCHANGE != 0)
-	}
-	moveKnowledge(from, to)
-	if r.flags&unix.RENAME_EXCHANGE == 0 {
-		f.renameLive(from, to)
-		f.table.Rekey(lockmgr.Key(from), lockmgr.Key(to))
-	} else {
-		f.exchangeLive(from, to)
-		f.table.Exchange(lockmgr.Key(from), lockmgr.Key(to))
-	}
-	f.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0})
+	f.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0}, moveKnowledge)
 	return 0
 }
 

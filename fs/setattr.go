@@ -101,10 +101,9 @@ func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Durat
 		return errnoOf(err)
 	}
 	if known && unix.Fstat(f.fdOf(n), &after) == nil {
-		f.noteRestamp(d.path, &before, &after)
+		f.restamped(d.path, &before, &after)
 	}
 	f.unseal(n)
-	f.changed(n, false)
 	return f.alsoShadow(c, p.dir, p.name, change)
 }
 
