@@ -2,6 +2,7 @@ package fs
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -75,8 +76,10 @@ mode = "live"
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = Detach(w.at)
-		_ = m.Wait()
+		// A stop does not wait for mount namespaces that were made meanwhile.
+		if err := m.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
 	})
 	w.f = m.f
 	w.was = w.recorded()
