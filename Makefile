@@ -26,7 +26,7 @@ TEST_PACKAGES := fuse3 gcc libc6-dev \
 	acl attr btrfs-progs bzip2 curl e2fsprogs ed emacs-nox gawk gettext jq libcap2-bin logrotate moreutils mount nano neovim nodejs \
 	openssh-client openssl patch perl procps python3 python3-plyvel redis-tools rsync sqlite3 strace systemd unzip vim xfsprogs xz-utils zip
 BENCH_PACKAGES := bindfs
-# The servers that `make test` only runs where they are there: they are large, and
+# The servers that `make test-all` only runs where they are there: they are large, and
 # Debian starts some of them when they are installed.
 SERVER_PACKAGES := mariadb-client-core mariadb-server-core postgresql rocksdb-tools util-linux
 
