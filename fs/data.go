@@ -164,6 +164,9 @@ func (f *FS) openState() error {
 	}
 	f.store = commit.NewStore(f.rootfd, f.state, f.journal)
 	f.store.SetRoom(f.giveRoom)
+	if f.privileged {
+		f.store.SetOwners(asOwner)
+	}
 	report, err := f.store.Recover()
 	if err != nil {
 		return fmt.Errorf("recovery of %s: %w", f.opts.Dir, err)

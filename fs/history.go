@@ -100,7 +100,7 @@ func (f *FS) succeed(dir *node, name, path string, set policy.Settings, st *unix
 	}
 	sn.old = inoKey{uint64(st.Dev), st.Ino}
 	if f.history.Takes(st.Size) {
-		sn.keep = commit.Keep{ID: sn.ref.Content, Copy: f.mayBeWritten(sn.old, st.Size)}
+		sn.keep = commit.Keep{ID: sn.ref.Content, Copy: f.mayBeWritten(sn.old, st.Size), Ino: st.Ino}
 		sn.reach = f.reachOf(dir)
 	}
 	return sn

@@ -28,8 +28,11 @@ func (f *FS) taker(c *caller, dirs ...*node) commit.Runner {
 	}
 }
 
-// mayTake is the same question where the file is replaced later: it is compared with
-// st then.
+// asOwner is what the store takes names away with; see commit.Store.SetOwners.
+func asOwner(uid, gid uint32) commit.Runner { return asuser.Identity{UID: uid, GID: gid}.DoOwn }
+
+// mayTake is the same question where the name is taken away later, by the store and in
+// the name of the file's owner.
 func (f *FS) mayTake(c *caller, dir *node, st *unix.Stat_t) unix.Errno {
 	var up unix.Stat_t
 	switch {
@@ -39,6 +42,16 @@ func (f *FS) mayTake(c *caller, dir *node, st *unix.Stat_t) unix.Errno {
 		return 0
 	}
 	return unix.EPERM
+}
+
+// mayTake is FS.mayTake for what has a name, unless the transaction has taken it away
+// already.
+func (t *txn) mayTake(c *caller, p place) unix.Errno {
+	var st unix.Stat_t
+	if t.f.stagedAt(p.dir, p.name) != nil || unix.Fstatat(t.f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	return t.f.mayTake(c, p.dir, &st)
 }
 
 func (f *FS) isSticky(dir *node) bool {

@@ -47,6 +47,9 @@ func (f *FS) keptLate(r commit.Report) {
 	for _, in := range r.Kept {
 		f.history.Keep(join(in.Dir, in.Name), history.Ref{Content: in.Keep}, maxKept)
 	}
+	if len(r.Salvaged) > 0 {
+		f.reportRecovery(r)
+	}
 }
 
 // maxKept stands for the policy where that is asked the next time.

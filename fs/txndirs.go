@@ -46,7 +46,7 @@ func (t *txn) rmdir(c *caller, dir *node, name string) unix.Errno {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.removeDir(dir, name, n, &st); e != 0 {
+	if e := t.removeDir(c, dir, name, n, &st); e != 0 {
 		f.table.Release(l)
 		return e
 	}
@@ -105,7 +105,7 @@ func (t *txn) isGoneDir(dir *node) bool {
 	return t.isGoneDirLocked(dir)
 }
 
-func (t *txn) removeDir(dir *node, name string, n *node, st *unix.Stat_t) unix.Errno {
+func (t *txn) removeDir(c *caller, dir *node, name string, n *node, st *unix.Stat_t) unix.Errno {
 	f := t.f
 	switch empty, e := t.isEmpty(dir, name, n); {
 	case e != 0:
@@ -117,6 +117,9 @@ func (t *txn) removeDir(dir *node, name string, n *node, st *unix.Stat_t) unix.E
 	}
 	sn := f.stagedAt(dir, name)
 	if sn == nil {
+		if e := f.mayTake(c, dir, st); e != 0 {
+			return e
+		}
 		sn = &stagedName{dir: dir, name: name, gone: true, isDir: true, base: commit.VersionOf(st)}
 		t.stage(sn)
 		if n != nil && len(f.sessionsIn(n)) > 0 { // one began meanwhile

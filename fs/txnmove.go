@@ -119,6 +119,11 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 	if flags&unix.RENAME_NOREPLACE != 0 && t.sees(to.dir, to.name) {
 		return unix.EEXIST
 	}
+	for _, p := range []place{from, to} {
+		if e := t.mayTake(c, p); e != 0 {
+			return e
+		}
+	}
 	base, e := t.takeBase(to.dir, to.name)
 	if e != 0 {
 		return e

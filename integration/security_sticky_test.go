@@ -22,6 +22,9 @@ def rename_open(a, b):
         f.write("bob's")
         f.flush()
         os.rename(a, b)
+def save(a):
+    with open(a, "w") as f:
+        f.write("bob's")
 def make(path, uid, is_dir):
     if is_dir:
         os.mkdir(path)
@@ -80,6 +83,7 @@ calls = {
     "unlink": (lambda n, other, new: os.unlink(n), False),
     "rename over it": (lambda n, other, new: os.rename(other, n), False),
     "rename of an open file over it": (lambda n, other, new: rename_open(new, n), False),
+    "save": (lambda n, other, new: save(n), False),
     "rename away": (lambda n, other, new: os.rename(n, new), False),
     "rename over another": (lambda n, other, new: os.rename(n, other), False),
     "exchange": (lambda n, other, new: exchange(n, other), False),

@@ -41,19 +41,17 @@ func (sh *Shadow) unmark() {
 
 // settleLater leaves the old version where it can be put back from: in the
 // history, or else under the reserved name until the new one is on disk.
-func (sh *Shadow) settleLater(o PublishOptions) {
-	s := sh.s
-	if o.Keep.ID != "" && !o.Keep.Copy {
-		err := s.keeper.IntoHistory(o.Keep.ID, "keep", func(path string) error {
-			return unix.Renameat(sh.dir, sh.intent.Shadow, s.disk.StateFD(), path)
-		})
+func (sh *Shadow) settleLater(o PublishOptions, as Runner) {
+	s, k := sh.s, o.Keep.Of(o.Base.Ino)
+	if k.ID != "" && !k.Copy {
+		kept, err := s.keeper.Move(as, sh.dir, sh.intent.Shadow, k)
 		if err == nil {
-			sh.kept = true
+			sh.kept = kept
 			return
 		}
 	}
-	if o.Keep.ID != "" {
-		sh.kept = s.keeper.KeepCopyOf(sh.dir, sh.intent.Shadow, o.Keep.ID) == nil
+	if k.ID != "" {
+		sh.kept = s.keeper.KeepCopyOf(sh.dir, sh.intent.Shadow, k) == nil
 	}
 	sh.lazy.StandsBy(sh.intent)
 	unix.Close(sh.dir)

@@ -46,6 +46,11 @@ func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
 		err = sh.s.rejects.DoWithRoom("link", func() error { return disk.LinkFD(sh.fd, dir, rejected.Content) })
 	}
 	switch {
+	case err == nil && !sh.isAt(dir, rejected.Content): // somebody outside the mount has given the name to another file
+		if err := sh.s.disk.Do("unlink", func() error { return unix.Unlinkat(dir, rejected.Content, 0) }); err != nil {
+			return err
+		}
+		return sh.s.rejects.CopyContent(sh.fd, dir, st)
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EPERM), // another filesystem, subvolume or quota project
 		errors.Is(err, unix.ENOENT): // it had a name once and has lost it
 		return sh.s.rejects.CopyContent(sh.fd, dir, st)
@@ -57,4 +62,10 @@ func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
 	// Nobody gets past the 0700 above it, so this is for later copies.
 	_ = sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, 0o600) })
 	return nil
+}
+
+// isAt reports whether a name in dir is the shadow's.
+func (sh *Shadow) isAt(dir int, name string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Ino == sh.initial.Ino
 }

@@ -27,10 +27,13 @@ func (sh *Shadow) publishOver(o PublishOptions) error {
 	if err := sh.placeMarker(o, sh.intent.Shadow); err != nil {
 		return err
 	}
-	err = sh.exchange(o)
+	as := sh.ownerOfBase(o)
+	err = sh.exchange(o, as)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return &ConflictError{Name: o.Name, Base: o.Base}
+	case as != nil && errors.Is(err, unix.EPERM):
+		return o.foreignBase(err)
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
 		if sh.lazy != nil {
 			sh.unmark()
@@ -38,21 +41,23 @@ func (sh *Shadow) publishOver(o PublishOptions) error {
 				return err
 			}
 		}
-		return sh.publishByRename(o) // a filesystem that cannot
+		return sh.publishByRename(o, as) // a filesystem that cannot
 	case err != nil:
 		return err
 	}
-	if err := sh.checkReplaced(o); err != nil {
+	if err := sh.checkReplaced(o, as); err != nil {
 		return err
 	}
-	sh.settleReplaced(o)
+	sh.settleReplaced(o, as)
 	return nil
 }
 
 // exchange lets the reserved name and the target's change places.
-func (sh *Shadow) exchange(o PublishOptions) error {
+func (sh *Shadow) exchange(o PublishOptions, as Runner) error {
 	return sh.s.disk.Do("exchange", func() error {
-		return unix.Renameat2(sh.dir, sh.intent.Shadow, o.Dir, o.Name, unix.RENAME_EXCHANGE)
+		return as.Run(func() error {
+			return unix.Renameat2(sh.dir, sh.intent.Shadow, o.Dir, o.Name, unix.RENAME_EXCHANGE)
+		})
 	})
 }
 
@@ -61,7 +66,7 @@ const undoTries = 4
 
 // checkReplaced looks at what the exchange has brought out. If it is not the
 // base, somebody around the mount was faster by a moment: it gets its name back.
-func (sh *Shadow) checkReplaced(o PublishOptions) error {
+func (sh *Shadow) checkReplaced(o PublishOptions, as Runner) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(sh.dir, sh.intent.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil // gone: nothing to put back
@@ -71,7 +76,7 @@ func (sh *Shadow) checkReplaced(o PublishOptions) error {
 		return nil
 	}
 	for range undoTries {
-		if err := sh.exchange(o); err != nil {
+		if err := sh.exchange(o, as); err != nil {
 			sh.s.disk.Abandon(sh.intent) // Recover sees what is where
 			sh.forgetName()
 			return errors.Join(&ConflictError{Name: o.Name, Base: o.Base, Found: &found}, err)
@@ -86,12 +91,12 @@ func (sh *Shadow) checkReplaced(o PublishOptions) error {
 // settleReplaced moves the old inode, which is under the reserved name now, into
 // the history, or removes it. Nothing can undo the publication any more: what
 // cannot be kept goes, and what cannot be removed Recover removes.
-func (sh *Shadow) settleReplaced(o PublishOptions) {
+func (sh *Shadow) settleReplaced(o PublishOptions, as Runner) {
 	if sh.lazy != nil {
-		sh.settleLater(o)
+		sh.settleLater(o, as)
 		return
 	}
-	kept, err := sh.s.keeper.Settle(sh.dir, sh.intent.Shadow, o.Keep)
+	kept, err := sh.s.keeper.Settle(as, sh.dir, sh.intent.Shadow, o.Keep.Of(o.Base.Ino))
 	sh.kept = kept
 	if err != nil {
 		sh.s.disk.Abandon(sh.intent)
@@ -101,13 +106,18 @@ func (sh *Shadow) settleReplaced(o PublishOptions) {
 
 // publishByRename is publishOver for filesystems without an exchange: the old
 // inode is linked into the history before the shadow is renamed over it.
-func (sh *Shadow) publishByRename(o PublishOptions) error {
+func (sh *Shadow) publishByRename(o PublishOptions, as Runner) error {
 	if o.Keep.ID != "" {
-		sh.kept = sh.s.keeper.KeepLink(o.Dir, o.Name, o.Keep) == nil
+		sh.kept = sh.s.keeper.KeepLink(o.Dir, o.Name, o.Keep.Of(o.Base.Ino)) == nil
 	}
 	err := sh.checkLinked(o)
 	if err == nil {
-		err = sh.s.disk.Do("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, o.Dir, o.Name) })
+		err = sh.s.disk.Do("rename", func() error {
+			return as.Run(func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, o.Dir, o.Name) })
+		})
+	}
+	if as != nil && errors.Is(err, unix.EPERM) {
+		err = o.foreignBase(err)
 	}
 	if err != nil && sh.kept {
 		sh.kept = false

@@ -24,6 +24,9 @@ func (t *Txn) Commit() error {
 	if err := t.settleTails(); err != nil {
 		return err
 	}
+	if err := t.stillThere(); err != nil {
+		return err
+	}
 	decision, err := s.disk.Begin(journal.Intent{Kind: journal.KindTxn, Txn: t.id})
 	if err != nil {
 		return err
@@ -96,8 +99,8 @@ func (t *Txn) apply(p *txnPart) error {
 }
 
 func (t *Txn) remove(p *txnPart) (err error) {
-	if p.keep.ID != "" && t.s.disk.IsNamed(p.dir, p.in) {
-		p.kept, err = t.s.keeper.Settle(p.dir, p.in.Name, p.keep)
+	if st, named := t.s.disk.Named(p.dir, p.in); named && p.keep.ID != "" {
+		p.kept, err = t.s.keeper.Settle(t.s.disk.OwnerOf(p.dir, st), p.dir, p.in.Name, p.keep.Of(p.in.TargetIno))
 		return err
 	}
 	return t.s.disk.RemoveNamed(p.dir, p.in)

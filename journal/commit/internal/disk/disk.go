@@ -26,9 +26,10 @@ type Disk struct {
 
 	// Fault, if set, is asked before every change to the disk; tests use it to
 	// stop there.
-	Fault func(step string) error
-	Room  func(error) bool    // makes room on a full disk, and says whether there is some; or nil
-	Epoch func(fd int) string // epochOf, but for tests
+	Fault  func(step string) error
+	Room   func(error) bool             // makes room on a full disk, and says whether there is some; or nil
+	Owners func(uid, gid uint32) Runner // runs what only a file's owner may do in a sticky directory; or nil
+	Epoch  func(fd int) string          // epochOf, but for tests
 
 	mu        sync.Mutex                // guards what follows
 	inUse     map[string]struct{}       // names in use by living shadows; a sweep spares them

@@ -121,30 +121,36 @@ func (s *Disk) SyncDir(dir, file int) error {
 // RemoveNamed removes the name that in is about, if it holds that inode. A name
 // that is gone already is none.
 func (s *Disk) RemoveNamed(dir int, in journal.Intent) error {
-	if !s.IsNamed(dir, in) {
+	st, named := s.Named(dir, in)
+	if !named {
 		return nil
 	}
-	return s.RemoveName(dir, in.Name)
+	return s.removeNameAs(s.OwnerOf(dir, st), dir, in.Name)
 }
 
-// IsNamed reports whether the name still holds the inode that in is about.
-func (s *Disk) IsNamed(dir int, in journal.Intent) bool {
-	var st unix.Stat_t
-	if unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return false
+// Named looks whether the name still holds the inode that in is about, and returns its
+// status.
+func (s *Disk) Named(dir int, in journal.Intent) (st *unix.Stat_t, named bool) {
+	st = &unix.Stat_t{}
+	if unix.Fstatat(dir, in.Name, st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return nil, false
 	}
 	b := BirthOf(dir, in.Name)
-	return st.Ino == in.TargetIno && b == in.TargetBirth && (b != 0 || uint64(st.Dev) == in.TargetDev)
+	return st, st.Ino == in.TargetIno && b == in.TargetBirth && (b != 0 || uint64(st.Dev) == in.TargetDev)
 }
 
 // RemoveName removes a file, or a directory that is empty.
-func (s *Disk) RemoveName(dir int, name string) error {
+func (s *Disk) RemoveName(dir int, name string) error { return s.removeNameAs(nil, dir, name) }
+
+func (s *Disk) removeNameAs(as Runner, dir int, name string) error {
 	return s.Do("unlink", func() error {
-		err := unix.Unlinkat(dir, name, 0)
-		if errors.Is(err, unix.EISDIR) {
-			err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
-		}
-		return err
+		return as.Run(func() error {
+			err := unix.Unlinkat(dir, name, 0)
+			if errors.Is(err, unix.EISDIR) {
+				err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+			}
+			return err
+		})
 	})
 }
 

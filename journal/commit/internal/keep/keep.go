@@ -23,6 +23,13 @@ type Keep struct {
 	ID string // the content id under which it goes into the history; "": it goes
 	// Copy: somebody may yet write the inode, so that a copy is kept in its place.
 	Copy bool
+	Ino  uint64 // the inode; 0: whichever has the name. Another one is not kept.
+}
+
+// Of is k for the inode that is to be kept.
+func (k Keep) Of(ino uint64) Keep {
+	k.Ino = ino
+	return k
 }
 
 // MaxKeptCopy is the size in bytes up to which content is copied into the
@@ -37,7 +44,7 @@ var errTooLarge = fmt.Errorf("content of more than %d MiB is kept only where it 
 // if k says so. as takes the name away. kept tells whether the file is there. Where it
 // cannot be kept it is removed all the same.
 func (s *Keeper) Remove(as disk.Runner, dir int, name string, k Keep) (kept bool, err error) {
-	return s.settleAs(as, dir, name, k)
+	return s.Settle(as, dir, name, k)
 }
 
 // RenameOptions are the names of a rename(2) over an existing regular file.
@@ -92,27 +99,21 @@ func (s *Keeper) PutBack(id string, dir int, name string) error {
 	return s.DropKept(id)
 }
 
-// Settle moves the file name from dir into the history, or removes it. An error
-// means that it is still there.
-func (s *Keeper) Settle(dir int, name string, k Keep) (kept bool, err error) {
-	return s.settleAs(nil, dir, name, k)
-}
-
-func (s *Keeper) settleAs(as disk.Runner, dir int, name string, k Keep) (kept bool, err error) {
+// Settle moves the file name from dir into the history, or removes it; as takes the
+// name away. An error means that it is still there.
+func (s *Keeper) Settle(as disk.Runner, dir int, name string, k Keep) (kept bool, err error) {
 	if k.ID != "" {
 		err := errCopy
 		if !k.Copy {
-			err = s.IntoHistory(k.ID, "keep", func(path string) error {
-				return as.Run(func() error { return unix.Renameat(dir, name, s.disk.StateFD(), path) })
-			})
+			kept, err = s.Move(as, dir, name, k)
 		}
 		switch {
 		case err == nil:
-			return true, nil
+			return kept, nil
 		case errors.Is(err, unix.ENOENT):
 			return false, err
 		case needsCopy(err):
-			kept = s.KeepCopyOf(dir, name, k.ID) == nil
+			kept = s.KeepCopyOf(dir, name, k) == nil
 		}
 	}
 	err = s.disk.Do("unlink", func() error { return as.Run(func() error { return unix.Unlinkat(dir, name, 0) }) })
@@ -121,6 +122,28 @@ func (s *Keeper) settleAs(as disk.Runner, dir int, name string, k Keep) (kept bo
 	}
 	return kept, err
 }
+
+// Move moves a file into the history. One that has got the name a moment ago has lost it
+// then, as by unlink(2), and is not kept: it would be read by whoever may read the
+// version whose place it has.
+func (s *Keeper) Move(as disk.Runner, dir int, name string, k Keep) (kept bool, err error) {
+	err = s.IntoHistory(k.ID, "keep", func(path string) error {
+		return as.Run(func() error { return unix.Renameat(dir, name, s.disk.StateFD(), path) })
+	})
+	if err == nil && !s.isKept(k) {
+		return false, s.DropKept(k.ID)
+	}
+	return err == nil, err
+}
+
+// isKept reports whether the content that was put into the history is the one meant.
+func (s *Keeper) isKept(k Keep) bool {
+	var st unix.Stat_t
+	return k.Ino == 0 || unix.Fstatat(s.disk.StateFD(), history.ContentPath(k.ID), &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Ino == k.Ino
+}
+
+// errOther: the name holds another inode than what is to be kept.
+var errOther = errors.New("the name has got another file")
 
 // errCopy: the inode itself is not to be kept.
 var errCopy = errors.New("a copy is wanted")
@@ -140,8 +163,11 @@ func (s *Keeper) KeepLink(dir int, name string, k Keep) error {
 			return unix.Linkat(dir, name, s.disk.StateFD(), path, 0)
 		})
 	}
-	if needsCopy(err) {
-		return s.KeepCopyOf(dir, name, k.ID)
+	switch {
+	case needsCopy(err):
+		return s.KeepCopyOf(dir, name, k)
+	case err == nil && !s.isKept(k):
+		return errors.Join(errOther, s.DropKept(k.ID))
 	}
 	return err
 }
@@ -164,13 +190,17 @@ func (s *Keeper) IntoHistory(id, step string, fn func(path string) error) error 
 }
 
 // KeepCopyOf is KeepCopy for a name.
-func (s *Keeper) KeepCopyOf(dir int, name, id string) error {
+func (s *Keeper) KeepCopyOf(dir int, name string, k Keep) error {
 	fd, err := disk.OpenShadow(dir, name)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return s.KeepCopy(nil, fd, id)
+	var st unix.Stat_t
+	if k.Ino != 0 && (unix.Fstat(fd, &st) != nil || st.Ino != k.Ino) {
+		return errOther
+	}
+	return s.KeepCopy(nil, fd, k.ID)
 }
 
 // KeepCopy makes the content id of the history a copy of fd, which gets its name
@@ -246,8 +276,11 @@ func (s *Keeper) DropLink(id string) error {
 // PutInPlaceOf gives the name of in to the shadow in dir; what has it goes where
 // keep says. It may be repeated after a crash.
 func (s *Keeper) PutInPlaceOf(dir int, in journal.Intent, keep Keep) (kept bool, err error) {
+	as := s.disk.OwnerOfNames(dir, in.Shadow, in.Name, in.TargetIno)
 	rename := func(flags uint) error {
-		return s.disk.Do("rename", func() error { return unix.Renameat2(dir, in.Shadow, dir, in.Name, flags) })
+		return as.Foreign(s.disk.Do("rename", func() error {
+			return as.Run(func() error { return unix.Renameat2(dir, in.Shadow, dir, in.Name, flags) })
+		}))
 	}
 	if keep.ID == "" {
 		return false, rename(0)
@@ -255,7 +288,7 @@ func (s *Keeper) PutInPlaceOf(dir int, in journal.Intent, keep Keep) (kept bool,
 	err = rename(unix.RENAME_EXCHANGE)
 	switch {
 	case err == nil:
-		return s.Settle(dir, in.Shadow, keep)
+		return s.Settle(as, dir, in.Shadow, keep.Of(in.TargetIno))
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT):
 		return false, rename(0)
 	}

@@ -217,11 +217,22 @@ func (s *recovery) revert(dir int, where string, m foundMark, fd int) error {
 	if id, err := s.rejects.Put(meta, &st, func(to int, st *unix.Stat_t) error { return s.rejects.CopyContent(fd, to, st) }); err == nil {
 		rev.Kept = id
 	}
+	as := s.disk.OwnerOf(dir, &st)
 	step, do := "rename", func() error { return unix.Renameat(old, at, dir, m.name) }
 	if m.oldIno == 0 {
 		step, do = "unlink", func() error { return unix.Unlinkat(dir, m.name, 0) }
+	} else {
+		var is unix.Stat_t
+		if err := unix.Fstatat(old, at, &is, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return os.NewSyscallError("fstatat", err)
+		}
+		as = s.disk.OwnerOfBoth(dir, &is, &st)
 	}
-	if err := s.disk.Do(step, do); err != nil {
+	err := as.Foreign(s.disk.Do(step, func() error { return as.Run(do) }))
+	if errors.Is(err, disk.ErrForeignName) {
+		return nil // as if it had been there before the start
+	}
+	if err != nil {
 		return err
 	}
 	s.reverted = append(s.reverted, rev)

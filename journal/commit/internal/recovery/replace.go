@@ -33,7 +33,7 @@ func (s *Recoverer) undoReplace(in journal.Intent, r *Report) error {
 		err = s.removeShadow(dir, in, r)
 	case st.Ino == in.TargetIno:
 		var kept bool
-		kept, err = s.keeper.Settle(dir, in.Shadow, keep.Keep{ID: in.Keep})
+		kept, err = s.keeper.Settle(s.disk.OwnerOf(dir, &st), dir, in.Shadow, keep.Keep{ID: in.Keep, Ino: in.TargetIno})
 		if kept {
 			r.Kept = append(r.Kept, in)
 		}
@@ -56,7 +56,10 @@ func (s *Recoverer) putBack(dir int, in journal.Intent, r *Report) error {
 	err := unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
 	case err == nil && st.Ino == in.ShadowIno:
-		err = s.disk.Do("exchange", func() error { return unix.Renameat2(dir, in.Shadow, dir, in.Name, unix.RENAME_EXCHANGE) })
+		as := s.disk.OwnerOfNames(dir, in.Shadow, in.Name, in.ShadowIno)
+		err = s.disk.Do("exchange", func() error {
+			return as.Run(func() error { return unix.Renameat2(dir, in.Shadow, dir, in.Name, unix.RENAME_EXCHANGE) })
+		})
 		if err != nil {
 			return err
 		}

@@ -97,7 +97,10 @@ func (s *Recoverer) redoPart(in journal.Intent, r *Report) (found bool, err erro
 	case st.Ino == in.ShadowIno:
 		kept, err = s.keeper.PutInPlaceOf(dir, in, keep.Keep{ID: in.Keep})
 	default: // what it was exchanged for
-		kept, err = s.keeper.Settle(dir, in.Shadow, keep.Keep{ID: in.Keep})
+		kept, err = s.keeper.Settle(s.disk.OwnerOf(dir, &st), dir, in.Shadow, keep.Keep{ID: in.Keep, Ino: in.TargetIno})
+	}
+	if errors.Is(err, disk.ErrForeignName) {
+		return true, s.setAside(dir, in, r)
 	}
 	if err != nil {
 		return true, err
@@ -110,7 +113,13 @@ func (s *Recoverer) redoPart(in journal.Intent, r *Report) (found bool, err erro
 
 // renameLost is redoPart where find has found the shadow.
 func (s *Recoverer) renameLost(l *Lost, r *Report) error {
-	err := s.disk.Do("rename", func() error { return unix.Renameat(l.ShadowDir, l.In.Shadow, l.ShadowDir, l.In.Name) })
+	as := s.disk.OwnerOfNames(l.ShadowDir, l.In.Shadow, l.In.Name, l.In.TargetIno)
+	err := as.Foreign(s.disk.Do("rename", func() error {
+		return as.Run(func() error { return unix.Renameat(l.ShadowDir, l.In.Shadow, l.ShadowDir, l.In.Name) })
+	}))
+	if errors.Is(err, disk.ErrForeignName) {
+		return s.setAside(l.ShadowDir, l.In, r)
+	}
 	if err != nil {
 		return err
 	}
@@ -137,9 +146,10 @@ func (s *Recoverer) takeAway(in journal.Intent, r *Report) error {
 		return err
 	}
 	defer unix.Close(dir)
-	there, kept := s.disk.IsNamed(dir, in), false
+	st, there := s.disk.Named(dir, in)
+	kept := false
 	if there && in.Keep != "" {
-		kept, err = s.keeper.Settle(dir, in.Name, keep.Keep{ID: in.Keep})
+		kept, err = s.keeper.Settle(s.disk.OwnerOf(dir, st), dir, in.Name, keep.Keep{ID: in.Keep, Ino: in.TargetIno})
 	} else {
 		err = s.disk.RemoveNamed(dir, in)
 	}
