@@ -283,6 +283,9 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
 		"operation": s.operation(), "base": keptBase(s.baseVersion),
 	}
+	if s.lost != nil {
+		meta["reason"] = s.lost.public()
+	}
 	noteVerdict(meta, why)
 	dir, _ := s.where()
 	s.f.noteReach(meta, dir, s.shadow.FD())

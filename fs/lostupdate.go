@@ -150,7 +150,9 @@ func (x *lostUpdate) known() string {
 
 // reason says what is the matter, for people: which file has changed, which version
 // this program started from, and who has made the newer one.
-func (x *lostUpdate) reason() string {
+func (x *lostUpdate) reason() string { return x.reasonWith(true) }
+
+func (x *lostUpdate) reasonWith(labels bool) string {
 	file := locksdir.Display(x.path)
 	at := x.b.At.Format(time.TimeOnly)
 	who, start := x.decider()
@@ -161,7 +163,7 @@ func (x *lostUpdate) reason() string {
 	if x.source != nil && x.source.over != "" {
 		file += ", which was to be renamed to " + locksdir.Display(x.source.over) + ","
 	}
-	return fmt.Sprintf("%s has changed since %s %s it. %s %s %s at %s; %s.", file, who, verb, start, verb, x.known(), at, x.replaced())
+	return fmt.Sprintf("%s has changed since %s %s it. %s %s %s at %s; %s.", file, who, verb, start, verb, x.known(), at, x.replaced(labels))
 }
 
 // decider names the process whose knowledge counts, within a sentence and at the
@@ -207,10 +209,10 @@ func (x *lostUpdate) processName(o lockmgr.Owner) string {
 }
 
 // replaced says who has made the newer version, and when.
-func (x *lostUpdate) replaced() string {
+func (x *lostUpdate) replaced(labels bool) string {
 	c := &x.b.Newer
 	at := c.Author.Time.Format(time.TimeOnly)
-	text := authorName(&c.Author)
+	text := x.authorName(&c.Author, labels)
 	switch {
 	case c.Stamp == knowledge.Stamp{} && c.Author.PID == 0 && c.Author.Program == "":
 		text = "it was removed outside the mount, as seen at " + at
@@ -228,24 +230,36 @@ func (x *lostUpdate) replaced() string {
 }
 
 // whole is the reason, and why nothing was merged.
-func (x *lostUpdate) whole() string {
+func (x *lostUpdate) whole() string { return x.wholeWith(true) }
+
+// public is whole without labels, for whoever may read the refused bytes.
+func (x *lostUpdate) public() string { return x.wholeWith(false) }
+
+func (x *lostUpdate) wholeWith(labels bool) string {
 	if x.apart == "" {
-		return x.reason()
+		return x.reasonWith(labels)
 	}
-	return x.reason() + " The two changes cannot be merged: " + x.apart + "."
+	return x.reasonWith(labels) + " The two changes cannot be merged: " + x.apart + "."
 }
 
-// authorName is who made a version, for people.
-func authorName(a *knowledge.Author) string {
+// authorName is who made a version, for the user whose change was refused. A label is
+// shown to nobody but its own user, root and the mount's owner.
+func (x *lostUpdate) authorName(a *knowledge.Author, labels bool) string {
+	name := locksdir.Display(a.Program)
+	if a.PID != 0 {
+		name = fmt.Sprintf("%s[%d]", name, a.PID)
+	}
 	switch {
 	case a.PID == 0 && a.Program == "":
 		return "somebody outside the mount"
+	case a.Actor == "":
+		return name
+	case !labels || a.UID != x.uid && !seesEverything(x.uid):
+		return fmt.Sprintf("%s (uid %d)", name, a.UID)
 	case a.PID == 0:
-		return locksdir.Display(cmp.Or(a.Actor, a.Program))
-	case a.Actor != "":
-		return fmt.Sprintf("%s[%d] (%s)", locksdir.Display(a.Program), a.PID, locksdir.Display(a.Actor))
+		return locksdir.Display(a.Actor)
 	}
-	return fmt.Sprintf("%s[%d]", locksdir.Display(a.Program), a.PID)
+	return fmt.Sprintf("%s (%s)", name, locksdir.Display(a.Actor))
 }
 
 // number is the version's number in the history, where it has one; otherwise the

@@ -179,7 +179,7 @@ func (f *FS) sawVersion(path string, v *commit.Version, linked bool, who knowled
 
 // author is the caller as the author of a version.
 func (c *caller) author(op string) knowledge.Author {
-	return knowledge.Author{PID: c.owner.PID, Program: c.program(), Actor: c.f.actorOf(&label{c: c}), Operation: op}
+	return knowledge.Author{PID: c.owner.PID, Program: c.program(), Actor: c.f.actorOf(&label{c: c}), UID: c.uid, Operation: op}
 }
 
 // noteLeaving notes that path is about to hold another file than the one with stamp:
@@ -193,7 +193,7 @@ func (f *FS) noteLeaving(path string, stamp knowledge.Stamp) {
 
 // madeBy is the session's writer as an author, with those who learn what it makes.
 func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
-	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program(), Operation: s.operation()}
+	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program(), UID: s.uid, Operation: s.operation()}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
 		by.Actor = s.f.actorOf(lb)
 	}

@@ -223,7 +223,7 @@ func (s *session) closeStale(h *handle) unix.Errno {
 	}
 	x, path, owner := o.x, s.path(), s.who.Load().owner
 	reason := x.whole()
-	id, err := s.keepAsideLocked(o, reason)
+	id, err := s.keepAsideLocked(o, x.public())
 	if err != nil {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
 	}

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"os"
 	"strings"
 	"sync"
 
@@ -39,6 +40,9 @@ const (
 func (f *FS) lookOf(v locksdir.Viewer) *look {
 	return &look{f: f, v: v, u: userOf(v), dirs: map[string]reach{}}
 }
+
+// seesEverything reports whether a user is root or the mount's owner.
+func seesEverything(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
 func userOf(v locksdir.Viewer) access.User {
 	return access.User{UID: v.UID, GIDs: v.GIDs, All: v.AllGroups}

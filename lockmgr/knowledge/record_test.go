@@ -243,7 +243,7 @@ func TestForgottenNamesCostNothing(t *testing.T) {
 
 // What a record says is the same in any run of the program: it names every field there is.
 func TestNothingIsLeftOut(t *testing.T) {
-	by := Author{PID: 1, Program: "p", Actor: "a", Operation: "o", Time: time.Unix(5, 6)}
+	by := Author{PID: 1, UID: 2, Program: "p", Actor: "a", Operation: "o", Time: time.Unix(5, 6)}
 	for i := range reflect.TypeFor[Author]().NumField() {
 		if reflect.ValueOf(by).Field(i).IsZero() {
 			t.Errorf("the test, and maybe the record, leaves %s out", reflect.TypeFor[Author]().Field(i).Name)

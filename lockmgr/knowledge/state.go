@@ -111,6 +111,7 @@ func (x *file) isSound() bool {
 func (f *savedFile) load() *file {
 	x := &file{}
 	for _, c := range f.Changes {
+		c.Author.Actor = "" // whose label it is was not saved
 		x.changes = append(x.changes, Change{c.Number, c.Stamp, c.Author, c.Owners, c.Above, c.Added})
 	}
 	for _, k := range f.Facts {

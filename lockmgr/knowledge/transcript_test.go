@@ -39,6 +39,7 @@ type stage struct {
 	next    uint64
 	opened  Stamp // by read-before
 	removed map[Key]Stamp
+	users   map[string]uint32
 }
 
 const fade = 10 * time.Minute
@@ -47,6 +48,7 @@ func newStage() *stage {
 	return &stage{
 		table: New(fade), now: time.Unix(1000, 0), parents: map[string]string{}, owners: map[string]lockmgr.Owner{},
 		names: map[lockmgr.Owner]string{}, dead: map[lockmgr.Owner]bool{}, stamps: map[Key]Stamp{}, removed: map[Key]Stamp{},
+		users: map[string]uint32{},
 	}
 }
 
@@ -94,8 +96,12 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	}
 	key := Key(arg(1))
-	by := Author{Program: arg(0)}
+	by := Author{Program: arg(0), UID: s.users[arg(0)]}
 	switch d.Cmd {
+	case "user": // user WHO UID
+		uid, _ := strconv.ParseUint(arg(1), 10, 32)
+		s.users[arg(0)] = uint32(uid)
+		return "ok\n"
 	case "family": // family child parent grandparent ...
 		for i := 1; i < len(d.CmdArgs); i++ {
 			s.parents[arg(i-1)] = arg(i)
@@ -278,6 +284,9 @@ func (s *stage) show(b Basis) string {
 		who := c.Author.Program
 		if who == "" {
 			who = "somebody unknown"
+		}
+		if c.Author.UID != 0 {
+			who += fmt.Sprintf(" of user %d", c.Author.UID)
 		}
 		out += fmt.Sprintf("  version %d by %s\n", c.Number, who)
 	}

@@ -57,6 +57,7 @@ type Author struct {
 	PID       int32     `json:"pid,omitempty"` // 0: unknown
 	Program   string    `json:"program,omitempty"`
 	Actor     string    `json:"actor,omitempty"`
+	UID       uint32    `json:"-"` // whose label Actor is
 	Operation string    `json:"operation,omitempty"`
 	Time      time.Time `json:"time"`
 }

@@ -32,7 +32,7 @@ import (
 // An author, an owner and a list of owners are told by a number: what has come up in the
 // record before has one, and what has the next number follows it. So what one process
 // has done to many files names the process once, and each record can be read alone.
-const recordFormat = 1
+const recordFormat = 2
 
 // What a record says of a key.
 const (
@@ -62,10 +62,13 @@ var (
 // signature is an author without the time.
 type signature struct {
 	pid                       int32
+	uid                       uint32
 	program, actor, operation string
 }
 
-func (a *Author) signature() signature { return signature{a.PID, a.Program, a.Actor, a.Operation} }
+func (a *Author) signature() signature {
+	return signature{a.PID, a.UID, a.Program, a.Actor, a.Operation}
+}
 
 // words numbers what comes up in a record, in the order in which it does.
 type words struct {
@@ -162,6 +165,7 @@ func (e *encoder) author(s signature) {
 	e.uint(n)
 	if !ok {
 		e.int(int64(s.pid))
+		e.uint(uint64(s.uid))
 		e.string(s.program)
 		e.string(s.actor)
 		e.string(s.operation)
@@ -311,7 +315,7 @@ func (d *decoder) change(number uint64) Change {
 	}
 	if flags&flagAuthored != 0 {
 		s := d.author()
-		c.Author = Author{PID: s.pid, Program: s.program, Actor: s.actor, Operation: s.operation}
+		c.Author = Author{PID: s.pid, UID: s.uid, Program: s.program, Actor: s.actor, Operation: s.operation}
 		c.owners, c.above = d.list(), d.list()
 	}
 	c.Author.Time = at
@@ -326,6 +330,14 @@ func (d *decoder) pid() int32 {
 	return int32(n)
 }
 
+func (d *decoder) uid() uint32 {
+	n := d.uint()
+	if n > math.MaxUint32 {
+		d.fail(errOrder)
+	}
+	return uint32(n)
+}
+
 func (d *decoder) author() signature {
 	n := d.uint()
 	switch {
@@ -335,7 +347,7 @@ func (d *decoder) author() signature {
 		d.fail(errOrder)
 		return signature{}
 	}
-	s := signature{d.pid(), d.string(), d.string(), d.string()}
+	s := signature{d.pid(), d.uid(), d.string(), d.string(), d.string()}
 	d.signatures = append(d.signatures, s)
 	return s
 }
