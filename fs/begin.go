@@ -99,6 +99,10 @@ func (f *FS) mayBegin(c *caller, dir *node, name string, st *unix.Stat_t, o *beg
 	}
 	if o.trunc || o.cuts {
 		p := place{dir, name, nil}
+		var now unix.Stat_t
+		if err := unix.Fstatat(f.fdOf(dir), name, &now, unix.AT_SYMLINK_NOFOLLOW); err == nil && stampOfFile(&now) != stampOfFile(st) {
+			return unix.EEXIST // a relative has changed it since the caller's look
+		}
 		x, e := f.wouldLose(c, o.op(), p, st)
 		if x != nil && o.trunc {
 			o.merge = x.mergeable(c, p, st)
@@ -276,7 +280,7 @@ func (s *session) enter() unix.Errno {
 }
 
 // baseIsCurrent reports whether the name still leads to what the session was
-// begun on. From the moment that the session has its name nobody else of the
+// begun on, and nobody of the family has changed that. From the moment that the session has its name nobody else of the
 // family begins one.
 func (s *session) baseIsCurrent() bool {
 	var st unix.Stat_t
@@ -287,7 +291,7 @@ func (s *session) baseIsCurrent() bool {
 	if sn := s.f.stagedAt(s.parent, s.name); sn != nil && s.txn.Load() == sn.t && s.isNew.Load() {
 		return err == nil && sn.base.Ino == st.Ino
 	}
-	return err == nil && s.baseKey == inoKey{uint64(st.Dev), st.Ino}
+	return err == nil && s.baseVersion != nil && *s.baseVersion == commit.VersionOf(&st)
 }
 
 // meetsLocked reports whether a relative, who shares the lock, has begun a

@@ -55,7 +55,13 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 	}
 	switch {
 	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load()) || c.mayBeWriter(s)):
-		return f.setattrShadow(c, in, s, size, resize)
+		if e := f.setattrShadow(c, in, s, size, resize); e != errEnded {
+			return e
+		}
+		// Another thread has just closed it: this is about the committed file.
+		if f.unnamed(n) {
+			return f.setattrPlain(in, n, size, resize)
+		}
 	case !n.isRegular() || parent == nil || !resize && s == nil && f.unnamed(n):
 		return f.setattrPlain(in, n, size, resize)
 	}
@@ -96,15 +102,19 @@ func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Durat
 	}
 	defer f.table.Release(l)
 	var before, after unix.Stat_t
-	known := unix.Fstat(f.fdOf(n), &before) == nil
-	if err := change(f.fdOf(n)); err != nil {
-		return errnoOf(err)
+	fd := f.fdOf(n)
+	if fd < 0 {
+		return unix.ESTALE
 	}
-	if known && unix.Fstat(f.fdOf(n), &after) == nil {
+	known := unix.Fstat(fd, &before) == nil
+	if e := f.alsoShadow(c, p.dir, p.name, func() unix.Errno { return errnoOf(change(fd)) }, change); e != 0 {
+		return e
+	}
+	if known && unix.Fstat(fd, &after) == nil {
 		f.restamped(d.path, &before, &after)
 	}
 	f.unseal(n)
-	return f.alsoShadow(c, p.dir, p.name, change)
+	return 0
 }
 
 // unseal stops judging by its times whether a published inode was written after
@@ -127,17 +137,32 @@ func (f *FS) unseal(n *node) {
 	}
 }
 
-// alsoShadow repeats a change of metadata, made to the committed file by the
-// family of a running session, on the session's shadow, so that the commit
-// keeps it.
-func (f *FS) alsoShadow(c *caller, dir *node, name string, change func(fd int) error) unix.Errno {
+// alsoShadow makes a change of the metadata of the committed file, and repeats it on
+// the shadow of the session that the caller's family has on the name, so that the
+// commit keeps it. The session does not commit in between: it would take the change
+// for one around the mount. A session that begins meanwhile gets the change, too.
+func (f *FS) alsoShadow(c *caller, dir *node, name string, committed func() unix.Errno, change func(fd int) error) unix.Errno {
 	s := f.sessionAt(dir, name)
-	if s == nil || !c.kinOf(s.who.Load()) {
-		return 0
+	made := s == nil
+	if made {
+		if e := committed(); e != 0 {
+			return e
+		}
+		s = f.sessionAt(dir, name)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
+	if s != nil && !c.kinOf(s.who.Load()) {
+		s = nil
+	}
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	if !made {
+		if e := committed(); e != 0 {
+			return e
+		}
+	}
+	if s == nil || s.ended {
 		return 0
 	}
 	e := errnoOf(change(f.fdOf(s.at())))
@@ -173,7 +198,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 		}
 	}
 	if s := h.sess; s != nil && h.kind == shadowHandle {
-		return s.setMeta(in)
+		return s.setMeta(in, true)
 	}
 	return errnoOf(f.applyAttr(in, f.fdOf(h.n)))
 }
@@ -191,7 +216,10 @@ func (f *FS) setattrShadow(c *caller, in *fuse.SetAttrIn, s *session, size uint6
 		e = s.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
 	}
 	if e == 0 {
-		e = s.setMeta(in)
+		e = s.setMeta(in, led)
+	}
+	if e == unix.ESTALE && !led {
+		e = errEnded
 	}
 	if led {
 		s.f.mu.Lock()
@@ -230,17 +258,23 @@ func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 
 // setMeta changes the shadow's metadata and remembers the change for the case
 // that nothing else is changed: then it is made to the committed file instead.
-func (s *session) setMeta(in *fuse.SetAttrIn) unix.Errno {
+func (s *session) setMeta(in *fuse.SetAttrIn, late bool) unix.Errno {
 	if in.Valid&(fuse.FATTR_MODE|fuse.FATTR_UID|fuse.FATTR_GID|fuse.FATTR_ATIME|fuse.FATTR_MTIME|fuse.FATTR_ATIME_NOW|fuse.FATTR_MTIME_NOW) == 0 {
 		return 0
 	}
 	kept := *in
-	return s.changeMeta(func(fd int) error { return s.f.applyAttr(&kept, fd) })
+	return s.changeMeta(func(fd int) error { return s.f.applyAttr(&kept, fd) }, late)
 }
 
-func (s *session) changeMeta(change func(fd int) error) unix.Errno {
+// changeMeta changes the metadata of the shadow. Once the session has ended, the
+// shadow is the committed file, or nothing: it is changed only by those who hold a
+// descriptor of it, late; the others get errEnded.
+func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended && !late {
+		return errEnded
+	}
 	if !s.ended && !s.wrote && s.filled {
 		// The change of times would hide, or fake, a change of content.
 		if dirty, err := s.shadow.Dirty(); err == nil && dirty {
@@ -266,6 +300,9 @@ func (s *session) changeMeta(change func(fd int) error) unix.Errno {
 // setattrPlain changes the inode itself.
 func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *node, size uint64, resize bool) unix.Errno {
 	fd := f.fdOf(n)
+	if fd < 0 {
+		return unix.ESTALE
+	}
 	if resize {
 		if err := f.unshare(n); err != nil {
 			return errnoOf(err)
@@ -353,19 +390,13 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, 
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return unix.EBUSY
 	}
-	if f.sessionAt(dir, name) != nil {
-		return unix.EBUSY
-	}
 	if f.inoOf(d.places[0].node) != (inoKey{uint64(st.Dev), st.Ino}) {
 		// The kernel has checked another file.
 		if e := f.mayOpenName(c, dir, name, &st, unix.O_WRONLY); e != 0 {
 			return e
 		}
 	}
-	s, e := f.begin(c, w.lock, dir, name, &st, beginOptions{settings: set, cuts: true})
-	if e == unix.EEXIST {
-		e = unix.EBUSY
-	}
+	s, e := f.beginOrJoin(c, w.lock, place{dir, name, nil}, &st, beginOptions{settings: set, cuts: true, flags: unix.O_WRONLY})
 	if e != 0 {
 		return e
 	}

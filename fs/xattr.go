@@ -122,7 +122,13 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 	c := f.callerOf(h)
 	switch {
 	case s != nil && (c.kinOf(s.who.Load()) || c.mayBeWriter(s)):
-		return s.changeMeta(change)
+		if e := s.changeMeta(change, false); e != errEnded {
+			return e
+		}
+		if f.unnamed(n) {
+			return errnoOf(change(f.fdOf(n)))
+		}
+		parent, name = f.nameOf(n)
 	case !n.isRegular() || parent == nil || s == nil && f.unnamed(n):
 		return errnoOf(change(f.fdOf(n)))
 	}
