@@ -65,13 +65,23 @@ func (f *FS) rebaseOn(n *node, s *session) {
 	}
 }
 
-// rebase takes what now has the session's name as its base.
+// rebase takes its base for what it is now: an operation of its own family has changed
+// what stat(2) says of it.
 func (s *session) rebase() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	dir, name := s.where()
+	s.rebaseLocked(s.where())
+}
+
+// rebaseLocked is rebase under s.mu. If the name has got another file meanwhile, around
+// the mount, that does not become the base: it may be another user's, and the commit
+// finds it.
+func (s *session) rebaseLocked(dir *node, name string) {
 	var st unix.Stat_t
-	if unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+	if s.baseVersion == nil || unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return
+	}
+	if uint64(st.Dev) == s.baseVersion.Dev && st.Ino == s.baseVersion.Ino {
 		s.baseVersion = versionPtr(&st)
 	}
 }

@@ -166,10 +166,7 @@ func (f *FS) alsoShadow(c *caller, dir *node, name string, committed func() unix
 		return 0
 	}
 	e := errnoOf(change(f.fdOf(s.at())))
-	var st unix.Stat_t
-	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		s.baseVersion = versionPtr(&st) // our own change is no bypass
-	}
+	s.rebaseLocked(dir, name) // our own change is no bypass
 	return e
 }
 

@@ -38,6 +38,9 @@ func (m *Mount) Start(t testing.TB) {
 	m.daemon = exec.Command(binary, m.arguments()...)
 	m.daemon.Stdout, m.daemon.Stderr = log, log
 	m.asOwner(m.daemon)
+	if len(m.options.groups) > 0 {
+		m.daemon.SysProcAttr.Credential = &syscall.Credential{Groups: m.options.groups}
+	}
 	if m.options.foreignPID {
 		m.separatePIDs(t)
 	}

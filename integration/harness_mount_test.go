@@ -37,6 +37,7 @@ type mountOptions struct {
 	uid        int
 	overItself bool
 	static     bool // the binary that is installed
+	groups     []uint32
 	args       []string
 	config     string
 	env        []string
@@ -86,6 +87,11 @@ func withSeed(fill func(data string) error) mountOption {
 // asInstalled mounts latchfs as it is installed, without the race detector, which takes
 // more memory than what is limited may have.
 func asInstalled() mountOption { return func(o *mountOptions) { o.static = true } }
+
+// withGroups gives root's daemon these supplementary groups.
+func withGroups(groups ...uint32) mountOption {
+	return func(o *mountOptions) { o.groups = groups }
+}
 
 // leftLocks permits locks in the tables when the test ends.
 func leftLocks() mountOption { return func(o *mountOptions) { o.leftLocks = true } }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -96,7 +95,6 @@ func TestWriterCannotSteerTheCommand(t *testing.T) {
 // The command runs as nobody with no group of root's, cannot gain privileges, and has
 // limits.
 func TestCommandIsConfined(t *testing.T) {
-	withGroups(t, 0, 4) // as root has who has logged in
 	forEachRootMount(t, func(t *testing.T, m *Mount) {
 		m.forAll(t, "limits")
 		c := m.ClientAs(t, otherUID)
@@ -112,27 +110,7 @@ func TestCommandIsConfined(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, why)
 			}
 		}
-	}, withPolicy(judgedForAll), openToAll())
-}
-
-// withGroups gives what root's test starts these supplementary groups.
-func withGroups(t *testing.T, groups ...int) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		return
-	}
-	had, err := syscall.Getgroups()
-	if err == nil {
-		err = syscall.Setgroups(groups)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Setgroups(had); err != nil {
-			t.Error(err)
-		}
-	})
+	}, withPolicy(judgedForAll), openToAll(), withGroups(0, 4)) // as root has who has logged in
 }
 
 // A command has no way to the file that it judges, however much others may write to
