@@ -280,8 +280,8 @@ func (s *session) enter() unix.Errno {
 }
 
 // baseIsCurrent reports whether the name still leads to what the session was
-// begun on, and nobody of the family has changed that. From the moment that the session has its name nobody else of the
-// family begins one.
+// begun on, and nobody of the family has changed that. From the moment that the
+// session has its name nobody else of the family begins one.
 func (s *session) baseIsCurrent() bool {
 	var st unix.Stat_t
 	err := unix.Fstatat(s.f.fdOf(s.parent), s.name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -291,6 +291,8 @@ func (s *session) baseIsCurrent() bool {
 	if sn := s.f.stagedAt(s.parent, s.name); sn != nil && s.txn.Load() == sn.t && s.isNew.Load() {
 		return err == nil && sn.base.Ino == st.Ino
 	}
+	s.mu.Lock() // a relative may already be changing the base's metadata
+	defer s.mu.Unlock()
 	return err == nil && s.baseVersion != nil && *s.baseVersion == commit.VersionOf(&st)
 }
 
