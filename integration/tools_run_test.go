@@ -50,7 +50,6 @@ var longAgo = time.Date(2001, 2, 3, 4, 5, 6, 789, time.UTC)
 // TestTools runs the matrix as root and as an ordinary user.
 func TestTools(t *testing.T) {
 	inTestAll(t)
-	alongside(t)
 	var cases []toolCase
 	for _, c := range toolCases() {
 		if missing := slices.DeleteFunc(slices.Clone(c.needs), installed); len(missing) > 0 {
