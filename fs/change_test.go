@@ -135,7 +135,7 @@ func (w *watched) settle() {
 func (w *watched) recorded() map[string]string {
 	w.t.Helper()
 	is := map[string]string{}
-	for _, v := range w.f.history.All() { // of a path in their order
+	for v := range w.f.history.All() { // of a path in their order
 		is["history "+v.Path] = w.describe(&v, len(w.f.history.Of(v.Path)))
 	}
 	w.known(is)

@@ -24,12 +24,11 @@ func (s *source) History(v locksdir.Viewer) []locksdir.Version {
 	if s.f.history == nil {
 		return nil
 	}
-	all := s.f.history.All()
 	look := s.f.lookOf(v)
-	list := make([]locksdir.Version, 0, len(all))
-	for i := range all {
-		if look.sees(&all[i]) {
-			list = append(list, look.shown(&all[i]))
+	var list []locksdir.Version
+	for k := range s.f.history.All() {
+		if look.sees(&k) {
+			list = append(list, look.shown(&k))
 		}
 	}
 	return list
@@ -42,7 +41,7 @@ func (s *source) HistoryOf(path string, v locksdir.Viewer) []locksdir.Version {
 	}
 	var list []locksdir.Version
 	look := s.f.lookOf(v)
-	for _, k := range s.f.history.Of(path) {
+	for _, k := range s.f.history.KeptOf(path) {
 		if look.sees(&k) {
 			list = append(list, look.shown(&k))
 		}
@@ -158,11 +157,10 @@ func (l *look) couldRead(v *history.Version) bool {
 
 // couldReadLast reports whether the viewer could read the last file that a path held.
 func (l *look) couldReadLast(path string) bool {
-	all := l.f.history.Of(path)
-	for i := len(all) - 1; i >= 0; i-- {
-		switch all[i].Event {
+	for v := range l.f.history.NewestOf(path) {
+		switch v.Event {
 		case history.Commit, history.Found:
-			return all[i].Kept && l.couldRead(&all[i])
+			return v.Kept && l.couldRead(&v)
 		}
 	}
 	return false
@@ -170,8 +168,8 @@ func (l *look) couldReadLast(path string) bool {
 
 // seesKept reports whether a version of path is kept that the viewer may know of.
 func (l *look) seesKept(path string) bool {
-	for _, v := range l.f.history.Of(path) {
-		if v.Kept && l.sees(&v) {
+	for _, v := range l.f.history.KeptOf(path) {
+		if l.sees(&v) {
 			return true
 		}
 	}

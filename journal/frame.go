@@ -75,7 +75,11 @@ var errShort = errors.New("the file ends inside the record")
 
 // parseFrame reads the frame at offset of the segment data.
 func parseFrame(data []byte, offset int64) (frame, error) {
-	b := data[offset:]
+	return parseFrameOf(data[offset:], offset)
+}
+
+// parseFrameOf reads the frame that b begins with, whose offset in the segment is that.
+func parseFrameOf(b []byte, offset int64) (frame, error) {
 	if len(b) < frameSize {
 		return frame{}, errShort
 	}
@@ -101,10 +105,7 @@ func parseFrame(data []byte, offset int64) (frame, error) {
 // length of the intact part. What lies behind it is a torn tail. Any other
 // damage, and any error of fn, is a *CorruptError.
 func scan(file string, data []byte, fn func(frame) error) (intact int64, err error) {
-	corrupt := func(at int64, reason error) (int64, error) {
-		var foreign foreignError
-		return 0, &CorruptError{File: file, Offset: at, Reason: reason.Error(), foreign: errors.As(reason, &foreign)}
-	}
+	corrupt := func(at int64, reason error) (int64, error) { return 0, corruptAt(file, at, reason) }
 	if len(data) < headerSize {
 		if !bytes.HasPrefix(appendHeader(nil), data) && !allZero(data) {
 			return corrupt(0, errNoSegment)
@@ -129,6 +130,12 @@ func scan(file string, data []byte, fn func(frame) error) (intact int64, err err
 		offset = f.end()
 	}
 	return offset, nil
+}
+
+// corruptAt says that the file is damaged at a place, and why no crash explains it.
+func corruptAt(file string, at int64, reason error) *CorruptError {
+	var foreign foreignError
+	return &CorruptError{File: file, Offset: at, Reason: reason.Error(), foreign: errors.As(reason, &foreign)}
 }
 
 var errNoSegment = errors.New("not a journal segment")

@@ -31,7 +31,7 @@ type Log struct {
 	syncMu sync.Mutex // serialises Sync; taken before mu
 
 	mu      sync.Mutex // guards what follows
-	file    *os.File
+	file    *logFile
 	size    int64 // length of the intact part
 	synced  int64 // how much of it is known to be on disk
 	space   int64 // up to where space is reserved
@@ -47,33 +47,33 @@ type Log struct {
 // replay does not accept, is refused with a *CorruptError, and nothing has been
 // changed.
 func OpenLog(dir *os.File, name string, logf func(format string, args ...any), replay func(record []byte) error) (*Log, error) {
-	data, err := readFile(dir, name)
+	return OpenLogAt(dir, name, logf, func(_ int64, record []byte) error { return replay(bytes.Clone(record)) })
+}
+
+// OpenLogAt is OpenLog for a writer that reads single records later: replay is told
+// where each of them is, too, and the bytes are its own only until it returns.
+func OpenLogAt(dir *os.File, name string, logf func(format string, args ...any), replay func(at int64, record []byte) error) (*Log, error) {
+	intact, size, err := CheckLog(dir, name, replay)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	var intact int64
-	if err == nil {
-		intact, err = scan(name, data, func(f frame) error { return replay(f.payload) })
-		if err != nil {
-			return nil, err
-		}
-		if torn := int64(len(data)) - intact; torn > 0 {
-			logf("%s: cut %d bytes of an unfinished record at byte %d", name, torn, intact)
-		}
+	if torn := size - intact; torn > 0 {
+		logf("%s: cut %d bytes of an unfinished record at byte %d", name, torn, intact)
 	}
 	l := &Log{dir: dir, name: name}
 	if intact < headerSize {
 		return l, l.create()
 	}
-	if l.file, err = openat(dir, name, unix.O_RDWR); err != nil {
+	file, err := openat(dir, name, unix.O_RDWR)
+	if err != nil {
 		return nil, err
 	}
-	l.size = intact
-	if intact < int64(len(data)) {
+	l.file, l.size = newLogFile(file), intact
+	if intact < size {
 		// On disk before anything is written there: the rests of two tails would
 		// be neither.
-		if err := errors.Join(l.file.Truncate(intact), datasync(l.file)); err != nil {
-			l.file.Close()
+		if err := errors.Join(file.Truncate(intact), datasync(file)); err != nil {
+			file.Close()
 			return nil, err
 		}
 		l.synced = intact
@@ -93,24 +93,31 @@ func (l *Log) create() error {
 // Append adds a record, which must hold no zero bytes (they mark lost sectors)
 // and at most 1 MiB. On an error the log is as it was.
 func (l *Log) Append(record []byte) error {
+	_, err := l.Put(record)
+	return err
+}
+
+// Put is Append, and tells where the record is.
+func (l *Log) Put(record []byte) (at int64, err error) {
 	if len(record) > maxPayload || bytes.IndexByte(record, 0) >= 0 {
-		return fmt.Errorf("%s: a record of %d bytes cannot be written", l.name, len(record))
+		return 0, fmt.Errorf("%s: a record of %d bytes cannot be written", l.name, len(record))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return ErrClosed
+		return 0, ErrClosed
 	}
 	l.buf = appendFrame(l.buf[:0], l.synced, record)
 	l.reserveLocked(int64(len(l.buf)))
 	if _, err := l.file.WriteAt(l.buf, l.size); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", l.name, err), l.file.Truncate(l.size))
+		return 0, errors.Join(fmt.Errorf("%s: %w", l.name, err), l.file.Truncate(l.size))
 	}
+	at = l.size
 	l.size += int64(len(l.buf))
 	if l.rewrite != nil {
 		l.rewrite.tail = append(l.rewrite.tail, bytes.Clone(record))
 	}
-	return nil
+	return at, nil
 }
 
 // reserveLocked gives the log space ahead of its end: an append that allocates
@@ -141,7 +148,7 @@ func (l *Log) Sync() error {
 	if done {
 		return nil
 	}
-	if err := datasync(file); err != nil {
+	if err := datasync(file.File); err != nil {
 		return fmt.Errorf("%s: %w", l.name, err)
 	}
 	l.mu.Lock()
@@ -163,120 +170,5 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	return errors.Join(err, l.file.Close())
-}
-
-// Rewrite is a new beginning of a log that is being written beside it.
-type Rewrite struct {
-	l    *Log
-	file *os.File
-	buf  []byte
-	size int64
-	tail [][]byte // appended to the log meanwhile
-}
-
-// StartRewrite begins to replace the log's records. What is appended from now
-// on comes behind the records that are added to the Rewrite. Commit or Abort
-// ends it; there is one at a time.
-func (l *Log) StartRewrite() (*Rewrite, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil, ErrClosed
-	}
-	if l.rewrite != nil {
-		return nil, fmt.Errorf("%s is being rewritten already", l.name)
-	}
-	file, err := openat(l.dir, l.name+logNew, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
-	if err != nil {
-		return nil, err
-	}
-	l.rewrite = &Rewrite{l: l, file: file, buf: appendHeader(nil)}
-	return l.rewrite, nil
-}
-
-// Add adds a record, as Append does. After an error only Abort is left.
-func (rw *Rewrite) Add(record []byte) error {
-	if len(record) > maxPayload || bytes.IndexByte(record, 0) >= 0 {
-		return fmt.Errorf("%s: a record of %d bytes cannot be written", rw.l.name, len(record))
-	}
-	rw.buf = appendFrame(rw.buf, 0, record)
-	if len(rw.buf) < 256<<10 {
-		return nil
-	}
-	return rw.flush()
-}
-
-func (rw *Rewrite) flush() error {
-	_, err := rw.file.WriteAt(rw.buf, rw.size)
-	rw.size += int64(len(rw.buf))
-	rw.buf = rw.buf[:0]
-	return err
-}
-
-// Commit puts the new records in the place of the old ones. If that fails the
-// log is as it was, and goes on.
-func (rw *Rewrite) Commit() error {
-	err := rw.flush()
-	if err == nil {
-		err = datasync(rw.file) // most of it, while others append
-	}
-	l := rw.l
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := 0; err == nil && i < len(rw.tail); i++ {
-		err = rw.Add(rw.tail[i])
-	}
-	if err == nil {
-		err = rw.flush()
-	}
-	if err == nil {
-		err = rw.file.Sync()
-	}
-	if err == nil && l.closed {
-		err = ErrClosed
-	}
-	if err == nil {
-		fd := int(l.dir.Fd())
-		err = unix.Renameat(fd, l.name+logNew, fd, l.name)
-	}
-	if err != nil {
-		rw.abortLocked()
-		return fmt.Errorf("%s: %w", l.name, err)
-	}
-	if l.file != nil {
-		l.file.Close()
-	}
-	l.file, l.size, l.synced, l.space, l.rewrite = rw.file, rw.size, rw.size, rw.size, nil
-	return syncDir(l.dir)
-}
-
-// Abort gives up; the log stays as it is.
-func (rw *Rewrite) Abort() {
-	rw.l.mu.Lock()
-	defer rw.l.mu.Unlock()
-	rw.abortLocked()
-}
-
-func (rw *Rewrite) abortLocked() {
-	if rw.l.rewrite != rw {
-		return
-	}
-	rw.l.rewrite = nil
-	rw.file.Close()
-	_ = unix.Unlinkat(int(rw.l.dir.Fd()), rw.l.name+logNew, 0)
-}
-
-// CheckLog is OpenLog without an effect: it reads the log name in dir, calls
-// replay for each record, and returns how many bytes of how many are intact; what
-// is behind them is a torn tail.
-func CheckLog(dir *os.File, name string, replay func(record []byte) error) (intact, size int64, err error) {
-	data, err := readFile(dir, name)
-	if err != nil {
-		return 0, 0, err
-	}
-	intact, err = scan(name, data, func(f frame) error { return replay(f.payload) })
-	return intact, int64(len(data)), err
+	return errors.Join(err, l.file.release())
 }

@@ -31,7 +31,7 @@ func Check(state *os.File) ([]journal.Finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
 	}
-	c := &checker{s: &Store{dir: os.NewFile(uintptr(fd), Dir), x: newIndex(), inos: map[uint64]*content{}}}
+	c := &checker{s: &Store{dir: os.NewFile(uintptr(fd), Dir), x: newIndex()}}
 	defer c.s.dir.Close()
 	usable, err := c.log()
 	if err == nil && usable {
@@ -52,13 +52,10 @@ func (c *checker) find(s journal.Severity, kind, name string, at int64, what, me
 
 // log reads the log into the index. usable: the contents can be compared with it.
 func (c *checker) log() (usable bool, err error) {
-	intact, size, err := journal.CheckLog(c.s.dir, logName, func(b []byte) error {
-		r, err := decode(b)
-		if err == nil {
-			c.s.x.apply(&r)
-		}
-		return err
-	})
+	if err := c.s.startReading(); err != nil {
+		return false, err
+	}
+	intact, size, err := journal.CheckLog(c.s.dir, logName, c.s.replay)
 	var corrupt *journal.CorruptError
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -78,7 +75,7 @@ func (c *checker) log() (usable bool, err error) {
 
 // noLog tells a history that is new from one that has lost its log.
 func (c *checker) noLog() (usable bool, err error) {
-	names, err := c.s.dir.Readdirnames(-1)
+	names, err := c.names()
 	if err != nil {
 		return false, err
 	}
@@ -89,13 +86,20 @@ func (c *checker) noLog() (usable bool, err error) {
 			return false, nil
 		}
 	}
-	_, err = c.s.dir.Seek(0, 0)
-	return true, err
+	return true, nil
+}
+
+// names are those in the history's directory.
+func (c *checker) names() ([]string, error) {
+	if _, err := c.s.dir.Seek(0, 0); err != nil {
+		return nil, err
+	}
+	return c.s.dir.Readdirnames(-1)
 }
 
 // contents compares the files in the history with the log.
 func (c *checker) contents() error {
-	names, err := c.s.dir.Readdirnames(-1)
+	names, err := c.names()
 	if err != nil {
 		return err
 	}

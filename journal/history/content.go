@@ -1,9 +1,11 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -12,8 +14,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// listContents returns the ids of the contents that there are files of.
+func (s *Store) listContents() (map[[idSize]byte]bool, error) {
+	ids := map[[idSize]byte]bool{}
+	return ids, s.eachContentDir(func(_ *os.File, dir string, names []string) {
+		for _, name := range names {
+			if IsContentID(name) && ContentDir(name) == dir {
+				ids[idOf(name)] = true
+			}
+		}
+	})
+}
+
 // findContents learns which contents are kept, and removes what nobody can want.
 func (s *Store) findContents() error {
+	err := s.eachContentDir(func(d *os.File, dir string, names []string) {
+		for _, name := range names {
+			id, isNew := strings.CutPrefix(name, NewPrefix)
+			if !IsContentID(id) || ContentDir(id) != dir {
+				continue // not ours
+			}
+			if isNew || !s.foundLocked(id) {
+				_ = unix.Unlinkat(int(d.Fd()), name, 0)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	s.x.hasRead()
+	var all []uint32
+	for i := s.queue.first; i != 0; i = s.kept.at(i).age.next {
+		all = append(all, i)
+	}
+	slices.SortFunc(all, func(a, b uint32) int {
+		ka, kb := s.kept.at(a), s.kept.at(b)
+		ida, idb := s.x.contents.at(ka.content).id, s.x.contents.at(kb.content).id
+		return cmp.Or(cmp.Compare(ka.since, kb.since), bytes.Compare(ida[:], idb[:]))
+	})
+	s.queue = queue{}
+	for _, u := range s.users {
+		u.queue = queue{}
+	}
+	for _, i := range all {
+		s.queue.push(&s.kept, i, (*kept).inAge)
+		s.users[s.kept.at(i).user].queue.push(&s.kept, i, (*kept).ofUser)
+	}
+	return nil
+}
+
+// eachContentDir calls do for each directory of contents.
+func (s *Store) eachContentDir(do func(d *os.File, dir string, names []string)) error {
+	if _, err := s.dir.Seek(0, 0); err != nil {
+		return err
+	}
 	dirs, err := s.dir.Readdirnames(-1)
 	if err != nil {
 		return err
@@ -22,62 +76,43 @@ func (s *Store) findContents() error {
 		if len(dir) != 2 || !isHex(dir) {
 			continue
 		}
-		if err := s.findIn(dir); err != nil {
+		fd, err := unix.Openat(int(s.dir.Fd()), dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			continue
+		}
+		if err != nil {
+			return os.NewSyscallError("openat", err)
+		}
+		d := os.NewFile(uintptr(fd), dir)
+		names, err := d.Readdirnames(-1)
+		if err == nil {
+			do(d, dir, names)
+		}
+		d.Close()
+		if err != nil {
 			return err
 		}
 	}
-	slices.SortFunc(s.queue, func(a, b *content) int {
-		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.id, b.id))
-	})
-	for _, c := range s.queue {
-		s.order++
-		c.order = s.order
-	}
-	for _, u := range s.users {
-		slices.SortFunc(u.queue, func(a, b *content) int { return cmp.Compare(a.order, b.order) })
-	}
 	return nil
 }
 
-func (s *Store) findIn(dir string) error {
-	fd, err := unix.Openat(int(s.dir.Fd()), dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return nil
-	}
-	if err != nil {
-		return os.NewSyscallError("openat", err)
-	}
-	d := os.NewFile(uintptr(fd), dir)
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		id, isNew := strings.CutPrefix(name, NewPrefix)
-		if !IsContentID(id) || ContentDir(id) != dir {
-			continue // not ours
-		}
-		if isNew || !s.foundLocked(id) {
-			_ = unix.Unlinkat(fd, name, 0)
-		}
-	}
-	return nil
-}
-
-// foundLocked enters the content id if it is whole, is named by a record and has
-// no other name.
+// foundLocked enters the content id, of which there is a file, if it is whole, is named
+// by a record and has no other name.
 func (s *Store) foundLocked(id string) bool {
 	var st unix.Stat_t
-	c := s.x.contents[id]
-	if c == nil || s.stat(id, &st) != nil || st.Nlink != 1 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	c := s.x.find(idOf(id))
+	if c == 0 || s.stat(id, &st) != nil || st.Nlink != 1 || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
 	whole := false
-	for _, e := range c.refs {
-		fits := e.State.Size == st.Size || e.file.loose && e.current()
-		whole = whole || fits
-		e.released = !fits
+	for _, o := range s.x.claims(c) {
+		v := s.x.versions.at(o.version)
+		v.flags &^= released
+		if s.x.reading.size[o.version] == st.Size || s.x.files.at(o.file).loose && s.x.current(o) {
+			whole = true
+		} else {
+			v.flags |= released
+		}
 	}
 	if whole {
 		s.enterLocked(c, &st)
@@ -97,22 +132,29 @@ func (s *Store) hasACL(id string) bool {
 }
 
 // enterLocked notes that c is kept.
-func (s *Store) enterLocked(c *content, st *unix.Stat_t) {
-	if c.kept {
+func (s *Store) enterLocked(c uint32, st *unix.Stat_t) {
+	e := s.x.contents.at(c)
+	if e.kept != 0 {
 		return
 	}
-	s.order++
-	c.kept, c.weight, c.size, c.ino = true, st.Blocks*512, st.Size, st.Ino
-	c.since, c.order = time.Unix(st.Ctim.Unix()), s.order
-	c.rights = Rights{UID: st.Uid, GID: st.Gid, Mode: st.Mode & 0o7777, ACL: s.hasACL(c.id)}
+	k := kept{
+		content: c, ino: st.Ino, since: time.Unix(st.Ctim.Unix()).UnixNano(), blocks: uint32(min(st.Blocks, math.MaxUint32)),
+		uid: st.Uid, gid: st.Gid, mode: uint16(st.Mode & 0o7777), acl: s.hasACL(textOf(e.id)),
+	}
+	if s.x.reading != nil {
+		k.reach = s.x.reading.reach[e.id]
+	}
+	i := s.kept.add(k)
+	e.kept = i
 	s.gen++
-	s.queue = append(s.queue, c)
-	s.inos[c.ino] = c
-	s.bytes += c.weight
-	s.countLocked(c)
-	for _, e := range c.refs {
-		for e.file.oldest > 0 && e.file.versions[e.file.oldest].seq > e.seq {
-			e.file.oldest--
+	s.queue.push(&s.kept, i, (*kept).inAge)
+	s.inos.add(i, s.hashIno)
+	s.bytes += k.weight()
+	s.countLocked(i)
+	for _, o := range s.x.claims(c) {
+		f, v := s.x.files.at(o.file), s.x.versions.at(o.version)
+		if f.oldest != 0 && v.seq.get() < s.x.versions.at(f.oldest).seq.get() {
+			f.oldest = o.version
 		}
 	}
 }
@@ -122,39 +164,66 @@ func (s *Store) enterLocked(c *content, st *unix.Stat_t) {
 func (s *Store) Keep(path string, ref Ref, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var st unix.Stat_t
-	if c := s.x.contents[ref.Content]; c != nil && s.stat(c.id, &st) == nil {
-		s.enterLocked(c, &st)
+	f := s.x.file(path)
+	if IsContentID(ref.Content) {
+		var st unix.Stat_t
+		c := s.x.find(idOf(ref.Content))
+		if c == 0 && f != 0 && s.stat(ref.Content, &st) == nil {
+			c = s.recallLocked(f, ref.Content)
+		}
+		if c != 0 && s.stat(ref.Content, &st) == nil {
+			s.enterLocked(c, &st)
+		}
 	}
-	if f := s.x.paths[path]; f != nil {
+	if f != 0 {
 		s.pruneLocked(f, most)
 	}
 	s.boundLocked()
 }
 
+// recallLocked looks for the version of a path that has a content which the index has
+// given up: a commit that was found unfinished keeps it late. It reads the log.
+func (s *Store) recallLocked(f uint32, id string) (content uint32) {
+	q := s.queryLocked()
+	defer q.r.Close()
+	s.x.of(f, func(c claim, v *version) bool {
+		q.asked = q.asked[:0]
+		q.addLocked(c)
+		if v.content == 0 && q.recordOf(&q.asked[0]).Content == id {
+			s.x.claim(c, id)
+			content = v.content
+		}
+		return content == 0
+	})
+	return content
+}
+
 // pruneLocked leaves a path the newest of its contents.
-func (s *Store) pruneLocked(f *file, most int) {
-	n := 0
-	first := len(f.versions)
-	for i := len(f.versions) - 1; i >= f.oldest; i-- {
-		e := f.versions[i]
-		if !e.kept() {
-			continue
+func (s *Store) pruneLocked(i uint32, most int) {
+	f := s.x.files.at(i)
+	n, first, stop := 0, f.last, f.oldest
+	var drop []uint32
+	s.x.of(i, func(c claim, v *version) bool {
+		if s.x.kept(c) {
+			if n++; n <= most {
+				first = c.version
+			} else {
+				s.gen++
+				v.flags |= released
+				drop = append(drop, v.content)
+			}
 		}
-		if n++; n <= most {
-			first = i
-			continue
-		}
-		s.gen++
-		e.released = true
-		s.releaseLocked(e.c)
+		return c.version != stop
+	})
+	f.oldest = first
+	for _, c := range drop {
+		s.releaseLocked(c)
 	}
-	f.oldest = min(first, len(f.versions)-1)
 }
 
 // releaseLocked drops a content that no path claims any more.
-func (s *Store) releaseLocked(c *content) {
-	if !slices.ContainsFunc(c.refs, func(e *entry) bool { return !e.released }) {
+func (s *Store) releaseLocked(c uint32) {
+	if s.x.isUnclaimed(c) {
 		s.dropLocked(c)
 	}
 }
@@ -162,51 +231,49 @@ func (s *Store) releaseLocked(c *content) {
 // boundLocked drops the contents that are too old, and while all together are too
 // many the oldest of the user who has most.
 func (s *Store) boundLocked() {
-	old := time.Time{}
 	if s.o.MaxAge > 0 {
-		old = s.o.Now().Add(-s.o.MaxAge)
-	}
-	for c := s.oldestLocked(); c != nil && c.since.Before(old); c = s.oldestLocked() {
-		s.dropLocked(c)
+		old := s.o.Now().Add(-s.o.MaxAge)
+		for s.queue.first != 0 && s.kept.at(s.queue.first).isOlder(old) {
+			s.dropLocked(s.kept.at(s.queue.first).content)
+		}
 	}
 	for s.o.MaxBytes > 0 && s.bytes > s.o.MaxBytes {
-		c := s.excessLocked()
-		if c == nil {
+		i := s.excessLocked()
+		if i == 0 {
 			return
 		}
-		s.dropLocked(c)
+		s.dropLocked(s.kept.at(i).content)
 	}
-}
-
-// oldestLocked is the content that was kept first, nil if there is none.
-func (s *Store) oldestLocked() *content {
-	for len(s.queue) > 0 {
-		if s.queue[0].kept {
-			return s.queue[0]
-		}
-		s.queue[0] = nil
-		s.queue = s.queue[1:]
-	}
-	return nil
 }
 
 // dropLocked gives a content up. Its file goes a moment later.
-func (s *Store) dropLocked(c *content) {
-	if !c.kept {
+func (s *Store) dropLocked(c uint32) {
+	e := s.x.contents.at(c)
+	if e.kept == 0 {
 		return
 	}
-	c.kept = false
+	i := e.kept
+	k := s.kept.at(i)
 	s.gen++
-	s.bytes -= c.weight
-	s.uncountLocked(c)
-	if s.inos[c.ino] == c {
-		delete(s.inos, c.ino)
-	}
-	s.trash = append(s.trash, c)
-	if len(c.refs) == 0 {
-		delete(s.x.contents, c.id)
-	}
+	s.bytes -= k.weight()
+	s.uncountLocked(i)
+	s.queue.remove(&s.kept, i, (*kept).inAge)
+	s.inos.remove(i, s.hashIno)
+	s.trash = append(s.trash, garbage{id: e.id, weight: k.weight()})
+	e.kept = 0
+	s.kept.drop(i)
+	s.x.trim(c)
 	s.wake()
+}
+
+func (s *Store) hashIno(i uint32) uint32 { return hashOfIno(s.kept.at(i).ino) }
+
+func hashOfIno(ino uint64) uint32 { return uint32(ino * 0x9e3779b97f4a7c15 >> 32) }
+
+// ofInodeLocked is the content that is an inode, 0 if none is: the last one that was
+// entered.
+func (s *Store) ofInodeLocked(ino uint64) uint32 {
+	return s.inos.find(hashOfIno(ino), func(i uint32) bool { return s.kept.at(i).ino == ino })
 }
 
 // Takes reports whether content of that size can be kept at all.
@@ -217,20 +284,20 @@ func (s *Store) Takes(size int64) bool { return s.o.MaxBytes <= 0 || size <= s.o
 func (s *Store) Free(bytes int64) (freed int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.trash {
-		freed += max(c.weight, 1)
+	for _, g := range s.trash {
+		freed += max(g.weight, 1)
 	}
 	for freed < bytes {
-		c := s.excessLocked()
-		if c == nil {
+		i := s.excessLocked()
+		if i == 0 {
 			break
 		}
-		freed += max(c.weight, 1)
-		s.dropLocked(c)
+		freed += max(s.kept.at(i).weight(), 1)
+		s.dropLocked(s.kept.at(i).content)
 	}
 	s.emptyLocked()
-	for _, c := range s.trash {
-		freed -= max(c.weight, 1)
+	for _, g := range s.trash {
+		freed -= max(g.weight, 1)
 	}
 	return freed
 }
@@ -239,68 +306,26 @@ func (s *Store) Free(bytes int64) (freed int64) {
 func (s *Store) Drop(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.x.contents[id]; c != nil {
+	if c := s.findLocked(id); c != 0 {
 		s.dropLocked(c)
 	}
 	s.emptyLocked()
 }
 
-// emptyTrash removes the files of what was dropped. When it returns they are gone,
-// unless that failed: a full btrfs has no space for it. Then the next one tries again.
-func (s *Store) emptyTrash() {
-	s.emptying.Lock()
-	defer s.emptying.Unlock()
-	var left []*content
-	for {
-		s.mu.Lock()
-		if len(s.trash) == 0 {
-			s.trash = left
-			s.mu.Unlock()
-			return
-		}
-		c := s.trash[0]
-		s.trash[0] = nil
-		s.trash = s.trash[1:]
-		s.mu.Unlock()
-		if !s.removeFile(c) {
-			left = append(left, c)
-		}
+// findLocked is the number of the content with an id, 0 if the index has none.
+func (s *Store) findLocked(id string) uint32 {
+	if !IsContentID(id) {
+		return 0
 	}
+	return s.x.find(idOf(id))
 }
 
-// erased makes sure that the file of a content is gone for good.
-func (s *Store) erased(c *content) error {
-	var st unix.Stat_t
-	if err := s.stat(c.id, &st); err == nil {
-		return fmt.Errorf("history: the content %s cannot be removed", c.id)
+// keptLocked is what is known of the content with an id, nil if it is not kept.
+func (s *Store) keptLocked(id [idSize]byte) *kept {
+	if c := s.x.find(id); c != 0 && s.x.contents.at(c).kept != 0 {
+		return s.kept.at(s.x.contents.at(c).kept)
 	}
-	dir, err := unix.Openat(int(s.dir.Fd()), ContentDir(c.id), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
-	}
-	defer unix.Close(dir)
-	return os.NewSyscallError("fsync", unix.Fsync(dir))
-}
-
-func (s *Store) emptyLocked() {
-	s.trash = slices.DeleteFunc(s.trash, s.removeFile)
-}
-
-// removeFile reports whether the file of a content needs no further removing.
-func (s *Store) removeFile(c *content) bool {
-	if c.kept {
-		return true // it has come back
-	}
-	s.o.Removing(c.id)
-	err := unix.Unlinkat(int(s.dir.Fd()), ContentDir(c.id)+"/"+c.id, 0)
-	if err == nil || errors.Is(err, unix.ENOENT) {
-		return true
-	}
-	if !c.stuck {
-		s.o.Logf("history: cannot remove a content: %v", err)
-		c.stuck = true
-	}
-	return false
+	return nil
 }
 
 // OfInode returns the id of the content that is this inode of the state
@@ -308,18 +333,19 @@ func (s *Store) removeFile(c *content) bool {
 func (s *Store) OfInode(ino uint64) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if c := s.inos[ino]; c != nil {
-		return c.id
+	i := s.ofInodeLocked(ino)
+	if i == 0 {
+		return ""
 	}
-	return ""
+	return textOf(s.x.contents.at(s.kept.at(i).content).id)
 }
 
 // Renewed tells that another inode is in the place of a content, or none.
 func (s *Store) Renewed(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.x.contents[id]
-	if c == nil || !c.kept {
+	c := s.findLocked(id)
+	if c == 0 || s.x.contents.at(c).kept == 0 {
 		return
 	}
 	var st unix.Stat_t
@@ -327,9 +353,10 @@ func (s *Store) Renewed(id string) {
 		s.dropLocked(c)
 		return
 	}
-	delete(s.inos, c.ino)
-	c.ino = st.Ino
-	s.inos[c.ino] = c
+	i := s.x.contents.at(c).kept
+	s.inos.remove(i, s.hashIno)
+	s.kept.at(i).ino = st.Ino
+	s.inos.add(i, s.hashIno)
 }
 
 func isHex(s string) bool {

@@ -29,6 +29,24 @@
 // Who could reach a content when it was kept is in the log, too, once it has been told
 // (Reached): the directories above it that not everybody could search.
 //
+// # Memory
+//
+// The index has in memory what entering a version needs, and what decides which content
+// goes: for each path with versions its name, the state and the content of the last one;
+// for each version where its record is in the log, and 20 bytes more; for each content
+// that is kept its weight, age and user. Everything else about a version is read from the
+// log when somebody asks for it, without a lock: the index says where, and a reader holds
+// a log that is replaced meanwhile open. So a version costs 32 bytes, a path about 120,
+// and a content that is kept about 80; the number of records bounds them all. The names
+// are a tree, in which the rename of a directory changes one node. No save reads the log.
+//
+// A rewrite of the log copies the index (a few megabytes), writes the records from the
+// copy while others go on, and tells the index at the end where they are.
+//
+// The index gives up a content that is not kept when its version is neither the last of
+// its path nor the one before. A commit that is found unfinished may keep it later all
+// the same: then its version is looked for in the log.
+//
 // # After a crash
 //
 // The log is not synced for each record, only every few seconds: a power cut may

@@ -1,232 +1,334 @@
 package history
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"slices"
-	"strings"
 	"time"
 )
 
-// index is what the records add up to. It does no I/O.
+// index is what the records add up to. It does no I/O: what is not needed to enter a
+// version, or to find out what goes, is read from the log when somebody asks.
 type index struct {
-	paths    map[string]*file
-	contents map[string]*content
-	records  int
-	seq      uint64
-	// renamed counts how often the set of paths has changed.
-	renamed uint64
+	tree     tree
+	files    arena[file]
+	versions arena[version]
+	contents arena[content]
+	byID     table
+	// shared has, for a content of several versions, all of them.
+	shared map[uint32][]claim
+	// reading is what is known only while the log is read.
+	reading *reading
+
+	records int
+	seq     int64
+	merged  int64  // how many paths got the versions of another one
+	fading  []fade // ends of paths that are gone, oldest first
 }
 
-// file is a path and its versions, oldest first; there is at least one.
+// file is a path with versions.
 type file struct {
-	path     string
-	versions []*entry
-	oldest   int  // no version before this one is kept
-	loose    bool // size and mtime of the last version are in flux
+	node   uint32
+	last   uint32 // its last version; the others follow by version.before
+	oldest uint32 // no version before this one is kept, if it is not 0
+	loose  bool   // size and mtime of the last version are in flux
+	number uint64 // of the last version
+	state  State  // of the last version
 }
 
-// entry is a version in the index.
-type entry struct {
-	Version
-	file *file
-	seq  uint64   // place in the log
-	c    *content // nil of a version that is no file
-	// released: the path gives its claim to the content up, which may be another
-	// path's still.
-	released bool
+// version is what is known of a version beside what its record says.
+type version struct {
+	record offset // where its record is in the log
+	state  offset // where the one is that tells its state since; 0 if there is none
+	seq    offset // tells the order of all versions
+	flags  uint8
+	number uint32 // the low bits
+	user   uint32 // in whose share it counts
+	// content is 0 if the version is no file, or if no content of it can be kept any more.
+	content uint32
+	before  uint32 // the path's version before it, 0 if there is none
 }
 
-// content is what versions of one or several paths hold.
+// The flags of a version.
+const (
+	isGone   uint8 = 1 << iota // the path holds nothing from then on
+	released                   // the path gives its claim to the content up, which may be another path's still
+	renewed                    // the content is not the one that its record names
+	marked                     // to be dropped
+)
+
+// content is what versions of one or several paths hold. The index has those that are
+// kept, and those that may come to be: of a path's last version, and the one before.
 type content struct {
-	id     string
-	refs   []*entry
-	kept   bool
-	weight int64     // bytes on disk
-	size   int64     // bytes of content
-	ino    uint64    // its inode in the history
-	reach  Reach     // when it was kept
-	rights Rights    // its own, which count once the file has no other place
-	since  time.Time // when it was kept
-	order  uint64    // among the contents that are kept
-	user   uint32    // in whose share it counts while it is kept
-	stuck  bool      // its file could not be removed, and that was told
+	id    [idSize]byte
+	claim claim
+	kept  uint32 // number in Store.kept, 0 if it is not kept
+}
+
+// claim is a version of a path that holds a content; 0 stands for none.
+type claim struct{ version, file uint32 }
+
+// fade is the end of a path that is gone.
+type fade struct {
+	file uint32
+	seq  int64
+	at   time.Time
+}
+
+// reading is what is known while the log is read: it says which contents there are
+// files of.
+type reading struct {
+	onDisk map[[idSize]byte]bool
+	reach  map[[idSize]byte]offset // where its record is
+	size   map[uint32]int64        // of the versions that have such a content
 }
 
 func newIndex() *index {
-	return &index{paths: map[string]*file{}, contents: map[string]*content{}}
+	x := &index{tree: newTree(), shared: map[uint32][]claim{}}
+	x.tree.moved = func(file, node uint32) { x.files.at(file).node = node }
+	return x
 }
 
-func (f *file) last() *entry { return f.versions[len(f.versions)-1] }
+// file is the number of a path with versions, 0 if it has none.
+func (x *index) file(path string) uint32 {
+	n := x.tree.find(path)
+	if n == 0 {
+		return 0
+	}
+	return x.tree.nodes.at(n).file
+}
+
+func (x *index) path(file uint32) string { return x.tree.path(x.files.at(file).node) }
+
+// last is the last version of a path that has any.
+func (x *index) last(file uint32) *version { return x.versions.at(x.files.at(file).last) }
 
 // gone reports whether the path holds nothing.
-func (f *file) gone() bool { return f.last().Event.gone() }
+func (x *index) gone(file uint32) bool { return x.last(file).flags&isGone != 0 }
 
-// kept reports whether the content of e can be had. That of a path's present
+// number is the whole number of a version.
+func (x *index) number(f *file, v *version) uint64 {
+	return f.number - uint64(uint32(f.number)-v.number)
+}
+
+// current reports whether a version is what its path holds.
+func (x *index) current(c claim) bool {
+	return x.files.at(c.file).last == c.version && !x.gone(c.file)
+}
+
+// kept reports whether the content of a version can be had. That of a path's present
 // version is where the path leads.
-func (e *entry) kept() bool { return e.c != nil && e.c.kept && !e.released && !e.current() }
+func (x *index) kept(c claim) bool {
+	v := x.versions.at(c.version)
+	return v.content != 0 && x.contents.at(v.content).kept != 0 && v.flags&released == 0 && !x.current(c)
+}
 
-// current reports whether e is what its path holds.
-func (e *entry) current() bool { return !e.Event.gone() && e.file.last() == e }
+// all calls do for each path that has versions.
+func (x *index) all(do func(file uint32)) {
+	for i := uint32(1); i <= x.files.size; i++ {
+		if x.files.at(i).last != 0 {
+			do(i)
+		}
+	}
+}
 
-// apply adds a record to the index.
-func (x *index) apply(r *record) {
+// of calls do for the versions of a path, newest first, until it says false.
+func (x *index) of(file uint32, do func(claim, *version) bool) {
+	for i := x.files.at(file).last; i != 0; {
+		v := x.versions.at(i)
+		before := v.before
+		if !do(claim{i, file}, v) {
+			return
+		}
+		i = before
+	}
+}
+
+// apply adds to the index the record that is at a place of the log.
+func (x *index) apply(at int64, r *record) {
 	switch r.Op {
 	case opVersion:
-		x.add(r.version())
+		x.add(at, r)
 	case opState:
-		if f := x.paths[string(r.Path)]; f != nil && !f.gone() {
-			e := f.last()
-			e.State, f.loose = r.state(), r.Loose
-			if r.Content != "" {
-				x.unref(e)
-				e.Content = r.Content
-				x.ref(e)
-			}
+		if f := x.file(string(r.Path)); f != 0 && !x.gone(f) {
+			x.setState(f, at, r)
 		}
 	case opReach:
-		if c := x.contents[r.Content]; c != nil {
-			c.reach = r.reach()
+		if id := idOf(r.Content); x.reading != nil && x.reading.onDisk[id] {
+			x.reading.reach[id] = offsetOf(at)
 		}
 	case opMove:
-		x.moveAll(string(r.Path), r.To.string(), false)
+		x.tree.move(string(r.Path), r.To.string(), x.merge)
 	case opExchange:
-		x.moveAll(string(r.Path), r.To.string(), true)
+		x.tree.exchange(string(r.Path), r.To.string())
 	case opForget:
-		if f := x.paths[string(r.Path)]; f != nil {
+		if f := x.file(string(r.Path)); f != 0 {
 			x.forget(f)
 		}
 	}
 }
 
-// add appends a version to its path. One whose number does not rise begins anew:
-// what came before was dropped.
-func (x *index) add(v Version) *entry {
-	f := x.paths[v.Path]
-	if f != nil && v.Number <= f.last().Number {
-		x.forget(f)
-		f = nil
+// add appends a version to its path. One whose number does not rise begins anew: what
+// came before was dropped.
+func (x *index) add(at int64, r *record) claim {
+	n := x.tree.make(string(r.Path))
+	i := x.tree.nodes.at(n).file
+	if i != 0 && r.Number <= x.files.at(i).number {
+		x.forget(i)
+		n, i = x.tree.make(string(r.Path)), 0
 	}
-	if f == nil {
-		f = &file{path: v.Path}
-		x.paths[v.Path] = f
-		x.renamed++
+	if i == 0 {
+		i = x.files.add(file{node: n})
+		x.tree.nodes.at(n).file = i
 	}
-	v.Path = f.path // one string for all
+	f := x.files.at(i)
 	x.seq++
-	e := &entry{Version: v, file: f, seq: x.seq}
-	if v.Content != "" {
-		x.ref(e)
+	v := version{record: offsetOf(at), seq: offsetOf(x.seq), number: uint32(r.Number), user: r.user(), before: f.last}
+	if r.Event.gone() {
+		v.flags = isGone
+		x.fading = append(x.fading, fade{i, x.seq, time.Unix(0, r.Time)})
 	}
-	f.versions = append(f.versions, e)
-	f.loose = false
+	c := claim{x.versions.add(v), i}
+	f.last, f.number, f.state, f.loose = c.version, r.Number, r.state(), false
+	x.claim(c, r.Content)
 	x.records++
-	return e
-}
-
-// forget drops a path with all its versions. Contents that nobody refers to any
-// more stay in x.contents as long as they are kept.
-func (x *index) forget(f *file) {
-	for _, e := range f.versions {
-		x.unref(e)
+	if v.before != 0 {
+		if old := x.versions.at(v.before).before; old != 0 {
+			x.trim(x.versions.at(old).content)
+		}
 	}
-	x.records -= len(f.versions)
-	delete(x.paths, f.path)
-	x.renamed++
+	return c
 }
 
-// remove drops one version that is not its path's last.
-func (x *index) remove(e *entry) {
-	i := slices.Index(e.file.versions, e)
-	e.file.versions = slices.Delete(e.file.versions, i, i+1)
-	e.file.oldest = 0
-	x.unref(e)
-	x.records--
-}
-
-// ref makes e refer to the content of its id.
-func (x *index) ref(e *entry) {
-	e.c = x.contents[e.Content]
-	if e.c == nil {
-		e.c = &content{id: e.Content}
-		x.contents[e.Content] = e.c
+// setState notes what the last version of a path has become, as the record says that is
+// at a place of the log.
+func (x *index) setState(i uint32, at int64, r *record) {
+	f := x.files.at(i)
+	v := x.versions.at(f.last)
+	f.state, f.loose, v.state = r.state(), r.Loose, offsetOf(at)
+	c := claim{f.last, i}
+	if r.Content != "" && (v.content == 0 || x.contents.at(v.content).id != idOf(r.Content)) {
+		x.unclaim(c)
+		x.claim(c, r.Content)
+		v.flags |= renewed
 	}
-	e.c.refs = append(e.c.refs, e)
+	if x.reading != nil {
+		if _, counts := x.reading.size[f.last]; counts {
+			x.reading.size[f.last] = r.Size
+		}
+	}
 }
 
-func (x *index) unref(e *entry) {
-	c := e.c
-	if c == nil {
+// forget drops a path with all its versions. Contents that nobody refers to any more
+// stay as long as they are kept.
+func (x *index) forget(i uint32) {
+	for x.files.at(i).last != 0 {
+		f := x.files.at(i)
+		v := f.last
+		x.unclaim(claim{v, i})
+		f.last = x.versions.at(v).before
+		x.versions.drop(v)
+		x.records--
+	}
+	n := x.files.at(i).node
+	x.files.drop(i)
+	x.tree.nodes.at(n).file = 0
+	x.tree.prune(n)
+}
+
+// removeMarked drops the versions of a path that are marked, of which the last is none.
+func (x *index) removeMarked(i uint32) {
+	f := x.files.at(i)
+	f.oldest = 0
+	later := x.versions.at(f.last)
+	for n := later.before; n != 0; {
+		v := x.versions.at(n)
+		before := v.before
+		if v.flags&marked != 0 {
+			x.unclaim(claim{n, i})
+			x.versions.drop(n)
+			x.records--
+			later.before = before
+		} else {
+			later = v
+		}
+		n = before
+	}
+}
+
+// merge gives a path's versions to another path, which has earlier ones.
+func (x *index) merge(moved, there uint32) {
+	nm, nt := x.tree.nodes.at(moved), x.tree.nodes.at(there)
+	i, old := nm.file, nt.file
+	nm.file, nt.file = 0, i
+	f := x.files.at(i)
+	f.node = there
+	if old == 0 {
 		return
 	}
-	c.refs = slices.DeleteFunc(c.refs, func(r *entry) bool { return r == e })
-	if len(c.refs) == 0 && !c.kept {
-		delete(x.contents, c.id)
-	}
-}
-
-// moveAll renames all paths below a directory, and with exchange those below the
-// other one, too.
-func (x *index) moveAll(from, to string, exchange bool) {
-	moved := x.below(from)
-	var back []*file
-	if exchange {
-		back = x.below(to)
-	}
-	for _, f := range slices.Concat(moved, back) {
-		delete(x.paths, f.path)
-	}
-	for _, f := range moved {
-		x.enter(f, to+strings.TrimPrefix(f.path, from))
-	}
-	for _, f := range back {
-		x.enter(f, from+strings.TrimPrefix(f.path, to))
-	}
-	x.renamed++
-}
-
-func (x *index) below(dir string) []*file {
-	var found []*file
-	for path, f := range x.paths {
-		if strings.HasPrefix(path, dir+"/") {
-			found = append(found, f)
-		}
-	}
-	return found
-}
-
-// enter gives f another path. Where versions of something earlier have it, those
-// of f come behind them.
-func (x *index) enter(f *file, path string) {
-	f.path = path
-	before := x.paths[path]
-	x.paths[path] = f
-	var add uint64
-	if before != nil {
-		add = before.last().Number
-		f.versions = append(before.versions, f.versions...)
-		f.oldest = 0
-	}
-	for i, e := range f.versions {
-		e.Path, e.file = path, f
-		if before != nil && i >= len(before.versions) {
-			x.seq++ // numbers rise with it
-			e.seq = x.seq
-			e.Number += add
-			if e.Base > 0 {
-				e.Base += add
+	x.merged++
+	before, end := *x.files.at(old), x.last(i).seq
+	x.of(old, func(c claim, v *version) bool {
+		for _, o := range x.claims(v.content) {
+			if o.version == c.version {
+				x.setClaim(v.content, o, claim{o.version, i})
 			}
 		}
+		return true
+	})
+	x.files.drop(old)
+	var chain []uint32
+	x.of(i, func(c claim, v *version) bool {
+		v.number += uint32(before.number)
+		chain = append(chain, c.version)
+		return true
+	})
+	for _, n := range slices.Backward(chain) {
+		x.seq++ // numbers rise with it
+		x.versions.at(n).seq = offsetOf(x.seq)
+	}
+	x.versions.at(chain[len(chain)-1]).before = before.last
+	f.number += before.number
+	f.oldest = 0
+	for k := range x.fading {
+		if x.fading[k].file == i && offsetOf(x.fading[k].seq) == end {
+			x.fading[k].seq = x.seq
+		}
+	}
+	for _, n := range chain { // those that were the first two are not any more
+		x.trim(x.versions.at(n).content)
+	}
+	x.trim(x.versions.at(before.last).content)
+	if b := x.versions.at(before.last).before; b != 0 {
+		x.trim(x.versions.at(b).content)
 	}
 }
 
-// isWorthless reports whether a path that is gone can be dropped: nothing is kept
-// of it but what a path that is there keeps as well.
-func (f *file) isWorthless() bool {
-	if !f.gone() {
+// isWorthless reports whether a path that is gone can be dropped: nothing is kept of it
+// but what a path that is there keeps as well.
+func (x *index) isWorthless(i uint32) bool {
+	if !x.gone(i) {
 		return false
 	}
-	return !slices.ContainsFunc(f.versions, func(e *entry) bool {
-		return e.kept() && !slices.ContainsFunc(e.c.refs, func(o *entry) bool {
-			return o.file != f && !o.file.gone() && !o.released
+	worthless := true
+	x.of(i, func(c claim, v *version) bool {
+		worthless = !x.kept(c) || slices.ContainsFunc(x.claims(v.content), func(o claim) bool {
+			return o.file != i && !x.gone(o.file) && x.versions.at(o.version).flags&released == 0
 		})
+		return worthless
 	})
+	return worthless
 }
+
+// idOf is the content id of that text, and textOf the text of one.
+func idOf(text string) (id [idSize]byte) {
+	_, _ = hex.Decode(id[:], []byte(text)) // record.check has looked at it
+	return id
+}
+
+func textOf(id [idSize]byte) string { return hex.EncodeToString(id[:]) }
+
+func (x *index) hashID(c uint32) uint32 { return hashOfID(x.contents.at(c).id) }
+
+// hashOfID takes bytes of the id that are random.
+func hashOfID(id [idSize]byte) uint32 { return binary.LittleEndian.Uint32(id[4:]) }

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -193,7 +194,14 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"op":"move","path":"a","to":"b"}`))
 	f.Add([]byte(`{"op":"state","path":"a","ino":1,"loose":true}`))
 	f.Add([]byte(`{"op":"forget","path":["/w=="]}`))
+	f.Add([]byte(`{"op":"reach","path":"","content":"000102030405060708090a0b0c0d0e0f","dirs":[[1,2,448],[0,0,0]]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		var quick record
+		if parse(b, &quick) {
+			if slow, err := decodeAny(b); quick.check() == nil && (err != nil || !reflect.DeepEqual(quick, slow)) {
+				t.Fatalf("%s is %+v, and package json says %+v, %v", b, quick, slow, err)
+			}
+		}
 		r, err := decode(b)
 		if err != nil {
 			return
@@ -205,10 +213,11 @@ func FuzzRecord(f *testing.F) {
 		if string(again.encode()) != string(r.encode()) {
 			t.Fatalf("%s became %s", r.encode(), again.encode())
 		}
+		const headOfLog = 16
 		x := newIndex()
 		for range 2 {
-			x.apply(&r)
-			x.apply(&again)
+			x.apply(headOfLog, &r)
+			x.apply(headOfLog, &again)
 		}
 	})
 }

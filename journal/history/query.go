@@ -3,23 +3,17 @@ package history
 import (
 	"cmp"
 	"errors"
+	"iter"
+	"math"
 	"os"
 	"slices"
+	"sort"
 
 	"golang.org/x/sys/unix"
 )
 
 // ErrNotKept is the error of opening a content that is not in the history.
 var ErrNotKept = errors.New("this version is not kept")
-
-func (e *entry) shown() Version {
-	v := e.Version
-	v.Kept, v.Current = e.kept(), e.file.last() == e
-	if v.Kept {
-		v.Rights, v.Reach = e.c.rights, e.c.reach
-	}
-	return v
-}
 
 // Generation rises whenever All would answer differently.
 func (s *Store) Generation() uint64 {
@@ -28,35 +22,133 @@ func (s *Store) Generation() uint64 {
 	return s.gen
 }
 
-// All returns every version, oldest first.
-func (s *Store) All() []Version {
-	s.mu.RLock()
-	all := make([]*entry, 0, s.x.records)
-	for _, f := range s.x.paths {
-		all = append(all, f.versions...)
+// All are all versions, oldest first. What happens while they are looked at may be
+// among them or not.
+func (s *Store) All() iter.Seq[Version] {
+	return func(yield func(Version) bool) {
+		const atOnce = 256
+		var all []place
+		merged, done := int64(-1), int64(0)
+		for {
+			s.mu.RLock()
+			if merged != s.x.merged {
+				merged, all = s.x.merged, s.x.inOrder()
+				all = all[sort.Search(len(all), func(i int) bool { return all[i].seq > done }):]
+			}
+			part := all[:min(atOnce, len(all))]
+			all = all[len(part):]
+			q := s.queryLocked()
+			for _, p := range part {
+				done = p.seq
+				if s.x.holds(p) {
+					q.addLocked(p.claim)
+				}
+			}
+			s.mu.RUnlock()
+			for v := range q.answers() {
+				if !yield(v) {
+					return
+				}
+			}
+			if len(all) == 0 {
+				return
+			}
+		}
 	}
-	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.seq, b.seq) })
-	list := make([]Version, len(all))
-	for i, e := range all {
-		list[i] = e.shown()
-	}
-	s.mu.RUnlock()
-	return list
+}
+
+// place is a version in the order of all.
+type place struct {
+	claim
+	seq int64
+}
+
+// inOrder lists all versions, oldest first.
+func (x *index) inOrder() []place {
+	all := make([]place, 0, x.records)
+	x.all(func(f uint32) {
+		x.of(f, func(c claim, v *version) bool {
+			all = append(all, place{c, v.seq.get()})
+			return true
+		})
+	})
+	slices.SortFunc(all, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
+	return all
+}
+
+// holds reports whether the version is still there that p was, if no paths have been
+// merged since.
+func (x *index) holds(p place) bool {
+	return x.versions.at(p.version).seq.get() == p.seq
 }
 
 // Of returns the versions of a path, oldest first.
 func (s *Store) Of(path string) []Version {
+	return s.some(path, func(claim) bool { return true })
+}
+
+// KeptOf returns those versions of a path whose content can be opened, oldest first.
+func (s *Store) KeptOf(path string) []Version { return s.some(path, s.x.kept) }
+
+func (s *Store) some(path string, chosen func(claim) bool) []Version {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	f := s.x.paths[path]
-	if f == nil {
+	f := s.x.file(path)
+	if f == 0 {
+		s.mu.RUnlock()
 		return nil
 	}
-	list := make([]Version, len(f.versions))
-	for i, e := range f.versions {
-		list[i] = e.shown()
+	q := s.queryLocked()
+	s.x.of(f, func(c claim, _ *version) bool {
+		if chosen(c) {
+			q.addLocked(c)
+		}
+		return true
+	})
+	s.mu.RUnlock()
+	slices.Reverse(q.asked)
+	list := make([]Version, 0, len(q.asked))
+	for v := range q.answers() {
+		list = append(list, v)
 	}
 	return list
+}
+
+// NewestOf are the versions of a path, newest first: for the caller who looks for one
+// that is among the last.
+func (s *Store) NewestOf(path string) iter.Seq[Version] {
+	return func(yield func(Version) bool) {
+		seen, more := uint64(math.MaxUint64), true
+		for atOnce := 8; more; atOnce *= 4 {
+			s.mu.RLock()
+			f := s.x.file(path)
+			q := s.queryLocked()
+			more = false
+			if f != 0 {
+				s.x.of(f, func(c claim, v *version) bool {
+					number := s.x.number(s.x.files.at(f), v)
+					more = len(q.asked) == atOnce
+					if number < seen && !more {
+						q.addLocked(c)
+						seen = number
+					}
+					return !more
+				})
+			}
+			s.mu.RUnlock()
+			for v := range q.answers() {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Known reports whether there are versions of a path.
+func (s *Store) Known(path string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.x.file(path) != 0
 }
 
 // Last returns the state of the file that path holds as far as the history
@@ -65,64 +157,56 @@ func (s *Store) Of(path string) []Version {
 func (s *Store) Last(path string) (st State, loose, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	f := s.x.paths[path]
-	if f == nil || f.gone() {
+	i := s.x.file(path)
+	if i == 0 || s.x.gone(i) {
 		return State{}, false, false
 	}
-	return f.last().State, f.loose, true
+	f := s.x.files.at(i)
+	return f.state, f.loose, true
 }
 
 // Dangling returns the versions that are the last of their path and in the
 // history all the same; see the package comment.
 func (s *Store) Dangling() []Version {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var list []Version
-	for _, c := range s.queue {
-		if !c.kept {
-			continue
-		}
-		for _, e := range c.refs {
-			if e.current() {
-				list = append(list, e.Version)
+	q := s.queryLocked()
+	for i := s.queue.first; i != 0; i = s.kept.at(i).age.next {
+		for _, c := range s.x.claims(s.kept.at(i).content) {
+			if s.x.current(c) {
+				q.addLocked(c)
 			}
 		}
 	}
-	return list
+	s.mu.RUnlock()
+	return slices.Collect(q.answers())
 }
 
 // Below returns the paths with a history in the directory dir, "" for the root,
 // at any depth, in order.
 func (s *Store) Below(dir string) []string {
-	s.mu.Lock()
-	if s.sorted == nil || s.sorting != s.x.renamed {
-		s.sorted = make([]string, 0, len(s.x.paths))
-		for path := range s.x.paths {
-			s.sorted = append(s.sorted, path)
-		}
-		slices.Sort(s.sorted)
-		s.sorting = s.x.renamed
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := uint32(root)
+	if dir != "" {
+		n = s.x.tree.find(dir)
 	}
-	sorted := s.sorted // never written to again
-	s.mu.Unlock()
-	if dir == "" {
-		return sorted
+	if n == 0 || s.x.tree.nodes.at(n).kids == 0 {
+		return nil
 	}
-	from, _ := slices.BinarySearch(sorted, dir+"/")
-	to, _ := slices.BinarySearch(sorted, dir+"0") // the byte after a slash
-	return sorted[from:max(from, to)]
+	return s.x.tree.sortedPaths(s.x.tree.below(n))
 }
 
 // OpenContent opens the content of a version for reading.
 func (s *Store) OpenContent(path string, number uint64) (*os.File, error) {
 	s.mu.RLock()
 	id := ""
-	if f := s.x.paths[path]; f != nil {
-		for _, e := range f.versions {
-			if e.Number == number && e.kept() {
-				id = e.Content
+	if f := s.x.file(path); f != 0 {
+		s.x.of(f, func(c claim, v *version) bool {
+			if s.x.number(s.x.files.at(f), v) == number && s.x.kept(c) {
+				id = textOf(s.x.contents.at(v.content).id)
 			}
-		}
+			return id == ""
+		})
 	}
 	s.mu.RUnlock()
 	if id == "" {

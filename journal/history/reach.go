@@ -1,6 +1,6 @@
 package history
 
-import "slices"
+import "golang.org/x/sys/unix"
 
 // Gate is a directory that not everybody could search: who could, its owner, group and
 // permission bits say.
@@ -17,11 +17,11 @@ type Reach struct {
 func (s *Store) Reached(id string, r Reach) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.x.contents[id]
-	if c == nil || !c.kept || !r.Known || c.reach.Known && slices.Equal(c.reach.Gates, r.Gates) {
+	c := s.findLocked(id)
+	if c == 0 || s.x.contents.at(c).kept == 0 || !r.Known {
 		return
 	}
-	s.writeLocked(reachRecord(id, r))
+	s.kept.at(s.x.contents.at(c).kept).reach = offsetOf(s.logLocked(reachRecord(id, r)))
 }
 
 func reachRecord(id string, r Reach) *record {
@@ -46,25 +46,34 @@ func (r *record) reach() Reach {
 // stops before, what is there again is whole.
 func (s *Store) Forget(path string, chosen func(*Version) bool) (versions int, bytes int64, err error) {
 	s.mu.Lock()
-	var gone []*content
-	if f := s.x.paths[path]; f != nil {
-		for _, e := range f.versions {
-			v := e.shown()
-			if !v.Kept || !chosen(&v) || !e.c.kept {
-				continue
+	var gone []string
+	q := s.queryLocked()
+	if f := s.x.file(path); f != 0 {
+		s.x.of(f, func(c claim, _ *version) bool {
+			if s.x.kept(c) {
+				q.addLocked(c)
 			}
-			versions, bytes = versions+1, bytes+e.c.size
-			gone = append(gone, e.c)
-			s.dropLocked(e.c)
+			return true
+		})
+	}
+	for v := range q.answers() {
+		var st unix.Stat_t
+		if c := s.findLocked(v.Content); c == 0 || s.x.contents.at(c).kept == 0 || !chosen(&v) {
+			continue
+		} else if s.stat(v.Content, &st) == nil {
+			bytes += st.Size
 		}
+		versions++
+		gone = append(gone, v.Content)
+		s.dropLocked(s.findLocked(v.Content))
 	}
 	s.mu.Unlock()
 	if len(gone) == 0 {
 		return 0, 0, nil
 	}
 	s.emptyTrash()
-	for _, c := range gone {
-		if err := s.erased(c); err != nil {
+	for _, id := range gone {
+		if err := s.erased(id); err != nil {
 			return versions, bytes, err
 		}
 	}

@@ -18,13 +18,12 @@ func TestReach(t *testing.T) {
 	w.s.Reached(list[1].Content, Reach{Known: true})
 	w.s.Reached(list[3].Content, Reach{Known: true}) // it is not kept
 	want := []Reach{{Known: true, Gates: gates}, {Known: true}, {}, {}}
-	for _, how := range []string{"at once", "after a stop", "after a crash", "after a rewrite"} {
+	for _, how := range []string{"at once", "after a stop", "after a crash", "after a rewrite", "after a rewrite and a stop"} {
 		switch how {
-		case "after a stop", "after a crash":
+		case "after a stop", "after a crash", "after a rewrite and a stop":
 			w.reopen(how == "after a crash")
 		case "after a rewrite":
 			w.s.rewrite()
-			w.reopen(false)
 		}
 		for i, v := range w.s.Of("f") {
 			if !reflect.DeepEqual(v.Reach, want[i]) {

@@ -113,6 +113,15 @@ func (r *record) version() Version {
 
 func (r *record) state() State { return State{Ino: r.Ino, Size: r.Size, Mtime: r.Mtime} }
 
+// user is in whose share a version counts: who made it. What was found, or was made by
+// root, counts for the file's owner.
+func (r *record) user() uint32 {
+	if r.UID != 0 {
+		return r.UID
+	}
+	return r.FileUID
+}
+
 func (r *record) encode() []byte {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -123,6 +132,15 @@ func (r *record) encode() []byte {
 
 // decode reads a record, which may hold nothing unknown.
 func decode(b []byte) (record, error) {
+	var r record
+	if parse(b, &r) {
+		return r, r.check()
+	}
+	return decodeAny(b)
+}
+
+// decodeAny is decode for a record that has another form than encode gives it.
+func decodeAny(b []byte) (record, error) {
 	var r record
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()

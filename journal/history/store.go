@@ -2,7 +2,6 @@ package history
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -33,6 +32,8 @@ type Options struct {
 	Now        func() time.Time // nil: time.Now
 	// Tick is how often records are synced and what is old is dropped; 0: 5 s.
 	Tick time.Duration
+
+	asleep bool // the housekeeper is not woken before its time: in tests
 }
 
 func (o *Options) setDefaults() {
@@ -59,6 +60,7 @@ type Store struct {
 	o   Options
 	dir *os.File // the history's directory
 	log *journal.Log
+	put func(record []byte) (at int64, err error) // of log; tests let it fail
 
 	done    chan struct{}
 	kick    chan struct{} // wakes the housekeeper
@@ -66,21 +68,21 @@ type Store struct {
 
 	emptying sync.Mutex // held while the trash is emptied; taken before mu
 
-	mu      sync.RWMutex // guards what follows
-	x       *index
-	queue   []*content // kept, oldest first; some may have been dropped since
-	order   uint64
-	gen     uint64
-	bytes   int64 // weight of what is kept
-	inos    map[uint64]*content
-	users   map[uint32]*share
-	trash   []*content // dropped, for the housekeeper to remove
-	fading  []*entry   // ends of paths that are gone, oldest first
-	ids     uint32
-	sorted  []string // all paths, in order, as of sortedAt
-	sorting uint64
-	stale   bool // the log does not say what is known, and has to be rewritten
-	failing bool // that has been complained about
+	mu    sync.RWMutex // guards what follows
+	x     *index
+	kept  arena[kept]
+	queue queue // of all that is kept, oldest first
+	inos  table // finds what is kept by its inode
+	gen   uint64
+	bytes int64 // weight of what is kept
+	users map[uint32]*share
+	trash []garbage // dropped, for the housekeeper to remove
+	ids   uint32
+	// unlogged has the records that the log has no room for, until it is rewritten.
+	unlogged map[int64][]byte
+	lost     int64 // how many there have been
+	stale    bool  // the log does not say what is known, and has to be rewritten
+	failing  bool  // that has been complained about
 }
 
 // Open opens the history in the state directory, making its files where they are
@@ -96,16 +98,12 @@ func Open(state *os.File, o Options) (*Store, error) {
 		return nil, fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
 	}
 	s := &Store{
-		o: o, dir: os.NewFile(uintptr(fd), Dir), x: newIndex(), inos: map[uint64]*content{}, ids: rand.Uint32(),
+		o: o, dir: os.NewFile(uintptr(fd), Dir), x: newIndex(), ids: rand.Uint32(),
 		done: make(chan struct{}), kick: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
-	s.log, err = journal.OpenLog(s.dir, logName, o.Logf, func(b []byte) error {
-		r, err := decode(b)
-		if err == nil {
-			s.x.apply(&r)
-		}
-		return err
-	})
+	if err = s.startReading(); err == nil {
+		s.log, err = journal.OpenLogAt(s.dir, logName, o.Logf, s.replay)
+	}
 	if err == nil {
 		err = s.findContents()
 	}
@@ -113,13 +111,25 @@ func Open(state *os.File, o Options) (*Store, error) {
 		s.dir.Close()
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	for _, f := range s.x.paths {
-		if f.gone() {
-			s.fading = append(s.fading, f.last())
-		}
-	}
+	s.put = s.log.Put
 	go s.housekeep()
 	return s, nil
+}
+
+// startReading prepares the index to read the log.
+func (s *Store) startReading() error {
+	onDisk, err := s.listContents()
+	s.x.reading = &reading{onDisk: onDisk, reach: map[[idSize]byte]offset{}, size: map[uint32]int64{}}
+	return err
+}
+
+// replay adds a record of the log to the index.
+func (s *Store) replay(at int64, b []byte) error {
+	r, err := decode(b)
+	if err == nil {
+		s.x.apply(at, &r)
+	}
+	return err
 }
 
 // Close syncs the log and closes it.
@@ -141,28 +151,45 @@ type Ref struct {
 func (s *Store) Match(path string, st State) (Ref, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.matchLocked(path, st)
-	if e == nil {
+	f := s.x.file(path)
+	if f == 0 || !s.matchesLocked(f, path, st) {
 		return Ref{}, false
 	}
-	return Ref{e.Number, e.Content}, true
+	return s.refLocked(f), true
 }
 
-// matchLocked returns the last version of path if it is the file with that
-// state.
-func (s *Store) matchLocked(path string, st State) *entry {
-	f := s.x.paths[path]
-	if f == nil || f.gone() || f.last().State.Ino != st.Ino {
-		return nil
+// matchesLocked reports whether the last version of a path is the file with that state.
+func (s *Store) matchesLocked(i uint32, path string, st State) bool {
+	f := s.x.files.at(i)
+	switch {
+	case s.x.gone(i) || f.state.Ino != st.Ino:
+		return false
+	case f.state == st:
+		return true
+	case !f.loose:
+		return false
 	}
-	if f.last().State == st {
-		return f.last()
+	s.writeLocked(s.stateLocked(i, &record{Path: raw(path), Ino: st.Ino, Size: st.Size, Mtime: st.Mtime}))
+	return true
+}
+
+// refLocked stands for the last version of a path.
+func (s *Store) refLocked(i uint32) Ref {
+	ref := Ref{Number: s.x.files.at(i).number}
+	if c := s.x.last(i).content; c != 0 {
+		ref.Content = textOf(s.x.contents.at(c).id)
 	}
-	if !f.loose {
-		return nil
+	return ref
+}
+
+// stateLocked completes a record of the state of a path's last version: each says which
+// content it has, if the version's own record does not.
+func (s *Store) stateLocked(i uint32, r *record) *record {
+	r.Op = opState
+	if v := s.x.last(i); r.Content == "" && v.flags&renewed != 0 && v.content != 0 {
+		r.Content = textOf(s.x.contents.at(v.content).id)
 	}
-	s.writeLocked(&record{Op: opState, Path: raw(path), Ino: st.Ino, Size: st.Size, Mtime: st.Mtime})
-	return f.last()
+	return r
 }
 
 // Absent makes sure that the last version of path says that it holds nothing, and
@@ -170,14 +197,14 @@ func (s *Store) matchLocked(path string, st State) *entry {
 func (s *Store) Absent(path string) (number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.x.paths[path]
+	f := s.x.file(path)
 	switch {
-	case f == nil:
+	case f == 0:
 		return 0
-	case f.gone():
-		return f.last().Number
+	case s.x.gone(f):
+		return s.x.files.at(f).number
 	}
-	return s.addLocked(Version{Path: path, Event: Delete, Operation: string(Found), Base: f.last().Number}).Number
+	return s.addLocked(Version{Path: path, Event: Delete, Operation: string(Found), Base: s.x.files.at(f).number}).Number
 }
 
 // Add enters a version, which gets the next number of its path, and is the one
@@ -186,44 +213,42 @@ func (s *Store) Absent(path string) (number uint64) {
 func (s *Store) Add(v Version) Ref {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.addLocked(v)
-	return Ref{e.Number, e.Content}
+	return s.addLocked(v)
 }
 
-func (s *Store) addLocked(v Version) *entry {
+func (s *Store) addLocked(v Version) Ref {
 	v.Number = 1
-	if f := s.x.paths[v.Path]; f != nil {
-		v.Number = f.last().Number + 1
+	if f := s.x.file(v.Path); f != 0 {
+		v.Number = s.x.files.at(f).number + 1
 	}
 	if v.Time.IsZero() {
 		v.Time = s.o.Now()
 	}
-	v.Time = v.Time.UTC().Round(0)
 	if v.Content == "" && !v.Event.gone() {
 		v.Content = s.nextIDLocked()
 	}
 	r := recordOf(&v)
-	s.logLocked(&r)
-	e := s.x.add(v)
-	if v.Event.gone() {
-		s.fading = append(s.fading, e)
-	}
+	s.x.add(s.logLocked(&r), &r)
 	if s.x.records > s.o.MaxRecords {
 		s.wake()
 	}
-	return e
+	return Ref{v.Number, v.Content}
 }
 
 // nextIDLocked makes a content id. Contents that are kept one after the other lie
 // in one directory, so that a sync after each of them writes few blocks.
 func (s *Store) nextIDLocked() string {
 	const perDir = 256
-	var b [idSize]byte
-	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
-	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
 	s.ids++
-	b[0] = byte(s.ids / perDir)
-	return hex.EncodeToString(b[:])
+	id := randomID()
+	id[0] = byte(s.ids / perDir)
+	return textOf(id)
+}
+
+func randomID() (id [idSize]byte) {
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	return id
 }
 
 // Changed tells that the file which path holds was changed by us without a new
@@ -233,7 +258,7 @@ func (s *Store) nextIDLocked() string {
 func (s *Store) Changed(path string, was uint64, now State, loose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f := s.x.paths[path]; f != nil {
+	if f := s.x.file(path); f != 0 {
 		s.changedLocked(f, was, now, loose)
 	}
 }
@@ -244,22 +269,24 @@ func (s *Store) Changed(path string, was uint64, now State, loose bool) {
 func (s *Store) Linked(path string, now State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.x.paths {
-		if f.path != path {
+	written := s.x.file(path)
+	s.x.all(func(f uint32) {
+		if f != written {
 			s.changedLocked(f, now.Ino, now, false)
 		}
-	}
+	})
 }
 
-func (s *Store) changedLocked(f *file, was uint64, now State, loose bool) {
-	if f.gone() || f.last().State.Ino != was || f.last().State == now && f.loose == loose {
+func (s *Store) changedLocked(i uint32, was uint64, now State, loose bool) {
+	f := s.x.files.at(i)
+	if f.state.Ino != was || s.x.gone(i) || f.state == now && f.loose == loose {
 		return
 	}
-	r := &record{Op: opState, Path: raw(f.path), Ino: now.Ino, Size: now.Size, Mtime: now.Mtime, Loose: loose}
-	if e := f.last(); len(e.c.refs) > 1 && (loose || e.State.Size != now.Size) {
+	r := &record{Path: raw(s.x.path(i)), Ino: now.Ino, Size: now.Size, Mtime: now.Mtime, Loose: loose}
+	if c := s.x.last(i).content; len(s.x.claims(c)) > 1 && (loose || f.state.Size != now.Size) {
 		r.Content = s.nextIDLocked() // the versions that shared it were as it was
 	}
-	s.writeLocked(r)
+	s.writeLocked(s.stateLocked(i, r))
 }
 
 // Moved tells that a directory was renamed, or has changed places with another:
@@ -274,30 +301,43 @@ func (s *Store) Moved(from, to string, exchange bool) {
 	s.writeLocked(&record{Op: op, Path: raw(from), To: rawPtr(to)})
 }
 
-func (s *Store) writeLocked(r *record) {
-	s.logLocked(r)
-	s.x.apply(r)
-}
+func (s *Store) writeLocked(r *record) { s.x.apply(s.logLocked(r), r) }
 
-// logLocked appends to the log. A record that cannot be written is in the next
-// rewrite; what it says is known until then, and a crash forgets it.
-func (s *Store) logLocked(r *record) {
+// logLocked appends to the log, and returns where the record is. One that cannot be
+// written is in the next rewrite; what it says is known until then, and a crash forgets
+// it.
+func (s *Store) logLocked(r *record) (at int64) {
 	s.gen++
 	b := r.encode()
-	err := s.log.Append(b)
+	at, err := s.put(b)
 	for isNoRoom(err) {
-		c := s.excessLocked()
-		if c == nil {
+		i := s.excessLocked()
+		if i == 0 {
 			break
 		}
-		s.dropLocked(c)
+		s.dropLocked(s.kept.at(i).content)
 		s.emptyLocked()
-		err = s.log.Append(b)
+		at, err = s.put(b)
 	}
 	if err != nil {
 		s.failedLocked(err)
 		s.wake()
+		return s.rememberLocked(b)
 	}
+	return at
+}
+
+// inMemory is the first place of records that are in memory alone.
+const inMemory = 1 << 39
+
+// rememberLocked keeps a record that the log has no room for.
+func (s *Store) rememberLocked(b []byte) (at int64) {
+	if s.unlogged == nil {
+		s.unlogged = map[int64][]byte{}
+	}
+	s.lost++
+	s.unlogged[inMemory+s.lost] = b
+	return inMemory + s.lost
 }
 
 // failedLocked notes that the log does not hold all that is known, and says so
@@ -312,6 +352,9 @@ func (s *Store) failedLocked(err error) {
 func isNoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 func (s *Store) wake() {
+	if s.o.asleep {
+		return
+	}
 	select {
 	case s.kick <- struct{}{}:
 	default:

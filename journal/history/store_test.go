@@ -321,6 +321,26 @@ func TestLinked(t *testing.T) {
 	w.expect("f", "1 commit \"in place\"\n2 commit now")
 }
 
+// A commit that is found unfinished keeps an earlier version late, when the index has
+// given up its content; that of any other path is not taken for it.
+func TestKeptLate(t *testing.T) {
+	w := newWorld(t, Options{})
+	var ids []string
+	for i := range 5 {
+		ids = append(ids, w.s.Add(Version{Path: "f", Event: Commit, State: State{Ino: uint64(i), Size: 3}}).Content)
+	}
+	other := w.s.Add(Version{Path: "g", Event: Commit}).Content
+	for _, id := range []string{ids[1], other} {
+		check(t, os.WriteFile(w.path("new"), []byte("old"), 0o600))
+		w.into("new", id)
+		w.s.Keep("f", Ref{Content: id}, 1<<30)
+	}
+	for range 2 {
+		w.expect("f", "1 commit\n2 commit \"old\"\n3 commit\n4 commit\n5 commit now")
+		w.reopen(true)
+	}
+}
+
 // What could not be removed, as on a full btrfs, is removed when it can be.
 func TestRemovalIsTriedAgain(t *testing.T) {
 	w := newWorld(t, Options{Tick: time.Hour})

@@ -51,28 +51,33 @@ func (s *Store) tidy() {
 // fadeLocked drops paths that have been gone for a while and are worth nothing.
 func (s *Store) fadeLocked() {
 	before := s.o.Now().Add(-fadeTime)
-	for len(s.fading) > 0 && s.fading[0].Time.Before(before) {
-		e := s.fading[0]
-		s.fading = s.fading[1:]
-		f := e.file
-		if s.x.paths[f.path] == f && f.last() == e && f.isWorthless() {
-			s.forgetLocked(f)
+	for len(s.x.fading) > 0 && s.x.fading[0].at.Before(before) {
+		e := s.x.fading[0]
+		s.x.fading = s.x.fading[1:]
+		if s.x.isEnd(e) && s.x.isWorthless(e.file) {
+			s.forgetLocked(e.file)
 		}
 	}
 }
 
-func (s *Store) forgetLocked(f *file) {
-	s.logLocked(&record{Op: opForget, Path: raw(f.path)})
-	refs := make([]*content, 0, len(f.versions))
-	for _, e := range f.versions {
-		if e.c != nil {
-			refs = append(refs, e.c)
-		}
-	}
+func (s *Store) forgetLocked(f uint32) {
+	s.logLocked(&record{Op: opForget, Path: raw(s.x.path(f))})
+	had := s.contentsLocked(f, func(*version) bool { return true })
 	s.x.forget(f)
-	for _, c := range refs {
+	for _, c := range had {
 		s.releaseLocked(c)
 	}
+}
+
+// contentsLocked are the contents that are kept of a path's versions.
+func (s *Store) contentsLocked(f uint32, chosen func(*version) bool) (list []uint32) {
+	s.x.of(f, func(_ claim, v *version) bool {
+		if v.content != 0 && s.x.contents.at(v.content).kept != 0 && chosen(v) {
+			list = append(list, v.content)
+		}
+		return true
+	})
+	return list
 }
 
 // evictLocked drops versions until there are that many, of users who have more than
@@ -80,42 +85,43 @@ func (s *Store) forgetLocked(f *file) {
 // versions of which nothing is kept, with paths that have only ever had one;
 // those that are kept; paths that are there with all their versions.
 func (s *Store) evictLocked(most int) {
-	all := make([]victim, 0, s.x.records)
-	for _, f := range s.x.paths {
-		dead := f.gone() && !slices.ContainsFunc(f.versions, (*entry).kept)
-		for _, e := range f.versions {
-			all = append(all, victim{e, e.value(dead)})
-		}
-	}
-	slices.SortFunc(all, func(a, b victim) int {
-		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.e.seq, b.e.seq))
-	})
+	x, all := s.x, s.victimsLocked()
 	has := map[uint32]int64{}
-	for _, v := range all {
-		has[v.e.user()]++
+	for _, p := range all {
+		has[x.versions.at(p.version).user]++
 	}
 	fair := journal.FairShare(has, int64(most))
-	for _, v := range all {
-		if s.x.records <= most {
-			break
+	left := x.records
+	some := map[uint32]bool{} // paths with versions that are marked
+	mark := func(v *version) {
+		if v.flags&marked == 0 {
+			v.flags |= marked
+			has[v.user]--
+			left--
 		}
-		f := v.e.file
-		switch {
-		case s.x.paths[f.path] != f: // dropped already
-		case has[v.e.user()] <= fair:
-			continue
-		case f.last() == v.e:
-			for _, e := range f.versions {
-				has[e.user()]--
-			}
-			s.forgetLocked(f)
+	}
+	for _, p := range all {
+		switch v := x.versions.at(p.version); {
+		case left <= most:
+		case !x.holds(p.place): // dropped already
+		case has[v.user] <= fair:
+		case x.files.at(p.file).last == p.version:
+			x.of(p.file, func(_ claim, v *version) bool {
+				mark(v)
+				return true
+			})
+			delete(some, p.file)
+			s.forgetLocked(p.file)
 		default:
-			c := v.e.c
-			has[v.e.user()]--
-			s.x.remove(v.e)
-			if c != nil {
-				s.releaseLocked(c)
-			}
+			mark(v)
+			some[p.file] = true
+		}
+	}
+	for f := range some {
+		had := s.contentsLocked(f, func(v *version) bool { return v.flags&marked != 0 })
+		x.removeMarked(f)
+		for _, c := range had {
+			s.releaseLocked(c)
 		}
 	}
 	s.gen++
@@ -123,72 +129,43 @@ func (s *Store) evictLocked(most int) {
 }
 
 type victim struct {
-	e     *entry
+	place
 	value int
+}
+
+// victimsLocked are all versions, the least valuable first, and of these the oldest.
+func (s *Store) victimsLocked() []victim {
+	x := s.x
+	all := make([]victim, 0, x.records)
+	x.all(func(f uint32) {
+		dead := x.gone(f)
+		if dead {
+			x.of(f, func(c claim, _ *version) bool {
+				dead = !x.kept(c)
+				return dead
+			})
+		}
+		x.of(f, func(c claim, v *version) bool {
+			all = append(all, victim{place{c, v.seq.get()}, x.value(c, v, dead)})
+			return true
+		})
+	})
+	slices.SortFunc(all, func(a, b victim) int {
+		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.seq, b.seq))
+	})
+	return all
 }
 
 // value ranks a version; dead says that nothing at all is kept of its path, which
 // is gone.
-func (e *entry) value(dead bool) int {
+func (x *index) value(c claim, v *version, dead bool) int {
 	switch {
 	case dead:
 		return 0
-	case e.file.last() == e && len(e.file.versions) > 1:
+	case x.files.at(c.file).last == c.version && v.before != 0:
 		return 3
-	case e.kept():
+	case x.kept(c):
 		return 2
 	}
 	return 1
-}
-
-// rewrite replaces the log by the records that are left.
-func (s *Store) rewrite() {
-	s.mu.Lock()
-	rw, err := s.log.StartRewrite()
-	var records [][]byte
-	if err == nil {
-		records = s.recordsLocked()
-		s.stale = false
-	}
-	s.mu.Unlock()
-	for i := 0; err == nil && i < len(records); i++ {
-		err = rw.Add(records[i])
-	}
-	switch {
-	case err == nil:
-		err = rw.Commit()
-	case rw != nil:
-		rw.Abort()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		s.failedLocked(err)
-	} else if !s.stale {
-		s.failing = false
-	}
-}
-
-// recordsLocked are the records that add up to the index.
-func (s *Store) recordsLocked() [][]byte {
-	all := make([]*entry, 0, s.x.records)
-	for _, f := range s.x.paths {
-		all = append(all, f.versions...)
-	}
-	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.seq, b.seq) })
-	records := make([][]byte, 0, len(all))
-	told := map[*content]bool{}
-	for _, e := range all {
-		r := recordOf(&e.Version)
-		records = append(records, r.encode())
-		if c := e.c; c != nil && c.kept && c.reach.Known && !told[c] {
-			told[c] = true
-			records = append(records, reachRecord(c.id, c.reach).encode())
-		}
-		if e.file.loose && e.file.last() == e {
-			r := record{Op: opState, Path: raw(e.Path), Ino: e.State.Ino, Size: e.State.Size, Mtime: e.State.Mtime, Loose: true}
-			records = append(records, r.encode())
-		}
-	}
-	return records
 }

@@ -1,0 +1,153 @@
+package history
+
+import (
+	"iter"
+
+	"latchfs/journal"
+)
+
+// query is versions of which all is to be known: what the index says of them, and the
+// log as it was then. It is made with the lock held, and answered without.
+type query struct {
+	s     *Store
+	r     *journal.LogReader
+	asked []asked
+}
+
+// asked is one version of a query, as the index knows it.
+type asked struct {
+	version
+	path     string
+	number   uint64
+	id       string // the content's, if the index has it
+	current  bool   // the path's last one
+	kept     bool
+	now      State // of the last one
+	rights   Rights
+	reach    offset
+	unlogged map[int64][]byte // its records, if the log does not have them
+}
+
+// queryLocked begins a query. Its answers end it.
+func (s *Store) queryLocked() *query { return &query{s: s, r: s.log.Reader()} }
+
+func (q *query) addLocked(c claim) {
+	s, x := q.s, q.s.x
+	f, v := x.files.at(c.file), x.versions.at(c.version)
+	a := asked{
+		version: *v, number: x.number(f, v),
+		current: f.last == c.version, kept: x.kept(c),
+	}
+	if n := len(q.asked); n > 0 && q.asked[n-1].version.before == c.version {
+		a.path = q.asked[n-1].path
+	} else {
+		a.path = x.path(c.file)
+	}
+	if a.current {
+		a.now = f.state
+	}
+	if v.content != 0 {
+		a.id = textOf(x.contents.at(v.content).id)
+	}
+	if a.kept {
+		k := s.kept.at(x.contents.at(v.content).kept)
+		a.rights, a.reach = k.rights(), k.reach
+	}
+	for _, at := range []offset{a.record, a.state, a.reach} {
+		if b := s.unlogged[at.get()]; b != nil {
+			if a.unlogged == nil {
+				a.unlogged = map[int64][]byte{}
+			}
+			a.unlogged[at.get()] = b
+		}
+	}
+	q.asked = append(q.asked, a)
+}
+
+// answers reads from the log what the index does not know.
+func (q *query) answers() iter.Seq[Version] {
+	return func(yield func(Version) bool) {
+		defer q.r.Close()
+		for i := range q.asked {
+			if !yield(q.answer(&q.asked[i])) {
+				return
+			}
+		}
+	}
+}
+
+func (q *query) answer(a *asked) Version {
+	r := q.recordOf(a)
+	v := r.version()
+	v.Path, v.Number, v.Kept, v.Current = a.path, a.number, a.kept, a.current
+	if a.current {
+		v.State = a.now
+	}
+	if a.id != "" {
+		v.Content = a.id
+	}
+	if a.kept {
+		v.Rights = a.rights
+		if told := q.read(a, a.reach); told != nil {
+			v.Reach = told.reach()
+		}
+	}
+	return v
+}
+
+// recordOf is the record of a version, with the number that it has now, and with the
+// state that it came to.
+func (q *query) recordOf(a *asked) record {
+	r := q.read(a, a.record)
+	if r == nil {
+		r = &record{Op: opVersion, Event: Found}
+		if a.flags&isGone != 0 {
+			r.Event = Delete
+		}
+	}
+	if r.Base > 0 {
+		r.Base += a.number - r.Number
+	}
+	r.Path, r.Number = raw(a.path), a.number
+	if state := q.read(a, a.state); state != nil {
+		r.Ino, r.Size, r.Mtime = state.Ino, state.Size, state.Mtime
+		if state.Content != "" {
+			r.Content = state.Content
+		}
+	}
+	return *r
+}
+
+// read reads a record, nil if there is none there, or it cannot be read.
+func (q *query) read(a *asked, at offset) *record {
+	b := q.raw(a, at)
+	if b == nil {
+		return nil
+	}
+	r, err := decode(b)
+	if err != nil {
+		q.failed(a, err)
+		return nil
+	}
+	return &r
+}
+
+// raw is read, as the log has it. The bytes are good until the next record is read.
+func (q *query) raw(a *asked, at offset) []byte {
+	if at == (offset{}) {
+		return nil
+	}
+	if b := a.unlogged[at.get()]; b != nil {
+		return b
+	}
+	b, err := q.r.Record(at.get())
+	if err != nil {
+		q.failed(a, err)
+		return nil
+	}
+	return b
+}
+
+func (q *query) failed(a *asked, err error) {
+	q.s.o.Logf("history: a version of %q cannot be read: %v", a.path, err)
+}

@@ -1,0 +1,174 @@
+package history
+
+import (
+	"maps"
+	"slices"
+
+	"latchfs/journal"
+)
+
+// rewrite replaces the log by the records that are left.
+func (s *Store) rewrite() {
+	c, err := s.startRewrite()
+	if err == nil {
+		err = c.run()
+	}
+	if err == nil {
+		err = c.rw.Sync()
+	}
+	s.endRewrite(c, err)
+}
+
+func (s *Store) startRewrite() (*copying, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rw, err := s.log.StartRewrite()
+	if err != nil {
+		return nil, err
+	}
+	s.stale = false
+	return s.copyLocked(rw), nil
+}
+
+// endRewrite puts the new log in the place of the old one, unless there was an error.
+func (s *Store) endRewrite(c *copying, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		err = c.rw.Commit()
+		if c.rw.Committed() {
+			c.relocateLocked(s)
+		}
+	case c != nil:
+		c.rw.Abort()
+	}
+	if err != nil {
+		s.failedLocked(err)
+	} else if !s.stale {
+		s.failing = false
+	}
+}
+
+// copying writes the versions that there are at one time into a new log, while others
+// go on to add versions.
+type copying struct {
+	rw *journal.Rewrite
+	q  *query
+	// was is the index as it was then, with the records that were in memory alone.
+	was *Store
+	at  []offset // where the record of each version is in the new log
+	// reach is the same of the records that say who could reach what is kept.
+	reach []offset
+}
+
+func (s *Store) copyLocked(rw *journal.Rewrite) *copying {
+	x := &index{
+		tree:  tree{nodes: s.x.tree.nodes.clone(), texts: texts{chunks: slices.Clone(s.x.tree.texts.chunks)}},
+		files: s.x.files.clone(), versions: s.x.versions.clone(), contents: s.x.contents.clone(), records: s.x.records,
+	}
+	was := &Store{o: s.o, log: s.log, x: x, kept: s.kept.clone(), unlogged: maps.Clone(s.unlogged)}
+	return &copying{
+		rw: rw, q: was.queryLocked(), was: was,
+		at: make([]offset, x.versions.size+1), reach: make([]offset, was.kept.size+1),
+	}
+}
+
+func (c *copying) run() error {
+	defer c.q.r.Close()
+	x := c.was.x
+	for _, p := range x.inOrder() {
+		c.q.asked = c.q.asked[:0]
+		c.q.addLocked(p.claim)
+		a := &c.q.asked[0]
+		b, loose := c.record(a), x.files.at(p.file).loose && a.current
+		c.at[p.version] = offsetOf(c.rw.Next())
+		if err := c.rw.Add(b); err != nil {
+			return err
+		}
+		if err := c.tellReach(a); err != nil {
+			return err
+		}
+		if loose {
+			r := record{Op: opState, Path: raw(a.path), Ino: a.now.Ino, Size: a.now.Size, Mtime: a.now.Mtime, Loose: true}
+			if err := c.rw.Add(r.encode()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// record is the record of a version that says by itself all that is known of it.
+func (c *copying) record(a *asked) []byte {
+	if a.state == (offset{}) && a.flags&renewed == 0 {
+		if b := c.q.raw(a, a.record); b != nil {
+			var r record
+			if parse(b, &r) && string(r.Path) == a.path && r.Number == a.number {
+				return b
+			}
+		}
+	}
+	r := c.q.recordOf(a)
+	if a.id != "" {
+		r.Content = a.id
+	}
+	if !r.Event.gone() && !IsContentID(r.Content) {
+		r.Content = textOf(randomID())
+	}
+	return r.encode()
+}
+
+// tellReach writes who could reach the content of a version, if it is kept, once.
+func (c *copying) tellReach(a *asked) error {
+	if a.content == 0 {
+		return nil
+	}
+	k := c.was.x.contents.at(a.content).kept
+	if k == 0 || c.reach[k] != (offset{}) || c.was.kept.at(k).reach == (offset{}) {
+		return nil
+	}
+	told := c.q.read(a, c.was.kept.at(k).reach)
+	if told == nil {
+		return nil
+	}
+	c.reach[k] = offsetOf(c.rw.Next())
+	return c.rw.Add(told.encode())
+}
+
+// relocateLocked tells the index where the records are now.
+func (c *copying) relocateLocked(s *Store) {
+	later := func(o offset) offset {
+		if at := o.get(); at != 0 && at < inMemory {
+			return offsetOf(c.rw.Moved(at))
+		}
+		return o
+	}
+	x, was := s.x, c.was.x
+	for i := uint32(1); i <= x.versions.size; i++ {
+		v := x.versions.at(i)
+		if v.seq == (offset{}) {
+			continue
+		}
+		if i > was.versions.size || was.versions.at(i).record != v.record {
+			v.record, v.state = later(v.record), later(v.state)
+			continue
+		}
+		v.record = c.at[i]
+		if was.versions.at(i).state == v.state {
+			v.state = offset{}
+			v.flags &^= renewed
+		} else {
+			v.state = later(v.state)
+		}
+	}
+	for i := uint32(1); i <= s.kept.size; i++ {
+		k := s.kept.at(i)
+		if i <= c.was.kept.size && c.was.kept.at(i).reach == k.reach {
+			k.reach = c.reach[i]
+		} else {
+			k.reach = later(k.reach)
+		}
+	}
+	maps.DeleteFunc(s.unlogged, func(at int64, _ []byte) bool { return c.was.unlogged[at] != nil })
+}
