@@ -94,6 +94,14 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 		return status(e)
 	}
 	f.table.Release(l)
+	if f.isOrphan(n) && (c.tid != 0 || f.leftBehind(n)) {
+		// The session that had taken the file's node over was rolled back while the
+		// caller waited for it.
+		if f.walks.repeated(c) {
+			return status(unix.EBUSY)
+		}
+		return status(f.staleAt(c, n))
+	}
 	h := f.newHandle(n, appendHandle, in.Flags)
 	h.uid, h.gid = c.uid, c.gid
 	h.app = newAppender(f, h, c)

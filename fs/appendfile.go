@@ -41,9 +41,11 @@ func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 	detail := map[string]any{"operation": opAppend, "uid": a.c.uid, "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
 	noteVerdict(detail, why)
 	f.event(journal.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID, Detail: detail})
-	f.explain(refusal{
-		path: path, op: opAppend, errno: e, reason: reason, kept: id, verdict: verdictOf(why), owner: a.c.owner, uid: a.c.uid,
-	})
+	x := refusal{path: path, op: opAppend, errno: e, reason: reason, kept: id, verdict: verdictOf(why), owner: a.c.owner, uid: a.c.uid}
+	if e == unix.EINTR && id != "" {
+		x.hint = "To append it after all: latchfs rejected restore " + id
+	}
+	f.explain(x)
 }
 
 // appendLocked writes one record at the end of the current file, all of it or
@@ -118,6 +120,11 @@ func (a *appender) appendToOwn(b []byte) (e unix.Errno, done bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.idle.Load() && len(s.handles) > 0 {
+		// Its last descriptor is closed, and it has nothing to commit: what came to its
+		// shadow now would depend on what its writer was allowed to do.
+		s.endLocked()
+	}
 	if s.ended {
 		return 0, false
 	}

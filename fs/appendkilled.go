@@ -2,12 +2,14 @@ package fs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -51,7 +53,8 @@ func (a *appender) dropUnfinished(c *caller) {
 		rest = append(a.cutOpenLocked(), rest...)
 	}
 	if len(rest) > 0 {
-		a.keepBytes(rest, unix.EINTR, fmt.Sprintf("%s[%d] was killed by %s before it finished the line", k.program, k.owner.PID, unix.SignalName(k.signal)), nil)
+		a.keepBytes(rest, unix.EINTR, fmt.Sprintf("%s[%d] was killed by %s before it finished a line that it appended to %s, so what there was of the line (%s) was kept out of the file",
+			cmp.Or(k.program, "process"), k.owner.PID, unix.SignalName(k.signal), locksdir.Display(f.nodePath(a.h.n)), sizeText(int64(len(rest)))), nil)
 	}
 }
 

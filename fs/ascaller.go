@@ -58,8 +58,7 @@ func (f *FS) mayOpen(c *caller, fd int, flags uint32) bool {
 		bits |= unix.W_OK
 	}
 	if !f.privileged {
-		var st unix.Stat_t
-		return unix.Fstat(fd, &st) == nil && f.mayAccess(c, &st, bits)
+		return f.mayAccess(c, fd, bits)
 	}
 	err := asuser.Identity{UID: c.uid, GID: c.gid}.Judged(c.supplementary(), func() error {
 		return unix.Faccessat2(fd, "", bits, unix.AT_EMPTY_PATH|unix.AT_EACCESS)

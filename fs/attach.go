@@ -82,7 +82,7 @@ func (s *session) expect() bool {
 func (s *session) dkey() dkey {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	return dkey{s.parent.id, s.name}
+	return dkey{s.parent.id, s.dentry.Name()}
 }
 
 func (s *session) isFilled() bool {

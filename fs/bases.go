@@ -3,6 +3,7 @@ package fs
 import (
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -140,12 +141,11 @@ func (f *FS) baseContent(path string, b *knowledge.Basis) ([]byte, bool) {
 		return nil, false
 	}
 	is := history.State{Ino: b.Stamp.Ino, Size: b.Stamp.Size, Mtime: b.Stamp.Mtime}
-	list := f.history.Of(path)
-	for i := len(list) - 1; i >= 0; i-- {
-		if v := &list[i]; v.State != is || !v.Kept || is.Size > merge.MaxSize {
+	for _, v := range slices.Backward(f.history.KeptOf(path)) {
+		if v.State != is || is.Size > merge.MaxSize {
 			continue
 		}
-		file, err := f.history.OpenContent(path, list[i].Number)
+		file, err := f.history.OpenContent(path, v.Number)
 		if err != nil {
 			return nil, false
 		}

@@ -21,47 +21,29 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	if e := f.mayBegin(c, dir, name, st, &o); e != 0 {
 		return nil, e
 	}
-	s := &session{
-		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
-		parent: dir, name: name, lock: l,
-		baseFD: -1, left: make(chan struct{}), freed: make(chan struct{}), handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
+	t := f.txnOf(c)
+	if t != nil && t.over.Load() {
+		return nil, f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errTxnOver)
 	}
-	s.patience.Store(10)
-	s.isNew.Store(st == nil)
-	s.opener = c.owner
-	s.who.Store(&identity{c.owner, l.Request().Since})
-	if t := f.txnOf(c); t != nil {
-		if t.over.Load() {
-			return nil, f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errTxnOver)
-		}
+	s := f.newSession(c, l, dir, st, &o)
+	if t != nil {
 		s.txn.Store(t)
 		s.who.Store(&identity{t.owner, t.since})
 	}
-	s.writer, _ = c.learners(&o.settings)
-	s.unread, s.adds = st != nil && (o.blind || o.reads), st != nil && o.adds
-	s.merge = o.merge
-	s.nameWriter(c.program())
-	if !c.foreign() {
-		s.seen[c.owner.PID] = c.owner
-	}
-	if st != nil && st.Mode&unix.S_ISGID != 0 {
-		s.baseGID, s.ofGroup = st.Gid, c.inGroup(st.Gid)
-	}
-	s.fsetid = !o.killSuid && s.keepsSuid(c, st)
 	if err := f.coverToken(l.Token()); err != nil {
 		return nil, errnoOf(err)
 	}
-	s.fresh = o.trunc || st == nil
-	if e := s.makeShadow(c, st, o); e != 0 {
+	s.dentry = f.getName(dir, name)
+	e := s.makeShadow(c, name, st, o)
+	if e == 0 {
+		e = s.enter()
+	}
+	if e != 0 {
+		f.putName(s.dentry)
 		s.closeBase()
 		if s.shadow != nil {
 			s.discard(s.shadow)
 		}
-		return nil, e
-	}
-	if e := s.enter(); e != 0 {
-		s.closeBase()
-		s.discard(s.shadow)
 		return nil, e
 	}
 	if !s.baseIsCurrent() {
@@ -79,6 +61,32 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	}
 	s.coverGone()
 	return s, 0
+}
+
+// newSession is a session of c that has neither a name nor a shadow yet.
+func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *node, st *unix.Stat_t, o *beginOptions) *session {
+	s := &session{
+		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
+		parent: dir, lock: l,
+		baseFD: -1, left: make(chan struct{}), freed: make(chan struct{}), handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
+	}
+	s.patience.Store(10)
+	s.isNew.Store(st == nil)
+	s.opener = c.owner
+	s.who.Store(&identity{c.owner, l.Request().Since})
+	s.writer, _ = c.learners(&o.settings)
+	s.unread, s.adds = st != nil && (o.blind || o.reads), st != nil && o.adds
+	s.merge = o.merge
+	s.nameWriter(c.program())
+	if !c.foreign() {
+		s.seen[c.owner.PID] = c.owner
+	}
+	if st != nil && st.Mode&unix.S_ISGID != 0 {
+		s.baseGID, s.ofGroup = st.Gid, c.inGroup(st.Gid)
+	}
+	s.fsetid = !o.killSuid && s.keepsSuid(c, st)
+	s.fresh = o.trunc || st == nil
+	return s
 }
 
 // access are the options of a session that an open with these flags begins.
@@ -150,11 +158,11 @@ type beginOptions struct {
 
 // makeShadow creates the private copy and, unless the caller truncates, gives
 // it the old content.
-func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Errno {
+func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOptions) unix.Errno {
 	f := s.f
 	dirfd := f.fdOf(s.parent)
 	so := commit.ShadowOptions{
-		Dir: dirfd, DirPath: f.nodePath(s.parent), Name: s.name, Base: -1, Mode: o.mode, UID: -1, GID: -1, As: s.asWriter,
+		Dir: dirfd, DirPath: f.nodePath(s.parent), Name: name, Base: -1, Mode: o.mode, UID: -1, GID: -1, As: s.asWriter,
 	}
 	s.shown.Store(&shownAttr{nlink: 1})
 	if st == nil {
@@ -165,7 +173,7 @@ func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Er
 		s.shadow, s.filled = sh, true
 		return errnoOf(sh.Mark())
 	}
-	basefd, err := commit.OpenUnnoticed(dirfd, s.name)
+	basefd, err := commit.OpenUnnoticed(dirfd, name)
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -181,7 +189,7 @@ func (s *session) makeShadow(c *caller, st *unix.Stat_t, o beginOptions) unix.Er
 	s.baseKey = inoKey{v.Dev, v.Ino}
 	s.baseVersion, s.baseMode, s.baseNlink = &v, st.Mode, uint32(st.Nlink)
 	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink), dev: uint64(st.Dev), ino: st.Ino})
-	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, s.name)
+	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, name)
 	so.Base = basefd
 	sh, err := f.store.NewShadow(so)
 	if err != nil {
@@ -256,7 +264,7 @@ func (s *session) enter() unix.Errno {
 			return e
 		}
 	}
-	if b := f.byIno[s.baseKey]; b != nil && b.live || s.baseVersion != nil && f.livePaths[pathLocked(s.parent, s.name)] != notLive {
+	if b := f.byIno[s.baseKey]; b != nil && b.live || s.baseVersion != nil && s.dentry.State.live != notLive {
 		unix.Close(fd)
 		return unix.ESTALE // a relative has made it live since the caller's look
 	}
@@ -264,10 +272,10 @@ func (s *session) enter() unix.Errno {
 	s.node.sess = s
 	s.walkers = 1 // who begins it: a relative may join, and be done, before that one comes
 	s.node.pins++ // until the session is over
-	f.setNameLocked(s.node, s.parent, s.name)
+	f.setNameLocked(s.node, s.parent, s.dentry.Name())
 	s.parent.pins++
 	s.parent.inside++
-	f.nameStateLocked(dkey{s.parent.id, s.name}).sess = s
+	s.dentry.State.sess = s
 	f.sessions[s] = struct{}{}
 	if s.baseVersion != nil {
 		if b := f.byIno[inoKey{s.baseVersion.Dev, s.baseVersion.Ino}]; b != nil {
@@ -284,11 +292,12 @@ func (s *session) enter() unix.Errno {
 // session has its name nobody else of the family begins one.
 func (s *session) baseIsCurrent() bool {
 	var st unix.Stat_t
-	err := unix.Fstatat(s.f.fdOf(s.parent), s.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	dir, name := s.where()
+	err := unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == unix.ENOENT {
 		return s.isNew.Load()
 	}
-	if sn := s.f.stagedAt(s.parent, s.name); sn != nil && s.txn.Load() == sn.t && s.isNew.Load() {
+	if sn := s.f.stagedAt(dir, name); sn != nil && s.txn.Load() == sn.t && s.isNew.Load() {
 		return err == nil && sn.base.Ino == st.Ino
 	}
 	s.mu.Lock() // a relative may already be changing the base's metadata
@@ -299,7 +308,7 @@ func (s *session) baseIsCurrent() bool {
 // meetsLocked reports whether a relative, who shares the lock, has begun a
 // session on the same file in the meantime. FS.mu is held.
 func (f *FS) meetsLocked(s *session) bool {
-	if ns := f.names[dkey{s.parent.id, s.name}]; ns != nil && ns.sess != nil {
+	if s.dentry.State.sess != nil {
 		return true
 	}
 	b := f.byIno[s.baseKey]

@@ -3,7 +3,9 @@ package fs
 import (
 	"errors"
 	"os"
+	"runtime"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +34,20 @@ const (
 // mount's own user, whose daemon it is.
 func newBook() *account.Book {
 	return account.New(account.Limits{User: burdenOfUser, Share: burdenShare, Total: burdenOfUsers}, unbounded())
+}
+
+// Beside another user's requests those of one user leave a processor free, and of what
+// .locks shows, which may take many milliseconds to put together, one thing is put
+// together at a time.
+const (
+	turnPatience = 5 * time.Millisecond
+	viewPatience = 100 * time.Millisecond
+)
+
+func newTurns() (requests, views *account.Turns) {
+	here := &account.Presence{}
+	return account.NewTurns(max(1, runtime.GOMAXPROCS(0)-1), turnPatience, here, unbounded()),
+		account.NewTurns(1, viewPatience, here, unbounded())
 }
 
 // newLooks bounds how many descriptors the daemon looks at for each user. Root has no

@@ -26,7 +26,7 @@ func (f *FS) glance(dir *node, name string, n *node, st *unix.Stat_t) {
 	}
 	now := history.StateOf(st)
 	f.mu.Lock()
-	due := n.seen != now && n.sess == nil && n.shadow == nil && f.names[dkey{dir.id, name}] == nil
+	due := n.seen != now && n.sess == nil && n.shadow == nil && !f.isBusyNameLocked(dir, name)
 	if due {
 		n.seen = now
 	}

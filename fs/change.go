@@ -223,14 +223,11 @@ func (f *FS) followLive(list []*change) {
 	by := make([]liveBy, len(list))
 	for i, ch := range list {
 		if ch.is != nil && ch.other != nil {
-			by[i] = f.livePaths[ch.other.path]
+			by[i] = f.nameLocked(ch.other.dir, ch.other.name).live
 		}
 	}
 	for i, ch := range list {
-		delete(f.livePaths, ch.path)
-		if by[i] != notLive {
-			f.livePaths[ch.path] = by[i]
-		}
+		f.setLiveNameLocked(ch.dir, ch.name, by[i])
 	}
 	f.mu.Unlock()
 	for _, ch := range list {

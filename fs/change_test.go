@@ -140,9 +140,11 @@ func (w *watched) recorded() map[string]string {
 	}
 	w.known(is)
 	w.f.mu.Lock()
-	for path, by := range w.f.livePaths {
-		is["live "+path] = map[liveBy]string{liveByUse: "by use", liveByHandle: "by a descriptor"}[by]
-	}
+	w.f.names.All(func(d *dentry) {
+		if by := d.State.live; by != notLive {
+			is["live "+d.Path()] = map[liveBy]string{liveByUse: "by use", liveByHandle: "by a descriptor"}[by]
+		}
+	})
 	w.f.mu.Unlock()
 	w.f.readClaims.mu.Lock()
 	for _, fam := range w.f.readClaims.families {

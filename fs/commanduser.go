@@ -13,6 +13,11 @@ import (
 // users says otherwise.
 const nobodyID = 65534
 
+// noID is (uid_t) -1, which is no user's number.
+const noID = 1<<32 - 1
+
+var errCommandRoot = errors.New("a command cannot run as root")
+
 // errNoCommandUser keeps a command from running as root.
 var errNoCommandUser = errors.New("the user as whom the command is to run is not known")
 
@@ -42,6 +47,10 @@ func credentialOf(name string) (*validate.Credential, error) {
 		u, err = user.LookupId(name)
 	}
 	switch {
+	case err != nil && notNumber == nil && number == 0:
+		return nil, errCommandRoot // 00, or where there is no list of users
+	case err != nil && notNumber == nil && number == noID:
+		return nil, errors.New("there is no such user") // setuid(2) takes it for a question
 	case err != nil && notNumber == nil:
 		return &validate.Credential{UID: uint32(number), GID: uint32(number)}, nil
 	case err != nil && name == "nobody":
@@ -55,7 +64,7 @@ func credentialOf(name string) (*validate.Credential, error) {
 		return nil, err
 	}
 	if uid == 0 {
-		return nil, errors.New("a command cannot run as root")
+		return nil, errCommandRoot
 	}
 	c := &validate.Credential{UID: uint32(uid), GID: uint32(gid)}
 	groups, err := u.GroupIds()

@@ -83,7 +83,7 @@ func (s *session) closeLocked() {
 		s.node.sess = nil
 		s.node.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
 	}
-	dir, base, name := s.parent, s.base, s.name
+	dir, base, name := s.parent, s.base, s.dentry.Name()
 	delete(f.replacing, s.baseKey)
 	s.leaveLocked()
 	handles := len(s.handles)

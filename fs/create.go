@@ -110,20 +110,6 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 	return 0
 }
 
-// mayAccess reports whether the caller has permission bits, 4 to read, 2 to write, 1
-// to search, as far as the mode tells. ACLs are not looked at.
-func (f *FS) mayAccess(c *caller, st *unix.Stat_t, bits uint32) bool {
-	switch {
-	case c.uid == 0:
-		return true
-	case c.uid == st.Uid:
-		bits <<= 6
-	case c.inGroup(st.Gid):
-		bits <<= 3
-	}
-	return st.Mode&bits == bits
-}
-
 // createSession starts the session of a new file.
 func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *node, name string, mode uint32, set policy.Settings, out *fuse.CreateOut) fuse.Status {
 	base, e := f.existing(c, in, dir, name)

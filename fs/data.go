@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
@@ -326,7 +325,8 @@ func (f *FS) plantRoot() error {
 		return err
 	}
 	key := inoKey{uint64(st.Dev), st.Ino}
-	root := &node{id: fuse.FUSE_ROOT_ID, fd: fd, key: key, kind: unix.S_IFDIR, nlookup: 1}
+	root := &node{id: rootID, fd: fd, key: key, kind: unix.S_IFDIR, nlookup: 1, dentry: f.names.Root()}
+	root.dentry.State.dir = root
 	f.nodes[root.id], f.byIno[key] = root, root
 	return nil
 }

@@ -126,8 +126,7 @@ func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryL
 // plant fills in the attributes of a directory entry and takes a reference on
 // its node, unless a session is on the name.
 func (f *FS) plant(dir *node, d *dirEntry, eo *fuse.EntryOut) {
-	k := dkey{dir.id, d.name}
-	if f.isBusyName(k) {
+	if f.isBusyName(dir, d.name) {
 		return
 	}
 	var st unix.Stat_t
@@ -135,7 +134,7 @@ func (f *FS) plant(dir *node, d *dirEntry, eo *fuse.EntryOut) {
 	if e != 0 {
 		return
 	}
-	f.fillEntry(eo, n, &st, f.isBusyName(k))
+	f.fillEntry(eo, n, &st, f.isBusyName(dir, d.name))
 }
 
 func (f *FS) shownIno(h *handle, d *dirEntry) uint64 {

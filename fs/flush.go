@@ -56,7 +56,7 @@ func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
 		killed = killedWriterOf(c, sig)
 	}
 	s.mu.Lock()
-	by := &closer{owner: c.owner, exiting: exiting}
+	by := &closer{owner: c.owner, exiting: exiting, killed: sig != 0}
 	if s.ended {
 		h.flushed = true
 		e, grows := s.toldLocked(c.owner), s.grows
@@ -110,24 +110,46 @@ func (s *session) noteChildren(by *closer) {
 type closer struct {
 	owner   lockmgr.Owner
 	exiting bool // its descriptors and mappings are gone already
+	killed  bool // by a signal
 	// children are its descendants at the time of the close.
 	children []int32
 }
 
-// endIfIdle ends the session if nobody can write its shadow any more.
+// endIfIdle ends the session if nobody can write its shadow any more. It waits for
+// processes that are being killed: they have no descriptors any more, and their FLUSH
+// may be on its way.
 func (s *session) endIfIdle(by *closer) unix.Errno {
+	patience := dyingPatience{until: time.Now().Add(dyingWait)}
+	for {
+		e, dying := s.endUnlessBusy(by)
+		if len(dying) == 0 {
+			return e
+		}
+		// Of processes that are killed at once, none may wait for another.
+		if by.killed || !patience.wait(s.f.proc, dying) {
+			return 0 // RELEASE will tell
+		}
+	}
+}
+
+// endUnlessBusy ends the session if nobody can write its shadow any more, and nobody
+// dies who could a moment ago: otherwise it returns those who die.
+func (s *session) endUnlessBusy(by *closer) (unix.Errno, []lockmgr.Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return s.result
+		return s.result, nil
 	}
-	if s.held() || s.expected() || s.busyLocked(by) {
-		return 0
+	if s.held() || s.expected() {
+		return 0, nil
+	}
+	if busy, dying := s.busyLocked(by); busy || len(dying) > 0 {
+		return 0, dying
 	}
 	if len(s.handles) > 0 && !s.detached && s.isCleanLocked() {
-		return s.lingerLocked()
+		return s.lingerLocked(), nil
 	}
-	return s.endLocked()
+	return s.endLocked(), nil
 }
 
 // isCleanLocked reports whether there is nothing to publish.
@@ -160,29 +182,34 @@ func (s *session) expected() bool {
 // busyLocked reports whether somebody of the holder set still has the shadow
 // open for writing or mapped. The holder set is everybody seen using the
 // handle, with all descendants: whoever inherited a descriptor did so from one
-// of them, and each of them announces its own close.
-func (s *session) busyLocked(by *closer) bool {
+// of them, and each of them announces its own close. Where nobody has it open, dying
+// are those of them who are being killed: whether they had is not known yet.
+func (s *session) busyLocked(by *closer) (busy bool, dying []lockmgr.Owner) {
 	if len(s.handles) == 0 {
-		return s.mappedLocked()
+		return s.mappedLocked(), nil
 	}
 	for h := range s.handles {
 		if !h.flushed {
-			return true
+			return true, nil
 		}
 	}
 	owner := s.who.Load().owner
-	dying := by != nil && by.exiting
-	if !(dying && by.owner == owner) && (!s.mayLookAt(owner.PID) || s.holds(owner.PID)) {
-		return true
+	exits := by != nil && by.exiting
+	if !(exits && by.owner == owner) {
+		if !s.mayLookAt(owner.PID) || s.holds(owner.PID) {
+			return true, nil
+		}
+		dying = s.f.addDying(dying, owner.PID, by)
 	}
 	for _, pid := range s.holderSet(by) {
-		if pid == owner.PID || dying && pid == by.owner.PID {
+		if pid == owner.PID || exits && pid == by.owner.PID {
 			continue
 		}
 		if !s.mayLookAt(pid) {
-			return true // RELEASE will tell
+			return true, nil // RELEASE will tell
 		}
 		if !s.holds(pid) {
+			dying = s.f.addDying(dying, pid, by)
 			continue
 		}
 		// The opener has closed its descriptor or dies, and another process
@@ -190,9 +217,9 @@ func (s *session) busyLocked(by *closer) bool {
 		if th, err := s.f.proc.Process(pid); err == nil {
 			s.handToLocked(th.Owner)
 		}
-		return true
+		return true, nil
 	}
-	return false
+	return false, dying
 }
 
 // mayLookAt reports whether the session's user has not yet had us look at too many

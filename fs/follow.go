@@ -61,7 +61,6 @@ func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
 		f.history.Moved(m.from, m.to, m.exchanged)
 	}
 	moveKnowledge(m.from, m.to)
-	f.moveLive(m)
 	if m.exchanged {
 		f.table.Exchange(lockmgr.Key(m.from), lockmgr.Key(m.to))
 	} else {
@@ -74,20 +73,6 @@ func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
 	if f.lessons.table != nil {
 		f.lessons.table.Moved(m.from, m.to, m.exchanged)
 	}
-}
-
-// moveLive gives the live files below the directory their paths. What had the new one
-// before is no longer there.
-func (f *FS) moveLive(m relocation) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	live := make(map[string]liveBy, len(f.livePaths))
-	for path, by := range f.livePaths {
-		if to := m.of(path); to != path || path != m.to {
-			live[to] = by
-		}
-	}
-	f.livePaths = live
 }
 
 // relabel gives the locks below the directory the paths by which they are shown. The

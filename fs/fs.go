@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"latchfs/fs/account"
+	"latchfs/fs/dcache"
 	"latchfs/fs/knowledgelog"
 	"latchfs/fs/tally"
 	"latchfs/journal"
@@ -69,8 +70,10 @@ type FS struct {
 	heart      *heart
 	txns       txns
 	controls   *controls
-	book       *account.Book // of what users make us keep
-	looks      *account.Rate // at descriptors, for each user
+	book       *account.Book  // of what users make us keep
+	looks      *account.Rate  // at descriptors, for each user
+	turns      *account.Turns // of requests
+	views      *account.Turns // of those that look into .locks
 	readClaims *readClaims
 	liveDirs   liveDirs
 	lessons    lessons // of programs; nothing when mounted read-only
@@ -139,15 +142,14 @@ type FS struct {
 	nodes     map[uint64]*node
 	byIno     map[inoKey]*node
 	retired   map[inoKey][]*node // further nodes of an inode, which lookups do not find
-	names     map[dkey]*nameState
+	names     *dcache.Tree[nameState]
 	sessions  map[*session]struct{}
 	replacing map[inoKey]bool // inodes that a save is taking the place of
 	handles   map[uint64]*handle
 	appends   int // of handles, those that append records
 	devs      map[uint64]uint64
-	growing   map[inoKey]int    // appenders that have added to a file and not reported it
-	livePaths map[string]liveBy // files that are live although their name is not
-	moves     chan struct{}     // closed when the next session moves
+	growing   map[inoKey]int // appenders that have added to a file and not reported it
+	moves     chan struct{}  // closed when the next session moves
 }
 
 func newFS(o Options) *FS {
@@ -155,10 +157,10 @@ func newFS(o Options) *FS {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          o, log: o.Log, policy: o.Policy,
 		done: make(chan struct{}), closing: make(chan struct{}), draining: make(chan struct{}),
-		nextID: fuse.FUSE_ROOT_ID,
-		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, retired: map[inoKey][]*node{}, names: map[dkey]*nameState{},
+		nextID: rootID,
+		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, retired: map[inoKey][]*node{}, names: dcache.New[nameState](),
 		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
-		devs: map[uint64]uint64{}, growing: map[inoKey]int{}, livePaths: map[string]liveBy{},
+		devs: map[uint64]uint64{}, growing: map[inoKey]int{},
 		moves: make(chan struct{}),
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}
@@ -167,6 +169,7 @@ func newFS(o Options) *FS {
 	f.walks = newWalks(f)
 	f.heart = newHeart(f)
 	f.controls, f.book, f.looks = newControls(f), newBook(), newLooks()
+	f.turns, f.views = newTurns()
 	f.actors = &actors{f: f}
 	f.readClaims = newReadClaims(f)
 	f.lessons.f = f

@@ -17,6 +17,7 @@ func (a *appender) noteGrowth(added int) {
 	if f.history == nil || a.growing == a.key {
 		return
 	}
+	f.unseal(a.key)
 	a.noteRest()
 	var st unix.Stat_t
 	dir, name := f.nameOf(a.h.n)
@@ -24,7 +25,7 @@ func (a *appender) noteGrowth(added int) {
 		return
 	}
 	path := f.path(dir, name)
-	if len(f.history.Of(path)) == 0 && st.Size == int64(added) && f.keepsHistory(f.settings(path)) {
+	if !f.history.Known(path) && st.Size == int64(added) && f.keepsHistory(f.settings(path)) {
 		f.history.Add(withFile(history.Version{
 			Path: path, Event: history.Commit, Operation: opAppend, Program: a.c.program(),
 			PID: a.c.owner.PID, UID: a.c.uid, Actor: f.actorOf(&label{c: a.c}),

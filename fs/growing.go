@@ -92,17 +92,16 @@ func (s *session) settleLocked() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n.grower = nil
-	path := ""
-	if n.parent != nil {
-		path = pathLocked(n.parent, n.name)
-	}
+	by := notLive
 	if n.liveWriters > 0 {
 		n.carried = true
-		f.livePaths[path] = liveByHandle
-		return
+		by = liveByHandle
+	} else {
+		n.live = false
 	}
-	n.live = false
-	delete(f.livePaths, path)
+	if n.dentry != nil {
+		f.setLiveLocked(n.dentry, by)
+	}
 }
 
 // noteGrown tells the history, and what is known of read versions, how far the file

@@ -154,7 +154,10 @@ func (s *session) endedAfter(unix.Errno) bool {
 // is no longer what its name leads to, so that nobody would find the bytes.
 func (s *session) writtenLate() bool {
 	var st unix.Stat_t
-	if s.live || s.result != 0 || s.sealed == (cacheStamp{}) || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
+	s.f.mu.Lock()
+	unsealed := s.node.unsealed
+	s.f.mu.Unlock()
+	if s.live || unsealed || s.result != 0 || s.sealed == (cacheStamp{}) || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
 		return false
 	}
 	return st.Nlink == 0 && s.sealed != cacheStamp{size: st.Size, mtime: st.Mtim}
@@ -244,7 +247,7 @@ func (s *session) autoLive(why string) unix.Errno {
 		if s.grows {
 			s.node.grower = s
 		}
-		s.f.livePaths[pathLocked(s.parent, s.name)] = liveByUse
+		s.f.setLiveLocked(s.dentry, liveByUse)
 	})
 	if e != 0 {
 		return e
@@ -281,7 +284,7 @@ func (s *session) goLive(mark func()) unix.Errno {
 		s.f.mu.Lock()
 		mark()
 		key := s.node.key.lockKey()
-		path := pathLocked(s.parent, s.name)
+		path := s.dentry.Path()
 		s.f.mu.Unlock()
 		// A relative's flock or fcntl locks were the name's and are the inode's now.
 		s.f.table.RekeyFile(nil, lockmgr.Key(path), key)

@@ -75,7 +75,9 @@ func (f *FS) carryLive(n *node, path string) {
 		n.live, n.carried = true, true
 	}
 	if n.carried {
-		f.livePaths[path] = liveByHandle
+		d := f.names.GetAt(path)
+		f.setLiveLocked(d, liveByHandle)
+		f.names.Put(d)
 	}
 	grows := n.carried || f.growing[n.key] > 0
 	f.mu.Unlock()
@@ -94,7 +96,7 @@ func (f *FS) carryBelow(dir string) {
 	f.mu.Lock()
 	for _, h := range f.handles {
 		if (h.live || h.kind == appendHandle) && h.writes() && h.n.parent != nil {
-			list = append(list, file{h.n, pathLocked(h.n.parent, h.n.name)})
+			list = append(list, file{h.n, h.n.dentry.Path()})
 		}
 	}
 	f.mu.Unlock()
@@ -147,12 +149,14 @@ func (f *FS) endCarried(n *node) {
 		return
 	}
 	n.live, n.carried = false, false
-	path := ""
-	if n.parent != nil {
-		path = pathLocked(n.parent, n.name)
+	path, d, fd := n.pathLocked(), n.dentry, n.fd
+	if d == nil {
+		f.mu.Unlock()
+		return
 	}
-	fd := n.fd
+	f.names.Ref(d)
 	f.mu.Unlock()
+	defer f.putName(d)
 	var st unix.Stat_t
 	if key, ok := f.named(n); !ok || key != f.inoOf(n) || unix.Fstat(fd, &st) != nil {
 		return // the name is another file's
@@ -167,6 +171,6 @@ func (f *FS) endCarried(n *node) {
 		}
 	}
 	f.mu.Lock()
-	delete(f.livePaths, path)
+	f.setLiveLocked(d, notLive)
 	f.mu.Unlock()
 }

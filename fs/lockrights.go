@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/access"
 	"latchfs/fs/control"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
@@ -20,15 +21,27 @@ import (
 // may write there what it keeps everybody from.
 
 // mayKeepOut reports whether a lock through h binds more than other lockers: the
-// caller may write the file, or was given a descriptor to write it. Where an ACL may
-// say something else than the mode, only the owner may.
+// caller may write the file, or was given a descriptor to write it.
 func (f *FS) mayKeepOut(c *caller, h *handle) bool {
 	if c.uid == 0 || h.flags&unix.O_ACCMODE != unix.O_RDONLY {
 		return true
 	}
+	return f.mayAccess(c, f.fdOf(h.n), access.Write)
+}
+
+// mayAccess reports whether the owner, the mode and the ACL of what is open as fd, which
+// may be O_PATH, give the caller these rights. When in doubt, no.
+func (f *FS) mayAccess(c *caller, fd int, want uint32) bool {
+	if c.uid == 0 {
+		return true
+	}
 	var st unix.Stat_t
-	fd := f.fdOf(h.n)
-	return unix.Fstat(fd, &st) == nil && f.mayAccess(c, &st, 2) && (c.uid == st.Uid || !hasACL(fd))
+	if unix.Fstat(fd, &st) != nil {
+		return false
+	}
+	acl, ok := aclOf(fd)
+	u := access.User{UID: c.uid, GIDs: append([]uint32{c.gid}, c.supplementary()...), All: c.groupsKnown}
+	return ok && u.May(want, &access.File{UID: st.Uid, GID: st.Gid, Mode: st.Mode, ACL: acl})
 }
 
 // mayLock refuses locks on what the caller could not keep others from by opening
@@ -36,10 +49,10 @@ func (f *FS) mayKeepOut(c *caller, h *handle) bool {
 // is a weak one.
 func (f *FS) mayLock(c *caller, t *target, m lockmgr.Mode) (weak bool, err error) {
 	for _, p := range t.paths {
-		e := f.mayReach(c, p, 2)
+		e := f.mayReach(c, p, access.Write)
 		if e == unix.EACCES && m == lockmgr.Shared {
 			weak = true
-			e = f.mayReach(c, p, 4)
+			e = f.mayReach(c, p, access.Read)
 		}
 		if e != 0 {
 			return false, fmt.Errorf("%q: %w", p, e)
@@ -68,17 +81,21 @@ func (f *FS) mayReach(c *caller, p string, bits uint32) unix.Errno {
 		return errnoOf(e)
 	}
 	link := err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
+	at := dir
 	switch {
-	case p == "" || err == unix.ENOENT:
-		bits, st = 2, up // what a lock on a name alone keeps others from
+	case p == "" || err == unix.ENOENT || link && (up.Mode&unix.S_ISVTX == 0 || owns(c, &st) || owns(c, &up)):
+		bits = access.Write // what a lock on a name alone keeps others from
+	case link:
+		return unix.EACCES
 	case err != nil:
 		return errnoOf(err)
-	case link && up.Mode&unix.S_ISVTX != 0 && !owns(c, &st) && !owns(c, &up):
-		return unix.EACCES
-	case link:
-		bits, st = 2, up
+	default:
+		if at, err = unix.Openat(dir, path.Base(p), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+			return errnoOf(err)
+		}
+		defer unix.Close(at)
 	}
-	if !f.mayAccess(c, &st, bits) {
+	if !f.mayAccess(c, at, bits) {
 		return unix.EACCES
 	}
 	return 0
@@ -91,7 +108,7 @@ func (f *FS) mayLockTree(c *caller, p string) unix.Errno {
 	case e != 0:
 		return e
 	case !found || st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return f.mayReach(c, p, 2)
+		return f.mayReach(c, p, access.Write)
 	case !owns(c, &st):
 		return unix.EACCES
 	}

@@ -78,7 +78,8 @@ func (f *FS) standing(n *node) standing {
 
 func (n *node) standingLocked() standing {
 	// An appender may have come to a shadow that was never published.
-	return standing{parent: n.parent, name: n.name, sess: n.sess, replaced: n.saved || n.orphan}
+	parent, name := n.namedLocked()
+	return standing{parent: parent, name: name, sess: n.sess, replaced: n.saved || n.orphan}
 }
 
 func (f *FS) clientName(path string, class lockmgr.Class) lockmgr.Key {
@@ -275,22 +276,4 @@ func (f *FS) isAutoLive(n *node) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.live
-}
-
-// isLivePath reports the same of a name: that the file which has it went live.
-func (f *FS) isLivePath(path string) bool { return f.liveBy(path) != notLive }
-
-// liveBy is what has made the file live that has a name.
-type liveBy uint8
-
-const (
-	notLive      liveBy = iota
-	liveByUse           // its users treat it as a database: see session.autoLive
-	liveByHandle        // its descriptors are of a live name that it had: see carryLive
-)
-
-func (f *FS) liveBy(path string) liveBy {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.livePaths[path]
 }

@@ -35,7 +35,7 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 			if f.walks.any() {
 				f.walks.missing(f.callerOf(h), dkey{parent.id, name})
 			}
-			if !volatile && !f.isBusyName(dkey{parent.id, name}) && !f.mayComeBack(parent, name) {
+			if !volatile && !f.isBusyName(parent, name) && !f.mayComeBack(parent, name) {
 				out.SetEntryTimeout(entryTTL)
 			}
 			return fuse.OK
@@ -53,7 +53,7 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 		return status(e)
 	}
 	f.glance(parent, name, n, &st)
-	f.fillEntry(out, n, &st, volatile || f.isBusyName(dkey{parent.id, name}))
+	f.fillEntry(out, n, &st, volatile || f.isBusyName(parent, name))
 	return fuse.OK
 }
 
@@ -80,13 +80,12 @@ func (f *FS) hasEnded(n *node, st *unix.Stat_t) bool {
 func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, volatile bool, e unix.Errno) {
 	k := dkey{parent.id, name}
 	f.mu.Lock()
-	ns := f.names[k]
-	if ns == nil {
-		f.mu.Unlock()
+	is := f.nameLocked(parent, name)
+	f.mu.Unlock()
+	if !is.busy() {
 		return nil, false, 0
 	}
-	s, staged := ns.sess, ns.staged
-	f.mu.Unlock()
+	s, staged := is.sess, is.staged
 
 	c := f.callerOf(h)
 	if w := f.walks.get(c); w != nil && w.at[0] == k {
@@ -168,8 +167,13 @@ func (f *FS) walkTarget(w *walk) *node {
 
 // isBusyName reports whether a session began on a name while we looked it up:
 // its answer must not be cached then.
-func (f *FS) isBusyName(k dkey) bool {
+func (f *FS) isBusyName(dir *node, name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.names[k] != nil
+	return f.isBusyNameLocked(dir, name)
+}
+
+func (f *FS) isBusyNameLocked(dir *node, name string) bool {
+	is := f.nameLocked(dir, name)
+	return is.busy()
 }

@@ -33,6 +33,7 @@ type lostUpdate struct {
 	source  *sourceFile // of a rename; nil of other changes
 	hint    string      // what to do about it; "": what follows from the rest
 	apart   string      // why it cannot be merged, where the policy says so
+	back    bool        // the file was removed to be replaced, and has its name back
 }
 
 // sourceFile is the file that a rename puts in the place of another.
@@ -155,36 +156,36 @@ func (x *lostUpdate) reason() string { return x.reasonWith(true) }
 func (x *lostUpdate) reasonWith(labels bool) string {
 	file := locksdir.Display(x.path)
 	at := x.b.At.Format(time.TimeOnly)
-	who, start := x.decider()
-	verb := "read"
+	verb, done := "read", "read"
 	if x.b.Made {
-		verb = "wrote"
+		verb, done = "wrote", "written"
 	}
+	since, start := x.decider(verb, done)
 	if x.source != nil && x.source.over != "" {
 		file += ", which was to be renamed to " + locksdir.Display(x.source.over) + ","
 	}
-	return fmt.Sprintf("%s has changed since %s %s it. %s %s %s at %s; %s.", file, who, verb, start, verb, x.known(), at, x.replaced(labels))
+	return fmt.Sprintf("%s has changed since %s. %s %s %s at %s; %s.", file, since, start, verb, x.known(), at, x.replaced(labels))
 }
 
-// decider names the process whose knowledge counts, within a sentence and at the
-// beginning of one.
-func (x *lostUpdate) decider() (within, start string) {
+// decider tells since which deed the file has changed: whose, in a clause, with the verb
+// in the past tense or its participle, and at the beginning of the next sentence.
+func (x *lostUpdate) decider(verb, done string) (since, start string) {
 	o := x.b.By
 	name := x.processName(o)
 	switch {
 	case o == x.owner:
-		return "this program", "It"
+		return "this program " + verb + " it", "It"
 	case x.source != nil && slices.Contains(x.source.writers, o):
-		made := fmt.Sprintf("%s, which wrote %s,", name, locksdir.Display(x.source.path))
+		temp := locksdir.Display(x.source.path)
 		if o.PID != x.source.author.PID {
-			made = fmt.Sprintf("%s, which started the program that wrote %s,", name, locksdir.Display(x.source.path))
+			return fmt.Sprintf("%s, which started the program that wrote %s, %s it", name, temp, verb), name
 		}
-		return made, name
+		return fmt.Sprintf("%s, which wrote %s, %s it", name, temp, verb), name
 	case slices.ContainsFunc(x.ancestors(), func(a lockmgr.Ancestor) bool { return a.Owner == o }):
 		// It itself, or what it has started: what is known is known of all of them.
-		return fmt.Sprintf("%s, which started this program, or another program that it started,", name), "One of them"
+		return fmt.Sprintf("it was %s by %s, which started this program, or by another program that %s started", done, name, name), "One of them"
 	}
-	return name, name
+	return name + " " + verb + " it", name
 }
 
 // ancestors are those of the process whose change it is.
@@ -220,6 +221,8 @@ func (x *lostUpdate) replaced(labels bool) string {
 		text += " removed it at " + at
 	case c.Author.PID == 0 && c.Author.Program == "":
 		text = "it was changed outside the mount, as seen at " + at
+	case x.back: // and has got a number of its own by that
+		text += fmt.Sprintf(" saved what is now %s at %s (it was removed since, and has been put back)", x.newer(), at)
 	default:
 		text += fmt.Sprintf(" saved %s at %s", x.newer(), at)
 	}
@@ -268,13 +271,12 @@ func (x *lostUpdate) number(stamp knowledge.Stamp, own uint64) uint64 {
 	if x.f.history == nil {
 		return own
 	}
-	list := x.f.history.Of(x.path)
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].State == (history.State{Ino: stamp.Ino, Size: stamp.Size, Mtime: stamp.Mtime}) {
-			return list[i].Number
+	for v := range x.f.history.NewestOf(x.path) {
+		if v.State == (history.State{Ino: stamp.Ino, Size: stamp.Size, Mtime: stamp.Mtime}) {
+			return v.Number
 		}
 	}
-	if len(list) > 0 {
+	if x.f.history.Known(x.path) {
 		return 0 // no longer there, and two ways of counting would confuse
 	}
 	return own

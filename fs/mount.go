@@ -106,7 +106,7 @@ func (m *Mount) mount() error {
 		return err
 	}
 	opts := f.mountOptions()
-	srv, err := fuse.NewServer(f, f.opts.Mountpoint, opts)
+	srv, err := fuse.NewServer(face{f}, f.opts.Mountpoint, opts)
 	if err != nil {
 		return fmt.Errorf("mount on %s: %w", f.opts.Mountpoint, f.mountFailed(err))
 	}
@@ -168,6 +168,11 @@ func (f *FS) identify() error {
 	return err
 }
 
+// failStop ends the daemon where serving a request has panicked. By default go-fuse answers
+// EIO and goes on: a mutex that was held then is held for ever, and the mount hangs for
+// everybody. A start after a crash loses nothing that was promised.
+func failStop(cause any) fuse.Status { panic(cause) }
+
 func (f *FS) mountOptions() *fuse.MountOptions {
 	o := &f.opts
 	m := &fuse.MountOptions{
@@ -179,6 +184,7 @@ func (f *FS) mountOptions() *fuse.MountOptions {
 		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_DONT_MASK |
 			fuse.CAP_DIRECT_IO_ALLOW_MMAP | fuse.CAP_SETXATTR_EXT | fuse.CAP_READDIRPLUS_AUTO,
 		DisabledCapabilities: fuse.CAP_WRITEBACK_CACHE | fuse.CAP_NO_OPEN_SUPPORT,
+		PanicHandler:         failStop,
 	}
 	if o.Passthrough != nil && !*o.Passthrough || !f.privileged {
 		m.DisabledCapabilities |= fuse.CAP_PASSTHROUGH

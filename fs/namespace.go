@@ -191,15 +191,21 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 		return status(unix.EPERM) // link(2): no hard links here; programs copy or rename then
 	}
 	places := []place{{dir, name, nil}}
-	if parent, old := f.nameOf(n); parent != nil && n.isRegular() && !f.unnamed(n) {
+	astray := f.strangerAt(&in.InHeader, n) // the caller is to wait for the session that has taken the node over
+	if parent, old := f.nameOf(n); parent != nil && n.isRegular() && (astray || !f.unnamed(n)) {
 		places = append(places, place{parent, old, n})
 	}
 	c, path := f.callerOf(&in.InHeader), f.path(dir, name)
+	w := f.walks.get(c)
+	repeated := w != nil && w.op != opWait
 	lb, l, e := f.lockJudged(c, opLink, func() []candidate { return f.linked(n, path) }, places...)
 	if e != 0 {
 		return status(e)
 	}
 	defer f.table.Release(l)
+	if e := f.mayLink(c, &in.InHeader, n, repeated); e != 0 {
+		return status(e)
+	}
 	if e := f.mayMake(c, opLink, place{dir, name, nil}); e != 0 {
 		return status(e)
 	}
@@ -209,9 +215,6 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	n, e = f.commitForLink(n)
 	if e != 0 {
 		return status(e)
-	}
-	if f.unnamed(n) && f.isKept(n) {
-		return fuse.ENOENT // linkat(2), of a file that has lost its last name
 	}
 	if e := f.settleLazy(n); e != 0 {
 		return status(e)
@@ -237,6 +240,26 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	f.mu.Unlock()
 	f.fillEntry(out, n, &st, false)
 	return fuse.OK
+}
+
+// mayLink decides whether n is what the caller wants to give a further name. If the file
+// was replaced since the caller has found it, or its node has become a stranger's shadow,
+// a second walk finds the file.
+func (f *FS) mayLink(c *caller, h *fuse.InHeader, n *node, repeated bool) unix.Errno {
+	again := c.tid != 0 && !repeated
+	switch {
+	case f.strangerAt(h, n), f.leftBehind(n):
+		if !again {
+			return unix.EBUSY
+		}
+	case f.unnamed(n) && f.isKept(n):
+		if !again {
+			return unix.ENOENT // linkat(2), of a file that has lost its last name
+		}
+	default:
+		return 0
+	}
+	return f.staleAt(c, n)
 }
 
 func (f *FS) linkat(fd, dirfd int, name string) error {

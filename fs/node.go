@@ -10,11 +10,14 @@ import (
 	"latchfs/journal/history"
 )
 
+const rootID = fuse.FUSE_ROOT_ID
+
 // inoKey identifies a backing inode. The number cannot be reused while a node
 // with it lives, because the node's descriptor pins the inode.
 type inoKey struct{ dev, ino uint64 }
 
-// dkey is a name in a directory: the directory's node id and the name.
+// dkey is a name as the kernel asks for it: a directory's node id and the name. What is
+// kept with a name is in its dentry.
 type dkey struct {
 	dir  uint64
 	name string
@@ -30,11 +33,11 @@ type node struct {
 	// Guarded by FS.mu.
 	fd      int // O_PATH on the backing inode; -1 once it was given to another node
 	key     inoKey
-	nlookup uint64 // the kernel's references
-	pins    int    // ours: children, handles, sessions
-	parent  *node  // with name: the name last seen; pinned
-	name    string
-	others  []dkey        // of a regular file: earlier ones, which may be its names still
+	nlookup uint64        // the kernel's references
+	pins    int           // ours: children, handles, sessions
+	parent  *node         // the directory of dentry; pinned
+	dentry  *dentry       // the name last seen, with a reference; nil: it never had one
+	others  []*dentry     // of a regular file: earlier ones, which may be its names still
 	sess    *session      // the session whose shadow this node is
 	shadow  *session      // the session that is writing the next version of it
 	orphan  bool          // a shadow that was never published: its session is over
@@ -52,12 +55,14 @@ type node struct {
 	// liveWriters is how many of its open handles can write and were opened live.
 	liveWriters int
 	grower      *session      // appeared while this one writes it: see session.appear
+	unsealed    bool          // it was changed in place after its commit: see session.writtenLate
 	shownAs     inoKey        // the inode number to show, if not its own
 	numbers     []inoKey      // as what it was shown to the kernel: the last few
 	lined       []*appender   // those that hold an unfinished line back
 	fresh       bool          // created for records, and its name is not on disk
 	posix       bool          // somebody took a POSIX lock: closes must be flushed
 	seen        history.State // of the file, when it was last compared with the history
+	renamed     *recentRename // nil: not lately
 	told        told          // who has last opened it for reading, and learned nothing
 
 	io ioState
@@ -96,24 +101,6 @@ func (f *FS) newNodeLocked(fd int, key inoKey, kind uint32) *node {
 	return n
 }
 
-// setNameLocked records the name under which n was last seen. f.mu is held.
-func (f *FS) setNameLocked(n, parent *node, name string) {
-	if n.parent == parent && n.name == name {
-		return
-	}
-	old := n.parent
-	if old != nil && n.isRegular() {
-		n.noteOther(dkey{old.id, n.name})
-	}
-	n.parent, n.name = parent, name
-	if parent != nil {
-		parent.pins++
-	}
-	if old != nil {
-		f.unpinLocked(old)
-	}
-}
-
 func (f *FS) pin(n *node) {
 	f.mu.Lock()
 	n.pins++
@@ -133,7 +120,7 @@ func (f *FS) unpinLocked(n *node) {
 
 // reapLocked frees n once neither the kernel nor we need it. f.mu is held.
 func (f *FS) reapLocked(n *node) {
-	for n != nil && n.nlookup == 0 && n.pins == 0 && n.id != fuse.FUSE_ROOT_ID {
+	for n != nil && n.nlookup == 0 && n.pins == 0 && n.id != rootID {
 		if f.nodes[n.id] != n {
 			return
 		}
@@ -149,6 +136,7 @@ func (f *FS) reapLocked(n *node) {
 		f.dropBacking(n)
 		parent := n.parent
 		n.parent = nil
+		f.dropNamesLocked(n)
 		if parent == nil {
 			return
 		}
@@ -209,7 +197,8 @@ func (f *FS) nameFound(n, parent *node, name string, renamed uint64) bool {
 // depend, which the locks are of: no directory is renamed while they are looked at.
 func (f *FS) nameDir(n, parent *node, name string) bool {
 	f.mu.Lock()
-	named := n.parent == parent && n.name == name
+	dir, is := n.namedLocked()
+	named := dir == parent && is == name
 	f.mu.Unlock()
 	if named {
 		return true
@@ -229,7 +218,7 @@ func (f *FS) nameDir(n, parent *node, name string) bool {
 	// one above is that it is below: it is somewhere until it is next looked up.
 	for d := parent; d != nil; d = d.parent {
 		if d.parent == n {
-			f.setNameLocked(d, f.nodes[fuse.FUSE_ROOT_ID], d.name)
+			f.strandLocked(d)
 		}
 	}
 	f.setNameLocked(n, parent, name)
@@ -302,56 +291,4 @@ func (f *FS) adopt(fd int, st *unix.Stat_t) (*node, unix.Errno) {
 	}
 	n.nlookup++
 	return n, 0
-}
-
-// nameOf returns the directory and name under which n was last seen; parent is
-// nil for the root and for inodes without a name.
-func (f *FS) nameOf(n *node) (parent *node, name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return n.parent, n.name
-}
-
-// nameKey is n's name as the key of what is known of names; zero if it has none.
-func (f *FS) nameKey(n *node) dkey {
-	dir, name := f.nameOf(n)
-	if dir == nil {
-		return dkey{}
-	}
-	return dkey{dir.id, name}
-}
-
-// pathLocked is the path of name in dir relative to the root. f.mu is held.
-func pathLocked(dir *node, name string) string {
-	size := len(name)
-	for d := dir; d != nil && d.parent != nil; d = d.parent {
-		size += len(d.name) + 1
-	}
-	buf := make([]byte, size)
-	at := size - len(name)
-	copy(buf[at:], name)
-	for d := dir; d != nil && d.parent != nil; d = d.parent {
-		at--
-		buf[at] = '/'
-		at -= len(d.name)
-		copy(buf[at:], d.name)
-	}
-	return string(buf)
-}
-
-// path is the path of name in dir relative to the root.
-func (f *FS) path(dir *node, name string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return pathLocked(dir, name)
-}
-
-// nodePath is the path under which n was last seen, "" for the root.
-func (f *FS) nodePath(n *node) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n.parent == nil {
-		return ""
-	}
-	return pathLocked(n.parent, n.name)
 }

@@ -48,6 +48,11 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	}
 	f.finishHalfWritten(n)
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
+	if f.isRenamed(n) {
+		if e := f.comesAstray(f.callerOf(&in.InHeader), n, writes); e != 0 {
+			return status(e)
+		}
+	}
 	if !writes {
 		if in.Flags&openToExec != 0 && f.forbids(f.fdOf(n), unix.ST_NOEXEC) {
 			return fuse.EACCES
@@ -180,7 +185,8 @@ func (f *FS) openBase(in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) f
 func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
 	c := f.callerOf(&in.InHeader)
 	f.mu.Lock()
-	s, parent, name := n.sess, n.parent, n.name
+	s := n.sess
+	parent, name := n.namedLocked()
 	f.mu.Unlock()
 	o := &opening{f: f, c: c, in: in, out: out, n: n, cancel: cancel}
 	switch {

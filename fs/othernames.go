@@ -15,14 +15,17 @@ import (
 // maxOthers is how many names of an inode are remembered beside the last.
 const maxOthers = 16
 
-// noteOther remembers a name that was the last one seen. FS.mu is held.
-func (n *node) noteOther(k dkey) {
-	if i := slices.Index(n.others, k); i >= 0 {
+// noteOther remembers the name of n that was the last one seen, and its reference. FS.mu
+// is held.
+func (f *FS) noteOther(n *node) {
+	if i := slices.Index(n.others, n.dentry); i >= 0 {
 		n.others = slices.Delete(n.others, i, i+1)
+		f.names.Put(n.dentry)
 	} else if len(n.others) == maxOthers {
+		f.names.Put(n.others[0])
 		n.others = slices.Delete(n.others, 0, 1)
 	}
-	n.others = append(n.others, k)
+	n.others = append(n.others, n.dentry)
 }
 
 // otherName is one of several names of a file.
@@ -38,10 +41,10 @@ func (f *FS) otherNames(n *node) []otherName {
 	var list []otherName
 	f.mu.Lock()
 	key := n.key
-	for _, k := range n.others {
-		if dir := f.nodes[k.dir]; dir != nil && dir.fd >= 0 {
+	for _, d := range n.others {
+		if dir := d.Parent().State.dir; dir != nil && dir.fd >= 0 {
 			dir.pins++
-			list = append(list, otherName{dir, k.name, pathLocked(dir, k.name)})
+			list = append(list, otherName{dir, d.Name(), d.Path()})
 		}
 	}
 	f.mu.Unlock()
@@ -92,10 +95,12 @@ func (f *FS) goByOther(n *node) {
 	if len(others) == 0 {
 		return
 	}
-	to := others[len(others)-1]
+	to, now := others[len(others)-1], f.newRename()
 	f.mu.Lock()
 	f.renamed.Add(1)
+	was := n.keyLocked()
 	f.setNameLocked(n, to.dir, to.name)
+	f.noteRenamedLocked(n, was, now)
 	f.mu.Unlock()
 	if _, linked := f.linkKey(n); !linked {
 		f.rekeyLink(f.inodeKey(n), lockmgr.Key(to.path))

@@ -49,6 +49,7 @@ type Procs interface {
 	Pulse(pid int32) (proc.Pulse, error)
 	Pending(tid uint32) proc.Pending
 	Syscall(tid uint32) (call proc.Call, ok bool)
+	GivenPath(tid uint32) (g proc.Given, ok bool)
 
 	// What has it open?
 	Opens(pid int32, f proc.File) (writable, readable int, err error)

@@ -27,11 +27,16 @@ func (f *FS) putBack(x *lostUpdate, p place) bool {
 	}
 	f.paths.RLock()
 	defer f.paths.RUnlock()
-	list := f.history.Of(x.path)
-	if len(list) < 2 || list[len(list)-1].Event != history.Delete {
+	var list []history.Version
+	for v := range f.history.NewestOf(x.path) {
+		if list = append(list, v); len(list) == 2 {
+			break
+		}
+	}
+	if len(list) < 2 || list[0].Event != history.Delete {
 		return false
 	}
-	v := list[len(list)-2]
+	v := list[1]
 	if !v.Kept || f.history.OfInode(v.State.Ino) != v.Content {
 		return false
 	}
@@ -42,6 +47,7 @@ func (f *FS) putBack(x *lostUpdate, p place) bool {
 		return false
 	}
 	f.history.Renewed(v.Content)
+	x.back = true
 	var st unix.Stat_t
 	if err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return true // and gone again, outside the mount

@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/access"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -122,13 +123,9 @@ func (f *FS) readingOf(in *fuse.OpenIn, n *node) *reading {
 }
 
 // mayReplace reports whether the reader could write the file: who cannot keeps
-// nobody from it. ACLs are not looked at.
+// nobody from it.
 func (r *reading) mayReplace(f *FS) bool {
-	var st unix.Stat_t
-	if unix.Fstat(f.fdOf(r.p.node), &st) == nil && f.mayAccess(r.c, &st, 2) {
-		return true
-	}
-	return unix.Fstat(f.fdOf(r.p.dir), &st) == nil && f.mayAccess(r.c, &st, 2)
+	return f.mayAccess(r.c, f.fdOf(r.p.node), access.Write) || f.mayAccess(r.c, f.fdOf(r.p.dir), access.Write)
 }
 
 // observes reports whether the policy names the reader as one that never writes.

@@ -97,7 +97,8 @@ func (f *FS) noteRead(in *fuse.InHeader, n *node) *knowledge.Sight {
 	}
 	now, news := time.Now(), f.knowledge.News()
 	f.mu.Lock()
-	dir, name, fd, kept := n.parent, n.name, n.fd, n.kept || n.saved
+	fd, kept := n.fd, n.kept || n.saved
+	dir, name := f.nameReadLocked(n, in.Pid)
 	if dir == nil || fd < 0 || !n.isRegular() || n.told.holds(in.Pid, now, news) {
 		f.mu.Unlock()
 		return nil

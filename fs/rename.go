@@ -121,8 +121,8 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		return e
 	}
 	r.namesFollow(own, replaced)
-	if own != nil && len(r.made) > 0 {
-		r.made[0].silent = true // its session is going to commit
+	if r.fromSt == nil {
+		r.made[0].silent = true // there was nothing under the former name
 	}
 	f.tell(r.made...)
 	switch {
@@ -236,7 +236,11 @@ func (r *renaming) renameDir() unix.Errno {
 	}
 	// Whoever asks for a lock next makes its keys of the new names: before Rekey and
 	// not after ns is given back, when others would ask under both.
-	r.setNames()
+	now := f.newRename()
+	f.mu.Lock()
+	r.moveDentriesLocked()
+	r.setNamesLocked(now)
+	f.mu.Unlock()
 	f.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0}, moveKnowledge)
 	return 0
 }
@@ -251,16 +255,39 @@ func (r *renaming) move() error {
 
 // setNames records the names that the inodes have now.
 func (r *renaming) setNames() {
+	now := r.f.newRename()
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	r.setNamesLocked(now)
+}
+
+// setNamesLocked is setNames. FS.mu is held.
+func (r *renaming) setNamesLocked(now recentRename) {
 	f := r.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.renamed.Add(1)
 	if r.from.node != nil {
 		f.setNameLocked(r.from.node, r.to.dir, r.to.name)
+		f.noteRenamedLocked(r.from.node, r.from.key(), now)
 	}
 	if r.to.node != nil && r.flags&unix.RENAME_EXCHANGE != 0 {
 		f.setNameLocked(r.to.node, r.from.dir, r.from.name)
+		f.noteRenamedLocked(r.to.node, r.to.key(), now)
 	}
+}
+
+// moveDentriesLocked gives a directory's dentry the new name, and with it all that is kept
+// with the names below. FS.mu is held.
+func (r *renaming) moveDentriesLocked() {
+	f := r.f
+	from := f.names.Get(r.from.dir.dentry, r.from.name)
+	if r.flags&unix.RENAME_EXCHANGE == 0 {
+		f.names.Move(from, r.to.dir.dentry, r.to.name)
+	} else {
+		to := f.names.Get(r.to.dir.dentry, r.to.name)
+		f.names.Exchange(from, to)
+		f.names.Put(to)
+	}
+	f.names.Put(from)
 }
 
 // swapNames records what an exchange did; the locks have been re-keyed. Own

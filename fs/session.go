@@ -39,10 +39,10 @@ type session struct {
 
 	// Guarded by FS.mu.
 	node    *node
-	parent  *node
-	name    string
-	walkers int  // callers on their way to the shadow
-	over    bool // no longer the session of its name
+	parent  *node   // the directory of dentry; pinned
+	dentry  *dentry // its name, with a reference; of one that is over, the last
+	walkers int     // callers on their way to the shadow
+	over    bool    // no longer the session of its name
 
 	mu          sync.Mutex // guards what follows, but for atomics; held during a commit
 	lock        *lockmgr.Lock
@@ -117,36 +117,13 @@ func (s *session) adjust(st *unix.Stat_t) {
 	}
 }
 
-// nameState is what is special about a name while a session changes it or
-// callers wait to create it.
-type nameState struct {
-	sess   *session
-	staged *stagedName // what a transaction has done to it
-	stale  int         // callers who were told to walk again
-}
-
-func (f *FS) nameStateLocked(k dkey) *nameState {
-	ns := f.names[k]
-	if ns == nil {
-		ns = &nameState{}
-		f.names[k] = ns
-	}
-	return ns
-}
-
-func (f *FS) gcNameLocked(k dkey) {
-	if ns := f.names[k]; ns != nil && ns.sess == nil && ns.stale == 0 && ns.staged == nil {
-		delete(f.names, k)
-	}
-}
-
 // sessionOn returns the running session that a write to n under this name would
 // meet: one on the name, or one on another name of the same inode.
 func (f *FS) sessionOn(n, dir *node, name string) *session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ns := f.names[dkey{dir.id, name}]; ns != nil && ns.sess != nil {
-		return ns.sess
+	if s := f.nameLocked(dir, name).sess; s != nil {
+		return s
 	}
 	if n == nil {
 		return nil
@@ -158,10 +135,7 @@ func (f *FS) sessionOn(n, dir *node, name string) *session {
 func (f *FS) sessionAt(dir *node, name string) *session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ns := f.names[dkey{dir.id, name}]; ns != nil {
-		return ns.sess
-	}
-	return nil
+	return f.nameLocked(dir, name).sess
 }
 
 // closeBase gives the committed file's descriptor back.
@@ -183,11 +157,7 @@ func (s *session) leaveLocked() {
 	if s.base != nil && s.base.shadow == s {
 		s.base.shadow = nil
 	}
-	k := dkey{s.parent.id, s.name}
-	if ns := f.names[k]; ns != nil && ns.sess == s {
-		ns.sess = nil
-		f.gcNameLocked(k)
-	}
+	s.leaveNameLocked()
 	s.parent.inside--
 	f.unpinLocked(s.parent)
 }
@@ -210,7 +180,7 @@ func (s *session) finishLocked() {
 func (s *session) path() string {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	return pathLocked(s.parent, s.name)
+	return s.dentry.Path()
 }
 
 // at returns the session's node: its own, or the committed file's that it has
@@ -225,7 +195,7 @@ func (s *session) at() *node {
 func (s *session) where() (*node, string) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	return s.parent, s.name
+	return s.parent, s.dentry.Name()
 }
 
 // walkerGone notes that a caller who was led to the shadow will not come.

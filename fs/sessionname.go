@@ -8,26 +8,34 @@ import "golang.org/x/sys/unix"
 // moveTo gives the session the name that its owner renamed the file to.
 func (s *session) moveTo(dir *node, name string) {
 	f := s.f
+	now := f.newRename()
 	f.mu.Lock()
 	if s.over {
 		f.mu.Unlock()
 		return
 	}
-	old := dkey{s.parent.id, s.name}
-	if ns := f.names[old]; ns != nil && ns.sess == s {
-		ns.sess = nil
-		f.gcNameLocked(old)
-	}
+	d := f.names.Get(dir.dentry, name)
+	s.leaveNameLocked()
 	s.parent.inside--
 	dir.inside++
 	dir.pins++
 	prev := s.parent
-	s.parent, s.name = dir, name
+	s.parent, s.dentry = dir, d
 	f.unpinLocked(prev)
 	f.renamed.Add(1)
+	was := s.node.keyLocked()
 	f.setNameLocked(s.node, dir, name)
-	f.nameStateLocked(dkey{dir.id, name}).sess = s
+	f.noteRenamedLocked(s.node, was, now)
+	d.State.sess = s
 	f.mu.Unlock()
+}
+
+// leaveNameLocked takes the session off its name. FS.mu is held.
+func (s *session) leaveNameLocked() {
+	if s.dentry.State.sess == s {
+		s.dentry.State.sess = nil
+	}
+	s.f.names.Put(s.dentry)
 }
 
 // detach separates the session from its name, which its own owner has taken

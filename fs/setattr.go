@@ -113,27 +113,17 @@ func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Durat
 	if known && unix.Fstat(fd, &after) == nil {
 		f.restamped(d.path, &before, &after)
 	}
-	f.unseal(n)
+	f.unseal(f.inoOf(n))
 	return 0
 }
 
-// unseal stops judging by its times whether a published inode was written after
-// its commit: they were set.
-func (f *FS) unseal(n *node) {
+// unseal stops judging by its size and times whether a published inode was written after
+// its commit: they were set, or somebody is adding to the file.
+func (f *FS) unseal(key inoKey) {
 	f.mu.Lock()
-	var ended []*session
-	if n.opens > 0 {
-		for s := range f.sessions {
-			if s.over && s.node == n {
-				ended = append(ended, s)
-			}
-		}
-	}
-	f.mu.Unlock()
-	for _, s := range ended {
-		s.mu.Lock()
-		s.sealed = cacheStamp{}
-		s.mu.Unlock()
+	defer f.mu.Unlock()
+	if n := f.byIno[key]; n != nil {
+		n.unsealed = true
 	}
 }
 

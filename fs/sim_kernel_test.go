@@ -26,7 +26,6 @@ type simKernel struct {
 	unique   uint64
 	inodes   map[uint64]*simInode
 	releases int
-	moves    int // renames so far
 }
 
 // simInode is an inode of the kernel's cache. Its mutable parts are guarded by
@@ -43,7 +42,8 @@ type simInode struct {
 	children map[string]*simDentry
 	names    int
 	opens    int
-	moved    int // the number of its last rename
+	dead     bool // a directory that was removed: S_DEAD
+	linked   bool // a file that has had several names, and is updated in place
 }
 
 func (n *simInode) isDir() bool { return n.attr.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -231,6 +231,12 @@ func (k *simKernel) lookup(p *simProc, dir *simInode, name string, reval, locked
 	if done {
 		return n, e
 	}
+	k.mu.Lock()
+	dead := dir.dead
+	k.mu.Unlock()
+	if dead {
+		return nil, unix.ENOENT
+	}
 	if !locked {
 		dir.lock.lock(false)
 		defer dir.lock.unlock(false)
@@ -347,12 +353,19 @@ type simFile struct {
 	// For the model.
 	began, opened int64 // of the open
 	closing       int64 // when the first close began
-	strayed       bool  // the file was renamed while the open was on its way to it
 	handle        string
 	version       string
 	known         string // the version that its writer has read
 	refused       bool   // a close has failed
 	killed        bool   // a process was killed that had it
+	records       []simRecord
+}
+
+// simRecord is a record that was appended. It is in the file at once, or where another
+// program is writing that, when the close returns at the latest.
+type simRecord struct {
+	version string
+	began   int64
 }
 
 func (o *simFile) writes() bool { return o.flags&unix.O_ACCMODE != unix.O_RDONLY }
@@ -366,9 +379,6 @@ func (k *simKernel) open(p *simProc, path string, flags uint32) (f *simFile, e u
 }
 
 func (k *simKernel) openOnce(p *simProc, path string, flags uint32, reval bool) (*simFile, unix.Errno) {
-	k.mu.Lock()
-	moves := k.moves
-	k.mu.Unlock()
 	dir, name, e := k.walk(p, path, reval)
 	if e != 0 {
 		return nil, e
@@ -403,9 +413,6 @@ func (k *simKernel) openOnce(p *simProc, path string, flags uint32, reval bool) 
 	if e != 0 {
 		return nil, e
 	}
-	k.mu.Lock()
-	f.strayed = n.moved > moves
-	k.mu.Unlock()
 	k.opened(f)
 	return f, 0
 }
@@ -510,6 +517,14 @@ func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
 	n := f.inode
 	n.lock.lock(true)
 	defer n.lock.unlock(true)
+	if f.flags&unix.O_APPEND != 0 {
+		if e := k.getattr(p, n); e != 0 {
+			return e
+		}
+		k.mu.Lock()
+		f.pos = int64(n.attr.Size)
+		k.mu.Unlock()
+	}
 	e := k.request(p, fmt.Sprintf("WRITE %s at %d", f.path, f.pos), func(h fuse.InHeader, _ <-chan struct{}) fuse.Status {
 		h.NodeId = n.id
 		_, st := k.fs.Writev(nil, &fuse.WriteIn{InHeader: h, Fh: f.fh, Offset: uint64(f.pos), Size: uint32(len(b)), Flags: f.flags}, [][]byte{b})

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -36,6 +37,7 @@ type simOp struct {
 	path, to string
 	version  string // read or written; "" of a read: there is no such file
 	known    string // the version that must be there before, or ""
+	flags    uint32 // of a rename
 	who      string // the process
 	wide     bool   // a directory was renamed meanwhile
 	dir      string // the number of the directory that path led to, if not as it reads
@@ -87,8 +89,10 @@ func (m *simModel) looks() (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	names := maps.Clone(m.seen)
-	for _, n := range simNames {
-		names[n] = true
+	if names["d"] || names["e"] || strings.Contains(m.w.opts.script.String(), "/") {
+		for _, n := range simNames {
+			names[n] = true
+		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(names)) {
 		if n != "d" && n != "e" {
@@ -108,13 +112,18 @@ func (m *simModel) did(p *simProc, o simOp, began int64) {
 }
 
 func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
-	if !slices.Contains(expected, o.errno) && !(p.isKilled() && o.errno == unix.EINTR) {
+	if !slices.Contains(expected, o.errno) && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
 		m.w.failf("%s: %s must not fail with %s", p, o.kind, result(o.errno))
+	}
+	o.who = p.String()
+	if m.w.opts.alarm != nil {
+		if text := m.w.opts.alarm(o); text != "" {
+			m.w.failf("%s", text)
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.done[o.kind+" "+result(o.errno)]++
-	o.who = p.String()
+	m.done[o.kind+" "+unix.ErrnoName(o.errno)]++
 	for _, n := range []string{o.path, o.to} {
 		if n != "" {
 			m.seen[n] = true
@@ -143,13 +152,17 @@ func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e u
 		return
 	}
 	f.handle = m.newHandle()
+	if flags&unix.O_APPEND != 0 {
+		m.did(p, simOp{kind: "openlog", path: path, handle: f.handle}, began)
+		return
+	}
 	m.did(p, simOp{kind: "open", path: path, handle: f.handle}, began)
 	for _, q := range m.w.procs.living() {
 		if q == p || related(p, q) {
 			continue
 		}
 		for _, o := range q.fds {
-			if o.writes() && o.dir == f.dir && o.name == f.name && f.dir != nil {
+			if o.writes() && o.flags&unix.O_APPEND == 0 && o.dir == f.dir && o.name == f.name && f.dir != nil {
 				m.w.failf("%s and %s have %s open for writing at the same time", p, q, path)
 			}
 		}
@@ -196,14 +209,17 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	if f.refs > 0 {
 		return
 	}
-	v := f.version
-	if v == "" {
-		v = "empty"
+	v := cmp.Or(f.version, "empty")
+	for _, r := range f.records {
+		m.did(p, simOp{kind: "append", path: f.path, handle: f.handle, version: r.version, killed: f.killed || e != 0}, r.began)
+	}
+	if v == unchanged || f.flags&unix.O_APPEND != 0 {
+		return
 	}
 	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, errno: e}
 	switch {
 	case f.killed:
-		o.errno = unix.EINTR
+		o.errno, o.killed = unix.EINTR, true
 	case f.refused && e == 0:
 		o.errno = unix.EBUSY
 	}
@@ -217,7 +233,13 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 		return
 	}
 	v, whole := versionOf(text)
-	if !whole {
+	switch {
+	case whole && (f.inode.linked || m.w.opts.script.appends()): // readers see what is appended
+		m.did(p, simOp{kind: "read", path: f.path, version: v}, f.began)
+		return
+	case f.inode.linked: // whoever has it open may see the update happen
+		return
+	case !whole:
 		m.w.failf("%s read %q from %s, which no program has written as a whole", p, text, f.path)
 		return
 	}
@@ -228,7 +250,9 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 // of a writer stands for. A name is the number of its directory with the last part
 // ("0/d" is d in the root), so that it stays when a directory above is renamed; it holds
 // a version, or "dir:" with the number of a directory. An open file is "#" with its
-// number, and stands for a name, or "-" when that was taken away.
+// number, and stands for a name, or "-" when that was taken away, followed by the name if
+// another file has it now. What several names have in common is "=" with a number, which
+// holds the version.
 type simState map[string]string
 
 // at is the name that a path is; false if there is no such directory. A directory may be
@@ -248,6 +272,22 @@ func (s simState) at(path, instead string) (name string, ok bool) {
 }
 
 func isDirValue(v string) bool { return strings.HasPrefix(v, "dir:") }
+
+// holds is the version that a name holds, or the directory; "" if there is none.
+func (s simState) holds(name string) string {
+	if v := s[name]; strings.HasPrefix(v, "=") {
+		return s[v]
+	}
+	return s[name]
+}
+
+// set gives a name another version.
+func (s simState) set(name, version string) {
+	if v := s[name]; strings.HasPrefix(v, "=") {
+		name = v
+	}
+	s[name] = version
+}
 
 // removed is where a state keeps what a process has taken away from a name.
 func (o simOp) removed(name string) string { return "~" + o.who + "/" + name }
@@ -278,7 +318,10 @@ func (s simState) steps(o simOp) (all []any) {
 			all = append(all, n)
 		}
 	}
-	if o.killed {
+	if o.kind == "append" && o.errno == 0 && strings.HasPrefix(s["#"+o.handle], "-") {
+		all = append(all, s) // to a file that has no name any more
+	}
+	if o.killed || o.wide && o.errno == unix.ENOENT { // it may have come to a directory that was replaced
 		all = append(all, s)
 	}
 	return all
@@ -296,12 +339,14 @@ func (s simState) step(o simOp) (bool, simState) {
 	name, ok := s.at(o.path, o.dir)
 	has := ""
 	if ok {
-		has = s[name]
+		has = s.holds(name)
 	}
 	switch {
+	case o.errno == unix.ENOENT && o.kind == "link":
+		return true, s // as link(2) does if the file is replaced before it has got its name
 	case o.errno == unix.ENOENT && o.kind == "rename":
-		_, to := s.at(o.to, o.dirTo)
-		return has == "" || !to, s
+		to, ok := s.at(o.to, o.dirTo)
+		return has == "" || !ok || o.flags&unix.RENAME_EXCHANGE != 0 && s[to] == "", s
 	case o.errno == unix.ENOENT && o.kind == "open":
 		return !ok, s
 	case o.errno == unix.ENOENT:
@@ -320,13 +365,33 @@ func (s simState) step(o simOp) (bool, simState) {
 		return ok, n
 	case "write":
 		name = s["#"+o.handle]
-		if name != "-" {
-			n[name] = o.version
+		if name == "" {
+			return false, s
 		}
-		return name != "" && s.mayReplace(o, name), n
+		if name[0] != '-' {
+			n.set(name, o.version)
+		}
+		return s.mayReplace(o, name), n
+	case "openlog":
+		n["#"+o.handle] = name
+		if has == "" {
+			n[name] = "empty"
+		}
+		return ok, n
+	case "append":
+		name = strings.TrimPrefix(s["#"+o.handle], "-")
+		if has := s.holds(name); has != "" {
+			n.set(name, has+"{"+o.version+"}")
+		}
+		return true, n
+	case "truncate":
+		n.set(name, "empty")
+		return has != "" && !isDirValue(has), n
+	case "link":
+		return s.link(n, o, name)
 	case "unlink":
 		n.take(name, "-")
-		n[o.removed(name)] = has
+		n[o.removed(name)] = s[name]
 		return has != "" && !isDirValue(has), n
 	case "mkdir":
 		n[name] = "dir:" + o.handle
@@ -357,12 +422,18 @@ func (s simState) rename(n simState, o simOp, name string) (bool, simState) {
 	switch {
 	case was == "" || !ok:
 		return false, s
-	case name == to:
-		return true, s
-	case !s.mayReplace(o, to):
+	case name == to || was == over && was[0] == '=':
+		return o.flags&unix.RENAME_NOREPLACE == 0, s
+	case over != "" && o.flags&unix.RENAME_NOREPLACE != 0, !s.mayReplace(o, to):
 		return false, s
+	case o.flags&unix.RENAME_EXCHANGE != 0:
+		n.take(to, "x")
+		n.take(name, to)
+		n.take("x", name)
+		n[name], n[to] = over, was
+		return over != "" && !isDirValue(over) && !isDirValue(was), n
 	case !isDirValue(was):
-		n.take(to, "-")
+		n.take(to, "-"+to)
 		n.take(name, to)
 		n[o.removed(name)], n[to] = was, was
 		return !isDirValue(over), n
@@ -371,6 +442,21 @@ func (s simState) rename(n simState, o simOp, name string) (bool, simState) {
 	}
 	delete(n, name)
 	n[to] = was
+	return true, n
+}
+
+// link gives a file a further name.
+func (s simState) link(n simState, o simOp, name string) (bool, simState) {
+	to, ok := s.at(o.to, o.dirTo)
+	was := s[name]
+	if was == "" || isDirValue(was) || !ok || s[to] != "" {
+		return false, s
+	}
+	if was[0] != '=' {
+		n["="+o.handle] = was
+		was = "=" + o.handle
+	}
+	n[name], n[to] = was, was
 	return true, n
 }
 
@@ -414,7 +500,7 @@ func (m *simModel) widen() {
 		o := x.Input.(simOp)
 		for _, y := range m.ops {
 			r := y.Input.(simOp)
-			if r.kind == "rename" && r.errno == 0 && !strings.ContainsAny(r.path, "/ab") && y.Call < x.Return && x.Call < y.Return {
+			if r.kind == "rename" && r.errno == 0 && (r.path == "d" || r.path == "e") && y.Call < x.Return && x.Call < y.Return {
 				o.wide = true
 			}
 		}
@@ -439,5 +525,5 @@ func cutHistory(ops []porcupine.Operation, i int) []porcupine.Operation {
 // mayReplace reports whether a program may replace what a name holds: the version that
 // it has read. Nothing is lost where there is nothing.
 func (s simState) mayReplace(o simOp, name string) bool {
-	return o.known == "" || s[name] == o.known || s[name] == ""
+	return o.known == "" || s.holds(name) == o.known || s.holds(name) == ""
 }

@@ -57,8 +57,18 @@ func (k *simKernel) unlink(p *simProc, path string, directory bool) unix.Errno {
 		if e == 0 || e == unix.EINTR {
 			k.unnamed(dir, name)
 		}
+		if e == 0 {
+			k.died(n)
+		}
 		return e
 	})
+}
+
+// died notes that a directory was removed.
+func (k *simKernel) died(n *simInode) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n.dead = n.isDir()
 }
 
 // unnamed forgets a name that was taken away, and what is known of its directory.
@@ -132,11 +142,11 @@ func (k *simKernel) stat(p *simProc, path string) (a fuse.Attr, e unix.Errno) {
 	return a, e
 }
 
-func (k *simKernel) rename(p *simProc, from, to string) unix.Errno {
-	return again(func(reval bool) unix.Errno { return k.renameOnce(p, from, to, reval) })
+func (k *simKernel) rename(p *simProc, from, to string, flags uint32) unix.Errno {
+	return again(func(reval bool) unix.Errno { return k.renameOnce(p, from, to, flags, reval) })
 }
 
-func (k *simKernel) renameOnce(p *simProc, from, to string, reval bool) unix.Errno {
+func (k *simKernel) renameOnce(p *simProc, from, to string, flags uint32, reval bool) unix.Errno {
 	a, old, e := k.walk(p, from, reval)
 	if e != 0 {
 		return e
@@ -159,6 +169,10 @@ func (k *simKernel) renameOnce(p *simProc, from, to string, reval bool) unix.Err
 		return e
 	case n == b || target == a && target != nil:
 		return unix.EINVAL
+	case target != nil && flags&unix.RENAME_NOREPLACE != 0:
+		return unix.EEXIST
+	case target == nil && flags&unix.RENAME_EXCHANGE != 0:
+		return unix.ENOENT
 	case target == n:
 		return 0
 	case target != nil && target.isDir() && !n.isDir():
@@ -174,18 +188,26 @@ func (k *simKernel) renameOnce(p *simProc, from, to string, reval bool) unix.Err
 	defer lockInodes(n, target)()
 	e = k.request(p, fmt.Sprintf("RENAME %s %s", old, name), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
 		h.NodeId = a.id
-		return k.fs.Rename(cancel, &fuse.RenameIn{InHeader: h, Newdir: b.id}, old, name)
+		return k.fs.Rename(cancel, &fuse.RenameIn{InHeader: h, Newdir: b.id, Flags: flags}, old, name)
 	})
 	if e != 0 && e != unix.EINTR {
 		return e
 	}
+	if flags&unix.RENAME_EXCHANGE != 0 {
+		k.exchanged(a, b, old, name)
+		if e == 0 {
+			k.w.moved(p, a, old, b, name, true)
+		}
+		return e
+	}
 	k.unnamed(b, name)
+	if target != nil && e == 0 {
+		k.died(target)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a.until = time.Time{}
 	n.until = time.Time{}
-	k.moves++
-	n.moved = k.moves
 	d := a.children[old]
 	if d == nil || d.inode != n {
 		return e
@@ -194,9 +216,23 @@ func (k *simKernel) renameOnce(p *simProc, from, to string, reval bool) unix.Err
 	k.dropLocked(d)
 	if e == 0 {
 		k.putLocked(b, name, n, time.Until(until))
-		k.w.moved(p, a, old, b, name)
+		k.w.moved(p, a, old, b, name, false)
 	}
 	return e
+}
+
+// exchanged lets two names change places.
+func (k *simKernel) exchanged(a, b *simInode, old, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.until, b.until = time.Time{}, time.Time{}
+	x, y := a.children[old], b.children[name]
+	if x == nil || y == nil || x.inode == nil || y.inode == nil {
+		return
+	}
+	x.inode.until, y.inode.until = time.Time{}, time.Time{}
+	x.inode, y.inode = y.inode, x.inode
+	x.until, y.until = y.until, x.until
 }
 
 // lockTwo is lock_rename: two directories one after the other, under the lock of the

@@ -261,9 +261,9 @@ func (ps *simProcs) Now() lockmgr.Birth {
 	return lockmgr.Birth{Tick: ps.tick(), PID: ps.last}
 }
 
-// Lineage implements Procs.
+// Lineage implements Procs. The daemon asks once for each caller, and others may wait
+// for the answer, which the bubble does not see: nobody stops here.
 func (ps *simProcs) Lineage(pid int32) (up []lockmgr.Ancestor) {
-	ps.w.perhapsPark("the daemon looks for ancestors")
 	for p := ps.get(pid); p != nil && p.parent != nil; p = p.parent {
 		up = append(up, lockmgr.Ancestor{Owner: p.parent.owner(), Child: p.birth})
 	}
@@ -375,6 +375,26 @@ func (ps *simProcs) Syscall(tid uint32) (call proc.Call, ok bool) {
 	return p.call, p.inCall
 }
 
+// GivenPath implements Procs.
+func (ps *simProcs) GivenPath(tid uint32) (g proc.Given, ok bool) {
+	p := ps.get(int32(tid))
+	if p == nil {
+		return proc.Given{}, false
+	}
+	root := ps.w.fs.inoOf(ps.w.fs.nodeOf(rootID)).ino
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if !p.inCall || p.call.Nr != unix.SYS_OPENAT {
+		return proc.Given{}, false
+	}
+	for path, at := range ps.pointers {
+		if at == p.call.Args[1] {
+			return proc.Given{Path: path, Dev: ps.w.fs.mountDev, Ino: root}, true
+		}
+	}
+	return proc.Given{}, false
+}
+
 // Opens implements Procs.
 func (ps *simProcs) Opens(pid int32, f proc.File) (writable, readable int, err error) {
 	p := ps.get(pid)
@@ -412,9 +432,13 @@ func (ps *simProcs) IsOutput(int32, proc.File) bool { return false }
 // MapsWritable implements Procs.
 func (ps *simProcs) MapsWritable(int32, proc.File, proc.File) (bool, error) { return false, nil }
 
-// Describe implements Procs.
+// Describe implements Procs. As in Lineage, nobody stops here.
 func (ps *simProcs) Describe(pid int32) proc.Description {
-	return proc.Description{Program: ps.Program(pid), UID: ps.w.uid}
+	d := proc.Description{UID: ps.w.uid}
+	if p := ps.get(pid); p != nil {
+		d.Program = p.comm
+	}
+	return d
 }
 
 // Program implements Procs.

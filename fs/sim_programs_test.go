@@ -1,9 +1,12 @@
 package fs
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,12 +27,20 @@ type simScript struct {
 //	count F        reads F, then writes it anew: what it read must be replaced, or nothing
 //	edit F         reads F, writes a temporary file, and renames it to F: likewise
 //	save F         writes a temporary file, and renames it to F
-//	append F       opens F to read and write, adds to it, and closes it
 //	mv F G         renames a file or a directory
 //	swap D E F     reads D/F, renames D to E, and writes E/F anew
-//	rm F, mkdir D, rmdir D, stat F
+//	rm F, mkdir D, rmdir D, stat F, chmod F
+//	ln F G         gives F the further name G
+//	mvnew F G      renames F to G, if there is no G (RENAME_NOREPLACE)
+//	exchange F G   lets F and G change places (RENAME_EXCHANGE)
+//	truncate F     cuts F by its path
+//	cut F          opens F to write it, cuts it through the descriptor, and writes it anew
+//	bump F         opens F to read and write, reads it, and writes it anew
+//	log F          appends two records to F
 //	pass F         opens F to write it anew, leaves the descriptor to a child, which
 //	               writes, and waits for that
+//	share F        opens F to write it anew, has a child with the descriptor that closes
+//	               it, and writes
 type simProgram struct {
 	name  string
 	lines []string
@@ -44,6 +55,9 @@ func (s simScript) String() string {
 	}
 	return b.String()
 }
+
+// appends reports whether a program appends records.
+func (s simScript) appends() bool { return strings.Contains(s.String(), "log ") }
 
 var simNames = []string{"a", "b", "d/a", "d/b", "e/a"}
 
@@ -63,7 +77,9 @@ func drawScript(seed uint64) simScript {
 		p := simProgram{name: []string{"ann", "bob", "cyn", "dan"}[len(s.programs)]}
 		for range 1 + r.IntN(4) {
 			var line string
-			switch x := r.IntN(100); {
+			switch x := r.IntN(150); {
+			case x >= 100:
+				line = drawRarer(r, name)
 			case x < 18:
 				line = "cat " + name()
 			case x < 36:
@@ -90,8 +106,8 @@ func drawScript(seed uint64) simScript {
 				line = "rmdir e"
 			case x < 96:
 				line = "stat " + name()
-			case s.kills > 0: // see docs/architecture.md
-				line = "echo " + name()
+			case x < 98:
+				line = "share " + name()
 			default:
 				line = "pass " + name()
 			}
@@ -100,6 +116,24 @@ func drawScript(seed uint64) simScript {
 		s.programs = append(s.programs, p)
 	}
 	return s
+}
+
+// drawRarer makes up one of the commands that programs use less often.
+func drawRarer(r *rand.Rand, name func() string) string {
+	switch command := []string{"mvnew", "exchange", "ln", "ln", "chmod", "truncate", "cut", "bump", "bump", "log", "log"}[r.IntN(11)]; command {
+	case "mvnew", "exchange":
+		return command + " " + name() + " " + name()
+	case "ln":
+		// link(2) looks the two names up one after the other: a file that is renamed in
+		// between may get its earlier name back, which is not a moment of the model.
+		from, to := name(), name()
+		if from == to {
+			return "stat " + from
+		}
+		return command + " " + from + " " + to
+	default:
+		return command + " " + name()
+	}
 }
 
 // launch starts a process that runs a program.
@@ -139,9 +173,25 @@ func (p *simProc) run(f []string) {
 	case "save":
 		p.save(f[1], "")
 	case "mv":
-		p.mv(f[1], f[2], "")
+		p.mv(f[1], f[2], "", 0)
+	case "mvnew":
+		p.mv(f[1], f[2], "", unix.RENAME_NOREPLACE)
+	case "exchange":
+		p.mv(f[1], f[2], "", unix.RENAME_EXCHANGE)
+	case "ln":
+		p.ln(f[1], f[2])
+	case "chmod":
+		p.chmod(f[1])
+	case "truncate":
+		p.truncate(f[1])
+	case "cut":
+		p.cut(f[1])
+	case "bump":
+		p.bump(f[1])
+	case "log":
+		p.log(f[1])
 	case "swap":
-		if v, ok := p.cat(f[1] + "/" + f[3]); ok && p.mv(f[1], f[2], "") == 0 {
+		if v, ok := p.cat(f[1] + "/" + f[3]); ok && p.mv(f[1], f[2], "", 0) == 0 {
 			p.echo(f[2]+"/"+f[3], "", v)
 		}
 	case "rm":
@@ -154,6 +204,10 @@ func (p *simProc) run(f []string) {
 		p.stat(f[1])
 	case "pass":
 		p.pass(f[1])
+	case "share":
+		p.share(f[1])
+	case "drop":
+		p.drop()
 	case "finish":
 		p.finish()
 	default:
@@ -168,7 +222,7 @@ func flagsText(flags uint32) string {
 	for _, x := range []struct {
 		bit  uint32
 		text string
-	}{{unix.O_CREAT, "create"}, {unix.O_EXCL, "exclusively"}, {unix.O_TRUNC, "truncate"}} {
+	}{{unix.O_CREAT, "create"}, {unix.O_EXCL, "exclusively"}, {unix.O_TRUNC, "truncate"}, {unix.O_APPEND, "append"}} {
 		if flags&x.bit != 0 {
 			s += ", " + x.text
 		}
@@ -180,7 +234,7 @@ func result(e unix.Errno) string {
 	if e == 0 {
 		return "ok"
 	}
-	return unix.ErrnoName(e)
+	return fmt.Sprintf("%s (%s)", unix.ErrnoName(e), e)
 }
 
 func (p *simProc) open(path string, flags uint32) (int, *simFile, unix.Errno) {
@@ -281,7 +335,7 @@ func (p *simProc) cat(path string) (version string, ok bool) {
 	p.w.model.read(p, f, text, e)
 	p.close(fd)
 	v, whole := versionOf(text)
-	return v, e == 0 && whole && !f.strayed
+	return v, e == 0 && whole
 }
 
 // echo writes a new version. It must replace the version known, if that is not "".
@@ -290,9 +344,7 @@ func (p *simProc) echo(path, _, known string) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	if !f.strayed {
-		f.known = known
-	}
+	f.known = known
 	return p.fill(fd, f)
 }
 
@@ -314,7 +366,7 @@ func (p *simProc) save(path, known string) {
 		return
 	}
 	if p.fill(fd, f) == 0 {
-		p.mv(temp, path, known)
+		p.mv(temp, path, known, 0)
 	}
 }
 
@@ -331,6 +383,25 @@ func (p *simProc) pass(path string) {
 	<-child.dead // as a shell waits
 }
 
+// share writes while a child has the descriptor, too, and closes it.
+func (p *simProc) share(path string) {
+	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC)
+	if e != 0 {
+		return
+	}
+	p.w.logf("%s has a child, which closes the file", p)
+	child := p.w.launch(p, simProgramOf(p.comm+"-child", "drop"))
+	p.fill(fd, f)
+	<-child.dead
+}
+
+// drop closes the descriptors that the process has inherited.
+func (p *simProc) drop() {
+	for _, fd := range slices.Sorted(maps.Keys(p.fds)) {
+		p.close(fd)
+	}
+}
+
 // finish is what the child does: it writes to the descriptor that it has.
 func (p *simProc) finish() {
 	for fd, f := range p.fds {
@@ -344,12 +415,13 @@ func (p *simProc) finish() {
 	}
 }
 
-func (p *simProc) mv(from, to, known string) unix.Errno {
+func (p *simProc) mv(from, to, known string, flags uint32) unix.Errno {
 	p.enter(unix.SYS_RENAMEAT2, fmt.Sprintf("rename %s to %s", from, to), from, to)
 	began := p.w.now()
-	e := p.w.kernel.rename(p, from, to)
-	p.w.logf("%s renames %s to %s: %s", p, from, to, result(e))
-	p.w.model.did(p, simOp{kind: "rename", path: from, to: to, known: known, errno: e}, began)
+	e := p.w.kernel.rename(p, from, to, flags)
+	how := map[uint32]string{unix.RENAME_NOREPLACE: ", if there is none,", unix.RENAME_EXCHANGE: ", and that the other way,"}[flags]
+	p.w.logf("%s renames %s to %s%s: %s", p, from, to, how, result(e))
+	p.w.model.did(p, simOp{kind: "rename", path: from, to: to, known: known, flags: flags, errno: e}, began)
 	p.leave()
 	return e
 }
@@ -396,16 +468,14 @@ func versionText(v string) []string {
 	return []string{"<" + v + ".", v + ".", v + ">"}
 }
 
-var versionShape = regexp.MustCompile(`^<(\w+)\.(\w+)\.(\w+)>$`)
+var versionShape = regexp.MustCompile(`^(?:<(\w+)\.(\w+)\.(\w+)>)?((?:\{\w+\}\n)*)$`)
 
-// versionOf says which version a text is; not whole if it is none. An empty file is one.
+// versionOf says which version a text is, with the records that were added to it; not
+// whole if it is none. An empty file is one.
 func versionOf(text string) (v string, whole bool) {
-	if text == "" {
-		return "empty", true
-	}
 	m := versionShape.FindStringSubmatch(text)
 	if m == nil || m[1] != m[2] || m[2] != m[3] {
 		return "", false
 	}
-	return m[1], true
+	return cmp.Or(m[1], "empty") + strings.ReplaceAll(m[4], "\n", ""), true
 }

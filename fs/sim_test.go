@@ -15,6 +15,8 @@ var (
 	simSeed  = flag.Uint64("seed", 0, "run this simulation alone, and show what happens")
 	simTrace = flag.Bool("trace", false, "show each request of the simulation, too")
 	simSeeds = flag.Int("seeds", 0, "how many simulations to run")
+	simText  = flag.String("programs", "", "with -seed: what the programs do, \"ann: cat a; rm a | bob: mv a b\"")
+	simKills = flag.Int("kills", 0, "with -programs: how many of a thousand steps kill a program")
 )
 
 // maxBroken is after how many failures there is enough to read.
@@ -25,14 +27,22 @@ const maxBroken = 3
 func TestSimulation(t *testing.T) {
 	dir := simBase(t)
 	if *simSeed != 0 {
-		w := simulate(t, dir, simOptions{seed: *simSeed, script: drawScript(*simSeed), trace: *simTrace})
+		script := drawScript(*simSeed)
+		if *simText != "" {
+			script = parseScript(*simText, *simKills)
+		}
+		w := simulate(t, dir, simOptions{seed: *simSeed, script: script, trace: *simTrace})
 		t.Log("\n" + w.transcript())
+		if len(w.failures) > 0 && *simText == "" {
+			small := shrink(t, dir, w)
+			t.Logf("Shrunk to this:\n%s\nTo see it again:\n%s", small.transcript(), small.replay())
+		}
 		if len(w.failures) > 0 {
 			t.Fatal(strings.Join(w.failures, "\n"))
 		}
 		return
 	}
-	first, n := uint64(1), 100
+	first, n := uint64(1), 300
 	if os.Getenv("LATCHFS_STRESS") != "" {
 		first, n = uint64(time.Now().UnixNano()), 10_000
 	}
@@ -50,7 +60,9 @@ func TestSimulation(t *testing.T) {
 		}
 		if len(w.failures) > 0 {
 			broken++
-			t.Errorf("seed %d:\n%s\nTo see it again: go test ./fs -v -run 'TestSimulation$' -args -seed %d", seed, w.transcript(), seed)
+			small := shrink(t, dir, w)
+			t.Errorf("seed %d, shrunk to this:\n%s\nTo see it again:\n%s\nThe whole of it:\ngo test ./fs -v -run 'TestSimulation$' -args -seed %d",
+				seed, small.transcript(), small.replay(), seed)
 		}
 	}
 	took := time.Since(began)
@@ -64,19 +76,114 @@ func (w *simWorld) transcript() string {
 	return fmt.Sprintf("The programs:\n%s\nWhat happened:\n%s", w.opts.script, strings.Join(w.lines, "\n"))
 }
 
-// A reader has found the file's node when a writer takes that over, and is killed. What
-// the writer has left is not what the reader opens.
-func TestReaderBesideAKilledWriter(t *testing.T) {
-	script := simScript{programs: []simProgram{simProgramOf("ann", "cat a"), simProgramOf("bob", "echo a")}}
-	turns := []string{
-		"ann", "ann", "ann", // it has looked the name up
-		"bob", "bob", "bob", "bob", // it has opened the file and written the first part
-		"kill bob", "bob", "bob", // it has closed the file
-		"ann",
-	}
-	w := simulate(t, simBase(t), simOptions{seed: 1, script: script, turns: turns, trace: true})
+// inTurns runs programs in an order that the test says; see simOptions.turns.
+func inTurns(t *testing.T, programs []simProgram, turns ...string) {
+	t.Helper()
+	w := simulate(t, simBase(t), simOptions{seed: 1, script: simScript{programs: programs}, turns: turns, trace: true})
 	t.Log("\n" + w.transcript())
 	if len(w.failures) > 0 {
 		t.Fatal(strings.Join(w.failures, "\n"))
+	}
+}
+
+// A reader has found the file's node when a writer takes that over, and is killed. What
+// the writer has left is not what the reader opens.
+func TestReaderBesideAKilledWriter(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "cat a"), simProgramOf("bob", "echo a")},
+		"ann until OPEN a", "bob until WRITE a at 6", "kill bob", "bob to the end", "ann to the end")
+}
+
+// A file is renamed between the walk of an open and the OPEN. What the program reads is
+// what it knows of the name that it gave, so that it does not replace what another
+// program has put there since.
+func TestRenameBeforeAReaderOpens(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "count a"), simProgramOf("bob", "mv a b"), simProgramOf("cyn", "echo a")},
+		"ann until OPEN a", "bob to the end", "ann until call open a to write", "cyn to the end", "ann to the end")
+}
+
+// The same of a program that is about to replace a version that it does not know: it
+// does not do so under the name that the file has got meanwhile.
+func TestRenameBeforeAWriterOpens(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "count a"), simProgramOf("bob", "mv a b"), simProgramOf("cyn", "echo a")},
+		"ann until call open a to write", "cyn to the end", "the kernel to the end", "ann until OPEN a", "bob to the end", "ann to the end")
+}
+
+// A file is renamed twice while a program opens it: before its first OPEN, and before
+// its second. The kernel does not walk a third time.
+func TestRenamesBeforeBothOpens(t *testing.T) {
+	programs := []simProgram{
+		simProgramOf("ann", "count a"), simProgramOf("bob", "mv a b"), simProgramOf("cyn", "mv b a"), simProgramOf("dan", "mv a b"), simProgramOf("eve", "echo a"),
+	}
+	inTurns(t, programs, "ann until OPEN a", "bob to the end", "cyn to the end", "ann until LOOKUP a", "ann until OPEN a", "dan to the end",
+		"ann until call open a to write", "eve to the end", "ann to the end")
+	inTurns(t, programs, "ann until call open a to write", "eve to the end", "the kernel to the end",
+		"ann until OPEN a", "bob to the end", "cyn to the end", "ann until LOOKUP a", "ann until OPEN a", "dan to the end", "ann to the end")
+}
+
+// A child is killed while it writes to the descriptor of its parent, and has lost its
+// descriptors, when the parent closes the file: what the child had written is not a
+// version.
+func TestParentClosesBesideAKilledChild(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "pass a")},
+		"ann until call close a", "ann-child until WRITE a at 6", "kill ann-child", "ann-child until FLUSH a", "ann to the end")
+}
+
+// Likewise where the opener is killed, and a child closes the file that it has inherited.
+func TestChildClosesBesideAKilledParent(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "share a")},
+		"ann until WRITE a at 6", "ann-child until FLUSH a", "kill ann", "ann until FLUSH a", "ann-child to the end", "ann to the end")
+}
+
+// Parent and child are killed at once, as a process group is: neither waits for the
+// other.
+func TestParentAndChildAreKilled(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "pass a")},
+		"ann until call close a", "ann-child until WRITE a at 6", "kill ann", "kill ann-child",
+		"ann until FLUSH a", "ann-child until FLUSH a", "ann to the end", "ann-child to the end")
+}
+
+// A truncation by the path is led to a session by a second walk, and cannot be told to
+// walk again for another reason.
+func TestTruncateAfterARename(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "save a"), simProgramOf("bob", "truncate a")}, "ann to the end", "bob to the end")
+}
+
+// A program opens a file to append to it, and waits for a writer who has taken the
+// file's node over, and is killed. The records go to the file, not to what the writer
+// has left.
+func TestAppenderBesideAKilledWriter(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "log a"), simProgramOf("bob", "echo a")},
+		"ann until OPEN a", "bob until WRITE a at 6", "ann to the end", "kill bob", "bob to the end", "ann to the end")
+}
+
+// A program has found a file to give it a further name when a writer takes the file's
+// node over. What the writer has not finished gets no name, and is not committed.
+func TestLinkBesideAWriter(t *testing.T) {
+	for _, line := range []string{"echo a", "bump a"} {
+		inTurns(t, []simProgram{simProgramOf("ann", "ln a b"), simProgramOf("bob", line)},
+			"ann until LINK b", "bob until WRITE a at 6", "ann to the end", "bob to the end", "ann to the end")
+		inTurns(t, []simProgram{simProgramOf("ann", "ln a b"), simProgramOf("bob", line)},
+			"ann until LINK b", "bob until WRITE a at 6", "kill bob", "bob to the end", "ann to the end")
+	}
+}
+
+// stories are those in which seeds have found a defect, which is repaired.
+var stories = map[string]struct {
+	seed     uint64
+	kills    int
+	programs string
+}{
+	"records beside a session that waits for its RELEASE": {seed: 483, programs: "bob: log a | cyn: count a; cut a; log a"},
+	"a slow create after a wait":                          {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
+}
+
+func TestStories(t *testing.T) {
+	for name, s := range stories {
+		t.Run(name, func(t *testing.T) {
+			w := simulate(t, simBase(t), simOptions{seed: s.seed, script: parseScript(s.programs, s.kills)})
+			if len(w.failures) > 0 {
+				t.Fatalf("%s\n%s", strings.Join(w.failures, "\n"), w.transcript())
+			}
+		})
 	}
 }

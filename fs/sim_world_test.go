@@ -37,12 +37,15 @@ type simWorld struct {
 	clock    int64
 	lines    []string
 	failures []string
+	kinds    []string // of the failures
+	began    time.Time
 	running  int // programs
 	model    simModel
 	last     string // who went on last
 	stick    int    // in hundred, how often the same one goes on
 	directed bool   // by the test's turns
 	inside   int    // in hundred, how often a request stops inside the daemon
+	kills    int    // in thousand, how often one is killed
 }
 
 // simOptions are what one simulation is made of.
@@ -50,9 +53,15 @@ type simOptions struct {
 	seed   uint64
 	script simScript
 	trace  bool // show each request
-	// turns, if there are any, say who goes on first, in place of the seed: by the first
-	// word of what it is about to do. Afterwards each goes on until it cannot.
+	// turns, if there are any, say who goes on, in place of the seed: "ann until OPEN"
+	// lets ann go on until it is about to do what has that text, "ann to the end" as long
+	// as it can, "the kernel to the end" sends every RELEASE that is due, and "kill ann"
+	// kills it. Afterwards each goes on until it cannot.
 	turns []string
+	// alarm, if not nil, says what is to count as broken, beside the promises; starts is
+	// called when the simulation starts.
+	alarm  func(simOp) string
+	starts func()
 }
 
 // simParked is somebody who waits until it is its turn.
@@ -128,7 +137,7 @@ func (f *FS) holdsNoMutex() bool {
 func (w *simWorld) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lines = append(w.lines, fmt.Sprintf("%5d  ", w.steps)+fmt.Sprintf(format, args...))
+	w.lines = append(w.lines, fmt.Sprintf("%9.3fs  ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
 func (w *simWorld) tracef(format string, args ...any) {
@@ -142,7 +151,7 @@ func (w *simWorld) failf(format string, args ...any) {
 	w.logf("BROKEN: "+format, args...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+	w.failures, w.kinds = append(w.failures, fmt.Sprintf(format, args...)), append(w.kinds, format)
 }
 
 // now is a moment in the order of all beginnings and ends of system calls.
@@ -153,12 +162,18 @@ func (w *simWorld) now() int64 {
 	return w.clock
 }
 
-// moved tells of a rename that has happened.
-func (w *simWorld) moved(_ *simProc, a *simInode, old string, b *simInode, name string) {
+// moved tells of a rename that has happened; what had the new name has the old one, or
+// none.
+func (w *simWorld) moved(_ *simProc, a *simInode, old string, b *simInode, name string, exchanged bool) {
 	for _, p := range w.procs.living() {
 		for _, f := range p.fds {
-			if f.dir == a && f.name == old {
+			switch {
+			case f.dir == a && f.name == old:
 				f.dir, f.name = b, name
+			case f.dir == b && f.name == name && exchanged:
+				f.dir, f.name = a, old
+			case f.dir == b && f.name == name:
+				f.dir = nil
 			}
 		}
 	}
@@ -291,14 +306,26 @@ func (w *simWorld) run() {
 	}
 }
 
-// turnOf is who goes on if the test says that.
+// turnOf is who goes on if the test says that; nil if it has said that one is killed.
 func (w *simWorld) turnOf(ready []*simParked) *simParked {
-	want := w.last
-	if len(w.opts.turns) > 0 {
-		want, w.opts.turns = w.opts.turns[0], w.opts.turns[1:]
+	for len(w.opts.turns) > 0 {
+		turn := w.opts.turns[0]
+		if name, kills := strings.CutPrefix(turn, "kill "); kills {
+			w.opts.turns = w.opts.turns[1:]
+			w.killNamed(name)
+			return nil
+		}
+		name, until, _ := strings.Cut(turn, " until ")
+		name, _, _ = strings.Cut(name, " ")
+		for _, x := range ready {
+			if (strings.HasPrefix(x.what, name+"[") || strings.HasPrefix(x.what, name+" ")) && (until == "" || !strings.Contains(x.what, until)) {
+				return x
+			}
+		}
+		w.opts.turns = w.opts.turns[1:]
 	}
 	for _, x := range ready {
-		if strings.HasPrefix(x.what, want) {
+		if who(x.what) == w.last {
 			return x
 		}
 	}
@@ -308,12 +335,9 @@ func (w *simWorld) turnOf(ready []*simParked) *simParked {
 // step is one thing that happens.
 func (w *simWorld) step(ready []*simParked) {
 	if w.directed {
-		if len(w.opts.turns) > 0 && strings.HasPrefix(w.opts.turns[0], "kill ") {
-			w.killNamed(strings.TrimPrefix(w.opts.turns[0], "kill "))
-			w.opts.turns = w.opts.turns[1:]
-			return
+		if next := w.turnOf(ready); next != nil {
+			w.resume(next)
 		}
-		w.resume(w.turnOf(ready))
 		return
 	}
 	switch x := w.picks.IntN(1000); {
@@ -325,7 +349,7 @@ func (w *simWorld) step(ready []*simParked) {
 		w.tracef("      %v pass", d)
 		time.Sleep(d)
 		return
-	case x < 40+w.opts.script.kills:
+	case x < 40+w.kills:
 		if all := w.procs.living(); len(all) > 0 {
 			p := all[w.picks.IntN(len(all))]
 			w.logf("%s is killed", p)
@@ -406,7 +430,12 @@ func (w *simWorld) checkEmpty() {
 	f := w.fs
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sessions, handles, names := len(f.sessions), len(f.handles), len(f.names)
+	sessions, handles, names := len(f.sessions), len(f.handles), 0
+	f.names.All(func(d *dentry) {
+		if d.State.busy() {
+			names++
+		}
+	})
 	if sessions > 0 || handles > 0 || names > 0 || f.walks.any() {
 		go w.failf("%d sessions, %d handles, %d names in session and %d walks are left, and everybody is dead", sessions, handles, names, f.walks.n.Load())
 	}
@@ -425,9 +454,15 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(data)
+	defer time.AfterFunc(time.Minute, func() {
+		panic(fmt.Sprintf("simulation %d hangs: somebody waits for what the bubble does not see", o.seed))
+	}).Stop()
+	if o.starts != nil {
+		o.starts()
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w = &simWorld{
-			opts: o, uid: uint32(os.Getuid()), gid: uint32(os.Getgid()),
+			opts: o, kills: o.script.kills, began: time.Now(), uid: uint32(os.Getuid()), gid: uint32(os.Getgid()),
 			picks: rand.New(rand.NewPCG(o.seed, 1)), chances: rand.New(rand.NewPCG(o.seed, 2)),
 		}
 		w.stick, w.inside = []int{0, 50, 80, 95}[w.picks.IntN(4)], []int{0, 0, 5, 30}[w.picks.IntN(4)]
@@ -444,7 +479,7 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		}
 		w.run()
 		w.launch(nil, simProgramOf("observer", w.model.looks()...))
-		w.opts.script.kills = 0
+		w.kills = 0
 		w.run()
 		time.Sleep(10 * time.Second)
 		w.run()

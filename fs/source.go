@@ -179,7 +179,11 @@ func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 		if x.temporary != "" && !s.f.isThere(x.temporary) {
 			hint = x.withoutIt
 		}
-		if hint != "" {
+		switch {
+		case hint == "":
+		case r.Holder == nil && x.errno == unix.EBUSY:
+			r.Suggestion = hint // it says all that there is to do about an overtaken change
+		default:
 			r.Suggestion = strings.TrimSpace(r.Advice() + " " + hint)
 		}
 		out = append(out, r)

@@ -137,7 +137,7 @@ func (s *session) fence() {
 	if t := s.txn.Load(); t != nil {
 		t.lost.Store(true)
 	}
-	dir, name := s.parent, s.name
+	dir, name := s.parent, s.dentry.Name()
 	dir.pins++
 	s.leaveLocked()
 	f.mu.Unlock()

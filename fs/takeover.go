@@ -117,7 +117,7 @@ func (f *FS) retire(n *node) {
 	if !slices.Contains(f.retired[n.key], n) {
 		f.retired[n.key] = append(f.retired[n.key], n)
 	}
-	parent, name := n.parent, n.name
+	parent, name := n.namedLocked()
 	f.mu.Unlock()
 	if parent != nil {
 		f.dropName(parent, name)
@@ -158,7 +158,9 @@ func (f *FS) takeOver(n *node, s *session) bool {
 	if f.byIno[base.key] == nil || f.byIno[base.key] == n {
 		f.byIno[base.key] = base
 	}
-	f.setNameLocked(base, n.parent, n.name)
+	if parent, name := n.namedLocked(); parent != nil {
+		f.setNameLocked(base, parent, name)
+	}
 	f.unretireLocked(n)
 	n.fd, n.key = shadow.fd, shadow.key
 	shadow.fd = -1
@@ -189,9 +191,7 @@ func (f *FS) awaitedLocked(n *node) bool {
 	if n.parent == nil {
 		return false
 	}
-	k := dkey{n.parent.id, n.name}
-	ns := f.names[k]
-	return ns != nil && ns.stale > 0 || f.strayed.expects(k)
+	return n.dentry.State.stale > 0 || f.strayed.expects(dkey{n.parent.id, n.dentry.Name()})
 }
 
 // dropName makes the kernel forget a name, unless something is mounted on it.

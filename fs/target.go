@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/access"
 	"latchfs/fs/control"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -161,11 +162,7 @@ func (f *FS) maySearch(c *caller, dir int) unix.Errno {
 	if c == nil || c.uid == 0 {
 		return 0
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(dir, &st); err != nil {
-		return errnoOf(err)
-	}
-	if !f.mayAccess(c, &st, 1) {
+	if !f.mayAccess(c, dir, access.Search) {
 		return unix.EACCES
 	}
 	return 0

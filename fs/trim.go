@@ -1,11 +1,17 @@
 package fs
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
 
 // trimmer makes the kernel forget names when descriptors run short: each inode
 // that the kernel remembers costs one. It begins when half of what the limit
 // allows is used, and drops names of files that nobody has open, which the
-// kernel answers with FORGET. Directories stay, for somebody may work in them.
+// kernel answers with FORGET. Directories are left to the kernel, which knows in which
+// ones somebody works (FUSE_NOTIFY_PRUNE, since Linux 6.18; before that they stay).
 // Where that does not suffice, lookups fail with ENFILE.
 type trimmer struct {
 	f      *FS
@@ -38,12 +44,50 @@ func (t *trimmer) run() {
 			}
 			t.f.unpin(v.dir)
 		}
+		t.pruneDirs()
 		select {
 		case <-t.f.done:
 			return
 		case <-time.After(trimPause):
 		}
 	}
+}
+
+// pruner is a kernel that can be told which inodes to forget if nobody uses them.
+type pruner interface {
+	PruneNotify(nodes []uint64) fuse.Status
+}
+
+// maxPruned is how many inodes one notification tells of.
+const maxPruned = 4096
+
+// pruneDirs makes the kernel forget directories in which nobody works. One that has others
+// below it that the kernel remembers goes the next time.
+func (t *trimmer) pruneDirs() {
+	p, ok := t.f.srv.(pruner)
+	if !ok {
+		return
+	}
+	for ids := range slices.Chunk(t.f.idleDirs(t.f.maxNodes/4), maxPruned) {
+		if p.PruneNotify(ids) != fuse.OK {
+			return
+		}
+	}
+}
+
+// idleDirs lists directories that hold nothing for us.
+func (f *FS) idleDirs(limit int) []uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []uint64
+	for id, n := range f.nodes {
+		if n.isDir() && n.pins == 0 && n.nlookup > 0 && id != fuse.FUSE_ROOT_ID {
+			if out = append(out, id); len(out) >= limit {
+				break
+			}
+		}
+	}
+	return out
 }
 
 // idleNames lists names of files that nobody has open, their directories
@@ -57,7 +101,7 @@ func (f *FS) idleNames(limit int) []place {
 			continue
 		}
 		n.parent.pins++
-		out = append(out, place{dir: n.parent, name: n.name})
+		out = append(out, place{dir: n.parent, name: n.dentry.Name()})
 		if len(out) >= limit {
 			break
 		}

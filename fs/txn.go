@@ -38,8 +38,8 @@ type txn struct {
 	locks  []*lockmgr.Lock // on names that were changed
 	reason string          // why it is over
 
-	names  map[dkey]*stagedName // guarded by FS.mu
-	closed bool                 // guarded by FS.mu: it is being decided, and gets no more sessions
+	names  map[*dentry]*stagedName // guarded by FS.mu
+	closed bool                    // guarded by FS.mu: it is being decided, and gets no more sessions
 }
 
 // stagedName is a name that a transaction changes without a session.
@@ -47,6 +47,7 @@ type stagedName struct {
 	t     *txn
 	dir   *node // pinned
 	name  string
+	at    *dentry        // of name, with a reference while it is staged
 	gone  bool           // removed for its members; else made, and hidden from others
 	base  commit.Version // of what is to be removed
 	isDir bool
@@ -76,7 +77,7 @@ func (f *FS) beginTxn(cl *claim) *txn {
 	r := l.Request()
 	t := &txn{
 		f: f, id: l.Token(), label: cl.label.id(), cl: cl, owner: r.Owner, up: r.Lineage, since: r.Since,
-		store: f.store.NewTxn(l.Token()), names: map[dkey]*stagedName{},
+		store: f.store.NewTxn(l.Token()), names: map[*dentry]*stagedName{},
 	}
 	cl.txn.Store(t)
 	f.txns.mu.Lock()

@@ -84,8 +84,8 @@ func (t *txn) isGoneDirLocked(dir *node) bool {
 	if dir.parent == nil {
 		return false
 	}
-	ns := t.f.names[dkey{dir.parent.id, dir.name}]
-	return ns != nil && ns.staged != nil && ns.staged.t == t && ns.staged.gone && ns.staged.isDir
+	sn := dir.dentry.State.staged
+	return sn != nil && sn.t == t && sn.gone && sn.isDir
 }
 
 // admitsLocked reports whether a session may become the transaction's. FS.mu is held.

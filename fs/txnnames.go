@@ -19,10 +19,7 @@ func (f *FS) isLiveName(dir *node, name string) bool {
 func (f *FS) stagedAt(dir *node, name string) *stagedName {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ns := f.names[dkey{dir.id, name}]; ns != nil {
-		return ns.staged
-	}
-	return nil
+	return f.nameLocked(dir, name).staged
 }
 
 // stage enters a name.
@@ -30,23 +27,25 @@ func (t *txn) stage(sn *stagedName) {
 	f := t.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k := dkey{sn.dir.id, sn.name}
-	sn.t = t
+	sn.t, sn.at = t, f.names.Get(sn.dir.dentry, sn.name)
 	sn.dir.pins++
-	t.names[k] = sn
-	f.nameStateLocked(k).staged = sn
+	t.names[sn.at] = sn
+	sn.at.State.staged = sn
 }
 
 // unstage forgets it. The directory is still pinned.
 func (f *FS) unstage(sn *stagedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k := dkey{sn.dir.id, sn.name}
-	delete(sn.t.names, k)
-	if ns := f.names[k]; ns != nil && ns.staged == sn {
-		ns.staged = nil
-		f.gcNameLocked(k)
+	if sn.at == nil {
+		return
 	}
+	delete(sn.t.names, sn.at)
+	if sn.at.State.staged == sn {
+		sn.at.State.staged = nil
+	}
+	f.names.Put(sn.at)
+	sn.at = nil
 }
 
 // drop forgets a staged name for good.

@@ -11,6 +11,7 @@ import (
 
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
 )
 
 // dirent64 encodes one linux_dirent64 record.
@@ -141,17 +142,14 @@ func TestOptionsValidate(t *testing.T) {
 	}
 }
 
-func TestPathOfNodes(t *testing.T) {
-	root := &node{id: 1}
-	a := &node{id: 2, parent: root, name: "a"}
-	b := &node{id: 3, parent: a, name: "b"}
-	for _, c := range []struct {
-		dir  *node
-		name string
-		want string
-	}{{root, "x", "x"}, {a, "x", "a/x"}, {b, "x\xff", "a/b/x\xff"}} {
-		if got := pathLocked(c.dir, c.name); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
+func TestPanicEndsTheDaemon(t *testing.T) {
+	f := newFS(Options{Policy: policy.Default()})
+	f.rootfd = -1
+	handle := f.mountOptions().PanicHandler
+	defer func() {
+		if recover() == nil {
+			t.Error("after a panic the daemon goes on, perhaps with a mutex held")
 		}
-	}
+	}()
+	handle("a defect")
 }

@@ -231,6 +231,16 @@ func (v *virtual) handle(fh uint64) *vhandle {
 	return v.handles[fh]
 }
 
+// isView reports whether what is read has to be put together first. A reply on the
+// control file is there, or is waited for.
+func (v *virtual) isView(in *fuse.ReadIn) bool {
+	if !isVirtual(in.NodeId) {
+		return false
+	}
+	h := v.handle(in.Fh)
+	return h != nil && h.content != nil
+}
+
 func (v *virtual) newHandle(h *vhandle) uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -384,10 +384,8 @@ func (f *FS) giveUp(l *lockmgr.Lock, d *demand, cause error) unix.Errno {
 	holders := f.table.Conflicts(l)
 	if !f.table.Cancel(l, cause) {
 		<-l.Done()
-		if d.granted(l) {
-			return 0
-		}
-		if l.Held() && cause != errInterrupted && cause != errShutdown {
+		held, counts := l.Held(), cause != errInterrupted && cause != errShutdown
+		if held && counts || d.granted(l) && (cause != errShutdown || !held) {
 			return 0
 		}
 		f.table.Release(l)

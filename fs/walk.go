@@ -37,6 +37,7 @@ type walk struct {
 	busy    bool                   // a request of the thread is working on the walk
 	sess    *session               // where the walk is led
 	node    *node                  // the same of one without a session; pinned
+	stale   []*dentry              // at[0], once for each time that it counts as stale; by FS.mu
 	looked  bool                   // the name was looked up since
 	from    *node                  // opOpen: the node at which it was answered
 	call    proc.Call              // the system call, if it is known
@@ -72,8 +73,8 @@ func (ws *walks) put(c *caller, w *walk) {
 	if w.op == opWait {
 		w.until = w.since.Add(retryGrace)
 	}
-	if w.op == opStale {
-		w.until = w.since.Add(staleGrace)
+	if w.op == opStale && w.call == (proc.Call{}) {
+		w.until = w.since.Add(staleGrace) // otherwise the sweeper sees that the call is over
 	}
 	ws.mu.Lock()
 	old := ws.m[w.tid]
@@ -211,14 +212,18 @@ func (f *FS) await1(w *walk, by int) {
 		return
 	}
 	f.mu.Lock()
-	if w.node != nil && by < 0 {
-		f.nameStateLocked(w.at[0]).stale--
-		f.gcNameLocked(w.at[0])
-		f.unpinLocked(w.node)
-	}
-	if w.op == opStale {
-		f.nameStateLocked(w.at[0]).stale += by
-		f.gcNameLocked(w.at[0])
+	switch {
+	case by < 0:
+		for _, d := range w.stale {
+			d.State.stale--
+			f.names.Put(d)
+		}
+		w.stale = nil
+		if w.node != nil {
+			f.unpinLocked(w.node)
+		}
+	case w.op == opStale:
+		f.staleLocked(w)
 	}
 	for _, d := range w.dirs {
 		d.awaited += by
@@ -228,6 +233,15 @@ func (f *FS) await1(w *walk, by int) {
 		}
 	}
 	f.mu.Unlock()
+}
+
+// staleLocked notes that the caller of w is on its way to the name again. FS.mu is held.
+func (f *FS) staleLocked(w *walk) {
+	if dir := f.nodes[w.at[0].dir]; dir != nil {
+		d := f.names.Get(dir.dentry, w.at[0].name)
+		d.State.stale++
+		w.stale = append(w.stale, d)
+	}
 }
 
 // lookedUp notes that a thread has looked a name up, whatever that led to: who then
@@ -254,7 +268,7 @@ func (ws *walks) leadTo(w *walk, s *session) {
 func (ws *walks) leadToNode(w *walk, n *node) {
 	f := ws.f
 	f.mu.Lock()
-	f.nameStateLocked(w.at[0]).stale++ // so that LOOKUP asks for the walk
+	f.staleLocked(w) // so that LOOKUP asks for the walk
 	n.pins++
 	f.mu.Unlock()
 	ws.mu.Lock()
@@ -371,9 +385,13 @@ func (ws *walks) missing(c *caller, k dkey) {
 	if w == nil || w.at[0] != k || w.op == opWait || w.op == opStale || makesName(w.op) {
 		return
 	}
-	if call, known := c.syscall(); w.op != opOpen || known && !creates(call) {
+	call, known := c.syscall()
+	if w.op != opOpen || known && !creates(call) {
 		ws.drop(w)
 		return
+	}
+	if known && w.call == call {
+		return // the sweeper sees when the call is over, however long it takes to create
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -117,7 +117,8 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 		return unix.ESTALE
 	}
 	f.mu.Lock()
-	s, parent, name := n.sess, n.parent, n.name
+	s := n.sess
+	parent, name := n.namedLocked()
 	f.mu.Unlock()
 	c := f.callerOf(h)
 	switch {

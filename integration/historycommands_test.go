@@ -122,8 +122,8 @@ func TestUndoBuiltOn(t *testing.T) {
 	})
 }
 
-// Directories and links that somebody removed are there again, with files or empty;
-// what somebody made only since is not.
+// Directories and links that somebody removed are there again, with files or empty,
+// also if another made them only since then; what that one made itself is not.
 func TestUndoDirectoriesAndLinks(t *testing.T) {
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
@@ -131,11 +131,12 @@ func TestUndoDirectoriesAndLinks(t *testing.T) {
 		const show = `find t -printf '%p %y %m %l\n' | sort`
 		want := m.Bash(t, show).Stdout
 		since := time.Now().Format(time.RFC3339Nano)
-		m.agent(t, "agent-7", `rm -r t; mkdir tmp; rmdir tmp; ln -s a new; mkdir made`)
+		m.Bash(t, `mkdir -p late/dir; ln -s a late/link`)
+		m.agent(t, "agent-7", `rm -r t late; mkdir tmp; rmdir tmp; ln -s a tmp; rm tmp; ln -s a new; mkdir made`)
 		m.agent(t, "agent-8", `mkdir other; rmdir other stays`)
 		undo := []string{"undo", "--actor", "agent-7", "--since", since}
 		out := m.latchfs(t, 0, undo...)
-		for _, line := range []string{"restored  t/empty/deep: the directory\n", "restored  t/link: the link to full/f\n", "deleted   new: "} {
+		for _, line := range []string{"restored  t/empty/deep: the directory\n", "restored  t/link: the link to full/f\n", "restored  late/link: the link to a\n", "deleted   new: "} {
 			if !strings.Contains(out, line) {
 				t.Errorf("%q is not in\n%s", line, out)
 			}
@@ -143,7 +144,7 @@ func TestUndoDirectoriesAndLinks(t *testing.T) {
 		if got := m.Bash(t, show).Stdout; got != want {
 			t.Errorf("there is\n%swant\n%s", got, want)
 		}
-		if got := m.Bash(t, `ls -d tmp other stays new made 2>/dev/null`).Stdout; got != "made\n" {
+		if got := m.Bash(t, `ls -d tmp other stays new made late/dir 2>/dev/null`).Stdout; got != "late/dir\nmade\n" {
 			t.Errorf("there is %q", got)
 		}
 		if out := m.latchfs(t, 0, undo...); out != "" {

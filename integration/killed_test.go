@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -219,4 +222,63 @@ func procState(pid int) string {
 		return ""
 	}
 	return after[:1]
+}
+
+// A child is killed while it writes through the descriptor of its parent. Its exit is
+// held up at another file, so that it has lost its descriptors and its FLUSH of this one
+// has not come when the parent closes it: what the child had written is not a version.
+func TestParentClosesBesideAKilledChild(t *testing.T) {
+	alongside(t)
+	if *plain {
+		t.Skip("about closes that commit")
+	}
+	const writers = `
+import os, signal, sys
+os.dup2(os.open("f", os.O_WRONLY | os.O_TRUNC), 100)
+os.closerange(3, 100)
+child = os.fork()
+if child == 0:
+    os.write(100, b"half of it")
+    os.write(os.open("slow", os.O_WRONLY | os.O_CREAT), b"x")
+    print("ready", flush=True)
+    signal.pause()
+sys.stdin.readline()
+os.kill(child, signal.SIGKILL)
+sys.stdin.readline()
+os.close(100)
+print("closed", flush=True)
+os.waitpid(child, 0)
+`
+	dir := t.TempDir()
+	gate := filepath.Join(dir, "gate")
+	err := unix.Mkfifo(gate, 0o666)
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		err = errors.Join(err, os.Chmod(d, 0o755)) // the program that judges may be another user's
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("[[rule]]\nglob = \"slow\"\non-kill = \"commit\"\ncommand = [\"/bin/cat\", %q]\ncommand-timeout = \"1m\"\n", gate)
+	m := mount(t, withPolicy(config))
+	m.WriteFile("f", "the old content\n")
+	p := m.LaunchPython(t, writers)
+	p.AwaitLine("ready")
+	p.Send("kill")
+	held, err := os.OpenFile(gate, os.O_WRONLY, 0) // until the child's exit has come to the slow file
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Send("close")
+	p.AwaitLine("closed")
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.OK()
+	m.AwaitFree(t, promised(100*time.Millisecond), "f")
+	if got := m.ReadFile("f"); got != "the old content\n" {
+		t.Errorf("the file holds %s", summary(got))
+	}
+	if n := len(m.EventsOf("rollback", "f")); n != 1 {
+		t.Errorf("%d rollbacks in the audit trail, want 1", n)
+	}
 }

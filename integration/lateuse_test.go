@@ -154,6 +154,27 @@ func TestPassedDescriptorAfterTheCommit(t *testing.T) {
 	})
 }
 
+// A stranger still has a descriptor of a committed version, and writes nothing to it:
+// what others add to the file is not taken for something that it wrote.
+func TestAppendToWhatAStrangerHasOpen(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		from, to, fd, passed := passDescriptor(t, m)
+		from.MustClose(fd)
+		if o := m.Bash(t, "echo more >> f && echo third > f"); o.Code != 0 {
+			t.Fatal(o)
+		}
+		to.MustClose(passed)
+		m.Stop(t) // after the last RELEASE
+		if kept, _ := filepath.Glob(filepath.Join(m.Data, ".latchfs", "rejected", "*", "content")); len(kept) > 0 {
+			t.Errorf("kept aside, and nobody lost anything: %q", kept)
+		}
+		m.Start(t)
+		if got := m.ReadFile("f"); got != "third\n" {
+			t.Errorf("the file holds %q", got)
+		}
+	})
+}
+
 // awaitKept waits until the bytes are among those kept aside.
 func awaitKept(t *testing.T, m *Mount, content string) {
 	t.Helper()

@@ -260,8 +260,10 @@ func TestShutdownEndsWaits(t *testing.T) {
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "old")
 		m.WriteFile("g", "g")
+		m.WriteFile("h", "h")
 		holder := m.Client(t)
 		holder.Write(holder.Open("f", unix.O_WRONLY|unix.O_TRUNC), "new")
+		holder.Write(holder.Open("h", unix.O_WRONLY|unix.O_TRUNC), "new")
 		opener, renamer, unlinker, chmodder, locker := m.Client(t), m.Client(t), m.Client(t), m.Client(t), m.Client(t)
 		waits := []*Call{
 			opener.GoOpen("f", unix.O_WRONLY),
@@ -269,6 +271,10 @@ func TestShutdownEndsWaits(t *testing.T) {
 			unlinker.Go(wire.Request{Op: "unlink", Path: m.Path("f")}),
 			chmodder.Go(wire.Request{Op: "chmod", Path: m.Path("f"), Mode: 0o600}),
 			locker.Go(flockReq(locker.Open("f", unix.O_RDONLY), unix.LOCK_EX)),
+		}
+		for range 6 { // all of whom what is rolled back would let in at once
+			sharer := m.Client(t)
+			waits = append(waits, sharer.Go(flockReq(sharer.Open("h", unix.O_RDONLY), unix.LOCK_SH)))
 		}
 		for _, w := range waits {
 			w.MustBlock(t)

@@ -60,6 +60,9 @@ func TestRefusedWriteIsToldOnce(t *testing.T) {
 		if code != 0 || strings.Count(out, ": EBUSY (process ") != 1 || !strings.Contains(out, "kept:     ") {
 			t.Errorf("ended with %d, and why says\n%s", code, out)
 		}
+		if strings.Count(out, "latchfs rejected diff") != 1 || strings.Contains(out, "Read the file again") {
+			t.Errorf("what to do is said more than once:\n%s", out)
+		}
 	})
 }
 
@@ -78,5 +81,55 @@ func TestAdviceKnowsWhatIsGone(t *testing.T) {
 	out, _ = f.Try("rm t; cat .locks/why")
 	if strings.Contains(out, "again as it is") || !strings.Contains(out, "t is no longer there. Run the command that wrote it again") {
 		t.Errorf("when t has gone why says\n%s", out)
+	}
+}
+
+// What a script has read is said of it and of what it has started: nobody can tell them
+// apart any more.
+func TestWhyNamesWhoMayHaveRead(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	m.WriteFile("f", "one\n")
+	f := m.Family(t)
+	f.OK("cat f; echo new > n")
+	m.Family(t).OK("echo two > f")
+	out, _ := f.Try("cp n f; cat .locks/why")
+	pid := strings.TrimSpace(f.OK("echo $$"))
+	want := fmt.Sprintf("f has changed since it was read by bash[%s], which started this program, or by another program that bash[%[1]s] started. One of them read version ", pid)
+	if !strings.Contains(out, want) {
+		t.Errorf("why says\n%s, want %s", out, want)
+	}
+}
+
+// The number of a version that was removed and put back is a new one, which its author
+// never saved.
+func TestWhySaysWhatWasPutBack(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	a, b := stale(t, m)
+	a.Refused(`rm f; echo "$x mine" > f`)
+	want := regexp.MustCompile(fmt.Sprintf(`; bash\[%s\] saved what is now version (\d+) at [0-9:]+ \(it was removed since, and has been put back\)\.`, strings.TrimSpace(b.OK("echo $$"))))
+	said := want.FindStringSubmatch(a.OK("cat .locks/why"))
+	if said == nil || !strings.Contains(m.latchfs(t, 0, "history", "f"), "\n"+said[1]+" ") {
+		t.Errorf("why says %q\n%s\n%s", said, a.OK("cat .locks/why"), m.latchfs(t, 0, "history", "f"))
+	}
+}
+
+// The line of a killed appender is named, with its file, and can be had.
+func TestWhyOfAKilledAppender(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	m.WriteFile("runs.txt", "one\n")
+	o := m.Bash(t, `"$PYTHON" -c 'import os, signal
+fd = os.open("runs.txt", os.O_WRONLY | os.O_APPEND)
+os.write(fd, b"half a li"); os.kill(os.getpid(), signal.SIGKILL)'; cat .locks/why`)
+	want := regexp.MustCompile(`\] was killed by SIGKILL before it finished a line that it appended to runs\.txt, so what there was of the line \(9 bytes\) was kept out of the file\n(?s:.*)To append it after all: latchfs rejected restore (\S+)\n`)
+	said := want.FindStringSubmatch(o.Stdout)
+	if said == nil {
+		t.Fatalf("why says\n%s", o.Stdout)
+	}
+	m.latchfs(t, 0, "rejected", "restore", said[1])
+	if got := m.ReadFile("runs.txt"); got != "one\nhalf a li" {
+		t.Errorf("afterwards the file holds %q", got)
 	}
 }

@@ -94,19 +94,20 @@ func (f *undoFlags) enter(t *doings, e *auditEvent) {
 }
 
 // planNamed says which directories and links are brought back: what the actor was the
-// last to remove, unless it came to be only since then, or something has its name.
+// last to remove, unless it had made that itself since then, or something has its name.
 // Links that the actor made are deleted.
 func (f *undoFlags) planNamed(v *view, t *doings, below []string) []*undoing {
 	var plan []*undoing
 	for p, events := range t.named {
-		first, last := events[0], events[len(events)-1]
+		last := events[len(events)-1]
 		if !isBelow(p, below) || !f.actor.matches(&last.author) {
 			continue
 		}
+		first := events[slices.IndexFunc(events, func(e *auditEvent) bool { return f.actor.matches(&e.author) })]
 		u := &undoing{named: last.named, path: p, now: stampAt(v.file(p)), removed: last}
 		gone := u.now == fileStamp{}
 		switch made := first.Event == eventMakeDir || first.Event == eventMakeLink; {
-		case made && !gone && last.Event == eventMakeLink && f.actor.matches(&first.author) && isLink(v.file(p)):
+		case made && !gone && last.Event == eventMakeLink && isLink(v.file(p)):
 			u.Action = undoDelete
 		case !made && gone && (last.Event == eventDeleteDir || last.Event == eventDeleteLink):
 			u.Action = undoRestore

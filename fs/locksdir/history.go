@@ -40,7 +40,7 @@ type Versions interface {
 	HistoryGeneration() uint64
 	// History lists all versions of all paths, oldest first.
 	History(Viewer) []Version
-	// HistoryOf lists the versions of one path, oldest first.
+	// HistoryOf lists the versions of one path that are kept, oldest first.
 	HistoryOf(path string, v Viewer) []Version
 	// HistoryIn lists the names in the directory dir, "" for the root, that lead
 	// to a version that is kept: paths themselves, and directories above them.

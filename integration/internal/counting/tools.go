@@ -61,7 +61,7 @@ func Tools(python, counter string) []Tool {
 		{Name: "python", Shown: "python `json.load(open(f))`, `json.dump(d, open(f, \"w\"))`", command: []string{python, "-c", pythonWorker}},
 		{Name: "jq", Needs: []string{"jq"}, Shown: "bash `jq … f > t && mv t f`", command: shell(jq)},
 		{Name: "shared-temporary", Needs: []string{"jq"}, Shown: "bash `jq … f > f.tmp && mv f.tmp f`", command: shell(shared),
-			overtook: regexp.MustCompile(`^refused: mv: .*: No such file or directory$`)}, // another worker has moved it
+			overtook: regexp.MustCompile(`^refused: mv: .*(: No such file or directory|are the same file)$`)}, // another worker has moved it
 		{Name: "node", Needs: []string{"node"}, Shown: "node `readFileSync`, `writeFileSync`", command: []string{"node", "-e", nodeWorker}},
 		{Name: "go", Shown: "Go `os.ReadFile`, `os.WriteFile`", command: []string{counter}},
 		{Name: "perl", Needs: []string{"perl"}, Shown: "perl `open <`, `open >`", command: []string{"perl", "-e", perlWorker}},

@@ -1,0 +1,155 @@
+package fs
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/policy"
+)
+
+// named is a filesystem with nodes alone.
+type named struct {
+	*FS
+	t    *testing.T
+	root *node
+	ino  uint64
+}
+
+func newNamed(t *testing.T) *named {
+	t.Helper()
+	f := newFS(Options{Policy: policy.Default()})
+	root := &node{id: rootID, fd: -1, kind: unix.S_IFDIR, nlookup: 1, dentry: f.names.Root()}
+	root.dentry.State.dir = root
+	f.nodes[rootID] = root
+	return &named{FS: f, t: t, root: root}
+}
+
+// node makes one that the kernel knows.
+func (f *named) node(kind uint32, parent *node, name string) *node {
+	f.t.Helper()
+	f.ino++
+	n := f.newNodeLocked(-1, inoKey{1, f.ino}, kind)
+	n.nlookup = 1
+	f.setNameLocked(n, parent, name)
+	return n
+}
+
+func (f *named) dir(parent *node, name string) *node { return f.node(unix.S_IFDIR, parent, name) }
+
+func (f *named) file(parent *node, name string) *node { return f.node(unix.S_IFREG, parent, name) }
+
+func (f *named) wantPath(n *node, want string) {
+	f.t.Helper()
+	if got := f.nodePath(n); got != want {
+		f.t.Errorf("the path is %q, want %q", got, want)
+	}
+}
+
+// forgetAll lets the kernel forget all nodes, after which no name may be left.
+func (f *named) forgetAll() {
+	f.t.Helper()
+	for id := range f.nodes {
+		if id != rootID {
+			f.Forget(id, 1)
+		}
+	}
+	if len(f.nodes) != 1 || f.names.Len() != 1 || f.root.pins != 0 {
+		f.t.Errorf("%d nodes and %d names are left, want the root alone, which has %d pins", len(f.nodes), f.names.Len(), f.root.pins)
+	}
+}
+
+func TestNamesMoveWithTheirDirectory(t *testing.T) {
+	f := newNamed(t)
+	d := f.dir(f.root, "d")
+	e := f.dir(f.root, "e")
+	sub := f.dir(d, "sub")
+	x := f.file(sub, "x")
+	f.setLiveNameLocked(sub, "x", liveByUse)
+	f.wantPath(x, "d/sub/x")
+	f.setNameLocked(sub, e, "moved")
+	f.wantPath(x, "e/moved/x")
+	if !f.isLivePath("e/moved/x") || f.isLivePath("d/sub/x") {
+		t.Error("what is live below the directory has not moved with it")
+	}
+	if d.pins != 0 || e.pins != 1 {
+		t.Errorf("%d pins on the old directory and %d on the new one, want 0 and 1", d.pins, e.pins)
+	}
+	f.setLiveNameLocked(sub, "x", notLive)
+	f.forgetAll()
+}
+
+// TestDirectoryInAnothersPlace replaces a directory, with a file in it that is being
+// written, around the mount.
+func TestDirectoryInAnothersPlace(t *testing.T) {
+	f := newNamed(t)
+	was := f.dir(f.root, "d")
+	x := f.file(was, "x")
+	x.dentry.State.sess = &session{}
+	is := f.dir(f.root, "d")
+	if f.nameLocked(was, "x").sess == nil || f.nameLocked(is, "x").sess != nil {
+		t.Error("a name in the new directory is taken for the same one in the old")
+	}
+	f.wantPath(x, "d/x")
+	f.setNameLocked(was, f.root, "old")
+	f.wantPath(x, "old/x")
+	x.dentry.State.sess = nil
+	f.forgetAll()
+}
+
+func TestDirectoryBelowItself(t *testing.T) {
+	f := newNamed(t)
+	a := f.dir(f.root, "a")
+	b := f.dir(a, "b")
+	c := f.dir(b, "c")
+	x := f.file(c, "x")
+	f.strandLocked(b) // the kernel asks for a in c, which is below what was below a
+	f.setNameLocked(a, c, "a")
+	f.wantPath(a, "b/c/a")
+	f.wantPath(x, "b/c/x")
+	f.setNameLocked(b, f.root, "b")
+	f.wantPath(x, "b/c/x")
+	if f.names.At("b/c/x") != x.dentry {
+		t.Error("the stranded directory is not found by the name under which it was looked up")
+	}
+	f.forgetAll()
+}
+
+func TestOtherNamesOfAFile(t *testing.T) {
+	f := newNamed(t)
+	x := f.file(f.root, "x0")
+	for i := range maxOthers + 5 {
+		f.setNameLocked(x, f.root, string(rune('a'+i)))
+	}
+	f.setNameLocked(x, f.root, "a")
+	if len(x.others) != maxOthers || x.others[maxOthers-1].Name() != string(rune('a'+maxOthers+4)) {
+		t.Errorf("%d other names are known, the last is %q", len(x.others), x.others[len(x.others)-1].Name())
+	}
+	for _, d := range x.others {
+		if d.Parent().State.dir != f.root {
+			t.Errorf("the directory of %q is not found by it", d.Path())
+		}
+	}
+	f.forgetAll()
+}
+
+// A directory and a live file change places. The names are set once more when the
+// sessions follow, which moves nothing again.
+func TestExchangeOfDirectoryAndLiveFile(t *testing.T) {
+	f := newNamed(t)
+	d := f.dir(f.root, "d")
+	y := f.file(d, "y")
+	x := f.file(f.root, "x")
+	f.setLiveNameLocked(f.root, "x", liveByUse)
+	r := &renaming{f: f.FS, from: place{f.root, "d", d}, to: place{f.root, "x", x}, flags: unix.RENAME_EXCHANGE}
+	r.moveDentriesLocked()
+	r.setNamesLocked(recentRename{})
+	r.setNamesLocked(recentRename{})
+	f.wantPath(x, "d")
+	f.wantPath(y, "x/y")
+	if !f.isLivePath("d") || f.isLivePath("x") {
+		t.Error("what is live has not changed its place with the directory")
+	}
+	f.setLiveNameLocked(f.root, "d", notLive)
+	f.forgetAll()
+}

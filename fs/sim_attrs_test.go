@@ -1,0 +1,221 @@
+package fs
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// The system calls of the simulated kernel that change attributes, and link(2).
+
+// setattr sends SETATTR under the lock of the inode, which may be open as f.
+func (k *simKernel) setattr(p *simProc, n *simInode, f *simFile, in fuse.SetAttrInCommon) unix.Errno {
+	n.lock.lock(true)
+	defer n.lock.unlock(true)
+	if f != nil {
+		in.Valid |= fuse.FATTR_FH
+		in.Fh = f.fh
+	}
+	var out fuse.AttrOut
+	e := k.request(p, fmt.Sprintf("SETATTR of node %d", n.id), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = n.id
+		in.InHeader = h
+		return k.fs.SetAttr(cancel, &fuse.SetAttrIn{SetAttrInCommon: in}, &out)
+	})
+	if e != 0 {
+		return e
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n.attr, n.until = out.Attr, seen(out.Timeout())
+	if in.Valid&fuse.FATTR_SIZE != 0 {
+		n.page = nil
+	}
+	return 0
+}
+
+// setattrPath is truncate(2), or chmod(2).
+func (k *simKernel) setattrPath(p *simProc, path string, in fuse.SetAttrInCommon) unix.Errno {
+	return again(func(reval bool) unix.Errno {
+		dir, name, e := k.walk(p, path, reval)
+		if e != 0 {
+			return e
+		}
+		n, e := k.lookup(p, dir, name, reval, false)
+		switch {
+		case e != 0:
+			return e
+		case n == nil:
+			return unix.ENOENT
+		case n.isDir():
+			return unix.EISDIR
+		}
+		if e := k.getattr(p, n); e != 0 {
+			return e
+		}
+		return k.setattr(p, n, nil, in)
+	})
+}
+
+func sizeAttr(size int64) fuse.SetAttrInCommon {
+	return fuse.SetAttrInCommon{Valid: fuse.FATTR_SIZE, Size: uint64(size)}
+}
+
+func modeAttr(mode uint32) fuse.SetAttrInCommon {
+	return fuse.SetAttrInCommon{Valid: fuse.FATTR_MODE, Mode: mode}
+}
+
+// link is link(2).
+func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
+	return again(func(reval bool) unix.Errno {
+		a, old, e := k.walk(p, from, reval)
+		if e != 0 {
+			return e
+		}
+		n, e := k.lookup(p, a, old, reval, false)
+		switch {
+		case e != 0:
+			return e
+		case n == nil:
+			return unix.ENOENT
+		case n.isDir():
+			return unix.EPERM
+		}
+		b, name, e := k.walk(p, to, reval)
+		if e != 0 {
+			return e
+		}
+		b.lock.lock(true)
+		defer b.lock.unlock(true)
+		target, e := k.lookup(p, b, name, true, true)
+		switch {
+		case e != 0:
+			return e
+		case target != nil:
+			return unix.EEXIST
+		}
+		if e := k.getattr(p, b); e != 0 {
+			return e
+		}
+		n.lock.lock(true)
+		defer n.lock.unlock(true)
+		k.mu.Lock()
+		n.linked = true
+		k.mu.Unlock()
+		var out fuse.EntryOut
+		e = k.request(p, "LINK "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+			h.NodeId = b.id
+			return k.fs.Link(cancel, &fuse.LinkIn{InHeader: h, Oldnodeid: n.id}, name, &out)
+		})
+		if e != 0 {
+			return e
+		}
+		made := k.inodeOf(p, &out)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		made.linked = true
+		k.putLocked(b, name, made, out.EntryTimeout())
+		b.until, n.until = time.Time{}, time.Time{}
+		return 0
+	})
+}
+
+// The commands that use them.
+
+func (p *simProc) truncate(path string) {
+	p.enter(unix.SYS_TRUNCATE, "truncate "+path, path)
+	began := p.w.now()
+	e := p.w.kernel.setattrPath(p, path, sizeAttr(0))
+	p.w.logf("%s truncates %s to nothing: %s", p, path, result(e))
+	p.w.model.did(p, simOp{kind: "truncate", path: path, errno: e}, began)
+	p.leave()
+}
+
+func (p *simProc) ftruncate(fd int, size int64) unix.Errno {
+	f := p.fds[fd]
+	p.enter(unix.SYS_FTRUNCATE, "ftruncate "+f.path)
+	e := p.w.kernel.setattr(p, f.inode, f, sizeAttr(size))
+	p.w.logf("%s truncates the open %s to %d bytes: %s", p, f.path, size, result(e))
+	p.leave()
+	return e
+}
+
+func (p *simProc) chmod(path string) {
+	p.enter(unix.SYS_CHMOD, "chmod "+path, path)
+	began := p.w.now()
+	e := p.w.kernel.setattrPath(p, path, modeAttr(0o640))
+	p.w.logf("%s changes the mode of %s: %s", p, path, result(e))
+	p.w.model.did(p, simOp{kind: "stat", path: path, errno: e}, began)
+	p.leave()
+}
+
+func (p *simProc) ln(from, to string) {
+	p.enter(unix.SYS_LINK, fmt.Sprintf("link %s to %s", from, to), from, to)
+	began := p.w.now()
+	e := p.w.kernel.link(p, from, to)
+	p.w.logf("%s gives %s the further name %s: %s", p, from, to, result(e))
+	p.w.model.did(p, simOp{kind: "link", path: from, to: to, handle: p.w.model.newHandle(), errno: e}, began)
+	p.leave()
+}
+
+// unchanged is the version that a session makes which writes nothing.
+const unchanged = "unchanged"
+
+// bump reads a file and writes it anew through one descriptor.
+func (p *simProc) bump(path string) {
+	fd, f, e := p.open(path, unix.O_RDWR)
+	if e != 0 {
+		return
+	}
+	f.version = unchanged
+	text, e := p.readAll(fd)
+	p.w.model.read(p, f, text, e)
+	v, whole := versionOf(text)
+	if e != 0 || !whole {
+		p.close(fd)
+		return
+	}
+	f.known, f.pos = v, 0 // lseek(2) does not come to the filesystem
+	f.version = p.w.model.newVersion(p)
+	for _, part := range versionText(f.version) {
+		if e = p.write(fd, part); e != 0 {
+			break
+		}
+	}
+	if e == 0 && len(text) > int(f.pos) {
+		p.ftruncate(fd, f.pos)
+	}
+	p.close(fd)
+}
+
+// cut opens a file to write it, cuts it through the descriptor, and writes it anew.
+func (p *simProc) cut(path string) {
+	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT)
+	if e != 0 {
+		return
+	}
+	f.version = unchanged
+	if p.ftruncate(fd, 0) != 0 {
+		p.close(fd)
+		return
+	}
+	p.fill(fd, f)
+}
+
+// log appends two records.
+func (p *simProc) log(path string) {
+	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND)
+	if e != 0 {
+		return
+	}
+	for range 2 {
+		v := p.w.model.newVersion(p)
+		f.records = append(f.records, simRecord{v, p.w.now()})
+		if p.write(fd, "{"+v+"}\n") != 0 {
+			f.records = f.records[:len(f.records)-1]
+		}
+	}
+	p.close(fd)
+}
