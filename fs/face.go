@@ -33,6 +33,40 @@ func (t turn) end() {
 	t.view.End()
 }
 
+// A hold keeps the inode open that a node stands for when a request on it begins. The
+// node may become a session's meanwhile (takeOver), and the file's old inode be forgotten:
+// its descriptor is closed, and may be another file's, only when the request has ended.
+type hold struct {
+	f *FS
+	n *node
+}
+
+func (f *FS) hold(id uint64) hold {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.nodes[id]
+	if n == nil || !n.isRegular() {
+		return hold{} // what is no file is never taken over
+	}
+	n.holds++
+	return hold{f, n}
+}
+
+func (h hold) end() {
+	if h.n == nil {
+		return
+	}
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	if h.n.holds--; h.n.holds > 0 {
+		return
+	}
+	for _, was := range h.n.was {
+		h.f.unpinLocked(was)
+	}
+	h.n.was = nil
+}
+
 // Lookup implements fuse.RawFileSystem.
 func (s face) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	defer s.takeTurn(h).end()
@@ -42,13 +76,33 @@ func (s face) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out 
 // GetAttr implements fuse.RawFileSystem.
 func (s face) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	defer s.takeTurn(&in.InHeader).end()
+	defer s.hold(in.NodeId).end()
 	return s.FS.GetAttr(cancel, in, out)
 }
 
 // Statx implements fuse.RawFileSystem.
 func (s face) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
 	defer s.takeTurn(&in.InHeader).end()
+	defer s.hold(in.NodeId).end()
 	return s.FS.Statx(cancel, in, out)
+}
+
+// SetXAttr implements fuse.RawFileSystem.
+func (s face) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
+	defer s.hold(in.NodeId).end()
+	return s.FS.SetXAttr(cancel, in, attr, data)
+}
+
+// RemoveXAttr implements fuse.RawFileSystem.
+func (s face) RemoveXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string) fuse.Status {
+	defer s.hold(h.NodeId).end()
+	return s.FS.RemoveXAttr(cancel, h, attr)
+}
+
+// Link implements fuse.RawFileSystem.
+func (s face) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	defer s.hold(in.Oldnodeid).end()
+	return s.FS.Link(cancel, in, name, out)
 }
 
 // Readlink implements fuse.RawFileSystem.
@@ -60,18 +114,21 @@ func (s face) Readlink(cancel <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.S
 // GetXAttr implements fuse.RawFileSystem.
 func (s face) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	defer s.takeTurn(h).end()
+	defer s.hold(h.NodeId).end()
 	return s.FS.GetXAttr(cancel, h, attr, dest)
 }
 
 // ListXAttr implements fuse.RawFileSystem.
 func (s face) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	defer s.takeTurn(h).end()
+	defer s.hold(h.NodeId).end()
 	return s.FS.ListXAttr(cancel, h, dest)
 }
 
 // Open implements fuse.RawFileSystem.
 func (s face) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	defer s.takeTurn(&in.InHeader).end()
+	defer s.hold(in.NodeId).end()
 	return s.FS.Open(cancel, in, out)
 }
 
@@ -149,5 +206,6 @@ func (s face) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse
 // SetAttr implements fuse.RawFileSystem.
 func (s face) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	defer s.turns.Jump(in.Uid).End()
+	defer s.hold(in.NodeId).end()
 	return s.FS.SetAttr(cancel, in, out)
 }

@@ -153,3 +153,39 @@ func TestExchangeOfDirectoryAndLiveFile(t *testing.T) {
 	f.setLiveNameLocked(f.root, "d", notLive)
 	f.forgetAll()
 }
+
+// A request that has begun on a file works on that file, although another request makes
+// the node a session's meanwhile, and the file's old version is forgotten.
+func TestRequestKeepsWhatItIsAbout(t *testing.T) {
+	f := newNamed(t)
+	open := func(n *node) {
+		fd, err := unix.Open(t.TempDir(), unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.fd = fd
+	}
+	n := f.file(f.root, "a")
+	open(n)
+	shadow := f.newNodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
+	open(shadow)
+	s := &session{f: f.FS, node: shadow}
+	shadow.sess, shadow.pins = s, 1
+
+	first, second := f.hold(n.id), f.hold(n.id)
+	fd := f.fdOf(n)
+	if !f.takeOver(n, s) || f.fdOf(n) == fd {
+		t.Fatal("the node was not taken over")
+	}
+	second.end()
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+		t.Errorf("the file is closed before the first request has ended: %v", err)
+	}
+	first.end()
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
+		t.Error("the file is open when all requests have ended")
+	}
+	n.sess = nil
+	f.unpin(n)
+	f.forgetAll()
+}

@@ -34,6 +34,8 @@ type node struct {
 	fd      int // O_PATH on the backing inode; -1 once it was given to another node
 	key     inoKey
 	nlookup uint64        // the kernel's references
+	holds   int           // requests on it that run
+	was     []*node       // what it stood for when they began; pinned
 	pins    int           // ours: children, handles, sessions
 	parent  *node         // the directory of dentry; pinned
 	dentry  *dentry       // the name last seen, with a reference; nil: it never had one

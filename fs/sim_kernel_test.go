@@ -20,7 +20,7 @@ import (
 // What it leaves out: passthrough, mappings, several mounts, permissions.
 type simKernel struct {
 	w        *simWorld
-	fs       *FS
+	fs       face
 	renames  simLock // s_vfs_rename_mutex
 	mu       sync.Mutex
 	unique   uint64

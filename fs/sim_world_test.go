@@ -213,7 +213,7 @@ func (w *simWorld) start(dir string) error {
 	f := newFS(o)
 	w.fs = f
 	w.kernel = newSimKernel(w)
-	w.kernel.fs = f
+	w.kernel.fs = face{f}
 	w.procs = newSimProcs(w)
 	f.srv, f.proc = w.kernel, w.procs
 	if err := f.openData(); err != nil {

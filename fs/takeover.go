@@ -161,6 +161,10 @@ func (f *FS) takeOver(n *node, s *session) bool {
 	if parent, name := n.namedLocked(); parent != nil {
 		f.setNameLocked(base, parent, name)
 	}
+	if n.holds > 0 {
+		n.was = append(n.was, base)
+		base.pins++
+	}
 	f.unretireLocked(n)
 	n.fd, n.key = shadow.fd, shadow.key
 	shadow.fd = -1
