@@ -1,0 +1,246 @@
+package fs
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// The system calls of the simulated kernel on open files.
+
+// simFile is an open file description.
+type simFile struct {
+	inode *simInode
+	fh    uint64
+	flags uint32
+	out   fuse.OpenOut
+	refs  int // descriptors
+	pos   int64
+	path  string // as it was opened
+	dir   *simInode
+	name  string // in dir, now
+
+	// For the model.
+	began, opened int64 // of the open
+	closing       int64 // when the first close began
+	handle        string
+	version       string
+	known         string // the version that its writer has read
+	refused       bool   // a close has failed
+	killed        bool   // a process was killed that had it
+	records       []simRecord
+}
+
+// simRecord is a record that was appended. It is in the file at once, or where another
+// program is writing that, when the close returns at the latest.
+type simRecord struct {
+	version string
+	began   int64
+}
+
+func (o *simFile) writes() bool { return o.flags&unix.O_ACCMODE != unix.O_RDONLY }
+
+func (k *simKernel) open(p *simProc, path string, flags uint32) (f *simFile, e unix.Errno) {
+	e = again(func(reval bool) (e unix.Errno) {
+		f, e = k.openOnce(p, path, flags, reval)
+		return e
+	})
+	return f, e
+}
+
+func (k *simKernel) openOnce(p *simProc, path string, flags uint32, reval bool) (*simFile, unix.Errno) {
+	dir, name, e := k.walk(p, path, reval)
+	if e != 0 {
+		return nil, e
+	}
+	var n *simInode
+	if flags&unix.O_CREAT == 0 {
+		n, e = k.lookup(p, dir, name, reval, false)
+	} else {
+		var f *simFile
+		n, f, e = k.openOrCreate(p, dir, name, flags, reval)
+		if f != nil {
+			f.path = path
+			return f, 0
+		}
+	}
+	switch {
+	case e != 0:
+		return nil, e
+	case n == nil:
+		return nil, unix.ENOENT
+	case n.isDir():
+		return nil, unix.EISDIR
+	}
+	if e := k.getattr(p, n); e != 0 {
+		return nil, e
+	}
+	f := &simFile{inode: n, flags: flags, refs: 1, path: path}
+	e = k.request(p, fmt.Sprintf("OPEN %s (node %d)", name, n.id), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = n.id
+		return k.fs.Open(cancel, &fuse.OpenIn{InHeader: h, Flags: flags &^ (unix.O_CREAT | unix.O_EXCL)}, &f.out)
+	})
+	if e != 0 {
+		return nil, e
+	}
+	k.opened(f)
+	return f, 0
+}
+
+// openOrCreate is an open with O_CREAT, under the directory's lock.
+func (k *simKernel) openOrCreate(p *simProc, dir *simInode, name string, flags uint32, reval bool) (*simInode, *simFile, unix.Errno) {
+	excl := flags&unix.O_EXCL != 0
+	dir.lock.lock(true)
+	defer dir.lock.unlock(true)
+	n, e := k.lookup(p, dir, name, reval || excl, true)
+	if e != 0 {
+		return nil, nil, e
+	}
+	if n != nil {
+		if excl {
+			return nil, nil, unix.EEXIST
+		}
+		return n, nil, 0
+	}
+	if e := k.getattr(p, dir); e != 0 {
+		return nil, nil, e
+	}
+	var out fuse.CreateOut
+	e = k.request(p, "CREATE "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = dir.id
+		return k.fs.Create(cancel, &fuse.CreateIn{InHeader: h, Flags: flags, Mode: unix.S_IFREG | 0o644}, name, &out)
+	})
+	if e != 0 {
+		return nil, nil, e
+	}
+	f := &simFile{inode: k.inodeOf(p, &out.EntryOut), flags: flags, refs: 1, out: out.OpenOut}
+	k.mu.Lock()
+	k.putLocked(dir, name, f.inode, out.EntryTimeout())
+	dir.until = time.Time{}
+	k.mu.Unlock()
+	k.opened(f)
+	return nil, f, 0
+}
+
+func (k *simKernel) opened(f *simFile) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f.fh = f.out.Fh
+	f.inode.opens++
+	if f.out.OpenFlags&fuse.FOPEN_KEEP_CACHE == 0 {
+		f.inode.page = nil
+	}
+	if f.flags&unix.O_TRUNC != 0 {
+		f.inode.attr.Size, f.inode.page, f.inode.until = 0, nil, time.Time{}
+	}
+}
+
+// read reads up to size bytes at the file's position.
+func (k *simKernel) read(p *simProc, f *simFile, size int) ([]byte, unix.Errno) {
+	if f.out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0 {
+		b, e := k.askPages(p, f, f.pos, size)
+		f.pos += int64(len(b))
+		return b, e
+	}
+	if e := k.getattr(p, f.inode); e != 0 { // FUSE_AUTO_INVAL_DATA
+		return nil, e
+	}
+	n := f.inode
+	n.pageLock.lock(true)
+	defer n.pageLock.unlock(true)
+	k.mu.Lock()
+	page, length := n.page, int64(n.attr.Size)
+	k.mu.Unlock()
+	if page == nil {
+		var e unix.Errno
+		if page, e = k.askPages(p, f, 0, 4096); e != 0 {
+			return nil, e
+		}
+		page = append([]byte{}, page...)
+		k.mu.Lock()
+		n.page = page
+		k.mu.Unlock()
+	}
+	whole := make([]byte, length) // what lies behind a short page reads as zeros
+	copy(whole, page)
+	b := whole[min(f.pos, length):min(f.pos+int64(size), length)]
+	f.pos += int64(len(b))
+	return b, 0
+}
+
+func (k *simKernel) askPages(p *simProc, f *simFile, off int64, size int) (b []byte, e unix.Errno) {
+	e = k.request(p, fmt.Sprintf("READ %s at %d", f.path, off), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = f.inode.id
+		buf := make([]byte, size)
+		r, st := k.fs.Read(cancel, &fuse.ReadIn{InHeader: h, Fh: f.fh, Offset: uint64(off), Size: uint32(size), Flags: f.flags}, buf)
+		if st.Ok() {
+			b, st = r.Bytes(buf)
+			r.Done()
+		}
+		return st
+	})
+	return b, e
+}
+
+// write writes at the file's position. The inode's lock is held.
+func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
+	n := f.inode
+	n.lock.lock(true)
+	defer n.lock.unlock(true)
+	if f.flags&unix.O_APPEND != 0 {
+		if e := k.getattr(p, n); e != 0 {
+			return e
+		}
+		k.mu.Lock()
+		f.pos = int64(n.attr.Size)
+		k.mu.Unlock()
+	}
+	e := k.request(p, fmt.Sprintf("WRITE %s at %d", f.path, f.pos), func(h fuse.InHeader, _ <-chan struct{}) fuse.Status {
+		h.NodeId = n.id
+		_, st := k.fs.Writev(nil, &fuse.WriteIn{InHeader: h, Fh: f.fh, Offset: uint64(f.pos), Size: uint32(len(b)), Flags: f.flags}, [][]byte{b})
+		return st
+	})
+	if e != 0 {
+		return e
+	}
+	f.pos += int64(len(b))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n.page, n.until = nil, time.Time{}
+	n.attr.Size = max(n.attr.Size, uint64(f.pos))
+	return 0
+}
+
+// close is the close of one descriptor, which the process does not have any more.
+func (k *simKernel) close(p *simProc, f *simFile) unix.Errno {
+	var e unix.Errno
+	if f.out.OpenFlags&fuse.FOPEN_NOFLUSH == 0 {
+		f.inode.lock.lock(true) // the pages are written back first
+		f.inode.lock.unlock(true)
+		e = k.requestTo(p, "FLUSH "+f.path, true, func(h fuse.InHeader, _ <-chan struct{}) fuse.Status {
+			h.NodeId = f.inode.id
+			return k.fs.Flush(nil, &fuse.FlushIn{InHeader: h, Fh: f.fh, LockOwner: uint64(p.pid)})
+		})
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f.refs--
+	if f.refs == 0 {
+		k.releases++
+		go k.release(f)
+	}
+	return e
+}
+
+// release sends RELEASE, some time after the last close, on nobody's behalf.
+func (k *simKernel) release(f *simFile) {
+	k.w.park("the kernel is about to send RELEASE " + f.path)
+	k.fs.Release(nil, &fuse.ReleaseIn{InHeader: fuse.InHeader{NodeId: f.inode.id}, Fh: f.fh, Flags: f.flags})
+	k.w.tracef("      RELEASE %s", f.path)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f.inode.opens--
+	k.releases--
+}

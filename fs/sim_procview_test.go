@@ -1,0 +1,262 @@
+package fs
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
+)
+
+// What the daemon learns of the processes of a simulation.
+
+// Thread implements Procs.
+func (ps *simProcs) Thread(tid uint32) (proc.Thread, error) {
+	if tid == 0 {
+		return proc.Thread{}, proc.ErrForeign
+	}
+	p := ps.get(int32(tid))
+	if p == nil {
+		return proc.Thread{}, proc.ErrGone
+	}
+	t := proc.Thread{TID: p.pid, TGID: p.pid, Start: p.birth.Tick, Owner: p.owner(), PPID: 1}
+	if p.parent != nil {
+		t.PPID = p.parent.pid
+	}
+	return t, nil
+}
+
+// Opener implements Procs.
+func (ps *simProcs) Opener(tid uint32) (proc.Thread, error) { return ps.Thread(tid) }
+
+// Process implements Procs.
+func (ps *simProcs) Process(pid int32) (proc.Thread, error) {
+	ps.w.perhapsPark("the daemon looks at a process")
+	return ps.Thread(uint32(pid))
+}
+
+// All implements Procs.
+func (ps *simProcs) All() (all []lockmgr.Owner) {
+	for _, p := range ps.living() {
+		all = append(all, p.owner())
+	}
+	return all
+}
+
+// Now implements Procs.
+func (ps *simProcs) Now() lockmgr.Birth {
+	ps.w.perhapsPark("the daemon asks what time it is")
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return lockmgr.Birth{Tick: ps.tick(), PID: ps.last}
+}
+
+// Lineage implements Procs. The daemon asks once for each caller, and others may wait
+// for the answer, which the bubble does not see: nobody stops here.
+func (ps *simProcs) Lineage(pid int32) (up []lockmgr.Ancestor) {
+	for p := ps.get(pid); p != nil && p.parent != nil; p = p.parent {
+		up = append(up, lockmgr.Ancestor{Owner: p.parent.owner(), Child: p.birth})
+	}
+	return up
+}
+
+// Family implements Procs.
+func (ps *simProcs) Family(o lockmgr.Owner) (f proc.Family) {
+	for p := ps.get(o.PID); p != nil && p.parent != nil; p = p.parent {
+		if len(f.Relatives) < 3 {
+			f.Relatives = append(f.Relatives, p.parent.owner())
+		} else {
+			f.Above = append(f.Above, p.parent.owner())
+		}
+	}
+	return f
+}
+
+// Descendants implements Procs.
+func (ps *simProcs) Descendants(pid int32) (below []int32) {
+	ps.w.perhapsPark("the daemon looks for descendants")
+	for _, p := range ps.living() {
+		for up := p.parent; up != nil; up = up.parent {
+			if up.pid == pid {
+				below = append(below, p.pid)
+			}
+			if up.gone {
+				break // its children are the first process's
+			}
+		}
+	}
+	return below
+}
+
+// FollowForks implements Procs.
+func (ps *simProcs) FollowForks() error { return nil }
+
+// UnfollowForks implements Procs.
+func (ps *simProcs) UnfollowForks() {}
+
+// Alive implements Procs.
+func (ps *simProcs) Alive(o lockmgr.Owner) bool {
+	p := ps.get(o.PID)
+	return p != nil && p.owner() == o
+}
+
+// Exit implements Procs.
+func (ps *simProcs) Exit(tid uint32) (sig int, exiting bool) {
+	p := ps.get(int32(tid))
+	if p == nil {
+		return 0, true
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if !p.ending {
+		return 0, false
+	}
+	return p.signal, true
+}
+
+// Watch implements Procs.
+func (ps *simProcs) Watch(o lockmgr.Owner) (dead <-chan struct{}, stop func(), err error) {
+	dead, _, stop, err = ps.WatchEnd(o)
+	return dead, stop, err
+}
+
+// WatchEnd implements Procs.
+func (ps *simProcs) WatchEnd(o lockmgr.Owner) (dead <-chan struct{}, end func() proc.End, stop func(), err error) {
+	if o.PID <= 0 {
+		return nil, nil, nil, proc.ErrForeign
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.all[o.PID]
+	if p == nil || p.owner() != o {
+		gone := make(chan struct{})
+		close(gone)
+		return gone, func() proc.End { return proc.End{} }, func() {}, nil
+	}
+	return p.dead, func() proc.End { return proc.End{Known: true, Status: p.signal} }, func() {}, nil
+}
+
+// Pulse implements Procs.
+func (ps *simProcs) Pulse(pid int32) (proc.Pulse, error) {
+	p := ps.get(pid)
+	if p == nil {
+		return proc.Pulse{}, proc.ErrGone
+	}
+	return proc.Pulse{Start: p.birth.Tick, CPU: time.Since(ps.began), Threads: 1, State: 'S'}, nil
+}
+
+// Pending implements Procs.
+func (ps *simProcs) Pending(tid uint32) proc.Pending {
+	p := ps.get(int32(tid))
+	if p == nil || p.isKilled() {
+		return proc.Interrupt
+	}
+	return proc.Nothing
+}
+
+// Syscall implements Procs.
+func (ps *simProcs) Syscall(tid uint32) (call proc.Call, ok bool) {
+	p := ps.get(int32(tid))
+	if p == nil {
+		return proc.Call{}, false
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return p.call, p.inCall
+}
+
+// GivenPath implements Procs.
+func (ps *simProcs) GivenPath(tid uint32) (g proc.Given, ok bool) {
+	p := ps.get(int32(tid))
+	if p == nil {
+		return proc.Given{}, false
+	}
+	root := ps.w.fs.inoOf(ps.w.fs.nodeOf(rootID)).ino
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if !p.inCall || p.call.Nr != unix.SYS_OPENAT {
+		return proc.Given{}, false
+	}
+	for path, at := range ps.pointers {
+		if at == p.call.Args[1] {
+			return proc.Given{Path: path, Dev: ps.w.fs.mountDev, Ino: root}, true
+		}
+	}
+	return proc.Given{}, false
+}
+
+// Opens implements Procs.
+func (ps *simProcs) Opens(pid int32, f proc.File) (writable, readable int, err error) {
+	p := ps.get(pid)
+	if p == nil {
+		return 0, 0, nil
+	}
+	k := ps.w.kernel
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, o := range p.fds {
+		ino := o.inode.attr.Ino
+		switch {
+		case f.Dev != k.fs.mountDev || ino != f.Ino && !slices.Contains(f.Also, ino):
+		case f.NoAppend && o.flags&unix.O_APPEND != 0:
+		case o.writes():
+			writable++
+		default:
+			readable++
+		}
+	}
+	return writable, readable, nil
+}
+
+// Descriptors implements Procs.
+func (ps *simProcs) Descriptors(pid int32) int64 { return 8 }
+
+// AtStart implements Procs.
+func (ps *simProcs) AtStart(int32, proc.File) bool { return false }
+
+// IsOutput implements Procs.
+func (ps *simProcs) IsOutput(int32, proc.File) bool { return false }
+
+// MapsWritable implements Procs.
+func (ps *simProcs) MapsWritable(int32, proc.File, proc.File) (bool, error) { return false, nil }
+
+// Describe implements Procs. As in Lineage, nobody stops here.
+func (ps *simProcs) Describe(pid int32) proc.Description {
+	d := proc.Description{UID: ps.w.uid}
+	if p := ps.get(pid); p != nil {
+		d.Program = p.comm
+	}
+	return d
+}
+
+// Program implements Procs.
+func (ps *simProcs) Program(pid int32) string {
+	ps.w.perhapsPark("the daemon asks for a program's name")
+	if p := ps.get(pid); p != nil {
+		return p.comm
+	}
+	return ""
+}
+
+// Identify implements Procs.
+func (ps *simProcs) Identify(pid int32) proc.Program { return proc.Program{Comm: ps.Program(pid)} }
+
+// EnvOf implements Procs.
+func (ps *simProcs) EnvOf(lockmgr.Owner, []string) string { return "" }
+
+// HasCap implements Procs.
+func (ps *simProcs) HasCap(uint32, int) bool { return ps.w.uid == 0 }
+
+// Groups implements Procs.
+func (ps *simProcs) Groups(uint32) (groups []uint32, known bool) {
+	all, err := os.Getgroups()
+	for _, g := range all {
+		groups = append(groups, uint32(g))
+	}
+	return groups, err == nil
+}

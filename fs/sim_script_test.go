@@ -1,0 +1,131 @@
+package fs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// simScript is what the processes of a simulation do, and how many of a thousand steps
+// kill one.
+type simScript struct {
+	programs []simProgram
+	kills    int
+}
+
+// simProgram is a process that runs commands one after the other, as a shell script
+// without children does. The commands are:
+//
+//	cat F          reads F
+//	echo F         writes F anew, in three writes
+//	count F        reads F, then writes it anew: what it read must be replaced, or nothing
+//	edit F         reads F, writes a temporary file, and renames it to F: likewise
+//	save F         writes a temporary file, and renames it to F
+//	mv F G         renames a file or a directory
+//	swap D E F     reads D/F, renames D to E, and writes E/F anew
+//	rm F, mkdir D, rmdir D, stat F, chmod F
+//	ln F G         gives F the further name G
+//	mvnew F G      renames F to G, if there is no G (RENAME_NOREPLACE)
+//	exchange F G   lets F and G change places (RENAME_EXCHANGE)
+//	truncate F     cuts F by its path
+//	cut F          opens F to write it, cuts it through the descriptor, and writes it anew
+//	bump F         opens F to read and write, reads it, and writes it anew
+//	log F          appends two records to F
+//	pass F         opens F to write it anew, leaves the descriptor to a child, which
+//	               writes, and waits for that
+//	share F        opens F to write it anew, has a child with the descriptor that closes
+//	               it, and writes
+type simProgram struct {
+	name  string
+	lines []string
+}
+
+func simProgramOf(name string, lines ...string) simProgram { return simProgram{name, lines} }
+
+func (s simScript) String() string {
+	var b strings.Builder
+	for i, p := range s.programs {
+		fmt.Fprintf(&b, "  %s[%d]: %s\n", p.name, i+1, strings.Join(p.lines, "; "))
+	}
+	return b.String()
+}
+
+// appends reports whether a program appends records.
+func (s simScript) appends() bool { return strings.Contains(s.String(), "log ") }
+
+var simNames = []string{"a", "b", "d/a", "d/b", "e/a"}
+
+// drawScript makes up what the processes of a simulation do.
+func drawScript(seed uint64) simScript {
+	r := rand.New(rand.NewPCG(seed, 3))
+	s := simScript{kills: []int{0, 0, 3, 10}[r.IntN(4)]}
+	names := simNames[:1+r.IntN(len(simNames))]
+	name := func() string { return names[r.IntN(len(names))] }
+	dirs := func() (string, string) {
+		if r.IntN(2) == 0 {
+			return "d", "e"
+		}
+		return "e", "d"
+	}
+	for range 2 + r.IntN(3) {
+		p := simProgram{name: []string{"ann", "bob", "cyn", "dan"}[len(s.programs)]}
+		for range 1 + r.IntN(4) {
+			var line string
+			switch x := r.IntN(150); {
+			case x >= 100:
+				line = drawRarer(r, name)
+			case x < 18:
+				line = "cat " + name()
+			case x < 36:
+				line = "echo " + name()
+			case x < 52:
+				line = "count " + name()
+			case x < 60:
+				line = "edit " + name()
+			case x < 68:
+				line = "save " + name()
+			case x < 76:
+				line = "mv " + name() + " " + name()
+			case x < 82:
+				line = "rm " + name()
+			case x < 86:
+				d, e := dirs()
+				line = "mv " + d + " " + e
+			case x < 90:
+				d, e := dirs()
+				line = "swap " + d + " " + e + " a"
+			case x < 92:
+				line = "mkdir e"
+			case x < 94:
+				line = "rmdir e"
+			case x < 96:
+				line = "stat " + name()
+			case x < 98:
+				line = "share " + name()
+			default:
+				line = "pass " + name()
+			}
+			p.lines = append(p.lines, line)
+		}
+		s.programs = append(s.programs, p)
+	}
+	return s
+}
+
+// drawRarer makes up one of the commands that programs use less often.
+func drawRarer(r *rand.Rand, name func() string) string {
+	switch command := []string{"mvnew", "exchange", "ln", "ln", "chmod", "truncate", "cut", "bump", "bump", "log", "log"}[r.IntN(11)]; command {
+	case "mvnew", "exchange":
+		return command + " " + name() + " " + name()
+	case "ln":
+		// link(2) looks the two names up one after the other: a file that is renamed in
+		// between may get its earlier name back, which is not a moment of the model.
+		from, to := name(), name()
+		if from == to {
+			return "stat " + from
+		}
+		return command + " " + from + " " + to
+	default:
+		return command + " " + name()
+	}
+}

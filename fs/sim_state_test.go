@@ -1,0 +1,237 @@
+package fs
+
+import (
+	"maps"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// simState is a state of the model: what each name holds, and which name each open file
+// of a writer stands for. A name is the number of its directory with the last part
+// ("0/d" is d in the root), so that it stays when a directory above is renamed; it holds
+// a version, or "dir:" with the number of a directory. An open file is "#" with its
+// number, and stands for a name, or "-" when that was taken away, followed by the name if
+// another file has it now. What several names have in common is "=" with a number, which
+// holds the version.
+type simState map[string]string
+
+// at is the name that a path is; false if there is no such directory. A directory may be
+// given that the path led to before.
+func (s simState) at(path, instead string) (name string, ok bool) {
+	dir := "0"
+	if i := strings.LastIndexByte(path, '/'); i >= 0 && instead != "" {
+		return instead + path[i:], true
+	}
+	parts := strings.Split(path, "/")
+	for _, part := range parts[:len(parts)-1] {
+		if dir, ok = strings.CutPrefix(s[dir+"/"+part], "dir:"); !ok {
+			return "", false
+		}
+	}
+	return dir + "/" + parts[len(parts)-1], true
+}
+
+func isDirValue(v string) bool { return strings.HasPrefix(v, "dir:") }
+
+// holds is the version that a name holds, or the directory; "" if there is none.
+func (s simState) holds(name string) string {
+	if v := s[name]; strings.HasPrefix(v, "=") {
+		return s[v]
+	}
+	return s[name]
+}
+
+// set gives a name another version.
+func (s simState) set(name, version string) {
+	if v := s[name]; strings.HasPrefix(v, "=") {
+		name = v
+	}
+	s[name] = version
+}
+
+// removed is where a state keeps what a process has taken away from a name.
+func (o simOp) removed(name string) string { return "~" + o.who + "/" + name }
+
+// steps are the states after an operation; none if it could not have gone like that. One
+// that is refused may have put back what its process had taken away before (DESIGN §6),
+// one whose process was killed has happened or not, and one beside which a directory was
+// renamed may have come to another directory than its path names now.
+func (s simState) steps(o simOp) (all []any) {
+	ways := []simOp{o}
+	if o.wide {
+		for _, v := range s {
+			if dir, ok := strings.CutPrefix(v, "dir:"); ok {
+				ways = append(ways, o.in(dir, o.dirTo), o.in(o.dir, dir), o.in(dir, dir))
+			}
+		}
+	}
+	for _, o := range ways {
+		if ok, n := s.step(o); ok {
+			all = append(all, n)
+		}
+	}
+	for _, path := range []string{o.path, o.to} {
+		name, ok := s.at(path, "")
+		if v := s[o.removed(name)]; ok && v != "" && s[name] == "" && o.errno == unix.EBUSY {
+			n := maps.Clone(s)
+			n[name] = v
+			all = append(all, n)
+		}
+	}
+	if o.kind == "append" && o.errno == 0 && strings.HasPrefix(s["#"+o.handle], "-") {
+		all = append(all, s) // to a file that has no name any more
+	}
+	if o.killed || o.wide && o.errno == unix.ENOENT { // it may have come to a directory that was replaced
+		all = append(all, s)
+	}
+	return all
+}
+
+// in is an operation whose paths lead to these directories.
+func (o simOp) in(dir, dirTo string) simOp {
+	o.dir, o.dirTo = dir, dirTo
+	return o
+}
+
+// step is the state after an operation that has happened as its result says, and whether
+// it could have.
+func (s simState) step(o simOp) (bool, simState) {
+	name, ok := s.at(o.path, o.dir)
+	has := ""
+	if ok {
+		has = s.holds(name)
+	}
+	switch {
+	case o.errno == unix.ENOENT && o.kind == "link":
+		return true, s // as link(2) does if the file is replaced before it has got its name
+	case o.errno == unix.ENOENT && o.kind == "rename":
+		to, ok := s.at(o.to, o.dirTo)
+		return has == "" || !ok || o.flags&unix.RENAME_EXCHANGE != 0 && s[to] == "", s
+	case o.errno == unix.ENOENT && o.kind == "open":
+		return !ok, s
+	case o.errno == unix.ENOENT:
+		return has == "", s
+	case o.errno != 0:
+		return true, s
+	case o.kind == "read":
+		return has == o.version, s
+	case o.kind == "stat":
+		return has != "", s
+	}
+	n := maps.Clone(s)
+	switch o.kind {
+	case "open":
+		n["#"+o.handle] = name
+		return ok, n
+	case "write":
+		name = s["#"+o.handle]
+		if name == "" {
+			return false, s
+		}
+		if name[0] != '-' {
+			n.set(name, o.version)
+		}
+		return s.mayReplace(o, name), n
+	case "openlog":
+		n["#"+o.handle] = name
+		if has == "" {
+			n[name] = "empty"
+		}
+		return ok, n
+	case "append":
+		name = strings.TrimPrefix(s["#"+o.handle], "-")
+		if has := s.holds(name); has != "" {
+			n.set(name, has+"{"+o.version+"}")
+		}
+		return true, n
+	case "truncate":
+		n.set(name, "empty")
+		return has != "" && !isDirValue(has), n
+	case "link":
+		return s.link(n, o, name)
+	case "unlink":
+		n.take(name, "-")
+		n[o.removed(name)] = s[name]
+		return has != "" && !isDirValue(has), n
+	case "mkdir":
+		n[name] = "dir:" + o.handle
+		return ok && has == "", n
+	case "rmdir":
+		delete(n, name)
+		return isDirValue(has) && !s.hasBelow(has), n
+	case "rename":
+		return s.rename(n, o, name)
+	}
+	return true, s
+}
+
+// take takes a name away, and with it the open files that stand for it, which get
+// another.
+func (s simState) take(name, to string) {
+	delete(s, name)
+	for k, v := range s {
+		if k[0] == '#' && v == name {
+			s[k] = to
+		}
+	}
+}
+
+func (s simState) rename(n simState, o simOp, name string) (bool, simState) {
+	to, ok := s.at(o.to, o.dirTo)
+	was, over := s[name], s[to]
+	switch {
+	case was == "" || !ok:
+		return false, s
+	case name == to || was == over && was[0] == '=':
+		return o.flags&unix.RENAME_NOREPLACE == 0, s
+	case over != "" && o.flags&unix.RENAME_NOREPLACE != 0, !s.mayReplace(o, to):
+		return false, s
+	case o.flags&unix.RENAME_EXCHANGE != 0:
+		n.take(to, "x")
+		n.take(name, to)
+		n.take("x", name)
+		n[name], n[to] = over, was
+		return over != "" && !isDirValue(over) && !isDirValue(was), n
+	case !isDirValue(was):
+		n.take(to, "-"+to)
+		n.take(name, to)
+		n[o.removed(name)], n[to] = was, was
+		return !isDirValue(over), n
+	case over != "" && (!isDirValue(over) || s.hasBelow(over)):
+		return false, s
+	}
+	delete(n, name)
+	n[to] = was
+	return true, n
+}
+
+// link gives a file a further name.
+func (s simState) link(n simState, o simOp, name string) (bool, simState) {
+	to, ok := s.at(o.to, o.dirTo)
+	was := s[name]
+	if was == "" || isDirValue(was) || !ok || s[to] != "" {
+		return false, s
+	}
+	if was[0] != '=' {
+		n["="+o.handle] = was
+		was = "=" + o.handle
+	}
+	n[name], n[to] = was, was
+	return true, n
+}
+
+func (s simState) hasBelow(dir string) bool {
+	for name := range s {
+		if strings.HasPrefix(name, strings.TrimPrefix(dir, "dir:")+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// mayReplace reports whether a program may replace what a name holds: the version that
+// it has read. Nothing is lost where there is nothing.
+func (s simState) mayReplace(o simOp, name string) bool {
+	return o.known == "" || s.holds(name) == o.known || s.holds(name) == ""
+}
