@@ -14,6 +14,7 @@ type nameState struct {
 	staged *stagedName // what a transaction has done to it
 	stale  int         // callers who were told to walk again
 	live   liveBy      // what has made the file live that has the name
+	former []*node     // files that lost the name to newer versions, and may be open still
 }
 
 // busy reports whether what the name leads to depends on who asks, or may in a moment.
@@ -45,12 +46,16 @@ func (f *FS) setNameLocked(n, parent *node, name string) {
 	case n.isDir():
 		f.nameDirLocked(n, parent, name)
 	default:
+		n.leaveFormer()
 		if n.dentry != nil && n.isRegular() {
 			f.noteOther(n)
 		} else if n.dentry != nil {
 			f.names.Put(n.dentry)
 		}
 		n.dentry = f.names.Get(parent.dentry, name)
+		if n.saved {
+			n.joinFormer()
+		}
 	}
 	n.parent = parent
 	parent.pins++
@@ -112,6 +117,7 @@ func (f *FS) dropNamesLocked(n *node) {
 	if n.dentry.State.dir == n {
 		n.dentry.State.dir = nil
 	}
+	n.leaveFormer()
 	f.names.Put(n.dentry)
 	for _, d := range n.others {
 		f.names.Put(d)

@@ -345,13 +345,8 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 			return statusOf(err)
 		}
 	}
-	if n != nil && st.Nlink == 1 {
-		f.mu.Lock()
-		n.removed = true
-		f.mu.Unlock()
-	}
 	f.tell(gone)
-	f.lostName(n)
+	f.unlinked(n, p.key(), st.Nlink == 1)
 	f.rebaseOn(n, nil)
 	return fuse.OK
 }

@@ -267,7 +267,7 @@ func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno
 		f.noteKept(n)
 		if f.unnamed(n) {
 			f.mu.Lock()
-			n.saved = true
+			n.setSavedLocked(true)
 			f.mu.Unlock()
 		}
 	}

@@ -75,8 +75,9 @@ func (f *FS) mayComeBack(dir *node, name string) bool {
 func (f *FS) namedAgain(p place, st *unix.Stat_t) {
 	f.mu.Lock()
 	if n := f.byIno[inoKey{uint64(st.Dev), st.Ino}]; n != nil {
-		n.kept, n.removed = false, false
 		f.setNameLocked(n, p.dir, p.name)
+		n.kept = false
+		f.setRemovedLocked(n, p.key(), false)
 	}
 	for _, n := range f.retired[inoKey{uint64(st.Dev), st.Ino}] {
 		n.kept, n.removed = false, false

@@ -265,12 +265,15 @@ func (r *renaming) setNames() {
 func (r *renaming) setNamesLocked(now recentRename) {
 	f := r.f
 	f.renamed.Add(1)
+	from, to := f.formerLocked(r.from.key()), f.formerLocked(r.to.key())
 	if r.from.node != nil {
 		f.setNameLocked(r.from.node, r.to.dir, r.to.name)
+		f.followLocked(from, r.to.dir, r.to.name)
 		f.noteRenamedLocked(r.from.node, r.from.key(), now)
 	}
 	if r.to.node != nil && r.flags&unix.RENAME_EXCHANGE != 0 {
 		f.setNameLocked(r.to.node, r.from.dir, r.from.name)
+		f.followLocked(to, r.from.dir, r.from.name)
 		f.noteRenamedLocked(r.to.node, r.to.key(), now)
 	}
 }

@@ -7,6 +7,89 @@ import (
 )
 
 // This file notes which inodes are about to lose their name to a save.
+//
+// Who has such a file open goes on as if it had been written in place: what it appends
+// comes to the newer version, and what it locks is the name. So the file that was replaced
+// goes where its successor goes, and is removed when that is.
+
+// setSavedLocked notes whether a save takes n's name, or has done so. FS.mu is held.
+func (n *node) setSavedLocked(saved bool) {
+	if n.saved == saved {
+		return
+	}
+	if n.saved = saved; saved {
+		n.joinFormer()
+	} else {
+		n.leaveFormer()
+	}
+}
+
+// joinFormer lets n, which a save has taken its name, go where the newer version goes.
+// FS.mu is held.
+func (n *node) joinFormer() {
+	if n.dentry != nil {
+		n.dentry.State.former = append(n.dentry.State.former, n)
+	}
+}
+
+// leaveFormer ends that. FS.mu is held.
+func (n *node) leaveFormer() {
+	if !n.saved || n.dentry == nil {
+		return
+	}
+	at := &n.dentry.State.former
+	if *at = slices.DeleteFunc(*at, func(o *node) bool { return o == n }); len(*at) == 0 {
+		*at = nil
+	}
+}
+
+// formerLocked are the files that lost a name to newer versions of what has it now.
+// FS.mu is held.
+func (f *FS) formerLocked(k dkey) []*node {
+	if dir := f.nodes[k.dir]; dir != nil {
+		return slices.Clone(f.nameLocked(dir, k.name).former)
+	}
+	return nil
+}
+
+// followLocked gives files that were replaced the name that their successor has now.
+// FS.mu is held.
+func (f *FS) followLocked(former []*node, dir *node, name string) {
+	for _, n := range former {
+		f.setNameLocked(n, dir, name)
+	}
+}
+
+// unlinked takes note that n's file has lost the name k, its last one or not. The lock of
+// its names is held.
+func (f *FS) unlinked(n *node, k dkey, last bool) {
+	if n == nil {
+		return
+	}
+	if last {
+		f.mu.Lock()
+		f.setRemovedLocked(n, k, true)
+		f.mu.Unlock()
+	}
+	f.lostName(n)
+	if last {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if dir, name := n.namedLocked(); dir != nil {
+		f.followLocked(f.formerLocked(k), dir, name)
+	}
+}
+
+// setRemovedLocked notes that n's file, which had the name k, has been removed, with the
+// versions that it had replaced there; or that it has the name again. FS.mu is held.
+func (f *FS) setRemovedLocked(n *node, k dkey, removed bool) {
+	n.removed = removed
+	for _, o := range f.formerLocked(k) {
+		o.removed = removed
+	}
+}
 
 // markSaved notes that the base is about to lose its name to a save: from the
 // moment in which it has none, whoever locks it means the name. undo is for a
@@ -28,7 +111,7 @@ func (f *FS) markReplaced(key inoKey, known *node) (undo func()) {
 	nodes := append([]*node{known, f.byIno[key]}, f.retired[key]...)
 	nodes = slices.DeleteFunc(nodes, func(n *node) bool { return n == nil || n.saved })
 	for _, n := range nodes {
-		n.saved = true
+		n.setSavedLocked(true)
 	}
 	f.saves.Add(1)
 	f.replacing[key] = true // for nodes that are being made of it
@@ -37,7 +120,7 @@ func (f *FS) markReplaced(key inoKey, known *node) (undo func()) {
 		defer f.mu.Unlock()
 		delete(f.replacing, key)
 		for _, n := range nodes {
-			n.saved = false
+			n.setSavedLocked(false)
 		}
 	}
 }

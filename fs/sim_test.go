@@ -174,6 +174,8 @@ var stories = map[string]struct {
 	programs string
 }{
 	"records beside a session that waits for its RELEASE": {seed: 483, programs: "bob: log a | cyn: count a; cut a; log a"},
+	"records after a rename of the log":                   {seed: 50, programs: "ann: log b | bob: echo b; mv b c"},
+	"records after an exchange":                           {seed: 2300, programs: "ann: log b | bob: echo b; exchange b a"},
 	"a slow create after a wait":                          {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }
 

@@ -212,12 +212,7 @@ func (f *FS) removedByTxn(sn *stagedName) {
 	f.mu.Lock()
 	n := f.byIno[inoKey{sn.base.Dev, sn.base.Ino}]
 	f.mu.Unlock()
-	if n != nil && f.unnamed(n) {
-		f.mu.Lock()
-		n.removed = true
-		f.mu.Unlock()
-	}
-	f.lostName(n)
+	f.unlinked(n, dkey{sn.dir.id, sn.name}, n != nil && f.unnamed(n))
 }
 
 // keep holds a lock until the transaction ends, if it has not. t.mu is held.

@@ -225,3 +225,41 @@ func TestCrashWhileAppending(t *testing.T) {
 		}
 	})
 }
+
+// A service keeps its log open while the log is written anew and then moved, as a
+// truncation and a rotation do: its records come to the file that the log has become.
+func TestRecordsGoWhereTheNewLogGoes(t *testing.T) {
+	exchange := `"$PYTHON" -c 'import ctypes; assert not ctypes.CDLL(None).renameat2(-100, b"log", -100, b"c", 2)'`
+	moves := []struct{ by, to string }{ // what follows the new version, and where the log is then
+		{"mv log c", "c"},
+		{"mv log c; mv c d", "d"},
+		{"mv log c; echo other > log", "c"},
+		{"ln log c; rm log", "c"},
+		{"mkdir sub; mv log sub/log; mv sub moved", "moved/log"},
+		{"echo other > c; " + exchange, "c"},
+		{"echo newer > t; mv t log; mv log c", "c"},
+		{"rm log; echo other > log", ""},
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, written := range []string{"echo new > log", "echo new > t; mv t log"} {
+			for _, move := range moves {
+				m.Bash(t, "rm -rf ./*; echo old > log")
+				service := m.Client(t)
+				log := service.Open("log", unix.O_WRONLY|unix.O_APPEND)
+				service.Write(log, "before\n")
+				if o := m.Bash(t, written+"; "+move.by); o.Code != 0 {
+					t.Fatal(o)
+				}
+				service.Write(log, "after\n")
+				service.MustClose(log)
+				want := ""
+				if move.to != "" {
+					want = "./" + move.to + ":after\n"
+				}
+				if got := m.Bash(t, "grep -r after . | sort").Stdout; got != want {
+					t.Errorf("%s; %s: the record is at %q, want %q", written, move.by, got, want)
+				}
+			}
+		}
+	})
+}
