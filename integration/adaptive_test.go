@@ -32,7 +32,7 @@ func TestAdaptiveLosesNothingOnceItHasLearned(t *testing.T) {
 	alongside(t)
 	requireTool(t, "jq")
 	needsLatchfs(t)
-	rounds := repeat(3, 20)
+	rounds, programs := repeat(2, 20), repeat(4, 12)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("counter.json", `{"n": 0}`)
 		script := filepath.Join(m.Home(), "count.py")
@@ -50,7 +50,7 @@ func TestAdaptiveLosesNothingOnceItHasLearned(t *testing.T) {
 		m.Start(t)
 		learned(t, m, "yes", "/jq")
 		var procs []*Proc
-		for i := range 12 {
+		for i := range programs {
 			if i%2 == 0 {
 				procs = append(procs, m.Launch(t, bench.python, script, fmt.Sprint(rounds)))
 			} else {
@@ -60,7 +60,7 @@ func TestAdaptiveLosesNothingOnceItHasLearned(t *testing.T) {
 		for _, p := range procs {
 			p.OK()
 		}
-		want := fmt.Sprintf(`{"n":%d}`, 12*rounds+2)
+		want := fmt.Sprintf(`{"n":%d}`, programs*rounds+2)
 		if got := strings.Join(strings.Fields(content(t, m, "counter.json")), ""); got != want {
 			t.Errorf("counted %s, want %s", got, want)
 		}

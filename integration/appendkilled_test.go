@@ -2,6 +2,8 @@ package integration
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,20 +24,32 @@ for i in range(100):
     os.write(fd, b"x" * 4096)
     if i == int(sys.argv[2]):
         print("ready", flush=True)
-    time.sleep(0.0002)
     if i == int(sys.argv[3]):
-        time.sleep(0.4)
+        print("paused", flush=True)
+        sys.stdin.readline()
 time.sleep(600) # the signal comes before the end of the line, however late
 `
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		for n := range repeat(8, 40) {
+		shows := func(name string, bytes int64) {
+			t.Helper()
+			eventually(t, "the piece of "+name, func() bool {
+				st, err := os.Stat(filepath.Join(m.Data, name))
+				return err == nil && st.Size() >= bytes
+			})
+		}
+		for n := range repeat(2, 40) {
 			name := fmt.Sprint("f", n)
 			m.WriteFile(name, "old\n")
 			pause := -1
-			if n%2 == 1 { // so long that the piece shows
+			if n%2 == 1 { // until the piece shows
 				pause = 10
 			}
-			p := m.LaunchPython(t, script, name, fmt.Sprint(5+n*2), fmt.Sprint(pause))
+			p := m.LaunchPython(t, script, name, fmt.Sprint(11+n*2), fmt.Sprint(pause))
+			if pause >= 0 {
+				p.AwaitLine("paused")
+				shows(name, int64(len("old\nwhole\nx")))
+				p.Send("")
+			}
 			p.AwaitLine("ready")
 			p.Signal(syscall.SIGKILL)
 			if o := p.Wait(); o.Signal != syscall.SIGKILL {
@@ -59,11 +73,14 @@ os.write(fd, b"z"); os.kill(os.getpid(), signal.SIGKILL)`).Wait()
 			t.Errorf("slow holds %q", got)
 		}
 		// What was synced, and what is no text, stays.
-		for name, write := range map[string]string{"synced": `os.write(fd, b"row"); os.fsync(fd)`, "binary": `os.write(fd, b"r\0w"); time.sleep(0.3)`} {
-			p := m.LaunchPython(t, `import os, signal, sys, time
+		for name, write := range map[string]string{"synced": `os.write(fd, b"row"); os.fsync(fd)`, "binary": `os.write(fd, b"r\0w")`} {
+			p := m.LaunchPython(t, `import os, signal, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 `+write+`
+sys.stdin.readline()
 os.kill(os.getpid(), signal.SIGKILL)`, name)
+			shows(name, 3)
+			p.Send("")
 			p.Wait()
 			if got := m.ReadFile(name); len(got) != 3 {
 				t.Errorf("%s holds %q", name, got)

@@ -164,7 +164,7 @@ while True:
 // latchfs is killed while several programs append to one log: every line is
 // whole, in its writer's order, and what was acknowledged is there.
 func TestCrashWhileAppending(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {

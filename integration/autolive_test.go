@@ -17,6 +17,7 @@ import (
 // that its users take. However many open it at the same moment for the first
 // time, all of them get the same file.
 func TestFirstUsersOfADatabase(t *testing.T) {
+	inStress(t)
 	alongside(t)
 	requireTool(t, "sqlite3")
 	const writers, rows = 8, 3

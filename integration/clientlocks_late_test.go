@@ -67,7 +67,7 @@ os.wait()
 
 func TestLockSurvivesALateRelease(t *testing.T) {
 	forEachLockFile(t, func(t *testing.T, m *Mount, name string) {
-		if got := m.Python(t, lockAgain, "posix", name, fmt.Sprint(repeat(100, 5000))); got != "lost 0\n" {
+		if got := m.Python(t, lockAgain, "posix", name, fmt.Sprint(repeat(20, 5000))); got != "lost 0\n" {
 			t.Errorf("of the POSIX locks taken after a close: %s", got)
 		}
 	})
@@ -76,7 +76,7 @@ func TestLockSurvivesALateRelease(t *testing.T) {
 // The kernel gives the number by which it knows an open file to another one as
 // soon as the first is closed, before RELEASE.
 func TestLockSurvivesTheReleaseOfItsNumber(t *testing.T) {
-	rounds := fmt.Sprint(repeat(100, 5000))
+	rounds := fmt.Sprint(repeat(20, 5000))
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("x.lock", "x")
 		m.WriteFile("data.json", "x")

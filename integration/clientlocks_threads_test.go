@@ -8,6 +8,7 @@ import (
 // Threads of one process are one locker to fcntl(2): what one of them waits for
 // may become part of what another has got meanwhile.
 func TestThreadsLockTogether(t *testing.T) {
+	inStress(t)
 	const script = `
 import errno, fcntl, os, struct, sys, threading
 rounds = int(sys.argv[1])
@@ -48,6 +49,7 @@ for pid in children:
 // A file goes live by the first lock of a read-write descriptor. Threads that open
 // and lock it at that moment get the same file: nobody is refused, no write is lost.
 func TestThreadsLockWhatGoesLive(t *testing.T) {
+	inStress(t)
 	const script = `
 import fcntl, os, struct, sys, threading
 threads = 12

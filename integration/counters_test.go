@@ -62,6 +62,7 @@ func counterWorkers() int { return repeat(6, 8) }
 
 // Whatever a tool acknowledges is counted, and what is refused the tool reports.
 func TestCountersLoseNothing(t *testing.T) {
+	inStress(t)
 	alongside(t)
 	inShortOnRoot(t, func(t *testing.T, m *Mount) {
 		for _, tool := range counters(t) {
@@ -78,7 +79,7 @@ func TestCountersLoseNothing(t *testing.T) {
 
 // A program that reads again after a refusal succeeds at last.
 func TestCountersWithRetryReachTheirGoal(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	inShortOnRoot(t, func(t *testing.T, m *Mount) {
 		for _, tool := range counters(t) {

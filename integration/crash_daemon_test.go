@@ -10,7 +10,7 @@ import (
 // version, at least the last acknowledged one, what was removed is gone, and
 // nothing of latchfs's own lies around.
 func TestCrashUnderLoad(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		rounds := repeat(50, 1000)
@@ -24,7 +24,7 @@ func TestCrashUnderLoad(t *testing.T) {
 // TestCrashUnderLoadLazily does the same where nothing waits for the disk: what was
 // acknowledged is there all the same as long as the machine runs.
 func TestCrashUnderLoadLazily(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	needsLatchfs(t)
 	crashRounds(t, mount(t, withArgs("--durability", "lazy")), "load", 3, repeat(15, 300))
 }
@@ -32,7 +32,7 @@ func TestCrashUnderLoadLazily(t *testing.T) {
 // TestCrashInPlace does the same to a single writer of a large file with two
 // names, which is copied in place and needs its redo record to survive.
 func TestCrashInPlace(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	needsLatchfs(t)
 	crashRounds(t, mount(t), "inplace", 1, repeat(15, 300))
 }

@@ -129,22 +129,30 @@ for n in range(int(sys.argv[1])):
         f.write("A" * 1000)
     os.close(os.open("f", os.O_RDWR))
     t = threading.Thread(target=around)
-    if n % 2:
+    beside = n % 2 and sys.argv[2] == "threads"
+    if beside:
         t.start()
     fd = os.open("f", os.O_WRONLY | os.O_TRUNC)
     os.write(fd, b"x")
     os.close(fd)
-    if n % 2:
+    if beside:
         t.join()
     got = open("f").read()
     if got != "x":
         print(len(got), got[:10])
 `
-	forEachMount(t, func(t *testing.T, m *Mount) {
-		if out := m.Python(t, script, fmt.Sprint(repeat(150, 5000))); strings.TrimSpace(out) != "" {
-			t.Error(out)
-		}
-	})
+	for who, rounds := range map[string]int{"alone": repeat(20, 5000), "threads": repeat(150, 5000)} {
+		t.Run(who, func(t *testing.T) {
+			if who == "threads" {
+				inStress(t)
+			}
+			forEachMount(t, func(t *testing.T, m *Mount) {
+				if out := m.Python(t, script, fmt.Sprint(rounds), who); strings.TrimSpace(out) != "" {
+					t.Error(out)
+				}
+			})
+		})
+	}
 }
 
 // A request that the filesystem refuses does not spoil the session.
@@ -272,7 +280,7 @@ os._exit(0)
 		c.OK(fcntlReq("setlkw", c.Open("f", unix.O_RDWR), unix.F_WRLCK, 0, 0))
 		p.Close()
 		p.OK()
-	}, lockTimeout(2*time.Second))
+	}, shortWait)
 }
 
 // Who holds a path descriptor of a file reads the committed version through it,

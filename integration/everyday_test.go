@@ -30,11 +30,13 @@ var everydayFiles embed.FS
 //	# needs: git make     programs that may be missing
 //	# root                only root runs it
 //	# varies: REGEXP      paths whose bytes differ from run to run
+//	# chance              its processes use the same file at once: for make stress
 type everydayScript struct {
 	name   string
 	text   string
 	needs  []string
 	root   bool
+	chance bool
 	varies string
 }
 
@@ -126,7 +128,8 @@ func everydayShare(scripts []everydayScript, n int) (some []everydayScript) {
 	return some
 }
 
-// everydayScripts reads the scripts whose programs are installed.
+// everydayScripts reads the scripts whose programs are installed; make stress alone gets
+// those of chance.
 func everydayScripts(t *testing.T) []everydayScript {
 	t.Helper()
 	entries, err := everydayFiles.ReadDir("testdata/everyday")
@@ -144,7 +147,7 @@ func everydayScripts(t *testing.T) []everydayScript {
 			leftOut(t, s.name, missing...)
 			continue
 		}
-		if s.root && os.Geteuid() != 0 {
+		if s.root && os.Geteuid() != 0 || s.chance && !stress() && !hiccups() {
 			continue
 		}
 		scripts = append(scripts, s)
@@ -165,6 +168,8 @@ func parseEveryday(name, text string) everydayScript {
 			s.needs = strings.Fields(value)
 		case "root":
 			s.root = true
+		case "chance":
+			s.chance = true
 		case "varies":
 			s.varies = value
 		}

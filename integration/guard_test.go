@@ -228,7 +228,7 @@ func TestGuardTakesAllOrNothing(t *testing.T) {
 func TestGuardsOfTheSameFilesNeverDeadlock(t *testing.T) {
 	alongside(t)
 	needsLatchfs(t)
-	rounds := repeat(10, 200)
+	rounds := repeat(3, 200)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("a", "")
 		m.WriteFile("b", "")

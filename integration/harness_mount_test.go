@@ -266,7 +266,7 @@ func (m *Mount) checkTables() {
 		return
 	}
 	var last Status
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(poll) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
 		if last = m.Status(); last.Held() == 0 && last.Waiting() == 0 {
 			return
 		}

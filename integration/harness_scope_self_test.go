@@ -6,23 +6,23 @@ import (
 	"testing"
 )
 
-// A test that is left to make test-all says so, and what has no mount without
-// passthrough runs once.
+// A test that is left to make test-all or to make stress says so, and what has no mount
+// without passthrough runs once.
 func TestEachTestIsInOneOfBoth(t *testing.T) {
 	inTest(t)
 	if *plain {
 		t.Skip("with -plain there are no mounts to choose from")
 	}
-	const some = "^(TestNobodyButTestAll|TestNobodyButTest|TestHarnessMountAnswers)$"
+	const some = "^(TestNobodyButTestAll|TestNobodyButTest|TestNobodyButStress|TestHarnessMountAnswers)$"
 	for _, run := range []struct {
 		flag         string
 		says, silent []string
 	}{
-		{"-test.short", []string{"SKIP: TestNobodyButTestAll ", leftToTestAll, "PASS: TestNobodyButTest ", "MountAnswers/user "}, []string{"MountAnswers/root-nopassthrough "}},
-		{"-rest", []string{"PASS: TestNobodyButTestAll ", "SKIP: TestNobodyButTest ", doneByTest}, []string{"MountAnswers/root ", "MountAnswers/user "}},
+		{"-test.short", []string{"SKIP: TestNobodyButStress ", "SKIP: TestNobodyButTestAll ", leftToTestAll, "PASS: TestNobodyButTest ", "MountAnswers/user "}, []string{"MountAnswers/root-nopassthrough "}},
+		{"-rest", []string{"SKIP: TestNobodyButStress ", leftToStress, "PASS: TestNobodyButTestAll ", "SKIP: TestNobodyButTest ", doneByTest}, []string{"MountAnswers/root ", "MountAnswers/user "}},
 	} {
 		cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run", some, run.flag)
-		cmd.Env = append(cmd.Environ(), "LATCHFS_BINARY="+bench.binary, "LATCHFS_TEST_DIR="+bench.root, namespaceEnv+"=")
+		cmd.Env = append(cmd.Environ(), "LATCHFS_BINARY="+bench.binary, "LATCHFS_TEST_DIR="+bench.root, namespaceEnv+"=", stressEnv+"=", hiccupsEnv+"=")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v", run.flag, err)
@@ -46,3 +46,5 @@ func TestEachTestIsInOneOfBoth(t *testing.T) {
 func TestNobodyButTestAll(t *testing.T) { inTestAll(t) }
 
 func TestNobodyButTest(t *testing.T) { inTest(t) }
+
+func TestNobodyButStress(t *testing.T) { inStress(t) }

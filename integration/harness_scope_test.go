@@ -15,8 +15,13 @@ import (
 	"time"
 )
 
-// Each test is a part of `make test` or of `make test-all`, by these rules:
+// Each test is a part of `make test`, of `make test-all` or of `make stress`, by these
+// rules:
 //
+//   - A test that calls inStress is a part of make stress and make hiccups alone: whether
+//     it finds anything depends on chance, on what the scheduler does or on what time it
+//     leaves to the processes. What has to pass before a change lands knows its
+//     interleaving: it has fixed seeds, and awaits events.
 //   - A test that calls inTestAll is a part of make test-all alone, on all mounts.
 //     Tests that take many seconds call it.
 //   - A test on the mounts of forEachMount is a part of make test with passthrough and
@@ -25,13 +30,14 @@ import (
 //     mount or forEachMount says so by inTest.
 //
 // make test runs with -short, the rest of make test-all with -rest; without either
-// everything runs.
+// everything but the first kind runs.
 
 var rest = flag.Bool("rest", false, "run only what -short leaves out")
 
 const (
 	leftToTestAll = "left to make test-all"
 	doneByTest    = "a part of make test"
+	leftToStress  = "left to make stress: what it finds depends on chance"
 )
 
 // longTests has the names of the tests that have called inTestAll.
@@ -49,6 +55,14 @@ func inTestAll(t testing.TB) {
 	longTests.Store(testName(t), true)
 	if testing.Short() {
 		t.Skip(leftToTestAll)
+	}
+}
+
+// inStress makes a test, or a part of one, a part of make stress and make hiccups alone.
+func inStress(t testing.TB) {
+	t.Helper()
+	if !stress() && !hiccups() {
+		t.Skip(leftToStress)
 	}
 }
 

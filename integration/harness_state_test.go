@@ -130,7 +130,7 @@ func (m *Mount) waits(pid int) bool {
 func (m *Mount) AwaitStatus(t testing.TB, what string, ok func(Status) bool) Status {
 	t.Helper()
 	var s Status
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(poll) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
 		if s = m.Status(); ok(s) {
 			return s
 		}

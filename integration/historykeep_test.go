@@ -121,7 +121,7 @@ print('written', flush=True); sys.stdin.readline()
 // latchfs is killed at random moments: what is kept is whole, versions count on,
 // and nobody is accused of having changed a file around the mount.
 func TestHistoryAfterKills(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	needsLatchfs(t)
 	m := mount(t, withPolicy("[defaults]\nhistory = 20\ndurability = \"ordered\"\n"))

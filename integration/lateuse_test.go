@@ -179,7 +179,7 @@ func TestAppendToWhatAStrangerHasOpen(t *testing.T) {
 func awaitKept(t *testing.T, m *Mount, content string) {
 	t.Helper()
 	var kept []string
-	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(poll) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
 		kept = nil
 		files, _ := filepath.Glob(filepath.Join(m.Data, ".latchfs", "rejected", "*", "content"))
 		for _, file := range files {

@@ -77,7 +77,7 @@ with open("f", "r+") as f:
 		if got := m.ReadFile("f"); got != "second" {
 			t.Errorf("the file holds %q", got)
 		}
-	}, lockTimeout(5*time.Second))
+	}, shortWait)
 }
 
 // A call that waited in vain leaves no lock behind, and the thread's next call
@@ -105,7 +105,7 @@ sys.stdin.readline()
 		c.OK(wire.Request{Op: "unlink", Path: m.Path("x1")})
 		c.MustClose(first)
 		p.AwaitLine("ENOENT")
-		m.AwaitFree(t, time.Second, "x1")
+		m.AwaitFree(t, promised(time.Second), "x1")
 		if n := len(m.EventsOf("refusal", "x2")); n > 0 {
 			t.Errorf("the next call was refused")
 		}
@@ -137,7 +137,7 @@ func TestRefusedWhenItsTurnComes(t *testing.T) {
 			if _, err := open.Result(); err != syscall.EACCES {
 				t.Errorf("open with flags %#x: %v, want EACCES", flags, err)
 			}
-			m.AwaitFree(t, time.Second, "p")
+			m.AwaitFree(t, promised(time.Second), "p")
 		}
 	}
 }
@@ -160,12 +160,13 @@ func TestNameLeftByItsOwner(t *testing.T) {
 		if from, to := m.ReadFile("from"), m.ReadFile("to"); from != "new" || to != "OLD" {
 			t.Errorf("the files hold %q and %q", from, to)
 		}
-	}, lockTimeout(5*time.Second))
+	}, shortWait)
 }
 
 // One thread closes a new file while another removes or renames it: the commit
 // does not bring the name back.
 func TestRemovedDuringItsClose(t *testing.T) {
+	inStress(t)
 	const script = `
 import os, random, sys, threading, time
 for n in range(int(sys.argv[1])):

@@ -59,7 +59,7 @@ func TestACLDecidesWhoLocks(t *testing.T) {
 			t.Errorf("a reader by the ACL asks for a lock: %s", got)
 		}
 		bob.MustClose(control)
-	}, lockTimeout(300*time.Millisecond))
+	}, lockTimeout(time.Second))
 }
 
 // An ACL that keeps a user out of a directory keeps it from locking what is there.

@@ -116,7 +116,7 @@ func TestReadersLockKeepsNobodyOut(t *testing.T) {
 		guard := m.guardAs(t, otherUID, "--mode", "shared", m.Path("alice/f"))
 		change(t, alice)
 		guard()
-	}, lockTimeout(300*time.Millisecond))
+	}, shortWait)
 }
 
 // ask sends a request through the control file and returns the reply.
@@ -199,7 +199,7 @@ func TestOwnerEndsLocksOfOthers(t *testing.T) {
 				t.Errorf("the event says %q", ev.Reason)
 			}
 		}
-	}, lockTimeout(300*time.Millisecond), leftLocks())
+	}, lockTimeout(time.Second), leftLocks())
 }
 
 // A directory with all below it is locked by its owner alone: whoever may write there

@@ -48,6 +48,7 @@ func (m *Mount) daemonCPU(t *testing.T) time.Duration {
 // The first saves are looked into as those of everybody are. Those that follow cost
 // far less, and become the file all the same.
 func TestManyDescriptorsAreNotAllLookedAt(t *testing.T) {
+	inStress(t)
 	strangerMounts(t, func(t *testing.T, m *Mount) {
 		p := m.launchAs(t, otherUID, bench.python, "-c", dearSaver, m.Path("bob"))
 		defer p.Kill()

@@ -63,7 +63,7 @@ exit $refused`,
 }
 
 func TestFamilyThatPollsIsNeverRefused(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	writes := map[string]int{"python": repeat(300, 1000), "python-rename": repeat(150, 1000), "shell": repeat(300, 1000), "shell-children": repeat(100, 1000)}
 	inShortOnRoot(t, func(t *testing.T, m *Mount) {

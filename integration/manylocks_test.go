@@ -40,7 +40,7 @@ sys.stdin.read()
 // and when the descriptor is closed all are free and all who waited have theirs.
 func TestManyLocks(t *testing.T) {
 	needsLatchfs(t)
-	n := repeat(5000, 100_000)
+	n := repeat(1000, 100_000)
 	m := mount(t, withSeed(func(data string) error {
 		for i := range 10 {
 			if err := os.Mkdir(filepath.Join(data, fmt.Sprintf("d%d", i)), 0o755); err != nil {

@@ -56,7 +56,7 @@ func TestWaiterOfARenamedFile(t *testing.T) {
 	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		for range repeat(10, 200) {
+		for range repeat(2, 200) {
 			m.WriteFile("from", "moved")
 			m.WriteFile("to", "old")
 			holder, renamer, late, writer := m.Client(t), m.Client(t), m.Client(t), m.Client(t)

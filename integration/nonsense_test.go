@@ -62,6 +62,7 @@ func (m *Mount) burden(t *testing.T) burden {
 // An ordinary user who makes nonsense on every interface brings nothing down: meanwhile
 // others' saves succeed, and afterwards the daemon has what it had before.
 func TestNonsense(t *testing.T) {
+	inStress(t)
 	script, err := os.ReadFile("testdata/nonsense.py")
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func TestPosixData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := mount(t, append(opts, withArgs("--durability", "ordered"))...)
 			seed := uint64(drawnSeed())
-			for i := range repeat(4, 200) {
+			for i := range repeat(2, 200) {
 				seed++
 				f := &dataFile{t: t, path: m.Path("f"), under: filepath.Join(m.Data, "f"), r: rand.New(rand.NewPCG(seed, 0)), fd: -1, database: i%2 == 1}
 				f.run(repeat(600, 3000))

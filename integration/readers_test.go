@@ -97,7 +97,7 @@ func readWhileWriting(t *testing.T, m *Mount, readers []string, write func()) {
 // Show 1: eight programs rewrite one file in place as programs do, and nobody
 // ever reads a torn version.
 func TestRewritesAreNeverTorn(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	const writers, rounds = 8, 100
 	forEachMount(t, func(t *testing.T, m *Mount) {
@@ -122,7 +122,7 @@ func TestRewritesAreNeverTorn(t *testing.T) {
 // Show 11: mappings and sizes agree with what can be read while the file is
 // rewritten in place and replaced by rename.
 func TestMappedReadersStayIntact(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	rounds := fmt.Sprint(repeat(60, 1000))
 	const replacer = `
@@ -150,10 +150,10 @@ func version(n int) string {
 	return strings.Repeat(string(rune('a'+n%26)), 9000+(n*3571)%20000)
 }
 
-// Show 11: descriptors and mappings of an old version keep it across 100 commits.
+// Show 11: descriptors and mappings of an old version keep it across many commits.
 func TestOldVersionStaysWithItsReaders(t *testing.T) {
 	alongside(t)
-	const commits = 100
+	commits := repeat(30, 100)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		old := version(0)
 		m.WriteFile("f", old)
@@ -187,6 +187,7 @@ func TestOldVersionStaysWithItsReaders(t *testing.T) {
 
 // Show 7: an open never fails because the name was being replaced.
 func TestOpensRacingRenames(t *testing.T) {
+	inStress(t)
 	const openers, opens = 4, 5000
 	const replacer = `
 import os, sys

@@ -13,7 +13,7 @@ func TestRedirectionsThatWaited(t *testing.T) {
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		const writers = 24 // more than there are inode numbers that a node is remembered by
-		for round := range repeat(4, 100) {
+		for round := range repeat(1, 100) {
 			name := fmt.Sprint("f", round)
 			m.WriteFile(name, "old\n")
 			var all []*Proc

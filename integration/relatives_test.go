@@ -12,16 +12,16 @@ import (
 // Show 6: a child that writes what its parent holds joins the parent's session;
 // nobody waits for himself.
 
-// shortWait is the lock timeout where nobody should wait at all: a wait shows
-// as a refusal, soon.
-var shortWait = lockTimeout(3 * time.Second)
+// shortWait is the lock timeout where nobody should wait at all: a wait shows as a
+// refusal, before patience is over.
+var shortWait = lockTimeout(patience / 2)
 
 // unwaited runs a script on a mount with shortWait: it must succeed.
 func unwaited(t *testing.T, m *Mount, name string, argv ...string) {
 	t.Helper()
 	start := time.Now()
 	o := m.Run(t, name, argv...)
-	if took := time.Since(start); o.Code != 0 || o.Stderr != "" || took > 3*time.Second {
+	if took := time.Since(start); o.Code != 0 || o.Stderr != "" || took > patience/2 {
 		t.Errorf("%.300q ended with %d after %v\n%s%s", argv, o.Code, took, o.Stdout, o.Stderr)
 	}
 }
@@ -98,12 +98,12 @@ print(os.waitstatus_to_exitcode(status))
 	})
 }
 
-// `flock f -c 'jq … > t && mv t f'` from 20 processes at once: all succeed. The
+// `flock f -c 'jq … > t && mv t f'` from several processes at once: all succeed. The
 // lock is on the name, not on the inode that mv replaces, so that no increment
 // is lost either, which it is on a plain directory.
 func TestFlockAroundReplace(t *testing.T) {
 	alongside(t)
-	const processes = 20
+	processes := repeat(6, 20)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		requireTool(t, "jq", "flock")
 		const first = `{"n": 0}`

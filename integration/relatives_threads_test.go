@@ -9,6 +9,7 @@ import (
 // at the same moments are one family, so that no lock keeps them apart. None is refused,
 // and none of their changes is taken for one around the mount.
 func TestThreadsThatChangeOneFile(t *testing.T) {
+	inStress(t)
 	const script = `
 import os, random, sys, threading
 def written(r, n):

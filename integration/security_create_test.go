@@ -104,6 +104,7 @@ func victimFile(t *testing.T, path string, uid int, mode uint32) (check func() s
 // While bob makes a file, a directory or a link through the mount he gives its name to
 // another file outside the mount.
 func TestNewNameSwapped(t *testing.T) {
+	inStress(t)
 	forBothRootMounts(t, func(t *testing.T, m *Mount) {
 		outside := filepath.Join(m.Home(), "roots")
 		roots := victimFile(t, outside, 0, 0o644)

@@ -9,6 +9,7 @@ import (
 // a moment ago: while bob's calls are on their way through the mount, his file and one of
 // alice's change places outside it, again and again.
 func TestStickyNameSwapped(t *testing.T) {
+	inStress(t)
 	forBothRootMounts(t, func(t *testing.T, m *Mount) {
 		out := m.LaunchPython(t, `
 import ctypes, errno, mmap, os, sys

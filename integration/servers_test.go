@@ -94,7 +94,7 @@ func TestServerRedis(t *testing.T) {
 		t.Skip("redis-server is not installed")
 	}
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		m.serve(t, "redis", bench.python, redisScript, strconv.Itoa(repeat(2, 20)), server)
+		m.serve(t, "redis", bench.python, redisScript, strconv.Itoa(repeat(1, 20)), server)
 	})
 }
 
@@ -134,7 +134,7 @@ func TestServerLevelDB(t *testing.T) {
 		t.Skip("python3-plyvel is not installed")
 	}
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		m.serve(t, "leveldb", bench.python, levelDBScript, strconv.Itoa(repeat(3, 30)))
+		m.serve(t, "leveldb", bench.python, levelDBScript, strconv.Itoa(repeat(1, 30)))
 	})
 }
 

@@ -109,7 +109,7 @@ func TestShutdownLetsSessionsFinish(t *testing.T) {
 				t.Errorf("%s %s: %v, want EBUSY", w.Req.Op, w.Req.Path, err)
 			}
 		}
-		m.awaitEnd(t, 10*time.Second)
+		m.awaitEnd(t, patience)
 		for name, want := range map[string]string{"f": "finished in time", "fresh": "", "moved": "renamed", "other": "other", "long": "long"} {
 			if got := m.under(t, name); got != want {
 				t.Errorf("%s has %q in the data directory, want %q", name, got, want)
@@ -148,7 +148,7 @@ func TestShutdownOwnWait(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 		holder.MustClose(fd)
-		m.awaitEnd(t, 10*time.Second)
+		m.awaitEnd(t, patience)
 		if got := m.under(t, "g"); got != "old" {
 			t.Errorf("g has %q", got)
 		}
@@ -184,7 +184,7 @@ func shutdownRollsBack(t *testing.T, m *Mount, sig syscall.Signal) {
 	holder.Write(holder.Open("fresh", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL), "half a ")
 	before := time.Now()
 	m.terminate(t, sig)
-	m.awaitEnd(t, 10*time.Second)
+	m.awaitEnd(t, patience)
 	if took := time.Since(before); took < 250*time.Millisecond {
 		t.Errorf("the grace was %v, not 300 ms", took)
 	}
@@ -217,7 +217,7 @@ func TestShutdownSecondSignal(t *testing.T) {
 	holder.Write(holder.Open("f", unix.O_WRONLY|unix.O_TRUNC), "half")
 	m.terminate(t, syscall.SIGTERM)
 	m.daemon.Process.Signal(syscall.SIGTERM)
-	m.awaitEnd(t, 10*time.Second)
+	m.awaitEnd(t, patience)
 	if got := m.under(t, "f"); got != "old" {
 		t.Errorf("the data directory has %q", got)
 	}
@@ -244,7 +244,7 @@ func TestShutdownServesTheQueue(t *testing.T) {
 		opener.Write(fd, "N")
 		opener.MustClose(fd)
 		change.OK()
-		m.awaitEnd(t, 10*time.Second)
+		m.awaitEnd(t, patience)
 		if got := m.under(t, "f"); got != "New" {
 			t.Errorf("the data directory has %q", got)
 		}
@@ -285,7 +285,7 @@ func TestShutdownEndsWaits(t *testing.T) {
 				t.Errorf("%s: %v, want EBUSY", w.Req.Op, err)
 			}
 		}
-		m.awaitEnd(t, 10*time.Second)
+		m.awaitEnd(t, patience)
 		if got := m.under(t, "f"); got != "old" {
 			t.Errorf("the data directory has %q", got)
 		}
@@ -305,7 +305,7 @@ func TestShutdownBusyMount(t *testing.T) {
 		fd := user.Open("f", unix.O_RDONLY)
 		user.OK(wire.Request{Op: "chdir", Path: m.Path("d")})
 		m.terminate(t, syscall.SIGTERM)
-		m.awaitEnd(t, 10*time.Second)
+		m.awaitEnd(t, patience)
 		if _, err := user.Stat(m.Path("f")); !errors.Is(err, unix.ENOENT) {
 			t.Errorf("a path below the mount point: %v, want ENOENT", err)
 		}
@@ -331,7 +331,7 @@ func TestShutdownAfterUmount(t *testing.T) {
 			m.WriteFile("f", "content")
 			m.control.Kill()
 			eventually(t, "umount", func() bool { return unix.Unmount(m.Dir, 0) == nil })
-			m.awaitEnd(t, 10*time.Second)
+			m.awaitEnd(t, patience)
 			if got := m.under(t, "f"); got != "content" {
 				t.Errorf("the data directory has %q", got)
 			}

@@ -123,7 +123,7 @@ func TestBackground(t *testing.T) {
 		t.Error("umount came back before the mount was gone")
 	}
 	// The daemon's lock goes a moment before its process.
-	within(t, time.Second, "the daemon is gone", func() bool { return daemonOf(t, data) == 0 })
+	within(t, promised(time.Second), "the daemon is gone", func() bool { return daemonOf(t, data) == 0 })
 	if b, err := os.ReadFile(filepath.Join(data, "f")); string(b) != "content" {
 		t.Errorf("the data directory has %q, %v", b, err)
 	}

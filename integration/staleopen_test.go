@@ -18,7 +18,7 @@ import (
 // Workers that read a counter, open it again and write without reading are refused
 // where the counter has changed in between. Those that try again succeed.
 func TestCountersInPlaceLoseNothing(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {

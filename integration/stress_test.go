@@ -149,7 +149,7 @@ work()
 // Random operations by several processes at once: whoever reads, reads a
 // complete version; nothing but the documented errors; nothing left behind.
 func TestRandomOperations(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	const processes = 6
 	length := time.Duration(repeat(4, 120)) * time.Second
@@ -163,7 +163,7 @@ func TestRandomOperations(t *testing.T) {
 // Files are created, saved, updated and removed in a directory that gets another
 // name and its own again all the time: who has the lock has it under both names.
 func TestSavesInARenamedDirectory(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	const savers = versions + `
 names = ["d1/x", "d3/x"]

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const shortLeases = `
+var shortLeases = `
 [[rule]]
 glob = ["taken-*"]
-ttl = "600ms"
+ttl = "` + firmLease.String() + `"
 on-stale = "steal"
 wait = "20s"
 
 [[rule]]
 glob = ["leased"]
-ttl = "600ms"
+ttl = "` + waitingLease.String() + `"
 wait = "20s"
 
 [[rule]]
@@ -25,9 +25,13 @@ glob = ["unleased"]
 ttl = "0s"
 `
 
+// waitingLease is long enough for a process to come from one file to the queue of another.
+const waitingLease = 3 * time.Second
+
 // A writer that waits in its open for a holder who hangs gets the file, and no
 // error, when the lease has expired; the old holder's close answers ESTALE.
 func TestWaitingOpenTakesOver(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		const files = 4
@@ -68,6 +72,7 @@ func TestWaitingOpenTakesOver(t *testing.T) {
 
 // Who waits in the queue of another file is not hung.
 func TestWaitingHolderIsNotStale(t *testing.T) {
+	alongside(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("leased", "a")
@@ -78,7 +83,7 @@ func TestWaitingHolderIsNotStale(t *testing.T) {
 		waits := holder.GoOpen("unleased", unix.O_RDWR)
 		waits.MustBlock(t)
 		// Nothing can be awaited that is not to happen: five thirds of the lease.
-		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(5 * waitingLease / 3); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			if m.LockStatus("leased").Stale {
 				t.Fatal("who waits for another file is taken for hung")
 			}

@@ -9,6 +9,7 @@ import (
 // Who does not wait for a lock gets it when the file has just been closed by somebody
 // who had opened it for writing and written nothing.
 func TestTryRightAfterAClose(t *testing.T) {
+	inStress(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.WriteFile("f", "old")
 		touches, tries := m.Client(t), m.Client(t)

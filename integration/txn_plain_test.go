@@ -141,7 +141,7 @@ func TestTransactionKeepsWhatOtherLinksShare(t *testing.T) {
 // Processes that go on to write while their transaction is decided leave no lock
 // behind, of whose session nobody would ever hear again.
 func TestTransactionDecidedUnderWriters(t *testing.T) {
-	inTestAll(t)
+	inStress(t)
 	alongside(t)
 	needsLatchfs(t)
 	m := mount(t)

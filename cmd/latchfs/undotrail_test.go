@@ -14,6 +14,9 @@ import (
 // Whoever gives the name of a directory or link to something else while it is brought
 // back gains nothing: mode and owner are for what was made.
 func TestUndoNameSwapped(t *testing.T) {
+	if os.Getenv("LATCHFS_STRESS") == "" {
+		t.Skip("left to make stress: what it finds depends on chance")
+	}
 	const tries = 300
 	root := t.TempDir()
 	v := &view{root: root}

@@ -1,4 +1,5 @@
 # A program writes a file that three children of it do nothing but read.
+# chance
 "$PYTHON" - <<'E'
 import os, signal
 open("f", "w").write("0\n")

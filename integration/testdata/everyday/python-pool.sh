@@ -1,4 +1,5 @@
 # Worker processes of one program change files that it has read and will write.
+# chance
 "$PYTHON" - <<'E'
 import concurrent.futures, multiprocessing, os, subprocess
 def step(name):

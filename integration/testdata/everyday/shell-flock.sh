@@ -1,5 +1,6 @@
 # Updates below flock, in the usual ways of writing it.
 # needs: flock
+# chance
 echo 0 > n; : > n.lock
 for i in 1 2 3; do
   flock n.lock sh -c 'x=$(cat n); echo $((x + 1)) > n'

@@ -1,4 +1,5 @@
 # A lock that is a directory, with the owner's number in it.
+# chance
 lock() { until mkdir lock 2> /dev/null; do sleep 0.01; done; echo $$ > lock/pid; }
 unlock() { rm -rf lock; }
 echo 0 > n

@@ -1,4 +1,5 @@
 # Jobs of one script write the same file at the same time, none of them having read it; their parent has.
+# chance
 echo idle > status; : > done.list
 for round in 1 2 3; do
   cat status > /dev/null

@@ -1,4 +1,5 @@
 # A background job reports its progress into a file that the script reads all the time.
+# chance
 echo waiting > status
 ( for i in 1 2 3 4 5 6 7 8 9 10; do echo "step $i" > status; sh -c 'echo tick >> ticks'; done; echo finished > status ) &
 until grep -q finished status; do cat status > last; done

@@ -1,4 +1,5 @@
 # Four shells at a time change the files that their parent has read.
+# chance
 for i in 1 2 3 4 5 6 7 8; do echo 0 > n$i; done
 for round in 1 2 3; do
   cat n? | sort | uniq -c
