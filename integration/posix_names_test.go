@@ -231,7 +231,7 @@ func fill(p *probe, dir string, n int) {
 
 // checkReaddirSeek goes back to every position that telldir(3) would give.
 func checkReaddirSeek(p *probe) {
-	fill(p, "w", 700)
+	fill(p, "w", repeat(300, 700))
 	for _, size := range []int{300, 1024, 32 << 10} {
 		fd := p.open("w", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		all := readDir(p, fd, size)
@@ -250,7 +250,7 @@ func checkReaddirSeek(p *probe) {
 
 // checkReaddirWhileDeleting removes what each chunk lists, as rm -r does.
 func checkReaddirWhileDeleting(p *probe) {
-	fill(p, "w", 1000)
+	fill(p, "w", repeat(300, 1000))
 	fd := p.open("w", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	removed := map[string]bool{}
 	for {
@@ -275,7 +275,7 @@ func checkReaddirWhileDeleting(p *probe) {
 	p.try("rmdir", unix.Rmdir(p.at("w")))
 	p.must(os.MkdirAll(p.at("tree/a/b/c"), 0o755))
 	for _, dir := range []string{"tree/x", "tree/a/y", "tree/a/b/c/z"} {
-		fill(p, dir, 200)
+		fill(p, dir, repeat(50, 200))
 	}
 	p.note("rm -rf: %s", runBriefly(p, "rm", "-rf", "tree"))
 	p.list(".")
@@ -284,7 +284,8 @@ func checkReaddirWhileDeleting(p *probe) {
 // checkReaddirWhileCreating: what was there before the first read and stays is
 // listed exactly once, whatever else is created and renamed meanwhile.
 func checkReaddirWhileCreating(p *probe) {
-	fill(p, "w", 600)
+	names := repeat(200, 600)
+	fill(p, "w", names)
 	fd := p.open("w", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	seen := map[string]int{}
 	for i := 0; ; i++ {
@@ -300,7 +301,7 @@ func checkReaddirWhileCreating(p *probe) {
 		p.must(os.Remove(p.at("w", fmt.Sprintf("late-%d", i))))
 	}
 	missing, twice := 0, 0
-	for i := range 600 {
+	for i := range names {
 		switch name := fmt.Sprintf("%s-%05d", strings.Repeat("n", i%40), i); seen[name] {
 		case 0:
 			missing++

@@ -15,16 +15,16 @@ import (
 )
 
 // TestAgainstModel plays random commands on the table and on the model, and
-// compares everything after each: more than 100,000 commands in all, a ninth of them
+// compares everything after each: more than 30,000 commands in all, a ninth of them
 // with the race detector, with LATCHFS_STRESS=1 more than three millions.
 // -rapid.checks=N makes N runs.
 func TestAgainstModel(t *testing.T) {
-	runs := "360"
+	runs := "120"
 	switch {
 	case os.Getenv("LATCHFS_STRESS") != "":
 		runs = "11000"
 	case raced:
-		runs = "40"
+		runs = "13"
 	}
 	setDefault(t, "rapid.checks", runs)
 	setDefault(t, "rapid.steps", "300") // on average, for each run
