@@ -212,7 +212,7 @@ func TestMemoryOfOneUserIsBounded(t *testing.T) {
 			p.Kill()
 			m.AwaitClear(t)
 		}
-	})
+	}, asInstalled()) // the race detector takes three times as long for so many locks
 }
 
 // launchAs is Launch for another user.

@@ -285,12 +285,12 @@ func forEachFault(t *testing.T, test func(t *testing.T, m *Mount, f *faults, sc 
 }
 
 // stride is how far the next step that is tried is from the last one: where the steps
-// are the same as with passthrough, by default every other one on average.
+// are the same as with passthrough, by default every fourth one on average.
 func stride(m *Mount, chance *rand.Rand) int {
 	if m.Name == "root" || stress() {
 		return 1
 	}
-	return 1 + chance.IntN(3)
+	return 1 + chance.IntN(7)
 }
 
 // TestKilledAtEveryStep kills the daemon before each step.
