@@ -135,8 +135,9 @@ test: setup build ## set up, then run the unit tests and the shorter integration
 	$(GO) test -count=1 -timeout 30m -short
 
 .PHONY: test-all
-test-all: test ## also the long integration tests and those without passthrough, and unit tests on one processor
+test-all: test ## also the long integration tests and those without passthrough, one processor, and a little fuzzing
 	GOMAXPROCS=1 $(GO) test -count=1 -skip '^(TestAgainstModel|TestMutexOrder.*)$$' $(CONCURRENT) # the skipped have one goroutine
+	$(MAKE) --no-print-directory fuzz FUZZTIME=50x
 	cd $(INTEGRATION)
 	$(GO) test -count=1 -timeout 40m -rest
 

@@ -62,7 +62,6 @@ func counterWorkers() int { return repeat(6, 8) }
 
 // Whatever a tool acknowledges is counted, and what is refused the tool reports.
 func TestCountersLoseNothing(t *testing.T) {
-	inStress(t)
 	alongside(t)
 	inShortOnRoot(t, func(t *testing.T, m *Mount) {
 		for _, tool := range counters(t) {

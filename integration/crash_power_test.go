@@ -79,7 +79,6 @@ durability = "lazy"
 // TestPowerCutUnderLoad cuts the power at random moments under the load of
 // several processes, with every durability.
 func TestPowerCutUnderLoad(t *testing.T) {
-	inStress(t)
 	needsLatchfs(t)
 	forEachDisk(t, func(t *testing.T, d *powerDisk) {
 		m := mount(t, onPower(d), withPolicy(durabilities), withFindings("damaged-rejected"))

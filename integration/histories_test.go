@@ -20,7 +20,6 @@ const historians = 32
 // and given back in some order; tokens rise in that order; and whoever waited was
 // served when it was its turn, or gave up when it had said.
 func TestHistories(t *testing.T) {
-	inStress(t)
 	needsLatchfs(t)
 	acts := repeat(75, 3000)
 	test := func(t *testing.T, m *Mount) {

@@ -97,9 +97,9 @@ func readWhileWriting(t *testing.T, m *Mount, readers []string, write func()) {
 // Show 1: eight programs rewrite one file in place as programs do, and nobody
 // ever reads a torn version.
 func TestRewritesAreNeverTorn(t *testing.T) {
-	inStress(t)
 	alongside(t)
-	const writers, rounds = 8, 100
+	const writers = 8
+	rounds := repeat(20, 100)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		readWhileWriting(t, m, []string{"read", "read", "read", "read"}, func() {
 			var procs []*Proc
@@ -122,9 +122,8 @@ func TestRewritesAreNeverTorn(t *testing.T) {
 // Show 11: mappings and sizes agree with what can be read while the file is
 // rewritten in place and replaced by rename.
 func TestMappedReadersStayIntact(t *testing.T) {
-	inStress(t)
 	alongside(t)
-	rounds := fmt.Sprint(repeat(60, 1000))
+	rounds := fmt.Sprint(repeat(20, 1000))
 	const replacer = `
 import json, os, random, sys
 path, who, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
