@@ -267,7 +267,8 @@ func (a *appender) syncsAtClose() bool {
 	return a.f.settings(a.f.nodePath(a.h.n)).Durability == policy.Full
 }
 
-// readFile is the descriptor to read and sync. Who reads sees what he wrote.
+// readFile is a descriptor to read and sync, which the caller closes. Who reads sees what
+// he wrote.
 func (a *appender) readFile() (int, unix.Errno) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -275,7 +276,8 @@ func (a *appender) readFile() (int, unix.Errno) {
 	if e := a.followLocked(); e != 0 {
 		return -1, e
 	}
-	return a.fd, 0
+	fd, err := unix.FcntlInt(uintptr(a.fd), unix.F_DUPFD_CLOEXEC, 0)
+	return fd, errnoOf(err)
 }
 
 // sync makes what was appended durable, and the name of a file that was created
@@ -362,8 +364,12 @@ func (f *FS) fsyncAppended(h *handle, data bool) unix.Errno {
 	a.open = openRecord{}
 	a.mu.Unlock()
 	fd, e := a.readFile()
-	if e != 0 || data {
+	if e != 0 {
 		return e
+	}
+	defer unix.Close(fd)
+	if data {
+		return 0
 	}
 	return errnoOf(unix.Fsync(fd))
 }

@@ -18,33 +18,42 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if h.stale.Load() != nil {
 		f.noteStaleRead(h, &in.InHeader)
 	}
-	fd, e := f.readFile(h)
+	fd, own, e := f.readFile(h)
 	if e != 0 {
 		return nil, status(e)
 	}
 	if h.app != nil {
 		h.app.noteRead(&in.InHeader)
 	}
+	if own {
+		n, err := unix.Pread(fd, buf[:min(int(in.Size), len(buf))], int64(in.Offset))
+		unix.Close(fd)
+		return fuse.ReadResultData(buf[:max(n, 0)]), statusOf(err)
+	}
 	return fuse.ReadResultFd(uintptr(fd), int64(in.Offset), int(in.Size)), fuse.OK
 }
 
 // readFile is the descriptor from which h reads: a shadow that has not been
-// filled yet still has its content in the committed file.
-func (f *FS) readFile(h *handle) (int, unix.Errno) {
+// filled yet still has its content in the committed file. Own says that the caller
+// closes it: the handle may read from another file at any moment, and its descriptor of
+// this one be another file's.
+func (f *FS) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	if s := h.sess; s != nil {
 		s.used.note()
 		s.mu.Lock()
 		if !s.filled && s.baseFD >= 0 && !s.ended {
-			fd := s.baseFD
+			fd, err := unix.FcntlInt(uintptr(s.baseFD), unix.F_DUPFD_CLOEXEC, 0)
 			s.mu.Unlock()
-			return fd, 0
+			return fd, true, errnoOf(err)
 		}
 		s.mu.Unlock()
 	}
 	if h.app != nil {
-		return h.app.readFile()
+		fd, e := h.app.readFile()
+		return fd, true, e
 	}
-	return f.file(h)
+	fd, e = f.file(h)
+	return fd, false, e
 }
 
 // Write implements fuse.RawFileSystem; go-fuse calls Writev.
@@ -171,9 +180,12 @@ func (f *FS) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse
 	if h == nil || isVirtual(in.NodeId) {
 		return fuse.ENOSYS
 	}
-	fd, e := f.readFile(h)
+	fd, own, e := f.readFile(h)
 	if e != 0 {
 		return status(e)
+	}
+	if own {
+		defer unix.Close(fd)
 	}
 	off, err := unix.Seek(fd, int64(in.Offset), int(in.Whence))
 	if err != nil {
@@ -253,9 +265,12 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32,
 	if src.stale.Load() != nil {
 		f.noteStaleRead(src, &in.InHeader)
 	}
-	from, e := f.readFile(src)
+	from, own, e := f.readFile(src)
 	if e != 0 {
 		return 0, status(e)
+	}
+	if own {
+		defer unix.Close(from)
 	}
 	if src.app != nil {
 		src.app.noteRead(&in.InHeader)

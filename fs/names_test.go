@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -188,4 +189,27 @@ func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 	n.sess = nil
 	f.unpin(n)
 	f.forgetAll()
+}
+
+// A read of a file to which its program appends keeps the file that it has begun with:
+// meanwhile the appender may go on to a newer version, and close this one.
+func TestReadKeepsItsFile(t *testing.T) {
+	f := newNamed(t)
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := f.file(f.root, "log")
+	h := &handle{n: n, kind: appendHandle}
+	a := &appender{f: f.FS, h: h, c: &caller{}, fd: int(file.Fd()), key: n.key}
+	h.app = a
+	fd, own, e := f.readFile(h)
+	if e != 0 || !own || fd == a.fd {
+		t.Fatalf("the read has descriptor %d of its own: %v, errno %v; the appender has %d", fd, own, e, a.fd)
+	}
+	file.Close()
+	if _, err := unix.Pread(fd, make([]byte, 1), 0); err != nil {
+		t.Errorf("the appender has gone on, and the read says %v", err)
+	}
+	unix.Close(fd)
 }
