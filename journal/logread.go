@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 )
 
@@ -46,7 +47,13 @@ func (l *Log) Reader() *LogReader {
 }
 
 // Close ends the reader.
-func (r *LogReader) Close() { _ = r.file.release() } // nothing was written by it
+func (r *LogReader) Close() {
+	if cap(r.buf) == readAhead {
+		aheads.Put((*[readAhead]byte)(r.buf[:readAhead]))
+	}
+	r.buf = nil
+	_ = r.file.release() // nothing was written by it
+}
 
 // readAhead is how much of a log is read at once where records are read one after
 // another, and readOne where they are not.
@@ -54,6 +61,9 @@ const (
 	readAhead = 256 << 10
 	readOne   = 1 << 10
 )
+
+// aheads are the buffers of readers that read ahead.
+var aheads = sync.Pool{New: func() any { return new([readAhead]byte) }}
 
 // Record reads the record at a place. The bytes are good until the next one is read.
 func (r *LogReader) Record(at int64) ([]byte, error) {
@@ -74,7 +84,11 @@ func (r *LogReader) Record(at int64) ([]byte, error) {
 				want = frameSize + maxPayload
 			}
 		}
-		if cap(r.buf) < want {
+		switch {
+		case cap(r.buf) >= want:
+		case want == readAhead:
+			r.buf = aheads.Get().(*[readAhead]byte)[:]
+		default:
 			r.buf = make([]byte, want)
 		}
 		r.buf, r.at = r.buf[:cap(r.buf)], at

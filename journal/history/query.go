@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"sort"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,23 +22,28 @@ func (s *Store) Generation() uint64 {
 }
 
 // All are all versions, oldest first. What happens while they are looked at may be
-// among them or not.
+// among them or not. Of however many there are, some thousand places and some hundred
+// versions are in memory at a time.
 func (s *Store) All() iter.Seq[Version] {
 	return func(yield func(Version) bool) {
-		const atOnce = 256
-		var all []place
-		merged, done := int64(-1), int64(0)
+		var ahead []place
+		merged, done, last := int64(-1), int64(0), int64(0)
 		for {
 			s.mu.RLock()
 			if merged != s.x.merged {
-				merged, all = s.x.merged, s.x.inOrder()
-				all = all[sort.Search(len(all), func(i int) bool { return all[i].seq > done }):]
+				merged, last, ahead = s.x.merged, s.x.seq, nil
 			}
-			part := all[:min(atOnce, len(all))]
-			all = all[len(part):]
+			if len(ahead) == 0 {
+				ahead = s.x.inOrder(done, last, maxAhead)
+			}
+			if len(ahead) == 0 {
+				s.mu.RUnlock()
+				return
+			}
 			q := s.queryLocked()
-			for _, p := range part {
-				done = p.seq
+			for len(ahead) > 0 && !q.isFull() {
+				p := ahead[0]
+				ahead, done = ahead[1:], p.seq
 				if s.x.holds(p) {
 					q.addLocked(p.claim)
 				}
@@ -50,12 +54,12 @@ func (s *Store) All() iter.Seq[Version] {
 					return
 				}
 			}
-			if len(all) == 0 {
-				return
-			}
 		}
 	}
 }
+
+// maxAhead is of how many versions All finds the order at a time.
+const maxAhead = 4096
 
 // place is a version in the order of all.
 type place struct {
@@ -63,17 +67,29 @@ type place struct {
 	seq int64
 }
 
-// inOrder lists all versions, oldest first.
-func (x *index) inOrder() []place {
-	all := make([]place, 0, x.records)
+// inOrder lists the first versions after one and up to another, oldest first, but no more
+// than most.
+func (x *index) inOrder(after, last int64, most int) []place {
+	var first []place
+	cut := func() {
+		slices.SortFunc(first, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
+		if len(first) > most {
+			first = first[:most]
+			last = first[most-1].seq
+		}
+	}
 	x.all(func(f uint32) {
 		x.of(f, func(c claim, v *version) bool {
-			all = append(all, place{c, v.seq.get()})
+			if seq := v.seq.get(); seq > after && seq <= last {
+				if first = append(first, place{c, seq}); len(first) == 2*most {
+					cut()
+				}
+			}
 			return true
 		})
 	})
-	slices.SortFunc(all, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
-	return all
+	cut()
+	return first
 }
 
 // holds reports whether the version is still there that p was, if no paths have been

@@ -12,7 +12,16 @@ type query struct {
 	s     *Store
 	r     *journal.LogReader
 	asked []asked
+	bytes int // of the paths in asked
 }
+
+// The bounds of a query of which there is more.
+const (
+	maxAsked      = 256
+	maxAskedBytes = 256 << 10
+)
+
+func (q *query) isFull() bool { return len(q.asked) >= maxAsked || q.bytes >= maxAskedBytes }
 
 // asked is one version of a query, as the index knows it.
 type asked struct {
@@ -42,6 +51,7 @@ func (q *query) addLocked(c claim) {
 		a.path = q.asked[n-1].path
 	} else {
 		a.path = x.path(c.file)
+		q.bytes += len(a.path)
 	}
 	if a.current {
 		a.now = f.state

@@ -2,6 +2,7 @@ package history
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"latchfs/journal"
@@ -77,7 +78,7 @@ func (s *Store) copyLocked(rw *journal.Rewrite) *copying {
 func (c *copying) run() error {
 	defer c.q.r.Close()
 	x := c.was.x
-	for _, p := range x.inOrder() {
+	for _, p := range x.inOrder(0, math.MaxInt64, x.records) {
 		c.q.asked = c.q.asked[:0]
 		c.q.addLocked(p.claim)
 		a := &c.q.asked[0]
