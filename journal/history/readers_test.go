@@ -69,3 +69,26 @@ func TestReadersBesideRewrites(t *testing.T) {
 		t.Error("nothing was read")
 	}
 }
+
+// Whoever looks at all versions gets each once, oldest first, and holds a few of them in
+// memory at a time.
+func TestAllTakesAPartAtATime(t *testing.T) {
+	const versions = 5*maxAhead + 17
+	w := newWorld(t, Options{MaxRecords: 2 * versions})
+	w.addMany(versions, 300)
+	before, seen := resident(t), 0
+	for v := range w.s.All() {
+		if want := int32(4711 + seen); v.PID != want {
+			t.Fatalf("version %d is that of process %d, want %d", seen, v.PID, want)
+		}
+		if seen == 0 {
+			if held, most := resident(t)-before, int64(320<<10); held > most {
+				t.Errorf("%d KiB are held meanwhile, want at most %d", held>>10, most>>10)
+			}
+		}
+		seen++
+	}
+	if seen != versions {
+		t.Errorf("%d versions were seen, want %d", seen, versions)
+	}
+}
