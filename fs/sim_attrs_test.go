@@ -55,7 +55,11 @@ func (k *simKernel) setattrPath(p *simProc, path string, in fuse.SetAttrInCommon
 		if e := k.getattr(p, n); e != 0 {
 			return e
 		}
-		return k.setattr(p, n, nil, in)
+		e = k.setattr(p, n, nil, in)
+		if e == 0 && in.Valid&fuse.FATTR_SIZE != 0 {
+			k.w.model.changes(p, dir, name, "has truncated")
+		}
+		return e
 	})
 }
 

@@ -28,6 +28,8 @@ type simFile struct {
 	handle        string
 	version       string
 	known         string // the version that its writer has read
+	syncing       int64  // when the fsync of the whole version began; 0: there was none
+	synced        bool   // it has returned
 	refused       bool   // a close has failed
 	killed        bool   // a process was killed that had it
 	records       []simRecord

@@ -152,7 +152,7 @@ func (k *simKernel) requestTo(p *simProc, what string, force bool, do func(h fus
 	defer p.ends()
 	k.mu.Lock()
 	k.unique++
-	h := fuse.InHeader{Unique: k.unique, Caller: fuse.Caller{Owner: fuse.Owner{Uid: k.w.uid, Gid: k.w.gid}, Pid: uint32(p.pid)}}
+	h := fuse.InHeader{Unique: k.unique, Caller: fuse.Caller{Owner: fuse.Owner{Uid: p.uid, Gid: k.w.gid}, Pid: uint32(p.pid)}}
 	k.mu.Unlock()
 	st := do(h, cancel)
 	k.w.tracef("      %s %s: %v", p, what, unix.Errno(st))

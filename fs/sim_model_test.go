@@ -29,6 +29,7 @@ type simModel struct {
 	seen     map[string]bool // names
 	ops      []porcupine.Operation
 	done     map[string]int // how often what ended how
+	held     []*simHeld
 }
 
 // simOp is what a program has done, for the model.
@@ -167,6 +168,7 @@ func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e u
 			}
 		}
 	}
+	m.changes(p, f.dir, f.name, "has opened it to write")
 }
 
 func (m *simModel) newHandle() string {
@@ -189,6 +191,7 @@ func related(p, q *simProc) bool {
 
 // closes notes that a close begins: it may be the one that commits.
 func (m *simModel) closes(_ *simProc, f *simFile) {
+	m.unlocks(f)
 	at := m.w.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,13 +220,19 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 		return
 	}
 	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, errno: e}
+	began := f.closing
+	if f.syncing != 0 { // a new file may appear once it is synced
+		began = f.syncing
+	}
 	switch {
+	case f.killed && f.synced: // all that was written has been synced: it must be the file
+		o.errno = 0
 	case f.killed:
 		o.errno, o.killed = unix.EINTR, true
 	case f.refused && e == 0:
 		o.errno = unix.EBUSY
 	}
-	m.did(p, o, f.closing)
+	m.did(p, o, began)
 }
 
 // read notes what was read through an open file.

@@ -59,6 +59,7 @@ func (k *simKernel) unlink(p *simProc, path string, directory bool) unix.Errno {
 		}
 		if e == 0 {
 			k.died(n)
+			k.w.removed(p, dir, name)
 		}
 		return e
 	})
@@ -228,6 +229,11 @@ func (k *simKernel) exchanged(a, b *simInode, old, name string) {
 	a.until, b.until = time.Time{}, time.Time{}
 	x, y := a.children[old], b.children[name]
 	if x == nil || y == nil || x.inode == nil || y.inode == nil {
+		for _, d := range []*simDentry{x, y} { // the other name was forgotten meanwhile
+			if d != nil {
+				k.dropLocked(d)
+			}
+		}
 		return
 	}
 	x.inode.until, y.inode.until = time.Time{}, time.Time{}

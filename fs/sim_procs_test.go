@@ -26,6 +26,8 @@ type simProc struct {
 	birth  lockmgr.Birth
 	parent *simProc // nil of those whose parent is the first process
 	comm   string
+	uid    uint32
+	called int64 // when its system call began
 	fds    map[int]*simFile
 	call   proc.Call
 	inCall bool
@@ -98,7 +100,7 @@ func (p *simProc) enter(nr int, what string, args ...string) {
 	ps := p.w.procs
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	p.call, p.inCall, p.doing = proc.Call{Nr: nr}, true, what
+	p.call, p.inCall, p.doing, p.called = proc.Call{Nr: nr}, true, what, p.w.now()
 	for i, a := range args {
 		p.call.Args[i] = ps.pointer(a)
 	}
@@ -132,6 +134,7 @@ func (p *simProc) end() {
 	p.fds = map[int]*simFile{} // exit_files takes the table away, and then closes each
 	ps.mu.Unlock()
 	for _, fd := range slices.Sorted(maps.Keys(files)) {
+		p.w.model.unlocks(files[fd])
 		p.flush(files[fd])
 	}
 	k := p.w.kernel
@@ -182,8 +185,12 @@ func (ps *simProcs) fork(parent *simProc, comm string) *simProc {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.last++
+	uid := ps.w.uid
+	if comm == simGuest {
+		uid = guestUID
+	}
 	p := &simProc{
-		w: ps.w, pid: ps.last, birth: lockmgr.Birth{Tick: ps.tick(), PID: ps.last}, parent: parent, comm: comm,
+		w: ps.w, uid: uid, pid: ps.last, birth: lockmgr.Birth{Tick: ps.tick(), PID: ps.last}, parent: parent, comm: comm,
 		fds: map[int]*simFile{}, using: map[*simInode]bool{}, dead: make(chan struct{}),
 	}
 	if parent != nil {

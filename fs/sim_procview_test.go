@@ -229,7 +229,7 @@ func (ps *simProcs) MapsWritable(int32, proc.File, proc.File) (bool, error) { re
 func (ps *simProcs) Describe(pid int32) proc.Description {
 	d := proc.Description{UID: ps.w.uid}
 	if p := ps.get(pid); p != nil {
-		d.Program = p.comm
+		d.UID, d.Program = p.uid, p.comm
 	}
 	return d
 }
@@ -250,10 +250,16 @@ func (ps *simProcs) Identify(pid int32) proc.Program { return proc.Program{Comm:
 func (ps *simProcs) EnvOf(lockmgr.Owner, []string) string { return "" }
 
 // HasCap implements Procs.
-func (ps *simProcs) HasCap(uint32, int) bool { return ps.w.uid == 0 }
+func (ps *simProcs) HasCap(tid uint32, _ int) bool {
+	p := ps.get(int32(tid))
+	return p != nil && p.uid == 0
+}
 
 // Groups implements Procs.
-func (ps *simProcs) Groups(uint32) (groups []uint32, known bool) {
+func (ps *simProcs) Groups(tid uint32) (groups []uint32, known bool) {
+	if p := ps.get(int32(tid)); p != nil && p.uid != ps.w.uid {
+		return nil, true
+	}
 	all, err := os.Getgroups()
 	for _, g := range all {
 		groups = append(groups, uint32(g))

@@ -75,6 +75,16 @@ func (p *simProc) run(f []string) {
 		p.mkdir(f[1])
 	case "rmdir":
 		p.rmdir(f[1])
+	case "sync":
+		p.sync(f[1])
+	case "lock", "trylock":
+		p.lockAndCount(f[1], f[0] == "trylock")
+	case "hold":
+		p.lockAndRead(f[1], simLockKind{})
+	case "rdlock":
+		p.lockAndRead(f[1], simLockKind{posix: true})
+	case "asklock":
+		p.askLock(f[1])
 	case "stat":
 		p.stat(f[1])
 	case "pass":

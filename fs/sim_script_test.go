@@ -31,6 +31,12 @@ type simScript struct {
 //	cut F          opens F to write it, cuts it through the descriptor, and writes it anew
 //	bump F         opens F to read and write, reads it, and writes it anew
 //	log F          appends two records to F
+//	sync F         writes F anew, and syncs it before it closes it
+//	lock F         locks F for itself alone (flock), and does as count does
+//	trylock F      likewise, unless another one has F locked
+//	hold F         shares a lock of F (flock), and reads F twice
+//	rdlock F       shares a lock of F (fcntl), reads F, and unlocks it
+//	asklock F      asks who has F locked (F_GETLK)
 //	pass F         opens F to write it anew, leaves the descriptor to a child, which
 //	               writes, and waits for that
 //	share F        opens F to write it anew, has a child with the descriptor that closes
@@ -109,6 +115,7 @@ func drawScript(seed uint64) simScript {
 		}
 		s.programs = append(s.programs, p)
 	}
+	s.drawLocks(seed, func(r *rand.Rand) string { return names[r.IntN(len(names))] })
 	return s
 }
 

@@ -167,8 +167,11 @@ func (s simState) step(o simOp) (bool, simState) {
 }
 
 // take takes a name away, and with it the open files that stand for it, which get
-// another.
+// another. A file that has a further name goes on to be written under that.
 func (s simState) take(name, to string) {
+	if v := s[name]; strings.HasPrefix(v, "=") && strings.HasPrefix(to, "-") {
+		to = v
+	}
 	delete(s, name)
 	for k, v := range s {
 		if k[0] == '#' && v == name {

@@ -77,13 +77,14 @@ func (w *simWorld) transcript() string {
 }
 
 // inTurns runs programs in an order that the test says; see simOptions.turns.
-func inTurns(t *testing.T, programs []simProgram, turns ...string) {
+func inTurns(t *testing.T, programs []simProgram, turns ...string) *simWorld {
 	t.Helper()
 	w := simulate(t, simBase(t), simOptions{seed: 1, script: simScript{programs: programs}, turns: turns, trace: true})
 	t.Log("\n" + w.transcript())
 	if len(w.failures) > 0 {
 		t.Fatal(strings.Join(w.failures, "\n"))
 	}
+	return w
 }
 
 // A reader has found the file's node when a writer takes that over, and is killed. What
@@ -167,6 +168,27 @@ func TestLinkBesideAWriter(t *testing.T) {
 	}
 }
 
+// A program has synced all that it has written, and is killed before it closes the file:
+// what it has written is the file.
+func TestKilledAfterASync(t *testing.T) {
+	for _, line := range []string{"sync a", "sync b"} {
+		inTurns(t, []simProgram{simProgramOf("ann", line)}, "ann until call close", "kill ann", "ann to the end")
+	}
+}
+
+// The lock of a program that may not write the file keeps nobody out who does not lock.
+func TestLockOfAReader(t *testing.T) {
+	w := inTurns(t, []simProgram{simProgramOf(simGuest, "hold a"), simProgramOf("ann", "echo a"), simProgramOf("bob", "lock a")},
+		"gus until call close a", "ann to the end", "bob to the end")
+	got := strings.Join(w.lines, "\n")
+	if wrote, read := strings.Index(got, "ann[2] closes a"), strings.Index(got, "gus[1] closes a"); wrote < 0 || read < wrote {
+		t.Fatal("ann has waited for the lock of gus")
+	}
+	if locked, read := strings.Index(got, "bob[3] locks a"), strings.Index(got, "gus[1] has ended"); locked < read {
+		t.Fatal("bob has not waited for the lock of gus")
+	}
+}
+
 // stories are those in which seeds have found a defect, which is repaired.
 var stories = map[string]struct {
 	seed     uint64
@@ -175,6 +197,7 @@ var stories = map[string]struct {
 }{
 	"records beside a session that waits for its RELEASE": {seed: 483, programs: "bob: log a | cyn: count a; cut a; log a"},
 	"records after a rename of the log":                   {seed: 50, programs: "ann: log b | bob: echo b; mv b c"},
+	"records to a file that was replaced and renamed":     {seed: 1867, programs: "bob: log a | cyn: echo a | dan: mv a b"},
 	"records after an exchange":                           {seed: 2300, programs: "ann: log b | bob: echo b; exchange b a"},
 	"a slow create after a wait":                          {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }

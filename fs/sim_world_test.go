@@ -121,7 +121,9 @@ func (w *simWorld) now() int64 {
 
 // moved tells of a rename that has happened; what had the new name has the old one, or
 // none.
-func (w *simWorld) moved(_ *simProc, a *simInode, old string, b *simInode, name string, exchanged bool) {
+func (w *simWorld) moved(p *simProc, a *simInode, old string, b *simInode, name string, exchanged bool) {
+	w.model.changes(p, a, old, "has renamed")
+	w.model.changes(p, b, name, "has replaced")
 	for _, p := range w.procs.living() {
 		for _, f := range p.fds {
 			switch {
@@ -130,6 +132,18 @@ func (w *simWorld) moved(_ *simProc, a *simInode, old string, b *simInode, name 
 			case f.dir == b && f.name == name && exchanged:
 				f.dir, f.name = a, old
 			case f.dir == b && f.name == name:
+				f.dir = nil
+			}
+		}
+	}
+}
+
+// removed tells of a name that was taken away.
+func (w *simWorld) removed(p *simProc, dir *simInode, name string) {
+	w.model.changes(p, dir, name, "has removed")
+	for _, q := range w.procs.living() {
+		for _, f := range q.files() {
+			if f.dir == dir && f.name == name {
 				f.dir = nil
 			}
 		}

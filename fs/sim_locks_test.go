@@ -1,0 +1,339 @@
+package fs
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// The locks that programs take by themselves, with flock(2) and fcntl(2), and fsync(2).
+
+// simHeld is a lock that a program has, from the return of the call that took it to the
+// beginning of the call that gives it back, or closes the file.
+type simHeld struct {
+	p     *simProc
+	f     *simFile
+	kind  simLockKind
+	since int64
+}
+
+// simLockKind says how a program locks a file.
+type simLockKind struct {
+	posix bool // with fcntl(2): the lock is the process's, not the open file's
+	alone bool
+	tries bool // does not wait
+}
+
+func (l simLockKind) String() string {
+	how, with := "to share it", "flock"
+	if l.alone {
+		how = "for itself alone"
+	}
+	if l.posix {
+		with = "fcntl"
+	}
+	if l.tries {
+		how += ", without waiting"
+	}
+	return how + " (" + with + ")"
+}
+
+// setlk sends the request of flock(2) or fcntl(2).
+func (k *simKernel) setlk(p *simProc, f *simFile, kind simLockKind, typ uint32) unix.Errno {
+	in := k.lkIn(p, f, kind, typ)
+	what, do := "SETLKW ", k.fs.SetLkw
+	if kind.tries || typ == unix.F_UNLCK {
+		what, do = "SETLK ", k.fs.SetLk
+	}
+	return k.request(p, what+f.path, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		in.InHeader, in.NodeId = h, f.inode.id
+		return do(cancel, &in)
+	})
+}
+
+// getlk sends the request of F_GETLK, which answers who is in the way.
+func (k *simKernel) getlk(p *simProc, f *simFile) (holder uint32, e unix.Errno) {
+	in := k.lkIn(p, f, simLockKind{posix: true}, unix.F_WRLCK)
+	var out fuse.LkOut
+	e = k.request(p, "GETLK "+f.path, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		in.InHeader, in.NodeId = h, f.inode.id
+		return k.fs.GetLk(cancel, &in, &out)
+	})
+	if e != 0 || out.Lk.Typ == unix.F_UNLCK {
+		return 0, e
+	}
+	return out.Lk.Pid, 0
+}
+
+func (k *simKernel) lkIn(p *simProc, f *simFile, kind simLockKind, typ uint32) fuse.LkIn {
+	in := fuse.LkIn{Fh: f.fh, Owner: uint64(p.pid), Lk: fuse.FileLock{End: math.MaxInt64, Typ: typ, Pid: uint32(p.pid)}}
+	if !kind.posix {
+		in.Owner, in.LkFlags = f.fh<<32, fuse.LK_FLOCK
+	}
+	return in
+}
+
+// fsync is fsync(2), under the lock of the inode.
+func (k *simKernel) fsync(p *simProc, f *simFile) unix.Errno {
+	f.inode.lock.lock(true)
+	defer f.inode.lock.unlock(true)
+	return k.request(p, "FSYNC "+f.path, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
+		h.NodeId = f.inode.id
+		return k.fs.Fsync(cancel, &fuse.FsyncIn{InHeader: h, Fh: f.fh})
+	})
+}
+
+// lock locks an open file and reports whether it has the lock.
+func (p *simProc) lock(fd int, kind simLockKind) bool {
+	f, nr, typ := p.fds[fd], unix.SYS_FLOCK, uint32(unix.F_RDLCK)
+	if kind.posix {
+		nr = unix.SYS_FCNTL
+	}
+	if kind.alone {
+		typ = unix.F_WRLCK
+	}
+	p.enter(nr, fmt.Sprintf("lock %s %s", f.path, kind))
+	e := p.w.kernel.setlk(p, f, kind, typ)
+	p.w.logf("%s locks %s %s: %s", p, f.path, kind, result(e))
+	p.w.model.locked(p, f, kind, e)
+	p.leave()
+	return e == 0
+}
+
+// unlock gives a lock back before the close does.
+func (p *simProc) unlock(fd int, kind simLockKind) {
+	f, nr := p.fds[fd], unix.SYS_FLOCK
+	if kind.posix {
+		nr = unix.SYS_FCNTL
+	}
+	p.enter(nr, "unlock "+f.path)
+	p.w.model.unlocks(f)
+	e := p.w.kernel.setlk(p, f, kind, unix.F_UNLCK)
+	p.w.logf("%s unlocks %s: %s", p, f.path, result(e))
+	if e != 0 && !p.isKilled() {
+		p.w.failf("%s: an unlock must not fail with %s", p, result(e))
+	}
+	p.leave()
+}
+
+// The commands that use them.
+
+// lockAndCount reads a file and writes it anew while it has it locked for itself alone.
+// Nobody else writes the file meanwhile, so that it is not refused.
+func (p *simProc) lockAndCount(path string, tries bool) {
+	fd, f, e := p.open(path, unix.O_RDONLY)
+	if e != 0 {
+		return
+	}
+	kind := simLockKind{alone: true, tries: tries}
+	if !p.lock(fd, kind) {
+		p.close(fd)
+		return
+	}
+	had := p.w.kernel.has(f, path)
+	if v, ok := p.cat(path); ok {
+		e := p.echo(path, path, v)
+		if e == unix.EBUSY && had && p.w.kernel.has(f, path) {
+			p.w.failf("%s was refused a write of %s, which it has locked", p, path)
+		}
+	}
+	p.close(fd)
+}
+
+// lockAndRead reads a file twice while it shares a lock of it.
+func (p *simProc) lockAndRead(path string, kind simLockKind) {
+	fd, f, e := p.open(path, unix.O_RDONLY)
+	if e != 0 {
+		return
+	}
+	if !p.lock(fd, kind) {
+		p.close(fd)
+		return
+	}
+	had := p.w.kernel.has(f, path)
+	if kind.posix { // to close another descriptor of the file would end the lock
+		p.readAll(fd)
+		p.unlock(fd, kind)
+		p.close(fd)
+		return
+	}
+	v, ok := p.cat(path)
+	again, still := p.cat(path)
+	if ok && still && v != again && had && p.w.kernel.has(f, path) && p.uid == p.w.uid {
+		p.w.failf("%s read %s and then %s from %s, which it has locked", p, v, again, path)
+	}
+	p.close(fd)
+}
+
+func (p *simProc) askLock(path string) {
+	fd, f, e := p.open(path, unix.O_RDONLY)
+	if e != 0 {
+		return
+	}
+	p.enter(unix.SYS_FCNTL, "ask who has locked "+f.path)
+	pid, e := p.w.kernel.getlk(p, f)
+	who := "nobody"
+	if q := p.w.procs.get(int32(pid)); q != nil {
+		who = q.String()
+	}
+	p.w.logf("%s asks who has %s locked: %s, %s", p, path, result(e), who)
+	p.leave()
+	p.close(fd)
+}
+
+// sync writes a version in three writes and syncs it before it closes the file.
+func (p *simProc) sync(path string) {
+	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC)
+	if e != 0 {
+		return
+	}
+	f.version = p.w.model.newVersion(p)
+	for _, part := range versionText(f.version) {
+		if p.write(fd, part) != 0 {
+			p.close(fd)
+			return
+		}
+	}
+	p.enter(unix.SYS_FSYNC, "fsync "+f.path)
+	f.syncing = p.w.now()
+	e = p.w.kernel.fsync(p, f)
+	f.synced = e == 0
+	p.w.logf("%s syncs %s: %s", p, f.path, result(e))
+	if e != 0 && !p.isKilled() {
+		p.w.failf("%s: fsync must not fail with %s", p, result(e))
+	}
+	p.leave()
+	p.close(fd)
+}
+
+// What programs may expect of locks.
+
+// mayFail reports whether a lock may fail like that.
+func (l simLockKind) mayFail(e unix.Errno) bool {
+	return e == unix.EDEADLK || e == unix.EAGAIN && l.tries
+}
+
+// locked notes a lock, which must keep with those that others have.
+func (m *simModel) locked(p *simProc, f *simFile, kind simLockKind, e unix.Errno) {
+	at := m.w.now()
+	m.mu.Lock()
+	m.done["lock "+unix.ErrnoName(e)]++
+	m.mu.Unlock()
+	if e != 0 {
+		if !kind.mayFail(e) && !(e == unix.EINTR && p.isKilled()) {
+			m.w.failf("%s: a lock must not fail with %s", p, result(e))
+		}
+		return
+	}
+	if f.isNamed() {
+		for _, o := range m.locksOn(f.dir, f.name) {
+			if o.f != f && o.kind.posix == kind.posix && (o.kind.alone || kind.alone) && !related(o.p, p) {
+				m.w.failf("%s has locked %s %s, and %s %s", o.p, f.path, o.kind, p, kind)
+			}
+		}
+		for _, q := range m.w.procs.living() {
+			if q != p && !related(p, q) && p.uid == m.w.uid && slices.ContainsFunc(q.files(), func(o *simFile) bool { return o.isSession() && o.dir == f.dir && o.name == f.name }) {
+				m.w.failf("%s has locked %s %s, and %s has it open for writing", p, f.path, kind, q)
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = append(m.held, &simHeld{p, f, kind, at})
+}
+
+// isNamed reports whether the file has its name for certain, and no other.
+func (o *simFile) isNamed() bool { return o.dir != nil && !o.inode.linked }
+
+// has reports whether the path leads to the open file for certain. A file that was open
+// when its name was taken away, or renamed, is locked under another name, or none.
+func (k *simKernel) has(f *simFile, path string) bool {
+	if !f.isNamed() {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	dir := k.inodes[fuse.FUSE_ROOT_ID]
+	parts := strings.Split(path, "/")
+	for _, part := range parts[:len(parts)-1] {
+		d := dir.children[part]
+		if d == nil || d.inode == nil {
+			return false
+		}
+		dir = d.inode
+	}
+	return f.dir == dir && f.name == parts[len(parts)-1]
+}
+
+// isSession reports whether what is written through the file is a new version.
+func (o *simFile) isSession() bool { return o.writes() && o.flags&unix.O_APPEND == 0 }
+
+// files are what a process has open.
+func (p *simProc) files() (all []*simFile) {
+	p.w.procs.mu.Lock()
+	defer p.w.procs.mu.Unlock()
+	for _, f := range p.fds {
+		all = append(all, f)
+	}
+	return all
+}
+
+// unlocks notes that the locks of an open file are about to end.
+func (m *simModel) unlocks(f *simFile) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = slices.DeleteFunc(m.held, func(h *simHeld) bool { return h.f == f })
+}
+
+// locksOn are the locks that programs have on a name now.
+func (m *simModel) locksOn(dir *simInode, name string) (all []*simHeld) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range m.held {
+		if h.f.isNamed() && h.f.dir == dir && h.f.name == name {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// changes looks for a lock against what a process has done to a name. The lock of a
+// program that may not write the file binds nobody but those who lock.
+func (m *simModel) changes(p *simProc, dir *simInode, name, what string) {
+	for _, h := range m.locksOn(dir, name) {
+		if h.p != p && !related(h.p, p) && h.p.uid == m.w.uid && h.since < p.called {
+			m.w.failf("%s has locked %s %s, and %s %s it", h.p, h.f.path, h.kind, p, what)
+		}
+	}
+}
+
+// drawLocks adds commands to a script that lock and sync. They come from random numbers
+// of their own: what the other seeds do stays as it is.
+func (s *simScript) drawLocks(seed uint64, name func(*rand.Rand) string) {
+	r := rand.New(rand.NewPCG(seed, 4))
+	if r.IntN(3) != 0 {
+		return
+	}
+	for range 1 + r.IntN(3) {
+		p := &s.programs[r.IntN(len(s.programs))]
+		command := []string{"lock", "lock", "trylock", "hold", "rdlock", "asklock", "sync", "sync"}[r.IntN(8)]
+		p.lines = slices.Insert(p.lines, r.IntN(len(p.lines)+1), command+" "+name(r))
+	}
+	if r.IntN(3) == 0 {
+		guest := simProgram{name: simGuest}
+		for range 1 + r.IntN(2) {
+			guest.lines = append(guest.lines, []string{"hold", "rdlock", "cat"}[r.IntN(3)]+" "+name(r))
+		}
+		s.programs = append(s.programs, guest)
+	}
+}
+
+// simGuest is the program of another user, who may read the files.
+const simGuest = "gus"
+
+const guestUID = 65534
