@@ -36,21 +36,29 @@ func (k *simKernel) setattr(p *simProc, n *simInode, f *simFile, in fuse.SetAttr
 	return 0
 }
 
+// fileAt is the file that a path leads to, where it is; ifDir is the answer if that is a
+// directory.
+func (k *simKernel) fileAt(p *simProc, path string, reval bool, ifDir unix.Errno) (dir *simInode, name string, n *simInode, e unix.Errno) {
+	if dir, name, e = k.walk(p, path, reval); e != 0 {
+		return nil, "", nil, e
+	}
+	n, e = k.lookup(p, dir, name, reval, false)
+	switch {
+	case e != 0:
+	case n == nil:
+		e = unix.ENOENT
+	case n.isDir():
+		e = ifDir
+	}
+	return dir, name, n, e
+}
+
 // setattrPath is truncate(2), or chmod(2).
 func (k *simKernel) setattrPath(p *simProc, path string, in fuse.SetAttrInCommon) unix.Errno {
 	return again(func(reval bool) unix.Errno {
-		dir, name, e := k.walk(p, path, reval)
+		dir, name, n, e := k.fileAt(p, path, reval, unix.EISDIR)
 		if e != 0 {
 			return e
-		}
-		n, e := k.lookup(p, dir, name, reval, false)
-		switch {
-		case e != 0:
-			return e
-		case n == nil:
-			return unix.ENOENT
-		case n.isDir():
-			return unix.EISDIR
 		}
 		if e := k.getattr(p, n); e != 0 {
 			return e
@@ -74,18 +82,9 @@ func modeAttr(mode uint32) fuse.SetAttrInCommon {
 // link is link(2).
 func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
 	return again(func(reval bool) unix.Errno {
-		a, old, e := k.walk(p, from, reval)
+		_, _, n, e := k.fileAt(p, from, reval, unix.EPERM)
 		if e != 0 {
 			return e
-		}
-		n, e := k.lookup(p, a, old, reval, false)
-		switch {
-		case e != 0:
-			return e
-		case n == nil:
-			return unix.ENOENT
-		case n.isDir():
-			return unix.EPERM
 		}
 		b, name, e := k.walk(p, to, reval)
 		if e != 0 {

@@ -17,10 +17,10 @@
 // how to see that a test can fail: a scenario whose promise a plain directory
 // breaks must fail there.
 //
-// Environment: LATCHFS_STRESS=1 for the long versions, and for tests of chance, LATCHFS_BINARY to test a
-// binary that is already built, LATCHFS_TEST_DIR for the place of the data
-// directories (default: the temporary directory), LATCHFS_KEEP=1 to keep them,
-// LATCHFS_HICCUPS=100ms to take the processors away for moments. Which test is a
+// Environment: LATCHFS_STRESS=1 for the long versions, and for tests of chance,
+// LATCHFS_BINARY to test a binary that is already built, LATCHFS_TEST_DIR for the place
+// of the data directories (default: the temporary directory), LATCHFS_KEEP=1 to keep
+// them, LATCHFS_HICCUPS=100ms to take the processors away for moments. Which test is a
 // part of make test, of make test-all and of make stress, harness_scope_test.go says.
 package integration
 
