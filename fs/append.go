@@ -9,6 +9,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/denied"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -331,9 +332,9 @@ func (a *appender) awaitLock(l *lockmgr.Lock) error {
 	case <-l.Done():
 		return l.Err()
 	case <-a.giveUp:
-		err = errTimeout
+		err = denied.ErrTimeout
 	case <-a.f.done:
-		err = errShutdown
+		err = denied.ErrShutdown
 	}
 	if !a.f.table.Cancel(l, err) && l.Held() {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/control"
+	"latchfs/fs/denied"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
@@ -328,7 +329,7 @@ func (cv *conversation) close() {
 	close(cv.gone)
 	for l, w := range waits {
 		w.stop()
-		cv.f.table.Cancel(l, errInterrupted)
+		cv.f.table.Cancel(l, denied.ErrInterrupted)
 		cv.f.table.Release(l)
 		w.forget()
 	}
@@ -342,7 +343,7 @@ func (cv *conversation) collect() {
 		case <-cv.gone:
 			return
 		case <-cv.f.draining:
-			cv.giveUp(errShutdown)
+			cv.giveUp(denied.ErrShutdown)
 			return
 		case <-cv.inbox.Ready():
 		}
@@ -390,6 +391,6 @@ func (cv *conversation) giveUp(cause error) {
 		cv.f.table.Cancel(l, cause)
 		cv.f.table.Release(l)
 		w.forget()
-		cv.reply(w.id, cv.query().refusal(w.cl, &lockError{cause, w.holders}, w.wait))
+		cv.reply(w.id, cv.query().refusal(w.cl, &denied.Error{Cause: cause, Holders: w.holders}, w.wait))
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/denied"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -67,7 +68,7 @@ func (f *FS) holdBack(d *demand, cancel <-chan struct{}) unix.Errno {
 		return 0
 	}
 	if d.wait == 0 {
-		return f.refuse(d, errShutdown)
+		return f.refuse(d, denied.ErrShutdown)
 	}
 	var timeout, poll <-chan time.Time
 	if d.wait > 0 {
@@ -78,20 +79,20 @@ func (f *FS) holdBack(d *demand, cancel <-chan struct{}) unix.Errno {
 	for {
 		select {
 		case <-f.closing:
-			return f.refuse(d, errShutdown)
+			return f.refuse(d, denied.ErrShutdown)
 		case <-timeout:
-			return f.refuse(d, errShutdown)
+			return f.refuse(d, denied.ErrShutdown)
 		case <-cancel:
 			cancel = nil
 			t := time.NewTicker(signalPoll)
 			defer t.Stop()
 			poll = t.C
 			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
-				return f.refuse(d, errInterrupted)
+				return f.refuse(d, denied.ErrInterrupted)
 			}
 		case <-poll:
 			if p := f.proc.Pending(uint32(d.c.tid)); p != proc.NoReason && p != proc.Nothing {
-				return f.refuse(d, errInterrupted)
+				return f.refuse(d, denied.ErrInterrupted)
 			}
 		}
 	}
@@ -101,7 +102,7 @@ func (f *FS) holdBack(d *demand, cancel <-chan struct{}) unix.Errno {
 // sent to wait on its second walk.
 func (f *FS) holdBackWalk(c *caller, w *walk, repeated bool) unix.Errno {
 	if repeated || f.isStopped() || w.d.wait == 0 || c.tid == 0 || !f.repeats(c, w.op) {
-		return f.refuse(w.d, errShutdown)
+		return f.refuse(w.d, denied.ErrShutdown)
 	}
 	_, e := f.sendBack(c, w)
 	return e

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/control"
+	"latchfs/fs/denied"
 	"latchfs/lockmgr"
 )
 
@@ -41,9 +42,9 @@ func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
 		if c.kinOf(&identity{h.Owner, h.Since}) && h.Covers(keys) {
 			lb, _ := h.Label.(*label)
 			if lb == nil {
-				return errFenced
+				return denied.ErrFenced
 			}
-			return &stolenFrom{lb.id()}
+			return &denied.Fenced{Lock: lb.id()}
 		}
 	}
 	return nil

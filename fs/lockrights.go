@@ -10,6 +10,7 @@ import (
 
 	"latchfs/fs/access"
 	"latchfs/fs/control"
+	"latchfs/fs/denied"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 )
@@ -219,7 +220,7 @@ func (q *query) turnAway(t *target) (ended int) {
 	}
 	for _, h := range f.table.Snapshot().Waiting {
 		lb, _ := h.Label.(*label)
-		if lb != nil && lb.control != 0 && q.isAnothers(&h) && meets(&h) && f.table.Cancel(h.Lock, errTurnedAway) {
+		if lb != nil && lb.control != 0 && q.isAnothers(&h) && meets(&h) && f.table.Cancel(h.Lock, denied.ErrTurnedAway) {
 			ended++
 		}
 	}

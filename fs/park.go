@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/denied"
 	"latchfs/lockmgr"
 )
 
@@ -59,7 +60,7 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, gr
 	walksAgain := c.tid != 0 && f.repeats(c, op)
 	if !errors.Is(err, lockmgr.ErrWouldBlock) || d.wait == 0 || c.tid != 0 && !walksAgain {
 		if errors.Is(err, lockmgr.ErrWouldBlock) && d.wait != 0 {
-			err = &lockError{errNotNow, holdersOf(err)}
+			err = &denied.Error{Cause: denied.ErrNotNow, Holders: denied.Holders(err)}
 		}
 		return nil, f.refuse(d, err)
 	}
@@ -111,7 +112,7 @@ func (f *FS) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 		}
 		return nil, f.refuse(w.d, w.lock.Err())
 	case <-t.C:
-		return nil, f.giveUp(w.lock, w.d, errTimeout)
+		return nil, f.giveUp(w.lock, w.d, denied.ErrTimeout)
 	}
 }
 
@@ -124,7 +125,7 @@ func (f *FS) checked(w *walk) (*lockmgr.Lock, unix.Errno) {
 	f.table.Release(w.lock)
 	l, err := f.acquire(w.d, true)
 	if err != nil {
-		return nil, f.refuse(w.d, &lockError{errNotNow, holdersOf(err)})
+		return nil, f.refuse(w.d, &denied.Error{Cause: denied.ErrNotNow, Holders: denied.Holders(err)})
 	}
 	return l, 0
 }

@@ -1,33 +1,16 @@
 package fs
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"latchfs/fs/control"
+	"latchfs/fs/denied"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
-
-// errFenced refuses what an heir of a stolen lock wants to do under it.
-var errFenced = errors.New("the lock under which this process works was stolen")
-
-// stolenFrom is errFenced for people.
-type stolenFrom struct{ id string }
-
-func (e *stolenFrom) Error() string {
-	return "Lock " + e.id + ", under which this process works, was stolen: it may not change what that covered"
-}
-
-func (e *stolenFrom) Is(err error) bool { return err == errFenced }
-
-// hint is what to do about it.
-func (e *stolenFrom) hint() string {
-	return "`latchfs release --lock " + e.id + "` ends the work under it; then take the lock again, and read the file again."
-}
 
 // query is one request of a conversation being answered.
 type query struct {
@@ -145,7 +128,7 @@ func (q *query) wait(w *wait, l *lockmgr.Lock) {
 	cv.mu.Lock()
 	if cv.closed {
 		cv.mu.Unlock()
-		f.table.Cancel(l, errInterrupted)
+		f.table.Cancel(l, denied.ErrInterrupted)
 		f.table.Release(l)
 		w.forget()
 		return
@@ -154,7 +137,7 @@ func (q *query) wait(w *wait, l *lockmgr.Lock) {
 	if w.wait > 0 {
 		w.timer = time.AfterFunc(w.wait, func() {
 			w.holders = f.table.FirstConflicts(l, 1)
-			f.table.Cancel(l, errTimeout) // the inbox tells
+			f.table.Cancel(l, denied.ErrTimeout) // the inbox tells
 		})
 	}
 	cv.mu.Unlock()
@@ -186,7 +169,7 @@ func (w *wait) over(l *lockmgr.Lock) {
 		rep = q.changed(w.cl, l, err)
 	case err != nil:
 		f.controls.forget(w.cl)
-		rep = q.refusal(w.cl, &lockError{err, w.holdersFor(err)}, w.wait)
+		rep = q.refusal(w.cl, &denied.Error{Cause: err, Holders: w.holdersFor(err)}, w.wait)
 	case !f.covers(l, &demand{claim: w.cl}):
 		f.table.Release(l) // a file was renamed meanwhile
 		cost := w.cl.cost
@@ -219,7 +202,7 @@ func (q *query) again(w *wait, l *lockmgr.Lock) *demand {
 }
 
 func (w *wait) holdersFor(err error) []lockmgr.Holder {
-	if hs := holdersOf(err); hs != nil {
+	if hs := denied.Holders(err); hs != nil {
 		return hs
 	}
 	return w.holders

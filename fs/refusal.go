@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/control"
+	"latchfs/fs/denied"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 )
@@ -16,17 +17,17 @@ import (
 // refusal is the answer to a request that did not get its lock.
 func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Reply {
 	f := q.f
-	x := locksdir.Refusal{Path: cl.label.where(), Name: cl.label.name, Operation: cl.label.op, Reason: reasonOf(err)}
+	x := locksdir.Refusal{Path: cl.label.where(), Name: cl.label.name, Operation: cl.label.op, Reason: denied.Reason(err)}
 	word := control.Blocked
 	var dead *lockmgr.DeadlockError
 	switch {
 	case errors.As(err, &dead):
 		word, x.Errno = control.Deadlock, "EDEADLK"
-	case errors.Is(err, errFenced):
+	case errors.Is(err, denied.ErrFenced):
 		word, x.Errno = control.Fenced, "EBUSY"
-	case errors.Is(err, errShutdown):
+	case errors.Is(err, denied.ErrShutdown):
 		word, x.Errno = control.Unavailable, "EBUSY"
-	case errors.Is(err, errTimeout):
+	case errors.Is(err, denied.ErrTimeout):
 		x.Errno, x.Wait = "EBUSY", waited
 	default:
 		x.Errno = "EAGAIN"
@@ -34,13 +35,13 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 	ref := &control.Refusal{Error: word}
 	var shown *locksdir.Record
 	if word == control.Blocked || word == control.Deadlock {
-		defer q.noteRefusal(cl, &x, reasonOf(err))
+		defer q.noteRefusal(cl, &x, denied.Reason(err))
 	}
-	if hs := holdersOf(err); len(hs) > 0 {
+	if hs := denied.Holders(err); len(hs) > 0 {
 		whole := cl.target()
 		x.Path, x.Name = f.contendedOf(&whole, &hs[0])
 		r := f.record(&hs[0], keyAt(&hs[0], x.Path))
-		x.Holder, x.Reason = &r, besidesHolder(err)
+		x.Holder, x.Reason = &r, denied.BesidesHolder(err)
 		v := q.viewer()
 		shown = shownHolder(&r, x.Path, v, f.source.Sight(v))
 		q.describe(ref, shown)
@@ -49,9 +50,9 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 	told.Holder = shown
 	ref.Message = told.Message()
 	switch {
-	case errors.Is(err, errShutdown):
+	case errors.Is(err, denied.ErrShutdown):
 		ref.Message = f.shutdownNotice()
-	case errors.Is(err, errTurnedAway):
+	case errors.Is(err, denied.ErrTurnedAway):
 		ref.Message = x.Path + x.Name + ": " + err.Error()
 	}
 	if ref.Suggestion == "" {

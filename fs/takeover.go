@@ -6,6 +6,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"latchfs/fs/denied"
 	"latchfs/lockmgr/proc"
 )
 
@@ -95,11 +96,11 @@ func (o *opening) takeOverSoon(s *session) error {
 			return errNodeShared
 		case <-cancel:
 			if f.proc.Pending(uint32(o.c.tid)) != proc.NoReason {
-				return errInterrupted
+				return denied.ErrInterrupted
 			}
 			cancel = nil
 		case <-f.closing:
-			return errShutdown
+			return denied.ErrShutdown
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"latchfs/fs/denied"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -27,7 +28,7 @@ func (f *FS) acquireOrClosed(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	timer := time.NewTimer(releaseGrace)
 	defer timer.Stop()
 	for errors.Is(err, lockmgr.ErrWouldBlock) {
-		ends, all := f.leaving(holdersOf(err))
+		ends, all := f.leaving(denied.Holders(err))
 		if !all {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/denied"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -62,10 +63,10 @@ func TestLockErrno(t *testing.T) {
 		err  error
 		want unix.Errno
 	}{
-		{&lockError{cause: errTimeout}, unix.EBUSY},
-		{&lockError{cause: errShutdown}, unix.EBUSY},
-		{&lockError{cause: errInterrupted}, unix.EINTR},
-		{&lockError{cause: errNotNow}, unix.EBUSY},
+		{&denied.Error{Cause: denied.ErrTimeout}, unix.EBUSY},
+		{&denied.Error{Cause: denied.ErrShutdown}, unix.EBUSY},
+		{&denied.Error{Cause: denied.ErrInterrupted}, unix.EINTR},
+		{&denied.Error{Cause: denied.ErrNotNow}, unix.EBUSY},
 		{&lockmgr.ConflictError{}, unix.EAGAIN},
 		{&lockmgr.DeadlockError{}, unix.EDEADLK},
 		{errors.New("anything else"), unix.EBUSY},

@@ -8,43 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/denied"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
-
-// Why a waiter left the queue without the lock.
-var (
-	errTimeout     = errors.New("lock wait timed out")
-	errInterrupted = errors.New("lock wait interrupted by a signal")
-	errNotNow      = errors.New("the lock is held and this operation cannot wait")
-	errShutdown    = errors.New("latchfs is shutting down")
-	errTurnedAway  = errors.New("the owner of the file, or root, has ended the wait")
-	errMoved       = errors.New("the file moved away from the name")
-)
-
-// lockError is a wait that ended without the lock, and who was in the way.
-type lockError struct {
-	cause   error
-	holders []lockmgr.Holder
-}
-
-func (e *lockError) Error() string { return e.cause.Error() }
-func (e *lockError) Unwrap() error { return e.cause }
-
-func holdersOf(err error) []lockmgr.Holder {
-	var le *lockError
-	var ce *lockmgr.ConflictError
-	var de *lockmgr.DeadlockError
-	switch {
-	case errors.As(err, &le):
-		return le.holders
-	case errors.As(err, &ce):
-		return ce.Holders
-	case errors.As(err, &de) && len(de.Cycle) > 0:
-		return []lockmgr.Holder{de.Cycle[0].Blocker}
-	}
-	return nil
-}
 
 // signalPoll is how often a waiter that was interrupted without a reason to
 // give up looks again: the kernel announces only the first signal of a wait.
@@ -200,7 +167,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		f.settleThefts(d.c)
 		if (err != nil || !l.Held()) && f.joinGuard(d.c) {
 			if err == nil {
-				f.table.Cancel(l, errMoved)
+				f.table.Cancel(l, denied.ErrMoved)
 				f.table.Release(l)
 			}
 			r.Lineage = d.forebears()
@@ -253,7 +220,7 @@ func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr
 		if e != 0 || (l.Held() || d.granted(l)) && f.covers(l, d) {
 			return l, e
 		}
-		f.table.Cancel(l, errMoved)
+		f.table.Cancel(l, denied.ErrMoved)
 		f.table.Release(l)
 		var err error
 		if l, err = f.acquire(d, d.wait == 0); err != nil {
@@ -305,19 +272,19 @@ func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel, moved <-chan struct{})
 			}
 			select {
 			case <-stop: // the grant may have come of what the stop has rolled back
-				return f.giveUp(l, d, errShutdown)
+				return f.giveUp(l, d, denied.ErrShutdown)
 			default:
 				return 0
 			}
 		case <-timeout:
-			return f.giveUp(l, d, errTimeout)
+			return f.giveUp(l, d, denied.ErrTimeout)
 		case <-moved:
 			if !f.covers(l, d) {
 				return 0
 			}
 			moved = f.renames()
 		case <-stop:
-			return f.giveUp(l, d, errShutdown)
+			return f.giveUp(l, d, denied.ErrShutdown)
 		case <-cancel:
 			cancel = nil
 			t := time.NewTicker(signalPoll)
@@ -340,7 +307,7 @@ func (f *FS) interrupted(l *lockmgr.Lock, d *demand) unix.Errno {
 	if d.keep {
 		return unix.EINTR
 	}
-	return f.giveUp(l, d, errInterrupted)
+	return f.giveUp(l, d, denied.ErrInterrupted)
 }
 
 // lockOrResume is lock for an open: one that queued for the lock already, on an
@@ -384,13 +351,13 @@ func (f *FS) giveUp(l *lockmgr.Lock, d *demand, cause error) unix.Errno {
 	holders := f.table.Conflicts(l)
 	if !f.table.Cancel(l, cause) {
 		<-l.Done()
-		held, counts := l.Held(), cause != errInterrupted && cause != errShutdown
-		if held && counts || d.granted(l) && (cause != errShutdown || !held) {
+		held, counts := l.Held(), cause != denied.ErrInterrupted && cause != denied.ErrShutdown
+		if held && counts || d.granted(l) && (cause != denied.ErrShutdown || !held) {
 			return 0
 		}
 		f.table.Release(l)
 	}
-	return f.refuse(d, &lockError{cause, holders})
+	return f.refuse(d, &denied.Error{Cause: cause, Holders: holders})
 }
 
 // lockErrno is the errno that a program sees for a refused lock. EBUSY is the
@@ -402,9 +369,9 @@ func lockErrno(err error) unix.Errno {
 		return unix.ENAMETOOLONG
 	case errors.As(err, &dead):
 		return unix.EDEADLK
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, denied.ErrInterrupted):
 		return unix.EINTR
-	case errors.Is(err, errTimeout), errors.Is(err, errShutdown), errors.Is(err, errFenced):
+	case errors.Is(err, denied.ErrTimeout), errors.Is(err, denied.ErrShutdown), errors.Is(err, denied.ErrFenced):
 		return unix.EBUSY
 	case errors.Is(err, lockmgr.ErrWouldBlock):
 		return unix.EAGAIN

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/denied"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -279,7 +280,7 @@ func (ws *walks) leadToNode(w *walk, n *node) {
 // dropWalk gives back the lock or session of a removed walk.
 func (f *FS) dropWalk(w *walk) {
 	if w.lock != nil {
-		f.table.Cancel(w.lock, errInterrupted)
+		f.table.Cancel(w.lock, denied.ErrInterrupted)
 		f.table.Release(w.lock)
 	}
 	if w.sess != nil {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/control"
+	"latchfs/fs/denied"
 	"latchfs/fs/locksdir"
 	"latchfs/journal"
 	"latchfs/journal/validate"
@@ -79,24 +80,24 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 	if e == unix.EINTR || e == unix.ENAMETOOLONG {
 		return e
 	}
-	x := refusal{path: d.path, op: d.op, errno: e, reason: reasonOf(err), owner: d.c.owner, uid: d.c.uid, lineage: d.c.ancestors()}
-	if errors.Is(err, errTimeout) {
+	x := refusal{path: d.path, op: d.op, errno: e, reason: denied.Reason(err), owner: d.c.owner, uid: d.c.uid, lineage: d.c.ancestors()}
+	if errors.Is(err, denied.ErrTimeout) {
 		x.wait = d.wait
 	}
-	var stolen *stolenFrom
+	var stolen *denied.Fenced
 	if errors.As(err, &stolen) {
-		x.hint = stolen.hint()
+		x.hint = stolen.Hint()
 	}
-	if hs := holdersOf(err); len(hs) > 0 {
+	if hs := denied.Holders(err); len(hs) > 0 {
 		x.path = contended(d, &hs[0])
 		r := f.record(&hs[0], x.path)
-		x.holder, x.reason = &r, besidesHolder(err)
+		x.holder, x.reason = &r, denied.BesidesHolder(err)
 		if lb, ok := hs[0].Label.(*label); ok && lb.control != 0 && !d.c.foreign() {
 			x.hint = "If this process works for the holder, start it with " + control.SessionEnv + "=" + lb.id() + "."
 		}
 	}
 	f.explain(x)
-	f.refusalEvent(&x, &label{c: d.c}, d.c, reasonOf(err))
+	f.refusalEvent(&x, &label{c: d.c}, d.c, denied.Reason(err))
 	return e
 }
 
@@ -129,26 +130,6 @@ func contended(d *demand, h *lockmgr.Holder) string {
 		}
 	}
 	return d.path
-}
-
-func reasonOf(err error) string {
-	var dead *lockmgr.DeadlockError
-	switch {
-	case errors.As(err, &dead):
-		return err.Error()
-	case errors.Is(err, errTimeout):
-		return "" // the holder and the wait say it all
-	}
-	return err.Error()
-}
-
-// besidesHolder is reasonOf where people are shown the holder beside it.
-func besidesHolder(err error) string {
-	var conflict *lockmgr.ConflictError
-	if errors.As(err, &conflict) {
-		return ""
-	}
-	return reasonOf(err)
 }
 
 // explain keeps a refusal for .locks/why.
