@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/account"
+	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
 )
 
@@ -90,9 +91,9 @@ func (cv *conversation) settleLocked() {
 
 // costOf is what a lock on a target keeps in memory. A name is in the request, in the
 // lock table, and in what shows it.
-func costOf(t *target, lb *label) int64 {
+func costOf(t *lockkey.Target, lb *label) int64 {
 	n := claimCost + len(lb.op) + len(lb.actor)
-	for _, list := range [][]string{t.paths, t.trees, t.names} {
+	for _, list := range [][]string{t.Paths, t.Trees, t.Names} {
 		for _, p := range list {
 			n += 4*len(p) + claimCost/2
 		}

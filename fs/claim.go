@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -16,8 +17,8 @@ import (
 // conversation in which it was taken, or to a process.
 type claim struct {
 	label  label
-	whole  atomic.Pointer[target] // nil: the label's path or name, as most are
-	cv     *conversation          // nil: it belongs to keeper
+	whole  atomic.Pointer[lockkey.Target] // nil: the label's path or name, as most are
+	cv     *conversation                  // nil: it belongs to keeper
 	keeper *keeper
 	lock   *lockmgr.Lock // guarded by controls.mu
 	since  time.Duration // of the mount's life, when it was granted
@@ -32,62 +33,24 @@ type claim struct {
 
 // target is what the claim is on: a directory above may get another name at any time
 // at which FS.ns is not held.
-func (cl *claim) target() target {
+func (cl *claim) target() lockkey.Target {
 	switch {
 	case cl.whole.Load() != nil:
 		return *cl.whole.Load()
 	case cl.label.name != "":
-		return target{names: []string{cl.label.name}}
+		return lockkey.Target{Names: []string{cl.label.name}}
 	}
-	return target{paths: []string{cl.label.path}}
+	return lockkey.Target{Paths: []string{cl.label.path}}
 }
 
 // setTarget says what the claim is on, whose label is made already.
-func (cl *claim) setTarget(t target) {
-	one := len(t.paths) == 1 && t.paths[0] == cl.label.path || len(t.names) == 1 && t.names[0] == cl.label.name
-	if t.size() == 1 && one {
+func (cl *claim) setTarget(t lockkey.Target) {
+	one := len(t.Paths) == 1 && t.Paths[0] == cl.label.path || len(t.Names) == 1 && t.Names[0] == cl.label.name
+	if t.Len() == 1 && one {
 		cl.whole.Store(nil)
 	} else {
 		cl.whole.Store(&t)
 	}
-}
-
-// target is what a request names, and the lock table's names for it.
-type target struct {
-	paths, trees, names []string
-}
-
-func (t *target) empty() bool { return len(t.paths)+len(t.trees)+len(t.names) == 0 }
-
-// meets reports whether t and o have anything in common.
-func (t *target) meets(o *target) bool {
-	in := func(b []string) func(string) bool {
-		return func(s string) bool { return slices.Contains(b, s) }
-	}
-	return slices.ContainsFunc(t.paths, in(o.paths)) || slices.ContainsFunc(t.trees, in(o.trees)) || slices.ContainsFunc(t.names, in(o.names))
-}
-
-// without returns what is left of t when o is taken away.
-func (t *target) without(o *target) target {
-	minus := func(a, b []string) []string {
-		return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
-	}
-	return target{minus(t.paths, o.paths), minus(t.trees, o.trees), minus(t.names, o.names)}
-}
-
-func (t *target) size() int { return len(t.paths) + len(t.trees) + len(t.names) }
-
-// first is by what a target is called in messages.
-func (t *target) first() (path, name string) {
-	switch {
-	case len(t.paths) > 0:
-		return t.paths[0], ""
-	case len(t.trees) > 0:
-		return t.trees[0], ""
-	case len(t.names) > 0:
-		return "", t.names[0]
-	}
-	return "", ""
 }
 
 // keeper holds the locks that belong to a process and not to a descriptor.

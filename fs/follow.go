@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 )
@@ -50,7 +51,7 @@ func (m relocation) all(paths []string) []string {
 	for i, p := range paths {
 		moved[i] = m.of(p)
 	}
-	return sortedSet(moved)
+	return lockkey.Set(moved)
 }
 
 // follow moves what is kept by path: first what the recorders of changes know (see
@@ -115,8 +116,8 @@ func (cs *controls) follow(m relocation) {
 	defer cs.mu.Unlock()
 	for no, cl := range cs.claims {
 		was := cl.target()
-		t := target{paths: m.all(was.paths), trees: m.all(was.trees), names: was.names}
-		if slices.Equal(t.paths, was.paths) && slices.Equal(t.trees, was.trees) {
+		t := lockkey.Target{Paths: m.all(was.Paths), Trees: m.all(was.Trees), Names: was.Names}
+		if slices.Equal(t.Paths, was.Paths) && slices.Equal(t.Trees, was.Trees) {
 			continue
 		}
 		cl.label.follow(m)
@@ -132,12 +133,12 @@ func (cs *controls) follow(m relocation) {
 func (cs *controls) fenceLocked(cl *claim, h *lockmgr.Holder) *lockmgr.Holder {
 	t := cl.target()
 	moved := *h
-	moved.Keys = slices.DeleteFunc(slices.Clone(h.Keys), isPathKey)
+	moved.Keys = slices.DeleteFunc(slices.Clone(h.Keys), lockkey.IsPath)
 	moved.Trees = nil
-	for _, p := range t.paths {
+	for _, p := range t.Paths {
 		moved.Keys = cs.f.appendNames(moved.Keys, p)
 	}
-	for _, p := range t.trees {
+	for _, p := range t.Trees {
 		moved.Trees = append(moved.Trees, lockmgr.Key(p))
 	}
 	moved.Keys = append(moved.Keys, moved.Trees...)

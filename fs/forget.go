@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/control"
+	"latchfs/fs/lockkey"
 	"latchfs/journal"
 	"latchfs/journal/history"
 )
@@ -18,8 +19,8 @@ const eventForget = "forget"
 
 // forget erases what is kept of a file: its earlier versions and the bytes that were
 // refused. To root everything is to be erased, to others what was their own file's.
-func (q *query) forget(t target) *control.Reply {
-	f, path := q.f, t.paths[0]
+func (q *query) forget(t lockkey.Target) *control.Reply {
+	f, path := q.f, t.Paths[0]
 	if !q.reaches(&t, f.source.Sight(q.v)) {
 		return refused(control.NotAllowed, fmt.Sprintf("%q: %v", path, unix.EACCES))
 	}

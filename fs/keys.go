@@ -1,12 +1,12 @@
 package fs
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -168,9 +168,4 @@ func (f *FS) inoOf(n *node) inoKey {
 	return n.key
 }
 
-// inodePrefix tells the keys of inodes from all others.
-const inodePrefix = "//inode/"
-
-func (k inoKey) lockKey() lockmgr.Key {
-	return lockmgr.Key(fmt.Sprintf(inodePrefix+"%x:%d", k.dev, k.ino))
-}
+func (k inoKey) lockKey() lockmgr.Key { return lockkey.Inode(k.dev, k.ino) }

@@ -11,6 +11,7 @@ import (
 	"latchfs/fs/access"
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
+	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 )
@@ -48,8 +49,8 @@ func (f *FS) mayAccess(c *caller, fd int, want uint32) bool {
 // mayLock refuses locks on what the caller could not keep others from by opening
 // it: a lock needs the right to write. Whoever may only read can share a lock, which
 // is a weak one.
-func (f *FS) mayLock(c *caller, t *target, m lockmgr.Mode) (weak bool, err error) {
-	for _, p := range t.paths {
+func (f *FS) mayLock(c *caller, t *lockkey.Target, m lockmgr.Mode) (weak bool, err error) {
+	for _, p := range t.Paths {
 		e := f.mayReach(c, p, access.Write)
 		if e == unix.EACCES && m == lockmgr.Shared {
 			weak = true
@@ -59,7 +60,7 @@ func (f *FS) mayLock(c *caller, t *target, m lockmgr.Mode) (weak bool, err error
 			return false, fmt.Errorf("%q: %w", p, e)
 		}
 	}
-	for _, p := range t.trees {
+	for _, p := range t.Trees {
 		// Even a shared one keeps all writers out.
 		if e := f.mayLockTree(c, p); e != 0 {
 			return false, fmt.Errorf("%q: %w: a directory is locked with all below it by its owner or root alone", p, e)
@@ -137,7 +138,7 @@ func owns(c *caller, st *unix.Stat_t) bool { return c.uid == 0 || c.uid == st.Ui
 
 // steal ends the locks on what the request names: those that are stale, and for the
 // owner of all that is named, or root, the active ones of other users, too.
-func (q *query) steal(t target) *control.Reply {
+func (q *query) steal(t lockkey.Target) *control.Reply {
 	f := q.f
 	owner := q.owns(&t)
 	if !owner {
@@ -171,9 +172,9 @@ func (q *query) steal(t target) *control.Reply {
 }
 
 // inTheWay refuses a theft because of a lock that is active.
-func (q *query) inTheWay(h *lockmgr.Holder, t *target) *control.Reply {
-	asked, _ := t.first()
-	r := *shownHolder(ptr(q.f.record(h, keyOf(h))), asked, q.v, q.f.source.Sight(q.v))
+func (q *query) inTheWay(h *lockmgr.Holder, t *lockkey.Target) *control.Reply {
+	asked, _ := t.First()
+	r := *ptr(q.f.record(h, lockkey.Shown(h))).ShownInTheWay(asked, q.v, q.f.source.Sight(q.v))
 	x := locksdir.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: &r}
 	ref := &control.Refusal{Error: control.Blocked}
 	q.describe(ref, &r)
@@ -184,7 +185,7 @@ func (q *query) inTheWay(h *lockmgr.Holder, t *target) *control.Reply {
 
 // owns reports whether all that a target names is the requester's: its files and
 // directories and, where nothing has the name, the directory. Names are root's.
-func (q *query) owns(t *target) bool {
+func (q *query) owns(t *lockkey.Target) bool {
 	if q.c.uid == 0 {
 		return true
 	}
@@ -192,7 +193,7 @@ func (q *query) owns(t *target) bool {
 		st, _, e := q.f.statOf(q.c, p)
 		return e == 0 && owns(q.c, &st)
 	}
-	return len(t.names) == 0 && !slices.ContainsFunc(slices.Concat(t.paths, t.trees), func(p string) bool { return !mine(p) })
+	return len(t.Names) == 0 && !slices.ContainsFunc(slices.Concat(t.Paths, t.Trees), func(p string) bool { return !mine(p) })
 }
 
 // isAnothers reports whether a lock is that of another user.
@@ -203,7 +204,7 @@ func (q *query) isAnothers(h *lockmgr.Holder) bool {
 
 // turnAway ends the waits of other users' requests for what a target names: they have
 // no end of their own, and keep out who comes later.
-func (q *query) turnAway(t *target) (ended int) {
+func (q *query) turnAway(t *lockkey.Target) (ended int) {
 	f := q.f
 	keys, trees := f.keysOfTarget(t)
 	covers := func(tree, k lockmgr.Key) bool {

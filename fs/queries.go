@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/control"
+	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 )
 
 // release gives back what the request names, all or part of a claim.
-func (q *query) release(t target) *control.Reply {
+func (q *query) release(t lockkey.Target) *control.Reply {
 	out := &control.Reply{OK: true}
 	if q.r.Lock != "" {
 		cl, rep := q.ownByID()
@@ -42,10 +43,10 @@ func (q *query) release(t target) *control.Reply {
 	}
 	for _, cl := range own {
 		whole := cl.target()
-		if !q.r.All && !whole.meets(&t) {
+		if !q.r.All && !whole.Meets(&t) {
 			continue
 		}
-		if rest := whole.without(&t); !q.r.All && !rest.empty() {
+		if rest := whole.Without(&t); !q.r.All && rest.Len() > 0 {
 			if !q.shrink(cl, &t) {
 				return refused(control.Unavailable, "the lock "+cl.label.id()+" was stolen, or is about to change")
 			}
@@ -65,13 +66,13 @@ func (q *query) release(t target) *control.Reply {
 const wasStolen = "the lock was stolen meanwhile"
 
 // notOurs answers a release of what the requester does not hold.
-func (q *query) notOurs(t *target, out *control.Reply) *control.Reply {
-	path, _ := t.first()
+func (q *query) notOurs(t *lockkey.Target, out *control.Reply) *control.Reply {
+	path, _ := t.First()
 	v := q.viewer()
 	sight := q.f.source.Sight(v)
 	for _, h := range q.f.table.Holders(q.f.keysOfTarget(t)) {
 		if lb, ok := h.Label.(*label); ok && lb.control != 0 && q.reaches(t, sight) {
-			r := *shownHolder(ptr(q.f.record(&h, keyOf(&h))), path, v, sight)
+			r := *ptr(q.f.record(&h, lockkey.Shown(&h))).ShownInTheWay(path, v, sight)
 			rep := refused(control.NotHolder, fmt.Sprintf("the lock belongs to %s", r.Who()))
 			q.describe(rep.Refusal, &r)
 			rep.Error = control.NotHolder
@@ -84,12 +85,12 @@ func (q *query) notOurs(t *target, out *control.Reply) *control.Reply {
 
 // shrink takes a part of what it is on away from a claim. It is false if there is no
 // claim any more.
-func (q *query) shrink(cl *claim, part *target) bool {
+func (q *query) shrink(cl *claim, part *lockkey.Target) bool {
 	f := q.f
 	f.ns.RLock()
 	defer f.ns.RUnlock()
 	whole := cl.target()
-	rest := whole.without(part)
+	rest := whole.Without(part)
 	keys, trees := f.keysOfTarget(&rest)
 	f.controls.mu.Lock()
 	defer f.controls.mu.Unlock()
@@ -190,13 +191,13 @@ func (q *query) check() *control.Reply {
 	out := &control.Reply{OK: true}
 	sight := q.f.source.Sight(q.v)
 	for _, one := range q.f.askedAbout(q.r) {
-		asked, _ := one.first()
+		asked, _ := one.First()
 		if !q.reaches(&one, sight) {
 			return refused(control.NotAllowed, fmt.Sprintf("%q: %v", asked, unix.EACCES))
 		}
 		hs := q.f.table.Holders(q.f.keysOfTarget(&one))
 		if len(hs) == 0 {
-			path, name := one.first()
+			path, name := one.First()
 			if name == "" {
 				name = path
 			}
@@ -206,23 +207,8 @@ func (q *query) check() *control.Reply {
 			}
 			continue
 		}
-		r := shownHolder(ptr(q.f.record(&hs[0], keyOf(&hs[0]))), asked, q.v, sight)
+		r := ptr(q.f.record(&hs[0], lockkey.Shown(&hs[0]))).ShownInTheWay(asked, q.v, sight)
 		out.Locks = append(out.Locks, locksdir.AppendLock(nil, r, time.Now(), q.v))
-	}
-	return out
-}
-
-// each splits a target into its parts.
-func (t *target) each() []target {
-	out := make([]target, 0, t.size())
-	for _, p := range t.paths {
-		out = append(out, target{paths: []string{p}})
-	}
-	for _, p := range t.trees {
-		out = append(out, target{trees: []string{p}})
-	}
-	for _, p := range t.names {
-		out = append(out, target{names: []string{p}})
 	}
 	return out
 }
@@ -261,8 +247,8 @@ func (q *query) viewer() locksdir.Viewer {
 
 // reaches reports whether the requester can reach everything that a target names, or
 // could if it were there.
-func (q *query) reaches(t *target, sight locksdir.Sight) bool {
-	for _, p := range slices.Concat(t.paths, t.trees) {
+func (q *query) reaches(t *lockkey.Target, sight locksdir.Sight) bool {
+	for _, p := range slices.Concat(t.Paths, t.Trees) {
 		if sight != nil && !sight.Sees(p, q.c.uid) {
 			return false
 		}

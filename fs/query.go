@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
+	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -72,7 +73,7 @@ func (q *query) run() *control.Reply {
 }
 
 // acquire takes a lock for the conversation, or for the holder named.
-func (q *query) acquire(t target) *control.Reply {
+func (q *query) acquire(t lockkey.Target) *control.Reply {
 	weak, err := q.f.mayLock(q.c, &t, q.mode())
 	if err != nil {
 		return refused(control.NotAllowed, err.Error())
@@ -82,7 +83,7 @@ func (q *query) acquire(t target) *control.Reply {
 		return rep
 	}
 	if q.r.Steal {
-		for _, h := range q.f.table.Holders(q.f.keysOfTarget(&target{names: t.names})) {
+		for _, h := range q.f.table.Holders(q.f.keysOfTarget(&lockkey.Target{Names: t.Names})) {
 			if err := q.maySteal(&h); err != nil {
 				return refused(control.NotAllowed, err.Error())
 			}
@@ -250,9 +251,9 @@ func heldFile(lb *label) string {
 }
 
 // claim makes a claim on a target, without a lock yet.
-func (q *query) claim(t target) *claim {
+func (q *query) claim(t lockkey.Target) *claim {
 	cl := &claim{}
-	path, name := t.first()
+	path, name := t.First()
 	op := q.r.Operation
 	if op == "" {
 		op = opGuard

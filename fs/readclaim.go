@@ -2,13 +2,13 @@ package fs
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/access"
+	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -152,5 +152,5 @@ func (s *session) inodeKeys() []lockmgr.Key {
 	if !s.inPlace {
 		return nil
 	}
-	return slices.DeleteFunc(s.lock.Keys(), func(k lockmgr.Key) bool { return !strings.HasPrefix(string(k), inodePrefix) })
+	return slices.DeleteFunc(s.lock.Keys(), func(k lockmgr.Key) bool { return !lockkey.IsInode(k) })
 }

@@ -3,13 +3,13 @@ package fs
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
+	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 )
@@ -40,10 +40,10 @@ func (q *query) refusal(cl *claim, err error, waited time.Duration) *control.Rep
 	if hs := denied.Holders(err); len(hs) > 0 {
 		whole := cl.target()
 		x.Path, x.Name = f.contendedOf(&whole, &hs[0])
-		r := f.record(&hs[0], keyAt(&hs[0], x.Path))
+		r := f.record(&hs[0], lockkey.ShownAt(&hs[0], x.Path))
 		x.Holder, x.Reason = &r, denied.BesidesHolder(err)
 		v := q.viewer()
-		shown = shownHolder(&r, x.Path, v, f.source.Sight(v))
+		shown = r.ShownInTheWay(x.Path, v, f.source.Sight(v))
 		q.describe(ref, shown)
 	}
 	told := x
@@ -94,33 +94,13 @@ func (q *query) describe(ref *control.Refusal, r *locksdir.Record) {
 
 // contendedOf is the first of several things that the holder keeps from who asks
 // for them.
-func (f *FS) contendedOf(t *target, h *lockmgr.Holder) (path, name string) {
-	for _, one := range t.each() {
+func (f *FS) contendedOf(t *lockkey.Target, h *lockmgr.Holder) (path, name string) {
+	for _, one := range t.Each() {
 		keys, trees := f.keysOfTarget(&one)
 		asked := lockmgr.Holder{Keys: append(keys, trees...), Trees: trees}
 		if h.Covers(asked.Keys) || asked.Covers(h.Keys) {
-			return one.first()
+			return one.First()
 		}
 	}
-	return t.first()
-}
-
-// keyAt is the path, if the lock is shown there, or else keyOf.
-func keyAt(h *lockmgr.Holder, path string) string {
-	if slices.Contains(h.Keys, lockmgr.Key(path)) {
-		return path
-	}
-	return keyOf(h)
-}
-
-// keyOf is the key by which a lock is shown.
-func keyOf(h *lockmgr.Holder) string {
-	i := slices.IndexFunc(h.Keys, isPathKey)
-	switch {
-	case i >= 0:
-		return string(h.Keys[i])
-	case len(h.Keys) > 0:
-		return string(h.Keys[0])
-	}
-	return ""
+	return t.First()
 }

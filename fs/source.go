@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 )
@@ -51,7 +52,7 @@ func (s *source) Held() []locksdir.Record {
 	for i := range snap.Held {
 		h := &snap.Held[i]
 		for _, k := range h.Keys {
-			if isShown(h, k) {
+			if lockkey.IsShown(h, k) {
 				r := s.f.record(h, string(k))
 				r.Waiters = waiters[k]
 				out = append(out, r)
@@ -85,7 +86,7 @@ func (s *source) Waiting() []locksdir.Record {
 			place[k]++
 		}
 		for _, k := range h.Keys {
-			if isShown(h, k) {
+			if lockkey.IsShown(h, k) {
 				r := s.f.record(h, string(k))
 				r.State, r.WaitsFor, r.Ahead = locksdir.Waiting, behind, ahead
 				out = append(out, r)
@@ -95,19 +96,10 @@ func (s *source) Waiting() []locksdir.Record {
 	return out
 }
 
-// isPathKey tells a path from the names of what has none.
-func isPathKey(k lockmgr.Key) bool { return !strings.HasPrefix(string(k), "//") }
-
-// isShown reports whether a lock has a record under the key: under its paths and
-// names, or else under the one key that it has.
-func isShown(h *lockmgr.Holder, k lockmgr.Key) bool {
-	return isPathKey(k) || isNameKey(k) || len(h.Keys) == 1
-}
-
 // record describes a lock, as it is shown under a key, for people.
 func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 	r := locksdir.Record{
-		Path: key, Key: sharedKey(h, key), State: locksdir.Held, Mode: h.Mode.String(), Class: h.Class.String(),
+		Path: key, Key: lockkey.Shared(h, key), State: locksdir.Held, Mode: h.Mode.String(), Class: h.Class.String(),
 		Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Host: f.source.host,
 		Token: h.Token, Since: h.Now, TTL: h.TTL, Stale: h.Stale,
 		Tree: slices.Contains(h.Trees, lockmgr.Key(key)),
@@ -115,7 +107,7 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 	if h.TTL > 0 {
 		r.LastSeen = h.Beat
 	}
-	if name, ok := strings.CutPrefix(key, string(nameKey(""))); ok {
+	if name, ok := lockkey.NameOf(lockmgr.Key(key)); ok {
 		r.Name, r.Path = name, ""
 	}
 	if lb, ok := h.Label.(*label); ok {
@@ -133,7 +125,7 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 		}
 		switch {
 		case r.Name != "":
-		case !isPathKey(lockmgr.Key(key)):
+		case !lockkey.IsPath(lockmgr.Key(key)):
 			r.Path = lb.where()
 		case len(h.Keys) > 1 && !slices.Contains(h.Keys, lockmgr.Key(lb.where())):
 		case lb.where() != key && lb.control == 0:
@@ -146,17 +138,6 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 	return r
 }
 
-// sharedKey is the name that a lock shares with others, where that is not the one
-// under which it is shown.
-func sharedKey(h *lockmgr.Holder, key string) string {
-	for _, k := range h.Keys {
-		if !isPathKey(k) && !isNameKey(k) {
-			return string(k)
-		}
-	}
-	return key
-}
-
 // Why implements locksdir.Source.
 func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 	var out []locksdir.Refusal
@@ -167,7 +148,7 @@ func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 		}
 		r := locksdir.Refusal{
 			Time: x.at, Path: x.path, Name: x.name, Operation: x.op, Errno: unix.ErrnoName(x.errno), Wait: x.wait,
-			Reason: x.reason, Holder: shownHolder(x.holder, x.path, v, sight), PID: x.owner.PID, Kept: x.kept,
+			Reason: x.reason, Holder: x.holder.ShownInTheWay(x.path, v, sight), PID: x.owner.PID, Kept: x.kept,
 		}
 		if sight != nil && x.errno == unix.EDEADLK {
 			r.Reason = "" // it names what the others in the circle wait for
@@ -211,9 +192,9 @@ func (s *source) Policy() []byte { return s.f.policy.TOML() }
 // ones are stolen, and active ones are left alone. All of a group or none.
 func (s *source) Release(group []locksdir.Record, v locksdir.Viewer) error {
 	f := s.f
-	t := target{paths: []string{group[0].Path}}
+	t := lockkey.Target{Paths: []string{group[0].Path}}
 	if group[0].Name != "" {
-		t = target{names: []string{group[0].Name}}
+		t = lockkey.Target{Names: []string{group[0].Name}}
 	}
 	tokens := map[uint64]bool{}
 	for _, r := range group {

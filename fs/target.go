@@ -11,6 +11,7 @@ import (
 
 	"latchfs/fs/access"
 	"latchfs/fs/control"
+	"latchfs/fs/lockkey"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -24,8 +25,8 @@ const (
 )
 
 // targetOf reads what a request names. Paths are relative to the mount's root.
-func (f *FS) targetOf(r *control.Request) (target, error) {
-	t := target{names: r.Names}
+func (f *FS) targetOf(r *control.Request) (lockkey.Target, error) {
+	t := lockkey.Target{Names: r.Names}
 	size := 0
 	for _, p := range slices.Concat(r.Paths, r.Trees, r.Names) {
 		size += len(p)
@@ -41,41 +42,39 @@ func (f *FS) targetOf(r *control.Request) (target, error) {
 		if err != nil {
 			return t, err
 		}
-		t.paths = append(t.paths, clean)
+		t.Paths = append(t.Paths, clean)
 	}
 	for _, p := range r.Trees {
 		clean, err := f.cleanPath(p)
 		if err != nil {
 			return t, err
 		}
-		t.trees = append(t.trees, clean)
+		t.Trees = append(t.Trees, clean)
 	}
-	t.paths, t.trees = sortedSet(t.paths), sortedSet(t.trees)
-	t.names = sortedSet(t.names)
+	t.Paths, t.Trees = lockkey.Set(t.Paths), lockkey.Set(t.Trees)
+	t.Names = lockkey.Set(t.Names)
 	return t, nil
 }
 
 // askedAbout are the things that a request names, which targetOf has read: one for
 // each path, tree and name, in its order, with those that it names twice.
-func (f *FS) askedAbout(r *control.Request) []target {
-	out := make([]target, 0, len(r.Paths)+len(r.Trees)+len(r.Names))
+func (f *FS) askedAbout(r *control.Request) []lockkey.Target {
+	out := make([]lockkey.Target, 0, len(r.Paths)+len(r.Trees)+len(r.Names))
 	for _, p := range r.Paths {
 		if clean, err := f.cleanPath(p); err == nil {
-			out = append(out, target{paths: []string{clean}})
+			out = append(out, lockkey.Target{Paths: []string{clean}})
 		}
 	}
 	for _, p := range r.Trees {
 		if clean, err := f.cleanPath(p); err == nil {
-			out = append(out, target{trees: []string{clean}})
+			out = append(out, lockkey.Target{Trees: []string{clean}})
 		}
 	}
 	for _, n := range r.Names {
-		out = append(out, target{names: []string{n}})
+		out = append(out, lockkey.Target{Names: []string{n}})
 	}
 	return out
 }
-
-func sortedSet(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
 
 // cleanPath spells a path as the lock table does.
 func (f *FS) cleanPath(p string) (string, error) {
@@ -97,14 +96,9 @@ func (f *FS) cleanPath(p string) (string, error) {
 	return clean, nil
 }
 
-// nameKey is the lock table's name for a lock that stands for no file.
-func nameKey(name string) lockmgr.Key { return lockmgr.Key("//name/" + name) }
-
-func isNameKey(k lockmgr.Key) bool { return strings.HasPrefix(string(k), string(nameKey(""))) }
-
 // keysOfTarget are the lock table's names for a target.
-func (f *FS) keysOfTarget(t *target) (keys, trees []lockmgr.Key) {
-	for _, p := range t.paths {
+func (f *FS) keysOfTarget(t *lockkey.Target) (keys, trees []lockmgr.Key) {
+	for _, p := range t.Paths {
 		keys = f.appendNames(keys, p)
 		dir, e := f.openParent(nil, p)
 		if e != 0 {
@@ -119,10 +113,10 @@ func (f *FS) keysOfTarget(t *target) (keys, trees []lockmgr.Key) {
 		}
 		unix.Close(dir)
 	}
-	for _, n := range t.names {
-		keys = append(keys, nameKey(n))
+	for _, n := range t.Names {
+		keys = append(keys, lockkey.Name(n))
 	}
-	for _, p := range t.trees {
+	for _, p := range t.Trees {
 		trees = append(trees, lockmgr.Key(p))
 	}
 	return keys, trees

@@ -4,6 +4,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lockkey"
 	"latchfs/journal/commit"
 )
 
@@ -26,7 +27,7 @@ func (t *txn) rmdir(c *caller, dir *node, name string) unix.Errno {
 	path := f.path(dir, name)
 	at := [2]dkey{p.key()}
 	d := f.fileDemand(c, opRmdir, f.settings(path).Wait)
-	d.path, d.places, d.target = path, nil, &target{trees: []string{path}}
+	d.path, d.places, d.target = path, nil, &lockkey.Target{Trees: []string{path}}
 	if t.over.Load() {
 		return f.refuse(d, errTxnOver)
 	}

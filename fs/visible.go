@@ -135,24 +135,6 @@ func (l *look) may(want uint32, fd int) bool {
 	return ok && l.u.May(want, &access.File{UID: st.Uid, GID: st.Gid, Mode: st.Mode, ACL: acl})
 }
 
-// shownHolder is the record of whoever is in the way at a path that the viewer asked
-// for, as the viewer may see it: the lock itself may be on something else.
-func shownHolder(r *locksdir.Record, path string, v locksdir.Viewer, sight locksdir.Sight) *locksdir.Record {
-	if r == nil {
-		return nil
-	}
-	if out, ok := r.ShownTo(v, sight); ok {
-		return out
-	}
-	asked := *r
-	asked.Path, asked.Key, asked.File, asked.Tree = path, "", "", false
-	if out, ok := asked.ShownTo(v, sight); ok {
-		return out
-	}
-	asked.Path, asked.Actor, asked.Cmdline, asked.Cwd = "", "", nil, ""
-	return &asked
-}
-
 // maxACL is more than an extended attribute can have.
 const maxACL = 64 << 10
 

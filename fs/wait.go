@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
+	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -53,10 +54,10 @@ func (c *caller) label(op, path string) *label {
 type demand struct {
 	c      *caller
 	op     string
-	path   string  // for messages
-	places []place // the names concerned, from which the keys are made
-	target *target // trees that are to be locked in place of names
-	claim  *claim  // what a request through the control file asks for, in place of names
+	path   string          // for messages
+	places []place         // the names concerned, from which the keys are made
+	target *lockkey.Target // trees that are to be locked in place of names
+	claim  *claim          // what a request through the control file asks for, in place of names
 	keys   []lockmgr.Key
 	mode   lockmgr.Mode
 	class  lockmgr.Class
@@ -83,7 +84,7 @@ type demand struct {
 }
 
 // asked is what the demand is for, if that is not names; nil if it is.
-func (d *demand) asked() *target {
+func (d *demand) asked() *lockkey.Target {
 	if d.claim == nil {
 		return d.target
 	}

@@ -46,6 +46,24 @@ func (r *Record) ShownTo(v Viewer, sight Sight) (*Record, bool) {
 	return &out, true
 }
 
+// ShownInTheWay is the record of whoever keeps the viewer from the path that it asked
+// for, nil if r is: the lock itself may be on something of which it may not know.
+func (r *Record) ShownInTheWay(path string, v Viewer, sight Sight) *Record {
+	if r == nil {
+		return nil
+	}
+	if out, ok := r.ShownTo(v, sight); ok {
+		return out
+	}
+	asked := *r
+	asked.Path, asked.Key, asked.File, asked.Tree = path, "", "", false
+	if out, ok := asked.ShownTo(v, sight); ok {
+		return out
+	}
+	asked.Path, asked.Actor, asked.Cmdline, asked.Cwd = "", "", nil, ""
+	return &asked
+}
+
 // credentials tells viewers apart by what they may see.
 func (v Viewer) credentials() string {
 	if v.Privileged {
