@@ -38,13 +38,13 @@ func statusOf(err error) fuse.Status { return fuse.Status(errnoOf(err)) }
 
 // fillAttr turns backing attributes, those of n, into the mount's.
 func (f *FS) fillAttr(a *fuse.Attr, n *node, st *unix.Stat_t) {
-	f.noteNumber(n, st)
+	ctime := f.noteShown(n, st)
 	a.Ino = f.inoFor(uint64(st.Dev), st.Ino)
 	a.Size = uint64(st.Size)
 	a.Blocks = uint64(st.Blocks)
 	a.Atime, a.Atimensec = uint64(st.Atim.Sec), uint32(st.Atim.Nsec)
 	a.Mtime, a.Mtimensec = uint64(st.Mtim.Sec), uint32(st.Mtim.Nsec)
-	a.Ctime, a.Ctimensec = uint64(st.Ctim.Sec), uint32(st.Ctim.Nsec)
+	a.Ctime, a.Ctimensec = uint64(ctime.Sec), uint32(ctime.Nsec)
 	a.Mode, a.Rdev = f.shownMode(n, st)
 	a.Nlink = uint32(st.Nlink)
 	a.Uid, a.Gid = st.Uid, st.Gid
@@ -54,21 +54,21 @@ func (f *FS) fillAttr(a *fuse.Attr, n *node, st *unix.Stat_t) {
 // maxNumbers bounds how many numbers of a node are remembered.
 const maxNumbers = 8
 
-// noteNumber remembers which inode number of n the kernel is told. /proc shows the one
-// that the kernel has: an earlier one while it has not asked again, or where it ignored
-// attributes that crossed an invalidation.
-func (f *FS) noteNumber(n *node, st *unix.Stat_t) {
+// noteShown remembers which inode number of n the kernel is told, and returns the change
+// time that it is told. /proc shows the number that the kernel has: an earlier one while
+// it has not asked again, or where it ignored attributes that crossed an invalidation.
+func (f *FS) noteShown(n *node, st *unix.Stat_t) (ctime unix.Timespec) {
 	if !n.isRegular() {
-		return
+		return st.Ctim
 	}
 	key := inoKey{uint64(st.Dev), st.Ino}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if k := len(n.numbers); k > 0 && n.numbers[k-1] == key {
-		return
+	if k := len(n.numbers); k == 0 || n.numbers[k-1] != key {
+		n.numbers = append(slices.DeleteFunc(n.numbers, func(k inoKey) bool { return k == key }), key)
+		n.numbers = n.numbers[max(0, len(n.numbers)-maxNumbers):]
 	}
-	n.numbers = append(slices.DeleteFunc(n.numbers, func(k inoKey) bool { return k == key }), key)
-	n.numbers = n.numbers[max(0, len(n.numbers)-maxNumbers):]
+	return f.commitTimes.shown(key, st.Ctim)
 }
 
 // inoFor is the inode number shown for a backing inode. Filesystems mounted
@@ -265,7 +265,8 @@ func (f *FS) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
-	f.noteNumber(n, &st)
+	ctime := f.noteShown(n, &st)
+	sx.Ctime.Sec, sx.Ctime.Nsec = ctime.Sec, uint32(ctime.Nsec)
 	out.FromStatx(&sx)
 	mode, rdev := f.shownMode(n, &st)
 	out.Mode, out.RdevMajor, out.RdevMinor = uint16(mode), unix.Major(uint64(rdev)), unix.Minor(uint64(rdev))

@@ -166,6 +166,7 @@ func (s *session) decideLocked() unix.Errno {
 	unsaved := s.markSaved()
 	s.expectCommit(ch.path, s.shadow.FD())
 	keepBase := s.holdBase(dir, name)
+	committed := s.keepTime()
 	v, err := s.publish(o, dir, name)
 	failed := err != nil && !errors.Is(err, commit.ErrNotDurable)
 	keepBase(!failed)
@@ -176,6 +177,7 @@ func (s *session) decideLocked() unix.Errno {
 		}
 		return s.publishFailed(err)
 	}
+	committed()
 	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
 	ch.is, ch.err = statOf(&v), err
 	s.f.tell(ch)

@@ -136,20 +136,21 @@ type FS struct {
 	tokenMu    sync.Mutex    // held while tokens are reserved on disk
 	tokenLimit atomic.Uint64 // tokens below are reserved on disk
 
-	mu        sync.Mutex // guards what follows
-	nextID    uint64
-	nextFH    uint64
-	nodes     map[uint64]*node
-	byIno     map[inoKey]*node
-	retired   map[inoKey][]*node // further nodes of an inode, which lookups do not find
-	names     *dcache.Tree[nameState]
-	sessions  map[*session]struct{}
-	replacing map[inoKey]bool // inodes that a save is taking the place of
-	handles   map[uint64]*handle
-	appends   int // of handles, those that append records
-	devs      map[uint64]uint64
-	growing   map[inoKey]int // appenders that have added to a file and not reported it
-	moves     chan struct{}  // closed when the next session moves
+	mu          sync.Mutex // guards what follows
+	nextID      uint64
+	nextFH      uint64
+	nodes       map[uint64]*node
+	byIno       map[inoKey]*node
+	retired     map[inoKey][]*node // further nodes of an inode, which lookups do not find
+	names       *dcache.Tree[nameState]
+	sessions    map[*session]struct{}
+	replacing   map[inoKey]bool // inodes that a save is taking the place of
+	handles     map[uint64]*handle
+	appends     int // of handles, those that append records
+	devs        map[uint64]uint64
+	commitTimes commitTimes
+	growing     map[inoKey]int // appenders that have added to a file and not reported it
+	moves       chan struct{}  // closed when the next session moves
 }
 
 func newFS(o Options) *FS {

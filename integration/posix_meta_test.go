@@ -15,6 +15,7 @@ var metaChecks = []posixCheck{
 	{"UtimensRights", checkUtimensRights},
 	{"OnlyUsersMoveAtime", checkOnlyUsersMoveAtime},
 	{"WriteMovesTimes", checkWriteMovesTimes},
+	{"NewFileStays", checkNewFileStays},
 	{"DirectoryTimes", checkDirectoryTimes},
 	{"Chmod", checkChmod},
 	{"ChmodWhileWriting", checkChmodWhileWriting},
@@ -188,6 +189,43 @@ func checkWriteMovesTimes(p *probe) {
 	step("link", func() { p.must(unix.Link(p.at("f"), p.at("g"))) })
 	step("unlink of the link", func() { p.must(unix.Unlink(p.at("g"))) })
 	step("setxattr", func() { p.must(unix.Setxattr(p.at("f"), "user.x", []byte("x"), 0)) })
+}
+
+// checkNewFileStays: what fstat says of a new file before its close is what stat says
+// after it. git notes the former, and takes a difference for a change.
+func checkNewFileStays(p *probe) {
+	set := unix.Timespec{Sec: 1_234_567_890, Nsec: 111_222_333}
+	for _, last := range []struct {
+		what string
+		do   func(fd int) error
+	}{
+		{"write", func(fd int) error { _, err := unix.Write(fd, []byte("more")); return err }},
+		{"fchmod", func(fd int) error { return unix.Fchmod(fd, 0o755) }},
+		{"fsync", unix.Fsync},
+		{"ftruncate", func(fd int) error { return unix.Ftruncate(fd, 2) }},
+		{"futimens", func(fd int) error {
+			return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), times(set, set), 0)
+		}},
+		{"fsetxattr", func(fd int) error { return unix.Fsetxattr(fd, "user.x", []byte("x"), 0) }},
+	} {
+		name := "f-" + last.what
+		fd := p.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+		_, err := unix.Write(fd, []byte("content"))
+		p.must(err)
+		clockTick()
+		p.must(last.do(fd))
+		clockTick()
+		var before, after unix.Stat_t
+		p.must(unix.Fstat(fd, &before))
+		clockTick()
+		p.close(name, fd)
+		p.must(unix.Lstat(p.at(name), &after))
+		p.note("after %s and close: all the same %v, ctime %v", last.what, before == after, before.Ctim == after.Ctim)
+		clockTick()
+		p.must(os.Rename(p.at(name), p.at(name+"-moved")))
+		p.must(unix.Lstat(p.at(name+"-moved"), &after))
+		p.note("after rename: ctime the same %v, mtime %v", before.Ctim == after.Ctim, before.Mtim == after.Mtim)
+	}
 }
 
 // checkDirectoryTimes: a directory's mtime and ctime move when a name in it
