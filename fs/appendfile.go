@@ -125,7 +125,7 @@ func (a *appender) appendToOwn(b []byte) (e unix.Errno, done bool) {
 		// shadow now would depend on what its writer was allowed to do.
 		s.endLocked()
 	}
-	if s.ended {
+	if s.state.hasEnded() {
 		return 0, false
 	}
 	if e := s.fillLocked(); e != 0 {

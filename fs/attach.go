@@ -9,7 +9,7 @@ import (
 func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.state.hasEnded() {
 		return nil, unix.ESTALE
 	}
 	if s.failed != 0 {
@@ -58,13 +58,13 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 func (s *session) join() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.ended && s.expect()
+	return !s.state.hasEnded() && s.expect()
 }
 
 func (s *session) isDetached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.detached
+	return s.state.isNobodys()
 }
 
 // expect counts one more caller on its way to the shadow; false if the session

@@ -28,36 +28,28 @@ var errNodeShared = errors.New("the file is open elsewhere and was not opened by
 
 // endLocked ends the session: commit, or roll back and say why. s.mu is held.
 func (s *session) endLocked() unix.Errno {
-	s.ended = true
-	f := s.f
+	if s.state == stateDetached {
+		return s.endAs(stateDropped, 0)
+	}
+	s.become(stateEnding)
 	dirty, err := s.dirtyLocked()
 	if dirty {
 		s.renameWriter()
 	}
 	var e unix.Errno
 	switch {
-	case s.detached, s.unusedLocked():
+	case s.unusedLocked():
 		s.discard(s.shadow)
 	case err != nil:
 		e = s.rejectLocked(errnoOf(err), "the shadow cannot be read: "+err.Error())
 	case !dirty && !s.isNew.Load():
 		e = s.applyMetaLocked()
-	case s.published && !dirty:
+	case s.copied && !dirty:
 		s.discard(s.shadow)
 	default:
 		e = s.decideLocked()
 	}
-	s.result = e
-	s.closeLocked()
-	if len(s.handles) > 0 && e == 0 {
-		time.AfterFunc(lateGrace, s.late)
-	}
-	if len(s.handles) == 0 {
-		s.discard(s.shadow)
-	}
-	f.table.Release(s.lock)
-	close(s.freed)
-	return e
+	return s.endWith(e)
 }
 
 // unusedLocked reports whether the open that began the session never came to
@@ -79,7 +71,7 @@ func (s *session) closeLocked() {
 	}
 	s.closeBase()
 	f.mu.Lock()
-	if s.node.sess == s && !s.detached {
+	if s.node.sess == s && s.state != stateDetached {
 		s.node.sess = nil
 		s.node.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
 	}
@@ -209,7 +201,7 @@ func (s *session) cutByLimit() bool {
 
 func (s *session) publishOptions(dir *node, name string) commit.PublishOptions {
 	durability := commit.Durability(s.settings.Durability)
-	if s.live && durability == commit.Lazy {
+	if s.state == stateGoingLive && durability == commit.Lazy {
 		durability = commit.Ordered // it is about to be written in place
 	}
 	return commit.PublishOptions{

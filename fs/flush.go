@@ -57,7 +57,7 @@ func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
 	}
 	s.mu.Lock()
 	by := &closer{owner: c.owner, exiting: exiting, killed: sig != 0}
-	if s.ended {
+	if s.state.hasEnded() {
 		h.flushed = true
 		e, grows := s.toldLocked(c.owner), s.grows
 		if grows {
@@ -80,7 +80,7 @@ func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
 	if e != 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.ended {
+		if s.state.hasEnded() {
 			return s.toldLocked(c.owner)
 		}
 	} else {
@@ -137,7 +137,7 @@ func (s *session) endIfIdle(by *closer) unix.Errno {
 func (s *session) endUnlessBusy(by *closer) (unix.Errno, []lockmgr.Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.state.hasEnded() {
 		return s.result, nil
 	}
 	if s.held() || s.expected() {
@@ -146,7 +146,7 @@ func (s *session) endUnlessBusy(by *closer) (unix.Errno, []lockmgr.Owner) {
 	if busy, dying := s.busyLocked(by); busy || len(dying) > 0 {
 		return 0, dying
 	}
-	if len(s.handles) > 0 && !s.detached && s.isCleanLocked() {
+	if len(s.handles) > 0 && s.state == stateWriting && s.isCleanLocked() {
 		return s.lingerLocked(), nil
 	}
 	return s.endLocked(), nil
@@ -388,7 +388,7 @@ func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 		s.lingering = nil
 	}
 	last := len(s.handles) == 0
-	ended := s.ended
+	ended := s.state.hasEnded()
 	if last && s.grows {
 		s.settleLocked()
 	}

@@ -25,7 +25,7 @@ const syncedWait = 200 * time.Millisecond
 func (s *session) noteOutput(o lockmgr.Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.output {
+	if s.state.hasEnded() || s.output {
 		return
 	}
 	file, owner := s.procFile(), s.who.Load().owner
@@ -50,7 +50,7 @@ func (s *session) appearLocked(after time.Duration, why string) {
 func (s *session) appear(why string) {
 	s.mu.Lock()
 	s.appears = nil
-	s.grows = s.isNew.Load() && !s.ended && !s.detached && len(s.handles) > 0 &&
+	s.grows = s.isNew.Load() && s.state == stateWriting && len(s.handles) > 0 &&
 		s.failed == 0 && s.keepsLock() && !s.isUnfinishedLocked()
 	grows := s.grows
 	s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *session) appear(why string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.grows = s.grows && s.live && s.result == 0
+	s.grows = s.grows && s.state == stateLive
 }
 
 // closedWhileGrowing is the end of a descriptor of a file that has appeared. After

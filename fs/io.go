@@ -41,7 +41,7 @@ func (f *FS) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	if s := h.sess; s != nil {
 		s.used.note()
 		s.mu.Lock()
-		if !s.filled && s.baseFD >= 0 && !s.ended {
+		if !s.filled && s.baseFD >= 0 && !s.state.hasEnded() {
 			fd, err := unix.FcntlInt(uintptr(s.baseFD), unix.F_DUPFD_CLOEXEC, 0)
 			s.mu.Unlock()
 			return fd, true, errnoOf(err)
@@ -134,13 +134,13 @@ func (f *FS) changeRead(h *handle, do func(fd int) error) unix.Errno {
 	s.used.note()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended && !s.live && !s.detached {
+	if s.state == stateCommitted || s.state == stateRolledBack {
 		// Written after the commit, through a descriptor that the holder set
 		// missed: set it apart before the write.
 		s.mu.Unlock()
 		s.setApart()
 		s.mu.Lock()
-		if !s.detached {
+		if s.state != stateApart {
 			return unix.EIO
 		}
 	}
@@ -155,7 +155,7 @@ func (f *FS) changeRead(h *handle, do func(fd int) error) unix.Errno {
 		}
 	}
 	if err := f.retryWithRoom(func() error { return do(fd) }); err != nil {
-		if !s.ended && losesData(errnoOf(err)) {
+		if !s.state.hasEnded() && losesData(errnoOf(err)) {
 			s.failed = errnoOf(err)
 		}
 		return errnoOf(err)

@@ -106,7 +106,7 @@ func (s *session) relock(c *caller, p place) {
 	old := s.lock.Request()
 	have := old.Keys
 	want := f.keysOf([]place{p})
-	if s.ended || len(want) == len(have) && !slices.ContainsFunc(want, func(k lockmgr.Key) bool { return !slices.Contains(have, k) }) {
+	if s.state.hasEnded() || len(want) == len(have) && !slices.ContainsFunc(want, func(k lockmgr.Key) bool { return !slices.Contains(have, k) }) {
 		return
 	}
 	r := old

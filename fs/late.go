@@ -62,7 +62,7 @@ func (s *session) setApart() {
 // directory pinned.
 func (s *session) setApartLocked() (*node, string) {
 	f := s.f
-	if len(s.handles) == 0 || s.detached || s.live || s.result != 0 {
+	if len(s.handles) == 0 || s.state != stateCommitted || s.result != 0 {
 		return nil, ""
 	}
 	dir, name := s.where()
@@ -80,7 +80,7 @@ func (s *session) setApartLocked() (*node, string) {
 		f.log.Warnf("%q is still open somewhere after its commit and cannot be set apart: %v", s.path(), err)
 		return nil, ""
 	}
-	s.detached = true
+	s.become(stateApart)
 	s.record("late", func(ev *journal.Event) {
 		ev.Detail["reason"] = "a process outside the holder set still has the descriptor; its later writes are kept aside"
 	})
@@ -95,7 +95,7 @@ func (s *session) adopt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lingering = nil
-	if s.ended || s.detached || len(s.handles) == 0 {
+	if s.state != stateWriting || len(s.handles) == 0 {
 		return
 	}
 	for _, o := range s.f.proc.All() {
@@ -144,7 +144,7 @@ func (s *session) endAtRelease() {
 func (s *session) endedAfter(unix.Errno) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ended {
+	if !s.state.hasEnded() {
 		return len(s.handles) > 0 || s.expected() || s.held()
 	}
 	return true
@@ -157,7 +157,7 @@ func (s *session) writtenLate() bool {
 	s.f.mu.Lock()
 	unsealed := s.node.unsealed
 	s.f.mu.Unlock()
-	if s.live || unsealed || s.result != 0 || s.sealed == (cacheStamp{}) || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
+	if s.state == stateLive || unsealed || s.result != 0 || s.sealed == (cacheStamp{}) || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
 		return false
 	}
 	return st.Nlink == 0 && s.sealed != cacheStamp{size: st.Size, mtime: st.Mtim}
@@ -200,7 +200,7 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 	}
 	ch.is = statOf(&v)
 	f.tell(ch)
-	s.published = true
+	s.copied = true
 	s.isNew.Store(false)
 	// What is stored through a mapping leaves no trace in the times.
 	s.wrote, s.truncated = s.mappedLocked(), false
@@ -215,7 +215,7 @@ func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *
 func (s *session) syncedAgain(now cacheStamp) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || now == (cacheStamp{}) {
+	if s.state.hasEnded() || now == (cacheStamp{}) {
 		return false
 	}
 	last := s.synced
@@ -229,7 +229,7 @@ func (s *session) syncedAgain(now cacheStamp) bool {
 // its writer, who keeps the file to itself until the close.
 func (s *session) autoLive(why string) unix.Errno {
 	s.mu.Lock()
-	stays := s.live || s.inPlace || s.merge != nil || s.settings.Validate != nil || s.txn.Load() != nil
+	stays := s.state == stateLive || s.inPlace || s.merge != nil || s.settings.Validate != nil || s.txn.Load() != nil
 	s.mu.Unlock()
 	if stays {
 		return 0
@@ -262,25 +262,24 @@ func (s *session) autoLive(why string) unix.Errno {
 func (s *session) goLive(mark func()) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.detached {
+	if s.state != stateWriting {
 		return s.result
 	}
-	s.live = true
-	s.ended = true
+	s.become(stateGoingLive)
 	dirty, err := s.dirtyLocked()
 	s.unread = s.unread && dirty // nothing is replaced otherwise
+	e := errnoOf(err)
 	switch {
 	case err != nil:
-		s.result = errnoOf(err)
 	case dirty || s.isNew.Load() || len(s.handles) > 0:
-		s.result = s.decideLocked()
+		e = s.decideLocked()
 	default:
-		s.result = s.applyMetaLocked()
+		e = s.applyMetaLocked()
 	}
-	if s.result == 0 {
+	if e == 0 {
 		s.f.changed(s.at(), true)
 	}
-	if s.result == 0 && mark != nil {
+	if e == 0 && mark != nil {
 		s.f.mu.Lock()
 		mark()
 		key := s.node.key.lockKey()
@@ -289,9 +288,7 @@ func (s *session) goLive(mark func()) unix.Errno {
 		// A relative's flock or fcntl locks were the name's and are the inode's now.
 		s.f.table.RekeyFile(nil, lockmgr.Key(path), key)
 	}
-	s.closeLocked()
-	s.f.table.Release(s.lock)
-	return s.result
+	return s.endWith(e)
 }
 
 // exchangeLocked puts a copy of the published inode in its place.

@@ -220,7 +220,7 @@ func (s *session) touched() bool {
 		return true // somebody is at it
 	}
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.state.hasEnded() {
 		return true // its lock is about to be released
 	}
 	var st unix.Stat_t

@@ -72,13 +72,14 @@ func (f *FS) sweepOrphans() {
 func (s *session) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.detached {
+	if s.state != stateWriting {
 		return
 	}
-	s.ended = true
+	s.become(stateEnding)
 	if dirty, err := s.dirtyLocked(); err != nil || dirty {
 		s.result = s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed")
 	}
 	s.discard(s.shadow)
+	s.become(stateRolledBack)
 	s.f.table.Release(s.lock)
 }

@@ -205,7 +205,7 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.state.hasEnded() {
 		return errEnded
 	}
 	return s.publishCopy(r.to.dir, r.to.name, r.toSt, r.lb)
@@ -321,7 +321,7 @@ func (r *renaming) commitForExchange() unix.Errno {
 		}
 		s.mu.Lock()
 		e := unix.Errno(0)
-		if s.isNew.Load() && !s.ended {
+		if s.isNew.Load() && !s.state.hasEnded() {
 			e = s.publishCopy(p.dir, p.name, nil, r.lb)
 		}
 		s.mu.Unlock()

@@ -45,6 +45,7 @@ type session struct {
 	over    bool    // no longer the session of its name
 
 	mu          sync.Mutex // guards what follows, but for atomics; held during a commit
+	state       sessionState
 	lock        *lockmgr.Lock
 	shadow      *commit.Shadow
 	base        *node // the committed inode's node, if the kernel knows it
@@ -72,18 +73,15 @@ type session struct {
 	failed      unix.Errno
 	meta        []func(fd int) error
 	next        *succession   // prepared for the commit of a transaction
-	detached    bool          // the name was taken away by its own owner
 	left        chan struct{} // closed when the session is over
-	freed       chan struct{} // closed when its lock is free, where the last close or RELEASE ends it
-	published   bool          // a copy went out under a rename; see publishCopy
+	freed       chan struct{} // closed when its lock is free
+	copied      bool          // a copy was published under a rename; see publishCopy
 	sealed      cacheStamp    // size and mtime of what was published
 	synced      cacheStamp    // size and mtime at the last fsync
 	stamp       shadowStamp   // at the last heartbeat
-	live        bool          // went live: its handles write the published file itself
-	ended       bool
-	appears     *time.Timer // makes a new file visible that is still open; nil: not running
-	grows       bool        // it has appeared, or is about to, before its close
-	lingering   *time.Timer // waits for the RELEASE of a session with nothing to commit
+	appears     *time.Timer   // makes a new file visible that is still open; nil: not running
+	grows       bool          // it has appeared, or is about to, before its close
+	lingering   *time.Timer   // waits for the RELEASE of a session with nothing to commit
 	result      unix.Errno
 	shown       atomic.Pointer[shownAttr]
 	used        usage        // by an operation that came to the daemon
@@ -215,7 +213,7 @@ func (s *session) noteLocked(o lockmgr.Owner) {
 
 // fill gives a lazily made shadow the old content, before its first change.
 func (s *session) fillLocked() unix.Errno {
-	if s.filled || s.ended {
+	if s.filled || s.state.hasEnded() {
 		return 0
 	}
 	err := s.shadow.Fill(s.baseFD)

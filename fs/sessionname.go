@@ -44,10 +44,10 @@ func (s *session) leaveNameLocked() {
 func (s *session) detach() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.detached {
-		return !s.ended
+	if s.state != stateWriting {
+		return !s.state.hasEnded()
 	}
-	s.detached = true
+	s.become(stateDetached)
 	shown := *s.shown.Load()
 	shown.nlink = 0
 	s.shown.Store(&shown)

@@ -152,7 +152,7 @@ func (f *FS) alsoShadow(c *caller, dir *node, name string, committed func() unix
 			return e
 		}
 	}
-	if s == nil || s.ended {
+	if s == nil || s.state.hasEnded() {
 		return 0
 	}
 	e := errnoOf(change(f.fdOf(s.at())))
@@ -222,7 +222,7 @@ func (f *FS) setattrShadow(c *caller, in *fuse.SetAttrIn, s *session, size uint6
 func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.state.hasEnded() {
 		return unix.ESTALE
 	}
 	if size > 0 {
@@ -259,10 +259,10 @@ func (s *session) setMeta(in *fuse.SetAttrIn, late bool) unix.Errno {
 func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended && !late {
+	if s.state.hasEnded() && !late {
 		return errEnded
 	}
-	if !s.ended && !s.wrote && s.filled {
+	if !s.state.hasEnded() && !s.wrote && s.filled {
 		// The change of times would hide, or fake, a change of content.
 		if dirty, err := s.shadow.Dirty(); err == nil && dirty {
 			s.wrote = true
@@ -271,7 +271,7 @@ func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 	if err := change(s.f.fdOf(s.at())); err != nil {
 		return errnoOf(err)
 	}
-	if s.ended {
+	if s.state.hasEnded() {
 		return 0
 	}
 	s.meta = append(s.meta, change)

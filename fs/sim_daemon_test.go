@@ -18,7 +18,7 @@ import (
 
 // start makes the filesystem, as Start does, without a mount.
 func (w *simWorld) start(dir string) error {
-	o := Options{Dir: dir, LockTimeout: 2 * time.Second}
+	o := Options{Dir: dir, LockTimeout: 2 * time.Second, Log: simLog{w: w}}
 	if err := o.Validate(); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (f *FS) noteStaleRead(h *handle, in *fuse.InHeader) {
 	if learns {
 		s.nowCurrentLocked(h)
 	}
-	ended := s.ended
+	ended := s.state.hasEnded()
 	s.mu.Unlock()
 	if learns && !ended {
 		s.noteOwnRead(f.callerOf(in))
@@ -90,7 +90,7 @@ func (s *session) nowCurrentLocked(h *handle) {
 func (s *session) mayChangeLocked(h *handle) unix.Errno {
 	o := h.stale.Load()
 	switch {
-	case o == nil, s.adds, s.detached:
+	case o == nil, s.adds, s.state.isNobodys():
 		return 0
 	case o.refused:
 		return unix.EBUSY
@@ -110,7 +110,7 @@ func (s *session) mayChangeLocked(h *handle) unix.Errno {
 // isStillStaleLocked reports whether the process has not read the file through another
 // descriptor meanwhile. What a file that went live holds by now nobody can tell.
 func (s *session) isStillStaleLocked(o *staleOpen) bool {
-	if s.ended || s.baseVersion == nil {
+	if s.state.hasEnded() || s.baseVersion == nil {
 		return true
 	}
 	b := s.f.basis(s.path(), stampOfVersion(s.baseVersion), s.inPlace, o.chain, &s.settings)
@@ -142,7 +142,7 @@ func (s *session) mergeThrough(h *handle, fill func(content []byte) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := h.stale.Load()
-	if o == nil || o.refused || s.ended || s.wrote || s.adds || !s.isStillStaleLocked(o) {
+	if o == nil || o.refused || s.state.hasEnded() || s.wrote || s.adds || !s.isStillStaleLocked(o) {
 		return
 	}
 	if s.merge == nil {
@@ -172,7 +172,7 @@ func (s *session) becomeKnown(content []byte) error {
 // handle is closed.
 func (s *session) setAsideLocked(h *handle, do func(fd int) error) {
 	o := h.stale.Load()
-	if o.aside == nil && !s.ended {
+	if o.aside == nil && !s.state.hasEnded() {
 		sh, err := s.copyBaseLocked()
 		if err != nil {
 			s.f.log.Warnf("cannot keep the refused bytes of %q: %v", s.path(), err)

@@ -161,21 +161,31 @@ func (t *txn) rollbackLocked(all []*session, reason string) {
 	t.reason = reason
 	t.over.Store(true)
 	for _, s := range all {
-		if s.ended {
-			continue
-		}
-		s.ended = true
-		if !s.detached && s.changedInTxn() {
-			s.result = s.rejectLocked(unix.ECANCELED, "the transaction was rolled back: "+reason)
-		} else {
-			s.discard(s.shadow)
-		}
-		s.closeLocked()
-		t.f.table.Release(s.lock)
+		s.rollbackInTxn(reason)
 	}
 	if err := t.store.Rollback(); err != nil {
 		t.f.log.Warnf("rolling back a transaction: %v", err)
 	}
+}
+
+// rollbackInTxn ends a session whose transaction is rolled back. s.mu is held.
+func (s *session) rollbackInTxn(reason string) {
+	switch {
+	case s.state.hasEnded():
+		return
+	case s.state == stateDetached:
+		s.discard(s.shadow)
+		s.endAs(stateDropped, 0)
+		return
+	}
+	s.become(stateEnding)
+	var e unix.Errno
+	if s.changedInTxn() {
+		e = s.rejectLocked(unix.ECANCELED, "the transaction was rolled back: "+reason)
+	} else {
+		s.discard(s.shadow)
+	}
+	s.endAs(stateRolledBack, e)
 }
 
 // endLocked shows the names as they are now, gives the locks back and says in the
@@ -226,7 +236,7 @@ func (t *txn) keep(l *lockmgr.Lock) {
 
 // checkTxn is decideLocked's checks for a session of a transaction.
 func (s *session) checkTxn() (unix.Errno, string) {
-	if s.ended || s.detached {
+	if s.state != stateWriting {
 		return unix.ESTALE, "its session has ended"
 	}
 	if !s.changedInTxn() {
@@ -273,9 +283,10 @@ func (s *session) prepare(store *commit.Txn, o commit.PublishOptions) error {
 // endPublished ends a session whose transaction has happened, with err or without.
 func (s *session) endPublished(err error) {
 	changed := s.changedInTxn()
-	s.ended = true
+	s.become(stateEnding)
+	var e unix.Errno
 	if err != nil {
-		s.result = unix.EIO
+		e = unix.EIO
 	}
 	var st unix.Stat_t
 	if changed && s.statPublished(&st) == nil {
@@ -290,12 +301,5 @@ func (s *session) endPublished(err error) {
 		base := s.base
 		go s.f.srv.InodeNotify(base.id, 0, -1)
 	}
-	s.closeLocked()
-	if len(s.handles) > 0 && err == nil {
-		time.AfterFunc(lateGrace, s.late)
-	}
-	if len(s.handles) == 0 {
-		s.discard(s.shadow)
-	}
-	s.f.table.Release(s.lock)
+	s.endAs(stateCommitted, e)
 }

@@ -130,7 +130,7 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.detached {
+	if s.state != stateWriting {
 		return unix.EBUSY
 	}
 	if e := s.fillLocked(); e != 0 {

@@ -180,7 +180,7 @@ func (f *FS) basisOf(path string, stamp knowledge.Stamp, linked bool, chain []lo
 // false if there is nothing to object to.
 func (s *session) unseenBase() (*lostUpdate, bool) {
 	f := s.f
-	if !s.unread || s.adds || s.detached || s.baseVersion == nil || !f.tracks(&s.settings) {
+	if !s.unread || s.adds || s.state.isNobodys() || s.baseVersion == nil || !f.tracks(&s.settings) {
 		return nil, false
 	}
 	who, path := s.learners(), s.path()

@@ -219,7 +219,7 @@ func (t *txn) judge() error {
 		s.mu.Lock()
 		var err error
 		asked := false
-		if !s.ended && !s.detached && s.changedInTxn() && s.fillLocked() == 0 {
+		if s.state == stateWriting && s.changedInTxn() && s.fillLocked() == 0 {
 			asked, err = s.verdictLocked()
 		}
 		if !asked {

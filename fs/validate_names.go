@@ -43,7 +43,7 @@ func (k *candidate) open(f *FS) (int, error) {
 func (s *session) dupShadow() (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.state.hasEnded() {
 		return -1, errEnded
 	}
 	if e := s.fillLocked(); e != 0 {
