@@ -160,6 +160,7 @@ func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
 		}
 	case ioDirect, ioWatched:
 		out.OpenFlags |= fuse.FOPEN_DIRECT_IO
+	case ioNone: // nobody asks for it
 	}
 	h.io = want
 }
@@ -174,6 +175,7 @@ func (f *FS) endIO(h *handle) {
 		n.io.passthrough--
 	case ioCached, ioWatched:
 		n.io.cached--
+	case ioNone, ioDirect: // not counted
 	}
 	h.io = ioNone
 }

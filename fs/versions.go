@@ -135,12 +135,14 @@ func (l *look) sees(v *history.Version) bool {
 		return false
 	case reachGone:
 		return own
+	case reachAll:
 	}
 	switch l.readsNow(v.Path) {
 	case readYes:
 		return true
 	case readGone:
 		return own || l.couldReadLast(v.Path)
+	case readNo:
 	}
 	return false
 }
@@ -161,6 +163,7 @@ func (l *look) couldReadLast(path string) bool {
 		switch v.Event {
 		case history.Commit, history.Found:
 			return v.Kept && l.couldRead(&v)
+		case history.Delete, history.RenameAway: // the file that it held before counts
 		}
 	}
 	return false

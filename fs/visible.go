@@ -67,6 +67,7 @@ func (l *look) Sees(path string, uid uint32) bool {
 		return true
 	case reachGone:
 		return uid == l.v.UID
+	case reachDenied:
 	}
 	return false
 }

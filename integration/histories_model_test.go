@@ -99,6 +99,7 @@ func checkLinearizable(t *testing.T, key string, history []wire.Act) {
 	}
 	start := time.Now()
 	switch porcupine.CheckOperationsTimeout(oneLock, ops, 2*time.Minute) {
+	case porcupine.Ok:
 	case porcupine.Illegal:
 		t.Errorf("the history of %s is not one of a lock", key)
 	case porcupine.Unknown:

@@ -236,6 +236,7 @@ func (t *Table) end(l *Lock, err error) {
 		case waiting:
 			n.waiting.remove(p)
 			t.touch(n)
+		case fresh, ended: // in neither list
 		}
 		p.node = nil
 		if p.tree {
@@ -252,6 +253,7 @@ func (t *Table) end(l *Lock, err error) {
 	case waiting:
 		t.waiting.remove(l)
 		t.countWaiter(l, -1)
+	case fresh, ended:
 	}
 	if u := l.upgrader; u != nil {
 		u.replaces, l.upgrader = nil, nil

@@ -78,6 +78,7 @@ func translateOption(option string) (flag string, known bool, err error) {
 			return "", true, usagef("mount option %q needs a value", name)
 		}
 		return "--" + o.flag + "=" + value, true, nil
+	case optKernel, optFlag, optFixed:
 	}
 	if hasValue {
 		return "", true, usagef("mount option %q takes no value", name)

@@ -25,6 +25,7 @@ func (k Kind) String() string {
 		return "JSON"
 	case JSONLines:
 		return "JSON Lines"
+	case Text:
 	}
 	return "text"
 }
@@ -127,6 +128,7 @@ func Merge(kind Kind, base, theirs, mine []byte) ([]byte, error) {
 		return mergeJSON(base, theirs, mine)
 	case JSONLines:
 		return mergeJSONLines(base, theirs, mine)
+	case Text:
 	}
 	return mergeText(base, theirs, mine)
 }

@@ -136,6 +136,7 @@ func threeSides(t *rapid.T, kind Kind) (base, theirs, mine []byte) {
 	case JSONLines:
 		v := drawArray(t, 2)
 		return records(t, v), records(t, edit(t, v, 2)), records(t, edit(t, v, 2))
+	case Text:
 	}
 	v := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", ""}), 0, 8).Draw(t, "lines")
 	return text(v), text(editLines(t, v)), text(editLines(t, v))
@@ -289,6 +290,7 @@ func unordered(t fataler, kind Kind, content []byte) string {
 		}
 		sort.Strings(lines)
 		return strings.Join(lines, "\n")
+	case Text:
 	}
 	return string(content)
 }
