@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/account"
-	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
 )
 
@@ -20,8 +19,7 @@ const (
 	burdenShare   = 1 << 20
 	burdenOfUsers = 128 << 20
 
-	claimCost    = 1 << 10 // of a lock without an open file, beside its names
-	dirEntryCost = 64      // beside the name
+	dirEntryCost = 64 // beside the name
 	// keptListing is how large the listing of a directory may be that stays when it has
 	// been read to its end.
 	keptListing = 256 << 10
@@ -77,28 +75,6 @@ func (f *FS) isTooDeep(d *demand) bool {
 	return len(d.path) >= maxPath || len(d.places) > 1 && slices.ContainsFunc(d.places[1:], func(p place) bool {
 		return len(f.path(p.dir, p.name)) >= maxPath
 	})
-}
-
-// costLocked is what the conversation keeps in memory.
-func (cv *conversation) costLocked() int64 { return int64(len(cv.in) + cv.out.Len()) }
-
-// settleLocked charges the opener for what the conversation keeps.
-func (cv *conversation) settleLocked() {
-	now := cv.costLocked()
-	cv.f.book.Charge(cv.c.uid, now-cv.charged)
-	cv.charged = now
-}
-
-// costOf is what a lock on a target keeps in memory. A name is in the request, in the
-// lock table, and in what shows it.
-func costOf(t *lockkey.Target, lb *label) int64 {
-	n := claimCost + len(lb.op) + len(lb.actor)
-	for _, list := range [][]string{t.Paths, t.Trees, t.Names} {
-		for _, p := range list {
-			n += 4*len(p) + claimCost/2
-		}
-	}
-	return int64(n)
 }
 
 // costOfList is what a listing keeps in memory.

@@ -156,7 +156,7 @@ func (f *FS) actorOf(lb *label) string {
 	c := lb.c
 	c.actorOnce.Do(func() {
 		if !c.foreign() {
-			c.actor = shortLabel(f.actors.of(c, f.actorInEnv(c.owner)))
+			c.actor = shortLabel(f.ctl.Actors.Of(c))
 		}
 	})
 	return c.actor

@@ -126,7 +126,7 @@ func (f *FS) isDrained() bool {
 	held := f.table.Snapshot().Held
 	for i := range held {
 		lb, _ := held[i].Label.(*label)
-		if held[i].Class != lockmgr.Session || lb == nil || lb.control != 0 || lb.read != nil || lb.session.Load() != nil {
+		if held[i].Class != lockmgr.Session || lb == nil || lb.claim != nil || lb.read != nil || lb.session.Load() != nil {
 			continue
 		}
 		if beginsSession(lb.op) || lb.op == opCreate {

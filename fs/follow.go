@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 )
@@ -42,18 +41,6 @@ func below(path, dir string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// all maps a list of paths; the list stays as it is if none changes.
-func (m relocation) all(paths []string) []string {
-	if !slices.ContainsFunc(paths, func(p string) bool { return m.of(p) != p }) {
-		return paths
-	}
-	moved := make([]string, len(paths))
-	for i, p := range paths {
-		moved[i] = m.of(p)
-	}
-	return lockkey.Set(moved)
-}
-
 // follow moves what is kept by path: first what the recorders of changes know (see
 // change.go), then the locks with what is said of them, and what follows the locks.
 // FS.ns and FS.paths are held for writing.
@@ -68,7 +55,7 @@ func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
 		f.table.Rekey(lockmgr.Key(m.from), lockmgr.Key(m.to))
 	}
 	f.relabel(m)
-	f.controls.follow(m)
+	f.ctl.Claims.Follow(m.of)
 	f.readClaims.follow(m)
 	f.bases.follow(m)
 	if f.lessons.table != nil {
@@ -88,7 +75,7 @@ func (f *FS) relabel(m relocation) {
 		locks = append(locks, f.table.Snapshot().Waiting...)
 	}
 	for _, h := range locks {
-		if lb, ok := h.Label.(*label); ok && lb.control == 0 {
+		if lb, ok := h.Label.(*label); ok && lb.claim == nil {
 			lb.follow(m)
 		}
 	}
@@ -96,6 +83,9 @@ func (f *FS) relabel(m relocation) {
 
 // where is the path by which the lock is shown now.
 func (lb *label) where() string {
+	if lb.claim != nil {
+		return lb.claim.Where()
+	}
 	if at := lb.moved.Load(); at != nil {
 		return *at
 	}
@@ -107,42 +97,6 @@ func (lb *label) follow(m relocation) {
 		at = m.of(at)
 		lb.moved.Store(&at)
 	}
-}
-
-// follow gives the claims, those that wait among them, the paths of what they are on,
-// and keeps the fences of stolen ones around it.
-func (cs *controls) follow(m relocation) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	for no, cl := range cs.claims {
-		was := cl.target()
-		t := lockkey.Target{Paths: m.all(was.Paths), Trees: m.all(was.Trees), Names: was.Names}
-		if slices.Equal(t.Paths, was.Paths) && slices.Equal(t.Trees, was.Trees) {
-			continue
-		}
-		cl.label.follow(m)
-		cl.setTarget(t)
-		if h := cs.stolen[no]; h != nil {
-			cs.stolen[no] = cs.fenceLocked(cl, h)
-		}
-	}
-}
-
-// fenceLocked is the stolen lock h on what its claim cl is on now: since the theft a
-// directory may have got another name. mu is held.
-func (cs *controls) fenceLocked(cl *claim, h *lockmgr.Holder) *lockmgr.Holder {
-	t := cl.target()
-	moved := *h
-	moved.Keys = slices.DeleteFunc(slices.Clone(h.Keys), lockkey.IsPath)
-	moved.Trees = nil
-	for _, p := range t.Paths {
-		moved.Keys = cs.f.appendNames(moved.Keys, p)
-	}
-	for _, p := range t.Trees {
-		moved.Trees = append(moved.Trees, lockmgr.Key(p))
-	}
-	moved.Keys = append(moved.Keys, moved.Trees...)
-	return &moved
 }
 
 // follow moves the claims of reads and the marks.

@@ -2,68 +2,10 @@ package fs
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"latchfs/fs/control"
-	"latchfs/fs/lockkey"
-	"latchfs/journal"
-	"latchfs/journal/history"
 )
-
-// eventForget is written when earlier versions or refused bytes were erased.
-const eventForget = "forget"
-
-// forget erases what is kept of a file: its earlier versions and the bytes that were
-// refused. To root everything is to be erased, to others what was their own file's.
-func (q *query) forget(t lockkey.Target) *control.Reply {
-	f, path := q.f, t.Paths[0]
-	if !q.reaches(&t, f.source.Sight(q.v)) {
-		return refused(control.NotAllowed, fmt.Sprintf("%q: %v", path, unix.EACCES))
-	}
-	out := &control.Reply{OK: true}
-	others := 0
-	mine := func(uid uint32) bool {
-		if q.v.Privileged || uid == q.c.uid {
-			return true
-		}
-		others++
-		return false
-	}
-	var errs []error
-	if f.history != nil {
-		n, bytes, err := f.history.Forget(path, func(v *history.Version) bool {
-			return (q.r.Version == 0 || v.Number == q.r.Version) && mine(v.Rights.UID)
-		})
-		out.Versions, out.Bytes, errs = n, bytes, append(errs, err)
-	}
-	if q.r.Version == 0 {
-		n, bytes, err := f.source.rejects.erase(path, mine)
-		out.Rejected, out.Bytes, errs = n, out.Bytes+bytes, append(errs, err)
-	}
-	if out.Versions+out.Rejected > 0 {
-		f.event(journal.Event{
-			Time: time.Now(), Event: eventForget, Path: path, PID: q.c.owner.PID, Actor: f.actorOf(&label{c: q.c}),
-			Detail: map[string]any{
-				"versions": out.Versions, "rejected": out.Rejected, "bytes": out.Bytes, "program": q.c.program(), "uid": q.c.uid,
-			},
-		})
-	}
-	switch err := errors.Join(errs...); {
-	case err != nil:
-		return refused(control.Unavailable, fmt.Sprintf("%q: not everything is erased: %v", path, err))
-	case others > 0 && out.Versions+out.Rejected == 0:
-		return refused(control.NotAllowed, fmt.Sprintf("%q: what is kept of it is another user's to erase", path))
-	case others > 0:
-		out.Warning = fmt.Sprintf("%d kept contents of it are another user's, and were left", others)
-	case out.Versions+out.Rejected == 0:
-		out.Warning = "nothing is kept of it"
-	}
-	return out
-}
 
 // erase removes the kept bytes that were meant for the file at path, as far as they are
 // the requester's.

@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"latchfs/fs/account"
+	"latchfs/fs/ctl"
 	"latchfs/fs/dcache"
 	"latchfs/fs/knowledgelog"
 	"latchfs/fs/tally"
@@ -29,7 +30,7 @@ import (
 // Mutex order. Whoever holds one of these mutexes takes only mutexes of the lines below;
 // those of one line are never held together. TestMutexOrder holds the source to it.
 //
-//	appender.mu, conversation.mu, dirStream.mu, heart.round
+//	appender.mu, ctl.Conversation.mu, dirStream.mu, heart.round
 //	FS.thefts
 //	txn.mu
 //	FS.ns
@@ -39,9 +40,9 @@ import (
 //	handle.mu
 //	ioState.mu
 //	FS.mu
-//	FS.tokenMu, actors.mu, bases.mu, controls.mu, foreignWalks.mu, gaps.mu, heart.mu
-//	lessons.file, liveDirs.mu, look.mu, mountWatch.mu, probe.mu, readClaims.mu, refusals.mu
-//	rejects.mu, txns.mu, virtual.mu, walks.mu
+//	FS.tokenMu, bases.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu, gaps.mu
+//	heart.mu, lessons.file, liveDirs.mu, look.mu, mountWatch.mu, probe.mu, readClaims.mu
+//	refusals.mu, rejects.mu, txns.mu, virtual.mu, walks.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -69,7 +70,7 @@ type FS struct {
 	strayed    foreignWalks // callers that cannot be told apart, and were told to walk again
 	heart      *heart
 	txns       txns
-	controls   *controls
+	ctl        *ctl.Server    // answers the control file, and has the locks taken through it
 	book       *account.Book  // of what users make us keep
 	looks      *account.Rate  // at descriptors, for each user
 	turns      *account.Turns // of requests
@@ -130,8 +131,7 @@ type FS struct {
 	// locks of a process that has closed it are ended.
 	ends sync.Mutex
 
-	gaps   gaps
-	actors *actors
+	gaps gaps
 
 	tokenMu    sync.Mutex    // held while tokens are reserved on disk
 	tokenLimit atomic.Uint64 // tokens below are reserved on disk
@@ -169,9 +169,8 @@ func newFS(o Options) *FS {
 	f.checks, f.noMore = context.WithCancel(context.Background())
 	f.walks = newWalks(f)
 	f.heart = newHeart(f)
-	f.controls, f.book, f.looks = newControls(f), newBook(), newLooks()
+	f.book, f.looks = newBook(), newLooks()
 	f.turns, f.views = newTurns()
-	f.actors = &actors{f: f}
 	f.readClaims = newReadClaims(f)
 	f.lessons.f = f
 	f.trim = &trimmer{f: f, wanted: make(chan struct{}, 1)}

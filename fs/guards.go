@@ -14,32 +14,16 @@ import (
 // This file is about what a lock that was taken without opening means to those
 // who open files: its heirs, and everybody else.
 
-// fence keeps the heirs of a stolen claim from what it was on: they believe that
-// it is still theirs. It lasts until the claim is given back.
-func (cs *controls) fence(no uint64, h *lockmgr.Holder) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if cl := cs.claims[no]; cl != nil && cs.stolen[no] == nil {
-		if t := cl.txn.Load(); t != nil {
-			go t.rollback("its lock was stolen")
-		}
-		cs.stolen[no] = cs.fenceLocked(cl, h)
-		cs.fences.Add(1)
-	}
-}
-
 // fenced refuses a request for keys by an heir of a claim on them that was stolen.
 func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
-	cs := f.controls
-	if cs.fences.Load() == 0 {
+	stolen := f.ctl.Claims.Stolen(keys)
+	if len(stolen) == 0 {
 		return nil
 	}
 	f.joinGuard(c) // who has joined a lock is an heir whether or not it meets anybody
-	f.txnOf(c)     // what kinOf asks takes the mutex
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	for _, h := range cs.stolen {
-		if c.kinOf(&identity{h.Owner, h.Since}) && h.Covers(keys) {
+	for i := range stolen {
+		h := &stolen[i]
+		if c.kinOf(&identity{h.Owner, h.Since}) {
 			lb, _ := h.Label.(*label)
 			if lb == nil {
 				return denied.ErrFenced
@@ -53,12 +37,12 @@ func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
 // guarded reports whether somebody else has locked, without opening, a name or a
 // directory above it.
 func (f *FS) guarded(c *caller, p place) bool {
-	if f.controls.n.Load() == 0 {
+	if f.ctl.Claims.Count() == 0 {
 		return false
 	}
 	for _, h := range f.table.Holders(f.appendNames(nil, f.path(p.dir, p.name)), nil) {
 		lb, _ := h.Label.(*label)
-		if lb != nil && lb.control != 0 && h.Mode != lockmgr.Shared && !c.kinOf(&identity{h.Owner, h.Since}) {
+		if lb != nil && lb.claim != nil && h.Mode != lockmgr.Shared && !c.kinOf(&identity{h.Owner, h.Since}) {
 			return true
 		}
 	}
@@ -90,7 +74,7 @@ func (f *FS) passGuard(c *caller, p place, wait time.Duration, cancel <-chan str
 // (LATCHFS_SESSION), for one that is no descendant of the holder: started by a
 // job server, or in a container. It reports whether that is news.
 func (f *FS) joinGuard(c *caller) bool {
-	if f.controls.n.Load() == 0 || c.foreign() || c.joined {
+	if f.ctl.Claims.Count() == 0 || c.foreign() || c.joined {
 		return false
 	}
 	c.joined = true
@@ -98,21 +82,22 @@ func (f *FS) joinGuard(c *caller) bool {
 	if id == "" {
 		return false
 	}
-	cl := f.controls.byID(id)
-	if cl == nil || c.uid != cl.label.c.uid {
+	cl := f.ctl.Claims.ByID(id)
+	if cl == nil || c.uid != cl.By.UID() {
 		return false // a setuid program has its environment from somebody else
 	}
-	f.controls.note(cl, c.owner)
-	o := f.controls.lockOf(cl).Owner()
+	f.ctl.Claims.Note(cl, c.owner)
+	o := f.ctl.Claims.LockOf(cl).Owner()
 	up := c.ancestors()
 	isKnown := func(o lockmgr.Owner) bool {
 		return o == c.owner || slices.ContainsFunc(up, func(a lockmgr.Ancestor) bool { return a.Owner == o })
 	}
 	if isKnown(o) { // a guard that joined another lock has replaced the variable
-		if cl.joined == nil || isKnown(cl.joined.Owner) {
+		before := cl.Joined()
+		if before == nil || isKnown(before.Owner) {
 			return false
 		}
-		o = cl.joined.Owner
+		o = before.Owner
 	}
 	c.guard = &lockmgr.Ancestor{Owner: o, Child: f.proc.Now()}
 	c.lineage = append(slices.Clone(up), *c.guard)

@@ -122,8 +122,8 @@ func (h *heart) alive(l *lockmgr.DueLease, now time.Time) bool {
 			}
 			others = s.users()
 		}
-		if lb.control != 0 {
-			others = h.f.controls.joinedBy(lb.control)
+		if lb.claim != nil {
+			others = h.f.ctl.Claims.JoinedBy(lb.claim)
 		}
 	}
 	alive := h.ownerAlive(l.Owner, l.Since, now)
@@ -180,8 +180,8 @@ func (f *FS) lastUse(lb *label) time.Time {
 	if s := lb.session.Load(); s != nil {
 		return s.used.get()
 	}
-	if cl := f.controls.get(lb.control); cl != nil && cl.cv != nil {
-		return cl.cv.used.get()
+	if lb.claim != nil {
+		return lb.claim.LastUse()
 	}
 	return time.Time{}
 }

@@ -3,16 +3,11 @@ package fs
 import (
 	"fmt"
 	"path"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/access"
-	"latchfs/fs/control"
-	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
-	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 )
 
@@ -135,104 +130,3 @@ func (f *FS) statOf(c *caller, p string) (st unix.Stat_t, found bool, e unix.Err
 }
 
 func owns(c *caller, st *unix.Stat_t) bool { return c.uid == 0 || c.uid == st.Uid }
-
-// steal ends the locks on what the request names: those that are stale, and for the
-// owner of all that is named, or root, the active ones of other users, too.
-func (q *query) steal(t lockkey.Target) *control.Reply {
-	f := q.f
-	owner := q.owns(&t)
-	if !owner {
-		if _, err := f.mayLock(q.c, &t, lockmgr.Exclusive); err != nil {
-			return refused(control.NotAllowed, err.Error())
-		}
-	}
-	hs := f.table.Holders(f.keysOfTarget(&t))
-	out := &control.Reply{OK: true}
-	for i := range hs {
-		if !q.r.Force || !hs[i].Stale && !(owner && q.isAnothers(&hs[i])) {
-			return q.inTheWay(&hs[i], &t)
-		}
-		if err := q.maySteal(&hs[i]); err != nil {
-			return refused(control.NotAllowed, err.Error())
-		}
-	}
-	for i := range hs {
-		if f.table.Steal(hs[i].Lock) == nil || owner && q.isAnothers(&hs[i]) && f.table.Revoke(hs[i].Lock) == nil {
-			out.Stolen++
-		}
-	}
-	f.settleThefts(q.c)
-	if owner && q.r.Force {
-		out.Stolen += q.turnAway(&t)
-	}
-	if out.Stolen == 0 && len(hs) == 0 {
-		out.Warning = "nothing is locked"
-	}
-	return out
-}
-
-// inTheWay refuses a theft because of a lock that is active.
-func (q *query) inTheWay(h *lockmgr.Holder, t *lockkey.Target) *control.Reply {
-	asked, _ := t.First()
-	r := *ptr(q.f.record(h, lockkey.Shown(h))).ShownInTheWay(asked, q.v, q.f.source.Sight(q.v))
-	x := locksdir.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: &r}
-	ref := &control.Refusal{Error: control.Blocked}
-	q.describe(ref, &r)
-	ttl := r.TTL.Seconds()
-	ref.Message, ref.TTLSeconds = x.Message(), &ttl
-	return &control.Reply{Refusal: ref}
-}
-
-// owns reports whether all that a target names is the requester's: its files and
-// directories and, where nothing has the name, the directory. Names are root's.
-func (q *query) owns(t *lockkey.Target) bool {
-	if q.c.uid == 0 {
-		return true
-	}
-	mine := func(p string) bool {
-		st, _, e := q.f.statOf(q.c, p)
-		return e == 0 && owns(q.c, &st)
-	}
-	return len(t.Names) == 0 && !slices.ContainsFunc(slices.Concat(t.Paths, t.Trees), func(p string) bool { return !mine(p) })
-}
-
-// isAnothers reports whether a lock is that of another user.
-func (q *query) isAnothers(h *lockmgr.Holder) bool {
-	lb, _ := h.Label.(*label)
-	return lb != nil && lb.c.uid != q.c.uid
-}
-
-// turnAway ends the waits of other users' requests for what a target names: they have
-// no end of their own, and keep out who comes later.
-func (q *query) turnAway(t *lockkey.Target) (ended int) {
-	f := q.f
-	keys, trees := f.keysOfTarget(t)
-	covers := func(tree, k lockmgr.Key) bool {
-		return tree == "" || k == tree || strings.HasPrefix(string(k), string(tree)+"/")
-	}
-	meets := func(h *lockmgr.Holder) bool {
-		in := func(trees, keys []lockmgr.Key) bool {
-			return slices.ContainsFunc(trees, func(tree lockmgr.Key) bool {
-				return slices.ContainsFunc(keys, func(k lockmgr.Key) bool { return covers(tree, k) })
-			})
-		}
-		return in(trees, h.Keys) || in(h.Trees, slices.Concat(keys, trees)) ||
-			slices.ContainsFunc(keys, func(k lockmgr.Key) bool { return slices.Contains(h.Keys, k) })
-	}
-	for _, h := range f.table.Snapshot().Waiting {
-		lb, _ := h.Label.(*label)
-		if lb != nil && lb.control != 0 && q.isAnothers(&h) && meets(&h) && f.table.Cancel(h.Lock, denied.ErrTurnedAway) {
-			ended++
-		}
-	}
-	return ended
-}
-
-// maySteal refuses to take a named lock from another user: no file says who may.
-func (q *query) maySteal(h *lockmgr.Holder) error {
-	lb, _ := h.Label.(*label)
-	if q.c.uid == 0 || lb == nil || lb.name == "" || lb.c.uid == q.c.uid {
-		return nil
-	}
-	return fmt.Errorf("the lock %s is another user's", lb.name)
-}

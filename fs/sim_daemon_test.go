@@ -34,6 +34,7 @@ func (w *simWorld) start(dir string) error {
 	if err := f.openState(); err != nil {
 		return err
 	}
+	f.openControlRoom()
 	var err error
 	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
@@ -106,7 +107,7 @@ func (f *FS) holdsNoMutex() bool {
 		taken = append(taken, l)
 		return true
 	}
-	if !try(&f.thefts) || !try(&f.ns) || !try(&f.paths) || !try(&f.readClaims.mu) || !try(&f.controls.mu) ||
+	if !try(&f.thefts) || !try(&f.ns) || !try(&f.paths) || !try(&f.readClaims.mu) ||
 		!try(&f.walks.mu) || !try(&f.ends) || !try(&f.bases.mu) || !try(&f.mu) {
 		return false
 	}

@@ -112,7 +112,7 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 	}
 	if lb, ok := h.Label.(*label); ok {
 		d := lb.c.describe()
-		if (lb.read != nil || lb.control != 0) && lb.c.owner != h.Owner { // a relative has it now
+		if (lb.read != nil || lb.claim != nil) && lb.c.owner != h.Owner { // a relative has it now
 			if now := f.proc.Describe(h.Owner.PID); now.Program != "" {
 				d = &now
 			}
@@ -128,7 +128,7 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 		case !lockkey.IsPath(lockmgr.Key(key)):
 			r.Path = lb.where()
 		case len(h.Keys) > 1 && !slices.Contains(h.Keys, lockmgr.Key(lb.where())):
-		case lb.where() != key && lb.control == 0:
+		case lb.where() != key && lb.claim == nil:
 			r.File = lb.where()
 		}
 	} else if h.Owner.PID != 0 {
@@ -206,7 +206,7 @@ func (s *source) Release(group []locksdir.Record, v locksdir.Viewer) error {
 		switch {
 		case !tokens[h.Token]: // it has changed hands since it was shown
 		case (v.Privileged || lb != nil && lb.c.uid == v.UID) &&
-			v.Holds(&locksdir.Record{Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && (lb.control != 0 || lb.read != nil)):
+			v.Holds(&locksdir.Record{Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && (lb.claim != nil || lb.read != nil)):
 		case h.Stale && (v.Privileged || lb != nil && lb.c.uid == v.UID):
 		case h.Stale:
 			return unix.EPERM
@@ -234,10 +234,8 @@ func (f *FS) takeAway(h *lockmgr.Holder) {
 		f.table.ReleaseClient(h.Keys[0], h.Class, h.Client)
 	case lb != nil && lb.read != nil:
 		f.readClaims.drop(lb.read)
-	case lb != nil && lb.control != 0:
-		if cl := f.controls.byID(lb.id()); cl != nil {
-			f.controls.drop(cl)
-		}
+	case lb != nil && lb.claim != nil:
+		f.ctl.Claims.Drop(lb.claim)
 	}
 }
 

@@ -52,8 +52,8 @@ func (f *FS) settleThefts(by *caller) {
 			s.taken.Store(&taken)
 			s.fence()
 		}
-		if lb.control != 0 {
-			f.controls.fence(lb.control, &h)
+		if lb.claim != nil {
+			f.ctl.Claims.Fence(lb.claim, &h)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/control"
+	"latchfs/fs/ctl"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 )
@@ -26,7 +27,7 @@ type txn struct {
 	f     *FS
 	id    uint64 // the token of its claim, so never used again
 	label string // by what programs know the claim
-	cl    *claim
+	cl    *ctl.Claim
 	owner lockmgr.Owner
 	up    []lockmgr.Ancestor
 	since lockmgr.Birth
@@ -72,14 +73,14 @@ type txns struct {
 }
 
 // beginTxn makes a claim, which has its lock, a transaction.
-func (f *FS) beginTxn(cl *claim) *txn {
-	l := f.controls.lockOf(cl)
+func (f *FS) beginTxn(cl *ctl.Claim) *txn {
+	l := f.ctl.Claims.LockOf(cl)
 	r := l.Request()
 	t := &txn{
-		f: f, id: l.Token(), label: cl.label.id(), cl: cl, owner: r.Owner, up: r.Lineage, since: r.Since,
+		f: f, id: l.Token(), label: cl.ID(), cl: cl, owner: r.Owner, up: r.Lineage, since: r.Since,
 		store: f.store.NewTxn(l.Token()), names: map[*dentry]*stagedName{},
 	}
-	cl.txn.Store(t)
+	cl.SetTxn(ctlTxn{t})
 	f.txns.mu.Lock()
 	f.txns.all = append(f.txns.all, t)
 	f.txns.mu.Unlock()
@@ -131,12 +132,12 @@ func (f *FS) txnByName(c *caller) *txn {
 	if id == "" {
 		return nil
 	}
-	cl := f.controls.byID(id)
-	if cl == nil || cl.label.c.uid != c.uid {
+	cl := f.ctl.Claims.ByID(id)
+	if cl == nil || cl.By.UID() != c.uid {
 		return nil
 	}
-	if t := cl.txn.Load(); t != nil && slices.Contains(f.runningTxns(), t) {
-		return t
+	if t, ok := cl.Txn().(ctlTxn); ok && slices.Contains(f.runningTxns(), t.txn) {
+		return t.txn
 	}
 	return nil
 }

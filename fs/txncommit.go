@@ -15,7 +15,7 @@ import (
 // mutexes are held.
 func (t *txn) publishLocked(all []*session) error {
 	f := t.f
-	if l := f.controls.lockOf(t.cl); !l.Held() || t.lost.Load() {
+	if l := f.ctl.Claims.LockOf(t.cl); !l.Held() || t.lost.Load() {
 		return &refusedTxn{reason: "a lock of its was stolen", errno: unix.ESTALE}
 	}
 	for _, s := range all {
@@ -210,7 +210,7 @@ func (t *txn) endLocked(committed bool) {
 	}
 	t.locks = nil
 	event := "txn_committed"
-	detail := map[string]any{"transaction": t.label, "removed": removed, "program": t.cl.label.c.program(), "uid": t.cl.label.c.uid}
+	detail := map[string]any{"transaction": t.label, "removed": removed, "program": claimant(t.cl).program(), "uid": t.cl.By.UID()}
 	if !committed {
 		event, detail["reason"] = "txn_rolled_back", t.reason
 	}

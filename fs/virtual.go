@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/ctl"
 	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 )
@@ -49,7 +50,7 @@ type vhandle struct {
 	opener  lockmgr.Owner
 	content locksdir.Content
 	list    []locksdir.Entry
-	talk    *conversation
+	talk    *ctl.Conversation
 }
 
 func newVirtual(f *FS, tree *locksdir.Tree) *virtual {
@@ -276,7 +277,7 @@ func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 func (v *virtual) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	h := v.handle(in.Fh)
 	if h != nil && h.talk != nil {
-		return h.talk.read(cancel, in, buf)
+		return v.readControl(h.talk, cancel, in, buf)
 	}
 	if h == nil || h.content == nil {
 		return nil, fuse.EBADF
@@ -293,12 +294,12 @@ func (v *virtual) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
 	if h == nil || h.talk == nil {
 		return 0, fuse.EPERM
 	}
-	return h.talk.write(in, data)
+	return v.writeControl(h.talk, in, data)
 }
 
 func (v *virtual) flush(in *fuse.FlushIn) {
 	if h := v.handle(in.Fh); h != nil && h.talk != nil {
-		h.talk.flush(in)
+		h.talk.Flush(v.f.callerOf(&in.InHeader))
 	}
 }
 
@@ -312,7 +313,7 @@ func (v *virtual) release(fh uint64) {
 	case h.content != nil:
 		h.content.Close()
 	case h.talk != nil:
-		h.talk.close()
+		h.talk.Close()
 	}
 }
 

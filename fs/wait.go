@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/ctl"
 	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
@@ -28,7 +29,7 @@ type label struct {
 	name     string                 // of a named lock, which has no path
 	actor    string                 // who it is for, as the holder said itself
 	read     *readClaim             // whose lock it is
-	control  uint64                 // the number of a lock taken through the control file
+	claim    *ctl.Claim             // a lock taken through the control file: it says where that is
 	c        *caller
 	accepted atomic.Pointer[[]accepted] // content that was judged for a parked operation
 	deadline atomic.Pointer[time.Time]
@@ -40,8 +41,8 @@ func (lb *label) id() string {
 	if s := lb.session.Load(); s != nil {
 		return s.id
 	}
-	if lb.control != 0 {
-		return lb.c.f.lockID(lb.control)
+	if lb.claim != nil {
+		return lb.claim.ID()
 	}
 	return ""
 }
@@ -57,7 +58,7 @@ type demand struct {
 	path   string          // for messages
 	places []place         // the names concerned, from which the keys are made
 	target *lockkey.Target // trees that are to be locked in place of names
-	claim  *claim          // what a request through the control file asks for, in place of names
+	claim  *ctl.Claim      // what a request through the control file asks for, in place of names
 	keys   []lockmgr.Key
 	mode   lockmgr.Mode
 	class  lockmgr.Class
@@ -88,7 +89,7 @@ func (d *demand) asked() *lockkey.Target {
 	if d.claim == nil {
 		return d.target
 	}
-	t := d.claim.target()
+	t := d.claim.Target()
 	return &t
 }
 
@@ -162,7 +163,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		}
 		l, err := f.table.Acquire(r)
 		if err == nil && d.claim != nil {
-			f.controls.enter(d.claim, l)
+			f.ctl.Claims.Enter(d.claim, l)
 		}
 		f.ns.RUnlock()
 		f.settleThefts(d.c)

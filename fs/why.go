@@ -92,7 +92,7 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 		x.path = contended(d, &hs[0])
 		r := f.record(&hs[0], x.path)
 		x.holder, x.reason = &r, denied.BesidesHolder(err)
-		if lb, ok := hs[0].Label.(*label); ok && lb.control != 0 && !d.c.foreign() {
+		if lb, ok := hs[0].Label.(*label); ok && lb.claim != nil && !d.c.foreign() {
 			x.hint = "If this process works for the holder, start it with " + control.SessionEnv + "=" + lb.id() + "."
 		}
 	}

@@ -23,7 +23,7 @@ func (openDirs) Stands() bool { return true }
 // something that the viewer cannot reach, and without what is the holder's own affair.
 func TestShownInTheWay(t *testing.T) {
 	held := Record{
-		Path: "secret/f", Key: "//inode/1:2", Program: "vim", UID: 7, Actor: "nightly", Cmdline: []string{"vim", "secret/f"}, Cwd: "/secret",
+		Path: "secret/f", Key: "//inode/1:2", Tree: true, Program: "vim", UID: 7, Actor: "nightly", Cmdline: []string{"vim", "secret/f"}, Cwd: "/secret",
 	}
 	stranger, holder := Viewer{UID: 8}, Viewer{UID: 7}
 	var none *Record
@@ -34,7 +34,7 @@ func TestShownInTheWay(t *testing.T) {
 		t.Errorf("a viewer who sees everything is shown %+v", r)
 	}
 	r := held.ShownInTheWay("open/g", stranger, openDirs{"open"})
-	if r.Path != "open/g" || r.Key != "" || r.Program != "vim" || r.Actor != "" || r.Cmdline != nil || r.Cwd != "" {
+	if r.Path != "open/g" || r.Key != "" || r.Tree || r.Program != "vim" || r.Actor != "" || r.Cmdline != nil || r.Cwd != "" {
 		t.Errorf("a stranger who reaches what it asked for is shown %+v", r)
 	}
 	r = held.ShownInTheWay("hidden/g", stranger, openDirs{"open"})

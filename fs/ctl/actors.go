@@ -1,23 +1,23 @@
-package fs
+package ctl
 
 import (
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"latchfs/fs/control"
-	"latchfs/journal"
 	"latchfs/lockmgr"
 )
 
-// actors are the labels that processes were given while they ran. What a process does
+// Actors are the labels that processes were given while they ran. What a process does
 // that was given one, and what the processes below it do, is shown under the label.
 // A label ends with its process.
-type actors struct {
-	f *FS
-	n atomic.Int32 // how many there are
+type Actors struct {
+	procs Procs
+	env   []string
+	done  <-chan struct{}
+	n     atomic.Int32 // how many there are
 
 	mu  sync.Mutex // guards all and what is in it
 	all map[lockmgr.Owner]*actor
@@ -36,12 +36,12 @@ const (
 	maxActors       = 4096
 )
 
-// eventActor says in the audit trail that a process was given a label.
-const eventActor = "actor"
+func newActors(c *Config) *Actors {
+	return &Actors{procs: c.Procs, env: c.ActorEnv, done: c.Done, all: map[lockmgr.Owner]*actor{}}
+}
 
 // label gives a running process a label.
 func (q *query) label() *control.Reply {
-	f := q.f
 	owner, _, rep := q.holder()
 	if rep != nil {
 		return rep
@@ -49,17 +49,16 @@ func (q *query) label() *control.Reply {
 	if owner.PID == 0 {
 		return refused(control.Unavailable, "a process in another pid namespace cannot be given a label")
 	}
-	if err := f.actors.give(owner, f.actorInEnv(owner), q.r.Actor, q.c.uid); err != nil {
+	if err := q.s.Actors.give(owner, q.r.Actor, q.c.UID()); err != nil {
 		return refused(control.Unavailable, err.Error())
 	}
-	f.event(journal.Event{Time: time.Now(), Event: eventActor, PID: owner.PID, Actor: q.r.Actor, Detail: map[string]any{
-		"program": f.proc.Program(owner.PID), "uid": q.c.uid,
-	}})
+	q.s.Engine.TellLabel(owner, q.r.Actor, q.c.UID())
 	return &control.Reply{OK: true}
 }
 
-// give labels a process until it ends; env is the label in its environment.
-func (as *actors) give(o lockmgr.Owner, env, name string, uid uint32) error {
+// give labels a process until it ends.
+func (as *Actors) give(o lockmgr.Owner, name string, uid uint32) error {
+	env := as.inEnv(o)
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	if a := as.all[o]; a != nil && (a.uid == uid || uid == 0) {
@@ -77,12 +76,9 @@ func (as *actors) give(o lockmgr.Owner, env, name string, uid uint32) error {
 	if mine >= maxActorsOfUser || len(as.all) >= maxActors {
 		return errors.New("too many processes have a label")
 	}
-	dead, stop, err := as.f.proc.Watch(o)
+	dead, stop, err := as.procs.Watch(o)
 	if err != nil {
 		return err
-	}
-	if as.all == nil {
-		as.all = map[lockmgr.Owner]*actor{}
 	}
 	as.all[o] = &actor{name: name, env: env, uid: uid}
 	as.n.Add(1)
@@ -91,35 +87,39 @@ func (as *actors) give(o lockmgr.Owner, env, name string, uid uint32) error {
 		select {
 		case <-dead:
 			as.forget(o)
-		case <-as.f.done:
+		case <-as.done:
 		}
 	}()
 	return nil
 }
 
-func (as *actors) forget(o lockmgr.Owner) {
+func (as *Actors) forget(o lockmgr.Owner) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	delete(as.all, o)
 	as.n.Add(-1)
 }
 
-// of is the label of the nearest of a process and those above it that has one: of one
-// that the process's own user has given, or root. env is the label in the process's
-// environment, which counts where it was set below.
-func (as *actors) of(c *caller, env string) string {
-	if as.n.Load() == 0 || c.foreign() {
+// Of is the label of the nearest of a process and those above it that has one: of one
+// that the process's own user has given, or root. The label in the process's environment
+// counts where it was set below.
+func (as *Actors) Of(c Caller) string {
+	if c.Foreign() {
+		return ""
+	}
+	env := as.inEnv(c.Owner())
+	if as.n.Load() == 0 {
 		return env
 	}
-	if name, found := as.at(c, c.owner, env); found {
+	if name, found := as.at(c, c.Owner(), env); found {
 		return name
 	}
-	for _, a := range c.ancestors() {
+	for _, a := range c.Ancestors() {
 		if name, found := as.at(c, a.Owner, env); found {
 			return name
 		}
 	}
-	for _, o := range c.f.proc.Family(c.owner).Above { // of an orphan
+	for _, o := range as.procs.Family(c.Owner()).Above { // of an orphan
 		if name, found := as.at(c, o, env); found {
 			return name
 		}
@@ -127,11 +127,11 @@ func (as *actors) of(c *caller, env string) string {
 	return env
 }
 
-func (as *actors) at(c *caller, o lockmgr.Owner, env string) (name string, found bool) {
+func (as *Actors) at(c Caller, o lockmgr.Owner, env string) (name string, found bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a := as.all[o]
-	if a == nil || a.uid != c.uid && a.uid != 0 {
+	if a == nil || a.uid != c.UID() && a.uid != 0 {
 		return "", false
 	}
 	if env != "" && env != a.env {
@@ -140,10 +140,10 @@ func (as *actors) at(c *caller, o lockmgr.Owner, env string) (name string, found
 	return a.name, true
 }
 
-// actorInEnv is the label in the environment that a process was started with.
-func (f *FS) actorInEnv(o lockmgr.Owner) string {
-	if names := f.policy.ActorEnv(); len(names) > 0 {
-		return f.proc.EnvOf(o, names)
+// inEnv is the label in the environment that a process was started with.
+func (as *Actors) inEnv(o lockmgr.Owner) string {
+	if len(as.env) == 0 {
+		return ""
 	}
-	return ""
+	return as.procs.EnvOf(o, as.env)
 }

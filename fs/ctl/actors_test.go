@@ -1,4 +1,4 @@
-package fs
+package ctl
 
 import (
 	"os"
@@ -18,9 +18,9 @@ func TestActorsEndWithTheirProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	f := &FS{proc: r, done: make(chan struct{})}
-	defer close(f.done)
-	as := &actors{f: f, all: map[lockmgr.Owner]*actor{}}
+	done := make(chan struct{})
+	defer close(done)
+	as := newActors(&Config{Procs: r, Done: done})
 	owner := func(pid int) lockmgr.Owner {
 		th, err := r.Process(int32(pid))
 		if err != nil {
@@ -35,14 +35,14 @@ func TestActorsEndWithTheirProcesses(t *testing.T) {
 	}
 	self, child := owner(os.Getpid()), owner(cmd.Process.Pid)
 	for _, o := range []lockmgr.Owner{self, child} {
-		if err := as.give(o, "", "agent", 1000); err != nil {
+		if err := as.give(o, "agent", 1000); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := as.give(child, "", "root's", 0); err != nil {
+	if err := as.give(child, "root's", 0); err != nil {
 		t.Errorf("root may not label a process again: %v", err)
 	}
-	if err := as.give(child, "", "agent", 1000); err == nil || !strings.Contains(err.Error(), "root has given") {
+	if err := as.give(child, "agent", 1000); err == nil || !strings.Contains(err.Error(), "root has given") {
 		t.Errorf("a user labels what root has: %v", err)
 	}
 	in.Close()
@@ -52,7 +52,7 @@ func TestActorsEndWithTheirProcesses(t *testing.T) {
 			t.Fatalf("%d labels are left", as.n.Load())
 		}
 	}
-	if err := as.give(child, "", "late", 1000); err != nil {
+	if err := as.give(child, "late", 1000); err != nil {
 		t.Errorf("a process that has ended: %v", err)
 	}
 	as.mu.Lock()
@@ -60,7 +60,7 @@ func TestActorsEndWithTheirProcesses(t *testing.T) {
 		as.all[lockmgr.Owner{PID: -1, Start: uint64(i)}] = &actor{uid: 7}
 	}
 	as.mu.Unlock()
-	if err := as.give(lockmgr.Owner{PID: 1}, "", "more", 7); err == nil {
+	if err := as.give(lockmgr.Owner{PID: 1}, "more", 7); err == nil {
 		t.Error("a user may have any number of labels")
 	}
 }

@@ -1,0 +1,163 @@
+package ctl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"latchfs/fs/control"
+	"latchfs/fs/lockkey"
+)
+
+// wasStolen warns who gives back what somebody else has by now.
+const wasStolen = "the lock was stolen meanwhile"
+
+// release gives back what the request names, all or part of a claim.
+func (q *query) release(t *lockkey.Target) *control.Reply {
+	if q.r.Lock != "" {
+		return q.releaseOne()
+	}
+	out := &control.Reply{OK: true}
+	own, rep := q.own()
+	if rep != nil {
+		return rep
+	}
+	for _, cl := range own {
+		whole := cl.Target()
+		if !q.r.All && !whole.Meets(t) {
+			continue
+		}
+		if rest := whole.Without(t); !q.r.All && rest.Len() > 0 {
+			if !q.shrink(cl, t) {
+				return refused(control.Unavailable, "the lock "+cl.ID()+" was stolen, or is about to change")
+			}
+		} else if !q.s.Claims.Drop(cl) {
+			out.Warning = wasStolen
+			continue
+		}
+		out.Released++
+	}
+	if out.Released > 0 || q.r.All || out.Warning != "" {
+		return out
+	}
+	return q.notOurs(t, out)
+}
+
+// releaseOne gives back the lock that the request names by its id.
+func (q *query) releaseOne() *control.Reply {
+	out := &control.Reply{OK: true}
+	cl, rep := q.ownByID()
+	switch {
+	case rep != nil:
+		return rep
+	case cl != nil:
+		if q.s.Claims.Drop(cl) {
+			out.Released++
+		} else {
+			out.Warning = wasStolen
+		}
+	case q.s.Claims.ByID(q.r.Lock) != nil:
+		return refused(control.NotHolder, "the lock "+q.r.Lock+" belongs to somebody else")
+	default:
+		out.Warning = "there is no lock " + q.r.Lock + ": it was released already, or never taken"
+	}
+	return out
+}
+
+// notOurs answers a release of what the requester does not hold.
+func (q *query) notOurs(t *lockkey.Target, out *control.Reply) *control.Reply {
+	path, _ := t.First()
+	v := q.viewer()
+	sight := q.s.Views.Sight(v)
+	for _, h := range q.s.Table.Holders(q.s.Engine.Keys(t)) {
+		if lb := labelOf(&h); lb != nil && lb.Claim() != nil && q.reaches(t, sight) {
+			r := q.shown(&h, path, sight)
+			rep := refused(control.NotHolder, fmt.Sprintf("the lock belongs to %s", r.Who()))
+			describe(rep.Refusal, r)
+			rep.Error = control.NotHolder
+			return rep
+		}
+	}
+	out.Warning = "it was not locked by this process"
+	return out
+}
+
+// shrink takes a part of what it is on away from a claim. It is false if there is no
+// claim any more.
+func (q *query) shrink(cl *Claim, part *lockkey.Target) bool {
+	release := q.s.Engine.HoldPaths()
+	defer release()
+	whole := cl.Target()
+	rest := whole.Without(part)
+	keys, trees := q.s.Engine.Keys(&rest)
+	return q.s.Claims.shrink(cl, rest, slices.Concat(keys, trees))
+}
+
+// decide commits a transaction or rolls it back. That takes time, so the answer
+// comes later.
+func (q *query) decide() *control.Reply {
+	cl, rep := q.ownByID()
+	switch {
+	case rep != nil:
+		return rep
+	case cl == nil || cl.Txn() == nil:
+		return refused(control.NoSuchLock, "this process has no transaction "+q.r.Lock)
+	}
+	cv := q.cv
+	cv.mu.Lock()
+	cv.ending++
+	cv.mu.Unlock()
+	go func() {
+		defer cv.ended()
+		cv.reply(q.r.ID, q.decided(cl))
+	}()
+	return nil
+}
+
+func (q *query) decided(cl *Claim) *control.Reply {
+	t := cl.Txn()
+	defer t.Forget()
+	out := &control.Reply{OK: true, Lock: cl.ID(), Token: t.Token()}
+	if q.r.Op == control.Rollback {
+		t.Rollback(cmp.Or(q.r.Reason, "as asked for"))
+		return out
+	}
+	done, err := t.Commit()
+	switch {
+	case !done:
+		return refused(control.Refused, err.Error())
+	case err != nil:
+		out.Warning = err.Error()
+	}
+	return out
+}
+
+// forget erases what is kept of a file: its earlier versions and the bytes that were
+// refused. To root everything is to be erased, to others what was their own file's.
+func (q *query) forget(t *lockkey.Target) *control.Reply {
+	path := t.Paths[0]
+	if !q.reaches(t, q.s.Views.Sight(q.v)) {
+		return denies(path)
+	}
+	others := 0
+	mine := func(uid uint32) bool {
+		if q.v.Privileged || uid == q.c.UID() {
+			return true
+		}
+		others++
+		return false
+	}
+	n, err := q.s.Engine.Erase(q.c, path, q.r.Version, mine)
+	out := &control.Reply{OK: true, Versions: n.Versions, Rejected: n.Rejected, Bytes: n.Bytes}
+	switch {
+	case err != nil:
+		return refused(control.Unavailable, fmt.Sprintf("%q: not everything is erased: %v", path, err))
+	case others > 0 && out.Versions+out.Rejected == 0:
+		return refused(control.NotAllowed, fmt.Sprintf("%q: what is kept of it is another user's to erase", path))
+	case others > 0:
+		out.Warning = fmt.Sprintf("%d kept contents of it are another user's, and were left", others)
+	case out.Versions+out.Rejected == 0:
+		out.Warning = "nothing is kept of it"
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package ctl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"latchfs/fs/control"
+	"latchfs/fs/denied"
+	"latchfs/fs/lockkey"
+	"latchfs/fs/locksdir"
+	"latchfs/lockmgr"
+)
+
+// steal ends the locks on what the request names: those that are stale, and for the
+// owner of all that is named, or root, the active ones of other users, too.
+func (q *query) steal(t *lockkey.Target) *control.Reply {
+	s := q.s
+	owner := q.owns(t)
+	if !owner {
+		if _, err := s.Engine.MayLock(q.c, t, lockmgr.Exclusive); err != nil {
+			return refused(control.NotAllowed, err.Error())
+		}
+	}
+	hs := s.Table.Holders(s.Engine.Keys(t))
+	out := &control.Reply{OK: true}
+	for i := range hs {
+		if !q.r.Force || !hs[i].Stale && !(owner && q.isAnothers(&hs[i])) {
+			return q.inTheWay(&hs[i], t)
+		}
+		if err := q.maySteal(&hs[i]); err != nil {
+			return refused(control.NotAllowed, err.Error())
+		}
+	}
+	for i := range hs {
+		if s.Table.Steal(hs[i].Lock) == nil || owner && q.isAnothers(&hs[i]) && s.Table.Revoke(hs[i].Lock) == nil {
+			out.Stolen++
+		}
+	}
+	s.Engine.SettleThefts(q.c)
+	if owner && q.r.Force {
+		out.Stolen += q.turnAway(t)
+	}
+	if out.Stolen == 0 && len(hs) == 0 {
+		out.Warning = "nothing is locked"
+	}
+	return out
+}
+
+// inTheWay refuses a theft because of a lock that is active.
+func (q *query) inTheWay(h *lockmgr.Holder, t *lockkey.Target) *control.Reply {
+	asked, _ := t.First()
+	r := q.shown(h, asked, q.s.Views.Sight(q.v))
+	x := locksdir.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: r}
+	ref := &control.Refusal{Error: control.Blocked}
+	describe(ref, r)
+	ttl := r.TTL.Seconds()
+	ref.Message, ref.TTLSeconds = x.Message(), &ttl
+	return &control.Reply{Refusal: ref}
+}
+
+// owns reports whether all that a target names is the requester's: its files and
+// directories and, where nothing has the name, the directory. Names are root's.
+func (q *query) owns(t *lockkey.Target) bool {
+	if q.c.UID() == 0 {
+		return true
+	}
+	return len(t.Names) == 0 && !slices.ContainsFunc(slices.Concat(t.Paths, t.Trees), func(p string) bool { return !q.s.Engine.Owns(q.c, p) })
+}
+
+// isAnothers reports whether a lock is that of another user.
+func (q *query) isAnothers(h *lockmgr.Holder) bool {
+	lb := labelOf(h)
+	return lb != nil && lb.UID() != q.c.UID()
+}
+
+// turnAway ends the waits of other users' requests for what a target names: they have
+// no end of their own, and keep out who comes later.
+func (q *query) turnAway(t *lockkey.Target) (ended int) {
+	keys, trees := q.s.Engine.Keys(t)
+	for _, h := range q.s.Table.Snapshot().Waiting {
+		lb := labelOf(&h)
+		if lb != nil && lb.Claim() != nil && q.isAnothers(&h) && meets(&h, keys, trees) && q.s.Table.Cancel(h.Lock, denied.ErrTurnedAway) {
+			ended++
+		}
+	}
+	return ended
+}
+
+// meets reports whether a lock is on one of the keys, or on something in the trees.
+func meets(h *lockmgr.Holder, keys, trees []lockmgr.Key) bool {
+	covers := func(tree, k lockmgr.Key) bool {
+		return tree == "" || k == tree || strings.HasPrefix(string(k), string(tree)+"/")
+	}
+	in := func(trees, keys []lockmgr.Key) bool {
+		return slices.ContainsFunc(trees, func(tree lockmgr.Key) bool {
+			return slices.ContainsFunc(keys, func(k lockmgr.Key) bool { return covers(tree, k) })
+		})
+	}
+	return in(trees, h.Keys) || in(h.Trees, slices.Concat(keys, trees)) ||
+		slices.ContainsFunc(keys, func(k lockmgr.Key) bool { return slices.Contains(h.Keys, k) })
+}
+
+// maySteal refuses to take a named lock from another user: no file says who may.
+func (q *query) maySteal(h *lockmgr.Holder) error {
+	lb := labelOf(h)
+	if q.c.UID() == 0 || lb == nil || lb.Claim() == nil || lb.Claim().Name == "" || lb.UID() == q.c.UID() {
+		return nil
+	}
+	return fmt.Errorf("the lock %s is another user's", lb.Claim().Name)
+}

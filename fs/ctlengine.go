@@ -1,0 +1,225 @@
+package fs
+
+import (
+	"errors"
+	"time"
+
+	"latchfs/fs/ctl"
+	"latchfs/fs/lockkey"
+	"latchfs/fs/locksdir"
+	"latchfs/journal"
+	"latchfs/journal/commit"
+	"latchfs/journal/history"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// ctlEngine is the filesystem as package ctl needs it.
+type ctlEngine struct{ f *FS }
+
+var (
+	_ ctl.Engine = ctlEngine{}
+	_ ctl.Caller = (*caller)(nil)
+	_ ctl.Label  = (*label)(nil)
+	_ ctl.Txn    = ctlTxn{}
+)
+
+// openControlRoom makes what answers the requests on the control file. Options and
+// processes are known.
+func (f *FS) openControlRoom() {
+	f.ctl = ctl.New(ctl.Config{
+		Engine: ctlEngine{f}, Procs: f.proc, Table: f.table, Book: f.book, Views: f.source,
+		Defaults: f.policy.Defaults(), ActorEnv: f.policy.ActorEnv(), Epoch: f.epoch, Draining: f.draining, Done: f.done,
+	})
+}
+
+// TID implements ctl.Caller.
+func (c *caller) TID() uint32 { return uint32(c.tid) }
+
+// UID implements ctl.Caller.
+func (c *caller) UID() uint32 { return c.uid }
+
+// GID implements ctl.Caller.
+func (c *caller) GID() uint32 { return c.gid }
+
+// Owner implements ctl.Caller.
+func (c *caller) Owner() lockmgr.Owner { return c.owner }
+
+// Foreign implements ctl.Caller.
+func (c *caller) Foreign() bool { return c.foreign() }
+
+// Ancestors implements ctl.Caller.
+func (c *caller) Ancestors() []lockmgr.Ancestor { return c.ancestors() }
+
+// UID implements ctl.Label.
+func (lb *label) UID() uint32 { return lb.c.uid }
+
+// Claim implements ctl.Label.
+func (lb *label) Claim() *ctl.Claim { return lb.claim }
+
+// claimant is who has asked for a claim.
+func claimant(cl *ctl.Claim) *caller { return cl.By.(*caller) }
+
+// labelOfClaim is what the lock table keeps for us beside a claim's lock.
+func labelOfClaim(cl *ctl.Claim) *label {
+	return &label{op: cl.Op, path: cl.Where(), name: cl.Name, actor: cl.Actor, claim: cl, c: claimant(cl)}
+}
+
+// MayLock implements ctl.Engine.
+func (e ctlEngine) MayLock(c ctl.Caller, t *lockkey.Target, m lockmgr.Mode) (weak bool, err error) {
+	return e.f.mayLock(c.(*caller), t, m)
+}
+
+// Owns implements ctl.Engine.
+func (e ctlEngine) Owns(by ctl.Caller, path string) bool {
+	c := by.(*caller)
+	st, _, errno := e.f.statOf(c, path)
+	return errno == 0 && owns(c, &st)
+}
+
+// Reserved implements ctl.Engine.
+func (e ctlEngine) Reserved(name string, inRoot bool) bool {
+	return commit.Reserved(name) || inRoot && name == e.f.opts.LocksDir
+}
+
+// Settings implements ctl.Engine.
+func (e ctlEngine) Settings(path string) policy.Settings { return e.f.settings(path) }
+
+// Keys implements ctl.Engine.
+func (e ctlEngine) Keys(t *lockkey.Target) (keys, trees []lockmgr.Key) { return e.f.keysOfTarget(t) }
+
+// NameKeys implements ctl.Engine.
+func (e ctlEngine) NameKeys(path string) []lockmgr.Key { return e.f.appendNames(nil, path) }
+
+// HoldPaths implements ctl.Engine.
+func (e ctlEngine) HoldPaths() (release func()) {
+	e.f.ns.RLock()
+	return e.f.ns.RUnlock
+}
+
+// Acquire implements ctl.Engine.
+func (e ctlEngine) Acquire(a *ctl.Ask) (*lockmgr.Lock, error) {
+	cl := a.Claim
+	d := &demand{
+		c: a.By.(*caller), op: cl.Op, path: cl.Where(), claim: cl, label: labelOfClaim(cl),
+		mode: a.Mode, class: lockmgr.Session, gate: true, weak: a.Weak, wait: a.Wait, ttl: a.TTL,
+		yields: a.Yields, steal: a.Steal, inbox: a.Inbox, owner: &a.Owner, lineage: a.Lineage,
+	}
+	return e.f.acquireOrClosed(d, d.wait == 0)
+}
+
+// Covers implements ctl.Engine.
+func (e ctlEngine) Covers(l *lockmgr.Lock, cl *ctl.Claim) bool {
+	return e.f.covers(l, &demand{claim: cl})
+}
+
+// Join implements ctl.Engine.
+func (e ctlEngine) Join(by ctl.Caller) *lockmgr.Ancestor {
+	c := by.(*caller)
+	e.f.joinGuard(c)
+	return c.guard
+}
+
+// Fenced implements ctl.Engine.
+func (e ctlEngine) Fenced(c ctl.Caller, keys []lockmgr.Key) error {
+	return e.f.fenced(c.(*caller), keys)
+}
+
+// SettleThefts implements ctl.Engine.
+func (e ctlEngine) SettleThefts(by ctl.Caller) {
+	thief, _ := by.(*caller)
+	e.f.settleThefts(thief)
+}
+
+// CoverToken implements ctl.Engine.
+func (e ctlEngine) CoverToken(token uint64) error { return e.f.coverToken(token) }
+
+// IsInTxn implements ctl.Engine.
+func (e ctlEngine) IsInTxn(c ctl.Caller) bool { return e.f.txnOf(c.(*caller)) != nil }
+
+// BeginTxn implements ctl.Engine.
+func (e ctlEngine) BeginTxn(cl *ctl.Claim) { e.f.beginTxn(cl) }
+
+// ctlTxn is a transaction as package ctl needs it.
+type ctlTxn struct{ *txn }
+
+// Token implements ctl.Txn.
+func (t ctlTxn) Token() uint64 { return t.id }
+
+// Commit implements ctl.Txn.
+func (t ctlTxn) Commit() (done bool, err error) {
+	err = t.commit()
+	return !errors.Is(err, errCommit), err
+}
+
+// Rollback implements ctl.Txn.
+func (t ctlTxn) Rollback(reason string) { t.rollback(reason) }
+
+// Forget implements ctl.Txn.
+func (t ctlTxn) Forget() { t.forget() }
+
+// Viewer implements ctl.Engine.
+func (e ctlEngine) Viewer(c ctl.Caller) locksdir.Viewer { return e.f.virt.viewerOf(c.(*caller)) }
+
+// Record implements ctl.Engine.
+func (e ctlEngine) Record(h *lockmgr.Holder, key string) locksdir.Record { return e.f.record(h, key) }
+
+// Refused implements ctl.Engine.
+func (e ctlEngine) Refused(r *ctl.Refusal) {
+	f, c := e.f, r.By.(*caller)
+	x := refusal{
+		path: r.Path, name: r.Name, op: r.Claim.Op, errno: r.Errno, wait: r.Wait, reason: r.Reason,
+		holder: r.Holder, owner: c.owner, uid: c.uid, lineage: c.ancestors(),
+	}
+	f.explain(x)
+	f.refusalEvent(&x, labelOfClaim(r.Claim), c, r.Full)
+}
+
+// Tell implements ctl.Engine.
+func (e ctlEngine) Tell(event string, cl *ctl.Claim, o lockmgr.Owner, detail map[string]any) {
+	e.f.leaseEvent(event, labelOfClaim(cl), o, detail)
+}
+
+// eventActor says in the audit trail that a process was given a label.
+const eventActor = "actor"
+
+// TellLabel implements ctl.Engine.
+func (e ctlEngine) TellLabel(o lockmgr.Owner, name string, uid uint32) {
+	e.f.event(journal.Event{Time: time.Now(), Event: eventActor, PID: o.PID, Actor: name, Detail: map[string]any{
+		"program": e.f.proc.Program(o.PID), "uid": uid,
+	}})
+}
+
+// eventForget is written when earlier versions or refused bytes were erased.
+const eventForget = "forget"
+
+// Erase implements ctl.Engine.
+func (e ctlEngine) Erase(by ctl.Caller, path string, version uint64, mine func(uid uint32) bool) (n ctl.Erased, err error) {
+	f, c := e.f, by.(*caller)
+	var errs [2]error
+	if f.history != nil {
+		n.Versions, n.Bytes, errs[0] = f.history.Forget(path, func(v *history.Version) bool {
+			return (version == 0 || v.Number == version) && mine(v.Rights.UID)
+		})
+	}
+	if version == 0 {
+		var bytes int64
+		n.Rejected, bytes, errs[1] = f.source.rejects.erase(path, mine)
+		n.Bytes += bytes
+	}
+	if n.Versions+n.Rejected > 0 {
+		f.event(journal.Event{
+			Time: time.Now(), Event: eventForget, Path: path, PID: c.owner.PID, Actor: f.actorOf(&label{c: c}),
+			Detail: map[string]any{
+				"versions": n.Versions, "rejected": n.Rejected, "bytes": n.Bytes, "program": c.program(), "uid": c.uid,
+			},
+		})
+	}
+	return n, errors.Join(errs[:]...)
+}
+
+// IsStopping implements ctl.Engine.
+func (e ctlEngine) IsStopping() bool { return e.f.isClosing() }
+
+// Notice implements ctl.Engine.
+func (e ctlEngine) Notice() string { return e.f.shutdownNotice() }
