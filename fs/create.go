@@ -64,7 +64,7 @@ func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, se
 	}
 	d := f.fileDemand(c, opCreate, wait, p)
 	d.label = c.label(opCreate, d.path)
-	d.keep = true
+	d.keep = wait != 0
 	o := beginOptions{settings: set, killSuid: in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0}.access(in.Flags)
 	return f.admit(c, opOpen, d, at, []*node{dir}, func(w *walk) unix.Errno {
 		return f.leadCreate(c, w, p, excl, records, o)

@@ -53,10 +53,12 @@ func (o *opening) begin() fuse.Status {
 	}
 	if f.isClosing() {
 		if e := f.holdBack(&demand{c: c, op: opOpen, path: f.path(dir, name), wait: o.wait()}, o.cancel); e != 0 {
+			f.dropWalk(w)
 			return status(e)
 		}
 	}
 	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
+		f.dropWalk(w) // the lock was for a session of its own
 		return o.lead(s, at)
 	}
 	s, e := o.session(place{dir, name, n}, w)

@@ -36,7 +36,7 @@ func (p place) key() dkey { return dkey{p.dir.id, p.name} }
 // been told to come back; the lock, if any, is the operation's to release.
 func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, granted func(*walk) unix.Errno) (*lockmgr.Lock, unix.Errno) {
 	w := &walk{op: op, at: at, d: d, dirs: dirs, granted: granted}
-	if old := f.walks.placeOf(c, at); old != nil && d.keep {
+	if old := f.resume(d, at); old != nil {
 		w.lock, d.label = old.lock, old.d.label
 		return f.toPark(c, w)
 	}

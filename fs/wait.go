@@ -318,8 +318,9 @@ func (f *FS) interrupted(l *lockmgr.Lock, d *demand) unix.Errno {
 func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	c := d.c
 	var l *lockmgr.Lock
+	d.keep = c.tid != 0 && d.wait != 0
 	if w == nil {
-		w = f.walks.placeOf(c, at)
+		w = f.resume(d, at)
 	}
 	if w != nil {
 		l = w.lock
@@ -327,7 +328,6 @@ func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}
 			d.label = w.d.label
 		}
 	}
-	d.keep = c.tid != 0 && d.wait != 0
 	if l == nil {
 		var err error
 		if l, err = f.acquireOrClosed(d, d.wait == 0); err != nil {
@@ -342,6 +342,18 @@ func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}
 		f.walks.put(c, &walk{op: opWait, at: at, d: d, lock: l})
 	}
 	return nil, e
+}
+
+// resume takes up the place in the queue that the caller left because of a signal. A
+// demand that keeps no place is not the interrupted one, tried again: the place is
+// given back, for nobody else knows of it.
+func (f *FS) resume(d *demand, at [2]dkey) *walk {
+	w := f.walks.placeOf(d.c, at)
+	if w == nil || d.keep {
+		return w
+	}
+	f.dropWalk(w)
+	return nil
 }
 
 // retryGrace is how long the place of an interrupted open is kept.

@@ -277,8 +277,11 @@ func (ws *walks) leadToNode(w *walk, n *node) {
 	ws.mu.Unlock()
 }
 
-// dropWalk gives back the lock or session of a removed walk.
+// dropWalk gives back the lock or session of a removed walk, if there is one.
 func (f *FS) dropWalk(w *walk) {
+	if w == nil {
+		return
+	}
 	if w.lock != nil {
 		f.table.Cancel(w.lock, denied.ErrInterrupted)
 		f.table.Release(w.lock)

@@ -258,6 +258,60 @@ func awaitSignalTaken(t *testing.T, pid int) {
 	})
 }
 
+// otherwise waits to open f, and when it is interrupted does something else with f in
+// place of trying again. It ends when nobody can send it a line any more.
+const otherwise = `
+import os, signal, sys
+class Interrupted(Exception):
+    pass
+def interrupted(*_):
+    raise Interrupted
+signal.signal(signal.SIGUSR1, interrupted)
+try:
+    os.open("f", os.O_WRONLY | os.O_CREAT)
+    sys.exit("f was opened")
+except Interrupted:
+    print("interrupted", flush=True)
+try:
+    eval(sys.argv[1])
+except BlockingIOError:
+    print("refused", flush=True)
+print("done", flush=True)
+sys.stdin.read()
+`
+
+// Whoever gives up its wait for a file, and does something else with it, gives its
+// place in the queue back.
+func TestPlaceIsGivenBack(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		holder, other := m.Client(t), m.Client(t)
+		for _, what := range []string{
+			"os.chmod('f', 0o640)", "os.truncate('f', 0)", "os.rename('f', 'g')", "os.unlink('f')", "os.open('f', os.O_WRONLY | os.O_NONBLOCK)",
+			"os.open('f', os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK)", // which creates it, as the holder does
+		} {
+			if strings.Contains(what, "O_CREAT") {
+				holder.OK(wire.Request{Op: "unlink", Path: m.Path("f")})
+			} else {
+				m.WriteFile("f", "old\n")
+			}
+			fd := holder.Open("f", unix.O_RDWR|unix.O_CREAT)
+			p := m.LaunchPython(t, otherwise, what)
+			p.MustWait()
+			p.Signal(syscall.SIGUSR1)
+			p.AwaitLine("interrupted")
+			if strings.Contains(what, "NONBLOCK") {
+				p.AwaitLine("refused")
+			}
+			holder.MustClose(fd)
+			p.AwaitLine("done")
+			m.AwaitStatus(t, "no lock after "+what, func(s Status) bool { return s.Held()+s.Waiting() == 0 })
+			other.MustClose(other.Open("f", unix.O_WRONLY|unix.O_CREAT|unix.O_NONBLOCK))
+			p.Close()
+			p.OK()
+		}
+	}, careless())
+}
+
 // Waiters are served one at a time and in the order in which they came.
 func TestWaitersAreServedInOrder(t *testing.T) {
 	waiters := repeat(30, 200)

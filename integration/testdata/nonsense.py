@@ -346,7 +346,13 @@ while True:
 # What nobody has any more costs nothing. Directories of any mode may be in the way, and
 # so may ours: a worker that changed it may have been killed before it took that back.
 os.chmod(HOME, 0o755)
-subprocess.run('chmod -R u+rwx . 2>&-; find . -mindepth 1 -delete', shell=True, cwd=HOME, check=True)
+def shown(what):
+    with open(LOCKS + "/" + what) as f:
+        return "%s:\n%s\n" % (what, f.read())
+
+cleared = subprocess.run('chmod -R u+rwx . 2>&-; find . -mindepth 1 -delete', shell=True, cwd=HOME, stderr=subprocess.PIPE, text=True)
+if cleared.returncode != 0:
+    sys.exit("no process is left, but something cannot be removed:\n" + cleared.stderr + shown("why") + shown("status"))
 kinds = {}
 for i, kind in enumerate(ALL):
     failed, fine = struct.unpack_from("QQ", tally, 16 * i)
