@@ -108,6 +108,9 @@ func (q *query) granted(cl *Claim) *control.Reply {
 		s.Claims.release(cl)
 		return refused(control.Unavailable, err.Error())
 	}
+	if cl.staged {
+		s.Engine.BeginTxn(cl) // before the conversation has it, whose end rolls it back
+	}
 	if cl.cv != nil {
 		if !cl.cv.own(cl) {
 			s.Claims.release(cl)
@@ -116,9 +119,6 @@ func (q *query) granted(cl *Claim) *control.Reply {
 	} else if err := s.Claims.keep(cl, s.Claims.LockOf(cl).Owner()); err != nil {
 		s.Claims.release(cl)
 		return refused(control.Unavailable, "the holder is gone: "+err.Error())
-	}
-	if cl.staged {
-		s.Engine.BeginTxn(cl)
 	}
 	r := cl.lock.Request()
 	s.Engine.Tell("lock_acquired", cl, r.Owner, map[string]any{

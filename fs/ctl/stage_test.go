@@ -42,6 +42,7 @@ type stage struct {
 	stopping bool
 	tokens   error   // what CoverToken answers
 	outcome  outcome // of the next commit
+	onBegin  func()  // is called by BeginTxn
 	kept     map[string][]uint32
 }
 
@@ -60,7 +61,7 @@ func newStage() *stage {
 	}
 	s.Server = New(Config{
 		Engine: s, Procs: stageProcs{s}, Table: lockmgr.New(lockmgr.Options{}), Views: s, Epoch: "e",
-		Book:     account.New(account.Limits{User: 1 << 20, Share: 1 << 10, Total: 1 << 20}, func(uid uint32) bool { return uid == 0 }),
+		Book:     account.New(account.Limits{User: 64 << 10, Share: 1 << 10, Total: 64 << 10}, func(uid uint32) bool { return uid == 0 }),
 		Defaults: policy.Settings{Wait: 5 * time.Second, OnStale: policy.StealStale}, ActorEnv: []string{"AGENT"},
 		Draining: s.draining, Done: s.done,
 	})
@@ -239,6 +240,9 @@ func (s *stage) BeginTxn(cl *Claim) {
 	s.mu.Lock()
 	s.txns = append(s.txns, t)
 	s.mu.Unlock()
+	if s.onBegin != nil {
+		s.onBegin()
+	}
 	cl.SetTxn(t)
 }
 

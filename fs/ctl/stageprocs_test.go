@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
@@ -19,7 +20,7 @@ type process struct {
 	env     map[string]string
 	dead    chan struct{}
 	exiting bool
-	pending proc.Pending
+	pending atomic.Int64 // a proc.Pending
 }
 
 // start makes a process.
@@ -27,8 +28,9 @@ func (s *stage) start(name string, pid int32, uid uint32, parent *process) *proc
 	tick := s.next()
 	p := &process{
 		s: s, name: name, owner: lockmgr.Owner{PID: pid, Start: tick}, born: lockmgr.Birth{Tick: tick, PID: pid},
-		parent: parent, uid: uid, env: map[string]string{}, dead: make(chan struct{}), pending: proc.Nothing,
+		parent: parent, uid: uid, env: map[string]string{}, dead: make(chan struct{}),
 	}
+	p.pending.Store(int64(proc.Nothing))
 	s.procs[name] = p
 	return p
 }
@@ -137,7 +139,9 @@ func (ps stageProcs) Watch(o lockmgr.Owner) (dead <-chan struct{}, stop func(), 
 	return p.dead, func() {}, nil
 }
 
-func (ps stageProcs) Pending(tid uint32) proc.Pending { return ps.s.byPID(int32(tid)).pending }
+func (ps stageProcs) Pending(tid uint32) proc.Pending {
+	return proc.Pending(ps.s.byPID(int32(tid)).pending.Load())
+}
 
 // Opens takes the inode of the control file for the number of the conversation.
 func (ps stageProcs) Opens(pid int32, f proc.File) (writable, readable int, err error) {
