@@ -123,6 +123,7 @@ func (m *Mount) mount() error {
 	}()
 	go f.walks.sweep()
 	go f.trim.run()
+	go f.virt.trim()
 	if f.store != nil {
 		go f.pruneRejected()
 		go f.keepKnowledge()

@@ -102,9 +102,7 @@ func (l *look) readsNow(path string) readable {
 		return r
 	}
 	r := l.read(path)
-	if l.files == nil {
-		l.files = map[string]readable{}
-	}
+	l.boundLocked(path)
 	l.files[path] = r
 	return r
 }

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"iter"
 	"strings"
 	"time"
 
@@ -20,18 +21,18 @@ func (s *source) HistoryGeneration() uint64 {
 }
 
 // History implements locksdir.Source.
-func (s *source) History(v locksdir.Viewer) []locksdir.Version {
-	if s.f.history == nil {
-		return nil
-	}
-	look := s.f.lookOf(v)
-	var list []locksdir.Version
-	for k := range s.f.history.All() {
-		if look.sees(&k) {
-			list = append(list, look.shown(&k))
+func (s *source) History(v locksdir.Viewer) iter.Seq[locksdir.Version] {
+	return func(yield func(locksdir.Version) bool) {
+		if s.f.history == nil {
+			return
+		}
+		look := s.f.lookOf(v)
+		for k := range s.f.history.All() {
+			if look.sees(&k) && !yield(look.shown(&k)) {
+				return
+			}
 		}
 	}
-	return list
 }
 
 // HistoryOf implements locksdir.Source.
@@ -65,7 +66,7 @@ func (s *source) HistoryIn(dir string, v locksdir.Viewer) []string {
 		if n := len(names); n > 0 && names[n-1] == name || !look.seesKept(path) {
 			continue
 		}
-		names = append(names, name)
+		names = append(names, strings.Clone(name)) // and not the path with it
 	}
 	return names
 }
@@ -159,6 +160,21 @@ func (l *look) couldRead(v *history.Version) bool {
 
 // couldReadLast reports whether the viewer could read the last file that a path held.
 func (l *look) couldReadLast(path string) bool {
+	l.mu.Lock()
+	could, known := l.last[path]
+	l.mu.Unlock()
+	if known {
+		return could
+	}
+	could = l.findLast(path)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.boundLocked(path)
+	l.last[path] = could
+	return could
+}
+
+func (l *look) findLast(path string) bool {
 	for v := range l.f.history.NewestOf(path) {
 		switch v.Event {
 		case history.Commit, history.Found:

@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -21,6 +22,9 @@ const (
 	virtualBase = uint64(1) << 62
 	virtualRoot = virtualBase
 )
+
+// trimViews is how often renderings that nobody looks at any more are dropped.
+const trimViews = 5 * time.Second
 
 func isVirtual(id uint64) bool { return id >= virtualBase }
 
@@ -51,6 +55,7 @@ type vhandle struct {
 	content locksdir.Content
 	list    []locksdir.Entry
 	talk    *ctl.Conversation
+	charged int64 // to the user, for what is kept here
 }
 
 func newVirtual(f *FS, tree *locksdir.Tree) *virtual {
@@ -269,7 +274,12 @@ func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if err != nil {
 		return status(virtualErrno(err))
 	}
-	out.Fh = v.newHandle(&vhandle{node: in.NodeId, uid: by.uid, opener: by.owner, content: c})
+	cost := locksdir.Kept(c)
+	if !v.f.book.Take(by.uid, cost) {
+		c.Close()
+		return status(unix.ENOMEM)
+	}
+	out.Fh = v.newHandle(&vhandle{node: in.NodeId, uid: by.uid, opener: by.owner, content: c, charged: cost})
 	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
 	return fuse.OK
 }
@@ -308,6 +318,9 @@ func (v *virtual) release(fh uint64) {
 	h := v.handles[fh]
 	delete(v.handles, fh)
 	v.mu.Unlock()
+	if h != nil {
+		v.f.book.Give(h.uid, h.charged)
+	}
 	switch {
 	case h == nil:
 	case h.content != nil:
@@ -330,7 +343,14 @@ func (v *virtual) openDir(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if path == "" {
 		dots = append(dots, v.controlEntry())
 	}
-	out.Fh = v.newHandle(&vhandle{list: append(dots, list...)})
+	cost := int64(0)
+	for i := range list {
+		cost += virtualEntryCost + int64(len(list[i].Name))
+	}
+	if !v.f.book.Take(in.Uid, cost) {
+		return status(unix.ENOMEM)
+	}
+	out.Fh = v.newHandle(&vhandle{uid: in.Uid, list: append(dots, list...), charged: cost})
 	return fuse.OK
 }
 
@@ -357,6 +377,20 @@ func (v *virtual) list(in *fuse.ReadIn, add func(fuse.DirEntry) bool) fuse.Statu
 		}
 	}
 	return fuse.OK
+}
+
+// trim drops what was rendered and is too old to be shown again, until the mount is gone.
+func (v *virtual) trim() {
+	t := time.NewTicker(trimViews)
+	defer t.Stop()
+	for {
+		select {
+		case <-v.f.done:
+			return
+		case <-t.C:
+			v.tree.Trim()
+		}
+	}
 }
 
 func (v *virtual) unlink(h *fuse.InHeader, name string) fuse.Status {

@@ -26,6 +26,27 @@ type look struct {
 	mu    sync.Mutex // guards what follows
 	dirs  map[string]reach
 	files map[string]readable
+	last  map[string]bool // what couldReadLast has found out
+	bytes int             // that these take
+	// forgot says that it was more than dirs has.
+	forgot bool
+}
+
+// The bound of what a look remembers, in bytes.
+const (
+	maxLook  = 256 << 10
+	lookCost = 64 // of one thing, beside its path
+)
+
+// boundLocked makes room for one more path.
+func (l *look) boundLocked(path string) {
+	if l.bytes += lookCost + len(path); l.bytes <= maxLook {
+		return
+	}
+	clear(l.dirs)
+	clear(l.files)
+	clear(l.last)
+	l.bytes, l.forgot = lookCost+len(path), true
 }
 
 // reach is how far a viewer gets on the way to a directory.
@@ -38,7 +59,7 @@ const (
 )
 
 func (f *FS) lookOf(v locksdir.Viewer) *look {
-	return &look{f: f, v: v, u: userOf(v), dirs: map[string]reach{}}
+	return &look{f: f, v: v, u: userOf(v), dirs: map[string]reach{}, files: map[string]readable{}, last: map[string]bool{}}
 }
 
 // seesEverything reports whether a user is root or the mount's owner.
@@ -77,6 +98,9 @@ func (l *look) Stands() bool {
 	now := l.f.lookOf(l.v)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.forgot {
+		return false
+	}
 	for dir, r := range l.dirs {
 		if now.reach(dir) != r {
 			return false
@@ -88,6 +112,10 @@ func (l *look) Stands() bool {
 func (l *look) reach(dir string) reach {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if r, ok := l.dirs[dir]; ok {
+		return r
+	}
+	l.boundLocked(dir)
 	return l.reachLocked(dir)
 }
 
@@ -102,6 +130,7 @@ func (l *look) reachLocked(dir string) reach {
 	if r == reachAll {
 		r = l.enter(dir)
 	}
+	l.bytes += lookCost // its path is part of the one that is asked for
 	l.dirs[dir] = r
 	return r
 }

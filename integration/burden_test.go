@@ -157,6 +157,10 @@ def append(n):
     fd = os.open(root + "/bob/log%d.txt" % n, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     kept.append(fd)
     os.write(fd, b"x" * 1000000)
+def views(n):
+    if n < 2:
+        acquire(n)
+    kept.append(os.open(root + "/.locks/status.json", os.O_RDONLY))
 class libc:
     import ctypes
     lib = ctypes.CDLL(None, use_errno=True)
@@ -171,6 +175,7 @@ rounds = {
     "replies": replies,
     "listings": lambda i: list_directory(),
     "lines": append,
+    "views": views,
 }
 for i in range(60):
     attempt(lambda: rounds[what](i))
@@ -196,7 +201,7 @@ func TestMemoryOfOneUserIsBounded(t *testing.T) {
 		}
 		alice := m.ClientAs(t, ordinaryUID)
 		for _, x := range []struct{ what, refused string }{
-			{"half requests", "ENOBUFS"}, {"locks", "unavailable"}, {"replies", ""}, {"listings", "ENOMEM"}, {"lines", ""},
+			{"half requests", "ENOBUFS"}, {"locks", "unavailable"}, {"replies", ""}, {"listings", "ENOMEM"}, {"lines", ""}, {"views", "ENOMEM"},
 		} {
 			before := m.daemonStatus(t, "VmRSS")
 			p := m.launchAs(t, otherUID, bench.python, "-c", hoarder, m.Dir, x.what)

@@ -1,6 +1,6 @@
 // Package account bounds the memory that each user makes the daemon keep: replies that
 // nobody reads, requests without an end, listings of directories, unfinished lines,
-// locks. It counts bytes and allocates nothing itself.
+// locks, open files of .locks. It counts bytes and allocates nothing itself.
 //
 // A user may have up to a limit, and all users together up to a total. Each is sure of
 // a share, which the others cannot use up, and of one thing of any size besides: a

@@ -13,9 +13,9 @@ const eventsFile = "events.jsonl"
 
 // What a viewer's rendering of the audit trail takes at most.
 const (
-	eventBlock   = 64 << 10  // bytes of the trail between two marks, and read at once
-	eventTail    = 256 << 10 // bytes of what was rendered last that are kept
-	maxEventLine = 4 << 20   // a longer line is shown to nobody but the privileged
+	eventBlock   = 64 << 10 // bytes of the trail between two marks, and read at once
+	eventTail    = 64 << 10 // bytes of what was rendered last that are kept
+	maxEventLine = 4 << 20  // a longer line is shown to nobody but the privileged
 	// maxEventReaders bounds how often one user may have the file open.
 	maxEventReaders = 64
 )
@@ -250,6 +250,9 @@ type openEvents struct {
 	uid  uint32
 	once sync.Once
 }
+
+// kept is about what a view keeps: its tail, and what its look has found out.
+func (o *openEvents) kept() int64 { return 4 * eventTail }
 
 // Close implements Content.
 func (o *openEvents) Close() error {

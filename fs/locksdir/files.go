@@ -45,7 +45,7 @@ var topFiles = [...]topFile{
 	}},
 	{historyFile, func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
 		l := t.historyText(v)
-		return newText(l.text), l.taken
+		return l.content(t, v), l.taken
 	}},
 	{eventsFile, func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
 		return t.eventsFor(v), t.lastEvent(t.src.Events().Size())

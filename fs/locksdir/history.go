@@ -2,6 +2,7 @@ package locksdir
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,8 +39,9 @@ type Version struct {
 type Versions interface {
 	// HistoryGeneration rises whenever History would answer differently.
 	HistoryGeneration() uint64
-	// History lists all versions of all paths, oldest first.
-	History(Viewer) []Version
+	// History are all versions of all paths, oldest first. What happens while they are
+	// looked at may be among them or not.
+	History(Viewer) iter.Seq[Version]
 	// HistoryOf lists the versions of one path that are kept, oldest first.
 	HistoryOf(path string, v Viewer) []Version
 	// HistoryIn lists the names in the directory dir, "" for the root, that lead
@@ -164,48 +166,6 @@ func (t *Tree) openHistory(path string, v Viewer) (Content, error) {
 		return nil, syscall.EISDIR
 	}
 	return p.version.Content()
-}
-
-// historyLog is a rendering of history.jsonl.
-type historyLog struct {
-	key   string // who sees it
-	gen   uint64
-	text  []byte
-	taken time.Time
-	cost  time.Duration
-}
-
-// How a rendering of history.jsonl serves although the history has moved on: for
-// a few times the time that it took, but not longer than this.
-const (
-	historyGrace  = 5
-	maxHistoryAge = 2 * time.Second
-	maxHistories  = 4 // viewers whose renderings are kept
-)
-
-// historyText renders history.jsonl.
-func (t *Tree) historyText(v Viewer) *historyLog {
-	key := v.credentials()
-	t.historyMu.Lock()
-	defer t.historyMu.Unlock()
-	gen, now := t.src.HistoryGeneration(), t.src.Now()
-	for _, l := range t.histories {
-		// To all but the privileged directories count as well, which change unseen.
-		if l.key == key && (l.gen == gen && v.Privileged || now.Sub(l.taken) < min(historyGrace*l.cost, maxHistoryAge)) {
-			return l
-		}
-	}
-	l := &historyLog{key: key, gen: gen, taken: now}
-	for _, k := range t.src.History(v) {
-		l.text = k.appendJSON(l.text)
-	}
-	l.cost = t.src.Now().Sub(now)
-	t.histories = slices.DeleteFunc(t.histories, func(o *historyLog) bool { return o.key == key })
-	if len(t.histories) >= maxHistories {
-		t.histories = t.histories[1:]
-	}
-	t.histories = append(t.histories, l)
-	return l
 }
 
 // appendJSON appends the version's line of history.jsonl.

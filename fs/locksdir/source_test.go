@@ -2,6 +2,7 @@ package locksdir
 
 import (
 	"flag"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,21 +106,27 @@ func (f *fakeSource) FindRejected(id string, _ Viewer) (Rejected, bool) {
 
 func (f *fakeSource) HistoryGeneration() uint64 { return f.historyGen }
 
-func (f *fakeSource) History(v Viewer) []Version {
-	f.histories.Add(1)
-	if f.cost > 0 {
-		f.now = f.now.Add(f.cost)
+func (f *fakeSource) History(v Viewer) iter.Seq[Version] {
+	return func(yield func(Version) bool) {
+		f.histories.Add(1)
+		if f.cost > 0 {
+			f.now = f.now.Add(f.cost)
+		}
+		for _, k := range f.versions {
+			if v.May(RightRead, k.FileUID, k.FileGID, k.Mode) && !yield(k) {
+				return
+			}
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(f.versions), func(k Version) bool { return !v.May(RightRead, k.FileUID, k.FileGID, k.Mode) })
 }
 
 func (f *fakeSource) HistoryOf(path string, v Viewer) []Version {
-	return slices.DeleteFunc(f.History(v), func(k Version) bool { return k.Path != path })
+	return slices.DeleteFunc(slices.Collect(f.History(v)), func(k Version) bool { return k.Path != path })
 }
 
 func (f *fakeSource) HistoryIn(dir string, v Viewer) []string {
 	var names []string
-	for _, k := range f.History(v) {
+	for k := range f.History(v) {
 		below, ok := k.Path, true
 		if dir != "" {
 			below, ok = strings.CutPrefix(k.Path, dir+"/")

@@ -295,3 +295,13 @@ type text struct{ *bytes.Reader }
 func newText(b []byte) Content { return text{bytes.NewReader(b)} }
 
 func (text) Close() error { return nil }
+
+func (t text) kept() int64 { return t.Reader.Size() }
+
+// Kept is what an open Content keeps in memory, in bytes.
+func Kept(c Content) int64 {
+	if k, ok := c.(interface{ kept() int64 }); ok {
+		return k.kept()
+	}
+	return 0
+}
