@@ -94,7 +94,7 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 	if e != 0 {
 		return status(e)
 	}
-	f.table.Release(l)
+	defer f.table.Release(l)
 	if f.isOrphan(n) && (c.tid != 0 || f.leftBehind(n)) {
 		// The session that had taken the file's node over was rolled back while the
 		// caller waited for it.
@@ -103,7 +103,13 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 		}
 		return status(f.staleAt(c, n))
 	}
+	// The file may have been removed while the caller was on its way. Under the lock
+	// nobody makes an earlier version of it once somebody has it open to write.
 	h := f.newHandle(n, appendHandle, in.Flags)
+	if err := f.unshare(n); err != nil {
+		f.closeHandle(h)
+		return statusOf(err)
+	}
 	h.uid, h.gid = c.uid, c.gid
 	h.app = newAppender(f, h, c)
 	f.startIO(h, ioDirect, out)

@@ -50,6 +50,8 @@ import (
 type FS struct {
 	fuse.RawFileSystem // what is not implemented answers ENOSYS
 
+	fault func(step string) error // see commit.Store.SetFault; set by simulations
+
 	opts       Options
 	log        Logger
 	srv        Kernel

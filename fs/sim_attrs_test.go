@@ -130,7 +130,7 @@ func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
 func (p *simProc) truncate(path string) {
 	p.enter(unix.SYS_TRUNCATE, "truncate "+path, path)
 	began := p.w.now()
-	e := p.w.kernel.setattrPath(p, path, sizeAttr(0))
+	e := p.kernel.setattrPath(p, path, sizeAttr(0))
 	p.w.logf("%s truncates %s to nothing: %s", p, path, result(e))
 	p.w.model.did(p, simOp{kind: "truncate", path: path, errno: e}, began)
 	p.leave()
@@ -139,7 +139,7 @@ func (p *simProc) truncate(path string) {
 func (p *simProc) ftruncate(fd int, size int64) unix.Errno {
 	f := p.fds[fd]
 	p.enter(unix.SYS_FTRUNCATE, "ftruncate "+f.path)
-	e := p.w.kernel.setattr(p, f.inode, f, sizeAttr(size))
+	e := f.k.setattr(p, f.inode, f, sizeAttr(size))
 	p.w.logf("%s truncates the open %s to %d bytes: %s", p, f.path, size, result(e))
 	p.leave()
 	return e
@@ -148,7 +148,7 @@ func (p *simProc) ftruncate(fd int, size int64) unix.Errno {
 func (p *simProc) chmod(path string) {
 	p.enter(unix.SYS_CHMOD, "chmod "+path, path)
 	began := p.w.now()
-	e := p.w.kernel.setattrPath(p, path, modeAttr(0o640))
+	e := p.kernel.setattrPath(p, path, modeAttr(0o640))
 	p.w.logf("%s changes the mode of %s: %s", p, path, result(e))
 	p.w.model.did(p, simOp{kind: "stat", path: path, errno: e}, began)
 	p.leave()
@@ -157,7 +157,7 @@ func (p *simProc) chmod(path string) {
 func (p *simProc) ln(from, to string) {
 	p.enter(unix.SYS_LINK, fmt.Sprintf("link %s to %s", from, to), from, to)
 	began := p.w.now()
-	e := p.w.kernel.link(p, from, to)
+	e := p.kernel.link(p, from, to)
 	p.w.logf("%s gives %s the further name %s: %s", p, from, to, result(e))
 	p.w.model.did(p, simOp{kind: "link", path: from, to: to, handle: p.w.model.newHandle(), errno: e}, began)
 	p.leave()
@@ -216,7 +216,7 @@ func (p *simProc) log(path string) {
 	for range 2 {
 		v := p.w.model.newVersion(p)
 		f.records = append(f.records, simRecord{v, p.w.now()})
-		if p.write(fd, "{"+v+"}\n") != 0 {
+		if e := p.write(fd, "{"+v+"}\n"); e != 0 && e != unix.ENOTCONN {
 			f.records = f.records[:len(f.records)-1]
 		}
 	}

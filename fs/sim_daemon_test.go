@@ -1,33 +1,59 @@
 package fs
 
 import (
-	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/journal"
 )
 
 // The daemon of a simulation.
 
+// simDaemon is one life of the daemon, from its start to its stop or its death.
+type simDaemon struct {
+	w      *simWorld
+	fs     *FS
+	kernel *simKernel
+	dead   atomic.Bool
+
+	// Guarded by simWorld.mu.
+	doomed int    // the number of the step of its disk that it does not live to see; 0: none
+	fatal  string // likewise, the step's name
+	steps  int    // that it has taken
+}
+
+func (d *simDaemon) park(what string) { d.w.parkFor(what, d) }
+
+// perhapsPark is park inside the daemon, where nobody holds a mutex: the bubble does not
+// see that somebody waits for one.
+func (d *simDaemon) perhapsPark(what string) {
+	w := d.w
+	w.mu.Lock()
+	stops := !d.dead.Load() && w.inside > 0 && w.chances.IntN(100) < w.inside
+	w.mu.Unlock()
+	if stops && d.fs.holdsNoMutex() {
+		d.park(what)
+	}
+}
+
 // start makes the filesystem, as Start does, without a mount.
-func (w *simWorld) start(dir string) error {
-	o := Options{Dir: dir, LockTimeout: 2 * time.Second, Log: simLog{w: w}}
+func (w *simWorld) start() error {
+	o := Options{Dir: w.dir, LockTimeout: 2 * time.Second, Log: simLog{w: w}}
 	if err := o.Validate(); err != nil {
 		return err
 	}
 	f := newFS(o)
-	w.fs = f
-	w.kernel = newSimKernel(w)
-	w.kernel.fs = face{f}
-	w.procs = newSimProcs(w)
-	f.srv, f.proc = w.kernel, w.procs
+	d := &simDaemon{w: w, fs: f}
+	d.kernel = newSimKernel(d)
+	w.daemon, w.kernel = d, d.kernel
+	w.dooms(d)
+	f.srv, f.proc, f.fault = w.kernel, simEyes{w.procs, d}, d.fault
 	if err := f.openData(); err != nil {
 		return err
 	}
@@ -40,51 +66,61 @@ func (w *simWorld) start(dir string) error {
 		return err
 	}
 	f.maxNodes = 1000
-	f.mountDev, f.mountID = unix.Mkdev(0, 4000), 4000
+	f.mountID = 4000 + len(w.buried)
+	f.mountDev = unix.Mkdev(0, uint32(f.mountID))
 	f.virt = newVirtual(f, locksdir.New(f.source))
 	if err := f.plantRoot(); err != nil {
 		return err
 	}
 	go f.walks.sweep()
 	go f.trim.run()
+	go f.pruneRejected()
 	go f.keepKnowledge()
+	if !f.journal.Clean() {
+		go f.sweepOrphans()
+	}
 	return nil
 }
 
-// stop ends the filesystem and closes what a process's end would close.
-func (w *simWorld) stop(dir string) {
-	w.fs.stop()
-	w.fs.abandonSessions()
-	w.fs.cleanup()
+// stop ends the filesystem, and closes what a process's end would close.
+func (w *simWorld) stop() {
+	w.daemon.end()
 	synctest.Wait()
-	for _, fd := range []int{w.fs.rootfd, w.fs.procfd} {
+	for _, d := range append(w.buried, w.daemon) {
+		d.close()
+	}
+	closeBelow(w.dir)
+	w.examine("a stop", journal.Recoverable, journal.Problem)
+	closeBelow(w.grave())
+}
+
+// end ends all that the daemon does.
+func (d *simDaemon) end() {
+	d.fs.stop()
+	d.fs.abandonSessions()
+	d.fs.cleanup()
+}
+
+// close closes what the daemon has open still.
+func (d *simDaemon) close() {
+	for _, fd := range []int{d.fs.rootfd, d.fs.procfd} {
 		unix.Close(fd)
 	}
-	_ = w.fs.state.Close()
-	w.fs.mu.Lock()
-	for _, n := range w.fs.nodes {
+	_ = d.fs.state.Close()
+	d.fs.mu.Lock()
+	defer d.fs.mu.Unlock()
+	for _, n := range d.fs.nodes {
 		if n.fd >= 0 {
 			unix.Close(n.fd)
 		}
 	}
-	w.fs.mu.Unlock()
-	closeBelow(dir)
 }
 
 // closeBelow closes what is still open of a directory: the lock of the state directory,
 // which a daemon keeps until it ends.
 func closeBelow(dir string) {
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return
-	}
-	for _, e := range list {
-		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(to, dir+"/") {
-			var fd int
-			if _, err := fmt.Sscan(e.Name(), &fd); err == nil {
-				unix.Close(fd)
-			}
-		}
+	for _, fd := range openBelow(dir) {
+		unix.Close(fd)
 	}
 }
 
@@ -131,11 +167,11 @@ func (f *FS) holdsNoMutex() bool {
 
 // checkEmpty looks for what dead processes have left behind.
 func (w *simWorld) checkEmpty() {
-	held, waiting := w.fs.table.Len()
+	held, waiting := w.daemon.fs.table.Len()
 	if held > 0 || waiting > 0 {
 		w.failf("%d locks are held and %d waited for, and everybody is dead", held, waiting)
 	}
-	f := w.fs
+	f := w.daemon.fs
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	sessions, handles, names := len(f.sessions), len(f.handles), 0

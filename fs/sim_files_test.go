@@ -12,6 +12,7 @@ import (
 
 // simFile is an open file description.
 type simFile struct {
+	k     *simKernel
 	inode *simInode
 	fh    uint64
 	flags uint32
@@ -79,7 +80,7 @@ func (k *simKernel) openOnce(p *simProc, path string, flags uint32, reval bool) 
 	if e := k.getattr(p, n); e != 0 {
 		return nil, e
 	}
-	f := &simFile{inode: n, flags: flags, refs: 1, path: path}
+	f := &simFile{k: k, inode: n, flags: flags, refs: 1, path: path}
 	e = k.request(p, fmt.Sprintf("OPEN %s (node %d)", name, n.id), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
 		h.NodeId = n.id
 		return k.fs.Open(cancel, &fuse.OpenIn{InHeader: h, Flags: flags &^ (unix.O_CREAT | unix.O_EXCL)}, &f.out)
@@ -117,7 +118,7 @@ func (k *simKernel) openOrCreate(p *simProc, dir *simInode, name string, flags u
 	if e != 0 {
 		return nil, nil, e
 	}
-	f := &simFile{inode: k.inodeOf(p, &out.EntryOut), flags: flags, refs: 1, out: out.OpenOut}
+	f := &simFile{k: k, inode: k.inodeOf(p, &out.EntryOut), flags: flags, refs: 1, out: out.OpenOut}
 	k.mu.Lock()
 	k.putLocked(dir, name, f.inode, out.EntryTimeout())
 	dir.until = time.Time{}
@@ -229,7 +230,7 @@ func (k *simKernel) close(p *simProc, f *simFile) unix.Errno {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f.refs--
-	if f.refs == 0 {
+	if f.refs == 0 && !k.isDead() {
 		k.releases++
 		go k.release(f)
 	}
@@ -238,7 +239,10 @@ func (k *simKernel) close(p *simProc, f *simFile) unix.Errno {
 
 // release sends RELEASE, some time after the last close, on nobody's behalf.
 func (k *simKernel) release(f *simFile) {
-	k.w.park("the kernel is about to send RELEASE " + f.path)
+	k.d.park("the kernel is about to send RELEASE " + f.path)
+	if k.isDead() {
+		return
+	}
 	k.fs.Release(nil, &fuse.ReleaseIn{InHeader: fuse.InHeader{NodeId: f.inode.id}, Fh: f.fh, Flags: f.flags})
 	k.w.tracef("      RELEASE %s", f.path)
 	k.mu.Lock()

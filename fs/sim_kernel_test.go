@@ -19,6 +19,8 @@ import (
 // What it leaves out: passthrough, mappings, several mounts, permissions.
 type simKernel struct {
 	w        *simWorld
+	d        *simDaemon
+	ended    int64 // after the daemon's death: when the next one answers
 	fs       face
 	renames  simLock // s_vfs_rename_mutex
 	mu       sync.Mutex
@@ -55,12 +57,23 @@ type simDentry struct {
 	until time.Time
 }
 
-func newSimKernel(w *simWorld) *simKernel {
-	k := &simKernel{w: w, inodes: map[uint64]*simInode{}}
+func newSimKernel(d *simDaemon) *simKernel {
+	k := &simKernel{w: d.w, d: d, fs: face{d.fs}, inodes: map[uint64]*simInode{}}
 	root := &simInode{id: fuse.FUSE_ROOT_ID, nlookup: 1, children: map[string]*simDentry{}}
 	root.attr.Mode = unix.S_IFDIR | 0o755
 	k.inodes[root.id] = root
 	return k
+}
+
+// isDead reports whether the daemon has died, so that nothing answers on the mount.
+func (k *simKernel) isDead() bool { return k.d.dead.Load() }
+
+// until is the given moment, or that at which nothing could happen on the mount any more.
+func (k *simKernel) until(at int64) int64 {
+	if k.ended == 0 {
+		return at
+	}
+	return min(at, k.ended)
 }
 
 // InodeNotify implements Kernel.
@@ -72,7 +85,7 @@ func (k *simKernel) InodeNotify(id uint64, off, _ int64) fuse.Status {
 		n.version++
 	}
 	k.mu.Unlock()
-	if n == nil {
+	if n == nil || k.isDead() {
 		return fuse.ENOENT
 	}
 	if off >= 0 {
@@ -90,10 +103,10 @@ func (k *simKernel) EntryNotify(dir uint64, name string) fuse.Status {
 	k.mu.Lock()
 	d := k.inodes[dir]
 	k.mu.Unlock()
-	if d == nil {
+	if d == nil || k.isDead() {
 		return fuse.ENOENT
 	}
-	k.w.perhapsPark("the daemon is about to invalidate the name " + name)
+	k.d.perhapsPark("the daemon is about to invalidate the name " + name)
 	d.lock.lock(true)
 	defer d.lock.unlock(true)
 	k.mu.Lock()
@@ -148,6 +161,9 @@ func (k *simKernel) requestTo(p *simProc, what string, force bool, do func(h fus
 	if p.isKilled() && !force {
 		return unix.EINTR
 	}
+	if k.isDead() {
+		return unix.ENOTCONN
+	}
 	cancel := p.begins(force)
 	defer p.ends()
 	k.mu.Lock()
@@ -155,6 +171,9 @@ func (k *simKernel) requestTo(p *simProc, what string, force bool, do func(h fus
 	h := fuse.InHeader{Unique: k.unique, Caller: fuse.Caller{Owner: fuse.Owner{Uid: p.uid, Gid: k.w.gid}, Pid: uint32(p.pid)}}
 	k.mu.Unlock()
 	st := do(h, cancel)
+	if k.isDead() { // whatever it was about to answer
+		st = fuse.Status(unix.ENOTCONN)
+	}
 	k.w.tracef("      %s %s: %v", p, what, unix.Errno(st))
 	return unix.Errno(st)
 }
@@ -219,7 +238,7 @@ func (k *simKernel) inodeOf(p *simProc, out *fuse.EntryOut) *simInode {
 	}
 	n.nlookup++
 	n.setAttrLocked(&out.Attr, out.AttrTimeout(), n.version)
-	p.using[n] = true
+	p.uses(n)
 	return n
 }
 
@@ -243,7 +262,7 @@ func (k *simKernel) lookup(p *simProc, dir *simInode, name string, reval, locked
 		d := dir.children[name] // another one may have looked it up meanwhile
 		if d != nil && time.Now().Before(d.until) && !reval {
 			if d.inode != nil {
-				p.using[d.inode] = true
+				p.uses(d.inode)
 			}
 			k.mu.Unlock()
 			return d.inode, 0
@@ -272,7 +291,7 @@ func (k *simKernel) lookupCached(p *simProc, dir *simInode, name string, reval b
 		return nil, 0, false
 	}
 	if d.inode != nil {
-		p.using[d.inode] = true
+		p.uses(d.inode)
 	}
 	if time.Now().Before(d.until) && !reval {
 		k.mu.Unlock()

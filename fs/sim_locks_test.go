@@ -98,7 +98,7 @@ func (p *simProc) lock(fd int, kind simLockKind) bool {
 		typ = unix.F_WRLCK
 	}
 	p.enter(nr, fmt.Sprintf("lock %s %s", f.path, kind))
-	e := p.w.kernel.setlk(p, f, kind, typ)
+	e := f.k.setlk(p, f, kind, typ)
 	p.w.logf("%s locks %s %s: %s", p, f.path, kind, result(e))
 	p.w.model.locked(p, f, kind, e)
 	p.leave()
@@ -113,9 +113,9 @@ func (p *simProc) unlock(fd int, kind simLockKind) {
 	}
 	p.enter(nr, "unlock "+f.path)
 	p.w.model.unlocks(f)
-	e := p.w.kernel.setlk(p, f, kind, unix.F_UNLCK)
+	e := f.k.setlk(p, f, kind, unix.F_UNLCK)
 	p.w.logf("%s unlocks %s: %s", p, f.path, result(e))
-	if e != 0 && !p.isKilled() {
+	if e != 0 && !p.isKilled() && !f.k.isDead() {
 		p.w.failf("%s: an unlock must not fail with %s", p, result(e))
 	}
 	p.leave()
@@ -135,10 +135,10 @@ func (p *simProc) lockAndCount(path string, tries bool) {
 		p.close(fd)
 		return
 	}
-	had := p.w.kernel.has(f, path)
+	had := f.k.has(f, path)
 	if v, ok := p.cat(path); ok {
 		e := p.echo(path, path, v)
-		if e == unix.EBUSY && had && p.w.kernel.has(f, path) {
+		if e == unix.EBUSY && had && f.k.has(f, path) {
 			p.w.failf("%s was refused a write of %s, which it has locked", p, path)
 		}
 	}
@@ -155,7 +155,7 @@ func (p *simProc) lockAndRead(path string, kind simLockKind) {
 		p.close(fd)
 		return
 	}
-	had := p.w.kernel.has(f, path)
+	had := f.k.has(f, path)
 	if kind.posix { // to close another descriptor of the file would end the lock
 		p.readAll(fd)
 		p.unlock(fd, kind)
@@ -164,7 +164,7 @@ func (p *simProc) lockAndRead(path string, kind simLockKind) {
 	}
 	v, ok := p.cat(path)
 	again, still := p.cat(path)
-	if ok && still && v != again && had && p.w.kernel.has(f, path) && p.uid == p.w.uid {
+	if ok && still && v != again && had && f.k.has(f, path) && p.uid == p.w.uid {
 		p.w.failf("%s read %s and then %s from %s, which it has locked", p, v, again, path)
 	}
 	p.close(fd)
@@ -176,7 +176,7 @@ func (p *simProc) askLock(path string) {
 		return
 	}
 	p.enter(unix.SYS_FCNTL, "ask who has locked "+f.path)
-	pid, e := p.w.kernel.getlk(p, f)
+	pid, e := f.k.getlk(p, f)
 	who := "nobody"
 	if q := p.w.procs.get(int32(pid)); q != nil {
 		who = q.String()
@@ -201,10 +201,10 @@ func (p *simProc) sync(path string) {
 	}
 	p.enter(unix.SYS_FSYNC, "fsync "+f.path)
 	f.syncing = p.w.now()
-	e = p.w.kernel.fsync(p, f)
+	e = f.k.fsync(p, f)
 	f.synced = e == 0
 	p.w.logf("%s syncs %s: %s", p, f.path, result(e))
-	if e != 0 && !p.isKilled() {
+	if e != 0 && !p.isKilled() && !f.k.isDead() {
 		p.w.failf("%s: fsync must not fail with %s", p, result(e))
 	}
 	p.leave()
@@ -225,7 +225,7 @@ func (m *simModel) locked(p *simProc, f *simFile, kind simLockKind, e unix.Errno
 	m.done["lock "+unix.ErrnoName(e)]++
 	m.mu.Unlock()
 	if e != 0 {
-		if !kind.mayFail(e) && !(e == unix.EINTR && p.isKilled()) {
+		if !kind.mayFail(e) && !(e == unix.EINTR && p.isKilled()) && e != unix.ENOTCONN {
 			m.w.failf("%s: a lock must not fail with %s", p, result(e))
 		}
 		return
@@ -253,7 +253,7 @@ func (o *simFile) isNamed() bool { return o.dir != nil && !o.inode.linked }
 // has reports whether the path leads to the open file for certain. A file that was open
 // when its name was taken away, or renamed, is locked under another name, or none.
 func (k *simKernel) has(f *simFile, path string) bool {
-	if !f.isNamed() {
+	if !f.isNamed() || k.isDead() {
 		return false
 	}
 	k.mu.Lock()

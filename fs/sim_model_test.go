@@ -82,7 +82,11 @@ func (m *simModel) newVersion(p *simProc) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.versions++
-	return fmt.Sprintf("%s%d", strings.TrimSuffix(p.comm, "-child"), m.versions)
+	v := fmt.Sprintf("%s%d", strings.TrimSuffix(p.comm, "-child"), m.versions)
+	if m.w.opts.script.hazards.harmDaemon() { // so that half of one over another one shows
+		v += strings.Repeat("x", m.versions*5%7)
+	}
+	return v
 }
 
 // looks are the commands that look at every name.
@@ -113,7 +117,7 @@ func (m *simModel) did(p *simProc, o simOp, began int64) {
 }
 
 func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
-	if !slices.Contains(expected, o.errno) && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
+	if !slices.Contains(expected, o.errno) && o.errno != unix.ENOTCONN && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
 		m.w.failf("%s: %s must not fail with %s", p, o.kind, result(o.errno))
 	}
 	o.who = p.String()
@@ -130,18 +134,31 @@ func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
 			m.seen[n] = true
 		}
 	}
+	if o.errno == unix.ENOTCONN { // it has happened by the time that the next daemon answers, or not at all
+		o.errno = unix.EINTR
+		ended = p.kernel.until(ended)
+	}
 	if o.errno == unix.EINTR {
 		o.errno, o.killed = 0, true
 	}
 	m.ops = append(m.ops, porcupine.Operation{ClientId: int(p.pid), Input: o, Call: began, Return: ended})
 }
 
+func (m *simModel) count(what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done[what]++
+}
+
 // opened looks for two writers of one file, and notes that there is no such file.
 func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e unix.Errno, began int64) {
 	if e != 0 {
-		if flags&unix.O_CREAT == 0 {
+		switch {
+		case flags&unix.O_CREAT == 0:
 			m.did(p, simOp{kind: "read", path: path, errno: e}, began)
-		} else {
+		case flags&unix.O_APPEND != 0 && e == unix.ENOTCONN:
+			m.did(p, simOp{kind: "openlog", path: path, handle: m.newHandle(), errno: e}, began)
+		default:
 			m.did(p, simOp{kind: "open", path: path, errno: e}, began)
 		}
 		return
@@ -212,9 +229,14 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	if f.refs > 0 {
 		return
 	}
+	dead, ended := f.k.isDead(), f.k.until(m.w.now())
 	v := cmp.Or(f.version, "empty")
 	for _, r := range f.records {
-		m.did(p, simOp{kind: "append", path: f.path, handle: f.handle, version: r.version, killed: f.killed || e != 0}, r.began)
+		o := simOp{kind: "append", path: f.path, handle: f.handle, version: r.version, killed: f.killed || e != 0}
+		o.killed = o.killed || dead
+		if r.began < ended {
+			m.note(p, o, r.began, ended)
+		}
 	}
 	if v == unchanged || f.flags&unix.O_APPEND != 0 {
 		return
@@ -225,6 +247,11 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 		began = f.syncing
 	}
 	switch {
+	case dead && began > ended: // nobody was there to commit it
+		return
+	case dead:
+		o.errno, o.killed = 0, true
+		m.count("write, and the daemon dies")
 	case f.killed && f.synced: // all that was written has been synced: it must be the file
 		o.errno = 0
 	case f.killed:
@@ -232,7 +259,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	case f.refused && e == 0:
 		o.errno = unix.EBUSY
 	}
-	m.did(p, o, began)
+	m.note(p, o, began, ended)
 }
 
 // read notes what was read through an open file.

@@ -31,8 +31,10 @@ type simProc struct {
 	fds    map[int]*simFile
 	call   proc.Call
 	inCall bool
-	cancel chan struct{} // of the request that is under way
-	using  map[*simInode]bool
+	cancel chan struct{}      // of the request that is under way
+	using  map[*simInode]bool // guarded by simWorld.mu
+	kernel *simKernel         // of the mount on which its system call has begun
+	readOn *simKernel         // the mount on which it has read last
 	signal int
 	ending bool
 	gone   bool
@@ -52,12 +54,17 @@ func (p *simProc) isKilled() bool {
 
 func (p *simProc) nameOf(n *simInode) string { return fmt.Sprintf("of node %d", n.id) }
 
-func (p *simProc) uses(n *simInode) { p.w.kernel.use(p, n) }
-
-func (k *simKernel) use(p *simProc, n *simInode) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// uses notes that the process's system call uses an inode of the kernel's.
+func (p *simProc) uses(n *simInode) {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
 	p.using[n] = true
+}
+
+func (p *simProc) usesNothing() {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	clear(p.using)
 }
 
 // begins and ends enclose a request, which a signal interrupts but for a FLUSH.
@@ -97,6 +104,7 @@ func (p *simProc) kill() {
 func (p *simProc) enter(nr int, what string, args ...string) {
 	p.w.park(p.String() + " is about to call " + what)
 	p.leaveIfKilled()
+	p.kernel = p.w.kernel
 	ps := p.w.procs
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -112,10 +120,7 @@ func (p *simProc) leave() {
 	ps.mu.Lock()
 	p.inCall, p.doing = false, ""
 	ps.mu.Unlock()
-	k := p.w.kernel
-	k.mu.Lock()
-	clear(p.using)
-	k.mu.Unlock()
+	p.usesNothing()
 	p.leaveIfKilled()
 }
 
@@ -137,10 +142,7 @@ func (p *simProc) end() {
 		p.w.model.unlocks(files[fd])
 		p.flush(files[fd])
 	}
-	k := p.w.kernel
-	k.mu.Lock()
-	clear(p.using)
-	k.mu.Unlock()
+	p.usesNothing()
 	ps.mu.Lock()
 	p.gone = true
 	signal := p.signal
@@ -196,9 +198,9 @@ func (ps *simProcs) fork(parent *simProc, comm string) *simProc {
 	if parent != nil {
 		for fd, f := range parent.fds {
 			p.fds[fd] = f
-			ps.w.kernel.mu.Lock()
+			f.k.mu.Lock()
 			f.refs++
-			ps.w.kernel.mu.Unlock()
+			f.k.mu.Unlock()
 		}
 	}
 	ps.all[p.pid] = p

@@ -11,10 +11,14 @@ import (
 	"latchfs/lockmgr/proc"
 )
 
-// What the daemon learns of the processes of a simulation.
+// simEyes are what a daemon learns of the processes of a simulation.
+type simEyes struct {
+	*simProcs
+	d *simDaemon
+}
 
 // Thread implements Procs.
-func (ps *simProcs) Thread(tid uint32) (proc.Thread, error) {
+func (ps simEyes) Thread(tid uint32) (proc.Thread, error) {
 	if tid == 0 {
 		return proc.Thread{}, proc.ErrForeign
 	}
@@ -30,16 +34,16 @@ func (ps *simProcs) Thread(tid uint32) (proc.Thread, error) {
 }
 
 // Opener implements Procs.
-func (ps *simProcs) Opener(tid uint32) (proc.Thread, error) { return ps.Thread(tid) }
+func (ps simEyes) Opener(tid uint32) (proc.Thread, error) { return ps.Thread(tid) }
 
 // Process implements Procs.
-func (ps *simProcs) Process(pid int32) (proc.Thread, error) {
-	ps.w.perhapsPark("the daemon looks at a process")
+func (ps simEyes) Process(pid int32) (proc.Thread, error) {
+	ps.d.perhapsPark("the daemon looks at a process")
 	return ps.Thread(uint32(pid))
 }
 
 // All implements Procs.
-func (ps *simProcs) All() (all []lockmgr.Owner) {
+func (ps simEyes) All() (all []lockmgr.Owner) {
 	for _, p := range ps.living() {
 		all = append(all, p.owner())
 	}
@@ -47,8 +51,8 @@ func (ps *simProcs) All() (all []lockmgr.Owner) {
 }
 
 // Now implements Procs.
-func (ps *simProcs) Now() lockmgr.Birth {
-	ps.w.perhapsPark("the daemon asks what time it is")
+func (ps simEyes) Now() lockmgr.Birth {
+	ps.d.perhapsPark("the daemon asks what time it is")
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return lockmgr.Birth{Tick: ps.tick(), PID: ps.last}
@@ -56,7 +60,7 @@ func (ps *simProcs) Now() lockmgr.Birth {
 
 // Lineage implements Procs. The daemon asks once for each caller, and others may wait
 // for the answer, which the bubble does not see: nobody stops here.
-func (ps *simProcs) Lineage(pid int32) (up []lockmgr.Ancestor) {
+func (ps simEyes) Lineage(pid int32) (up []lockmgr.Ancestor) {
 	for p := ps.get(pid); p != nil && p.parent != nil; p = p.parent {
 		up = append(up, lockmgr.Ancestor{Owner: p.parent.owner(), Child: p.birth})
 	}
@@ -64,7 +68,7 @@ func (ps *simProcs) Lineage(pid int32) (up []lockmgr.Ancestor) {
 }
 
 // Family implements Procs.
-func (ps *simProcs) Family(o lockmgr.Owner) (f proc.Family) {
+func (ps simEyes) Family(o lockmgr.Owner) (f proc.Family) {
 	for p := ps.get(o.PID); p != nil && p.parent != nil; p = p.parent {
 		if len(f.Relatives) < 3 {
 			f.Relatives = append(f.Relatives, p.parent.owner())
@@ -76,8 +80,8 @@ func (ps *simProcs) Family(o lockmgr.Owner) (f proc.Family) {
 }
 
 // Descendants implements Procs.
-func (ps *simProcs) Descendants(pid int32) (below []int32) {
-	ps.w.perhapsPark("the daemon looks for descendants")
+func (ps simEyes) Descendants(pid int32) (below []int32) {
+	ps.d.perhapsPark("the daemon looks for descendants")
 	for _, p := range ps.living() {
 		for up := p.parent; up != nil; up = up.parent {
 			if up.pid == pid {
@@ -92,19 +96,19 @@ func (ps *simProcs) Descendants(pid int32) (below []int32) {
 }
 
 // FollowForks implements Procs.
-func (ps *simProcs) FollowForks() error { return nil }
+func (ps simEyes) FollowForks() error { return nil }
 
 // UnfollowForks implements Procs.
-func (ps *simProcs) UnfollowForks() {}
+func (ps simEyes) UnfollowForks() {}
 
 // Alive implements Procs.
-func (ps *simProcs) Alive(o lockmgr.Owner) bool {
+func (ps simEyes) Alive(o lockmgr.Owner) bool {
 	p := ps.get(o.PID)
 	return p != nil && p.owner() == o
 }
 
 // Exit implements Procs.
-func (ps *simProcs) Exit(tid uint32) (sig int, exiting bool) {
+func (ps simEyes) Exit(tid uint32) (sig int, exiting bool) {
 	p := ps.get(int32(tid))
 	if p == nil {
 		return 0, true
@@ -118,13 +122,13 @@ func (ps *simProcs) Exit(tid uint32) (sig int, exiting bool) {
 }
 
 // Watch implements Procs.
-func (ps *simProcs) Watch(o lockmgr.Owner) (dead <-chan struct{}, stop func(), err error) {
+func (ps simEyes) Watch(o lockmgr.Owner) (dead <-chan struct{}, stop func(), err error) {
 	dead, _, stop, err = ps.WatchEnd(o)
 	return dead, stop, err
 }
 
 // WatchEnd implements Procs.
-func (ps *simProcs) WatchEnd(o lockmgr.Owner) (dead <-chan struct{}, end func() proc.End, stop func(), err error) {
+func (ps simEyes) WatchEnd(o lockmgr.Owner) (dead <-chan struct{}, end func() proc.End, stop func(), err error) {
 	if o.PID <= 0 {
 		return nil, nil, nil, proc.ErrForeign
 	}
@@ -140,7 +144,7 @@ func (ps *simProcs) WatchEnd(o lockmgr.Owner) (dead <-chan struct{}, end func() 
 }
 
 // Pulse implements Procs.
-func (ps *simProcs) Pulse(pid int32) (proc.Pulse, error) {
+func (ps simEyes) Pulse(pid int32) (proc.Pulse, error) {
 	p := ps.get(pid)
 	if p == nil {
 		return proc.Pulse{}, proc.ErrGone
@@ -149,7 +153,7 @@ func (ps *simProcs) Pulse(pid int32) (proc.Pulse, error) {
 }
 
 // Pending implements Procs.
-func (ps *simProcs) Pending(tid uint32) proc.Pending {
+func (ps simEyes) Pending(tid uint32) proc.Pending {
 	p := ps.get(int32(tid))
 	if p == nil || p.isKilled() {
 		return proc.Interrupt
@@ -158,7 +162,7 @@ func (ps *simProcs) Pending(tid uint32) proc.Pending {
 }
 
 // Syscall implements Procs.
-func (ps *simProcs) Syscall(tid uint32) (call proc.Call, ok bool) {
+func (ps simEyes) Syscall(tid uint32) (call proc.Call, ok bool) {
 	p := ps.get(int32(tid))
 	if p == nil {
 		return proc.Call{}, false
@@ -169,12 +173,12 @@ func (ps *simProcs) Syscall(tid uint32) (call proc.Call, ok bool) {
 }
 
 // GivenPath implements Procs.
-func (ps *simProcs) GivenPath(tid uint32) (g proc.Given, ok bool) {
+func (ps simEyes) GivenPath(tid uint32) (g proc.Given, ok bool) {
 	p := ps.get(int32(tid))
 	if p == nil {
 		return proc.Given{}, false
 	}
-	root := ps.w.fs.inoOf(ps.w.fs.nodeOf(rootID)).ino
+	root := ps.d.fs.inoOf(ps.d.fs.nodeOf(rootID)).ino
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if !p.inCall || p.call.Nr != unix.SYS_OPENAT {
@@ -182,24 +186,27 @@ func (ps *simProcs) GivenPath(tid uint32) (g proc.Given, ok bool) {
 	}
 	for path, at := range ps.pointers {
 		if at == p.call.Args[1] {
-			return proc.Given{Path: path, Dev: ps.w.fs.mountDev, Ino: root}, true
+			return proc.Given{Path: path, Dev: ps.d.fs.mountDev, Ino: root}, true
 		}
 	}
 	return proc.Given{}, false
 }
 
 // Opens implements Procs.
-func (ps *simProcs) Opens(pid int32, f proc.File) (writable, readable int, err error) {
+func (ps simEyes) Opens(pid int32, f proc.File) (writable, readable int, err error) {
 	p := ps.get(pid)
 	if p == nil {
 		return 0, 0, nil
 	}
-	k := ps.w.kernel
+	k := ps.d.kernel
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, o := range p.fds {
+		if o.k != k { // of an earlier mount
+			continue
+		}
 		ino := o.inode.attr.Ino
 		switch {
 		case f.Dev != k.fs.mountDev || ino != f.Ino && !slices.Contains(f.Also, ino):
@@ -214,19 +221,19 @@ func (ps *simProcs) Opens(pid int32, f proc.File) (writable, readable int, err e
 }
 
 // Descriptors implements Procs.
-func (ps *simProcs) Descriptors(pid int32) int64 { return 8 }
+func (ps simEyes) Descriptors(pid int32) int64 { return 8 }
 
 // AtStart implements Procs.
-func (ps *simProcs) AtStart(int32, proc.File) bool { return false }
+func (ps simEyes) AtStart(int32, proc.File) bool { return false }
 
 // IsOutput implements Procs.
-func (ps *simProcs) IsOutput(int32, proc.File) bool { return false }
+func (ps simEyes) IsOutput(int32, proc.File) bool { return false }
 
 // MapsWritable implements Procs.
-func (ps *simProcs) MapsWritable(int32, proc.File, proc.File) (bool, error) { return false, nil }
+func (ps simEyes) MapsWritable(int32, proc.File, proc.File) (bool, error) { return false, nil }
 
 // Describe implements Procs. As in Lineage, nobody stops here.
-func (ps *simProcs) Describe(pid int32) proc.Description {
+func (ps simEyes) Describe(pid int32) proc.Description {
 	d := proc.Description{UID: ps.w.uid}
 	if p := ps.get(pid); p != nil {
 		d.UID, d.Program = p.uid, p.comm
@@ -235,8 +242,8 @@ func (ps *simProcs) Describe(pid int32) proc.Description {
 }
 
 // Program implements Procs.
-func (ps *simProcs) Program(pid int32) string {
-	ps.w.perhapsPark("the daemon asks for a program's name")
+func (ps simEyes) Program(pid int32) string {
+	ps.d.perhapsPark("the daemon asks for a program's name")
 	if p := ps.get(pid); p != nil {
 		return p.comm
 	}
@@ -244,19 +251,19 @@ func (ps *simProcs) Program(pid int32) string {
 }
 
 // Identify implements Procs.
-func (ps *simProcs) Identify(pid int32) proc.Program { return proc.Program{Comm: ps.Program(pid)} }
+func (ps simEyes) Identify(pid int32) proc.Program { return proc.Program{Comm: ps.Program(pid)} }
 
 // EnvOf implements Procs.
-func (ps *simProcs) EnvOf(lockmgr.Owner, []string) string { return "" }
+func (ps simEyes) EnvOf(lockmgr.Owner, []string) string { return "" }
 
 // HasCap implements Procs.
-func (ps *simProcs) HasCap(tid uint32, _ int) bool {
+func (ps simEyes) HasCap(tid uint32, _ int) bool {
 	p := ps.get(int32(tid))
 	return p != nil && p.uid == 0
 }
 
 // Groups implements Procs.
-func (ps *simProcs) Groups(tid uint32) (groups []uint32, known bool) {
+func (ps simEyes) Groups(tid uint32) (groups []uint32, known bool) {
 	if p := ps.get(int32(tid)); p != nil && p.uid != ps.w.uid {
 		return nil, true
 	}

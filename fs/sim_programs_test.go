@@ -129,7 +129,7 @@ func (p *simProc) open(path string, flags uint32) (int, *simFile, unix.Errno) {
 	p.call.Args[2] = uint64(flags)
 	p.w.procs.mu.Unlock()
 	began := p.w.now()
-	f, e := p.w.kernel.open(p, path, flags)
+	f, e := p.kernel.open(p, path, flags)
 	fd := -1
 	if e == 0 {
 		f.began, f.opened = began, p.w.now()
@@ -142,7 +142,7 @@ func (p *simProc) open(path string, flags uint32) (int, *simFile, unix.Errno) {
 }
 
 func (p *simProc) install(f *simFile) (fd int) {
-	k := p.w.kernel
+	k := f.k
 	k.mu.Lock()
 	for _, n := range k.inodes {
 		for _, d := range n.children {
@@ -180,7 +180,7 @@ func (p *simProc) closing(fd int) unix.Errno {
 // flush ends the use of a file of which the process has no descriptor any more.
 func (p *simProc) flush(f *simFile) unix.Errno {
 	p.w.model.closes(p, f)
-	e := p.w.kernel.close(p, f)
+	e := f.k.close(p, f)
 	p.w.logf("%s closes %s: %s", p, f.path, result(e))
 	p.w.model.closed(p, f, e)
 	return e
@@ -191,7 +191,7 @@ func (p *simProc) readAll(fd int) (string, unix.Errno) {
 	for {
 		f := p.fds[fd]
 		p.enter(unix.SYS_READ, "read "+f.path)
-		b, e := p.w.kernel.read(p, f, 8)
+		b, e := f.k.read(p, f, 8)
 		p.leave()
 		if e != 0 || len(b) == 0 {
 			p.w.logf("%s reads %s: %q, %s", p, f.path, all, result(e))
@@ -204,7 +204,7 @@ func (p *simProc) readAll(fd int) (string, unix.Errno) {
 func (p *simProc) write(fd int, b string) unix.Errno {
 	f := p.fds[fd]
 	p.enter(unix.SYS_WRITE, "write "+f.path)
-	e := p.w.kernel.write(p, f, []byte(b))
+	e := f.k.write(p, f, []byte(b))
 	p.w.logf("%s writes %q to %s: %s", p, b, f.path, result(e))
 	p.leave()
 	return e
@@ -219,8 +219,18 @@ func (p *simProc) cat(path string) (version string, ok bool) {
 	text, e := p.readAll(fd)
 	p.w.model.read(p, f, text, e)
 	p.close(fd)
+	p.readOn = f.k
 	v, whole := versionOf(text)
 	return v, e == 0 && whole
+}
+
+// knows is the version that a daemon knows that the process has read. What was read
+// before a daemon's death, its successor may not know.
+func (p *simProc) knows(k *simKernel, version string) string {
+	if p.readOn != k {
+		return ""
+	}
+	return version
 }
 
 // echo writes a new version. It must replace the version known, if that is not "".
@@ -229,7 +239,7 @@ func (p *simProc) echo(path, _, known string) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	f.known = known
+	f.known = p.knows(f.k, known)
 	return p.fill(fd, f)
 }
 
@@ -302,8 +312,8 @@ func (p *simProc) finish() {
 
 func (p *simProc) mv(from, to, known string, flags uint32) unix.Errno {
 	p.enter(unix.SYS_RENAMEAT2, fmt.Sprintf("rename %s to %s", from, to), from, to)
-	began := p.w.now()
-	e := p.w.kernel.rename(p, from, to, flags)
+	began, known := p.w.now(), p.knows(p.kernel, known)
+	e := p.kernel.rename(p, from, to, flags)
 	how := map[uint32]string{unix.RENAME_NOREPLACE: ", if there is none,", unix.RENAME_EXCHANGE: ", and that the other way,"}[flags]
 	p.w.logf("%s renames %s to %s%s: %s", p, from, to, how, result(e))
 	p.w.model.did(p, simOp{kind: "rename", path: from, to: to, known: known, flags: flags, errno: e}, began)
@@ -314,7 +324,7 @@ func (p *simProc) mv(from, to, known string, flags uint32) unix.Errno {
 func (p *simProc) rm(path string) {
 	p.enter(unix.SYS_UNLINKAT, "unlink "+path, "cwd", path)
 	began := p.w.now()
-	e := p.w.kernel.unlink(p, path, false)
+	e := p.kernel.unlink(p, path, false)
 	p.w.logf("%s removes %s: %s", p, path, result(e))
 	p.w.model.did(p, simOp{kind: "unlink", path: path, errno: e}, began)
 	p.leave()
@@ -323,7 +333,7 @@ func (p *simProc) rm(path string) {
 func (p *simProc) mkdir(path string) {
 	p.enter(unix.SYS_MKDIRAT, "mkdir "+path, "cwd", path)
 	began := p.w.now()
-	e := p.w.kernel.mkdir(p, path)
+	e := p.kernel.mkdir(p, path)
 	p.w.logf("%s makes the directory %s: %s", p, path, result(e))
 	p.w.model.did(p, simOp{kind: "mkdir", path: path, handle: p.w.model.newHandle(), errno: e}, began)
 	p.leave()
@@ -332,7 +342,7 @@ func (p *simProc) mkdir(path string) {
 func (p *simProc) rmdir(path string) {
 	p.enter(unix.SYS_UNLINKAT, "rmdir "+path, "cwd", path, "dir")
 	began := p.w.now()
-	e := p.w.kernel.unlink(p, path, true)
+	e := p.kernel.unlink(p, path, true)
 	p.w.logf("%s removes the directory %s: %s", p, path, result(e))
 	p.w.model.did(p, simOp{kind: "rmdir", path: path, errno: e}, began)
 	p.leave()
@@ -341,7 +351,7 @@ func (p *simProc) rmdir(path string) {
 func (p *simProc) stat(path string) {
 	p.enter(unix.SYS_NEWFSTATAT, "stat "+path, "cwd", path)
 	began := p.w.now()
-	a, e := p.w.kernel.stat(p, path)
+	a, e := p.kernel.stat(p, path)
 	p.w.logf("%s asks for the attributes of %s: %s, %d bytes", p, path, result(e), a.Size)
 	p.w.model.did(p, simOp{kind: "stat", path: path, errno: e}, began)
 	p.leave()

@@ -6,11 +6,16 @@ import (
 	"strings"
 )
 
-// simScript is what the processes of a simulation do, and how many of a thousand steps
-// kill one.
+// simScript is what the processes of a simulation do, and what happens to them.
 type simScript struct {
 	programs []simProgram
-	kills    int
+	hazards  simHazards
+}
+
+// simHazards are how many of a thousand steps do harm.
+type simHazards struct {
+	kills   int // of a program
+	crashes int // of the daemon
 }
 
 // simProgram is a process that runs commands one after the other, as a shell script
@@ -64,7 +69,7 @@ var simNames = []string{"a", "b", "d/a", "d/b", "e/a"}
 // drawScript makes up what the processes of a simulation do.
 func drawScript(seed uint64) simScript {
 	r := rand.New(rand.NewPCG(seed, 3))
-	s := simScript{kills: []int{0, 0, 3, 10}[r.IntN(4)]}
+	s := simScript{hazards: drawHazards(seed, []int{0, 0, 3, 10}[r.IntN(4)])}
 	names := simNames[:1+r.IntN(len(simNames))]
 	name := func() string { return names[r.IntN(len(names))] }
 	dirs := func() (string, string) {
@@ -116,6 +121,7 @@ func drawScript(seed uint64) simScript {
 		s.programs = append(s.programs, p)
 	}
 	s.drawLocks(seed, func(r *rand.Rand) string { return names[r.IntN(len(names))] })
+	s.drawLinks(seed, names)
 	return s
 }
 

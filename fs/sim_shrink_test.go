@@ -54,12 +54,12 @@ func shrink(t *testing.T, dir string, w *simWorld) *simWorld {
 // smaller are the scripts that have a little less in them, those first that have the
 // least.
 func (s simScript) smaller() (all []simScript) {
-	if s.kills > 0 {
-		all = append(all, simScript{s.programs, 0})
+	for _, h := range s.hazards.fewer() {
+		all = append(all, simScript{s.programs, h})
 	}
 	for i := range s.programs {
 		if len(s.programs) > 1 {
-			all = append(all, simScript{slices.Delete(slices.Clone(s.programs), i, i+1), s.kills})
+			all = append(all, simScript{slices.Delete(slices.Clone(s.programs), i, i+1), s.hazards})
 		}
 	}
 	for i, p := range s.programs {
@@ -67,7 +67,7 @@ func (s simScript) smaller() (all []simScript) {
 			if len(p.lines) > 1 {
 				programs := slices.Clone(s.programs)
 				programs[i] = simProgramOf(p.name, slices.Delete(slices.Clone(p.lines), j, j+1)...)
-				all = append(all, simScript{programs, s.kills})
+				all = append(all, simScript{programs, s.hazards})
 			}
 		}
 	}
@@ -83,8 +83,8 @@ func (s simScript) argument() string {
 	return strings.Join(all, " | ")
 }
 
-func parseScript(text string, kills int) (s simScript) {
-	s.kills = kills
+func parseScript(text string, hazards simHazards) (s simScript) {
+	s.hazards = hazards
 	for p := range strings.SplitSeq(text, "|") {
 		name, lines, _ := strings.Cut(p, ":")
 		prog := simProgramOf(strings.TrimSpace(name))
@@ -99,13 +99,13 @@ func parseScript(text string, kills int) (s simScript) {
 // replay is how to see the simulation again.
 func (w *simWorld) replay() string {
 	s := w.opts.script
-	return fmt.Sprintf("go test ./fs -v -run 'TestSimulation$' -args -seed %d -kills %d -programs '%s'", w.opts.seed, s.kills, s.argument())
+	return fmt.Sprintf("go test ./fs -v -run 'TestSimulation$' -args -seed %d%s -programs '%s'", w.opts.seed, s.hazards, s.argument())
 }
 
 // A failure that two commands make is shrunk to these, and seen again by what it prints.
 func TestShrink(t *testing.T) {
 	dir := simBase(t)
-	script := parseScript("ann: cat a; echo b; mv a d/a; stat d/a | bob: save a; rm b; count d/b | cyn: cat b; echo a | dan: mkdir e; mv d e", 3)
+	script := parseScript("ann: cat a; echo b; mv a d/a; stat d/a | bob: save a; rm b; count d/b | cyn: cat b; echo a | dan: mkdir e; mv d e", simHazards{kills: 3})
 	wrote := ""
 	alarm := func(o simOp) string {
 		switch {
@@ -130,7 +130,7 @@ func TestShrink(t *testing.T) {
 	if got := small.opts.script.argument(); got != "ann: echo b | bob: rm b" {
 		t.Fatalf("shrunk to %q", got)
 	}
-	again := run(small.opts.seed, parseScript(small.opts.script.argument(), small.opts.script.kills))
+	again := run(small.opts.seed, parseScript(small.opts.script.argument(), small.opts.script.hazards))
 	if got, want := again.transcript(), small.transcript(); got != want {
 		t.Fatalf("seen again:\n%s\nthe first time:\n%s", got, want)
 	}

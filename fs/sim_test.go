@@ -16,8 +16,13 @@ var (
 	simTrace = flag.Bool("trace", false, "show each request of the simulation, too")
 	simSeeds = flag.Int("seeds", 0, "how many simulations to run")
 	simText  = flag.String("programs", "", "with -seed: what the programs do, \"ann: cat a; rm a | bob: mv a b\"")
-	simKills = flag.Int("kills", 0, "with -programs: how many of a thousand steps kill a program")
+	simHarm  simHazards // with -programs
 )
+
+func init() {
+	flag.IntVar(&simHarm.kills, "kills", 0, "with -programs: how many of a thousand steps kill a program")
+	flag.IntVar(&simHarm.crashes, "crashes", 0, "with -programs: how many of a thousand steps kill the daemon")
+}
 
 // maxBroken is after how many failures there is enough to read.
 const maxBroken = 3
@@ -29,7 +34,7 @@ func TestSimulation(t *testing.T) {
 	if *simSeed != 0 {
 		script := drawScript(*simSeed)
 		if *simText != "" {
-			script = parseScript(*simText, *simKills)
+			script = parseScript(*simText, simHarm)
 		}
 		w := simulate(t, dir, simOptions{seed: *simSeed, script: script, trace: *simTrace})
 		t.Log("\n" + w.transcript())
@@ -157,6 +162,12 @@ func TestAppenderBesideAKilledWriter(t *testing.T) {
 		"ann until OPEN a", "bob until WRITE a at 6", "ann to the end", "kill bob", "bob to the end", "ann to the end")
 }
 
+// A program has found a file to append to it when another one removes that. What the
+// history keeps of the file is what was removed, without the records.
+func TestAppenderBesideARemoval(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "rm a"), simProgramOf("bob", "log a")}, "bob until OPEN a", "ann to the end", "bob to the end")
+}
+
 // A program has found a file to give it a further name when a writer takes the file's
 // node over. What the writer has not finished gets no name, and is not committed.
 func TestLinkBesideAWriter(t *testing.T) {
@@ -192,7 +203,7 @@ func TestLockOfAReader(t *testing.T) {
 // stories are those in which seeds have found a defect, which is repaired.
 var stories = map[string]struct {
 	seed     uint64
-	kills    int
+	hazards  simHazards
 	programs string
 }{
 	"records beside a session that waits for its RELEASE": {seed: 483, programs: "bob: log a | cyn: count a; cut a; log a"},
@@ -205,7 +216,7 @@ var stories = map[string]struct {
 func TestStories(t *testing.T) {
 	for name, s := range stories {
 		t.Run(name, func(t *testing.T) {
-			w := simulate(t, simBase(t), simOptions{seed: s.seed, script: parseScript(s.programs, s.kills)})
+			w := simulate(t, simBase(t), simOptions{seed: s.seed, script: parseScript(s.programs, s.hazards)})
 			if len(w.failures) > 0 {
 				t.Fatalf("%s\n%s", strings.Join(w.failures, "\n"), w.transcript())
 			}

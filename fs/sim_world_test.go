@@ -20,8 +20,10 @@ import (
 // again (see park), and a seed decides who goes on. Time is that of the bubble
 // (testing/synctest): it passes when nobody can do anything, or by decision of the seed.
 type simWorld struct {
-	fs       *FS
-	kernel   *simKernel
+	dir      string // the data
+	daemon   *simDaemon
+	kernel   *simKernel   // of the mount that there is now
+	buried   []*simDaemon // those that have died
 	procs    *simProcs
 	uid, gid uint32
 	opts     simOptions
@@ -43,7 +45,8 @@ type simWorld struct {
 	stick    int    // in hundred, how often the same one goes on
 	directed bool   // by the test's turns
 	inside   int    // in hundred, how often a request stops inside the daemon
-	kills    int    // in thousand, how often one is killed
+	hazards  simHazards
+	doom     *rand.Rand // what happens to the daemon, and to its disk; guarded by mu
 }
 
 // simOptions are what one simulation is made of.
@@ -54,7 +57,8 @@ type simOptions struct {
 	// turns, if there are any, say who goes on, in place of the seed: "ann until OPEN"
 	// lets ann go on until it is about to do what has that text, "ann to the end" as long
 	// as it can, "the kernel to the end" sends every RELEASE that is due, and "kill ann"
-	// kills it. Afterwards each goes on until it cannot.
+	// kills it; "crash" kills the daemon, and "crash at exchange" does so when it is about
+	// to take that step. Afterwards each goes on until it cannot.
 	turns []string
 	// alarm, if not nil, says what is to count as broken, beside the promises; starts is
 	// called when the simulation starts.
@@ -67,27 +71,19 @@ type simParked struct {
 	serial int
 	what   string
 	turn   chan struct{}
+	of     *simDaemon // whose death lets it go on; or nil
 }
 
 // park waits until the seed lets the caller go on.
-func (w *simWorld) park(what string) {
+func (w *simWorld) park(what string) { w.parkFor(what, nil) }
+
+func (w *simWorld) parkFor(what string, of *simDaemon) {
 	w.mu.Lock()
 	w.serial++
-	at := &simParked{w.serial, what, make(chan struct{})}
+	at := &simParked{w.serial, what, make(chan struct{}), of}
 	w.parked = append(w.parked, at)
 	w.mu.Unlock()
 	<-at.turn
-}
-
-// perhapsPark is park inside the daemon, where nobody holds a mutex: the bubble does not
-// see that somebody waits for one.
-func (w *simWorld) perhapsPark(what string) {
-	w.mu.Lock()
-	stops := w.inside > 0 && w.chances.IntN(100) < w.inside
-	w.mu.Unlock()
-	if stops && w.fs.holdsNoMutex() {
-		w.park(what)
-	}
 }
 
 // logf adds a line to the transcript.
@@ -154,8 +150,8 @@ func (w *simWorld) removed(p *simProc, dir *simInode, name string) {
 func (w *simWorld) inUse() map[*simInode]bool {
 	used := map[*simInode]bool{}
 	all := w.procs.living()
-	w.kernel.mu.Lock()
-	defer w.kernel.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, p := range all {
 		maps.Copy(used, p.using)
 	}
@@ -184,6 +180,9 @@ func (w *simWorld) run() {
 	pause := time.Millisecond
 	for {
 		synctest.Wait()
+		if w.daemon.isDead() {
+			w.revive()
+		}
 		ready := w.ready()
 		if len(ready) == 0 {
 			if w.isQuiet() {
@@ -215,6 +214,11 @@ func (w *simWorld) turnOf(ready []*simParked) *simParked {
 			w.killNamed(name)
 			return nil
 		}
+		if turn == "crash" || strings.HasPrefix(turn, "crash at ") {
+			w.opts.turns = w.opts.turns[1:]
+			w.crashAt(strings.TrimPrefix(turn[len("crash"):], " at "))
+			return nil
+		}
 		name, until, _ := strings.Cut(turn, " until ")
 		name, _, _ = strings.Cut(name, " ")
 		for _, x := range ready {
@@ -240,6 +244,9 @@ func (w *simWorld) step(ready []*simParked) {
 		}
 		return
 	}
+	if w.harm() {
+		return
+	}
 	switch x := w.picks.IntN(1000); {
 	case x < 15:
 		w.kernel.evict(w.picks.IntN)
@@ -249,7 +256,7 @@ func (w *simWorld) step(ready []*simParked) {
 		w.tracef("      %v pass", d)
 		time.Sleep(d)
 		return
-	case x < 40+w.kills:
+	case x < 40+w.hazards.kills:
 		if all := w.procs.living(); len(all) > 0 {
 			p := all[w.picks.IntN(len(all))]
 			w.logf("%s is killed", p)
@@ -336,8 +343,9 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w = &simWorld{
-			opts: o, kills: o.script.kills, began: time.Now(), uid: uint32(os.Getuid()), gid: uint32(os.Getgid()),
+			opts: o, dir: data, hazards: o.script.hazards, began: time.Now(), uid: uint32(os.Getuid()), gid: uint32(os.Getgid()),
 			picks: rand.New(rand.NewPCG(o.seed, 1)), chances: rand.New(rand.NewPCG(o.seed, 2)),
+			doom: rand.New(rand.NewPCG(o.seed, 5)),
 		}
 		w.stick, w.inside = []int{0, 50, 80, 95}[w.picks.IntN(4)], []int{0, 0, 5, 30}[w.picks.IntN(4)]
 		if w.directed = len(o.turns) > 0; w.directed {
@@ -345,7 +353,8 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		}
 		w.model.w = w
 		w.model.prepare(t, data)
-		if err := w.start(data); err != nil {
+		w.procs = newSimProcs(w)
+		if err := w.start(); err != nil {
 			t.Fatal(err)
 		}
 		for _, prog := range o.script.programs {
@@ -353,7 +362,7 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		}
 		w.run()
 		w.launch(nil, simProgramOf("observer", w.model.looks()...))
-		w.kills = 0
+		w.hazards = simHazards{}
 		w.run()
 		time.Sleep(10 * time.Second)
 		w.run()
@@ -361,7 +370,7 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		synctest.Wait()
 		w.model.check()
 		w.kernel.forgetUnused()
-		w.stop(data)
+		w.stop()
 	})
 	return w
 }

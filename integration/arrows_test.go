@@ -120,7 +120,8 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/asuser", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/denied", "latchfs/fs/knowledgelog", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/privileges", "latchfs/fs/tally", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy",
 			"latchfs/lockmgr/proc", "latchfs/lockmgr/programs"},
-		libs: []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
+		libs:  []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
+		tests: []string{"latchfs/journal/commit/fsck"}, // examines what simulations leave
 	},
 	"latchfs/cmd/latchfs": {
 		ours: []string{anyRoom},

@@ -70,6 +70,11 @@ const (
 // store is used.
 func (s *Store) SetRoom(give func(error) bool) { s.disk.Room = give }
 
+// SetFault makes ask be called before each change to the disk, which fails with the error
+// that it returns, if any; nil asks nobody. It is for tests, and to be called before the
+// store is used.
+func (s *Store) SetFault(ask func(step string) error) { s.disk.Fault = ask }
+
 // HalfWritten reports whether an InPlace has returned ErrRedoPending and no
 // Recover has finished it since.
 func (s *Store) HalfWritten() bool {
