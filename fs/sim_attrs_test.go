@@ -215,8 +215,12 @@ func (p *simProc) log(path string) {
 	}
 	for range 2 {
 		v := p.w.model.newVersion(p)
-		f.records = append(f.records, simRecord{v, p.w.now()})
-		if e := p.write(fd, "{"+v+"}\n"); e != 0 && e != unix.ENOTCONN {
+		f.records = append(f.records, simRecord{version: v, began: p.w.now()})
+		switch e := p.write(fd, "{"+v+"}\n"); e {
+		case 0:
+		case unix.ENOTCONN, unix.EIO, unix.ENOSPC:
+			f.records[len(f.records)-1].failed = true
+		default:
 			f.records = f.records[:len(f.records)-1]
 		}
 	}

@@ -23,7 +23,7 @@ import (
 // random numbers of its own, as in drawLocks.
 func drawHazards(seed uint64, kills int) simHazards {
 	r := rand.New(rand.NewPCG(seed, 6))
-	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)]}
+	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)], faults: []int{0, 0, 0, 30}[r.IntN(4)]}
 }
 
 // drawLinks adds commands that give files a second name and write them, in place then, to
@@ -46,14 +46,14 @@ func (s *simScript) drawLinks(seed uint64, names []string) {
 }
 
 // harmDaemon reports whether anything happens to the daemon.
-func (h simHazards) harmDaemon() bool { return h.crashes > 0 }
+func (h simHazards) harmDaemon() bool { return h.crashes > 0 || h.faults > 0 }
 
 // String is the hazards as flags of the test.
 func (h simHazards) String() (s string) {
 	for _, x := range []struct {
 		n    int
 		name string
-	}{{h.kills, "kills"}, {h.crashes, "crashes"}} {
+	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(" -%s %d", x.name, x.n)
 		}
@@ -63,9 +63,7 @@ func (h simHazards) String() (s string) {
 
 // fewer are the hazards with one of them less.
 func (h simHazards) fewer() (all []simHazards) {
-	for _, drop := range []func(h *simHazards){func(h *simHazards) { h.kills = 0 }, func(h *simHazards) { h.crashes = 0 }} {
-		less := h
-		drop(&less)
+	for _, less := range []simHazards{{0, h.crashes, h.faults}, {h.kills, 0, h.faults}, {h.kills, h.crashes, 0}} {
 		if less != h {
 			all = append(all, less)
 		}
@@ -80,6 +78,13 @@ func (w *simWorld) harm() bool {
 	later := crashes && w.doom.IntN(3) > 0
 	if later && w.daemon.doomed == 0 {
 		w.daemon.doomed = w.daemon.steps + 1 + w.doom.IntN(40)
+	}
+	if w.hazards.faults > 0 && w.doom.IntN(1000) < w.hazards.faults {
+		w.daemon.failing = w.daemon.steps + 1 + w.doom.IntN(12)
+		w.daemon.full = 0
+		if w.doom.IntN(3) == 0 {
+			w.daemon.full = 1 + w.doom.IntN(4)
+		}
 	}
 	w.mu.Unlock()
 	if crashes && !later {
@@ -115,19 +120,75 @@ func (d *simDaemon) fault(step string) error {
 		return unix.EIO
 	}
 	d.w.mu.Lock()
-	dies := d.fatal == step
+	dies, fails := d.fatal == step, unix.Errno(0)
+	if d.broken == step && d.answers {
+		fails, d.broken = unix.EIO, ""
+	}
 	if step != "utimens" && step != "mkdir" { // whether they are needed depends on the time of day, and on chance
 		d.steps++
 		dies = dies || d.steps == d.doomed
+		if fails == 0 {
+			fails = d.failsLocked()
+		}
 	}
 	d.w.mu.Unlock()
 	d.w.tracef("      the daemon takes the step %q", step)
-	if !dies {
+	switch {
+	case !dies && fails == 0:
 		return nil
+	case !dies:
+		d.w.logf("the disk fails at the step %q: %s", step, result(fails))
+		d.w.model.fails()
+		return fails
 	}
 	d.w.logf("the daemon is killed as it is about to take the step %q", step)
 	d.die()
 	return unix.EIO
+}
+
+// failsLocked is the error of the step that is due, if it is to fail: once, or as long as
+// the disk is full. simWorld.mu is held.
+func (d *simDaemon) failsLocked() unix.Errno {
+	switch {
+	case !d.answers || d.failing == 0 || d.steps < d.failing:
+		return 0
+	case d.full == 0:
+		d.failing = 0
+		return unix.EIO
+	case d.steps >= d.failing+d.full:
+		d.failing = 0
+		return 0
+	}
+	return unix.ENOSPC
+}
+
+// simMender is the program that saves every file when the disk does not fail any more.
+const simMender = "mender"
+
+// mend saves a file. It may be refused once, where the history still has a name of the file
+// that could not be taken away: that makes it one that is written in place.
+func (p *simProc) mend(path string) {
+	e := p.echo(path, path, "")
+	if e == unix.EBUSY {
+		e = p.echo(path, path, "")
+	}
+	if e != 0 && e != unix.ENOENT {
+		p.w.failf("%s cannot save %s when the disk is well: %s", p, path, result(e))
+	}
+}
+
+// disarm lets the daemon and its disk be well from now on.
+func (w *simWorld) disarm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.daemon.doomed, w.daemon.fatal, w.daemon.failing, w.daemon.broken = 0, "", 0, ""
+}
+
+// failAt lets the next step of that name fail.
+func (w *simWorld) failAt(step string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.daemon.broken = step
 }
 
 // grave is the name of a directory that is no more, which the descriptors of dead daemons
@@ -260,5 +321,15 @@ func TestDaemonDiesInPlace(t *testing.T) {
 				t.Fatal("the daemon has not died")
 			}
 		})
+	}
+}
+
+// A step of a save fails. The program is told, or the save is done all the same, and the
+// next one succeeds.
+func TestDiskFailsInASave(t *testing.T) {
+	for _, line := range []string{"echo a", "save a", "log a"} {
+		for _, step := range []string{"tmpfile", "fsync", "begin", "link", "exchange", "rename", "keep", "done", "syncdir", "unlink", "record", "write"} {
+			inTurns(t, []simProgram{simProgramOf("ann", line), simProgramOf("bob", "count a")}, "fault at "+step, "ann to the end", "bob to the end")
+		}
 	}
 }

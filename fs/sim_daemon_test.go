@@ -26,6 +26,11 @@ type simDaemon struct {
 	doomed int    // the number of the step of its disk that it does not live to see; 0: none
 	fatal  string // likewise, the step's name
 	steps  int    // that it has taken
+
+	answers bool   // it has started
+	failing int    // the number of the step at which the disk begins to fail; 0: none
+	full    int    // for how many steps it is full then; 0: one step fails otherwise
+	broken  string // the name of a step that fails
 }
 
 func (d *simDaemon) park(what string) { d.w.parkFor(what, d) }
@@ -79,6 +84,9 @@ func (w *simWorld) start() error {
 	if !f.journal.Clean() {
 		go f.sweepOrphans()
 	}
+	w.mu.Lock()
+	d.answers = true
+	w.mu.Unlock()
 	return nil
 }
 
@@ -90,7 +98,11 @@ func (w *simWorld) stop() {
 		d.close()
 	}
 	closeBelow(w.dir)
-	w.examine("a stop", journal.Recoverable, journal.Problem)
+	if len(w.model.faults) == 0 {
+		w.examine("a stop", journal.Recoverable, journal.Problem)
+	} else { // the next start puts away what could not be put away
+		w.examine("a stop", journal.Problem)
+	}
 	closeBelow(w.grave())
 }
 

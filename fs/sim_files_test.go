@@ -22,6 +22,7 @@ type simFile struct {
 	path  string // as it was opened
 	dir   *simInode
 	name  string // in dir, now
+	moved bool   // it has lost the name under which it was opened
 
 	// For the model.
 	began, opened int64 // of the open
@@ -41,6 +42,7 @@ type simFile struct {
 type simRecord struct {
 	version string
 	began   int64
+	failed  bool // the write has, and may have happened
 }
 
 func (o *simFile) writes() bool { return o.flags&unix.O_ACCMODE != unix.O_RDONLY }

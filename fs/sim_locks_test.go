@@ -204,7 +204,7 @@ func (p *simProc) sync(path string) {
 	e = f.k.fsync(p, f)
 	f.synced = e == 0
 	p.w.logf("%s syncs %s: %s", p, f.path, result(e))
-	if e != 0 && !p.isKilled() && !f.k.isDead() {
+	if e != 0 && !p.isKilled() && !f.k.isDead() && !p.w.model.mayFail(e, f.began) {
 		p.w.failf("%s: fsync must not fail with %s", p, result(e))
 	}
 	p.leave()
@@ -225,7 +225,7 @@ func (m *simModel) locked(p *simProc, f *simFile, kind simLockKind, e unix.Errno
 	m.done["lock "+unix.ErrnoName(e)]++
 	m.mu.Unlock()
 	if e != 0 {
-		if !kind.mayFail(e) && !(e == unix.EINTR && p.isKilled()) && e != unix.ENOTCONN {
+		if !kind.mayFail(e) && !(e == unix.EINTR && p.isKilled()) && e != unix.ENOTCONN && !m.mayFail(e, f.began) {
 			m.w.failf("%s: a lock must not fail with %s", p, result(e))
 		}
 		return

@@ -30,6 +30,7 @@ type simModel struct {
 	ops      []porcupine.Operation
 	done     map[string]int // how often what ended how
 	held     []*simHeld
+	faults   []int64 // when the disk has failed
 }
 
 // simOp is what a program has done, for the model.
@@ -44,6 +45,7 @@ type simOp struct {
 	dir      string // the number of the directory that path led to, if not as it reads
 	dirTo    string // likewise
 	killed   bool   // in the midst of it
+	since    int64  // when what may have failed began; 0: with the operation
 	handle   string // the number of an open file, or of a new directory
 	errno    unix.Errno
 }
@@ -117,7 +119,8 @@ func (m *simModel) did(p *simProc, o simOp, began int64) {
 }
 
 func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
-	if !slices.Contains(expected, o.errno) && o.errno != unix.ENOTCONN && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
+	failed := m.mayFail(o.errno, cmp.Or(o.since, began))
+	if !slices.Contains(expected, o.errno) && !failed && o.errno != unix.ENOTCONN && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
 		m.w.failf("%s: %s must not fail with %s", p, o.kind, result(o.errno))
 	}
 	o.who = p.String()
@@ -138,10 +141,26 @@ func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
 		o.errno = unix.EINTR
 		ended = p.kernel.until(ended)
 	}
-	if o.errno == unix.EINTR {
+	if o.errno == unix.EINTR || failed {
 		o.errno, o.killed = 0, true
 	}
 	m.ops = append(m.ops, porcupine.Operation{ClientId: int(p.pid), Input: o, Call: began, Return: ended})
+}
+
+// fails notes that the disk fails.
+func (m *simModel) fails() {
+	at := m.w.now()
+	m.count("fault of the disk")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = append(m.faults, at)
+}
+
+// mayFail reports whether an error may come from a fault of the disk that has come since.
+func (m *simModel) mayFail(e unix.Errno, since int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return (e == unix.EIO || e == unix.ENOSPC) && slices.ContainsFunc(m.faults, func(at int64) bool { return at > since })
 }
 
 func (m *simModel) count(what string) {
@@ -232,7 +251,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	dead, ended := f.k.isDead(), f.k.until(m.w.now())
 	v := cmp.Or(f.version, "empty")
 	for _, r := range f.records {
-		o := simOp{kind: "append", path: f.path, handle: f.handle, version: r.version, killed: f.killed || e != 0}
+		o := simOp{kind: "append", path: f.path, handle: f.handle, version: r.version, killed: f.killed || r.failed || e != 0}
 		o.killed = o.killed || dead
 		if r.began < ended {
 			m.note(p, o, r.began, ended)
@@ -241,7 +260,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	if v == unchanged || f.flags&unix.O_APPEND != 0 {
 		return
 	}
-	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, errno: e}
+	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, errno: e, since: f.began}
 	began := f.closing
 	if f.syncing != 0 { // a new file may appear once it is synced
 		began = f.syncing
@@ -270,6 +289,8 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 	}
 	v, whole := versionOf(text)
 	switch {
+	case whole && f.moved && m.w.opts.script.appends(): // under another name
+		return
 	case whole && (f.inode.linked || m.w.opts.script.appends()): // readers see what is appended
 		m.did(p, simOp{kind: "read", path: f.path, version: v}, f.began)
 		return

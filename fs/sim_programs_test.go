@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ func (p *simProc) run(f []string) {
 	switch f[0] {
 	case "cat":
 		p.cat(f[1])
+		if p.comm == simMender {
+			p.mend(f[1])
+		}
 	case "echo":
 		p.echo(f[1], f[1], "")
 	case "count":
@@ -147,7 +151,7 @@ func (p *simProc) install(f *simFile) (fd int) {
 	for _, n := range k.inodes {
 		for _, d := range n.children {
 			if d.inode == f.inode {
-				f.dir, f.name = n, d.name
+				f.dir, f.name, f.moved = n, d.name, d.name != path.Base(f.path) || (n.id == rootID) != (path.Dir(f.path) == ".")
 			}
 		}
 	}

@@ -16,6 +16,7 @@ type simScript struct {
 type simHazards struct {
 	kills   int // of a program
 	crashes int // of the daemon
+	faults  int // of the disk
 }
 
 // simProgram is a process that runs commands one after the other, as a shell script

@@ -58,7 +58,7 @@ type simOptions struct {
 	// lets ann go on until it is about to do what has that text, "ann to the end" as long
 	// as it can, "the kernel to the end" sends every RELEASE that is due, and "kill ann"
 	// kills it; "crash" kills the daemon, and "crash at exchange" does so when it is about
-	// to take that step. Afterwards each goes on until it cannot.
+	// to take that step; "fault at exchange" lets the disk fail then. Afterwards each goes on until it cannot.
 	turns []string
 	// alarm, if not nil, says what is to count as broken, beside the promises; starts is
 	// called when the simulation starts.
@@ -124,11 +124,11 @@ func (w *simWorld) moved(p *simProc, a *simInode, old string, b *simInode, name 
 		for _, f := range p.fds {
 			switch {
 			case f.dir == a && f.name == old:
-				f.dir, f.name = b, name
+				f.dir, f.name, f.moved = b, name, true
 			case f.dir == b && f.name == name && exchanged:
-				f.dir, f.name = a, old
+				f.dir, f.name, f.moved = a, old, true
 			case f.dir == b && f.name == name:
-				f.dir = nil
+				f.dir, f.moved = nil, true
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func (w *simWorld) removed(p *simProc, dir *simInode, name string) {
 	for _, q := range w.procs.living() {
 		for _, f := range q.files() {
 			if f.dir == dir && f.name == name {
-				f.dir = nil
+				f.dir, f.moved = nil, true
 			}
 		}
 	}
@@ -217,6 +217,11 @@ func (w *simWorld) turnOf(ready []*simParked) *simParked {
 		if turn == "crash" || strings.HasPrefix(turn, "crash at ") {
 			w.opts.turns = w.opts.turns[1:]
 			w.crashAt(strings.TrimPrefix(turn[len("crash"):], " at "))
+			return nil
+		}
+		if step, fails := strings.CutPrefix(turn, "fault at "); fails {
+			w.opts.turns = w.opts.turns[1:]
+			w.failAt(step)
 			return nil
 		}
 		name, until, _ := strings.Cut(turn, " until ")
@@ -361,8 +366,13 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 			w.launch(nil, prog)
 		}
 		w.run()
-		w.launch(nil, simProgramOf("observer", w.model.looks()...))
 		w.hazards = simHazards{}
+		if o.script.hazards.faults > 0 {
+			w.disarm()
+			w.launch(nil, simProgramOf(simMender, w.model.looks()...))
+			w.run()
+		}
+		w.launch(nil, simProgramOf("observer", w.model.looks()...))
 		w.run()
 		time.Sleep(10 * time.Second)
 		w.run()
