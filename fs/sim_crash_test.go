@@ -102,7 +102,8 @@ func (w *simWorld) dooms(d *simDaemon) {
 	}
 }
 
-// crashAt lets the daemon die when it is about to take a step, or at once.
+// crashAt lets the daemon die when it is about to take a step, which has a name or, as
+// "step 3", a number from here; or at once.
 func (w *simWorld) crashAt(step string) {
 	if step == "" {
 		w.logf("the daemon is killed")
@@ -111,6 +112,13 @@ func (w *simWorld) crashAt(step string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if n := 0; strings.HasPrefix(step, "step ") {
+		if _, err := fmt.Sscanf(step, "step %d", &n); err != nil {
+			panic(err)
+		}
+		w.daemon.doomed = w.daemon.steps + n
+		return
+	}
 	w.daemon.fatal = step
 }
 

@@ -21,8 +21,9 @@ type simFile struct {
 	pos   int64
 	path  string // as it was opened
 	dir   *simInode
-	name  string // in dir, now
-	moved bool   // it has lost the name under which it was opened
+	name  string  // in dir, now
+	txn   *simTxn // in which it was opened; or nil
+	moved bool    // it has lost the name under which it was opened
 
 	// For the model.
 	began, opened int64 // of the open

@@ -48,6 +48,7 @@ type simOp struct {
 	since    int64  // when what may have failed began; 0: with the operation
 	handle   string // the number of an open file, or of a new directory
 	errno    unix.Errno
+	sets     []simStaged // of the commit of a transaction: what names are to hold
 }
 
 func (o simOp) String() string {
@@ -245,7 +246,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	f.refused = f.refused || e != 0
 	f.killed = f.killed || p.signal != 0
 	m.mu.Unlock()
-	if f.refs > 0 {
+	if f.refs > 0 || m.isStaged(f, e) {
 		return
 	}
 	dead, ended := f.k.isDead(), f.k.until(m.w.now())
@@ -288,6 +289,15 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 		return
 	}
 	v, whole := versionOf(text)
+	if f.txn != nil {
+		switch known, ok := f.txn.holds(f.path, v, m.w.opts.script.links()); {
+		case known && !ok:
+			m.w.failf("%s has written %v in its transaction, and read %q from %s", p, f.txn.staged, text, f.path)
+			return
+		case known || ok:
+			return
+		}
+	}
 	switch {
 	case whole && f.moved && m.w.opts.script.appends(): // under another name
 		return

@@ -36,6 +36,7 @@ type simProc struct {
 	kernel *simKernel         // of the mount on which its system call has begun
 	readOn *simKernel         // the mount on which it has read last
 	signal int
+	txn    *simTxn // in which it is; or nil
 	ending bool
 	gone   bool
 	dead   chan struct{}
@@ -143,6 +144,9 @@ func (p *simProc) end() {
 		p.flush(files[fd])
 	}
 	p.usesNothing()
+	if p.txn != nil && p.txn.sent != 0 {
+		p.w.model.decided(p, false, unix.EINTR)
+	}
 	ps.mu.Lock()
 	p.gone = true
 	signal := p.signal

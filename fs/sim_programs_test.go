@@ -89,6 +89,10 @@ func (p *simProc) run(f []string) {
 		p.lockAndRead(f[1], simLockKind{posix: true})
 	case "asklock":
 		p.askLock(f[1])
+	case "txn", "txnrm":
+		p.transact(f[1], f[2], f[0] == "txnrm")
+	case "tree":
+		p.lockTree(f[1], f[2])
 	case "stat":
 		p.stat(f[1])
 	case "pass":
@@ -137,6 +141,9 @@ func (p *simProc) open(path string, flags uint32) (int, *simFile, unix.Errno) {
 	fd := -1
 	if e == 0 {
 		f.began, f.opened = began, p.w.now()
+		if p.txn != nil && p.txn.k == f.k {
+			f.txn = p.txn
+		}
 		fd = p.install(f)
 	}
 	p.w.logf("%s opens %s %s: %s", p, path, flagsText(flags), result(e))

@@ -43,6 +43,9 @@ type simHazards struct {
 //	hold F         shares a lock of F (flock), and reads F twice
 //	rdlock F       shares a lock of F (fcntl), reads F, and unlocks it
 //	asklock F      asks who has F locked (F_GETLK)
+//	txn F G        writes F and G anew in one transaction
+//	txnrm F G      writes F anew and removes G in one transaction
+//	tree D F       locks D with all below it, and reads F twice
 //	pass F         opens F to write it anew, leaves the descriptor to a child, which
 //	               writes, and waits for that
 //	share F        opens F to write it anew, has a child with the descriptor that closes
@@ -64,6 +67,9 @@ func (s simScript) String() string {
 
 // appends reports whether a program appends records.
 func (s simScript) appends() bool { return strings.Contains(s.String(), "log ") }
+
+// links reports whether a program gives files further names.
+func (s simScript) links() bool { return strings.Contains(s.String(), "ln ") }
 
 var simNames = []string{"a", "b", "d/a", "d/b", "e/a"}
 
@@ -123,6 +129,7 @@ func drawScript(seed uint64) simScript {
 	}
 	s.drawLocks(seed, func(r *rand.Rand) string { return names[r.IntN(len(names))] })
 	s.drawLinks(seed, names)
+	s.drawTransactions(seed)
 	return s
 }
 

@@ -148,6 +148,8 @@ func (s simState) step(o simOp) (bool, simState) {
 	case "truncate":
 		n.set(name, "empty")
 		return has != "" && !isDirValue(has), n
+	case "commit":
+		return n.commit(o.sets), n
 	case "link":
 		return s.link(n, o, name)
 	case "unlink":
@@ -164,6 +166,22 @@ func (s simState) step(o simOp) (bool, simState) {
 		return s.rename(n, o, name)
 	}
 	return true, s
+}
+
+// commit lets names hold what a transaction has made of them.
+func (s simState) commit(sets []simStaged) bool {
+	for _, x := range sets {
+		name, ok := s.at(x.path, "")
+		switch {
+		case !ok:
+			return false
+		case x.version == "":
+			s.take(name, "-")
+		default:
+			s.set(name, x.version)
+		}
+	}
+	return true
 }
 
 // take takes a name away, and with it the open files that stand for it, which get
