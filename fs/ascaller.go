@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/asuser"
+	"latchfs/fs/reach"
 )
 
 // This file is about what the daemon does to the filesystem underneath on behalf of
@@ -58,7 +59,7 @@ func (f *FS) mayOpen(c *caller, fd int, flags uint32) bool {
 		bits |= unix.W_OK
 	}
 	if !f.privileged {
-		return f.mayAccess(c, fd, bits)
+		return reach.May(c.user(), fd, bits)
 	}
 	err := asuser.Identity{UID: c.uid, GID: c.gid}.Judged(c.supplementary(), func() error {
 		return unix.Faccessat2(fd, "", bits, unix.AT_EMPTY_PATH|unix.AT_EACCESS)

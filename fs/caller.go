@@ -8,6 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"latchfs/fs/access"
 	"latchfs/fs/control"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
@@ -184,6 +185,14 @@ func (c *caller) supplementary() []uint32 {
 		}
 	})
 	return c.groups
+}
+
+// user is the caller as somebody who has rights. Root needs no groups.
+func (c *caller) user() *access.User {
+	if c.uid == 0 {
+		return &access.User{}
+	}
+	return &access.User{UID: c.uid, GIDs: append([]uint32{c.gid}, c.supplementary()...), All: c.groupsKnown}
 }
 
 // haveGroups gives the caller these supplementary groups instead of its own.

@@ -7,6 +7,7 @@ import (
 	"latchfs/fs/ctl"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
+	"latchfs/fs/reach"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -67,14 +68,14 @@ func labelOfClaim(cl *ctl.Claim) *label {
 
 // MayLock implements ctl.Engine.
 func (e ctlEngine) MayLock(c ctl.Caller, t *lockkey.Target, m lockmgr.Mode) (weak bool, err error) {
-	return e.f.mayLock(c.(*caller), t, m)
+	return e.f.root().MayLock(c.(*caller).user(), t, m)
 }
 
 // Owns implements ctl.Engine.
 func (e ctlEngine) Owns(by ctl.Caller, path string) bool {
-	c := by.(*caller)
-	st, _, errno := e.f.statOf(c, path)
-	return errno == 0 && owns(c, &st)
+	u := by.(*caller).user()
+	st, _, errno := e.f.root().Stat(u, path)
+	return errno == 0 && reach.Owns(u, &st)
 }
 
 // Reserved implements ctl.Engine.

@@ -14,6 +14,7 @@ import (
 	"latchfs/fs/ctl"
 	"latchfs/fs/dcache"
 	"latchfs/fs/knowledgelog"
+	"latchfs/fs/reach"
 	"latchfs/fs/tally"
 	"latchfs/journal"
 	"latchfs/journal/commit"
@@ -41,8 +42,8 @@ import (
 //	ioState.mu
 //	FS.mu
 //	FS.tokenMu, bases.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu, gaps.mu
-//	heart.mu, lessons.file, liveDirs.mu, look.mu, mountWatch.mu, probe.mu, readClaims.mu
-//	refusals.mu, rejects.mu, txns.mu, virtual.mu, walks.mu
+//	heart.mu, lessons.file, liveDirs.mu, mountWatch.mu, probe.mu, reach.Look.mu
+//	readClaims.mu, refusals.mu, rejects.mu, txns.mu, virtual.mu, walks.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -180,6 +181,9 @@ func newFS(o Options) *FS {
 	f.source = newSource(f)
 	return f
 }
+
+// root is the data directory.
+func (f *FS) root() reach.Root { return reach.Root{FD: f.rootfd} }
 
 // String implements fuse.RawFileSystem.
 func (f *FS) String() string { return "latchfs" }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/reach"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr/policy"
@@ -30,7 +31,7 @@ func (f *FS) openHistory() error {
 // last one of its path all the same.
 func (f *FS) settleDangling(v history.Version) {
 	var st unix.Stat_t
-	dir, e := f.openParent(nil, v.Path)
+	dir, e := f.root().OpenParent(nil, v.Path)
 	if e == 0 {
 		e = errnoOf(unix.Fstatat(dir, baseName(v.Path), &st, unix.AT_SYMLINK_NOFOLLOW))
 		unix.Close(dir)
@@ -162,7 +163,7 @@ func rightsOf(st *unix.Stat_t, fd int) history.Rights {
 // hasACL reports whether the file behind fd, which may be O_PATH, has an ACL, of
 // which its mode does not tell all.
 func hasACL(fd int) bool {
-	_, err := unix.Getxattr(procSelf(fd), "system.posix_acl_access", nil)
+	_, err := unix.Getxattr(procSelf(fd), reach.ACLAttr, nil)
 	return err != unix.ENODATA && err != unix.EOPNOTSUPP
 }
 

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"path"
 	"slices"
 	"time"
 
@@ -81,6 +82,32 @@ func (f *FS) keysOf(places []place) []lockmgr.Key {
 		}
 	}
 	return keys
+}
+
+// keysOfTarget are the lock table's names for a target.
+func (f *FS) keysOfTarget(t *lockkey.Target) (keys, trees []lockmgr.Key) {
+	for _, p := range t.Paths {
+		keys = f.appendNames(keys, p)
+		dir, e := f.root().OpenParent(nil, p)
+		if e != 0 {
+			continue
+		}
+		var st unix.Stat_t
+		err := unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW)
+		// The locks that programs take by themselves on a live file are its inode's.
+		live := f.isLivePath(p) || f.settings(p).Mode == policy.Live
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && (st.Nlink > 1 || live) {
+			keys = append(keys, inoKey{uint64(st.Dev), st.Ino}.lockKey())
+		}
+		unix.Close(dir)
+	}
+	for _, n := range t.Names {
+		keys = append(keys, lockkey.Name(n))
+	}
+	for _, p := range t.Trees {
+		trees = append(trees, lockmgr.Key(p))
+	}
+	return keys, trees
 }
 
 // appendNames appends the keys of a path: itself, and the one that the policy

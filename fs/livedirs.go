@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/reach"
 	"latchfs/lockmgr/policy"
 )
 
@@ -67,7 +68,7 @@ func (f *FS) inDatabase(path string, set *policy.Settings) bool {
 	if len(set.LiveIf) == 0 {
 		return false
 	}
-	found := f.markersAt(dirName(path))
+	found := f.markersAt(reach.Dir(path))
 	return slices.ContainsFunc(found, func(m string) bool { return slices.Contains(set.LiveIf, m) })
 }
 
@@ -80,7 +81,7 @@ func (f *FS) markersAt(dir string) []string {
 	}
 	var above []string
 	if dir != "" {
-		above = f.markersAt(dirName(dir))
+		above = f.markersAt(reach.Dir(dir))
 	}
 	markers = above
 	if own := f.markersIn(dir); len(own) > 0 {
@@ -92,7 +93,7 @@ func (f *FS) markersAt(dir string) []string {
 
 // markersIn looks for markers in one directory. One that cannot be opened has none.
 func (f *FS) markersIn(dir string) []string {
-	fd, e := f.openDirPath(dir)
+	fd, e := f.root().OpenDir(dir)
 	if e != 0 {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/access"
+	"latchfs/fs/reach"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -109,6 +111,15 @@ func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 	d.weak = !f.mayKeepOut(d.c, h)
 	d.keys = []lockmgr.Key{f.clientKey(h.n, d.class)}
 	return d
+}
+
+// mayKeepOut reports whether a lock through h binds more than other lockers: the
+// caller may write the file, or was given a descriptor to write it.
+func (f *FS) mayKeepOut(c *caller, h *handle) bool {
+	if c.uid == 0 || h.flags&unix.O_ACCMODE != unix.O_RDONLY {
+		return true
+	}
+	return reach.May(c.user(), f.fdOf(h.n), access.Write)
 }
 
 // attribute gives a flock to whom it belongs. It is a lock of the open file

@@ -64,7 +64,7 @@ func gateOf(fd int) (g history.Gate, open bool) {
 // couldReach reports whether the viewer could reach what is said to have been so.
 func (l *look) couldReach(r history.Reach) bool {
 	return r.Known && !slices.ContainsFunc(r.Gates, func(g history.Gate) bool {
-		return !l.u.May(access.Search, &access.File{UID: g.UID, GID: g.GID, Mode: g.Mode})
+		return !l.User().May(access.Search, &access.File{UID: g.UID, GID: g.GID, Mode: g.Mode})
 	})
 }
 
@@ -82,48 +82,4 @@ func (f *FS) noteReach(meta map[string]any, dir *node, fd int) {
 		gates = append(gates, [3]uint32{g.UID, g.GID, g.Mode})
 	}
 	meta["dirs"] = gates
-}
-
-// readable is what became of the file at a path, to a viewer.
-type readable uint8
-
-const (
-	readNo   readable = iota + 1
-	readYes           // it may be read now
-	readGone          // there is none any more
-)
-
-// readsNow finds out whether the viewer may read the file that is at path now, whose
-// directory it can reach.
-func (l *look) readsNow(path string) readable {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r, ok := l.files[path]; ok {
-		return r
-	}
-	r := l.read(path)
-	l.boundLocked(path)
-	l.files[path] = r
-	return r
-}
-
-func (l *look) read(path string) readable {
-	fd, e := l.f.openBeneath(path, unix.O_PATH)
-	switch {
-	case e == unix.ENOENT, e == unix.ENOTDIR, e == unix.ELOOP:
-		return readGone
-	case e != 0:
-		return readNo
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	switch {
-	case unix.Fstat(fd, &st) != nil:
-		return readNo
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return readGone
-	case !l.may(access.Read, fd):
-		return readNo
-	}
-	return readYes
 }

@@ -9,6 +9,7 @@ import (
 
 	"latchfs/fs/access"
 	"latchfs/fs/lockkey"
+	"latchfs/fs/reach"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -125,7 +126,7 @@ func (f *FS) readingOf(in *fuse.OpenIn, n *node) *reading {
 // mayReplace reports whether the reader could write the file: who cannot keeps
 // nobody from it.
 func (r *reading) mayReplace(f *FS) bool {
-	return f.mayAccess(r.c, f.fdOf(r.p.node), access.Write) || f.mayAccess(r.c, f.fdOf(r.p.dir), access.Write)
+	return reach.May(r.c.user(), f.fdOf(r.p.node), access.Write) || reach.May(r.c.user(), f.fdOf(r.p.dir), access.Write)
 }
 
 // observes reports whether the policy names the reader as one that never writes.

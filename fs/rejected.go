@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/reach"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/journal/statedir"
@@ -107,12 +108,12 @@ func (rj *rejects) entry(dir int, id string, v locksdir.Viewer) (locksdir.Reject
 // read it now.
 func (l *look) seesRejected(k *keptFile) bool {
 	switch {
-	case l.v.Privileged, l.v.UID == k.uid:
+	case l.Viewer().Privileged, l.Viewer().UID == k.uid:
 		return true
-	case k.acl, k.path == "", !l.couldReach(k.reach), l.reach(dirName(k.path)) != reachAll:
+	case k.acl, k.path == "", !l.couldReach(k.reach), l.Way(reach.Dir(k.path)) != reach.All:
 		return false
 	}
-	return l.readsNow(k.path) == readYes
+	return l.ReadsNow(k.path) == reach.ReadYes
 }
 
 // find finds an entry of the store dir, and the status of its content.

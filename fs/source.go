@@ -138,6 +138,14 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 	return r
 }
 
+// Sight implements locksdir.Source.
+func (s *source) Sight(v locksdir.Viewer) locksdir.Sight {
+	if v.Privileged {
+		return nil
+	}
+	return s.f.root().LookOf(v)
+}
+
 // Why implements locksdir.Source.
 func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 	var out []locksdir.Refusal
@@ -157,7 +165,7 @@ func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
 			r.Content, r.Place, r.Output = d.Content, d.Place, d.Output
 		}
 		hint := x.hint
-		if x.temporary != "" && !s.f.isThere(x.temporary) {
+		if x.temporary != "" && !s.f.root().Exists(x.temporary) {
 			hint = x.withoutIt
 		}
 		switch {

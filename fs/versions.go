@@ -9,8 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/reach"
 	"latchfs/journal/history"
 )
+
+// look is what one viewer may know of versions and kept bytes.
+type look struct {
+	*reach.Look
+	f *FS
+}
+
+func (f *FS) lookOf(v locksdir.Viewer) *look { return &look{f.root().LookOf(v), f} }
 
 // HistoryGeneration implements locksdir.Source.
 func (s *source) HistoryGeneration() uint64 {
@@ -75,10 +84,10 @@ func (s *source) HistoryIn(dir string, v locksdir.Viewer) []string {
 // does not tell of a path that the viewer cannot reach.
 func (l *look) shown(v *history.Version) locksdir.Version {
 	out := l.f.shownVersion(v)
-	if l.v.Privileged {
+	if l.Viewer().Privileged {
 		return out
 	}
-	if l.v.UID != v.UID {
+	if l.Viewer().UID != v.UID {
 		out.Actor = ""
 	}
 	if v.From != "" && !l.Sees(v.From, v.UID) {
@@ -124,26 +133,26 @@ func (f *FS) openVersion(path string, number uint64) (locksdir.Content, error) {
 // not known any more, where a directory is gone, and where an ACL may have said
 // something else than the mode, a version is its file's owner's.
 func (l *look) sees(v *history.Version) bool {
-	if l.v.Privileged {
+	if l.Viewer().Privileged {
 		return true
 	}
-	own := l.v.UID == v.Rights.UID
+	own := l.Viewer().UID == v.Rights.UID
 	if !l.couldRead(v) {
 		return false
 	}
-	switch l.reach(dirName(v.Path)) {
-	case reachDenied:
+	switch l.Way(reach.Dir(v.Path)) {
+	case reach.Denied:
 		return false
-	case reachGone:
+	case reach.Gone:
 		return own
-	case reachAll:
+	case reach.All:
 	}
-	switch l.readsNow(v.Path) {
-	case readYes:
+	switch l.ReadsNow(v.Path) {
+	case reach.ReadYes:
 		return true
-	case readGone:
+	case reach.ReadGone:
 		return own || l.couldReadLast(v.Path)
-	case readNo:
+	case reach.ReadNo:
 	}
 	return false
 }
@@ -152,26 +161,15 @@ func (l *look) sees(v *history.Version) bool {
 // it then. Of one that is not kept nothing but the rights of its making is known.
 func (l *look) couldRead(v *history.Version) bool {
 	r := &v.Rights
-	if l.v.UID != r.UID && (r.ACL || v.Kept && !l.couldReach(v.Reach)) {
+	if l.Viewer().UID != r.UID && (r.ACL || v.Kept && !l.couldReach(v.Reach)) {
 		return false
 	}
-	return l.v.May(locksdir.RightRead, r.UID, r.GID, r.Mode)
+	return l.Viewer().May(locksdir.RightRead, r.UID, r.GID, r.Mode)
 }
 
 // couldReadLast reports whether the viewer could read the last file that a path held.
 func (l *look) couldReadLast(path string) bool {
-	l.mu.Lock()
-	could, known := l.last[path]
-	l.mu.Unlock()
-	if known {
-		return could
-	}
-	could = l.findLast(path)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.boundLocked(path)
-	l.last[path] = could
-	return could
+	return l.Once(path, l.findLast)
 }
 
 func (l *look) findLast(path string) bool {

@@ -197,14 +197,3 @@ func (x *refusal) related(v locksdir.Viewer) bool {
 	}
 	return false
 }
-
-// isThere reports whether a path has a file.
-func (f *FS) isThere(path string) bool {
-	var st unix.Stat_t
-	dir, e := f.openParent(nil, path)
-	if e != 0 {
-		return false
-	}
-	defer unix.Close(dir)
-	return unix.Fstatat(dir, baseName(path), &st, unix.AT_SYMLINK_NOFOLLOW) == nil
-}

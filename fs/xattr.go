@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/reach"
 	"latchfs/lockmgr/policy"
 )
 
@@ -72,7 +73,7 @@ func withoutTrusted(list []byte) []byte {
 func (f *FS) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
 	value := append([]byte(nil), data...)
 	flags := int(in.Flags)
-	killSgid := in.SetXAttrFlags&setxattrACLKillSgid != 0 && attr == aclAttr
+	killSgid := in.SetXAttrFlags&setxattrACLKillSgid != 0 && attr == reach.ACLAttr
 	uid, gid := in.Uid, in.Gid
 	return status(f.changeXattr(&in.InHeader, func(fd int) error {
 		err := f.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
