@@ -234,8 +234,8 @@ func (s *session) holds(pid int32) bool {
 		return false
 	}
 	file := s.procFile()
-	if w, _, err := s.f.proc.Opens(pid, file); err == nil && w > 0 {
-		return true
+	if w, _, err := s.f.proc.Opens(pid, file); err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
+		return true // where it cannot be seen, RELEASE will tell
 	}
 	mapped := s.f.maps(pid, file, s.backingFile())
 	if mapped {

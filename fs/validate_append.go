@@ -2,12 +2,14 @@ package fs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal/validate"
 	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/proc"
 )
 
 // otherNamesJudgeRecords is judgesRecords for the further names of a file.
@@ -47,7 +49,7 @@ func (a *appender) lineGoesOn(c *caller) bool {
 		if pid == 0 {
 			continue
 		}
-		if w, _, err := a.f.proc.Opens(pid, file); err == nil && w > 0 {
+		if w, _, err := a.f.proc.Opens(pid, file); err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
 			return true
 		}
 	}

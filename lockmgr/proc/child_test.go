@@ -69,6 +69,13 @@ func serve(in io.Reader, out io.Writer, leader chan<- func()) {
 			prot, _ := strconv.Atoi(args[2])
 			flags, _ := strconv.Atoi(args[3])
 			maps[args[4]], err = unix.Mmap(fd, 0, 4096, prot, flags)
+		case "poll": // NAME: writes an event to what is mapped
+			err = startPoll(maps[args[1]])
+		case "lock": // FD N: ranges of one byte
+			fd, _ := strconv.Atoi(args[1])
+			for n, _ := strconv.Atoi(args[2]); n > 0 && err == nil; n-- {
+				err = unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: int64(2 * n), Len: 1})
+			}
 		case "store": // NAME
 			maps[args[1]][0]++
 		case "overmap": // NAME: puts something else in its place
@@ -111,6 +118,22 @@ func serve(in io.Reader, out io.Writer, leader chan<- func()) {
 		}
 		fmt.Fprintln(out, answer)
 	}
+}
+
+// startPoll has a thread ask an epoll(7) instance for an event that there is.
+func startPoll(events []byte) error {
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	ready, err := unix.Eventfd(1, unix.EFD_CLOEXEC)
+	if err == nil {
+		err = unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, ready, &unix.EpollEvent{Events: unix.EPOLLIN})
+	}
+	if err == nil {
+		go unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])), 1, 0, 0, 0)
+	}
+	return err
 }
 
 // startThread starts a thread that stays, perhaps with a signal blocked.

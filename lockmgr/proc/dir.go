@@ -17,7 +17,7 @@ func (r *Reader) opendir(path string) (int, error) {
 // numbers calls visit for every entry of an open directory whose name is a
 // number: descriptors, threads or processes. It stops at visit's first error.
 func numbers(dir int, visit func(n int32) error) error {
-	buf := buffers.Get().(*[4096]byte)
+	buf := buffers.Get().(*[firstRead]byte)
 	defer buffers.Put(buf)
 	for {
 		n, err := unix.Getdents(dir, buf[:])

@@ -28,13 +28,18 @@ func (f *File) has(ino uint64) bool { return ino == f.Ino || slices.Contains(f.A
 // process that has gone, or is exiting and has closed everything, has none; the
 // descriptor whose close is under way (FLUSH) is not counted any more. Threads
 // that share no descriptors with their leader (unshare(2), CLONE_FILES) and
-// descriptors in flight over a socket are not seen.
+// descriptors in flight over a socket are not seen. The error is ErrBusy if one of the
+// descriptors does not say what it is: an epoll(7) instance whose events are being
+// written to memory that does not answer.
 func (r *Reader) Opens(pid int32, f File) (writable, readable int, err error) {
-	c := &openCounter{r: r, pid: pid, file: f}
-	any, err := c.count(pidPath(pid, "fdinfo"))
-	if err == nil && !any {
-		err = c.countThreads()
-	}
+	c, err := patientlyOfFiles(r, pid, func(a *asking) (*openCounter, error) {
+		c := &openCounter{r: r, a: a, pid: pid, file: f}
+		any, err := c.count(pidPath(pid, "fdinfo"))
+		if err == nil && !any {
+			err = c.countThreads()
+		}
+		return c, err
+	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("descriptors of process %d: %w", pid, err)
 	}
@@ -55,14 +60,18 @@ func (r *Reader) Descriptors(pid int32) int64 {
 // which stand at the file's beginning: nothing was read through them, unless by
 // pread(2) or a mapping.
 func (r *Reader) AtStart(pid int32, f File) bool {
-	c := &openCounter{r: r, pid: pid, file: f}
-	_, err := c.count(pidPath(pid, "fdinfo"))
+	c, err := patientlyOfFiles(r, pid, func(a *asking) (*openCounter, error) {
+		c := &openCounter{r: r, a: a, pid: pid, file: f}
+		_, err := c.count(pidPath(pid, "fdinfo"))
+		return c, err
+	})
 	return err == nil && c.readable > 0 && !c.moved
 }
 
 // openCounter goes through the descriptors of one process.
 type openCounter struct {
 	r                  *Reader
+	a                  *asking
 	pid                int32
 	file               File
 	writable, readable int
@@ -96,19 +105,21 @@ func (c *openCounter) count(path string) (any bool, err error) {
 	defer unix.Close(dir)
 	err = numbers(dir, func(fd int32) error {
 		any = true
+		c.a.parts.Add(1)
 		return ignoreGone(c.look(dir, fd)) // gone: closed since it was listed
 	})
 	return any, ignoreGone(err)
 }
 
-// look counts one descriptor if it is one of the file.
+// look counts one descriptor if it is one of the file. What counts stands at the
+// beginning of what the kernel says; the list of its locks may be long.
 func (c *openCounter) look(dir int, fd int32) error {
 	info, err := openat(dir, strconv.Itoa(int(fd)), unix.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(info)
-	return withContent(info, func(b []byte) error {
+	return withStart(info, func(b []byte) error {
 		d, ok := parseFdinfo(b)
 		if !ok || d.flags&unix.O_PATH != 0 || !c.file.has(d.ino) || !c.onFilesystem(d.mountID) {
 			return nil

@@ -1,11 +1,14 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -181,5 +184,85 @@ func TestMapsWritable(t *testing.T) {
 	c.await(unix.WEXITED)
 	if got, err := r.MapsWritable(c.pid(), file, other); got || err != nil {
 		t.Errorf("a dead process: %t, %v", got, err)
+	}
+}
+
+// A descriptor that does not say what it is keeps nobody waiting: an epoll instance says
+// nothing while the kernel writes its events to a page that the process's own filesystem
+// does not give.
+func TestOpensStuck(t *testing.T) {
+	reading, answer := make(chan struct{}), make(chan struct{})
+	path := (&oneFile{t: t, flush: func(uint32) {}, write: func() {}, read: func() {
+		reading <- struct{}{}
+		<-answer
+	}}).mount()
+	r := newReader(t)
+	c := startChild(t)
+	t.Cleanup(func() { close(answer) }) // before the child is waited for
+	file := fileOf(t, path)
+	fd := c.do("open", unix.O_RDWR, path)
+	c.do("mmap", fd, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, "m")
+	c.do("poll", "m")
+	<-reading
+	quickly(t, "Opens", func() {
+		if _, _, err := r.Opens(c.pid(), file); !errors.Is(err, ErrBusy) {
+			t.Errorf("Opens: %v", err)
+		}
+	})
+	quickly(t, "AtStart", func() {
+		if r.AtStart(c.pid(), file) {
+			t.Error("AtStart believes what it cannot see")
+		}
+	})
+}
+
+// What a process says of its descriptors comes in parts, and may take its time as a
+// whole. A part may not.
+func TestFileQuestions(t *testing.T) {
+	r := newReader(t)
+	r.fileQuestions.grace = 0
+	c := startChild(t)
+	n, err := patientlyOfFiles(r, c.pid(), func(a *asking) (n int, _ error) {
+		for ; n < 5; n++ {
+			time.Sleep(maxPatience / 2)
+			a.parts.Add(1)
+		}
+		return n, nil
+	})
+	if n != 5 || err != nil {
+		t.Errorf("in parts: %d, %v", n, err)
+	}
+	answer := make(chan struct{})
+	_, err = patientlyOfFiles(r, c.pid(), func(*asking) (int, error) { <-answer; return 0, nil })
+	if err != ErrBusy {
+		t.Errorf("without an end: %v", err)
+	}
+	await(t, "the question hangs", func() bool { return r.fileQuestions.hung.Load() == 1 })
+	if _, _, err := r.Opens(c.pid(), File{Ino: 1}); !errors.Is(err, ErrBusy) {
+		t.Errorf("Opens: %v", err)
+	}
+	if r.AtStart(c.pid(), File{Ino: 1}) || r.IsOutput(c.pid(), File{Ino: 1}) {
+		t.Error("what cannot be seen is taken for granted")
+	}
+	if _, err := r.Process(c.pid()); err != nil {
+		t.Errorf("Process: %v", err)
+	}
+	close(answer)
+	await(t, "the answer", func() bool { return r.fileQuestions.hung.Load() == 0 })
+}
+
+// Of a descriptor with many locks not all of them are read.
+func TestOpensLocked(t *testing.T) {
+	r := newReader(t)
+	c := startChild(t)
+	file, path := tempFile(t)
+	c.do("lock", c.do("open", unix.O_RDWR, path), 5000)
+	wantOpens(t, r, c.pid(), file, 1, 0)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	wantOpens(t, r, c.pid(), file, 1, 0)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 100<<10 {
+		t.Errorf("%d bytes are allocated for one descriptor", n)
 	}
 }

@@ -7,14 +7,17 @@ import (
 // IsOutput reports whether a process has a file open for writing as its standard
 // output or standard error. As far as it cannot be seen it has not.
 func (r *Reader) IsOutput(pid int32, f File) bool {
-	dir, err := r.opendir(pidPath(pid, "fdinfo"))
-	if err != nil {
-		return false
-	}
-	defer unix.Close(dir)
-	c := &openCounter{r: r, pid: pid, file: f}
-	for _, fd := range []int32{1, 2} {
-		_ = c.look(dir, fd) // closed, as that of a daemon may be
-	}
-	return c.writable > 0
+	is, _ := patientlyOfFiles(r, pid, func(a *asking) (bool, error) {
+		dir, err := r.opendir(pidPath(pid, "fdinfo"))
+		if err != nil {
+			return false, err
+		}
+		defer unix.Close(dir)
+		c := &openCounter{r: r, a: a, pid: pid, file: f}
+		for _, fd := range []int32{1, 2} {
+			_ = c.look(dir, fd) // closed, as that of a daemon may be
+		}
+		return c.writable > 0, nil
+	})
+	return is
 }

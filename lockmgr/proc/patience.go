@@ -10,17 +10,20 @@ const (
 	// firstLook is when to ask why an answer takes so long. Reading a file of
 	// /proc takes microseconds.
 	firstLook = 200 * time.Microsecond
-	// maxPatience is when to give up on an answer whatever the reason.
+	// maxPatience is when to give up on an answer whatever the reason. Of an answer in
+	// parts it is for each part.
 	maxPatience = 50 * time.Millisecond
 )
 
 // asking is a patient question that is under way.
 type asking struct {
-	r    *Reader
-	pid  atomic.Int32  // which process it is about at the moment
-	stop chan struct{} // closed when nobody waits for the answer any more
+	r     *Reader
+	qs    *questions    // of which it is one
+	pid   atomic.Int32  // which process it is about at the moment
+	parts atomic.Uint32 // of the answer, which are there
+	stop  chan struct{} // closed when nobody waits for the answer any more
 
-	// Guarded by questions.mu.
+	// Guarded by qs.mu.
 	on   *questioned
 	user uint32
 	hung bool
@@ -31,22 +34,28 @@ type asking struct {
 // was asked then goes on by itself, so it must not use what its caller goes on
 // to use.
 func patiently[T any](r *Reader, pid int32, ask func(*asking) (T, error)) (T, error) {
-	return askFor(r, pid, firstLook, ask)
+	return askFor(r, &r.questions, pid, firstLook, ask)
 }
 
 // stubbornly does the same, but gives a process time to come out of execve,
 // which takes it less than a millisecond unless it waits for us.
 func stubbornly[T any](r *Reader, pid int32, ask func(*asking) (T, error)) (T, error) {
-	return askFor(r, pid, maxPatience, ask)
+	return askFor(r, &r.questions, pid, maxPatience, ask)
 }
 
-func askFor[T any](r *Reader, pid int32, inExec time.Duration, ask func(*asking) (T, error)) (T, error) {
+// patientlyOfFiles does the same for questions about descriptors, which a process in
+// execve answers, and one whose memory is locked: those have an account of their own.
+func patientlyOfFiles[T any](r *Reader, pid int32, ask func(*asking) (T, error)) (T, error) {
+	return askFor(r, &r.fileQuestions, pid, maxPatience, ask)
+}
+
+func askFor[T any](r *Reader, qs *questions, pid int32, inExec time.Duration, ask func(*asking) (T, error)) (T, error) {
 	type answer struct {
 		v   T
 		err error
 	}
 	answers := make(chan answer, 1)
-	a := &asking{r: r, stop: make(chan struct{})}
+	a := &asking{r: r, qs: qs, stop: make(chan struct{})}
 	a.pid.Store(pid)
 	r.refs.Add(1)
 	go func() {
@@ -55,19 +64,25 @@ func askFor[T any](r *Reader, pid int32, inExec time.Duration, ask func(*asking)
 		if got.err = a.at(pid); got.err == nil {
 			got.v, got.err = ask(a)
 		}
-		r.questions.leave(a)
+		qs.leave(a)
 		answers <- got
 	}()
 	timer := time.NewTimer(firstLook)
 	defer timer.Stop()
+	parts := uint32(0)
 	for wait := firstLook; ; wait *= 2 {
 		select {
 		case got := <-answers:
 			return got.v, got.err
 		case <-timer.C:
+			if n := a.parts.Load(); n != parts {
+				parts, wait = n, firstLook/2
+				timer.Reset(firstLook)
+				continue
+			}
 			if wait >= maxPatience || wait >= inExec && r.inExec(a.pid.Load()) {
 				close(a.stop)
-				time.AfterFunc(r.questions.grace, func() { r.questions.hang(a) })
+				time.AfterFunc(qs.grace, func() { qs.hang(a) })
 				var none T
 				return none, ErrBusy
 			}
@@ -79,7 +94,7 @@ func askFor[T any](r *Reader, pid int32, inExec time.Duration, ask func(*asking)
 // at says that the question is about a process from now on, and waits until one more
 // may be asked about it. It is ErrBusy if that process does not answer.
 func (a *asking) at(pid int32) error {
-	qs := &a.r.questions
+	qs := a.qs
 	qs.leave(a)
 	a.pid.Store(pid)
 	for {

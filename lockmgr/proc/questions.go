@@ -16,6 +16,7 @@ import (
 const (
 	maxAsked      = 256 // under way
 	maxAskedOf    = 4   // of these, about one process
+	maxFilesOf    = 32  // the same about its descriptors: each of its closes asks
 	maxHung       = 512 // given up long ago, and not answered
 	maxHungOf     = 16  // of these, about processes of one user
 	maxHungOfRoot = 128
@@ -24,9 +25,10 @@ const (
 	hungAfter = time.Second
 )
 
-// questions are all patient questions of a reader.
+// questions are all patient questions of a reader, or all about descriptors.
 type questions struct {
 	grace time.Duration
+	most  int          // about one process
 	hung  atomic.Int32 // changed with mu held
 
 	mu     sync.Mutex
@@ -64,7 +66,7 @@ func (qs *questions) enter(a *asking, pid int32) (free <-chan struct{}, err erro
 	if trouble && qs.tooManyHang(user) {
 		return nil, ErrBusy
 	}
-	if qs.asked >= maxAsked || p != nil && p.asked >= maxAskedOf {
+	if qs.asked >= maxAsked || p != nil && p.asked >= qs.most {
 		if qs.free == nil {
 			qs.free = make(chan struct{})
 		}

@@ -42,9 +42,11 @@ type Reader struct {
 	refs      atomic.Int32 // who uses the descriptors: the owner, and patient questions
 	known     cache
 	questions questions
-	watches   watches
-	families  familyCache
-	forks     *forks // nil unless FollowForks has been called
+	// fileQuestions are those about descriptors.
+	fileQuestions questions
+	watches       watches
+	families      familyCache
+	forks         *forks // nil unless FollowForks has been called
 }
 
 // New opens a procfs, "/proc" by default, and checks that it answers what the
@@ -55,7 +57,8 @@ func New(procRoot string) (*Reader, error) {
 		procRoot = "/proc"
 	}
 	r := &Reader{proc: -1, loadavg: -1}
-	r.questions.grace = hungAfter
+	r.questions.grace, r.questions.most = hungAfter, maxAskedOf
+	r.fileQuestions.grace, r.fileQuestions.most = hungAfter, maxFilesOf
 	r.refs.Store(1)
 	if err := r.open(procRoot); err != nil {
 		r.Close()
@@ -117,8 +120,11 @@ func (r *Reader) release() {
 	}
 }
 
+// firstRead is how long a file may be that is read at once.
+const firstRead = 4096
+
 // buffers hold one read of a small file.
-var buffers = sync.Pool{New: func() any { return new([4096]byte) }}
+var buffers = sync.Pool{New: func() any { return new([firstRead]byte) }}
 
 // withFile reads a file that the kernel renders in one piece and hands its
 // content to use, which must not keep it.
@@ -132,20 +138,27 @@ func (r *Reader) withFile(path string, use func([]byte) error) error {
 }
 
 func withContent(fd int, use func([]byte) error) error {
-	buf := buffers.Get().(*[4096]byte)
+	return withStart(fd, func(start []byte) error {
+		if len(start) < firstRead {
+			return use(start)
+		}
+		content, err := readRest(fd, start, math.MaxInt)
+		if err != nil {
+			return err
+		}
+		return use(content)
+	})
+}
+
+// withStart is withContent for what one read gives.
+func withStart(fd int, use func([]byte) error) error {
+	buf := buffers.Get().(*[firstRead]byte)
 	defer buffers.Put(buf)
 	n, err := read(fd, buf[:])
 	if err != nil {
 		return err
 	}
-	if n < len(buf) {
-		return use(buf[:n])
-	}
-	content, err := readRest(fd, buf[:n], math.MaxInt)
-	if err != nil {
-		return err
-	}
-	return use(content)
+	return use(buf[:n])
 }
 
 // readAll reads a file of any length.
