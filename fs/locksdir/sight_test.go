@@ -1,51 +1,33 @@
 package locksdir
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
-// openDirs sees what lies in some directories.
-type openDirs []string
-
-func (o openDirs) Sees(path string, _ uint32) bool {
-	for _, dir := range o {
-		if strings.HasPrefix(path, dir+"/") {
-			return true
+// Of a lock that a viewer may know of it learns neither the file that the holder writes
+// nor the key that the lock is on, where it does not reach those.
+func TestShownTo(t *testing.T) {
+	hidden := []string{"private"}
+	sight := &fakeSight{now: &hidden}
+	stranger := Viewer{UID: 2000}
+	for _, x := range []struct {
+		about     string
+		is        Record
+		file, key string // that are shown
+	}{
+		{"nothing private", Record{Path: "d/f", File: "d/g", Key: "d/h", UID: 2000}, "d/g", "d/h"},
+		{"the file", Record{Path: "d/f", File: "private/g", Key: "d/h", UID: 2000}, "", "d/h"},
+		{"the key", Record{Path: "d/f", File: "d/g", Key: "private/h", UID: 2000}, "d/g", ""},
+		{"both", Record{Path: "d/f", File: "private/g", Key: "private/h", UID: 1000}, "", ""},
+	} {
+		was := x.is
+		got, ok := x.is.ShownTo(stranger, sight)
+		if !ok || got.File != x.file || got.Key != x.key || got.Path != "d/f" {
+			t.Errorf("%s is private: %+v, %t", x.about, got, ok)
+		}
+		if x.is.File != was.File || x.is.Key != was.Key {
+			t.Errorf("%s is private: the record itself was changed to %+v", x.about, x.is)
 		}
 	}
-	return false
-}
-
-func (openDirs) Stands() bool { return true }
-
-// Whoever is in the way is shown under the path that was asked for, if the lock is on
-// something that the viewer cannot reach, and without what is the holder's own affair.
-func TestShownInTheWay(t *testing.T) {
-	held := Record{
-		Path: "secret/f", Key: "//inode/1:2", Tree: true, Program: "vim", UID: 7, Actor: "nightly", Cmdline: []string{"vim", "secret/f"}, Cwd: "/secret",
-	}
-	stranger, holder := Viewer{UID: 8}, Viewer{UID: 7}
-	var none *Record
-	if none.ShownInTheWay("open/g", stranger, openDirs{"open"}) != nil {
-		t.Error("nobody is in the way, and is shown")
-	}
-	if r := held.ShownInTheWay("open/g", stranger, nil); r != &held {
-		t.Errorf("a viewer who sees everything is shown %+v", r)
-	}
-	r := held.ShownInTheWay("open/g", stranger, openDirs{"open"})
-	if r.Path != "open/g" || r.Key != "" || r.Tree || r.Program != "vim" || r.Actor != "" || r.Cmdline != nil || r.Cwd != "" {
-		t.Errorf("a stranger who reaches what it asked for is shown %+v", r)
-	}
-	r = held.ShownInTheWay("hidden/g", stranger, openDirs{"open"})
-	if r.Path != "" || r.Program != "vim" || r.Actor != "" || r.Cmdline != nil || r.Cwd != "" {
-		t.Errorf("a stranger who cannot reach what it asked for is shown %+v", r)
-	}
-	r = held.ShownInTheWay("open/g", holder, openDirs{"open", "secret"})
-	if r.Path != "secret/f" || r.Actor != "nightly" || r.Cwd != "/secret" {
-		t.Errorf("the holder's user is shown %+v", r)
-	}
-	if held.Path != "secret/f" || held.Actor != "nightly" {
-		t.Errorf("the record itself has changed: %+v", held)
+	if r, ok := (&Record{Path: "private/f"}).ShownTo(stranger, sight); ok {
+		t.Errorf("a lock on a private path is shown: %+v", r)
 	}
 }
