@@ -73,6 +73,7 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 	a.tell(ch)
 	a.noteRecord(b)
 	a.seq, a.unsynced = seq, true
+	a.recordsSoonOnDisk()
 	a.records++
 	a.bytes += len(b)
 	a.noteGrowth(len(b))

@@ -39,6 +39,7 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	s.idle.Store(false)
 	s.onlyMapped.Store(false)
 	s.adds = s.adds && flags&unix.O_APPEND != 0
+	s.asksForDisk = s.asksForDisk || flags&unix.O_DSYNC != 0
 	s.unread = s.unread && (stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
 	s.noteLocked(c.owner)
 	want := ioPassthrough

@@ -200,13 +200,9 @@ func (s *session) cutByLimit() bool {
 }
 
 func (s *session) publishOptions(dir *node, name string) commit.PublishOptions {
-	durability := commit.Durability(s.settings.Durability)
-	if s.state == stateGoingLive && durability == commit.Lazy {
-		durability = commit.Ordered // it is about to be written in place
-	}
 	return commit.PublishOptions{
 		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name,
-		Base: s.baseVersion, Durability: durability, Token: s.lock.Token(),
+		Base: s.baseVersion, Durability: s.durability(), Token: s.lock.Token(),
 	}
 }
 

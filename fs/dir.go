@@ -79,6 +79,11 @@ func (f *FS) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	}
 	h.dir.mu.Lock()
 	defer h.dir.mu.Unlock()
+	if f.store != nil {
+		if err := f.store.SettleLazyDir(h.dir.fd); err != nil {
+			return statusOf(err)
+		}
+	}
 	return statusOf(unix.Fsync(h.dir.fd))
 }
 

@@ -102,6 +102,7 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 		return statusOf(err)
 	}
 	f.noteMade(c, op, f.path(dir, name))
+	f.namesSoonOnDisk(dir, name)
 	f.markerMoved(name)
 	return f.enterMade(dir, name, out, false)
 }
@@ -227,6 +228,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
+	f.namesSoonOnDisk(dir, name)
 	f.shareKnowledge(n, &st)
 	ch := c.changes(opLink, place{dir, name, n}, l.Token())
 	ch.is = &st
@@ -346,6 +348,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		}
 	}
 	f.tell(gone)
+	f.nameGone(dir, name)
 	f.unlinked(n, p.key(), st.Nlink == 1)
 	f.rebaseOn(n, nil)
 	return fuse.OK
@@ -393,6 +396,7 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 	}
 	if err == nil {
 		f.noteGone(c, f.path(dir, name), "", &st)
+		f.namesSoonOnDisk(dir, name)
 	}
 	return statusOf(err)
 }

@@ -132,6 +132,8 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		f.carryMoved(r)
 	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		f.namesSoonOnDisk(r.from.dir, r.from.name)
+		f.namesSoonOnDisk(r.to.dir, r.to.name)
 		return 0
 	}
 	return r.makeDurable()
@@ -357,11 +359,13 @@ func (r *renaming) moved(own *session) {
 // makeDurable syncs the directory after a file was renamed over another: that
 // is a commit like a close.
 func (r *renaming) makeDurable() unix.Errno {
+	r.f.nameGone(r.from.dir, r.from.name)
 	if r.toSt == nil || r.toSt.Mode&unix.S_IFMT != unix.S_IFREG {
+		r.f.namesSoonOnDisk(r.to.dir, r.to.name)
 		return 0
 	}
 	set := r.f.settings(r.f.path(r.to.dir, r.to.name))
-	if set.Mode != policy.Atomic || set.Durability != policy.Full {
+	if set.Mode != policy.Atomic || set.Durability != policy.Full && set.Durability != policy.AutoDurability {
 		return 0
 	}
 	fd, err := unix.Openat(r.f.fdOf(r.to.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -369,7 +373,11 @@ func (r *renaming) makeDurable() unix.Errno {
 		return 0 // not readable: the rename itself is done
 	}
 	defer unix.Close(fd)
-	if err := unix.Fsync(fd); err != nil {
+	err = r.f.store.SettleLazyDir(fd)
+	if err == nil {
+		err = unix.Fsync(fd)
+	}
+	if err != nil {
 		// As at a close: the new version is there, but the program asked for more.
 		r.f.log.Errorf("%q: renamed, but not known to be on disk: %v", r.f.path(r.to.dir, r.to.name), err)
 		return unix.EIO

@@ -78,6 +78,7 @@ type session struct {
 	copied      bool          // a copy was published under a rename; see publishCopy
 	sealed      cacheStamp    // size and mtime of what was published
 	synced      cacheStamp    // size and mtime at the last fsync
+	asksForDisk bool          // a descriptor of it was opened with O_SYNC or O_DSYNC
 	stamp       shadowStamp   // at the last heartbeat
 	appears     *time.Timer   // makes a new file visible that is still open; nil: not running
 	grows       bool          // it has appeared, or is about to, before its close

@@ -13,7 +13,8 @@ import (
 )
 
 // The power goes: what the data's filesystem had not written yet is lost. Every
-// version whose close was acknowledged before is there if its durability is full,
+// version whose close was acknowledged before is there if its durability is full, or auto
+// and it replaced another one,
 // and whatever the durability, every file is one complete version.
 
 // forEachDisk runs a test on each filesystem.
@@ -69,6 +70,9 @@ const durabilities = `
 glob = "full/**"
 durability = "full"
 [[rule]]
+glob = "auto/**"
+durability = "auto"
+[[rule]]
 glob = "ordered/**"
 durability = "ordered"
 [[rule]]
@@ -84,7 +88,8 @@ func TestPowerCutUnderLoad(t *testing.T) {
 		m := mount(t, onPower(d), withPolicy(durabilities), withFindings("damaged-rejected"))
 		full := newLoadWriters(m, "load", "full", 2)
 		rest := append(newLoadWriters(m, "load", "ordered", 1), newLoadWriters(m, "load", "lazy", 1)...)
-		all := append(full[:2:2], rest...)
+		auto := newLoadWriters(m, "load", "auto", 1)
+		all := slices.Concat(full, auto, rest)
 		moment := drawn(t)
 		syncDisk(t, m)
 		rounds := repeat(5, 200)
@@ -99,6 +104,9 @@ func TestPowerCutUnderLoad(t *testing.T) {
 			powerCut(t, m, d, all)
 			for _, w := range full {
 				w.check(t, m, losesRemovals)
+			}
+			for _, w := range auto {
+				w.check(t, m, losesNew)
 			}
 			for _, w := range rest {
 				w.check(t, m, losesCommits)

@@ -16,6 +16,7 @@ import (
 // loadFile is what the log says about one file.
 type loadFile struct {
 	begun, done int  // versions; -1: none
+	replaced    int  // the newest that is known to have replaced another one; -1: none
 	onDisk      int  // the version that was there after the last crash; -1: none
 	removing    bool // and not saved again since
 	removed     bool
@@ -41,6 +42,7 @@ type loss int
 const (
 	losesNothing  loss = iota // the daemon was killed
 	losesRemovals             // power: a removal is not synced
+	losesNew                  // power, with one that waits for the disk where a version is replaced
 	losesCommits              // power, with a durability that does not wait for the disk
 )
 
@@ -131,13 +133,16 @@ func (w *loadWriter) readLog(t testing.TB, certain, possible int64) {
 func (w *loadWriter) step(what, name string, n int) {
 	s, ok := w.state[name]
 	if !ok {
-		s = loadFile{begun: -1, done: -1, onDisk: -1}
+		s = loadFile{begun: -1, done: -1, onDisk: -1, replaced: -1}
 	}
 	switch what {
 	case "begin":
 		s.begun = n
 		s.removed = false
 	case "done":
+		if s.done >= 0 && !s.gone {
+			s.replaced = n
+		}
 		s.done = n
 		s.removing = false
 		w.acknowledged++
@@ -206,6 +211,12 @@ func (w *loadWriter) checkFile(t testing.TB, name string, found map[string]int, 
 	s := w.state[name]
 	least := s.done
 	renamed := name == crashload.Renamed || name == crashload.Backup
+	switch {
+	case may == losesNew && (name == crashload.Appended || name == crashload.Backup):
+		least = s.onDisk
+	case may == losesNew:
+		least = max(s.onDisk, s.replaced)
+	}
 	if may == losesCommits || may == losesRemovals && renamed && s.onDisk < 0 {
 		least = s.onDisk // a rename that replaces nothing is not synced either
 	}
@@ -213,7 +224,7 @@ func (w *loadWriter) checkFile(t testing.TB, name string, found map[string]int, 
 	switch {
 	case s.removed && ok && may == losesNothing:
 		t.Errorf("%s/%s is back after its removal was acknowledged", w.name, name)
-	case !ok && least >= 0 && !s.removing && (may != losesCommits || !s.gone):
+	case !ok && least >= 0 && !s.removing && (may != losesCommits && may != losesNew || !s.gone):
 		t.Errorf("%s/%s is gone, version %d was acknowledged", w.name, name, least)
 	case ok && (n < least || n > s.begun):
 		t.Errorf("%s/%s holds version %d; %d was acknowledged, %d begun", w.name, name, n, least, s.begun)
@@ -223,7 +234,7 @@ func (w *loadWriter) checkFile(t testing.TB, name string, found map[string]int, 
 		w.notThere++
 	}
 	if ok {
-		w.state[name] = loadFile{begun: n, done: n, onDisk: n}
+		w.state[name] = loadFile{begun: n, done: n, onDisk: n, replaced: n}
 	} else {
 		delete(w.state, name)
 	}

@@ -81,7 +81,7 @@ func TestHelperRefuses(t *testing.T) {
 		{"/no/data /mnt -o config=", `"config" needs a value`},
 		{"/no/data /mnt -o ro=1", `"ro" takes no value`},
 		{"/no/data /mnt -o nodev=1", `"nodev" takes no value`},
-		{"/no/data /mnt -o durability=never", "want full, ordered or lazy"},
+		{"/no/data /mnt -o durability=never", "want auto, full, ordered or lazy"},
 		{"/no/data /mnt -o lock_timeout=soon", "invalid duration"},
 	} {
 		var stderr bytes.Buffer

@@ -75,7 +75,7 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	fl.BoolVarP(&f.foreground, "foreground", "f", false, "stay in the foreground")
 	fl.StringVar(&f.config, "config", "", "policy `FILE` (TOML)")
 	fl.DurationVar(&f.lockTimeout, "lock-timeout", 30*time.Second, "how long to wait for a lock where no rule says so; 0 fails at once")
-	fl.StringVar(&f.durability, "durability", string(policy.Full), "full, ordered or lazy, where no rule says so")
+	fl.StringVar(&f.durability, "durability", string(policy.Full), "auto, full, ordered or lazy, where no rule says so")
 	fl.StringVar(&f.locksDir, "locks-dir", ".locks", "`NAME` of the virtual directory at the mount's root")
 	fl.BoolVar(&f.listLocks, "list-locks", false, "show the virtual directory in listings of the root; it is reached by name in any case")
 	fl.DurationVar(&f.grace, "grace", defaultGrace, "how long a shutdown lets running sessions finish")
@@ -192,9 +192,9 @@ func (f *mountFlags) check() error {
 		return usagef("--locks-dir %q: want the name of a directory, not a path", l)
 	}
 	switch policy.Durability(f.durability) {
-	case policy.Full, policy.Ordered, policy.Lazy:
+	case policy.AutoDurability, policy.Full, policy.Ordered, policy.Lazy:
 	default:
-		return usagef("--durability %q: want full, ordered or lazy", f.durability)
+		return usagef("--durability %q: want auto, full, ordered or lazy", f.durability)
 	}
 	for _, o := range f.options {
 		if mountOptions[o].kind != optKernel {

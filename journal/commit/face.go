@@ -51,6 +51,15 @@ func (s *Store) SettleLazy(st *unix.Stat_t) error { return s.lazies.Settle(st) }
 // removed.
 func (s *Store) SettleLazyDir(dir int) error { return s.lazies.SettleDir(dir) }
 
+// Soon makes what an open file holds, or a directory's names, durable within a second.
+// open opens it for that; it is not called where that is on its way.
+func (s *Store) Soon(in disk.Inode, open func() (int, error)) error { return s.lazies.Soon(in, open) }
+
+// NameGone notes that a name of a directory was taken away, which Soon was told of. Until
+// that is on disk, Auto takes a file that is made under the name for one that replaces
+// another.
+func (s *Store) NameGone(dir disk.Inode, name string) { s.lazies.NameGone(dir, name) }
+
 // SettleKept settles the commit whose old version is the content id, which is to
 // be removed from the history.
 func (s *Store) SettleKept(id string) { s.lazies.SettleKept(id) }

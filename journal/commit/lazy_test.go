@@ -20,13 +20,19 @@ import (
 // saveLazily publishes content under the name, over what is there.
 func (w *world) saveLazily(name, content, keep string) (acked bool) {
 	w.t.Helper()
+	return w.saveAs(Lazy, name, content, keep)
+}
+
+// saveAs publishes content under the name, over what is there.
+func (w *world) saveAs(durability Durability, name, content, keep string) (acked bool) {
+	w.t.Helper()
 	o := w.publishOptions(name, nil)
 	so := w.shadowOptions(name, nil)
 	if base, err := os.Open(w.path(name)); err == nil {
 		defer base.Close()
 		so.Base, o.Base = int(base.Fd()), w.version(name)
 	}
-	o.Durability, o.Keep.ID = Lazy, keep
+	o.Durability, o.Keep.ID = durability, keep
 	sh, err := w.s.NewShadow(so)
 	if err != nil {
 		return false
@@ -60,6 +66,9 @@ func init() {
 	scenarios["lazy, no symlinks"] = scenario{work: without("symlink", unix.EPERM, lazily("new"))}
 	scenarios["lazy, no exchange"] = scenario{work: without("exchange", unix.EINVAL, lazily("new"))}
 	scenarios["lazy, new"] = scenario{setup: remove, work: lazily("new"), mayBe: []string{"", "new"}}
+	scenarios["auto, new and replaced"] = scenario{setup: remove, mayBe: []string{"", "between", "new"}, work: func(w *world) bool {
+		return w.saveAs(Auto, "d/f", "between", "") && w.saveAs(Auto, "d/f", "new", "")
+	}}
 	scenarios["lazy, again and again"] = scenario{work: lazily("between", "new"), mayBe: []string{"old", "between", "new"}}
 }
 

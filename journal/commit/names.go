@@ -32,6 +32,8 @@ const MaxKeptCopy = keep.MaxKeptCopy
 type (
 	// Version identifies one state of one file, as stat(2) tells it.
 	Version = disk.Version
+	// Inode identifies a file or a directory.
+	Inode = disk.Inode
 	// Runner runs a change of a user's data as that user.
 	Runner = disk.Runner
 	// Keep says what becomes of content that loses its name.

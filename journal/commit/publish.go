@@ -43,6 +43,11 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 		return disk.Version{}, err
 	}
 	if sh.lazy = sh.prepareLazy(o); sh.lazy == nil {
+		if o.waitsForAll() {
+			// Who finds this version after a crash finds what was made before it in the
+			// same directory. What cannot be settled now is tried again.
+			_ = sh.s.lazies.SettleDir(o.Dir)
+		}
 		if err := sh.syncFor(o, 0); err != nil {
 			return disk.Version{}, err
 		}
@@ -70,7 +75,7 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	}
 	v := disk.VersionOf(&st)
 	o.published(v)
-	if sh.lazy == nil && (o.Durability == Full || o.Durability == "") {
+	if sh.lazy == nil && o.waitsForAll() {
 		if err := sh.s.disk.SyncDir(o.Dir, sh.fd); err != nil {
 			return v, &kinded{ErrNotDurable, o.Name, err}
 		}

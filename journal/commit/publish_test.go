@@ -169,6 +169,7 @@ func TestPublishAgain(t *testing.T) {
 
 func TestStepsOfEachDurability(t *testing.T) {
 	steps := map[Durability]string{
+		Auto:    "fsync begin link exchange unlink done syncdir",
 		Full:    "fsync begin link exchange unlink done syncdir",
 		"":      "fsync begin link exchange unlink done syncdir",
 		Ordered: "fsync begin link exchange unlink done",
@@ -307,4 +308,53 @@ func TestReserved(t *testing.T) {
 	if a == b || !disk.Generated(a) || !disk.Reserved(a) || disk.Generated(a+"0") || disk.Generated(a[:len(a)-1]+"X") {
 		t.Errorf("names %q and %q", a, b)
 	}
+}
+
+// Under Auto nobody waits for the disk who makes something new; who replaces something
+// waits for what is new in the directory, too.
+func TestAutoWaitsForWhatReplaces(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		publish := func(sh *Shadow, name string, base *disk.Version) string {
+			t.Helper()
+			check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
+			w.steps = nil
+			o := w.publishOptions(name, base)
+			o.Durability = Auto
+			_, err := sh.Publish(o)
+			check(t, err)
+			steps := strings.Join(w.steps, " ")
+			check(t, sh.Discard())
+			return steps
+		}
+		w.write("old", "old")
+		for _, name := range []string{"a", "b"} {
+			sh, err := w.s.NewShadow(w.shadowOptions(name, nil))
+			check(t, err)
+			if steps := strings.TrimPrefix(publish(sh, name, nil), "begin syncjournal "); steps != "symlink link" {
+				t.Errorf("a new file: %s", steps)
+			}
+		}
+		sh, base := w.shadowOf("old")
+		steps := publish(sh, "old", base)
+		if !strings.HasPrefix(steps, "fsync unlink fsync unlink ") || !strings.HasSuffix(steps, " syncdir") {
+			t.Errorf("what replaces a version: %s", steps)
+		}
+		if n := w.s.lazies.Unsettled(); n != 0 {
+			t.Errorf("%d commits are not on disk after one that is", n)
+		}
+		// Made anew, it replaces what was removed a moment ago.
+		dir := w.stat(".")
+		for _, want := range []string{"fsync link syncdir", "symlink link"} {
+			check(t, os.Remove(w.path("old")))
+			w.s.NameGone(disk.InodeOf(&dir), "old")
+			if want != "fsync link syncdir" {
+				check(t, w.settleAll())
+			}
+			sh, err := w.s.NewShadow(w.shadowOptions("old", nil))
+			check(t, err)
+			if steps := publish(sh, "old", nil); steps != want && !disk.ForgetsUnnamed(int(w.dir.Fd())) {
+				t.Errorf("a file that is made anew: %s, want %s", steps, want)
+			}
+		}
+	})
 }

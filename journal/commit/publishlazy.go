@@ -8,11 +8,28 @@ import (
 	"latchfs/journal/commit/internal/lazy"
 )
 
-// prepareLazy prepares a lazy publication; nil if it is to be synced as for Ordered.
+// waitsForNothing reports whether the publication is not to wait for the disk.
+func (o *PublishOptions) waitsForNothing() bool {
+	return o.Durability == Lazy || o.Durability == Auto && o.Base == nil
+}
+
+// waitsForAll reports whether the new version, if it is not published lazily, is to be
+// on disk with its name.
+func (o *PublishOptions) waitsForAll() bool {
+	return o.Durability == Full || o.Durability == Auto || o.Durability == ""
+}
+
+// prepareLazy prepares a lazy publication; nil if it is to be synced.
 func (sh *Shadow) prepareLazy(o PublishOptions) *lazy.Commit {
 	// The log of btrfs does not keep the order of names that this relies on.
-	if o.Durability != Lazy || disk.ForgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
+	if !o.waitsForNothing() || disk.ForgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
 		return nil
+	}
+	if o.Durability == Auto {
+		var dir unix.Stat_t
+		if unix.Fstat(o.Dir, &dir) != nil || sh.s.lazies.IsGoing(&dir, o.Name) {
+			return nil
+		}
 	}
 	to := lazy.Target{Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID}
 	if o.Base != nil {

@@ -60,6 +60,7 @@ type Durability string
 
 // The durabilities. The empty one is Full.
 const (
+	Auto    Durability = "auto"
 	Full    Durability = "full"
 	Ordered Durability = "ordered"
 	Lazy    Durability = "lazy"

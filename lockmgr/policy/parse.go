@@ -223,7 +223,7 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 		case keyWait:
 			r.Wait = p.duration(at, key, v)
 		case keyDurability:
-			r.Durability = word(p, at, key, v, Full, Ordered, Lazy)
+			r.Durability = word(p, at, key, v, AutoDurability, Full, Ordered, Lazy)
 		case keyAppend:
 			r.Append = word(p, at, key, v, Record, Session)
 		case keyOnKill:

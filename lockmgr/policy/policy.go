@@ -24,6 +24,8 @@ type Durability string
 
 // The durabilities (DESIGN 4.3).
 const (
+	// AutoDurability: as Full for what replaces a version, as Lazy for what is new.
+	AutoDurability Durability = "auto"
 	// Full: file and directory are synced.
 	Full Durability = "full"
 	// Ordered: the file is synced before the rename, so never torn.

@@ -54,8 +54,11 @@ type Set struct {
 	dirs  map[disk.Inode]journal.Intent // directories that may hold markers
 	// Markers of what was not published, which could not be removed.
 	strays []*Commit
-	timer  *time.Timer
-	closed bool
+	soon   soon
+	// syncing are the names that were taken away and are being made durable.
+	syncing map[goneName]struct{}
+	timer   *time.Timer
+	closed  bool
 }
 
 // New returns the lazy commits of d: none yet.
@@ -97,9 +100,11 @@ func (s *Set) Unsettled() int64 { return s.waiting.Load() }
 
 // onRoot reports whether a directory is on the data root's own filesystem, and
 // not on one that is mounted below.
-func (s *Set) onRoot(dir *unix.Stat_t) bool {
+func (s *Set) onRoot(dir *unix.Stat_t) bool { return s.isOnRoot(dir.Dev) }
+
+func (s *Set) isOnRoot(dev uint64) bool {
 	var root unix.Stat_t
-	return unix.Fstat(s.disk.StateFD(), &root) == nil && root.Dev == dir.Dev
+	return unix.Fstat(s.disk.StateFD(), &root) == nil && root.Dev == dev
 }
 
 // errNotLazy: the publication is to be synced.

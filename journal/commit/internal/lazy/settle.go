@@ -25,14 +25,19 @@ func (s *Set) settleDue() {
 	_ = s.SettleAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.byIno)+len(s.strays) > 0 {
+	if len(s.byIno)+len(s.strays)+len(s.soon.fds) > 0 || s.soon.more {
 		s.armLocked()
 	}
 }
 
 // SettleAll makes all commits durable that are pending.
 func (s *Set) SettleAll() error {
-	return s.settleWhere(func(*Commit) bool { return true })
+	s.settling.Lock()
+	defer s.settling.Unlock()
+	due := s.takeSoon()
+	err := s.settleLocked(func(*Commit) bool { return true }, &due)
+	s.again(&due)
+	return err
 }
 
 // Settle makes a lazily published file durable before something is done to
@@ -68,17 +73,21 @@ func (s *Set) SettleKept(id string) {
 		return
 	}
 	defer s.settling.Unlock()
-	_ = s.settleLocked(func(l *Commit) bool { return l.keep == id }) // it is tried again
+	_ = s.settleLocked(func(l *Commit) bool { return l.keep == id }, &soon{}) // it is tried again
 }
 
 // settleWhere settles the commits that match.
 func (s *Set) settleWhere(match func(*Commit) bool) error {
+	if len(s.chains(match)) == 0 {
+		return nil // and nobody waits for what others settle
+	}
 	s.settling.Lock()
 	defer s.settling.Unlock()
-	return s.settleLocked(match)
+	return s.settleLocked(match, &soon{})
 }
 
-func (s *Set) settleLocked(match func(*Commit) bool) error {
+// settleLocked settles the commits that match, and syncs what is due. settling is held.
+func (s *Set) settleLocked(match func(*Commit) bool, due *soon) error {
 	s.mu.Lock()
 	strays := s.strays
 	s.strays = nil
@@ -87,13 +96,15 @@ func (s *Set) settleLocked(match func(*Commit) bool) error {
 		l.Remove(s)
 	}
 	chains := s.chains(match)
-	whole := len(chains) >= SyncfsFrom // all are on the state directory's filesystem
+	// All are on the state directory's filesystem.
+	whole := due.more || len(chains)+len(due.fds) >= SyncfsFrom
 	if whole {
 		if err := s.disk.Do("syncfs", func() error { return unix.Syncfs(s.disk.StateFD()) }); err != nil {
 			return err
 		}
+		due.close()
 	}
-	var errs []error
+	errs := []error{s.syncEach(due)}
 	for _, chain := range chains {
 		// That the last version is on disk says that it has the name there, too: the
 		// ones before are nobody's any more.

@@ -1,0 +1,88 @@
+package commit
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+)
+
+// soon asks for a file, or a directory, to be on disk within a second.
+func (w *world) soon(name string) error {
+	st := w.stat(name)
+	return w.s.Soon(disk.InodeOf(&st), func() (int, error) { return unix.Open(w.path(name), unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+}
+
+func TestSoonIsOnDiskWithTheNextThatAreSettled(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.write("d/f", "x")
+	for _, name := range []string{"d", "d/f", "d", "d/f"} {
+		check(t, w.soon(name))
+	}
+	w.steps = nil
+	check(t, w.settleAll())
+	if got := strings.Join(w.steps, " "); got != "fsync fsync" {
+		t.Errorf("%s, want each of the two once", got)
+	}
+	w.steps = nil
+	check(t, w.settleAll())
+	if len(w.steps) > 0 {
+		t.Errorf("%s of what is on disk", w.steps)
+	}
+}
+
+// What could not be synced is synced the next time, and again where it has changed since.
+func TestSoonIsTriedAgain(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.write("d/f", "x")
+	check(t, w.soon("d/f"))
+	w.failAt(1, false)
+	if w.settleAll() == nil {
+		t.Error("a sync that fails is no error")
+	}
+	w.failAt(0, false)
+	check(t, w.soon("d/f"))
+	before := descriptors(t)
+	w.steps = nil
+	check(t, w.settleAll())
+	if got := strings.Join(w.steps, " "); got != "fsync" {
+		t.Errorf("%s, want fsync", got)
+	}
+	if after := descriptors(t); after != before-1 {
+		t.Errorf("%d descriptors, and %d afterwards", before, after)
+	}
+}
+
+// Many are synced with the whole filesystem, and have no more descriptors than a few.
+func TestSoonOfMany(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	check(t, os.Mkdir(w.path("many"), 0o755))
+	before := descriptors(t)
+	for i := range 1000 {
+		name := fmt.Sprintf("many/%d", i)
+		w.write(name, "x")
+		check(t, w.soon(name))
+	}
+	if n := descriptors(t) - before; n > 300 {
+		t.Errorf("%d descriptors", n)
+	}
+	w.steps = nil
+	check(t, w.settleAll())
+	if got := strings.Join(w.steps, " "); got != "syncfs" {
+		t.Errorf("%s, want syncfs", got)
+	}
+	if n := descriptors(t) - before; n != 0 {
+		t.Errorf("%d descriptors are left", n)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	check(t, err)
+	return len(list)
+}
