@@ -36,7 +36,7 @@
 //
 // In execve(2) the kernel closes the close-on-exec descriptors of a process
 // while it holds the process's exec lock, and so sends FLUSH with that lock
-// held. Reading /proc/PID/maps, environ, syscall or the cwd link waits for the
+// held. Reading /proc/PID/maps, environ, syscall, the cwd link or one below fd waits for the
 // lock, and on recent kernels stat too (seen on 6.18.44): a FLUSH handler that plainly
 // read them would wait for a process that waits for the handler. In the same
 // way unmapping a written file sends WRITE with the memory lock held, for which
@@ -49,6 +49,10 @@
 // others is read by a goroutine of its own, which is left behind when it gets
 // stuck, and ends when the process goes on. Each function says what it answers
 // then; ErrBusy is the general word for it.
+//
+// An epoll instance has a lock that is held while its events are written to memory, and
+// reading its fdinfo waits for that, be it for ever: not even SIGKILL ends the wait, and a
+// daemon that does not die keeps its data directory. So its fdinfo is not read.
 //
 // Status, statm, schedstat, comm, uid_map, fdinfo and children take no
 // such lock, and stat none but the exec lock.

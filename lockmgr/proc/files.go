@@ -29,12 +29,11 @@ func (f *File) has(ino uint64) bool { return ino == f.Ino || slices.Contains(f.A
 // descriptor whose close is under way (FLUSH) is not counted any more. Threads
 // that share no descriptors with their leader (unshare(2), CLONE_FILES) and
 // descriptors in flight over a socket are not seen. The error is ErrBusy if one of the
-// descriptors does not say what it is: an epoll(7) instance whose events are being
-// written to memory that does not answer.
+// descriptors does not say what it is.
 func (r *Reader) Opens(pid int32, f File) (writable, readable int, err error) {
 	c, err := patientlyOfFiles(r, pid, func(a *asking) (*openCounter, error) {
 		c := &openCounter{r: r, a: a, pid: pid, file: f}
-		any, err := c.count(pidPath(pid, "fdinfo"))
+		any, err := c.count(pidPath(pid, ""))
 		if err == nil && !any {
 			err = c.countThreads()
 		}
@@ -62,7 +61,7 @@ func (r *Reader) Descriptors(pid int32) int64 {
 func (r *Reader) AtStart(pid int32, f File) bool {
 	c, err := patientlyOfFiles(r, pid, func(a *asking) (*openCounter, error) {
 		c := &openCounter{r: r, a: a, pid: pid, file: f}
-		_, err := c.count(pidPath(pid, "fdinfo"))
+		_, err := c.count(pidPath(pid, ""))
 		return c, err
 	})
 	return err == nil && c.readable > 0 && !c.moved
@@ -89,27 +88,45 @@ func (c *openCounter) countThreads() error {
 		if tid == c.pid {
 			continue
 		}
-		if any, err := c.count(taskPath(c.pid, tid, "fdinfo")); any || err != nil {
+		if any, err := c.count(taskPath(c.pid, tid, "")); any || err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count goes through one fdinfo directory; any tells that it was not empty.
+// count goes through the descriptors of one thread, of which path is the directory in
+// /proc; any tells that it has some.
 func (c *openCounter) count(path string) (any bool, err error) {
-	dir, err := c.r.opendir(path)
+	dir, err := c.r.opendir(path + "fdinfo")
 	if err != nil {
 		return false, ignoreGone(err)
 	}
 	defer unix.Close(dir)
+	inExec := c.r.inExec(c.pid)
 	err = numbers(dir, func(fd int32) error {
 		any = true
 		c.a.parts.Add(1)
+		if !inExec && c.r.isAnonymous(path, fd) {
+			return nil
+		}
 		return ignoreGone(c.look(dir, fd)) // gone: closed since it was listed
 	})
 	return any, ignoreGone(err)
 }
+
+// isAnonymous reports whether a descriptor is of something that no filesystem has. An
+// epoll instance is, and says nothing of itself while its events are written to memory
+// that does not answer; nothing ends that wait, not even the death of who waits. The link
+// of a descriptor does not say it either while its process is in execve, but a wait for
+// that ends with who waits.
+func (r *Reader) isAnonymous(path string, fd int32) bool {
+	var buf [len(anonymous)]byte
+	n, err := unix.Readlinkat(r.proc, path+"fd/"+strconv.Itoa(int(fd)), buf[:])
+	return err == nil && string(buf[:n]) == anonymous
+}
+
+const anonymous = "anon_inode:"
 
 // look counts one descriptor if it is one of the file. What counts stands at the
 // beginning of what the kernel says; the list of its locks may be long.

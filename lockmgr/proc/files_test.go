@@ -205,15 +205,18 @@ func TestOpensStuck(t *testing.T) {
 	c.do("poll", "m")
 	<-reading
 	quickly(t, "Opens", func() {
-		if _, _, err := r.Opens(c.pid(), file); !errors.Is(err, ErrBusy) {
-			t.Errorf("Opens: %v", err)
+		if w, _, err := r.Opens(c.pid(), file); w != 1 || err != nil {
+			t.Errorf("Opens: %d for writing, %v", w, err)
 		}
 	})
-	quickly(t, "AtStart", func() {
-		if r.AtStart(c.pid(), file) {
-			t.Error("AtStart believes what it cannot see")
+	quickly(t, "IsOutput", func() {
+		if r.IsOutput(c.pid(), file) {
+			t.Error("the file is no output")
 		}
 	})
+	if n := r.fileQuestions.hung.Load(); n != 0 {
+		t.Errorf("%d threads wait for what may never come", n)
+	}
 }
 
 // What a process says of its descriptors comes in parts, and may take its time as a

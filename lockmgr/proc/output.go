@@ -13,9 +13,11 @@ func (r *Reader) IsOutput(pid int32, f File) bool {
 			return false, err
 		}
 		defer unix.Close(dir)
-		c := &openCounter{r: r, a: a, pid: pid, file: f}
+		c, inExec := &openCounter{r: r, a: a, pid: pid, file: f}, r.inExec(pid)
 		for _, fd := range []int32{1, 2} {
-			_ = c.look(dir, fd) // closed, as that of a daemon may be
+			if inExec || !r.isAnonymous(pidPath(pid, ""), fd) {
+				_ = c.look(dir, fd) // closed, as that of a daemon may be
+			}
 		}
 		return c.writable > 0, nil
 	})
