@@ -42,7 +42,6 @@ not JSON
 func auditLines(lines ...string) string { return strings.Join(lines, "\n") + "\n" }
 
 func TestAudit(t *testing.T) {
-	inUTC(t)
 	d := fakeFiles(t)
 	d.write(".locks/events.jsonl", auditTrail)
 	got := d.run("audit")
@@ -78,7 +77,6 @@ func TestAudit(t *testing.T) {
 }
 
 func TestAuditFilters(t *testing.T) {
-	inUTC(t)
 	d := fakeFiles(t)
 	d.write(".locks/events.jsonl", auditTrail)
 	for args, want := range map[string]int{
@@ -110,7 +108,6 @@ func TestAuditFilters(t *testing.T) {
 
 // The trail of a directory that is not mounted.
 func TestAuditOffline(t *testing.T) {
-	inUTC(t)
 	d := fakeFiles(t)
 	data := t.TempDir()
 	mustMkdir(t, filepath.Join(data, ".latchfs"))

@@ -17,19 +17,11 @@ const (
 	staleRecord  = `{"lock_name":"b\u001b[2J","locked":true,"is_stale":true,"stale_reason":"last heartbeat is 45.2s old (>30s)","we_hold_it":true,"age_seconds":97200,"holder":{"request_id":"token-2","actor":"soffice.bin","intent":"","pid":600,"created_at":"2025-11-20T09:00:00Z","last_heartbeat_at":"2025-11-20T10:00:00Z","ttl_seconds":30,"session":"","operation":"","mode":"shared","metadata":{"program":"soffice.bin"}}}`
 )
 
-// inUTC makes the times of the output those of the records.
-func inUTC(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
-}
-
 func locks(records ...string) func(control.Request) string {
 	return always(`{"ok":true,"locks":[` + strings.Join(records, ",") + `]}`)
 }
 
 func TestCheck(t *testing.T) {
-	inUTC(t)
 	d := newFakeDaemon(t, locks(freeRecord, activeRecord, staleRecord))
 	t.Chdir(d.root)
 	mustMkdir(t, "dir")
@@ -69,7 +61,6 @@ func TestCheckUnreadable(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	inUTC(t)
 	d := newFakeDaemon(t, locks(activeRecord, staleRecord))
 	got := d.run("list", d.root)
 	want := outcome{stdout: `FILE        HOLDER                    OPERATION  MODE       SINCE                HEARTBEAT
@@ -99,7 +90,6 @@ func TestListMine(t *testing.T) {
 
 // Without --force a steal only says what it would do (SEED T7).
 func TestStealUnforced(t *testing.T) {
-	inUTC(t)
 	d := newFakeDaemon(t, locks(freeRecord, activeRecord, staleRecord))
 	t.Chdir(d.root)
 	got := d.run("steal", "--json", "free", "src", "b")
@@ -158,7 +148,6 @@ func TestStealForced(t *testing.T) {
 
 // An active lock is never stolen (SEED T8).
 func TestStealActive(t *testing.T) {
-	inUTC(t)
 	d := newFakeDaemon(t, always(blocked))
 	got := d.run("steal", "--force", d.file("a"))
 	if got.code != 8 || !strings.HasSuffix(got.stderr, "\nHeld since 2025-11-21 11:54:50; its lease has not expired\n") {

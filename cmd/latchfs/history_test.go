@@ -63,7 +63,6 @@ var aHistory = []recorded{
 }
 
 func TestHistory(t *testing.T) {
-	inUTC(t)
 	d := fakeFiles(t)
 	d.remember(aHistory...)
 	d.write("a.json", "six\n")
@@ -185,7 +184,6 @@ func TestRestore(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
-	inUTC(t)
 	d := fakeFiles(t)
 	d.remember(aHistory...)
 	d.write("a.json", "six\n")

@@ -68,7 +68,6 @@ func (d *fakeDaemon) rejectThree() {
 }
 
 func TestRejectedList(t *testing.T) {
-	inUTC(t)
 	d := fakeFiles(t)
 	if got := d.run("rejected", "list"); got.code != 1 || !strings.Contains(got.stderr, "rejected: no such file") {
 		t.Errorf("without a store: %v", got)
@@ -145,7 +144,6 @@ func TestRejectedShow(t *testing.T) {
 }
 
 func TestRejectedDiff(t *testing.T) {
-	inUTC(t)
 	d := fakeFiles(t)
 	d.rejectThree()
 	got := d.run("rejected", "show", "--diff", "aa")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	if !isCommand {
 		heedSignals()
+		time.Local = time.UTC // the times of the output are those of the records
 	}
 	testscript.Main(m, commands)
 }

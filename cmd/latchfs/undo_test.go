@@ -178,7 +178,6 @@ func (d *fakeDaemon) undo(args ...string) outcome {
 }
 
 func TestUndo(t *testing.T) {
-	inUTC(t)
 	d := fakeFiles(t)
 	d.arrange(undoCases)
 	planned := d.undo("--dry-run")
@@ -217,7 +216,6 @@ func TestUndo(t *testing.T) {
 }
 
 func TestUndoRefused(t *testing.T) {
-	inUTC(t)
 	unchanged := func(d *fakeDaemon, sets ...map[string]undoCase) {
 		t.Helper()
 		for _, set := range sets {

@@ -1,8 +1,11 @@
 package ctl
 
 import (
+	"errors"
+
 	"latchfs/fs/control"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
 )
 
 // This file is about whose a conversation is. A process that has closed its last
@@ -18,7 +21,7 @@ func (cv *Conversation) Flush(c Caller) {
 		return
 	}
 	_, exiting := cv.s.Procs.Exit(c.TID())
-	if !exiting && cv.isOpenIn(owner.PID) {
+	if !exiting && cv.mayBeOpenIn(owner.PID) {
 		return
 	}
 	for _, pid := range cv.s.Procs.Descendants(owner.PID) {
@@ -60,6 +63,12 @@ func (cv *Conversation) isNamedBy(o lockmgr.Owner) bool {
 func (cv *Conversation) isOpenIn(pid int32) bool {
 	r, w, err := cv.s.Procs.Opens(pid, cv.file)
 	return err == nil && r+w > 0
+}
+
+// mayBeOpenIn is isOpenIn, and true of a process that cannot be seen for the moment.
+func (cv *Conversation) mayBeOpenIn(pid int32) bool {
+	r, w, err := cv.s.Procs.Opens(pid, cv.file)
+	return errors.Is(err, proc.ErrBusy) || err == nil && r+w > 0
 }
 
 // handOver makes another process the owner.

@@ -18,13 +18,13 @@ import (
 	"latchfs/lockmgr/proc"
 )
 
+// People are told local time. It is set before any test starts a goroutine that tells it.
+func init() { time.Local = time.UTC }
+
 // TestTranscripts replays testdata/transcripts, which say what each request does;
 // testdata/README explains the commands. To write the outcomes anew, run the test with
 // -rewrite and read the diff.
 func TestTranscripts(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC // people are told local time
-	t.Cleanup(func() { time.Local = local })
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage()
