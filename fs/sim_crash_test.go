@@ -23,7 +23,7 @@ import (
 // random numbers of its own, as in drawLocks.
 func drawHazards(seed uint64, kills int) simHazards {
 	r := rand.New(rand.NewPCG(seed, 6))
-	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)], faults: []int{0, 0, 0, 30}[r.IntN(4)]}
+	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)], faults: []int{0, 0, 0, 30}[r.IntN(4)], lazy: []int{0, 0, 0, 0, 1}[r.IntN(5)]}
 }
 
 // drawLinks adds commands that give files a second name and write them, in place then, to
@@ -53,7 +53,7 @@ func (h simHazards) String() (s string) {
 	for _, x := range []struct {
 		n    int
 		name string
-	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}} {
+	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.lazy, "lazy"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(" -%s %d", x.name, x.n)
 		}
@@ -63,7 +63,9 @@ func (h simHazards) String() (s string) {
 
 // fewer are the hazards with one of them less.
 func (h simHazards) fewer() (all []simHazards) {
-	for _, less := range []simHazards{{0, h.crashes, h.faults}, {h.kills, 0, h.faults}, {h.kills, h.crashes, 0}} {
+	for _, less := range []simHazards{
+		{0, h.crashes, h.faults, h.lazy}, {h.kills, 0, h.faults, h.lazy}, {h.kills, h.crashes, 0, h.lazy}, {h.kills, h.crashes, h.faults, 0},
+	} {
 		if less != h {
 			all = append(all, less)
 		}

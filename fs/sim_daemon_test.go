@@ -11,6 +11,7 @@ import (
 
 	"latchfs/fs/locksdir"
 	"latchfs/journal"
+	"latchfs/lockmgr/policy"
 )
 
 // The daemon of a simulation.
@@ -50,6 +51,13 @@ func (d *simDaemon) perhapsPark(what string) {
 // start makes the filesystem, as Start does, without a mount.
 func (w *simWorld) start() error {
 	o := Options{Dir: w.dir, LockTimeout: 2 * time.Second, Log: simLog{w: w}}
+	if w.opts.script.hazards.lazy > 0 {
+		p, err := policy.Parse("simulation", []byte("[defaults]\ndurability = \"lazy\"\n"))
+		if err != nil {
+			return err
+		}
+		o.Policy = p.WithDefaults(o.LockTimeout)
+	}
 	if err := o.Validate(); err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ type simHazards struct {
 	kills   int // of a program
 	crashes int // of the daemon
 	faults  int // of the disk
+
+	lazy int // not of steps: 1 where no close waits for the disk
 }
 
 // simProgram is a process that runs commands one after the other, as a shell script

@@ -22,6 +22,7 @@ var (
 func init() {
 	flag.IntVar(&simHarm.kills, "kills", 0, "with -programs: how many of a thousand steps kill a program")
 	flag.IntVar(&simHarm.crashes, "crashes", 0, "with -programs: how many of a thousand steps kill the daemon")
+	flag.IntVar(&simHarm.lazy, "lazy", 0, "with -programs: 1 lets no close wait for the disk (durability = \"lazy\")")
 	flag.IntVar(&simHarm.faults, "faults", 0, "with -programs: how many of a thousand steps make the disk fail")
 }
 

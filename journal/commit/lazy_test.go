@@ -365,3 +365,26 @@ func TestLazySettles(t *testing.T) {
 		t.Errorf("left: %q", left)
 	}
 }
+
+// Who makes room on a full disk may ask for a commit to be settled while the history is
+// locked: if that finds no room either, it does not ask for some in its turn.
+func TestSettlingForRoomAsksForNone(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.write("d/f", "old")
+	if !w.saveLazily("d/f", "new", theContent) {
+		t.Fatal("not saved")
+	}
+	asked := 0
+	w.s.SetRoom(func(error) bool { asked++; return false })
+	w.s.disk.Fault = func(string) error { return unix.ENOSPC }
+	w.s.SettleKept(theContent)
+	if n := w.s.lazies.Unsettled(); n != 1 {
+		t.Fatalf("%d commits are unsettled on a full disk", n)
+	}
+	if asked != 0 {
+		t.Errorf("room was asked for %d times", asked)
+	}
+	if w.settleAll() == nil || asked == 0 {
+		t.Errorf("the disk is full, and room was asked for %d times", asked)
+	}
+}

@@ -49,7 +49,7 @@ func New(rootfd int, stateDir *os.File, j *journal.Journal) *Disk {
 // when there was no room and some has been made.
 func (s *Disk) Do(step string, fn func() error) error {
 	for {
-		err := s.try(step, fn)
+		err := s.Once(step, fn)
 		noRoom := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 		if !noRoom || s.Room == nil || !s.Room(err) {
 			return err
@@ -57,7 +57,8 @@ func (s *Disk) Do(step string, fn func() error) error {
 	}
 }
 
-func (s *Disk) try(step string, fn func() error) error {
+// Once is Do without making room: for whoever is making some.
+func (s *Disk) Once(step string, fn func() error) error {
 	if s.Fault != nil {
 		if err := s.Fault(step); err != nil {
 			return &os.SyscallError{Syscall: step, Err: err}

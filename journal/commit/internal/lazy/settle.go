@@ -35,7 +35,7 @@ func (s *Set) SettleAll() error {
 	s.settling.Lock()
 	defer s.settling.Unlock()
 	due := s.takeSoon()
-	err := s.settleLocked(func(*Commit) bool { return true }, &due)
+	err := s.settleLocked(func(*Commit) bool { return true }, &due, s.disk.Do)
 	s.again(&due)
 	return err
 }
@@ -73,7 +73,8 @@ func (s *Set) SettleKept(id string) {
 		return
 	}
 	defer s.settling.Unlock()
-	_ = s.settleLocked(func(l *Commit) bool { return l.keep == id }, &soon{}) // it is tried again
+	// Who asks is making room, perhaps with the history locked.
+	_ = s.settleLocked(func(l *Commit) bool { return l.keep == id }, &soon{}, s.disk.Once) // it is tried again
 }
 
 // settleWhere settles the commits that match.
@@ -83,11 +84,14 @@ func (s *Set) settleWhere(match func(*Commit) bool) error {
 	}
 	s.settling.Lock()
 	defer s.settling.Unlock()
-	return s.settleLocked(match, &soon{})
+	return s.settleLocked(match, &soon{}, s.disk.Do)
 }
 
+// step runs one change to the disk: Disk.Do, or Disk.Once.
+type step func(name string, fn func() error) error
+
 // settleLocked settles the commits that match, and syncs what is due. settling is held.
-func (s *Set) settleLocked(match func(*Commit) bool, due *soon) error {
+func (s *Set) settleLocked(match func(*Commit) bool, due *soon, do step) error {
 	s.mu.Lock()
 	strays := s.strays
 	s.strays = nil
@@ -99,24 +103,24 @@ func (s *Set) settleLocked(match func(*Commit) bool, due *soon) error {
 	// All are on the state directory's filesystem.
 	whole := due.more || len(chains)+len(due.fds) >= SyncfsFrom
 	if whole {
-		if err := s.disk.Do("syncfs", func() error { return unix.Syncfs(s.disk.StateFD()) }); err != nil {
+		if err := do("syncfs", func() error { return unix.Syncfs(s.disk.StateFD()) }); err != nil {
 			return err
 		}
 		due.close()
 	}
-	errs := []error{s.syncEach(due)}
+	errs := []error{s.syncEach(due, do)}
 	for _, chain := range chains {
 		// That the last version is on disk says that it has the name there, too: the
 		// ones before are nobody's any more.
 		last := chain[len(chain)-1]
 		if !whole {
-			if err := s.disk.Do("fsync", func() error { return unix.Fsync(last.fd) }); err != nil {
+			if err := do("fsync", func() error { return unix.Fsync(last.fd) }); err != nil {
 				errs = append(errs, err)
 				continue
 			}
 		}
 		for _, l := range chain {
-			if err := s.clear(l); err != nil {
+			if err := s.clear(l, do); err != nil {
 				errs = append(errs, err)
 				break // it is tried again
 			}
@@ -157,9 +161,9 @@ func (s *Set) chains(match func(*Commit) bool) [][]*Commit {
 
 // clear removes what stood by for a commit that is on disk: the old version
 // first, for without the marker nobody would know what it is. It may be repeated.
-func (s *Set) clear(l *Commit) error {
+func (s *Set) clear(l *Commit, do step) error {
 	unlink := func(name string) error {
-		err := s.disk.Do("unlink", func() error { return unix.Unlinkat(l.dir, name, 0) })
+		err := do("unlink", func() error { return unix.Unlinkat(l.dir, name, 0) })
 		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}
@@ -169,7 +173,7 @@ func (s *Set) clear(l *Commit) error {
 		if err := unlink(l.old); err != nil {
 			return err
 		}
-		if err := s.disk.Done(l.intent.ID); err != nil {
+		if err := do("done", func() error { return s.disk.Journal.Done(l.intent.ID) }); err != nil {
 			return err
 		}
 		s.disk.Release(l.old)

@@ -105,10 +105,10 @@ func (s *Set) takeSoon() soon {
 }
 
 // syncEach syncs them one by one.
-func (s *Set) syncEach(due *soon) error {
+func (s *Set) syncEach(due *soon, do step) error {
 	var errs []error
 	for in, fd := range due.fds {
-		if err := s.disk.Do("fsync", func() error { return unix.Fsync(fd) }); err != nil {
+		if err := do("fsync", func() error { return unix.Fsync(fd) }); err != nil {
 			errs = append(errs, err)
 			continue
 		}
