@@ -106,9 +106,9 @@ func (w *simWorld) stop() {
 		d.close()
 	}
 	closeBelow(w.dir)
-	if len(w.model.faults) == 0 {
+	if len(w.model.faults) == 0 && !w.daemon.isDead() {
 		w.examine("a stop", journal.Recoverable, journal.Problem)
-	} else { // the next start puts away what could not be put away
+	} else { // the next start puts away what could not be put away, or not yet
 		w.examine("a stop", journal.Problem)
 	}
 	closeBelow(w.grave())
