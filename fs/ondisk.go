@@ -32,31 +32,27 @@ func (f *FS) isSoonOnDisk(path string) bool {
 }
 
 // namesSoonOnDisk is called after something was done to a name in a directory.
-func (f *FS) namesSoonOnDisk(dir *node, name string) {
+func (f *FS) namesSoonOnDisk(dir *node, name string) { f.nameSoonOnDisk(dir, name, false) }
+
+// nameGone is called after a name was taken away.
+func (f *FS) nameGone(dir *node, name string) { f.nameSoonOnDisk(dir, name, true) }
+
+func (f *FS) nameSoonOnDisk(dir *node, name string, gone bool) {
 	if f.store == nil || !f.isSoonOnDisk(f.path(dir, name)) {
 		return
 	}
 	f.mu.Lock()
-	fd, key := dir.fd, dir.key
+	fd, in := dir.fd, commit.Inode{Dev: dir.key.dev, Ino: dir.key.ino}
 	f.mu.Unlock()
-	err := f.store.Soon(commit.Inode{Dev: key.dev, Ino: key.ino}, func() (int, error) {
+	err := f.store.Soon(in, func() (int, error) {
 		return unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		f.log.Debugf("%q: its names are on disk when the filesystem writes them: %v", f.nodePath(dir), err)
 	}
-}
-
-// nameGone is namesSoonOnDisk after a name was taken away.
-func (f *FS) nameGone(dir *node, name string) {
-	f.namesSoonOnDisk(dir, name)
-	if f.store == nil || !f.isSoonOnDisk(f.path(dir, name)) {
-		return
+	if gone {
+		f.store.NameGone(in, name)
 	}
-	f.mu.Lock()
-	key := dir.key
-	f.mu.Unlock()
-	f.store.NameGone(commit.Inode{Dev: key.dev, Ino: key.ino}, name)
 }
 
 // recordsSoonOnDisk is called after a record was appended. a.mu is held.

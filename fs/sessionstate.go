@@ -87,14 +87,15 @@ func (s *session) become(next sessionState) {
 	s.state = next
 }
 
-// endAs is the only end of a session: it gives everything back that it had, and lets
-// those go on who wait for its lock. e is what the closes are told. s.mu is held.
+// endAs is the only end of a session while the mount stands: it gives everything back that
+// the session had, and lets those go on who wait for its lock. e is what the closes are
+// told. s.mu is held.
 func (s *session) endAs(next sessionState, e unix.Errno) unix.Errno {
 	s.result = e
 	s.closeLocked()
 	s.become(next)
 	switch {
-	case len(s.handles) == 0:
+	case len(s.handles) == 0, next == stateDropped:
 		s.discard(s.shadow)
 	case next == stateCommitted && e == 0:
 		time.AfterFunc(lateGrace, s.late)

@@ -174,7 +174,6 @@ func (s *session) rollbackInTxn(reason string) {
 	case s.state.hasEnded():
 		return
 	case s.state == stateDetached:
-		s.discard(s.shadow)
 		s.endAs(stateDropped, 0)
 		return
 	}

@@ -25,13 +25,9 @@ func (sh *Shadow) prepareLazy(o PublishOptions) *lazy.Commit {
 	if !o.waitsForNothing() || disk.ForgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
 		return nil
 	}
-	if o.Durability == Auto {
-		var dir unix.Stat_t
-		if unix.Fstat(o.Dir, &dir) != nil || sh.s.lazies.IsGoing(&dir, o.Name) {
-			return nil
-		}
+	to := lazy.Target{
+		Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID, Anew: o.Durability == Auto,
 	}
-	to := lazy.Target{Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID}
 	if o.Base != nil {
 		to.OldIno = o.Base.Ino
 	}

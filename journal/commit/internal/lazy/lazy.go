@@ -73,13 +73,17 @@ type Target struct {
 	Name    string
 	KeepID  string // the content id under which the history gets the old version, "" if it does not
 	OldIno  uint64 // of the version that is replaced, 0 if there is none
+	Anew    bool   // to be synced if the name was taken from another file, and that is not on disk
 }
 
 // Prepare prepares a lazy publication of the file fd; nil if it is to be synced as
 // for Ordered.
 func (s *Set) Prepare(fd int, o Target) *Commit {
 	var st, dir unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || unix.Fstat(o.Dir, &dir) != nil || st.Size > MaxSize || !s.onRoot(&dir) {
+	if unix.Fstat(fd, &st) != nil || unix.Fstat(o.Dir, &dir) != nil || st.Size > MaxSize || !s.isOnRoot(dir.Dev) {
+		return nil
+	}
+	if o.Anew && s.isGoing(&dir, o.Name) {
 		return nil
 	}
 	crc, err := disk.Checksum(fd, st.Size)
@@ -98,10 +102,8 @@ func (s *Set) Prepare(fd int, o Target) *Commit {
 // Unsettled returns how many commits are not known to be on disk.
 func (s *Set) Unsettled() int64 { return s.waiting.Load() }
 
-// onRoot reports whether a directory is on the data root's own filesystem, and
-// not on one that is mounted below.
-func (s *Set) onRoot(dir *unix.Stat_t) bool { return s.isOnRoot(dir.Dev) }
-
+// isOnRoot reports whether a device is the data root's own filesystem, and not one that
+// is mounted below.
 func (s *Set) isOnRoot(dev uint64) bool {
 	var root unix.Stat_t
 	return unix.Fstat(s.disk.StateFD(), &root) == nil && root.Dev == dev

@@ -76,15 +76,19 @@ func (s *Set) NameGone(dir disk.Inode, name string) {
 		s.soon.more = true
 		return
 	}
-	if s.soon.gone == nil {
-		s.soon.gone = map[goneName]struct{}{}
-	}
-	s.soon.gone[goneName{dir, name}] = struct{}{}
+	s.soon.lose(goneName{dir, name})
 	s.armLocked()
 }
 
-// IsGoing reports whether the name may have held a file that a crash would bring back.
-func (s *Set) IsGoing(dir *unix.Stat_t, name string) bool {
+func (d *soon) lose(at goneName) {
+	if d.gone == nil {
+		d.gone = map[goneName]struct{}{}
+	}
+	d.gone[at] = struct{}{}
+}
+
+// isGoing reports whether the name may have held a file that a crash would bring back.
+func (s *Set) isGoing(dir *unix.Stat_t, name string) bool {
 	at := goneName{disk.InodeOf(dir), name}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,10 +139,7 @@ func (s *Set) again(due *soon) {
 	s.soon.more = s.soon.more || due.more
 	s.syncing = nil
 	for at := range due.gone {
-		if s.soon.gone == nil {
-			s.soon.gone = map[goneName]struct{}{}
-		}
-		s.soon.gone[at] = struct{}{}
+		s.soon.lose(at)
 	}
 }
 
