@@ -2,7 +2,6 @@ package fs
 
 import (
 	"bytes"
-	"slices"
 	"sync"
 	"time"
 
@@ -53,7 +52,7 @@ type appender struct {
 	idle   chan struct{} // closed when the draining ends
 	giveUp chan struct{} // closed when nobody wants to wait any longer
 	gaveUp bool
-	shown  bool // it is in node.lined
+	shown  bool // it is in inode.lined
 
 	killSuid bool   // the last writer's changes clear setuid and setgid bits
 	uid, gid uint32 // its user and group
@@ -79,7 +78,7 @@ func newAppender(f *FS, h *handle, c *caller) *appender { return &appender{f: f,
 
 // openAppend opens a file for appending records. It waits for a running session
 // here, where a wait is harmless and a refusal is seen.
-func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *node, set policy.Settings, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *kernelNode, n *inode, set policy.Settings, out *fuse.OpenOut) fuse.Status {
 	wait := set.Wait
 	if in.Flags&unix.O_NONBLOCK != 0 {
 		wait = 0
@@ -105,7 +104,10 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, n *n
 	}
 	// The file may have been removed while the caller was on its way. Under the lock
 	// nobody makes an earlier version of it once somebody has it open to write.
-	h := f.newHandle(n, appendHandle, in.Flags)
+	h := f.newHandle(k, n, appendHandle, in.Flags)
+	if h == nil {
+		return status(unix.ESTALE)
+	}
 	if err := f.unshare(n); err != nil {
 		f.closeHandle(h)
 		return statusOf(err)
@@ -171,119 +173,10 @@ func (a *appender) isIn(gid uint32) bool {
 	return gid == a.gid || a.uid == a.c.uid && a.c.inGroup(gid)
 }
 
-// together returns held followed by data, in memory that is not held's.
-func together(held []byte, data [][]byte) []byte {
-	if len(held) == 0 && len(data) == 1 {
-		return data[0]
-	}
-	return slices.Concat(held, slices.Concat(data...))
-}
-
-// waitLocked sees to it that an unfinished line does not wait for ever.
-func (a *appender) waitLocked() {
-	if len(a.buf) == 0 {
-		a.buf = nil
-	}
-	a.settleLocked()
-	unfinished := len(a.buf) > a.due
-	if unfinished != a.shown {
-		a.shown = unfinished
-		a.f.mu.Lock()
-		if unfinished {
-			a.h.n.lined = append(a.h.n.lined, a)
-		} else {
-			a.h.n.lined = slices.DeleteFunc(slices.Clone(a.h.n.lined), func(b *appender) bool { return a == b })
-		}
-		a.f.mu.Unlock()
-	}
-	switch {
-	case !unfinished && a.timer != nil:
-		a.timer.Stop()
-		a.timer = nil
-	case unfinished && a.timer == nil:
-		begun := time.Now()
-		a.begun = begun
-		a.timer = time.AfterFunc(lineDelay, func() { a.waited(begun) })
-	}
-}
-
-// waited ends the wait for the rest of a line, unless its program is about to
-// write that.
-func (a *appender) waited(begun time.Time) {
-	a.mu.Lock()
-	writer := a.writer
-	a.mu.Unlock()
-	again := time.Since(begun) < maxLineDelay && a.f.isWorking(writer)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case a.timer == nil || a.begun != begun: // it has come, or gone
-	case again:
-		a.timer.Reset(lineDelay / 4)
-	case a.judgesLines(): // it waits for its end
-	default:
-		a.flushLocked()
-	}
-}
-
-// isWorking reports whether a thread runs, waits for a processor, or writes.
-func (f *FS) isWorking(tid uint32) bool {
-	if tid == 0 {
-		return false
-	}
-	if call, ok := f.proc.Syscall(tid); ok {
-		return slices.Contains(writeCalls, call.Nr)
-	}
-	_, err := f.proc.Process(int32(tid))
-	return err == nil
-}
-
 // writeCalls are the system calls that write a file.
 var writeCalls = []int{
 	unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_WRITEV, unix.SYS_PWRITEV, unix.SYS_PWRITEV2,
 	unix.SYS_SENDFILE, unix.SYS_SPLICE, unix.SYS_COPY_FILE_RANGE,
-}
-
-// flushLocked appends everything, now or as soon as the lock is free. An error
-// is the next write's or close's to report, and the bytes are kept aside.
-func (a *appender) flushLocked() {
-	a.due = len(a.buf)
-	a.waitLocked()
-	if a.due == 0 || a.busy {
-		return
-	}
-	l, err := a.f.acquire(a.demand(), true)
-	if err != nil {
-		a.drainLocked()
-		return
-	}
-	defer a.f.table.Release(l)
-	a.appendDueLocked()
-}
-
-// appendDueLocked appends what is due. The file's lock is held.
-func (a *appender) appendDueLocked() {
-	if a.due == 0 {
-		return
-	}
-	e := a.appendLocked(a.buf[:a.due], true)
-	if e != 0 {
-		a.failed = e
-	}
-	if e != 0 && e != unix.EBADMSG { // what was not accepted is kept already
-		a.keepLocked("appending failed: " + e.Error())
-	}
-	a.dueGoneLocked()
-}
-
-// dueGoneLocked forgets what was due.
-func (a *appender) dueGoneLocked() {
-	a.buf = a.buf[:copy(a.buf, a.buf[a.due:])]
-	a.due = 0
-	if cap(a.buf) > maxLine/8 && len(a.buf) == 0 {
-		a.buf = nil
-	}
-	a.waitLocked()
 }
 
 func (a *appender) demand() *demand {
@@ -382,8 +275,8 @@ func (f *FS) drain(h *handle) unix.Errno {
 }
 
 // showLines appends the unfinished lines of the caller's own appenders of a
-// node whose attributes it asks for.
-func (f *FS) showLines(h *fuse.InHeader, n *node) {
+// inode whose attributes it asks for.
+func (f *FS) showLines(h *fuse.InHeader, n *inode) {
 	f.mu.Lock()
 	lined := n.lined
 	f.mu.Unlock()

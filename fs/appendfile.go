@@ -81,11 +81,11 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 	return 0
 }
 
-// killSuidLocked takes the setuid and setgid bits from the file, whatever node it has.
+// killSuidLocked takes the setuid and setgid bits from the file, whatever inode it has.
 func (a *appender) killSuidLocked() unix.Errno {
 	f, n := a.f, a.h.n
 	f.mu.Lock()
-	if now := f.byIno[a.key]; now != nil {
+	if now := f.inodes[a.key]; now != nil {
 		n = now
 	}
 	f.mu.Unlock()
@@ -97,14 +97,15 @@ func (a *appender) killSuidLocked() unix.Errno {
 func (a *appender) tellKernel(late bool) {
 	f := a.f
 	f.mu.Lock()
-	n := f.byIno[a.key]
+	n := f.inodes[a.key]
+	told := n == a.h.n && !late && len(n.nodes) == 1
 	f.mu.Unlock()
-	if n == nil || n == a.h.n && !late || f.isOver() {
+	if n == nil || told || f.isOver() {
 		return
 	}
 	var st unix.Stat_t
 	if unix.Fstat(a.fd, &st) == nil {
-		go f.srv.InodeNotify(n.id, max(0, st.Size-maxPending-maxLine), 0) // somebody may hold a page and wait for us
+		go f.notifyInode(n, max(0, st.Size-maxPending-maxLine), 0) // somebody may hold a page and wait for us
 	}
 }
 
@@ -150,7 +151,7 @@ func (a *appender) appendToOwn(b []byte) (e unix.Errno, done bool) {
 		return s.failed, true
 	}
 	s.wrote = true
-	go a.f.srv.InodeNotify(s.at().id, st.Size, 0) // a writer may hold a page and wait for us
+	go a.f.notifyInode(s.inode, st.Size, 0) // a writer may hold a page and wait for us
 	return 0, true
 }
 
@@ -179,7 +180,7 @@ func (a *appender) followLocked() unix.Errno {
 	var st unix.Stat_t
 	named := dir != nil && unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
 		st.Mode&unix.S_IFMT == unix.S_IFREG
-	key := f.inoOf(a.h.n)
+	key := a.h.n.key
 	if named && key != (inoKey{uint64(st.Dev), st.Ino}) && !a.isReplaced() {
 		named = false
 	}
@@ -257,7 +258,7 @@ func (a *appender) mayFollow(fd int, st *unix.Stat_t) bool {
 	if unix.Fstat(fd, st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
-	if f.inoOf(a.h.n) == (inoKey{uint64(st.Dev), st.Ino}) {
+	if a.h.n.key == (inoKey{uint64(st.Dev), st.Ino}) {
 		return true
 	}
 	return a.isReplaced() && f.mayOpen(a.c, fd, a.h.flags)
@@ -305,7 +306,7 @@ func (a *appender) sync() unix.Errno {
 }
 
 // syncName makes the name of a file durable that was created without that.
-func (f *FS) syncName(n *node, fd int) error {
+func (f *FS) syncName(n *inode, fd int) error {
 	f.mu.Lock()
 	dir, fresh := n.parent, n.fresh
 	f.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -107,16 +106,10 @@ func (a *appender) cutOpenLocked() []byte {
 func (a *appender) forgetPages() {
 	f := a.f
 	f.mu.Lock()
-	nodes := slices.Clone(f.retired[a.key])
-	if n := f.byIno[a.key]; n != nil {
-		nodes = append(nodes, n)
-	}
+	n := f.inodes[a.key]
 	f.mu.Unlock()
-	if f.isOver() {
-		return
-	}
-	for _, n := range nodes {
-		go f.srv.InodeNotify(n.id, 0, -1) // somebody may hold a page and wait for us
+	if n != nil && !f.isOver() {
+		go f.notifyInode(n, 0, -1) // somebody may hold a page and wait for us
 	}
 }
 

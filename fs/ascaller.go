@@ -69,7 +69,7 @@ func (f *FS) mayOpen(c *caller, fd int, flags uint32) bool {
 
 // mayOpenName is mayOpen for the file that has a name. It may be another one than st by
 // now, if a relative, who has the same lock, has just saved it: st is what was judged.
-func (f *FS) mayOpenName(c *caller, dir *node, name string, st *unix.Stat_t, flags uint32) unix.Errno {
+func (f *FS) mayOpenName(c *caller, dir *inode, name string, st *unix.Stat_t, flags uint32) unix.Errno {
 	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return errnoOf(err)

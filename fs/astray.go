@@ -38,7 +38,7 @@ func (f *FS) newRename() recentRename {
 }
 
 // noteRenamedLocked notes that n has just lost a name to get another one. FS.mu is held.
-func (f *FS) noteRenamedLocked(n *node, lost dkey, r recentRename) {
+func (f *FS) noteRenamedLocked(n *inode, lost dkey, r recentRename) {
 	if n == nil || !n.isRegular() || f.knowledge == nil {
 		return
 	}
@@ -50,7 +50,7 @@ func (f *FS) noteRenamedLocked(n *node, lost dkey, r recentRename) {
 }
 
 // lostNameOf is the name that n has lost lately by which the caller comes to it.
-func (f *FS) lostNameOf(c *caller, n *node) (lost dkey, ok bool) {
+func (f *FS) lostNameOf(c *caller, n *inode) (lost dkey, ok bool) {
 	f.mu.Lock()
 	r := n.renamed
 	if r != nil && time.Since(r.at) > walkGrace {
@@ -69,7 +69,7 @@ func (f *FS) lostNameOf(c *caller, n *node) (lost dkey, ok bool) {
 	defer f.mu.Unlock()
 	now, is := n.namedLocked()
 	for _, k := range slices.Backward(r.lost) {
-		if k.name == name && (name != is || f.leadsToLocked(dir, &given, f.nodes[k.dir], now)) {
+		if k.name == name && (name != is || f.leadsToLocked(dir, &given, k.dir, now)) {
 			return k, true
 		}
 	}
@@ -78,7 +78,7 @@ func (f *FS) lostNameOf(c *caller, n *node) (lost dkey, ok bool) {
 
 // leadsToLocked reports whether the directory of a path that was given is one, and not
 // the other one, as far as its last name tells. FS.mu is held.
-func (f *FS) leadsToLocked(dir string, given *proc.Given, one, other *node) bool {
+func (f *FS) leadsToLocked(dir string, given *proc.Given, one, other *inode) bool {
 	switch {
 	case one == nil || one == other:
 		return false
@@ -93,7 +93,7 @@ func (f *FS) leadsToLocked(dir string, given *proc.Given, one, other *node) bool
 // the kernel looked it up: ESTALE makes the kernel walk again. If n is renamed once more
 // before the second walk ends, a caller who is about to replace it is refused, and what
 // one reads who is about to read it is noted under the name that it gave.
-func (f *FS) comesAstray(c *caller, n *node, replaces bool) unix.Errno {
+func (f *FS) comesAstray(c *caller, n *inode, replaces bool) unix.Errno {
 	lost, ok := f.lostNameOf(c, n)
 	switch {
 	case !ok:
@@ -116,18 +116,18 @@ func (f *FS) comesAstray(c *caller, n *node, replaces bool) unix.Errno {
 }
 
 // isRenamed reports whether n was renamed lately.
-func (f *FS) isRenamed(n *node) bool {
+func (f *FS) isRenamed(n *inode) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.renamed != nil
 }
 
 // nameReadLocked is the name by which a thread has come to n, to read it. FS.mu is held.
-func (f *FS) nameReadLocked(n *node, tid uint32) (*node, string) {
+func (f *FS) nameReadLocked(n *inode, tid uint32) (*inode, string) {
 	if n.renamed != nil {
 		if by, ok := n.renamed.came[int32(tid)]; ok {
 			delete(n.renamed.came, int32(tid))
-			return f.nodes[by.dir], by.name
+			return by.dir, by.name
 		}
 	}
 	return n.namedLocked()

@@ -5,8 +5,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attach opens the shadow for writing.
-func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, unix.Errno) {
+// attach opens the shadow for writing, at a node that stands for it.
+func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *fuse.OpenOut) (*handle, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state.hasEnded() {
@@ -14,6 +14,9 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	}
 	if s.failed != 0 {
 		return nil, s.failed
+	}
+	if s.f.behind(k) != s.inode {
+		return nil, unix.ESTALE
 	}
 	// The open that began the session with O_TRUNC found it truncated already.
 	fresh := s.fresh
@@ -30,7 +33,7 @@ func (s *session) attach(c *caller, flags uint32, out *fuse.OpenOut) (*handle, u
 	}
 	stale := s.staleFor(c, flags)
 	s.f.mu.Lock()
-	h := s.f.newHandleLocked(s.node, shadowHandle, flags)
+	h := s.f.newHandleLocked(k, shadowHandle, flags)
 	h.sess = s
 	h.uid, h.gid = c.uid, c.gid
 	h.stale.Store(stale)
@@ -83,7 +86,7 @@ func (s *session) expect() bool {
 func (s *session) dkey() dkey {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	return dkey{s.parent.id, s.dentry.Name()}
+	return dkey{s.parent, s.dentry.Name()}
 }
 
 func (s *session) isFilled() bool {

@@ -36,9 +36,9 @@ func status(e unix.Errno) fuse.Status { return fuse.Status(e) }
 // statusOf is errnoOf for an answer.
 func statusOf(err error) fuse.Status { return fuse.Status(errnoOf(err)) }
 
-// fillAttr turns backing attributes, those of n, into the mount's.
-func (f *FS) fillAttr(a *fuse.Attr, n *node, st *unix.Stat_t) {
-	ctime := f.noteShown(n, st)
+// fillAttr turns backing attributes, those of what k stands for, into the mount's.
+func (f *FS) fillAttr(a *fuse.Attr, k *kernelNode, st *unix.Stat_t) {
+	n, ctime := f.noteShown(k, st)
 	a.Ino = f.inoFor(uint64(st.Dev), st.Ino)
 	a.Size = uint64(st.Size)
 	a.Blocks = uint64(st.Blocks)
@@ -54,21 +54,21 @@ func (f *FS) fillAttr(a *fuse.Attr, n *node, st *unix.Stat_t) {
 // maxNumbers bounds how many numbers of a node are remembered.
 const maxNumbers = 8
 
-// noteShown remembers which inode number of n the kernel is told, and returns the change
-// time that it is told. /proc shows the number that the kernel has: an earlier one while
+// noteShown remembers which inode number of k the kernel is told, and returns what k stands
+// for, and the change time that the kernel is told. /proc shows the number that the kernel has: an earlier one while
 // it has not asked again, or where it ignored attributes that crossed an invalidation.
-func (f *FS) noteShown(n *node, st *unix.Stat_t) (ctime unix.Timespec) {
-	if !n.isRegular() {
-		return st.Ctim
-	}
-	key := inoKey{uint64(st.Dev), st.Ino}
+func (f *FS) noteShown(k *kernelNode, st *unix.Stat_t) (n *inode, ctime unix.Timespec) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if k := len(n.numbers); k == 0 || n.numbers[k-1] != key {
-		n.numbers = append(slices.DeleteFunc(n.numbers, func(k inoKey) bool { return k == key }), key)
-		n.numbers = n.numbers[max(0, len(n.numbers)-maxNumbers):]
+	if !k.in.isRegular() {
+		return k.in, st.Ctim
 	}
-	return f.commitTimes.shown(key, st.Ctim)
+	key := inoKey{uint64(st.Dev), st.Ino}
+	if i := len(k.numbers); i == 0 || k.numbers[i-1] != key {
+		k.numbers = append(slices.DeleteFunc(k.numbers, func(o inoKey) bool { return o == key }), key)
+		k.numbers = k.numbers[max(0, len(k.numbers)-maxNumbers):]
+	}
+	return k.in, f.commitTimes.shown(key, st.Ctim)
 }
 
 // inoFor is the inode number shown for a backing inode. Filesystems mounted
@@ -88,9 +88,9 @@ func (f *FS) inoFor(dev, ino uint64) uint64 {
 	return ino ^ i<<48
 }
 
-// stat reads the attributes of the node's own inode, as the owner of a session
-// sees it if the node is a shadow.
-func (f *FS) stat(n *node, st *unix.Stat_t) unix.Errno {
+// stat reads the attributes of n, as the owner of the session sees them if it is a
+// shadow.
+func (f *FS) stat(n *inode, st *unix.Stat_t) unix.Errno {
 	f.mu.Lock()
 	fd, s, shown, kept := n.fd, n.sess, n.shownAs, n.kept
 	f.mu.Unlock()
@@ -111,18 +111,19 @@ func (f *FS) stat(n *node, st *unix.Stat_t) unix.Errno {
 	return 0
 }
 
-// fillEntry answers a lookup with n. A name that depends on who asks is not to be
+// fillEntry answers a lookup with k. A name that depends on who asks is not to be
 // cached. Attributes are: a shadow has a node of its own.
-func (f *FS) fillEntry(out *fuse.EntryOut, n *node, st *unix.Stat_t, volatile bool) {
-	out.NodeId = n.id
+func (f *FS) fillEntry(out *fuse.EntryOut, k *kernelNode, st *unix.Stat_t, volatile bool) {
+	out.NodeId = k.id
 	out.Generation = 1
 	f.mu.Lock()
+	n := k.in
 	shown := n.shownAs
 	f.mu.Unlock()
 	if shown.ino != 0 {
 		st.Dev, st.Ino = shown.dev, shown.ino
 	}
-	f.fillAttr(&out.Attr, n, st)
+	f.fillAttr(&out.Attr, k, st)
 	out.SetAttrTimeout(f.attrTimeout(n))
 	if volatile {
 		out.SetEntryTimeout(0)
@@ -133,7 +134,7 @@ func (f *FS) fillEntry(out *fuse.EntryOut, n *node, st *unix.Stat_t, volatile bo
 
 // attrTimeout is how long the kernel may keep n's attributes: not at all
 // those of a directory in whose GETATTR somebody is about to park.
-func (f *FS) attrTimeout(n *node) time.Duration {
+func (f *FS) attrTimeout(n *inode) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n.awaited > 0 || n.fd < 0 {
@@ -148,16 +149,17 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if isVirtual(in.NodeId) {
 		return f.virt.getattr(in, out)
 	}
-	n := f.nodeOf(in.NodeId)
-	if n == nil {
+	k := f.nodeOf(in.NodeId)
+	if k == nil {
 		return status(unix.ESTALE)
 	}
+	n := f.behind(k)
 	if n.isDir() && f.walks.any() {
 		if e := f.parkHere(cancel, &in.InHeader, n); e != 0 {
 			return status(e)
 		}
 	}
-	if f.strangerAt(&in.InHeader, n) && f.sendOn(&in.InHeader, n) {
+	if f.strangerAt(&in.InHeader, k) && f.sendOn(&in.InHeader, n) {
 		return status(unix.ESTALE)
 	}
 	f.showLines(&in.InHeader, n)
@@ -168,7 +170,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if st.Nlink == 0 && f.leftBehind(n) && f.sendOn(&in.InHeader, n) {
 		return status(unix.ESTALE)
 	}
-	f.fillAttr(&out.Attr, n, &st)
+	f.fillAttr(&out.Attr, k, &st)
 	out.SetTimeout(f.attrTimeout(n))
 	return fuse.OK
 }
@@ -176,25 +178,26 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 // leftBehind reports whether n is a shadow whose session ended without
 // publishing it while the caller was on its way by name: its next walk leads it
 // to the file.
-func (f *FS) leftBehind(n *node) bool {
+func (f *FS) leftBehind(n *inode) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return n.orphan && n.sess == nil && n.opens == 0
+	return n.orphan && n.sess == nil && !n.isOpenLocked()
 }
 
 // isOrphan reports whether n is the shadow of a session that is over and has not
 // published it. Somebody may have it open.
-func (f *FS) isOrphan(n *node) bool {
+func (f *FS) isOrphan(n *inode) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.orphan && n.sess == nil
 }
 
-// strangerAt reports whether the caller came to n by a name when it was still
+// strangerAt reports whether the caller came to k by a name when it was still
 // the committed file's node. Its next walk leads it to the file.
-func (f *FS) strangerAt(h *fuse.InHeader, n *node) bool {
+func (f *FS) strangerAt(h *fuse.InHeader, k *kernelNode) bool {
 	f.mu.Lock()
-	s, taken := n.sess, n.taken
+	n := k.in
+	s, taken := n.sess, k.taken
 	f.mu.Unlock()
 	if s == nil || !taken {
 		return false
@@ -208,7 +211,7 @@ func (f *FS) strangerAt(h *fuse.InHeader, n *node) bool {
 // attributes by name is: for any other the request merely checks permissions,
 // which are those of the file, and the one repetition that the kernel allows is
 // kept for the operation itself.
-func (f *FS) sendOn(h *fuse.InHeader, n *node) bool {
+func (f *FS) sendOn(h *fuse.InHeader, n *inode) bool {
 	c := f.callerOf(h)
 	if call, ok := c.syscall(); ok && !statsByName(call) {
 		return false
@@ -249,10 +252,11 @@ func (f *FS) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse
 	if isVirtual(in.NodeId) {
 		return fuse.ENOSYS
 	}
-	n := f.nodeOf(in.NodeId)
-	if n == nil {
+	k := f.nodeOf(in.NodeId)
+	if k == nil {
 		return status(unix.ESTALE)
 	}
+	n := f.behind(k)
 	fd := f.fdOf(n)
 	if fd < 0 {
 		return fuse.ENOSYS
@@ -265,7 +269,7 @@ func (f *FS) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
-	ctime := f.noteShown(n, &st)
+	_, ctime := f.noteShown(k, &st)
 	sx.Ctime.Sec, sx.Ctime.Nsec = ctime.Sec, uint32(ctime.Nsec)
 	out.FromStatx(&sx)
 	mode, rdev := f.shownMode(n, &st)

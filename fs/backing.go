@@ -120,25 +120,25 @@ func (r *registrar) register(fd int, forRoot bool, done <-chan struct{}) (int32,
 
 // startIO chooses how h's I/O is done and fills in the answer to its open.
 func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
-	n := h.n
-	n.io.mu.Lock()
-	defer n.io.mu.Unlock()
-	if want == ioWatched && n.io.passthrough == 0 {
-		n.io.cached++
+	k := h.k
+	k.io.mu.Lock()
+	defer k.io.mu.Unlock()
+	if want == ioWatched && k.io.passthrough == 0 {
+		k.io.cached++
 		out.OpenFlags |= fuse.FOPEN_DIRECT_IO
 		h.io = want
 		return
 	}
-	if want == ioPassthrough && h.writes() && f.hasLoneSetgid(n) {
+	if want == ioPassthrough && h.writes() && f.hasLoneSetgid(h.n) {
 		want = ioDirect // whether a write leaves the bit depends on the writer's groups
 	}
-	if want == ioPassthrough && (n.io.cached > 0 || !f.backingLocked(h)) {
+	if want == ioPassthrough && (k.io.cached > 0 || !f.backingLocked(h)) {
 		want = ioCached
 	}
-	if want == ioPassthrough && h.writes() && n.io.roots != (h.uid == 0) && (n.io.roots || f.shortOfSpace()) {
+	if want == ioPassthrough && h.writes() && k.io.roots != (h.uid == 0) && (k.io.roots || f.shortOfSpace()) {
 		want = ioDirect // what it passed through would be root's, or would not be
 	}
-	if want != ioPassthrough && (n.io.passthrough > 0 || n.io.cached == 0 && f.backingLocked(h)) {
+	if want != ioPassthrough && (k.io.passthrough > 0 || k.io.cached == 0 && f.backingLocked(h)) {
 		// The kernel refuses an open without passthrough beside one with it
 		// (EIO), and another open's answer may overtake this one; with both
 		// flags DIRECT_IO wins for this handle.
@@ -146,16 +146,16 @@ func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
 	}
 	switch want {
 	case ioPassthrough:
-		n.io.passthrough++
+		k.io.passthrough++
 		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH
-		out.BackingID = n.io.id
+		out.BackingID = k.io.id
 	case ioMixed:
-		n.io.passthrough++
+		k.io.passthrough++
 		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_DIRECT_IO
-		out.BackingID = n.io.id
+		out.BackingID = k.io.id
 	case ioCached:
-		n.io.cached++
-		if f.cacheValidLocked(n) {
+		k.io.cached++
+		if f.cacheValidLocked(k) {
 			out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 		}
 	case ioDirect, ioWatched:
@@ -167,14 +167,14 @@ func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
 
 // endIO undoes startIO.
 func (f *FS) endIO(h *handle) {
-	n := h.n
-	n.io.mu.Lock()
-	defer n.io.mu.Unlock()
+	k := h.k
+	k.io.mu.Lock()
+	defer k.io.mu.Unlock()
 	switch h.io {
 	case ioPassthrough, ioMixed:
-		n.io.passthrough--
+		k.io.passthrough--
 	case ioCached, ioWatched:
-		n.io.cached--
+		k.io.cached--
 	case ioNone, ioDirect: // not counted
 	}
 	h.io = ioNone
@@ -184,49 +184,49 @@ func (f *FS) endIO(h *handle) {
 // registration stays for later opens until the node is forgotten, or somebody opens
 // it to write with other rights.
 func (f *FS) backingLocked(h *handle) bool {
-	n, forRoot := h.n, h.uid == 0
-	if n.io.id != 0 && h.writes() && n.io.roots != forRoot && n.io.passthrough == 0 {
-		f.dropBacking(n)
+	k, forRoot := h.k, h.uid == 0
+	if k.io.id != 0 && h.writes() && k.io.roots != forRoot && k.io.passthrough == 0 {
+		f.dropBacking(k)
 	}
-	if n.io.id != 0 {
+	if k.io.id != 0 {
 		return true
 	}
 	if f.registrar == nil {
 		return false
 	}
-	fd, err := f.reopenUnnoticed(f.fdOf(n))
+	fd, err := f.reopenUnnoticed(f.fdOf(h.n))
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
 	id, e := f.registrar.register(fd, forRoot, f.done)
 	if e != 0 {
-		f.log.Debugf("passthrough not available for inode %d: %v", f.inoOf(n).ino, e)
+		f.log.Debugf("passthrough not available for inode %d: %v", h.n.key.ino, e)
 		return false
 	}
-	n.io.id, n.io.roots = id, forRoot
+	k.io.id, k.io.roots = id, forRoot
 	return true
 }
 
 // dropBacking ends the registration of a node that nobody needs any more.
-func (f *FS) dropBacking(n *node) {
-	if n.io.id != 0 {
-		if e := f.srv.UnregisterBackingFd(n.io.id); e != 0 {
-			f.log.Debugf("backing file %d: %v", n.io.id, e)
+func (f *FS) dropBacking(k *kernelNode) {
+	if k.io.id != 0 {
+		if e := f.srv.UnregisterBackingFd(k.io.id); e != 0 {
+			f.log.Debugf("backing file %d: %v", k.io.id, e)
 		}
-		n.io.id = 0
+		k.io.id = 0
 	}
 }
 
 // cacheValidLocked reports whether pages cached at an earlier open are still
 // those of the file, which may have been changed around the mount.
-func (f *FS) cacheValidLocked(n *node) bool {
+func (f *FS) cacheValidLocked(k *kernelNode) bool {
 	var st unix.Stat_t
-	if unix.Fstat(f.fdOf(n), &st) != nil {
+	if unix.Fstat(f.fdOf(f.behind(k)), &st) != nil {
 		return false
 	}
 	now := cacheStamp{st.Size, st.Mtim, st.Ctim}
-	same := n.io.stamp == now
-	n.io.stamp = now
+	same := k.io.stamp == now
+	k.io.stamp = now
 	return same
 }

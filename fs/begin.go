@@ -17,7 +17,7 @@ const fillNow = 16 << 20
 
 // begin starts a session for c on name in dir, under a lock already held. st is
 // the committed file, nil if the name is free. The session counts c as a walker.
-func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
+func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
 	if e := f.mayBegin(c, dir, name, st, &o); e != 0 {
 		return nil, e
 	}
@@ -49,7 +49,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 	if !s.baseIsCurrent() {
 		// A relative's session ended between our look at the file and now.
 		f.mu.Lock()
-		s.node.sess = nil
+		s.inode.sess = nil
 		s.finishLocked()
 		f.mu.Unlock()
 		s.closeBase()
@@ -64,7 +64,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *node, name string, st *unix.
 }
 
 // newSession is a session of c that has neither a name nor a shadow yet.
-func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *node, st *unix.Stat_t, o *beginOptions) *session {
+func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t, o *beginOptions) *session {
 	s := &session{
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, lock: l,
@@ -101,7 +101,7 @@ func (o beginOptions) access(flags uint32) beginOptions {
 
 // mayBegin decides whether a session may replace the file st, as far as its
 // beginning tells. Of an open for reading and writing attach decides.
-func (f *FS) mayBegin(c *caller, dir *node, name string, st *unix.Stat_t, o *beginOptions) unix.Errno {
+func (f *FS) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *beginOptions) unix.Errno {
 	if st == nil {
 		return f.mayMake(c, opCreate, place{dir, name, nil})
 	}
@@ -239,7 +239,7 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 	return errnoOf(s.shadow.Mark())
 }
 
-// enter gives the session its node and makes it the session of its name.
+// enter gives the session its inode and makes it the session of its name.
 func (s *session) enter() unix.Errno {
 	f := s.f
 	var st unix.Stat_t
@@ -264,21 +264,21 @@ func (s *session) enter() unix.Errno {
 			return e
 		}
 	}
-	if b := f.byIno[s.baseKey]; b != nil && b.live || s.baseVersion != nil && s.dentry.State.live != notLive {
+	if b := f.inodes[s.baseKey]; b != nil && b.live || s.baseVersion != nil && s.dentry.State.live != notLive {
 		unix.Close(fd)
 		return unix.ESTALE // a relative has made it live since the caller's look
 	}
-	s.node = f.newNodeLocked(fd, key, unix.S_IFREG)
-	s.node.sess = s
-	s.walkers = 1 // who begins it: a relative may join, and be done, before that one comes
-	s.node.pins++ // until the session is over
-	f.setNameLocked(s.node, s.parent, s.dentry.Name())
+	s.inode = f.newInodeLocked(fd, key, unix.S_IFREG)
+	s.inode.sess = s
+	s.walkers = 1  // who begins it: a relative may join, and be done, before that one comes
+	s.inode.pins++ // until the session is over
+	f.setNameLocked(s.inode, s.parent, s.dentry.Name())
 	s.parent.pins++
 	s.parent.inside++
 	s.dentry.State.sess = s
 	f.sessions[s] = struct{}{}
 	if s.baseVersion != nil {
-		if b := f.byIno[inoKey{s.baseVersion.Dev, s.baseVersion.Ino}]; b != nil {
+		if b := f.inodes[inoKey{s.baseVersion.Dev, s.baseVersion.Ino}]; b != nil {
 			s.base = b
 			b.pins++
 			b.shadow = s
@@ -311,6 +311,6 @@ func (f *FS) meetsLocked(s *session) bool {
 	if s.dentry.State.sess != nil {
 		return true
 	}
-	b := f.byIno[s.baseKey]
+	b := f.inodes[s.baseKey]
 	return b != nil && b.shadow != nil
 }

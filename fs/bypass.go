@@ -20,7 +20,7 @@ const maxGlances = 4
 // glance compares what a lookup has found with the last version. It costs a
 // lookup nothing more: what is not as it was left is looked at again, and with
 // the file's lock, by somebody else.
-func (f *FS) glance(dir *node, name string, n *node, st *unix.Stat_t) {
+func (f *FS) glance(dir *inode, name string, n *inode, st *unix.Stat_t) {
 	if f.history == nil || !n.isRegular() {
 		return
 	}
@@ -52,7 +52,7 @@ func (f *FS) glance(dir *node, name string, n *node, st *unix.Stat_t) {
 	}()
 }
 
-func (f *FS) glanceAgain(n *node) {
+func (f *FS) glanceAgain(n *inode) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n.seen = history.State{}
@@ -60,7 +60,7 @@ func (f *FS) glanceAgain(n *node) {
 
 // inspect looks at a file that is not what its last version left. It takes the
 // name's lock like anybody else: where that is held, its holder finds out itself.
-func (f *FS) inspect(dir *node, name string, n *node) {
+func (f *FS) inspect(dir *inode, name string, n *inode) {
 	c := &caller{f: f, owner: lockmgr.Owner{Start: f.serial.Add(1)}}
 	l, err := f.acquire(f.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
 	if err != nil {
@@ -84,7 +84,7 @@ func (f *FS) inspect(dir *node, name string, n *node) {
 // discover enters the file st as found, and tells the audit trail if somebody has
 // just put it there around the mount. What happened while there was no mount is
 // nobody's fault.
-func (f *FS) discover(dir *node, name, path string, st *unix.Stat_t) history.Ref {
+func (f *FS) discover(dir *inode, name, path string, st *unix.Stat_t) history.Ref {
 	_, _, had := f.history.Last(path)
 	if had && st.Nlink == 1 && time.Unix(st.Ctim.Unix()).After(f.source.started) {
 		f.event(journal.Event{Time: time.Now(), Event: "bypass", Path: path, Detail: map[string]any{

@@ -29,7 +29,7 @@ import (
 //     first who has written: what comes of a claim depends on it.
 //  5. The audit trail comes last, for it says what the others have done with it.
 //
-// Who makes the change holds the lock of the name until all have heard. The nodes have
+// Who makes the change holds the lock of the name until all have heard. The inodes have
 // the names that they have after it.
 
 // change is what one operation has made of one name.
@@ -38,7 +38,7 @@ type change struct {
 	c     *caller  // has made it; nil: the writer of a session has
 	s     *session // which is this one
 	op    string
-	dir   *node
+	dir   *inode
 	name  string
 	path  string       // of the name, as it is when a recorder hears of it
 	other *change      // of the other name of a rename
@@ -68,7 +68,7 @@ func (c *caller) changes(op string, p place, token uint64) *change {
 }
 
 // changes is a change that the session's writer makes of a name.
-func (s *session) changes(op string, dir *node, name string) *change {
+func (s *session) changes(op string, dir *inode, name string) *change {
 	return &change{
 		f: s.f, s: s, op: op, dir: dir, name: name, path: s.f.path(dir, name), token: s.lock.Token(),
 		inPlace: s.inPlace, newInode: !s.inPlace, adds: s.adds, merge: s.merged(),
@@ -236,7 +236,7 @@ func (f *FS) followLive(list []*change) {
 	for _, ch := range list {
 		f.markerMoved(ch.name)
 		if ch.is != nil && ch.other != nil {
-			f.carryLive(f.nodeFor(ch.is), ch.path)
+			f.carryLive(f.inodeFor(ch.is), ch.path)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (s *session) unusedLocked() bool {
 	return err == nil && !dirty
 }
 
-// closeLocked gives the name and the node back.
+// closeLocked gives the name and the inode back.
 func (s *session) closeLocked() {
 	f := s.f
 	if s.appears != nil {
@@ -71,9 +71,9 @@ func (s *session) closeLocked() {
 	}
 	s.closeBase()
 	f.mu.Lock()
-	if s.node.sess == s && s.state != stateDetached {
-		s.node.sess = nil
-		s.node.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
+	if s.inode.sess == s && s.state != stateDetached {
+		s.inode.sess = nil
+		s.inode.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
 	}
 	dir, base, name := s.parent, s.base, s.dentry.Name()
 	delete(f.replacing, s.baseKey)
@@ -86,10 +86,10 @@ func (s *session) closeLocked() {
 	// What the kernel remembers of the directory's times and of the links of
 	// the version that was replaced is out of date now.
 	f.markerMoved(name)
-	f.srv.InodeNotify(dir.id, -1, 0)
-	f.srv.InodeNotify(s.at().id, -1, 0)
+	f.forgetAttrs(dir)
+	f.forgetAttrs(s.inode)
 	if base != nil {
-		f.srv.InodeNotify(base.id, -1, 0)
+		f.forgetAttrs(base)
 	}
 }
 
@@ -199,7 +199,7 @@ func (s *session) cutByLimit() bool {
 	return false
 }
 
-func (s *session) publishOptions(dir *node, name string) commit.PublishOptions {
+func (s *session) publishOptions(dir *inode, name string) commit.PublishOptions {
 	return commit.PublishOptions{
 		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name,
 		Base: s.baseVersion, Durability: s.durability(), Token: s.lock.Token(),
@@ -208,7 +208,7 @@ func (s *session) publishOptions(dir *node, name string) commit.PublishOptions {
 
 // settleLazy makes a lazily published file durable that is about to get another
 // name, or to be written in place.
-func (f *FS) settleLazy(n *node) unix.Errno {
+func (f *FS) settleLazy(n *inode) unix.Errno {
 	var st unix.Stat_t
 	if f.store == nil {
 		return 0
@@ -221,7 +221,7 @@ func (f *FS) settleLazy(n *node) unix.Errno {
 }
 
 // publish makes the shadow the file.
-func (s *session) publish(o commit.PublishOptions, dir *node, name string) (commit.Version, error) {
+func (s *session) publish(o commit.PublishOptions, dir *inode, name string) (commit.Version, error) {
 	if !s.inPlace {
 		return s.shadow.Publish(o)
 	}
@@ -232,7 +232,7 @@ func (s *session) publish(o commit.PublishOptions, dir *node, name string) (comm
 	defer unix.Close(target)
 	v, err := s.shadow.InPlace(target, o)
 	if err == nil && s.base != nil {
-		s.f.srv.InodeNotify(s.base.id, 0, -1)
+		s.f.notifyInode(s.base, 0, -1)
 	}
 	return v, err
 }
@@ -359,7 +359,7 @@ func (s *session) applyMetaLocked() unix.Errno {
 	f.restamped(s.path(), &before, &st)
 	s.baseVersion = versionPtr(&st)
 	if s.base != nil {
-		f.srv.InodeNotify(s.base.id, -1, 0)
+		f.forgetAttrs(s.base)
 	}
 	return 0
 }

@@ -26,7 +26,7 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	case set.Mode == policy.Live && !f.isGone(c, dir, name):
 		p := place{dir, name, nil}
 		if f.guarded(c, p) {
-			l, e := f.admit(c, opCreate, f.guardDemand(c, p, set.Wait), [2]dkey{p.key()}, []*node{dir}, nil)
+			l, e := f.admit(c, opCreate, f.guardDemand(c, p, set.Wait), [2]dkey{p.key()}, []*inode{dir}, nil)
 			if e != 0 {
 				return status(e)
 			}
@@ -51,7 +51,7 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 // createLock takes the name's lock. Where another session is creating the name
 // the answer is EEXIST for O_EXCL. Other callers park on their second walk, and
 // what they find then depends on how that session ended.
-func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, set policy.Settings, records bool) (*lockmgr.Lock, unix.Errno) {
+func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *inode, name string, set policy.Settings, records bool) (*lockmgr.Lock, unix.Errno) {
 	p := place{dir, name, nil}
 	at := [2]dkey{p.key()}
 	excl := in.Flags&unix.O_EXCL != 0
@@ -66,13 +66,13 @@ func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *node, name string, se
 	d.label = c.label(opCreate, d.path)
 	d.keep = wait != 0
 	o := beginOptions{settings: set, killSuid: in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0}.access(in.Flags)
-	return f.admit(c, opOpen, d, at, []*node{dir}, func(w *walk) unix.Errno {
+	return f.admit(c, opOpen, d, at, []*inode{dir}, func(w *walk) unix.Errno {
 		return f.leadCreate(c, w, p, excl, records, o)
 	})
 }
 
 // isCreating reports whether an uncommitted new file has the name.
-func (f *FS) isCreating(dir *node, name string) bool {
+func (f *FS) isCreating(dir *inode, name string) bool {
 	s := f.sessionAt(dir, name)
 	return s != nil && s.isNew.Load()
 }
@@ -111,7 +111,7 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 }
 
 // createSession starts the session of a new file.
-func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *node, name string, mode uint32, set policy.Settings, out *fuse.CreateOut) fuse.Status {
+func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *inode, name string, mode uint32, set policy.Settings, out *fuse.CreateOut) fuse.Status {
 	base, e := f.existing(c, in, dir, name)
 	if e != 0 {
 		f.table.Release(l)
@@ -134,27 +134,27 @@ func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *n
 		flags = in.Flags // a relative is creating the file: its session is joined
 	}
 	defer s.walkerGone()
-	h, e := s.attach(c, flags, &out.OpenOut)
+	n := s.inode
+	k := f.lookedUp(n)
+	h, e := s.attach(c, k, flags, &out.OpenOut)
 	if e != 0 {
+		f.forget(k, 1)
 		return status(e)
 	}
 	out.Fh = h.id
 	var st unix.Stat_t
-	n := s.at()
 	if e := f.stat(n, &st); e != 0 {
+		f.forget(k, 1)
 		return status(e)
 	}
-	f.mu.Lock()
-	n.nlookup++
-	f.mu.Unlock()
-	f.fillEntry(&out.EntryOut, n, &st, true)
+	f.fillEntry(&out.EntryOut, k, &st, true)
 	return fuse.OK
 }
 
 // existing looks at what has the name although the kernel thought it free:
 // somebody was faster. A regular file is opened here and now, since the caller
 // may have used up its second walk already.
-func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *node, name string) (*unix.Stat_t, unix.Errno) {
+func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *inode, name string) (*unix.Stat_t, unix.Errno) {
 	if f.isGone(c, dir, name) {
 		return nil, 0
 	}
@@ -181,7 +181,7 @@ func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *node, name string) (*un
 
 // createPlain makes the file at once: live files, and files that records are
 // appended to.
-func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *node, name string, mode uint32, live bool, out *fuse.CreateOut) fuse.Status {
+func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *inode, name string, mode uint32, live bool, out *fuse.CreateOut) fuse.Status {
 	dirfd := f.fdOf(dir)
 	var fd int
 	err := f.as(c, func() (err error) {
@@ -204,27 +204,29 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *node, name string, m
 }
 
 // openCreated answers a create with a handle on fd, which it consumes.
-func (f *FS) openCreated(c *caller, fd int, dir *node, name string, flags uint32, live bool, out *fuse.CreateOut) fuse.Status {
+func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint32, live bool, out *fuse.CreateOut) fuse.Status {
 	pathfd, err := unix.Openat(f.procfd, procName(fd), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		unix.Close(fd)
 		return statusOf(err)
 	}
 	var st unix.Stat_t
-	n, e := f.adopt(pathfd, &st)
-	if e != 0 {
+	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
-		return status(e)
+		unix.Close(pathfd)
+		return statusOf(err)
 	}
-	f.mu.Lock()
-	f.setNameLocked(n, dir, name)
-	f.mu.Unlock()
-	f.markerMoved(name)
 	kind := plainHandle
 	if !live && dir != nil && flags&unix.O_APPEND != 0 {
 		kind = appendHandle
 	}
-	h := f.newHandle(n, kind, flags&^unix.O_TRUNC)
+	f.mu.Lock()
+	k := f.adoptLocked(pathfd, &st)
+	n := k.in
+	f.setNameLocked(n, dir, name)
+	h := f.newHandleLocked(k, kind, flags&^unix.O_TRUNC) // before a session can take k over
+	f.mu.Unlock()
+	f.markerMoved(name)
 	h.uid, h.gid = c.uid, c.gid
 	if live {
 		f.setLive(h)
@@ -242,14 +244,14 @@ func (f *FS) openCreated(c *caller, fd int, dir *node, name string, flags uint32
 	}
 	f.startIO(h, want, &out.OpenOut)
 	out.Fh = h.id
-	f.fillEntry(&out.EntryOut, n, &st, false)
+	f.fillEntry(&out.EntryOut, k, &st, false)
 	return fuse.OK
 }
 
 // Tmpfile implements fuse.RawFileSystem: a file without a name is nobody
 // else's business until linkat gives it one.
 func (f *FS) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
-	dir := f.nodeOf(in.NodeId)
+	dir := f.inodeOf(in.NodeId)
 	if isVirtual(in.NodeId) || f.opts.ReadOnly {
 		return fuse.EROFS
 	}
@@ -272,7 +274,7 @@ func (f *FS) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) 
 }
 
 // target is the directory in which name is to be made or removed.
-func (f *FS) target(dirID uint64, name string) (*node, unix.Errno) {
+func (f *FS) target(dirID uint64, name string) (*inode, unix.Errno) {
 	switch {
 	case isVirtual(dirID):
 		return nil, unix.EPERM
@@ -281,7 +283,7 @@ func (f *FS) target(dirID uint64, name string) (*node, unix.Errno) {
 	case commit.Reserved(name), dirID == fuse.FUSE_ROOT_ID && name == f.opts.LocksDir:
 		return nil, unix.EPERM
 	}
-	dir := f.nodeOf(dirID)
+	dir := f.inodeOf(dirID)
 	if dir == nil {
 		return nil, unix.ESTALE
 	}
@@ -290,7 +292,7 @@ func (f *FS) target(dirID uint64, name string) (*node, unix.Errno) {
 
 // modeFor applies the caller's umask, which a default ACL of the directory
 // overrides (umask(2)).
-func (f *FS) modeFor(dir *node, mode, umask uint32) uint32 {
+func (f *FS) modeFor(dir *inode, mode, umask uint32) uint32 {
 	if umask == 0 {
 		return mode & 0o7777
 	}

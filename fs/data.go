@@ -312,7 +312,7 @@ func (f *FS) raiseLimits() {
 		l = want
 	}
 	// A quarter is left for handles, shadows and journals.
-	f.maxNodes = int(l.Cur / 4 * 3)
+	f.maxInodes = int(l.Cur / 4 * 3)
 }
 
 func (f *FS) plantRoot() error {
@@ -326,8 +326,8 @@ func (f *FS) plantRoot() error {
 		return err
 	}
 	key := inoKey{uint64(st.Dev), st.Ino}
-	root := &node{id: rootID, fd: fd, key: key, kind: unix.S_IFDIR, nlookup: 1, dentry: f.names.Root()}
-	root.dentry.State.dir = root
-	f.nodes[root.id], f.byIno[key] = root, root
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.plantRootLocked(f.newInodeLocked(fd, key, unix.S_IFDIR))
 	return nil
 }

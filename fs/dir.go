@@ -34,16 +34,17 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	if isVirtual(in.NodeId) {
 		return f.virt.openDir(in, out)
 	}
-	n := f.nodeOf(in.NodeId)
-	if n == nil {
+	k := f.nodeOf(in.NodeId)
+	if k == nil {
 		return status(unix.ESTALE)
 	}
+	n := k.in // of a directory always the same
 	f.endUnmappedIn(n)
 	fd, err := unix.Openat(f.fdOf(n), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return statusOf(err)
 	}
-	h := f.newHandle(n, dirHandle, in.Flags)
+	h := f.newHandle(k, n, dirHandle, in.Flags)
 	h.dir = &dirStream{fd: fd, uid: in.Uid}
 	out.Fh = h.id
 	return fuse.OK
@@ -130,16 +131,16 @@ func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryL
 
 // plant fills in the attributes of a directory entry and takes a reference on
 // its node, unless a session is on the name.
-func (f *FS) plant(dir *node, d *dirEntry, eo *fuse.EntryOut) {
+func (f *FS) plant(dir *inode, d *dirEntry, eo *fuse.EntryOut) {
 	if f.isBusyName(dir, d.name) {
 		return
 	}
 	var st unix.Stat_t
-	n, e := f.child(dir, d.name, &st)
+	k, e := f.child(dir, d.name, &st)
 	if e != 0 {
 		return
 	}
-	f.fillEntry(eo, n, &st, f.isBusyName(dir, d.name))
+	f.fillEntry(eo, k, &st, f.isBusyName(dir, d.name))
 }
 
 func (f *FS) shownIno(h *handle, d *dirEntry) uint64 {
@@ -188,8 +189,8 @@ func (f *FS) dirList(in *fuse.ReadIn) (*handle, []dirEntry, unix.Errno) {
 // withSessions adds what the backing directory does not show: new files to the
 // family that is creating them, and where the mount wants it listed the virtual
 // directory, into which programs that walk a tree would walk.
-func (f *FS) withSessions(c *caller, dir *node, list []dirEntry) []dirEntry {
-	if dir.id == fuse.FUSE_ROOT_ID && f.opts.ListLocks && !f.opts.ReadOnly {
+func (f *FS) withSessions(c *caller, dir *inode, list []dirEntry) []dirEntry {
+	if dir.isRoot() && f.opts.ListLocks && !f.opts.ReadOnly {
 		list = append(list, dirEntry{name: f.opts.LocksDir, ino: virtualRoot, kind: unix.S_IFDIR, volatile: true})
 	}
 	list = f.stagedView(c, dir, list)
@@ -210,7 +211,7 @@ func (f *FS) withSessions(c *caller, dir *node, list []dirEntry) []dirEntry {
 	}
 	for name, s := range busy {
 		if s.isNew.Load() && c.kinOf(s.who.Load()) {
-			list = append(list, dirEntry{name: name, ino: f.inoOf(s.at()).ino, kind: unix.S_IFREG, volatile: true})
+			list = append(list, dirEntry{name: name, ino: s.inode.key.ino, kind: unix.S_IFREG, volatile: true})
 		}
 	}
 	return list
@@ -287,10 +288,10 @@ func (f *FS) removeOrphans(dirfd int, name string) bool {
 	return removed
 }
 
-// roomForNodes reports whether directory listings may plant further nodes:
-// each costs a descriptor.
+// roomForNodes reports whether directory listings may plant further nodes: each inode costs
+// a descriptor.
 func (f *FS) roomForNodes() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.nodes) < f.maxNodes/2
+	return len(f.inodes) < f.maxInodes/2
 }

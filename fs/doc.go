@@ -6,16 +6,18 @@
 //
 // # Nodes
 //
-// A node stands for one backing inode, for life, and holds an O_PATH
-// descriptor of it. Every access goes through descriptors and single names, so
-// no symlink and no rename leads outside the data directory. Node ids are
-// never reused.
+// An inode is one backing inode, for life: it holds an O_PATH descriptor of it. Every
+// access goes through descriptors and single names, so no symlink and no rename leads
+// outside the data directory. A name is a dentry (package dcache), and what is kept with
+// it stays with it. What the kernel takes for an inode is a node, with a number that is
+// never reused: it stands for the same inode as long as the kernel remembers it, but for
+// one case, below.
 //
 // # Sessions
 //
 // A session is one owner's open-for-write of one file, from the open to the
 // last close. It owns the file's lock and a shadow, the private copy being
-// written. The shadow has a node of its own, because an inode has one size and
+// written. The shadow is an inode of its own, because an inode has one size and
 // one page cache: readers keep the committed version, whose inode never
 // changes. The writer gets to the shadow like this:
 //
@@ -34,7 +36,7 @@
 // finds the committed version until the commit.
 //
 // That costs a walk. Where nobody has the committed file open, as a rule, the
-// session takes its node over instead: node 7 becomes the shadow's, and who looks
+// session takes its node over instead: node 7 stands for the shadow then, and who looks
 // the name up from then on gets a new node for the committed inode.
 //
 // # Waiting

@@ -33,40 +33,6 @@ func (t turn) end() {
 	t.view.End()
 }
 
-// A hold keeps the inode open that a node stands for when a request on it begins. The
-// node may become a session's meanwhile (takeOver), and the file's old inode be forgotten:
-// its descriptor is closed, and may be another file's, only when the request has ended.
-type hold struct {
-	f *FS
-	n *node
-}
-
-func (f *FS) hold(id uint64) hold {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := f.nodes[id]
-	if n == nil || !n.isRegular() {
-		return hold{} // what is no file is never taken over
-	}
-	n.holds++
-	return hold{f, n}
-}
-
-func (h hold) end() {
-	if h.n == nil {
-		return
-	}
-	h.f.mu.Lock()
-	defer h.f.mu.Unlock()
-	if h.n.holds--; h.n.holds > 0 {
-		return
-	}
-	for _, was := range h.n.was {
-		h.f.unpinLocked(was)
-	}
-	h.n.was = nil
-}
-
 // Lookup implements fuse.RawFileSystem.
 func (s face) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	defer s.takeTurn(h).end()

@@ -100,7 +100,7 @@ type FS struct {
 	strict       int64  // what that forbids, unix.ST_*, and ours with it
 	mountDev     uint64 // the mount's device
 	mountID      int
-	maxNodes     int
+	maxInodes    int
 
 	done    chan struct{}      // closed when the mount is gone
 	checks  context.Context    // of what validators do; it ends with the sessions
@@ -142,9 +142,8 @@ type FS struct {
 	mu          sync.Mutex // guards what follows
 	nextID      uint64
 	nextFH      uint64
-	nodes       map[uint64]*node
-	byIno       map[inoKey]*node
-	retired     map[inoKey][]*node // further nodes of an inode, which lookups do not find
+	nodes       map[uint64]*kernelNode
+	inodes      map[inoKey]*inode
 	names       *dcache.Tree[nameState]
 	sessions    map[*session]struct{}
 	replacing   map[inoKey]bool // inodes that a save is taking the place of
@@ -162,7 +161,7 @@ func newFS(o Options) *FS {
 		opts:          o, log: o.Log, policy: o.Policy,
 		done: make(chan struct{}), closing: make(chan struct{}), draining: make(chan struct{}),
 		nextID: rootID,
-		nodes:  map[uint64]*node{}, byIno: map[inoKey]*node{}, retired: map[inoKey][]*node{}, names: dcache.New[nameState](),
+		nodes:  map[uint64]*kernelNode{}, inodes: map[inoKey]*inode{}, names: dcache.New[nameState](),
 		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
 		devs: map[uint64]uint64{}, growing: map[inoKey]int{},
 		moves: make(chan struct{}),

@@ -87,7 +87,7 @@ func (s *session) closedWhileGrowing(by *closer) {
 // settleLocked makes the file that has grown an ordinary one, or leaves that to the
 // last close of those who have opened it to write meanwhile. s.mu is held.
 func (s *session) settleLocked() {
-	f, n := s.f, s.at()
+	f, n := s.f, s.inode
 	s.noteGrown(false)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,11 +107,11 @@ func (s *session) settleLocked() {
 // noteGrown tells the history, and what is known of read versions, how far the file
 // has grown; grows says that it will go on.
 func (s *session) noteGrown(grows bool) {
-	f, n := s.f, s.at()
+	f, n := s.f, s.inode
 	dir, name := f.nameOf(n)
 	var st unix.Stat_t
 	if dir == nil || unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil ||
-		f.inoOf(n) != (inoKey{uint64(st.Dev), st.Ino}) {
+		n.key != (inoKey{uint64(st.Dev), st.Ino}) {
 		return // removed, or replaced
 	}
 	f.changed(n, grows)
@@ -135,7 +135,7 @@ func (s *session) wroteVersion(path string, st *unix.Stat_t) {
 // noteGrownAt notes that path holds st, before somebody is noted to have read or
 // replaced that, if it is a file that grows: nothing else tells of its writes.
 func (f *FS) noteGrownAt(path string, st *unix.Stat_t) {
-	if n := f.nodeFor(st); n != nil {
+	if n := f.inodeFor(st); n != nil {
 		f.mu.Lock()
 		s := n.grower
 		f.mu.Unlock()

@@ -20,10 +20,11 @@ const (
 	dirHandle
 )
 
-// handle is one open of a node.
+// handle is one open of an inode.
 type handle struct {
 	id    uint64
-	n     *node
+	k     *kernelNode // at which it was opened
+	n     *inode      // what that stands for
 	kind  handleKind
 	flags uint32 // open(2) flags as the kernel sent them
 	sess  *session
@@ -58,33 +59,38 @@ func (h *handle) writes() bool {
 	return h.flags&unix.O_ACCMODE != unix.O_RDONLY || h.flags&unix.O_TRUNC != 0
 }
 
-// newHandle enters a handle; the node stays as long as it.
-func (f *FS) newHandle(n *node, kind handleKind, flags uint32) *handle {
+// newHandle enters a handle on n, at a node that stood for it when the caller looked; nil
+// if it does no more, for a session has taken the node over. Both stay as long as the
+// handle.
+func (f *FS) newHandle(k *kernelNode, n *inode, kind handleKind, flags uint32) *handle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.newHandleLocked(n, kind, flags)
-}
-
-// newReader enters a handle for reading, unless the node has become, or ceased
-// to be, a session's since the caller looked.
-func (f *FS) newReader(n *node, s *session, flags uint32) *handle {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n.sess != s {
+	if k.in != n {
 		return nil
 	}
-	return f.newHandleLocked(n, readHandle, flags)
+	return f.newHandleLocked(k, kind, flags)
 }
 
-func (f *FS) newHandleLocked(n *node, kind handleKind, flags uint32) *handle {
-	h := &handle{n: n, kind: kind, flags: flags, fd: -1}
+// newReader is newHandle for reading; nil also if the inode has become, or ceased to be, a
+// session's since the caller looked.
+func (f *FS) newReader(k *kernelNode, n *inode, s *session, flags uint32) *handle {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if k.in != n || n.sess != s {
+		return nil
+	}
+	return f.newHandleLocked(k, readHandle, flags)
+}
+
+func (f *FS) newHandleLocked(k *kernelNode, kind handleKind, flags uint32) *handle {
+	h := &handle{k: k, n: k.in, kind: kind, flags: flags, fd: -1}
 	f.nextFH++
 	h.id = f.nextFH
 	f.handles[h.id] = h
-	n.pins++
-	n.opens++
+	k.opens++
+	h.n.pins++
 	if h.writes() {
-		n.writers++
+		h.n.writers++
 	}
 	if kind == appendHandle {
 		f.appends++
@@ -112,14 +118,15 @@ func (f *FS) closeHandle(h *handle) {
 		f.appends--
 	}
 	delete(f.handles, h.id)
-	h.n.opens--
+	h.k.opens--
 	if h.writes() {
 		h.n.writers--
 	}
-	if h.n.opens == 0 && h.n.idle != nil {
-		close(h.n.idle)
-		h.n.idle = nil
+	if h.k.opens == 0 && h.k.idle != nil {
+		close(h.k.idle)
+		h.k.idle = nil
 	}
+	f.dropNodeLocked(h.k)
 	ended := h.closeLiveLocked()
 	if !ended {
 		f.unpinLocked(h.n)

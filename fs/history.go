@@ -86,7 +86,7 @@ type succession struct {
 
 // succeed prepares a change of what name in dir holds. st is the file that it
 // holds now, nil if none. The name's lock is held, so that nobody comes between.
-func (f *FS) succeed(dir *node, name, path string, set policy.Settings, st *unix.Stat_t) *succession {
+func (f *FS) succeed(dir *inode, name, path string, set policy.Settings, st *unix.Stat_t) *succession {
 	if !f.keepsHistory(set) {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (sn *succession) done(v history.Version, kept bool) {
 }
 
 // foundAt describes a file that latchfs did not make, or forgot.
-func (f *FS) foundAt(dir *node, name, path string, st *unix.Stat_t) history.Version {
+func (f *FS) foundAt(dir *inode, name, path string, st *unix.Stat_t) history.Version {
 	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		fd = -1
@@ -184,15 +184,8 @@ func (f *FS) mayBeWritten(key inoKey, size int64) bool {
 func (f *FS) hasWriters(key inoKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := f.byIno[key]; n != nil && n.writers > 0 {
-		return true
-	}
-	for _, n := range f.retired[key] {
-		if n.writers > 0 {
-			return true
-		}
-	}
-	return false
+	n := f.inodes[key]
+	return n != nil && n.writers > 0
 }
 
 // markKept notes that the only name which an inode has left is the history's: to
@@ -200,20 +193,17 @@ func (f *FS) hasWriters(key inoKey) bool {
 func (f *FS) markKept(key inoKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := f.byIno[key]; n != nil {
-		n.kept = true
-	}
-	for _, n := range f.retired[key] {
+	if n := f.inodes[key]; n != nil {
 		n.kept = true
 	}
 }
 
-// noteKept is markKept for a node that was made while its inode lost its name.
-func (f *FS) noteKept(n *node) {
+// noteKept is markKept for an inode that came to be known while it lost its name.
+func (f *FS) noteKept(n *inode) {
 	if f.history == nil {
 		return
 	}
-	kept := f.history.OfInode(f.inoOf(n).ino) != ""
+	kept := f.history.OfInode(n.key.ino) != ""
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n.kept = n.kept || kept && n.key.dev == f.dev
@@ -221,7 +211,7 @@ func (f *FS) noteKept(n *node) {
 
 // unshare gives an earlier version, which somebody opens to write it, to its
 // opener: the history keeps a copy.
-func (f *FS) unshare(n *node) error {
+func (f *FS) unshare(n *inode) error {
 	f.mu.Lock()
 	kept, ino := n.kept, n.key.ino
 	f.mu.Unlock()
@@ -277,7 +267,7 @@ func withFile(v history.Version, st *unix.Stat_t, r history.Rights) history.Vers
 
 // changed tells the history that the file which n's name leads to was changed by
 // us without a new version. While it is loose it goes on changing.
-func (f *FS) changed(n *node, loose bool) {
+func (f *FS) changed(n *inode, loose bool) {
 	if f.history == nil {
 		return
 	}

@@ -289,7 +289,7 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32,
 // StatFs implements fuse.RawFileSystem.
 func (f *FS) StatFs(_ <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	fd := f.rootfd
-	if n := f.nodeOf(h.NodeId); n != nil && f.fdOf(n) >= 0 {
+	if n := f.inodeOf(h.NodeId); n != nil && f.fdOf(n) >= 0 {
 		fd = f.fdOf(n)
 	}
 	var st unix.Statfs_t

@@ -74,9 +74,9 @@ func (f *FS) keysOf(places []place) []lockmgr.Key {
 		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1 {
 			keys = append(keys, ino.lockKey())
 		}
-		if p.node != nil && (err != nil || f.inoOf(p.node) != ino) {
+		if p.inode != nil && (err != nil || p.inode.key != ino) {
 			// The operation arrived at an inode that has lost this name.
-			if k, ok := f.linkKey(p.node); ok {
+			if k, ok := f.linkKey(p.inode); ok {
 				keys = append(keys, k)
 			}
 		}
@@ -174,7 +174,7 @@ func (f *FS) covers(l *lockmgr.Lock, d *demand) bool {
 }
 
 // linkKey is the key of an inode with several names.
-func (f *FS) linkKey(n *node) (lockmgr.Key, bool) {
+func (f *FS) linkKey(n *inode) (lockmgr.Key, bool) {
 	if !n.isRegular() {
 		return "", false
 	}
@@ -186,13 +186,6 @@ func (f *FS) linkKey(n *node) (lockmgr.Key, bool) {
 }
 
 // inodeKey names an inode in the lock table, beside all paths.
-func (f *FS) inodeKey(n *node) lockmgr.Key { return f.inoOf(n).lockKey() }
-
-// inoOf is the backing inode for which the node stands now.
-func (f *FS) inoOf(n *node) inoKey {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return n.key
-}
+func (f *FS) inodeKey(n *inode) lockmgr.Key { return n.key.lockKey() }
 
 func (k inoKey) lockKey() lockmgr.Key { return lockkey.Inode(k.dev, k.ino) }

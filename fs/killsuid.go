@@ -36,10 +36,10 @@ func withoutPrivileges(mode, gid uint32, in membership) uint32 {
 
 // killSuidOf is killSuid for a write that the kernel sent to n. The kernel, which
 // runs programs with the bits that it remembers, is told when they go.
-func (f *FS) killSuidOf(n *node, fd int, in membership) error {
+func (f *FS) killSuidOf(n *inode, fd int, in membership) error {
 	changed, err := killSuid(fd, in)
 	if changed {
-		f.srv.InodeNotify(n.id, -1, 0)
+		f.forgetAttrs(n)
 	}
 	return err
 }
@@ -72,7 +72,7 @@ func killSuid(fd int, in membership) (changed bool, err error) {
 // bits away, and the kernel sends it for two reasons: for a write, whose right was
 // checked at the open, and for a chown(2) that names neither an owner nor a group,
 // which is for those who may change the mode.
-func (f *FS) mayDropBits(in *fuse.SetAttrIn, n *node) unix.Errno {
+func (f *FS) mayDropBits(in *fuse.SetAttrIn, n *inode) unix.Errno {
 	var st unix.Stat_t
 	if err := unix.Fstat(f.fdOf(n), &st); err != nil {
 		return errnoOf(err)
@@ -98,7 +98,7 @@ var chownCalls = append(oldChowns, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT)
 
 // hasLoneSetgid reports whether a file has the setgid bit, and no right to execute for
 // its group.
-func (f *FS) hasLoneSetgid(n *node) bool {
+func (f *FS) hasLoneSetgid(n *inode) bool {
 	var st unix.Stat_t
 	return unix.Fstat(f.fdOf(n), &st) == nil && st.Mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID
 }

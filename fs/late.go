@@ -60,7 +60,7 @@ func (s *session) setApart() {
 
 // setApartLocked does the exchange, and returns the name that leads elsewhere now, its
 // directory pinned.
-func (s *session) setApartLocked() (*node, string) {
+func (s *session) setApartLocked() (*inode, string) {
 	f := s.f
 	if len(s.handles) == 0 || s.state != stateCommitted || s.result != 0 {
 		return nil, ""
@@ -71,7 +71,7 @@ func (s *session) setApartLocked() (*node, string) {
 		return nil, ""
 	}
 	f.mu.Lock()
-	same := s.node.key == inoKey{uint64(st.Dev), st.Ino}
+	same := s.inode.key == inoKey{uint64(st.Dev), st.Ino}
 	f.mu.Unlock()
 	if !same || st.Nlink > 1 {
 		return nil, ""
@@ -155,7 +155,7 @@ func (s *session) endedAfter(unix.Errno) bool {
 func (s *session) writtenLate() bool {
 	var st unix.Stat_t
 	s.f.mu.Lock()
-	unsealed := s.node.unsealed
+	unsealed := s.inode.unsealed
 	s.f.mu.Unlock()
 	if s.state == stateLive || unsealed || s.result != 0 || s.sealed == (cacheStamp{}) || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
 		return false
@@ -167,7 +167,7 @@ func (s *session) writtenLate() bool {
 // session goes on writing. It is how a file that its owner renames before
 // closing it becomes visible at once without ever being seen half written. lb says
 // what was judged of it.
-func (s *session) publishCopy(dir *node, name string, replace *unix.Stat_t, lb *label) unix.Errno {
+func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb *label) unix.Errno {
 	f := s.f
 	if !s.keepsLock() {
 		return unix.EBUSY // of a path operation, for which ESTALE means another walk
@@ -237,15 +237,15 @@ func (s *session) autoLive(why string) unix.Errno {
 	if a := s.shown.Load(); a.ino != 0 {
 		// A database compares the inode numbers of descriptor and name.
 		s.f.mu.Lock()
-		s.node.shownAs = inoKey{a.dev, a.ino}
+		s.inode.shownAs = inoKey{a.dev, a.ino}
 		s.f.mu.Unlock()
 	}
 	// Marked only when the shadow has become the file: whoever opens the name
 	// before that waits for the lock, and must not get the old inode.
 	e := s.goLive(func() {
-		s.node.live = true
+		s.inode.live = true
 		if s.grows {
-			s.node.grower = s
+			s.inode.grower = s
 		}
 		s.f.setLiveLocked(s.dentry, liveByUse)
 	})
@@ -277,12 +277,12 @@ func (s *session) goLive(mark func()) unix.Errno {
 		e = s.applyMetaLocked()
 	}
 	if e == 0 {
-		s.f.changed(s.at(), true)
+		s.f.changed(s.inode, true)
 	}
 	if e == 0 && mark != nil {
 		s.f.mu.Lock()
 		mark()
-		key := s.node.key.lockKey()
+		key := s.inode.key.lockKey()
 		path := s.dentry.Path()
 		s.f.mu.Unlock()
 		// A relative's flock or fcntl locks were the name's and are the inode's now.
@@ -292,7 +292,7 @@ func (s *session) goLive(mark func()) unix.Errno {
 }
 
 // exchangeLocked puts a copy of the published inode in its place.
-func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error {
+func (s *session) exchangeLocked(dir *inode, name string, st *unix.Stat_t) error {
 	cp, err := s.shadow.Clone(s.f.fdOf(dir))
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func (s *session) exchangeLocked(dir *node, name string, st *unix.Stat_t) error 
 		return err
 	}
 	s.f.restamped(s.f.path(dir, name), st, statOf(&v))
-	s.f.srv.InodeNotify(s.at().id, -1, 0)
+	s.f.forgetAttrs(s.inode)
 	return nil
 }
 

@@ -52,7 +52,7 @@ func (f *FS) forgetLive(path string) {
 	}
 }
 
-// closeLiveLocked ends that. It returns whether the node has ceased to be live with it.
+// closeLiveLocked ends that. It returns whether the inode has ceased to be live with it.
 // f.mu is held.
 func (h *handle) closeLiveLocked() (ended bool) {
 	if !h.live || !h.writes() {
@@ -66,7 +66,7 @@ func (h *handle) closeLiveLocked() (ended bool) {
 // carryLive keeps the file n live that has got the name path, if it has descriptors
 // from a live name. Where it is open to append records, its versions go on growing
 // under the name.
-func (f *FS) carryLive(n *node, path string) {
+func (f *FS) carryLive(n *inode, path string) {
 	if n == nil || !n.isRegular() || f.versionSettings(path).Mode != policy.Atomic {
 		return
 	}
@@ -89,7 +89,7 @@ func (f *FS) carryLive(n *node, path string) {
 // carryBelow is carryLive for all files below a directory that was renamed.
 func (f *FS) carryBelow(dir string) {
 	type file struct {
-		n    *node
+		n    *inode
 		path string
 	}
 	var list []file
@@ -115,8 +115,8 @@ func (f *FS) carryMoved(r *renaming) {
 	f.carryBelow(b)
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		f.carryBelow(a)
-		f.carryLive(r.from.node, b)
-		f.carryLive(r.to.node, a)
+		f.carryLive(r.from.inode, b)
+		f.carryLive(r.to.inode, a)
 	}
 }
 
@@ -140,7 +140,7 @@ func (f *FS) leaveCarried(c *caller, op, path string) {
 // endCarried makes n a file like any other, after the close of its last live
 // descriptor. What was written through them belongs to the version that was there
 // when it got its name.
-func (f *FS) endCarried(n *node) {
+func (f *FS) endCarried(n *inode) {
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	f.mu.Lock()
@@ -158,7 +158,7 @@ func (f *FS) endCarried(n *node) {
 	f.mu.Unlock()
 	defer f.putName(d)
 	var st unix.Stat_t
-	if key, ok := f.named(n); !ok || key != f.inoOf(n) || unix.Fstat(fd, &st) != nil {
+	if key, ok := f.named(n); !ok || key != n.key || unix.Fstat(fd, &st) != nil {
 		return // the name is another file's
 	}
 	if f.history != nil {

@@ -78,7 +78,7 @@ func (h *handle) knows(c client) bool {
 
 // unlockPosix drops the POSIX locks of a process that closes a descriptor of
 // the node: any descriptor (fcntl(2)).
-func (f *FS) unlockPosix(n *node, id uint64) {
+func (f *FS) unlockPosix(n *inode, id uint64) {
 	f.mu.Lock()
 	posix := n.posix
 	f.mu.Unlock()
@@ -97,7 +97,7 @@ func (f *FS) unlockPosix(n *node, id uint64) {
 	}
 }
 
-func (f *FS) handlesOf(n *node) []*handle {
+func (f *FS) handlesOf(n *inode) []*handle {
 	return f.handlesWhere(func(h *handle) bool { return h.n == n })
 }
 

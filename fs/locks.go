@@ -20,9 +20,9 @@ import (
 // sessions, the locks belong to the inode as they do on a plain directory; on
 // all others to the name, so that a file replaced under its lock stays locked.
 
-// clientKey is the lock table's name for client locks on a node. A flock is on
+// clientKey is the lock table's name for client locks on an inode. A flock is on
 // what the policy makes the file share; ranges of bytes are of the file alone.
-func (f *FS) clientKey(n *node, class lockmgr.Class) lockmgr.Key {
+func (f *FS) clientKey(n *inode, class lockmgr.Class) lockmgr.Key {
 	is := f.standing(n)
 	if is.sess != nil {
 		return f.clientName(is.sess.path(), class)
@@ -46,9 +46,9 @@ func (f *FS) clientKey(n *node, class lockmgr.Class) lockmgr.Key {
 	return f.clientName(path, class)
 }
 
-// standing is how a node stands to its name.
+// standing is how an inode stands to its name.
 type standing struct {
-	parent   *node
+	parent   *inode
 	name     string
 	sess     *session
 	replaced bool // a newer version has the name, or will in a moment
@@ -56,12 +56,11 @@ type standing struct {
 	linked   bool // it has other names, of which none is the history's
 }
 
-// standing looks at all of it together, for a session may begin or end, and change
-// the node's inode, between two looks.
-func (f *FS) standing(n *node) standing {
+// standing looks at all of it together, for a save may begin or end between two looks.
+func (f *FS) standing(n *inode) standing {
 	for {
 		f.mu.Lock()
-		is, key := n.standingLocked(), n.key
+		is := n.standingLocked()
 		f.mu.Unlock()
 		unlinked, linked := false, false
 		if n.isRegular() && !is.replaced {
@@ -69,7 +68,7 @@ func (f *FS) standing(n *node) standing {
 			_, linked = f.linkKey(n)
 		}
 		f.mu.Lock()
-		same := n.key == key && n.standingLocked() == is
+		same := n.standingLocked() == is
 		f.mu.Unlock()
 		if same {
 			is.unlinked, is.linked = unlinked, linked
@@ -78,7 +77,7 @@ func (f *FS) standing(n *node) standing {
 	}
 }
 
-func (n *node) standingLocked() standing {
+func (n *inode) standingLocked() standing {
 	// An appender may have come to a shadow that was never published.
 	parent, name := n.namedLocked()
 	return standing{parent: parent, name: name, sess: n.sess, replaced: n.saved || n.orphan}
@@ -283,7 +282,7 @@ func (f *FS) liveByLock(h *handle) unix.Errno {
 }
 
 // isAutoLive reports whether the file went live by what its users do with it.
-func (f *FS) isAutoLive(n *node) bool {
+func (f *FS) isAutoLive(n *inode) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.live

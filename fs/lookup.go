@@ -16,60 +16,59 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 	if commit.Reserved(name) {
 		return fuse.ENOENT
 	}
-	parent := f.nodeOf(h.NodeId)
+	parent := f.inodeOf(h.NodeId)
 	if parent == nil {
 		return status(unix.ESTALE)
 	}
-	f.walks.lookedUp(h.Pid, dkey{parent.id, name})
-	n, volatile, e := f.resolve(h, parent, name)
+	f.walks.lookedUp(h.Pid, dkey{parent, name})
+	k, volatile, e := f.resolve(h, parent, name)
 	if e != 0 {
 		return status(e)
 	}
 	var st unix.Stat_t
-	if n != nil && f.hasEnded(n, &st) {
-		n, volatile = nil, true
+	if k != nil && f.hasEnded(k, &st) {
+		k, volatile = nil, true
 	}
-	if n == nil {
-		if n, e = f.child(parent, name, &st); e == unix.ENOENT {
+	if k == nil {
+		if k, e = f.child(parent, name, &st); e == unix.ENOENT {
 			// NodeId 0 with a timeout is a negative entry.
 			if f.walks.any() {
-				f.walks.missing(f.callerOf(h), dkey{parent.id, name})
+				f.walks.missing(f.callerOf(h), dkey{parent, name})
 			}
 			if !volatile && !f.isBusyName(parent, name) && !f.mayComeBack(parent, name) {
 				out.SetEntryTimeout(entryTTL)
 			}
 			return fuse.OK
 		}
-		if other, v := f.otherName(h, n, volatile); e == 0 && other != n {
-			n, volatile = other, v
-			e = f.stat(n, &st)
+		if other, v := f.otherName(h, k, volatile); e == 0 && other != k {
+			k, volatile = other, v
+			e = f.stat(f.behind(k), &st)
 		} else if e == 0 {
 			volatile = v
 		}
 	} else {
-		e = f.stat(n, &st)
+		e = f.stat(f.behind(k), &st)
 	}
 	if e != 0 {
 		return status(e)
 	}
-	f.glance(parent, name, n, &st)
-	f.fillEntry(out, n, &st, volatile || f.isBusyName(parent, name))
+	f.glance(parent, name, f.behind(k), &st)
+	f.fillEntry(out, k, &st, volatile || f.isBusyName(parent, name))
 	return fuse.OK
 }
 
 // hasEnded reports whether the session whose node was just found is over, and
 // has left the node without a name; the reference is given back then.
-func (f *FS) hasEnded(n *node, st *unix.Stat_t) bool {
-	if e := f.stat(n, st); e != 0 || st.Nlink > 0 {
+func (f *FS) hasEnded(k *kernelNode, st *unix.Stat_t) bool {
+	if e := f.stat(f.behind(k), st); e != 0 || st.Nlink > 0 {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n.sess != nil {
+	if k.in.sess != nil {
 		return false
 	}
-	n.nlookup--
-	f.reapLocked(n)
+	f.forgetLocked(k, 1)
 	return true
 }
 
@@ -77,8 +76,7 @@ func (f *FS) hasEnded(n *node, st *unix.Stat_t) bool {
 // reference taken. No node means the committed file; volatile, that the answer
 // is this caller's alone. ENOENT is for names that their creator has not
 // committed yet.
-func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, volatile bool, e unix.Errno) {
-	k := dkey{parent.id, name}
+func (f *FS) resolve(h *fuse.InHeader, parent *inode, name string) (k *kernelNode, volatile bool, e unix.Errno) {
 	f.mu.Lock()
 	is := f.nameLocked(parent, name)
 	f.mu.Unlock()
@@ -88,7 +86,7 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 	s, staged := is.sess, is.staged
 
 	c := f.callerOf(h)
-	if w := f.walks.get(c); w != nil && w.at[0] == k {
+	if w := f.walks.get(c); w != nil && w.at[0] == (dkey{parent, name}) {
 		if target := f.walkTarget(w); target != nil {
 			return target, true, 0
 		}
@@ -97,8 +95,7 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if !s.over {
-			s.node.nlookup++
-			return s.node, true, 0
+			return f.lookedUpLocked(s.inode), true, 0
 		}
 		return nil, false, 0
 	}
@@ -113,15 +110,15 @@ func (f *FS) resolve(h *fuse.InHeader, parent *node, name string) (n *node, vola
 
 // otherName leads to a session on another name of the same inode: the caller
 // who is on its way there, and the session's family.
-func (f *FS) otherName(h *fuse.InHeader, n *node, volatile bool) (*node, bool) {
-	if n == nil {
+func (f *FS) otherName(h *fuse.InHeader, k *kernelNode, volatile bool) (*kernelNode, bool) {
+	if k == nil {
 		return nil, volatile
 	}
 	f.mu.Lock()
-	s := n.shadow
+	s := k.in.shadow
 	f.mu.Unlock()
 	if s == nil || volatile {
-		return n, volatile
+		return k, volatile
 	}
 	c := f.callerOf(h)
 	led := false
@@ -133,47 +130,44 @@ func (f *FS) otherName(h *fuse.InHeader, n *node, volatile bool) (*node, bool) {
 		f.walks.mu.Unlock()
 	}
 	if !led && (s.idle.Load() || !c.kinOf(s.who.Load())) {
-		return n, true
+		return k, true
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s.over {
-		return n, true
+		return k, true
 	}
-	s.node.nlookup++
-	n.nlookup--
-	f.reapLocked(n)
-	return s.node, true
+	f.forgetLocked(k, 1)
+	return f.lookedUpLocked(s.inode), true
 }
 
 // walkTarget takes a reference on the node to which a walk is led.
-func (f *FS) walkTarget(w *walk) *node {
+func (f *FS) walkTarget(w *walk) *kernelNode {
 	f.walks.mu.Lock()
-	s, n := w.sess, w.node
+	s, k := w.sess, w.node
 	w.looked = true
 	f.walks.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n != nil && f.nodes[n.id] == n {
-		n.nlookup++
-		return n
+	if k != nil && f.nodes[k.id] == k {
+		k.nlookup++
+		return k
 	}
 	if s == nil || s.over {
 		return nil
 	}
-	s.node.nlookup++
-	return s.node
+	return f.lookedUpLocked(s.inode)
 }
 
 // isBusyName reports whether a session began on a name while we looked it up:
 // its answer must not be cached then.
-func (f *FS) isBusyName(dir *node, name string) bool {
+func (f *FS) isBusyName(dir *inode, name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.isBusyNameLocked(dir, name)
 }
 
-func (f *FS) isBusyNameLocked(dir *node, name string) bool {
+func (f *FS) isBusyNameLocked(dir *inode, name string) bool {
 	is := f.nameLocked(dir, name)
 	return is.busy()
 }

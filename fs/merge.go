@@ -214,7 +214,7 @@ func (s *session) mergeLocked() unix.Errno {
 	s.wrote = true
 	// Its pages are what the writer wrote. The kernel waits for whoever reads or writes
 	// one, and that request may wait for s.mu.
-	go s.f.srv.InodeNotify(s.at().id, 0, -1)
+	go s.f.notifyInode(s.inode, 0, -1)
 	return 0
 }
 
@@ -244,7 +244,7 @@ func hintOf(why error, id string) string {
 }
 
 // holdBase prepares to keep what the session is about to replace.
-func (s *session) holdBase(dir *node, name string) (keep func(replaced bool)) {
+func (s *session) holdBase(dir *inode, name string) (keep func(replaced bool)) {
 	var st unix.Stat_t
 	if s.baseVersion == nil || s.settings.LostUpdate != policy.Merge || s.inPlace ||
 		unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {

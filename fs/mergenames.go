@@ -138,8 +138,8 @@ func (r *renaming) rewrite(data []byte, path string) error {
 		return err
 	}
 	from := f.path(r.from.dir, r.from.name)
-	if r.from.node != nil {
-		f.srv.InodeNotify(r.from.node.id, 0, -1)
+	if r.from.inode != nil {
+		f.notifyInode(r.from.inode, 0, -1)
 	}
 	f.restamped(from, &before, &after)
 	r.fromSt = &after

@@ -78,7 +78,7 @@ func (r *requests) replace(content string) {
 // holds is what a reader of a node reads.
 func (r *requests) holds(id uint64) string {
 	r.t.Helper()
-	fd, err := r.f.reopen(r.f.fdOf(r.f.nodeOf(id)), unix.O_RDONLY)
+	fd, err := r.f.reopen(r.f.fdOf(r.f.inodeOf(id)), unix.O_RDONLY)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestTruncatingOpenOfAReplacedFile(t *testing.T) {
 		t.Fatalf("the first walk: %v, want ESTALE", st)
 	}
 	// Its session ends before the second walk.
-	r.f.sessionAt(r.f.nodeOf(fuse.FUSE_ROOT_ID), "f").fence()
+	r.f.sessionAt(r.f.inodeOf(fuse.FUSE_ROOT_ID), "f").fence()
 	r.replace("two")
 	second := r.lookup("f")
 	if _, st := r.open(second, unix.O_RDONLY); !st.Ok() {

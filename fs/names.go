@@ -9,12 +9,12 @@ type dentry = dcache.Dentry[nameState]
 // nameState is what is kept with a name. Whoever enters something has a reference on the
 // dentry for as long.
 type nameState struct {
-	dir    *node       // the directory that has the name, as long as it has a node
+	dir    *inode      // the directory that has the name, as long as we know it
 	sess   *session    // who writes the next version of what has the name
 	staged *stagedName // what a transaction has done to it
 	stale  int         // callers who were told to walk again
 	live   liveBy      // what has made the file live that has the name
-	former []*node     // files that lost the name to newer versions, and may be open still
+	former []*inode    // files that lost the name to newer versions, and may be open still
 }
 
 // busy reports whether what the name leads to depends on who asks, or may in a moment.
@@ -22,7 +22,7 @@ func (d *nameState) busy() bool { return d.sess != nil || d.staged != nil || d.s
 
 // nameLocked is what is kept with a name in dir; nothing if there is no dentry, which
 // is not to be changed then. FS.mu is held.
-func (f *FS) nameLocked(dir *node, name string) nameState {
+func (f *FS) nameLocked(dir *inode, name string) nameState {
 	if d := f.names.Find(dir.dentry, name); d != nil {
 		return d.State
 	}
@@ -31,7 +31,7 @@ func (f *FS) nameLocked(dir *node, name string) nameState {
 
 // setNameLocked records the name under which n was last seen; parent is nil of a file that
 // never had one (O_TMPFILE). f.mu is held.
-func (f *FS) setNameLocked(n, parent *node, name string) {
+func (f *FS) setNameLocked(n, parent *inode, name string) {
 	if parent == nil {
 		return
 	}
@@ -65,7 +65,7 @@ func (f *FS) setNameLocked(n, parent *node, name string) {
 }
 
 // getName is the dentry of a name in dir, with a reference.
-func (f *FS) getName(dir *node, name string) *dentry {
+func (f *FS) getName(dir *inode, name string) *dentry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.names.Get(dir.dentry, name)
@@ -80,7 +80,7 @@ func (f *FS) putName(d *dentry) {
 
 // nameDirLocked gives a directory its dentry, or moves that to another name. FS.mu is
 // held.
-func (f *FS) nameDirLocked(n, parent *node, name string) {
+func (f *FS) nameDirLocked(n, parent *inode, name string) {
 	if n.dentry != nil {
 		f.names.Move(n.dentry, parent.dentry, name)
 		return
@@ -100,8 +100,8 @@ func (f *FS) nameDirLocked(n, parent *node, name string) {
 
 // strandLocked takes a directory away from the one that it was last seen in, which is
 // about to be found below it: it is somewhere until it is next looked up. FS.mu is held.
-func (f *FS) strandLocked(n *node) {
-	root := f.nodes[rootID]
+func (f *FS) strandLocked(n *inode) {
+	root := f.nodes[rootID].in
 	f.names.Strand(n.dentry)
 	root.pins++
 	old := n.parent
@@ -110,7 +110,7 @@ func (f *FS) strandLocked(n *node) {
 }
 
 // dropNamesLocked gives n's names back. FS.mu is held.
-func (f *FS) dropNamesLocked(n *node) {
+func (f *FS) dropNamesLocked(n *inode) {
 	if n.dentry == nil {
 		return
 	}
@@ -127,14 +127,14 @@ func (f *FS) dropNamesLocked(n *node) {
 
 // nameOf returns the directory and name under which n was last seen; parent is
 // nil for the root and for inodes without a name.
-func (f *FS) nameOf(n *node) (parent *node, name string) {
+func (f *FS) nameOf(n *inode) (parent *inode, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.namedLocked()
 }
 
 // namedLocked is nameOf. FS.mu is held.
-func (n *node) namedLocked() (parent *node, name string) {
+func (n *inode) namedLocked() (parent *inode, name string) {
 	if n.parent == nil {
 		return nil, ""
 	}
@@ -142,39 +142,39 @@ func (n *node) namedLocked() (parent *node, name string) {
 }
 
 // nameKey is n's name as the kernel asks for it; zero if it has none.
-func (f *FS) nameKey(n *node) dkey {
+func (f *FS) nameKey(n *inode) dkey {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.keyLocked()
 }
 
 // keyLocked is nameKey. FS.mu is held.
-func (n *node) keyLocked() dkey {
+func (n *inode) keyLocked() dkey {
 	if n.parent == nil {
 		return dkey{}
 	}
-	return dkey{n.parent.id, n.dentry.Name()}
+	return dkey{n.parent, n.dentry.Name()}
 }
 
 // pathLocked is the path of name in dir relative to the root. f.mu is held.
-func pathLocked(dir *node, name string) string { return dir.dentry.Join(name) }
+func pathLocked(dir *inode, name string) string { return dir.dentry.Join(name) }
 
 // path is the path of name in dir relative to the root.
-func (f *FS) path(dir *node, name string) string {
+func (f *FS) path(dir *inode, name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return pathLocked(dir, name)
 }
 
 // nodePath is the path under which n was last seen, "" for the root.
-func (f *FS) nodePath(n *node) string {
+func (f *FS) nodePath(n *inode) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.pathLocked()
 }
 
 // pathLocked is nodePath. FS.mu is held.
-func (n *node) pathLocked() string {
+func (n *inode) pathLocked() string {
 	if n.parent == nil {
 		return ""
 	}
@@ -216,7 +216,7 @@ func (f *FS) setLiveLocked(d *dentry, by liveBy) {
 }
 
 // setLiveNameLocked is setLiveLocked for a name in dir. FS.mu is held.
-func (f *FS) setLiveNameLocked(dir *node, name string, by liveBy) {
+func (f *FS) setLiveNameLocked(dir *inode, name string, by liveBy) {
 	d := f.names.Get(dir.dentry, name)
 	f.setLiveLocked(d, by)
 	f.names.Put(d)

@@ -13,34 +13,33 @@ import (
 type named struct {
 	*FS
 	t    *testing.T
-	root *node
+	root *inode
 	ino  uint64
 }
 
 func newNamed(t *testing.T) *named {
 	t.Helper()
 	f := newFS(Options{Policy: policy.Default()})
-	root := &node{id: rootID, fd: -1, kind: unix.S_IFDIR, nlookup: 1, dentry: f.names.Root()}
-	root.dentry.State.dir = root
-	f.nodes[rootID] = root
+	root := f.newInodeLocked(-1, inoKey{1, 0}, unix.S_IFDIR)
+	f.plantRootLocked(root)
 	return &named{FS: f, t: t, root: root}
 }
 
 // node makes one that the kernel knows.
-func (f *named) node(kind uint32, parent *node, name string) *node {
+func (f *named) node(kind uint32, parent *inode, name string) *inode {
 	f.t.Helper()
 	f.ino++
-	n := f.newNodeLocked(-1, inoKey{1, f.ino}, kind)
-	n.nlookup = 1
+	n := f.newInodeLocked(-1, inoKey{1, f.ino}, kind)
+	f.lookedUpLocked(n)
 	f.setNameLocked(n, parent, name)
 	return n
 }
 
-func (f *named) dir(parent *node, name string) *node { return f.node(unix.S_IFDIR, parent, name) }
+func (f *named) dir(parent *inode, name string) *inode { return f.node(unix.S_IFDIR, parent, name) }
 
-func (f *named) file(parent *node, name string) *node { return f.node(unix.S_IFREG, parent, name) }
+func (f *named) file(parent *inode, name string) *inode { return f.node(unix.S_IFREG, parent, name) }
 
-func (f *named) wantPath(n *node, want string) {
+func (f *named) wantPath(n *inode, want string) {
 	f.t.Helper()
 	if got := f.nodePath(n); got != want {
 		f.t.Errorf("the path is %q, want %q", got, want)
@@ -55,8 +54,9 @@ func (f *named) forgetAll() {
 			f.Forget(id, 1)
 		}
 	}
-	if len(f.nodes) != 1 || f.names.Len() != 1 || f.root.pins != 0 {
-		f.t.Errorf("%d nodes and %d names are left, want the root alone, which has %d pins", len(f.nodes), f.names.Len(), f.root.pins)
+	if len(f.nodes) != 1 || len(f.inodes) != 1 || f.names.Len() != 1 || f.root.pins != 0 {
+		f.t.Errorf("%d nodes, %d inodes and %d names are left, want the root alone, which has %d pins",
+			len(f.nodes), len(f.inodes), f.names.Len(), f.root.pins)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestExchangeOfDirectoryAndLiveFile(t *testing.T) {
 // the node a session's meanwhile, and the file's old version is forgotten.
 func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 	f := newNamed(t)
-	open := func(n *node) {
+	open := func(n *inode) {
 		fd, err := unix.Open(t.TempDir(), unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -168,14 +168,15 @@ func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 	}
 	n := f.file(f.root, "a")
 	open(n)
-	shadow := f.newNodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
+	shadow := f.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
 	open(shadow)
-	s := &session{f: f.FS, node: shadow}
+	s := &session{f: f.FS, inode: shadow}
 	shadow.sess, shadow.pins = s, 1
 
-	first, second := f.hold(n.id), f.hold(n.id)
+	k := n.nodeLocked()
+	first, second := f.hold(k.id), f.hold(k.id)
 	fd := f.fdOf(n)
-	if !f.takeOver(n, s) || f.fdOf(n) == fd {
+	if !f.takeOver(k, s) || f.inodeOf(k.id) != shadow {
 		t.Fatal("the node was not taken over")
 	}
 	second.end()
@@ -186,8 +187,44 @@ func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
 		t.Error("the file is open when all requests have ended")
 	}
-	n.sess = nil
-	f.unpin(n)
+	shadow.sess = nil
+	f.unpin(shadow)
+	f.forgetAll()
+}
+
+// A node that is set aside stands for its inode to those who came before. Others are led
+// to another one, until a session takes the first over.
+func TestNodeSetAside(t *testing.T) {
+	f := newNamed(t)
+	n := f.file(f.root, "a")
+	first := n.nodeLocked()
+	h := f.newHandle(first, n, readHandle, unix.O_RDONLY)
+	shadow := f.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
+	s := &session{f: f.FS, inode: shadow}
+	shadow.sess, shadow.pins = s, 1
+
+	first.aside = true
+	if f.takeOver(first, s) {
+		t.Error("a node was taken over that somebody has open")
+	}
+	second := f.lookedUp(n)
+	if second == first || f.behind(second) != n || f.lookedUp(n) != second {
+		t.Error("lookups do not lead to one other node of the inode")
+	}
+	if f.newHandle(first, shadow, plainHandle, unix.O_RDWR) != nil {
+		t.Error("a handle was made on an inode for which its node does not stand")
+	}
+	f.closeHandle(h)
+	if !f.takeOver(first, s) || f.behind(first) != shadow || f.behind(second) != n {
+		t.Error("the node set aside is not the shadow's alone")
+	}
+	if f.lookedUp(shadow) != first {
+		t.Error("lookups of the shadow do not lead to the node that it took over")
+	}
+	shadow.sess = nil
+	f.unpin(shadow)
+	f.Forget(first.id, 1)
+	f.Forget(second.id, 1)
 	f.forgetAll()
 }
 

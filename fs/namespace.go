@@ -21,7 +21,7 @@ func (f *FS) lockNames(h *fuse.InHeader, op string, places ...place) (*caller, *
 // and what was accepted is noted in the label.
 func (f *FS) lockJudged(c *caller, op string, list func() []candidate, places ...place) (*label, *lockmgr.Lock, unix.Errno) {
 	var at [2]dkey
-	var dirs []*node
+	var dirs []*inode
 	wait := f.settings(f.path(places[0].dir, places[0].name)).Wait
 	for i, p := range places {
 		if i < len(at) {
@@ -52,24 +52,24 @@ func (f *FS) lockJudged(c *caller, op string, list func() []candidate, places ..
 }
 
 // readonlyName reports whether the policy forbids changes of a name.
-func (f *FS) readonlyName(dir *node, name string) bool {
+func (f *FS) readonlyName(dir *inode, name string) bool {
 	return f.settings(f.path(dir, name)).Mode == policy.ReadOnly
 }
 
-// known is the node that name in dir leads to, if the kernel knows it.
-func (f *FS) known(dir *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
+// known is the inode that name in dir leads to, if we know it.
+func (f *FS) known(dir *inode, name string, st *unix.Stat_t) (*inode, unix.Errno) {
 	if err := unix.Fstatat(f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil, errnoOf(err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.byIno[inoKey{uint64(st.Dev), st.Ino}], 0
+	return f.inodes[inoKey{uint64(st.Dev), st.Ino}], 0
 }
 
 // holds is known, with the session on the name. The session is looked for first: a
 // new file whose session ends in between has its name by the time that the directory
 // is looked at, so a name that a close is just publishing is never taken for free.
-func (f *FS) holds(dir *node, name string, st *unix.Stat_t) (*node, *session, unix.Errno) {
+func (f *FS) holds(dir *inode, name string, st *unix.Stat_t) (*inode, *session, unix.Errno) {
 	s := f.sessionAt(dir, name)
 	n, e := f.known(dir, name, st)
 	return n, s, e
@@ -108,20 +108,20 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 }
 
 // enterMade answers with what was just made. A volatile entry is the caller's alone.
-func (f *FS) enterMade(dir *node, name string, out *fuse.EntryOut, volatile bool) fuse.Status {
+func (f *FS) enterMade(dir *inode, name string, out *fuse.EntryOut, volatile bool) fuse.Status {
 	var st unix.Stat_t
-	n, e := f.child(dir, name, &st)
+	k, e := f.child(dir, name, &st)
 	if e != 0 {
 		return status(e)
 	}
-	f.fillEntry(out, n, &st, volatile)
+	f.fillEntry(out, k, &st, volatile)
 	return fuse.OK
 }
 
 // Mkdir implements fuse.RawFileSystem.
 func (f *FS) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	return f.make(&in.InHeader, opMkdir, name, out, func(c *caller, dirfd int, name string) error {
-		dir := f.nodeOf(in.NodeId)
+		dir := f.inodeOf(in.NodeId)
 		mode := f.modeFor(dir, in.Mode, in.Umask)
 		return f.as(c, func() error { return unix.Mkdirat(dirfd, name, mode) })
 	})
@@ -134,7 +134,7 @@ func (f *FS) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.E
 		op = opBind
 	}
 	return f.make(&in.InHeader, op, name, out, func(c *caller, dirfd int, name string) error {
-		dir := f.nodeOf(in.NodeId)
+		dir := f.inodeOf(in.NodeId)
 		mode := in.Mode&unix.S_IFMT | f.modeFor(dir, in.Mode, in.Umask)
 		if in.Mode&unix.S_IFMT == unix.S_IFREG {
 			if e := f.judgeEmpty(c, f.path(dir, name)); e != 0 {
@@ -157,7 +157,7 @@ func (f *FS) Readlink(_ <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status)
 	if isVirtual(h.NodeId) {
 		return nil, fuse.EINVAL
 	}
-	n := f.nodeOf(h.NodeId)
+	n := f.inodeOf(h.NodeId)
 	if n == nil {
 		return nil, status(unix.ESTALE)
 	}
@@ -167,132 +167,6 @@ func (f *FS) Readlink(_ <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status)
 		return nil, statusOf(err)
 	}
 	return buf[:sz], fuse.OK
-}
-
-// Link implements fuse.RawFileSystem.
-func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
-	if isVirtual(in.Oldnodeid) {
-		return fuse.EPERM
-	}
-	dir, e := f.target(in.NodeId, name)
-	if e != 0 {
-		return status(e)
-	}
-	if f.readonlyName(dir, name) {
-		return fuse.EROFS
-	}
-	n := f.nodeOf(in.Oldnodeid)
-	if n == nil {
-		return status(unix.ESTALE)
-	}
-	if f.isCreating(dir, name) {
-		return status(unix.EEXIST)
-	}
-	if t, _ := f.txnFor(&in.InHeader); t != nil && t.stages(dir, name) {
-		return status(unix.EPERM) // link(2): no hard links here; programs copy or rename then
-	}
-	places := []place{{dir, name, nil}}
-	astray := f.strangerAt(&in.InHeader, n) // the caller is to wait for the session that has taken the node over
-	if parent, old := f.nameOf(n); parent != nil && n.isRegular() && (astray || !f.unnamed(n)) {
-		places = append(places, place{parent, old, n})
-	}
-	c, path := f.callerOf(&in.InHeader), f.path(dir, name)
-	w := f.walks.get(c)
-	repeated := w != nil && w.op != opWait
-	lb, l, e := f.lockJudged(c, opLink, func() []candidate { return f.linked(n, path) }, places...)
-	if e != 0 {
-		return status(e)
-	}
-	defer f.table.Release(l)
-	if e := f.mayLink(c, &in.InHeader, n, repeated); e != 0 {
-		return status(e)
-	}
-	if e := f.mayMake(c, opLink, place{dir, name, nil}); e != 0 {
-		return status(e)
-	}
-	if e := f.judgeLink(c, cancel, lb, n, path); e != 0 {
-		return status(e)
-	}
-	n, e = f.commitForLink(n)
-	if e != 0 {
-		return status(e)
-	}
-	if e := f.settleLazy(n); e != 0 {
-		return status(e)
-	}
-	if err := f.as(c, func() error { return f.linkat(f.fdOf(n), f.fdOf(dir), name) }); err != nil {
-		return statusOf(err)
-	}
-	f.rebaseOn(n, nil)
-	var st unix.Stat_t
-	if e := f.stat(n, &st); e != 0 {
-		return status(e)
-	}
-	f.namesSoonOnDisk(dir, name)
-	f.shareKnowledge(n, &st)
-	ch := c.changes(opLink, place{dir, name, n}, l.Token())
-	ch.is = &st
-	f.tell(ch)
-	if dir, name := f.nameOf(n); dir != nil && st.Nlink == 2 {
-		f.rekeyLink(lockmgr.Key(f.path(dir, name)), f.inodeKey(n))
-	}
-	f.mu.Lock()
-	n.nlookup++
-	f.setNameLocked(n, dir, name)
-	f.mu.Unlock()
-	f.fillEntry(out, n, &st, false)
-	return fuse.OK
-}
-
-// mayLink decides whether n is what the caller wants to give a further name. If the file
-// was replaced since the caller has found it, or its node has become a stranger's shadow,
-// a second walk finds the file.
-func (f *FS) mayLink(c *caller, h *fuse.InHeader, n *node, repeated bool) unix.Errno {
-	again := c.tid != 0 && !repeated
-	switch {
-	case f.strangerAt(h, n), f.leftBehind(n):
-		if !again {
-			return unix.EBUSY
-		}
-	case f.unnamed(n) && f.isKept(n):
-		if !again {
-			return unix.ENOENT // linkat(2), of a file that has lost its last name
-		}
-	default:
-		return 0
-	}
-	return f.staleAt(c, n)
-}
-
-func (f *FS) linkat(fd, dirfd int, name string) error {
-	err := unix.Linkat(fd, "", dirfd, name, unix.AT_EMPTY_PATH)
-	if err == unix.ENOENT || err == unix.EPERM {
-		err = unix.Linkat(f.procfd, procName(fd), dirfd, name, unix.AT_SYMLINK_FOLLOW)
-	}
-	return err
-}
-
-// commitForLink publishes a shadow that its owner links before closing it: from
-// then on the file has several names and is written in place. It returns the
-// node of the inode that gets the name.
-func (f *FS) commitForLink(n *node) (*node, unix.Errno) {
-	f.mu.Lock()
-	s := n.sess
-	f.mu.Unlock()
-	if s == nil {
-		return n, 0
-	}
-	s.mu.Lock()
-	base, inPlace := s.base, s.inPlace
-	s.mu.Unlock()
-	if inPlace {
-		// The commit will write into the file, whatever its names are by then.
-		if base == nil {
-			return nil, unix.ESTALE
-		}
-		return base, 0
-	}
-	return n, s.goLive(nil)
 }
 
 // Unlink implements fuse.RawFileSystem.
@@ -402,7 +276,7 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 }
 
 // sessionsIn lists the sessions on names in a directory.
-func (f *FS) sessionsIn(dir *node) []*session {
+func (f *FS) sessionsIn(dir *inode) []*session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if dir.inside == 0 {

@@ -32,12 +32,12 @@ func (f *FS) isSoonOnDisk(path string) bool {
 }
 
 // namesSoonOnDisk is called after something was done to a name in a directory.
-func (f *FS) namesSoonOnDisk(dir *node, name string) { f.nameSoonOnDisk(dir, name, false) }
+func (f *FS) namesSoonOnDisk(dir *inode, name string) { f.nameSoonOnDisk(dir, name, false) }
 
 // nameGone is called after a name was taken away.
-func (f *FS) nameGone(dir *node, name string) { f.nameSoonOnDisk(dir, name, true) }
+func (f *FS) nameGone(dir *inode, name string) { f.nameSoonOnDisk(dir, name, true) }
 
-func (f *FS) nameSoonOnDisk(dir *node, name string, gone bool) {
+func (f *FS) nameSoonOnDisk(dir *inode, name string, gone bool) {
 	if f.store == nil || !f.isSoonOnDisk(f.path(dir, name)) {
 		return
 	}

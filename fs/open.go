@@ -42,10 +42,11 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	if isVirtual(in.NodeId) {
 		return f.virt.open(in, out)
 	}
-	n := f.nodeOf(in.NodeId)
-	if n == nil {
+	k := f.nodeOf(in.NodeId)
+	if k == nil {
 		return status(unix.ESTALE)
 	}
+	n := f.behind(k)
 	f.finishHalfWritten(n)
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
 	if f.isRenamed(n) {
@@ -60,17 +61,18 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 		if e := f.claimRead(cancel, in, n); e != 0 {
 			return status(e)
 		}
-		return f.openRead(cancel, in, n, out)
+		return f.openRead(cancel, in, k, out)
 	}
 	if f.opts.ReadOnly {
 		return fuse.EROFS
 	}
-	return f.openWrite(cancel, in, n, out)
+	return f.openWrite(cancel, in, k, n, out)
 }
 
 // openRead pins the version that the node stands for.
-func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, out *fuse.OpenOut) fuse.Status {
 	f.mu.Lock()
+	n := k.in
 	s, fd := n.sess, n.fd
 	posix := n.posix
 	f.mu.Unlock()
@@ -97,16 +99,16 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fus
 			// it is walked again. A descriptor (/proc/self/fd) does not.
 			switch {
 			case f.walks.repeated(c):
-				return f.openBase(in, n, s, out)
+				return f.openBase(in, k, s, out)
 			case c.tid == 0 && f.strayed.perhapsRepeated(f.nameKey(n), s.id):
-				return f.openAfter(cancel, in, n, s, out)
+				return f.openAfter(cancel, in, k, s, out)
 			}
 			return status(f.staleAt(c, n))
 		}
 	}
-	h := f.newReader(n, seen, in.Flags)
+	h := f.newReader(k, n, seen, in.Flags)
 	if h == nil {
-		return f.openRead(cancel, in, n, out) // a session has just begun, or ended
+		return f.openRead(cancel, in, k, out) // a session has just begun, or ended
 	}
 	if f.walks.any() {
 		f.walks.repeated(f.callerOf(&in.InHeader))
@@ -144,7 +146,7 @@ const strayedWait = 2 * time.Second
 
 // openAfter opens what the session makes of the node, if that is soon. The base could
 // be given at once, but not its size: the kernel asks for the node's.
-func (f *FS) openAfter(cancel <-chan struct{}, in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openAfter(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, s *session, out *fuse.OpenOut) fuse.Status {
 	t := time.NewTimer(strayedWait)
 	defer t.Stop()
 	select {
@@ -155,16 +157,16 @@ func (f *FS) openAfter(cancel <-chan struct{}, in *fuse.OpenIn, n *node, s *sess
 		return status(unix.EINTR)
 	}
 	f.mu.Lock()
-	unpublished := n.orphan
+	unpublished := k.in.orphan
 	f.mu.Unlock()
 	if unpublished {
 		return status(unix.ESTALE)
 	}
-	return f.openRead(cancel, in, n, out)
+	return f.openRead(cancel, in, k, out)
 }
 
 // openBase opens the committed file at the node that a session has taken over.
-func (f *FS) openBase(in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openBase(in *fuse.OpenIn, k *kernelNode, s *session, out *fuse.OpenOut) fuse.Status {
 	f.mu.Lock()
 	base := s.base
 	f.mu.Unlock()
@@ -175,26 +177,28 @@ func (f *FS) openBase(in *fuse.OpenIn, n *node, s *session, out *fuse.OpenOut) f
 	if err != nil {
 		return statusOf(err)
 	}
-	h := f.newHandle(n, plainHandle, in.Flags)
+	f.mu.Lock()
+	h := f.newHandleLocked(k, plainHandle, in.Flags)
+	f.mu.Unlock()
 	h.fd = fd
 	f.startIO(h, ioDirect, out) // the node's pages and backing file are the shadow's
 	out.Fh = h.id
 	return fuse.OK
 }
 
-func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, n *inode, out *fuse.OpenOut) fuse.Status {
 	c := f.callerOf(&in.InHeader)
 	f.mu.Lock()
 	s := n.sess
 	parent, name := n.namedLocked()
 	f.mu.Unlock()
-	o := &opening{f: f, c: c, in: in, out: out, n: n, cancel: cancel}
+	o := &opening{f: f, c: c, in: in, out: out, k: k, n: n, cancel: cancel}
 	switch {
 	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load())):
 		o.set = s.settings
 		return o.shadow(s)
 	case parent == nil:
-		return f.openPlain(in, n, false, out)
+		return f.openPlain(in, k, n, false, out)
 	}
 	path := f.path(parent, name)
 	set := f.settings(path)
@@ -214,16 +218,16 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, n *node, out *fu
 		if e := f.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
 			return status(e)
 		}
-		return f.openPlain(in, n, true, out)
+		return f.openPlain(in, k, n, true, out)
 	case appendsRecords(in.Flags, set) && f.txnOf(c) == nil && f.otherNamesJudgeRecords(n):
-		return f.openAppend(cancel, c, in, n, set, out)
+		return f.openAppend(cancel, c, in, k, n, set, out)
 	}
 	o.set = set
 	return o.begin()
 }
 
 // unnamed reports whether the inode has lost its last name.
-func (f *FS) unnamed(n *node) bool {
+func (f *FS) unnamed(n *inode) bool {
 	f.mu.Lock()
 	fd, kept := n.fd, n.kept
 	f.mu.Unlock()
@@ -232,14 +236,17 @@ func (f *FS) unnamed(n *node) bool {
 }
 
 // openPlain opens the file itself for writing.
-func (f *FS) openPlain(in *fuse.OpenIn, n *node, live bool, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openPlain(in *fuse.OpenIn, k *kernelNode, n *inode, live bool, out *fuse.OpenOut) fuse.Status {
 	if err := f.unshare(n); err != nil {
 		return statusOf(err)
 	}
 	if e := f.settleLazy(n); e != 0 {
 		return status(e)
 	}
-	h := f.newHandle(n, plainHandle, in.Flags)
+	h := f.newHandle(k, n, plainHandle, in.Flags)
+	if h == nil {
+		return status(unix.ESTALE)
+	}
 	h.uid, h.gid = in.Uid, in.Gid
 	if live {
 		f.setLive(h)
@@ -270,19 +277,19 @@ func (f *FS) isLed(c *caller, s *session) bool {
 
 // isPublished reports whether n is what its name leads to: of a shadow, that its
 // commit is still syncing.
-func (f *FS) isPublished(n *node) bool {
+func (f *FS) isPublished(n *inode) bool {
 	key, ok := f.named(n)
-	return ok && key == f.inoOf(n)
+	return ok && key == n.key
 }
 
 // isReplaced reports whether n's name leads to another inode by now.
-func (f *FS) isReplaced(n *node) bool {
+func (f *FS) isReplaced(n *inode) bool {
 	key, ok := f.named(n)
-	return ok && key != f.inoOf(n)
+	return ok && key != n.key
 }
 
 // named returns the inode to which n's name leads, if to any.
-func (f *FS) named(n *node) (inoKey, bool) {
+func (f *FS) named(n *inode) (inoKey, bool) {
 	parent, name := f.nameOf(n)
 	var st unix.Stat_t
 	if parent == nil || unix.Fstatat(f.fdOf(parent), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -292,7 +299,7 @@ func (f *FS) named(n *node) (inoKey, bool) {
 }
 
 // isLive reports whether the file under n's name is a live one.
-func (f *FS) isLive(n *node) bool {
+func (f *FS) isLive(n *inode) bool {
 	parent, name := f.nameOf(n)
 	return parent != nil && (f.settings(f.path(parent, name)).Mode == policy.Live || f.isAutoLive(n))
 }

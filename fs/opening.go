@@ -16,7 +16,8 @@ type opening struct {
 	c      *caller
 	in     *fuse.OpenIn
 	out    *fuse.OpenOut
-	n      *node // at which the kernel arrived
+	k      *kernelNode // at which the kernel arrived
+	n      *inode      // for which it stood then
 	set    policy.Settings
 	cancel <-chan struct{}
 
@@ -31,17 +32,17 @@ type opening struct {
 func (o *opening) begin() fuse.Status {
 	f, c, n := o.f, o.c, o.n
 	dir, name := f.nameOf(n)
-	at := [2]dkey{{dir.id, name}}
+	at := [2]dkey{{dir, name}}
 	o.repeated = f.walks.repeated(c) || o.repeated
-	w := f.takeOpenWalk(c, n, at)
+	w := f.takeOpenWalk(c, o.k, n, at)
 	if w != nil {
 		o.repeated = true
 		switch {
-		case !w.looked && w.from == n && f.unnamed(n):
+		case !w.looked && w.from == o.k && f.unnamed(n):
 			// The caller has a descriptor of a file that is no more. Who came by a
 			// name must not cut that file: somebody may be reading it.
 			f.dropWalk(w)
-			return f.openPlain(o.in, n, false, o.out)
+			return f.openPlain(o.in, o.k, n, false, o.out)
 		case w.sess != nil && !w.looked && w.at == at:
 			// No name was walked: the open went through a descriptor, or the
 			// file is a mount point of its own.
@@ -69,7 +70,7 @@ func (o *opening) begin() fuse.Status {
 		return status(unix.ESTALE) // the name is reserved for the second walk
 	case o.repeated:
 		return o.takeOver(s)
-	case !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(n, s):
+	case !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(o.k, s):
 		return o.taken(s)
 	}
 	return o.lead(s, [2]dkey{s.dkey()})
@@ -77,14 +78,14 @@ func (o *opening) begin() fuse.Status {
 
 // takeOpenWalk returns what the caller was promised when it opened n before;
 // an inode with several names may have been reached by another one.
-func (f *FS) takeOpenWalk(c *caller, n *node, at [2]dkey) *walk {
+func (f *FS) takeOpenWalk(c *caller, k *kernelNode, n *inode, at [2]dkey) *walk {
 	w := f.walks.get(c)
 	if w == nil || w.op == opWait {
 		return nil
 	}
 	if w.op == opOpen {
 		f.mu.Lock()
-		same := w.from == n || w.sess != nil && n.shadow == w.sess
+		same := w.from == k || w.sess != nil && n.shadow == w.sess
 		f.mu.Unlock()
 		if same && f.walks.remove(w) {
 			return w
@@ -100,7 +101,7 @@ func (o *opening) lead(s *session, at [2]dkey) fuse.Status {
 		// Unknown threads cannot be told apart in their second walk.
 		return o.takeOver(s)
 	}
-	o.f.walks.put(o.c, &walk{op: opOpen, at: at, sess: s, from: o.n})
+	o.f.walks.put(o.c, &walk{op: opOpen, at: at, sess: s, from: o.k})
 	return status(unix.ESTALE)
 }
 
@@ -126,7 +127,7 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	}
 	var st unix.Stat_t
 	err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && f.inoOf(o.n) != (inoKey{uint64(st.Dev), st.Ino}) {
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && o.n.key != (inoKey{uint64(st.Dev), st.Ino}) {
 		// The kernel has checked another file.
 		if e := f.mayOpenName(c, p.dir, p.name, &st, o.in.Flags); e != 0 {
 			err = e
@@ -140,7 +141,7 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 		}
 		return nil, unix.ENOENT
 	case gone:
-		return nil, f.reserve(d, l, o.n)
+		return nil, f.reserve(d, l, o.k)
 	case err != nil:
 		f.table.Release(l)
 		return nil, errnoOf(err)
@@ -172,7 +173,7 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 // owns the lock unless there is an error, and counts the caller as a walker.
 func (f *FS) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
 	for {
-		switch s := f.sessionOn(f.nodeFor(st), p.dir, p.name); {
+		switch s := f.sessionOn(f.inodeFor(st), p.dir, p.name); {
 		case s == nil:
 		case !s.keptLock():
 			s.fence() // stolen a moment ago
@@ -197,21 +198,21 @@ func (f *FS) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o
 	}
 }
 
-// nodeFor is the node of an inode, if the kernel knows it.
-func (f *FS) nodeFor(st *unix.Stat_t) *node {
+// inodeFor is an inode that has the status st, if we know it.
+func (f *FS) inodeFor(st *unix.Stat_t) *inode {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.byIno[inoKey{uint64(st.Dev), st.Ino}]
+	return f.inodes[inoKey{uint64(st.Dev), st.Ino}]
 }
 
 // wentLive reports whether the file that has the name by now is a live one.
 func (f *FS) wentLive(st *unix.Stat_t) bool {
-	n := f.nodeFor(st)
+	n := f.inodeFor(st)
 	return n != nil && f.isAutoLive(n)
 }
 
 // reserve keeps the lock for the caller's second walk.
-func (f *FS) reserve(d *demand, l *lockmgr.Lock, from *node) unix.Errno {
+func (f *FS) reserve(d *demand, l *lockmgr.Lock, from *kernelNode) unix.Errno {
 	c := d.c
 	if c.tid == 0 {
 		f.table.Release(l)
@@ -226,14 +227,14 @@ func (o *opening) shadow(s *session) fuse.Status {
 	f := o.f
 	w := f.walks.get(o.c)
 	led := w != nil && w.sess == s && f.walks.remove(w)
-	h, e := s.attach(o.c, o.in.Flags, o.out)
+	h, e := s.attach(o.c, o.k, o.in.Flags, o.out)
 	if led {
 		o.repeated = true
 		s.walkerGone()
 	}
 	switch {
 	case e == unix.ESTALE && f.isAutoLive(o.n):
-		return f.openPlain(o.in, o.n, true, o.out)
+		return f.openPlain(o.in, o.k, o.n, true, o.out)
 	case e == unix.ESTALE && !s.isDetached():
 		// The session has just ended: this open begins the next.
 		return o.begin()

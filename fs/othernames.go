@@ -17,7 +17,7 @@ const maxOthers = 16
 
 // noteOther remembers the name of n that was the last one seen, and its reference. FS.mu
 // is held.
-func (f *FS) noteOther(n *node) {
+func (f *FS) noteOther(n *inode) {
 	if i := slices.Index(n.others, n.dentry); i >= 0 {
 		n.others = slices.Delete(n.others, i, i+1)
 		f.names.Put(n.dentry)
@@ -30,14 +30,14 @@ func (f *FS) noteOther(n *node) {
 
 // otherName is one of several names of a file.
 type otherName struct {
-	dir  *node
+	dir  *inode
 	name string
 	path string
 }
 
 // otherNames are the names of a file with several, as far as they have been seen, but
 // the one that was seen last.
-func (f *FS) otherNames(n *node) []otherName {
+func (f *FS) otherNames(n *inode) []otherName {
 	var list []otherName
 	f.mu.Lock()
 	key := n.key
@@ -58,7 +58,7 @@ func (f *FS) otherNames(n *node) []otherName {
 
 // otherPaths are the paths of n's otherNames: who changes the file changes it under
 // them all.
-func (f *FS) otherPaths(n *node) []string {
+func (f *FS) otherPaths(n *inode) []string {
 	if n == nil {
 		return nil
 	}
@@ -72,23 +72,18 @@ func (f *FS) otherPaths(n *node) []string {
 // lostName takes note that n's inode has lost a name: if that is the one it was known
 // by, another becomes that. The kernel is to ask again how many links it has. The
 // lock of the names, which they share, is held.
-func (f *FS) lostName(n *node) {
+func (f *FS) lostName(n *inode) {
 	if n == nil {
 		return
 	}
-	f.mu.Lock()
-	nodes := append([]*node{n}, f.retired[n.key]...)
-	f.mu.Unlock()
-	for _, n := range nodes {
-		f.goByOther(n)
-	}
-	f.srv.InodeNotify(n.id, -1, 0)
+	f.goByOther(n)
+	f.forgetAttrs(n)
 }
 
 // goByOther gives n another of its names if it does not have the one that was seen
 // last.
-func (f *FS) goByOther(n *node) {
-	if key, ok := f.named(n); !n.isRegular() || ok && key == f.inoOf(n) {
+func (f *FS) goByOther(n *inode) {
+	if key, ok := f.named(n); !n.isRegular() || ok && key == n.key {
 		return
 	}
 	others := f.otherNames(n)

@@ -25,16 +25,16 @@ import (
 
 // place is a name that an operation changes, and the inode it names, if any.
 type place struct {
-	dir  *node
-	name string
-	node *node
+	dir   *inode
+	name  string
+	inode *inode
 }
 
-func (p place) key() dkey { return dkey{p.dir.id, p.name} }
+func (p place) key() dkey { return dkey{p.dir, p.name} }
 
 // admit gets the locks for a path operation. ESTALE means that the caller has
 // been told to come back; the lock, if any, is the operation's to release.
-func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*node, granted func(*walk) unix.Errno) (*lockmgr.Lock, unix.Errno) {
+func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, granted func(*walk) unix.Errno) (*lockmgr.Lock, unix.Errno) {
 	w := &walk{op: op, at: at, d: d, dirs: dirs, granted: granted}
 	if old := f.resume(d, at); old != nil {
 		w.lock, d.label = old.lock, old.d.label
@@ -92,7 +92,7 @@ func (f *FS) toPark(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
 func (f *FS) sendBack(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
 	f.walks.put(c, w)
 	for _, dir := range w.dirs {
-		f.srv.InodeNotify(dir.id, -1, 0)
+		f.forgetAttrs(dir)
 	}
 	return nil, unix.ESTALE
 }
@@ -132,7 +132,7 @@ func (f *FS) checked(w *walk) (*lockmgr.Lock, unix.Errno) {
 
 // parkHere holds the reply to a GETATTR of dir back if the caller is on its
 // way to repeat an operation that must wait.
-func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *node) unix.Errno {
+func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *inode) unix.Errno {
 	if h.Pid == 0 {
 		return 0
 	}

@@ -66,21 +66,18 @@ func (f *FS) putBack(x *lostUpdate, p place) bool {
 
 // mayComeBack reports whether the file that had the name was removed a moment ago, so
 // that putBack may give it back.
-func (f *FS) mayComeBack(dir *node, name string) bool {
+func (f *FS) mayComeBack(dir *inode, name string) bool {
 	return f.knowledge != nil && f.knowledge.JustRemoved(time.Now(), knowledge.Key(f.path(dir, name)))
 }
 
-// namedAgain tells the nodes of an inode that it has a name, and the kernel that the
+// namedAgain tells an inode that it has a name, and the kernel that the
 // name leads there.
 func (f *FS) namedAgain(p place, st *unix.Stat_t) {
 	f.mu.Lock()
-	if n := f.byIno[inoKey{uint64(st.Dev), st.Ino}]; n != nil {
+	if n := f.inodes[inoKey{uint64(st.Dev), st.Ino}]; n != nil {
 		f.setNameLocked(n, p.dir, p.name)
 		n.kept = false
 		f.setRemovedLocked(n, p.key(), false)
-	}
-	for _, n := range f.retired[inoKey{uint64(st.Dev), st.Ino}] {
-		n.kept, n.removed = false, false
 	}
 	f.mu.Unlock()
 	f.dropName(p.dir, p.name)

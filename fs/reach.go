@@ -18,8 +18,8 @@ var shut = history.Gate{UID: nobodysUID, GID: nobodysUID}
 
 // reachOf notes who can reach the names in dir: which of the directories from there up
 // to the root not everybody may search.
-func (f *FS) reachOf(dir *node) history.Reach {
-	var chain []*node
+func (f *FS) reachOf(dir *inode) history.Reach {
+	var chain []*inode
 	f.mu.Lock()
 	for n := dir; n != nil; n = n.parent {
 		n.pins++
@@ -70,7 +70,7 @@ func (l *look) couldReach(r history.Reach) bool {
 
 // noteReach adds to the record of kept bytes who could reach the file that they were
 // meant for, and whether that has an ACL; fd holds the bytes, with the file's rights.
-func (f *FS) noteReach(meta map[string]any, dir *node, fd int) {
+func (f *FS) noteReach(meta map[string]any, dir *inode, fd int) {
 	if hasACL(fd) {
 		meta["acl"] = true
 	}

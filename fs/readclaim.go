@@ -32,7 +32,7 @@ type reading struct {
 // reads claim, and waits for those who have it. The kernel holds no lock here.
 // ESTALE means that the caller shall find the version that has been committed in
 // the meantime.
-func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node) unix.Errno {
+func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *inode) unix.Errno {
 	r := f.readingOf(in, n)
 	if r == nil {
 		return 0
@@ -79,7 +79,7 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *node) unix.Er
 }
 
 // readingOf tells whether an open for reading claims; nil if not.
-func (f *FS) readingOf(in *fuse.OpenIn, n *node) *reading {
+func (f *FS) readingOf(in *fuse.OpenIn, n *inode) *reading {
 	rs := f.readClaims
 	if !rs.enabled || f.opts.ReadOnly || in.Flags&(unix.O_NONBLOCK|fmodeExec) != 0 || !n.isRegular() || f.isClosing() {
 		return nil
@@ -126,7 +126,7 @@ func (f *FS) readingOf(in *fuse.OpenIn, n *node) *reading {
 // mayReplace reports whether the reader could write the file: who cannot keeps
 // nobody from it.
 func (r *reading) mayReplace(f *FS) bool {
-	return reach.May(r.c.user(), f.fdOf(r.p.node), access.Write) || reach.May(r.c.user(), f.fdOf(r.p.dir), access.Write)
+	return reach.May(r.c.user(), f.fdOf(r.p.inode), access.Write) || reach.May(r.c.user(), f.fdOf(r.p.dir), access.Write)
 }
 
 // observes reports whether the policy names the reader as one that never writes.

@@ -91,7 +91,7 @@ func (t *told) holds(tid uint32, now time.Time, news uint64) bool {
 
 // noteRead notes that the sender of an OPEN has opened the version that n is. It
 // returns what that has changed, nil if it was no news.
-func (f *FS) noteRead(in *fuse.InHeader, n *node) *knowledge.Sight {
+func (f *FS) noteRead(in *fuse.InHeader, n *inode) *knowledge.Sight {
 	if f.knowledge == nil {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (f *FS) noteRead(in *fuse.InHeader, n *node) *knowledge.Sight {
 }
 
 // lookAt tells the table which version a name holds now.
-func (f *FS) lookAt(dir *node, name string, key knowledge.Key) {
+func (f *FS) lookAt(dir *inode, name string, key knowledge.Key) {
 	var st unix.Stat_t
 	var stamp knowledge.Stamp
 	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {

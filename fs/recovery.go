@@ -37,7 +37,7 @@ func (f *FS) reportRecovery(r commit.Report) {
 
 // finishHalfWritten tries again to finish commits in place that an error of the
 // disk has stopped, before n is opened.
-func (f *FS) finishHalfWritten(n *node) {
+func (f *FS) finishHalfWritten(n *inode) {
 	if f.store == nil || !f.store.HalfWritten() {
 		return
 	}
@@ -46,7 +46,7 @@ func (f *FS) finishHalfWritten(n *node) {
 		f.log.Warnf("a half written file cannot be finished yet: %v", err)
 	}
 	f.reportRecovery(r)
-	f.srv.InodeNotify(n.id, -1, 0) // its size may be another one now
+	f.forgetAttrs(n) // its size may be another one now
 }
 
 // sweepOrphans removes shadows whose journal record a power cut has taken.

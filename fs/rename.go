@@ -45,7 +45,7 @@ func (f *FS) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName 
 	if e := r.look(); e != 0 {
 		return status(e)
 	}
-	if in.Flags&unix.RENAME_EXCHANGE == 0 && r.to.node != nil && r.to.node.isDir() && len(f.sessionsIn(r.to.node)) > 0 {
+	if in.Flags&unix.RENAME_EXCHANGE == 0 && r.to.inode != nil && r.to.inode.isDir() && len(f.sessionsIn(r.to.inode)) > 0 {
 		return status(unix.ENOTEMPTY) // somebody is creating or rewriting a file in it
 	}
 	if in.Flags&unix.RENAME_NOREPLACE != 0 && (r.toSt != nil || f.isCreating(to, newName)) {
@@ -74,19 +74,19 @@ const errEnded = unix.EINPROGRESS
 // look finds out what has the two names.
 func (r *renaming) look() unix.Errno {
 	r.fromSt, r.toSt = nil, nil
-	r.from.node, r.to.node = nil, nil
+	r.from.inode, r.to.inode = nil, nil
 	var a, b unix.Stat_t
 	n, own, e := r.f.holds(r.from.dir, r.from.name, &a)
 	switch {
 	case e == 0:
-		r.from.node, r.fromSt = n, &a
+		r.from.inode, r.fromSt = n, &a
 	case e != unix.ENOENT || own == nil:
 		return e
 	}
 	n, e = r.f.known(r.to.dir, r.to.name, &b)
 	switch {
 	case e == 0:
-		r.to.node, r.toSt = n, &b
+		r.to.inode, r.toSt = n, &b
 	case e != unix.ENOENT:
 		return e
 	}
@@ -160,7 +160,7 @@ func (r *renaming) replace(l *lockmgr.Lock, own *session) unix.Errno {
 	return e
 }
 
-// namesFollow gives nodes, sessions and locks the names that they have after the rename.
+// namesFollow gives inodes, sessions and locks the names that they have after the rename.
 func (r *renaming) namesFollow(own, replaced *session) {
 	switch {
 	case r.flags&unix.RENAME_EXCHANGE == 0:
@@ -268,15 +268,15 @@ func (r *renaming) setNamesLocked(now recentRename) {
 	f := r.f
 	f.renamed.Add(1)
 	from, to := f.formerLocked(r.from.key()), f.formerLocked(r.to.key())
-	if r.from.node != nil {
-		f.setNameLocked(r.from.node, r.to.dir, r.to.name)
+	if r.from.inode != nil {
+		f.setNameLocked(r.from.inode, r.to.dir, r.to.name)
 		f.followLocked(from, r.to.dir, r.to.name)
-		f.noteRenamedLocked(r.from.node, r.from.key(), now)
+		f.noteRenamedLocked(r.from.inode, r.from.key(), now)
 	}
-	if r.to.node != nil && r.flags&unix.RENAME_EXCHANGE != 0 {
-		f.setNameLocked(r.to.node, r.from.dir, r.from.name)
+	if r.to.inode != nil && r.flags&unix.RENAME_EXCHANGE != 0 {
+		f.setNameLocked(r.to.inode, r.from.dir, r.from.name)
 		f.followLocked(to, r.from.dir, r.from.name)
-		f.noteRenamedLocked(r.to.node, r.to.key(), now)
+		f.noteRenamedLocked(r.to.inode, r.to.key(), now)
 	}
 }
 
@@ -349,11 +349,11 @@ func (r *renaming) moved(own *session) {
 			lb.moved.Store(&to)
 		}
 		f.ns.RUnlock()
-		own.relock(r.c, place{r.to.dir, r.to.name, r.from.node})
+		own.relock(r.c, place{r.to.dir, r.to.name, r.from.inode})
 		f.announceMove()
 	}
-	f.rebaseOn(r.from.node, own)
-	f.lostName(r.to.node)
+	f.rebaseOn(r.from.inode, own)
+	f.lostName(r.to.inode)
 }
 
 // makeDurable syncs the directory after a file was renamed over another: that

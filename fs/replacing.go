@@ -13,7 +13,7 @@ import (
 // goes where its successor goes, and is removed when that is.
 
 // setSavedLocked notes whether a save takes n's name, or has done so. FS.mu is held.
-func (n *node) setSavedLocked(saved bool) {
+func (n *inode) setSavedLocked(saved bool) {
 	if n.saved == saved {
 		return
 	}
@@ -26,27 +26,27 @@ func (n *node) setSavedLocked(saved bool) {
 
 // joinFormer lets n, which a save has taken its name, go where the newer version goes.
 // FS.mu is held.
-func (n *node) joinFormer() {
+func (n *inode) joinFormer() {
 	if n.dentry != nil {
 		n.dentry.State.former = append(n.dentry.State.former, n)
 	}
 }
 
 // leaveFormer ends that. FS.mu is held.
-func (n *node) leaveFormer() {
+func (n *inode) leaveFormer() {
 	if !n.saved || n.dentry == nil {
 		return
 	}
 	at := &n.dentry.State.former
-	if *at = slices.DeleteFunc(*at, func(o *node) bool { return o == n }); len(*at) == 0 {
+	if *at = slices.DeleteFunc(*at, func(o *inode) bool { return o == n }); len(*at) == 0 {
 		*at = nil
 	}
 }
 
 // formerLocked are the files that lost a name to newer versions of what has it now.
 // FS.mu is held.
-func (f *FS) formerLocked(k dkey) []*node {
-	if dir := f.nodes[k.dir]; dir != nil {
+func (f *FS) formerLocked(k dkey) []*inode {
+	if dir := k.dir; dir != nil && dir.dentry != nil {
 		return slices.Clone(f.nameLocked(dir, k.name).former)
 	}
 	return nil
@@ -54,7 +54,7 @@ func (f *FS) formerLocked(k dkey) []*node {
 
 // followLocked gives files that were replaced the name that their successor has now.
 // FS.mu is held.
-func (f *FS) followLocked(former []*node, dir *node, name string) {
+func (f *FS) followLocked(former []*inode, dir *inode, name string) {
 	for _, n := range former {
 		f.setNameLocked(n, dir, name)
 	}
@@ -62,7 +62,7 @@ func (f *FS) followLocked(former []*node, dir *node, name string) {
 
 // unlinked takes note that n's file has lost the name k, its last one or not. The lock of
 // its names is held.
-func (f *FS) unlinked(n *node, k dkey, last bool) {
+func (f *FS) unlinked(n *inode, k dkey, last bool) {
 	if n == nil {
 		return
 	}
@@ -84,7 +84,7 @@ func (f *FS) unlinked(n *node, k dkey, last bool) {
 
 // setRemovedLocked notes that n's file, which had the name k, has been removed, with the
 // versions that it had replaced there; or that it has the name again. FS.mu is held.
-func (f *FS) setRemovedLocked(n *node, k dkey, removed bool) {
+func (f *FS) setRemovedLocked(n *inode, k dkey, removed bool) {
 	n.removed = removed
 	for _, o := range f.formerLocked(k) {
 		o.removed = removed
@@ -101,25 +101,24 @@ func (s *session) markSaved() (undo func()) {
 	return s.f.markReplaced(s.baseKey, s.base)
 }
 
-// markReplaced is markSaved for the inode key, of which one node may be known that
-// lookups do not find.
-func (f *FS) markReplaced(key inoKey, known *node) (undo func()) {
+// markReplaced is markSaved for the inode key, known is what we know of it, if its number has been another one's since.
+func (f *FS) markReplaced(key inoKey, known *inode) (undo func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// Somebody may have looked at it since its replacement began, or have it open
 	// from before.
-	nodes := append([]*node{known, f.byIno[key]}, f.retired[key]...)
-	nodes = slices.DeleteFunc(nodes, func(n *node) bool { return n == nil || n.saved })
-	for _, n := range nodes {
+	is := []*inode{known, f.inodes[key]}
+	is = slices.DeleteFunc(is, func(n *inode) bool { return n == nil || n.saved })
+	for _, n := range is {
 		n.setSavedLocked(true)
 	}
 	f.saves.Add(1)
-	f.replacing[key] = true // for nodes that are being made of it
+	f.replacing[key] = true // for one that is only just being found
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.replacing, key)
-		for _, n := range nodes {
+		for _, n := range is {
 			n.setSavedLocked(false)
 		}
 	}
@@ -132,7 +131,7 @@ func (r *renaming) markReplaced() (ended func(replaced bool)) {
 		return func(bool) {}
 	}
 	f, key := r.f, inoKey{uint64(r.toSt.Dev), r.toSt.Ino}
-	undo := f.markReplaced(key, r.to.node)
+	undo := f.markReplaced(key, r.to.inode)
 	return func(replaced bool) {
 		if !replaced {
 			undo()

@@ -36,10 +36,10 @@ type session struct {
 	began    time.Time
 	txn      atomic.Pointer[txn]    // of which it is a part, or nil
 	taken    atomic.Pointer[string] // how its lock was stolen, in words
+	inode    *inode                 // the shadow's
 
 	// Guarded by FS.mu.
-	node    *node
-	parent  *node   // the directory of dentry; pinned
+	parent  *inode  // the directory of dentry; pinned
 	dentry  *dentry // its name, with a reference; of one that is over, the last
 	walkers int     // callers on their way to the shadow
 	over    bool    // no longer the session of its name
@@ -48,8 +48,8 @@ type session struct {
 	state       sessionState
 	lock        *lockmgr.Lock
 	shadow      *commit.Shadow
-	base        *node // the committed inode's node, if the kernel knows it
-	baseFD      int   // the committed file, read while the shadow is not filled; or -1
+	base        *inode // the committed file's, if the kernel knows it; changed with FS.mu held, too
+	baseFD      int    // the committed file, read while the shadow is not filled; or -1
 	baseVersion *commit.Version
 	baseMode    uint32
 	baseNlink   uint32
@@ -118,7 +118,7 @@ func (s *session) adjust(st *unix.Stat_t) {
 
 // sessionOn returns the running session that a write to n under this name would
 // meet: one on the name, or one on another name of the same inode.
-func (f *FS) sessionOn(n, dir *node, name string) *session {
+func (f *FS) sessionOn(n, dir *inode, name string) *session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s := f.nameLocked(dir, name).sess; s != nil {
@@ -131,7 +131,7 @@ func (f *FS) sessionOn(n, dir *node, name string) *session {
 }
 
 // sessionAt returns the running session on a name.
-func (f *FS) sessionAt(dir *node, name string) *session {
+func (f *FS) sessionAt(dir *inode, name string) *session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.nameLocked(dir, name).sess
@@ -172,7 +172,7 @@ func (s *session) finishLocked() {
 	if s.base != nil {
 		f.unpinLocked(s.base)
 	}
-	f.unpinLocked(s.node)
+	f.unpinLocked(s.inode)
 }
 
 // path is the session's current name relative to the root.
@@ -182,16 +182,8 @@ func (s *session) path() string {
 	return s.dentry.Path()
 }
 
-// at returns the session's node: its own, or the committed file's that it has
-// taken over.
-func (s *session) at() *node {
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
-	return s.node
-}
-
 // where returns the session's current directory and name.
-func (s *session) where() (*node, string) {
+func (s *session) where() (*inode, string) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	return s.parent, s.dentry.Name()

@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 // changed under it by an operation on names of its own family.
 
 // moveTo gives the session the name that its owner renamed the file to.
-func (s *session) moveTo(dir *node, name string) {
+func (s *session) moveTo(dir *inode, name string) {
 	f := s.f
 	now := f.newRename()
 	f.mu.Lock()
@@ -23,9 +23,9 @@ func (s *session) moveTo(dir *node, name string) {
 	s.parent, s.dentry = dir, d
 	f.unpinLocked(prev)
 	f.renamed.Add(1)
-	was := s.node.keyLocked()
-	f.setNameLocked(s.node, dir, name)
-	f.noteRenamedLocked(s.node, was, now)
+	was := s.inode.keyLocked()
+	f.setNameLocked(s.inode, dir, name)
+	f.noteRenamedLocked(s.inode, was, now)
 	d.State.sess = s
 	f.mu.Unlock()
 }
@@ -56,13 +56,13 @@ func (s *session) detach() bool {
 	s.leaveLocked()
 	f.mu.Unlock()
 	f.table.Release(s.lock)
-	f.srv.InodeNotify(s.at().id, -1, 0)
+	f.forgetAttrs(s.inode)
 	return true
 }
 
 // rebaseOn tells the session that is writing the next version of n that an
 // operation of its own family has changed what stat(2) says of n.
-func (f *FS) rebaseOn(n *node, s *session) {
+func (f *FS) rebaseOn(n *inode, s *session) {
 	if n != nil && s == nil {
 		f.mu.Lock()
 		s = n.shadow
@@ -84,7 +84,7 @@ func (s *session) rebase() {
 // rebaseLocked is rebase under s.mu. If the name has got another file meanwhile, around
 // the mount, that does not become the base: it may be another user's, and the commit
 // finds it.
-func (s *session) rebaseLocked(dir *node, name string) {
+func (s *session) rebaseLocked(dir *inode, name string) {
 	var st unix.Stat_t
 	if s.baseVersion == nil || unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return

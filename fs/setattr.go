@@ -6,7 +6,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
 
@@ -18,23 +17,25 @@ func (f *FS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) f
 	if f.opts.ReadOnly {
 		return fuse.EROFS
 	}
-	n := f.nodeOf(in.NodeId)
-	if n == nil {
+	k := f.nodeOf(in.NodeId)
+	if k == nil {
 		return status(unix.ESTALE)
 	}
-	if e := f.setattr(in, n); e != 0 {
+	n := f.behind(k)
+	if e := f.setattr(in, k, n); e != 0 {
 		return status(e)
 	}
+	n = f.behind(k) // a session may have taken k over
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
-	f.fillAttr(&out.Attr, n, &st)
+	f.fillAttr(&out.Attr, k, &st)
 	out.SetTimeout(f.attrTimeout(n))
 	return fuse.OK
 }
 
-func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
+func (f *FS) setattr(in *fuse.SetAttrIn, k *kernelNode, n *inode) unix.Errno {
 	size, resize := in.GetSize()
 	if in.Valid == 0 {
 		if e := f.mayDropBits(in, n); e != 0 {
@@ -78,7 +79,7 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 	}
 	switch {
 	case resize:
-		return f.truncatePath(in, n, parent, name, set)
+		return f.truncatePath(in, k, place{parent, name, n}, set)
 	}
 	change := func(fd int) error { return f.applyAttr(in, fd) }
 	return f.changeNamed(c, opSetattr, n, place{parent, name, n}, set.Wait, change)
@@ -86,11 +87,11 @@ func (f *FS) setattr(in *fuse.SetAttrIn, n *node) unix.Errno {
 
 // changeNamed changes the metadata of the committed file that n's name leads
 // to, under its lock.
-func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Duration, change func(fd int) error) unix.Errno {
+func (f *FS) changeNamed(c *caller, op string, n *inode, p place, wait time.Duration, change func(fd int) error) unix.Errno {
 	at := [2]dkey{p.key()}
 	repeated := f.walks.has(c, op, at)
 	d := f.fileDemand(c, op, wait, p)
-	l, e := f.admit(c, op, d, at, []*node{p.dir}, nil)
+	l, e := f.admit(c, op, d, at, []*inode{p.dir}, nil)
 	if e != 0 {
 		return e
 	}
@@ -113,7 +114,7 @@ func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Durat
 	if known && unix.Fstat(fd, &after) == nil {
 		f.restamped(d.path, &before, &after)
 	}
-	f.unseal(f.inoOf(n))
+	f.unseal(n.key)
 	return 0
 }
 
@@ -122,7 +123,7 @@ func (f *FS) changeNamed(c *caller, op string, n *node, p place, wait time.Durat
 func (f *FS) unseal(key inoKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := f.byIno[key]; n != nil {
+	if n := f.inodes[key]; n != nil {
 		n.unsealed = true
 	}
 }
@@ -131,7 +132,7 @@ func (f *FS) unseal(key inoKey) {
 // the shadow of the session that the caller's family has on the name, so that the
 // commit keeps it. The session does not commit in between: it would take the change
 // for one around the mount. A session that begins meanwhile gets the change, too.
-func (f *FS) alsoShadow(c *caller, dir *node, name string, committed func() unix.Errno, change func(fd int) error) unix.Errno {
+func (f *FS) alsoShadow(c *caller, dir *inode, name string, committed func() unix.Errno, change func(fd int) error) unix.Errno {
 	s := f.sessionAt(dir, name)
 	made := s == nil
 	if made {
@@ -155,7 +156,7 @@ func (f *FS) alsoShadow(c *caller, dir *node, name string, committed func() unix
 	if s == nil || s.state.hasEnded() {
 		return 0
 	}
-	e := errnoOf(change(f.fdOf(s.at())))
+	e := errnoOf(change(f.fdOf(s.inode)))
 	s.rebaseLocked(dir, name) // our own change is no bypass
 	return e
 }
@@ -268,7 +269,7 @@ func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 			s.wrote = true
 		}
 	}
-	if err := change(s.f.fdOf(s.at())); err != nil {
+	if err := change(s.f.fdOf(s.inode)); err != nil {
 		return errnoOf(err)
 	}
 	if s.state.hasEnded() {
@@ -285,7 +286,7 @@ func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 }
 
 // setattrPlain changes the inode itself.
-func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *node, size uint64, resize bool) unix.Errno {
+func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *inode, size uint64, resize bool) unix.Errno {
 	fd := f.fdOf(n)
 	if fd < 0 {
 		return unix.ESTALE
@@ -311,84 +312,6 @@ func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *node, size uint64, resize bool)
 		}
 	}
 	return errnoOf(f.applyAttr(in, fd))
-}
-
-// truncatePath is truncate(2): a session of one operation. The kernel is led
-// to the shadow, so that readers of the old version never see its size change.
-func (f *FS) truncatePath(in *fuse.SetAttrIn, n, dir *node, name string, set policy.Settings) unix.Errno {
-	c := f.callerOf(&in.InHeader)
-	p := place{dir, name, n}
-	at := [2]dkey{p.key()}
-	d := f.fileDemand(c, opTruncate, set.Wait, p)
-	d.label = c.label(opTruncate, d.path)
-	if w := f.walks.get(c); w != nil && w.op == opTruncate && w.at == at && w.sess != nil && !w.looked && f.walks.remove(w) {
-		if f.unnamed(n) {
-			f.dropWalk(w)
-			size, _ := in.GetSize()
-			return f.setattrPlain(in, n, size, true)
-		}
-		// No name was walked: the file's own node has to do.
-		return f.truncateHere(c, in, n, d, w.sess)
-	}
-	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.join() {
-		f.walks.put(c, &walk{op: opTruncate, at: at, sess: s})
-		return unix.ESTALE
-	}
-	var l *lockmgr.Lock
-	granted := func(w *walk) unix.Errno { return f.leadTruncate(c, w, d, at, dir, name, set) }
-	l, e := f.admit(c, opTruncate, d, at, []*node{dir}, granted)
-	if e != 0 {
-		return e
-	}
-	w := &walk{op: opTruncate, at: at, lock: l}
-	if e := f.leadTruncate(c, w, d, at, dir, name, set); e != 0 {
-		f.table.Release(l)
-		return e
-	}
-	if c.tid == 0 {
-		return f.truncateHere(c, in, n, d, w.sess)
-	}
-	f.walks.put(c, w)
-	return unix.ESTALE
-}
-
-// truncateHere truncates at the file's own node, for a caller who cannot be led
-// to another.
-func (f *FS) truncateHere(c *caller, in *fuse.SetAttrIn, n *node, d *demand, s *session) unix.Errno {
-	defer s.walkerGone()
-	if !f.mayTakeOver(c, n, s, unix.O_WRONLY) {
-		return unix.EACCES
-	}
-	if !f.takeOver(n, s) {
-		return f.refuse(d, errNodeShared)
-	}
-	f.dropName(s.where())
-	size, _ := in.GetSize()
-	return s.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
-}
-
-// leadTruncate begins the session of a truncate whose lock is granted and
-// makes it the target of the walk.
-func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *node, name string, set policy.Settings) unix.Errno {
-	var st unix.Stat_t
-	if err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return errnoOf(err) // removed while we waited
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return unix.EBUSY
-	}
-	if f.inoOf(d.places[0].node) != (inoKey{uint64(st.Dev), st.Ino}) {
-		// The kernel has checked another file.
-		if e := f.mayOpenName(c, dir, name, &st, unix.O_WRONLY); e != 0 {
-			return e
-		}
-	}
-	s, e := f.beginOrJoin(c, w.lock, place{dir, name, nil}, &st, beginOptions{settings: set, cuts: true, flags: unix.O_WRONLY})
-	if e != 0 {
-		return e
-	}
-	f.walks.leadTo(w, s)
-	return 0
 }
 
 // applyAttr sets mode, owner and times of the inode behind an O_PATH or

@@ -78,7 +78,7 @@ func (w *simWorld) start() error {
 	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
-	f.maxNodes = 1000
+	f.maxInodes = 1000
 	f.mountID = 4000 + len(w.buried)
 	f.mountDev = unix.Mkdev(0, uint32(f.mountID))
 	f.virt = newVirtual(f, locksdir.New(f.source))
@@ -129,7 +129,7 @@ func (d *simDaemon) close() {
 	_ = d.fs.state.Close()
 	d.fs.mu.Lock()
 	defer d.fs.mu.Unlock()
-	for _, n := range d.fs.nodes {
+	for _, n := range d.fs.inodes {
 		if n.fd >= 0 {
 			unix.Close(n.fd)
 		}
@@ -203,10 +203,16 @@ func (w *simWorld) checkEmpty() {
 	if sessions > 0 || handles > 0 || names > 0 || f.walks.any() {
 		go w.failf("%d sessions, %d handles, %d names in session and %d walks are left, and everybody is dead", sessions, handles, names, f.walks.n.Load())
 	}
-	for _, n := range f.nodes {
-		if n.opens > 0 || n.sess != nil || n.shadow != nil || n.awaited > 0 || n.inside > 0 {
-			id := n.id
+	for _, k := range f.nodes {
+		if k.opens > 0 || k.pins > 0 || k.holds > 0 || len(k.was) > 0 {
+			id := k.id
 			go w.failf("node %d is still in use, and everybody is dead", id)
+		}
+	}
+	for _, n := range f.inodes {
+		if n.sess != nil || n.shadow != nil || n.awaited > 0 || n.inside > 0 || n.writers > 0 {
+			ino := n.key.ino
+			go w.failf("inode %d is still in use, and everybody is dead", ino)
 		}
 	}
 }

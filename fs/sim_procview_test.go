@@ -178,7 +178,7 @@ func (ps simEyes) GivenPath(tid uint32) (g proc.Given, ok bool) {
 	if p == nil {
 		return proc.Given{}, false
 	}
-	root := ps.d.fs.inoOf(ps.d.fs.nodeOf(rootID)).ino
+	root := ps.d.fs.inodeOf(rootID).key.ino
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if !p.inCall || p.call.Nr != unix.SYS_OPENAT {

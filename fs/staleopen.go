@@ -162,9 +162,8 @@ func (s *session) becomeKnown(content []byte) error {
 		return err
 	}
 	s.filled, s.wrote = true, true
-	id := s.at().id
-	s.f.srv.InodeNotify(id, -1, 0)
-	go s.f.srv.InodeNotify(id, 0, -1) // the kernel waits for whoever reads a page
+	s.f.forgetAttrs(s.inode)
+	go s.f.notifyInode(s.inode, 0, -1) // the kernel waits for whoever reads a page
 	return nil
 }
 
@@ -267,7 +266,7 @@ func (a *appender) noteRead(in *fuse.InHeader) {
 	key := a.key
 	a.mu.Unlock()
 	a.f.mu.Lock()
-	n := a.f.byIno[key]
+	n := a.f.inodes[key]
 	a.f.mu.Unlock()
 	if n != nil {
 		_ = a.f.noteRead(in, n)

@@ -15,7 +15,7 @@ import (
 // again by the very call that takes the name away, which is made as the caller.
 
 // taker runs calls that take names in dirs away, on behalf of the caller.
-func (f *FS) taker(c *caller, dirs ...*node) commit.Runner {
+func (f *FS) taker(c *caller, dirs ...*inode) commit.Runner {
 	if !f.privileged || c.uid == 0 || !slices.ContainsFunc(dirs, f.isSticky) {
 		return func(do func() error) error { return do() }
 	}
@@ -33,7 +33,7 @@ func asOwner(uid, gid uint32) commit.Runner { return asuser.Identity{UID: uid, G
 
 // mayTake is the same question where the name is taken away later, by the store and in
 // the name of the file's owner.
-func (f *FS) mayTake(c *caller, dir *node, st *unix.Stat_t) unix.Errno {
+func (f *FS) mayTake(c *caller, dir *inode, st *unix.Stat_t) unix.Errno {
 	var up unix.Stat_t
 	switch {
 	case !f.privileged || c.uid == 0 || c.uid == st.Uid:
@@ -54,7 +54,7 @@ func (t *txn) mayTake(c *caller, p place) unix.Errno {
 	return t.f.mayTake(c, p.dir, &st)
 }
 
-func (f *FS) isSticky(dir *node) bool {
+func (f *FS) isSticky(dir *inode) bool {
 	var st unix.Stat_t
 	return unix.Fstat(f.fdOf(dir), &st) == nil && st.Mode&unix.S_ISVTX != 0
 }

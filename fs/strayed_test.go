@@ -30,10 +30,10 @@ func TestStrangerIsSentOnOnce(t *testing.T) {
 	next := make(chan uint64, 1)
 	go func() { next <- write(id) }()
 	wants := func() bool { // it has the node, or waits for that
-		n := r.f.nodeOf(id)
+		k := r.f.nodeOf(id)
 		r.f.mu.Lock()
 		defer r.f.mu.Unlock()
-		return n.sess != nil || n.idle != nil
+		return k.in.sess != nil || k.idle != nil
 	}
 	for end := time.Now().Add(5 * time.Second); !wants(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

@@ -54,16 +54,16 @@ func (f *FS) forbids(fd int, flag int64) bool {
 	return unix.Fstatfs(fd, &st) != nil || int64(st.Flags)&flag != 0
 }
 
-// forbidsID is forbids for the node that the kernel means by id.
+// forbidsID is forbids for what the kernel means by id.
 func (f *FS) forbidsID(id uint64, flag int64) bool {
-	n := f.nodeOf(id)
+	n := f.inodeOf(id)
 	return n == nil || f.forbids(f.fdOf(n), flag)
 }
 
 // shownMode is the mode of n's inode, which has the status st, and the device that it
 // stands for, as far as the mount that it is on lets them count: no setuid and setgid
 // bits of files below nosuid; below nodev devices that nobody can open.
-func (f *FS) shownMode(n *node, st *unix.Stat_t) (mode, rdev uint32) {
+func (f *FS) shownMode(n *inode, st *unix.Stat_t) (mode, rdev uint32) {
 	mode, rdev = st.Mode, uint32(st.Rdev)
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:

@@ -10,7 +10,7 @@ import (
 )
 
 // succeeds prepares the session's commit.
-func (s *session) succeeds(dir *node, name string) *succession {
+func (s *session) succeeds(dir *inode, name string) *succession {
 	f := s.f
 	if !f.keepsHistory(s.settings) {
 		return nil
@@ -25,7 +25,7 @@ func (s *session) succeeds(dir *node, name string) *succession {
 }
 
 // succeedNow prepares a change of whatever name in dir holds.
-func (f *FS) succeedNow(dir *node, name, path string) *succession {
+func (f *FS) succeedNow(dir *inode, name, path string) *succession {
 	var st unix.Stat_t
 	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return f.succeed(dir, name, path, f.settings(path), nil)
@@ -35,7 +35,7 @@ func (f *FS) succeedNow(dir *node, name, path string) *succession {
 
 // keepAlone keeps the file only if it has no other names: it may be written under
 // them.
-func (sn *succession) keepAlone(dir *node, name string) {
+func (sn *succession) keepAlone(dir *inode, name string) {
 	var st unix.Stat_t
 	if sn != nil && unix.Fstatat(sn.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Nlink > 1 {
 		sn.keep = commit.Keep{}
@@ -82,7 +82,7 @@ func (f *FS) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
 	return ch, err
 }
 
-func (f *FS) isKept(n *node) bool {
+func (f *FS) isKept(n *inode) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.kept
@@ -152,7 +152,7 @@ func (r *renaming) changes(l *lockmgr.Lock) (to, from *change) {
 }
 
 // rightsAt is who may read the file that has a name now.
-func (f *FS) rightsAt(dir *node, name string) history.Rights {
+func (f *FS) rightsAt(dir *inode, name string) history.Rights {
 	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return history.Rights{ACL: true}

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"slices"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -27,7 +26,7 @@ func (o *opening) takeOver(s *session) fuse.Status {
 }
 
 func (o *opening) attach(s *session) fuse.Status {
-	h, e := s.attach(o.c, o.in.Flags, o.out)
+	h, e := s.attach(o.c, o.k, o.in.Flags, o.out)
 	if e != 0 {
 		return status(e)
 	}
@@ -38,7 +37,7 @@ func (o *opening) attach(s *session) fuse.Status {
 // isBase reports whether n is the file that the session replaces, and not an
 // earlier version on which the caller arrived: the kernel has checked the
 // permissions of n.
-func (f *FS) isBase(n *node, s *session) bool {
+func (f *FS) isBase(n *inode, s *session) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.key == s.baseKey
@@ -46,8 +45,8 @@ func (f *FS) isBase(n *node, s *session) bool {
 
 // mayTakeOver checks the permissions of the file that the session replaces, which
 // its shadow has, too, where the kernel could not.
-func (f *FS) mayTakeOver(c *caller, n *node, s *session, flags uint32) bool {
-	return f.isBase(n, s) || f.mayOpen(c, f.fdOf(s.at()), flags)
+func (f *FS) mayTakeOver(c *caller, n *inode, s *session, flags uint32) bool {
+	return f.isBase(n, s) || f.mayOpen(c, f.fdOf(s.inode), flags)
 }
 
 // taken answers the open of a node that has become the session's: nobody
@@ -56,7 +55,7 @@ func (f *FS) mayTakeOver(c *caller, n *node, s *session, flags uint32) bool {
 func (o *opening) taken(s *session) fuse.Status {
 	defer s.walkerGone()
 	dir, name := s.where()
-	o.f.srv.EntryNotify(dir.id, name) // OPEN is sent without the directory's lock
+	o.f.forgetName(dir, name) // OPEN is sent without the directory's lock
 	return o.attach(s)
 }
 
@@ -64,12 +63,12 @@ func (o *opening) taken(s *session) fuse.Status {
 // everybody who looks the name up gets another node for the committed inode, so
 // that only those are waited for who have it open already.
 func (o *opening) takeOverSoon(s *session) error {
-	f, n := o.f, o.n
-	if f.takeOver(n, s) {
+	f, k := o.f, o.k
+	if f.takeOver(k, s) {
 		f.dropName(s.where())
 		return nil
 	}
-	f.retire(n)
+	f.setAside(k)
 	timeout := time.NewTimer(s.settings.Wait)
 	defer timeout.Stop()
 	again := time.NewTicker(retakePoll)
@@ -77,12 +76,12 @@ func (o *opening) takeOverSoon(s *session) error {
 	cancel := o.cancel
 	for {
 		f.mu.Lock()
-		if n.idle == nil {
-			n.idle = make(chan struct{})
+		if k.idle == nil {
+			k.idle = make(chan struct{})
 		}
-		idle := n.idle
+		idle := k.idle
 		f.mu.Unlock()
-		if f.takeOver(n, s) {
+		if f.takeOver(k, s) {
 			f.dropName(s.where())
 			return nil
 		}
@@ -109,113 +108,62 @@ func (o *opening) takeOverSoon(s *session) error {
 // what no event ends: what the kernel remembers of the shadow's own node.
 const retakePoll = 20 * time.Millisecond
 
-// retire makes later lookups find another node for n's inode.
-func (f *FS) retire(n *node) {
-	f.mu.Lock()
-	if f.byIno[n.key] == n {
-		delete(f.byIno, n.key)
-	}
-	if !slices.Contains(f.retired[n.key], n) {
-		f.retired[n.key] = append(f.retired[n.key], n)
-	}
-	parent, name := n.namedLocked()
-	f.mu.Unlock()
-	if parent != nil {
-		f.dropName(parent, name)
-	}
-}
-
-// unretireLocked forgets that n was retired, if it was. f.mu is held.
-func (f *FS) unretireLocked(n *node) {
-	rest := slices.DeleteFunc(f.retired[n.key], func(o *node) bool { return o == n })
-	if len(rest) > 0 {
-		f.retired[n.key] = rest
-	} else {
-		delete(f.retired, n.key)
-	}
-}
-
-// takeOver makes n the session's node. The committed inode gets another node
-// the next time somebody looks its name up.
-func (f *FS) takeOver(n *node, s *session) bool {
-	// Whoever opens n from now on must not get the committed inode's backing
+// takeOver makes k the node of the session's shadow. The committed inode gets another
+// node the next time that somebody looks its name up.
+func (f *FS) takeOver(k *kernelNode, s *session) bool {
+	// Whoever opens it from now on must not get the committed inode's backing
 	// file: that is dropped before anybody sees the change.
-	n.io.mu.Lock()
-	defer n.io.mu.Unlock()
+	k.io.mu.Lock()
+	defer k.io.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	shadow := s.node
-	if n == shadow {
+	base, shadow := k.in, s.inode
+	if base == shadow {
 		return true
 	}
-	if n.sess != nil || n.opens > 0 || shadow.opens > 0 || shadow.nlookup > 0 || s.over || f.awaitedLocked(n) {
+	if base.sess != nil || k.opens > 0 || s.over || f.awaitedLocked(base) || len(shadow.nodes) > 0 {
 		return false
 	}
-	// n turns into the shadow's inode; a new node keeps the committed one.
-	base := &node{kind: n.kind, fd: n.fd, key: n.key, saved: n.saved}
-	f.nextID++
-	base.id = f.nextID
-	f.nodes[base.id] = base
-	if f.byIno[base.key] == nil || f.byIno[base.key] == n {
-		f.byIno[base.key] = base
-	}
-	if parent, name := n.namedLocked(); parent != nil {
-		f.setNameLocked(base, parent, name)
-	}
-	if n.holds > 0 {
-		n.was = append(n.was, base)
+	if k.holds > 0 {
+		k.was = append(k.was, base)
 		base.pins++
 	}
-	f.unretireLocked(n)
-	n.fd, n.key = shadow.fd, shadow.key
-	shadow.fd = -1
-	f.byIno[n.key] = n
-	n.sess, shadow.sess = s, nil
-	n.taken = true
-	s.node = n
-	n.pins++
-	f.unpinLocked(shadow)
-	if s.base == n {
-		s.base = base
-		base.pins++
-		base.shadow, n.shadow = s, nil
-		f.unpinLocked(n)
-	} else {
-		f.reapLocked(base)
-	}
+	f.partLocked(k)
+	k.in, shadow.nodes = shadow, []*kernelNode{k}
+	k.aside, k.taken = false, true
 	// The pages of the committed version go when the open is answered without
 	// FOPEN_KEEP_CACHE.
-	f.dropBacking(n)
-	n.io.stamp = cacheStamp{}
+	f.dropBacking(k)
+	k.io.stamp = cacheStamp{}
 	return true
 }
 
 // awaitedLocked reports whether somebody who was told to walk again may be on
 // its way to n: it could not be told so twice. FS.mu is held.
-func (f *FS) awaitedLocked(n *node) bool {
+func (f *FS) awaitedLocked(n *inode) bool {
 	if n.parent == nil {
 		return false
 	}
-	return n.dentry.State.stale > 0 || f.strayed.expects(dkey{n.parent.id, n.dentry.Name()})
+	return n.dentry.State.stale > 0 || f.strayed.expects(dkey{n.parent, n.dentry.Name()})
 }
 
 // dropName makes the kernel forget a name, unless something is mounted on it.
 // That takes the directory's lock: where the request at hand holds the lock of
 // an inode, as SETATTR does, a rename may hold the directory and wait for us,
 // so nobody waits for it here.
-func (f *FS) dropName(dir *node, name string) {
+func (f *FS) dropName(dir *inode, name string) {
 	if f.isMountpoint(dir, name) {
 		return
 	}
 	f.pin(dir)
 	go func() {
-		f.srv.EntryNotify(dir.id, name)
+		f.forgetName(dir, name)
 		f.unpin(dir)
 	}()
 }
 
 // isMountpoint reports whether something is mounted on name in the mount, for
 // instance the file itself as a bind mount. Such a name must keep its inode.
-func (f *FS) isMountpoint(dir *node, name string) bool {
+func (f *FS) isMountpoint(dir *inode, name string) bool {
 	return f.mounts.covers(f.path(dir, name))
 }

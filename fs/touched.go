@@ -7,7 +7,7 @@ import (
 
 // settleTouched makes a lazily published file durable before it gets a later
 // modification time, which a recovery would take for a change around the mount.
-func (f *FS) settleTouched(in *fuse.SetAttrIn, n *node) unix.Errno {
+func (f *FS) settleTouched(in *fuse.SetAttrIn, n *inode) unix.Errno {
 	if f.store == nil || in.Valid&(fuse.FATTR_MTIME|fuse.FATTR_MTIME_NOW) == 0 {
 		return 0
 	}

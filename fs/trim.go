@@ -18,7 +18,7 @@ type trimmer struct {
 	wanted chan struct{}
 }
 
-// trimPause lets the FORGETs arrive before the nodes are counted again.
+// trimPause lets the FORGETs arrive before the inodes are counted again.
 const trimPause = 2 * time.Millisecond
 
 // trimRetries is how often a lookup without a descriptor waits for trimPause.
@@ -38,9 +38,9 @@ func (t *trimmer) run() {
 			return
 		case <-t.wanted:
 		}
-		for _, v := range t.f.idleNames(t.f.maxNodes / 4) {
+		for _, v := range t.f.idleNames(t.f.maxInodes / 4) {
 			if !t.f.isMountpoint(v.dir, v.name) {
-				t.f.srv.EntryNotify(v.dir.id, v.name)
+				t.f.forgetName(v.dir, v.name)
 			}
 			t.f.unpin(v.dir)
 		}
@@ -68,7 +68,7 @@ func (t *trimmer) pruneDirs() {
 	if !ok {
 		return
 	}
-	for ids := range slices.Chunk(t.f.idleDirs(t.f.maxNodes/4), maxPruned) {
+	for ids := range slices.Chunk(t.f.idleDirs(t.f.maxInodes/4), maxPruned) {
 		if p.PruneNotify(ids) != fuse.OK {
 			return
 		}
@@ -80,8 +80,8 @@ func (f *FS) idleDirs(limit int) []uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []uint64
-	for id, n := range f.nodes {
-		if n.isDir() && n.pins == 0 && n.nlookup > 0 && id != fuse.FUSE_ROOT_ID {
+	for id, k := range f.nodes {
+		if k.in.isDir() && k.in.pins == 0 && k.nlookup > 0 && id != fuse.FUSE_ROOT_ID {
 			if out = append(out, id); len(out) >= limit {
 				break
 			}
@@ -96,8 +96,8 @@ func (f *FS) idleNames(limit int) []place {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []place
-	for _, n := range f.nodes {
-		if n.parent == nil || n.isDir() || n.opens > 0 || n.sess != nil || n.shadow != nil || n.fd < 0 || n.live {
+	for _, n := range f.inodes {
+		if n.parent == nil || n.isDir() || n.isOpenLocked() || n.sess != nil || n.shadow != nil || n.fd < 0 || n.live {
 			continue
 		}
 		n.parent.pins++

@@ -110,8 +110,8 @@ func (f *FS) lockedThrough(c client) (out []*handle) {
 	return out
 }
 
-// procFile is the node as /proc shows it to processes that have it open.
-func (f *FS) procFile(n *node) proc.File {
+// procFile is n as /proc shows it to processes that have it open.
+func (f *FS) procFile(n *inode) proc.File {
 	f.mu.Lock()
 	key := n.key
 	if n.shownAs != (inoKey{}) {

@@ -46,7 +46,7 @@ type txn struct {
 // stagedName is a name that a transaction changes without a session.
 type stagedName struct {
 	t     *txn
-	dir   *node // pinned
+	dir   *inode // pinned
 	name  string
 	at    *dentry        // of name, with a reference while it is staged
 	gone  bool           // removed for its members; else made, and hidden from others
@@ -163,7 +163,7 @@ func (t *txn) forebears(c *caller) []lockmgr.Ancestor {
 // stages reports whether what happens to a path is part of the transaction: live
 // files are not staged by anybody, but for names that lead to something staged: a
 // live file that was moved away or to which something was moved.
-func (t *txn) stages(dir *node, name string) bool {
+func (t *txn) stages(dir *inode, name string) bool {
 	f := t.f
 	if !f.isLiveName(dir, name) || f.stagedAt(dir, name) != nil {
 		return true

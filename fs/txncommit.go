@@ -219,9 +219,9 @@ func (t *txn) endLocked(committed bool) {
 // removedByTxn is what else follows from the removal of a name.
 func (f *FS) removedByTxn(sn *stagedName) {
 	f.mu.Lock()
-	n := f.byIno[inoKey{sn.base.Dev, sn.base.Ino}]
+	n := f.inodes[inoKey{sn.base.Dev, sn.base.Ino}]
 	f.mu.Unlock()
-	f.unlinked(n, dkey{sn.dir.id, sn.name}, n != nil && f.unnamed(n))
+	f.unlinked(n, dkey{sn.dir, sn.name}, n != nil && f.unnamed(n))
 }
 
 // keep holds a lock until the transaction ends, if it has not. t.mu is held.
@@ -298,7 +298,7 @@ func (s *session) endPublished(err error) {
 	}
 	if s.inPlace && s.base != nil {
 		base := s.base
-		go s.f.srv.InodeNotify(base.id, 0, -1)
+		go s.f.notifyInode(base, 0, -1)
 	}
 	s.endAs(stateCommitted, e)
 }

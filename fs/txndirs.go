@@ -10,7 +10,7 @@ import (
 
 // rmdir removes a directory for the members. Nobody else makes anything in it
 // meanwhile: its whole tree is locked.
-func (t *txn) rmdir(c *caller, dir *node, name string) unix.Errno {
+func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 	f := t.f
 	if !t.sees(dir, name) {
 		return unix.ENOENT
@@ -32,7 +32,7 @@ func (t *txn) rmdir(c *caller, dir *node, name string) unix.Errno {
 		return f.refuse(d, errTxnOver)
 	}
 	repeated := f.walks.has(c, opRmdir, at)
-	l, e := f.admit(c, opRmdir, d, at, []*node{dir}, func(w *walk) unix.Errno { return f.leadToTwin(w, dir, name) })
+	l, e := f.admit(c, opRmdir, d, at, []*inode{dir}, func(w *walk) unix.Errno { return f.leadToTwin(w, dir, name) })
 	if e != 0 {
 		return e
 	}
@@ -58,7 +58,7 @@ func (t *txn) rmdir(c *caller, dir *node, name string) unix.Errno {
 // leadToTwin leads a walk to a node of its own for a directory. The kernel marks the
 // inode that rmdir(2) is sent for as dead, and lets nobody find or make anything in
 // it any more; to others the directory is there as before.
-func (f *FS) leadToTwin(w *walk, dir *node, name string) unix.Errno {
+func (f *FS) leadToTwin(w *walk, dir *inode, name string) unix.Errno {
 	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return errnoOf(err)
@@ -69,19 +69,23 @@ func (f *FS) leadToTwin(w *walk, dir *node, name string) unix.Errno {
 		return errnoOf(err)
 	}
 	f.mu.Lock()
-	n := f.newNodeLocked(-1, inoKey{uint64(st.Dev), st.Ino}, unix.S_IFDIR)
-	n.fd = fd
-	n.pins++
+	n := f.inodes[inoKey{uint64(st.Dev), st.Ino}]
+	if n == nil {
+		n = f.newInodeLocked(fd, inoKey{uint64(st.Dev), st.Ino}, unix.S_IFDIR)
+	} else {
+		unix.Close(fd)
+	}
 	f.setNameLocked(n, dir, name)
+	n.pins++
 	f.mu.Unlock()
-	f.walks.leadToNode(w, n)
+	f.walks.leadToTwin(w, n)
 	f.unpin(n)
 	return 0
 }
 
 // isGoneDirLocked reports whether the transaction has removed a directory, which its
 // members may yet have open. FS.mu is held.
-func (t *txn) isGoneDirLocked(dir *node) bool {
+func (t *txn) isGoneDirLocked(dir *inode) bool {
 	if dir.parent == nil {
 		return false
 	}
@@ -100,13 +104,13 @@ func (t *txn) admitsLocked(s *session) unix.Errno {
 	return 0
 }
 
-func (t *txn) isGoneDir(dir *node) bool {
+func (t *txn) isGoneDir(dir *inode) bool {
 	t.f.mu.Lock()
 	defer t.f.mu.Unlock()
 	return t.isGoneDirLocked(dir)
 }
 
-func (t *txn) removeDir(c *caller, dir *node, name string, n *node, st *unix.Stat_t) unix.Errno {
+func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.Stat_t) unix.Errno {
 	f := t.f
 	switch empty, e := t.isEmpty(dir, name, n); {
 	case e != 0:
@@ -137,7 +141,7 @@ func (t *txn) removeDir(c *caller, dir *node, name string, n *node, st *unix.Sta
 }
 
 // isEmpty reports whether a directory is empty for the members.
-func (t *txn) isEmpty(dir *node, name string, n *node) (bool, unix.Errno) {
+func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
 	f := t.f
 	if n != nil && len(f.sessionsIn(n)) > 0 {
 		return false, 0
@@ -167,7 +171,7 @@ func (t *txn) isEmpty(dir *node, name string, n *node) (bool, unix.Errno) {
 
 // make gives a new name to a new inode that has no private copy: it is there at
 // once, and hidden from everybody else.
-func (t *txn) make(c *caller, op string, dir *node, name string, out *fuse.EntryOut, do makeFunc) fuse.Status {
+func (t *txn) make(c *caller, op string, dir *inode, name string, out *fuse.EntryOut, do makeFunc) fuse.Status {
 	f := t.f
 	sn := f.stagedAt(dir, name)
 	back := sn != nil && sn.gone && sn.isDir && op == opMkdir // it was there before

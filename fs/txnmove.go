@@ -96,7 +96,7 @@ func (s *session) inPlaceNow() bool {
 }
 
 // sees reports whether a name leads to anything for the members.
-func (t *txn) sees(dir *node, name string) bool {
+func (t *txn) sees(dir *inode, name string) bool {
 	f := t.f
 	if s := f.sessionAt(dir, name); s != nil && s.txn.Load() == t {
 		return true
@@ -148,7 +148,7 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 
 // takeBase says what a session that gets this name will replace, and ends the one
 // that has it. t.mu is held.
-func (t *txn) takeBase(dir *node, name string) (*commit.Version, unix.Errno) {
+func (t *txn) takeBase(dir *inode, name string) (*commit.Version, unix.Errno) {
 	f := t.f
 	if s := f.sessionAt(dir, name); s != nil {
 		if s.txn.Load() != t {
@@ -205,7 +205,7 @@ func (s *session) setBase(base *commit.Version) {
 		return
 	}
 	s.baseKey = inoKey{base.Dev, base.Ino}
-	if b := f.byIno[s.baseKey]; b != nil && b.shadow == nil {
+	if b := f.inodes[s.baseKey]; b != nil && b.shadow == nil {
 		s.base = b
 		b.pins++
 		b.shadow = s
@@ -228,7 +228,7 @@ func (s *session) dropFromTxn() {
 }
 
 // unlink removes a name for the members.
-func (t *txn) unlink(c *caller, dir *node, name string) unix.Errno {
+func (t *txn) unlink(c *caller, dir *inode, name string) unix.Errno {
 	f := t.f
 	if !t.sees(dir, name) {
 		return unix.ENOENT
@@ -256,7 +256,7 @@ func (t *txn) unlink(c *caller, dir *node, name string) unix.Errno {
 }
 
 // remove stages the removal of a file. t.mu is held.
-func (t *txn) remove(c *caller, dir *node, name string) unix.Errno {
+func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 	f := t.f
 	if t.over.Load() {
 		return unix.EBUSY

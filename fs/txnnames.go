@@ -11,12 +11,12 @@ import (
 // They take the same locks as anybody's, and keep them until it ends.
 
 // isLiveName reports whether the policy, or what was seen of it, makes a name live.
-func (f *FS) isLiveName(dir *node, name string) bool {
+func (f *FS) isLiveName(dir *inode, name string) bool {
 	return f.settings(f.path(dir, name)).Mode == policy.Live
 }
 
 // stagedAt is what a transaction has done to a name, nil if nothing.
-func (f *FS) stagedAt(dir *node, name string) *stagedName {
+func (f *FS) stagedAt(dir *inode, name string) *stagedName {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.nameLocked(dir, name).staged
@@ -61,7 +61,7 @@ func (sn *stagedName) hides(c *caller) bool {
 }
 
 // stagedView leaves out of a listing what the caller does not see.
-func (f *FS) stagedView(c *caller, dir *node, list []dirEntry) []dirEntry {
+func (f *FS) stagedView(c *caller, dir *inode, list []dirEntry) []dirEntry {
 	if f.txns.n.Load() == 0 {
 		return list
 	}
@@ -84,7 +84,7 @@ func (f *FS) stagedView(c *caller, dir *node, list []dirEntry) []dirEntry {
 func (t *txn) admit(c *caller, op string, granted func(*walk) unix.Errno, places ...place) (*lockmgr.Lock, unix.Errno) {
 	f := t.f
 	var at [2]dkey
-	var dirs []*node
+	var dirs []*inode
 	for i, p := range places {
 		at[i] = p.key()
 		if len(dirs) == 0 || dirs[0] != p.dir {
@@ -146,12 +146,12 @@ func (t *txn) attributes(c *caller, op string, p place) unix.Errno {
 	if e := t.carry(c, p); e != 0 {
 		return e
 	}
-	return f.staleAt(c, p.node)
+	return f.staleAt(c, p.inode)
 }
 
 // isGone reports whether a name leads nowhere for the caller although there is
 // something.
-func (f *FS) isGone(c *caller, dir *node, name string) bool {
+func (f *FS) isGone(c *caller, dir *inode, name string) bool {
 	sn := f.stagedAt(dir, name)
 	return sn != nil && sn.gone && !sn.isDir && sn.hides(c)
 }

@@ -14,7 +14,7 @@ func (s *session) endIfUnmapped() {
 }
 
 // endUnmappedIn is endIfUnmapped for all sessions in a directory.
-func (f *FS) endUnmappedIn(dir *node) {
+func (f *FS) endUnmappedIn(dir *inode) {
 	for _, s := range f.sessionsIn(dir) {
 		s.endIfUnmapped()
 	}

@@ -223,7 +223,7 @@ func isDirectory(st *unix.Stat_t) bool { return st != nil && st.Mode&unix.S_IFMT
 
 // shareKnowledge notes that a file, with the attributes st, has got a further name: what
 // is known of it under one name is known of it under all.
-func (f *FS) shareKnowledge(n *node, st *unix.Stat_t) {
+func (f *FS) shareKnowledge(n *inode, st *unix.Stat_t) {
 	if dir, name := f.nameOf(n); f.knowledge != nil && dir != nil && st.Nlink == 2 {
 		f.knowledge.Share(knowledge.Key(f.path(dir, name)), linkKey(stampOfFile(st)))
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // otherNamesJudgeRecords is judgesRecords for the further names of a file.
-func (f *FS) otherNamesJudgeRecords(n *node) bool {
+func (f *FS) otherNamesJudgeRecords(n *inode) bool {
 	for _, path := range f.otherPaths(n) {
 		if !judgesRecords(f.validation(path)) {
 			return false

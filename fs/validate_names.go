@@ -18,7 +18,7 @@ import (
 // candidate is content that an operation is about to give a name.
 type candidate struct {
 	// Where it is: under a name, or in a session's shadow, or behind fd.
-	dir  *node
+	dir  *inode
 	name string
 	sess *session
 	fd   int // O_PATH will do
@@ -249,7 +249,7 @@ func (r *renaming) judgeUnnamed(s *session, p place) unix.Errno {
 // judgeLink judges what link(2) gives a name: n, which may be an unnamed file. A
 // file that its owner has open for writing would be written on without anybody to
 // judge it.
-func (f *FS) judgeLink(c *caller, cancel <-chan struct{}, lb *label, n *node, path string) unix.Errno {
+func (f *FS) judgeLink(c *caller, cancel <-chan struct{}, lb *label, n *inode, path string) unix.Errno {
 	f.mu.Lock()
 	s := n.sess
 	f.mu.Unlock()
@@ -269,7 +269,7 @@ func (f *FS) judgeLink(c *caller, cancel <-chan struct{}, lb *label, n *node, pa
 var errStillOpen = errors.New("the file is still open for writing, and its content can be checked only when it is closed")
 
 // linked is the content that a link gives a name.
-func (f *FS) linked(n *node, path string) []candidate {
+func (f *FS) linked(n *inode, path string) []candidate {
 	v := f.validation(path)
 	f.mu.Lock()
 	s := n.sess

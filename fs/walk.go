@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,14 +32,14 @@ type walk struct {
 	// Guarded by walks.mu.
 	d       *demand
 	lock    *lockmgr.Lock          // waiting, or held for the repeated call
-	dirs    []*node                // directories in whose GETATTR the thread parks
+	dirs    []*inode               // directories in whose GETATTR the thread parks
 	parked  bool                   // the thread waits in a GETATTR, or has done so
 	busy    bool                   // a request of the thread is working on the walk
 	sess    *session               // where the walk is led
-	node    *node                  // the same of one without a session; pinned
+	node    *kernelNode            // the same of one without a session; pinned
 	stale   []*dentry              // at[0], once for each time that it counts as stale; by FS.mu
 	looked  bool                   // the name was looked up since
-	from    *node                  // opOpen: the node at which it was answered
+	from    *kernelNode            // opOpen: the node at which it was answered
 	call    proc.Call              // the system call, if it is known
 	granted func(*walk) unix.Errno // run when the lock is granted, before the walk goes on
 	since   time.Time
@@ -161,9 +160,9 @@ const staleGrace = 200 * time.Millisecond
 
 // staleAt answers ESTALE to a caller who shall find another inode under n's
 // name. It is remembered, because the kernel walks only once more.
-func (f *FS) staleAt(c *caller, n *node) unix.Errno {
+func (f *FS) staleAt(c *caller, n *inode) unix.Errno {
 	if dir, name := f.nameOf(n); dir != nil && c.tid != 0 {
-		f.walks.put(c, &walk{op: opStale, at: [2]dkey{{dir.id, name}}})
+		f.walks.put(c, &walk{op: opStale, at: [2]dkey{{dir, name}}})
 	}
 	return unix.ESTALE
 }
@@ -221,7 +220,8 @@ func (f *FS) await1(w *walk, by int) {
 		}
 		w.stale = nil
 		if w.node != nil {
-			f.unpinLocked(w.node)
+			w.node.pins--
+			f.dropNodeLocked(w.node)
 		}
 	case w.op == opStale:
 		f.staleLocked(w)
@@ -238,7 +238,7 @@ func (f *FS) await1(w *walk, by int) {
 
 // staleLocked notes that the caller of w is on its way to the name again. FS.mu is held.
 func (f *FS) staleLocked(w *walk) {
-	if dir := f.nodes[w.at[0].dir]; dir != nil {
+	if dir := w.at[0].dir; dir.dentry != nil {
 		d := f.names.Get(dir.dentry, w.at[0].name)
 		d.State.stale++
 		w.stale = append(w.stale, d)
@@ -265,15 +265,17 @@ func (ws *walks) leadTo(w *walk, s *session) {
 	w.sess, w.lock = s, nil
 }
 
-// leadToNode is leadTo for a node, which the walk keeps.
-func (ws *walks) leadToNode(w *walk, n *node) {
+// leadToTwin is leadTo for a further node of an inode, which lookups do not lead to and
+// the walk keeps.
+func (ws *walks) leadToTwin(w *walk, n *inode) {
 	f := ws.f
 	f.mu.Lock()
 	f.staleLocked(w) // so that LOOKUP asks for the walk
-	n.pins++
+	k := f.newNodeLocked(n)
+	k.aside, k.pins = true, 1
 	f.mu.Unlock()
 	ws.mu.Lock()
-	w.node = n
+	w.node = k
 	ws.mu.Unlock()
 }
 
@@ -289,84 +291,6 @@ func (f *FS) dropWalk(w *walk) {
 	if w.sess != nil {
 		w.sess.walkerGone()
 	}
-}
-
-// sweep drops the entries of threads that are gone and of calls that were
-// never repeated. It runs while there are entries.
-func (ws *walks) sweep() {
-	t := time.NewTicker(25 * time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-ws.f.done:
-			return
-		case <-ws.wake:
-		}
-		for ws.any() {
-			select {
-			case <-ws.f.done:
-				return
-			case <-t.C:
-			}
-			ws.sweepOnce(time.Now())
-		}
-	}
-}
-
-func (ws *walks) sweepOnce(now time.Time) {
-	ws.mu.Lock()
-	all := make([]*walk, 0, len(ws.m))
-	for _, w := range ws.m {
-		if !w.busy {
-			all = append(all, w)
-		}
-	}
-	ws.mu.Unlock()
-	for _, w := range all {
-		th, err := ws.f.proc.Thread(uint32(w.tid))
-		over := err != nil && !errors.Is(err, proc.ErrBusy) || err == nil && th.Start != w.start
-		if !over && w.op != opWait {
-			over = w.isOver(ws.f.proc.Syscall(uint32(w.tid)))
-		}
-		ws.mu.Lock()
-		over = (over || now.After(w.until)) && !w.busy && ws.m[w.tid] == w
-		if over {
-			delete(ws.m, w.tid)
-			ws.n.Add(-1)
-		}
-		ws.mu.Unlock()
-		if over {
-			ws.f.await1(w, -1)
-			ws.f.dropWalk(w)
-		}
-	}
-}
-
-// startParking marks that a request waits for w's lock, so that the sweeper leaves
-// it; false if w is not to be waited for.
-func (ws *walks) startParking(w *walk) bool {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	if ws.m[w.tid] != w || w.busy || w.parked {
-		return false
-	}
-	w.busy = true
-	return true
-}
-
-// parkedFor ends that: the thread waited for l, which is its own now.
-func (ws *walks) parkedFor(w *walk, l *lockmgr.Lock) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	w.lock, w.parked = l, true
-}
-
-// stopParking lets the sweeper have the entry again.
-func (ws *walks) stopParking(w *walk) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	w.busy = false
-	w.until = time.Now().Add(walkGrace)
 }
 
 // missingGrace is how long a name that is gone stays reserved for a thread that

@@ -89,13 +89,13 @@ func (f *FS) RemoveXAttr(_ <-chan struct{}, h *fuse.InHeader, attr string) fuse.
 	return status(f.changeXattr(h, func(fd int) error { return unix.Removexattr(procSelf(fd), attr) }))
 }
 
-// xattrPath names the node's inode for the xattr calls, which do not take
+// xattrPath names the inode of a node for the xattr calls, which do not take
 // O_PATH descriptors.
 func (f *FS) xattrPath(id uint64) (string, unix.Errno) {
 	if isVirtual(id) {
 		return "", unix.ENODATA
 	}
-	n := f.nodeOf(id)
+	n := f.inodeOf(id)
 	if n == nil {
 		return "", unix.ESTALE
 	}
@@ -113,7 +113,7 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 	if f.opts.ReadOnly {
 		return unix.EROFS
 	}
-	n := f.nodeOf(h.NodeId)
+	n := f.inodeOf(h.NodeId)
 	if n == nil {
 		return unix.ESTALE
 	}

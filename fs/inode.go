@@ -4,50 +4,39 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal/history"
 )
 
-const rootID = fuse.FUSE_ROOT_ID
-
-// inoKey identifies a backing inode. The number cannot be reused while a node
-// with it lives, because the node's descriptor pins the inode.
+// inoKey identifies a backing inode. The number cannot be reused while we know the inode,
+// because our descriptor pins it.
 type inoKey struct{ dev, ino uint64 }
 
-// dkey is a name as the kernel asks for it: a directory's node id and the name. What is
-// kept with a name is in its dentry.
+// dkey is a name: a directory and a name in it. What is kept with a name is in its dentry.
 type dkey struct {
-	dir  uint64
+	dir  *inode
 	name string
 }
 
-// node is what a kernel inode stands for: one backing inode, for life. Its id
-// is never reused, so the kernel cannot confuse it with a later inode that got
-// the same number from the backing filesystem.
-type node struct {
-	id   uint64
+// inode is one backing inode, for as long as the kernel or we need it. The kernel knows it
+// by a node, or by several: see kernelNode.
+type inode struct {
 	kind uint32 // the S_IFMT bits
+	key  inoKey
 
 	// Guarded by FS.mu.
-	fd      int // O_PATH on the backing inode; -1 once it was given to another node
-	key     inoKey
-	nlookup uint64        // the kernel's references
-	holds   int           // requests on it that run
-	was     []*node       // what it stood for when they began; pinned
+	fd      int           // O_PATH on the backing inode
+	nodes   []*kernelNode // by which the kernel knows it
 	pins    int           // ours: children, handles, sessions
-	parent  *node         // the directory of dentry; pinned
+	parent  *inode        // the directory of dentry; pinned
 	dentry  *dentry       // the name last seen, with a reference; nil: it never had one
 	others  []*dentry     // of a regular file: earlier ones, which may be its names still
-	sess    *session      // the session whose shadow this node is
+	sess    *session      // the session whose shadow it is
 	shadow  *session      // the session that is writing the next version of it
 	orphan  bool          // a shadow that was never published: its session is over
-	taken   bool          // it was the committed file's node before it became a shadow\'s
-	opens   int           // open handles
-	writers int           // those of them that can write
-	kept    bool          // its inode is in the history and has no other name
-	idle    chan struct{} // closed when the last handle goes, if somebody waits
+	writers int           // open handles that can write
+	kept    bool          // it is in the history and has no other name
 	awaited int           // directories: callers that will park in its GETATTR
 	inside  int           // directories: sessions on names in it
 	removed bool          // its name was unlinked, and nothing took its place
@@ -59,83 +48,64 @@ type node struct {
 	grower      *session      // appeared while this one writes it: see session.appear
 	unsealed    bool          // it was changed in place after its commit: see session.writtenLate
 	shownAs     inoKey        // the inode number to show, if not its own
-	numbers     []inoKey      // as what it was shown to the kernel: the last few
 	lined       []*appender   // those that hold an unfinished line back
 	fresh       bool          // created for records, and its name is not on disk
 	posix       bool          // somebody took a POSIX lock: closes must be flushed
 	seen        history.State // of the file, when it was last compared with the history
 	renamed     *recentRename // nil: not lately
 	told        told          // who has last opened it for reading, and learned nothing
-
-	io ioState
 }
 
-func (n *node) isDir() bool     { return n.kind == unix.S_IFDIR }
-func (n *node) isRegular() bool { return n.kind == unix.S_IFREG }
+func (n *inode) isDir() bool { return n.kind == unix.S_IFDIR }
 
-// procPath names the node's inode through /proc, relative to FS.procfd.
+// isRoot reports whether n is the data directory.
+func (n *inode) isRoot() bool { return n.dentry != nil && n.dentry.Parent() == nil }
+
+func (n *inode) isRegular() bool { return n.kind == unix.S_IFREG }
+
+// procName names what a descriptor of ours refers to, relative to FS.procfd.
 func procName(fd int) string { return strconv.Itoa(fd) }
 
-// nodeOf returns the node that the kernel means by id, nil for one unknown.
-func (f *FS) nodeOf(id uint64) *node {
-	f.mu.Lock()
-	n := f.nodes[id]
-	f.mu.Unlock()
-	return n
-}
-
-// fdOf returns the node's descriptor.
-func (f *FS) fdOf(n *node) int {
+// fdOf returns the inode's descriptor.
+func (f *FS) fdOf(n *inode) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n.fd
 }
 
-// newNodeLocked enters a node for the inode that fd (O_PATH, now owned by the
-// node) refers to. f.mu is held.
-func (f *FS) newNodeLocked(fd int, key inoKey, kind uint32) *node {
-	f.nextID++
-	n := &node{id: f.nextID, fd: fd, key: key, kind: kind}
-	f.nodes[n.id] = n
-	if fd >= 0 {
-		f.byIno[key] = n
-	}
+// newInodeLocked enters the inode that fd (O_PATH, from now on the inode's) refers to. f.mu
+// is held.
+func (f *FS) newInodeLocked(fd int, key inoKey, kind uint32) *inode {
+	n := &inode{fd: fd, key: key, kind: kind}
+	f.inodes[key] = n
 	return n
 }
 
-func (f *FS) pin(n *node) {
+func (f *FS) pin(n *inode) {
 	f.mu.Lock()
 	n.pins++
 	f.mu.Unlock()
 }
 
-func (f *FS) unpin(n *node) {
+func (f *FS) unpin(n *inode) {
 	f.mu.Lock()
 	f.unpinLocked(n)
 	f.mu.Unlock()
 }
 
-func (f *FS) unpinLocked(n *node) {
+func (f *FS) unpinLocked(n *inode) {
 	n.pins--
 	f.reapLocked(n)
 }
 
 // reapLocked frees n once neither the kernel nor we need it. f.mu is held.
-func (f *FS) reapLocked(n *node) {
-	for n != nil && n.nlookup == 0 && n.pins == 0 && n.id != rootID {
-		if f.nodes[n.id] != n {
-			return
-		}
-		delete(f.nodes, n.id)
-		if f.byIno[n.key] == n {
-			delete(f.byIno, n.key)
-		}
-		f.unretireLocked(n)
+func (f *FS) reapLocked(n *inode) {
+	for n != nil && len(n.nodes) == 0 && n.pins == 0 && f.inodes[n.key] == n {
+		delete(f.inodes, n.key)
 		if n.fd >= 0 {
 			unix.Close(n.fd)
 			n.fd = -1
 		}
-		f.dropBacking(n)
 		parent := n.parent
 		n.parent = nil
 		f.dropNamesLocked(n)
@@ -147,42 +117,23 @@ func (f *FS) reapLocked(n *node) {
 	}
 }
 
-// Forget implements fuse.RawFileSystem.
-func (f *FS) Forget(id, nlookup uint64) {
-	if isVirtual(id) {
-		f.virt.forget(id, nlookup)
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := f.nodes[id]
-	if n == nil {
-		return
-	}
-	n.nlookup -= min(nlookup, n.nlookup)
-	f.reapLocked(n)
-}
-
-// child finds the node for name in parent and takes one kernel reference on
-// it. st is filled with the inode's attributes.
-func (f *FS) child(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
+// child finds what has a name in parent, and takes one reference of the kernel's on its
+// node. st is filled with the inode's attributes.
+func (f *FS) child(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
 	for {
 		renamed := f.renamed.Load()
-		n, e := f.find(parent, name, st)
-		if e != 0 || f.nameFound(n, parent, name, renamed) {
-			return n, e
+		k, e := f.find(parent, name, st)
+		if e != 0 || f.nameFound(f.behind(k), parent, name, renamed) {
+			return k, e
 		}
-		f.mu.Lock()
-		n.nlookup--
-		f.reapLocked(n)
-		f.mu.Unlock()
+		f.forget(k, 1)
 	}
 }
 
 // nameFound records the name of what was found under it when so many names had
 // changed hands, unless another may have since: the kernel asks for names while it
 // renames them, and what we record is what the next open is taken to mean.
-func (f *FS) nameFound(n, parent *node, name string, renamed uint64) bool {
+func (f *FS) nameFound(n, parent *inode, name string, renamed uint64) bool {
 	if n.isDir() {
 		return f.nameDir(n, parent, name)
 	}
@@ -197,7 +148,7 @@ func (f *FS) nameFound(n, parent *node, name string, renamed uint64) bool {
 
 // nameDir is nameFound for directories, on whose names the paths of all that is below
 // depend, which the locks are of: no directory is renamed while they are looked at.
-func (f *FS) nameDir(n, parent *node, name string) bool {
+func (f *FS) nameDir(n, parent *inode, name string) bool {
 	f.mu.Lock()
 	dir, is := n.namedLocked()
 	named := dir == parent && is == name
@@ -228,7 +179,7 @@ func (f *FS) nameDir(n, parent *node, name string) bool {
 }
 
 // find is child but for the name, which is not recorded.
-func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno) {
+func (f *FS) find(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
 	dirfd := f.fdOf(parent)
 	saves := f.saves.Load()
 	if err := unix.Fstatat(dirfd, name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -239,12 +190,12 @@ func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno
 		return nil, unix.ENOENT // another spelling, where the directory ignores case
 	}
 	f.mu.Lock()
-	if n := f.byIno[key]; n != nil {
-		n.nlookup++
+	if n := f.inodes[key]; n != nil {
+		k := f.lookedUpLocked(n)
 		f.mu.Unlock()
-		return n, 0
+		return k, 0
 	}
-	many := len(f.nodes) >= f.maxNodes/2
+	many := len(f.inodes) >= f.maxInodes/2
 	f.mu.Unlock()
 	if many {
 		f.trim.kick()
@@ -261,9 +212,12 @@ func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno
 	if err != nil {
 		return nil, errnoOf(err)
 	}
-	n, e := f.adopt(fd, st)
-	if e == 0 && f.saves.Load() != saves && n.isRegular() {
-		// A save took the inode's place after our look, and before it had a node.
+	k, e := f.adopt(fd, st)
+	if e != 0 {
+		return nil, e
+	}
+	if n := f.behind(k); f.saves.Load() != saves && n.isRegular() {
+		// A save took the inode's place after our look, and before we knew the inode.
 		f.noteKept(n)
 		if f.unnamed(n) {
 			f.mu.Lock()
@@ -271,26 +225,30 @@ func (f *FS) find(parent *node, name string, st *unix.Stat_t) (*node, unix.Errno
 			f.mu.Unlock()
 		}
 	}
-	return n, e
+	return k, 0
 }
 
-// adopt makes fd (O_PATH) the descriptor of a node, unless one exists for its
-// inode already, and takes one kernel reference.
-func (f *FS) adopt(fd int, st *unix.Stat_t) (*node, unix.Errno) {
+// adopt makes fd (O_PATH) the descriptor of its inode, unless that has one already, and
+// takes one reference of the kernel's on its node.
+func (f *FS) adopt(fd int, st *unix.Stat_t) (*kernelNode, unix.Errno) {
 	if err := unix.Fstat(fd, st); err != nil {
 		unix.Close(fd)
 		return nil, errnoOf(err)
 	}
-	key := inoKey{uint64(st.Dev), st.Ino}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := f.byIno[key]
+	return f.adoptLocked(fd, st), 0
+}
+
+// adoptLocked is adopt for a descriptor of what has the status st. FS.mu is held.
+func (f *FS) adoptLocked(fd int, st *unix.Stat_t) *kernelNode {
+	key := inoKey{uint64(st.Dev), st.Ino}
+	n := f.inodes[key]
 	if n != nil {
 		unix.Close(fd)
 	} else {
-		n = f.newNodeLocked(fd, key, st.Mode&unix.S_IFMT)
+		n = f.newInodeLocked(fd, key, st.Mode&unix.S_IFMT)
 		n.saved = f.replacing[key]
 	}
-	n.nlookup++
-	return n, 0
+	return f.lookedUpLocked(n)
 }

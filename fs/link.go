@@ -1,0 +1,140 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+)
+
+// Link implements fuse.RawFileSystem.
+func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	if isVirtual(in.Oldnodeid) {
+		return fuse.EPERM
+	}
+	dir, e := f.target(in.NodeId, name)
+	if e != 0 {
+		return status(e)
+	}
+	if f.readonlyName(dir, name) {
+		return fuse.EROFS
+	}
+	k := f.nodeOf(in.Oldnodeid)
+	if k == nil {
+		return status(unix.ESTALE)
+	}
+	n := f.behind(k)
+	if f.isCreating(dir, name) {
+		return status(unix.EEXIST)
+	}
+	if t, _ := f.txnFor(&in.InHeader); t != nil && t.stages(dir, name) {
+		return status(unix.EPERM) // link(2): no hard links here; programs copy or rename then
+	}
+	places := []place{{dir, name, nil}}
+	astray := f.strangerAt(&in.InHeader, k) // the caller is to wait for the session that has taken the node over
+	if parent, old := f.nameOf(n); parent != nil && n.isRegular() && (astray || !f.unnamed(n)) {
+		places = append(places, place{parent, old, n})
+	}
+	c, path := f.callerOf(&in.InHeader), f.path(dir, name)
+	w := f.walks.get(c)
+	repeated := w != nil && w.op != opWait
+	lb, l, e := f.lockJudged(c, opLink, func() []candidate { return f.linked(n, path) }, places...)
+	if e != 0 {
+		return status(e)
+	}
+	defer f.table.Release(l)
+	if e := f.mayLink(c, &in.InHeader, k, n, repeated); e != 0 {
+		return status(e)
+	}
+	if e := f.mayMake(c, opLink, place{dir, name, nil}); e != 0 {
+		return status(e)
+	}
+	if e := f.judgeLink(c, cancel, lb, n, path); e != 0 {
+		return status(e)
+	}
+	n, e = f.commitForLink(n)
+	if e != 0 {
+		return status(e)
+	}
+	if e := f.settleLazy(n); e != 0 {
+		return status(e)
+	}
+	if err := f.as(c, func() error { return f.linkat(f.fdOf(n), f.fdOf(dir), name) }); err != nil {
+		return statusOf(err)
+	}
+	return f.enterLink(c, n, place{dir, name, n}, l.Token(), out)
+}
+
+// enterLink answers with the name that n has just got, which p is.
+func (f *FS) enterLink(c *caller, n *inode, p place, token uint64, out *fuse.EntryOut) fuse.Status {
+	f.rebaseOn(n, nil)
+	var st unix.Stat_t
+	if e := f.stat(n, &st); e != 0 {
+		return status(e)
+	}
+	f.namesSoonOnDisk(p.dir, p.name)
+	f.shareKnowledge(n, &st)
+	ch := c.changes(opLink, p, token)
+	ch.is = &st
+	f.tell(ch)
+	if dir, name := f.nameOf(n); dir != nil && st.Nlink == 2 {
+		f.rekeyLink(lockmgr.Key(f.path(dir, name)), f.inodeKey(n))
+	}
+	f.mu.Lock()
+	k := f.lookedUpLocked(n)
+	f.setNameLocked(n, p.dir, p.name)
+	f.mu.Unlock()
+	f.fillEntry(out, k, &st, false)
+	return fuse.OK
+}
+
+// mayLink decides whether n is what the caller wants to give a further name. If the file
+// was replaced since the caller has found it, or its node has become a stranger's shadow,
+// a second walk finds the file.
+func (f *FS) mayLink(c *caller, h *fuse.InHeader, k *kernelNode, n *inode, repeated bool) unix.Errno {
+	again := c.tid != 0 && !repeated
+	switch {
+	case f.strangerAt(h, k), f.leftBehind(n):
+		if !again {
+			return unix.EBUSY
+		}
+	case f.unnamed(n) && f.isKept(n):
+		if !again {
+			return unix.ENOENT // linkat(2), of a file that has lost its last name
+		}
+	default:
+		return 0
+	}
+	return f.staleAt(c, n)
+}
+
+func (f *FS) linkat(fd, dirfd int, name string) error {
+	err := unix.Linkat(fd, "", dirfd, name, unix.AT_EMPTY_PATH)
+	if err == unix.ENOENT || err == unix.EPERM {
+		err = unix.Linkat(f.procfd, procName(fd), dirfd, name, unix.AT_SYMLINK_FOLLOW)
+	}
+	return err
+}
+
+// commitForLink publishes a shadow that its owner links before closing it: from
+// then on the file has several names and is written in place. It returns the
+// inode that gets the name.
+func (f *FS) commitForLink(n *inode) (*inode, unix.Errno) {
+	f.mu.Lock()
+	s := n.sess
+	f.mu.Unlock()
+	if s == nil {
+		return n, 0
+	}
+	s.mu.Lock()
+	base, inPlace := s.base, s.inPlace
+	s.mu.Unlock()
+	if inPlace {
+		// The commit will write into the file, whatever its names are by then.
+		if base == nil {
+			return nil, unix.ESTALE
+		}
+		return base, 0
+	}
+	return n, s.goLive(nil)
+}
