@@ -128,8 +128,9 @@ func becomeHarmless() error {
 			return err
 		}
 	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return os.NewSyscallError("prctl", err)
-	}
-	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+	err = errors.Join(
+		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0), // lost with the user
+		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+	return os.NewSyscallError("prctl", err)
 }
