@@ -81,7 +81,9 @@ func (s *source) HistoryIn(dir string, v locksdir.Viewer) []string {
 }
 
 // shown is a version as the viewer may see it: others' labels are theirs, and a rename
-// does not tell of a path that the viewer cannot reach.
+// does not tell from where the file has come if the viewer cannot reach that. Where a file
+// has gone (To) is told by a version that is no file's, and so is nobody's to see but
+// those who see everything.
 func (l *look) shown(v *history.Version) locksdir.Version {
 	out := l.f.shownVersion(v)
 	if l.Viewer().Privileged {
@@ -92,9 +94,6 @@ func (l *look) shown(v *history.Version) locksdir.Version {
 	}
 	if v.From != "" && !l.Sees(v.From, v.UID) {
 		out.From = ""
-	}
-	if v.To != "" && !l.Sees(v.To, v.UID) {
-		out.To = ""
 	}
 	return out
 }

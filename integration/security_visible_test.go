@@ -20,6 +20,7 @@ save("priv/sub/divorce-gone", "x"); os.unlink("priv/sub/divorce-gone"); os.rmdir
 os.mkdir("was"); os.chmod("was", 0o700); save("was/divorce-was", "x"); os.unlink("was/divorce-was"); os.rmdir("was")
 save("public", "p"); os.rename("priv/divorce.txt", "moved"); os.rename("moved", "priv/divorce.txt")
 os.mkdir("later"); save("later/divorce-out", "x"); os.rename("later/divorce-out", "out"); os.chmod("later", 0o700)
+save("away", "x"); os.rename("away", "priv/divorce-away"); save("away", "y"); save("away", "z")
 open("public", "a").close()
 ctl = os.open(".locks/control", os.O_RDWR)
 def ask(**q):
@@ -83,7 +84,8 @@ for name in ("status", "status.json", "events.jsonl", "history.jsonl", "held", "
     within("alice's " + name, hers[name], "priv/divorce.txt" if name != "held" else "divorce.txt")
 within("alice's events.jsonl", hers["events.jsonl"], "HERLABEL", "was/divorce-was", "priv/divorcelink")
 within("alice's history.jsonl", hers["history.jsonl"], '"from":"later/divorce-out"')
-within("bob's history.jsonl", as_user(BOB, look)["history.jsonl"], '"path":"out"')
+within("bob's history.jsonl", as_user(BOB, look)["history.jsonl"], '"path":"out"', '"path":"away"')
+within("root's history.jsonl", read(".locks/history.jsonl"), '"to":"priv/divorce-away"')
 within("alice's status.json", hers["status.json"], "hunter2", "HERLABEL")
 within("root's events.jsonl", read(".locks/events.jsonl"), "HERLABEL", "was/divorce-was")
 
