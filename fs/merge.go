@@ -50,7 +50,7 @@ func (x *lostUpdate) mergeable(c *caller, p place, st *unix.Stat_t) *merging {
 	}
 	base, ok := f.baseContent(x.path, &x.b)
 	if !ok && x.onlyGrew(st) {
-		base, ok = f.beginning(p, x.b.Stamp.Size)
+		base, ok = f.beginning(p, st, x.b.Stamp.Size)
 	}
 	if !ok {
 		x.apart = "what that held is no longer there, so that the changes cannot be told apart"
@@ -76,15 +76,15 @@ func (x *lostUpdate) onlyGrew(st *unix.Stat_t) bool {
 	return true
 }
 
-// beginning reads the first bytes of a file.
-func (f *FS) beginning(p place, size int64) ([]byte, bool) {
+// beginning reads the first bytes of the file that has the name p, which must be st.
+func (f *FS) beginning(p place, st *unix.Stat_t, size int64) ([]byte, bool) {
 	fd, err := commit.OpenUnnoticed(f.fdOf(p.dir), p.name)
 	if err != nil {
 		return nil, false
 	}
 	defer unix.Close(fd)
-	data, _, err := readAllOf(fd)
-	if err != nil || int64(len(data)) < size {
+	data, is, err := readAllOf(fd)
+	if err != nil || stampOfFile(is) != stampOfFile(st) || int64(len(data)) < size {
 		return nil, false
 	}
 	return data[:size:size], true

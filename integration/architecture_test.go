@@ -42,6 +42,39 @@ func TestWalkNamesFunctions(t *testing.T) {
 	}
 }
 
+// Every test that docs/security.md names behind a rule is there.
+func TestSecurityNamesTests(t *testing.T) {
+	inTest(t)
+	there := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := goparser.ParseFile(token.NewFileSet(), path, nil, goparser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				there[f.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(readText(t, "../docs/security.md"), -1)
+	if len(named) < 80 {
+		t.Errorf("only %d tests are named", len(named))
+	}
+	for _, name := range named {
+		if !there[name[1]] {
+			t.Errorf("docs/security.md names %s, which is not there", name[1])
+		}
+	}
+}
+
 func addMethods(to map[string]bool, file *ast.File) {
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)

@@ -1,0 +1,215 @@
+package fs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/knowledge"
+)
+
+// Whoever can reach a directory outside the mount, too, may give a name in it to another
+// file at any time: also between the look at a name and its use. The daemon may read and
+// write everything, so it must not do that to the file that has got the name.
+
+// swap gives the name f to another file, of the same size and time, which is root's alone
+// where the test is root's. It returns that file, and what f was.
+func (r *requests) swap(content string) (other string, was unix.Stat_t) {
+	r.t.Helper()
+	name := filepath.Join(r.data, "f")
+	if err := unix.Lstat(name, &was); err != nil {
+		r.t.Fatal(err)
+	}
+	other = filepath.Join(r.data, "other")
+	if err := os.WriteFile(other, []byte(content), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	at := time.Unix(was.Mtim.Unix())
+	if err := os.Chtimes(other, at, at); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := unix.Renameat2(unix.AT_FDCWD, other, unix.AT_FDCWD, name, unix.RENAME_EXCHANGE); err != nil {
+		r.t.Fatal(err)
+	}
+	return name, was
+}
+
+func (r *requests) name() place { return place{dir: r.f.inodeOf(fuse.FUSE_ROOT_ID), name: "f"} }
+
+// read lets the reader of the file be known.
+func (r *requests) read() {
+	r.t.Helper()
+	id := r.lookup("f")
+	fh, st := r.open(id, unix.O_RDONLY)
+	if !st.Ok() {
+		r.t.Fatal(st)
+	}
+	r.close(id, fh)
+}
+
+const merges = "[defaults]\nlost-update = \"merge\"\n"
+
+// What is kept to merge with is the version that was read, or nothing.
+func TestBaseOfASwappedName(t *testing.T) {
+	for _, swapped := range []bool{false, true} {
+		r, _ := unmounted(t, merges)
+		r.replace("known")
+		r.read()
+		var st unix.Stat_t
+		if err := unix.Lstat(filepath.Join(r.data, "f"), &st); err != nil {
+			t.Fatal(err)
+		}
+		number, stamp := r.f.knowledge.Current("f")
+		if number == 0 || stamp != stampOfFile(&st) {
+			t.Fatalf("the known version is %d, %v", number, stamp)
+		}
+		if swapped {
+			r.swap("SECRE")
+		}
+		r.f.holdBase(r.name(), &st)(true)
+		got, ok := r.f.baseContent("f", &knowledge.Basis{Version: number, Stamp: stamp, At: time.Now()})
+		if ok == swapped || !swapped && string(got) != "known" {
+			t.Errorf("swapped %v: the base is %q, %v", swapped, got, ok)
+		}
+	}
+}
+
+// What is merged is the version that was looked at, and so is its beginning.
+func TestVersionOfASwappedName(t *testing.T) {
+	r, _ := unmounted(t, merges)
+	r.replace("known")
+	var st unix.Stat_t
+	if err := unix.Lstat(filepath.Join(r.data, "f"), &st); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.f.readVersion(r.name(), versionPtr(&st)); err != nil || string(got) != "known" {
+		t.Errorf("the version is %q, %v", got, err)
+	}
+	if got, ok := r.f.beginning(r.name(), &st, 3); !ok || string(got) != "kno" {
+		t.Errorf("its beginning is %q, %v", got, ok)
+	}
+	_, was := r.swap("SECRE")
+	if got, err := r.f.readVersion(r.name(), versionPtr(&was)); err != unix.EBUSY {
+		t.Errorf("of a swapped name: %q, %v", got, err)
+	}
+	if got, ok := r.f.beginning(r.name(), &was, 3); ok {
+		t.Errorf("the beginning of a swapped name: %q", got)
+	}
+}
+
+// What is merged at a rename is written to the temporary file that was looked at.
+func TestMergeIntoASwappedName(t *testing.T) {
+	r, _ := unmounted(t, merges)
+	r.replace("known")
+	other, was := r.swap("SECRE")
+	h := r.header(fuse.FUSE_ROOT_ID)
+	mv := &renaming{f: r.f, c: r.f.callerOf(&h), from: r.name(), fromSt: &was}
+	if err := mv.rewrite([]byte("merged"), "g"); err != unix.EBUSY {
+		t.Errorf("it is rewritten: %v", err)
+	}
+	if b, err := os.ReadFile(other); err != nil || string(b) != "SECRE" {
+		t.Errorf("the other file holds %q, %v", b, err)
+	}
+}
+
+// bob may write what everybody may write, and nothing else.
+const bob = 62001
+
+// appender opens the file to append to it, as bob, where the test is root's, and writes a
+// line.
+func (r *requests) appender() (a *appender, write func(text string)) {
+	r.t.Helper()
+	if os.Geteuid() != 0 {
+		r.t.Skip("takes root, who may write what its user may not")
+	}
+	if err := os.Chmod(r.data, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Chown(filepath.Join(r.data, "f"), bob, bob); err != nil {
+		r.t.Fatal(err)
+	}
+	id := r.lookup("f")
+	h := r.header(id)
+	h.Owner = fuse.Owner{Uid: bob, Gid: bob}
+	var out fuse.OpenOut
+	if st := r.f.Open(nil, &fuse.OpenIn{InHeader: h, Flags: unix.O_WRONLY | unix.O_APPEND}, &out); !st.Ok() {
+		r.t.Fatal(st)
+	}
+	write = func(text string) {
+		r.t.Helper()
+		in := fuse.WriteIn{InHeader: h, Fh: out.Fh, Size: uint32(len(text))}
+		if _, st := r.f.Write(nil, &in, []byte(text)); !st.Ok() {
+			r.t.Fatalf("write of %q: %v", text, st)
+		}
+	}
+	write("one\n")
+	r.t.Cleanup(func() { r.close(id, out.Fh) })
+	return r.f.handleOf(out.Fh).app, write
+}
+
+// Records go to the file that took the place of the appender's own only if its opener may
+// write that.
+func TestRecordsGoToNoForeignFile(t *testing.T) {
+	r, _ := unmounted(t, "")
+	r.replace("")
+	_, write := r.appender()
+	other, _ := r.swap("SECRE")
+	if err := os.Remove(filepath.Join(r.data, "other")); err != nil { // that is the file itself by now
+		t.Fatal(err)
+	}
+	write("two\n")
+	if b, err := os.ReadFile(other); err != nil || string(b) != "SECRE" {
+		t.Errorf("the other file holds %q, %v", b, err)
+	}
+	// If he may, they do: so a log goes on after a careful save of it.
+	if err := os.Chmod(other, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	write("three\n")
+	if b, err := os.ReadFile(other); err != nil || string(b) != "SECREthree\n" {
+		t.Errorf("a successor holds %q, %v", b, err)
+	}
+}
+
+// Who may append is judged by the file that is open, whatever its name has led to a
+// moment before.
+func TestSuccessorIsJudgedByItsDescriptor(t *testing.T) {
+	r, _ := unmounted(t, "")
+	r.replace("")
+	a, _ := r.appender()
+	other, st := r.swap("SECRE")
+	own := st
+	fd, err := unix.Open(other, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if a.mayFollow(fd, &st) {
+		t.Error("the appender goes on in another file, which has not taken the place of its own")
+	}
+	if st.Ino == own.Ino {
+		t.Error("the file is said to be the appender's own")
+	}
+}
+
+// A record that its writer cannot finish is taken out of the file that it was written to.
+func TestRecordIsTakenOutOfNoOtherFile(t *testing.T) {
+	r, _ := unmounted(t, "")
+	r.replace("")
+	a, write := r.appender()
+	write("two\n")
+	other, _ := r.swap("SECRE")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = openRecord{key: a.key, pieces: []piece{{start: 0, end: 3}}}
+	if a.takeOutLocked() {
+		t.Error("something was taken out")
+	}
+	if b, err := os.ReadFile(other); err != nil || string(b) != "SECRE" {
+		t.Errorf("the other file holds %q, %v", b, err)
+	}
+}
