@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
@@ -41,9 +42,9 @@ func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 	detail := map[string]any{"operation": opAppend, "uid": a.c.uid, "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
 	noteVerdict(detail, why)
 	f.event(journal.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID, Detail: detail})
-	x := refusal{path: path, op: opAppend, errno: e, reason: reason, kept: id, verdict: verdictOf(why), owner: a.c.owner, uid: a.c.uid}
+	x := refusals.Refusal{Path: path, Op: opAppend, Errno: e, Reason: reason, Kept: id, Verdict: verdictOf(why), Owner: a.c.owner, UID: a.c.uid}
 	if e == unix.EINTR && id != "" {
-		x.hint = "To append it after all: latchfs rejected restore " + id
+		x.Hint = "To append it after all: latchfs rejected restore " + id
 	}
 	f.explain(x)
 }

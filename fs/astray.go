@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/refusals"
 	"latchfs/lockmgr/proc"
 )
 
@@ -101,9 +102,9 @@ func (f *FS) comesAstray(c *caller, n *inode, replaces bool) unix.Errno {
 	case !f.walks.repeated(c):
 		return f.staleAt(c, n)
 	case replaces:
-		f.explain(refusal{
-			path: f.nodePath(n), op: opOpen, errno: unix.EBUSY, owner: c.owner, uid: c.uid,
-			reason: "The file was renamed several times while the program was opening it", hint: "Run the command again.",
+		f.explain(refusals.Refusal{
+			Path: f.nodePath(n), Op: opOpen, Errno: unix.EBUSY, Owner: c.owner, UID: c.uid,
+			Reason: "The file was renamed several times while the program was opening it", Hint: "Run the command again.",
 		})
 		return unix.EBUSY
 	}

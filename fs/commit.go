@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
@@ -292,9 +293,9 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 			ev.Detail["kept"] = id
 		}
 	})
-	x := refusal{
-		path: path, op: s.operation(), errno: e, reason: reason, kept: id, verdict: verdictOf(why),
-		owner: s.who.Load().owner, uid: s.uid, hint: cmp.Or(hintOf(why, id), s.lost.adviceOn(id)),
+	x := refusals.Refusal{
+		Path: path, Op: s.operation(), Errno: e, Reason: reason, Kept: id, Verdict: verdictOf(why),
+		Owner: s.who.Load().owner, UID: s.uid, Hint: cmp.Or(hintOf(why, id), s.lost.adviceOn(id)),
 	}
 	if s.abandoned {
 		s.concernDeadLocked(&x, size)

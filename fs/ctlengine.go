@@ -8,6 +8,7 @@ import (
 	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
 	"latchfs/fs/reach"
+	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -168,9 +169,9 @@ func (e ctlEngine) Record(h *lockmgr.Holder, key string) locksdir.Record { retur
 // Refused implements ctl.Engine.
 func (e ctlEngine) Refused(r *ctl.Refusal) {
 	f, c := e.f, r.By.(*caller)
-	x := refusal{
-		path: r.Path, name: r.Name, op: r.Claim.Op, errno: r.Errno, wait: r.Wait, reason: r.Reason,
-		holder: r.Holder, owner: c.owner, uid: c.uid, lineage: c.ancestors(),
+	x := refusals.Refusal{
+		Path: r.Path, Name: r.Name, Op: r.Claim.Op, Errno: r.Errno, Wait: r.Wait, Reason: r.Reason,
+		Holder: r.Holder, Owner: c.owner, UID: c.uid, Lineage: c.ancestors(),
 	}
 	f.explain(x)
 	f.refusalEvent(&x, labelOfClaim(r.Claim), c, r.Full)

@@ -15,6 +15,7 @@ import (
 	"latchfs/fs/dcache"
 	"latchfs/fs/knowledgelog"
 	"latchfs/fs/reach"
+	"latchfs/fs/refusals"
 	"latchfs/fs/tally"
 	"latchfs/journal"
 	"latchfs/journal/commit"
@@ -43,7 +44,7 @@ import (
 //	FS.mu
 //	FS.tokenMu, bases.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu, gaps.mu
 //	heart.mu, lessons.file, liveDirs.mu, mountWatch.mu, probe.mu, reach.Look.mu
-//	readClaims.mu, refusals.mu, rejects.mu, txns.mu, virtual.mu, walks.mu
+//	readClaims.mu, refusals.Ring.mu, rejects.mu, txns.mu, virtual.mu, walks.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -81,7 +82,7 @@ type FS struct {
 	readClaims *readClaims
 	liveDirs   liveDirs
 	lessons    lessons // of programs; nothing when mounted read-only
-	whys       refusals
+	refused    refusals.Ring
 	omitted    tally.Tally[journal.Event] // refusals that the audit trail counts
 	registrar  *registrar                 // nil without passthrough
 	mounts     *mountWatch

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -140,8 +141,8 @@ func (s *session) deathLocked() string {
 // concernDeadLocked makes the refusal one of what the killed process has written, of
 // which size bytes were there: it concerns those to whom the process belonged. s.mu
 // is held.
-func (s *session) concernDeadLocked(x *refusal, size int64) {
-	x.owner, x.lineage = s.killed.owner, s.killed.lineage
+func (s *session) concernDeadLocked(x *refusals.Refusal, size int64) {
+	x.Owner, x.Lineage = s.killed.owner, s.killed.lineage
 	what := "nothing that it had written became the file"
 	if size > 0 {
 		what = "the " + sizeText(size) + " that it had written did not become the file"
@@ -149,9 +150,9 @@ func (s *session) concernDeadLocked(x *refusal, size int64) {
 	if !s.isNew.Load() {
 		what += ", which is still the earlier version"
 	}
-	x.reason += ", so " + what
-	if x.kept != "" {
-		x.hint = "To make them the file after all: latchfs rejected restore " + x.kept
+	x.Reason += ", so " + what
+	if x.Kept != "" {
+		x.Hint = "To make them the file after all: latchfs rejected restore " + x.Kept
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/history"
 	"latchfs/lockmgr"
@@ -56,12 +57,12 @@ func (x *lostUpdate) answer() unix.Errno {
 	}
 	x.record("conflict", unix.EBUSY)
 	x.refused()
-	r := refusal{
-		path: x.path, op: x.op, errno: unix.EBUSY, reason: x.whole(), hint: cmp.Or(x.hint, x.advice()),
-		owner: x.owner, uid: x.uid, lineage: x.lineage, of: x,
+	r := refusals.Refusal{
+		Path: x.path, Op: x.op, Errno: unix.EBUSY, Reason: x.whole(), Hint: cmp.Or(x.hint, x.advice()),
+		Owner: x.owner, UID: x.uid, Lineage: x.lineage, Of: x,
 	}
 	if x.hint == "" && x.source != nil && x.source.over == "" {
-		r.temporary, r.withoutIt = x.source.path, x.adviceWithoutSource()
+		r.Temporary, r.WithoutIt = x.source.path, x.adviceWithoutSource()
 	}
 	x.f.explain(r)
 	return unix.EBUSY

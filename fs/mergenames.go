@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/refusals"
 	"latchfs/journal/commit"
 )
 
@@ -41,9 +42,9 @@ func (r *renaming) mergeOr(x *lostUpdate) unix.Errno {
 		reason := n.Error()
 		x.record("conflict", unix.EBUSY)
 		x.refused()
-		f.explain(refusal{path: x.path, op: opRename, errno: unix.EBUSY, reason: reason, verdict: n.verdict(),
-			owner: x.owner, uid: x.uid, lineage: x.lineage,
-			hint: fmt.Sprintf("%s was left as it is, and what was written is still in %s. %s", locksdir.Display(x.path), locksdir.Display(from), joinByHand)})
+		f.explain(refusals.Refusal{Path: x.path, Op: opRename, Errno: unix.EBUSY, Reason: reason, Verdict: n.verdict(),
+			Owner: x.owner, UID: x.uid, Lineage: x.lineage,
+			Hint: fmt.Sprintf("%s was left as it is, and what was written is still in %s. %s", locksdir.Display(x.path), locksdir.Display(from), joinByHand)})
 		return unix.EBUSY
 	case judgeErrno(err) == unix.EBADMSG:
 		return f.refuseContent(r.c, opRename, x.path, from, err)

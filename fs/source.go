@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -148,36 +147,7 @@ func (s *source) Sight(v locksdir.Viewer) locksdir.Sight {
 
 // Why implements locksdir.Source.
 func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
-	var out []locksdir.Refusal
-	sight := s.Sight(v)
-	s.f.whys.each(func(x *refusal) {
-		if !x.related(v) || sight != nil && x.name == "" && !sight.Sees(x.path, x.uid) {
-			return
-		}
-		r := locksdir.Refusal{
-			Time: x.at, Path: x.path, Name: x.name, Operation: x.op, Errno: unix.ErrnoName(x.errno), Wait: x.wait,
-			Reason: x.reason, Holder: x.holder.ShownInTheWay(x.path, v, sight), PID: x.owner.PID, Kept: x.kept,
-		}
-		if sight != nil && x.errno == unix.EDEADLK {
-			r.Reason = "" // it names what the others in the circle wait for
-		}
-		if d := x.verdict; d != nil && (v.Privileged || v.UID == x.uid) {
-			r.Content, r.Place, r.Output = d.Content, d.Place, d.Output
-		}
-		hint := x.hint
-		if x.temporary != "" && !s.f.root().Exists(x.temporary) {
-			hint = x.withoutIt
-		}
-		switch {
-		case hint == "":
-		case r.Holder == nil && x.errno == unix.EBUSY:
-			r.Suggestion = hint // it says all that there is to do about an overtaken change
-		default:
-			r.Suggestion = strings.TrimSpace(r.Advice() + " " + hint)
-		}
-		out = append(out, r)
-	})
-	return out
+	return s.f.refused.For(v, s.Sight(v), s.f.root().Exists)
 }
 
 type noEvents struct{}

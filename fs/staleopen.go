@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -235,9 +236,9 @@ func (s *session) closeStale(h *handle) unix.Errno {
 			ev.Detail["kept"] = id
 		}
 	})
-	s.f.explain(refusal{
-		path: path, op: x.op, errno: unix.EBUSY, reason: reason, kept: id, hint: x.adviceOn(id),
-		owner: owner, uid: s.uid, lineage: x.lineage, of: x,
+	s.f.explain(refusals.Refusal{
+		Path: path, Op: x.op, Errno: unix.EBUSY, Reason: reason, Kept: id, Hint: x.adviceOn(id),
+		Owner: owner, UID: s.uid, Lineage: x.lineage, Of: x,
 	})
 	return unix.EBUSY
 }

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
-	"latchfs/fs/locksdir"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -73,54 +72,6 @@ func TestLockErrno(t *testing.T) {
 	} {
 		if got := lockErrno(c.err); got != c.want {
 			t.Errorf("%v: %v, want %v", c.err, got, c.want)
-		}
-	}
-}
-
-func TestRefusalsAreARing(t *testing.T) {
-	var r refusals
-	for i := range maxRefusals + 10 {
-		r.add(refusal{wait: time.Duration(i)})
-	}
-	n, oldest := 0, time.Duration(maxRefusals)
-	r.each(func(x *refusal) {
-		n++
-		oldest = min(oldest, x.wait)
-	})
-	if n != maxRefusals || oldest != 10 {
-		t.Fatalf("%d refusals, the oldest is %d; want %d and 10", n, oldest, maxRefusals)
-	}
-}
-
-// A refusal concerns the process, its relatives within four generations, and
-// nobody who is related by pid 1 alone.
-func TestRefusalConcerns(t *testing.T) {
-	owner := func(pid int32) lockmgr.Owner { return lockmgr.Owner{PID: pid, Start: uint64(pid)} }
-	x := refusal{owner: owner(50)}
-	for _, pid := range []int32{40, 30, 20, 10, 5, 1} {
-		x.lineage = append(x.lineage, lockmgr.Ancestor{Owner: owner(pid)})
-	}
-	viewer := func(pids ...int32) locksdir.Viewer {
-		v := locksdir.Viewer{PID: pids[0]}
-		for _, pid := range pids {
-			v.Lineage = append(v.Lineage, locksdir.Process{PID: pid, Start: uint64(pid)})
-		}
-		return v
-	}
-	for name, c := range map[string]struct {
-		v    locksdir.Viewer
-		want bool
-	}{
-		"itself":                     {viewer(50, 40), true},
-		"a sibling":                  {viewer(60, 40, 30), true},
-		"a cousin":                   {viewer(61, 60, 30), true},
-		"a stranger":                 {viewer(70, 71, 1), false},
-		"five generations off":       {viewer(80, 5, 1), false},
-		"a reused pid":               {locksdir.Viewer{PID: 50, Lineage: []locksdir.Process{{PID: 50, Start: 51}}}, false},
-		"from another pid namespace": {locksdir.Viewer{Privileged: true}, false},
-	} {
-		if got := x.related(c.v); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

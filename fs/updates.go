@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
@@ -234,8 +235,8 @@ func (f *FS) refuseStranger(c *caller, op, path string) unix.Errno {
 	f.event(journal.Event{Time: time.Now(), Event: "conflict", Path: path, Detail: map[string]any{
 		"operation": op, "uid": c.uid, "reason": reason, "errno": unix.ErrnoName(unix.EBUSY),
 	}})
-	f.explain(refusal{path: path, op: op, errno: unix.EBUSY, reason: reason, owner: c.owner, uid: c.uid,
-		hint: "The policy says so (strangers): write another file, or have the policy changed."})
+	f.explain(refusals.Refusal{Path: path, Op: op, Errno: unix.EBUSY, Reason: reason, Owner: c.owner, UID: c.uid,
+		Hint: "The policy says so (strangers): write another file, or have the policy changed."})
 	return unix.EBUSY
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
@@ -145,15 +146,15 @@ func (f *FS) refuseContent(c *caller, op, path, from string, err error) unix.Err
 	if e == unix.EINTR {
 		return e
 	}
-	x := refusal{
-		path: path, op: op, errno: e, reason: judgeReason(err), verdict: verdictOf(err),
-		owner: c.owner, uid: c.uid, lineage: c.ancestors(),
+	x := refusals.Refusal{
+		Path: path, Op: op, Errno: e, Reason: judgeReason(err), Verdict: verdictOf(err),
+		Owner: c.owner, UID: c.uid, Lineage: c.ancestors(),
 	}
 	detail := map[string]any{
-		"operation": op, "errno": unix.ErrnoName(e), "reason": x.reason, "program": c.program(), "uid": c.uid,
+		"operation": op, "errno": unix.ErrnoName(e), "reason": x.Reason, "program": c.program(), "uid": c.uid,
 	}
 	if from != "" {
-		x.hint = "It is still in " + locksdir.Display(from) + "."
+		x.Hint = "It is still in " + locksdir.Display(from) + "."
 		detail["from"] = from
 	}
 	noteVerdict(detail, err)

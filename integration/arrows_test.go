@@ -114,6 +114,10 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/fs/access", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/lockmgr"},
 		libs: []string{xSys}, not: []string{"os", "net", "log", "path/filepath"},
 	},
+	"latchfs/fs/refusals": { // what was refused lately, and whom that concerns; a sight is asked what a reader may know
+		ours: []string{"latchfs/fs/locksdir", "latchfs/journal/validate", "latchfs/lockmgr"},
+		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log"},
+	},
 	"latchfs/fs/asuser":     {libs: []string{xSys}},              // credentials of threads, and nothing of ours
 	"latchfs/fs/tally":      {not: []string{"os", "net", "log"}}, // refusals are counted; who writes them down is no business of it
 	"latchfs/fs/privileges": {libs: []string{xSys}},              // of the process; the caller says when
@@ -121,7 +125,7 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir", "latchfs/lockmgr", "latchfs/lockmgr/knowledge"}, libs: []string{xSys},
 	},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/asuser", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/denied", "latchfs/fs/knowledgelog", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/tally", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/history",
+		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/asuser", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/denied", "latchfs/fs/knowledgelog", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/refusals", "latchfs/fs/tally", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy",
 			"latchfs/lockmgr/proc", "latchfs/lockmgr/programs"},
 		libs:  []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
