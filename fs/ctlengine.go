@@ -29,6 +29,7 @@ var (
 // openControlRoom makes what answers the requests on the control file. Options and
 // processes are known.
 func (f *FS) openControlRoom() {
+	f.openHeart()
 	f.ctl = ctl.New(ctl.Config{
 		Engine: ctlEngine{f}, Procs: f.proc, Table: f.table, Book: f.book, Views: f.source,
 		Defaults: f.policy.Defaults(), ActorEnv: f.policy.ActorEnv(), Epoch: f.epoch, Draining: f.draining, Done: f.done,

@@ -13,6 +13,7 @@ import (
 	"latchfs/fs/account"
 	"latchfs/fs/ctl"
 	"latchfs/fs/dcache"
+	"latchfs/fs/heartbeat"
 	"latchfs/fs/knowledgelog"
 	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
@@ -32,7 +33,7 @@ import (
 // Mutex order. Whoever holds one of these mutexes takes only mutexes of the lines below;
 // those of one line are never held together. TestMutexOrder holds the source to it.
 //
-//	appender.mu, ctl.Conversation.mu, dirStream.mu, heart.round
+//	appender.mu, ctl.Conversation.mu, dirStream.mu, heartbeat.Heart.round
 //	FS.thefts
 //	txn.mu
 //	FS.ns
@@ -43,7 +44,7 @@ import (
 //	ioState.mu
 //	FS.mu
 //	FS.tokenMu, bases.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu, gaps.mu
-//	heart.mu, lessons.file, liveDirs.mu, mountWatch.mu, probe.mu, reach.Look.mu
+//	heartbeat.Heart.mu, lessons.file, liveDirs.mu, mountWatch.mu, probe.mu, reach.Look.mu
 //	readClaims.mu, refusals.Ring.mu, rejects.mu, txns.mu, virtual.mu, walks.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
@@ -72,7 +73,7 @@ type FS struct {
 	virt       *virtual
 	walks      *walks
 	strayed    foreignWalks // callers that cannot be told apart, and were told to walk again
-	heart      *heart
+	heart      *heartbeat.Heart
 	txns       txns
 	ctl        *ctl.Server    // answers the control file, and has the locks taken through it
 	book       *account.Book  // of what users make us keep
@@ -171,7 +172,6 @@ func newFS(o Options) *FS {
 	f.glances = make(chan struct{}, maxGlances)
 	f.checks, f.noMore = context.WithCancel(context.Background())
 	f.walks = newWalks(f)
-	f.heart = newHeart(f)
 	f.book, f.looks = newBook(), newLooks()
 	f.turns, f.views = newTurns()
 	f.readClaims = newReadClaims(f)

@@ -179,7 +179,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 			continue
 		}
 		if err == nil {
-			f.heart.arm(d.ttl)
+			f.heart.Arm(d.ttl)
 			err = f.fenced(d.c, r.Keys)
 			if err != nil {
 				f.table.Cancel(l, err)
