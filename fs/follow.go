@@ -1,12 +1,9 @@
 package fs
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/knowledge"
 )
 
 // This file moves what is kept by path when a directory gets another name, and with it
@@ -57,7 +54,7 @@ func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
 	f.relabel(m)
 	f.ctl.Claims.Follow(m.of)
 	f.readClaims.follow(m)
-	f.bases.follow(m)
+	f.bases.Follow(m.of)
 	if f.lessons.table != nil {
 		f.lessons.table.Moved(m.from, m.to, m.exchanged)
 	}
@@ -118,21 +115,4 @@ func (rs *readClaims) follow(m relocation) {
 	}
 	rs.marks = marks
 	rs.marked.Store(int32(len(marks)))
-}
-
-// follow moves the kept versions. They have other numbers under their new key, where
-// they are found by their stamps.
-func (bs *bases) follow(m relocation) {
-	bs.mu.Lock()
-	defer bs.mu.Unlock()
-	for _, id := range slices.Collect(maps.Keys(bs.list)) {
-		key := knowledge.Key(m.of(string(id.key)))
-		if key == id.key {
-			continue
-		}
-		b := bs.list[id]
-		delete(bs.list, id)
-		bs.tick++
-		bs.list[baseID{key: key, moved: bs.tick}] = b
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"latchfs/fs/account"
+	"latchfs/fs/bases"
 	"latchfs/fs/ctl"
 	"latchfs/fs/dcache"
 	"latchfs/fs/heartbeat"
@@ -43,7 +44,7 @@ import (
 //	handle.mu
 //	ioState.mu
 //	FS.mu
-//	FS.tokenMu, bases.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu, gaps.mu
+//	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu, gaps.mu
 //	heartbeat.Heart.mu, lessons.file, liveDirs.mu, mountWatch.mu, probe.mu, reach.Look.mu
 //	readClaims.mu, refusals.Ring.mu, rejects.mu, txns.mu, virtual.mu, walks.mu
 //
@@ -67,7 +68,7 @@ type FS struct {
 	knowledge  *knowledge.Table  // who has read what; nil when mounted read-only
 	remembers  *knowledgelog.Log // keeps that over a restart; nil when mounted read-only
 	unwritten  atomic.Bool       // it could not be written the last time
-	bases      bases             // what replaced versions held, to merge with
+	bases      bases.Store       // what replaced versions held, to merge with
 	glances    chan struct{}     // slots for closer looks at files changed around the mount
 	source     *source
 	virt       *virtual

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/bases"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/merge"
@@ -83,7 +84,7 @@ func (f *FS) beginning(p place, st *unix.Stat_t, size int64) ([]byte, bool) {
 		return nil, false
 	}
 	defer unix.Close(fd)
-	data, is, err := readAllOf(fd)
+	data, is, err := bases.Read(fd)
 	if err != nil || stampOfFile(is) != stampOfFile(st) || int64(len(data)) < size {
 		return nil, false
 	}
@@ -191,7 +192,7 @@ func (s *session) mergeLocked() unix.Errno {
 	if err != nil {
 		return s.rejectLocked(errnoOf(err), "the file cannot be read, to be merged with: "+err.Error())
 	}
-	mine, _, err := readAllOf(s.shadow.FD())
+	mine, _, err := bases.Read(s.shadow.FD())
 	if err != nil {
 		return s.rejectLocked(errnoOf(err), "what was written cannot be read, to be merged: "+err.Error())
 	}
@@ -287,7 +288,7 @@ func (f *FS) noteMerged(path string, stamp knowledge.Stamp, g *merging, who know
 	f.knowledge.Changed(time.Now(), key, written, who, by)
 	number, _ := f.knowledge.Current(key)
 	f.knowledge.Changed(time.Now(), key, stamp, knowledge.Who{}, by)
-	f.bases.put(baseID{key: key, number: number}, &base{fd: -1, data: g.mine, size: int64(len(g.mine)), stamp: written, until: time.Now()})
+	f.bases.PutBytes(key, number, g.mine, written)
 }
 
 // noDevice is the device of versions that never were a file.
@@ -300,7 +301,7 @@ func (f *FS) readVersion(p place, v *commit.Version) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	data, st, err := readAllOf(fd)
+	data, st, err := bases.Read(fd)
 	if err == nil && stampOfFile(st) != stampOfVersion(v) {
 		err = unix.EBUSY
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/bases"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
@@ -36,7 +37,7 @@ func stampOfVersion(v *commit.Version) knowledge.Stamp {
 }
 
 func stampOfFile(st *unix.Stat_t) knowledge.Stamp {
-	return knowledge.Stamp{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano()}
+	return bases.StampOf(st)
 }
 
 // linkKey is the key under which the versions of a file with several names are

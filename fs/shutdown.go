@@ -145,7 +145,7 @@ func (f *FS) cleanupOnce() {
 		f.saveKnowledge(f.remembers.Close())
 		f.lessons.save()
 	}
-	f.bases.close()
+	f.bases.Close()
 	f.closeHistory()
 	if f.journal != nil {
 		f.event(journal.Event{Time: time.Now(), Event: "unmount"})

@@ -164,7 +164,7 @@ func (f *FS) holdsNoMutex() bool {
 		return true
 	}
 	if !try(&f.thefts) || !try(&f.ns) || !try(&f.paths) || !try(&f.readClaims.mu) ||
-		!try(&f.walks.mu) || !try(&f.ends) || !try(&f.bases.mu) || !try(&f.mu) {
+		!try(&f.walks.mu) || !try(&f.ends) || !try(&f.mu) {
 		return false
 	}
 	for s := range f.sessions {
