@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
+	"latchfs/fs/unfinished"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -64,7 +65,7 @@ type appender struct {
 	unsynced bool   // and it is not known to be on disk
 	records  int    // appended since the last event
 	bytes    int
-	open     openRecord
+	open     unfinished.Record
 	charged  int64  // for buf; see account
 	growing  inoKey // the file that the history knows to be growing
 }

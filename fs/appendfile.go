@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/refusals"
+	"latchfs/fs/unfinished"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
@@ -364,7 +365,7 @@ func (f *FS) fsyncAppended(h *handle, data bool) unix.Errno {
 		return e
 	}
 	a.mu.Lock()
-	a.open = openRecord{}
+	a.open = unfinished.Record{}
 	a.mu.Unlock()
 	fd, e := a.readFile()
 	if e != 0 {

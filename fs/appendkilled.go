@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/unfinished"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -68,7 +69,7 @@ func (a *appender) wasWrittenBy(c *caller) bool {
 
 // cutOpenLocked takes the record that is not finished out of the file, and returns it.
 func (a *appender) cutOpenLocked() []byte {
-	if len(a.open.pieces) == 0 {
+	if a.open.IsNone() {
 		return nil
 	}
 	l := a.lockSoon()
@@ -77,15 +78,15 @@ func (a *appender) cutOpenLocked() []byte {
 	}
 	defer a.f.table.Release(l)
 	var st unix.Stat_t
-	if a.followLocked() != 0 || a.key != a.open.key || !a.f.gaps.follow(&a.open) || unix.Fstat(a.fd, &st) != nil {
+	if a.followLocked() != 0 || !a.open.IsIn(a.key.ofFile()) || !a.f.gaps.Follow(&a.open) || unix.Fstat(a.fd, &st) != nil {
 		return nil
 	}
-	part := a.open.content(a.fd)
+	part := a.open.Content(a.fd)
 	if part == nil {
 		return nil
 	}
-	if first := a.open.pieces[0]; len(a.open.pieces) == 1 && first.end == st.Size {
-		if err := a.tail.Truncate(first.start); err != nil {
+	if start, ok := a.open.AtEnd(st.Size); ok {
+		if err := a.tail.Truncate(start); err != nil {
 			a.f.log.Errorf("%q ends in a line that its writer cannot finish, which cannot be cut off: %v", a.f.nodePath(a.h.n), err)
 			return nil
 		}
@@ -96,7 +97,7 @@ func (a *appender) cutOpenLocked() []byte {
 		}
 		a.forgetPages()
 	}
-	a.open = openRecord{}
+	a.open = unfinished.Record{}
 	a.noteGrowth(0)
 	a.tell(a.changes(opTruncate))
 	return part

@@ -19,6 +19,7 @@ import (
 	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
 	"latchfs/fs/tally"
+	"latchfs/fs/unfinished"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -44,9 +45,9 @@ import (
 //	handle.mu
 //	ioState.mu
 //	FS.mu
-//	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu, gaps.mu
+//	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu
 //	heartbeat.Heart.mu, lessons.file, liveDirs.mu, mountWatch.mu, probe.mu, reach.Look.mu
-//	readClaims.mu, refusals.Ring.mu, rejects.mu, txns.mu, virtual.mu, walks.mu
+//	readClaims.mu, refusals.Ring.mu, rejects.mu, txns.mu, unfinished.Gaps.mu, virtual.mu, walks.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -137,7 +138,7 @@ type FS struct {
 	// locks of a process that has closed it are ended.
 	ends sync.Mutex
 
-	gaps gaps
+	gaps unfinished.Gaps // of records that were taken out of files
 
 	tokenMu    sync.Mutex    // held while tokens are reserved on disk
 	tokenLimit atomic.Uint64 // tokens below are reserved on disk

@@ -205,7 +205,7 @@ func TestRecordIsTakenOutOfNoOtherFile(t *testing.T) {
 	other, _ := r.swap("SECRE")
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.open = openRecord{key: a.key, pieces: []piece{{start: 0, end: 3}}}
+	a.open.Add(time.Now(), a.key.ofFile(), 3, []byte("one"), &r.f.gaps)
 	if a.takeOutLocked() {
 		t.Error("something was taken out")
 	}
