@@ -14,7 +14,7 @@ import (
 // The kinds of intents. What has to be done about each after a crash is
 // specified in journal/commit.
 const (
-	KindShadow  = "shadow"  // a named shadow exists; it goes if nobody finishes
+	KindShadow  = "shadow"  // a named shadow exists; it goes if nobody finishes, unless it is Synced
 	KindReplace = "replace" // a shadow has, or gets, a name and is renamed over the target
 	KindInPlace = "inplace" // the target is being overwritten from a shadow that is on disk
 	KindAppend  = "append"  // records are being appended to the target
@@ -42,10 +42,13 @@ type Intent struct {
 	ShadowDir string // directory of the shadow
 	InState   bool   // it is the state directory, and ShadowDir means nothing
 	Shadow    string // the shadow's reserved name there, unique for all time
-	ShadowIno uint64 // KindReplace: its inode, so that it can be told from what it was exchanged for
+	ShadowIno uint64 // KindReplace, or Synced: its inode, so that it can be told from what it was exchanged for
+	Synced    bool   // fsync has acknowledged the shadow's bytes: they stay, if only aside
+	Appears   bool   // KindShadow and Synced: the shadow gets the name Name, if nothing has that
 
 	// Which file is overwritten, appended to, made or removed; KindReplace: the inode that is
-	// replaced. Birth is its time of birth in nanoseconds since the epoch, 0 where
+	// replaced. KindShadow and Synced: the directory that the shadow lies in. Birth is
+	// its time of birth in nanoseconds since the epoch, 0 where
 	// the filesystem keeps none.
 	TargetDev, TargetIno uint64
 	TargetBirth          int64
@@ -101,6 +104,8 @@ type intentJSON struct {
 	InState     bool   `json:"in_state,omitempty"`
 	Shadow      text   `json:"shadow"`
 	ShadowIno   uint64 `json:"shadow_ino,omitempty"`
+	Synced      bool   `json:"synced,omitempty"`
+	Appears     bool   `json:"appears,omitempty"`
 	TargetDev   uint64 `json:"target_dev,omitempty"`
 	TargetIno   uint64 `json:"target_ino,omitempty"`
 	TargetBirth int64  `json:"target_birth,omitempty"`
@@ -119,7 +124,7 @@ func (in Intent) wire() *intentJSON {
 		InState: in.InState, Shadow: text(in.Shadow),
 		TargetDev: in.TargetDev, TargetIno: in.TargetIno, TargetBirth: in.TargetBirth,
 		Meta: in.Meta, Mode: in.Mode, UID: in.UID, GID: in.GID, ShadowIno: in.ShadowIno, Keep: in.Keep,
-		Size: in.Size, Epoch: in.Epoch,
+		Size: in.Size, Epoch: in.Epoch, Synced: in.Synced, Appears: in.Appears,
 	}
 	if in.ShadowDir != in.Dir {
 		w.ShadowDir = (*text)(&in.ShadowDir)
@@ -133,7 +138,7 @@ func (w *intentJSON) intent(id uint64) Intent {
 		ShadowDir: string(w.Dir), InState: w.InState, Shadow: string(w.Shadow),
 		TargetDev: w.TargetDev, TargetIno: w.TargetIno, TargetBirth: w.TargetBirth,
 		Meta: w.Meta, Mode: w.Mode, UID: w.UID, GID: w.GID, ShadowIno: w.ShadowIno, Keep: w.Keep,
-		Size: w.Size, Epoch: w.Epoch,
+		Size: w.Size, Epoch: w.Epoch, Synced: w.Synced, Appears: w.Appears,
 	}
 	if w.ShadowDir != nil {
 		in.ShadowDir = string(*w.ShadowDir)

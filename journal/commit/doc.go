@@ -45,6 +45,8 @@
 //	   |
 //	Mark        from here on Dirty tells whether anything was written
 //	   |
+//	Secure      at the first fsync of its writer; Unsecure takes it back
+//	   |
 //	Publish | InPlace | Reject      the shadow becomes the file, or is written
 //	   |                            into it, or is kept aside
 //	Discard     always, at the end: gives back what is left
@@ -52,6 +54,28 @@
 // An unnamed file leaves nothing behind in a crash. Where the filesystem has
 // none, the shadow has a reserved name from the beginning and an intent in the
 // journal that says so.
+//
+// # Syncing
+//
+// What fsync has acknowledged must outlive the daemon. So the first one gives the shadow a
+// name, with an intent that says that it is synced:
+//
+//	write back the shadow             as before
+//	journal: begin "shadow", synced   as before; the name is not there
+//	link shadow -> .latchfs-HEX       recovery keeps the bytes; there may be no need
+//	fsync(shadow), sync(journal)      acknowledged; recovery keeps the bytes
+//
+// The two syncs are under way at once. Filesystems with a journal (ext4, XFS) make the
+// changes of names durable in their order and with the file to which they belong, so that
+// the name is not on disk before the bytes, and not after the fsync. Elsewhere the shadow
+// is synced under its name before the intent says so, and its directory after it.
+//
+// Recovery gives a new file its own name, if that is free and nothing else had to be asked
+// (validators, a transaction, on-kill "rollback"); other bytes go to rejected/. The
+// directory is looked for if it was moved. Publish, InPlace, Put and Reject replace the
+// intent by theirs, which says "synced", too, or end it when what they have done is on
+// disk, or comes there first. A new file that is published from that name needs no sync of
+// the directory: wherever a power cut stops the rename, the file comes out under its name.
 //
 // # Publishing
 //

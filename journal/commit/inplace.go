@@ -127,8 +127,16 @@ func (sh *Shadow) armRedo(in journal.Intent, o PublishOptions) error {
 	return sh.s.disk.Do("syncjournal", sh.s.disk.Journal.Sync)
 }
 
-// retag replaces the intent that stands for the shadow's name.
+// retag replaces the intent that stands for the shadow's name. What was synced stays so.
 func (sh *Shadow) retag(in journal.Intent) error {
+	in.Synced = in.Synced || sh.intent.Synced
+	if in.Synced && in.ShadowIno == 0 {
+		in.ShadowIno = sh.initial.Ino
+	}
+	return sh.reintend(in)
+}
+
+func (sh *Shadow) reintend(in journal.Intent) error {
 	old := sh.intent
 	in.ShadowDir, in.Shadow, in.InState = old.ShadowDir, old.Shadow, old.InState
 	var err error

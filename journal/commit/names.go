@@ -46,6 +46,8 @@ type (
 	TailOptions = tail.Options
 	// Pruned says what was removed from the rejected store, and why.
 	Pruned = rejected.Pruned
+	// Synced is a file that its writer had synced, and not closed, when the daemon ended.
+	Synced = recovery.Synced
 	// Report says what a recovery has found and done.
 	Report = recovery.Report
 )

@@ -42,7 +42,14 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	if err := sh.settleTimes(); err != nil {
 		return disk.Version{}, err
 	}
-	if sh.lazy = sh.prepareLazy(o); sh.lazy == nil {
+	byItself := sh.appearsByItself(o)
+	sh.lazy = sh.prepareLazy(o)
+	switch {
+	case byItself && o.Durability != Full && o.Durability != "":
+		if err := sh.s.WriteBack(sh.fd); err != nil {
+			return disk.Version{}, err
+		}
+	case sh.lazy == nil:
 		if o.waitsForAll() {
 			// Who finds this version after a crash finds what was made before it in the
 			// same directory. What cannot be settled now is tried again.
@@ -65,18 +72,26 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	// From here on it is published, and nothing undoes that. A journal that
 	// does not know it finds no shadow when it looks, and is content.
 	sh.published, sh.mark = true, mark{}
-	_ = sh.nameGone()
+	waits := sh.lazy == nil && o.waitsForAll() && !byItself
+	if sh.intent.Synced && !sh.s.disk.KeepsOrder(sh.fd) {
+		waits = true // for the new name, before the old one is forgotten
+	} else {
+		_ = sh.nameGone()
+	}
 	if sh.lazy != nil {
 		sh.s.lazies.Published(sh.lazy)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(sh.fd, &st); err != nil {
+		sh.leaveToRecovery()
 		return disk.Version{}, &kinded{ErrNotDurable, o.Name, os.NewSyscallError("fstat", err)}
 	}
 	v := disk.VersionOf(&st)
 	o.published(v)
-	if sh.lazy == nil && o.waitsForAll() {
-		if err := sh.s.disk.SyncDir(o.Dir, sh.fd); err != nil {
+	if waits {
+		err := sh.s.disk.SyncDir(o.Dir, sh.fd)
+		sh.secured(err)
+		if err != nil {
 			return v, &kinded{ErrNotDurable, o.Name, err}
 		}
 	}
@@ -162,6 +177,7 @@ func (sh *Shadow) publishNew(o PublishOptions) error {
 func (sh *Shadow) nameFor(in journal.Intent, o PublishOptions) error {
 	switch {
 	case sh.named():
+		sh.follow(o)
 		return sh.retag(in)
 	case sh.inState:
 		return sh.linkReserved(sh.s.disk.StateFD(), in)

@@ -22,7 +22,8 @@ func (o *PublishOptions) waitsForAll() bool {
 // prepareLazy prepares a lazy publication; nil if it is to be synced.
 func (sh *Shadow) prepareLazy(o PublishOptions) *lazy.Commit {
 	// The log of btrfs does not keep the order of names that this relies on.
-	if !o.waitsForNothing() || disk.ForgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
+	// What was synced has a name already that a recovery knows.
+	if !o.waitsForNothing() || sh.intent.Synced || disk.ForgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
 		return nil
 	}
 	to := lazy.Target{

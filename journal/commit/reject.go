@@ -27,6 +27,9 @@ func (sh *Shadow) Reject(meta map[string]any) (id string, err error) {
 		return "", fmt.Errorf("reject: %w", os.NewSyscallError("fstat", err))
 	}
 	id, err = sh.s.rejects.Put(meta, &st, sh.keepContent)
+	if err != nil && sh.intent.Synced {
+		sh.leaveToRecovery() // which tries again
+	}
 	if err != nil {
 		return "", fmt.Errorf("reject: %w", err)
 	}
@@ -50,18 +53,31 @@ func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
 		if err := sh.s.disk.Do("unlink", func() error { return unix.Unlinkat(dir, rejected.Content, 0) }); err != nil {
 			return err
 		}
-		return sh.s.rejects.CopyContent(sh.fd, dir, st)
+		return sh.copyAside(dir, st)
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EPERM), // another filesystem, subvolume or quota project
 		errors.Is(err, unix.ENOENT): // it had a name once and has lost it
-		return sh.s.rejects.CopyContent(sh.fd, dir, st)
+		return sh.copyAside(dir, st)
 	}
 	if err != nil {
 		return err
 	}
-	_ = sh.nameGone()
+	if sh.s.disk.KeepsOrder(sh.fd) || sh.keepOnDisk(dir) == nil {
+		_ = sh.nameGone()
+	} else {
+		sh.leaveToRecovery()
+	}
 	// Nobody gets past the 0700 above it, so this is for later copies.
 	_ = sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, 0o600) })
 	return nil
+}
+
+// copyAside copies the shadow's bytes into dir. What was synced is on disk there, before
+// the shadow is discarded.
+func (sh *Shadow) copyAside(dir int, st *unix.Stat_t) error {
+	if err := sh.s.rejects.CopyContent(sh.fd, dir, st); err != nil {
+		return err
+	}
+	return sh.keepOnDisk(dir)
 }
 
 // isAt reports whether a name in dir is the shadow's.

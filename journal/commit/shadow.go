@@ -171,7 +171,9 @@ func (sh *Shadow) dropName() error {
 	}
 	err := sh.s.disk.Do("unlink", func() error { return unix.Unlinkat(sh.dir, sh.intent.Shadow, 0) })
 	if err != nil && !errors.Is(err, unix.ENOENT) {
-		sh.s.disk.Abandon(sh.intent)
+		in := sh.intent
+		in.Synced, in.Appears = false, false // nobody wants it any more
+		sh.s.disk.Abandon(in)
 		sh.forgetName()
 		return err
 	}

@@ -89,10 +89,21 @@ func (c *Checked) describe(in journal.Intent) (what, means string) {
 	default:
 		return fmt.Sprintf("a change of kind %q", in.Kind), "the next mount deals with it, or says why not"
 	}
-	if shadow {
+	switch {
+	case shadow && in.Synced:
+		return what, describeSynced(in)
+	case shadow:
 		return what, "it did not come to that: the next mount removes the shadow, and the old version stands"
 	}
 	return what, forget
+}
+
+func describeSynced(in journal.Intent) string {
+	aside := "keeps what its writer had synced under " + rejected.Dir + "/"
+	if in.Appears {
+		return "the next mount lets the file appear as its writer had synced it, or " + aside + " if the name is taken"
+	}
+	return "it did not come to that: the next mount " + aside + ", and the old version stands"
 }
 
 func (c *Checked) describeInPlace(in journal.Intent, shadow bool) string {

@@ -105,11 +105,20 @@ func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
 	for _, in := range r.Redone {
 		p.noteIntent(in, "finished: the new version is in place")
 	}
+	for _, k := range r.Synced {
+		if k.Kept == "" {
+			p.noteIntent(k.In, "the file has appeared as its writer had synced it")
+			continue
+		}
+		p.noteIntent(k.In, "what its writer had synced is kept as %s", keptPath(k.Kept))
+	}
 	for _, name := range r.Removed {
 		p.note(FindOrphan, name, "removed")
 	}
-	if len(r.Undone)+len(r.Redone)+len(r.Removed)+len(r.Salvaged) > 0 || p.aside != "" {
-		detail := map[string]any{"by": "fsck", "undone": len(r.Undone), "redone": len(r.Redone), "removed": r.Removed, "salvaged": r.Salvaged}
+	if len(r.Undone)+len(r.Redone)+len(r.Removed)+len(r.Salvaged)+len(r.Synced) > 0 || p.aside != "" {
+		detail := map[string]any{
+			"by": "fsck", "undone": len(r.Undone), "redone": len(r.Redone), "removed": r.Removed, "salvaged": r.Salvaged, "synced": len(r.Synced),
+		}
 		if p.aside != "" {
 			detail["journal"] = p.aside
 		}

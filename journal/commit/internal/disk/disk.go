@@ -75,6 +75,27 @@ func (s *Disk) Once(step string, fn func() error) error {
 	}
 }
 
+// Step is a change to the disk.
+type Step struct {
+	Name string
+	Do   func() error
+}
+
+// Both takes two steps at once, so that they wait for the disk together.
+func (s *Disk) Both(a, b Step) error {
+	if err := s.Once(a.Name, func() error { return nil }); err != nil {
+		return err
+	}
+	second := make(chan error, 1)
+	if err := s.Once(b.Name, func() error { return nil }); err != nil {
+		second <- err
+	} else {
+		go func() { second <- os.NewSyscallError(b.Name, b.Do()) }()
+	}
+	err := os.NewSyscallError(a.Name, a.Do())
+	return errors.Join(err, <-second)
+}
+
 // Begin puts an intent into the journal.
 func (s *Disk) Begin(in journal.Intent) (id uint64, err error) {
 	err = s.Do("begin", func() error { id, err = s.Journal.Begin(in); return err })

@@ -11,13 +11,15 @@ import (
 	"latchfs/journal/commit/internal/tail"
 )
 
-// Lost is a commit in place, or a file that was appended to, whose directory
-// was renamed, or whose target was, before it was finished.
+// Lost is a commit in place, a file that was appended to, or a shadow that was synced,
+// whose directory was renamed, or whose target was, before it was finished.
 type Lost struct {
 	In        journal.Intent
-	ShadowDir int // valid with shadow
-	Shadow    int // -1: not found
-	Target    int // -1: not found
+	ShadowDir int    // valid with shadow
+	Where     string // its path, likewise
+	Shadow    int    // -1: not found
+	Target    int    // -1: not found
+	Keep      bool   // its bytes are kept, whatever they were for
 }
 
 // Close closes what Find has opened.
@@ -33,7 +35,7 @@ func (l *Lost) Close() {
 
 // Find looks everywhere for the shadows and targets of lost.
 func Find(s *disk.Disk, lost []*Lost) error {
-	look := func(dir int, e disk.Entry) error {
+	look := func(dir int, where string, e disk.Entry) error {
 		for _, l := range lost {
 			if l.Shadow < 0 && e.Name == l.In.Shadow {
 				fd, err := disk.OpenShadow(dir, e.Name)
@@ -45,7 +47,7 @@ func Find(s *disk.Disk, lost []*Lost) error {
 					unix.Close(fd)
 					return os.NewSyscallError("dup", err)
 				}
-				l.Shadow, l.ShadowDir = fd, own
+				l.Shadow, l.ShadowDir, l.Where = fd, own, where
 			}
 			if l.Target < 0 && e.Ino == l.In.TargetIno && !disk.Reserved(e.Name) {
 				fd, err := disk.OpenTarget(dir, e.Name, l.In)
@@ -57,15 +59,18 @@ func Find(s *disk.Disk, lost []*Lost) error {
 		}
 		return nil
 	}
-	if err := disk.ReadDir(s.StateFD(), func(e disk.Entry) error { return look(s.StateFD(), e) }); err != nil {
+	err := disk.ReadDir(s.StateFD(), func(e disk.Entry) error { return look(s.StateFD(), disk.StateDirName, e) })
+	if err != nil {
 		return err
 	}
-	return s.Walk(context.Background(), func(dir int, _ string, e disk.Entry) error { return look(dir, e) })
+	return s.Walk(context.Background(), look)
 }
 
 // finishLost deals with what find has found, or has not.
 func (s *Recoverer) finishLost(l *Lost, tails *tail.Recovery, r *Report) error {
 	switch {
+	case l.Keep:
+		return s.keepLost(l, r)
 	case l.In.Kind != journal.KindAppend:
 		return s.redoLost(l, r)
 	case l.Target < 0:

@@ -30,6 +30,7 @@ type Report struct {
 	Reverted []lazy.Reverted  // files whose new version was not whole
 	Removed  []string         // orphaned shadows
 	Salvaged []string         // IDs under rejected/ of bytes that had no place to go
+	Synced   []Synced         // files whose writers had synced them, and not closed
 	// SweepDue: the previous stop was not clean, so orphans may lie anywhere
 	// below the root. Sweep finds them; it may run beside everything else.
 	SweepDue bool
@@ -84,9 +85,9 @@ func (s *Recoverer) Recover() (Report, error) {
 		appended = appended || in.Kind == journal.KindAppend
 		switch in.Kind {
 		case journal.KindShadow:
-			fail(in, s.undo(in, &r))
+			lost = append(lost, s.takeBack(in, s.undo, &r, fail)...)
 		case journal.KindReplace:
-			fail(in, s.undoReplace(in, &r))
+			lost = append(lost, s.takeBack(in, s.undoReplace, &r, fail)...)
 		case journal.KindInPlace:
 			found, err := s.redoAt(in, &r)
 			fail(in, err)
@@ -133,14 +134,31 @@ func (s *Recoverer) Recover() (Report, error) {
 	return r, errors.Join(errs...)
 }
 
-// undo removes a shadow that did not become a file.
-func (s *Recoverer) undo(in journal.Intent, r *Report) error {
+// takeBack does what undo does about an intent, and returns it if its shadow was synced and
+// has to be looked for.
+func (s *Recoverer) takeBack(
+	in journal.Intent, undo func(journal.Intent, *Report) (bool, error), r *Report, fail func(journal.Intent, error),
+) []*Lost {
+	found, err := undo(in, r)
+	fail(in, err)
+	if found || err != nil {
+		return nil
+	}
+	return []*Lost{{In: in, Shadow: -1, Target: -1, Keep: true}}
+}
+
+// undo removes a shadow that did not become a file, or keeps what was synced of it. found
+// is false if that has to be looked for.
+func (s *Recoverer) undo(in journal.Intent, r *Report) (found bool, err error) {
+	if in.Synced {
+		return s.keepSynced(in, r)
+	}
 	dir, err := s.disk.OpenShadowDir(in)
 	if disk.Gone(err) {
-		return s.disk.Finish(in) // moved, perhaps: then it is Sweep's
+		return true, s.disk.Finish(in) // moved, perhaps: then it is Sweep's
 	}
 	if err != nil {
-		return err
+		return true, err
 	}
 	defer unix.Close(dir)
 	err = s.disk.RemoveName(dir, in.Shadow)
@@ -148,9 +166,9 @@ func (s *Recoverer) undo(in journal.Intent, r *Report) error {
 	case err == nil:
 		r.Undone = append(r.Undone, in)
 	case !errors.Is(err, unix.ENOENT):
-		return err
+		return true, err
 	}
-	return s.disk.Finish(in)
+	return true, s.disk.Finish(in)
 }
 
 // redoAt repeats a commit in place, if the shadow and the target are where the

@@ -12,18 +12,26 @@ import (
 )
 
 // undoReplace puts right what a crash has left of a replacement: a shadow that
-// did not become the file, or an old version that did not get where it belongs.
-func (s *Recoverer) undoReplace(in journal.Intent, r *Report) error {
+// did not become the file, or an old version that did not get where it belongs. found is
+// false if a shadow that was synced has to be looked for.
+func (s *Recoverer) undoReplace(in journal.Intent, r *Report) (found bool, err error) {
 	dir, err := s.disk.OpenShadowDir(in)
 	if disk.Gone(err) {
-		return s.disk.Finish(in) // moved, perhaps: then it is Sweep's
+		if in.Synced {
+			return false, nil
+		}
+		return true, s.disk.Finish(in) // moved, perhaps: then it is Sweep's
 	}
 	if err != nil {
-		return err
+		return true, err
 	}
 	defer unix.Close(dir)
+	return true, s.undoReplaceAt(dir, in, r)
+}
+
+func (s *Recoverer) undoReplaceAt(dir int, in journal.Intent, r *Report) error {
 	var st unix.Stat_t
-	err = unix.Fstatat(dir, in.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(dir, in.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
 	case errors.Is(err, unix.ENOENT): // it had no name yet, or all was done
 		err = nil
@@ -72,7 +80,12 @@ func (s *Recoverer) putBack(dir int, in journal.Intent, r *Report) error {
 	return s.disk.Do("unlink", func() error { return unix.Unlinkat(dir, in.Shadow, 0) })
 }
 
+// removeShadow removes a shadow that did not become the file, or keeps what was synced of
+// it.
 func (s *Recoverer) removeShadow(dir int, in journal.Intent, r *Report) error {
+	if in.Synced {
+		return s.rescue(dir, in.Dir, in, r)
+	}
 	err := s.disk.Do("unlink", func() error { return unix.Unlinkat(dir, in.Shadow, 0) })
 	if err == nil {
 		r.Undone = append(r.Undone, in)

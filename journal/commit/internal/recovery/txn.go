@@ -28,7 +28,7 @@ func (s *Recoverer) recoverTxns(pending []journal.Intent, r *Report, fail func(j
 		switch {
 		case in.Txn == 0, in.Kind == journal.KindTxn:
 		case in.Kind == journal.KindShadow, !decided[in.Txn] && IsShadow(in):
-			fail(in, s.undo(in, r))
+			lost = append(lost, s.takeBack(in, s.undo, r, fail)...)
 		case decided[in.Txn] && in.Kind == journal.KindMade, !decided[in.Txn] && in.Kind == journal.KindRemove:
 			fail(in, s.disk.Finish(in))
 		case in.Kind == journal.KindMade, in.Kind == journal.KindRemove:

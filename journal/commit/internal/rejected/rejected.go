@@ -120,6 +120,16 @@ func (s *Store) CopyContent(fd, dir int, st *unix.Stat_t) error {
 	return nil
 }
 
+// SyncContent makes the bytes of an entry that is being made durable.
+func (s *Store) SyncContent(dir int) error {
+	fd, err := disk.OpenShadow(dir, Content)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return s.disk.Do("fsync", func() error { return unix.Fsync(fd) })
+}
+
 func (s *Store) writeMeta(dir int, meta map[string]any) error {
 	b, err := json.MarshalIndent(meta, "", "  ")
 	if err != nil {

@@ -1,0 +1,162 @@
+package commit
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal"
+	"latchfs/journal/commit/internal/disk"
+)
+
+// SyncOptions say what a recovery has to know of a shadow that its writer syncs.
+type SyncOptions struct {
+	Dir     int    // descriptor of the target's directory; O_PATH will do
+	DirPath string // that directory relative to the data root, for the journal
+	Name    string // the target's name in Dir
+	Token   uint64 // fencing token, for the journal
+	// Appears: after a crash the shadow becomes the file Name, if nothing has that name.
+	// Otherwise its bytes are kept aside.
+	Appears bool
+}
+
+// WriteBack sends what the open file fd holds to the disk, and does not wait until the
+// disk keeps it.
+func (s *Store) WriteBack(fd int) error {
+	return s.disk.Do("writeback", func() error { return writeBack(fd) })
+}
+
+func writeBack(fd int) error {
+	const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	err := unix.SyncFileRange(fd, 0, 0, flags)
+	if err == unix.ENOSYS || err == unix.ESPIPE {
+		return unix.Fdatasync(fd)
+	}
+	return err
+}
+
+// Secure gives the shadow a reserved name, and an intent from which a recovery learns
+// whose bytes these are. They are safe when SyncSecured has returned after it. The content is to
+// be written back before, so that what has the name after a power cut is whole.
+func (sh *Shadow) Secure(o SyncOptions) error {
+	in := journal.Intent{
+		Kind: journal.KindShadow, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Token: o.Token,
+		ShadowIno: sh.initial.Ino, Synced: true, Appears: o.Appears && !sh.inState,
+	}
+	var dir unix.Stat_t
+	lies := sh.lies(o.Dir)
+	if err := unix.Fstat(lies, &dir); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	in.TargetIno, in.TargetBirth = dir.Ino, disk.Birth(lies)
+	at := PublishOptions{Dir: o.Dir, DirPath: o.DirPath}
+	if sh.s.disk.KeepsOrder(sh.fd) {
+		return sh.nameFor(in, at)
+	}
+	// The name might be on disk before the content.
+	plain := in
+	plain.Synced, plain.Appears = false, false
+	err := sh.nameFor(plain, at)
+	if err == nil {
+		err = sh.sync()
+	}
+	if err == nil {
+		err = sh.retag(in)
+	}
+	if err == nil {
+		err = sh.s.disk.SyncDir(sh.dir, sh.fd)
+	}
+	return err
+}
+
+// lies is the directory in which the shadow is, or gets a name.
+func (sh *Shadow) lies(dir int) int {
+	switch {
+	case sh.named():
+		return sh.dir
+	case sh.inState:
+		return sh.s.disk.StateFD()
+	}
+	return dir
+}
+
+// follow notes the path of the shadow's directory, which may have been renamed, if that is
+// the target's.
+func (sh *Shadow) follow(o PublishOptions) {
+	var is, own unix.Stat_t
+	if sh.intent.Synced && !sh.inState && unix.Fstat(o.Dir, &is) == nil && unix.Fstat(sh.dir, &own) == nil &&
+		disk.InodeOf(&is) == disk.InodeOf(&own) {
+		sh.intent.ShadowDir = o.DirPath
+	}
+}
+
+// Secured reports whether a recovery keeps the shadow's bytes, or would if they had been
+// synced.
+func (sh *Shadow) Secured() bool { return sh.intent.Synced }
+
+// Unsecure takes back what Secure has done: a recovery removes the shadow.
+func (sh *Shadow) Unsecure() error {
+	if !sh.intent.Synced {
+		return nil
+	}
+	in := sh.intent
+	in.Synced, in.Appears = false, false
+	return sh.reintend(in)
+}
+
+// Sync makes a file durable; dataOnly leaves out what fdatasync(2) does.
+func (s *Store) Sync(fd int, dataOnly bool) error {
+	return s.disk.Once("fsync", func() error {
+		if dataOnly {
+			return unix.Fdatasync(fd)
+		}
+		return unix.Fsync(fd)
+	})
+}
+
+// SyncSecured makes a shadow durable that was secured, and what the journal says of it.
+func (s *Store) SyncSecured(fd int) error {
+	return s.disk.Both(
+		disk.Step{Name: "fsync", Do: func() error { return unix.Fsync(fd) }},
+		disk.Step{Name: "syncjournal", Do: s.disk.Journal.Sync},
+	)
+}
+
+// appearsByItself reports whether a crash at any moment leaves the new file where the
+// publication is to bring it: the shadow is on disk, and what is done to its names comes
+// there in order.
+func (sh *Shadow) appearsByItself(o PublishOptions) bool {
+	return o.Base == nil && sh.intent.Appears && sh.intent.Dir == o.DirPath && sh.intent.Name == o.Name &&
+		sh.s.disk.KeepsOrder(sh.fd)
+}
+
+// secured ends the intent of a publication that has happened, whose old name must not be
+// forgotten before the new one is on disk.
+func (sh *Shadow) secured(onDisk error) {
+	if onDisk == nil {
+		_ = sh.nameGone()
+		return
+	}
+	sh.leaveToRecovery()
+}
+
+// leaveToRecovery hands the shadow's name, or what is left of it, to a recovery.
+func (sh *Shadow) leaveToRecovery() {
+	if !sh.named() {
+		return
+	}
+	in := sh.intent
+	in.Appears = false // a recovery of this run would show it to nobody who asks for the lock
+	sh.s.disk.Abandon(in)
+	sh.forgetName()
+}
+
+// keepOnDisk makes content durable that was copied, or moved, into dir, before the
+// shadow is forgotten.
+func (sh *Shadow) keepOnDisk(dir int) error {
+	if !sh.intent.Synced {
+		return nil
+	}
+	return errors.Join(sh.s.rejects.SyncContent(dir), sh.s.disk.SyncDir(dir, sh.fd))
+}
