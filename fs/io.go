@@ -209,29 +209,16 @@ func (f *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 		return status(f.fsyncAppended(h, in.FsyncFlags&1 != 0))
 	}
 	fd, e := f.file(h)
-	if e != 0 {
+	dataOnly := in.FsyncFlags&1 != 0
+	switch {
+	case e != 0:
 		return status(e)
+	case h.sess != nil && h.kind == shadowHandle:
+		return status(h.sess.fsync(h, fd, dataOnly))
+	case dataOnly:
+		return statusOf(unix.Fdatasync(fd))
 	}
-	var before cacheStamp
-	if s := h.sess; s != nil && h.kind == shadowHandle {
-		before = s.stamped()
-	}
-	var err error
-	if in.FsyncFlags&1 != 0 {
-		err = unix.Fdatasync(fd)
-	} else {
-		err = unix.Fsync(fd)
-	}
-	if s := h.sess; s != nil && h.kind == shadowHandle {
-		if err != nil {
-			s.mu.Lock()
-			s.failed = errnoOf(err)
-			s.mu.Unlock()
-		} else if s.syncedAgain(before) && h.flags&unix.O_ACCMODE == unix.O_RDWR {
-			return status(s.autoLive("synced again after more writes"))
-		}
-	}
-	return statusOf(err)
+	return statusOf(unix.Fsync(fd))
 }
 
 // Fallocate implements fuse.RawFileSystem.

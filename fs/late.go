@@ -186,6 +186,9 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 	}
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(replace)
+	if s.shadow.Secured() { // what was synced is to be on disk in the copy
+		o.Durability = commit.Full
+	}
 	ch := s.changes(opRename, dir, name)
 	ch.was = replace
 	f.paths.RLock()
@@ -202,26 +205,13 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 	f.tell(ch)
 	s.copied = true
 	s.isNew.Store(false)
+	if err := s.shadow.Unsecure(); err != nil { // what was synced is in the copy
+		f.log.Warnf("%s: %v", s, err)
+	}
 	// What is stored through a mapping leaves no trace in the times.
 	s.wrote, s.truncated = s.mappedLocked(), false
 	s.baseVersion = &v
 	return errnoOf(s.shadow.Mark())
-}
-
-// syncedAgain notes that an fsync has made durable what the shadow was like when it
-// began, and reports whether there was an earlier one with writes between them: what
-// a database does, not a program that saves a file. A new file that stays open after
-// an fsync appears.
-func (s *session) syncedAgain(now cacheStamp) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state.hasEnded() || now == (cacheStamp{}) {
-		return false
-	}
-	last := s.synced
-	s.synced = now
-	s.appearLocked(syncedWait, "synced and still open")
-	return last != (cacheStamp{}) && last != s.synced
 }
 
 // autoLive makes a file live whose users treat it as a database. Where the

@@ -12,11 +12,12 @@ import (
 // within a second, without anybody waiting for that.
 
 // durability is what the session's commit waits for. A program that has called fsync on
-// a new file wants that file on disk, and what goes live is written on.
+// a new file wants that file on disk: there it is, if under another name, and a crash
+// brings it back. What goes live is written on.
 func (s *session) durability() commit.Durability {
 	set := s.settings.Durability
 	switch live := s.state == stateGoingLive; {
-	case set == policy.AutoDurability && (live || s.asksForDisk || s.synced != (cacheStamp{})):
+	case set == policy.AutoDurability && (live || s.asksForDisk || s.synced != (cacheStamp{}) && !s.shadow.Secured()):
 		return commit.Full
 	case set == policy.Lazy && live:
 		return commit.Ordered

@@ -12,12 +12,15 @@ import (
 
 // reportRecovery tells what the start found and did.
 func (f *FS) reportRecovery(r commit.Report) {
-	n := len(r.Undone) + len(r.Redone) + len(r.Cut) + len(r.Reverted) + len(r.Removed) + len(r.Salvaged)
+	n := len(r.Undone) + len(r.Redone) + len(r.Cut) + len(r.Reverted) + len(r.Removed) + len(r.Salvaged) + len(r.Synced)
 	if n == 0 {
 		return
 	}
-	f.log.Infof("recovery: %d replacements undone, %d commits in place finished, %d unfinished records cut off, %d orphaned shadows removed, %d kept aside",
-		len(r.Undone), len(r.Redone), len(r.Cut), len(r.Removed), len(r.Salvaged))
+	f.log.Infof("recovery: %d replacements undone, %d commits in place finished, %d unfinished records cut off, %d orphaned shadows removed, %d kept aside, %d synced by their writers",
+		len(r.Undone), len(r.Redone), len(r.Cut), len(r.Removed), len(r.Salvaged), len(r.Synced))
+	for _, k := range r.Synced {
+		f.event(syncedEvent(k))
+	}
 	for _, v := range r.Reverted {
 		f.event(journal.Event{Time: time.Now(), Event: "recovery", Path: v.Path, Detail: map[string]any{
 			"operation": opOpen, "removed": v.Gone, "kept": v.Kept,
@@ -32,7 +35,21 @@ func (f *FS) reportRecovery(r commit.Report) {
 	}
 	f.event(journal.Event{Time: time.Now(), Event: "recovery", Detail: map[string]any{
 		"undone": len(r.Undone), "redone": len(r.Redone), "cut": len(r.Cut), "removed": r.Removed, "salvaged": r.Salvaged,
+		"synced": len(r.Synced),
 	}})
+}
+
+// syncedEvent tells what has become of bytes that their writer had synced before it was
+// cut off.
+func syncedEvent(k commit.Synced) journal.Event {
+	ev := journal.Event{Time: time.Now(), Event: "recovery", Path: k.Path, Token: k.In.Token, Detail: map[string]any{
+		"operation": opOpen, "reason": "latchfs ended before the file was closed; it appears as its writer had synced it",
+	}}
+	if k.Kept != "" {
+		ev.Detail["kept"] = k.Kept
+		ev.Detail["reason"] = "latchfs ended before the file was closed; what its writer had synced is kept aside"
+	}
+	return ev
 }
 
 // finishHalfWritten tries again to finish commits in place that an error of the

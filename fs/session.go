@@ -78,17 +78,19 @@ type session struct {
 	copied      bool          // a copy was published under a rename; see publishCopy
 	sealed      cacheStamp    // size and mtime of what was published
 	synced      cacheStamp    // size and mtime at the last fsync
-	asksForDisk bool          // a descriptor of it was opened with O_SYNC or O_DSYNC
-	stamp       shadowStamp   // at the last heartbeat
-	appears     *time.Timer   // makes a new file visible that is still open; nil: not running
-	grows       bool          // it has appeared, or is about to, before its close
-	lingering   *time.Timer   // waits for the RELEASE of a session with nothing to commit
-	result      unix.Errno
-	shown       atomic.Pointer[shownAttr]
-	used        usage        // by an operation that came to the daemon
-	onlyMapped  atomic.Bool  // somebody was seen to have it mapped, and no descriptor of it
-	idle        atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
-	patience    atomic.Int32 // how often late may look again
+	// securedOnDisk: what the journal says of the synced shadow is on disk.
+	securedOnDisk bool
+	asksForDisk   bool        // a descriptor of it was opened with O_SYNC or O_DSYNC
+	stamp         shadowStamp // at the last heartbeat
+	appears       *time.Timer // makes a new file visible that is still open; nil: not running
+	grows         bool        // it has appeared, or is about to, before its close
+	lingering     *time.Timer // waits for the RELEASE of a session with nothing to commit
+	result        unix.Errno
+	shown         atomic.Pointer[shownAttr]
+	used          usage        // by an operation that came to the daemon
+	onlyMapped    atomic.Bool  // somebody was seen to have it mapped, and no descriptor of it
+	idle          atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
+	patience      atomic.Int32 // how often late may look again
 }
 
 // shownAttr is how the attributes of the shadow differ from what fstat says. It

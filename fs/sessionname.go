@@ -48,6 +48,9 @@ func (s *session) detach() bool {
 		return !s.state.hasEnded()
 	}
 	s.become(stateDetached)
+	if err := s.shadow.Unsecure(); err != nil {
+		s.f.log.Warnf("%s, which has lost its name: %v", s, err)
+	}
 	shown := *s.shown.Load()
 	shown.nlink = 0
 	s.shown.Store(&shown)

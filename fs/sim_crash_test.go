@@ -274,6 +274,7 @@ func (w *simWorld) revive() {
 			w.daemon.die()
 		}
 	}
+	w.model.checkSynced()
 	w.logf("the next daemon answers")
 	w.model.count("death of the daemon")
 	at := w.now()

@@ -33,6 +33,7 @@ type simFile struct {
 	known         string // the version that its writer has read
 	syncing       int64  // when the fsync of the whole version began; 0: there was none
 	synced        bool   // it has returned
+	created       bool   // by its open
 	refused       bool   // a close has failed
 	killed        bool   // a process was killed that had it
 	records       []simRecord
@@ -121,7 +122,7 @@ func (k *simKernel) openOrCreate(p *simProc, dir *simInode, name string, flags u
 	if e != 0 {
 		return nil, nil, e
 	}
-	f := &simFile{k: k, inode: k.inodeOf(p, &out.EntryOut), flags: flags, refs: 1, out: out.OpenOut}
+	f := &simFile{k: k, inode: k.inodeOf(p, &out.EntryOut), flags: flags, refs: 1, out: out.OpenOut, created: true}
 	k.mu.Lock()
 	k.putLocked(dir, name, f.inode, out.EntryTimeout())
 	dir.until = time.Time{}

@@ -202,7 +202,9 @@ func (p *simProc) sync(path string) {
 	p.enter(unix.SYS_FSYNC, "fsync "+f.path)
 	f.syncing = p.w.now()
 	e = f.k.fsync(p, f)
-	f.synced = e == 0
+	if f.synced = e == 0; f.synced {
+		p.w.model.acknowledged(f)
+	}
 	p.w.logf("%s syncs %s: %s", p, f.path, result(e))
 	if e != 0 && !p.isKilled() && !f.k.isDead() && !p.w.model.mayFail(e, f.began) {
 		p.w.failf("%s: fsync must not fail with %s", p, result(e))

@@ -30,7 +30,8 @@ type simModel struct {
 	ops      []porcupine.Operation
 	done     map[string]int // how often what ended how
 	held     []*simHeld
-	faults   []int64 // when the disk has failed
+	faults   []int64    // when the disk has failed
+	synced   []*simFile // whose last close has not returned
 }
 
 // simOp is what a program has done, for the model.
@@ -250,6 +251,9 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 		return
 	}
 	dead, ended := f.k.isDead(), f.k.until(m.w.now())
+	if !dead {
+		m.forgetSynced(f)
+	}
 	v := cmp.Or(f.version, "empty")
 	for _, r := range f.records {
 		o := simOp{kind: "append", path: f.path, handle: f.handle, version: r.version, killed: f.killed || r.failed || e != 0}
@@ -270,7 +274,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	case dead && began > ended: // nobody was there to commit it
 		return
 	case dead:
-		o.errno, o.killed = 0, true
+		o.errno, o.killed = 0, !m.mustAppear(f)
 		m.count("write, and the daemon dies")
 	case f.killed && f.synced: // all that was written has been synced: it must be the file
 		o.errno = 0

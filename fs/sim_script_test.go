@@ -131,6 +131,7 @@ func drawScript(seed uint64) simScript {
 	}
 	s.drawLocks(seed, func(r *rand.Rand) string { return names[r.IntN(len(names))] })
 	s.drawLinks(seed, names)
+	s.drawSyncs(seed, names)
 	s.drawTransactions(seed)
 	return s
 }

@@ -1,0 +1,106 @@
+package fs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+	"latchfs/lockmgr/policy"
+)
+
+// An fsync makes the shadow durable, and publishes nothing (DESIGN §4.1). The shadow gets a
+// hidden name at the first one, and an intent in the journal: should the daemon die before
+// the close, the next one finds the bytes, and knows whose they are.
+
+// fsync is fsync(2) on a descriptor of the session's file, which has the shadow open as fd.
+func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
+	before := s.stamped()
+	err := s.secure(fd)
+	if err == nil {
+		err = s.sync(fd, dataOnly)
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.failed = errnoOf(err)
+		s.mu.Unlock()
+		return errnoOf(err)
+	}
+	if s.syncedAgain(before) && h.flags&unix.O_ACCMODE == unix.O_RDWR {
+		return s.autoLive("synced again after more writes")
+	}
+	return 0
+}
+
+// sync makes what was written durable, and what the journal says of it at the first time.
+func (s *session) sync(fd int, dataOnly bool) error {
+	s.mu.Lock()
+	known := s.securedOnDisk || !s.shadow.Secured()
+	s.mu.Unlock()
+	if known {
+		return s.f.store.Sync(fd, dataOnly)
+	}
+	err := s.f.store.SyncSecured(fd)
+	if err == nil {
+		s.mu.Lock()
+		s.securedOnDisk = true
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// secure sees to it that a recovery keeps what is about to be synced.
+func (s *session) secure(fd int) error {
+	if !s.needsSecuring() {
+		return nil
+	}
+	// Not under the mutex, for it may take long.
+	if err := s.f.store.WriteBack(fd); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.needsSecuringLocked() {
+		return nil
+	}
+	dir, name := s.where()
+	return s.shadow.Secure(commit.SyncOptions{
+		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name, Token: s.lock.Token(), Appears: s.mayAppearLocked(),
+	})
+}
+
+func (s *session) needsSecuring() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.needsSecuringLocked()
+}
+
+// needsSecuringLocked reports whether the session has changed what nobody else has.
+func (s *session) needsSecuringLocked() bool {
+	if s.state != stateWriting || s.shadow.Secured() {
+		return false
+	}
+	dirty, err := s.dirtyLocked()
+	return s.isNew.Load() || dirty || err != nil
+}
+
+// mayAppearLocked reports whether the shadow may become the new file without anybody's
+// further look at it.
+func (s *session) mayAppearLocked() bool {
+	return s.isNew.Load() && s.txn.Load() == nil && s.merge == nil && s.failed == 0 &&
+		s.settings.Validate == nil && s.settings.OnKill != policy.Rollback && s.keepsLock()
+}
+
+// syncedAgain notes that an fsync has made durable what the shadow was like when it
+// began, and reports whether there was an earlier one with writes between them: what
+// a database does, not a program that saves a file. A new file that stays open after
+// an fsync appears.
+func (s *session) syncedAgain(now cacheStamp) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.hasEnded() || now == (cacheStamp{}) {
+		return false
+	}
+	last := s.synced
+	s.synced = now
+	s.appearLocked(syncedWait, "synced and still open")
+	return last != (cacheStamp{}) && last != s.synced
+}
