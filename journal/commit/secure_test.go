@@ -20,6 +20,19 @@ func (w *world) syncAs(sh *Shadow, appears bool) bool {
 	return w.s.WriteBack(sh.FD()) == nil && sh.Secure(o) == nil && w.s.SyncSecured(sh.FD()) == nil
 }
 
+// leftOpen gives back, after the test, the descriptors of a shadow with which its daemon
+// has died.
+func (w *world) leftOpen(sh *Shadow) {
+	w.t.Cleanup(func() {
+		if sh.named() {
+			unix.Close(sh.dir)
+		}
+		if sh.fd >= 0 {
+			unix.Close(sh.fd)
+		}
+	})
+}
+
 // synced writes d/f anew and syncs that; goesOn is what the program does then, which does
 // not come to the close before the daemon dies if it is nil.
 func synced(goesOn func(w *world, sh *Shadow, base *disk.Version)) func(w *world) bool {
@@ -28,6 +41,7 @@ func synced(goesOn func(w *world, sh *Shadow, base *disk.Version)) func(w *world
 		if sh == nil {
 			return false
 		}
+		w.leftOpen(sh)
 		check(w.t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 		acked := w.syncAs(sh, false)
 		if acked && goesOn != nil {
@@ -44,6 +58,7 @@ func syncedNew(goesOn func(w *world, sh *Shadow)) func(w *world) bool {
 		if err != nil {
 			return false
 		}
+		w.leftOpen(sh)
 		check(w.t, disk.WriteAll(sh.FD(), []byte("new"), 0))
 		acked := w.syncAs(sh, true)
 		if acked && goesOn != nil {
