@@ -207,7 +207,7 @@ func (e ctlEngine) Erase(by ctl.Caller, path string, version uint64, mine func(u
 	}
 	if version == 0 {
 		var bytes int64
-		n.Rejected, bytes, errs[1] = f.source.rejects.erase(path, mine)
+		n.Rejected, bytes, errs[1] = f.forgetRejected(path, mine)
 		n.Bytes += bytes
 	}
 	if n.Versions+n.Rejected > 0 {

@@ -47,7 +47,7 @@ import (
 //	FS.mu
 //	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu
 //	heartbeat.Heart.mu, lessons.file, liveDirs.mu, mountWatch.mu, probe.mu, reach.Look.mu
-//	readClaims.mu, refusals.Ring.mu, rejects.mu, txns.mu, unfinished.Gaps.mu, virtual.mu, walks.mu
+//	readClaims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu, unfinished.Gaps.mu, virtual.mu, walks.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry

@@ -2,7 +2,6 @@ package fs
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,68 +98,6 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// Kept bytes are read through the tree at any offset, and no descriptor stays.
-func TestRejectedContent(t *testing.T) {
-	f, dir := keptBytes(t)
-	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	id := reject(t, f, "d/a", "0123456789", 0o600)
-	before := openFiles(t)
-	c, err := locksdir.New(f.source).Open("rejected/"+id+"/content", owner())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, 4)
-	if n, err := c.ReadAt(b, 3); n != 4 || err != nil || string(b) != "3456" {
-		t.Errorf("at 3: %q, %v", b[:n], err)
-	}
-	if n, err := c.ReadAt(b, 8); n != 2 || err != io.EOF || c.Size() != 10 {
-		t.Errorf("at 8: %q of %d, %v", b[:n], c.Size(), err)
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	f.source.Rejected(somebody())
-	if after := openFiles(t); after != before {
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
-}
-
-func openFiles(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
-}
-
-// Only its entries are shown of the store, and nothing outside of it.
-func TestNoSuchRejected(t *testing.T) {
-	f, dir := keptBytes(t)
-	id := reject(t, f, "a", "x", 0o600)
-	store := filepath.Join(dir, commit.StateDirName, commit.RejectedDir)
-	if err := os.CopyFS(filepath.Join(store, ".new-1"), os.DirFS(filepath.Join(store, id))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(store, "empty"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []string{"", ".", "..", ".new-1", "empty", "none", "../rejected/" + id, id + "/content", "empty/../" + id, "\x00", strings.Repeat("x", 300)} {
-		if r, ok := f.source.FindRejected(id, owner()); ok {
-			t.Errorf("%q is found: %+v", id, r)
-		}
-	}
-	if list := f.source.Rejected(owner()); len(list) != 1 {
-		t.Errorf("listed %+v", list)
-	}
-	f.state = nil // as in a mount for reading
-	if list := f.source.Rejected(owner()); list != nil {
-		t.Errorf("without a state directory: %+v", list)
-	}
-}
-
 // Others know of kept bytes only as long as they may read the file itself.
 func TestRejectedOfPrivateFiles(t *testing.T) {
 	f, dir := keptBytes(t)
@@ -221,46 +158,4 @@ func TestRejectedWithoutMeta(t *testing.T) {
 	if _, ok := f.source.FindRejected(id, somebody()); ok {
 		t.Error("somebody else finds it")
 	}
-}
-
-// What is known about entries is forgotten with them.
-func TestRejectedIsForgotten(t *testing.T) {
-	f, dir := keptBytes(t)
-	id, other := reject(t, f, "f", "x", 0o600), reject(t, f, "f", "x", 0o600)
-	f.source.Rejected(owner())
-	if err := os.RemoveAll(filepath.Join(dir, commit.StateDirName, commit.RejectedDir, id)); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := f.source.FindRejected(id, owner()); ok {
-		t.Error("a removed entry is found")
-	}
-	f.source.Rejected(owner())
-	if known := f.source.rejects.known; len(known) != 1 || known[other].mode != 0o600 {
-		t.Errorf("known is %+v", known)
-	}
-}
-
-func BenchmarkRejected(b *testing.B) {
-	f, _ := keptBytes(b)
-	var id string
-	for range 10_000 {
-		id = reject(b, f, "a/b/c", "x", 0o644)
-	}
-	b.Run("first list", func(b *testing.B) {
-		for b.Loop() {
-			f.source.rejects.known = nil
-			f.source.Rejected(owner())
-		}
-	})
-	b.Run("list", func(b *testing.B) {
-		for b.Loop() {
-			f.source.Rejected(owner())
-		}
-	})
-	b.Run("one", func(b *testing.B) {
-		for b.Loop() {
-			f.source.rejects.known = nil
-			f.source.FindRejected(id, owner())
-		}
-	})
 }

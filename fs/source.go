@@ -10,6 +10,7 @@ import (
 
 	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
+	"latchfs/fs/rejected"
 	"latchfs/lockmgr"
 )
 
@@ -18,12 +19,12 @@ type source struct {
 	f       *FS
 	host    string
 	started time.Time
-	rejects rejects
+	rejects *rejected.Store
 }
 
 func newSource(f *FS) *source {
 	host, _ := os.Hostname()
-	return &source{f: f, host: host, started: time.Now(), rejects: rejects{f: f}}
+	return &source{f: f, host: host, started: time.Now(), rejects: f.openRejected()}
 }
 
 // Generation implements locksdir.Source.

@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"iter"
+	"os"
 	"strings"
 	"time"
 
@@ -109,6 +110,15 @@ func (f *FS) shownVersion(v *history.Version) locksdir.Version {
 		Content: func() (locksdir.Content, error) { return f.openVersion(path, number) },
 	}
 }
+
+// keptContent is the open content of an earlier version.
+type keptContent struct {
+	*os.File
+	size int64
+}
+
+// Size implements locksdir.Content.
+func (c keptContent) Size() int64 { return c.size }
 
 func (f *FS) openVersion(path string, number uint64) (locksdir.Content, error) {
 	file, err := f.history.OpenContent(path, number)

@@ -124,6 +124,10 @@ var rooms = map[string]room{
 	"latchfs/fs/unfinished": { // where unfinished lines stand; whose they are the caller knows
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath"},
 	},
+	"latchfs/fs/rejected": { // shows what commit has put into the store of refused bytes
+		ours: []string{"latchfs/fs/locksdir", "latchfs/journal/commit", "latchfs/journal/history", "latchfs/journal/statedir"},
+		libs: []string{xSys}, not: []string{"io/fs", "net", "log", "path/filepath"},
+	},
 	"latchfs/fs/bases": { // what replaced versions held; which those are the caller says
 		ours: []string{"latchfs/journal/merge", "latchfs/lockmgr/knowledge"}, libs: []string{xSys}, not: []string{"io/fs", "net", "log", "path/filepath"},
 	},
@@ -134,7 +138,7 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir", "latchfs/lockmgr", "latchfs/lockmgr/knowledge"}, libs: []string{xSys},
 	},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/denied", "latchfs/fs/heartbeat", "latchfs/fs/knowledgelog", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/refusals", "latchfs/fs/tally", "latchfs/fs/unfinished", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/history",
+		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/denied", "latchfs/fs/heartbeat", "latchfs/fs/knowledgelog", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/tally", "latchfs/fs/unfinished", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy",
 			"latchfs/lockmgr/proc", "latchfs/lockmgr/programs"},
 		libs:  []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
