@@ -33,6 +33,7 @@ func (s *session) endLocked() unix.Errno {
 		return s.endAs(stateDropped, 0)
 	}
 	s.become(stateEnding)
+	defer s.beginWork()()
 	dirty, err := s.dirtyLocked()
 	if dirty {
 		s.renameWriter()

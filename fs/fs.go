@@ -123,6 +123,7 @@ type FS struct {
 	refusing  atomic.Bool // no new sessions: a stop has begun
 	serial    atomic.Uint64
 	sessionNo atomic.Uint64
+	ownWaits  atomic.Uint64 // how many waits for an own session have begun or ended
 	saves     atomic.Uint64 // how many saves have begun to replace a file
 	renamed   atomic.Uint64 // how many names have changed hands; changed with mu held
 	epoch     string        // distinguishes session ids of different runs

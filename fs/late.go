@@ -256,6 +256,7 @@ func (s *session) goLive(mark func()) unix.Errno {
 		return s.result
 	}
 	s.become(stateGoingLive)
+	defer s.beginWork()()
 	dirty, err := s.dirtyLocked()
 	s.unread = s.unread && dirty // nothing is replaced otherwise
 	e := errnoOf(err)

@@ -49,6 +49,9 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, g
 	if beginsSession(op) && f.isHeldBack(c) || f.isStopped() {
 		return nil, f.holdBackWalk(c, w, repeated)
 	}
+	if e := f.waitForOwnWork(c, w, repeated); e != 0 {
+		return nil, e
+	}
 	l, err := f.acquire(d, true)
 	if err == nil {
 		if d.judge == nil || repeated || c.tid == 0 || !f.repeats(c, op) {
@@ -147,7 +150,13 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *inode) unix
 		return 0
 	}
 	defer f.walks.stopParking(w)
-	if w.lock == nil {
+	switch {
+	case w.own != nil:
+		if e := f.lockAfterOwnWork(w, cancel); e != 0 {
+			f.walks.drop(w)
+			return e
+		}
+	case w.lock == nil:
 		e := f.holdBack(w.d, cancel)
 		f.walks.drop(w) // an operation that may go on begins anew
 		return e

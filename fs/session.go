@@ -34,9 +34,10 @@ type session struct {
 	uid, gid uint32
 	named    atomic.Pointer[string] // the program that writes it: see program
 	began    time.Time
-	txn      atomic.Pointer[txn]    // of which it is a part, or nil
-	taken    atomic.Pointer[string] // how its lock was stolen, in words
-	inode    *inode                 // the shadow's
+	txn      atomic.Pointer[txn]           // of which it is a part, or nil
+	taken    atomic.Pointer[string]        // how its lock was stolen, in words
+	working  atomic.Pointer[chan struct{}] // closed when what takes its time is over; nil: nothing does
+	inode    *inode                        // the shadow's
 
 	// Guarded by FS.mu.
 	parent  *inode  // the directory of dentry; pinned

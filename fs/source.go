@@ -29,7 +29,7 @@ func newSource(f *FS) *source {
 
 // Generation implements locksdir.Source.
 func (s *source) Generation() uint64 {
-	gen := s.f.table.Version()
+	gen := s.f.table.Version() + s.f.ownWaits.Load()
 	if s.f.isClosing() {
 		gen += 1 << 62 // what is shown says so
 	}
@@ -68,7 +68,7 @@ const maxBehind = 8
 // Waiting implements locksdir.Source.
 func (s *source) Waiting() []locksdir.Record {
 	snap := s.f.table.Snapshot()
-	var out []locksdir.Record
+	out := s.waitingForOwn()
 	place := map[lockmgr.Key]int{}
 	for i := range snap.Waiting {
 		h := &snap.Waiting[i]

@@ -69,6 +69,9 @@ func (k *candidate) from(f *FS) string {
 func (f *FS) takesTime(list []candidate) bool {
 	for i := range list {
 		k := &list[i]
+		if k.sess != nil && k.sess.working.Load() != nil {
+			return true // it is not known yet what there will be to judge
+		}
 		var st unix.Stat_t
 		fd, err := k.open(f)
 		if err != nil {

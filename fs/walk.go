@@ -39,6 +39,8 @@ type walk struct {
 	node    *kernelNode            // the same of one without a session; pinned
 	stale   []*dentry              // at[0], once for each time that it counts as stale; by FS.mu
 	looked  bool                   // the name was looked up since
+	own     *session               // of the caller's own family, whose work it waits for before it asks for the lock
+	over    <-chan struct{}        // closed when that is done
 	from    *kernelNode            // opOpen: the node at which it was answered
 	call    proc.Call              // the system call, if it is known
 	granted func(*walk) unix.Errno // run when the lock is granted, before the walk goes on

@@ -1,0 +1,148 @@
+package fs
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/denied"
+	"latchfs/fs/locksdir"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
+)
+
+// A session's own family shares its lock, and may take the name away or change it at any
+// time. While the session is being committed, such an operation would have to wait for the
+// session's mutex, until the disk is done and until a validating command has ended; and
+// the kernel holds the directory for it, so that everybody would wait, the command among
+// them. So it waits where one that conflicts with a stranger's lock does: see park.go.
+
+// beginWork notes that the session is about to do what may take its time, until end is
+// called. s.mu is held until then.
+func (s *session) beginWork() (end func()) {
+	over := make(chan struct{})
+	s.working.Store(&over)
+	return func() {
+		s.working.Store(nil)
+		close(over)
+	}
+}
+
+// ownWork is a session of the caller's family on one of the places that is doing what may
+// take its time, and a channel that is closed when that is over; nil if there is none.
+func (f *FS) ownWork(c *caller, places []place) (s *session, over <-chan struct{}) {
+	for _, p := range places {
+		s := f.sessionOn(p.inode, p.dir, p.name)
+		if s == nil || !c.kinOf(s.who.Load()) {
+			continue
+		}
+		if over := s.working.Load(); over != nil {
+			return s, *over
+		}
+	}
+	return nil, nil
+}
+
+// waitForOwnWork has the caller wait on its second walk if a session of its own family is
+// at work on one of the names. Who does not walk again waits where it is.
+func (f *FS) waitForOwnWork(c *caller, w *walk, repeated bool) unix.Errno {
+	d := w.d
+	own, over := f.ownWork(c, d.places)
+	if own == nil || repeated || c.tid == 0 || d.wait == 0 || !f.repeats(c, w.op) {
+		return 0
+	}
+	w.own, w.over = own, over
+	if d.wait > 0 {
+		d.until = time.Now().Add(d.wait)
+	}
+	_, e := f.sendBack(c, w)
+	return e
+}
+
+// lockAfterOwnWork waits until a session of the caller's own has done its work, and asks
+// for the lock then.
+func (f *FS) lockAfterOwnWork(w *walk, cancel <-chan struct{}) unix.Errno {
+	d := w.d
+	f.ownWaits.Add(1) // what waits is shown
+	err := f.awaitOwnWork(w, cancel)
+	f.ownWaits.Add(1)
+	if err == nil {
+		l, failed := f.acquire(d, false)
+		if failed == nil {
+			f.walks.gotLock(w, l)
+			return 0
+		}
+		err = failed
+	}
+	return f.refuse(d, err)
+}
+
+func (f *FS) awaitOwnWork(w *walk, cancel <-chan struct{}) error {
+	d := w.d
+	var timeout, poll <-chan time.Time
+	if d.wait > 0 {
+		t := time.NewTimer(time.Until(d.until))
+		defer t.Stop()
+		timeout = t.C
+	}
+	for {
+		select {
+		case <-w.over:
+			return nil
+		case <-f.closing:
+			return denied.ErrShutdown
+		case <-timeout:
+			return &denied.Error{Cause: denied.ErrTimeout, Holders: f.table.Holders(f.keysOf(d.places), nil)}
+		case <-cancel:
+			cancel = nil
+			t := time.NewTicker(signalPoll)
+			defer t.Stop()
+			poll = t.C
+			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
+				return denied.ErrInterrupted
+			}
+		case <-poll:
+			if p := f.proc.Pending(uint32(d.c.tid)); p != proc.NoReason && p != proc.Nothing {
+				return denied.ErrInterrupted
+			}
+		}
+	}
+}
+
+// gotLock gives a walk the lock for which it asks only now.
+func (ws *walks) gotLock(w *walk, l *lockmgr.Lock) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.lock, w.own = l, nil
+}
+
+// waitingForOwn are the walks that wait for a session of their own family.
+func (ws *walks) waitingForOwn() []*walk {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	var out []*walk
+	for _, w := range ws.m {
+		if w.own != nil && w.busy {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// waitingForOwn describes those who wait for a session of their own family.
+func (s *source) waitingForOwn() []locksdir.Record {
+	var out []locksdir.Record
+	for _, w := range s.f.walks.waitingForOwn() {
+		own, c := w.own, w.d.c
+		by := own.who.Load().owner
+		d := c.describe()
+		out = append(out, locksdir.Record{
+			Path: w.d.path, Key: w.d.path, State: locksdir.Waiting, Mode: w.d.mode.String(), Class: w.d.class.String(),
+			Owner: locksdir.Process{PID: c.owner.PID, Start: c.owner.Start}, Host: s.host, UID: c.uid,
+			Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd, Operation: w.d.op, Since: w.since, Deadline: w.d.until,
+			WaitsFor: []string{fmt.Sprintf("%s[%d]", own.program(), by.PID)}, Ahead: 1,
+		})
+	}
+	return out
+}
