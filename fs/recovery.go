@@ -85,7 +85,8 @@ func (f *FS) sweepOrphans() {
 	f.reportRecovery(r)
 }
 
-// abandon rolls a session back that the end of the mount has cut off.
+// abandon rolls a session back that the end of the mount has cut off. A new file that its
+// writer has synced appears, as it would after a crash.
 func (s *session) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,10 +94,17 @@ func (s *session) abandon() {
 		return
 	}
 	s.become(stateEnding)
-	if dirty, err := s.dirtyLocked(); err != nil || dirty {
+	switch dirty, err := s.dirtyLocked(); {
+	case s.shadow.Secured() && s.mayAppearLocked():
+		s.result = s.decideLocked()
+	case err != nil || dirty:
 		s.result = s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed")
 	}
 	s.discard(s.shadow)
-	s.become(stateRolledBack)
+	if s.sealed != (cacheStamp{}) {
+		s.become(stateCommitted)
+	} else {
+		s.become(stateRolledBack)
+	}
 	s.f.table.Release(s.lock)
 }

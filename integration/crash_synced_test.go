@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -89,6 +90,34 @@ func TestSyncedBytesSurviveTheDaemon(t *testing.T) {
 		m.Start(t)
 		checkSynced(t, m)
 	})
+}
+
+// The daemon is stopped then.
+func TestSyncedBytesSurviveAStop(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		makeSynced(t, m)
+		p := m.LaunchPython(t, syncedWriters)
+		p.AwaitLine("ready")
+		m.terminate(t, syscall.SIGTERM)
+		m.awaitEnd(t, patience)
+		p.Kill()
+		for _, name := range []string{"new", "dir/new"} {
+			if got := m.under(t, name); got != "synced "+name {
+				t.Errorf("%s holds %q", name, got)
+			}
+		}
+		m.Start(t)
+		for _, name := range []string{"f", "g"} {
+			events := m.EventsOf("rollback", name)
+			if len(events) != 1 || m.under(t, name) != "old "+name {
+				t.Fatalf("%s holds %q: %+v", name, m.under(t, name), events)
+			}
+			if got := m.Locks(filepath.Join("rejected", events[0].Kept, "content")); !strings.HasPrefix(got, "synced "+name) {
+				t.Errorf("of %s %q is kept", name, got)
+			}
+		}
+	}, withArgs("--grace", "50ms"))
 }
 
 // The power is cut then.
