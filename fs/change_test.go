@@ -153,7 +153,7 @@ func (w *watched) recorded() map[string]string {
 		}
 	}
 	w.f.readClaims.mu.Unlock()
-	for _, p := range w.f.lessons.table.List() {
+	for _, p := range w.f.lessons.List() {
 		name, _, _ := strings.Cut(filepath.Base(p.Name), " ")
 		name = strings.TrimRight(name, ".0123456789")
 		is["lessons "+name] = fmt.Sprintf("%d reads, %d written back, the last %s", p.Reads, p.Written, cmp.Or(p.Path, "none"))

@@ -55,9 +55,7 @@ func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
 	f.ctl.Claims.Follow(m.of)
 	f.readClaims.follow(m)
 	f.bases.Follow(m.of)
-	if f.lessons.table != nil {
-		f.lessons.table.Moved(m.from, m.to, m.exchanged)
-	}
+	f.lessons.Moved(m.from, m.to, m.exchanged)
 }
 
 // relabel gives the locks below the directory the paths by which they are shown. The

@@ -16,6 +16,7 @@ import (
 	"latchfs/fs/dcache"
 	"latchfs/fs/heartbeat"
 	"latchfs/fs/knowledgelog"
+	"latchfs/fs/lessons"
 	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
 	"latchfs/fs/tally"
@@ -46,8 +47,9 @@ import (
 //	ioState.mu
 //	FS.mu
 //	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu
-//	heartbeat.Heart.mu, lessons.file, liveDirs.mu, mountWatch.mu, probe.mu, reach.Look.mu
-//	readClaims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu, unfinished.Gaps.mu, virtual.mu, walks.mu
+//	heartbeat.Heart.mu, lessons.Lessons.file, liveDirs.mu, mountWatch.mu, probe.mu
+//	reach.Look.mu, readClaims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu
+//	unfinished.Gaps.mu, virtual.mu, walks.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -84,7 +86,7 @@ type FS struct {
 	views      *account.Turns // of those that look into .locks
 	readClaims *readClaims
 	liveDirs   liveDirs
-	lessons    lessons // of programs; nothing when mounted read-only
+	lessons    *lessons.Lessons // of programs; nil when no path asks for it
 	refused    refusals.Ring
 	omitted    tally.Tally[journal.Event] // refusals that the audit trail counts
 	registrar  *registrar                 // nil without passthrough
@@ -178,7 +180,6 @@ func newFS(o Options) *FS {
 	f.book, f.looks = newBook(), newLooks()
 	f.turns, f.views = newTurns()
 	f.readClaims = newReadClaims(f)
-	f.lessons.f = f
 	f.trim = &trimmer{f: f, wanted: make(chan struct{}, 1)}
 	f.probe = &probe{f: f}
 	f.source = newSource(f)

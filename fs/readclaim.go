@@ -63,9 +63,7 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *inode) unix.E
 		entered := rs.enter(d.label.read, l, r.set.ClaimTTL)
 		f.ns.RUnlock()
 		if entered {
-			if r.program != "" {
-				f.lessons.table.Claimed(r.program)
-			}
+			f.lessons.Claimed(r.program)
 			break
 		}
 		if !f.proc.Alive(r.c.owner) || time.Since(began) > r.set.Wait {
@@ -111,11 +109,10 @@ func (f *FS) readingOf(in *fuse.OpenIn, n *inode) *reading {
 	}
 	r.relatives = family.Relatives
 	if adaptive {
-		program, claims := f.lessons.read(r.c, r.path, r.relatives)
-		if !claims {
+		r.program = f.proc.Identify(r.c.owner.PID).String()
+		if !f.lessons.Read(r.path, r.program, r.c.uid, r.c.owner, r.relatives) {
 			return nil
 		}
-		r.program = program
 	}
 	if rs.isMarked(r.c, r.path, r.relatives) || rs.isFull(r.c.owner) {
 		return nil

@@ -303,7 +303,7 @@ func (rs *readClaims) endLocked(cl *readClaim, how outcome) {
 	rs.leaveLocked(rs.families[cl.owner], cl)
 	rs.f.table.Release(cl.lock)
 	if how != replaced {
-		rs.f.lessons.ended(cl.program, how == used)
+		rs.f.lessons.Ended(cl.program, how == used)
 	}
 }
 
@@ -338,7 +338,11 @@ func (rs *readClaims) on(path string, inodes ...lockmgr.Key) []*readClaim {
 // have them let the writer in, so it was for their sake. The writer's lock is still
 // held, or has just been.
 func (rs *readClaims) written(path string, who knowledge.Who, inodes ...lockmgr.Key) {
-	rs.f.lessons.wrote(path, who)
+	if ls := rs.f.lessons; ls != nil {
+		if set := rs.f.settings(path); set.LostUpdate == policy.Adaptive {
+			ls.Wrote(path, who, set.Fade)
+		}
+	}
 	claims := rs.on(path, inodes...)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

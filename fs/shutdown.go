@@ -143,7 +143,7 @@ func (f *FS) cleanupOnce() {
 	}
 	if f.knowledge != nil {
 		f.saveKnowledge(f.remembers.Close())
-		f.lessons.save()
+		f.lessons.Save()
 	}
 	f.bases.Close()
 	f.closeHistory()
