@@ -17,6 +17,7 @@ import (
 	"latchfs/fs/heartbeat"
 	"latchfs/fs/knowledgelog"
 	"latchfs/fs/lessons"
+	"latchfs/fs/markers"
 	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
 	"latchfs/fs/tally"
@@ -47,7 +48,7 @@ import (
 //	ioState.mu
 //	FS.mu
 //	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu
-//	heartbeat.Heart.mu, lessons.Lessons.file, liveDirs.mu, mountWatch.mu, probe.mu
+//	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu, probe.mu
 //	reach.Look.mu, readClaims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu
 //	unfinished.Gaps.mu, virtual.mu, walks.mu
 //
@@ -85,7 +86,7 @@ type FS struct {
 	turns      *account.Turns // of requests
 	views      *account.Turns // of those that look into .locks
 	readClaims *readClaims
-	liveDirs   liveDirs
+	markers    *markers.Finder  // of databases
 	lessons    *lessons.Lessons // of programs; nil when no path asks for it
 	refused    refusals.Ring
 	omitted    tally.Tally[journal.Event] // refusals that the audit trail counts
@@ -182,6 +183,7 @@ func newFS(o Options) *FS {
 	f.readClaims = newReadClaims(f)
 	f.trim = &trimmer{f: f, wanted: make(chan struct{}, 1)}
 	f.probe = &probe{f: f}
+	f.openMarkers()
 	f.source = newSource(f)
 	return f
 }
