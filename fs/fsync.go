@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal/commit"
@@ -49,28 +51,34 @@ func (s *session) sync(fd int, dataOnly bool) error {
 
 // secure sees to it that a recovery keeps what is about to be synced.
 func (s *session) secure(fd int) error {
-	if !s.needsSecuring() {
-		return nil
-	}
-	// Not under the mutex, for it may take long.
-	if err := s.f.store.WriteBack(fd); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.needsSecuringLocked() {
 		return nil
 	}
-	dir, name := s.where()
-	return s.shadow.Secure(commit.SyncOptions{
-		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name, Token: s.lock.Token(), Appears: s.mayAppearLocked(),
-	})
+	a, err := s.shadow.Announce(s.syncOptionsLocked())
+	if err != nil {
+		return err
+	}
+	s.mu.Unlock() // for it may take long
+	if a != nil {
+		err = a.WriteBack(fd)
+	} else {
+		err = s.f.store.WriteBack(fd)
+	}
+	s.mu.Lock()
+	if err != nil || !s.needsSecuringLocked() {
+		return errors.Join(err, a.Drop())
+	}
+	return s.shadow.Secure(s.syncOptionsLocked(), a)
 }
 
-func (s *session) needsSecuring() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.needsSecuringLocked()
+// syncOptionsLocked is what a recovery has to know of the session.
+func (s *session) syncOptionsLocked() commit.SyncOptions {
+	dir, name := s.where()
+	return commit.SyncOptions{
+		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name, Token: s.lock.Token(), Appears: s.mayAppearLocked(),
+	}
 }
 
 // needsSecuringLocked reports whether the session has changed what nobody else has.

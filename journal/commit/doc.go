@@ -60,8 +60,8 @@
 // What fsync has acknowledged must outlive the daemon. So the first one gives the shadow a
 // name, with an intent that says that it is synced:
 //
-//	write back the shadow             as before
 //	journal: begin "shadow", synced   as before; the name is not there
+//	write back shadow and journal     as before
 //	link shadow -> .latchfs-HEX       recovery keeps the bytes; there may be no need
 //	fsync(shadow), sync(journal)      acknowledged; recovery keeps the bytes
 //

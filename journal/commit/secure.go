@@ -27,6 +27,81 @@ func (s *Store) WriteBack(fd int) error {
 	return s.disk.Do("writeback", func() error { return writeBack(fd) })
 }
 
+// Announced is a shadow that is about to be secured: the journal knows, and the name is
+// not there.
+type Announced struct {
+	s  *Store
+	in journal.Intent
+}
+
+// Announce prepares a Secure, so that the journal comes to the disk together with the
+// content (WriteBack). nil: there is nothing to prepare.
+func (sh *Shadow) Announce(o SyncOptions) (*Announced, error) {
+	if sh.named() || !sh.s.disk.KeepsOrder(sh.fd) {
+		return nil, nil
+	}
+	in, err := sh.securing(o)
+	if err != nil {
+		return nil, err
+	}
+	in.InState, in.Shadow = sh.inState, sh.s.disk.ClaimName()
+	if in.ID, err = sh.s.disk.Begin(in); err != nil {
+		sh.s.disk.Release(in.Shadow)
+		return nil, err
+	}
+	return &Announced{sh.s, in}, nil
+}
+
+// WriteBack is Store.WriteBack, of the journal as well.
+func (a *Announced) WriteBack(fd int) error {
+	return a.s.disk.Both(
+		disk.Step{Name: "writeback", Do: func() error { return writeBack(fd) }},
+		disk.Step{Name: "writejournal", Do: func() error { a.s.disk.Journal.WriteBack(); return nil }},
+	)
+}
+
+// Drop takes back what was announced and is not needed.
+func (a *Announced) Drop() error {
+	if a == nil {
+		return nil
+	}
+	err := a.s.disk.Done(a.in.ID)
+	if err != nil {
+		a.s.disk.Abandon(a.in)
+	}
+	a.s.disk.Release(a.in.Shadow)
+	return err
+}
+
+// take gives the shadow the name that was announced for it.
+func (sh *Shadow) take(a *Announced, dir int) error {
+	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return errors.Join(os.NewSyscallError("dup", err), a.Drop())
+	}
+	sh.intent, sh.dir = a.in, own
+	err = sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, own, a.in.Shadow) })
+	if err != nil {
+		return errors.Join(err, sh.nameGone())
+	}
+	return nil
+}
+
+// securing is the intent that stands for a secured shadow, but for its name.
+func (sh *Shadow) securing(o SyncOptions) (journal.Intent, error) {
+	in := journal.Intent{
+		Kind: journal.KindShadow, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Token: o.Token,
+		ShadowIno: sh.initial.Ino, Synced: true, Appears: o.Appears && !sh.inState,
+	}
+	var dir unix.Stat_t
+	lies := sh.lies(o.Dir)
+	if err := unix.Fstat(lies, &dir); err != nil {
+		return in, os.NewSyscallError("fstat", err)
+	}
+	in.TargetIno, in.TargetBirth = dir.Ino, disk.Birth(lies)
+	return in, nil
+}
+
 func writeBack(fd int) error {
 	const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	err := unix.SyncFileRange(fd, 0, 0, flags)
@@ -38,18 +113,23 @@ func writeBack(fd int) error {
 
 // Secure gives the shadow a reserved name, and an intent from which a recovery learns
 // whose bytes these are. They are safe when SyncSecured has returned after it. The content is to
-// be written back before, so that what has the name after a power cut is whole.
-func (sh *Shadow) Secure(o SyncOptions) error {
-	in := journal.Intent{
-		Kind: journal.KindShadow, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Token: o.Token,
-		ShadowIno: sh.initial.Ino, Synced: true, Appears: o.Appears && !sh.inState,
+// be written back before, so that what has the name after a power cut is whole. a is what
+// Announce has returned, or nil.
+func (sh *Shadow) Secure(o SyncOptions, a *Announced) error {
+	in, err := sh.securing(o)
+	if err != nil {
+		return errors.Join(err, a.Drop())
 	}
-	var dir unix.Stat_t
-	lies := sh.lies(o.Dir)
-	if err := unix.Fstat(lies, &dir); err != nil {
-		return os.NewSyscallError("fstat", err)
+	if a != nil {
+		in.ID, in.InState, in.Shadow = a.in.ID, a.in.InState, a.in.Shadow
+		if in == a.in && !sh.named() {
+			return sh.take(a, sh.lies(o.Dir))
+		}
+		if err := a.Drop(); err != nil { // it has another name by now
+			return err
+		}
+		in.ID, in.InState, in.Shadow = 0, false, ""
 	}
-	in.TargetIno, in.TargetBirth = dir.Ino, disk.Birth(lies)
 	at := PublishOptions{Dir: o.Dir, DirPath: o.DirPath}
 	if sh.s.disk.KeepsOrder(sh.fd) {
 		return sh.nameFor(in, at)
@@ -57,7 +137,7 @@ func (sh *Shadow) Secure(o SyncOptions) error {
 	// The name might be on disk before the content.
 	plain := in
 	plain.Synced, plain.Appears = false, false
-	err := sh.nameFor(plain, at)
+	err = sh.nameFor(plain, at)
 	if err == nil {
 		err = sh.sync()
 	}

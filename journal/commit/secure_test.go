@@ -17,7 +17,17 @@ import (
 // acknowledged.
 func (w *world) syncAs(sh *Shadow, appears bool) bool {
 	o := SyncOptions{Dir: w.openDir("d"), DirPath: "d", Name: "f", Token: 1, Appears: appears}
-	return w.s.WriteBack(sh.FD()) == nil && sh.Secure(o) == nil && w.s.SyncSecured(sh.FD()) == nil
+	a, err := sh.Announce(o)
+	if err == nil && a != nil {
+		err = a.WriteBack(sh.FD())
+	} else if err == nil {
+		err = w.s.WriteBack(sh.FD())
+	}
+	if err != nil {
+		_ = a.Drop()
+		return false
+	}
+	return sh.Secure(o, a) == nil && w.s.SyncSecured(sh.FD()) == nil
 }
 
 // leftOpen gives back, after the test, the descriptors of a shadow with which its daemon
@@ -358,7 +368,7 @@ func (w *world) syncWay(name string, isNew bool, content string, goesOn func(*wo
 	check(w.t, err)
 	check(w.t, disk.WriteAll(sh.FD(), []byte(content), 0))
 	check(w.t, w.s.WriteBack(sh.FD()))
-	check(w.t, sh.Secure(SyncOptions{Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, Appears: isNew}))
+	check(w.t, sh.Secure(SyncOptions{Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, Appears: isNew}, nil))
 	check(w.t, w.s.SyncSecured(sh.FD()))
 	if goesOn != nil {
 		check(w.t, goesOn(w, sh, o))

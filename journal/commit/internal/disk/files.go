@@ -95,9 +95,15 @@ func ForgetsUnnamed(fd int) bool {
 
 // KeepsOrder reports whether changes of names come to the disk in their order, those of the
 // journal's file with them, and a size not before the bytes that were written back before.
+// In memory nothing comes to a disk.
 func (s *Disk) KeepsOrder(fd int) bool {
 	var fs unix.Statfs_t
-	if unix.Fstatfs(fd, &fs) != nil || fs.Type != unix.EXT4_SUPER_MAGIC && fs.Type != unix.XFS_SUPER_MAGIC {
+	if unix.Fstatfs(fd, &fs) != nil {
+		return false
+	}
+	switch fs.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+	default:
 		return false
 	}
 	var st, state unix.Stat_t
