@@ -189,6 +189,7 @@ func (n *simInode) setAttrLocked(a *fuse.Attr, ttl time.Duration, version uint64
 		n.page = nil // FUSE_AUTO_INVAL_DATA
 	}
 	n.attr, n.until = *a, seen(ttl)
+	n.linked = n.linked || a.Nlink > 1 && a.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
 func (k *simKernel) getattr(p *simProc, n *simInode) unix.Errno {
