@@ -47,7 +47,12 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 		return status(unix.ESTALE)
 	}
 	n := f.behind(k)
-	f.finishHalfWritten(n)
+	if f.finishHalfDone() {
+		f.forgetAttrs(n) // its size may be another one now
+		if c := f.callerOf(&in.InHeader); f.isReplaced(n) && c.tid != 0 && !f.walks.repeated(c) {
+			return status(f.staleAt(c, n))
+		}
+	}
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
 	if f.isRenamed(n) {
 		if e := f.comesAstray(f.callerOf(&in.InHeader), n, writes); e != 0 {
@@ -199,6 +204,9 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, n
 		return o.shadow(s)
 	case parent == nil:
 		return f.openPlain(in, k, n, false, out)
+	}
+	if e := f.awaitsTxn(c, opOpen, []place{{parent, name, n}}); e != 0 {
+		return status(e)
 	}
 	path := f.path(parent, name)
 	set := f.settings(path)

@@ -49,7 +49,11 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, g
 	if beginsSession(op) && f.isHeldBack(c) || f.isStopped() {
 		return nil, f.holdBackWalk(c, w, repeated)
 	}
-	if e := f.waitForOwnWork(c, w, repeated); e != 0 {
+	e := f.settleHalfDone(c, op, d.places)
+	if e == 0 {
+		e = f.waitForOwnWork(c, w, repeated)
+	}
+	if e != 0 {
 		return nil, e
 	}
 	l, err := f.acquire(d, true)

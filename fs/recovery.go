@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 )
@@ -52,18 +53,48 @@ func syncedEvent(k commit.Synced) journal.Event {
 	return ev
 }
 
-// finishHalfWritten tries again to finish commits in place that an error of the
-// disk has stopped, before n is opened.
-func (f *FS) finishHalfWritten(n *inode) {
-	if f.store == nil || !f.store.HalfWritten() {
-		return
+// finishHalfDone tries again to finish commits in place and transactions that an error of
+// the disk has stopped, before anything is opened or changed. It reports whether there
+// were any.
+func (f *FS) finishHalfDone() bool {
+	if f.store == nil || !f.store.HalfDone() {
+		return false
 	}
 	r, err := f.store.Recover()
 	if err != nil {
-		f.log.Warnf("a half written file cannot be finished yet: %v", err)
+		f.log.Warnf("what an error of the disk has stopped cannot be finished yet: %v", err)
 	}
 	f.reportRecovery(r)
-	f.forgetAttrs(n) // its size may be another one now
+	return true
+}
+
+// settleHalfDone is finishHalfDone before an operation on names, and awaitsTxn.
+func (f *FS) settleHalfDone(c *caller, op string, places []place) unix.Errno {
+	if !f.finishHalfDone() {
+		return 0
+	}
+	return f.awaitsTxn(c, op, places)
+}
+
+// awaitsTxn refuses to change names to which a transaction has yet to give what it has
+// made of them: that would come later, and replace the change.
+func (f *FS) awaitsTxn(c *caller, op string, places []place) unix.Errno {
+	if f.store == nil || !f.store.HalfDone() {
+		return 0
+	}
+	for _, p := range places {
+		path := f.path(p.dir, p.name)
+		if !f.store.AwaitsTxn(path) {
+			continue
+		}
+		f.explain(refusals.Refusal{
+			Path: path, Op: op, Errno: unix.EIO, Owner: c.owner, UID: c.uid,
+			Reason: "A transaction has changed the file, and an error of the disk has kept the change from being made",
+			Hint:   "latchfs tries again at each open; its log has the error.",
+		})
+		return unix.EIO
+	}
+	return 0
 }
 
 // sweepOrphans removes shadows whose journal record a power cut has taken.

@@ -237,3 +237,13 @@ func TestDaemonDiesInATransaction(t *testing.T) {
 		}
 	}
 }
+
+// The disk refuses to make happen what a transaction has decided. Whoever opens one of its
+// files next finds that finished, or changes it no more.
+func TestDecidedTransactionIsFinished(t *testing.T) {
+	script := parseScript("ann: swap e d a; tree d d/a; txn b a", simHazards{faults: 30})
+	w := simulate(t, simBase(t), simOptions{seed: 4466, script: script})
+	if story := w.transcript(); len(w.failures) > 0 || strings.Count(story, `the disk fails at the step "rename"`) < 4 {
+		t.Fatalf("%s\nthe renames are to fail, and nothing else: %q", story, w.failures)
+	}
+}

@@ -262,13 +262,13 @@ func TestInPlaceAfterHalfWritten(t *testing.T) {
 		if err := save(); !errors.Is(err, unix.EIO) {
 			t.Errorf("a commit over a half written file: %v", err)
 		}
-		if !w.s.HalfWritten() {
+		if !w.s.HalfDone() {
 			t.Error("nothing is half written")
 		}
 		_, err := w.s.Recover()
 		check(t, err)
-		if got := w.read("f"); got != "new" || w.s.HalfWritten() {
-			t.Errorf("after the recovery the file holds %q; half written: %v", got, w.s.HalfWritten())
+		if got := w.read("f"); got != "new" || w.s.HalfDone() {
+			t.Errorf("after the recovery the file holds %q; half written: %v", got, w.s.HalfDone())
 		}
 		check(t, save())
 		w.restart()

@@ -3,6 +3,7 @@ package commit
 import (
 	"errors"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -76,10 +77,18 @@ func (s *Store) SetRoom(give func(error) bool) { s.disk.Room = give }
 // store is used.
 func (s *Store) SetFault(ask func(step string) error) { s.disk.Fault = ask }
 
-// HalfWritten reports whether an InPlace has returned ErrRedoPending and no
+// HalfDone reports whether an InPlace or a transaction has returned ErrRedoPending and no
 // Recover has finished it since.
-func (s *Store) HalfWritten() bool {
-	return s.disk.RedoPending(func(journal.Intent) bool { return true })
+func (s *Store) HalfDone() bool {
+	return s.disk.RedoPending(func(journal.Intent) bool { return true }) || s.disk.TxnPending(func(journal.Intent) bool { return true })
+}
+
+// AwaitsTxn reports whether Recover has yet to give the name path its part in a
+// transaction: what it shows is out of date.
+func (s *Store) AwaitsTxn(path string) bool {
+	return s.disk.TxnPending(func(in journal.Intent) bool {
+		return in.Kind != journal.KindMade && filepath.Join(in.Dir, in.Name) == path
+	})
 }
 
 // SyncDir makes the names in the directory dir durable. file is any file of the

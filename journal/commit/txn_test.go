@@ -221,8 +221,18 @@ func TestTxnErrorAtEveryStep(t *testing.T) {
 		if got := fmt.Sprint(w.tree()); got != want && !errors.Is(err, ErrRedoPending) && !strings.Contains(fmt.Sprint(err), "unlink") {
 			t.Errorf("%v, and the tree is %s", err, got)
 		}
+		if errors.Is(err, ErrRedoPending) {
+			if !w.s.HalfDone() || !w.s.AwaitsTxn("d/f") || w.s.AwaitsTxn("d/other") {
+				t.Errorf("%v, and half done %v, awaited at d/f %v, at d/other %v", err, w.s.HalfDone(), w.s.AwaitsTxn("d/f"), w.s.AwaitsTxn("d/other"))
+			}
+		} else if w.s.AwaitsTxn("d/f") {
+			t.Errorf("%v, and d/f awaits a transaction", err)
+		}
 		_, again := w.s.Recover()
 		check(t, again)
+		if w.s.HalfDone() {
+			t.Errorf("%v, and after Recover something is half done", err)
+		}
 		if got := fmt.Sprint(w.tree()); got != want {
 			t.Errorf("%v, and after Recover the tree is %s", err, got)
 		}

@@ -192,6 +192,28 @@ func (s *Disk) RedoPending(ok func(journal.Intent) bool) bool {
 	return false
 }
 
+// TxnPending reports whether Recover will finish a transaction with a part that ok is true
+// of.
+func (s *Disk) TxnPending(ok func(journal.Intent) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.abandoned) == 0 {
+		return false
+	}
+	decided := map[uint64]bool{}
+	for _, in := range s.abandoned {
+		if in.Kind == journal.KindTxn {
+			decided[in.Txn] = true
+		}
+	}
+	for _, in := range s.abandoned {
+		if decided[in.Txn] && in.Kind != journal.KindTxn && ok(in) {
+			return true
+		}
+	}
+	return false
+}
+
 // Runner runs a change of a user's data so that the user's quota and the space that
 // the filesystem reserves for root bind it. nil runs it as the daemon's own.
 type Runner func(do func() error) error
