@@ -49,11 +49,7 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, g
 	if beginsSession(op) && f.isHeldBack(c) || f.isStopped() {
 		return nil, f.holdBackWalk(c, w, repeated)
 	}
-	e := f.settleHalfDone(c, op, d.places)
-	if e == 0 {
-		e = f.waitForOwnWork(c, w, repeated)
-	}
-	if e != 0 {
+	if e := f.mayAsk(c, w, repeated); e != 0 {
 		return nil, e
 	}
 	l, err := f.acquire(d, true)
@@ -85,6 +81,17 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, g
 		return f.readmit(w)
 	}
 	return f.toPark(c, w)
+}
+
+// mayAsk reports what keeps an operation from asking for its lock: what an error of the
+// disk has left half done, or the work of a session of its own family.
+func (f *FS) mayAsk(c *caller, w *walk, repeated bool) unix.Errno {
+	if f.finishHalfDone() {
+		if e := f.awaitsTxn(c, w.op, w.d.places); e != 0 {
+			return e
+		}
+	}
+	return f.waitForOwnWork(c, w, repeated)
 }
 
 // toPark sends the caller on its second walk, where it parks.

@@ -68,14 +68,6 @@ func (f *FS) finishHalfDone() bool {
 	return true
 }
 
-// settleHalfDone is finishHalfDone before an operation on names, and awaitsTxn.
-func (f *FS) settleHalfDone(c *caller, op string, places []place) unix.Errno {
-	if !f.finishHalfDone() {
-		return 0
-	}
-	return f.awaitsTxn(c, op, places)
-}
-
 // awaitsTxn refuses to change names to which a transaction has yet to give what it has
 // made of them: that would come later, and replace the change.
 func (f *FS) awaitsTxn(c *caller, op string, places []place) unix.Errno {
