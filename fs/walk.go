@@ -85,9 +85,9 @@ func (ws *walks) put(c *caller, w *walk) {
 		ws.n.Add(1)
 	}
 	ws.mu.Unlock()
-	ws.f.await1(w, +1)
+	ws.f.countParked(w, +1)
 	if old != nil {
-		ws.f.await1(old, -1)
+		ws.f.countParked(old, -1)
 		ws.f.dropWalk(old)
 	}
 	select {
@@ -196,7 +196,7 @@ func (ws *walks) remove(w *walk) bool {
 	delete(ws.m, w.tid)
 	ws.n.Add(-1)
 	ws.mu.Unlock()
-	ws.f.await1(w, -1)
+	ws.f.countParked(w, -1)
 	return true
 }
 
@@ -207,9 +207,9 @@ func (ws *walks) drop(w *walk) {
 	}
 }
 
-// await1 counts callers that will park in the directories of w, whose
+// countParked counts callers that will park in the directories of w, whose
 // attributes must not be cached meanwhile.
-func (f *FS) await1(w *walk, by int) {
+func (f *FS) countParked(w *walk, by int) {
 	if len(w.dirs) == 0 && w.op != opStale && w.node == nil {
 		return
 	}

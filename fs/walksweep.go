@@ -53,7 +53,7 @@ func (ws *walks) sweepOnce(now time.Time) {
 		}
 		ws.mu.Unlock()
 		if over {
-			ws.f.await1(w, -1)
+			ws.f.countParked(w, -1)
 			ws.f.dropWalk(w)
 		}
 	}
