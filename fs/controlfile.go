@@ -26,7 +26,7 @@ func (v *virtual) openControl(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 		c.supplementary() // a later writer does not add to them
 	}
 	cv := f.ctl.Open(c, proc.File{Dev: f.mountDev, Ino: in.NodeId, MountID: f.mountID})
-	out.Fh = v.newHandle(&vhandle{talk: cv})
+	out.Fh = v.ids.Open(&vhandle{talk: cv})
 	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_STREAM
 	return fuse.OK
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	iofs "io/fs"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -13,6 +12,7 @@ import (
 
 	"latchfs/fs/ctl"
 	"latchfs/fs/locksdir"
+	"latchfs/fs/vnodes"
 	"latchfs/lockmgr"
 )
 
@@ -33,19 +33,7 @@ func isVirtual(id uint64) bool { return id >= virtualBase }
 type virtual struct {
 	f    *FS
 	tree *locksdir.Tree
-
-	mu      sync.Mutex // guards what follows
-	nextID  uint64
-	nextFH  uint64
-	nodes   map[uint64]*vnode
-	byPath  map[string]*vnode
-	handles map[uint64]*vhandle
-}
-
-type vnode struct {
-	id      uint64
-	path    string
-	nlookup uint64
+	ids  *vnodes.Table[*vhandle]
 }
 
 type vhandle struct {
@@ -59,34 +47,10 @@ type vhandle struct {
 }
 
 func newVirtual(f *FS, tree *locksdir.Tree) *virtual {
-	v := &virtual{f: f, tree: tree, nextID: virtualRoot, nodes: map[uint64]*vnode{}, byPath: map[string]*vnode{}, handles: map[uint64]*vhandle{}}
-	root := &vnode{id: virtualRoot, nlookup: 1}
-	v.nodes[root.id], v.byPath[""] = root, root
-	return v
+	return &virtual{f: f, tree: tree, ids: vnodes.New[*vhandle](virtualRoot)}
 }
 
-func (v *virtual) path(id uint64) (string, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n := v.nodes[id]
-	if n == nil {
-		return "", false
-	}
-	return n.path, true
-}
-
-func (v *virtual) forget(id, nlookup uint64) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n := v.nodes[id]
-	if n == nil || id == virtualRoot {
-		return
-	}
-	if n.nlookup -= min(nlookup, n.nlookup); n.nlookup == 0 {
-		delete(v.nodes, id)
-		delete(v.byPath, n.path)
-	}
-}
+func (v *virtual) forget(id, nlookup uint64) { v.ids.Forget(id, nlookup) }
 
 // viewer is who looks, with the lineage by which locksdir knows what is the
 // viewer's own.
@@ -148,7 +112,7 @@ func join(dir, name string) string {
 func (v *virtual) lookup(h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	path := ""
 	if isVirtual(h.NodeId) {
-		dir, ok := v.path(h.NodeId)
+		dir, ok := v.ids.Path(h.NodeId)
 		if !ok {
 			return status(unix.ESTALE)
 		}
@@ -161,17 +125,9 @@ func (v *virtual) lookup(h *fuse.InHeader, name string, out *fuse.EntryOut) fuse
 	if err != nil {
 		return status(virtualErrno(err))
 	}
-	v.mu.Lock()
-	n := v.byPath[path]
-	if n == nil {
-		v.nextID++
-		n = &vnode{id: v.nextID, path: path}
-		v.nodes[n.id], v.byPath[path] = n, n
-	}
-	n.nlookup++
-	v.mu.Unlock()
-	out.NodeId, out.Generation = n.id, 1
-	v.attr(&out.Attr, n.id, &e)
+	id := v.ids.Lookup(path)
+	out.NodeId, out.Generation = id, 1
+	v.attr(&out.Attr, id, &e)
 	return fuse.OK
 }
 
@@ -191,7 +147,7 @@ func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	if in.NodeId == probeNode {
 		return v.f.probe.getattr(out)
 	}
-	path, ok := v.path(in.NodeId)
+	path, ok := v.ids.Path(in.NodeId)
 	if !ok {
 		return status(unix.ESTALE)
 	}
@@ -210,7 +166,7 @@ func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 		return status(virtualErrno(err))
 	}
 	if in.Flags()&fuse.FUSE_GETATTR_FH != 0 {
-		if h := v.handle(in.Fh()); h != nil && h.content != nil {
+		if h := v.ids.Handle(in.Fh()); h != nil && h.content != nil {
 			e.Size = h.content.Size()
 		}
 	}
@@ -222,22 +178,9 @@ func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 // fstat(2) asks for comes without a handle.
 func (v *virtual) openBy(h *fuse.InHeader) *vhandle {
 	c := v.f.callerOf(h)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var last *vhandle
-	at := uint64(0)
-	for fh, o := range v.handles {
-		if o.node == h.NodeId && o.uid == h.Uid && o.opener == c.owner && o.content != nil && fh > at {
-			last, at = o, fh
-		}
-	}
-	return last
-}
-
-func (v *virtual) handle(fh uint64) *vhandle {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.handles[fh]
+	return v.ids.Last(func(o *vhandle) bool {
+		return o.node == h.NodeId && o.uid == h.Uid && o.opener == c.owner && o.content != nil
+	})
 }
 
 // isView reports whether what is read has to be put together first. A reply on the
@@ -246,23 +189,15 @@ func (v *virtual) isView(in *fuse.ReadIn) bool {
 	if !isVirtual(in.NodeId) {
 		return false
 	}
-	h := v.handle(in.Fh)
+	h := v.ids.Handle(in.Fh)
 	return h != nil && h.content != nil
-}
-
-func (v *virtual) newHandle(h *vhandle) uint64 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.nextFH++
-	v.handles[v.nextFH] = h
-	return v.nextFH
 }
 
 func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if in.NodeId == probeNode {
 		return v.f.probe.open(in, out)
 	}
-	path, ok := v.path(in.NodeId)
+	path, ok := v.ids.Path(in.NodeId)
 	if !ok {
 		return status(unix.ESTALE)
 	}
@@ -282,13 +217,13 @@ func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 		c.Close()
 		return status(unix.ENOMEM)
 	}
-	out.Fh = v.newHandle(&vhandle{node: in.NodeId, uid: by.uid, opener: by.owner, content: c, charged: cost})
+	out.Fh = v.ids.Open(&vhandle{node: in.NodeId, uid: by.uid, opener: by.owner, content: c, charged: cost})
 	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
 	return fuse.OK
 }
 
 func (v *virtual) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	h := v.handle(in.Fh)
+	h := v.ids.Handle(in.Fh)
 	if h != nil && h.talk != nil {
 		return v.readControl(h.talk, cancel, in, buf)
 	}
@@ -303,7 +238,7 @@ func (v *virtual) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fus
 }
 
 func (v *virtual) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	h := v.handle(in.Fh)
+	h := v.ids.Handle(in.Fh)
 	if h == nil || h.talk == nil {
 		return 0, fuse.EPERM
 	}
@@ -311,16 +246,13 @@ func (v *virtual) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
 }
 
 func (v *virtual) flush(in *fuse.FlushIn) {
-	if h := v.handle(in.Fh); h != nil && h.talk != nil {
+	if h := v.ids.Handle(in.Fh); h != nil && h.talk != nil {
 		h.talk.Flush(v.f.callerOf(&in.InHeader))
 	}
 }
 
 func (v *virtual) release(fh uint64) {
-	v.mu.Lock()
-	h := v.handles[fh]
-	delete(v.handles, fh)
-	v.mu.Unlock()
+	h := v.ids.Close(fh)
 	if h != nil {
 		v.f.book.Give(h.uid, h.charged)
 	}
@@ -334,7 +266,7 @@ func (v *virtual) release(fh uint64) {
 }
 
 func (v *virtual) unlink(h *fuse.InHeader, name string) fuse.Status {
-	dir, ok := v.path(h.NodeId)
+	dir, ok := v.ids.Path(h.NodeId)
 	if !ok {
 		return status(unix.ESTALE)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func (v *virtual) openDir(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	path, ok := v.path(in.NodeId)
+	path, ok := v.ids.Path(in.NodeId)
 	if !ok {
 		return status(unix.ESTALE)
 	}
@@ -29,7 +29,7 @@ func (v *virtual) openDir(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if !v.f.book.Take(in.Uid, cost) {
 		return status(unix.ENOMEM)
 	}
-	out.Fh = v.newHandle(&vhandle{uid: in.Uid, list: append(dots, list...), charged: cost})
+	out.Fh = v.ids.Open(&vhandle{uid: in.Uid, list: append(dots, list...), charged: cost})
 	return fuse.OK
 }
 
@@ -42,7 +42,7 @@ func (v *virtual) readDirPlus(in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Stat
 }
 
 func (v *virtual) list(in *fuse.ReadIn, add func(fuse.DirEntry) bool) fuse.Status {
-	h := v.handle(in.Fh)
+	h := v.ids.Handle(in.Fh)
 	if h == nil {
 		return fuse.EBADF
 	}
