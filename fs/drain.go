@@ -1,13 +1,10 @@
 package fs
 
 import (
-	"time"
-
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/proc"
 )
 
 // This file is about the time between the order to stop and the end: sessions that
@@ -67,35 +64,11 @@ func (f *FS) holdBack(d *demand, cancel <-chan struct{}) unix.Errno {
 	if !f.isHeldBack(d.c) {
 		return 0
 	}
-	if d.wait == 0 {
-		return f.refuse(d, denied.ErrShutdown)
+	err := denied.ErrShutdown
+	if d.wait != 0 && f.awaitEvent(d, nil, cancel) == denied.ErrInterrupted {
+		err = denied.ErrInterrupted
 	}
-	var timeout, poll <-chan time.Time
-	if d.wait > 0 {
-		t := time.NewTimer(d.wait)
-		defer t.Stop()
-		timeout = t.C
-	}
-	for {
-		select {
-		case <-f.closing:
-			return f.refuse(d, denied.ErrShutdown)
-		case <-timeout:
-			return f.refuse(d, denied.ErrShutdown)
-		case <-cancel:
-			cancel = nil
-			t := time.NewTicker(signalPoll)
-			defer t.Stop()
-			poll = t.C
-			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
-				return f.refuse(d, denied.ErrInterrupted)
-			}
-		case <-poll:
-			if p := f.proc.Pending(uint32(d.c.tid)); p != proc.NoReason && p != proc.Nothing {
-				return f.refuse(d, denied.ErrInterrupted)
-			}
-		}
-	}
+	return f.refuse(d, err)
 }
 
 // holdBackWalk is holdBack for an operation under the kernel's locks: the caller is
@@ -117,8 +90,8 @@ func (f *FS) shutdownNotice() string {
 // at once, begins a session.
 func beginsSession(op string) bool { return op == opOpen || op == opTruncate }
 
-// isDrained reports whether no session is open, nor about to begin: the lock for it
-// is granted already.
+// isDrained reports whether no session is open, and no operation has the lock for which it
+// has waited: it is about to be done, or to begin a session.
 func (f *FS) isDrained() bool {
 	if f.running() > 0 {
 		return false
@@ -126,10 +99,7 @@ func (f *FS) isDrained() bool {
 	held := f.table.Snapshot().Held
 	for i := range held {
 		lb, _ := held[i].Label.(*label)
-		if held[i].Class != lockmgr.Session || lb == nil || lb.claim != nil || lb.read != nil || lb.session.Load() != nil {
-			continue
-		}
-		if beginsSession(lb.op) || lb.op == opCreate {
+		if held[i].Class == lockmgr.Session && lb != nil && lb.claim == nil && lb.read == nil && lb.session.Load() == nil {
 			return false
 		}
 	}

@@ -198,26 +198,25 @@ func (f *FS) forgetAttrs(n *inode) { f.notifyInode(n, -1, 0) }
 
 // notifyInode is Kernel.InodeNotify for each node of n.
 func (f *FS) notifyInode(n *inode, off, length int64) {
-	f.mu.Lock()
-	ids := make([]uint64, 0, 1)
-	for _, k := range n.nodes {
-		ids = append(ids, k.id)
-	}
-	f.mu.Unlock()
-	for _, id := range ids {
+	for _, id := range f.nodesOf(n) {
 		f.srv.InodeNotify(id, off, length)
 	}
 }
 
 // forgetName makes the kernel forget a name in dir. It waits for the directory's lock.
 func (f *FS) forgetName(dir *inode, name string) {
-	f.mu.Lock()
-	ids := make([]uint64, 0, 1)
-	for _, k := range dir.nodes {
-		ids = append(ids, k.id)
-	}
-	f.mu.Unlock()
-	for _, id := range ids {
+	for _, id := range f.nodesOf(dir) {
 		f.srv.EntryNotify(id, name)
 	}
+}
+
+// nodesOf are the numbers by which the kernel knows n.
+func (f *FS) nodesOf(n *inode) []uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ids := make([]uint64, len(n.nodes))
+	for i, k := range n.nodes {
+		ids[i] = k.id
+	}
+	return ids
 }

@@ -79,21 +79,32 @@ func (f *FS) lockAfterOwnWork(w *walk, cancel <-chan struct{}) unix.Errno {
 }
 
 func (f *FS) awaitOwnWork(w *walk, cancel <-chan struct{}) error {
-	d := w.d
+	err := f.awaitEvent(w.d, w.over, cancel)
+	if err == denied.ErrTimeout {
+		err = &denied.Error{Cause: err, Holders: f.table.Holders(f.keysOf(w.d.places), nil)}
+	}
+	return err
+}
+
+// awaitEvent waits until over is closed, for as long as the demand may wait for a lock.
+func (f *FS) awaitEvent(d *demand, over, cancel <-chan struct{}) error {
 	var timeout, poll <-chan time.Time
 	if d.wait > 0 {
+		if d.until.IsZero() {
+			d.until = time.Now().Add(d.wait)
+		}
 		t := time.NewTimer(time.Until(d.until))
 		defer t.Stop()
 		timeout = t.C
 	}
 	for {
 		select {
-		case <-w.over:
+		case <-over:
 			return nil
 		case <-f.closing:
 			return denied.ErrShutdown
 		case <-timeout:
-			return &denied.Error{Cause: denied.ErrTimeout, Holders: f.table.Holders(f.keysOf(d.places), nil)}
+			return denied.ErrTimeout
 		case <-cancel:
 			cancel = nil
 			t := time.NewTicker(signalPoll)
