@@ -372,10 +372,12 @@ func (f *FS) fsyncAppended(h *handle, data bool) unix.Errno {
 		return e
 	}
 	defer unix.Close(fd)
-	if data {
-		return 0
+	if !data {
+		if err := unix.Fsync(fd); err != nil {
+			return errnoOf(err)
+		}
 	}
-	return errnoOf(unix.Fsync(fd))
+	return f.lostSince(h.n)
 }
 
 // close gives the appender's descriptor back.

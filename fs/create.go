@@ -199,6 +199,7 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *inode, name string, 
 		ch := c.changes(opCreate, place{dir, name, nil}, 0)
 		ch.is, ch.newInode = &st, true
 		f.tell(ch)
+		f.namesSoonOnDisk(dir, name)
 	}
 	return f.openCreated(c, fd, dir, name, in.Flags, live, out)
 }

@@ -164,6 +164,7 @@ func (f *FS) openState() error {
 	f.store = commit.NewStore(f.rootfd, f.state, f.journal)
 	f.store.SetRoom(f.giveRoom)
 	f.store.SetFault(f.fault)
+	f.store.SetLost(f.noteLost)
 	if f.privileged {
 		f.store.SetOwners(asOwner)
 	}

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"encoding/binary"
+	"errors"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -81,9 +82,9 @@ func (f *FS) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	h.dir.mu.Lock()
 	defer h.dir.mu.Unlock()
 	if f.store != nil {
-		if err := f.store.SettleLazyDir(h.dir.fd); err != nil {
-			return statusOf(err)
-		}
+		return statusOf(errors.Join(
+			f.store.SettleLazyDir(h.dir.fd),
+			f.store.SyncNames(h.dir.fd, func() error { return unix.Fsync(h.dir.fd) })))
 	}
 	return statusOf(unix.Fsync(h.dir.fd))
 }
@@ -273,7 +274,7 @@ func (f *FS) removeOrphans(dirfd int, name string) bool {
 	}
 	defer unix.Close(fd)
 	list, err := readEntries(fd, commit.Reserved)
-	if err != nil {
+	if err != nil || len(list) == 0 {
 		return false
 	}
 	if err := f.store.SettleLazyDir(fd); err != nil {

@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"cmp"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -216,9 +218,11 @@ func (f *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	case h.sess != nil && h.kind == shadowHandle:
 		return status(h.sess.fsync(h, fd, dataOnly))
 	case dataOnly:
-		return statusOf(unix.Fdatasync(fd))
+		e = errnoOf(unix.Fdatasync(fd))
+	default:
+		e = errnoOf(unix.Fsync(fd))
 	}
-	return statusOf(unix.Fsync(fd))
+	return status(cmp.Or(e, f.lostSince(h.n)))
 }
 
 // Fallocate implements fuse.RawFileSystem.

@@ -205,6 +205,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		return status(e)
 	}
 	p := place{dir, name, n}
+	made := f.isMade(&st)
 	gone, err := f.remove(c, l, p)
 	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {
 		return statusOf(err)
@@ -222,7 +223,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		}
 	}
 	f.tell(gone)
-	f.nameGone(dir, name)
+	f.nameGone(dir, name, made)
 	f.unlinked(n, p.key(), st.Nlink == 1)
 	f.rebaseOn(n, nil)
 	return fuse.OK

@@ -1,8 +1,11 @@
 package fs
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
+	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
@@ -33,27 +36,50 @@ func (f *FS) isSoonOnDisk(path string) bool {
 }
 
 // namesSoonOnDisk is called after something was done to a name in a directory.
-func (f *FS) namesSoonOnDisk(dir *inode, name string) { f.nameSoonOnDisk(dir, name, false) }
-
-// nameGone is called after a name was taken away.
-func (f *FS) nameGone(dir *inode, name string) { f.nameSoonOnDisk(dir, name, true) }
-
-func (f *FS) nameSoonOnDisk(dir *inode, name string, gone bool) {
+func (f *FS) namesSoonOnDisk(dir *inode, name string) {
 	if f.store == nil || !f.isSoonOnDisk(f.path(dir, name)) {
 		return
 	}
-	f.mu.Lock()
-	fd, in := dir.fd, commit.Inode{Dev: dir.key.dev, Ino: dir.key.ino}
-	f.mu.Unlock()
-	err := f.store.Soon(in, func() (int, error) {
+	fd, path := f.fdOf(dir), f.nodePath(dir)
+	err := f.store.NamesSoon(f.diskInode(dir), path, func() (int, error) {
 		return unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		f.log.Debugf("%q: its names are on disk when the filesystem writes them: %v", f.nodePath(dir), err)
+		f.log.Debugf("%q: its names are on disk when the filesystem writes them: %v", path, err)
 	}
-	if gone {
-		f.store.NameGone(in, name)
+}
+
+// nameGone is called after a name was taken away from a file. made says that the file was
+// made a moment ago, and the disk did not know it yet: a crash need not leave it.
+func (f *FS) nameGone(dir *inode, name string, made bool) {
+	f.namesSoonOnDisk(dir, name)
+	if !made && f.store != nil && f.isSoonOnDisk(f.path(dir, name)) {
+		f.store.NameGone(f.diskInode(dir), name)
 	}
+}
+
+// isMade reports whether a file was made a moment ago, and the disk may not know it yet.
+func (f *FS) isMade(st *unix.Stat_t) bool { return f.store != nil && st != nil && f.store.IsMade(st) }
+
+func (f *FS) diskInode(n *inode) commit.Inode {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return commit.Inode{Dev: n.key.dev, Ino: n.key.ino}
+}
+
+// lostSince is EIO, once, if the disk has failed to take what the file or the directory
+// holds, and nobody has asked since: as of fsync(2), which tells of an earlier failure.
+func (f *FS) lostSince(n *inode) unix.Errno {
+	if f.store == nil || f.store.Lost(f.diskInode(n)) == nil {
+		return 0
+	}
+	return unix.EIO
+}
+
+// noteLost tells of what was acknowledged and cannot be put on the disk.
+func (f *FS) noteLost(path string, err error) {
+	f.log.Errorf("%q: %v: %v", path, commit.ErrNotDurable, err)
+	f.event(journal.Event{Time: time.Now(), Event: "not_durable", Path: path, Detail: map[string]any{"reason": err.Error()}})
 }
 
 // recordsSoonOnDisk is called after a record was appended. a.mu is held.
@@ -62,16 +88,11 @@ func (a *appender) recordsSoonOnDisk() {
 	if !f.isSoonOnDisk(f.nodePath(a.h.n)) {
 		return
 	}
-	err := f.store.Soon(commit.Inode{Dev: a.key.dev, Ino: a.key.ino}, func() (int, error) {
-		return unix.FcntlInt(uintptr(a.fd), unix.F_DUPFD_CLOEXEC, 0)
-	})
-	if err != nil {
-		f.log.Debugf("%q: its records are on disk when the filesystem writes them: %v", f.nodePath(a.h.n), err)
+	dir, _ := f.nameOf(a.h.n)
+	if dir == nil {
+		return // it goes with its last descriptor
 	}
-	f.mu.Lock()
-	fresh := a.h.n.fresh
-	f.mu.Unlock()
-	if dir, name := f.nameOf(a.h.n); fresh && dir != nil {
-		f.namesSoonOnDisk(dir, name)
+	if err := f.store.RecordsSoon(a.tail, f.diskInode(dir), f.nodePath(a.h.n)); err != nil {
+		f.log.Debugf("%q: its records are on disk when the filesystem writes them: %v", f.nodePath(a.h.n), err)
 	}
 }

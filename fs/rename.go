@@ -4,6 +4,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -17,8 +18,10 @@ type renaming struct {
 	from, to     place
 	fromSt, toSt *unix.Stat_t // nil: no committed inode has the name
 	flags        uint32
-	made         []*change // what it makes of the names of files
-	merging      *merging  // what is renamed was merged with what it replaces; nil: it was not
+	moving       *commit.LazyMove // what is renamed stays unsettled
+	anew         bool             // what is renamed was made a moment ago, and the disk may not know it yet
+	made         []*change        // what it makes of the names of files
+	merging      *merging         // what is renamed was merged with what it replaces; nil: it was not
 }
 
 // Rename implements fuse.RawFileSystem. It is the commit point of every tool
@@ -228,6 +231,9 @@ func (r *renaming) exchangeLocks(own, replaced *session) {
 func (r *renaming) renameDir() unix.Errno {
 	f := r.f
 	moveKnowledge := r.movesKnowledge() // looks at processes, for which nobody must wait
+	if r.flags&unix.RENAME_EXCHANGE == 0 && isDirectory(r.toSt) {
+		f.removeOrphans(f.fdOf(r.to.dir), r.to.name) // a directory is replaced only if it is empty
+	}
 	f.ns.Lock()
 	defer f.ns.Unlock()
 	f.paths.Lock()
@@ -356,16 +362,27 @@ func (r *renaming) moved(own *session) {
 	f.lostName(r.to.inode)
 }
 
+// replacesFile reports whether a file loses its name to another one.
+func (r *renaming) replacesFile() bool {
+	return r.flags&unix.RENAME_EXCHANGE == 0 && r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
+// waitsForDisk reports whether the rename is to be on disk before it is answered.
+func (r *renaming) waitsForDisk() bool {
+	set := r.f.settings(r.f.path(r.to.dir, r.to.name))
+	return r.replacesFile() && set.Mode == policy.Atomic &&
+		(set.Durability == policy.Full || set.Durability == policy.AutoDurability)
+}
+
 // makeDurable syncs the directory after a file was renamed over another: that
 // is a commit like a close.
 func (r *renaming) makeDurable() unix.Errno {
-	r.f.nameGone(r.from.dir, r.from.name)
-	if r.toSt == nil || r.toSt.Mode&unix.S_IFMT != unix.S_IFREG {
+	r.f.nameGone(r.from.dir, r.from.name, r.anew)
+	if !r.replacesFile() {
 		r.f.namesSoonOnDisk(r.to.dir, r.to.name)
 		return 0
 	}
-	set := r.f.settings(r.f.path(r.to.dir, r.to.name))
-	if set.Mode != policy.Atomic || set.Durability != policy.Full && set.Durability != policy.AutoDurability {
+	if !r.waitsForDisk() {
 		return 0
 	}
 	fd, err := unix.Openat(r.f.fdOf(r.to.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -373,14 +390,21 @@ func (r *renaming) makeDurable() unix.Errno {
 		return 0 // not readable: the rename itself is done
 	}
 	defer unix.Close(fd)
-	err = r.f.store.SettleLazyDir(fd)
-	if err == nil {
-		err = unix.Fsync(fd)
-	}
-	if err != nil {
+	if err := r.f.store.SyncNames(fd, func() error { return unix.Fsync(fd) }); err != nil {
 		// As at a close: the new version is there, but the program asked for more.
 		r.f.log.Errorf("%q: renamed, but not known to be on disk: %v", r.f.path(r.to.dir, r.to.name), err)
+		r.forgetNames()
 		return unix.EIO
 	}
 	return 0
+}
+
+// forgetNames makes the kernel look the names up again, which takes a rename that was
+// answered with an error for one that has not happened.
+func (r *renaming) forgetNames() {
+	go func() { // when the kernel has given the directories' locks back
+		for _, p := range []place{r.from, r.to} {
+			r.f.forgetName(p.dir, p.name)
+		}
+	}()
 }

@@ -176,10 +176,11 @@ func (d *simDaemon) failsLocked() unix.Errno {
 const simMender = "mender"
 
 // mend saves a file. It may be refused once, where the history still has a name of the file
-// that could not be taken away: that makes it one that is written in place.
+// that could not be taken away: that makes it one that is written in place. And it may hear
+// of a fault that came in the background.
 func (p *simProc) mend(path string) {
 	e := p.echo(path, path, "")
-	if e == unix.EBUSY {
+	if e == unix.EBUSY || p.w.model.mayFail(e, p.w.now()) { // and hears of what failed in the background
 		e = p.echo(path, path, "")
 	}
 	if e != 0 && e != unix.ENOENT {

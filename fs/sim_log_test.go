@@ -2,7 +2,10 @@ package fs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"latchfs/journal/commit"
 )
 
 // simLog is the daemon's log in a simulation. A session that goes from one state to
@@ -22,5 +25,8 @@ func (l simLog) Errorf(format string, args ...any) {
 	l.Warnf(format, args...)
 	if strings.Contains(format, "cannot become") {
 		l.w.failf(format, args...)
+	}
+	if slices.Contains(args, any(commit.ErrNotDurable)) {
+		l.w.model.losesLate()
 	}
 }

@@ -31,6 +31,7 @@ type simModel struct {
 	done     map[string]int // how often what ended how
 	held     []*simHeld
 	faults   []int64    // when the disk has failed
+	lostLate bool       // it has failed in the background, too
 	synced   []*simFile // whose last close has not returned
 }
 
@@ -158,11 +159,19 @@ func (m *simModel) fails() {
 	m.faults = append(m.faults, at)
 }
 
-// mayFail reports whether an error may come from a fault of the disk that has come since.
+// losesLate notes that the disk has failed in the background, which somebody is told later.
+func (m *simModel) losesLate() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lostLate = true
+}
+
+// mayFail reports whether an error may come from a fault of the disk that has come since,
+// or earlier in the background.
 func (m *simModel) mayFail(e unix.Errno, since int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return (e == unix.EIO || e == unix.ENOSPC) && slices.ContainsFunc(m.faults, func(at int64) bool { return at > since })
+	return m.lostLate && e == unix.EIO || (e == unix.EIO || e == unix.ENOSPC) && slices.ContainsFunc(m.faults, func(at int64) bool { return at > since })
 }
 
 func (m *simModel) count(what string) {

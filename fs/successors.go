@@ -90,8 +90,14 @@ func (f *FS) isKept(n *inode) bool {
 
 // settle makes files durable that a lazy commit has published under the name
 // that they are about to lose: under another one nobody could put the version
-// before back.
+// before back. A file that had none may go on unsettled.
 func (r *renaming) settle() unix.Errno {
+	if r.toSt == nil && r.flags&unix.RENAME_EXCHANGE == 0 && r.anew {
+		dir := r.to.dir
+		if r.moving = r.f.store.MoveLazy(r.fromSt, r.f.fdOf(dir), r.f.nodePath(dir), r.to.name); r.moving != nil {
+			return 0
+		}
+	}
 	stats := []*unix.Stat_t{r.fromSt}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		stats = append(stats, r.toSt)
@@ -101,13 +107,18 @@ func (r *renaming) settle() unix.Errno {
 			return errnoOf(err)
 		}
 	}
-	return 0
+	if !r.waitsForDisk() {
+		return 0
+	}
+	// Who finds the new version after a crash finds what was made before it beside it.
+	return errnoOf(r.f.store.SettleBefore(r.f.fdOf(r.to.dir)))
 }
 
 // renameFile renames what is no directory. A file that loses its name to it goes
 // into the history.
 func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	f := r.f
+	r.anew = f.isMade(r.fromSt)
 	if e := r.settle(); e != 0 {
 		return e
 	}
@@ -126,6 +137,9 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 		})
 	} else {
 		err = r.move()
+	}
+	if r.moving != nil {
+		r.moving.Done(err == nil)
 	}
 	if err != nil {
 		return errnoOf(err)

@@ -79,6 +79,7 @@ var eventTexts = map[string]func(*auditEvent) string{
 	"lock_released":    (*auditEvent).releasedText,
 	"lock_stolen":      (*auditEvent).stolenText,
 	"mount":            (*auditEvent).mountText,
+	"not_durable":      func(e *auditEvent) string { return "NOT known to be on disk: " + e.str("reason") },
 	"recovery":         (*auditEvent).recoveryText,
 	"refusal":          (*auditEvent).refusalText,
 	"rejected_removed": (*auditEvent).removedText,

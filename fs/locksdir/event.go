@@ -39,7 +39,7 @@ var processFields = []string{"operation", "pid", "program", "session", "uid"}
 var processes = []string{"changed_by", "held_by", "stolen_by"}
 
 // plainReasons are the events whose reason latchfs words without naming anybody.
-var plainReasons = []string{"auto_live", "bypass", "put_back", "recovery"}
+var plainReasons = []string{"auto_live", "bypass", "not_durable", "put_back", "recovery"}
 
 type eventFields map[string]json.RawMessage
 

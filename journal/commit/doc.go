@@ -163,7 +163,14 @@
 // is synced before the rename; after a power cut the name holds the old or the
 // new version, complete. Lazy: the same, after the recovery, and nothing is
 // waited for; on btrfs, whose log does not keep the order of names that this takes,
-// it is Ordered. InPlace always
+// it is Ordered. Auto: Full for what replaces a version, or takes a name that a file has
+// lost and the disk still gives to it; what is new is published as Lazy says, or where that
+// cannot be as Ordered, and its name is on disk within a second. A commit that is Full
+// settles first what is new in its directory. InPlace always
 // works as full does, for its redo record is worth nothing otherwise. Appended
-// records are as durable as their Sync.
+// records are as durable as their Sync, and on disk within a second after RecordsSoon.
+//
+// What waits for the disk in the background and cannot be put there is told twice: to
+// SetLost's function at once, and to the next who syncs that file or directory, or commits
+// something Full in the directory.
 package commit

@@ -8,6 +8,7 @@ import (
 
 	"latchfs/journal/commit/internal/disk"
 	"latchfs/journal/commit/internal/keep"
+	"latchfs/journal/commit/internal/lazy"
 	"latchfs/journal/commit/internal/recovery"
 	"latchfs/journal/commit/internal/rejected"
 	"latchfs/journal/commit/internal/tail"
@@ -47,17 +48,45 @@ func (s *Store) Tail(o tail.Options) (*tail.Tail, error) { return s.tails.Open(o
 // name, or other content.
 func (s *Store) SettleLazy(st *unix.Stat_t) error { return s.lazies.Settle(st) }
 
-// SettleLazyDir does the same with all files in a directory that is to be
-// removed.
+// MoveLazy prepares a rename of a file to a name that is free, where the file was made and
+// is not known to be on disk: it need not be synced for that. nil: the file is to be
+// settled. Whoever gets a move ends it.
+func (s *Store) MoveLazy(st *unix.Stat_t, dir int, path, name string) *lazy.Move {
+	if s.lazies.IsGoing(dir, name) {
+		return nil
+	}
+	return s.lazies.Move(st, lazy.Target{Dir: dir, DirPath: path, Name: name})
+}
+
+// SettleLazyDir does the same with all files in a directory, and makes the records durable
+// that were appended to files there. It fails, too, if that has failed earlier in the
+// background, and nobody has asked since.
 func (s *Store) SettleLazyDir(dir int) error { return s.lazies.SettleDir(dir) }
 
-// Soon makes what an open file holds, or a directory's names, durable within a second.
-// open opens it for that; it is not called where that is on its way.
-func (s *Store) Soon(in disk.Inode, open func() (int, error)) error { return s.lazies.Soon(in, open) }
+// NamesSoon makes a directory's names durable within a second. path is that of the
+// directory relative to the data root. open opens it; it is not called where the sync is on
+// its way.
+func (s *Store) NamesSoon(dir disk.Inode, path string, open func() (int, error)) error {
+	return s.lazies.NamesSoon(dir, path, open)
+}
 
-// NameGone notes that a name of a directory was taken away, which Soon was told of. Until
-// that is on disk, Auto takes a file that is made under the name for one that replaces
-// another.
+// RecordsSoon makes what was appended to a file durable within a second. dir is the
+// directory that the file is in, and path its own, relative to the data root.
+func (s *Store) RecordsSoon(t *tail.Tail, dir disk.Inode, path string) error {
+	return t.SyncSoon(dir, path)
+}
+
+// Lost returns, once, why a file or a directory could not be synced in the background
+// since somebody has asked for the last time.
+func (s *Store) Lost(in disk.Inode) error { return s.lazies.Lost(in) }
+
+// IsMade reports whether a file was made under a name that was free, and is not known to
+// be on disk.
+func (s *Store) IsMade(st *unix.Stat_t) bool { return s.lazies.IsMade(st) }
+
+// NameGone notes that a name of a directory was taken away, which NamesSoon was told of.
+// Until that is on disk, Auto takes a file that is made under the name for one that
+// replaces another.
 func (s *Store) NameGone(dir disk.Inode, name string) { s.lazies.NameGone(dir, name) }
 
 // SettleKept settles the commit whose old version is the content id, which is to

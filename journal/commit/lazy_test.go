@@ -73,6 +73,15 @@ func init() {
 		}
 		return acked
 	}}
+	renamed := func(w *world) bool {
+		acked := w.saveAs(Auto, "d/t", "new", "") && w.renameMade("d/t", "d", "f")
+		if w.settleAll() != nil {
+			_ = w.settleAll()
+		}
+		_ = os.Remove(w.path("d/t")) // where a crash has come before
+		return acked
+	}
+	scenarios["auto, new and renamed"] = scenario{setup: remove, mayBe: []string{"", "new"}, work: renamed}
 	scenarios["lazy, again and again"] = scenario{work: lazily("between", "new"), mayBe: []string{"old", "between", "new"}}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"latchfs/journal/commit/internal/disk"
 	"latchfs/journal/commit/internal/keep"
+	"latchfs/journal/commit/internal/lazy"
 	"latchfs/journal/commit/internal/recovery"
 	"latchfs/journal/commit/internal/rejected"
 	"latchfs/journal/commit/internal/tail"
@@ -40,6 +41,8 @@ type (
 	Keep = keep.Keep
 	// RenameOptions are the names of a rename(2) over an existing regular file.
 	RenameOptions = keep.RenameOptions
+	// LazyMove is a rename of a file that is not known to be on disk.
+	LazyMove = lazy.Move
 	// Tail is the end of a file to which records are appended.
 	Tail = tail.Tail
 	// TailOptions say which file is appended to.

@@ -43,17 +43,18 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 		return disk.Version{}, err
 	}
 	byItself := sh.appearsByItself(o)
+	o.Durability = sh.settled(o, byItself)
 	sh.lazy = sh.prepareLazy(o)
+	var late error
 	switch {
-	case byItself && o.Durability != Full && o.Durability != "":
+	case byItself && o.Durability != Full:
 		if err := sh.s.WriteBack(sh.fd); err != nil {
 			return disk.Version{}, err
 		}
 	case sh.lazy == nil:
-		if o.waitsForAll() {
-			// Who finds this version after a crash finds what was made before it in the
-			// same directory. What cannot be settled now is tried again.
-			_ = sh.s.lazies.SettleDir(o.Dir)
+		if o.Durability == Full {
+			// Whoever finds this version after a crash finds what was made before it beside it.
+			late = sh.s.SettleBefore(o.Dir)
 		}
 		if err := sh.syncFor(o, 0); err != nil {
 			return disk.Version{}, err
@@ -72,7 +73,7 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	// From here on it is published, and nothing undoes that. A journal that
 	// does not know it finds no shadow when it looks, and is content.
 	sh.published, sh.mark = true, mark{}
-	waits := sh.lazy == nil && o.waitsForAll() && !byItself
+	waits := o.Durability == Full && !byItself
 	if sh.intent.Synced && !sh.s.disk.KeepsOrder(sh.fd) {
 		waits = true // for the new name, before the old one is forgotten
 	} else {
@@ -88,12 +89,8 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	}
 	v := disk.VersionOf(&st)
 	o.published(v)
-	if waits {
-		err := sh.s.disk.SyncDir(o.Dir, sh.fd)
-		sh.secured(err)
-		if err != nil {
-			return v, &kinded{ErrNotDurable, o.Name, err}
-		}
+	if err := errors.Join(sh.syncName(o, waits), late); err != nil {
+		return v, &kinded{ErrNotDurable, o.Name, err}
 	}
 	return v, nil
 }

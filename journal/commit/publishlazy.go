@@ -1,6 +1,9 @@
 package commit
 
 import (
+	"errors"
+	"os"
+
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
@@ -8,27 +11,24 @@ import (
 	"latchfs/journal/commit/internal/lazy"
 )
 
-// waitsForNothing reports whether the publication is not to wait for the disk.
-func (o *PublishOptions) waitsForNothing() bool {
-	return o.Durability == Lazy || o.Durability == Auto && o.Base == nil
+// settled is what Auto means for this publication: Full where something is replaced that
+// a crash must not take, or was synced under another name; else Auto.
+func (sh *Shadow) settled(o PublishOptions, byItself bool) Durability {
+	replaces := o.Base != nil || sh.s.lazies.IsGoing(o.Dir, o.Name)
+	if o.Durability == "" || o.Durability == Auto && (replaces || sh.intent.Synced && !byItself) {
+		return Full
+	}
+	return o.Durability
 }
 
-// waitsForAll reports whether the new version, if it is not published lazily, is to be
-// on disk with its name.
-func (o *PublishOptions) waitsForAll() bool {
-	return o.Durability == Full || o.Durability == Auto || o.Durability == ""
-}
-
-// prepareLazy prepares a lazy publication; nil if it is to be synced.
+// prepareLazy prepares a lazy publication; nil if the content is to be synced.
 func (sh *Shadow) prepareLazy(o PublishOptions) *lazy.Commit {
 	// The log of btrfs does not keep the order of names that this relies on.
 	// What was synced has a name already that a recovery knows.
-	if !o.waitsForNothing() || sh.intent.Synced || disk.ForgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
+	if o.Durability != Lazy && o.Durability != Auto || sh.intent.Synced || disk.ForgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
 		return nil
 	}
-	to := lazy.Target{
-		Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID, Anew: o.Durability == Auto,
-	}
+	to := lazy.Target{Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID, Anew: o.Base == nil}
 	if o.Base != nil {
 		to.OldIno = o.Base.Ino
 	}
@@ -70,4 +70,39 @@ func (sh *Shadow) settleLater(o PublishOptions, as Runner) {
 	sh.lazy.StandsBy(sh.intent)
 	unix.Close(sh.dir)
 	sh.intent, sh.dir = journal.Intent{}, -1
+}
+
+// SettleBefore settles what is new in a directory in which something is to be replaced, and
+// returns what could not be put on the disk, now or earlier in the background.
+func (s *Store) SettleBefore(dir int) error {
+	var lost *lazy.LostError
+	if err := s.lazies.SettleDir(dir); errors.As(err, &lost) {
+		return lost
+	}
+	return nil // what could not be put away is tried again
+}
+
+// syncName makes the name durable that was just published: now if the close waits for
+// that, or in time for the durability.
+func (sh *Shadow) syncName(o PublishOptions, waits bool) error {
+	switch {
+	case waits:
+		err := sh.s.SyncDir(o.Dir, sh.fd)
+		sh.secured(err)
+		return err
+	case o.Durability == Auto && sh.lazy == nil:
+		return sh.s.nameSoon(o.Dir, o.DirPath)
+	}
+	return nil
+}
+
+// nameSoon makes the names in a directory durable within a second.
+func (s *Store) nameSoon(dir int, path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	return s.NamesSoon(disk.InodeOf(&st), path, func() (int, error) {
+		return unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
 }

@@ -14,7 +14,7 @@ import (
 // soon asks for a file, or a directory, to be on disk within a second.
 func (w *world) soon(name string) error {
 	st := w.stat(name)
-	return w.s.Soon(disk.InodeOf(&st), func() (int, error) { return unix.Open(w.path(name), unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	return w.s.NamesSoon(disk.InodeOf(&st), name, func() (int, error) { return unix.Open(w.path(name), unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 }
 
 func TestSoonIsOnDiskWithTheNextThatAreSettled(t *testing.T) {

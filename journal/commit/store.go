@@ -91,6 +91,17 @@ func (s *Store) AwaitsTxn(path string) bool {
 	})
 }
 
+// SetLost makes tell be called when something that was acknowledged cannot be made
+// durable in the background: path is relative to the data root, "" if nobody knows it. It
+// is to be called before the store is used.
+func (s *Store) SetLost(tell func(path string, err error)) { s.lazies.OnLost = tell }
+
+// SyncNames runs sync, which makes the names in the directory dir durable: nothing is left
+// to be done for them within a second.
+func (s *Store) SyncNames(dir int, sync func() error) error { return s.lazies.SyncNames(dir, sync) }
+
 // SyncDir makes the names in the directory dir durable. file is any file of the
 // same filesystem.
-func (s *Store) SyncDir(dir, file int) error { return s.disk.SyncDir(dir, file) }
+func (s *Store) SyncDir(dir, file int) error {
+	return s.lazies.SyncNames(dir, func() error { return s.disk.SyncDir(dir, file) })
+}

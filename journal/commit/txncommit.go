@@ -103,7 +103,21 @@ func (t *Txn) remove(p *txnPart) (err error) {
 		p.kept, err = t.s.keeper.Settle(t.s.disk.OwnerOf(p.dir, st), p.dir, p.in.Name, p.keep.Of(p.in.TargetIno))
 		return err
 	}
-	return t.s.disk.RemoveNamed(p.dir, p.in)
+	err = t.s.disk.RemoveNamed(p.dir, p.in)
+	if errors.Is(err, unix.ENOTEMPTY) && t.s.settleBelow(p.dir, p.in.Name) == nil {
+		err = t.s.disk.RemoveNamed(p.dir, p.in)
+	}
+	return err
+}
+
+// settleBelow settles what was made, and removed, in a directory that is to go.
+func (s *Store) settleBelow(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return s.SettleLazyDir(fd)
 }
 
 // finish ends the intents of what has happened.

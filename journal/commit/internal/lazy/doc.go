@@ -44,15 +44,23 @@
 // Once the newest version of a file is on disk, so is its name, and the versions
 // before are nobody's. Whatever would keep a recovery from telling settles the
 // file first: another name for it, a change in place, a record appended to it, a
-// later modification time, the removal of the old version from the history. Content
-// of more than 1 MiB, in
+// later modification time, the removal of the old version from the history. A file that
+// had no version before may be renamed to a free name unsettled: see Move. Content
+// of more than 1 MiB, or of 16 MiB where the file is new, in
 // another filesystem below the data root, or where there are no symbolic links
 // or no exchange is published as Ordered says.
+//
+// What else need not be on disk at once is synced with the commits: see Soon.
+//
+// A sync that fails is tried again, but the kernel tells of a write that was lost only
+// once. So the next sync is believed only where the disk itself, asked past what the
+// kernel has in memory, gives the content; until then the marker stays.
 //
 // # Mutexes
 //
 // Set.settling is held while commits are settled, with syncs of their files. Set.mu comes
-// after it and guards which commits are unsettled, which directories may have markers, and
+// after it and guards which commits are unsettled, which directories may have markers, what
+// is to be synced soon, which syncs have failed, and
 // the timer; of other mutexes only the journal's is taken while it is held. Both come
-// before the mutexes of package disk.
+// before the mutexes of package disk. What Soon was told of is synced with neither held.
 package lazy

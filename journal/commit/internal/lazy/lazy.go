@@ -3,6 +3,7 @@ package lazy
 import (
 	"errors"
 	"os"
+	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,9 @@ const (
 	// MaxSize is the size in bytes up to which content is published lazily:
 	// its checksum is taken at the commit and compared at a recovery.
 	MaxSize = 1 << 20
+	// MaxSizeAnew is the same for a file that is made: its checksum takes less time than
+	// any disk takes for its bytes.
+	MaxSizeAnew = 16 << 20
 	// delay is how long a commit may stay unsettled.
 	delay = time.Second
 	// SyncfsFrom is from how many commits on the whole filesystem is synced
@@ -37,7 +41,15 @@ type Commit struct {
 	marker string         // the marker's name
 	dir    int            // own descriptor of the directory
 	fd     int            // own descriptor of the new version
+	path   string         // of the file relative to the data root, for messages
 	intent journal.Intent // that stands for the old version's reserved name; ID 0: it has none any more
+	// moving ends with the rename that keeps the commit from being settled, settling says
+	// that it must not be renamed. Guarded by Set.mu.
+	moving   chan struct{}
+	settling bool
+	// doubtful: a sync of it has failed, and the next one may not say so again. Guarded by
+	// Set.settling.
+	doubtful bool
 }
 
 // Set are the unsettled commits of a data root.
@@ -47,6 +59,10 @@ type Set struct {
 	seq     atomic.Uint64
 	Delay   time.Duration // lazyDelay, but for tests
 
+	// OnLost, if set, is called when what was acknowledged cannot be made durable, with its
+	// path relative to the data root. It may be called while commits are settled.
+	OnLost func(path string, err error)
+
 	settling sync.Mutex // held while commits are settled; taken before mu
 
 	mu    sync.Mutex // guards what follows
@@ -55,15 +71,20 @@ type Set struct {
 	// Markers of what was not published, which could not be removed.
 	strays []*Commit
 	soon   soon
-	// syncing are the names that were taken away and are being made durable.
-	syncing map[goneName]struct{}
+	// syncing says of the names that were taken away in how many syncs that are under way
+	// they are made durable.
+	syncing map[goneName]int
+	failed  map[disk.Inode]error // syncs that nobody has asked about since
 	timer   *time.Timer
 	closed  bool
 }
 
 // New returns the lazy commits of d: none yet.
 func New(d *disk.Disk) *Set {
-	return &Set{disk: d, byIno: map[disk.Inode]*Commit{}, dirs: map[disk.Inode]journal.Intent{}, Delay: delay}
+	return &Set{
+		disk: d, byIno: map[disk.Inode]*Commit{}, dirs: map[disk.Inode]journal.Intent{},
+		syncing: map[goneName]int{}, failed: map[disk.Inode]error{}, Delay: delay,
+	}
 }
 
 // Target is a name that is to get a new version.
@@ -73,17 +94,14 @@ type Target struct {
 	Name    string
 	KeepID  string // the content id under which the history gets the old version, "" if it does not
 	OldIno  uint64 // of the version that is replaced, 0 if there is none
-	Anew    bool   // to be synced if the name was taken from another file, and that is not on disk
+	Anew    bool   // the name was free
 }
 
 // Prepare prepares a lazy publication of the file fd; nil if it is to be synced as
 // for Ordered.
 func (s *Set) Prepare(fd int, o Target) *Commit {
 	var st, dir unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || unix.Fstat(o.Dir, &dir) != nil || st.Size > MaxSize || !s.isOnRoot(dir.Dev) {
-		return nil
-	}
-	if o.Anew && s.isGoing(&dir, o.Name) {
+	if unix.Fstat(fd, &st) != nil || unix.Fstat(o.Dir, &dir) != nil || st.Size > o.limit() || !s.isOnRoot(dir.Dev) {
 		return nil
 	}
 	crc, err := disk.Checksum(fd, st.Size)
@@ -95,9 +113,18 @@ func (s *Set) Prepare(fd int, o Target) *Commit {
 			seq: s.seq.Add(1), ino: st.Ino, birth: disk.Birth(fd), size: st.Size, mtime: st.Mtim.Nano(), crc: crc,
 			name: o.Name, keep: o.KeepID, oldIno: o.OldIno,
 		},
-		key: disk.InodeOf(&st), dirKey: disk.InodeOf(&dir), dir: -1, fd: -1,
+		key: disk.InodeOf(&st), dirKey: disk.InodeOf(&dir), dir: -1, fd: -1, path: o.path(),
 	}
 }
+
+func (o *Target) limit() int64 {
+	if o.Anew {
+		return MaxSizeAnew
+	}
+	return MaxSize
+}
+
+func (o *Target) path() string { return path.Join(o.DirPath, o.Name) }
 
 // Unsettled returns how many commits are not known to be on disk.
 func (s *Set) Unsettled() int64 { return s.waiting.Load() }

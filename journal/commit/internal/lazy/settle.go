@@ -25,19 +25,28 @@ func (s *Set) settleDue() {
 	_ = s.SettleAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.byIno)+len(s.strays)+len(s.soon.fds) > 0 || s.soon.more {
+	if len(s.byIno)+len(s.strays)+len(s.soon.pending) > 0 || s.soon.more {
 		s.armLocked()
 	}
 }
 
 // SettleAll makes all commits durable that are pending.
 func (s *Set) SettleAll() error {
+	every := func(*Commit) bool { return true }
+	due := s.takeAllSoon()
+	whole := due.more || len(s.chains(every))+len(due.pending) >= SyncfsFrom
 	s.settling.Lock()
-	defer s.settling.Unlock()
-	due := s.takeSoon()
-	err := s.settleLocked(func(*Commit) bool { return true }, &due, s.disk.Do)
-	s.again(&due)
-	return err
+	synced, err := s.settleLocked(every, whole, s.disk.Do)
+	s.settling.Unlock()
+	var failed error // of what is due, whose mutexes come before settling
+	if !synced {
+		failed = s.syncEach(&due)
+		if due.more {
+			failed = errors.Join(failed, s.noteLost("", err, false, disk.Inode{}, disk.Inode{}))
+		}
+	}
+	s.taken(&due, failed)
+	return errors.Join(err, failed)
 }
 
 // Settle makes a lazily published file durable before something is done to
@@ -48,21 +57,48 @@ func (s *Set) Settle(st *unix.Stat_t) error {
 		return nil
 	}
 	key := disk.InodeOf(st)
-	return s.settleWhere(func(l *Commit) bool { return l.key == key })
+	err := s.settleWhere(func(l *Commit) bool { return l.key == key })
+	var lost *LostError
+	if errors.As(err, &lost) { // and somebody hears of it
+		_, _ = s.Lost(lost.in), s.Lost(lost.dir)
+	}
+	return err
 }
 
-// SettleDir does the same with all files in a directory that is to be
-// removed.
+// SettleDir does the same with all files in a directory, and makes the records durable
+// that were appended there. The names in it are the caller's to sync. It returns a
+// LostError, too, if something in the directory could not be synced earlier, and nobody
+// has asked since.
 func (s *Set) SettleDir(dir int) error {
 	var st unix.Stat_t
-	if s.waiting.Load() == 0 {
+	if s.isIdle() {
 		return nil
 	}
 	if err := unix.Fstat(dir, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
 	key := disk.InodeOf(&st)
-	return s.settleWhere(func(l *Commit) bool { return l.dirKey == key })
+	due := s.takeSoon(
+		func(in disk.Inode, p *Pending) bool { return p.Dir == key && in != key },
+		func(goneName) bool { return false })
+	err := s.syncEach(&due)
+	s.taken(&due, err)
+	err = errors.Join(err, s.settleWhere(func(l *Commit) bool { return l.dirKey == key }))
+	var lost *LostError
+	if earlier := s.Lost(key); !errors.As(err, &lost) {
+		err = errors.Join(err, earlier)
+	}
+	return err
+}
+
+// isIdle reports whether there is nothing to be settled, and nothing to tell.
+func (s *Set) isIdle() bool {
+	if s.waiting.Load() > 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.soon.pending)+len(s.failed) == 0
 }
 
 // SettleKept settles the commit whose old version is the content id, which is to
@@ -74,24 +110,28 @@ func (s *Set) SettleKept(id string) {
 	}
 	defer s.settling.Unlock()
 	// Who asks is making room, perhaps with the history locked.
-	_ = s.settleLocked(func(l *Commit) bool { return l.keep == id }, &soon{}, s.disk.Once) // it is tried again
+	_, _ = s.settleLocked(func(l *Commit) bool { return l.keep == id }, false, s.disk.Once) // it is tried again
 }
 
 // settleWhere settles the commits that match.
 func (s *Set) settleWhere(match func(*Commit) bool) error {
+	s.awaitMoves(match)
 	if len(s.chains(match)) == 0 {
 		return nil // and nobody waits for what others settle
 	}
 	s.settling.Lock()
 	defer s.settling.Unlock()
-	return s.settleLocked(match, &soon{}, s.disk.Do)
+	_, err := s.settleLocked(match, false, s.disk.Do)
+	return err
 }
 
 // step runs one change to the disk: Disk.Do, or Disk.Once.
 type step func(name string, fn func() error) error
 
-// settleLocked settles the commits that match, and syncs what is due. settling is held.
-func (s *Set) settleLocked(match func(*Commit) bool, due *soon, do step) error {
+// settleLocked settles the commits that match, with a sync of the whole filesystem if
+// there are many of them, or whole says so. synced says that this was done. settling is
+// held.
+func (s *Set) settleLocked(match func(*Commit) bool, whole bool, do step) (synced bool, err error) {
 	s.mu.Lock()
 	strays := s.strays
 	s.strays = nil
@@ -99,25 +139,20 @@ func (s *Set) settleLocked(match func(*Commit) bool, due *soon, do step) error {
 	for _, l := range strays {
 		l.Remove(s)
 	}
-	chains := s.chains(match)
+	chains := s.takeChains(match)
+	defer s.giveBack(chains)
 	// All are on the state directory's filesystem.
-	whole := due.more || len(chains)+len(due.fds) >= SyncfsFrom
-	if whole {
-		if err := do("syncfs", func() error { return unix.Syncfs(s.disk.StateFD()) }); err != nil {
-			return err
-		}
-		due.close()
+	var errs []error
+	if whole || len(chains) >= SyncfsFrom {
+		err := do("syncfs", func() error { return unix.Syncfs(s.disk.StateFD()) })
+		synced, errs = err == nil, append(errs, err) // else one by one, to find out what was lost
 	}
-	errs := []error{s.syncEach(due, do)}
 	for _, chain := range chains {
 		// That the last version is on disk says that it has the name there, too: the
 		// ones before are nobody's any more.
-		last := chain[len(chain)-1]
-		if !whole {
-			if err := do("fsync", func() error { return unix.Fsync(last.fd) }); err != nil {
-				errs = append(errs, err)
-				continue
-			}
+		if err := s.syncCommit(chain[len(chain)-1], synced, do); err != nil {
+			errs = append(errs, err)
+			continue
 		}
 		for _, l := range chain {
 			if err := s.clear(l, do); err != nil {
@@ -131,20 +166,77 @@ func (s *Set) settleLocked(match func(*Commit) bool, due *soon, do step) error {
 			l.drop(s)
 		}
 	}
-	return errors.Join(errs...)
+	return synced, errors.Join(errs...)
+}
+
+// syncCommit makes a commit durable, unless that was done with the whole filesystem.
+func (s *Set) syncCommit(l *Commit, synced bool, do step) (err error) {
+	if l.isRemoved() {
+		return nil
+	}
+	if !synced {
+		err = do("fsync", func() error { return unix.Fsync(l.fd) })
+	}
+	if err == nil && l.doubtful {
+		err = l.isReallyOnDisk()
+	}
+	if err != nil {
+		err = s.noteLost(l.path, err, l.doubtful, l.key, l.dirKey)
+		l.doubtful = true
+	}
+	return err
+}
+
+// isRemoved reports whether the commit's file was made and has been removed since. The
+// marker goes after the file then, on the disk, too.
+func (l *Commit) isRemoved() bool {
+	var st unix.Stat_t
+	return l.oldIno == 0 && unix.Fstat(l.fd, &st) == nil && st.Nlink == 0
 }
 
 // chains returns the pending commits of every file of which one matches, the
 // oldest first.
 func (s *Set) chains(match func(*Commit) bool) [][]*Commit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chainsLocked(match)
+}
+
+// takeChains is chains, and keeps them from being renamed.
+func (s *Set) takeChains(match func(*Commit) bool) [][]*Commit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	chains := s.chainsLocked(match)
+	for _, chain := range chains {
+		for _, l := range chain {
+			l.settling = true
+		}
+	}
+	return chains
+}
+
+// giveBack ends takeChains.
+func (s *Set) giveBack(chains [][]*Commit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, chain := range chains {
+		for _, l := range chain {
+			l.settling = false
+		}
+	}
+}
+
+// chainsLocked is chains. mu is held.
+func (s *Set) chainsLocked(match func(*Commit) bool) [][]*Commit {
 	type file struct {
 		dir  disk.Inode
 		name string
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	chains, wanted := map[file][]*Commit{}, map[file]bool{}
 	for _, l := range s.byIno {
+		if l.moving != nil {
+			continue
+		}
 		f := file{l.dirKey, l.name}
 		chains[f] = append(chains[f], l)
 		wanted[f] = wanted[f] || match(l)

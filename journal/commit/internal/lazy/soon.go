@@ -2,20 +2,37 @@ package lazy
 
 import (
 	"errors"
+	"maps"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal/commit/internal/disk"
 )
 
-// soon are files and directories that are to be synced with the unsettled commits: those
-// to which records were appended, and in which names were made, changed or removed.
+// soon is what is to be synced with the unsettled commits: files to which records were
+// appended, and directories in which names were made, changed or removed.
 type soon struct {
-	fds  map[disk.Inode]int // own descriptors of them
-	more bool               // there are others, which have none
+	pending map[disk.Inode]*Pending
+	more    bool // there is more than that
 	// gone are names that were taken away. A file that is made under one of them replaces
 	// what it held: a crash must not leave neither.
 	gone map[goneName]struct{}
+}
+
+// Pending is a file or a directory that is to be on disk within a second.
+type Pending struct {
+	Dir  disk.Inode   // the directory that it is, or that the file is in
+	Path string       // relative to the data root, for those who are told that a sync has failed
+	Sync func() error // makes it durable
+	Drop func()       // gives back what Sync needs; or nil
+	Once bool         // a sync that has failed is not tried again
+	told bool         // it has failed before
+}
+
+func (p *Pending) drop() {
+	if p.Drop != nil {
+		p.Drop()
+	}
 }
 
 type goneName struct {
@@ -23,52 +40,65 @@ type goneName struct {
 	name string
 }
 
-// mostSoon bounds how many have a descriptor. If there are more, the whole filesystem is
+// anyName stands for the names that nobody has remembered.
+var anyName = goneName{}
+
+// mostSoon bounds how much is remembered. If there is more, the whole filesystem is
 // synced.
 const mostSoon = 256
 
-// Soon makes what a file holds, or a directory's names, durable when the next commits
-// are settled, after a second at the latest. open opens it for that; it is not called
-// where that is on its way. What is in another filesystem below the data root is synced
-// at once.
-func (s *Set) Soon(in disk.Inode, open func() (int, error)) error {
+// Soon makes a file or a directory durable when the next commits are settled, after a
+// second at the latest. begin says how; it is not called where that is on its way. What
+// is in another filesystem below the data root is synced at once.
+func (s *Set) Soon(in disk.Inode, begin func() (*Pending, error)) error {
 	if !s.isOnRoot(in.Dev) {
-		return s.syncNow(open)
+		p, err := begin()
+		if err != nil {
+			return err
+		}
+		defer p.drop()
+		return p.Sync()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.soon.fds[in]; known || s.soon.more || s.closed {
+	if _, known := s.soon.pending[in]; known || s.soon.more || s.closed {
 		return nil
 	}
 	s.armLocked()
-	if len(s.soon.fds) >= mostSoon {
+	if len(s.soon.pending) >= mostSoon {
 		s.soon.more = true
 		return nil
 	}
-	fd, err := open()
+	p, err := begin()
 	if err == nil {
-		s.soon.put(in, fd)
+		s.soon.put(in, p)
 	}
 	return err
 }
 
-func (s *Set) syncNow(open func() (int, error)) error {
-	fd, err := open()
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return s.disk.Do("fsync", func() error { return unix.Fsync(fd) })
+// NamesSoon is Soon for the names in a directory. open opens it.
+func (s *Set) NamesSoon(dir disk.Inode, path string, open func() (int, error)) error {
+	return s.Soon(dir, func() (*Pending, error) {
+		fd, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return &Pending{
+			Dir: dir, Path: path,
+			Sync: func() error { return s.disk.Do("fsync", func() error { return unix.Fsync(fd) }) },
+			Drop: func() { unix.Close(fd) },
+		}, nil
+	})
 }
 
-func (d *soon) put(in disk.Inode, fd int) {
-	if d.fds == nil {
-		d.fds = map[disk.Inode]int{}
+func (d *soon) put(in disk.Inode, p *Pending) {
+	if d.pending == nil {
+		d.pending = map[disk.Inode]*Pending{}
 	}
-	d.fds[in] = fd
+	d.pending[in] = p
 }
 
-// NameGone notes that a name of a directory was taken away, which Soon was told of.
+// NameGone notes that a name of a directory was taken away, which NamesSoon was told of.
 func (s *Set) NameGone(dir disk.Inode, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,66 +117,122 @@ func (d *soon) lose(at goneName) {
 	d.gone[at] = struct{}{}
 }
 
-// isGoing reports whether the name may have held a file that a crash would bring back.
-func (s *Set) isGoing(dir *unix.Stat_t, name string) bool {
-	at := goneName{disk.InodeOf(dir), name}
+// IsMade reports whether a file was made under a free name, and is not known to be on
+// disk: whoever takes it away takes nothing that a crash would have to leave.
+func (s *Set) IsMade(st *unix.Stat_t) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.byIno[disk.InodeOf(st)]
+	return l != nil && l.oldIno == 0
+}
+
+// IsGoing reports whether the name may have held a file that a crash would bring back.
+func (s *Set) IsGoing(dir int, name string) bool {
+	var st unix.Stat_t
+	if unix.Fstat(dir, &st) != nil {
+		return true
+	}
+	at := goneName{disk.InodeOf(&st), name}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, now := s.soon.gone[at]
-	_, then := s.syncing[at]
-	return now || then || s.soon.more
+	return now || s.syncing[at] > 0 || s.soon.more || s.syncing[anyName] > 0
 }
 
-// takeSoon takes those that are to be synced now. What is changed from now on is synced
-// the next time.
-func (s *Set) takeSoon() soon {
+// takeSoon takes what is to be synced now. What is changed from now on is synced the next
+// time.
+func (s *Set) takeSoon(isDue func(in disk.Inode, p *Pending) bool, isGone func(goneName) bool) soon {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	due := s.soon
-	s.soon = soon{}
-	s.syncing = due.gone
+	return s.takeSoonLocked(isDue, isGone)
+}
+
+// takeSoonLocked is takeSoon. mu is held.
+func (s *Set) takeSoonLocked(isDue func(in disk.Inode, p *Pending) bool, isGone func(goneName) bool) soon {
+	due := soon{}
+	for in, p := range s.soon.pending {
+		if isDue(in, p) {
+			due.put(in, p)
+			delete(s.soon.pending, in)
+		}
+	}
+	for at := range s.soon.gone {
+		if isGone(at) {
+			due.lose(at)
+			delete(s.soon.gone, at)
+			s.syncing[at]++
+		}
+	}
 	return due
 }
 
-// syncEach syncs them one by one.
-func (s *Set) syncEach(due *soon, do step) error {
-	var errs []error
-	for in, fd := range due.fds {
-		if err := do("fsync", func() error { return unix.Fsync(fd) }); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		unix.Close(fd)
-		delete(due.fds, in)
+// takeAllSoon takes everything.
+func (s *Set) takeAllSoon() soon {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.soon.more {
+		s.soon.lose(anyName)
 	}
-	if len(errs) == 0 {
-		due.gone = nil
+	due := s.takeSoonLocked(func(disk.Inode, *Pending) bool { return true }, func(goneName) bool { return true })
+	due.more, s.soon.more = s.soon.more, false
+	return due
+}
+
+// syncEach syncs what is due, one by one, and forgets what is on disk.
+func (s *Set) syncEach(due *soon) error {
+	var errs []error
+	for in, p := range maps.Clone(due.pending) {
+		err := p.Sync()
+		if err != nil {
+			errs = append(errs, s.noteLost(p.Path, err, p.told, in, p.Dir))
+			p.told = true
+		}
+		if err == nil || p.Once {
+			p.drop()
+			delete(due.pending, in)
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// again gives those back that could not be synced: it is tried again.
-func (s *Set) again(due *soon) {
+// taken gives back what could not be synced, to be tried again, and forgets what is on
+// disk.
+func (s *Set) taken(due *soon, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for in, fd := range due.fds {
-		if _, known := s.soon.fds[in]; known {
-			unix.Close(fd)
+	for in, p := range due.pending {
+		if _, known := s.soon.pending[in]; known || err == nil {
+			p.drop()
 			continue
 		}
-		s.soon.put(in, fd)
+		s.soon.put(in, p)
 	}
-	s.soon.more = s.soon.more || due.more
-	s.syncing = nil
+	s.soon.more = s.soon.more || due.more && err != nil
 	for at := range due.gone {
-		s.soon.lose(at)
+		if s.syncing[at]--; s.syncing[at] == 0 {
+			delete(s.syncing, at)
+		}
+		if err != nil {
+			s.soon.lose(at)
+		}
+	}
+	if err != nil {
+		s.armLocked()
 	}
 }
 
-// close gives back what is on disk.
-func (d *soon) close() {
-	for _, fd := range d.fds {
-		unix.Close(fd)
+// SyncNames runs sync, which makes the names in a directory durable: nothing is left to
+// be done about them within a second.
+func (s *Set) SyncNames(dir int, sync func() error) error {
+	var st unix.Stat_t
+	if unix.Fstat(dir, &st) != nil {
+		return sync()
 	}
-	*d = soon{}
+	key := disk.InodeOf(&st)
+	due := s.takeSoon(
+		func(in disk.Inode, _ *Pending) bool { return in == key },
+		func(at goneName) bool { return at.dir == key })
+	err := sync()
+	s.taken(&due, err)
+	return err
 }

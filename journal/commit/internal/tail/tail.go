@@ -280,6 +280,14 @@ func (t *Tail) Sync(seq uint64) error {
 	return nil
 }
 
+// SyncSoon makes what was appended durable within a second. dir is the directory that the
+// file is in, and path its own, relative to the data root.
+func (t *Tail) SyncSoon(dir disk.Inode, path string) error {
+	return t.s.lazies.Soon(t.key, func() (*lazy.Pending, error) {
+		return &lazy.Pending{Dir: dir, Path: path, Sync: func() error { return t.Sync(t.Last()) }, Once: true}, nil
+	})
+}
+
 func (t *Tail) syncFile(seq uint64) error {
 	t.syncMu.Lock()
 	defer t.syncMu.Unlock()
