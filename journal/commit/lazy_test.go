@@ -389,6 +389,15 @@ func TestSettlingForRoomAsksForNone(t *testing.T) {
 	}
 	asked := 0
 	w.s.SetRoom(func(error) bool { asked++; return false })
+	w.s.disk.Fault = func(step string) error { // with a marker left of what was not published
+		if step == "link" || step == "unlink" {
+			return unix.EIO
+		}
+		return nil
+	}
+	if w.saveLazily("d/new", "new", "") {
+		t.Fatal("saved on a disk that fails")
+	}
 	w.s.disk.Fault = func(string) error { return unix.ENOSPC }
 	w.s.SettleKept(theContent)
 	if n := w.s.lazies.Unsettled(); n != 1 {

@@ -195,11 +195,13 @@ func (l *Commit) Place(s *Set, fd, dir int, old string) error {
 }
 
 // Remove takes the marker of a publication away that did not happen.
-func (l *Commit) Remove(s *Set) {
+func (l *Commit) Remove(s *Set) { l.remove(s, s.disk.Do) }
+
+func (l *Commit) remove(s *Set, do step) {
 	if l.marker == "" {
 		return
 	}
-	if s.disk.Do("unlink", func() error { return unix.Unlinkat(l.dir, l.marker, 0) }) == nil {
+	if do("unlink", func() error { return unix.Unlinkat(l.dir, l.marker, 0) }) == nil {
 		l.drop(s)
 		return
 	}

@@ -137,7 +137,7 @@ func (s *Set) settleLocked(match func(*Commit) bool, whole bool, do step) (synce
 	s.strays = nil
 	s.mu.Unlock()
 	for _, l := range strays {
-		l.Remove(s)
+		l.remove(s, do) // whoever makes room asks for none
 	}
 	chains := s.takeChains(match)
 	defer s.giveBack(chains)
