@@ -5,6 +5,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
 )
 
 // Link implements fuse.RawFileSystem.
@@ -59,6 +60,9 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if e := f.settleLazy(n); e != 0 {
 		return status(e)
 	}
+	if e := f.syncUnnamed(n, path); e != 0 {
+		return status(e)
+	}
 	if err := f.as(c, func() error { return f.linkat(f.fdOf(n), f.fdOf(dir), name) }); err != nil {
 		return statusOf(err)
 	}
@@ -86,6 +90,23 @@ func (f *FS) enterLink(c *caller, n *inode, p place, token uint64, out *fuse.Ent
 	f.mu.Unlock()
 	f.fillEntry(out, k, &st, false)
 	return fuse.OK
+}
+
+// syncUnnamed puts a file on the disk that is about to get its first name (O_TMPFILE), as
+// the close of a new file does: a power cut leaves it whole, or without the name.
+func (f *FS) syncUnnamed(n *inode, path string) unix.Errno {
+	if f.store == nil || !n.isRegular() || f.settings(path).Mode != policy.Atomic || !f.unnamed(n) {
+		return 0
+	}
+	fd, err := f.reopen(f.fdOf(n), unix.O_RDONLY)
+	if err != nil {
+		fd, err = f.reopen(f.fdOf(n), unix.O_WRONLY)
+	}
+	if err != nil {
+		return 0 // its owner may neither read nor write it, and neither may we
+	}
+	defer unix.Close(fd)
+	return errnoOf(f.store.Sync(fd, false))
 }
 
 // mayLink decides whether n is what the caller wants to give a further name. If the file

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -161,4 +162,37 @@ func (r *requests) release(id, fh uint64) {
 
 func (r *requests) header(id uint64) fuse.InHeader {
 	return fuse.InHeader{NodeId: id, Caller: fuse.Caller{Pid: r.tid}}
+}
+
+// A file that was made without a name is on disk before it gets one, or does not get it.
+func TestFirstNameWaitsForTheDisk(t *testing.T) {
+	r := newRequests(t)
+	var steps []string
+	fails := true
+	r.f.store.SetFault(func(step string) error {
+		steps = append(steps, step)
+		if fails && step == "fsync" {
+			return unix.EIO
+		}
+		return nil
+	})
+	var made fuse.CreateOut
+	in := fuse.CreateIn{InHeader: r.header(fuse.FUSE_ROOT_ID), Flags: unix.O_RDWR, Mode: unix.S_IFREG | 0o600}
+	if st := r.f.Tmpfile(nil, &in, &made); !st.Ok() {
+		t.Fatal(st)
+	}
+	link := func() fuse.Status {
+		var out fuse.EntryOut
+		return r.f.Link(nil, &fuse.LinkIn{InHeader: r.header(fuse.FUSE_ROOT_ID), Oldnodeid: made.NodeId}, "f", &out)
+	}
+	if st := link(); st != status(unix.EIO) {
+		t.Errorf("the disk fails, and the link answers %v", st)
+	}
+	if _, err := os.Lstat(filepath.Join(r.data, "f")); !os.IsNotExist(err) {
+		t.Errorf("the disk has failed, and the name has %v", err)
+	}
+	fails = false
+	if st := link(); !st.Ok() || !slices.Contains(steps, "fsync") {
+		t.Errorf("the disk is well, and the link answers %v after %q", st, steps)
+	}
 }
