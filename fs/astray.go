@@ -70,7 +70,7 @@ func (f *FS) lostNameOf(c *caller, n *inode) (lost dkey, ok bool) {
 	defer f.mu.Unlock()
 	now, is := n.namedLocked()
 	for _, k := range slices.Backward(r.lost) {
-		if k.name == name && (name != is || f.leadsToLocked(dir, &given, k.dir, now)) {
+		if k.name == name && (name != is || f.leadsToLocked(dir, &given, k.knownDir(), now)) {
 			return k, true
 		}
 	}
@@ -128,7 +128,7 @@ func (f *FS) nameReadLocked(n *inode, tid uint32) (*inode, string) {
 	if n.renamed != nil {
 		if by, ok := n.renamed.came[int32(tid)]; ok {
 			delete(n.renamed.came, int32(tid))
-			return by.dir, by.name
+			return by.knownDir(), by.name
 		}
 	}
 	return n.namedLocked()

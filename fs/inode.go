@@ -19,6 +19,14 @@ type dkey struct {
 	name string
 }
 
+// knownDir is the directory, nil if it was forgotten since. FS.mu is held.
+func (k dkey) knownDir() *inode {
+	if k.dir == nil || k.dir.dentry == nil {
+		return nil
+	}
+	return k.dir
+}
+
 // inode is one backing inode, for as long as the kernel or we need it. The kernel knows it
 // by a node, or by several: see kernelNode.
 type inode struct {

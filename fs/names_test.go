@@ -3,10 +3,13 @@ package fs
 import (
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/proc"
 )
 
 // named is a filesystem with nodes alone.
@@ -249,4 +252,29 @@ func TestReadKeepsItsFile(t *testing.T) {
 		t.Errorf("the appender has gone on, and the read says %v", err)
 	}
 	unix.Close(fd)
+}
+
+// A name that a file has lost may have been in a directory that is forgotten by now.
+func TestLostNameInAForgottenDirectory(t *testing.T) {
+	f := newNamed(t)
+	f.knowledge = knowledge.New(time.Hour)
+	d := f.dir(f.root, "d")
+	n := f.file(d, "a")
+	lost := n.keyLocked()
+	f.noteRenamedLocked(n, lost, recentRename{at: time.Now(), came: map[int32]dkey{7: lost}})
+	f.setNameLocked(n, f.root, "a")
+	f.Forget(d.nodeLocked().id, 1)
+	if f.inodes[d.key] != nil {
+		t.Fatal("the directory is not forgotten")
+	}
+	if f.leadsToLocked("d", &proc.Given{}, lost.knownDir(), f.root) {
+		t.Error("a path leads to a directory that nobody knows")
+	}
+	if dir, _ := f.nameReadLocked(n, 7); dir != nil {
+		t.Error("what is read is noted under a name in a directory that nobody knows")
+	}
+	if len(f.formerLocked(lost)) != 0 {
+		t.Error("a directory that nobody knows has former files")
+	}
+	f.forgetAll()
 }

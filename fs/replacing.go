@@ -46,7 +46,7 @@ func (n *inode) leaveFormer() {
 // formerLocked are the files that lost a name to newer versions of what has it now.
 // FS.mu is held.
 func (f *FS) formerLocked(k dkey) []*inode {
-	if dir := k.dir; dir != nil && dir.dentry != nil {
+	if dir := k.knownDir(); dir != nil {
 		return slices.Clone(f.nameLocked(dir, k.name).former)
 	}
 	return nil

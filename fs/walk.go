@@ -240,7 +240,7 @@ func (f *FS) countParked(w *walk, by int) {
 
 // staleLocked notes that the caller of w is on its way to the name again. FS.mu is held.
 func (f *FS) staleLocked(w *walk) {
-	if dir := w.at[0].dir; dir.dentry != nil {
+	if dir := w.at[0].knownDir(); dir != nil {
 		d := f.names.Get(dir.dentry, w.at[0].name)
 		d.State.stale++
 		w.stale = append(w.stale, d)
