@@ -119,7 +119,7 @@ func TestHistoryLines(t *testing.T) {
 }
 
 // A rendering serves as long as nothing has changed, and a while longer when it
-// was expensive.
+// is long and was expensive.
 func TestHistoryIsRenderedSeldom(t *testing.T) {
 	src := withHistory()
 	tree := New(src)
@@ -135,17 +135,29 @@ func TestHistoryIsRenderedSeldom(t *testing.T) {
 		t.Errorf("rendered %d times after a change", src.histories.Load())
 	}
 	src.cost = 100 * time.Millisecond
-	src.historyGen++
-	read(t, tree, "history.jsonl", root)
-	src.historyGen++
-	read(t, tree, "history.jsonl", root)
-	if src.histories.Load() != 3 {
-		t.Errorf("an expensive one was rendered %d times", src.histories.Load()-2)
+	before := src.histories.Load()
+	for range 2 { // short, and slow for the machine was busy
+		src.historyGen++
+		read(t, tree, "history.jsonl", root)
+	}
+	if n := src.histories.Load() - before; n != 2 {
+		t.Errorf("a short one was rendered %d times after two changes", n)
+	}
+	for i := range cheapHistory / 100 {
+		src.versions = append(src.versions, Version{Path: "long", Number: uint64(i + 1), Time: noon, Event: "commit", Program: "python3"})
+	}
+	before = src.histories.Load()
+	for range 2 {
+		src.historyGen++
+		read(t, tree, "history.jsonl", root)
+	}
+	if n := src.histories.Load() - before; n != 1 {
+		t.Errorf("an expensive one was rendered %d times", n)
 	}
 	src.now = src.now.Add(maxHistoryAge)
 	read(t, tree, "history.jsonl", root)
-	if src.histories.Load() != 4 {
-		t.Errorf("an old one serves: rendered %d times", src.histories.Load()-2)
+	if n := src.histories.Load() - before; n != 2 {
+		t.Errorf("an old one serves: rendered %d times", n)
 	}
 	for uid := range uint32(20) {
 		read(t, tree, "history.jsonl", Viewer{UID: uid})

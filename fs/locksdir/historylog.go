@@ -26,6 +26,9 @@ const (
 	historyGrace  = 5
 	maxHistoryAge = 2 * time.Second
 	maxHistories  = 4 // viewers of whom it is kept
+	// cheapHistory is up to how many bytes it is rendered anew whatever the last time has
+	// cost, which on a busy machine says nothing.
+	cheapHistory = 64 << 10
 )
 
 const (
@@ -46,7 +49,7 @@ func (t *Tree) historyText(v Viewer) *historyLog {
 	gen, now := t.src.HistoryGeneration(), t.src.Now()
 	for _, l := range t.histories {
 		// To all but the privileged directories count as well, which change unseen.
-		if l.key == key && (l.gen == gen && v.Privileged || now.Sub(l.taken) < min(historyGrace*l.cost, maxHistoryAge)) {
+		if l.key == key && (l.gen == gen && v.Privileged || l.size > cheapHistory && now.Sub(l.taken) < min(historyGrace*l.cost, maxHistoryAge)) {
 			return l
 		}
 	}
