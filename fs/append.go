@@ -95,6 +95,7 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *k
 		return status(e)
 	}
 	defer f.table.Release(l)
+	n = f.behind(k) // a session may have taken the node over, and ended, while the lock was waited for
 	if f.isOrphan(n) && (c.tid != 0 || f.leftBehind(n)) {
 		// The session that had taken the file's node over was rolled back while the
 		// caller waited for it.
