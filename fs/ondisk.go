@@ -41,7 +41,7 @@ func (f *FS) namesSoonOnDisk(dir *inode, name string) {
 		return
 	}
 	fd, path := f.fdOf(dir), f.nodePath(dir)
-	err := f.store.NamesSoon(f.diskInode(dir), path, func() (int, error) {
+	err := f.store.NamesSoon(dir.onDisk(), path, func() (int, error) {
 		return unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
@@ -54,23 +54,20 @@ func (f *FS) namesSoonOnDisk(dir *inode, name string) {
 func (f *FS) nameGone(dir *inode, name string, made bool) {
 	f.namesSoonOnDisk(dir, name)
 	if !made && f.store != nil && f.isSoonOnDisk(f.path(dir, name)) {
-		f.store.NameGone(f.diskInode(dir), name)
+		f.store.NameGone(dir.onDisk(), name)
 	}
 }
 
 // isMade reports whether a file was made a moment ago, and the disk may not know it yet.
 func (f *FS) isMade(st *unix.Stat_t) bool { return f.store != nil && st != nil && f.store.IsMade(st) }
 
-func (f *FS) diskInode(n *inode) commit.Inode {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return commit.Inode{Dev: n.key.dev, Ino: n.key.ino}
-}
+// onDisk is how the store knows n.
+func (n *inode) onDisk() commit.Inode { return commit.Inode{Dev: n.key.dev, Ino: n.key.ino} }
 
 // lostSince is EIO, once, if the disk has failed to take what the file or the directory
 // holds, and nobody has asked since: as of fsync(2), which tells of an earlier failure.
 func (f *FS) lostSince(n *inode) unix.Errno {
-	if f.store == nil || f.store.Lost(f.diskInode(n)) == nil {
+	if f.store == nil || f.store.Lost(n.onDisk()) == nil {
 		return 0
 	}
 	return unix.EIO
@@ -92,7 +89,7 @@ func (a *appender) recordsSoonOnDisk() {
 	if dir == nil {
 		return // it goes with its last descriptor
 	}
-	if err := f.store.RecordsSoon(a.tail, f.diskInode(dir), f.nodePath(a.h.n)); err != nil {
+	if err := f.store.RecordsSoon(a.tail, dir.onDisk(), f.nodePath(a.h.n)); err != nil {
 		f.log.Debugf("%q: its records are on disk when the filesystem writes them: %v", f.nodePath(a.h.n), err)
 	}
 }

@@ -88,15 +88,9 @@ func (f *FS) awaitOwnWork(w *walk, cancel <-chan struct{}) error {
 
 // awaitEvent waits until over is closed, for as long as the demand may wait for a lock.
 func (f *FS) awaitEvent(d *demand, over, cancel <-chan struct{}) error {
-	var timeout, poll <-chan time.Time
-	if d.wait > 0 {
-		if d.until.IsZero() {
-			d.until = time.Now().Add(d.wait)
-		}
-		t := time.NewTimer(time.Until(d.until))
-		defer t.Stop()
-		timeout = t.C
-	}
+	timeout, stop := d.timeLimit()
+	defer stop()
+	var poll <-chan time.Time
 	for {
 		select {
 		case <-over:
@@ -119,6 +113,19 @@ func (f *FS) awaitEvent(d *demand, over, cancel <-chan struct{}) error {
 			}
 		}
 	}
+}
+
+// timeLimit is when the demand has waited long enough, which its first wait sets; never if
+// it waits for ever. stop gives the timer back.
+func (d *demand) timeLimit() (over <-chan time.Time, stop func()) {
+	if d.wait <= 0 {
+		return nil, func() {}
+	}
+	if d.until.IsZero() {
+		d.until = time.Now().Add(d.wait)
+	}
+	t := time.NewTimer(time.Until(d.until))
+	return t.C, func() { t.Stop() }
 }
 
 // gotLock gives a walk the lock for which it asks only now.

@@ -252,15 +252,8 @@ func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel, moved <-chan struct{})
 	if l.Held() || d.granted(l) {
 		return 0
 	}
-	var timeout <-chan time.Time
-	if d.wait > 0 {
-		if d.until.IsZero() {
-			d.until = time.Now().Add(d.wait)
-		}
-		t := time.NewTimer(time.Until(d.until))
-		defer t.Stop()
-		timeout = t.C
-	}
+	timeout, release := d.timeLimit()
+	defer release()
 	stop := f.closing
 	if d.label != nil && d.label.read != nil {
 		stop = f.draining // a reader need not wait for writers that will not come
