@@ -99,6 +99,9 @@ var rooms = map[string]room{
 	"latchfs/fs/dcache":   {not: []string{"os", "net", "log", "sync"}}, // names; its user guards them
 	"latchfs/fs/locksdir": {not: []string{"os", "net", "log"}},
 	"latchfs/fs/control":  {not: []string{"os", "net", "log"}},
+	"latchfs/fs/claimfile": { // what programs write into lock files of their own: pure
+		not: []string{"os", "io/fs", "net", "log", "sync", "path/filepath", "syscall"},
+	},
 	"latchfs/fs/denied": { // errors that the rooms above the lock table share: pure
 		ours: []string{"latchfs/lockmgr"}, not: []string{"os", "net", "log", "sync", "time"},
 	},
