@@ -70,7 +70,8 @@ func newPolicyTestCommand() *cobra.Command {
 		Use:   "test PATH...",
 		Short: "Say which rule decides for a path, and what it says",
 		Long: `Say which rule decides for each PATH, what holds there, and under which name it
-is locked: paths with the same name share one lock. Paths are relative to the
+is locked: paths with the same name share one lock; and what it stands for if it
+is a claim file. Paths are relative to the
 mount's root; they need not exist.
 
 The command does not look at the disk. On a mount, a file for which it says atomic
@@ -115,6 +116,7 @@ func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON boo
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	noteClaims(cmd, p, paths)
 	noteMarkers(cmd, p, paths)
 	return nil
 }
@@ -145,6 +147,7 @@ func testPolicyJSON(cmd *cobra.Command, p *policy.Policy, paths []string) error 
 			"lost_update": s.LostUpdate, "claim_ttl_seconds": s.ClaimTTL.Seconds(), "fade_seconds": s.Fade.Seconds(),
 			"observers": append([]string{}, s.Observers...), "strangers": s.Strangers,
 			"history": s.History, "live_if": append([]string{}, s.LiveIf...), "validate": validationJSON(s.Validate),
+			"claim": claimJSON(p, rel),
 		})
 		if err != nil {
 			return err

@@ -48,8 +48,13 @@
 //	name  = "app"
 //	roots = ["main", "worktrees/*"]
 //
-// The values above are the defaults, but for the rule and the alias, which have
-// none.
+//	[[claim]]
+//	glob   = ["*.lock"]
+//	format = "flock"          # "beads", "clawdbot", "lock/v1", "owner-dir" or "flock"
+//	covers = "file"           # "file", "directory" or "name"
+//
+// The values above are the defaults, but for the rule, the alias and the claim, which
+// have none.
 //
 // # Which rule decides
 //
@@ -174,6 +179,18 @@
 //
 // Names of groups and aliases are 1 to 128 of a-z, 0-9, '-' and '_', without '-' or
 // '_' at either end (SEED T2); no two aliases have the same.
+//
+// # Claim files
+//
+// A claim declares lock files that programs write by a convention of their own: while
+// one is there, what it stands for is locked for its writer. See ClaimFile. The first
+// claim with a matching glob decides. It stands for the directory in which it lies
+// (covers = "directory"), for the file that is called as it is without its extension
+// ("file"), or for the named lock of that name ("name"); with root = "locks" and
+// tree = "repo" the path of the file is that below locks, put below repo.
+//
+// The rules about content and writers do not hold for a claim file: see asClaim. The
+// package does not read claim files, for it sees no disk: its caller does.
 //
 // # Actors
 //

@@ -136,7 +136,7 @@ const (
 )
 
 var (
-	documentKeys = []string{keyBuiltin, keyActorEnv, keyDefaults, keyHistory, keyRejected, keyAlias, keyRule}
+	documentKeys = []string{keyBuiltin, keyActorEnv, keyDefaults, keyHistory, keyRejected, keyAlias, keyClaim, keyRule}
 	settingKeys  = []string{
 		keyMode, keyLiveIf, keyWait, keyDurability, keyAppend, keyOnKill, keyGrow, keyTTL, keyOnStale, keyKey,
 		keyLostUpdate, keyInsist, keyClaimTTL, keyFade, keyObservers, keyStrangers,
@@ -168,6 +168,8 @@ func (p *parser) document(doc map[string]any) *Policy {
 			s.rejected = p.bounds(at, v, s.rejected)
 		case keyAlias:
 			s.alias = p.aliases(at, v)
+		case keyClaim:
+			s.claims = p.claimFiles(at, v)
 		case keyRule:
 			s.rules = p.rules(at, v)
 		default:

@@ -176,10 +176,13 @@ type Policy struct {
 	source
 	matchers []matcher // in the order in which they decide
 	aliases  []aliasMatcher
-	mapsAny  bool // some path may have a lock name other than itself
-	markers  markers
-	settings *cache[*Settings]
-	names    *cache[string]
+	// claimMatchers are in the order in which they decide.
+	claimMatchers []claimMatcher
+	hasOwnerDirs  bool // some claim is a directory
+	mapsAny       bool // some path may have a lock name other than itself
+	markers       markers
+	settings      *cache[*Settings]
+	names         *cache[string]
 }
 
 // source is what a policy file says, in full: its own rules and the built-in
@@ -188,6 +191,7 @@ type source struct {
 	defaults Settings
 	rules    []Rule
 	alias    []Alias
+	claims   []ClaimFile
 	actorEnv []string
 	history  Bounds
 	rejected Bounds
@@ -269,7 +273,7 @@ func (p *Policy) settingsOf(relPath string) *Settings {
 	if s, ok := p.settings.get(relPath); ok {
 		return s
 	}
-	s := p.decide(relPath)
+	s := p.asClaim(relPath, p.decide(relPath))
 	p.settings.put(relPath, s)
 	return s
 }
@@ -299,6 +303,7 @@ func compile(s source) *Policy {
 		}
 	}
 	p.gatherMarkers()
+	p.compileClaims()
 	for _, a := range s.alias {
 		p.aliases = append(p.aliases, newAliasMatcher(a))
 	}

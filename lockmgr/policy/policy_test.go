@@ -24,6 +24,7 @@ import (
 //	parse         the policy in the input; prints what is wrong with it, or "ok"
 //	for           one path a line; prints what the last policy says of each
 //	lock-name     one path a line; prints under which name each is locked
+//	claim         one path a line; prints what the last policy says of each as a claim file
 //	toml          the last policy, written out
 //	with-defaults wait=D   the last policy, with another default wait
 func TestTranscripts(t *testing.T) {
@@ -48,6 +49,12 @@ func TestTranscripts(t *testing.T) {
 				var b strings.Builder
 				for path := range strings.SplitSeq(d.Input, "\n") {
 					fmt.Fprintf(&b, "%s: %s\n", path, p.LockName(path))
+				}
+				return b.String()
+			case "claim":
+				var b strings.Builder
+				for path := range strings.SplitSeq(d.Input, "\n") {
+					fmt.Fprintf(&b, "%s: %s\n", path, describeClaim(p, path))
 				}
 				return b.String()
 			case "toml":
@@ -111,6 +118,24 @@ func describe(p *Policy, path string) string {
 	return fmt.Sprintf("%s: %s (%s)", path, strings.Join(text, ", "), s.Rule)
 }
 
+// describeClaim says what a path is as a claim file.
+func describeClaim(p *Policy, path string) string {
+	if dir, c := p.ClaimRecord(path); c != nil {
+		return "a record of " + dir
+	}
+	c := p.ClaimFile(path)
+	if c == nil {
+		return "no claim"
+	}
+	about := fmt.Sprintf(" (%s, ttl %v, foreign %v, on-stale %q, malformed %q; %s)",
+		c.Format, c.TTL, c.ForeignTTL, c.OnStale, c.Malformed, c.Origin())
+	target, err := c.Target(path)
+	if err != nil {
+		return "stands for nothing: " + err.Error() + about
+	}
+	return "stands for " + target.String() + about
+}
+
 func TestErrors(t *testing.T) {
 	_, err := Parse("p.toml", []byte("builtin = 3\n[[rule]]\nglob = '['\n"))
 	var all Errors
@@ -150,18 +175,18 @@ func TestExample(t *testing.T) {
 }
 
 // Every setting stands in the example, for what is left out holds anyway and is
-// found by nobody. An alias has no default: the example has one in a comment,
-// which must be good when it is none.
+// found by nobody. An alias and a claim have no default: the example has one of each
+// in a comment, which must be good when it is none.
 func TestExampleIsComplete(t *testing.T) {
 	text, err := os.ReadFile("../../examples/policies/default.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	commented := regexp.MustCompile(`(?m)^# (\[\[alias\]\]|name +=.*|roots +=.*)$`)
+	commented := regexp.MustCompile(`(?m)^# (\[\[(?:alias|claim)\]\]|(?:name|roots|glob|format|covers) +=.*)$`)
 	text = commented.ReplaceAll(text, []byte("$1"))
 	p, err := Parse("default.toml", text)
-	if err != nil || len(p.Aliases()) != 1 {
-		t.Fatalf("with its alias: %v", err)
+	if err != nil || len(p.Aliases()) != 1 || len(p.ClaimFiles()) != 1 {
+		t.Fatalf("with its alias and its claim: %v", err)
 	}
 	var doc map[string]any
 	if err := toml.Unmarshal(text, &doc); err != nil {
@@ -214,6 +239,12 @@ func TestTOMLReadsBack(t *testing.T) {
 				{Name: "b", Roots: []string{"b"}},
 			},
 			actorEnv: []string{"A", "_b1"},
+			claims: []ClaimFile{
+				factoryClaimOf(FlockClaim, CoversFile, "*.lock"),
+				factoryClaimOf(BeadsClaim, CoversDirectory, `a"b`, "/x/**/.claim"),
+				{Glob: []string{"locks/**/*.lck"}, Format: OwnerDirClaim, Covers: CoversFile, Root: "locks", Tree: "a/b", TTL: time.Second,
+					ForeignTTL: time.Hour, OnStale: KeepStaleClaim, Malformed: MalformedFree, origin: "a\nb"},
+			},
 		}),
 	} {
 		again, err := Parse("again", p.TOML())
@@ -223,6 +254,12 @@ func TestTOMLReadsBack(t *testing.T) {
 		}
 		mustEqual(t, p, again)
 	}
+}
+
+func factoryClaimOf(format ClaimFormat, covers ClaimCovers, globs ...string) ClaimFile {
+	c := factoryClaim(format)
+	c.Glob, c.Covers = globs, covers
+	return c
 }
 
 func mustEqual(t *testing.T, a, b *Policy) {
@@ -235,6 +272,9 @@ func mustEqual(t *testing.T, a, b *Policy) {
 	}
 	if diff := cmp.Diff(a.Rules(), b.Rules(), ignoreOrigin); diff != "" {
 		t.Errorf("rules differ:\n%s", diff)
+	}
+	if diff := cmp.Diff(a.ClaimFiles(), b.ClaimFiles(), ignoreOrigin); diff != "" {
+		t.Errorf("claims differ:\n%s", diff)
 	}
 	if diff := cmp.Diff(a.Aliases(), b.Aliases(), ignoreOrigin, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("aliases differ:\n%s", diff)
@@ -362,6 +402,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("actor-env = ['A', 'b_1']\n[[alias]]\nname = 'a'\nroots = ['.', 'w/*']\n[defaults]\nttl = '1m'\non-stale = 'steal'\nkey = 'group:x'\n")
 	f.Add("[defaults]\nlost-update = 'serialize'\ninsist = 'never'\nclaim-ttl = '1s'\nfade = '1m'\nobservers = ['a', '**/b']\nstrangers = 'refuse'\n")
 	f.Add("[defaults]\nlive-if = 'A+b*'\n[[rule]]\nglob = 'x'\nlive-if = []\n[[rule]]\nglob = 'y'\nlive-if = ['', 'a/b', '+', '*', 1]\n")
+	f.Add("[[claim]]\nglob = ['locks/*.lock', 3]\nformat = 'lock/v1'\ncovers = 'name'\nttl = '1m'\non-stale = 'remove'\n")
+	f.Add("claim = [{glob = 'l/**/*.lock', format = 'owner-dir', covers = 'file', root = 'l', tree = 't'}, {glob = 'x.[a]', format = 'flock', covers = 'file', ttl = '1s'}]\n")
 	f.Add("alias = [{name = 'a', roots = 'x'}, {name = 'a', roots = ['**', 1]}]\nactor-env = 1\n")
 	f.Add("[[rule]]\n[rule.a]\nb = 1\n[[rule.c]]\nd = [[1], {e = 2}]\n")
 	f.Fuzz(func(t *testing.T, text string) {

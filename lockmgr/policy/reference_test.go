@@ -38,6 +38,7 @@ func TestReference(t *testing.T) {
 			}
 		}
 	}
+	r.checkClaims(t)
 	for key, words := range r.words {
 		section := sectionOf(text, key)
 		for _, word := range words {
@@ -67,6 +68,7 @@ type reference struct {
 	values   map[string]string   // what a key takes, in the words of the parser
 	words    map[string][]string // the words that a key takes, where it takes some
 	written  map[string]bool
+	claims   *reference // of the keys of a claim, of which some are also those of a rule
 }
 
 // newReference asks the parser what it takes. The defaults are those of the example,
@@ -85,6 +87,8 @@ func newReference(t *testing.T) *reference {
 	r.ask("[[rule]]\n", ruleKeys)
 	r.ask("[history]\n", boundKeys)
 	r.ask("[[alias]]\n", aliasKeys)
+	r.claims = &reference{values: map[string]string{}, words: map[string][]string{}, written: map[string]bool{}}
+	r.claims.ask("[[claim]]\n", claimKeys)
 	return r
 }
 
@@ -133,7 +137,7 @@ func complaint(text, key string) string {
 func (r *reference) render(t *testing.T) string {
 	t.Helper()
 	tmpl, err := template.New("reference").Funcs(template.FuncMap{
-		"key": r.key, "table": r.table, "builtin": r.builtin,
+		"key": r.key, "claimkey": r.claimKey, "table": r.table, "builtin": r.builtin,
 	}).Parse(referenceText)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +159,7 @@ func (r *reference) key(key string) (string, error) {
 		return "", fmt.Errorf("the parser does not know the key %s", key)
 	case key == keyDefaults:
 		name = "[" + key + "]"
-	case key == keyRule, key == keyAlias:
+	case key == keyRule, key == keyAlias, key == keyClaim:
 		name = "[[" + key + "]]"
 	}
 	r.written[key] = true
@@ -171,6 +175,36 @@ func (r *reference) key(key string) (string, error) {
 		return heading, nil
 	}
 	return heading + "\n\n" + strings.Join(facts, " "), nil
+}
+
+// claimKey begins the item of a key of a claim.
+func (r *reference) claimKey(key string) (string, error) {
+	if r.claims.written[key] || !slices.Contains(claimKeys, key) {
+		return "", fmt.Errorf("%s is documented twice, or is none of a claim", key)
+	}
+	r.claims.written[key] = true
+	if value := r.claims.values[key]; value != "" {
+		return "### `" + key + "` of a claim\n\nValue: " + value + ".", nil
+	}
+	return "### `" + key + "` of a claim", nil
+}
+
+// checkClaims finds the keys of a claim, and their words, that nothing explains.
+func (r *reference) checkClaims(t *testing.T) {
+	t.Helper()
+	for _, key := range claimKeys {
+		if !r.claims.written[key] {
+			t.Errorf("reference.md.tmpl does not document %s of a claim: add {{claimkey %q}} and its sentences", key, key)
+		}
+	}
+	_, template, _ := strings.Cut(referenceText, "{{claimkey")
+	for key, words := range r.claims.words {
+		for _, word := range words {
+			if !strings.Contains(template, fmt.Sprintf("`%q`", word)) {
+				t.Errorf("reference.md.tmpl: nothing explains the value %q of %s of a claim", word, key)
+			}
+		}
+	}
 }
 
 // defaultOf finds what holds where a policy does not set a key. The example writes

@@ -42,12 +42,38 @@ func (p *Policy) TOML() []byte {
 		writeList(&b, keyRoots, a.Roots)
 	}
 
+	for i := range p.claims {
+		writeClaim(&b, &p.claims[i])
+	}
+
 	for _, r := range p.rules {
 		fmt.Fprintf(&b, "\n[[%s]] # %s\n", keyRule, printable(r.origin))
 		writeList(&b, keyGlob, r.Glob)
 		writeSettings(&b, r)
 	}
 	return b.Bytes()
+}
+
+// writeClaim writes out a claim, with what it has from its format.
+func writeClaim(b *bytes.Buffer, c *ClaimFile) {
+	line := func(key, value string) {
+		if value != "" {
+			fmt.Fprintf(b, "%-10s = %s\n", key, quote(value))
+		}
+	}
+	fmt.Fprintf(b, "\n[[%s]] # %s\n", keyClaim, printable(c.origin))
+	writeList(b, keyGlob, c.Glob)
+	line(keyFormat, string(c.Format))
+	line(keyCovers, string(c.Covers))
+	line(keyRoot, c.Root)
+	line(keyTree, c.Tree)
+	if c.Format == FlockClaim {
+		return
+	}
+	line(keyTTL, Duration(c.TTL).String())
+	line(keyForeignTTL, Duration(c.ForeignTTL).String())
+	line(keyOnStale, string(c.OnStale))
+	line(keyMalformed, string(c.Malformed))
 }
 
 // writeSettings writes the settings that a rule has of its own.
