@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"latchfs/lockmgr/policy"
 )
 
 // Look is what a judgement needs to know beside the record.
@@ -49,14 +51,14 @@ func (v Verdict) StaleSince() time.Time {
 }
 
 // Judge tells whether a claim is stale. A record of nil is a malformed one.
-func Judge(rule *Rule, r *Record, l *Look) Verdict {
+func Judge(rule *policy.ClaimFile, r *Record, l *Look) Verdict {
 	if r == nil {
 		return judgeMalformed(rule, l)
 	}
 	switch rule.Format {
-	case Beads: // B3: proof that the process is dead, or nothing
+	case policy.BeadsClaim: // B3: proof that the process is dead, or nothing
 		return judgeProcess(r, l)
-	case Clawdbot: // W5
+	case policy.ClawdbotClaim: // W5
 		if v := judgeProcess(r, l); v.Stale {
 			return v
 		}
@@ -72,7 +74,7 @@ func Judge(rule *Rule, r *Record, l *Look) Verdict {
 			v.Reason = "lock is " + tenths(v.Age) + " old (>" + seconds(limit) + ")"
 		}
 		return v
-	case LockV1: // T7, T13
+	case policy.LockV1Claim: // T7, T13
 		limit := rule.TTL
 		if r.TTL > 0 {
 			limit = r.TTL
@@ -82,9 +84,9 @@ func Judge(rule *Rule, r *Record, l *Look) Verdict {
 			v.Reason = "no heartbeat for " + whole(v.Age) + " (ttl " + seconds(limit) + ")"
 		}
 		return v
-	case OwnerDir:
+	case policy.OwnerDirClaim:
 		return judgeOwnerDir(rule, r, l)
-	case Flock:
+	case policy.FlockClaim:
 	}
 	return Verdict{}
 }
@@ -98,7 +100,7 @@ func judgeProcess(r *Record, l *Look) Verdict {
 }
 
 // judgeOwnerDir goes by the session that made the directory (M5, M6).
-func judgeOwnerDir(rule *Rule, r *Record, l *Look) Verdict {
+func judgeOwnerDir(rule *policy.ClaimFile, r *Record, l *Look) Verdict {
 	if l.beforeBoot() {
 		return Verdict{Stale: true, Reason: "lock was made before the last boot"}
 	}
@@ -113,14 +115,14 @@ func judgeOwnerDir(rule *Rule, r *Record, l *Look) Verdict {
 }
 
 // judgeMalformed goes by the rule, for there is no record.
-func judgeMalformed(rule *Rule, l *Look) Verdict {
+func judgeMalformed(rule *policy.ClaimFile, l *Look) Verdict {
 	const reason = "lock file is malformed"
 	switch {
-	case rule.Format == Beads, rule.Format == Flock: // B2: fail safe
+	case rule.Format == policy.BeadsClaim, rule.Format == policy.FlockClaim: // B2: fail safe
 		return Verdict{}
-	case rule.Format == OwnerDir && l.beforeBoot():
+	case rule.Format == policy.OwnerDirClaim && l.beforeBoot():
 		return Verdict{Stale: true, Reason: "lock was made before the last boot"}
-	case rule.Malformed != Free:
+	case rule.Malformed != policy.MalformedFree:
 		return Verdict{}
 	case l.Gone:
 		return Verdict{Stale: true, Reason: reason}

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"latchfs/lockmgr/policy"
 )
 
 // maxShown is how many bytes of a text stand in a line.
@@ -12,27 +14,27 @@ const maxShown = 200
 // LogLine is the line that a system writes about a claim: that it is removed, if the
 // verdict is that it is stale, or else that it is heeded. A record of nil is a malformed
 // one; MalformedLine says more about one that is heeded.
-func LogLine(format Format, r *Record, v Verdict) string {
+func LogLine(format policy.ClaimFormat, r *Record, v Verdict) string {
 	if r == nil {
 		r = &Record{Holder: "unknown", Name: "unknown"}
 	}
 	who := clean(r.Holder)
 	switch {
-	case format == Beads && v.Stale: // B4
+	case format == policy.BeadsClaim && v.Stale: // B4
 		return "Removed stale lock (" + who + "), proceeding with sync"
-	case format == Beads:
+	case format == policy.BeadsClaim:
 		return "Skipping database (locked by " + who + ")"
-	case format == Clawdbot && v.Stale: // W5
+	case format == policy.ClawdbotClaim && v.Stale: // W5
 		return "Breaking stale lock: " + v.Reason
-	case format == Clawdbot:
+	case format == policy.ClawdbotClaim:
 		line := "Held by session '" + who + "'"
 		if r.Operation != "" {
 			line += " for operation '" + clean(r.Operation) + "'"
 		}
 		return line
-	case format == LockV1 && v.Stale:
+	case format == policy.LockV1Claim && v.Stale:
 		return "Stale lock " + clean(r.Name) + " of request " + who + " removed: " + v.Reason
-	case format == LockV1:
+	case format == policy.LockV1Claim:
 		return "Lock " + clean(r.Name) + " is held by " + who + " (actor " + clean(r.Actor) + ", intent " + clean(r.Operation) + ")"
 	case v.Stale:
 		return "Reclaimed lock of " + who + ": " + v.Reason
@@ -41,8 +43,8 @@ func LogLine(format Format, r *Record, v Verdict) string {
 }
 
 // MalformedLine is the line about a claim that cannot be read and is heeded (B4).
-func MalformedLine(format Format, err error) string {
-	if format == Beads {
+func MalformedLine(format policy.ClaimFormat, err error) string {
+	if format == policy.BeadsClaim {
 		return "Skipping database (lock check failed: " + err.Error() + ")"
 	}
 	return "Lock check failed: " + err.Error()

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"latchfs/lockmgr/policy"
 )
 
 // Content is what a claim consists of: the data of a file, or the two files of an
@@ -48,7 +50,7 @@ var ErrEmpty = errors.New("it is empty")
 
 // Parse reads a claim. The error is what the systems say after "lock check failed: "
 // (B4), and has nothing in it that could not stand in a log.
-func Parse(format Format, c Content) (*Record, error) {
+func Parse(format policy.ClaimFormat, c Content) (*Record, error) {
 	if len(c.Data) > maxSize || len(c.Owner) > maxSize || len(c.Record) > maxSize {
 		return nil, malformed(errors.New("it is larger than 64 KiB"))
 	}
@@ -61,13 +63,13 @@ func Parse(format Format, c Content) (*Record, error) {
 
 func malformed(err error) error { return fmt.Errorf("malformed lock file: %w", err) }
 
-func parse(format Format, c Content) (*Record, error) {
+func parse(format policy.ClaimFormat, c Content) (*Record, error) {
 	switch format {
-	case Flock:
+	case policy.FlockClaim:
 		return &Record{}, nil
-	case OwnerDir:
+	case policy.OwnerDirClaim:
 		return parseOwnerDir(c)
-	case Beads, Clawdbot, LockV1:
+	case policy.BeadsClaim, policy.ClawdbotClaim, policy.LockV1Claim:
 	default:
 		return nil, fmt.Errorf("no such format: %q", format)
 	}
@@ -77,9 +79,9 @@ func parse(format Format, c Content) (*Record, error) {
 	}
 	var r *Record
 	switch format {
-	case Beads:
+	case policy.BeadsClaim:
 		r = f.beads()
-	case Clawdbot:
+	case policy.ClawdbotClaim:
 		r = f.clawdbot()
 	default:
 		r = f.lockV1()
