@@ -48,8 +48,11 @@ var rooms = map[string]room{
 			"path", "path/filepath", "syscall", "unsafe"},
 	},
 	"latchfs/lockmgr/policy": {libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"}},
-	"latchfs/lockmgr/proc":   {ours: []string{"latchfs/lockmgr"}, libs: []string{xSys}},
-	"latchfs/journal":        {ours: []string{"latchfs/journal/statedir"}, libs: []string{xSys}},
+	"latchfs/examples/policies": { // the presets, as text
+		not: []string{"io", "io/fs", "log", "net", "os", "syscall"},
+	},
+	"latchfs/lockmgr/proc": {ours: []string{"latchfs/lockmgr"}, libs: []string{xSys}},
+	"latchfs/journal":      {ours: []string{"latchfs/journal/statedir"}, libs: []string{xSys}},
 	"latchfs/journal/statedir": { // whose the state directory is; not what its files say
 		libs: []string{xSys},
 	},

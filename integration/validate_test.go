@@ -345,10 +345,6 @@ f.close()`).Wait()
 func TestCleoPolicy(t *testing.T) {
 	alongside(t)
 	needsLatchfs(t)
-	policy, err := os.ReadFile("../examples/policies/cleo.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		requireTool(t, "jq")
 		m.LaunchBash(t, `set -e
@@ -371,7 +367,7 @@ func TestCleoPolicy(t *testing.T) {
 			exec 200>todo.json.lock
 			flock -n 200
 			! ( exec 201>todo.json.lock; flock -n 201 )`).OK()
-	}, withPolicy(string(policy)))
+	}, withArgs("--preset", "cleo"))
 }
 
 // A base that is no longer current is found out before the validators are asked.

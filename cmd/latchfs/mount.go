@@ -25,15 +25,15 @@ type mountFlags struct {
 	foreground    bool
 	debug         bool
 	noPassthrough bool
-	config        string
-	durability    string
-	locksDir      string
-	listLocks     bool
-	logFile       string
-	logLevel      string
-	lockTimeout   time.Duration
-	grace         time.Duration
-	options       []string
+	policyFlags
+	durability  string
+	locksDir    string
+	listLocks   bool
+	logFile     string
+	logLevel    string
+	lockTimeout time.Duration
+	grace       time.Duration
+	options     []string
 }
 
 // newMountCommand makes `latchfs mount`. args is the whole command line, with
@@ -73,7 +73,7 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	fl.BoolVar(&f.allowOther, "allow-other", os.Geteuid() == 0, "let other users in; the kernel checks permissions (default for root)")
 	fl.BoolVar(&f.readOnly, "read-only", false, "mount read-only")
 	fl.BoolVarP(&f.foreground, "foreground", "f", false, "stay in the foreground")
-	fl.StringVar(&f.config, "config", "", "policy `FILE` (TOML)")
+	f.policyFlags.register(cmd, "policy `FILE` (TOML)")
 	fl.DurationVar(&f.lockTimeout, "lock-timeout", 30*time.Second, "how long to wait for a lock where no rule says so; 0 fails at once")
 	fl.StringVar(&f.durability, "durability", string(policy.Full), "auto, full, ordered or lazy, where no rule says so")
 	fl.StringVar(&f.locksDir, "locks-dir", ".locks", "`NAME` of the virtual directory at the mount's root")
@@ -223,23 +223,27 @@ func (f *mountFlags) level() (logrus.Level, error) {
 	}
 }
 
-// policy reads the policy file. What the command line says explicitly replaces
-// the file's defaults; a rule of the file that says otherwise keeps its word.
+// policy reads the policy file and the presets. What the command line says explicitly
+// replaces the file's defaults; a rule of the file that says otherwise keeps its word.
 func (f *mountFlags) policy(cmd *cobra.Command) (*policy.Policy, error) {
-	p := policy.Default()
-	var err error
-	switch {
-	case f.config != "" && cmd.Flags().Changed("durability"):
+	durability := cmd.Flags().Changed("durability")
+	if f.config != "" && durability {
 		return nil, usagef("--durability and --config exclude each other; set durability under [defaults] in %s", f.config)
-	case f.config != "":
-		p, err = policy.Load(f.config)
-	case cmd.Flags().Changed("durability"):
-		p, err = policy.Parse("--durability", fmt.Appendf(nil, "[defaults]\ndurability = %q\n", f.durability))
+	}
+	presets, err := f.parse()
+	if err != nil {
+		return nil, err
+	}
+	var p *policy.Policy
+	if durability {
+		p, err = policy.Compose("--durability", fmt.Appendf(nil, "[defaults]\ndurability = %q\n", f.durability), presets)
+	} else {
+		p, err = policy.LoadWith(f.config, presets)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if f.config == "" || cmd.Flags().Changed("lock-timeout") {
+	if f.config == "" && len(presets) == 0 || cmd.Flags().Changed("lock-timeout") {
 		p = p.WithDefaults(f.lockTimeout)
 	}
 	return p, nil

@@ -28,6 +28,7 @@ var mountOptions = map[string]struct {
 	"allow-other": {optFlag, "allow-other"},
 
 	"config":         {optValue, "config"},
+	"preset":         {optValue, "preset"},
 	"durability":     {optValue, "durability"},
 	"grace":          {optValue, "grace"},
 	"lock-timeout":   {optValue, "lock-timeout"},

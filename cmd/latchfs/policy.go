@@ -43,7 +43,7 @@ func newPolicyCheckCommand() *cobra.Command {
 }
 
 func newPolicyShowCommand() *cobra.Command {
-	var config string
+	var f policyFlags
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print a policy with its defaults and the built-in rules",
@@ -51,7 +51,7 @@ func newPolicyShowCommand() *cobra.Command {
 rules. What is in force on a mount is in its .locks/policy.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := loadPolicy(config)
+			p, err := f.load()
 			if err != nil {
 				return err
 			}
@@ -59,12 +59,12 @@ rules. What is in force on a mount is in its .locks/policy.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&config, "config", "", "policy `FILE` (default: the built-in rules alone)")
+	f.register(cmd, "policy `FILE` (default: the built-in rules alone)")
 	return cmd
 }
 
 func newPolicyTestCommand() *cobra.Command {
-	var config string
+	var f policyFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "test PATH...",
@@ -78,24 +78,16 @@ The command does not look at the disk. On a mount, a file for which it says atom
 is live if a directory above it holds a database (live-if); it says so in a note.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			p, err := loadPolicy(config)
+			p, err := f.load()
 			if err != nil {
 				return err
 			}
 			return testPolicy(cmd, p, paths, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&config, "config", "", "policy `FILE` (default: the built-in rules alone)")
+	f.register(cmd, "policy `FILE` (default: the built-in rules alone)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each path")
 	return cmd
-}
-
-// loadPolicy reads a policy file; without one the built-in rules hold.
-func loadPolicy(file string) (*policy.Policy, error) {
-	if file == "" {
-		return policy.Default(), nil
-	}
-	return policy.Load(file)
 }
 
 // testPolicy prints the settings that hold for each path, and the name under

@@ -27,8 +27,26 @@ func (p *Policy) HistoryBounds() Bounds { return p.history }
 // RejectedBounds limit the bytes of refused writes that are kept.
 func (p *Policy) RejectedBounds() Bounds { return p.rejected }
 
+// writtenBounds are the limits that a policy file sets; nil is unset.
+type writtenBounds struct {
+	maxBytes *Bytes
+	maxAge   *time.Duration
+}
+
+// over lays them over others.
+func (w writtenBounds) over(b Bounds) Bounds {
+	if w.maxBytes != nil {
+		b.MaxBytes = int64(*w.maxBytes)
+	}
+	if w.maxAge != nil {
+		b.MaxAge = *w.maxAge
+	}
+	return b
+}
+
 // bounds reads the table of a store's limits.
-func (p *parser) bounds(at node, v any, b Bounds) Bounds {
+func (p *parser) bounds(at node, v any) writtenBounds {
+	var b writtenBounds
 	table, ok := v.(map[string]any)
 	if !ok {
 		p.fail(at, "must be a table of %s", strings.Join(boundKeys, ", "))
@@ -38,11 +56,10 @@ func (p *parser) bounds(at node, v any, b Bounds) Bounds {
 		at := at.key(key)
 		switch key {
 		case keyMaxBytes:
-			if n := p.bytes(at, key, v); n != nil {
-				b.MaxBytes = int64(*n)
-			}
+			b.maxBytes = p.bytes(at, key, v)
 		case keyMaxAge:
-			b.MaxAge = p.age(at, key, v)
+			age := p.age(at, key, v)
+			b.maxAge = &age
 		default:
 			p.unknown(at, key, boundKeys)
 		}

@@ -83,7 +83,8 @@ type ClaimFile struct {
 	// without a heartbeat where the record names no TTL (LockV1Claim), after the end
 	// of its session (OwnerDirClaim). 0 is never.
 	TTL time.Duration
-	// ForeignTTL is the same for a record that another host has written; 0 is never.
+	// ForeignTTL is the same for a record of ClawdbotClaim that another host has
+	// written; 0 is never.
 	ForeignTTL time.Duration
 	// OnStale says what becomes of a stale claim file. FlockClaim has none.
 	OnStale ClaimStale

@@ -20,9 +20,23 @@ const (
 
 var (
 	claimKeys = []string{keyGlob, keyFormat, keyCovers, keyRoot, keyTree, keyTTL, keyForeignTTL, keyOnStale, keyMalformed}
-	// recordKeys are those that say what becomes of a record.
-	recordKeys = []string{keyTTL, keyForeignTTL, keyOnStale, keyMalformed}
 )
+
+// claimLacks says which keys mean nothing for a format, and why.
+func claimLacks(format ClaimFormat) (keys []string, reason string) {
+	switch format {
+	case BeadsClaim: // SEED B2, B3
+		return []string{keyTTL, keyForeignTTL, keyMalformed}, "only the end of the process that it names makes it stale"
+	case LockV1Claim: // SEED T13
+		return []string{keyForeignTTL}, "its heartbeat counts on whichever host it was written"
+	case OwnerDirClaim:
+		return []string{keyForeignTTL}, "its record names no host"
+	case FlockClaim:
+		return []string{keyTTL, keyForeignTTL, keyOnStale, keyMalformed}, "its file has no content, and the lock ends with its holder"
+	case ClawdbotClaim:
+	}
+	return nil, ""
+}
 
 // claimFiles reads the [[claim]] tables.
 func (p *parser) claimFiles(at node, v any) []ClaimFile {
@@ -118,17 +132,15 @@ func cleanDirectory(dir string) bool {
 // checkClaim says what does not go together in a claim.
 func (p *parser) checkClaim(c *ClaimFile, at node, table map[string]any) {
 	has := func(key string) bool { return table[key] != nil }
-	if c.Format == FlockClaim {
-		for _, key := range recordKeys {
-			if has(key) {
-				p.fail(at.key(key), "a claim of the format %q has no %s: its file has no content, and the lock ends with its holder", FlockClaim, key)
-			}
-		}
-		if c.Covers != CoversFile && c.Covers != "" {
-			p.fail(at.key(keyCovers), "a claim of the format %q covers a %q", FlockClaim, CoversFile)
+	lacks, reason := claimLacks(c.Format)
+	for _, key := range lacks {
+		if has(key) {
+			p.fail(at.key(key), "a claim of the format %q has no %s: %s", c.Format, key, reason)
 		}
 	}
 	switch {
+	case c.Format == FlockClaim && c.Covers != CoversFile && c.Covers != "":
+		p.fail(at.key(keyCovers), "a claim of the format %q covers a %q", FlockClaim, CoversFile)
 	case has(keyRoot) && c.Covers != CoversFile && c.Covers != "":
 		p.fail(at.key(keyRoot), "only a claim that covers a %q has a %s", CoversFile, keyRoot)
 	case has(keyTree) && !has(keyRoot):
@@ -163,8 +175,13 @@ func (c *ClaimFile) checkGlob(glob string) string {
 		return fmt.Sprintf("what a claim file covers is its name without the extension, so that the glob ends in one, as in %q", "*.lock")
 	case dot == 0:
 		return "nothing is left of the name without its extension"
-	case cleanDirectory(c.Root) && !strings.HasPrefix(strings.TrimPrefix(glob, "/"), c.Root+"/"):
+	case cleanDirectory(c.Root) && !c.belowRoot(strings.TrimPrefix(glob, "/")):
 		return fmt.Sprintf("claim files that mirror a tree lie below its %s, as in %q", keyRoot, c.Root+"/**/*."+extension)
 	}
 	return ""
+}
+
+// belowRoot reports whether all that a glob matches lies below the root.
+func (c *ClaimFile) belowRoot(glob string) bool {
+	return strings.HasPrefix(glob, escapeGlob(c.Root)+"/")
 }

@@ -33,7 +33,8 @@ func TestCleoExample(t *testing.T) {
 	if s := p.For("todo.json.lock"); s.Mode != Live || s.Validate != nil { // C4
 		t.Errorf("todo.json.lock: %+v", s)
 	}
-	if a, b := p.LockName("todo.json"), p.LockName("todo-log.jsonl"); a == b { // C3
+	standsFor(t, p, FlockClaim, map[string]string{"todo.json.lock": "the file todo.json", "d/x.lock": "the file d/x", ".lock": ""}) // C4
+	if a, b := p.LockName("todo.json"), p.LockName("todo-log.jsonl"); a == b {                                                      // C3
 		t.Errorf("both are locked as %q", a)
 	}
 }
@@ -61,5 +62,120 @@ func TestAgentsExample(t *testing.T) {
 	}
 	if s := p.For("x.db"); s.Mode != Live {
 		t.Errorf("x.db: %+v", s)
+	}
+}
+
+// example reads one of examples/policies.
+func example(t *testing.T, name string) *Policy {
+	t.Helper()
+	p, err := Load("../../examples/policies/" + name + ".toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// standsFor checks what claim files of an example stand for; "" is nothing.
+func standsFor(t *testing.T, p *Policy, format ClaimFormat, want map[string]string) {
+	t.Helper()
+	for path, want := range want {
+		got := ""
+		if c := p.ClaimFile(path); c != nil && c.Format == format {
+			if target, err := c.Target(path); err == nil {
+				got = target.String()
+			}
+		}
+		if got != want {
+			t.Errorf("%s stands for %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestClawdbotExample(t *testing.T) {
+	p := example(t, "clawdbot")
+	if env := p.ActorEnv(); env[0] != "CLAWDBOT_SESSION_ID" { // W11
+		t.Errorf("actors are told by %q", env)
+	}
+	for _, path := range []string{"memory/tasks.json", "memory/events.jsonl", "tasks.json", "notes/a.md"} {
+		s := p.For(path)
+		if s.Wait != 5*time.Second || s.TTL != 30*time.Second || s.OnStale != StealStale { // W4, W5, W10
+			t.Errorf("%s: %+v", path, s)
+		}
+		if s.LostUpdate != RefuseLost || s.Insist != NeverObey { // W1
+			t.Errorf("%s: %+v", path, s)
+		}
+	}
+	if a, b := p.LockName("memory/tasks.json"), p.LockName("memory/events.jsonl"); a != b || a != "memory" { // W3
+		t.Errorf("they are locked as %q and %q", a, b)
+	}
+	if a, b := p.LockName("tasks.json"), p.LockName("events.jsonl"); a != b { // W3
+		t.Errorf("they are locked as %q and %q", a, b)
+	}
+	standsFor(t, p, ClawdbotClaim, map[string]string{
+		"memory/.lock": "the directory memory", "a/memory/tasks.lock": "the directory a/memory", ".tasks.lock": "the whole mount",
+		".lock": "the whole mount", "Cargo.lock": "", "memory/a/x.lock": "", "memory/tasks.json": "",
+	})
+	c := p.ClaimFile("memory/.lock")
+	if c.TTL != 30*time.Second || c.ForeignTTL != 10*time.Second || c.OnStale != RemoveStaleClaim || c.Malformed != MalformedFree { // W5, W10
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestTowerFleetExample(t *testing.T) {
+	p := example(t, "tower-fleet")
+	for _, path := range []string{"locks/web.lock", "intents/web.json"} {
+		if s := p.For(path); s.Wait != 0 || s.TTL != 900*time.Second || s.OnStale != KeepStale { // T4, T5, T8
+			t.Errorf("%s: %+v", path, s)
+		}
+	}
+	standsFor(t, p, LockV1Claim, map[string]string{
+		"locks/web.lock": "the named lock web", "fleet/locks/deploy-1_a.lock": "the named lock deploy-1_a", // T2
+		"locks/Web.lock": "", "locks/-a.lock": "", "locks/a.json": "", "web.lock": "",
+	})
+	c := p.ClaimFile("locks/web.lock")
+	if c.TTL != 900*time.Second || c.OnStale != KeepStaleClaim || c.Malformed != MalformedLocked { // T4, T8, T12
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestBeadsExample(t *testing.T) {
+	p := example(t, "beads")
+	for path, mode := range map[string]Mode{
+		".beads/beads.db": Live, "a/.beads/beads.db-wal": Live, ".beads/x.sqlite3": Live, ".beads/daemon.lock": Live, ".beads/daemon.log": Live,
+		".beads/issues.jsonl": Atomic, "a/.beads/metadata.json": Atomic, ".beads/.exclusive-lock": Atomic,
+	} {
+		if s := p.For(path); s.Mode != mode || s.Wait != 0 { // B2
+			t.Errorf("%s: %+v", path, s)
+		}
+	}
+	if s := p.For("main.go"); s.Wait != 30*time.Second {
+		t.Errorf("main.go: %+v", s)
+	}
+	standsFor(t, p, BeadsClaim, map[string]string{ // B1, B5
+		".beads/.exclusive-lock": "the directory .beads", "a/.beads/.exclusive-lock": "the directory a/.beads",
+		".exclusive-lock": "the whole mount", "a/.exclusive-lock": "",
+	})
+	c := p.ClaimFile(".beads/.exclusive-lock")
+	if c.TTL != 0 || c.ForeignTTL != 0 || c.OnStale != RemoveStaleClaim || c.Malformed != MalformedLocked { // B2, B3
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestReverieExample(t *testing.T) {
+	p := example(t, "reverie")
+	if s := p.For("src/a.c"); s.Wait != 0 || s.TTL != 5*time.Minute || s.OnStale != KeepStale { // M1, M6
+		t.Errorf("src/a.c: %+v", s)
+	}
+	if a, b, c := p.LockName("src/a.c"), p.LockName("worktrees/w/src/a.c"), p.LockName("src/b.c"); a != b || a == c { // M4
+		t.Errorf("they are locked as %q, %q and %q", a, b, c)
+	}
+	standsFor(t, p, OwnerDirClaim, map[string]string{ // M4
+		"locks/src/a.c.lock": "the file src/a.c", "locks/README.lock": "the file README", "src/a.c.lock": "", "locks/src": "",
+	})
+	if dir, c := p.ClaimRecord("locks/src/a.c.lock/record.json"); c == nil || dir != "locks/src/a.c.lock" { // M5
+		t.Errorf("the record belongs to %q", dir)
+	}
+	if c := p.ClaimFile("locks/src/a.c.lock"); c.TTL != 5*time.Minute || c.OnStale != RemoveStaleClaim { // M6
+		t.Errorf("%+v", c)
 	}
 }

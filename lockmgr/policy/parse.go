@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -47,29 +46,26 @@ func (e Errors) Unwrap() []error {
 
 // Load reads the policy file at path. Errors are those of reading it, or
 // Errors.
-func Load(path string) (*Policy, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read policy: %w", err)
-	}
-	return Parse(path, data)
-}
+func Load(path string) (*Policy, error) { return LoadWith(path, nil) }
 
 // Parse reads a policy as the package comment describes it. The name stands
 // for the file in errors, which are always of type Errors, and in
 // Settings.Rule.
-func Parse(name string, data []byte) (*Policy, error) {
+func Parse(name string, data []byte) (*Policy, error) { return Compose(name, data, nil) }
+
+// read reads what one file says. Its errors are of type Errors.
+func read(name string, data []byte) (written, error) {
 	var doc map[string]any
 	if err := toml.Unmarshal(data, &doc); err != nil {
-		return nil, Errors{syntaxError(name, err)}
+		return written{}, Errors{syntaxError(name, err)}
 	}
 	p := parser{file: name, at: locate(data)}
-	policy := p.document(doc)
+	w := p.document(doc)
 	if len(p.errs) > 0 {
 		slices.SortStableFunc(p.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
-		return nil, p.errs
+		return written{}, p.errs
 	}
-	return policy, nil
+	return w, nil
 }
 
 // syntaxError turns what the TOML decoder found into an error of ours.
@@ -147,25 +143,27 @@ var (
 	aliasKeys = []string{keyName, keyRoots}
 )
 
-func (p *parser) document(doc map[string]any) *Policy {
+func (p *parser) document(doc map[string]any) written {
 	root := node("")
-	builtin, s := true, factorySource()
+	var s written
+	s.defaultsFrom = fmt.Sprintf("%s:%d", p.file, p.at.line(root.key(keyDefaults)))
 	for key, v := range doc {
 		at := root.key(key)
 		switch key {
 		case keyBuiltin:
-			var ok bool
-			if builtin, ok = v.(bool); !ok {
+			builtin, ok := v.(bool)
+			if !ok {
 				p.fail(at, "builtin must be true or false")
 			}
+			s.builtin = &builtin
 		case keyDefaults:
-			s.defaults = p.rule(at, v, settingKeys).over(s.defaults)
+			s.defaults = p.rule(at, v, settingKeys)
 		case keyActorEnv:
 			s.actorEnv = p.strings(at, key, v, 0, checkVariable)
 		case keyHistory:
-			s.history = p.bounds(at, v, s.history)
+			s.history = p.bounds(at, v)
 		case keyRejected:
-			s.rejected = p.bounds(at, v, s.rejected)
+			s.rejected = p.bounds(at, v)
 		case keyAlias:
 			s.alias = p.aliases(at, v)
 		case keyClaim:
@@ -176,10 +174,7 @@ func (p *parser) document(doc map[string]any) *Policy {
 			p.unknown(at, key, documentKeys)
 		}
 	}
-	if builtin {
-		s.rules = append(s.rules, builtinRules()...)
-	}
-	return compile(s)
+	return s
 }
 
 func (p *parser) rules(at node, v any) []Rule {

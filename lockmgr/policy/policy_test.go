@@ -22,6 +22,8 @@ import (
 // and what holds for which path. Their commands are
 //
 //	parse         the policy in the input; prints what is wrong with it, or "ok"
+//	preset        name=N subtree=S: a preset with the input for the next compose
+//	compose       as parse, together with the presets since the last one
 //	for           one path a line; prints what the last policy says of each
 //	lock-name     one path a line; prints under which name each is locked
 //	claim         one path a line; prints what the last policy says of each as a claim file
@@ -30,10 +32,25 @@ import (
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, file string) {
 		p := Default()
+		var presets []Preset
 		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "parse":
 				parsed, err := Parse("policy.toml", []byte(d.Input))
+				if err != nil {
+					return err.Error()
+				}
+				p = parsed
+				return "ok"
+			case "preset":
+				preset := Preset{Data: []byte(d.Input)}
+				d.ScanArgs(t, "name", &preset.Name)
+				d.MaybeScanArgs(t, "subtree", &preset.Subtree)
+				presets = append(presets, preset)
+				return ""
+			case "compose":
+				parsed, err := Compose("policy.toml", []byte(d.Input), presets)
+				presets = nil
 				if err != nil {
 					return err.Error()
 				}
@@ -242,8 +259,10 @@ func TestTOMLReadsBack(t *testing.T) {
 			claims: []ClaimFile{
 				factoryClaimOf(FlockClaim, CoversFile, "*.lock"),
 				factoryClaimOf(BeadsClaim, CoversDirectory, `a"b`, "/x/**/.claim"),
-				{Glob: []string{"locks/**/*.lck"}, Format: OwnerDirClaim, Covers: CoversFile, Root: "locks", Tree: "a/b", TTL: time.Second,
-					ForeignTTL: time.Hour, OnStale: KeepStaleClaim, Malformed: MalformedFree, origin: "a\nb"},
+				{Glob: []string{"x/c"}, Format: ClawdbotClaim, Covers: CoversDirectory, TTL: time.Second,
+					ForeignTTL: time.Hour, OnStale: RemoveStaleClaim, Malformed: MalformedLocked},
+				{Glob: []string{`l\[x/**/*.lck`}, Format: OwnerDirClaim, Covers: CoversFile, Root: "l[x", Tree: "a/b", TTL: time.Second,
+					OnStale: KeepStaleClaim, Malformed: MalformedFree, origin: "a\nb"},
 			},
 		}),
 	} {

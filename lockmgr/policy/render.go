@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -67,13 +68,16 @@ func writeClaim(b *bytes.Buffer, c *ClaimFile) {
 	line(keyCovers, string(c.Covers))
 	line(keyRoot, c.Root)
 	line(keyTree, c.Tree)
-	if c.Format == FlockClaim {
-		return
+	terms := map[string]string{
+		keyTTL: Duration(c.TTL).String(), keyForeignTTL: Duration(c.ForeignTTL).String(),
+		keyOnStale: string(c.OnStale), keyMalformed: string(c.Malformed),
 	}
-	line(keyTTL, Duration(c.TTL).String())
-	line(keyForeignTTL, Duration(c.ForeignTTL).String())
-	line(keyOnStale, string(c.OnStale))
-	line(keyMalformed, string(c.Malformed))
+	lacks, _ := claimLacks(c.Format)
+	for _, key := range []string{keyTTL, keyForeignTTL, keyOnStale, keyMalformed} {
+		if !slices.Contains(lacks, key) {
+			line(key, terms[key])
+		}
+	}
 }
 
 // writeSettings writes the settings that a rule has of its own.
