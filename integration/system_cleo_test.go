@@ -140,9 +140,8 @@ func cleoEleven(t *testing.T, m *Mount, dir string) {
 
 func cleoWaits(t *testing.T, m *Mount, dir string) {
 	s := cleo(t, m, dir)
-	o := m.Latchfs(t, "policy", "test", m.Path(s.path("todo.json")))
-	if mustEndWith(t, o, 0); !strings.Contains(o.Stdout, "30s") {
-		t.Errorf("the policy says no wait of 30s: %s", o.Stdout)
+	if policy := m.Locks("policy"); !strings.Contains(policy, `"30s"`) {
+		t.Errorf("the policy says no wait of 30s: %s", policy)
 	}
 	holder := m.heldGuard(t, s.path("todo.json"))
 	sh := m.shell(t)
