@@ -27,7 +27,8 @@ import (
 //     is an ordinary one. A name is live or not before a waiter asks which it is.
 //  4. The claims of reads on the name end, for which the lessons about programs hear
 //     first who has written: what comes of a claim depends on it.
-//  5. The audit trail comes last, for it says what the others have done with it.
+//  5. A claim file claims what it says now.
+//  6. The audit trail comes last, for it says what the others have done with it.
 //
 // Who makes the change holds the lock of the name until all have heard. The inodes have
 // the names that they have after it.
@@ -102,6 +103,7 @@ func (f *FS) tell(list ...*change) {
 	each((*change).know)
 	f.followLive(list)
 	each((*change).endClaims)
+	each((*change).fileClaim)
 	each((*change).report)
 }
 

@@ -152,6 +152,9 @@ func (s *session) decideLocked() unix.Errno {
 	if e := s.judgeLocked(); e != 0 {
 		return e
 	}
+	if e := s.mayFileLocked(); e != 0 {
+		return e
+	}
 	dir, name := s.where()
 	o := s.publishOptions(dir, name)
 	ch := s.changes(s.operation(), dir, name)

@@ -34,6 +34,7 @@ func (f *FS) openControlRoom() {
 		Engine: ctlEngine{f}, Procs: f.proc, Table: f.table, Book: f.book, Views: f.source,
 		Defaults: f.policy.Defaults(), ActorEnv: f.policy.ActorEnv(), Epoch: f.epoch, Draining: f.draining, Done: f.done,
 	})
+	f.openFiled()
 }
 
 // TID implements ctl.Caller.
@@ -109,6 +110,24 @@ func (e ctlEngine) Acquire(a *ctl.Ask) (*lockmgr.Lock, error) {
 		yields: a.Yields, steal: a.Steal, inbox: a.Inbox, owner: &a.Owner, lineage: a.Lineage,
 	}
 	return e.f.acquireOrClosed(d, d.wait == 0)
+}
+
+// Take implements ctl.Engine. FS.paths is held.
+func (e ctlEngine) Take(a *ctl.Ask) (*lockmgr.Lock, error) {
+	f, cl := e.f, a.Claim
+	d := &demand{
+		c: a.By.(*caller), op: cl.Op, path: cl.Where(), claim: cl, label: labelOfClaim(cl),
+		mode: a.Mode, class: lockmgr.Session, gate: true, weak: a.Weak, ttl: a.TTL, yields: a.Yields,
+		owner: &a.Owner, lineage: a.Lineage,
+	}
+	r := f.request(d, true)
+	r.Keys, r.Trees = f.keysOfTarget(d.asked())
+	l, err := f.table.Acquire(r)
+	if err == nil {
+		f.ctl.Claims.Enter(cl, l)
+		f.heart.Arm(a.TTL)
+	}
+	return l, err
 }
 
 // Covers implements ctl.Engine.

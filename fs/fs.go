@@ -14,6 +14,7 @@ import (
 	"latchfs/fs/bases"
 	"latchfs/fs/ctl"
 	"latchfs/fs/dcache"
+	"latchfs/fs/filed"
 	"latchfs/fs/heartbeat"
 	"latchfs/fs/knowledgelog"
 	"latchfs/fs/lessons"
@@ -45,8 +46,9 @@ import (
 //	FS.paths
 //	FS.ends
 //	handle.mu
-//	ioState.mu
+//	claimState.mu, ioState.mu
 //	FS.mu
+//	filed.Room.mu
 //	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu, probe.mu
 //	reach.Look.mu, readClaims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu
@@ -86,6 +88,8 @@ type FS struct {
 	turns      *account.Turns // of requests
 	views      *account.Turns // of those that look into .locks
 	readClaims *readClaims
+	filed      *filed.Room // the claims that are made by files
+	claimState claimState
 	markers    *markers.Finder  // of databases
 	lessons    *lessons.Lessons // of programs; nil when no path asks for it
 	refused    refusals.Ring

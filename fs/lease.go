@@ -37,6 +37,9 @@ func (ls leases) Used(l *lockmgr.DueLease) (used bool, others []lockmgr.Owner) {
 		others = s.users()
 	}
 	if lb.claim != nil {
+		if timed, inForce := ls.f.filed.IsTimed(lb.claim); timed {
+			return inForce, nil
+		}
 		others = ls.f.ctl.Claims.JoinedBy(lb.claim)
 	}
 	return false, others
@@ -49,6 +52,9 @@ func (ls leases) Missed(l *lockmgr.DueLease, failed int) {
 		ls.f.leaseEvent("heartbeat_failed", lb, l.Owner, nil)
 	}
 	ls.f.settleThefts(nil)
+	if lb, ok := l.Label.(*label); ok && lb.claim != nil && failed == lockmgr.Heartbeats {
+		ls.f.filed.Stale(lb.claim)
+	}
 }
 
 // lastUse is when something was last done with what the lock stands for.

@@ -53,6 +53,9 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if e := f.judgeLink(c, cancel, lb, n, path); e != 0 {
 		return status(e)
 	}
+	if e := f.mayFileName(c, opLink, place{dir, name, nil}, &candidate{fd: f.fdOf(n)}); e != 0 {
+		return status(e)
+	}
 	n, e = f.commitForLink(n)
 	if e != 0 {
 		return status(e)

@@ -31,6 +31,9 @@ func (f *FS) clientKey(n *inode, class lockmgr.Class) lockmgr.Key {
 		return f.inodeKey(n)
 	}
 	path := f.path(is.parent, is.name)
+	if file := f.lockStandsFor(path); file != "" && class == lockmgr.Flock {
+		return f.flockKey(file)
+	}
 	if f.isLivePath(path) {
 		// Who opened the file before it went live has another inode, and means this one.
 		if k, ok := f.named(n); ok {

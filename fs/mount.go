@@ -71,6 +71,9 @@ func Start(o Options) (_ *Mount, err error) {
 	if err := f.plantRoot(); err != nil {
 		return nil, err
 	}
+	if err := f.restoreClaims(); err != nil {
+		return nil, err
+	}
 	m := &Mount{f: f, gone: make(chan struct{}), stopped: make(chan struct{})}
 	if err := m.mount(); err != nil {
 		return nil, err

@@ -102,6 +102,7 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 		return statusOf(err)
 	}
 	f.noteMade(c, op, f.path(dir, name))
+	f.madeDir(c, dir, name)
 	f.namesSoonOnDisk(dir, name)
 	f.markerMoved(name)
 	return f.enterMade(dir, name, out, false)
@@ -194,6 +195,9 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		return status(e2)
 	}
 	defer f.table.Release(l)
+	if e := f.mayTidy(c, dir, name); e != 0 {
+		return status(e)
+	}
 	n, own, e = f.holds(dir, name, &st)
 	if own != nil && !c.kinOf(own.who.Load()) {
 		own = nil
@@ -262,6 +266,9 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 	if n != nil && len(f.sessionsIn(n)) > 0 {
 		return status(unix.ENOTEMPTY) // the caller's own
 	}
+	if e := f.mayTidy(c, dir, name); e != 0 {
+		return status(e)
+	}
 	remove := func() error {
 		return f.taker(c, dir)(func() error { return unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR) })
 	}
@@ -271,6 +278,7 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 	}
 	if err == nil {
 		f.noteGone(c, f.path(dir, name), "", &st)
+		f.filed.Gone(f.claimAt(dir, name))
 		f.namesSoonOnDisk(dir, name)
 	}
 	return statusOf(err)

@@ -107,7 +107,11 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	if e := r.judge(r.candidates()); e != 0 {
 		return e
 	}
-	if e := r.mayReplace(); e != 0 {
+	e := r.mayReplace()
+	if e == 0 {
+		e = r.mayFile()
+	}
+	if e != 0 {
 		r.unmerge()
 		return e
 	}
@@ -117,7 +121,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		return f.publishedSince(r.from)
 	}
 	replacing := r.markReplaced()
-	e := r.replace(l, own)
+	e = r.replace(l, own)
 	replacing(e == 0)
 	if e != 0 {
 		r.unmerge()
@@ -133,6 +137,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		f.followLive([]*change{r.made[0].other})
 	case r.isDir():
 		f.carryMoved(r)
+		r.movedDirs()
 	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		f.namesSoonOnDisk(r.from.dir, r.from.name)

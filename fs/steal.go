@@ -54,6 +54,7 @@ func (f *FS) settleThefts(by *caller) {
 		}
 		if lb.claim != nil {
 			f.ctl.Claims.Fence(lb.claim, &h)
+			f.filed.Lost(lb.claim)
 		}
 	}
 }

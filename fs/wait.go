@@ -73,10 +73,12 @@ type demand struct {
 	keep bool
 	// judge, if not nil, is run under the lock where it may take its time.
 	judge func(lb *label, cancel <-chan struct{}) unix.Errno
-	gate  bool           // see lockmgr.Request
-	weak  bool           // likewise
-	steal bool           // take it from holders whose lease has expired
-	inbox *lockmgr.Inbox // is told when the wait is over
+	gate  bool // see lockmgr.Request
+	weak  bool // likewise
+	steal bool // take it from holders whose lease has expired
+	// claims: one of the places is a claim file.
+	claims bool
+	inbox  *lockmgr.Inbox // is told when the wait is over
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner
 	lineage []lockmgr.Ancestor
@@ -157,7 +159,8 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		f.ns.RLock()
 		switch {
 		case d.places != nil:
-			r.Keys = f.keysOf(d.places)
+			r.Keys, r.Trees, r.Steal = f.keysOf(d.places), nil, d.steal
+			f.claimed(d, &r)
 		case d.asked() != nil:
 			r.Keys, r.Trees = f.keysOfTarget(d.asked())
 		}
@@ -167,7 +170,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		}
 		f.ns.RUnlock()
 		f.settleThefts(d.c)
-		if (err != nil || !l.Held()) && f.joinGuard(d.c) {
+		if (err != nil || !l.Held()) && (f.joinGuard(d.c) || f.passOn(l, err)) {
 			if err == nil {
 				f.table.Cancel(l, denied.ErrMoved)
 				f.table.Release(l)
@@ -180,7 +183,9 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		}
 		if err == nil {
 			f.heart.Arm(d.ttl)
-			err = f.fenced(d.c, r.Keys)
+			if !d.claims {
+				err = f.fenced(d.c, r.Keys)
+			}
 			if err != nil {
 				f.table.Cancel(l, err)
 				f.table.Release(l)
@@ -213,7 +218,7 @@ func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr
 		e := f.awaitOne(l, d, cancel, moved)
 		if e == 0 && d.class == lockmgr.Session {
 			f.settleThefts(nil)
-			if err := f.fenced(d.c, l.Keys()); err != nil {
+			if err := f.fenced(d.c, l.Keys()); err != nil && !d.claims {
 				f.table.Cancel(l, err)
 				f.table.Release(l)
 				return nil, f.refuse(d, err)

@@ -89,13 +89,20 @@ func (cs *Claims) forget(cl *Claim) {
 // release gives the locks of claims back, and notes it when all are free: with
 // many of them the notes take longer, and somebody may wait for the last.
 func (cs *Claims) release(claims ...*Claim) (released int) {
-	ended := claims[:0:0]
-	owners := make([]lockmgr.Owner, 0, len(claims))
 	for _, cl := range claims {
 		if t := cl.Txn(); t != nil {
 			t.Rollback("its lock was given back without a decision")
 			t.Forget()
 		}
+	}
+	return cs.end(claims...)
+}
+
+// end is release of claims that are no transactions.
+func (cs *Claims) end(claims ...*Claim) (released int) {
+	ended := claims[:0:0]
+	owners := make([]lockmgr.Owner, 0, len(claims))
+	for _, cl := range claims {
 		l := cs.LockOf(cl)
 		held, owner := l.Held(), l.Owner()
 		cs.table.Release(l)

@@ -47,6 +47,9 @@ type Engine interface {
 	HoldPaths() (release func())
 	// Acquire enters a request into the lock table, and the claim into Claims.
 	Acquire(a *Ask) (*lockmgr.Lock, error)
+	// Take is Acquire of what is not waited for, where no directory gets another name
+	// meanwhile: HoldPaths is not for those who are in the middle of a commit.
+	Take(a *Ask) (*lockmgr.Lock, error)
 	// Covers reports whether a lock is on all that its claim is on: a file may have been
 	// renamed while it was waited for.
 	Covers(l *lockmgr.Lock, cl *Claim) bool

@@ -143,6 +143,8 @@ func (s *stage) HoldPaths() (release func()) {
 }
 
 // Acquire implements Engine.
+func (s *stage) Take(a *Ask) (*lockmgr.Lock, error) { return s.Acquire(a) }
+
 func (s *stage) Acquire(a *Ask) (*lockmgr.Lock, error) {
 	defer s.HoldPaths()()
 	t := a.Claim.Target()

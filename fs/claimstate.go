@@ -1,0 +1,219 @@
+package fs
+
+import (
+	"encoding/json"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/filed"
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// This file brings claims over a restart, and removes the files of stale ones.
+
+// claimsFile is the file of the state directory with the processes that may have claims.
+// What is claimed stands in the claim files themselves.
+const claimsFile = "claims.json"
+
+// savedClaims is what the file holds.
+type savedClaims struct {
+	Boot   string                    `json:"boot"` // in which the process ids mean something
+	Claims map[string][]filed.Member `json:"claims"`
+}
+
+// claimState writes the file, one after the other.
+type claimState struct {
+	mu     sync.Mutex // held while it is written
+	wanted atomic.Bool
+}
+
+// openFiled makes the room of the claims that are made by files. Processes and the room of
+// locks by hand are known.
+func (f *FS) openFiled() {
+	host, _ := os.Hostname()
+	f.filed = filed.New(filed.Config{
+		Engine: claimEngine{f}, Locks: claimLocks{f.ctl.Claims, f.ctl}, Procs: f.proc, Host: host, Boot: bootTime(), Done: f.done,
+	})
+}
+
+// bootTime is when the machine was started.
+func bootTime() time.Time {
+	var up unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return time.Time{}
+	}
+	return time.Now().Add(-time.Duration(up.Nano()))
+}
+
+// Changed implements filed.Engine. It writes in the background: who may have claims is
+// asked after a restart alone.
+func (e claimEngine) Changed() {
+	f, cs := e.f, &e.f.claimState
+	if f.journal == nil {
+		return
+	}
+	if !cs.wanted.Swap(true) {
+		go f.saveClaims()
+	}
+}
+
+func (f *FS) saveClaims() {
+	cs := &f.claimState
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.wanted.Store(false)
+	if f.isOver() {
+		return // the state directory may be another daemon's by now
+	}
+	saved := savedClaims{Boot: bootID(), Claims: map[string][]filed.Member{}}
+	for p, chain := range f.filed.Holders() {
+		saved.Claims[claimEngine{f}.Path(p)] = chain
+	}
+	data, err := json.Marshal(saved)
+	if err == nil {
+		err = f.writeState(claimsFile, data)
+	}
+	if err != nil {
+		f.log.Warnf("after a restart it will not be known which processes have claims: %v", err)
+	}
+}
+
+// restoreClaims enters the claim files that are there when the mount starts. It looks
+// through the whole tree, and only if the policy knows claim files.
+func (f *FS) restoreClaims() error {
+	if !f.policy.HasClaimFiles() {
+		return nil
+	}
+	var saved savedClaims
+	if data, err := f.readState(claimsFile); err == nil {
+		if json.Unmarshal(data, &saved) != nil || saved.Boot != bootID() {
+			saved = savedClaims{}
+		}
+	}
+	fd, err := unix.Openat(f.rootfd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	f.restoreBelow(fd, f.names.Root(), "", saved.Claims)
+	return nil
+}
+
+// restoreBelow is restoreClaims for a directory, which has the dentry up.
+func (f *FS) restoreBelow(dirfd int, up *dentry, dir string, chains map[string][]filed.Member) {
+	list, err := readEntries(dirfd, func(name string) bool { return name != "." && name != ".." && !commit.Reserved(name) })
+	if err != nil {
+		f.log.Warnf("%q may have claim files, but cannot be listed: %v", dir, err)
+		return
+	}
+	for i := range list {
+		name := list[i].name
+		at := path.Join(dir, name)
+		f.mu.Lock()
+		d := f.names.Get(up, name)
+		f.mu.Unlock()
+		if rule := f.claimRule(at); rule != nil {
+			f.restoreClaim(dirfd, d, at, rule, chains[at])
+		} else if list[i].kind == unix.S_IFDIR {
+			f.restoreDir(dirfd, d, at, chains)
+		}
+		f.putName(d)
+	}
+}
+
+func (f *FS) restoreDir(up int, d *dentry, at string, chains map[string][]filed.Member) {
+	fd, err := unix.Openat2(up, path.Base(at), &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV, // the mount is not over others
+	})
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	f.restoreBelow(fd, d, at, chains)
+}
+
+// restoreClaim enters one claim file. The claim is its owner's.
+func (f *FS) restoreClaim(dirfd int, d *dentry, at string, rule *policy.ClaimFile, chain []filed.Member) {
+	var st unix.Stat_t
+	if unix.Fstatat(dirfd, d.Name(), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return
+	}
+	by := &caller{f: f, uid: st.Uid, gid: st.Gid, owner: lockmgr.Owner{Start: f.serial.Add(1)}}
+	by.haveGroups([]uint32{st.Gid}, false)
+	fl := &filed.Filing{Rule: rule, By: by, Chain: chain, Restored: true}
+	var err error
+	if fl.Target, err = claimTarget(rule, at); err == nil {
+		fl.Content, fl.Made, err = readClaimFile(dirfd, d.Name(), rule)
+	}
+	if err == nil {
+		f.mu.Lock()
+		fl.At = f.names.Ref(d)
+		f.mu.Unlock()
+		err = f.filed.File(fl)
+	}
+	if err != nil {
+		f.log.Warnf("%q claims nothing: %v", at, err)
+	}
+}
+
+// isDaemon reports whether the caller is latchfs itself.
+func (c *caller) isDaemon() bool { return int(c.owner.PID) == os.Getpid() }
+
+// mayTidy refuses to the daemon itself to remove anything but the file of a stale claim.
+// The caller's lock on the name is held.
+func (f *FS) mayTidy(c *caller, dir *inode, name string) unix.Errno {
+	if !c.isDaemon() || !f.policy.HasClaimFiles() {
+		return 0
+	}
+	at, of, rule := f.claimPlace(dir, name)
+	if rule == nil || f.filed.MayRemove(f.claimAt(at, of)) != nil {
+		return unix.EBUSY
+	}
+	return 0
+}
+
+// Remove implements filed.Engine. It goes through the mount, as a program would: so the
+// kernel forgets the name, and the history has the file.
+func (e claimEngine) Remove(p filed.Place) error {
+	f := e.f
+	if f.isOver() || f.isClosing() {
+		return nil
+	}
+	mount, err := unix.Open(f.opts.Mountpoint, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mount)
+	file := e.Path(p)
+	parent, err := unix.Openat2(mount, filepath.Dir(file), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+	})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(parent)
+	name := filepath.Base(file)
+	err = unix.Unlinkat(parent, name, 0)
+	if err == unix.EISDIR {
+		for _, part := range []string{claimRecord, claimOwner} {
+			if err := unix.Unlinkat(parent, filepath.Join(name, part), 0); err != nil && err != unix.ENOENT {
+				return err
+			}
+		}
+		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
+	}
+	if err == unix.ENOENT || err == unix.EBUSY {
+		return nil // somebody was faster, and claims or has removed it
+	}
+	return err
+}
