@@ -20,7 +20,13 @@ func newCheckCommand(sys system) *cobra.Command {
 for what and since when. Nothing is locked by asking.
 
 The exit code is 0 if all are free, and 1 if one is locked. It is 1, too, when the
-question could not be asked; then standard error says why.`,
+question could not be asked; then standard error says why.
+
+With --json there is one object for each, on a line of its own, in the order: files,
+trees, names. That of a free one, if nothing else was asked, is {"locked":false}. Of a
+locked one it has holder (pid, session_id, acquired_at, hostname, operation and more),
+is_stale, stale_reason and we_hold_it; of a stale one also error (lock_stale),
+stale_since, age_seconds, ttl_seconds, held_by and suggestion.`,
 		Example: `  latchfs check todo.json && echo free
   latchfs check --json --tree memory --name deploy-prod`,
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -31,23 +37,30 @@ question could not be asked; then standard error says why.`,
 			if !a.OK {
 				return refused(cmd, a.Refusal, s.asJSON)
 			}
-			var text strings.Builder
-			code := exitOK
-			for i, name := range s.labels(files) {
-				if *records[i].Locked {
-					code = exitFailure
-				}
-				text.WriteString(name + ": " + records[i].describe() + "\n")
-			}
-			if err := a.print(cmd, s.asJSON, text.String()); err != nil || code == exitOK {
+			if err := s.printChecks(cmd, a, records, files); err != nil {
 				return err
 			}
-			return exitError(code)
+			if slices.ContainsFunc(records, func(r lockRecord) bool { return *r.Locked }) {
+				return exitError(exitFailure)
+			}
+			return nil
 		},
 	}
 	s.register(cmd)
-	registerJSON(cmd, &s.asJSON, "print the answer as a JSON object")
+	registerJSON(cmd, &s.asJSON, "print one JSON object for each")
 	return cmd
+}
+
+// printChecks prints the answer: a line about each, or a JSON object.
+func (s *selectors) printChecks(cmd *cobra.Command, a *answer, records []lockRecord, files []string) error {
+	if s.asJSON {
+		return s.printChecked(cmd, a, records, files)
+	}
+	var text strings.Builder
+	for i, name := range s.labels(files) {
+		text.WriteString(name + ": " + records[i].describe() + "\n")
+	}
+	return a.print(cmd, false, text.String())
 }
 
 // check asks who holds what the command line names. If it is answered, there is

@@ -44,8 +44,53 @@ func TestCheckFree(t *testing.T) {
 	if got := d.run("check", d.file("free")); got != (outcome{stdout: d.file("free") + ": free\n"}) {
 		t.Error(got)
 	}
-	if got := d.run("check", "--json", d.file("free")); got != (outcome{stdout: `{"ok":true,"locks":[{"locked":false}]}` + "\n"}) {
+	if got := d.run("check", "--json", d.file("free")); got != (outcome{stdout: `{"locked":false}` + "\n"}) {
 		t.Error(got)
+	}
+}
+
+// The answer of SEED W8, one object for each name, with the names of W2 for the holder.
+func TestCheckJSON(t *testing.T) {
+	d := newFakeDaemon(t, locks(freeRecord, strings.Replace(activeRecord, `"token":17`, `"token":9007199254740993`, 1)))
+	t.Chdir(d.root)
+	want := outcome{code: 1, stdout: `{"lock_name":"free","locked":false}
+{"held_seconds":310,"holder":{"acquired_at":"2025-11-21T11:54:50Z","actor":"agent-7","class":"session","created_at":"2025-11-21T11:54:50Z","host_id":"deimos","hostname":"deimos","intent":"open","intent_version":"v1","last_heartbeat_at":"2025-11-21T11:59:56Z","lock_name":"src/a.json","lock_version":"v1","metadata":{"program":"python3","start":99,"uid":1000},"mode":"exclusive","operation":"open","pid":4711,"request_id":"s-17","session":"s-17","session_id":"agent-7","token":9007199254740993,"ttl_seconds":900,"waiters":2},"is_stale":false,"lock_name":"src/a.json","locked":true,"stale_reason":null,"we_hold_it":false}
+`}
+	if got := d.run("check", "--json", "free", "a"); got != want {
+		t.Errorf("%v\n%s", got, cmp.Diff(want.stdout, got.stdout))
+	}
+}
+
+// A name that nobody asked about but one is free as SEED W8 has it, and a daemon's
+// warning is none of the answer.
+func TestCheckJSONFree(t *testing.T) {
+	d := newFakeDaemon(t, always(`{"ok":true,"warning":"w","locks":[`+freeRecord+`]}`))
+	want := outcome{stdout: `{"locked":false}` + "\n", stderr: "latchfs check: warning: w\n"}
+	if got := d.run("check", "--json", d.file("free")); got != want {
+		t.Error(got)
+	}
+}
+
+// The answer about a stale lock is also the object of SEED T7.
+func TestCheckJSONStale(t *testing.T) {
+	var r lockRecord
+	if err := json.Unmarshal([]byte(staleRecord), &r); err != nil {
+		t.Fatal(err)
+	}
+	object, err := r.checked([]byte(staleRecord), "b", time.Date(2025, 11, 20, 10, 1, 0, 0, time.UTC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := printJSON(&b, object); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"age_seconds":60,"error":"lock_stale","held_by":{"request_id":"token-2","actor":"soffice.bin","intent":"","created_at":"2025-11-20T09:00:00Z","last_heartbeat_at":"2025-11-20T10:00:00Z","pid":600},"held_seconds":97200,` +
+		`"holder":{"acquired_at":"2025-11-20T09:00:00Z","actor":"soffice.bin","created_at":"2025-11-20T09:00:00Z","hostname":"","intent":"","last_heartbeat_at":"2025-11-20T10:00:00Z","metadata":{"program":"soffice.bin"},"mode":"shared","operation":"","pid":600,"request_id":"token-2","session":"","session_id":"token-2","ttl_seconds":30},` +
+		`"is_stale":true,"lock_name":"b\u001b[2J","locked":true,"stale_reason":"last heartbeat is 45.2s old (\u003e30s)","stale_since":"2025-11-20T10:00:30Z","suggestion":"` + "`latchfs steal --force`" + ` with the same arguments ends it.","ttl_seconds":30,"we_hold_it":true}
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -143,6 +188,21 @@ func TestStealForced(t *testing.T) {
 		if diff := cmp.Diff(control.Request{Op: control.Steal, Force: true, Paths: []string{"a"}}, <-d.asked); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+// To break a lock is to steal it (SEED W9), and that of an active holder stays.
+func TestBreak(t *testing.T) {
+	d := newFakeDaemon(t, always(`{"ok":true,"stolen":1}`))
+	if got := d.run("break", d.file("a")); got != (outcome{stdout: "1 lock ended\n"}) {
+		t.Error(got)
+	}
+	if diff := cmp.Diff(control.Request{Op: control.Steal, Force: true, Paths: []string{"a"}}, <-d.asked); diff != "" {
+		t.Error(diff)
+	}
+	d = newFakeDaemon(t, always(blocked))
+	if got := d.run("break", "--json", d.file("a")); got.code != 8 || !strings.HasPrefix(got.stdout, `{"error":"lock_blocked",`) {
+		t.Error(got)
 	}
 }
 

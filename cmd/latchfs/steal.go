@@ -10,6 +10,9 @@ import (
 	"latchfs/fs/locksdir"
 )
 
+// breakAlias is another name of `latchfs steal --force` (SEED W9).
+const breakAlias = "break"
+
 // stealFlags are the flags of `latchfs steal`.
 type stealFlags struct {
 	selectors
@@ -19,8 +22,9 @@ type stealFlags struct {
 func newStealCommand(sys system) *cobra.Command {
 	var f stealFlags
 	cmd := &cobra.Command{
-		Use:   "steal [FILE...]",
-		Short: "End locks whose lease has expired",
+		Use:     "steal [FILE...]",
+		Aliases: []string{breakAlias},
+		Short:   "End locks whose lease has expired",
 		Long: `End the locks on FILEs, --tree directories and --name names whose holders have
 shown no sign of life for longer than their lease. What such a holder writes later
 is refused and kept aside.
@@ -28,11 +32,13 @@ is refused and kept aside.
 Without --force nothing is ended: the message says who would lose what, and the
 exit code is 8. An active lock is not stolen: the exit code is 8, too. The owner of
 all FILEs, and root, can end the active locks of other users on them, though, and
-the requests of other users that wait for them.`,
+the requests of other users that wait for them.
+
+'latchfs break' is the same as 'latchfs steal --force'.`,
 		Example: `  latchfs steal todo.json           # who is it?
   latchfs steal --force todo.json`,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			if f.force {
+			if f.force || cmd.CalledAs() == breakAlias {
 				return f.steal(cmd, sys, files)
 			}
 			return f.rehearse(cmd, sys, files)
