@@ -188,21 +188,3 @@ func defect(t *testing.T, what string, m *Mount, do func(*testing.T, *Mount) har
 		t.Errorf("%s: harm on the mount: %+v", what, with)
 	}
 }
-
-// presetPolicy is the policy of a system.
-func presetPolicy(t testing.TB, name string) mountOption {
-	t.Helper()
-	text, err := os.ReadFile("../examples/policies/" + name + ".toml")
-	if errors.Is(err, os.ErrNotExist) {
-		return withPolicy(interimPolicies[name])
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return withPolicy(string(text))
-}
-
-// interimPolicies stand for the policies of systems that have no file.
-var interimPolicies = map[string]string{
-	"clawdbot": "[defaults]\nwait = \"5s\"\n[[rule]]\nglob = \"**/memory/*.json*\"\nkey = \"directory\"\nttl = \"30s\"\non-stale = \"steal\"\n",
-}

@@ -47,7 +47,7 @@ func TestSystemClawdbot(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.number, func(t *testing.T) { c.test(t, m, clawdbot(t, m, c.number)) })
 		}
-	}, presetPolicy(t, "clawdbot"))
+	}, withArgs("--preset", "clawdbot"))
 }
 
 func clawdbotLostUpdate(t *testing.T, m *Mount, s *system) {
@@ -250,7 +250,7 @@ func TestDefectsOfClawdbot(t *testing.T) {
 				return h
 			})
 		}
-	}, presetPolicy(t, "clawdbot"))
+	}, withArgs("--preset", "clawdbot"))
 }
 
 // lostMemories counts the programs that have reported success for a task that is not there.

@@ -58,7 +58,7 @@ func TestSystemCleo(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.number, func(t *testing.T) { c.test(t, m, c.number) })
 		}
-	}, presetPolicy(t, "cleo"))
+	}, withArgs("--preset", "cleo"))
 }
 
 func cleoKilledAnywhere(t *testing.T, m *Mount, dir string) {
@@ -342,7 +342,7 @@ func TestDefectsOfCleo(t *testing.T) {
 			fast := s.run(t, "MAX_BACKUPS=0", "add", "fast")
 			return harm{lost: lostTasks(t, s, fast, slow.resume())}
 		})
-	}, presetPolicy(t, "cleo"))
+	}, withArgs("--preset", "cleo"))
 }
 
 // A program that copies the file aside just before it replaces it has read the new
