@@ -21,6 +21,14 @@ func (f *FS) openHeart() {
 	f.heart = heartbeat.New(heartbeat.Config{Engine: leases{f}, Procs: f.proc, Table: f.table, Done: f.done})
 }
 
+// Timed implements heartbeat.Engine.
+func (ls leases) Timed(l *lockmgr.DueLease) (timed, inForce bool) {
+	if lb, ok := l.Label.(*label); ok && lb.claim != nil {
+		return ls.f.filed.IsTimed(lb.claim)
+	}
+	return false, false
+}
+
 // Used implements heartbeat.Engine.
 func (ls leases) Used(l *lockmgr.DueLease) (used bool, others []lockmgr.Owner) {
 	lb, ok := l.Label.(*label)
@@ -37,9 +45,6 @@ func (ls leases) Used(l *lockmgr.DueLease) (used bool, others []lockmgr.Owner) {
 		others = s.users()
 	}
 	if lb.claim != nil {
-		if timed, inForce := ls.f.filed.IsTimed(lb.claim); timed {
-			return inForce, nil
-		}
 		others = ls.f.ctl.Claims.JoinedBy(lb.claim)
 	}
 	return false, others

@@ -19,18 +19,17 @@ func (r *Room) review(cl *Claim) {
 	}
 	v := r.judgeLocked(cl)
 	r.rearmLocked(cl, v.Due)
-	lives := len(cl.chain) > 0
+	lives := len(cl.chain) > 0 && r.c.Procs.Alive(cl.chain[0].Owner)
 	removes := v.Stale && cl.rule.OnStale == policy.RemoveStaleClaim && !cl.removing
-	if removes {
-		cl.removing = true
-	}
+	expires := v.Stale && cl.rule.OnStale == policy.KeepStaleClaim && !cl.expired
+	cl.removing, cl.expired = cl.removing || removes, v.Stale
 	r.mu.Unlock()
 	now := time.Now()
-	switch {
-	case !v.Stale:
-		return
-	case !removes:
+	if expires {
 		r.c.Locks.Expire(cl.held, now)
+		r.c.Engine.Tell("heartbeat_failed", cl.held, r.ownerOf(cl), map[string]any{"reason": v.Reason})
+	}
+	if !removes {
 		return
 	}
 	r.c.Engine.Log(r.c.Engine.Path(cl.place), claimfile.LogLine(cl.rule.Format, cl.rec, v))

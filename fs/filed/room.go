@@ -126,6 +126,7 @@ type Claim struct {
 	passed   chan struct{} // closed when the holder has died and another one has the claim, or nobody
 	began    time.Time
 	restored bool // see Filing.Restored
+	expired  bool // it was found stale
 	removing bool // it is stale, and its file about to be removed
 	over     bool
 }

@@ -4,7 +4,8 @@
 //	a lease of TTL   ├──────┬──────┬──────┤   lockmgr.Heartbeats looks, one each TTL/3;
 //	                 0      1      2      3   after as many in vain the lock can be stolen
 //
-// A holder is alive if there is evidence of that since its last heartbeat, any of these:
+// A holder is alive if the lease says when it ends by itself, and has not ended
+// (Engine.Timed), or if there is evidence of life since its last heartbeat, any of these:
 //
 //   - it waits in the lock table's own queue, for its wait has an end;
 //   - the lock is of a descriptor and the process that took it is gone: whoever has
@@ -41,6 +42,9 @@ type Procs interface {
 
 // Engine knows what locks stand for.
 type Engine interface {
+	// Timed reports whether the lease has nothing to do with what its holder does, and
+	// then whether it is in force: whoever has claimed by a file sends heartbeats of its own.
+	Timed(l *lockmgr.DueLease) (timed, inForce bool)
 	// Used reports whether something was done with what the lock stands for since
 	// l.Since. If not, others are the processes beside the owner that work under it.
 	Used(l *lockmgr.DueLease) (used bool, others []lockmgr.Owner)
@@ -138,6 +142,9 @@ func (h *Heart) beat() {
 
 // alive reports whether there is evidence that the holder lives; see the package.
 func (h *Heart) alive(l *lockmgr.DueLease, now time.Time) bool {
+	if timed, inForce := h.c.Engine.Timed(l); timed {
+		return inForce
+	}
 	if h.c.Table.Waits(l.Owner) {
 		return true
 	}

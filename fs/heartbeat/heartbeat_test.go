@@ -25,6 +25,8 @@ type world struct {
 	mu      sync.Mutex // guards what follows
 	procs   map[int32]*process
 	looks   map[int32]int
+	timed   bool // the leases have nothing to do with what their holders do
+	inForce bool
 	used    bool
 	others  []lockmgr.Owner
 	missed  []int
@@ -134,6 +136,13 @@ func (w *world) Pulse(pid int32) (proc.Pulse, error) {
 	return p.pulse, p.err
 }
 
+// Timed implements Engine.
+func (w *world) Timed(*lockmgr.DueLease) (timed, inForce bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.timed, w.inForce
+}
+
 // Used implements Engine.
 func (w *world) Used(*lockmgr.DueLease) (bool, []lockmgr.Owner) {
 	w.mu.Lock()
@@ -189,6 +198,21 @@ func TestStoppedHolder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A lease that says itself when it ends is good without its holder, and is over though that
+// works.
+func TestTimedLease(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.start(10)
+		w.change(func() { w.timed, w.inForce = true, true })
+		w.lease(owner(10), lockmgr.Session, "f")
+		w.pass(5)
+		w.want("in force")
+		w.change(func() { p.works, w.inForce = true, false })
+		w.pass(3)
+		w.want("over", 1, 2, 3)
+	})
 }
 
 // A descendant that works is a sign of life of its ancestor, and so is another process
