@@ -363,6 +363,14 @@ func (f *FS) passOn(l *lockmgr.Lock, err error) bool {
 	return passed
 }
 
+// claimFileOf is the path of the file that makes a claim, "" if none does.
+func (f *FS) claimFileOf(cl *ctl.Claim) string {
+	if p := f.filed.FileOf(cl); p != nil {
+		return claimEngine{f}.Path(p)
+	}
+	return ""
+}
+
 // lockStandsFor is the path of the file for which a flock on another file stands; "" if it
 // stands for nothing but itself (requirement C4).
 func (f *FS) lockStandsFor(file string) string {

@@ -32,7 +32,7 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 		x.Path = contended(d, &hs[0])
 		r := f.record(&hs[0], x.Path)
 		x.Holder, x.Reason = &r, denied.BesidesHolder(err)
-		if lb, ok := hs[0].Label.(*label); ok && lb.claim != nil && !d.c.foreign() {
+		if lb, ok := hs[0].Label.(*label); ok && lb.claim != nil && r.ClaimFile == "" && !d.c.foreign() {
 			x.Hint = "If this process works for the holder, start it with " + control.SessionEnv + "=" + lb.id() + "."
 		}
 	}

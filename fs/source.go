@@ -120,6 +120,9 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 		r.Operation, r.UID = lb.op, lb.c.uid
 		r.Program, r.Cmdline, r.Cwd = d.Program, d.Cmdline, d.Cwd
 		r.Session, r.Actor = lb.id(), f.actorOf(lb)
+		if lb.claim != nil {
+			r.ClaimFile = f.claimFileOf(lb.claim)
+		}
 		if at := lb.deadline.Load(); at != nil {
 			r.Deadline = *at
 		}
@@ -213,6 +216,7 @@ func (f *FS) takeAway(h *lockmgr.Holder) {
 		f.table.ReleaseClient(h.Keys[0], h.Class, h.Client)
 	case lb != nil && lb.read != nil:
 		f.readClaims.drop(lb.read)
+	case lb != nil && lb.claim != nil && f.filed.Release(lb.claim):
 	case lb != nil && lb.claim != nil:
 		f.ctl.Claims.Drop(lb.claim)
 	}

@@ -253,6 +253,39 @@ func (r *Room) Lost(held *ctl.Claim) {
 	}
 }
 
+// FileOf is where the file of a claim is; nil if no file has made it.
+func (r *Room) FileOf(held *ctl.Claim) Place {
+	if r.Count() == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if cl := r.of[held]; cl != nil {
+		return cl.place
+	}
+	return nil
+}
+
+// Release gives a claim back on behalf of its holder, and removes its file. It is false if
+// no file has made the claim.
+func (r *Room) Release(held *ctl.Claim) bool {
+	if r.Count() == 0 {
+		return false
+	}
+	r.mu.Lock()
+	cl := r.of[held]
+	if cl != nil {
+		cl.removing = true
+	}
+	r.mu.Unlock()
+	if cl == nil {
+		return false
+	}
+	r.c.Locks.GiveBack(held)
+	go r.remove(cl)
+	return true
+}
+
 // Stale is told that the lease of a claim has ended.
 func (r *Room) Stale(held *ctl.Claim) {
 	r.mu.Lock()

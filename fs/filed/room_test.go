@@ -210,6 +210,22 @@ func TestLostAndDead(t *testing.T) {
 	})
 }
 
+// A claim that is given back by hand takes its file along.
+func TestRelease(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.start(1)
+		s.file(s.filing(beadsRule, beads("a", 1), 1))
+		held := s.room.at["f"].held
+		if p := s.room.FileOf(held); p != "f" || !s.room.Release(held) {
+			t.Errorf("its file is %v, or it was not released", p)
+		}
+		s.want("released", "a: 1 holds", "a gives back", "removes f")
+		if s.room.Count() != 0 || s.room.Release(held) {
+			t.Errorf("%d claims", s.room.Count())
+		}
+	})
+}
+
 // Nobody removes the file of a claim that has come to the place of a stale one.
 func TestMayRemove(t *testing.T) {
 	onStage(t, func(s *stage) {

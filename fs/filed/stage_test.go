@@ -176,7 +176,9 @@ func (s *stage) Remove(p Place) error {
 
 func (s *stage) SettleThefts() {}
 
-func (s *stage) Tell(event string, _ *ctl.Claim, _ lockmgr.Owner, _ map[string]any) { s.note("%s", event) }
+func (s *stage) Tell(event string, _ *ctl.Claim, _ lockmgr.Owner, _ map[string]any) {
+	s.note("%s", event)
+}
 
 func (s *stage) Log(_, line string) { s.note("log: %s", line) }
 

@@ -94,6 +94,9 @@ type Record struct {
 	// File is the file that the lock was taken for, where the policy gives it a
 	// lock of another name; "" where Path is that file.
 	File string
+	// ClaimFile is the lock file that its holder has written, where it is one that the
+	// policy declares; "" for any other lock.
+	ClaimFile string
 	// Key is the lock table's key, which differs from Path where several
 	// names share one lock.
 	Key   string

@@ -120,6 +120,9 @@ func (r Refusal) Advice() string {
 
 // findHolder tells how to look at the stuck process (SEED C7).
 func findHolder(h *Record) string {
+	if h.ClaimFile != "" {
+		return " The lock is the file " + Display(h.ClaimFile) + ", which whoever has written it removes."
+	}
 	if h.Owner.PID == 0 {
 		return " The holder is in another pid namespace: look for " + Display(h.actor()) + " there."
 	}
