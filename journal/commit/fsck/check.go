@@ -128,10 +128,11 @@ func knownState(e disk.Entry) bool {
 		slices.Contains(lessons, strings.TrimSuffix(strings.TrimSuffix(e.Name, ".new"), ".broken"))
 }
 
-// lessons are files of what a mount has learned, which the data does not depend on:
-// who has read what, and which programs write back what they read. They are written
+// lessons are files of what a mount has learned, which the data does not depend on: who
+// has read what, which programs write back what they read, and which processes may have
+// the claims that lock files are. They are written
 // under a name with ".new", and set aside with ".broken".
-var lessons = []string{"knowledge.log", "knowledge.json", "programs.json"}
+var lessons = []string{"knowledge.log", "knowledge.json", "programs.json", "claims.json"}
 
 // look walks over the data root for reserved names, and for the targets of
 // commits in place. entries are those of the state directory.
