@@ -168,10 +168,6 @@ func plainDirectory(t testing.TB) *Mount {
 // for a change that is not there, and how many had a lock while another one had it.
 type harm struct{ lost, winners int }
 
-// claimsHold says that the mount holds everybody to the lock files of these systems, so
-// that a lock has one winner. Without that what both write is still not lost.
-const claimsHold = false
-
 // defect has a system's programs do the same on a plain directory and on a mount, and
 // prints what harm that did. On the plain directory there must be some.
 func defect(t *testing.T, what string, m *Mount, do func(*testing.T, *Mount) harm) {
@@ -181,10 +177,20 @@ func defect(t *testing.T, what string, m *Mount, do func(*testing.T, *Mount) har
 	if without == (harm{}) {
 		t.Errorf("%s: no harm on a plain directory", what)
 	}
-	if !claimsHold {
-		with.winners = 0
-	}
 	if with != (harm{}) {
 		t.Errorf("%s: harm on the mount: %+v", what, with)
 	}
+}
+
+// awaitLog waits for a line in the log of the daemon that has all of some words.
+func awaitLog(t testing.TB, m *Mount, words ...string) {
+	t.Helper()
+	eventually(t, strings.Join(words, " ")+" in the log", func() bool {
+		for line := range strings.Lines(m.log()) {
+			if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+				return true
+			}
+		}
+		return false
+	})
 }

@@ -47,8 +47,18 @@ func TestSystemClawdbot(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.number, func(t *testing.T) { c.test(t, m, clawdbot(t, m, c.number)) })
 		}
-	}, withArgs("--preset", "clawdbot"))
+	}, withArgs("--preset", "clawdbot"), withPolicy(hastyClaims))
 }
+
+// hastyClaims are Clawdbot's for those who cannot wait.
+const hastyClaims = `
+[[claim]]
+glob = "{W5,W10}/memory/*.lock"
+format = "clawdbot"
+covers = "directory"
+foreign-ttl = "200ms"
+malformed = "free"
+`
 
 func clawdbotLostUpdate(t *testing.T, m *Mount, s *system) {
 	a, b := s.pause(t, "read", "save", "A"), s.pause(t, "read", "save", "B")
@@ -124,11 +134,13 @@ func clawdbotStale(t *testing.T, m *Mount, s *system) {
 	dead.AwaitLine("acquired")
 	pid := dead.PID()
 	dead.Kill()
+	awaitLog(t, m, s.path(".memory.lock"), fmt.Sprintf("Breaking stale lock: process %d is dead", pid))
 	mustEndWith(t, s.run(t, "add", "after a dead one"), 0)
 	if tasks, _ := remembered(t, s); !slices.Equal(tasks, []string{"after a dead one"}) {
 		t.Errorf("the tasks are %q", tasks)
 	}
 	m.WriteFile(s.path(".memory.lock"), fmt.Sprintf(`{"pid": %d, "session_id": "gone", "acquired_at": "2026-01-01T00:00:00+00:00", "hostname": "elsewhere", "operation": "x"}`, pid))
+	awaitLog(t, m, "lock is ", "(>0.2s)")
 	mustEndWith(t, s.run(t, "add", "after one of another host"), 0)
 }
 
@@ -190,6 +202,7 @@ func clawdbotRecovers(t *testing.T, m *Mount, s *system) {
 	s.pause(t, "saved", "add", "crashed").Kill() // with the lock, between the two files
 	mustEndWith(t, s.run(t, "add", "after a crash"), 0)
 	m.WriteFile(s.path(".memory.lock"), `{"pid": 1`)
+	eventually(t, "the corrupt lock file is removed", func() bool { return !slices.Contains(m.List(s.dir), ".memory.lock") })
 	mustEndWith(t, s.run(t, "add", "after corruption"), 0)
 	held := m.Guard(t, "--ttl", "100ms", s.path("tasks.json"), "--", "sh", "-c", "echo ready; cat >/dev/null")
 	held.AwaitLine("ready")

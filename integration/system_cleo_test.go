@@ -119,7 +119,17 @@ func cleoFlock(t *testing.T, m *Mount, dir string) {
 	holder.Close()
 	holder.OK()
 	next.OK()
-	mustEndWith(t, s.bash(t, `[ -e f.lock ] && ! [ -s f.lock ] && exec 200>f.lock && flock -n 200 && rm f.lock && exec 201>f.lock && flock -n 201`), 0)
+	mustEndWith(t, s.bash(t, `[ -e f.lock ] && ! [ -s f.lock ] && exec 200>f.lock && flock -n 200 && rm f.lock && exec 200>&- 201>f.lock && flock -n 201`), 0)
+	// While f.lock is locked, nobody else writes f, who has never heard of f.lock.
+	script := m.LaunchBash(t, `cd "$1"; exec 200>f.lock; flock -x 200; echo ready; read -r || :; echo mine > f`, dir)
+	script.AwaitLine("ready")
+	outside := m.LaunchBash(t, `cd "$1"; echo outside >> f`, dir)
+	outside.MustWait()
+	mustEndWith(t, script.resume(), 0)
+	outside.OK()
+	if got := s.read("f"); got != "mine\noutside\n" {
+		t.Errorf("f holds %q", got)
+	}
 	if out := m.Latchfs(t, "history", "--json", s.path("f.lock")).Stdout; strings.Contains(out, `"version"`) {
 		t.Errorf("a lock file has a history: %s", out)
 	}
@@ -339,8 +349,10 @@ func TestDefectsOfCleo(t *testing.T) {
 			s := cleo(t, m, "removed")
 			slow := s.pause(t, "read", "MAX_BACKUPS=0", "add", "slow")
 			s.bash(t, `rm -f todo.json.lock`)
-			fast := s.run(t, "MAX_BACKUPS=0", "add", "fast")
-			return harm{lost: lostTasks(t, s, fast, slow.resume())}
+			fast := s.start(t, "MAX_BACKUPS=0", "add", "fast")
+			fast.settle()
+			first := slow.resume()
+			return harm{lost: lostTasks(t, s, first, fast.Wait())}
 		})
 	}, withArgs("--preset", "cleo"))
 }
@@ -355,11 +367,7 @@ func TestDefectsOfCleoWithBackups(t *testing.T) {
 			s := cleo(t, m, "early")
 			slow := s.pause(t, "read", "add-early", "slow")
 			fast := s.start(t, "add-early", "fast")
-			if m.Name == "plain" {
-				fast.Wait()
-			} else {
-				fast.MustWait()
-			}
+			fast.settle()
 			first := slow.resume()
 			fast.Wait()
 			return harm{lost: lostTasks(t, s, first, fast.Wait())}
