@@ -97,6 +97,12 @@ func (m *Mount) launch(t testing.TB, cmd *exec.Cmd) *Proc {
 	m.asOwner(cmd)
 	cmd.Env = append(cmd.Env, "PWD="+m.Dir)
 	cmd.Dir = m.Dir
+	if m.options.faults != nil {
+		// Each step of the daemon waits for this process, which may stand still between a fork
+		// and the exec after it: another program has to enter the mount.
+		cmd.Args = append([]string{"env", "-C", m.Dir, cmd.Path}, cmd.Args[1:]...)
+		cmd.Path, cmd.Dir = "/usr/bin/env", "/"
+	}
 	cmd.Stdin = theirs
 	cmd.Stdout, cmd.Stderr = &p.out, &p.err
 	cmd.WaitDelay = 2 * time.Second // a background child may keep the pipes open
