@@ -241,6 +241,7 @@ func (s everydayScript) perform(t *testing.T, m *Mount, root, data string) every
 	r := everydayResult{Code: said[ended[2]:ended[3]], Output: strings.NewReplacer(dir, "DIR", out, "OUT").Replace(said[:ended[0]])}
 	if root != data {
 		eventually(t, "every session has ended", func() bool { return m.Status().Held() == 0 })
+		m.awaitSwept(t) // what is new has a marker beside it until it is on disk
 	}
 	r.Tree = s.tree(t, filepath.Join(data, s.name))
 	if root != data && m.UID == os.Geteuid() {

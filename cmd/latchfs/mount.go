@@ -75,7 +75,7 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	fl.BoolVarP(&f.foreground, "foreground", "f", false, "stay in the foreground")
 	f.policyFlags.register(cmd, "policy `FILE` (TOML)")
 	fl.DurationVar(&f.lockTimeout, "lock-timeout", 30*time.Second, "how long to wait for a lock where no rule says so; 0 fails at once")
-	fl.StringVar(&f.durability, "durability", string(policy.Full), "auto, full, ordered or lazy, where no rule says so")
+	fl.StringVar(&f.durability, "durability", string(policy.AutoDurability), "auto, full, ordered or lazy, where no rule says so")
 	fl.StringVar(&f.locksDir, "locks-dir", ".locks", "`NAME` of the virtual directory at the mount's root")
 	fl.BoolVar(&f.listLocks, "list-locks", false, "show the virtual directory in listings of the root; it is reached by name in any case")
 	fl.DurationVar(&f.grace, "grace", defaultGrace, "how long a shutdown lets running sessions finish")

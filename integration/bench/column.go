@@ -34,6 +34,7 @@ const (
 	loopbackColumn  = "loopback"
 	bindfsColumn    = "bindfs"
 	latchfsColumn   = "latchfs"
+	fullColumn      = "full"
 	orderedColumn   = "ordered"
 	lazyColumn      = "lazy"
 	pageCacheColumn = "no-passthrough"
@@ -42,7 +43,7 @@ const (
 
 // columnIDs are the choices of -columns.
 func columnIDs() []string {
-	return []string{plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, orderedColumn, lazyColumn, pageCacheColumn, untrackedColumn}
+	return []string{plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, fullColumn, orderedColumn, lazyColumn, pageCacheColumn, untrackedColumn}
 }
 
 // openColumns makes the fixtures of every wanted column and mounts it. A column
@@ -82,7 +83,10 @@ func newColumn(id string) *column {
 	case plainColumn:
 		c.Title, c.About = "plain directory", "no mount"
 	case latchfsColumn:
-		c.Title, c.About, c.IsLatchfs = "latchfs", "durability full, the default", true
+		c.Title, c.About, c.IsLatchfs = "latchfs", "durability auto, the default", true
+		c.Durability = auto
+	case fullColumn:
+		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, full", "--durability full", true, true
 		c.Durability = full
 	case orderedColumn:
 		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, ordered", "--durability ordered", true, true
@@ -91,12 +95,12 @@ func newColumn(id string) *column {
 		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, lazy", "--durability lazy", true, true
 		c.Durability = lazy
 	case pageCacheColumn:
-		c.Title, c.About, c.IsLatchfs = "latchfs, no passthrough", "durability full, --no-passthrough", true
-		c.Durability = full
+		c.Title, c.About, c.IsLatchfs = "latchfs, no passthrough", "durability auto, --no-passthrough", true
+		c.Durability = auto
 		c.NoTargets = true // DESIGN asks of it to work, slower
 	case untrackedColumn:
 		c.Title, c.About, c.IsLatchfs, c.ReadsOnly = "latchfs, untracked", "lost-update = \"off\"", true, true
-		c.Durability = full
+		c.Durability = auto
 		c.NoTargets = true // what the others are compared with
 	}
 	return c
@@ -148,7 +152,7 @@ func (s *site) command(ctx context.Context, id, data, mountpoint string) (comman
 	}
 	command = []string{binary, "mount", "--foreground"}
 	switch id {
-	case orderedColumn, lazyColumn:
+	case fullColumn, orderedColumn, lazyColumn:
 		command = append(command, "--durability", id)
 	case pageCacheColumn:
 		command = append(command, "--no-passthrough")

@@ -24,13 +24,13 @@
 //
 // # Durability
 //
-// A commit of latchfs is on disk when close returns (durability "full"), so the
-// safe save elsewhere is the sequence that promises the same: temporary file,
-// fsync, rename, fsync of the directory. The columns "ordered" and "lazy" are
-// compared with the same without the syncs that these leave out. Where programs
-// usually sync nothing (create, untar, lines to an open file), the work is measured
-// the way programs do it, and the column "ordered" shows what the directory's fsync
-// costs.
+// A version of latchfs that replaces another one is on disk when close returns
+// (durability "auto"), so the safe save elsewhere is the sequence that promises the same:
+// temporary file, fsync, rename, fsync of the directory. The columns "ordered" and "lazy"
+// are compared with the same without the syncs that these leave out. Where programs
+// usually sync nothing (create, untar, lines to an open file), the work is measured the
+// way programs do it, and nor does latchfs; the column "full" shows what it costs to have
+// that on disk, too, and "ordered" the part of the directory's fsync.
 //
 // # Many locks
 //

@@ -21,7 +21,7 @@ func (s *site) measure(ctx context.Context, w work, c *column, budget time.Durat
 	limited, cancel := context.WithTimeout(ctx, clientDeadline)
 	defer cancel()
 	clients, err := startCrew(limited, w, spec{
-		Work: w.ID, Root: c.root, Archive: s.archive(), CloseCommits: c.IsLatchfs, BudgetNS: int64(budget),
+		Work: w.ID, Root: c.root, Archive: s.archive(), CloseCommits: c.IsLatchfs, CloseSyncs: c.Durability == full || c.Durability == ordered, BudgetNS: int64(budget),
 	})
 	var results []result
 	if err == nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -23,16 +24,16 @@ type cell struct {
 // table holds the cells by work and column.
 type table map[string]map[string]*cell
 
-// measured reports whether a work is done on a column at all. Where the others do
-// the syncs of one durability, latchfs is measured with that.
+// measured reports whether a work is done on a column at all. Where the others do the
+// syncs that some durabilities promise, latchfs is measured with those.
 func measured(w work, c *column) bool {
 	if c.ReadsOnly {
 		return w.Reads
 	}
-	if w.Durability != "" {
-		return !c.IsLatchfs || c.Durability == w.Durability
+	if len(w.Promises) > 0 {
+		return !c.IsLatchfs || slices.Contains(w.Promises, c.Durability)
 	}
-	return !c.CommitsOnly || w.Commits && c.Durability == ordered
+	return !c.CommitsOnly || w.Commits && c.Durability != lazy
 }
 
 // failuresAllowed is how often a cell may fail before it is given up.

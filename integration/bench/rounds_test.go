@@ -8,11 +8,12 @@ import (
 // Each work is compared with what promises the same.
 func TestMeasured(t *testing.T) {
 	columns := map[string][]string{
-		"save":         {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, pageCacheColumn},
+		"save":         {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, fullColumn, pageCacheColumn},
 		"save-ordered": {plainColumn, loopbackColumn, bindfsColumn, orderedColumn},
 		"save-lazy":    {plainColumn, loopbackColumn, bindfsColumn, lazyColumn},
-		"append-lazy":  {plainColumn, loopbackColumn, bindfsColumn, lazyColumn},
-		"append-held":  {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, orderedColumn, pageCacheColumn},
+		"append":       {plainColumn, loopbackColumn, bindfsColumn, fullColumn},
+		"append-lazy":  {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, lazyColumn, pageCacheColumn},
+		"append-held":  {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, fullColumn, orderedColumn, pageCacheColumn},
 		"open":         {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, pageCacheColumn, untrackedColumn},
 	}
 	for id, want := range columns {

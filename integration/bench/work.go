@@ -2,22 +2,23 @@ package main
 
 // work is one line of the report.
 type work struct {
-	ID         string // for -only
-	Title      string
-	Does       string     // one operation, in the words of the report's notes
-	Clients    int        // processes at once; 1 when zero
-	Pair       bool       // two clients, holder and waiter, that hand a lock over
-	Commits    bool       // how durable a commit is matters: the column "ordered" is measured too
-	Reads      bool       // the column "untracked" is measured too
-	Durability durability // which one the other columns' syncs stand for; "": any
-	Target     target
-	New        func(spec) (*job, error) // in the client: prepares, untimed
+	ID       string // for -only
+	Title    string
+	Does     string       // one operation, in the words of the report's notes
+	Clients  int          // processes at once; 1 when zero
+	Pair     bool         // two clients, holder and waiter, that hand a lock over
+	Commits  bool         // how durable a commit is matters: the columns "full" and "ordered" are measured too
+	Reads    bool         // the column "untracked" is measured too
+	Promises []durability // which ones promise what the other columns' syncs do; none: any
+	Target   target
+	New      func(spec) (*job, error) // in the client: prepares, untimed
 }
 
 // durability is a policy of latchfs: what a commit has waited for.
 type durability string
 
 const (
+	auto    durability = "auto"    // as full for what replaces a version, as lazy for what is new
 	full    durability = "full"    // file and directory are on disk
 	ordered durability = "ordered" // the file is, before it gets its name
 	lazy    durability = "lazy"    // nothing is
@@ -41,6 +42,7 @@ type spec struct {
 	Root         string // this column's view of the files
 	Archive      string // the tar file of the untar work, outside of all columns
 	CloseCommits bool   // the column is latchfs: open, write, close is a safe save
+	CloseSyncs   bool   // the close of a new file waits for the disk, too
 	Index        int    // of several clients
 	Role         role   // of a pair
 	BudgetNS     int64  // how long to repeat the operation

@@ -10,12 +10,12 @@ import (
 func appendWorks() []work {
 	return []work{
 		{
-			ID: "append", Title: "append a line durably: open, write, close", Durability: full,
+			ID: "append", Title: "append a line durably: open, write, close", Promises: []durability{full},
 			Does: "64 bytes, as `echo >> file` does, on disk when close returns; elsewhere with fdatasync before it",
 			New:  func(s spec) (*job, error) { return newAppendOpen(s, !s.CloseCommits) },
 		},
 		{
-			ID: "append-lazy", Title: "append a line: open, write, close", Durability: lazy,
+			ID: "append-lazy", Title: "append a line: open, write, close", Promises: []durability{auto, lazy},
 			Does: "the same, and nobody syncs",
 			New:  func(s spec) (*job, error) { return newAppendOpen(s, false) },
 		},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,14 +30,19 @@ func nameWorks() []work {
 			New: newStatCold,
 		},
 		{
+			ID: "new", Title: "new file, 4 KiB", Target: mounts, Commits: true,
+			Does: "create, write, close, each under a name of its own; nobody syncs, but latchfs commits at close",
+			New:  newFiles,
+		},
+		{
 			ID: "create", Title: "create, close, unlink", Target: mounts, Commits: true,
 			Does: "an empty file; nobody syncs, but latchfs commits at close",
 			New:  func(s spec) (*job, error) { return newCreate(s, false) },
 		},
 		{
 			ID: "create-synced", Title: "create durably, unlink", Target: mounts, Commits: true,
-			Does: "an empty file; latchfs: create, close. Elsewhere: create, fsync, close, fsync of the directory. Then unlink",
-			New:  func(s spec) (*job, error) { return newCreate(s, !s.CloseCommits) },
+			Does: "an empty file: create, fsync, close, fsync of the directory, unlink; only create, close, unlink where latchfs is *full* or *ordered*",
+			New:  func(s spec) (*job, error) { return newCreate(s, !s.CloseSyncs) },
 		},
 		{
 			ID: "readdir", Title: "readdir of 1,000 names", Target: mounts,
@@ -102,6 +108,20 @@ func dropNames() error {
 	}
 	time.Sleep(100 * time.Millisecond)
 	return nil
+}
+
+// newFiles makes files that stay until the clock has stopped.
+func newFiles(s spec) (*job, error) {
+	dir := filepath.Join(s.Root, createDir, "many")
+	if err := unix.Mkdir(dir, 0o755); err != nil {
+		return nil, at("mkdir", dir, err)
+	}
+	content, made := bytes.Repeat([]byte("x"), pageSize), 0
+	op := func(int) error {
+		made++
+		return writeFile(filepath.Join(dir, fmt.Sprintf("new-%d", made)), content, false)
+	}
+	return &job{warm: 3, op: op, clean: func() error { return os.RemoveAll(dir) }}, nil
 }
 
 func newCreate(s spec, sync bool) (*job, error) {

@@ -14,18 +14,18 @@ const pageSize = 4096
 func saveWorks() []work {
 	return []work{
 		{
-			ID: "save", Title: "safe save, 4 KiB", Durability: full,
+			ID: "save", Title: "safe save, 4 KiB", Promises: []durability{auto, full},
 			Does:   "latchfs: open with O_TRUNC, write, close. Elsewhere: temporary file, write, fsync, rename, open and fsync the directory",
 			Target: target{VsPlain: 1.25},
 			New:    func(s spec) (*job, error) { return newSave(s, s.CloseCommits, full) },
 		},
 		{
-			ID: "save-ordered", Title: "ordered save, 4 KiB", Durability: ordered,
+			ID: "save-ordered", Title: "ordered save, 4 KiB", Promises: []durability{ordered},
 			Does: "latchfs: open with O_TRUNC, write, close. Elsewhere: temporary file, write, fsync, rename",
 			New:  func(s spec) (*job, error) { return newSave(s, s.CloseCommits, ordered) },
 		},
 		{
-			ID: "save-lazy", Title: "atomic save, 4 KiB", Durability: lazy,
+			ID: "save-lazy", Title: "atomic save, 4 KiB", Promises: []durability{lazy},
 			Does: "latchfs: open with O_TRUNC, write, close. Elsewhere: temporary file, write, rename",
 			New:  func(s spec) (*job, error) { return newSave(s, s.CloseCommits, lazy) },
 		},

@@ -10,7 +10,7 @@
 //	mode       = "atomic"     # "atomic", "live" or "readonly"
 //	live-if    = ["PG_VERSION", "ibdata1", "aria_log_control", "WiredTiger", "CURRENT+MANIFEST-*"]
 //	wait       = "30s"        # how long to queue for a lock; "0s" fails at once
-//	durability = "full"       # "auto", "full", "ordered" or "lazy"
+//	durability = "auto"       # "auto", "full", "ordered" or "lazy"
 //	append     = "record"     # "record" or "session"
 //	on-kill    = "auto"       # "auto", "rollback" or "commit"
 //	grow       = "2s"         # when new output appears that is still open; "never"

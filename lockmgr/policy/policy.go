@@ -205,7 +205,7 @@ func factory() Settings {
 	return Settings{
 		Mode:       Atomic,
 		Wait:       30 * time.Second,
-		Durability: Full,
+		Durability: AutoDurability,
 		Append:     Record,
 		OnKill:     Auto,
 		Grow:       defaultGrow,
