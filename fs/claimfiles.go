@@ -357,7 +357,7 @@ func (f *FS) passOn(l *lockmgr.Lock, err error) bool {
 	passed := false
 	for i := range holders {
 		if lb, ok := holders[i].Label.(*label); ok && lb.claim != nil {
-			passed = f.filed.PassOn(lb.claim) || passed
+			passed = f.filed.PassOn(lb.claim) || f.filed.Passed(lb.claim, holders[i].Owner) || passed
 		}
 	}
 	return passed

@@ -78,7 +78,7 @@ func (r *Room) File(f *Filing) error {
 	for _, old := range fenced {
 		r.end(old)
 	}
-	if malformed != nil {
+	if malformed != nil && !errors.Is(malformed, claimfile.ErrEmpty) { // that is about to be written, or taken apart
 		r.c.Engine.Log(r.c.Engine.Path(f.At), claimfile.MalformedLine(f.Rule.Format, malformed))
 	}
 	go r.review(cl)

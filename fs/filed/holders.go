@@ -136,7 +136,7 @@ func (r *Room) holderDied(cl *Claim, o lockmgr.Owner, how proc.End) {
 		cl.progress = cl.gone
 	}
 	passed := cl.passed
-	cl.passed = make(chan struct{})
+	cl.passed, cl.from, cl.handing = make(chan struct{}), o, passed
 	_, lost := r.lost[cl]
 	r.watchLocked(cl)
 	r.mu.Unlock()
@@ -173,4 +173,22 @@ func (r *Room) PassOn(held *ctl.Claim) bool {
 	case <-time.After(passGrace):
 		return false
 	}
+}
+
+// Passed reports whether a claim has been passed on by the holder that somebody has met,
+// before that could be asked of PassOn.
+func (r *Room) Passed(held *ctl.Claim, from lockmgr.Owner) bool {
+	if r.Count() == 0 {
+		return false
+	}
+	r.mu.Lock()
+	cl := r.of[held]
+	if cl == nil || cl.over || len(cl.chain) == 0 || cl.from != from || cl.chain[0].Owner == from {
+		r.mu.Unlock()
+		return false
+	}
+	handing := cl.handing
+	r.mu.Unlock()
+	<-handing // the lock is the next one's by then
+	return true
 }

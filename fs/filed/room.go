@@ -124,6 +124,8 @@ type Claim struct {
 	watched  lockmgr.Owner // whose end is being watched
 	unwatch  chan struct{} // closed to stop that
 	passed   chan struct{} // closed when the holder has died and another one has the claim, or nobody
+	from     lockmgr.Owner // the holder that has died last
+	handing  chan struct{} // closed when that one's claim is another one's, or nobody's
 	began    time.Time
 	restored bool // see Filing.Restored
 	expired  bool // it was found stale
