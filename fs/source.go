@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/ctl"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
 	"latchfs/fs/rejected"
@@ -134,11 +136,32 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 		case lb.where() != key && lb.claim == nil:
 			r.File = lb.where()
 		}
+		if lb.claim != nil {
+			f.describeFiled(&r, lb.claim)
+		}
 	} else if h.Owner.PID != 0 {
 		d := f.proc.Describe(h.Owner.PID)
 		r.Program, r.Cmdline, r.Cwd, r.UID = d.Program, d.Cmdline, d.Cwd, d.UID
 	}
 	return r
+}
+
+// describeFiled puts into a record what the file of a claim says of it: who has it, and
+// since when, in the words of whoever wrote the file. Other claims have no file.
+func (f *FS) describeFiled(r *locksdir.Record, cl *ctl.Claim) {
+	said, ok := f.filed.Said(cl, r.Stale)
+	if !ok {
+		return
+	}
+	r.Session, r.Host = said.Holder, cmp.Or(said.Host, r.Host)
+	r.Actor = cmp.Or(said.Actor, r.Actor)
+	if !said.Since.IsZero() {
+		r.Since = said.Since
+	}
+	if !said.Beat.IsZero() {
+		r.LastSeen = said.Beat
+	}
+	r.StaleReason, r.StaleSince = said.Reason, said.StaleSince
 }
 
 // Sight implements locksdir.Source.

@@ -72,3 +72,17 @@ func TestTarget(t *testing.T) {
 		}
 	}
 }
+
+// Who knows better than the lease why a lock is stale says so; of one that is not there is
+// no reason.
+func TestStaleReason(t *testing.T) {
+	for want, r := range map[string]Record{
+		"":                                 {StaleReason: "process 7 is dead"},
+		"process 7 is dead":                {Stale: true, StaleReason: "process 7 is dead", Since: noon, TTL: time.Second},
+		"last heartbeat is 2.0s old (>1s)": {Stale: true, Since: noon.Add(-2 * time.Second), TTL: time.Second},
+	} {
+		if got := r.staleReason(noon); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -235,8 +235,11 @@ func (r *Record) staleSince() time.Time {
 // staleReason explains at now why a record is stale, in the words of SEED W5;
 // "" when it is not.
 func (r *Record) staleReason(now time.Time) string {
-	if !r.Stale {
+	switch {
+	case !r.Stale:
 		return ""
+	case r.StaleReason != "":
+		return r.StaleReason
 	}
 	silent := now.Sub(r.heartbeat())
 	return "last heartbeat is " + strconv.FormatFloat(silent.Seconds(), 'f', 1, 64) +

@@ -146,6 +146,8 @@ type Record struct {
 	Stale bool
 	// StaleSince is when it expired; zero: TTL after the last sign of life.
 	StaleSince time.Time
+	// StaleReason is why; "": for how long there was no sign of life.
+	StaleReason string
 }
 
 // Refusal is one operation that was answered with an error because of a lock,
