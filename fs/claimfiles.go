@@ -371,31 +371,35 @@ func (f *FS) claimFileOf(cl *ctl.Claim) string {
 	return ""
 }
 
-// lockStandsFor is the path of the file for which a flock on another file stands; "" if it
-// stands for nothing but itself (requirement C4).
-func (f *FS) lockStandsFor(file string) string {
-	if !f.policy.HasClaimFiles() {
-		return ""
+// standsForKey is the key of a flock that stands for another file (requirement C4), whether
+// or not that exists; false of one that stands for itself.
+func (f *FS) standsForKey(is *standing) (lockmgr.Key, bool) {
+	var path string
+	switch {
+	case !f.policy.HasClaimFiles():
+		return "", false
+	case is.sess != nil:
+		path = is.sess.path()
+	case is.parent == nil || is.unlinked:
+		return "", false
+	default:
+		path = f.path(is.parent, is.name)
 	}
-	rule := f.policy.ClaimFile(file)
+	rule := f.policy.ClaimFile(path)
 	if rule == nil || rule.Format != policy.FlockClaim {
-		return ""
+		return "", false
 	}
-	if t, err := rule.Target(file); err == nil {
-		return t.Path
+	t, err := rule.Target(path)
+	if err != nil {
+		return "", false
 	}
-	return ""
-}
-
-// flockKey is the key of a flock on the file at a path, whether or not it exists.
-func (f *FS) flockKey(file string) lockmgr.Key {
-	keys, _ := f.keysOfTarget(&lockkey.Target{Paths: []string{file}})
+	keys, _ := f.keysOfTarget(&lockkey.Target{Paths: []string{t.Path}})
 	for _, k := range keys {
 		if lockkey.IsInode(k) {
-			return k
+			return k, true
 		}
 	}
-	return f.clientName(file, lockmgr.Flock)
+	return f.clientName(t.Path, lockmgr.Flock), true
 }
 
 // claimEngine is the filesystem as package filed needs it.

@@ -6,7 +6,6 @@ import (
 	"path"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,11 +28,8 @@ type savedClaims struct {
 	Claims map[string][]filed.Member `json:"claims"`
 }
 
-// claimState writes the file, one after the other.
-type claimState struct {
-	mu     sync.Mutex // held while it is written
-	wanted atomic.Bool
-}
+// claimState is held while the file is written.
+type claimState struct{ mu sync.Mutex }
 
 // openFiled makes the room of the claims that are made by files. Processes and the room of
 // locks by hand are known.
@@ -53,29 +49,18 @@ func bootTime() time.Time {
 	return time.Now().Add(-time.Duration(up.Nano()))
 }
 
-// Changed implements filed.Engine. It writes in the background: who may have claims is
-// asked after a restart alone.
+// Changed implements filed.Engine. When the program that has claimed something goes on, a
+// restart knows of it.
 func (e claimEngine) Changed() {
-	f, cs := e.f, &e.f.claimState
-	if f.journal == nil {
+	f := e.f
+	if f.journal == nil || f.isOver() { // the state directory may be another daemon's by now
 		return
 	}
-	if !cs.wanted.Swap(true) {
-		go f.saveClaims()
-	}
-}
-
-func (f *FS) saveClaims() {
-	cs := &f.claimState
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	cs.wanted.Store(false)
-	if f.isOver() {
-		return // the state directory may be another daemon's by now
-	}
+	f.claimState.mu.Lock()
+	defer f.claimState.mu.Unlock()
 	saved := savedClaims{Boot: bootID(), Claims: map[string][]filed.Member{}}
 	for p, chain := range f.filed.Holders() {
-		saved.Claims[claimEngine{f}.Path(p)] = chain
+		saved.Claims[e.Path(p)] = chain
 	}
 	data, err := json.Marshal(saved)
 	if err == nil {
@@ -212,7 +197,7 @@ func (e claimEngine) Remove(p filed.Place) error {
 		}
 		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 	}
-	if err == unix.ENOENT || err == unix.EBUSY {
+	if err == unix.ENOENT || err == unix.EBUSY || err == unix.EAGAIN {
 		return nil // somebody was faster, and claims or has removed it
 	}
 	return err

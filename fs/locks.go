@@ -24,6 +24,11 @@ import (
 // what the policy makes the file share; ranges of bytes are of the file alone.
 func (f *FS) clientKey(n *inode, class lockmgr.Class) lockmgr.Key {
 	is := f.standing(n)
+	if class == lockmgr.Flock {
+		if k, ok := f.standsForKey(&is); ok {
+			return k
+		}
+	}
 	if is.sess != nil {
 		return f.clientName(is.sess.path(), class)
 	}
@@ -31,9 +36,6 @@ func (f *FS) clientKey(n *inode, class lockmgr.Class) lockmgr.Key {
 		return f.inodeKey(n)
 	}
 	path := f.path(is.parent, is.name)
-	if file := f.lockStandsFor(path); file != "" && class == lockmgr.Flock {
-		return f.flockKey(file)
-	}
 	if f.isLivePath(path) {
 		// Who opened the file before it went live has another inode, and means this one.
 		if k, ok := f.named(n); ok {
