@@ -28,8 +28,10 @@ type savedClaims struct {
 	Claims map[string][]filed.Member `json:"claims"`
 }
 
-// claimState is held while the file is written.
-type claimState struct{ mu sync.Mutex }
+// claimState writes the file, one after the other.
+type claimState struct {
+	mu sync.Mutex // held while it is written
+}
 
 // openFiled makes the room of the claims that are made by files. Processes and the room of
 // locks by hand are known.
