@@ -172,6 +172,7 @@ func beadsLines(t *testing.T, m *Mount, s *system) {
 	host, _ := os.Hostname()
 	m.WriteFile(s.path(".beads/.exclusive-lock"), claimedBy("X\n", deadPID(t), host))
 	awaitLog(t, m, s.path(".beads/.exclusive-lock"), `Removed stale lock (X\\n), proceeding with sync`) // the log escapes it once more
+	mustEndWith(t, s.run(t, "add", "first of all"), 0)
 	m.WriteFile(s.path(".beads/.exclusive-lock"), `{"holder"`)
 	awaitLog(t, m, s.path(".beads/.exclusive-lock"), "Skipping database (lock check failed: malformed lock file: it is not JSON)")
 	if o := s.run(t, "add", "x"); !strings.Contains(o.Stderr, "Skipping database (lock check failed: malformed lock file: ") {

@@ -97,12 +97,17 @@ func clawdbotRecord(t *testing.T, m *Mount, s *system) {
 }
 
 func clawdbotDirectory(t *testing.T, m *Mount, s *system) {
-	holder := m.heldGuard(t, s.path("tasks.json"))
-	next := m.LaunchBash(t, `echo '{"outside": true}' >> "$1"`, s.path("events.jsonl"))
-	next.MustWait()
-	holder.Close()
-	holder.OK()
-	next.OK()
+	guard := m.heldGuard(t, s.path("tasks.json"))
+	script := s.start(t, "PAUSE=read", "add", "x") // the claim covers the directory, too
+	for _, holder := range []*Proc{guard, script} {
+		next := m.LaunchBash(t, `echo '{"outside": true}' >> "$1"`, s.path("events.jsonl"))
+		next.MustWait()
+		mustEndWith(t, holder.resume(), 0)
+		next.OK()
+		if holder == guard {
+			script.AwaitLine("at read")
+		}
+	}
 }
 
 func clawdbotModes(t *testing.T, m *Mount, s *system) {
@@ -149,6 +154,10 @@ func clawdbotReentrant(t *testing.T, m *Mount, s *system) {
 	holder := s.start(t, "CLAWDBOT_SESSION_ID=S", "acquire")
 	holder.AwaitLine("acquired")
 	mustEndWith(t, s.run(t, "CLAWDBOT_SESSION_ID=T", "release"), 1, "held by session 'S'")
+	remove := m.LaunchBash(t, `rm "$1"`, s.path(".memory.lock"))
+	remove.MustWait()
+	remove.Signal(syscall.SIGTERM)
+	remove.Kill()
 	mustEndWith(t, holder.resume(), 0)
 	mine, other := m.shell(t), m.shell(t)
 	mine.do(`$L acquire `+s.path("tasks.json")+` && $L acquire --wait 0 `+s.path("tasks.json"), 0)
@@ -252,10 +261,11 @@ func TestDefectsOfClawdbot(t *testing.T) {
 				} else {
 					eventually(t, "B holds the lock, waits or has ended", func() bool { return b.Done() || strings.Contains(b.Stdout(), "at read") || b.waits() })
 				}
+				had := strings.Contains(b.Stdout(), "acquired")
 				a.Close() // two have the lock now, if the second was not refused
 				a.settle()
 				var h harm
-				if strings.Contains(a.Stdout(), "acquired") && strings.Contains(b.Stdout(), "acquired") && !b.Done() {
+				if strings.Contains(a.Stdout(), "acquired") && had && !b.Done() {
 					h.winners++
 				}
 				second := b.resume()

@@ -71,11 +71,15 @@ func TestSystemTowerFleet(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.number, func(t *testing.T) { c.test(t, m, towerFleet(t, m, c.number)) })
 		}
-	}, withArgs("--preset", "tower-fleet"))
+	}, withArgs("--preset", "tower-fleet"), leftLocks())
 }
 
-func fleetExcludes(t *testing.T, _ *Mount, s *system) {
+func fleetExcludes(t *testing.T, m *Mount, s *system) {
 	a := s.pause(t, "read", "REQUEST_ID=a", "deploy", "web", "A")
+	// Who does not know of the file is kept out, and who does cannot remove it.
+	mustEndWith(t, m.Guard(t, "--name", "web", "--", "true").Wait(), 8)
+	mustEndWith(t, s.bash(t, `rm locks/web.lock`), 1, "temporarily unavailable")
+	mustEndWith(t, s.bash(t, `echo '{}' > locks/web.lock`), 1, "temporarily unavailable")
 	mustEndWith(t, s.run(t, "deploy", "web", "B"), 8)
 	mustEndWith(t, s.run(t, "check", "web"), 1)
 	mustEndWith(t, a.resume(), 0)
@@ -363,7 +367,7 @@ func TestDefectsOfTowerFleet(t *testing.T) {
 			reported := s.run(t, "FORCE=1", "REQUEST_ID=b", "deploy", "web", "B")
 			return harm{lost: lostDeployments(t, s, late.resume(), reported)}
 		})
-	}, withArgs("--preset", "tower-fleet"))
+	}, withArgs("--preset", "tower-fleet"), leftLocks())
 }
 
 // fleetHarm lets a second one have the lock, and then the first go on.

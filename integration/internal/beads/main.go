@@ -53,8 +53,8 @@ func run(args []string) error {
 			return err
 		}
 		fmt.Println("claimed")
-		io.Copy(io.Discard, input)
-		return os.Remove(claimFile)
+		_, err := io.Copy(io.Discard, input)
+		return errors.Join(err, os.Remove(claimFile))
 	case len(args) == 2 && args[0] == "add":
 		if err := take("add"); err != nil {
 			return err
@@ -72,7 +72,7 @@ func run(args []string) error {
 func pause(point string) {
 	if os.Getenv("PAUSE") == point {
 		fmt.Println("at", point)
-		input.ReadString('\n')
+		_, _ = input.ReadString('\n') // or its end
 	}
 }
 
@@ -165,7 +165,7 @@ func add(text string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }() // which is gone if all went well
 	_, err = f.Write(append(append(old, issue...), '\n'))
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
