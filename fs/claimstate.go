@@ -199,8 +199,8 @@ func (e claimEngine) Remove(p filed.Place) error {
 		}
 		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 	}
-	if err == unix.ENOENT || err == unix.EBUSY || err == unix.EAGAIN {
-		return nil // somebody was faster, and claims or has removed it
+	if err == unix.ENOENT {
+		return nil // somebody was faster
 	}
 	return err
 }

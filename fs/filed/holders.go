@@ -45,19 +45,41 @@ func (r *Room) review(cl *Claim) {
 	r.remove(cl)
 }
 
-// remove removes the file of a claim that is stale or lost. Its lock is given back first, for the removal
-// asks for that, too.
+// remove removes the file of a claim that is stale or lost, unless it is another claim's by
+// now. The lock is given back first, for the removal asks for that, too.
 func (r *Room) remove(cl *Claim) {
+	if !r.isRemoving(cl) {
+		return
+	}
 	r.mu.Lock()
 	_, lost := r.lost[cl]
 	r.mu.Unlock()
 	if !lost {
 		r.c.Locks.GiveBack(cl.held)
 	}
-	if err := r.c.Engine.Remove(cl.place); err != nil {
-		r.c.Engine.Log(r.c.Engine.Path(cl.place), "the stale claim file is still there: "+err.Error())
+	if r.c.Engine.Remove(cl.place) == nil || !r.isRemoving(cl) {
+		return
 	}
+	// Somebody is at work on it, and may leave it as it is.
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cl.failed++
+	time.AfterFunc(min(removeAgain<<min(cl.failed, 10), maxRemoveAgain), func() { r.remove(cl) })
 }
+
+// isRemoving reports whether the file of a claim is to be removed.
+func (r *Room) isRemoving(cl *Claim) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !cl.over && cl.removing && r.at[cl.place] == cl
+}
+
+// removeAgain is how long after a failure the removal of a stale claim's file is tried
+// again, twice as long each time until it is maxRemoveAgain.
+const (
+	removeAgain    = 50 * time.Millisecond
+	maxRemoveAgain = 10 * time.Second
+)
 
 func (r *Room) ownerOf(cl *Claim) lockmgr.Owner {
 	r.mu.Lock()

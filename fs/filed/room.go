@@ -128,6 +128,7 @@ type Claim struct {
 	handing  chan struct{} // closed when that one's claim is another one's, or nobody's
 	began    time.Time
 	restored bool // see Filing.Restored
+	failed   int  // how often its file could not be removed
 	expired  bool // it was found stale
 	removing bool // it is stale, and its file about to be removed
 	over     bool

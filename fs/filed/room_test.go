@@ -226,6 +226,46 @@ func TestRelease(t *testing.T) {
 	})
 }
 
+// A stale file that somebody has open is removed later; a new claim ends that.
+func TestRemoveAgain(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.start(1, 2)
+		s.busy = 3
+		s.file(s.filing(beadsRule, beads("a", 1), 1))
+		s.end(1, 9)
+		time.Sleep(time.Minute)
+		s.want("busy three times", "a: 1 holds", "log: Removed stale lock (a), proceeding with sync", "stale_claim_removed", "a gives back",
+			"f is busy", "f is busy", "f is busy", "removes f")
+		s.start(1)
+		s.mu.Lock()
+		s.busy = 1000
+		s.mu.Unlock()
+		s.file(s.filing(beadsRule, beads("a", 1), 1))
+		s.end(1, 9)
+		s.file(s.filing(beadsRule, beads("b", 2), 2))
+		time.Sleep(time.Minute)
+		s.want("another one claims", "a: 1 holds", "log: Removed stale lock (a), proceeding with sync", "stale_claim_removed", "a gives back",
+			"f is busy", "b: 2 holds")
+	})
+}
+
+// Who has met the claim of a command that had ended, and asks after that was passed on, is
+// told that it is another one's.
+func TestPassed(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.start(1, 2)
+		s.file(s.filing(ownerDirRule, "w", 1, 2))
+		held := s.room.at["f"].held
+		if s.room.Passed(held, s.owner(1)) {
+			t.Error("nobody has passed it on")
+		}
+		s.end(1, 0)
+		if !s.room.Passed(held, s.owner(1)) || s.room.Passed(held, s.owner(2)) {
+			t.Error("it was passed on by 1, and by nobody else")
+		}
+	})
+}
+
 // Nobody removes the file of a claim that has come to the place of a stale one.
 func TestMayRemove(t *testing.T) {
 	onStage(t, func(s *stage) {

@@ -33,6 +33,7 @@ type stage struct {
 	held  map[*ctl.Claim]lockmgr.Owner
 	beats map[*ctl.Claim]time.Time
 	deny  error                 // of the next claim
+	busy  int                   // removals that fail
 	left  map[Place]int         // how often a place was given back
 	names map[*ctl.Claim]string // by which the notes call a claim
 }
@@ -168,6 +169,14 @@ func (s *stage) Remove(p Place) error {
 	if err := s.room.MayRemove(p); err != nil {
 		s.note("may not remove %v", p)
 		return err
+	}
+	s.mu.Lock()
+	busy := s.busy > 0
+	s.busy--
+	s.mu.Unlock()
+	if busy {
+		s.note("%v is busy", p)
+		return errDenied
 	}
 	s.note("removes %v", p)
 	s.room.Gone(p)
