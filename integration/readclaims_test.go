@@ -193,6 +193,10 @@ func TestClaimIsPassedOn(t *testing.T) {
 		p.Send("")
 		p.AwaitLine("again")
 		read.MustBlock(t)
+		m.AwaitStatus(t, "the second claim is the shell's, before that fails", func(s Status) bool {
+			held := s.HolderOf("f.json")
+			return held != nil && held.PID == p.PID() && len(held.CoHolders) == 0
+		})
 		p.Send("")
 		next.MustClose(int(read.OK().N))
 		next.Kill()
