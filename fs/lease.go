@@ -96,6 +96,9 @@ func (f *FS) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[str
 		if lb.name != "" {
 			ev.Detail["lock_name"] = lb.name
 		}
+		if ev.Detail["request_id"] == nil && ev.Session != "" {
+			ev.Detail["request_id"] = ev.Session
+		}
 	}
 	f.event(ev)
 }

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -45,7 +46,7 @@ func (f *FS) settleThefts(by *caller) {
 		}
 		if h.Stale {
 			f.log.Warnf("the lock on %q of pid %d was stolen: it had shown no sign of life since %v",
-				lb.where(), h.Owner.PID, h.Beat.Format(time.RFC3339))
+				cmp.Or(lb.where(), lb.name), h.Owner.PID, h.Beat.Format(time.RFC3339))
 		}
 		if s := lb.session.Load(); s != nil {
 			taken := theftBy(by, time.Now())

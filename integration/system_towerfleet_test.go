@@ -262,11 +262,8 @@ func fleetAudit(t *testing.T, m *Mount, s *system) {
 		"lock_stolen":   {"previous_lock.request_id", "previous_lock_hash", "reason"},
 		"lock_released": {"held_duration_seconds", "result"},
 	} {
-		if kind != "lock_stolen" {
-			fields = append(fields, "request_id")
-		}
 		for _, event := range m.awaitLockEvents(kind, "t9", 1) {
-			mustHave(t, event, append(fields, "event", "timestamp", "lock_name")...)
+			mustHave(t, event, append(fields, "event", "request_id", "timestamp", "lock_name")...)
 		}
 	}
 	mustEndWith(t, s.run(t, staleSince, "acquire", "web"), 0)
