@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 // What a daemon that is killed leaves running. The test binary is the daemon, too.
 
 // asDaemon in the environment makes the test binary a daemon that checks its standard
-// input with those options.
+// input with those options, again and again.
 const asDaemon = "VALIDATE_AS_DAEMON"
 
 func serveDaemon(options string) {
@@ -26,7 +27,12 @@ func serveDaemon(options string) {
 	if err := json.Unmarshal([]byte(options), &o); err != nil {
 		panic(err)
 	}
-	err := Check(context.Background(), os.Stdin, "f", o)
+	var err error
+	for err == nil {
+		if _, err = os.Stdin.Seek(0, io.SeekStart); err == nil {
+			err = Check(context.Background(), os.Stdin, "f", o)
+		}
+	}
 	fmt.Fprintln(os.Stderr, "the check has ended:", err)
 	os.Exit(1)
 }
@@ -66,6 +72,18 @@ func (d *daemon) kill() {
 	_ = d.cmd.Wait()
 }
 
+// statusOf is the status of a process, and then of all its threads: some of what they give
+// up is each one's own, and none of them need be the first.
+func statusOf(pid string) string {
+	var all strings.Builder
+	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/status")
+	for _, name := range append([]string{"/proc/" + pid + "/status"}, threads...) {
+		status, _ := os.ReadFile(name)
+		all.Write(status)
+	}
+	return all.String()
+}
+
 // child waits until the daemon has a child of which is is true, and returns that. It is
 // killed with the test, if it lives then.
 func (d *daemon) child(is func(status string) bool) int {
@@ -75,8 +93,7 @@ func (d *daemon) child(is func(status string) bool) int {
 		for _, task := range tasks {
 			list, _ := os.ReadFile(task)
 			for _, pid := range strings.Fields(string(list)) {
-				status, err := os.ReadFile("/proc/" + pid + "/status")
-				if err != nil || !is(string(status)) {
+				if !is(statusOf(pid)) {
 					continue
 				}
 				n, err := strconv.Atoi(pid)
@@ -97,6 +114,27 @@ func (d *daemon) child(is func(status string) bool) int {
 	}
 	d.t.Fatal("the daemon has no such child")
 	return 0
+}
+
+// stopped is a child that does not end by itself, for it has been stopped. One that ends
+// before that is followed by another.
+func (d *daemon) stopped(is func(status string) bool) int {
+	d.t.Helper()
+	for {
+		pid := d.child(is)
+		if unix.Kill(pid, unix.SIGSTOP) != nil {
+			continue
+		}
+		for {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			if err != nil || strings.Contains(string(stat), ") Z ") {
+				break
+			}
+			if strings.Contains(string(stat), ") T ") {
+				return pid
+			}
+		}
+	}
 }
 
 // dies kills the daemon, and waits until the child is gone, too.
@@ -146,9 +184,5 @@ func TestParserDiesWithTheDaemon(t *testing.T) {
 	harmless := func(status string) bool {
 		return strings.Contains(status, whose(uid)) && strings.Contains(status, "\nNoNewPrivs:\t1\n")
 	}
-	pid := d.child(harmless)
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	d.dies(pid)
+	d.dies(d.stopped(harmless))
 }

@@ -130,7 +130,20 @@ func becomeHarmless() error {
 	}
 	err = errors.Join(
 		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0), // lost with the user
-		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+		noNewPrivileges(),
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 	return os.NewSyscallError("prctl", err)
+}
+
+// noNewPrivileges keeps all threads from gaining rights by execve(2): each has its own word
+// for that. Where C is linked in only this one can be told, and those that it starts.
+func noNewPrivileges() error {
+	_, _, e := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
+	if e == syscall.ENOTSUP {
+		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	}
+	if e != 0 {
+		return e
+	}
+	return nil
 }
