@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -175,14 +176,23 @@ func (s *Disk) removeNameAs(as Runner, dir int, name string) error {
 // that fd is on, "" if that cannot be told. As long as it is the same, the kernel
 // has lost nothing that was written.
 func epochOf(fd int) string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot := bootID()
 	var stx unix.Statx_t
-	if err != nil || unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &stx) != nil ||
+	if boot == "" || unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &stx) != nil ||
 		stx.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s/%x", strings.TrimSpace(string(boot)), stx.Mnt_id)
+	return fmt.Sprintf("%s/%x", boot, stx.Mnt_id)
 }
+
+// bootID names this life of the machine, "" if that cannot be told. A process sees one.
+var bootID = sync.OnceValue(func() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot))
+})
 
 // Inode identifies a file as long as it lives.
 type Inode struct{ Dev, Ino uint64 }
