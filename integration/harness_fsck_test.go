@@ -65,7 +65,8 @@ func (m *Mount) checkFiles() {
 }
 
 // noLastWords permits what a daemon leaves for which the disk was too full at its
-// end to write down that it had finished, or which versions are in the history.
+// end to write down that it had finished, or which versions are in the history, or before
+// that why bytes were refused: they are worth keeping without.
 func noLastWords() mountOption {
-	return withFindings("unclean-stop", "pending-intent", "torn-tail", "orphaned-content")
+	return withFindings("unclean-stop", "pending-intent", "torn-tail", "orphaned-content", "damaged-rejected")
 }
