@@ -43,7 +43,7 @@ func TestFiveSystemsNameTheirTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "system_") {
+		if strings.HasPrefix(e.Name(), "system") {
 			sources.WriteString(readText(t, e.Name()))
 		}
 	}
