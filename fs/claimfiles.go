@@ -48,25 +48,23 @@ func (f *FS) claimRule(path string) *policy.ClaimFile {
 }
 
 // claimPlace is the claim file that a change of a name in dir is about: that name or, of
-// what is in a directory that is a claim, the directory.
-func (f *FS) claimPlace(dir *inode, name string) (at *inode, of string, rule *policy.ClaimFile) {
+// what is in a directory that is a claim, the directory. Where a claim stands already the
+// rule may be nil: a directory above has got another name since.
+func (f *FS) claimPlace(dir *inode, name string) (at *inode, of string, rule *policy.ClaimFile, ok bool) {
 	if !f.policy.HasClaimFiles() {
-		return nil, "", nil
+		return nil, "", nil, false
 	}
-	if rule := f.claimRule(f.path(dir, name)); rule != nil {
-		return dir, name, rule
-	}
-	if name != claimOwner && name != claimRecord {
-		return nil, "", nil
+	if rule := f.claimRule(f.path(dir, name)); rule != nil || f.filed.IsAt(f.claimAt(dir, name)) {
+		return dir, name, rule, true
 	}
 	up, dirName := f.nameOf(dir)
 	if up == nil {
-		return nil, "", nil
+		return nil, "", nil, false
 	}
 	if rule := f.claimRule(f.path(up, dirName)); rule != nil && rule.Format == policy.OwnerDirClaim {
-		return up, dirName, rule
+		return up, dirName, rule, true
 	}
-	return nil, "", nil
+	return nil, "", nil, false
 }
 
 // claimTarget is what the lock of a claim file is on: the file, and what it stands for.
@@ -99,6 +97,11 @@ func (f *FS) claimed(d *demand, r *lockmgr.Request) {
 		return
 	}
 	for i, p := range d.places {
+		if d.op == opUnlink || d.op == opRmdir || d.op == opRename && i == 0 {
+			if at, name, _, ok := f.claimPlace(p.dir, p.name); ok {
+				f.filed.Disown(f.claimAt(at, name))
+			}
+		}
 		file := f.path(p.dir, p.name)
 		rule := f.claimRule(file)
 		if rule == nil {
@@ -109,17 +112,11 @@ func (f *FS) claimed(d *demand, r *lockmgr.Request) {
 		if !makes || f.filed.Has(f.claimAt(p.dir, p.name)) {
 			continue
 		}
-		if t, err := claimTarget(rule, file); err == nil && f.mayClaim(d.c, &t) == nil {
+		if t, err := claimTarget(rule, file); err == nil && f.root().MayClaim(d.c.user(), &t) == nil {
 			keys, trees := f.keysOfTarget(&t)
 			r.Keys, r.Trees = append(r.Keys, keys...), append(r.Trees, trees...)
 		}
 	}
-}
-
-// mayClaim refuses a claim on what the caller may not lock.
-func (f *FS) mayClaim(c *caller, t *lockkey.Target) error {
-	_, err := f.root().MayLock(c.user(), t, lockmgr.Exclusive)
-	return err
 }
 
 // claimAt is the place of a claim file, nil if there is no claim.
@@ -136,12 +133,15 @@ func (f *FS) claimAt(dir *inode, name string) filed.Place {
 // FS.paths is held.
 func (ch *change) fileClaim() {
 	f := ch.f
-	at, name, rule := f.claimPlace(ch.dir, ch.name)
-	if rule == nil {
+	at, name, rule, ok := f.claimPlace(ch.dir, ch.name)
+	if !ok {
 		return
 	}
-	if ch.is == nil && at == ch.dir {
+	if at == ch.dir && (ch.is == nil || rule == nil) {
 		f.filed.Gone(f.claimAt(at, name))
+		return
+	}
+	if at != ch.dir && ch.name != claimOwner && ch.name != claimRecord {
 		return
 	}
 	by := ch.c
@@ -156,6 +156,18 @@ func (ch *change) fileClaim() {
 		return // it is taking a stale claim apart
 	}
 	f.fileClaim(by, at, name, rule)
+	if at != ch.dir {
+		f.endIfGone(at, name)
+	}
+}
+
+// endIfGone ends a claim whose directory somebody else has removed meanwhile: whoever changes
+// what is in it has the lock of that, and not of the directory's name.
+func (f *FS) endIfGone(dir *inode, name string) {
+	var st unix.Stat_t
+	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT {
+		f.filed.Gone(f.claimAt(dir, name))
+	}
 }
 
 // fileClaim tells what a claim file holds now. FS.paths is held, and the lock of the name.
@@ -170,7 +182,7 @@ func (f *FS) fileClaim(by *caller, dir *inode, name string, rule *policy.ClaimFi
 		fl.At = f.getName(dir, name)
 		err = f.filed.File(fl)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, unix.ENOENT) {
 		f.log.Warnf("%q claims nothing: %v", file, err)
 		f.event(journal.Event{
 			Time: time.Now(), Event: "claim_ignored", Path: file, PID: by.owner.PID,

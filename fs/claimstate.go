@@ -161,8 +161,8 @@ func (f *FS) mayTidy(c *caller, dir *inode, name string) unix.Errno {
 	if !c.isDaemon() || !f.policy.HasClaimFiles() {
 		return 0
 	}
-	at, of, rule := f.claimPlace(dir, name)
-	if rule == nil || f.filed.MayRemove(f.claimAt(at, of)) != nil {
+	at, of, _, ok := f.claimPlace(dir, name)
+	if !ok || f.filed.MayRemove(f.claimAt(at, of)) != nil {
 		return unix.EBUSY
 	}
 	return 0
@@ -180,6 +180,10 @@ func (e claimEngine) Remove(p filed.Place) error {
 		return err
 	}
 	defer unix.Close(mount)
+	var st unix.Stat_t
+	if err := unix.Fstat(mount, &st); err != nil || uint64(st.Dev) != f.mountDev {
+		return err // it was unmounted, or something else is mounted there
+	}
 	file := e.Path(p)
 	parent, err := unix.Openat2(mount, filepath.Dir(file), &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
@@ -192,15 +196,38 @@ func (e claimEngine) Remove(p filed.Place) error {
 	name := filepath.Base(file)
 	err = unix.Unlinkat(parent, name, 0)
 	if err == unix.EISDIR {
-		for _, part := range []string{claimRecord, claimOwner} {
-			if err := unix.Unlinkat(parent, filepath.Join(name, part), 0); err != nil && err != unix.ENOENT {
-				return err
-			}
-		}
-		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
+		err = removeClaimDir(parent, name)
 	}
 	if err == unix.ENOENT {
 		return nil // somebody was faster
 	}
 	return err
+}
+
+// removeClaimDir removes a directory that is a claim, with the files in it, its owner last:
+// until then nobody else takes it for free.
+func removeClaimDir(parent int, name string) error {
+	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	list, err := readEntries(fd, func(name string) bool { return name != "." && name != ".." && name != claimOwner })
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if list[i].kind == unix.S_IFDIR {
+			return unix.ENOTEMPTY
+		}
+	}
+	for i := range list {
+		if err := unix.Unlinkat(fd, list[i].name, 0); err != nil && err != unix.ENOENT {
+			return err
+		}
+	}
+	if err := unix.Unlinkat(fd, claimOwner, 0); err != nil && err != unix.ENOENT {
+		return err
+	}
+	return unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 }

@@ -74,6 +74,14 @@ func (e ctlEngine) MayLock(c ctl.Caller, t *lockkey.Target, m lockmgr.Mode) (wea
 	return e.f.root().MayLock(c.(*caller).user(), t, m)
 }
 
+// MayClaim implements ctl.Engine.
+func (e ctlEngine) MayClaim(c ctl.Caller, t *lockkey.Target) error {
+	return e.f.root().MayClaim(c.(*caller).user(), t)
+}
+
+// IsOrphaned implements ctl.Engine.
+func (e ctlEngine) IsOrphaned(cl *ctl.Claim) bool { return e.f.filed.IsOrphaned(cl) }
+
 // Owns implements ctl.Engine.
 func (e ctlEngine) Owns(by ctl.Caller, path string) bool {
 	u := by.(*caller).user()

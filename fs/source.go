@@ -212,7 +212,7 @@ func (s *source) Release(group []locksdir.Record, v locksdir.Viewer) error {
 		case !tokens[h.Token]: // it has changed hands since it was shown
 		case (v.Privileged || lb != nil && lb.c.uid == v.UID) &&
 			v.Holds(&locksdir.Record{Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && (lb.claim != nil || lb.read != nil)):
-		case h.Stale && (v.Privileged || lb != nil && lb.c.uid == v.UID):
+		case (h.Stale || lb != nil && lb.claim != nil && f.filed.IsOrphaned(lb.claim)) && (v.Privileged || lb != nil && lb.c.uid == v.UID):
 		case h.Stale:
 			return unix.EPERM
 		default:

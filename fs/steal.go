@@ -28,8 +28,14 @@ func (f *FS) settleThefts(by *caller) {
 	}
 	f.thefts.Lock()
 	defer f.thefts.Unlock()
-	stolen := f.table.Stolen()
-	defer f.settled.Add(uint64(len(stolen)))
+	for stolen := f.table.Stolen(); len(stolen) > 0; stolen = f.table.Stolen() {
+		f.settleAll(stolen, by)
+		f.settled.Add(uint64(len(stolen)))
+	}
+}
+
+// settleAll settles thefts. FS.thefts is held.
+func (f *FS) settleAll(stolen []lockmgr.Holder, by *caller) {
 	for _, h := range stolen {
 		lb, _ := h.Label.(*label)
 		detail := f.previousLock(&h)
@@ -55,7 +61,35 @@ func (f *FS) settleThefts(by *caller) {
 		}
 		if lb.claim != nil {
 			f.ctl.Claims.Fence(lb.claim, &h)
+			if f.filed.FileOf(lb.claim) != nil {
+				f.revokeUnder(&h)
+			}
 			f.filed.Lost(lb.claim)
+		}
+	}
+}
+
+// revokeUnder takes their locks away from the sessions that the family of the holder of a
+// stolen claim, h, has on what that was on: what they have still to write was to be written
+// under the claim. FS.thefts is held.
+func (f *FS) revokeUnder(h *lockmgr.Holder) {
+	f.mu.Lock()
+	var running []*session
+	for s := range f.sessions {
+		if !s.over {
+			running = append(running, s)
+		}
+	}
+	f.mu.Unlock()
+	for _, s := range running {
+		if !s.mu.TryLock() {
+			continue // it is being committed, and had the claim when that began
+		}
+		l := s.lock
+		s.mu.Unlock()
+		lb, ok := l.Request().Label.(*label)
+		if ok && h.Covers(l.Keys()) && lb.c.kinOf(&identity{h.Owner, h.Since}) {
+			_ = f.table.Revoke(l) // or it has just ended
 		}
 	}
 }

@@ -32,6 +32,19 @@ covers = "file"
 root   = "locks"
 
 [[claim]]
+glob   = ["short/**/*.lock"]
+format = "owner-dir"
+covers = "file"
+root   = "short"
+ttl    = "1s"
+
+[[claim]]
+glob   = ["*.hang"]
+format = "clawdbot"
+covers = "file"
+ttl    = "1s"
+
+[[claim]]
 glob   = ["*.flock"]
 format = "flock"
 covers = "file"
@@ -291,4 +304,128 @@ sys.stdin.readline()
 		bob.Send("")
 		bob.OK()
 	}, func(t *testing.T) []mountOption { return []mountOption{withPolicy(claimPolicy), leftLocks()} })
+}
+
+// What a session of a claim's holder has still to write when the claim is lost is refused,
+// and others go on meanwhile.
+func TestLostClaimFencesSessions(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("g", "old\n")
+		p := m.LaunchPython(t, claimer+`
+save("g.hang", json.dumps({"session_id": "S", "pid": os.getpid(), "hostname": socket.gethostname(), "operation": "o",
+    "acquired_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}))
+f = os.open(f"{D}/g", os.O_WRONLY | os.O_TRUNC)
+os.write(f, b"late")
+say("claimed")
+say(try_(os.close, f))
+`, m.Dir)
+		p.AwaitLine("claimed")
+		p.Signal(unix.SIGSTOP)
+		m.awaitGone(t, "g.hang")
+		m.WriteFile("g", "other\n")
+		p.Signal(unix.SIGCONT)
+		p.Send("")
+		p.AwaitLine("Stale file handle")
+		if got := m.ReadFile("g"); got != "other\n" {
+			t.Errorf("the file has %q", got)
+		}
+		p.Close()
+		p.OK()
+	}, withPolicy(claimPolicy))
+}
+
+// What the dead have left, and no rule ends, whoever may remove the file ends by that, or by
+// a theft; nobody is kept from a directory that was made and got no owner.
+func TestClaimsOfTheDead(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("db")
+		m.Mkdir("locks")
+		p := m.LaunchPython(t, claimer+`
+save("db/.busy", "{broken")
+os.mkdir(f"{D}/locks/a.lock")
+os.mkdir(f"{D}/locks/b.lock")
+save("locks/b.lock/owner", "worker")
+say("claimed")
+`, m.Dir)
+		p.AwaitLine("claimed")
+		removes := claimer + `
+import shutil
+print(try_(os.unlink, f"{D}/db/.busy"), try_(os.rmdir, f"{D}/locks/a.lock"), try_(shutil.rmtree, f"{D}/locks/b.lock"), sep="|")`
+		if got := m.Python(t, removes, m.Dir); got != strings.Repeat(busyNow+"|", 2)+busyNow+"\n" {
+			t.Errorf("another program removes claims whose holder lives: %q", got)
+		}
+		p.Kill()
+		p.Wait()
+		var got string
+		eventually(t, "the claims of the dead can be removed", func() bool {
+			got = m.Python(t, removes, m.Dir)
+			return !strings.Contains(got, busyNow)
+		})
+		for _, name := range []string{"db/data", "a", "b"} {
+			m.WriteFile(name, "free\n")
+		}
+	}, withPolicy(claimPolicy))
+}
+
+// The directory of a claim whose session was killed is removed with whatever files are in it.
+func TestStaleDirectory(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("short")
+		p := m.LaunchPython(t, claimer+`
+os.mkdir(f"{D}/short/a.lock")
+os.mkdir(f"{D}/short/b.lock")
+save("short/b.lock/owner", "worker")
+save("short/b.lock/record.json.tmp", "{")
+say("claimed")
+`, m.Dir)
+		p.AwaitLine("claimed")
+		p.Kill()
+		p.Wait()
+		for _, name := range []string{"a", "b"} {
+			m.awaitGone(t, "short/"+name+".lock")
+			m.WriteFile(name, "free\n")
+		}
+	}, withPolicy(claimPolicy))
+}
+
+// A claim goes where its file goes: to what another name stands for, and along with a
+// directory, out of the reach of any rule, where it ends with its file.
+func TestClaimIsRenamed(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, dir := range []string{"locks", "locks/d", "d"} {
+			m.Mkdir(dir)
+		}
+		p := m.LaunchPython(t, claimer+`
+os.mkdir(f"{D}/locks/a.lock")
+save("locks/a.lock/owner", "worker")
+os.rename(f"{D}/locks/a.lock", f"{D}/locks/b.lock")
+os.mkdir(f"{D}/locks/new")
+os.mkdir(f"{D}/locks/new/f.lock")
+save("locks/new/f.lock/owner", "worker")
+os.mkdir(f"{D}/new")
+os.mkdir(f"{D}/locks/d/f.lock")
+save("locks/d/f.lock/owner", "worker")
+os.rename(f"{D}/locks/d", f"{D}/moved")
+say("claimed")
+import shutil
+shutil.rmtree(f"{D}/moved/f.lock")
+say("removed")
+`, m.Dir)
+		p.AwaitLine("claimed")
+		others := claimer + `print(*(try_(save, name, "x") for name in sys.argv[2:]), sep="|")`
+		if got := m.Python(t, others, m.Dir, "a", "b", "new/f", "d/f"); got != "ok|"+strings.Repeat(busyNow+"|", 2)+busyNow+"\n" {
+			t.Errorf("another program writes: %q", got)
+		}
+		p.Send("")
+		p.AwaitLine("removed")
+		if got := m.Python(t, others, m.Dir, "d/f"); got != "ok\n" {
+			t.Errorf("after the end of the claim: %q", got)
+		}
+		p.Close()
+		p.OK()
+	}, withPolicy(claimPolicy), leftLocks())
 }

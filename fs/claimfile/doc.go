@@ -65,7 +65,8 @@
 // as the time when the content was made, so that no record is valid for ever by a date.
 //
 // A malformed record is never stale in beads (B2), whatever the rule says. Elsewhere the
-// rule's malformed decides: "locked" keeps it; "free" makes it stale as soon as its
+// rule's malformed decides: "locked" keeps it, but for an owner-dir whose session has ended
+// for longer than the rule's ttl, before it could write its owner; "free" makes it stale as soon as its
 // writer has ended, or else after the shorter of the rule's ttl and foreign-ttl, because a
 // record that is just being written is malformed for a moment (W10).
 package claimfile

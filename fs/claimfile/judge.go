@@ -122,6 +122,13 @@ func judgeMalformed(rule *policy.ClaimFile, l *Look) Verdict {
 		return Verdict{}
 	case rule.Format == policy.OwnerDirClaim && l.beforeBoot():
 		return Verdict{Stale: true, Reason: "lock was made before the last boot"}
+	case rule.Format == policy.OwnerDirClaim && l.Gone && rule.Malformed == policy.MalformedLocked:
+		// Killed between mkdir and the owner: the session has ended all the same (M6).
+		v := l.age(latest(l.past(time.Time{}), l.Progress), rule.TTL)
+		if v.Stale {
+			v.Reason = reason + ", and its session has ended, " + whole(v.Age) + " ago (>" + seconds(rule.TTL) + ")"
+		}
+		return v
 	case rule.Malformed != policy.MalformedFree:
 		return Verdict{}
 	case l.Gone:

@@ -83,7 +83,8 @@ func TestJudge(t *testing.T) {
 		{"M6 long ago", policy.OwnerDirClaim, record(0, "", 3000), func(l *Look) { l.Gone, l.Progress = true, ago(301) }, "its session has ended, without a sign of life for 301s (>300s)", 0},
 		{"M5 before the boot", policy.OwnerDirClaim, record(0, "", 10), func(l *Look) { l.Made = ago(3601) }, "lock was made before the last boot", 0},
 		{"M5 malformed, before the boot", policy.OwnerDirClaim, nil, func(l *Look) { l.Made = ago(3601) }, "lock was made before the last boot", 0},
-		{"M5 malformed", policy.OwnerDirClaim, nil, gone, "", 0},
+		{"M6 malformed, its session has ended", policy.OwnerDirClaim, nil, func(l *Look) { l.Gone, l.Progress, l.Made = true, ago(100), ago(150) }, "", 200},
+		{"M6 malformed, long ago", policy.OwnerDirClaim, nil, func(l *Look) { l.Gone, l.Progress, l.Made = true, ago(301), ago(400) }, "lock file is malformed, and its session has ended, 301s ago (>300s)", 0},
 
 		{"C4", policy.FlockClaim, record(12345, "alpha", 9e6), gone, "", 0},
 	} {

@@ -31,6 +31,11 @@ type Engine interface {
 	// MayLock refuses a lock that the caller may not take. A weak one keeps no writers
 	// out.
 	MayLock(c Caller, t *lockkey.Target, m lockmgr.Mode) (weak bool, err error)
+	// MayClaim refuses a claim that stands, which keeps writers out also where the
+	// directory of a path is still to be made.
+	MayClaim(c Caller, t *lockkey.Target) error
+	// IsOrphaned reports whether nobody lives who may have a standing claim.
+	IsOrphaned(cl *Claim) bool
 	// Owns reports whether the file at a path is the caller's or, where there is none,
 	// the directory.
 	Owns(c Caller, path string) bool

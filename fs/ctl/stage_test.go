@@ -143,6 +143,10 @@ func (s *stage) HoldPaths() (release func()) {
 }
 
 // Acquire implements Engine.
+func (s *stage) MayClaim(Caller, *lockkey.Target) error { return nil }
+
+func (s *stage) IsOrphaned(*Claim) bool { return false }
+
 func (s *stage) Take(a *Ask) (*lockmgr.Lock, error) { return s.Acquire(a) }
 
 func (s *stage) Acquire(a *Ask) (*lockmgr.Lock, error) {

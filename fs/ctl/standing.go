@@ -25,8 +25,7 @@ var errCrowded = errors.New("too many locks are held")
 // Stand takes a claim at once, exclusively, for the process that asks. An error says that
 // this process may not, or who is in the way. No directory gets another name meanwhile.
 func (s *Server) Stand(st *Standing) (*Claim, error) {
-	weak, err := s.Engine.MayLock(st.By, &st.Target, lockmgr.Exclusive)
-	if err != nil {
+	if err := s.Engine.MayClaim(st.By, &st.Target); err != nil {
 		return nil, err
 	}
 	path, name := st.Target.First()
@@ -40,7 +39,7 @@ func (s *Server) Stand(st *Standing) (*Claim, error) {
 	}
 	l, err := s.Engine.Take(&Ask{
 		Claim: cl, By: st.By, Owner: st.By.Owner(), Lineage: st.By.Ancestors(),
-		Mode: lockmgr.Exclusive, Weak: weak, TTL: st.TTL, Yields: st.Yields,
+		Mode: lockmgr.Exclusive, TTL: st.TTL, Yields: st.Yields,
 	})
 	if err != nil {
 		s.Claims.forget(cl)

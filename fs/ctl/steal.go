@@ -25,7 +25,7 @@ func (q *query) steal(t *lockkey.Target) *control.Reply {
 	hs := s.Table.Holders(s.Engine.Keys(t))
 	out := &control.Reply{OK: true}
 	for i := range hs {
-		if !q.r.Force || !hs[i].Stale && !(owner && q.isAnothers(&hs[i])) {
+		if !q.r.Force || !hs[i].Stale && !(owner && q.isAnothers(&hs[i])) && !q.isOrphaned(&hs[i]) {
 			return q.inTheWay(&hs[i], t)
 		}
 		if err := q.maySteal(&hs[i]); err != nil {
@@ -33,7 +33,7 @@ func (q *query) steal(t *lockkey.Target) *control.Reply {
 		}
 	}
 	for i := range hs {
-		if s.Table.Steal(hs[i].Lock) == nil || owner && q.isAnothers(&hs[i]) && s.Table.Revoke(hs[i].Lock) == nil {
+		if s.Table.Steal(hs[i].Lock) == nil || (owner && q.isAnothers(&hs[i]) || q.isOrphaned(&hs[i])) && s.Table.Revoke(hs[i].Lock) == nil {
 			out.Stolen++
 		}
 	}
@@ -45,6 +45,12 @@ func (q *query) steal(t *lockkey.Target) *control.Reply {
 		out.Warning = "nothing is locked"
 	}
 	return out
+}
+
+// isOrphaned reports whether a lock is a standing claim whose holders are all dead.
+func (q *query) isOrphaned(h *lockmgr.Holder) bool {
+	lb := labelOf(h)
+	return lb != nil && lb.Claim() != nil && q.s.Engine.IsOrphaned(lb.Claim())
 }
 
 // inTheWay refuses a theft because of a lock that is active.

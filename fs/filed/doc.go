@@ -22,7 +22,8 @@
 // of this host, that process does, and the claim is stale when it is dead. Elsewhere the
 // nearest living process does of the one that wrote the file and its ancestors, up to an
 // interactive shell: `lock.sh acquire` ends, and the script that has called it goes on
-// under the claim. Where none of them lives nobody may write what is claimed.
+// under the claim. Where none of them lives, or the holder was killed, nobody may write what
+// is claimed, and whoever may remove the file may end the claim by that.
 //
 // # When it ends
 //

@@ -2,6 +2,7 @@ package filed
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ func (r *Room) File(f *Filing) error {
 		return err
 	}
 	cl := &Claim{
-		place: f.At, rule: f.Rule, by: f.By, restored: f.Restored, rec: rec, made: f.Made, held: held,
+		place: f.At, rule: f.Rule, target: f.Target, by: f.By, restored: f.Restored, rec: rec, made: f.Made, held: held,
 		chain: slices.Clone(f.Chain), progress: time.Now(),
 		began: time.Now(), passed: make(chan struct{}),
 	}
@@ -90,7 +91,8 @@ func (r *Room) File(f *Filing) error {
 func (r *Room) renewed(f *Filing, rec *claimfile.Record) bool {
 	r.mu.Lock()
 	cl := r.at[f.At]
-	same := cl != nil && (cl.rec == nil) == (rec == nil) && (rec == nil || cl.rec.Identity == rec.Identity)
+	same := cl != nil && (cl.rec == nil) == (rec == nil) && (rec == nil || cl.rec.Identity == rec.Identity) &&
+		reflect.DeepEqual(cl.target, f.Target)
 	if same {
 		cl.rec, cl.made, cl.progress, cl.removing = rec, f.Made, time.Now(), false
 	}
@@ -264,6 +266,33 @@ func (r *Room) FileOf(held *ctl.Claim) Place {
 		return cl.place
 	}
 	return nil
+}
+
+// IsOrphaned reports whether nobody lives any more who may have a claim: what becomes of it is
+// for whoever may remove its file to say.
+func (r *Room) IsOrphaned(held *ctl.Claim) bool {
+	if r.Count() == 0 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cl := r.of[held]
+	return cl != nil && !cl.gone.IsZero()
+}
+
+// Disown gives the lock of an orphaned claim at a place back, for somebody is about to remove
+// the file.
+func (r *Room) Disown(p Place) {
+	if r.Count() == 0 {
+		return
+	}
+	r.mu.Lock()
+	cl := r.at[p]
+	orphaned := cl != nil && !cl.gone.IsZero()
+	r.mu.Unlock()
+	if orphaned {
+		r.c.Locks.GiveBack(cl.held)
+	}
 }
 
 // Release gives a claim back on behalf of its holder, and removes its file. It is false if

@@ -136,8 +136,8 @@ func (r *Room) attend(cl *Claim, o lockmgr.Owner, dead <-chan struct{}, end func
 // claimed for whoever called it.
 const commandFor = 10 * time.Second
 
-// holderDied hands a claim on, whose holder has died: a command that has done its work
-// leaves the claim to the process that has called it. Where a longer life ends, or is cut
+// holderDied hands a claim on, whose holder has died: a command that has done its work,
+// or failed, leaves the claim to the process that has called it. Where a longer life ends, or is cut
 // short, the holder itself has ended.
 func (r *Room) holderDied(cl *Claim, o lockmgr.Owner, how proc.End) {
 	r.mu.Lock()
@@ -146,7 +146,7 @@ func (r *Room) holderDied(cl *Claim, o lockmgr.Owner, how proc.End) {
 		return
 	}
 	rest := cl.chain[1:]
-	if how.Failed() || time.Since(cl.began) > commandFor {
+	if killed(how) || time.Since(cl.began) > commandFor {
 		rest = nil
 	}
 	for len(rest) > 0 && !r.c.Procs.Alive(rest[0].Owner) {
@@ -169,6 +169,12 @@ func (r *Room) holderDied(cl *Claim, o lockmgr.Owner, how proc.End) {
 		r.end(cl)
 	}
 	close(passed)
+}
+
+// killed reports whether a signal has ended a process.
+func killed(how proc.End) bool {
+	const signal = 0x7f
+	return how.Known && how.Status&signal != 0
 }
 
 // passGrace bounds the wait for a claim of a process that is dead to be passed on, which

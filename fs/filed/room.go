@@ -108,12 +108,13 @@ type Filing struct {
 
 // Claim is one claim file's.
 type Claim struct {
-	place Place
-	rule  *policy.ClaimFile
-	by    ctl.Caller
-	rec   *claimfile.Record // nil: malformed
-	made  time.Time
-	held  *ctl.Claim
+	place  Place
+	rule   *policy.ClaimFile
+	target lockkey.Target
+	by     ctl.Caller
+	rec    *claimfile.Record // nil: malformed
+	made   time.Time
+	held   *ctl.Claim
 
 	named    bool      // the chain is the process that the record names
 	chain    []Member  // who may hold it next; the first holds it, if any
@@ -136,6 +137,16 @@ type Claim struct {
 
 // Count is how many claims there are.
 func (r *Room) Count() int { return int(r.n.Load()) }
+
+// IsAt reports whether there is a claim at a place.
+func (r *Room) IsAt(p Place) bool {
+	if r.Count() == 0 || p == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.at[p] != nil
+}
 
 // Has reports whether there is a claim at a place that is held, and not stale.
 func (r *Room) Has(p Place) bool {

@@ -107,6 +107,48 @@ func TestWhoHoldsItNext(t *testing.T) {
 	}
 }
 
+// A command that has failed leaves the claim to its caller, too, who may remove it.
+func TestFailedCommand(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.start(1, 2)
+		s.file(s.filing(ownerDirRule, "w", 1, 2))
+		s.end(1, 1<<8)
+		s.want("it has ended with 1", "w: 1 holds", "w: 2 holds")
+	})
+}
+
+// A claim that nobody has any more is ended by whoever removes its file; one whose holder
+// lives is not.
+func TestOrphan(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.start(1)
+		s.file(s.filing(ownerDirRule, "w", 1))
+		held := s.room.at["f"].held
+		if s.room.Disown("f"); s.room.IsOrphaned(held) {
+			t.Error("its holder lives")
+		}
+		s.want("claimed", "w: 1 holds")
+		s.end(1, 9)
+		if !s.room.IsOrphaned(held) {
+			t.Error("its holder is dead")
+		}
+		s.room.Disown("f")
+		s.want("somebody removes it", "w gives back")
+	})
+}
+
+// The same record under another name, or below another directory, is another claim.
+func TestAnotherTarget(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.start(1)
+		s.file(s.filing(ownerDirRule, "w", 1))
+		f := s.filing(ownerDirRule, "w", 1)
+		f.Target.Paths = []string{"g"}
+		s.file(f)
+		s.want("what it stands for is another", "w: 1 holds", "w: 1 holds", "w gives back")
+	})
+}
+
 // Who meets the claim of a holder that has just died waits until it is another one's.
 func TestPassOn(t *testing.T) {
 	onStage(t, func(s *stage) {

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"fmt"
+	"path"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +38,24 @@ func (r Root) MayLock(u *access.User, t *lockkey.Target, m lockmgr.Mode) (weak b
 		}
 	}
 	return weak, nil
+}
+
+// MayClaim is MayLock for a claim of a file, exclusive, which may stand for what is still to
+// be made, with the directories above it.
+func (r Root) MayClaim(u *access.User, t *lockkey.Target) error {
+	made := *t
+	made.Paths = nil
+	for _, p := range t.Paths {
+		for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
+			if _, found, e := r.Stat(nil, dir); found && e == 0 || e != 0 && e != unix.ENOENT {
+				break
+			}
+			p = dir // whoever may make this may make what is below
+		}
+		made.Paths = append(made.Paths, p)
+	}
+	_, err := r.MayLock(u, &made, lockmgr.Exclusive)
+	return err
 }
 
 // mayLockTree reports whether the user may lock a directory with all below it.
