@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/claimfile"
 	"latchfs/fs/ctl"
 	"latchfs/fs/denied"
 	"latchfs/fs/filed"
@@ -25,15 +24,6 @@ import (
 // Whoever opens, makes or replaces a claim file, where nothing is claimed, takes the lock
 // on what it stands for at the same time: so nobody else is at work there when the claim
 // begins, and there is nothing to wait for at the commit.
-
-// maxClaimFile is how much of a claim file is read: what is longer is malformed.
-const maxClaimFile = 64<<10 + 1
-
-// The files of a claim that is a directory.
-const (
-	claimOwner  = "owner"
-	claimRecord = "record.json"
-)
 
 // claimRule is the policy's rule for the claim file at a path, nil if it is none.
 func (f *FS) claimRule(path string) *policy.ClaimFile {
@@ -191,54 +181,6 @@ func (f *FS) fileClaim(by *caller, dir *inode, name string, rule *policy.ClaimFi
 	}
 }
 
-// readClaimFile reads a claim file, or a directory that is one, and when it was written.
-func readClaimFile(dirfd int, name string, rule *policy.ClaimFile) (c claimfile.Content, made time.Time, err error) {
-	var st unix.Stat_t
-	if rule.Format != policy.OwnerDirClaim {
-		c.Data, err = readSmall(dirfd, name, &st)
-		return c, time.Unix(st.Ctim.Unix()), err
-	}
-	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return c, made, err
-	}
-	defer unix.Close(fd)
-	if err := unix.Fstat(fd, &st); err != nil {
-		return c, made, err
-	}
-	made = time.Unix(st.Ctim.Unix())
-	if c.Owner, err = readSmall(fd, claimOwner, &st); err == nil {
-		c.HasOwner = true
-	}
-	if c.Record, err = readSmall(fd, claimRecord, &st); err == nil {
-		c.HasRecord = true
-	}
-	return c, made, nil
-}
-
-// readSmall reads the beginning of a regular file, and its status.
-func readSmall(dirfd int, name string, st *unix.Stat_t) ([]byte, error) {
-	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	return readBeginning(fd, st)
-}
-
-// readBeginning is readSmall of an open file.
-func readBeginning(fd int, st *unix.Stat_t) ([]byte, error) {
-	if err := unix.Fstat(fd, st); err != nil {
-		return nil, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errors.New("it is not a file")
-	}
-	data := make([]byte, min(st.Size, maxClaimFile))
-	n, err := unix.Pread(fd, data, 0)
-	return data[:max(n, 0)], err
-}
-
 // claimants are the caller and those of its ancestors that may have a claim which it
 // files, the nearest first: up to an interactive shell, which may. Each with its
 // descendants that were born with the one on the way to the caller, or later.
@@ -261,7 +203,7 @@ func (c *caller) claimants() []filed.Member {
 
 // mayFile refuses content, read from fd, that is to have the name of a claim file and is
 // another claim's.
-func (f *FS) mayFile(c *caller, op string, dir *inode, name string, open func() (int, error)) (unix.Errno, string) {
+func (f *FS) mayFile(c *caller, dir *inode, name string, open func() (int, error)) (unix.Errno, string) {
 	rule := f.claimRule(f.path(dir, name))
 	if rule == nil || rule.Format == policy.OwnerDirClaim || f.filed.Count() == 0 {
 		return 0, ""
@@ -289,7 +231,7 @@ func (s *session) mayFileLocked() unix.Errno {
 	if !ok {
 		return 0
 	}
-	e, reason := s.f.mayFile(lb.c, s.operation(), dir, name, func() (int, error) {
+	e, reason := s.f.mayFile(lb.c, dir, name, func() (int, error) {
 		return unix.FcntlInt(uintptr(s.shadow.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	})
 	if e != 0 {
@@ -300,7 +242,7 @@ func (s *session) mayFileLocked() unix.Errno {
 
 // mayFileName is mayFile for content that is about to get another name.
 func (f *FS) mayFileName(c *caller, op string, p place, k *candidate) unix.Errno {
-	e, reason := f.mayFile(c, op, p.dir, p.name, func() (int, error) { return k.open(f) })
+	e, reason := f.mayFile(c, p.dir, p.name, func() (int, error) { return k.open(f) })
 	if e != 0 {
 		x := refusals.Refusal{Path: f.path(p.dir, p.name), Op: op, Errno: e, Reason: reason, Owner: c.owner, UID: c.uid, Lineage: c.ancestors()}
 		f.explain(x)

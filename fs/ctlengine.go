@@ -109,30 +109,29 @@ func (e ctlEngine) HoldPaths() (release func()) {
 	return e.f.ns.RUnlock
 }
 
-// Acquire implements ctl.Engine.
-func (e ctlEngine) Acquire(a *ctl.Ask) (*lockmgr.Lock, error) {
+// demandOf is what is asked for as the filesystem asks for it.
+func demandOf(a *ctl.Ask) *demand {
 	cl := a.Claim
-	d := &demand{
+	return &demand{
 		c: a.By.(*caller), op: cl.Op, path: cl.Where(), claim: cl, label: labelOfClaim(cl),
 		mode: a.Mode, class: lockmgr.Session, gate: true, weak: a.Weak, wait: a.Wait, ttl: a.TTL,
 		yields: a.Yields, steal: a.Steal, inbox: a.Inbox, owner: &a.Owner, lineage: a.Lineage,
 	}
-	return e.f.acquireOrClosed(d, d.wait == 0)
+}
+
+// Acquire implements ctl.Engine.
+func (e ctlEngine) Acquire(a *ctl.Ask) (*lockmgr.Lock, error) {
+	return e.f.acquireOrClosed(demandOf(a), a.Wait == 0)
 }
 
 // Take implements ctl.Engine. FS.paths is held.
 func (e ctlEngine) Take(a *ctl.Ask) (*lockmgr.Lock, error) {
-	f, cl := e.f, a.Claim
-	d := &demand{
-		c: a.By.(*caller), op: cl.Op, path: cl.Where(), claim: cl, label: labelOfClaim(cl),
-		mode: a.Mode, class: lockmgr.Session, gate: true, weak: a.Weak, ttl: a.TTL, yields: a.Yields,
-		owner: &a.Owner, lineage: a.Lineage,
-	}
+	f, d := e.f, demandOf(a)
 	r := f.request(d, true)
 	r.Keys, r.Trees = f.keysOfTarget(d.asked())
 	l, err := f.table.Acquire(r)
 	if err == nil {
-		f.ctl.Claims.Enter(cl, l)
+		f.ctl.Claims.Enter(a.Claim, l)
 		f.heart.Arm(a.TTL)
 	}
 	return l, err

@@ -1,0 +1,70 @@
+package fs
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/claimfile"
+	"latchfs/lockmgr/policy"
+)
+
+// This file reads claim files, and directories that are claims.
+
+// maxClaimFile is how much of a claim file is read: what is longer is malformed.
+const maxClaimFile = 64<<10 + 1
+
+// The files of a claim that is a directory.
+const (
+	claimOwner  = "owner"
+	claimRecord = "record.json"
+)
+
+// readClaimFile reads a claim file, or a directory that is one, and when it was written.
+func readClaimFile(dirfd int, name string, rule *policy.ClaimFile) (c claimfile.Content, made time.Time, err error) {
+	var st unix.Stat_t
+	if rule.Format != policy.OwnerDirClaim {
+		c.Data, err = readSmall(dirfd, name, &st)
+		return c, time.Unix(st.Ctim.Unix()), err
+	}
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return c, made, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Fstat(fd, &st); err != nil {
+		return c, made, err
+	}
+	made = time.Unix(st.Ctim.Unix())
+	if c.Owner, err = readSmall(fd, claimOwner, &st); err == nil {
+		c.HasOwner = true
+	}
+	if c.Record, err = readSmall(fd, claimRecord, &st); err == nil {
+		c.HasRecord = true
+	}
+	return c, made, nil
+}
+
+// readSmall reads the beginning of a regular file, and its status.
+func readSmall(dirfd int, name string, st *unix.Stat_t) ([]byte, error) {
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return readBeginning(fd, st)
+}
+
+// readBeginning is readSmall of an open file.
+func readBeginning(fd int, st *unix.Stat_t) ([]byte, error) {
+	if err := unix.Fstat(fd, st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errors.New("it is not a file")
+	}
+	data := make([]byte, min(st.Size, maxClaimFile))
+	n, err := unix.Pread(fd, data, 0)
+	return data[:max(n, 0)], err
+}
