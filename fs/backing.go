@@ -1,10 +1,9 @@
 package fs
 
 import (
-	"fmt"
 	"os"
-	"runtime"
 	"sync"
+	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -46,76 +45,23 @@ type cacheStamp struct {
 	mtime, ctime unix.Timespec
 }
 
-// registrar registers backing files from threads without CAP_FSETID and
-// CAP_SYS_RESOURCE: passthrough writes run with the credentials of the thread
-// that registered the file, and with these a write would keep setuid bits and
-// ignore quotas. What users write goes through a thread that is not root's, for
-// filesystems keep space in reserve for user 0.
-type registrar struct {
-	roots, users chan registerRequest
-}
-
-type registerRequest struct {
-	fd    int
-	reply chan registerReply
-}
-
-type registerReply struct {
-	id  int32
-	err unix.Errno
-}
-
-func newRegistrar(srv *fuse.Server, done <-chan struct{}) (*registrar, error) {
-	r := &registrar{roots: make(chan registerRequest), users: make(chan registerRequest)}
-	root := asuser.Identity{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
-	err := r.start(srv, root, r.roots, done)
-	if err == nil {
-		err = r.start(srv, asuser.Nobody, r.users, done)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("dropping capabilities for passthrough: %w", err)
-	}
-	return r, nil
-}
-
-// start starts the thread that answers requests with the identity who.
-func (r *registrar) start(srv *fuse.Server, who asuser.Identity, requests <-chan registerRequest, done <-chan struct{}) error {
-	ready := make(chan error)
-	go func() {
-		// Never unlocked: the thread ends with the goroutine, so that no other
-		// goroutine inherits its reduced credentials.
-		runtime.LockOSThread()
-		err := who.Adopt(unix.CAP_FSETID, unix.CAP_SYS_RESOURCE)
-		ready <- err
-		if err != nil {
-			return
-		}
-		for {
-			select {
-			case <-done:
-				return
-			case q := <-requests:
-				id, e := srv.RegisterBackingFd(&fuse.BackingMap{Fd: int32(q.fd)})
-				q.reply <- registerReply{id, unix.Errno(e)}
-			}
-		}
-	}()
-	return <-ready
-}
-
-func (r *registrar) register(fd int, forRoot bool, done <-chan struct{}) (int32, unix.Errno) {
-	q := registerRequest{fd, make(chan registerReply, 1)}
-	requests := r.users
+// register registers a backing file without CAP_FSETID and CAP_SYS_RESOURCE: passthrough
+// writes run with the credentials of the thread that registered the file, and with these a
+// write would keep setuid bits and ignore quotas. What users write is registered as nobody,
+// for filesystems keep space in reserve for user 0.
+func (f *FS) register(fd int, forRoot bool) (id int32, err error) {
+	who := asuser.Nobody
 	if forRoot {
-		requests = r.roots
+		who = asuser.Identity{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	}
-	select {
-	case requests <- q:
-	case <-done:
-		return 0, unix.ESHUTDOWN
-	}
-	rep := <-q.reply
-	return rep.id, rep.err
+	err = who.Less(func() error {
+		var e syscall.Errno
+		if id, e = f.srv.RegisterBackingFd(&fuse.BackingMap{Fd: int32(fd)}); e != 0 {
+			return e
+		}
+		return nil
+	}, unix.CAP_FSETID, unix.CAP_SYS_RESOURCE)
+	return id, err
 }
 
 // startIO chooses how h's I/O is done and fills in the answer to its open.
@@ -191,7 +137,7 @@ func (f *FS) backingLocked(h *handle) bool {
 	if k.io.id != 0 {
 		return true
 	}
-	if f.registrar == nil {
+	if !f.passthrough {
 		return false
 	}
 	fd, err := f.reopenUnnoticed(f.fdOf(h.n))
@@ -199,9 +145,9 @@ func (f *FS) backingLocked(h *handle) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	id, e := f.registrar.register(fd, forRoot, f.done)
-	if e != 0 {
-		f.log.Debugf("passthrough not available for inode %d: %v", h.n.key.ino, e)
+	id, err := f.register(fd, forRoot)
+	if err != nil {
+		f.log.Debugf("passthrough not available for inode %d: %v", h.n.key.ino, err)
 		return false
 	}
 	k.io.id, k.io.roots = id, forRoot

@@ -62,47 +62,47 @@ type FS struct {
 
 	fault func(step string) error // see commit.Store.SetFault; set by simulations
 
-	opts       Options
-	log        Logger
-	srv        Kernel
-	policy     *policy.Policy
-	table      *lockmgr.Table
-	proc       Procs
-	journal    *journal.Journal // nil when mounted read-only
-	store      *commit.Store
-	history    *history.Store    // nil when mounted read-only
-	knowledge  *knowledge.Table  // who has read what; nil when mounted read-only
-	remembers  *knowledgelog.Log // keeps that over a restart; nil when mounted read-only
-	unwritten  atomic.Bool       // it could not be written the last time
-	bases      bases.Store       // what replaced versions held, to merge with
-	glances    chan struct{}     // slots for closer looks at files changed around the mount
-	source     *source
-	virt       *virtual
-	walks      *walks
-	strayed    foreignWalks // callers that cannot be told apart, and were told to walk again
-	heart      *heartbeat.Heart
-	txns       txns
-	ctl        *ctl.Server    // answers the control file, and has the locks taken through it
-	book       *account.Book  // of what users make us keep
-	looks      *account.Rate  // at descriptors, for each user
-	turns      *account.Turns // of requests
-	views      *account.Turns // of those that look into .locks
-	readClaims *readClaims
-	filed      *filed.Room // the claims that are made by files
-	claimState claimState
-	markers    *markers.Finder  // of databases
-	lessons    *lessons.Lessons // of programs; nil when no path asks for it
-	refused    refusals.Ring
-	omitted    tally.Tally[journal.Event] // refusals that the audit trail counts
-	registrar  *registrar                 // nil without passthrough
-	mounts     *mountWatch
-	trim       *trimmer
-	probe      *probe
-	rootfd     int // O_PATH on the data directory
-	procfd     int // /proc/self/fd
-	state      *os.File
-	stateKey   inoKey // its inode, whatever a name that leads there looks like
-	privileged bool   // root: files can be given to their creators
+	opts        Options
+	log         Logger
+	srv         Kernel
+	policy      *policy.Policy
+	table       *lockmgr.Table
+	proc        Procs
+	journal     *journal.Journal // nil when mounted read-only
+	store       *commit.Store
+	history     *history.Store    // nil when mounted read-only
+	knowledge   *knowledge.Table  // who has read what; nil when mounted read-only
+	remembers   *knowledgelog.Log // keeps that over a restart; nil when mounted read-only
+	unwritten   atomic.Bool       // it could not be written the last time
+	bases       bases.Store       // what replaced versions held, to merge with
+	glances     chan struct{}     // slots for closer looks at files changed around the mount
+	source      *source
+	virt        *virtual
+	walks       *walks
+	strayed     foreignWalks // callers that cannot be told apart, and were told to walk again
+	heart       *heartbeat.Heart
+	txns        txns
+	ctl         *ctl.Server    // answers the control file, and has the locks taken through it
+	book        *account.Book  // of what users make us keep
+	looks       *account.Rate  // at descriptors, for each user
+	turns       *account.Turns // of requests
+	views       *account.Turns // of those that look into .locks
+	readClaims  *readClaims
+	filed       *filed.Room // the claims that are made by files
+	claimState  claimState
+	markers     *markers.Finder  // of databases
+	lessons     *lessons.Lessons // of programs; nil when no path asks for it
+	refused     refusals.Ring
+	omitted     tally.Tally[journal.Event] // refusals that the audit trail counts
+	passthrough bool                       // the kernel reads and writes backing files itself, where we let it
+	mounts      *mountWatch
+	trim        *trimmer
+	probe       *probe
+	rootfd      int // O_PATH on the data directory
+	procfd      int // /proc/self/fd
+	state       *os.File
+	stateKey    inoKey // its inode, whatever a name that leads there looks like
+	privileged  bool   // root: files can be given to their creators
 	// commandUsers are the users as whom commands judge content, by the policy's
 	// names; nil unless privileged.
 	commandUsers map[string]*validate.Credential

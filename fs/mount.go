@@ -12,6 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/asuser"
 	"latchfs/fs/locksdir"
 	"latchfs/fs/privileges"
 	"latchfs/journal"
@@ -86,7 +87,7 @@ func Start(o Options) (_ *Mount, err error) {
 func (m *Mount) Mountpoint() string { return m.f.opts.Mountpoint }
 
 // Passthrough reports whether the kernel does file I/O without the daemon.
-func (m *Mount) Passthrough() bool { return m.f.registrar != nil }
+func (m *Mount) Passthrough() bool { return m.f.passthrough }
 
 // Wait returns when the mount is gone, or shut down: programs in other mount
 // namespaces may then still have it until the process ends.
@@ -115,7 +116,8 @@ func (m *Mount) mount() error {
 		return fmt.Errorf("mount on %s: %w", f.opts.Mountpoint, f.mountFailed(err))
 	}
 	if opts.DisabledCapabilities&fuse.CAP_PASSTHROUGH == 0 && srv.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH != 0 {
-		if f.registrar, err = newRegistrar(srv, f.done); err != nil {
+		err := asuser.Nobody.Less(func() error { return nil })
+		if f.passthrough = err == nil; err != nil {
 			f.log.Warnf("no passthrough: %v", err)
 		}
 	}

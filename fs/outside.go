@@ -18,6 +18,9 @@ type Kernel interface {
 	InodeNotify(node uint64, off, length int64) fuse.Status
 	// EntryNotify makes the kernel forget a name. It waits for the directory's lock.
 	EntryNotify(dir uint64, name string) fuse.Status
+	// RegisterBackingFd registers a backing file for passthrough, with the credentials that
+	// the thread has at that moment.
+	RegisterBackingFd(file *fuse.BackingMap) (id int32, errno syscall.Errno)
 	// UnregisterBackingFd ends the registration of a backing file.
 	UnregisterBackingFd(id int32) syscall.Errno
 	// KernelSettings is what the kernel offered when it was mounted.

@@ -119,6 +119,11 @@ func (k *simKernel) EntryNotify(dir uint64, name string) fuse.Status {
 	return fuse.ENOENT
 }
 
+// RegisterBackingFd implements Kernel: there is no passthrough.
+func (k *simKernel) RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno) {
+	return 0, syscall.ENOSYS
+}
+
 // UnregisterBackingFd implements Kernel.
 func (k *simKernel) UnregisterBackingFd(int32) syscall.Errno { return 0 }
 

@@ -54,8 +54,11 @@ type noKernel struct{}
 
 func (noKernel) InodeNotify(uint64, int64, int64) fuse.Status { return fuse.ENOENT }
 func (noKernel) EntryNotify(uint64, string) fuse.Status       { return fuse.ENOENT }
-func (noKernel) UnregisterBackingFd(int32) syscall.Errno      { return 0 }
-func (noKernel) KernelSettings() *fuse.InitIn                 { return &fuse.InitIn{Major: 7, Minor: 42} }
+func (noKernel) RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno) {
+	return 0, syscall.ENOSYS
+}
+func (noKernel) UnregisterBackingFd(int32) syscall.Errno { return 0 }
+func (noKernel) KernelSettings() *fuse.InitIn            { return &fuse.InitIn{Major: 7, Minor: 42} }
 
 // unmounted sends the requests of one thread to a filesystem that has no mount.
 func unmounted(t *testing.T, rules string) (*requests, *unseen) {

@@ -179,7 +179,7 @@ func (s *session) backingFile() proc.File {
 // all descriptors are closed, as a passthrough mapping does not keep the
 // handle open.
 func (s *session) mappedLocked() bool {
-	if s.f.registrar == nil {
+	if !s.f.passthrough {
 		return false
 	}
 	file, backing := s.procFile(), s.backingFile()

@@ -31,12 +31,18 @@ package main
 
 import (
 	"os"
+	"runtime"
 
 	"latchfs/journal/validate"
 )
 
 // version is set by the linker (make build).
 var version = "devel"
+
+// The first thread is the main goroutine's alone: work that is done as another user would
+// take from it the signal that whoever started the daemon may have asked for at its own end
+// (PR_SET_PDEATHSIG).
+func init() { runtime.LockOSThread() }
 
 func main() {
 	validate.Serve()

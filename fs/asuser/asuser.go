@@ -1,11 +1,14 @@
 // Package asuser runs single operations on files on behalf of another user than
 // the daemon's.
 //
-// Linux keeps credentials for each thread (credentials(7)). An operation runs in
-// a goroutine of its own that is locked to its thread, with system calls that
-// change that thread and no other. The Go runtime starts no thread from a locked
-// one, so that nobody inherits the changed credentials, and a thread that cannot
-// be given its own credentials back ends with its goroutine.
+// Linux keeps credentials for each thread (credentials(7)). While an operation runs, its
+// goroutine is locked to its thread, and system calls change the credentials of that thread
+// and no other. The Go runtime starts no thread from a locked one, so that nobody inherits
+// them. A goroutine of its own for each operation would cost two changes of threads, which
+// is more than most operations take.
+//
+// A change of credentials takes a signal that a thread asked for at its parent's end
+// (PR_SET_PDEATHSIG) away from the thread.
 //
 // The package knows nothing of FUSE and nothing of the rest of the daemon.
 package asuser
@@ -58,18 +61,16 @@ var overFiles = []int{
 	unix.CAP_LINUX_IMMUTABLE, unix.CAP_MKNOD, unix.CAP_SYS_RESOURCE,
 }
 
-// Adopt gives the calling thread the identity for good, and takes the
-// capabilities away from it. Its goroutine must be locked to it, and must never
-// be unlocked.
-func (id Identity) Adopt(without ...int) error {
+// Less runs do with the identity and without the capabilities.
+func (id Identity) Less(do func() error, without ...int) error {
 	own, err := ownCredentials()
 	if err != nil {
 		return err
 	}
-	return id.take(nil, own.caps.without(without...))
+	return id.with(own, nil, own.caps.without(without...), do)
 }
 
-// run runs do in a thread with the identity and what is left of the capabilities.
+// run runs do with the identity and what is left of the capabilities.
 func (id Identity) run(groups []uint32, keep func(capabilities) capabilities, do func() error) error {
 	own, err := ownCredentials()
 	if err != nil {
@@ -82,19 +83,29 @@ func (id Identity) run(groups []uint32, keep func(capabilities) capabilities, do
 	if id.UID != own.id.UID {
 		caps = keep(caps)
 	}
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		err := id.take(groups, caps)
-		if err == nil {
-			err = do()
+	return id.with(own, groups, caps, do)
+}
+
+// with runs do while its thread has the identity, the groups unless they are nil, and the
+// capabilities.
+func (id Identity) with(own *credentials, groups []uint32, caps capabilities, do func() error) error {
+	runtime.LockOSThread()
+	if !isID(unix.SYS_SETFSUID, own.id.UID) { // within another operation
+		runtime.UnlockOSThread()
+		done := make(chan error, 1)
+		go func() { done <- id.with(own, groups, caps, do) }()
+		return <-done
+	}
+	defer func() {
+		if err := own.id.take(own.groupsAfter(groups), own.caps); err != nil {
+			panic(err) // whatever this thread did next, it would do as somebody else
 		}
-		if own.id.take(own.groupsAfter(groups), own.caps) == nil {
-			runtime.UnlockOSThread()
-		}
-		done <- err
+		runtime.UnlockOSThread()
 	}()
-	return <-done
+	if err := id.take(groups, caps); err != nil {
+		return err
+	}
+	return do()
 }
 
 // take gives the calling thread an identity, groups unless they are nil, and
@@ -114,6 +125,11 @@ func (id Identity) take(groups []uint32, caps capabilities) error {
 // setID is setfsuid(2) or setfsgid(2), which do not say whether they did anything.
 func setID(call uintptr, id uint32) bool {
 	_, _, _ = unix.RawSyscall(call, uintptr(id), 0, 0)
+	return isID(call, id)
+}
+
+// isID asks setfsuid(2) or setfsgid(2), by an id that nobody can have, for the thread's.
+func isID(call uintptr, id uint32) bool {
 	now, _, _ := unix.RawSyscall(call, uintptr(^uint32(0)), 0, 0)
 	return uint32(now) == id
 }

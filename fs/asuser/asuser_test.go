@@ -1,6 +1,7 @@
 package asuser
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -69,6 +70,56 @@ func TestDo(t *testing.T) {
 			if got := owner(t, path+"-ours"); got != self {
 				t.Errorf("%s is of %v", path+"-ours", got)
 			}
+		}
+	}
+	checkThreads(t)
+}
+
+// One operation within another is its own user's, and leaves the other to its user; also
+// where the outer one has fewer capabilities.
+func TestWithin(t *testing.T) {
+	needsRoot(t)
+	dir := t.TempDir()
+	other := Identity{some.UID + 1, some.GID + 1}
+	err := some.Judged(nil, func() error {
+		inner := other.Do(func() error { return unix.Mkdir(filepath.Join(dir, "inner"), 0o700) })
+		if unix.Access(dir, unix.W_OK) != nil || unix.Mkdir(filepath.Join(dir, "outer"), 0o700) != unix.EACCES {
+			return errors.New("the outer operation is not the user's any more")
+		}
+		return inner
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if got := owner(t, filepath.Join(dir, "inner")); got != other {
+		t.Errorf("what the inner operation made is of %v", got)
+	}
+	checkThreads(t)
+}
+
+// An operation that panics leaves the thread as it was.
+func TestPanics(t *testing.T) {
+	needsRoot(t)
+	func() {
+		defer func() { _ = recover() }()
+		_ = some.Do(func() error { panic("in an operation") })
+	}()
+	checkThreads(t)
+}
+
+// Less takes capabilities away, also from root, for as long as it lasts.
+func TestLess(t *testing.T) {
+	needsRoot(t)
+	for _, who := range []Identity{{}, Nobody} {
+		err := who.Less(func() error {
+			now, err := readCapabilities()
+			if err == nil && now[0].Effective&(1<<unix.CAP_FSETID|1<<unix.CAP_SYS_RESOURCE) != 0 {
+				err = fmt.Errorf("capabilities %#x", now[0].Effective)
+			}
+			return err
+		}, unix.CAP_FSETID, unix.CAP_SYS_RESOURCE)
+		if err != nil {
+			t.Errorf("%v: %v", who, err)
 		}
 	}
 	checkThreads(t)

@@ -36,7 +36,7 @@ const sectorSize = 512
 // ReadRange calls fn with the bytes of fd from start to end, in pieces that begin at
 // sectors, until it returns false.
 func ReadRange(fd int, start, end int64, fn func(at int64, b []byte) bool) error {
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, min(64<<10, max(0, end-start)+sectorSize))
 	for start < end {
 		n, err := unix.Pread(fd, buf[:min(end-start, int64(len(buf))-start%sectorSize)], start)
 		switch {
