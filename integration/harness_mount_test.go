@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"net"
 	"os"
 	"os/exec"
@@ -36,7 +37,8 @@ type mountOptions struct {
 	name       string
 	uid        int
 	overItself bool
-	static     bool // the binary that is installed
+	static     bool   // the binary that is installed
+	below      string // where the directories are made; empty: bench.root
 	groups     []uint32
 	args       []string
 	config     string
@@ -87,6 +89,9 @@ func withSeed(fill func(data string) error) mountOption {
 // asInstalled mounts latchfs as it is installed, without the race detector, which takes
 // more memory than what is limited may have.
 func asInstalled() mountOption { return func(o *mountOptions) { o.static = true } }
+
+// below makes the directories of the mount in another one.
+func below(dir string) mountOption { return func(o *mountOptions) { o.below = dir } }
 
 // withGroups gives root's daemon these supplementary groups.
 func withGroups(groups ...uint32) mountOption {
@@ -173,7 +178,7 @@ func mountHere(t testing.TB, opts ...mountOption) *Mount {
 }
 
 func (m *Mount) makeDirs() error {
-	home, err := os.MkdirTemp(bench.root, "m-")
+	home, err := os.MkdirTemp(cmp.Or(m.options.below, bench.root), "m-")
 	if err != nil {
 		return err
 	}
