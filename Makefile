@@ -47,6 +47,7 @@ RACE = $$(command -v "$${CC:-cc}" >/dev/null && echo -race)
 FUZZTIME   ?= 10s
 HICCUPS    ?= 100ms
 BENCHFLAGS ?=
+CURVEFLAGS ?=
 COUNTERFLAGS ?=
 
 .PHONY: help
@@ -220,6 +221,11 @@ bench: TEST_PACKAGES += $(BENCH_PACKAGES)
 bench: setup ## measure against the plain directory, go-fuse's loopback and bindfs (BENCHFLAGS=-quick)
 	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)
 	$(GO) run ./integration/bench $(BENCHFLAGS)
+
+.PHONY: curves
+curves: TEST_PACKAGES += $(BENCH_PACKAGES)
+curves: setup ## measure how the costs grow with what there is, and draw that (docs/performance; CURVEFLAGS='-only size')
+	$(GO) run ./integration/bench -curves docs/performance -rounds 3 $(CURVEFLAGS)
 
 .PHONY: counters
 counters: setup build ## lose updates: 16 workers, 50 increments each, for every tool and policy; a table (COUNTERFLAGS=-counters.columns=plain,refuse)

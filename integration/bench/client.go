@@ -82,6 +82,11 @@ func findWork(id string) (work, bool) {
 			return w, true
 		}
 	}
+	for _, c := range allCurves() {
+		if w := c.work(1); w.ID == id {
+			return w, true
+		}
+	}
 	return work{}, false
 }
 

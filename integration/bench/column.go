@@ -24,6 +24,7 @@ type column struct {
 	NoTargets   bool // shown without verdicts
 
 	root   string  // where clients work
+	data   string  // the files below the mount
 	daemon *daemon // nil: the plain directory
 	broken error   // why it is not measured (any more)
 }
@@ -63,7 +64,7 @@ func (s *site) openColumns(ctx context.Context, ids []string, logf func(string, 
 		if err := makeFixtures(data); err != nil {
 			return all, fmt.Errorf("files of column %s: %w", id, err)
 		}
-		c.root = data
+		c.root, c.data = data, data
 		if id == plainColumn {
 			continue
 		}

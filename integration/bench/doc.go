@@ -40,5 +40,11 @@
 // many wait as are held, and the daemon runs with GOGC=5, so that what it has in
 // memory is what it needs.
 //
+// # Curves
+//
+// With -curves the program measures how a cost changes while one thing grows: writers, the
+// file, the directory, what a process has open, what the mount has seen before, the policy.
+// What a point needs is made below the mounts where that does not matter to them.
+//
 // These are measurements, not tests: no test depends on a time.
 package main

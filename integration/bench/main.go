@@ -53,7 +53,9 @@ type options struct {
 	Columns []string
 	Works   []work
 	Keep    bool
-	Locks   int // instead of the works, so many held locks
+	Locks   int    // instead of the works, so many held locks
+	Curves  string // instead of the works, the directory for the drawings of the curves
+	only    *regexp.Regexp
 }
 
 func parseOptions(args []string) (options, error) {
@@ -70,6 +72,7 @@ func parseOptions(args []string) (options, error) {
 	f.StringVar(&only, "only", "", "regular expression: measure only the works whose name matches")
 	f.StringVar(&columns, "columns", strings.Join(columnIDs(), ","), "columns to measure")
 	f.IntVar(&o.Locks, "locks", 0, "hold so many locks, with a tenth as many requests waiting, and measure the table; 0: measure the works")
+	f.StringVar(&o.Curves, "curves", "", "measure how the costs grow, and draw that into this `directory`; -only chooses curves")
 	f.BoolVar(&o.Keep, "keep", false, "leave the files (not the mounts) behind")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -90,12 +93,13 @@ func parseOptions(args []string) (options, error) {
 	if err != nil {
 		return o, err
 	}
+	o.only = pattern
 	for _, w := range allWorks() {
 		if pattern.MatchString(w.ID) {
 			o.Works = append(o.Works, w)
 		}
 	}
-	if len(o.Works) == 0 {
+	if len(o.Works) == 0 && o.Curves == "" {
 		return o, fmt.Errorf("no work matches %q", only)
 	}
 	return o, nil
@@ -117,13 +121,19 @@ func run(ctx context.Context, o options) (err error) {
 		columns = []*column{newColumn(latchfsColumn)}
 		return s.measureLocks(ctx, columns[0], o.Locks, logf)
 	}
+	if o.Curves != "" {
+		o.Columns = slices.DeleteFunc(o.Columns, func(id string) bool { return colours[id] == "" })
+	}
 	columns, err = s.openColumns(ctx, o.Columns, logf)
 	if err != nil {
 		return err
 	}
+	if o.Curves != "" {
+		return s.drawCurves(ctx, o, columns, logf)
+	}
 	started, load := time.Now(), loadAverage()
 	facts := machineFacts(s.Dir)
-	t := plan{Works: o.Works, Rounds: o.Rounds, Budget: o.Budget, Logf: logf}.run(ctx, s, columns)
+	t := plan{Works: o.Works, Rounds: o.Rounds, Budget: o.Budget, Deadline: clientDeadline, Logf: logf}.run(ctx, s, columns)
 	facts = append(facts,
 		fact{"run", fmt.Sprintf("%d rounds, %v for a measurement, %v in all, on %s", o.Rounds, o.Budget,
 			time.Since(started).Round(time.Second), started.Format(time.DateOnly))},

@@ -11,17 +11,17 @@ import (
 
 // measure does one work once on one column and answers the time of one
 // operation in nanoseconds.
-func (s *site) measure(ctx context.Context, w work, c *column, budget time.Duration) (float64, error) {
+func (s *site) measure(ctx context.Context, w work, c *column, budget, deadline time.Duration) (float64, error) {
 	if err := c.failed(); err != nil {
 		return missing, err
 	}
 	if err := s.settle(); err != nil {
 		return missing, err
 	}
-	limited, cancel := context.WithTimeout(ctx, clientDeadline)
+	limited, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	clients, err := startCrew(limited, w, spec{
-		Work: w.ID, Root: c.root, Archive: s.archive(), CloseCommits: c.IsLatchfs, CloseSyncs: c.Durability == full || c.Durability == ordered, BudgetNS: int64(budget),
+		Work: w.ID, Root: c.root, Data: c.data, Size: w.Size, Archive: s.archive(), CloseCommits: c.IsLatchfs, CloseSyncs: c.Durability == full || c.Durability == ordered, BudgetNS: int64(budget),
 	})
 	var results []result
 	if err == nil {
@@ -34,7 +34,7 @@ func (s *site) measure(ctx context.Context, w work, c *column, budget time.Durat
 	}
 	if err != nil {
 		if errors.Is(limited.Err(), context.DeadlineExceeded) {
-			err = fmt.Errorf("not done within %v", clientDeadline)
+			err = fmt.Errorf("not done within %v", deadline)
 		}
 		return missing, err
 	}

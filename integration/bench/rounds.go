@@ -11,6 +11,11 @@ type plan struct {
 	Works  []work
 	Rounds int
 	Budget time.Duration // of one measurement
+	// Deadline is when a client is given up, its preparations included.
+	Deadline time.Duration
+	// Points: the works are the points of curves, which prepare for longer than they are
+	// measured. There is no round that is not recorded, and nothing is said of each.
+	Points bool
 	Logf   func(format string, args ...any)
 }
 
@@ -44,7 +49,11 @@ const failuresAllowed = 2
 // incomplete, when ctx ends the run.
 func (p plan) run(ctx context.Context, s *site, columns []*column) table {
 	t := make(table)
-	for round := -1; round < p.Rounds && ctx.Err() == nil; round++ {
+	first := -1
+	if p.Points {
+		first = 0
+	}
+	for round := first; round < p.Rounds && ctx.Err() == nil; round++ {
 		budget, started := p.Budget, time.Now()
 		if round < 0 {
 			budget /= 10
@@ -57,7 +66,9 @@ func (p plan) run(ctx context.Context, s *site, columns []*column) table {
 				}
 			}
 		}
-		p.Logf("round %d of %d took %v", round+1, p.Rounds, time.Since(started).Round(time.Millisecond))
+		if !p.Points {
+			p.Logf("round %d of %d took %v", round+1, p.Rounds, time.Since(started).Round(time.Millisecond))
+		}
 	}
 	return t
 }
@@ -81,7 +92,7 @@ func (p plan) measure(ctx context.Context, s *site, x *cell, w work, c *column, 
 	if c.failed() != nil || x.failed >= failuresAllowed {
 		return
 	}
-	ns, err := s.measure(ctx, w, c, budget)
+	ns, err := s.measure(ctx, w, c, budget, p.Deadline)
 	if err != nil && ctx.Err() == nil {
 		x.failed++
 		if x.Err == nil {

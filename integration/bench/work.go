@@ -12,6 +12,7 @@ type work struct {
 	Promises []durability // which ones promise what the other columns' syncs do; none: any
 	Target   target
 	New      func(spec) (*job, error) // in the client: prepares, untimed
+	Size     int64                    // of what grows, where this is a point of a curve
 }
 
 // durability is a policy of latchfs: what a commit has waited for.
@@ -40,6 +41,8 @@ type job struct {
 type spec struct {
 	Work         string
 	Root         string // this column's view of the files
+	Data         string // the same files below the mount
+	Size         int64  // the point of a curve
 	Archive      string // the tar file of the untar work, outside of all columns
 	CloseCommits bool   // the column is latchfs: open, write, close is a safe save
 	CloseSyncs   bool   // the close of a new file waits for the disk, too
