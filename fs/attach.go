@@ -39,6 +39,7 @@ func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *fuse.OpenO
 	h.stale.Store(stale)
 	s.f.mu.Unlock()
 	s.handles[h] = struct{}{}
+	s.mappable = s.mappable || flags&unix.O_ACCMODE != unix.O_WRONLY
 	s.idle.Store(false)
 	s.onlyMapped.Store(false)
 	s.adds = s.adds && flags&unix.O_APPEND != 0

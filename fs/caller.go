@@ -23,6 +23,7 @@ type caller struct {
 	gid   uint32
 	start uint64 // the thread's start, which tells a reused id from the old one
 	owner lockmgr.Owner
+	comm  string // the name of its program, if the look at it has shown that
 
 	once    sync.Once
 	lineage []lockmgr.Ancestor
@@ -62,8 +63,13 @@ func (c *caller) syscall() (proc.Call, bool) {
 // callerOf identifies the sender of a request. A caller in a pid namespace
 // that we cannot see, or one that is gone already, is an owner of its own.
 func (f *FS) callerOf(h *fuse.InHeader) *caller {
-	c := &caller{f: f, tid: int32(h.Pid), uid: h.Uid, gid: h.Gid}
 	th, err := f.proc.Thread(h.Pid)
+	return f.callerFrom(h, &th, err)
+}
+
+// callerFrom is the caller that a look has shown.
+func (f *FS) callerFrom(h *fuse.InHeader, th *proc.Thread, err error) *caller {
+	c := &caller{f: f, tid: int32(h.Pid), uid: h.Uid, gid: h.Gid}
 	if errors.Is(err, proc.ErrBusy) {
 		// Inside execve, which closes our descriptor on the way.
 		c.owner = f.knownOwner(th.TGID)
@@ -74,9 +80,27 @@ func (f *FS) callerOf(h *fuse.InHeader) *caller {
 		c.owner = lockmgr.Owner{Start: f.serial.Add(1)}
 		return c
 	}
-	c.start = th.Start
-	c.owner = th.Owner
+	c.start, c.owner, c.comm = th.Start, th.Owner, th.Comm
 	return c
+}
+
+// openerOf is callerOf for an open to write or to create, which execve(2) never sends.
+func (f *FS) openerOf(h *fuse.InHeader) *caller {
+	th, err := f.proc.Opener(h.Pid)
+	return f.callerFrom(h, &th, err)
+}
+
+// closerOf is callerOf for the sender of a FLUSH, with how its process is ending.
+func (f *FS) closerOf(h *fuse.InHeader) *closing {
+	th, sig, exiting, err := f.proc.Closer(h.Pid)
+	return &closing{c: f.callerFrom(h, &th, err), sig: sig, exiting: exiting}
+}
+
+// closing is who closes a descriptor.
+type closing struct {
+	c       *caller
+	sig     int  // that kills it, 0 if none does
+	exiting bool // it is on its way out
 }
 
 // knownOwner identifies a process by what the running sessions know of it.
@@ -204,6 +228,9 @@ func (c *caller) haveGroups(groups []uint32, known bool) {
 func (c *caller) program() string {
 	if c.foreign() {
 		return ""
+	}
+	if c.comm != "" {
+		return c.comm
 	}
 	return c.f.proc.Program(c.owner.PID)
 }

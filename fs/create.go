@@ -16,7 +16,7 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	if e != 0 {
 		return status(e)
 	}
-	c := f.callerOf(&in.InHeader)
+	c := f.openerOf(&in.InHeader)
 	set := f.settings(f.path(dir, name))
 	mode := f.modeFor(dir, in.Mode, in.Umask)
 	records := appendsRecords(in.Flags, set) && f.txnOf(c) == nil

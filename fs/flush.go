@@ -33,7 +33,7 @@ func (f *FS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	case h.kind != shadowHandle:
 		return fuse.OK
 	}
-	e := f.flushShadow(f.callerOf(&in.InHeader), h)
+	e := f.flushShadow(f.closerOf(&in.InHeader), h)
 	if lost := h.sess.closeStale(h); e == 0 {
 		e = lost
 	}
@@ -42,18 +42,14 @@ func (f *FS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 
 // flushShadow notes who closes a descriptor of the shadow and commits if that
 // was the last one.
-func (f *FS) flushShadow(c *caller, h *handle) unix.Errno {
-	s := h.sess
-	sig, exiting := 0, false
-	if !c.foreign() {
-		sig, exiting = f.proc.Exit(uint32(c.tid))
-	}
+func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
+	s, c := h.sess, cl.c
 	var killed *killedWriter
-	if sig != 0 {
-		killed = killedWriterOf(c, sig)
+	if cl.sig != 0 {
+		killed = killedWriterOf(c, cl.sig)
 	}
 	s.mu.Lock()
-	by := &closer{owner: c.owner, exiting: exiting, killed: sig != 0}
+	by := &closer{owner: c.owner, program: c.comm, exiting: cl.exiting, killed: cl.sig != 0}
 	if s.state.hasEnded() {
 		h.flushed = true
 		e, grows := s.toldLocked(c.owner), s.grows
@@ -94,7 +90,10 @@ func (s *session) noteChildren(by *closer) {
 	}
 	by.children = s.f.proc.Descendants(by.owner.PID)
 	for _, pid := range by.children {
-		if !s.mayLookAt(pid) || !s.holds(pid) {
+		if !s.mayLookAt(pid) {
+			continue
+		}
+		if by.note(pid, s.holds(pid)); !by.held[pid] {
 			continue
 		}
 		if th, err := s.f.proc.Process(pid); err == nil {
@@ -110,6 +109,25 @@ type closer struct {
 	killed  bool // by a signal
 	// children are its descendants at the time of the close.
 	children []int32
+	program  string // that it runs, "" if it is not known
+	// held is what a look at the children has shown, for the first judgement of who
+	// holds the shadow: a child that closes it after that sends a FLUSH of its own.
+	held map[int32]bool
+}
+
+func (by *closer) note(pid int32, holds bool) {
+	if by.held == nil {
+		by.held = map[int32]bool{}
+	}
+	by.held[pid] = holds
+}
+
+// seen is what was noted of a process, and whether something was.
+func (by *closer) seen(pid int32) (holds, known bool) {
+	if by != nil {
+		holds, known = by.held[pid]
+	}
+	return holds, known
 }
 
 // endIfIdle ends the session if nobody can write its shadow any more. It waits for
@@ -122,6 +140,7 @@ func (s *session) endIfIdle(by *closer) unix.Errno {
 		if len(dying) == 0 {
 			return e
 		}
+		by.held = nil // it takes a while
 		// Of processes that are killed at once, none may wait for another.
 		if by.killed || !patience.wait(s.f.proc, dying) {
 			return 0 // RELEASE will tell
@@ -146,6 +165,8 @@ func (s *session) endUnlessBusy(by *closer) (unix.Errno, []lockmgr.Owner) {
 	if len(s.handles) > 0 && s.state == stateWriting && s.isCleanLocked() {
 		return s.lingerLocked(), nil
 	}
+	s.by = by
+	defer func() { s.by = nil }()
 	return s.endLocked(), nil
 }
 

@@ -77,7 +77,10 @@ func (s *session) closedWhileGrowing(by *closer) {
 		}
 	}
 	for _, pid := range s.holderSet(by) {
-		if !(by.exiting && pid == by.owner.PID) && (!s.mayLookAt(pid) || s.holds(pid)) {
+		if by.exiting && pid == by.owner.PID {
+			continue
+		}
+		if holds, known := by.seen(pid); holds || !known && (!s.mayLookAt(pid) || s.holds(pid)) {
 			return
 		}
 	}

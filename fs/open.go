@@ -192,7 +192,7 @@ func (f *FS) openBase(in *fuse.OpenIn, k *kernelNode, s *session, out *fuse.Open
 }
 
 func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, n *inode, out *fuse.OpenOut) fuse.Status {
-	c := f.callerOf(&in.InHeader)
+	c := f.openerOf(&in.InHeader)
 	f.mu.Lock()
 	s := n.sess
 	parent, name := n.namedLocked()

@@ -83,12 +83,14 @@ type session struct {
 	securedOnDisk bool
 	asksForDisk   bool        // a descriptor of it was opened with O_SYNC or O_DSYNC
 	stamp         shadowStamp // at the last heartbeat
+	by            *closer     // whose close ends the session, while it does
 	appears       *time.Timer // makes a new file visible that is still open; nil: not running
 	grows         bool        // it has appeared, or is about to, before its close
 	lingering     *time.Timer // waits for the RELEASE of a session with nothing to commit
 	result        unix.Errno
 	shown         atomic.Pointer[shownAttr]
 	used          usage        // by an operation that came to the daemon
+	mappable      bool         // it was opened to read and write: mmap(2) needs the right to read
 	onlyMapped    atomic.Bool  // somebody was seen to have it mapped, and no descriptor of it
 	idle          atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
 	patience      atomic.Int32 // how often late may look again

@@ -40,6 +40,10 @@ func (s *session) renameWriter() {
 	if o.PID <= 0 {
 		return
 	}
+	if by := s.by; by != nil && by.owner == o && by.program != "" {
+		s.nameWriter(by.program)
+		return
+	}
 	if th, err := s.f.proc.Thread(uint32(o.PID)); err != nil || th.Owner != o {
 		return
 	}

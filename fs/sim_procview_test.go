@@ -121,6 +121,14 @@ func (ps simEyes) Exit(tid uint32) (sig int, exiting bool) {
 	return p.signal, true
 }
 
+// Closer implements Procs.
+func (ps simEyes) Closer(tid uint32) (th proc.Thread, sig int, exiting bool, err error) {
+	if th, err = ps.Thread(tid); err == nil {
+		sig, exiting = ps.Exit(tid)
+	}
+	return th, sig, exiting, err
+}
+
 // Watch implements Procs.
 func (ps simEyes) Watch(o lockmgr.Owner) (dead <-chan struct{}, stop func(), err error) {
 	dead, _, stop, err = ps.WatchEnd(o)

@@ -29,7 +29,7 @@ func blindly(t *testing.T, rules string, test func(t *testing.T, r *requests, bl
 func (r *requests) rewrite(text string) (id, fh uint64) {
 	r.t.Helper()
 	id = r.lookup("f")
-	fh, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC)
+	fh, st := r.open(id, unix.O_RDWR|unix.O_TRUNC) // what cannot be read cannot be mapped
 	if !st.Ok() {
 		r.t.Fatalf("open: %v", st)
 	}
@@ -61,6 +61,24 @@ func TestCloseThatSeesNothing(t *testing.T) {
 			t.Errorf("refused: %q", kept)
 		}
 	})
+}
+
+// What was opened to write only, nobody can have mapped: nobody's mappings are asked for.
+func TestCloseOfWhatCannotBeMapped(t *testing.T) {
+	r, eyes := unmounted(t, "")
+	r.replace("old")
+	id := r.lookup("f")
+	fh, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC)
+	if !st.Ok() {
+		t.Fatalf("open: %v", st)
+	}
+	r.write(id, fh, 0, "new")
+	eyes.maps.Store(true)
+	if st := r.closes(id, fh); !st.Ok() {
+		t.Errorf("close: %v", st)
+	}
+	r.want("after the close", "new", map[string]int{"commit": 1})
+	r.release(id, fh)
 }
 
 // If it never can be seen, the kernel's word that the last descriptor is closed counts.

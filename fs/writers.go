@@ -39,10 +39,14 @@ func (s *session) busyLocked(by *closer) (busy bool, dying []lockmgr.Owner) {
 		if pid == owner.PID || exits && pid == by.owner.PID {
 			continue
 		}
-		if !s.mayLookAt(pid) {
-			return true, nil // RELEASE will tell
+		holds, known := by.seen(pid)
+		if !known {
+			if !s.mayLookAt(pid) {
+				return true, nil // RELEASE will tell
+			}
+			holds = s.holds(pid)
 		}
-		if !s.holds(pid) {
+		if !holds {
 			dying = s.f.addDying(dying, pid, by)
 			continue
 		}
@@ -70,6 +74,9 @@ func (s *session) holds(pid int32) bool {
 	file := s.procFile()
 	if w, _, err := s.f.proc.Opens(pid, file); err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
 		return true // where it cannot be seen, RELEASE will tell
+	}
+	if !s.mappable {
+		return false
 	}
 	mapped := s.f.maps(pid, file, s.backingFile())
 	if mapped {
@@ -179,7 +186,7 @@ func (s *session) backingFile() proc.File {
 // all descriptors are closed, as a passthrough mapping does not keep the
 // handle open.
 func (s *session) mappedLocked() bool {
-	if !s.f.passthrough {
+	if !s.f.passthrough || !s.mappable {
 		return false
 	}
 	file, backing := s.procFile(), s.backingFile()

@@ -13,6 +13,7 @@ type known struct {
 	start       uint64
 	ppid        int32
 	pgrp        int32
+	comm        name
 	tgid        int32  // 0: not looked up yet
 	leaderStart uint64 // with tgid
 	shell       bool   // it is a shell at whose prompt somebody types
@@ -77,7 +78,7 @@ func (c *cache) get(tid int32) *known {
 // note remembers a stat just read. What was known of the same thread before and
 // cannot change stays known.
 func (c *cache) note(tid int32, st *stat) *known {
-	k := &known{tid: tid, start: st.start, ppid: st.ppid, pgrp: st.pgrp, shell: st.shell, launcher: st.launcher, seen: now()}
+	k := &known{tid: tid, start: st.start, ppid: st.ppid, pgrp: st.pgrp, comm: st.comm, shell: st.shell, launcher: st.launcher, seen: now()}
 	if old := c.get(tid); old != nil && old.start == st.start {
 		k.tgid, k.leaderStart = old.tgid, old.leaderStart
 	}

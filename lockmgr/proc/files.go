@@ -115,18 +115,26 @@ func (c *openCounter) count(path string) (any bool, err error) {
 	return any, ignoreGone(err)
 }
 
-// isAnonymous reports whether a descriptor is of something that no filesystem has. An
-// epoll instance is, and says nothing of itself while its events are written to memory
-// that does not answer; nothing ends that wait, not even the death of who waits. The link
-// of a descriptor does not say it either while its process is in execve, but a wait for
-// that ends with who waits.
+// isAnonymous reports whether a descriptor is of something that no filesystem has: the
+// link of a file begins with a slash, whatever its mount. An epoll instance is such, and
+// says nothing of itself while its events are written to memory that does not answer;
+// nothing ends that wait, not even the death of who waits. The link of a descriptor does
+// not say it either while its process is in execve, but a wait for that ends with who waits.
 func (r *Reader) isAnonymous(path string, fd int32) bool {
-	var buf [len(anonymous)]byte
+	var buf [len("anon_inode:")]byte
 	n, err := unix.Readlinkat(r.proc, path+"fd/"+strconv.Itoa(int(fd)), buf[:])
-	return err == nil && string(buf[:n]) == anonymous
+	return err == nil && isAnonymousLink(buf[:n])
 }
 
-const anonymous = "anon_inode:"
+// isAnonymousLink reports it of the beginning of the link.
+func isAnonymousLink(link []byte) bool {
+	for _, kind := range [...]string{"anon_inode:", "pipe:[", "socket:["} {
+		if bytes.HasPrefix(link, []byte(kind)) {
+			return true
+		}
+	}
+	return false
+}
 
 // look counts one descriptor if it is one of the file. What counts stands at the
 // beginning of what the kernel says; the list of its locks may be long.

@@ -15,6 +15,7 @@ func TestParseStat(t *testing.T) {
 	want := stat{state: 'R', ppid: 7122, pgrp: 7123, tty: 34816, flags: 4194308, cpu: 15, childCPU: 51, threads: 3, start: 105400, sigIgnore: 2621440, exitCode: 9}
 	for _, name := range []string{"cat", ") Z 1 (", "", "))", "a\nb", strings.Repeat(" ", 15)} {
 		line := strings.Replace(statLine, "cat", name, 1)
+		want.comm = nameOf([]byte(name))
 		if got, err := parseStat([]byte(line)); got != want || err != nil {
 			t.Errorf("named %q: %+v, %v, want %+v", name, got, err, want)
 		}

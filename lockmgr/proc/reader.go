@@ -177,7 +177,7 @@ func (r *Reader) readUpTo(path string, limit int) ([]byte, error) {
 // readRest reads until the end of the file or the limit, and returns it after
 // what is there already, in a slice of its own.
 func readRest(fd int, start []byte, limit int) ([]byte, error) {
-	content := append(make([]byte, 0, 4*len(start)+1024), start...)
+	content := append(make([]byte, 0, 4*len(start)+firstRead), start...)
 	for len(content) < limit {
 		if len(content) == cap(content) {
 			content = append(content, 0)[:len(content)]

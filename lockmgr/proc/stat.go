@@ -10,6 +10,7 @@ import (
 // stat is what the package needs of /proc/PID/stat. Numbers in comments are
 // the field numbers of proc_pid_stat(5).
 type stat struct {
+	comm      name   // 2
 	state     byte   // 3
 	ppid      int32  // 4
 	pgrp      int32  // 5
@@ -44,6 +45,22 @@ func (r *Reader) stat(pid int32) (st stat, err error) {
 // name, with what stands before it.
 const maxComm = 128
 
+// name is the kernel's name for a process, which has up to 15 bytes, and not as long
+// as the names of kernel threads can be. Zero: not known.
+type name [16]byte
+
+func nameOf(text []byte) (n name) {
+	if len(text) < len(n) {
+		copy(n[:], text)
+	}
+	return n
+}
+
+func (n *name) String() string {
+	text, _, _ := bytes.Cut(n[:], []byte{0})
+	return string(text)
+}
+
 // comm returns the name between the parentheses of a stat line. The name may
 // hold spaces and parentheses itself, so the last one counts.
 func comm(b []byte) (name, rest []byte, ok bool) {
@@ -57,10 +74,11 @@ func comm(b []byte) (name, rest []byte, ok bool) {
 // parseStat reads a line of /proc/PID/stat.
 func parseStat(b []byte) (stat, error) {
 	var st stat
-	name, b, ok := comm(b)
+	text, b, ok := comm(b)
 	if !ok || len(b) < 3 || b[0] != ' ' {
 		return st, errStat
 	}
+	st.comm = nameOf(text)
 	st.state = b[1]
 	b = b[2:]
 	field := 4
@@ -86,8 +104,8 @@ func parseStat(b []byte) (stat, error) {
 	if !ok {
 		return st, errStat
 	}
-	st.shell = shells[string(name)] && st.isPrompt()
-	st.launcher = launchers[string(name)]
+	st.shell = shells[string(text)] && st.isPrompt()
+	st.launcher = launchers[string(text)]
 	return st, nil
 }
 

@@ -17,6 +17,9 @@ type Thread struct {
 	Start uint64 // of the thread, in clock ticks since boot
 	Owner lockmgr.Owner
 	PPID  int32 // parent of the process, 0 if it cannot be seen from here
+	// Comm is the kernel's name for the process (see Program), if the look that this is
+	// the answer of has shown it; "" else.
+	Comm string
 }
 
 // Thread tells which process a thread belongs to, for FUSE names its callers by
@@ -88,13 +91,23 @@ func (r *Reader) read(tid int32) (Thread, error) {
 	if err != nil {
 		return Thread{}, err
 	}
-	k := r.known.note(tid, &st)
+	return r.identify(tid, &st)
+}
+
+// identify is what a look at a thread tells of it.
+func (r *Reader) identify(tid int32, st *stat) (Thread, error) {
+	k := r.known.note(tid, st)
 	if k.tgid == 0 {
+		var err error
 		if k, err = r.resolve(k); err != nil {
 			return Thread{}, err
 		}
 	}
-	return k.thread(), nil
+	t := k.thread()
+	if t.TID == t.TGID { // a thread may have a name of its own
+		t.Comm = st.comm.String()
+	}
+	return t, nil
 }
 
 // threadInExec answers for a thread in execve from what is remembered.
@@ -193,6 +206,35 @@ func (r *Reader) Exit(tid uint32) (sig int, exiting bool) {
 		return 0, err == ErrGone
 	}
 	r.known.note(id, &st)
+	return st.end()
+}
+
+// Closer is Thread and Exit for the sender of a FLUSH, in one look.
+func (r *Reader) Closer(tid uint32) (t Thread, sig int, exiting bool, err error) {
+	if tid == 0 {
+		return Thread{}, 0, false, ErrForeign
+	}
+	id := int32(tid)
+	if r.inExec(id) {
+		if t, ok := r.believed(id); ok {
+			return t, 0, false, nil
+		}
+		t, err = r.threadInExec(id)
+		return t, 0, false, err
+	}
+	st, err := r.stat(id)
+	if err != nil {
+		return Thread{}, 0, false, err
+	}
+	if t, err = r.identify(id, &st); err != nil {
+		return Thread{}, 0, false, err
+	}
+	sig, exiting = st.end()
+	return t, sig, exiting, nil
+}
+
+// end is what Exit answers.
+func (st *stat) end() (sig int, exiting bool) {
 	// The exit code of a stopped process is the signal that stopped it.
 	if st.state == 'T' || st.state == 't' {
 		return 0, false
