@@ -81,7 +81,7 @@
 //
 // Over an existing file, with a crash possible after every step:
 //
-//	fsync(shadow)                     old version, no trace
+//	write back and wait, or fsync     old version, no trace
 //	journal: begin "replace"          old version; the intent names nothing
 //	link shadow -> .latchfs-HEX       old version; recovery removes the link
 //	compare the name with the base    as before; a difference is a conflict
@@ -101,6 +101,13 @@
 // Where the filesystem has no exchange the old inode is linked into the history,
 // if it is to be kept, and the shadow renamed over it. After a crash between the
 // two, recovery removes the link.
+//
+// The first step is an fsync(shadow) unless the disk keeps the order of names and bytes
+// (package disk, KeepsOrder: ext4 with a journal of its own and data=ordered, XFS). There
+// the bytes are written back and waited for; their blocks and the size are in the
+// filesystem's journal then before the exchange is, and with it at the latest, and the
+// device has emptied its cache before the journal's commit counts. So the fsync of the
+// directory is the one commit that the save waits for.
 //
 // Btrfs forgets what was synced without a name: there the link comes first, with
 // an intent "shadow" that the other one replaces, also for a new name, which is
@@ -158,9 +165,9 @@
 //
 // # Durability
 //
-// Full: the file is synced before the rename and the directory after it, so
-// when Publish returns the new version survives a power cut. Ordered: the file
-// is synced before the rename; after a power cut the name holds the old or the
+// Full: the file is synced, or where the disk keeps the order written back, before the
+// rename and the directory is synced after it, so when Publish returns the new version
+// survives a power cut. Ordered: the same without the sync of the directory; after a power cut the name holds the old or the
 // new version, complete. Lazy: the same, after the recovery, and nothing is
 // waited for; on btrfs, whose log does not keep the order of names that this takes,
 // it is Ordered. Auto: Full for what replaces a version, or takes a name that a file has

@@ -108,7 +108,8 @@ func TestLazyDoesNotWait(t *testing.T) {
 	w.write("d/large", "")
 	w.steps = nil
 	w.saveLazily("d/large", strings.Repeat("x", lazy.MaxSize+1), "")
-	if len(w.leftovers()) == 0 || w.steps[0] == "symlink" || !strings.Contains(strings.Join(w.steps, " "), "fsync") {
+	steps := strings.Join(w.steps, " ")
+	if len(w.leftovers()) == 0 || strings.Contains(steps, "symlink") || !strings.Contains(steps, "fsync") && !strings.Contains(steps, "writeback") {
 		t.Errorf("a large file was published by %q", w.steps)
 	}
 	check(t, w.s.Close())

@@ -46,24 +46,17 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	o.Durability = sh.settled(o, byItself)
 	sh.lazy = sh.prepareLazy(o)
 	var late error
-	switch {
-	case byItself && o.Durability != Full:
-		if err := sh.s.WriteBack(sh.fd); err != nil {
-			return disk.Version{}, err
-		}
-	case sh.lazy == nil:
-		if o.Durability == Full {
-			// Whoever finds this version after a crash finds what was made before it beside it.
-			late = sh.s.SettleBefore(o.Dir)
-		}
-		if err := sh.syncFor(o, 0); err != nil {
-			return disk.Version{}, err
-		}
+	if o.Durability == Full && sh.lazy == nil {
+		// Whoever finds this version after a crash finds what was made before it beside it.
+		late = sh.s.SettleBefore(o.Dir)
 	}
-	var err error
-	if o.Base == nil {
+	err := sh.putContent(o)
+	switch {
+	case err != nil:
+		return disk.Version{}, err
+	case o.Base == nil:
 		err = sh.publishNew(o)
-	} else {
+	default:
 		err = sh.publishOver(o)
 	}
 	if err != nil {
@@ -73,8 +66,8 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	// From here on it is published, and nothing undoes that. A journal that
 	// does not know it finds no shadow when it looks, and is content.
 	sh.published, sh.mark = true, mark{}
-	waits := o.Durability == Full && !byItself
-	if sh.intent.Synced && !sh.s.disk.KeepsOrder(sh.fd) {
+	waits := o.Durability == Full
+	if sh.intent.Synced && !sh.keepsOrder() {
 		waits = true // for the new name, before the old one is forgotten
 	} else {
 		_ = sh.nameGone()
@@ -101,12 +94,25 @@ func (o *PublishOptions) published(v disk.Version) {
 	}
 }
 
+// putContent sees to it that no name leads to the content on the disk before that is there,
+// unless a marker does. Where the disk keeps the order, the bytes are written back and
+// waited for, and what makes the new name durable makes them durable with it.
+func (sh *Shadow) putContent(o PublishOptions) error {
+	switch {
+	case sh.lazy != nil:
+		return nil
+	case sh.keepsOrder():
+		return sh.s.WriteBack(sh.fd)
+	}
+	return sh.syncFor(o, 0)
+}
+
 // syncFor makes the content durable, whatever name it gets then. Btrfs writes
 // nothing about a file without a name to its log, and fsync(2) of one is a promise
 // about nothing: once it has a name, the next sync of the directory would make
 // that durable with a length of 0. There it has a reserved name first.
 func (sh *Shadow) syncFor(o PublishOptions, txn uint64) error {
-	if !sh.named() && disk.ForgetsUnnamed(sh.fd) {
+	if !sh.named() && sh.forgetsUnnamed() {
 		err := sh.nameFor(journal.Intent{
 			Kind: journal.KindShadow, Txn: txn, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath,
 		}, o)

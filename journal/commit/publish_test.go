@@ -100,7 +100,7 @@ func TestPublishConflicts(t *testing.T) {
 	}
 	eachFS(t, func(t *testing.T, w *world) {
 		for name, change := range changes {
-			for _, when := range []string{"before", "fsync", "link", "exchange"} { // the last steps before the checks
+			for _, when := range []string{"before", "put", "link", "exchange"} { // the last steps before the checks
 				if when == "exchange" && (name == "chmod" || name == "linked") {
 					continue // the exchange itself changes the ctime
 				}
@@ -114,7 +114,7 @@ func TestPublishConflicts(t *testing.T) {
 						change(w)
 					}
 					w.s.disk.Fault = func(step string) error {
-						if step == when && !fired {
+						if (step == when || when == "put" && step == putStep(sh)) && !fired {
 							fired = true
 							change(w)
 						}
@@ -189,6 +189,7 @@ func TestStepsOfEachDurability(t *testing.T) {
 			if disk.ForgetsUnnamed(sh.FD()) { // there the name comes before the sync
 				want = strings.Replace(want, "fsync begin link", "begin link fsync begin done", 1)
 			}
+			want = strings.Replace(want, "fsync", putStep(sh), 1)
 			if got != want {
 				t.Errorf("%q: %s, want %s", durability, got, want)
 			}
@@ -344,10 +345,10 @@ func TestAutoWaitsForWhatReplaces(t *testing.T) {
 		}
 		// Made anew, it replaces what was removed a moment ago.
 		dir := w.stat(".")
-		for _, want := range []string{"fsync link syncdir", "symlink link"} {
+		for _, want := range []string{putStep(sh) + " link syncdir", "symlink link"} {
 			check(t, os.Remove(w.path("old")))
 			w.s.NameGone(disk.InodeOf(&dir), "old")
-			if want != "fsync link syncdir" {
+			if want == "symlink link" {
 				check(t, w.settleAll())
 			}
 			sh, err := w.s.NewShadow(w.shadowOptions("old", nil))

@@ -25,7 +25,7 @@ func (sh *Shadow) settled(o PublishOptions, byItself bool) Durability {
 func (sh *Shadow) prepareLazy(o PublishOptions) *lazy.Commit {
 	// The log of btrfs does not keep the order of names that this relies on.
 	// What was synced has a name already that a recovery knows.
-	if o.Durability != Lazy && o.Durability != Auto || sh.intent.Synced || disk.ForgetsUnnamed(sh.fd) && !sh.s.lazyAnywhere {
+	if o.Durability != Lazy && o.Durability != Auto || sh.intent.Synced || sh.forgetsUnnamed() && !sh.s.lazyAnywhere {
 		return nil
 	}
 	to := lazy.Target{Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID, Anew: o.Base == nil}

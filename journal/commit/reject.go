@@ -61,7 +61,7 @@ func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
 	if err != nil {
 		return err
 	}
-	if sh.s.disk.KeepsOrder(sh.fd) || sh.keepOnDisk(dir) == nil {
+	if sh.keepsOrder() || sh.keepOnDisk(dir) == nil {
 		_ = sh.nameGone()
 	} else {
 		sh.leaveToRecovery()

@@ -37,7 +37,7 @@ type Announced struct {
 // Announce prepares a Secure, so that the journal comes to the disk together with the
 // content (WriteBack). nil: there is nothing to prepare.
 func (sh *Shadow) Announce(o SyncOptions) (*Announced, error) {
-	if sh.named() || !sh.s.disk.KeepsOrder(sh.fd) {
+	if sh.named() || !sh.keepsOrder() {
 		return nil, nil
 	}
 	in, err := sh.securing(o)
@@ -131,7 +131,7 @@ func (sh *Shadow) Secure(o SyncOptions, a *Announced) error {
 		in.ID, in.InState, in.Shadow = 0, false, ""
 	}
 	at := PublishOptions{Dir: o.Dir, DirPath: o.DirPath}
-	if sh.s.disk.KeepsOrder(sh.fd) {
+	if sh.keepsOrder() {
 		return sh.nameFor(in, at)
 	}
 	// The name might be on disk before the content.
@@ -208,7 +208,7 @@ func (s *Store) SyncSecured(fd int) error {
 // there in order.
 func (sh *Shadow) appearsByItself(o PublishOptions) bool {
 	return o.Base == nil && sh.intent.Appears && sh.intent.Dir == o.DirPath && sh.intent.Name == o.Name &&
-		sh.s.disk.KeepsOrder(sh.fd)
+		sh.keepsOrder()
 }
 
 // secured ends the intent of a publication that has happened, whose old name must not be

@@ -125,6 +125,15 @@ func (sh *Shadow) createNamed(dir int, mode uint32, maker disk.Runner) error {
 
 func (sh *Shadow) named() bool { return sh.intent.ID != 0 }
 
+// keepsOrder reports whether bytes that were written back are on the disk before a name
+// is that the shadow gets afterwards.
+func (sh *Shadow) keepsOrder() bool { return sh.s.disk.KeepsOrder(uint64(sh.initial.Dev)) }
+
+// forgetsUnnamed reports whether the disk loses what is synced before it has a name.
+func (sh *Shadow) forgetsUnnamed() bool {
+	return sh.s.disk.ForgetsUnnamed(sh.fd, uint64(sh.initial.Dev))
+}
+
 // takeName claims a reserved name in dir and records the intent in, completed
 // with it. The file itself gets the name afterwards.
 func (sh *Shadow) takeName(dir int, in journal.Intent) error {

@@ -31,6 +31,8 @@ type Disk struct {
 	Owners func(uid, gid uint32) Runner // runs what only a file's owner may do in a sticky directory; or nil
 	Epoch  func(fd int) string          // epochOf, but for tests
 
+	rootOrder func() order // of the filesystem of the state directory, asked once
+
 	mu        sync.Mutex                // guards what follows
 	inUse     map[string]struct{}       // names in use by living shadows; a sweep spares them
 	abandoned map[uint64]journal.Intent // intents of this run that nobody but a recovery will finish
@@ -41,6 +43,13 @@ type Disk struct {
 func New(rootfd int, stateDir *os.File, j *journal.Journal) *Disk {
 	return &Disk{
 		Root: rootfd, State: stateDir, Journal: j, Epoch: epochOf,
+		rootOrder: sync.OnceValue(func() order {
+			var st unix.Stat_t
+			if unix.Fstat(int(stateDir.Fd()), &st) != nil {
+				return order{}
+			}
+			return orderOf(int(stateDir.Fd()), uint64(st.Dev))
+		}),
 		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{},
 	}
 }

@@ -94,23 +94,6 @@ func ForgetsUnnamed(fd int) bool {
 	return unix.Fstatfs(fd, &st) == nil && st.Type == unix.BTRFS_SUPER_MAGIC
 }
 
-// KeepsOrder reports whether changes of names come to the disk in their order, those of the
-// journal's file with them, and a size not before the bytes that were written back before.
-// In memory nothing comes to a disk.
-func (s *Disk) KeepsOrder(fd int) bool {
-	var fs unix.Statfs_t
-	if unix.Fstatfs(fd, &fs) != nil {
-		return false
-	}
-	switch fs.Type {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
-	default:
-		return false
-	}
-	var st, state unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && unix.Fstat(s.StateFD(), &state) == nil && st.Dev == state.Dev
-}
-
 // LinkFD gives the file behind fd a name.
 func LinkFD(fd, dir int, name string) error {
 	// AT_EMPTY_PATH would need CAP_DAC_READ_SEARCH; see open(2), O_TMPFILE.
