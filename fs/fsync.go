@@ -35,12 +35,12 @@ func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 // sync makes what was written durable, and what the journal says of it at the first time.
 func (s *session) sync(fd int, dataOnly bool) error {
 	s.mu.Lock()
-	known := s.securedOnDisk || !s.shadow.Secured()
+	known, recorded := s.securedOnDisk || !s.shadow.Secured(), s.shadow.Recorded()
 	s.mu.Unlock()
 	if known {
 		return s.f.store.Sync(fd, dataOnly)
 	}
-	err := s.f.store.SyncSecured(fd)
+	err := s.f.store.SyncSecured(fd, recorded)
 	if err == nil {
 		s.mu.Lock()
 		s.securedOnDisk = true

@@ -312,7 +312,7 @@ func (w *simWorld) examine(after string, bad ...journal.Severity) {
 
 // The daemon dies at each step of a save, and the file is the old version or the new one.
 func TestDaemonDiesInASave(t *testing.T) {
-	for _, step := range []string{"fsync", "begin", "link", "exchange", "keep", "done", "syncdir"} {
+	for _, step := range []string{"writeback", "begin", "link", "exchange", "keep", "done", "syncdir"} {
 		t.Run(step, func(t *testing.T) {
 			w := inTurns(t, []simProgram{simProgramOf("ann", "echo a"), simProgramOf("bob", "count a")},
 				"ann until FLUSH a", "crash at "+step, "ann to the end", "bob to the end")
@@ -340,7 +340,7 @@ func TestDaemonDiesInPlace(t *testing.T) {
 // next one succeeds.
 func TestDiskFailsInASave(t *testing.T) {
 	for _, line := range []string{"echo a", "save a", "log a"} {
-		for _, step := range []string{"tmpfile", "fsync", "begin", "link", "exchange", "rename", "keep", "done", "syncdir", "unlink", "record", "write"} {
+		for _, step := range []string{"tmpfile", "writeback", "fsync", "begin", "link", "exchange", "rename", "keep", "done", "syncdir", "unlink", "record", "write"} {
 			inTurns(t, []simProgram{simProgramOf("ann", line), simProgramOf("bob", "count a")}, "fault at "+step, "ann to the end", "bob to the end")
 		}
 	}

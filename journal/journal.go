@@ -202,19 +202,36 @@ func (j *Journal) Sync() error {
 }
 
 // WriteBack sends the records that were written to the disk, and does not wait until the
-// disk keeps them: a Sync that follows has less to wait for. What goes wrong Sync finds.
-func (j *Journal) WriteBack() {
+// disk keeps them. Where the filesystem keeps the order of what it is told, a later sync of
+// any file of it makes them durable.
+func (j *Journal) WriteBack() error {
 	j.mu.Lock()
-	file := j.seg.file
+	seg := j.seg
 	j.mu.Unlock()
-	conn, err := file.SyscallConn()
+	conn, err := seg.file.SyscallConn()
 	if err != nil {
-		return
+		return nil // closed: it was synced, or its successor
 	}
-	_ = conn.Control(func(fd uintptr) { // not of a segment that is replaced meanwhile
+	var written error
+	err = conn.Control(func(fd uintptr) { // not of a segment that is replaced meanwhile
 		const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
-		_ = unix.SyncFileRange(int(fd), 0, 0, flags)
+		written = retryIntr(func() error { return unix.SyncFileRange(int(fd), 0, 0, flags) })
+		if written == unix.ENOSYS || written == unix.ESPIPE {
+			written = retryIntr(func() error { return unix.Fdatasync(int(fd)) })
+		}
 	})
+	if err != nil || written == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.seg != seg || j.closed {
+		return nil
+	}
+	// As in Sync: the next one would not be told.
+	j.opts.Logf("journal %s: write-back: %v", seg.name, written)
+	j.failed = fmt.Errorf("journal write-back: %w", written)
+	return j.rotateLocked()
 }
 
 // Pending returns the intents that were found begun and not done at Open and

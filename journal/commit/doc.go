@@ -63,12 +63,12 @@
 //	journal: begin "shadow", synced   as before; the name is not there
 //	write back shadow and journal     as before
 //	link shadow -> .latchfs-HEX       recovery keeps the bytes; there may be no need
-//	fsync(shadow), sync(journal)      acknowledged; recovery keeps the bytes
+//	fsync(shadow)                     acknowledged; recovery keeps the bytes
 //
-// The two syncs are under way at once. Filesystems with a journal (ext4, XFS) make the
-// changes of names durable in their order and with the file to which they belong, so that
-// the name is not on disk before the bytes, and not after the fsync. Elsewhere the shadow
-// is synced under its name before the intent says so, and its directory after it.
+// Filesystems that keep the order (see Publishing) make the changes of names durable in
+// their order and with the file to which they belong, so that the name is not on disk before
+// the bytes and the intent, and not after the fsync. Elsewhere the shadow is synced under its
+// name before the intent says so, and then the journal and the directory.
 //
 // Recovery gives a new file its own name, if that is free and nothing else had to be asked
 // (validators, a transaction, on-kill "rollback"); other bytes go to rejected/. The

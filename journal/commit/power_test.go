@@ -267,3 +267,53 @@ func (b *booted) gone() {
 	check(b.t, unix.Unmount(b.at, 0))
 	check(b.t, os.Remove(b.at))
 }
+
+// The power fails at each step of an fsync, while others commit the filesystem's journal,
+// and after it: the new file that was synced has its name then, with all that it held.
+func TestPowerCutAtEveryStepOfAnFsync(t *testing.T) {
+	shelf := filesystems["xfs"]
+	if shelf == "" {
+		t.Skip("no filesystem with clones")
+	}
+	for _, d := range poweredDisks {
+		t.Run(d.String(), func(t *testing.T) {
+			image, at := d.make(t, shelf)
+			w := newWorld(t, at)
+			w.write("d/other", "")
+			check(t, unix.Syncfs(int(w.dir.Fd())))
+			var steps []string
+			note := func(step string) error {
+				if step != "" {
+					commitJournal(t, w)
+				}
+				steps = append(steps, step)
+				cut(t, image, len(steps))
+				return nil
+			}
+			o := w.shadowOptions("d/f", nil)
+			o.DirPath, o.Name = "d", "f"
+			sh, err := w.s.NewShadow(o)
+			check(t, err)
+			w.leftOpen(sh)
+			check(t, disk.WriteAll(sh.FD(), []byte("new content"), 0))
+			w.s.disk.Fault = note
+			if !w.syncAs(sh, true) {
+				t.Fatal("not synced")
+			}
+			check(t, note(""))
+			if sh.Recorded() != d.order {
+				t.Errorf("its record is on disk with it: %v", sh.Recorded())
+			}
+			w.s.disk.Fault = nil
+			for i, step := range steps {
+				after := bootCut(t, d, fmt.Sprint(image, "-", i+1))
+				got, err := os.ReadFile(after.path("d/f"))
+				if string(got) != "new content" && (err == nil || step == "") {
+					t.Errorf("before %q: %q, %v", step, got, err)
+				}
+				after.checkNothingLeft()
+				after.gone()
+			}
+		})
+	}
+}

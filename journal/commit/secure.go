@@ -30,8 +30,9 @@ func (s *Store) WriteBack(fd int) error {
 // Announced is a shadow that is about to be secured: the journal knows, and the name is
 // not there.
 type Announced struct {
-	s  *Store
-	in journal.Intent
+	s       *Store
+	in      journal.Intent
+	written bool // the journal was written back with it
 }
 
 // Announce prepares a Secure, so that the journal comes to the disk together with the
@@ -49,15 +50,17 @@ func (sh *Shadow) Announce(o SyncOptions) (*Announced, error) {
 		sh.s.disk.Release(in.Shadow)
 		return nil, err
 	}
-	return &Announced{sh.s, in}, nil
+	return &Announced{s: sh.s, in: in}, nil
 }
 
 // WriteBack is Store.WriteBack, of the journal as well.
 func (a *Announced) WriteBack(fd int) error {
-	return a.s.disk.Both(
+	err := a.s.disk.Both(
 		disk.Step{Name: "writeback", Do: func() error { return writeBack(fd) }},
-		disk.Step{Name: "writejournal", Do: func() error { a.s.disk.Journal.WriteBack(); return nil }},
+		disk.Step{Name: "writejournal", Do: a.s.disk.Journal.WriteBack},
 	)
+	a.written = err == nil
+	return err
 }
 
 // Drop takes back what was announced and is not needed.
@@ -84,8 +87,15 @@ func (sh *Shadow) take(a *Announced, dir int) error {
 	if err != nil {
 		return errors.Join(err, sh.nameGone())
 	}
+	if a.written {
+		sh.recorded = a.in.ID
+	}
 	return nil
 }
+
+// Recorded reports whether the journal was written back before the shadow got the name
+// that its intent says, and the disk keeps that order: syncing the one syncs the other.
+func (sh *Shadow) Recorded() bool { return sh.named() && sh.recorded == sh.intent.ID }
 
 // securing is the intent that stands for a secured shadow, but for its name.
 func (sh *Shadow) securing(o SyncOptions) (journal.Intent, error) {
@@ -195,8 +205,12 @@ func (s *Store) Sync(fd int, dataOnly bool) error {
 	})
 }
 
-// SyncSecured makes a shadow durable that was secured, and what the journal says of it.
-func (s *Store) SyncSecured(fd int) error {
+// SyncSecured makes a shadow durable that was secured, and what the journal says of it;
+// recorded is what Shadow.Recorded has said before.
+func (s *Store) SyncSecured(fd int, recorded bool) error {
+	if recorded {
+		return s.Sync(fd, false)
+	}
 	return s.disk.Both(
 		disk.Step{Name: "fsync", Do: func() error { return unix.Fsync(fd) }},
 		disk.Step{Name: "syncjournal", Do: s.disk.Journal.Sync},

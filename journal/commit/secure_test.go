@@ -27,7 +27,7 @@ func (w *world) syncAs(sh *Shadow, appears bool) bool {
 		_ = a.Drop()
 		return false
 	}
-	return sh.Secure(o, a) == nil && w.s.SyncSecured(sh.FD()) == nil
+	return sh.Secure(o, a) == nil && w.s.SyncSecured(sh.FD(), sh.Recorded()) == nil
 }
 
 // leftOpen gives back, after the test, the descriptors of a shadow with which its daemon
@@ -369,7 +369,7 @@ func (w *world) syncWay(name string, isNew bool, content string, goesOn func(*wo
 	check(w.t, disk.WriteAll(sh.FD(), []byte(content), 0))
 	check(w.t, w.s.WriteBack(sh.FD()))
 	check(w.t, sh.Secure(SyncOptions{Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, Appears: isNew}, nil))
-	check(w.t, w.s.SyncSecured(sh.FD()))
+	check(w.t, w.s.SyncSecured(sh.FD(), sh.Recorded()))
 	if goesOn != nil {
 		check(w.t, goesOn(w, sh, o))
 		check(w.t, sh.Discard())

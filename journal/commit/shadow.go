@@ -28,8 +28,9 @@ type Shadow struct {
 
 	// A shadow with a reserved name has an intent in the journal that says so.
 	// The zero intent means that it has none.
-	intent journal.Intent
-	dir    int // own descriptor of the directory with the name
+	intent   journal.Intent
+	dir      int    // own descriptor of the directory with the name
+	recorded uint64 // the intent with which the journal was written back; 0: none
 
 	mark mark
 	lazy *lazy.Commit // while it is being published without a sync; nil: with one
