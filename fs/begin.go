@@ -107,11 +107,10 @@ func (f *FS) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *be
 	}
 	if o.trunc || o.cuts {
 		p := place{dir, name, nil}
-		var now unix.Stat_t
-		if err := unix.Fstatat(f.fdOf(dir), name, &now, unix.AT_SYMLINK_NOFOLLOW); err == nil && stampOfFile(&now) != stampOfFile(st) {
+		x, e := f.wouldLose(c, o.op(), p, st)
+		if x != nil && f.isChanged(p, st) {
 			return unix.EEXIST // a relative has changed it since the caller's look
 		}
-		x, e := f.wouldLose(c, o.op(), p, st)
 		if x != nil && o.trunc {
 			o.merge = x.mergeable(c, p, st)
 		}
@@ -124,6 +123,13 @@ func (f *FS) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *be
 		return f.refuseStranger(c, opOpen, f.path(dir, name))
 	}
 	return 0
+}
+
+// isChanged reports whether the file that has the name is not, or not as, st shows it.
+func (f *FS) isChanged(p place, st *unix.Stat_t) bool {
+	var now unix.Stat_t
+	err := unix.Fstatat(f.fdOf(p.dir), p.name, &now, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && stampOfFile(&now) != stampOfFile(st)
 }
 
 func (o *beginOptions) op() string {

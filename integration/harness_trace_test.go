@@ -30,7 +30,7 @@ type trace struct {
 // itself, as often as the scheduler and the collector happen to need them, and those by
 // which the daemon follows the forks of all processes of the machine.
 var unclaimed = []string{
-	"faccessat", "ppoll", "recvfrom",
+	"faccessat", "ppoll", "recvfrom", "readlinkat",
 	"clone", "clone3", "epoll_ctl", "epoll_pwait", "exit", "futex", "getpid", "gettid", "madvise", "mmap", "munmap", "nanosleep",
 	"restart_syscall", "rseq", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_yield",
 	"set_robust_list", "sigaltstack", "tgkill",

@@ -103,12 +103,16 @@ func (sh *Shadow) copyMeta(base int) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Fstat(sh.fd, &to); err != nil {
+	err = sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
+	if err != nil {
+		return err
+	}
+	if err := unix.Fstat(sh.fd, &sh.initial); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	if to.Mode&0o7777 != from.Mode&0o7777 {
+	if sh.initial.Mode&0o7777 != from.Mode&0o7777 {
 		// chmod(2): the set-group-ID bit of a file whose group is not ours.
 		try("mode", unix.EPERM)
 	}
-	return sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
+	return nil
 }

@@ -76,10 +76,9 @@ func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
 	if o.Base >= 0 {
 		err = sh.copyMeta(o.Base)
 	} else {
-		err = sh.initMeta(o)
-	}
-	if err == nil {
-		err = os.NewSyscallError("fstat", unix.Fstat(sh.fd, &sh.initial))
+		if err = sh.initMeta(o); err == nil {
+			err = os.NewSyscallError("fstat", unix.Fstat(sh.fd, &sh.initial))
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("new shadow: %w", err), sh.Discard())
