@@ -28,7 +28,8 @@ type trace struct {
 
 // unclaimed are system calls that no operation is owed: those that the Go runtime makes for
 // itself, as often as the scheduler and the collector happen to need them, and those by
-// which the daemon follows the forks of all processes of the machine.
+// which the daemon follows the forks of all processes of the machine, and looks around in
+// the background.
 var unclaimed = []string{
 	"faccessat", "ppoll", "recvfrom", "readlinkat",
 	"clone", "clone3", "epoll_ctl", "epoll_pwait", "exit", "futex", "getpid", "gettid", "madvise", "mmap", "munmap", "nanosleep",
