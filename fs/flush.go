@@ -109,7 +109,7 @@ type closer struct {
 	killed  bool // by a signal
 	// children are its descendants at the time of the close.
 	children []int32
-	program  string // that it runs, "" if it is not known
+	program  string // that it runs, "" if it was not looked at: it may be in execve
 	// held is what a look at the children has shown, for the first judgement of who
 	// holds the shadow: a child that closes it after that sends a FLUSH of its own.
 	held map[int32]bool

@@ -57,6 +57,7 @@ type Procs interface {
 
 	// What has it open?
 	Opens(pid int32, f proc.File) (writable, readable int, err error)
+	OpensOfCloser(o lockmgr.Owner, f proc.File) (writable, readable int, err error)
 	Descriptors(pid int32) int64
 	AtStart(pid int32, f proc.File) bool
 	IsOutput(pid int32, f proc.File) bool

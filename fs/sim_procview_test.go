@@ -200,6 +200,11 @@ func (ps simEyes) GivenPath(tid uint32) (g proc.Given, ok bool) {
 	return proc.Given{}, false
 }
 
+// OpensOfCloser implements Procs.
+func (ps simEyes) OpensOfCloser(o lockmgr.Owner, f proc.File) (writable, readable int, err error) {
+	return ps.Opens(o.PID, f)
+}
+
 // Opens implements Procs.
 func (ps simEyes) Opens(pid int32, f proc.File) (writable, readable int, err error) {
 	p := ps.get(pid)

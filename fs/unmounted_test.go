@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
+	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 	"latchfs/lockmgr/proc"
 )
@@ -25,6 +26,11 @@ import (
 type unseen struct {
 	Procs
 	files, maps atomic.Bool
+}
+
+// OpensOfCloser implements Procs.
+func (u *unseen) OpensOfCloser(o lockmgr.Owner, f proc.File) (writable, readable int, err error) {
+	return u.Opens(o.PID, f)
 }
 
 // Opens implements Procs.

@@ -30,7 +30,7 @@ func (s *session) busyLocked(by *closer) (busy bool, dying []lockmgr.Owner) {
 	owner := s.who.Load().owner
 	exits := by != nil && by.exiting
 	if !(exits && by.owner == owner) {
-		if !s.mayLookAt(owner.PID) || s.holds(owner.PID) {
+		if !s.mayLookAt(owner.PID) || s.ownerHolds(owner, by) {
 			return true, nil
 		}
 		dying = s.f.addDying(dying, owner.PID, by)
@@ -72,13 +72,29 @@ func (s *session) holds(pid int32) bool {
 		return false
 	}
 	file := s.procFile()
-	if w, _, err := s.f.proc.Opens(pid, file); err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
+	w, _, err := s.f.proc.Opens(pid, file)
+	return s.holdsBy(pid, &file, w, err)
+}
+
+// ownerHolds is holds for the session's owner, who may be the process that closes.
+func (s *session) ownerHolds(o lockmgr.Owner, by *closer) bool {
+	if by == nil || by.owner != o || by.program == "" {
+		return s.holds(o.PID)
+	}
+	file := s.procFile()
+	w, _, err := s.f.proc.OpensOfCloser(o, file)
+	return s.holdsBy(o.PID, &file, w, err)
+}
+
+// holdsBy reports whether a process can write the shadow of which it has w descriptors.
+func (s *session) holdsBy(pid int32, file *proc.File, w int, err error) bool {
+	if err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
 		return true // where it cannot be seen, RELEASE will tell
 	}
 	if !s.mappable {
 		return false
 	}
-	mapped := s.f.maps(pid, file, s.backingFile())
+	mapped := s.f.maps(pid, *file, s.backingFile())
 	if mapped {
 		s.onlyMapped.Store(true)
 	}

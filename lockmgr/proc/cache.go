@@ -19,6 +19,7 @@ type known struct {
 	shell       bool   // it is a shell at whose prompt somebody types
 	launcher    bool   // it is one of launchers
 	seen        time.Duration
+	looks       int // how often it was looked at
 }
 
 // fresh reports whether it may be believed without another look.
@@ -80,8 +81,9 @@ func (c *cache) get(tid int32) *known {
 func (c *cache) note(tid int32, st *stat) *known {
 	k := &known{tid: tid, start: st.start, ppid: st.ppid, pgrp: st.pgrp, comm: st.comm, shell: st.shell, launcher: st.launcher, seen: now()}
 	if old := c.get(tid); old != nil && old.start == st.start {
-		k.tgid, k.leaderStart = old.tgid, old.leaderStart
+		k.tgid, k.leaderStart, k.looks = old.tgid, old.leaderStart, old.looks
 	}
+	k.looks++
 	c.put(k)
 	return k
 }

@@ -42,6 +42,9 @@ func (r *Reader) children(pid int32) []int32 {
 
 // childrenOnce reads task/*/children: each thread has its own children.
 func (r *Reader) childrenOnce(pid int32) []byte {
+	if list, ok := r.keptChildrenOf(pid); ok {
+		return list
+	}
 	if r.isSingle(pid) {
 		list, _ := r.readAll(taskPath(pid, pid, "children"))
 		return list

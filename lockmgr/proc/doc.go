@@ -25,6 +25,11 @@
 // behind the thread) is kept. A family is believed for a second, and that of a child
 // is made of its parent's. The caches are of fixed size.
 //
+// Of a process that comes back, some files of /proc stay open: each look is a new one, but
+// costs a fifth. An open file belongs to its process, and of another one that gets the pid
+// it tells nothing. The lineage of such a process is kept as long as all of its ancestors
+// live, which their pidfds tell in one system call, and its parent is the same.
+//
 // # Orphans
 //
 // /proc does not tell who has started a process whose parent has ended. The kernel tells

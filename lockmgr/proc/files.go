@@ -144,22 +144,25 @@ func (c *openCounter) look(dir int, fd int32) error {
 		return err
 	}
 	defer unix.Close(info)
-	return withStart(info, func(b []byte) error {
-		d, ok := parseFdinfo(b)
-		if !ok || d.flags&unix.O_PATH != 0 || !c.file.has(d.ino) || !c.onFilesystem(d.mountID) {
-			return nil
-		}
-		if c.file.NoAppend && d.flags&unix.O_APPEND != 0 {
-			return nil
-		}
-		if d.flags&unix.O_ACCMODE == unix.O_RDONLY {
-			c.readable++
-			c.moved = c.moved || d.pos != 0
-		} else {
-			c.writable++
-		}
+	return withStart(info, c.take)
+}
+
+// take counts a descriptor by its fdinfo.
+func (c *openCounter) take(b []byte) error {
+	d, ok := parseFdinfo(b)
+	if !ok || d.flags&unix.O_PATH != 0 || !c.file.has(d.ino) || !c.onFilesystem(d.mountID) {
 		return nil
-	})
+	}
+	if c.file.NoAppend && d.flags&unix.O_APPEND != 0 {
+		return nil
+	}
+	if d.flags&unix.O_ACCMODE == unix.O_RDONLY {
+		c.readable++
+		c.moved = c.moved || d.pos != 0
+	} else {
+		c.writable++
+	}
+	return nil
 }
 
 // onFilesystem reports whether a mount shows the file's filesystem, be it the

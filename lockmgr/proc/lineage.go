@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,16 @@ const maxLineage = 256
 // Lineage lists the ancestors of a process, nearest first, up to the first
 // process of the pid namespace. A process or an ancestor that stays in execve and
 // was not seen lately cuts the list short.
+//
+// The list is shared: not to be changed.
 func (r *Reader) Lineage(pid int32) []lockmgr.Ancestor {
+	if ancestors, ok := r.keptLineage(pid, func() []lockmgr.Ancestor { return r.lineage(pid) }); ok {
+		return ancestors
+	}
+	return r.lineage(pid)
+}
+
+func (r *Reader) lineage(pid int32) []lockmgr.Ancestor {
 	chain := r.ancestry(pid)
 	if len(chain) == 0 {
 		return nil
@@ -25,7 +35,7 @@ func (r *Reader) Lineage(pid int32) []lockmgr.Ancestor {
 	for i := range ancestors {
 		ancestors[i] = lockmgr.Ancestor{Owner: chain[i+1].leader(), Child: lockmgr.Birth{Tick: chain[i].start, PID: chain[i].tid}}
 	}
-	return ancestors
+	return slices.Clip(ancestors)
 }
 
 // ancestry is the process itself with its lineage.

@@ -116,7 +116,7 @@ func (a *asking) at(pid int32) error {
 // memory then, but no code.
 func (r *Reader) inExec(pid int32) bool {
 	in := false
-	_ = r.withFile(pidPath(pid, "statm"), func(b []byte) error {
+	_ = r.withPIDFile(pid, keptStatm, "statm", func(b []byte) error {
 		in = parseStatm(b)
 		return nil
 	})

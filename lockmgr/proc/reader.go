@@ -46,6 +46,7 @@ type Reader struct {
 	fileQuestions questions
 	watches       watches
 	families      familyCache
+	keeper        keeper
 	forks         *forks // nil unless FollowForks has been called
 }
 
@@ -59,6 +60,7 @@ func New(procRoot string) (*Reader, error) {
 	r := &Reader{proc: -1, loadavg: -1}
 	r.questions.grace, r.questions.most = hungAfter, maxAskedOf
 	r.fileQuestions.grace, r.fileQuestions.most = hungAfter, maxFilesOf
+	r.keeper.of = map[int32]*kept{}
 	r.refs.Store(1)
 	if err := r.open(procRoot); err != nil {
 		r.Close()
@@ -104,6 +106,7 @@ func (r *Reader) open(procRoot string) error {
 // way. Watches go on.
 func (r *Reader) Close() {
 	r.UnfollowForks()
+	r.keeper.close()
 	r.release()
 }
 

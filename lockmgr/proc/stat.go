@@ -34,7 +34,7 @@ var errStat = errors.New("malformed stat")
 // stat reads the stat of a process or thread. It blocks while that is in execve
 // (see the package comment).
 func (r *Reader) stat(pid int32) (st stat, err error) {
-	err = r.withFile(pidPath(pid, "stat"), func(b []byte) error {
+	err = r.withPIDFile(pid, keptStat, "stat", func(b []byte) error {
 		st, err = parseStat(b)
 		return err
 	})

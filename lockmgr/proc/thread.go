@@ -97,6 +97,9 @@ func (r *Reader) read(tid int32) (Thread, error) {
 // identify is what a look at a thread tells of it.
 func (r *Reader) identify(tid int32, st *stat) (Thread, error) {
 	k := r.known.note(tid, st)
+	if k.looks > looksToKeep && k.tgid == tid {
+		r.keep(k.leader())
+	}
 	if k.tgid == 0 {
 		var err error
 		if k, err = r.resolve(k); err != nil {

@@ -1,0 +1,100 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+)
+
+// OpensOfCloser is Opens for the process that has sent the FLUSH at hand, and is not in
+// execve as far as Closer has seen: it cannot enter it before the answer, so that nothing
+// but some other kind of file could make the look wait, and those are looked at patiently.
+func (r *Reader) OpensOfCloser(o lockmgr.Owner, f File) (writable, readable int, err error) {
+	k := r.keeper.borrow(o.PID)
+	if k == nil {
+		return r.Opens(o.PID, f)
+	}
+	defer r.keeper.giveBack(k)
+	c := &openCounter{r: r, pid: o.PID, file: f}
+	if k.o != o || c.countKept(k) != nil {
+		return r.Opens(o.PID, f)
+	}
+	return c.writable, c.readable, nil
+}
+
+// errUnclear means that the descriptors have to be looked at patiently.
+var errUnclear = errors.New("not to be seen at once")
+
+// countKept goes through the descriptors of a process of which files are kept.
+func (c *openCounter) countKept(k *kept) error {
+	k.list.Lock()
+	defer k.list.Unlock()
+	dir, any := k.files[keptFD], false
+	if _, err := unix.Seek(dir, 0, 0); err != nil {
+		return err
+	}
+	err := numbers(dir, func(fd int32) error {
+		any = true
+		var buf [linkStart]byte
+		n, err := unix.Readlinkat(dir, strconv.Itoa(int(fd)), buf[:])
+		switch {
+		case err == unix.ENOENT:
+			return nil // closed since it was listed
+		case err != nil || mayWait(buf[:n]):
+			return errUnclear
+		case isAnonymousLink(buf[:n]):
+			return nil
+		}
+		return ignoreGone(c.lookKept(k, fd))
+	})
+	if err == nil && !any {
+		err = errUnclear
+	}
+	return err
+}
+
+// lookKept is look at a descriptor whose fdinfo may be kept.
+func (c *openCounter) lookKept(k *kept, fd int32) error {
+	if fd >= keptInfos {
+		return c.r.withFile(pidPath(c.pid, "fdinfo/"+strconv.Itoa(int(fd))), c.take)
+	}
+	if k.infos[fd] < 0 {
+		info, err := openat(c.r.proc, pidPath(c.pid, "fdinfo/"+strconv.Itoa(int(fd))), unix.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		k.infos[fd] = info
+	}
+	buf := buffers.Get().(*[firstRead]byte)
+	defer buffers.Put(buf)
+	n, err := pread(k.infos[fd], buf[:])
+	if err != nil {
+		return err
+	}
+	return c.take(buf[:n])
+}
+
+// linkStart is as much of a link as it takes to tell what may wait.
+const linkStart = 16
+
+// mayWait reports by the link of a descriptor whether its fdinfo may take a while: some
+// devices take locks for it.
+func mayWait(link []byte) bool {
+	if !bytes.HasPrefix(link, []byte("/dev/")) {
+		return false
+	}
+	for _, dir := range [...]string{"/dev/pts/", "/dev/shm/"} {
+		if bytes.HasPrefix(link, []byte(dir)) {
+			return false
+		}
+	}
+	switch string(link) {
+	case "/dev/null", "/dev/zero", "/dev/tty", "/dev/random", "/dev/urandom":
+		return false
+	}
+	return true
+}
