@@ -102,16 +102,18 @@ func (r *renaming) settle() unix.Errno {
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		stats = append(stats, r.toSt)
 	}
+	if r.waitsForDisk() {
+		// Who finds the new version after a crash finds what was made before it beside it.
+		if err := r.f.store.SettleBefore(r.f.fdOf(r.to.dir), r.f.nodePath(r.to.dir)); err != nil {
+			return errnoOf(err)
+		}
+	}
 	for _, st := range stats {
 		if err := r.f.store.SettleLazy(st); err != nil {
 			return errnoOf(err)
 		}
 	}
-	if !r.waitsForDisk() {
-		return 0
-	}
-	// Who finds the new version after a crash finds what was made before it beside it.
-	return errnoOf(r.f.store.SettleBefore(r.f.fdOf(r.to.dir)))
+	return 0
 }
 
 // renameFile renames what is no directory. A file that loses its name to it goes

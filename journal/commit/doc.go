@@ -173,7 +173,8 @@
 // it is Ordered. Auto: Full for what replaces a version, or takes a name that a file has
 // lost and the disk still gives to it; what is new is published as Lazy says, or where that
 // cannot be as Ordered, and its name is on disk within a second. A commit that is Full
-// settles first what is new in its directory. InPlace always
+// settles first what is new in its directory; where the disk keeps the order the bytes of
+// that are written back, and what the commit waits for makes them durable, too. InPlace always
 // works as full does, for its redo record is worth nothing otherwise. Appended
 // records are as durable as their Sync, and on disk within a second after RecordsSoon.
 //

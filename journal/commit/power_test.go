@@ -317,3 +317,58 @@ func TestPowerCutAtEveryStepOfAnFsync(t *testing.T) {
 		})
 	}
 }
+
+// What is new beside a file that is replaced is on disk with the new version, and before
+// that it is whole or absent.
+func TestPowerCutBesideNewFiles(t *testing.T) {
+	shelf := filesystems["xfs"]
+	if shelf == "" {
+		t.Skip("no filesystem with clones")
+	}
+	for _, d := range poweredDisks {
+		t.Run(d.String(), func(t *testing.T) {
+			image, at := d.make(t, shelf)
+			w := newWorld(t, at)
+			w.s.lazyAnywhere = false
+			w.write("old", "old content")
+			check(t, unix.Syncfs(int(w.dir.Fd())))
+			made := strings.Repeat("made a moment ago\n", 1000)
+			for _, name := range []string{"a", "b"} {
+				if !w.saveAs(Auto, name, made, "") {
+					t.Fatal("not saved")
+				}
+			}
+			sh, base := w.shadowOf("old")
+			check(t, disk.WriteAll(sh.FD(), []byte("new content"), 0))
+			var steps []string
+			w.s.disk.Fault = func(step string) error {
+				if step != "" {
+					commitJournal(t, w)
+				}
+				steps = append(steps, step)
+				cut(t, image, len(steps))
+				return nil
+			}
+			_, err := sh.Publish(w.publishOptions("old", base))
+			check(t, err)
+			check(t, w.s.disk.Fault(""))
+			w.s.disk.Fault = nil
+			check(t, sh.Discard())
+			for i, step := range steps {
+				after := bootCut(t, d, fmt.Sprint(image, "-", i+1))
+				for _, name := range []string{"a", "b"} {
+					got, err := os.ReadFile(after.path(name))
+					if string(got) != made && (err == nil || step == "") {
+						t.Errorf("before %q: %s has %d bytes, %v", step, name, len(got), err)
+					}
+				}
+				got := after.read("old")
+				if got != "new content" && (got != "old content" || step == "") {
+					t.Errorf("before %q: %q", step, got)
+				}
+				after.checkNothingLeft()
+				after.gone()
+			}
+		})
+	}
+}

@@ -48,7 +48,7 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	var late error
 	if o.Durability == Full && sh.lazy == nil {
 		// Whoever finds this version after a crash finds what was made before it beside it.
-		late = sh.s.SettleBefore(o.Dir)
+		late = sh.s.SettleBefore(o.Dir, o.DirPath)
 	}
 	err := sh.putContent(o)
 	switch {

@@ -336,8 +336,9 @@ func TestAutoWaitsForWhatReplaces(t *testing.T) {
 			}
 		}
 		sh, base := w.shadowOf("old")
+		put := putStep(sh)
 		steps := publish(sh, "old", base)
-		if !strings.HasPrefix(steps, "fsync unlink fsync unlink ") || !strings.HasSuffix(steps, " syncdir") {
+		if !strings.HasPrefix(steps, put+" unlink "+put+" unlink ") || !strings.HasSuffix(steps, " syncdir") {
 			t.Errorf("what replaces a version: %s", steps)
 		}
 		if n := w.s.lazies.Unsettled(); n != 0 {

@@ -72,11 +72,12 @@ func (sh *Shadow) settleLater(o PublishOptions, as Runner) {
 	sh.intent, sh.dir = journal.Intent{}, -1
 }
 
-// SettleBefore settles what is new in a directory in which something is to be replaced, and
-// returns what could not be put on the disk, now or earlier in the background.
-func (s *Store) SettleBefore(dir int) error {
+// SettleBefore settles what is new in a directory in which something is to be replaced,
+// before the caller syncs its names; path is relative to the data root. It returns what
+// could not be put on the disk, now or earlier in the background.
+func (s *Store) SettleBefore(dir int, path string) error {
 	var lost *lazy.LostError
-	if err := s.lazies.SettleDir(dir); errors.As(err, &lost) {
+	if err := s.lazies.SettleDirBefore(dir, path); errors.As(err, &lost) {
 		return lost
 	}
 	return nil // what could not be put away is tried again

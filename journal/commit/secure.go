@@ -24,7 +24,7 @@ type SyncOptions struct {
 // WriteBack sends what the open file fd holds to the disk, and does not wait until the
 // disk keeps it.
 func (s *Store) WriteBack(fd int) error {
-	return s.disk.Do("writeback", func() error { return writeBack(fd) })
+	return s.disk.Do("writeback", func() error { return disk.WriteBack(fd) })
 }
 
 // Announced is a shadow that is about to be secured: the journal knows, and the name is
@@ -56,7 +56,7 @@ func (sh *Shadow) Announce(o SyncOptions) (*Announced, error) {
 // WriteBack is Store.WriteBack, of the journal as well.
 func (a *Announced) WriteBack(fd int) error {
 	err := a.s.disk.Both(
-		disk.Step{Name: "writeback", Do: func() error { return writeBack(fd) }},
+		disk.Step{Name: "writeback", Do: func() error { return disk.WriteBack(fd) }},
 		disk.Step{Name: "writejournal", Do: a.s.disk.Journal.WriteBack},
 	)
 	a.written = err == nil
@@ -110,15 +110,6 @@ func (sh *Shadow) securing(o SyncOptions) (journal.Intent, error) {
 	}
 	in.TargetIno, in.TargetBirth = dir.Ino, disk.Birth(lies)
 	return in, nil
-}
-
-func writeBack(fd int) error {
-	const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
-	err := unix.SyncFileRange(fd, 0, 0, flags)
-	if err == unix.ENOSYS || err == unix.ESPIPE {
-		return unix.Fdatasync(fd)
-	}
-	return err
 }
 
 // Secure gives the shadow a reserved name, and an intent from which a recovery learns

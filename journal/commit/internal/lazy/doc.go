@@ -11,7 +11,8 @@
 //	rename .latchfs-HEX -> history/   as before; the old version is found there. If
 //	                                    it is not kept it stays where it is
 //	...                               more commits of the same file, each with a marker
-//	fsync(newest), or syncfs          new version, after a second at the latest
+//	fsync(newest), or syncfs          new version, after a second at the latest; or newest
+//	                                    written back, before a sync of the directory
 //	unlink .latchfs-HEX, the marker   as before
 //	journal: done                     at a clean stop, after syncfs
 //

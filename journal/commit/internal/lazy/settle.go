@@ -36,7 +36,7 @@ func (s *Set) SettleAll() error {
 	due := s.takeAllSoon()
 	whole := due.more || len(s.chains(every))+len(due.pending) >= SyncfsFrom
 	s.settling.Lock()
-	synced, err := s.settleLocked(every, whole, s.disk.Do)
+	synced, err := s.settleLocked(every, whole, s.durably, s.disk.Do)
 	s.settling.Unlock()
 	var failed error // of what is due, whose mutexes come before settling
 	if !synced {
@@ -57,7 +57,7 @@ func (s *Set) Settle(st *unix.Stat_t) error {
 		return nil
 	}
 	key := disk.InodeOf(st)
-	err := s.settleWhere(func(l *Commit) bool { return l.key == key })
+	err := s.settleWhere(func(l *Commit) bool { return l.key == key }, s.durably)
 	var lost *LostError
 	if errors.As(err, &lost) { // and somebody hears of it
 		_, _ = s.Lost(lost.in), s.Lost(lost.dir)
@@ -69,7 +69,17 @@ func (s *Set) Settle(st *unix.Stat_t) error {
 // that were appended there. The names in it are the caller's to sync. It returns a
 // LostError, too, if something in the directory could not be synced earlier, and nobody
 // has asked since.
-func (s *Set) SettleDir(dir int) error {
+func (s *Set) SettleDir(dir int) error { return s.settleDir(dir, s.durably) }
+
+// SettleDirBefore is SettleDir for a caller who is about to sync the names in the
+// directory, path relative to the data root. Where the disk keeps the order of what it is
+// told, that makes the files durable, too. If the caller does not come to it, it is done
+// within a second.
+func (s *Set) SettleDirBefore(dir int, path string) error {
+	return s.settleDir(dir, s.beforeNames(dir, path))
+}
+
+func (s *Set) settleDir(dir int, put put) error {
 	var st unix.Stat_t
 	if s.isIdle() {
 		return nil
@@ -83,12 +93,31 @@ func (s *Set) SettleDir(dir int) error {
 		func(goneName) bool { return false })
 	err := s.syncEach(&due)
 	s.taken(&due, err)
-	err = errors.Join(err, s.settleWhere(func(l *Commit) bool { return l.dirKey == key }))
+	err = errors.Join(err, s.settleWhere(func(l *Commit) bool { return l.dirKey == key }, put))
 	var lost *LostError
 	if earlier := s.Lost(key); !errors.As(err, &lost) {
 		err = errors.Join(err, earlier)
 	}
 	return err
+}
+
+// put puts the content of a commit on the disk.
+type put func(l *Commit, do step) error
+
+// durably waits until the disk keeps it.
+func (s *Set) durably(l *Commit, do step) error {
+	return do("fsync", func() error { return unix.Fsync(l.fd) })
+}
+
+// beforeNames is durably, or leaves the waiting to the sync of the names in the directory,
+// with which the disk keeps the content, too.
+func (s *Set) beforeNames(dir int, path string) put {
+	return func(l *Commit, do step) error {
+		if l.doubtful || !s.disk.KeepsOrder(l.key.Dev) || s.NamesSoon(l.dirKey, path, func() (int, error) { return disk.OpenDir(dir, ".") }) != nil {
+			return s.durably(l, do)
+		}
+		return do("writeback", func() error { return disk.WriteBack(l.fd) })
+	}
 }
 
 // isIdle reports whether there is nothing to be settled, and nothing to tell.
@@ -110,28 +139,28 @@ func (s *Set) SettleKept(id string) {
 	}
 	defer s.settling.Unlock()
 	// Who asks is making room, perhaps with the history locked.
-	_, _ = s.settleLocked(func(l *Commit) bool { return l.keep == id }, false, s.disk.Once) // it is tried again
+	_, _ = s.settleLocked(func(l *Commit) bool { return l.keep == id }, false, s.durably, s.disk.Once) // it is tried again
 }
 
 // settleWhere settles the commits that match.
-func (s *Set) settleWhere(match func(*Commit) bool) error {
+func (s *Set) settleWhere(match func(*Commit) bool, put put) error {
 	s.awaitMoves(match)
 	if len(s.chains(match)) == 0 {
 		return nil // and nobody waits for what others settle
 	}
 	s.settling.Lock()
 	defer s.settling.Unlock()
-	_, err := s.settleLocked(match, false, s.disk.Do)
+	_, err := s.settleLocked(match, false, put, s.disk.Do)
 	return err
 }
 
 // step runs one change to the disk: Disk.Do, or Disk.Once.
 type step func(name string, fn func() error) error
 
-// settleLocked settles the commits that match, with a sync of the whole filesystem if
+// settleLocked settles the commits that match, which put puts on the disk, with a sync of the whole filesystem if
 // there are many of them, or whole says so. synced says that this was done. settling is
 // held.
-func (s *Set) settleLocked(match func(*Commit) bool, whole bool, do step) (synced bool, err error) {
+func (s *Set) settleLocked(match func(*Commit) bool, whole bool, put put, do step) (synced bool, err error) {
 	s.mu.Lock()
 	strays := s.strays
 	s.strays = nil
@@ -150,7 +179,7 @@ func (s *Set) settleLocked(match func(*Commit) bool, whole bool, do step) (synce
 	for _, chain := range chains {
 		// That the last version is on disk says that it has the name there, too: the
 		// ones before are nobody's any more.
-		if err := s.syncCommit(chain[len(chain)-1], synced, do); err != nil {
+		if err := s.syncCommit(chain[len(chain)-1], synced, put, do); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -170,12 +199,12 @@ func (s *Set) settleLocked(match func(*Commit) bool, whole bool, do step) (synce
 }
 
 // syncCommit makes a commit durable, unless that was done with the whole filesystem.
-func (s *Set) syncCommit(l *Commit, synced bool, do step) (err error) {
+func (s *Set) syncCommit(l *Commit, synced bool, put put, do step) (err error) {
 	if l.isRemoved() {
 		return nil
 	}
 	if !synced {
-		err = do("fsync", func() error { return unix.Fsync(l.fd) })
+		err = put(l, do)
 	}
 	if err == nil && l.doubtful {
 		err = l.isReallyOnDisk()
