@@ -29,7 +29,7 @@ func (r *Reader) All() []lockmgr.Owner {
 // Program is the short name (comm) of a process, "" if it is gone.
 func (r *Reader) Program(pid int32) string {
 	var name string
-	_ = r.withFile(pidPath(pid, "comm"), func(b []byte) error {
+	_ = r.withPIDFile(pid, keptComm, "comm", func(b []byte) error {
 		name = string(bytes.TrimSuffix(b, []byte("\n")))
 		return nil
 	})

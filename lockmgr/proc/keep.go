@@ -41,6 +41,7 @@ const (
 	keptTask     // the directory
 	keptChildren // of the first thread
 	keptFD       // the directory
+	keptComm
 	keptFiles
 )
 
@@ -90,7 +91,7 @@ func (r *Reader) openKept(o lockmgr.Owner) *kept {
 	for i := range k.infos {
 		k.infos[i] = -1
 	}
-	for i, name := range [keptFiles]string{"stat", "statm", "task", "task/" + strconv.Itoa(int(o.PID)) + "/children", "fd"} {
+	for i, name := range [keptFiles]string{"stat", "statm", "task", "task/" + strconv.Itoa(int(o.PID)) + "/children", "fd", "comm"} {
 		k.files[i], _ = openat(dir, name, unix.O_RDONLY)
 	}
 	var st stat

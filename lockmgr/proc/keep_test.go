@@ -95,6 +95,9 @@ func TestKeptOfAnEarlierProcess(t *testing.T) {
 	if r.inExec(alive.pid()) {
 		t.Error("seen in execve")
 	}
+	if name := r.Program(alive.pid()); name == "" {
+		t.Error("no name is seen")
+	}
 	r.forget()
 	if got := mustThread(t, r, alive.tid()); got != want {
 		t.Errorf("seen %+v, want %+v", got, want)
@@ -113,7 +116,7 @@ func TestKeptOverExec(t *testing.T) {
 	c.tell("exec", "/bin/cat")
 	eventually(t, "the other program", func() bool {
 		th, _, _, err := r.Closer(c.tid())
-		return err == nil && th.Comm == "cat" && th.Owner == before.Owner
+		return err == nil && th.Comm == "cat" && th.Owner == before.Owner && r.Program(c.pid()) == "cat"
 	})
 }
 
