@@ -226,7 +226,7 @@ func (c costs) above(figures costs) []string {
 	var above []string
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		slack := costSlack
-		if slices.Contains([]string{costProc + " stat", costProc + " statm", costProc + " comm"}, name) {
+		if slices.Contains([]string{costProc + " stat", costProc + " statm", costProc + " comm", costProcAgain}, name) {
 			slack = costSlackForked
 		}
 		if count, most := c[name], figures[name]; count > most+slack {

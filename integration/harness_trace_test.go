@@ -55,7 +55,8 @@ func (m *Mount) trace(t *testing.T) *trace {
 	return tr
 }
 
-// descriptors finds the daemon's descriptors of a path.
+// descriptors finds the daemon's descriptors of a path; those of /proc with the files of
+// other processes that stay open.
 func (m *Mount) descriptors(t *testing.T, path string) map[string]bool {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", m.PID())
@@ -63,9 +64,9 @@ func (m *Mount) descriptors(t *testing.T, path string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]bool{}
+	own, found := fmt.Sprintf("/proc/%d/", m.PID()), map[string]bool{}
 	for _, fd := range all {
-		if to, _ := os.Readlink(filepath.Join(dir, fd.Name())); to == path {
+		if to, _ := os.Readlink(filepath.Join(dir, fd.Name())); to == path || path == "/proc" && strings.HasPrefix(to, "/proc/") && !strings.HasPrefix(to, own) {
 			found[fd.Name()] = true
 		}
 	}
@@ -114,6 +115,8 @@ const (
 	costSync         = "sync"
 	costProc         = "proc" // files of /proc that are opened, whatever is then done with them
 	costCall         = "call"
+
+	costProcAgain = costProc + " again" // a file that has stayed open is read
 )
 
 var costKinds = []string{costRequest, costNotification, costSync, costProc, costCall}
@@ -183,6 +186,8 @@ func (c *count) addProc(name, fd, call string) {
 	switch name {
 	case "close":
 		delete(c.proc, fd)
+	case "pread64":
+		c.total[costProcAgain]++
 	case "openat":
 		file := procFile.FindStringSubmatch(call)
 		if file == nil {
