@@ -268,6 +268,43 @@ func (b *booted) gone() {
 	check(b.t, os.Remove(b.at))
 }
 
+// cuts are power cuts before each step, and after the last.
+type cuts struct {
+	t     *testing.T
+	image string
+	w     *world
+	steps []string // the last one is ""
+}
+
+// before is the fault of a step: others commit the filesystem's journal as early as that
+// can happen, and the power fails.
+func (c *cuts) before(step string) error {
+	if step != "" {
+		commitJournal(c.t, c.w)
+	}
+	c.steps = append(c.steps, step)
+	cut(c.t, c.image, len(c.steps))
+	return nil
+}
+
+// end has the power fail once more, and ends the faults.
+func (c *cuts) end() {
+	c.t.Helper()
+	check(c.t, c.before(""))
+	c.w.s.disk.Fault = nil
+}
+
+// each calls do for what there is after each cut.
+func (c *cuts) each(d powered, do func(step string, after *booted)) {
+	c.t.Helper()
+	for i, step := range c.steps {
+		after := bootCut(c.t, d, fmt.Sprint(c.image, "-", i+1))
+		do(step, after)
+		after.checkNothingLeft()
+		after.gone()
+	}
+}
+
 // The power fails at each step of an fsync, while others commit the filesystem's journal,
 // and after it: the new file that was synced has its name then, with all that it held.
 func TestPowerCutAtEveryStepOfAnFsync(t *testing.T) {
@@ -281,39 +318,27 @@ func TestPowerCutAtEveryStepOfAnFsync(t *testing.T) {
 			w := newWorld(t, at)
 			w.write("d/other", "")
 			check(t, unix.Syncfs(int(w.dir.Fd())))
-			var steps []string
-			note := func(step string) error {
-				if step != "" {
-					commitJournal(t, w)
-				}
-				steps = append(steps, step)
-				cut(t, image, len(steps))
-				return nil
-			}
+			c := &cuts{t: t, image: image, w: w}
 			o := w.shadowOptions("d/f", nil)
 			o.DirPath, o.Name = "d", "f"
 			sh, err := w.s.NewShadow(o)
 			check(t, err)
 			w.leftOpen(sh)
 			check(t, disk.WriteAll(sh.FD(), []byte("new content"), 0))
-			w.s.disk.Fault = note
+			w.s.disk.Fault = c.before
 			if !w.syncAs(sh, true) {
 				t.Fatal("not synced")
 			}
-			check(t, note(""))
+			c.end()
 			if sh.Recorded() != d.order {
 				t.Errorf("its record is on disk with it: %v", sh.Recorded())
 			}
-			w.s.disk.Fault = nil
-			for i, step := range steps {
-				after := bootCut(t, d, fmt.Sprint(image, "-", i+1))
+			c.each(d, func(step string, after *booted) {
 				got, err := os.ReadFile(after.path("d/f"))
 				if string(got) != "new content" && (err == nil || step == "") {
 					t.Errorf("before %q: %q, %v", step, got, err)
 				}
-				after.checkNothingLeft()
-				after.gone()
-			}
+			})
 		})
 	}
 }
@@ -340,22 +365,13 @@ func TestPowerCutBesideNewFiles(t *testing.T) {
 			}
 			sh, base := w.shadowOf("old")
 			check(t, disk.WriteAll(sh.FD(), []byte("new content"), 0))
-			var steps []string
-			w.s.disk.Fault = func(step string) error {
-				if step != "" {
-					commitJournal(t, w)
-				}
-				steps = append(steps, step)
-				cut(t, image, len(steps))
-				return nil
-			}
+			c := &cuts{t: t, image: image, w: w}
+			w.s.disk.Fault = c.before
 			_, err := sh.Publish(w.publishOptions("old", base))
 			check(t, err)
-			check(t, w.s.disk.Fault(""))
-			w.s.disk.Fault = nil
+			c.end()
 			check(t, sh.Discard())
-			for i, step := range steps {
-				after := bootCut(t, d, fmt.Sprint(image, "-", i+1))
+			c.each(d, func(step string, after *booted) {
 				for _, name := range []string{"a", "b"} {
 					got, err := os.ReadFile(after.path(name))
 					if string(got) != made && (err == nil || step == "") {
@@ -366,9 +382,7 @@ func TestPowerCutBesideNewFiles(t *testing.T) {
 				if got != "new content" && (got != "old content" || step == "") {
 					t.Errorf("before %q: %q", step, got)
 				}
-				after.checkNothingLeft()
-				after.gone()
-			}
+			})
 		})
 	}
 }
