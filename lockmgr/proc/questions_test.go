@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -65,6 +67,10 @@ func idlers(t *testing.T, uid uint32, n int) (pids []int32) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		await(t, "execve is over", func() bool { // there is no environment before
+			environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
+			return err != nil || len(environ) > 0
+		})
 		pids = append(pids, int32(cmd.Process.Pid))
 	}
 	return pids
