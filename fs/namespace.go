@@ -102,10 +102,11 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 		return statusOf(err)
 	}
 	f.noteMade(c, op, f.path(dir, name))
-	f.madeDir(c, dir, name)
 	f.namesSoonOnDisk(dir, name)
 	f.markerMoved(name)
-	return f.enterMade(dir, name, out, false)
+	entered := f.enterMade(dir, name, out, false)
+	f.madeDir(c, dir, name) // after that: a claim is of the name that leads to the new directory
+	return entered
 }
 
 // enterMade answers with what was just made. A volatile entry is the caller's alone.

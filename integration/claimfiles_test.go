@@ -391,6 +391,41 @@ say("claimed")
 	}, withPolicy(claimPolicy))
 }
 
+// A directory that is made anew is claimed anew, though somebody still has the one open that
+// had its name before.
+func TestClaimOfADirectoryMadeAnew(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("a", "free\n")
+		p := m.LaunchPython(t, claimer+`
+lock = f"{D}/locks/a.lock"
+def make():
+    os.mkdir(lock)
+    save("locks/a.lock/owner", "worker")
+def remove():
+    os.unlink(f"{lock}/owner")
+    os.rmdir(lock)
+os.mkdir(f"{D}/locks")
+make()
+before = os.open(lock, os.O_RDONLY)
+remove()
+make()
+say("claimed")
+remove()
+say("removed")
+`, m.Dir)
+		p.AwaitLine("claimed")
+		if got := m.Python(t, claimer+`print(try_(save, "a", "taken"))`, m.Dir); got != busyNow+"\n" {
+			t.Errorf("what is claimed is written: %q", got)
+		}
+		p.Send("")
+		p.AwaitLine("removed")
+		m.WriteFile("a", "free again\n")
+		p.Send("")
+		p.OK()
+	}, withPolicy(claimPolicy))
+}
+
 // A claim goes where its file goes: to what another name stands for, and along with a
 // directory, out of the reach of any rule, where it ends with its file.
 func TestClaimIsRenamed(t *testing.T) {
