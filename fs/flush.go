@@ -122,13 +122,9 @@ func (by *closer) note(pid int32, holds bool) {
 	by.held[pid] = holds
 }
 
-// seen is what was noted of a process, and whether something was.
-func (by *closer) seen(pid int32) (holds, known bool) {
-	if by != nil {
-		holds, known = by.held[pid]
-	}
-	return holds, known
-}
+// sawHolding reports whether a look has shown that a process holds the shadow. One that did
+// not hold it may have been given it since.
+func (by *closer) sawHolding(pid int32) bool { return by != nil && by.held[pid] }
 
 // endIfIdle ends the session if nobody can write its shadow any more. It waits for
 // processes that are being killed: they have no descriptors any more, and their FLUSH

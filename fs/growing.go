@@ -80,7 +80,7 @@ func (s *session) closedWhileGrowing(by *closer) {
 		if by.exiting && pid == by.owner.PID {
 			continue
 		}
-		if holds, known := by.seen(pid); holds || !known && (!s.mayLookAt(pid) || s.holds(pid)) {
+		if by.sawHolding(pid) || !s.mayLookAt(pid) || s.holds(pid) {
 			return
 		}
 	}

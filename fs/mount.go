@@ -116,7 +116,10 @@ func (m *Mount) mount() error {
 		return fmt.Errorf("mount on %s: %w", f.opts.Mountpoint, f.mountFailed(err))
 	}
 	if opts.DisabledCapabilities&fuse.CAP_PASSTHROUGH == 0 && srv.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH != 0 {
-		err := asuser.Nobody.Less(func() error { return nil })
+		// In another goroutine: the first thread would lose PR_SET_PDEATHSIG.
+		dropped := make(chan error)
+		go func() { dropped <- asuser.Nobody.Less(func() error { return nil }) }()
+		err := <-dropped
 		if f.passthrough = err == nil; err != nil {
 			f.log.Warnf("no passthrough: %v", err)
 		}

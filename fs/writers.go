@@ -39,8 +39,8 @@ func (s *session) busyLocked(by *closer) (busy bool, dying []lockmgr.Owner) {
 		if pid == owner.PID || exits && pid == by.owner.PID {
 			continue
 		}
-		holds, known := by.seen(pid)
-		if !known {
+		holds := by.sawHolding(pid)
+		if !holds {
 			if !s.mayLookAt(pid) {
 				return true, nil // RELEASE will tell
 			}

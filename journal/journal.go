@@ -220,12 +220,17 @@ func (j *Journal) WriteBack() error {
 			written = retryIntr(func() error { return unix.Fdatasync(int(fd)) })
 		}
 	})
-	if err != nil || written == nil {
+	if err != nil {
 		return nil
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.seg != seg || j.closed {
+	switch {
+	case j.seg != seg || j.closed:
+		return nil
+	case written == nil && j.failed != nil: // a sync was told in our place
+		return j.rotateLocked()
+	case written == nil:
 		return nil
 	}
 	// As in Sync: the next one would not be told.

@@ -26,12 +26,12 @@ func (r *Reader) Descendants(pid int32) []int32 {
 // it is asked until it says the same twice.
 func (r *Reader) children(pid int32) []int32 {
 	const patience = 4
-	last := r.childrenOnce(pid)
+	last, single := r.childrenOnce(pid)
+	if single && len(last) == 0 {
+		return nil // a list that leaves a child out has another one
+	}
 	for range patience {
-		if len(last) == 0 {
-			break // who leaves some out has listed one
-		}
-		again := r.childrenOnce(pid)
+		again, _ := r.childrenOnce(pid)
 		if bytes.Equal(again, last) {
 			break
 		}
@@ -40,18 +40,19 @@ func (r *Reader) children(pid int32) []int32 {
 	return parsePIDs(last)
 }
 
-// childrenOnce reads task/*/children: each thread has its own children.
-func (r *Reader) childrenOnce(pid int32) []byte {
+// childrenOnce reads task/*/children: each thread has its own children, and leaves them to
+// another one when it ends. single: there was one thread before the look.
+func (r *Reader) childrenOnce(pid int32) (list []byte, single bool) {
 	if list, ok := r.keptChildrenOf(pid); ok {
-		return list
+		return list, true
 	}
 	if r.isSingle(pid) {
 		list, _ := r.readAll(taskPath(pid, pid, "children"))
-		return list
+		return list, true
 	}
 	tids, err := r.threadsOf(pid)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	var all []byte
 	for _, tid := range tids {
@@ -60,7 +61,7 @@ func (r *Reader) childrenOnce(pid int32) []byte {
 			all = append(all, list...)
 		}
 	}
-	return all
+	return all, false
 }
 
 // isSingle reports whether a process has its first thread only, without a look at each:

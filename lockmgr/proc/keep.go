@@ -186,6 +186,9 @@ func (ks *keeper) close() {
 	ks.of = nil
 }
 
+// longestNumber is more than a process id takes in a list.
+const longestNumber = 32
+
 // withKept hands the content of a kept file to use, which must not keep it. It is not ok
 // if there is none, or its process has gone and another one may have the pid.
 func (r *Reader) withKept(pid int32, file int, use func([]byte) error) (ok bool, err error) {
@@ -201,7 +204,7 @@ func (r *Reader) withKept(pid int32, file int, use func([]byte) error) (ok bool,
 	case err == ErrGone:
 		r.keeper.drop(k)
 		return false, nil
-	case err != nil || n == len(buf):
+	case err != nil || n > len(buf)-longestNumber: // the kernel ends a list before a number that does not fit
 		return false, nil
 	}
 	return true, use(buf[:n])
