@@ -209,7 +209,10 @@ func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e u
 		if q == p || related(p, q) {
 			continue
 		}
-		for _, o := range q.fds {
+		m.w.procs.mu.Lock()
+		files := slices.Collect(maps.Values(q.fds))
+		m.w.procs.mu.Unlock()
+		for _, o := range files {
 			if o.writes() && o.flags&unix.O_APPEND == 0 && o.dir == f.dir && o.name == f.name && f.dir != nil {
 				m.w.failf("%s and %s have %s open for writing at the same time", p, q, path)
 			}
