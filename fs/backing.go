@@ -45,6 +45,9 @@ type cacheStamp struct {
 	mtime, ctime unix.Timespec
 }
 
+// ownIdentity is the daemon's.
+var ownIdentity = asuser.Identity{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+
 // register registers a backing file without CAP_FSETID and CAP_SYS_RESOURCE: passthrough
 // writes run with the credentials of the thread that registered the file, and with these a
 // write would keep setuid bits and ignore quotas. What users write is registered as nobody,
@@ -52,7 +55,7 @@ type cacheStamp struct {
 func (f *FS) register(fd int, forRoot bool) (id int32, err error) {
 	who := asuser.Nobody
 	if forRoot {
-		who = asuser.Identity{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+		who = ownIdentity
 	}
 	err = who.Less(func() error {
 		var e syscall.Errno

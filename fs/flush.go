@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -90,12 +91,10 @@ func (s *session) noteChildren(by *closer) {
 	}
 	by.children = s.f.proc.Descendants(by.owner.PID)
 	for _, pid := range by.children {
-		if !s.mayLookAt(pid) {
+		if !s.mayLookAt(pid) || !s.holds(pid) {
 			continue
 		}
-		if by.note(pid, s.holds(pid)); !by.held[pid] {
-			continue
-		}
+		by.held = append(by.held, pid)
 		if th, err := s.f.proc.Process(pid); err == nil {
 			s.noteLocked(th.Owner)
 		}
@@ -110,21 +109,14 @@ type closer struct {
 	// children are its descendants at the time of the close.
 	children []int32
 	program  string // that it runs, "" if it was not looked at: it may be in execve
-	// held is what a look at the children has shown, for the first judgement of who
-	// holds the shadow: a child that closes it after that sends a FLUSH of its own.
-	held map[int32]bool
-}
-
-func (by *closer) note(pid int32, holds bool) {
-	if by.held == nil {
-		by.held = map[int32]bool{}
-	}
-	by.held[pid] = holds
+	// held are those children that a look has shown to hold the shadow, for the first
+	// judgement of who does: one that closes it after that sends a FLUSH of its own.
+	held []int32
 }
 
 // sawHolding reports whether a look has shown that a process holds the shadow. One that did
 // not hold it may have been given it since.
-func (by *closer) sawHolding(pid int32) bool { return by != nil && by.held[pid] }
+func (by *closer) sawHolding(pid int32) bool { return by != nil && slices.Contains(by.held, pid) }
 
 // endIfIdle ends the session if nobody can write its shadow any more. It waits for
 // processes that are being killed: they have no descriptors any more, and their FLUSH

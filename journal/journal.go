@@ -201,6 +201,17 @@ func (j *Journal) Sync() error {
 	return nil
 }
 
+// WriteBack sends what a file holds to the disk and waits until it is there, but not until
+// the disk keeps it (sync_file_range(2)).
+func WriteBack(fd int) error {
+	const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	err := unix.SyncFileRange(fd, 0, 0, flags)
+	if err == unix.ENOSYS || err == unix.ESPIPE {
+		return unix.Fdatasync(fd)
+	}
+	return err
+}
+
 // WriteBack sends the records that were written to the disk, and does not wait until the
 // disk keeps them. Where the filesystem keeps the order of what it is told, a later sync of
 // any file of it makes them durable.
@@ -214,11 +225,7 @@ func (j *Journal) WriteBack() error {
 	}
 	var written error
 	err = conn.Control(func(fd uintptr) { // not of a segment that is replaced meanwhile
-		const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
-		written = retryIntr(func() error { return unix.SyncFileRange(int(fd), 0, 0, flags) })
-		if written == unix.ENOSYS || written == unix.ESPIPE {
-			written = retryIntr(func() error { return unix.Fdatasync(int(fd)) })
-		}
+		written = retryIntr(func() error { return WriteBack(int(fd)) })
 	})
 	if err != nil {
 		return nil

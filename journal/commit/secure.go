@@ -24,7 +24,7 @@ type SyncOptions struct {
 // WriteBack sends what the open file fd holds to the disk, and does not wait until the
 // disk keeps it.
 func (s *Store) WriteBack(fd int) error {
-	return s.disk.Do("writeback", func() error { return disk.WriteBack(fd) })
+	return s.disk.Do("writeback", func() error { return journal.WriteBack(fd) })
 }
 
 // Announced is a shadow that is about to be secured: the journal knows, and the name is
@@ -56,7 +56,7 @@ func (sh *Shadow) Announce(o SyncOptions) (*Announced, error) {
 // WriteBack is Store.WriteBack, of the journal as well.
 func (a *Announced) WriteBack(fd int) error {
 	err := a.s.disk.Both(
-		disk.Step{Name: "writeback", Do: func() error { return disk.WriteBack(fd) }},
+		disk.Step{Name: "writeback", Do: func() error { return journal.WriteBack(fd) }},
 		disk.Step{Name: "writejournal", Do: a.s.disk.Journal.WriteBack},
 	)
 	a.written = err == nil

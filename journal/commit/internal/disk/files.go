@@ -119,17 +119,6 @@ func (s *Disk) SyncDir(dir, file int) error {
 	})
 }
 
-// WriteBack sends what fd holds to the disk and waits until it is there, but not until the
-// disk keeps it.
-func WriteBack(fd int) error {
-	const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
-	err := unix.SyncFileRange(fd, 0, 0, flags)
-	if err == unix.ENOSYS || err == unix.ESPIPE {
-		return unix.Fdatasync(fd)
-	}
-	return err
-}
-
 // RemoveNamed removes the name that in is about, if it holds that inode. A name
 // that is gone already is none.
 func (s *Disk) RemoveNamed(dir int, in journal.Intent) error {

@@ -116,7 +116,7 @@ func (s *Set) beforeNames(dir int, path string) put {
 		if l.doubtful || !s.disk.KeepsOrder(l.key.Dev) || s.NamesSoon(l.dirKey, path, func() (int, error) { return disk.OpenDir(dir, ".") }) != nil {
 			return s.durably(l, do)
 		}
-		return do("writeback", func() error { return disk.WriteBack(l.fd) })
+		return do("writeback", func() error { return journal.WriteBack(l.fd) })
 	}
 }
 
