@@ -23,13 +23,9 @@ func (a *appender) mayDrop(b []byte) bool {
 // dropUnfinished takes the unfinished record of the sender of a FLUSH back that is
 // dying by SIGKILL or a crash (DESIGN §4.4): nobody is left to finish the line. What
 // others have appended behind it stays.
-func (a *appender) dropUnfinished(c *caller) {
-	f := a.f
-	if c.foreign() {
-		return
-	}
-	sig, _ := f.proc.Exit(uint32(c.tid))
-	if sig == 0 || f.settings(f.nodePath(a.h.n)).OnKill == policy.Commit {
+func (a *appender) dropUnfinished(cl *closing) {
+	f, c, sig := a.f, cl.c, cl.sig
+	if c.foreign() || sig == 0 || f.settings(f.nodePath(a.h.n)).OnKill == policy.Commit {
 		return
 	}
 	k := killedWriterOf(c, sig)

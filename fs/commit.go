@@ -175,7 +175,7 @@ func (s *session) decideLocked() unix.Errno {
 		return s.publishFailed(err)
 	}
 	committed()
-	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
+	s.sealLocked(&v)
 	ch.is, ch.err = statOf(&v), err
 	s.f.tell(ch)
 	if err != nil {
@@ -185,6 +185,17 @@ func (s *session) decideLocked() unix.Errno {
 		return unix.EIO
 	}
 	return 0
+}
+
+// sealLocked notes what was published, and whether its program had synced that. s.mu is held.
+func (s *session) sealLocked(v *commit.Version) {
+	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
+	if s.inPlace || s.synced != s.sealed {
+		return
+	}
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.inode.synced = s.sealed
 }
 
 // cutByLimit reports whether the shadow is exactly as long as a writer's limit

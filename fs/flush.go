@@ -23,22 +23,28 @@ func (f *FS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 		return fuse.OK
 	}
 	f.unlockPosix(h.n, in.LockOwner)
+	if h.kind != appendHandle && h.kind != shadowHandle {
+		return fuse.OK
+	}
+	cl := f.closerOf(&in.InHeader)
 	if h.kind == appendHandle {
-		h.app.dropUnfinished(f.callerOf(&in.InHeader))
+		return status(f.flushRecords(cl, h))
 	}
-	switch {
-	case h.kind == appendHandle && h.app.lineGoesOn(f.callerOf(&in.InHeader)):
-		return fuse.OK
-	case h.kind == appendHandle:
-		return status(f.drain(h))
-	case h.kind != shadowHandle:
-		return fuse.OK
-	}
-	e := f.flushShadow(f.closerOf(&in.InHeader), h)
+	e := f.flushShadow(cl, h)
 	if lost := h.sess.closeStale(h); e == 0 {
 		e = lost
 	}
 	return status(e)
+}
+
+// flushRecords appends what is held back of the records that were written through h, but
+// for what nobody is left to finish, and a line that goes on through another descriptor.
+func (f *FS) flushRecords(cl *closing, h *handle) unix.Errno {
+	h.app.dropUnfinished(cl)
+	if h.app.lineGoesOn(cl.c) {
+		return 0
+	}
+	return f.drain(h)
 }
 
 // flushShadow notes who closes a descriptor of the shadow and commits if that

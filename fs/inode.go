@@ -60,6 +60,7 @@ type inode struct {
 	fresh       bool          // created for records, and its name is not on disk
 	posix       bool          // somebody took a POSIX lock: closes must be flushed
 	seen        history.State // of the file, when it was last compared with the history
+	synced      cacheStamp    // of a published shadow that its program had synced as it was published
 	renamed     *recentRename // nil: not lately
 	told        told          // who has last opened it for reading, and learned nothing
 }

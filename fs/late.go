@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -292,11 +293,14 @@ func (s *session) exchangeLocked(dir *inode, name string, st *unix.Stat_t) error
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(st)
 	v, err := cp.Publish(o)
-	if err != nil {
+	if err != nil && !errors.Is(err, commit.ErrNotDurable) {
 		return err
 	}
 	s.f.restamped(s.f.path(dir, name), st, statOf(&v))
 	s.f.forgetAttrs(s.inode)
+	if err != nil { // the copy has the name all the same
+		s.f.log.Errorf("%q: %v", s.path(), err)
+	}
 	return nil
 }
 

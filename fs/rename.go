@@ -372,11 +372,28 @@ func (r *renaming) replacesFile() bool {
 	return r.flags&unix.RENAME_EXCHANGE == 0 && r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
-// waitsForDisk reports whether the rename is to be on disk before it is answered.
+// waitsForDisk reports whether the rename of a file over another is to be on disk before
+// it is answered. A program that has synced the file saves by itself, and syncs the
+// directory if it wants to know. Whatever a crash leaves, both versions are whole.
 func (r *renaming) waitsForDisk() bool {
 	set := r.f.settings(r.f.path(r.to.dir, r.to.name))
-	return r.replacesFile() && set.Mode == policy.Atomic &&
-		(set.Durability == policy.Full || set.Durability == policy.AutoDurability)
+	switch {
+	case set.Mode != policy.Atomic:
+		return false
+	case set.Durability == policy.AutoDurability:
+		return !r.isSynced()
+	}
+	return set.Durability == policy.Full
+}
+
+// isSynced reports whether the file that is renamed is as its program has synced it.
+func (r *renaming) isSynced() bool {
+	if r.from.inode == nil || r.fromSt == nil || r.merging != nil {
+		return false
+	}
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	return r.from.inode.synced == cacheStamp{size: r.fromSt.Size, mtime: r.fromSt.Mtim}
 }
 
 // makeDurable syncs the directory after a file was renamed over another: that
@@ -388,6 +405,7 @@ func (r *renaming) makeDurable() unix.Errno {
 		return 0
 	}
 	if !r.waitsForDisk() {
+		r.f.namesSoonOnDisk(r.to.dir, r.to.name)
 		return 0
 	}
 	fd, err := unix.Openat(r.f.fdOf(r.to.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -53,6 +53,7 @@ func newDaemon(o fs.Options, log *logSink) *daemon {
 			if err != nil {
 				return nil, err // not a nil *fs.Mount in an interface
 			}
+			addProcessors()
 			return m, nil
 		},
 		log:     o.Log,

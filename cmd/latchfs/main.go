@@ -8,6 +8,7 @@
 //	app.go         exit codes, usage errors, the tree of commands
 //	helper.go      the shapes in which mount(8) calls the program
 //	daemon.go      the life of a mount: ready, signals, watchdog, shutdown
+//	processors.go  how many processors the daemon uses
 //	background.go  the daemon as a process of its own
 //	log.go         the only place that configures logging
 //	mounts.go      which latchfs mounts there are
