@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
-
-	"latchfs/lockmgr"
 )
 
 // Description is what people want to know of a process. What could not be read
@@ -50,54 +48,4 @@ func parseUID(status []byte) uint32 {
 	}
 	uid, _ := strconv.ParseUint(ids[1], 10, 32)
 	return uint32(uid)
-}
-
-// maxEnviron bounds what FirstEnv reads of an environment, in bytes.
-const maxEnviron = 256 << 10
-
-// FirstEnv returns the value of the first of some variables that is set and not
-// empty in the environment that a process was started with, or "". What changed
-// in it since, the process alone knows. (In execve there is none. Variables
-// behind the first 256 KiB are not seen.)
-func (r *Reader) FirstEnv(pid int32, names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	environ, err := patiently(r, pid, func(*asking) ([]byte, error) {
-		return r.readUpTo(pidPath(pid, "environ"), maxEnviron)
-	})
-	if err != nil {
-		return ""
-	}
-	if len(environ) == maxEnviron { // half a value is worse than none
-		environ = environ[:bytes.LastIndexByte(environ, 0)+1]
-	}
-	for _, name := range names {
-		if value := variable(environ, name); value != "" {
-			return value
-		}
-	}
-	return ""
-}
-
-// EnvOf is FirstEnv of a process that is this one and not another one that has got its
-// pid since.
-func (r *Reader) EnvOf(o lockmgr.Owner, names []string) string {
-	value := r.FirstEnv(o.PID, names)
-	if value == "" || !r.Alive(o) {
-		return ""
-	}
-	return value
-}
-
-// variable returns the value of a variable. Of several of one name the first
-// counts, as for getenv(3).
-func variable(environ []byte, name string) string {
-	prefix := []byte(name + "=")
-	for entry := range bytes.SplitSeq(environ, []byte{0}) {
-		if value, ok := bytes.CutPrefix(entry, prefix); ok {
-			return string(value)
-		}
-	}
-	return ""
 }

@@ -34,20 +34,6 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// A process that has the number of another one is not taken for it.
-func TestEnvOf(t *testing.T) {
-	r := newReader(t)
-	c := startChild(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LABEL=mine") })
-	o := r.mustOwner(t, c.pid())
-	if got := r.EnvOf(o, []string{"LABEL"}); got != "mine" {
-		t.Errorf("the label is %q", got)
-	}
-	o.Start--
-	if got := r.EnvOf(o, []string{"LABEL"}); got != "" {
-		t.Errorf("of an earlier process with that number the label is %q", got)
-	}
-}
-
 func TestFirstEnv(t *testing.T) {
 	r := newReader(t)
 	c := startChild(t, func(cmd *exec.Cmd) {

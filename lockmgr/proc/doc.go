@@ -30,6 +30,11 @@
 // it tells nothing. The lineage of such a process is kept as long as all of its ancestors
 // live, which their pidfds tell in one system call, and its parent is the same.
 //
+// The environment that a process was started with changes at execve(2) only, and answers
+// about it are kept until then. The process keeps its pid and start time over execve: the
+// kernel tells of it (FollowForks), or else the count of page faults stays the same only
+// if no program was started.
+//
 // # Orphans
 //
 // /proc does not tell who has started a process whose parent has ended. The kernel tells

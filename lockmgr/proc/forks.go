@@ -7,16 +7,15 @@ import (
 	"strconv"
 	"sync"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // forks remembers which process has started which, also when those between the two
 // have ended: /proc then names the process that adopts orphans as the parent. The
-// kernel tells of each fork and of each end over its process events connector, before
-// the new process runs, so that whoever asks about a process that has made a request
-// finds its birth in the socket.
+// kernel tells of each fork, execve and end over its process events connector, before
+// the new process or program runs, so that whoever asks about a process that has made a
+// request finds its birth, and its program, in the socket.
 //
 // The socket is emptied when somebody asks, and otherwise some times a second while
 // processes are being started, so that a busy machine does not wake the reader for
@@ -29,6 +28,7 @@ type forks struct {
 	mu     sync.Mutex
 	born   map[int32]*forked // mu guards it and what is below
 	ended  int               // of born, at least so many have ended
+	images uint64            // the number of the latest program
 	buf    [256]byte
 	lost   bool          // events, so that born may be wrong
 	reread time.Duration // when /proc was read last
@@ -39,8 +39,9 @@ type forks struct {
 type forked struct {
 	pid    int32
 	parent *forked
-	ended  bool // its first thread has ended, and most likely the process
-	gone   bool // nothing has its pid, or another process has
+	image  uint64 // the number of the program that it runs
+	ended  bool   // its first thread has ended, and most likely the process
+	gone   bool   // nothing has its pid, or another process has
 }
 
 const (
@@ -55,21 +56,8 @@ const (
 	rereadAfter = time.Second
 )
 
-// Constants of include/uapi/linux/connector.h and cn_proc.h, and the offsets in a
-// message: a header of netlink, one of the connector, and the event.
+// The namespaces of the first processes.
 const (
-	cnIdxProc, cnValProc = 1, 1
-	procListen           = 1
-	procIgnore           = 2
-	eventNone            = 0
-	eventFork            = 1
-	eventExit            = 0x80000000
-
-	connectorAt = unix.SizeofNlMsghdr
-	eventAt     = connectorAt + 20
-	dataAt      = eventAt + 16
-	eventEnd    = dataAt + 16
-
 	initPIDNamespace  = "pid:[4026531836]"
 	initUserNamespace = "user:[4026531837]"
 )
@@ -123,87 +111,6 @@ func (f *forks) open() error {
 		return err
 	}
 	return unix.SetsockoptSockFprog(f.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, processesOnly())
-}
-
-// tell asks the kernel to begin or to end telling.
-func (f *forks) tell(op uint32) error {
-	msg := make([]byte, 0, eventAt+4)
-	native := binary.NativeEndian
-	msg = native.AppendUint32(msg, uint32(cap(msg)))
-	msg = native.AppendUint16(msg, unix.NLMSG_DONE)
-	msg = append(msg, make([]byte, connectorAt-len(msg))...)
-	for _, v := range []uint32{cnIdxProc, cnValProc, 0, 0} {
-		msg = native.AppendUint32(msg, v)
-	}
-	msg = native.AppendUint16(msg, 4) // the length of what follows
-	msg = native.AppendUint16(msg, 0)
-	msg = native.AppendUint32(msg, op)
-	return unix.Sendto(f.fd, msg, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
-}
-
-// acknowledged waits for the kernel's answer, which is there when tell returns; what is
-// told before it does not matter yet.
-func (f *forks) acknowledged() error {
-	for {
-		n, from, err := unix.Recvfrom(f.fd, f.buf[:], unix.MSG_DONTWAIT)
-		if err != nil {
-			return err
-		}
-		what, data, ok := event(f.buf[:n], from)
-		if ok && what == eventNone {
-			if data[0] != 0 {
-				return unix.Errno(data[0])
-			}
-			return nil
-		}
-	}
-}
-
-// event takes a message of the kernel's apart.
-func event(msg []byte, from unix.Sockaddr) (what uint32, data [4]uint32, ok bool) {
-	if sender, is := from.(*unix.SockaddrNetlink); !is || sender.Pid != 0 || len(msg) < eventEnd {
-		return 0, data, false
-	}
-	native := binary.NativeEndian
-	for i := range data {
-		data[i] = native.Uint32(msg[dataAt+4*i:])
-	}
-	return native.Uint32(msg[eventAt:]), data, true
-}
-
-// processesOnly is a filter that lets the beginnings and ends of processes through:
-// those of threads and all else that the connector tells of cost nothing then. The
-// filter reads numbers in network order.
-func processesOnly() *unix.SockFprog {
-	word := func(at uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
-	}
-	is := func(v uint32, yes, no uint8) unix.SockFilter {
-		var b [4]byte
-		binary.NativeEndian.PutUint32(b[:], v)
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: binary.BigEndian.Uint32(b[:]), Jt: yes, Jf: no}
-	}
-	toX := unix.SockFilter{Code: unix.BPF_MISC | unix.BPF_TAX}
-	isX := func(yes, no uint8) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_X, Jt: yes, Jf: no}
-	}
-	answer := func(n uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: n} }
-	program := []unix.SockFilter{
-		word(eventAt),
-		is(eventFork, 1, 0),
-		is(eventExit, 4, 9),
-		word(dataAt + 8), // the child's thread id
-		toX,
-		word(dataAt + 12), // and its process id
-		isX(4, 5),
-		word(dataAt), // the thread id of what has ended
-		toX,
-		word(dataAt + 4),
-		isX(0, 1),
-		answer(eventEnd),
-		answer(0),
-	}
-	return &unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)}
 }
 
 // run empties the socket when nobody asks, until close.
@@ -265,6 +172,8 @@ func (f *forks) drain() {
 		switch {
 		case ok && what == eventFork && data[2] == data[3]:
 			f.begun(int32(data[3]), int32(data[1]))
+		case ok && what == eventExec:
+			f.of(int32(data[1])).image = f.newImage()
 		case ok && what == eventExit && data[0] == data[1]:
 			f.over(int32(data[1]))
 		}
@@ -288,17 +197,43 @@ func (f *forks) tidy() {
 // begun notes a fork.
 func (f *forks) begun(pid, parent int32) {
 	f.forget(pid)
-	f.born[pid] = &forked{pid: pid, parent: f.of(parent)}
+	f.born[pid] = &forked{pid: pid, parent: f.of(parent), image: f.newImage()}
 }
 
 // of is what is known of a process that exists.
 func (f *forks) of(pid int32) *forked {
 	b := f.born[pid]
 	if b == nil && pid > 0 {
-		b = &forked{pid: pid}
+		b = &forked{pid: pid, image: f.newImage()}
 		f.born[pid] = b
 	}
 	return b
+}
+
+// newImage numbers a program. The kernel tells of execve(2) before the new program runs,
+// so that the number is another one when it sends its first request.
+func (f *forks) newImage() uint64 {
+	f.images++
+	return f.images
+}
+
+// image is the number of the program that a process runs: another process has another
+// one, and so has the process after execve(2), or after events were lost. It is 0 where
+// the kernel does not tell.
+func (f *forks) image(pid int32) uint64 {
+	if f == nil {
+		return 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return 0
+	}
+	f.drain()
+	if b := f.born[pid]; b != nil {
+		return b.image
+	}
+	return 0
 }
 
 // over notes the end of a process's first thread. The process goes on if it has other

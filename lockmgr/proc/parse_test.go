@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const statLine = "7158 (cat) R 7122 7123 2290 34816 -1 4194308 99 0 0 0 12 3 45 6 20 0 3 0 105400 3133440 390 " +
+const statLine = "7158 (cat) R 7122 7123 2290 34816 -1 4194308 99 1 2 3 12 3 45 6 20 0 3 0 105400 3133440 390 " +
 	"18446744073709551615 94016107372544 94016107392425 140737433338624 0 0 7 8 2621440 16 0 0 0 17 1 0 0 0 0 0 " +
 	"94016107408432 94016107410048 94017043677184 140737433340427 140737433340447 140737433340447 140737433341931 9\n"
 
 func TestParseStat(t *testing.T) {
-	want := stat{state: 'R', ppid: 7122, pgrp: 7123, tty: 34816, flags: 4194308, cpu: 15, childCPU: 51, threads: 3, start: 105400, sigIgnore: 2621440, exitCode: 9}
+	want := stat{state: 'R', ppid: 7122, pgrp: 7123, tty: 34816, flags: 4194308, faults: 101, cpu: 15, childCPU: 51, threads: 3, start: 105400, sigIgnore: 2621440, exitCode: 9}
 	for _, name := range []string{"cat", ") Z 1 (", "", "))", "a\nb", strings.Repeat(" ", 15)} {
 		line := strings.Replace(statLine, "cat", name, 1)
 		want.comm = nameOf([]byte(name))

@@ -46,6 +46,7 @@ type Reader struct {
 	fileQuestions questions
 	watches       watches
 	families      familyCache
+	environs      environs
 	keeper        keeper
 	forks         *forks // nil unless FollowForks has been called
 }

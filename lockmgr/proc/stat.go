@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
 )
 
 // stat is what the package needs of /proc/PID/stat. Numbers in comments are
@@ -16,6 +18,7 @@ type stat struct {
 	pgrp      int32  // 5
 	tty       int64  // 7
 	flags     uint64 // 9
+	faults    uint64 // 10+12, of all threads, those that have ended too
 	cpu       uint64 // 14+15, in user and kernel mode, in ticks
 	childCPU  uint64 // 16+17, the same of children that were waited for
 	threads   int64  // 20, of the process, also where PID is one thread's
@@ -95,6 +98,7 @@ func parseStat(b []byte) (stat, error) {
 	st.pgrp = int32(next(5))
 	st.tty = int64(next(7))
 	st.flags = next(9)
+	st.faults = next(10) + next(12)
 	st.cpu = next(14) + next(15)
 	st.childCPU = next(16) + next(17)
 	st.threads = int64(next(20))
@@ -145,6 +149,9 @@ func number(b []byte) (v uint64, rest []byte, ok bool) {
 	}
 	return v, b[i:], i > digits
 }
+
+// runs reports whether it is of this process, which still runs.
+func (st *stat) runs(o lockmgr.Owner) bool { return st.start == o.Start && !st.dead() }
 
 // dead reports whether nothing of the process runs any more. A leader that
 // ended before its threads is a zombie while they go on.

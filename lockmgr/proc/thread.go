@@ -185,7 +185,7 @@ func (r *Reader) Alive(o lockmgr.Owner) bool {
 		return false
 	}
 	st, err := r.statOf(o.PID)
-	return err == ErrBusy || err == nil && st.start == o.Start && !st.dead()
+	return err == ErrBusy || err == nil && st.runs(o)
 }
 
 // statOf reads the stat of a process that is not the sender of the request at
