@@ -26,6 +26,10 @@ func (r *Reader) OpensOfCloser(o lockmgr.Owner, f File) (writable, readable int,
 	return c.writable, c.readable, nil
 }
 
+// maxOpened is how many descriptors may be of files whose fdinfo is not kept. With more a
+// patient look, which asks for an fdinfo only where the inode is the file's, costs less.
+const maxOpened = keptInfos
+
 // errUnclear means that the descriptors have to be looked at patiently.
 var errUnclear = errors.New("not to be seen at once")
 
@@ -33,7 +37,7 @@ var errUnclear = errors.New("not to be seen at once")
 func (c *openCounter) countKept(k *kept) error {
 	k.list.Lock()
 	defer k.list.Unlock()
-	dir, any := k.files[keptFD], false
+	dir, any, opened := k.files[keptFD], false, 0
 	if _, err := unix.Seek(dir, 0, 0); err != nil {
 		return err
 	}
@@ -49,6 +53,11 @@ func (c *openCounter) countKept(k *kept) error {
 		case isAnonymousLink(buf[:n]):
 			return nil
 		}
+		if fd >= keptInfos {
+			if opened++; opened > maxOpened {
+				return errUnclear
+			}
+		}
 		return ignoreGone(c.lookKept(k, fd))
 	})
 	if err == nil && !any {
@@ -60,7 +69,7 @@ func (c *openCounter) countKept(k *kept) error {
 // lookKept is look at a descriptor whose fdinfo may be kept.
 func (c *openCounter) lookKept(k *kept, fd int32) error {
 	if fd >= keptInfos {
-		return c.r.withFile(pidPath(c.pid, "fdinfo/"+strconv.Itoa(int(fd))), c.take)
+		return c.lookAtInfo(c.r.proc, pidPath(c.pid, "fdinfo/"+strconv.Itoa(int(fd))))
 	}
 	if k.infos[fd] < 0 {
 		info, err := openat(c.r.proc, pidPath(c.pid, "fdinfo/"+strconv.Itoa(int(fd))), unix.O_RDONLY)

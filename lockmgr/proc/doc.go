@@ -60,9 +60,14 @@
 // stuck, and ends when the process goes on. Each function says what it answers
 // then; ErrBusy is the general word for it.
 //
+// A descriptor's inode is looked at with AT_STATX_DONT_SYNC, which sends no request to a FUSE
+// mount, be it the one that asks, and takes no lock of the open file. Some network
+// filesystems ask their server all the same: the goroutine that looks is left behind then.
+//
 // An epoll instance has a lock that is held while its events are written to memory, and
 // reading its fdinfo waits for that, be it for ever: not even SIGKILL ends the wait, and a
-// daemon that does not die keeps its data directory. So its fdinfo is not read.
+// daemon that does not die keeps its data directory. So its fdinfo is not read: it is not on
+// the device of the file that is looked for, and where that cannot be seen its link tells.
 //
 // Status, statm, schedstat, comm, uid_map, fdinfo and children take no
 // such lock, and stat none but the exec lock.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a file as /proc shows it: without a stat, which would ask the
-// filesystem, the mount included that may be asking here.
+// File is a file as /proc shows it, and as the kernel remembers it: what would ask the
+// filesystem, the mount included that may be asking here, is not needed.
 type File struct {
 	Dev     uint64   // of its filesystem, as st_dev
 	Ino     uint64   // as st_ino
@@ -98,53 +98,17 @@ func (c *openCounter) countThreads() error {
 // count goes through the descriptors of one thread, of which path is the directory in
 // /proc; any tells that it has some.
 func (c *openCounter) count(path string) (any bool, err error) {
-	dir, err := c.r.opendir(path + "fdinfo")
+	list, err := c.open(path)
 	if err != nil {
 		return false, ignoreGone(err)
 	}
-	defer unix.Close(dir)
-	inExec := c.r.inExec(c.pid)
-	err = numbers(dir, func(fd int32) error {
+	defer unix.Close(list.dir)
+	err = numbers(list.dir, func(fd int32) error {
 		any = true
 		c.a.parts.Add(1)
-		if !inExec && c.r.isAnonymous(path, fd) {
-			return nil
-		}
-		return ignoreGone(c.look(dir, fd)) // gone: closed since it was listed
+		return ignoreGone(c.look(list, fd)) // gone: closed since it was listed
 	})
 	return any, ignoreGone(err)
-}
-
-// isAnonymous reports whether a descriptor is of something that no filesystem has: the
-// link of a file begins with a slash, whatever its mount. An epoll instance is such, and
-// says nothing of itself while its events are written to memory that does not answer;
-// nothing ends that wait, not even the death of who waits. The link of a descriptor does
-// not say it either while its process is in execve, but a wait for that ends with who waits.
-func (r *Reader) isAnonymous(path string, fd int32) bool {
-	var buf [len("anon_inode:")]byte
-	n, err := unix.Readlinkat(r.proc, path+"fd/"+strconv.Itoa(int(fd)), buf[:])
-	return err == nil && isAnonymousLink(buf[:n])
-}
-
-// isAnonymousLink reports it of the beginning of the link.
-func isAnonymousLink(link []byte) bool {
-	for _, kind := range [...]string{"anon_inode:", "pipe:[", "socket:["} {
-		if bytes.HasPrefix(link, []byte(kind)) {
-			return true
-		}
-	}
-	return false
-}
-
-// look counts one descriptor if it is one of the file. What counts stands at the
-// beginning of what the kernel says; the list of its locks may be long.
-func (c *openCounter) look(dir int, fd int32) error {
-	info, err := openat(dir, strconv.Itoa(int(fd)), unix.O_RDONLY)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(info)
-	return withStart(info, c.take)
 }
 
 // take counts a descriptor by its fdinfo.

@@ -209,6 +209,14 @@ func TestOpensStuck(t *testing.T) {
 			t.Errorf("Opens: %d for writing, %v", w, err)
 		}
 	})
+	// The number of its inode may be that of a file, on another filesystem.
+	alike := file
+	alike.Also = append(alike.Also, anonymousInode(t))
+	quickly(t, "Opens", func() {
+		if w, _, err := r.Opens(c.pid(), alike); w != 1 || err != nil {
+			t.Errorf("Opens: %d for writing, %v", w, err)
+		}
+	})
 	quickly(t, "IsOutput", func() {
 		if r.IsOutput(c.pid(), file) {
 			t.Error("the file is no output")
@@ -217,6 +225,21 @@ func TestOpensStuck(t *testing.T) {
 	if n := r.fileQuestions.hung.Load(); n != 0 {
 		t.Errorf("%d threads wait for what may never come", n)
 	}
+}
+
+// anonymousInode is the number of the inode that all epoll instances have.
+func anonymousInode(t *testing.T) uint64 {
+	t.Helper()
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ep)
+	var st unix.Stat_t
+	if err := unix.Fstat(ep, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Ino
 }
 
 // What a process says of its descriptors comes in parts, and may take its time as a

@@ -18,8 +18,10 @@ type oneFile struct {
 	dev *os.File
 	// flush is called by a FLUSH, which is answered when it returns.
 	flush func(tid uint32)
-	// write is the same for a WRITE, and read for a READ; nil answers at once.
-	write, read func()
+	// write is the same for a WRITE, read for a READ, and getattr for a GETATTR; nil answers
+	// at once.
+	write, read, getattr func()
+	user                 int // who may use it
 }
 
 // mountOneFile returns the path of the file.
@@ -39,7 +41,7 @@ func (fs *oneFile) mount() string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	options := "fd=" + itoa(fd) + ",rootmode=40000,user_id=0,group_id=0"
+	options := "fd=" + itoa(fd) + ",rootmode=40000,user_id=" + itoa(fs.user) + ",group_id=" + itoa(fs.user)
 	if err := unix.Mount("proc-test", dir, "fuse", 0, options); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,12 @@ func (fs *oneFile) serve() {
 		case opLookup:
 			fs.reply(unique, 0, [5]uint64{2, 0, 0, 0, 0}, attributes(2))
 		case opGetattr:
-			fs.reply(unique, 0, [2]uint64{}, attributes(node))
+			go func() {
+				if fs.getattr != nil {
+					fs.getattr()
+				}
+				fs.reply(unique, 0, [2]uint64{}, attributes(node))
+			}()
 		case opOpen:
 			fs.reply(unique, 0, [2]uint64{})
 		case opRelease:

@@ -8,16 +8,14 @@ import (
 // output or standard error. As far as it cannot be seen it has not.
 func (r *Reader) IsOutput(pid int32, f File) bool {
 	is, _ := patientlyOfFiles(r, pid, func(a *asking) (bool, error) {
-		dir, err := r.opendir(pidPath(pid, "fdinfo"))
+		c := &openCounter{r: r, a: a, pid: pid, file: f}
+		list, err := c.open(pidPath(pid, ""))
 		if err != nil {
 			return false, err
 		}
-		defer unix.Close(dir)
-		c, inExec := &openCounter{r: r, a: a, pid: pid, file: f}, r.inExec(pid)
+		defer unix.Close(list.dir)
 		for _, fd := range []int32{1, 2} {
-			if inExec || !r.isAnonymous(pidPath(pid, ""), fd) {
-				_ = c.look(dir, fd) // closed, as that of a daemon may be
-			}
+			_ = c.look(list, fd) // closed, as that of a daemon may be
 		}
 		return c.writable > 0, nil
 	})
