@@ -209,7 +209,8 @@ func (w *world) commitWay(way, name, content string) {
 	case "in place":
 		_, err = sh.InPlace(int(openFile(w.t, w.path(name), os.O_RDWR).Fd()), o)
 	case "unsynced":
-		err = sh.publishOver(o)
+		st := statFD(w.t, sh.FD())
+		err = sh.publishOver(o, st)
 		sh.published = true
 		check(w.t, sh.nameGone())
 	case "new":

@@ -52,10 +52,11 @@ func (s *Store) SettleLazy(st *unix.Stat_t) error { return s.lazies.Settle(st) }
 // is not known to be on disk: it need not be synced for that. nil: the file is to be
 // settled. Whoever gets a move ends it.
 func (s *Store) MoveLazy(st *unix.Stat_t, dir int, path, name string) *lazy.Move {
-	if s.lazies.IsGoing(dir, name) {
+	var in unix.Stat_t
+	if s.lazies.Unsettled() == 0 || unix.Fstat(dir, &in) != nil || s.lazies.IsGoing(disk.InodeOf(&in), name) {
 		return nil
 	}
-	return s.lazies.Move(st, lazy.Target{Dir: dir, DirPath: path, Name: name})
+	return s.lazies.Move(st, lazy.Target{Dir: dir, Inode: disk.InodeOf(&in), DirPath: path, Name: name})
 }
 
 // SettleLazyDir does the same with all files in a directory, and makes the records durable

@@ -41,33 +41,35 @@ func (sh *Shadow) Fill(base int) error {
 // initMeta gives a new file its mode and owner. What open(2) did with the
 // directory's default ACL stays.
 func (sh *Shadow) initMeta(o ShadowOptions) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(sh.fd, &st); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
+	st := sh.initial
 	mode := st.Mode & 0o7777
 	if want := o.Mode & 0o7777; mode != want && !disk.HasDefaultACL(o.Dir) {
 		mode = want // our own umask took something; the caller's was applied before
 	}
 	uid, gid := o.UID, o.GID
-	var dir unix.Stat_t
-	if err := unix.Fstatat(o.Dir, "", &dir, unix.AT_EMPTY_PATH); err != nil {
-		return os.NewSyscallError("fstat", err)
+	if gid >= 0 {
+		var dir unix.Stat_t
+		if err := unix.Fstatat(o.Dir, "", &dir, unix.AT_EMPTY_PATH); err != nil {
+			return os.NewSyscallError("fstat", err)
+		}
+		if dir.Mode&unix.S_ISGID != 0 {
+			gid = -1
+		}
 	}
-	if dir.Mode&unix.S_ISGID != 0 {
-		gid = -1
+	changed, err := sh.chown(&st, uid, gid)
+	if err == nil && (mode != st.Mode&0o7777 || changed && mode&disk.SpecialBits != 0) { // which chown drops
+		changed = true
+		err = sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, mode) })
 	}
-	if err := sh.chown(&st, uid, gid); err != nil {
+	if err != nil || !changed {
 		return err
 	}
-	if mode != st.Mode&0o7777 || mode&disk.SpecialBits != 0 { // which chown drops
-		return sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, mode) })
-	}
-	return nil
+	return os.NewSyscallError("fstat", unix.Fstat(sh.fd, &sh.initial))
 }
 
-// chown gives the shadow, which has the status st, an owner; -1 leaves it.
-func (sh *Shadow) chown(st *unix.Stat_t, uid, gid int) error {
+// chown gives the shadow, which has the status st, an owner; -1 leaves it. changed is false
+// if it has that already.
+func (sh *Shadow) chown(st *unix.Stat_t, uid, gid int) (changed bool, err error) {
 	if uid == int(st.Uid) {
 		uid = -1
 	}
@@ -75,42 +77,40 @@ func (sh *Shadow) chown(st *unix.Stat_t, uid, gid int) error {
 		gid = -1
 	}
 	if uid < 0 && gid < 0 {
-		return nil
+		return false, nil
 	}
-	return sh.s.disk.Do("chown", func() error { return unix.Fchown(sh.fd, uid, gid) })
+	return true, sh.s.disk.Do("chown", func() error { return unix.Fchown(sh.fd, uid, gid) })
 }
 
-// copyMeta makes the shadow look like base. What we may not do is remembered
-// in sh.inPlace.
-func (sh *Shadow) copyMeta(base int) error {
-	var from, to unix.Stat_t
-	if err := unix.Fstat(base, &from); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	if err := unix.Fstat(sh.fd, &to); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
+// copyMeta makes the shadow look like base, which has the status from. What we may not do is
+// remembered in sh.inPlace.
+func (sh *Shadow) copyMeta(base int, from *unix.Stat_t) error {
 	try := func(what string, err error) {
 		if err != nil && sh.inPlace == nil {
 			sh.inPlace = &kinded{ErrCannotPreserve, what, err}
 		}
 	}
 	try("inode flags", sh.s.disk.CopyFlags(base, sh.fd)) // first: some want an empty file
-	try("owner", sh.chown(&to, int(from.Uid), int(from.Gid)))
-	try("extended attributes", sh.s.disk.CopyXattrs(base, sh.fd, disk.AnyXattr))
+	changed, err := sh.chown(&sh.initial, int(from.Uid), int(from.Gid))
+	try("owner", err)
+	attrs, err := sh.s.disk.CopyXattrs(base, sh.fd, disk.AnyXattr)
+	try("extended attributes", err)
 	// Last, because chown drops set-user-ID and an ACL sets the group bits.
-	err := sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, from.Mode&0o7777) })
-	if err != nil {
-		return err
+	mode := from.Mode & 0o7777
+	if changed || attrs || sh.initial.Mode&0o7777 != mode {
+		changed = true
+		if err := sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, mode) }); err != nil {
+			return err
+		}
 	}
 	err = sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
-	if err != nil {
+	if err != nil || !changed {
 		return err
 	}
 	if err := unix.Fstat(sh.fd, &sh.initial); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	if sh.initial.Mode&0o7777 != from.Mode&0o7777 {
+	if sh.initial.Mode&0o7777 != mode {
 		// chmod(2): the set-group-ID bit of a file whose group is not ours.
 		try("mode", unix.EPERM)
 	}

@@ -26,7 +26,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 	if err != nil {
 		return disk.Version{}, err
 	}
-	if err := sh.settleTimes(); err != nil {
+	if _, err := sh.settledStat(); err != nil {
 		return disk.Version{}, err
 	}
 	if err := sh.syncFor(o, 0); err != nil {
@@ -94,7 +94,7 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 	if o.Base == nil || found != *o.Base {
 		return journal.Intent{}, &ConflictError{Name: o.Name, Base: o.Base, Found: &found}
 	}
-	if err := sh.checkBase(o); err != nil {
+	if _, err := sh.checkBase(o); err != nil {
 		return journal.Intent{}, err
 	}
 	in := journal.Intent{

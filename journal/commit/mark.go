@@ -2,6 +2,7 @@ package commit
 
 import (
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,7 +18,8 @@ type mark struct {
 	original     unix.Timespec // mtime as it was
 }
 
-// tick bounds from above how long the clock of file timestamps stands still.
+// tick bounds from above how long the clock of file timestamps stands still, and how far it
+// is behind the one that tells the time.
 const tick = 10_000_000 // ns: CONFIG_HZ=100
 
 // Mark declares the present content unchanged: Dirty is false until the next
@@ -34,14 +36,13 @@ func (sh *Shadow) Mark() error {
 		return os.NewSyscallError("fstat", err)
 	}
 	m := mark{set: true}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil {
-		return os.NewSyscallError("clock_gettime", err)
-	}
 	switch {
+	case sh.anew && st.Size == 0:
+		// What is written makes it longer, and a new file that stays empty is published all
+		// the same.
 	case sh.mark.moved && st.Mtim == sh.mark.mtime:
 		m.moved, m.original = true, sh.mark.original // set back already
-	case st.Mtim.Nano() >= now.Nano()-tick:
+	case st.Mtim.Nano() >= time.Now().UnixNano()-2*tick:
 		m.moved, m.original = true, st.Mtim
 		back := unix.NsecToTimespec(st.Mtim.Nano() - 1)
 		err := sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{disk.Omit, back}) })
@@ -72,19 +73,16 @@ func (sh *Shadow) Dirty() (bool, error) {
 	return st.Size != sh.mark.size || st.Mtim != sh.mark.mtime || st.Ctim != sh.mark.ctime, nil
 }
 
-// settleTimes gives the original modification time back if Mark has moved it
-// and nothing has been written since.
-func (sh *Shadow) settleTimes() error {
-	if !sh.mark.moved {
-		return nil
-	}
-	var st unix.Stat_t
+// settledStat returns the shadow's status. If Mark has moved its modification time, and
+// nothing has been written since, it gets the original one back before.
+func (sh *Shadow) settledStat() (st unix.Stat_t, err error) {
 	if err := unix.Fstat(sh.fd, &st); err != nil {
-		return os.NewSyscallError("fstat", err)
+		return st, os.NewSyscallError("fstat", err)
 	}
-	if st.Mtim != sh.mark.mtime {
-		return nil
+	if !sh.mark.moved || st.Mtim != sh.mark.mtime {
+		return st, nil
 	}
 	sh.mark.moved = false
-	return sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{disk.Omit, sh.mark.original}) })
+	st.Mtim = sh.mark.original
+	return st, sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{disk.Omit, sh.mark.original}) })
 }

@@ -10,18 +10,6 @@ import (
 // file's owner, without CAP_FOWNER. SetOwners is to be called before the store is used.
 func (s *Store) SetOwners(as func(uid, gid uint32) Runner) { s.disk.Owners = as }
 
-// ownerOfBase returns what lets the shadow and the base of o change places.
-func (sh *Shadow) ownerOfBase(o PublishOptions) Runner {
-	var new, old unix.Stat_t
-	if sh.s.disk.Owners == nil || unix.Fstat(sh.fd, &new) != nil {
-		return nil
-	}
-	if unix.Fstatat(o.Dir, o.Name, &old, unix.AT_SYMLINK_NOFOLLOW) != nil || VersionOf(&old) != *o.Base {
-		return sh.s.disk.OwnerOf(o.Dir, &new) // the kernel sees whose it is
-	}
-	return sh.s.disk.OwnerOfBoth(o.Dir, &new, &old)
-}
-
 // foreignBase is the conflict that a refusal by the kernel stands for.
 func (o *PublishOptions) foreignBase(err error) error {
 	var st unix.Stat_t

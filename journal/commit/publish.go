@@ -15,6 +15,7 @@ import (
 // PublishOptions say where a shadow goes and what is expected there.
 type PublishOptions struct {
 	Dir        int           // descriptor of the target's directory; O_PATH will do
+	DirInode   disk.Inode    // what that is, where the caller knows; else Publish asks
 	DirPath    string        // that directory relative to the data root, for the journal
 	Name       string        // the target's name in Dir
 	Base       *disk.Version // what the name must hold; nil: it must be free
@@ -36,28 +37,35 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	if sh.inPlace != nil {
 		return disk.Version{}, sh.inPlace
 	}
-	if err := sh.checkBase(o); err != nil {
-		return disk.Version{}, err // early, before the cost of a sync
+	st, err := sh.settledStat()
+	if err == nil {
+		err = o.findDir()
 	}
-	if err := sh.settleTimes(); err != nil {
+	if err != nil {
 		return disk.Version{}, err
 	}
-	byItself := sh.appearsByItself(o)
-	o.Durability = sh.settled(o, byItself)
-	sh.lazy = sh.prepareLazy(o)
+	sh.borrows = true
+	defer sh.ownDir()
+	o.Durability = sh.settled(o)
+	sh.lazy = sh.prepareLazy(o, &st)
+	if sh.lazy == nil && st.Size > earlyFrom {
+		if _, err := sh.checkBase(o); err != nil {
+			return disk.Version{}, err
+		}
+	}
 	var late error
 	if o.Durability == Full && sh.lazy == nil {
 		// Whoever finds this version after a crash finds what was made before it beside it.
 		late = sh.s.SettleBefore(o.Dir, o.DirPath)
 	}
-	err := sh.putContent(o)
+	err = sh.putContent(o)
 	switch {
 	case err != nil:
 		return disk.Version{}, err
 	case o.Base == nil:
 		err = sh.publishNew(o)
 	default:
-		err = sh.publishOver(o)
+		err = sh.publishOver(o, &st)
 	}
 	if err != nil {
 		sh.unmark()
@@ -75,7 +83,6 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	if sh.lazy != nil {
 		sh.s.lazies.Published(sh.lazy)
 	}
-	var st unix.Stat_t
 	if err := unix.Fstat(sh.fd, &st); err != nil {
 		sh.leaveToRecovery()
 		return disk.Version{}, &kinded{ErrNotDurable, o.Name, os.NewSyscallError("fstat", err)}
@@ -86,6 +93,23 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 		return v, &kinded{ErrNotDurable, o.Name, err}
 	}
 	return v, nil
+}
+
+// earlyFrom is the size in bytes from which a conflict is looked for before the content is
+// brought to the disk, and not only before the name changes.
+const earlyFrom = 1 << 20
+
+// findDir completes the options.
+func (o *PublishOptions) findDir() error {
+	if o.DirInode != (disk.Inode{}) {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(o.Dir, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	o.DirInode = disk.InodeOf(&st)
+	return nil
 }
 
 func (o *PublishOptions) published(v disk.Version) {
@@ -130,24 +154,26 @@ func (sh *Shadow) sync() error {
 // CheckBase reports whether the name still holds what o expects there: nil, an
 // ErrConflict, or that it cannot be told. Publish finds out for itself; this is
 // for checks that make sense only then.
-func (sh *Shadow) CheckBase(o PublishOptions) error { return sh.checkBase(o) }
+func (sh *Shadow) CheckBase(o PublishOptions) error {
+	_, err := sh.checkBase(o)
+	return err
+}
 
-// checkBase compares the name with what is expected there.
-func (sh *Shadow) checkBase(o PublishOptions) error {
-	var st unix.Stat_t
-	err := unix.Fstatat(o.Dir, o.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
+// checkBase compares the name with what is expected there, whose status it returns.
+func (sh *Shadow) checkBase(o PublishOptions) (st unix.Stat_t, err error) {
+	err = unix.Fstatat(o.Dir, o.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
 	case errors.Is(err, unix.ENOENT) && o.Base == nil:
-		return nil
+		return st, nil
 	case errors.Is(err, unix.ENOENT):
-		return &ConflictError{Name: o.Name, Base: o.Base}
+		return st, &ConflictError{Name: o.Name, Base: o.Base}
 	case err != nil:
-		return &os.PathError{Op: "stat", Path: o.Name, Err: err}
+		return st, &os.PathError{Op: "stat", Path: o.Name, Err: err}
 	}
 	if found := disk.VersionOf(&st); o.Base == nil || found != *o.Base {
-		return &ConflictError{Name: o.Name, Base: o.Base, Found: &found}
+		return st, &ConflictError{Name: o.Name, Base: o.Base, Found: &found}
 	}
-	return nil
+	return st, nil
 }
 
 func (sh *Shadow) publishNew(o PublishOptions) error {

@@ -2,43 +2,48 @@ package commit
 
 import (
 	"errors"
-	"os"
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
 	"latchfs/journal/commit/internal/disk"
 	"latchfs/journal/commit/internal/lazy"
 )
 
 // settled is what Auto means for this publication: Full where something is replaced that
 // a crash must not take, or was synced under another name; else Auto.
-func (sh *Shadow) settled(o PublishOptions, byItself bool) Durability {
-	replaces := o.Base != nil || sh.s.lazies.IsGoing(o.Dir, o.Name)
-	if o.Durability == "" || o.Durability == Auto && (replaces || sh.intent.Synced && !byItself) {
+func (sh *Shadow) settled(o PublishOptions) Durability {
+	replaces := func() bool { return o.Base != nil || sh.s.lazies.IsGoing(o.DirInode, o.Name) }
+	if o.Durability == "" || o.Durability == Auto && (replaces() || sh.intent.Synced && !sh.appearsByItself(o)) {
 		return Full
 	}
 	return o.Durability
 }
 
-// prepareLazy prepares a lazy publication; nil if the content is to be synced.
-func (sh *Shadow) prepareLazy(o PublishOptions) *lazy.Commit {
+// prepareLazy prepares a lazy publication of the shadow, which has the status st; nil if the
+// content is to be synced.
+func (sh *Shadow) prepareLazy(o PublishOptions, st *unix.Stat_t) *lazy.Commit {
 	// The log of btrfs does not keep the order of names that this relies on.
 	// What was synced has a name already that a recovery knows.
 	if o.Durability != Lazy && o.Durability != Auto || sh.intent.Synced || sh.forgetsUnnamed() && !sh.s.lazyAnywhere {
 		return nil
 	}
-	to := lazy.Target{Dir: o.Dir, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID, Anew: o.Base == nil}
+	to := lazy.Target{Dir: o.Dir, Inode: o.DirInode, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID, Anew: o.Base == nil}
 	if o.Base != nil {
 		to.OldIno = o.Base.Ino
 	}
-	return sh.s.lazies.Prepare(sh.fd, to)
+	return sh.s.lazies.Prepare(sh.fd, st, sh.birth, to)
 }
 
 // placeMarker says beside the target what it is about to become. Where the
 // filesystem has no symbolic links the shadow is synced instead.
 func (sh *Shadow) placeMarker(o PublishOptions, old string) error {
-	if sh.lazy == nil || sh.lazy.Place(sh.s.lazies, sh.fd, o.Dir, old) == nil {
+	if sh.lazy == nil {
+		return nil
+	}
+	if sh.shared == nil {
+		sh.shared = disk.Share(sh.fd)
+	}
+	if sh.lazy.Place(sh.s.lazies, sh.shared, o.Dir, old) == nil {
 		return nil
 	}
 	sh.lazy = nil
@@ -68,8 +73,7 @@ func (sh *Shadow) settleLater(o PublishOptions, as Runner) {
 		sh.kept = s.keeper.KeepCopyOf(sh.dir, sh.intent.Shadow, k) == nil
 	}
 	sh.lazy.StandsBy(sh.intent)
-	unix.Close(sh.dir)
-	sh.intent, sh.dir = journal.Intent{}, -1
+	sh.handOver()
 }
 
 // SettleBefore settles what is new in a directory in which something is to be replaced,
@@ -88,22 +92,13 @@ func (s *Store) SettleBefore(dir int, path string) error {
 func (sh *Shadow) syncName(o PublishOptions, waits bool) error {
 	switch {
 	case waits:
-		err := sh.s.SyncDir(o.Dir, sh.fd)
+		err := sh.s.lazies.SyncNames(o.DirInode, func() error { return sh.s.disk.SyncDir(o.Dir, sh.fd) })
 		sh.secured(err)
 		return err
 	case o.Durability == Auto && sh.lazy == nil:
-		return sh.s.nameSoon(o.Dir, o.DirPath)
+		return sh.s.NamesSoon(o.DirInode, o.DirPath, func() (int, error) {
+			return unix.Openat(o.Dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		})
 	}
 	return nil
-}
-
-// nameSoon makes the names in a directory durable within a second.
-func (s *Store) nameSoon(dir int, path string) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(dir, &st); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	return s.NamesSoon(disk.InodeOf(&st), path, func() (int, error) {
-		return unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
 }

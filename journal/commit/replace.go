@@ -11,23 +11,24 @@ import (
 
 // publishOver makes the shadow the file Name, which holds the base. The two
 // change places in one step, so that what comes out can be looked at: the old
-// inode is under the reserved name then, and goes on into the history.
-func (sh *Shadow) publishOver(o PublishOptions) error {
+// inode is under the reserved name then, and goes on into the history. st is the shadow's
+// status.
+func (sh *Shadow) publishOver(o PublishOptions, st *unix.Stat_t) error {
 	in := journal.Intent{
 		Kind: journal.KindReplace, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Token: o.Token,
 		ShadowIno: sh.initial.Ino, TargetIno: o.Base.Ino, Keep: o.Keep.ID,
 	}
-	err := sh.nameFor(in, o)
-	if err == nil {
-		err = sh.checkBase(o)
+	if err := sh.nameFor(in, o); err != nil {
+		return err
 	}
+	base, err := sh.checkBase(o)
 	if err != nil {
 		return err
 	}
 	if err := sh.placeMarker(o, sh.intent.Shadow); err != nil {
 		return err
 	}
-	as := sh.ownerOfBase(o)
+	as := sh.s.disk.OwnerOfBoth(o.Dir, st, &base)
 	err = sh.exchange(o, as)
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -129,7 +130,7 @@ func (sh *Shadow) publishByRename(o PublishOptions, as Runner) error {
 // checkLinked is checkBase, which the link has changed the ctime of.
 func (sh *Shadow) checkLinked(o PublishOptions) error {
 	var conflict *ConflictError
-	err := sh.checkBase(o)
+	_, err := sh.checkBase(o)
 	if errors.As(err, &conflict) && conflict.Found != nil && conflict.Found.SameContent(*o.Base) {
 		return nil
 	}

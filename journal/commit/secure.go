@@ -82,7 +82,7 @@ func (sh *Shadow) take(a *Announced, dir int) error {
 	if err != nil {
 		return errors.Join(os.NewSyscallError("dup", err), a.Drop())
 	}
-	sh.intent, sh.dir = a.in, own
+	sh.intent, sh.dir, sh.borrowed = a.in, own, false
 	err = sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, own, a.in.Shadow) })
 	if err != nil {
 		return errors.Join(err, sh.nameGone())

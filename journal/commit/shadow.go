@@ -18,18 +18,23 @@ type Shadow struct {
 	s         *Store
 	as        disk.Runner
 	fd        int
-	initial   unix.Stat_t // as NewShadow has made it
-	inPlace   error       // why it can only be committed in place; nil: no reason
-	inState   bool        // it was made in the state directory
-	published bool        // its inode is, or was, the file
-	kept      bool        // what it replaced is in the history
+	shared    *disk.Shared // fd, when a commit that is not on disk holds it as well; or nil
+	initial   unix.Stat_t  // as NewShadow has made it, but for the times
+	birth     int64        // its time of birth in nanoseconds, 0 if that is not known
+	anew      bool         // it has no base
+	inPlace   error        // why it can only be committed in place; nil: no reason
+	inState   bool         // it was made in the state directory
+	published bool         // its inode is, or was, the file
+	kept      bool         // what it replaced is in the history
 
 	dirPath, target string // what it was made for
 
 	// A shadow with a reserved name has an intent in the journal that says so.
 	// The zero intent means that it has none.
 	intent   journal.Intent
-	dir      int    // own descriptor of the directory with the name
+	dir      int    // descriptor of the directory with the name
+	borrows  bool   // what gets a name now lies in a directory whose descriptor the caller has
+	borrowed bool   // dir is such a one
 	recorded uint64 // the intent with which the journal was written back; 0: none
 
 	mark mark
@@ -59,10 +64,14 @@ type ShadowOptions struct {
 // possible, or if the directory cannot be written, the shadow is good all the
 // same, but Publish refuses it with ErrCannotPreserve; see MustInPlace.
 func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
-	sh := &Shadow{s: s, as: o.As, fd: -1, dir: -1, dirPath: o.DirPath, target: o.Name}
+	sh := &Shadow{s: s, as: o.As, fd: -1, dir: -1, anew: o.Base < 0, dirPath: o.DirPath, target: o.Name}
 	mode, maker := o.Mode&0o7777, o.As
+	var base unix.Stat_t
 	if o.Base >= 0 {
-		mode, maker = 0o600, nil // nobody else's before it has its owner and ACL
+		if err := unix.Fstat(o.Base, &base); err != nil {
+			return nil, fmt.Errorf("new shadow: %w", os.NewSyscallError("fstat", err))
+		}
+		mode, maker = base.Mode&0o777, nil
 	}
 	err := sh.create(o.Dir, mode, maker)
 	if o.Base >= 0 && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)) {
@@ -73,11 +82,11 @@ func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new shadow: %w", err)
 	}
-	if o.Base >= 0 {
-		err = sh.copyMeta(o.Base)
-	} else {
-		if err = sh.initMeta(o); err == nil {
-			err = os.NewSyscallError("fstat", unix.Fstat(sh.fd, &sh.initial))
+	if sh.birth, err = disk.StatBorn(sh.fd, &sh.initial); err == nil {
+		if o.Base >= 0 {
+			err = sh.copyMeta(o.Base, &base)
+		} else {
+			err = sh.initMeta(o)
 		}
 	}
 	if err != nil {
@@ -86,7 +95,8 @@ func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
 	return sh, nil
 }
 
-// create makes the file: unnamed where the filesystem can.
+// create makes the file: unnamed where the filesystem can. With a name it is nobody else's
+// before it has the owner and the ACL of its base.
 func (sh *Shadow) create(dir int, mode uint32, maker disk.Runner) error {
 	err := sh.s.disk.Do("tmpfile", func() error {
 		return maker.Run(func() (err error) {
@@ -98,6 +108,9 @@ func (sh *Shadow) create(dir int, mode uint32, maker disk.Runner) error {
 		sh.fd = -1
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EINVAL) {
+		if !sh.anew {
+			mode = 0o600
+		}
 		return sh.createNamed(dir, mode, maker)
 	}
 	return err
@@ -137,7 +150,10 @@ func (sh *Shadow) forgetsUnnamed() bool {
 // takeName claims a reserved name in dir and records the intent in, completed
 // with it. The file itself gets the name afterwards.
 func (sh *Shadow) takeName(dir int, in journal.Intent) error {
-	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	own, err := dir, error(nil)
+	if !sh.borrows {
+		own, err = unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	}
 	if err != nil {
 		return os.NewSyscallError("dup", err)
 	}
@@ -145,12 +161,29 @@ func (sh *Shadow) takeName(dir int, in journal.Intent) error {
 	in.Shadow = sh.s.disk.ClaimName()
 	in.ID, err = sh.s.disk.Begin(in)
 	if err != nil {
-		unix.Close(own)
+		if !sh.borrows {
+			unix.Close(own)
+		}
 		sh.s.disk.Release(in.Shadow)
 		return err
 	}
-	sh.intent, sh.dir = in, own
+	sh.intent, sh.dir, sh.borrowed = in, own, sh.borrows
 	return nil
+}
+
+// ownDir ends the borrowing of the caller's descriptor, before the caller has it back. A
+// shadow that cannot have one of its own goes on without the name.
+func (sh *Shadow) ownDir() {
+	sh.borrows = false
+	if !sh.borrowed {
+		return
+	}
+	own, err := unix.FcntlInt(uintptr(sh.dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		_ = sh.dropName() // or Recover does
+		return
+	}
+	sh.dir, sh.borrowed = own, false
 }
 
 // nameGone ends the intent after the name is gone from the disk, or was never
@@ -168,9 +201,16 @@ func (sh *Shadow) nameGone() error {
 }
 
 func (sh *Shadow) forgetName() {
-	unix.Close(sh.dir)
 	sh.s.disk.Release(sh.intent.Shadow)
-	sh.intent, sh.dir = journal.Intent{}, -1
+	sh.handOver()
+}
+
+// handOver leaves the name to somebody else.
+func (sh *Shadow) handOver() {
+	if !sh.borrowed {
+		unix.Close(sh.dir)
+	}
+	sh.intent, sh.dir, sh.borrowed = journal.Intent{}, -1, false
 }
 
 // dropName removes the reserved name from the disk. If that fails Recover will.
@@ -219,9 +259,12 @@ func (sh *Shadow) Clone(dir int) (*Shadow, error) {
 // and what they did stays. Calling it again does nothing.
 func (sh *Shadow) Discard() error {
 	err := sh.dropName()
-	if sh.fd >= 0 {
+	switch {
+	case sh.shared != nil:
+		sh.shared.Drop()
+	case sh.fd >= 0:
 		unix.Close(sh.fd)
-		sh.fd = -1
 	}
+	sh.fd, sh.shared = -1, nil
 	return err
 }

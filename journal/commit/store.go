@@ -98,10 +98,16 @@ func (s *Store) SetLost(tell func(path string, err error)) { s.lazies.OnLost = t
 
 // SyncNames runs sync, which makes the names in the directory dir durable: nothing is left
 // to be done for them within a second.
-func (s *Store) SyncNames(dir int, sync func() error) error { return s.lazies.SyncNames(dir, sync) }
+func (s *Store) SyncNames(dir int, sync func() error) error {
+	var st unix.Stat_t
+	if unix.Fstat(dir, &st) != nil {
+		return sync()
+	}
+	return s.lazies.SyncNames(disk.InodeOf(&st), sync)
+}
 
 // SyncDir makes the names in the directory dir durable. file is any file of the
 // same filesystem.
 func (s *Store) SyncDir(dir, file int) error {
-	return s.lazies.SyncNames(dir, func() error { return s.disk.SyncDir(dir, file) })
+	return s.SyncNames(dir, func() error { return s.disk.SyncDir(dir, file) })
 }

@@ -162,10 +162,10 @@ func (t *Txn) PutInPlace(sh *Shadow, target int, o PublishOptions) error {
 }
 
 func (t *Txn) prepare(sh *Shadow, o PublishOptions, in journal.Intent, target int) error {
-	if err := sh.checkBase(o); err != nil {
+	if _, err := sh.checkBase(o); err != nil {
 		return err
 	}
-	if err := sh.settleTimes(); err != nil {
+	if _, err := sh.settledStat(); err != nil {
 		return err
 	}
 	if err := sh.syncFor(o, in.Txn); err != nil {

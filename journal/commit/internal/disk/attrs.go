@@ -50,23 +50,24 @@ func (s *Disk) CopyFlags(from, to int) error {
 }
 
 // CopyXattrs gives to exactly the extended attributes of from, ACLs and file
-// capabilities included, as far as carries allows.
-func (s *Disk) CopyXattrs(from, to int, carries func(string) bool) error {
+// capabilities included, as far as carries allows. changed is false if to had them already.
+func (s *Disk) CopyXattrs(from, to int, carries func(string) bool) (changed bool, err error) {
 	want, err := ListXattrs(from)
 	if err != nil {
-		return err
+		return false, err
 	}
 	have, err := ListXattrs(to)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, name := range have {
 		if slices.Contains(want, name) || !carries(name) {
 			continue
 		}
+		changed = true
 		err := s.Do("removexattr", func() error { return unix.Fremovexattr(to, name) })
 		if err != nil && !errors.Is(err, unix.ENODATA) && !foreignXattr(name) {
-			return err
+			return true, err
 		}
 	}
 	for _, name := range want {
@@ -78,19 +79,20 @@ func (s *Disk) CopyXattrs(from, to int, carries func(string) bool) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return changed, err
 		}
 		if slices.Contains(have, name) {
 			if old, err := GetXattr(to, name); err == nil && bytes.Equal(old, value) {
 				continue
 			}
 		}
+		changed = true
 		err = s.Do("setxattr", func() error { return unix.Fsetxattr(to, name, value, 0) })
 		if err != nil && !foreignXattr(name) {
-			return err
+			return true, err
 		}
 	}
-	return nil
+	return changed, nil
 }
 
 // foreignXattr reports whether a security module keeps the attribute for

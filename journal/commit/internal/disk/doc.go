@@ -5,6 +5,7 @@
 //	disk.go   Disk: each change to the disk is a step (Do), which tests can stop and
 //	          which is repeated when somebody has made room; the reserved names in use;
 //	          the journal's intents, begun, ended, or left to a recovery
+//	shared.go descriptors with several holders
 //	names.go  which names are not for users, and the version that a file is
 //	files.go  files by descriptor: birth, names for what has none, a look that leaves
 //	          no trace, syncs of directories, removal of exactly one inode's name

@@ -72,6 +72,24 @@ func Birth(fd int) int64 {
 	return birthAt(fd, "", unix.AT_EMPTY_PATH)
 }
 
+// StatBorn is fstat(2) that tells the time of birth as well, as Birth does.
+func StatBorn(fd int, st *unix.Stat_t) (birth int64, err error) {
+	var stx unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &stx) != nil {
+		return 0, os.NewSyscallError("fstat", unix.Fstat(fd, st)) // a kernel, or a sandbox, without it
+	}
+	at := func(t unix.StatxTimestamp) unix.Timespec { return unix.Timespec{Sec: t.Sec, Nsec: int64(t.Nsec)} }
+	*st = unix.Stat_t{
+		Dev: unix.Mkdev(stx.Dev_major, stx.Dev_minor), Ino: stx.Ino, Mode: uint32(stx.Mode), Nlink: uint64(stx.Nlink),
+		Uid: stx.Uid, Gid: stx.Gid, Size: int64(stx.Size), Blksize: int64(stx.Blksize), Blocks: int64(stx.Blocks),
+		Atim: at(stx.Atime), Mtim: at(stx.Mtime), Ctim: at(stx.Ctime),
+	}
+	if stx.Mask&unix.STATX_BTIME != 0 {
+		birth = stx.Btime.Sec*1e9 + int64(stx.Btime.Nsec)
+	}
+	return birth, nil
+}
+
 // birthAt is birth for a name in dir, with the flags of statx(2).
 func birthAt(dir int, name string, flags int) int64 {
 	var stx unix.Statx_t
@@ -96,7 +114,12 @@ func ForgetsUnnamed(fd int) bool {
 
 // LinkFD gives the file behind fd a name.
 func LinkFD(fd, dir int, name string) error {
-	// AT_EMPTY_PATH would need CAP_DAC_READ_SEARCH; see open(2), O_TMPFILE.
+	// Linux 6.10 and later allow this to whoever has opened the file, and earlier kernels
+	// to CAP_DAC_READ_SEARCH; see open(2), O_TMPFILE. It spares a walk through /proc.
+	err := unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH)
+	if err != unix.ENOENT {
+		return err
+	}
 	return unix.Linkat(unix.AT_FDCWD, procFD(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
 }
 

@@ -29,13 +29,14 @@ const (
 // order is what the data root's own filesystem does with names and bytes.
 type order struct {
 	dev   uint64 // its device
+	known bool   // that could be asked
 	kept  bool
 	btrfs bool
 }
 
 // orderOf asks how the filesystem of fd, whose device is dev, is mounted.
 func orderOf(fd int, dev uint64) order {
-	o := order{dev: dev}
+	o := order{dev: dev, known: true}
 	var st unix.Statfs_t
 	if unix.Fstatfs(fd, &st) != nil {
 		return o
@@ -121,6 +122,13 @@ func superOptions(dev uint64) (options string, ok bool) {
 func (s *Disk) KeepsOrder(dev uint64) bool {
 	o := s.rootOrder()
 	return o.kept && o.dev == dev
+}
+
+// IsOnRoot reports whether the device dev is the data root's own filesystem, and not one
+// that is mounted below.
+func (s *Disk) IsOnRoot(dev uint64) bool {
+	o := s.rootOrder()
+	return o.known && o.dev == dev
 }
 
 // ForgetsUnnamed reports whether the filesystem of fd, which is on the device dev, loses

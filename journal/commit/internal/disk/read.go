@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -33,10 +34,15 @@ func Verify(fd int, a journal.Append) (ok, lost bool, err error) {
 // sectorSize is the smallest unit that a disk writes or loses.
 const sectorSize = 512
 
+// buffers are those of ReadRange: a commit of a small file would mostly make garbage.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
 // ReadRange calls fn with the bytes of fd from start to end, in pieces that begin at
-// sectors, until it returns false.
+// sectors, until it returns false. The bytes are fn's until it returns.
 func ReadRange(fd int, start, end int64, fn func(at int64, b []byte) bool) error {
-	buf := make([]byte, min(64<<10, max(0, end-start)+sectorSize))
+	pooled := buffers.Get().(*[]byte)
+	defer buffers.Put(pooled)
+	buf := *pooled
 	for start < end {
 		n, err := unix.Pread(fd, buf[:min(end-start, int64(len(buf))-start%sectorSize)], start)
 		switch {

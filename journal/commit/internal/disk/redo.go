@@ -40,7 +40,8 @@ func (s *Disk) applyMeta(shadow, target int, st *unix.Stat_t, in journal.Intent,
 			if !in.Meta {
 				return nil
 			}
-			return s.CopyXattrs(shadow, target, carries)
+			_, err := s.CopyXattrs(shadow, target, carries)
+			return err
 		},
 		func() error {
 			if in.Mode < 0 {

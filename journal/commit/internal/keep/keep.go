@@ -247,7 +247,7 @@ func (s *Keeper) copyOld(as disk.Runner, from, to int, st *unix.Stat_t) error {
 		}
 	}
 	_ = s.disk.Do("chown", func() error { return unix.Fchown(to, int(st.Uid), int(st.Gid)) })
-	_ = s.disk.CopyXattrs(from, to, disk.AnyXattr)
+	_, _ = s.disk.CopyXattrs(from, to, disk.AnyXattr)
 	if err := s.disk.Do("chmod", func() error { return unix.Fchmod(to, st.Mode&0o7777) }); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ const (
 	// SyncfsFrom is from how many commits on the whole filesystem is synced
 	// instead of one file after the other.
 	SyncfsFrom = 16
-	// most bounds how many commits are unsettled: each has two descriptors.
+	// most bounds how many commits are unsettled: each has a descriptor.
 	most = 1024
 	// mostDirs bounds for how many directories the journal says that they may
 	// hold markers. In further ones commits are synced.
@@ -39,8 +39,8 @@ type Commit struct {
 	key    disk.Inode
 	dirKey disk.Inode
 	marker string         // the marker's name
-	dir    int            // own descriptor of the directory
-	fd     int            // own descriptor of the new version
+	dir    *disk.Shared   // the directory
+	file   *disk.Shared   // the new version
 	path   string         // of the file relative to the data root, for messages
 	intent journal.Intent // that stands for the old version's reserved name; ID 0: it has none any more
 	// moving ends with the rename that keeps the commit from being settled, settling says
@@ -68,6 +68,8 @@ type Set struct {
 	mu    sync.Mutex // guards what follows
 	byIno map[disk.Inode]*Commit
 	dirs  map[disk.Inode]journal.Intent // directories that may hold markers
+	// open are descriptors of these, as long as there are commits in them.
+	open map[disk.Inode]*disk.Shared
 	// Markers of what was not published, which could not be removed.
 	strays []*Commit
 	soon   soon
@@ -83,37 +85,37 @@ type Set struct {
 func New(d *disk.Disk) *Set {
 	return &Set{
 		disk: d, byIno: map[disk.Inode]*Commit{}, dirs: map[disk.Inode]journal.Intent{},
-		syncing: map[goneName]int{}, failed: map[disk.Inode]error{}, Delay: delay,
+		open: map[disk.Inode]*disk.Shared{}, syncing: map[goneName]int{}, failed: map[disk.Inode]error{}, Delay: delay,
 	}
 }
 
 // Target is a name that is to get a new version.
 type Target struct {
-	Dir     int    // descriptor of the directory; O_PATH will do
-	DirPath string // that directory relative to the data root, for the journal
+	Dir     int        // descriptor of the directory; O_PATH will do
+	Inode   disk.Inode // of the directory
+	DirPath string     // that directory relative to the data root, for the journal
 	Name    string
 	KeepID  string // the content id under which the history gets the old version, "" if it does not
 	OldIno  uint64 // of the version that is replaced, 0 if there is none
 	Anew    bool   // the name was free
 }
 
-// Prepare prepares a lazy publication of the file fd; nil if it is to be synced as
-// for Ordered.
-func (s *Set) Prepare(fd int, o Target) *Commit {
-	var st, dir unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || unix.Fstat(o.Dir, &dir) != nil || st.Size > o.limit() || !s.isOnRoot(dir.Dev) {
+// Prepare prepares a lazy publication of the file fd, which has the status st and was born
+// at birth; nil if it is to be synced as for Ordered.
+func (s *Set) Prepare(fd int, st *unix.Stat_t, birth int64, o Target) *Commit {
+	if st.Size > o.limit() || !s.disk.IsOnRoot(o.Inode.Dev) {
 		return nil
 	}
 	crc, err := disk.Checksum(fd, st.Size)
-	if err != nil || s.announce(o, &dir) != nil {
+	if err != nil || s.announce(o) != nil {
 		return nil
 	}
 	return &Commit{
 		Mark: Mark{
-			seq: s.seq.Add(1), ino: st.Ino, birth: disk.Birth(fd), size: st.Size, mtime: st.Mtim.Nano(), crc: crc,
+			seq: s.seq.Add(1), ino: st.Ino, birth: birth, size: st.Size, mtime: st.Mtim.Nano(), crc: crc,
 			name: o.Name, keep: o.KeepID, oldIno: o.OldIno,
 		},
-		key: disk.InodeOf(&st), dirKey: disk.InodeOf(&dir), dir: -1, fd: -1, path: o.path(),
+		key: disk.InodeOf(st), dirKey: o.Inode, path: o.path(),
 	}
 }
 
@@ -129,19 +131,12 @@ func (o *Target) path() string { return path.Join(o.DirPath, o.Name) }
 // Unsettled returns how many commits are not known to be on disk.
 func (s *Set) Unsettled() int64 { return s.waiting.Load() }
 
-// isOnRoot reports whether a device is the data root's own filesystem, and not one that
-// is mounted below.
-func (s *Set) isOnRoot(dev uint64) bool {
-	var root unix.Stat_t
-	return unix.Fstat(s.disk.StateFD(), &root) == nil && root.Dev == dev
-}
-
 // errNotLazy: the publication is to be synced.
 var errNotLazy = errors.New("not lazily")
 
 // announce sees to it that a recovery looks for markers in a directory.
-func (s *Set) announce(o Target, st *unix.Stat_t) error {
-	key := disk.InodeOf(st)
+func (s *Set) announce(o Target) error {
+	key := o.Inode
 	s.mu.Lock()
 	_, known := s.dirs[key]
 	refused := s.closed || !known && len(s.dirs) >= mostDirs
@@ -154,7 +149,7 @@ func (s *Set) announce(o Target, st *unix.Stat_t) error {
 	}
 	in := journal.Intent{
 		Kind: journal.KindLazy, Dir: o.DirPath, ShadowDir: o.DirPath,
-		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: disk.Birth(o.Dir), Epoch: s.disk.Epoch(o.Dir),
+		TargetDev: key.Dev, TargetIno: key.Ino, TargetBirth: disk.Birth(o.Dir), Epoch: s.disk.Epoch(o.Dir),
 	}
 	var err error
 	if in.ID, err = s.disk.Begin(in); err != nil {
@@ -176,22 +171,37 @@ func (s *Set) announce(o Target, st *unix.Stat_t) error {
 
 // Place puts the marker beside the file. It is on disk before anything that comes
 // later in its directory.
-func (l *Commit) Place(s *Set, fd, dir int, old string) error {
+// The commit becomes a holder of file.
+func (l *Commit) Place(s *Set, file *disk.Shared, dir int, old string) error {
 	l.old = old
 	var err error
-	if l.dir, err = unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-		return os.NewSyscallError("dup", err)
+	if l.dir, err = s.openDir(l.dirKey, dir); err != nil {
+		return err
 	}
-	if l.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-		l.drop(s)
-		return os.NewSyscallError("dup", err)
+	if file.Hold() {
+		l.file = file
 	}
 	l.marker = s.disk.ClaimName()
-	err = s.disk.Do("symlink", func() error { return unix.Symlinkat(l.String(), l.dir, l.marker) })
+	err = s.disk.Do("symlink", func() error { return unix.Symlinkat(l.String(), l.dir.FD(), l.marker) })
 	if err != nil {
 		l.drop(s)
 	}
 	return err
+}
+
+// openDir returns a descriptor of the directory key, which dir is one of, and holds it.
+func (s *Set) openDir(key disk.Inode, dir int) (*disk.Shared, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.open[key]; d != nil && d.Hold() {
+		return d, nil
+	}
+	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("dup", err)
+	}
+	s.open[key] = disk.Share(own)
+	return s.open[key], nil
 }
 
 // Remove takes the marker of a publication away that did not happen.
@@ -201,7 +211,7 @@ func (l *Commit) remove(s *Set, do step) {
 	if l.marker == "" {
 		return
 	}
-	if do("unlink", func() error { return unix.Unlinkat(l.dir, l.marker, 0) }) == nil {
+	if do("unlink", func() error { return unix.Unlinkat(l.dir.FD(), l.marker, 0) }) == nil {
 		l.drop(s)
 		return
 	}
@@ -218,12 +228,9 @@ func (l *Commit) drop(s *Set) {
 		s.disk.Release(l.marker)
 		l.marker = ""
 	}
-	for _, fd := range []*int{&l.dir, &l.fd} {
-		if *fd >= 0 {
-			unix.Close(*fd)
-			*fd = -1
-		}
-	}
+	l.dir.Drop()
+	l.file.Drop()
+	l.dir, l.file = nil, nil
 }
 
 // armLocked sees to it that what is pending is settled. mu is held.

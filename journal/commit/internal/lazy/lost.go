@@ -68,7 +68,7 @@ func (s *Set) Lost(in disk.Inode) error {
 // failed before. The kernel tells of a write that was lost only once, so the next sync
 // says nothing. Where the disk cannot be asked, that has to do.
 func (l *Commit) isReallyOnDisk() error {
-	fd, err := disk.ReopenDirect(l.fd)
+	fd, err := disk.ReopenDirect(l.file.FD())
 	if err != nil {
 		return nil
 	}

@@ -24,17 +24,16 @@ type Move struct {
 // Move prepares a rename of the file st to a name that is free; nil if the file has to be
 // settled for it, or need not be. Whoever gets one calls Done.
 func (s *Set) Move(st *unix.Stat_t, o Target) *Move {
-	var dir unix.Stat_t
-	if s.waiting.Load() == 0 || unix.Fstat(o.Dir, &dir) != nil || !s.isOnRoot(dir.Dev) {
+	if !s.disk.IsOnRoot(o.Inode.Dev) {
 		return nil
 	}
 	l := s.take(disk.InodeOf(st))
 	if l == nil {
 		return nil
 	}
-	to := &Commit{Mark: l.Mark, key: l.key, dirKey: disk.InodeOf(&dir), dir: -1, fd: -1, path: o.path()}
+	to := &Commit{Mark: l.Mark, key: l.key, dirKey: o.Inode, path: o.path()}
 	to.seq, to.name = s.seq.Add(1), o.Name
-	if s.announce(o, &dir) != nil || to.Place(s, l.fd, o.Dir, "") != nil {
+	if s.announce(o) != nil || to.Place(s, l.file, o.Dir, "") != nil {
 		s.letGo(l)
 		return nil
 	}

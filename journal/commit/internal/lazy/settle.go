@@ -106,7 +106,7 @@ type put func(l *Commit, do step) error
 
 // durably waits until the disk keeps it.
 func (s *Set) durably(l *Commit, do step) error {
-	return do("fsync", func() error { return unix.Fsync(l.fd) })
+	return do("fsync", func() error { return unix.Fsync(l.file.FD()) })
 }
 
 // beforeNames is durably, or leaves the waiting to the sync of the names in the directory,
@@ -116,7 +116,7 @@ func (s *Set) beforeNames(dir int, path string) put {
 		if l.doubtful || !s.disk.KeepsOrder(l.key.Dev) || s.NamesSoon(l.dirKey, path, func() (int, error) { return disk.OpenDir(dir, ".") }) != nil {
 			return s.durably(l, do)
 		}
-		return do("writeback", func() error { return journal.WriteBack(l.fd) })
+		return do("writeback", func() error { return journal.WriteBack(l.file.FD()) })
 	}
 }
 
@@ -200,7 +200,7 @@ func (s *Set) settleLocked(match func(*Commit) bool, whole bool, put put, do ste
 
 // syncCommit makes a commit durable, unless that was done with the whole filesystem.
 func (s *Set) syncCommit(l *Commit, synced bool, put put, do step) (err error) {
-	if l.isRemoved() {
+	if synced && !l.doubtful || l.isRemoved() {
 		return nil
 	}
 	if !synced {
@@ -220,7 +220,7 @@ func (s *Set) syncCommit(l *Commit, synced bool, put put, do step) (err error) {
 // marker goes after the file then, on the disk, too.
 func (l *Commit) isRemoved() bool {
 	var st unix.Stat_t
-	return l.oldIno == 0 && unix.Fstat(l.fd, &st) == nil && st.Nlink == 0
+	return l.oldIno == 0 && unix.Fstat(l.file.FD(), &st) == nil && st.Nlink == 0
 }
 
 // chains returns the pending commits of every file of which one matches, the
@@ -284,7 +284,7 @@ func (s *Set) chainsLocked(match func(*Commit) bool) [][]*Commit {
 // first, for without the marker nobody would know what it is. It may be repeated.
 func (s *Set) clear(l *Commit, do step) error {
 	unlink := func(name string) error {
-		err := do("unlink", func() error { return unix.Unlinkat(l.dir, name, 0) })
+		err := do("unlink", func() error { return unix.Unlinkat(l.dir.FD(), name, 0) })
 		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}

@@ -51,7 +51,7 @@ const mostSoon = 256
 // second at the latest. begin says how; it is not called where that is on its way. What
 // is in another filesystem below the data root is synced at once.
 func (s *Set) Soon(in disk.Inode, begin func() (*Pending, error)) error {
-	if !s.isOnRoot(in.Dev) {
+	if !s.disk.IsOnRoot(in.Dev) {
 		p, err := begin()
 		if err != nil {
 			return err
@@ -127,12 +127,8 @@ func (s *Set) IsMade(st *unix.Stat_t) bool {
 }
 
 // IsGoing reports whether the name may have held a file that a crash would bring back.
-func (s *Set) IsGoing(dir int, name string) bool {
-	var st unix.Stat_t
-	if unix.Fstat(dir, &st) != nil {
-		return true
-	}
-	at := goneName{disk.InodeOf(&st), name}
+func (s *Set) IsGoing(dir disk.Inode, name string) bool {
+	at := goneName{dir, name}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, now := s.soon.gone[at]
@@ -223,12 +219,7 @@ func (s *Set) taken(due *soon, err error) {
 
 // SyncNames runs sync, which makes the names in a directory durable: nothing is left to
 // be done about them within a second.
-func (s *Set) SyncNames(dir int, sync func() error) error {
-	var st unix.Stat_t
-	if unix.Fstat(dir, &st) != nil {
-		return sync()
-	}
-	key := disk.InodeOf(&st)
+func (s *Set) SyncNames(key disk.Inode, sync func() error) error {
 	due := s.takeSoon(
 		func(in disk.Inode, _ *Pending) bool { return in == key },
 		func(at goneName) bool { return at.dir == key })
