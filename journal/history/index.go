@@ -322,11 +322,16 @@ func (x *index) isWorthless(i uint32) bool {
 
 // idOf is the content id of that text, and textOf the text of one.
 func idOf(text string) (id [idSize]byte) {
-	_, _ = hex.Decode(id[:], []byte(text)) // record.check has looked at it
+	var digits [2 * idSize]byte
+	_, _ = hex.Decode(id[:], digits[:copy(digits[:], text)]) // record.check has looked at it
 	return id
 }
 
-func textOf(id [idSize]byte) string { return hex.EncodeToString(id[:]) }
+func textOf(id [idSize]byte) string {
+	var text [2 * idSize]byte
+	hex.Encode(text[:], id[:])
+	return string(text[:])
+}
 
 func (x *index) hashID(c uint32) uint32 { return hashOfID(x.contents.at(c).id) }
 

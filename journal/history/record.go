@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 )
 
 // The operations of log records.
@@ -56,14 +55,6 @@ type record struct {
 // UTF-8, else an array with the base64 of the bytes.
 type raw string
 
-// MarshalJSON implements json.Marshaler.
-func (r raw) MarshalJSON() ([]byte, error) {
-	if utf8.ValidString(string(r)) {
-		return json.Marshal(string(r))
-	}
-	return json.Marshal([1][]byte{[]byte(r)})
-}
-
 // UnmarshalJSON implements json.Unmarshaler.
 func (r *raw) UnmarshalJSON(b []byte) error {
 	if len(b) == 0 || b[0] != '[' {
@@ -79,7 +70,8 @@ func rawPtr(s string) *raw {
 	if s == "" {
 		return nil
 	}
-	return (*raw)(&s)
+	r := raw(s) // of its own: what has none allocates nothing
+	return &r
 }
 
 func (r *raw) string() string {
@@ -120,14 +112,6 @@ func (r *record) user() uint32 {
 		return r.UID
 	}
 	return r.FileUID
-}
-
-func (r *record) encode() []byte {
-	b, err := json.Marshal(r)
-	if err != nil {
-		panic(fmt.Sprintf("history: record does not encode: %v", err)) // plain data always does
-	}
-	return b
 }
 
 // decode reads a record, which may hold nothing unknown.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -80,9 +81,10 @@ type Store struct {
 	ids   uint32
 	// unlogged has the records that the log has no room for, until it is rewritten.
 	unlogged map[int64][]byte
-	lost     int64 // how many there have been
-	stale    bool  // the log does not say what is known, and has to be rewritten
-	failing  bool  // that has been complained about
+	lost     int64  // how many there have been
+	buf      []byte // scratch space of logLocked
+	stale    bool   // the log does not say what is known, and has to be rewritten
+	failing  bool   // that has been complained about
 }
 
 // Open opens the history in the state directory, making its files where they are
@@ -308,7 +310,8 @@ func (s *Store) writeLocked(r *record) { s.x.apply(s.logLocked(r), r) }
 // it.
 func (s *Store) logLocked(r *record) (at int64) {
 	s.gen++
-	b := r.encode()
+	b := r.appendTo(s.buf[:0])
+	s.buf = b
 	at, err := s.put(b)
 	for isNoRoom(err) {
 		i := s.excessLocked()
@@ -322,7 +325,7 @@ func (s *Store) logLocked(r *record) (at int64) {
 	if err != nil {
 		s.failedLocked(err)
 		s.wake()
-		return s.rememberLocked(b)
+		return s.rememberLocked(bytes.Clone(b))
 	}
 	return at
 }

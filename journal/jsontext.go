@@ -1,0 +1,67 @@
+package journal
+
+import (
+	"unicode/utf8"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// AppendJSONString appends s as encoding/json writes a string: the records of a log are
+// the same bytes whoever has written them.
+func AppendJSONString(b []byte, s string) []byte {
+	b = append(b, '"')
+	from := 0 // up to where s is written
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if isPlain(c) {
+				i++
+				continue
+			}
+			b = appendEscaped(append(b, s[from:i]...), c)
+			i++
+			from = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b = append(append(b, s[from:i]...), `\ufffd`...)
+			from = i + 1
+		case r == '\u2028' || r == '\u2029': // which JavaScript takes for ends of lines
+			b = append(b, s[from:i]...)
+			b = append(b, `\u202`...)
+			b = append(b, hexDigits[r&0xf])
+			from = i + size
+		}
+		i += size
+	}
+	return append(append(b, s[from:]...), '"')
+}
+
+// isPlain reports whether an ASCII character stands in a JSON string as it is.
+func isPlain(c byte) bool {
+	switch c {
+	case '"', '\\', '<', '>', '&':
+		return false
+	}
+	return c >= ' '
+}
+
+func appendEscaped(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\b':
+		return append(b, `\b`...)
+	case '\f':
+		return append(b, `\f`...)
+	case '\n':
+		return append(b, `\n`...)
+	case '\r':
+		return append(b, `\r`...)
+	case '\t':
+		return append(b, `\t`...)
+	}
+	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+}
