@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,30 +34,6 @@ type Event struct {
 	PID     int32
 	Token   uint64         // fencing token
 	Detail  map[string]any // further keys of the line; the names above win
-}
-
-// MarshalJSON renders e as one flat object: timestamp (RFC 3339, UTC), event,
-// the fields that are set, and the keys of Detail beside them. A path that is
-// not valid UTF-8 stands in path_base64 as well.
-func (e Event) MarshalJSON() ([]byte, error) {
-	m := make(map[string]any, len(e.Detail)+7)
-	for k, v := range e.Detail {
-		m[k] = v
-	}
-	m["timestamp"] = e.Time.UTC().Format(time.RFC3339Nano)
-	m["event"] = e.Event
-	set := func(key string, value any, zero bool) {
-		if !zero {
-			m[key] = value
-		}
-	}
-	set("path", e.Path, e.Path == "")
-	set("path_base64", []byte(e.Path), utf8.ValidString(e.Path))
-	set("session", e.Session, e.Session == "")
-	set("actor", e.Actor, e.Actor == "")
-	set("pid", e.PID, e.PID == 0)
-	set("token", e.Token, e.Token == 0)
-	return json.Marshal(m)
 }
 
 // events is the log's file pair. Positions are counted from the beginning of
@@ -162,18 +137,27 @@ func wholeLines(f *os.File, size int64) (end int64, err error) {
 	return 0, nil
 }
 
+// lines are buffers for lines that are being written.
+var lines = sync.Pool{New: func() any { return new([]byte) }}
+
 func (e *events) append(ev Event) error {
 	if ev.Time.IsZero() {
 		ev.Time = time.Now()
 	}
-	line, err := ev.MarshalJSON()
+	room := lines.Get().(*[]byte)
+	defer lines.Put(room)
+	line, err := ev.appendTo((*room)[:0])
 	if err == nil && len(line) > maxEventLine {
-		line, err = ev.shortened().MarshalJSON()
+		short := ev.shortened()
+		line, err = short.appendTo(line[:0])
 	}
 	if err != nil {
 		return fmt.Errorf("event %q: %w", ev.Event, err)
 	}
 	line = append(printable(line), '\n')
+	if cap(line) <= maxEventLine {
+		*room = line
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.size > 0 && e.size+int64(len(line)) > e.max {
@@ -191,7 +175,7 @@ func (e *events) append(ev Event) error {
 // printable escapes what encoding/json leaves as it is and a terminal may obey: DEL,
 // C1 controls, marks that turn the direction of text. JSON has such only in strings.
 func printable(line []byte) []byte {
-	if bytes.IndexFunc(line, unprintable) < 0 {
+	if isASCII(line) || bytes.IndexFunc(line, unprintable) < 0 {
 		return line
 	}
 	b := make([]byte, 0, len(line)+32)
@@ -207,6 +191,16 @@ func printable(line []byte) []byte {
 		}
 	}
 	return b
+}
+
+// isASCII reports whether a line consists of printable ASCII characters.
+func isASCII(line []byte) bool {
+	for _, c := range line {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -55,10 +56,33 @@ func userOf(line []byte) uint32 {
 }
 
 // keepLocked makes one file of what is kept already and of the part that the next
-// rotation would drop.
+// rotation would drop. It reads both twice, and has a few lines in memory at a time.
 func (e *events) keepLocked() error {
-	var lines [][]byte
 	has := map[uint32]int64{}
+	err := e.eachOldLineLocked(func(line []byte) error {
+		has[userOf(line)] += int64(len(line))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	share := FairShare(has, e.max/2)
+	return e.replaceKeptLocked(func(w *bufio.Writer) error {
+		return e.eachOldLineLocked(func(line []byte) error {
+			uid := userOf(line)
+			newest := has[uid] // the user's lines from this one on
+			has[uid] = newest - int64(len(line))
+			if newest > share {
+				return nil
+			}
+			_, err := w.Write(line)
+			return err
+		})
+	})
+}
+
+// eachOldLineLocked calls do for each line of the two older parts, the oldest first.
+func (e *events) eachOldLineLocked(do func(line []byte) error) error {
 	for _, f := range []struct {
 		file *os.File
 		size int64
@@ -66,41 +90,47 @@ func (e *events) keepLocked() error {
 		if f.file == nil {
 			continue
 		}
-		r := bufio.NewReader(io.NewSectionReader(f.file, 0, f.size))
-		for {
-			line, err := r.ReadBytes('\n')
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
+		lines := bufio.NewScanner(io.NewSectionReader(f.file, 0, f.size))
+		lines.Buffer(make([]byte, 64<<10), math.MaxInt)
+		lines.Split(wholeLine)
+		for lines.Scan() {
+			if err := do(lines.Bytes()); err != nil {
 				return err
 			}
-			lines = append(lines, line)
-			has[userOf(line)] += int64(len(line))
+		}
+		if err := lines.Err(); err != nil {
+			return err
 		}
 	}
-	share := FairShare(has, e.max/2)
-	clear(has)
-	first := len(lines)
-	for i, line := range slices.Backward(lines) {
-		uid := userOf(line)
-		if has[uid] += int64(len(line)); has[uid] > share {
-			has[uid] = share + 1 // nothing older either
-			continue
-		}
-		first--
-		lines[first] = lines[i]
-	}
-	return e.replaceKeptLocked(bytes.Join(lines[first:], nil))
+	return nil
 }
 
-// replaceKeptLocked makes b the content of the kept part.
-func (e *events) replaceKeptLocked(b []byte) error {
+// wholeLine is a bufio.SplitFunc for lines with their ends; an unfinished one is left out.
+func wholeLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	if atEOF {
+		return len(data), nil, nil
+	}
+	return 0, nil, nil
+}
+
+// replaceKeptLocked makes what write writes the content of the kept part.
+func (e *events) replaceKeptLocked(write func(*bufio.Writer) error) error {
 	f, err := openat(e.dir, newEvents, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	if _, err = f.WriteAt(b, 0); err == nil {
+	w := bufio.NewWriterSize(f, 64<<10)
+	if err = write(w); err == nil {
+		err = w.Flush()
+	}
+	var size int64
+	if err == nil {
+		size, err = f.Seek(0, io.SeekCurrent)
+	}
+	if err == nil {
 		fd := int(e.dir.Fd())
 		err = unix.Renameat(fd, newEvents, fd, eventsKeptName)
 	}
@@ -110,7 +140,7 @@ func (e *events) replaceKeptLocked(b []byte) error {
 	if e.kept != nil {
 		e.kept.Close()
 	}
-	e.kept, e.keptSize = f, int64(len(b))
+	e.kept, e.keptSize = f, size
 	e.keptTimes++
 	return nil
 }
