@@ -270,7 +270,8 @@ func FuzzIntent(f *testing.F) {
 		in := Intent{Kind: KindReplace, Dir: dir, Name: name, ShadowDir: shadowDir, Shadow: shadow, Token: token}
 		var st state
 		check(t, st.apply([]byte(`{"op":"start"}`)))
-		check(t, st.apply(record{Op: "begin", ID: 1, Intent: in.wire()}.encode()))
+		w := in.wire()
+		check(t, st.apply(record{Op: "begin", ID: 1, Intent: &w}.encode()))
 		in.ID = 1
 		if st.open[1] != in {
 			t.Fatalf("%+v became %+v", in, st.open[1])

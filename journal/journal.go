@@ -134,7 +134,8 @@ func (j *Journal) Begin(in Intent) (id uint64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	in.ID = j.st.next
-	r := record{Op: "begin", ID: in.ID, Intent: in.wire()}
+	w := in.wire()
+	r := record{Op: "begin", ID: in.ID, Intent: &w}
 	if err := j.appendLocked(r); err != nil {
 		return 0, err
 	}

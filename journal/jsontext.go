@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -64,4 +65,37 @@ func appendEscaped(b []byte, c byte) []byte {
 		return append(b, `\t`...)
 	}
 	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+}
+
+// JSONFields appends the fields of an object as encoding/json writes those that are
+// omitted when they are empty. A name is given as it stands in the text, with what
+// separates it from the field before: `,"pid":`.
+type JSONFields []byte
+
+// Text appends a string.
+func (w *JSONFields) Text(name, s string) {
+	if s != "" {
+		*w = AppendJSONString(append(*w, name...), s)
+	}
+}
+
+// Uint appends a number.
+func (w *JSONFields) Uint(name string, n uint64) {
+	if n != 0 {
+		*w = strconv.AppendUint(append(*w, name...), n, 10)
+	}
+}
+
+// Int appends a number with a sign.
+func (w *JSONFields) Int(name string, n int64) {
+	if n != 0 {
+		*w = strconv.AppendInt(append(*w, name...), n, 10)
+	}
+}
+
+// Bool appends a truth value.
+func (w *JSONFields) Bool(name string, is bool) {
+	if is {
+		*w = append(append(*w, name...), "true"...)
+	}
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"unicode/utf8"
 )
 
 // The kinds of intents. What has to be done about each after a crash is
@@ -72,15 +70,6 @@ type Intent struct {
 // UTF-8, else {"b64":"..."}.
 type text string
 
-func (t text) MarshalJSON() ([]byte, error) {
-	if utf8.ValidString(string(t)) {
-		return json.Marshal(string(t))
-	}
-	return json.Marshal(struct {
-		B64 []byte `json:"b64"`
-	}{[]byte(t)})
-}
-
 func (t *text) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '{' {
 		var raw struct {
@@ -118,8 +107,9 @@ type intentJSON struct {
 	Keep        string `json:"keep,omitempty"`
 }
 
-func (in Intent) wire() *intentJSON {
-	w := &intentJSON{
+// wire is the intent as a record has it, which shares it.
+func (in *Intent) wire() intentJSON {
+	w := intentJSON{
 		Kind: in.Kind, Token: in.Token, Txn: in.Txn, Dir: text(in.Dir), Name: text(in.Name),
 		InState: in.InState, Shadow: text(in.Shadow),
 		TargetDev: in.TargetDev, TargetIno: in.TargetIno, TargetBirth: in.TargetBirth,
@@ -132,16 +122,16 @@ func (in Intent) wire() *intentJSON {
 	return w
 }
 
-func (w *intentJSON) intent(id uint64) Intent {
+func (x *intentJSON) intent(id uint64) Intent {
 	in := Intent{
-		ID: id, Kind: w.Kind, Token: w.Token, Txn: w.Txn, Dir: string(w.Dir), Name: string(w.Name),
-		ShadowDir: string(w.Dir), InState: w.InState, Shadow: string(w.Shadow),
-		TargetDev: w.TargetDev, TargetIno: w.TargetIno, TargetBirth: w.TargetBirth,
-		Meta: w.Meta, Mode: w.Mode, UID: w.UID, GID: w.GID, ShadowIno: w.ShadowIno, Keep: w.Keep,
-		Size: w.Size, Epoch: w.Epoch, Synced: w.Synced, Appears: w.Appears,
+		ID: id, Kind: x.Kind, Token: x.Token, Txn: x.Txn, Dir: string(x.Dir), Name: string(x.Name),
+		ShadowDir: string(x.Dir), InState: x.InState, Shadow: string(x.Shadow),
+		TargetDev: x.TargetDev, TargetIno: x.TargetIno, TargetBirth: x.TargetBirth,
+		Meta: x.Meta, Mode: x.Mode, UID: x.UID, GID: x.GID, ShadowIno: x.ShadowIno, Keep: x.Keep,
+		Size: x.Size, Epoch: x.Epoch, Synced: x.Synced, Appears: x.Appears,
 	}
-	if w.ShadowDir != nil {
-		in.ShadowDir = string(*w.ShadowDir)
+	if x.ShadowDir != nil {
+		in.ShadowDir = string(*x.ShadowDir)
 	}
 	return in
 }
@@ -158,23 +148,6 @@ type record struct {
 	At      int64       `json:"at,omitempty"`
 	Len     int64       `json:"len,omitempty"`
 	CRC     uint32      `json:"crc,omitempty"`
-}
-
-func (r record) encode() []byte {
-	switch r.Op { // the most frequent ones, by hand
-	case "done":
-		return append(strconv.AppendUint([]byte(`{"op":"done","id":`), r.ID, 10), '}')
-	case "append":
-		b := strconv.AppendUint([]byte(`{"op":"append","id":`), r.ID, 10)
-		b = strconv.AppendInt(append(b, `,"at":`...), r.At, 10)
-		b = strconv.AppendInt(append(b, `,"len":`...), r.Len, 10)
-		return append(strconv.AppendUint(append(b, `,"crc":`...), uint64(r.CRC), 10), '}')
-	}
-	b, err := json.Marshal(r)
-	if err != nil {
-		panic(fmt.Sprintf("journal: record does not encode: %v", err)) // plain data always does
-	}
-	return b
 }
 
 // strict decodes JSON that may hold nothing but what v knows.
@@ -257,11 +230,16 @@ func (s *state) finish(id uint64) {
 
 // appendTo appends the frames that a segment with the state s begins with.
 func (s *state) appendTo(b []byte) []byte {
-	add := func(r record) { b = appendFrame(b, 0, r.encode()) }
+	var payload []byte
+	add := func(r record) {
+		payload = r.appendTo(payload[:0])
+		b = appendFrame(b, 0, payload)
+	}
 	add(record{Op: "start", Next: s.next, Tokens: s.tokens, Clean: s.clean, Carried: len(s.open)})
 	for _, id := range slices.Sorted(maps.Keys(s.open)) {
 		in := s.open[id]
-		add(record{Op: "begin", ID: id, Intent: in.wire()})
+		w := in.wire()
+		add(record{Op: "begin", ID: id, Intent: &w})
 		for _, a := range s.tails[id] {
 			add(a.record(id))
 		}

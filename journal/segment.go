@@ -22,15 +22,18 @@ type segment struct {
 	name   string
 	number uint64
 	file   *os.File
-	base   int64 // length of what it began with
-	size   int64 // length of the intact part
-	synced int64 // how much of it is known to be on disk
-	buf    []byte
+	base   int64  // length of what it began with
+	size   int64  // length of the intact part
+	synced int64  // how much of it is known to be on disk
+	buf    []byte // scratch space, as is payload
+
+	payload []byte
 }
 
 // append writes one record at the end. On an error the end stays where it was.
 func (s *segment) append(r record) error {
-	payload := r.encode()
+	payload := r.appendTo(s.payload[:0])
+	s.payload = payload
 	if len(payload) > maxPayload {
 		return fmt.Errorf("journal: record of %d bytes is too long", len(payload))
 	}
