@@ -89,10 +89,19 @@ func (s *session) closeLocked() {
 	// the version that was replaced is out of date now.
 	f.markerMoved(name)
 	f.forgetAttrs(dir)
-	f.forgetAttrs(s.inode)
+	if !s.isAsShown() {
+		f.forgetAttrs(s.inode)
+	}
 	if base != nil {
 		f.forgetAttrs(base)
 	}
+}
+
+// isAsShown reports whether the attributes of the shadow are still those that the kernel was
+// told while the session wrote it: a new file that was published stands for no other one,
+// had a link already, and keeps its change time (see keepTime). s.mu is held.
+func (s *session) isAsShown() bool {
+	return s.baseVersion == nil && s.sealed != (cacheStamp{}) && s.shown.Load().nlink == 1
 }
 
 // dirtyLocked reports whether the session changed the content.
