@@ -63,9 +63,11 @@ func init() {
 	remove := func(w *world) { check(w.t, os.Remove(w.path("d/f"))) }
 	scenarios["lazy"] = scenario{work: lazily("new")}
 	scenarios["lazy, named"] = scenario{work: without("tmpfile", unix.EOPNOTSUPP, lazily("new"))}
-	scenarios["lazy, no symlinks"] = scenario{work: without("symlink", unix.EPERM, lazily("new"))}
+	scenarios["lazy, no links"] = scenario{work: without("mark", unix.EXDEV, lazily("new"))}
+	scenarios["lazy, no markers"] = scenario{work: without("mark", unix.EXDEV, without("symlink", unix.EPERM, lazily("new")))}
 	scenarios["lazy, no exchange"] = scenario{work: without("exchange", unix.EINVAL, lazily("new"))}
 	scenarios["lazy, new"] = scenario{setup: remove, work: lazily("new"), mayBe: []string{"", "new"}}
+	scenarios["lazy, new, no links"] = scenario{setup: remove, work: without("mark", unix.EXDEV, lazily("new")), mayBe: []string{"", "new"}}
 	scenarios["auto, new and replaced"] = scenario{setup: remove, mayBe: []string{"", "between", "new"}, work: func(w *world) bool {
 		acked := w.saveAs(Auto, "d/f", "between", "") && w.saveAs(Auto, "d/f", "new", "")
 		if w.settleAll() != nil {
@@ -109,7 +111,7 @@ func TestLazyDoesNotWait(t *testing.T) {
 	w.steps = nil
 	w.saveLazily("d/large", strings.Repeat("x", lazy.MaxSize+1), "")
 	steps := strings.Join(w.steps, " ")
-	if len(w.leftovers()) == 0 || strings.Contains(steps, "symlink") || !strings.Contains(steps, "fsync") && !strings.Contains(steps, "writeback") {
+	if len(w.leftovers()) == 0 || strings.Contains(steps, "symlink") || strings.Contains(steps, "mark") || !strings.Contains(steps, "fsync") && !strings.Contains(steps, "writeback") {
 		t.Errorf("a large file was published by %q", w.steps)
 	}
 	check(t, w.s.Close())
@@ -150,21 +152,23 @@ func TestLazyTorn(t *testing.T) {
 	for tear, do := range tears {
 		for _, kept := range []bool{false, true} {
 			for torn := range 4 { // so many of the newest versions
-				for _, isNew := range []bool{false, true} {
+				for way := range 8 { // new or not, interrupted or not, with symbolic links or with links
+					isNew, interrupted, symlinks := way&1 != 0, way&2 != 0, way&4 != 0
 					if torn == 3 && isNew {
 						continue
 					}
-					for _, interrupted := range []bool{false, true} {
-						t.Run(tear, func(t *testing.T) { lazyTorn(t, do, kept, torn, isNew, interrupted) })
-					}
+					t.Run(tear, func(t *testing.T) { lazyTorn(t, do, kept, torn, isNew, interrupted, symlinks) })
 				}
 			}
 		}
 	}
 }
 
-func lazyTorn(t *testing.T, tear func(*testing.T, string), kept bool, torn int, isNew, interrupted bool) {
+func lazyTorn(t *testing.T, tear func(*testing.T, string), kept bool, torn int, isNew, interrupted, symlinks bool) {
 	w := newWorld(t, t.TempDir())
+	if symlinks {
+		w.failing("mark", unix.EMLINK)
+	}
 	w.write("d/f", lazyVersions[0])
 	if isNew {
 		check(t, os.Remove(w.path("d/f")))

@@ -22,6 +22,19 @@ func putStep(sh *Shadow) string {
 	return "fsync"
 }
 
+// markStep is the step that makes a marker.
+func markStep(sh *Shadow) string {
+	if sh.keepsOrder() {
+		return "mark"
+	}
+	return "symlink"
+}
+
+// withoutFirst leaves out the steps that only the first lazy commit of a directory takes.
+func withoutFirst(steps []string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(strings.Join(steps, " "), "create "), "begin syncjournal ")
+}
+
 // powered is a disk whose power can fail: an image on a filesystem with clones. A clone
 // holds what has been written to the disk by then, and nothing that the kernel only
 // remembers.

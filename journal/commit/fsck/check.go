@@ -124,7 +124,7 @@ func (c *Checked) checkState() ([]disk.Entry, error) {
 func knownState(e disk.Entry) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(e.Name, rejected.BallastPrefix))
 	ballast := err == nil && n < rejected.BallastCount && rejected.BallastName(n) == e.Name
-	return ballast || e.Name == disk.LockName || e.Name == disk.IgnoreName || e.Name == rejected.Dir || e.Name == history.Dir || journal.Known(e.Name) || disk.Generated(e.Name) ||
+	return ballast || e.Name == disk.LockName || e.Name == disk.IgnoreName || e.Name == disk.MarkerName || e.Name == rejected.Dir || e.Name == history.Dir || journal.Known(e.Name) || disk.Generated(e.Name) ||
 		slices.Contains(lessons, strings.TrimSuffix(strings.TrimSuffix(e.Name, ".new"), ".broken"))
 }
 
@@ -143,7 +143,7 @@ func (c *Checked) look(ctx context.Context, entries []disk.Entry) error {
 		}
 	}
 	visit := func(dir int, where string, e disk.Entry) error {
-		if _, marker := lazy.ReadMark(dir, e); marker {
+		if _, marker := lazy.ReadMark(c.disk, dir, e); marker {
 			return nil // what it is about is found by its directory's intent
 		}
 		if disk.Generated(e.Name) && !e.IsDir {

@@ -61,6 +61,13 @@ func (v Version) SameContent(w Version) bool {
 // holds a flock on.
 const LockName = "daemon.lock"
 
+// MarkerName is the file in the state directory that the markers of lazy commits are links
+// of, each under a name that begins with MarkerPrefix. It is empty.
+const (
+	MarkerName   = "marker"
+	MarkerPrefix = ReservedPrefix + "lazy-"
+)
+
 // IgnoreName is the file in the state directory that keeps git from adding it to a
 // repository at the data root while nothing is mounted.
 const IgnoreName = ".gitignore"

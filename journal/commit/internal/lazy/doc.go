@@ -6,7 +6,7 @@
 //
 //	journal: begin "lazy", sync       old version; once for each directory
 //	link shadow -> .latchfs-HEX       old version
-//	symlink marker .latchfs-HEX       old version; the marker's inode has no name
+//	marker                            old version; the marker's inode has no name
 //	exchange, or link a new name      new version; if that is not whole: the old one
 //	rename .latchfs-HEX -> history/   as before; the old version is found there. If
 //	                                    it is not kept it stays where it is
@@ -16,7 +16,10 @@
 //	unlink .latchfs-HEX, the marker   as before
 //	journal: done                     at a clean stop, after syncfs
 //
-// The marker is a symbolic link, whose text says
+// The marker is a name. Where the disk keeps the order (disk.KeepsOrder) it is a link of one
+// file in the state directory, .latchfs-lazy- and what it says in base 32: no inode is made
+// for it, nor freed. Where that cannot be, or the name is too long, it is a symbolic link
+// .latchfs-HEX, whose text says the same:
 //
 //	latchfs-lazy-2 CRC SEQ INO BIRTH SIZE MTIME CRC OLDINO OLD KEEP NAME
 //	               |   |   |          |    |     |   |      |   |    the file
@@ -31,8 +34,9 @@
 //	               of what follows
 //
 // A journaling filesystem makes changes of one directory durable in their order,
-// and the text of a link together with its name; only the content of files is
-// not in that order. So after a power cut the marker is there if the exchange is.
+// and the text of a symbolic link together with its name; only the content of files is
+// not in that order. The file that markers are links of is made before the journal is synced
+// for the directory. So after a power cut the marker is there if the exchange is.
 // Recovery goes through the markers of a directory, the newest first: if the
 // name holds the marker's inode, and a checksum says that its content is whole,
 // it is synced, else the old version gets the name (or it goes, if there was

@@ -2,7 +2,6 @@ package lazy
 
 import (
 	"errors"
-	"os"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -57,6 +56,7 @@ type Set struct {
 	disk    *disk.Disk
 	waiting atomic.Int64 // commits that are unsettled
 	seq     atomic.Uint64
+	links   atomic.Bool   // there is the file that markers are links of
 	Delay   time.Duration // lazyDelay, but for tests
 
 	// OnLost, if set, is called when what was acknowledged cannot be made durable, with its
@@ -147,6 +147,7 @@ func (s *Set) announce(o Target) error {
 	case known:
 		return nil
 	}
+	s.prepareLinks(key.Dev)
 	in := journal.Intent{
 		Kind: journal.KindLazy, Dir: o.DirPath, ShadowDir: o.DirPath,
 		TargetDev: key.Dev, TargetIno: key.Ino, TargetBirth: disk.Birth(o.Dir), Epoch: s.disk.Epoch(o.Dir),
@@ -167,70 +168,6 @@ func (s *Set) announce(o Target) error {
 	}
 	s.dirs[key] = in
 	return nil
-}
-
-// Place puts the marker beside the file. It is on disk before anything that comes
-// later in its directory.
-// The commit becomes a holder of file.
-func (l *Commit) Place(s *Set, file *disk.Shared, dir int, old string) error {
-	l.old = old
-	var err error
-	if l.dir, err = s.openDir(l.dirKey, dir); err != nil {
-		return err
-	}
-	if file.Hold() {
-		l.file = file
-	}
-	l.marker = s.disk.ClaimName()
-	err = s.disk.Do("symlink", func() error { return unix.Symlinkat(l.String(), l.dir.FD(), l.marker) })
-	if err != nil {
-		l.drop(s)
-	}
-	return err
-}
-
-// openDir returns a descriptor of the directory key, which dir is one of, and holds it.
-func (s *Set) openDir(key disk.Inode, dir int) (*disk.Shared, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d := s.open[key]; d != nil && d.Hold() {
-		return d, nil
-	}
-	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("dup", err)
-	}
-	s.open[key] = disk.Share(own)
-	return s.open[key], nil
-}
-
-// Remove takes the marker of a publication away that did not happen.
-func (l *Commit) Remove(s *Set) { l.remove(s, s.disk.Do) }
-
-func (l *Commit) remove(s *Set, do step) {
-	if l.marker == "" {
-		return
-	}
-	if do("unlink", func() error { return unix.Unlinkat(l.dir.FD(), l.marker, 0) }) == nil {
-		l.drop(s)
-		return
-	}
-	// It says nothing, for the name never held the inode. But it is in the way.
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.strays = append(s.strays, l)
-	s.armLocked()
-}
-
-// drop gives back what the commit has.
-func (l *Commit) drop(s *Set) {
-	if l.marker != "" {
-		s.disk.Release(l.marker)
-		l.marker = ""
-	}
-	l.dir.Drop()
-	l.file.Drop()
-	l.dir, l.file = nil, nil
 }
 
 // armLocked sees to it that what is pending is settled. mu is held.

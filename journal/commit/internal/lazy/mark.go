@@ -11,7 +11,8 @@ import (
 	"latchfs/journal/commit/internal/disk"
 )
 
-// Mark is what the marker beside a lazily published file says.
+// Mark is what the marker beside a lazily published file says: in its name (linkName) if it
+// is a link, in its text (String) if it is a symbolic one.
 type Mark struct {
 	seq    uint64 // rises from commit to commit of a run
 	ino    uint64 // of the new version
@@ -68,9 +69,13 @@ func ParseMark(text string) (m Mark, ok bool) {
 		seq: number(f[0], 64), ino: number(f[1], 64), birth: signed(f[2]), size: signed(f[3]), mtime: signed(f[4]),
 		crc: uint32(number(f[5], 32)), oldIno: number(f[6], 64), old: noDash(f[7]), keep: noDash(f[8]), name: f[9],
 	}
-	ok = ok && m.name != "" && m.name != "." && m.name != ".." && !strings.ContainsAny(m.name, "/\x00") && !disk.Reserved(m.name) &&
+	return m, ok && m.isPlausible()
+}
+
+// isPlausible reports whether a commit can have said so.
+func (m *Mark) isPlausible() bool {
+	return m.name != "" && m.name != "." && m.name != ".." && !strings.ContainsAny(m.name, "/\x00") && !disk.Reserved(m.name) &&
 		(m.old == "" || disk.Generated(m.old))
-	return m, ok
 }
 
 func noDash(s string) string {
@@ -80,8 +85,11 @@ func noDash(s string) string {
 	return s
 }
 
-// ReadMark reads the marker e of a directory.
-func ReadMark(dir int, e disk.Entry) (Mark, bool) {
+// ReadMark reads the marker e of a directory of the data root s.
+func ReadMark(s *disk.Disk, dir int, e disk.Entry) (Mark, bool) {
+	if m, ok := parseName(e.Name); ok {
+		return m, isMarkerInode(s, dir, e.Name)
+	}
 	if !disk.Generated(e.Name) || e.IsDir {
 		return Mark{}, false
 	}

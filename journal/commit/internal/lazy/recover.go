@@ -96,7 +96,7 @@ func (s *recovery) openMarked(in journal.Intent) (int, error) {
 func (s *recovery) everywhere() error {
 	var dirs []string
 	err := s.disk.Walk(context.Background(), func(dir int, where string, e disk.Entry) error {
-		if _, ok := ReadMark(dir, e); ok && !slices.Contains(dirs, where) {
+		if _, ok := ReadMark(s.disk, dir, e); ok && !slices.Contains(dirs, where) {
 			dirs = append(dirs, where)
 		}
 		return nil
@@ -125,7 +125,7 @@ type foundMark struct {
 func (s *recovery) recoverDir(dir int, where string, cached bool) error {
 	var marks []foundMark
 	err := disk.ReadDir(dir, func(e disk.Entry) error {
-		if m, ok := ReadMark(dir, e); ok {
+		if m, ok := ReadMark(s.disk, dir, e); ok {
 			marks = append(marks, foundMark{m, e.Name})
 		}
 		return nil

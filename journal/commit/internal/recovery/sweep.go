@@ -9,15 +9,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/lazy"
 )
 
 // RemoveOrphan removes name from the directory dir if it is a reserved name
 // that no living shadow uses: what a crash left behind.
 func (s *Recoverer) RemoveOrphan(dir int, name string) error {
-	if !disk.Generated(name) || s.disk.NameInUse(name) {
+	if !s.isOrphan(dir, disk.Entry{Name: name}) {
 		return fmt.Errorf("%q is no orphan", name)
 	}
 	return s.disk.RemoveName(dir, name)
+}
+
+// isOrphan reports whether e is a reserved name of ours that nothing living has.
+func (s *Recoverer) isOrphan(dir int, e disk.Entry) bool {
+	if !disk.Reserved(e.Name) || s.disk.NameInUse(e.Name) {
+		return false
+	}
+	if disk.Generated(e.Name) {
+		return true
+	}
+	_, marker := lazy.ReadMark(s.disk, dir, e)
+	return marker
 }
 
 // Sweep walks the data root, through no symbolic link and into no other mount,
@@ -27,7 +40,7 @@ func (s *Recoverer) RemoveOrphan(dir int, name string) error {
 func (s *Recoverer) Sweep(ctx context.Context) (Report, error) {
 	var r Report
 	visit := func(dir int, where string, e disk.Entry) error {
-		if !disk.Generated(e.Name) || s.disk.NameInUse(e.Name) {
+		if !s.isOrphan(dir, e) {
 			return nil
 		}
 		err := s.RemoveOrphan(dir, e.Name)
