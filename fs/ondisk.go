@@ -93,3 +93,63 @@ func (a *appender) recordsSoonOnDisk() {
 		f.log.Debugf("%q: its records are on disk when the filesystem writes them: %v", f.nodePath(a.h.n), err)
 	}
 }
+
+// waitsForDisk reports whether the rename of a file over another is to be on disk before
+// it is answered. A program that has synced the file saves by itself, and syncs the
+// directory if it wants to know. Whatever a crash leaves, both versions are whole.
+func (r *renaming) waitsForDisk() bool {
+	set := r.f.settings(r.f.path(r.to.dir, r.to.name))
+	switch {
+	case !r.replacesFile(), set.Mode != policy.Atomic:
+		return false
+	case set.Durability == policy.AutoDurability:
+		return !r.isSynced()
+	}
+	return set.Durability == policy.Full
+}
+
+// isSynced reports whether the file that is renamed is as its program has synced it.
+func (r *renaming) isSynced() bool {
+	if r.from.inode == nil || r.fromSt == nil || r.merging != nil {
+		return false
+	}
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	return r.from.inode.synced == cacheStamp{size: r.fromSt.Size, mtime: r.fromSt.Mtim}
+}
+
+// makeDurable syncs the directory after a file was renamed over another: that
+// is a commit like a close.
+func (r *renaming) makeDurable() unix.Errno {
+	r.f.nameGone(r.from.dir, r.from.name, r.anew)
+	if !r.replacesFile() {
+		r.f.namesSoonOnDisk(r.to.dir, r.to.name)
+		return 0
+	}
+	if !r.waitsForDisk() {
+		r.f.namesSoonOnDisk(r.to.dir, r.to.name)
+		return 0
+	}
+	fd, err := unix.Openat(r.f.fdOf(r.to.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0 // not readable: the rename itself is done
+	}
+	defer unix.Close(fd)
+	if err := r.f.store.SyncNames(fd, func() error { return unix.Fsync(fd) }); err != nil {
+		// As at a close: the new version is there, but the program asked for more.
+		r.f.log.Errorf("%q: renamed, but not known to be on disk: %v", r.f.path(r.to.dir, r.to.name), err)
+		r.forgetNames()
+		return unix.EIO
+	}
+	return 0
+}
+
+// forgetNames makes the kernel look the names up again, which takes a rename that was
+// answered with an error for one that has not happened.
+func (r *renaming) forgetNames() {
+	go func() { // when the kernel has given the directories' locks back
+		for _, p := range []place{r.from, r.to} {
+			r.f.forgetName(p.dir, p.name)
+		}
+	}()
+}
