@@ -88,6 +88,7 @@ operations = {
     "save": lambda i: put("file", os.O_TRUNC), "append": lambda i: put("records", os.O_APPEND, b"a record\n"),
     "create": make, "create and unlink": churn, "careful save": careful,
     "prepare": lambda i: put("temp%d" % i, os.O_CREAT | os.O_EXCL),
+    "rename": lambda i: os.rename("temp%d" % i, "renamed%d" % i),
     "rename over": lambda i: os.rename("temp%d" % i, "target"),
 }
 for line in sys.stdin:
@@ -99,7 +100,7 @@ for line in sys.stdin:
 
 // costOperations are what is counted.
 var costOperations = []string{
-	"read", "stat", "list", "save", "append", "create", "create and unlink", "rename over", "careful save",
+	"read", "stat", "list", "save", "append", "create", "create and unlink", "rename", "rename over", "careful save",
 }
 
 // TestCosts counts what the daemon does for one operation of a program that has done it
@@ -186,7 +187,7 @@ func (w *costWatch) count(operation string, enough func(costs) bool) {
 	for round := range costRounds {
 		warm := 2 * round * costRuns
 		counted := warm + costRuns
-		if operation == "rename over" {
+		if strings.HasPrefix(operation, "rename") {
 			w.do("prepare", warm)
 			w.do("prepare", counted)
 		}
