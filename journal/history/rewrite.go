@@ -129,12 +129,16 @@ func (c *copying) tellReach(a *asked) error {
 	if k == 0 || c.reach[k] != (offset{}) || c.was.kept.at(k).reach == (offset{}) {
 		return nil
 	}
-	told := c.q.read(a, c.was.kept.at(k).reach)
+	at := c.was.kept.at(k).reach
+	told := c.was.unlogged[at.get()] // whichever version it is that comes first
+	if told == nil {
+		told = c.q.raw(a, at)
+	}
 	if told == nil {
 		return nil
 	}
 	c.reach[k] = offsetOf(c.rw.Next())
-	return c.rw.Add(told.encode())
+	return c.rw.Add(told)
 }
 
 // relocateLocked tells the index where the records are now.
