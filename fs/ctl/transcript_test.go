@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,7 +90,7 @@ func (s *stage) told() string {
 		cv := s.talks[name]
 		buf := make([]byte, 1<<20)
 		n, _ := cv.Read(nil, 0, true, buf)
-		for line := range strings.Lines(string(buf[:n])) {
+		for _, line := range inOrder(slices.Collect(strings.Lines(string(buf[:n])))) {
 			fmt.Fprintf(&b, "%s: %s", name, line)
 		}
 	}
@@ -101,6 +102,37 @@ func (s *stage) told() string {
 	}
 	s.events = nil
 	return b.String()
+}
+
+var replyID = regexp.MustCompile(`"id":"([0-9]+)"`)
+
+// inOrder puts replies that stand together, and have the ids of their requests, in the order
+// of these. Which of two comes first is nobody's promise: a request that waited is answered
+// by whoever finds that its wait is over.
+func inOrder(replies []string) []string {
+	id := func(reply string) (n int, ok bool) {
+		m := replyID.FindStringSubmatch(reply)
+		if m == nil {
+			return 0, false
+		}
+		n, err := strconv.Atoi(m[1])
+		return n, err == nil
+	}
+	for i := 0; i < len(replies); i++ {
+		first := i
+		for i < len(replies) {
+			if _, ok := id(replies[i]); !ok {
+				break
+			}
+			i++
+		}
+		slices.SortStableFunc(replies[first:i], func(a, b string) int {
+			m, _ := id(a)
+			n, _ := id(b)
+			return m - n
+		})
+	}
+	return replies
 }
 
 // run plays one command.
