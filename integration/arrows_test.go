@@ -70,8 +70,8 @@ var rooms = map[string]room{
 	"latchfs/journal/commit/internal/rejected": { // what is refused never was content of a file: no history
 		ours: []string{"latchfs/journal/statedir", "latchfs/journal/commit/internal/disk"}, libs: []string{xSys},
 	},
-	"latchfs/journal/commit/internal/lazy": { // the old version may be in the history
-		ours: []string{"latchfs/journal", "latchfs/journal/history",
+	"latchfs/journal/commit/internal/lazy": { // the old version may be in the history, and what markers are links of is latchfs's own
+		ours: []string{"latchfs/journal", "latchfs/journal/history", "latchfs/journal/statedir",
 			"latchfs/journal/commit/internal/disk", "latchfs/journal/commit/internal/rejected"}, libs: []string{xSys},
 	},
 	"latchfs/journal/commit/internal/tail": { // a lazy commit is settled before records follow
