@@ -122,10 +122,6 @@ func (r *renaming) isSynced() bool {
 // is a commit like a close.
 func (r *renaming) makeDurable() unix.Errno {
 	r.f.nameGone(r.from.dir, r.from.name, r.anew)
-	if !r.replacesFile() {
-		r.f.namesSoonOnDisk(r.to.dir, r.to.name)
-		return 0
-	}
 	if !r.waitsForDisk() {
 		r.f.namesSoonOnDisk(r.to.dir, r.to.name)
 		return 0
