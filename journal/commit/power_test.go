@@ -311,10 +311,12 @@ func (c *cuts) end() {
 func (c *cuts) each(d powered, do func(step string, after *booted)) {
 	c.t.Helper()
 	for i, step := range c.steps {
-		after := bootCut(c.t, d, fmt.Sprint(c.image, "-", i+1))
+		image := fmt.Sprint(c.image, "-", i+1)
+		after := bootCut(c.t, d, image)
 		do(step, after)
 		after.checkNothingLeft()
 		after.gone()
+		check(c.t, os.Remove(image)) // each takes some MiB of the shelf
 	}
 }
 
