@@ -121,8 +121,15 @@ func (w *watched) settle() {
 	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.f.mu.Lock()
 		open := len(w.f.handles) + len(w.f.sessions)
+		for _, n := range w.f.inodes {
+			if n.carried && n.liveWriters == 0 { // its last descriptor is closed, and what follows from that not begun
+				open++
+			}
+		}
 		w.f.mu.Unlock()
 		if open == 0 {
+			w.f.paths.Lock() // what has begun holds it
+			defer w.f.paths.Unlock()
 			return
 		}
 		if time.Now().After(until) {
