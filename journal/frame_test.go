@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -273,7 +274,7 @@ func FuzzIntent(f *testing.F) {
 		w := in.wire()
 		check(t, st.apply(record{Op: "begin", ID: 1, Intent: &w}.encode()))
 		in.ID = 1
-		if st.open[1] != in {
+		if !reflect.DeepEqual(st.open[1], in) {
 			t.Fatalf("%+v became %+v", in, st.open[1])
 		}
 	})
