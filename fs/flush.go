@@ -166,7 +166,7 @@ func (s *session) endUnlessBusy(by *closer) (unix.Errno, []lockmgr.Owner) {
 
 // isCleanLocked reports whether there is nothing to publish.
 func (s *session) isCleanLocked() bool {
-	if s.isNew.Load() || s.wrote || s.truncated {
+	if s.isNew.Load() || s.wrote || s.truncated || s.failed != 0 {
 		return false
 	}
 	dirty, err := s.dirtyLocked()

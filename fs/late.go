@@ -77,7 +77,15 @@ func (s *session) setApartLocked() (*inode, string) {
 	if !same || st.Nlink > 1 {
 		return nil, ""
 	}
-	if err := s.exchangeLocked(dir, name, &st); err != nil {
+	undo := f.markReplaced(s.inode.key, s.inode) // who has opened it to read locks the name
+	err := s.exchangeLocked(dir, name, &st)
+	if err != nil {
+		undo()
+	}
+	f.mu.Lock()
+	delete(f.replacing, s.inode.key)
+	f.mu.Unlock()
+	if err != nil {
 		f.log.Warnf("%q is still open somewhere after its commit and cannot be set apart: %v", s.path(), err)
 		return nil, ""
 	}
@@ -114,6 +122,7 @@ func (s *session) released() {
 	if s.writtenLate() {
 		s.rejectLocked(unix.ESTALE, "written after the commit through a descriptor that had been passed on")
 	}
+	s.closeBase()
 	s.discard(s.shadow)
 	s.f.mu.Lock()
 	s.finishLocked()
