@@ -166,7 +166,8 @@ func (p *simProc) ln(from, to string) {
 // unchanged is the version that a session makes which writes nothing.
 const unchanged = "unchanged"
 
-// bump reads a file and writes it anew through one descriptor.
+// bump reads a file and writes it anew through one descriptor, which shows at each moment
+// what it has written, and behind that the rest as it was.
 func (p *simProc) bump(path string) {
 	fd, f, e := p.open(path, unix.O_RDWR)
 	if e != 0 {
@@ -182,15 +183,30 @@ func (p *simProc) bump(path string) {
 	}
 	f.known, f.pos = v, 0 // lseek(2) does not come to the filesystem
 	f.version = p.w.model.newVersion(p)
+	written := ""
 	for _, part := range versionText(f.version) {
 		if e = p.write(fd, part); e != 0 {
 			break
 		}
+		written += part
+		p.readBack(fd, written+text[min(len(written), len(text)):])
 	}
 	if e == 0 && len(text) > int(f.pos) {
 		p.ftruncate(fd, f.pos)
 	}
 	p.close(fd)
+}
+
+// readBack checks what a descriptor shows its writer, whose file is nobody else's yet.
+func (p *simProc) readBack(fd int, want string) {
+	f := p.fds[fd]
+	pos := f.pos
+	f.pos = 0
+	text, e := p.readAll(fd)
+	f.pos = pos
+	if e == 0 && text != want {
+		p.w.failf("%s reads back %q, not %q", p, text, want)
+	}
 }
 
 // cut opens a file to write it, cuts it through the descriptor, and writes it anew.
