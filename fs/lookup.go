@@ -30,7 +30,7 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 		k, volatile = nil, true
 	}
 	if k == nil {
-		if k, e = f.child(parent, name, &st); e == unix.ENOENT {
+		if k, e = f.childOrDue(parent, name, &st); e == unix.ENOENT {
 			// NodeId 0 with a timeout is a negative entry.
 			if f.walks.any() {
 				f.walks.missing(f.callerOf(h), dkey{parent, name})

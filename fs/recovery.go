@@ -68,6 +68,21 @@ func (f *FS) finishHalfDone() bool {
 	return true
 }
 
+// childOrDue is child for a name that a transaction may have yet to make: as if it had it by
+// now, or EIO if the disk fails still.
+func (f *FS) childOrDue(dir *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+	k, e := f.child(dir, name, st)
+	if e != unix.ENOENT || f.store == nil || !f.store.HalfDone() || !f.store.AwaitsTxn(f.path(dir, name)) {
+		return k, e
+	}
+	f.finishHalfDone()
+	k, e = f.child(dir, name, st)
+	if e == unix.ENOENT && f.store.AwaitsTxn(f.path(dir, name)) {
+		e = unix.EIO
+	}
+	return k, e
+}
+
 // awaitsTxn refuses to change names to which a transaction has yet to give what it has
 // made of them: that would come later, and replace the change.
 func (f *FS) awaitsTxn(c *caller, op string, places []place) unix.Errno {
