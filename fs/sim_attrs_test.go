@@ -105,7 +105,7 @@ func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
 		n.lock.lock(true)
 		defer n.lock.unlock(true)
 		k.mu.Lock()
-		n.linked = true
+		n.linked.Store(true)
 		k.mu.Unlock()
 		var out fuse.EntryOut
 		e = k.request(p, "LINK "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
@@ -118,7 +118,7 @@ func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
 		made := k.inodeOf(p, &out)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		made.linked = true
+		made.linked.Store(true)
 		k.putLocked(b, name, made, out.EntryTimeout())
 		b.until, n.until = time.Time{}, time.Time{}
 		return 0

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -19,11 +20,12 @@ type simFile struct {
 	out   fuse.OpenOut
 	refs  int // descriptors
 	pos   int64
-	path  string // as it was opened
-	dir   *simInode
-	name  string  // in dir, now
+	path  string  // as it was opened
 	txn   *simTxn // in which it was opened; or nil
-	moved bool    // it has lost the name under which it was opened
+
+	nameMu sync.Mutex // guards now and moved, which whoever renames the file changes
+	now    simName
+	moved  bool // it has lost the name under which it was opened
 
 	// For the model.
 	began, opened int64 // of the open
@@ -37,6 +39,32 @@ type simFile struct {
 	refused       bool   // a close has failed
 	killed        bool   // a process was killed that had it
 	records       []simRecord
+}
+
+// simName is a name in a directory; dir is nil if there is none.
+type simName struct {
+	dir  *simInode
+	name string
+}
+
+// named is the name that the file has now.
+func (o *simFile) named() simName {
+	o.nameMu.Lock()
+	defer o.nameMu.Unlock()
+	return o.now
+}
+
+// gets notes which name the file has now, and whether it is another one than it was opened by.
+func (o *simFile) gets(name simName, moved bool) {
+	o.nameMu.Lock()
+	defer o.nameMu.Unlock()
+	o.now, o.moved = name, moved
+}
+
+func (o *simFile) hasMoved() bool {
+	o.nameMu.Lock()
+	defer o.nameMu.Unlock()
+	return o.moved
 }
 
 // simRecord is a record that was appended. It is in the file at once, or where another

@@ -3,6 +3,7 @@ package fs
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,8 +44,8 @@ type simInode struct {
 	children map[string]*simDentry
 	names    int
 	opens    int
-	dead     bool // a directory that was removed: S_DEAD
-	linked   bool // a file that has had several names, and is updated in place
+	dead     bool        // a directory that was removed: S_DEAD
+	linked   atomic.Bool // a file that has had several names, and is updated in place
 }
 
 func (n *simInode) isDir() bool { return n.attr.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -194,7 +195,9 @@ func (n *simInode) setAttrLocked(a *fuse.Attr, ttl time.Duration, version uint64
 		n.page = nil // FUSE_AUTO_INVAL_DATA
 	}
 	n.attr, n.until = *a, seen(ttl)
-	n.linked = n.linked || a.Nlink > 1 && a.Mode&unix.S_IFMT == unix.S_IFREG
+	if a.Nlink > 1 && a.Mode&unix.S_IFMT == unix.S_IFREG {
+		n.linked.Store(true)
+	}
 }
 
 func (k *simKernel) getattr(p *simProc, n *simInode) unix.Errno {

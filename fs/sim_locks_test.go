@@ -233,13 +233,13 @@ func (m *simModel) locked(p *simProc, f *simFile, kind simLockKind, e unix.Errno
 		return
 	}
 	if f.isNamed() {
-		for _, o := range m.locksOn(f.dir, f.name) {
+		for _, o := range m.locksOn(f.named()) {
 			if o.f != f && o.kind.posix == kind.posix && (o.kind.alone || kind.alone) && !related(o.p, p) {
 				m.w.failf("%s has locked %s %s, and %s %s", o.p, f.path, o.kind, p, kind)
 			}
 		}
 		for _, q := range m.w.procs.living() {
-			if q != p && !related(p, q) && p.uid == m.w.uid && slices.ContainsFunc(q.files(), func(o *simFile) bool { return o.isSession() && o.dir == f.dir && o.name == f.name }) {
+			if q != p && !related(p, q) && p.uid == m.w.uid && slices.ContainsFunc(q.files(), func(o *simFile) bool { return o.isSession() && o.named() == f.named() }) {
 				m.w.failf("%s has locked %s %s, and %s has it open for writing", p, f.path, kind, q)
 			}
 		}
@@ -250,7 +250,7 @@ func (m *simModel) locked(p *simProc, f *simFile, kind simLockKind, e unix.Errno
 }
 
 // isNamed reports whether the file has its name for certain, and no other.
-func (o *simFile) isNamed() bool { return o.dir != nil && !o.inode.linked }
+func (o *simFile) isNamed() bool { return o.named().dir != nil && !o.inode.linked.Load() }
 
 // has reports whether the path leads to the open file for certain. A file that was open
 // when its name was taken away, or renamed, is locked under another name, or none.
@@ -269,7 +269,7 @@ func (k *simKernel) has(f *simFile, path string) bool {
 		}
 		dir = d.inode
 	}
-	return f.dir == dir && f.name == parts[len(parts)-1]
+	return f.named() == simName{dir, parts[len(parts)-1]}
 }
 
 // isSession reports whether what is written through the file is a new version.
@@ -293,11 +293,11 @@ func (m *simModel) unlocks(f *simFile) {
 }
 
 // locksOn are the locks that programs have on a name now.
-func (m *simModel) locksOn(dir *simInode, name string) (all []*simHeld) {
+func (m *simModel) locksOn(name simName) (all []*simHeld) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, h := range m.held {
-		if h.f.isNamed() && h.f.dir == dir && h.f.name == name {
+		if h.f.isNamed() && h.f.named() == name {
 			all = append(all, h)
 		}
 	}
@@ -307,7 +307,7 @@ func (m *simModel) locksOn(dir *simInode, name string) (all []*simHeld) {
 // changes looks for a lock against what a process has done to a name. The lock of a
 // program that may not write the file binds nobody but those who lock.
 func (m *simModel) changes(p *simProc, dir *simInode, name, what string) {
-	for _, h := range m.locksOn(dir, name) {
+	for _, h := range m.locksOn(simName{dir, name}) {
 		if h.p != p && !related(h.p, p) && h.p.uid == m.w.uid && h.since < p.called {
 			m.w.failf("%s has locked %s %s, and %s %s it", h.p, h.f.path, h.kind, p, what)
 		}

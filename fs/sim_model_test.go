@@ -213,12 +213,12 @@ func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e u
 		files := slices.Collect(maps.Values(q.fds))
 		m.w.procs.mu.Unlock()
 		for _, o := range files {
-			if o.writes() && o.flags&unix.O_APPEND == 0 && o.dir == f.dir && o.name == f.name && f.dir != nil {
+			if o.writes() && o.flags&unix.O_APPEND == 0 && o.named() == f.named() && f.named().dir != nil {
 				m.w.failf("%s and %s have %s open for writing at the same time", p, q, path)
 			}
 		}
 	}
-	m.changes(p, f.dir, f.name, "has opened it to write")
+	m.changes(p, f.named().dir, f.named().name, "has opened it to write")
 }
 
 func (m *simModel) newHandle() string {
@@ -315,12 +315,12 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 		}
 	}
 	switch {
-	case whole && f.moved && m.w.opts.script.appends(): // under another name
+	case whole && f.hasMoved() && m.w.opts.script.appends(): // under another name
 		return
-	case whole && (f.inode.linked || m.w.opts.script.appends()): // readers see what is appended
+	case whole && (f.inode.linked.Load() || m.w.opts.script.appends()): // readers see what is appended
 		m.did(p, simOp{kind: "read", path: f.path, version: v}, f.began)
 		return
-	case f.inode.linked: // whoever has it open may see the update happen
+	case f.inode.linked.Load(): // whoever has it open may see the update happen
 		return
 	case !whole:
 		m.w.failf("%s read %q from %s, which no program has written as a whole", p, text, f.path)

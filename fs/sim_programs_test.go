@@ -158,7 +158,7 @@ func (p *simProc) install(f *simFile) (fd int) {
 	for _, n := range k.inodes {
 		for _, d := range n.children {
 			if d.inode == f.inode {
-				f.dir, f.name, f.moved = n, d.name, d.name != path.Base(f.path) || (n.id == rootID) != (path.Dir(f.path) == ".")
+				f.gets(simName{n, d.name}, d.name != path.Base(f.path) || (n.id == rootID) != (path.Dir(f.path) == "."))
 			}
 		}
 	}

@@ -121,14 +121,14 @@ func (w *simWorld) moved(p *simProc, a *simInode, old string, b *simInode, name 
 	w.model.changes(p, a, old, "has renamed")
 	w.model.changes(p, b, name, "has replaced")
 	for _, p := range w.procs.living() {
-		for _, f := range p.fds {
-			switch {
-			case f.dir == a && f.name == old:
-				f.dir, f.name, f.moved = b, name, true
-			case f.dir == b && f.name == name && exchanged:
-				f.dir, f.name, f.moved = a, old, true
-			case f.dir == b && f.name == name:
-				f.dir, f.moved = nil, true
+		for _, f := range p.files() {
+			switch at := f.named(); {
+			case at == simName{a, old}:
+				f.gets(simName{b, name}, true)
+			case at == simName{b, name} && exchanged:
+				f.gets(simName{a, old}, true)
+			case at == simName{b, name}:
+				f.gets(simName{}, true)
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func (w *simWorld) removed(p *simProc, dir *simInode, name string) {
 	w.model.changes(p, dir, name, "has removed")
 	for _, q := range w.procs.living() {
 		for _, f := range q.files() {
-			if f.dir == dir && f.name == name {
-				f.dir, f.moved = nil, true
+			if (f.named() == simName{dir, name}) {
+				f.gets(simName{}, true)
 			}
 		}
 	}
