@@ -10,9 +10,9 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// fillNow is the size up to which the old content is copied into a shadow at open. A
-// larger file that cannot be cloned is not copied unless it must be: many programs open for
-// writing and write nothing, or little.
+// fillNow is the size up to which the old content is copied into a shadow at
+// open. A larger file that cannot be cloned is copied at the first write, for
+// many programs open for writing and write nothing.
 const fillNow = 16 << 20
 
 // begin starts a session for c on name in dir, under a lock already held. st is
@@ -218,7 +218,6 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 }
 
 func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno {
-	f := s.f
 	switch {
 	case trunc:
 		s.filled = true
@@ -231,7 +230,7 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 		}
 	case st.Size == 0:
 		s.filled = true
-	case st.Size <= f.fillNow:
+	case st.Size <= s.f.fillNow:
 		if err := s.shadow.Fill(basefd); err != nil {
 			return errnoOf(err)
 		}

@@ -232,9 +232,6 @@ func (s *session) mayFileLocked() unix.Errno {
 		return 0
 	}
 	e, reason := s.f.mayFile(lb.c, dir, name, func() (int, error) {
-		if e := s.fillLocked(); e != 0 {
-			return -1, e
-		}
 		return unix.FcntlInt(uintptr(s.shadow.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	})
 	if e != 0 {

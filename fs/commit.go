@@ -71,13 +71,11 @@ func (s *session) closeLocked() {
 		s.appears.Stop()
 		s.appears = nil
 	}
-	if s.filled || len(s.parts) == 0 || len(s.handles) == 0 {
-		s.closeBase() // otherwise whoever has the shadow open reads it, too, until released
-	}
+	s.closeBase()
 	f.mu.Lock()
 	if s.inode.sess == s && s.state != stateDetached {
 		s.inode.sess = nil
-		s.inode.orphan = s.edits || s.sealed == (cacheStamp{}) && !s.inPlace
+		s.inode.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
 	}
 	dir, base, name := s.parent, s.base, s.dentry.Name()
 	delete(f.replacing, s.baseKey)
@@ -128,7 +126,7 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	case s.failed != 0:
 		return s.failed, "a write failed: " + s.failed.Error()
 	}
-	if e := s.fillUnlessEditsLocked(); e != 0 {
+	if e := s.fillLocked(); e != 0 {
 		return e, "the old content cannot be read: " + e.Error()
 	}
 	if s.passed && s.f.isFull(s.uid) {
@@ -148,7 +146,6 @@ func (s *session) checkLocked() (unix.Errno, string) {
 			return unix.EBUSY, x.whole()
 		}
 		x.obey("its writer never read it")
-		s.copies = true
 	}
 	return 0, ""
 }
@@ -167,21 +164,7 @@ func (s *session) decideLocked() unix.Errno {
 	if e := s.mayFileLocked(); e != 0 {
 		return e
 	}
-	return s.commitLocked()
-}
-
-// commitLocked makes the shadow the file, in one way or the other, and tells who has to
-// know. s.mu is held.
-func (s *session) commitLocked() unix.Errno {
 	dir, name := s.where()
-	if len(s.parts) > 0 && !s.filled {
-		end, ok := s.beginEdit()
-		if !ok {
-			return s.commitWholeLocked()
-		}
-		defer end()
-		s.edits, s.inPlace = true, true
-	}
 	o := s.publishOptions(dir, name)
 	ch := s.changes(s.operation(), dir, name)
 	ch.was, ch.next = statOf(s.baseVersion), s.succeeds(dir, name)
@@ -197,9 +180,6 @@ func (s *session) commitLocked() unix.Errno {
 		unsaved()
 		if !errors.Is(err, commit.ErrRedoPending) { // that will come, sooner or later
 			s.notCommitted(ch.path)
-		}
-		if errors.Is(err, errShared) {
-			return s.commitWholeLocked()
 		}
 		return s.publishFailed(err)
 	}
@@ -265,12 +245,9 @@ func (f *FS) settleLazy(n *inode) unix.Errno {
 	return errnoOf(err)
 }
 
-// publish makes the shadow the file. s.mu is held.
+// publish makes the shadow the file.
 func (s *session) publish(o commit.PublishOptions, dir *inode, name string) (commit.Version, error) {
-	switch {
-	case s.edits:
-		return s.edit(o, name)
-	case !s.inPlace:
+	if !s.inPlace {
 		return s.shadow.Publish(o)
 	}
 	target, err := unix.Openat(o.Dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -315,7 +292,6 @@ func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
 func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	path := s.path()
 	s.unmergeLocked()
-	partly := s.fillLocked()
 	size := s.stampLocked().size
 	meta := map[string]any{
 		"path": path, "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
@@ -324,9 +300,6 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	}
 	if s.lost != nil {
 		meta["reason"] = s.lost.public()
-	}
-	if partly != 0 {
-		meta["incomplete"] = "only what was written is kept; all other bytes are zero: " + partly.Error()
 	}
 	noteVerdict(meta, why)
 	dir, _ := s.where()
@@ -354,6 +327,26 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	s.f.explain(x)
 	return e
 }
+
+// fixMode does for setuid, setgid and file capabilities what a plain write
+// does: a writer without CAP_FSETID loses them, one with it keeps them.
+func (s *session) fixMode() error {
+	if s.isNew.Load() || s.baseMode&(unix.S_ISUID|unix.S_ISGID) == 0 && s.fsetid {
+		return nil
+	}
+	if !s.fsetid {
+		_, err := killSuid(s.shadow.FD(), s.isIn)
+		return err
+	}
+	if len(s.meta) > 0 {
+		return nil
+	}
+	return unix.Fchmod(s.shadow.FD(), s.baseMode&0o7777)
+}
+
+// isIn is the membership of the session's writer, as far as the group of the file is
+// concerned.
+func (s *session) isIn(gid uint32) bool { return gid == s.gid || s.ofGroup && gid == s.baseGID }
 
 // applyMetaLocked carries the metadata changes of a session that wrote nothing
 // over to the file: the version stays.

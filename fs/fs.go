@@ -159,8 +159,7 @@ type FS struct {
 	inodes      map[inoKey]*inode
 	names       *dcache.Tree[nameState]
 	sessions    map[*session]struct{}
-	replacing   map[inoKey]bool          // inodes that a save is taking the place of
-	editing     map[inoKey]chan struct{} // files that are being written in place; closed when that is over
+	replacing   map[inoKey]bool // inodes that a save is taking the place of
 	handles     map[uint64]*handle
 	appends     int // of handles, those that append records
 	devs        map[uint64]uint64
@@ -176,7 +175,7 @@ func newFS(o Options) *FS {
 		done: make(chan struct{}), closing: make(chan struct{}), draining: make(chan struct{}),
 		nextID: rootID, fillNow: fillNow,
 		nodes: map[uint64]*kernelNode{}, inodes: map[inoKey]*inode{}, names: dcache.New[nameState](),
-		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, editing: map[inoKey]chan struct{}{}, handles: map[uint64]*handle{},
+		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
 		devs: map[uint64]uint64{}, growing: map[inoKey]int{},
 		moves: make(chan struct{}),
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),

@@ -16,10 +16,7 @@ import (
 // fsync is fsync(2) on a descriptor of the session's file, which has the shadow open as fd.
 func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 	before := s.stamped()
-	err := s.whole()
-	if err == nil {
-		err = s.secure(fd)
-	}
+	err := s.secure(fd)
 	if err == nil {
 		err = s.sync(fd, dataOnly)
 	}
@@ -33,19 +30,6 @@ func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 		return s.autoLive("synced again after more writes")
 	}
 	return 0
-}
-
-// whole gives a shadow that was written in parts the rest: recovery looks at nothing else.
-func (s *session) whole() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.parts) == 0 || s.state != stateWriting {
-		return nil
-	}
-	if e := s.fillLocked(); e != 0 {
-		return e
-	}
-	return nil
 }
 
 // sync makes what was written durable, and what the journal says of it at the first time.

@@ -72,11 +72,11 @@ func (f *FS) newHandle(k *kernelNode, n *inode, kind handleKind, flags uint32) *
 }
 
 // newReader is newHandle for reading; nil also if the inode has become, or ceased to be, a
-// session's since the caller looked, or is being edited.
+// session's since the caller looked.
 func (f *FS) newReader(k *kernelNode, n *inode, s *session, flags uint32) *handle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if k.in != n || n.sess != s || n.sparse || f.editing[n.key] != nil {
+	if k.in != n || n.sess != s {
 		return nil
 	}
 	return f.newHandleLocked(k, readHandle, flags)

@@ -43,7 +43,6 @@ type inode struct {
 	sess    *session      // the session whose shadow it is
 	shadow  *session      // the session that is writing the next version of it
 	orphan  bool          // a shadow that was never published: its session is over
-	sparse  bool          // an orphan that has not all content: see overlay.go
 	writers int           // open handles that can write
 	kept    bool          // it is in the history and has no other name
 	awaited int           // directories: callers that will park in its GETATTR

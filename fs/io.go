@@ -5,8 +5,6 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
-
-	"latchfs/journal"
 )
 
 // maxSpliced is how many bytes go through a pipe to the kernel: one has room for 1 MiB
@@ -26,12 +24,6 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if h.stale.Load() != nil {
 		f.noteStaleRead(h, &in.InHeader)
 	}
-	if h.sess != nil {
-		n, over, e := h.sess.readOverlaid(buf[:min(int(in.Size), len(buf))], int64(in.Offset))
-		if over {
-			return fuse.ReadResultData(buf[:n]), status(e)
-		}
-	}
 	fd, own, e := f.readFile(h)
 	if e != 0 {
 		return nil, status(e)
@@ -49,20 +41,14 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	return fuse.ReadResultFd(uintptr(fd), int64(in.Offset), int(in.Size)), fuse.OK
 }
 
-// readFile is the descriptor from which h reads, whole: a shadow that has not been
-// written yet still has its content in the committed file. Own says that the caller
+// readFile is the descriptor from which h reads: a shadow that has not been
+// filled yet still has its content in the committed file. Own says that the caller
 // closes it: the handle may read from another file at any moment, and its descriptor of
 // this one be another file's.
 func (f *FS) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	if s := h.sess; s != nil {
 		s.used.note()
 		s.mu.Lock()
-		if len(s.parts) > 0 {
-			if e := s.fillLocked(); e != 0 {
-				s.mu.Unlock()
-				return -1, false, e
-			}
-		}
 		if !s.filled && s.baseFD >= 0 && !s.state.hasEnded() {
 			fd, err := unix.FcntlInt(uintptr(s.baseFD), unix.F_DUPFD_CLOEXEC, 0)
 			s.mu.Unlock()
@@ -100,15 +86,13 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 	change, cached := f.change, in.WriteFlags&fuse.WRITE_CACHE != 0
 	switch {
 	case cached:
-		change = f.changePart // pages of a mapping, which were read before
+		change = f.changeRead // pages of a mapping, which were read before
 	case in.Offset == 0 && h.stale.Load() != nil:
 		h.sess.mergeThrough(h, h.sess.becomeKnown)
 	}
-	part := &journal.Part{Start: int64(in.Offset), End: int64(in.Offset) + int64(in.Size)}
-	e := change(h, part, func(fd int) error {
+	e := change(h, func(fd int) error {
 		err := f.asSender(h, &in.InHeader, cached, func() (err error) {
 			n, err = unix.Pwritev(fd, data, int64(in.Offset))
-			part.End = part.Start + int64(max(n, 0))
 			return err
 		})
 		if err != nil {
@@ -127,11 +111,10 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 
 // change runs a change of content on h's file. In a session it makes sure that
 // the shadow has the old content first, and remembers that a change failed: a
-// shadow that missed a write is never committed. part is what do writes, and nil if it does
-// something else.
-func (f *FS) change(h *handle, part *journal.Part, do func(fd int) error) unix.Errno {
+// shadow that missed a write is never committed.
+func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
 	if h.stale.Load() == nil {
-		return f.changePart(h, part, do)
+		return f.changeRead(h, do)
 	}
 	s := h.sess
 	s.mu.Lock()
@@ -143,11 +126,11 @@ func (f *FS) change(h *handle, part *journal.Part, do func(fd int) error) unix.E
 	if e != 0 {
 		return e
 	}
-	return f.changePart(h, part, do)
+	return f.changeRead(h, do)
 }
 
-// changePart is change where the version that is changed is known.
-func (f *FS) changePart(h *handle, part *journal.Part, do func(fd int) error) unix.Errno {
+// changeRead is change where the version that is changed is known.
+func (f *FS) changeRead(h *handle, do func(fd int) error) unix.Errno {
 	s := h.sess
 	if s == nil || h.kind != shadowHandle {
 		fd, e := f.file(h)
@@ -169,10 +152,8 @@ func (f *FS) changePart(h *handle, part *journal.Part, do func(fd int) error) un
 			return unix.EIO
 		}
 	}
-	if part == nil || !s.overlaysLocked(*part) {
-		if e := s.fillLocked(); e != 0 {
-			return e
-		}
+	if e := s.fillLocked(); e != 0 {
+		return e
 	}
 	fd := s.shadow.FD()
 	if fd < 0 {
@@ -188,9 +169,6 @@ func (f *FS) changePart(h *handle, part *journal.Part, do func(fd int) error) un
 		return errnoOf(err)
 	}
 	s.wrote = true
-	if part != nil {
-		s.wroteLocked(*part)
-	}
 	return 0
 }
 
@@ -262,7 +240,7 @@ func (f *FS) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	if h.app != nil {
 		return fuse.ENOTSUP
 	}
-	return status(f.change(h, nil, func(fd int) error {
+	return status(f.change(h, func(fd int) error {
 		return f.asSender(h, &in.InHeader, false, func() error {
 			return unix.Fallocate(fd, in.Mode, int64(in.Offset), int64(in.Length))
 		})
@@ -295,7 +273,7 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32,
 		src.app.noteRead(&in.InHeader)
 	}
 	var n int
-	e = f.change(dst, nil, func(fd int) error {
+	e = f.change(dst, func(fd int) error {
 		in64, out64 := int64(in.OffIn), int64(in.OffOut)
 		return f.asSender(dst, &in.InHeader, false, func() (err error) {
 			n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Len, 1<<30)), int(in.Flags))

@@ -122,7 +122,6 @@ func (s *session) released() {
 	if s.writtenLate() {
 		s.rejectLocked(unix.ESTALE, "written after the commit through a descriptor that had been passed on")
 	}
-	s.closeBase()
 	s.discard(s.shadow)
 	s.f.mu.Lock()
 	s.finishLocked()

@@ -81,16 +81,16 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 	s, fd := n.sess, n.fd
 	posix := n.posix
 	f.mu.Unlock()
-	if f.awaitsEdit(n) {
-		return f.openRead(cancel, in, k, out)
-	}
 	if fd < 0 {
 		return status(unix.ENOENT)
 	}
 	seen := s
-	if s == nil {
-		if e := f.meetOrphan(&in.InHeader, n); e != 0 {
-			return status(e)
+	if s == nil && f.isOrphan(n) {
+		// The caller was on its way to the committed file when a session took over the
+		// file's node, and the session was rolled back. Who opens a descriptor arrives
+		// here again.
+		if c := f.callerOf(&in.InHeader); !f.walks.repeated(c) && (c.tid != 0 || f.leftBehind(n)) {
+			return status(f.staleAt(c, n))
 		}
 	}
 	if s != nil {
@@ -113,7 +113,7 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 	}
 	h := f.newReader(k, n, seen, in.Flags)
 	if h == nil {
-		return f.openRead(cancel, in, k, out) // a session has just begun, or ended, or an edit begun
+		return f.openRead(cancel, in, k, out) // a session has just begun, or ended
 	}
 	if f.walks.any() {
 		f.walks.repeated(f.callerOf(&in.InHeader))
@@ -143,23 +143,6 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 		h.noFlush = true
 	}
 	return fuse.OK
-}
-
-// meetOrphan decides whether n is read that may be the shadow of a session which is over and
-// has not published it. The caller was on its way to the committed file when the session took
-// over the file's node. Who opens a descriptor arrives here again.
-func (f *FS) meetOrphan(h *fuse.InHeader, n *inode) unix.Errno {
-	if !f.isOrphan(n) {
-		return 0
-	}
-	c := f.callerOf(h)
-	switch {
-	case !f.walks.repeated(c) && (c.tid != 0 || f.leftBehind(n)):
-		return f.staleAt(c, n)
-	case f.isSparse(n):
-		return unix.ESTALE // its content is in the committed file
-	}
-	return 0
 }
 
 // strayedWait is how long a caller waits for a session if the kernel may not let it
@@ -262,9 +245,6 @@ func (f *FS) unnamed(n *inode) bool {
 
 // openPlain opens the file itself for writing.
 func (f *FS) openPlain(in *fuse.OpenIn, k *kernelNode, n *inode, live bool, out *fuse.OpenOut) fuse.Status {
-	if f.isSparse(n) {
-		return status(unix.ESTALE) // nobody would find what is written to it
-	}
 	if err := f.unshare(n); err != nil {
 		return statusOf(err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
@@ -59,9 +58,6 @@ type session struct {
 	handles     map[*handle]struct{} // open for writing
 	seen        map[int32]lockmgr.Owner
 	filled      bool
-	parts       journal.Parts  // were written into a shadow that is not filled; see overlay.go
-	edits       bool           // its commit writes them into the file, which stays where it is
-	copies      bool           // its commit does not: somebody has the file open, or it is to be kept
 	wrote       bool           // the daemon itself changed the content
 	truncated   bool           // by the open that began it
 	unread      bool           // it replaces the base, and its writer has neither read nor cut that
@@ -213,21 +209,14 @@ func (s *session) noteLocked(o lockmgr.Owner) {
 	}
 }
 
-// fillLocked gives a lazily made shadow the old content, before a change that needs it or
-// a look at the whole.
+// fill gives a lazily made shadow the old content, before its first change.
 func (s *session) fillLocked() unix.Errno {
-	var err error
-	switch {
-	case s.filled:
+	if s.filled || s.state.hasEnded() {
 		return 0
-	case len(s.parts) > 0:
-		err = s.f.retryWithRoom(func() error { return s.shadow.FillAround(s.baseFD, s.parts) })
-	case s.state.hasEnded():
-		return 0
-	default:
-		if err = s.shadow.Fill(s.baseFD); err == nil {
-			err = s.shadow.Mark()
-		}
+	}
+	err := s.shadow.Fill(s.baseFD)
+	if err == nil {
+		err = s.shadow.Mark()
 	}
 	if err != nil {
 		s.failed = errnoOf(err) // the change that it was for is not done

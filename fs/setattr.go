@@ -172,7 +172,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 				return e
 			}
 		}
-		e := f.change(h, nil, func(fd int) error {
+		e := f.change(h, func(fd int) error {
 			if err := unix.Ftruncate(fd, int64(size)); err != nil {
 				return err
 			}

@@ -104,7 +104,6 @@ func (s *session) mayChangeLocked(h *handle) unix.Errno {
 		o.refused = true
 		return e
 	}
-	s.copies = true // what an insisting writer replaces is kept
 	s.nowCurrentLocked(h)
 	return 0
 }

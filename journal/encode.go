@@ -58,17 +58,6 @@ func (x *intentJSON) appendTo(b []byte) []byte {
 	w.Int(`,"uid":`, x.UID)
 	w.Int(`,"gid":`, x.GID)
 	w.Text(`,"keep":`, x.Keep)
-	for i, p := range x.Parts {
-		next := ","
-		if i == 0 {
-			next = `,"parts":[`
-		}
-		w = strconv.AppendInt(append(append(w, next...), '['), p.Start, 10)
-		w = append(strconv.AppendInt(append(w, ','), p.End, 10), ']')
-	}
-	if len(x.Parts) > 0 {
-		w = append(w, ']')
-	}
 	return append(w, '}')
 }
 

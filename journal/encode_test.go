@@ -18,9 +18,6 @@ func (t text) MarshalJSON() ([]byte, error) {
 	}{[]byte(t)})
 }
 
-// MarshalJSON tells it of a part.
-func (p Part) MarshalJSON() ([]byte, error) { return json.Marshal([2]int64{p.Start, p.End}) }
-
 func (r record) encode() []byte { return r.appendTo(nil) }
 
 func drawRecord(t *rapid.T) record {
@@ -38,9 +35,6 @@ func drawRecord(t *rapid.T) record {
 			Shadow: s("shadow"), ShadowIno: u("shadow_ino"), Synced: is("synced"), Appears: is("appears"),
 			TargetDev: u("target_dev"), TargetIno: u("target_ino"), TargetBirth: n("target_birth"), Size: n("size"), Epoch: s("epoch"),
 			Meta: is("meta"), Mode: n("mode"), UID: n("uid"), GID: n("gid"), Keep: s("keep"),
-		}
-		for range rapid.IntRange(0, 3).Draw(t, "parts") {
-			in.Parts = append(in.Parts, Part{n("start"), n("end")})
 		}
 		if is("as dir") {
 			in.ShadowDir = in.Dir

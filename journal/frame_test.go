@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -274,7 +273,7 @@ func FuzzIntent(f *testing.F) {
 		w := in.wire()
 		check(t, st.apply(record{Op: "begin", ID: 1, Intent: &w}.encode()))
 		in.ID = 1
-		if !reflect.DeepEqual(st.open[1], in) {
+		if st.open[1] != in {
 			t.Fatalf("%+v became %+v", in, st.open[1])
 		}
 	})

@@ -64,10 +64,6 @@ type Intent struct {
 	Meta     bool  // the shadow's extended attributes and ACLs are the target's too
 	Mode     int64 // mode bits to set on the target, -1 to leave them
 	UID, GID int64 // owner to give to the target, -1 to leave it
-
-	// Parts are what the shadow holds of the target's new content, in order and apart from
-	// each other; between them the target stays as it is. None: the shadow holds all.
-	Parts Parts
 }
 
 // text is a string of arbitrary bytes in JSON: a plain string where it is valid
@@ -109,7 +105,6 @@ type intentJSON struct {
 	UID         int64  `json:"uid,omitempty"`
 	GID         int64  `json:"gid,omitempty"`
 	Keep        string `json:"keep,omitempty"`
-	Parts       Parts  `json:"parts,omitempty"`
 }
 
 // wire is the intent as a record has it, which shares it.
@@ -119,7 +114,7 @@ func (in *Intent) wire() intentJSON {
 		InState: in.InState, Shadow: text(in.Shadow),
 		TargetDev: in.TargetDev, TargetIno: in.TargetIno, TargetBirth: in.TargetBirth,
 		Meta: in.Meta, Mode: in.Mode, UID: in.UID, GID: in.GID, ShadowIno: in.ShadowIno, Keep: in.Keep,
-		Size: in.Size, Epoch: in.Epoch, Synced: in.Synced, Appears: in.Appears, Parts: in.Parts,
+		Size: in.Size, Epoch: in.Epoch, Synced: in.Synced, Appears: in.Appears,
 	}
 	if in.ShadowDir != in.Dir {
 		w.ShadowDir = (*text)(&in.ShadowDir)
@@ -133,7 +128,7 @@ func (x *intentJSON) intent(id uint64) Intent {
 		ShadowDir: string(x.Dir), InState: x.InState, Shadow: string(x.Shadow),
 		TargetDev: x.TargetDev, TargetIno: x.TargetIno, TargetBirth: x.TargetBirth,
 		Meta: x.Meta, Mode: x.Mode, UID: x.UID, GID: x.GID, ShadowIno: x.ShadowIno, Keep: x.Keep,
-		Size: x.Size, Epoch: x.Epoch, Synced: x.Synced, Appears: x.Appears, Parts: x.Parts,
+		Size: x.Size, Epoch: x.Epoch, Synced: x.Synced, Appears: x.Appears,
 	}
 	if x.ShadowDir != nil {
 		in.ShadowDir = string(*x.ShadowDir)

@@ -165,11 +165,6 @@ var scenarios = map[string]scenario{
 	"remove, kept":   {work: removeKept(keep.Keep{ID: theContent}), keeps: true, mayBe: []string{"old", ""}},
 	"remove, copied": {work: removeKept(keep.Keep{ID: theContent, Copy: true}), keeps: true, mayBe: []string{"old", ""}},
 	"in place":       {work: inPlace},
-	"in place, parts": {
-		setup: func(w *world) { w.write("d/f", " old ") },
-		work:  func(w *world) bool { return w.commitParts("d/f", map[int64]string{0: "<", 4: ">"}) == nil },
-		mayBe: []string{" old ", "<old>"},
-	},
 	"in place, a record taken out": {
 		setup: func(w *world) { w.write("d/f", "old\n") },
 		work:  takenOut,

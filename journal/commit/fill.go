@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
 	"latchfs/journal/commit/internal/disk"
 )
 
@@ -19,29 +18,8 @@ func (sh *Shadow) Fill(base int) error {
 	if err := errors.Join(unix.Fstat(base, &from), unix.Fstat(sh.fd, &before)); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	return sh.fill(&before, [2]unix.Timespec{from.Atim, from.Mtim}, func() error {
-		return sh.s.disk.CopyContent(sh.as, base, sh.fd, from.Size)
-	})
-}
-
-// FillAround gives the shadow, which is as large as base or larger and in which nothing but
-// the parts has been written, the content of base everywhere else. Its times stay as they
-// are. base's file offset is moved.
-func (sh *Shadow) FillAround(base int, parts journal.Parts) error {
-	var from, before unix.Stat_t
-	if err := errors.Join(unix.Fstat(base, &from), unix.Fstat(sh.fd, &before)); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	return sh.fill(&before, [2]unix.Timespec{before.Atim, before.Mtim}, func() error {
-		return sh.s.disk.FillAround(sh.as, base, sh.fd, from.Size, parts)
-	})
-}
-
-// fill does what gives the shadow content that its user has not written, and leaves it with
-// these times, and else as before.
-func (sh *Shadow) fill(before *unix.Stat_t, times [2]unix.Timespec, do func() error) error {
 	caps, capsErr := disk.GetXattr(sh.fd, disk.XattrCapability)
-	if err := do(); err != nil {
+	if err := sh.s.disk.CopyContent(sh.as, base, sh.fd, from.Size); err != nil {
 		return err
 	}
 	// Any write takes file capabilities away, and one without CAP_FSETID the
@@ -57,7 +35,7 @@ func (sh *Shadow) fill(before *unix.Stat_t, times [2]unix.Timespec, do func() er
 			return err
 		}
 	}
-	return sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, times) })
+	return sh.s.disk.Do("utimens", func() error { return disk.Futimens(sh.fd, [2]unix.Timespec{from.Atim, from.Mtim}) })
 }
 
 // initMeta gives a new file its mode and owner. What open(2) did with the

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -12,8 +11,8 @@ import (
 	"latchfs/journal/commit/internal/disk"
 )
 
-// InPlace writes the shadow's content, or the parts of it that o names, mode bits, times
-// and (unless MustInPlace) other attributes into target, the file Name opened for reading
+// InPlace writes the shadow's content, mode bits, times and (unless
+// MustInPlace) other attributes into target, the file Name opened for reading
 // and writing, and returns its version then. A crash at any moment leaves the
 // old version or a redo record. Readers that have the target open may see the
 // update happen. Durability is always full.
@@ -23,12 +22,6 @@ import (
 // is half written: Recover finishes it, now or at the next start, and the
 // shadow has nothing left to reject. With ErrNotDurable it is complete.
 func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
-	applied := sync.OnceFunc(func() {
-		if o.Applied != nil {
-			o.Applied()
-		}
-	})
-	defer applied()
 	in, err := sh.redoIntent(target, o)
 	if err != nil {
 		return disk.Version{}, err
@@ -50,7 +43,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 		_, err = sh.redoIntent(target, o) // is it still the base?
 	}
 	if err == nil {
-		err = sh.s.disk.Reserve(sh.as, sh.fd, target, o.Parts)
+		err = sh.s.disk.Reserve(sh.as, sh.fd, target)
 	}
 	if err != nil {
 		err = errors.Join(err, sh.disarmRedo())
@@ -60,14 +53,12 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 		}
 		return disk.Version{}, fmt.Errorf("commit %q in place: %w", o.Name, err)
 	}
-	err = sh.s.disk.ApplyInPlace(sh.fd, target, in, disk.AnyXattr)
-	if err != nil {
+	if err := sh.s.disk.ApplyInPlace(sh.fd, target, in, disk.AnyXattr); err != nil {
 		sh.s.disk.Abandon(sh.intent)
 		sh.forgetName()
 		sh.published = true // it will be
 		return disk.Version{}, &kinded{ErrRedoPending, o.Name, err}
 	}
-	applied()
 	// From here on the new version is in place and on disk. What is left is to
 	// see that no recovery does it again, over something newer.
 	sh.published, sh.mark = true, mark{}
@@ -109,7 +100,7 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 	in := journal.Intent{
 		Kind: journal.KindInPlace, Token: o.Token, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath,
 		TargetDev: uint64(st.Dev), TargetIno: st.Ino, TargetBirth: disk.Birth(target),
-		Meta: sh.inPlace == nil, Mode: -1, UID: -1, GID: -1, Parts: o.Parts,
+		Meta: sh.inPlace == nil, Mode: -1, UID: -1, GID: -1,
 	}
 	if err := unix.Fstat(sh.fd, &now); err != nil {
 		return journal.Intent{}, os.NewSyscallError("fstat", err)

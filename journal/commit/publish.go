@@ -25,13 +25,6 @@ type PublishOptions struct {
 	// Published, if not nil, is called when the version is in place, and before
 	// that is known to be durable: a crash from then on finds it.
 	Published func(disk.Version)
-
-	// Parts are for InPlace: what the shadow holds, if that is not everything. It is as
-	// large as the new version, and between the parts the target stays as it is.
-	Parts journal.Parts
-	// Applied, if not nil, is called by InPlace when it does not touch the target's
-	// content any more, or has not touched it: before Published, and once.
-	Applied func()
 }
 
 // Publish makes the shadow the file Name and returns the version that it is

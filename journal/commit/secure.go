@@ -3,7 +3,6 @@ package commit
 import (
 	"errors"
 	"os"
-	"reflect"
 
 	"golang.org/x/sys/unix"
 
@@ -124,7 +123,7 @@ func (sh *Shadow) Secure(o SyncOptions, a *Announced) error {
 	}
 	if a != nil {
 		in.ID, in.InState, in.Shadow = a.in.ID, a.in.InState, a.in.Shadow
-		if reflect.DeepEqual(in, a.in) && !sh.named() {
+		if in == a.in && !sh.named() {
 			return sh.take(a, sh.lies(o.Dir))
 		}
 		if err := a.Drop(); err != nil { // it has another name by now

@@ -158,7 +158,7 @@ func (t *Txn) PutInPlace(sh *Shadow, target int, o PublishOptions) error {
 		unix.Close(own)
 		return err
 	}
-	return t.s.disk.Reserve(sh.as, sh.fd, target, nil) // last, for it changes the target's ctime
+	return t.s.disk.Reserve(sh.as, sh.fd, target) // last, for it changes the target's ctime
 }
 
 func (t *Txn) prepare(sh *Shadow, o PublishOptions, in journal.Intent, target int) error {

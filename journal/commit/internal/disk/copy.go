@@ -6,8 +6,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"latchfs/journal"
 )
 
 // CopyContent makes to, which is empty or a hole, a copy of from, which has size
@@ -28,52 +26,15 @@ func (s *Disk) CopyContent(as Runner, from, to int, size int64) error {
 	})
 }
 
-// FillAround gives to, in which the parts have been written, the data of from everywhere
-// else: up to the size size, which from has.
-func (s *Disk) FillAround(as Runner, from, to int, size int64, parts journal.Parts) error {
-	return EachData(from, size, func(start, end int64) error {
-		return parts.Each(journal.Part{Start: start, End: end}, func(p journal.Part, written bool) error {
-			if written {
-				return nil
-			}
-			return s.Do("copy", func() error { return as.Run(func() error { return copyRange(from, to, p.Start, p.End) }) })
-		})
-	})
-}
-
-// overwriteParts replaces the parts of target by those of shadow, and gives it the size
-// size. What a part has where the shadow has a hole is zeros.
-func (s *Disk) overwriteParts(shadow, target int, size int64, parts journal.Parts) error {
-	for _, p := range parts {
-		err := s.Do("copy", func() error { return CopyBytes(shadow, target, p.Start, p.End) })
-		if err != nil {
-			return err
-		}
-	}
-	return s.Do("truncate", func() error { return unix.Ftruncate(target, size) })
-}
-
-// Reserve sees to it that target has space for all data of shadow, or for the parts of it
-// if there are any, without a change to its content, so that overwrite does not run out of
-// space half-way. A filesystem that copies on write cannot promise that; there overwrite
-// clones.
-func (s *Disk) Reserve(as Runner, shadow, target int, parts journal.Parts) error {
+// Reserve sees to it that target has space for all data of shadow, without a
+// change to its content, so that overwrite does not run out of space half-way.
+// A filesystem that copies on write cannot promise that; there overwrite clones.
+func (s *Disk) Reserve(as Runner, shadow, target int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(shadow, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	each := func(fn func(start, end int64) error) error { return EachData(shadow, st.Size, fn) }
-	if len(parts) > 0 {
-		each = func(fn func(start, end int64) error) error {
-			for _, p := range parts {
-				if err := fn(p.Start, p.End); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
-	return each(func(start, end int64) error {
+	return EachData(shadow, st.Size, func(start, end int64) error {
 		err := s.Do("fallocate", func() error {
 			return as.Run(func() error { return unix.Fallocate(target, unix.FALLOC_FL_KEEP_SIZE, start, end-start) })
 		})

@@ -59,33 +59,7 @@ func OpenUnnoticed(dir int, name string) (int, error) {
 	if err == unix.EPERM {
 		fd, err = unix.Openat(dir, name, flags, 0)
 	}
-	if err == unix.EAGAIN {
-		return openLeased(dir, name)
-	}
 	return fd, err
-}
-
-// openLeased waits for the lease on a regular file to end, as its holder is a commit in
-// place that has begun (fcntl(2), F_SETLEASE).
-func openLeased(dir int, name string) (int, error) {
-	found, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(found)
-	var st unix.Stat_t
-	if err := unix.Fstat(found, &st); err != nil {
-		return -1, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return -1, unix.EAGAIN
-	}
-	for {
-		fd, err := unix.Open(procFD(found), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
 }
 
 // Gone reports whether err says that a name does not lead where it did.

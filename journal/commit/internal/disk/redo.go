@@ -9,21 +9,15 @@ import (
 	"latchfs/journal"
 )
 
-// ApplyInPlace makes target a copy of shadow, or of the parts of it that in names, and
-// syncs it. It may be repeated from the start at any time. Of the extended attributes it
-// carries those over that carries allows.
+// ApplyInPlace makes target a copy of shadow and syncs it. It may be repeated
+// from the start at any time. Of the extended attributes it carries those over that
+// carries allows.
 func (s *Disk) ApplyInPlace(shadow, target int, in journal.Intent, carries func(string) bool) error {
 	var st unix.Stat_t
-	err := unix.Fstat(shadow, &st)
-	if err != nil {
+	if err := unix.Fstat(shadow, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	if len(in.Parts) > 0 {
-		err = s.overwriteParts(shadow, target, st.Size, in.Parts)
-	} else {
-		err = s.Overwrite(shadow, target, st.Size)
-	}
-	if err != nil {
+	if err := s.Overwrite(shadow, target, st.Size); err != nil {
 		return err
 	}
 	if err := s.applyMeta(shadow, target, &st, in, carries); err != nil {

@@ -96,9 +96,6 @@ func (s *Recoverer) redoLost(l *Lost, r *Report) error {
 	meta := map[string]any{
 		"reason": "the file was removed before its commit was finished", "path": l.In.Dir + "/" + l.In.Name, "token": l.In.Token,
 	}
-	if len(l.In.Parts) > 0 {
-		meta["incomplete"] = "only what was written is kept; all other bytes are zero"
-	}
 	id, err := s.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error { return s.rejects.CopyContent(l.Shadow, dir, st) })
 	if err != nil {
 		return err

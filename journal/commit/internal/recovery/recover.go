@@ -3,7 +3,6 @@ package recovery
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -266,8 +265,6 @@ func Plausible(in journal.Intent) error {
 		return fmt.Errorf("%q is no name of a content", in.Keep)
 	case in.Name == "" || in.Name == "." || in.Name == ".." || strings.ContainsAny(in.Name, "/\x00"):
 		return fmt.Errorf("%q is no name of a file", in.Name)
-	case !in.Parts.Proper(math.MaxInt64), len(in.Parts) > 0 && in.Kind != journal.KindInPlace:
-		return fmt.Errorf("%v are no parts of a file that is written in place", in.Parts)
 	}
 	return nil
 }
