@@ -195,7 +195,7 @@ while True: time.sleep(60)'`
 				m.Bash(t, "rm -f new old")
 			}
 		}
-	})
+	}, withPolicy("[defaults]\ngrow = \"never\"\n")) // however slowly the command starts
 }
 
 // Ctrl-C goes to all of a job's processes.
