@@ -77,14 +77,9 @@ func (s *session) setApartLocked() (*inode, string) {
 	if !same || st.Nlink > 1 {
 		return nil, ""
 	}
-	undo := f.markReplaced(s.inode.key, s.inode) // who has opened it to read locks the name
+	ended := f.markReplaced(s.inode.key, s.inode) // who has opened it to read locks the name
 	err := s.exchangeLocked(dir, name, &st)
-	if err != nil {
-		undo()
-	}
-	f.mu.Lock()
-	delete(f.replacing, s.inode.key)
-	f.mu.Unlock()
+	ended(err == nil)
 	if err != nil {
 		f.log.Warnf("%q is still open somewhere after its commit and cannot be set apart: %v", s.path(), err)
 		return nil, ""

@@ -98,11 +98,13 @@ func (s *session) markSaved() (undo func()) {
 	if s.inPlace || s.state.isNobodys() {
 		return func() {}
 	}
-	return s.f.markReplaced(s.baseKey, s.base)
+	ended := s.f.markReplaced(s.baseKey, s.base)
+	return func() { ended(false) }
 }
 
-// markReplaced is markSaved for the inode key, known is what we know of it, if its number has been another one's since.
-func (f *FS) markReplaced(key inoKey, known *inode) (undo func()) {
+// markReplaced is markSaved for the inode key; known is what we know of it, if its number has
+// been another one's since. ended says how it went.
+func (f *FS) markReplaced(key inoKey, known *inode) (ended func(replaced bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// Somebody may have looked at it since its replacement began, or have it open
@@ -114,10 +116,14 @@ func (f *FS) markReplaced(key inoKey, known *inode) (undo func()) {
 	}
 	f.saves.Add(1)
 	f.replacing[key] = true // for one that is only just being found
-	return func() {
+	return func(replaced bool) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.replacing, key)
+		if replaced {
+			f.saves.Add(1) // who has looked since may have found it before it was replaced
+			return
+		}
 		for _, n := range is {
 			n.setSavedLocked(false)
 		}
@@ -130,16 +136,5 @@ func (r *renaming) markReplaced() (ended func(replaced bool)) {
 	if st := r.toSt; st == nil || r.flags != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1 || r.sameFile() {
 		return func(bool) {}
 	}
-	f, key := r.f, inoKey{uint64(r.toSt.Dev), r.toSt.Ino}
-	undo := f.markReplaced(key, r.to.inode)
-	return func(replaced bool) {
-		if !replaced {
-			undo()
-			return
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.replacing, key)
-		f.saves.Add(1) // who has looked since may have found it before it was replaced
-	}
+	return r.f.markReplaced(inoKey{uint64(r.toSt.Dev), r.toSt.Ino}, r.to.inode)
 }

@@ -65,7 +65,7 @@ func (k *simKernel) setattrPath(p *simProc, path string, in fuse.SetAttrInCommon
 		}
 		e = k.setattr(p, n, nil, in)
 		if e == 0 && in.Valid&fuse.FATTR_SIZE != 0 {
-			k.w.model.changes(p, dir, name, "has truncated")
+			k.w.model.changes(p, simName{dir, name}, "has truncated")
 		}
 		return e
 	})
@@ -104,9 +104,7 @@ func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
 		}
 		n.lock.lock(true)
 		defer n.lock.unlock(true)
-		k.mu.Lock()
 		n.linked.Store(true)
-		k.mu.Unlock()
 		var out fuse.EntryOut
 		e = k.request(p, "LINK "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
 			h.NodeId = b.id

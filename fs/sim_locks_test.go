@@ -306,8 +306,8 @@ func (m *simModel) locksOn(name simName) (all []*simHeld) {
 
 // changes looks for a lock against what a process has done to a name. The lock of a
 // program that may not write the file binds nobody but those who lock.
-func (m *simModel) changes(p *simProc, dir *simInode, name, what string) {
-	for _, h := range m.locksOn(simName{dir, name}) {
+func (m *simModel) changes(p *simProc, name simName, what string) {
+	for _, h := range m.locksOn(name) {
 		if h.p != p && !related(h.p, p) && h.p.uid == m.w.uid && h.since < p.called {
 			m.w.failf("%s has locked %s %s, and %s %s it", h.p, h.f.path, h.kind, p, what)
 		}

@@ -209,16 +209,13 @@ func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e u
 		if q == p || related(p, q) {
 			continue
 		}
-		m.w.procs.mu.Lock()
-		files := slices.Collect(maps.Values(q.fds))
-		m.w.procs.mu.Unlock()
-		for _, o := range files {
-			if o.writes() && o.flags&unix.O_APPEND == 0 && o.named() == f.named() && f.named().dir != nil {
+		for _, o := range q.files() {
+			if at := f.named(); o.isSession() && o.named() == at && at.dir != nil {
 				m.w.failf("%s and %s have %s open for writing at the same time", p, q, path)
 			}
 		}
 	}
-	m.changes(p, f.named().dir, f.named().name, "has opened it to write")
+	m.changes(p, f.named(), "has opened it to write")
 }
 
 func (m *simModel) newHandle() string {

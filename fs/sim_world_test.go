@@ -118,8 +118,8 @@ func (w *simWorld) now() int64 {
 // moved tells of a rename that has happened; what had the new name has the old one, or
 // none.
 func (w *simWorld) moved(p *simProc, a *simInode, old string, b *simInode, name string, exchanged bool) {
-	w.model.changes(p, a, old, "has renamed")
-	w.model.changes(p, b, name, "has replaced")
+	w.model.changes(p, simName{a, old}, "has renamed")
+	w.model.changes(p, simName{b, name}, "has replaced")
 	for _, p := range w.procs.living() {
 		for _, f := range p.files() {
 			switch at := f.named(); {
@@ -136,7 +136,7 @@ func (w *simWorld) moved(p *simProc, a *simInode, old string, b *simInode, name 
 
 // removed tells of a name that was taken away.
 func (w *simWorld) removed(p *simProc, dir *simInode, name string) {
-	w.model.changes(p, dir, name, "has removed")
+	w.model.changes(p, simName{dir, name}, "has removed")
 	for _, q := range w.procs.living() {
 		for _, f := range q.files() {
 			if (f.named() == simName{dir, name}) {
