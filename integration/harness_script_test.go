@@ -67,6 +67,15 @@ func (m *Mount) LaunchPython(t testing.TB, script string, argv ...string) *Proc 
 	return m.Launch(t, bench.python, append([]string{"-c", script}, argv...)...)
 }
 
+// launchOutside starts a python3 script that touches the mount only by what it does itself:
+// it starts elsewhere, and looks for no modules in its working directory.
+func (m *Mount) launchOutside(t testing.TB, script string, argv ...string) *Proc {
+	t.Helper()
+	cmd := exec.Command(bench.python, append([]string{"-I", "-c", script}, argv...)...)
+	cmd.Dir = "/"
+	return m.launch(t, cmd)
+}
+
 // Python runs a script, which must succeed, and returns its output.
 func (m *Mount) Python(t testing.TB, script string, argv ...string) string {
 	t.Helper()
@@ -95,9 +104,12 @@ func (m *Mount) launch(t testing.TB, cmd *exec.Cmd) *Proc {
 	p := &Proc{Cmd: cmd, t: t, m: m, in: ours, done: make(chan struct{})}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	m.asOwner(cmd)
-	cmd.Env = append(cmd.Env, "PWD="+m.Dir)
-	cmd.Dir = m.Dir
-	if m.options.faults != nil {
+	enters := cmd.Dir == "" // nobody wants it elsewhere
+	if enters {
+		cmd.Dir = m.Dir
+	}
+	cmd.Env = append(cmd.Env, "PWD="+cmd.Dir)
+	if m.options.faults != nil && enters {
 		// Each step of the daemon waits for this process, which may stand still between a fork
 		// and the exec after it: another program has to enter the mount.
 		cmd.Args = append([]string{"env", "-C", m.Dir, cmd.Path}, cmd.Args[1:]...)
