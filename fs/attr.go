@@ -153,7 +153,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if k == nil {
 		return status(unix.ESTALE)
 	}
-	n := f.behind(k)
+	n := f.meant(k)
 	if n.isDir() && f.walks.any() {
 		if e := f.parkHere(cancel, &in.InHeader, n); e != 0 {
 			return status(e)
@@ -256,7 +256,7 @@ func (f *FS) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse
 	if k == nil {
 		return status(unix.ESTALE)
 	}
-	n := f.behind(k)
+	n := f.meant(k)
 	fd := f.fdOf(n)
 	if fd < 0 {
 		return fuse.ENOSYS

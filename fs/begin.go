@@ -230,7 +230,7 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 		}
 	case st.Size == 0:
 		s.filled = true
-	case st.Size <= fillNow:
+	case st.Size <= s.f.fillNow:
 		if err := s.shadow.Fill(basefd); err != nil {
 			return errnoOf(err)
 		}

@@ -75,7 +75,13 @@ func (s *session) closeLocked() {
 	f.mu.Lock()
 	if s.inode.sess == s && s.state != stateDetached {
 		s.inode.sess = nil
-		s.inode.orphan = s.sealed == (cacheStamp{}) && !s.inPlace
+		s.inode.copied = s.inPlace && s.sealed != cacheStamp{}
+		s.inode.orphan = s.inPlace || s.sealed == cacheStamp{}
+		if !s.inode.orphan {
+			for _, k := range s.inode.nodes {
+				f.dropFormerLocked(k)
+			}
+		}
 	}
 	dir, base, name := s.parent, s.base, s.dentry.Name()
 	delete(f.replacing, s.baseKey)
@@ -92,6 +98,7 @@ func (s *session) closeLocked() {
 	if !s.isAsShown() {
 		f.forgetAttrs(s.inode)
 	}
+	f.giveBack(s.inode)
 	if base != nil {
 		f.forgetAttrs(base)
 	}

@@ -112,6 +112,7 @@ type FS struct {
 	mountDev     uint64 // the mount's device
 	mountID      int
 	maxInodes    int
+	fillNow      int64 // see there
 
 	done    chan struct{}      // closed when the mount is gone
 	checks  context.Context    // of what validators do; it ends with the sessions
@@ -172,8 +173,8 @@ func newFS(o Options) *FS {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          o, log: o.Log, policy: o.Policy,
 		done: make(chan struct{}), closing: make(chan struct{}), draining: make(chan struct{}),
-		nextID: rootID,
-		nodes:  map[uint64]*kernelNode{}, inodes: map[inoKey]*inode{}, names: dcache.New[nameState](),
+		nextID: rootID, fillNow: fillNow,
+		nodes: map[uint64]*kernelNode{}, inodes: map[inoKey]*inode{}, names: dcache.New[nameState](),
 		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
 		devs: map[uint64]uint64{}, growing: map[inoKey]int{},
 		moves: make(chan struct{}),

@@ -128,10 +128,17 @@ func (f *FS) closeHandle(h *handle) {
 	}
 	f.dropNodeLocked(h.k)
 	ended := h.closeLiveLocked()
-	if !ended {
+	leaves := h.k.former != nil && h.k.opens == 0 && h.n.orphan
+	if !ended && !leaves {
 		f.unpinLocked(h.n)
 	}
 	f.mu.Unlock()
+	if leaves {
+		f.giveBack(h.n)
+		if !ended {
+			f.unpin(h.n)
+		}
+	}
 	if ended {
 		f.endCarried(h.n)
 		f.unpin(h.n)

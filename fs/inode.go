@@ -43,6 +43,7 @@ type inode struct {
 	sess    *session      // the session whose shadow it is
 	shadow  *session      // the session that is writing the next version of it
 	orphan  bool          // a shadow that was never published: its session is over
+	copied  bool          // a shadow that was written into the file: its session is over
 	writers int           // open handles that can write
 	kept    bool          // it is in the history and has no other name
 	awaited int           // directories: callers that will park in its GETATTR

@@ -11,7 +11,7 @@ const rootID = fuse.FUSE_ROOT_ID
 // kernelNode is what the kernel knows by one node number, and takes for an inode of its
 // own. It stands for a backing inode: for the same one as long as the kernel remembers it,
 // unless a session takes it over (FS.takeOver), which nobody notices who does not have it
-// open.
+// open. A session that does not publish its shadow gives it back (FS.giveBack).
 //
 // An inode has one node, as a rule. It gets a second one if the first is set aside: then
 // lookups lead to the second, and the first is left to those who came before.
@@ -26,6 +26,7 @@ type kernelNode struct {
 	idle    chan struct{} // closed when the last handle goes, if somebody waits
 	aside   bool          // lookups lead to another node
 	taken   bool          // it was the committed file's before it became a shadow's
+	former  *inode        // that file's, pinned, until the session has published the shadow
 	holds   int           // requests on it that run
 	was     []*inode      // what it stood for when they began; pinned
 	numbers []inoKey      // the inode numbers under which it was shown to the kernel: the last few
@@ -54,6 +55,17 @@ func (f *FS) inodeOf(id uint64) *inode {
 func (f *FS) behind(k *kernelNode) *inode {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return k.in
+}
+
+// meant is what a request on a node is about that names no open file: until the node of a
+// shadow that was written into the file is given back (see giveBack), that is the file.
+func (f *FS) meant(k *kernelNode) *inode {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if k.in.copied && k.former != nil {
+		return k.former
+	}
 	return k.in
 }
 
@@ -139,6 +151,7 @@ func (f *FS) dropNodeLocked(k *kernelNode) {
 	delete(f.nodes, k.id)
 	f.dropBacking(k)
 	f.partLocked(k)
+	f.dropFormerLocked(k)
 }
 
 // partLocked ends that a node stands for its inode. FS.mu is held.

@@ -159,7 +159,7 @@ func TestExchangeOfDirectoryAndLiveFile(t *testing.T) {
 }
 
 // A request that has begun on a file works on that file, although another request makes
-// the node a session's meanwhile, and the file's old version is forgotten.
+// the node a session's meanwhile, which publishes, and the file's old version is forgotten.
 func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 	f := newNamed(t)
 	open := func(n *inode) {
@@ -182,6 +182,9 @@ func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 	if !f.takeOver(k, s) || f.inodeOf(k.id) != shadow {
 		t.Fatal("the node was not taken over")
 	}
+	f.mu.Lock()
+	f.dropFormerLocked(k) // the session has published
+	f.mu.Unlock()
 	second.end()
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
 		t.Errorf("the file is closed before the first request has ended: %v", err)
@@ -193,6 +196,46 @@ func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 	shadow.sess = nil
 	f.unpin(shadow)
 	f.forgetAll()
+}
+
+// A node that a session took over stands for its file again when that is over and nothing
+// was published: at once, or when the last one closes it.
+func TestNodeGivenBack(t *testing.T) {
+	for _, opened := range []bool{false, true} {
+		f := newNamed(t)
+		f.srv = noKernel{}
+		n := f.file(f.root, "a")
+		shadow := f.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
+		s := &session{f: f.FS, inode: shadow}
+		shadow.sess, shadow.pins = s, 1
+		k := n.nodeLocked()
+		if !f.takeOver(k, s) || f.inodeOf(k.id) != shadow {
+			t.Fatal("the node was not taken over")
+		}
+		other := f.lookedUp(n) // what a lookup finds meanwhile
+		var h *handle
+		if opened {
+			h = f.newHandle(k, shadow, shadowHandle, unix.O_RDWR)
+		}
+		f.mu.Lock()
+		shadow.sess, shadow.orphan = nil, true
+		f.mu.Unlock()
+		f.giveBack(shadow)
+		if opened {
+			if f.inodeOf(k.id) != shadow {
+				t.Error("a node was given back that somebody has open")
+			}
+			f.closeHandle(h)
+		}
+		if f.inodeOf(k.id) != n || other == k || n.nodeLocked() != other {
+			t.Errorf("opened %t: the node does not stand for its file again, beside the one that lookups lead to", opened)
+		}
+		f.unpin(shadow)
+		if f.inodes[shadow.key] != nil {
+			t.Errorf("opened %t: the shadow is not forgotten", opened)
+		}
+		f.forgetAll()
+	}
 }
 
 // A node that is set aside stands for its inode to those who came before. Others are led

@@ -21,11 +21,11 @@ func (f *FS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) f
 	if k == nil {
 		return status(unix.ESTALE)
 	}
-	n := f.behind(k)
+	n := f.meant(k)
 	if e := f.setattr(in, k, n); e != 0 {
 		return status(e)
 	}
-	n = f.behind(k) // a session may have taken k over
+	n = f.meant(k) // a session may have taken k over
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)

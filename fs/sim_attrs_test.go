@@ -184,6 +184,9 @@ func (p *simProc) bump(path string) {
 	written := ""
 	for _, part := range versionText(f.version) {
 		if e = p.write(fd, part); e != 0 {
+			if written == "" {
+				f.version = unchanged
+			}
 			break
 		}
 		written += part

@@ -79,6 +79,9 @@ func (w *simWorld) start() error {
 		return err
 	}
 	f.maxInodes = 1000
+	if w.opts.seed%2 == 0 {
+		f.fillNow = 0 // all files are large
+	}
 	f.mountID = 4000 + len(w.buried)
 	f.mountDev = unix.Mkdev(0, uint32(f.mountID))
 	f.virt = newVirtual(f, locksdir.New(f.source))

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -128,6 +129,10 @@ func (f *FS) takeOver(k *kernelNode, s *session) bool {
 		k.was = append(k.was, base)
 		base.pins++
 	}
+	if k.former == nil {
+		k.former = base
+		base.pins++
+	}
 	f.partLocked(k)
 	k.in, shadow.nodes = shadow, []*kernelNode{k}
 	k.aside, k.taken = false, true
@@ -136,6 +141,51 @@ func (f *FS) takeOver(k *kernelNode, s *session) bool {
 	f.dropBacking(k)
 	k.io.stamp = cacheStamp{}
 	return true
+}
+
+// giveBack undoes takeOver when the session is over and has not published n, its shadow: it
+// wrote into the file, or was rolled back. The kernel knows the node by the file's other
+// names, too, and by descriptors opened with O_PATH. While somebody has it open it stays what
+// it is, and is given back at the last close.
+func (f *FS) giveBack(n *inode) {
+	f.mu.Lock()
+	var nodes []*kernelNode
+	if n.orphan && n.sess == nil {
+		nodes = slices.Clone(n.nodes)
+	}
+	f.mu.Unlock()
+	for _, k := range nodes {
+		if f.giveBackNode(k, n) {
+			f.srv.InodeNotify(k.id, 0, -1) // of the shadow's attributes and pages nothing is to stay
+		}
+	}
+}
+
+func (f *FS) giveBackNode(k *kernelNode, n *inode) bool {
+	k.io.mu.Lock()
+	defer k.io.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	file := k.former
+	if k.in != n || file == nil || k.opens > 0 || n.sess != nil {
+		return false
+	}
+	f.partLocked(k)
+	k.in, k.former = file, nil
+	k.aside, k.taken = file.nodeLocked() != nil, false
+	file.nodes = append(file.nodes, k)
+	f.unpinLocked(file)
+	f.dropBacking(k)
+	k.io.stamp = cacheStamp{}
+	return true
+}
+
+// dropFormerLocked forgets what k stood for before a session took it over. FS.mu is held.
+func (f *FS) dropFormerLocked(k *kernelNode) {
+	if k.former != nil {
+		f.unpinLocked(k.former)
+		k.former = nil
+	}
 }
 
 // awaitedLocked reports whether somebody who was told to walk again may be on

@@ -95,7 +95,7 @@ func (f *FS) xattrPath(id uint64) (string, unix.Errno) {
 	if isVirtual(id) {
 		return "", unix.ENODATA
 	}
-	n := f.inodeOf(id)
+	n := f.inodeMeant(id)
 	if n == nil {
 		return "", unix.ESTALE
 	}
@@ -106,6 +106,14 @@ func (f *FS) xattrPath(id uint64) (string, unix.Errno) {
 	return procSelf(fd), 0
 }
 
+// inodeMeant is meant of the node with a number, nil for one unknown.
+func (f *FS) inodeMeant(id uint64) *inode {
+	if k := f.nodeOf(id); k != nil {
+		return f.meant(k)
+	}
+	return nil
+}
+
 func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno {
 	if isVirtual(h.NodeId) {
 		return unix.EPERM
@@ -113,7 +121,7 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 	if f.opts.ReadOnly {
 		return unix.EROFS
 	}
-	n := f.inodeOf(h.NodeId)
+	n := f.inodeMeant(h.NodeId)
 	if n == nil {
 		return unix.ESTALE
 	}

@@ -122,3 +122,37 @@ func TestFlockStaysWhenTheFileIsLinked(t *testing.T) {
 		})
 	}
 }
+
+// An edit through a descriptor that names the file alone (/proc/self/fd/N, of one opened with
+// O_PATH) happens at the node that the file's other names have, too, and is committed in
+// place. What is done by another name afterwards is done to the file.
+func TestLinkEditedThroughADescriptor(t *testing.T) {
+	for _, after := range []struct{ name, python, want string }{
+		{"read", `print(open("b").read())`, "edited\n"},
+		{"append", `open("b", "a").write("more\n"); print(open("a").read())`, "edited\nmore\n"},
+		{"truncate", `os.truncate("b", 2); print(open("a").read())`, "ed"},
+		{"save", `open("a", "w").write("saved\n"); print(open("b").read())`, "saved\n"},
+		{"touch", `os.utime("b", (1, 1)); print(os.stat("a").st_mtime)`, "1.0"},
+		{"chmod", `os.chmod("b", 0o600); print(oct(os.stat("a").st_mode))`, "0o100600"},
+		{"xattr", `os.setxattr("b", "user.x", b"1"); print(os.getxattr("a", "user.x"))`, "b'1'"},
+		{"stat", `print(os.stat("b").st_nlink, os.stat("a").st_nlink, os.stat(descriptor).st_nlink)`, "2 2 2"},
+		{"by the descriptor", `os.truncate("/proc/self/fd/%d" % descriptor, 2); print(open("b").read())`, "ed"},
+	} {
+		t.Run(after.name, func(t *testing.T) {
+			forEachMount(t, func(t *testing.T, m *Mount) {
+				got := m.Python(t, `
+import os
+open("a", "w").write("old\n")
+os.link("a", "b")
+open("a").read(); open("b").read() # both names lead the kernel to one node
+descriptor = os.open("a", os.O_PATH)
+with open("/proc/self/fd/%d" % descriptor, "r+") as f:
+    f.write("edited\n")
+`+after.python)
+				if got != after.want+"\n" {
+					t.Errorf("%q, not %q", got, after.want)
+				}
+			})
+		})
+	}
+}
