@@ -197,7 +197,7 @@ func (f *FS) isOrphan(n *inode) bool {
 func (f *FS) strangerAt(h *fuse.InHeader, k *kernelNode) bool {
 	f.mu.Lock()
 	n := k.in
-	s, taken := n.sess, k.taken
+	s, taken := n.sess, k.former != nil
 	f.mu.Unlock()
 	if s == nil || !taken {
 		return false

@@ -84,6 +84,7 @@ func (s *session) closeLocked() {
 		}
 	}
 	dir, base, name := s.parent, s.base, s.dentry.Name()
+	orphan := s.inode.orphan
 	delete(f.replacing, s.baseKey)
 	s.leaveLocked()
 	handles := len(s.handles)
@@ -98,7 +99,9 @@ func (s *session) closeLocked() {
 	if !s.isAsShown() {
 		f.forgetAttrs(s.inode)
 	}
-	f.giveBack(s.inode)
+	if orphan {
+		f.giveBack(s.inode)
+	}
 	if base != nil {
 		f.forgetAttrs(base)
 	}

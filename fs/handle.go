@@ -128,16 +128,13 @@ func (f *FS) closeHandle(h *handle) {
 	}
 	f.dropNodeLocked(h.k)
 	ended := h.closeLiveLocked()
-	leaves := h.k.former != nil && h.k.opens == 0 && h.n.orphan
-	if !ended && !leaves {
+	if !ended {
 		f.unpinLocked(h.n)
 	}
+	taken := h.k.former != nil
 	f.mu.Unlock()
-	if leaves {
+	if taken {
 		f.giveBack(h.n)
-		if !ended {
-			f.unpin(h.n)
-		}
 	}
 	if ended {
 		f.endCarried(h.n)

@@ -25,8 +25,7 @@ type kernelNode struct {
 	opens   int           // open handles
 	idle    chan struct{} // closed when the last handle goes, if somebody waits
 	aside   bool          // lookups lead to another node
-	taken   bool          // it was the committed file's before it became a shadow's
-	former  *inode        // that file's, pinned, until the session has published the shadow
+	former  *inode        // taken over: the committed file's, pinned, until the session has published the shadow
 	holds   int           // requests on it that run
 	was     []*inode      // what it stood for when they began; pinned
 	numbers []inoKey      // the inode numbers under which it was shown to the kernel: the last few

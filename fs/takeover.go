@@ -135,7 +135,7 @@ func (f *FS) takeOver(k *kernelNode, s *session) bool {
 	}
 	f.partLocked(k)
 	k.in, shadow.nodes = shadow, []*kernelNode{k}
-	k.aside, k.taken = false, true
+	k.aside = false
 	// The pages of the committed version go when the open is answered without
 	// FOPEN_KEEP_CACHE.
 	f.dropBacking(k)
@@ -172,7 +172,7 @@ func (f *FS) giveBackNode(k *kernelNode, n *inode) bool {
 	}
 	f.partLocked(k)
 	k.in, k.former = file, nil
-	k.aside, k.taken = file.nodeLocked() != nil, false
+	k.aside = file.nodeLocked() != nil
 	file.nodes = append(file.nodes, k)
 	f.unpinLocked(file)
 	f.dropBacking(k)
