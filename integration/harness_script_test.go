@@ -144,10 +144,11 @@ func (p *Proc) PID() int { return p.Cmd.Process.Pid }
 // Signal sends a signal to the program alone.
 func (p *Proc) Signal(s syscall.Signal) { p.Cmd.Process.Signal(s) }
 
-// Kill ends the program and everything it started in its process group.
+// Kill ends the program and everything it started in its process group. Its input ends
+// afterwards: a program that reads it would otherwise end by itself first, with success.
 func (p *Proc) Kill() {
-	p.in.Close()
 	syscall.Kill(-p.PID(), syscall.SIGKILL)
+	p.in.Close()
 	select {
 	case <-p.done:
 	case <-time.After(patience):
