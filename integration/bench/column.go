@@ -40,6 +40,7 @@ const (
 	lazyColumn      = "lazy"
 	pageCacheColumn = "no-passthrough"
 	untrackedColumn = "untracked"
+	oldColumn       = "old" // with -old
 )
 
 // columnIDs are the choices of -columns.
@@ -51,7 +52,7 @@ func columnIDs() []string {
 // that cannot be had is returned broken, with the reason, and not measured.
 func (s *site) openColumns(ctx context.Context, ids []string, logf func(string, ...any)) ([]*column, error) {
 	var all []*column
-	for _, id := range columnIDs() {
+	for _, id := range append(columnIDs(), oldColumn) {
 		if !slices.Contains(ids, id) {
 			continue
 		}
@@ -103,6 +104,10 @@ func newColumn(id string) *column {
 		c.Title, c.About, c.IsLatchfs, c.ReadsOnly = "latchfs, untracked", "lost-update = \"off\"", true, true
 		c.Durability = auto
 		c.NoTargets = true // what the others are compared with
+	case oldColumn:
+		c.Title, c.About, c.IsLatchfs = "latchfs, old", "another binary, with its defaults", true
+		c.Durability = auto
+		c.NoTargets = true // what the new one is compared with
 	}
 	return c
 }
@@ -153,6 +158,8 @@ func (s *site) command(ctx context.Context, id, data, mountpoint string) (comman
 	}
 	command = []string{binary, "mount", "--foreground"}
 	switch id {
+	case oldColumn:
+		command[0] = s.Old
 	case fullColumn, orderedColumn, lazyColumn:
 		command = append(command, "--durability", id)
 	case pageCacheColumn:

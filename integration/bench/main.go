@@ -50,6 +50,7 @@ type options struct {
 	Dir     string
 	FS      string
 	Latchfs string
+	Old     string // another binary of latchfs, to compare with; empty: none
 	Columns []string
 	Works   []work
 	Keep    bool
@@ -69,6 +70,7 @@ func parseOptions(args []string) (options, error) {
 	f.StringVar(&o.Dir, "dir", "/var/tmp", "directory on the filesystem to measure on")
 	f.StringVar(&o.FS, "fs", fsAuto, "filesystem: dir (as it is), ext4, xfs or btrfs (in an image), or auto")
 	f.StringVar(&o.Latchfs, "latchfs", "", "binary to measure (default: built from ./cmd/latchfs)")
+	f.StringVar(&o.Old, "old", "", "binary of latchfs to compare with, in a column of its own")
 	f.StringVar(&only, "only", "", "regular expression: measure only the works whose name matches")
 	f.StringVar(&columns, "columns", strings.Join(columnIDs(), ","), "columns to measure")
 	f.IntVar(&o.Locks, "locks", 0, "hold so many locks, with a tenth as many requests waiting, and measure the table; 0: measure the works")
@@ -88,6 +90,9 @@ func parseOptions(args []string) (options, error) {
 			return o, fmt.Errorf("no column is called %q; there are %s", id, strings.Join(columnIDs(), ", "))
 		}
 		o.Columns = append(o.Columns, id)
+	}
+	if o.Old != "" {
+		o.Columns = append(o.Columns, oldColumn)
 	}
 	pattern, err := regexp.Compile(only)
 	if err != nil {

@@ -23,6 +23,7 @@ func (r report) write(out io.Writer) error {
 	w.printf("\n### Ratios and targets\n\nTime of latchfs divided by the other's in the same round: median and quartiles over the rounds; below 1 is faster.\n\n")
 	r.writeRatios(w)
 	r.writeReads(w)
+	r.writeOld(w)
 	r.writeFailures(w)
 	w.printf("\n### What one operation is\n\n")
 	for _, x := range r.Works {
@@ -120,6 +121,27 @@ func (r report) writeReads(w *printer) {
 		for _, row := range rows {
 			w.row(row...)
 		}
+	}
+}
+
+// writeOld compares latchfs with the binary of the column "old".
+func (r report) writeOld(w *printer) {
+	var rows [][]string
+	for _, x := range r.Works {
+		for _, c := range r.Columns {
+			if was := r.ratio(x, c, oldColumn); c.ID == latchfsColumn && was.N > 0 {
+				rows = append(rows, []string{x.Title, formatRatio(was)})
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	w.printf("\n### Beside the old binary\n\nTime of latchfs divided by that of the old binary in the same round; below 1 is faster.\n\n")
+	w.row("work", "of old")
+	w.row("---", "---:")
+	for _, row := range rows {
+		w.row(row...)
 	}
 }
 

@@ -13,6 +13,7 @@ type site struct {
 	Dir     string // all below here; removed at the end
 	Module  string // root of the source tree, to build from
 	Latchfs string // binary to measure; built when empty
+	Old     string // the one to compare it with; may be empty
 }
 
 // newSite makes the directory of one run. On error nothing is left of it.
@@ -21,10 +22,11 @@ func newSite(ctx context.Context, o options) (s *site, err error) {
 	if s.Module, err = findModule(ctx); err != nil {
 		return nil, err
 	}
-	if o.Latchfs != "" {
-		if s.Latchfs, err = filepath.Abs(o.Latchfs); err != nil {
-			return nil, err
-		}
+	if s.Latchfs, err = absolute(o.Latchfs); err != nil {
+		return nil, err
+	}
+	if s.Old, err = absolute(o.Old); err != nil {
+		return nil, err
 	}
 	if s.Dir, err = os.MkdirTemp(o.Dir, "latchfs-bench-"); err != nil {
 		return nil, err
@@ -33,6 +35,14 @@ func newSite(ctx context.Context, o options) (s *site, err error) {
 		return nil, errors.Join(err, s.leave(nil, false))
 	}
 	return s, nil
+}
+
+// absolute is filepath.Abs of a path that may be empty, and then stays so.
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	return filepath.Abs(path)
 }
 
 func (s *site) fill(ctx context.Context, fs string) error {
