@@ -99,7 +99,7 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *k
 	if f.isOrphan(n) && (c.tid != 0 || f.leftBehind(n)) {
 		// The session that had taken the file's node over was rolled back while the
 		// caller waited for it.
-		if f.walks.repeated(c) {
+		if f.walks.Repeated(c) {
 			return status(unix.EBUSY)
 		}
 		return status(f.staleAt(c, n))

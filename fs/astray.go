@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/refusals"
+	"latchfs/fs/rewalk"
 	"latchfs/lockmgr/proc"
 )
 
@@ -54,7 +55,7 @@ func (f *FS) noteRenamedLocked(n *inode, lost dkey, r recentRename) {
 func (f *FS) lostNameOf(c *caller, n *inode) (lost dkey, ok bool) {
 	f.mu.Lock()
 	r := n.renamed
-	if r != nil && time.Since(r.at) > walkGrace {
+	if r != nil && time.Since(r.at) > rewalk.KeptFor {
 		n.renamed, r = nil, nil
 	}
 	f.mu.Unlock()
@@ -99,7 +100,7 @@ func (f *FS) comesAstray(c *caller, n *inode, replaces bool) unix.Errno {
 	switch {
 	case !ok:
 		return 0
-	case !f.walks.repeated(c):
+	case !f.walks.Repeated(c):
 		return f.staleAt(c, n)
 	case replaces:
 		f.explain(refusals.Refusal{

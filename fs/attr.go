@@ -154,7 +154,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 		return status(unix.ESTALE)
 	}
 	n := f.meant(k)
-	if n.isDir() && f.walks.any() {
+	if n.isDir() && f.walks.Any() {
 		if e := f.parkHere(cancel, &in.InHeader, n); e != 0 {
 			return status(e)
 		}
@@ -213,10 +213,10 @@ func (f *FS) strangerAt(h *fuse.InHeader, k *kernelNode) bool {
 // kept for the operation itself.
 func (f *FS) sendOn(h *fuse.InHeader, n *inode) bool {
 	c := f.callerOf(h)
-	if call, ok := c.syscall(); ok && !statsByName(call) {
+	if call, ok := c.Syscall(); ok && !statsByName(call) {
 		return false
 	}
-	if f.walks.repeated(c) {
+	if f.walks.Repeated(c) {
 		return false
 	}
 	f.staleAt(c, n)

@@ -50,8 +50,11 @@ type caller struct {
 	callKnown bool
 }
 
-// syscall is the system call that sent the request, if it can be seen.
-func (c *caller) syscall() (proc.Call, bool) {
+// Thread implements rewalk.Thread.
+func (c *caller) Thread() (tid int32, start uint64) { return c.tid, c.start }
+
+// Syscall is the system call that sent the request, if it can be seen.
+func (c *caller) Syscall() (proc.Call, bool) {
 	c.callOnce.Do(func() {
 		if c.tid != 0 {
 			c.call, c.callKnown = c.f.proc.Syscall(uint32(c.tid))

@@ -92,7 +92,7 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 		return unix.EEXIST
 	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, f.wentLive(&st), f.isLivePath(f.path(p.dir, p.name)):
 		// The open does without a lock, and must not be told to walk again.
-		f.walks.put(c, &walk{op: opStale, at: w.at})
+		f.walks.Put(c, &walk{promise: promise{Op: opStale, At: w.At}})
 		return 0
 	}
 	switch e := f.mayOpenName(c, p.dir, p.name, &st, o.flags); e {
@@ -106,7 +106,7 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 	if e != 0 {
 		return e
 	}
-	f.walks.leadTo(w, s)
+	f.leadTo(w, s)
 	return 0
 }
 

@@ -45,7 +45,7 @@
 // Operations on names, creation among them, are sent under the locks of
 // directories and inodes, and nothing may wait in them: see park.go for where
 // they wait. The kernel repeats a call answered ESTALE once, so no thread is
-// answered that twice: see walk.go.
+// answered that twice: see package rewalk.
 //
 // # Claims
 //

@@ -74,7 +74,7 @@ func (f *FS) holdBack(d *demand, cancel <-chan struct{}) unix.Errno {
 // holdBackWalk is holdBack for an operation under the kernel's locks: the caller is
 // sent to wait on its second walk.
 func (f *FS) holdBackWalk(c *caller, w *walk, repeated bool) unix.Errno {
-	if repeated || f.isStopped() || w.d.wait == 0 || c.tid == 0 || !f.repeats(c, w.op) {
+	if repeated || f.isStopped() || w.d.wait == 0 || c.tid == 0 || !f.repeats(c, w.Op) {
 		return f.refuse(w.d, denied.ErrShutdown)
 	}
 	_, e := f.sendBack(c, w)

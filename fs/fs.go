@@ -21,6 +21,7 @@ import (
 	"latchfs/fs/markers"
 	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
+	"latchfs/fs/rewalk"
 	"latchfs/fs/tally"
 	"latchfs/fs/unfinished"
 	"latchfs/journal"
@@ -49,10 +50,10 @@ import (
 //	claimState.mu, ioState.mu
 //	FS.mu
 //	filed.Room.mu
-//	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, foreignWalks.mu
+//	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, rewalk.Strangers.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu, probe.mu
 //	reach.Look.mu, readClaims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu
-//	unfinished.Gaps.mu, vnodes.Table.mu, walks.mu
+//	rewalk.Table.mu, unfinished.Gaps.mu, vnodes.Table.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -79,7 +80,7 @@ type FS struct {
 	source      *source
 	virt        *virtual
 	walks       *walks
-	strayed     foreignWalks // callers that cannot be told apart, and were told to walk again
+	strayed     *rewalk.Strangers[dkey] // callers that cannot be told apart, and were told to walk again
 	heart       *heartbeat.Heart
 	txns        txns
 	ctl         *ctl.Server    // answers the control file, and has the locks taken through it
@@ -182,7 +183,7 @@ func newFS(o Options) *FS {
 	}
 	f.glances = make(chan struct{}, maxGlances)
 	f.checks, f.noMore = context.WithCancel(context.Background())
-	f.walks = newWalks(f)
+	f.walks, f.strayed = rewalk.New[dkey](walkEngine{f}), rewalk.NewStrangers[dkey](strayedWait)
 	f.book, f.looks = newBook(), newLooks()
 	f.turns, f.views = newTurns()
 	f.readClaims = newReadClaims(f)

@@ -83,7 +83,7 @@ func (f *FS) mayDropBits(in *fuse.SetAttrIn, n *inode) unix.Errno {
 		return 0
 	}
 	c := f.callerOf(h)
-	call, known := c.syscall()
+	call, known := c.Syscall()
 	switch {
 	case known && slices.Contains(chownCalls, call.Nr):
 		return unix.EPERM

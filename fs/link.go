@@ -37,8 +37,8 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 		places = append(places, place{parent, old, n})
 	}
 	c, path := f.callerOf(&in.InHeader), f.path(dir, name)
-	w := f.walks.get(c)
-	repeated := w != nil && w.op != opWait
+	w := f.walks.Get(c)
+	repeated := w != nil && w.Op != opWait
 	lb, l, e := f.lockJudged(c, opLink, func() []candidate { return f.linked(n, path) }, places...)
 	if e != 0 {
 		return status(e)

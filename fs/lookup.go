@@ -20,7 +20,7 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 	if parent == nil {
 		return status(unix.ESTALE)
 	}
-	f.walks.lookedUp(h.Pid, dkey{parent, name})
+	f.walks.LookedUp(h.Pid, dkey{parent, name})
 	k, volatile, e := f.resolve(h, parent, name)
 	if e != 0 {
 		return status(e)
@@ -32,8 +32,8 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 	if k == nil {
 		if k, e = f.childOrDue(parent, name, &st); e == unix.ENOENT {
 			// NodeId 0 with a timeout is a negative entry.
-			if f.walks.any() {
-				f.walks.missing(f.callerOf(h), dkey{parent, name})
+			if f.walks.Any() {
+				f.missing(f.callerOf(h), dkey{parent, name})
 			}
 			if !volatile && !f.isBusyName(parent, name) && !f.mayComeBack(parent, name) {
 				out.SetEntryTimeout(entryTTL)
@@ -86,7 +86,7 @@ func (f *FS) resolve(h *fuse.InHeader, parent *inode, name string) (k *kernelNod
 	s, staged := is.sess, is.staged
 
 	c := f.callerOf(h)
-	if w := f.walks.get(c); w != nil && w.at[0] == (dkey{parent, name}) {
+	if w := f.walks.Get(c); w != nil && w.At[0] == (dkey{parent, name}) {
 		if target := f.walkTarget(w); target != nil {
 			return target, true, 0
 		}
@@ -122,12 +122,11 @@ func (f *FS) otherName(h *fuse.InHeader, k *kernelNode, volatile bool) (*kernelN
 	}
 	c := f.callerOf(h)
 	led := false
-	if w := f.walks.get(c); w != nil {
-		f.walks.mu.Lock()
-		if led = w.sess == s; led {
-			w.looked = true
-		}
-		f.walks.mu.Unlock()
+	if w := f.walks.Get(c); w != nil {
+		f.walks.Arrive(w, func() bool {
+			led = w.sess == s
+			return led
+		})
 	}
 	if !led && (s.idle.Load() || !c.kinOf(s.who.Load())) {
 		return k, true
@@ -143,10 +142,12 @@ func (f *FS) otherName(h *fuse.InHeader, k *kernelNode, volatile bool) (*kernelN
 
 // walkTarget takes a reference on the node to which a walk is led.
 func (f *FS) walkTarget(w *walk) *kernelNode {
-	f.walks.mu.Lock()
-	s, k := w.sess, w.node
-	w.looked = true
-	f.walks.mu.Unlock()
+	var s *session
+	var k *kernelNode
+	f.walks.Arrive(w, func() bool {
+		s, k = w.sess, w.node
+		return true
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if k != nil && f.nodes[k.id] == k {

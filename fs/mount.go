@@ -129,7 +129,7 @@ func (m *Mount) mount() error {
 		f.stop()
 		close(m.gone)
 	}()
-	go f.walks.sweep()
+	go f.walks.Sweep(f.done)
 	go f.trim.run()
 	go f.virt.trim()
 	if f.store != nil {

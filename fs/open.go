@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/rewalk"
 	"latchfs/lockmgr/policy"
 )
 
@@ -27,10 +28,10 @@ const (
 	opFlock    = "flock"
 	opFcntl    = "fcntl"
 	opAppend   = "append"
-	opGuard    = "guard"    // taken through the control file, for what its holder does not say
-	opWait     = "wait"     // an interrupted open
-	opPutBack  = "put_back" // of a file whose removal began a change that is refused
-	opStale    = "stale"    // any that was merely told to walk again
+	opGuard    = "guard"      // taken through the control file, for what its holder does not say
+	opWait     = rewalk.Wait  // an interrupted open
+	opPutBack  = "put_back"   // of a file whose removal began a change that is refused
+	opStale    = rewalk.Stale // any that was merely told to walk again
 )
 
 // fmodeExec is __FMODE_EXEC of include/linux/fs.h: the open is an execve(2)'s.
@@ -49,7 +50,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	n := f.behind(k)
 	if f.finishHalfDone() {
 		f.forgetAttrs(n) // its size may be another one now
-		if c := f.callerOf(&in.InHeader); f.isReplaced(n) && c.tid != 0 && !f.walks.repeated(c) {
+		if c := f.callerOf(&in.InHeader); f.isReplaced(n) && c.tid != 0 && !f.walks.Repeated(c) {
 			return status(f.staleAt(c, n))
 		}
 	}
@@ -89,7 +90,7 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 		// The caller was on its way to the committed file when a session took over the
 		// file's node, and the session was rolled back. Who opens a descriptor arrives
 		// here again.
-		if c := f.callerOf(&in.InHeader); !f.walks.repeated(c) && (c.tid != 0 || f.leftBehind(n)) {
+		if c := f.callerOf(&in.InHeader); !f.walks.Repeated(c) && (c.tid != 0 || f.leftBehind(n)) {
 			return status(f.staleAt(c, n))
 		}
 	}
@@ -103,9 +104,9 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 			// A path that led to somebody else's shadow leads elsewhere when
 			// it is walked again. A descriptor (/proc/self/fd) does not.
 			switch {
-			case f.walks.repeated(c):
+			case f.walks.Repeated(c):
 				return f.openBase(in, k, s, out)
-			case c.tid == 0 && f.strayed.perhapsRepeated(f.nameKey(n), s.id):
+			case c.tid == 0 && f.strayed.PerhapsRepeated(f.nameKey(n), s.id):
 				return f.openAfter(cancel, in, k, s, out)
 			}
 			return status(f.staleAt(c, n))
@@ -115,11 +116,11 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 	if h == nil {
 		return f.openRead(cancel, in, k, out) // a session has just begun, or ended
 	}
-	if f.walks.any() {
-		f.walks.repeated(f.callerOf(&in.InHeader))
+	if f.walks.Any() {
+		f.walks.Repeated(f.callerOf(&in.InHeader))
 	}
-	if f.strayed.any() && f.callerOf(&in.InHeader).tid == 0 {
-		f.strayed.arrived(f.nameKey(n))
+	if f.strayed.Any() && f.callerOf(&in.InHeader).tid == 0 {
+		f.strayed.Arrived(f.nameKey(n))
 	}
 	h.sess = s
 	h.uid, h.gid = in.Uid, in.Gid
@@ -214,7 +215,7 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, n
 	case set.Mode == policy.ReadOnly:
 		return fuse.EROFS
 	case set.Mode == policy.Live || f.isAutoLive(n):
-		if f.isReplaced(n) && !f.walks.repeated(c) {
+		if f.isReplaced(n) && !f.walks.Repeated(c) {
 			return status(f.staleAt(c, n)) // it went live while the caller was on its way
 		}
 		if f.sessionAt(parent, name) != nil && !f.isAutoLive(n) {
@@ -279,7 +280,7 @@ func (f *FS) openPlain(in *fuse.OpenIn, k *kernelNode, n *inode, live bool, out 
 
 // isLed reports whether the caller's walk was led to the session's shadow.
 func (f *FS) isLed(c *caller, s *session) bool {
-	w := f.walks.get(c)
+	w := f.walks.Get(c)
 	return w != nil && w.sess == s
 }
 

@@ -33,21 +33,21 @@ func (o *opening) begin() fuse.Status {
 	f, c, n := o.f, o.c, o.n
 	dir, name := f.nameOf(n)
 	at := [2]dkey{{dir, name}}
-	o.repeated = f.walks.repeated(c) || o.repeated
+	o.repeated = f.walks.Repeated(c) || o.repeated
 	w := f.takeOpenWalk(c, o.k, n, at)
 	if w != nil {
 		o.repeated = true
 		switch {
-		case !w.looked && w.from == o.k && f.unnamed(n):
+		case !w.Looked() && w.from == o.k && f.unnamed(n):
 			// The caller has a descriptor of a file that is no more. Who came by a
 			// name must not cut that file: somebody may be reading it.
 			f.dropWalk(w)
 			return f.openPlain(o.in, o.k, n, false, o.out)
-		case w.sess != nil && !w.looked && w.at == at:
+		case w.sess != nil && !w.Looked() && w.At == at:
 			// No name was walked: the open went through a descriptor, or the
 			// file is a mount point of its own.
 			return o.takeOver(w.sess)
-		case w.sess != nil || w.at != at:
+		case w.sess != nil || w.At != at:
 			f.dropWalk(w)
 			w = nil
 		}
@@ -79,19 +79,19 @@ func (o *opening) begin() fuse.Status {
 // takeOpenWalk returns what the caller was promised when it opened n before;
 // an inode with several names may have been reached by another one.
 func (f *FS) takeOpenWalk(c *caller, k *kernelNode, n *inode, at [2]dkey) *walk {
-	w := f.walks.get(c)
-	if w == nil || w.op == opWait {
+	w := f.walks.Get(c)
+	if w == nil || w.Op == opWait {
 		return nil
 	}
-	if w.op == opOpen {
+	if w.Op == opOpen {
 		f.mu.Lock()
 		same := w.from == k || w.sess != nil && n.shadow == w.sess
 		f.mu.Unlock()
-		if same && f.walks.remove(w) {
+		if same && f.walks.Remove(w) {
 			return w
 		}
 	}
-	return f.walks.take(c, opOpen, at)
+	return f.walks.Take(c, opOpen, at)
 }
 
 // lead answers ESTALE so that the caller's second walk finds the shadow. The
@@ -101,7 +101,7 @@ func (o *opening) lead(s *session, at [2]dkey) fuse.Status {
 		// Unknown threads cannot be told apart in their second walk.
 		return o.takeOver(s)
 	}
-	o.f.walks.put(o.c, &walk{op: opOpen, at: at, sess: s, from: o.k})
+	o.f.walks.Put(o.c, &walk{promise: promise{Op: opOpen, At: at}, sess: s, from: o.k})
 	return status(unix.ESTALE)
 }
 
@@ -136,7 +136,7 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	switch gone := err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG; {
 	case gone && o.repeated:
 		f.table.Release(l)
-		if call, known := c.syscall(); known && creates(call) {
+		if call, known := c.Syscall(); known && creates(call) {
 			return nil, unix.EBUSY // it would have to begin anew, with a create
 		}
 		return nil, unix.ENOENT
@@ -218,15 +218,15 @@ func (f *FS) reserve(d *demand, l *lockmgr.Lock, from *kernelNode) unix.Errno {
 		f.table.Release(l)
 		return unix.ENOENT
 	}
-	f.walks.put(c, &walk{op: opOpen, at: [2]dkey{d.places[0].key()}, d: d, lock: l, parked: true, from: from})
+	f.walks.Put(c, &walk{promise: promise{Op: opOpen, At: [2]dkey{d.places[0].key()}, Unparked: true}, d: d, lock: l, from: from})
 	return 0
 }
 
 // shadow joins the session whose shadow the node is.
 func (o *opening) shadow(s *session) fuse.Status {
 	f := o.f
-	w := f.walks.get(o.c)
-	led := w != nil && w.sess == s && f.walks.remove(w)
+	w := f.walks.Get(o.c)
+	led := w != nil && w.sess == s && f.walks.Remove(w)
 	h, e := s.attach(o.c, o.k, o.in.Flags, o.out)
 	if led {
 		o.repeated = true

@@ -8,7 +8,6 @@ import (
 
 	"latchfs/fs/denied"
 	"latchfs/fs/locksdir"
-	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
 
@@ -49,7 +48,7 @@ func (f *FS) ownWork(c *caller, places []place) (s *session, over <-chan struct{
 func (f *FS) waitForOwnWork(c *caller, w *walk, repeated bool) unix.Errno {
 	d := w.d
 	own, over := f.ownWork(c, d.places)
-	if own == nil || repeated || c.tid == 0 || d.wait == 0 || !f.repeats(c, w.op) {
+	if own == nil || repeated || c.tid == 0 || d.wait == 0 || !f.repeats(c, w.Op) {
 		return 0
 	}
 	w.own, w.over = own, over
@@ -70,7 +69,7 @@ func (f *FS) lockAfterOwnWork(w *walk, cancel <-chan struct{}) unix.Errno {
 	if err == nil {
 		l, failed := f.acquire(d, false)
 		if failed == nil {
-			f.walks.gotLock(w, l)
+			f.walks.Update(w, func() { w.lock, w.own = l, nil })
 			return 0
 		}
 		err = failed
@@ -128,37 +127,17 @@ func (d *demand) timeLimit() (over <-chan time.Time, stop func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// gotLock gives a walk the lock for which it asks only now.
-func (ws *walks) gotLock(w *walk, l *lockmgr.Lock) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	w.lock, w.own = l, nil
-}
-
-// waitingForOwn are the walks that wait for a session of their own family.
-func (ws *walks) waitingForOwn() []*walk {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	var out []*walk
-	for _, w := range ws.m {
-		if w.own != nil && w.busy {
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
 // waitingForOwn describes those who wait for a session of their own family.
 func (s *source) waitingForOwn() []locksdir.Record {
 	var out []locksdir.Record
-	for _, w := range s.f.walks.waitingForOwn() {
+	for _, w := range s.f.walks.All(func(w *walk) bool { return w.own != nil && w.IsBusy() }) {
 		own, c := w.own, w.d.c
 		by := own.who.Load().owner
 		d := c.describe()
 		out = append(out, locksdir.Record{
 			Path: w.d.path, Key: w.d.path, State: locksdir.Waiting, Mode: w.d.mode.String(), Class: w.d.class.String(),
 			Owner: locksdir.Process{PID: c.owner.PID, Start: c.owner.Start}, Host: s.host, UID: c.uid,
-			Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd, Operation: w.d.op, Since: w.since, Deadline: w.d.until,
+			Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd, Operation: w.d.op, Since: w.Since(), Deadline: w.d.until,
 			WaitsFor: []string{fmt.Sprintf("%s[%d]", own.program(), by.PID)}, Ahead: 1,
 		})
 	}

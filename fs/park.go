@@ -35,13 +35,13 @@ func (p place) key() dkey { return dkey{p.dir, p.name} }
 // admit gets the locks for a path operation. ESTALE means that the caller has
 // been told to come back; the lock, if any, is the operation's to release.
 func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, granted func(*walk) unix.Errno) (*lockmgr.Lock, unix.Errno) {
-	w := &walk{op: op, at: at, d: d, dirs: dirs, granted: granted}
+	w := &walk{promise: promise{Op: op, At: at}, d: d, dirs: dirs, granted: granted}
 	if old := f.resume(d, at); old != nil {
 		w.lock, d.label = old.lock, old.d.label
 		return f.toPark(c, w)
 	}
-	repeated := f.walks.repeated(c)
-	if old := f.walks.take(c, op, at); old != nil && old.lock != nil {
+	repeated := f.walks.Repeated(c)
+	if old := f.walks.Take(c, op, at); old != nil && old.lock != nil {
 		return f.readmit(old)
 	} else if old != nil {
 		f.dropWalk(old)
@@ -87,7 +87,7 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, g
 // disk has left half done, or the work of a session of its own family.
 func (f *FS) mayAsk(c *caller, w *walk, repeated bool) unix.Errno {
 	if f.finishHalfDone() {
-		if e := f.awaitsTxn(c, w.op, w.d.places); e != 0 {
+		if e := f.awaitsTxn(c, w.Op, w.d.places); e != 0 {
 			return e
 		}
 	}
@@ -104,7 +104,7 @@ func (f *FS) toPark(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
 
 // sendBack has the caller walk again, and stop on its way.
 func (f *FS) sendBack(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
-	f.walks.put(c, w)
+	f.walks.Put(c, w)
 	for _, dir := range w.dirs {
 		f.forgetAttrs(dir)
 	}
@@ -150,42 +150,40 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *inode) unix
 	if h.Pid == 0 {
 		return 0
 	}
-	f.walks.mu.Lock()
-	w := f.walks.m[int32(h.Pid)]
-	f.walks.mu.Unlock()
-	if w == nil || w.op == opWait || !slices.Contains(w.dirs, dir) {
+	w := f.walks.Of(int32(h.Pid))
+	if w == nil || w.Op == opWait || !slices.Contains(w.dirs, dir) {
 		return 0
 	}
 	c := f.callerOf(h)
-	if f.walks.get(c) != w || !f.walks.startParking(w) {
+	if f.walks.Get(c) != w || !f.walks.Park(w) {
 		return 0
 	}
-	defer f.walks.stopParking(w)
+	defer f.walks.Unpark(w)
 	switch {
 	case w.own != nil:
 		if e := f.lockAfterOwnWork(w, cancel); e != 0 {
-			f.walks.drop(w)
+			f.walks.Drop(w)
 			return e
 		}
 	case w.lock == nil:
 		e := f.holdBack(w.d, cancel)
-		f.walks.drop(w) // an operation that may go on begins anew
+		f.walks.Drop(w) // an operation that may go on begins anew
 		return e
 	}
 	l, e := f.await(w.lock, w.d, cancel)
-	f.walks.parkedFor(w, l)
+	f.walks.Parked(w, func() { w.lock = l })
 	if e == 0 && w.granted != nil {
 		e = w.granted(w)
 	}
 	if e == 0 && w.d.judge != nil {
 		e = w.d.judge(w.d.label, cancel)
 	}
-	if e == 0 || !f.walks.remove(w) {
+	if e == 0 || !f.walks.Remove(w) {
 		return e
 	}
 	// The verdict: the walk ends here and the operation is not repeated.
 	if e == unix.EINTR && w.d.keep && w.lock != nil {
-		f.walks.put(c, &walk{op: opWait, at: w.at, d: w.d, lock: w.lock})
+		f.walks.Put(c, &walk{promise: promise{Op: opWait, At: w.At}, d: w.d, lock: w.lock})
 		return e
 	}
 	f.dropWalk(w)
@@ -196,7 +194,7 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *inode) unix
 // after ESTALE. It does for operations on paths, not for those on descriptors,
 // nor for the bind of a socket.
 func (f *FS) repeats(c *caller, op string) bool {
-	call, ok := c.syscall()
+	call, ok := c.Syscall()
 	if !ok {
 		return op != opBind
 	}

@@ -70,7 +70,7 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *inode) unix.E
 			return unix.EINTR
 		}
 	}
-	if f.isReplaced(n) && !f.walks.repeated(r.c) {
+	if f.isReplaced(n) && !f.walks.Repeated(r.c) {
 		return f.staleAt(r.c, n)
 	}
 	return 0

@@ -89,7 +89,7 @@ func (f *FS) setattr(in *fuse.SetAttrIn, k *kernelNode, n *inode) unix.Errno {
 // to, under its lock.
 func (f *FS) changeNamed(c *caller, op string, n *inode, p place, wait time.Duration, change func(fd int) error) unix.Errno {
 	at := [2]dkey{p.key()}
-	repeated := f.walks.has(c, op, at)
+	repeated := f.walks.Has(c, op, at)
 	d := f.fileDemand(c, op, wait, p)
 	l, e := f.admit(c, op, d, at, []*inode{p.dir}, nil)
 	if e != 0 {
@@ -98,7 +98,7 @@ func (f *FS) changeNamed(c *caller, op string, n *inode, p place, wait time.Dura
 	if !repeated && c.tid != 0 && !f.isPublished(n) && !f.unnamed(n) && f.repeats(c, op) {
 		// The name leads to another inode by now: a second walk finds it, and
 		// the lock is kept for that.
-		f.walks.put(c, &walk{op: op, at: at, d: d, lock: l, parked: true})
+		f.walks.Put(c, &walk{promise: promise{Op: op, At: at, Unparked: true}, d: d, lock: l})
 		return unix.ESTALE
 	}
 	defer f.table.Release(l)
@@ -194,8 +194,8 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 // setattrShadow changes the attributes of a shadow: the owner's own, for
 // nobody else is led to it.
 func (f *FS) setattrShadow(c *caller, in *fuse.SetAttrIn, s *session, size uint64, resize bool) unix.Errno {
-	w := f.walks.get(c)
-	led := w != nil && w.sess == s && w.op == opTruncate && f.walks.remove(w)
+	w := f.walks.Get(c)
+	led := w != nil && w.sess == s && w.Op == opTruncate && f.walks.Remove(w)
 	var e unix.Errno
 	if resize {
 		e = s.mayCut(int64(size))

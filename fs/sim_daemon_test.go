@@ -88,7 +88,7 @@ func (w *simWorld) start() error {
 	if err := f.plantRoot(); err != nil {
 		return err
 	}
-	go f.walks.sweep()
+	go f.walks.Sweep(f.done)
 	go f.trim.run()
 	go f.pruneRejected()
 	go f.keepKnowledge()
@@ -167,7 +167,7 @@ func (f *FS) holdsNoMutex() bool {
 		return true
 	}
 	if !try(&f.thefts) || !try(&f.ns) || !try(&f.paths) || !try(&f.readClaims.mu) ||
-		!try(&f.walks.mu) || !try(&f.ends) || !try(&f.mu) {
+		!try(&f.ends) || !try(&f.mu) {
 		return false
 	}
 	for s := range f.sessions {
@@ -203,8 +203,8 @@ func (w *simWorld) checkEmpty() {
 			names++
 		}
 	})
-	if sessions > 0 || handles > 0 || names > 0 || f.walks.any() {
-		go w.failf("%d sessions, %d handles, %d names in session and %d walks are left, and everybody is dead", sessions, handles, names, f.walks.n.Load())
+	if sessions > 0 || handles > 0 || names > 0 || f.walks.Any() {
+		go w.failf("%d sessions, %d handles, %d names in session and %d walks are left, and everybody is dead", sessions, handles, names, f.walks.Len())
 	}
 	for _, k := range f.nodes {
 		if k.opens > 0 || k.pins > 0 || k.holds > 0 || len(k.was) > 0 {

@@ -194,7 +194,7 @@ func (f *FS) awaitedLocked(n *inode) bool {
 	if n.parent == nil {
 		return false
 	}
-	return n.dentry.State.stale > 0 || f.strayed.expects(dkey{n.parent, n.dentry.Name()})
+	return n.dentry.State.stale > 0 || f.strayed.Expects(dkey{n.parent, n.dentry.Name()})
 }
 
 // dropName makes the kernel forget a name, unless something is mounted on it.

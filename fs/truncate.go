@@ -15,7 +15,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, k *kernelNode, p place, set policy
 	at := [2]dkey{p.key()}
 	d := f.fileDemand(c, opTruncate, set.Wait, p)
 	d.label = c.label(opTruncate, d.path)
-	if w := f.walks.get(c); w != nil && w.op == opTruncate && w.at == at && w.sess != nil && !w.looked && f.walks.remove(w) {
+	if w := f.walks.Get(c); w != nil && w.Op == opTruncate && w.At == at && w.sess != nil && !w.Looked() && f.walks.Remove(w) {
 		if f.unnamed(n) {
 			f.dropWalk(w)
 			size, _ := in.GetSize()
@@ -25,7 +25,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, k *kernelNode, p place, set policy
 		return f.truncateHere(c, in, k, d, w.sess)
 	}
 	if s := f.sessionOn(n, p.dir, p.name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.join() {
-		f.walks.put(c, &walk{op: opTruncate, at: at, sess: s})
+		f.walks.Put(c, &walk{promise: promise{Op: opTruncate, At: at}, sess: s})
 		return unix.ESTALE
 	}
 	var l *lockmgr.Lock
@@ -34,7 +34,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, k *kernelNode, p place, set policy
 	if e != 0 {
 		return e
 	}
-	w := &walk{op: opTruncate, at: at, lock: l}
+	w := &walk{promise: promise{Op: opTruncate, At: at}, lock: l}
 	if e := f.leadTruncate(c, w, d, at, p.dir, p.name, set); e != 0 {
 		f.table.Release(l)
 		return e
@@ -42,7 +42,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, k *kernelNode, p place, set policy
 	if c.tid == 0 {
 		return f.truncateHere(c, in, k, d, w.sess)
 	}
-	f.walks.put(c, w)
+	f.walks.Put(c, w)
 	return unix.ESTALE
 }
 
@@ -81,6 +81,6 @@ func (f *FS) leadTruncate(c *caller, w *walk, d *demand, at [2]dkey, dir *inode,
 	if e != 0 {
 		return e
 	}
-	f.walks.leadTo(w, s)
+	f.leadTo(w, s)
 	return 0
 }

@@ -31,16 +31,16 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 	if t.over.Load() {
 		return f.refuse(d, errTxnOver)
 	}
-	repeated := f.walks.has(c, opRmdir, at)
+	repeated := f.walks.Has(c, opRmdir, at)
 	l, e := f.admit(c, opRmdir, d, at, []*inode{dir}, func(w *walk) unix.Errno { return f.leadToTwin(w, dir, name) })
 	if e != 0 {
 		return e
 	}
 	if !repeated && c.tid != 0 && f.stagedAt(dir, name) == nil {
-		w := &walk{op: opRmdir, at: at, d: d, lock: l, parked: true}
-		f.walks.put(c, w)
+		w := &walk{promise: promise{Op: opRmdir, At: at, Unparked: true}, d: d, lock: l}
+		f.walks.Put(c, w)
 		if e := f.leadToTwin(w, dir, name); e != 0 {
-			f.walks.drop(w)
+			f.walks.Drop(w)
 			return e
 		}
 		return unix.ESTALE
@@ -78,7 +78,7 @@ func (f *FS) leadToTwin(w *walk, dir *inode, name string) unix.Errno {
 	f.setNameLocked(n, dir, name)
 	n.pins++
 	f.mu.Unlock()
-	f.walks.leadToTwin(w, n)
+	f.walkToTwin(w, n)
 	f.unpin(n)
 	return 0
 }

@@ -18,7 +18,7 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 	if e := t.movable(from, to, flags); e != 0 {
 		return e
 	}
-	repeated := f.walks.has(c, opRename, [2]dkey{from.key(), to.key()})
+	repeated := f.walks.Has(c, opRename, [2]dkey{from.key(), to.key()})
 	l, e := t.admit(c, opRename, func(*walk) unix.Errno { return t.carry(c, from) }, from, to)
 	if e != 0 {
 		return e
@@ -28,8 +28,8 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 		// The kernel takes the inode that it has sent along: it must be the
 		// session's.
 		if e = t.carry(c, from); e == 0 {
-			w := &walk{op: opRename, at: [2]dkey{from.key(), to.key()}, lock: l, parked: true}
-			f.walks.put(c, w)
+			w := &walk{promise: promise{Op: opRename, At: [2]dkey{from.key(), to.key()}, Unparked: true}, lock: l}
+			f.walks.Put(c, w)
 			return unix.ESTALE
 		}
 	}

@@ -337,7 +337,7 @@ func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}
 		return l, 0
 	}
 	if e == unix.EINTR && d.keep {
-		f.walks.put(c, &walk{op: opWait, at: at, d: d, lock: l})
+		f.walks.Put(c, &walk{promise: promise{Op: opWait, At: at}, d: d, lock: l})
 	}
 	return nil, e
 }
@@ -346,16 +346,13 @@ func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}
 // demand that keeps no place is not the interrupted one, tried again: the place is
 // given back, for nobody else knows of it.
 func (f *FS) resume(d *demand, at [2]dkey) *walk {
-	w := f.walks.placeOf(d.c, at)
+	w := f.walks.PlaceOf(d.c, at)
 	if w == nil || d.keep {
 		return w
 	}
 	f.dropWalk(w)
 	return nil
 }
-
-// retryGrace is how long the place of an interrupted open is kept.
-const retryGrace = time.Second
 
 // giveUp leaves the queue; a grant that came at the same moment counts, unless a signal
 // or a stop is the cause.
