@@ -24,6 +24,10 @@ func TestVerdict(t *testing.T) {
 		{"bindfs not installed", target{BeatMounts: true}, none, ratio(0.5, 0.6, 0.7), none, "met"},
 		{"neither mount", target{BeatMounts: true}, ratio(1, 1, 1), none, none, "not measured"},
 		{"95 % of the speed", throughput(0.95), ratio(1.04, 1.05, 1.05), none, none, "met"},
+		{"two bounds, both kept", target{VsLoopback: 1, VsBindfs: 1.2}, none, ratio(0.9, 1, 1), ratio(1.1, 1.15, 1.2), "met"},
+		{"two bounds, one kept", target{VsLoopback: 1, VsBindfs: 1.2}, none, ratio(0.9, 1, 1), ratio(1.3, 1.4, 1.5), "not met"},
+		{"the kernel's share", target{VsPlain: 1.05, OrLoopback: true}, ratio(1.1, 1.2, 1.3), ratio(0.9, 0.95, 1), none, "met"},
+		{"more than the kernel's share", target{VsPlain: 1.05, OrLoopback: true}, ratio(1.1, 1.2, 1.3), ratio(1.1, 1.1, 1.2), none, "not met"},
 		{"94 % of the speed", throughput(0.95), ratio(1.06, 1.06, 1.07), none, none, "not met"},
 	}
 	for _, tt := range tests {
@@ -37,10 +41,12 @@ func TestVerdict(t *testing.T) {
 
 func TestTargetString(t *testing.T) {
 	for want, target := range map[string]target{
-		"–":                          {},
-		"≤ 1.25 of plain":            {VsPlain: 1.25},
-		"≤ 1.053 of plain":           throughput(0.95),
-		"< 1 of loopback and bindfs": {BeatMounts: true},
+		"–":                                    {},
+		"≤ 1.25 of plain":                      {VsPlain: 1.25},
+		"≤ 1.053 of plain":                     throughput(0.95),
+		"< 1 of loopback and bindfs":           {BeatMounts: true},
+		"≤ 1 of loopback, ≤ 1.2 of bindfs":     {VsLoopback: 1, VsBindfs: 1.2},
+		"≤ 1.053 of plain, or ≤ 1 of loopback": {VsPlain: 1 / 0.95, OrLoopback: true},
 	} {
 		if got := target.String(); got != want {
 			t.Errorf("String of %+v = %q, want %q", target, got, want)

@@ -15,7 +15,7 @@ func appendWorks() []work {
 			New:  func(s spec) (*job, error) { return newAppendOpen(s, !s.CloseCommits) },
 		},
 		{
-			ID: "append-lazy", Title: "append a line: open, write, close", Promises: []durability{auto, lazy},
+			ID: "append-lazy", Title: "append a line: open, write, close", Target: target{VsLoopback: 1, VsBindfs: 1.2}, Promises: []durability{auto, lazy},
 			Does: "the same, and nobody syncs",
 			New:  func(s spec) (*job, error) { return newAppendOpen(s, false) },
 		},

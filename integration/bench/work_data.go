@@ -16,6 +16,8 @@ const (
 
 func dataWorks() []work {
 	open := throughput(0.95)
+	small := open
+	small.OrLoopback = true // the kernel's own share is more than that
 	return []work{
 		{
 			ID: "seq-write", Title: "sequential write, 1 MiB blocks", Target: open,
@@ -28,17 +30,17 @@ func dataWorks() []work {
 			New:  newSeqRead,
 		},
 		{
-			ID: "write-4k", Title: "write, 4 KiB blocks", Target: open,
+			ID: "write-4k", Title: "write, 4 KiB blocks", Target: small,
 			Does: fmt.Sprintf("over and over a new file of %d MiB that stays open; per block", updateSize/mib),
 			New:  newWriteOver,
 		},
 		{
-			ID: "update-4k", Title: "write, 4 KiB blocks, into an existing file", Target: open,
+			ID: "update-4k", Title: "write, 4 KiB blocks, into an existing file", Target: small,
 			Does: fmt.Sprintf("over and over an existing file of %d MiB, opened read-write without O_TRUNC; per block", updateSize/mib),
 			New:  newUpdate,
 		},
 		{
-			ID: "read-4k", Title: "random read, 4 KiB", Target: open,
+			ID: "read-4k", Title: "random read, 4 KiB", Target: small,
 			Does: fmt.Sprintf("an open file of %d MiB, cached", bigSize/mib),
 			New:  newRandomRead,
 		},

@@ -12,6 +12,7 @@ import (
 
 func nameWorks() []work {
 	mounts := target{BeatMounts: true}
+	made := target{VsLoopback: 1, VsBindfs: 1.2}
 	return []work{
 		{
 			ID: "open", Title: "open, read 4 KiB, close", Target: mounts, Reads: true,
@@ -30,17 +31,17 @@ func nameWorks() []work {
 			New: newStatCold,
 		},
 		{
-			ID: "new", Title: "new file, 4 KiB", Target: mounts, Commits: true,
+			ID: "new", Title: "new file, 4 KiB", Target: made, Commits: true,
 			Does: "create, write, close, each under a name of its own; nobody syncs, but latchfs commits at close",
 			New:  newFiles,
 		},
 		{
-			ID: "create", Title: "create, close, unlink", Target: mounts, Commits: true,
+			ID: "create", Title: "create, close, unlink", Target: made, Commits: true,
 			Does: "an empty file; nobody syncs, but latchfs commits at close",
 			New:  func(s spec) (*job, error) { return newCreate(s, false) },
 		},
 		{
-			ID: "create-synced", Title: "create durably, unlink", Target: mounts, Commits: true,
+			ID: "create-synced", Title: "create durably, unlink", Target: made, Commits: true,
 			Does: "an empty file: create, fsync, close, fsync of the directory, unlink; only create, close, unlink where latchfs is *full* or *ordered*",
 			New:  func(s spec) (*job, error) { return newCreate(s, !s.CloseSyncs) },
 		},

@@ -10,7 +10,7 @@ import (
 
 func untarWork() work {
 	return work{
-		ID: "untar", Title: "untar of 2,000 files", Target: target{BeatMounts: true}, Commits: true,
+		ID: "untar", Title: "untar of 2,000 files", Target: target{VsLoopback: 1, VsBindfs: 1.2}, Commits: true,
 		Does: fmt.Sprintf("`tar -xf` of %d files of 4 KiB in %d directories, started as a process; per archive; tar syncs nothing, but latchfs commits each file",
 			archiveDirs*archivePerDir, archiveDirs),
 		New: newUntar,
