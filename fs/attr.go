@@ -119,6 +119,9 @@ func (f *FS) fillEntry(out *fuse.EntryOut, k *kernelNode, st *unix.Stat_t, volat
 	f.mu.Lock()
 	n := k.in
 	shown := n.shownAs
+	if !volatile {
+		k.shown = time.Now()
+	}
 	f.mu.Unlock()
 	if shown.ino != 0 {
 		st.Dev, st.Ino = shown.dev, shown.ino

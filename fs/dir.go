@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -131,9 +132,12 @@ func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryL
 }
 
 // plant fills in the attributes of a directory entry and takes a reference on
-// its node, unless a session is on the name.
+// its node, unless a session is on the name, or the kernel has them.
 func (f *FS) plant(dir *inode, d *dirEntry, eo *fuse.EntryOut) {
-	if f.isBusyName(dir, d.name) {
+	f.mu.Lock()
+	skip := f.isBusyNameLocked(dir, d.name) || f.isShownLocked(dir, d)
+	f.mu.Unlock()
+	if skip {
 		return
 	}
 	var st unix.Stat_t
@@ -142,6 +146,18 @@ func (f *FS) plant(dir *inode, d *dirEntry, eo *fuse.EntryOut) {
 		return
 	}
 	f.fillEntry(eo, k, &st, f.isBusyName(dir, d.name))
+}
+
+// isShownLocked reports whether the kernel was told lately what a directory entry leads to,
+// and so most likely knows it still: it asks for attributes with every listing, whether or
+// not anybody wants them. What it does not know it looks up. FS.mu is held.
+func (f *FS) isShownLocked(dir *inode, d *dirEntry) bool {
+	n := f.inodes[inoKey{dir.key.dev, d.ino}]
+	if n == nil {
+		return false
+	}
+	k := n.nodeLocked()
+	return k != nil && k.nlookup > 0 && time.Since(k.shown) < entryTTL/2
 }
 
 func (f *FS) shownIno(h *handle, d *dirEntry) uint64 {

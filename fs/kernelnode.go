@@ -2,6 +2,7 @@ package fs
 
 import (
 	"slices"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -28,6 +29,7 @@ type kernelNode struct {
 	former  *inode        // taken over: the committed file's, pinned, until the session has published the shadow
 	holds   int           // requests on it that run
 	was     []*inode      // what it stood for when they began; pinned
+	shown   time.Time     // when the kernel was last told of a name that leads to it, and may keep that
 	numbers []inoKey      // the inode numbers under which it was shown to the kernel: the last few
 
 	io ioState
