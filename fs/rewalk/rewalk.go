@@ -16,9 +16,9 @@ const (
 )
 
 const (
-	// keptFor bounds how long what was prepared for a repeated call survives when the
-	// call is not repeated.
-	keptFor = 5 * time.Second
+	// KeptFor bounds how long what was prepared for a repeated call survives when the
+	// call is not repeated, and so how long a thread may be on its way.
+	KeptFor = 5 * time.Second
 	// staleFor is how long a caller who was merely told to walk again is expected, if its
 	// system call cannot be seen.
 	staleFor = 200 * time.Millisecond
@@ -30,9 +30,6 @@ const (
 	// sweepPeriod is how often threads with a promise are looked at.
 	sweepPeriod = 25 * time.Millisecond
 )
-
-// KeptFor is how long a thread may be on its way at most.
-const KeptFor = keptFor
 
 // Thread is the caller of a request.
 type Thread interface {
@@ -132,7 +129,7 @@ func (t *Table[P, W]) Put(c Thread, w W) {
 	case p.Op == Stale && p.call == (proc.Call{}):
 		p.until = p.since.Add(staleFor) // otherwise the sweeper sees that the call is over
 	default:
-		p.until = p.since.Add(keptFor)
+		p.until = p.since.Add(KeptFor)
 	}
 	t.mu.Lock()
 	old, had := t.m[p.tid]
@@ -280,8 +277,7 @@ func (t *Table[P, W]) LookedUp(tid uint32, name P) {
 
 // Hasten says that the thread of an entry has found its name to be gone: it comes at once, or
 // not at all. Where the call can be seen, the sweeper sees when it is over, however long that
-// takes. Nothing changes
-// unless is, called with the mutex held, says so.
+// takes. Nothing changes unless is, called with the mutex held, says so.
 func (t *Table[P, W]) Hasten(c Thread, w W, is func() bool) {
 	p := w.Promised()
 	if call, known := c.Syscall(); known && p.call == call {

@@ -131,7 +131,7 @@ func TestKept(t *testing.T) {
 	onStage(t, func(s *stage) {
 		a := s.starts(1, 10)
 		w := s.promise(a, "a", "open")
-		time.Sleep(keptFor / 2)
+		time.Sleep(KeptFor / 2)
 		if !s.table.Repeated(a) || !s.table.Has(a, "open", f) || s.table.Has(a, "link", f) || s.table.Has(a, "open", [2]string{"g"}) {
 			t.Error("the call is not known as the repeated one")
 		}
@@ -192,7 +192,7 @@ func TestStale(t *testing.T) {
 	onStage(t, func(s *stage) {
 		a := s.starts(1, 10)
 		s.promise(a, "a", Stale)
-		time.Sleep(keptFor - time.Second)
+		time.Sleep(KeptFor - time.Second)
 		if !s.table.Repeated(a) || s.table.Repeated(a) {
 			t.Error("not repeated once")
 		}
@@ -239,10 +239,10 @@ func TestSweep(t *testing.T) {
 		"dead":           func(s *stage, a *thread) { s.do(func() { delete(s.threads, 1) }) },
 		"id given again": func(s *stage, a *thread) { s.do(func() { a.start++ }) },
 		"another call":   func(s *stage, a *thread) { s.do(func() { a.call.Nr++ }) },
-		"time over":      func(s *stage, a *thread) { time.Sleep(keptFor) },
+		"time over":      func(s *stage, a *thread) { time.Sleep(KeptFor) },
 		"time over, and /proc does not answer": func(s *stage, a *thread) {
 			s.do(func() { s.busy = true })
-			time.Sleep(keptFor)
+			time.Sleep(KeptFor)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestSweep(t *testing.T) {
 				s.abandoned("it is parked")
 				s.table.Unpark(w)
 				if strings.HasPrefix(name, "time") {
-					time.Sleep(keptFor - 4*sweepPeriod)
+					time.Sleep(KeptFor - 4*sweepPeriod)
 					s.abandoned("its time begins anew")
 					time.Sleep(4 * sweepPeriod)
 				}
@@ -321,13 +321,13 @@ func TestHasten(t *testing.T) {
 		a := s.starts(1, 10)
 		w := s.promise(a, "a", "open")
 		s.table.Hasten(a, w, func() bool { return true })
-		time.Sleep(keptFor / 2)
+		time.Sleep(KeptFor / 2)
 		s.abandoned("its call lasts")
 		s.do(func() { a.blind = true })
 		w = s.promise(a, "blind", "open")
 		s.abandoned("promised anew", "a")
 		s.table.Hasten(a, w, func() bool { return false })
-		time.Sleep(keptFor / 2)
+		time.Sleep(KeptFor / 2)
 		s.abandoned("it is not to hasten")
 		s.table.Hasten(a, w, func() bool { return true })
 		time.Sleep(missingFor + 2*sweepPeriod)
@@ -379,7 +379,7 @@ func TestEverythingLeaves(t *testing.T) {
 					time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
 				}
 			}
-			time.Sleep(2 * keptFor)
+			time.Sleep(2 * KeptFor)
 			synctest.Wait()
 			if s.in != 0 || s.table.Any() || kept+len(s.log) != made {
 				t.Errorf("seed %d: %d made, %d kept, %d abandoned, %d have not left", seed, made, kept, len(s.log), s.in)

@@ -69,5 +69,5 @@ func (t *Table[P, W]) Unpark(w W) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w.Promised().busy = false
-	w.Promised().until = time.Now().Add(keptFor)
+	w.Promised().until = time.Now().Add(KeptFor)
 }

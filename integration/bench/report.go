@@ -104,43 +104,38 @@ const maxReads = 1.05
 
 // writeReads says what it costs that the mount remembers who has read what.
 func (r report) writeReads(w *printer) {
-	for _, x := range r.Works {
-		var rows [][]string
-		for _, c := range r.Columns {
-			if cost := r.ratio(x, c, untrackedColumn); x.Reads && c.ID == latchfsColumn && cost.N > 0 {
-				bound := target{VsPlain: maxReads}
-				rows = append(rows, []string{x.Title, formatRatio(cost), fmt.Sprintf("≤ %.4g", maxReads), bound.verdict(cost, summary{}, summary{})})
-			}
-		}
-		if len(rows) == 0 {
-			continue
-		}
-		w.printf("\n### What noting reads costs\n\nTime of latchfs divided by its own with lost-update = \"off\" in the same round.\n\n")
-		w.row("work", "of untracked", "target", "verdict")
-		w.row("---", "---:", "---", "---")
-		for _, row := range rows {
-			w.row(row...)
-		}
-	}
+	r.writeBeside(w, untrackedColumn, "What noting reads costs", "its own with lost-update = \"off\" in the same round", maxReads)
 }
 
 // writeOld compares latchfs with the binary of the column "old".
 func (r report) writeOld(w *printer) {
+	r.writeBeside(w, oldColumn, "Beside the old binary", "that of the old binary in the same round; below 1 is faster", 0)
+}
+
+// writeBeside has a row for each work for which latchfs is compared with another column of
+// its own. With a limit, rows have a verdict.
+func (r report) writeBeside(w *printer, other, title, by string, limit float64) {
+	head, rule := []string{"work", "of " + other}, []string{"---", "---:"}
+	if limit > 0 {
+		head, rule = append(head, "target", "verdict"), append(rule, "---", "---")
+	}
 	var rows [][]string
 	for _, x := range r.Works {
-		for _, c := range r.Columns {
-			if was := r.ratio(x, c, oldColumn); c.ID == latchfsColumn && was.N > 0 {
-				rows = append(rows, []string{x.Title, formatRatio(was)})
-			}
+		ratio := summarize(ratios(r.rounds(x, latchfsColumn), r.rounds(x, other)))
+		if ratio.N == 0 {
+			continue
 		}
+		row := []string{x.Title, formatRatio(ratio)}
+		if limit > 0 {
+			row = append(row, fmt.Sprintf("≤ %.4g", limit), target{VsPlain: limit}.verdict(ratio, summary{}, summary{}))
+		}
+		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
 		return
 	}
-	w.printf("\n### Beside the old binary\n\nTime of latchfs divided by that of the old binary in the same round; below 1 is faster.\n\n")
-	w.row("work", "of old")
-	w.row("---", "---:")
-	for _, row := range rows {
+	w.printf("\n### %s\n\nTime of latchfs divided by %s.\n\n", title, by)
+	for _, row := range append([][]string{head, rule}, rows...) {
 		w.row(row...)
 	}
 }
