@@ -172,14 +172,18 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	}
 	s.shown.Store(&shownAttr{nlink: 1})
 	if st == nil {
-		sh, err := f.store.NewShadow(so)
+		sh, err := f.newShadow(so)
 		if err != nil {
 			return errnoOf(err)
 		}
 		s.shadow, s.filled = sh, true
 		return errnoOf(sh.Mark())
 	}
-	basefd, err := commit.OpenUnnoticed(dirfd, name)
+	var basefd int
+	err := f.trim.spare(func() (err error) {
+		basefd, err = commit.OpenUnnoticed(dirfd, name)
+		return err
+	})
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -197,7 +201,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink), dev: uint64(st.Dev), ino: st.Ino})
 	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, name)
 	so.Base = basefd
-	sh, err := f.store.NewShadow(so)
+	sh, err := f.newShadow(so)
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -215,6 +219,14 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 		s.baseFD = basefd
 	}
 	return e
+}
+
+func (f *FS) newShadow(o commit.ShadowOptions) (sh *commit.Shadow, err error) {
+	err = f.trim.spare(func() (err error) {
+		sh, err = f.store.NewShadow(o)
+		return err
+	})
+	return sh, err
 }
 
 func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno {
@@ -252,7 +264,7 @@ func (s *session) enter() unix.Errno {
 	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
 		return errnoOf(err)
 	}
-	fd, err := unix.Openat(f.procfd, procName(s.shadow.FD()), unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := f.trim.openAt(f.procfd, procName(s.shadow.FD()), unix.O_PATH)
 	if err != nil {
 		return errnoOf(err)
 	}

@@ -314,6 +314,7 @@ func (f *FS) raiseLimits() {
 	}
 	// A quarter is left for handles, shadows and journals.
 	f.maxInodes = int(l.Cur / 4 * 3)
+	f.trim.measure()
 }
 
 func (f *FS) plantRoot() error {

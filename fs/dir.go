@@ -42,7 +42,7 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	}
 	n := k.in // of a directory always the same
 	f.endUnmappedIn(n)
-	fd, err := unix.Openat(f.fdOf(n), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := f.trim.openAt(f.fdOf(n), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return statusOf(err)
 	}

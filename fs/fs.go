@@ -187,7 +187,7 @@ func newFS(o Options) *FS {
 	f.book, f.looks = newBook(), newLooks()
 	f.turns, f.views = newTurns()
 	f.readClaims = newReadClaims(f)
-	f.trim = &trimmer{f: f, wanted: make(chan struct{}, 1)}
+	f.trim = newTrimmer(f)
 	f.probe = &probe{f: f}
 	f.openMarkers()
 	f.source = newSource(f)

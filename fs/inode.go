@@ -2,7 +2,6 @@ package fs
 
 import (
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -88,6 +87,9 @@ func (f *FS) fdOf(n *inode) int {
 func (f *FS) newInodeLocked(fd int, key inoKey, kind uint32) *inode {
 	n := &inode{fd: fd, key: key, kind: kind}
 	f.inodes[key] = n
+	if len(f.inodes) >= f.crowd() {
+		f.trim.kick()
+	}
 	return n
 }
 
@@ -205,20 +207,8 @@ func (f *FS) find(parent *inode, name string, st *unix.Stat_t) (*kernelNode, uni
 		f.mu.Unlock()
 		return k, 0
 	}
-	many := len(f.inodes) >= f.maxInodes/2
 	f.mu.Unlock()
-	if many {
-		f.trim.kick()
-	}
-	fd, err := unix.Openat(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	for try := 0; err == unix.EMFILE; try++ {
-		if try == trimRetries {
-			return nil, unix.ENFILE
-		}
-		f.trim.kick()
-		time.Sleep(trimPause)
-		fd, err = unix.Openat(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	}
+	fd, err := f.trim.openAt(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, errnoOf(err)
 	}

@@ -35,6 +35,46 @@ func TestManyDirectoriesLeaveDescriptors(t *testing.T) {
 	})
 }
 
+// A program may make more files than the daemon may have descriptors: those that are
+// closed cost none.
+func TestManyNewFilesLeaveDescriptors(t *testing.T) {
+	if !kernelAtLeast(t, 6, 18) {
+		t.Skip("the kernel has no FUSE_NOTIFY_PRUNE (Linux 6.18)")
+	}
+	const files, descriptors = 350, 300
+	makers := map[string]string{
+		"saved":    "open('f%d' % i, 'w').write('x')",
+		"live":     "open('f%d.log' % i, 'w').write('x')",
+		"replaced": "open('t', 'w').write('x'); os.rename('t', 'f%d' % i)",
+		"made":     "os.mkdir('d%d' % i)",
+	}
+	oneStrangerMount(t, func(t *testing.T, m *Mount) {
+		for i := range descriptors {
+			if err := os.Mkdir(filepath.Join(m.Data, fmt.Sprintf("bob/old%d", i)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		limit := unix.Rlimit{Cur: descriptors, Max: descriptors}
+		if err := unix.Prlimit(m.PID(), unix.RLIMIT_NOFILE, &limit, nil); err != nil {
+			t.Fatal(err)
+		}
+		// The daemon notices when somebody has more open than it may have.
+		hold := fmt.Sprintf("import os\nos.chdir('%s')\nheld = []\ntry:\n for i in range(%d): held.append(os.open('old%%d' %% i, os.O_RDONLY))\nexcept OSError as e: print(e.strerror)\n",
+			m.Path("bob"), descriptors)
+		if got := m.launchAs(t, otherUID, bench.python, "-c", hold).OK(); got != "Too many open files in system\n" {
+			t.Errorf("who has too many files open reads %q", got)
+		}
+		for name, make := range makers {
+			script := fmt.Sprintf("import os\nos.mkdir('%[1]s')\nos.chdir('%[1]s')\nfor i in range(%[2]d): %[3]s\nassert len(os.listdir()) == %[2]d\n",
+				m.Path("bob/"+name), files, make)
+			m.launchAs(t, otherUID, bench.python, "-c", script).OK()
+		}
+		if got, err := os.ReadFile(filepath.Join(m.Data, fmt.Sprintf("bob/saved/f%d", files-1))); string(got) != "x" {
+			t.Errorf("the last of the new files has %q: %v", got, err)
+		}
+	})
+}
+
 func kernelAtLeast(t *testing.T, major, minor int) bool {
 	t.Helper()
 	var u unix.Utsname
