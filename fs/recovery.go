@@ -22,6 +22,9 @@ func (f *FS) reportRecovery(r commit.Report) {
 	for _, k := range r.Synced {
 		f.event(syncedEvent(k))
 	}
+	for _, c := range r.Changed {
+		f.event(changedEvent(c))
+	}
 	for _, v := range r.Reverted {
 		f.event(journal.Event{Time: time.Now(), Event: "recovery", Path: v.Path, Detail: map[string]any{
 			"operation": opOpen, "removed": v.Gone, "kept": v.Kept,
@@ -36,7 +39,7 @@ func (f *FS) reportRecovery(r commit.Report) {
 	}
 	f.event(journal.Event{Time: time.Now(), Event: "recovery", Detail: map[string]any{
 		"undone": len(r.Undone), "redone": len(r.Redone), "cut": len(r.Cut), "removed": r.Removed, "salvaged": r.Salvaged,
-		"synced": len(r.Synced),
+		"changed": len(r.Changed), "synced": len(r.Synced),
 	}})
 }
 
@@ -49,6 +52,19 @@ func syncedEvent(k commit.Synced) journal.Event {
 	if k.Kept != "" {
 		ev.Detail["kept"] = k.Kept
 		ev.Detail["reason"] = "latchfs ended before the file was closed; what its writer had synced is kept aside"
+	}
+	return ev
+}
+
+// changedEvent tells what has become of what somebody has written to a file outside the
+// mount, after a crash in the middle of its commit in place.
+func changedEvent(c commit.Changed) journal.Event {
+	ev := journal.Event{Time: time.Now(), Event: "recovery", Path: c.Path, Token: c.In.Token, Detail: map[string]any{
+		"operation": opOpen, "kept": c.Kept,
+		"reason": "the file was neither the old version nor the new one after a crash; its commit is finished, and what it held is kept aside",
+	}}
+	if c.Stands {
+		ev.Detail["reason"] = "the file was changed outside the mount after a crash, and was left as it is; what its commit was to write is kept aside"
 	}
 	return ev
 }

@@ -58,6 +58,7 @@ func (x *intentJSON) appendTo(b []byte) []byte {
 	w.Int(`,"uid":`, x.UID)
 	w.Int(`,"gid":`, x.GID)
 	w.Text(`,"keep":`, x.Keep)
+	w.Text(`,"sums":`, base64.StdEncoding.EncodeToString(x.Sums))
 	return append(w, '}')
 }
 

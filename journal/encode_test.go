@@ -34,7 +34,7 @@ func drawRecord(t *rapid.T) record {
 			Kind: s("kind"), Token: u("token"), Txn: u("txn"), Dir: s("dir"), Name: s("name"), ShadowDir: s("shadow_dir"), InState: is("in_state"),
 			Shadow: s("shadow"), ShadowIno: u("shadow_ino"), Synced: is("synced"), Appears: is("appears"),
 			TargetDev: u("target_dev"), TargetIno: u("target_ino"), TargetBirth: n("target_birth"), Size: n("size"), Epoch: s("epoch"),
-			Meta: is("meta"), Mode: n("mode"), UID: n("uid"), GID: n("gid"), Keep: s("keep"),
+			Meta: is("meta"), Mode: n("mode"), UID: n("uid"), GID: n("gid"), Keep: s("keep"), Sums: s("sums"),
 		}
 		if is("as dir") {
 			in.ShadowDir = in.Dir

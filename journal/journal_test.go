@@ -92,7 +92,7 @@ func ids(intents []Intent) []uint64 {
 var fullIntent = Intent{
 	Kind: KindInPlace, Dir: "a/\xff\xfe b", Name: "new\nline \u2028 <&> \x80", ShadowDir: "c\x01", Shadow: ".latchfs-1",
 	InState: true, Token: 1 << 63, TargetDev: 8, TargetIno: 9, TargetBirth: -5, Meta: true, Mode: -1, UID: 0, GID: 12,
-	ShadowIno: 10, Keep: "00ff",
+	ShadowIno: 10, Keep: "00ff", Size: 11, Sums: "\x00\xff>?",
 }
 
 var appendIntent = Intent{

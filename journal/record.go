@@ -60,7 +60,10 @@ type Intent struct {
 	Size  int64
 	Epoch string
 
-	// KindInPlace.
+	// KindInPlace. Size is that of the old version, and Sums are the checksums of its
+	// sectors, "" if they were not recorded: by these a recovery tells half of a commit
+	// from what somebody has written since.
+	Sums     string
 	Meta     bool  // the shadow's extended attributes and ACLs are the target's too
 	Mode     int64 // mode bits to set on the target, -1 to leave them
 	UID, GID int64 // owner to give to the target, -1 to leave it
@@ -105,6 +108,7 @@ type intentJSON struct {
 	UID         int64  `json:"uid,omitempty"`
 	GID         int64  `json:"gid,omitempty"`
 	Keep        string `json:"keep,omitempty"`
+	Sums        []byte `json:"sums,omitempty"`
 }
 
 // wire is the intent as a record has it, which shares it.
@@ -114,7 +118,7 @@ func (in *Intent) wire() intentJSON {
 		InState: in.InState, Shadow: text(in.Shadow),
 		TargetDev: in.TargetDev, TargetIno: in.TargetIno, TargetBirth: in.TargetBirth,
 		Meta: in.Meta, Mode: in.Mode, UID: in.UID, GID: in.GID, ShadowIno: in.ShadowIno, Keep: in.Keep,
-		Size: in.Size, Epoch: in.Epoch, Synced: in.Synced, Appears: in.Appears,
+		Size: in.Size, Epoch: in.Epoch, Synced: in.Synced, Appears: in.Appears, Sums: []byte(in.Sums),
 	}
 	if in.ShadowDir != in.Dir {
 		w.ShadowDir = (*text)(&in.ShadowDir)
@@ -128,7 +132,7 @@ func (x *intentJSON) intent(id uint64) Intent {
 		ShadowDir: string(x.Dir), InState: x.InState, Shadow: string(x.Shadow),
 		TargetDev: x.TargetDev, TargetIno: x.TargetIno, TargetBirth: x.TargetBirth,
 		Meta: x.Meta, Mode: x.Mode, UID: x.UID, GID: x.GID, ShadowIno: x.ShadowIno, Keep: x.Keep,
-		Size: x.Size, Epoch: x.Epoch, Synced: x.Synced, Appears: x.Appears,
+		Size: x.Size, Epoch: x.Epoch, Synced: x.Synced, Appears: x.Appears, Sums: string(x.Sums),
 	}
 	if x.ShadowDir != nil {
 		in.ShadowDir = string(*x.ShadowDir)

@@ -120,11 +120,13 @@
 // mount points, directories and attributes that we may not write):
 //
 //	fsync(shadow)                     old version
+//	sum up the target's sectors       old version
 //	copy target -> history/           old version, if it is to be kept
 //	journal: begin "inplace"          old version
 //	link shadow -> .latchfs-HEX       old version, unless the intent is on disk:
 //	fsync(directory), sync(journal)     recovery then does the copy, all of it
-//	copy shadow -> target             recovery repeats the copy from the start
+//	copy shadow -> target             recovery repeats the copy from the start, and
+//	                                    keeps what neither version has
 //	fsync(target)                     new version
 //	unlink .latchfs-HEX               new version; recovery finds nothing to do
 //	journal: done, sync
@@ -132,6 +134,14 @@
 // A redo shadow lies beside its target, or in the state directory where the
 // target's may not be written. Target and shadow are found again by inode and
 // name if their directory was renamed before the recovery.
+//
+// Between a crash and the recovery somebody may write the target outside the mount. The
+// intent has a checksum of each sector that it held, if those are not too many, so that
+// recovery knows what is neither of the old version nor of the new one. Where nothing of
+// the new one is there, the target stays as it is found and the shadow goes to rejected/,
+// as in a conflict; else what is found goes there, and the copy is done: half of one is
+// no version. Of a target of more than 2 MiB nobody can tell, and of half a copy that is
+// kept, too.
 //
 // # Transactions
 //

@@ -32,7 +32,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 	if err := sh.syncFor(o, 0); err != nil {
 		return disk.Version{}, err
 	}
-	err = sh.s.settleTarget(in)
+	err = errors.Join(sh.s.settleTarget(in), disk.Before(sh.fd, target, &in))
 	if err == nil && o.Keep.ID != "" {
 		sh.kept = sh.s.keeper.KeepCopy(sh.as, target, o.Keep.ID) == nil
 	}
@@ -55,6 +55,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 	}
 	if err := sh.s.disk.ApplyInPlace(sh.fd, target, in, disk.AnyXattr); err != nil {
 		sh.s.disk.Abandon(sh.intent)
+		sh.s.disk.Leave(sh.intent, target)
 		sh.forgetName()
 		sh.published = true // it will be
 		return disk.Version{}, &kinded{ErrRedoPending, o.Name, err}
@@ -154,7 +155,7 @@ func (sh *Shadow) disarmRedo() error {
 		return nil
 	}
 	in := sh.intent
-	in.Kind = journal.KindShadow
+	in.Kind, in.Sums = journal.KindShadow, ""
 	if err := sh.retag(in); err != nil {
 		return sh.dropName()
 	}

@@ -106,29 +106,10 @@ func TestInPlaceConflicts(t *testing.T) {
 	})
 }
 
-// halfWritten stops a commit in place in the middle of the copy.
+// halfWritten stops a commit in place before what it has copied is cut off behind its end.
 func (w *world) halfWritten(name string) {
 	w.t.Helper()
-	target := openFile(w.t, w.path(name), os.O_RDWR)
-	sh, base := w.shadowOf(name)
-	overwriteFD(w.t, sh.FD(), "new")
-	dead := false
-	w.s.disk.Fault = func(step string) error {
-		if step == "clone" || step == "copy" {
-			dead = true
-			check(w.t, disk.WriteAll(int(target.Fd()), []byte("torn"), 0))
-		}
-		if dead {
-			return errInjected
-		}
-		return nil
-	}
-	_, err := sh.InPlace(int(target.Fd()), w.publishOptions(name, base))
-	if !errors.Is(err, ErrRedoPending) {
-		w.t.Fatalf("error %v", err)
-	}
-	sh.Discard()
-	check(w.t, target.Close())
+	w.halfCopied(name, "new", 3)
 }
 
 func TestRedoFindsWhatHasMoved(t *testing.T) {

@@ -49,6 +49,8 @@ type (
 	TailOptions = tail.Options
 	// Pruned says what was removed from the rejected store, and why.
 	Pruned = rejected.Pruned
+	// Changed is a file that somebody has written since a crash cut its commit in place short.
+	Changed = recovery.Changed
 	// Synced is a file that its writer had synced, and not closed, when the daemon ended.
 	Synced = recovery.Synced
 	// Report says what a recovery has found and done.

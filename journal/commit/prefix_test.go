@@ -19,7 +19,7 @@ func busy(t testing.TB, root string) *world {
 	w.j, w.s = j, NewStore(int(w.dir.Fd()), w.state, j)
 	w.s.rejects.NoBallast()
 	w.write("d/f", "old")
-	w.write("d/half", "old")
+	w.write("d/half", "old and longer")
 	for range 12 {
 		if !replace(w) || !inPlace(w) {
 			t.Fatal("a commit failed")

@@ -129,7 +129,7 @@ func TestCheckOfRejected(t *testing.T) {
 func TestCheckOfPendingIntents(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		for _, name := range []string{"half/f", "moved/f", "gone/f"} {
-			w.write(name, "old")
+			w.write(name, "old and longer")
 			w.halfWritten(name)
 			w.s.disk.Fault = nil
 		}

@@ -151,7 +151,7 @@ func TestSweepBesideWork(t *testing.T) {
 
 func TestRemoveOrphan(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
-		w.write("d/f", "old")
+		w.write("d/f", "old and longer")
 		w.write("d/"+orphanName, "")
 		w.halfWritten("d/f")
 		w.s.disk.Fault = nil

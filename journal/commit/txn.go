@@ -149,6 +149,9 @@ func (t *Txn) PutInPlace(sh *Shadow, target int, o PublishOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := disk.Before(sh.fd, target, &in); err != nil {
+		return err
+	}
 	in.Txn = t.id
 	own, err := unix.FcntlInt(uintptr(target), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

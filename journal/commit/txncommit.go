@@ -86,6 +86,7 @@ func (t *Txn) apply(p *txnPart) error {
 			p.sh.kept = s.keeper.KeepCopy(p.sh.as, p.target, p.keep.ID) == nil
 		}
 		if err := s.disk.ApplyInPlace(p.sh.fd, p.target, p.in, disk.AnyXattr); err != nil {
+			s.disk.Leave(p.in, p.target)
 			return err
 		}
 		p.sh.published = true

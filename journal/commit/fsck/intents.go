@@ -106,6 +106,9 @@ func describeSynced(in journal.Intent) string {
 	return "it did not come to that: the next mount " + aside + ", and the old version stands"
 }
 
+// unlessChanged is what a recovery does where somebody has written the file since.
+const unlessChanged = ", and keeps under " + rejected.Dir + "/ what has no place if somebody has written the file since"
+
 func (c *Checked) describeInPlace(in journal.Intent, shadow bool) string {
 	target, there := c.moved[in.ID]
 	switch {
@@ -114,9 +117,9 @@ func (c *Checked) describeInPlace(in journal.Intent, shadow bool) string {
 	case !there:
 		return "the file is gone; the next mount keeps the new version under " + rejected.Dir + "/"
 	case target != path.Join(in.Dir, in.Name):
-		return fmt.Sprintf("it may be half done; the file is at %q now, and the next mount does all of it there", target)
+		return fmt.Sprintf("it may be half done; the file is at %q now, and the next mount does all of it there%s", target, unlessChanged)
 	}
-	return "it may be half done; the next mount does all of it"
+	return "it may be half done; the next mount does all of it" + unlessChanged
 }
 
 // describeLost says what a repair does about in when records are lost.

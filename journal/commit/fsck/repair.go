@@ -105,6 +105,13 @@ func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
 	for _, in := range r.Redone {
 		p.noteIntent(in, "finished: the new version is in place")
 	}
+	for _, k := range r.Changed {
+		if k.Stands {
+			p.noteIntent(k.In, "somebody has changed the file since, and it is left as it is; what its commit was to write is kept as %s", keptPath(k.Kept))
+			continue
+		}
+		p.noteIntent(k.In, "finished: the new version is in place; what was there before is kept as %s", keptPath(k.Kept))
+	}
 	for _, k := range r.Synced {
 		if k.Kept == "" {
 			p.noteIntent(k.In, "the file has appeared as its writer had synced it")
@@ -117,7 +124,7 @@ func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
 	}
 	if len(r.Undone)+len(r.Redone)+len(r.Removed)+len(r.Salvaged)+len(r.Synced) > 0 || p.aside != "" {
 		detail := map[string]any{
-			"by": "fsck", "undone": len(r.Undone), "redone": len(r.Redone), "removed": r.Removed, "salvaged": r.Salvaged, "synced": len(r.Synced),
+			"by": "fsck", "undone": len(r.Undone), "redone": len(r.Redone), "removed": r.Removed, "salvaged": r.Salvaged, "changed": len(r.Changed), "synced": len(r.Synced),
 		}
 		if p.aside != "" {
 			detail["journal"] = p.aside

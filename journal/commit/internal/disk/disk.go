@@ -36,6 +36,7 @@ type Disk struct {
 	mu        sync.Mutex                // guards what follows
 	inUse     map[string]struct{}       // names in use by living shadows; a sweep spares them
 	abandoned map[uint64]journal.Intent // intents of this run that nobody but a recovery will finish
+	left      map[uint64]Version        // by intent: how this run has left a file that it could not finish
 }
 
 // New returns the disk of the data root rootfd with the state directory
@@ -50,7 +51,7 @@ func New(rootfd int, stateDir *os.File, j *journal.Journal) *Disk {
 			}
 			return orderOf(int(stateDir.Fd()), uint64(st.Dev))
 		}),
-		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{},
+		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{}, left: map[uint64]Version{},
 	}
 }
 
@@ -179,6 +180,7 @@ func (s *Disk) Finish(in journal.Intent) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.abandoned, in.ID)
+	delete(s.left, in.ID)
 	return nil
 }
 
@@ -187,6 +189,39 @@ func (s *Disk) Abandon(in journal.Intent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.abandoned[in.ID] = in
+}
+
+// IsAbandoned reports whether an intent was left to Recover in this run, rather than by a
+// crash.
+func (s *Disk) IsAbandoned(in journal.Intent) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, is := s.abandoned[in.ID]
+	return is
+}
+
+// Leave notes in which state the file target is after an error in the middle of the commit
+// in place in.
+func (s *Disk) Leave(in journal.Intent, target int) {
+	var st unix.Stat_t
+	if unix.Fstat(target, &st) != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left[in.ID] = VersionOf(&st)
+}
+
+// IsAsLeft reports whether nobody has changed the file target since Leave.
+func (s *Disk) IsAsLeft(in journal.Intent, target int) bool {
+	var st unix.Stat_t
+	if unix.Fstat(target, &st) != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, is := s.left[in.ID]
+	return is && v == VersionOf(&st)
 }
 
 // RedoPending reports whether Recover will write to a file that ok is true of.

@@ -14,6 +14,7 @@
 //	attrs.go  what belongs to a file beside its content
 //	read.go   content compared with a checksum
 //	redo.go   a commit in place, which may be repeated from the start at any time
+//	before.go what a file held before that, and whether it holds anything else by now
 //
 // # Rules
 //

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"errors"
 	"os"
 	"path"
 
@@ -18,18 +19,31 @@ func (s *Recoverer) setAside(dir int, in journal.Intent, r *Report) error {
 		return err
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	meta := map[string]any{"reason": disk.ErrForeignName.Error(), "path": path.Join(in.Dir, in.Name), "token": in.Token}
-	id, err := s.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error { return s.rejects.CopyContent(fd, dir, st) })
-	if err != nil {
+	if _, err := s.keepAside(fd, disk.ErrForeignName.Error(), in, r); err != nil {
 		return err
 	}
-	r.Salvaged = append(r.Salvaged, id)
 	if err := s.disk.Do("unlink", func() error { return unix.Unlinkat(dir, in.Shadow, 0) }); err != nil {
 		return err
 	}
 	return s.disk.Finish(in)
+}
+
+// keepAside keeps the bytes of fd, which in is about, and has them on disk: what they were
+// kept from comes next.
+func (s *Recoverer) keepAside(fd int, reason string, in journal.Intent, r *Report) (id string, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", os.NewSyscallError("fstat", err)
+	}
+	meta := map[string]any{"reason": reason, "path": path.Join(in.Dir, in.Name), "token": in.Token}
+	id, err = s.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error {
+		if err := s.rejects.CopyContent(fd, dir, st); err != nil {
+			return err
+		}
+		return errors.Join(s.rejects.SyncContent(dir), s.disk.SyncDir(dir, s.disk.StateFD()))
+	})
+	if err == nil {
+		r.Salvaged = append(r.Salvaged, id)
+	}
+	return id, err
 }

@@ -12,6 +12,9 @@
 // old versions away; the transactions, done or undone as a whole; shadows, replacements
 // and commits in place one by one; the ends of files that were appended to; what has to be
 // looked for everywhere, because its directory has moved; then the state directory.
+// A commit in place is finished over nothing that somebody has written to the file since
+// the crash: what it holds beside its two versions stays, or is kept under rejected/ before.
+//
 // Every step may be repeated from the start at any time, for a crash may hit the recovery
 // as well.
 //

@@ -89,18 +89,9 @@ func (s *Recoverer) redoLost(l *Lost, r *Report) error {
 	case l.Target >= 0:
 		return s.redo(l.In, l.ShadowDir, l.Shadow, l.Target, r)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(l.Shadow, &st); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	meta := map[string]any{
-		"reason": "the file was removed before its commit was finished", "path": l.In.Dir + "/" + l.In.Name, "token": l.In.Token,
-	}
-	id, err := s.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error { return s.rejects.CopyContent(l.Shadow, dir, st) })
-	if err != nil {
+	if _, err := s.keepAside(l.Shadow, "the file was removed before its commit was finished", l.In, r); err != nil {
 		return err
 	}
-	r.Salvaged = append(r.Salvaged, id)
 	if err := s.disk.Do("unlink", func() error { return unix.Unlinkat(l.ShadowDir, l.In.Shadow, 0) }); err != nil {
 		return err
 	}

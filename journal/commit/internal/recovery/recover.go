@@ -30,6 +30,7 @@ type Report struct {
 	Reverted []lazy.Reverted  // files whose new version was not whole
 	Removed  []string         // orphaned shadows
 	Salvaged []string         // IDs under rejected/ of bytes that had no place to go
+	Changed  []Changed        // files that somebody has written since a crash cut their commit in place short
 	Synced   []Synced         // files whose writers had synced them, and not closed
 	// SweepDue: the previous stop was not clean, so orphans may lie anywhere
 	// below the root. Sweep finds them; it may run beside everything else.
@@ -212,12 +213,14 @@ func (s *Recoverer) redoAt(in journal.Intent, r *Report) (found bool, err error)
 }
 
 func (s *Recoverer) redo(in journal.Intent, shadowDir, shadow, target int, r *Report) error {
-	with, err := Restrain(in, target)
+	finish, err := s.makeWay(in, shadow, target, r)
 	if err != nil {
 		return err
 	}
-	if err := s.disk.ApplyInPlace(shadow, target, with, disk.UserXattr); err != nil {
-		return err
+	if finish {
+		if err := s.finishInPlace(in, shadow, target); err != nil {
+			return err
+		}
 	}
 	if err := s.disk.Do("unlink", func() error { return unix.Unlinkat(shadowDir, in.Shadow, 0) }); err != nil {
 		return err
@@ -229,8 +232,23 @@ func (s *Recoverer) redo(in journal.Intent, shadowDir, shadow, target int, r *Re
 	if err := s.disk.Do("syncjournal", s.disk.Journal.Sync); err != nil {
 		return err
 	}
-	r.Redone = append(r.Redone, in)
+	if finish {
+		r.Redone = append(r.Redone, in)
+	}
 	return nil
+}
+
+// finishInPlace makes the target of in a copy of its shadow.
+func (s *Recoverer) finishInPlace(in journal.Intent, shadow, target int) error {
+	with, err := Restrain(in, target)
+	if err != nil {
+		return err
+	}
+	err = s.disk.ApplyInPlace(shadow, target, with, disk.UserXattr)
+	if err != nil {
+		s.disk.Leave(in, target)
+	}
+	return err
 }
 
 // Restrain takes out of in what would give target rights that it does not have now.
