@@ -62,6 +62,7 @@ func (p pieces) next(at int64, n int) int {
 // Holding says whose content is in a file that was being written in place.
 type Holding int
 
+// What a file holds.
 const (
 	HoldsOurs   Holding = iota // the old version, the new one, or some of each
 	HoldsOthers                // nothing of the new version, and something that the old one has not
@@ -79,7 +80,7 @@ func WhatHolds(shadow, target int, in journal.Intent) (Holding, error) {
 	var failed error
 	theirs := make([]byte, 64<<10)
 	err := ReadRange(target, 0, now.Size, func(at int64, b []byte) bool {
-		n := 0
+		var n int
 		if n, failed = readFull(shadow, theirs[:len(b)], at); failed != nil {
 			return false
 		}
