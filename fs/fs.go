@@ -53,7 +53,7 @@ import (
 //	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, rewalk.Strangers.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu, probe.mu
 //	reach.Look.mu, readClaims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu
-//	rewalk.Table.mu, unfinished.Gaps.mu, vnodes.Table.mu
+//	rewalk.Table.mu, trimmer.mu, unfinished.Gaps.mu, vnodes.Table.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry

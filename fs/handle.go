@@ -167,7 +167,7 @@ func (f *FS) file(h *handle) (int, unix.Errno) {
 
 // reopen opens the inode behind an O_PATH descriptor.
 func (f *FS) reopen(fd, flags int) (int, error) {
-	return f.trim.openAt(f.procfd, procName(fd), flags)
+	return unix.Openat(f.procfd, procName(fd), flags|unix.O_CLOEXEC, 0)
 }
 
 // reopenUnnoticed opens the file behind fd to read it without the access time

@@ -163,6 +163,7 @@ func (w *world) start() {
 	w.t.Helper()
 	j, err := journal.Open(w.state, journal.Options{MaxBytes: 64 << 10, Logf: w.t.Logf})
 	check(w.t, err)
+	w.t.Cleanup(func() { _ = j.Close() }) // only now: a crash closes nothing in order
 	w.j, w.s, w.steps = j, NewStore(int(w.dir.Fd()), w.state, j), nil
 	w.s.lazies.Delay = time.Hour // nothing happens by itself
 	w.s.lazyAnywhere = true
