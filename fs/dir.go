@@ -308,7 +308,5 @@ func (f *FS) removeOrphans(dirfd int, name string) bool {
 // roomForNodes reports whether directory listings may plant further nodes: each inode costs
 // a descriptor.
 func (f *FS) roomForNodes() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.inodes) < f.maxInodes/2
+	return f.countInodes() < f.maxInodes/2
 }

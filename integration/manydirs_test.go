@@ -17,16 +17,8 @@ func TestManyDirectoriesLeaveDescriptors(t *testing.T) {
 	}
 	const dirs, descriptors = 1500, 300
 	strangerMounts(t, func(t *testing.T, m *Mount) {
-		for i := range dirs {
-			if err := os.Mkdir(filepath.Join(m.Data, fmt.Sprintf("bob/d%d", i)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		limit := unix.Rlimit{Cur: descriptors, Max: descriptors}
-		if err := unix.Prlimit(m.PID(), unix.RLIMIT_NOFILE, &limit, nil); err != nil {
-			t.Fatal(err)
-		}
-		walk := fmt.Sprintf("import os\nos.chdir('%s')\nfor i in range(%d): os.stat('d%%d' %% i)\nos.stat('d0')\nassert os.getcwd().endswith('/bob')\n", m.Path("bob"), dirs)
+		m.manyDirs(t, dirs, descriptors)
+		walk := fmt.Sprintf("import os\nos.chdir('%s')\nfor i in range(%d): os.stat('old%%d' %% i)\nos.stat('old0')\nassert os.getcwd().endswith('/bob')\n", m.Path("bob"), dirs)
 		m.launchAs(t, otherUID, bench.python, "-c", walk).OK()
 		alice := m.ClientAs(t, ordinaryUID)
 		if err := alice.Save("alice/f", "new"); err != nil {
@@ -49,15 +41,7 @@ func TestManyNewFilesLeaveDescriptors(t *testing.T) {
 		"made":     "os.mkdir('d%d' % i)",
 	}
 	oneStrangerMount(t, func(t *testing.T, m *Mount) {
-		for i := range descriptors {
-			if err := os.Mkdir(filepath.Join(m.Data, fmt.Sprintf("bob/old%d", i)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		limit := unix.Rlimit{Cur: descriptors, Max: descriptors}
-		if err := unix.Prlimit(m.PID(), unix.RLIMIT_NOFILE, &limit, nil); err != nil {
-			t.Fatal(err)
-		}
+		m.manyDirs(t, descriptors, descriptors)
 		// The daemon notices when somebody has more open than it may have.
 		hold := fmt.Sprintf("import os\nos.chdir('%s')\nheld = []\ntry:\n for i in range(%d): held.append(os.open('old%%d' %% i, os.O_RDONLY))\nexcept OSError as e: print(e.strerror)\n",
 			m.Path("bob"), descriptors)
@@ -73,6 +57,17 @@ func TestManyNewFilesLeaveDescriptors(t *testing.T) {
 			t.Errorf("the last of the new files has %q: %v", got, err)
 		}
 	})
+}
+
+// manyDirs makes so many directories, bob/old0 and on, of which the daemon knows nothing, and
+// leaves it that many descriptors.
+func (m *Mount) manyDirs(t *testing.T, dirs int, descriptors uint64) {
+	t.Helper()
+	for i := range dirs {
+		must(t, os.Mkdir(filepath.Join(m.Data, fmt.Sprintf("bob/old%d", i)), 0o755))
+	}
+	limit := unix.Rlimit{Cur: descriptors, Max: descriptors}
+	must(t, unix.Prlimit(m.PID(), unix.RLIMIT_NOFILE, &limit, nil))
 }
 
 func kernelAtLeast(t *testing.T, major, minor int) bool {
