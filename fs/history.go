@@ -60,7 +60,7 @@ func (f *FS) giveRoom(error) bool {
 func (f *FS) retryWithRoom(do func() error) error {
 	for {
 		err := do()
-		if e := errnoOf(err); e != unix.ENOSPC && e != unix.EDQUOT || !f.giveRoom(err) {
+		if e := errnoOf(err); e != unix.ENOSPC && e != unix.EDQUOT || !f.store.GiveRoom(err) {
 			return err
 		}
 	}

@@ -415,3 +415,43 @@ func TestSettlingForRoomAsksForNone(t *testing.T) {
 		t.Errorf("the disk is full, and room was asked for %d times", asked)
 	}
 }
+
+// On a full disk room is made by settling the commits that keep a file which has no other
+// name, and by these alone.
+func TestRoomOfUnsettledCommits(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		keeps bool
+		work  func(w *world)
+	}{
+		{"made and removed", true, func(w *world) { w.saveAs(Auto, "d/g", "new", ""); check(w.t, os.Remove(w.path("d/g"))) }},
+		{"made and replaced", true, func(w *world) { w.saveAs(Auto, "d/g", "between", ""); w.saveLazily("d/g", "new", "") }},
+		{"the version before", true, func(w *world) { w.saveLazily("d/f", "new", "") }},
+		{"made", false, func(w *world) { w.saveAs(Auto, "d/g", "new", "") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			w.write("d/f", "old")
+			c.work(w)
+			w.saveAs(Auto, "d/other", "new", "")
+			asked, settled := 0, false
+			w.s.SetRoom(func(error) bool { asked++; return false })
+			w.s.disk.Fault = func(step string) error {
+				settled = settled || step == "unlink"
+				if step == "tmpfile" && !settled {
+					return unix.ENOSPC
+				}
+				return nil
+			}
+			if acked := w.saveAs(Auto, "d/after", "new", ""); acked != c.keeps {
+				t.Errorf("acknowledged: %v", acked)
+			}
+			if asked != 1 {
+				t.Errorf("the history was asked for room %d times", asked)
+			}
+			if w.s.lazies.Unsettled() == 0 {
+				t.Error("all commits are settled")
+			}
+		})
+	}
+}

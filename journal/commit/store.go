@@ -38,6 +38,7 @@ func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 	d := disk.New(rootfd, stateDir, j)
 	r := rejected.New(d)
 	l := lazy.New(d)
+	d.Settle = l.GiveRoom
 	return &Store{disk: d, keeper: keep.New(d), rejects: r, lazies: l, tails: tail.New(d, l), recoverer: recovery.New(d, r)}
 }
 
@@ -68,9 +69,14 @@ const (
 )
 
 // SetRoom makes give be called when a step finds no room (ENOSPC, EDQUOT): the
-// step is repeated as long as it returns true. It is to be called before the
-// store is used.
+// step is repeated as long as it returns true. Where it returns false, commits are settled
+// for which files are kept that have no name any more. It is to be called before the store
+// is used.
 func (s *Store) SetRoom(give func(error) bool) { s.disk.Room = give }
+
+// GiveRoom makes room for a change that has failed with err as the store does for its own
+// steps, and reports whether the change is to be tried again.
+func (s *Store) GiveRoom(err error) bool { return s.disk.GiveRoom(err) }
 
 // SetFault makes ask be called before each change to the disk, which fails with the error
 // that it returns, if any; nil asks nobody. It is for tests, and to be called before the

@@ -28,6 +28,7 @@ type Disk struct {
 	// stop there.
 	Fault  func(step string) error
 	Room   func(error) bool             // makes room on a full disk, and says whether there is some; or nil
+	Settle func() bool                  // the same, by settling commits that keep files which are gone; or nil
 	Owners func(uid, gid uint32) Runner // runs what only a file's owner may do in a sticky directory; or nil
 	Epoch  func(fd int) string          // epochOf, but for tests
 
@@ -57,15 +58,26 @@ func New(rootfd int, stateDir *os.File, j *journal.Journal) *Disk {
 
 // Do runs one change to the disk, again after an interruption by a signal, and
 // when there was no room and some has been made.
-func (s *Disk) Do(step string, fn func() error) error {
+func (s *Disk) Do(step string, fn func() error) error { return s.repeat(step, fn, s.GiveRoom) }
+
+// DoSettling is Do for whoever settles commits: that is not asked for in its turn.
+func (s *Disk) DoSettling(step string, fn func() error) error { return s.repeat(step, fn, s.giveOld) }
+
+func (s *Disk) repeat(step string, fn func() error, give func(error) bool) error {
 	for {
 		err := s.Once(step, fn)
 		noRoom := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
-		if !noRoom || s.Room == nil || !s.Room(err) {
+		if !noRoom || !give(err) {
 			return err
 		}
 	}
 }
+
+// GiveRoom makes room for a change that has failed with err, and reports whether there is
+// some: it is to be tried again then.
+func (s *Disk) GiveRoom(err error) bool { return s.giveOld(err) || s.Settle != nil && s.Settle() }
+
+func (s *Disk) giveOld(err error) bool { return s.Room != nil && s.Room(err) }
 
 // Once is Do without making room: for whoever is making some.
 func (s *Disk) Once(step string, fn func() error) error {

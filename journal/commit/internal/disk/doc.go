@@ -27,6 +27,6 @@
 //
 // Disk.mu guards the reserved names in use and the intents that are left to a recovery.
 // It is the last in the order: nothing is called and nothing is waited for while it is
-// held. Disk.Room, which makes room on a full disk, is called with whatever mutexes the
-// caller of Do holds.
+// held. Disk.Room and Disk.Settle, which make room on a full disk, are called with whatever
+// mutexes the caller of Do holds.
 package disk

@@ -36,7 +36,7 @@ func (s *Set) SettleAll() error {
 	due := s.takeAllSoon()
 	whole := due.more || len(s.chains(every))+len(due.pending) >= SyncfsFrom
 	s.settling.Lock()
-	synced, err := s.settleLocked(every, whole, s.durably, s.disk.Do)
+	synced, err := s.settleLocked(every, whole, s.durably, s.disk.DoSettling)
 	s.settling.Unlock()
 	var failed error // of what is due, whose mutexes come before settling
 	if !synced {
@@ -142,6 +142,22 @@ func (s *Set) SettleKept(id string) {
 	_, _ = s.settleLocked(func(l *Commit) bool { return l.keep == id }, false, s.durably, s.disk.Once) // it is tried again
 }
 
+// GiveRoom settles the commits that keep files on a full disk which have no name any more,
+// or none but the reserved one of a version that stands by, and reports whether there were
+// any.
+func (s *Set) GiveRoom() bool {
+	if s.waiting.Load() == 0 {
+		return false
+	}
+	s.settling.Lock()
+	defer s.settling.Unlock()
+	if len(s.chains((*Commit).keepsRoom)) == 0 {
+		return false
+	}
+	_, err := s.settleLocked((*Commit).keepsRoom, false, s.durably, s.disk.DoSettling)
+	return err == nil // else it is tried again, with the others
+}
+
 // settleWhere settles the commits that match.
 func (s *Set) settleWhere(match func(*Commit) bool, put put) error {
 	s.awaitMoves(match)
@@ -150,11 +166,11 @@ func (s *Set) settleWhere(match func(*Commit) bool, put put) error {
 	}
 	s.settling.Lock()
 	defer s.settling.Unlock()
-	_, err := s.settleLocked(match, false, put, s.disk.Do)
+	_, err := s.settleLocked(match, false, put, s.disk.DoSettling)
 	return err
 }
 
-// step runs one change to the disk: Disk.Do, or Disk.Once.
+// step runs one change to the disk: Disk.Do, Disk.DoSettling or Disk.Once.
 type step func(name string, fn func() error) error
 
 // settleLocked settles the commits that match, which put puts on the disk, with a sync of the whole filesystem if
@@ -221,6 +237,13 @@ func (s *Set) syncCommit(l *Commit, synced bool, put put, do step) (err error) {
 func (l *Commit) isRemoved() bool {
 	var st unix.Stat_t
 	return l.oldIno == 0 && unix.Fstat(l.file.FD(), &st) == nil && st.Nlink == 0
+}
+
+// keepsRoom reports whether a file lives for the commit alone: its own, which has no name
+// any more, or the version that stands by. Set.settling is held.
+func (l *Commit) keepsRoom() bool {
+	var st unix.Stat_t
+	return l.intent.ID != 0 || unix.Fstat(l.file.FD(), &st) == nil && st.Nlink == 0
 }
 
 // chains returns the pending commits of every file of which one matches, the
