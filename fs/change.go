@@ -246,14 +246,17 @@ func (f *FS) followLive(list []*change) {
 // endClaims ends the claims of reads on the name; one that holds nothing now keeps them
 // for as long as it may take to make it again.
 func (ch *change) endClaims() {
-	switch rs := ch.f.readClaims; {
-	case !rs.enabled:
+	f := ch.f
+	switch {
+	case !f.readClaims.Enabled:
 	case ch.is == nil:
-		rs.removed(ch.path)
+		f.readClaims.Removed(ch.path)
 	case ch.s != nil:
-		rs.written(ch.path, ch.s.learners(), ch.s.inodeKeys()...)
+		f.learnOfWrite(ch.path, ch.s.learners())
+		f.readClaims.Written(ch.path, ch.s.inodeKeys()...)
 	default:
-		rs.written(ch.path, ch.c.family())
+		f.learnOfWrite(ch.path, ch.c.family())
+		f.readClaims.Written(ch.path)
 	}
 }
 

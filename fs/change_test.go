@@ -153,13 +153,9 @@ func (w *watched) recorded() map[string]string {
 		}
 	})
 	w.f.mu.Unlock()
-	w.f.readClaims.mu.Lock()
-	for _, fam := range w.f.readClaims.families {
-		for cl := range fam.claims {
-			is["claim "+cl.path] = "of a read by " + cl.comm
-		}
+	for path, comm := range w.f.readClaims.Paths() {
+		is["claim "+path] = "of a read by " + comm
 	}
-	w.f.readClaims.mu.Unlock()
 	for _, p := range w.f.lessons.List() {
 		name, _, _ := strings.Cut(filepath.Base(p.Name), " ")
 		name = strings.TrimRight(name, ".0123456789")

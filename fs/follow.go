@@ -12,7 +12,7 @@ import (
 // The rename of a file moves none of it. A lock that was taken without opening, the
 // claim of a read, a mark, a lesson and a kept base belong to the name, as versions do:
 // a program that moves f to f~ and makes a new f goes on with the same name. The claims
-// on a name that leads to nothing any more end soon (readClaims.removed). A session goes
+// on a name that leads to nothing any more end soon (readclaim.Claims.Removed). A session goes
 // with its file (session.moveTo).
 
 // relocation is the rename of a directory from one path to another, or their exchange.
@@ -53,7 +53,7 @@ func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
 	}
 	f.relabel(m)
 	f.ctl.Claims.Follow(m.of)
-	f.readClaims.follow(m)
+	f.readClaims.Follow(m.of)
 	f.bases.Follow(m.of)
 	f.lessons.Moved(m.from, m.to, m.exchanged)
 }
@@ -92,25 +92,4 @@ func (lb *label) follow(m relocation) {
 		at = m.of(at)
 		lb.moved.Store(&at)
 	}
-}
-
-// follow moves the claims of reads and the marks.
-func (rs *readClaims) follow(m relocation) {
-	if !rs.enabled {
-		return
-	}
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	for _, fam := range rs.families {
-		for cl := range fam.claims {
-			cl.path = m.of(cl.path)
-		}
-	}
-	marks := make(map[mark]bool, len(rs.marks))
-	for k := range rs.marks {
-		k.path = m.of(k.path)
-		marks[k] = true
-	}
-	rs.marks = marks
-	rs.marked.Store(int32(len(marks)))
 }

@@ -20,6 +20,7 @@ import (
 	"latchfs/fs/lessons"
 	"latchfs/fs/markers"
 	"latchfs/fs/reach"
+	"latchfs/fs/readclaim"
 	"latchfs/fs/refusals"
 	"latchfs/fs/rewalk"
 	"latchfs/fs/tally"
@@ -52,7 +53,7 @@ import (
 //	filed.Room.mu
 //	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, rewalk.Strangers.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu, probe.mu
-//	reach.Look.mu, readClaims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu
+//	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu
 //	rewalk.Table.mu, trimmer.mu, unfinished.Gaps.mu, vnodes.Table.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
@@ -88,7 +89,7 @@ type FS struct {
 	looks       *account.Rate  // at descriptors, for each user
 	turns       *account.Turns // of requests
 	views       *account.Turns // of those that look into .locks
-	readClaims  *readClaims
+	readClaims  *readclaim.Claims
 	filed       *filed.Room // the claims that are made by files
 	claimState  claimState
 	markers     *markers.Finder  // of databases
@@ -186,7 +187,6 @@ func newFS(o Options) *FS {
 	f.walks, f.strayed = rewalk.New[dkey](walkEngine{f}), rewalk.NewStrangers[dkey](strayedWait)
 	f.book, f.looks = newBook(), newLooks()
 	f.turns, f.views = newTurns()
-	f.readClaims = newReadClaims(f)
 	f.trim = newTrimmer(f)
 	f.probe = &probe{f: f}
 	f.openMarkers()

@@ -210,7 +210,7 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		return e
 	}
 	h.rememberLock(l)
-	f.readClaims.locked(l.Owner(), d.path)
+	f.readClaims.Locked(l.Owner(), d.path)
 	if d.class == lockmgr.Posix {
 		f.unlockAtEnd(h, in.Owner, d.c.owner)
 	}

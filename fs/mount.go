@@ -55,6 +55,7 @@ func Start(o Options) (_ *Mount, err error) {
 		return nil, err
 	}
 	f.proc = processes
+	f.openReadClaims()
 	f.openControlRoom()
 	if err := f.proc.FollowForks(); err != nil {
 		f.log.Infof("a script may be told of what its own orphaned background jobs have changed: %v", err)

@@ -10,6 +10,7 @@ import (
 	"latchfs/fs/access"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/reach"
+	"latchfs/fs/readclaim"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -20,12 +21,55 @@ const opRead = "read"
 
 // reading is one OPEN for reading where reads claim.
 type reading struct {
-	c         *caller
-	p         place
-	path      string
-	set       policy.Settings
-	relatives []lockmgr.Owner
-	program   string // that was learned to write back
+	c      *caller
+	p      place
+	path   string
+	set    policy.Settings
+	reader readclaim.Reader
+}
+
+// openReadClaims makes what keeps the claims of reads. The policy, the processes and the
+// lock table are known.
+func (f *FS) openReadClaims() {
+	claims := func(l policy.LostUpdate) bool { return l == policy.Serialize || l == policy.Adaptive }
+	f.readClaims = readclaim.NewClaims(readclaim.Config{
+		Enabled: claims(f.policy.Defaults().LostUpdate) || slices.ContainsFunc(f.policy.Rules(), func(r policy.Rule) bool {
+			return claims(r.LostUpdate)
+		}),
+		Table: f.table, Procs: f.proc, Logf: f.log.Debugf, Done: f.done,
+		Ended: func(program string, written bool) { f.lessons.Ended(program, written) },
+	})
+}
+
+// meetReadClaims is for a demand that may meet the claims of reads, or ends the marks of a
+// process that has read without writing.
+func (f *FS) meetReadClaims(d *demand) {
+	claims, marks := f.readClaims.Any()
+	if marks = marks && d.mode == lockmgr.Exclusive; !claims && !marks {
+		return
+	}
+	var paths []string
+	for _, p := range d.places {
+		paths = append(paths, f.path(p.dir, p.name))
+	}
+	f.readClaims.AwaitHeirs(d.c.owner, paths)
+	if marks {
+		of := []lockmgr.Owner{d.c.owner}
+		for _, a := range d.c.ancestors() {
+			of = append(of, a.Owner)
+		}
+		f.readClaims.Unmark(of, paths)
+	}
+}
+
+// learnOfWrite notes for adaptive paths who has made a new version.
+func (f *FS) learnOfWrite(path string, who knowledge.Who) {
+	if f.lessons == nil {
+		return
+	}
+	if set := f.settings(path); set.LostUpdate == policy.Adaptive {
+		f.lessons.Wrote(path, who, set.Fade)
+	}
 }
 
 // claimRead takes the claim of an open for reading, where the policy says that
@@ -37,15 +81,14 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *inode) unix.E
 	if r == nil {
 		return 0
 	}
-	rs := f.readClaims
 	for {
-		if cl := rs.of(r.c.owner, r.path); cl != nil && rs.prolong(cl, r.set.ClaimTTL) {
+		if cl := f.readClaims.Of(r.c.owner, r.path); cl != nil && f.readClaims.Prolong(cl, r.set.ClaimTTL) {
 			break
 		}
 		d := f.fileDemand(r.c, opRead, r.set.Wait, r.p)
-		d.mode, d.gate, d.since, d.ttl, d.yields = lockmgr.Update, true, sinceEver, 0, false
+		d.mode, d.gate, d.since, d.ttl, d.yields = lockmgr.Update, true, readclaim.SinceEver, 0, false
 		d.label = r.c.label(opRead, r.path)
-		d.label.read = &readClaim{label: d.label, path: r.path, reader: r.c.owner, comm: r.c.program(), heirs: r.relatives, program: r.program}
+		d.label.read = readclaim.New(r.reader)
 		if f.fenced(r.c, f.keysOf(d.places)) != nil {
 			return 0 // what it writes is refused; it may look
 		}
@@ -59,11 +102,10 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *inode) unix.E
 			return e
 		}
 		f.ns.RLock() // a directory above may have been renamed while it waited
-		d.label.read.path = f.path(r.p.dir, r.p.name)
-		entered := rs.enter(d.label.read, l, r.set.ClaimTTL)
+		entered := f.readClaims.Enter(d.label.read, f.path(r.p.dir, r.p.name), l, r.set.ClaimTTL)
 		f.ns.RUnlock()
 		if entered {
-			f.lessons.Claimed(r.program)
+			f.lessons.Claimed(r.reader.Program)
 			break
 		}
 		if !f.proc.Alive(r.c.owner) || time.Since(began) > r.set.Wait {
@@ -79,7 +121,7 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *inode) unix.E
 // readingOf tells whether an open for reading claims; nil if not.
 func (f *FS) readingOf(in *fuse.OpenIn, n *inode) *reading {
 	rs := f.readClaims
-	if !rs.enabled || f.opts.ReadOnly || in.Flags&(unix.O_NONBLOCK|fmodeExec) != 0 || !n.isRegular() || f.isClosing() {
+	if !rs.Enabled || f.opts.ReadOnly || in.Flags&(unix.O_NONBLOCK|fmodeExec) != 0 || !n.isRegular() || f.isClosing() {
 		return nil
 	}
 	dir, name := f.nameOf(n)
@@ -107,14 +149,14 @@ func (f *FS) readingOf(in *fuse.OpenIn, n *inode) *reading {
 	if family.Interactive {
 		return nil // it has no end, and nobody knows what it does next
 	}
-	r.relatives = family.Relatives
+	r.reader = readclaim.Reader{Owner: r.c.owner, Comm: r.c.program(), Relatives: family.Relatives}
 	if adaptive {
-		r.program = f.proc.Identify(r.c.owner.PID).String()
-		if !f.lessons.Read(r.path, r.program, r.c.uid, r.c.owner, r.relatives) {
+		r.reader.Program = f.proc.Identify(r.c.owner.PID).String()
+		if !f.lessons.Read(r.path, r.reader.Program, r.c.uid, r.c.owner, family.Relatives) {
 			return nil
 		}
 	}
-	if rs.isMarked(r.c, r.path, r.relatives) || rs.isFull(r.c.owner) {
+	if rs.IsMarked(r.reader, r.path) || rs.IsFull(r.c.owner) {
 		return nil
 	}
 	return r

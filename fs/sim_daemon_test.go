@@ -73,6 +73,7 @@ func (w *simWorld) start() error {
 	if err := f.openState(); err != nil {
 		return err
 	}
+	f.openReadClaims()
 	f.openControlRoom()
 	var err error
 	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
@@ -166,7 +167,7 @@ func (f *FS) holdsNoMutex() bool {
 		taken = append(taken, l)
 		return true
 	}
-	if !try(&f.thefts) || !try(&f.ns) || !try(&f.paths) || !try(&f.readClaims.mu) ||
+	if !try(&f.thefts) || !try(&f.ns) || !try(&f.paths) ||
 		!try(&f.ends) || !try(&f.mu) {
 		return false
 	}

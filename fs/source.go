@@ -238,7 +238,7 @@ func (f *FS) takeAway(h *lockmgr.Holder) {
 	case h.Class != lockmgr.Session && len(h.Keys) > 0:
 		f.table.ReleaseClient(h.Keys[0], h.Class, h.Client)
 	case lb != nil && lb.read != nil:
-		f.readClaims.drop(lb.read)
+		f.readClaims.Drop(lb.read)
 	case lb != nil && lb.claim != nil && f.filed.Release(lb.claim):
 	case lb != nil && lb.claim != nil:
 		f.ctl.Claims.Drop(lb.claim)

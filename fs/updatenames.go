@@ -266,7 +266,7 @@ func (a *appender) changes(op string) *change {
 	ch := a.c.changes(op, place{dir, name, a.h.n}, 0)
 	ch.was, ch.inPlace, ch.silent, ch.adds = &before, true, true, op == opAppend
 	known := f.knowledge != nil && (f.knowledge.Tracks(knowledge.Key(ch.path)) || f.knowledge.Tracks(linkKey(stampAt(ch.was))))
-	if ch.adds && !known && !f.readClaims.enabled {
+	if ch.adds && !known && !f.readClaims.Enabled {
 		return nil
 	}
 	return ch

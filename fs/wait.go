@@ -11,6 +11,7 @@ import (
 	"latchfs/fs/ctl"
 	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
+	"latchfs/fs/readclaim"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -28,7 +29,7 @@ type label struct {
 	moved    atomic.Pointer[string] // the path since a directory above was renamed; nil: as it was
 	name     string                 // of a named lock, which has no path
 	actor    string                 // who it is for, as the holder said itself
-	read     *readClaim             // whose lock it is
+	read     *readclaim.Claim       // whose lock it is
 	claim    *ctl.Claim             // a lock taken through the control file: it says where that is
 	c        *caller
 	accepted atomic.Pointer[[]accepted] // content that was judged for a parked operation
@@ -46,6 +47,9 @@ func (lb *label) id() string {
 	}
 	return ""
 }
+
+// ReadClaim implements readclaim.Labeled.
+func (lb *label) ReadClaim() *readclaim.Claim { return lb.read }
 
 func (c *caller) label(op, path string) *label {
 	return &label{op: op, path: path, c: c}
@@ -151,8 +155,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	if f.isTooDeep(d) {
 		return nil, errTooDeep
 	}
-	f.readClaims.awaitHeirs(d)
-	f.readClaims.unmark(d)
+	f.meetReadClaims(d)
 	r := f.request(d, noWait)
 	until := time.Now().Add(lateGrace)
 	for {
