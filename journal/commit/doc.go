@@ -160,6 +160,10 @@
 //	fsync(each directory)
 //	journal: done for each, and last for "txn"
 //
+// A file that has got one of the names since the decision, outside the mount, goes to
+// rejected/ when recovery carries that out, unless it is another user's in a sticky
+// directory: then it stays, as what is no file does, and the shadow goes there.
+//
 // What is made (directories, symbolic links and the like, which have no private
 // copy) exists from then on; whoever uses the package hides it meanwhile.
 //

@@ -137,7 +137,7 @@ func (t *Txn) Put(sh *Shadow, o PublishOptions) error {
 		ShadowIno: sh.initial.Ino, Keep: o.Keep.ID,
 	}
 	if o.Base != nil {
-		in.TargetIno = o.Base.Ino
+		in.TargetIno, in.TargetBirth = o.Base.Ino, disk.BirthOf(o.Dir, o.Name)
 	}
 	return t.prepare(sh, o, in, -1)
 }

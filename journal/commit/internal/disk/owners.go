@@ -45,6 +45,14 @@ func (s *Disk) OwnerOfNames(dir int, from, to string, ino uint64) Runner {
 	return s.OwnerOfBoth(dir, &new, &old)
 }
 
+// IsForeign reports whether the kernel will refuse to give the name of the file old in dir
+// to the file new, which OwnerOfNames does not take for its successor.
+func (s *Disk) IsForeign(dir int, new, old *unix.Stat_t) bool {
+	var up unix.Stat_t
+	return s.Owners != nil && unix.Fstat(dir, &up) == nil && up.Mode&unix.S_ISVTX != 0 &&
+		new.Uid != 0 && new.Uid != old.Uid && new.Uid != up.Uid
+}
+
 // Foreign tells a refusal by the kernel of what r runs from other errors.
 func (r Runner) Foreign(err error) error {
 	if r != nil && errors.Is(err, unix.EPERM) {

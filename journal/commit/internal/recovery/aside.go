@@ -11,15 +11,15 @@ import (
 	"latchfs/journal/commit/internal/disk"
 )
 
-// setAside keeps the bytes of a shadow which a decided transaction was to give a name
-// that another user's file has by now.
-func (s *Recoverer) setAside(dir int, in journal.Intent, r *Report) error {
+// setAside keeps the bytes of a shadow that a decided transaction was to give a name; reason
+// says why it cannot have it.
+func (s *Recoverer) setAside(dir int, in journal.Intent, reason error, r *Report) error {
 	fd, err := disk.OpenShadow(dir, in.Shadow)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if _, err := s.keepAside(fd, disk.ErrForeignName.Error(), in, r); err != nil {
+	if _, err := s.keepAside(fd, reason.Error(), in, r); err != nil {
 		return err
 	}
 	if err := s.disk.Do("unlink", func() error { return unix.Unlinkat(dir, in.Shadow, 0) }); err != nil {

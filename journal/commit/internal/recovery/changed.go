@@ -1,14 +1,18 @@
 package recovery
 
 import (
+	"errors"
+	"os"
 	"path"
+
+	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
 	"latchfs/journal/commit/internal/disk"
 )
 
-// Changed is a file whose commit in place a crash had cut short, and which somebody has
-// written outside the mount since, as far as can be told.
+// Changed is a file whose commit in place, or by a transaction, a crash had cut short, and
+// which somebody has written outside the mount since, as far as can be told.
 type Changed struct {
 	In   journal.Intent
 	Path string // relative to the data root
@@ -21,6 +25,7 @@ type Changed struct {
 // The reasons in meta.json.
 const (
 	standsReason   = "somebody had changed the file before its commit was finished after a crash, and it was left as it is"
+	foundReason    = "what had the name when a transaction was finished after a crash: it was not there when that was decided"
 	finishedReason = "what the file held before its commit was finished after a crash: it was neither the old version nor the new one"
 )
 
@@ -48,4 +53,41 @@ func (s *Recoverer) makeWay(in journal.Intent, shadow, target int, r *Report) (f
 	}
 	r.Changed = append(r.Changed, c)
 	return !c.Stands, nil
+}
+
+// errNoFile: a name that a shadow is to get holds something that is no file.
+var errNoFile = errors.New("the name holds something else than a file by now")
+
+// saveFound keeps aside the file that has got a name since in was decided, which is about
+// to lose it: the name that the shadow is to have, or its own after an exchange. A decided
+// transaction is finished all the same, for its other parts may have happened. What has the
+// name and is no file stays: errNoFile. So does the file of another user in a sticky
+// directory: disk.ErrForeignName. shadow is the status of the shadow, or of what it was
+// exchanged for.
+func (s *Recoverer) saveFound(dir int, name string, shadow *unix.Stat_t, in journal.Intent, r *Report) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return os.NewSyscallError("fstatat", err)
+	case st.Ino == in.TargetIno && (in.TargetBirth == 0 || disk.BirthOf(dir, name) == in.TargetBirth):
+		return nil
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return errNoFile
+	case s.disk.IsForeign(dir, shadow, &st):
+		return disk.ErrForeignName
+	}
+	fd, err := disk.OpenShadow(dir, name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	c := Changed{In: in, Path: path.Join(in.Dir, in.Name)}
+	if c.Kept, err = s.keepAside(fd, foundReason, in, r); err != nil {
+		return err
+	}
+	r.Changed = append(r.Changed, c)
+	return nil
 }

@@ -14,6 +14,7 @@
 // looked for everywhere, because its directory has moved; then the state directory.
 // A commit in place is finished over nothing that somebody has written to the file since
 // the crash: what it holds beside its two versions stays, or is kept under rejected/ before.
+// So is what has got the name of a transaction's part.
 //
 // Every step may be repeated from the start at any time, for a crash may hit the recovery
 // as well.

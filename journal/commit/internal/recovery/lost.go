@@ -85,7 +85,7 @@ func (s *Recoverer) redoLost(l *Lost, r *Report) error {
 	case l.Shadow < 0:
 		return s.disk.Finish(l.In)
 	case l.In.Kind == journal.KindReplace:
-		return s.renameLost(l, r)
+		return s.redoReplace(l.In, l.ShadowDir, r)
 	case l.Target >= 0:
 		return s.redo(l.In, l.ShadowDir, l.Shadow, l.Target, r)
 	}

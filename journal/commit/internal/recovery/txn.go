@@ -86,44 +86,40 @@ func (s *Recoverer) redoPart(in journal.Intent, r *Report) (found bool, err erro
 		return false, err
 	}
 	defer unix.Close(dir)
+	return true, s.redoReplace(in, dir, r)
+}
+
+// redoReplace gives a shadow in dir the name that it is to have, unless that has happened.
+func (s *Recoverer) redoReplace(in journal.Intent, dir int, r *Report) error {
 	var st unix.Stat_t
-	err = unix.Fstatat(dir, in.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(dir, in.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW)
 	var kept bool
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return true, s.disk.Finish(in) // it has happened
+		return s.disk.Finish(in) // it has happened
 	case err != nil:
-		return true, os.NewSyscallError("fstatat", err)
+		return os.NewSyscallError("fstatat", err)
 	case st.Ino == in.ShadowIno:
-		kept, err = s.keeper.PutInPlaceOf(dir, in, keep.Keep{ID: in.Keep})
+		if err = s.saveFound(dir, in.Name, &st, in, r); err == nil {
+			kept, err = s.keeper.PutInPlaceOf(dir, in, keep.Keep{ID: in.Keep})
+		}
 	default: // what it was exchanged for
-		kept, err = s.keeper.Settle(s.disk.OwnerOf(dir, &st), dir, in.Shadow, keep.Keep{ID: in.Keep, Ino: in.TargetIno})
+		if err = s.saveFound(dir, in.Shadow, &st, in, r); err == nil {
+			kept, err = s.keeper.Settle(s.disk.OwnerOf(dir, &st), dir, in.Shadow, keep.Keep{ID: in.Keep, Ino: in.TargetIno})
+		}
 	}
-	if errors.Is(err, disk.ErrForeignName) {
-		return true, s.setAside(dir, in, r)
-	}
-	if err != nil {
-		return true, err
-	}
-	if kept {
-		r.Kept = append(r.Kept, in)
-	}
-	return true, s.renamed(in, dir, r)
-}
-
-// renameLost is redoPart where find has found the shadow.
-func (s *Recoverer) renameLost(l *Lost, r *Report) error {
-	as := s.disk.OwnerOfNames(l.ShadowDir, l.In.Shadow, l.In.Name, l.In.TargetIno)
-	err := as.Foreign(s.disk.Do("rename", func() error {
-		return as.Run(func() error { return unix.Renameat(l.ShadowDir, l.In.Shadow, l.ShadowDir, l.In.Name) })
-	}))
-	if errors.Is(err, disk.ErrForeignName) {
-		return s.setAside(l.ShadowDir, l.In, r)
+	for _, taken := range []error{disk.ErrForeignName, errNoFile} {
+		if errors.Is(err, taken) {
+			return s.setAside(dir, in, taken, r)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	return s.renamed(l.In, l.ShadowDir, r)
+	if kept {
+		r.Kept = append(r.Kept, in)
+	}
+	return s.renamed(in, dir, r)
 }
 
 func (s *Recoverer) renamed(in journal.Intent, dir int, r *Report) error {
