@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/fs/unfinished"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -50,7 +50,7 @@ func (a *appender) dropUnfinished(cl *closing) {
 	}
 	if len(rest) > 0 {
 		a.keepBytes(rest, unix.EINTR, fmt.Sprintf("%s[%d] was killed by %s before it finished a line that it appended to %s, so what there was of the line (%s) was kept out of the file",
-			cmp.Or(k.program, "process"), k.owner.PID, unix.SignalName(k.signal), locksdir.Display(f.nodePath(a.h.n)), sizeText(int64(len(rest)))), nil)
+			cmp.Or(k.program, "process"), k.owner.PID, unix.SignalName(k.signal), printable.Line(f.nodePath(a.h.n)), sizeText(int64(len(rest)))), nil)
 	}
 }
 

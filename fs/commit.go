@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/commit"
@@ -288,7 +288,7 @@ func (s *session) publishFailed(err error) unix.Errno {
 	if errors.As(err, &conflict) {
 		s.record("bypass", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
 		return s.rejectLocked(unix.EBUSY, fmt.Sprintf("%s was changed outside the mount while %s[%d] wrote it, and was left as it is",
-			locksdir.Display(s.path()), locksdir.Display(s.program()), s.who.Load().owner.PID))
+			printable.Line(s.path()), printable.Line(s.program()), s.who.Load().owner.PID))
 	}
 	return s.rejectLocked(errnoOf(err), "commit failed: "+err.Error())
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/history"
@@ -86,13 +86,13 @@ func (x *lostUpdate) refused() { x.f.knowledge.Refused(time.Now(), &x.b, x.self)
 
 // advice says what to do about a refusal.
 func (x *lostUpdate) advice() string {
-	file := locksdir.Display(x.path)
+	file := printable.Line(x.path)
 	var text string
 	switch {
 	case x.source != nil && x.source.over != "":
 		text = "Nothing was renamed. Write the new content to a temporary file whose name no other program uses, and rename that."
 	case x.source != nil:
-		temp := locksdir.Display(x.source.path)
+		temp := printable.Line(x.source.path)
 		text = fmt.Sprintf("Nothing was renamed. Run the command that wrote %s again, so that it starts from %s, and rename %s only then.",
 			temp, x.newer(), temp)
 	case x.b.Newer.Stamp == knowledge.Stamp{}:
@@ -106,7 +106,7 @@ func (x *lostUpdate) advice() string {
 	if x.set.Insist == policy.ObeyInsisting && x.set.LostUpdate != policy.StrictLost && (x.source == nil || x.source.over == "") {
 		again := "write it again without reading it"
 		if x.source != nil {
-			again = "rename " + locksdir.Display(x.source.path) + " again as it is"
+			again = "rename " + printable.Line(x.source.path) + " again as it is"
 		}
 		text += " To overwrite " + x.newer() + " on purpose, " + again + ", one second to ten minutes from now"
 		if x.f.keepsHistory(*x.set) {
@@ -119,7 +119,7 @@ func (x *lostUpdate) advice() string {
 
 // adviceWithoutSource is advice for a rename whose temporary file is no longer there.
 func (x *lostUpdate) adviceWithoutSource() string {
-	temp := locksdir.Display(x.source.path)
+	temp := printable.Line(x.source.path)
 	return fmt.Sprintf("Nothing was renamed, and %s is no longer there. Run the command that wrote it again, so that it starts from %s.", temp, x.newer())
 }
 
@@ -155,7 +155,7 @@ func (x *lostUpdate) known() string {
 func (x *lostUpdate) reason() string { return x.reasonWith(true) }
 
 func (x *lostUpdate) reasonWith(labels bool) string {
-	file := locksdir.Display(x.path)
+	file := printable.Line(x.path)
 	at := x.b.At.Format(time.TimeOnly)
 	verb, done := "read", "read"
 	if x.b.Made {
@@ -163,7 +163,7 @@ func (x *lostUpdate) reasonWith(labels bool) string {
 	}
 	since, start := x.decider(verb, done)
 	if x.source != nil && x.source.over != "" {
-		file += ", which was to be renamed to " + locksdir.Display(x.source.over) + ","
+		file += ", which was to be renamed to " + printable.Line(x.source.over) + ","
 	}
 	return fmt.Sprintf("%s has changed since %s. %s %s %s at %s; %s.", file, since, start, verb, x.known(), at, x.replaced(labels))
 }
@@ -177,7 +177,7 @@ func (x *lostUpdate) decider(verb, done string) (since, start string) {
 	case o == x.owner:
 		return "this program " + verb + " it", "It"
 	case x.source != nil && slices.Contains(x.source.writers, o):
-		temp := locksdir.Display(x.source.path)
+		temp := printable.Line(x.source.path)
 		if o.PID != x.source.author.PID {
 			return fmt.Sprintf("%s, which started the program that wrote %s, %s it", name, temp, verb), name
 		}
@@ -203,11 +203,11 @@ func (x *lostUpdate) processName(o lockmgr.Owner) string {
 	case o == stranger:
 		return "a program in another pid namespace"
 	case x.source != nil && o.PID == x.source.author.PID:
-		return fmt.Sprintf("%s[%d]", locksdir.Display(x.source.author.Program), o.PID)
+		return fmt.Sprintf("%s[%d]", printable.Line(x.source.author.Program), o.PID)
 	case !x.f.proc.Alive(o):
 		return fmt.Sprintf("process %d", o.PID)
 	}
-	return fmt.Sprintf("%s[%d]", locksdir.Display(x.f.proc.Program(o.PID)), o.PID)
+	return fmt.Sprintf("%s[%d]", printable.Line(x.f.proc.Program(o.PID)), o.PID)
 }
 
 // replaced says who has made the newer version, and when.
@@ -249,7 +249,7 @@ func (x *lostUpdate) wholeWith(labels bool) string {
 // authorName is who made a version, for the user whose change was refused. A label is
 // shown to nobody but its own user, root and the mount's owner.
 func (x *lostUpdate) authorName(a *knowledge.Author, labels bool) string {
-	name := locksdir.Display(a.Program)
+	name := printable.Line(a.Program)
 	if a.PID != 0 {
 		name = fmt.Sprintf("%s[%d]", name, a.PID)
 	}
@@ -261,9 +261,9 @@ func (x *lostUpdate) authorName(a *knowledge.Author, labels bool) string {
 	case !labels || a.UID != x.uid && !seesEverything(x.uid):
 		return fmt.Sprintf("%s (uid %d)", name, a.UID)
 	case a.PID == 0:
-		return locksdir.Display(a.Actor)
+		return printable.Line(a.Actor)
 	}
-	return fmt.Sprintf("%s (%s)", name, locksdir.Display(a.Actor))
+	return fmt.Sprintf("%s (%s)", name, printable.Line(a.Actor))
 }
 
 // number is the version's number in the history, where it has one; otherwise the

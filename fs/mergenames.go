@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
 	"latchfs/journal/commit"
 )
@@ -44,7 +44,7 @@ func (r *renaming) mergeOr(x *lostUpdate) unix.Errno {
 		x.refused()
 		f.explain(refusals.Refusal{Path: x.path, Op: opRename, Errno: unix.EBUSY, Reason: reason, Verdict: n.verdict(),
 			Owner: x.owner, UID: x.uid, Lineage: x.lineage,
-			Hint: fmt.Sprintf("%s was left as it is, and what was written is still in %s. %s", locksdir.Display(x.path), locksdir.Display(from), joinByHand)})
+			Hint: fmt.Sprintf("%s was left as it is, and what was written is still in %s. %s", printable.Line(x.path), printable.Line(from), joinByHand)})
 		return unix.EBUSY
 	case judgeErrno(err) == unix.EBADMSG:
 		return f.refuseContent(r.c, opRename, x.path, from, err)

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/journal/commit"
 	"latchfs/journal/validate"
 	"latchfs/lockmgr/policy"
@@ -206,7 +206,7 @@ type otherNameError struct {
 }
 
 func (e *otherNameError) Error() string {
-	return "as " + locksdir.Display(e.path) + ", another name of the file: " + e.err.Error()
+	return "as " + printable.Line(e.path) + ", another name of the file: " + e.err.Error()
 }
 
 func (e *otherNameError) Unwrap() error { return e.err }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/commit"
@@ -157,7 +157,7 @@ func (f *FS) refuseContent(c *caller, op, path, from string, err error) unix.Err
 		"operation": op, "errno": unix.ErrnoName(e), "reason": x.Reason, "program": c.program(), "uid": c.uid,
 	}
 	if from != "" {
-		x.Hint = "It is still in " + locksdir.Display(from) + "."
+		x.Hint = "It is still in " + printable.Line(from) + "."
 		detail["from"] = from
 	}
 	noteVerdict(detail, err)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // author is who did something, as events and versions name him.
@@ -94,7 +94,7 @@ func (f *userFlag) narrow(a *actorFlag) {
 func userName(uid int) string {
 	number := strconv.Itoa(uid)
 	if u, err := user.LookupId(number); err == nil {
-		return locksdir.Display(u.Username) + " (" + number + ")"
+		return printable.Line(u.Username) + " (" + number + ")"
 	}
 	return "uid " + number
 }
@@ -121,7 +121,7 @@ func (a *author) String() string {
 	case a.Program == "" && a.Actor != "":
 		return program(a.Actor, a.PID)
 	case strings.TrimSpace(a.Actor) != "" && a.Actor != a.Program:
-		return who + " as " + locksdir.Display(a.Actor)
+		return who + " as " + printable.Line(a.Actor)
 	}
 	return who
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // Exit codes of every subcommand.
@@ -75,7 +75,7 @@ func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &exit) {
 		return int(exit)
 	}
-	fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), locksdir.PrintableText(err.Error()))
+	fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), printable.Text(err.Error()))
 	var usage *usageError
 	if !started || errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())

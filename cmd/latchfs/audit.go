@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/journal/commit"
 )
 
@@ -230,7 +230,7 @@ func (r *auditReader) line(line []byte) error {
 		return nil
 	}
 	if r.f.asJSON {
-		line = locksdir.PrintableJSON(line)
+		line = printable.JSON(line)
 	} else {
 		line = e.appendLine(nil)
 	}

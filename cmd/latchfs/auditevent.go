@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // auditEvent is a line of the audit trail.
@@ -49,12 +49,12 @@ func (e *auditEvent) paths() []string {
 }
 
 // kind is the name of the event for a terminal.
-func (e *auditEvent) kind() string { return locksdir.Display(e.Event) }
+func (e *auditEvent) kind() string { return printable.Line(e.Event) }
 
 // subject is what it is about: a file, or the name of a lock.
 func (e *auditEvent) subject() string {
 	if p := e.real(); p != "" {
-		return locksdir.Display(p)
+		return printable.Line(p)
 	}
 	return e.str("lock_name")
 }
@@ -105,15 +105,15 @@ func display(v any) string {
 	case nil:
 		return ""
 	case string:
-		return locksdir.Display(v)
+		return printable.Line(v)
 	case json.Number, bool:
-		return locksdir.Display(fmt.Sprint(v))
+		return printable.Line(fmt.Sprint(v))
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return "?"
 	}
-	return locksdir.Display(string(b))
+	return printable.Line(string(b))
 }
 
 // count is how much a field says: a number, or the length of a list.
@@ -141,7 +141,7 @@ func (e *auditEvent) listed() string {
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.fields)) {
 		if !slices.Contains(told, key) {
-			parts = append(parts, locksdir.Display(key)+"="+e.str(key))
+			parts = append(parts, printable.Line(key)+"="+e.str(key))
 		}
 	}
 	return strings.Join(parts, " ")

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/control"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 func newCheckCommand(sys system) *cobra.Command {
@@ -82,7 +82,7 @@ func (s *selectors) check(sys system, files []string) (*answer, []lockRecord, er
 func (s *selectors) labels(files []string) []string {
 	labels := slices.Concat(files, s.trees, s.names)
 	for i, l := range labels {
-		labels[i] = locksdir.Display(l)
+		labels[i] = printable.Line(l)
 	}
 	return labels
 }

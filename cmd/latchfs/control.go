@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/control"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // conversation is an open control file (see package control). One request at a
@@ -140,13 +140,13 @@ func printJSON(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(locksdir.PrintableJSON(line), '\n'))
+	_, err = w.Write(append(printable.JSON(line), '\n'))
 	return err
 }
 
 // warn says what is odd, and no failure.
 func warn(cmd *cobra.Command, format string, args ...any) {
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.CommandPath(), locksdir.PrintableText(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.CommandPath(), printable.Text(fmt.Sprintf(format, args...)))
 }
 
 // refused reports a refusal, and returns the error that stands for it. Where
@@ -161,7 +161,7 @@ func refused(cmd *cobra.Command, r *control.Refusal, asJSON bool) error {
 	text := said(r)
 	switch r.Error {
 	case control.Blocked, control.Stale, control.Deadlock:
-		fmt.Fprintln(cmd.ErrOrStderr(), locksdir.PrintableText(text))
+		fmt.Fprintln(cmd.ErrOrStderr(), printable.Text(text))
 		return exitError(exitNotAcquired)
 	case control.Invalid:
 		return &usageError{errors.New(text)}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 func newDiffCommand(sys system) *cobra.Command {
@@ -55,7 +55,7 @@ func (v *view) sides(states []*fileVersion, numbers []string) (from, to side, er
 				return from, to, err
 			}
 		}
-		return from, to, fmt.Errorf("no earlier version of %s is kept", locksdir.Display(p))
+		return from, to, fmt.Errorf("no earlier version of %s is kept", printable.Line(p))
 	}
 	for i, end := range []*side{&from, &to}[:len(numbers)] {
 		s, err := numbered(states, numbers[i])
@@ -85,7 +85,7 @@ func diffFiles(cmd *cobra.Command, from, to side) error {
 		if _, err := os.Lstat(s.file); errors.Is(err, os.ErrNotExist) {
 			s.file, s.label = os.DevNull, os.DevNull
 		}
-		args = append(args, "-L", locksdir.Display(s.label))
+		args = append(args, "-L", printable.Line(s.label))
 	}
 	diff := exec.Command("diff", append(args, "--", from.file, to.file)...)
 	diff.Stdout, diff.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()

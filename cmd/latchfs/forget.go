@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/control"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // forgetFlags are the flags of `latchfs forget`.
@@ -62,7 +62,7 @@ func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
 	case !a.OK:
 		return refused(cmd, a.Refusal, f.asJSON)
 	case f.asJSON:
-		_, err = cmd.OutOrStdout().Write(locksdir.PrintableJSON(a.line))
+		_, err = cmd.OutOrStdout().Write(printable.JSON(a.line))
 		return err
 	}
 	if a.Warning != "" {
@@ -71,7 +71,7 @@ func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
 	if a.Versions+a.Rejected == 0 {
 		return nil
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "erased of %s: %s and %s, %s\n", locksdir.Display(p.path),
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "erased of %s: %s and %s, %s\n", printable.Line(p.path),
 		amount(int64(a.Versions), "version"), amount(int64(a.Rejected), "refused write"), amount(a.Bytes, "byte"))
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/commit/fsck"
@@ -130,7 +130,7 @@ func (f *fsckFlags) print(w io.Writer, path string, findings []journal.Finding, 
 	}
 	var text strings.Builder
 	for _, x := range findings {
-		fmt.Fprintf(&text, "%s: %s", x.Severity, locksdir.Display(x.Path))
+		fmt.Fprintf(&text, "%s: %s", x.Severity, printable.Line(x.Path))
 		if x.Offset >= 0 {
 			fmt.Fprintf(&text, ", byte %d", x.Offset)
 		}

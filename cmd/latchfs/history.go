@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // historyFlags are the flags of `latchfs history`.
@@ -67,7 +67,7 @@ func (f *historyFlags) run(cmd *cobra.Command, sys system, args []string) error 
 	st, err := os.Lstat(v.file(p))
 	isDir := err == nil && st.IsDir()
 	if len(all) == 0 && !isDir {
-		return fmt.Errorf("no version of %s is known", locksdir.Display(p))
+		return fmt.Errorf("no version of %s is known", printable.Line(p))
 	}
 	if f.deleted {
 		maps.DeleteFunc(all, func(_ string, states []*fileVersion) bool { return states[len(states)-1].isFile() })
@@ -137,7 +137,7 @@ func (all histories) print(w io.Writer) error {
 	for _, p := range slices.Sorted(maps.Keys(all)) {
 		states := all[p]
 		s := states[len(states)-1]
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", locksdir.Display(p), s.Version,
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", printable.Line(p), s.Version,
 			s.Time.Local().Format(time.DateTime), s.size(), keptOf(states), s.author.String(), s.what())
 	}
 	return table.Flush()

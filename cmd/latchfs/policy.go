@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/lockmgr/policy"
 )
 
@@ -101,9 +101,9 @@ func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON boo
 	for _, name := range paths {
 		rel := rootRelative(name)
 		s := p.For(rel)
-		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%v\t%v\t%s\t%s\t%d\t%v\t%s\t%s\n", locksdir.Display(name), s.Mode, s.Wait, s.Durability,
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%v\t%v\t%s\t%s\t%d\t%v\t%s\t%s\n", printable.Line(name), s.Mode, s.Wait, s.Durability,
 			s.Append, s.OnKill, s.GrowText(), s.TTL, s.OnStale, s.Key,
-			s.LostUpdate, s.ClaimTTL, s.Fade, listed(s.Observers), s.Strangers, s.History, s.Validate, locksdir.Display(p.LockName(rel)), s.Rule)
+			s.LostUpdate, s.ClaimTTL, s.Fade, listed(s.Observers), s.Strangers, s.History, s.Validate, printable.Line(p.LockName(rel)), s.Rule)
 	}
 	if err := w.Flush(); err != nil {
 		return err

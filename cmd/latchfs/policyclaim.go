@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/lockmgr/policy"
 )
 
@@ -14,7 +14,7 @@ func noteClaims(cmd *cobra.Command, p *policy.Policy, paths []string) {
 	for _, name := range paths {
 		rel := rootRelative(name)
 		if dir, c := p.ClaimRecord(rel); c != nil {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s belongs to the claim %s\n", locksdir.Display(name), locksdir.Display(dir))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s belongs to the claim %s\n", printable.Line(name), printable.Line(dir))
 			continue
 		}
 		c := p.ClaimFile(rel)
@@ -23,11 +23,11 @@ func noteClaims(cmd *cobra.Command, p *policy.Policy, paths []string) {
 		}
 		target, err := c.Target(rel)
 		if err != nil {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s matches the claim in %s, but stands for nothing: %v\n", locksdir.Display(name), c.Origin(), err)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s matches the claim in %s, but stands for nothing: %v\n", printable.Line(name), c.Origin(), err)
 			continue
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s is a claim file (%s): it stands for %s%s (%s)\n",
-			locksdir.Display(name), c.Format, locksdir.Display(target.String()), claimTerms(c), c.Origin())
+			printable.Line(name), c.Format, printable.Line(target.String()), claimTerms(c), c.Origin())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"latchfs/fs/control"
 	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // lockRecord is what status.json says about one lock (SEED W8).
@@ -41,7 +42,7 @@ func (r *lockRecord) name() string {
 	if r.LockNameBase64 != "" {
 		return r.LockName
 	}
-	return locksdir.Display(cmp.Or(r.LockName, "."))
+	return printable.Line(cmp.Or(r.LockName, "."))
 }
 
 // who names the holder as .locks/status does: "python3[4711] as agent-7".
@@ -50,17 +51,17 @@ func (h *lockHolder) who() string {
 	if h.Actor == "" || h.Actor == h.Metadata.Program {
 		return owner.Who()
 	}
-	return owner.Who() + " as " + locksdir.Display(h.Actor)
+	return owner.Who() + " as " + printable.Line(h.Actor)
 }
 
 // held says by whom and for what a lock is held, in the words of SEED W7.
 func (h *lockHolder) held() string {
 	who := h.who()
 	if h.Session != "" {
-		who = "session '" + locksdir.Display(h.Session) + "' of " + who
+		who = "session '" + printable.Line(h.Session) + "' of " + who
 	}
 	if h.Operation != "" {
-		who += " for operation '" + locksdir.Display(h.Operation) + "'"
+		who += " for operation '" + printable.Line(h.Operation) + "'"
 	}
 	return who + ", since " + localTime(h.CreatedAt)
 }
@@ -72,12 +73,12 @@ func (r *lockRecord) describe() string {
 	}
 	s := "locked by " + r.Holder.held()
 	if m := r.Holder.Mode; m != "" && m != "exclusive" {
-		s += ", " + locksdir.Display(m)
+		s += ", " + printable.Line(m)
 	}
 	if r.IsStale {
 		s += ", STALE"
 		if r.StaleReason != "" {
-			s += ": " + locksdir.Display(r.StaleReason)
+			s += ": " + printable.Line(r.StaleReason)
 		}
 	}
 	if r.WeHoldIt {
@@ -114,7 +115,7 @@ func (r *lockRecord) refusal(name string, now time.Time) *control.Refusal {
 	}
 	no.Error = control.Stale
 	no.Message = fmt.Sprintf("The lock on %s is stale: %s\nHeld by %s",
-		name, cmp.Or(locksdir.Display(r.StaleReason), "its lease has expired"), h.held())
+		name, cmp.Or(printable.Line(r.StaleReason), "its lease has expired"), h.held())
 	no.Suggestion = "The same command with --force ends it."
 	if t, err := expiry(&h.HeldBy, h.TTLSeconds); err == nil {
 		age := now.Sub(t).Round(time.Millisecond).Seconds() + h.TTLSeconds
@@ -150,12 +151,12 @@ func expiry(h *control.HeldBy, ttl float64) (time.Time, error) {
 func localTime(stamp string) string {
 	t, err := time.Parse(time.RFC3339, stamp)
 	if err != nil {
-		return cmp.Or(locksdir.Display(stamp), "?")
+		return cmp.Or(printable.Line(stamp), "?")
 	}
 	return t.Local().Format(time.DateTime)
 }
 
 // orDash fills an empty column.
 func orDash(s string) string {
-	return cmp.Or(strings.TrimSpace(locksdir.Display(s)), "-")
+	return cmp.Or(strings.TrimSpace(printable.Line(s)), "-")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 func newRejectedCommand(sys system) *cobra.Command {
@@ -128,11 +129,11 @@ func (v *view) findRejection(id string) (*rejection, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("%s: no such entry, or not for you to see: latchfs rejected list shows what there is", locksdir.Display(id))
+		return nil, fmt.Errorf("%s: no such entry, or not for you to see: latchfs rejected list shows what there is", printable.Line(id))
 	case 1:
 		return v.rejection(found[0])
 	}
-	return nil, usagef("%s could be %s", locksdir.Display(id), strings.Join(found, " or "))
+	return nil, usagef("%s could be %s", printable.Line(id), strings.Join(found, " or "))
 }
 
 func newRejectedListCommand(sys system) *cobra.Command {
@@ -172,7 +173,7 @@ func printRejections(w io.Writer, list []*rejection) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tTIME\tFILE\tBYTES\tPROGRAM\tWHY")
 	for _, r := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", locksdir.Display(r.ID), r.Time.Local().Format(time.DateTime),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", printable.Line(r.ID), r.Time.Local().Format(time.DateTime),
 			orDash(r.real()), r.File.Size, program(r.Program, r.PID), orDash(cmp.Or(r.Reason, r.Errno)))
 	}
 	return table.Flush()
@@ -276,7 +277,7 @@ func (v *view) diffRejection(cmd *cobra.Command, r *rejection) error {
 		return err
 	}
 	if r.Operation == opAppend {
-		return fmt.Errorf("%s are bytes for the end of %s, not a version of it", r.ID, locksdir.Display(p))
+		return fmt.Errorf("%s are bytes for the end of %s, not a version of it", r.ID, printable.Line(p))
 	}
 	return diffFiles(cmd, side{v.file(p), p}, side{v.rejected(r.ID, "content"), p + " (refused " + r.Time.Local().Format(time.DateTime) + ")"})
 }

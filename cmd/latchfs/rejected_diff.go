@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 func newRejectedDiffCommand(sys system) *cobra.Command {
@@ -53,7 +53,7 @@ func (v *view) diffFromBase(cmd *cobra.Command, r *rejection) error {
 		return err
 	}
 	if r.Merge == nil || r.Merge.Base == 0 {
-		return fmt.Errorf("%s: it is not known which version of %s it was made from", locksdir.Display(r.ID), locksdir.Display(p))
+		return fmt.Errorf("%s: it is not known which version of %s it was made from", printable.Line(r.ID), printable.Line(p))
 	}
 	states, err := v.history(p)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // opAppend is the operation of bytes that were meant for the end of a file.
@@ -77,7 +77,7 @@ func (f *rejectedRestoreFlags) restore(cmd *cobra.Command, sys system, v *view, 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored from %s, %d bytes\n", locksdir.Display(name), r.ID, r.File.Size)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored from %s, %d bytes\n", printable.Line(name), r.ID, r.File.Size)
 	return err
 }
 
@@ -118,7 +118,7 @@ func (f *rejectedRestoreFlags) putBack(v *view, r *rejection, p string, file *os
 	if !f.force {
 		if why := r.changed(now); why != "" {
 			return fmt.Errorf("%s %s: it would be lost\nlatchfs rejected show --diff %s says what would change, and --force does it",
-				locksdir.Display(p), why, r.ID)
+				printable.Line(p), why, r.ID)
 		}
 	}
 	return explained(v, v.put(p, c, replacing))

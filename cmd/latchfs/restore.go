@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 func newRestoreCommand(sys system) *cobra.Command {
@@ -49,10 +49,10 @@ func restoreVersion(cmd *cobra.Command, sys system, v *view, s *fileVersion) err
 	p := s.real()
 	switch {
 	case s.Current:
-		warn(cmd, "version %d is the current one of %s", s.Version, locksdir.Display(p))
+		warn(cmd, "version %d is the current one of %s", s.Version, printable.Line(p))
 		return nil
 	case !s.isFile():
-		return fmt.Errorf("version %d of %s is no file: it was %s", s.Version, locksdir.Display(p), s.what())
+		return fmt.Errorf("version %d of %s is no file: it was %s", s.Version, printable.Line(p), s.what())
 	}
 	name, err := v.content(s, nil)
 	if err != nil {
@@ -62,7 +62,7 @@ func restoreVersion(cmd *cobra.Command, sys system, v *view, s *fileVersion) err
 	if err := v.restore(cmd, s, name); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored to version %d, %d bytes\n", locksdir.Display(p), s.Version, s.Bytes)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored to version %d, %d bytes\n", printable.Line(p), s.Version, s.Bytes)
 	return err
 }
 
@@ -91,7 +91,7 @@ func (v *view) restore(cmd *cobra.Command, s *fileVersion, name string) error {
 	}
 	err = explained(v, v.put(s.real(), c, replacing))
 	if c.notOurs {
-		warn(cmd, "%s is not ours: it keeps its mode", locksdir.Display(s.real()))
+		warn(cmd, "%s is not ours: it keeps its mode", printable.Line(s.real()))
 	}
 	return err
 }

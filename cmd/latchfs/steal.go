@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/control"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // breakAlias is another name of `latchfs steal --force` (SEED W9).
@@ -94,7 +94,7 @@ func (f *stealFlags) rehearse(cmd *cobra.Command, sys system, files []string) er
 		}
 		code = exitNotAcquired
 		r := records[i].refusal(name, time.Now())
-		fmt.Fprintln(cmd.ErrOrStderr(), locksdir.PrintableText(said(r)))
+		fmt.Fprintln(cmd.ErrOrStderr(), printable.Text(said(r)))
 		if f.asJSON {
 			if err := printJSON(cmd.OutOrStdout(), r); err != nil {
 				return err

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // undoFlags are the flags of `latchfs undo`.
@@ -96,7 +96,7 @@ func (f *undoFlags) run(cmd *cobra.Command, sys system, paths []string) error {
 		warn(cmd, "%s", note)
 	}
 	if len(plan) == 0 {
-		warn(cmd, "nothing is to be taken back: %s has changed nothing there since then, or it is taken back already", locksdir.Display(f.actor.name))
+		warn(cmd, "nothing is to be taken back: %s has changed nothing there since then, or it is taken back already", printable.Line(f.actor.name))
 	}
 	sys.callOurselves("latchfs-undo")
 	return f.carryOut(cmd, v, plan)
@@ -132,7 +132,7 @@ func (f *undoFlags) whose(all histories) error {
 		names = append(names, userName(uid))
 	}
 	return fmt.Errorf("%s is a label of several users: %s; say with --user whose changes are to be taken back",
-		locksdir.Display(f.actor.name), strings.Join(names, ", "))
+		printable.Line(f.actor.name), strings.Join(names, ", "))
 }
 
 // carryOut does what is planned, or says it.
@@ -185,7 +185,7 @@ func (f *undoFlags) report(w io.Writer, u *undoing) error {
 
 // String says what is to be done, or was.
 func (u *undoing) String() string {
-	name := locksdir.Display(u.path)
+	name := printable.Line(u.path)
 	verb, did := "restore", "restored"
 	var what string
 	switch u.Action {
@@ -214,7 +214,7 @@ func (u *undoing) String() string {
 // carryOut takes the changes of one file back.
 func (u *undoing) carryOut(cmd *cobra.Command, v *view) error {
 	if now := stampAt(v.file(u.path)); now != u.now {
-		return fmt.Errorf("%s was changed just now: it is left as it is", locksdir.Display(u.path))
+		return fmt.Errorf("%s was changed just now: it is left as it is", printable.Line(u.path))
 	}
 	if u.Action == undoRestore && u.removed != nil {
 		return u.restoreNamed(v)

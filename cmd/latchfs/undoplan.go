@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // What undo does with a file.
@@ -49,7 +49,7 @@ func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, er
 		return nil, err
 	}
 	if !t.known && !f.isKnownIn(all) {
-		who := locksdir.Display(f.actor.name)
+		who := printable.Line(f.actor.name)
 		if f.actor.only != nil {
 			who += ", as user " + userName(*f.actor.only) + ","
 		}

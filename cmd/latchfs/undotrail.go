@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // Events about directories and links.
@@ -133,7 +133,7 @@ func (u *undoing) what() string {
 	case u.Action == undoDelete:
 		return "the link was not there"
 	}
-	return "the link to " + locksdir.Display(u.linkTarget())
+	return "the link to " + printable.Line(u.linkTarget())
 }
 
 func (u *undoing) linkTarget() string {
@@ -248,7 +248,7 @@ func (f *undoFlags) unlabelled(all histories, below []string) string {
 			continue
 		}
 		who := states[i].author.withUser()
-		files = append(files, locksdir.Display(p))
+		files = append(files, printable.Line(p))
 		if !slices.Contains(by, who) {
 			by = append(by, who)
 		}

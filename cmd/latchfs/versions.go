@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"time"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // The kinds of states in .locks/history.jsonl: content that came by a commit, no
@@ -54,17 +54,17 @@ func (s *fileVersion) what() string {
 	case s.Event == stateDelete:
 		return "deleted"
 	case s.Event == stateAway && s.To != "":
-		return "renamed to " + locksdir.Display(s.To)
+		return "renamed to " + printable.Line(s.To)
 	case s.Event == stateAway:
 		return "renamed away"
 	case s.Event == stateFound:
 		return "already there when latchfs first saw it, or changed outside the mount"
 	case s.From != "":
-		return "renamed from " + locksdir.Display(s.From)
+		return "renamed from " + printable.Line(s.From)
 	case s.Operation == "" || s.Operation == "open":
-		return locksdir.Display(s.Event)
+		return printable.Line(s.Event)
 	}
-	return locksdir.Display(s.Operation)
+	return printable.Line(s.Operation)
 }
 
 // when says when and by whom.
@@ -133,7 +133,7 @@ func (v *view) history(p string) ([]*fileVersion, error) {
 		return nil, err
 	}
 	if len(all[p]) == 0 {
-		return nil, fmt.Errorf("no version of %s is known", locksdir.Display(p))
+		return nil, fmt.Errorf("no version of %s is known", printable.Line(p))
 	}
 	return all[p], nil
 }
@@ -150,7 +150,7 @@ func numbered(states []*fileVersion, number string) (*fileVersion, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s has no version %d, or it is not known any more: latchfs history shows what there is",
-		locksdir.Display(states[0].real()), n)
+		printable.Line(states[0].real()), n)
 }
 
 // content is where a version can be read: among the kept ones, in the file itself,
@@ -233,7 +233,7 @@ func (all histories) arrival(away *fileVersion) *fileVersion {
 }
 
 func notKept(s *fileVersion) string {
-	return fmt.Sprintf("version %d of %s is not kept any more", s.Version, locksdir.Display(s.real()))
+	return fmt.Sprintf("version %d of %s is not kept any more", s.Version, printable.Line(s.real()))
 }
 
 // sameContent tells whether two files hold the same.

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 )
 
 // Bounds of the look at who works in a directory: it must not delay a mount that
@@ -54,7 +54,7 @@ func warnOfWorkers(say func(string), mountpoint string) {
 		verb, they = "works", "is"
 	}
 	say(fmt.Sprintf("%s %s in %s from before and %s not protected: cd there again, or start it again",
-		strings.Join(names, ", "), verb, locksdir.Display(mountpoint), they))
+		strings.Join(names, ", "), verb, printable.Line(mountpoint), they))
 }
 
 // findInTime is findWorkers for as long as a mount may wait: a process can keep

@@ -13,6 +13,7 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
 	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -166,7 +167,7 @@ func refused(word, message string) *control.Reply {
 // reply lets the next read have an answer.
 func (cv *Conversation) reply(id string, r *control.Reply) {
 	r.ID = id
-	line := locksdir.PrintableJSON(r.Append(nil))
+	line := printable.JSON(r.Append(nil))
 	cv.mu.Lock()
 	defer cv.mu.Unlock()
 	if cv.closed {

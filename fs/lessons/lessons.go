@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"latchfs/fs/locksdir"
+	"latchfs/fs/printable"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/programs"
@@ -135,14 +136,14 @@ func nameOf(p *programs.Program, v locksdir.Viewer) string {
 		exe, _, _ := bytes.Cut([]byte(name), []byte(" "))
 		name = path.Base(string(exe))
 	}
-	return locksdir.Display(name)
+	return printable.Line(name)
 }
 
 // why says why a program's reads claim, or why not.
 func why(p *programs.Program, sight locksdir.Sight) string {
 	what := "a file"
 	if sight == nil || sight.Sees(p.Path, p.UID) {
-		what = locksdir.Display(p.Path)
+		what = printable.Line(p.Path)
 	}
 	last := fmt.Sprintf("wrote back %s at %s", what, p.At.Local().Format(time.DateTime))
 	switch {

@@ -3,6 +3,8 @@ package locksdir
 import (
 	"strings"
 	"time"
+
+	"latchfs/fs/printable"
 )
 
 // The two reasons of a Blocked.
@@ -85,27 +87,27 @@ func operand(path string) string {
 // MarshalJSON implements json.Marshaler.
 func (b Blocked) MarshalJSON() ([]byte, error) {
 	stale := b.Error == LockStale
-	var w jsonWriter
-	w.open("", '{')
-	w.string("error", b.Error)
-	w.raw("lock_name", b.LockName)
+	var w printable.Writer
+	w.Open("", '{')
+	w.String("error", b.Error)
+	w.Raw("lock_name", b.LockName)
 	if stale {
-		w.time("stale_since", b.StaleSince)
-		w.float("age_seconds", b.AgeSeconds)
-		w.float("ttl_seconds", b.TTLSeconds)
+		w.Time("stale_since", b.StaleSince)
+		w.Float("age_seconds", b.AgeSeconds)
+		w.Float("ttl_seconds", b.TTLSeconds)
 	}
-	w.open("held_by", '{')
-	w.string("request_id", b.HeldBy.RequestID)
-	w.string("actor", b.HeldBy.Actor)
-	w.string("intent", b.HeldBy.Intent)
-	w.time("created_at", b.HeldBy.CreatedAt)
-	w.time("last_heartbeat_at", b.HeldBy.LastHeartbeatAt)
+	w.Open("held_by", '{')
+	w.String("request_id", b.HeldBy.RequestID)
+	w.String("actor", b.HeldBy.Actor)
+	w.String("intent", b.HeldBy.Intent)
+	w.Time("created_at", b.HeldBy.CreatedAt)
+	w.Time("last_heartbeat_at", b.HeldBy.LastHeartbeatAt)
 	if stale {
-		w.string("host_id", b.HeldBy.HostID)
-		w.int("pid", int64(b.HeldBy.PID))
+		w.String("host_id", b.HeldBy.HostID)
+		w.Int("pid", int64(b.HeldBy.PID))
 	}
-	w.close('}')
-	w.string("suggestion", b.Suggestion)
-	w.close('}')
-	return w.buf, nil
+	w.Close('}')
+	w.String("suggestion", b.Suggestion)
+	w.Close('}')
+	return w.Bytes(), nil
 }

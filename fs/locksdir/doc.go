@@ -53,12 +53,9 @@
 // # Text
 //
 // What a name or a command line contains never reaches a terminal as a control
-// character. In text (status, why) everything unprintable is escaped as in
-// bash's $'...': \n, \t, \r, \\, \xNN for a byte, \uNNNN for a character. In JSON
-// a string that is valid UTF-8 is exact, with everything unprintable as JSON's
-// \uNNNN; one that is not is shown in the text's escaped form, and a
-// "lock_name" then has its raw bytes beside it in "lock_name_base64", a "file"
-// and a "key" likewise. The bytes in rejected/ID/content are those that were
+// character: see package printable for the escapes of text (status, why) and of JSON. A
+// "lock_name", a "file" and a "key" that are not UTF-8 have their raw bytes beside them
+// in "lock_name_base64" and so on. The bytes in rejected/ID/content are those that were
 // written.
 //
 // # Consistency and cost

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+
+	"latchfs/fs/printable"
 )
 
 // verdict is what a viewer may see of an event.
@@ -124,7 +126,7 @@ func (d verdict) renderFields(m eventFields) []byte {
 	if err != nil {
 		return nil
 	}
-	return append(PrintableJSON(b), '\n')
+	return append(printable.JSON(b), '\n')
 }
 
 // processOnly is what anybody sees of a process that an event names.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"latchfs/fs/printable"
 )
 
 // Version is one version of a path, as the history has it.
@@ -170,38 +172,38 @@ func (t *Tree) openHistory(path string, v Viewer) (Content, error) {
 
 // appendJSON appends the version's line of history.jsonl.
 func (k *Version) appendJSON(b []byte) []byte {
-	w := jsonWriter{buf: b}
-	w.open("", '{')
-	w.raw("path", k.Path)
-	w.uint("version", k.Number)
-	w.string("time", k.Time.UTC().Format(time.RFC3339Nano))
-	w.uint("base", k.Base)
-	w.string("event", k.Event)
+	w := printable.AppendTo(b, 0)
+	w.Open("", '{')
+	w.Raw("path", k.Path)
+	w.Uint("version", k.Number)
+	w.String("time", k.Time.UTC().Format(time.RFC3339Nano))
+	w.Uint("base", k.Base)
+	w.String("event", k.Event)
 	if k.Operation != "" {
-		w.string("operation", k.Operation)
+		w.String("operation", k.Operation)
 	}
 	if k.Actor != "" {
-		w.string("actor", k.Actor)
+		w.String("actor", k.Actor)
 	}
-	w.string("program", k.Program)
-	w.int("pid", int64(k.PID))
-	w.uint("uid", uint64(k.UID))
+	w.String("program", k.Program)
+	w.Int("pid", int64(k.PID))
+	w.Uint("uid", uint64(k.UID))
 	if k.Session != "" {
-		w.string("session", k.Session)
+		w.String("session", k.Session)
 	}
-	w.uint("token", k.Token)
-	w.int("bytes", k.Bytes)
+	w.Uint("token", k.Token)
+	w.Int("bytes", k.Bytes)
 	if k.Mode != 0 {
-		w.string("mode", fmt.Sprintf("%04o", k.Mode)) // its file shows it without those to write
+		w.String("mode", fmt.Sprintf("%04o", k.Mode)) // its file shows it without those to write
 	}
-	w.bool("kept", k.Kept)
-	w.bool("current", k.Current)
+	w.Bool("kept", k.Kept)
+	w.Bool("current", k.Current)
 	if k.From != "" {
-		w.raw("from", k.From)
+		w.Raw("from", k.From)
 	}
 	if k.To != "" {
-		w.raw("to", k.To)
+		w.Raw("to", k.To)
 	}
-	w.close('}')
-	return append(w.buf, '\n')
+	w.Close('}')
+	return append(w.Bytes(), '\n')
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"latchfs/fs/printable"
 )
 
 // Rejected is what a refused, fenced or rolled-back write leaves behind.
@@ -93,7 +95,7 @@ func (r *Rejected) meta() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return PrintableJSON(b), nil
+	return printable.JSON(b), nil
 }
 
 func (t *Tree) listRejected(path string, v Viewer) ([]Entry, error) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"latchfs/fs/printable"
 )
 
 // The widest cells of the tables, in characters.
@@ -90,8 +92,8 @@ func (s *snapshot) heldTable() *table {
 		t.add(
 			fit(r.shown(), widePath),
 			fit(r.whoAs(), wideHolder),
-			fit(Display(r.Operation), wideOperation),
-			fit(Display(r.Mode), wideOperation),
+			fit(printable.Line(r.Operation), wideOperation),
+			fit(printable.Line(r.Mode), wideOperation),
 			moment(r.Since, s.taken),
 			age(s.taken.Sub(r.Since)),
 			s.heartbeat(r),
@@ -127,8 +129,8 @@ func (s *snapshot) waitTable() *table {
 		t.add(
 			fit(r.shown(), widePath),
 			fit(r.whoAs(), wideHolder),
-			fit(Display(r.Operation), wideOperation),
-			fit(Display(r.Mode), wideOperation),
+			fit(printable.Line(r.Operation), wideOperation),
+			fit(printable.Line(r.Mode), wideOperation),
 			moment(r.Since, s.taken),
 			age(s.taken.Sub(r.Since)),
 			s.givesUp(r),
@@ -154,9 +156,9 @@ func (r *Record) behind() string {
 	case len(r.WaitsFor) == 0:
 		return plural(n, "other")
 	case n == 1:
-		return Display(r.WaitsFor[0])
+		return printable.Line(r.WaitsFor[0])
 	default:
-		return Display(r.WaitsFor[0]) + " and " + strconv.Itoa(n-1) + " more"
+		return printable.Line(r.WaitsFor[0]) + " and " + strconv.Itoa(n-1) + " more"
 	}
 }
 

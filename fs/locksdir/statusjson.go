@@ -1,6 +1,10 @@
 package locksdir
 
-import "time"
+import (
+	"time"
+
+	"latchfs/fs/printable"
+)
 
 // Bytes that a lock and a waiting request take in status.json, roughly: what to
 // allocate at once.
@@ -13,64 +17,61 @@ const (
 // is the answer to "is it locked" of SEED W8, on one line; `{"locked": false}`
 // of an idle mount keeps its empty arrays, so that a filter needs no special case.
 func (s *snapshot) statusJSON(started time.Time, v Viewer) []byte {
-	w := jsonWriter{
-		buf:    make([]byte, 0, 200+len(s.held)*jsonLockSize+len(s.waiting)*jsonWaiterSize),
-		indent: 2,
-	}
-	w.open("", '{')
-	w.bool("locked", len(s.held) > 0)
-	w.int("held", int64(len(s.held)))
-	w.int("waiting", int64(len(s.waiting)))
+	w := printable.AppendTo(make([]byte, 0, 200+len(s.held)*jsonLockSize+len(s.waiting)*jsonWaiterSize), 2)
+	w.Open("", '{')
+	w.Bool("locked", len(s.held) > 0)
+	w.Int("held", int64(len(s.held)))
+	w.Int("waiting", int64(len(s.waiting)))
 	if s.stopping {
-		w.bool("shutting_down", true)
+		w.Bool("shutting_down", true)
 	}
-	w.time("generated_at", s.taken)
-	w.time("serving_since", started)
-	w.open("locks", '[')
+	w.Time("generated_at", s.taken)
+	w.Time("serving_since", started)
+	w.Open("locks", '[')
 	for _, r := range s.held {
 		writeLock(&w, r, s.taken, v)
 	}
-	w.close(']')
-	w.open("queue", '[')
+	w.Close(']')
+	w.Open("queue", '[')
 	place := 0
 	for i, r := range s.waiting {
 		if i == 0 || !r.sameLock(s.waiting[i-1]) {
 			place = 0
 		}
 		place++
-		w.open("", '{')
+		w.Open("", '{')
 		writeWaiter(&w, r, place, v)
-		w.seconds("waited_seconds", positive(s.taken.Sub(r.Since)))
-		w.close('}')
+		w.Seconds("waited_seconds", positive(s.taken.Sub(r.Since)))
+		w.Close('}')
 	}
-	w.close(']')
-	w.close('}')
-	return append(w.buf, '\n')
+	w.Close(']')
+	w.Close('}')
+	return append(w.Bytes(), '\n')
 }
 
 // AppendLock appends the answer to "is it locked" (SEED W8) for a held lock as
 // it is at now: the object that status.json lists under "locks", on one line
 // without a newline.
 func AppendLock(b []byte, r *Record, now time.Time, v Viewer) []byte {
-	w := jsonWriter{buf: b}
+	w := printable.AppendTo(b, 0)
 	writeLock(&w, r, now, v)
-	return w.buf
+	return w.Bytes()
 }
 
-func writeLock(w *jsonWriter, r *Record, now time.Time, v Viewer) {
-	w.open("", '{')
-	w.raw("lock_name", r.lockName())
-	w.bool("locked", true)
+func writeLock(w *printable.Writer, r *Record, now time.Time, v Viewer) {
+	w.Open("", '{')
+	w.Raw("lock_name", r.lockName())
+	w.Bool("locked", true)
 	writeStale(w, r)
 	if r.Stale {
-		w.string("stale_reason", r.staleReason(now))
+		w.String("stale_reason", r.staleReason(now))
 	}
-	w.bool("we_hold_it", v.Holds(r))
-	w.seconds("age_seconds", positive(now.Sub(r.Since)))
-	w.open("holder", '{')
+	w.Bool("we_hold_it", v.Holds(r))
+	w.Seconds("age_seconds", positive(now.Sub(r.Since)))
+	w.Open("holder", '{')
 	writeRecord(w, r, v)
-	w.close('}')
-	w.close('}')
+	w.Close('}')
+	w.Close('}')
 }
 
 // jsonKey tells status.json for different viewers apart: by what they may see,

@@ -5,88 +5,16 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"latchfs/fs/printable"
 )
-
-// Display returns a name as printable text on one line, in the escapes of
-// bash's $'...' (see the package comment), so that no name can move a terminal's
-// cursor or forge a line.
-func Display(name string) string {
-	clean := true
-	for i := 0; i < len(name) && clean; i++ {
-		clean = name[i] >= ' ' && name[i] < 0x7f && name[i] != '\\'
-	}
-	if clean {
-		return name
-	}
-	return string(appendDisplay(make([]byte, 0, len(name)+16), name))
-}
-
-func appendDisplay(b []byte, s string) []byte {
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			b = appendHexByte(b, s[0])
-		case r == '\\':
-			b = append(b, `\\`...)
-		case strconv.IsPrint(r):
-			b = append(b, s[:n]...)
-		case r == '\n':
-			b = append(b, `\n`...)
-		case r == '\t':
-			b = append(b, `\t`...)
-		case r == '\r':
-			b = append(b, `\r`...)
-		case r < 0x80:
-			b = appendHexByte(b, byte(r))
-		case r < 0x10000:
-			b = appendHex(append(b, `\u`...), uint32(r), 4)
-		default:
-			b = appendHex(append(b, `\U`...), uint32(r), 8)
-		}
-		s = s[n:]
-	}
-	return b
-}
-
-// PrintableText is text of several lines in which everything else that is unprintable
-// is escaped as Display does it. A backslash stays as it is.
-func PrintableText(text string) string {
-	clean := func(r rune) bool { return r == '\n' || r == '\t' || r == '\\' || strconv.IsPrint(r) }
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !clean(r) }) < 0 {
-		return text
-	}
-	b := make([]byte, 0, len(text)+16)
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		if clean(r) && !(r == utf8.RuneError && n == 1) {
-			b = append(b, text[:n]...)
-		} else {
-			b = appendDisplay(b, text[:n])
-		}
-		text = text[n:]
-	}
-	return string(b)
-}
-
-func appendHexByte(b []byte, c byte) []byte {
-	return appendHex(append(b, `\x`...), uint32(c), 2)
-}
-
-// appendHex appends the lowest digits hexadecimal digits of v.
-func appendHex(b []byte, v uint32, digits int) []byte {
-	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
-		b = append(b, "0123456789abcdef"[v>>shift&0xf])
-	}
-	return b
-}
 
 // displayPath is Display for a path relative to the root, which is itself ".".
 func displayPath(path string) string {
 	if path == "" {
 		return "."
 	}
-	return Display(path)
+	return printable.Line(path)
 }
 
 // fit shortens text to at most width characters. It cuts in the middle and
@@ -175,7 +103,7 @@ func (r *Record) lockName() string {
 func (r *Record) shown() string {
 	switch {
 	case r.Name != "":
-		return "name:" + Display(r.Name)
+		return "name:" + printable.Line(r.Name)
 	case r.Tree:
 		return displayPath(r.Path) + "/**"
 	default:
@@ -197,7 +125,7 @@ func (r *Record) Who() string {
 	if r.Owner.PID != 0 {
 		pid = strconv.Itoa(int(r.Owner.PID))
 	}
-	return Display(program) + "[" + pid + "]"
+	return printable.Line(program) + "[" + pid + "]"
 }
 
 // actor is the label the owner goes by (see Record.Actor).
@@ -213,7 +141,7 @@ func (r *Record) whoAs() string {
 	if r.Actor == "" || r.Actor == r.Program {
 		return r.Who()
 	}
-	return r.Who() + " as " + Display(r.Actor)
+	return r.Who() + " as " + printable.Line(r.Actor)
 }
 
 // heartbeat is the last sign of life of a holder.
@@ -250,7 +178,7 @@ func (r *Record) staleReason(now time.Time) string {
 func joinDisplay(words []string) string {
 	shown := make([]string, len(words))
 	for i, w := range words {
-		shown[i] = Display(w)
+		shown[i] = printable.Line(w)
 		if w == "" || strings.ContainsAny(w, " '\"") {
 			shown[i] = "'" + strings.ReplaceAll(shown[i], "'", `'\''`) + "'"
 		}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"latchfs/fs/printable"
 )
 
 // Message says in a sentence or two what was refused and who was in the way: first
@@ -22,12 +24,12 @@ func (r Refusal) message(loc *time.Location) string {
 	}
 	held := "Held by "
 	if r.Holder.Session != "" {
-		held += "session '" + Display(r.Holder.Session) + "'"
+		held += "session '" + printable.Line(r.Holder.Session) + "'"
 	} else {
 		held += r.Holder.Who()
 	}
 	if r.Holder.Operation != "" {
-		held += " for operation '" + Display(r.Holder.Operation) + "'"
+		held += " for operation '" + printable.Line(r.Holder.Operation) + "'"
 	}
 	if r.Wait > 0 && r.Errno == "EBUSY" {
 		held = "Could not acquire lock within " + waited(r.Wait) + ". " + held
@@ -57,7 +59,7 @@ func (r Refusal) headline() string {
 	case r.Errno == "EDEADLK":
 		return "Waiting would have been a deadlock: the holder waits, itself or through others, for this process"
 	case r.saysItself():
-		return Display(r.Reason)
+		return printable.Line(r.Reason)
 	case r.Errno == "EINTR":
 		return "A signal ended the wait for the lock after " + waited(r.Wait)
 	case r.Errno == "ESTALE":
@@ -106,7 +108,7 @@ func (r Refusal) Advice() string {
 	case r.Errno == "ECANCELED":
 		return "Remedy the reason, and run the transaction again."
 	case r.Holder == nil && r.Kept != "" && (r.Errno == "ESTALE" || r.Errno == "EBUSY"):
-		return "Read the file again, and repeat the change. `latchfs rejected diff " + Display(r.Kept) + "` shows what was written beside the file as it is now."
+		return "Read the file again, and repeat the change. `latchfs rejected diff " + printable.Line(r.Kept) + "` shows what was written beside the file as it is now."
 	case r.Holder == nil:
 		return ""
 	case r.Holder.Stale:
@@ -121,10 +123,10 @@ func (r Refusal) Advice() string {
 // findHolder tells how to look at the stuck process (SEED C7).
 func findHolder(h *Record) string {
 	if h.ClaimFile != "" {
-		return " The lock is the file " + Display(h.ClaimFile) + ", which whoever has written it removes."
+		return " The lock is the file " + printable.Line(h.ClaimFile) + ", which whoever has written it removes."
 	}
 	if h.Owner.PID == 0 {
-		return " The holder is in another pid namespace: look for " + Display(h.actor()) + " there."
+		return " The holder is in another pid namespace: look for " + printable.Line(h.actor()) + " there."
 	}
 	pid := strconv.Itoa(int(h.Owner.PID))
 	return " `ps -fp " + pid + "` shows it; its locks end with it."
@@ -143,7 +145,7 @@ func (r *Record) file() string {
 
 // quote writes a word so that a shell reads it back, and that it can be shown.
 func quote(word string) string {
-	shown := Display(word)
+	shown := printable.Line(word)
 	switch {
 	case shown != word:
 		return "$'" + strings.ReplaceAll(shown, "'", `\'`) + "'"
@@ -180,11 +182,11 @@ func renderWhy(list []Refusal, v Viewer, loc *time.Location) []byte {
 func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
 	b = r.Time.In(loc).AppendFormat(b, time.DateTime)
 	b = append(b, "  "...)
-	b = append(b, Display(r.Operation)...)
+	b = append(b, printable.Line(r.Operation)...)
 	b = append(b, ' ')
 	b = append(b, r.shown()...)
 	b = append(b, ": "...)
-	b = append(b, Display(r.Errno)...)
+	b = append(b, printable.Line(r.Errno)...)
 	if r.PID != 0 {
 		b = append(b, " (process "...)
 		b = strconv.AppendInt(b, int64(r.PID), 10)
@@ -195,22 +197,22 @@ func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
 		b = appendField(b, "", line)
 	}
 	if !r.saysItself() {
-		b = appendField(b, "reason:   ", Display(r.Reason))
+		b = appendField(b, "reason:   ", printable.Line(r.Reason))
 	}
-	b = appendField(b, "where:    ", Display(r.Place))
-	b = appendField(b, "content:  ", Display(r.Content))
+	b = appendField(b, "where:    ", printable.Line(r.Place))
+	b = appendField(b, "content:  ", printable.Line(r.Content))
 	for _, line := range r.Output {
-		b = appendField(b, "output:   ", Display(line))
+		b = appendField(b, "output:   ", printable.Line(line))
 	}
 	if h := r.Holder; h != nil {
 		b = appendField(b, "holder:   ", h.describe(r.Time, loc))
 		if v.sees(h.UID) {
 			b = appendField(b, "command:  ", joinDisplay(h.Cmdline))
-			b = appendField(b, "cwd:      ", Display(h.Cwd))
+			b = appendField(b, "cwd:      ", printable.Line(h.Cwd))
 		}
 	}
 	if r.Kept != "" {
-		b = appendField(b, "kept:     ", "what was written is kept under the id "+Display(r.Kept))
+		b = appendField(b, "kept:     ", "what was written is kept under the id "+printable.Line(r.Kept))
 	}
 	return appendField(b, "to do:    ", r.Advice())
 }
@@ -230,9 +232,9 @@ func appendField(b []byte, label, value string) []byte {
 func (r *Record) describe(at time.Time, loc *time.Location) string {
 	s := r.whoAs()
 	if r.Host != "" {
-		s += " on " + Display(r.Host)
+		s += " on " + printable.Line(r.Host)
 	}
-	s += ", " + Display(r.Mode) + ", since " + r.Since.In(loc).Format(time.DateTime) +
+	s += ", " + printable.Line(r.Mode) + ", since " + r.Since.In(loc).Format(time.DateTime) +
 		" (" + age(at.Sub(r.Since)) + " when this was refused)"
 	if r.Stale {
 		s += ", stale"

@@ -1,4 +1,4 @@
-package locksdir
+package printable
 
 import (
 	"encoding/base64"
@@ -7,13 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// jsonWriter appends JSON to a buffer. encoding/json would do, but for two
+// Writer appends JSON to a buffer. encoding/json would do, but for two
 // things: it lets DEL, C1 controls and bidirectional overrides through to the
 // terminal, and at 100,000 records it is several times slower.
 //
 // The names of fields are written as they are and must need no escaping. An
-// empty name writes an element of an array.
-type jsonWriter struct {
+// empty name writes an element of an array, or a value that is in nothing. The zero
+// Writer writes one line into a buffer of its own.
+type Writer struct {
 	buf []byte
 	// depth is the number of open objects and arrays.
 	depth int
@@ -24,8 +25,21 @@ type jsonWriter struct {
 	comma bool
 }
 
+// AppendTo is a Writer that appends to b. Down to the depth indent every value has a
+// line of its own; 0: everything is on one line.
+func AppendTo(b []byte, indent int) Writer { return Writer{buf: b, indent: indent} }
+
+// Bytes is what has been written, after what was in the buffer before.
+func (w *Writer) Bytes() []byte { return w.buf }
+
+// EndLine ends the line after a whole value: the next one has no predecessor.
+func (w *Writer) EndLine() {
+	w.buf = append(w.buf, '\n')
+	w.comma = false
+}
+
 // begin writes what precedes a value: the comma, the new line, the name.
-func (w *jsonWriter) begin(name string) {
+func (w *Writer) begin(name string) {
 	if w.comma {
 		w.buf = append(w.buf, ',')
 	}
@@ -44,24 +58,24 @@ func (w *jsonWriter) begin(name string) {
 	}
 }
 
-func (w *jsonWriter) newline(depth int) {
+func (w *Writer) newline(depth int) {
 	w.buf = append(w.buf, '\n')
 	for range depth {
 		w.buf = append(w.buf, ' ', ' ')
 	}
 }
 
-// open starts an object ('{') or an array ('[').
-func (w *jsonWriter) open(name string, bracket byte) {
+// Open starts an object ('{') or an array ('[').
+func (w *Writer) Open(name string, bracket byte) {
 	w.begin(name)
 	w.buf = append(w.buf, bracket)
 	w.depth++
 	w.comma = false
 }
 
-// close ends the innermost object ('}') or array (']'). An empty one stays on
+// Close ends the innermost object ('}') or array (']'). An empty one stays on
 // its line.
-func (w *jsonWriter) close(bracket byte) {
+func (w *Writer) Close(bracket byte) {
 	if w.comma && w.depth <= w.indent {
 		w.newline(w.depth - 1)
 	}
@@ -70,33 +84,37 @@ func (w *jsonWriter) close(bracket byte) {
 	w.comma = true
 }
 
-func (w *jsonWriter) bool(name string, v bool) {
+// Bool writes true or false.
+func (w *Writer) Bool(name string, v bool) {
 	w.begin(name)
 	w.buf = strconv.AppendBool(w.buf, v)
 }
 
-func (w *jsonWriter) int(name string, v int64) {
+// Int writes a number.
+func (w *Writer) Int(name string, v int64) {
 	w.begin(name)
 	w.buf = strconv.AppendInt(w.buf, v, 10)
 }
 
-func (w *jsonWriter) uint(name string, v uint64) {
+// Uint writes a number that is not negative.
+func (w *Writer) Uint(name string, v uint64) {
 	w.begin(name)
 	w.buf = strconv.AppendUint(w.buf, v, 10)
 }
 
-func (w *jsonWriter) float(name string, v float64) {
+// Float writes a number with as few digits as read back the same; v is finite.
+func (w *Writer) Float(name string, v float64) {
 	w.begin(name)
 	w.buf = strconv.AppendFloat(w.buf, v, 'f', -1, 64)
 }
 
-// seconds writes a duration as a number of seconds.
-func (w *jsonWriter) seconds(name string, d time.Duration) { w.float(name, d.Seconds()) }
+// Seconds writes a duration as a number of seconds.
+func (w *Writer) Seconds(name string, d time.Duration) { w.Float(name, d.Seconds()) }
 
-// time writes ISO 8601 in UTC and whole seconds (SEED T3), which jq's
+// Time writes ISO 8601 in UTC and whole seconds (SEED T3), which jq's
 // fromdateiso8601 can read; null for the zero time. Every other time has the
 // same width, so that a heartbeat does not change a record's size.
-func (w *jsonWriter) time(name string, t time.Time) {
+func (w *Writer) Time(name string, t time.Time) {
 	w.begin(name)
 	if t.IsZero() {
 		w.buf = append(w.buf, "null"...)
@@ -107,33 +125,33 @@ func (w *jsonWriter) time(name string, t time.Time) {
 	w.buf = append(w.buf, '"')
 }
 
-// string writes s, in its displayed form when it is not UTF-8.
-func (w *jsonWriter) string(name, s string) {
+// String writes s, in its displayed form when it is not UTF-8.
+func (w *Writer) String(name, s string) {
 	w.begin(name)
 	if !utf8.ValidString(s) {
-		s = Display(s)
+		s = Line(s)
 	}
 	w.buf = appendJSONString(w.buf, s)
 }
 
-// raw writes s, which may be any bytes, and the bytes themselves under
+// Raw writes s, which may be any bytes, and the bytes themselves under
 // NAME_base64 when they are not UTF-8.
-func (w *jsonWriter) raw(name, s string) {
-	w.string(name, s)
+func (w *Writer) Raw(name, s string) {
+	w.String(name, s)
 	if !utf8.ValidString(s) {
-		w.string(name+"_base64", base64.StdEncoding.EncodeToString([]byte(s)))
+		w.String(name+"_base64", base64.StdEncoding.EncodeToString([]byte(s)))
 	}
 }
 
-// strings writes an array of strings on one line.
-func (w *jsonWriter) strings(name string, list []string) {
+// Strings writes an array of strings on one line.
+func (w *Writer) Strings(name string, list []string) {
 	indent := w.indent
 	w.indent = min(indent, w.depth)
-	w.open(name, '[')
+	w.Open(name, '[')
 	for _, s := range list {
-		w.string("", s)
+		w.String("", s)
 	}
-	w.close(']')
+	w.Close(']')
 	w.indent = indent
 }
 
@@ -175,10 +193,10 @@ func appendJSONRune(b []byte, r rune) []byte {
 	}
 }
 
-// PrintableJSON is a JSON text whose strings hold nothing unprintable, so that no name
+// JSON is a JSON text whose strings hold nothing unprintable, so that no name
 // can move a terminal's cursor or turn the direction of its text. Outside of strings
 // only white space is unprintable.
-func PrintableJSON(text []byte) []byte {
+func JSON(text []byte) []byte {
 	b := make([]byte, 0, len(text))
 	for _, r := range string(text) {
 		if r == '\n' || r == '\t' || r == '\r' {
