@@ -6,9 +6,9 @@ import (
 
 	"latchfs/fs/ctl"
 	"latchfs/fs/lockkey"
-	"latchfs/fs/locksdir"
 	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
+	"latchfs/fs/report"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -188,10 +188,10 @@ func (t ctlTxn) Rollback(reason string) { t.rollback(reason) }
 func (t ctlTxn) Forget() { t.forget() }
 
 // Viewer implements ctl.Engine.
-func (e ctlEngine) Viewer(c ctl.Caller) locksdir.Viewer { return e.f.virt.viewerOf(c.(*caller)) }
+func (e ctlEngine) Viewer(c ctl.Caller) report.Viewer { return e.f.virt.viewerOf(c.(*caller)) }
 
 // Record implements ctl.Engine.
-func (e ctlEngine) Record(h *lockmgr.Holder, key string) locksdir.Record { return e.f.record(h, key) }
+func (e ctlEngine) Record(h *lockmgr.Holder, key string) report.Record { return e.f.record(h, key) }
 
 // Refused implements ctl.Engine.
 func (e ctlEngine) Refused(r *ctl.Refusal) {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr/proc"
 )
 
@@ -128,15 +128,15 @@ func (d *demand) timeLimit() (over <-chan time.Time, stop func()) {
 }
 
 // waitingForOwn describes those who wait for a session of their own family.
-func (s *source) waitingForOwn() []locksdir.Record {
-	var out []locksdir.Record
+func (s *source) waitingForOwn() []report.Record {
+	var out []report.Record
 	for _, w := range s.f.walks.All(func(w *walk) bool { return w.own != nil && w.IsBusy() }) {
 		own, c := w.own, w.d.c
 		by := own.who.Load().owner
 		d := c.describe()
-		out = append(out, locksdir.Record{
-			Path: w.d.path, Key: w.d.path, State: locksdir.Waiting, Mode: w.d.mode.String(), Class: w.d.class.String(),
-			Owner: locksdir.Process{PID: c.owner.PID, Start: c.owner.Start}, Host: s.host, UID: c.uid,
+		out = append(out, report.Record{
+			Path: w.d.path, Key: w.d.path, State: report.Waiting, Mode: w.d.mode.String(), Class: w.d.class.String(),
+			Owner: report.Process{PID: c.owner.PID, Start: c.owner.Start}, Host: s.host, UID: c.uid,
 			Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd, Operation: w.d.op, Since: w.Since(), Deadline: w.d.until,
 			WaitsFor: []string{fmt.Sprintf("%s[%d]", own.program(), by.PID)}, Ahead: 1,
 		})

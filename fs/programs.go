@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lessons"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr/policy"
 )
 
@@ -44,4 +44,4 @@ func (f *FS) openPrograms() {
 }
 
 // Programs implements locksdir.Source.
-func (s *source) Programs(v locksdir.Viewer) []byte { return s.f.lessons.Show(v, s.Sight(v)) }
+func (s *source) Programs(v report.Viewer) []byte { return s.f.lessons.Show(v, s.Sight(v)) }

@@ -6,6 +6,7 @@ import (
 	"latchfs/fs/locksdir"
 	"latchfs/fs/reach"
 	"latchfs/fs/rejected"
+	"latchfs/fs/report"
 	"latchfs/journal/commit"
 )
 
@@ -20,7 +21,7 @@ func (f *FS) openRejected() *rejected.Store {
 }
 
 // Rejected implements locksdir.Source.
-func (s *source) Rejected(v locksdir.Viewer) []locksdir.Rejected {
+func (s *source) Rejected(v report.Viewer) []locksdir.Rejected {
 	list, err := s.rejects.List(s.f.lookOf(v).seesRejected)
 	if err != nil {
 		s.f.log.Warnf("reading the kept bytes: %v", err)
@@ -29,7 +30,7 @@ func (s *source) Rejected(v locksdir.Viewer) []locksdir.Rejected {
 }
 
 // FindRejected implements locksdir.Source.
-func (s *source) FindRejected(id string, v locksdir.Viewer) (locksdir.Rejected, bool) {
+func (s *source) FindRejected(id string, v report.Viewer) (locksdir.Rejected, bool) {
 	return s.rejects.Find(id, s.f.lookOf(v).seesRejected)
 }
 

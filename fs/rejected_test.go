@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
@@ -68,10 +68,10 @@ func reject(t testing.TB, f *FS, path, content string, mode uint32) string {
 }
 
 // somebody is neither the owner of a test's files nor in their group.
-func somebody() locksdir.Viewer { return locksdir.Viewer{UID: uint32(os.Getuid()) + 4321} }
+func somebody() report.Viewer { return report.Viewer{UID: uint32(os.Getuid()) + 4321} }
 
-func owner() locksdir.Viewer {
-	return locksdir.Viewer{UID: uint32(os.Getuid()), GIDs: []uint32{uint32(os.Getgid())}}
+func owner() report.Viewer {
+	return report.Viewer{UID: uint32(os.Getuid()), GIDs: []uint32{uint32(os.Getgid())}}
 }
 
 func TestRejected(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
 	"latchfs/fs/rejected"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 )
 
@@ -42,7 +43,7 @@ func (s *source) Generation() uint64 {
 func (s *source) Stopping() bool { return s.f.isClosing() }
 
 // Held implements locksdir.Source.
-func (s *source) Held() []locksdir.Record {
+func (s *source) Held() []report.Record {
 	snap := s.f.table.Snapshot()
 	waiters := map[lockmgr.Key]int{}
 	for i := range snap.Waiting {
@@ -50,7 +51,7 @@ func (s *source) Held() []locksdir.Record {
 			waiters[k]++
 		}
 	}
-	out := make([]locksdir.Record, 0, len(snap.Held))
+	out := make([]report.Record, 0, len(snap.Held))
 	for i := range snap.Held {
 		h := &snap.Held[i]
 		for _, k := range h.Keys {
@@ -68,7 +69,7 @@ func (s *source) Held() []locksdir.Record {
 const maxBehind = 8
 
 // Waiting implements locksdir.Source.
-func (s *source) Waiting() []locksdir.Record {
+func (s *source) Waiting() []report.Record {
 	snap := s.f.table.Snapshot()
 	out := s.waitingForOwn()
 	place := map[lockmgr.Key]int{}
@@ -90,7 +91,7 @@ func (s *source) Waiting() []locksdir.Record {
 		for _, k := range h.Keys {
 			if lockkey.IsShown(h, k) {
 				r := s.f.record(h, string(k))
-				r.State, r.WaitsFor, r.Ahead = locksdir.Waiting, behind, ahead
+				r.State, r.WaitsFor, r.Ahead = report.Waiting, behind, ahead
 				out = append(out, r)
 			}
 		}
@@ -99,10 +100,10 @@ func (s *source) Waiting() []locksdir.Record {
 }
 
 // record describes a lock, as it is shown under a key, for people.
-func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
-	r := locksdir.Record{
-		Path: key, Key: lockkey.Shared(h, key), State: locksdir.Held, Mode: h.Mode.String(), Class: h.Class.String(),
-		Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Host: f.source.host,
+func (f *FS) record(h *lockmgr.Holder, key string) report.Record {
+	r := report.Record{
+		Path: key, Key: lockkey.Shared(h, key), State: report.Held, Mode: h.Mode.String(), Class: h.Class.String(),
+		Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Host: f.source.host,
 		Token: h.Token, Since: h.Now, TTL: h.TTL, Stale: h.Stale,
 		Tree: slices.Contains(h.Trees, lockmgr.Key(key)),
 	}
@@ -148,7 +149,7 @@ func (f *FS) record(h *lockmgr.Holder, key string) locksdir.Record {
 
 // describeFiled puts into a record what the file of a claim says of it: who has it, and
 // since when, in the words of whoever wrote the file. Other claims have no file.
-func (f *FS) describeFiled(r *locksdir.Record, cl *ctl.Claim) {
+func (f *FS) describeFiled(r *report.Record, cl *ctl.Claim) {
 	said, ok := f.filed.Said(cl, r.Stale)
 	if !ok {
 		return
@@ -165,7 +166,7 @@ func (f *FS) describeFiled(r *locksdir.Record, cl *ctl.Claim) {
 }
 
 // Sight implements locksdir.Source.
-func (s *source) Sight(v locksdir.Viewer) locksdir.Sight {
+func (s *source) Sight(v report.Viewer) report.Sight {
 	if v.Privileged {
 		return nil
 	}
@@ -173,7 +174,7 @@ func (s *source) Sight(v locksdir.Viewer) locksdir.Sight {
 }
 
 // Why implements locksdir.Source.
-func (s *source) Why(v locksdir.Viewer) []locksdir.Refusal {
+func (s *source) Why(v report.Viewer) []report.Refusal {
 	return s.f.refused.For(v, s.Sight(v), s.f.root().Exists)
 }
 
@@ -195,7 +196,7 @@ func (s *source) Policy() []byte { return s.f.policy.TOML() }
 
 // Release implements locksdir.Source: the viewer's own locks are released, stale
 // ones are stolen, and active ones are left alone. All of a group or none.
-func (s *source) Release(group []locksdir.Record, v locksdir.Viewer) error {
+func (s *source) Release(group []report.Record, v report.Viewer) error {
 	f := s.f
 	t := lockkey.Target{Paths: []string{group[0].Path}}
 	if group[0].Name != "" {
@@ -211,7 +212,7 @@ func (s *source) Release(group []locksdir.Record, v locksdir.Viewer) error {
 		switch {
 		case !tokens[h.Token]: // it has changed hands since it was shown
 		case (v.Privileged || lb != nil && lb.c.uid == v.UID) &&
-			v.Holds(&locksdir.Record{Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && (lb.claim != nil || lb.read != nil)):
+			v.Holds(&report.Record{Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && (lb.claim != nil || lb.read != nil)):
 		case (h.Stale || lb != nil && lb.claim != nil && f.filed.IsOrphaned(lb.claim)) && (v.Privileged || lb != nil && lb.c.uid == v.UID):
 		case h.Stale:
 			return unix.EPERM

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 )
 
@@ -131,8 +131,8 @@ func (f *FS) previousLock(h *lockmgr.Holder) map[string]any {
 		path = string(h.Keys[0])
 	}
 	r := f.record(h, path)
-	r.State, r.Stale = locksdir.Held, true
-	b := locksdir.AppendLock(nil, &r, time.Now(), locksdir.Viewer{UID: nobodysUID})
+	r.State, r.Stale = report.Held, true
+	b := report.AppendLock(nil, &r, time.Now(), report.Viewer{UID: nobodysUID})
 	var shown struct {
 		Holder json.RawMessage `json:"holder"`
 	}

@@ -11,6 +11,7 @@ import (
 
 	"latchfs/fs/locksdir"
 	"latchfs/fs/reach"
+	"latchfs/fs/report"
 	"latchfs/journal/history"
 )
 
@@ -20,7 +21,7 @@ type look struct {
 	f *FS
 }
 
-func (f *FS) lookOf(v locksdir.Viewer) *look { return &look{f.root().LookOf(v), f} }
+func (f *FS) lookOf(v report.Viewer) *look { return &look{f.root().LookOf(v), f} }
 
 // HistoryGeneration implements locksdir.Source.
 func (s *source) HistoryGeneration() uint64 {
@@ -31,7 +32,7 @@ func (s *source) HistoryGeneration() uint64 {
 }
 
 // History implements locksdir.Source.
-func (s *source) History(v locksdir.Viewer) iter.Seq[locksdir.Version] {
+func (s *source) History(v report.Viewer) iter.Seq[locksdir.Version] {
 	return func(yield func(locksdir.Version) bool) {
 		if s.f.history == nil {
 			return
@@ -46,7 +47,7 @@ func (s *source) History(v locksdir.Viewer) iter.Seq[locksdir.Version] {
 }
 
 // HistoryOf implements locksdir.Source.
-func (s *source) HistoryOf(path string, v locksdir.Viewer) []locksdir.Version {
+func (s *source) HistoryOf(path string, v report.Viewer) []locksdir.Version {
 	if s.f.history == nil {
 		return nil
 	}
@@ -61,7 +62,7 @@ func (s *source) HistoryOf(path string, v locksdir.Viewer) []locksdir.Version {
 }
 
 // HistoryIn implements locksdir.Source.
-func (s *source) HistoryIn(dir string, v locksdir.Viewer) []string {
+func (s *source) HistoryIn(dir string, v report.Viewer) []string {
 	if s.f.history == nil {
 		return nil
 	}
@@ -173,7 +174,7 @@ func (l *look) couldRead(v *history.Version) bool {
 	if l.Viewer().UID != r.UID && (r.ACL || v.Kept && !l.couldReach(v.Reach)) {
 		return false
 	}
-	return l.Viewer().May(locksdir.RightRead, r.UID, r.GID, r.Mode)
+	return l.Viewer().May(report.RightRead, r.UID, r.GID, r.Mode)
 }
 
 // couldReadLast reports whether the viewer could read the last file that a path held.

@@ -12,6 +12,7 @@ import (
 
 	"latchfs/fs/ctl"
 	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/fs/vnodes"
 	"latchfs/lockmgr"
 )
@@ -54,10 +55,10 @@ func (v *virtual) forget(id, nlookup uint64) { v.ids.Forget(id, nlookup) }
 
 // viewer is who looks, with the lineage by which locksdir knows what is the
 // viewer's own.
-func (v *virtual) viewer(h *fuse.InHeader) locksdir.Viewer { return v.viewerOf(v.f.callerOf(h)) }
+func (v *virtual) viewer(h *fuse.InHeader) report.Viewer { return v.viewerOf(v.f.callerOf(h)) }
 
-func (v *virtual) viewerOf(c *caller) locksdir.Viewer {
-	w := locksdir.Viewer{
+func (v *virtual) viewerOf(c *caller) report.Viewer {
+	w := report.Viewer{
 		UID: c.uid, GIDs: []uint32{c.gid}, PID: c.owner.PID,
 		Privileged: seesEverything(c.uid),
 	}
@@ -67,9 +68,9 @@ func (v *virtual) viewerOf(c *caller) locksdir.Viewer {
 	if !w.Privileged {
 		w.GIDs, w.AllGroups = append(w.GIDs, c.supplementary()...), c.groupsKnown
 	}
-	w.Lineage = append(w.Lineage, locksdir.Process{PID: c.owner.PID, Start: c.owner.Start})
+	w.Lineage = append(w.Lineage, report.Process{PID: c.owner.PID, Start: c.owner.Start})
 	for _, a := range c.ancestors() {
-		w.Lineage = append(w.Lineage, locksdir.Process{PID: a.Owner.PID, Start: a.Owner.Start})
+		w.Lineage = append(w.Lineage, report.Process{PID: a.Owner.PID, Start: a.Owner.Start})
 	}
 	return w
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/locksdir"
 	"latchfs/fs/printable"
+	"latchfs/fs/report"
 )
 
 func newRejectedCommand(sys system) *cobra.Command {
@@ -184,7 +184,7 @@ func program(name string, pid int32) string {
 	if name == "" && pid == 0 {
 		return "-"
 	}
-	r := locksdir.Record{Program: name, Owner: locksdir.Process{PID: pid}}
+	r := report.Record{Program: name, Owner: report.Process{PID: pid}}
 	return r.Who()
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
-	"latchfs/fs/locksdir"
 	"latchfs/fs/printable"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -144,7 +144,7 @@ func (cv *Conversation) isFull() bool {
 }
 
 // serve carries out one request.
-func (cv *Conversation) serve(c Caller, v locksdir.Viewer, line []byte) {
+func (cv *Conversation) serve(c Caller, v report.Viewer, line []byte) {
 	r, err := control.Parse(line)
 	if err != nil {
 		cv.reply(r.ID, refused(control.Invalid, err.Error()))

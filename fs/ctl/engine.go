@@ -7,7 +7,7 @@ import (
 
 	"latchfs/fs/account"
 	"latchfs/fs/lockkey"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 	"latchfs/lockmgr/proc"
@@ -75,9 +75,9 @@ type Engine interface {
 	BeginTxn(cl *Claim)
 
 	// Viewer is the caller as somebody who looks into .locks.
-	Viewer(c Caller) locksdir.Viewer
+	Viewer(c Caller) report.Viewer
 	// Record describes a lock, as it is shown under a key.
-	Record(h *lockmgr.Holder, key string) locksdir.Record
+	Record(h *lockmgr.Holder, key string) report.Record
 	// Refused remembers a refusal for .locks/why and the audit trail.
 	Refused(r *Refusal)
 	// Tell writes an event about a claim to the audit trail. The detail is the event's.
@@ -123,7 +123,7 @@ type Refusal struct {
 	Wait       time.Duration
 	Reason     string // for people who are shown the holder beside it
 	Full       string // for others
-	Holder     *locksdir.Record
+	Holder     *report.Record
 }
 
 // Label is what the engine keeps in the lock table beside a lock.
@@ -171,8 +171,8 @@ type Procs interface {
 
 // Views is what .locks shows.
 type Views interface {
-	Held() []locksdir.Record
-	Sight(v locksdir.Viewer) locksdir.Sight
+	Held() []report.Record
+	Sight(v report.Viewer) report.Sight
 }
 
 // Config is what a Server stands on.

@@ -10,7 +10,7 @@ import (
 
 	"latchfs/fs/control"
 	"latchfs/fs/lockkey"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 )
 
@@ -34,7 +34,7 @@ func (q *query) check() *control.Reply {
 			}
 			continue
 		}
-		out.Locks = append(out.Locks, locksdir.AppendLock(nil, q.shown(&hs[0], path, sight), time.Now(), q.v))
+		out.Locks = append(out.Locks, report.AppendLock(nil, q.shown(&hs[0], path, sight), time.Now(), q.v))
 	}
 	return out
 }
@@ -57,21 +57,21 @@ func (q *query) list() *control.Reply {
 	held := q.s.Views.Held()
 	for i := range held {
 		if r, ok := held[i].ShownTo(q.v, sight); ok && (mine == nil || mine[r.Session]) {
-			out.Locks = append(out.Locks, locksdir.AppendLock(nil, r, time.Now(), q.v))
+			out.Locks = append(out.Locks, report.AppendLock(nil, r, time.Now(), q.v))
 		}
 	}
 	return out
 }
 
 // shown is the record of a lock as the requester may see it, who asked for path.
-func (q *query) shown(h *lockmgr.Holder, path string, sight locksdir.Sight) *locksdir.Record {
+func (q *query) shown(h *lockmgr.Holder, path string, sight report.Sight) *report.Record {
 	r := q.s.Engine.Record(h, lockkey.Shown(h))
 	return r.ShownInTheWay(path, q.viewer(), sight)
 }
 
 // reaches reports whether the requester can reach everything that a target names, or
 // could if it were there.
-func (q *query) reaches(t *lockkey.Target, sight locksdir.Sight) bool {
+func (q *query) reaches(t *lockkey.Target, sight report.Sight) bool {
 	for _, p := range slices.Concat(t.Paths, t.Trees) {
 		if sight != nil && !sight.Sees(p, q.c.UID()) {
 			return false

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"latchfs/fs/control"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 )
 
@@ -15,7 +15,7 @@ type query struct {
 	cv *Conversation
 	s  *Server
 	c  Caller // who wrote it
-	v  locksdir.Viewer
+	v  report.Viewer
 	r  *control.Request // nil: the conversation goes on with an earlier one
 }
 
@@ -134,7 +134,7 @@ func (q *query) ownByID() (*Claim, *control.Reply) {
 }
 
 // viewer is the requester as one who looks.
-func (q *query) viewer() locksdir.Viewer {
+func (q *query) viewer() report.Viewer {
 	if q.r != nil {
 		return q.v
 	}

@@ -10,14 +10,14 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 )
 
 // refusal is the answer to a request that did not get its lock.
 func (q *query) refusal(cl *Claim, err error, waited time.Duration) *control.Reply {
 	s := q.s
-	x := locksdir.Refusal{Path: cl.Where(), Name: cl.Name, Operation: cl.Op, Reason: denied.Reason(err)}
+	x := report.Refusal{Path: cl.Where(), Name: cl.Name, Operation: cl.Op, Reason: denied.Reason(err)}
 	word := control.Blocked
 	errno := unix.EAGAIN
 	var dead *lockmgr.DeadlockError
@@ -33,7 +33,7 @@ func (q *query) refusal(cl *Claim, err error, waited time.Duration) *control.Rep
 	}
 	x.Errno = unix.ErrnoName(errno)
 	ref := &control.Refusal{Error: word}
-	var shown *locksdir.Record
+	var shown *report.Record
 	if hs := denied.Holders(err); len(hs) > 0 {
 		whole := cl.Target()
 		x.Path, x.Name = s.contended(&whole, &hs[0])
@@ -65,7 +65,7 @@ func (q *query) refusal(cl *Claim, err error, waited time.Duration) *control.Rep
 }
 
 // describe says who is in the way, in the words of requirements T5 and T7.
-func describe(ref *control.Refusal, r *locksdir.Record) {
+func describe(ref *control.Refusal, r *report.Record) {
 	b, err := json.Marshal(r.Refused(time.Now()))
 	if err != nil {
 		return

@@ -15,7 +15,7 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -275,12 +275,12 @@ func (t *txn) Forget() {
 }
 
 // Viewer implements Engine.
-func (s *stage) Viewer(c Caller) locksdir.Viewer {
-	return locksdir.Viewer{UID: c.UID(), PID: c.Owner().PID, Privileged: c.UID() == 0}
+func (s *stage) Viewer(c Caller) report.Viewer {
+	return report.Viewer{UID: c.UID(), PID: c.Owner().PID, Privileged: c.UID() == 0}
 }
 
 // Held implements Views.
-func (s *stage) Held() (list []locksdir.Record) {
+func (s *stage) Held() (list []report.Record) {
 	snap := s.Table.Snapshot()
 	for i := range snap.Held {
 		list = append(list, s.Record(&snap.Held[i], lockkey.Shown(&snap.Held[i])))
@@ -289,7 +289,7 @@ func (s *stage) Held() (list []locksdir.Record) {
 }
 
 // Sight implements Views: nobody but root knows of what is in the directory hidden.
-func (s *stage) Sight(v locksdir.Viewer) locksdir.Sight {
+func (s *stage) Sight(v report.Viewer) report.Sight {
 	if v.Privileged {
 		return nil
 	}
@@ -302,10 +302,10 @@ func (h hides) Sees(path string, _ uint32) bool { return !strings.HasPrefix(path
 func (hides) Stands() bool                      { return true }
 
 // Record implements Engine.
-func (s *stage) Record(h *lockmgr.Holder, key string) locksdir.Record {
-	r := locksdir.Record{
-		Path: key, State: locksdir.Held, Mode: h.Mode.String(), Class: h.Class.String(), Host: "here",
-		Owner: locksdir.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Token: h.Token, Since: h.Now,
+func (s *stage) Record(h *lockmgr.Holder, key string) report.Record {
+	r := report.Record{
+		Path: key, State: report.Held, Mode: h.Mode.String(), Class: h.Class.String(), Host: "here",
+		Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Token: h.Token, Since: h.Now,
 		TTL: h.TTL, Stale: h.Stale, LastSeen: h.Beat, Tree: slices.Contains(h.Trees, lockmgr.Key(key)),
 	}
 	if name, ok := lockkey.NameOf(lockmgr.Key(key)); ok {

@@ -8,7 +8,7 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 )
 
@@ -57,7 +57,7 @@ func (q *query) isOrphaned(h *lockmgr.Holder) bool {
 func (q *query) inTheWay(h *lockmgr.Holder, t *lockkey.Target) *control.Reply {
 	asked, _ := t.First()
 	r := q.shown(h, asked, q.s.Views.Sight(q.v))
-	x := locksdir.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: r}
+	x := report.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: r}
 	ref := &control.Refusal{Error: control.Blocked}
 	describe(ref, r)
 	ttl := r.TTL.Seconds()

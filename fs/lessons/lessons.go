@@ -21,8 +21,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"latchfs/fs/locksdir"
 	"latchfs/fs/printable"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/programs"
@@ -108,7 +108,7 @@ func (ls *Lessons) List() []programs.Program {
 }
 
 // Show is .locks/programs, as a viewer sees it. A nil Sight sees everything.
-func (ls *Lessons) Show(v locksdir.Viewer, sight locksdir.Sight) []byte {
+func (ls *Lessons) Show(v report.Viewer, sight report.Sight) []byte {
 	var b bytes.Buffer
 	if ls == nil {
 		b.WriteString("No path has lost-update = \"adaptive\": see policy.\n")
@@ -130,7 +130,7 @@ func (ls *Lessons) Show(v locksdir.Viewer, sight locksdir.Sight) []byte {
 }
 
 // nameOf is what a viewer may see of a program: others' arguments are theirs.
-func nameOf(p *programs.Program, v locksdir.Viewer) string {
+func nameOf(p *programs.Program, v report.Viewer) string {
 	name := p.Name
 	if !v.Privileged && v.UID != p.UID {
 		exe, _, _ := bytes.Cut([]byte(name), []byte(" "))
@@ -140,7 +140,7 @@ func nameOf(p *programs.Program, v locksdir.Viewer) string {
 }
 
 // why says why a program's reads claim, or why not.
-func why(p *programs.Program, sight locksdir.Sight) string {
+func why(p *programs.Program, sight report.Sight) string {
 	what := "a file"
 	if sight == nil || sight.Sees(p.Path, p.UID) {
 		what = printable.Line(p.Path)

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/programs"
@@ -188,7 +188,7 @@ func TestNothing(t *testing.T) {
 	ls.Ended(edit, true)
 	ls.Moved("a", "b", true)
 	ls.Save()
-	if got := string(ls.Show(locksdir.Viewer{}, nil)); len(ls.List()) > 0 || !strings.Contains(got, "see policy") {
+	if got := string(ls.Show(report.Viewer{}, nil)); len(ls.List()) > 0 || !strings.Contains(got, "see policy") {
 		t.Errorf("shown: %s", got)
 	}
 }
@@ -205,16 +205,16 @@ func TestShow(t *testing.T) {
 		ls := new(disk).lessons()
 		learn(t, ls, "private/f", edit)
 		for what, c := range map[string]struct {
-			v      locksdir.Viewer
-			sight  locksdir.Sight
+			v      report.Viewer
+			sight  report.Sight
 			has    []string
 			hasNot []string
 		}{
-			"its user":           {locksdir.Viewer{UID: ann}, sees("private/f"), []string{"hunter2", "private/f"}, nil},
-			"its user, shut out": {locksdir.Viewer{UID: ann}, sees(""), []string{"hunter2", "a file at"}, []string{"private"}},
-			"another":            {locksdir.Viewer{UID: bob}, sees(""), []string{"edit", "a file at"}, []string{"hunter2", "/usr/bin", "private"}},
-			"another inside":     {locksdir.Viewer{UID: bob}, sees("private/f"), []string{"edit", "private/f"}, []string{"hunter2"}},
-			"root":               {locksdir.Viewer{Privileged: true}, nil, []string{"hunter2", "private/f"}, nil},
+			"its user":           {report.Viewer{UID: ann}, sees("private/f"), []string{"hunter2", "private/f"}, nil},
+			"its user, shut out": {report.Viewer{UID: ann}, sees(""), []string{"hunter2", "a file at"}, []string{"private"}},
+			"another":            {report.Viewer{UID: bob}, sees(""), []string{"edit", "a file at"}, []string{"hunter2", "/usr/bin", "private"}},
+			"another inside":     {report.Viewer{UID: bob}, sees("private/f"), []string{"edit", "private/f"}, []string{"hunter2"}},
+			"root":               {report.Viewer{Privileged: true}, nil, []string{"hunter2", "private/f"}, nil},
 		} {
 			got := string(ls.Show(c.v, c.sight))
 			for _, text := range append(c.has, "yes", "wrote back") {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"latchfs/fs/report"
 )
 
 // manyLocks is a source with n held locks in directories of a thousand, and a
@@ -14,8 +16,8 @@ func manyLocks(n int) *fakeSource {
 	f := newFake()
 	for i := range n {
 		path := fmt.Sprintf("project-%03d/src/file-%06d.json", i/1000, i)
-		f.held = append(f.held, Record{
-			Path: path, Mode: "exclusive", Class: "session", Owner: Process{int32(i + 2), uint64(i)},
+		f.held = append(f.held, report.Record{
+			Path: path, Mode: "exclusive", Class: "session", Owner: report.Process{PID: int32(i + 2), Start: uint64(i)},
 			Host: "deimos", Program: "python3", Cmdline: []string{"python3", "/opt/agent/run.py", path},
 			Cwd: "/srv/data", UID: 1000, Session: fmt.Sprintf("s-%d", i), Operation: "open", Token: uint64(i + 1),
 			Since: noon.Add(-time.Duration(i) * time.Second), LastSeen: noon, TTL: 900 * time.Second,
@@ -108,7 +110,7 @@ func TestSmallTableIsFresh(t *testing.T) {
 	src.cost = time.Millisecond
 	tree := New(src)
 	read(t, tree, "status", root)
-	src.held, src.gen = []Record{{Path: "new"}}, 1
+	src.held, src.gen = []report.Record{{Path: "new"}}, 1
 	if _, err := tree.Stat("held/new.lock", root); err != nil {
 		t.Errorf("a lock just taken: %v", err)
 	}
@@ -135,7 +137,7 @@ func TestTrim(t *testing.T) {
 func TestTextsAreBounded(t *testing.T) {
 	tree := New(busy())
 	for uid := range uint32(100) {
-		read(t, tree, "status.json", Viewer{UID: uid, PID: 1})
+		read(t, tree, "status.json", report.Viewer{UID: uid, PID: 1})
 	}
 	if n := len(tree.snap.texts); n > maxTexts {
 		t.Errorf("%d renderings are kept", n)
@@ -156,7 +158,7 @@ func TestConcurrentReaders(t *testing.T) {
 	for uid := range uint32(8) {
 		t.Run(fmt.Sprint("uid ", uid), func(t *testing.T) {
 			t.Parallel()
-			v := Viewer{UID: uid, PID: int32(uid)}
+			v := report.Viewer{UID: uid, PID: int32(uid)}
 			for _, path := range []string{"status", "status.json", "held/db.lck.lock", "waiting/src/a.json", "why", "events.jsonl"} {
 				read(t, tree, path, v)
 			}

@@ -4,8 +4,8 @@
 //
 // It is pure rendering. It knows neither FUSE nor the lock table nor the
 // journal; what it shows it asks of a Source, the clock included, and it does
-// no I/O. Nothing it shows is ever stored, and nothing it shows is ever read
-// back: the records are views (SEED T12).
+// no I/O. How a lock, a queue and a refusal are written is the business of package
+// report; here is which file shows which of them, to whom, and from when.
 //
 // # The tree
 //
@@ -25,12 +25,7 @@
 //
 // held/ and waiting/ are trees like the data: the lock on src/a.json is
 // held/src/a.json.lock, and directories are there as long as something below
-// them is. When several holders share a lock, the file's object is the record of
-// the one with the lowest token, and its "co_holders" are those of the others.
-// What a lock covers is its "scope": "file" the one path, "tree" a directory and
-// everything below it (PATH/** in status), "name" nothing but the name itself
-// (name:NAME in status). "file" is the file that it was taken for and "key" its
-// name in the lock table, each only where it is not the path.
+// them is.
 //
 // # Names
 //
@@ -53,10 +48,8 @@
 // # Text
 //
 // What a name or a command line contains never reaches a terminal as a control
-// character: see package printable for the escapes of text (status, why) and of JSON. A
-// "lock_name", a "file" and a "key" that are not UTF-8 have their raw bytes beside them
-// in "lock_name_base64" and so on. The bytes in rejected/ID/content are those that were
-// written.
+// character (see package printable). The bytes in rejected/ID/content are those that
+// were written.
 //
 // # Consistency and cost
 //
@@ -77,8 +70,8 @@
 //
 // What concerns a path is shown to those who can reach it, which the Sight of a viewer
 // knows; all else is left out, in the tables, in held/ and waiting/, and line by line in
-// events.jsonl. Labels, command lines and working directories are shown to their own
-// user. Privileged viewers see everything.
+// events.jsonl. What a record shows of others, report.Record.ShownTo says. Privileged
+// viewers see everything.
 //
 // # Kept bytes
 //
@@ -96,6 +89,12 @@
 // not, oldest first; a rendering of it serves as long as the history does not
 // change, and for a big one a few times the time that it took. What a viewer
 // may know of, the Source decides.
+//
+// # Mutexes
+//
+// Tree.mu comes before eventsMu and historyMu, eventsMu before the mu of an eventView;
+// every other one is taken alone. The Source is asked with any of them held: they come
+// before all mutexes of whoever implements it.
 //
 // # Errors
 //

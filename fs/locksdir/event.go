@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"latchfs/fs/printable"
+	"latchfs/fs/report"
 )
 
 // verdict is what a viewer may see of an event.
@@ -73,7 +74,7 @@ func (m eventFields) uid() uint32 {
 }
 
 // judge decides what a viewer may see of a line, and renders it.
-func judge(line []byte, v Viewer, sight Sight) (verdict, []byte) {
+func judge(line []byte, v report.Viewer, sight report.Sight) (verdict, []byte) {
 	var m eventFields
 	if json.Unmarshal(line, &m) != nil || m == nil {
 		return 0, nil

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"latchfs/fs/report"
 )
 
 const eventsFile = "events.jsonl"
@@ -26,14 +28,14 @@ const (
 // from that decision alone.
 type eventView struct {
 	log   EventLog
-	v     Viewer
-	look  func() Sight
+	v     report.Viewer
+	look  func() report.Sight
 	clock func() time.Time
 
-	mu       sync.Mutex // guards what follows
-	sight    Sight      // by which lines are decided now
-	stale    bool       // earlier ones were decided by another
-	src, out int64      // how far it is decided, in the trail and as rendered
+	mu       sync.Mutex   // guards what follows
+	sight    report.Sight // by which lines are decided now
+	stale    bool         // earlier ones were decided by another
+	src, out int64        // how far it is decided, in the trail and as rendered
 	marks    []eventMark
 	verdicts []verdict // of the lines from the beginning on
 	tail     []byte    // the end of what was rendered
@@ -46,8 +48,8 @@ type eventMark struct {
 	line     int
 }
 
-func (t *Tree) newEventView(v Viewer, sight Sight) *eventView {
-	return &eventView{log: t.src.Events(), v: v, look: func() Sight { return t.src.Sight(v) }, clock: t.src.Now, sight: sight}
+func (t *Tree) newEventView(v report.Viewer, sight report.Sight) *eventView {
+	return &eventView{log: t.src.Events(), v: v, look: func() report.Sight { return t.src.Sight(v) }, clock: t.src.Now, sight: sight}
 }
 
 // Size implements Content: all that can be read now.
@@ -188,12 +190,12 @@ type eventLog struct {
 
 // eventsFor is the audit trail for a viewer. A view that was dear to render serves all
 // with the same credentials for a while, as history.jsonl does.
-func (t *Tree) eventsFor(v Viewer) Content {
+func (t *Tree) eventsFor(v report.Viewer) Content {
 	sight := t.src.Sight(v)
 	if sight == nil {
 		return growing{t.src.Events()}
 	}
-	key, now := v.credentials(), t.src.Now()
+	key, now := v.Credentials(), t.src.Now()
 	t.eventsMu.Lock()
 	defer t.eventsMu.Unlock()
 	t.eventLogs = slices.DeleteFunc(t.eventLogs, func(l eventLog) bool {
@@ -229,7 +231,7 @@ func (e *eventView) spent() time.Duration {
 }
 
 // openEvents opens the audit trail, which takes memory as long as it is open.
-func (t *Tree) openEvents(v Viewer) (Content, error) {
+func (t *Tree) openEvents(v report.Viewer) (Content, error) {
 	t.eventsMu.Lock()
 	if !v.Privileged && t.eventReaders[v.UID] >= maxEventReaders {
 		t.eventsMu.Unlock()

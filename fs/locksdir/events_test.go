@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"latchfs/fs/report"
 )
 
 // eventLines are events of alice and of somebody else, in a directory that can be
@@ -28,7 +30,7 @@ func eventLines(n int) string {
 	return b.String()
 }
 
-func openFor(t *testing.T, tree *Tree, v Viewer) Content {
+func openFor(t *testing.T, tree *Tree, v report.Viewer) Content {
 	t.Helper()
 	c, err := tree.Open(eventsFile, v)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"latchfs/fs/report"
 )
 
 // topFile is a file at the root of the tree.
@@ -11,45 +13,51 @@ type topFile struct {
 	name string
 	// open returns the content and when it changed last. maxAge bounds the age
 	// of the snapshot it is rendered from.
-	open func(t *Tree, v Viewer, maxAge time.Duration) (Content, time.Time)
+	open func(t *Tree, v report.Viewer, maxAge time.Duration) (Content, time.Time)
 }
 
 // topFiles are the files at the root.
 var topFiles = [...]topFile{
-	{"README", func(t *Tree, _ Viewer, _ time.Duration) (Content, time.Time) {
+	{"README", func(t *Tree, _ report.Viewer, _ time.Duration) (Content, time.Time) {
 		return newText(readme), t.src.Started()
 	}},
-	{"policy", func(t *Tree, _ Viewer, _ time.Duration) (Content, time.Time) {
+	{"policy", func(t *Tree, _ report.Viewer, _ time.Duration) (Content, time.Time) {
 		return newText(t.src.Policy()), t.src.Started()
 	}},
-	{"programs", func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
+	{"programs", func(t *Tree, v report.Viewer, _ time.Duration) (Content, time.Time) {
 		return newText(t.src.Programs(v)), t.src.Now()
 	}},
-	{"status", func(t *Tree, v Viewer, maxAge time.Duration) (Content, time.Time) {
+	{"status", func(t *Tree, v report.Viewer, maxAge time.Duration) (Content, time.Time) {
 		s := t.seenBy(t.snapshot(maxAge), v)
-		render := func() []byte { return s.status(t.src.Started()) }
+		render := func() []byte { return s.report(t.src.Started()).Text() }
 		return newText(s.text(textKey{file: "status"}, render)), s.taken
 	}},
-	{"status.json", func(t *Tree, v Viewer, maxAge time.Duration) (Content, time.Time) {
+	{"status.json", func(t *Tree, v report.Viewer, maxAge time.Duration) (Content, time.Time) {
 		s := t.seenBy(t.snapshot(maxAge), v)
-		render := func() []byte { return s.statusJSON(t.src.Started(), v) }
+		render := func() []byte { return s.report(t.src.Started()).JSON(v) }
 		return newText(s.text(s.jsonKey(v), render)), s.taken
 	}},
-	{"why", func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
+	{"why", func(t *Tree, v report.Viewer, _ time.Duration) (Content, time.Time) {
 		list := newestFirst(t.src.Why(v))
 		mtime := t.src.Started()
 		if len(list) > 0 {
 			mtime = list[0].Time
 		}
-		return newText(renderWhy(list, v, t.src.Now().Location())), mtime
+		return newText(report.Why(list, v, t.src.Now().Location())), mtime
 	}},
-	{historyFile, func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
+	{historyFile, func(t *Tree, v report.Viewer, _ time.Duration) (Content, time.Time) {
 		l := t.historyText(v)
 		return l.content(t, v), l.taken
 	}},
-	{eventsFile, func(t *Tree, v Viewer, _ time.Duration) (Content, time.Time) {
+	{eventsFile, func(t *Tree, v report.Viewer, _ time.Duration) (Content, time.Time) {
 		return t.eventsFor(v), t.lastEvent(t.src.Events().Size())
 	}},
+}
+
+// newestFirst sorts a list that the caller owns.
+func newestFirst(list []report.Refusal) []report.Refusal {
+	slices.SortStableFunc(list, func(a, b report.Refusal) int { return b.Time.Compare(a.Time) })
+	return list
 }
 
 func findTopFile(name string) (topFile, bool) {
@@ -86,26 +94,26 @@ var branches = [...]branch{
 // kind is what a file of a branch shows of a group of records.
 type kind struct {
 	mode   uint32
-	render func(b []byte, group []*Record, v Viewer) []byte
+	render func(b []byte, group []*report.Record, v report.Viewer) []byte
 	// mtime is when the file changed last.
-	mtime func(*Record) time.Time
+	mtime func(*report.Record) time.Time
 }
 
 // A lock's record belongs to its holder's user.
 var (
-	holders = kind{0o644, appendHeld, (*Record).heartbeat}
-	queue   = kind{0o444, appendQueue, func(r *Record) time.Time { return r.Since }}
+	holders = kind{0o644, report.AppendHolders, (*report.Record).Heartbeat}
+	queue   = kind{0o444, report.AppendQueue, func(r *report.Record) time.Time { return r.Since }}
 )
 
-func kindOf(group []*Record) kind {
-	if group[0].State == Waiting {
+func kindOf(group []*report.Record) kind {
+	if group[0].State == report.Waiting {
 		return queue
 	}
 	return holders
 }
 
 // render appends the content of the file of group.
-func render(b []byte, group []*Record, v Viewer) []byte {
+func render(b []byte, group []*report.Record, v report.Viewer) []byte {
 	return kindOf(group).render(b, group, v)
 }
 
@@ -117,7 +125,7 @@ func findBranch(name string) (branch, bool) {
 	return branches[i], true
 }
 
-func latest(group []*Record, of func(*Record) time.Time) time.Time {
+func latest(group []*report.Record, of func(*report.Record) time.Time) time.Time {
 	var t time.Time
 	for _, r := range group {
 		if u := of(r); u.After(t) {
@@ -129,7 +137,7 @@ func latest(group []*Record, of func(*Record) time.Time) time.Time {
 
 // find returns the directory or the records at path in snapshot s, "" being the
 // branch's own directory.
-func (br branch) find(s *snapshot, path string) (*dir, []*Record, error) {
+func (br branch) find(s *snapshot, path string) (*dir, []*report.Record, error) {
 	d, group := br.tree(s).find(path)
 	if d == nil && group == nil {
 		return nil, nil, syscall.ENOENT
@@ -141,7 +149,7 @@ func (br branch) dirEntry(name string, mtime time.Time) Entry {
 	return Entry{Name: name, Dir: true, Mode: br.dirMode, Mtime: mtime}
 }
 
-func fileEntry(name string, group []*Record, size int) Entry {
+func fileEntry(name string, group []*report.Record, size int) Entry {
 	k := kindOf(group)
 	return Entry{
 		Name:  name,

@@ -3,6 +3,8 @@ package locksdir
 import (
 	"strings"
 	"testing"
+
+	"latchfs/fs/report"
 )
 
 // FuzzNames finds a name for the record of any lock.
@@ -11,7 +13,7 @@ func FuzzNames(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if name := oddName(s, s, lockSuffix, func(string) bool { return false }); len(name) > maxName {
+		if name := oddName(s, s, report.RecordSuffix, func(string) bool { return false }); len(name) > maxName {
 			t.Errorf("a name of %d bytes", len(name))
 		}
 		validPath(s)

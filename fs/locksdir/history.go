@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"latchfs/fs/printable"
+	"latchfs/fs/report"
 )
 
 // Version is one version of a path, as the history has it.
@@ -43,12 +44,12 @@ type Versions interface {
 	HistoryGeneration() uint64
 	// History are all versions of all paths, oldest first. What happens while they are
 	// looked at may be among them or not.
-	History(Viewer) iter.Seq[Version]
+	History(report.Viewer) iter.Seq[Version]
 	// HistoryOf lists the versions of one path that are kept, oldest first.
-	HistoryOf(path string, v Viewer) []Version
+	HistoryOf(path string, v report.Viewer) []Version
 	// HistoryIn lists the names in the directory dir, "" for the root, that lead
 	// to a version that is kept: paths themselves, and directories above them.
-	HistoryIn(dir string, v Viewer) []string
+	HistoryIn(dir string, v report.Viewer) []string
 }
 
 const (
@@ -70,7 +71,7 @@ type place struct {
 
 // findHistory finds out what path leads to. A name that leads on is a directory,
 // even if it is a number; the version that it hides is shown as N~.
-func (t *Tree) findHistory(path string, v Viewer) (place, error) {
+func (t *Tree) findHistory(path string, v report.Viewer) (place, error) {
 	var p place
 	if path != "" {
 		p.kept = keptOnly(t.src.HistoryOf(path, v))
@@ -116,7 +117,7 @@ func (k *Version) entry(name string) Entry {
 	return Entry{Name: name, Mode: k.Mode & modeFile, UID: k.FileUID, GID: k.FileGID, Size: k.Bytes, Mtime: k.Mtime}
 }
 
-func (t *Tree) statHistory(path string, v Viewer) (Entry, error) {
+func (t *Tree) statHistory(path string, v report.Viewer) (Entry, error) {
 	if path == "" {
 		return t.historyEntry(), nil
 	}
@@ -141,7 +142,7 @@ func (t *Tree) dirOf(name string, p place) Entry {
 	return e
 }
 
-func (t *Tree) listHistory(path string, v Viewer) ([]Entry, error) {
+func (t *Tree) listHistory(path string, v report.Viewer) ([]Entry, error) {
 	p, err := t.findHistory(path, v)
 	switch {
 	case err != nil:
@@ -159,7 +160,7 @@ func (t *Tree) listHistory(path string, v Viewer) ([]Entry, error) {
 	return sorted(entries), nil
 }
 
-func (t *Tree) openHistory(path string, v Viewer) (Content, error) {
+func (t *Tree) openHistory(path string, v report.Viewer) (Content, error) {
 	p, err := t.findHistory(path, v)
 	switch {
 	case err != nil:

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"latchfs/fs/report"
 )
 
 // withHistory has versions of a file, of one in a directory, and of one whose
@@ -34,7 +36,7 @@ func withHistory() *fakeSource {
 	return f
 }
 
-func listed(t *testing.T, tree *Tree, path string, v Viewer) string {
+func listed(t *testing.T, tree *Tree, path string, v report.Viewer) string {
 	t.Helper()
 	entries, err := tree.List(path, v)
 	if err != nil {
@@ -54,7 +56,7 @@ func listed(t *testing.T, tree *Tree, path string, v Viewer) string {
 func TestHistoryTree(t *testing.T) {
 	tree := New(withHistory())
 	for _, tt := range []struct {
-		v          Viewer
+		v          report.Viewer
 		path, want string
 	}{
 		{root, "history", "d/ f/ odd\n\xff/ x/"},
@@ -160,7 +162,7 @@ func TestHistoryIsRenderedSeldom(t *testing.T) {
 		t.Errorf("an old one serves: rendered %d times", n)
 	}
 	for uid := range uint32(20) {
-		read(t, tree, "history.jsonl", Viewer{UID: uid})
+		read(t, tree, "history.jsonl", report.Viewer{UID: uid})
 	}
 	if n := len(tree.histories); n > maxHistories {
 		t.Errorf("%d renderings are kept", n)

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"latchfs/fs/report"
 )
 
 // historyLog is what was found out about history.jsonl: how long it is, and if it is
@@ -42,8 +44,8 @@ const (
 )
 
 // historyText renders history.jsonl.
-func (t *Tree) historyText(v Viewer) *historyLog {
-	key := v.credentials()
+func (t *Tree) historyText(v report.Viewer) *historyLog {
+	key := v.Credentials()
 	t.historyMu.Lock()
 	defer t.historyMu.Unlock()
 	gen, now := t.src.HistoryGeneration(), t.src.Now()
@@ -73,7 +75,7 @@ func (t *Tree) historyText(v Viewer) *historyLog {
 }
 
 // content is the history.jsonl that was found to be so.
-func (l *historyLog) content(t *Tree, v Viewer) Content {
+func (l *historyLog) content(t *Tree, v report.Viewer) Content {
 	if l.size <= maxHistoryText {
 		return newText(l.text)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"latchfs/fs/report"
 )
 
 // snapshot is the state of the lock table at one moment, and what was rendered
@@ -21,7 +23,7 @@ type snapshot struct {
 	// held is sorted by lock, the records of one lock by token; waiting by
 	// lock, the requests for one lock in queue order. Locks on paths come before
 	// those with a name.
-	held, waiting []*Record
+	held, waiting []*report.Record
 
 	heldTree, waitTree, nameTree func() *dir
 
@@ -51,11 +53,11 @@ func takeSnapshot(src Source) *snapshot {
 	// The generation comes first: a change while the records are collected
 	// then shows as a newer generation.
 	s := &snapshot{gen: src.Generation(), taken: src.Now(), stopping: src.Stopping(), texts: map[textKey][]byte{}}
-	s.held = inState(Held, src.Held())
-	slices.SortStableFunc(s.held, func(a, b *Record) int {
+	s.held = inState(report.Held, src.Held())
+	slices.SortStableFunc(s.held, func(a, b *report.Record) int {
 		return cmp.Or(compareLocks(a, b), cmp.Compare(a.Token, b.Token))
 	})
-	s.waiting = inState(Waiting, src.Waiting())
+	s.waiting = inState(report.Waiting, src.Waiting())
 	slices.SortStableFunc(s.waiting, compareLocks)
 	s.growTrees()
 	s.grace = grace(src.Now().Sub(s.taken))
@@ -63,7 +65,7 @@ func takeSnapshot(src Source) *snapshot {
 }
 
 // compareLocks orders records by what they lock: paths, then names.
-func compareLocks(a, b *Record) int {
+func compareLocks(a, b *report.Record) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Path, b.Path))
 }
 
@@ -71,16 +73,16 @@ func compareLocks(a, b *Record) int {
 func (s *snapshot) growTrees() {
 	heldPaths, heldNames := splitNamed(s.held)
 	waitPaths, waitNames := splitNamed(s.waiting)
-	s.heldTree = sync.OnceValue(func() *dir { return buildTree(suffixed{heldPaths, lockSuffix}) })
+	s.heldTree = sync.OnceValue(func() *dir { return buildTree(suffixed{heldPaths, report.RecordSuffix}) })
 	s.waitTree = sync.OnceValue(func() *dir { return buildTree(suffixed{waitPaths, ""}) })
 	s.nameTree = sync.OnceValue(func() *dir {
-		return buildTree(suffixed{heldNames, lockSuffix}, suffixed{waitNames, queueSuffix})
+		return buildTree(suffixed{heldNames, report.RecordSuffix}, suffixed{waitNames, queueSuffix})
 	})
 }
 
 // splitNamed parts sorted records in those of paths and those of names.
-func splitNamed(records []*Record) (paths, names []*Record) {
-	i := slices.IndexFunc(records, func(r *Record) bool { return r.Name != "" })
+func splitNamed(records []*report.Record) (paths, names []*report.Record) {
+	i := slices.IndexFunc(records, func(r *report.Record) bool { return r.Name != "" })
 	if i < 0 {
 		i = len(records)
 	}
@@ -123,9 +125,27 @@ func (s *snapshot) text(key textKey, render func() []byte) []byte {
 	return b
 }
 
+// jsonKey tells status.json for different viewers apart: by what they may see,
+// and those who hold something themselves by their process.
+func (s *snapshot) jsonKey(v report.Viewer) textKey {
+	key := textKey{file: "status.json", privileged: v.Privileged, uid: v.UID}
+	for _, r := range s.held {
+		if v.Holds(r) {
+			key.pid = v.PID
+			break
+		}
+	}
+	return key
+}
+
+// report is the snapshot in words.
+func (s *snapshot) report(started time.Time) *report.Status {
+	return &report.Status{Held: s.held, Waiting: s.waiting, At: s.taken, Started: started, Stopping: s.stopping}
+}
+
 // inState points at records, which get state.
-func inState(state State, records []Record) []*Record {
-	list := make([]*Record, len(records))
+func inState(state report.State, records []report.Record) []*report.Record {
+	list := make([]*report.Record, len(records))
 	for i := range records {
 		records[i].State = state
 		list[i] = &records[i]
@@ -136,7 +156,7 @@ func inState(state State, records []Record) []*Record {
 // dir is a directory below held/, names/ or waiting/.
 type dir struct {
 	dirs  map[string]*dir
-	files map[string][]*Record
+	files map[string][]*report.Record
 	// unnamed are the files that have no name in files yet.
 	unnamed []unnamed
 }
@@ -144,12 +164,12 @@ type dir struct {
 // unnamed is a file whose name begins with base and ends in suffix.
 type unnamed struct {
 	base, suffix string
-	group        []*Record
+	group        []*report.Record
 }
 
 // suffixed are records sorted by lock, and what the names of their files end in.
 type suffixed struct {
-	records []*Record
+	records []*report.Record
 	suffix  string
 }
 
@@ -159,7 +179,7 @@ func buildTree(parts ...suffixed) *dir {
 	for _, part := range parts {
 		for records := part.records; len(records) > 0; {
 			n := 1
-			for n < len(records) && records[n].sameLock(records[0]) {
+			for n < len(records) && records[n].SameLock(records[0]) {
 				n++
 			}
 			parent, base := root.place(records[0])
@@ -173,8 +193,8 @@ func buildTree(parts ...suffixed) *dir {
 
 // place finds the directory that a record belongs in, making it where it is
 // missing, and the last component of its path, "" if it cannot have its own.
-func (d *dir) place(r *Record) (parent *dir, base string) {
-	path := r.id()
+func (d *dir) place(r *report.Record) (parent *dir, base string) {
+	path := r.ID()
 	if !validPath(path) || r.Name != "" && strings.Contains(path, "/") {
 		return d, ""
 	}
@@ -201,11 +221,11 @@ func (d *dir) nameFiles() {
 	for _, child := range d.dirs {
 		child.nameFiles()
 	}
-	d.files = make(map[string][]*Record, len(d.unnamed))
+	d.files = make(map[string][]*report.Record, len(d.unnamed))
 	var odd []unnamed
 	for _, f := range d.unnamed {
 		name := f.base + f.suffix
-		strange := f.base == "" && f.group[0].id() != ""
+		strange := f.base == "" && f.group[0].ID() != ""
 		if strange || name == "" || len(name) > maxName || d.taken(name) {
 			odd = append(odd, f)
 			continue
@@ -213,7 +233,7 @@ func (d *dir) nameFiles() {
 		d.files[name] = f.group
 	}
 	for _, f := range odd {
-		d.files[oddName(f.base, f.group[0].id(), f.suffix, d.taken)] = f.group
+		d.files[oddName(f.base, f.group[0].ID(), f.suffix, d.taken)] = f.group
 	}
 	d.unnamed = nil
 }
@@ -224,7 +244,7 @@ func (d *dir) taken(name string) bool {
 
 // find walks to path, "" being d itself: a directory, or the records of a file,
 // or neither.
-func (d *dir) find(path string) (*dir, []*Record) {
+func (d *dir) find(path string) (*dir, []*report.Record) {
 	for path != "" {
 		name, rest, more := strings.Cut(path, "/")
 		child := d.dirs[name]

@@ -9,8 +9,6 @@ import (
 )
 
 const (
-	// lockSuffix ends the names below held/, and those of held locks in names/.
-	lockSuffix = ".lock"
 	// queueSuffix ends the names of queues in names/.
 	queueSuffix = ".queue"
 	// maxName is NAME_MAX, the longest name in bytes.

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"latchfs/fs/report"
 )
 
 // deploys is a mount with locks of every scope.
 func deploys() *fakeSource {
 	f := newFake()
-	deploy := Record{
-		Name: "deploy", Key: "//name/deploy", Mode: "exclusive", Class: "session", Owner: Process{500, 5}, Host: "deimos",
+	deploy := report.Record{
+		Name: "deploy", Key: "//name/deploy", Mode: "exclusive", Class: "session", Owner: report.Process{PID: 500, Start: 5}, Host: "deimos",
 		Program: "bash", Actor: "ci", UID: 1000, Session: "req-9", Operation: "rollout", Token: 40,
 		Since: noon.Add(-20 * time.Minute), LastSeen: noon.Add(-2 * time.Second), TTL: 900 * time.Second, Waiters: 2,
 	}
@@ -29,21 +31,21 @@ func deploys() *fakeSource {
 	stale.Name, stale.Key, stale.Stale, stale.Token = "backup", "//name/backup", true, 3
 	stale.Since = noon.Add(-2 * time.Hour)
 	stale.LastSeen, stale.StaleSince = noon.Add(-20*time.Minute), noon.Add(-5*time.Minute)
-	f.held = []Record{deploy, tree, below, file, stale}
+	f.held = []report.Record{deploy, tree, below, file, stale}
 
-	second := Record{
-		Name: "deploy", Mode: "exclusive", Class: "session", Owner: Process{501, 5}, Program: "bash", UID: 1000,
+	second := report.Record{
+		Name: "deploy", Mode: "exclusive", Class: "session", Owner: report.Process{PID: 501, Start: 5}, Program: "bash", UID: 1000,
 		Operation: "rollout", Since: noon.Add(-time.Minute), WaitsFor: []string{"bash[500]"},
 	}
 	third := second
-	third.Owner, third.WaitsFor, third.Ahead = Process{502, 5}, []string{"bash[500]", "bash[501]"}, 1200
+	third.Owner, third.WaitsFor, third.Ahead = report.Process{PID: 502, Start: 5}, []string{"bash[500]", "bash[501]"}, 1200
 	path := second
 	path.Name, path.Path, path.Tree, path.Since = "", "memory", true, noon.Add(-time.Second)
-	f.waiting = []Record{second, third, path}
+	f.waiting = []report.Record{second, third, path}
 	return f
 }
 
-func names(t testing.TB, tree *Tree, dir string, v Viewer) []string {
+func names(t testing.TB, tree *Tree, dir string, v report.Viewer) []string {
 	t.Helper()
 	entries, err := tree.List(dir, v)
 	if err != nil {
@@ -114,8 +116,8 @@ func TestEveryNameHasItsFile(t *testing.T) {
 		list := rapid.SliceOfNDistinct(nastyPath(), 0, 12, rapid.ID).Draw(t, "names")
 		list = slices.DeleteFunc(list, func(s string) bool { return s == "" })
 		for _, name := range list {
-			src.held = append(src.held, Record{Name: name})
-			src.waiting = append(src.waiting, Record{Name: name})
+			src.held = append(src.held, report.Record{Name: name})
+			src.waiting = append(src.waiting, report.Record{Name: name})
 		}
 		tree := New(src)
 		var held, queued []string
@@ -123,7 +125,7 @@ func TestEveryNameHasItsFile(t *testing.T) {
 			switch {
 			case strings.Count(path, "/") != 1:
 				t.Fatalf("%q is not flat", path)
-			case strings.HasSuffix(path, lockSuffix):
+			case strings.HasSuffix(path, report.RecordSuffix):
 				held = append(held, nameIn(t, content))
 			case strings.HasSuffix(path, queueSuffix):
 				queued = append(queued, nameIn(t, content))
@@ -147,7 +149,7 @@ func TestHeartbeatKeepsTheSize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := func(seen time.Time) int64 {
 			src := newFake()
-			src.held = []Record{{Path: "f", Since: noon, LastSeen: seen, TTL: time.Hour}}
+			src.held = []report.Record{{Path: "f", Since: noon, LastSeen: seen, TTL: time.Hour}}
 			e, err := New(src).Stat("held/f.lock", root)
 			if err != nil {
 				t.Fatal(err)
@@ -172,20 +174,6 @@ func TestSnapshotIsAtMostASecondOld(t *testing.T) {
 		src.now = src.now.Add(time.Second)
 		if tree.snapshot(maxAgeOpen) == first {
 			t.Errorf("taken in %v, it serves after a second", cost)
-		}
-	}
-}
-
-func TestBehind(t *testing.T) {
-	for want, r := range map[string]Record{
-		"-":                {},
-		"3 others":         {Ahead: 3},
-		"a[1]":             {WaitsFor: []string{"a[1]"}},
-		"a[1] and 1 more":  {WaitsFor: []string{"a[1]", "b[2]"}},
-		"a[1] and 99 more": {WaitsFor: []string{"a[1]", "b[2]"}, Ahead: 100},
-	} {
-		if got := r.behind(); got != want {
-			t.Errorf("%+v is behind %q, want %q", r, got, want)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"latchfs/fs/report"
 )
 
 // nastyName draws names that a directory can have and nobody likes.
@@ -111,8 +113,8 @@ func TestEveryLockHasItsFile(t *testing.T) {
 		// "." is what the root is shown as; no record has that path.
 		paths = slices.DeleteFunc(paths, func(p string) bool { return p == "." })
 		for _, p := range paths {
-			src.held = append(src.held, Record{Path: p})
-			src.waiting = append(src.waiting, Record{Path: p, Operation: "first"}, Record{Path: p, Operation: "second"})
+			src.held = append(src.held, report.Record{Path: p})
+			src.waiting = append(src.waiting, report.Record{Path: p, Operation: "first"}, report.Record{Path: p, Operation: "second"})
 		}
 		tree := New(src)
 		held, waiting := map[string]string{}, map[string]string{}
@@ -146,7 +148,7 @@ func TestOrderOfTheSourceDoesNotShow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := newFake(), newFake()
 		for i, p := range rapid.SliceOfN(nastyPath(), 0, 12).Draw(t, "paths") {
-			a.held = append(a.held, Record{Path: p, Token: uint64(i)})
+			a.held = append(a.held, report.Record{Path: p, Token: uint64(i)})
 		}
 		b.held = slices.Clone(a.held)
 		rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).Shuffle(len(b.held), func(i, j int) {
@@ -174,7 +176,7 @@ func TestStatusKeepsItsShape(t *testing.T) {
 		text := rapid.OneOf(nastyName(), rapid.String())
 		n := rapid.IntRange(1, 5).Draw(t, "n")
 		for range n {
-			r := Record{
+			r := report.Record{
 				Path: nastyPath().Draw(t, "path"), Program: text.Draw(t, "program"), Actor: text.Draw(t, "actor"),
 				Operation: text.Draw(t, "operation"), Session: text.Draw(t, "session"), Mode: text.Draw(t, "mode"),
 				Class: text.Draw(t, "class"), Host: text.Draw(t, "host"), Cwd: text.Draw(t, "cwd"),

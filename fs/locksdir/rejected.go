@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"latchfs/fs/printable"
+	"latchfs/fs/report"
 )
 
 // Rejected is what a refused, fenced or rolled-back write leaves behind.
@@ -39,7 +40,9 @@ const (
 
 // readableBy reports whether the viewer may read the bytes, and with that see
 // the entry at all.
-func (r *Rejected) readableBy(v Viewer) bool { return v.May(RightRead, r.UID, r.GID, r.Mode) }
+func (r *Rejected) readableBy(v report.Viewer) bool {
+	return v.May(report.RightRead, r.UID, r.GID, r.Mode)
+}
 
 func (t *Tree) rejectedEntry() Entry {
 	return Entry{Name: rejectedDir, Dir: true, Mode: modeDir, Mtime: t.src.Started()}
@@ -47,7 +50,7 @@ func (t *Tree) rejectedEntry() Entry {
 
 // findRejected finds the entry that path leads into, and the name of the file
 // in it, "" for the entry itself.
-func (t *Tree) findRejected(path string, v Viewer) (r Rejected, file string, err error) {
+func (t *Tree) findRejected(path string, v report.Viewer) (r Rejected, file string, err error) {
 	id, file, below := strings.Cut(path, "/")
 	r, ok := t.src.FindRejected(id, v)
 	if !ok || !r.readableBy(v) || below && file == "" {
@@ -56,7 +59,7 @@ func (t *Tree) findRejected(path string, v Viewer) (r Rejected, file string, err
 	return r, file, nil
 }
 
-func (t *Tree) statRejected(path string, v Viewer) (Entry, error) {
+func (t *Tree) statRejected(path string, v report.Viewer) (Entry, error) {
 	if path == "" {
 		return t.rejectedEntry(), nil
 	}
@@ -98,7 +101,7 @@ func (r *Rejected) meta() ([]byte, error) {
 	return printable.JSON(b), nil
 }
 
-func (t *Tree) listRejected(path string, v Viewer) ([]Entry, error) {
+func (t *Tree) listRejected(path string, v report.Viewer) ([]Entry, error) {
 	if path == "" {
 		var entries []Entry
 		for _, r := range t.src.Rejected(v) {
@@ -127,7 +130,7 @@ func (t *Tree) listRejected(path string, v Viewer) ([]Entry, error) {
 	return entries, nil
 }
 
-func (t *Tree) openRejected(path string, v Viewer) (Content, error) {
+func (t *Tree) openRejected(path string, v report.Viewer) (Content, error) {
 	if path == "" {
 		return nil, syscall.EISDIR
 	}

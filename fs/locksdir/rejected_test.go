@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"latchfs/fs/report"
 )
 
 // keptFiles are the files of an entry in memory.
@@ -50,12 +52,12 @@ func TestWhoSeesRejected(t *testing.T) {
 	all := []string{"1-private", "2-group", "3-public", "4-notowner", "5-nogroup"}
 	tests := []struct {
 		name   string
-		viewer Viewer
+		viewer report.Viewer
 		want   []string
 	}{
 		{"root", root, all},
 		{"the owner", alice, []string{"1-private", "2-group", "3-public", "5-nogroup"}},
-		{"the group", Viewer{UID: 2000, GIDs: []uint32{7, 100}}, []string{"2-group", "3-public", "4-notowner"}},
+		{"the group", report.Viewer{UID: 2000, GIDs: []uint32{7, 100}}, []string{"2-group", "3-public", "4-notowner"}},
 		{"a stranger", stranger, []string{"3-public", "4-notowner"}},
 	}
 	for _, tt := range tests {

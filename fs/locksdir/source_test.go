@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"latchfs/fs/report"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -24,8 +26,8 @@ var noon = time.Date(2025, time.November, 21, 12, 0, 0, 0, time.UTC)
 type fakeSource struct {
 	gen           uint64
 	hidden        *[]string // what all but the privileged may not search
-	held, waiting []Record
-	refusals      []Refusal
+	held, waiting []report.Record
+	refusals      []report.Refusal
 	events        memoryLog
 	now           time.Time
 
@@ -36,7 +38,7 @@ type fakeSource struct {
 	// released are the names of released locks, and group the records with
 	// which the last one was.
 	released []string
-	group    []Record
+	group    []report.Record
 	kept     []Rejected
 	// listed counts the calls of Rejected.
 	listed int
@@ -53,7 +55,7 @@ func newFake() *fakeSource { return &fakeSource{now: noon} }
 
 func (f *fakeSource) Generation() uint64 { return f.gen }
 
-func (f *fakeSource) Sight(v Viewer) Sight {
+func (f *fakeSource) Sight(v report.Viewer) report.Sight {
 	if v.Privileged || f.hidden == nil {
 		return nil
 	}
@@ -74,28 +76,30 @@ func (s *fakeSight) Stands() bool { return slices.Equal(s.was, *s.now) }
 
 func (f *fakeSource) Stopping() bool { return f.stopping }
 
-func (f *fakeSource) Held() []Record {
+func (f *fakeSource) Held() []report.Record {
 	f.heldCalls.Add(1)
 	if f.cost > 0 {
 		f.now = f.now.Add(f.cost)
 	}
-	return append([]Record(nil), f.held...)
+	return append([]report.Record(nil), f.held...)
 }
 
-func (f *fakeSource) Waiting() []Record      { return append([]Record(nil), f.waiting...) }
-func (f *fakeSource) Why(Viewer) []Refusal   { return append([]Refusal(nil), f.refusals...) }
-func (f *fakeSource) Events() EventLog       { return &f.events }
-func (f *fakeSource) Programs(Viewer) []byte { return []byte("none\n") }
-func (f *fakeSource) Policy() []byte         { return []byte("[defaults]\nwait = \"30s\"\n") }
-func (f *fakeSource) Started() time.Time     { return noon.Add(-26*time.Hour - 5*time.Minute) }
-func (f *fakeSource) Now() time.Time         { return f.now }
+func (f *fakeSource) Waiting() []report.Record { return append([]report.Record(nil), f.waiting...) }
+func (f *fakeSource) Why(report.Viewer) []report.Refusal {
+	return append([]report.Refusal(nil), f.refusals...)
+}
+func (f *fakeSource) Events() EventLog              { return &f.events }
+func (f *fakeSource) Programs(report.Viewer) []byte { return []byte("none\n") }
+func (f *fakeSource) Policy() []byte                { return []byte("[defaults]\nwait = \"30s\"\n") }
+func (f *fakeSource) Started() time.Time            { return noon.Add(-26*time.Hour - 5*time.Minute) }
+func (f *fakeSource) Now() time.Time                { return f.now }
 
-func (f *fakeSource) Rejected(Viewer) []Rejected {
+func (f *fakeSource) Rejected(report.Viewer) []Rejected {
 	f.listed++
 	return append([]Rejected(nil), f.kept...)
 }
 
-func (f *fakeSource) FindRejected(id string, _ Viewer) (Rejected, bool) {
+func (f *fakeSource) FindRejected(id string, _ report.Viewer) (Rejected, bool) {
 	for _, r := range f.kept {
 		if r.ID == id {
 			return r, true
@@ -106,25 +110,25 @@ func (f *fakeSource) FindRejected(id string, _ Viewer) (Rejected, bool) {
 
 func (f *fakeSource) HistoryGeneration() uint64 { return f.historyGen }
 
-func (f *fakeSource) History(v Viewer) iter.Seq[Version] {
+func (f *fakeSource) History(v report.Viewer) iter.Seq[Version] {
 	return func(yield func(Version) bool) {
 		f.histories.Add(1)
 		if f.cost > 0 {
 			f.now = f.now.Add(f.cost)
 		}
 		for _, k := range f.versions {
-			if v.May(RightRead, k.FileUID, k.FileGID, k.Mode) && !yield(k) {
+			if v.May(report.RightRead, k.FileUID, k.FileGID, k.Mode) && !yield(k) {
 				return
 			}
 		}
 	}
 }
 
-func (f *fakeSource) HistoryOf(path string, v Viewer) []Version {
+func (f *fakeSource) HistoryOf(path string, v report.Viewer) []Version {
 	return slices.DeleteFunc(slices.Collect(f.History(v)), func(k Version) bool { return k.Path != path })
 }
 
-func (f *fakeSource) HistoryIn(dir string, v Viewer) []string {
+func (f *fakeSource) HistoryIn(dir string, v report.Viewer) []string {
 	var names []string
 	for k := range f.History(v) {
 		below, ok := k.Path, true
@@ -138,11 +142,11 @@ func (f *fakeSource) HistoryIn(dir string, v Viewer) []string {
 	return names
 }
 
-func (f *fakeSource) Release(group []Record, _ Viewer) error {
+func (f *fakeSource) Release(group []report.Record, _ report.Viewer) error {
 	if f.refuse != nil {
 		return f.refuse
 	}
-	f.released, f.group = append(f.released, group[0].id()), group
+	f.released, f.group = append(f.released, group[0].ID()), group
 	return nil
 }
 
@@ -156,58 +160,58 @@ func (l *memoryLog) Size() int64 { return int64(len(l.data)) }
 
 // The viewers of the tests: root, the holder's own user, and somebody else.
 var (
-	root     = Viewer{Privileged: true, PID: 1}
-	alice    = Viewer{UID: 1000, PID: 7000}
-	stranger = Viewer{UID: 2000, PID: 8000}
+	root     = report.Viewer{Privileged: true, PID: 1}
+	alice    = report.Viewer{UID: 1000, PID: 7000}
+	stranger = report.Viewer{UID: 2000, PID: 8000}
 )
 
 // busy is a mount on which a good deal goes on.
 func busy() *fakeSource {
 	f := newFake()
-	python := Record{
-		Path: "src/a.json", State: Held, Mode: "exclusive", Class: "session",
-		Owner: Process{4711, 99}, Host: "deimos", Program: "python3",
+	python := report.Record{
+		Path: "src/a.json", State: report.Held, Mode: "exclusive", Class: "session",
+		Owner: report.Process{PID: 4711, Start: 99}, Host: "deimos", Program: "python3",
 		Cmdline: []string{"python3", "/opt/agent/run me.py", "--fast"}, Cwd: "/srv/data",
 		UID: 1000, Actor: "agent-7", Session: "s-17", Operation: "open", Token: 17,
 		Since: noon.Add(-5*time.Minute - 10*time.Second), LastSeen: noon.Add(-4 * time.Second),
 		TTL: 15 * time.Minute, Waiters: 2,
 	}
-	stale := Record{
-		Path: "log/old report.txt", State: Held, Mode: "exclusive", Class: "session",
-		Owner: Process{600, 7}, Host: "deimos", Program: "soffice.bin", Cmdline: []string{"soffice"},
+	stale := report.Record{
+		Path: "log/old report.txt", State: report.Held, Mode: "exclusive", Class: "session",
+		Owner: report.Process{PID: 600, Start: 7}, Host: "deimos", Program: "soffice.bin", Cmdline: []string{"soffice"},
 		Cwd: "/home/bob", UID: 2000, Session: "s-2", Operation: "open", Token: 2,
 		Since: noon.Add(-27 * time.Hour), LastSeen: noon.Add(-26 * time.Hour), TTL: 900 * time.Second, Stale: true,
 	}
-	reader := Record{
-		Path: "db.lck", State: Held, Mode: "shared", Class: "flock", Owner: Process{800, 8},
+	reader := report.Record{
+		Path: "db.lck", State: report.Held, Mode: "shared", Class: "flock", Owner: report.Process{PID: 800, Start: 8},
 		Host: "deimos", Program: "flock", UID: 1000, Operation: "flock", Token: 21,
 		Since: noon.Add(-300 * time.Millisecond), Cmdline: []string{"flock", "-s", "db.lck"}, Cwd: "/",
 	}
 	second := reader
-	second.Owner, second.Token, second.UID = Process{801, 8}, 20, 2000
-	foreign := Record{
-		Path: strings.Repeat("deep/", 20) + "file", State: Held, Mode: "exclusive", Class: "session",
-		Program: "node", Owner: Process{0, 5}, UID: 1000, Operation: "rename", Token: 30,
+	second.Owner, second.Token, second.UID = report.Process{PID: 801, Start: 8}, 20, 2000
+	foreign := report.Record{
+		Path: strings.Repeat("deep/", 20) + "file", State: report.Held, Mode: "exclusive", Class: "session",
+		Program: "node", Owner: report.Process{PID: 0, Start: 5}, UID: 1000, Operation: "rename", Token: 30,
 		Since: noon.Add(-72 * time.Hour), Session: "s-30",
 	}
-	nasty := Record{
-		Path: "evil\n\x1b[2J\xff.txt", State: Held, Mode: "exclusive", Class: "session",
-		Program: "sh\x07", Owner: Process{9, 9}, UID: 1000, Operation: "open", Token: 31, Since: noon,
+	nasty := report.Record{
+		Path: "evil\n\x1b[2J\xff.txt", State: report.Held, Mode: "exclusive", Class: "session",
+		Program: "sh\x07", Owner: report.Process{PID: 9, Start: 9}, UID: 1000, Operation: "open", Token: 31, Since: noon,
 	}
-	f.held = []Record{python, stale, reader, second, foreign, nasty}
-	vim := Record{
-		Path: "src/a.json", State: Waiting, Mode: "exclusive", Class: "session", Owner: Process{4800, 100},
+	f.held = []report.Record{python, stale, reader, second, foreign, nasty}
+	vim := report.Record{
+		Path: "src/a.json", State: report.Waiting, Mode: "exclusive", Class: "session", Owner: report.Process{PID: 4800, Start: 100},
 		Host: "deimos", Program: "vim", UID: 1000, Operation: "rename", Since: noon.Add(-12 * time.Second),
 		Deadline: noon.Add(18 * time.Second), WaitsFor: []string{"python3[4711]"},
 		Cmdline: []string{"vim", "src/a.json"}, Cwd: "/srv/data",
 	}
 	tee := vim
-	tee.Program, tee.Owner, tee.Operation, tee.Since = "tee", Process{4801, 101}, "open", noon.Add(-2*time.Second)
+	tee.Program, tee.Owner, tee.Operation, tee.Since = "tee", report.Process{PID: 4801, Start: 101}, "open", noon.Add(-2*time.Second)
 	tee.Deadline, tee.WaitsFor = time.Time{}, []string{"python3[4711]", "vim[4800]"}
 	cat := tee
-	cat.Path, cat.Program, cat.Owner, cat.Since = "z/last", "cat", Process{4802, 102}, noon.Add(-20*time.Second)
+	cat.Path, cat.Program, cat.Owner, cat.Since = "z/last", "cat", report.Process{PID: 4802, Start: 102}, noon.Add(-20*time.Second)
 	cat.WaitsFor, cat.UID = nil, 2000
-	f.waiting = []Record{vim, tee, cat}
+	f.waiting = []report.Record{vim, tee, cat}
 	return f
 }
 
@@ -231,7 +235,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 // read opens path and reads it whole; the sizes that Stat and Content tell must
 // agree with it.
-func read(t testing.TB, tree *Tree, path string, v Viewer) []byte {
+func read(t testing.TB, tree *Tree, path string, v report.Viewer) []byte {
 	t.Helper()
 	e, err := tree.Stat(path, v)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"latchfs/fs/report"
 )
 
 //go:embed readme.txt
@@ -59,7 +61,7 @@ func New(src Source) *Tree {
 }
 
 // Stat describes the entry at path.
-func (t *Tree) Stat(path string, v Viewer) (Entry, error) {
+func (t *Tree) Stat(path string, v report.Viewer) (Entry, error) {
 	top, rest, below := strings.Cut(path, "/")
 	if br, ok := findBranch(top); ok {
 		return t.statBranch(br, rest, v)
@@ -82,7 +84,7 @@ func (t *Tree) Stat(path string, v Viewer) (Entry, error) {
 	return t.topEntry(f, v), nil
 }
 
-func (t *Tree) statBranch(br branch, path string, v Viewer) (Entry, error) {
+func (t *Tree) statBranch(br branch, path string, v report.Viewer) (Entry, error) {
 	if path == "" {
 		return br.dirEntry(br.name, t.lastChange()), nil
 	}
@@ -97,14 +99,14 @@ func (t *Tree) statBranch(br branch, path string, v Viewer) (Entry, error) {
 	return fileEntry(name, group, len(render(nil, group, v))), nil
 }
 
-func (t *Tree) topEntry(f topFile, v Viewer) Entry {
+func (t *Tree) topEntry(f topFile, v report.Viewer) Entry {
 	content, mtime := f.open(t, v, maxAgeStat)
 	return Entry{Name: f.name, Mode: modeFile, Size: content.Size(), Mtime: mtime}
 }
 
 // List describes the entries of the directory at path, sorted by name. Of the files at
 // the root, which are rendered to know their size, it tells the name alone.
-func (t *Tree) List(path string, v Viewer) ([]Entry, error) {
+func (t *Tree) List(path string, v report.Viewer) ([]Entry, error) {
 	if path == "" {
 		return t.listTop(), nil
 	}
@@ -145,7 +147,7 @@ func (t *Tree) listTop() []Entry {
 	return sorted(entries)
 }
 
-func (t *Tree) listBranch(br branch, d *dir, v Viewer) []Entry {
+func (t *Tree) listBranch(br branch, d *dir, v report.Viewer) []Entry {
 	entries := make([]Entry, 0, len(d.dirs)+len(d.files))
 	changed := t.lastChange()
 	for name := range d.dirs {
@@ -165,7 +167,7 @@ func sorted(entries []Entry) []Entry {
 }
 
 // Open returns the content of the file at path.
-func (t *Tree) Open(path string, v Viewer) (Content, error) {
+func (t *Tree) Open(path string, v report.Viewer) (Content, error) {
 	top, rest, below := strings.Cut(path, "/")
 	if br, ok := findBranch(top); ok {
 		d, group, err := br.find(t.seenBy(t.snapshot(maxAgeOpen), v), rest)
@@ -201,7 +203,7 @@ func (t *Tree) Open(path string, v Viewer) (Content, error) {
 
 // Remove releases the lock whose record is at path, which is what `rm` of the
 // record means. Nothing else can be removed: EPERM, or EISDIR for a directory.
-func (t *Tree) Remove(path string, v Viewer) error {
+func (t *Tree) Remove(path string, v report.Viewer) error {
 	top, rest, _ := strings.Cut(path, "/")
 	br, ok := findBranch(top)
 	if !ok {
@@ -220,7 +222,7 @@ func (t *Tree) Remove(path string, v Viewer) error {
 		return err
 	case d != nil:
 		return syscall.EISDIR
-	case group[0].State == Waiting:
+	case group[0].State == report.Waiting:
 		return syscall.EPERM
 	}
 	// Without mu: the Source may have to wait for locks of its own. The
@@ -229,8 +231,8 @@ func (t *Tree) Remove(path string, v Viewer) error {
 }
 
 // copies are the records of a group, for a Source to keep.
-func copies(group []*Record) []Record {
-	list := make([]Record, len(group))
+func copies(group []*report.Record) []report.Record {
+	list := make([]report.Record, len(group))
 	for i, r := range group {
 		list[i] = *r
 	}

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"latchfs/fs/report"
 )
 
 func TestGolden(t *testing.T) {
@@ -19,7 +21,7 @@ func TestGolden(t *testing.T) {
 	tests := []struct {
 		golden string
 		path   string
-		viewer Viewer
+		viewer report.Viewer
 		src    *fakeSource
 	}{
 		{"status", "status", stranger, busy()},
@@ -140,8 +142,8 @@ func TestOddNames(t *testing.T) {
 	long := strings.Repeat("ü", 127) // 254 bytes
 	src := newFake()
 	for i, path := range []string{"", "a", "a/b", "a.lock/c", "a.lock/d", "dir/" + long, "x/../y", "", "x"} {
-		src.held = append(src.held, Record{Path: path, Token: uint64(i)})
-		src.waiting = append(src.waiting, Record{Path: path})
+		src.held = append(src.held, report.Record{Path: path, Token: uint64(i)})
+		src.waiting = append(src.waiting, report.Record{Path: path})
 	}
 	tree := New(src)
 	want := map[string][]string{
@@ -183,7 +185,7 @@ func TestOddNames(t *testing.T) {
 func TestOddNameTaken(t *testing.T) {
 	src := newFake()
 	for _, path := range []string{"a", "a.lock/c", "a~ca978112", "a~ca978112ca1bbdca"} {
-		src.held = append(src.held, Record{Path: path})
+		src.held = append(src.held, report.Record{Path: path})
 	}
 	entries, err := New(src).List("held", root)
 	if err != nil {
@@ -203,7 +205,7 @@ func TestOddNameTaken(t *testing.T) {
 // The root's record is called .lock, and no other one ever is.
 func TestBrokenPathIsNotTheRoot(t *testing.T) {
 	src := newFake()
-	src.held = []Record{{Path: "x/../y"}}
+	src.held = []report.Record{{Path: "x/../y"}}
 	if _, err := New(src).Stat("held/~fec01a9e.lock", root); err != nil {
 		t.Error(err)
 	}
@@ -214,15 +216,15 @@ func TestBrokenPathIsNotTheRoot(t *testing.T) {
 func TestWeHoldIt(t *testing.T) {
 	tests := []struct {
 		name   string
-		viewer Viewer
+		viewer report.Viewer
 		want   bool
 	}{
-		{"the holder", Viewer{PID: 4711}, true},
-		{"a child", Viewer{PID: 9000, Lineage: []Process{{9000, 200}, {4711, 99}}}, true},
-		{"a child of a later process", Viewer{PID: 9000, Lineage: []Process{{9000, 200}, {4711, 150}}}, false},
-		{"a later process of that number", Viewer{PID: 4711, Lineage: []Process{{4711, 150}}}, false},
-		{"somebody else", Viewer{PID: 9000}, false},
-		{"a foreign process", Viewer{PID: 0}, false},
+		{"the holder", report.Viewer{PID: 4711}, true},
+		{"a child", report.Viewer{PID: 9000, Lineage: []report.Process{{PID: 9000, Start: 200}, {PID: 4711, Start: 99}}}, true},
+		{"a child of a later process", report.Viewer{PID: 9000, Lineage: []report.Process{{PID: 9000, Start: 200}, {PID: 4711, Start: 150}}}, false},
+		{"a later process of that number", report.Viewer{PID: 4711, Lineage: []report.Process{{PID: 4711, Start: 150}}}, false},
+		{"somebody else", report.Viewer{PID: 9000}, false},
+		{"a foreign process", report.Viewer{PID: 0}, false},
 	}
 	tree := New(busy())
 	for _, tt := range tests {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/access"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 )
 
 // Who may know of a path: whoever can reach it now, which takes the right to search
@@ -20,7 +20,7 @@ import (
 // Look is one viewer's sight, with what was found out about directories and files.
 type Look struct {
 	root   Root
-	viewer locksdir.Viewer
+	viewer report.Viewer
 	user   access.User
 
 	mu    sync.Mutex // guards what follows
@@ -70,7 +70,7 @@ const (
 )
 
 // LookOf is the sight of a viewer.
-func (r Root) LookOf(v locksdir.Viewer) *Look {
+func (r Root) LookOf(v report.Viewer) *Look {
 	return &Look{
 		root: r, viewer: v, user: access.User{UID: v.UID, GIDs: v.GIDs, All: v.AllGroups},
 		dirs: map[string]Way{}, files: map[string]Readable{}, once: map[string]bool{},
@@ -78,12 +78,12 @@ func (r Root) LookOf(v locksdir.Viewer) *Look {
 }
 
 // Viewer is who looks.
-func (l *Look) Viewer() locksdir.Viewer { return l.viewer }
+func (l *Look) Viewer() report.Viewer { return l.viewer }
 
 // User is who looks, with its groups.
 func (l *Look) User() *access.User { return &l.user }
 
-// Sees implements locksdir.Sight. What has no path, as the lock on an inode, shows to
+// Sees implements report.Sight. What has no path, as the lock on an inode, shows to
 // everybody.
 func (l *Look) Sees(path string, uid uint32) bool {
 	if l.viewer.Privileged || strings.HasPrefix(path, "//") {
@@ -99,7 +99,7 @@ func (l *Look) Sees(path string, uid uint32) bool {
 	return false
 }
 
-// Stands implements locksdir.Sight.
+// Stands implements report.Sight.
 func (l *Look) Stands() bool {
 	now := l.root.LookOf(l.viewer)
 	l.mu.Lock()

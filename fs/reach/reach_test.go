@@ -13,7 +13,7 @@ import (
 
 	"latchfs/fs/access"
 	"latchfs/fs/lockkey"
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/lockmgr"
 )
 
@@ -241,8 +241,8 @@ func TestACL(t *testing.T) {
 	}
 }
 
-func viewer(u *access.User) locksdir.Viewer {
-	return locksdir.Viewer{UID: u.UID, GIDs: u.GIDs, AllGroups: u.All, Privileged: u == root}
+func viewer(u *access.User) report.Viewer {
+	return report.Viewer{UID: u.UID, GIDs: u.GIDs, AllGroups: u.All, Privileged: u == root}
 }
 
 func TestLook(t *testing.T) {

@@ -9,7 +9,7 @@
 //     above everybody. A reader who sees everything is told of its relatives of any user.
 //   - Of a process in another pid namespace nothing is known but the user: what was
 //     refused there concerns the readers of that user who are in one, too.
-//   - A path shows to whoever can reach it (locksdir.Sight). The name of a lock that
+//   - A path shows to whoever can reach it (report.Sight). The name of a lock that
 //     stands for no file shows to all whom the refusal concerns.
 //   - What a validator has quoted of the content, and said of it, is for the user who has
 //     written that.
@@ -29,7 +29,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/journal/validate"
 	"latchfs/lockmgr"
 )
@@ -49,7 +49,7 @@ type Refusal struct {
 	Kept    string            // the id of the refused bytes that were kept
 	Verdict *validate.Refusal // why content was not accepted; nil of other refusals
 	Hint    string            // what to do about it, beside what follows from the rest
-	Holder  *locksdir.Record  // who was in the way; nil: nobody
+	Holder  *report.Record    // who was in the way; nil: nobody
 	Owner   lockmgr.Owner     // the process that was refused
 	UID     uint32            // its user
 	Lineage []lockmgr.Ancestor
@@ -92,8 +92,8 @@ func (r *Ring) all() []Refusal {
 
 // For is what a viewer is told, in no particular order. A nil Sight sees everything;
 // exists reports whether there is something at a path.
-func (r *Ring) For(v locksdir.Viewer, sight locksdir.Sight, exists func(path string) bool) []locksdir.Refusal {
-	var out []locksdir.Refusal
+func (r *Ring) For(v report.Viewer, sight report.Sight, exists func(path string) bool) []report.Refusal {
+	var out []report.Refusal
 	for _, x := range r.all() {
 		if x.concerns(v) && (sight == nil || x.Name != "" || sight.Sees(x.Path, x.UID)) {
 			out = append(out, x.shownTo(v, sight, exists))
@@ -103,8 +103,8 @@ func (r *Ring) For(v locksdir.Viewer, sight locksdir.Sight, exists func(path str
 }
 
 // shownTo is the refusal as a viewer whom it concerns may see it.
-func (x *Refusal) shownTo(v locksdir.Viewer, sight locksdir.Sight, exists func(path string) bool) locksdir.Refusal {
-	r := locksdir.Refusal{
+func (x *Refusal) shownTo(v report.Viewer, sight report.Sight, exists func(path string) bool) report.Refusal {
+	r := report.Refusal{
 		Time: x.At, Path: x.Path, Name: x.Name, Operation: x.Op, Errno: unix.ErrnoName(x.Errno), Wait: x.Wait,
 		Reason: x.Reason, Holder: x.Holder.ShownInTheWay(x.Path, v, sight), PID: x.Owner.PID, Kept: x.Kept,
 	}
@@ -132,7 +132,7 @@ func (x *Refusal) shownTo(v locksdir.Viewer, sight locksdir.Sight, exists func(p
 const generations = 4
 
 // concerns reports whether viewer and refused process belong together; see the package.
-func (x *Refusal) concerns(v locksdir.Viewer) bool {
+func (x *Refusal) concerns(v report.Viewer) bool {
 	if !v.Privileged && v.UID != x.UID {
 		return false
 	}

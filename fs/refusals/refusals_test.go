@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/locksdir"
+	"latchfs/fs/report"
 	"latchfs/journal/validate"
 	"latchfs/lockmgr"
 )
@@ -22,10 +22,10 @@ const (
 func owner(pid int32) lockmgr.Owner { return lockmgr.Owner{PID: pid, Start: uint64(pid)} }
 
 // viewer is one of ann's processes with its ancestors, the nearest first.
-func viewer(pids ...int32) locksdir.Viewer {
-	v := locksdir.Viewer{UID: ann, PID: pids[0]}
+func viewer(pids ...int32) report.Viewer {
+	v := report.Viewer{UID: ann, PID: pids[0]}
 	for _, pid := range pids {
-		v.Lineage = append(v.Lineage, locksdir.Process{PID: pid, Start: uint64(pid)})
+		v.Lineage = append(v.Lineage, report.Process{PID: pid, Start: uint64(pid)})
 	}
 	return v
 }
@@ -96,7 +96,7 @@ func TestConcerns(t *testing.T) {
 	foreign := refused(func(x *Refusal) { x.Owner = lockmgr.Owner{} })
 	for name, c := range map[string]struct {
 		x    *Refusal
-		v    locksdir.Viewer
+		v    report.Viewer
 		want bool
 	}{
 		"itself":                     {&x, viewer(50, 40), true},
@@ -107,12 +107,12 @@ func TestConcerns(t *testing.T) {
 		"a stranger":                 {&x, viewer(70, 71, 1), false},
 		"five generations off":       {&x, viewer(80, 5, 1), false},
 		"a far descendant":           {&x, viewer(90, 91, 92, 93, 94, 50), false},
-		"a reused pid":               {&x, locksdir.Viewer{UID: ann, PID: 50, Lineage: []locksdir.Process{{PID: 50, Start: 51}}}, false},
+		"a reused pid":               {&x, report.Viewer{UID: ann, PID: 50, Lineage: []report.Process{{PID: 50, Start: 51}}}, false},
 		"another user's relative":    {&x, bobs, false},
 		"root's relative":            {&x, roots, true},
-		"from another pid namespace": {&x, locksdir.Viewer{UID: ann}, false},
-		"both from there":            {&foreign, locksdir.Viewer{UID: ann}, true},
-		"another user's from there":  {&foreign, locksdir.Viewer{UID: bob}, false},
+		"from another pid namespace": {&x, report.Viewer{UID: ann}, false},
+		"both from there":            {&foreign, report.Viewer{UID: ann}, true},
+		"another user's from there":  {&foreign, report.Viewer{UID: bob}, false},
 		"of one from there":          {&foreign, viewer(50, 40), false},
 	} {
 		if got := c.x.concerns(c.v); got != c.want {
@@ -128,7 +128,7 @@ func TestPathsThatCannotBeReached(t *testing.T) {
 	r.Add(refused(func(x *Refusal) { x.Path = "private/f" }))
 	r.Add(refused(func(x *Refusal) { x.Path, x.Name = "", "deploy" }))
 	for what, c := range map[string]struct {
-		sight locksdir.Sight
+		sight report.Sight
 		want  string
 	}{
 		"everything":   {nil, "deploy open private/f"},
@@ -148,7 +148,7 @@ func TestPathsThatCannotBeReached(t *testing.T) {
 }
 
 // shown is the only refusal of a ring, as a viewer sees it.
-func shown(t *testing.T, x Refusal, v locksdir.Viewer, sight locksdir.Sight, exists func(string) bool) locksdir.Refusal {
+func shown(t *testing.T, x Refusal, v report.Viewer, sight report.Sight, exists func(string) bool) report.Refusal {
 	t.Helper()
 	var r Ring
 	r.Add(x)
@@ -185,7 +185,7 @@ func TestVerdictIsTheWriters(t *testing.T) {
 	x := refused(func(x *Refusal) {
 		x.Errno, x.Verdict = unix.EBADMSG, &validate.Refusal{Content: "secret", Place: "at secret", Output: []string{"said secret"}}
 	})
-	for _, v := range []locksdir.Viewer{viewer(50), {UID: 0, Privileged: true, PID: 50, Lineage: viewer(50).Lineage}} {
+	for _, v := range []report.Viewer{viewer(50), {UID: 0, Privileged: true, PID: 50, Lineage: viewer(50).Lineage}} {
 		if got := shown(t, x, v, nil, always); got.Content != "secret" || got.Place != "at secret" || len(got.Output) != 1 {
 			t.Errorf("uid %d: %+v", v.UID, got)
 		}
@@ -200,7 +200,7 @@ func TestVerdictIsTheWriters(t *testing.T) {
 // Of whoever is in the way a viewer sees what it may know.
 func TestHolder(t *testing.T) {
 	x := refused(func(x *Refusal) {
-		x.Holder = &locksdir.Record{Path: "private/f", Program: "vim", Cmdline: []string{"vim", "--secret"}, UID: bob}
+		x.Holder = &report.Record{Path: "private/f", Program: "vim", Cmdline: []string{"vim", "--secret"}, UID: bob}
 	})
 	if got := shown(t, x, viewer(50), nil, always).Holder; got == nil || got.Path != "private/f" {
 		t.Errorf("who sees everything is told of %+v", got)
@@ -225,7 +225,7 @@ func TestHints(t *testing.T) {
 		"a file that is gone":  {func(x *Refusal) { x.Hint, x.Temporary, x.WithoutIt = "It is there.", "gone", "It is gone." }, "It is gone.", nil},
 		"no hint for the gone": {func(x *Refusal) { x.Hint, x.Temporary = "It is there.", "gone" }, "", nil},
 		"beside a holder": {func(x *Refusal) {
-			x.Hint, x.Holder = "Start it elsewhere.", &locksdir.Record{Path: "f", Program: "vim", UID: ann}
+			x.Hint, x.Holder = "Start it elsewhere.", &report.Record{Path: "f", Program: "vim", UID: ann}
 		}, "", []string{" Start it elsewhere."}},
 	} {
 		got := shown(t, refused(c.x), viewer(50), nil, exists).Suggestion

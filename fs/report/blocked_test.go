@@ -1,4 +1,4 @@
-package locksdir
+package report
 
 import (
 	"encoding/json"
@@ -9,24 +9,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// AppendLock is what status.json lists.
+// AppendLock is what Status.JSON lists.
 func TestAppendLock(t *testing.T) {
-	for _, src := range []*fakeSource{busy(), deploys()} {
-		status := string(read(t, New(src), "status.json", alice))
-		for i := range src.held {
-			line := string(AppendLock([]byte("    "), &src.held[i], noon, alice))
-			if !strings.Contains(status, "\n"+line) || strings.Contains(line, "\n") {
-				t.Errorf("not a line of status.json: %s", line)
-			}
+	status := Status{Held: held(), At: noon, Started: noon}
+	text := string(status.JSON(alice))
+	for _, r := range status.Held {
+		line := string(AppendLock([]byte("    "), r, noon, alice))
+		if !strings.Contains(text, "\n"+line) || strings.Contains(line, "\n") {
+			t.Errorf("not a line of status.json: %s", line)
 		}
 	}
 }
 
 // The answers of SEED T5 and T7, field by field.
 func TestBlocked(t *testing.T) {
-	src := deploys()
+	deploy, backup := deploy(), backup()
 	tests := map[string]*Record{
-		"blocked.json": &src.held[0], "blocked-stale.json": &src.held[4],
+		"blocked.json": &deploy, "blocked-stale.json": &backup,
 		"blocked-stale-tree.json": {Path: "a\xff", Tree: true, Stale: true, Since: noon.Add(-time.Hour), Operation: "\x9b"},
 	}
 	for name, r := range tests {
@@ -40,8 +39,8 @@ func TestBlocked(t *testing.T) {
 
 // A program that reads the answer with the same type gets it back.
 func TestBlockedIsReadBack(t *testing.T) {
-	src := deploys()
-	for _, r := range src.held {
+	for _, r := range held() {
+		r.Since = r.Since.Truncate(time.Second) // what is told of times
 		want := r.Refused(noon)
 		b, err := json.Marshal(want)
 		if err != nil {

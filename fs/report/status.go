@@ -1,4 +1,4 @@
-package locksdir
+package report
 
 import (
 	"strconv"
@@ -16,39 +16,50 @@ const (
 	wideOperation = 20
 )
 
-// status renders the table that a person wants at three in the morning.
-func (s *snapshot) status(started time.Time) []byte {
+// Status is all locks that somebody knows of, held and waited for, at one moment.
+type Status struct {
+	// Held has the records of one lock side by side, and Waiting the requests for one
+	// lock in the order of their turns.
+	Held, Waiting []*Record
+	At            time.Time
+	Started       time.Time // when the mount began to serve
+	// Stopping: the mount is shutting down.
+	Stopping bool
+}
+
+// Text renders the table that a person wants at three in the morning.
+func (s *Status) Text() []byte {
 	var b []byte
-	if s.stopping {
+	if s.Stopping {
 		b = append(b, "latchfs is shutting down: open files may be finished, and new writers wait.\n"...)
 	}
 	b = s.appendSummary(b)
 	b = append(b, "  "...)
-	b = s.taken.AppendFormat(b, "2006-01-02 15:04:05 MST")
+	b = s.At.AppendFormat(b, "2006-01-02 15:04:05 MST")
 	b = append(b, ", serving for "...)
-	b = append(b, age(s.taken.Sub(started))...)
+	b = append(b, age(s.At.Sub(s.Started))...)
 	b = append(b, ".\n"...)
 	b = s.appendLongestWait(b)
-	if len(s.held) > 0 {
+	if len(s.Held) > 0 {
 		b = s.heldTable().append(append(b, '\n'))
 	}
-	if len(s.waiting) > 0 {
+	if len(s.Waiting) > 0 {
 		b = s.waitTable().append(append(b, '\n'))
 	}
 	return b
 }
 
 // appendSummary appends the first sentences: how much is locked at all.
-func (s *snapshot) appendSummary(b []byte) []byte {
-	if len(s.held) == 0 && len(s.waiting) == 0 {
+func (s *Status) appendSummary(b []byte) []byte {
+	if len(s.Held) == 0 && len(s.Waiting) == 0 {
 		return append(b, "Nothing is locked and nobody waits."...)
 	}
-	b = append(b, plural(len(s.held), "lock")...)
+	b = append(b, plural(len(s.Held), "lock")...)
 	b = append(b, " held, "...)
-	b = append(b, plural(len(s.waiting), "request")...)
+	b = append(b, plural(len(s.Waiting), "request")...)
 	b = append(b, " waiting."...)
 	stale := 0
-	for _, r := range s.held {
+	for _, r := range s.Held {
 		if r.Stale {
 			stale++
 		}
@@ -63,12 +74,12 @@ func (s *snapshot) appendSummary(b []byte) []byte {
 
 // appendLongestWait appends the line that names the worst problem, if anybody
 // waits.
-func (s *snapshot) appendLongestWait(b []byte) []byte {
-	if len(s.waiting) == 0 {
+func (s *Status) appendLongestWait(b []byte) []byte {
+	if len(s.Waiting) == 0 {
 		return b
 	}
-	longest := s.waiting[0]
-	for _, r := range s.waiting[1:] {
+	longest := s.Waiting[0]
+	for _, r := range s.Waiting[1:] {
 		if r.Since.Before(longest.Since) {
 			longest = r
 		}
@@ -76,7 +87,7 @@ func (s *snapshot) appendLongestWait(b []byte) []byte {
 	b = append(b, "Longest wait: "...)
 	b = append(b, longest.Who()...)
 	b = append(b, " has waited "...)
-	b = append(b, age(s.taken.Sub(longest.Since))...)
+	b = append(b, age(s.At.Sub(longest.Since))...)
 	b = append(b, " for "...)
 	b = append(b, longest.shown()...)
 	if longest.ahead() > 0 {
@@ -86,16 +97,16 @@ func (s *snapshot) appendLongestWait(b []byte) []byte {
 	return append(b, ".\n"...)
 }
 
-func (s *snapshot) heldTable() *table {
-	t := newTable(len(s.held), "FILE", "HOLDER", "OPERATION", "MODE", "SINCE", "AGE", "HEARTBEAT", "WAITING")
-	for _, r := range s.held {
+func (s *Status) heldTable() *table {
+	t := newTable(len(s.Held), "FILE", "HOLDER", "OPERATION", "MODE", "SINCE", "AGE", "HEARTBEAT", "WAITING")
+	for _, r := range s.Held {
 		t.add(
 			fit(r.shown(), widePath),
 			fit(r.whoAs(), wideHolder),
 			fit(printable.Line(r.Operation), wideOperation),
 			fit(printable.Line(r.Mode), wideOperation),
-			moment(r.Since, s.taken),
-			age(s.taken.Sub(r.Since)),
+			moment(r.Since, s.At),
+			age(s.At.Sub(r.Since)),
 			s.heartbeat(r),
 			waiters(r.Waiters),
 		)
@@ -104,8 +115,8 @@ func (s *snapshot) heldTable() *table {
 }
 
 // heartbeat is the cell that tells whether a holder is alive.
-func (s *snapshot) heartbeat(r *Record) string {
-	silent := age(s.taken.Sub(r.heartbeat()))
+func (s *Status) heartbeat(r *Record) string {
+	silent := age(s.At.Sub(r.Heartbeat()))
 	switch {
 	case r.Stale:
 		return "STALE " + silent
@@ -123,16 +134,16 @@ func waiters(n int) string {
 	return strconv.Itoa(n)
 }
 
-func (s *snapshot) waitTable() *table {
-	t := newTable(len(s.waiting), "WAITING FOR", "WAITER", "OPERATION", "MODE", "SINCE", "WAITED", "GIVES UP", "BEHIND")
-	for _, r := range s.waiting {
+func (s *Status) waitTable() *table {
+	t := newTable(len(s.Waiting), "WAITING FOR", "WAITER", "OPERATION", "MODE", "SINCE", "WAITED", "GIVES UP", "BEHIND")
+	for _, r := range s.Waiting {
 		t.add(
 			fit(r.shown(), widePath),
 			fit(r.whoAs(), wideHolder),
 			fit(printable.Line(r.Operation), wideOperation),
 			fit(printable.Line(r.Mode), wideOperation),
-			moment(r.Since, s.taken),
-			age(s.taken.Sub(r.Since)),
+			moment(r.Since, s.At),
+			age(s.At.Sub(r.Since)),
 			s.givesUp(r),
 			fit(r.behind(), widePath),
 		)
@@ -140,11 +151,11 @@ func (s *snapshot) waitTable() *table {
 	return t
 }
 
-func (s *snapshot) givesUp(r *Record) string {
+func (s *Status) givesUp(r *Record) string {
 	if r.Deadline.IsZero() {
 		return "never"
 	}
-	return "in " + age(r.Deadline.Sub(s.taken))
+	return "in " + age(r.Deadline.Sub(s.At))
 }
 
 // behind names whom a waiter waits for: the first, and how many more.

@@ -1,4 +1,4 @@
-package locksdir
+package report
 
 import (
 	"strings"
@@ -19,7 +19,7 @@ func TestFit(t *testing.T) {
 		t.Errorf("fit = %q", got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s := printable.Line(nastyName().Draw(t, "name"))
+		s := printable.Line(rapid.String().Draw(t, "name"))
 		width := rapid.IntRange(3, 300).Draw(t, "width")
 		got := fit(s, width)
 		if n := utf8.RuneCountInString(got); n != min(width, utf8.RuneCountInString(s)) || !utf8.ValidString(got) {
@@ -41,15 +41,27 @@ func TestAge(t *testing.T) {
 
 // While the mount shuts down both forms of status say so, first.
 func TestStatusWhileStopping(t *testing.T) {
-	src := newFake()
 	for _, stopping := range []bool{false, true} {
-		src.stopping = stopping
-		s := takeSnapshot(src)
-		if got := strings.HasPrefix(string(s.status(noon)), "latchfs is shutting down"); got != stopping {
-			t.Errorf("%v: %s", stopping, s.status(noon))
+		s := Status{At: noon, Started: noon, Stopping: stopping}
+		if got := strings.HasPrefix(string(s.Text()), "latchfs is shutting down"); got != stopping {
+			t.Errorf("%v: %s", stopping, s.Text())
 		}
-		if got := strings.Contains(string(s.statusJSON(noon, Viewer{})), `"shutting_down": true`); got != stopping {
-			t.Errorf("%v: %s", stopping, s.statusJSON(noon, Viewer{}))
+		if got := strings.Contains(string(s.JSON(Viewer{})), `"shutting_down": true`); got != stopping {
+			t.Errorf("%v: %s", stopping, s.JSON(Viewer{}))
+		}
+	}
+}
+
+func TestBehind(t *testing.T) {
+	for want, r := range map[string]Record{
+		"-":                {},
+		"3 others":         {Ahead: 3},
+		"a[1]":             {WaitsFor: []string{"a[1]"}},
+		"a[1] and 1 more":  {WaitsFor: []string{"a[1]", "b[2]"}},
+		"a[1] and 99 more": {WaitsFor: []string{"a[1]", "b[2]"}, Ahead: 100},
+	} {
+		if got := r.behind(); got != want {
+			t.Errorf("%+v is behind %q, want %q", r, got, want)
 		}
 	}
 }

@@ -1,13 +1,44 @@
-package locksdir
+package report
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"latchfs/fs/printable"
 )
+
+// Refusal is one operation that was answered with an error because of a lock,
+// a deadlock or a commit that could not be made.
+type Refusal struct {
+	Time time.Time
+	// Path and Name are what was refused, as in Record.
+	Path string
+	Name string
+	// Operation is what was asked: "open", "rename", "close", ...
+	Operation string
+	// Errno is the name of what the program was answered: "EBUSY", ...
+	Errno string
+	// Wait is how long the request had waited; 0 when it did not wait.
+	Wait time.Duration
+	// Reason is the cause in one sentence; may be empty where Errno and Holder
+	// say it all.
+	Reason string
+	// Content is the line on account of which a validator refused, and Output what
+	// it said besides: for those alone who may see them.
+	Content string
+	Output  []string
+	// Place is where in the content the cause is, in words, for the same readers.
+	Place string
+	// Holder is who was in the way; nil when nobody was.
+	Holder *Record
+	// Suggestion is what to do; when it is empty, Advice finds something.
+	Suggestion string
+	// PID is the process that was refused.
+	PID int32
+	// Kept is the id under which refused bytes were kept, "" if there were none.
+	Kept string
+}
 
 // Message says in a sentence or two what was refused and who was in the way: first
 // the file, the holder and since when, then the words that SEED C7 and W7 promise.
@@ -135,12 +166,15 @@ func findHolder(h *Record) string {
 // shown names what was refused.
 func (r Refusal) shown() string { return (&Record{Path: r.Path, Name: r.Name}).shown() }
 
+// RecordSuffix ends the names of the records of held locks, in held/ and in names/.
+const RecordSuffix = ".lock"
+
 // file is the name of the lock's record, quoted for a shell.
 func (r *Record) file() string {
 	if r.Name != "" {
-		return quote("names/" + r.Name + lockSuffix)
+		return quote("names/" + r.Name + RecordSuffix)
 	}
-	return quote("held/" + r.Path + lockSuffix)
+	return quote("held/" + r.Path + RecordSuffix)
 }
 
 // quote writes a word so that a shell reads it back, and that it can be shown.
@@ -156,15 +190,9 @@ func quote(word string) string {
 	}
 }
 
-// newestFirst sorts a list that the caller owns.
-func newestFirst(list []Refusal) []Refusal {
-	slices.SortStableFunc(list, func(a, b Refusal) int { return b.Time.Compare(a.Time) })
-	return list
-}
-
-// renderWhy renders the file why. It tells no time that moves with the clock, so
+// Why renders a list of refusals in its order, the file why. It tells no time that moves with the clock, so
 // that its size stays what Stat said.
-func renderWhy(list []Refusal, v Viewer, loc *time.Location) []byte {
+func Why(list []Refusal, v Viewer, loc *time.Location) []byte {
 	if len(list) == 0 {
 		return []byte("Nothing was refused to this process or to the processes that started it.\n")
 	}
@@ -207,7 +235,7 @@ func (r Refusal) append(b []byte, v Viewer, loc *time.Location) []byte {
 	if h := r.Holder; h != nil {
 		b = appendField(b, "holder:   ", h.describe(r.Time, loc))
 		if v.sees(h.UID) {
-			b = appendField(b, "command:  ", joinDisplay(h.Cmdline))
+			b = appendField(b, "command:  ", joinLine(h.Cmdline))
 			b = appendField(b, "cwd:      ", printable.Line(h.Cwd))
 		}
 	}

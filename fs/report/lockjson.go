@@ -1,14 +1,15 @@
-package locksdir
+package report
 
 import (
 	"strconv"
+	"time"
 
 	"latchfs/fs/printable"
 )
 
-// appendHeld renders held/PATH.lock and names/NAME.lock: the records of those
-// who hold one lock, the lowest token first.
-func appendHeld(b []byte, group []*Record, v Viewer) []byte {
+// AppendHolders appends held/PATH.lock or names/NAME.lock: the records of those who
+// hold one lock, the lowest token first. There is at least one.
+func AppendHolders(b []byte, group []*Record, v Viewer) []byte {
 	w := printable.AppendTo(b, 2)
 	w.Open("", '{')
 	writeRecord(&w, group[0], v)
@@ -42,7 +43,7 @@ func writeRecord(w *printable.Writer, r *Record, v Viewer) {
 	w.String("host_id", r.Host)
 	w.Int("pid", int64(r.Owner.PID))
 	w.Time("created_at", r.Since)
-	w.Time("last_heartbeat_at", r.heartbeat())
+	w.Time("last_heartbeat_at", r.Heartbeat())
 	w.Seconds("ttl_seconds", r.TTL)
 	w.String("session", r.Session)
 	w.String("operation", r.Operation)
@@ -78,7 +79,7 @@ func writeScope(w *printable.Writer, r *Record) {
 	if r.File != "" {
 		w.Raw("file", r.File)
 	}
-	if r.Key != "" && r.Key != r.id() {
+	if r.Key != "" && r.Key != r.ID() {
 		w.Raw("key", r.Key)
 	}
 }
@@ -104,8 +105,9 @@ func writeProcess(w *printable.Writer, r *Record, v Viewer) {
 	}
 }
 
-// appendQueue renders waiting/PATH and names/NAME.queue: one line for each waiter, in turn.
-func appendQueue(b []byte, group []*Record, v Viewer) []byte {
+// AppendQueue appends waiting/PATH or names/NAME.queue: one line for each of those who
+// wait for one lock, in turn.
+func AppendQueue(b []byte, group []*Record, v Viewer) []byte {
 	w := printable.AppendTo(b, 0)
 	for i, r := range group {
 		w.Open("", '{')
@@ -135,5 +137,30 @@ func writeWaiter(w *printable.Writer, r *Record, place int, v Viewer) {
 	w.Int("ahead", int64(r.ahead()))
 	w.Open("metadata", '{')
 	writeProcess(w, r, v)
+	w.Close('}')
+}
+
+// AppendLock appends the answer to "is it locked" (SEED W8) for a held lock as
+// it is at now: the object that status.json lists under "locks", on one line
+// without a newline.
+func AppendLock(b []byte, r *Record, now time.Time, v Viewer) []byte {
+	w := printable.AppendTo(b, 0)
+	writeLock(&w, r, now, v)
+	return w.Bytes()
+}
+
+func writeLock(w *printable.Writer, r *Record, now time.Time, v Viewer) {
+	w.Open("", '{')
+	w.Raw("lock_name", r.lockName())
+	w.Bool("locked", true)
+	writeStale(w, r)
+	if r.Stale {
+		w.String("stale_reason", r.staleReason(now))
+	}
+	w.Bool("we_hold_it", v.Holds(r))
+	w.Seconds("age_seconds", positive(now.Sub(r.Since)))
+	w.Open("holder", '{')
+	writeRecord(w, r, v)
+	w.Close('}')
 	w.Close('}')
 }

@@ -1,4 +1,4 @@
-package locksdir
+package report
 
 import (
 	"strings"
@@ -48,14 +48,14 @@ func (r *Record) Refused(now time.Time) Blocked {
 		LockName: r.lockName(),
 		HeldBy: HeldBy{
 			RequestID: r.requestID(), Actor: r.actor(), Intent: r.Operation,
-			CreatedAt: r.Since, LastHeartbeatAt: r.heartbeat(),
+			CreatedAt: r.Since, LastHeartbeatAt: r.Heartbeat(),
 		},
 		Suggestion: "Run it again when the holder is done." + findHolder(r),
 	}
 	if r.Stale {
 		b.Error = LockStale
 		b.StaleSince = r.staleSince()
-		b.AgeSeconds = positive(now.Sub(r.heartbeat())).Seconds()
+		b.AgeSeconds = positive(now.Sub(r.Heartbeat())).Seconds()
 		b.TTLSeconds = r.TTL.Seconds()
 		b.HeldBy.HostID, b.HeldBy.PID = r.Host, r.Owner.PID
 		b.Suggestion = "The holder shows no sign of life: run it again with --steal, or `latchfs steal " +

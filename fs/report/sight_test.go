@@ -1,4 +1,4 @@
-package locksdir
+package report
 
 import "testing"
 
@@ -6,7 +6,7 @@ import "testing"
 // nor the key that the lock is on, where it does not reach those.
 func TestShownTo(t *testing.T) {
 	hidden := []string{"private"}
-	sight := &fakeSight{now: &hidden}
+	sight := hides(hidden)
 	stranger := Viewer{UID: 2000}
 	for _, x := range []struct {
 		about     string
@@ -29,5 +29,25 @@ func TestShownTo(t *testing.T) {
 	}
 	if r, ok := (&Record{Path: "private/f"}).ShownTo(stranger, sight); ok {
 		t.Errorf("a lock on a private path is shown: %+v", r)
+	}
+}
+
+// Whoever is kept from a path by a lock on something that it may not know of learns that
+// somebody is in the way, and not of what the lock is.
+func TestShownInTheWay(t *testing.T) {
+	sight, stranger := hides([]string{"private"}), Viewer{UID: 2000}
+	secret := &Record{Path: "private", Tree: true, File: "private/f", Key: "private", UID: 1000, Program: "vim", Cwd: "/private"}
+	got := secret.ShownInTheWay("d/f", stranger, sight)
+	if got == nil || got.Path != "d/f" || got.Tree || got.File != "" || got.Key != "" || got.Cwd != "" || got.Program != "vim" {
+		t.Errorf("a stranger sees %+v", got)
+	}
+	if got := secret.ShownInTheWay("private/g", stranger, sight); got.Path != "" || got.Cwd != "" {
+		t.Errorf("a stranger to both sees %+v", got)
+	}
+	if got := secret.ShownInTheWay("d/f", stranger, nil); got != secret {
+		t.Errorf("who sees everything sees %+v", got)
+	}
+	if got := (*Record)(nil).ShownInTheWay("d/f", stranger, sight); got != nil {
+		t.Errorf("nobody is in the way, and is shown as %+v", got)
 	}
 }
