@@ -182,9 +182,18 @@ var rooms = map[string]room{
 	},
 
 	// The tests of the built binary know nothing of what is inside it.
-	"latchfs/integration":       {},
-	"latchfs/integration/bench": {libs: []string{xSys, "github.com/moby/sys/mountinfo"}},
-	testPrograms:                {ours: []string{testPrograms}, libs: []string{xSys}},
+	"latchfs/integration": {},
+	"latchfs/integration/bench": { // starts the daemons and the clients, and writes the report
+		ours: []string{"latchfs/integration/bench/internal/figures", "latchfs/integration/bench/internal/load"},
+		libs: []string{xSys, "github.com/moby/sys/mountinfo"},
+	},
+	"latchfs/integration/bench/internal/load": { // what clients do; mounts and columns are not theirs
+		ours: []string{"latchfs/integration/bench/internal/figures"}, libs: []string{xSys},
+	},
+	"latchfs/integration/bench/internal/figures": { // numbers in, numbers and words out
+		not: []string{"embed", "io", "io/fs", "log", "net", "os", "os/exec", "path/filepath", "sync", "syscall", "time"},
+	},
+	testPrograms: {ours: []string{testPrograms}, libs: []string{xSys}},
 }
 
 // testPrograms stands for the programs that the integration tests run, and what

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"latchfs/integration/bench/internal/load"
 )
 
 const (
@@ -61,17 +63,7 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, shorten(complaint.String()))
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, load.Shorten(complaint.String()))
 	}
 	return strings.TrimSpace(string(out)), nil
-}
-
-// shorten makes one line of a command's complaint.
-func shorten(s string) string {
-	const limit = 300
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > limit {
-		s = s[:limit] + " …"
-	}
-	return s
 }

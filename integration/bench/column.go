@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"latchfs/integration/bench/internal/load"
 )
 
 // column is one way to reach the files: the plain directory or a mount.
@@ -20,7 +22,7 @@ type column struct {
 	IsLatchfs   bool // open, write, close is a safe save
 	CommitsOnly bool // measured only where durability matters
 	ReadsOnly   bool // measured only where reads are noted elsewhere
-	Durability  durability
+	Durability  load.Durability
 	NoTargets   bool // shown without verdicts
 
 	root   string  // where clients work
@@ -62,7 +64,7 @@ func (s *site) openColumns(ctx context.Context, ids []string, logf func(string, 
 		if err := os.MkdirAll(data, 0o755); err != nil {
 			return all, err
 		}
-		if err := makeFixtures(data); err != nil {
+		if err := load.MakeFixtures(data); err != nil {
 			return all, fmt.Errorf("files of column %s: %w", id, err)
 		}
 		c.root, c.data = data, data
@@ -86,27 +88,27 @@ func newColumn(id string) *column {
 		c.Title, c.About = "plain directory", "no mount"
 	case latchfsColumn:
 		c.Title, c.About, c.IsLatchfs = "latchfs", "durability auto, the default", true
-		c.Durability = auto
+		c.Durability = load.Auto
 	case fullColumn:
 		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, full", "--durability full", true, true
-		c.Durability = full
+		c.Durability = load.Full
 	case orderedColumn:
 		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, ordered", "--durability ordered", true, true
-		c.Durability = ordered
+		c.Durability = load.Ordered
 	case lazyColumn:
 		c.Title, c.About, c.IsLatchfs, c.CommitsOnly = "latchfs, lazy", "--durability lazy", true, true
-		c.Durability = lazy
+		c.Durability = load.Lazy
 	case pageCacheColumn:
 		c.Title, c.About, c.IsLatchfs = "latchfs, no passthrough", "durability auto, --no-passthrough", true
-		c.Durability = auto
+		c.Durability = load.Auto
 		c.NoTargets = true // DESIGN asks of it to work, slower
 	case untrackedColumn:
 		c.Title, c.About, c.IsLatchfs, c.ReadsOnly = "latchfs, untracked", "lost-update = \"off\"", true, true
-		c.Durability = auto
+		c.Durability = load.Auto
 		c.NoTargets = true // what the others are compared with
 	case oldColumn:
 		c.Title, c.About, c.IsLatchfs = "latchfs, old", "another binary, with its defaults", true
-		c.Durability = auto
+		c.Durability = load.Auto
 		c.NoTargets = true // what the new one is compared with
 	}
 	return c

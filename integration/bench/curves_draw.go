@@ -6,6 +6,8 @@ import (
 	"html"
 	"io"
 	"math"
+
+	"latchfs/integration/bench/internal/figures"
 )
 
 // The drawing: both axes are logarithmic, so that a cost that is proportional to what
@@ -77,7 +79,7 @@ func (d *drawn) svg() []byte {
 	for e := y.low; e <= y.high; e++ {
 		at := y.at(math.Pow(10, e))
 		line(drawLeft, at, drawWidth-drawRight, at, `stroke="#dddddd"`)
-		text(drawLeft-8, at+4, "end", formatTime(math.Pow(10, e)))
+		text(drawLeft-8, at+4, "end", figures.Time(math.Pow(10, e)))
 	}
 	for i, v := range xs {
 		line(x.at(v), drawTop, x.at(v), drawHeight-drawBottom, `stroke="#eeeeee"`)
@@ -138,7 +140,7 @@ func writeCurves(out io.Writer, facts []fact, columns []*column, all []drawn) er
 		for i, x := range d.Points {
 			row := []string{d.Unit(x)}
 			for _, c := range d.Columns {
-				row = append(row, formatTime(d.Median[c.ID][i]))
+				row = append(row, figures.Time(d.Median[c.ID][i]))
 			}
 			w.row(row...)
 		}

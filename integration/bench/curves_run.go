@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"latchfs/integration/bench/internal/figures"
+	"latchfs/integration/bench/internal/load"
 )
 
 // curveDeadline bounds the preparation of a point and its measurement.
@@ -14,7 +17,7 @@ const curveDeadline = 5 * time.Minute
 
 // drawn is a curve that was measured.
 type drawn struct {
-	curve
+	load.Curve
 	Columns []*column
 	Median  map[string][]float64 // by column, in the order of the points; NaN: not measured
 }
@@ -26,9 +29,9 @@ func (s *site) drawCurves(ctx context.Context, o options, columns []*column, log
 		return err
 	}
 	facts := machineFacts(s.Dir)
-	load, started := loadAverage(), time.Now()
+	before, started := loadAverage(), time.Now()
 	var all []drawn
-	for _, c := range allCurves() {
+	for _, c := range load.Curves() {
 		if ctx.Err() != nil || !o.only.MatchString(c.ID) {
 			continue
 		}
@@ -45,7 +48,7 @@ func (s *site) drawCurves(ctx context.Context, o options, columns []*column, log
 	facts = append(facts,
 		fact{"run", fmt.Sprintf("median of %d rounds, %v for a measurement, %v in all, on %s", o.Rounds, o.Budget,
 			time.Since(started).Round(time.Second), started.Format(time.DateOnly))},
-		fact{"load average", load + " before, " + loadAverage() + " after"})
+		fact{"load average", before + " before, " + loadAverage() + " after"})
 	page, err := os.Create(filepath.Join(o.Curves, "README.md"))
 	if err != nil {
 		return err
@@ -58,40 +61,40 @@ func (s *site) drawCurves(ctx context.Context, o options, columns []*column, log
 }
 
 // drawCurve measures point by point, and at each point round by round.
-func (s *site) drawCurve(ctx context.Context, c curve, o options, columns []*column, logf func(string, ...any)) (d drawn, err error) {
-	d = drawn{curve: c, Columns: columns, Median: map[string][]float64{}}
+func (s *site) drawCurve(ctx context.Context, c load.Curve, o options, columns []*column, logf func(string, ...any)) (d drawn, err error) {
+	d = drawn{Curve: c, Columns: columns, Median: map[string][]float64{}}
 	if c.Alone {
 		own := newColumn(latchfsColumn)
 		own.data = filepath.Join(s.Dir, "curve-"+c.ID, "data")
-		if err := makeFixtures(own.data); err != nil {
+		if err := load.MakeFixtures(own.data); err != nil {
 			return d, err
 		}
 		defer func() { err = errors.Join(err, own.close()) }()
 		d.Columns = []*column{own}
 	}
 	for _, x := range c.Points {
-		if c.config != nil {
+		if c.Config != nil {
 			if err := s.remount(ctx, d.Columns[0], c, x); err != nil {
 				return d, err
 			}
 		}
-		w := c.work(x)
-		t := plan{Works: []work{w}, Rounds: o.Rounds, Budget: o.Budget, Deadline: curveDeadline, Points: true, Logf: logf}.run(ctx, s, d.Columns)
+		w := c.Work(x)
+		t := plan{Works: []load.Work{w}, Rounds: o.Rounds, Budget: o.Budget, Deadline: curveDeadline, Points: true, Logf: logf}.run(ctx, s, d.Columns)
 		for _, col := range d.Columns {
-			d.Median[col.ID] = append(d.Median[col.ID], median(t.cell(w, col, o.Rounds).Rounds))
+			d.Median[col.ID] = append(d.Median[col.ID], figures.Median(t.cell(w, col, o.Rounds).Rounds))
 		}
 	}
 	return d, nil
 }
 
 // remount mounts a column with the policy of a point.
-func (s *site) remount(ctx context.Context, own *column, c curve, x int64) error {
+func (s *site) remount(ctx context.Context, own *column, c load.Curve, x int64) error {
 	if err := own.close(); err != nil {
 		return err
 	}
 	base := filepath.Dir(own.data)
 	config, mountpoint := filepath.Join(base, "policy.toml"), filepath.Join(base, "mnt")
-	if err := errors.Join(os.WriteFile(config, []byte(c.config(x)), 0o644), os.MkdirAll(mountpoint, 0o755)); err != nil {
+	if err := errors.Join(os.WriteFile(config, []byte(c.Config(x)), 0o644), os.MkdirAll(mountpoint, 0o755)); err != nil {
 		return err
 	}
 	binary, err := s.buildLatchfs(ctx)

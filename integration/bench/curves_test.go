@@ -3,18 +3,22 @@ package main
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"testing"
+
+	"latchfs/integration/bench/internal/figures"
+	"latchfs/integration/bench/internal/load"
 )
 
 // drawing has a column that grows with its axis, and one with a point that was not measured.
 func drawing() drawn {
 	return drawn{
-		curve:   curve{ID: "d", Title: "an <operation>", Grows: "things", Unit: plainNumber, Points: []int64{0, 10, 100, 1_000}},
+		Curve:   load.Curve{ID: "d", Title: "an <operation>", Grows: "things", Unit: func(x int64) string { return fmt.Sprintf("<%d>", x) }, Points: []int64{0, 10, 100, 1_000}},
 		Columns: []*column{newColumn(plainColumn), newColumn(latchfsColumn)},
-		Median:  map[string][]float64{plainColumn: {1e3, 1e4, 1e5, 1e6}, latchfsColumn: {5e3, missing, 5e3, 2e9}},
+		Median:  map[string][]float64{plainColumn: {1e3, 1e4, 1e5, 1e6}, latchfsColumn: {5e3, figures.Missing(), 5e3, 2e9}},
 	}
 }
 
@@ -62,29 +66,14 @@ func TestProportionalCostIsAStraightLine(t *testing.T) {
 	}
 }
 
-// Every curve has a name of its own, and points that rise; the page names its drawing.
-func TestCurves(t *testing.T) {
-	seen := map[string]bool{}
-	for _, c := range allCurves() {
-		if seen[c.ID] || c.Unit == nil || c.New == nil || len(c.Points) < 2 {
-			t.Errorf("%s is incomplete, or there are two", c.ID)
-		}
-		seen[c.ID] = true
-		for i := 1; i < len(c.Points); i++ {
-			if c.Points[i] <= c.Points[i-1] {
-				t.Errorf("%s: the points do not rise: %v", c.ID, c.Points)
-			}
-		}
-		if w, ok := findWork("curve-" + c.ID); !ok || w.New == nil {
-			t.Errorf("a client does not know %s", c.ID)
-		}
-	}
+// The page shows the drawing, and the figures with their units.
+func TestPage(t *testing.T) {
 	var page strings.Builder
 	d := drawing()
 	if err := writeCurves(&page, nil, d.Columns, []drawn{d}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(page.String(), "![d](d.svg)") || !strings.Contains(page.String(), "| 1k | 1.00 ms | 2.00 s |") {
+	if !strings.Contains(page.String(), "![d](d.svg)") || !strings.Contains(page.String(), "| <1000> | 1.00 ms | 2.00 s |") {
 		t.Errorf("the page is\n%s", page.String())
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/bench/internal/load"
 )
 
 const (
@@ -90,7 +92,7 @@ func (d *daemon) lastWords() string {
 	}
 	b = bytes.TrimSpace(b)
 	lines := strings.Split(string(b), "\n")
-	return shorten(strings.Join(lines[max(0, len(lines)-3):], " / "))
+	return load.Shorten(strings.Join(lines[max(0, len(lines)-3):], " / "))
 }
 
 // abort makes the kernel answer everything that waits for the daemon: the way

@@ -11,7 +11,7 @@
 // for a while therefore slows all columns down, and a ratio is taken within one
 // round before the median over the rounds is.
 //
-// The load comes from client processes: this program started again. Neither a
+// The load comes from client processes: this program started again (package load). Neither a
 // daemon nor the controlling process shares their runtime, and the controlling
 // process never touches a mount, so that a hanging daemon cannot hang it: a
 // client that outlives its deadline is killed, the FUSE connection aborted and

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/bench/internal/figures"
+	"latchfs/integration/bench/internal/load"
 )
 
 // fact is one line about the machine and the run.
@@ -26,7 +29,7 @@ func machineFacts(dir string) []fact {
 		facts = append(facts, fact{"fsync", err.Error()})
 	} else {
 		facts = append(facts, fact{"fsync, plain directory", fmt.Sprintf(
-			"%s for a rewritten 4 KiB, %s for the directory after a rename", formatTime(file), formatTime(directory))})
+			"%s for a rewritten 4 KiB, %s for the directory after a rename", figures.Time(file), figures.Time(directory))})
 	}
 	return facts
 }
@@ -97,7 +100,7 @@ func loadAverage() string {
 func syncCost(dir string) (file, directory float64, err error) {
 	const tries = 21
 	path := filepath.Join(dir, "sync-cost")
-	page := make([]byte, pageSize)
+	page := make([]byte, load.PageSize)
 	files, dirs := make([]float64, tries), make([]float64, tries)
 	for i := range tries {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
@@ -118,7 +121,7 @@ func syncCost(dir string) (file, directory float64, err error) {
 		}
 		start = time.Now()
 		if err == nil {
-			err = syncDir(dir)
+			err = load.SyncDir(dir)
 		}
 		dirs[i] = float64(time.Since(start))
 		if err == nil {
@@ -128,5 +131,5 @@ func syncCost(dir string) (file, directory float64, err error) {
 			return 0, 0, err
 		}
 	}
-	return median(files), median(dirs), os.Remove(path)
+	return figures.Median(files), figures.Median(dirs), os.Remove(path)
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/bench/internal/load"
 )
 
 // The choices of -fs beside the filesystems that an image can have.
@@ -104,7 +106,7 @@ func allocate(path string, size int64, sparse bool) error {
 	} else {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
 	}
-	return errors.Join(at("allocate", path, err), f.Close())
+	return errors.Join(load.At("allocate", path, err), f.Close())
 }
 
 // removeImage takes the image away, if there is one. A daemon that had to be
@@ -112,7 +114,7 @@ func allocate(path string, size int64, sparse bool) error {
 func removeImage(dir string) error {
 	if err := unmount(dir); err != nil {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			return at("unmount", dir, err)
+			return load.At("unmount", dir, err)
 		}
 	}
 	if err := os.Remove(dir + ".img"); err != nil && !errors.Is(err, os.ErrNotExist) {

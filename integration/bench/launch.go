@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"latchfs/integration/bench/internal/load"
 )
 
 // clientDeadline is long after any sane end of one measurement.
@@ -27,12 +29,12 @@ type clientProcess struct {
 
 // startClient starts this program again as a client. Files become descriptors
 // 3 and up. The client is killed when ctx ends.
-func startClient(ctx context.Context, s spec, files ...*os.File) (*clientProcess, error) {
-	arg, err := json.Marshal(s)
+func startClient(ctx context.Context, s load.Spec, files ...*os.File) (*clientProcess, error) {
+	args, err := s.Args()
 	if err != nil {
 		return nil, err
 	}
-	return startSelf(ctx, []string{clientCommand, string(arg)}, files...)
+	return startSelf(ctx, args, files...)
 }
 
 // startSelf starts this program again with other arguments.
@@ -57,10 +59,10 @@ func startSelf(ctx context.Context, args []string, files ...*os.File) (p *client
 // ready waits until the client has prepared its work.
 func (p *clientProcess) ready() error {
 	line, err := p.out.ReadString('\n')
-	if err == nil && line == readyLine {
+	if err == nil && line == load.ReadyLine {
 		return nil
 	}
-	var r result
+	var r load.Result
 	if json.Unmarshal([]byte(line), &r) == nil && r.Err != "" {
 		return errors.New(r.Err)
 	}
@@ -68,11 +70,11 @@ func (p *clientProcess) ready() error {
 }
 
 func (p *clientProcess) start() error {
-	_, err := io.WriteString(p.in, goLine)
+	_, err := io.WriteString(p.in, load.GoLine)
 	return err
 }
 
-func (p *clientProcess) result() (r result, err error) {
+func (p *clientProcess) result() (r load.Result, err error) {
 	line, err := p.out.ReadBytes('\n')
 	if err != nil {
 		return r, p.lost(err)
@@ -88,14 +90,14 @@ func (p *clientProcess) result() (r result, err error) {
 
 // lost explains a client that ended without an answer.
 func (p *clientProcess) lost(err error) error {
-	return fmt.Errorf("the client gave no answer (%w): %s", err, shorten(p.errors.String()))
+	return fmt.Errorf("the client gave no answer (%w): %s", err, load.Shorten(p.errors.String()))
 }
 
 // crew is the clients of one measurement.
 type crew []*clientProcess
 
 // startCrew starts what the work needs. On error, what did start is in the crew.
-func startCrew(ctx context.Context, w work, s spec) (crew, error) {
+func startCrew(ctx context.Context, w load.Work, s load.Spec) (crew, error) {
 	if w.Pair {
 		return startPair(ctx, s)
 	}
@@ -113,7 +115,7 @@ func startCrew(ctx context.Context, w work, s spec) (crew, error) {
 
 // startPair joins a holder and a waiter with two pipes. The ends are closed
 // here, so that each notices when the other is gone.
-func startPair(ctx context.Context, s spec) (crew, error) {
+func startPair(ctx context.Context, s load.Spec) (crew, error) {
 	toHolder, fromWaiter, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -127,12 +129,12 @@ func startPair(ctx context.Context, s spec) (crew, error) {
 	defer toWaiter.Close()
 	defer fromHolder.Close()
 
-	s.Role = holder
+	s.Role = load.Holder
 	h, err := startClient(ctx, s, toHolder, fromHolder)
 	if err != nil {
 		return nil, err
 	}
-	s.Role = waiter
+	s.Role = load.Waiter
 	w, err := startClient(ctx, s, toWaiter, fromWaiter)
 	if err != nil {
 		return crew{h}, err
@@ -141,7 +143,7 @@ func startPair(ctx context.Context, s spec) (crew, error) {
 }
 
 // run starts all together and collects what they measured.
-func (c crew) run() ([]result, error) {
+func (c crew) run() ([]load.Result, error) {
 	for _, p := range c {
 		if err := p.ready(); err != nil {
 			return nil, err
@@ -152,7 +154,7 @@ func (c crew) run() ([]result, error) {
 			return nil, err
 		}
 	}
-	results := make([]result, len(c))
+	results := make([]load.Result, len(c))
 	var failed error
 	for i, p := range c {
 		var err error

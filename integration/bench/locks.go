@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"latchfs/integration/bench/internal/figures"
+	"latchfs/integration/bench/internal/load"
 )
 
 // Measuring the table of locks: one process holds many through one descriptor of
@@ -35,19 +38,19 @@ type lockFigure struct {
 func (s *site) measureLocks(ctx context.Context, c *column, n int, logf func(string, ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, lockDeadline)
 	defer cancel()
-	var figures []lockFigure
+	var lines []lockFigure
 	for _, tight := range []bool{false, true} {
 		more, err := s.measureTable(ctx, c, n, tight)
 		if err != nil {
 			return err
 		}
-		figures = append(figures, more...)
+		lines = append(lines, more...)
 		logf("%d locks, tight %v: done", n, tight)
 	}
 	w := &printer{out: os.Stdout}
 	w.row(fmt.Sprintf("%d locks held, %d requests waiting", n, n/10), "", "target", "verdict")
 	w.row("---", "---:", "---", "---")
-	for _, f := range figures {
+	for _, f := range lines {
 		verdict := ""
 		if f.Wanted != "" {
 			verdict = map[bool]string{true: "met", false: "not met"}[f.Met]
@@ -58,10 +61,10 @@ func (s *site) measureLocks(ctx context.Context, c *column, n int, logf func(str
 }
 
 // measureTable mounts, measures and unmounts.
-func (s *site) measureTable(ctx context.Context, c *column, n int, tight bool) (figures []lockFigure, err error) {
+func (s *site) measureTable(ctx context.Context, c *column, n int, tight bool) (lines []lockFigure, err error) {
 	data := filepath.Join(s.Dir, c.ID, "data")
 	for i := 0; i <= n; i += 1000 {
-		if err := os.MkdirAll(filepath.Join(data, lockedDir(i)), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(data, load.LockedDir(i)), 0o755); err != nil {
 			return nil, err
 		}
 	}
@@ -98,10 +101,10 @@ func (t *tableRun) start() (err error) {
 		if *p, err = startLockClient(t.ctx, t.c.root); err != nil {
 			return err
 		}
-		if _, err := (*p).do(order{Do: "one by one", N: 1, From: t.n, Wait: "0s"}); err != nil {
+		if _, err := (*p).do(load.Order{Do: "one by one", N: 1, From: t.n, Wait: "0s"}); err != nil {
 			return err
 		}
-		if _, err := (*p).do(order{Do: "close"}); err != nil {
+		if _, err := (*p).do(load.Order{Do: "close"}); err != nil {
 			return err
 		}
 	}
@@ -125,18 +128,18 @@ func (t *tableRun) fill(waiters int, note func(what string, took time.Duration, 
 	steps := []struct {
 		what string
 		p    *lockProcess
-		o    order
+		o    load.Order
 	}{
-		{"acquire", t.holder, order{Do: "one by one", N: singlesOfEach, Step: 1, Wait: "0s"}},
-		{"held", t.holder, order{Do: "hold", N: t.n - singlesOfEach, From: singlesOfEach, Step: 1, Wait: "0s"}},
-		{"waiting", t.waiter, order{Do: "send", N: waiters, Step: t.n / waiters, Wait: "forever"}},
+		{"acquire", t.holder, load.Order{Do: "one by one", N: singlesOfEach, Step: 1, Wait: "0s"}},
+		{"held", t.holder, load.Order{Do: "hold", N: t.n - singlesOfEach, From: singlesOfEach, Step: 1, Wait: "0s"}},
+		{"waiting", t.waiter, load.Order{Do: "send", N: waiters, Step: t.n / waiters, Wait: "forever"}},
 	}
 	for _, s := range steps {
 		took, err := s.p.do(s.o)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.what, err)
 		}
-		if err := note(s.what, took.span(), s.o.N); err != nil {
+		if err := note(s.what, took.Span(), s.o.N); err != nil {
 			return err
 		}
 	}
@@ -144,12 +147,12 @@ func (t *tableRun) fill(waiters int, note func(what string, took time.Duration, 
 }
 
 // times measures how long everything takes.
-func (t *tableRun) times() (figures []lockFigure, err error) {
+func (t *tableRun) times() (lines []lockFigure, err error) {
 	add := func(title string, value string, limit string, met bool) {
-		figures = append(figures, lockFigure{title, value, limit, met})
+		lines = append(lines, lockFigure{title, value, limit, met})
 	}
 	err = t.fill(t.n/10, func(what string, took time.Duration, count int) error {
-		each := formatTime(float64(took) / float64(count))
+		each := figures.Time(float64(took) / float64(count))
 		switch what {
 		case "acquire":
 			add("acquire, one request in one write, its reply in one read", each, "", false)
@@ -177,7 +180,7 @@ func (t *tableRun) times() (figures []lockFigure, err error) {
 		{"ls -R .locks/held", "walk", ".locks/held", false},
 	}
 	for _, l := range looks {
-		a, err := t.waiter.do(order{Do: l.do, Path: l.path})
+		a, err := t.waiter.do(load.Order{Do: l.do, Path: l.path})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l.title, err)
 		}
@@ -185,29 +188,29 @@ func (t *tableRun) times() (figures []lockFigure, err error) {
 		if l.limited {
 			limit = "< 1 s"
 		}
-		add(l.title, formatTime(float64(a.span())), limit, a.span() < lookLimit)
+		add(l.title, figures.Time(float64(a.Span())), limit, a.Span() < lookLimit)
 	}
 	gone, err := t.release()
 	if err != nil {
 		return nil, err
 	}
-	add("close of the holder's descriptor until all who waited have their locks", formatTime(float64(gone)), "", false)
-	return figures, nil
+	add("close of the holder's descriptor until all who waited have their locks", figures.Time(float64(gone)), "", false)
+	return lines, nil
 }
 
 // release lets the holder close, and returns how long it takes until every
 // waiter has its lock.
 func (t *tableRun) release() (time.Duration, error) {
-	closed, err := t.holder.do(order{Do: "close"})
+	closed, err := t.holder.do(load.Order{Do: "close"})
 	if err != nil {
 		return 0, err
 	}
-	granted, err := t.waiter.do(order{Do: "receive", N: t.n / 10})
+	granted, err := t.waiter.do(load.Order{Do: "receive", N: t.n / 10})
 	return time.Duration(granted.End - closed.Start), err
 }
 
 // memory measures what a lock and a waiter take, with as many waiters as locks.
-func (t *tableRun) memory() (figures []lockFigure, err error) {
+func (t *tableRun) memory() (lines []lockFigure, err error) {
 	last := int64(0)
 	err = t.fill(t.n, func(what string, _ time.Duration, count int) error {
 		now, err := t.resident()
@@ -222,12 +225,12 @@ func (t *tableRun) memory() (figures []lockFigure, err error) {
 				count = t.n
 			}
 			each := (now - last) / int64(count)
-			figures = append(figures, lockFigure{"memory for one that is " + what, fmt.Sprintf("%d bytes", each), "< 1024 bytes", each < perLockLimit})
+			lines = append(lines, lockFigure{"memory for one that is " + what, fmt.Sprintf("%d bytes", each), "< 1024 bytes", each < perLockLimit})
 			last = now
 		}
 		return nil
 	})
-	return figures, err
+	return lines, err
 }
 
 // resident is the memory of the daemon.
@@ -249,11 +252,11 @@ func (t *tableRun) resident() (int64, error) {
 type lockProcess struct{ *clientProcess }
 
 func startLockClient(ctx context.Context, root string) (*lockProcess, error) {
-	p, err := startSelf(ctx, []string{lockClientCommand, root})
+	p, err := startSelf(ctx, load.LockArgs(root))
 	return &lockProcess{p}, err
 }
 
-func (p *lockProcess) do(o order) (a answer, err error) {
+func (p *lockProcess) do(o load.Order) (a load.Answer, err error) {
 	if err := json.NewEncoder(p.in).Encode(o); err != nil {
 		return a, p.lost(err)
 	}
@@ -269,5 +272,3 @@ func (p *lockProcess) do(o order) (a answer, err error) {
 	}
 	return a, nil
 }
-
-func (a answer) span() time.Duration { return time.Duration(a.End - a.Start) }

@@ -13,14 +13,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"latchfs/integration/bench/internal/load"
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == clientCommand {
-		os.Exit(clientMain(os.Args[2:]))
-	}
-	if len(os.Args) > 1 && os.Args[1] == lockClientCommand {
-		os.Exit(lockClientMain(os.Args[2:]))
+	if status, ok := load.Main(os.Args[1:]); ok {
+		os.Exit(status)
 	}
 	// Daemons and clients are told when the thread that started them ends.
 	runtime.LockOSThread()
@@ -52,7 +51,7 @@ type options struct {
 	Latchfs string
 	Old     string // another binary of latchfs, to compare with; empty: none
 	Columns []string
-	Works   []work
+	Works   []load.Work
 	Keep    bool
 	Locks   int    // instead of the works, so many held locks
 	Curves  string // instead of the works, the directory for the drawings of the curves
@@ -99,7 +98,7 @@ func parseOptions(args []string) (options, error) {
 		return o, err
 	}
 	o.only = pattern
-	for _, w := range allWorks() {
+	for _, w := range load.Works() {
 		if pattern.MatchString(w.ID) {
 			o.Works = append(o.Works, w)
 		}
@@ -136,13 +135,13 @@ func run(ctx context.Context, o options) (err error) {
 	if o.Curves != "" {
 		return s.drawCurves(ctx, o, columns, logf)
 	}
-	started, load := time.Now(), loadAverage()
+	started, before := time.Now(), loadAverage()
 	facts := machineFacts(s.Dir)
 	t := plan{Works: o.Works, Rounds: o.Rounds, Budget: o.Budget, Deadline: clientDeadline, Logf: logf}.run(ctx, s, columns)
 	facts = append(facts,
 		fact{"run", fmt.Sprintf("%d rounds, %v for a measurement, %v in all, on %s", o.Rounds, o.Budget,
 			time.Since(started).Round(time.Second), started.Format(time.DateOnly))},
-		fact{"load average", load + " before, " + loadAverage() + " after"})
+		fact{"load average", before + " before, " + loadAverage() + " after"})
 	err = report{Facts: facts, Works: o.Works, Columns: columns, Table: t}.write(os.Stdout)
 	if ctx.Err() != nil {
 		err = errors.Join(err, errors.New("interrupted: the report is incomplete"))

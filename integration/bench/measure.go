@@ -7,23 +7,26 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/bench/internal/figures"
+	"latchfs/integration/bench/internal/load"
 )
 
 // measure does one work once on one column and answers the time of one
 // operation in nanoseconds.
-func (s *site) measure(ctx context.Context, w work, c *column, budget, deadline time.Duration) (float64, error) {
+func (s *site) measure(ctx context.Context, w load.Work, c *column, budget, deadline time.Duration) (float64, error) {
 	if err := c.failed(); err != nil {
-		return missing, err
+		return figures.Missing(), err
 	}
 	if err := s.settle(); err != nil {
-		return missing, err
+		return figures.Missing(), err
 	}
 	limited, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	clients, err := startCrew(limited, w, spec{
-		Work: w.ID, Root: c.root, Data: c.data, Size: w.Size, Archive: s.archive(), CloseCommits: c.IsLatchfs, CloseSyncs: c.Durability == full || c.Durability == ordered, BudgetNS: int64(budget),
+	clients, err := startCrew(limited, w, load.Spec{
+		Work: w.ID, Root: c.root, Data: c.data, Size: w.Size, Archive: s.archive(), CloseCommits: c.IsLatchfs, CloseSyncs: c.Durability == load.Full || c.Durability == load.Ordered, BudgetNS: int64(budget),
 	})
-	var results []result
+	var results []load.Result
 	if err == nil {
 		results, err = runUntil(limited, clients)
 	}
@@ -36,16 +39,16 @@ func (s *site) measure(ctx context.Context, w work, c *column, budget, deadline 
 		if errors.Is(limited.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("not done within %v", deadline)
 		}
-		return missing, err
+		return figures.Missing(), err
 	}
 	return perOperation(results), nil
 }
 
 // runUntil stops to wait for answers when ctx ends: a client that sleeps in the
 // kernel keeps its pipe open even when it has been killed.
-func runUntil(ctx context.Context, clients crew) ([]result, error) {
+func runUntil(ctx context.Context, clients crew) ([]load.Result, error) {
 	type outcome struct {
-		results []result
+		results []load.Result
 		err     error
 	}
 	done := make(chan outcome, 1)
@@ -63,7 +66,7 @@ func runUntil(ctx context.Context, clients crew) ([]result, error) {
 
 // perOperation is the elapsed time from the first start to the last end over
 // all operations; or the median that a client measured by itself.
-func perOperation(results []result) float64 {
+func perOperation(results []load.Result) float64 {
 	start, end, ops := results[0].Start, results[0].End, 0
 	for _, r := range results {
 		if r.Sample > 0 {
@@ -79,8 +82,8 @@ func perOperation(results []result) float64 {
 func (s *site) settle() error {
 	fd, err := unix.Open(s.Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return at("open", s.Dir, err)
+		return load.At("open", s.Dir, err)
 	}
 	defer unix.Close(fd)
-	return at("syncfs", s.Dir, unix.Syncfs(fd))
+	return load.At("syncfs", s.Dir, unix.Syncfs(fd))
 }

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"latchfs/integration/bench/internal/figures"
+	"latchfs/integration/bench/internal/load"
 )
 
 // report is everything that is printed in the end.
 type report struct {
 	Facts   []fact
-	Works   []work
+	Works   []load.Work
 	Columns []*column
 	Table   table
 }
@@ -41,7 +44,7 @@ func (r report) writeFacts(w *printer) {
 	for _, c := range r.Columns {
 		about := c.About
 		if c.broken != nil {
-			about = "not measured to the end: " + shorten(c.broken.Error())
+			about = "not measured to the end: " + load.Shorten(c.broken.Error())
 		}
 		w.row("column "+c.Title, about)
 	}
@@ -64,13 +67,13 @@ func (r report) writeTimes(w *printer) {
 }
 
 // time is one cell of the table of times.
-func (r report) time(w work, c *column) string {
+func (r report) time(w load.Work, c *column) string {
 	x := r.Table[w.ID][c.ID]
 	switch {
 	case !measured(w, c):
 		return ""
-	case x != nil && summarize(x.Rounds).N > 0:
-		return formatTime(median(x.Rounds))
+	case x != nil && figures.Summarize(x.Rounds).N > 0:
+		return figures.Time(figures.Median(x.Rounds))
 	case x != nil && x.Err != nil:
 		return "failed"
 	}
@@ -87,14 +90,14 @@ func (r report) writeRatios(w *printer) {
 				continue
 			}
 			plain, loopback, bindfs := r.ratio(x, c, plainColumn), r.ratio(x, c, loopbackColumn), r.ratio(x, c, bindfsColumn)
-			wanted, verdict := x.Target.String(), x.Target.verdict(plain, loopback, bindfs)
+			wanted, verdict := x.Target.String(), x.Target.Verdict(plain, loopback, bindfs)
 			switch {
 			case c.NoTargets:
 				wanted, verdict = "–", ""
-			case summarize(r.rounds(x, c.ID)).N == 0:
+			case figures.Summarize(r.rounds(x, c.ID)).N == 0:
 				verdict = "not measured"
 			}
-			w.row(x.Title, c.ID, formatRatio(plain), formatRatio(loopback), formatRatio(bindfs), wanted, verdict)
+			w.row(x.Title, c.ID, figures.Ratio(plain), figures.Ratio(loopback), figures.Ratio(bindfs), wanted, verdict)
 		}
 	}
 }
@@ -121,13 +124,13 @@ func (r report) writeBeside(w *printer, other, title, by string, limit float64) 
 	}
 	var rows [][]string
 	for _, x := range r.Works {
-		ratio := summarize(ratios(r.rounds(x, latchfsColumn), r.rounds(x, other)))
+		ratio := figures.Summarize(figures.Ratios(r.rounds(x, latchfsColumn), r.rounds(x, other)))
 		if ratio.N == 0 {
 			continue
 		}
-		row := []string{x.Title, formatRatio(ratio)}
+		row := []string{x.Title, figures.Ratio(ratio)}
 		if limit > 0 {
-			row = append(row, fmt.Sprintf("≤ %.4g", limit), target{VsPlain: limit}.verdict(ratio, summary{}, summary{}))
+			row = append(row, fmt.Sprintf("≤ %.4g", limit), figures.Target{VsPlain: limit}.Verdict(ratio, figures.Summary{}, figures.Summary{}))
 		}
 		rows = append(rows, row)
 	}
@@ -140,11 +143,11 @@ func (r report) writeBeside(w *printer, other, title, by string, limit float64) 
 	}
 }
 
-func (r report) ratio(w work, c *column, other string) summary {
-	return summarize(ratios(r.rounds(w, c.ID), r.rounds(w, other)))
+func (r report) ratio(w load.Work, c *column, other string) figures.Summary {
+	return figures.Summarize(figures.Ratios(r.rounds(w, c.ID), r.rounds(w, other)))
 }
 
-func (r report) rounds(w work, id string) []float64 {
+func (r report) rounds(w load.Work, id string) []float64 {
 	if x := r.Table[w.ID][id]; x != nil {
 		return x.Rounds
 	}
@@ -157,7 +160,7 @@ func (r report) writeFailures(w *printer) {
 	for _, x := range r.Works {
 		for _, c := range r.Columns {
 			if y := r.Table[x.ID][c.ID]; y != nil && y.Err != nil {
-				lines = append(lines, fmt.Sprintf("- %s, %s: failed %d times, first with: %s", x.Title, c.Title, y.failed, shorten(y.Err.Error())))
+				lines = append(lines, fmt.Sprintf("- %s, %s: failed %d times, first with: %s", x.Title, c.Title, y.failed, load.Shorten(y.Err.Error())))
 			}
 		}
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"latchfs/integration/bench/internal/figures"
+	"latchfs/integration/bench/internal/load"
 )
 
 // plan is what to measure and how often.
 type plan struct {
-	Works  []work
+	Works  []load.Work
 	Rounds int
 	Budget time.Duration // of one measurement
 	// Deadline is when a client is given up, its preparations included.
@@ -31,14 +34,14 @@ type table map[string]map[string]*cell
 
 // measured reports whether a work is done on a column at all. Where the others do the
 // syncs that some durabilities promise, latchfs is measured with those.
-func measured(w work, c *column) bool {
+func measured(w load.Work, c *column) bool {
 	if c.ReadsOnly {
 		return w.Reads
 	}
 	if len(w.Promises) > 0 {
 		return !c.IsLatchfs || slices.Contains(w.Promises, c.Durability)
 	}
-	return !c.CommitsOnly || w.Commits && c.Durability != lazy
+	return !c.CommitsOnly || w.Commits && c.Durability != load.Lazy
 }
 
 // failuresAllowed is how often a cell may fail before it is given up.
@@ -74,21 +77,21 @@ func (p plan) run(ctx context.Context, s *site, columns []*column) table {
 }
 
 // cell of a work and a column, made when it is not there yet.
-func (t table) cell(w work, c *column, rounds int) *cell {
+func (t table) cell(w load.Work, c *column, rounds int) *cell {
 	if t[w.ID] == nil {
 		t[w.ID] = make(map[string]*cell)
 	}
 	if t[w.ID][c.ID] == nil {
 		x := &cell{Rounds: make([]float64, rounds)}
 		for i := range x.Rounds {
-			x.Rounds[i] = missing
+			x.Rounds[i] = figures.Missing()
 		}
 		t[w.ID][c.ID] = x
 	}
 	return t[w.ID][c.ID]
 }
 
-func (p plan) measure(ctx context.Context, s *site, x *cell, w work, c *column, round int, budget time.Duration) {
+func (p plan) measure(ctx context.Context, s *site, x *cell, w load.Work, c *column, round int, budget time.Duration) {
 	if c.failed() != nil || x.failed >= failuresAllowed {
 		return
 	}

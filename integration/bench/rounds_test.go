@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"testing"
+
+	"latchfs/integration/bench/internal/load"
 )
 
 // Each work is compared with what promises the same.
@@ -17,10 +19,11 @@ func TestMeasured(t *testing.T) {
 		"open":         {plainColumn, loopbackColumn, bindfsColumn, latchfsColumn, pageCacheColumn, untrackedColumn},
 	}
 	for id, want := range columns {
-		w, ok := findWork(id)
-		if !ok {
+		i := slices.IndexFunc(load.Works(), func(w load.Work) bool { return w.ID == id })
+		if i < 0 {
 			t.Fatalf("no work %q", id)
 		}
+		w := load.Works()[i]
 		var got []string
 		for _, c := range columnIDs() {
 			if measured(w, newColumn(c)) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"latchfs/integration/bench/internal/load"
 )
 
 // site is where one run keeps everything.
@@ -55,7 +57,7 @@ func (s *site) fill(ctx context.Context, fs string) error {
 			return err
 		}
 	}
-	return makeArchive(s.archive())
+	return load.MakeArchive(s.archive())
 }
 
 func (s *site) archive() string { return filepath.Join(s.Dir, "archive.tar") }

@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// target is what DESIGN section 12 asks of one work, as upper bounds of the
+// Target is what DESIGN section 12 asks of one work, as upper bounds of the
 // time ratio. A zero bound is not asked for.
-type target struct {
+type Target struct {
 	VsPlain    float64 // latchfs takes at most this many times as long as the plain directory
 	VsLoopback float64 // … as loopback
 	VsBindfs   float64 // … as bindfs
@@ -16,12 +16,12 @@ type target struct {
 	OrLoopback bool    // instead of VsPlain: no longer than loopback, for which the kernel does the same
 }
 
-// throughput turns "at least this share of the plain directory's speed" into a
+// Throughput turns "at least this share of the plain directory's speed" into a
 // bound of the time.
-func throughput(share float64) target { return target{VsPlain: 1 / share} }
+func Throughput(share float64) Target { return Target{VsPlain: 1 / share} }
 
 // String is the target as the table shows it.
-func (t target) String() string {
+func (t Target) String() string {
 	var parts []string
 	if t.BeatMounts {
 		parts = append(parts, "< 1 of loopback and bindfs")
@@ -44,10 +44,11 @@ func (t target) String() string {
 	return s
 }
 
-// verdict judges the medians. Where the quartiles lie on both sides of a bound
-// that decided, another run might judge otherwise, and the verdict says so.
-func (t target) verdict(plain, loopback, bindfs summary) string {
-	if t == (target{}) {
+// Verdict judges the medians of the ratios to the other columns: "met" or "not met", "not
+// measured", or "" where nothing is asked. Where the quartiles lie on both sides of a
+// bound that decided, another run might judge otherwise: "within noise" is added then.
+func (t Target) Verdict(plain, loopback, bindfs Summary) string {
+	if t == (Target{}) {
 		return ""
 	}
 	if t.VsPlain > 0 && plain.N == 0 {
@@ -74,7 +75,7 @@ func (t target) verdict(plain, loopback, bindfs summary) string {
 
 // bound is one condition of a target.
 type bound struct {
-	Ratio  summary
+	Ratio  Summary
 	Limit  float64
 	Strict bool // below the limit, not at it
 }

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/bench/internal/figures"
 )
 
 const (
@@ -18,28 +20,28 @@ const (
 	settle = 3 * time.Millisecond
 )
 
-func handoverWorks() []work {
-	return []work{
+func handoverWorks() []Work {
+	return []Work{
 		{
-			ID: "handover", Title: "hand-over to a waiter", Pair: true, Target: target{VsPlain: 3},
-			Does: "from the close of a session that wrote nothing to the return of the next writer's open in another process; elsewhere: from the close of a descriptor with flock to the return of the other's flock",
-			New:  func(s spec) (*job, error) { return newHandover(s, sessionOrFlock(s), false) },
+			ID: "handover", Title: "hand-over to a waiter", Pair: true, Target: figures.Target{VsPlain: 3},
+			Does:    "from the close of a session that wrote nothing to the return of the next writer's open in another process; elsewhere: from the close of a descriptor with flock to the return of the other's flock",
+			prepare: func(s Spec) (*job, error) { return newHandover(s, sessionOrFlock(s), false) },
 		},
 		{
 			ID: "handover-commit", Title: "save 4 KiB and hand over to a waiter", Pair: true, Commits: true,
-			Does: "the same with a commit in the close; elsewhere: from the start of the safe save to the return of the other's flock",
-			New:  func(s spec) (*job, error) { return newHandover(s, sessionOrFlock(s), true) },
+			Does:    "the same with a commit in the close; elsewhere: from the start of the safe save to the return of the other's flock",
+			prepare: func(s Spec) (*job, error) { return newHandover(s, sessionOrFlock(s), true) },
 		},
 		{
 			ID: "handover-flock", Title: "flock hand-over to a waiter", Pair: true,
-			Does: "flock through the mount, in every column",
-			New:  func(s spec) (*job, error) { return newHandover(s, takeFlock, false) },
+			Does:    "flock through the mount, in every column",
+			prepare: func(s Spec) (*job, error) { return newHandover(s, takeFlock, false) },
 		},
 	}
 }
 
 // sessionOrFlock is how a column's writers keep out of each other's way.
-func sessionOrFlock(s spec) func(string) (int, error) {
+func sessionOrFlock(s Spec) func(string) (int, error) {
 	if s.CloseCommits {
 		return takeSession
 	}
@@ -49,18 +51,18 @@ func sessionOrFlock(s spec) func(string) (int, error) {
 // takeSession opens for writing: on latchfs this is the lock.
 func takeSession(path string) (int, error) {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	return fd, at("open for writing", path, err)
+	return fd, At("open for writing", path, err)
 }
 
 // takeFlock opens for reading and takes the native lock.
 func takeFlock(path string) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, at("open", path, err)
+		return -1, At("open", path, err)
 	}
 	if err := unix.Flock(fd, unix.LOCK_EX); err != nil {
 		unix.Close(fd)
-		return -1, at("flock", path, err)
+		return -1, At("flock", path, err)
 	}
 	return fd, nil
 }
@@ -68,29 +70,29 @@ func takeFlock(path string) (int, error) {
 // newHandover is one end of the pair. In each operation the holder takes the
 // lock and says so; the waiter says that it is about to ask, and asks; the
 // holder lets go; the waiter sends the moment it got the lock.
-func newHandover(s spec, take func(string) (int, error), save bool) (*job, error) {
+func newHandover(s Spec, take func(string) (int, error), save bool) (*job, error) {
 	h := &handover{
 		lock: filepath.Join(s.Root, lockDir, "shared.json"),
 		data: filepath.Join(s.Root, lockDir, "data.json"),
 		take: take,
 	}
-	content := bytes.Repeat([]byte("h"), pageSize)
+	content := bytes.Repeat([]byte("h"), PageSize)
 	switch {
 	case save && s.CloseCommits:
-		h.save = func(fd int) error { return at("write", h.lock, writeAll(fd, content)) }
+		h.save = func(fd int) error { return At("write", h.lock, writeAll(fd, content)) }
 		h.saveBefore = true
 	case save:
-		h.save = func(int) error { return saveByRename(h.data, content, full) }
+		h.save = func(int) error { return saveByRename(h.data, content, Full) }
 	}
 	j := &job{fixed: handovers}
 	switch s.Role {
-	case holder:
+	case Holder:
 		j.op = func(int) error {
 			took, err := h.hold()
 			j.samples = append(j.samples, float64(took))
 			return err
 		}
-	case waiter:
+	case Waiter:
 		j.op = func(int) error { return h.wait() }
 	default:
 		return nil, errors.New("a hand-over needs a holder and a waiter")
@@ -130,7 +132,7 @@ func (h *handover) hold() (int64, error) {
 		}
 	}
 	if err := unix.Close(fd); err != nil {
-		return 0, at("close", h.lock, err)
+		return 0, At("close", h.lock, err)
 	}
 	got, err := receive()
 	return got - start, err
@@ -161,7 +163,7 @@ func (h *handover) wait() error {
 	}
 	got := monotonic()
 	if err := unix.Close(fd); err != nil {
-		return at("close", h.lock, err)
+		return At("close", h.lock, err)
 	}
 	return send(got)
 }
@@ -175,14 +177,14 @@ const (
 func send(v int64) error {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], uint64(v))
-	return at("send to", "the partner", writeAll(toPartner, b[:]))
+	return At("send to", "the partner", writeAll(toPartner, b[:]))
 }
 
 func receive() (int64, error) {
 	var b [8]byte
 	n, err := unix.Read(fromPartner, b[:])
 	if err != nil {
-		return 0, at("receive from", "the partner", err)
+		return 0, At("receive from", "the partner", err)
 	}
 	if n != len(b) {
 		return 0, fmt.Errorf("the partner is gone")

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bufio"
@@ -10,16 +10,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// lockClientCommand as first argument makes this program a client of the control
-// file, which does one order after the other.
-const lockClientCommand = "lock-client"
-
-// order is what a client of the control file is told, one line of JSON.
-type order struct {
+// Order is what a client of the control file is told, one line of JSON.
+type Order struct {
 	Do   string // a key of lockOrders
 	N    int    // how many requests
 	From int    // the number of the first file
@@ -28,14 +25,17 @@ type order struct {
 	Path string // below the mount
 }
 
-// answer is what became of an order. Times are nanoseconds of CLOCK_MONOTONIC.
-type answer struct {
+// Answer is what became of an order. Times are nanoseconds of CLOCK_MONOTONIC.
+type Answer struct {
 	Start, End int64
 	N          int // replies, bytes or names, as the order has it
 	Err        string
 }
 
-var lockOrders = map[string]func(*lockClient, order) (int, error){
+// Span is how long the order took.
+func (a Answer) Span() time.Duration { return time.Duration(a.End - a.Start) }
+
+var lockOrders = map[string]func(*lockClient, Order) (int, error){
 	"one by one": (*lockClient).oneByOne,
 	"send":       (*lockClient).send,
 	"hold":       (*lockClient).hold,
@@ -60,13 +60,13 @@ func lockClientMain(args []string) int {
 	c := &lockClient{root: args[0], fd: -1}
 	orders, answers := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	for {
-		var o order
+		var o Order
 		if err := orders.Decode(&o); err == io.EOF {
 			return 0
 		} else if err != nil {
 			return 1
 		}
-		var a answer
+		var a Answer
 		var err error
 		a.Start = monotonic()
 		if do := lockOrders[o.Do]; do != nil {
@@ -87,10 +87,11 @@ func lockClientMain(args []string) int {
 // lockedFile is the name of the i-th file that is locked.
 func lockedFile(i int) string { return fmt.Sprintf("locked/project-%03d/task-%06d.json", i/1000, i) }
 
-// lockedDir is the directory of the i-th file.
-func lockedDir(i int) string { return filepath.Dir(lockedFile(i)) }
+// LockedDir is the directory of the i-th file that is locked, from 0, below the mount. It
+// has to be there.
+func LockedDir(i int) string { return filepath.Dir(lockedFile(i)) }
 
-func (o *order) request(b []byte, i int) []byte {
+func (o *Order) request(b []byte, i int) []byte {
 	return fmt.Appendf(b, `{"op":"acquire","paths":["%s"],"wait":"%s","ttl":"15m"}`+"\n", lockedFile(o.From+i*o.Step), o.Wait)
 }
 
@@ -101,7 +102,7 @@ func (c *lockClient) open() error {
 	}
 	fd, err := unix.Open(filepath.Join(c.root, ".locks/control"), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return at("open", "control", err)
+		return At("open", "control", err)
 	}
 	c.fd = fd
 	c.in = bufio.NewReaderSize(descriptor(fd), 1<<16)
@@ -120,7 +121,7 @@ func (d descriptor) Read(b []byte) (int, error) {
 }
 
 // oneByOne sends a request when the one before it is answered.
-func (c *lockClient) oneByOne(o order) (int, error) {
+func (c *lockClient) oneByOne(o Order) (int, error) {
 	if err := c.open(); err != nil {
 		return 0, err
 	}
@@ -128,7 +129,7 @@ func (c *lockClient) oneByOne(o order) (int, error) {
 	for i := range o.N {
 		line = o.request(line[:0], i)
 		if err := writeAll(c.fd, line); err != nil {
-			return i, at("write", "control", err)
+			return i, At("write", "control", err)
 		}
 		if err := c.reply(); err != nil {
 			return i, err
@@ -138,19 +139,19 @@ func (c *lockClient) oneByOne(o order) (int, error) {
 }
 
 // send sends requests, as many at once as fit into 64 KiB.
-func (c *lockClient) send(o order) (int, error) {
+func (c *lockClient) send(o Order) (int, error) {
 	return c.inBatches(o, func(int) error { return nil })
 }
 
 // hold sends them in the same way, and reads the replies after each batch.
-func (c *lockClient) hold(o order) (int, error) {
+func (c *lockClient) hold(o Order) (int, error) {
 	return c.inBatches(o, func(n int) error {
-		_, err := c.receive(order{N: n})
+		_, err := c.receive(Order{N: n})
 		return err
 	})
 }
 
-func (c *lockClient) inBatches(o order, sent func(n int) error) (int, error) {
+func (c *lockClient) inBatches(o Order, sent func(n int) error) (int, error) {
 	if err := c.open(); err != nil {
 		return 0, err
 	}
@@ -159,7 +160,7 @@ func (c *lockClient) inBatches(o order, sent func(n int) error) (int, error) {
 		b, n = o.request(b, i), n+1
 		if len(b)+200 > cap(b) || i == o.N-1 {
 			if err := writeAll(c.fd, b); err != nil {
-				return i, at("write", "control", err)
+				return i, At("write", "control", err)
 			}
 			if err := sent(n); err != nil {
 				return i, err
@@ -171,7 +172,7 @@ func (c *lockClient) inBatches(o order, sent func(n int) error) (int, error) {
 }
 
 // receive reads replies; each must be a grant.
-func (c *lockClient) receive(o order) (int, error) {
+func (c *lockClient) receive(o Order) (int, error) {
 	for i := range o.N {
 		if err := c.reply(); err != nil {
 			return i, err
@@ -183,29 +184,29 @@ func (c *lockClient) receive(o order) (int, error) {
 func (c *lockClient) reply() error {
 	line, err := c.in.ReadSlice('\n')
 	if err != nil {
-		return at("read", "control", err)
+		return At("read", "control", err)
 	}
 	if !bytes.HasPrefix(line, []byte(`{"ok":true`)) {
-		return errors.New("refused: " + shorten(string(line)))
+		return errors.New("refused: " + Shorten(string(line)))
 	}
 	return nil
 }
 
 // close ends the conversation with everything that it holds.
-func (c *lockClient) close(order) (int, error) {
+func (c *lockClient) close(Order) (int, error) {
 	err := unix.Close(c.fd)
 	c.fd = -1
 	return 0, err
 }
 
 // read reads a file as cat does.
-func (c *lockClient) read(o order) (int, error) {
+func (c *lockClient) read(o Order) (int, error) {
 	b, err := os.ReadFile(filepath.Join(c.root, o.Path))
 	return len(b), err
 }
 
 // walk lists a directory and everything below it, as ls -R does.
-func (c *lockClient) walk(o order) (int, error) {
+func (c *lockClient) walk(o Order) (int, error) {
 	n := 0
 	err := filepath.WalkDir(filepath.Join(c.root, o.Path), func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"math"
@@ -6,19 +6,19 @@ import (
 	"strconv"
 )
 
-// Missing stands for a measurement that could not be taken.
-var missing = math.NaN()
+// Missing stands for a measurement that could not be taken: NaN.
+func Missing() float64 { return math.NaN() }
 
-// Summary describes the measurements of one cell over the rounds.
-type summary struct {
+// Summary describes the measurements of one cell over the rounds: times or ratios.
+type Summary struct {
 	N      int     // measurements present
 	Median float64 // NaN when there are none
 	Q1, Q3 float64 // first and third quartile
 }
 
-// summarize leaves missing values out. Quantiles are interpolated linearly
+// Summarize leaves missing values out. Quantiles are interpolated linearly
 // between the two nearest ranks (Hyndman and Fan's type 7, as in R and numpy).
-func summarize(values []float64) summary {
+func Summarize(values []float64) Summary {
 	present := make([]float64, 0, len(values))
 	for _, v := range values {
 		if !math.IsNaN(v) {
@@ -26,7 +26,7 @@ func summarize(values []float64) summary {
 		}
 	}
 	slices.Sort(present)
-	return summary{
+	return Summary{
 		N:      len(present),
 		Median: quantile(present, 0.5),
 		Q1:     quantile(present, 0.25),
@@ -37,7 +37,7 @@ func summarize(values []float64) summary {
 // quantile wants sorted values; it answers NaN when there are none.
 func quantile(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
-		return missing
+		return Missing()
 	}
 	at := p * float64(len(sorted)-1)
 	low := int(math.Floor(at))
@@ -46,12 +46,12 @@ func quantile(sorted []float64, p float64) float64 {
 	return sorted[low]*(1-part) + sorted[high]*part
 }
 
-// median of unsorted values, NaN when there are none.
-func median(values []float64) float64 { return summarize(values).Median }
+// Median of unsorted values, NaN when there are none.
+func Median(values []float64) float64 { return Summarize(values).Median }
 
-// ratios divides a by b round by round: what disturbs a whole round cancels
+// Ratios divides a by b round by round: what disturbs a whole round cancels
 // out. A round in which either is missing is missing.
-func ratios(a, b []float64) []float64 {
+func Ratios(a, b []float64) []float64 {
 	out := make([]float64, min(len(a), len(b)))
 	for i := range out {
 		out[i] = a[i] / b[i]
@@ -59,8 +59,8 @@ func ratios(a, b []float64) []float64 {
 	return out
 }
 
-// formatTime writes nanoseconds with three significant digits and a unit.
-func formatTime(ns float64) string {
+// Time writes nanoseconds with three significant digits and a unit.
+func Time(ns float64) string {
 	if math.IsNaN(ns) {
 		return "–"
 	}
@@ -89,8 +89,8 @@ func significant(v float64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// formatRatio writes a ratio with its quartiles: "1.04 (1.01–1.09)".
-func formatRatio(s summary) string {
+// Ratio writes a ratio with its quartiles: "1.04 (1.01–1.09)".
+func Ratio(s Summary) string {
 	if s.N == 0 {
 		return "–"
 	}

@@ -1,28 +1,30 @@
-package main
+package load
 
 import (
 	"errors"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/bench/internal/figures"
 )
 
-func appendWorks() []work {
-	return []work{
+func appendWorks() []Work {
+	return []Work{
 		{
-			ID: "append", Title: "append a line durably: open, write, close", Promises: []durability{full},
-			Does: "64 bytes, as `echo >> file` does, on disk when close returns; elsewhere with fdatasync before it",
-			New:  func(s spec) (*job, error) { return newAppendOpen(s, !s.CloseCommits) },
+			ID: "append", Title: "append a line durably: open, write, close", Promises: []Durability{Full},
+			Does:    "64 bytes, as `echo >> file` does, on disk when close returns; elsewhere with fdatasync before it",
+			prepare: func(s Spec) (*job, error) { return newAppendOpen(s, !s.CloseCommits) },
 		},
 		{
-			ID: "append-lazy", Title: "append a line: open, write, close", Target: target{VsLoopback: 1, VsBindfs: 1.2}, Promises: []durability{auto, lazy},
-			Does: "the same, and nobody syncs",
-			New:  func(s spec) (*job, error) { return newAppendOpen(s, false) },
+			ID: "append-lazy", Title: "append a line: open, write, close", Target: figures.Target{VsLoopback: 1, VsBindfs: 1.2}, Promises: []Durability{Auto, Lazy},
+			Does:    "the same, and nobody syncs",
+			prepare: func(s Spec) (*job, error) { return newAppendOpen(s, false) },
 		},
 		{
 			ID: "append-held", Title: "append a line to an open file", Commits: true,
-			Does: "64 bytes through one O_APPEND descriptor, which is not closed meanwhile; nobody syncs",
-			New:  newAppendHeld,
+			Does:    "64 bytes through one O_APPEND descriptor, which is not closed meanwhile; nobody syncs",
+			prepare: newAppendHeld,
 		},
 	}
 }
@@ -42,18 +44,18 @@ func line() []byte {
 func newNotes(root string) (string, error) {
 	path := filepath.Join(root, appendDir, "notes.txt")
 	if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
-		return "", at("unlink", path, err)
+		return "", At("unlink", path, err)
 	}
 	return path, writeFile(path, line(), false)
 }
 
 func openAppend(path string) (int, error) {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
-	return fd, at("open", path, err)
+	return fd, At("open", path, err)
 }
 
 // newAppendOpen appends with an open for each line.
-func newAppendOpen(s spec, sync bool) (*job, error) {
+func newAppendOpen(s Spec, sync bool) (*job, error) {
 	path, err := newNotes(s.Root)
 	if err != nil {
 		return nil, err
@@ -66,20 +68,20 @@ func newAppendOpen(s spec, sync bool) (*job, error) {
 		}
 		if err := writeAll(fd, record); err != nil {
 			unix.Close(fd)
-			return at("write", path, err)
+			return At("write", path, err)
 		}
 		if sync {
 			if err := unix.Fdatasync(fd); err != nil {
 				unix.Close(fd)
-				return at("fdatasync", path, err)
+				return At("fdatasync", path, err)
 			}
 		}
-		return at("close", path, unix.Close(fd))
+		return At("close", path, unix.Close(fd))
 	}
 	return &job{warm: 3, op: op}, nil
 }
 
-func newAppendHeld(s spec) (*job, error) {
+func newAppendHeld(s Spec) (*job, error) {
 	path, err := newNotes(s.Root)
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func newAppendHeld(s spec) (*job, error) {
 	record := line()
 	return &job{
 		warm:  3,
-		op:    func(int) error { return at("write", path, writeAll(fd, record)) },
-		clean: func() error { return at("close", path, unix.Close(fd)) },
+		op:    func(int) error { return At("write", path, writeAll(fd, record)) },
+		clean: func() error { return At("close", path, unix.Close(fd)) },
 	}, nil
 }

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/bench/internal/figures"
 )
 
 const (
@@ -14,40 +16,40 @@ const (
 	streamSize = 256 * mib // the file a sequential write fills
 )
 
-func dataWorks() []work {
-	open := throughput(0.95)
+func dataWorks() []Work {
+	open := figures.Throughput(0.95)
 	small := open
 	small.OrLoopback = true // the kernel's own share is more than that
-	return []work{
+	return []Work{
 		{
 			ID: "seq-write", Title: "sequential write, 1 MiB blocks", Target: open,
-			Does: fmt.Sprintf("a new file filled to %d MiB; per block, without open and close", streamSize/mib),
-			New:  newSeqWrite,
+			Does:    fmt.Sprintf("a new file filled to %d MiB; per block, without open and close", streamSize/mib),
+			prepare: newSeqWrite,
 		},
 		{
 			ID: "seq-read", Title: "sequential read, 1 MiB blocks", Target: open,
-			Does: fmt.Sprintf("an open file of %d MiB, cached; per block", bigSize/mib),
-			New:  newSeqRead,
+			Does:    fmt.Sprintf("an open file of %d MiB, cached; per block", bigSize/mib),
+			prepare: newSeqRead,
 		},
 		{
 			ID: "write-4k", Title: "write, 4 KiB blocks", Target: small,
-			Does: fmt.Sprintf("over and over a new file of %d MiB that stays open; per block", updateSize/mib),
-			New:  newWriteOver,
+			Does:    fmt.Sprintf("over and over a new file of %d MiB that stays open; per block", updateSize/mib),
+			prepare: newWriteOver,
 		},
 		{
 			ID: "update-4k", Title: "write, 4 KiB blocks, into an existing file", Target: small,
-			Does: fmt.Sprintf("over and over an existing file of %d MiB, opened read-write without O_TRUNC; per block", updateSize/mib),
-			New:  newUpdate,
+			Does:    fmt.Sprintf("over and over an existing file of %d MiB, opened read-write without O_TRUNC; per block", updateSize/mib),
+			prepare: newUpdate,
 		},
 		{
 			ID: "read-4k", Title: "random read, 4 KiB", Target: small,
-			Does: fmt.Sprintf("an open file of %d MiB, cached", bigSize/mib),
-			New:  newRandomRead,
+			Does:    fmt.Sprintf("an open file of %d MiB, cached", bigSize/mib),
+			prepare: newRandomRead,
 		},
 	}
 }
 
-func newSeqWrite(s spec) (*job, error) {
+func newSeqWrite(s Spec) (*job, error) {
 	block := bytes.Repeat([]byte("x"), mib)
 	fd, clean, err := newStream(s.Root)
 	if err != nil {
@@ -62,23 +64,23 @@ func newStream(root string) (fd int, clean func() error, err error) {
 	path := filepath.Join(root, streamDir, "stream.bin")
 	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o644)
 	if err != nil {
-		return -1, nil, at("open", path, err)
+		return -1, nil, At("open", path, err)
 	}
 	clean = func() error {
 		truncated := unix.Ftruncate(fd, 0)
 		closed := unix.Close(fd)
 		if truncated != nil {
-			return at("truncate", path, truncated)
+			return At("truncate", path, truncated)
 		}
 		if closed != nil {
-			return at("close", path, closed)
+			return At("close", path, closed)
 		}
-		return at("unlink", path, unix.Unlink(path))
+		return At("unlink", path, unix.Unlink(path))
 	}
 	return fd, clean, nil
 }
 
-func newSeqRead(s spec) (*job, error) {
+func newSeqRead(s Spec) (*job, error) {
 	fd, err := openBig(s.Root)
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func newSeqRead(s spec) (*job, error) {
 	}, nil
 }
 
-func newRandomRead(s spec) (*job, error) {
+func newRandomRead(s Spec) (*job, error) {
 	fd, err := openBig(s.Root)
 	if err != nil {
 		return nil, err
@@ -104,9 +106,9 @@ func newRandomRead(s spec) (*job, error) {
 	random := rand.New(rand.NewPCG(1, 2)) // the same offsets for everybody
 	offsets := make([]int64, 4096)
 	for i := range offsets {
-		offsets[i] = random.Int64N(bigSize/pageSize) * pageSize
+		offsets[i] = random.Int64N(bigSize/PageSize) * PageSize
 	}
-	buf := make([]byte, pageSize)
+	buf := make([]byte, PageSize)
 	return &job{
 		warm: len(offsets), batch: 64,
 		op: func(i int) error { return readAt(fd, buf, offsets[i%len(offsets)]) },
@@ -116,7 +118,7 @@ func newRandomRead(s spec) (*job, error) {
 func openBig(root string) (int, error) {
 	path := filepath.Join(root, bigFile)
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	return fd, at("open", path, err)
+	return fd, At("open", path, err)
 }
 
 func readAt(fd int, buf []byte, offset int64) error {
@@ -127,30 +129,30 @@ func readAt(fd int, buf []byte, offset int64) error {
 	return err
 }
 
-func newWriteOver(s spec) (*job, error) {
+func newWriteOver(s Spec) (*job, error) {
 	fd, clean, err := newStream(s.Root)
 	if err != nil {
 		return nil, err
 	}
-	return &job{warm: updateSize / pageSize, batch: 64, clean: clean, op: overwrite(fd)}, nil
+	return &job{warm: updateSize / PageSize, batch: 64, clean: clean, op: overwrite(fd)}, nil
 }
 
 // newUpdate leaves the file to be committed at the end, which is not timed.
-func newUpdate(s spec) (*job, error) {
+func newUpdate(s Spec) (*job, error) {
 	path := filepath.Join(s.Root, updateFile)
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, at("open", path, err)
+		return nil, At("open", path, err)
 	}
-	clean := func() error { return at("close", path, unix.Close(fd)) }
-	return &job{warm: updateSize / pageSize, batch: 64, clean: clean, op: overwrite(fd)}, nil
+	clean := func() error { return At("close", path, unix.Close(fd)) }
+	return &job{warm: updateSize / PageSize, batch: 64, clean: clean, op: overwrite(fd)}, nil
 }
 
 // overwrite goes through the file from its start to its end, again and again.
 func overwrite(fd int) func(int) error {
-	block := bytes.Repeat([]byte("y"), pageSize)
+	block := bytes.Repeat([]byte("y"), PageSize)
 	return func(i int) error {
-		n, err := unix.Pwrite(fd, block, int64(i%(updateSize/pageSize))*pageSize)
+		n, err := unix.Pwrite(fd, block, int64(i%(updateSize/PageSize))*PageSize)
 		if err == nil && n < len(block) {
 			return fmt.Errorf("short write: %d of %d bytes", n, len(block))
 		}

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"archive/tar"
@@ -35,14 +35,14 @@ const (
 	archivePerDir = 100
 )
 
-// makeFixtures fills a column's directory before anything is mounted on it.
-func makeFixtures(root string) error {
+// MakeFixtures fills a column's directory before anything is mounted on it.
+func MakeFixtures(root string) error {
 	for _, dir := range []string{saveDir, createDir, streamDir, appendDir, untarDir, lockDir} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return err
 		}
 	}
-	page := bytes.Repeat([]byte("s"), pageSize)
+	page := bytes.Repeat([]byte("s"), PageSize)
 	files := map[string][]byte{
 		filepath.Join(root, lockDir, "shared.json"): page,
 		filepath.Join(root, lockDir, "data.json"):   page,
@@ -76,8 +76,8 @@ func writeInBlocks(path string, size int) error {
 	if err != nil {
 		return err
 	}
-	page := bytes.Repeat([]byte("u"), pageSize)
-	for range size / pageSize {
+	page := bytes.Repeat([]byte("u"), PageSize)
+	for range size / PageSize {
 		if _, err = f.Write(page); err != nil {
 			break
 		}
@@ -103,18 +103,18 @@ func manyPaths(root string) []string {
 	return paths
 }
 
-// makeArchive writes the tar file of the untar work.
-func makeArchive(path string) error {
+// MakeArchive writes the tar file of the untar work.
+func MakeArchive(path string) error {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	page := bytes.Repeat([]byte("t"), pageSize)
+	page := bytes.Repeat([]byte("t"), PageSize)
 	for d := range archiveDirs {
 		dir := fmt.Sprintf("dir-%02d/", d)
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
 			return err
 		}
 		for f := range archivePerDir {
-			h := &tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("%sfile-%03d.txt", dir, f), Mode: 0o644, Size: pageSize}
+			h := &tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("%sfile-%03d.txt", dir, f), Mode: 0o644, Size: PageSize}
 			if err := w.WriteHeader(h); err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bytes"
@@ -10,77 +10,79 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// curve is how the time of an operation changes while one thing grows.
-type curve struct {
+// Curve is how the time of an operation changes while one thing grows.
+type Curve struct {
 	ID     string
-	Title  string // one operation
-	Grows  string // what grows, the axis of the drawing
-	Note   string // what is done elsewhere, or kept the same; may be empty
-	Unit   func(int64) string
-	Points []int64
-	Alone  bool // measured on latchfs alone: the others have none of it
-	config func(x int64) string
+	Title  string             // one operation
+	Grows  string             // what grows, the axis of the drawing
+	Note   string             // what is done elsewhere, or kept the same; may be empty
+	Unit   func(int64) string // writes a point
+	Points []int64            // at least two, rising
+	Alone  bool               // measured on latchfs alone: the others have none of it
+	// Config is the policy that latchfs is mounted with at a point; nil: the same at all.
+	Config func(x int64) string
 	// clients is how many processes there are at a point; nil: one.
 	clients func(x int64) int
-	New     func(spec) (*job, error) // in the client; spec.Size is the point
+	prepare func(Spec) (*job, error) // in the client; Spec.Size is the point
 }
 
-func allCurves() []curve {
-	return []curve{
+// Curves are all curves, in the order of the page.
+func Curves() []Curve {
+	return []Curve{
 		{
 			ID: "writers", Title: "safe save, 4 KiB", Grows: "processes that save, each a file of its own", Unit: plainNumber,
 			Note:   "elapsed time divided by all saves",
 			Points: []int64{1, 2, 4, 8, 16, 32, 64}, clients: func(x int64) int { return int(x) },
-			New: func(s spec) (*job, error) { return newSave(s, s.CloseCommits, full) },
+			prepare: func(s Spec) (*job, error) { return newSave(s, s.CloseCommits, Full) },
 		},
 		{
 			ID: "queue", Title: "safe save, 4 KiB", Grows: "processes that save one and the same file", Unit: plainNumber,
 			Note:   "elapsed time divided by all saves; elsewhere nobody waits for anybody, and the last rename wins",
 			Points: []int64{1, 2, 4, 8, 16, 32, 64}, clients: func(x int64) int { return int(x) },
-			New: newQueue,
+			prepare: newQueue,
 		},
 		{
 			ID: "size", Title: "safe save", Grows: "size of the file", Unit: byteNumber,
-			Points: sizes(), New: newSizedSave,
+			Points: sizes(), prepare: newSizedSave,
 		},
 		{
 			ID: "edit", Title: "4 KiB changed in a file", Grows: "size of the file", Unit: byteNumber,
 			Note:   "open without O_TRUNC, write in the middle, close; elsewhere with fdatasync before the close",
-			Points: sizes(), New: newEdit,
+			Points: sizes(), prepare: newEdit,
 		},
 		{
 			ID: "directory", Title: "create, close, unlink", Grows: "names in the directory", Unit: plainNumber,
-			Points: []int64{10, 100, 1_000, 10_000, 100_000, 1_000_000}, New: newInDirectory,
+			Points: []int64{10, 100, 1_000, 10_000, 100_000, 1_000_000}, prepare: newInDirectory,
 		},
 		{
 			ID: "readers", Title: "safe save, 4 KiB", Grows: "files that its process has open to read", Unit: plainNumber,
-			Points: []int64{10, 100, 1_000, 10_000, 100_000}, New: func(s spec) (*job, error) { return newAmongOpen(s, unix.O_RDONLY) },
+			Points: []int64{10, 100, 1_000, 10_000, 100_000}, prepare: func(s Spec) (*job, error) { return newAmongOpen(s, unix.O_RDONLY) },
 		},
 		{
 			ID: "open", Title: "safe save, 4 KiB", Grows: "files that its process has open to write", Unit: plainNumber,
-			Points: []int64{10, 100, 1_000, 3_000}, New: func(s spec) (*job, error) { return newAmongOpen(s, unix.O_WRONLY) },
+			Points: []int64{10, 100, 1_000, 3_000}, prepare: func(s Spec) (*job, error) { return newAmongOpen(s, unix.O_WRONLY) },
 		},
 		{
 			ID: "past", Title: "safe save, 4 KiB", Grows: "saves that the mount has seen before", Unit: plainNumber,
-			Points: []int64{0, 1_000, 3_000, 10_000}, New: newAfterSaves,
+			Points: []int64{0, 1_000, 3_000, 10_000}, prepare: newAfterSaves,
 		},
 		{
 			ID: "names", Title: "open, read, close", Grows: "files that were read before", Unit: plainNumber,
-			Points: []int64{100, 1_000, 10_000, 50_000}, New: newAfterReads,
+			Points: []int64{100, 1_000, 10_000, 50_000}, prepare: newAfterReads,
 		},
 		{
 			ID: "rules", Title: "safe save, 4 KiB", Grows: "rules in the policy", Unit: plainNumber,
-			Points: []int64{1, 10, 100, 1_000}, Alone: true, config: rules,
-			New: func(s spec) (*job, error) { return newSave(s, s.CloseCommits, full) },
+			Points: []int64{1, 10, 100, 1_000}, Alone: true, Config: rules,
+			prepare: func(s Spec) (*job, error) { return newSave(s, s.CloseCommits, Full) },
 		},
 	}
 }
 
 func sizes() []int64 { return []int64{4 << 10, 64 << 10, mib, 16 * mib, 64 * mib, 256 * mib} }
 
-// work is the curve at one point, to be measured like any other work.
-func (c *curve) work(x int64) work {
-	w := work{ID: "curve-" + c.ID, Title: c.Title, Size: x, New: c.New}
+// Work is the curve at one point, to be measured like any other work.
+func (c *Curve) Work(x int64) Work {
+	w := Work{ID: "curve-" + c.ID, Title: c.Title, Size: x, prepare: c.prepare}
 	if c.clients != nil {
 		w.Clients = c.clients(x)
 	}
@@ -118,18 +120,18 @@ func rules(x int64) string {
 }
 
 // newQueue saves a file that all clients save.
-func newQueue(s spec) (*job, error) {
+func newQueue(s Spec) (*job, error) {
 	target := filepath.Join(s.Root, saveDir, "queue.json")
-	content := bytes.Repeat([]byte("x"), pageSize)
+	content := bytes.Repeat([]byte("x"), PageSize)
 	own := fmt.Sprintf("%s-%d", target, s.Index)
 	op := func(int) error {
 		if err := writeFile(own, content, true); err != nil {
 			return err
 		}
 		if err := unix.Rename(own, target); err != nil {
-			return at("rename", own, err)
+			return At("rename", own, err)
 		}
-		return syncDir(filepath.Dir(target))
+		return SyncDir(filepath.Dir(target))
 	}
 	if s.CloseCommits {
 		op = func(int) error { return writeFile(target, content, false) }
@@ -137,7 +139,7 @@ func newQueue(s spec) (*job, error) {
 	return &job{warm: 1, op: op}, nil
 }
 
-func newSizedSave(s spec) (*job, error) {
+func newSizedSave(s Spec) (*job, error) {
 	target := filepath.Join(s.Root, streamDir, "sized.bin")
 	name := target
 	if !s.CloseCommits {
@@ -148,52 +150,52 @@ func newSizedSave(s spec) (*job, error) {
 			return err
 		}
 		if err := unix.Rename(name, target); err != nil {
-			return at("rename", name, err)
+			return At("rename", name, err)
 		}
-		return syncDir(filepath.Dir(target))
+		return SyncDir(filepath.Dir(target))
 	}
-	return &job{warm: 1, op: op, clean: func() error { return at("unlink", target, unix.Unlink(target)) }}, nil
+	return &job{warm: 1, op: op, clean: func() error { return At("unlink", target, unix.Unlink(target)) }}, nil
 }
 
 // writeSized fills a file in blocks of 1 MiB.
 func writeSized(path string, size int64, sync bool) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o644)
 	if err != nil {
-		return at("open", path, err)
+		return At("open", path, err)
 	}
 	block := bytes.Repeat([]byte("x"), int(min(size, mib)))
 	for left := size; left > 0 && err == nil; left -= int64(len(block)) {
-		err = at("write", path, writeAll(fd, block[:min(left, int64(len(block)))]))
+		err = At("write", path, writeAll(fd, block[:min(left, int64(len(block)))]))
 	}
 	if sync && err == nil {
-		err = at("fsync", path, unix.Fsync(fd))
+		err = At("fsync", path, unix.Fsync(fd))
 	}
-	return errors.Join(err, at("close", path, unix.Close(fd)))
+	return errors.Join(err, At("close", path, unix.Close(fd)))
 }
 
-func newEdit(s spec) (*job, error) {
+func newEdit(s Spec) (*job, error) {
 	path := filepath.Join(s.Root, streamDir, "edited.bin")
 	if err := writeSized(path, s.Size, false); err != nil {
 		return nil, err
 	}
-	page := bytes.Repeat([]byte("e"), pageSize)
+	page := bytes.Repeat([]byte("e"), PageSize)
 	op := func(int) error {
 		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return at("open", path, err)
+			return At("open", path, err)
 		}
-		_, err = unix.Pwrite(fd, page, s.Size/2&^(pageSize-1))
+		_, err = unix.Pwrite(fd, page, s.Size/2&^(PageSize-1))
 		if err == nil && !s.CloseCommits {
 			err = unix.Fdatasync(fd)
 		}
-		return errors.Join(at("write", path, err), at("close", path, unix.Close(fd)))
+		return errors.Join(At("write", path, err), At("close", path, unix.Close(fd)))
 	}
-	return &job{warm: 1, op: op, clean: func() error { return at("unlink", path, unix.Unlink(path)) }}, nil
+	return &job{warm: 1, op: op, clean: func() error { return At("unlink", path, unix.Unlink(path)) }}, nil
 }
 
 // newInDirectory makes a file in a directory with so many names, which are made below the
 // mount: names of few inodes, for most filesystems bound how many links an inode has.
-func newInDirectory(s spec) (*job, error) {
+func newInDirectory(s Spec) (*job, error) {
 	const linksOfEach = 30_000
 	dir := filepath.Join(s.Data, "crowd")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -208,7 +210,7 @@ func newInDirectory(s spec) (*job, error) {
 				return nil, err
 			}
 		} else if err := unix.Link(first, path); err != nil && err != unix.EEXIST {
-			return nil, at("link", path, err)
+			return nil, At("link", path, err)
 		}
 	}
 	path := filepath.Join(s.Root, "crowd", "another")
@@ -216,13 +218,13 @@ func newInDirectory(s spec) (*job, error) {
 		if err := createEmpty(path, false); err != nil {
 			return err
 		}
-		return at("unlink", path, unix.Unlink(path))
+		return At("unlink", path, unix.Unlink(path))
 	}
 	return &job{warm: 3, op: op}, nil
 }
 
 // newAmongOpen saves a file in a process that has so many others open.
-func newAmongOpen(s spec, how int) (*job, error) {
+func newAmongOpen(s Spec, how int) (*job, error) {
 	limit := unix.Rlimit{Cur: uint64(s.Size) + 100, Max: uint64(s.Size) + 100}
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, fmt.Errorf("so many open files: %w", err)
@@ -235,11 +237,11 @@ func newAmongOpen(s spec, how int) (*job, error) {
 		path := other(s.Root, i%10_000)
 		fd, err := unix.Open(path, how|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return nil, at("open", path, err)
+			return nil, At("open", path, err)
 		}
 		open = append(open, fd)
 	}
-	j, err := newSave(s, s.CloseCommits, full)
+	j, err := newSave(s, s.CloseCommits, Full)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +259,7 @@ func other(root string, i int64) string {
 }
 
 // makeOthers makes small files below the mount.
-func makeOthers(s spec, n int64) error {
+func makeOthers(s Spec, n int64) error {
 	for i := range n {
 		path := other(s.Data, i)
 		if _, err := os.Lstat(path); err == nil {
@@ -275,8 +277,8 @@ func makeOthers(s spec, n int64) error {
 
 // newAfterSaves saves after so many saves, of a hundred files in turn. A file beside them
 // counts those of the points before.
-func newAfterSaves(s spec) (*job, error) {
-	j, err := newSave(s, s.CloseCommits, full)
+func newAfterSaves(s Spec) (*job, error) {
+	j, err := newSave(s, s.CloseCommits, Full)
 	if err != nil {
 		return nil, err
 	}
@@ -290,14 +292,14 @@ func newAfterSaves(s spec) (*job, error) {
 	content := bytes.Repeat([]byte("x"), 100)
 	for i := done; i < s.Size; i++ {
 		path := filepath.Join(s.Root, saveDir, fmt.Sprintf("past-%02d.json", i%100))
-		if err := saveByRename(path, content, lazy); err != nil {
+		if err := saveByRename(path, content, Lazy); err != nil {
 			return nil, err
 		}
 	}
 	return j, os.WriteFile(count, []byte(fmt.Sprint(max(done, s.Size))), 0o644)
 }
 
-func newAfterReads(s spec) (*job, error) {
+func newAfterReads(s Spec) (*job, error) {
 	if err := makeOthers(s, s.Size); err != nil {
 		return nil, err
 	}

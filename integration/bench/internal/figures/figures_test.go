@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"math"
@@ -16,19 +16,19 @@ func TestSummarize(t *testing.T) {
 	tests := []struct {
 		name   string
 		values []float64
-		want   summary
+		want   Summary
 	}{
-		{"nothing", nil, summary{0, missing, missing, missing}},
-		{"only missing values", []float64{missing, missing}, summary{0, missing, missing, missing}},
-		{"one value", []float64{7}, summary{1, 7, 7, 7}},
-		{"even count", []float64{4, 1, 3, 2}, summary{4, 2.5, 1.75, 3.25}},
-		{"odd count, unsorted", []float64{9, 1, 5, 3, 7}, summary{5, 5, 3, 7}},
-		{"an outlier does not move the median", []float64{1, 1, 1, 1, 1e9}, summary{5, 1, 1, 1}},
-		{"missing values are left out", []float64{missing, 3, missing, 1, 2}, summary{3, 2, 1.5, 2.5}},
+		{"nothing", nil, Summary{0, Missing(), Missing(), Missing()}},
+		{"only missing values", []float64{Missing(), Missing()}, Summary{0, Missing(), Missing(), Missing()}},
+		{"one value", []float64{7}, Summary{1, 7, 7, 7}},
+		{"even count", []float64{4, 1, 3, 2}, Summary{4, 2.5, 1.75, 3.25}},
+		{"odd count, unsorted", []float64{9, 1, 5, 3, 7}, Summary{5, 5, 3, 7}},
+		{"an outlier does not move the median", []float64{1, 1, 1, 1, 1e9}, Summary{5, 1, 1, 1}},
+		{"missing values are left out", []float64{Missing(), 3, Missing(), 1, 2}, Summary{3, 2, 1.5, 2.5}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := summarize(tt.values)
+			got := Summarize(tt.values)
 			if got.N != tt.want.N || !same(got.Median, tt.want.Median) ||
 				!same(got.Q1, tt.want.Q1) || !same(got.Q3, tt.want.Q3) {
 				t.Errorf("summarize(%v) = %+v, want %+v", tt.values, got, tt.want)
@@ -39,7 +39,7 @@ func TestSummarize(t *testing.T) {
 
 func TestSummarizeLeavesItsArgumentAlone(t *testing.T) {
 	values := []float64{3, 1, 2}
-	summarize(values)
+	Summarize(values)
 	if values[0] != 3 || values[1] != 1 || values[2] != 2 {
 		t.Errorf("values were reordered: %v", values)
 	}
@@ -47,14 +47,14 @@ func TestSummarizeLeavesItsArgumentAlone(t *testing.T) {
 
 func TestRatiosArePaired(t *testing.T) {
 	// The second round was ten times slower for both: the ratio stays.
-	got := ratios([]float64{2, 20, missing, 4}, []float64{1, 10, 1, missing})
-	want := []float64{2, 2, missing, missing}
+	got := Ratios([]float64{2, 20, Missing(), 4}, []float64{1, 10, 1, Missing()})
+	want := []float64{2, 2, Missing(), Missing()}
 	for i := range want {
 		if !same(got[i], want[i]) {
 			t.Errorf("round %d: ratio %v, want %v", i, got[i], want[i])
 		}
 	}
-	if got := ratios([]float64{1, 2}, []float64{1}); len(got) != 1 {
+	if got := Ratios([]float64{1, 2}, []float64{1}); len(got) != 1 {
 		t.Errorf("rounds without a partner were kept: %v", got)
 	}
 }
@@ -64,7 +64,7 @@ func TestFormatTime(t *testing.T) {
 		ns   float64
 		want string
 	}{
-		{missing, "–"},
+		{Missing(), "–"},
 		{0.5, "0.50 ns"},
 		{312, "312 ns"},
 		{999.4, "999 ns"},
@@ -76,17 +76,17 @@ func TestFormatTime(t *testing.T) {
 		{1.25e9, "1.25 s"},
 	}
 	for _, tt := range tests {
-		if got := formatTime(tt.ns); got != tt.want {
+		if got := Time(tt.ns); got != tt.want {
 			t.Errorf("formatTime(%v) = %q, want %q", tt.ns, got, tt.want)
 		}
 	}
 }
 
 func TestFormatRatio(t *testing.T) {
-	if got, want := formatRatio(summarize([]float64{1, 1.1, 1.2})), "1.10 (1.05–1.15)"; got != want {
+	if got, want := Ratio(Summarize([]float64{1, 1.1, 1.2})), "1.10 (1.05–1.15)"; got != want {
 		t.Errorf("formatRatio = %q, want %q", got, want)
 	}
-	if got, want := formatRatio(summarize(nil)), "–"; got != want {
+	if got, want := Ratio(Summarize(nil)), "–"; got != want {
 		t.Errorf("formatRatio of nothing = %q, want %q", got, want)
 	}
 }

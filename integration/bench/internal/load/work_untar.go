@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"fmt"
@@ -6,18 +6,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"latchfs/integration/bench/internal/figures"
 )
 
-func untarWork() work {
-	return work{
-		ID: "untar", Title: "untar of 2,000 files", Target: target{VsLoopback: 1, VsBindfs: 1.2}, Commits: true,
+func untarWork() Work {
+	return Work{
+		ID: "untar", Title: "untar of 2,000 files", Target: figures.Target{VsLoopback: 1, VsBindfs: 1.2}, Commits: true,
 		Does: fmt.Sprintf("`tar -xf` of %d files of 4 KiB in %d directories, started as a process; per archive; tar syncs nothing, but latchfs commits each file",
 			archiveDirs*archivePerDir, archiveDirs),
-		New: newUntar,
+		prepare: newUntar,
 	}
 }
 
-func newUntar(s spec) (*job, error) {
+func newUntar(s Spec) (*job, error) {
 	dir := filepath.Join(s.Root, untarDir)
 	tar, err := exec.LookPath("tar")
 	if err != nil {
