@@ -20,6 +20,7 @@ type renaming struct {
 	moving       *commit.LazyMove // what is renamed stays unsettled
 	anew         bool             // what is renamed was made a moment ago, and the disk may not know it yet
 	made         []*change        // what it makes of the names of files
+	ofFile       []*change        // what the exchange of a directory makes of the names of a file
 	merging      *merging         // what is renamed was merged with what it replaces; nil: it was not
 }
 
@@ -135,6 +136,9 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	case r.fromSt == nil:
 		f.followLive([]*change{r.made[0].other})
 	case r.isDir():
+		for _, ch := range r.ofFile {
+			ch.know() // looks at processes, too
+		}
 		f.carryMoved(r)
 		r.movedDirs()
 	}
@@ -159,7 +163,7 @@ func (r *renaming) replace(l *lockmgr.Lock, own *session) unix.Errno {
 		r.made = []*change{from}
 		return r.publishUnderNewName(own)
 	case r.isDir():
-		return r.renameDir()
+		return r.renameDir(l)
 	}
 	keepBase := r.f.holdBase(r.to, r.toSt)
 	e := r.renameFile(l)
@@ -232,7 +236,7 @@ func (r *renaming) exchangeLocks(own, replaced *session) {
 
 // renameDir moves a directory, and with it what is known by the paths below: locks,
 // versions that were read, which files are live. Who asks by the new names finds it.
-func (r *renaming) renameDir() unix.Errno {
+func (r *renaming) renameDir(l *lockmgr.Lock) unix.Errno {
 	f := r.f
 	moveKnowledge := r.movesKnowledge() // looks at processes, for which nobody must wait
 	if r.flags&unix.RENAME_EXCHANGE == 0 && isDirectory(r.toSt) {
@@ -243,6 +247,7 @@ func (r *renaming) renameDir() unix.Errno {
 	f.paths.Lock()
 	defer f.paths.Unlock()
 	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	r.ofFile = r.fileChanges(l)
 	if err := r.move(); err != nil {
 		return errnoOf(err)
 	}
@@ -254,6 +259,9 @@ func (r *renaming) renameDir() unix.Errno {
 	r.setNamesLocked(now)
 	f.mu.Unlock()
 	f.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0}, moveKnowledge)
+	for _, ch := range r.ofFile {
+		ch.enter()
+	}
 	return 0
 }
 

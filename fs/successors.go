@@ -167,6 +167,24 @@ func (r *renaming) changes(l *lockmgr.Lock) (to, from *change) {
 	return to, from
 }
 
+// fileChanges are the changes of the names of a file that is about to change places with a
+// directory, none if there is no such file. The directory's name is, to them, a free one:
+// what is recorded of directories goes by what is below them. FS.paths is held.
+func (r *renaming) fileChanges(l *lockmgr.Lock) []*change {
+	f, file, now, before := r.f, r.fromSt, r.to, r.from
+	if isDirectory(file) {
+		file, now, before = r.toSt, r.from, r.to
+	}
+	if r.flags&unix.RENAME_EXCHANGE == 0 || !isFile(file) {
+		return nil
+	}
+	comes, goes := r.c.changes(opRename, now, l.Token()), r.c.changes(opRename, before, l.Token())
+	comes.is, comes.other, goes.was, goes.other = file, goes, file, comes
+	goes.next = f.succeed(before.dir, before.name, goes.path, f.versionSettings(goes.path), file)
+	comes.next = f.succeed(now.dir, now.name, comes.path, f.versionSettings(comes.path), nil)
+	return []*change{comes, goes}
+}
+
 // rightsAt is who may read the file that has a name now.
 func (f *FS) rightsAt(dir *inode, name string) history.Rights {
 	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -272,3 +272,57 @@ open("e/f", "w").write(text + "1")
 		}
 	}, adaptive())
 }
+
+// A file that changes places with a directory is the file that it was: its writer may
+// change it, and whoever has not seen it under that name may not.
+func TestFileExchangedWithDirectory(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import ctypes, os, sys
+def exchange(a, b): assert ctypes.CDLL(None).renameat2(-100, a.encode(), -100, b.encode(), 2) == 0
+def save(name, content):
+    with open(name, "w") as f: f.write(content)
+save("a", "one")
+open("a").read()
+os.mkdir("e")
+exchange("a", "e")
+assert open("e").read() == "one" and os.path.isdir("a")
+save("e", "one more")
+save("b", "two")
+exchange("b", "a")
+save("a", "three")
+assert open("a").read() == "three" and os.path.isdir("b")
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Python(t, script)
+		for _, ev := range m.Events() {
+			if ev.Event == "bypass" || ev.Event == "conflict" {
+				t.Errorf("%+v", ev)
+			}
+		}
+		m.WriteFile("f", "old")
+		reader := m.LaunchPython(t, `
+import errno
+open("f").read()
+print("read", flush=True)
+input()
+try:
+    open("f", "w").write("based on old")
+    print("written")
+except OSError as e:
+    print(errno.errorcode[e.errno])
+`)
+		reader.AwaitLine("read")
+		m.Python(t, `
+import ctypes, os
+os.mkdir("d")
+open("g", "w").write("another")
+for a, b in (b"f", b"d"), (b"g", b"f"):
+    assert ctypes.CDLL(None).renameat2(-100, a, -100, b, 2) == 0
+`)
+		reader.Send("")
+		if got := reader.OK(); got != "read\nEBUSY\n" {
+			t.Errorf("who has read what had the name before is told %q", got)
+		}
+	})
+}
