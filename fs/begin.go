@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -243,18 +244,31 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 	case st.Size == 0:
 		s.filled = true
 	case st.Size <= s.f.fillNow:
-		if err := s.shadow.Fill(basefd); err != nil {
+		err := s.shadow.Fill(basefd)
+		if e := errnoOf(err); e == unix.ENOSPC || e == unix.EDQUOT {
+			return s.fillLater(st.Size) // whoever cuts the file needs no room for it
+		}
+		if err != nil {
 			return errnoOf(err)
 		}
 		s.filled = true
 	default:
-		if unix.IoctlFileClone(s.shadow.FD(), basefd) == nil {
-			s.filled = true
-		} else if err := unix.Ftruncate(s.shadow.FD(), st.Size); err != nil {
-			return errnoOf(err)
+		if unix.IoctlFileClone(s.shadow.FD(), basefd) != nil {
+			return s.fillLater(st.Size)
 		}
+		s.filled = true
 	}
 	return errnoOf(s.shadow.Mark())
+}
+
+// fillLater leaves the shadow with nothing but the size of the old content, which it gets
+// before it is changed.
+func (s *session) fillLater(size int64) unix.Errno {
+	err := errors.Join(unix.Ftruncate(s.shadow.FD(), 0), unix.Ftruncate(s.shadow.FD(), size))
+	if err == nil {
+		err = s.shadow.Mark()
+	}
+	return errnoOf(err)
 }
 
 // enter gives the session its inode and makes it the session of its name.

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -83,14 +84,14 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 		return n, status(e)
 	}
 	var n int
-	change, cached := f.change, in.WriteFlags&fuse.WRITE_CACHE != 0
+	change, cached := f.cut, in.WriteFlags&fuse.WRITE_CACHE != 0
 	switch {
 	case cached:
 		change = f.changeRead // pages of a mapping, which were read before
 	case in.Offset == 0 && h.stale.Load() != nil:
 		h.sess.mergeThrough(h, h.sess.becomeKnown)
 	}
-	e := change(h, func(fd int) error {
+	e := change(h, math.MaxInt64, func(fd int) error {
 		err := f.asSender(h, &in.InHeader, cached, func() (err error) {
 			n, err = unix.Pwritev(fd, data, int64(in.Offset))
 			return err
@@ -113,8 +114,13 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 // the shadow has the old content first, and remembers that a change failed: a
 // shadow that missed a write is never committed.
 func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
+	return f.cut(h, math.MaxInt64, do)
+}
+
+// cut is change by a cut to size bytes, behind which nothing of the old content counts.
+func (f *FS) cut(h *handle, size int64, do func(fd int) error) unix.Errno {
 	if h.stale.Load() == nil {
-		return f.changeRead(h, do)
+		return f.changeRead(h, size, do)
 	}
 	s := h.sess
 	s.mu.Lock()
@@ -126,11 +132,11 @@ func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	return f.changeRead(h, do)
+	return f.changeRead(h, size, do)
 }
 
-// changeRead is change where the version that is changed is known.
-func (f *FS) changeRead(h *handle, do func(fd int) error) unix.Errno {
+// changeRead is cut where the version that is changed is known.
+func (f *FS) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno {
 	s := h.sess
 	if s == nil || h.kind != shadowHandle {
 		fd, e := f.file(h)
@@ -152,7 +158,7 @@ func (f *FS) changeRead(h *handle, do func(fd int) error) unix.Errno {
 			return unix.EIO
 		}
 	}
-	if e := s.fillLocked(); e != 0 {
+	if e := s.fillToLocked(size); e != 0 {
 		return e
 	}
 	fd := s.shadow.FD()

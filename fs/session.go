@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -210,11 +211,15 @@ func (s *session) noteLocked(o lockmgr.Owner) {
 }
 
 // fill gives a lazily made shadow the old content, before its first change.
-func (s *session) fillLocked() unix.Errno {
+func (s *session) fillLocked() unix.Errno { return s.fillToLocked(math.MaxInt64) }
+
+// fillToLocked is fillLocked for a shadow that is cut to size bytes next, before s.mu is given
+// back: on a full disk there may be no room for more of them.
+func (s *session) fillToLocked(size int64) unix.Errno {
 	if s.filled || s.state.hasEnded() {
 		return 0
 	}
-	err := s.shadow.Fill(s.baseFD)
+	err := s.shadow.FillTo(s.baseFD, size)
 	if err == nil {
 		err = s.shadow.Mark()
 	}

@@ -172,7 +172,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 				return e
 			}
 		}
-		e := f.change(h, func(fd int) error {
+		e := f.cut(h, int64(size), func(fd int) error {
 			if err := unix.Ftruncate(fd, int64(size)); err != nil {
 				return err
 			}
@@ -227,7 +227,7 @@ func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 		return unix.ESTALE
 	}
 	if size > 0 {
-		if e := s.fillLocked(); e != 0 {
+		if e := s.fillToLocked(size); e != 0 {
 			return e
 		}
 	}

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"errors"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -13,13 +14,17 @@ import (
 // opened for reading: by reflink where the filesystem can, else by copying the
 // data and leaving the holes. Metadata and times are as before, the times the
 // base's. base's file offset is moved.
-func (sh *Shadow) Fill(base int) error {
+func (sh *Shadow) Fill(base int) error { return sh.FillTo(base, math.MaxInt64) }
+
+// FillTo is Fill for a shadow that is about to be cut to most bytes: what lies behind them
+// is not copied, and the shadow has that size. Where the filesystem clones it has it all.
+func (sh *Shadow) FillTo(base int, most int64) error {
 	var from, before unix.Stat_t
 	if err := errors.Join(unix.Fstat(base, &from), unix.Fstat(sh.fd, &before)); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
 	caps, capsErr := disk.GetXattr(sh.fd, disk.XattrCapability)
-	if err := sh.s.disk.CopyContent(sh.as, base, sh.fd, from.Size); err != nil {
+	if err := sh.s.disk.CopyContent(sh.as, base, sh.fd, min(from.Size, most)); err != nil {
 		return err
 	}
 	// Any write takes file capabilities away, and one without CAP_FSETID the

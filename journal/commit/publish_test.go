@@ -202,7 +202,7 @@ func TestStepsOfEachDurability(t *testing.T) {
 		}
 		w.write("g", "old")
 		sh, base := w.shadowOf("g")
-		check(t, disk.WriteAll(sh.FD(), []byte("new"), 0))
+		check(t, disk.WriteAll(sh.FD(), []byte("longer than before"), 0))
 		w.steps = nil
 		target := openFile(t, w.path("g"), os.O_RDWR)
 		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("g", base))

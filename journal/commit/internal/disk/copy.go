@@ -35,14 +35,39 @@ func (s *Disk) Reserve(as Runner, shadow, target int) error {
 		return os.NewSyscallError("fstat", err)
 	}
 	return EachData(shadow, st.Size, func(start, end int64) error {
-		err := s.Do("fallocate", func() error {
-			return as.Run(func() error { return unix.Fallocate(target, unix.FALLOC_FL_KEEP_SIZE, start, end-start) })
+		// XFS wants free blocks for the whole of a range, whatever is there already.
+		return eachHole(target, start, end, func(start, end int64) error {
+			err := s.Do("fallocate", func() error {
+				return as.Run(func() error { return unix.Fallocate(target, unix.FALLOC_FL_KEEP_SIZE, start, end-start) })
+			})
+			if errors.Is(err, unix.EOPNOTSUPP) {
+				return nil
+			}
+			return err
 		})
-		if errors.Is(err, unix.EOPNOTSUPP) {
+	})
+}
+
+// eachHole runs do for the parts of a range of fd that have no data, also behind its end.
+func eachHole(fd int, start, end int64, do func(start, end int64) error) error {
+	for start < end {
+		hole, err := unix.Seek(fd, start, unix.SEEK_HOLE)
+		if err != nil {
+			return do(start, end) // it is behind the end, or nobody can tell
+		}
+		if hole >= end {
 			return nil
 		}
-		return err
-	})
+		data, err := unix.Seek(fd, hole, unix.SEEK_DATA)
+		if err != nil || data > end {
+			data = end
+		}
+		if err := do(hole, data); err != nil {
+			return err
+		}
+		start = data
+	}
+	return nil
 }
 
 // Overwrite replaces the content of target, whatever it is, by the size bytes
