@@ -4,7 +4,7 @@ import "slices"
 
 // find is the number of the content with an id, 0 if the index has none.
 func (x *index) find(id [idSize]byte) uint32 {
-	return x.byID.find(hashOfID(id), func(c uint32) bool { return x.contents.at(c).id == id })
+	return x.byID.Find(hashOfID(id), func(c uint32) bool { return x.contents.At(c).id == id })
 }
 
 // claims are the versions that hold a content.
@@ -15,7 +15,7 @@ func (x *index) claims(c uint32) []claim {
 	if all := x.shared[c]; all != nil {
 		return all
 	}
-	if one := x.contents.at(c).claim; one.version != 0 {
+	if one := x.contents.At(c).claim; one.version != 0 {
 		return []claim{one}
 	}
 	return nil
@@ -23,9 +23,9 @@ func (x *index) claims(c uint32) []claim {
 
 func (x *index) setClaims(c uint32, all []claim) {
 	delete(x.shared, c)
-	x.contents.at(c).claim = claim{}
+	x.contents.At(c).claim = claim{}
 	if len(all) > 0 {
-		x.contents.at(c).claim = all[0]
+		x.contents.At(c).claim = all[0]
 	}
 	if len(all) > 1 {
 		x.shared[c] = all
@@ -46,23 +46,23 @@ func (x *index) claim(c claim, text string) {
 	id := idOf(text)
 	n := x.find(id)
 	if n == 0 {
-		n = x.contents.add(content{id: id, claim: c})
-		x.byID.add(n, x.hashID)
+		n = x.contents.Add(content{id: id, claim: c})
+		x.byID.Add(n, x.hashID)
 	} else {
 		x.setClaims(n, append(slices.Clone(x.claims(n)), c))
 	}
-	x.versions.at(c.version).content = n
+	x.versions.At(c.version).content = n
 	if x.reading != nil {
 		delete(x.reading.size, c.version)
 		if x.reading.onDisk[id] {
-			x.reading.size[c.version] = x.files.at(c.file).state.Size
+			x.reading.size[c.version] = x.files.At(c.file).state.Size
 		}
 	}
 }
 
 // unclaim is the end of that.
 func (x *index) unclaim(c claim) {
-	v := x.versions.at(c.version)
+	v := x.versions.At(c.version)
 	n := v.content
 	if n == 0 {
 		return
@@ -75,7 +75,7 @@ func (x *index) unclaim(c claim) {
 // trim drops a content that is not kept and will not be: it is neither that of a path's
 // last version nor of the one before, which a commit replaces and then keeps.
 func (x *index) trim(c uint32) {
-	if c == 0 || x.contents.at(c).kept != 0 || x.reading != nil && x.reading.onDisk[x.contents.at(c).id] {
+	if c == 0 || x.contents.At(c).kept != 0 || x.reading != nil && x.reading.onDisk[x.contents.At(c).id] {
 		return
 	}
 	all := x.claims(c)
@@ -83,29 +83,29 @@ func (x *index) trim(c uint32) {
 		return
 	}
 	for _, o := range all {
-		x.versions.at(o.version).content = 0
+		x.versions.At(o.version).content = 0
 	}
 	delete(x.shared, c)
-	x.byID.remove(c, x.hashID)
-	x.contents.drop(c)
+	x.byID.Remove(c, x.hashID)
+	x.contents.Drop(c)
 }
 
 // isRecent reports whether a version is its path's last one, or the one before.
 func (x *index) isRecent(c claim) bool {
-	last := x.files.at(c.file).last
-	return last == c.version || last != 0 && x.versions.at(last).before == c.version
+	last := x.files.At(c.file).last
+	return last == c.version || last != 0 && x.versions.At(last).before == c.version
 }
 
 // isUnclaimed reports whether no path claims a content any more.
 func (x *index) isUnclaimed(c uint32) bool {
-	return !slices.ContainsFunc(x.claims(c), func(o claim) bool { return x.versions.at(o.version).flags&released == 0 })
+	return !slices.ContainsFunc(x.claims(c), func(o claim) bool { return x.versions.At(o.version).flags&released == 0 })
 }
 
 // hasRead is called when the log has been read, and what is kept is known.
 func (x *index) hasRead() {
 	x.reading = nil
-	for c := uint32(1); c <= x.contents.size; c++ {
-		if x.contents.at(c).id != ([idSize]byte{}) {
+	for c := uint32(1); c <= x.contents.Size(); c++ {
+		if x.contents.At(c).id != ([idSize]byte{}) {
 			x.trim(c)
 		}
 	}
@@ -114,6 +114,6 @@ func (x *index) hasRead() {
 
 // isEnd reports whether a path is as it was when it went.
 func (x *index) isEnd(e fade) bool {
-	f := x.files.at(e.file)
+	f := x.files.At(e.file)
 	return f.last != 0 && x.last(e.file).seq == offsetOf(e.seq)
 }

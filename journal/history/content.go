@@ -44,12 +44,12 @@ func (s *Store) findContents() error {
 	}
 	s.x.hasRead()
 	var all []uint32
-	for i := s.queue.first; i != 0; i = s.kept.at(i).age.next {
+	for i := s.queue.first; i != 0; i = s.kept.At(i).age.next {
 		all = append(all, i)
 	}
 	slices.SortFunc(all, func(a, b uint32) int {
-		ka, kb := s.kept.at(a), s.kept.at(b)
-		ida, idb := s.x.contents.at(ka.content).id, s.x.contents.at(kb.content).id
+		ka, kb := s.kept.At(a), s.kept.At(b)
+		ida, idb := s.x.contents.At(ka.content).id, s.x.contents.At(kb.content).id
 		return cmp.Or(cmp.Compare(ka.since, kb.since), bytes.Compare(ida[:], idb[:]))
 	})
 	s.queue = queue{}
@@ -58,7 +58,7 @@ func (s *Store) findContents() error {
 	}
 	for _, i := range all {
 		s.queue.push(&s.kept, i, (*kept).inAge)
-		s.users[s.kept.at(i).user].queue.push(&s.kept, i, (*kept).ofUser)
+		s.users[s.kept.At(i).user].queue.push(&s.kept, i, (*kept).ofUser)
 	}
 	return nil
 }
@@ -106,9 +106,9 @@ func (s *Store) foundLocked(id string) bool {
 	}
 	whole := false
 	for _, o := range s.x.claims(c) {
-		v := s.x.versions.at(o.version)
+		v := s.x.versions.At(o.version)
 		v.flags &^= released
-		if s.x.reading.size[o.version] == st.Size || s.x.files.at(o.file).loose && s.x.current(o) {
+		if s.x.reading.size[o.version] == st.Size || s.x.files.At(o.file).loose && s.x.current(o) {
 			whole = true
 		} else {
 			v.flags |= released
@@ -133,7 +133,7 @@ func (s *Store) hasACL(id string) bool {
 
 // enterLocked notes that c is kept.
 func (s *Store) enterLocked(c uint32, st *unix.Stat_t) {
-	e := s.x.contents.at(c)
+	e := s.x.contents.At(c)
 	if e.kept != 0 {
 		return
 	}
@@ -144,16 +144,16 @@ func (s *Store) enterLocked(c uint32, st *unix.Stat_t) {
 	if s.x.reading != nil {
 		k.reach = s.x.reading.reach[e.id]
 	}
-	i := s.kept.add(k)
+	i := s.kept.Add(k)
 	e.kept = i
 	s.gen++
 	s.queue.push(&s.kept, i, (*kept).inAge)
-	s.inos.add(i, s.hashIno)
+	s.inos.Add(i, s.hashIno)
 	s.bytes += k.weight()
 	s.countLocked(i)
 	for _, o := range s.x.claims(c) {
-		f, v := s.x.files.at(o.file), s.x.versions.at(o.version)
-		if f.oldest != 0 && v.seq.get() < s.x.versions.at(f.oldest).seq.get() {
+		f, v := s.x.files.At(o.file), s.x.versions.At(o.version)
+		if f.oldest != 0 && v.seq.get() < s.x.versions.At(f.oldest).seq.get() {
 			f.oldest = o.version
 		}
 	}
@@ -200,7 +200,7 @@ func (s *Store) recallLocked(f uint32, id string) (content uint32) {
 
 // pruneLocked leaves a path the newest of its contents.
 func (s *Store) pruneLocked(i uint32, most int) {
-	f := s.x.files.at(i)
+	f := s.x.files.At(i)
 	n, first, stop := 0, f.last, f.oldest
 	var drop []uint32
 	s.x.of(i, func(c claim, v *version) bool {
@@ -233,8 +233,8 @@ func (s *Store) releaseLocked(c uint32) {
 func (s *Store) boundLocked() {
 	if s.o.MaxAge > 0 {
 		old := s.o.Now().Add(-s.o.MaxAge)
-		for s.queue.first != 0 && s.kept.at(s.queue.first).isOlder(old) {
-			s.dropLocked(s.kept.at(s.queue.first).content)
+		for s.queue.first != 0 && s.kept.At(s.queue.first).isOlder(old) {
+			s.dropLocked(s.kept.At(s.queue.first).content)
 		}
 	}
 	for s.o.MaxBytes > 0 && s.bytes > s.o.MaxBytes {
@@ -242,38 +242,38 @@ func (s *Store) boundLocked() {
 		if i == 0 {
 			return
 		}
-		s.dropLocked(s.kept.at(i).content)
+		s.dropLocked(s.kept.At(i).content)
 	}
 }
 
 // dropLocked gives a content up. Its file goes a moment later.
 func (s *Store) dropLocked(c uint32) {
-	e := s.x.contents.at(c)
+	e := s.x.contents.At(c)
 	if e.kept == 0 {
 		return
 	}
 	i := e.kept
-	k := s.kept.at(i)
+	k := s.kept.At(i)
 	s.gen++
 	s.bytes -= k.weight()
 	s.uncountLocked(i)
 	s.queue.remove(&s.kept, i, (*kept).inAge)
-	s.inos.remove(i, s.hashIno)
+	s.inos.Remove(i, s.hashIno)
 	s.trash = append(s.trash, garbage{id: e.id, weight: k.weight()})
 	e.kept = 0
-	s.kept.drop(i)
+	s.kept.Drop(i)
 	s.x.trim(c)
 	s.wake()
 }
 
-func (s *Store) hashIno(i uint32) uint32 { return hashOfIno(s.kept.at(i).ino) }
+func (s *Store) hashIno(i uint32) uint32 { return hashOfIno(s.kept.At(i).ino) }
 
 func hashOfIno(ino uint64) uint32 { return uint32(ino * 0x9e3779b97f4a7c15 >> 32) }
 
 // ofInodeLocked is the content that is an inode, 0 if none is: the last one that was
 // entered.
 func (s *Store) ofInodeLocked(ino uint64) uint32 {
-	return s.inos.find(hashOfIno(ino), func(i uint32) bool { return s.kept.at(i).ino == ino })
+	return s.inos.Find(hashOfIno(ino), func(i uint32) bool { return s.kept.At(i).ino == ino })
 }
 
 // Takes reports whether content of that size can be kept at all.
@@ -292,8 +292,8 @@ func (s *Store) Free(bytes int64) (freed int64) {
 		if i == 0 {
 			break
 		}
-		freed += max(s.kept.at(i).weight(), 1)
-		s.dropLocked(s.kept.at(i).content)
+		freed += max(s.kept.At(i).weight(), 1)
+		s.dropLocked(s.kept.At(i).content)
 	}
 	s.emptyLocked()
 	for _, g := range s.trash {
@@ -322,8 +322,8 @@ func (s *Store) findLocked(id string) uint32 {
 
 // keptLocked is what is known of the content with an id, nil if it is not kept.
 func (s *Store) keptLocked(id [idSize]byte) *kept {
-	if c := s.x.find(id); c != 0 && s.x.contents.at(c).kept != 0 {
-		return s.kept.at(s.x.contents.at(c).kept)
+	if c := s.x.find(id); c != 0 && s.x.contents.At(c).kept != 0 {
+		return s.kept.At(s.x.contents.At(c).kept)
 	}
 	return nil
 }
@@ -337,7 +337,7 @@ func (s *Store) OfInode(ino uint64) string {
 	if i == 0 {
 		return ""
 	}
-	return textOf(s.x.contents.at(s.kept.at(i).content).id)
+	return textOf(s.x.contents.At(s.kept.At(i).content).id)
 }
 
 // Renewed tells that another inode is in the place of a content, or none.
@@ -345,7 +345,7 @@ func (s *Store) Renewed(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.findLocked(id)
-	if c == 0 || s.x.contents.at(c).kept == 0 {
+	if c == 0 || s.x.contents.At(c).kept == 0 {
 		return
 	}
 	var st unix.Stat_t
@@ -353,10 +353,10 @@ func (s *Store) Renewed(id string) {
 		s.dropLocked(c)
 		return
 	}
-	i := s.x.contents.at(c).kept
-	s.inos.remove(i, s.hashIno)
-	s.kept.at(i).ino = st.Ino
-	s.inos.add(i, s.hashIno)
+	i := s.x.contents.At(c).kept
+	s.inos.Remove(i, s.hashIno)
+	s.kept.At(i).ino = st.Ino
+	s.inos.Add(i, s.hashIno)
 }
 
 func isHex(s string) bool {

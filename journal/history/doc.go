@@ -38,7 +38,13 @@
 // log when somebody asks for it, without a lock: the index says where, and a reader holds
 // a log that is replaced meanwhile open. So a version costs 32 bytes, a path about 120,
 // and a content that is kept about 80; the number of records bounds them all. The names
-// are a tree, in which the rename of a directory changes one node. No save reads the log.
+// are a tree, in which the rename of a directory changes one node (internal/names); the
+// rest lies in arenas, by number and without pointers (internal/arena), so the garbage
+// collector does not look at it. No save reads the log.
+//
+// Store.mu guards the index and all else that is in memory. Whoever empties the trash
+// holds Store.emptying, and takes mu after it. Queries take mu to find what they need in
+// the index, and read the log without it.
 //
 // A rewrite of the log copies the index (a few megabytes), writes the records from the
 // copy while others go on, and tells the index at the end where they are.

@@ -5,16 +5,19 @@ import (
 	"encoding/hex"
 	"slices"
 	"time"
+
+	"latchfs/journal/history/internal/arena"
+	"latchfs/journal/history/internal/names"
 )
 
 // index is what the records add up to. It does no I/O: what is not needed to enter a
 // version, or to find out what goes, is read from the log when somebody asks.
 type index struct {
-	tree     tree
-	files    arena[file]
-	versions arena[version]
-	contents arena[content]
-	byID     table
+	names    *names.Tree // the value of a path is the number of its file
+	files    arena.Arena[file]
+	versions arena.Arena[version]
+	contents arena.Arena[content]
+	byID     arena.Table
 	// shared has, for a content of several versions, all of them.
 	shared map[uint32][]claim
 	// reading is what is known only while the log is read.
@@ -84,24 +87,24 @@ type reading struct {
 }
 
 func newIndex() *index {
-	x := &index{tree: newTree(), shared: map[uint32][]claim{}}
-	x.tree.moved = func(file, node uint32) { x.files.at(file).node = node }
+	x := &index{shared: map[uint32][]claim{}}
+	x.names = names.New(func(file, node uint32) { x.files.At(file).node = node })
 	return x
 }
 
 // file is the number of a path with versions, 0 if it has none.
 func (x *index) file(path string) uint32 {
-	n := x.tree.find(path)
+	n := x.names.Find(path)
 	if n == 0 {
 		return 0
 	}
-	return x.tree.nodes.at(n).file
+	return x.names.Value(n)
 }
 
-func (x *index) path(file uint32) string { return x.tree.path(x.files.at(file).node) }
+func (x *index) path(file uint32) string { return x.names.Path(x.files.At(file).node) }
 
 // last is the last version of a path that has any.
-func (x *index) last(file uint32) *version { return x.versions.at(x.files.at(file).last) }
+func (x *index) last(file uint32) *version { return x.versions.At(x.files.At(file).last) }
 
 // gone reports whether the path holds nothing.
 func (x *index) gone(file uint32) bool { return x.last(file).flags&isGone != 0 }
@@ -113,20 +116,20 @@ func (x *index) number(f *file, v *version) uint64 {
 
 // current reports whether a version is what its path holds.
 func (x *index) current(c claim) bool {
-	return x.files.at(c.file).last == c.version && !x.gone(c.file)
+	return x.files.At(c.file).last == c.version && !x.gone(c.file)
 }
 
 // kept reports whether the content of a version can be had. That of a path's present
 // version is where the path leads.
 func (x *index) kept(c claim) bool {
-	v := x.versions.at(c.version)
-	return v.content != 0 && x.contents.at(v.content).kept != 0 && v.flags&released == 0 && !x.current(c)
+	v := x.versions.At(c.version)
+	return v.content != 0 && x.contents.At(v.content).kept != 0 && v.flags&released == 0 && !x.current(c)
 }
 
 // all calls do for each path that has versions.
 func (x *index) all(do func(file uint32)) {
-	for i := uint32(1); i <= x.files.size; i++ {
-		if x.files.at(i).last != 0 {
+	for i := uint32(1); i <= x.files.Size(); i++ {
+		if x.files.At(i).last != 0 {
 			do(i)
 		}
 	}
@@ -134,8 +137,8 @@ func (x *index) all(do func(file uint32)) {
 
 // of calls do for the versions of a path, newest first, until it says false.
 func (x *index) of(file uint32, do func(claim, *version) bool) {
-	for i := x.files.at(file).last; i != 0; {
-		v := x.versions.at(i)
+	for i := x.files.At(file).last; i != 0; {
+		v := x.versions.At(i)
 		before := v.before
 		if !do(claim{i, file}, v) {
 			return
@@ -158,9 +161,9 @@ func (x *index) apply(at int64, r *record) {
 			x.reading.reach[id] = offsetOf(at)
 		}
 	case opMove:
-		x.tree.move(string(r.Path), r.To.string(), x.merge)
+		x.names.Move(string(r.Path), r.To.string(), x.merge)
 	case opExchange:
-		x.tree.exchange(string(r.Path), r.To.string())
+		x.names.Exchange(string(r.Path), r.To.string())
 	case opForget:
 		if f := x.file(string(r.Path)); f != 0 {
 			x.forget(f)
@@ -171,30 +174,30 @@ func (x *index) apply(at int64, r *record) {
 // add appends a version to its path. One whose number does not rise begins anew: what
 // came before was dropped.
 func (x *index) add(at int64, r *record) claim {
-	n := x.tree.make(string(r.Path))
-	i := x.tree.nodes.at(n).file
-	if i != 0 && r.Number <= x.files.at(i).number {
+	n := x.names.Make(string(r.Path))
+	i := x.names.Value(n)
+	if i != 0 && r.Number <= x.files.At(i).number {
 		x.forget(i)
-		n, i = x.tree.make(string(r.Path)), 0
+		n, i = x.names.Make(string(r.Path)), 0
 	}
 	if i == 0 {
-		i = x.files.add(file{node: n})
-		x.tree.nodes.at(n).file = i
+		i = x.files.Add(file{node: n})
+		x.names.Set(n, i)
 	}
-	f := x.files.at(i)
+	f := x.files.At(i)
 	x.seq++
 	v := version{record: offsetOf(at), seq: offsetOf(x.seq), number: uint32(r.Number), user: r.user(), before: f.last}
 	if r.Event.gone() {
 		v.flags = isGone
 		x.fading = append(x.fading, fade{i, x.seq, time.Unix(0, r.Time)})
 	}
-	c := claim{x.versions.add(v), i}
+	c := claim{x.versions.Add(v), i}
 	f.last, f.number, f.state, f.loose = c.version, r.Number, r.state(), false
 	x.claim(c, r.Content)
 	x.records++
 	if v.before != 0 {
-		if old := x.versions.at(v.before).before; old != 0 {
-			x.trim(x.versions.at(old).content)
+		if old := x.versions.At(v.before).before; old != 0 {
+			x.trim(x.versions.At(old).content)
 		}
 	}
 	return c
@@ -203,11 +206,11 @@ func (x *index) add(at int64, r *record) claim {
 // setState notes what the last version of a path has become, as the record says that is
 // at a place of the log.
 func (x *index) setState(i uint32, at int64, r *record) {
-	f := x.files.at(i)
-	v := x.versions.at(f.last)
+	f := x.files.At(i)
+	v := x.versions.At(f.last)
 	f.state, f.loose, v.state = r.state(), r.Loose, offsetOf(at)
 	c := claim{f.last, i}
-	if r.Content != "" && (v.content == 0 || x.contents.at(v.content).id != idOf(r.Content)) {
+	if r.Content != "" && (v.content == 0 || x.contents.At(v.content).id != idOf(r.Content)) {
 		x.unclaim(c)
 		x.claim(c, r.Content)
 		v.flags |= renewed
@@ -222,31 +225,30 @@ func (x *index) setState(i uint32, at int64, r *record) {
 // forget drops a path with all its versions. Contents that nobody refers to any more
 // stay as long as they are kept.
 func (x *index) forget(i uint32) {
-	for x.files.at(i).last != 0 {
-		f := x.files.at(i)
+	for x.files.At(i).last != 0 {
+		f := x.files.At(i)
 		v := f.last
 		x.unclaim(claim{v, i})
-		f.last = x.versions.at(v).before
-		x.versions.drop(v)
+		f.last = x.versions.At(v).before
+		x.versions.Drop(v)
 		x.records--
 	}
-	n := x.files.at(i).node
-	x.files.drop(i)
-	x.tree.nodes.at(n).file = 0
-	x.tree.prune(n)
+	n := x.files.At(i).node
+	x.files.Drop(i)
+	x.names.Clear(n)
 }
 
 // removeMarked drops the versions of a path that are marked, of which the last is none.
 func (x *index) removeMarked(i uint32) {
-	f := x.files.at(i)
+	f := x.files.At(i)
 	f.oldest = 0
-	later := x.versions.at(f.last)
+	later := x.versions.At(f.last)
 	for n := later.before; n != 0; {
-		v := x.versions.at(n)
+		v := x.versions.At(n)
 		before := v.before
 		if v.flags&marked != 0 {
 			x.unclaim(claim{n, i})
-			x.versions.drop(n)
+			x.versions.Drop(n)
 			x.records--
 			later.before = before
 		} else {
@@ -258,16 +260,15 @@ func (x *index) removeMarked(i uint32) {
 
 // merge gives a path's versions to another path, which has earlier ones.
 func (x *index) merge(moved, there uint32) {
-	nm, nt := x.tree.nodes.at(moved), x.tree.nodes.at(there)
-	i, old := nm.file, nt.file
-	nm.file, nt.file = 0, i
-	f := x.files.at(i)
+	i, old := x.names.Value(moved), x.names.Value(there)
+	x.names.Set(there, i)
+	f := x.files.At(i)
 	f.node = there
 	if old == 0 {
 		return
 	}
 	x.merged++
-	before, end := *x.files.at(old), x.last(i).seq
+	before, end := *x.files.At(old), x.last(i).seq
 	x.of(old, func(c claim, v *version) bool {
 		for _, o := range x.claims(v.content) {
 			if o.version == c.version {
@@ -276,7 +277,7 @@ func (x *index) merge(moved, there uint32) {
 		}
 		return true
 	})
-	x.files.drop(old)
+	x.files.Drop(old)
 	var chain []uint32
 	x.of(i, func(c claim, v *version) bool {
 		v.number += uint32(before.number)
@@ -285,9 +286,9 @@ func (x *index) merge(moved, there uint32) {
 	})
 	for _, n := range slices.Backward(chain) {
 		x.seq++ // numbers rise with it
-		x.versions.at(n).seq = offsetOf(x.seq)
+		x.versions.At(n).seq = offsetOf(x.seq)
 	}
-	x.versions.at(chain[len(chain)-1]).before = before.last
+	x.versions.At(chain[len(chain)-1]).before = before.last
 	f.number += before.number
 	f.oldest = 0
 	for k := range x.fading {
@@ -296,11 +297,11 @@ func (x *index) merge(moved, there uint32) {
 		}
 	}
 	for _, n := range chain { // those that were the first two are not any more
-		x.trim(x.versions.at(n).content)
+		x.trim(x.versions.At(n).content)
 	}
-	x.trim(x.versions.at(before.last).content)
-	if b := x.versions.at(before.last).before; b != 0 {
-		x.trim(x.versions.at(b).content)
+	x.trim(x.versions.At(before.last).content)
+	if b := x.versions.At(before.last).before; b != 0 {
+		x.trim(x.versions.At(b).content)
 	}
 }
 
@@ -313,7 +314,7 @@ func (x *index) isWorthless(i uint32) bool {
 	worthless := true
 	x.of(i, func(c claim, v *version) bool {
 		worthless = !x.kept(c) || slices.ContainsFunc(x.claims(v.content), func(o claim) bool {
-			return o.file != i && !x.gone(o.file) && x.versions.at(o.version).flags&released == 0
+			return o.file != i && !x.gone(o.file) && x.versions.At(o.version).flags&released == 0
 		})
 		return worthless
 	})
@@ -333,7 +334,7 @@ func textOf(id [idSize]byte) string {
 	return string(text[:])
 }
 
-func (x *index) hashID(c uint32) uint32 { return hashOfID(x.contents.at(c).id) }
+func (x *index) hashID(c uint32) uint32 { return hashOfID(x.contents.At(c).id) }
 
 // hashOfID takes bytes of the id that are random.
 func hashOfID(id [idSize]byte) uint32 { return binary.LittleEndian.Uint32(id[4:]) }

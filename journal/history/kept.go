@@ -1,6 +1,10 @@
 package history
 
-import "time"
+import (
+	"time"
+
+	"latchfs/journal/history/internal/arena"
+)
 
 // kept is what is known of a content that is kept.
 type kept struct {
@@ -35,25 +39,25 @@ func (k *kept) isOlder(than time.Time) bool { return time.Unix(0, k.since).Befor
 // queue is kept contents in their order.
 type queue struct{ first, last uint32 }
 
-func (q *queue) push(a *arena[kept], i uint32, of func(*kept) *links) {
-	*of(a.at(i)) = links{prev: q.last}
+func (q *queue) push(a *arena.Arena[kept], i uint32, of func(*kept) *links) {
+	*of(a.At(i)) = links{prev: q.last}
 	if q.last != 0 {
-		of(a.at(q.last)).next = i
+		of(a.At(q.last)).next = i
 	} else {
 		q.first = i
 	}
 	q.last = i
 }
 
-func (q *queue) remove(a *arena[kept], i uint32, of func(*kept) *links) {
-	l := *of(a.at(i))
+func (q *queue) remove(a *arena.Arena[kept], i uint32, of func(*kept) *links) {
+	l := *of(a.At(i))
 	if l.prev != 0 {
-		of(a.at(l.prev)).next = l.next
+		of(a.At(l.prev)).next = l.next
 	} else {
 		q.first = l.next
 	}
 	if l.next != 0 {
-		of(a.at(l.next)).prev = l.prev
+		of(a.At(l.next)).prev = l.prev
 	} else {
 		q.last = l.prev
 	}

@@ -173,7 +173,7 @@ func TestNamesAgainstModel(t *testing.T) {
 			},
 			"move": func(rt *rapid.T) {
 				from, to := rapid.SampledFrom(dirs).Draw(rt, "from"), rapid.SampledFrom(dirs).Draw(rt, "to")
-				if nested(from, to) {
+				if from == to || strings.HasPrefix(from, to+"/") || strings.HasPrefix(to, from+"/") {
 					rt.Skip("not into itself")
 				}
 				exchange := rapid.Bool().Draw(rt, "exchange")

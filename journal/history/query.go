@@ -95,7 +95,7 @@ func (x *index) inOrder(after, last int64, most int) []place {
 // holds reports whether the version is still there that p was, if no paths have been
 // merged since.
 func (x *index) holds(p place) bool {
-	return x.versions.at(p.version).seq.get() == p.seq
+	return x.versions.At(p.version).seq.get() == p.seq
 }
 
 // Of returns the versions of a path, oldest first.
@@ -141,7 +141,7 @@ func (s *Store) NewestOf(path string) iter.Seq[Version] {
 			more = false
 			if f != 0 {
 				s.x.of(f, func(c claim, v *version) bool {
-					number := s.x.number(s.x.files.at(f), v)
+					number := s.x.number(s.x.files.At(f), v)
 					more = len(q.asked) == atOnce
 					if number < seen && !more {
 						q.addLocked(c)
@@ -177,7 +177,7 @@ func (s *Store) Last(path string) (st State, loose, ok bool) {
 	if i == 0 || s.x.gone(i) {
 		return State{}, false, false
 	}
-	f := s.x.files.at(i)
+	f := s.x.files.At(i)
 	return f.state, f.loose, true
 }
 
@@ -186,8 +186,8 @@ func (s *Store) Last(path string) (st State, loose, ok bool) {
 func (s *Store) Dangling() []Version {
 	s.mu.RLock()
 	q := s.queryLocked()
-	for i := s.queue.first; i != 0; i = s.kept.at(i).age.next {
-		for _, c := range s.x.claims(s.kept.at(i).content) {
+	for i := s.queue.first; i != 0; i = s.kept.At(i).age.next {
+		for _, c := range s.x.claims(s.kept.At(i).content) {
 			if s.x.current(c) {
 				q.addLocked(c)
 			}
@@ -202,14 +202,7 @@ func (s *Store) Dangling() []Version {
 func (s *Store) Below(dir string) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	n := uint32(root)
-	if dir != "" {
-		n = s.x.tree.find(dir)
-	}
-	if n == 0 || s.x.tree.nodes.at(n).kids == 0 {
-		return nil
-	}
-	return s.x.tree.sortedPaths(s.x.tree.below(n))
+	return s.x.names.Below(dir)
 }
 
 // OpenContent opens the content of a version for reading.
@@ -218,8 +211,8 @@ func (s *Store) OpenContent(path string, number uint64) (*os.File, error) {
 	id := ""
 	if f := s.x.file(path); f != 0 {
 		s.x.of(f, func(c claim, v *version) bool {
-			if s.x.number(s.x.files.at(f), v) == number && s.x.kept(c) {
-				id = textOf(s.x.contents.at(v.content).id)
+			if s.x.number(s.x.files.At(f), v) == number && s.x.kept(c) {
+				id = textOf(s.x.contents.At(v.content).id)
 			}
 			return id == ""
 		})

@@ -18,10 +18,10 @@ func (s *Store) Reached(id string, r Reach) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.findLocked(id)
-	if c == 0 || s.x.contents.at(c).kept == 0 || !r.Known {
+	if c == 0 || s.x.contents.At(c).kept == 0 || !r.Known {
 		return
 	}
-	s.kept.at(s.x.contents.at(c).kept).reach = offsetOf(s.logLocked(reachRecord(id, r)))
+	s.kept.At(s.x.contents.At(c).kept).reach = offsetOf(s.logLocked(reachRecord(id, r)))
 }
 
 func reachRecord(id string, r Reach) *record {
@@ -58,7 +58,7 @@ func (s *Store) Forget(path string, chosen func(*Version) bool) (versions int, b
 	}
 	for v := range q.answers() {
 		var st unix.Stat_t
-		if c := s.findLocked(v.Content); c == 0 || s.x.contents.at(c).kept == 0 || !chosen(&v) {
+		if c := s.findLocked(v.Content); c == 0 || s.x.contents.At(c).kept == 0 || !chosen(&v) {
 			continue
 		} else if s.stat(v.Content, &st) == nil {
 			bytes += st.Size

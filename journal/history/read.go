@@ -42,7 +42,7 @@ func (s *Store) queryLocked() *query { return &query{s: s, r: s.log.Reader()} }
 
 func (q *query) addLocked(c claim) {
 	s, x := q.s, q.s.x
-	f, v := x.files.at(c.file), x.versions.at(c.version)
+	f, v := x.files.At(c.file), x.versions.At(c.version)
 	a := asked{
 		version: *v, number: x.number(f, v),
 		current: f.last == c.version, kept: x.kept(c),
@@ -57,10 +57,10 @@ func (q *query) addLocked(c claim) {
 		a.now = f.state
 	}
 	if v.content != 0 {
-		a.id = textOf(x.contents.at(v.content).id)
+		a.id = textOf(x.contents.At(v.content).id)
 	}
 	if a.kept {
-		k := s.kept.at(x.contents.at(v.content).kept)
+		k := s.kept.At(x.contents.At(v.content).kept)
 		a.rights, a.reach = k.rights(), k.reach
 	}
 	for _, at := range []offset{a.record, a.state, a.reach} {

@@ -3,7 +3,6 @@ package history
 import (
 	"maps"
 	"math"
-	"slices"
 
 	"latchfs/journal"
 )
@@ -65,13 +64,13 @@ type copying struct {
 
 func (s *Store) copyLocked(rw *journal.Rewrite) *copying {
 	x := &index{
-		tree:  tree{nodes: s.x.tree.nodes.clone(), texts: texts{chunks: slices.Clone(s.x.tree.texts.chunks)}},
-		files: s.x.files.clone(), versions: s.x.versions.clone(), contents: s.x.contents.clone(), records: s.x.records,
+		names: s.x.names.Snapshot(),
+		files: s.x.files.Clone(), versions: s.x.versions.Clone(), contents: s.x.contents.Clone(), records: s.x.records,
 	}
-	was := &Store{o: s.o, log: s.log, x: x, kept: s.kept.clone(), unlogged: maps.Clone(s.unlogged)}
+	was := &Store{o: s.o, log: s.log, x: x, kept: s.kept.Clone(), unlogged: maps.Clone(s.unlogged)}
 	return &copying{
 		rw: rw, q: was.queryLocked(), was: was,
-		at: make([]offset, x.versions.size+1), reach: make([]offset, was.kept.size+1),
+		at: make([]offset, x.versions.Size()+1), reach: make([]offset, was.kept.Size()+1),
 	}
 }
 
@@ -82,7 +81,7 @@ func (c *copying) run() error {
 		c.q.asked = c.q.asked[:0]
 		c.q.addLocked(p.claim)
 		a := &c.q.asked[0]
-		b, loose := c.record(a), x.files.at(p.file).loose && a.current
+		b, loose := c.record(a), x.files.At(p.file).loose && a.current
 		c.at[p.version] = offsetOf(c.rw.Next())
 		if err := c.rw.Add(b); err != nil {
 			return err
@@ -125,11 +124,11 @@ func (c *copying) tellReach(a *asked) error {
 	if a.content == 0 {
 		return nil
 	}
-	k := c.was.x.contents.at(a.content).kept
-	if k == 0 || c.reach[k] != (offset{}) || c.was.kept.at(k).reach == (offset{}) {
+	k := c.was.x.contents.At(a.content).kept
+	if k == 0 || c.reach[k] != (offset{}) || c.was.kept.At(k).reach == (offset{}) {
 		return nil
 	}
-	at := c.was.kept.at(k).reach
+	at := c.was.kept.At(k).reach
 	told := c.was.unlogged[at.get()] // whichever version it is that comes first
 	if told == nil {
 		told = c.q.raw(a, at)
@@ -150,26 +149,26 @@ func (c *copying) relocateLocked(s *Store) {
 		return o
 	}
 	x, was := s.x, c.was.x
-	for i := uint32(1); i <= x.versions.size; i++ {
-		v := x.versions.at(i)
+	for i := uint32(1); i <= x.versions.Size(); i++ {
+		v := x.versions.At(i)
 		if v.seq == (offset{}) {
 			continue
 		}
-		if i > was.versions.size || was.versions.at(i).record != v.record {
+		if i > was.versions.Size() || was.versions.At(i).record != v.record {
 			v.record, v.state = later(v.record), later(v.state)
 			continue
 		}
 		v.record = c.at[i]
-		if was.versions.at(i).state == v.state {
+		if was.versions.At(i).state == v.state {
 			v.state = offset{}
 			v.flags &^= renewed
 		} else {
 			v.state = later(v.state)
 		}
 	}
-	for i := uint32(1); i <= s.kept.size; i++ {
-		k := s.kept.at(i)
-		if i <= c.was.kept.size && c.was.kept.at(i).reach == k.reach {
+	for i := uint32(1); i <= s.kept.Size(); i++ {
+		k := s.kept.At(i)
+		if i <= c.was.kept.Size() && c.was.kept.At(i).reach == k.reach {
 			k.reach = c.reach[i]
 		} else {
 			k.reach = later(k.reach)

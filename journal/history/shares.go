@@ -8,10 +8,10 @@ type share struct {
 
 // countLocked adds a content to the share of whoever made its first version.
 func (s *Store) countLocked(i uint32) {
-	k := s.kept.at(i)
+	k := s.kept.At(i)
 	k.user = k.uid
 	if all := s.x.claims(k.content); len(all) > 0 {
-		k.user = s.x.versions.at(all[0].version).user
+		k.user = s.x.versions.At(all[0].version).user
 	}
 	if s.users == nil {
 		s.users = map[uint32]*share{}
@@ -27,7 +27,7 @@ func (s *Store) countLocked(i uint32) {
 
 // uncountLocked takes a content that is dropped out of its share.
 func (s *Store) uncountLocked(i uint32) {
-	k := s.kept.at(i)
+	k := s.kept.At(i)
 	u := s.users[k.user]
 	u.bytes -= k.weight()
 	u.queue.remove(&s.kept, i, (*kept).ofUser)

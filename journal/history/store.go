@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"latchfs/journal"
+	"latchfs/journal/history/internal/arena"
 	"latchfs/journal/statedir"
 
 	"golang.org/x/sys/unix"
@@ -71,9 +72,9 @@ type Store struct {
 
 	mu    sync.RWMutex // guards what follows
 	x     *index
-	kept  arena[kept]
-	queue queue // of all that is kept, oldest first
-	inos  table // finds what is kept by its inode
+	kept  arena.Arena[kept]
+	queue queue       // of all that is kept, oldest first
+	inos  arena.Table // finds what is kept by its inode
 	gen   uint64
 	bytes int64 // weight of what is kept
 	users map[uint32]*share
@@ -162,7 +163,7 @@ func (s *Store) Match(path string, st State) (Ref, bool) {
 
 // matchesLocked reports whether the last version of a path is the file with that state.
 func (s *Store) matchesLocked(i uint32, path string, st State) bool {
-	f := s.x.files.at(i)
+	f := s.x.files.At(i)
 	switch {
 	case s.x.gone(i) || f.state.Ino != st.Ino:
 		return false
@@ -177,9 +178,9 @@ func (s *Store) matchesLocked(i uint32, path string, st State) bool {
 
 // refLocked stands for the last version of a path.
 func (s *Store) refLocked(i uint32) Ref {
-	ref := Ref{Number: s.x.files.at(i).number}
+	ref := Ref{Number: s.x.files.At(i).number}
 	if c := s.x.last(i).content; c != 0 {
-		ref.Content = textOf(s.x.contents.at(c).id)
+		ref.Content = textOf(s.x.contents.At(c).id)
 	}
 	return ref
 }
@@ -189,7 +190,7 @@ func (s *Store) refLocked(i uint32) Ref {
 func (s *Store) stateLocked(i uint32, r *record) *record {
 	r.Op = opState
 	if v := s.x.last(i); r.Content == "" && v.flags&renewed != 0 && v.content != 0 {
-		r.Content = textOf(s.x.contents.at(v.content).id)
+		r.Content = textOf(s.x.contents.At(v.content).id)
 	}
 	return r
 }
@@ -204,9 +205,9 @@ func (s *Store) Absent(path string) (number uint64) {
 	case f == 0:
 		return 0
 	case s.x.gone(f):
-		return s.x.files.at(f).number
+		return s.x.files.At(f).number
 	}
-	return s.addLocked(Version{Path: path, Event: Delete, Operation: string(Found), Base: s.x.files.at(f).number}).Number
+	return s.addLocked(Version{Path: path, Event: Delete, Operation: string(Found), Base: s.x.files.At(f).number}).Number
 }
 
 // Add enters a version, which gets the next number of its path, and is the one
@@ -221,7 +222,7 @@ func (s *Store) Add(v Version) Ref {
 func (s *Store) addLocked(v Version) Ref {
 	v.Number = 1
 	if f := s.x.file(v.Path); f != 0 {
-		v.Number = s.x.files.at(f).number + 1
+		v.Number = s.x.files.At(f).number + 1
 	}
 	if v.Time.IsZero() {
 		v.Time = s.o.Now()
@@ -280,7 +281,7 @@ func (s *Store) Linked(path string, now State) {
 }
 
 func (s *Store) changedLocked(i uint32, was uint64, now State, loose bool) {
-	f := s.x.files.at(i)
+	f := s.x.files.At(i)
 	if f.state.Ino != was || s.x.gone(i) || f.state == now && f.loose == loose {
 		return
 	}
@@ -318,7 +319,7 @@ func (s *Store) logLocked(r *record) (at int64) {
 		if i == 0 {
 			break
 		}
-		s.dropLocked(s.kept.at(i).content)
+		s.dropLocked(s.kept.At(i).content)
 		s.emptyLocked()
 		at, err = s.put(b)
 	}

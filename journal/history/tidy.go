@@ -72,7 +72,7 @@ func (s *Store) forgetLocked(f uint32) {
 // contentsLocked are the contents that are kept of a path's versions.
 func (s *Store) contentsLocked(f uint32, chosen func(*version) bool) (list []uint32) {
 	s.x.of(f, func(_ claim, v *version) bool {
-		if v.content != 0 && s.x.contents.at(v.content).kept != 0 && chosen(v) {
+		if v.content != 0 && s.x.contents.At(v.content).kept != 0 && chosen(v) {
 			list = append(list, v.content)
 		}
 		return true
@@ -88,7 +88,7 @@ func (s *Store) evictLocked(most int) {
 	x, all := s.x, s.victimsLocked()
 	has := map[uint32]int64{}
 	for _, p := range all {
-		has[x.versions.at(p.version).user]++
+		has[x.versions.At(p.version).user]++
 	}
 	fair := journal.FairShare(has, int64(most))
 	left := x.records
@@ -101,11 +101,11 @@ func (s *Store) evictLocked(most int) {
 		}
 	}
 	for _, p := range all {
-		switch v := x.versions.at(p.version); {
+		switch v := x.versions.At(p.version); {
 		case left <= most:
 		case !x.holds(p.place): // dropped already
 		case has[v.user] <= fair:
-		case x.files.at(p.file).last == p.version:
+		case x.files.At(p.file).last == p.version:
 			x.of(p.file, func(_ claim, v *version) bool {
 				mark(v)
 				return true
@@ -162,7 +162,7 @@ func (x *index) value(c claim, v *version, dead bool) int {
 	switch {
 	case dead:
 		return 0
-	case x.files.at(c.file).last == c.version && v.before != 0:
+	case x.files.At(c.file).last == c.version && v.before != 0:
 		return 3
 	case x.kept(c):
 		return 2
