@@ -58,13 +58,16 @@ var rooms = map[string]room{
 	},
 	"latchfs/journal/history": { // which versions there are; what their files hold is none of its business
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir",
-			"latchfs/journal/history/internal/arena", "latchfs/journal/history/internal/names"}, libs: []string{xSys},
+			"latchfs/journal/history/internal/arena", "latchfs/journal/history/internal/names", "latchfs/journal/history/internal/record"}, libs: []string{xSys},
 	},
 	"latchfs/journal/history/internal/arena": { // pure: numbers; what the values are its user knows
 		not: []string{"os", "io/fs", "net", "log", "sync", "time", "syscall"},
 	},
 	"latchfs/journal/history/internal/names": { // pure: names; what a path's value is its user knows
 		ours: []string{"latchfs/journal/history/internal/arena"}, not: []string{"os", "io/fs", "net", "log", "sync", "time", "syscall"},
+	},
+	"latchfs/journal/history/internal/record": { // the language of the log, which the journal's JSON is for: pure
+		ours: []string{"latchfs/journal"}, not: []string{"os", "io/fs", "net", "log", "sync", "time", "syscall"},
 	},
 	// The rooms of commit, from the ground up: no other room may import those below
 	// internal, which the compiler sees to.

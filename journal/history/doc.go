@@ -8,7 +8,7 @@
 //
 // # Files
 //
-//	history/log         the records, oldest first: see journal.Log
+//	history/log         the records (internal/record), oldest first: see journal.Log
 //	history/log.new     a log being rewritten; worthless after a crash
 //	history/XX/ID       the content of that id: the inode that the file was
 //	history/XX/.new-ID  a copy being made; worthless after a crash

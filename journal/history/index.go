@@ -8,6 +8,7 @@ import (
 
 	"latchfs/journal/history/internal/arena"
 	"latchfs/journal/history/internal/names"
+	"latchfs/journal/history/internal/record"
 )
 
 // index is what the records add up to. It does no I/O: what is not needed to enter a
@@ -148,23 +149,23 @@ func (x *index) of(file uint32, do func(claim, *version) bool) {
 }
 
 // apply adds to the index the record that is at a place of the log.
-func (x *index) apply(at int64, r *record) {
+func (x *index) apply(at int64, r *record.Record) {
 	switch r.Op {
-	case opVersion:
+	case record.OpVersion:
 		x.add(at, r)
-	case opState:
+	case record.OpState:
 		if f := x.file(string(r.Path)); f != 0 && !x.gone(f) {
 			x.setState(f, at, r)
 		}
-	case opReach:
+	case record.OpReach:
 		if id := idOf(r.Content); x.reading != nil && x.reading.onDisk[id] {
 			x.reading.reach[id] = offsetOf(at)
 		}
-	case opMove:
-		x.names.Move(string(r.Path), r.To.string(), x.merge)
-	case opExchange:
-		x.names.Exchange(string(r.Path), r.To.string())
-	case opForget:
+	case record.OpMove:
+		x.names.Move(string(r.Path), r.To.String(), x.merge)
+	case record.OpExchange:
+		x.names.Exchange(string(r.Path), r.To.String())
+	case record.OpForget:
 		if f := x.file(string(r.Path)); f != 0 {
 			x.forget(f)
 		}
@@ -173,7 +174,7 @@ func (x *index) apply(at int64, r *record) {
 
 // add appends a version to its path. One whose number does not rise begins anew: what
 // came before was dropped.
-func (x *index) add(at int64, r *record) claim {
+func (x *index) add(at int64, r *record.Record) claim {
 	n := x.names.Make(string(r.Path))
 	i := x.names.Value(n)
 	if i != 0 && r.Number <= x.files.At(i).number {
@@ -186,13 +187,13 @@ func (x *index) add(at int64, r *record) claim {
 	}
 	f := x.files.At(i)
 	x.seq++
-	v := version{record: offsetOf(at), seq: offsetOf(x.seq), number: uint32(r.Number), user: r.user(), before: f.last}
-	if r.Event.gone() {
+	v := version{record: offsetOf(at), seq: offsetOf(x.seq), number: uint32(r.Number), user: userOf(r), before: f.last}
+	if Event(r.Event).gone() {
 		v.flags = isGone
 		x.fading = append(x.fading, fade{i, x.seq, time.Unix(0, r.Time)})
 	}
 	c := claim{x.versions.Add(v), i}
-	f.last, f.number, f.state, f.loose = c.version, r.Number, r.state(), false
+	f.last, f.number, f.state, f.loose = c.version, r.Number, stateOf(r), false
 	x.claim(c, r.Content)
 	x.records++
 	if v.before != 0 {
@@ -205,10 +206,10 @@ func (x *index) add(at int64, r *record) claim {
 
 // setState notes what the last version of a path has become, as the record says that is
 // at a place of the log.
-func (x *index) setState(i uint32, at int64, r *record) {
+func (x *index) setState(i uint32, at int64, r *record.Record) {
 	f := x.files.At(i)
 	v := x.versions.At(f.last)
-	f.state, f.loose, v.state = r.state(), r.Loose, offsetOf(at)
+	f.state, f.loose, v.state = stateOf(r), r.Loose, offsetOf(at)
 	c := claim{f.last, i}
 	if r.Content != "" && (v.content == 0 || x.contents.At(v.content).id != idOf(r.Content)) {
 		x.unclaim(c)

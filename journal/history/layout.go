@@ -1,5 +1,7 @@
 package history
 
+import "latchfs/journal/history/internal/record"
+
 // Dir is the name of the history's directory inside the state directory.
 const Dir = "history"
 
@@ -18,14 +20,4 @@ const idSize = 16 // bytes
 
 // IsContentID reports whether id has the form of a content id: 32 lower-case
 // hexadecimal digits.
-func IsContentID(id string) bool {
-	if len(id) != 2*idSize {
-		return false
-	}
-	for _, c := range []byte(id) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
+func IsContentID(id string) bool { return record.IsContentID(id) }

@@ -1,6 +1,10 @@
 package history
 
-import "golang.org/x/sys/unix"
+import (
+	"latchfs/journal/history/internal/record"
+
+	"golang.org/x/sys/unix"
+)
 
 // Gate is a directory that not everybody could search: who could, its owner, group and
 // permission bits say.
@@ -24,15 +28,15 @@ func (s *Store) Reached(id string, r Reach) {
 	s.kept.At(s.x.contents.At(c).kept).reach = offsetOf(s.logLocked(reachRecord(id, r)))
 }
 
-func reachRecord(id string, r Reach) *record {
-	out := &record{Op: opReach, Content: id}
+func reachRecord(id string, r Reach) *record.Record {
+	out := &record.Record{Op: record.OpReach, Content: id}
 	for _, d := range r.Gates {
 		out.Dirs = append(out.Dirs, [3]uint32{d.UID, d.GID, d.Mode})
 	}
 	return out
 }
 
-func (r *record) reach() Reach {
+func reachOf(r *record.Record) Reach {
 	out := Reach{Known: true}
 	for _, d := range r.Dirs {
 		out.Gates = append(out.Gates, Gate{d[0], d[1], d[2]})

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"latchfs/journal"
+	"latchfs/journal/history/internal/record"
 )
 
 // query is versions of which all is to be known: what the index says of them, and the
@@ -88,7 +89,7 @@ func (q *query) answers() iter.Seq[Version] {
 
 func (q *query) answer(a *asked) Version {
 	r := q.recordOf(a)
-	v := r.version()
+	v := versionOf(&r)
 	v.Path, v.Number, v.Kept, v.Current = a.path, a.number, a.kept, a.current
 	if a.current {
 		v.State = a.now
@@ -99,7 +100,7 @@ func (q *query) answer(a *asked) Version {
 	if a.kept {
 		v.Rights = a.rights
 		if told := q.read(a, a.reach); told != nil {
-			v.Reach = told.reach()
+			v.Reach = reachOf(told)
 		}
 	}
 	return v
@@ -107,18 +108,18 @@ func (q *query) answer(a *asked) Version {
 
 // recordOf is the record of a version, with the number that it has now, and with the
 // state that it came to.
-func (q *query) recordOf(a *asked) record {
+func (q *query) recordOf(a *asked) record.Record {
 	r := q.read(a, a.record)
 	if r == nil {
-		r = &record{Op: opVersion, Event: Found}
+		r = &record.Record{Op: record.OpVersion, Event: record.EventFound}
 		if a.flags&isGone != 0 {
-			r.Event = Delete
+			r.Event = record.EventDelete
 		}
 	}
 	if r.Base > 0 {
 		r.Base += a.number - r.Number
 	}
-	r.Path, r.Number = raw(a.path), a.number
+	r.Path, r.Number = record.Name(a.path), a.number
 	if state := q.read(a, a.state); state != nil {
 		r.Ino, r.Size, r.Mtime = state.Ino, state.Size, state.Mtime
 		if state.Content != "" {
@@ -129,12 +130,12 @@ func (q *query) recordOf(a *asked) record {
 }
 
 // read reads a record, nil if there is none there, or it cannot be read.
-func (q *query) read(a *asked, at offset) *record {
+func (q *query) read(a *asked, at offset) *record.Record {
 	b := q.raw(a, at)
 	if b == nil {
 		return nil
 	}
-	r, err := decode(b)
+	r, err := record.Decode(b)
 	if err != nil {
 		q.failed(a, err)
 		return nil

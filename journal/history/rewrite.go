@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"latchfs/journal"
+	"latchfs/journal/history/internal/record"
 )
 
 // rewrite replaces the log by the records that are left.
@@ -90,8 +91,8 @@ func (c *copying) run() error {
 			return err
 		}
 		if loose {
-			r := record{Op: opState, Path: raw(a.path), Ino: a.now.Ino, Size: a.now.Size, Mtime: a.now.Mtime, Loose: true}
-			if err := c.rw.Add(r.encode()); err != nil {
+			r := record.Record{Op: record.OpState, Path: record.Name(a.path), Ino: a.now.Ino, Size: a.now.Size, Mtime: a.now.Mtime, Loose: true}
+			if err := c.rw.Add(r.Encode()); err != nil {
 				return err
 			}
 		}
@@ -103,8 +104,8 @@ func (c *copying) run() error {
 func (c *copying) record(a *asked) []byte {
 	if a.state == (offset{}) && a.flags&renewed == 0 {
 		if b := c.q.raw(a, a.record); b != nil {
-			var r record
-			if parse(b, &r) && string(r.Path) == a.path && r.Number == a.number {
+			var r record.Record
+			if record.Parse(b, &r) && string(r.Path) == a.path && r.Number == a.number {
 				return b
 			}
 		}
@@ -113,10 +114,10 @@ func (c *copying) record(a *asked) []byte {
 	if a.id != "" {
 		r.Content = a.id
 	}
-	if !r.Event.gone() && !IsContentID(r.Content) {
+	if !Event(r.Event).gone() && !IsContentID(r.Content) {
 		r.Content = textOf(randomID())
 	}
-	return r.encode()
+	return r.Encode()
 }
 
 // tellReach writes who could reach the content of a version, if it is kept, once.

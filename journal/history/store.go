@@ -12,6 +12,7 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/history/internal/arena"
+	"latchfs/journal/history/internal/record"
 	"latchfs/journal/statedir"
 
 	"golang.org/x/sys/unix"
@@ -128,7 +129,7 @@ func (s *Store) startReading() error {
 
 // replay adds a record of the log to the index.
 func (s *Store) replay(at int64, b []byte) error {
-	r, err := decode(b)
+	r, err := record.Decode(b)
 	if err == nil {
 		s.x.apply(at, &r)
 	}
@@ -172,7 +173,7 @@ func (s *Store) matchesLocked(i uint32, path string, st State) bool {
 	case !f.loose:
 		return false
 	}
-	s.writeLocked(s.stateLocked(i, &record{Path: raw(path), Ino: st.Ino, Size: st.Size, Mtime: st.Mtime}))
+	s.writeLocked(s.stateLocked(i, &record.Record{Path: record.Name(path), Ino: st.Ino, Size: st.Size, Mtime: st.Mtime}))
 	return true
 }
 
@@ -187,8 +188,8 @@ func (s *Store) refLocked(i uint32) Ref {
 
 // stateLocked completes a record of the state of a path's last version: each says which
 // content it has, if the version's own record does not.
-func (s *Store) stateLocked(i uint32, r *record) *record {
-	r.Op = opState
+func (s *Store) stateLocked(i uint32, r *record.Record) *record.Record {
+	r.Op = record.OpState
 	if v := s.x.last(i); r.Content == "" && v.flags&renewed != 0 && v.content != 0 {
 		r.Content = textOf(s.x.contents.At(v.content).id)
 	}
@@ -285,7 +286,7 @@ func (s *Store) changedLocked(i uint32, was uint64, now State, loose bool) {
 	if f.state.Ino != was || s.x.gone(i) || f.state == now && f.loose == loose {
 		return
 	}
-	r := &record{Path: raw(s.x.path(i)), Ino: now.Ino, Size: now.Size, Mtime: now.Mtime, Loose: loose}
+	r := &record.Record{Path: record.Name(s.x.path(i)), Ino: now.Ino, Size: now.Size, Mtime: now.Mtime, Loose: loose}
 	if c := s.x.last(i).content; len(s.x.claims(c)) > 1 && (loose || f.state.Size != now.Size) {
 		r.Content = s.nextIDLocked() // the versions that shared it were as it was
 	}
@@ -297,21 +298,21 @@ func (s *Store) changedLocked(i uint32, was uint64, now State, loose bool) {
 func (s *Store) Moved(from, to string, exchange bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	op := opMove
+	op := record.OpMove
 	if exchange {
-		op = opExchange
+		op = record.OpExchange
 	}
-	s.writeLocked(&record{Op: op, Path: raw(from), To: rawPtr(to)})
+	s.writeLocked(&record.Record{Op: op, Path: record.Name(from), To: record.Optional(to)})
 }
 
-func (s *Store) writeLocked(r *record) { s.x.apply(s.logLocked(r), r) }
+func (s *Store) writeLocked(r *record.Record) { s.x.apply(s.logLocked(r), r) }
 
 // logLocked appends to the log, and returns where the record is. One that cannot be
 // written is in the next rewrite; what it says is known until then, and a crash forgets
 // it.
-func (s *Store) logLocked(r *record) (at int64) {
+func (s *Store) logLocked(r *record.Record) (at int64) {
 	s.gen++
-	b := r.appendTo(s.buf[:0])
+	b := r.AppendTo(s.buf[:0])
 	s.buf = b
 	at, err := s.put(b)
 	for isNoRoom(err) {

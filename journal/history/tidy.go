@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"latchfs/journal"
+	"latchfs/journal/history/internal/record"
 )
 
 // fadeTime is how long a path that is gone keeps versions of which nothing is
@@ -61,7 +62,7 @@ func (s *Store) fadeLocked() {
 }
 
 func (s *Store) forgetLocked(f uint32) {
-	s.logLocked(&record{Op: opForget, Path: raw(s.x.path(f))})
+	s.logLocked(&record.Record{Op: record.OpForget, Path: record.Name(s.x.path(f))})
 	had := s.contentsLocked(f, func(*version) bool { return true })
 	s.x.forget(f)
 	for _, c := range had {

@@ -3,6 +3,8 @@ package history
 import (
 	"time"
 
+	"latchfs/journal/history/internal/record"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -13,13 +15,13 @@ type Event string
 const (
 	// Commit: the content came through the mount, or another path's did by a
 	// rename.
-	Commit Event = "commit"
+	Commit Event = record.EventCommit
 	// Found: a state that latchfs did not make, or does not remember to have made.
-	Found Event = "found"
+	Found Event = record.EventFound
 	// Delete: the path holds no file any more.
-	Delete Event = "delete"
+	Delete Event = record.EventDelete
 	// RenameAway: as Delete; the file has gone to another path.
-	RenameAway Event = "rename-away"
+	RenameAway Event = record.EventRenameAway
 )
 
 // gone reports whether a path with such a last version holds nothing.

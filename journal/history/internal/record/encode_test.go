@@ -1,4 +1,4 @@
-package history
+package record
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 )
 
 // MarshalJSON tells encoding/json how a name stands in a record.
-func (r raw) MarshalJSON() ([]byte, error) {
+func (r Name) MarshalJSON() ([]byte, error) {
 	if utf8.ValidString(string(r)) {
 		return json.Marshal(string(r))
 	}
@@ -25,23 +25,23 @@ func text() *rapid.Generator[string] {
 	)
 }
 
-func drawRecord(t *rapid.T) record {
+func drawRecord(t *rapid.T) Record {
 	s := func(name string) string { return text().Draw(t, name) }
-	name := func(name string) *raw {
+	name := func(name string) *Name {
 		if !rapid.Bool().Draw(t, "has "+name) {
 			return nil
 		}
-		r := raw(s(name))
+		r := Name(s(name))
 		return &r
 	}
 	var dirs [][3]uint32
 	for range rapid.IntRange(0, 3).Draw(t, "dirs") {
 		dirs = append(dirs, [3]uint32{rapid.Uint32().Draw(t, "uid"), rapid.Uint32().Draw(t, "gid"), rapid.Uint32().Draw(t, "mode")})
 	}
-	return record{
-		Op: s("op"), Path: raw(s("path")), To: name("to"), From: name("from"),
+	return Record{
+		Op: s("op"), Path: Name(s("path")), To: name("to"), From: name("from"),
 		Number: rapid.Uint64().Draw(t, "number"), Time: rapid.Int64().Draw(t, "time"), Base: rapid.Uint64().Draw(t, "base"),
-		Event: Event(s("event")), Operation: s("operation"), Actor: s("actor"), Program: s("program"), Session: s("session"),
+		Event: s("event"), Operation: s("operation"), Actor: s("actor"), Program: s("program"), Session: s("session"),
 		PID: rapid.Int32().Draw(t, "pid"), UID: rapid.Uint32().Draw(t, "uid"), Token: rapid.Uint64().Draw(t, "token"), Content: s("content"),
 		Ino: rapid.Uint64().Draw(t, "ino"), Size: rapid.Int64().Draw(t, "size"), Mtime: rapid.Int64().Draw(t, "mtime"), Loose: rapid.Bool().Draw(t, "loose"),
 		FileUID: rapid.Uint32().Draw(t, "file_uid"), FileGID: rapid.Uint32().Draw(t, "file_gid"), Mode: rapid.Uint32().Draw(t, "mode"), ACL: rapid.Bool().Draw(t, "acl"),
@@ -57,12 +57,12 @@ func TestEncodeIsJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.encode(); string(got) != string(want) {
+		if got := r.Encode(); string(got) != string(want) {
 			t.Fatalf("%s\npackage json writes\n%s", got, want)
 		}
 	})
-	var zero record
-	if want, _ := json.Marshal(&zero); string(zero.encode()) != string(want) {
-		t.Errorf("%s, and package json writes %s", zero.encode(), want)
+	var zero Record
+	if want, _ := json.Marshal(&zero); string(zero.Encode()) != string(want) {
+		t.Errorf("%s, and package json writes %s", zero.Encode(), want)
 	}
 }

@@ -1,4 +1,4 @@
-package history
+package record
 
 import (
 	"encoding/base64"
@@ -8,12 +8,12 @@ import (
 	"latchfs/journal"
 )
 
-// encode is the record as encoding/json would write it: each version that is entered
+// Encode is the record as encoding/json would write it: each version that is entered
 // writes at least one.
-func (r *record) encode() []byte { return r.appendTo(nil) }
+func (r *Record) Encode() []byte { return r.AppendTo(nil) }
 
-// appendTo is encode into a buffer.
-func (r *record) appendTo(b []byte) []byte {
+// AppendTo is Encode, behind what a buffer holds.
+func (r *Record) AppendTo(b []byte) []byte {
 	w := journal.JSONFields(journal.AppendJSONString(append(b, `{"op":`...), r.Op))
 	w = appendRaw(append(w, `,"path":`...), string(r.Path))
 	if r.To != nil {
@@ -25,7 +25,7 @@ func (r *record) appendTo(b []byte) []byte {
 	w.Uint(`,"version":`, r.Number)
 	w.Int(`,"time":`, r.Time)
 	w.Uint(`,"base":`, r.Base)
-	w.Text(`,"event":`, string(r.Event))
+	w.Text(`,"event":`, r.Event)
 	w.Text(`,"operation":`, r.Operation)
 	w.Text(`,"actor":`, r.Actor)
 	w.Text(`,"program":`, r.Program)

@@ -1,4 +1,4 @@
-package history
+package record
 
 import (
 	"math"
@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// parse reads a record that has the form which encode gives nearly all of them, and
+// Parse reads a record that has the form which Encode gives nearly all of them, and
 // reports whether it could: any other is a matter for package json. A start reads every
 // record that there is.
-func parse(b []byte, r *record) bool {
+func Parse(b []byte, r *Record) bool {
 	p := parser{text: string(b)}
 	if !p.take('{') {
 		return false
@@ -35,36 +35,36 @@ func parse(b []byte, r *record) bool {
 	}
 }
 
-// fields are those of a record, in the order in which encode writes them.
+// fields are those of a record, in the order in which Encode writes them.
 var fields = [...]struct {
 	name string
-	of   func(*record) any
+	of   func(*Record) any
 }{
-	{"op", func(r *record) any { return &r.Op }},
-	{"path", func(r *record) any { return &r.Path }},
-	{"to", func(r *record) any { return &r.To }},
-	{"from", func(r *record) any { return &r.From }},
-	{"version", func(r *record) any { return &r.Number }},
-	{"time", func(r *record) any { return &r.Time }},
-	{"base", func(r *record) any { return &r.Base }},
-	{"event", func(r *record) any { return (*string)(&r.Event) }},
-	{"operation", func(r *record) any { return &r.Operation }},
-	{"actor", func(r *record) any { return &r.Actor }},
-	{"program", func(r *record) any { return &r.Program }},
-	{"session", func(r *record) any { return &r.Session }},
-	{"pid", func(r *record) any { return &r.PID }},
-	{"uid", func(r *record) any { return &r.UID }},
-	{"token", func(r *record) any { return &r.Token }},
-	{"content", func(r *record) any { return &r.Content }},
-	{"ino", func(r *record) any { return &r.Ino }},
-	{"bytes", func(r *record) any { return &r.Size }},
-	{"mtime", func(r *record) any { return &r.Mtime }},
-	{"loose", func(r *record) any { return &r.Loose }},
-	{"file_uid", func(r *record) any { return &r.FileUID }},
-	{"file_gid", func(r *record) any { return &r.FileGID }},
-	{"mode", func(r *record) any { return &r.Mode }},
-	{"acl", func(r *record) any { return &r.ACL }},
-	{"dirs", func(r *record) any { return &r.Dirs }},
+	{"op", func(r *Record) any { return &r.Op }},
+	{"path", func(r *Record) any { return &r.Path }},
+	{"to", func(r *Record) any { return &r.To }},
+	{"from", func(r *Record) any { return &r.From }},
+	{"version", func(r *Record) any { return &r.Number }},
+	{"time", func(r *Record) any { return &r.Time }},
+	{"base", func(r *Record) any { return &r.Base }},
+	{"event", func(r *Record) any { return &r.Event }},
+	{"operation", func(r *Record) any { return &r.Operation }},
+	{"actor", func(r *Record) any { return &r.Actor }},
+	{"program", func(r *Record) any { return &r.Program }},
+	{"session", func(r *Record) any { return &r.Session }},
+	{"pid", func(r *Record) any { return &r.PID }},
+	{"uid", func(r *Record) any { return &r.UID }},
+	{"token", func(r *Record) any { return &r.Token }},
+	{"content", func(r *Record) any { return &r.Content }},
+	{"ino", func(r *Record) any { return &r.Ino }},
+	{"bytes", func(r *Record) any { return &r.Size }},
+	{"mtime", func(r *Record) any { return &r.Mtime }},
+	{"loose", func(r *Record) any { return &r.Loose }},
+	{"file_uid", func(r *Record) any { return &r.FileUID }},
+	{"file_gid", func(r *Record) any { return &r.FileGID }},
+	{"mode", func(r *Record) any { return &r.Mode }},
+	{"acl", func(r *Record) any { return &r.ACL }},
+	{"dirs", func(r *Record) any { return &r.Dirs }},
 }
 
 // parser is what is left of the text of a record.
@@ -133,12 +133,12 @@ func (p *parser) value(to any) (ok bool) {
 	switch to := to.(type) {
 	case *string:
 		*to, ok = p.quoted()
-	case *raw:
+	case *Name:
 		s, ok = p.quoted()
-		*to = raw(s)
-	case **raw:
+		*to = Name(s)
+	case **Name:
 		s, ok = p.quoted()
-		*to = (*raw)(&s)
+		*to = (*Name)(&s)
 	case *uint64:
 		*to, ok = p.number(math.MaxUint64)
 	case *int64:
