@@ -6,18 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // All lists every process that can be seen, in no order. It reads the whole of
 // /proc: for rare questions only.
 func (r *Reader) All() []lockmgr.Owner {
-	dir, err := r.opendir(".")
+	dir, err := r.root.OpenDir(".")
 	if err != nil {
 		return nil
 	}
 	defer unix.Close(dir)
 	var all []lockmgr.Owner
-	_ = numbers(dir, func(pid int32) error {
+	_ = procfs.Numbers(dir, func(pid int32) error {
 		if th, err := r.Process(pid); err == nil {
 			all = append(all, th.Owner)
 		}

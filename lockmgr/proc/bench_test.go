@@ -10,7 +10,7 @@ import (
 // aThread is one of our own that does not lead.
 func aThread(b *testing.B) uint32 {
 	b.Helper()
-	tids, err := newReader(b).threadsOf(int32(os.Getpid()))
+	tids, err := newReader(b).root.Threads(int32(os.Getpid()))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -150,14 +150,5 @@ func BenchmarkDescendants(b *testing.B) {
 	r := newReader(b)
 	for b.Loop() {
 		r.Descendants(int32(os.Getpid()))
-	}
-}
-
-func BenchmarkParseStat(b *testing.B) {
-	line := []byte(statLine)
-	for b.Loop() {
-		if _, err := parseStat(line); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // known is what is known of a thread. The value is immutable.
@@ -13,7 +14,7 @@ type known struct {
 	start       uint64
 	ppid        int32
 	pgrp        int32
-	comm        name
+	comm        procfs.Name
 	tgid        int32  // 0: not looked up yet
 	leaderStart uint64 // with tgid
 	shell       bool   // it is a shell at whose prompt somebody types
@@ -78,9 +79,13 @@ func (c *cache) get(tid int32) *known {
 
 // note remembers a stat just read. What was known of the same thread before and
 // cannot change stays known.
-func (c *cache) note(tid int32, st *stat) *known {
-	k := &known{tid: tid, start: st.start, ppid: st.ppid, pgrp: st.pgrp, comm: st.comm, shell: st.shell, launcher: st.launcher, seen: now()}
-	if old := c.get(tid); old != nil && old.start == st.start {
+func (c *cache) note(tid int32, st *procfs.Stat) *known {
+	program := st.Comm.Bytes()
+	k := &known{
+		tid: tid, start: st.Start, ppid: st.PPID, pgrp: st.PGrp, comm: st.Comm, seen: now(),
+		shell: shells[string(program)] && isPrompt(st), launcher: launchers[string(program)],
+	}
+	if old := c.get(tid); old != nil && old.start == st.Start {
 		k.tgid, k.leaderStart, k.looks = old.tgid, old.leaderStart, old.looks
 	}
 	k.looks++

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // HasCap reports whether a thread has a capability in effect (capabilities(7)),
@@ -23,15 +25,15 @@ func (r *Reader) HasCap(tid uint32, capability int) bool {
 	if data[capability/32].Effective&(1<<(capability%32)) == 0 {
 		return false
 	}
-	users, err := r.idMaps(pidPath(tid, ""))
+	users, err := r.idMaps(procfs.PIDPath(tid, ""))
 	return err == nil && users == r.users
 }
 
 // Groups returns the supplementary groups of a thread, as our own user namespace
 // counts them, and whether they could be read.
 func (r *Reader) Groups(tid uint32) (groups []uint32, known bool) {
-	err := r.withFile(pidPath(tid, "status"), func(status []byte) error {
-		line, ok := field(status, "Groups")
+	err := r.root.WithFile(procfs.PIDPath(tid, "status"), func(status []byte) error {
+		line, ok := procfs.Field(status, "Groups")
 		if !ok {
 			return ErrGone
 		}
@@ -49,7 +51,7 @@ func (r *Reader) Groups(tid uint32) (groups []uint32, known bool) {
 // tell namespaces apart without the locks that their links take.
 func (r *Reader) idMaps(dir string) (maps [2]string, err error) {
 	for i, name := range []string{"uid_map", "gid_map"} {
-		content, err := r.readAll(dir + name)
+		content, err := r.root.ReadAll(dir + name)
 		if err != nil {
 			return maps, err
 		}

@@ -2,9 +2,10 @@ package proc
 
 import (
 	"bytes"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // Descendants lists the living descendants of a process, nearest first. A
@@ -37,7 +38,7 @@ func (r *Reader) children(pid int32) []int32 {
 		}
 		last = again
 	}
-	return parsePIDs(last)
+	return procfs.ParsePIDs(last)
 }
 
 // childrenOnce reads task/*/children: each thread has its own children, and leaves them to
@@ -47,16 +48,16 @@ func (r *Reader) childrenOnce(pid int32) (list []byte, single bool) {
 		return list, true
 	}
 	if r.isSingle(pid) {
-		list, _ := r.readAll(taskPath(pid, pid, "children"))
+		list, _ := r.root.ReadAll(procfs.TaskPath(pid, pid, "children"))
 		return list, true
 	}
-	tids, err := r.threadsOf(pid)
+	tids, err := r.root.Threads(pid)
 	if err != nil {
 		return nil, false
 	}
 	var all []byte
 	for _, tid := range tids {
-		list, err := r.readAll(taskPath(pid, tid, "children"))
+		list, err := r.root.ReadAll(procfs.TaskPath(pid, tid, "children"))
 		if err == nil {
 			all = append(all, list...)
 		}
@@ -68,29 +69,18 @@ func (r *Reader) childrenOnce(pid int32) (list []byte, single bool) {
 // the kernel counts the threads as the links of their directory.
 func (r *Reader) isSingle(pid int32) bool {
 	var st unix.Stat_t
-	return unix.Fstatat(r.proc, pidPath(pid, "task"), &st, 0) == nil && st.Nlink == 3
-}
-
-// parsePIDs reads a list of numbers, each followed by a space.
-func parsePIDs(b []byte) []int32 {
-	var pids []int32
-	for _, f := range bytes.Fields(b) {
-		if pid, err := strconv.ParseInt(string(f), 10, 32); err == nil {
-			pids = append(pids, int32(pid))
-		}
-	}
-	return pids
+	return unix.Fstatat(r.root.Dir(), procfs.PIDPath(pid, "task"), &st, 0) == nil && st.Nlink == 3
 }
 
 // childrenByScan is for kernels built without CONFIG_PROC_CHILDREN: it looks at
 // every process once and returns who is whose child.
 func (r *Reader) childrenByScan() func(int32) []int32 {
 	byParent := map[int32][]int32{}
-	if dir, err := r.opendir("."); err == nil {
+	if dir, err := r.root.OpenDir("."); err == nil {
 		defer unix.Close(dir)
-		_ = numbers(dir, func(pid int32) error {
+		_ = procfs.Numbers(dir, func(pid int32) error {
 			if st, err := r.stat(pid); err == nil {
-				byParent[st.ppid] = append(byParent[st.ppid], pid)
+				byParent[st.PPID] = append(byParent[st.PPID], pid)
 			}
 			return nil
 		})

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // OpensOfCloser is Opens for the process that has sent the FLUSH at hand, and is not in
@@ -41,7 +42,7 @@ func (c *openCounter) countKept(k *kept) error {
 	if _, err := unix.Seek(dir, 0, 0); err != nil {
 		return err
 	}
-	err := numbers(dir, func(fd int32) error {
+	err := procfs.Numbers(dir, func(fd int32) error {
 		any = true
 		var buf [linkStart]byte
 		n, err := unix.Readlinkat(dir, strconv.Itoa(int(fd)), buf[:])
@@ -58,7 +59,7 @@ func (c *openCounter) countKept(k *kept) error {
 				return errUnclear
 			}
 		}
-		return ignoreGone(c.lookKept(k, fd))
+		return procfs.IgnoreGone(c.lookKept(k, fd))
 	})
 	if err == nil && !any {
 		err = errUnclear
@@ -69,22 +70,17 @@ func (c *openCounter) countKept(k *kept) error {
 // lookKept is look at a descriptor whose fdinfo may be kept.
 func (c *openCounter) lookKept(k *kept, fd int32) error {
 	if fd >= keptInfos {
-		return c.lookAtInfo(c.r.proc, pidPath(c.pid, "fdinfo/"+strconv.Itoa(int(fd))))
+		return c.lookAtInfo(c.r.root.Dir(), procfs.PIDPath(c.pid, "fdinfo/"+strconv.Itoa(int(fd))))
 	}
 	if k.infos[fd] < 0 {
-		info, err := openat(c.r.proc, pidPath(c.pid, "fdinfo/"+strconv.Itoa(int(fd))), unix.O_RDONLY)
+		info, err := procfs.OpenAt(c.r.root.Dir(), procfs.PIDPath(c.pid, "fdinfo/"+strconv.Itoa(int(fd))), unix.O_RDONLY)
 		if err != nil {
 			return err
 		}
 		k.infos[fd] = info
 	}
-	buf := buffers.Get().(*[firstRead]byte)
-	defer buffers.Put(buf)
-	n, err := pread(k.infos[fd], buf[:])
-	if err != nil {
-		return err
-	}
-	return c.take(buf[:n])
+	_, err := procfs.Reread(k.infos[fd], c.take)
+	return err
 }
 
 // linkStart is as much of a link as it takes to tell what may wait.

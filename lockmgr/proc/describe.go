@@ -2,8 +2,8 @@ package proc
 
 import (
 	"bytes"
-	"strconv"
-	"strings"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // Description is what people want to know of a process. What could not be read
@@ -23,29 +23,18 @@ const maxCmdline = 4096
 // else.
 func (r *Reader) Describe(pid int32) Description {
 	var d Description
-	_ = r.withFile(pidPath(pid, "status"), func(b []byte) error {
-		d.UID = parseUID(b)
+	_ = r.root.WithFile(procfs.PIDPath(pid, "status"), func(b []byte) error {
+		d.UID = procfs.ParseUID(b)
 		return nil
 	})
-	_ = r.withFile(pidPath(pid, "comm"), func(b []byte) error {
+	_ = r.root.WithFile(procfs.PIDPath(pid, "comm"), func(b []byte) error {
 		d.Program = string(bytes.TrimSuffix(b, []byte("\n")))
 		return nil
 	})
 	cmdline, _ := patiently(r, pid, func(*asking) ([]byte, error) {
-		return r.readUpTo(pidPath(pid, "cmdline"), maxCmdline)
+		return r.root.ReadUpTo(procfs.PIDPath(pid, "cmdline"), maxCmdline)
 	})
-	d.Cmdline = splitArgs(cmdline)
-	d.Cwd, _ = patiently(r, pid, func(*asking) (string, error) { return r.link(pidPath(pid, "cwd")) })
+	d.Cmdline = procfs.SplitArgs(cmdline)
+	d.Cwd, _ = patiently(r, pid, func(*asking) (string, error) { return r.root.Link(procfs.PIDPath(pid, "cwd")) })
 	return d
-}
-
-// parseUID reads the effective user id of a status file, the second of four.
-func parseUID(status []byte) uint32 {
-	line, _ := field(status, "Uid")
-	ids := strings.Fields(line)
-	if len(ids) < 2 {
-		return 0
-	}
-	uid, _ := strconv.ParseUint(ids[1], 10, 32)
-	return uint32(uid)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 func TestDescribe(t *testing.T) {
@@ -54,11 +56,6 @@ func TestFirstEnv(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tt.names, got, tt.want)
 		}
 	}
-	for environ, want := range map[string]string{"A=1\x00A=2\x00": "1", "A=\x00A=2\x00": "", "A\x00A=3": "3", "AA=1": "", "": ""} {
-		if got := variable([]byte(environ), "A"); got != want {
-			t.Errorf("A in %q: %q, want %q", environ, got, want)
-		}
-	}
 }
 
 // No more is read of an environment than a bound, and no half of a value.
@@ -74,7 +71,7 @@ func TestFirstEnvBounded(t *testing.T) {
 			t.Errorf("%s is %d bytes long, want %d", name, got, want)
 		}
 	}
-	if b, err := r.readUpTo(pidPath(c.pid(), "environ"), 1000); len(b) != 1000 || err != nil {
+	if b, err := r.root.ReadUpTo(procfs.PIDPath(c.pid(), "environ"), 1000); len(b) != 1000 || err != nil {
 		t.Errorf("%d bytes and %v, want 1000", len(b), err)
 	}
 }
@@ -89,7 +86,7 @@ func TestDescribeLong(t *testing.T) {
 	if d := r.Describe(c.pid()); len(strings.Join(d.Cmdline, " ")) > maxCmdline || len(d.Cmdline) != 2 {
 		t.Errorf("%d arguments", len(d.Cmdline))
 	}
-	_ = r.withFile(pidPath(c.pid(), "cmdline"), func(b []byte) error {
+	_ = r.root.WithFile(procfs.PIDPath(c.pid(), "cmdline"), func(b []byte) error {
 		if want := len("child\x00" + long + "\x00"); len(b) != want {
 			t.Errorf("read %d bytes of a file of %d", len(b), want)
 		}
@@ -97,12 +94,6 @@ func TestDescribeLong(t *testing.T) {
 	})
 	if got := r.FirstEnv(c.pid(), []string{"LAST"}); got != "here" {
 		t.Errorf("LAST is %q", got)
-	}
-}
-
-func TestParseUID(t *testing.T) {
-	if uid := parseUID([]byte("Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n")); uid != 2 {
-		t.Errorf("effective user is %d", uid)
 	}
 }
 

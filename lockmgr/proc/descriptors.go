@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // descriptorList lists the descriptors of a thread, by a directory of /proc.
@@ -19,11 +21,11 @@ type descriptorList struct {
 // process, and fdinfo does not.
 func (c *openCounter) open(path string) (descriptorList, error) {
 	if !c.r.inExec(c.pid) {
-		if dir, err := c.r.opendir(path + "fd"); err == nil {
+		if dir, err := c.r.root.OpenDir(path + "fd"); err == nil {
 			return descriptorList{path, dir, true}, nil
 		}
 	}
-	dir, err := c.r.opendir(path + "fdinfo")
+	dir, err := c.r.root.OpenDir(path + "fdinfo")
 	return descriptorList{path, dir, false}, err
 }
 
@@ -39,23 +41,23 @@ func (c *openCounter) look(list descriptorList, fd int32) error {
 	switch {
 	case err == nil && (dev != c.file.Dev || !c.file.has(ino)):
 		return nil
-	case err != nil && gone(err) == ErrGone:
+	case err != nil && procfs.Gone(err) == ErrGone:
 		return ErrGone
 	case err != nil && c.r.isAnonymous(list.path, fd):
 		return nil
 	}
-	return c.lookAtInfo(c.r.proc, list.path+"fdinfo/"+strconv.Itoa(int(fd)))
+	return c.lookAtInfo(c.r.root.Dir(), list.path+"fdinfo/"+strconv.Itoa(int(fd)))
 }
 
 // lookAtInfo counts a descriptor by its fdinfo. What counts stands at the beginning of what
 // the kernel says; the list of its locks may be long.
 func (c *openCounter) lookAtInfo(dir int, path string) error {
-	info, err := openat(dir, path, unix.O_RDONLY)
+	info, err := procfs.OpenAt(dir, path, unix.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(info)
-	return withStart(info, c.take)
+	return procfs.WithStart(info, c.take)
 }
 
 // inodeOf is the inode to which a descriptor leads, as the kernel remembers it: with
@@ -87,7 +89,7 @@ func inodeOf(dir int, fd int32) (dev, ino uint64, err error) {
 // not say it either while its process is in execve, but a wait for that ends with who waits.
 func (r *Reader) isAnonymous(path string, fd int32) bool {
 	var buf [len("anon_inode:")]byte
-	n, err := unix.Readlinkat(r.proc, path+"fd/"+strconv.Itoa(int(fd)), buf[:])
+	n, err := unix.Readlinkat(r.root.Dir(), path+"fd/"+strconv.Itoa(int(fd)), buf[:])
 	return err == nil && isAnonymousLink(buf[:n])
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // A filesystem that does not answer is not asked, be it the one of the file or of another
@@ -53,7 +55,7 @@ func TestOpensOnAnothersFilesystem(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	})
 	fd := c.number("open", unix.O_RDWR, path)
-	dir, err := r.opendir(pidPath(c.pid(), "fd"))
+	dir, err := r.root.OpenDir(procfs.PIDPath(c.pid(), "fd"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +63,12 @@ func TestOpensOnAnothersFilesystem(t *testing.T) {
 	if _, _, err := inodeOf(dir, fd); err != unix.EACCES {
 		t.Fatalf("a look at the inode: %v; the test tests nothing", err)
 	}
-	info, err := r.readAll(pidPath(c.pid(), "fdinfo/"+itoa(int(fd))))
-	d, ok := parseFdinfo(info)
+	info, err := r.root.ReadAll(procfs.PIDPath(c.pid(), "fdinfo/"+itoa(int(fd))))
+	d, ok := procfs.ParseFdinfo(info)
 	if !ok || err != nil {
 		t.Fatalf("fdinfo: %s, %v", info, err)
 	}
-	wantOpens(t, r, c.pid(), File{Ino: d.ino, MountID: d.mountID}, 1, 0)
+	wantOpens(t, r, c.pid(), File{Ino: d.Ino, MountID: d.MountID}, 1, 0)
 }
 
 // reachable lets every user walk to a directory below that of the temporary files.

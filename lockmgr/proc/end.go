@@ -40,8 +40,8 @@ const (
 // for it its stat shows that; afterwards the pidfd alone does.
 func (r *Reader) endOf(o lockmgr.Owner, pidfd uintptr) End {
 	st, err := r.statOf(o.PID)
-	if err == nil && st.start == o.Start && st.dead() {
-		return End{Known: true, Status: int(st.exitCode)}
+	if err == nil && st.Start == o.Start && st.Dead() {
+		return End{Known: true, Status: int(st.ExitCode)}
 	}
 	info := pidfdInfo{mask: pidfdInfoExit}
 	_, _, e := unix.Syscall(unix.SYS_IOCTL, pidfd, pidfdGetInfo, uintptr(unsafe.Pointer(&info)))

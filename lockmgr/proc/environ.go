@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // maxEnviron bounds what is read of an environment, in bytes.
@@ -25,7 +26,7 @@ func (r *Reader) FirstEnv(pid int32, names []string) string {
 
 // firstEnv blocks while the process is in execve.
 func (r *Reader) firstEnv(pid int32, names []string) (string, error) {
-	environ, err := r.readUpTo(pidPath(pid, "environ"), maxEnviron)
+	environ, err := r.root.ReadUpTo(procfs.PIDPath(pid, "environ"), maxEnviron)
 	if err != nil {
 		return "", err
 	}
@@ -33,7 +34,7 @@ func (r *Reader) firstEnv(pid int32, names []string) (string, error) {
 		environ = environ[:bytes.LastIndexByte(environ, 0)+1]
 	}
 	for _, name := range names {
-		if value := variable(environ, name); value != "" {
+		if value := procfs.Variable(environ, name); value != "" {
 			return value, nil
 		}
 	}
@@ -68,8 +69,8 @@ func (r *Reader) envOf(o lockmgr.Owner, im image, names []string) (string, error
 		if err != nil {
 			return "", err
 		}
-		im.faults = st.faults
-		if value, ok := r.environs.get(o, im, names); ok && st.runs(o) {
+		im.faults = st.Faults
+		if value, ok := r.environs.get(o, im, names); ok && st.Runs(o.Start) {
 			return value, nil
 		}
 	}
@@ -77,7 +78,7 @@ func (r *Reader) envOf(o lockmgr.Owner, im image, names []string) (string, error
 	if err != nil {
 		return "", err
 	}
-	if st, err := r.stat(o.PID); err != nil || !st.runs(o) {
+	if st, err := r.stat(o.PID); err != nil || !st.Runs(o.Start) {
 		return "", err // it was another one's
 	}
 	r.environs.put(o, im, names, value)
@@ -146,16 +147,4 @@ func (es *environs) put(o lockmgr.Owner, im image, names []string, value string)
 		next.answers = append(next.answers, e.answers[:min(len(e.answers), maxAnswers-1)]...)
 	}
 	es.slot(o).Store(next)
-}
-
-// variable returns the value of a variable. Of several of one name the first
-// counts, as for getenv(3).
-func variable(environ []byte, name string) string {
-	prefix := []byte(name + "=")
-	for entry := range bytes.SplitSeq(environ, []byte{0}) {
-		if value, ok := bytes.CutPrefix(entry, prefix); ok {
-			return string(value)
-		}
-	}
-	return ""
 }

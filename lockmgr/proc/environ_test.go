@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // label is the variable that the tests ask for.
@@ -69,7 +70,7 @@ func relabelled(t *testing.T, prefix ...string) (pid int32, next func() string) 
 // addresses are those that the stat of a process shows of its program.
 func addresses(t *testing.T, r *Reader, pid int32) string {
 	t.Helper()
-	line, err := r.readAll(pidPath(pid, "stat"))
+	line, err := r.root.ReadAll(procfs.PIDPath(pid, "stat"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,12 @@
 package proc
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // File is a file as /proc shows it, and as the kernel remembers it: what would ask the
@@ -33,7 +33,7 @@ func (f *File) has(ino uint64) bool { return ino == f.Ino || slices.Contains(f.A
 func (r *Reader) Opens(pid int32, f File) (writable, readable int, err error) {
 	c, err := patientlyOfFiles(r, pid, func(a *asking) (*openCounter, error) {
 		c := &openCounter{r: r, a: a, pid: pid, file: f}
-		any, err := c.count(pidPath(pid, ""))
+		any, err := c.count(procfs.PIDPath(pid, ""))
 		if err == nil && !any {
 			err = c.countThreads()
 		}
@@ -49,7 +49,7 @@ func (r *Reader) Opens(pid int32, f File) (writable, readable int, err error) {
 // not tell (before Linux 6.2, see proc_pid_fd(5)), and of a process that has gone.
 func (r *Reader) Descriptors(pid int32) int64 {
 	var st unix.Stat_t
-	if unix.Fstatat(r.proc, pidPath(pid, "fd"), &st, 0) != nil {
+	if unix.Fstatat(r.root.Dir(), procfs.PIDPath(pid, "fd"), &st, 0) != nil {
 		return 0
 	}
 	return st.Size
@@ -61,7 +61,7 @@ func (r *Reader) Descriptors(pid int32) int64 {
 func (r *Reader) AtStart(pid int32, f File) bool {
 	c, err := patientlyOfFiles(r, pid, func(a *asking) (*openCounter, error) {
 		c := &openCounter{r: r, a: a, pid: pid, file: f}
-		_, err := c.count(pidPath(pid, ""))
+		_, err := c.count(procfs.PIDPath(pid, ""))
 		return c, err
 	})
 	return err == nil && c.readable > 0 && !c.moved
@@ -80,15 +80,15 @@ type openCounter struct {
 // countThreads is for a process without descriptors: if only its leader has
 // ended, the other threads show them.
 func (c *openCounter) countThreads() error {
-	tids, err := c.r.threadsOf(c.pid)
+	tids, err := c.r.root.Threads(c.pid)
 	if err != nil {
-		return ignoreGone(err)
+		return procfs.IgnoreGone(err)
 	}
 	for _, tid := range tids {
 		if tid == c.pid {
 			continue
 		}
-		if any, err := c.count(taskPath(c.pid, tid, "")); any || err != nil {
+		if any, err := c.count(procfs.TaskPath(c.pid, tid, "")); any || err != nil {
 			return err
 		}
 	}
@@ -100,29 +100,29 @@ func (c *openCounter) countThreads() error {
 func (c *openCounter) count(path string) (any bool, err error) {
 	list, err := c.open(path)
 	if err != nil {
-		return false, ignoreGone(err)
+		return false, procfs.IgnoreGone(err)
 	}
 	defer unix.Close(list.dir)
-	err = numbers(list.dir, func(fd int32) error {
+	err = procfs.Numbers(list.dir, func(fd int32) error {
 		any = true
 		c.a.parts.Add(1)
-		return ignoreGone(c.look(list, fd)) // gone: closed since it was listed
+		return procfs.IgnoreGone(c.look(list, fd)) // gone: closed since it was listed
 	})
-	return any, ignoreGone(err)
+	return any, procfs.IgnoreGone(err)
 }
 
 // take counts a descriptor by its fdinfo.
 func (c *openCounter) take(b []byte) error {
-	d, ok := parseFdinfo(b)
-	if !ok || d.flags&unix.O_PATH != 0 || !c.file.has(d.ino) || !c.onFilesystem(d.mountID) {
+	d, ok := procfs.ParseFdinfo(b)
+	if !ok || d.Flags&unix.O_PATH != 0 || !c.file.has(d.Ino) || !c.onFilesystem(d.MountID) {
 		return nil
 	}
-	if c.file.NoAppend && d.flags&unix.O_APPEND != 0 {
+	if c.file.NoAppend && d.Flags&unix.O_APPEND != 0 {
 		return nil
 	}
-	if d.flags&unix.O_ACCMODE == unix.O_RDONLY {
+	if d.Flags&unix.O_ACCMODE == unix.O_RDONLY {
 		c.readable++
-		c.moved = c.moved || d.pos != 0
+		c.moved = c.moved || d.Pos != 0
 	} else {
 		c.writable++
 	}
@@ -136,82 +136,12 @@ func (c *openCounter) onFilesystem(mountID int) bool {
 	if mountID == c.file.MountID && mountID != 0 {
 		return true
 	}
-	for _, path := range []string{pidPath(c.pid, "mountinfo"), "self/mountinfo"} {
-		if mounts, err := c.r.readAll(path); err == nil {
-			if dev, ok := mountDev(mounts, mountID); ok {
+	for _, path := range []string{procfs.PIDPath(c.pid, "mountinfo"), "self/mountinfo"} {
+		if mounts, err := c.r.root.ReadAll(path); err == nil {
+			if dev, ok := procfs.MountDev(mounts, mountID); ok {
 				return dev == c.file.Dev
 			}
 		}
 	}
 	return true
-}
-
-// fdinfo is what proc_pid_fdinfo(5) says of a descriptor.
-type fdinfo struct {
-	pos     int64
-	flags   int
-	mountID int
-	ino     uint64
-}
-
-func parseFdinfo(b []byte) (d fdinfo, ok bool) {
-	var seen int
-	for line := range bytes.Lines(b) {
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		text := string(bytes.TrimSpace(value))
-		var err error
-		switch string(name) {
-		case "pos":
-			d.pos, err = strconv.ParseInt(text, 10, 64)
-		case "flags":
-			var v int64
-			v, err = strconv.ParseInt(text, 8, 64)
-			d.flags = int(v)
-		case "mnt_id":
-			d.mountID, err = strconv.Atoi(text)
-		case "ino":
-			d.ino, err = strconv.ParseUint(text, 10, 64)
-		default:
-			continue
-		}
-		if err != nil {
-			return d, false
-		}
-		if seen++; seen == 4 {
-			return d, true
-		}
-	}
-	return d, false
-}
-
-// mountDev finds the device of a mount in a mountinfo file: "ID PARENT
-// MAJOR:MINOR ROOT …" (proc_pid_mountinfo(5)).
-func mountDev(mountinfo []byte, id int) (dev uint64, ok bool) {
-	prefix := strconv.AppendInt(nil, int64(id), 10)
-	prefix = append(prefix, ' ')
-	for line := range bytes.Lines(mountinfo) {
-		if !bytes.HasPrefix(line, prefix) {
-			continue
-		}
-		fields := bytes.SplitN(line, []byte(" "), 4)
-		if len(fields) < 4 {
-			return 0, false
-		}
-		return parseDev(fields[2], 10)
-	}
-	return 0, false
-}
-
-// parseDev reads "MAJOR:MINOR".
-func parseDev(b []byte, base int) (dev uint64, ok bool) {
-	major, minor, _ := bytes.Cut(b, []byte(":"))
-	ma, err := strconv.ParseUint(string(major), base, 32)
-	if err != nil {
-		return 0, false
-	}
-	mi, err := strconv.ParseUint(string(minor), base, 32)
-	if err != nil {
-		return 0, false
-	}
-	return unix.Mkdev(uint32(ma), uint32(mi)), true
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // tempFile makes a file of one page and says where /proc will show it.
@@ -124,12 +126,12 @@ func TestOpensInOtherMountNamespace(t *testing.T) {
 	c := startChild(t, ownMounts)
 	file, path := tempFile(t)
 	c.do("open", unix.O_WRONLY, path)
-	info, err := r.readAll(pidPath(c.pid(), "fdinfo/"+c.do("open", unix.O_RDONLY, path)))
+	info, err := r.root.ReadAll(procfs.PIDPath(c.pid(), "fdinfo/"+c.do("open", unix.O_RDONLY, path)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, ok := parseFdinfo(info); !ok || d.mountID == file.MountID {
-		t.Fatalf("the child's mount is %d, ours %d: the test tests nothing", d.mountID, file.MountID)
+	if d, ok := procfs.ParseFdinfo(info); !ok || d.MountID == file.MountID {
+		t.Fatalf("the child's mount is %d, ours %d: the test tests nothing", d.MountID, file.MountID)
 	}
 	wantOpens(t, r, c.pid(), file, 1, 1)
 	file.Dev++
@@ -142,14 +144,14 @@ func wantMaps(t *testing.T, r *Reader, pid int32, f, backing File, want bool) {
 	if got != want || err != nil {
 		t.Errorf("MapsWritable: %t, %v; want %t", got, err, want)
 	}
-	text, err := r.readAll(pidPath(pid, "maps"))
+	text, err := r.root.ReadAll(procfs.PIDPath(pid, "maps"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	is := func(dev, ino uint64) bool {
 		return dev == f.Dev && ino == f.Ino || ino != 0 && dev == backing.Dev && ino == backing.Ino
 	}
-	if parseMaps(text, is) != want {
+	if procfs.ParseMaps(text, is) != want {
 		t.Errorf("the text of maps says %t, want %t:\n%s", !want, want, text)
 	}
 }

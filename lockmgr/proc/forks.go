@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // forks remembers which process has started which, also when those between the two
@@ -67,7 +69,7 @@ const (
 // nor before Linux 6.6 to an ordinary user.
 func (r *Reader) FollowForks() error {
 	for file, want := range map[string]string{"self/ns/pid": initPIDNamespace, "self/ns/user": initUserNamespace} {
-		if ns, err := r.link(file); err != nil || ns != want {
+		if ns, err := r.root.Link(file); err != nil || ns != want {
 			return errors.New("the kernel tells of new processes only outside of containers")
 		}
 	}
@@ -78,7 +80,7 @@ func (r *Reader) FollowForks() error {
 	}
 	f.readProc()
 	r.forks = f
-	r.refs.Add(1)
+	r.root.Retain()
 	go f.run()
 	return nil
 }
@@ -115,7 +117,7 @@ func (f *forks) open() error {
 
 // run empties the socket when nobody asks, until close.
 func (f *forks) run() {
-	defer f.r.release()
+	defer f.r.root.Release()
 	defer f.free()
 	fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}, {Fd: int32(f.wake), Events: unix.POLLIN}}
 	for {
@@ -260,7 +262,7 @@ func (f *forks) forget(pid int32) {
 // them.
 func (f *forks) sweep() {
 	for pid, b := range f.born {
-		if b.ended && unix.Faccessat(f.r.proc, strconv.Itoa(int(pid)), unix.F_OK, 0) != nil {
+		if b.ended && unix.Faccessat(f.r.root.Dir(), strconv.Itoa(int(pid)), unix.F_OK, 0) != nil {
 			f.forget(pid)
 		}
 	}
@@ -281,18 +283,18 @@ func (f *forks) readProc() {
 	f.lost, f.reread = false, now()
 	clear(f.born)
 	f.ended = 0
-	dir, err := f.r.opendir(".")
+	dir, err := f.r.root.OpenDir(".")
 	if err != nil {
 		return
 	}
 	defer unix.Close(dir)
-	_ = numbers(dir, func(pid int32) error {
-		content, err := f.r.readAll(pidPath(pid, "status"))
+	_ = procfs.Numbers(dir, func(pid int32) error {
+		content, err := f.r.root.ReadAll(procfs.PIDPath(pid, "status"))
 		if err != nil {
 			return nil
 		}
 		b := f.of(pid)
-		text, _ := field(content, "PPid")
+		text, _ := procfs.Field(content, "PPid")
 		if ppid, err := strconv.ParseInt(text, 10, 32); err == nil && ppid > 1 {
 			b.parent = f.of(int32(ppid))
 		}

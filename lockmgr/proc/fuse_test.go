@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // oneFile is the smallest FUSE filesystem that can receive a FLUSH and a WRITE: a
@@ -62,7 +64,9 @@ func (fs *oneFile) mount() string {
 	return dir + "/file"
 }
 
-func itoa(n int) string { return string(bytes.TrimSuffix([]byte(pidPath(int32(n), "")), []byte("/"))) }
+func itoa(n int) string {
+	return string(bytes.TrimSuffix([]byte(procfs.PIDPath(int32(n), "")), []byte("/")))
+}
 
 // The requests that are answered, from linux/fuse.h.
 const (

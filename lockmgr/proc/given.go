@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // Given is a path that a thread has given to a system call. Dev and Ino are of the
@@ -53,7 +55,7 @@ func (r *Reader) GivenPath(tid uint32) (g Given, ok bool) {
 // knows it: its filesystem, which may be the one that asks, is not asked.
 func (r *Reader) directory(tid uint32, link string) (dev, ino uint64) {
 	st, err := patiently(r, int32(tid), func(*asking) (st unix.Statx_t, err error) {
-		err = unix.Statx(r.proc, pidPath(tid, link), unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
+		err = unix.Statx(r.root.Dir(), procfs.PIDPath(tid, link), unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
 		return st, err
 	})
 	if err != nil {

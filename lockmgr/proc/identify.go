@@ -1,11 +1,12 @@
 package proc
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
 	"strings"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // Program is what a process runs: the same for every process that runs it, and
@@ -40,34 +41,26 @@ const maxArgs = 16 << 10
 func (r *Reader) Identify(pid int32) Program {
 	p, _ := patiently(r, pid, func(*asking) (Program, error) {
 		p := Program{Comm: r.Program(pid)}
-		exe, err := r.link(pidPath(pid, "exe"))
+		exe, err := r.root.Link(procfs.PIDPath(pid, "exe"))
 		if err != nil {
 			return p, nil
 		}
 		p.Exe = strings.TrimSuffix(exe, " (deleted)")
-		args, err := r.readUpTo(pidPath(pid, "cmdline"), maxArgs)
+		args, err := r.root.ReadUpTo(procfs.PIDPath(pid, "cmdline"), maxArgs)
 		if err != nil {
 			return p, nil
 		}
 		cwd := func() string {
-			dir, _ := r.link(pidPath(pid, "cwd"))
+			dir, _ := r.root.Link(procfs.PIDPath(pid, "cwd"))
 			return dir
 		}
-		p.Script = scriptOf(path.Base(p.Exe), splitArgs(args), cwd)
+		p.Script = scriptOf(path.Base(p.Exe), procfs.SplitArgs(args), cwd)
 		return p, nil
 	})
 	if p.Comm == "" {
 		p.Comm = r.Program(pid) // what was asked got stuck
 	}
 	return p
-}
-
-func splitArgs(b []byte) []string {
-	b = bytes.TrimSuffix(b, []byte{0})
-	if len(b) == 0 {
-		return nil
-	}
-	return strings.Split(string(b), "\x00")
 }
 
 // interpreter says how the arguments of one are read until its script comes.

@@ -64,7 +64,7 @@ func TestIdentify(t *testing.T) {
 	r := newReader(t)
 	c := startChild(t, func(cmd *exec.Cmd) { cmd.Args = []string{"python3", "x.py"} })
 	c.do("name", "told")
-	self, err := r.link("self/exe")
+	self, err := r.root.Link("self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}

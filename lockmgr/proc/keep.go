@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // keeper keeps files of /proc open, of processes that have been looked at more than once:
@@ -82,7 +83,7 @@ func (r *Reader) keep(o lockmgr.Owner) {
 // openKept opens the files of a process; nil if another one has the pid by now. Like the
 // look before it, it blocks while the process is in execve.
 func (r *Reader) openKept(o lockmgr.Owner) *kept {
-	dir, err := openat(r.proc, pidPath(o.PID, ""), unix.O_PATH|unix.O_DIRECTORY)
+	dir, err := procfs.OpenAt(r.root.Dir(), procfs.PIDPath(o.PID, ""), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil
 	}
@@ -92,14 +93,14 @@ func (r *Reader) openKept(o lockmgr.Owner) *kept {
 		k.infos[i] = -1
 	}
 	for i, name := range [keptFiles]string{"stat", "statm", "task", "task/" + strconv.Itoa(int(o.PID)) + "/children", "fd", "comm"} {
-		k.files[i], _ = openat(dir, name, unix.O_RDONLY)
+		k.files[i], _ = procfs.OpenAt(dir, name, unix.O_RDONLY)
 	}
-	var st stat
-	err = withContent(k.files[keptStat], func(b []byte) error {
-		st, err = parseStat(b)
+	var st procfs.Stat
+	err = procfs.WithContent(k.files[keptStat], func(b []byte) error {
+		st, err = procfs.ParseStat(b)
 		return err
 	})
-	if err != nil || st.start != o.Start {
+	if err != nil || st.Start != o.Start {
 		k.close()
 		return nil
 	}
@@ -197,17 +198,20 @@ func (r *Reader) withKept(pid int32, file int, use func([]byte) error) (ok bool,
 		return false, nil
 	}
 	defer r.keeper.giveBack(k)
-	buf := buffers.Get().(*[firstRead]byte)
-	defer buffers.Put(buf)
-	n, err := pread(k.files[file], buf[:])
-	switch {
-	case err == ErrGone:
+	cut := false
+	read, err := procfs.Reread(k.files[file], func(b []byte) error {
+		if cut = len(b) > procfs.FirstRead-longestNumber; cut { // the kernel ends a list before a number that does not fit
+			return nil
+		}
+		return use(b)
+	})
+	if !read && err == ErrGone {
 		r.keeper.drop(k)
-		return false, nil
-	case err != nil || n > len(buf)-longestNumber: // the kernel ends a list before a number that does not fit
+	}
+	if !read || cut {
 		return false, nil
 	}
-	return true, use(buf[:n])
+	return true, err
 }
 
 // withPIDFile is withFile for a file of a process that may be kept.
@@ -215,7 +219,7 @@ func (r *Reader) withPIDFile(pid int32, file int, name string, use func([]byte) 
 	if ok, err := r.withKept(pid, file, use); ok {
 		return err
 	}
-	return r.withFile(pidPath(pid, name), use)
+	return r.root.WithFile(procfs.PIDPath(pid, name), use)
 }
 
 // keptChildrenOf is childrenOnce of a process of a single thread of which files are kept.
@@ -235,13 +239,4 @@ func (r *Reader) keptChildrenOf(pid int32) (list []byte, ok bool) {
 		return nil
 	})
 	return list, ok && err == nil
-}
-
-func pread(fd int, buf []byte) (int, error) {
-	for {
-		n, err := unix.Pread(fd, buf, 0)
-		if err != unix.EINTR {
-			return max(n, 0), gone(err)
-		}
-	}
 }

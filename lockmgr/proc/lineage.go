@@ -1,14 +1,13 @@
 package proc
 
 import (
-	"bytes"
 	"errors"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // maxLineage bounds the walk to the first process.
@@ -102,13 +101,13 @@ func (r *Reader) look(pid int32) (*known, error) {
 func (r *Reader) climb(pid int32, get func(int32) (*known, error)) ([]*known, error) {
 	k, err := get(pid)
 	if err != nil {
-		return nil, ignoreGone(err)
+		return nil, procfs.IgnoreGone(err)
 	}
 	chain := append(make([]*known, 0, 8), k)
 	for k.ppid > 0 && len(chain) <= maxLineage {
 		parent, err := get(k.ppid)
 		if err != nil {
-			return chain, ignoreGone(err)
+			return chain, procfs.IgnoreGone(err)
 		}
 		// A parent is never younger: where it seems so, the pid has been given
 		// out anew between the two looks.
@@ -121,21 +120,10 @@ func (r *Reader) climb(pid int32, get func(int32) (*known, error)) ([]*known, er
 	return chain, nil
 }
 
-func ignoreGone(err error) error {
-	if err == ErrGone {
-		return nil
-	}
-	return err
-}
-
-// userHZ is the unit of times in /proc, USER_HZ, on every architecture that Go
-// runs on.
-const userHZ = 100
-
 // Now is the present moment. Every process that was forked before the call has
 // a birth that is not after it, every one forked later a birth that is.
 func (r *Reader) Now() lockmgr.Birth {
-	pid, err := r.lastPID()
+	pid, err := r.root.LastPID()
 	if err != nil {
 		panic("proc: loadavg cannot be read any more: " + err.Error())
 	}
@@ -143,20 +131,5 @@ func (r *Reader) Now() lockmgr.Birth {
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		panic("proc: no boot time clock: " + err.Error())
 	}
-	return lockmgr.Birth{Tick: uint64(ts.Nano()) / (1e9 / userHZ), PID: pid}
-}
-
-// lastPID is the pid given out last, the end of /proc/loadavg.
-func (r *Reader) lastPID() (int32, error) {
-	var buf [128]byte
-	n, err := unix.Pread(r.loadavg, buf[:], 0)
-	if err != nil {
-		return 0, err
-	}
-	line := bytes.TrimRight(buf[:n], "\n")
-	pid, err := strconv.ParseInt(string(line[bytes.LastIndexByte(line, ' ')+1:]), 10, 32)
-	if err != nil {
-		return 0, errors.New("malformed loadavg")
-	}
-	return int32(pid), nil
+	return lockmgr.Birth{Tick: uint64(ts.Nano()) / (1e9 / procfs.HZ), PID: pid}
 }

@@ -33,8 +33,8 @@ func TestLineage(t *testing.T) {
 		t.Errorf("lineage goes on with %v, our own is %v", got[2:], rest)
 	}
 	last := got[len(got)-1].Owner.PID
-	if st, err := r.stat(last); err != nil || st.ppid != 0 {
-		t.Errorf("lineage ends at %d, whose parent is %d (%v)", last, st.ppid, err)
+	if st, err := r.stat(last); err != nil || st.PPID != 0 {
+		t.Errorf("lineage ends at %d, whose parent is %d (%v)", last, st.PPID, err)
 	}
 	r.forget()
 	if again := r.Lineage(grandchild); !slices.Equal(again, got) {

@@ -2,6 +2,8 @@ package proc
 
 import (
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // IsOutput reports whether a process has a file open for writing as its standard
@@ -9,7 +11,7 @@ import (
 func (r *Reader) IsOutput(pid int32, f File) bool {
 	is, _ := patientlyOfFiles(r, pid, func(a *asking) (bool, error) {
 		c := &openCounter{r: r, a: a, pid: pid, file: f}
-		list, err := c.open(pidPath(pid, ""))
+		list, err := c.open(procfs.PIDPath(pid, ""))
 		if err != nil {
 			return false, err
 		}

@@ -1,9 +1,10 @@
 package proc
 
 import (
-	"bytes"
 	"sync/atomic"
 	"time"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 const (
@@ -57,9 +58,9 @@ func askFor[T any](r *Reader, qs *questions, pid int32, inExec time.Duration, as
 	answers := make(chan answer, 1)
 	a := &asking{r: r, qs: qs, stop: make(chan struct{})}
 	a.pid.Store(pid)
-	r.refs.Add(1)
+	r.root.Retain()
 	go func() {
-		defer r.release()
+		defer r.root.Release()
 		var got answer
 		if got.err = a.at(pid); got.err == nil {
 			got.v, got.err = ask(a)
@@ -110,22 +111,13 @@ func (a *asking) at(pid int32) error {
 	}
 }
 
-// inExec reports whether a process is inside execve, between giving up its old
-// memory and loading the new program, which is when the kernel closes
-// descriptors with the exec lock held. Its statm, which takes no lock, shows
-// memory then, but no code.
+// inExec reports whether a process is inside execve, which is when the kernel closes
+// descriptors with the exec lock held. Its statm, which takes no lock, shows that.
 func (r *Reader) inExec(pid int32) bool {
 	in := false
 	_ = r.withPIDFile(pid, keptStatm, "statm", func(b []byte) error {
-		in = parseStatm(b)
+		in = procfs.InExec(b)
 		return nil
 	})
 	return in
-}
-
-// parseStatm reads "size resident shared text lib data dt", in pages
-// (proc_pid_statm(5)).
-func parseStatm(b []byte) (inExec bool) {
-	fields := bytes.Fields(b)
-	return len(fields) == 7 && string(fields[0]) != "0" && string(fields[3]) == "0"
 }

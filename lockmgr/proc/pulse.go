@@ -1,6 +1,10 @@
 package proc
 
-import "time"
+import (
+	"time"
+
+	"latchfs/lockmgr/proc/internal/procfs"
+)
 
 // Pulse is what one look at a process shows of its life, for the heartbeats of a
 // lease. Two looks are compared with Alive.
@@ -18,7 +22,7 @@ type Pulse struct {
 const maxPulseThreads = 64
 
 // tick is the unit of times in stat.
-const tick = time.Second / userHZ
+const tick = time.Second / procfs.HZ
 
 // Pulse looks for signs of life of a process. It is ErrGone when the process has
 // gone (of a zombie there still is a Pulse), and ErrBusy while it is in execve,
@@ -43,13 +47,13 @@ func (r *Reader) pulse(pid int32) (Pulse, error) {
 		return Pulse{}, err
 	}
 	p := Pulse{
-		Start:    st.start,
-		CPU:      time.Duration(st.cpu) * tick,
-		Children: time.Duration(st.childCPU) * tick,
-		Threads:  int(st.threads),
-		State:    st.state,
+		Start:    st.Start,
+		CPU:      time.Duration(st.CPU) * tick,
+		Children: time.Duration(st.ChildCPU) * tick,
+		Threads:  int(st.Threads),
+		State:    st.State,
 	}
-	if r.sched && st.threads <= maxPulseThreads {
+	if r.sched && st.Threads <= maxPulseThreads {
 		p.CPU, err = r.cpuTime(pid)
 	}
 	return p, err
@@ -60,14 +64,14 @@ func (r *Reader) pulse(pid int32) (Pulse, error) {
 // between two heartbeats. A thread that ends takes its time along, so that the
 // sum may fall.
 func (r *Reader) cpuTime(pid int32) (time.Duration, error) {
-	tids, err := r.threadsOf(pid)
+	tids, err := r.root.Threads(pid)
 	if err != nil {
 		return 0, err
 	}
 	var sum time.Duration
 	for _, tid := range tids {
-		err := r.withFile(taskPath(pid, tid, "schedstat"), func(b []byte) error {
-			sum += parseSchedstat(b)
+		err := r.root.WithFile(procfs.TaskPath(pid, tid, "schedstat"), func(b []byte) error {
+			sum += procfs.ParseSchedstat(b)
 			return nil
 		})
 		if err != nil && err != ErrGone {
@@ -75,19 +79,6 @@ func (r *Reader) cpuTime(pid int32) (time.Duration, error) {
 		}
 	}
 	return sum, nil
-}
-
-// parseSchedstat reads the first of "cpu delay slices", the time on a processor
-// in nanoseconds (Documentation/scheduler/sched-stats.rst).
-func parseSchedstat(b []byte) time.Duration {
-	var ns time.Duration
-	for _, c := range b {
-		if c < '0' || '9' < c {
-			break
-		}
-		ns = ns*10 + time.Duration(c-'0')
-	}
-	return ns
 }
 
 // Alive reports whether the process has shown life since an earlier look: it, or
@@ -104,6 +95,6 @@ func (p Pulse) Alive(before Pulse) bool {
 
 // halted reports whether the process cannot get on by itself.
 func (p Pulse) halted() bool {
-	st := stat{state: p.State, threads: int64(p.Threads)}
-	return p.State == 'T' || p.State == 't' || st.dead()
+	st := procfs.Stat{State: p.State, Threads: int64(p.Threads)}
+	return p.State == 'T' || p.State == 't' || st.Dead()
 }

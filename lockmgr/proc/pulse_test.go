@@ -235,7 +235,7 @@ func TestPulseInExec(t *testing.T) {
 				t.Errorf("%+v, %v", p, err)
 			}
 		}
-		if n := r.refs.Load(); n != 1 {
+		if n := r.root.Uses(); n != 1 {
 			t.Errorf("%d questions are stuck", n-1)
 		}
 	})

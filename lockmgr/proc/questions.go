@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // A question that blocks in the kernel keeps a thread there until it is answered,
@@ -52,7 +54,7 @@ func (qs *questions) enter(a *asking, pid int32) (free <-chan struct{}, err erro
 	user := uint32(0)
 	trouble := qs.hung.Load() > 0
 	if trouble {
-		user = a.r.userOf(pid)
+		user = a.r.root.User(pid)
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -130,13 +132,13 @@ func (qs *questions) hang(a *asking) {
 	if p == nil || a.hung {
 		return
 	}
-	a.hung, a.user = true, a.r.userOf(p.pid) // the question under way keeps the reader open
+	a.hung, a.user = true, a.r.root.User(p.pid) // the question under way keeps the reader open
 	p.asked--
 	qs.asked--
 	qs.hung.Add(1)
 	qs.hungOf[a.user]++
 	if p.hung++; p.hung == 1 {
-		p.dir, _ = openat(a.r.proc, pidPath(p.pid, ""), unix.O_PATH|unix.O_DIRECTORY)
+		p.dir, _ = procfs.OpenAt(a.r.root.Dir(), procfs.PIDPath(p.pid, ""), unix.O_PATH|unix.O_DIRECTORY)
 	}
 	qs.announceLocked()
 }
@@ -153,20 +155,10 @@ func isThere(dir int) bool {
 	if dir < 0 {
 		return true
 	}
-	fd, err := openat(dir, "comm", unix.O_RDONLY)
+	fd, err := procfs.OpenAt(dir, "comm", unix.O_RDONLY)
 	if err != nil {
 		return err != ErrGone
 	}
 	unix.Close(fd)
 	return true
-}
-
-// userOf is the effective user of a process, root if that cannot be seen. Neither the
-// memory nor the exec lock of the process is needed for it.
-func (r *Reader) userOf(pid int32) (uid uint32) {
-	_ = r.withFile(pidPath(pid, "status"), func(b []byte) error {
-		uid = parseUID(b)
-		return nil
-	})
-	return uid
 }

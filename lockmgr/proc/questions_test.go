@@ -13,16 +13,18 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // threads is how many threads this process has.
 func threads(t *testing.T, r *Reader) int {
 	t.Helper()
-	status, err := r.readAll("self/status")
+	status, err := r.root.ReadAll("self/status")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _ := field(status, "Threads")
+	text, _ := procfs.Field(status, "Threads")
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		t.Fatal(err)

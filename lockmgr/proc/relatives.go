@@ -5,7 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // maxRelatives is how many ancestors learn what a process reads. Three joins every
@@ -44,6 +47,13 @@ var shells = map[string]bool{
 	"elvish": true, "fish": true, "ksh": true, "ksh93": true, "mksh": true,
 	"nu": true, "rbash": true, "sh": true, "tcsh": true, "xonsh": true,
 	"yash": true, "zsh": true,
+}
+
+// isPrompt reports of a shell whether somebody types at its prompt: it has a terminal
+// and does job control. Shells with job control ignore the terminal's stop signals,
+// and no others do: scripts, subshells and `sh -c` have them at their default.
+func isPrompt(st *procfs.Stat) bool {
+	return st.TTY != 0 && sigset(st.SigIgnore)&sigs(unix.SIGTSTP, unix.SIGTTOU) != 0
 }
 
 // Family finds the relatives of a process. What was found is believed for a second.

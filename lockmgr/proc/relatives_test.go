@@ -153,10 +153,10 @@ func TestFamilyOfAnOrphan(t *testing.T) {
 	for orphan == (lockmgr.Owner{}) {
 		for _, o := range r.All() {
 			st, err := r.stat(o.PID)
-			if err != nil || st.pgrp != script.PID || o == script || len(r.Descendants(o.PID)) != 1 {
+			if err != nil || st.PGrp != script.PID || o == script || len(r.Descendants(o.PID)) != 1 {
 				continue
 			}
-			if up, err := r.stat(st.ppid); err == nil && up.pgrp != script.PID {
+			if up, err := r.stat(st.PPID); err == nil && up.PGrp != script.PID {
 				orphan = o
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // Pending says what a thread's pending signals mean for a request of it that
@@ -54,7 +56,7 @@ var (
 // returned from its system call now.
 func (r *Reader) Pending(tid uint32) Pending {
 	answer := Interrupt
-	_ = r.withFile(pidPath(tid, "status"), func(b []byte) error {
+	_ = r.root.WithFile(procfs.PIDPath(tid, "status"), func(b []byte) error {
 		answer = parsePending(b)
 		return nil
 	})
@@ -103,7 +105,7 @@ type Call struct {
 // call, is in execve, has gone, or may not be inspected.
 func (r *Reader) Syscall(tid uint32) (call Call, ok bool) {
 	text, err := patiently(r, int32(tid), func(*asking) ([]byte, error) {
-		return r.readAll(pidPath(tid, "syscall"))
+		return r.root.ReadAll(procfs.PIDPath(tid, "syscall"))
 	})
 	if err != nil {
 		return Call{}, false

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // A stopped process keeps its signals pending, to be looked at.
@@ -120,14 +122,25 @@ func TestHasCap(t *testing.T) {
 	// In a user namespace of its own a process has all capabilities, over
 	// nobody but itself.
 	own := startChild(t, func(cmd *exec.Cmd) { cmd.SysProcAttr = inUserNamespace(0) })
-	status, err := r.readAll(pidPath(own.pid(), "status"))
+	status, err := r.root.ReadAll(procfs.PIDPath(own.pid(), "status"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if caps, _ := field(status, "CapEff"); strings.Trim(caps, "0") == "" {
+	if caps, _ := procfs.Field(status, "CapEff"); strings.Trim(caps, "0") == "" {
 		t.Fatalf("the child has no capabilities (%s): the test tests nothing", caps)
 	}
 	if r.HasCap(own.tid(), unix.CAP_FSETID) {
 		t.Error("a capability in a namespace of its own counts")
 	}
+}
+
+func FuzzParsePending(f *testing.F) {
+	for _, seed := range []string{"SigPnd:\t00ff\nShdPnd:\t1\nSigBlk:\t2\nSigCgt:\t3\nUid:\t1\t2\t3\t4\n", "SigPnd:\tx\n", "SigPnd"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p := parsePending(b); p.String() == "" {
+			t.Errorf("%d means nothing", p)
+		}
+	})
 }

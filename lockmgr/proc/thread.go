@@ -1,13 +1,10 @@
 package proc
 
 import (
-	"bytes"
-	"fmt"
-	"strconv"
-
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // Thread is a thread with the process that it belongs to.
@@ -95,7 +92,7 @@ func (r *Reader) read(tid int32) (Thread, error) {
 }
 
 // identify is what a look at a thread tells of it.
-func (r *Reader) identify(tid int32, st *stat) (Thread, error) {
+func (r *Reader) identify(tid int32, st *procfs.Stat) (Thread, error) {
 	k := r.known.note(tid, st)
 	if k.looks > looksToKeep && k.tgid == tid {
 		r.keep(k.leader())
@@ -108,7 +105,7 @@ func (r *Reader) identify(tid int32, st *stat) (Thread, error) {
 	}
 	t := k.thread()
 	if t.TID == t.TGID { // a thread may have a name of its own
-		t.Comm = st.comm.String()
+		t.Comm = st.Comm.String()
 	}
 	return t, nil
 }
@@ -117,7 +114,7 @@ func (r *Reader) identify(tid int32, st *stat) (Thread, error) {
 func (r *Reader) threadInExec(tid int32) (Thread, error) {
 	t, k := Thread{TID: tid}, r.known.get(tid)
 	var err error
-	if t.TGID, t.PPID, err = r.family(tid); err != nil {
+	if t.TGID, t.PPID, err = r.root.ThreadGroup(tid); err != nil {
 		return Thread{}, err
 	}
 	if k != nil && k.tgid == t.TGID && k.ppid == t.PPID {
@@ -131,7 +128,7 @@ func (r *Reader) resolve(k *known) (*known, error) {
 	if isLeader(k.tid) {
 		return r.known.belongs(k, k.tid, k.start), nil
 	}
-	tgid, _, err := r.family(k.tid)
+	tgid, _, err := r.root.ThreadGroup(k.tid)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +136,7 @@ func (r *Reader) resolve(k *known) (*known, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.known.belongs(k, tgid, leader.start), nil
+	return r.known.belongs(k, tgid, leader.Start), nil
 }
 
 // isLeader reports whether a thread leads its group, at the cost of one system
@@ -150,33 +147,6 @@ func isLeader(tid int32) bool {
 	return err == nil || err == unix.EPERM
 }
 
-// family reads the process and the parent process of a thread from its status.
-func (r *Reader) family(tid int32) (tgid, ppid int32, err error) {
-	err = r.withFile(pidPath(tid, "status"), func(b []byte) error {
-		for line := range bytes.Lines(b) {
-			name, value, _ := bytes.Cut(line, []byte(":"))
-			var to *int32
-			switch string(name) {
-			case "Tgid":
-				to = &tgid
-			case "PPid":
-				to = &ppid
-			default:
-				continue
-			}
-			v, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 32)
-			if err != nil {
-				return fmt.Errorf("malformed status of thread %d: %w", tid, err)
-			}
-			if *to = int32(v); to == &ppid {
-				break
-			}
-		}
-		return nil
-	})
-	return tgid, ppid, err
-}
-
 // Alive reports whether a process still runs: it exists, is that process and not
 // another of the same pid, and is no zombie. One that is exiting is alive until
 // its descriptors are closed, and so is one that is in execve.
@@ -185,13 +155,23 @@ func (r *Reader) Alive(o lockmgr.Owner) bool {
 		return false
 	}
 	st, err := r.statOf(o.PID)
-	return err == ErrBusy || err == nil && st.runs(o)
+	return err == ErrBusy || err == nil && st.Runs(o.Start)
+}
+
+// stat reads the stat of a process or thread. It blocks while that is in execve
+// (see the package comment).
+func (r *Reader) stat(pid int32) (st procfs.Stat, err error) {
+	err = r.withPIDFile(pid, keptStat, "stat", func(b []byte) error {
+		st, err = procfs.ParseStat(b)
+		return err
+	})
+	return st, err
 }
 
 // statOf reads the stat of a process that is not the sender of the request at
 // hand. It is ErrBusy while that is in execve.
-func (r *Reader) statOf(pid int32) (stat, error) {
-	return patiently(r, pid, func(*asking) (stat, error) { return r.stat(pid) })
+func (r *Reader) statOf(pid int32) (procfs.Stat, error) {
+	return patiently(r, pid, func(*asking) (procfs.Stat, error) { return r.stat(pid) })
 }
 
 // Exit tells how a thread's process is ending: exiting if the thread is on its
@@ -209,7 +189,7 @@ func (r *Reader) Exit(tid uint32) (sig int, exiting bool) {
 		return 0, err == ErrGone
 	}
 	r.known.note(id, &st)
-	return st.end()
+	return endOfThread(&st)
 }
 
 // Closer is Thread and Exit for the sender of a FLUSH, in one look.
@@ -232,15 +212,15 @@ func (r *Reader) Closer(tid uint32) (t Thread, sig int, exiting bool, err error)
 	if t, err = r.identify(id, &st); err != nil {
 		return Thread{}, 0, false, err
 	}
-	sig, exiting = st.end()
+	sig, exiting = endOfThread(&st)
 	return t, sig, exiting, nil
 }
 
-// end is what Exit answers.
-func (st *stat) end() (sig int, exiting bool) {
+// endOfThread is what Exit answers.
+func endOfThread(st *procfs.Stat) (sig int, exiting bool) {
 	// The exit code of a stopped process is the signal that stopped it.
-	if st.state == 'T' || st.state == 't' {
+	if st.State == 'T' || st.State == 't' {
 		return 0, false
 	}
-	return int(st.exitCode & 0x7f), st.flags&pfExiting != 0
+	return int(st.ExitCode & 0x7f), st.Flags&procfs.Exiting != 0
 }

@@ -220,7 +220,7 @@ func awaitState(t *testing.T, r *Reader, pid int32, state byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st.state == state {
+		if st.State == state {
 			return
 		}
 		runtime.Gosched()

@@ -96,14 +96,14 @@ func (r *Reader) keptLineage(pid int32, look func() []lockmgr.Ancestor) (ancesto
 func (r *Reader) areStill(list []lockmgr.Ancestor) bool {
 	for i := range list {
 		st, err := r.statOf(list[i].Owner.PID)
-		if err != nil || st.start != list[i].Owner.Start {
+		if err != nil || st.Start != list[i].Owner.Start {
 			return false
 		}
 		parent := int32(0)
 		if i+1 < len(list) {
 			parent = list[i+1].Owner.PID
 		}
-		if st.ppid != parent {
+		if st.PPID != parent {
 			return false
 		}
 	}

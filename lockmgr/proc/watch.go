@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 // watches are the processes whose death somebody waits for. All watches of a
@@ -72,7 +73,7 @@ func (r *Reader) WatchEnd(o lockmgr.Owner) (<-chan struct{}, func() End, func(),
 func (r *Reader) pidfd(o lockmgr.Owner) (*os.File, error) {
 	fd, err := unix.PidfdOpen(int(o.PID), unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return nil, gone(err)
+		return nil, procfs.Gone(err)
 	}
 	// The descriptor stands for whatever had the pid just now, so the look at
 	// the start time has to come second.

@@ -1,4 +1,4 @@
-package proc
+package procfs
 
 import (
 	"strings"
@@ -12,11 +12,11 @@ const statLine = "7158 (cat) R 7122 7123 2290 34816 -1 4194308 99 1 2 3 12 3 45 
 	"94016107408432 94016107410048 94017043677184 140737433340427 140737433340447 140737433340447 140737433341931 9\n"
 
 func TestParseStat(t *testing.T) {
-	want := stat{state: 'R', ppid: 7122, pgrp: 7123, tty: 34816, flags: 4194308, faults: 101, cpu: 15, childCPU: 51, threads: 3, start: 105400, sigIgnore: 2621440, exitCode: 9}
+	want := Stat{State: 'R', PPID: 7122, PGrp: 7123, TTY: 34816, Flags: 4194308, Faults: 101, CPU: 15, ChildCPU: 51, Threads: 3, Start: 105400, SigIgnore: 2621440, ExitCode: 9}
 	for _, name := range []string{"cat", ") Z 1 (", "", "))", "a\nb", strings.Repeat(" ", 15)} {
 		line := strings.Replace(statLine, "cat", name, 1)
-		want.comm = nameOf([]byte(name))
-		if got, err := parseStat([]byte(line)); got != want || err != nil {
+		want.Comm = nameOf([]byte(name))
+		if got, err := ParseStat([]byte(line)); got != want || err != nil {
 			t.Errorf("named %q: %+v, %v, want %+v", name, got, err, want)
 		}
 		if got, _, ok := comm([]byte(line)); string(got) != name || !ok {
@@ -25,7 +25,7 @@ func TestParseStat(t *testing.T) {
 	}
 	fields := strings.Fields(statLine)
 	for n := range fields {
-		if _, err := parseStat([]byte(strings.Join(fields[:n], " "))); err == nil {
+		if _, err := ParseStat([]byte(strings.Join(fields[:n], " "))); err == nil {
 			t.Errorf("cut off after %d fields, it is taken for a stat", n)
 		}
 	}
@@ -37,19 +37,19 @@ func TestDead(t *testing.T) {
 		threads int64
 		want    bool
 	}{{'R', 1, false}, {'S', 4, false}, {'T', 1, false}, {'Z', 1, true}, {'Z', 0, true}, {'Z', 2, false}, {'X', 1, true}} {
-		if st := (stat{state: tt.state, threads: tt.threads}); st.dead() != tt.want {
+		if st := (Stat{State: tt.state, Threads: tt.threads}); st.Dead() != tt.want {
 			t.Errorf("state %c with %d threads: %t, want %t", tt.state, tt.threads, !tt.want, tt.want)
 		}
 	}
 }
 
 func TestParseFdinfo(t *testing.T) {
-	got, ok := parseFdinfo([]byte("pos:\t12\nflags:\t02100001\nmnt_id:\t31\nino:\t77\nlock:\t1: FLOCK\nino:\t1\n"))
-	if want := (fdinfo{pos: 12, flags: 0o2100001, mountID: 31, ino: 77}); got != want || !ok {
+	got, ok := ParseFdinfo([]byte("pos:\t12\nflags:\t02100001\nmnt_id:\t31\nino:\t77\nlock:\t1: FLOCK\nino:\t1\n"))
+	if want := (Fdinfo{Pos: 12, Flags: 0o2100001, MountID: 31, Ino: 77}); got != want || !ok {
 		t.Errorf("%+v, %t, want %+v", got, ok, want)
 	}
 	for _, bad := range []string{"", "flags:\t1\nmnt_id:\t1\n", "pos:\t0\nflags:\t9\nmnt_id:\t1\nino:\t2\n", "flags:\t1\nmnt_id:\t1\nino:\t2\n"} {
-		if _, ok := parseFdinfo([]byte(bad)); ok {
+		if _, ok := ParseFdinfo([]byte(bad)); ok {
 			t.Errorf("%q is taken for an fdinfo", bad)
 		}
 	}
@@ -57,10 +57,10 @@ func TestParseFdinfo(t *testing.T) {
 
 func TestMountDev(t *testing.T) {
 	const mounts = "25 30 0:23 / /sys rw - sysfs sysfs rw\n5 25 254:1 / / rw - ext4 /dev/vda rw\n255 30 0:99 / /m rw - fuse m rw\n"
-	if dev, ok := mountDev([]byte(mounts), 5); dev != unix.Mkdev(254, 1) || !ok {
+	if dev, ok := MountDev([]byte(mounts), 5); dev != unix.Mkdev(254, 1) || !ok {
 		t.Errorf("mount 5 is on %x, %t", dev, ok)
 	}
-	if _, ok := mountDev([]byte(mounts), 30); ok {
+	if _, ok := MountDev([]byte(mounts), 30); ok {
 		t.Error("a parent is taken for a mount")
 	}
 }
@@ -81,7 +81,7 @@ func TestParseMaps(t *testing.T) {
 		{0, 0, false},
 	} {
 		is := func(dev, ino uint64) bool { return dev == tt.dev && ino == tt.ino }
-		if got := parseMaps([]byte(maps), is); got != tt.want {
+		if got := ParseMaps([]byte(maps), is); got != tt.want {
 			t.Errorf("%x:%d: %t, want %t", tt.dev, tt.ino, got, tt.want)
 		}
 	}
@@ -89,24 +89,46 @@ func TestParseMaps(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{statLine, "1 1 0 0 0 1 0\n", "flags:\t02\nmnt_id:\t1\nino:\t2\n", "a b rw-s 0 1:2 3 x\n",
-		"1 2 3:4 / /\n", "SigPnd:\t00ff\nShdPnd:\t1\nSigBlk:\t2\nSigCgt:\t3\nUid:\t1\t2\t3\t4\n", "a\x00b\x00", "(", ")("} {
+		"1 2 3:4 / /\n", "Uid:\t1\t2\t3\t4\n", "a\x00b\x00", "(", ")("} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if st, err := parseStat(b); err == nil && st.state == 0 {
+		if st, err := ParseStat(b); err == nil && st.State == 0 {
 			t.Errorf("a stat without a state: %+v", st)
 		}
-		parseStatm(b)
-		parseSchedstat(b)
-		variable(b, "a")
-		parseFdinfo(b)
-		parseMaps(b, func(_, _ uint64) bool { return false })
-		mountDev(b, 1)
-		parsePending(b)
-		parseUID(b)
-		parsePIDs(b)
-		if args := splitArgs(b); len(b) > 0 && b[0] != 0 && len(args) == 0 {
+		InExec(b)
+		ParseSchedstat(b)
+		Variable(b, "a")
+		ParseFdinfo(b)
+		ParseMaps(b, func(_, _ uint64) bool { return false })
+		MountDev(b, 1)
+		ParseUID(b)
+		ParsePIDs(b)
+		if args := SplitArgs(b); len(b) > 0 && b[0] != 0 && len(args) == 0 {
 			t.Error("arguments got lost")
 		}
 	})
+}
+
+func TestParseUID(t *testing.T) {
+	if uid := ParseUID([]byte("Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n")); uid != 2 {
+		t.Errorf("effective user is %d", uid)
+	}
+}
+
+func TestVariable(t *testing.T) {
+	for environ, want := range map[string]string{"A=1\x00A=2\x00": "1", "A=\x00A=2\x00": "", "A\x00A=3": "3", "AA=1": "", "": ""} {
+		if got := Variable([]byte(environ), "A"); got != want {
+			t.Errorf("A in %q: %q, want %q", environ, got, want)
+		}
+	}
+}
+
+func BenchmarkParseStat(b *testing.B) {
+	line := []byte(statLine)
+	for b.Loop() {
+		if _, err := ParseStat(line); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package proc
+package procfs
 
 import (
 	"bytes"
@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opendir opens a directory of /proc for reading.
-func (r *Reader) opendir(path string) (int, error) {
-	return openat(r.proc, path, unix.O_RDONLY|unix.O_DIRECTORY)
+// OpenDir opens a directory for reading.
+func (r *Root) OpenDir(path string) (int, error) {
+	return OpenAt(r.dir, path, unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
-// numbers calls visit for every entry of an open directory whose name is a
+// Numbers calls visit for every entry of an open directory whose name is a
 // number: descriptors, threads or processes. It stops at visit's first error.
-func numbers(dir int, visit func(n int32) error) error {
-	buf := buffers.Get().(*[firstRead]byte)
+func Numbers(dir int, visit func(n int32) error) error {
+	buf := buffers.Get().(*[FirstRead]byte)
 	defer buffers.Put(buf)
 	for {
 		n, err := unix.Getdents(dir, buf[:])
@@ -25,7 +25,7 @@ func numbers(dir int, visit func(n int32) error) error {
 			continue
 		}
 		if err != nil {
-			return gone(err)
+			return Gone(err)
 		}
 		if n == 0 {
 			return nil
@@ -52,16 +52,16 @@ func dirent(b []byte) (name, rest []byte) {
 	return name, b[reclen:]
 }
 
-// threadsOf lists the threads of a process, the leader among them even if it
+// Threads lists the threads of a process, the leader among them even if it
 // has ended.
-func (r *Reader) threadsOf(pid int32) ([]int32, error) {
-	dir, err := r.opendir(pidPath(pid, "task"))
+func (r *Root) Threads(pid int32) ([]int32, error) {
+	dir, err := r.OpenDir(PIDPath(pid, "task"))
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(dir)
 	var tids []int32
-	err = numbers(dir, func(tid int32) error {
+	err = Numbers(dir, func(tid int32) error {
 		tids = append(tids, tid)
 		return nil
 	})
