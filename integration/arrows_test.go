@@ -54,8 +54,13 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/proc/internal/procfs": { // files and their formats; whose they are is none of its business
 		libs: []string{xSys}, not: []string{"net", "log"},
 	},
-	"latchfs/lockmgr/proc": {ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/procfs"}, libs: []string{xSys}},
-	"latchfs/journal":      {ours: []string{"latchfs/journal/statedir"}, libs: []string{xSys}},
+	"latchfs/lockmgr/proc/internal/forks": { // who has started whom, by pids; who that is now proc sees
+		ours: []string{"latchfs/lockmgr/proc/internal/procfs"}, libs: []string{xSys}, not: []string{"net", "log"},
+	},
+	"latchfs/lockmgr/proc": {
+		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/forks", "latchfs/lockmgr/proc/internal/procfs"}, libs: []string{xSys},
+	},
+	"latchfs/journal": {ours: []string{"latchfs/journal/statedir"}, libs: []string{xSys}},
 	"latchfs/journal/statedir": { // whose the state directory is; not what its files say
 		libs: []string{xSys},
 	},

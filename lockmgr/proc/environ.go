@@ -50,7 +50,7 @@ func (r *Reader) EnvOf(o lockmgr.Owner, names []string) string {
 	if len(names) == 0 || o.PID <= 0 {
 		return ""
 	}
-	im := image{told: r.forks.image(o.PID)}
+	im := image{told: r.forks.Image(o.PID)}
 	if im.told != 0 {
 		if value, ok := r.environs.get(o, im, names); ok {
 			return value

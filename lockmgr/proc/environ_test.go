@@ -148,35 +148,29 @@ func TestEnvOfIsRemembered(t *testing.T) {
 	})
 }
 
-// Another process with the number, and lost events, end what is remembered.
+// Another program ends what is remembered, be it that the kernel tells no longer.
 func TestEnvOfForgets(t *testing.T) {
 	r := following(t)
 	c := startChild(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LABEL=mine") })
 	o := r.mustOwner(t, c.pid())
-	f := r.forks
-	for what, happens := range map[string]func(){
-		"nothing":         nil,
-		"a fork":          func() { f.begun(o.PID, 1) },
-		"a loss":          func() { f.lost, f.reread = true, now(); f.tidy() },
-		"what was reread": func() { f.readProc() },
-		"the end":         func() { f.closed = true },
+	for _, step := range []struct {
+		what, want string
+		happens    func()
+	}{
+		{"nothing", "remembered", func() {}},
+		{"another program", "mine", func() {
+			earlier := *r.environs.slot(o).Load()
+			earlier.image.told--
+			r.environs.slot(o).Store(&earlier)
+		}},
+		{"the end", "mine", r.UnfollowForks},
 	} {
 		r.EnvOf(o, label)
 		r.mislead(t, o, "remembered")
-		want := "remembered"
-		if happens != nil {
-			f.mu.Lock()
-			happens()
-			f.mu.Unlock()
-			want = "mine"
+		step.happens()
+		if got := r.EnvOf(o, label); got != step.want {
+			t.Errorf("after %s the label is %q, want %q", step.what, got, step.want)
 		}
-		if got := r.EnvOf(o, label); got != want {
-			t.Errorf("after %s the label is %q, want %q", what, got, want)
-		}
-		f.mu.Lock()
-		f.closed = false
-		f.readProc()
-		f.mu.Unlock()
 	}
 }
 

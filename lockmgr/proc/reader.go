@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"latchfs/lockmgr/proc/internal/forks"
 	"latchfs/lockmgr/proc/internal/procfs"
 )
 
@@ -40,7 +41,7 @@ type Reader struct {
 	families      familyCache
 	environs      environs
 	keeper        keeper
-	forks         *forks // nil unless FollowForks has been called
+	forks         *forks.Table // nil unless FollowForks has been called
 }
 
 // New opens a procfs, "/proc" by default, and checks that it answers what the
@@ -79,6 +80,22 @@ func (r *Reader) learn() error {
 	r.sched = err == nil && string(sched) != "0 0 0\n"
 	return nil
 }
+
+// FollowForks makes the reader remember from now on which process has started which,
+// so that Family knows who has started an orphan. It is called once, before any question.
+// An error says why the kernel does not tell: it does not inside a container, nor before
+// Linux 6.6 to an ordinary user.
+func (r *Reader) FollowForks() error {
+	table, err := forks.Follow(r.root)
+	if err != nil {
+		return err
+	}
+	r.forks = table
+	return nil
+}
+
+// UnfollowForks ends that. It may be called more than once.
+func (r *Reader) UnfollowForks() { r.forks.Close() }
 
 // Close releases the descriptors. It is called once, when no other call is under
 // way. Watches go on.

@@ -82,10 +82,19 @@ func (r *Reader) Family(o lockmgr.Owner) Family {
 	return r.familyOf(chain)
 }
 
+// pids are those of a process and its ancestors.
+func pids(chain []*known) []int32 {
+	list := make([]int32, len(chain))
+	for i, k := range chain {
+		list[i] = k.tid
+	}
+	return list
+}
+
 // familyOf is the family of the first of a process and its ancestors.
 func (r *Reader) familyOf(chain []*known) Family {
 	f := Family{Interactive: chain[0].shell}
-	orphan, starters := r.forks.orphan(chain)
+	orphan, starters := r.forks.Orphan(pids(chain))
 	end := len(chain)
 	for i, k := range chain[1:] {
 		near := len(f.Relatives) < maxRelatives
@@ -194,7 +203,7 @@ func (r *Reader) adopt(o lockmgr.Owner) *knownFamily {
 	if up == nil {
 		return nil
 	}
-	if orphan, _ := r.forks.orphan([]*known{self, parent}); orphan == 0 {
+	if orphan, _ := r.forks.Orphan([]int32{self.tid, parent.tid}); orphan == 0 {
 		return nil
 	}
 	k := &knownFamily{o: o, family: Family{Interactive: self.shell}, launcher: self.launcher, seen: up.seen}

@@ -1,4 +1,4 @@
-package proc
+package forks
 
 import (
 	"encoding/binary"
@@ -25,7 +25,7 @@ const (
 )
 
 // tell asks the kernel to begin or to end telling.
-func (f *forks) tell(op uint32) error {
+func (t *Table) tell(op uint32) error {
 	msg := make([]byte, 0, eventAt+4)
 	native := binary.NativeEndian
 	msg = native.AppendUint32(msg, uint32(cap(msg)))
@@ -37,18 +37,18 @@ func (f *forks) tell(op uint32) error {
 	msg = native.AppendUint16(msg, 4) // the length of what follows
 	msg = native.AppendUint16(msg, 0)
 	msg = native.AppendUint32(msg, op)
-	return unix.Sendto(f.fd, msg, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	return unix.Sendto(t.fd, msg, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 }
 
 // acknowledged waits for the kernel's answer, which is there when tell returns; what is
 // told before it does not matter yet.
-func (f *forks) acknowledged() error {
+func (t *Table) acknowledged() error {
 	for {
-		n, from, err := unix.Recvfrom(f.fd, f.buf[:], unix.MSG_DONTWAIT)
+		n, from, err := unix.Recvfrom(t.fd, t.buf[:], unix.MSG_DONTWAIT)
 		if err != nil {
 			return err
 		}
-		what, data, ok := event(f.buf[:n], from)
+		what, data, ok := event(t.buf[:n], from)
 		if ok && what == eventNone {
 			if data[0] != 0 {
 				return unix.Errno(data[0])
