@@ -57,11 +57,14 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/proc/internal/forks": { // who has started whom, by pids; who that is now proc sees
 		ours: []string{"latchfs/lockmgr/proc/internal/procfs"}, libs: []string{xSys}, not: []string{"net", "log"},
 	},
+	"latchfs/lockmgr/proc/internal/patience": { // asks what may block; what is asked comes in
+		ours: []string{"latchfs/lockmgr/proc/internal/procfs"}, libs: []string{xSys}, not: []string{"net", "log"},
+	},
 	"latchfs/lockmgr/proc/internal/script": { // arguments in, a script out: pure
 		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
 	"latchfs/lockmgr/proc": {
-		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/forks", "latchfs/lockmgr/proc/internal/procfs", "latchfs/lockmgr/proc/internal/script"}, libs: []string{xSys},
+		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/forks", "latchfs/lockmgr/proc/internal/patience", "latchfs/lockmgr/proc/internal/procfs", "latchfs/lockmgr/proc/internal/script"}, libs: []string{xSys},
 	},
 	"latchfs/journal": {ours: []string{"latchfs/journal/statedir"}, libs: []string{xSys}},
 	"latchfs/journal/statedir": { // whose the state directory is; not what its files say

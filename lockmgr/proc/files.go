@@ -105,7 +105,7 @@ func (c *openCounter) count(path string) (any bool, err error) {
 	defer unix.Close(list.dir)
 	err = procfs.Numbers(list.dir, func(fd int32) error {
 		any = true
-		c.a.parts.Add(1)
+		c.a.Answered()
 		return procfs.IgnoreGone(c.look(list, fd)) // gone: closed since it was listed
 	})
 	return any, procfs.IgnoreGone(err)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/lockmgr/proc/internal/patience"
 	"latchfs/lockmgr/proc/internal/procfs"
 )
 
@@ -224,7 +225,7 @@ func TestOpensStuck(t *testing.T) {
 			t.Error("the file is no output")
 		}
 	})
-	if n := r.fileQuestions.hung.Load(); n != 0 {
+	if n := r.fileQuestions.Hung(); n != 0 {
 		t.Errorf("%d threads wait for what may never come", n)
 	}
 }
@@ -248,12 +249,12 @@ func anonymousInode(t *testing.T) uint64 {
 // whole. A part may not.
 func TestFileQuestions(t *testing.T) {
 	r := newReader(t)
-	r.fileQuestions.grace = 0
+	r.fileQuestions.Grace = 0
 	c := startChild(t)
 	n, err := patientlyOfFiles(r, c.pid(), func(a *asking) (n int, _ error) {
 		for ; n < 5; n++ {
-			time.Sleep(maxPatience / 2)
-			a.parts.Add(1)
+			time.Sleep(patience.Long / 2)
+			a.Answered()
 		}
 		return n, nil
 	})
@@ -265,7 +266,7 @@ func TestFileQuestions(t *testing.T) {
 	if err != ErrBusy {
 		t.Errorf("without an end: %v", err)
 	}
-	await(t, "the question hangs", func() bool { return r.fileQuestions.hung.Load() == 1 })
+	await(t, "the question hangs", func() bool { return r.fileQuestions.Hung() == 1 })
 	if _, _, err := r.Opens(c.pid(), File{Ino: 1}); !errors.Is(err, ErrBusy) {
 		t.Errorf("Opens: %v", err)
 	}
@@ -276,7 +277,7 @@ func TestFileQuestions(t *testing.T) {
 		t.Errorf("Process: %v", err)
 	}
 	close(answer)
-	await(t, "the answer", func() bool { return r.fileQuestions.hung.Load() == 0 })
+	await(t, "the answer", func() bool { return r.fileQuestions.Hung() == 0 })
 }
 
 // Of a descriptor with many locks not all of them are read.

@@ -45,8 +45,8 @@ func (r *Reader) ancestry(pid int32) []*known {
 	}
 	look := func(a *asking) ([]*known, error) {
 		return r.climb(pid, func(pid int32) (*known, error) {
-			if a.pid.Load() != pid {
-				if err := a.at(pid); err != nil {
+			if a.About() != pid {
+				if err := a.MoveTo(pid); err != nil {
 					return nil, err
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr/proc/internal/forks"
+	"latchfs/lockmgr/proc/internal/patience"
 	"latchfs/lockmgr/proc/internal/procfs"
 )
 
@@ -18,7 +19,7 @@ var (
 	ErrForeign = errors.New("process is in a foreign pid namespace")
 	// ErrBusy means that the process is inside execve, or holds its memory lock,
 	// and that the answer cannot be had before it goes on.
-	ErrBusy = errors.New("process cannot be inspected at the moment")
+	ErrBusy = patience.ErrBusy
 )
 
 // trustFor is how long what was read is believed without a look at /proc. It is
@@ -34,9 +35,9 @@ type Reader struct {
 	sched bool         // the kernel has task/*/schedstat
 
 	known     cache
-	questions questions
+	questions *patience.Questions
 	// fileQuestions are those about descriptors.
-	fileQuestions questions
+	fileQuestions *patience.Questions
 	watches       watches
 	families      familyCache
 	environs      environs
@@ -56,8 +57,8 @@ func New(procRoot string) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %w", procRoot, err)
 	}
 	r := &Reader{root: root}
-	r.questions.grace, r.questions.most = hungAfter, maxAskedOf
-	r.fileQuestions.grace, r.fileQuestions.most = hungAfter, maxFilesOf
+	r.questions = patience.New(root, r.inExec, maxAskedOf)
+	r.fileQuestions = patience.New(root, r.inExec, maxFilesOf)
 	r.keeper.of = map[int32]*kept{}
 	if err := r.learn(); err != nil {
 		r.Close()

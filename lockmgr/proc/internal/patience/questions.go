@@ -1,4 +1,4 @@
-package proc
+package patience
 
 import (
 	"sync"
@@ -10,15 +10,9 @@ import (
 	"latchfs/lockmgr/proc/internal/procfs"
 )
 
-// A question that blocks in the kernel keeps a thread there until it is answered,
-// which may be never: a process decides by itself for how long its memory or its exec
-// lock is taken, with a filesystem of its own that does not answer. So there are never
-// many questions, about one process, about those of one user, and in all. Whoever
-// comes when there are too many waits, as it would for the answer.
+// How many questions there may be; how many about one process, Questions says.
 const (
 	maxAsked      = 256 // under way
-	maxAskedOf    = 4   // of these, about one process
-	maxFilesOf    = 32  // the same about its descriptors: each of its closes asks
 	maxHung       = 512 // given up long ago, and not answered
 	maxHungOf     = 16  // of these, about processes of one user
 	maxHungOfRoot = 128
@@ -27,18 +21,33 @@ const (
 	hungAfter = time.Second
 )
 
-// questions are all patient questions of a reader, or all about descriptors.
-type questions struct {
-	grace time.Duration
-	most  int          // about one process
-	hung  atomic.Int32 // changed with mu held
+// Questions are all of one kind, counted together. They may be asked by several goroutines
+// at once.
+type Questions struct {
+	// Grace is how much later a question is taken for one without an answer that was
+	// given up: a second. It is not changed after the first question.
+	Grace time.Duration
+
+	root   *procfs.Root
+	inExec func(pid int32) bool
+	most   int          // about one process
+	hung   atomic.Int32 // changed with mu held
 
 	mu     sync.Mutex
-	about  map[int32]*questioned
+	about  map[int32]*questioned // mu guards it and what is below
 	asked  int
 	hungOf map[uint32]int
 	free   chan struct{} // closed when a question has ended; nil: nobody waits for that
 }
+
+// New makes questions, of which so many may be under way about one process. inExec reports
+// whether a process is inside execve, without waiting for it.
+func New(root *procfs.Root, inExec func(pid int32) bool, perProcess int) *Questions {
+	return &Questions{Grace: hungAfter, root: root, inExec: inExec, most: perProcess}
+}
+
+// Hung is how many questions hang: they were given up long ago, and are not answered.
+func (qs *Questions) Hung() int { return int(qs.hung.Load()) }
 
 // questioned is a process that is asked about.
 type questioned struct {
@@ -50,11 +59,11 @@ type questioned struct {
 
 // enter makes the question one of those under way about a process. If it has to wait,
 // the channel tells for how long.
-func (qs *questions) enter(a *asking, pid int32) (free <-chan struct{}, err error) {
+func (qs *Questions) enter(a *Question, pid int32) (free <-chan struct{}, err error) {
 	user := uint32(0)
 	trouble := qs.hung.Load() > 0
 	if trouble {
-		user = a.r.root.User(pid)
+		user = qs.root.User(pid)
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -87,7 +96,7 @@ func (qs *questions) enter(a *asking, pid int32) (free <-chan struct{}, err erro
 	return nil, nil
 }
 
-func (qs *questions) tooManyHang(user uint32) bool {
+func (qs *Questions) tooManyHang(user uint32) bool {
 	if user == 0 {
 		return qs.hungOf[0] >= maxHungOfRoot
 	}
@@ -95,7 +104,7 @@ func (qs *questions) tooManyHang(user uint32) bool {
 }
 
 // leave ends a question, at least about the process that it was about.
-func (qs *questions) leave(a *asking) {
+func (qs *Questions) leave(a *Question) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	p := a.on
@@ -125,25 +134,25 @@ func (qs *questions) leave(a *asking) {
 
 // hang notes that a question which was given up has still no answer: no further one is
 // asked about that process until it has.
-func (qs *questions) hang(a *asking) {
+func (qs *Questions) hang(a *Question) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	p := a.on
 	if p == nil || a.hung {
 		return
 	}
-	a.hung, a.user = true, a.r.root.User(p.pid) // the question under way keeps the reader open
+	a.hung, a.user = true, qs.root.User(p.pid) // the question under way keeps the procfs open
 	p.asked--
 	qs.asked--
 	qs.hung.Add(1)
 	qs.hungOf[a.user]++
 	if p.hung++; p.hung == 1 {
-		p.dir, _ = procfs.OpenAt(a.r.root.Dir(), procfs.PIDPath(p.pid, ""), unix.O_PATH|unix.O_DIRECTORY)
+		p.dir, _ = procfs.OpenAt(qs.root.Dir(), procfs.PIDPath(p.pid, ""), unix.O_PATH|unix.O_DIRECTORY)
 	}
 	qs.announceLocked()
 }
 
-func (qs *questions) announceLocked() {
+func (qs *Questions) announceLocked() {
 	if qs.free != nil {
 		close(qs.free)
 		qs.free = nil
@@ -157,7 +166,7 @@ func isThere(dir int) bool {
 	}
 	fd, err := procfs.OpenAt(dir, "comm", unix.O_RDONLY)
 	if err != nil {
-		return err != ErrGone
+		return err != procfs.ErrGone
 	}
 	unix.Close(fd)
 	return true
