@@ -54,6 +54,9 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/proc/internal/procfs": { // files and their formats; whose they are is none of its business
 		libs: []string{xSys}, not: []string{"net", "log"},
 	},
+	"latchfs/lockmgr/proc/internal/ends": { // that processes die, and how; how to look at one comes in
+		ours: []string{"latchfs/lockmgr/proc/internal/patience", "latchfs/lockmgr/proc/internal/procfs"}, libs: []string{xSys}, not: []string{"net", "log"},
+	},
 	"latchfs/lockmgr/proc/internal/forks": { // who has started whom, by pids; who that is now proc sees
 		ours: []string{"latchfs/lockmgr/proc/internal/procfs"}, libs: []string{xSys}, not: []string{"net", "log"},
 	},
@@ -64,7 +67,7 @@ var rooms = map[string]room{
 		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
 	"latchfs/lockmgr/proc": {
-		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/forks", "latchfs/lockmgr/proc/internal/patience", "latchfs/lockmgr/proc/internal/procfs", "latchfs/lockmgr/proc/internal/script"}, libs: []string{xSys},
+		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/ends", "latchfs/lockmgr/proc/internal/forks", "latchfs/lockmgr/proc/internal/patience", "latchfs/lockmgr/proc/internal/procfs", "latchfs/lockmgr/proc/internal/script"}, libs: []string{xSys},
 	},
 	"latchfs/journal": {ours: []string{"latchfs/journal/statedir"}, libs: []string{xSys}},
 	"latchfs/journal/statedir": { // whose the state directory is; not what its files say

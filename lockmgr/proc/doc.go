@@ -78,6 +78,18 @@
 // the question was about a living process, and otherwise the answer that a dead
 // process gives: it has nothing open, no children, no capability.
 //
+// # Mutexes
+//
+// Caches are of atomic pointers. Each process of which files are kept has kept.line, which
+// guards its lineage, and kept.list, which guards the position in its list of descriptors
+// and the fdinfo files. keeper.mu guards which processes have such files, and how many
+// read them.
+//
+// Mutex order: kept.line, or Watches.mu of package ends; then keeper.mu; then Questions.mu
+// of package patience and Table.mu of package forks. With either of the first two held
+// processes are looked at, patiently. kept.list is taken with nothing held, and nothing
+// with it.
+//
 // # Privilege
 //
 // The descriptors, mappings, environment and exit code of another user's

@@ -1,11 +1,8 @@
 package proc
 
 import (
-	"unsafe"
-
-	"golang.org/x/sys/unix"
-
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/ends"
 )
 
 // End is how a process ended.
@@ -22,31 +19,29 @@ type End struct {
 // Failed reports whether the process was killed, or did not exit with 0.
 func (e End) Failed() bool { return e.Known && e.Status != 0 }
 
-// pidfdInfo is struct pidfd_info of include/uapi/linux/pidfd.h, in its first
-// version.
-type pidfdInfo struct {
-	mask     uint64
-	cgroup   uint64
-	ids      [11]uint32
-	exitCode int32
+// Watch returns a channel that is closed when the process has died (with all its
+// threads, and whether or not it has been waited for), at once if it has died
+// already. The function ends the watch and may be called more than once; the
+// channel then never closes unless it has. The error is ErrForeign for a process
+// that cannot be seen, or that of pidfd_open(2) when there are no descriptors
+// left.
+func (r *Reader) Watch(o lockmgr.Owner) (<-chan struct{}, func(), error) {
+	dead, _, stop, err := r.WatchEnd(o)
+	return dead, stop, err
 }
 
-const (
-	pidfdInfoExit = 1 << 3     // PIDFD_INFO_EXIT, since Linux 6.15
-	pidfdGetInfo  = 0xc040ff0b // PIDFD_GET_INFO, for a structure of 64 bytes
-)
-
-// endOf tells how a process ended that a pidfd says has. While nobody has waited
-// for it its stat shows that; afterwards the pidfd alone does.
-func (r *Reader) endOf(o lockmgr.Owner, pidfd uintptr) End {
-	st, err := r.statOf(o.PID)
-	if err == nil && st.Start == o.Start && st.Dead() {
-		return End{Known: true, Status: int(st.ExitCode)}
+// WatchEnd is Watch, with a function that tells how the process ended once the
+// channel is closed.
+func (r *Reader) WatchEnd(o lockmgr.Owner) (<-chan struct{}, func() End, func(), error) {
+	if o.PID <= 0 {
+		return nil, nil, nil, ErrForeign
 	}
-	info := pidfdInfo{mask: pidfdInfoExit}
-	_, _, e := unix.Syscall(unix.SYS_IOCTL, pidfd, pidfdGetInfo, uintptr(unsafe.Pointer(&info)))
-	if e != 0 || info.mask&pidfdInfoExit == 0 {
-		return End{}
+	dead, status, stop, err := r.watches.Watch(ends.Process{PID: o.PID, Start: o.Start})
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	return End{Known: true, Status: int(info.exitCode)}
+	return dead, func() (e End) {
+		e.Status, e.Known = status()
+		return e
+	}, stop, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"latchfs/lockmgr/proc/internal/ends"
 	"latchfs/lockmgr/proc/internal/forks"
 	"latchfs/lockmgr/proc/internal/patience"
 	"latchfs/lockmgr/proc/internal/procfs"
@@ -38,7 +39,7 @@ type Reader struct {
 	questions *patience.Questions
 	// fileQuestions are those about descriptors.
 	fileQuestions *patience.Questions
-	watches       watches
+	watches       *ends.Watches
 	families      familyCache
 	environs      environs
 	keeper        keeper
@@ -57,6 +58,7 @@ func New(procRoot string) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %w", procRoot, err)
 	}
 	r := &Reader{root: root}
+	r.watches = ends.New(r.statOf)
 	r.questions = patience.New(root, r.inExec, maxAskedOf)
 	r.fileQuestions = patience.New(root, r.inExec, maxFilesOf)
 	r.keeper.of = map[int32]*kept{}
