@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"strings"
+
+	"latchfs/lockmgr/policy/internal/glob"
 )
 
 // Alias makes several directories one for the lock table: a file below any of
@@ -25,14 +27,14 @@ func (a Alias) Origin() string { return a.origin }
 // aliasMatcher is an alias, prepared.
 type aliasMatcher struct {
 	prefix string // of the names that it gives
-	roots  []matcher
+	roots  []glob.Pattern
 }
 
 func newAliasMatcher(a Alias) aliasMatcher {
 	m := aliasMatcher{prefix: "//alias/" + a.Name + "/"}
 	for _, root := range a.Roots {
 		// The '/' keeps a root without one from matching at any depth.
-		m.roots = append(m.roots, newMatcher("/"+strings.TrimPrefix(dataRoot(root), "/")))
+		m.roots = append(m.roots, glob.New("/"+strings.TrimPrefix(dataRoot(root), "/")))
 	}
 	return m
 }
@@ -50,7 +52,7 @@ func dataRoot(root string) string {
 func (m *aliasMatcher) innermost(path string) (root string, ok bool) {
 	for dir := path; ; dir = dirName(dir) {
 		for i := range m.roots {
-			if m.roots[i].match(dir, "") {
+			if m.roots[i].Match(dir, "") {
 				return dir, true
 			}
 		}
@@ -149,5 +151,5 @@ func checkRoot(root string) string {
 	case root == "**", strings.HasSuffix(root, "/**"):
 		return fmt.Sprintf("bad root %q: every path below a directory would be a root, and no file below one", root)
 	}
-	return strings.Replace(checkGlob(root), "bad glob", "bad root", 1)
+	return strings.Replace(glob.Check(root), "bad glob", "bad root", 1)
 }

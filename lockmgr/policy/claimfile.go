@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"latchfs/lockmgr/policy/internal/glob"
 )
 
 // ClaimFormat says how programs write a claim file, and so what the mount reads in
@@ -148,7 +150,7 @@ func (c *ClaimFile) Target(path string) (ClaimTarget, error) {
 		t.Path = dirName(path)
 		return t, nil
 	}
-	base := baseName(path)
+	base := glob.Base(path)
 	dot := strings.LastIndexByte(base, '.')
 	if dot <= 0 {
 		return t, errors.New("nothing is left of the name without its extension")
@@ -181,8 +183,8 @@ func joinPath(dir, rest string) string {
 
 // claimMatcher is one glob of a claim, prepared.
 type claimMatcher struct {
-	matcher matcher
-	claim   *ClaimFile
+	glob  glob.Pattern
+	claim *ClaimFile
 }
 
 // ClaimFile returns the claim that a path relative to the data root is a claim file
@@ -192,9 +194,9 @@ func (p *Policy) ClaimFile(path string) *ClaimFile {
 	if len(p.claimMatchers) == 0 {
 		return nil
 	}
-	base := baseName(path)
+	base := glob.Base(path)
 	for i := range p.claimMatchers {
-		if m := &p.claimMatchers[i]; m.matcher.match(path, base) {
+		if m := &p.claimMatchers[i]; m.glob.Match(path, base) {
 			return m.claim
 		}
 	}
@@ -234,7 +236,7 @@ func (p *Policy) compileClaims() {
 		c := &p.claims[i]
 		p.hasOwnerDirs = p.hasOwnerDirs || c.Format == OwnerDirClaim
 		for _, g := range c.Glob {
-			p.claimMatchers = append(p.claimMatchers, claimMatcher{newMatcher(g), c})
+			p.claimMatchers = append(p.claimMatchers, claimMatcher{glob.New(g), c})
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"latchfs/lockmgr/policy/internal/glob"
 )
 
 // The keys of [[claim]] that no other table has.
@@ -82,7 +84,7 @@ func (p *parser) claimKey(c *ClaimFile, at node, key string, v any) {
 	switch key {
 	case keyFormat: // is read
 	case keyGlob:
-		c.Glob = p.strings(at, key, v, 1, checkGlob)
+		c.Glob = p.strings(at, key, v, 1, glob.Check)
 	case keyCovers:
 		c.Covers = word(p, at, key, v, CoversFile, CoversDirectory, CoversName)
 	case keyRoot:
@@ -166,22 +168,22 @@ func globNode(p *parser, at node, i int) node {
 }
 
 // checkGlob says why a glob cannot tell what its claim files stand for, or "".
-func (c *ClaimFile) checkGlob(glob string) string {
-	base := baseName(glob)
+func (c *ClaimFile) checkGlob(pattern string) string {
+	base := glob.Base(pattern)
 	dot := strings.LastIndexByte(base, '.')
 	extension := base[dot+1:]
 	switch {
-	case dot < 0 || extension == "" || strings.ContainsAny(extension, meta):
+	case dot < 0 || extension == "" || !glob.IsLiteral(extension):
 		return fmt.Sprintf("what a claim file covers is its name without the extension, so that the glob ends in one, as in %q", "*.lock")
 	case dot == 0:
 		return "nothing is left of the name without its extension"
-	case cleanDirectory(c.Root) && !c.belowRoot(strings.TrimPrefix(glob, "/")):
+	case cleanDirectory(c.Root) && !c.belowRoot(strings.TrimPrefix(pattern, "/")):
 		return fmt.Sprintf("claim files that mirror a tree lie below its %s, as in %q", keyRoot, c.Root+"/**/*."+extension)
 	}
 	return ""
 }
 
 // belowRoot reports whether all that a glob matches lies below the root.
-func (c *ClaimFile) belowRoot(glob string) bool {
-	return strings.HasPrefix(glob, escapeGlob(c.Root)+"/")
+func (c *ClaimFile) belowRoot(pattern string) bool {
+	return strings.HasPrefix(pattern, glob.Escape(c.Root)+"/")
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"latchfs/lockmgr/policy/internal/glob"
 )
 
 // Preset is a policy that comes with the program, for the whole mount or for a part
@@ -199,9 +201,9 @@ func (w *written) below(dir string, builtin *bool) written {
 		a.Name = nameBelow(dir, a.Name)
 		roots := make([]string, len(a.Roots))
 		for i, root := range a.Roots {
-			roots[i] = joinPath(escapeGlob(dir), strings.TrimPrefix(root, "/"))
+			roots[i] = joinPath(glob.Escape(dir), strings.TrimPrefix(root, "/"))
 			if root == "." {
-				roots[i] = escapeGlob(dir)
+				roots[i] = glob.Escape(dir)
 			}
 		}
 		a.Roots = roots
@@ -221,25 +223,13 @@ func (w *written) below(dir string, builtin *bool) written {
 // globsBelow makes globs match below a directory what they match in the data root.
 func globsBelow(dir string, globs []string) []string {
 	out := make([]string, len(globs))
-	for i, glob := range globs {
-		if !strings.Contains(glob, "/") {
-			glob = "**/" + glob // at any depth
+	for i, pattern := range globs {
+		if !strings.Contains(pattern, "/") {
+			pattern = "**/" + pattern // at any depth
 		}
-		out[i] = joinPath(escapeGlob(dir), strings.TrimPrefix(glob, "/"))
+		out[i] = joinPath(glob.Escape(dir), strings.TrimPrefix(pattern, "/"))
 	}
 	return out
-}
-
-// escapeGlob is a glob that matches a path and nothing else.
-func escapeGlob(path string) string {
-	var b strings.Builder
-	for _, c := range []byte(path) {
-		if strings.IndexByte(meta, c) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
 }
 
 // nameBelow is a name that only the alias or group of that name in that directory has. A

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"latchfs/lockmgr/policy/internal/glob"
 )
 
 // factoryMarkers are the files by which the directory of a database is told:
@@ -24,7 +26,7 @@ const markerSep = "+"
 func MarkerFiles(marker string) []string { return strings.Split(marker, markerSep) }
 
 // IsLiteral reports whether a glob that MarkerFiles returns is the name of one file.
-func IsLiteral(glob string) bool { return !strings.ContainsAny(glob, meta) }
+func IsLiteral(file string) bool { return glob.IsLiteral(file) }
 
 // MarkerMatches reports whether a file of this name stands for one of the globs
 // that MarkerFiles returns.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"latchfs/lockmgr/policy/internal/glob"
 )
 
 // Error is one thing that is wrong with a policy file.
@@ -214,7 +216,7 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 		}
 		switch key {
 		case keyGlob:
-			r.Glob = p.strings(at, key, v, 1, checkGlob)
+			r.Glob = p.strings(at, key, v, 1, glob.Check)
 		case keyMode:
 			r.Mode = word(p, at, key, v, Atomic, Live, ReadOnly)
 		case keyWait:

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"time"
+
+	"latchfs/lockmgr/policy/internal/glob"
 )
 
 // Mode says how writes to a file are treated.
@@ -280,13 +282,19 @@ func (p *Policy) settingsOf(relPath string) *Settings {
 
 // decide finds the first matching glob. What it returns is shared.
 func (p *Policy) decide(relPath string) *Settings {
-	base := baseName(relPath)
+	base := glob.Base(relPath)
 	for i := range p.matchers {
-		if m := &p.matchers[i]; m.match(relPath, base) {
+		if m := &p.matchers[i]; m.glob.Match(relPath, base) {
 			return &m.settings
 		}
 	}
 	return &p.defaults
+}
+
+// matcher is one glob of a rule, with the settings that it decides for.
+type matcher struct {
+	glob     glob.Pattern
+	settings Settings
 }
 
 // compile prepares what a policy says for matching.
@@ -295,8 +303,7 @@ func compile(s source) *Policy {
 	p.mapsAny = len(s.alias) > 0 || s.defaults.Key != FileKey
 	for _, r := range s.rules {
 		for _, g := range r.Glob {
-			m := newMatcher(g)
-			m.settings = r.over(s.defaults)
+			m := matcher{glob: glob.New(g), settings: r.over(s.defaults)}
 			m.settings.Rule = r.origin + ": " + g
 			p.mapsAny = p.mapsAny || m.settings.Key != FileKey
 			p.matchers = append(p.matchers, m)

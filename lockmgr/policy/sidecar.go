@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"strings"
+
+	"latchfs/lockmgr/policy/internal/glob"
+)
 
 // Sidecar reports whether path names a file that SQLite keeps beside a
 // database (the rollback journal, the write-ahead log and its index:
@@ -11,7 +15,7 @@ import "strings"
 func Sidecar(relPath string) (database string, ok bool) {
 	for _, suffix := range []string{"-journal", "-wal", "-shm"} {
 		if database, ok = strings.CutSuffix(relPath, suffix); ok {
-			return database, baseName(database) != ""
+			return database, glob.Base(database) != ""
 		}
 	}
 	return "", false

@@ -1,4 +1,11 @@
-package policy
+// Package glob matches paths below a root with globs, in the syntax of
+// github.com/bmatcuk/doublestar, case-sensitively. Package policy says what one means: a
+// glob without '/' is matched against the last component of a path, any other one against
+// the whole path, whether or not it begins with a '/'.
+//
+// The package is pure: it compares strings, and opens nothing. A Pattern does not change,
+// and may be used by several goroutines at once.
+package glob
 
 import (
 	"fmt"
@@ -7,30 +14,32 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// matcher is one glob, prepared, with the settings it decides for. Most globs
-// are a literal name or "*" and a literal suffix; those need no pattern
-// matching.
-type matcher struct {
-	kind     matchKind
-	text     string // the literal, or the pattern
-	onBase   bool   // matched against the last component only
-	settings Settings
+// Pattern is one glob, prepared. Most globs are a literal name or "*" and a literal suffix;
+// those need no pattern matching.
+type Pattern struct {
+	kind   kind
+	text   string // the literal, or the pattern
+	onBase bool   // matched against the last component only
 }
 
-type matchKind uint8
+type kind uint8
 
 const (
-	byPattern  matchKind = iota
-	byLiteral            // "nohup.out"
-	bySuffix             // "*.db": '*' also matches nothing
-	byAncestor           // "**/.git/**": a component of that name, at any depth
+	byPattern  kind = iota
+	byLiteral       // "nohup.out"
+	bySuffix        // "*.db": '*' also matches nothing
+	byAncestor      // "**/.git/**": a component of that name, at any depth
 )
 
 // meta are the characters with a meaning in globs.
 const meta = `*?[]{}\`
 
-func newMatcher(glob string) matcher {
-	m := matcher{text: glob}
+// IsLiteral reports whether a glob, or a part of one, stands for itself only.
+func IsLiteral(glob string) bool { return !strings.ContainsAny(glob, meta) }
+
+// New prepares a glob that Check has nothing against.
+func New(glob string) Pattern {
+	m := Pattern{text: glob}
 	if !strings.Contains(glob, "/") {
 		m.onBase = true
 	} else {
@@ -52,8 +61,9 @@ func newMatcher(glob string) matcher {
 	return m
 }
 
-// match reports whether the glob matches path, whose last component is base.
-func (m *matcher) match(path, base string) bool {
+// Match reports whether the glob matches a path relative to the root, whose last component
+// is base.
+func (m *Pattern) Match(path, base string) bool {
 	s := path
 	if m.onBase {
 		s = base
@@ -84,13 +94,13 @@ func hasComponent(path, name string) bool {
 	}
 }
 
-// baseName is the last component of a relative path.
-func baseName(path string) string {
+// Base is the last component of a relative path.
+func Base(path string) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// checkGlob says why a glob cannot be used, or "".
-func checkGlob(glob string) string {
+// Check says why a glob cannot be used, or "".
+func Check(glob string) string {
 	switch {
 	case glob == "":
 		return "an empty glob matches nothing"
@@ -110,4 +120,16 @@ func checkGlob(glob string) string {
 		}
 	}
 	return ""
+}
+
+// Escape is a glob that matches a path and nothing else.
+func Escape(path string) string {
+	var b strings.Builder
+	for _, c := range []byte(path) {
+		if strings.IndexByte(meta, c) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }
