@@ -50,8 +50,11 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/policy/internal/glob": { // which paths a glob matches: pure
 		libs: []string{"github.com/bmatcuk/doublestar/v4"}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
+	"latchfs/lockmgr/policy/internal/position": { // on which line what is written: pure
+		libs: []string{"github.com/pelletier/go-toml/v2"}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
 	"latchfs/lockmgr/policy": {
-		ours: []string{"latchfs/lockmgr/policy/internal/glob"}, libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"},
+		ours: []string{"latchfs/lockmgr/policy/internal/glob", "latchfs/lockmgr/policy/internal/position"}, libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"},
 	},
 	"latchfs/examples/policies": { // the presets, as text
 		not: []string{"io", "io/fs", "log", "net", "os", "syscall"},

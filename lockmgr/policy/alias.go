@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/position"
 )
 
 // Alias makes several directories one for the lock table: a file below any of
@@ -73,7 +74,7 @@ func (m *aliasMatcher) name(path string) (string, bool) {
 }
 
 // aliases reads the [[alias]] tables.
-func (p *parser) aliases(at node, v any) []Alias {
+func (p *parser) aliases(at position.Node, v any) []Alias {
 	list, ok := v.([]any)
 	if !ok {
 		p.fail(at, "an alias starts with [[alias]], in double brackets")
@@ -82,22 +83,22 @@ func (p *parser) aliases(at node, v any) []Alias {
 	var aliases []Alias
 	lines := map[string]int{}
 	for i, v := range list {
-		at := at.item(i)
+		at := at.Item(i)
 		a := p.alias(at, v)
 		if a.Name != "" {
 			if first, taken := lines[a.Name]; taken {
-				p.fail(at.key(keyName), "there is an alias %q already, in line %d", a.Name, first)
+				p.fail(at.Key(keyName), "there is an alias %q already, in line %d", a.Name, first)
 			} else {
-				lines[a.Name] = p.at.line(at.key(keyName))
+				lines[a.Name] = p.at.Line(at.Key(keyName))
 			}
 		}
-		a.origin = fmt.Sprintf("%s:%d", p.file, p.at.line(at))
+		a.origin = fmt.Sprintf("%s:%d", p.file, p.at.Line(at))
 		aliases = append(aliases, a)
 	}
 	return aliases
 }
 
-func (p *parser) alias(at node, v any) Alias {
+func (p *parser) alias(at position.Node, v any) Alias {
 	var a Alias
 	table, ok := v.(map[string]any)
 	if !ok {
@@ -110,7 +111,7 @@ func (p *parser) alias(at node, v any) Alias {
 		}
 	}
 	for key, v := range table {
-		at := at.key(key)
+		at := at.Key(key)
 		switch key {
 		case keyName:
 			a.Name = p.name(at, v)
@@ -124,7 +125,7 @@ func (p *parser) alias(at node, v any) Alias {
 }
 
 // name reads the name of an alias, "" if it is none.
-func (p *parser) name(at node, v any) string {
+func (p *parser) name(at position.Node, v any) string {
 	name, ok := v.(string)
 	switch {
 	case !ok:

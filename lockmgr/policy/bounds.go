@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"latchfs/lockmgr/policy/internal/position"
 )
 
 // Bounds limit a store of old bytes. What is oldest goes first.
@@ -45,7 +47,7 @@ func (w writtenBounds) over(b Bounds) Bounds {
 }
 
 // bounds reads the table of a store's limits.
-func (p *parser) bounds(at node, v any) writtenBounds {
+func (p *parser) bounds(at position.Node, v any) writtenBounds {
 	var b writtenBounds
 	table, ok := v.(map[string]any)
 	if !ok {
@@ -53,7 +55,7 @@ func (p *parser) bounds(at node, v any) writtenBounds {
 		return b
 	}
 	for key, v := range table {
-		at := at.key(key)
+		at := at.Key(key)
 		switch key {
 		case keyMaxBytes:
 			b.maxBytes = p.bytes(at, key, v)
@@ -68,7 +70,7 @@ func (p *parser) bounds(at node, v any) writtenBounds {
 }
 
 // age reads a duration that may be given in days, as in "30d".
-func (p *parser) age(at node, key string, v any) time.Duration {
+func (p *parser) age(at position.Node, key string, v any) time.Duration {
 	s, ok := v.(string)
 	if digits, days := strings.CutSuffix(s, "d"); ok && days {
 		n, err := strconv.ParseInt(digits, 10, 64)
@@ -91,7 +93,7 @@ func ageText(d time.Duration) string {
 	return Duration(d).String()
 }
 
-func (p *parser) count(at node, key string, v any) *int {
+func (p *parser) count(at position.Node, key string, v any) *int {
 	n, ok := v.(int64)
 	if !ok || n < 0 || n > maxHistory {
 		p.fail(at, "%s must be a number from 0 to %d", key, maxHistory)

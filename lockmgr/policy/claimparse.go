@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/position"
 )
 
 // The keys of [[claim]] that no other table has.
@@ -41,7 +42,7 @@ func claimLacks(format ClaimFormat) (keys []string, reason string) {
 }
 
 // claimFiles reads the [[claim]] tables.
-func (p *parser) claimFiles(at node, v any) []ClaimFile {
+func (p *parser) claimFiles(at position.Node, v any) []ClaimFile {
 	list, ok := v.([]any)
 	if !ok {
 		p.fail(at, "a claim starts with [[claim]], in double brackets")
@@ -49,15 +50,15 @@ func (p *parser) claimFiles(at node, v any) []ClaimFile {
 	}
 	var claims []ClaimFile
 	for i, v := range list {
-		at := at.item(i)
+		at := at.Item(i)
 		c := p.claimFile(at, v)
-		c.origin = fmt.Sprintf("%s:%d", p.file, p.at.line(at))
+		c.origin = fmt.Sprintf("%s:%d", p.file, p.at.Line(at))
 		claims = append(claims, c)
 	}
 	return claims
 }
 
-func (p *parser) claimFile(at node, v any) ClaimFile {
+func (p *parser) claimFile(at position.Node, v any) ClaimFile {
 	table, ok := v.(map[string]any)
 	if !ok {
 		p.fail(at, "must be a table of %s", strings.Join(claimKeys, ", "))
@@ -70,17 +71,17 @@ func (p *parser) claimFile(at node, v any) ClaimFile {
 	}
 	var c ClaimFile
 	if v, ok := table[keyFormat]; ok { // first, for the defaults are the format's
-		c = factoryClaim(word(p, at.key(keyFormat), keyFormat, v,
+		c = factoryClaim(word(p, at.Key(keyFormat), keyFormat, v,
 			BeadsClaim, ClawdbotClaim, LockV1Claim, OwnerDirClaim, FlockClaim))
 	}
 	for key, v := range table {
-		p.claimKey(&c, at.key(key), key, v)
+		p.claimKey(&c, at.Key(key), key, v)
 	}
 	p.checkClaim(&c, at, table)
 	return c
 }
 
-func (p *parser) claimKey(c *ClaimFile, at node, key string, v any) {
+func (p *parser) claimKey(c *ClaimFile, at position.Node, key string, v any) {
 	switch key {
 	case keyFormat: // is read
 	case keyGlob:
@@ -105,7 +106,7 @@ func (p *parser) claimKey(c *ClaimFile, at node, key string, v any) {
 }
 
 // span reads a duration, 0 where it cannot be read.
-func (p *parser) span(at node, key string, v any) time.Duration {
+func (p *parser) span(at position.Node, key string, v any) time.Duration {
 	if d := p.duration(at, key, v); d != nil {
 		return time.Duration(*d)
 	}
@@ -113,7 +114,7 @@ func (p *parser) span(at node, key string, v any) time.Duration {
 }
 
 // directory reads the path of a directory below the data root.
-func (p *parser) directory(at node, key string, v any) string {
+func (p *parser) directory(at position.Node, key string, v any) string {
 	dir, ok := v.(string)
 	switch {
 	case !ok:
@@ -132,21 +133,21 @@ func cleanDirectory(dir string) bool {
 }
 
 // checkClaim says what does not go together in a claim.
-func (p *parser) checkClaim(c *ClaimFile, at node, table map[string]any) {
+func (p *parser) checkClaim(c *ClaimFile, at position.Node, table map[string]any) {
 	has := func(key string) bool { return table[key] != nil }
 	lacks, reason := claimLacks(c.Format)
 	for _, key := range lacks {
 		if has(key) {
-			p.fail(at.key(key), "a claim of the format %q has no %s: %s", c.Format, key, reason)
+			p.fail(at.Key(key), "a claim of the format %q has no %s: %s", c.Format, key, reason)
 		}
 	}
 	switch {
 	case c.Format == FlockClaim && c.Covers != CoversFile && c.Covers != "":
-		p.fail(at.key(keyCovers), "a claim of the format %q covers a %q", FlockClaim, CoversFile)
+		p.fail(at.Key(keyCovers), "a claim of the format %q covers a %q", FlockClaim, CoversFile)
 	case has(keyRoot) && c.Covers != CoversFile && c.Covers != "":
-		p.fail(at.key(keyRoot), "only a claim that covers a %q has a %s", CoversFile, keyRoot)
+		p.fail(at.Key(keyRoot), "only a claim that covers a %q has a %s", CoversFile, keyRoot)
 	case has(keyTree) && !has(keyRoot):
-		p.fail(at.key(keyTree), "%s is the directory that a %s mirrors, and there is none", keyTree, keyRoot)
+		p.fail(at.Key(keyTree), "%s is the directory that a %s mirrors, and there is none", keyTree, keyRoot)
 	}
 	if c.Covers != CoversFile && c.Covers != CoversName {
 		return
@@ -159,9 +160,9 @@ func (p *parser) checkClaim(c *ClaimFile, at node, table map[string]any) {
 }
 
 // globNode is the place of a glob: one that is no list has that of its key.
-func globNode(p *parser, at node, i int) node {
-	at = at.key(keyGlob)
-	if item := at.item(i); p.at[item] != 0 {
+func globNode(p *parser, at position.Node, i int) position.Node {
+	at = at.Key(keyGlob)
+	if item := at.Item(i); p.at[item] != 0 {
 		return item
 	}
 	return at

@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"time"
+
+	"latchfs/lockmgr/policy/internal/position"
+)
 
 // defaultGrow is Settings.Grow where no policy sets it.
 const defaultGrow = 2 * time.Second
@@ -9,7 +13,7 @@ const defaultGrow = 2 * time.Second
 const growNever = "never"
 
 // grow reads how long new output stays hidden: a duration, or "never".
-func (p *parser) grow(at node, v any) *Duration {
+func (p *parser) grow(at position.Node, v any) *Duration {
 	s, ok := v.(string)
 	if !ok {
 		p.fail(at, `%s must be a string with a unit, as in "2s" or "500ms", or %q`, keyGrow, growNever)

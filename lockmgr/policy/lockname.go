@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"strings"
+
+	"latchfs/lockmgr/policy/internal/position"
 )
 
 // Key says which lock a file shares with others: "file", "directory", or
@@ -106,7 +108,7 @@ func validName(name string) bool {
 }
 
 // lockKey reads a key.
-func (p *parser) lockKey(at node, v any) Key {
+func (p *parser) lockKey(at position.Node, v any) Key {
 	const want = `must be "file", "directory" or "group:NAME"`
 	s, ok := v.(string)
 	if !ok {

@@ -9,6 +9,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/position"
 )
 
 // factoryMarkers are the files by which the directory of a database is told:
@@ -98,7 +99,7 @@ func checkMarker(marker string) string {
 }
 
 // live reads live-if, if key is that.
-func (p *parser) live(r *Rule, at node, key string, v any) bool {
+func (p *parser) live(r *Rule, at position.Node, key string, v any) bool {
 	if key == keyLiveIf {
 		r.LiveIf = p.strings(at, key, v, 0, checkMarker)
 		return true

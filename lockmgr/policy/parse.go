@@ -11,6 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/position"
 )
 
 // Error is one thing that is wrong with a policy file.
@@ -61,7 +62,7 @@ func read(name string, data []byte) (written, error) {
 	if err := toml.Unmarshal(data, &doc); err != nil {
 		return written{}, Errors{syntaxError(name, err)}
 	}
-	p := parser{file: name, at: locate(data)}
+	p := parser{file: name, at: position.Locate(data)}
 	w := p.document(doc)
 	if len(p.errs) > 0 {
 		slices.SortStableFunc(p.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
@@ -85,13 +86,13 @@ func syntaxError(file string, err error) *Error {
 // mode matches keys without regard to case and stops at the first wrong type.
 type parser struct {
 	file string
-	at   locations
+	at   position.Map
 	errs Errors
 }
 
 // fail records an error at the line of a node.
-func (p *parser) fail(at node, format string, args ...any) {
-	p.errs = append(p.errs, &Error{File: p.file, Line: p.at.line(at), Reason: fmt.Sprintf(format, args...)})
+func (p *parser) fail(at position.Node, format string, args ...any) {
+	p.errs = append(p.errs, &Error{File: p.file, Line: p.at.Line(at), Reason: fmt.Sprintf(format, args...)})
 }
 
 // The keys that are known, in the order in which errors list them.
@@ -146,11 +147,11 @@ var (
 )
 
 func (p *parser) document(doc map[string]any) written {
-	root := node("")
+	root := position.Root
 	var s written
-	s.defaultsFrom = fmt.Sprintf("%s:%d", p.file, p.at.line(root.key(keyDefaults)))
+	s.defaultsFrom = fmt.Sprintf("%s:%d", p.file, p.at.Line(root.Key(keyDefaults)))
 	for key, v := range doc {
-		at := root.key(key)
+		at := root.Key(key)
 		switch key {
 		case keyBuiltin:
 			builtin, ok := v.(bool)
@@ -179,7 +180,7 @@ func (p *parser) document(doc map[string]any) written {
 	return s
 }
 
-func (p *parser) rules(at node, v any) []Rule {
+func (p *parser) rules(at position.Node, v any) []Rule {
 	list, ok := v.([]any)
 	if !ok {
 		p.fail(at, "a rule starts with [[rule]], in double brackets")
@@ -187,18 +188,18 @@ func (p *parser) rules(at node, v any) []Rule {
 	}
 	var rules []Rule
 	for i, v := range list {
-		r := p.rule(at.item(i), v, ruleKeys)
+		r := p.rule(at.Item(i), v, ruleKeys)
 		if table, ok := v.(map[string]any); ok && table[keyGlob] == nil {
-			p.fail(at.item(i), "the rule has no glob")
+			p.fail(at.Item(i), "the rule has no glob")
 		}
-		r.origin = fmt.Sprintf("%s:%d", p.file, p.at.line(at.item(i)))
+		r.origin = fmt.Sprintf("%s:%d", p.file, p.at.Line(at.Item(i)))
 		rules = append(rules, r)
 	}
 	return rules
 }
 
 // rule reads a table of settings; known says which keys it may have.
-func (p *parser) rule(at node, v any, known []string) Rule {
+func (p *parser) rule(at position.Node, v any, known []string) Rule {
 	var r Rule
 	table, ok := v.(map[string]any)
 	if !ok {
@@ -206,7 +207,7 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 		return r
 	}
 	for key, v := range table {
-		at := at.key(key)
+		at := at.Key(key)
 		if !slices.Contains(known, key) {
 			p.unknown(at, key, known)
 			continue
@@ -241,7 +242,7 @@ func (p *parser) rule(at node, v any, known []string) Rule {
 }
 
 // content reads a setting about what a file holds and held, if key is one.
-func (p *parser) content(r *Rule, at node, key string, v any) bool {
+func (p *parser) content(r *Rule, at position.Node, key string, v any) bool {
 	switch key {
 	case keyHistory:
 		r.History = p.count(at, key, v)
@@ -263,7 +264,7 @@ func (p *parser) content(r *Rule, at node, key string, v any) bool {
 
 // strings reads one string or a list of them. The check says what is wrong with
 // one, or "".
-func (p *parser) strings(at node, key string, v any, atLeast int, check func(string) string) []string {
+func (p *parser) strings(at position.Node, key string, v any, atLeast int, check func(string) string) []string {
 	if s, ok := v.(string); ok {
 		v = []any{s}
 	}
@@ -280,18 +281,18 @@ func (p *parser) strings(at node, key string, v any, atLeast int, check func(str
 	for i, v := range list {
 		s, ok := v.(string)
 		if !ok {
-			p.fail(at.item(i), "%s", want)
+			p.fail(at.Item(i), "%s", want)
 			continue
 		}
 		if reason := check(s); reason != "" {
-			p.fail(at.item(i), "%s", reason)
+			p.fail(at.Item(i), "%s", reason)
 		}
 		read = append(read, s)
 	}
 	return read
 }
 
-func (p *parser) duration(at node, key string, v any) *Duration {
+func (p *parser) duration(at position.Node, key string, v any) *Duration {
 	s, ok := v.(string)
 	if !ok {
 		p.fail(at, `%s must be a string with a unit, as in "30s", "1m30s" or "0s"`, key)
@@ -308,7 +309,7 @@ func (p *parser) duration(at node, key string, v any) *Duration {
 }
 
 // positive reads a duration that cannot be 0, for a reason.
-func (p *parser) positive(at node, key string, v any, reason string) *Duration {
+func (p *parser) positive(at position.Node, key string, v any, reason string) *Duration {
 	d := p.duration(at, key, v)
 	if d != nil && *d == 0 {
 		p.fail(at, "bad %s %q: %s", key, v, reason)
@@ -320,7 +321,7 @@ func (p *parser) positive(at node, key string, v any, reason string) *Duration {
 // lease has three, would come later than they are due.
 const minTTL = Duration(100 * time.Millisecond)
 
-func (p *parser) ttl(at node, v any) *Duration {
+func (p *parser) ttl(at position.Node, v any) *Duration {
 	d := p.duration(at, keyTTL, v)
 	if d != nil && 0 < *d && *d < minTTL {
 		p.fail(at, "bad ttl %q: must be at least %v, for a heartbeat is due every third of it; 0s is no lease at all", v, minTTL)
@@ -329,7 +330,7 @@ func (p *parser) ttl(at node, v any) *Duration {
 }
 
 // word reads one of a few known words.
-func word[T ~string](p *parser, at node, key string, v any, known ...T) T {
+func word[T ~string](p *parser, at position.Node, key string, v any, known ...T) T {
 	s, ok := v.(string)
 	if ok && slices.Contains(known, T(s)) {
 		return T(s)
@@ -346,6 +347,6 @@ func word[T ~string](p *parser, at node, key string, v any, known ...T) T {
 	return ""
 }
 
-func (p *parser) unknown(at node, key string, known []string) {
+func (p *parser) unknown(at position.Node, key string, known []string) {
 	p.fail(at, "unknown key %q: known here are %s", key, strings.Join(known, ", "))
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"latchfs/lockmgr/policy/internal/position"
 )
 
 // LostUpdate says what becomes of a change that is based on a version of a file
@@ -96,7 +98,7 @@ func (p *Policy) LongestFade() time.Duration {
 }
 
 // updates reads a setting about lost updates, if key is one.
-func (p *parser) updates(r *Rule, at node, key string, v any) bool {
+func (p *parser) updates(r *Rule, at position.Node, key string, v any) bool {
 	switch key {
 	case keyLostUpdate:
 		r.LostUpdate = word(p, at, key, v, RefuseLost, StrictLost, WarnLost, Serialize, Adaptive, Merge, IgnoreLost)

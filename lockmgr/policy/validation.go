@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"latchfs/lockmgr/policy/internal/position"
 )
 
 // Format is a syntax that a file's content must have.
@@ -140,7 +142,7 @@ func parseBytes(s string) (Bytes, bool) {
 	return 0, false
 }
 
-func (p *parser) bytes(at node, key string, v any) *Bytes {
+func (p *parser) bytes(at position.Node, key string, v any) *Bytes {
 	if n, ok := v.(int64); ok && n >= 0 {
 		b := Bytes(n)
 		return &b
@@ -183,7 +185,7 @@ func (p *Policy) CommandUsers() []string {
 
 // commandUser reads the name or number of a user who is not root: the content of a
 // file may be anybody's, and what judges it is not to be more than that.
-func (p *parser) commandUser(at node, v any) string {
+func (p *parser) commandUser(at position.Node, v any) string {
 	user, ok := v.(string)
 	if n, isNumber := v.(int64); isNumber && n >= 0 {
 		user, ok = strconv.FormatInt(n, 10), true
@@ -199,7 +201,7 @@ func (p *parser) commandUser(at node, v any) string {
 
 // command reads a program with its arguments. It has no shell, so the program is
 // one word, and an absolute path: the daemon's PATH is nobody's business.
-func (p *parser) command(at node, v any) []string {
+func (p *parser) command(at position.Node, v any) []string {
 	words := p.strings(at, keyCommand, v, 0, func(s string) string {
 		if strings.ContainsRune(s, 0) {
 			return keyCommand + " holds a zero byte"
