@@ -51,6 +51,14 @@ func (f *FS) noteRenamedLocked(n *inode, lost dkey, r recentRename) {
 	n.renamed = &r
 }
 
+// regainedLocked notes that n has the name that it has: who comes by that is not astray,
+// whether or not n has been without it meanwhile. FS.mu is held.
+func (n *inode) regainedLocked() {
+	if r := n.renamed; r != nil && slices.Contains(r.lost, n.keyLocked()) {
+		r.lost = slices.DeleteFunc(slices.Clone(r.lost), func(k dkey) bool { return k == n.keyLocked() })
+	}
+}
+
 // lostNameOf is the name that n has lost lately by which the caller comes to it.
 func (f *FS) lostNameOf(c *caller, n *inode) (lost dkey, ok bool) {
 	f.mu.Lock()

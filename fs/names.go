@@ -62,6 +62,7 @@ func (f *FS) setNameLocked(n, parent *inode, name string) {
 	if old != nil {
 		f.unpinLocked(old)
 	}
+	n.regainedLocked()
 }
 
 // getName is the dentry of a name in dir, with a reference.

@@ -262,7 +262,9 @@ func (f *FS) openPlain(in *fuse.OpenIn, k *kernelNode, n *inode, live bool, out 
 	}
 	if in.Flags&unix.O_TRUNC != 0 {
 		fd, e := f.file(h)
-		if e == 0 {
+		if e == 0 && in.Flags&unix.O_ACCMODE == unix.O_RDONLY {
+			e = errnoOf(unix.Truncate(procSelf(fd), 0)) // the kernel has asked whether the caller may write
+		} else if e == 0 {
 			e = errnoOf(unix.Ftruncate(fd, 0))
 		}
 		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {

@@ -326,3 +326,43 @@ for a, b in (b"f", b"d"), (b"g", b"f"):
 		}
 	})
 }
+
+// A file that has got a name back is opened by it at once, although it has lost the name
+// a moment ago, and others since.
+func TestNameThatCameBack(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import os, sys, time
+def run(steps):
+    held = None
+    for step in steps.split():
+        op, *names = step.split(":")
+        if op == "save":
+            with open(names[0], "w") as f: f.write("data")
+        elif op == "link": os.link(*names)
+        elif op == "rename": os.rename(*names)
+        elif op == "read": held = os.open(names[0], os.O_RDONLY)
+        elif op == "edit":
+            pid = os.fork() # another process, in the same moment
+            if pid == 0:
+                try:
+                    fd = os.open(names[0], os.O_RDWR); os.pwrite(fd, b"new", 0); os.close(fd)
+                    os._exit(0)
+                except OSError as e:
+                    os._exit(e.errno)
+            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            if status: print(steps, "->", os.strerror(status))
+    if held: os.close(held)
+for i, steps in enumerate(sys.argv[1:]):
+    os.mkdir(str(i)); os.chdir(str(i)); run(steps); os.chdir("..")
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		out := m.Python(t, script,
+			"save:a link:a:y read:y rename:a:e rename:e:a rename:y:e edit:a",
+			"save:a link:a:y read:y rename:a:e rename:y:a rename:e:q edit:a",
+			"save:a link:a:y read:y rename:a:e rename:y:a rename:a:b link:b:a edit:a")
+		if out != "" {
+			t.Error(out)
+		}
+	}, withPolicy("[defaults]\nwait = \"5s\"\n"))
+}

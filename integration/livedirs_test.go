@@ -164,3 +164,16 @@ func TestMarkerOfAnotherUser(t *testing.T) {
 		m.mustBeLive(t, "shared/own/b", true)
 	})
 }
+
+// An open for reading may cut a file, also a live one: POSIX leaves that open, and Linux does it.
+func TestCutByAReader(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, name := range []string{"f", "f.log"} {
+			m.WriteFile(name, "old")
+			m.Python(t, `import os, sys; os.close(os.open(sys.argv[1], os.O_RDONLY | os.O_TRUNC))`, name)
+			if got := m.ReadFile(name); got != "" {
+				t.Errorf("%s holds %q", name, got)
+			}
+		}
+	})
+}
