@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -245,8 +244,10 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 		s.filled = true
 	case st.Size <= s.f.fillNow:
 		err := s.shadow.Fill(basefd)
-		if e := errnoOf(err); e == unix.ENOSPC || e == unix.EDQUOT {
-			return s.fillLater(st.Size) // whoever cuts the file needs no room for it
+		if isNoRoom(err) { // whoever cuts the file needs none for it
+			if err = unix.Ftruncate(s.shadow.FD(), 0); err == nil {
+				return s.fillLater(st.Size)
+			}
 		}
 		if err != nil {
 			return errnoOf(err)
@@ -261,14 +262,13 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 	return errnoOf(s.shadow.Mark())
 }
 
-// fillLater leaves the shadow with nothing but the size of the old content, which it gets
+// fillLater gives the empty shadow nothing but the size of the old content, which it gets
 // before it is changed.
 func (s *session) fillLater(size int64) unix.Errno {
-	err := errors.Join(unix.Ftruncate(s.shadow.FD(), 0), unix.Ftruncate(s.shadow.FD(), size))
-	if err == nil {
-		err = s.shadow.Mark()
+	if err := unix.Ftruncate(s.shadow.FD(), size); err != nil {
+		return errnoOf(err)
 	}
-	return errnoOf(err)
+	return errnoOf(s.shadow.Mark())
 }
 
 // enter gives the session its inode and makes it the session of its name.

@@ -60,10 +60,16 @@ func (f *FS) giveRoom(error) bool {
 func (f *FS) retryWithRoom(do func() error) error {
 	for {
 		err := do()
-		if e := errnoOf(err); e != unix.ENOSPC && e != unix.EDQUOT || !f.store.GiveRoom(err) {
+		if !isNoRoom(err) || !f.store.GiveRoom(err) {
 			return err
 		}
 	}
+}
+
+// isNoRoom reports whether err says that the disk is full, or a quota.
+func isNoRoom(err error) bool {
+	e := errnoOf(err)
+	return e == unix.ENOSPC || e == unix.EDQUOT
 }
 
 // keepsHistory reports whether the versions of a path are recorded.

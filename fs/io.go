@@ -346,7 +346,7 @@ func (f *FS) hasRoom(uid uint32) bool {
 		defer unix.Close(fd)
 		err = f.asUser(uid, uid, func() error { return unix.Fallocate(fd, 0, 0, largeWrite) })
 	}
-	return err != unix.ENOSPC && err != unix.EDQUOT
+	return !isNoRoom(err)
 }
 
 // largeWrite is how much programs write at most in one call, or nearly so.
