@@ -2,6 +2,8 @@ package fs
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -98,6 +100,7 @@ func (k *simKernel) openOnce(p *simProc, path string, flags uint32, reval bool) 
 		n, f, e = k.openOrCreate(p, dir, name, flags, reval)
 		if f != nil {
 			f.path = path
+			f.created = !k.w.holds(path)
 			return f, 0
 		}
 	}
@@ -150,13 +153,21 @@ func (k *simKernel) openOrCreate(p *simProc, dir *simInode, name string, flags u
 	if e != 0 {
 		return nil, nil, e
 	}
-	f := &simFile{k: k, inode: k.inodeOf(p, &out.EntryOut), flags: flags, refs: 1, out: out.OpenOut, created: true}
+	f := &simFile{k: k, inode: k.inodeOf(p, &out.EntryOut), flags: flags, refs: 1, out: out.OpenOut}
 	k.mu.Lock()
 	k.putLocked(dir, name, f.inode, out.EntryTimeout())
 	dir.until = time.Time{}
 	k.mu.Unlock()
 	k.opened(f)
 	return nil, f, 0
+}
+
+// holds reports whether the data directory has something of that name. The kernel sends a
+// CREATE also where somebody has made the file since it looked; the daemon then opens that
+// one, and one that it makes itself gets its name when it is synced or closed.
+func (w *simWorld) holds(path string) bool {
+	_, err := os.Lstat(filepath.Join(w.dir, path))
+	return err == nil
 }
 
 func (k *simKernel) opened(f *simFile) {
