@@ -124,6 +124,10 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 			return e
 		}
 	}
+	// What may find no room comes first: takeBase ends what was written under the other name.
+	if e := s.fillToMove(); e != 0 {
+		return e
+	}
 	base, e := t.takeBase(to.dir, to.name)
 	if e != 0 {
 		return e
@@ -133,9 +137,6 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 	if s.state != stateWriting {
 		return unix.EBUSY
 	}
-	if e := s.fillLocked(); e != 0 {
-		return e
-	}
 	if was := s.baseVersion; was != nil && t.f.stagedAt(from.dir, from.name) == nil {
 		t.stage(&stagedName{dir: from.dir, name: from.name, gone: true, base: *was, by: c})
 	}
@@ -144,6 +145,16 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 	s.setBase(base)
 	s.wrote = true
 	return 0
+}
+
+// fillToMove gives the session a shadow that can be published under any name.
+func (s *session) fillToMove() unix.Errno {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != stateWriting {
+		return unix.EBUSY
+	}
+	return s.fillLocked()
 }
 
 // takeBase says what a session that gets this name will replace, and ends the one

@@ -64,3 +64,31 @@ func TestHardLinkOnNearlyFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// A rename within a transaction that finds no room leaves what the transaction has written
+// under the other name.
+func TestRenameInTransactionOnNearlyFullDisk(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import errno, os
+open("b", "w").write("new")
+fd = os.open("a", os.O_RDWR)
+try:
+    os.rename("a", "b")
+except OSError as e:
+    print(errno.errorcode[e.errno])
+os.close(fd)
+print(open("b").read())
+`
+	kind := diskKinds[0] // without reflinks
+	needsDisks(t, kind.mkfs[0])
+	m := mount(t, onDiskImage(t, kind, kind.least), errorsInLog(), noLastWords())
+	m.WriteFile("a", strings.Repeat("x", 18<<20))
+	m.WriteFile("b", "old")
+	syncDisk(t, m)
+	takeSpace(t, m, 4<<20)
+	o := m.Guard(t, "--txn", "b", "--", "python3", "-c", script).Wait()
+	mustEndWith(t, o, 0)
+	mustSee(t, "the program", o.Stdout, "ENOSPC\nnew\n")
+	mustSee(t, "who opens b after it", m.ReadFile("b"), "new")
+}
