@@ -238,6 +238,12 @@ func (c *caller) program() string {
 	return c.f.proc.Program(c.owner.PID)
 }
 
+// remember keeps what the audit trail says of the caller, which may have ended by then.
+func (c *caller) remember() {
+	c.comm = c.program()
+	c.f.actorOf(&label{c: c})
+}
+
 // identity is who holds a session: a process and the moment from which its
 // children are heirs.
 type identity struct {

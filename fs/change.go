@@ -274,7 +274,7 @@ func (ch *change) report() {
 		}
 		f.event(ev)
 	case ch.is == nil && !renamed && ch.was != nil:
-		f.noteGone(ch.c, ch.path, ch.target, ch.was)
+		f.noteGone(ch.c, ch.path, ch.was, ch.target, ch.txn)
 	case isFile(ch.is) && renamed && f.settings(ch.path).Mode == policy.Atomic:
 		ev := ch.event("commit")
 		ev.Detail["operation"], ev.Detail["from"], ev.Detail["bytes"] = ch.op, ch.other.path, ch.is.Size

@@ -101,7 +101,7 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 	if err := do(c, f.fdOf(dir), name); err != nil {
 		return statusOf(err)
 	}
-	f.noteMade(c, op, f.path(dir, name))
+	f.noteMade(c, op, f.path(dir, name), "")
 	f.namesSoonOnDisk(dir, name)
 	f.markerMoved(name)
 	entered := f.enterMade(dir, name, out, false)
@@ -278,7 +278,7 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 		err = remove()
 	}
 	if err == nil {
-		f.noteGone(c, f.path(dir, name), "", &st)
+		f.noteGone(c, f.path(dir, name), &st, "", "")
 		f.filed.Gone(f.claimAt(dir, name))
 		f.namesSoonOnDisk(dir, name)
 	}

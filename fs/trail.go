@@ -33,35 +33,39 @@ func linkTarget(dirfd int, name string, st *unix.Stat_t) string {
 	return string(b[:n])
 }
 
-// noteMade writes to the audit trail that a directory or a link has been made.
-func (f *FS) noteMade(c *caller, op, path string) {
+// noteMade writes to the audit trail that a directory or a link has been made, in the
+// transaction txn if that is not "".
+func (f *FS) noteMade(c *caller, op, path, txn string) {
 	switch op {
 	case opMkdir:
-		f.noteNamed(c, eventMakeDir, path, map[string]any{})
+		f.noteNamed(c, eventMakeDir, path, txn, map[string]any{})
 	case opSymlink:
-		f.noteNamed(c, eventMakeLink, path, map[string]any{})
+		f.noteNamed(c, eventMakeLink, path, txn, map[string]any{})
 	}
 }
 
 // noteGone writes to the audit trail that a directory or a link has been removed, and
-// what it was: st, and a link's target.
-func (f *FS) noteGone(c *caller, path, target string, st *unix.Stat_t) {
+// what it was: st, and a link's target; in the transaction txn if that is not "".
+func (f *FS) noteGone(c *caller, path string, st *unix.Stat_t, target, txn string) {
 	detail := map[string]any{"file_uid": st.Uid, "file_gid": st.Gid}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		detail["mode"] = fmt.Sprintf("%04o", st.Mode&0o7777)
-		f.noteNamed(c, eventDeleteDir, path, detail)
+		f.noteNamed(c, eventDeleteDir, path, txn, detail)
 	case unix.S_IFLNK:
 		detail["target"] = target
 		if !utf8.ValidString(target) {
 			detail["target_base64"] = base64.StdEncoding.EncodeToString([]byte(target))
 		}
-		f.noteNamed(c, eventDeleteLink, path, detail)
+		f.noteNamed(c, eventDeleteLink, path, txn, detail)
 	}
 }
 
-func (f *FS) noteNamed(c *caller, event, path string, detail map[string]any) {
+func (f *FS) noteNamed(c *caller, event, path, txn string, detail map[string]any) {
 	detail["program"], detail["uid"] = c.program(), c.uid
+	if txn != "" {
+		detail["transaction"] = txn
+	}
 	f.event(journal.Event{
 		Time: time.Now(), Event: event, Path: path, PID: c.owner.PID, Actor: f.actorOf(&label{c: c}), Detail: detail,
 	})

@@ -40,6 +40,7 @@ type txn struct {
 	reason string          // why it is over
 
 	names  map[*dentry]*stagedName // guarded by FS.mu
+	staged int                     // guarded by FS.mu: how many names it has ever staged
 	closed bool                    // guarded by FS.mu: it is being decided, and gets no more sessions
 }
 
@@ -52,7 +53,12 @@ type stagedName struct {
 	gone  bool           // removed for its members; else made, and hidden from others
 	base  commit.Version // of what is to be removed
 	isDir bool
-	by    *caller // who has removed it
+	by    *caller // who has made or removed it
+	nth   int     // in the order in which the members did that, from 0
+
+	op     string       // by which it was made
+	was    *unix.Stat_t // what is to be removed; nil: a file, which base tells
+	target string       // where the symbolic link leads that is to be removed
 
 	next    *succession // at the commit
 	removal *commit.Removal
@@ -247,7 +253,7 @@ func (t *txn) commit() error {
 	if errors.Is(err, errCommit) {
 		t.rollbackLocked(all, err.Error())
 	} else {
-		t.tellRemovals()
+		t.tellNames()
 		t.over.Store(true)
 		for _, s := range all {
 			s.endPublished(err)

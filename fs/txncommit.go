@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -111,23 +112,42 @@ func (t *txn) prepareRemoval(sn *stagedName) (err error) {
 	return nil
 }
 
-// tellRemovals tells what has been removed.
-func (t *txn) tellRemovals() {
+// tellNames tells what has become of the staged names, in the order in which the
+// members did it. What has replaced a removed file tells of that itself.
+func (t *txn) tellNames() {
 	f := t.f
 	for _, sn := range t.list() {
-		if sn.removal == nil || sn.isDir {
-			continue
+		path := f.path(sn.dir, sn.name)
+		switch {
+		case !sn.gone:
+			f.noteMade(sn.by, sn.op, path, t.label)
+			f.madeDir(sn.by, sn.dir, sn.name)
+		case sn.removal == nil:
+		case sn.isDir:
+			f.noteGone(sn.by, path, sn.was, "", t.label)
+			f.filed.Gone(f.claimAt(sn.dir, sn.name))
+		default:
+			t.tellRemoval(sn)
 		}
-		f.paths.RLock()
-		ch := sn.by.changes(opUnlink, place{dir: sn.dir, name: sn.name}, t.id)
-		f.paths.RUnlock()
-		ch.txn, ch.was, ch.version = t.label, statOf(&sn.base), true
-		ch.next, ch.kept = sn.next, sn.removal.Kept()
-		f.tell(ch)
 	}
 }
 
-// list are the staged names.
+// tellRemoval tells that a file or a link has been removed.
+func (t *txn) tellRemoval(sn *stagedName) {
+	f := t.f
+	f.paths.RLock()
+	ch := sn.by.changes(opUnlink, place{dir: sn.dir, name: sn.name}, t.id)
+	f.paths.RUnlock()
+	ch.was, ch.target, ch.txn = sn.was, sn.target, t.label
+	if ch.was == nil {
+		ch.was = statOf(&sn.base)
+	}
+	ch.version = isFile(ch.was)
+	ch.next, ch.kept = sn.next, sn.removal.Kept()
+	f.tell(ch)
+}
+
+// list are the staged names, in the order in which they were staged.
 func (t *txn) list() []*stagedName {
 	t.f.mu.Lock()
 	defer t.f.mu.Unlock()
@@ -135,6 +155,7 @@ func (t *txn) list() []*stagedName {
 	for _, sn := range t.names {
 		list = append(list, sn)
 	}
+	slices.SortFunc(list, func(a, b *stagedName) int { return a.nth - b.nth })
 	return list
 }
 

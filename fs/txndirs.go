@@ -125,7 +125,7 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 		if e := f.mayTake(c, dir, st); e != 0 {
 			return e
 		}
-		sn = &stagedName{dir: dir, name: name, gone: true, isDir: true, base: commit.VersionOf(st)}
+		sn = &stagedName{dir: dir, name: name, gone: true, isDir: true, base: commit.VersionOf(st), by: c, was: st}
 		t.stage(sn)
 		if n != nil && len(f.sessionsIn(n)) > 0 { // one began meanwhile
 			t.drop(sn)
@@ -194,7 +194,7 @@ func (t *txn) make(c *caller, op string, dir *inode, name string, out *fuse.Entr
 		t.drop(sn)
 		return f.enterMade(dir, name, out, true)
 	}
-	sn = &stagedName{dir: dir, name: name, isDir: op == opMkdir}
+	sn = &stagedName{dir: dir, name: name, isDir: op == opMkdir, by: c, op: op}
 	t.stage(sn)
 	o := commit.MakeOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name}
 	err := t.store.Make(o, func(dirfd int, name string) error { return do(c, dirfd, name) })

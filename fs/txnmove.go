@@ -304,7 +304,10 @@ func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 		return unix.EISDIR
 	}
 	if committed && f.stagedAt(dir, name) == nil {
-		t.stage(&stagedName{dir: dir, name: name, gone: true, base: commit.VersionOf(&st), by: c})
+		t.stage(&stagedName{
+			dir: dir, name: name, gone: true, base: commit.VersionOf(&st), by: c,
+			was: &st, target: linkTarget(f.fdOf(dir), name, &st),
+		})
 	}
 	return 0
 }

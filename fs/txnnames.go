@@ -25,9 +25,11 @@ func (f *FS) stagedAt(dir *inode, name string) *stagedName {
 // stage enters a name.
 func (t *txn) stage(sn *stagedName) {
 	f := t.f
+	sn.by.remember() // who has removed or made it is told at the commit
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sn.t, sn.at = t, f.names.Get(sn.dir.dentry, sn.name)
+	sn.t, sn.at, sn.nth = t, f.names.Get(sn.dir.dentry, sn.name), t.staged
+	t.staged++
 	sn.dir.pins++
 	t.names[sn.at] = sn
 	sn.at.State.staged = sn

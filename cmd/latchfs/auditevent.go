@@ -62,14 +62,16 @@ func (e *auditEvent) subject() string {
 // eventTexts say in words what the fields of an event of each kind mean. Those of
 // a kind that is not here are listed.
 var eventTexts = map[string]func(*auditEvent) string{
-	"auto_live":     (*auditEvent).reason,
-	"bypass":        (*auditEvent).reason,
-	"commit":        (*auditEvent).commitText,
-	"delete":        func(e *auditEvent) string { return "deleted" + e.ofTransaction() },
-	eventMakeDir:    func(*auditEvent) string { return "directory made" },
-	eventMakeLink:   func(*auditEvent) string { return "symbolic link made" },
-	eventDeleteDir:  func(*auditEvent) string { return "directory removed" },
-	eventDeleteLink: func(e *auditEvent) string { return "symbolic link to " + e.str("target") + " removed" },
+	"auto_live":    (*auditEvent).reason,
+	"bypass":       (*auditEvent).reason,
+	"commit":       (*auditEvent).commitText,
+	"delete":       func(e *auditEvent) string { return "deleted" + e.ofTransaction() },
+	eventMakeDir:   func(e *auditEvent) string { return "directory made" + e.ofTransaction() },
+	eventMakeLink:  func(e *auditEvent) string { return "symbolic link made" + e.ofTransaction() },
+	eventDeleteDir: func(e *auditEvent) string { return "directory removed" + e.ofTransaction() },
+	eventDeleteLink: func(e *auditEvent) string {
+		return "symbolic link to " + e.str("target") + " removed" + e.ofTransaction()
+	},
 	"forget": func(e *auditEvent) string {
 		return "erased: " + amount(e.count("versions"), "version") + ", " + amount(e.count("rejected"), "refused write")
 	},

@@ -40,8 +40,7 @@ mount. Each file goes back to the version before NAME's first one since then, as
 new version: it is deleted if there was no file, and there again if NAME deleted it.
 Files that are in that state already are left alone. Directories and symbolic links
 that NAME removed are there again, and links that NAME made are deleted; directories
-that NAME made stay, and so does what was done in a transaction or by renaming to
-either of them.
+that NAME made stay, and so do directories and links that NAME renamed.
 
 Anybody may work under any label. So only root takes back what other users have done,
 and is asked for --user where several have used the label; everybody else takes back
