@@ -226,7 +226,9 @@ func (d *simDaemon) die() {
 	}
 	for open := openBelow(d.w.dir); len(open) > 0; open = openBelow(d.w.dir) {
 		for _, of := range open {
-			if err := unix.Dup3(fd, of, unix.O_CLOEXEC); err != nil {
+			// EBUSY: a goroutine has closed it since, and is just opening another file by
+			// its number (dup(2)). If that is below, too, the next look finds it.
+			if err := unix.Dup3(fd, of, unix.O_CLOEXEC); err != nil && err != unix.EBUSY {
 				panic(err)
 			}
 		}

@@ -171,7 +171,10 @@ func (m *simModel) losesLate() {
 func (m *simModel) mayFail(e unix.Errno, since int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lostLate && e == unix.EIO || (e == unix.EIO || e == unix.ENOSPC) && slices.ContainsFunc(m.faults, func(at int64) bool { return at > since })
+	if e != unix.EIO && e != unix.ENOSPC {
+		return false
+	}
+	return m.lostLate || slices.ContainsFunc(m.faults, func(at int64) bool { return at > since })
 }
 
 func (m *simModel) count(what string) {
