@@ -126,6 +126,7 @@ func (f *FS) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 		}
 		return nil, f.refuse(w.d, w.lock.Err())
 	case <-t.C:
+		w.d.wait = unparkedGrace // for the report
 		return nil, f.giveUp(w.lock, w.d, denied.ErrTimeout)
 	}
 }

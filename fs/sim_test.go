@@ -212,6 +212,7 @@ var stories = map[string]struct {
 	"records after a rename of the log":                   {seed: 50, programs: "ann: log b | bob: echo b; mv b c"},
 	"records to a file that was replaced and renamed":     {seed: 1867, programs: "bob: log a | cyn: echo a | dan: mv a b"},
 	"records after an exchange":                           {seed: 2300, programs: "ann: log b | bob: echo b; exchange b a"},
+	"a truncation of a file that changes its place":       {seed: 6287, programs: "ann: truncate d/a | cyn: swap e d a | dan: exchange a d/a"},
 	"a slow create after a wait":                          {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }
 

@@ -24,7 +24,12 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, k *kernelNode, p place, set policy
 		// No name was walked: the file's own node has to do.
 		return f.truncateHere(c, in, k, d, w.sess)
 	}
+	// The second walk may have come to another file: the two have changed places meanwhile.
+	ledBefore := f.walks.Repeated(c)
 	if s := f.sessionOn(n, p.dir, p.name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.join() {
+		if ledBefore {
+			return f.truncateHere(c, in, k, d, s)
+		}
 		f.walks.Put(c, &walk{promise: promise{Op: opTruncate, At: at}, sess: s})
 		return unix.ESTALE
 	}
@@ -39,7 +44,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, k *kernelNode, p place, set policy
 		f.table.Release(l)
 		return e
 	}
-	if c.tid == 0 {
+	if c.tid == 0 || ledBefore {
 		return f.truncateHere(c, in, k, d, w.sess)
 	}
 	f.walks.Put(c, w)
