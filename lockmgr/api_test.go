@@ -23,8 +23,8 @@ func TestInvalidRequests(t *testing.T) {
 		"posix on two keys":      {Keys: []Key{"f", "g"}, Mode: Shared, Class: Posix, Owner: o},
 		"flock for update":       {Keys: []Key{"f"}, Mode: Update, Class: Flock, Owner: o},
 		"posix for update":       {Keys: []Key{"f"}, Mode: Update, Class: Posix, Owner: o},
-		"range behind Whole":     {Keys: []Key{"f"}, Mode: Shared, Class: Posix, Range: Range{5, Whole.End + 1}, Owner: o},
-		"range that ends before": {Keys: []Key{"f"}, Mode: Shared, Class: Posix, Range: Range{2, 1}, Owner: o},
+		"range behind Whole":     {Keys: []Key{"f"}, Mode: Shared, Class: Posix, Range: Range{Start: 5, End: Whole.End + 1}, Owner: o},
+		"range that ends before": {Keys: []Key{"f"}, Mode: Shared, Class: Posix, Range: Range{Start: 2, End: 1}, Owner: o},
 	} {
 		if _, err := tab.Acquire(r); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -119,8 +119,8 @@ func TestAcquireInto(t *testing.T) {
 func TestRequestIsKept(t *testing.T) {
 	tab := New(Options{FirstToken: 41})
 	r := Request{
-		Keys: []Key{"d/b", "", "d/a", "d/b"}, Mode: Update, Owner: Owner{7, 8}, Since: Birth{9, 7},
-		Lineage: []Ancestor{{Owner{1, 1}, Birth{9, 7}}}, Now: time.Unix(5, 0), Label: "label",
+		Keys: []Key{"d/b", "", "d/a", "d/b"}, Mode: Update, Owner: Owner{PID: 7, Start: 8}, Since: Birth{Tick: 9, PID: 7},
+		Lineage: []Ancestor{{Owner: Owner{PID: 1, Start: 1}, Child: Birth{Tick: 9, PID: 7}}}, Now: time.Unix(5, 0), Label: "label",
 	}
 	l := must(t, tab, r)
 	r.Keys[0] = "changed"
@@ -167,7 +167,7 @@ func TestRekeyOfTheEmptyKey(t *testing.T) {
 func TestErrorTexts(t *testing.T) {
 	tab := New(Options{})
 	a := must(t, tab, ask(1, Exclusive, "f", "g"))
-	must(t, tab, Request{Keys: []Key{"h"}, Mode: Exclusive, Owner: Owner{0, 5}})
+	must(t, tab, Request{Keys: []Key{"h"}, Mode: Exclusive, Owner: Owner{PID: 0, Start: 5}})
 	must(t, tab, ask(1, Shared, "h"))
 	r := ask(2, Shared, "f")
 	r.NoWait = true
@@ -175,7 +175,7 @@ func TestErrorTexts(t *testing.T) {
 	if want := `lock would block: exclusive session lock on "f", "g" by pid 1`; err == nil || err.Error() != want {
 		t.Errorf("%v, not %s", err, want)
 	}
-	_, err = tab.Acquire(Request{Keys: []Key{"g"}, Mode: Shared, Owner: Owner{0, 5}})
+	_, err = tab.Acquire(Request{Keys: []Key{"g"}, Mode: Shared, Owner: Owner{PID: 0, Start: 5}})
 	if want := `deadlock: foreign process #5 waits for "g" of pid 1, pid 1 waits for "h" of foreign process #5`; err == nil || err.Error() != want {
 		t.Errorf("%v, not %s", err, want)
 	}
@@ -188,8 +188,8 @@ func TestErrorTexts(t *testing.T) {
 	for want, got := range map[string]string{
 		"shared update exclusive Mode(9)":    strings.Join([]string{Shared.String(), Update.String(), Exclusive.String(), Mode(9).String()}, " "),
 		"session flock posix Class(9)":       strings.Join([]string{Session.String(), Flock.String(), Posix.String(), Class(9).String()}, " "),
-		"pid 3":                              Owner{3, 4}.String(),
-		"foreign process #4":                 Owner{0, 4}.String(),
+		"pid 3":                              Owner{PID: 3, Start: 4}.String(),
+		"foreign process #4":                 Owner{PID: 0, Start: 4}.String(),
 		`exclusive session lock on "f", "g"`: tab.Snapshot().Held[0].describe(),
 	} {
 		if got != want {
@@ -197,23 +197,6 @@ func TestErrorTexts(t *testing.T) {
 		}
 	}
 	tab.Release(a)
-}
-
-// A full order of birth: ticks, and pids within a tick, also while they begin anew.
-func TestBirthAfter(t *testing.T) {
-	for _, order := range [][]Birth{
-		{{1, 9}, {2, 3}, {2, 4}, {3, 1}},
-		{{2, 32_000}, {2, 32_767}, {2, 301}, {2, 302}, {3, 300}},
-		{{2, 4_194_300}, {2, 4_194_303}, {2, 301}, {2, 5000}},
-	} {
-		for i, a := range order {
-			for j, b := range order {
-				if a.After(b) != (i > j) {
-					t.Errorf("%v after %v: %v", a, b, a.After(b))
-				}
-			}
-		}
-	}
 }
 
 // Ranks run out when everybody is put at the same spot; then all are ranked

@@ -21,22 +21,22 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 	if l.t == t && l.state == ended {
 		return nil, l.err
 	}
-	if l.t != t || l.state != held || l.class != Session || m < Shared || m > Exclusive {
+	if l.t != t || l.state != held || l.terms.Class != Session || m < Shared || m > Exclusive {
 		return nil, ErrInvalid
 	}
-	if m <= l.mode {
+	if m <= l.terms.Mode {
 		return l, nil
 	}
 	if u := l.upgrader; u != nil {
-		if m <= u.mode {
+		if m <= u.terms.Mode {
 			return u, nil
 		}
 		return nil, ErrInvalid
 	}
 	u := new(Lock)
 	u.init(t, &Request{
-		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, Weak: l.weak, TTL: l.ttl, Yields: l.yields, Steal: l.steals,
-		Inbox: l.inbox, Mode: m, Owner: l.owner, Lineage: l.lineage, Since: l.since,
+		Keys: l.keys(nil), Trees: l.trees(), Gate: l.terms.Gate, Weak: l.terms.Weak, TTL: l.ttl, Yields: l.yields, Steal: l.steals,
+		Inbox: l.inbox, Mode: m, Owner: l.terms.Owner, Lineage: l.terms.Lineage, Since: l.terms.Since,
 		Now: l.now, Label: l.label,
 	})
 	if err := rival(u, l, noWait); err != nil {
@@ -58,7 +58,7 @@ func rival(u, l *Lock, noWait bool) error {
 		}
 		for p := at.node.waiting.head; p != nil; p = p.next {
 			o := p.lock
-			if o.replaces == nil || !l.meets(o, at.node) || !u.conflicts(o) {
+			if o.replaces == nil || !l.meets(o, at.node) || !u.terms.Conflicts(&o.terms) {
 				continue
 			}
 			if noWait {
@@ -79,17 +79,17 @@ func rival(u, l *Lock, noWait bool) error {
 func (t *Table) Downgrade(l *Lock, m Mode) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != held || l.class != Session || m < Shared || m >= l.mode {
+	if l.t != t || l.state != held || l.terms.Class != Session || m < Shared || m >= l.terms.Mode {
 		return
 	}
 	for p := &l.first; p != nil; p = p.also {
 		if p.lock != nil {
 			t.weaken(l, p.node)
-			p.node.held.count[l.mode]--
+			p.node.held.count[l.terms.Mode]--
 			p.node.held.count[m]++
 		}
 	}
-	l.mode = m
+	l.terms.Mode = m
 	t.settle()
 }
 
@@ -99,7 +99,7 @@ func (t *Table) Downgrade(l *Lock, m Mode) {
 func (t *Table) Shrink(l *Lock, keys []Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != held || l.class != Session || l.upgrader != nil {
+	if l.t != t || l.state != held || l.terms.Class != Session || l.upgrader != nil {
 		return false
 	}
 	if !slices.ContainsFunc(l.keys(nil), func(k Key) bool { return !slices.Contains(keys, k) }) {
@@ -154,7 +154,7 @@ func (t *Table) give(l *Lock, o Owner, since Birth) {
 	if l.state == waiting {
 		t.countWaiter(l, -1)
 	}
-	l.owner, l.lineage, l.since = o, nil, since
+	l.terms.Owner, l.terms.Lineage, l.terms.Since = o, nil, since
 	if l.state == waiting {
 		t.countWaiter(l, 1)
 	}

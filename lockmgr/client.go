@@ -17,14 +17,14 @@ func (t *Table) convert(l *Lock) {
 	if n == nil {
 		return
 	}
-	old := n.heldBy(Flock, l.client)
+	old := n.heldBy(Flock, l.terms.Client)
 	switch {
 	case old == nil:
 	case !t.wouldClash(l, n):
 		l.replaces, old.upgrader = old, l // enter grants it past the queue, absorb ends old
 	default:
 		t.keep(n)
-		for ; old != nil; old = n.heldBy(Flock, l.client) {
+		for ; old != nil; old = n.heldBy(Flock, l.terms.Client) {
 			t.end(old, ErrReplaced)
 		}
 		t.settle()
@@ -55,7 +55,7 @@ func (t *Table) keep(n *node) {
 // heldBy returns the first lock of a client held at n.
 func (n *node) heldBy(c Class, client uint64) *Lock {
 	for p := n.held.head; p != nil; p = p.next {
-		if p.lock.class == c && p.lock.client == client && !p.intent {
+		if p.lock.terms.Class == c && p.lock.terms.Client == client && !p.intent {
 			return p.lock
 		}
 	}
@@ -69,21 +69,21 @@ func (n *node) heldBy(c Class, client uint64) *Lock {
 // held since before, and so has l: its heirs stay heirs.
 func (t *Table) absorb(l *Lock) {
 	n := l.first.node
-	asked := l.rng
+	asked := l.terms.Range
 	for p := n.held.head; p != nil; {
 		o, intent := p.lock, p.intent
 		p = p.next
-		if o == l || intent || o.class != l.class || o.client != l.client {
+		if o == l || intent || !o.terms.SameClient(&l.terms) {
 			continue
 		}
 		switch {
-		case o.class == Flock || o.mode == l.mode && o.weak == l.weak && o.rng.touches(asked):
-			l.rng, l.guest = l.rng.union(o.rng), l.guest || o.guest
-			if o.owner == l.owner && l.since.After(o.since) {
-				l.since = o.since
+		case l.terms.Fuses(&o.terms, asked):
+			l.terms.Range, l.guest = l.terms.Range.Union(o.terms.Range), l.guest || o.guest
+			if o.terms.Owner == l.terms.Owner && l.terms.Since.After(o.terms.Since) {
+				l.terms.Since = o.terms.Since
 			}
 			t.end(o, ErrReplaced)
-		case o.rng.overlaps(asked):
+		case o.terms.Range.Overlaps(asked):
 			t.cut(o, asked, ErrReplaced)
 		}
 	}
@@ -94,14 +94,14 @@ func (t *Table) absorb(l *Lock) {
 // token.
 func (t *Table) cut(o *Lock, r Range, err error) {
 	t.weaken(o, o.first.node)
-	left, right := o.rng.Start < r.Start, o.rng.End > r.End
+	left, right := o.terms.Range.Start < r.Start, o.terms.Range.End > r.End
 	switch {
 	case left && right:
 		t.split(o, r)
 	case left:
-		o.rng.End = r.Start - 1
+		o.terms.Range.End = r.Start - 1
 	case right:
-		o.rng.Start = r.End + 1
+		o.terms.Range.Start = r.End + 1
 	default:
 		t.end(o, err)
 	}
@@ -110,15 +110,14 @@ func (t *Table) cut(o *Lock, r Range, err error) {
 // split leaves o the bytes before r, and gives those behind r to a new lock.
 func (t *Table) split(o *Lock, r Range) {
 	rest := &Lock{t: t, entry: entry{
-		mode: o.mode, class: o.class, state: held, guest: o.guest, client: o.client, weak: o.weak,
-		rng: Range{r.End + 1, o.rng.End}, owner: o.owner, lineage: o.lineage, since: o.since,
-		now: o.now, label: o.label, token: o.token, seq: o.seq,
+		terms: o.terms, state: held, guest: o.guest, now: o.now, label: o.label, token: o.token, seq: o.seq,
 		ttl: o.ttl, beat: o.beat, due: o.due, failed: o.failed, yields: o.yields,
 	}}
+	rest.terms.Range.Start = r.End + 1
 	if rest.expired() {
 		t.lapsed++
 	}
-	o.rng.End = r.Start - 1
+	o.terms.Range.End = r.Start - 1
 	rest.first = place{lock: rest, key: o.first.key, node: o.first.node}
 	rest.first.node.held.insert(&rest.first, o.first.next)
 	for p := t.announce(rest); p != nil; p = p.also {
@@ -145,10 +144,10 @@ func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
 		o, intent := p.lock, p.intent
 		p = p.next
 		switch {
-		case intent || o.class != class || o.client != client:
+		case intent || o.terms.Class != class || o.terms.Client != client:
 		case class == Flock:
 			t.end(o, ErrReleased)
-		case o.rng.overlaps(r):
+		case o.terms.Range.Overlaps(r):
 			t.cut(o, r, ErrReleased)
 		}
 	}
@@ -159,5 +158,5 @@ func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
 // kernel does when a process closes a file it has Posix locks on, or when the
 // last descriptor of an open file description is closed.
 func (t *Table) ReleaseClient(key Key, class Class, client uint64) {
-	t.Unlock(key, class, client, Range{0, ^uint64(0)})
+	t.Unlock(key, class, client, Range{Start: 0, End: ^uint64(0)})
 }

@@ -82,14 +82,6 @@ func (e *DeadlockError) Error() string {
 // Is makes errors.Is(err, ErrDeadlock) true.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// String names the process.
-func (o Owner) String() string {
-	if o.PID == 0 {
-		return fmt.Sprintf("foreign process #%d", o.Start)
-	}
-	return fmt.Sprintf("pid %d", o.PID)
-}
-
 func (h *Holder) describe() string {
 	keys := make([]string, len(h.Keys))
 	for i, k := range h.Keys {

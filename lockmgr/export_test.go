@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+
+	"latchfs/lockmgr/internal/rules"
 )
 
 // Queue returns the names of the locks that hold key, and of those that wait
@@ -134,9 +136,9 @@ func (t *Table) checkNodes() error {
 			err = fmt.Errorf("node %q is below %q", n.key, n.parent.key)
 		}
 		for _, list := range []*placeList{&n.held, &n.waiting} {
-			var count [modes]int32
+			var count [rules.Modes]int32
 			for p := list.head; p != nil; p = p.next {
-				count[p.lock.mode]++
+				count[p.lock.terms.Mode]++
 				if p.tree {
 					trees++
 				}
@@ -178,8 +180,8 @@ func (t *Table) checkParties() error {
 		}
 		of := 0
 		for l := y.held; l != nil; l, of = l.pnext, of+1 {
-			if l.owner != o || l.party != y || l.state != held {
-				return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.owner, o)
+			if l.terms.Owner != o || l.party != y || l.state != held {
+				return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.terms.Owner, o)
 			}
 		}
 		if of != y.n {
@@ -189,8 +191,8 @@ func (t *Table) checkParties() error {
 		all += y.all
 	}
 	for l := t.waiting.head; l != nil; l = l.next {
-		if l.party == nil || l.party != t.parties[l.owner] {
-			return fmt.Errorf("waiter %v of %v is in no party, or another's", l.label, l.owner)
+		if l.party == nil || l.party != t.parties[l.terms.Owner] {
+			return fmt.Errorf("waiter %v of %v is in no party, or another's", l.label, l.terms.Owner)
 		}
 	}
 	if n != t.held.n || all != t.held.n+t.waiting.n {
@@ -203,8 +205,8 @@ func (t *Table) checkParties() error {
 func (t *Table) checkFamilies() error {
 	count := make(map[Owner]int)
 	for l := t.waiting.head; l != nil; l = l.next {
-		count[l.owner]++
-		for _, a := range l.lineage {
+		count[l.terms.Owner]++
+		for _, a := range l.terms.Lineage {
 			count[a.Owner]++
 		}
 	}
@@ -221,10 +223,10 @@ func (t *Table) checkExclusion() error {
 		for p := n.held.head; p != nil; p = p.next {
 			for q := p.next; q != nil; q = q.next {
 				a, b := p.lock, q.lock // b was granted later, unless it was moved here
-				if !a.guest && !b.guest && b.conflicts(a) && b.meets(a, n) {
+				if !a.guest && !b.guest && b.terms.Conflicts(&a.terms) && b.meets(a, n) {
 					return fmt.Errorf("both hold %q: %+v and %+v", k, a.holder(nil), b.holder(nil))
 				}
-				if !a.guest && !b.guest && a.class == b.class && a.class != Session && a.client == b.client && a.rng.overlaps(b.rng) && !p.intent && !q.intent {
+				if !a.guest && !b.guest && a.terms.Class == b.terms.Class && a.terms.Class != Session && a.terms.Client == b.terms.Client && a.terms.Range.Overlaps(b.terms.Range) && !p.intent && !q.intent {
 					return fmt.Errorf("%v and %v are of one client and overlap", a.label, b.label)
 				}
 			}
@@ -271,7 +273,7 @@ func (t *Table) checkOrder() error {
 	for w := range at {
 		for _, x := range w.blockers(math.MaxInt) {
 			for v := range at {
-				if x.Token != 0 && v != w && v.kinOf(x.Lock) && !hardFor[v][x.Owner] && at[v] > at[w] {
+				if x.Token != 0 && v != w && v.terms.KinOf(&x.Lock.terms) && !hardFor[v][x.Owner] && at[v] > at[w] {
 					return fmt.Errorf("%v waits for %v, which %v holds up; but that stands behind", w.label, x.Label, v.label)
 				}
 			}

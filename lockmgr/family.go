@@ -8,9 +8,9 @@ package lockmgr
 // countWaiter enters the waiter l into the families of its owner and of all its
 // ancestors (by 1), or takes it out (by -1).
 func (t *Table) countWaiter(l *Lock, by int) {
-	t.countIn(l.owner, by)
-	for i := range l.lineage {
-		t.countIn(l.lineage[i].Owner, by)
+	t.countIn(l.terms.Owner, by)
+	for i := range l.terms.Lineage {
+		t.countIn(l.terms.Lineage[i].Owner, by)
 	}
 }
 
@@ -42,10 +42,10 @@ func (t *Table) shut(n *node) bool {
 	}
 	shut := false
 	for p := n.held.head; p != nil; p = p.next {
-		if t.familyWaits(p.lock.owner) {
+		if t.familyWaits(p.lock.terms.Owner) {
 			return false
 		}
-		shut = shut || p.lock.class == Session && !p.lock.weak && p.lock.mode == Exclusive && (n.trees == 0 || p.tree)
+		shut = shut || p.lock.terms.Class == Session && !p.lock.terms.Weak && p.lock.terms.Mode == Exclusive && (n.trees == 0 || p.tree)
 	}
 	return shut
 }

@@ -139,7 +139,7 @@ func (t *Table) grant(l *Lock) {
 		if n.held.shelters() {
 			t.touch(n)
 		}
-		if l.weak {
+		if l.terms.Weak {
 			t.touchBehind(n)
 		}
 	}
@@ -156,7 +156,7 @@ func (t *Table) grant(l *Lock) {
 	l.token = t.token
 	l.state = held
 	l.party.add(l)
-	if l.class != Session {
+	if l.terms.Class != Session {
 		t.absorb(l)
 	}
 	if old := l.replaces; old != nil {
@@ -170,7 +170,7 @@ func (t *Table) grant(l *Lock) {
 // inherit goes on with the lease of the lock that l replaces, so that an upgrade
 // is no sign of life. A flock that is converted is a new request and begins anew.
 func (t *Table) inherit(l, old *Lock) {
-	if l.class != Session {
+	if l.terms.Class != Session {
 		return
 	}
 	l.beat, l.due, l.failed = old.beat, old.due, old.failed
@@ -196,11 +196,11 @@ func (l *Lock) wake(waited bool) {
 // for l.
 func (t *Table) weaken(l *Lock, n *node) {
 	t.touch(n)
-	if !t.familyWaits(l.owner) {
+	if !t.familyWaits(l.terms.Owner) {
 		return
 	}
 	for p := n.waiting.head; p != nil; p = p.next {
-		if p.lock.descends(l.owner) {
+		if p.lock.terms.Descends(l.terms.Owner) {
 			t.suspects = append(t.suspects, p.lock)
 		}
 	}
@@ -209,11 +209,11 @@ func (t *Table) weaken(l *Lock, n *node) {
 // conflictsWithHolder reports whether l conflicts with a holder of n and only
 // the shelter of a common session lets it in.
 func (l *Lock) conflictsWithHolder(n *node) bool {
-	if !n.held.clashes(l.mode) {
+	if !n.held.clashes(l.terms.Mode) {
 		return false
 	}
 	for p := n.held.head; p != nil; p = p.next {
-		if l.conflicts(p.lock) && l.meets(p.lock, n) {
+		if l.terms.Conflicts(&p.lock.terms) && l.meets(p.lock, n) {
 			return true
 		}
 	}

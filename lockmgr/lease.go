@@ -39,7 +39,7 @@ func (t *Table) Due(now time.Time) (due []DueLease, next time.Time) {
 		case l.due == 0:
 			l.startLease(now)
 		case at >= l.due:
-			due = append(due, DueLease{l, l.owner, l.class, l.label, t.moment(l.due - l.interval())})
+			due = append(due, DueLease{l, l.terms.Owner, l.terms.Class, l.label, t.moment(l.due - l.interval())})
 			sooner(at + l.interval())
 			continue
 		}
@@ -140,7 +140,7 @@ func (t *Table) theft() bool {
 func (l *Lock) prey() []*Lock {
 	var victims []*Lock
 	for at := &l.first; at != nil; at = at.also {
-		if at.node == nil || !at.node.held.clashes(l.mode) {
+		if at.node == nil || !at.node.held.clashes(l.terms.Mode) {
 			continue
 		}
 		for p := at.node.held.head; p != nil; p = p.next {

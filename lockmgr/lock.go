@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"latchfs/lockmgr/internal/rules"
 )
 
 type state uint8
@@ -33,14 +35,11 @@ type Lock struct {
 type entry struct {
 	first place // where it stands, and through also the other places, in no order
 
-	mode  Mode
-	class Class
+	terms rules.Terms
 	state state
 	// guest: it was let in, or moved, beside holders that it may conflict with.
 	guest bool
 
-	gate   bool  // shelters nobody
-	weak   bool  // binds nobody but others that ask for the same
 	steals bool  // takes expired locks that are in its way
 	yields bool  // once expired, may be taken by whoever waits
 	failed uint8 // heartbeats in a row
@@ -49,13 +48,8 @@ type entry struct {
 	beat tick // the last heartbeat that did not fail
 	due  tick // when the next one is due; 0 before the lease begins
 
-	client  uint64
-	rng     Range
-	owner   Owner
-	lineage []Ancestor
-	since   Birth
-	now     time.Time
-	label   any
+	now   time.Time
+	label any
 
 	token uint64 // of the grant; 0 before
 	seq   uint64 // of the arrival: smaller came earlier
@@ -164,7 +158,7 @@ func (l *Lock) Owner() Owner {
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	return l.owner
+	return l.terms.Owner
 }
 
 // Request returns what was asked for, with the current keys, owner, mode and
@@ -176,8 +170,9 @@ func (l *Lock) Request() Request {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	return Request{
-		Keys: l.keys(nil), Trees: l.trees(), Gate: l.gate, Weak: l.weak, TTL: l.ttl, Yields: l.yields, Steal: l.steals, Inbox: l.inbox, Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
-		Owner: l.owner, Lineage: l.lineage, Since: l.since, Now: l.now, Label: l.label,
+		Keys: l.keys(nil), Trees: l.trees(), Gate: l.terms.Gate, Weak: l.terms.Weak, TTL: l.ttl, Yields: l.yields, Steal: l.steals, Inbox: l.inbox,
+		Mode: l.terms.Mode, Class: l.terms.Class, Client: l.terms.Client, Range: l.terms.Range,
+		Owner: l.terms.Owner, Lineage: l.terms.Lineage, Since: l.terms.Since, Now: l.now, Label: l.label,
 	}
 }
 

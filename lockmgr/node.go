@@ -1,5 +1,7 @@
 package lockmgr
 
+import "latchfs/lockmgr/internal/rules"
+
 // place is where one lock stands at one of its keys: among the holders or in
 // the wait queue.
 type place struct {
@@ -16,7 +18,7 @@ type place struct {
 // placeList is a list of places; count says how many there are of each mode.
 type placeList struct {
 	head, tail *place
-	count      [modes]int32
+	count      [rules.Modes]int32
 	weak       int32 // how many are weak locks'
 }
 
@@ -24,7 +26,7 @@ type placeList struct {
 // then is it worth walking.
 func (ps *placeList) clashes(m Mode) bool {
 	for x := Shared; x <= Exclusive; x++ {
-		if ps.count[x] > 0 && !compatible[m][x] {
+		if ps.count[x] > 0 && !m.GoesWith(x) {
 			return true
 		}
 	}
@@ -52,8 +54,8 @@ func (ps *placeList) insert(p, at *place) {
 	} else {
 		p.prev.next = p
 	}
-	ps.count[p.lock.mode]++
-	if p.lock.weak {
+	ps.count[p.lock.terms.Mode]++
+	if p.lock.terms.Weak {
 		ps.weak++
 	}
 }
@@ -88,8 +90,8 @@ func (ps *placeList) remove(p *place) {
 		p.next.prev = p.prev
 	}
 	p.prev, p.next = nil, nil
-	ps.count[p.lock.mode]--
-	if p.lock.weak {
+	ps.count[p.lock.terms.Mode]--
+	if p.lock.terms.Weak {
 		ps.weak--
 	}
 }

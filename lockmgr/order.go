@@ -59,11 +59,11 @@ func (l *Lock) contended() bool {
 
 // suspectKin makes every waiter that is kin to the new holder x a suspect.
 func (t *Table) suspectKin(x *Lock) {
-	if !t.familyWaits(x.owner) {
+	if !t.familyWaits(x.terms.Owner) {
 		return
 	}
 	for w := t.waiting.head; w != nil; w = w.next {
-		if w.kinOf(x) {
+		if w.terms.KinOf(&x.terms) {
 			t.suspects = append(t.suspects, w)
 		}
 	}
@@ -84,11 +84,11 @@ func (t *Table) suspectAfter(l *Lock) {
 func (l *Lock) dependsOn(c *Lock) *place {
 	for at := &l.first; at != nil; at = at.also {
 		n := at.node
-		if n == nil || !n.held.clashes(l.mode) {
+		if n == nil || !n.held.clashes(l.terms.Mode) {
 			continue
 		}
 		for p := n.held.head; p != nil; p = p.next {
-			if l != c && l.blockedBy(p.lock, n) && c.kinOf(p.lock) && c.holdsUp(p.lock.owner) {
+			if l != c && l.blockedBy(p.lock, n) && c.terms.KinOf(&p.lock.terms) && c.holdsUp(p.lock.terms.Owner) {
 				return p
 			}
 		}
@@ -103,11 +103,11 @@ func (l *Lock) dependsOn(c *Lock) *place {
 func (l *Lock) holdsUp(o Owner) bool {
 	for at := &l.first; at != nil; at = at.also {
 		n := at.node
-		if n == nil || !n.held.clashes(l.mode) {
+		if n == nil || !n.held.clashes(l.terms.Mode) {
 			continue
 		}
 		for p := n.held.head; p != nil; p = p.next {
-			if p.lock.owner == o && l.blockedBy(p.lock, n) {
+			if p.lock.terms.Owner == o && l.blockedBy(p.lock, n) {
 				return false
 			}
 		}
@@ -148,9 +148,9 @@ func (t *Table) follower(l *Lock, floor uint64) (w *Lock, must bool) {
 		f.since = 0
 	}
 	f.behindKin(t, l.party, reach{all: true})
-	if l.owner.PID != 0 {
-		for i := range l.lineage {
-			if a := &l.lineage[i]; a.Owner.PID != 0 && a.Owner != l.owner {
+	if l.terms.Owner.PID != 0 {
+		for i := range l.terms.Lineage {
+			if a := &l.terms.Lineage[i]; a.Owner.PID != 0 && a.Owner != l.terms.Owner {
 				f.behindKin(t, t.parties[a.Owner], reach{born: a.Child})
 			}
 		}
@@ -165,7 +165,7 @@ type reach struct {
 	born Birth
 }
 
-func (r reach) covers(x *Lock) bool { return r.all || r.born.After(x.since) }
+func (r reach) covers(x *Lock) bool { return r.all || r.born.After(x.terms.Since) }
 
 // following is the state of a search for the first waiter to stand behind l.
 type following struct {
@@ -212,14 +212,14 @@ func (f *following) behind(x *Lock, n *node, up bool) {
 	if f.first != nil {
 		last = f.first.rank
 	}
-	reenters := x.token > f.since && f.l.joins(x) && f.l.placeAt(n) != nil
+	reenters := x.token > f.since && f.l.terms.Joins(&x.terms) && f.l.placeAt(n) != nil
 	for p := n.waiting.head; p != nil && p.lock.rank <= last; p = p.next {
 		w := p.lock
 		if w.rank <= f.floor {
 			continue
 		}
 		must := up && w.blockedBy(x, n)
-		if must || reenters && w.meets(x, n) && w.meets(f.l, n) && w.conflicts(f.l) {
+		if must || reenters && w.meets(x, n) && w.meets(f.l, n) && w.terms.Conflicts(&f.l.terms) {
 			f.must = must || f.must && w == f.first
 			f.first = w
 			return
@@ -282,7 +282,7 @@ func (t *Table) move(set []*Lock, w *Lock) {
 			if p.lock != nil {
 				p.node.waiting.remove(p)
 				p.node.waiting.insertByRank(p)
-				if l.weak {
+				if l.terms.Weak {
 					t.touchBehind(p.node)
 				}
 			}

@@ -11,19 +11,19 @@ type party struct {
 
 // join enters l into the index of its owner.
 func (t *Table) join(l *Lock) {
-	y := t.parties[l.owner]
+	y := t.parties[l.terms.Owner]
 	if y == nil {
 		if y = t.spareParty; y == nil {
 			y = new(party)
 		} else {
 			t.spareParty, t.spareCount = y.next, t.spareCount-1
 		}
-		*y = party{owner: l.owner}
-		t.parties[l.owner] = y
+		*y = party{owner: l.terms.Owner}
+		t.parties[l.terms.Owner] = y
 	}
 	l.party = y
 	y.all++
-	if l.weak {
+	if l.terms.Weak {
 		t.weak++
 	}
 	if l.state == held {
@@ -47,7 +47,7 @@ func (t *Table) leave(l *Lock) {
 		y.remove(l)
 	}
 	l.party = nil
-	if l.weak {
+	if l.terms.Weak {
 		t.weak--
 	}
 	if y.all--; y.all > 0 {

@@ -71,17 +71,17 @@ type play struct {
 // cast is who plays: a small family, two strangers, two foreign processes. The
 // births let the lock of an ancestor come before or after a branch.
 var cast = func() []Request {
-	root, a, b := Owner{1, 1}, Owner{2, 2}, Owner{3, 3}
-	fromRoot := func(tick uint64) Ancestor { return Ancestor{root, Birth{tick, int32(tick)}} }
+	root, a, b := Owner{PID: 1, Start: 1}, Owner{PID: 2, Start: 2}, Owner{PID: 3, Start: 3}
+	fromRoot := func(tick uint64) Ancestor { return Ancestor{Owner: root, Child: Birth{Tick: tick, PID: int32(tick)}} }
 	return []Request{
 		{Owner: root},
 		{Owner: a, Lineage: []Ancestor{fromRoot(10)}},
-		{Owner: Owner{4, 4}, Lineage: []Ancestor{{a, Birth{30, 30}}, fromRoot(10)}},
-		{Owner: Owner{5, 5}, Lineage: []Ancestor{{a, Birth{60, 60}}, fromRoot(10)}},
+		{Owner: Owner{PID: 4, Start: 4}, Lineage: []Ancestor{{Owner: a, Child: Birth{Tick: 30, PID: 30}}, fromRoot(10)}},
+		{Owner: Owner{PID: 5, Start: 5}, Lineage: []Ancestor{{Owner: a, Child: Birth{Tick: 60, PID: 60}}, fromRoot(10)}},
 		{Owner: b},
-		{Owner: Owner{6, 6}, Lineage: []Ancestor{{b, Birth{40, 40}}}},
-		{Owner: Owner{0, 7}},
-		{Owner: Owner{0, 8}, Lineage: []Ancestor{{Owner{0, 7}, Birth{20, 20}}}},
+		{Owner: Owner{PID: 6, Start: 6}, Lineage: []Ancestor{{Owner: b, Child: Birth{Tick: 40, PID: 40}}}},
+		{Owner: Owner{PID: 0, Start: 7}},
+		{Owner: Owner{PID: 0, Start: 8}, Lineage: []Ancestor{{Owner: Owner{PID: 0, Start: 7}, Child: Birth{Tick: 20, PID: 20}}}},
 	}
 }()
 
@@ -217,7 +217,7 @@ func (p *play) clientRequest() Request {
 
 func (p *play) moment(r Request) Request {
 	tick := p.pick("since", 8) * 10
-	r.Since = Birth{uint64(tick), int32(tick)}
+	r.Since = Birth{Tick: uint64(tick), PID: int32(tick)}
 	r.NoWait = p.pick("nowait", 5) == 1
 	r.TTL, r.Now = time.Hour, time.Unix(1, 0)
 	return r

@@ -48,7 +48,7 @@ func (t *Table) uprootFile(out []*place, l *Lock, from, to Key) []*place {
 	var moving []*place
 	for _, list := range []*placeList{&n.held, &n.waiting} {
 		for p := list.head; p != nil; p = p.next {
-			if !p.intent && (p.lock == l || p.lock.class != Session) {
+			if !p.intent && (p.lock == l || p.lock.terms.Class != Session) {
 				moving = append(moving, p)
 			}
 		}

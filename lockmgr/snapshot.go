@@ -48,8 +48,8 @@ func (l *Lock) holder(buf []Key) Holder {
 	buf = l.keys(buf)
 	return Holder{
 		Keys: buf[at:len(buf):len(buf)], Trees: l.trees(), TTL: l.ttl, Beat: l.t.moment(l.beat), Stale: l.state == held && l.expired(),
-		Mode: l.mode, Class: l.class, Client: l.client, Range: l.rng,
-		Owner: l.owner, Token: l.token, Since: l.since, Now: l.now, Label: l.label, Lock: l,
+		Mode: l.terms.Mode, Class: l.terms.Class, Client: l.terms.Client, Range: l.terms.Range,
+		Owner: l.terms.Owner, Token: l.token, Since: l.terms.Since, Now: l.now, Label: l.label, Lock: l,
 	}
 }
 
@@ -146,7 +146,7 @@ func (t *Table) Holders(keys, trees []Key) []Holder {
 func (l *Lock) firstClash(n *node) *Lock {
 	var first *Lock
 	for p := n.held.head; p != nil; p = p.next {
-		if l.blockedBy(p.lock, n) && (first == nil || p.lock.rng.Start < first.rng.Start) {
+		if l.blockedBy(p.lock, n) && (first == nil || p.lock.terms.Range.Start < first.terms.Range.Start) {
 			first = p.lock
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"latchfs/lockmgr/internal/rules"
 )
 
 // maxSpares bounds how many unused nodes, and how many unused parties, a table
@@ -105,7 +107,7 @@ func (t *Table) AcquireInto(l *Lock, r Request) error {
 		return fmt.Errorf("%w: the lock is in use", ErrInvalid)
 	}
 	l.init(t, &r)
-	if l.class == Flock {
+	if l.terms.Class == Flock {
 		t.convert(l)
 	}
 	return t.enter(l, r.NoWait)
@@ -117,13 +119,15 @@ func (l *Lock) init(t *Table, r *Request) {
 		l.t = t
 	}
 	l.entry = entry{
-		mode: r.Mode, class: r.Class, client: r.Client, rng: r.Range,
-		owner: r.Owner, lineage: r.Lineage, since: r.Since,
-		gate: r.Gate || len(r.Trees) > 0, weak: r.Weak, steals: r.Steal, yields: r.Yields, ttl: r.TTL, inbox: r.Inbox,
+		terms: rules.Terms{
+			Mode: r.Mode, Class: r.Class, Client: r.Client, Range: r.Range, Gate: r.Gate || len(r.Trees) > 0, Weak: r.Weak,
+			Owner: r.Owner, Lineage: r.Lineage, Since: r.Since,
+		},
+		steals: r.Steal, yields: r.Yields, ttl: r.TTL, inbox: r.Inbox,
 		now: r.Now, label: r.Label,
 	}
 	if r.Class != Posix {
-		l.rng = Whole
+		l.terms.Range = Whole
 	}
 	l.setKeys(r.Keys, r.Trees)
 }
@@ -172,7 +176,7 @@ func (t *Table) enter(l *Lock, noWait bool) error {
 		held = held || l.clash(p.node) != nil
 		queued = queued || l.clashAhead(p.node, nil) != nil
 	}
-	switch converts := l.class == Flock && l.replaces != nil; {
+	switch converts := l.terms.Class == Flock && l.replaces != nil; {
 	case converts || !held && !queued:
 		t.grant(l)
 		if l.due == 0 {

@@ -2,9 +2,10 @@ package lockmgr
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
+
+	"latchfs/lockmgr/internal/rules"
 )
 
 // Key names one lockable thing. It is opaque but for one property: '/'
@@ -33,124 +34,29 @@ func (k Key) parent() Key {
 	return ""
 }
 
-// Mode is the strength of a lock; a larger Mode is stronger. The zero Mode is
-// invalid, so that a forgotten field is an error and not a weak lock.
-type Mode uint8
-
-const (
-	// Shared admits other Shared locks and one Update lock.
-	Shared Mode = iota + 1
-	// Update is for reading now and writing later: it admits Shared locks, but
-	// no second Update, so that two of them cannot block each other's upgrade.
-	Update
-	// Exclusive admits nobody else.
-	Exclusive
-
-	modes = int(Exclusive) + 1 // the size of an array indexed by Mode
+// What package rules decides by. It documents them.
+type (
+	Mode     = rules.Mode
+	Class    = rules.Class
+	Owner    = rules.Owner
+	Birth    = rules.Birth
+	Ancestor = rules.Ancestor
+	Range    = rules.Range
 )
 
-// String returns the lower-case name of the mode.
-func (m Mode) String() string {
-	switch m {
-	case Shared:
-		return "shared"
-	case Update:
-		return "update"
-	case Exclusive:
-		return "exclusive"
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
-}
-
-// Class says by which rules a lock is compared with others.
-type Class uint8
-
+// The modes, the weakest first, and the classes.
 const (
-	// Session is a lock of latchfs itself: an open for writing, a path
-	// operation, a guard.
-	Session Class = iota
-	// Flock is a flock(2) lock: whole file, one for each open file description.
-	Flock
-	// Posix is an fcntl(2) byte-range lock, traditional or open file
-	// description.
-	Posix
+	Shared    = rules.Shared
+	Update    = rules.Update
+	Exclusive = rules.Exclusive
+
+	Session = rules.Session
+	Flock   = rules.Flock
+	Posix   = rules.Posix
 )
-
-// String returns the lower-case name of the class.
-func (c Class) String() string {
-	switch c {
-	case Session:
-		return "session"
-	case Flock:
-		return "flock"
-	case Posix:
-		return "posix"
-	}
-	return fmt.Sprintf("Class(%d)", uint8(c))
-}
-
-// Owner identifies a process: its pid, and its start time because pids are
-// reused. PID 0 stands for a process in a pid namespace that cannot be seen;
-// Start is then a serial number that makes the owner unique, and such an owner
-// is kin to nobody but itself. The zero Owner is invalid.
-type Owner struct {
-	PID   int32
-	Start uint64
-}
-
-// Birth is a moment in the life of the machine: clock ticks since boot, and
-// the last pid handed out at that moment, because many processes are born
-// within one tick and pids rise, until they begin anew.
-type Birth struct {
-	Tick uint64
-	PID  int32
-}
-
-// manyBirths is more than a tick can see, and half of all pids where there are
-// fewest (32768, see pid_max in proc_sys_kernel(5)): pids that are further apart
-// have wrapped around in between.
-const manyBirths = 1 << 14
-
-// After reports whether b is later than o.
-func (b Birth) After(o Birth) bool {
-	if b.Tick != o.Tick {
-		return b.Tick > o.Tick
-	}
-	later := b.PID - o.PID
-	return later > 0 && later < manyBirths || later <= -manyBirths
-}
-
-// Ancestor is one ancestor of a requester. Child is the birth of that
-// ancestor's child on the way down to the requester: the requester is an heir
-// of what the ancestor took before.
-type Ancestor struct {
-	Owner Owner
-	Child Birth
-}
-
-// Range is a range of bytes, both ends included, counted from 0. It counts for
-// Posix only. As in fcntl(2), whose offsets are signed, no byte lies behind
-// Whole.End: to lock up to there is to lock what the file will grow to.
-type Range struct {
-	Start, End uint64
-}
 
 // Whole is the range of a whole file, however long it grows.
-var Whole = Range{0, math.MaxInt64}
-
-// overlaps reports whether r and o have a byte in common.
-func (r Range) overlaps(o Range) bool { return r.Start <= o.End && o.Start <= r.End }
-
-// touches reports whether r and o overlap or lie side by side. Their ends are
-// valid ones, to which 1 can be added.
-func (r Range) touches(o Range) bool {
-	return r.overlaps(o) || r.End+1 == o.Start || o.End+1 == r.Start
-}
-
-// union is the smallest range that holds both.
-func (r Range) union(o Range) Range {
-	return Range{min(r.Start, o.Start), max(r.End, o.End)}
-}
+var Whole = rules.Whole
 
 // Request asks for a lock. The table copies Keys; Lineage and Label it keeps,
 // so the caller does not change them afterwards.
@@ -170,7 +76,7 @@ type Request struct {
 	// wait for it wait for each other. A lock with Trees is one.
 	Gate bool
 	// Weak is the lock of a process that could not keep others out by itself, for
-	// it may only read. It is advisory: see weak.go.
+	// it may only read. It is advisory: see package rules.
 	Weak bool
 	// TTL is the lease: how long the holder may show no sign of life before
 	// the lock can be stolen. 0: it cannot.
@@ -203,7 +109,7 @@ func (r *Request) validate() error {
 		return fmt.Errorf("%w: a %v lock on %d keys", ErrInvalid, r.Class, len(r.Keys)+len(r.Trees))
 	case r.Mode == Update:
 		return fmt.Errorf("%w: %v knows no update locks", ErrInvalid, r.Class)
-	case r.Class == Posix && (r.Range.Start > r.Range.End || r.Range.End > Whole.End):
+	case r.Class == Posix && !r.Range.IsValid():
 		return fmt.Errorf("%w: range %d-%d", ErrInvalid, r.Range.Start, r.Range.End)
 	}
 	return nil
