@@ -36,8 +36,11 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/internal/rules": { // whether two locks conflict: pure
 		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
+	"latchfs/lockmgr/internal/keytree": { // the tree of the keys: pure
+		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
 	"latchfs/lockmgr": { // pure: no I/O, no FUSE, no paths, no clock of its own
-		ours: []string{"latchfs/lockmgr/internal/rules"},
+		ours: []string{"latchfs/lockmgr/internal/keytree", "latchfs/lockmgr/internal/rules"},
 		not: []string{"embed", "io", "io/fs", "log", "log/slog", "net", "os", "os/exec", "os/signal",
 			"path", "path/filepath", "syscall", "unsafe"},
 	},

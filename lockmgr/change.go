@@ -118,7 +118,7 @@ func (t *Table) Shrink(l *Lock, keys []Key) bool {
 			p.tree = false
 			t.fell(n)
 		}
-		t.prune(n)
+		t.nodes.Prune(n)
 	}
 	for p := t.announce(l); p != nil; p = p.also {
 		p.node.held.insertByToken(p)

@@ -13,7 +13,7 @@ package lockmgr
 // to wait; then the old lock is gone, even if the new one is refused. Of several
 // that Rekey has brought to one key, all are.
 func (t *Table) convert(l *Lock) {
-	n := t.nodes[l.first.key]
+	n := t.nodes.Find(l.first.key)
 	if n == nil {
 		return
 	}
@@ -135,7 +135,7 @@ func (t *Table) split(o *Lock, r Range) {
 func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.nodes[key]
+	n := t.nodes.Find(key)
 	if n == nil || class == Session || class == Posix && r.Start > r.End {
 		return
 	}

@@ -187,11 +187,8 @@
 // # Layout
 //
 //	Table
-//	  nodes    Key -> node      parents too, so that a subtree is a subtree:
-//	             ""
-//	             └── "d"              no locks, but "d/f" is below
-//	                 └── "d/f"        held:    place ─ place
-//	                                  waiting: place ─ place ─ place   by rank
+//	  nodes    Key -> node      held:    place ─ place
+//	                            waiting: place ─ place ─ place   by rank
 //	  parties  Owner -> party   all that one owner holds
 //	  families Owner -> int     how many wait that are it or descend from it
 //	  held     Lock ─ Lock      in the order of the grants

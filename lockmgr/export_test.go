@@ -13,7 +13,7 @@ import (
 func (t *Table) Queue(key Key) (holders, waiters []*Lock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.nodes[key]
+	n := t.nodes.Find(key)
 	if n == nil {
 		return nil, nil
 	}
@@ -91,7 +91,7 @@ func (l *Lock) checkPlaces() error {
 		if p.tree && p.node != nil && p.node.trees == 0 || p.intent && (p.tree || p.node.trees == 0) {
 			return fmt.Errorf("lock %v stands at %q as tree %v, intent %v", l.label, p.key, p.tree, p.intent)
 		}
-		if p.lock != l || p.node == nil || p.node.key != p.key || l.t.nodes[p.key] != p.node {
+		if p.lock != l || p.node == nil || p.node.Key() != p.key || l.t.nodes.Find(p.key) != p.node {
 			return fmt.Errorf("lock %v stands nowhere for %q", l.label, p.key)
 		}
 		list := &p.node.held
@@ -126,14 +126,14 @@ func (t *Table) checkNodes() error {
 		reached++
 		trees := 0
 		switch {
-		case t.nodes[n.key] != n:
-			err = fmt.Errorf("node %q is not in the table", n.key)
+		case t.nodes.Find(n.Key()) != n:
+			err = fmt.Errorf("node %q is not in the table", n.Key())
 		case n.dirty:
-			err = fmt.Errorf("node %q is dirty", n.key)
-		case n.idle():
-			err = fmt.Errorf("node %q is idle", n.key)
-		case n.parent != nil && n.parent.key != n.key.parent():
-			err = fmt.Errorf("node %q is below %q", n.key, n.parent.key)
+			err = fmt.Errorf("node %q is dirty", n.Key())
+		case n.Idle() && n.Parent() != nil && !t.hasBelow(n):
+			err = fmt.Errorf("node %q is idle", n.Key())
+		case n.Parent() != nil && n.Parent().Key() != n.Key().Parent():
+			err = fmt.Errorf("node %q is below %q", n.Key(), n.Parent().Key())
 		}
 		for _, list := range []*placeList{&n.held, &n.waiting} {
 			var count [rules.Modes]int32
@@ -142,33 +142,43 @@ func (t *Table) checkNodes() error {
 				if p.tree {
 					trees++
 				}
-				for up := n.parent; up != nil; up = up.parent {
+				for up := n.Parent(); up != nil; up = up.Parent() {
 					if up.trees > 0 && p.lock.placeAt(up) == nil {
-						err = fmt.Errorf("lock %v at %q is not announced at %q", p.lock.label, n.key, up.key)
+						err = fmt.Errorf("lock %v at %q is not announced at %q", p.lock.label, n.Key(), up.Key())
 					}
 				}
 				if p.next == nil && list.tail != p || p.next != nil && p.next.prev != p {
-					err = fmt.Errorf("node %q is badly linked", n.key)
+					err = fmt.Errorf("node %q is badly linked", n.Key())
 				}
 			}
 			if count != list.count {
-				err = fmt.Errorf("node %q counts %v, has %v", n.key, list.count, count)
+				err = fmt.Errorf("node %q counts %v, has %v", n.Key(), list.count, count)
 			}
 		}
 		if trees != n.trees {
-			err = fmt.Errorf("node %q counts %d trees, has %d", n.key, n.trees, trees)
+			err = fmt.Errorf("node %q counts %d trees, has %d", n.Key(), n.trees, trees)
 		}
 		total += trees
 	}
-	t.nodes[""].walk(look)
-	t.nodes[apart].walk(look)
+	t.nodes.WalkAll(look)
 	if total != t.trees {
 		err = fmt.Errorf("%d trees, counted %d", total, t.trees)
 	}
-	if err == nil && reached != len(t.nodes) {
-		err = fmt.Errorf("%d nodes in the tree, %d in the table", reached, len(t.nodes))
+	if err == nil && reached != t.nodes.Len() {
+		err = fmt.Errorf("%d nodes in the tree, %d in the table", reached, t.nodes.Len())
 	}
 	return err
+}
+
+func (t *Table) allNodes() map[Key]*node {
+	all := make(map[Key]*node)
+	t.nodes.WalkAll(func(n *node) { all[n.Key()] = n })
+	return all
+}
+
+func (t *Table) hasBelow(n *node) (below bool) {
+	t.nodes.WalkBelow(n, func(*node) { below = true })
+	return below
 }
 
 // checkParties: every lock is in the index of its owner, and nothing else is.
@@ -219,7 +229,7 @@ func (t *Table) checkFamilies() error {
 // checkExclusion: no two holders of a key conflict, except where one was let
 // in as a guest, or moved there.
 func (t *Table) checkExclusion() error {
-	for k, n := range t.nodes {
+	for k, n := range t.allNodes() {
 		for p := n.held.head; p != nil; p = p.next {
 			for q := p.next; q != nil; q = q.next {
 				a, b := p.lock, q.lock // b was granted later, unless it was moved here
@@ -263,7 +273,7 @@ func (t *Table) checkOrder() error {
 			}
 		}
 	}
-	for k, n := range t.nodes {
+	for k, n := range t.allNodes() {
 		for p := n.waiting.head; p != nil && p.next != nil; p = p.next {
 			if at[p.lock] > at[p.next.lock] {
 				return fmt.Errorf("at %q %v stands before %v, in the snapshot behind", k, p.lock.label, p.next.lock.label)

@@ -58,7 +58,7 @@ func (t *Table) handOver() {
 		}
 		for _, n := range t.dirty {
 			n.dirty = false
-			t.prune(n)
+			t.nodes.Prune(n)
 		}
 		t.dirty = emptied(t.dirty)
 	}
@@ -242,7 +242,7 @@ func (t *Table) end(l *Lock, err error) {
 		if p.tree {
 			t.fell(n)
 		}
-		t.prune(n)
+		t.nodes.Prune(n)
 	}
 	switch was {
 	case held:

@@ -1,6 +1,9 @@
 package lockmgr
 
-import "latchfs/lockmgr/internal/rules"
+import (
+	"latchfs/lockmgr/internal/keytree"
+	"latchfs/lockmgr/internal/rules"
+)
 
 // place is where one lock stands at one of its keys: among the holders or in
 // the wait queue.
@@ -96,73 +99,15 @@ func (ps *placeList) remove(p *place) {
 	}
 }
 
-// node is one key of the table with its holders and its wait queue. Nodes form
-// the tree that the keys describe; a node without locks exists as long as
-// there is one below it.
+// node is one key of the table with its holders and its wait queue.
 type node struct {
-	key     Key
+	keytree.Node[node]
 	held    placeList // in the order of the grants
 	waiting placeList // by rank: the order in which they will be served
-
-	parent     *node // nil for the root, whose key is empty
-	child      *node // the first of the nodes right below
-	prev, next *node // its siblings
 
 	trees int  // how many of its places are tree locks'
 	dirty bool // in t.dirty
 }
 
-func (n *node) idle() bool {
-	return n.held.head == nil && n.waiting.head == nil && n.child == nil && !n.dirty && n.parent != nil
-}
-
-// nodeAt returns the node of a key, which it makes when there is none.
-func (t *Table) nodeAt(k Key) *node {
-	if n := t.nodes[k]; n != nil {
-		return n
-	}
-	n := t.spareNode
-	if n == nil {
-		n = new(node)
-	} else {
-		t.spareNode, t.spares = n.next, t.spares-1
-		*n = node{}
-	}
-	n.key = k
-	t.nodes[k] = n
-	n.parent = t.nodeAt(k.parent())
-	if n.next = n.parent.child; n.next != nil {
-		n.next.prev = n
-	}
-	n.parent.child = n
-	return n
-}
-
-// prune forgets n, and what is above it, as far as nothing needs it any more.
-func (t *Table) prune(n *node) {
-	for n.idle() {
-		up := n.parent
-		if n.prev == nil {
-			up.child = n.next
-		} else {
-			n.prev.next = n.next
-		}
-		if n.next != nil {
-			n.next.prev = n.prev
-		}
-		delete(t.nodes, n.key)
-		if t.spares < maxSpares {
-			*n = node{next: t.spareNode}
-			t.spareNode, t.spares = n, t.spares+1
-		}
-		n = up
-	}
-}
-
-// walk calls f for n and every node below it.
-func (n *node) walk(f func(*node)) {
-	f(n)
-	for c := n.child; c != nil; c = c.next {
-		c.walk(f)
-	}
-}
+// Idle reports whether the table can forget n when nothing is below it.
+func (n *node) Idle() bool { return n.held.head == nil && n.waiting.head == nil && !n.dirty }

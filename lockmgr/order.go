@@ -324,7 +324,7 @@ func (t *Table) refuseNewest(cycle []wait) {
 	err := &DeadlockError{Cycle: make([]Wait, len(cycle))}
 	for i := range cycle {
 		e := cycle[(at+i)%len(cycle)]
-		err.Cycle[i] = Wait{Waiter: e.waiter.holder(nil), Blocker: e.blocker.holder(nil), Key: e.at.key}
+		err.Cycle[i] = Wait{Waiter: e.waiter.holder(nil), Blocker: e.blocker.holder(nil), Key: e.at.Key()}
 	}
 	t.end(victim, err)
 }

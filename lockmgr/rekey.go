@@ -1,7 +1,5 @@
 package lockmgr
 
-import "strings"
-
 // Rekey renames a key, and every key below it, as a rename of the directory
 // does: locks stay held, waiters keep waiting, both under the new names. When
 // the new name has locks already, holders stay holders side by side and the
@@ -10,7 +8,7 @@ import "strings"
 func (t *Table) Rekey(from, to Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if from == "" || from == to || to.below(from) {
+	if from == "" || from == to || to.Below(from) {
 		return
 	}
 	t.resettle(t.uproot(nil, from, to))
@@ -41,7 +39,7 @@ func (t *Table) ExchangeFiles(la, lb *Lock, a, b Key) {
 
 // uprootFile is uproot for what RekeyFile moves.
 func (t *Table) uprootFile(out []*place, l *Lock, from, to Key) []*place {
-	n := t.nodes[from]
+	n := t.nodes.Find(from)
 	if n == nil {
 		return out
 	}
@@ -67,7 +65,7 @@ func (t *Table) uprootFile(out []*place, l *Lock, from, to Key) []*place {
 		}
 		p.node, p.key = nil, to
 	}
-	t.prune(n)
+	t.nodes.Prune(n)
 	return append(out, moving...)
 }
 
@@ -76,7 +74,7 @@ func (t *Table) uprootFile(out []*place, l *Lock, from, to Key) []*place {
 func (t *Table) Exchange(a, b Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if a == "" || b == "" || a == b || a.below(b) || b.below(a) {
+	if a == "" || b == "" || a == b || a.Below(b) || b.Below(a) {
 		return
 	}
 	t.resettle(t.uproot(t.uproot(nil, a, b), b, a))
@@ -86,17 +84,17 @@ func (t *Table) Exchange(a, b Key) {
 // new name. It appends the places to out, in an order that keeps that of each
 // list.
 func (t *Table) uproot(out []*place, from, to Key) []*place {
-	top := t.nodes[from]
+	top := t.nodes.Find(from)
 	if top == nil {
 		return out
 	}
 	var nodes []*node
-	top.walk(func(n *node) { nodes = append(nodes, n) })
+	t.nodes.Walk(top, func(n *node) { nodes = append(nodes, n) })
 	for _, n := range nodes {
 		t.retractAll(n)
 	}
 	for _, n := range nodes {
-		name := to + Key(strings.TrimPrefix(string(n.key), string(from)))
+		name := n.Key().Moved(from, to)
 		for _, list := range []*placeList{&n.held, &n.waiting} {
 			for p := list.head; p != nil; p = list.head {
 				list.remove(p)
@@ -109,7 +107,7 @@ func (t *Table) uproot(out []*place, from, to Key) []*place {
 		}
 	}
 	for _, n := range nodes {
-		t.prune(n)
+		t.nodes.Prune(n)
 	}
 	return out
 }
@@ -140,7 +138,7 @@ func (t *Table) resettle(places []*place) {
 // already, the two become one.
 func (t *Table) resettleOne(p *place) {
 	l := p.lock
-	n := t.nodeAt(p.key)
+	n := t.nodes.At(p.key)
 	q := l.placeAt(n)
 	if q != nil && q.intent {
 		t.retract(l)
@@ -153,7 +151,7 @@ func (t *Table) resettleOne(p *place) {
 			t.plant(q)
 			l.guest = l.guest || n.held.head != n.held.tail
 		}
-		t.prune(n)
+		t.nodes.Prune(n)
 		return
 	}
 	p.node = n

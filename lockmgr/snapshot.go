@@ -3,7 +3,6 @@ package lockmgr
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -31,7 +30,7 @@ type Holder struct {
 func (h *Holder) Covers(keys []Key) bool {
 	return slices.ContainsFunc(keys, func(k Key) bool {
 		return slices.Contains(h.Keys, k) || slices.ContainsFunc(h.Trees, func(tree Key) bool {
-			return k.below(tree) || tree == "" && !strings.HasPrefix(string(k), string(apart))
+			return k.In(tree)
 		})
 	})
 }
@@ -94,7 +93,7 @@ func (t *Table) Test(r Request) *Holder {
 	var l Lock
 	l.init(t, &r)
 	for p := &l.first; p != nil; p = p.also {
-		p.node = t.nodes[p.key]
+		p.node = t.nodes.Find(p.key)
 	}
 	t.announce(&l)
 	for p := &l.first; p != nil; p = p.also {
@@ -122,17 +121,17 @@ func (t *Table) Holders(keys, trees []Key) []Holder {
 		}
 	}
 	for _, k := range slices.Concat(keys, trees) {
-		for n := t.nearest(k); n != nil; n = n.parent {
+		for n := t.nodes.Nearest(k); n != nil; n = n.Parent() {
 			for p := n.held.head; p != nil; p = p.next {
-				if n.key == k && !p.intent || n.key != k && p.tree {
+				if n.Key() == k && !p.intent || n.Key() != k && p.tree {
 					add(p)
 				}
 			}
 		}
 	}
 	for _, k := range trees {
-		if n := t.nodes[k]; n != nil {
-			n.walk(func(n *node) {
+		if n := t.nodes.Find(k); n != nil {
+			t.nodes.Walk(n, func(n *node) {
 				for p := n.held.head; p != nil; p = p.next {
 					add(p)
 				}

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"latchfs/lockmgr/internal/keytree"
 	"latchfs/lockmgr/internal/rules"
 )
 
-// maxSpares bounds how many unused nodes, and how many unused parties, a table
-// keeps for reuse.
+// maxSpares bounds how many unused parties a table keeps for reuse.
 const maxSpares = 1024
 
 // Options configures a Table.
@@ -33,8 +33,8 @@ type Table struct {
 
 	// Everything below is guarded by mu.
 
-	nodes   map[Key]*node    // every key with a lock, and its parents
-	parties map[Owner]*party // every owner with a lock
+	nodes   *keytree.Tree[node, *node] // every key with a lock
+	parties map[Owner]*party           // every owner with a lock
 
 	// families counts the waiters of each owner and of all its descendants.
 	families map[Owner]int
@@ -62,16 +62,13 @@ type Table struct {
 	search   search
 
 	spareSuspects []*Lock
-	spareNode     *node
-	spares        int
 	spareParty    *party
 	spareCount    int
 }
 
 // New returns an empty table.
 func New(o Options) *Table {
-	t := &Table{nodes: make(map[Key]*node), parties: make(map[Owner]*party), families: make(map[Owner]int)}
-	t.nodes[""], t.nodes[apart] = &node{}, &node{key: apart}
+	t := &Table{nodes: keytree.New[node](), parties: make(map[Owner]*party), families: make(map[Owner]int)}
 	t.token = max(o.FirstToken, 1) - 1
 	return t
 }
@@ -201,7 +198,7 @@ func (t *Table) enter(l *Lock, noWait bool) error {
 // stand finds the nodes of a new lock's places; it is in no list yet.
 func (t *Table) stand(l *Lock) {
 	for p := &l.first; p != nil; p = p.also {
-		p.node = t.nodeAt(p.key)
+		p.node = t.nodes.At(p.key)
 		if p.tree {
 			t.plant(p)
 		}
@@ -218,7 +215,7 @@ func (t *Table) unstand(l *Lock) {
 		if p.tree {
 			t.fell(n)
 		}
-		t.prune(n)
+		t.nodes.Prune(n)
 	}
 }
 

@@ -36,12 +36,12 @@ func (t *Table) announce(l *Lock) *place {
 		last = last.also
 	}
 	for own, end := &l.first, last; ; own = own.also {
-		if own.lock != nil && !own.intent && own.key != own.key.parent() {
-			for n := t.nearest(own.key.parent()); n != nil; n = n.parent {
+		if own.lock != nil && !own.intent && own.key != own.key.Parent() {
+			for n := t.nodes.Nearest(own.key.Parent()); n != nil; n = n.Parent() {
 				if n.trees == 0 || l.placeAt(n) != nil {
 					continue
 				}
-				last.also = &place{lock: l, key: n.key, node: n, intent: true}
+				last.also = &place{lock: l, key: n.Key(), node: n, intent: true}
 				last = last.also
 				if first == nil {
 					first = last
@@ -54,16 +54,6 @@ func (t *Table) announce(l *Lock) *place {
 	}
 }
 
-// nearest is the node of k or, if it has none, of the next key above that has.
-func (t *Table) nearest(k Key) *node {
-	for {
-		if n := t.nodes[k]; n != nil {
-			return n
-		}
-		k = k.parent()
-	}
-}
-
 // plant notes that p, which is about to stand at its node, is a tree lock's. At
 // the first one of a node everybody who is below gets an intention there.
 func (t *Table) plant(p *place) {
@@ -73,16 +63,14 @@ func (t *Table) plant(p *place) {
 	if n.trees > 1 {
 		return
 	}
-	for c := n.child; c != nil; c = c.next {
-		c.walk(func(c *node) {
-			for q := c.held.head; q != nil; q = q.next {
-				t.announceAt(q.lock, n)
-			}
-			for q := c.waiting.head; q != nil; q = q.next {
-				t.announceAt(q.lock, n)
-			}
-		})
-	}
+	t.nodes.WalkBelow(n, func(c *node) {
+		for q := c.held.head; q != nil; q = q.next {
+			t.announceAt(q.lock, n)
+		}
+		for q := c.waiting.head; q != nil; q = q.next {
+			t.announceAt(q.lock, n)
+		}
+	})
 }
 
 // announceAt gives l, held or waiting below n, an intention at n.
@@ -90,7 +78,7 @@ func (t *Table) announceAt(l *Lock, n *node) {
 	if l.placeAt(n) != nil {
 		return
 	}
-	p := &place{lock: l, key: n.key, node: n, intent: true, also: l.first.also}
+	p := &place{lock: l, key: n.Key(), node: n, intent: true, also: l.first.also}
 	l.first.also = p
 	if l.state == held {
 		n.held.insertByToken(p)

@@ -2,37 +2,16 @@ package lockmgr
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
+	"latchfs/lockmgr/internal/keytree"
 	"latchfs/lockmgr/internal/rules"
 )
 
 // Key names one lockable thing. It is opaque but for one property: '/'
 // separates components, so that Rekey can move a key with everything below it.
 // The table compares keys byte by byte and cleans nothing.
-type Key string
-
-// below reports whether k lies strictly below dir.
-func (k Key) below(dir Key) bool {
-	return len(k) > len(dir) && k[len(dir)] == '/' && strings.HasPrefix(string(k), string(dir))
-}
-
-// apart is the root of the keys that begin with it.
-const apart Key = "//"
-
-// parent is k without its last component; the parent of a single component is
-// the empty key, or apart. A root is its own parent.
-func (k Key) parent() Key {
-	i := strings.LastIndexByte(string(k), '/')
-	switch {
-	case i <= 1 && len(k) > 1 && k[:2] == apart:
-		return apart
-	case i >= 0:
-		return k[:i]
-	}
-	return ""
-}
+type Key = keytree.Key
 
 // What package rules decides by. It documents them.
 type (
