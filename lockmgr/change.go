@@ -35,7 +35,7 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 	}
 	u := new(Lock)
 	u.init(t, &Request{
-		Keys: l.keys(nil), Trees: l.trees(), Gate: l.terms.Gate, Weak: l.terms.Weak, TTL: l.ttl, Yields: l.yields, Steal: l.steals,
+		Keys: l.keys(nil), Trees: l.trees(), Gate: l.terms.Gate, Weak: l.terms.Weak, TTL: l.lease.TTL, Yields: l.yields, Steal: l.steals,
 		Inbox: l.inbox, Mode: m, Owner: l.terms.Owner, Lineage: l.terms.Lineage, Since: l.terms.Since,
 		Now: l.now, Label: l.label,
 	})

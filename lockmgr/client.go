@@ -111,7 +111,7 @@ func (t *Table) cut(o *Lock, r Range, err error) {
 func (t *Table) split(o *Lock, r Range) {
 	rest := &Lock{t: t, entry: entry{
 		terms: o.terms, state: held, guest: o.guest, now: o.now, label: o.label, token: o.token, seq: o.seq,
-		ttl: o.ttl, beat: o.beat, due: o.due, failed: o.failed, yields: o.yields,
+		lease: o.lease, yields: o.yields,
 	}}
 	rest.terms.Range.Start = r.End + 1
 	if rest.expired() {

@@ -116,19 +116,11 @@
 //
 // # Leases and theft
 //
-// A lock with a TTL has a lease, which the caller's heartbeats keep up. One is due
-// in each third of the TTL (Due), and either finds the holder alive or fails
-// (Heartbeat). When three in a row have failed the lease has expired and the lock
-// is stale. Nothing else makes it so: the table has no clock, and time in which
-// nobody asked whether the holder lives, because the machine was suspended, does
-// not count. A sign of life makes a stale lock active again.
-//
-//	         alive              failed             failed            failed
-//	active ────────> active    active ───> active ───────> active ────────> stale
-//	                                                         ▲               │ │
-//	                                                         └─────alive─────┘ │
-//	                                                                  a theft  ▼
-//	                                                                       ended
+// A lock with a TTL has a lease, which the caller's heartbeats keep up (Due,
+// Heartbeat). When three in a row have failed the lease has expired and the lock is
+// stale, until a sign of life makes it active again: see package lease
+// (lockmgr/internal/lease). The table has no clock, and time in which nobody asked
+// whether the holder lives does not count.
 //
 // A stale lock stays held until it is stolen: by Steal; by a request with Steal,
 // arriving or waiting; or, if it Yields, by whoever comes to wait or waits. Thief

@@ -173,7 +173,7 @@ func (t *Table) inherit(l, old *Lock) {
 	if l.terms.Class != Session {
 		return
 	}
-	l.beat, l.due, l.failed = old.beat, old.due, old.failed
+	l.lease.Continue(&old.lease)
 	if l.expired() {
 		t.lapsed++
 	}

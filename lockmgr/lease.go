@@ -1,14 +1,14 @@
 package lockmgr
 
-import "time"
+import (
+	"time"
+
+	"latchfs/lockmgr/internal/lease"
+)
 
 // Heartbeats is how many heartbeats there are in a lease: one is due every
 // TTL/Heartbeats, and when as many have failed in a row the lease has expired.
-const Heartbeats = 3
-
-// Expiry counts failed heartbeats and looks at no clock: a machine that was
-// suspended, or a daemon that was stopped, has missed heartbeats, but none has
-// failed, and every holder has its whole TTL to show itself again.
+const Heartbeats = lease.Heartbeats
 
 // DueLease is a lock whose heartbeat is due: the question is whether its holder
 // has shown life since the last one.
@@ -26,65 +26,28 @@ type DueLease struct {
 func (t *Table) Due(now time.Time) (due []DueLease, next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at, first := t.tick(now), tick(0)
-	sooner := func(x tick) {
+	at, first := t.clock.Tick(now), lease.Tick(0)
+	sooner := func(x lease.Tick) {
 		if first == 0 || x < first {
 			first = x
 		}
 	}
 	for l := t.held.head; l != nil; l = l.next {
-		switch {
-		case l.ttl == 0:
-			continue
-		case l.due == 0:
-			l.startLease(now)
-		case at >= l.due:
-			due = append(due, DueLease{l, l.terms.Owner, l.terms.Class, l.label, t.moment(l.due - l.interval())})
-			sooner(at + l.interval())
+		if l.lease.TTL == 0 {
 			continue
 		}
-		sooner(l.due)
+		isDue, next := l.lease.Next(at)
+		if isDue {
+			due = append(due, DueLease{l, l.terms.Owner, l.terms.Class, l.label, t.clock.Time(l.lease.Since())})
+		}
+		sooner(next)
 	}
 	for l := t.waiting.head; l != nil; l = l.next {
-		if l.ttl != 0 {
-			sooner(at + l.interval())
+		if l.lease.TTL != 0 {
+			sooner(at + l.lease.Interval())
 		}
 	}
-	return due, t.moment(first)
-}
-
-// tick is a moment in nanoseconds since shortly before the first one that the
-// table was told of; 0 is none. It takes a third of what a time.Time does.
-type tick int64
-
-func (t *Table) tick(now time.Time) tick {
-	if t.epoch.IsZero() {
-		t.epoch = now.Add(-1)
-	}
-	if x := tick(now.Sub(t.epoch)); x != 0 {
-		return x
-	}
-	return -1
-}
-
-// moment is the time of a tick, zero for none.
-func (t *Table) moment(x tick) time.Time {
-	if x == 0 {
-		return time.Time{}
-	}
-	return t.epoch.Add(time.Duration(x))
-}
-
-// interval is the time between two heartbeats of l.
-func (l *Lock) interval() tick { return tick(l.ttl / Heartbeats) }
-
-// startLease gives l a whole TTL from now on.
-func (l *Lock) startLease(now time.Time) {
-	if l.ttl == 0 {
-		return
-	}
-	l.beat = l.t.tick(now)
-	l.due, l.failed = l.beat+l.interval(), 0
+	return due, t.clock.Time(first)
 }
 
 // Heartbeat notes whether the holder of a lock has shown life since the last
@@ -94,31 +57,25 @@ func (l *Lock) startLease(now time.Time) {
 func (t *Table) Heartbeat(l *Lock, now time.Time, alive bool) (failed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != held || l.ttl == 0 {
+	if l.t != t || l.state != held || l.lease.TTL == 0 {
 		return 0
 	}
-	if alive {
-		if l.expired() {
-			t.version.Add(1)
-			t.lapsed--
-		}
-		l.startLease(now)
-		return 0
-	}
-	l.due = t.tick(now) + l.interval()
-	if l.failed < ^uint8(0) {
-		l.failed++
-	}
-	if l.failed == Heartbeats {
+	was := l.expired()
+	failed = l.lease.Beat(t.clock.Tick(now), alive)
+	switch is := l.expired(); {
+	case was && !is:
+		t.version.Add(1)
+		t.lapsed--
+	case is && !was:
 		t.version.Add(1)
 		t.lapsed++
 		t.settle()
 	}
-	return int(l.failed)
+	return failed
 }
 
 // expired reports whether l may be stolen.
-func (l *Lock) expired() bool { return l.failed >= Heartbeats }
+func (l *Lock) expired() bool { return l.lease.Expired() }
 
 // theft lets the first waiter steal that may steal all that it waits for among the
 // holders. It returns false when there is none.

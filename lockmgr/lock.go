@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"latchfs/lockmgr/internal/lease"
 	"latchfs/lockmgr/internal/rules"
 )
 
@@ -40,13 +41,9 @@ type entry struct {
 	// guest: it was let in, or moved, beside holders that it may conflict with.
 	guest bool
 
-	steals bool  // takes expired locks that are in its way
-	yields bool  // once expired, may be taken by whoever waits
-	failed uint8 // heartbeats in a row
-
-	ttl  time.Duration
-	beat tick // the last heartbeat that did not fail
-	due  tick // when the next one is due; 0 before the lease begins
+	steals bool // takes expired locks that are in its way
+	yields bool // once expired, may be taken by whoever waits
+	lease  lease.Lease
 
 	now   time.Time
 	label any
@@ -170,7 +167,7 @@ func (l *Lock) Request() Request {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	return Request{
-		Keys: l.keys(nil), Trees: l.trees(), Gate: l.terms.Gate, Weak: l.terms.Weak, TTL: l.ttl, Yields: l.yields, Steal: l.steals, Inbox: l.inbox,
+		Keys: l.keys(nil), Trees: l.trees(), Gate: l.terms.Gate, Weak: l.terms.Weak, TTL: l.lease.TTL, Yields: l.yields, Steal: l.steals, Inbox: l.inbox,
 		Mode: l.terms.Mode, Class: l.terms.Class, Client: l.terms.Client, Range: l.terms.Range,
 		Owner: l.terms.Owner, Lineage: l.terms.Lineage, Since: l.terms.Since, Now: l.now, Label: l.label,
 	}

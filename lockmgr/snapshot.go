@@ -46,7 +46,7 @@ func (l *Lock) holder(buf []Key) Holder {
 	at := len(buf)
 	buf = l.keys(buf)
 	return Holder{
-		Keys: buf[at:len(buf):len(buf)], Trees: l.trees(), TTL: l.ttl, Beat: l.t.moment(l.beat), Stale: l.state == held && l.expired(),
+		Keys: buf[at:len(buf):len(buf)], Trees: l.trees(), TTL: l.lease.TTL, Beat: l.t.clock.Time(l.lease.LastAlive()), Stale: l.state == held && l.expired(),
 		Mode: l.terms.Mode, Class: l.terms.Class, Client: l.terms.Client, Range: l.terms.Range,
 		Owner: l.terms.Owner, Token: l.token, Since: l.terms.Since, Now: l.now, Label: l.label, Lock: l,
 	}

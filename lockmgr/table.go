@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"latchfs/lockmgr/internal/keytree"
+	"latchfs/lockmgr/internal/lease"
 	"latchfs/lockmgr/internal/rules"
 )
 
@@ -46,7 +46,7 @@ type Table struct {
 	waiting lockList // in the order of the queues
 	token   uint64
 	seq     uint64
-	epoch   time.Time     // what ticks count from
+	clock   lease.Clock
 	version atomic.Uint64 // also read without mu
 	thefts  atomic.Uint64 // likewise
 
@@ -120,7 +120,7 @@ func (l *Lock) init(t *Table, r *Request) {
 			Mode: r.Mode, Class: r.Class, Client: r.Client, Range: r.Range, Gate: r.Gate || len(r.Trees) > 0, Weak: r.Weak,
 			Owner: r.Owner, Lineage: r.Lineage, Since: r.Since,
 		},
-		steals: r.Steal, yields: r.Yields, ttl: r.TTL, inbox: r.Inbox,
+		steals: r.Steal, yields: r.Yields, lease: lease.Lease{TTL: r.TTL}, inbox: r.Inbox,
 		now: r.Now, label: r.Label,
 	}
 	if r.Class != Posix {
@@ -176,8 +176,8 @@ func (t *Table) enter(l *Lock, noWait bool) error {
 	switch converts := l.terms.Class == Flock && l.replaces != nil; {
 	case converts || !held && !queued:
 		t.grant(l)
-		if l.due == 0 {
-			l.startLease(l.now)
+		if l.lease.TTL != 0 && !l.lease.HasBegun() {
+			l.lease.Start(t.clock.Tick(l.now))
 		}
 	case held && noWait:
 		t.end(l, &ConflictError{Holders: l.blockers(maxConflicts)})

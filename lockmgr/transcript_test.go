@@ -326,10 +326,10 @@ func (s *stage) status(l *Lock) string {
 }
 
 // failed tells of a held lock what its heartbeats say.
-func (s *stage) failed(l *Lock) (failed uint8, stale bool) {
+func (s *stage) failed(l *Lock) (failed int, stale bool) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	return l.failed, l.expired()
+	return l.lease.Failed(), l.expired()
 }
 
 func (s *stage) refusal(err error) string {
