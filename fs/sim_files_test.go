@@ -34,12 +34,13 @@ type simFile struct {
 	closing       int64 // when the first close began
 	handle        string
 	version       string
-	known         string // the version that its writer has read
-	syncing       int64  // when the fsync of the whole version began; 0: there was none
-	synced        bool   // it has returned
-	created       bool   // by its open
-	refused       bool   // a close has failed
-	killed        bool   // a process was killed that had it
+	known         string    // the version that its writer has read
+	syncing       int64     // when the fsync of the whole version began; 0: there was none
+	synced        bool      // it has returned
+	syncedAt      time.Time // when it has; guarded by the model's mutex
+	created       bool      // by its open
+	refused       bool      // a close has failed
+	killed        bool      // a process was killed that had it
 	records       []simRecord
 }
 

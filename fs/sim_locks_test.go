@@ -239,7 +239,7 @@ func (m *simModel) locked(p *simProc, f *simFile, kind simLockKind, e unix.Errno
 			}
 		}
 		for _, q := range m.w.procs.living() {
-			if q != p && !related(p, q) && p.uid == m.w.uid && slices.ContainsFunc(q.files(), func(o *simFile) bool { return o.isSession() && o.named() == f.named() }) {
+			if q != p && !related(p, q) && p.uid == m.w.uid && !m.hasLive() && slices.ContainsFunc(q.files(), func(o *simFile) bool { return o.isSession() && o.named() == f.named() }) {
 				m.w.failf("%s has locked %s %s, and %s has it open for writing", p, f.path, kind, q)
 			}
 		}
@@ -273,7 +273,9 @@ func (k *simKernel) has(f *simFile, path string) bool {
 }
 
 // isSession reports whether what is written through the file is a new version.
-func (o *simFile) isSession() bool { return o.writes() && o.flags&unix.O_APPEND == 0 }
+func (o *simFile) isSession() bool {
+	return o.writes() && o.flags&unix.O_APPEND == 0
+}
 
 // files are what a process has open.
 func (p *simProc) files() (all []*simFile) {

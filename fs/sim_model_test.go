@@ -33,6 +33,7 @@ type simModel struct {
 	faults   []int64    // when the disk has failed
 	lostLate bool       // it has failed in the background, too
 	synced   []*simFile // whose last close has not returned
+	live     bool       // a file has appeared before its close
 }
 
 // simOp is what a program has done, for the model.
@@ -209,7 +210,7 @@ func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e u
 	}
 	m.did(p, simOp{kind: "open", path: path, handle: f.handle}, began)
 	for _, q := range m.w.procs.living() {
-		if q == p || related(p, q) {
+		if q == p || related(p, q) || m.hasLive() {
 			continue
 		}
 		for _, o := range q.files() {
@@ -305,6 +306,9 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 		return
 	}
 	v, whole := versionOf(text)
+	if m.hasLive() {
+		return
+	}
 	if f.txn != nil {
 		switch known, ok := f.txn.holds(f.path, v, m.w.opts.script.links()); {
 		case known && !ok:
@@ -339,6 +343,9 @@ func (m *simModel) check() {
 	}
 	model := one.ToModel()
 	m.widen()
+	if m.hasLive() {
+		return
+	}
 	if porcupine.CheckOperations(model, m.ops) {
 		return
 	}

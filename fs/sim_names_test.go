@@ -65,11 +65,11 @@ func (k *simKernel) unlink(p *simProc, path string, directory bool) unix.Errno {
 	})
 }
 
-// died notes that a directory was removed.
+// died notes that a directory was removed, or that a file has lost its name.
 func (k *simKernel) died(n *simInode) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n.dead = n.isDir()
+	n.dead, n.taken = n.isDir(), !n.isDir()
 }
 
 // unnamed forgets a name that was taken away, and what is known of its directory.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"latchfs/journal/commit"
 )
@@ -31,12 +32,14 @@ func (m *simModel) acknowledged(f *simFile) {
 	m.count("sync")
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	f.syncedAt = time.Now()
 	m.synced = append(m.synced, f)
 }
 
 // forgetSynced notes that the last close has returned, which says what became of the
 // version.
 func (m *simModel) forgetSynced(f *simFile) {
+	m.hasLive()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.synced = slices.DeleteFunc(m.synced, func(o *simFile) bool { return o == f })
@@ -113,4 +116,18 @@ func TestDaemonDiesAfterASync(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hasLive reports whether a new file has stayed open for so long after its fsync that it
+// has appeared: it is live (DESIGN §4.1), and so is whatever anybody writes to it from then
+// on. Nothing more is asked of such a run than that the daemon goes on.
+func (m *simModel) hasLive() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	live := slices.ContainsFunc(m.synced, func(f *simFile) bool { return f.created && time.Since(f.syncedAt) >= syncedWait })
+	if live && !m.live {
+		m.done["a synced file appears before its close"]++
+	}
+	m.live = m.live || live
+	return m.live
 }
