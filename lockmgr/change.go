@@ -56,7 +56,7 @@ func rival(u, l *Lock, noWait bool) error {
 		if at.lock == nil {
 			continue
 		}
-		for p := at.node.waiting.head; p != nil; p = p.next {
+		for p := at.node.waiting.First(); p != nil; p = p.Next() {
 			o := p.lock
 			if o.replaces == nil || !l.meets(o, at.node) || !u.terms.Conflicts(&o.terms) {
 				continue
@@ -170,7 +170,7 @@ func (t *Table) give(l *Lock, o Owner, since Birth) {
 // reconsider looks at every waiter of n again, because who is kin to whom, or
 // who holds n, has changed.
 func (t *Table) reconsider(n *node) {
-	for p := n.waiting.head; p != nil; p = p.next {
+	for p := n.waiting.First(); p != nil; p = p.Next() {
 		t.suspects = append(t.suspects, p.lock)
 	}
 	t.touch(n)

@@ -54,7 +54,7 @@ func (t *Table) keep(n *node) {
 
 // heldBy returns the first lock of a client held at n.
 func (n *node) heldBy(c Class, client uint64) *Lock {
-	for p := n.held.head; p != nil; p = p.next {
+	for p := n.held.First(); p != nil; p = p.Next() {
 		if p.lock.terms.Class == c && p.lock.terms.Client == client && !p.intent {
 			return p.lock
 		}
@@ -70,9 +70,9 @@ func (n *node) heldBy(c Class, client uint64) *Lock {
 func (t *Table) absorb(l *Lock) {
 	n := l.first.node
 	asked := l.terms.Range
-	for p := n.held.head; p != nil; {
+	for p := n.held.First(); p != nil; {
 		o, intent := p.lock, p.intent
-		p = p.next
+		p = p.Next()
 		if o == l || intent || !o.terms.SameClient(&l.terms) {
 			continue
 		}
@@ -119,11 +119,11 @@ func (t *Table) split(o *Lock, r Range) {
 	}
 	o.terms.Range.End = r.Start - 1
 	rest.first = place{lock: rest, key: o.first.key, node: o.first.node}
-	rest.first.node.held.insert(&rest.first, o.first.next)
+	rest.first.node.held.insert(&rest.first, o.first.Next())
 	for p := t.announce(rest); p != nil; p = p.also {
-		p.node.held.insert(p, o.placeAt(p.node).next)
+		p.node.held.insert(p, o.placeAt(p.node).Next())
 	}
-	t.held.insert(rest, o.next)
+	t.held.Insert(rest, o.links.Next())
 	t.join(rest)
 }
 
@@ -140,9 +140,9 @@ func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
 		return
 	}
 	t.keep(n)
-	for p := n.held.head; p != nil; {
+	for p := n.held.First(); p != nil; {
 		o, intent := p.lock, p.intent
-		p = p.next
+		p = p.Next()
 		switch {
 		case intent || o.terms.Class != class || o.terms.Client != client:
 		case class == Flock:

@@ -6,7 +6,7 @@ func (l *Lock) sheltered(x *Lock, n *node) bool {
 	if !l.terms.MayBeGuests(&x.terms) {
 		return false
 	}
-	for p := n.held.head; p != nil; p = p.next {
+	for p := n.held.First(); p != nil; p = p.Next() {
 		if h := p.lock; h != x && h.terms.Hosts(&l.terms, &x.terms) && n.allOn(l, x, h) {
 			return true
 		}
@@ -25,7 +25,7 @@ func (l *Lock) clash(n *node) *Lock {
 	if !n.held.clashes(l.terms.Mode) {
 		return nil
 	}
-	for p := n.held.head; p != nil; p = p.next {
+	for p := n.held.First(); p != nil; p = p.Next() {
 		if l.blockedBy(p.lock, n) {
 			return p.lock
 		}
@@ -39,7 +39,7 @@ func (l *Lock) clashAhead(n *node, end *place) *Lock {
 	if !n.waiting.clashes(l.terms.Mode) {
 		return nil
 	}
-	for p := n.waiting.head; p != nil && p != end; p = p.next {
+	for p := n.waiting.First(); p != nil && p != end; p = p.Next() {
 		if p.lock != l && l.queuesBehind(p.lock, n) {
 			return p.lock
 		}
@@ -49,7 +49,7 @@ func (l *Lock) clashAhead(n *node, end *place) *Lock {
 
 // inside reports whether n has a holder that lets l past the waiter w.
 func (l *Lock) inside(n *node, w *Lock) bool {
-	for p := n.held.head; p != nil; p = p.next {
+	for p := n.held.First(); p != nil; p = p.Next() {
 		if l.terms.Joins(&p.lock.terms) && w.meets(p.lock, n) {
 			return true
 		}

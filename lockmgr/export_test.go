@@ -17,10 +17,10 @@ func (t *Table) Queue(key Key) (holders, waiters []*Lock) {
 	if n == nil {
 		return nil, nil
 	}
-	for p := n.held.head; p != nil; p = p.next {
+	for p := n.held.First(); p != nil; p = p.Next() {
 		holders = append(holders, p.lock)
 	}
-	for p := n.waiting.head; p != nil; p = p.next {
+	for p := n.waiting.First(); p != nil; p = p.Next() {
 		waiters = append(waiters, p.lock)
 	}
 	return holders, waiters
@@ -50,7 +50,7 @@ func (t *Table) checkLocks() error {
 			panic(fmt.Sprintf("%d leases have expired, counted %d", lapsed, t.lapsed))
 		}
 	}()
-	for l := t.held.head; l != nil; l, n = l.next, n+1 {
+	for l := t.held.First(); l != nil; l, n = l.links.Next(), n+1 {
 		if l.expired() {
 			lapsed++
 		}
@@ -62,7 +62,7 @@ func (t *Table) checkLocks() error {
 			return err
 		}
 	}
-	for l := t.waiting.head; l != nil; l, n = l.next, n+1 {
+	for l := t.waiting.First(); l != nil; l, n = l.links.Next(), n+1 {
 		if l.state != waiting || l.token != 0 || l.err != nil {
 			return fmt.Errorf("waiter %v: state %d, token %d, err %w", l.label, l.state, l.token, l.err)
 		}
@@ -73,8 +73,8 @@ func (t *Table) checkLocks() error {
 			return err
 		}
 	}
-	if n != t.held.n+t.waiting.n {
-		return fmt.Errorf("%d locks, counted %d and %d", n, t.held.n, t.waiting.n)
+	if n != t.held.Len()+t.waiting.Len() {
+		return fmt.Errorf("%d locks, counted %d and %d", n, t.held.Len(), t.waiting.Len())
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (l *Lock) checkPlaces() error {
 			list = &p.node.waiting
 		}
 		found := 0
-		for q := list.head; q != nil; q = q.next {
+		for q := list.First(); q != nil; q = q.Next() {
 			if q.lock == l {
 				found++
 			}
@@ -137,7 +137,7 @@ func (t *Table) checkNodes() error {
 		}
 		for _, list := range []*placeList{&n.held, &n.waiting} {
 			var count [rules.Modes]int32
-			for p := list.head; p != nil; p = p.next {
+			for p := list.First(); p != nil; p = p.Next() {
 				count[p.lock.terms.Mode]++
 				if p.tree {
 					trees++
@@ -147,7 +147,7 @@ func (t *Table) checkNodes() error {
 						err = fmt.Errorf("lock %v at %q is not announced at %q", p.lock.label, n.Key(), up.Key())
 					}
 				}
-				if p.next == nil && list.tail != p || p.next != nil && p.next.prev != p {
+				if p.Next() == nil && list.Last() != p || p.Next() != nil && p.Next().Prev() != p {
 					err = fmt.Errorf("node %q is badly linked", n.Key())
 				}
 			}
@@ -189,24 +189,24 @@ func (t *Table) checkParties() error {
 			return fmt.Errorf("party %v is indexed as %v, or empty", y.owner, o)
 		}
 		of := 0
-		for l := y.held; l != nil; l, of = l.pnext, of+1 {
+		for l := y.held.First(); l != nil; l, of = l.ofParty.Next(), of+1 {
 			if l.terms.Owner != o || l.party != y || l.state != held {
 				return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.terms.Owner, o)
 			}
 		}
-		if of != y.n {
-			return fmt.Errorf("party %v counts %d locks held, has %d", o, y.n, of)
+		if of != y.held.Len() {
+			return fmt.Errorf("party %v counts %d locks held, has %d", o, y.held.Len(), of)
 		}
 		n += of
 		all += y.all
 	}
-	for l := t.waiting.head; l != nil; l = l.next {
+	for l := t.waiting.First(); l != nil; l = l.links.Next() {
 		if l.party == nil || l.party != t.parties[l.terms.Owner] {
 			return fmt.Errorf("waiter %v of %v is in no party, or another's", l.label, l.terms.Owner)
 		}
 	}
-	if n != t.held.n || all != t.held.n+t.waiting.n {
-		return fmt.Errorf("%d and %d locks in the index of owners, %d and %d in the table", n, all-n, t.held.n, t.waiting.n)
+	if n != t.held.Len() || all != t.held.Len()+t.waiting.Len() {
+		return fmt.Errorf("%d and %d locks in the index of owners, %d and %d in the table", n, all-n, t.held.Len(), t.waiting.Len())
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (t *Table) checkParties() error {
 // checkFamilies: the waiters are counted as what they are.
 func (t *Table) checkFamilies() error {
 	count := make(map[Owner]int)
-	for l := t.waiting.head; l != nil; l = l.next {
+	for l := t.waiting.First(); l != nil; l = l.links.Next() {
 		count[l.terms.Owner]++
 		for _, a := range l.terms.Lineage {
 			count[a.Owner]++
@@ -230,8 +230,8 @@ func (t *Table) checkFamilies() error {
 // in as a guest, or moved there.
 func (t *Table) checkExclusion() error {
 	for k, n := range t.allNodes() {
-		for p := n.held.head; p != nil; p = p.next {
-			for q := p.next; q != nil; q = q.next {
+		for p := n.held.First(); p != nil; p = p.Next() {
+			for q := p.Next(); q != nil; q = q.Next() {
 				a, b := p.lock, q.lock // b was granted later, unless it was moved here
 				if !a.guest && !b.guest && b.terms.Conflicts(&a.terms) && b.meets(a, n) {
 					return fmt.Errorf("both hold %q: %+v and %+v", k, a.holder(nil), b.holder(nil))
@@ -247,7 +247,7 @@ func (t *Table) checkExclusion() error {
 
 // checkProgress: nobody waits without a reason: no wake-up was lost.
 func (t *Table) checkProgress() error {
-	for l := t.waiting.head; l != nil; l = l.next {
+	for l := t.waiting.First(); l != nil; l = l.links.Next() {
 		if len(l.blockers(math.MaxInt)) == 0 {
 			return fmt.Errorf("%v waits for nobody", l.label)
 		}
@@ -261,9 +261,9 @@ func (t *Table) checkProgress() error {
 func (t *Table) checkOrder() error {
 	at := make(map[*Lock]int)
 	hardFor := make(map[*Lock]map[Owner]bool) // whose held locks somebody waits for
-	for w := t.waiting.head; w != nil; w = w.next {
-		if w.prev != nil && w.prev.rank >= w.rank {
-			return fmt.Errorf("%v stands behind %v with rank %d behind %d", w.label, w.prev.label, w.rank, w.prev.rank)
+	for w := t.waiting.First(); w != nil; w = w.links.Next() {
+		if w.links.Prev() != nil && w.links.Prev().rank >= w.rank {
+			return fmt.Errorf("%v stands behind %v with rank %d behind %d", w.label, w.links.Prev().label, w.rank, w.links.Prev().rank)
 		}
 		at[w] = len(at)
 		hardFor[w] = make(map[Owner]bool)
@@ -274,9 +274,9 @@ func (t *Table) checkOrder() error {
 		}
 	}
 	for k, n := range t.allNodes() {
-		for p := n.waiting.head; p != nil && p.next != nil; p = p.next {
-			if at[p.lock] > at[p.next.lock] {
-				return fmt.Errorf("at %q %v stands before %v, in the snapshot behind", k, p.lock.label, p.next.lock.label)
+		for p := n.waiting.First(); p != nil && p.Next() != nil; p = p.Next() {
+			if at[p.lock] > at[p.Next().lock] {
+				return fmt.Errorf("at %q %v stands before %v, in the snapshot behind", k, p.lock.label, p.Next().lock.label)
 			}
 		}
 	}

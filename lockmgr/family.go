@@ -41,7 +41,7 @@ func (t *Table) shut(n *node) bool {
 		return false
 	}
 	shut := false
-	for p := n.held.head; p != nil; p = p.next {
+	for p := n.held.First(); p != nil; p = p.Next() {
 		if t.familyWaits(p.lock.terms.Owner) {
 			return false
 		}
@@ -58,7 +58,7 @@ func (t *Table) IsAwaited(l *Lock) bool {
 		return false
 	}
 	for p := &l.first; p != nil; p = p.also {
-		if p.lock != nil && !p.intent && p.node.waiting.head != nil {
+		if p.lock != nil && !p.intent && p.node.waiting.First() != nil {
 			return true
 		}
 	}

@@ -28,7 +28,7 @@ func emptied[T any](s []*T) []*T {
 // touch notes that the queue of n may have someone to serve.
 func (t *Table) touch(n *node) {
 	t.touched++
-	if !n.dirty && n.waiting.head != nil {
+	if !n.dirty && n.waiting.First() != nil {
 		n.dirty = true
 		t.dirty = append(t.dirty, n)
 	}
@@ -67,9 +67,9 @@ func (t *Table) handOver() {
 // serveOne grants whoever of the queue of n waits for nobody. It stops and
 // returns false when a grant may have let in others that come earlier.
 func (t *Table) serveOne(n *node) bool {
-	for p := n.waiting.head; p != nil && !t.shut(n); {
+	for p := n.waiting.First(); p != nil && !t.shut(n); {
 		l := p.lock
-		p = p.next
+		p = p.Next()
 		if !t.serve(l) {
 			return false
 		}
@@ -85,7 +85,7 @@ func (t *Table) serveMany(nodes []*node) bool {
 		if t.shut(n) {
 			continue
 		}
-		for p := n.waiting.head; p != nil; p = p.next {
+		for p := n.waiting.First(); p != nil; p = p.Next() {
 			turn = append(turn, p.lock)
 		}
 	}
@@ -135,7 +135,7 @@ func (t *Table) grant(l *Lock) {
 		}
 		l.guest = l.guest || l.conflictsWithHolder(n)
 		n.held.insert(p, nil)
-		contended = contended || n.waiting.head != nil
+		contended = contended || n.waiting.First() != nil
 		if n.held.shelters() {
 			t.touch(n)
 		}
@@ -148,14 +148,14 @@ func (t *Table) grant(l *Lock) {
 	}
 	waited := l.state == waiting
 	if waited {
-		t.waiting.remove(l)
+		t.waiting.Remove(l)
 		t.countWaiter(l, -1)
 	}
-	t.held.insert(l, nil)
+	t.held.Insert(l, nil)
 	t.token++
 	l.token = t.token
 	l.state = held
-	l.party.add(l)
+	l.party.held.Insert(l, l.party.held.First())
 	if l.terms.Class != Session {
 		t.absorb(l)
 	}
@@ -199,7 +199,7 @@ func (t *Table) weaken(l *Lock, n *node) {
 	if !t.familyWaits(l.terms.Owner) {
 		return
 	}
-	for p := n.waiting.head; p != nil; p = p.next {
+	for p := n.waiting.First(); p != nil; p = p.Next() {
 		if p.lock.terms.Descends(l.terms.Owner) {
 			t.suspects = append(t.suspects, p.lock)
 		}
@@ -212,7 +212,7 @@ func (l *Lock) conflictsWithHolder(n *node) bool {
 	if !n.held.clashes(l.terms.Mode) {
 		return false
 	}
-	for p := n.held.head; p != nil; p = p.next {
+	for p := n.held.First(); p != nil; p = p.Next() {
 		if l.terms.Conflicts(&p.lock.terms) && l.meets(p.lock, n) {
 			return true
 		}
@@ -246,12 +246,12 @@ func (t *Table) end(l *Lock, err error) {
 	}
 	switch was {
 	case held:
-		t.held.remove(l)
+		t.held.Remove(l)
 		if l.expired() {
 			t.lapsed--
 		}
 	case waiting:
-		t.waiting.remove(l)
+		t.waiting.Remove(l)
 		t.countWaiter(l, -1)
 	case fresh, ended:
 	}

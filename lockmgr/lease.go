@@ -32,7 +32,7 @@ func (t *Table) Due(now time.Time) (due []DueLease, next time.Time) {
 			first = x
 		}
 	}
-	for l := t.held.head; l != nil; l = l.next {
+	for l := t.held.First(); l != nil; l = l.links.Next() {
 		if l.lease.TTL == 0 {
 			continue
 		}
@@ -42,7 +42,7 @@ func (t *Table) Due(now time.Time) (due []DueLease, next time.Time) {
 		}
 		sooner(next)
 	}
-	for l := t.waiting.head; l != nil; l = l.next {
+	for l := t.waiting.First(); l != nil; l = l.links.Next() {
 		if l.lease.TTL != 0 {
 			sooner(at + l.lease.Interval())
 		}
@@ -83,7 +83,7 @@ func (t *Table) theft() bool {
 	if t.lapsed == 0 {
 		return false
 	}
-	for w := t.waiting.head; w != nil; w = w.next {
+	for w := t.waiting.First(); w != nil; w = w.links.Next() {
 		if victims := w.prey(); len(victims) > 0 {
 			t.robAll(victims)
 			return true
@@ -100,7 +100,7 @@ func (l *Lock) prey() []*Lock {
 		if at.node == nil || !at.node.held.clashes(l.terms.Mode) {
 			continue
 		}
-		for p := at.node.held.head; p != nil; p = p.next {
+		for p := at.node.held.First(); p != nil; p = p.Next() {
 			x := p.lock
 			switch {
 			case !l.blockedBy(x, at.node):

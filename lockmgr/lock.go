@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr/internal/lease"
+	"latchfs/lockmgr/internal/list"
 	"latchfs/lockmgr/internal/rules"
 )
 
@@ -61,9 +62,9 @@ type entry struct {
 	replaces *Lock // the held lock that this one is to replace when granted
 	upgrader *Lock // the waiting lock that is to replace this one
 
-	party        *party // the index of this owner's locks
-	pprev, pnext *Lock  // in party.held
-	prev, next   *Lock  // in t.held or t.waiting
+	party   *party           // the index of this owner's locks
+	ofParty list.Links[Lock] // in party.held
+	links   list.Links[Lock] // in t.held or t.waiting
 }
 
 // closed is what Done returns when there is nothing to wait for.

@@ -2,17 +2,19 @@ package lockmgr
 
 import (
 	"latchfs/lockmgr/internal/keytree"
+	"latchfs/lockmgr/internal/list"
 	"latchfs/lockmgr/internal/rules"
 )
 
 // place is where one lock stands at one of its keys: among the holders or in
 // the wait queue.
 type place struct {
-	lock       *Lock // nil: merged into another place of the lock
-	key        Key   // the current name, kept after the end
-	node       *node // nil when the lock stands nowhere
-	prev, next *place
-	also       *place // the next place of the lock
+	list.Links[place] // in a list of node
+
+	lock *Lock  // nil: merged into another place of the lock
+	key  Key    // the current name, kept after the end
+	node *node  // nil when the lock stands nowhere
+	also *place // the next place of the lock
 
 	tree   bool // the lock is on everything below the key, too
 	intent bool // the key is above one of the lock's, and has a tree lock; see tree.go
@@ -20,10 +22,15 @@ type place struct {
 
 // placeList is a list of places; count says how many there are of each mode.
 type placeList struct {
-	head, tail *place
-	count      [rules.Modes]int32
-	weak       int32 // how many are weak locks'
+	list.List[place, atNode]
+	count [rules.Modes]int32
+	weak  int32 // how many are weak locks'
 }
+
+type atNode struct{}
+
+// Links are those by which a place is in a list of its node.
+func (atNode) Links(p *place) *list.Links[place] { return &p.Links }
 
 // clashes reports whether the list has a mode that is incompatible with m. Only
 // then is it worth walking.
@@ -39,24 +46,12 @@ func (ps *placeList) clashes(m Mode) bool {
 // shelters reports whether the list, of holders, could have one beside which
 // others do not conflict (see sheltered).
 func (ps *placeList) shelters() bool {
-	return ps.head != ps.tail && ps.count[Update]+ps.count[Exclusive] > 0
+	return ps.Len() > 1 && ps.count[Update]+ps.count[Exclusive] > 0
 }
 
 // insert puts p before the place at; nil appends it.
 func (ps *placeList) insert(p, at *place) {
-	p.next = at
-	if at == nil {
-		p.prev = ps.tail
-		ps.tail = p
-	} else {
-		p.prev = at.prev
-		at.prev = p
-	}
-	if p.prev == nil {
-		ps.head = p
-	} else {
-		p.prev.next = p
-	}
+	ps.Insert(p, at)
 	ps.count[p.lock.terms.Mode]++
 	if p.lock.terms.Weak {
 		ps.weak++
@@ -65,34 +60,16 @@ func (ps *placeList) insert(p, at *place) {
 
 // insertByRank puts p where the rank of its lock says.
 func (ps *placeList) insertByRank(p *place) {
-	var next *place
-	for q := ps.tail; q != nil && q.lock.rank > p.lock.rank; q = q.prev {
-		next = q
-	}
-	ps.insert(p, next)
+	ps.insert(p, ps.TailOf(func(q *place) bool { return q.lock.rank > p.lock.rank }))
 }
 
 // insertByToken puts the place of a holder where its grant says.
 func (ps *placeList) insertByToken(p *place) {
-	var next *place
-	for q := ps.tail; q != nil && q.lock.token > p.lock.token; q = q.prev {
-		next = q
-	}
-	ps.insert(p, next)
+	ps.insert(p, ps.TailOf(func(q *place) bool { return q.lock.token > p.lock.token }))
 }
 
 func (ps *placeList) remove(p *place) {
-	if p.prev == nil {
-		ps.head = p.next
-	} else {
-		p.prev.next = p.next
-	}
-	if p.next == nil {
-		ps.tail = p.prev
-	} else {
-		p.next.prev = p.prev
-	}
-	p.prev, p.next = nil, nil
+	ps.Remove(p)
 	ps.count[p.lock.terms.Mode]--
 	if p.lock.terms.Weak {
 		ps.weak--
@@ -110,4 +87,4 @@ type node struct {
 }
 
 // Idle reports whether the table can forget n when nothing is below it.
-func (n *node) Idle() bool { return n.held.head == nil && n.waiting.head == nil && !n.dirty }
+func (n *node) Idle() bool { return n.held.First() == nil && n.waiting.First() == nil && !n.dirty }

@@ -50,7 +50,7 @@ func (t *Table) sortOut() {
 // contended reports whether anybody waits at a key of l.
 func (l *Lock) contended() bool {
 	for at := &l.first; at != nil; at = at.also {
-		if n := at.node; n != nil && n.waiting.head != nil {
+		if n := at.node; n != nil && n.waiting.First() != nil {
 			return true
 		}
 	}
@@ -62,7 +62,7 @@ func (t *Table) suspectKin(x *Lock) {
 	if !t.familyWaits(x.terms.Owner) {
 		return
 	}
-	for w := t.waiting.head; w != nil; w = w.next {
+	for w := t.waiting.First(); w != nil; w = w.links.Next() {
 		if w.terms.KinOf(&x.terms) {
 			t.suspects = append(t.suspects, w)
 		}
@@ -72,7 +72,7 @@ func (t *Table) suspectKin(x *Lock) {
 // suspectAfter makes every waiter a suspect that stands behind the waiter l
 // though l depends on it.
 func (t *Table) suspectAfter(l *Lock) {
-	for c := l.next; c != nil; c = c.next {
+	for c := l.links.Next(); c != nil; c = c.links.Next() {
 		if l.dependsOn(c) != nil {
 			t.suspects = append(t.suspects, c)
 		}
@@ -87,7 +87,7 @@ func (l *Lock) dependsOn(c *Lock) *place {
 		if n == nil || !n.held.clashes(l.terms.Mode) {
 			continue
 		}
-		for p := n.held.head; p != nil; p = p.next {
+		for p := n.held.First(); p != nil; p = p.Next() {
 			if l != c && l.blockedBy(p.lock, n) && c.terms.KinOf(&p.lock.terms) && c.holdsUp(p.lock.terms.Owner) {
 				return p
 			}
@@ -106,7 +106,7 @@ func (l *Lock) holdsUp(o Owner) bool {
 		if n == nil || !n.held.clashes(l.terms.Mode) {
 			continue
 		}
-		for p := n.held.head; p != nil; p = p.next {
+		for p := n.held.First(); p != nil; p = p.Next() {
 			if p.lock.terms.Owner == o && l.blockedBy(p.lock, n) {
 				return false
 			}
@@ -179,12 +179,12 @@ type following struct {
 // behindKin looks at who waits for the locks of y within reach. Either those
 // locks or all waiters lead there; it takes the shorter way.
 func (f *following) behindKin(t *Table, y *party, r reach) {
-	if y == nil || y.n == 0 {
+	if y == nil || y.held.Len() == 0 {
 		return
 	}
 	up := f.l.holdsUp(y.owner)
-	if y.n < t.waiting.n {
-		for x := y.held; x != nil; x = x.pnext {
+	if y.held.Len() < t.waiting.Len() {
+		for x := y.held.First(); x != nil; x = x.ofParty.Next() {
 			for at := &x.first; at != nil; at = at.also {
 				if n := at.node; n != nil && r.covers(x) {
 					f.behind(x, n, up)
@@ -193,10 +193,10 @@ func (f *following) behindKin(t *Table, y *party, r reach) {
 		}
 		return
 	}
-	for w := t.waiting.head; w != f.l; w = w.next {
+	for w := t.waiting.First(); w != f.l; w = w.links.Next() {
 		for at := &w.first; at != nil; at = at.also {
 			if n := at.node; n != nil {
-				for p := n.held.head; p != nil; p = p.next {
+				for p := n.held.First(); p != nil; p = p.Next() {
 					if p.lock.party == y && r.covers(p.lock) {
 						f.behind(p.lock, n, up)
 					}
@@ -213,7 +213,7 @@ func (f *following) behind(x *Lock, n *node, up bool) {
 		last = f.first.rank
 	}
 	reenters := x.token > f.since && f.l.terms.Joins(&x.terms) && f.l.placeAt(n) != nil
-	for p := n.waiting.head; p != nil && p.lock.rank <= last; p = p.next {
+	for p := n.waiting.First(); p != nil && p.lock.rank <= last; p = p.Next() {
 		w := p.lock
 		if w.rank <= f.floor {
 			continue
@@ -246,7 +246,7 @@ func (s *search) gather(l, w *Lock, must bool) bool {
 
 func (s *search) visit(l, w *Lock) bool {
 	l.seen = s.open
-	for c := w; c != nil; c = c.next {
+	for c := w; c != nil; c = c.links.Next() {
 		if c.seen == s.open+1 {
 			continue
 		}
@@ -273,8 +273,8 @@ func (s *search) visit(l, w *Lock) bool {
 // move puts the waiters of set, in their order, right before w.
 func (t *Table) move(set []*Lock, w *Lock) {
 	for _, l := range set {
-		t.waiting.remove(l)
-		t.waiting.insert(l, w)
+		t.waiting.Remove(l)
+		t.waiting.Insert(l, w)
 	}
 	t.rank(set, w)
 	for _, l := range set {
@@ -294,13 +294,13 @@ func (t *Table) move(set []*Lock, w *Lock) {
 // rank gives ranks to set, which stands right before w in the list.
 func (t *Table) rank(set []*Lock, w *Lock) {
 	var low uint64
-	if before := set[0].prev; before != nil {
+	if before := set[0].links.Prev(); before != nil {
 		low = before.rank
 	}
 	gap := (w.rank - low) / uint64(len(set)+1)
 	if gap == 0 { // no room: rank everybody anew
 		low = 0
-		for l := t.waiting.head; l != nil; l = l.next {
+		for l := t.waiting.First(); l != nil; l = l.links.Next() {
 			low += rankGap
 			l.rank = low
 		}

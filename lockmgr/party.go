@@ -1,11 +1,12 @@
 package lockmgr
 
+import "latchfs/lockmgr/internal/list"
+
 // party is one owner with the locks that it holds.
 type party struct {
 	owner Owner
-	held  *Lock // linked by pnext
-	n     int   // how many are held
-	all   int   // how many are held or wait
+	held  list.List[Lock, ofParty] // the newest first
+	all   int                      // how many are held or wait
 	next  *party
 }
 
@@ -27,24 +28,15 @@ func (t *Table) join(l *Lock) {
 		t.weak++
 	}
 	if l.state == held {
-		y.add(l)
+		y.held.Insert(l, y.held.First())
 	}
-}
-
-// add enters l, which has joined y, among the locks that y holds.
-func (y *party) add(l *Lock) {
-	if l.pnext = y.held; l.pnext != nil {
-		l.pnext.pprev = l
-	}
-	y.held = l
-	y.n++
 }
 
 // leave takes l out of the index.
 func (t *Table) leave(l *Lock) {
 	y := l.party
 	if l.state == held {
-		y.remove(l)
+		y.held.Remove(l)
 	}
 	l.party = nil
 	if l.terms.Weak {
@@ -60,54 +52,14 @@ func (t *Table) leave(l *Lock) {
 	}
 }
 
-func (y *party) remove(l *Lock) {
-	if l.pprev == nil {
-		y.held = l.pnext
-	} else {
-		l.pprev.pnext = l.pnext
-	}
-	if l.pnext != nil {
-		l.pnext.pprev = l.pprev
-	}
-	l.pprev, l.pnext = nil, nil
-	y.n--
-}
+// lockList is a list of locks in a fixed order: t.held or t.waiting.
+type lockList = list.List[Lock, inTable]
 
-// lockList is a list of locks in a fixed order.
-type lockList struct {
-	head, tail *Lock
-	n          int
-}
+// inTable and ofParty are by which links a lock is in a list.
+type (
+	inTable struct{}
+	ofParty struct{}
+)
 
-// insert puts l before at; nil appends it.
-func (ls *lockList) insert(l, at *Lock) {
-	l.next = at
-	if at == nil {
-		l.prev = ls.tail
-		ls.tail = l
-	} else {
-		l.prev = at.prev
-		at.prev = l
-	}
-	if l.prev == nil {
-		ls.head = l
-	} else {
-		l.prev.next = l
-	}
-	ls.n++
-}
-
-func (ls *lockList) remove(l *Lock) {
-	if l.prev == nil {
-		ls.head = l.next
-	} else {
-		l.prev.next = l.next
-	}
-	if l.next == nil {
-		ls.tail = l.prev
-	} else {
-		l.next.prev = l.prev
-	}
-	l.prev, l.next = nil, nil
-	ls.n--
-}
+func (inTable) Links(l *Lock) *list.Links[Lock] { return &l.links }
+func (ofParty) Links(l *Lock) *list.Links[Lock] { return &l.ofParty }

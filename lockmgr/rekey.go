@@ -45,7 +45,7 @@ func (t *Table) uprootFile(out []*place, l *Lock, from, to Key) []*place {
 	}
 	var moving []*place
 	for _, list := range []*placeList{&n.held, &n.waiting} {
-		for p := list.head; p != nil; p = p.next {
+		for p := list.First(); p != nil; p = p.Next() {
 			if !p.intent && (p.lock == l || p.lock.terms.Class != Session) {
 				moving = append(moving, p)
 			}
@@ -96,7 +96,7 @@ func (t *Table) uproot(out []*place, from, to Key) []*place {
 	for _, n := range nodes {
 		name := n.Key().Moved(from, to)
 		for _, list := range []*placeList{&n.held, &n.waiting} {
-			for p := list.head; p != nil; p = list.head {
+			for p := list.First(); p != nil; p = list.First() {
 				list.remove(p)
 				if p.tree {
 					t.fell(n)
@@ -149,7 +149,7 @@ func (t *Table) resettleOne(p *place) {
 		if p.tree && !q.tree {
 			q.tree = true
 			t.plant(q)
-			l.guest = l.guest || n.held.head != n.held.tail
+			l.guest = l.guest || n.held.First() != n.held.Last()
 		}
 		t.nodes.Prune(n)
 		return
@@ -159,7 +159,7 @@ func (t *Table) resettleOne(p *place) {
 		t.plant(p)
 	}
 	if l.state == held {
-		l.guest = l.guest || n.held.head != nil
+		l.guest = l.guest || n.held.First() != nil
 		n.held.insert(p, nil)
 	} else {
 		n.waiting.insertByRank(p)

@@ -56,18 +56,18 @@ func (l *Lock) holder(buf []Key) Holder {
 func (t *Table) Snapshot() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Snapshot{Held: t.held.describe(), Waiting: t.waiting.describe()}
+	return Snapshot{Held: describe(&t.held), Waiting: describe(&t.waiting)}
 }
 
-func (ls *lockList) describe() []Holder {
+func describe(ls *lockList) []Holder {
 	n := 0
-	for l := ls.head; l != nil; l = l.next {
+	for l := ls.First(); l != nil; l = l.links.Next() {
 		for p := &l.first; p != nil; p = p.also {
 			n++
 		}
 	}
-	out, keys := make([]Holder, 0, ls.n), make([]Key, 0, n)
-	for l := ls.head; l != nil; l = l.next {
+	out, keys := make([]Holder, 0, ls.Len()), make([]Key, 0, n)
+	for l := ls.First(); l != nil; l = l.links.Next() {
 		out = append(out, l.holder(keys))
 		keys = keys[:len(keys)+len(out[len(out)-1].Keys)]
 	}
@@ -78,7 +78,7 @@ func (ls *lockList) describe() []Holder {
 func (t *Table) Len() (held, waiting int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.held.n, t.waiting.n
+	return t.held.Len(), t.waiting.Len()
 }
 
 // Test returns the held lock that would keep r waiting, or nil: what F_GETLK
@@ -122,7 +122,7 @@ func (t *Table) Holders(keys, trees []Key) []Holder {
 	}
 	for _, k := range slices.Concat(keys, trees) {
 		for n := t.nodes.Nearest(k); n != nil; n = n.Parent() {
-			for p := n.held.head; p != nil; p = p.next {
+			for p := n.held.First(); p != nil; p = p.Next() {
 				if n.Key() == k && !p.intent || n.Key() != k && p.tree {
 					add(p)
 				}
@@ -132,7 +132,7 @@ func (t *Table) Holders(keys, trees []Key) []Holder {
 	for _, k := range trees {
 		if n := t.nodes.Find(k); n != nil {
 			t.nodes.Walk(n, func(n *node) {
-				for p := n.held.head; p != nil; p = p.next {
+				for p := n.held.First(); p != nil; p = p.Next() {
 					add(p)
 				}
 			})
@@ -144,7 +144,7 @@ func (t *Table) Holders(keys, trees []Key) []Holder {
 // firstClash is clash, but for Posix locks the one with the lowest range.
 func (l *Lock) firstClash(n *node) *Lock {
 	var first *Lock
-	for p := n.held.head; p != nil; p = p.next {
+	for p := n.held.First(); p != nil; p = p.Next() {
 		if l.blockedBy(p.lock, n) && (first == nil || p.lock.terms.Range.Start < first.terms.Range.Start) {
 			first = p.lock
 		}
@@ -180,14 +180,14 @@ func (l *Lock) blockers(limit int) []Holder {
 	}
 	for at := &l.first; at != nil; at = at.also {
 		if n := at.node; n != nil {
-			for p := n.held.head; p != nil && len(out) < limit; p = p.next {
+			for p := n.held.First(); p != nil && len(out) < limit; p = p.Next() {
 				add(p.lock, n)
 			}
 		}
 	}
 	for at := &l.first; at != nil; at = at.also {
 		if n := at.node; n != nil {
-			for p := n.waiting.head; p != nil && p != at && len(out) < limit; p = p.next {
+			for p := n.waiting.First(); p != nil && p != at && len(out) < limit; p = p.Next() {
 				if l.queuesBehind(p.lock, n) && (l.state == waiting || !l.inside(n, p.lock)) {
 					add(p.lock, n)
 				}

@@ -223,10 +223,10 @@ func (t *Table) unstand(l *Lock) {
 func (t *Table) enqueue(l *Lock) {
 	l.state = waiting
 	l.rank = rankGap
-	if last := t.waiting.tail; last != nil {
+	if last := t.waiting.Last(); last != nil {
 		l.rank += last.rank
 	}
-	t.waiting.insert(l, nil)
+	t.waiting.Insert(l, nil)
 	t.countWaiter(l, 1)
 	for p := &l.first; p != nil; p = p.also {
 		p.node.waiting.insert(p, nil)

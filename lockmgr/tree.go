@@ -64,10 +64,10 @@ func (t *Table) plant(p *place) {
 		return
 	}
 	t.nodes.WalkBelow(n, func(c *node) {
-		for q := c.held.head; q != nil; q = q.next {
+		for q := c.held.First(); q != nil; q = q.Next() {
 			t.announceAt(q.lock, n)
 		}
-		for q := c.waiting.head; q != nil; q = q.next {
+		for q := c.waiting.First(); q != nil; q = q.Next() {
 			t.announceAt(q.lock, n)
 		}
 	})
@@ -96,9 +96,9 @@ func (t *Table) fell(n *node) {
 		return
 	}
 	for _, list := range []*placeList{&n.held, &n.waiting} {
-		for p := list.head; p != nil; {
+		for p := list.First(); p != nil; {
 			q := p
-			p = p.next
+			p = p.Next()
 			if q.intent {
 				list.remove(q)
 				q.lock.forget(q)
@@ -128,7 +128,7 @@ func (t *Table) retractAll(n *node) {
 	}
 	var locks []*Lock
 	for _, list := range []*placeList{&n.held, &n.waiting} {
-		for p := list.head; p != nil; p = p.next {
+		for p := list.First(); p != nil; p = p.Next() {
 			locks = append(locks, p.lock)
 		}
 	}

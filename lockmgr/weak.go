@@ -18,12 +18,12 @@ func (l *Lock) passes(x *Lock) bool {
 		if n == nil || n.held.weak+n.waiting.weak == 0 {
 			continue
 		}
-		for p := n.held.head; p != nil; p = p.next {
+		for p := n.held.First(); p != nil; p = p.Next() {
 			if p.lock.terms.Weak && x.blockedBy(p.lock, n) && !l.terms.Conflicts(&p.lock.terms) {
 				return true
 			}
 		}
-		for p := n.waiting.head; p != nil && p != at; p = p.next {
+		for p := n.waiting.First(); p != nil && p != at; p = p.Next() {
 			if p.lock.terms.Weak && x.terms.Conflicts(&p.lock.terms) && x.meets(p.lock, n) && !l.terms.Conflicts(&p.lock.terms) {
 				return true
 			}
@@ -35,7 +35,7 @@ func (l *Lock) passes(x *Lock) bool {
 // touchBehind touches all that those who wait at n stand at: a weak lock has come
 // before them, and whoever waits behind them may pass.
 func (t *Table) touchBehind(n *node) {
-	for p := n.waiting.head; p != nil; p = p.next {
+	for p := n.waiting.First(); p != nil; p = p.Next() {
 		t.touchAll(p.lock)
 	}
 }
