@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"strconv"
 	"unicode/utf8"
+
+	"latchfs/journal/internal/jsontext"
 )
 
 // appendTo appends the record as encoding/json would write it, but for one of what is
@@ -12,7 +14,7 @@ func (r *record) appendTo(b []byte) []byte {
 	if r.Op == "append" {
 		return r.appendAppend(b)
 	}
-	w := JSONFields(AppendJSONString(append(b, `{"op":`...), r.Op))
+	w := jsontext.Fields(jsontext.AppendString(append(b, `{"op":`...), r.Op))
 	w.Uint(`,"id":`, r.ID)
 	if r.Intent != nil {
 		w = r.Intent.appendTo(append(w, `,"intent":`...))
@@ -35,7 +37,7 @@ func (r *record) appendAppend(b []byte) []byte {
 }
 
 func (x *intentJSON) appendTo(b []byte) []byte {
-	w := JSONFields(AppendJSONString(append(b, `{"kind":`...), x.Kind))
+	w := jsontext.Fields(jsontext.AppendString(append(b, `{"kind":`...), x.Kind))
 	w.Uint(`,"token":`, x.Token)
 	w.Uint(`,"txn":`, x.Txn)
 	w = appendText(append(w, `,"dir":`...), x.Dir)
@@ -65,7 +67,7 @@ func (x *intentJSON) appendTo(b []byte) []byte {
 // appendText appends a string of arbitrary bytes.
 func appendText(b []byte, s text) []byte {
 	if utf8.ValidString(string(s)) {
-		return AppendJSONString(b, string(s))
+		return jsontext.AppendString(b, string(s))
 	}
 	b = base64.StdEncoding.AppendEncode(append(b, `{"b64":"`...), []byte(s))
 	return append(b, `"}`...)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"latchfs/journal/internal/jsontext"
 )
 
 // The keys of an event's own fields, in the order in which a line has them.
@@ -44,7 +46,7 @@ func (e *Event) appendTo(b []byte) ([]byte, error) {
 	start := len(b)
 	next := func(key string) {
 		b = append(b, "{,"[min(len(b)-start, 1)])
-		b = append(AppendJSONString(b, key), ':')
+		b = append(jsontext.AppendString(b, key), ':')
 	}
 	appendOwn := func(before string, all bool) {
 		for ; own < len(ownKeys) && (all || ownKeys[own] < before); own++ {
@@ -93,16 +95,16 @@ func (e *Event) appendOwn(b []byte, key string) []byte {
 		b = e.Time.UTC().AppendFormat(append(b, '"'), time.RFC3339Nano)
 		return append(b, '"')
 	case keyEvent:
-		return AppendJSONString(b, e.Event)
+		return jsontext.AppendString(b, e.Event)
 	case keyPath:
-		return AppendJSONString(b, e.Path)
+		return jsontext.AppendString(b, e.Path)
 	case keyPathBase64:
 		b = base64.StdEncoding.AppendEncode(append(b, '"'), []byte(e.Path))
 		return append(b, '"')
 	case keySession:
-		return AppendJSONString(b, e.Session)
+		return jsontext.AppendString(b, e.Session)
 	case keyActor:
-		return AppendJSONString(b, e.Actor)
+		return jsontext.AppendString(b, e.Actor)
 	case keyPID:
 		return strconv.AppendInt(b, int64(e.PID), 10)
 	default:
@@ -115,7 +117,7 @@ func (e *Event) appendOwn(b []byte, key string) []byte {
 func appendValue(b []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case string:
-		return AppendJSONString(b, v), nil
+		return jsontext.AppendString(b, v), nil
 	case bool:
 		return strconv.AppendBool(b, v), nil
 	case int:

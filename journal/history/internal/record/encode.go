@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"latchfs/journal"
+	"latchfs/journal/internal/jsontext"
 )
 
 // Encode is the record as encoding/json would write it: each version that is entered
@@ -14,7 +14,7 @@ func (r *Record) Encode() []byte { return r.AppendTo(nil) }
 
 // AppendTo is Encode, behind what a buffer holds.
 func (r *Record) AppendTo(b []byte) []byte {
-	w := journal.JSONFields(journal.AppendJSONString(append(b, `{"op":`...), r.Op))
+	w := jsontext.Fields(jsontext.AppendString(append(b, `{"op":`...), r.Op))
 	w = appendRaw(append(w, `,"path":`...), string(r.Path))
 	if r.To != nil {
 		w = appendRaw(append(w, `,"to":`...), string(*r.To))
@@ -51,7 +51,7 @@ func (r *Record) AppendTo(b []byte) []byte {
 // appendRaw appends a name, which may be any bytes.
 func appendRaw(b []byte, s string) []byte {
 	if utf8.ValidString(s) {
-		return journal.AppendJSONString(b, s)
+		return jsontext.AppendString(b, s)
 	}
 	b = base64.StdEncoding.AppendEncode(append(b, `["`...), []byte(s))
 	return append(b, `"]`...)

@@ -1,4 +1,4 @@
-package journal
+package jsontext
 
 import (
 	"strconv"
@@ -7,9 +7,8 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendJSONString appends s as encoding/json writes a string: the records of a log are
-// the same bytes whoever has written them.
-func AppendJSONString(b []byte, s string) []byte {
+// AppendString appends s as encoding/json writes a string.
+func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0 // up to where s is written
 	for i := 0; i < len(s); {
@@ -67,34 +66,34 @@ func appendEscaped(b []byte, c byte) []byte {
 	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
 }
 
-// JSONFields appends the fields of an object as encoding/json writes those that are
+// Fields appends the fields of an object as encoding/json writes those that are
 // omitted when they are empty. A name is given as it stands in the text, with what
 // separates it from the field before: `,"pid":`.
-type JSONFields []byte
+type Fields []byte
 
 // Text appends a string.
-func (w *JSONFields) Text(name, s string) {
+func (w *Fields) Text(name, s string) {
 	if s != "" {
-		*w = AppendJSONString(append(*w, name...), s)
+		*w = AppendString(append(*w, name...), s)
 	}
 }
 
 // Uint appends a number.
-func (w *JSONFields) Uint(name string, n uint64) {
+func (w *Fields) Uint(name string, n uint64) {
 	if n != 0 {
 		*w = strconv.AppendUint(append(*w, name...), n, 10)
 	}
 }
 
 // Int appends a number with a sign.
-func (w *JSONFields) Int(name string, n int64) {
+func (w *Fields) Int(name string, n int64) {
 	if n != 0 {
 		*w = strconv.AppendInt(append(*w, name...), n, 10)
 	}
 }
 
 // Bool appends a truth value.
-func (w *JSONFields) Bool(name string, is bool) {
+func (w *Fields) Bool(name string, is bool) {
 	if is {
 		*w = append(append(*w, name...), "true"...)
 	}
