@@ -8,7 +8,7 @@ import (
 
 	"latchfs/fs/refusals"
 	"latchfs/fs/unfinished"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
@@ -42,7 +42,7 @@ func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 	}
 	detail := map[string]any{"operation": opAppend, "uid": a.c.uid, "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
 	noteVerdict(detail, why)
-	f.event(journal.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID, Detail: detail})
+	f.event(audit.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID, Detail: detail})
 	x := refusals.Refusal{Path: path, Op: opAppend, Errno: e, Reason: reason, Kept: id, Verdict: verdictOf(why), Owner: a.c.owner, UID: a.c.uid}
 	if e == unix.EINTR && id != "" {
 		x.Hint = "To append it after all: latchfs rejected restore " + id
@@ -168,7 +168,7 @@ func (a *appender) report() {
 	if records == 0 {
 		return
 	}
-	a.f.event(journal.Event{
+	a.f.event(audit.Event{
 		Time: time.Now(), Event: "commit", Path: a.f.nodePath(a.h.n), PID: a.c.owner.PID, Actor: a.f.actorOf(&label{c: a.c}),
 		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": a.c.program(), "uid": a.c.uid},
 	})

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr"
 )
@@ -87,7 +87,7 @@ func (f *FS) inspect(dir *inode, name string, n *inode) {
 func (f *FS) discover(dir *inode, name, path string, st *unix.Stat_t) history.Ref {
 	_, _, had := f.history.Last(path)
 	if had && st.Nlink == 1 && time.Unix(st.Ctim.Unix()).After(f.source.started) {
-		f.event(journal.Event{Time: time.Now(), Event: "bypass", Path: path, Detail: map[string]any{
+		f.event(audit.Event{Time: time.Now(), Event: "bypass", Path: path, Detail: map[string]any{
 			"reason": "the file was changed around the mount", "bytes": st.Size,
 		}})
 	}

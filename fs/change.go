@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr/knowledge"
@@ -284,7 +284,7 @@ func (ch *change) report() {
 
 // reportCommit tells it of what a session has published.
 func (ch *change) reportCommit() {
-	ch.s.record("commit", func(ev *journal.Event) {
+	ch.s.record("commit", func(ev *audit.Event) {
 		ev.Path = ch.path
 		ev.Detail["bytes"], ev.Detail["operation"] = ch.is.Size, ch.op
 		ch.s.noteDeath(ev)
@@ -299,7 +299,7 @@ func (ch *change) reportCommit() {
 
 // reportMerge tells it what was joined.
 func (ch *change) reportMerge(by knowledge.Author) {
-	ev := journal.Event{PID: by.PID, Actor: by.Actor, Detail: map[string]any{"operation": ch.op, "program": by.Program}}
+	ev := audit.Event{PID: by.PID, Actor: by.Actor, Detail: map[string]any{"operation": ch.op, "program": by.Program}}
 	if ch.s != nil {
 		ev.Session, ev.Token = ch.s.id, ch.token
 	} else {
@@ -309,8 +309,8 @@ func (ch *change) reportMerge(by knowledge.Author) {
 }
 
 // event is an entry of the audit trail about the change.
-func (ch *change) event(what string) journal.Event {
-	return journal.Event{
+func (ch *change) event(what string) audit.Event {
+	return audit.Event{
 		Time: time.Now(), Event: what, Path: ch.path, PID: ch.c.owner.PID, Token: ch.token, Actor: ch.f.actorOf(&label{c: ch.c}),
 		Detail: map[string]any{"program": ch.c.program(), "uid": ch.c.uid},
 	}

@@ -237,7 +237,7 @@ func (w *watched) shown(path string, stamp knowledge.Stamp) string {
 // audited is what has been written to the audit trail since it was asked last.
 func (w *watched) audited() string {
 	w.t.Helper()
-	log := w.f.journal.Events()
+	log := w.f.trail.View()
 	data, err := io.ReadAll(io.NewSectionReader(log, w.read, log.Size()-w.read))
 	if err != nil {
 		w.t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"latchfs/fs/filed"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/refusals"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -174,7 +174,7 @@ func (f *FS) fileClaim(by *caller, dir *inode, name string, rule *policy.ClaimFi
 	}
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		f.log.Warnf("%q claims nothing: %v", file, err)
-		f.event(journal.Event{
+		f.event(audit.Event{
 			Time: time.Now(), Event: "claim_ignored", Path: file, PID: by.owner.PID,
 			Detail: map[string]any{"reason": err.Error(), "format": string(rule.Format), "program": by.program(), "uid": by.uid},
 		})

@@ -10,7 +10,7 @@ import (
 
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
@@ -278,7 +278,7 @@ func (s *session) publishFailed(err error) unix.Errno {
 		// The file is half written, and the record of how to finish it stands.
 		if r, again := s.f.store.Recover(); again == nil {
 			s.f.keptLate(r)
-			s.record("recovery", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
+			s.record("recovery", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
 			return 0
 		}
 		s.f.log.Errorf("%q is half written and could not be finished; the next open or start will: %v", s.path(), err)
@@ -286,7 +286,7 @@ func (s *session) publishFailed(err error) unix.Errno {
 	}
 	var conflict *commit.ConflictError
 	if errors.As(err, &conflict) {
-		s.record("bypass", func(ev *journal.Event) { ev.Detail["reason"] = err.Error() })
+		s.record("bypass", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
 		return s.rejectLocked(unix.EBUSY, fmt.Sprintf("%s was changed outside the mount while %s[%d] wrote it, and was left as it is",
 			printable.Line(s.path()), printable.Line(s.program()), s.who.Load().owner.PID))
 	}
@@ -319,7 +319,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
 	}
 	s.discard(s.shadow)
-	s.record("rollback", func(ev *journal.Event) {
+	s.record("rollback", func(ev *audit.Event) {
 		ev.Detail["reason"] = reason
 		ev.Detail["errno"] = unix.ErrnoName(e)
 		noteVerdict(ev.Detail, why)

@@ -9,7 +9,7 @@ import (
 	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
 	"latchfs/fs/report"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr"
@@ -214,7 +214,7 @@ const eventActor = "actor"
 
 // TellLabel implements ctl.Engine.
 func (e ctlEngine) TellLabel(o lockmgr.Owner, name string, uid uint32) {
-	e.f.event(journal.Event{Time: time.Now(), Event: eventActor, PID: o.PID, Actor: name, Detail: map[string]any{
+	e.f.event(audit.Event{Time: time.Now(), Event: eventActor, PID: o.PID, Actor: name, Detail: map[string]any{
 		"program": e.f.proc.Program(o.PID), "uid": uid,
 	}})
 }
@@ -237,7 +237,7 @@ func (e ctlEngine) Erase(by ctl.Caller, path string, version uint64, mine func(u
 		n.Bytes += bytes
 	}
 	if n.Versions+n.Rejected > 0 {
-		f.event(journal.Event{
+		f.event(audit.Event{
 			Time: time.Now(), Event: eventForget, Path: path, PID: c.owner.PID, Actor: f.actorOf(&label{c: c}),
 			Detail: map[string]any{
 				"versions": n.Versions, "rejected": n.Rejected, "bytes": n.Bytes, "program": c.program(), "uid": c.uid,

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/journal/statedir"
 	"latchfs/lockmgr"
@@ -160,6 +161,9 @@ func (f *FS) openState() error {
 	f.journal, err = journal.Open(f.state, journal.Options{Logf: f.log.Warnf})
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
+	}
+	if f.trail, err = audit.Open(f.state, 0); err != nil {
+		return fmt.Errorf("audit trail of %s: %w", f.opts.Dir, err)
 	}
 	f.store = commit.NewStore(f.rootfd, f.state, f.journal)
 	f.store.SetRoom(f.giveRoom)

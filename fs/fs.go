@@ -26,6 +26,7 @@ import (
 	"latchfs/fs/tally"
 	"latchfs/fs/unfinished"
 	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
 	"latchfs/journal/validate"
@@ -51,10 +52,11 @@ import (
 //	claimState.mu, ioState.mu
 //	FS.mu
 //	filed.Room.mu
-//	FS.tokenMu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu, rewalk.Strangers.mu
+//	FS.tokenMu, audit.Trail.mu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu, probe.mu
-//	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu, txns.mu
-//	rewalk.Table.mu, trimmer.mu, unfinished.Gaps.mu, vnodes.Table.mu
+//	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
+//	rewalk.Strangers.mu, rewalk.Table.mu, trimmer.mu, txns.mu, unfinished.Gaps.mu
+//	vnodes.Table.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -71,6 +73,7 @@ type FS struct {
 	table       *lockmgr.Table
 	proc        Procs
 	journal     *journal.Journal // nil when mounted read-only
+	trail       *audit.Trail     // likewise
 	store       *commit.Store
 	history     *history.Store    // nil when mounted read-only
 	knowledge   *knowledge.Table  // who has read what; nil when mounted read-only
@@ -95,8 +98,8 @@ type FS struct {
 	markers     *markers.Finder  // of databases
 	lessons     *lessons.Lessons // of programs; nil when no path asks for it
 	refused     refusals.Ring
-	omitted     tally.Tally[journal.Event] // refusals that the audit trail counts
-	passthrough bool                       // the kernel reads and writes backing files itself, where we let it
+	omitted     tally.Tally[audit.Event] // refusals that the audit trail counts
+	passthrough bool                     // the kernel reads and writes backing files itself, where we let it
 	mounts      *mountWatch
 	trim        *trimmer
 	probe       *probe

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/refusals"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -167,7 +167,7 @@ func (s *session) toldLocked(o lockmgr.Owner) unix.Errno {
 }
 
 // noteDeath tells an event how the session's writer died, if it was killed.
-func (s *session) noteDeath(ev *journal.Event) {
+func (s *session) noteDeath(ev *audit.Event) {
 	if s.killed != nil {
 		ev.Detail["killed_by"] = unix.SignalName(s.killed.signal)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 )
@@ -85,7 +85,7 @@ func (s *session) setApartLocked() (*inode, string) {
 		return nil, ""
 	}
 	s.become(stateApart)
-	s.record("late", func(ev *journal.Event) {
+	s.record("late", func(ev *audit.Event) {
 		ev.Detail["reason"] = "a process outside the holder set still has the descriptor; its later writes are kept aside"
 	})
 	f.pin(dir)
@@ -246,7 +246,7 @@ func (s *session) autoLive(why string) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	s.record("auto_live", func(ev *journal.Event) { ev.Detail["reason"] = why })
+	s.record("auto_live", func(ev *audit.Event) { ev.Detail["reason"] = why })
 	return 0
 }
 

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/heartbeat"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/lockmgr"
 )
 
@@ -82,7 +82,7 @@ func (u *usage) get() time.Time { return time.Unix(0, u.at.Load()) }
 // leaseEvent writes an event about a lock to the audit trail, with the fields of
 // requirement T9. The detail is the event's own from now on.
 func (f *FS) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[string]any) {
-	ev := journal.Event{Time: time.Now(), Event: event, PID: o.PID, Detail: detail}
+	ev := audit.Event{Time: time.Now(), Event: event, PID: o.PID, Detail: detail}
 	if lb != nil {
 		if detail == nil {
 			ev.Detail = map[string]any{}

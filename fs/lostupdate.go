@@ -11,7 +11,7 @@ import (
 
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
@@ -306,5 +306,5 @@ func (x *lostUpdate) event(event string, d map[string]any) {
 		d["current"] = x.number(c.Stamp, c.Number)
 		d["changed_by"] = map[string]any{"pid": c.Author.PID, "program": c.Author.Program, "actor": c.Author.Actor}
 	}
-	x.f.event(journal.Event{Time: time.Now(), Event: event, Path: x.path, PID: x.owner.PID, Actor: x.by.Actor, Detail: d})
+	x.f.event(audit.Event{Time: time.Now(), Event: event, Path: x.path, PID: x.owner.PID, Actor: x.by.Actor, Detail: d})
 }

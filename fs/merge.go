@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/bases"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/journal/merge"
 	"latchfs/journal/validate"
@@ -133,7 +133,7 @@ func sum(b []byte) map[string]any {
 }
 
 // record writes the merge to the audit trail.
-func (g *merging) record(ev journal.Event) {
+func (g *merging) record(ev audit.Event) {
 	ev.Event, ev.Time, ev.Path = "merge", time.Now(), g.x.path
 	if ev.Detail == nil {
 		ev.Detail = map[string]any{}

@@ -16,6 +16,7 @@ import (
 	"latchfs/fs/locksdir"
 	"latchfs/fs/privileges"
 	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/lockmgr/proc"
 )
 
@@ -80,7 +81,7 @@ func Start(o Options) (_ *Mount, err error) {
 	if err := m.mount(); err != nil {
 		return nil, err
 	}
-	f.event(journal.Event{Time: time.Now(), Event: "mount", Detail: map[string]any{"mountpoint": f.opts.Mountpoint, "version": o.Version}})
+	f.event(audit.Event{Time: time.Now(), Event: "mount", Detail: map[string]any{"mountpoint": f.opts.Mountpoint, "version": o.Version}})
 	return m, nil
 }
 

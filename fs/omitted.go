@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"latchfs/fs/tally"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 )
 
 // told reports whether a refusal is to stand in the audit trail by itself. What does
 // not is counted, and the count stands there a moment later.
-func (f *FS) told(ev *journal.Event) bool {
+func (f *FS) told(ev *audit.Event) bool {
 	kind := tally.Kind{Path: ev.Path}
 	if ev.Detail == nil {
 		ev.Detail = map[string]any{}

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
@@ -76,7 +76,7 @@ func (f *FS) lostSince(n *inode) unix.Errno {
 // noteLost tells of what was acknowledged and cannot be put on the disk.
 func (f *FS) noteLost(path string, err error) {
 	f.log.Errorf("%q: %v: %v", path, commit.ErrNotDurable, err)
-	f.event(journal.Event{Time: time.Now(), Event: "not_durable", Path: path, Detail: map[string]any{"reason": err.Error()}})
+	f.event(audit.Event{Time: time.Now(), Event: "not_durable", Path: path, Detail: map[string]any{"reason": err.Error()}})
 }
 
 // recordsSoonOnDisk is called after a record was appended. a.mu is held.

@@ -3,7 +3,7 @@ package fs
 import (
 	"time"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
 
@@ -53,5 +53,5 @@ func (f *FS) reportPruned(p commit.Pruned) {
 			detail[why] = n
 		}
 	}
-	f.event(journal.Event{Time: time.Now(), Event: "rejected_removed", Detail: detail})
+	f.event(audit.Event{Time: time.Now(), Event: "rejected_removed", Detail: detail})
 }

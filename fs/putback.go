@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -58,7 +58,7 @@ func (f *FS) putBack(x *lostUpdate, p place) bool {
 	})
 	f.knowledge.Restored(knowledge.Key(x.path), stampOfFile(&st))
 	f.namedAgain(p, &st)
-	f.event(journal.Event{Time: time.Now(), Event: opPutBack, Path: x.path, PID: x.owner.PID, Detail: map[string]any{
+	f.event(audit.Event{Time: time.Now(), Event: opPutBack, Path: x.path, PID: x.owner.PID, Detail: map[string]any{
 		"version": v.Number, "uid": x.uid, "reason": "what was to take its place was refused",
 	}})
 	return true

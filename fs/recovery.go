@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/refusals"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
 
@@ -26,18 +26,18 @@ func (f *FS) reportRecovery(r commit.Report) {
 		f.event(changedEvent(c))
 	}
 	for _, v := range r.Reverted {
-		f.event(journal.Event{Time: time.Now(), Event: "recovery", Path: v.Path, Detail: map[string]any{
+		f.event(audit.Event{Time: time.Now(), Event: "recovery", Path: v.Path, Detail: map[string]any{
 			"operation": opOpen, "removed": v.Gone, "kept": v.Kept,
 			"reason": "the new version was not whole after a crash; the one before has its place",
 		}})
 	}
 	for _, c := range r.Cut {
-		f.event(journal.Event{Time: time.Now(), Event: "recovery", Path: c.Path, Detail: map[string]any{
+		f.event(audit.Event{Time: time.Now(), Event: "recovery", Path: c.Path, Detail: map[string]any{
 			"operation": opAppend, "from": c.From, "to": c.To, "kept": c.Kept,
 			"reason": "the file ended in an unfinished record",
 		}})
 	}
-	f.event(journal.Event{Time: time.Now(), Event: "recovery", Detail: map[string]any{
+	f.event(audit.Event{Time: time.Now(), Event: "recovery", Detail: map[string]any{
 		"undone": len(r.Undone), "redone": len(r.Redone), "cut": len(r.Cut), "removed": r.Removed, "salvaged": r.Salvaged,
 		"changed": len(r.Changed), "synced": len(r.Synced),
 	}})
@@ -45,8 +45,8 @@ func (f *FS) reportRecovery(r commit.Report) {
 
 // syncedEvent tells what has become of bytes that their writer had synced before it was
 // cut off.
-func syncedEvent(k commit.Synced) journal.Event {
-	ev := journal.Event{Time: time.Now(), Event: "recovery", Path: k.Path, Token: k.In.Token, Detail: map[string]any{
+func syncedEvent(k commit.Synced) audit.Event {
+	ev := audit.Event{Time: time.Now(), Event: "recovery", Path: k.Path, Token: k.In.Token, Detail: map[string]any{
 		"operation": opOpen, "reason": "latchfs ended before the file was closed; it appears as its writer had synced it",
 	}}
 	if k.Kept != "" {
@@ -58,8 +58,8 @@ func syncedEvent(k commit.Synced) journal.Event {
 
 // changedEvent tells what has become of what somebody has written to a file outside the
 // mount, after a crash in the middle of its commit in place.
-func changedEvent(c commit.Changed) journal.Event {
-	ev := journal.Event{Time: time.Now(), Event: "recovery", Path: c.Path, Token: c.In.Token, Detail: map[string]any{
+func changedEvent(c commit.Changed) audit.Event {
+	ev := audit.Event{Time: time.Now(), Event: "recovery", Path: c.Path, Token: c.In.Token, Detail: map[string]any{
 		"operation": opOpen, "kept": c.Kept,
 		"reason": "the file was neither the old version nor the new one after a crash; its commit is finished, and what it held is kept aside",
 	}}

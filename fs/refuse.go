@@ -9,7 +9,7 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
 	"latchfs/fs/refusals"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/lockmgr"
 )
 
@@ -44,7 +44,7 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 // refusalEvent writes a refusal of a lock to the audit trail; lb is the label with
 // which the caller asked for it.
 func (f *FS) refusalEvent(x *refusals.Refusal, lb *label, c *caller, reason string) {
-	ev := journal.Event{
+	ev := audit.Event{
 		Time: time.Now(), Event: "refusal", Path: x.Path, PID: c.owner.PID, Actor: f.actorOf(lb),
 		Detail: map[string]any{"operation": x.Op, "errno": unix.ErrnoName(x.Errno), "reason": reason, "program": c.program(), "uid": c.uid},
 	}
@@ -84,7 +84,7 @@ func (f *FS) explain(x refusals.Refusal) {
 
 // event writes to the audit trail; a trail that cannot be written must not
 // stop the filesystem.
-func (f *FS) event(ev journal.Event) {
+func (f *FS) event(ev audit.Event) {
 	switch ev.Event {
 	case "refusal":
 		if !f.told(&ev) {
@@ -96,11 +96,11 @@ func (f *FS) event(ev journal.Event) {
 	f.writeEvent(ev)
 }
 
-func (f *FS) writeEvent(ev journal.Event) {
-	if f.journal == nil {
+func (f *FS) writeEvent(ev audit.Event) {
+	if f.trail == nil {
 		return
 	}
-	if err := f.journal.Event(ev); err != nil && !f.isClosing() {
+	if err := f.trail.Append(ev); err != nil && !f.isClosing() {
 		f.log.Warnf("audit trail: %v", err)
 	}
 }

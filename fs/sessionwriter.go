@@ -3,15 +3,15 @@ package fs
 import (
 	"time"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 )
 
 // This file says who writes a session, for the audit trail and for people.
 
 // record writes an event about the session to the audit trail.
-func (s *session) record(event string, fill func(*journal.Event)) {
+func (s *session) record(event string, fill func(*audit.Event)) {
 	id := s.who.Load()
-	ev := journal.Event{
+	ev := audit.Event{
 		Time: time.Now(), Event: event, Path: s.path(), Session: s.id,
 		PID: id.owner.PID, Token: s.lock.Token(),
 		Detail: map[string]any{"program": s.program(), "uid": s.uid},

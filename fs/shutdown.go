@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 )
 
 // stop ends everything that runs in the background.
@@ -148,9 +148,14 @@ func (f *FS) cleanupOnce() {
 	f.bases.Close()
 	f.closeHistory()
 	if f.journal != nil {
-		f.event(journal.Event{Time: time.Now(), Event: "unmount"})
+		f.event(audit.Event{Time: time.Now(), Event: "unmount"})
 		if err := f.journal.Close(); err != nil {
 			f.log.Errorf("closing the journal: %v", err)
+		}
+	}
+	if f.trail != nil {
+		if err := f.trail.Close(); err != nil {
+			f.log.Errorf("closing the audit trail: %v", err)
 		}
 	}
 }

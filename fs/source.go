@@ -185,10 +185,10 @@ func (noEvents) Size() int64                       { return 0 }
 
 // Events implements locksdir.Source.
 func (s *source) Events() locksdir.EventLog {
-	if s.f.journal == nil {
+	if s.f.trail == nil {
 		return noEvents{}
 	}
-	return s.f.journal.Events()
+	return s.f.trail.View()
 }
 
 // Policy implements locksdir.Source.

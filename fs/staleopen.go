@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/refusals"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 )
@@ -229,7 +229,7 @@ func (s *session) closeStale(h *handle) unix.Errno {
 	}
 	s.discard(o.aside)
 	o.aside = nil
-	s.record("rollback", func(ev *journal.Event) {
+	s.record("rollback", func(ev *audit.Event) {
 		ev.Detail["reason"] = reason
 		ev.Detail["errno"] = unix.ErrnoName(unix.EBUSY)
 		if id != "" {

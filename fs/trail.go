@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 )
 
 // Events about what has no versions: directories and symbolic links. The history
@@ -66,7 +66,7 @@ func (f *FS) noteNamed(c *caller, event, path, txn string, detail map[string]any
 	if txn != "" {
 		detail["transaction"] = txn
 	}
-	f.event(journal.Event{
+	f.event(audit.Event{
 		Time: time.Now(), Event: event, Path: path, PID: c.owner.PID, Actor: f.actorOf(&label{c: c}), Detail: detail,
 	})
 }

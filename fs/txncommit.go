@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 )
@@ -234,7 +234,7 @@ func (t *txn) endLocked(committed bool) {
 	if !committed {
 		event, detail["reason"] = "txn_rolled_back", t.reason
 	}
-	f.event(journal.Event{Time: time.Now(), Event: event, PID: t.owner.PID, Token: t.id, Detail: detail})
+	f.event(audit.Event{Time: time.Now(), Event: event, PID: t.owner.PID, Token: t.id, Detail: detail})
 }
 
 // removedByTxn is what else follows from the removal of a name.

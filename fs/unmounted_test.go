@@ -131,7 +131,7 @@ func (r *requests) want(when, content string, events map[string]int) {
 	if b, err := os.ReadFile(filepath.Join(r.data, "f")); err != nil || string(b) != content {
 		r.t.Errorf("%s: the file holds %q, %v; want %q", when, b, err, content)
 	}
-	log := r.f.journal.Events()
+	log := r.f.trail.View()
 	got := map[string]int{}
 	for d := json.NewDecoder(io.NewSectionReader(log, 0, log.Size())); ; {
 		var ev struct{ Event, Path string }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/refusals"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -232,7 +232,7 @@ func (s *session) mayCut(size int64) unix.Errno {
 // whether he has read it.
 func (f *FS) refuseStranger(c *caller, op, path string) unix.Errno {
 	const reason = "The process is in another pid namespace, so that nobody can tell which version it has read"
-	f.event(journal.Event{Time: time.Now(), Event: "conflict", Path: path, Detail: map[string]any{
+	f.event(audit.Event{Time: time.Now(), Event: "conflict", Path: path, Detail: map[string]any{
 		"operation": op, "uid": c.uid, "reason": reason, "errno": unix.ErrnoName(unix.EBUSY),
 	}})
 	f.explain(refusals.Refusal{Path: path, Op: op, Errno: unix.EBUSY, Reason: reason, Owner: c.owner, UID: c.uid,

@@ -10,7 +10,7 @@ import (
 
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 	"latchfs/lockmgr/proc"
@@ -162,7 +162,7 @@ func (f *FS) refuseContent(c *caller, op, path, from string, err error) unix.Err
 	}
 	noteVerdict(detail, err)
 	f.explain(x)
-	f.event(journal.Event{
+	f.event(audit.Event{
 		Time: time.Now(), Event: "refusal", Path: path, PID: c.owner.PID, Actor: f.actorOf(&label{c: c}), Detail: detail,
 	})
 	return e

@@ -3,7 +3,6 @@ package journal
 import (
 	"os"
 	"testing"
-	"time"
 )
 
 func BenchmarkBeginDone(b *testing.B) {
@@ -43,23 +42,5 @@ func BenchmarkOpen(b *testing.B) {
 		}
 		b.StartTimer()
 		again.open()
-	}
-}
-
-// commitEvent is what a save writes to the audit trail.
-func commitEvent() Event {
-	return Event{
-		Time: time.Now(), Event: "commit", Path: "work/project/src/state.json", Session: "0123abcd-17", Actor: "agent-7", PID: 4711, Token: 17,
-		Detail: map[string]any{"program": "python3", "uid": uint32(1000), "bytes": int64(4096), "operation": "open"},
-	}
-}
-
-func BenchmarkEvent(b *testing.B) {
-	j := newOpener(b).open()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := j.Event(commitEvent()); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"latchfs/journal/audit"
+	"latchfs/journal/statedir"
 )
 
 // The kinds of findings about the journal.
@@ -47,12 +50,8 @@ type Checked struct {
 // Known reports whether name is one that this package gives to a file in the
 // state directory.
 func Known(name string) bool {
-	switch name {
-	case newSegment, eventsName, eventsOldName, eventsKeptName, newEvents:
-		return true
-	}
 	_, ok := segmentNumber(name)
-	return ok || strings.HasPrefix(name, corruptPrefix)
+	return ok || name == newSegment || strings.HasPrefix(name, corruptPrefix)
 }
 
 // Check examines the journal in the state directory dir, which nobody may have
@@ -63,7 +62,7 @@ func Check(dir *os.File) (*Checked, error) {
 		return nil, err
 	}
 	c := &Checked{segment: found, next: 1}
-	if err := c.checkEvents(dir); err != nil {
+	if err := c.checkTrail(dir); err != nil {
 		return nil, err
 	}
 	if err := c.checkNames(dir); err != nil {
@@ -87,6 +86,27 @@ func (c *Checked) find(s Severity, kind, name string, at int64, what, means stri
 	c.Findings = append(c.Findings, Finding{Severity: s, Kind: kind, Path: name, Offset: at, What: what, Means: means})
 }
 
+// checkTrail examines the audit trail beside the journal: its lines name fencing tokens,
+// too.
+func (c *Checked) checkTrail(dir *os.File) error {
+	parts, err := audit.Examine(dir)
+	if err != nil {
+		return err
+	}
+	for _, x := range parts {
+		c.tokens = max(c.tokens, x.Token)
+		if x.Torn > 0 {
+			c.find(Info, FindTornTail, x.Name, x.TornAt, fmt.Sprintf("%d bytes of an unfinished line", x.Torn),
+				"a crash came while it was written, or before it was on disk; the event is lost")
+		}
+		if x.Damaged > 0 {
+			c.find(Problem, FindDamagedEvent, x.Name, x.First, fmt.Sprintf("%d lines are no JSON objects, this being the first", x.Damaged),
+				"the audit trail has lost these events; programs that read it may stop here")
+		}
+	}
+	return nil
+}
+
 // checkNames looks at the names beside the current segment.
 func (c *Checked) checkNames(dir *os.File) error {
 	names, err := readNames(dir)
@@ -102,9 +122,9 @@ func (c *Checked) checkNames(dir *os.File) error {
 		case name == newSegment:
 			c.find(Recoverable, FindNewSegment, name, -1, "a segment of the journal that was being made",
 				"a crash came before it got its name; it is worthless, and the next mount writes its own")
-		case name == newEvents:
-			c.find(Recoverable, FindNewSegment, name, -1, "a part of the event log that a repair was making",
-				"it was interrupted; the next repair makes it again")
+		case name == audit.Unfinished:
+			c.find(Recoverable, FindNewSegment, name, -1, "a part of the audit trail that was being made",
+				"a crash came before it got its name; it is worthless, and the next rotation or repair makes its own")
 		case strings.HasPrefix(name, corruptPrefix):
 			c.find(Info, FindKeptAside, name, -1, "kept by an earlier repair",
 				"nothing reads it; remove it when you have seen what you want to see")
@@ -118,10 +138,10 @@ func (c *Checked) noSegment(dir *os.File) {
 	c.Clean = true
 	names, err := readNames(dir)
 	used := slices.ContainsFunc(names, func(name string) bool {
-		if name != eventsName {
+		if name != audit.Name {
 			return name != newSegment && name != "daemon.lock"
 		}
-		f, err := openat(dir, name, os.O_RDONLY)
+		f, err := statedir.File(dir, name, os.O_RDONLY)
 		if err != nil {
 			return true
 		}

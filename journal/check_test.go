@@ -6,10 +6,11 @@ import (
 	"hash/crc32"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"latchfs/journal/audit"
 )
 
 // mustCheck runs Check, which must change nothing.
@@ -88,7 +89,7 @@ func TestCheckOfAJournalInOrder(t *testing.T) {
 	mustFind(t, o)
 	j := o.open()
 	must[uint64](t)(j.Begin(fullIntent))
-	check(t, j.Event(Event{Event: "commit"}))
+	check(t, os.WriteFile(o.path(audit.Name), []byte("{}\n"), 0o600))
 	mustFind(t, o, "recoverable unclean-stop")
 	check(t, j.Close())
 	mustFind(t, o)
@@ -97,20 +98,18 @@ func TestCheckOfAJournalInOrder(t *testing.T) {
 func TestCheckOfWhatACrashLeaves(t *testing.T) {
 	o := newOpener(t)
 	j := o.open()
-	check(t, j.Event(Event{Event: "commit"}))
-	files := o.files()
-	segment, events := files[j.seg.name], files[eventsName]
+	segment := o.files()[j.seg.name]
 	check(t, j.Close())
 	check(t, os.WriteFile(o.path(segmentName(9)), []byte(segment+"\x05\x00\x00"), 0o600))
 	check(t, os.WriteFile(o.path(newSegment), []byte("half"), 0o600))
-	check(t, os.WriteFile(o.path(eventsName), []byte(events+`{"ev`), 0o600))
+	check(t, os.WriteFile(o.path(audit.Name), []byte("{}\n{\"ev"), 0o600))
 	c := mustFind(t, o, "info torn-tail", "recoverable old-segment", "recoverable unfinished-segment",
 		"info torn-tail", "recoverable unclean-stop")
 	if at := c.Findings[3].Offset; at != int64(len(segment)) {
 		t.Errorf("the tail is reported at %d, not %d", at, len(segment))
 	}
 	check(t, o.open().Close())
-	mustFind(t, o, "recoverable unclean-stop") // nobody has looked for orphans yet
+	mustFind(t, o, "info torn-tail", "recoverable unclean-stop") // the trail's; and nobody has looked for orphans yet
 }
 
 func TestCheckOfLostRecords(t *testing.T) {
@@ -123,9 +122,9 @@ func TestCheckOfLostRecords(t *testing.T) {
 		}
 	}
 	o := newOpener(t)
-	check(t, os.WriteFile(o.path(eventsName), []byte("{}\n"), 0o600))
+	check(t, os.WriteFile(o.path(audit.Name), []byte("{}\n"), 0o600))
 	if c := mustFind(t, o, "problem "+FindLost); !c.Lost || c.Clean {
-		t.Errorf("no segment beside an event log: %+v", c)
+		t.Errorf("no segment beside an audit trail: %+v", c)
 	}
 }
 
@@ -228,7 +227,7 @@ func TestRenew(t *testing.T) {
 // says.
 func TestRenewWithoutASegment(t *testing.T) {
 	o := newOpener(t)
-	check(t, os.WriteFile(o.path(eventsName), []byte(`{"event":"commit","token":9000000000000000000}`+"\n"), 0o600))
+	check(t, os.WriteFile(o.path(audit.Name), []byte(`{"event":"commit","token":9000000000000000000}`+"\n"), 0o600))
 	c := mustCheck(t, o)
 	if aside := must[string](t)(c.Renew(o.dir)); aside != "" {
 		t.Errorf("kept %q", aside)
@@ -246,27 +245,19 @@ func TestTokensAboveDoNotWrapAround(t *testing.T) {
 	}
 }
 
-func TestRepairEvents(t *testing.T) {
+// What is wrong with the audit trail beside it is told, too.
+func TestCheckOfTheTrail(t *testing.T) {
 	o := newOpener(t)
-	const good = "{\"event\":\"a\"}\n{\"event\":\"b\",\"token\":\"odd\"}\n"
-	const damaged = "[1]\n{\"eve\n\nnull\n\xff\n"
-	check(t, os.WriteFile(o.path(eventsOldName), []byte(damaged+good+"{\"un\x00\x00"), 0o600))
-	check(t, os.WriteFile(o.path(eventsName), []byte(good+"{\"unfinished"), 0o600))
+	const good = "{\"event\":\"a\"}\n"
+	check(t, os.WriteFile(o.path(audit.Name+".1"), []byte(good+"[1]\nnull\n{\"un"), 0o600))
+	check(t, os.WriteFile(o.path(audit.Name), []byte(good+"{\"unfinished"), 0o600))
+	check(t, os.WriteFile(o.path(audit.Unfinished), nil, 0o600))
 	check(t, os.WriteFile(o.path(segmentName(1)), []byte(newJournal(t)), 0o600))
-	mustFind(t, o, "info torn-tail", "info torn-tail", "problem damaged-events")
-	if aside := must[string](t)(RepairEvents(o.dir)); aside != damagedEvents {
-		t.Errorf("moved to %q", aside)
-	}
-	files := o.files()
-	if files[eventsOldName] != good || files[damagedEvents] != damaged+"{\"un\x00\x00" {
-		t.Errorf("the log is %q, aside is %q", files[eventsOldName], files[damagedEvents])
-	}
-	if !strings.HasSuffix(files[eventsName], "{\"unfinished") {
-		t.Error("the unfinished end is not left to Open")
-	}
-	mustFind(t, o, "info torn-tail", "info "+FindKeptAside)
-	if aside := must[string](t)(RepairEvents(o.dir)); aside != "" {
-		t.Errorf("moved again, to %q", aside)
+	c := mustFind(t, o, "info torn-tail", "info torn-tail", "problem damaged-events", "recoverable unfinished-segment")
+	for i, want := range []int{len(good), len(good + "[1]\nnull\n"), len(good)} {
+		if at := c.Findings[i].Offset; at != int64(want) {
+			t.Errorf("%s is reported at byte %d, not %d", c.Findings[i].Kind, at, want)
+		}
 	}
 }
 

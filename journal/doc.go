@@ -1,10 +1,9 @@
-// Package journal keeps the record of what latchfs has in flight and of what
-// it did, under the state directory of a data root.
+// Package journal keeps the record of what latchfs has in flight, under the state
+// directory of a data root.
 //
-// Two things live here. The journal proper tells the next start which changes
-// were begun and not finished (intents), which fencing tokens may have been
-// issued, and whether the previous stop was clean. The event log is the audit
-// trail: one JSON object a line, for people and programs to read.
+// It tells the next start which changes were begun and not finished (intents), which
+// fencing tokens may have been issued, and whether the previous stop was clean. What
+// latchfs did and refused is written to the audit trail beside it (journal/audit).
 //
 // The package does file I/O in the directory that it was given and nowhere
 // else. It knows nothing of shadows, locks or FUSE: what an intent means is the
@@ -14,9 +13,6 @@
 //
 //	journal-00000000000000NN   the current segment (NN: hexadecimal, rising)
 //	journal.new                a segment being made; worthless after a crash
-//	events.jsonl               the audit trail
-//	events.jsonl.1             its previous part
-//	events.jsonl.2             what is kept of the parts before, by shares of the users
 //
 // There is one segment at a time. When it has grown past Options.MaxBytes a new
 // one is written that begins with everything still of interest, is synced and

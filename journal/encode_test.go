@@ -18,6 +18,15 @@ func (t text) MarshalJSON() ([]byte, error) {
 	}{[]byte(t)})
 }
 
+// anyText draws strings of what JSON treats in various ways.
+func anyText() *rapid.Generator[string] {
+	return rapid.OneOf(
+		rapid.SampledFrom([]string{"", "a/b.json", "<&>", "\u2028\u2029\x7f\u0085\u202e", "\xff", "\xe2\x80", "\"\\\b\f\n\r\t\x00\x1f", "é\U0001f600\ufffd"}),
+		rapid.String(),
+		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+	)
+}
+
 func (r record) encode() []byte { return r.appendTo(nil) }
 
 func drawRecord(t *rapid.T) record {

@@ -110,7 +110,6 @@ func TestCorruptionOfAnyByteIsRefused(t *testing.T) {
 
 func mustRefuse(t *testing.T, o *opener, at int) {
 	t.Helper()
-	check(t, os.WriteFile(o.path(eventsName), []byte("{}\nunfinished"), 0o600))
 	before := o.files()
 	_, err := Open(o.dir, o.opts)
 	var corrupt *CorruptError

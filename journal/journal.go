@@ -11,27 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	defaultMaxBytes      = 4 << 20
-	defaultMaxEventBytes = 16 << 20
-)
+const defaultMaxBytes = 4 << 20
 
 // ErrClosed is the error of every change after Close.
 var ErrClosed = errors.New("journal is closed")
 
 // Options are the journal's settings; the zero value is good.
 type Options struct {
-	MaxBytes      int64 // a segment is rotated when it would grow past this; 0: 4 MiB
-	MaxEventBytes int64 // the same for events.jsonl, of which one predecessor is kept, and half of it of what came before; 0: 16 MiB
-	Logf          func(format string, args ...any)
+	MaxBytes int64 // a segment is rotated when it would grow past this; 0: 4 MiB
+	Logf     func(format string, args ...any)
 }
 
 func (o *Options) setDefaults() {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
-	}
-	if o.MaxEventBytes <= 0 {
-		o.MaxEventBytes = defaultMaxEventBytes
 	}
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
@@ -44,11 +37,10 @@ func (o *Options) setDefaults() {
 //
 // Mutex ordering: syncMu, then mu.
 type Journal struct {
-	dir    *os.File
-	opts   Options
-	events *events
-	found  []Intent // pending at Open, by ID
-	clean  bool     // the previous stop was clean
+	dir   *os.File
+	opts  Options
+	found []Intent // pending at Open, by ID
+	clean bool     // the previous stop was clean
 
 	datasync func(*os.File) error // fdatasync, but for tests
 
@@ -86,14 +78,10 @@ func Open(dir *os.File, o Options) (*Journal, error) {
 	}
 	slices.SortFunc(j.found, func(a, b Intent) int { return cmp.Compare(a.ID, b.ID) })
 
-	if j.events, err = openEvents(dir, o.MaxEventBytes); err != nil {
-		return nil, err
-	}
 	// A segment of our own: what is left of the old one was only read.
 	j.st.started, j.st.running = true, true
 	j.seg = &segment{number: found.number}
 	if err := j.rotateLocked(); err != nil {
-		_ = j.events.close()
 		return nil, err
 	}
 	removeSegments(dir, found.all, j.seg.name)
@@ -303,12 +291,6 @@ func (j *Journal) Settle() error {
 	return nil
 }
 
-// Event appends e to the audit trail. It is not synced.
-func (j *Journal) Event(e Event) error { return j.events.append(e) }
-
-// Events returns a view of the audit trail.
-func (j *Journal) Events() *EventLog { return j.events.view() }
-
 // Close marks a clean stop and closes the files. Intents that are still open
 // stay pending for the next start.
 func (j *Journal) Close() error {
@@ -324,7 +306,7 @@ func (j *Journal) Close() error {
 		err = j.datasync(j.seg.file)
 	}
 	j.closed = true
-	return errors.Join(err, j.seg.file.Close(), j.events.close())
+	return errors.Join(err, j.seg.file.Close())
 }
 
 // appendLocked writes one record. On an error the segment is as it was.

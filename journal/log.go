@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/statedir"
 )
 
 const (
@@ -64,7 +66,7 @@ func OpenLogAt(dir *os.File, name string, logf func(format string, args ...any),
 	if intact < headerSize {
 		return l, l.create()
 	}
-	file, err := openat(dir, name, unix.O_RDWR)
+	file, err := statedir.File(dir, name, unix.O_RDWR)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"latchfs/journal/statedir"
 )
 
 // logFile is the file of a log, which readers hold open beyond a rewrite.
@@ -112,7 +114,7 @@ func (r *LogReader) Record(at int64) ([]byte, error) {
 // for each record, and returns how many bytes of how many are intact; what is behind
 // them is a torn tail.
 func CheckLog(dir *os.File, name string, replay func(at int64, record []byte) error) (intact, size int64, err error) {
-	f, err := openat(dir, name, os.O_RDONLY)
+	f, err := statedir.File(dir, name, os.O_RDONLY)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/statedir"
 )
 
 // Renew begins a new segment in the place of one that c has found corrupt or
@@ -41,7 +43,7 @@ func keepAside(dir *os.File, name string) (aside string, err error) {
 		err := unix.Linkat(int(dir.Fd()), name, int(dir.Fd()), aside, 0)
 		switch {
 		case err == nil:
-			return aside, syncDir(dir)
+			return aside, statedir.Sync(dir)
 		case err != unix.EEXIST:
 			return "", &os.LinkError{Op: "link", Old: name, New: aside, Err: err}
 		}

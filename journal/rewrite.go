@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/journal/statedir"
 )
 
 // Rewrite is a new beginning of a log that is being written beside it.
@@ -32,7 +34,7 @@ func (l *Log) StartRewrite() (*Rewrite, error) {
 	if l.rewrite != nil {
 		return nil, fmt.Errorf("%s is being rewritten already", l.name)
 	}
-	file, err := openat(l.dir, l.name+logNew, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
+	file, err := statedir.File(l.dir, l.name+logNew, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func (rw *Rewrite) Commit() error {
 	}
 	l.file, l.size, l.synced, l.space, l.rewrite = newLogFile(rw.file), rw.size, rw.size, rw.size, nil
 	rw.done = true
-	return syncDir(l.dir)
+	return statedir.Sync(l.dir)
 }
 
 // Committed reports whether the log is the new one, which it may be although Commit has

@@ -62,7 +62,7 @@ func (j *Journal) rotateLocked() error {
 	if old.file != nil {
 		old.file.Close()
 	}
-	if err := syncDir(j.dir); err != nil {
+	if err := statedir.Sync(j.dir); err != nil {
 		j.failed = fmt.Errorf("new journal segment: %w", err)
 		return j.failed
 	}
@@ -72,7 +72,7 @@ func (j *Journal) rotateLocked() error {
 
 // createSegment writes and syncs the segment with that number, as newSegment.
 func (j *Journal) createSegment(number uint64) (*segment, error) {
-	f, err := openat(j.dir, newSegment, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
+	f, err := statedir.File(j.dir, newSegment, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func segmentNumber(name string) (n uint64, ok bool) {
 
 // readNames returns the names in dir, which may be an O_PATH descriptor.
 func readNames(dir *os.File) ([]string, error) {
-	d, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	d, err := statedir.File(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
@@ -148,17 +148,8 @@ func removeSegments(dir *os.File, names []string, keep string) {
 	}
 }
 
-// openat opens a file of the state directory, if it is our own.
-func openat(dir *os.File, name string, flags int) (*os.File, error) {
-	fd, err := statedir.OpenFile(int(dir.Fd()), name, flags)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
 func readFile(dir *os.File, name string) ([]byte, error) {
-	f, err := openat(dir, name, unix.O_RDONLY)
+	f, err := statedir.File(dir, name, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -173,16 +164,6 @@ func readFile(dir *os.File, name string) ([]byte, error) {
 		err = nil
 	}
 	return data[:n], err
-}
-
-// syncDir makes the names in dir durable. dir may be an O_PATH descriptor.
-func syncDir(dir *os.File) error {
-	d, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return retryIntr(func() error { return unix.Fsync(int(d.Fd())) })
 }
 
 // datasync makes the content of f durable. It may race with f.Close.

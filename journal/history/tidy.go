@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/history/internal/record"
 )
 
@@ -91,7 +91,7 @@ func (s *Store) evictLocked(most int) {
 	for _, p := range all {
 		has[x.versions.At(p.version).user]++
 	}
-	fair := journal.FairShare(has, int64(most))
+	fair := audit.FairShare(has, int64(most))
 	left := x.records
 	some := map[uint32]bool{} // paths with versions that are marked
 	mark := func(v *version) {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit/internal/disk"
 	"latchfs/journal/commit/internal/lazy"
 	"latchfs/journal/commit/internal/rejected"
@@ -124,7 +125,7 @@ func (c *Checked) checkState() ([]disk.Entry, error) {
 func knownState(e disk.Entry) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(e.Name, rejected.BallastPrefix))
 	ballast := err == nil && n < rejected.BallastCount && rejected.BallastName(n) == e.Name
-	return ballast || e.Name == disk.LockName || e.Name == disk.IgnoreName || e.Name == disk.MarkerName || e.Name == rejected.Dir || e.Name == history.Dir || journal.Known(e.Name) || disk.Generated(e.Name) ||
+	return ballast || e.Name == disk.LockName || e.Name == disk.IgnoreName || e.Name == disk.MarkerName || e.Name == rejected.Dir || e.Name == history.Dir || journal.Known(e.Name) || audit.Known(e.Name) || disk.Generated(e.Name) ||
 		slices.Contains(lessons, strings.TrimSuffix(strings.TrimSuffix(e.Name, ".new"), ".broken"))
 }
 

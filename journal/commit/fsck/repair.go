@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit/internal/disk"
 	"latchfs/journal/commit/internal/recovery"
 	"latchfs/journal/commit/internal/rejected"
@@ -21,7 +22,7 @@ import (
 // Repair puts right what can be put right of what c has found, as the next
 // mount's recovery and sweep would do it, and besides what no mount does: a
 // journal that cannot be read, or has lost records, is kept aside and a new one
-// begun; damaged lines of the event log and damaged entries of the rejected store
+// begun; damaged lines of the audit trail and damaged entries of the rejected store
 // are kept aside, too. No bytes are removed for which the reason cannot be read.
 //
 // It returns what was found, with what was done about each, and what is found
@@ -68,12 +69,12 @@ func (p *repair) run(ctx context.Context, logf func(string, ...any)) error {
 			return err
 		}
 	}
-	aside, err := journal.RepairEvents(p.c.disk.State)
+	aside, err := audit.Repair(p.c.disk.State)
 	if err != nil {
 		return err
 	}
 	if aside != "" {
-		for _, name := range []string{"events.jsonl", "events.jsonl.1", "events.jsonl.2"} {
+		for _, name := range audit.Names() {
 			p.note(journal.FindDamagedEvent, path.Join(disk.StateDirName, name), "moved to %s", path.Join(disk.StateDirName, aside))
 		}
 	}
@@ -93,6 +94,10 @@ func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
 	j, err := journal.Open(p.c.disk.State, journal.Options{Logf: logf})
 	if err != nil {
 		return err
+	}
+	trail, err := audit.Open(p.c.disk.State, 0)
+	if err != nil {
+		return errors.Join(err, j.Close())
 	}
 	d := disk.New(p.c.disk.Root, p.c.disk.State, j)
 	s := recovery.New(d, rejected.New(d))
@@ -129,9 +134,9 @@ func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
 		if p.aside != "" {
 			detail["journal"] = p.aside
 		}
-		err = errors.Join(err, j.Event(journal.Event{Event: "recovery", Detail: detail}))
+		err = errors.Join(err, trail.Append(audit.Event{Event: "recovery", Detail: detail}))
 	}
-	return errors.Join(err, sweepErr, j.Close())
+	return errors.Join(err, sweepErr, j.Close(), trail.Close())
 }
 
 func (p *repair) noteIntent(in journal.Intent, format string, args ...any) {

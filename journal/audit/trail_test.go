@@ -1,4 +1,4 @@
-package journal
+package audit
 
 import (
 	"encoding/json"
@@ -7,13 +7,14 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func readLog(t testing.TB, l *EventLog) string {
+func readLog(t testing.TB, l *View) string {
 	t.Helper()
 	b, err := io.ReadAll(io.NewSectionReader(l, 0, l.Size()))
 	check(t, err)
@@ -21,13 +22,13 @@ func readLog(t testing.TB, l *EventLog) string {
 }
 
 func TestEventLine(t *testing.T) {
-	j := newOpener(t).open()
-	check(t, j.Event(Event{
+	trail := newStage(t).open()
+	check(t, trail.Append(Event{
 		Time: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", 3600)), Event: "commit", Path: "a/b\xff",
 		Session: "s1", Actor: "me", PID: 42, Token: 7, Detail: map[string]any{"bytes": 12, "event": "mine"},
 	}))
-	check(t, j.Event(Event{Event: "start"}))
-	lines := strings.Split(readLog(t, j.Events()), "\n")
+	check(t, trail.Append(Event{Event: "start"}))
+	lines := strings.Split(readLog(t, trail.View()), "\n")
 	var got map[string]any
 	check(t, json.Unmarshal([]byte(lines[0]), &got))
 	want := map[string]any{
@@ -44,14 +45,14 @@ func TestEventLine(t *testing.T) {
 	}
 }
 
-func TestEventLogIsStableAcrossRotation(t *testing.T) {
-	o := newOpener(t)
-	o.opts.MaxEventBytes = 1000
-	j := o.open()
-	view := j.Events()
+func TestViewIsStableAcrossRotation(t *testing.T) {
+	s := newStage(t)
+	s.max = 1000
+	trail := s.open()
+	view := trail.View()
 	var followed []byte
 	for i := range 100 {
-		check(t, j.Event(Event{Event: "commit", Token: uint64(i + 1)}))
+		check(t, trail.Append(Event{Event: "commit", Token: uint64(i + 1)}))
 		b := make([]byte, view.Size()-int64(len(followed)))
 		must[int](t)(view.ReadAt(b, int64(len(followed))))
 		followed = append(followed, b...)
@@ -65,16 +66,16 @@ func TestEventLogIsStableAcrossRotation(t *testing.T) {
 	if _, err := view.ReadAt(make([]byte, 1), view.Size()); err != io.EOF {
 		t.Errorf("reading at the end: %v", err)
 	}
-	tail := readLog(t, j.Events())
+	tail := readLog(t, trail.View())
 	if !strings.HasSuffix(string(followed), tail) || len(tail) < 1000 {
 		t.Errorf("a new view has %d bytes, not the end of the log", len(tail))
 	}
-	files := o.files()
-	if files[eventsKeptName]+files[eventsOldName]+files[eventsName] != tail {
+	files := s.files()
+	if files[keptName]+files[oldName]+files[Name] != tail {
 		t.Error("the view differs from the files")
 	}
-	check(t, j.Close())
-	if got := readLog(t, o.open().Events()); got != tail {
+	check(t, trail.Close())
+	if got := readLog(t, s.open().View()); got != tail {
 		t.Error("the view differs after a restart")
 	}
 }
@@ -82,24 +83,24 @@ func TestEventLogIsStableAcrossRotation(t *testing.T) {
 // Whoever does most loses the oldest events first; the others keep theirs, in order.
 func TestEventsAreSharedByUser(t *testing.T) {
 	const alice, bob = 61001, 61002
-	o := newOpener(t)
-	o.opts.MaxEventBytes = 4000
-	j := o.open()
+	s := newStage(t)
+	s.max = 4000
+	trail := s.open()
 	event := func(uid int, path string) {
 		t.Helper()
-		check(t, j.Event(Event{Event: "commit", Path: path, Detail: map[string]any{
+		check(t, trail.Append(Event{Event: "commit", Path: path, Detail: map[string]any{
 			"uid": uid, "stolen_by": map[string]any{"uid": 7}, "reason": `"uid":9`,
 		}}))
 	}
 	for i := range 5 {
 		event(alice, fmt.Sprint("alice ", i))
 	}
-	follower := j.Events()
+	follower := trail.View()
 	for i := range 1000 {
 		event(bob, fmt.Sprint("bob ", i))
 	}
 	for _, restarted := range []bool{false, true} {
-		log := readLog(t, j.Events())
+		log := readLog(t, trail.View())
 		if len(log) > 11_000 {
 			t.Errorf("%d bytes are kept", len(log))
 		}
@@ -128,23 +129,23 @@ func TestEventsAreSharedByUser(t *testing.T) {
 			if _, err := follower.ReadAt(make([]byte, 10), 0); !errors.Is(err, ErrRotated) {
 				t.Errorf("a view from before: %v", err)
 			}
-			check(t, j.Close())
-			j = o.open()
+			check(t, trail.Close())
+			trail = s.open()
 		}
 	}
 }
 
 // No event is longer than a bound, whatever somebody has put into it.
 func TestLongEventsAreShortened(t *testing.T) {
-	j := newOpener(t).open()
+	trail := newStage(t).open()
 	long := strings.Repeat("x", 1<<20)
-	check(t, j.Event(Event{Event: "refusal", Path: "p", Actor: long, Detail: map[string]any{
+	check(t, trail.Append(Event{Event: "refusal", Path: "p", Actor: long, Detail: map[string]any{
 		"uid": uint32(5), "operation": long, "files": []string{long},
 	}}))
-	line := readLog(t, j.Events())
+	line := readLog(t, trail.View())
 	var got map[string]any
 	check(t, json.Unmarshal([]byte(line), &got))
-	if len(line) > maxEventLine || got["shortened"] != true || got["uid"] != 5.0 || got["path"] != "p" || userOf([]byte(line)) != 5 {
+	if len(line) > maxLine || got["shortened"] != true || got["uid"] != 5.0 || got["path"] != "p" || userOf([]byte(line)) != 5 {
 		t.Errorf("%d bytes: %.300s", len(line), line)
 	}
 }
@@ -175,16 +176,52 @@ func TestUnfinishedEventIsCut(t *testing.T) {
 		"zeros before line": "{\"event\":\"a\"}\n{\"event\":\"b\"}\n{\"\x00\x00\"}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOpener(t)
-			check(t, os.WriteFile(o.path(eventsName), []byte(damaged), 0o600))
-			j := o.open()
-			if got, want := readLog(t, j.Events()), "{\"event\":\"a\"}\n{\"event\":\"b\"}\n"; got != want {
+			s := newStage(t)
+			check(t, os.WriteFile(s.path(Name), []byte(damaged), 0o600))
+			trail := s.open()
+			if got, want := readLog(t, trail.View()), "{\"event\":\"a\"}\n{\"event\":\"b\"}\n"; got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
-			check(t, j.Event(Event{Event: "c"}))
-			if n := strings.Count(readLog(t, j.Events()), "\n"); n != 3 {
+			check(t, trail.Append(Event{Event: "c"}))
+			if n := strings.Count(readLog(t, trail.View()), "\n"); n != 3 {
 				t.Errorf("%d lines, want 3", n)
 			}
 		})
 	}
+}
+
+// Many write while others read; each reads whole lines, and every line is there.
+func TestConcurrentUse(t *testing.T) {
+	s := newStage(t)
+	s.max = 2 << 10
+	trail := s.open()
+	var wg sync.WaitGroup
+	for writer := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				if err := trail.Append(Event{Event: "commit", Path: fmt.Sprint(writer, " ", i), Token: uint64(i)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for range 50 {
+				view := trail.View()
+				b := make([]byte, view.Size())
+				n, err := view.ReadAt(b, 0)
+				if errors.Is(err, ErrRotated) || len(b) == 0 {
+					continue
+				}
+				if err != nil || n != len(b) || n > 0 && (b[0] != '{' || b[n-1] != '\n') {
+					t.Errorf("%d of %d bytes, %v: %.100q", n, len(b), err, b)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	files := s.files()
+	if got := readLog(t, trail.View()); got != files[keptName]+files[oldName]+files[Name] {
+		t.Error("the view differs from the files")
+	}
+	check(t, trail.Close())
 }

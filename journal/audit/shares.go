@@ -1,4 +1,4 @@
-package journal
+package audit
 
 import (
 	"bufio"
@@ -11,12 +11,9 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
-)
 
-// eventsKeptName holds what is kept of the event log longer than its two newest
-// parts: of each user who did something the newest events, up to an equal share.
-// Whoever does most loses first, and pushes nobody else's events out.
-const eventsKeptName = "events.jsonl.2"
+	"latchfs/journal/statedir"
+)
 
 // FairShare is the largest amount that each may have so that all together have at
 // most that much; what somebody does not need is left to the others.
@@ -57,18 +54,18 @@ func userOf(line []byte) uint32 {
 
 // keepLocked makes one file of what is kept already and of the part that the next
 // rotation would drop. It reads both twice, and has a few lines in memory at a time.
-func (e *events) keepLocked() error {
+func (t *Trail) keepLocked() error {
 	has := map[uint32]int64{}
-	err := e.eachOldLineLocked(func(line []byte) error {
+	err := t.eachOldLineLocked(func(line []byte) error {
 		has[userOf(line)] += int64(len(line))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	share := FairShare(has, e.max/2)
-	return e.replaceKeptLocked(func(w *bufio.Writer) error {
-		return e.eachOldLineLocked(func(line []byte) error {
+	share := FairShare(has, t.max/2)
+	return t.replaceKeptLocked(func(w *bufio.Writer) error {
+		return t.eachOldLineLocked(func(line []byte) error {
 			uid := userOf(line)
 			newest := has[uid] // the user's lines from this one on
 			has[uid] = newest - int64(len(line))
@@ -82,11 +79,11 @@ func (e *events) keepLocked() error {
 }
 
 // eachOldLineLocked calls do for each line of the two older parts, the oldest first.
-func (e *events) eachOldLineLocked(do func(line []byte) error) error {
+func (t *Trail) eachOldLineLocked(do func(line []byte) error) error {
 	for _, f := range []struct {
 		file *os.File
 		size int64
-	}{{e.kept, e.keptSize}, {e.old, e.oldSize}} {
+	}{{t.kept, t.keptSize}, {t.old, t.oldSize}} {
 		if f.file == nil {
 			continue
 		}
@@ -117,8 +114,8 @@ func wholeLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
 }
 
 // replaceKeptLocked makes what write writes the content of the kept part.
-func (e *events) replaceKeptLocked(write func(*bufio.Writer) error) error {
-	f, err := openat(e.dir, newEvents, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
+func (t *Trail) replaceKeptLocked(write func(*bufio.Writer) error) error {
+	f, err := statedir.File(t.dir, Unfinished, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
 	if err != nil {
 		return err
 	}
@@ -131,42 +128,16 @@ func (e *events) replaceKeptLocked(write func(*bufio.Writer) error) error {
 		size, err = f.Seek(0, io.SeekCurrent)
 	}
 	if err == nil {
-		fd := int(e.dir.Fd())
-		err = unix.Renameat(fd, newEvents, fd, eventsKeptName)
+		fd := int(t.dir.Fd())
+		err = unix.Renameat(fd, Unfinished, fd, keptName)
 	}
 	if err != nil {
-		return errors.Join(err, f.Close(), unix.Unlinkat(int(e.dir.Fd()), newEvents, 0))
+		return errors.Join(err, f.Close(), unix.Unlinkat(int(t.dir.Fd()), Unfinished, 0))
 	}
-	if e.kept != nil {
-		e.kept.Close()
+	if t.kept != nil {
+		t.kept.Close()
 	}
-	e.kept, e.keptSize = f, size
-	e.keptTimes++
+	t.kept, t.keptSize = f, size
+	t.keptTimes++
 	return nil
-}
-
-// maxEventLine is the longest line of the event log, in bytes; what is longer is
-// shortened.
-const maxEventLine = 64 << 10
-
-// Of an event that is too long.
-const (
-	shortPath = 8 << 10 // bytes
-	shortText = 1 << 10
-)
-
-// shortened is what is said of an event that is too long.
-func (e Event) shortened() Event {
-	detail := map[string]any{"shortened": true}
-	for k, v := range e.Detail {
-		switch v := v.(type) {
-		case string:
-			detail[k] = v[:min(len(v), shortText)]
-		case int, int32, int64, uint32, uint64, float64, bool:
-			detail[k] = v
-		}
-	}
-	e.Detail = detail
-	e.Path, e.Actor = e.Path[:min(len(e.Path), shortPath)], e.Actor[:min(len(e.Actor), shortText)]
-	return e
 }

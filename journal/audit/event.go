@@ -1,4 +1,4 @@
-package journal
+package audit
 
 import (
 	"encoding/base64"
@@ -10,6 +10,18 @@ import (
 
 	"latchfs/journal/internal/jsontext"
 )
+
+// Event is one entry of the audit trail.
+type Event struct {
+	Time    time.Time // zero: now
+	Event   string    // what happened: commit, rollback, refusal, recovery, ...
+	Path    string    // relative to the data root; "" if it concerns no file
+	Session string
+	Actor   string
+	PID     int32
+	Token   uint64         // fencing token
+	Detail  map[string]any // further keys of the line; the names above win
+}
 
 // The keys of an event's own fields, in the order in which a line has them.
 const (

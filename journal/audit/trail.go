@@ -1,0 +1,180 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/statedir"
+)
+
+// Name is the name of the part of the trail that is written to.
+const Name = "events.jsonl"
+
+const (
+	oldName = "events.jsonl.1"
+	// keptName holds what is kept of the trail longer than its two newest parts.
+	keptName = "events.jsonl.2"
+
+	// Unfinished is the name of a part that is being made; after a crash it is worthless.
+	Unfinished = "events.new"
+	// damagedName holds the lines that Repair took out.
+	damagedName = "corrupt-events.jsonl"
+
+	defaultMaxBytes = 16 << 20
+)
+
+// Names returns the names of the trail's parts, the newest first.
+func Names() []string { return []string{Name, oldName, keptName} }
+
+// Known reports whether name is one that this package gives to a file in the state
+// directory.
+func Known(name string) bool {
+	switch name {
+	case Name, oldName, keptName, Unfinished, damagedName:
+		return true
+	}
+	return false
+}
+
+// Trail is an open audit trail. All methods may be called concurrently. One process at a
+// time may have a state directory's trail open; the caller sees to that.
+//
+// Positions are counted from the beginning of the oldest part found at Open and never
+// shift: a rotation moves start up.
+type Trail struct {
+	dir *os.File
+	max int64
+
+	mu      sync.RWMutex // guards what follows
+	cur     *os.File
+	size    int64    // bytes in cur
+	start   int64    // position of cur's first byte
+	old     *os.File // nil if there is none
+	oldSize int64
+	kept    *os.File // what is kept of what came before old; nil if there is nothing
+	// keptSize is its length, keptTimes how often it has changed.
+	keptSize  int64
+	keptTimes int
+}
+
+// Open opens the trail in the state directory dir, making its file if there is none, and
+// cuts an unfinished last line off. A part is rotated when it would grow past maxBytes; 0
+// stands for 16 MiB. dir stays the caller's and must remain open as long as the trail.
+func Open(dir *os.File, maxBytes int64) (*Trail, error) {
+	if maxBytes <= 0 {
+		maxBytes = defaultMaxBytes
+	}
+	t := &Trail{dir: dir, max: maxBytes}
+	if err := t.open(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+func (t *Trail) open() (err error) {
+	if t.old, err = openPart(t.dir, oldName); t.old != nil {
+		var st os.FileInfo
+		if st, err = t.old.Stat(); err == nil {
+			t.oldSize = st.Size()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if t.kept, err = openPart(t.dir, keptName); t.kept != nil {
+		t.keptSize, err = wholeLinesOf(t.kept)
+	}
+	if err != nil {
+		return err
+	}
+	t.start = t.keptSize + t.oldSize
+	if t.cur, err = statedir.File(t.dir, Name, unix.O_RDWR|unix.O_CREAT); err != nil {
+		return err
+	}
+	t.size, err = cutLine(t.cur)
+	return err
+}
+
+// openPart opens a part for reading; nil stands for one that is not there.
+func openPart(dir *os.File, name string) (*os.File, error) {
+	f, err := statedir.File(dir, name, unix.O_RDONLY)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return f, err
+}
+
+// lines are buffers for lines that are being written.
+var lines = sync.Pool{New: func() any { return new([]byte) }}
+
+// Append adds the line of e to the trail, with the present time if it has none. It is not
+// synced. Of an event whose line would be too long, long texts are cut and lists left
+// out. On an error the trail is as it was.
+func (t *Trail) Append(e Event) error {
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	room := lines.Get().(*[]byte)
+	defer lines.Put(room)
+	line, err := e.appendLine((*room)[:0])
+	if err != nil {
+		return err
+	}
+	if cap(line) <= maxLine {
+		*room = line
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.size > 0 && t.size+int64(len(line)) > t.max {
+		if err := t.rotateLocked(); err != nil {
+			return fmt.Errorf("rotation of %s: %w", Name, err)
+		}
+	}
+	if _, err := t.cur.WriteAt(line, t.size); err != nil {
+		return errors.Join(err, t.cur.Truncate(t.size))
+	}
+	t.size += int64(len(line))
+	return nil
+}
+
+// rotateLocked begins a new part, and gives what the oldest one has room for to the kept one.
+func (t *Trail) rotateLocked() error {
+	if t.old != nil {
+		if err := t.keepLocked(); err != nil {
+			return err
+		}
+	}
+	fd := int(t.dir.Fd())
+	if err := unix.Renameat(fd, Name, fd, oldName); err != nil {
+		return &os.PathError{Op: "rename", Path: Name, Err: err}
+	}
+	next, err := statedir.File(t.dir, Name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return errors.Join(err, unix.Renameat(fd, oldName, fd, Name))
+	}
+	if t.old != nil {
+		t.old.Close()
+	}
+	t.old, t.oldSize = t.cur, t.size
+	t.start += t.size
+	t.cur, t.size = next, 0
+	return nil
+}
+
+// Close closes the files.
+func (t *Trail) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var err error
+	for _, f := range []*os.File{t.kept, t.old, t.cur} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}
