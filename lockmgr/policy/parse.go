@@ -292,6 +292,7 @@ func (p *parser) strings(at position.Node, key string, v any, atLeast int, check
 	return read
 }
 
+// duration reads a duration, nil where it cannot be read.
 func (p *parser) duration(at position.Node, key string, v any) *Duration {
 	s, ok := v.(string)
 	if !ok {
@@ -302,8 +303,10 @@ func (p *parser) duration(at position.Node, key string, v any) *Duration {
 	switch {
 	case err != nil:
 		p.fail(at, `bad %s %q: a duration is written as in "30s", "1m30s" or "0s"`, key, s)
+		return nil
 	case d < 0:
 		p.fail(at, "bad %s %q: a duration cannot be negative", key, s)
+		return nil
 	}
 	return (*Duration)(&d)
 }
