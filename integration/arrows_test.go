@@ -66,8 +66,12 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/policy/internal/position": { // on which line what is written: pure
 		libs: []string{"github.com/pelletier/go-toml/v2"}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
+	"latchfs/lockmgr/policy/internal/reading": { // how values are written, and what is wrong with them: pure
+		ours: []string{"latchfs/lockmgr/policy/internal/position"}, libs: []string{"github.com/pelletier/go-toml/v2"},
+		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall"},
+	},
 	"latchfs/lockmgr/policy": {
-		ours: []string{"latchfs/lockmgr/policy/internal/glob", "latchfs/lockmgr/policy/internal/position"}, libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"},
+		ours: []string{"latchfs/lockmgr/policy/internal/glob", "latchfs/lockmgr/policy/internal/position", "latchfs/lockmgr/policy/internal/reading"}, libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"},
 	},
 	"latchfs/examples/policies": { // the presets, as text
 		not: []string{"io", "io/fs", "log", "net", "os", "syscall"},

@@ -75,24 +75,19 @@ func (m *aliasMatcher) name(path string) (string, bool) {
 
 // aliases reads the [[alias]] tables.
 func (p *parser) aliases(at position.Node, v any) []Alias {
-	list, ok := v.([]any)
-	if !ok {
-		p.fail(at, "an alias starts with [[alias]], in double brackets")
-		return nil
-	}
 	var aliases []Alias
 	lines := map[string]int{}
-	for i, v := range list {
+	for i, v := range p.Tables(at, keyAlias, v, "an alias") {
 		at := at.Item(i)
 		a := p.alias(at, v)
 		if a.Name != "" {
 			if first, taken := lines[a.Name]; taken {
-				p.fail(at.Key(keyName), "there is an alias %q already, in line %d", a.Name, first)
+				p.Fail(at.Key(keyName), "there is an alias %q already, in line %d", a.Name, first)
 			} else {
-				lines[a.Name] = p.at.Line(at.Key(keyName))
+				lines[a.Name] = p.Line(at.Key(keyName))
 			}
 		}
-		a.origin = fmt.Sprintf("%s:%d", p.file, p.at.Line(at))
+		a.origin = p.Where(at)
 		aliases = append(aliases, a)
 	}
 	return aliases
@@ -100,14 +95,13 @@ func (p *parser) aliases(at position.Node, v any) []Alias {
 
 func (p *parser) alias(at position.Node, v any) Alias {
 	var a Alias
-	table, ok := v.(map[string]any)
-	if !ok {
-		p.fail(at, "must be a table of %s", strings.Join(aliasKeys, ", "))
+	table := p.Table(at, v, aliasKeys)
+	if table == nil {
 		return a
 	}
 	for _, key := range aliasKeys {
 		if table[key] == nil {
-			p.fail(at, "the alias has no %s", key)
+			p.Fail(at, "the alias has no %s", key)
 		}
 	}
 	for key, v := range table {
@@ -116,9 +110,9 @@ func (p *parser) alias(at position.Node, v any) Alias {
 		case keyName:
 			a.Name = p.name(at, v)
 		case keyRoots:
-			a.Roots = p.strings(at, key, v, 1, checkRoot)
+			a.Roots = p.Strings(at, key, v, 1, checkRoot)
 		default:
-			p.unknown(at, key, aliasKeys)
+			p.Unknown(at, key, aliasKeys)
 		}
 	}
 	return a
@@ -129,10 +123,10 @@ func (p *parser) name(at position.Node, v any) string {
 	name, ok := v.(string)
 	switch {
 	case !ok:
-		p.fail(at, "name must be a string")
+		p.Fail(at, "name must be a string")
 		return ""
 	case !validName(name):
-		p.fail(at, "bad name %q: %s", name, nameRule)
+		p.Fail(at, "bad name %q: %s", name, nameRule)
 		return ""
 	}
 	return name

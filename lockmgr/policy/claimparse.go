@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"time"
 
 	"latchfs/lockmgr/policy/internal/glob"
 	"latchfs/lockmgr/policy/internal/position"
+	"latchfs/lockmgr/policy/internal/reading"
 )
 
 // The keys of [[claim]] that no other table has.
@@ -43,35 +43,29 @@ func claimLacks(format ClaimFormat) (keys []string, reason string) {
 
 // claimFiles reads the [[claim]] tables.
 func (p *parser) claimFiles(at position.Node, v any) []ClaimFile {
-	list, ok := v.([]any)
-	if !ok {
-		p.fail(at, "a claim starts with [[claim]], in double brackets")
-		return nil
-	}
 	var claims []ClaimFile
-	for i, v := range list {
+	for i, v := range p.Tables(at, keyClaim, v, "a claim") {
 		at := at.Item(i)
 		c := p.claimFile(at, v)
-		c.origin = fmt.Sprintf("%s:%d", p.file, p.at.Line(at))
+		c.origin = p.Where(at)
 		claims = append(claims, c)
 	}
 	return claims
 }
 
 func (p *parser) claimFile(at position.Node, v any) ClaimFile {
-	table, ok := v.(map[string]any)
-	if !ok {
-		p.fail(at, "must be a table of %s", strings.Join(claimKeys, ", "))
+	table := p.Table(at, v, claimKeys)
+	if table == nil {
 		return ClaimFile{}
 	}
 	for _, key := range []string{keyGlob, keyFormat, keyCovers} {
 		if table[key] == nil {
-			p.fail(at, "the claim has no %s", key)
+			p.Fail(at, "the claim has no %s", key)
 		}
 	}
 	var c ClaimFile
 	if v, ok := table[keyFormat]; ok { // first, for the defaults are the format's
-		c = factoryClaim(word(p, at.Key(keyFormat), keyFormat, v,
+		c = factoryClaim(reading.Word(p.Reader, at.Key(keyFormat), keyFormat, v,
 			BeadsClaim, ClawdbotClaim, LockV1Claim, OwnerDirClaim, FlockClaim))
 	}
 	for key, v := range table {
@@ -85,32 +79,24 @@ func (p *parser) claimKey(c *ClaimFile, at position.Node, key string, v any) {
 	switch key {
 	case keyFormat: // is read
 	case keyGlob:
-		c.Glob = p.strings(at, key, v, 1, glob.Check)
+		c.Glob = p.Strings(at, key, v, 1, glob.Check)
 	case keyCovers:
-		c.Covers = word(p, at, key, v, CoversFile, CoversDirectory, CoversName)
+		c.Covers = reading.Word(p.Reader, at, key, v, CoversFile, CoversDirectory, CoversName)
 	case keyRoot:
 		c.Root = p.directory(at, key, v)
 	case keyTree:
 		c.Tree = p.directory(at, key, v)
 	case keyTTL:
-		c.TTL = p.span(at, key, v)
+		c.TTL = p.Span(at, key, v)
 	case keyForeignTTL:
-		c.ForeignTTL = p.span(at, key, v)
+		c.ForeignTTL = p.Span(at, key, v)
 	case keyOnStale:
-		c.OnStale = word(p, at, key, v, RemoveStaleClaim, KeepStaleClaim)
+		c.OnStale = reading.Word(p.Reader, at, key, v, RemoveStaleClaim, KeepStaleClaim)
 	case keyMalformed:
-		c.Malformed = word(p, at, key, v, MalformedLocked, MalformedFree)
+		c.Malformed = reading.Word(p.Reader, at, key, v, MalformedLocked, MalformedFree)
 	default:
-		p.unknown(at, key, claimKeys)
+		p.Unknown(at, key, claimKeys)
 	}
-}
-
-// span reads a duration, 0 where it cannot be read.
-func (p *parser) span(at position.Node, key string, v any) time.Duration {
-	if d := p.duration(at, key, v); d != nil {
-		return time.Duration(*d)
-	}
-	return 0
 }
 
 // directory reads the path of a directory below the data root.
@@ -118,9 +104,9 @@ func (p *parser) directory(at position.Node, key string, v any) string {
 	dir, ok := v.(string)
 	switch {
 	case !ok:
-		p.fail(at, "%s must be the path of a directory below the mount", key)
+		p.Fail(at, "%s must be the path of a directory below the mount", key)
 	case !cleanDirectory(dir):
-		p.fail(at, `bad %s %q: must be the path of a directory below the mount, as in "locks"`, key, dir)
+		p.Fail(at, `bad %s %q: must be the path of a directory below the mount, as in "locks"`, key, dir)
 	}
 	return dir
 }
@@ -138,34 +124,25 @@ func (p *parser) checkClaim(c *ClaimFile, at position.Node, table map[string]any
 	lacks, reason := claimLacks(c.Format)
 	for _, key := range lacks {
 		if has(key) {
-			p.fail(at.Key(key), "a claim of the format %q has no %s: %s", c.Format, key, reason)
+			p.Fail(at.Key(key), "a claim of the format %q has no %s: %s", c.Format, key, reason)
 		}
 	}
 	switch {
 	case c.Format == FlockClaim && c.Covers != CoversFile && c.Covers != "":
-		p.fail(at.Key(keyCovers), "a claim of the format %q covers a %q", FlockClaim, CoversFile)
+		p.Fail(at.Key(keyCovers), "a claim of the format %q covers a %q", FlockClaim, CoversFile)
 	case has(keyRoot) && c.Covers != CoversFile && c.Covers != "":
-		p.fail(at.Key(keyRoot), "only a claim that covers a %q has a %s", CoversFile, keyRoot)
+		p.Fail(at.Key(keyRoot), "only a claim that covers a %q has a %s", CoversFile, keyRoot)
 	case has(keyTree) && !has(keyRoot):
-		p.fail(at.Key(keyTree), "%s is the directory that a %s mirrors, and there is none", keyTree, keyRoot)
+		p.Fail(at.Key(keyTree), "%s is the directory that a %s mirrors, and there is none", keyTree, keyRoot)
 	}
 	if c.Covers != CoversFile && c.Covers != CoversName {
 		return
 	}
 	for i, glob := range c.Glob {
 		if reason := c.checkGlob(glob); reason != "" {
-			p.fail(globNode(p, at, i), "bad glob %q: %s", glob, reason)
+			p.Fail(at.Key(keyGlob).Item(i), "bad glob %q: %s", glob, reason)
 		}
 	}
-}
-
-// globNode is the place of a glob: one that is no list has that of its key.
-func globNode(p *parser, at position.Node, i int) position.Node {
-	at = at.Key(keyGlob)
-	if item := at.Item(i); p.at[item] != 0 {
-		return item
-	}
-	return at
 }
 
 // checkGlob says why a glob cannot tell what its claim files stand for, or "".

@@ -16,17 +16,17 @@ const growNever = "never"
 func (p *parser) grow(at position.Node, v any) *Duration {
 	s, ok := v.(string)
 	if !ok {
-		p.fail(at, `%s must be a string with a unit, as in "2s" or "500ms", or %q`, keyGrow, growNever)
+		p.Fail(at, `%s must be a string with a unit, as in "2s" or "500ms", or %q`, keyGrow, growNever)
 		return nil
 	}
 	if s == growNever {
 		return new(Duration)
 	}
 	if _, err := time.ParseDuration(s); err != nil {
-		p.fail(at, `bad %s %q: must be a duration, as in "2s" or "500ms", or %q`, keyGrow, s, growNever)
+		p.Fail(at, `bad %s %q: must be a duration, as in "2s" or "500ms", or %q`, keyGrow, s, growNever)
 		return nil
 	}
-	return p.positive(at, keyGrow, v, `new output stays hidden for some time; "`+growNever+`" hides it until the close`)
+	return p.Positive(at, keyGrow, v, `new output stays hidden for some time; "`+growNever+`" hides it until the close`)
 }
 
 // growText is what parser.grow reads.

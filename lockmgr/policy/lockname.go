@@ -112,7 +112,7 @@ func (p *parser) lockKey(at position.Node, v any) Key {
 	const want = `must be "file", "directory" or "group:NAME"`
 	s, ok := v.(string)
 	if !ok {
-		p.fail(at, "key %s", want)
+		p.Fail(at, "key %s", want)
 		return ""
 	}
 	switch key := Key(s); key {
@@ -121,9 +121,9 @@ func (p *parser) lockKey(at position.Node, v any) Key {
 	default:
 		group, ok := key.Group()
 		if !ok {
-			p.fail(at, "bad key %q: %s", s, want)
+			p.Fail(at, "bad key %q: %s", s, want)
 		} else if !validName(group) {
-			p.fail(at, "bad key %q: %s", s, nameRule)
+			p.Fail(at, "bad key %q: %s", s, nameRule)
 		}
 		return key
 	}

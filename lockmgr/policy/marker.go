@@ -101,7 +101,7 @@ func checkMarker(marker string) string {
 // live reads live-if, if key is that.
 func (p *parser) live(r *Rule, at position.Node, key string, v any) bool {
 	if key == keyLiveIf {
-		r.LiveIf = p.strings(at, key, v, 0, checkMarker)
+		r.LiveIf = p.Strings(at, key, v, 0, checkMarker)
 		return true
 	}
 	return false

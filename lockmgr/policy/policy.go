@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/reading"
 )
 
 // Mode says how writes to a file are treated.
@@ -82,10 +83,7 @@ const (
 )
 
 // Duration is a time span that reads and prints as in time.ParseDuration.
-type Duration time.Duration
-
-// String returns the duration as time.Duration prints it.
-func (d Duration) String() string { return time.Duration(d).String() }
+type Duration = reading.Duration
 
 // Rule is one rule of a policy. A zero field is inherited from the defaults.
 type Rule struct {

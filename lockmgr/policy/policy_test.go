@@ -18,6 +18,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/reading"
 )
 
 // The transcripts under testdata say what is accepted, what is refused and how,
@@ -252,7 +253,7 @@ func TestTOMLReadsBack(t *testing.T) {
 				TTL: time.Second, OnStale: StealStale, Key: DirectoryKey, Rule: ruleDefaults, History: 3,
 				LostUpdate: Serialize, Insist: NeverObey, ClaimTTL: time.Second, Fade: time.Hour, Observers: []string{"**/x.py"}, Strangers: RefuseStrangers,
 				Validate: &Validation{Formats: []Format{JSON, YAML}, NonEmpty: true, MaxSize: 1 << 40, Command: []string{"/x"}, Timeout: time.Second, CommandUser: "judge"}},
-			history: Bounds{MaxBytes: 1025, MaxAge: time.Minute}, rejected: Bounds{MaxAge: 2 * day},
+			history: Bounds{MaxBytes: 1025, MaxAge: time.Minute}, rejected: Bounds{MaxAge: 2 * reading.Day},
 			alias: []Alias{
 				{Name: "app", Roots: []string{".", "a*", `\*"`, "é"}, origin: "a\nb"},
 				{Name: "b", Roots: []string{"b"}},

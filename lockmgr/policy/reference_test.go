@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pelletier/go-toml/v2"
+
+	"latchfs/lockmgr/policy/internal/reading"
 )
 
 const referenceFile = "../../docs/policy.md"
@@ -256,7 +258,7 @@ func (r *reference) builtin() string {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(&b, "[[%s]]\n", keyRule)
-		writeList(&b, keyGlob, rule.Glob)
+		reading.WriteList(&b, keyGlob, rule.Glob)
 		writeSettings(&b, rule)
 	}
 	b.WriteString("```")
@@ -267,7 +269,7 @@ func (r *reference) builtin() string {
 func literal(v any) string {
 	switch v := v.(type) {
 	case string:
-		return quote(v)
+		return reading.Quote(v)
 	case []any:
 		items := make([]string, len(v))
 		for i, item := range v {

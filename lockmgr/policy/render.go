@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
+
+	"latchfs/lockmgr/policy/internal/reading"
 )
 
 // TOML writes out the policy in force: every default, and every rule in the
@@ -15,7 +16,7 @@ func (p *Policy) TOML() []byte {
 	b.WriteString("# The policy in force. The first rule that matches a path decides;\n")
 	b.WriteString("# what it leaves unset comes from the defaults.\n")
 	fmt.Fprintf(&b, "%-10s = false # the built-in rules are written out below\n", keyBuiltin)
-	writeList(&b, keyActorEnv, p.actorEnv)
+	reading.WriteList(&b, keyActorEnv, p.actorEnv)
 
 	d := p.defaults
 	wait, ttl, claimTTL, fade := Duration(d.Wait), Duration(d.TTL), Duration(d.ClaimTTL), Duration(d.Fade)
@@ -38,9 +39,9 @@ func (p *Policy) TOML() []byte {
 	writeBounds(&b, keyRejected, p.rejected)
 
 	for _, a := range p.alias {
-		fmt.Fprintf(&b, "\n[[%s]] # %s\n", keyAlias, printable(a.origin))
-		fmt.Fprintf(&b, "%-10s = %s\n", keyName, quote(a.Name))
-		writeList(&b, keyRoots, a.Roots)
+		reading.WriteTable(&b, keyAlias, a.origin)
+		reading.WriteText(&b, keyName, a.Name)
+		reading.WriteList(&b, keyRoots, a.Roots)
 	}
 
 	for i := range p.claims {
@@ -48,8 +49,8 @@ func (p *Policy) TOML() []byte {
 	}
 
 	for _, r := range p.rules {
-		fmt.Fprintf(&b, "\n[[%s]] # %s\n", keyRule, printable(r.origin))
-		writeList(&b, keyGlob, r.Glob)
+		reading.WriteTable(&b, keyRule, r.origin)
+		reading.WriteList(&b, keyGlob, r.Glob)
 		writeSettings(&b, r)
 	}
 	return b.Bytes()
@@ -57,13 +58,9 @@ func (p *Policy) TOML() []byte {
 
 // writeClaim writes out a claim, with what it has from its format.
 func writeClaim(b *bytes.Buffer, c *ClaimFile) {
-	line := func(key, value string) {
-		if value != "" {
-			fmt.Fprintf(b, "%-10s = %s\n", key, quote(value))
-		}
-	}
-	fmt.Fprintf(b, "\n[[%s]] # %s\n", keyClaim, printable(c.origin))
-	writeList(b, keyGlob, c.Glob)
+	line := func(key, value string) { reading.WriteText(b, key, value) }
+	reading.WriteTable(b, keyClaim, c.origin)
+	reading.WriteList(b, keyGlob, c.Glob)
 	line(keyFormat, string(c.Format))
 	line(keyCovers, string(c.Covers))
 	line(keyRoot, c.Root)
@@ -82,14 +79,10 @@ func writeClaim(b *bytes.Buffer, c *ClaimFile) {
 
 // writeSettings writes the settings that a rule has of its own.
 func writeSettings(b *bytes.Buffer, r Rule) {
-	line := func(key, value string) {
-		if value != "" {
-			fmt.Fprintf(b, "%-10s = %s\n", key, quote(value))
-		}
-	}
+	line := func(key, value string) { reading.WriteText(b, key, value) }
 	line(keyMode, string(r.Mode))
 	if r.LiveIf != nil {
-		writeList(b, keyLiveIf, r.LiveIf)
+		reading.WriteList(b, keyLiveIf, r.LiveIf)
 	}
 	if r.Wait != nil {
 		line(keyWait, r.Wait.String())
@@ -114,20 +107,20 @@ func writeSettings(b *bytes.Buffer, r Rule) {
 		line(keyFade, r.Fade.String())
 	}
 	if r.Observers != nil {
-		writeList(b, keyObservers, r.Observers)
+		reading.WriteList(b, keyObservers, r.Observers)
 	}
 	line(keyStrangers, string(r.Strangers))
 	if r.History != nil {
 		fmt.Fprintf(b, "%-10s = %d\n", keyHistory, *r.History)
 	}
 	if r.Validate != nil {
-		writeList(b, keyValidate, r.Validate)
+		reading.WriteList(b, keyValidate, r.Validate)
 	}
 	if r.MaxSize != nil {
 		line(keyMaxSize, r.MaxSize.String())
 	}
 	if r.Command != nil {
-		writeList(b, keyCommand, r.Command)
+		reading.WriteList(b, keyCommand, r.Command)
 	}
 	if r.CommandTimeout != nil {
 		line(keyCommandTimeout, r.CommandTimeout.String())
@@ -137,8 +130,8 @@ func writeSettings(b *bytes.Buffer, r Rule) {
 
 func writeBounds(b *bytes.Buffer, store string, limits Bounds) {
 	fmt.Fprintf(b, "\n[%s]\n", store)
-	fmt.Fprintf(b, "%-10s = %s\n", keyMaxBytes, quote(Bytes(limits.MaxBytes).String()))
-	fmt.Fprintf(b, "%-10s = %s\n", keyMaxAge, quote(ageText(limits.MaxAge)))
+	reading.WriteText(b, keyMaxBytes, Bytes(limits.MaxBytes).String())
+	reading.WriteText(b, keyMaxAge, reading.AgeText(limits.MaxAge))
 }
 
 // orNone is a list that is written out although it is empty: the default is not.
@@ -147,45 +140,4 @@ func orNone(list []string) []string {
 		return []string{}
 	}
 	return list
-}
-
-func writeList(b *bytes.Buffer, key string, list []string) {
-	quoted := make([]string, len(list))
-	for i, s := range list {
-		quoted[i] = quote(s)
-	}
-	text := strings.Join(quoted, ", ")
-	if len(text) > 60 {
-		text = "\n    " + strings.Join(quoted, ",\n    ") + ",\n"
-	}
-	fmt.Fprintf(b, "%-10s = [%s]\n", key, text)
-}
-
-// quote writes a TOML basic string.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case c < ' ' || c == 0x7f:
-			fmt.Fprintf(&b, `\u%04X`, c)
-		default:
-			b.WriteRune(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
-
-// printable is what may stand in a comment.
-func printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
-			return '?'
-		}
-		return c
-	}, s)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"latchfs/lockmgr/policy/internal/position"
+	"latchfs/lockmgr/policy/internal/reading"
 )
 
 // LostUpdate says what becomes of a change that is based on a version of a file
@@ -101,17 +102,17 @@ func (p *Policy) LongestFade() time.Duration {
 func (p *parser) updates(r *Rule, at position.Node, key string, v any) bool {
 	switch key {
 	case keyLostUpdate:
-		r.LostUpdate = word(p, at, key, v, RefuseLost, StrictLost, WarnLost, Serialize, Adaptive, Merge, IgnoreLost)
+		r.LostUpdate = reading.Word(p.Reader, at, key, v, RefuseLost, StrictLost, WarnLost, Serialize, Adaptive, Merge, IgnoreLost)
 	case keyInsist:
-		r.Insist = word(p, at, key, v, ObeyInsisting, NeverObey)
+		r.Insist = reading.Word(p.Reader, at, key, v, ObeyInsisting, NeverObey)
 	case keyClaimTTL:
-		r.ClaimTTL = p.positive(at, key, v, "a claim needs some time")
+		r.ClaimTTL = p.Positive(at, key, v, "a claim needs some time")
 	case keyFade:
-		r.Fade = p.positive(at, key, v, "what was read must count for some time")
+		r.Fade = p.Positive(at, key, v, "what was read must count for some time")
 	case keyObservers:
-		r.Observers = p.strings(at, key, v, 0, checkObserver)
+		r.Observers = p.Strings(at, key, v, 0, checkObserver)
 	case keyStrangers:
-		r.Strangers = word(p, at, key, v, IgnoreStrangers, OneStranger, RefuseStrangers)
+		r.Strangers = reading.Word(p.Reader, at, key, v, IgnoreStrangers, OneStranger, RefuseStrangers)
 	default:
 		return false
 	}
@@ -121,7 +122,7 @@ func (p *parser) updates(r *Rule, at position.Node, key string, v any) bool {
 // checkObserver says what is wrong with the glob of an observer, or "". One with
 // a '/' that is neither absolute nor begins with a "**" could match nothing.
 func checkObserver(glob string) string {
-	bad := func(reason string) string { return "bad observer " + quote(glob) + ": " + reason }
+	bad := func(reason string) string { return "bad observer " + reading.Quote(glob) + ": " + reason }
 	switch {
 	case glob == "":
 		return bad("must name a program")

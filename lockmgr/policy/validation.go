@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr/policy/internal/position"
+	"latchfs/lockmgr/policy/internal/reading"
 )
 
 // Format is a syntax that a file's content must have.
@@ -109,55 +110,7 @@ func (v *Validation) String() string {
 }
 
 // Bytes is a size that reads and prints as in "10MiB".
-type Bytes int64
-
-var byteUnits = []struct {
-	name string
-	size Bytes
-}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
-
-// String writes b with the largest unit that leaves no fraction.
-func (b Bytes) String() string {
-	for _, u := range byteUnits {
-		if b >= u.size && b%u.size == 0 {
-			return strconv.FormatInt(int64(b/u.size), 10) + u.name
-		}
-	}
-	return strconv.FormatInt(int64(b), 10) + "B"
-}
-
-// parseBytes reads a size as String writes it, in whole units.
-func parseBytes(s string) (Bytes, bool) {
-	for _, u := range byteUnits {
-		digits, ok := strings.CutSuffix(s, u.name)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
-		if err != nil || n < 0 || Bytes(n) > (1<<63-1)/u.size {
-			return 0, false
-		}
-		return Bytes(n) * u.size, true
-	}
-	return 0, false
-}
-
-func (p *parser) bytes(at position.Node, key string, v any) *Bytes {
-	if n, ok := v.(int64); ok && n >= 0 {
-		b := Bytes(n)
-		return &b
-	}
-	s, ok := v.(string)
-	if !ok {
-		p.fail(at, `%s must be a number of bytes, or a string with a unit, as in "10MiB"`, key)
-		return nil
-	}
-	b, ok := parseBytes(s)
-	if !ok {
-		p.fail(at, `bad %s %q: a size is written as in "512B", "64KiB", "10MiB", "1GiB" or "1TiB"`, key, s)
-	}
-	return &b
-}
+type Bytes = reading.Bytes
 
 func checkValidator(name string) string {
 	known := []string{string(JSON), string(JSONL), string(TOML), string(YAML), nonEmpty}
@@ -192,9 +145,9 @@ func (p *parser) commandUser(at position.Node, v any) string {
 	}
 	switch {
 	case !ok || user == "" || strings.ContainsAny(user, ":\x00\n"):
-		p.fail(at, "%s must be the name or the number of a user", keyCommandUser)
+		p.Fail(at, "%s must be the name or the number of a user", keyCommandUser)
 	case user == "root" || strings.Trim(user, "0") == "":
-		p.fail(at, "bad %s %q: a command cannot run as root", keyCommandUser, user)
+		p.Fail(at, "bad %s %q: a command cannot run as root", keyCommandUser, user)
 	}
 	return user
 }
@@ -202,14 +155,14 @@ func (p *parser) commandUser(at position.Node, v any) string {
 // command reads a program with its arguments. It has no shell, so the program is
 // one word, and an absolute path: the daemon's PATH is nobody's business.
 func (p *parser) command(at position.Node, v any) []string {
-	words := p.strings(at, keyCommand, v, 0, func(s string) string {
+	words := p.Strings(at, keyCommand, v, 0, func(s string) string {
 		if strings.ContainsRune(s, 0) {
 			return keyCommand + " holds a zero byte"
 		}
 		return ""
 	})
 	if len(words) > 0 && !strings.HasPrefix(words[0], "/") {
-		p.fail(at, "bad %s %q: the program must be given with its absolute path, and each argument as a string of its own", keyCommand, words[0])
+		p.Fail(at, "bad %s %q: the program must be given with its absolute path, and each argument as a string of its own", keyCommand, words[0])
 	}
 	return words
 }
