@@ -63,6 +63,9 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/policy/internal/glob": { // which paths a glob matches: pure
 		libs: []string{"github.com/bmatcuk/doublestar/v4"}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
+	"latchfs/lockmgr/policy/internal/naming": { // which names there may be: pure
+		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
 	"latchfs/lockmgr/policy/internal/position": { // on which line what is written: pure
 		libs: []string{"github.com/pelletier/go-toml/v2"}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
@@ -71,7 +74,7 @@ var rooms = map[string]room{
 		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall"},
 	},
 	"latchfs/lockmgr/policy": {
-		ours: []string{"latchfs/lockmgr/policy/internal/glob", "latchfs/lockmgr/policy/internal/position", "latchfs/lockmgr/policy/internal/reading"}, libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"},
+		ours: []string{"latchfs/lockmgr/policy/internal/glob", "latchfs/lockmgr/policy/internal/naming", "latchfs/lockmgr/policy/internal/position", "latchfs/lockmgr/policy/internal/reading"}, libs: []string{"github.com/bmatcuk/doublestar/v4", "github.com/pelletier/go-toml/v2"},
 	},
 	"latchfs/examples/policies": { // the presets, as text
 		not: []string{"io", "io/fs", "log", "net", "os", "syscall"},

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/naming"
 	"latchfs/lockmgr/policy/internal/position"
 )
 
@@ -51,7 +52,7 @@ func dataRoot(root string) string {
 // innermost returns the longest of path and the directories above it that is a
 // root.
 func (m *aliasMatcher) innermost(path string) (root string, ok bool) {
-	for dir := path; ; dir = dirName(dir) {
+	for dir := path; ; dir = naming.Dir(dir) {
 		for i := range m.roots {
 			if m.roots[i].Match(dir, "") {
 				return dir, true
@@ -125,8 +126,8 @@ func (p *parser) name(at position.Node, v any) string {
 	case !ok:
 		p.Fail(at, "name must be a string")
 		return ""
-	case !validName(name):
-		p.Fail(at, "bad name %q: %s", name, nameRule)
+	case !naming.Valid(name):
+		p.Fail(at, "bad name %q: %s", name, naming.Rule)
 		return ""
 	}
 	return name

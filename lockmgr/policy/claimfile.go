@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/naming"
 )
 
 // ClaimFormat says how programs write a claim file, and so what the mount reads in
@@ -147,7 +148,7 @@ func (t ClaimTarget) String() string {
 func (c *ClaimFile) Target(path string) (ClaimTarget, error) {
 	t := ClaimTarget{Covers: c.Covers}
 	if c.Covers == CoversDirectory {
-		t.Path = dirName(path)
+		t.Path = naming.Dir(path)
 		return t, nil
 	}
 	base := glob.Base(path)
@@ -157,8 +158,8 @@ func (c *ClaimFile) Target(path string) (ClaimTarget, error) {
 	}
 	if c.Covers == CoversName {
 		t.Name = base[:dot]
-		if !validName(t.Name) {
-			return t, fmt.Errorf("bad name %q: %s", t.Name, nameRule)
+		if !naming.Valid(t.Name) {
+			return t, fmt.Errorf("bad name %q: %s", t.Name, naming.Rule)
 		}
 		return t, nil
 	}
@@ -168,17 +169,9 @@ func (c *ClaimFile) Target(path string) (ClaimTarget, error) {
 		if !below {
 			return t, fmt.Errorf("it does not lie below %s", c.Root)
 		}
-		t.Path = joinPath(c.Tree, rest)
+		t.Path = naming.Join(c.Tree, rest)
 	}
 	return t, nil
-}
-
-// joinPath puts a path below a directory; "" is the data root.
-func joinPath(dir, rest string) string {
-	if dir == "" {
-		return rest
-	}
-	return dir + "/" + rest
 }
 
 // claimMatcher is one glob of a claim, prepared.
@@ -209,7 +202,7 @@ func (p *Policy) ClaimRecord(path string) (dir string, c *ClaimFile) {
 	if !p.hasOwnerDirs {
 		return "", nil
 	}
-	dir = dirName(path)
+	dir = naming.Dir(path)
 	if c = p.ClaimFile(dir); c == nil || c.Format != OwnerDirClaim {
 		return "", nil
 	}

@@ -2,10 +2,10 @@ package policy
 
 import (
 	"fmt"
-	"path"
 	"strings"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/naming"
 	"latchfs/lockmgr/policy/internal/position"
 	"latchfs/lockmgr/policy/internal/reading"
 )
@@ -105,17 +105,10 @@ func (p *parser) directory(at position.Node, key string, v any) string {
 	switch {
 	case !ok:
 		p.Fail(at, "%s must be the path of a directory below the mount", key)
-	case !cleanDirectory(dir):
+	case !naming.IsDirectory(dir):
 		p.Fail(at, `bad %s %q: must be the path of a directory below the mount, as in "locks"`, key, dir)
 	}
 	return dir
-}
-
-// cleanDirectory reports whether dir is a path as the kernel gives them, below the
-// data root and not that itself.
-func cleanDirectory(dir string) bool {
-	return dir != "" && dir != "." && dir != ".." && !strings.HasPrefix(dir, "/") && !strings.HasPrefix(dir, "../") &&
-		!strings.ContainsRune(dir, 0) && path.Clean(dir) == dir
 }
 
 // checkClaim says what does not go together in a claim.
@@ -155,7 +148,7 @@ func (c *ClaimFile) checkGlob(pattern string) string {
 		return fmt.Sprintf("what a claim file covers is its name without the extension, so that the glob ends in one, as in %q", "*.lock")
 	case dot == 0:
 		return "nothing is left of the name without its extension"
-	case cleanDirectory(c.Root) && !c.belowRoot(strings.TrimPrefix(pattern, "/")):
+	case naming.IsDirectory(c.Root) && !c.belowRoot(strings.TrimPrefix(pattern, "/")):
 		return fmt.Sprintf("claim files that mirror a tree lie below its %s, as in %q", keyRoot, c.Root+"/**/*."+extension)
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"latchfs/lockmgr/policy/internal/glob"
+	"latchfs/lockmgr/policy/internal/naming"
 )
 
 // Preset is a policy that comes with the program, for the whole mount or for a part
@@ -126,7 +127,7 @@ func distinct(list []string) []string {
 // a subtree is not the path of a directory below the mount.
 func CheckPresets(presets []Preset) error {
 	for i, p := range presets {
-		if p.Subtree != "" && !cleanDirectory(p.Subtree) {
+		if p.Subtree != "" && !naming.IsDirectory(p.Subtree) {
 			return fmt.Errorf("preset %s: %q is not the path of a directory below the mount", p, p.Subtree)
 		}
 		for _, q := range presets[:i] {
@@ -191,7 +192,7 @@ func (w *written) below(dir string, builtin *bool) written {
 	}
 	for _, r := range append(slices.Clone(rules), Rule{Glob: []string{"/**"}, origin: w.defaultsFrom}) {
 		r = r.orElse(w.defaults)
-		r.Glob = globsBelow(dir, r.Glob)
+		r.Glob = glob.Below(dir, r.Glob)
 		if group, ok := r.Key.Group(); ok {
 			r.Key = Key(groupKey + nameBelow(dir, group))
 		}
@@ -201,7 +202,7 @@ func (w *written) below(dir string, builtin *bool) written {
 		a.Name = nameBelow(dir, a.Name)
 		roots := make([]string, len(a.Roots))
 		for i, root := range a.Roots {
-			roots[i] = joinPath(glob.Escape(dir), strings.TrimPrefix(root, "/"))
+			roots[i] = naming.Join(glob.Escape(dir), strings.TrimPrefix(root, "/"))
 			if root == "." {
 				roots[i] = glob.Escape(dir)
 			}
@@ -210,26 +211,14 @@ func (w *written) below(dir string, builtin *bool) written {
 		part.alias = append(part.alias, a)
 	}
 	for _, c := range w.claims {
-		c.Glob = globsBelow(dir, c.Glob)
+		c.Glob = glob.Below(dir, c.Glob)
 		if c.Root != "" {
-			c.Root = joinPath(dir, c.Root)
-			c.Tree = strings.TrimSuffix(joinPath(dir, c.Tree), "/")
+			c.Root = naming.Join(dir, c.Root)
+			c.Tree = strings.TrimSuffix(naming.Join(dir, c.Tree), "/")
 		}
 		part.claims = append(part.claims, c)
 	}
 	return part
-}
-
-// globsBelow makes globs match below a directory what they match in the data root.
-func globsBelow(dir string, globs []string) []string {
-	out := make([]string, len(globs))
-	for i, pattern := range globs {
-		if !strings.Contains(pattern, "/") {
-			pattern = "**/" + pattern // at any depth
-		}
-		out[i] = joinPath(glob.Escape(dir), strings.TrimPrefix(pattern, "/"))
-	}
-	return out
 }
 
 // nameBelow is a name that only the alias or group of that name in that directory has. A
@@ -238,7 +227,7 @@ func nameBelow(dir, name string) string {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(dir + "\x00" + name)) // never fails
 	suffix := fmt.Sprintf("-%016x", sum.Sum64())
-	return name[:min(len(name), maxName-len(suffix))] + suffix
+	return name[:min(len(name), naming.MaxLen-len(suffix))] + suffix
 }
 
 // orElse takes from d what the rule leaves unset.

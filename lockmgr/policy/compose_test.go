@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"latchfs/lockmgr/policy/internal/naming"
 )
 
 // examplePresets reads the examples, each as a preset for the whole mount.
@@ -162,12 +164,12 @@ func TestOrElseIsComplete(t *testing.T) {
 
 // A name for a part is one that a policy may have, and not that of another part.
 func TestNameBelow(t *testing.T) {
-	long := strings.Repeat("a", maxName)
+	long := strings.Repeat("a", naming.MaxLen)
 	seen := map[string]bool{}
 	for _, dir := range []string{"a", "a/b", "é"} {
 		for _, name := range []string{"x", "x-1", long, long[1:] + "b"} {
 			below := nameBelow(dir, name)
-			if !validName(below) || seen[below] {
+			if !naming.Valid(below) || seen[below] {
 				t.Errorf("%s below %s is %q", name, dir, below)
 			}
 			seen[below] = true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"latchfs/lockmgr/policy/internal/naming"
 	"latchfs/lockmgr/policy/internal/position"
 )
 
@@ -80,31 +81,10 @@ func directoryOf(name string) string {
 	if name == "" {
 		return ""
 	}
-	if dir := dirName(name); dir != "" {
+	if dir := naming.Dir(name); dir != "" {
 		return dir
 	}
 	return "//root"
-}
-
-// dirName is a path without its last component, "" for what is in the root.
-func dirName(path string) string {
-	return path[:max(strings.LastIndexByte(path, '/'), 0)]
-}
-
-// maxName is the length of the longest name, in bytes (SEED T2).
-const maxName = 128
-
-// nameRule says what validName accepts.
-const nameRule = "a name is 1 to 128 of a-z, 0-9, '-' and '_', without '-' or '_' at either end"
-
-// validName reports whether a group or an alias may have this name (SEED T2).
-func validName(name string) bool {
-	for _, c := range []byte(name) {
-		if !lower(c) && !digit(c) && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return 1 <= len(name) && len(name) <= maxName && strings.Trim(name, "-_") == name
 }
 
 // lockKey reads a key.
@@ -122,8 +102,8 @@ func (p *parser) lockKey(at position.Node, v any) Key {
 		group, ok := key.Group()
 		if !ok {
 			p.Fail(at, "bad key %q: %s", s, want)
-		} else if !validName(group) {
-			p.Fail(at, "bad key %q: %s", s, nameRule)
+		} else if !naming.Valid(group) {
+			p.Fail(at, "bad key %q: %s", s, naming.Rule)
 		}
 		return key
 	}

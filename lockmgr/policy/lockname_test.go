@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -82,22 +81,6 @@ func TestGroup(t *testing.T) {
 		if got, ok := key.Group(); ok != (want != "") || ok && got != want {
 			t.Errorf("%q is group %q, %t; want %q", key, got, ok, want)
 		}
-	}
-}
-
-func TestValidName(t *testing.T) {
-	long := strings.Repeat("x", maxName)
-	for name, want := range map[string]bool{
-		"a": true, "0": true, "a-b_c-0": true, long: true,
-		"": false, long + "x": false, "A": false, "a b": false, "a/b": false, "é": false, "a\n": false,
-		"-": false, "-a": false, "a-": false, "_a": false, "a_": false, ".": false,
-	} {
-		if got := validName(name); got != want {
-			t.Errorf("%q: %t, want %t", name, got, want)
-		}
-	}
-	if !strings.Contains(nameRule, fmt.Sprintf("1 to %d of", maxName)) {
-		t.Errorf("the rule is told as %q", nameRule)
 	}
 }
 

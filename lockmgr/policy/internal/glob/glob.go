@@ -133,3 +133,16 @@ func Escape(path string) string {
 	}
 	return b.String()
 }
+
+// Below returns globs that match below a directory what these match below the root. The
+// directory is not the root itself.
+func Below(dir string, globs []string) []string {
+	out := make([]string, len(globs))
+	for i, pattern := range globs {
+		if !strings.Contains(pattern, "/") {
+			pattern = "**/" + pattern // at any depth
+		}
+		out[i] = Escape(dir) + "/" + strings.TrimPrefix(pattern, "/")
+	}
+	return out
+}

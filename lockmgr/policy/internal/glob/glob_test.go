@@ -37,6 +37,26 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A glob for a part matches below its directory what it matches below the root, and nothing
+// elsewhere.
+func TestBelow(t *testing.T) {
+	const dir = "re[po/{x}"
+	paths := []string{"a", "x.db", "a/x.db", "a/b/x.db", "a/.git/b", "b", ".git"}
+	globs := []string{"*.db", "/*.db", "a/*.db", "**/.git/**", "a", "/a", "**", "/**"}
+	for i, g := range Below(dir, globs) {
+		alone, below := New(globs[i]), New(g)
+		for _, path := range paths {
+			want := alone.Match(path, Base(path))
+			if got := below.Match(dir+"/"+path, Base(path)); got != want {
+				t.Errorf("%q matches %q below a directory: %t, want %t", g, path, got, want)
+			}
+			if below.Match(path, Base(path)) || below.Match("d/"+dir+"/"+path, Base(path)) {
+				t.Errorf("%q matches %q elsewhere", g, path)
+			}
+		}
+	}
+}
+
 // What is escaped stands for itself only.
 func FuzzEscape(f *testing.F) {
 	for _, seed := range []string{"a", "*.db", "[a]", "{a,b}", `a\b`, "a/b?"} {
