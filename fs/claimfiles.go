@@ -14,7 +14,7 @@ import (
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // Claim files are lock files that programs write by a convention of their own, and that
@@ -26,12 +26,12 @@ import (
 // begins, and there is nothing to wait for at the commit.
 
 // claimRule is the policy's rule for the claim file at a path, nil if it is none.
-func (f *FS) claimRule(path string) *policy.ClaimFile {
+func (f *FS) claimRule(path string) *lockfile.Convention {
 	if !f.policy.HasClaimFiles() {
 		return nil
 	}
 	rule := f.policy.ClaimFile(path)
-	if rule == nil || rule.Format == policy.FlockClaim {
+	if rule == nil || rule.Format == lockfile.Flock {
 		return nil
 	}
 	return rule
@@ -40,7 +40,7 @@ func (f *FS) claimRule(path string) *policy.ClaimFile {
 // claimPlace is the claim file that a change of a name in dir is about: that name or, of
 // what is in a directory that is a claim, the directory. Where a claim stands already the
 // rule may be nil: a directory above has got another name since.
-func (f *FS) claimPlace(dir *inode, name string) (at *inode, of string, rule *policy.ClaimFile, ok bool) {
+func (f *FS) claimPlace(dir *inode, name string) (at *inode, of string, rule *lockfile.Convention, ok bool) {
 	if !f.policy.HasClaimFiles() {
 		return nil, "", nil, false
 	}
@@ -51,30 +51,30 @@ func (f *FS) claimPlace(dir *inode, name string) (at *inode, of string, rule *po
 	if up == nil {
 		return nil, "", nil, false
 	}
-	if rule := f.claimRule(f.path(up, dirName)); rule != nil && rule.Format == policy.OwnerDirClaim {
+	if rule := f.claimRule(f.path(up, dirName)); rule != nil && rule.Format == lockfile.OwnerDir {
 		return up, dirName, rule, true
 	}
 	return nil, "", nil, false
 }
 
 // claimTarget is what the lock of a claim file is on: the file, and what it stands for.
-func claimTarget(rule *policy.ClaimFile, file string) (lockkey.Target, error) {
+func claimTarget(rule *lockfile.Convention, file string) (lockkey.Target, error) {
 	t, err := rule.Target(file)
 	if err != nil {
 		return lockkey.Target{}, err
 	}
 	var target lockkey.Target
-	if rule.Format == policy.OwnerDirClaim {
+	if rule.Format == lockfile.OwnerDir {
 		target.Trees = []string{file}
 	} else {
 		target.Paths = []string{file}
 	}
 	switch t.Covers {
-	case policy.CoversDirectory:
+	case lockfile.CoversDirectory:
 		target.Trees = append([]string{t.Path}, target.Trees...)
-	case policy.CoversFile:
+	case lockfile.CoversFile:
 		target.Paths = append([]string{t.Path}, target.Paths...)
-	case policy.CoversName:
+	case lockfile.CoversName:
 		target.Names = []string{t.Name}
 	}
 	return target, nil
@@ -161,7 +161,7 @@ func (f *FS) endIfGone(dir *inode, name string) {
 }
 
 // fileClaim tells what a claim file holds now. FS.paths is held, and the lock of the name.
-func (f *FS) fileClaim(by *caller, dir *inode, name string, rule *policy.ClaimFile) {
+func (f *FS) fileClaim(by *caller, dir *inode, name string, rule *lockfile.Convention) {
 	file := f.path(dir, name)
 	fl := &filed.Filing{Rule: rule, By: by, Chain: by.claimants()}
 	var err error
@@ -205,7 +205,7 @@ func (c *caller) claimants() []filed.Member {
 // another claim's.
 func (f *FS) mayFile(c *caller, dir *inode, name string, open func() (int, error)) (unix.Errno, string) {
 	rule := f.claimRule(f.path(dir, name))
-	if rule == nil || rule.Format == policy.OwnerDirClaim || f.filed.Count() == 0 {
+	if rule == nil || rule.Format == lockfile.OwnerDir || f.filed.Count() == 0 {
 		return 0, ""
 	}
 	fd, err := open()
@@ -254,7 +254,7 @@ func (f *FS) mayFileName(c *caller, op string, p place, k *candidate) unix.Errno
 // madeDir tells of a directory that was made or has got another name.
 func (f *FS) madeDir(c *caller, dir *inode, name string) {
 	rule := f.claimRule(f.path(dir, name))
-	if rule == nil || rule.Format != policy.OwnerDirClaim {
+	if rule == nil || rule.Format != lockfile.OwnerDir {
 		return
 	}
 	f.paths.RLock()
@@ -340,7 +340,7 @@ func (f *FS) standsForKey(is *standing) (lockmgr.Key, bool) {
 		path = f.path(is.parent, is.name)
 	}
 	rule := f.policy.ClaimFile(path)
-	if rule == nil || rule.Format != policy.FlockClaim {
+	if rule == nil || rule.Format != lockfile.Flock {
 		return "", false
 	}
 	t, err := rule.Target(path)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/claimfile"
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // This file reads claim files, and directories that are claims.
@@ -22,9 +22,9 @@ const (
 )
 
 // readClaimFile reads a claim file, or a directory that is one, and when it was written.
-func readClaimFile(dirfd int, name string, rule *policy.ClaimFile) (c claimfile.Content, made time.Time, err error) {
+func readClaimFile(dirfd int, name string, rule *lockfile.Convention) (c claimfile.Content, made time.Time, err error) {
 	var st unix.Stat_t
-	if rule.Format != policy.OwnerDirClaim {
+	if rule.Format != lockfile.OwnerDir {
 		c.Data, err = readSmall(dirfd, name, &st)
 		return c, time.Unix(st.Ctim.Unix()), err
 	}

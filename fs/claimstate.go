@@ -13,7 +13,7 @@ import (
 	"latchfs/fs/filed"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // This file brings claims over a restart, and removes the files of stale ones.
@@ -129,7 +129,7 @@ func (f *FS) restoreDir(up int, d *dentry, at string, chains map[string][]filed.
 }
 
 // restoreClaim enters one claim file. The claim is its owner's.
-func (f *FS) restoreClaim(dirfd int, d *dentry, at string, rule *policy.ClaimFile, chain []filed.Member) {
+func (f *FS) restoreClaim(dirfd int, d *dentry, at string, rule *lockfile.Convention, chain []filed.Member) {
 	var st unix.Stat_t
 	if unix.Fstatat(dirfd, d.Name(), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return

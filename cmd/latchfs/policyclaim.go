@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/printable"
 	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // noteClaims says which of the paths are claim files, and what they stand for.
@@ -32,8 +33,8 @@ func noteClaims(cmd *cobra.Command, p *policy.Policy, paths []string) {
 }
 
 // claimTerms says when a claim is stale, and what becomes of it then.
-func claimTerms(c *policy.ClaimFile) string {
-	if c.Format == policy.FlockClaim {
+func claimTerms(c *lockfile.Convention) string {
+	if c.Format == lockfile.Flock {
 		return ""
 	}
 	never := func(seconds fmt.Stringer) string {
@@ -56,12 +57,12 @@ func claimJSON(p *policy.Policy, rel string) any {
 	switch {
 	case err != nil:
 		claim["error"] = err.Error()
-	case c.Covers == policy.CoversName:
+	case c.Covers == lockfile.CoversName:
 		claim["name"] = target.Name
 	default:
 		claim["path"] = target.Path
 	}
-	if c.Format != policy.FlockClaim {
+	if c.Format != lockfile.Flock {
 		claim["ttl_seconds"], claim["foreign_ttl_seconds"] = c.TTL.Seconds(), c.ForeignTTL.Seconds()
 		claim["on_stale"], claim["malformed"] = c.OnStale, c.Malformed
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // Look is what a judgement needs to know beside the record.
@@ -51,14 +51,14 @@ func (v Verdict) StaleSince() time.Time {
 }
 
 // Judge tells whether a claim is stale. A record of nil is a malformed one.
-func Judge(rule *policy.ClaimFile, r *Record, l *Look) Verdict {
+func Judge(rule *lockfile.Convention, r *Record, l *Look) Verdict {
 	if r == nil {
 		return judgeMalformed(rule, l)
 	}
 	switch rule.Format {
-	case policy.BeadsClaim: // B3: proof that the process is dead, or nothing
+	case lockfile.Beads: // B3: proof that the process is dead, or nothing
 		return judgeProcess(r, l)
-	case policy.ClawdbotClaim: // W5
+	case lockfile.Clawdbot: // W5
 		if v := judgeProcess(r, l); v.Stale {
 			return v
 		}
@@ -74,7 +74,7 @@ func Judge(rule *policy.ClaimFile, r *Record, l *Look) Verdict {
 			v.Reason = "lock is " + tenths(v.Age) + " old (>" + seconds(limit) + ")"
 		}
 		return v
-	case policy.LockV1Claim: // T7, T13
+	case lockfile.LockV1: // T7, T13
 		limit := rule.TTL
 		if r.TTL > 0 {
 			limit = r.TTL
@@ -84,9 +84,9 @@ func Judge(rule *policy.ClaimFile, r *Record, l *Look) Verdict {
 			v.Reason = "no heartbeat for " + whole(v.Age) + " (ttl " + seconds(limit) + ")"
 		}
 		return v
-	case policy.OwnerDirClaim:
+	case lockfile.OwnerDir:
 		return judgeOwnerDir(rule, r, l)
-	case policy.FlockClaim:
+	case lockfile.Flock:
 	}
 	return Verdict{}
 }
@@ -100,7 +100,7 @@ func judgeProcess(r *Record, l *Look) Verdict {
 }
 
 // judgeOwnerDir goes by the session that made the directory (M5, M6).
-func judgeOwnerDir(rule *policy.ClaimFile, r *Record, l *Look) Verdict {
+func judgeOwnerDir(rule *lockfile.Convention, r *Record, l *Look) Verdict {
 	if l.beforeBoot() {
 		return Verdict{Stale: true, Reason: "lock was made before the last boot"}
 	}
@@ -115,21 +115,21 @@ func judgeOwnerDir(rule *policy.ClaimFile, r *Record, l *Look) Verdict {
 }
 
 // judgeMalformed goes by the rule, for there is no record.
-func judgeMalformed(rule *policy.ClaimFile, l *Look) Verdict {
+func judgeMalformed(rule *lockfile.Convention, l *Look) Verdict {
 	const reason = "lock file is malformed"
 	switch {
-	case rule.Format == policy.BeadsClaim, rule.Format == policy.FlockClaim: // B2: fail safe
+	case rule.Format == lockfile.Beads, rule.Format == lockfile.Flock: // B2: fail safe
 		return Verdict{}
-	case rule.Format == policy.OwnerDirClaim && l.beforeBoot():
+	case rule.Format == lockfile.OwnerDir && l.beforeBoot():
 		return Verdict{Stale: true, Reason: "lock was made before the last boot"}
-	case rule.Format == policy.OwnerDirClaim && l.Gone && rule.Malformed == policy.MalformedLocked:
+	case rule.Format == lockfile.OwnerDir && l.Gone && rule.Malformed == lockfile.MalformedLocked:
 		// Killed between mkdir and the owner: the session has ended all the same (M6).
 		v := l.age(latest(l.past(time.Time{}), l.Progress), rule.TTL)
 		if v.Stale {
 			v.Reason = reason + ", and its session has ended, " + whole(v.Age) + " ago (>" + seconds(rule.TTL) + ")"
 		}
 		return v
-	case rule.Malformed != policy.MalformedFree:
+	case rule.Malformed != lockfile.MalformedFree:
 		return Verdict{}
 	case l.Gone:
 		return Verdict{Stale: true, Reason: reason}

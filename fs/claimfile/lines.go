@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // maxShown is how many bytes of a text stand in a line.
@@ -14,27 +14,27 @@ const maxShown = 200
 // LogLine is the line that a system writes about a claim: that it is removed, if the
 // verdict is that it is stale, or else that it is heeded. A record of nil is a malformed
 // one; MalformedLine says more about one that is heeded.
-func LogLine(format policy.ClaimFormat, r *Record, v Verdict) string {
+func LogLine(format lockfile.Format, r *Record, v Verdict) string {
 	if r == nil {
 		r = &Record{Holder: "unknown", Name: "unknown"}
 	}
 	who := clean(r.Holder)
 	switch {
-	case format == policy.BeadsClaim && v.Stale: // B4
+	case format == lockfile.Beads && v.Stale: // B4
 		return "Removed stale lock (" + who + "), proceeding with sync"
-	case format == policy.BeadsClaim:
+	case format == lockfile.Beads:
 		return "Skipping database (locked by " + who + ")"
-	case format == policy.ClawdbotClaim && v.Stale: // W5
+	case format == lockfile.Clawdbot && v.Stale: // W5
 		return "Breaking stale lock: " + v.Reason
-	case format == policy.ClawdbotClaim:
+	case format == lockfile.Clawdbot:
 		line := "Held by session '" + who + "'"
 		if r.Operation != "" {
 			line += " for operation '" + clean(r.Operation) + "'"
 		}
 		return line
-	case format == policy.LockV1Claim && v.Stale:
+	case format == lockfile.LockV1 && v.Stale:
 		return "Stale lock " + clean(r.Name) + " of request " + who + " removed: " + v.Reason
-	case format == policy.LockV1Claim:
+	case format == lockfile.LockV1:
 		return "Lock " + clean(r.Name) + " is held by " + who + " (actor " + clean(r.Actor) + ", intent " + clean(r.Operation) + ")"
 	case v.Stale:
 		return "Reclaimed lock of " + who + ": " + v.Reason
@@ -43,8 +43,8 @@ func LogLine(format policy.ClaimFormat, r *Record, v Verdict) string {
 }
 
 // MalformedLine is the line about a claim that cannot be read and is heeded (B4).
-func MalformedLine(format policy.ClaimFormat, err error) string {
-	if format == policy.BeadsClaim {
+func MalformedLine(format lockfile.Format, err error) string {
+	if format == lockfile.Beads {
 		return "Skipping database (lock check failed: " + err.Error() + ")"
 	}
 	return "Lock check failed: " + err.Error()

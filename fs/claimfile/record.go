@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // Content is what a claim consists of: the data of a file, or the two files of an
@@ -50,7 +50,7 @@ var ErrEmpty = errors.New("it is empty")
 
 // Parse reads a claim. The error is what the systems say after "lock check failed: "
 // (B4), and has nothing in it that could not stand in a log.
-func Parse(format policy.ClaimFormat, c Content) (*Record, error) {
+func Parse(format lockfile.Format, c Content) (*Record, error) {
 	if len(c.Data) > maxSize || len(c.Owner) > maxSize || len(c.Record) > maxSize {
 		return nil, malformed(errors.New("it is larger than 64 KiB"))
 	}
@@ -63,13 +63,13 @@ func Parse(format policy.ClaimFormat, c Content) (*Record, error) {
 
 func malformed(err error) error { return fmt.Errorf("malformed lock file: %w", err) }
 
-func parse(format policy.ClaimFormat, c Content) (*Record, error) {
+func parse(format lockfile.Format, c Content) (*Record, error) {
 	switch format {
-	case policy.FlockClaim:
+	case lockfile.Flock:
 		return &Record{}, nil
-	case policy.OwnerDirClaim:
+	case lockfile.OwnerDir:
 		return parseOwnerDir(c)
-	case policy.BeadsClaim, policy.ClawdbotClaim, policy.LockV1Claim:
+	case lockfile.Beads, lockfile.Clawdbot, lockfile.LockV1:
 	default:
 		return nil, fmt.Errorf("no such format: %q", format)
 	}
@@ -79,9 +79,9 @@ func parse(format policy.ClaimFormat, c Content) (*Record, error) {
 	}
 	var r *Record
 	switch format {
-	case policy.BeadsClaim:
+	case lockfile.Beads:
 		r = f.beads()
-	case policy.ClawdbotClaim:
+	case lockfile.Clawdbot:
 		r = f.clawdbot()
 	default:
 		r = f.lockV1()

@@ -10,7 +10,7 @@ import (
 	"latchfs/fs/claimfile"
 	"latchfs/fs/ctl"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // HeldError refuses a version of a claim file, for it is another claim's.
@@ -115,16 +115,16 @@ func standing(f *Filing, rec *claimfile.Record) *ctl.Standing {
 		}
 	}
 	switch f.Rule.Format {
-	case policy.ClawdbotClaim:
+	case lockfile.Clawdbot:
 		st.TTL = f.Rule.TTL
-	case policy.LockV1Claim:
+	case lockfile.LockV1:
 		st.TTL = f.Rule.TTL
 		if rec != nil && rec.TTL > 0 {
 			st.TTL = rec.TTL
 		}
-	case policy.BeadsClaim, policy.OwnerDirClaim, policy.FlockClaim:
+	case lockfile.Beads, lockfile.OwnerDir, lockfile.Flock:
 	}
-	st.Yields = st.TTL > 0 && f.Rule.OnStale == policy.RemoveStaleClaim
+	st.Yields = st.TTL > 0 && f.Rule.OnStale == lockfile.RemoveStale
 	return st
 }
 
@@ -153,8 +153,8 @@ func (r *Room) named(f *Filing, rec *claimfile.Record) (Member, bool) {
 const ticks = 100
 
 // trustsPID reports whether a record's process id says whose the claim is.
-func trustsPID(rule *policy.ClaimFile) bool {
-	return rule.Format == policy.BeadsClaim || rule.Format == policy.ClawdbotClaim
+func trustsPID(rule *lockfile.Convention) bool {
+	return rule.Format == lockfile.Beads || rule.Format == lockfile.Clawdbot
 }
 
 // fencedLocked are the claims that were stolen from the filer, or from somebody whose
@@ -334,7 +334,7 @@ func (r *Room) IsTimed(held *ctl.Claim) (timed, inForce bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	cl := r.of[held]
-	if cl == nil || cl.rule.Format != policy.LockV1Claim {
+	if cl == nil || cl.rule.Format != lockfile.LockV1 {
 		return false, false
 	}
 	return true, !r.judgeLocked(cl).Stale

@@ -6,7 +6,7 @@ import (
 	"latchfs/fs/claimfile"
 	"latchfs/fs/ctl"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 	"latchfs/lockmgr/proc"
 )
 
@@ -20,8 +20,8 @@ func (r *Room) review(cl *Claim) {
 	v := r.judgeLocked(cl)
 	r.rearmLocked(cl, v.Due)
 	lives := len(cl.chain) > 0 && r.c.Procs.Alive(cl.chain[0].Owner)
-	removes := v.Stale && cl.rule.OnStale == policy.RemoveStaleClaim && !cl.removing
-	expires := v.Stale && cl.rule.OnStale == policy.KeepStaleClaim && !cl.expired
+	removes := v.Stale && cl.rule.OnStale == lockfile.RemoveStale && !cl.removing
+	expires := v.Stale && cl.rule.OnStale == lockfile.KeepStale && !cl.expired
 	cl.removing, cl.expired = cl.removing || removes, v.Stale
 	r.mu.Unlock()
 	now := time.Now()

@@ -10,7 +10,7 @@ import (
 	"latchfs/fs/ctl"
 	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 	"latchfs/lockmgr/proc"
 )
 
@@ -93,7 +93,7 @@ type Member struct {
 // Filing is a version of a claim file.
 type Filing struct {
 	At     Place
-	Rule   *policy.ClaimFile
+	Rule   *lockfile.Convention
 	Target lockkey.Target // what it stands for, and the file itself
 	// By has written it; Chain is who may hold it, the nearest first: the writer and its
 	// ancestors up to an interactive shell.
@@ -109,7 +109,7 @@ type Filing struct {
 // Claim is one claim file's.
 type Claim struct {
 	place  Place
-	rule   *policy.ClaimFile
+	rule   *lockfile.Convention
 	target lockkey.Target
 	by     ctl.Caller
 	rec    *claimfile.Record // nil: malformed

@@ -6,17 +6,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 var (
-	beadsRule    = policy.ClaimFile{Format: policy.BeadsClaim, OnStale: policy.RemoveStaleClaim, Malformed: policy.MalformedLocked}
-	clawdbotRule = policy.ClaimFile{
-		Format: policy.ClawdbotClaim, TTL: 30 * time.Second, ForeignTTL: 10 * time.Second,
-		OnStale: policy.RemoveStaleClaim, Malformed: policy.MalformedFree,
+	beadsRule    = lockfile.Convention{Format: lockfile.Beads, OnStale: lockfile.RemoveStale, Malformed: lockfile.MalformedLocked}
+	clawdbotRule = lockfile.Convention{
+		Format: lockfile.Clawdbot, TTL: 30 * time.Second, ForeignTTL: 10 * time.Second,
+		OnStale: lockfile.RemoveStale, Malformed: lockfile.MalformedFree,
 	}
-	lockV1Rule   = policy.ClaimFile{Format: policy.LockV1Claim, TTL: 15 * time.Minute, OnStale: policy.KeepStaleClaim, Malformed: policy.MalformedLocked}
-	ownerDirRule = policy.ClaimFile{Format: policy.OwnerDirClaim, TTL: 5 * time.Minute, OnStale: policy.RemoveStaleClaim, Malformed: policy.MalformedLocked}
+	lockV1Rule   = lockfile.Convention{Format: lockfile.LockV1, TTL: 15 * time.Minute, OnStale: lockfile.KeepStale, Malformed: lockfile.MalformedLocked}
+	ownerDirRule = lockfile.Convention{Format: lockfile.OwnerDir, TTL: 5 * time.Minute, OnStale: lockfile.RemoveStale, Malformed: lockfile.MalformedLocked}
 )
 
 // Of two records with different identities the second is refused, also where both come from

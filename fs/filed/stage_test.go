@@ -14,7 +14,7 @@ import (
 	"latchfs/fs/ctl"
 	"latchfs/fs/lockkey"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 	"latchfs/lockmgr/proc"
 )
 
@@ -112,9 +112,9 @@ func (c *caller) Ancestors() []lockmgr.Ancestor { return c.up }
 
 // filing is a version of the claim file "f", written by the first of the processes, each
 // the child of the next.
-func (s *stage) filing(rule policy.ClaimFile, content string, pids ...int32) *Filing {
+func (s *stage) filing(rule lockfile.Convention, content string, pids ...int32) *Filing {
 	f := &Filing{At: "f", Rule: &rule, Target: lockkey.Target{Paths: []string{"f"}}, Made: time.Now(), Content: claimfile.Content{Data: []byte(content)}}
-	if rule.Format == policy.OwnerDirClaim {
+	if rule.Format == lockfile.OwnerDir {
 		f.Content = claimfile.Content{Owner: []byte(content), HasOwner: true}
 	}
 	by := &caller{}

@@ -10,6 +10,7 @@ import (
 
 	"latchfs/lockmgr/policy/internal/glob"
 	"latchfs/lockmgr/policy/internal/naming"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // Preset is a policy that comes with the program, for the whole mount or for a part
@@ -164,7 +165,7 @@ type written struct {
 	history      writtenBounds
 	rejected     writtenBounds
 	alias        []Alias
-	claims       []ClaimFile
+	claims       []lockfile.Convention
 	rules        []Rule
 	defaultsFrom string // where its defaults stand: "policy.toml:3"
 }
@@ -211,12 +212,7 @@ func (w *written) below(dir string, builtin *bool) written {
 		part.alias = append(part.alias, a)
 	}
 	for _, c := range w.claims {
-		c.Glob = glob.Below(dir, c.Glob)
-		if c.Root != "" {
-			c.Root = naming.Join(dir, c.Root)
-			c.Tree = strings.TrimSuffix(naming.Join(dir, c.Tree), "/")
-		}
-		part.claims = append(part.claims, c)
+		part.claims = append(part.claims, c.Below(dir))
 	}
 	return part
 }

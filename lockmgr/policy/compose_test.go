@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"latchfs/lockmgr/policy/internal/naming"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // examplePresets reads the examples, each as a preset for the whole mount.
@@ -107,7 +108,7 @@ func samePlace(t *testing.T, alone, p *Policy, path, dir string) {
 	}
 	target, err := a.Target(path)
 	below, errBelow := b.Target(dir + "/" + path)
-	if target.Covers != CoversName {
+	if target.Covers != lockfile.CoversName {
 		target.Path = strings.TrimSuffix(dir+"/"+target.Path, "/")
 	}
 	if (err == nil) != (errBelow == nil) || err == nil && target != below {

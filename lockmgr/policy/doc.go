@@ -182,12 +182,9 @@
 //
 // # Claim files
 //
-// A claim declares lock files that programs write by a convention of their own: while
-// one is there, what it stands for is locked for its writer. See ClaimFile. The first
-// claim with a matching glob decides. It stands for the directory in which it lies
-// (covers = "directory"), for the file that is called as it is without its extension
-// ("file"), or for the named lock of that name ("name"); with root = "locks" and
-// tree = "repo" the path of the file is that below locks, put below repo.
+// A [[claim]] declares lock files that programs write by a convention of their own: while
+// one is there, what it stands for is locked for its writer. Package lockfile says what
+// that is, and which keys a claim has. The first claim with a matching glob decides.
 //
 // The rules about content and writers do not hold for a claim file: see asClaim. The
 // package does not read claim files, for it sees no disk: its caller does.

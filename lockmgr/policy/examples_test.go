@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // examples/policies/cleo.toml says what cleo's requirements say (SEED C1 to C16).
@@ -33,8 +35,8 @@ func TestCleoExample(t *testing.T) {
 	if s := p.For("todo.json.lock"); s.Mode != Live || s.Validate != nil { // C4
 		t.Errorf("todo.json.lock: %+v", s)
 	}
-	standsFor(t, p, FlockClaim, map[string]string{"todo.json.lock": "the file todo.json", "d/x.lock": "the file d/x", ".lock": ""}) // C4
-	if a, b := p.LockName("todo.json"), p.LockName("todo-log.jsonl"); a == b {                                                      // C3
+	standsFor(t, p, lockfile.Flock, map[string]string{"todo.json.lock": "the file todo.json", "d/x.lock": "the file d/x", ".lock": ""}) // C4
+	if a, b := p.LockName("todo.json"), p.LockName("todo-log.jsonl"); a == b {                                                          // C3
 		t.Errorf("both are locked as %q", a)
 	}
 }
@@ -76,7 +78,7 @@ func example(t *testing.T, name string) *Policy {
 }
 
 // standsFor checks what claim files of an example stand for; "" is nothing.
-func standsFor(t *testing.T, p *Policy, format ClaimFormat, want map[string]string) {
+func standsFor(t *testing.T, p *Policy, format lockfile.Format, want map[string]string) {
 	t.Helper()
 	for path, want := range want {
 		got := ""
@@ -111,12 +113,12 @@ func TestClawdbotExample(t *testing.T) {
 	if a, b := p.LockName("tasks.json"), p.LockName("events.jsonl"); a != b { // W3
 		t.Errorf("they are locked as %q and %q", a, b)
 	}
-	standsFor(t, p, ClawdbotClaim, map[string]string{
+	standsFor(t, p, lockfile.Clawdbot, map[string]string{
 		"memory/.lock": "the directory memory", "a/memory/tasks.lock": "the directory a/memory", ".tasks.lock": "the whole mount",
 		".lock": "the whole mount", "Cargo.lock": "", "memory/a/x.lock": "", "memory/tasks.json": "",
 	})
 	c := p.ClaimFile("memory/.lock")
-	if c.TTL != 30*time.Second || c.ForeignTTL != 10*time.Second || c.OnStale != RemoveStaleClaim || c.Malformed != MalformedFree { // W5, W10
+	if c.TTL != 30*time.Second || c.ForeignTTL != 10*time.Second || c.OnStale != lockfile.RemoveStale || c.Malformed != lockfile.MalformedFree { // W5, W10
 		t.Errorf("%+v", c)
 	}
 }
@@ -128,12 +130,12 @@ func TestTowerFleetExample(t *testing.T) {
 			t.Errorf("%s: %+v", path, s)
 		}
 	}
-	standsFor(t, p, LockV1Claim, map[string]string{
+	standsFor(t, p, lockfile.LockV1, map[string]string{
 		"locks/web.lock": "the named lock web", "fleet/locks/deploy-1_a.lock": "the named lock deploy-1_a", // T2
 		"locks/Web.lock": "", "locks/-a.lock": "", "locks/a.json": "", "web.lock": "",
 	})
 	c := p.ClaimFile("locks/web.lock")
-	if c.TTL != 900*time.Second || c.OnStale != KeepStaleClaim || c.Malformed != MalformedLocked { // T4, T8, T12
+	if c.TTL != 900*time.Second || c.OnStale != lockfile.KeepStale || c.Malformed != lockfile.MalformedLocked { // T4, T8, T12
 		t.Errorf("%+v", c)
 	}
 }
@@ -151,12 +153,12 @@ func TestBeadsExample(t *testing.T) {
 	if s := p.For("main.go"); s.Wait != 30*time.Second {
 		t.Errorf("main.go: %+v", s)
 	}
-	standsFor(t, p, BeadsClaim, map[string]string{ // B1, B5
+	standsFor(t, p, lockfile.Beads, map[string]string{ // B1, B5
 		".beads/.exclusive-lock": "the directory .beads", "a/.beads/.exclusive-lock": "the directory a/.beads",
 		".exclusive-lock": "the whole mount", "a/.exclusive-lock": "",
 	})
 	c := p.ClaimFile(".beads/.exclusive-lock")
-	if c.TTL != 0 || c.ForeignTTL != 0 || c.OnStale != RemoveStaleClaim || c.Malformed != MalformedLocked { // B2, B3
+	if c.TTL != 0 || c.ForeignTTL != 0 || c.OnStale != lockfile.RemoveStale || c.Malformed != lockfile.MalformedLocked { // B2, B3
 		t.Errorf("%+v", c)
 	}
 }
@@ -169,13 +171,13 @@ func TestReverieExample(t *testing.T) {
 	if a, b, c := p.LockName("src/a.c"), p.LockName("worktrees/w/src/a.c"), p.LockName("src/b.c"); a != b || a == c { // M4
 		t.Errorf("they are locked as %q, %q and %q", a, b, c)
 	}
-	standsFor(t, p, OwnerDirClaim, map[string]string{ // M4
+	standsFor(t, p, lockfile.OwnerDir, map[string]string{ // M4
 		"locks/src/a.c.lock": "the file src/a.c", "locks/README.lock": "the file README", "src/a.c.lock": "", "locks/src": "",
 	})
 	if dir, c := p.ClaimRecord("locks/src/a.c.lock/record.json"); c == nil || dir != "locks/src/a.c.lock" { // M5
 		t.Errorf("the record belongs to %q", dir)
 	}
-	if c := p.ClaimFile("locks/src/a.c.lock"); c.TTL != 5*time.Minute || c.OnStale != RemoveStaleClaim { // M6
+	if c := p.ClaimFile("locks/src/a.c.lock"); c.TTL != 5*time.Minute || c.OnStale != lockfile.RemoveStale { // M6
 		t.Errorf("%+v", c)
 	}
 }

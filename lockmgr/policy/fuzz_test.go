@@ -1,6 +1,10 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+
+	"latchfs/lockmgr/policy/lockfile"
+)
 
 // FuzzPaths asks a policy about any path: it has an answer, and the same twice.
 func FuzzPaths(f *testing.F) {
@@ -36,7 +40,7 @@ func checkTarget(t *testing.T, p *Policy, path string) {
 	target, err := c.Target(path)
 	switch {
 	case err != nil:
-	case target.Covers != c.Covers, target.Path == path, (target.Path == "") != (c.Covers != CoversFile), (target.Name == "") != (c.Covers != CoversName):
+	case target.Covers != c.Covers, target.Path == path, (target.Path == "") != (c.Covers != lockfile.CoversFile), (target.Name == "") != (c.Covers != lockfile.CoversName):
 		t.Errorf("%q stands for %+v", path, target)
 	}
 	if s := p.For(path); err == nil && (s.Mode != Atomic || s.LostUpdate != IgnoreLost || s.Key != FileKey) {

@@ -7,6 +7,7 @@ import (
 	"latchfs/lockmgr/policy/internal/glob"
 	"latchfs/lockmgr/policy/internal/position"
 	"latchfs/lockmgr/policy/internal/reading"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // Error is one thing that is wrong with a policy file: the file, the line, and a reason.
@@ -60,6 +61,7 @@ const (
 	keyKey        = "key"
 	keyActorEnv   = "actor-env"
 	keyAlias      = "alias"
+	keyClaim      = lockfile.Table
 	keyName       = "name"
 	keyRoots      = "roots"
 	keyLiveIf     = "live-if"
@@ -118,7 +120,7 @@ func (p *parser) document(doc map[string]any) written {
 		case keyAlias:
 			s.alias = p.aliases(at, v)
 		case keyClaim:
-			s.claims = p.claimFiles(at, v)
+			s.claims = lockfile.Read(p.Reader, at, v)
 		case keyRule:
 			s.rules = p.rules(at, v)
 		default:

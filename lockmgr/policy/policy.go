@@ -6,6 +6,7 @@ import (
 
 	"latchfs/lockmgr/policy/internal/glob"
 	"latchfs/lockmgr/policy/internal/reading"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // Mode says how writes to a file are treated.
@@ -174,15 +175,13 @@ type Settings struct {
 // goroutines at once.
 type Policy struct {
 	source
-	matchers []matcher // in the order in which they decide
-	aliases  []aliasMatcher
-	// claimMatchers are in the order in which they decide.
-	claimMatchers []claimMatcher
-	hasOwnerDirs  bool // some claim is a directory
-	mapsAny       bool // some path may have a lock name other than itself
-	markers       markers
-	settings      *cache[*Settings]
-	names         *cache[string]
+	matchers  []matcher // in the order in which they decide
+	aliases   []aliasMatcher
+	lockfiles *lockfile.Set
+	mapsAny   bool // some path may have a lock name other than itself
+	markers   markers
+	settings  *cache[*Settings]
+	names     *cache[string]
 }
 
 // source is what a policy file says, in full: its own rules and the built-in
@@ -191,7 +190,7 @@ type source struct {
 	defaults Settings
 	rules    []Rule
 	alias    []Alias
-	claims   []ClaimFile
+	claims   []lockfile.Convention
 	actorEnv []string
 	history  Bounds
 	rejected Bounds
@@ -297,7 +296,7 @@ type matcher struct {
 
 // compile prepares what a policy says for matching.
 func compile(s source) *Policy {
-	p := &Policy{source: s, settings: newCache[*Settings](), names: newCache[string]()}
+	p := &Policy{source: s, lockfiles: lockfile.NewSet(s.claims), settings: newCache[*Settings](), names: newCache[string]()}
 	p.mapsAny = len(s.alias) > 0 || s.defaults.Key != FileKey
 	for _, r := range s.rules {
 		for _, g := range r.Glob {
@@ -308,7 +307,6 @@ func compile(s source) *Policy {
 		}
 	}
 	p.gatherMarkers()
-	p.compileClaims()
 	for _, a := range s.alias {
 		p.aliases = append(p.aliases, newAliasMatcher(a))
 	}

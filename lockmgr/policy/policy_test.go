@@ -19,6 +19,7 @@ import (
 
 	"latchfs/lockmgr/policy/internal/glob"
 	"latchfs/lockmgr/policy/internal/reading"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // The transcripts under testdata say what is accepted, what is refused and how,
@@ -259,13 +260,13 @@ func TestTOMLReadsBack(t *testing.T) {
 				{Name: "b", Roots: []string{"b"}},
 			},
 			actorEnv: []string{"A", "_b1"},
-			claims: []ClaimFile{
-				factoryClaimOf(FlockClaim, CoversFile, "*.lock"),
-				factoryClaimOf(BeadsClaim, CoversDirectory, `a"b`, "/x/**/.claim"),
-				{Glob: []string{"x/c"}, Format: ClawdbotClaim, Covers: CoversDirectory, TTL: time.Second,
-					ForeignTTL: time.Hour, OnStale: RemoveStaleClaim, Malformed: MalformedLocked},
-				{Glob: []string{`l\[x/**/*.lck`}, Format: OwnerDirClaim, Covers: CoversFile, Root: "l[x", Tree: "a/b", TTL: time.Second,
-					OnStale: KeepStaleClaim, Malformed: MalformedFree, origin: "a\nb"},
+			claims: []lockfile.Convention{
+				factoryClaimOf(lockfile.Flock, lockfile.CoversFile, "*.lock"),
+				factoryClaimOf(lockfile.Beads, lockfile.CoversDirectory, `a"b`, "/x/**/.claim"),
+				{Glob: []string{"x/c"}, Format: lockfile.Clawdbot, Covers: lockfile.CoversDirectory, TTL: time.Second,
+					ForeignTTL: time.Hour, OnStale: lockfile.RemoveStale, Malformed: lockfile.MalformedLocked},
+				{Glob: []string{`l\[x/**/*.lck`}, Format: lockfile.OwnerDir, Covers: lockfile.CoversFile, Root: "l[x", Tree: "a/b", TTL: time.Second,
+					OnStale: lockfile.KeepStale, Malformed: lockfile.MalformedFree},
 			},
 		}),
 	} {
@@ -278,8 +279,8 @@ func TestTOMLReadsBack(t *testing.T) {
 	}
 }
 
-func factoryClaimOf(format ClaimFormat, covers ClaimCovers, globs ...string) ClaimFile {
-	c := factoryClaim(format)
+func factoryClaimOf(format lockfile.Format, covers lockfile.Covers, globs ...string) lockfile.Convention {
+	c := lockfile.New(format)
 	c.Glob, c.Covers = globs, covers
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"latchfs/lockmgr/policy/internal/reading"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 const referenceFile = "../../docs/policy.md"
@@ -90,7 +91,7 @@ func newReference(t *testing.T) *reference {
 	r.ask("[history]\n", boundKeys)
 	r.ask("[[alias]]\n", aliasKeys)
 	r.claims = &reference{values: map[string]string{}, words: map[string][]string{}, written: map[string]bool{}}
-	r.claims.ask("[[claim]]\n", claimKeys)
+	r.claims.ask("[[claim]]\n", lockfile.Keys())
 	return r
 }
 
@@ -181,7 +182,7 @@ func (r *reference) key(key string) (string, error) {
 
 // claimKey begins the item of a key of a claim.
 func (r *reference) claimKey(key string) (string, error) {
-	if r.claims.written[key] || !slices.Contains(claimKeys, key) {
+	if r.claims.written[key] || !slices.Contains(lockfile.Keys(), key) {
 		return "", fmt.Errorf("%s is documented twice, or is none of a claim", key)
 	}
 	r.claims.written[key] = true
@@ -194,7 +195,7 @@ func (r *reference) claimKey(key string) (string, error) {
 // checkClaims finds the keys of a claim, and their words, that nothing explains.
 func (r *reference) checkClaims(t *testing.T) {
 	t.Helper()
-	for _, key := range claimKeys {
+	for _, key := range lockfile.Keys() {
 		if !r.claims.written[key] {
 			t.Errorf("reference.md.tmpl does not document %s of a claim: add {{claimkey %q}} and its sentences", key, key)
 		}

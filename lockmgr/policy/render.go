@@ -3,9 +3,9 @@ package policy
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"latchfs/lockmgr/policy/internal/reading"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // TOML writes out the policy in force: every default, and every rule in the
@@ -45,7 +45,7 @@ func (p *Policy) TOML() []byte {
 	}
 
 	for i := range p.claims {
-		writeClaim(&b, &p.claims[i])
+		lockfile.Write(&b, &p.claims[i])
 	}
 
 	for _, r := range p.rules {
@@ -54,27 +54,6 @@ func (p *Policy) TOML() []byte {
 		writeSettings(&b, r)
 	}
 	return b.Bytes()
-}
-
-// writeClaim writes out a claim, with what it has from its format.
-func writeClaim(b *bytes.Buffer, c *ClaimFile) {
-	line := func(key, value string) { reading.WriteText(b, key, value) }
-	reading.WriteTable(b, keyClaim, c.origin)
-	reading.WriteList(b, keyGlob, c.Glob)
-	line(keyFormat, string(c.Format))
-	line(keyCovers, string(c.Covers))
-	line(keyRoot, c.Root)
-	line(keyTree, c.Tree)
-	terms := map[string]string{
-		keyTTL: Duration(c.TTL).String(), keyForeignTTL: Duration(c.ForeignTTL).String(),
-		keyOnStale: string(c.OnStale), keyMalformed: string(c.Malformed),
-	}
-	lacks, _ := claimLacks(c.Format)
-	for _, key := range []string{keyTTL, keyForeignTTL, keyOnStale, keyMalformed} {
-		if !slices.Contains(lacks, key) {
-			line(key, terms[key])
-		}
-	}
 }
 
 // writeSettings writes the settings that a rule has of its own.
