@@ -85,6 +85,7 @@ def churn(i):
     os.unlink("churn")
 operations = {
     "read": read, "stat": lambda i: os.stat("file"), "list": lambda i: os.listdir("dir"),
+    "write nothing": lambda i: os.close(os.open("file", os.O_WRONLY)),
     "save": lambda i: put("file", os.O_TRUNC), "append": lambda i: put("records", os.O_APPEND, b"a record\n"),
     "create": make, "create and unlink": churn, "careful save": careful,
     "prepare": lambda i: put("temp%d" % i, os.O_CREAT | os.O_EXCL),
@@ -100,7 +101,8 @@ for line in sys.stdin:
 
 // costOperations are what is counted.
 var costOperations = []string{
-	"read", "stat", "list", "save", "append", "create", "create and unlink", "rename", "rename over", "careful save",
+	"read", "stat", "list", "write nothing", "save", "append", "create", "create and unlink",
+	"rename", "rename over", "careful save",
 }
 
 // TestCosts counts what the daemon does for one operation of a program that has done it
