@@ -83,7 +83,7 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 		if s.state.hasEnded() {
 			return s.toldLocked(c.owner)
 		}
-	} else {
+	} else if !by.unheld {
 		s.noteOutput(c.owner)
 	}
 	return e
@@ -118,6 +118,8 @@ type closer struct {
 	// held are those children that a look has shown to hold the shadow, for the first
 	// judgement of who does: one that closes it after that sends a FLUSH of its own.
 	held []int32
+	// unheld: a look after this close has shown that nobody of the holder set has the shadow.
+	unheld bool
 }
 
 // sawHolding reports whether a look has shown that a process holds the shadow. One that did
@@ -155,6 +157,9 @@ func (s *session) endUnlessBusy(by *closer) (unix.Errno, []lockmgr.Owner) {
 	}
 	if busy, dying := s.busyLocked(by); busy || len(dying) > 0 {
 		return 0, dying
+	}
+	if by != nil {
+		by.unheld = true
 	}
 	if len(s.handles) > 0 && s.state == stateWriting && s.isCleanLocked() {
 		return s.lingerLocked(), nil

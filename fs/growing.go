@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +30,7 @@ func (s *session) noteOutput(o lockmgr.Owner) {
 		return
 	}
 	file, owner := s.procFile(), s.who.Load().owner
-	for _, pid := range []int32{o.PID, owner.PID} {
+	for _, pid := range slices.Compact([]int32{o.PID, owner.PID}) {
 		s.output = s.output || pid > 0 && s.f.proc.IsOutput(pid, file)
 	}
 	if s.output && s.settings.Grow > 0 {
