@@ -122,9 +122,9 @@ func (c *Checked) checkNames(dir *os.File) error {
 		case name == newSegment:
 			c.find(Recoverable, FindNewSegment, name, -1, "a segment of the journal that was being made",
 				"a crash came before it got its name; it is worthless, and the next mount writes its own")
-		case name == audit.Unfinished:
-			c.find(Recoverable, FindNewSegment, name, -1, "a part of the audit trail that was being made",
-				"a crash came before it got its name; it is worthless, and the next rotation or repair makes its own")
+		case audit.Unfinished(name):
+			c.find(Recoverable, FindNewSegment, name, -1, "left by a rotation or a repair of the audit trail",
+				"a crash came before its end; the next mount keeps what is in no other part of the trail, and removes this")
 		case strings.HasPrefix(name, corruptPrefix):
 			c.find(Info, FindKeptAside, name, -1, "kept by an earlier repair",
 				"nothing reads it; remove it when you have seen what you want to see")

@@ -251,7 +251,7 @@ func TestCheckOfTheTrail(t *testing.T) {
 	const good = "{\"event\":\"a\"}\n"
 	check(t, os.WriteFile(o.path(audit.Name+".1"), []byte(good+"[1]\nnull\n{\"un"), 0o600))
 	check(t, os.WriteFile(o.path(audit.Name), []byte(good+"{\"unfinished"), 0o600))
-	check(t, os.WriteFile(o.path(audit.Unfinished), nil, 0o600))
+	check(t, os.WriteFile(o.path("events.new"), nil, 0o600))
 	check(t, os.WriteFile(o.path(segmentName(1)), []byte(newJournal(t)), 0o600))
 	c := mustFind(t, o, "info torn-tail", "info torn-tail", "problem damaged-events", "recoverable unfinished-segment")
 	for i, want := range []int{len(good), len(good + "[1]\nnull\n"), len(good)} {

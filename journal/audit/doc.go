@@ -11,12 +11,18 @@
 //	events.jsonl.1         the part before it
 //	events.jsonl.2         what is kept of the parts before, by shares of the users
 //	events.new             a part that is being made; worthless after a crash
+//	events.leaving         events.jsonl.1 while its lines enter events.jsonl.2
 //	corrupt-events.jsonl   lines that a repair took out
 //
 // When events.jsonl would grow past its bound it becomes events.jsonl.1. Of what that
 // held, and of what was kept before, each user who did something keeps the newest lines,
 // up to an equal share of half the bound: whoever does most loses first, and pushes
 // nobody else's events out. So the trail has two and a half times the bound at most.
+//
+// A rotation makes the new events.jsonl.2 as events.new, calls events.jsonl.1
+// events.leaving, and gives events.new its name. So after a crash events.leaving tells
+// that a rotation was under way, and events.new that the lines have not entered
+// events.jsonl.2 yet: no line enters it twice.
 //
 // # Lines
 //

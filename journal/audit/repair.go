@@ -13,9 +13,13 @@ import (
 )
 
 // Repair takes damaged lines out of the trail and appends them to a file aside, whose
-// name it returns; nothing is changed where nothing is damaged. An unfinished end is left
-// to Open, which cuts it off. Nobody may have the trail open.
+// name it returns; nothing is changed where nothing is damaged, but that a rotation which
+// was cut short is ended as Open does it. An unfinished end is left to Open, which cuts it
+// off. Nobody may have the trail open.
 func Repair(dir *os.File) (aside string, err error) {
+	if err := settle(dir); err != nil {
+		return "", err
+	}
 	for _, name := range Names() {
 		moved, err := repairPart(dir, name)
 		if err != nil {
@@ -48,10 +52,10 @@ func repairPart(dir *os.File, name string) (moved bool, err error) {
 	// First what goes is safe, then it goes: after a crash it is there twice.
 	err = copySpans(dir, damagedName, unix.O_APPEND, f, bad)
 	if err == nil {
-		err = copySpans(dir, Unfinished, unix.O_TRUNC, f, lines.good)
+		err = copySpans(dir, newName, unix.O_TRUNC, f, lines.good)
 	}
 	if err == nil {
-		err = unix.Renameat(int(dir.Fd()), Unfinished, int(dir.Fd()), name)
+		err = rename(dir, newName, name)
 	}
 	return err == nil, errors.Join(err, statedir.Sync(dir))
 }

@@ -52,8 +52,8 @@ func userOf(line []byte) uint32 {
 	return uint32(uid)
 }
 
-// keepLocked makes one file of what is kept already and of the part that the next
-// rotation would drop. It reads both twice, and has a few lines in memory at a time.
+// keepLocked makes one part of what is kept already and of the old part, which is none of
+// its own then. It reads both twice, and has a few lines in memory at a time.
 func (t *Trail) keepLocked() error {
 	has := map[uint32]int64{}
 	err := t.eachOldLineLocked(func(line []byte) error {
@@ -113,9 +113,13 @@ func wholeLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
 	return 0, nil, nil
 }
 
-// replaceKeptLocked makes what write writes the content of the kept part.
+// replaceKeptLocked makes what write writes the content of the kept part, and gives the
+// old part up. On an error both are as they were.
 func (t *Trail) replaceKeptLocked(write func(*bufio.Writer) error) error {
-	f, err := statedir.File(t.dir, Unfinished, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
+	if err := settle(t.dir); err != nil {
+		return err
+	}
+	f, err := statedir.File(t.dir, newName, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
 	if err != nil {
 		return err
 	}
@@ -128,16 +132,62 @@ func (t *Trail) replaceKeptLocked(write func(*bufio.Writer) error) error {
 		size, err = f.Seek(0, io.SeekCurrent)
 	}
 	if err == nil {
-		fd := int(t.dir.Fd())
-		err = unix.Renameat(fd, Unfinished, fd, keptName)
+		err = t.step("leave", func() error { return rename(t.dir, oldName, leavingName) })
+	}
+	if err == nil {
+		err = t.step("keep", func() error { return rename(t.dir, newName, keptName) })
 	}
 	if err != nil {
-		return errors.Join(err, f.Close(), unix.Unlinkat(int(t.dir.Fd()), Unfinished, 0))
+		return errors.Join(err, f.Close(), settle(t.dir))
 	}
+	// If it stays, the next rotation or Open removes it.
+	_ = t.step("forget", func() error { return unlink(t.dir, leavingName) })
 	if t.kept != nil {
 		t.kept.Close()
 	}
+	t.old.Close()
+	t.old, t.oldSize = nil, 0
 	t.kept, t.keptSize = f, size
 	t.keptTimes++
+	return nil
+}
+
+// settle ends what a rotation or a repair has left that was cut short. The lines of the
+// part that leaves are in the kept part if that has replaced the former one, which takes
+// the name newName away: then they must not enter it again. Else that part gets its name
+// back before what was made of it goes.
+func settle(dir *os.File) error {
+	leaving, err := exists(dir, leavingName)
+	if err != nil {
+		return err
+	}
+	made, err := exists(dir, newName)
+	switch {
+	case err != nil:
+		return err
+	case leaving && made:
+		err = rename(dir, leavingName, oldName)
+	case leaving:
+		err = unlink(dir, leavingName)
+	}
+	if err == nil && made {
+		err = unlink(dir, newName)
+	}
+	return err
+}
+
+func exists(dir *os.File, name string) (bool, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil && err != unix.ENOENT {
+		return false, &os.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return err == nil, nil
+}
+
+func unlink(dir *os.File, name string) error {
+	if err := unix.Unlinkat(int(dir.Fd()), name, 0); err != nil {
+		return &os.PathError{Op: "remove", Path: name, Err: err}
+	}
 	return nil
 }

@@ -20,8 +20,8 @@ const (
 	// keptName holds what is kept of the trail longer than its two newest parts.
 	keptName = "events.jsonl.2"
 
-	// Unfinished is the name of a part that is being made; after a crash it is worthless.
-	Unfinished = "events.new"
+	newName     = "events.new"     // a part that is being made
+	leavingName = "events.leaving" // the part whose lines enter the kept one: see settle
 	// damagedName holds the lines that Repair took out.
 	damagedName = "corrupt-events.jsonl"
 
@@ -35,11 +35,15 @@ func Names() []string { return []string{Name, oldName, keptName} }
 // directory.
 func Known(name string) bool {
 	switch name {
-	case Name, oldName, keptName, Unfinished, damagedName:
+	case Name, oldName, keptName, damagedName:
 		return true
 	}
-	return false
+	return Unfinished(name)
 }
+
+// Unfinished reports whether name is that of a file which only a rotation or a repair
+// that was cut short leaves. The next Open deals with it.
+func Unfinished(name string) bool { return name == newName || name == leavingName }
 
 // Trail is an open audit trail. All methods may be called concurrently. One process at a
 // time may have a state directory's trail open; the caller sees to that.
@@ -49,6 +53,8 @@ func Known(name string) bool {
 type Trail struct {
 	dir *os.File
 	max int64
+
+	fault func(step string) error // called before each step of a rotation; nil but in tests
 
 	mu      sync.RWMutex // guards what follows
 	cur     *os.File
@@ -77,6 +83,9 @@ func Open(dir *os.File, maxBytes int64) (*Trail, error) {
 }
 
 func (t *Trail) open() (err error) {
+	if err := settle(t.dir); err != nil {
+		return err
+	}
 	if t.old, err = openPart(t.dir, oldName); t.old != nil {
 		var st os.FileInfo
 		if st, err = t.old.Stat(); err == nil {
@@ -142,27 +151,46 @@ func (t *Trail) Append(e Event) error {
 	return nil
 }
 
-// rotateLocked begins a new part, and gives what the oldest one has room for to the kept one.
+// rotateLocked begins a new part. On an error the trail has its lines all the same, each
+// once, and the next Append tries again.
 func (t *Trail) rotateLocked() error {
 	if t.old != nil {
 		if err := t.keepLocked(); err != nil {
 			return err
 		}
 	}
-	fd := int(t.dir.Fd())
-	if err := unix.Renameat(fd, Name, fd, oldName); err != nil {
-		return &os.PathError{Op: "rename", Path: Name, Err: err}
+	if err := t.step("pass on", func() error { return rename(t.dir, Name, oldName) }); err != nil {
+		return err
 	}
-	next, err := statedir.File(t.dir, Name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+	var next *os.File
+	err := t.step("begin", func() (err error) {
+		next, err = statedir.File(t.dir, Name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+		return err
+	})
 	if err != nil {
-		return errors.Join(err, unix.Renameat(fd, oldName, fd, Name))
-	}
-	if t.old != nil {
-		t.old.Close()
+		return errors.Join(err, rename(t.dir, oldName, Name))
 	}
 	t.old, t.oldSize = t.cur, t.size
 	t.start += t.size
 	t.cur, t.size = next, 0
+	return nil
+}
+
+// step does a step of a rotation.
+func (t *Trail) step(what string, do func() error) error {
+	if t.fault != nil {
+		if err := t.fault(what); err != nil {
+			return err
+		}
+	}
+	return do()
+}
+
+func rename(dir *os.File, from, to string) error {
+	fd := int(dir.Fd())
+	if err := unix.Renameat(fd, from, fd, to); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
 	return nil
 }
 

@@ -169,6 +169,16 @@ func TestFairShare(t *testing.T) {
 	}
 }
 
+// What was being made is worthless, and goes.
+func TestUnfinishedPartIsRemoved(t *testing.T) {
+	s := newStage(t)
+	s.write(oldName, "{}\n")
+	s.write(newName, "{}\n{}\n{")
+	if log := readLog(t, s.open().View()); log != "{}\n" || len(s.files()) != 2 {
+		t.Errorf("%q in %d files", log, len(s.files()))
+	}
+}
+
 func TestUnfinishedEventIsCut(t *testing.T) {
 	for name, damaged := range map[string]string{
 		"half a line":       "{\"event\":\"a\"}\n{\"event\":\"b\"}\n{\"eve",
