@@ -33,6 +33,8 @@ const (
 	keySession    = "session"
 	keyTimestamp  = "timestamp"
 	keyToken      = "token"
+
+	keyUID = "uid" // of Detail: the user who did it
 )
 
 // ownKeys are these keys; the last is the greatest.

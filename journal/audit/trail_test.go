@@ -150,6 +150,42 @@ func TestLongEventsAreShortened(t *testing.T) {
 	}
 }
 
+// The bound is one of what is written, in which a byte of an event may be six.
+func TestEscapedEventsAreBounded(t *testing.T) {
+	for name, e := range map[string]Event{
+		"grows":         {Event: "e", Detail: map[string]any{"uid": 5, "reason": strings.Repeat("\u0085", 32_000)}},
+		"stays long":    {Event: "e", Path: strings.Repeat("\xff", 8<<10), Actor: strings.Repeat("\x01", 8<<10), Detail: map[string]any{"uid": 5, "reason": strings.Repeat("\x01", 8<<10)}},
+		"many keys":     {Event: "e", Detail: map[string]any{"uid": 5}},
+		"long key":      {Event: "e", Detail: map[string]any{"uid": 5, strings.Repeat("k", maxLine): 1}},
+		"other fields":  {Event: strings.Repeat("\x01", 32<<10), Session: strings.Repeat("\x01", 32<<10), Detail: map[string]any{"uid": 5}},
+		"just too long": {Event: "e", Detail: map[string]any{"uid": 5, "r": strings.Repeat("x", maxLine-len(`{"event":"e","r":"","timestamp":"2026-01-02T03:04:05Z","uid":5}`))}},
+	} {
+		if name == "many keys" {
+			for i := range 10_000 {
+				e.Detail[fmt.Sprint("key", i)] = i
+			}
+		}
+		e.Time = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		trail := newStage(t).open()
+		check(t, trail.Append(e))
+		line := readLog(t, trail.View())
+		var got map[string]any
+		check(t, json.Unmarshal([]byte(line), &got))
+		if len(line) > maxLine || got["shortened"] != true || got["event"] == "" || userOf([]byte(line)) != 5 || e.Path != "" && got["path"] == nil {
+			t.Errorf("%s: %d bytes: %.300s", name, len(line), line)
+		}
+	}
+}
+
+// A text is cut between characters: half of one would be another.
+func TestCut(t *testing.T) {
+	for n, want := range []string{"", "a", "a", "aé", "aé\xff", "aé\xff", "aé\xff"} {
+		if got := cut("aé\xff\u2028", n); got != want {
+			t.Errorf("%d bytes: %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestFairShare(t *testing.T) {
 	for _, tt := range []struct {
 		has        map[uint32]int64
