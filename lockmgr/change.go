@@ -152,11 +152,11 @@ func (t *Table) SetOwner(l *Lock, o Owner, since Birth) {
 func (t *Table) give(l *Lock, o Owner, since Birth) {
 	t.leave(l)
 	if l.state == waiting {
-		t.countWaiter(l, -1)
+		t.owners.CountWaiter(&l.terms, -1)
 	}
 	l.terms.Owner, l.terms.Lineage, l.terms.Since = o, nil, since
 	if l.state == waiting {
-		t.countWaiter(l, 1)
+		t.owners.CountWaiter(&l.terms, 1)
 	}
 	t.join(l)
 	l.guest = true

@@ -181,8 +181,7 @@
 //	Table
 //	  nodes    Key -> node      held:    place ─ place
 //	                            waiting: place ─ place ─ place   by rank
-//	  parties  Owner -> party   all that one owner holds
-//	  families Owner -> int     how many wait that are it or descend from it
+//	  owners   Owner -> party   all that one owner holds, and whether kin of it waits
 //	  held     Lock ─ Lock      in the order of the grants
 //	  waiting  Lock ─ Lock      the order described above, by rank
 //

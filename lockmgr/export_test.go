@@ -183,27 +183,32 @@ func (t *Table) hasBelow(n *node) (below bool) {
 
 // checkParties: every lock is in the index of its owner, and nothing else is.
 func (t *Table) checkParties() error {
-	n, all := 0, 0
-	for o, y := range t.parties {
-		if y.owner != o || y.all == 0 {
-			return fmt.Errorf("party %v is indexed as %v, or empty", y.owner, o)
-		}
-		of := 0
-		for l := y.held.First(); l != nil; l, of = l.ofParty.Next(), of+1 {
-			if l.terms.Owner != o || l.party != y || l.state != held {
-				return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.terms.Owner, o)
+	n, all, parties := 0, 0, make(map[*party]bool)
+	for _, ls := range []*lockList{&t.held, &t.waiting} {
+		for l := ls.First(); l != nil; l = l.links.Next() {
+			y := l.party
+			if y == nil || y.Owner() != l.terms.Owner || t.owners.Find(l.terms.Owner) != y {
+				return fmt.Errorf("lock %v of %v is in no party, or another's", l.label, l.terms.Owner)
 			}
+			if parties[y] {
+				continue
+			}
+			parties[y] = true
+			of := 0
+			for l := y.First(); l != nil; l, of = l.ofParty.Next(), of+1 {
+				if l.terms.Owner != y.Owner() || l.party != y || l.state != held {
+					return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.terms.Owner, y.Owner())
+				}
+			}
+			if of != y.Held() {
+				return fmt.Errorf("party %v counts %d locks held, has %d", y.Owner(), y.Held(), of)
+			}
+			n += of
+			all += y.Joined()
 		}
-		if of != y.held.Len() {
-			return fmt.Errorf("party %v counts %d locks held, has %d", o, y.held.Len(), of)
-		}
-		n += of
-		all += y.all
 	}
-	for l := t.waiting.First(); l != nil; l = l.links.Next() {
-		if l.party == nil || l.party != t.parties[l.terms.Owner] {
-			return fmt.Errorf("waiter %v of %v is in no party, or another's", l.label, l.terms.Owner)
-		}
+	if len(parties) != t.owners.Len() {
+		return fmt.Errorf("%d owners in the index, %d in the table", t.owners.Len(), len(parties))
 	}
 	if n != t.held.Len() || all != t.held.Len()+t.waiting.Len() {
 		return fmt.Errorf("%d and %d locks in the index of owners, %d and %d in the table", n, all-n, t.held.Len(), t.waiting.Len())
@@ -220,8 +225,8 @@ func (t *Table) checkFamilies() error {
 			count[a.Owner]++
 		}
 	}
-	if !maps.Equal(count, t.families) {
-		return fmt.Errorf("families of the waiters: %v, counted %v", count, t.families)
+	if !maps.Equal(count, t.owners.Waiters()) {
+		return fmt.Errorf("families of the waiters: %v, counted %v", count, t.owners.Waiters())
 	}
 	return nil
 }

@@ -1,36 +1,10 @@
 package lockmgr
 
-// This file keeps a count of who waits, family by family. With a long queue it
-// tells at once what otherwise takes a look at every waiter: that a holder has
-// no kin among them. That is the common case, and then whoever comes first goes
-// on and nothing else changes.
-
-// countWaiter enters the waiter l into the families of its owner and of all its
-// ancestors (by 1), or takes it out (by -1).
-func (t *Table) countWaiter(l *Lock, by int) {
-	t.countIn(l.terms.Owner, by)
-	for i := range l.terms.Lineage {
-		t.countIn(l.terms.Lineage[i].Owner, by)
-	}
-}
-
-func (t *Table) countIn(o Owner, by int) {
-	if n := t.families[o] + by; n != 0 {
-		t.families[o] = n
-	} else {
-		delete(t.families, o)
-	}
-}
-
-// familyWaits reports whether anybody waits, at any key, who is o or descends
-// from it. Only they can be kin to a lock of o.
-func (t *Table) familyWaits(o Owner) bool { return t.families[o] > 0 }
-
 // Waits reports whether a process, or a descendant of it, waits for a lock.
 func (t *Table) Waits(o Owner) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.familyWaits(o)
+	return t.owners.HasWaiter(o)
 }
 
 // shut reports whether it is plain from the holders of n that nobody who waits
@@ -42,7 +16,7 @@ func (t *Table) shut(n *node) bool {
 	}
 	shut := false
 	for p := n.held.First(); p != nil; p = p.Next() {
-		if t.familyWaits(p.lock.terms.Owner) {
+		if t.owners.HasWaiter(p.lock.terms.Owner) {
 			return false
 		}
 		shut = shut || p.lock.terms.Class == Session && !p.lock.terms.Weak && p.lock.terms.Mode == Exclusive && (n.trees == 0 || p.tree)

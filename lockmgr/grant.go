@@ -149,13 +149,13 @@ func (t *Table) grant(l *Lock) {
 	waited := l.state == waiting
 	if waited {
 		t.waiting.Remove(l)
-		t.countWaiter(l, -1)
+		t.owners.CountWaiter(&l.terms, -1)
 	}
 	t.held.Insert(l, nil)
 	t.token++
 	l.token = t.token
 	l.state = held
-	l.party.held.Insert(l, l.party.held.First())
+	l.party.Add(l)
 	if l.terms.Class != Session {
 		t.absorb(l)
 	}
@@ -196,7 +196,7 @@ func (l *Lock) wake(waited bool) {
 // for l.
 func (t *Table) weaken(l *Lock, n *node) {
 	t.touch(n)
-	if !t.familyWaits(l.terms.Owner) {
+	if !t.owners.HasWaiter(l.terms.Owner) {
 		return
 	}
 	for p := n.waiting.First(); p != nil; p = p.Next() {
@@ -252,7 +252,7 @@ func (t *Table) end(l *Lock, err error) {
 		}
 	case waiting:
 		t.waiting.Remove(l)
-		t.countWaiter(l, -1)
+		t.owners.CountWaiter(&l.terms, -1)
 	case fresh, ended:
 	}
 	if u := l.upgrader; u != nil {

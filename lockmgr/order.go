@@ -59,7 +59,7 @@ func (l *Lock) contended() bool {
 
 // suspectKin makes every waiter that is kin to the new holder x a suspect.
 func (t *Table) suspectKin(x *Lock) {
-	if !t.familyWaits(x.terms.Owner) {
+	if !t.owners.HasWaiter(x.terms.Owner) {
 		return
 	}
 	for w := t.waiting.First(); w != nil; w = w.links.Next() {
@@ -151,7 +151,7 @@ func (t *Table) follower(l *Lock, floor uint64) (w *Lock, must bool) {
 	if l.terms.Owner.PID != 0 {
 		for i := range l.terms.Lineage {
 			if a := &l.terms.Lineage[i]; a.Owner.PID != 0 && a.Owner != l.terms.Owner {
-				f.behindKin(t, t.parties[a.Owner], reach{born: a.Child})
+				f.behindKin(t, t.owners.Find(a.Owner), reach{born: a.Child})
 			}
 		}
 	}
@@ -179,12 +179,12 @@ type following struct {
 // behindKin looks at who waits for the locks of y within reach. Either those
 // locks or all waiters lead there; it takes the shorter way.
 func (f *following) behindKin(t *Table, y *party, r reach) {
-	if y == nil || y.held.Len() == 0 {
+	if y == nil || y.Held() == 0 {
 		return
 	}
-	up := f.l.holdsUp(y.owner)
-	if y.held.Len() < t.waiting.Len() {
-		for x := y.held.First(); x != nil; x = x.ofParty.Next() {
+	up := f.l.holdsUp(y.Owner())
+	if y.Held() < t.waiting.Len() {
+		for x := y.First(); x != nil; x = x.ofParty.Next() {
 			for at := &x.first; at != nil; at = at.also {
 				if n := at.node; n != nil && r.covers(x) {
 					f.behind(x, n, up)

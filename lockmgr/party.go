@@ -1,54 +1,33 @@
 package lockmgr
 
-import "latchfs/lockmgr/internal/list"
+import (
+	"latchfs/lockmgr/internal/list"
+	"latchfs/lockmgr/internal/owners"
+)
 
 // party is one owner with the locks that it holds.
-type party struct {
-	owner Owner
-	held  list.List[Lock, ofParty] // the newest first
-	all   int                      // how many are held or wait
-	next  *party
-}
+type party = owners.Party[Lock, ofParty]
 
 // join enters l into the index of its owner.
 func (t *Table) join(l *Lock) {
-	y := t.parties[l.terms.Owner]
-	if y == nil {
-		if y = t.spareParty; y == nil {
-			y = new(party)
-		} else {
-			t.spareParty, t.spareCount = y.next, t.spareCount-1
-		}
-		*y = party{owner: l.terms.Owner}
-		t.parties[l.terms.Owner] = y
-	}
-	l.party = y
-	y.all++
+	l.party = t.owners.Join(l.terms.Owner)
 	if l.terms.Weak {
 		t.weak++
 	}
 	if l.state == held {
-		y.held.Insert(l, y.held.First())
+		l.party.Add(l)
 	}
 }
 
 // leave takes l out of the index.
 func (t *Table) leave(l *Lock) {
-	y := l.party
 	if l.state == held {
-		y.held.Remove(l)
+		l.party.Remove(l)
 	}
+	t.owners.Leave(l.party)
 	l.party = nil
 	if l.terms.Weak {
 		t.weak--
-	}
-	if y.all--; y.all > 0 {
-		return
-	}
-	delete(t.parties, y.owner)
-	if t.spareCount < maxSpares {
-		*y = party{next: t.spareParty}
-		t.spareParty, t.spareCount = y, t.spareCount+1
 	}
 }
 

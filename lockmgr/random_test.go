@@ -38,9 +38,9 @@ func TestAgainstModel(t *testing.T) {
 			}
 			p.table.ReleaseClient(l.keys[0], l.class, l.client)
 		}
-		if held, waiting := p.table.Len(); held+waiting+len(p.table.parties)+p.table.nodes.Len() != 2 {
+		if held, waiting := p.table.Len(); held+waiting+p.table.owners.Len()+p.table.nodes.Len() != 2 {
 			rt.Fatalf("after releasing all: %d held, %d waiting, %d owners, %d keys left",
-				held, waiting, len(p.table.parties), p.table.nodes.Len())
+				held, waiting, p.table.owners.Len(), p.table.nodes.Len())
 		}
 		steps += p.steps
 	})

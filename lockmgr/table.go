@@ -8,11 +8,9 @@ import (
 
 	"latchfs/lockmgr/internal/keytree"
 	"latchfs/lockmgr/internal/lease"
+	"latchfs/lockmgr/internal/owners"
 	"latchfs/lockmgr/internal/rules"
 )
-
-// maxSpares bounds how many unused parties a table keeps for reuse.
-const maxSpares = 1024
 
 // Options configures a Table.
 type Options struct {
@@ -33,11 +31,8 @@ type Table struct {
 
 	// Everything below is guarded by mu.
 
-	nodes   *keytree.Tree[node, *node] // every key with a lock
-	parties map[Owner]*party           // every owner with a lock
-
-	// families counts the waiters of each owner and of all its descendants.
-	families map[Owner]int
+	nodes  *keytree.Tree[node, *node]   // every key with a lock
+	owners *owners.Index[Lock, ofParty] // every owner with a lock
 
 	trees int // how many places are tree locks', over all nodes
 	weak  int // how many locks are weak, held or waiting
@@ -62,13 +57,11 @@ type Table struct {
 	search   search
 
 	spareSuspects []*Lock
-	spareParty    *party
-	spareCount    int
 }
 
 // New returns an empty table.
 func New(o Options) *Table {
-	t := &Table{nodes: keytree.New[node](), parties: make(map[Owner]*party), families: make(map[Owner]int)}
+	t := &Table{nodes: keytree.New[node](), owners: owners.New[Lock, ofParty]()}
 	t.token = max(o.FirstToken, 1) - 1
 	return t
 }
@@ -227,7 +220,7 @@ func (t *Table) enqueue(l *Lock) {
 		l.rank += last.rank
 	}
 	t.waiting.Insert(l, nil)
-	t.countWaiter(l, 1)
+	t.owners.CountWaiter(&l.terms, 1)
 	for p := &l.first; p != nil; p = p.also {
 		p.node.waiting.insert(p, nil)
 	}
