@@ -3,37 +3,7 @@ package lockmgr
 import (
 	"math"
 	"slices"
-	"time"
 )
-
-// Holder describes one lock, held or waiting, at the moment it was looked at.
-type Holder struct {
-	Keys   []Key // the trees among them
-	Trees  []Key
-	Mode   Mode
-	Class  Class
-	Client uint64
-	Range  Range // Whole unless Class is Posix
-	Owner  Owner
-	Token  uint64 // 0 while it waits
-	Since  Birth
-	Now    time.Time // when it was asked for
-	Label  any
-	Lock   *Lock
-
-	TTL   time.Duration
-	Beat  time.Time // the last heartbeat that did not fail; zero before the lease begins
-	Stale bool      // the lease has expired
-}
-
-// Covers reports whether the lock is on one of the keys, or on a tree above one.
-func (h *Holder) Covers(keys []Key) bool {
-	return slices.ContainsFunc(keys, func(k Key) bool {
-		return slices.Contains(h.Keys, k) || slices.ContainsFunc(h.Trees, func(tree Key) bool {
-			return k.In(tree)
-		})
-	})
-}
 
 // Snapshot describes all locks at one moment.
 type Snapshot struct {
@@ -56,10 +26,10 @@ func (l *Lock) holder(buf []Key) Holder {
 func (t *Table) Snapshot() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Snapshot{Held: describe(&t.held), Waiting: describe(&t.waiting)}
+	return Snapshot{Held: holders(&t.held), Waiting: holders(&t.waiting)}
 }
 
-func describe(ls *lockList) []Holder {
+func holders(ls *lockList) []Holder {
 	n := 0
 	for l := ls.First(); l != nil; l = l.links.Next() {
 		for p := &l.first; p != nil; p = p.also {
