@@ -90,11 +90,17 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *k
 			return status(e)
 		}
 	}
+	there := !f.isRemoved(n)
 	l, e := f.lock(f.fileDemand(c, opAppend, wait, place{dir, name, n}), cancel)
 	if e != 0 {
 		return status(e)
 	}
 	defer f.table.Release(l)
+	if there && f.isRemoved(n) && c.tid != 0 && !f.walks.Repeated(c) {
+		// What was appended to it now would be nowhere. Who has the lock may have had it
+		// for long: a transaction.
+		return status(f.staleAt(c, n))
+	}
 	n = f.behind(k) // a session may have taken the node over, and ended, while the lock was waited for
 	if f.isOrphan(n) && (c.tid != 0 || f.leftBehind(n)) {
 		// The session that had taken the file's node over was rolled back while the
@@ -104,8 +110,8 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *k
 		}
 		return status(f.staleAt(c, n))
 	}
-	// The file may have been removed while the caller was on its way. Under the lock
-	// nobody makes an earlier version of it once somebody has it open to write.
+	// The file may have been removed before the caller came. Under the lock nobody makes
+	// an earlier version of it once somebody has it open to write.
 	h := f.newHandle(k, n, appendHandle, in.Flags)
 	if h == nil {
 		return status(unix.ESTALE)

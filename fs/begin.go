@@ -58,6 +58,9 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix
 	}
 	if lb, ok := l.Request().Label.(*label); ok {
 		lb.session.Store(s)
+		if t != nil {
+			lb.c.remember() // it may end before the transaction is decided
+		}
 	}
 	s.coverGone()
 	return s, 0

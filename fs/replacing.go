@@ -138,3 +138,10 @@ func (r *renaming) markReplaced() (ended func(replaced bool)) {
 	}
 	return r.f.markReplaced(inoKey{uint64(r.toSt.Dev), r.toSt.Ino}, r.to.inode)
 }
+
+// isRemoved reports whether n's file has been removed, and nothing has taken its place.
+func (f *FS) isRemoved(n *inode) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.removed
+}

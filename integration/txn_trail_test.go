@@ -13,11 +13,11 @@ import (
 func TestTransactionIsInTheTrail(t *testing.T) {
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		m.Bash(t, `mkdir -m 750 old; mkdir -p t/in; ln -s /nowhere link; echo one > f; touch lock`)
+		m.Bash(t, `mkdir -m 750 old; mkdir -p t/in; ln -s /nowhere link; echo one > f; echo old > written; touch lock`)
 		const show = `find . -name .locks -prune -o -name .latchfs -prune -o -printf '%p %y %m %l\n' | sort`
 		want, before := m.Bash(t, show).Stdout, len(m.Events())
 		since := time.Now().Format(time.RFC3339Nano)
-		work := `mkdir d; ln -s d/x l; rmdir old; rm link f; rm -r t; mkdir tmp; rmdir tmp; ln -s a b; rm b`
+		work := `mkdir d; ln -s d/x l; rmdir old; rm link f; rm -r t; mkdir tmp; rmdir tmp; ln -s a b; rm b; sed -i s/old/new/ written; sh -c "echo n > n"`
 		t.Setenv("LATCHFS_ACTOR", "agent-7")
 		mustEndWith(t, m.Guard(t, "--txn", "lock", "--", "sh", "-c", work+"; exit 1").Wait(), 1)
 		if told := stagedEvents(m, before); len(told) > 0 {
@@ -37,6 +37,7 @@ func TestTransactionIsInTheTrail(t *testing.T) {
 		if got := m.Bash(t, show).Stdout; got != want {
 			t.Errorf("after undo there is\n%swant\n%s", got, want)
 		}
+		m.holds(t, "written", "old\n")
 	})
 }
 
@@ -82,4 +83,29 @@ mkdir locks/x.lock; echo claimed; read
 		p.Send("")
 		p.OK()
 	}, withPolicy(claimPolicy), leftLocks())
+}
+
+// Who appends to a file that a transaction has removed or renamed waits for its end, and
+// then appends to the file that has the name, or to a new one.
+func TestAppendAfterTransaction(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for work, want := range map[string]string{
+			"rm f":               "two\n",
+			"mv f g":             "two\n",
+			"rm f; echo new > f": "new\ntwo\n",
+			"echo new > f":       "new\ntwo\n",
+			"mv f g; mv g f":     "one\ntwo\n",
+		} {
+			m.Bash(t, "rm -f f g; echo one > f")
+			p := m.Guard(t, "--txn", "--name", "t", "--", "bash", "-c", work+"; echo done; read")
+			p.AwaitLine("done")
+			w := m.LaunchBash(t, "echo two >> f")
+			m.AwaitWaiters(t, "f", 1)
+			p.Send("")
+			p.OK()
+			w.OK()
+			m.holds(t, "f", want)
+		}
+	})
 }
