@@ -32,8 +32,8 @@ type Lock struct {
 }
 
 // entry is what one request makes of a Lock; the next one starts with a new
-// entry. It is guarded by t.mu. With it a Lock has 352 bytes, one of the
-// allocator's sizes; the next is 384.
+// entry. It is guarded by t.mu. With it a Lock has 360 bytes, for which the
+// allocator takes 384.
 type entry struct {
 	first place // where it stands, and through also the other places, in no order
 
@@ -52,7 +52,6 @@ type entry struct {
 	token uint64 // of the grant; 0 before
 	seq   uint64 // of the arrival: smaller came earlier
 	rank  uint64 // of a waiter: smaller is served earlier
-	seen  uint64 // the last search that has seen this lock
 	err   error
 	done  chan struct{} // made by Done when there is something to wait for
 

@@ -1,6 +1,10 @@
 package lockmgr
 
-import "slices"
+import (
+	"slices"
+
+	"latchfs/lockmgr/internal/turns"
+)
 
 // This file keeps the waiters in order. The package comment explains why one
 // order for all of them answers both who comes next and who is deadlocked.
@@ -9,19 +13,14 @@ import "slices"
 // another; others can be put between them.
 const rankGap = 1 << 20
 
-// wait is one waiter waiting for a held lock at a key.
-type wait struct {
-	waiter, blocker *Lock
-	at              *node
-}
+// wait is one waiter waiting for the held lock at a place.
+type wait = turns.Step[Lock, place]
 
-// search is the scratch space for what a waiter waits for.
-type search struct {
-	open  uint64  // stamps the locks on the path, open+1 those in the set
-	path  []wait  // from the lock asked about to the one being looked at
-	set   []*Lock // locks left behind, each after those it depends on
-	cycle []wait  // what was found instead
-}
+// dependence is the queue of all waiters, with who depends on whom.
+type dependence struct{}
+
+func (dependence) Next(l *Lock) *Lock        { return l.links.Next() }
+func (dependence) Depends(l, c *Lock) *place { return l.dependsOn(c) }
 
 // sortOut restores the order after a change. The suspects are the waiters whose
 // waits, or whose kin's, the change may have affected.
@@ -122,14 +121,15 @@ func (t *Table) lead(l *Lock) {
 	var floor uint64
 	for l.state == waiting {
 		w, must := t.follower(l, floor)
-		switch {
-		case w == nil:
+		if w == nil {
 			return
-		case t.search.gather(l, w, must):
-			t.move(t.search.set, w)
+		}
+		switch set, cycle := t.search.Gather(dependence{}, l, w, must); {
+		case set != nil:
+			t.move(set, w)
 			return
-		case t.search.cycle != nil:
-			t.refuseNewest(t.search.cycle)
+		case cycle != nil:
+			t.refuseNewest(cycle)
 			floor = 0
 		default:
 			floor = w.rank // l would be let ahead of w, but has to wait for it
@@ -227,49 +227,6 @@ func (f *following) behind(x *Lock, n *node, up bool) {
 	}
 }
 
-// gather collects in s.set the waiter l and everything it depends on that stands
-// behind w, each after what it depends on. It returns false when that is
-// impossible: with a cycle in s.cycle, or without one because l depends on w
-// but w, unless it must, does not depend on l.
-func (s *search) gather(l, w *Lock, must bool) bool {
-	s.open += 2
-	s.path, s.set, s.cycle = s.path[:0], s.set[:0], nil
-	if s.visit(l, w) {
-		return true
-	}
-	if s.cycle == nil && must {
-		p := w.dependsOn(l)
-		s.cycle = append(s.path, wait{w, p.lock, p.node})
-	}
-	return false
-}
-
-func (s *search) visit(l, w *Lock) bool {
-	l.seen = s.open
-	for c := w; c != nil; c = c.links.Next() {
-		if c.seen == s.open+1 {
-			continue
-		}
-		p := l.dependsOn(c)
-		if p == nil {
-			continue
-		}
-		s.path = append(s.path, wait{l, p.lock, p.node})
-		if c.seen == s.open {
-			i := slices.IndexFunc(s.path, func(e wait) bool { return e.waiter == c })
-			s.cycle = s.path[i:]
-			return false
-		}
-		if c == w || !s.visit(c, w) {
-			return false
-		}
-		s.path = s.path[:len(s.path)-1]
-	}
-	l.seen = s.open + 1
-	s.set = append(s.set, l)
-	return true
-}
-
 // move puts the waiters of set, in their order, right before w.
 func (t *Table) move(set []*Lock, w *Lock) {
 	for _, l := range set {
@@ -316,15 +273,15 @@ func (t *Table) rank(set []*Lock, w *Lock) {
 func (t *Table) refuseNewest(cycle []wait) {
 	at := 0
 	for i := range cycle {
-		if cycle[i].waiter.seq > cycle[at].waiter.seq {
+		if cycle[i].Waiter.seq > cycle[at].Waiter.seq {
 			at = i
 		}
 	}
-	victim := cycle[at].waiter
+	victim := cycle[at].Waiter
 	err := &DeadlockError{Cycle: make([]Wait, len(cycle))}
 	for i := range cycle {
 		e := cycle[(at+i)%len(cycle)]
-		err.Cycle[i] = Wait{Waiter: e.waiter.holder(nil), Blocker: e.blocker.holder(nil), Key: e.at.Key()}
+		err.Cycle[i] = Wait{Waiter: e.Waiter.holder(nil), Blocker: e.Why.lock.holder(nil), Key: e.Why.node.Key()}
 	}
 	t.end(victim, err)
 }

@@ -10,6 +10,7 @@ import (
 	"latchfs/lockmgr/internal/lease"
 	"latchfs/lockmgr/internal/owners"
 	"latchfs/lockmgr/internal/rules"
+	"latchfs/lockmgr/internal/turns"
 )
 
 // Options configures a Table.
@@ -54,7 +55,7 @@ type Table struct {
 	suspects []*Lock  // waiters that may not stand where they are to stand
 	newcomer *Lock    // the waiter that has just come
 	sorted   uint64   // the token when the order was last looked at
-	search   search
+	search   turns.Search[Lock, place]
 
 	spareSuspects []*Lock
 }
