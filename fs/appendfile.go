@@ -124,7 +124,7 @@ func (a *appender) appendToOwn(b []byte) (e unix.Errno, done bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.idle.Load() && len(s.handles) > 0 {
+	if s.isLeft() && len(s.handles) > 0 {
 		// Its last descriptor is closed, and it has nothing to commit: what came to its
 		// shadow now would depend on what its writer was allowed to do.
 		s.endLocked()

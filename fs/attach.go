@@ -40,6 +40,7 @@ func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *fuse.OpenO
 	s.f.mu.Unlock()
 	s.handles[h] = struct{}{}
 	s.mappable = s.mappable || flags&unix.O_ACCMODE != unix.O_WRONLY
+	s.stopLookLocked()
 	s.idle.Store(false)
 	s.onlyMapped.Store(false)
 	s.adds = s.adds && flags&unix.O_APPEND != 0

@@ -1,8 +1,11 @@
 package fs
 
 import (
+	"os"
 	"testing"
+	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -13,11 +16,7 @@ import (
 func TestCloseAsksForTheOutputOnce(t *testing.T) {
 	r, eyes := unmounted(t, "")
 	r.replace("old")
-	id := r.lookup("f")
-	fh, st := r.open(id, unix.O_WRONLY)
-	if !st.Ok() {
-		t.Fatalf("open: %v", st)
-	}
+	id, fh, _ := r.session(unix.O_RDWR)
 	closes := func(when string, asks int32) {
 		t.Helper()
 		eyes.outputs.Store(0)
@@ -32,5 +31,95 @@ func TestCloseAsksForTheOutputOnce(t *testing.T) {
 	closes("the owner cannot be seen", 1)
 	eyes.files.Store(false)
 	closes("nobody has it open", 0)
+	r.release(id, fh)
+}
+
+// session opens the file f to write, by the first thread of the process. The test itself
+// makes the looks that are put off.
+func (r *requests) session(flags uint32) (id, fh uint64, s *session) {
+	r.t.Helper()
+	r.f.lookDelay, r.tid = time.Hour, uint32(os.Getpid())
+	id = r.lookup("f")
+	fh, st := r.open(id, flags)
+	if !st.Ok() {
+		r.t.Fatalf("open: %v", st)
+	}
+	return id, fh, r.f.sessionAt(r.f.inodeOf(fuse.FUSE_ROOT_ID), "f")
+}
+
+// A close that leaves nothing to commit looks at nobody: RELEASE follows. Whoever has to know
+// before that whether the file is closed looks.
+func TestCloseSparesTheLook(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		r, eyes := unmounted(t, "")
+		r.replace("old")
+		id, fh, s := r.session(unix.O_WRONLY)
+		if st := r.closes(id, fh); !st.Ok() {
+			t.Errorf("close: %v", st)
+		}
+		if opens, outputs := eyes.opens.Load(), eyes.outputs.Load(); opens+outputs > 0 {
+			t.Errorf("the close asked %d times what is open, and %d times for the output", opens, outputs)
+		}
+		if !s.isLeft() || eyes.opens.Load() != 1 {
+			t.Errorf("left: %v, after %d looks", s.isLeft(), eyes.opens.Load())
+		}
+		if late {
+			s.lookLate()
+			if !s.idle.Load() || s.unlooked.Load() != nil || !s.isLeft() {
+				t.Error("the late look has not found that it is left")
+			}
+		}
+		r.release(id, fh)
+		if held, _ := r.f.table.Len(); held != 0 {
+			t.Errorf("after the release %d locks are held", held)
+		}
+		r.want("at the end", "old", nil)
+	}
+}
+
+// A process that closes one of two descriptors has not left the file, whenever that is found
+// out, and what it then writes is committed by the close of the other.
+func TestSparedLookAtOneOfTwoDescriptors(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		r, eyes := unmounted(t, "")
+		r.replace("old")
+		id, fh, s := r.session(unix.O_WRONLY)
+		eyes.holding.Store(true)
+		r.closes(id, fh)
+		if s.isLeft() {
+			t.Error("the session is left, and there is another descriptor")
+		}
+		if late {
+			if s.lookLate(); s.isLeft() || eyes.outputs.Load() != 1 {
+				t.Errorf("after the late look: left %v, %d questions for the output", s.isLeft(), eyes.outputs.Load())
+			}
+		}
+		r.write(id, fh, 0, "new")
+		s.lookLate() // too late, or once more
+		r.want("before the last close", "old", nil)
+		eyes.holding.Store(false)
+		r.closes(id, fh)
+		r.want("after the last close", "new", map[string]int{"commit": 1})
+		r.release(id, fh)
+	}
+}
+
+// A process that is dying with another descriptor has nothing committed by the late look: its
+// FLUSH tells how it has ended.
+func TestLateLookCommitsNothing(t *testing.T) {
+	r, eyes := unmounted(t, "")
+	r.replace("old")
+	id, fh, s := r.session(unix.O_WRONLY)
+	eyes.holding.Store(true)
+	r.closes(id, fh)
+	r.write(id, fh, 0, "new")
+	eyes.holding.Store(false)
+	s.lookLate()
+	r.want("after the late look", "old", nil)
+	if s.state != stateWriting || s.idle.Load() {
+		t.Errorf("the session is %v", s.state)
+	}
+	r.closes(id, fh)
+	r.want("after the close", "new", map[string]int{"commit": 1})
 	r.release(id, fh)
 }

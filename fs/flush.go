@@ -70,12 +70,17 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 		return e
 	}
 	h.flushed, s.closed = true, true
+	s.stopLookLocked()
 	s.noteLocked(c.owner)
 	s.noteChildren(by)
 	if killed != nil {
 		s.noteKilledLocked(killed)
 	}
+	spared := s.sparesLookLocked(by)
 	s.mu.Unlock()
+	if spared {
+		return 0
+	}
 	e := s.endIfIdle(by)
 	if e != 0 {
 		s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -117,7 +118,8 @@ type FS struct {
 	mountDev     uint64 // the mount's device
 	mountID      int
 	maxInodes    int
-	fillNow      int64 // see there
+	fillNow      int64         // see there
+	lookDelay    time.Duration // see there
 
 	done    chan struct{}      // closed when the mount is gone
 	checks  context.Context    // of what validators do; it ends with the sessions
@@ -178,7 +180,7 @@ func newFS(o Options) *FS {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          o, log: o.Log, policy: o.Policy,
 		done: make(chan struct{}), closing: make(chan struct{}), draining: make(chan struct{}),
-		nextID: rootID, fillNow: fillNow,
+		nextID: rootID, fillNow: fillNow, lookDelay: lookDelay,
 		nodes: map[uint64]*kernelNode{}, inodes: map[inoKey]*inode{}, names: dcache.New[nameState](),
 		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
 		devs: map[uint64]uint64{}, growing: map[inoKey]int{},

@@ -91,7 +91,7 @@ func (f *FS) resolve(h *fuse.InHeader, parent *inode, name string) (k *kernelNod
 			return target, true, 0
 		}
 	}
-	if s != nil && c.kinOf(s.who.Load()) && !s.idle.Load() {
+	if s != nil && c.kinOf(s.who.Load()) && !s.isLeft() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if !s.over {
@@ -128,7 +128,7 @@ func (f *FS) otherName(h *fuse.InHeader, k *kernelNode, volatile bool) (*kernelN
 			return led
 		})
 	}
-	if !led && (s.idle.Load() || !c.kinOf(s.who.Load())) {
+	if !led && (!c.kinOf(s.who.Load()) || s.isLeft()) {
 		return k, true
 	}
 	f.mu.Lock()

@@ -87,14 +87,17 @@ type session struct {
 	by            *closer     // whose close ends the session, while it does
 	appears       *time.Timer // makes a new file visible that is still open; nil: not running
 	grows         bool        // it has appeared, or is about to, before its close
-	lingering     *time.Timer // waits for the RELEASE of a session with nothing to commit
+	lingering     *time.Timer // waits for the RELEASE of a session with nothing to commit; nil: nothing does
 	result        unix.Errno
 	shown         atomic.Pointer[shownAttr]
-	used          usage        // by an operation that came to the daemon
-	mappable      bool         // it was opened to read and write: mmap(2) needs the right to read
-	onlyMapped    atomic.Bool  // somebody was seen to have it mapped, and no descriptor of it
-	idle          atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
-	patience      atomic.Int32 // how often late may look again
+	used          usage       // by an operation that came to the daemon
+	mappable      bool        // it was opened to read and write: mmap(2) needs the right to read
+	onlyMapped    atomic.Bool // somebody was seen to have it mapped, and no descriptor of it
+	idle          atomic.Bool // nothing written and every descriptor closed: RELEASE is due
+	// unlooked has closed its descriptor, and whether it has another was not looked up; nil:
+	// there is no such look to be made. See sparesLookLocked.
+	unlooked atomic.Pointer[lockmgr.Owner]
+	patience atomic.Int32 // how often late may look again
 }
 
 // shownAttr is how the attributes of the shadow differ from what fstat says. It

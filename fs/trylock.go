@@ -66,7 +66,7 @@ func awaitAll(ends []<-chan struct{}, over <-chan time.Time) bool {
 func (f *FS) leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all bool) {
 	for i := range holders {
 		x := &holders[i]
-		if s := sessionOf(x); s != nil && s.idle.Load() {
+		if s := sessionOf(x); s != nil && s.isLeft() {
 			ends = append(ends, s.freed)
 			continue
 		}
@@ -151,7 +151,7 @@ func outlast(err error, until time.Time) bool {
 	for _, w := range dead.Cycle {
 		b := &w.Blocker
 		s := sessionOf(b)
-		if b.Class != lockmgr.Flock && (s == nil || !s.idle.Load()) {
+		if b.Class != lockmgr.Flock && (s == nil || !s.isLeft()) {
 			continue
 		}
 		for time.Now().Before(until) {

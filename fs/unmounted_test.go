@@ -26,6 +26,8 @@ import (
 type unseen struct {
 	Procs
 	files, maps atomic.Bool
+	holding     atomic.Bool  // everybody has another descriptor of the file that is asked for
+	opens       atomic.Int32 // how often it was asked what somebody has open
 	outputs     atomic.Int32 // how often somebody's standard output was asked for
 }
 
@@ -42,8 +44,12 @@ func (u *unseen) OpensOfCloser(o lockmgr.Owner, f proc.File) (writable, readable
 
 // Opens implements Procs.
 func (u *unseen) Opens(pid int32, f proc.File) (writable, readable int, err error) {
-	if u.files.Load() {
+	u.opens.Add(1)
+	switch {
+	case u.files.Load():
 		return 0, 0, fmt.Errorf("process %d: %w", pid, proc.ErrBusy)
+	case u.holding.Load():
+		return 1, 0, nil
 	}
 	return u.Procs.Opens(pid, f)
 }
