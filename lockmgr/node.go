@@ -29,6 +29,8 @@ type placeList struct {
 
 type atNode struct{}
 
+var _ list.Access[place] = atNode{}
+
 // Links are those by which a place is in a list of its node.
 func (atNode) Links(p *place) *list.Links[place] { return &p.Links }
 

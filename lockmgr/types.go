@@ -13,14 +13,20 @@ import (
 // The table compares keys byte by byte and cleans nothing.
 type Key = keytree.Key
 
-// What package rules decides by. It documents them.
+// Package rules decides by these, and documents them.
 type (
-	Mode     = rules.Mode
-	Class    = rules.Class
-	Owner    = rules.Owner
-	Birth    = rules.Birth
+	// Mode is the strength of a lock.
+	Mode = rules.Mode
+	// Class says by which rules a lock is compared with others.
+	Class = rules.Class
+	// Owner identifies a process.
+	Owner = rules.Owner
+	// Birth is a moment in the life of the machine.
+	Birth = rules.Birth
+	// Ancestor is one ancestor of a requester.
 	Ancestor = rules.Ancestor
-	Range    = rules.Range
+	// Range is a range of bytes, both ends included, counted from 0.
+	Range = rules.Range
 )
 
 // The modes, the weakest first, and the classes.

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"latchfs/lockmgr/internal/list"
 	"latchfs/lockmgr/internal/rules"
-	"pgregory.net/rapid"
 )
 
 type lock struct {

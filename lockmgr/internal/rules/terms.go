@@ -68,13 +68,13 @@ func (l *Terms) advises(x *Terms) bool {
 	return l.Class == x.Class && (l.Class != Session || l.Gate && x.Gate)
 }
 
-// Hosts reports whether the held lock h is a session of which the requester l and
-// the holder x are guests: both are kin to it, and neither is stronger. A session
+// Hosts reports whether the held lock l is a session of which the requester a and
+// the holder b are guests: both are kin to it, and neither is stronger. A session
 // keeps all others out, so its guests need not wait for each other: the children of
 // one writer join its session side by side. A gate has no guests.
-func (h *Terms) Hosts(l, x *Terms) bool {
-	return h.Class == Session && h.Mode >= max(l.Mode, x.Mode) && !h.Gate && !h.Weak &&
-		l.KinOf(h) && x.KinOf(h)
+func (l *Terms) Hosts(a, b *Terms) bool {
+	return l.Class == Session && l.Mode >= max(a.Mode, b.Mode) && !l.Gate && !l.Weak &&
+		a.KinOf(l) && b.KinOf(l)
 }
 
 // MayBeGuests reports whether two locks could be guests of one session. Between
