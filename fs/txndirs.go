@@ -133,7 +133,7 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 		}
 		return 0
 	}
-	e := errnoOf(t.store.Unmake(f.nodePath(dir), name))
+	e := errnoOf(t.store.Unmake(f.fdOf(dir), name))
 	if e == 0 {
 		t.drop(sn)
 	}

@@ -276,7 +276,7 @@ func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 		if sn.isDir {
 			return unix.EISDIR
 		}
-		e := errnoOf(t.store.Unmake(f.nodePath(dir), name))
+		e := errnoOf(t.store.Unmake(f.fdOf(dir), name))
 		if e == 0 {
 			t.drop(sn)
 		}

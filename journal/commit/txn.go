@@ -107,11 +107,12 @@ func (t *Txn) name(dir int, tmp, name string, in *journal.Intent) error {
 	return nil
 }
 
-// Unmake takes away what Make has made under a name: ENOTEMPTY if it is a
-// directory with something in it, ErrConflict if the name holds something else.
-func (t *Txn) Unmake(dirPath, name string) error {
+// Unmake takes away what Make has made under a name in a directory, of which dir is a
+// descriptor (O_PATH will do), whatever its path is by now: ENOTEMPTY if it is a directory
+// with something in it, ErrConflict if the name holds something else.
+func (t *Txn) Unmake(dir int, name string) error {
 	for i, m := range t.made {
-		if m.in.Dir != dirPath || m.in.Name != name {
+		if m.in.Name != name || !disk.SameFile(m.dir, dir) {
 			continue
 		}
 		if err := t.s.disk.RemoveNamed(m.dir, m.in); err != nil {

@@ -280,12 +280,12 @@ func TestUnmake(t *testing.T) {
 		mkdir := func(dir int, name string) error { return unix.Mkdirat(dir, name, 0o755) }
 		check(t, txn.Make(MakeOptions{w.openDir("."), ".", "m"}, mkdir))
 		w.write("m/x", "")
-		if err := txn.Unmake(".", "m"); !errors.Is(err, unix.ENOTEMPTY) {
+		if err := txn.Unmake(w.openDir("."), "m"); !errors.Is(err, unix.ENOTEMPTY) {
 			t.Errorf("a directory with a file: %v", err)
 		}
 		check(t, os.Remove(w.path("m/x")))
-		check(t, txn.Unmake(".", "m"))
-		if err := txn.Unmake(".", "m"); !errors.Is(err, ErrConflict) {
+		check(t, txn.Unmake(w.openDir("."), "m"))
+		if err := txn.Unmake(w.openDir("."), "m"); !errors.Is(err, ErrConflict) {
 			t.Errorf("twice: %v", err)
 		}
 		check(t, txn.Commit())

@@ -205,3 +205,9 @@ type Inode struct{ Dev, Ino uint64 }
 
 // InodeOf returns the inode that st is about.
 func InodeOf(st *unix.Stat_t) Inode { return Inode{uint64(st.Dev), st.Ino} }
+
+// SameFile reports whether two descriptors, which may be O_PATH, are of one file.
+func SameFile(a, b int) bool {
+	var x, y unix.Stat_t
+	return unix.Fstat(a, &x) == nil && unix.Fstat(b, &y) == nil && x.Dev == y.Dev && x.Ino == y.Ino
+}

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"context"
 	"errors"
 	"os"
 	"slices"
@@ -41,9 +42,15 @@ func (s *Recoverer) recoverTxns(pending []journal.Intent, r *Report, fail func(j
 			}
 		}
 	}
+	var astray []journal.Intent
 	for _, in := range Inside(later) {
-		fail(in, s.takeAway(in, r))
+		found, err := s.takeAway(in, r)
+		if err == nil && !found {
+			astray = append(astray, in)
+		}
+		fail(in, err)
 	}
+	s.takeAstray(astray, r, fail)
 	return lost
 }
 
@@ -131,19 +138,60 @@ func (s *Recoverer) renamed(in journal.Intent, dir int, r *Report) error {
 }
 
 // takeAway removes a name that a decided transaction removes, or that one has
-// made which is not decided. A directory in which there is something by now
-// stays.
-func (s *Recoverer) takeAway(in journal.Intent, r *Report) error {
+// made which is not decided. found is false if what was made has to be looked for.
+func (s *Recoverer) takeAway(in journal.Intent, r *Report) (found bool, err error) {
 	dir, err := s.disk.OpenBelow(in.Dir)
-	if disk.Gone(err) {
-		return s.disk.Finish(in)
-	}
-	if err != nil {
-		return err
+	switch {
+	case disk.Gone(err) && in.Kind == journal.KindMade:
+		return false, nil
+	case disk.Gone(err):
+		return true, s.disk.Finish(in)
+	case err != nil:
+		return false, err
 	}
 	defer unix.Close(dir)
+	if _, there := s.disk.Named(dir, in); !there && in.Kind == journal.KindMade {
+		return false, nil
+	}
+	return true, s.takeFrom(dir, in, r)
+}
+
+// takeAstray is takeAway for what undecided transactions have made in directories that have
+// got other names since: outsiders may rename those. It is looked for everywhere.
+func (s *Recoverer) takeAstray(ins []journal.Intent, r *Report, fail func(journal.Intent, error)) {
+	if len(ins) == 0 {
+		return
+	}
+	found := map[uint64]bool{}
+	err := s.disk.WalkAll(context.Background(), nil, func(dir int, where string, e disk.Entry) error {
+		for i := range ins {
+			if e.Ino != ins[i].TargetIno || e.Name != ins[i].Name {
+				continue
+			}
+			if _, there := s.disk.Named(dir, ins[i]); there {
+				ins[i].Dir, found[ins[i].ID] = where, true
+			}
+		}
+		return nil
+	})
+	for _, in := range Inside(ins) {
+		switch {
+		case err != nil:
+			fail(in, err)
+		case found[in.ID]:
+			_, err := s.takeAway(in, r)
+			fail(in, err)
+		default:
+			fail(in, s.disk.Finish(in))
+		}
+	}
+}
+
+// takeFrom is takeAway where the directory is open. A directory in which there is something
+// by now stays.
+func (s *Recoverer) takeFrom(dir int, in journal.Intent, r *Report) error {
 	st, there := s.disk.Named(dir, in)
-	kept := false
+	kept, err := false, error(nil)
 	if there && in.Keep != "" {
 		kept, err = s.keeper.Settle(s.disk.OwnerOf(dir, st), dir, in.Name, keep.Keep{ID: in.Keep, Ino: in.TargetIno})
 	} else {
