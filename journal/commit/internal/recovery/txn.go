@@ -191,7 +191,8 @@ func (s *Recoverer) takeAstray(ins []journal.Intent, r *Report, fail func(journa
 // by now stays.
 func (s *Recoverer) takeFrom(dir int, in journal.Intent, r *Report) error {
 	st, there := s.disk.Named(dir, in)
-	kept, err := false, error(nil)
+	var kept bool
+	var err error
 	if there && in.Keep != "" {
 		kept, err = s.keeper.Settle(s.disk.OwnerOf(dir, st), dir, in.Name, keep.Keep{ID: in.Keep, Ino: in.TargetIno})
 	} else {
