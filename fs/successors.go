@@ -12,7 +12,11 @@ import (
 // succeeds prepares the session's commit.
 func (s *session) succeeds(dir *inode, name string) *succession {
 	f := s.f
-	if !f.keepsHistory(s.settings) {
+	set := s.settings
+	if s.txn.Load() != nil { // it may have got another name since it began
+		set = f.settings(f.path(dir, name))
+	}
+	if !f.keepsHistory(set) {
 		return nil
 	}
 	f.paths.RLock()

@@ -123,6 +123,7 @@ func (t *txn) tellNames() {
 			f.noteMade(sn.by, sn.op, path, t.label)
 			f.madeDir(sn.by, sn.dir, sn.name)
 		case sn.removal == nil:
+		case sn.isDir && sn.isThere(): // somebody has put a live file there, and it stays
 		case sn.isDir:
 			f.noteGone(sn.by, path, sn.was, "", t.label)
 			f.filed.Gone(f.claimAt(sn.dir, sn.name))
@@ -130,6 +131,13 @@ func (t *txn) tellNames() {
 			t.tellRemoval(sn)
 		}
 	}
+}
+
+// isThere reports whether what was to be removed has its name still.
+func (sn *stagedName) isThere() bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(sn.t.f.fdOf(sn.dir), sn.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && uint64(st.Dev) == sn.base.Dev && st.Ino == sn.base.Ino
 }
 
 // tellRemoval tells that a file or a link has been removed.

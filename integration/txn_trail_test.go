@@ -109,3 +109,29 @@ func TestAppendAfterTransaction(t *testing.T) {
 		}
 	})
 }
+
+// A live file that a transaction renames to an ordinary name is no change around the mount,
+// and the trail does not tell of a directory as removed that has to stay.
+func TestTransactionWithLiveFilesInTheTrail(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Bash(t, "echo 1 > a.db; echo 2 > x; cat x; mkdir d e")
+		mustEndWith(t, m.Guard(t, "--txn", "--name", "t", "--", "mv", "a.db", "x").Wait(), 0)
+		m.Bash(t, "cat x; echo 3 >> x; cat x; echo 4 > x")
+		m.holds(t, "x", "4\n")
+		if told := m.EventsOf("bypass", "x"); len(told) > 0 {
+			t.Errorf("told as a change around the mount: %+v", told)
+		}
+
+		p := m.Guard(t, "--txn", "--name", "t", "--", "bash", "-c", "rmdir d e; echo removed; read")
+		p.AwaitLine("removed")
+		m.Bash(t, "echo 1 > d/theirs.db")
+		p.Send("")
+		p.OK()
+		m.holds(t, "d/theirs.db", "1\n")
+		m.AwaitEvent("delete_dir", "e")
+		if told := m.EventsOf("delete_dir", "d"); len(told) > 0 {
+			t.Errorf("told as removed: %+v", told)
+		}
+	})
+}
