@@ -198,11 +198,10 @@ func (ch *change) knowVersion(set *policy.Settings) {
 	}
 }
 
-// settings are those that decide who is told of what. In a transaction a session may have
-// got another name since it began.
+// settings are those that decide who is told of what.
 func (ch *change) settings() policy.Settings {
-	if ch.s != nil && ch.txn == "" {
-		return ch.s.settings
+	if ch.s != nil {
+		return ch.s.settingsAt(ch.path)
 	}
 	return ch.f.settings(ch.path)
 }

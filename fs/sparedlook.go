@@ -21,7 +21,7 @@ const lookDelay = 10 * time.Millisecond
 // its owner alone could be found to have the shadow changes no more than session.idle,
 // session.lingering and session.output: the session is the owner's already, and nobody is
 // waited for, as its owner is not being killed. The children that the owner has left behind
-// are known by now. It is not for what may be mapped, and not for a process in execve, which
+// are known by now. It is not for what may be mapped, and not for a process that is not known
 // to be outside execve. s.mu is held.
 func (s *session) sparesLookLocked(by *closer) bool {
 	alone := by.owner == s.who.Load().owner && len(s.seen) == 1 && s.seen[by.owner.PID] == by.owner && len(by.children) == 0

@@ -12,20 +12,26 @@ import (
 // succeeds prepares the session's commit.
 func (s *session) succeeds(dir *inode, name string) *succession {
 	f := s.f
-	set := s.settings
-	if s.txn.Load() != nil { // it may have got another name since it began
-		set = f.settings(f.path(dir, name))
-	}
-	if !f.keepsHistory(set) {
+	f.paths.RLock()
+	defer f.paths.RUnlock()
+	path := f.path(dir, name)
+	if !f.keepsHistory(s.settingsAt(path)) {
 		return nil
 	}
-	f.paths.RLock()
-	sn := f.succeedNow(dir, name, f.path(dir, name))
-	f.paths.RUnlock()
+	sn := f.succeedNow(dir, name, path)
 	if sn != nil && s.inPlace {
 		sn.keep.Copy = true // the inode keeps its names
 	}
 	return sn
+}
+
+// settingsAt are the settings by which the session's commit under a path goes. A transaction
+// may have given it another name than that by which it began.
+func (s *session) settingsAt(path string) policy.Settings {
+	if s.txn.Load() == nil {
+		return s.settings
+	}
+	return s.f.settings(path)
 }
 
 // succeedNow prepares a change of whatever name in dir holds.

@@ -138,7 +138,8 @@ func (s *Recoverer) renamed(in journal.Intent, dir int, r *Report) error {
 }
 
 // takeAway removes a name that a decided transaction removes, or that one has
-// made which is not decided. found is false if what was made has to be looked for.
+// made which is not decided. found is false if what was made has to be looked for. A
+// directory in which there is something by now stays.
 func (s *Recoverer) takeAway(in journal.Intent, r *Report) (found bool, err error) {
 	dir, err := s.disk.OpenBelow(in.Dir)
 	switch {
@@ -150,10 +151,11 @@ func (s *Recoverer) takeAway(in journal.Intent, r *Report) (found bool, err erro
 		return false, err
 	}
 	defer unix.Close(dir)
-	if _, there := s.disk.Named(dir, in); !there && in.Kind == journal.KindMade {
+	st, there := s.disk.Named(dir, in)
+	if !there && in.Kind == journal.KindMade {
 		return false, nil
 	}
-	return true, s.takeFrom(dir, in, r)
+	return true, s.take(dir, in, st, there, r)
 }
 
 // takeAstray is takeAway for what undecided transactions have made in directories that have
@@ -187,10 +189,8 @@ func (s *Recoverer) takeAstray(ins []journal.Intent, r *Report, fail func(journa
 	}
 }
 
-// takeFrom is takeAway where the directory is open. A directory in which there is something
-// by now stays.
-func (s *Recoverer) takeFrom(dir int, in journal.Intent, r *Report) error {
-	st, there := s.disk.Named(dir, in)
+// take is takeAway where the directory is open, and the name was looked at.
+func (s *Recoverer) take(dir int, in journal.Intent, st *unix.Stat_t, there bool, r *Report) error {
 	var kept bool
 	var err error
 	if there && in.Keep != "" {
