@@ -110,9 +110,14 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *k
 		}
 		return status(f.staleAt(c, n))
 	}
+	return f.openAppender(c, k, n, in.Flags, out)
+}
+
+// openAppender gives the caller, who has the lock of the file's name, an appender on it.
+func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out *fuse.OpenOut) fuse.Status {
 	// The file may have been removed before the caller came. Under the lock nobody makes
 	// an earlier version of it once somebody has it open to write.
-	h := f.newHandle(k, n, appendHandle, in.Flags)
+	h := f.newHandle(k, n, appendHandle, flags)
 	if h == nil {
 		return status(unix.ESTALE)
 	}

@@ -191,7 +191,7 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *inode, name string, 
 		})
 	})
 	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
-		return status(unix.ESTALE) // the kernel's second walk finds it
+		return f.openInstead(c, in, dir, name, live, out)
 	}
 	if err != nil {
 		return statusOf(err)
@@ -204,6 +204,43 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *inode, name string, 
 		f.namesSoonOnDisk(dir, name)
 	}
 	return f.openCreated(c, fd, dir, name, in.Flags, live, out)
+}
+
+// openInstead answers a plain create with an open of the file that somebody has made
+// there since the kernel looked: the caller may have used up its second walk.
+func (f *FS) openInstead(c *caller, in *fuse.CreateIn, dir *inode, name string, live bool, out *fuse.CreateOut) fuse.Status {
+	base, e := f.existing(c, in, dir, name)
+	switch {
+	case e != 0:
+		return status(e)
+	case base == nil:
+		return status(unix.ESTALE) // it is gone again
+	}
+	var st unix.Stat_t
+	k, e := f.child(dir, name, &st)
+	if e != 0 {
+		return status(e)
+	}
+	n := f.behind(k)
+	var answer fuse.Status
+	switch {
+	case st.Dev != base.Dev || st.Ino != base.Ino:
+		answer = status(unix.ESTALE) // the caller's rights to another one were looked at
+	case live:
+		open := fuse.OpenIn{InHeader: in.InHeader, Flags: in.Flags, Mode: in.OpenFlags}
+		answer = f.openPlain(&open, k, n, true, &out.OpenOut)
+	case !f.otherNamesJudgeRecords(n):
+		answer = status(unix.ESTALE) // for a session, which an open begins
+	default:
+		answer = f.openAppender(c, k, n, in.Flags, &out.OpenOut)
+	}
+	if answer != fuse.OK {
+		f.forget(k, 1)
+		return answer
+	}
+	_ = f.stat(n, &st) // the open may have truncated it
+	f.fillEntry(&out.EntryOut, k, &st, true)
+	return fuse.OK
 }
 
 // openCreated answers a create with a handle on fd, which it consumes.

@@ -54,6 +54,9 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 			return status(f.staleAt(c, n))
 		}
 	}
+	if e := f.isDue(in, n); e != 0 {
+		return status(e)
+	}
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
 	if f.isRenamed(n) {
 		if e := f.comesAstray(f.callerOf(&in.InHeader), n, writes); e != 0 {
@@ -80,12 +83,19 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 	f.mu.Lock()
 	n := k.in
 	s, fd := n.sess, n.fd
-	posix := n.posix
+	posix, saved := n.posix, n.saved
 	f.mu.Unlock()
 	if fd < 0 {
 		return status(unix.ENOENT)
 	}
 	seen := s
+	if s == nil && saved && f.isReplaced(n) {
+		// The kernel has not forgotten the name yet. Who opens a descriptor arrives here
+		// again.
+		if c := f.callerOf(&in.InHeader); c.tid != 0 && !f.walks.Repeated(c) {
+			return status(f.staleAt(c, n))
+		}
+	}
 	if s == nil && f.isOrphan(n) {
 		// The caller was on its way to the committed file when a session took over the
 		// file's node, and the session was rolled back. Who opens a descriptor arrives

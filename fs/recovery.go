@@ -1,12 +1,15 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/refusals"
+	"latchfs/journal"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
@@ -80,8 +83,43 @@ func (f *FS) finishHalfDone() bool {
 	if err != nil {
 		f.log.Warnf("what an error of the disk has stopped cannot be finished yet: %v", err)
 	}
+	f.keepLate(r)
 	f.reportRecovery(r)
+	f.showLate(r)
 	return true
+}
+
+// showLate makes the kernel forget what it knows of names and files that have only now
+// become what they were to be.
+func (f *FS) showLate(r commit.Report) {
+	for _, in := range r.Redone {
+		var st unix.Stat_t
+		if unix.Fstatat(f.rootfd, cmp.Or(in.Dir, "."), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			continue
+		}
+		if dir := f.inodeFor(&st); dir != nil {
+			f.dropName(dir, in.Name)
+		}
+		if in.Kind != journal.KindInPlace {
+			continue
+		}
+		if n := f.inodeFor(&unix.Stat_t{Dev: in.TargetDev, Ino: in.TargetIno}); n != nil {
+			go f.notifyInode(n, 0, -1) // the request at hand may hold its lock
+		}
+	}
+}
+
+// isDue refuses to open a file whose name a transaction, which was told that it is
+// committed, has yet to give something else.
+func (f *FS) isDue(in *fuse.OpenIn, n *inode) unix.Errno {
+	if f.store == nil || !f.store.HalfDone() {
+		return 0
+	}
+	dir, name := f.nameOf(n)
+	if dir == nil {
+		return 0
+	}
+	return f.awaitsTxn(f.callerOf(&in.InHeader), opOpen, []place{{dir, name, n}})
 }
 
 // childOrDue is child for a name that a transaction may have yet to make: as if it had it by

@@ -289,7 +289,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	case dead:
 		o.errno, o.killed = 0, !m.mustAppear(f)
 		m.count("write, and the daemon dies")
-	case f.killed && f.synced: // all that was written has been synced: it must be the file
+	case f.killed && f.synced && !m.mayFail(e, f.began): // all that was written has been synced: it must be the file
 		o.errno = 0
 	case f.killed:
 		o.errno, o.killed = unix.EINTR, true

@@ -194,14 +194,12 @@ func (k *simKernel) renameOnce(p *simProc, from, to string, flags uint32, reval 
 	if e != 0 && e != unix.EINTR {
 		return e
 	}
-	if flags&unix.RENAME_EXCHANGE != 0 {
+	if flags&unix.RENAME_EXCHANGE != 0 && e == 0 {
 		k.exchanged(a, b, old, name)
-		if e == 0 {
-			k.w.moved(p, a, old, b, name, true)
-		}
+		k.w.moved(p, a, old, b, name, true)
 		return e
 	}
-	k.unnamed(b, name)
+	k.unnamed(b, name) // after EINTR the kernel does not know, and forgets both names
 	if target != nil && e == 0 {
 		k.died(target)
 	}

@@ -149,7 +149,7 @@ func (s simState) step(o simOp) (bool, simState) {
 		n.set(name, "empty")
 		return has != "" && !isDirValue(has), n
 	case "commit":
-		return n.commit(o.sets), n
+		return n.commit(o), n
 	case "link":
 		return s.link(n, o, name)
 	case "unlink":
@@ -169,13 +169,14 @@ func (s simState) step(o simOp) (bool, simState) {
 }
 
 // commit lets names hold what a transaction has made of them.
-func (s simState) commit(sets []simStaged) bool {
-	for _, x := range sets {
+func (s simState) commit(o simOp) bool {
+	for _, x := range o.sets {
 		name, ok := s.at(x.path, "")
 		switch {
 		case !ok:
 			return false
 		case x.version == "":
+			s[o.removed(name)] = s[name]
 			s.take(name, "-")
 		default:
 			s.set(name, x.version)

@@ -52,13 +52,18 @@ func (sn *succession) keepAlone(dir *inode, name string) {
 	}
 }
 
-// keptLate tells the history what a recovery has put there while the mount runs.
+// keptLate is keepLate, and reports what was kept aside.
 func (f *FS) keptLate(r commit.Report) {
-	for _, in := range r.Kept {
-		f.history.Keep(join(in.Dir, in.Name), history.Ref{Content: in.Keep}, maxKept)
-	}
+	f.keepLate(r)
 	if len(r.Salvaged) > 0 {
 		f.reportRecovery(r)
+	}
+}
+
+// keepLate tells the history what a recovery has put there while the mount runs.
+func (f *FS) keepLate(r commit.Report) {
+	for _, in := range r.Kept {
+		f.history.Keep(join(in.Dir, in.Name), history.Ref{Content: in.Keep}, maxKept)
 	}
 }
 

@@ -35,6 +35,7 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 	err = errors.Join(sh.s.settleTarget(in), disk.Before(sh.fd, target, &in))
 	if err == nil && o.Keep.ID != "" {
 		sh.kept = sh.s.keeper.KeepCopy(sh.as, target, o.Keep.ID) == nil
+		o.Base = stillBase(target, o.Base)
 	}
 	if err == nil {
 		err = sh.armRedo(in, o)
@@ -77,6 +78,20 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 		late = &kinded{ErrNotDurable, o.Name, late}
 	}
 	return v, late
+}
+
+// stillBase is the version base of target, whose ctime may be a newer one by now: the copy
+// of it that was kept has perhaps taken the name of a link to it which an error of the disk
+// has left.
+func stillBase(target int, base *disk.Version) *disk.Version {
+	var st unix.Stat_t
+	if unix.Fstat(target, &st) != nil {
+		return base
+	}
+	if now := disk.VersionOf(&st); now.SameContent(*base) {
+		return &now
+	}
+	return base
 }
 
 // redoIntent checks the target against what is expected and describes what

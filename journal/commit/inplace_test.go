@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/keep"
+	"latchfs/journal/history"
 )
 
 func TestInPlaceKeepsTheInode(t *testing.T) {
@@ -34,6 +37,28 @@ func TestInPlaceKeepsTheInode(t *testing.T) {
 			t.Errorf("InPlace returned %+v, the file is %+v", v, w.version("d/f"))
 		}
 		w.checkNothingLeft()
+	})
+}
+
+// A link to the file that a failed commit has left in the history gives way to the copy
+// that is kept there. That is no change of the file.
+func TestInPlaceReplacesALinkThatWasLeft(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("f", "old")
+		kept := w.path(StateDirName + "/" + history.ContentPath(theContent))
+		check(t, os.MkdirAll(filepath.Dir(kept), 0o700))
+		check(t, os.Link(w.path("f"), kept))
+		target := openFile(t, w.path("f"), os.O_RDWR)
+		sh, base := w.shadowOf("f")
+		overwriteFD(t, sh.FD(), "new")
+		o := w.publishOptions("f", base)
+		o.Keep = keep.Keep{ID: theContent}
+		_, err := sh.InPlace(int(target.Fd()), o)
+		check(t, err)
+		check(t, sh.Discard())
+		if old, err := os.ReadFile(kept); string(old) != "old" || w.read("f") != "new" || w.stat("f").Nlink != 1 {
+			t.Errorf("kept %q (%v), in the file %q, which has %d names", old, err, w.read("f"), w.stat("f").Nlink)
+		}
 	})
 }
 
