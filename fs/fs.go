@@ -46,6 +46,7 @@ import (
 //	FS.thefts
 //	txn.mu
 //	FS.ns
+//	FS.clientKeys
 //	session.mu
 //	FS.paths
 //	FS.ends
@@ -146,6 +147,9 @@ type FS struct {
 	// ns guards the paths of which lock keys are made: a rename of a directory holds it
 	// for writing, and whoever makes keys for reading.
 	ns sync.RWMutex
+	// clientKeys guards the keys of the locks that programs take by themselves: a rename
+	// of a file holds it for writing, and whoever makes a key for reading.
+	clientKeys sync.RWMutex
 	// paths guards what is known of paths: a rename of a directory holds it for
 	// writing, and whoever compares or enters a version for reading.
 	paths sync.RWMutex

@@ -97,7 +97,7 @@ func (f *FS) clientName(path string, class lockmgr.Class) lockmgr.Key {
 
 func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 	d := &demand{
-		c:    f.callerOf(&in.InHeader),
+		c: f.callerOf(&in.InHeader), handle: h,
 		mode: lockmgr.Shared, class: lockmgr.Posix, op: opFcntl, client: in.Owner, wait: -1,
 		span: lockmgr.Range{Start: in.Lk.Start, End: min(in.Lk.End, math.MaxInt64)},
 	}
@@ -113,7 +113,6 @@ func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 		f.attribute(d, h)
 	}
 	d.weak = !f.mayKeepOut(d.c, h)
-	d.keys = []lockmgr.Key{f.clientKey(h.n, d.class)}
 	return d
 }
 
@@ -154,7 +153,7 @@ func (f *FS) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Statu
 	out.Lk = in.Lk
 	d := f.lockDemand(in, h)
 	r := f.request(d, true)
-	r.Keys = d.keys
+	r.Keys = []lockmgr.Key{f.clientKey(h.n, d.class)}
 	holder := f.table.Test(r)
 	if holder == nil {
 		out.Lk.Typ = unix.F_UNLCK
@@ -190,7 +189,7 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 	}
 	d := f.lockDemand(in, h)
 	if in.Lk.Typ == unix.F_UNLCK {
-		for _, k := range h.lockKeys(d.keys[0], client{d.class, d.client}) {
+		for _, k := range h.lockKeys(f.clientKey(h.n, d.class), client{d.class, d.client}) {
 			f.table.Unlock(k, d.class, d.client, d.span)
 		}
 		return 0
@@ -202,7 +201,6 @@ func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errn
 		if e := f.liveByLock(h); e != 0 {
 			return e
 		}
-		d.keys[0] = f.clientKey(h.n, d.class)
 	}
 	f.noteClient(h, client{d.class, d.client}) // before the grant: see unlockHandle
 	l, e := f.lockClient(h, d, cancel, noWait)
@@ -234,12 +232,11 @@ func (f *FS) lockClient(h *handle, d *demand, cancel <-chan struct{}, noWait boo
 				return nil, e
 			}
 		}
-		now, have := f.clientKey(h.n, d.class), l.Keys()
-		if now == d.keys[0] || len(have) == 0 || slices.Contains(have, now) {
+		have := l.Keys()
+		if len(have) == 0 || slices.Contains(have, f.clientKey(h.n, d.class)) {
 			return l, 0
 		}
 		f.table.Unlock(have[0], d.class, d.client, d.span)
-		d.keys[0] = now
 	}
 }
 

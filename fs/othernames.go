@@ -102,8 +102,8 @@ func (f *FS) goByOther(n *inode) {
 	}
 }
 
-// rekeyLink lets the clients' locks on a file follow when it gets its second name, and
-// when it has one left: the key of a file with several is its inode's. Where the
+// rekeyLink lets the clients' locks on a file follow when it gets another name, and when
+// it gets its second name or has one left: the key of a file with several is its inode's. Where the
 // policy makes names share locks they stay.
 func (f *FS) rekeyLink(from, to lockmgr.Key) {
 	if !f.policy.MapsNames() {

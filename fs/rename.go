@@ -182,8 +182,10 @@ func (r *renaming) namesFollow(own, replaced *session) {
 		return
 	case !r.isDir():
 		r.exchangeLocks(own, replaced)
+	default:
+		r.setNames()
 	}
-	r.swapNames()
+	r.moveSessions()
 }
 
 // publishedSince reports whether a name that was free is so no longer: errEnded says
@@ -224,12 +226,16 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 	return s.publishCopy(r.to.dir, r.to.name, r.toSt, r.lb)
 }
 
-// exchangeLocks lets the locks of two files that have changed places go with them.
+// exchangeLocks records the names of two files that have changed places, whose locks go
+// with them.
 func (r *renaming) exchangeLocks(own, replaced *session) {
 	f := r.f
 	la, lb := own.heldLock(), replaced.heldLock()
 	f.ns.RLock()
 	defer f.ns.RUnlock()
+	f.clientKeys.Lock()
+	defer f.clientKeys.Unlock()
+	r.setNames()
 	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
 	f.table.ExchangeFiles(la, lb, lockmgr.Key(a), lockmgr.Key(b))
 }
@@ -313,11 +319,13 @@ func (r *renaming) moveDentriesLocked() {
 	f.names.Put(from)
 }
 
-// swapNames records what an exchange did; the locks have been re-keyed. Own
-// sessions go with their files.
-func (r *renaming) swapNames() {
-	r.setNames()
+// moveSessions lets the caller's own sessions go with their files, which have changed
+// places; the locks have been re-keyed.
+func (r *renaming) moveSessions() {
 	first, second := r.ownSession(r.from), r.ownSession(r.to)
+	if r.isDir() {
+		first, second = second, first // their dentries have changed places
+	}
 	if first != nil {
 		first.moveTo(r.to.dir, r.to.name)
 		first.rebase()
@@ -355,23 +363,35 @@ func (r *renaming) commitForExchange() unix.Errno {
 // moved records the new name of the inode, and of the session on it.
 func (r *renaming) moved(own *session) {
 	f := r.f
-	r.setNames()
+	r.moveLocks(own)
 	if own != nil {
-		l := own.heldLock()
-		f.ns.RLock() // no directory above gets another name meanwhile
-		from := f.path(r.from.dir, r.from.name)
-		own.moveTo(r.to.dir, r.to.name)
-		to := own.path()
-		f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
-		if lb, ok := l.Request().Label.(*label); ok {
-			lb.moved.Store(&to)
-		}
-		f.ns.RUnlock()
 		own.relock(r.c, place{r.to.dir, r.to.name, r.from.inode})
 		f.announceMove()
 	}
 	f.rebaseOn(r.from.inode, own)
 	f.lostName(r.to.inode)
+}
+
+// moveLocks gives the inode its new name, and the session on it if that is the caller's
+// own. Who has the file open and locked, or waits for that, goes with it.
+func (r *renaming) moveLocks(own *session) {
+	f := r.f
+	l := own.heldLock()
+	f.ns.RLock() // no directory above gets another name meanwhile
+	defer f.ns.RUnlock()
+	f.clientKeys.Lock()
+	defer f.clientKeys.Unlock()
+	r.setNames()
+	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	if own == nil {
+		f.rekeyLink(lockmgr.Key(from), lockmgr.Key(to))
+		return
+	}
+	own.moveTo(r.to.dir, r.to.name)
+	f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
+	if lb, ok := l.Request().Label.(*label); ok {
+		lb.moved.Store(&to)
+	}
 }
 
 // replacesFile reports whether a file loses its name to another one.

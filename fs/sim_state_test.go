@@ -73,7 +73,7 @@ func (s simState) steps(o simOp) (all []any) {
 	}
 	for _, path := range []string{o.path, o.to} {
 		name, ok := s.at(path, "")
-		if v := s[o.removed(name)]; ok && v != "" && s[name] == "" && o.errno == unix.EBUSY {
+		if v := s[o.removed(name)]; ok && v != "" && s[name] == "" && (o.errno == unix.EBUSY || o.killed) {
 			n := maps.Clone(s)
 			n[name] = v
 			all = append(all, n)

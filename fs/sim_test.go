@@ -218,6 +218,9 @@ var stories = map[string]struct {
 	"an exchange that is interrupted":                     {seed: 1795660326680384505, hazards: simHazards{kills: 10, faults: 30}, programs: "bob: exchange a d/a"},
 	"a synced file, and an error when it is closed":       {seed: 1795660326680384500, hazards: simHazards{kills: 10, crashes: 10, faults: 30}, programs: "ann: mv d/a b; sync a | bob: swap d e a; exchange a d/a; sync e/a"},
 	"a link that an error of the disk has left":           {seed: 1795660326680385857, hazards: simHazards{faults: 30}, programs: "ann: ln d/b d/a; count d/a; count a | bob: echo d/b; cut d/a; save a | cyn: count d/b"},
+	"two readers' locks beside a rename":                  {seed: 1795679365025056469, programs: "bob: mv a b | dan: lock a | gus: hold a"},
+	"a removal in a transaction, and a refused save":      {seed: 1795679365025055023, programs: "bob: count a; txnrm b a; echo a | cyn: echo a"},
+	"a kept version that gives way":                       {seed: 1795679365025054557, hazards: simHazards{crashes: 10, faults: 30}, programs: "ann: count a | bob: sync a | cyn: save a; rm a; chmod a | dan: save a; log a"},
 	"a slow create after a wait":                          {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }
 

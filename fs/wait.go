@@ -63,7 +63,8 @@ type demand struct {
 	places []place         // the names concerned, from which the keys are made
 	target *lockkey.Target // trees that are to be locked in place of names
 	claim  *ctl.Claim      // what a request through the control file asks for, in place of names
-	keys   []lockmgr.Key
+	handle *handle         // through which a client locks a file, in place of names
+	keys   []lockmgr.Key   // in place of names
 	mode   lockmgr.Mode
 	class  lockmgr.Class
 	client uint64
@@ -146,7 +147,7 @@ func (d *demand) granted(l *lockmgr.Lock) bool {
 	return d.class != lockmgr.Session && l.Token() != 0
 }
 
-// acquire enters the demand into the lock table. No directory is renamed
+// acquire enters the demand into the lock table. Nothing is renamed that concerns it
 // between the making of the keys and their entry, where renames re-key them.
 func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	if t := f.txnOf(d.c); t != nil && t.over.Load() {
@@ -160,7 +161,10 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	until := time.Now().Add(lateGrace)
 	for {
 		f.ns.RLock()
+		f.clientKeys.RLock()
 		switch {
+		case d.handle != nil:
+			r.Keys = []lockmgr.Key{f.clientKey(d.handle.n, d.class)}
 		case d.places != nil:
 			r.Keys, r.Trees, r.Steal = f.keysOf(d.places), nil, d.steal
 			f.claimed(d, &r)
@@ -171,6 +175,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		if err == nil && d.claim != nil {
 			f.ctl.Claims.Enter(d.claim, l)
 		}
+		f.clientKeys.RUnlock()
 		f.ns.RUnlock()
 		f.settleThefts(d.c)
 		if (err != nil || !l.Held()) && (f.joinGuard(d.c) || f.passOn(l, err)) {

@@ -112,6 +112,26 @@ func TestFlockWaiterFollowsARename(t *testing.T) {
 	})
 }
 
+// A flock is on the file that its program has open: when that gets another name the lock
+// is there, and a new file under the old name is free. A program that turns its files
+// over, and locks the new one before it closes the old, would otherwise wait for itself.
+func TestFlockGoesWithARenamedFile(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "content")
+		a, one := locker(t, m, "f")
+		a.OK(flockReq(one, unix.LOCK_EX))
+		a.OK(a.path2("rename", "f", "g"))
+		a.MustClose(a.Open("f", unix.O_CREAT|unix.O_WRONLY))
+		a.OK(flockReq(a.Open("f", unix.O_RDONLY), unix.LOCK_EX|unix.LOCK_NB))
+		b, two := locker(t, m, "g")
+		if _, err := b.Do(flockReq(two, unix.LOCK_EX|unix.LOCK_NB)); err != syscall.EAGAIN {
+			t.Errorf("beside the flock: %v, want EAGAIN", err)
+		}
+		a.OK(flockReq(one, unix.LOCK_UN))
+		b.OK(flockReq(two, unix.LOCK_EX|unix.LOCK_NB))
+	})
+}
+
 // A removed file is another than the one that has its name next.
 func TestFlockOfARemovedFile(t *testing.T) {
 	forEachMount(t, func(t *testing.T, m *Mount) {

@@ -366,3 +366,27 @@ for i, steps in enumerate(sys.argv[1:]):
 		}
 	}, withPolicy("[defaults]\nwait = \"5s\"\n"))
 }
+
+// A file that its program has open, and exchanges with a directory, is written under the
+// name that it has then, also in another directory.
+func TestOpenFileExchangedWithDirectory(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Python(t, `
+import ctypes, os
+def exchange(a, b): assert ctypes.CDLL(None).renameat2(-100, a.encode(), -100, b.encode(), 2) == 0
+os.makedirs("d/e")
+for first, second in ("a", "e"), ("b", "d/e"), ("d/g", "h"):
+    os.makedirs(second, exist_ok=True)
+    with open(first, "w") as f: f.write("old")
+    with open(first, "w") as f:
+        f.write("new")
+        f.flush()
+        exchange(first, second)
+        f.write("er")
+    assert os.path.isdir(first), first
+    with open(second) as f: assert f.read() == "newer", second
+    with open(second, "a") as f: f.write(" still")
+    with open(second) as f: assert f.read() == "newer still", second
+`)
+	})
+}

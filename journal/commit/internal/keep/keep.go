@@ -73,15 +73,19 @@ func (s *Keeper) RenameOver(o RenameOptions) (kept bool, err error) {
 }
 
 // Unshare gives the content id, which has become somebody's file again, to that
-// file alone: the history gets a copy, or loses it.
+// file alone: the history gets a copy, or loses it. It may have lost it already, to make
+// room.
 func (s *Keeper) Unshare(id string) (kept bool, err error) {
 	path := history.ContentPath(id)
 	fd, err := disk.OpenShadow(s.disk.StateFD(), path)
-	if err != nil {
-		return false, err
+	if err == nil {
+		defer unix.Close(fd)
+		err = s.DropKept(id)
 	}
-	defer unix.Close(fd)
-	if err := s.DropKept(id); err != nil {
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return false, nil
+	case err != nil:
 		return false, err
 	}
 	return s.KeepCopy(nil, fd, id) == nil, nil
