@@ -105,6 +105,7 @@ func (a *appender) tellKernel(late bool) {
 	if n == nil || told || f.isOver() {
 		return
 	}
+	f.forgetAttrs(n) // whoever asks next sees the record, as its writer expects
 	var st unix.Stat_t
 	if unix.Fstat(a.fd, &st) == nil {
 		go f.notifyInode(n, max(0, st.Size-maxPending-maxLine), 0) // somebody may hold a page and wait for us

@@ -173,9 +173,48 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if st.Nlink == 0 && f.leftBehind(n) && f.sendOn(&in.InHeader, n) {
 		return status(unix.ESTALE)
 	}
+	timeout := f.attrTimeout(n)
+	if f.showFollowed(n, &st) {
+		timeout = 0
+	}
 	f.fillAttr(&out.Attr, k, &st)
-	out.SetTimeout(f.attrTimeout(n))
+	out.SetTimeout(timeout)
 	return fuse.OK
+}
+
+// showFollowed gives a file that was replaced the size and the times of the one in which
+// its appenders go on, if nobody else has it open: a logger that turns its file over by
+// size asks its descriptor for that. Owner and mode stay the file's own, by which the
+// kernel judges who may open it.
+func (f *FS) showFollowed(n *inode, st *unix.Stat_t) bool {
+	f.mu.Lock()
+	if !n.saved {
+		f.mu.Unlock()
+		return false
+	}
+	var a *appender
+	for _, h := range f.handles {
+		switch {
+		case h.n != n:
+		case h.kind != appendHandle:
+			f.mu.Unlock()
+			return false
+		default:
+			a = h.app
+		}
+	}
+	f.mu.Unlock()
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var now unix.Stat_t
+	if a.followLocked() != 0 || unix.Fstat(a.fd, &now) != nil {
+		return false
+	}
+	st.Size, st.Blocks, st.Atim, st.Mtim, st.Ctim = now.Size, now.Blocks, now.Atim, now.Mtim, now.Ctim
+	return true
 }
 
 // leftBehind reports whether n is a shadow whose session ended without

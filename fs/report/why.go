@@ -101,6 +101,8 @@ func (r Refusal) headline() string {
 		return "The content was not accepted, and nothing has changed"
 	case r.Errno == "EBUSY" && r.Wait > 0:
 		return "Failed to acquire lock (timeout after " + waited(r.Wait) + ")"
+	case r.Holder == nil && r.Wait == 0 && r.Errno != "EBUSY" && r.Errno != "EAGAIN":
+		return r.shown() + " was left as it was" // a full disk, a limit, an error of the disk
 	default:
 		return "Cannot acquire lock on " + r.shown() + " (another process may be active)"
 	}

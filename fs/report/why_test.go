@@ -67,6 +67,8 @@ func TestMessage(t *testing.T) {
 				"Failed to acquire lock (timeout after 8s)\nCould not acquire lock within 8s. Held by session 'S' for operation 'open'"},
 		{"half a second", Refusal{Path: "f", Errno: "EBUSY", Wait: 500*time.Millisecond + 123, Holder: nil},
 			"Failed to acquire lock (timeout after 500ms)"},
+		{"a full disk", Refusal{Path: "f", Errno: "ENOSPC", Reason: "commit failed: no space left on device"},
+			"f was left as it was"},
 		{"a transaction", Refusal{Path: "f", Errno: "ECANCELED", Reason: "the transaction was rolled back: R", Kept: "r-1"},
 			"f was left as it was: the change belonged to a transaction, of which nothing was published"},
 	}

@@ -1,0 +1,68 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a program that has a file open to append does with its descriptor.
+
+// A file that was emptied, or replaced, under those who append to it has for them the size
+// that it has now: loggers that turn their files over by size ask their descriptor.
+func TestAppenderSeesTheSizeOfItsFile(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Python(t, `
+import logging.handlers, os, subprocess
+def sizes(fd): return os.fstat(fd).st_size, os.lseek(fd, 0, os.SEEK_END)
+def check(want): assert sizes(fd) == (want, want), (sizes(fd), want)
+long = "0123456789\n" * 100
+for how in ": > f", "cp f f.1 && truncate -s 0 f", "printf 'x\\n' > t && mv t f":
+    with open("f", "w") as f: f.write(long)
+    fd = os.open("f", os.O_WRONLY | os.O_APPEND)
+    check(len(long))
+    subprocess.run(how, shell=True, check=True)
+    check(os.stat("f").st_size)
+    os.write(fd, b"line\n")
+    check(os.stat("f").st_size)
+    old = open("/proc/self/fd/%d" % fd) # may be the old version: it stays whole
+    assert len(old.read()) in (len(long), os.stat("f").st_size)
+    old.close()
+    os.close(fd)
+
+with open("app.txt", "w") as f: f.write(long)
+h = logging.handlers.RotatingFileHandler("app.txt", maxBytes=len(long), backupCount=3)
+subprocess.run(": > app.txt", shell=True, check=True)
+log = logging.getLogger("x")
+log.addHandler(h)
+for n in range(3): log.warning("%d", n)
+assert open("app.txt").read() == "0\n1\n2\n"
+assert not os.path.exists("app.txt.1")
+`)
+	})
+}
+
+// Who takes O_APPEND off a descriptor writes to a place in the file. That is refused: it
+// would come to the end, with success.
+func TestAppenderThatWouldWriteInside(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Python(t, `
+import errno, fcntl, os
+fd = os.open("f", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+os.write(fd, b"first\n")
+fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_APPEND)
+try:
+    os.pwrite(fd, b"F", 0)
+    raise SystemExit("written")
+except OSError as e:
+    assert e.errno == errno.EOPNOTSUPP, e
+why = open(".locks/why").read()
+assert "f was left as it was" in why and "O_APPEND" in why, why
+fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
+os.write(fd, b"second\n")
+os.close(fd)
+`)
+		if got := m.ReadFile("f"); got != "first\nsecond\n" {
+			t.Errorf("%q", strings.TrimSpace(got))
+		}
+	})
+}
