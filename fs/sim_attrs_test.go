@@ -236,7 +236,9 @@ func (p *simProc) log(path string) {
 		switch e := p.write(fd, "{"+v+"}\n"); e {
 		case 0:
 		case unix.ENOTCONN, unix.EIO, unix.ENOSPC:
-			f.records[len(f.records)-1].failed = true
+			for i := range f.records { // an error of the ones before may be told only now
+				f.records[i].failed = true
+			}
 		default:
 			f.records = f.records[:len(f.records)-1]
 		}

@@ -160,7 +160,8 @@ func (s *session) procFile() proc.File {
 		key = inoKey{a.dev, a.ino}
 	}
 	file := proc.File{
-		Dev: s.f.mountDev, Ino: s.f.inoFor(key.dev, key.ino), MountID: s.f.mountID, NoAppend: s.besideAppenders(),
+		Dev: s.f.mountDev, Ino: s.f.inoFor(key.dev, key.ino), MountID: s.f.mountID,
+		NoAppend: s.besideAppenders(append(earlier, key)),
 	}
 	for _, k := range earlier {
 		file.Also = append(file.Also, s.f.inoFor(k.dev, k.ino))
@@ -168,24 +169,27 @@ func (s *session) procFile() proc.File {
 	return file
 }
 
-// besideAppenders reports whether the file that the shadow stands for, and whose
-// number it shows, is open to append records, and the shadow is not: descriptors
-// of the two are told apart by their mode. A descriptor that appends shows the number
-// of the file that it follows, which may have taken the place of its own.
-func (s *session) besideAppenders() bool {
+// besideAppenders reports whether a file is open to append records that shows one of the
+// numbers which the shadow shows or has shown, and the shadow is not: descriptors of the
+// two are told apart by their mode. It may be the file that the shadow stands for, or a
+// version from before: a node shows the number of the file from which its session began,
+// and a descriptor that appends that of the file which it follows.
+func (s *session) besideAppenders(shown []inoKey) bool {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.appends == 0 || s.baseKey == (inoKey{}) {
 		return false
 	}
+	shown = append(shown, s.baseKey)
 	beside := false
 	for _, h := range f.handles {
 		switch {
 		case h.kind == shadowHandle && h.sess == s && h.flags&unix.O_APPEND != 0:
 			return false
 		case h.kind == appendHandle:
-			beside = beside || h.n == s.base || h.follows == s.baseKey || slices.Contains(h.k.numbers, s.baseKey)
+			shows := func(key inoKey) bool { return slices.Contains(shown, key) }
+			beside = beside || h.n == s.base || shows(h.n.key) || shows(h.follows) || slices.ContainsFunc(h.k.numbers, shows)
 		}
 	}
 	return beside

@@ -3,6 +3,8 @@ package integration
 import (
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a program that has a file open to append does with its descriptor.
@@ -63,6 +65,32 @@ os.close(fd)
 `)
 		if got := m.ReadFile("f"); got != "first\nsecond\n" {
 			t.Errorf("%q", strings.TrimSpace(got))
+		}
+	})
+}
+
+// Who has a file open to append, which somebody else has replaced since, and saves it
+// himself: the close is the commit. His old descriptor does not write the new version.
+func TestSaveBesideAnAppenderOfAnEarlierVersion(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, replace := range []string{"echo other > f", "echo other > t && mv t f"} {
+			m.WriteFile("f", "old\n")
+			a := m.Client(t)
+			logger := a.Open("f", unix.O_WRONLY|unix.O_APPEND)
+			m.Launch(t, "sh", "-c", replace).OK()
+			fd := a.Open("f", unix.O_WRONLY|unix.O_TRUNC)
+			a.Write(fd, "saved\n")
+			a.MustClose(fd)
+			if got := m.ReadFile("f"); got != "saved\n" {
+				t.Errorf("after %q and a save: %q", replace, got)
+			}
+			second := a.Open("f", unix.O_RDWR|unix.O_APPEND)
+			a.Write(second, "line\n")
+			m.Launch(t, "sh", "-c", "echo other >> f").OK()
+			a.Write(logger, "first\n")
+			if got, want := m.ReadFile("f"), "saved\nline\nother\nfirst\n"; got != want {
+				t.Errorf("after %q and a save: %q, want %q", replace, got, want)
+			}
 		}
 	})
 }
