@@ -15,6 +15,12 @@ import (
 
 // fsync is fsync(2) on a descriptor of the session's file, which has the shadow open as fd.
 func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
+	s.mu.Lock()
+	lost := s.state.hasEnded() && s.writtenLate()
+	s.mu.Unlock()
+	if lost {
+		return unix.ESTALE
+	}
 	before := s.stamped()
 	err := s.secure(fd)
 	if err == nil {

@@ -172,7 +172,7 @@ func (f *FS) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno
 		s.setApart()
 		s.mu.Lock()
 		if s.state != stateApart {
-			return unix.EIO
+			return unix.ESTALE
 		}
 	}
 	if e := s.fillToLocked(size); e != 0 {

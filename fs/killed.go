@@ -163,6 +163,9 @@ func (s *session) toldLocked(o lockmgr.Owner) unix.Errno {
 	if s.abandoned && (s.output || o != s.opener) {
 		return 0
 	}
+	if s.writtenLate() {
+		return unix.ESTALE // nobody will find it in the file; RELEASE keeps it aside
+	}
 	return s.result
 }
 
