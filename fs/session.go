@@ -161,13 +161,11 @@ func (s *session) leaveLocked() {
 	}
 	s.over = true
 	close(s.left)
-	f := s.f
 	if s.base != nil && s.base.shadow == s {
 		s.base.shadow = nil
 	}
 	s.leaveNameLocked()
 	s.parent.inside--
-	f.unpinLocked(s.parent)
 }
 
 // finishLocked forgets the session altogether. FS.mu is held.
@@ -182,6 +180,7 @@ func (s *session) finishLocked() {
 		f.unpinLocked(s.base)
 	}
 	f.unpinLocked(s.inode)
+	f.unpinLocked(s.parent) // until now, for what comes after the commit asks where it was
 }
 
 // path is the session's current name relative to the root.

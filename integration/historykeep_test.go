@@ -126,6 +126,45 @@ print('written', flush=True); sys.stdin.readline()
 	})
 }
 
+// The directory of a file may be gone when it turns out that somebody has the file open
+// after its commit.
+func TestLateWriterWhoseDirectoryIsGone(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		p := m.LaunchPython(t, `
+import array, os, socket, sys
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+pid = os.fork()
+if pid == 0:
+    a.close()
+    if os.fork() > 0: os._exit(0)
+    os.setsid()
+    while b.recvmsg(1, socket.CMSG_SPACE(4))[0]: pass # it keeps what it is given to the end
+    os._exit(0)
+b.close(); os.waitpid(pid, 0)
+for file, to in ('d/f', 'g'), ('e/d/f', None), ('./h', './h'):
+    os.makedirs(os.path.dirname(file), exist_ok=True)
+    fd = os.open(file, os.O_WRONLY|os.O_CREAT)
+    os.write(fd, b'content')
+    socket.send_fds(a, [b'x'], [fd])
+    os.close(fd)
+    if to: os.rename(file, to)
+    else: os.unlink(file)
+    if file != to: os.rmdir(os.path.dirname(file))
+print('gone', flush=True); sys.stdin.readline()
+`)
+		p.AwaitLine("gone")
+		// That of the file whose directory stays is the last.
+		eventually(t, "the looks after the commits", func() bool {
+			return len(m.EventsOf("late", "h")) > 0
+		})
+		if got := m.ReadFile("g"); got != "content" {
+			t.Errorf("the file is %q", got)
+		}
+		p.Send("")
+	})
+}
+
 // latchfs is killed at random moments: what is kept is whole, versions count on,
 // and nobody is accused of having changed a file around the mount.
 func TestHistoryAfterKills(t *testing.T) {
