@@ -284,3 +284,45 @@ func TestPruneByUser(t *testing.T) {
 		t.Errorf("left are %q", left)
 	}
 }
+
+// What was refused gives way on a full disk when nothing else does: bytes that there was no
+// room for, and old ones. What was refused lately, for another reason, stays.
+func TestRejectedGivesWay(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.restart()
+		now := time.Now()
+		old := w.entryAt(now.Add(-2*time.Minute), 1)
+		w.write("f", "old")
+		var ids []string
+		for _, errno := range []string{"ENOSPC", "EBUSY", "EDQUOT"} {
+			sh, _ := w.shadowOf("f")
+			id, err := sh.Reject(map[string]any{"errno": errno})
+			check(t, errors.Join(err, sh.Discard()))
+			ids = append(ids, id)
+		}
+		var left [][]string
+		w.s.disk.Fault = func(step string) error {
+			if step != "exchange" {
+				return nil
+			}
+			left = append(left, w.rejectedIDs())
+			return unix.ENOSPC
+		}
+		sh, base := w.shadowOf("f")
+		overwriteFD(t, sh.FD(), "new")
+		if _, err := sh.Publish(w.publishOptions("f", base)); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("published: %v", err)
+		}
+		w.s.disk.Fault = nil
+		check(t, sh.Discard())
+		want := [][]string{{old, ids[0], ids[1], ids[2]}, {ids[0], ids[1], ids[2]}, {ids[1], ids[2]}, {ids[1]}}
+		if diff := cmp.Diff(want, left); diff != "" {
+			t.Error(diff)
+		}
+		got, err := w.s.PruneRejected(now, unlimited, 0)
+		check(t, err)
+		if !slices.Equal(got.IDs, []string{old, ids[0], ids[2]}) || got.NoRoom != 3 {
+			t.Errorf("told of %+v", got)
+		}
+	})
+}

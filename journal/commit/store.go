@@ -38,7 +38,7 @@ func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 	d := disk.New(rootfd, stateDir, j)
 	r := rejected.New(d)
 	l := lazy.New(d)
-	d.Settle = l.GiveRoom
+	d.Settle, d.Last = l.GiveRoom, r.GiveWay
 	return &Store{disk: d, keeper: keep.New(d), rejects: r, lazies: l, tails: tail.New(d, l), recoverer: recovery.New(d, r)}
 }
 

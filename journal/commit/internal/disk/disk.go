@@ -29,6 +29,7 @@ type Disk struct {
 	Fault  func(step string) error
 	Room   func(error) bool             // makes room on a full disk, and says whether there is some; or nil
 	Settle func() bool                  // the same, by settling commits that keep files which are gone; or nil
+	Last   func() bool                  // the same, when both have made none; or nil
 	Owners func(uid, gid uint32) Runner // runs what only a file's owner may do in a sticky directory; or nil
 	Epoch  func(fd int) string          // epochOf, but for tests
 
@@ -75,7 +76,9 @@ func (s *Disk) repeat(step string, fn func() error, give func(error) bool) error
 
 // GiveRoom makes room for a change that has failed with err, and reports whether there is
 // some: it is to be tried again then.
-func (s *Disk) GiveRoom(err error) bool { return s.giveOld(err) || s.Settle != nil && s.Settle() }
+func (s *Disk) GiveRoom(err error) bool {
+	return s.giveOld(err) || s.Settle != nil && s.Settle() || s.Last != nil && s.Last()
+}
 
 func (s *Disk) giveOld(err error) bool { return s.Room != nil && s.Room(err) }
 

@@ -7,6 +7,8 @@
 //	ballast-N                  space to give back, so that bytes can be kept on
 //	                           a full disk; after it the oldest in rejected/ go
 //
+// They give way to other changes on a full disk, too, when nothing else does: see GiveWay.
+//
 // An entry is there when its directory has its name, and gone when its content is: Tidy
 // finishes what a crash has interrupted of either. Nothing is synced but what Forget
 // erases. Where there are too many bytes, the oldest entry of the user with most goes

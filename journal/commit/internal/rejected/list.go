@@ -18,6 +18,7 @@ type entry struct {
 	at    time.Time
 	bytes int64
 	uid   uint32 // whose bytes they are
+	full  bool   // they were refused because there was no room, in this run of the daemon
 }
 
 // compareEntries orders by time, as IDs do.
@@ -36,7 +37,7 @@ type list struct {
 // has most, the oldest. It is -1, with when to ask again, as long as that is too
 // young; the others do not lose theirs for it.
 func (l *list) excess(now time.Time, maxBytes int64) (int, time.Time) {
-	i := l.heaviest()
+	i := l.heaviest(anyEntry)
 	e := &l.entries[i]
 	// Abs: what a clock set back has in the future goes, too.
 	young := now.Sub(e.at).Abs() < minAge
@@ -47,16 +48,22 @@ func (l *list) excess(now time.Time, maxBytes int64) (int, time.Time) {
 	return i, time.Time{}
 }
 
-// heaviest is the oldest entry of the user who has most, -1 if there is none.
-func (l *list) heaviest() int {
+// heaviest is the oldest entry of the user who has most, of those that may go, -1 if there
+// is none.
+func (l *list) heaviest(mayGo func(*entry) bool) int {
 	best := -1
 	for i := range l.entries {
+		if !mayGo(&l.entries[i]) {
+			continue
+		}
 		if best < 0 || l.of[l.entries[i].uid] > l.of[l.entries[best].uid] {
 			best = i
 		}
 	}
 	return best
 }
+
+func anyEntry(*entry) bool { return true }
 
 // count counts an entry, or with -1 no more.
 func (l *list) count(e entry, sign int64) {
@@ -69,12 +76,16 @@ func (l *list) count(e entry, sign int64) {
 	}
 }
 
-// added puts a new entry of the open store into the list.
-func (s *Store) added(rejected int, id string) {
+// added puts a new entry of the open store into the list. full says that it was refused
+// because there was no room.
+func (s *Store) added(rejected int, id string, full bool) {
 	s.listMu.Lock()
 	defer s.listMu.Unlock()
 	s.noteKept()
 	l := &s.list
+	if full && l.scanned.IsZero() {
+		_ = s.scanLocked(time.Now())
+	}
 	e, ok := lookAtEntry(rejected, id)
 	if !ok || l.scanned.IsZero() {
 		return
@@ -84,6 +95,7 @@ func (s *Store) added(rejected int, id string) {
 		l.entries = slices.Insert(l.entries, at, e)
 		l.count(e, 1)
 	}
+	l.entries[at].full = full
 }
 
 // scanLocked reads the list from the disk, unless it was read lately.
@@ -113,6 +125,11 @@ func (s *Store) scanLocked(now time.Time) error {
 		return err
 	}
 	slices.SortFunc(found.entries, compareEntries)
+	for _, e := range l.entries {
+		if at, ok := slices.BinarySearchFunc(found.entries, e, compareEntries); ok {
+			found.entries[at].full = e.full
+		}
+	}
 	*l = found
 	return nil
 }

@@ -177,14 +177,35 @@ func (s *Store) finishRemoval(rejected int, name string) error {
 	return err
 }
 
-// dropOldest gives the oldest entry of the user who has most up on a full disk; false if there is none.
+// dropOldest gives the oldest entry of the user who has most up, to keep another on a full
+// disk; false if there is none.
 func (s *Store) dropOldest() bool {
 	s.listMu.Lock()
 	defer s.listMu.Unlock()
-	if s.scanLocked(time.Now()) != nil || len(s.list.entries) == 0 {
+	return s.dropLocked(anyEntry)
+}
+
+// GiveWay gives an entry up for a change that finds no room on the disk, and reports whether
+// there was one: bytes that were refused for the same reason, as their writer knows, or that
+// are older than a minute; of the user who has most the oldest.
+func (s *Store) GiveWay() bool {
+	if !s.listMu.TryLock() {
+		return false // the change may be the removal of an entry itself
+	}
+	defer s.listMu.Unlock()
+	now := time.Now()
+	return s.dropLocked(func(e *entry) bool { return e.full || now.Sub(e.at).Abs() >= minAge })
+}
+
+// dropLocked removes one of the entries that may go. listMu is held.
+func (s *Store) dropLocked(mayGo func(*entry) bool) bool {
+	if s.scanLocked(time.Now()) != nil {
 		return false
 	}
-	i := s.list.heaviest()
+	i := s.list.heaviest(mayGo)
+	if i < 0 {
+		return false
+	}
 	e := s.list.entries[i]
 	if s.removeLocked(i) != nil {
 		return false

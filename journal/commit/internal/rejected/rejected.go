@@ -78,7 +78,7 @@ func (s *Store) Put(meta map[string]any, st *unix.Stat_t, content func(dir int, 
 		return "", errors.Join(err, metaErr) // Recover gives it its name
 	}
 	s.StockBallast()
-	s.added(rejected, id)
+	s.added(rejected, id, meta["errno"] == "ENOSPC" || meta["errno"] == "EDQUOT")
 	return id, nil
 }
 
