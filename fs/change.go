@@ -161,6 +161,9 @@ func (ch *change) know() {
 	if f.knowledge == nil || ch.is == nil && ch.was == nil && ch.other != nil {
 		return // nobody has seen what a session had created and renamed
 	}
+	if ch.was != nil {
+		f.catchUp(time.Now(), ch.path, stampAt(ch.was))
+	}
 	if ch.was != nil && !ch.inPlace {
 		f.noteLeaving(ch.path, stampAt(ch.was))
 	}

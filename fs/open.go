@@ -89,19 +89,9 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 		return status(unix.ENOENT)
 	}
 	seen := s
-	if s == nil && saved && f.isReplaced(n) {
-		// The kernel has not forgotten the name yet. Who opens a descriptor arrives here
-		// again.
-		if c := f.callerOf(&in.InHeader); c.tid != 0 && !f.walks.Repeated(c) {
-			return status(f.staleAt(c, n))
-		}
-	}
-	if s == nil && f.isOrphan(n) {
-		// The caller was on its way to the committed file when a session took over the
-		// file's node, and the session was rolled back. Who opens a descriptor arrives
-		// here again.
-		if c := f.callerOf(&in.InHeader); !f.walks.Repeated(c) && (c.tid != 0 || f.leftBehind(n)) {
-			return status(f.staleAt(c, n))
+	if s == nil {
+		if e := f.leadsOn(in, n, saved); e != 0 {
+			return status(e)
 		}
 	}
 	if s != nil {
@@ -154,6 +144,23 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 		h.noFlush = true
 	}
 	return fuse.OK
+}
+
+// leadsOn answers ESTALE to who has come by a name that leads elsewhere by now, since the
+// kernel has not forgotten it yet; saved says that a save may have taken it. Who opens a
+// descriptor arrives here again.
+func (f *FS) leadsOn(in *fuse.OpenIn, n *inode, saved bool) unix.Errno {
+	replaced := saved && f.isReplaced(n)
+	// A session took over the file's node, and was rolled back.
+	orphan := !replaced && f.isOrphan(n)
+	if !replaced && !orphan {
+		return 0
+	}
+	c := f.callerOf(&in.InHeader)
+	if f.walks.Repeated(c) || c.tid == 0 && (replaced || !f.leftBehind(n)) {
+		return 0
+	}
+	return f.staleAt(c, n)
 }
 
 // strayedWait is how long a caller waits for a session if the kernel may not let it

@@ -99,6 +99,9 @@ func (r *renaming) look() unix.Errno {
 // run asks whether the rename may be, and does it.
 func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	f := r.f
+	if r.sameFile() {
+		return 0 // as rename(2) says
+	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		if e := r.commitForExchange(); e != 0 {
 			return e
@@ -392,9 +395,4 @@ func (r *renaming) moveLocks(own *session) {
 	if lb, ok := l.Request().Label.(*label); ok {
 		lb.moved.Store(&to)
 	}
-}
-
-// replacesFile reports whether a file loses its name to another one.
-func (r *renaming) replacesFile() bool {
-	return r.flags&unix.RENAME_EXCHANGE == 0 && r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFREG
 }

@@ -145,3 +145,8 @@ func (f *FS) isRemoved(n *inode) bool {
 	defer f.mu.Unlock()
 	return n.removed
 }
+
+// replacesFile reports whether a file loses its name to another one.
+func (r *renaming) replacesFile() bool {
+	return r.flags&unix.RENAME_EXCHANGE == 0 && r.toSt != nil && r.toSt.Mode&unix.S_IFMT == unix.S_IFREG
+}

@@ -169,11 +169,24 @@ func (f *FS) basis(path string, stamp knowledge.Stamp, linked bool, chain []lock
 // basisOf is basis where it is said whose knowledge decides.
 func (f *FS) basisOf(path string, stamp knowledge.Stamp, linked bool, chain []lockmgr.Owner, set *policy.Settings, counts knowledge.Counts) knowledge.Basis {
 	now := time.Now()
+	f.catchUp(now, path, stamp)
 	b := f.knowledge.Check(now, knowledge.Key(path), stamp, chain, set.Fade, counts)
 	if linked || f.knowledge.Tracks(linkKey(stamp)) {
 		b = b.Nearer(f.knowledge.Check(now, linkKey(stamp), stamp, chain, set.Fade, counts), chain)
 	}
 	return b
+}
+
+// catchUp lets a path have the version stamp by whoever has made that under another name
+// of the file.
+func (f *FS) catchUp(now time.Time, path string, stamp knowledge.Stamp) {
+	key := knowledge.Key(path)
+	if number, is := f.knowledge.Current(key); number == 0 || is == stamp {
+		return
+	}
+	if owners, by := f.knowledge.WrittenBy(linkKey(stamp), stamp); len(owners) > 0 {
+		f.knowledge.Changed(now, key, stamp, knowledge.Who{Self: owners[0], Relatives: owners[1:]}, by)
+	}
 }
 
 // unseenBase is the basis of a session that was opened for writing alone and not

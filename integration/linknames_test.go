@@ -156,3 +156,40 @@ with open("/proc/self/fd/%d" % descriptor, "r+") as f:
 		})
 	}
 }
+
+// One process alone, with files of several names: nothing that it has done itself under one
+// name is another's change under the other.
+func TestOwnChangesByOtherNames(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Python(t, `
+import os
+def save(name, mode="w"):
+    with open(name, mode) as f: f.write(name + "\n")
+save("c"); save("b"); save("c", "r+")
+os.unlink("c"); os.link("b", "c")
+os.rename("c", "b") # does nothing, for both are one file
+assert os.stat("c").st_nlink == 2
+save("c")
+os.truncate("b", 0)
+`)
+		m.Python(t, `
+import os
+def save(name, mode="w"):
+    with open(name, mode) as f: f.write(name + "\n")
+save("g"); save("g", "r+")
+save("h"); os.link("h", "i")
+os.rename("g", "h"); os.link("i", "g") # g is another file now
+save("i"); save("g", "a")
+os.unlink("i")
+save("h", "r+"); save("g", "a")
+os.unlink("g")
+save("g", "a")
+assert open("g").read() == "g\n"
+`)
+		for _, ev := range m.Events() {
+			if ev.Event == "conflict" || ev.Event == "put_back" || ev.Event == "bypass" {
+				t.Errorf("%+v", ev)
+			}
+		}
+	})
+}
