@@ -141,7 +141,7 @@ func (r *requests) appender() (a *appender, write func(text string)) {
 	}
 	write = func(text string) {
 		r.t.Helper()
-		in := fuse.WriteIn{InHeader: h, Fh: out.Fh, Size: uint32(len(text))}
+		in := fuse.WriteIn{InHeader: h, Fh: out.Fh, Flags: unix.O_APPEND, Size: uint32(len(text))}
 		if _, st := r.f.Write(nil, &in, []byte(text)); !st.Ok() {
 			r.t.Fatalf("write of %q: %v", text, st)
 		}

@@ -127,7 +127,7 @@ func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 // write writes at an offset.
 func (r *requests) write(id, fh uint64, at int, text string) {
 	r.t.Helper()
-	in := fuse.WriteIn{InHeader: r.header(id), Fh: fh, Offset: uint64(at), Size: uint32(len(text))}
+	in := fuse.WriteIn{InHeader: r.header(id), Fh: fh, Flags: r.f.handleOf(fh).flags, Offset: uint64(at), Size: uint32(len(text))}
 	if n, st := r.f.Write(nil, &in, []byte(text)); !st.Ok() || int(n) != len(text) {
 		r.t.Fatalf("write of %q: %d, %v", text, n, st)
 	}
