@@ -1,0 +1,88 @@
+package appends
+
+import (
+	"bytes"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/validate"
+	"latchfs/lockmgr/policy"
+)
+
+// maxOpenLine is how long, in bytes, an unfinished last line of a file may be that is
+// judged together with what is appended to it.
+const maxOpenLine = 1 << 20
+
+// Judge judges bytes that are about to be appended to the file behind fd, which is open for
+// reading: the size that the file has then, and where v judges each line, the lines that
+// they end, the first of which may have begun in the file. It returns a *validate.Refusal of
+// what may not be appended, and another error if the file cannot be read.
+func Judge(v *policy.Validation, fd int, b []byte) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if err := fits(v, st.Size+int64(len(b))); err != nil {
+		return err
+	}
+	if len(v.Formats) == 0 {
+		return nil
+	}
+	begun, err := openLine(fd, st.Size)
+	if err != nil {
+		return err
+	}
+	return validate.Lines(append(begun, b...))
+}
+
+// JudgeCut judges a size, in bytes, at which the file behind fd is about to be cut off, or
+// to which it is made longer by zeros. It returns a *validate.Refusal of a size that it may
+// not have. An empty file is always accepted, and so is the size that it has.
+func JudgeCut(v *policy.Validation, fd int, size int64) error {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || size == 0 || size == st.Size {
+		return nil
+	}
+	if err := fits(v, size); err != nil || len(v.Formats) == 0 {
+		return err
+	}
+	last := make([]byte, 1)
+	if n, _ := unix.Pread(fd, last, size-1); n < 1 || last[0] != '\n' {
+		return &validate.Refusal{
+			Validator: string(policy.JSONL), Reason: fmt.Sprintf("it would not end with a line at %d bytes", size),
+		}
+	}
+	return nil
+}
+
+// fits judges a size that a file is about to have.
+func fits(v *policy.Validation, size int64) error {
+	if v.MaxSize == 0 || size <= v.MaxSize {
+		return nil
+	}
+	return &validate.Refusal{
+		Validator: validate.MaxSize, Reason: fmt.Sprintf("%d bytes would be more than %d", size, v.MaxSize),
+	}
+}
+
+// openLine is what fd has after its last newline.
+func openLine(fd int, size int64) ([]byte, error) {
+	var line []byte
+	for at := size; at > 0 && len(line) < maxOpenLine; {
+		buf := make([]byte, min(at, 4096))
+		at -= int64(len(buf))
+		if n, err := unix.Pread(fd, buf, at); err != nil || n < len(buf) {
+			return nil, unix.EIO
+		}
+		i := bytes.LastIndexByte(buf, '\n')
+		line = append(buf[i+1:], line...)
+		if i >= 0 {
+			return line, nil
+		}
+	}
+	if len(line) >= maxOpenLine {
+		return nil, &validate.Refusal{Validator: string(policy.JSONL), Reason: "the file ends in a line that is too long to be checked"}
+	}
+	return line, nil
+}
