@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/appends"
 	"latchfs/fs/refusals"
 	"latchfs/fs/unfinished"
 	"latchfs/journal/audit"
@@ -13,10 +14,11 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// keepLocked puts bytes that could not be appended under rejected/.
-func (a *appender) keepLocked(reason string) { a.keepBytes(a.buf[:a.due], unix.EBUSY, reason, nil) }
+// Keep implements appends.End.
+func (a *appender) Keep(b []byte, reason string) { a.keepBytes(b, unix.EBUSY, reason, nil) }
 
-// keepBytes is keepLocked for any bytes; why may be a validator's refusal.
+// keepBytes puts bytes that could not be appended under rejected/; why may be a validator's
+// refusal.
 func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 	f := a.f
 	path := f.nodePath(a.h.n)
@@ -50,10 +52,11 @@ func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 	f.explain(x)
 }
 
-// appendLocked writes one record at the end of the current file, all of it or
-// nothing. late says that the kernel does not know that the file grows now.
-func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
-	if e, done := a.appendToOwn(b); done {
+// Append implements appends.End.
+func (a *appender) Append(w appends.Writer, b []byte, late bool) unix.Errno {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e, done := a.appendToOwn(w, b); done {
 		return e
 	}
 	if e := a.followLocked(); e != 0 {
@@ -62,13 +65,13 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 	if e := a.judgeBatch(b); e != 0 {
 		return e
 	}
-	if a.killSuid {
-		if e := a.killSuidLocked(); e != 0 {
+	if w.KillSuid {
+		if e := a.killSuidLocked(w.UID, w.GID); e != 0 {
 			return e
 		}
 	}
 	ch := a.changes(opAppend)
-	seq, err := a.tail.AppendAs(a.asWriter, a.fd, b)
+	seq, err := a.tail.AppendAs(func(do func() error) error { return a.f.asUser(w.UID, w.GID, do) }, a.fd, b)
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -83,15 +86,16 @@ func (a *appender) appendLocked(b []byte, late bool) unix.Errno {
 	return 0
 }
 
-// killSuidLocked takes the setuid and setgid bits from the file, whatever inode it has.
-func (a *appender) killSuidLocked() unix.Errno {
+// killSuidLocked takes the setuid and setgid bits from the file, whatever inode it has,
+// after a change by a user with that group.
+func (a *appender) killSuidLocked(uid, gid uint32) unix.Errno {
 	f, n := a.f, a.h.n
 	f.mu.Lock()
 	if now := f.inodes[a.key]; now != nil {
 		n = now
 	}
 	f.mu.Unlock()
-	return errnoOf(f.killSuidOf(n, a.fd, a.isIn))
+	return errnoOf(f.killSuidOf(n, a.fd, func(g uint32) bool { return g == gid || uid == a.c.uid && a.c.inGroup(g) }))
 }
 
 // tellKernel makes the kernel look again at a file that has grown otherwise than
@@ -108,13 +112,13 @@ func (a *appender) tellKernel(late bool) {
 	f.forgetAttrs(n) // whoever asks next sees the record, as its writer expects
 	var st unix.Stat_t
 	if unix.Fstat(a.fd, &st) == nil {
-		go f.notifyInode(n, max(0, st.Size-maxPending-maxLine), 0) // somebody may hold a page and wait for us
+		go f.notifyInode(n, max(0, st.Size-appends.MaxPending-appends.MaxLine), 0) // somebody may hold a page and wait for us
 	}
 }
 
 // appendToOwn appends to the shadow of a session that the appender's own family
 // has on the file: its commit would replace what is appended to the file itself.
-func (a *appender) appendToOwn(b []byte) (e unix.Errno, done bool) {
+func (a *appender) appendToOwn(w appends.Writer, b []byte) (e unix.Errno, done bool) {
 	dir, name := a.f.nameOf(a.h.n)
 	if dir == nil {
 		return 0, false
@@ -140,7 +144,7 @@ func (a *appender) appendToOwn(b []byte) (e unix.Errno, done bool) {
 	err := unix.Fstat(s.shadow.FD(), &st)
 	for at := st.Size; err == nil && len(b) > 0; {
 		var n int
-		err = a.asWriter(func() error {
+		err = a.f.asUser(w.UID, w.GID, func() error {
 			n, err = unix.Pwrite(s.shadow.FD(), b, at)
 			return err
 		})
@@ -275,9 +279,9 @@ func (a *appender) syncsAtClose() bool {
 // readFile is a descriptor to read and sync, which the caller closes. Who reads sees what
 // he wrote.
 func (a *appender) readFile() (int, unix.Errno) {
+	a.queue.Flush()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.flushLocked()
 	if e := a.followLocked(); e != 0 {
 		return -1, e
 	}
@@ -327,9 +331,9 @@ func (f *FS) syncName(n *inode, fd int) error {
 
 // truncate is ftruncate on an append descriptor (logrotate's copytruncate).
 func (a *appender) truncate(in *fuse.SetAttrIn, size int64) unix.Errno {
+	a.queue.Flush()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.flushLocked()
 	if e := a.followLocked(); e != 0 {
 		return e
 	}
@@ -350,8 +354,7 @@ func (a *appender) truncate(in *fuse.SetAttrIn, size int64) unix.Errno {
 	}
 	a.tell(a.changes(opTruncate))
 	if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-		a.uid, a.gid = in.Uid, in.Gid
-		return a.killSuidLocked()
+		return a.killSuidLocked(in.Uid, in.Gid)
 	}
 	return 0
 }

@@ -1,24 +1,15 @@
 package fs
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/printable"
 	"latchfs/fs/unfinished"
-	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
-
-// mayDrop reports whether bytes may be taken back that do not end in a newline: text
-// that is not synced as it is written.
-func (a *appender) mayDrop(b []byte) bool {
-	return a.h.flags&(unix.O_SYNC|unix.O_DSYNC) == 0 && bytes.IndexByte(b, 0) < 0
-}
 
 // dropUnfinished takes the unfinished record of the sender of a FLUSH back that is
 // dying by SIGKILL or a crash (DESIGN §4.4): nobody is left to finish the line. What
@@ -32,47 +23,44 @@ func (a *appender) dropUnfinished(cl *closing) {
 	if k.wasStopped() {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.wasWrittenBy(c) {
+	w := a.queue.Writer()
+	if !a.wasWrittenBy(w.Thread, c) {
 		return
 	}
-	i := bytes.LastIndexByte(a.buf, '\n')
-	rest := bytes.Clone(a.buf[i+1:])
-	if !a.mayDrop(rest) {
-		return
-	}
-	a.buf = a.buf[:i+1]
-	a.due = min(a.due, len(a.buf))
-	a.waitLocked()
-	if i < 0 && !a.busy {
-		rest = append(a.cutOpenLocked(), rest...)
-	}
+	rest := a.queue.TakeBack(w)
 	if len(rest) > 0 {
 		a.keepBytes(rest, unix.EINTR, fmt.Sprintf("%s[%d] was killed by %s before it finished a line that it appended to %s, so what there was of the line (%s) was kept out of the file",
 			cmp.Or(k.program, "process"), k.owner.PID, unix.SignalName(k.signal), printable.Line(f.nodePath(a.h.n)), sizeText(int64(len(rest)))), nil)
 	}
 }
 
-// wasWrittenBy reports whether the last write was the caller's process's.
-func (a *appender) wasWrittenBy(c *caller) bool {
-	if a.writer == uint32(c.owner.PID) || a.writer == uint32(c.tid) {
+// wasWrittenBy reports whether the thread that has written last was the caller's process's.
+func (a *appender) wasWrittenBy(writer uint32, c *caller) bool {
+	if writer == uint32(c.owner.PID) || writer == uint32(c.tid) {
 		return true
 	}
-	th, err := a.f.proc.Thread(a.writer)
+	th, err := a.f.proc.Thread(writer)
 	return err == nil && th.Owner == c.owner || err != nil && a.c.owner == c.owner
 }
 
-// cutOpenLocked takes the record that is not finished out of the file, and returns it.
-func (a *appender) cutOpenLocked() []byte {
+// CutOpen implements appends.End.
+func (a *appender) CutOpen() (part []byte, done bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.open.IsNone() {
-		return nil
+		return nil, true
 	}
-	l := a.lockSoon()
-	if l == nil {
-		return nil
+	unlock, err := a.TryLock()
+	if err != nil {
+		return nil, false
 	}
-	defer a.f.table.Release(l)
+	defer unlock()
+	return a.cutOpenLocked(), true
+}
+
+// cutOpenLocked takes the record that is not finished out of the file, and returns it. The
+// file's lock is held.
+func (a *appender) cutOpenLocked() []byte {
 	var st unix.Stat_t
 	if a.followLocked() != 0 || !a.open.IsIn(a.key.ofFile()) || !a.f.gaps.Follow(&a.open) || unix.Fstat(a.fd, &st) != nil {
 		return nil
@@ -108,16 +96,4 @@ func (a *appender) forgetPages() {
 	if n != nil && !f.isOver() {
 		go f.notifyInode(n, 0, -1) // somebody may hold a page and wait for us
 	}
-}
-
-// lockSoon takes the file's lock if that is possible soon: a dying process must not
-// wait for long.
-func (a *appender) lockSoon() *lockmgr.Lock {
-	for range 50 {
-		if l, err := a.f.acquire(a.demand(), true); err == nil {
-			return l
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return nil
 }

@@ -22,7 +22,7 @@ func (k inoKey) ofFile() unfinished.File { return unfinished.File{Dev: k.dev, In
 // is held.
 func (a *appender) noteRecord(b []byte) {
 	var st unix.Stat_t
-	if len(b) == 0 || b[len(b)-1] == '\n' || !a.mayDrop(b) || unix.Fstat(a.fd, &st) != nil {
+	if len(b) == 0 || b[len(b)-1] == '\n' || !a.queue.MayDrop(b) || unix.Fstat(a.fd, &st) != nil {
 		a.open = unfinished.Record{}
 		return
 	}

@@ -29,9 +29,6 @@ func (f *FS) asUser(uid, gid uint32, do func() error) error {
 // asWriter runs do on behalf of who writes the session.
 func (s *session) asWriter(do func() error) error { return s.f.asUser(s.uid, s.gid, do) }
 
-// asWriter runs do on behalf of who wrote last.
-func (a *appender) asWriter(do func() error) error { return a.f.asUser(a.uid, a.gid, do) }
-
 // asCaller runs do on behalf of who renames.
 func (r *renaming) asCaller(do func() error) error { return r.f.as(r.c, do) }
 

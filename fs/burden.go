@@ -92,10 +92,3 @@ func (d *dirStream) dropLocked(b *account.Book) {
 	b.Give(d.uid, d.charged)
 	d.entries, d.charged, d.loaded = nil, 0, false
 }
-
-// settleLocked charges the appender's user for what it holds back.
-func (a *appender) settleLocked() {
-	now := int64(cap(a.buf))
-	a.f.book.Charge(a.c.uid, now-a.charged)
-	a.charged = now
-}

@@ -42,7 +42,8 @@ import (
 // Mutex order. Whoever holds one of these mutexes takes only mutexes of the lines below;
 // those of one line are never held together. TestMutexOrder holds the source to it.
 //
-//	appender.mu, ctl.Conversation.mu, dirStream.mu, heartbeat.Heart.round
+//	appends.Queue.mu, ctl.Conversation.mu, dirStream.mu, heartbeat.Heart.round
+//	appender.mu
 //	FS.thefts
 //	txn.mu
 //	FS.ns

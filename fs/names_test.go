@@ -284,7 +284,8 @@ func TestReadKeepsItsFile(t *testing.T) {
 	}
 	n := f.file(f.root, "log")
 	h := &handle{n: n, kind: appendHandle}
-	a := &appender{f: f.FS, h: h, c: &caller{}, fd: int(file.Fd()), key: n.key}
+	a := newAppender(f.FS, h, &caller{})
+	a.fd, a.key = int(file.Fd()), n.key
 	h.app = a
 	fd, own, e := f.readFile(h)
 	if e != 0 || !own || fd == a.fd {

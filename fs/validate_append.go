@@ -19,9 +19,9 @@ func (f *FS) otherNamesJudgeRecords(n *inode) bool {
 	return true
 }
 
-// judgesLines reports whether each line is judged. Half of one is not shown to
-// anybody then: it waits for its end, or the end of its writer.
-func (a *appender) judgesLines() bool {
+// JudgesLines implements appends.End. Half of a line that is judged is not shown to anybody:
+// it waits for its end, or the end of its writer.
+func (a *appender) JudgesLines() bool {
 	v := a.f.validation(a.f.nodePath(a.h.n))
 	return v != nil && len(v.Formats) > 0
 }
@@ -30,15 +30,11 @@ func (a *appender) judgesLines() bool {
 // else, for a later one: a shell that redirects one command closes a copy of its
 // descriptor.
 func (a *appender) lineGoesOn(c *caller) bool {
-	a.mu.Lock()
-	unfinished := len(a.buf) > 0 && a.due == 0 && !a.busy && a.failed == 0
-	opener := a.c.owner.PID
-	a.mu.Unlock()
-	if !unfinished || !a.judgesLines() {
+	if !a.queue.HoldsOnlyLine() || !a.JudgesLines() {
 		return false
 	}
 	file := a.f.procFile(a.h.n)
-	for _, pid := range []int32{c.owner.PID, opener} {
+	for _, pid := range []int32{c.owner.PID, a.c.owner.PID} {
 		if pid == 0 {
 			continue
 		}

@@ -220,8 +220,8 @@ var rooms = map[string]room{
 	"latchfs/fs/heartbeat": { // sends the heartbeats of leases; what a lock stands for is behind its Engine
 		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc"}, not: []string{"os", "io/fs", "net", "log", "syscall"},
 	},
-	"latchfs/fs/appends": { // judges what is appended; to which file that is the caller knows
-		ours: []string{"latchfs/journal/validate", "latchfs/lockmgr/policy"},
+	"latchfs/fs/appends": { // gathers what is appended into lines, and judges it; the file's end is behind End
+		ours: []string{"latchfs/fs/account", "latchfs/journal/validate", "latchfs/lockmgr/policy"},
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath"},
 	},
 	"latchfs/fs/unfinished": { // where unfinished lines stand; whose they are the caller knows

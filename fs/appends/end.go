@@ -1,0 +1,46 @@
+package appends
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Writer is who wrote last through a descriptor: what is held back is appended on its
+// behalf.
+type Writer struct {
+	Thread   uint32 // as the kernel names it, 0 where it cannot
+	UID, GID uint32
+	KillSuid bool // its changes clear setuid and setgid bits
+}
+
+// An End is the end of the file that a queue appends to, and what the queue has to know of
+// those who write it. A Queue calls all of it with its mutex held, but for Lock, IsWorking
+// and Patience.
+type End interface {
+	// TryLock takes the lock of the file's name, or fails at once.
+	TryLock() (unlock func(), err error)
+	// Lock takes the lock of the file's name, and waits for it until giveUp is closed.
+	Lock(giveUp <-chan struct{}) (unlock func(), err error)
+	// Errno is what a program is told of an error of Lock.
+	Errno(err error) unix.Errno
+	// Append writes b on behalf of w at the end of the file as it is now, all of it or
+	// nothing. The lock is held. late says that the kernel does not know that the file
+	// grows now. EBADMSG says that b was judged, not accepted and kept aside.
+	Append(w Writer, b []byte, late bool) unix.Errno
+	// CutOpen takes out of the file what was appended to it of a line that is not
+	// finished, and returns it. done is false if somebody else has the lock now.
+	CutOpen() (part []byte, done bool)
+	// Keep puts bytes aside that cannot be appended.
+	Keep(b []byte, reason string)
+	// HoldsLine is told when the queue begins to hold a line back that is not finished, and
+	// when it no longer does.
+	HoldsLine(holds bool)
+	// JudgesLines reports whether each line is judged: nobody sees half of one then.
+	JudgesLines() bool
+	// IsWorking reports whether a thread runs, waits for a processor, or writes: it may be
+	// about to write the rest of its line.
+	IsWorking(thread uint32) bool
+	// Patience is how long a close waits for the lock.
+	Patience() time.Duration
+}
