@@ -43,26 +43,19 @@ func (a *appender) wasWrittenBy(writer uint32, c *caller) bool {
 	return err == nil && th.Owner == c.owner || err != nil && a.c.owner == c.owner
 }
 
-// CutOpen implements appends.End.
-func (a *appender) CutOpen() (part []byte, done bool) {
+// HasOpen implements appends.End.
+func (a *appender) HasOpen() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.open.IsNone() {
-		return nil, true
-	}
-	unlock, err := a.TryLock()
-	if err != nil {
-		return nil, false
-	}
-	defer unlock()
-	return a.cutOpenLocked(), true
+	return !a.open.IsNone()
 }
 
-// cutOpenLocked takes the record that is not finished out of the file, and returns it. The
-// file's lock is held.
-func (a *appender) cutOpenLocked() []byte {
+// CutOpen implements appends.End.
+func (a *appender) CutOpen() []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var st unix.Stat_t
-	if a.followLocked() != 0 || !a.open.IsIn(a.key.ofFile()) || !a.f.gaps.Follow(&a.open) || unix.Fstat(a.fd, &st) != nil {
+	if a.open.IsNone() || a.followLocked() != 0 || !a.open.IsIn(a.key.ofFile()) || !a.f.gaps.Follow(&a.open) || unix.Fstat(a.fd, &st) != nil {
 		return nil
 	}
 	part := a.open.Content(a.fd)

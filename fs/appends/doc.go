@@ -29,7 +29,8 @@
 // # A writer that is killed
 //
 // The line that it has not finished is taken back (TakeBack): what is held back, and if no
-// line is before it, what is in the file.
+// line is before it, what is in the file. That needs the file's lock, for which a dying
+// process waits half a second. Whoever gets the lock meanwhile to append makes the cut first.
 //
 // # Judging
 //
@@ -41,6 +42,6 @@
 //
 // Queue.mu guards what a queue holds. A queue holds it while it calls its End, except where
 // End says otherwise, and so while a record is written: it is before all mutexes that an End
-// takes, and whoever holds one of those calls no method of the queue. Only TakeBack tries for
-// the file's lock for some time while it holds the mutex.
+// takes, and whoever holds one of those calls no method of the queue. Nobody waits for the
+// file's lock while holding it.
 package appends

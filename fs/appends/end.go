@@ -28,9 +28,10 @@ type End interface {
 	// nothing. The lock is held. late says that the kernel does not know that the file
 	// grows now. EBADMSG says that b was judged, not accepted and kept aside.
 	Append(w Writer, b []byte, late bool) unix.Errno
-	// CutOpen takes out of the file what was appended to it of a line that is not
-	// finished, and returns it. done is false if somebody else has the lock now.
-	CutOpen() (part []byte, done bool)
+	// HasOpen reports whether something of a line that is not finished was appended.
+	HasOpen() bool
+	// CutOpen takes that out of the file and returns it, nil if it cannot. The lock is held.
+	CutOpen() []byte
 	// Keep puts bytes aside that cannot be appended.
 	Keep(b []byte, reason string)
 	// HoldsLine is told when the queue begins to hold a line back that is not finished, and

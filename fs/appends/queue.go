@@ -23,11 +23,6 @@ const (
 	// maxLineDelay is how long it waits if its writer is not quiet, but has got no
 	// processor, or has something to compute.
 	maxLineDelay = 2 * time.Second
-
-	// A line whose writer has been killed is taken out of the file if its lock can be had
-	// within so many tries: a dying process must not wait for long.
-	cutTries = 50
-	cutPause = 10 * time.Millisecond
 )
 
 // Config is what a Queue stands on.
@@ -54,6 +49,7 @@ type Queue struct {
 	giveUp  chan struct{} // closed when nobody wants to wait any longer
 	gaveUp  bool
 	holds   bool       // the end has been told that a line is held back
+	cut     *cut       // is to be made before anything is appended; nil: none
 	failed  unix.Errno // for the next write or close to report
 	charged int64      // for buf
 }
@@ -98,7 +94,7 @@ func (q *Queue) Write(w Writer, data [][]byte) (int, unix.Errno) {
 		unlock, err := q.c.End.TryLock()
 		if err == nil {
 			defer unlock()
-			if e := q.c.End.Append(q.writer, all[:due], held > 0); e != 0 {
+			if e := q.appendLocked(all[:due], held > 0); e != 0 {
 				if e == unix.EBADMSG {
 					q.due = held
 					q.dueGoneLocked() // the beginning of a line that was not accepted
@@ -158,7 +154,7 @@ func (q *Queue) appendDueLocked() {
 	if q.due == 0 {
 		return
 	}
-	e := q.c.End.Append(q.writer, q.buf[:q.due], true)
+	e := q.appendLocked(q.buf[:q.due], true)
 	if e != 0 {
 		q.failed = e
 	}
@@ -166,6 +162,12 @@ func (q *Queue) appendDueLocked() {
 		q.c.End.Keep(q.buf[:q.due], "appending failed: "+e.Error())
 	}
 	q.dueGoneLocked()
+}
+
+// appendLocked appends b to what is whole. The file's lock is held.
+func (q *Queue) appendLocked(b []byte, late bool) unix.Errno {
+	q.cutLocked()
+	return q.c.End.Append(q.writer, b, late)
 }
 
 // dueGoneLocked forgets what was due.
