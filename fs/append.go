@@ -12,16 +12,9 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// appender is an O_APPEND handle. Whole lines are a commit of their own: they
-// take the file's lock, go to the end of the file that has the name now as one
-// record, and let go. What follows the last newline waits for the rest of its
-// line: a program that writes a line in several pieces is not interrupted. It
-// goes out at a close, a sync, a look at the file by the same program, or after
-// a short delay.
-//
-// WRITE arrives under the inode's lock, so it never waits: what cannot be
-// written at once is kept in order and follows as soon as the lock is free;
-// fsync and close wait for that and report errors.
+// appender is an O_APPEND handle: the end of the file that has the handle's name now, and
+// the queue that gathers whole lines for it. Each record that the queue appends is a commit
+// of its own, under the file's lock.
 type appender struct {
 	f     *FS
 	h     *handle
