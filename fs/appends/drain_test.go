@@ -3,6 +3,7 @@ package appends
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -102,5 +103,35 @@ func TestFinish(t *testing.T) {
 		s.q.Finish()
 		s.want("one\ntwo")
 		s.q.Finish()
+	})
+}
+
+// A close that has waited long enough for one goroutine to get the lock gives nothing up for
+// the next one, which has begun in that moment.
+func TestPatienceIsForOneLock(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.take()
+		s.write(ann, "one\n")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.q.Drain()
+		}()
+		time.Sleep(wait - 1)
+		s.q.mu.Lock()
+		time.Sleep(time.Nanosecond) // the close wakes up, and waits for the mutex
+		close(s.q.idle)
+		s.q.idle, s.q.giveUp = make(chan struct{}), make(chan struct{})
+		s.q.mu.Unlock()
+		time.Sleep(wait - 1)
+		synctest.Wait()
+		s.q.mu.Lock()
+		gaveUp := s.q.gaveUp
+		s.q.mu.Unlock()
+		if gaveUp {
+			t.Error("the next goroutine is given up at once")
+		}
+		s.release()
+		<-done
 	})
 }
