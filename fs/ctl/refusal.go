@@ -81,8 +81,7 @@ func describe(ref *control.Refusal, r *report.Record) {
 func (s *Server) contended(t *lockkey.Target, h *lockmgr.Holder) (path, name string) {
 	for _, one := range t.Each() {
 		keys, trees := s.Engine.Keys(&one)
-		asked := lockmgr.Holder{Keys: append(keys, trees...), Trees: trees}
-		if h.Covers(asked.Keys) || asked.Covers(h.Keys) {
+		if meets(h, keys, trees) {
 			return one.First()
 		}
 	}

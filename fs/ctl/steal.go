@@ -3,7 +3,6 @@ package ctl
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
@@ -93,18 +92,11 @@ func (q *query) turnAway(t *lockkey.Target) (ended int) {
 	return ended
 }
 
-// meets reports whether a lock is on one of the keys, or on something in the trees.
+// meets reports whether a lock is on one of the keys, or on a tree above one, or on
+// something in the trees.
 func meets(h *lockmgr.Holder, keys, trees []lockmgr.Key) bool {
-	covers := func(tree, k lockmgr.Key) bool {
-		return tree == "" || k == tree || strings.HasPrefix(string(k), string(tree)+"/")
-	}
-	in := func(trees, keys []lockmgr.Key) bool {
-		return slices.ContainsFunc(trees, func(tree lockmgr.Key) bool {
-			return slices.ContainsFunc(keys, func(k lockmgr.Key) bool { return covers(tree, k) })
-		})
-	}
-	return in(trees, h.Keys) || in(h.Trees, slices.Concat(keys, trees)) ||
-		slices.ContainsFunc(keys, func(k lockmgr.Key) bool { return slices.Contains(h.Keys, k) })
+	asked := lockmgr.Holder{Keys: slices.Concat(keys, trees), Trees: trees}
+	return h.Covers(asked.Keys) || asked.Covers(h.Keys)
 }
 
 // maySteal refuses to take a named lock from another user: no file says who may.

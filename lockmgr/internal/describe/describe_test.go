@@ -30,6 +30,8 @@ func TestCovers(t *testing.T) {
 		{"beside a tree", []keytree.Key{"d"}, []keytree.Key{"d"}, "da", false},
 		{"above a tree", []keytree.Key{"d/e"}, []keytree.Key{"d/e"}, "d", false},
 		{"below the root", []keytree.Key{""}, []keytree.Key{""}, "f", true},
+		{"apart from the root", []keytree.Key{""}, []keytree.Key{""}, "//x", false},
+		{"below what is apart", []keytree.Key{"//"}, []keytree.Key{"//"}, "//x", true},
 	} {
 		h := holder(1, c.keys...)
 		h.Trees = c.trees

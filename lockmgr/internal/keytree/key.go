@@ -10,17 +10,25 @@ type Key string
 // Apart is the root of the keys that begin with it.
 const Apart Key = "//"
 
-// Below reports whether k lies strictly below dir. Nothing but what begins with '/'
-// lies below the empty key: see In.
+// Below reports whether k lies strictly below dir by its spelling. So nothing but what
+// begins with '/' lies below the empty key: see In.
 func (k Key) Below(dir Key) bool {
 	return len(k) > len(dir) && k[len(dir)] == '/' && strings.HasPrefix(string(k), string(dir))
 }
 
-// In reports whether k has a node below that of top, which is what is in the tree with
-// that top: everything that is not apart is in that of the empty key.
+// In reports whether top is above k: its node is the parent of k's, or above that. All
+// keys are in the tree of their root: that of Apart, or else that of the empty key.
 func (k Key) In(top Key) bool {
-	return k.Below(top) || top == "" && !strings.HasPrefix(string(k), string(Apart))
+	switch {
+	case k.isApart() != top.isApart():
+		return false
+	case top == "" || top == Apart:
+		return k != top
+	}
+	return k.Below(top)
 }
+
+func (k Key) isApart() bool { return strings.HasPrefix(string(k), string(Apart)) }
 
 // Parent is k without its last component; the parent of a single component is
 // the empty key, or Apart. A root is its own parent.

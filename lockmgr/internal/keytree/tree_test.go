@@ -45,8 +45,13 @@ func TestKeys(t *testing.T) {
 		{"d/e/f", "d", true, true},
 		{"f", "", false, true},
 		{"/abs", "", true, true},
-		{"//x", "", true, true}, // as it has always been: the spelling alone
-		{"//x", "//", false, false},
+		{"", "", false, false},
+		{"//x", "", true, false}, // below by its spelling, but apart
+		{"//x", "/", true, false},
+		{"//", "", true, false},
+		{"//", "//", false, false},
+		{"//x", "//", false, true},
+		{"//x/y", "//", false, true},
 		{"//x/y", "//x", true, true},
 	} {
 		if c.k.Below(c.top) != c.below || c.k.In(c.top) != c.in {
@@ -56,6 +61,25 @@ func TestKeys(t *testing.T) {
 	if a, b := Key("d/e").Moved("d", "x/y"), Key("d").Moved("d", "x/y"); a != "x/y/e" || b != "x/y" {
 		t.Errorf("%q, %q", a, b)
 	}
+}
+
+// A key is in the trees of all keys above it, and in no other.
+func TestInIsAbove(t *testing.T) {
+	key := rapid.Map(rapid.StringOfN(rapid.SampledFrom([]rune("/ab")), 0, 6, -1), func(s string) Key { return Key(s) })
+	rapid.Check(t, func(p *rapid.T) {
+		k, top := key.Draw(p, "key"), key.Draw(p, "top")
+		above := false
+		for up := k; up != up.Parent() && !above; {
+			up = up.Parent()
+			above = up == top
+		}
+		if k.In(top) != above {
+			p.Errorf("%q is in the tree of %q: %v", k, top, !above)
+		}
+		if up := k.Parent(); up != k && !k.In(up) {
+			p.Errorf("%q is not in that of %q", k, up)
+		}
+	})
 }
 
 // What is above a node that is in use exists; what nobody needs does not.
