@@ -184,8 +184,8 @@ func (t *Table) hasBelow(n *node) (below bool) {
 // checkParties: every lock is in the index of its owner, and nothing else is.
 func (t *Table) checkParties() error {
 	n, all, parties := 0, 0, make(map[*party]bool)
-	for _, ls := range []*lockList{&t.held, &t.waiting} {
-		for l := ls.First(); l != nil; l = l.links.Next() {
+	for _, first := range []*Lock{t.held.First(), t.waiting.First()} {
+		for l := first; l != nil; l = l.links.Next() {
 			y := l.party
 			if y == nil || y.Owner() != l.terms.Owner || t.owners.Find(l.terms.Owner) != y {
 				return fmt.Errorf("lock %v of %v is in no party, or another's", l.label, l.terms.Owner)

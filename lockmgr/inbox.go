@@ -4,8 +4,7 @@ package lockmgr
 // no goroutine for each. The zero Inbox is not ready for use; see NewInbox.
 type Inbox struct {
 	ready chan struct{}
-	first *Lock // guarded by Table.mu; linked by nextIn
-	last  *Lock
+	over  []*Lock // guarded by Table.mu
 }
 
 // NewInbox returns an empty inbox.
@@ -21,25 +20,14 @@ func (in *Inbox) Ready() <-chan struct{} { return in.ready }
 func (t *Table) Collect(in *Inbox) []*Lock {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []*Lock
-	for l := in.first; l != nil; {
-		next := l.nextIn
-		l.nextIn = nil
-		out = append(out, l)
-		l = next
-	}
-	in.first, in.last = nil, nil
-	return out
+	over := in.over
+	in.over = nil
+	return over
 }
 
 // put notes that the wait of l is over.
 func (in *Inbox) put(l *Lock) {
-	if in.last == nil {
-		in.first = l
-	} else {
-		in.last.nextIn = l
-	}
-	in.last = l
+	in.over = append(in.over, l)
 	select {
 	case in.ready <- struct{}{}:
 	default:

@@ -9,10 +9,6 @@ import (
 // This file keeps the waiters in order. The package comment explains why one
 // order for all of them answers both who comes next and who is deadlocked.
 
-// rankGap is the distance between the ranks of waiters that arrive one after
-// another; others can be put between them.
-const rankGap = 1 << 20
-
 // wait is one waiter waiting for the held lock at a place.
 type wait = turns.Step[Lock, place]
 
@@ -229,11 +225,7 @@ func (f *following) behind(x *Lock, n *node, up bool) {
 
 // move puts the waiters of set, in their order, right before w.
 func (t *Table) move(set []*Lock, w *Lock) {
-	for _, l := range set {
-		t.waiting.Remove(l)
-		t.waiting.Insert(l, w)
-	}
-	t.rank(set, w)
+	t.waiting.Lead(set, w)
 	for _, l := range set {
 		for p := &l.first; p != nil; p = p.also {
 			if p.lock != nil {
@@ -245,27 +237,6 @@ func (t *Table) move(set []*Lock, w *Lock) {
 			}
 		}
 		t.touchAll(l)
-	}
-}
-
-// rank gives ranks to set, which stands right before w in the list.
-func (t *Table) rank(set []*Lock, w *Lock) {
-	var low uint64
-	if before := set[0].links.Prev(); before != nil {
-		low = before.rank
-	}
-	gap := (w.rank - low) / uint64(len(set)+1)
-	if gap == 0 { // no room: rank everybody anew
-		low = 0
-		for l := t.waiting.First(); l != nil; l = l.links.Next() {
-			low += rankGap
-			l.rank = low
-		}
-		return
-	}
-	for _, l := range set {
-		low += gap
-		l.rank = low
 	}
 }
 

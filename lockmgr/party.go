@@ -31,9 +31,6 @@ func (t *Table) leave(l *Lock) {
 	}
 }
 
-// lockList is a list of locks in a fixed order: t.held or t.waiting.
-type lockList = list.List[Lock, inTable]
-
 // inTable and ofParty are by which links a lock is in a list.
 type (
 	inTable struct{}
@@ -41,4 +38,5 @@ type (
 )
 
 func (inTable) Links(l *Lock) *list.Links[Lock] { return &l.links }
+func (inTable) Rank(l *Lock) *uint64            { return &l.rank }
 func (ofParty) Links(l *Lock) *list.Links[Lock] { return &l.ofParty }

@@ -26,18 +26,19 @@ func (l *Lock) holder(buf []Key) Holder {
 func (t *Table) Snapshot() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Snapshot{Held: holders(&t.held), Waiting: holders(&t.waiting)}
+	return Snapshot{Held: holders(t.held.First(), t.held.Len()), Waiting: holders(t.waiting.First(), t.waiting.Len())}
 }
 
-func holders(ls *lockList) []Holder {
-	n := 0
-	for l := ls.First(); l != nil; l = l.links.Next() {
+// holders describes the first lock of a list and all behind it, n in number.
+func holders(first *Lock, n int) []Holder {
+	places := 0
+	for l := first; l != nil; l = l.links.Next() {
 		for p := &l.first; p != nil; p = p.also {
-			n++
+			places++
 		}
 	}
-	out, keys := make([]Holder, 0, ls.Len()), make([]Key, 0, n)
-	for l := ls.First(); l != nil; l = l.links.Next() {
+	out, keys := make([]Holder, 0, n), make([]Key, 0, places)
+	for l := first; l != nil; l = l.links.Next() {
 		out = append(out, l.holder(keys))
 		keys = keys[:len(keys)+len(out[len(out)-1].Keys)]
 	}

@@ -8,7 +8,9 @@ import (
 
 	"latchfs/lockmgr/internal/keytree"
 	"latchfs/lockmgr/internal/lease"
+	"latchfs/lockmgr/internal/list"
 	"latchfs/lockmgr/internal/owners"
+	"latchfs/lockmgr/internal/ranks"
 	"latchfs/lockmgr/internal/rules"
 	"latchfs/lockmgr/internal/turns"
 )
@@ -38,8 +40,8 @@ type Table struct {
 	trees int // how many places are tree locks', over all nodes
 	weak  int // how many locks are weak, held or waiting
 
-	held    lockList // in the order of the grants
-	waiting lockList // in the order of the queues
+	held    list.List[Lock, inTable]  // in the order of the grants
+	waiting ranks.List[Lock, inTable] // in the order of the queues
 	token   uint64
 	seq     uint64
 	clock   lease.Clock
@@ -216,11 +218,7 @@ func (t *Table) unstand(l *Lock) {
 // enqueue lets l wait at each of its keys, behind all others as yet.
 func (t *Table) enqueue(l *Lock) {
 	l.state = waiting
-	l.rank = rankGap
-	if last := t.waiting.Last(); last != nil {
-		l.rank += last.rank
-	}
-	t.waiting.Insert(l, nil)
+	t.waiting.Append(l)
 	t.owners.CountWaiter(&l.terms, 1)
 	for p := &l.first; p != nil; p = p.also {
 		p.node.waiting.insert(p, nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -328,6 +329,54 @@ func TestWriterIsNotStarved(t *testing.T) {
 		}
 	}
 	sound(t, tab)
+}
+
+// An inbox tells of the waits that are over, in the order in which they ended, and once
+// each; of nobody who did not wait. A lock that was used again meanwhile takes no other
+// along.
+func TestInbox(t *testing.T) {
+	tab, in := New(Options{}), NewInbox()
+	r := func(pid int32) Request {
+		r := ask(pid, Exclusive, "f")
+		r.Inbox = in
+		return r
+	}
+	collect := func(want ...*Lock) {
+		t.Helper()
+		if got := tab.Collect(in); !slices.Equal(got, want) || tab.Collect(in) != nil {
+			t.Errorf("%v are over, not %v", got, want)
+		}
+	}
+	ready := func() bool {
+		select {
+		case <-in.Ready():
+			return true
+		default:
+			return false
+		}
+	}
+	holder := must(t, tab, r(1))
+	second, third, fourth := must(t, tab, r(2)), must(t, tab, r(3)), must(t, tab, r(4))
+	if ready() {
+		t.Error("who did not wait is in the inbox")
+	}
+	collect()
+	tab.Cancel(third, nil)
+	tab.Release(holder)
+	if !ready() || ready() {
+		t.Error("two waits are not told by one value")
+	}
+	collect(third, second)
+	tab.Cancel(fourth, nil)
+	if err := tab.AcquireInto(fourth, r(5)); err != nil {
+		t.Fatal(err)
+	}
+	sixth := must(t, tab, r(6))
+	tab.Cancel(sixth, nil)
+	tab.Cancel(fourth, nil)
+	collect(fourth, sixth, fourth)
+	tab.Release(second)
+	empty(t, tab)
 }
 
 // robOf steals a lock, after its lease has expired.
