@@ -49,6 +49,10 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/lockmgr/internal/list", "latchfs/lockmgr/internal/rules"},
 		not:  []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
+	"latchfs/lockmgr/internal/places": { // where locks stand, and who is in whose way there: pure
+		ours: []string{"latchfs/lockmgr/internal/keytree", "latchfs/lockmgr/internal/list", "latchfs/lockmgr/internal/rules"},
+		not:  []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
 	"latchfs/lockmgr/internal/ranks": { // a list whose elements know who comes first: pure
 		ours: []string{"latchfs/lockmgr/internal/list"},
 		not:  []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
@@ -61,7 +65,7 @@ var rooms = map[string]room{
 		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
 	"latchfs/lockmgr": { // pure: no I/O, no FUSE, no paths, no clock of its own
-		ours: []string{"latchfs/lockmgr/internal/describe", "latchfs/lockmgr/internal/keytree", "latchfs/lockmgr/internal/lease", "latchfs/lockmgr/internal/list", "latchfs/lockmgr/internal/owners", "latchfs/lockmgr/internal/ranks", "latchfs/lockmgr/internal/rules", "latchfs/lockmgr/internal/turns"},
+		ours: []string{"latchfs/lockmgr/internal/describe", "latchfs/lockmgr/internal/keytree", "latchfs/lockmgr/internal/lease", "latchfs/lockmgr/internal/list", "latchfs/lockmgr/internal/owners", "latchfs/lockmgr/internal/places", "latchfs/lockmgr/internal/ranks", "latchfs/lockmgr/internal/rules", "latchfs/lockmgr/internal/turns"},
 		not: []string{"embed", "io", "io/fs", "log", "log/slog", "net", "os", "os/exec", "os/signal",
 			"path", "path/filepath", "syscall", "unsafe"},
 	},

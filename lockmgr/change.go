@@ -1,6 +1,10 @@
 package lockmgr
 
-import "slices"
+import (
+	"slices"
+
+	"latchfs/lockmgr/internal/places"
+)
 
 // Upgrade asks for a stronger mode for a held Session lock. The lock returned
 // replaces l: until it is granted l stays held, then l ends with ErrReplaced.
@@ -18,25 +22,25 @@ import "slices"
 func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t == t && l.state == ended {
+	if l.t == t && l.stand.State == places.Nowhere {
 		return nil, l.err
 	}
-	if l.t != t || l.state != held || l.terms.Class != Session || m < Shared || m > Exclusive {
+	if l.t != t || l.stand.State != places.Held || l.stand.Terms.Class != Session || m < Shared || m > Exclusive {
 		return nil, ErrInvalid
 	}
-	if m <= l.terms.Mode {
+	if m <= l.stand.Terms.Mode {
 		return l, nil
 	}
 	if u := l.upgrader; u != nil {
-		if m <= u.terms.Mode {
+		if m <= u.stand.Terms.Mode {
 			return u, nil
 		}
 		return nil, ErrInvalid
 	}
 	u := new(Lock)
 	u.init(t, &Request{
-		Keys: l.keys(nil), Trees: l.trees(), Gate: l.terms.Gate, Weak: l.terms.Weak, TTL: l.lease.TTL, Yields: l.yields, Steal: l.steals,
-		Inbox: l.inbox, Mode: m, Owner: l.terms.Owner, Lineage: l.terms.Lineage, Since: l.terms.Since,
+		Keys: l.stand.Keys(nil), Trees: l.stand.Trees(), Gate: l.stand.Terms.Gate, Weak: l.stand.Terms.Weak, TTL: l.lease.TTL, Yields: l.yields, Steal: l.steals,
+		Inbox: l.inbox, Mode: m, Owner: l.stand.Terms.Owner, Lineage: l.stand.Terms.Lineage, Since: l.stand.Terms.Since,
 		Now: l.now, Label: l.label,
 	})
 	if err := rival(u, l, noWait); err != nil {
@@ -52,21 +56,18 @@ func (t *Table) Upgrade(l *Lock, m Mode, noWait bool) (*Lock, error) {
 // rival returns the refusal of the upgrade u of l when another owner's upgrade
 // is pending at one of its keys.
 func rival(u, l *Lock, noWait bool) error {
-	for at := &l.first; at != nil; at = at.also {
-		if at.lock == nil {
-			continue
-		}
-		for p := at.node.waiting.First(); p != nil; p = p.Next() {
-			o := p.lock
-			if o.replaces == nil || !l.meets(o, at.node) || !u.terms.Conflicts(&o.terms) {
+	for at := l.stand.First(); at != nil; at = at.Also() {
+		for p := at.Node().Waiting.First(); p != nil; p = p.Next() {
+			o := p.Lock()
+			if o.replaces == nil || !l.stand.Meets(p.Stand(), at.Node()) || !u.stand.Terms.Conflicts(&o.stand.Terms) {
 				continue
 			}
 			if noWait {
 				return &ConflictError{Holders: []Holder{o.replaces.holder(nil), o.holder(nil)}}
 			}
 			return &DeadlockError{Cycle: []Wait{
-				{Waiter: u.holder(nil), Blocker: o.holder(nil), Key: at.key},
-				{Waiter: o.holder(nil), Blocker: l.holder(nil), Key: at.key},
+				{Waiter: u.holder(nil), Blocker: o.holder(nil), Key: at.Node().Key()},
+				{Waiter: o.holder(nil), Blocker: l.holder(nil), Key: at.Node().Key()},
 			}}
 		}
 	}
@@ -79,17 +80,10 @@ func rival(u, l *Lock, noWait bool) error {
 func (t *Table) Downgrade(l *Lock, m Mode) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != held || l.terms.Class != Session || m < Shared || m >= l.terms.Mode {
+	if l.t != t || l.stand.State != places.Held || l.stand.Terms.Class != Session || m < Shared || m >= l.stand.Terms.Mode {
 		return
 	}
-	for p := &l.first; p != nil; p = p.also {
-		if p.lock != nil {
-			t.weaken(l, p.node)
-			p.node.held.count[l.terms.Mode]--
-			p.node.held.count[m]++
-		}
-	}
-	l.terms.Mode = m
+	t.ground.SetMode(&l.stand, m)
 	t.settle()
 }
 
@@ -99,30 +93,13 @@ func (t *Table) Downgrade(l *Lock, m Mode) {
 func (t *Table) Shrink(l *Lock, keys []Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != held || l.terms.Class != Session || l.upgrader != nil {
+	if l.t != t || l.stand.State != places.Held || l.stand.Terms.Class != Session || l.upgrader != nil {
 		return false
 	}
-	if !slices.ContainsFunc(l.keys(nil), func(k Key) bool { return !slices.Contains(keys, k) }) {
+	if !slices.ContainsFunc(l.stand.Keys(nil), func(k Key) bool { return !slices.Contains(keys, k) }) {
 		return false
 	}
-	t.retract(l)
-	for p := &l.first; p != nil; p = p.also {
-		n := p.node
-		if p.lock == nil || !slices.Contains(keys, p.key) {
-			continue
-		}
-		t.weaken(l, n)
-		n.held.remove(p)
-		p.lock, p.node = nil, nil
-		if p.tree {
-			p.tree = false
-			t.fell(n)
-		}
-		t.nodes.Prune(n)
-	}
-	for p := t.announce(l); p != nil; p = p.also {
-		p.node.held.insertByToken(p)
-	}
+	t.ground.GiveUp(&l.stand, keys)
 	t.settle()
 	return true
 }
@@ -134,7 +111,7 @@ func (t *Table) Shrink(l *Lock, keys []Key) bool {
 func (t *Table) SetOwner(l *Lock, o Owner, since Birth) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != held && l.state != waiting {
+	if l.t != t || l.stand.State != places.Held && l.stand.State != places.Waiting {
 		return
 	}
 	t.give(l, o, since)
@@ -151,27 +128,25 @@ func (t *Table) SetOwner(l *Lock, o Owner, since Birth) {
 // give makes one lock o's.
 func (t *Table) give(l *Lock, o Owner, since Birth) {
 	t.leave(l)
-	if l.state == waiting {
-		t.owners.CountWaiter(&l.terms, -1)
+	if l.stand.State == places.Waiting {
+		t.owners.CountWaiter(&l.stand.Terms, -1)
 	}
-	l.terms.Owner, l.terms.Lineage, l.terms.Since = o, nil, since
-	if l.state == waiting {
-		t.owners.CountWaiter(&l.terms, 1)
+	l.stand.Terms.Owner, l.stand.Terms.Lineage, l.stand.Terms.Since = o, nil, since
+	if l.stand.State == places.Waiting {
+		t.owners.CountWaiter(&l.stand.Terms, 1)
 	}
 	t.join(l)
-	l.guest = true
-	for p := &l.first; p != nil; p = p.also {
-		if p.lock != nil {
-			t.reconsider(p.node)
-		}
+	l.stand.Guest = true
+	for p := l.stand.First(); p != nil; p = p.Also() {
+		t.reconsider(p.Node())
 	}
 }
 
 // reconsider looks at every waiter of n again, because who is kin to whom, or
 // who holds n, has changed.
 func (t *Table) reconsider(n *node) {
-	for p := n.waiting.First(); p != nil; p = p.Next() {
-		t.suspects = append(t.suspects, p.lock)
+	for p := n.Waiting.First(); p != nil; p = p.Next() {
+		t.suspects = append(t.suspects, p.Lock())
 	}
 	t.touch(n)
 }

@@ -3,7 +3,7 @@ package lockmgr
 // This file holds what is peculiar to the locks that programs take by
 // themselves: flock(2) and fcntl(2).
 
-// convert prepares a Flock request of a client that holds the key already.
+// convert prepares a Flock request of a client that holds the key k already.
 //
 // flock(2): "Converting a lock (shared to exclusive, or vice versa) is not
 // guaranteed to be atomic: the existing lock is first removed, and then a new
@@ -12,51 +12,38 @@ package lockmgr
 // blocks, or fails if LOCK_NB was specified." Here it is atomic unless it has
 // to wait; then the old lock is gone, even if the new one is refused. Of several
 // that Rekey has brought to one key, all are.
-func (t *Table) convert(l *Lock) {
-	n := t.nodes.Find(l.first.key)
+func (t *Table) convert(l *Lock, k Key) {
+	n := t.ground.Find(k)
 	if n == nil {
 		return
 	}
-	old := n.heldBy(Flock, l.terms.Client)
+	old := heldBy(n, Flock, l.stand.Terms.Client)
 	switch {
 	case old == nil:
-	case !t.wouldClash(l, n):
+	case t.ground.FirstClash(&l.stand) == nil:
 		l.replaces, old.upgrader = old, l // enter grants it past the queue, absorb ends old
 	default:
 		t.keep(n)
-		for ; old != nil; old = n.heldBy(Flock, l.terms.Client) {
+		for ; old != nil; old = heldBy(n, Flock, l.stand.Terms.Client) {
 			t.end(old, ErrReplaced)
 		}
 		t.settle()
 	}
 }
 
-// wouldClash reports whether a holder is in the way of l, which has one key, with
-// the node n, and stands nowhere yet.
-func (t *Table) wouldClash(l *Lock, n *node) bool {
-	l.first.node = n
-	t.announce(l)
-	clash := false
-	for p := &l.first; p != nil; p = p.also {
-		clash = clash || l.clash(p.node) != nil
-	}
-	l.first.node, l.first.also = nil, nil
-	return clash
-}
-
 // keep makes n outlive its locks until the queues have been served.
 func (t *Table) keep(n *node) {
-	if !n.dirty {
-		n.dirty = true
+	if !n.Dirty {
+		n.Dirty = true
 		t.dirty = append(t.dirty, n)
 	}
 }
 
 // heldBy returns the first lock of a client held at n.
-func (n *node) heldBy(c Class, client uint64) *Lock {
-	for p := n.held.First(); p != nil; p = p.Next() {
-		if p.lock.terms.Class == c && p.lock.terms.Client == client && !p.intent {
-			return p.lock
+func heldBy(n *node, c Class, client uint64) *Lock {
+	for p := n.Held.First(); p != nil; p = p.Next() {
+		if p.Stand().Terms.Class == c && p.Stand().Terms.Client == client && !p.IsIntent() {
+			return p.Lock()
 		}
 	}
 	return nil
@@ -68,22 +55,22 @@ func (n *node) heldBy(c Class, client uint64) *Lock {
 // one type of lock on a particular file region". What l takes over has been
 // held since before, and so has l: its heirs stay heirs.
 func (t *Table) absorb(l *Lock) {
-	n := l.first.node
-	asked := l.terms.Range
-	for p := n.held.First(); p != nil; {
-		o, intent := p.lock, p.intent
+	n := l.stand.First().Node()
+	asked := l.stand.Terms.Range
+	for p := n.Held.First(); p != nil; {
+		o, intent := p.Lock(), p.IsIntent()
 		p = p.Next()
-		if o == l || intent || !o.terms.SameClient(&l.terms) {
+		if o == l || intent || !o.stand.Terms.SameClient(&l.stand.Terms) {
 			continue
 		}
 		switch {
-		case l.terms.Fuses(&o.terms, asked):
-			l.terms.Range, l.guest = l.terms.Range.Union(o.terms.Range), l.guest || o.guest
-			if o.terms.Owner == l.terms.Owner && l.terms.Since.After(o.terms.Since) {
-				l.terms.Since = o.terms.Since
+		case l.stand.Terms.Fuses(&o.stand.Terms, asked):
+			l.stand.Terms.Range, l.stand.Guest = l.stand.Terms.Range.Union(o.stand.Terms.Range), l.stand.Guest || o.stand.Guest
+			if o.stand.Terms.Owner == l.stand.Terms.Owner && l.stand.Terms.Since.After(o.stand.Terms.Since) {
+				l.stand.Terms.Since = o.stand.Terms.Since
 			}
 			t.end(o, ErrReplaced)
-		case o.terms.Range.Overlaps(asked):
+		case o.stand.Terms.Range.Overlaps(asked):
 			t.cut(o, asked, ErrReplaced)
 		}
 	}
@@ -93,15 +80,15 @@ func (t *Table) absorb(l *Lock) {
 // nothing, one piece, or two. What is left is the same grant and keeps its
 // token.
 func (t *Table) cut(o *Lock, r Range, err error) {
-	t.weaken(o, o.first.node)
-	left, right := o.terms.Range.Start < r.Start, o.terms.Range.End > r.End
+	t.weaken(&o.stand, o.stand.First().Node())
+	left, right := o.stand.Terms.Range.Start < r.Start, o.stand.Terms.Range.End > r.End
 	switch {
 	case left && right:
 		t.split(o, r)
 	case left:
-		o.terms.Range.End = r.Start - 1
+		o.stand.Terms.Range.End = r.Start - 1
 	case right:
-		o.terms.Range.Start = r.End + 1
+		o.stand.Terms.Range.Start = r.End + 1
 	default:
 		t.end(o, err)
 	}
@@ -110,19 +97,15 @@ func (t *Table) cut(o *Lock, r Range, err error) {
 // split leaves o the bytes before r, and gives those behind r to a new lock.
 func (t *Table) split(o *Lock, r Range) {
 	rest := &Lock{t: t, entry: entry{
-		terms: o.terms, state: held, guest: o.guest, now: o.now, label: o.label, token: o.token, seq: o.seq,
-		lease: o.lease, yields: o.yields,
+		now: o.now, label: o.label, seq: o.seq, lease: o.lease, yields: o.yields,
 	}}
-	rest.terms.Range.Start = r.End + 1
+	rest.stand = stand{Lock: rest, Terms: o.stand.Terms, Guest: o.stand.Guest, Token: o.stand.Token}
+	rest.stand.Terms.Range.Start = r.End + 1
 	if rest.expired() {
 		t.lapsed++
 	}
-	o.terms.Range.End = r.Start - 1
-	rest.first = place{lock: rest, key: o.first.key, node: o.first.node}
-	rest.first.node.held.insert(&rest.first, o.first.Next())
-	for p := t.announce(rest); p != nil; p = p.also {
-		p.node.held.insert(p, o.placeAt(p.node).Next())
-	}
+	o.stand.Terms.Range.End = r.Start - 1
+	t.ground.Split(&o.stand, &rest.stand)
 	t.held.Insert(rest, o.links.Next())
 	t.join(rest)
 }
@@ -135,19 +118,19 @@ func (t *Table) split(o *Lock, r Range) {
 func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.nodes.Find(key)
+	n := t.ground.Find(key)
 	if n == nil || class == Session || class == Posix && r.Start > r.End {
 		return
 	}
 	t.keep(n)
-	for p := n.held.First(); p != nil; {
-		o, intent := p.lock, p.intent
+	for p := n.Held.First(); p != nil; {
+		o, intent := p.Lock(), p.IsIntent()
 		p = p.Next()
 		switch {
-		case intent || o.terms.Class != class || o.terms.Client != client:
+		case intent || o.stand.Terms.Class != class || o.stand.Terms.Client != client:
 		case class == Flock:
 			t.end(o, ErrReleased)
-		case o.terms.Range.Overlaps(r):
+		case o.stand.Terms.Range.Overlaps(r):
 			t.cut(o, r, ErrReleased)
 		}
 	}

@@ -179,16 +179,14 @@
 // # Layout
 //
 //	Table
-//	  nodes    Key -> node      held:    place ─ place
-//	                            waiting: place ─ place ─ place   by rank
+//	  ground   Key -> node      who holds each key, and who waits for it, by rank
 //	  owners   Owner -> party   all that one owner holds, and whether kin of it waits
 //	  held     Lock ─ Lock      in the order of the grants
 //	  waiting  Lock ─ Lock      the order described above, by rank
 //
-//	Lock   one request      ── has a place ──   at each of its keys, and at
-//	                                            each key above one of them that
-//	                                            has a tree lock: an intention,
-//	                                            which meets tree locks alone
+// A Lock is one request. It has a place at each of its keys: package places
+// (lockmgr/internal/places) says how locks stand there, those on trees among them,
+// and who is in whose way. Here is decided who is granted, and in which order.
 //
 // Acquire and Release without contention cost some hash table look-ups, whatever
 // the number of locks, and no allocation but the Lock itself, or none with
@@ -196,6 +194,6 @@
 // others waiting, a release, a grant or a cancellation costs the same, unless the
 // owner of a holder has kin among those who wait anywhere, or readers or client
 // locks hold the key, or several keys are handed over at once: then it looks at
-// each waiter of these keys, and for kin at each of the table. To name whom a waiter waits for (Conflicts, and every
-// *ConflictError) takes a description of each.
+// each waiter of these keys, and for kin at each of the table. To name whom a waiter
+// waits for (Conflicts, and every *ConflictError) takes a description of each.
 package lockmgr

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 
+	"latchfs/lockmgr/internal/places"
 	"latchfs/lockmgr/internal/rules"
 )
 
@@ -13,15 +14,15 @@ import (
 func (t *Table) Queue(key Key) (holders, waiters []*Lock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.nodes.Find(key)
+	n := t.ground.Find(key)
 	if n == nil {
 		return nil, nil
 	}
-	for p := n.held.First(); p != nil; p = p.Next() {
-		holders = append(holders, p.lock)
+	for p := n.Held.First(); p != nil; p = p.Next() {
+		holders = append(holders, p.Lock())
 	}
-	for p := n.waiting.First(); p != nil; p = p.Next() {
-		waiters = append(waiters, p.lock)
+	for p := n.Waiting.First(); p != nil; p = p.Next() {
+		waiters = append(waiters, p.Lock())
 	}
 	return holders, waiters
 }
@@ -54,19 +55,19 @@ func (t *Table) checkLocks() error {
 		if l.expired() {
 			lapsed++
 		}
-		if l.state != held || l.token < last || l.token > t.token || l.err != nil || l.replaces != nil {
-			return fmt.Errorf("holder %v: state %d, token %d after %d, err %w", l.label, l.state, l.token, last, l.err)
+		if l.stand.State != places.Held || l.stand.Token < last || l.stand.Token > t.token || l.err != nil || l.replaces != nil {
+			return fmt.Errorf("holder %v: state %d, token %d after %d, err %w", l.label, l.stand.State, l.stand.Token, last, l.err)
 		}
-		last = l.token
+		last = l.stand.Token
 		if err := l.checkPlaces(); err != nil {
 			return err
 		}
 	}
 	for l := t.waiting.First(); l != nil; l, n = l.links.Next(), n+1 {
-		if l.state != waiting || l.token != 0 || l.err != nil {
-			return fmt.Errorf("waiter %v: state %d, token %d, err %w", l.label, l.state, l.token, l.err)
+		if l.stand.State != places.Waiting || l.stand.Token != 0 || l.err != nil {
+			return fmt.Errorf("waiter %v: state %d, token %d, err %w", l.label, l.stand.State, l.stand.Token, l.err)
 		}
-		if l.replaces != nil && (l.replaces.state != held || l.replaces.upgrader != l) {
+		if l.replaces != nil && (l.replaces.stand.State != places.Held || l.replaces.upgrader != l) {
 			return fmt.Errorf("upgrade %v of a lock that does not know it", l.label)
 		}
 		if err := l.checkPlaces(); err != nil {
@@ -81,35 +82,32 @@ func (t *Table) checkLocks() error {
 
 func (l *Lock) checkPlaces() error {
 	stands := 0
-	for p := &l.first; p != nil; p = p.also {
-		if p.lock == nil {
-			continue
-		}
-		if !p.intent {
+	for p := l.stand.First(); p != nil; p = p.Also() {
+		if !p.IsIntent() {
 			stands++
 		}
-		if p.tree && p.node != nil && p.node.trees == 0 || p.intent && (p.tree || p.node.trees == 0) {
-			return fmt.Errorf("lock %v stands at %q as tree %v, intent %v", l.label, p.key, p.tree, p.intent)
+		if p.IsTree() && p.Node().Trees() == 0 || p.IsIntent() && (p.IsTree() || p.Node().Trees() == 0) {
+			return fmt.Errorf("lock %v stands at %q as tree %v, intent %v", l.label, p.Node().Key(), p.IsTree(), p.IsIntent())
 		}
-		if p.lock != l || p.node == nil || p.node.Key() != p.key || l.t.nodes.Find(p.key) != p.node {
-			return fmt.Errorf("lock %v stands nowhere for %q", l.label, p.key)
+		if p.Lock() != l || l.t.ground.Find(p.Node().Key()) != p.Node() {
+			return fmt.Errorf("lock %v stands nowhere for %q", l.label, p.Node().Key())
 		}
-		list := &p.node.held
-		if l.state == waiting {
-			list = &p.node.waiting
+		list := &p.Node().Held
+		if l.stand.State == places.Waiting {
+			list = &p.Node().Waiting
 		}
 		found := 0
 		for q := list.First(); q != nil; q = q.Next() {
-			if q.lock == l {
+			if q.Lock() == l {
 				found++
 			}
 		}
 		if found != 1 {
-			return fmt.Errorf("lock %v stands %d times at %q", l.label, found, p.key)
+			return fmt.Errorf("lock %v stands %d times at %q", l.label, found, p.Node().Key())
 		}
 	}
-	if stands == 0 {
-		return fmt.Errorf("lock %v has no keys", l.label)
+	if keys := l.stand.Keys(nil); stands == 0 || stands != len(keys) {
+		return fmt.Errorf("lock %v stands at %d of its keys %q", l.label, stands, keys)
 	}
 	return nil
 }
@@ -122,63 +120,69 @@ func (t *Table) checkNodes() error {
 	}
 	reached, total := 0, 0
 	var err error
+	below := make(map[*node]bool) // has one
+	t.ground.Walk(func(n *node) { below[n.Parent()] = true })
 	look := func(n *node) {
 		reached++
 		trees := 0
 		switch {
-		case t.nodes.Find(n.Key()) != n:
+		case t.ground.Find(n.Key()) != n:
 			err = fmt.Errorf("node %q is not in the table", n.Key())
-		case n.dirty:
+		case n.Dirty:
 			err = fmt.Errorf("node %q is dirty", n.Key())
-		case n.Idle() && n.Parent() != nil && !t.hasBelow(n):
+		case n.Idle() && n.Parent() != nil && !below[n]:
 			err = fmt.Errorf("node %q is idle", n.Key())
 		case n.Parent() != nil && n.Parent().Key() != n.Key().Parent():
 			err = fmt.Errorf("node %q is below %q", n.Key(), n.Parent().Key())
 		}
-		for _, list := range []*placeList{&n.held, &n.waiting} {
-			var count [rules.Modes]int32
+		for _, list := range []*places.Queue[Lock]{&n.Held, &n.Waiting} {
+			var count [rules.Modes]int
+			weak := 0
 			for p := list.First(); p != nil; p = p.Next() {
-				count[p.lock.terms.Mode]++
-				if p.tree {
+				count[p.Stand().Terms.Mode]++
+				if p.IsTree() {
 					trees++
 				}
+				if p.Stand().Terms.Weak {
+					weak++
+				}
 				for up := n.Parent(); up != nil; up = up.Parent() {
-					if up.trees > 0 && p.lock.placeAt(up) == nil {
-						err = fmt.Errorf("lock %v at %q is not announced at %q", p.lock.label, n.Key(), up.Key())
+					if up.Trees() > 0 && p.Stand().At(up) == nil {
+						err = fmt.Errorf("lock %v at %q is not announced at %q", p.Lock().label, n.Key(), up.Key())
 					}
 				}
 				if p.Next() == nil && list.Last() != p || p.Next() != nil && p.Next().Prev() != p {
 					err = fmt.Errorf("node %q is badly linked", n.Key())
 				}
 			}
-			if count != list.count {
-				err = fmt.Errorf("node %q counts %v, has %v", n.Key(), list.count, count)
+			for m := range Mode(rules.Modes) {
+				if count[m] != list.Count(m) {
+					err = fmt.Errorf("node %q counts %d of %v, has %v", n.Key(), list.Count(m), m, count)
+				}
+			}
+			if weak != list.Weak() {
+				err = fmt.Errorf("node %q counts %d weak locks, has %d", n.Key(), list.Weak(), weak)
 			}
 		}
-		if trees != n.trees {
-			err = fmt.Errorf("node %q counts %d trees, has %d", n.Key(), n.trees, trees)
+		if trees != n.Trees() {
+			err = fmt.Errorf("node %q counts %d trees, has %d", n.Key(), n.Trees(), trees)
 		}
 		total += trees
 	}
-	t.nodes.WalkAll(look)
-	if total != t.trees {
-		err = fmt.Errorf("%d trees, counted %d", total, t.trees)
+	t.ground.Walk(look)
+	if total != t.ground.Trees() {
+		err = fmt.Errorf("%d trees, counted %d", total, t.ground.Trees())
 	}
-	if err == nil && reached != t.nodes.Len() {
-		err = fmt.Errorf("%d nodes in the tree, %d in the table", reached, t.nodes.Len())
+	if err == nil && reached != t.ground.Len() {
+		err = fmt.Errorf("%d nodes in the tree, %d in the table", reached, t.ground.Len())
 	}
 	return err
 }
 
 func (t *Table) allNodes() map[Key]*node {
 	all := make(map[Key]*node)
-	t.nodes.WalkAll(func(n *node) { all[n.Key()] = n })
+	t.ground.Walk(func(n *node) { all[n.Key()] = n })
 	return all
-}
-
-func (t *Table) hasBelow(n *node) (below bool) {
-	t.nodes.WalkBelow(n, func(*node) { below = true })
-	return below
 }
 
 // checkParties: every lock is in the index of its owner, and nothing else is.
@@ -187,8 +191,8 @@ func (t *Table) checkParties() error {
 	for _, first := range []*Lock{t.held.First(), t.waiting.First()} {
 		for l := first; l != nil; l = l.links.Next() {
 			y := l.party
-			if y == nil || y.Owner() != l.terms.Owner || t.owners.Find(l.terms.Owner) != y {
-				return fmt.Errorf("lock %v of %v is in no party, or another's", l.label, l.terms.Owner)
+			if y == nil || y.Owner() != l.stand.Terms.Owner || t.owners.Find(l.stand.Terms.Owner) != y {
+				return fmt.Errorf("lock %v of %v is in no party, or another's", l.label, l.stand.Terms.Owner)
 			}
 			if parties[y] {
 				continue
@@ -196,8 +200,8 @@ func (t *Table) checkParties() error {
 			parties[y] = true
 			of := 0
 			for l := y.First(); l != nil; l, of = l.ofParty.Next(), of+1 {
-				if l.terms.Owner != y.Owner() || l.party != y || l.state != held {
-					return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.terms.Owner, y.Owner())
+				if l.stand.Terms.Owner != y.Owner() || l.party != y || l.stand.State != places.Held {
+					return fmt.Errorf("lock %v of %v is indexed as %v's", l.label, l.stand.Terms.Owner, y.Owner())
 				}
 			}
 			if of != y.Held() {
@@ -220,8 +224,8 @@ func (t *Table) checkParties() error {
 func (t *Table) checkFamilies() error {
 	count := make(map[Owner]int)
 	for l := t.waiting.First(); l != nil; l = l.links.Next() {
-		count[l.terms.Owner]++
-		for _, a := range l.terms.Lineage {
+		count[l.stand.Terms.Owner]++
+		for _, a := range l.stand.Terms.Lineage {
 			count[a.Owner]++
 		}
 	}
@@ -235,13 +239,13 @@ func (t *Table) checkFamilies() error {
 // in as a guest, or moved there.
 func (t *Table) checkExclusion() error {
 	for k, n := range t.allNodes() {
-		for p := n.held.First(); p != nil; p = p.Next() {
+		for p := n.Held.First(); p != nil; p = p.Next() {
 			for q := p.Next(); q != nil; q = q.Next() {
-				a, b := p.lock, q.lock // b was granted later, unless it was moved here
-				if !a.guest && !b.guest && b.terms.Conflicts(&a.terms) && b.meets(a, n) {
+				a, b := p.Lock(), q.Lock() // b was granted later, unless it was moved here
+				if !a.stand.Guest && !b.stand.Guest && b.stand.Terms.Conflicts(&a.stand.Terms) && b.stand.Meets(&a.stand, n) {
 					return fmt.Errorf("both hold %q: %+v and %+v", k, a.holder(nil), b.holder(nil))
 				}
-				if !a.guest && !b.guest && a.terms.Class == b.terms.Class && a.terms.Class != Session && a.terms.Client == b.terms.Client && a.terms.Range.Overlaps(b.terms.Range) && !p.intent && !q.intent {
+				if !a.stand.Guest && !b.stand.Guest && a.stand.Terms.Class == b.stand.Terms.Class && a.stand.Terms.Class != Session && a.stand.Terms.Client == b.stand.Terms.Client && a.stand.Terms.Range.Overlaps(b.stand.Terms.Range) && !p.IsIntent() && !q.IsIntent() {
 					return fmt.Errorf("%v and %v are of one client and overlap", a.label, b.label)
 				}
 			}
@@ -267,8 +271,8 @@ func (t *Table) checkOrder() error {
 	at := make(map[*Lock]int)
 	hardFor := make(map[*Lock]map[Owner]bool) // whose held locks somebody waits for
 	for w := t.waiting.First(); w != nil; w = w.links.Next() {
-		if w.links.Prev() != nil && w.links.Prev().rank >= w.rank {
-			return fmt.Errorf("%v stands behind %v with rank %d behind %d", w.label, w.links.Prev().label, w.rank, w.links.Prev().rank)
+		if w.links.Prev() != nil && w.links.Prev().stand.Rank >= w.stand.Rank {
+			return fmt.Errorf("%v stands behind %v with rank %d behind %d", w.label, w.links.Prev().label, w.stand.Rank, w.links.Prev().stand.Rank)
 		}
 		at[w] = len(at)
 		hardFor[w] = make(map[Owner]bool)
@@ -279,16 +283,16 @@ func (t *Table) checkOrder() error {
 		}
 	}
 	for k, n := range t.allNodes() {
-		for p := n.waiting.First(); p != nil && p.Next() != nil; p = p.Next() {
-			if at[p.lock] > at[p.Next().lock] {
-				return fmt.Errorf("at %q %v stands before %v, in the snapshot behind", k, p.lock.label, p.Next().lock.label)
+		for p := n.Waiting.First(); p != nil && p.Next() != nil; p = p.Next() {
+			if at[p.Lock()] > at[p.Next().Lock()] {
+				return fmt.Errorf("at %q %v stands before %v, in the snapshot behind", k, p.Lock().label, p.Next().Lock().label)
 			}
 		}
 	}
 	for w := range at {
 		for _, x := range w.blockers(math.MaxInt) {
 			for v := range at {
-				if x.Token != 0 && v != w && v.terms.KinOf(&x.Lock.terms) && !hardFor[v][x.Owner] && at[v] > at[w] {
+				if x.Token != 0 && v != w && v.stand.Terms.KinOf(&x.Lock.stand.Terms) && !hardFor[v][x.Owner] && at[v] > at[w] {
 					return fmt.Errorf("%v waits for %v, which %v holds up; but that stands behind", w.label, x.Label, v.label)
 				}
 			}

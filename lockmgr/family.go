@@ -1,5 +1,7 @@
 package lockmgr
 
+import "latchfs/lockmgr/internal/places"
+
 // Waits reports whether a process, or a descendant of it, waits for a lock.
 func (t *Table) Waits(o Owner) bool {
 	t.mu.Lock()
@@ -11,15 +13,16 @@ func (t *Table) Waits(o Owner) bool {
 // there can be granted: one of them keeps everybody out but kin, and none of
 // them has kin, or could shelter anybody, among those who wait.
 func (t *Table) shut(n *node) bool {
-	if n.held.count[Exclusive] == 0 || n.waiting.weak > 0 {
+	if n.Held.Count(Exclusive) == 0 || n.Waiting.Weak() > 0 {
 		return false
 	}
 	shut := false
-	for p := n.held.First(); p != nil; p = p.Next() {
-		if t.owners.HasWaiter(p.lock.terms.Owner) {
+	for p := n.Held.First(); p != nil; p = p.Next() {
+		if t.owners.HasWaiter(p.Stand().Terms.Owner) {
 			return false
 		}
-		shut = shut || p.lock.terms.Class == Session && !p.lock.terms.Weak && p.lock.terms.Mode == Exclusive && (n.trees == 0 || p.tree)
+		terms := &p.Stand().Terms
+		shut = shut || terms.Class == Session && !terms.Weak && terms.Mode == Exclusive && p.MeetsAll()
 	}
 	return shut
 }
@@ -28,11 +31,11 @@ func (t *Table) shut(n *node) bool {
 func (t *Table) IsAwaited(l *Lock) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != held {
+	if l.t != t || l.stand.State != places.Held {
 		return false
 	}
-	for p := &l.first; p != nil; p = p.also {
-		if p.lock != nil && !p.intent && p.node.waiting.First() != nil {
+	for p := l.stand.First(); p != nil; p = p.Also() {
+		if !p.IsIntent() && p.Node().Waiting.First() != nil {
 			return true
 		}
 	}

@@ -3,6 +3,8 @@ package lockmgr
 import (
 	"cmp"
 	"slices"
+
+	"latchfs/lockmgr/internal/places"
 )
 
 // settle serves every queue that has changed and restores the order of the
@@ -28,18 +30,9 @@ func emptied[T any](s []*T) []*T {
 // touch notes that the queue of n may have someone to serve.
 func (t *Table) touch(n *node) {
 	t.touched++
-	if !n.dirty && n.waiting.First() != nil {
-		n.dirty = true
+	if !n.Dirty && n.Waiting.First() != nil {
+		n.Dirty = true
 		t.dirty = append(t.dirty, n)
-	}
-}
-
-// touchAll touches every node that l stands at.
-func (t *Table) touchAll(l *Lock) {
-	for at := &l.first; at != nil; at = at.also {
-		if n := at.node; n != nil {
-			t.touch(n)
-		}
 	}
 }
 
@@ -57,8 +50,8 @@ func (t *Table) handOver() {
 			continue
 		}
 		for _, n := range t.dirty {
-			n.dirty = false
-			t.nodes.Prune(n)
+			n.Dirty = false
+			t.ground.Tidy(n)
 		}
 		t.dirty = emptied(t.dirty)
 	}
@@ -67,8 +60,8 @@ func (t *Table) handOver() {
 // serveOne grants whoever of the queue of n waits for nobody. It stops and
 // returns false when a grant may have let in others that come earlier.
 func (t *Table) serveOne(n *node) bool {
-	for p := n.waiting.First(); p != nil && !t.shut(n); {
-		l := p.lock
+	for p := n.Waiting.First(); p != nil && !t.shut(n); {
+		l := p.Lock()
 		p = p.Next()
 		if !t.serve(l) {
 			return false
@@ -85,8 +78,8 @@ func (t *Table) serveMany(nodes []*node) bool {
 		if t.shut(n) {
 			continue
 		}
-		for p := n.waiting.First(); p != nil; p = p.Next() {
-			turn = append(turn, p.lock)
+		for p := n.Waiting.First(); p != nil; p = p.Next() {
+			turn = append(turn, p.Lock())
 		}
 	}
 	slices.SortFunc(turn, byRank)
@@ -103,60 +96,31 @@ func (t *Table) serveMany(nodes []*node) bool {
 // may have let in others that come earlier.
 func (t *Table) serve(l *Lock) bool {
 	touched := t.touched
-	if l.free() {
+	if !l.stand.IsBlocked() && !l.stand.IsBehind() {
 		t.grant(l)
 	}
 	return t.touched == touched
 }
 
 // byRank compares two waiters by who comes first.
-func byRank(a, b *Lock) int { return cmp.Compare(a.rank, b.rank) }
-
-// free reports whether a waiting lock waits for nobody.
-func (l *Lock) free() bool {
-	for p := &l.first; p != nil; p = p.also {
-		if p.lock != nil && (l.clash(p.node) != nil || l.clashAhead(p.node, p) != nil) {
-			return false
-		}
-	}
-	return true
-}
+func byRank(a, b *Lock) int { return cmp.Compare(a.stand.Rank, b.stand.Rank) }
 
 // grant makes a lock, new or waiting, a holder and wakes whoever waits for it.
 func (t *Table) grant(l *Lock) {
-	contended := false
-	for p := &l.first; p != nil; p = p.also {
-		if p.lock == nil {
-			continue
-		}
-		n := p.node
-		if l.state == waiting {
-			n.waiting.remove(p)
-		}
-		l.guest = l.guest || l.conflictsWithHolder(n)
-		n.held.insert(p, nil)
-		contended = contended || n.waiting.First() != nil
-		if n.held.shelters() {
-			t.touch(n)
-		}
-		if l.terms.Weak {
-			t.touchBehind(n)
-		}
-	}
-	if contended {
+	waited := l.stand.State == places.Waiting
+	t.ground.Hold(&l.stand)
+	if l.contended() {
 		t.fresh = append(t.fresh, l)
 	}
-	waited := l.state == waiting
 	if waited {
 		t.waiting.Remove(l)
-		t.owners.CountWaiter(&l.terms, -1)
+		t.owners.CountWaiter(&l.stand.Terms, -1)
 	}
 	t.held.Insert(l, nil)
 	t.token++
-	l.token = t.token
-	l.state = held
+	l.stand.Token = t.token
 	l.party.Add(l)
-	if l.terms.Class != Session {
+	if l.stand.Terms.Class != Session {
 		t.absorb(l)
 	}
 	if old := l.replaces; old != nil {
@@ -170,7 +134,7 @@ func (t *Table) grant(l *Lock) {
 // inherit goes on with the lease of the lock that l replaces, so that an upgrade
 // is no sign of life. A flock that is converted is a new request and begins anew.
 func (t *Table) inherit(l, old *Lock) {
-	if l.terms.Class != Session {
+	if l.stand.Terms.Class != Session {
 		return
 	}
 	l.lease.Continue(&old.lease)
@@ -189,71 +153,38 @@ func (l *Lock) wake(waited bool) {
 	}
 }
 
-// weaken notes that the holder l is about to leave n, or to become weaker
-// there. Whoever comes next is found by handOver; but waiters of its own
-// family may have to wait for others from now on whom it sheltered them from,
-// or hold up the rest of the family, which they did not as long as they waited
-// for l.
-func (t *Table) weaken(l *Lock, n *node) {
+// weaken notes that the holder l has left n, or has become weaker there.
+// Whoever comes next is found by handOver; but waiters of its own family may
+// have to wait for others from now on whom it sheltered them from, or hold up
+// the rest of the family, which they did not as long as they waited for l.
+func (t *Table) weaken(l *stand, n *node) {
 	t.touch(n)
-	if !t.owners.HasWaiter(l.terms.Owner) {
+	if !t.owners.HasWaiter(l.Terms.Owner) {
 		return
 	}
-	for p := n.waiting.First(); p != nil; p = p.Next() {
-		if p.lock.terms.Descends(l.terms.Owner) {
-			t.suspects = append(t.suspects, p.lock)
+	for p := n.Waiting.First(); p != nil; p = p.Next() {
+		if p.Stand().Terms.Descends(l.Terms.Owner) {
+			t.suspects = append(t.suspects, p.Lock())
 		}
 	}
-}
-
-// conflictsWithHolder reports whether l conflicts with a holder of n and only
-// the shelter of a common session lets it in.
-func (l *Lock) conflictsWithHolder(n *node) bool {
-	if !n.held.clashes(l.terms.Mode) {
-		return false
-	}
-	for p := n.held.First(); p != nil; p = p.Next() {
-		if l.terms.Conflicts(&p.lock.terms) && l.meets(p.lock, n) {
-			return true
-		}
-	}
-	return false
 }
 
 // end takes a lock out of the table, held or waiting or just about to, and
 // wakes whoever waits for it.
 func (t *Table) end(l *Lock, err error) {
-	was := l.state
-	for p := &l.first; p != nil; p = p.also {
-		if p.lock == nil {
-			continue
-		}
-		n := p.node
-		switch was {
-		case held:
-			t.weaken(l, n)
-			n.held.remove(p)
-		case waiting:
-			n.waiting.remove(p)
-			t.touch(n)
-		case fresh, ended: // in neither list
-		}
-		p.node = nil
-		if p.tree {
-			t.fell(n)
-		}
-		t.nodes.Prune(n)
-	}
+	was := l.stand.State
+	t.leave(l)
+	t.ground.Leave(&l.stand)
 	switch was {
-	case held:
+	case places.Held:
 		t.held.Remove(l)
 		if l.expired() {
 			t.lapsed--
 		}
-	case waiting:
+	case places.Waiting:
 		t.waiting.Remove(l)
-		t.owners.CountWaiter(&l.terms, -1)
-	case fresh, ended:
+		t.owners.CountWaiter(&l.stand.Terms, -1)
+	case places.Nowhere:
 	}
 	if u := l.upgrader; u != nil {
 		u.replaces, l.upgrader = nil, nil
@@ -261,9 +192,8 @@ func (t *Table) end(l *Lock, err error) {
 	if old := l.replaces; old != nil {
 		l.replaces, old.upgrader = nil, nil
 	}
-	t.leave(l)
-	l.state, l.err = ended, err
-	if was == waiting {
+	l.err = err
+	if was == places.Waiting {
 		l.wake(true)
 	}
 }

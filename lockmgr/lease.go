@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr/internal/lease"
+	"latchfs/lockmgr/internal/places"
 )
 
 // Heartbeats is how many heartbeats there are in a lease: one is due every
@@ -38,7 +39,7 @@ func (t *Table) Due(now time.Time) (due []DueLease, next time.Time) {
 		}
 		isDue, next := l.lease.Next(at)
 		if isDue {
-			due = append(due, DueLease{l, l.terms.Owner, l.terms.Class, l.label, t.clock.Time(l.lease.Since())})
+			due = append(due, DueLease{l, l.stand.Terms.Owner, l.stand.Terms.Class, l.label, t.clock.Time(l.lease.Since())})
 		}
 		sooner(next)
 	}
@@ -57,7 +58,7 @@ func (t *Table) Due(now time.Time) (due []DueLease, next time.Time) {
 func (t *Table) Heartbeat(l *Lock, now time.Time, alive bool) (failed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != held || l.lease.TTL == 0 {
+	if l.t != t || l.stand.State != places.Held || l.lease.TTL == 0 {
 		return 0
 	}
 	was := l.expired()
@@ -96,14 +97,14 @@ func (t *Table) theft() bool {
 // may be stolen by it, otherwise nothing.
 func (l *Lock) prey() []*Lock {
 	var victims []*Lock
-	for at := &l.first; at != nil; at = at.also {
-		if at.node == nil || !at.node.held.clashes(l.terms.Mode) {
+	for at := l.stand.First(); at != nil; at = at.Also() {
+		if !at.Node().Held.Clashes(l.stand.Terms.Mode) {
 			continue
 		}
-		for p := at.node.held.First(); p != nil; p = p.Next() {
-			x := p.lock
+		for p := at.Node().Held.First(); p != nil; p = p.Next() {
+			x := p.Lock()
 			switch {
-			case !l.blockedBy(x, at.node):
+			case !l.stand.BlockedBy(p.Stand(), at.Node()):
 			case x.expired() && (x.yields || l.steals):
 				victims = append(victims, x)
 			default:
@@ -116,7 +117,7 @@ func (l *Lock) prey() []*Lock {
 
 func (t *Table) robAll(victims []*Lock) {
 	for _, x := range victims {
-		if x.state == held {
+		if x.stand.State == places.Held {
 			t.rob(x)
 		}
 	}
@@ -137,7 +138,7 @@ func (t *Table) Steal(l *Lock) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case l.t != t || l.state != held:
+	case l.t != t || l.stand.State != places.Held:
 		return ErrNotHeld
 	case !l.expired():
 		return ErrActive
@@ -152,7 +153,7 @@ func (t *Table) Steal(l *Lock) error {
 func (t *Table) Revoke(l *Lock) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != held {
+	if l.t != t || l.stand.State != places.Held {
 		return ErrNotHeld
 	}
 	t.rob(l)

@@ -2,21 +2,19 @@ package lockmgr
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"latchfs/lockmgr/internal/lease"
 	"latchfs/lockmgr/internal/list"
-	"latchfs/lockmgr/internal/rules"
+	"latchfs/lockmgr/internal/places"
 )
 
-type state uint8
-
-const (
-	fresh   state = iota // never used
-	waiting              // in the wait queue of every key
-	held                 // among the holders of every key
-	ended                // refused, released, replaced or stolen: l.err says which
+// stand is what package places knows of a lock, place is where it stands at one key, and
+// node is a key with all who stand there.
+type (
+	stand = places.Stand[Lock]
+	place = places.Place[Lock]
+	node  = places.Node[Lock]
 )
 
 // Lock is one request, waiting or granted. It is made by Acquire; a caller
@@ -32,15 +30,10 @@ type Lock struct {
 }
 
 // entry is what one request makes of a Lock; the next one starts with a new
-// entry. It is guarded by t.mu. With it a Lock has 352 bytes, which the
-// allocator takes for it, too.
+// entry. It is guarded by t.mu. With it a Lock has 368 bytes, for which the
+// allocator takes 384.
 type entry struct {
-	first place // where it stands, and through also the other places, in no order
-
-	terms rules.Terms
-	state state
-	// guest: it was let in, or moved, beside holders that it may conflict with.
-	guest bool
+	stand stand // its terms, and where it waits or is held
 
 	steals bool // takes expired locks that are in its way
 	yields bool // once expired, may be taken by whoever waits
@@ -49,11 +42,9 @@ type entry struct {
 	now   time.Time
 	label any
 
-	token uint64 // of the grant; 0 before
-	seq   uint64 // of the arrival: smaller came earlier
-	rank  uint64 // of a waiter: smaller is served earlier
-	err   error
-	done  chan struct{} // made by Done when there is something to wait for
+	seq  uint64 // of the arrival: smaller came earlier
+	err  error
+	done chan struct{} // made by Done when there is something to wait for
 
 	inbox *Inbox
 
@@ -76,7 +67,7 @@ func (l *Lock) Done() <-chan struct{} {
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	if l.state != waiting {
+	if l.stand.State != places.Waiting {
 		return closed
 	}
 	if l.done == nil {
@@ -122,7 +113,7 @@ func (l *Lock) Held() bool {
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	return l.state == held
+	return l.stand.State == places.Held
 }
 
 // Token is the fencing token of the grant: a later grant of any key has a
@@ -133,7 +124,7 @@ func (l *Lock) Token() uint64 {
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	return l.token
+	return l.stand.Token
 }
 
 // Keys returns the current names of the lock's keys, sorted; after its end, the
@@ -144,7 +135,7 @@ func (l *Lock) Keys() []Key {
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	return l.keys(nil)
+	return l.stand.Keys(nil)
 }
 
 // Owner is the process that the lock belongs to.
@@ -154,7 +145,7 @@ func (l *Lock) Owner() Owner {
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	return l.terms.Owner
+	return l.stand.Terms.Owner
 }
 
 // Request returns what was asked for, with the current keys, owner, mode and
@@ -166,44 +157,8 @@ func (l *Lock) Request() Request {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	return Request{
-		Keys: l.keys(nil), Trees: l.trees(), Gate: l.terms.Gate, Weak: l.terms.Weak, TTL: l.lease.TTL, Yields: l.yields, Steal: l.steals, Inbox: l.inbox,
-		Mode: l.terms.Mode, Class: l.terms.Class, Client: l.terms.Client, Range: l.terms.Range,
-		Owner: l.terms.Owner, Lineage: l.terms.Lineage, Since: l.terms.Since, Now: l.now, Label: l.label,
+		Keys: l.stand.Keys(nil), Trees: l.stand.Trees(), Gate: l.stand.Terms.Gate, Weak: l.stand.Terms.Weak, TTL: l.lease.TTL, Yields: l.yields, Steal: l.steals, Inbox: l.inbox,
+		Mode: l.stand.Terms.Mode, Class: l.stand.Terms.Class, Client: l.stand.Terms.Client, Range: l.stand.Terms.Range,
+		Owner: l.stand.Terms.Owner, Lineage: l.stand.Terms.Lineage, Since: l.stand.Terms.Since, Now: l.now, Label: l.label,
 	}
-}
-
-// placeAt returns the place of l at n, or nil.
-func (l *Lock) placeAt(n *node) *place {
-	for p := &l.first; p != nil; p = p.also {
-		if p.node == n {
-			return p
-		}
-	}
-	return nil
-}
-
-// trees are the keys that l locks with everything below them.
-func (l *Lock) trees() []Key {
-	var out []Key
-	for p := &l.first; p != nil; p = p.also {
-		if p.lock != nil && p.tree {
-			out = append(out, p.key)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// keys appends the lock's keys, sorted, to buf.
-func (l *Lock) keys(buf []Key) []Key {
-	at := len(buf)
-	for p := &l.first; p != nil; p = p.also {
-		if p.lock != nil && !p.intent {
-			buf = append(buf, p.key)
-		}
-	}
-	if len(buf)-at > 1 {
-		slices.Sort(buf[at:])
-	}
-	return buf
 }

@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"slices"
 
+	"latchfs/lockmgr/internal/places"
 	"latchfs/lockmgr/internal/turns"
 )
 
@@ -22,13 +23,13 @@ func (dependence) Depends(l, c *Lock) *place { return l.dependsOn(c) }
 // waits, or whose kin's, the change may have affected.
 func (t *Table) sortOut() {
 	for _, x := range t.fresh {
-		if x.state == held && x.contended() {
+		if x.stand.State == places.Held && x.contended() {
 			t.suspectKin(x)
 		}
 	}
 	t.fresh = emptied(t.fresh)
 	for _, l := range t.suspects[:len(t.suspects):len(t.suspects)] {
-		if l.state == waiting {
+		if l.stand.State == places.Waiting {
 			t.suspectAfter(l)
 		}
 	}
@@ -44,8 +45,8 @@ func (t *Table) sortOut() {
 
 // contended reports whether anybody waits at a key of l.
 func (l *Lock) contended() bool {
-	for at := &l.first; at != nil; at = at.also {
-		if n := at.node; n != nil && n.waiting.First() != nil {
+	for at := l.stand.First(); at != nil; at = at.Also() {
+		if at.Node().Waiting.First() != nil {
 			return true
 		}
 	}
@@ -54,11 +55,11 @@ func (l *Lock) contended() bool {
 
 // suspectKin makes every waiter that is kin to the new holder x a suspect.
 func (t *Table) suspectKin(x *Lock) {
-	if !t.owners.HasWaiter(x.terms.Owner) {
+	if !t.owners.HasWaiter(x.stand.Terms.Owner) {
 		return
 	}
 	for w := t.waiting.First(); w != nil; w = w.links.Next() {
-		if w.terms.KinOf(&x.terms) {
+		if w.stand.Terms.KinOf(&x.stand.Terms) {
 			t.suspects = append(t.suspects, w)
 		}
 	}
@@ -77,13 +78,13 @@ func (t *Table) suspectAfter(l *Lock) {
 // dependsOn returns the held lock that l waits for and c holds up, or nil. If
 // there is one, l cannot go on before c does.
 func (l *Lock) dependsOn(c *Lock) *place {
-	for at := &l.first; at != nil; at = at.also {
-		n := at.node
-		if n == nil || !n.held.clashes(l.terms.Mode) {
+	for at := l.stand.First(); at != nil; at = at.Also() {
+		n := at.Node()
+		if !n.Held.Clashes(l.stand.Terms.Mode) {
 			continue
 		}
-		for p := n.held.First(); p != nil; p = p.Next() {
-			if l != c && l.blockedBy(p.lock, n) && c.terms.KinOf(&p.lock.terms) && c.holdsUp(p.lock.terms.Owner) {
+		for p := n.Held.First(); p != nil; p = p.Next() {
+			if l != c && l.stand.BlockedBy(p.Stand(), n) && c.stand.Terms.KinOf(&p.Stand().Terms) && c.holdsUp(p.Stand().Terms.Owner) {
 				return p
 			}
 		}
@@ -96,13 +97,13 @@ func (l *Lock) dependsOn(c *Lock) *place {
 // lock of o itself: that one is in the hands of another thread, or of a parent
 // that does not wait for its child, and will be released.
 func (l *Lock) holdsUp(o Owner) bool {
-	for at := &l.first; at != nil; at = at.also {
-		n := at.node
-		if n == nil || !n.held.clashes(l.terms.Mode) {
+	for at := l.stand.First(); at != nil; at = at.Also() {
+		n := at.Node()
+		if !n.Held.Clashes(l.stand.Terms.Mode) {
 			continue
 		}
-		for p := n.held.First(); p != nil; p = p.Next() {
-			if p.lock.terms.Owner == o && l.blockedBy(p.lock, n) {
+		for p := n.Held.First(); p != nil; p = p.Next() {
+			if p.Stand().Terms.Owner == o && l.stand.BlockedBy(p.Stand(), n) {
 				return false
 			}
 		}
@@ -115,7 +116,7 @@ func (l *Lock) holdsUp(o Owner) bool {
 // refused.
 func (t *Table) lead(l *Lock) {
 	var floor uint64
-	for l.state == waiting {
+	for l.stand.State == places.Waiting {
 		w, must := t.follower(l, floor)
 		if w == nil {
 			return
@@ -128,7 +129,7 @@ func (t *Table) lead(l *Lock) {
 			t.refuseNewest(cycle)
 			floor = 0
 		default:
-			floor = w.rank // l would be let ahead of w, but has to wait for it
+			floor = w.stand.Rank // l would be let ahead of w, but has to wait for it
 		}
 	}
 }
@@ -144,9 +145,9 @@ func (t *Table) follower(l *Lock, floor uint64) (w *Lock, must bool) {
 		f.since = 0
 	}
 	f.behindKin(t, l.party, reach{all: true})
-	if l.terms.Owner.PID != 0 {
-		for i := range l.terms.Lineage {
-			if a := &l.terms.Lineage[i]; a.Owner.PID != 0 && a.Owner != l.terms.Owner {
+	if l.stand.Terms.Owner.PID != 0 {
+		for i := range l.stand.Terms.Lineage {
+			if a := &l.stand.Terms.Lineage[i]; a.Owner.PID != 0 && a.Owner != l.stand.Terms.Owner {
 				f.behindKin(t, t.owners.Find(a.Owner), reach{born: a.Child})
 			}
 		}
@@ -161,7 +162,7 @@ type reach struct {
 	born Birth
 }
 
-func (r reach) covers(x *Lock) bool { return r.all || r.born.After(x.terms.Since) }
+func (r reach) covers(x *Lock) bool { return r.all || r.born.After(x.stand.Terms.Since) }
 
 // following is the state of a search for the first waiter to stand behind l.
 type following struct {
@@ -181,21 +182,20 @@ func (f *following) behindKin(t *Table, y *party, r reach) {
 	up := f.l.holdsUp(y.Owner())
 	if y.Held() < t.waiting.Len() {
 		for x := y.First(); x != nil; x = x.ofParty.Next() {
-			for at := &x.first; at != nil; at = at.also {
-				if n := at.node; n != nil && r.covers(x) {
-					f.behind(x, n, up)
+			for at := x.stand.First(); at != nil; at = at.Also() {
+				if r.covers(x) {
+					f.behind(x, at.Node(), up)
 				}
 			}
 		}
 		return
 	}
 	for w := t.waiting.First(); w != f.l; w = w.links.Next() {
-		for at := &w.first; at != nil; at = at.also {
-			if n := at.node; n != nil {
-				for p := n.held.First(); p != nil; p = p.Next() {
-					if p.lock.party == y && r.covers(p.lock) {
-						f.behind(p.lock, n, up)
-					}
+		for at := w.stand.First(); at != nil; at = at.Also() {
+			n := at.Node()
+			for p := n.Held.First(); p != nil; p = p.Next() {
+				if x := p.Lock(); x.party == y && r.covers(x) {
+					f.behind(x, n, up)
 				}
 			}
 		}
@@ -204,18 +204,18 @@ func (f *following) behindKin(t *Table, y *party, r reach) {
 
 // behind looks at who waits for x at n. If up, whoever does depends on l.
 func (f *following) behind(x *Lock, n *node, up bool) {
-	last := f.l.rank - 1
+	last := f.l.stand.Rank - 1
 	if f.first != nil {
-		last = f.first.rank
+		last = f.first.stand.Rank
 	}
-	reenters := x.token > f.since && f.l.terms.Joins(&x.terms) && f.l.placeAt(n) != nil
-	for p := n.waiting.First(); p != nil && p.lock.rank <= last; p = p.Next() {
-		w := p.lock
-		if w.rank <= f.floor {
+	reenters := x.stand.Token > f.since && f.l.stand.Terms.Joins(&x.stand.Terms) && f.l.stand.At(n) != nil
+	for p := n.Waiting.First(); p != nil && p.Stand().Rank <= last; p = p.Next() {
+		w := p.Lock()
+		if w.stand.Rank <= f.floor {
 			continue
 		}
-		must := up && w.blockedBy(x, n)
-		if must || reenters && w.meets(x, n) && w.meets(f.l, n) && w.terms.Conflicts(&f.l.terms) {
+		must := up && w.stand.BlockedBy(&x.stand, n)
+		if must || reenters && w.stand.Meets(&x.stand, n) && w.stand.ConflictsAt(&f.l.stand, n) {
 			f.must = must || f.must && w == f.first
 			f.first = w
 			return
@@ -227,16 +227,7 @@ func (f *following) behind(x *Lock, n *node, up bool) {
 func (t *Table) move(set []*Lock, w *Lock) {
 	t.waiting.Lead(set, w)
 	for _, l := range set {
-		for p := &l.first; p != nil; p = p.also {
-			if p.lock != nil {
-				p.node.waiting.remove(p)
-				p.node.waiting.insertByRank(p)
-				if l.terms.Weak {
-					t.touchBehind(p.node)
-				}
-			}
-		}
-		t.touchAll(l)
+		t.ground.Requeue(&l.stand)
 	}
 }
 
@@ -252,7 +243,7 @@ func (t *Table) refuseNewest(cycle []wait) {
 	err := &DeadlockError{Cycle: make([]Wait, len(cycle))}
 	for i := range cycle {
 		e := cycle[(at+i)%len(cycle)]
-		err.Cycle[i] = Wait{Waiter: e.Waiter.holder(nil), Blocker: e.Why.lock.holder(nil), Key: e.Why.node.Key()}
+		err.Cycle[i] = Wait{Waiter: e.Waiter.holder(nil), Blocker: e.Why.Lock().holder(nil), Key: e.Why.Node().Key()}
 	}
 	t.end(victim, err)
 }

@@ -38,9 +38,9 @@ func TestAgainstModel(t *testing.T) {
 			}
 			p.table.ReleaseClient(l.keys[0], l.class, l.client)
 		}
-		if held, waiting := p.table.Len(); held+waiting+p.table.owners.Len()+p.table.nodes.Len() != 2 {
+		if held, waiting := p.table.Len(); held+waiting+p.table.owners.Len()+p.table.ground.Len() != 2 {
 			rt.Fatalf("after releasing all: %d held, %d waiting, %d owners, %d keys left",
-				held, waiting, p.table.owners.Len(), p.table.nodes.Len())
+				held, waiting, p.table.owners.Len(), p.table.ground.Len())
 		}
 		steps += p.steps
 	})
@@ -547,7 +547,7 @@ func (p *play) checkConflicts(l *mlock) {
 	if !maps.Equal(got, want) {
 		for _, h := range p.table.Conflicts(l.real) {
 			if !want[h.Label] {
-				p.Logf("TABLE ONLY %+v guest=%v", h, h.Lock.guest)
+				p.Logf("TABLE ONLY %+v guest=%v", h, h.Lock.stand.Guest)
 			}
 		}
 		for _, x := range append(hs, bs...) {

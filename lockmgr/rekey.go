@@ -1,5 +1,7 @@
 package lockmgr
 
+import "latchfs/lockmgr/internal/places"
+
 // Rekey renames a key, and every key below it, as a rename of the directory
 // does: locks stay held, waiters keep waiting, both under the new names. When
 // the new name has locks already, holders stay holders side by side and the
@@ -11,7 +13,7 @@ func (t *Table) Rekey(from, to Key) {
 	if from == "" || from == to || to.Below(from) {
 		return
 	}
-	t.resettle(t.uproot(nil, from, to))
+	t.resettle(t.ground.Move(places.Rename{From: from, To: to}))
 }
 
 // RekeyFile renames one key as the rename of an open file does: the locks of
@@ -23,7 +25,7 @@ func (t *Table) RekeyFile(l *Lock, from, to Key) {
 	if from == "" || from == to {
 		return
 	}
-	t.resettle(t.uprootFile(nil, l, from, to))
+	t.resettle(t.ground.MoveSome(opened(l, from, to)))
 }
 
 // ExchangeFiles is RekeyFile for two keys at once, with a session lock on each or
@@ -34,39 +36,15 @@ func (t *Table) ExchangeFiles(la, lb *Lock, a, b Key) {
 	if a == "" || b == "" || a == b {
 		return
 	}
-	t.resettle(t.uprootFile(t.uprootFile(nil, la, a, b), lb, b, a))
+	t.resettle(t.ground.MoveSome(opened(la, a, b), opened(lb, b, a)))
 }
 
-// uprootFile is uproot for what RekeyFile moves.
-func (t *Table) uprootFile(out []*place, l *Lock, from, to Key) []*place {
-	n := t.nodes.Find(from)
-	if n == nil {
-		return out
+// opened are the locks that RekeyFile moves.
+func opened(l *Lock, from, to Key) places.Which[Lock] {
+	return places.Which[Lock]{
+		Rename: places.Rename{From: from, To: to},
+		Moves:  func(x *stand) bool { return x.Lock == l || x.Terms.Class != Session },
 	}
-	var moving []*place
-	for _, list := range []*placeList{&n.held, &n.waiting} {
-		for p := list.First(); p != nil; p = p.Next() {
-			if !p.intent && (p.lock == l || p.lock.terms.Class != Session) {
-				moving = append(moving, p)
-			}
-		}
-	}
-	for _, p := range moving {
-		t.retract(p.lock)
-		if p.lock.state == held {
-			t.weaken(p.lock, n)
-			n.held.remove(p)
-		} else {
-			t.touch(n)
-			n.waiting.remove(p)
-		}
-		if p.tree {
-			t.fell(n)
-		}
-		p.node, p.key = nil, to
-	}
-	t.nodes.Prune(n)
-	return append(out, moving...)
 }
 
 // Exchange swaps two keys, each with everything below it, as rename with
@@ -77,91 +55,15 @@ func (t *Table) Exchange(a, b Key) {
 	if a == "" || b == "" || a == b || a.Below(b) || b.Below(a) {
 		return
 	}
-	t.resettle(t.uproot(t.uproot(nil, a, b), b, a))
+	t.resettle(t.ground.Move(places.Rename{From: a, To: b}, places.Rename{From: b, To: a}))
 }
 
-// uproot takes every place at from and below out of its node and gives it its
-// new name. It appends the places to out, in an order that keeps that of each
-// list.
-func (t *Table) uproot(out []*place, from, to Key) []*place {
-	top := t.nodes.Find(from)
-	if top == nil {
-		return out
-	}
-	var nodes []*node
-	t.nodes.Walk(top, func(n *node) { nodes = append(nodes, n) })
-	for _, n := range nodes {
-		t.retractAll(n)
-	}
-	for _, n := range nodes {
-		name := n.Key().Moved(from, to)
-		for _, list := range []*placeList{&n.held, &n.waiting} {
-			for p := list.First(); p != nil; p = list.First() {
-				list.remove(p)
-				if p.tree {
-					t.fell(n)
-				}
-				p.node, p.key = nil, name
-				out = append(out, p)
-			}
-		}
-	}
-	for _, n := range nodes {
-		t.nodes.Prune(n)
-	}
-	return out
-}
-
-// resettle puts uprooted places where their names say.
-func (t *Table) resettle(places []*place) {
-	locks := make([]*Lock, len(places))
-	for i, p := range places {
-		locks[i] = p.lock
-	}
-	for _, p := range places {
-		t.resettleOne(p)
-	}
-	for _, l := range locks {
-		t.announceMoved(l)
-	}
-	for _, l := range locks {
-		for q := &l.first; q != nil; q = q.also {
-			if q.lock != nil {
-				t.reconsider(q.node)
-			}
+// resettle looks at all anew who wait where the locks have moved to.
+func (t *Table) resettle(moved []*stand) {
+	for _, l := range moved {
+		for p := l.First(); p != nil; p = p.Also() {
+			t.reconsider(p.Node())
 		}
 	}
 	t.settle()
-}
-
-// resettleOne puts one place where its name says. Where its lock has a place
-// already, the two become one.
-func (t *Table) resettleOne(p *place) {
-	l := p.lock
-	n := t.nodes.At(p.key)
-	q := l.placeAt(n)
-	if q != nil && q.intent {
-		t.retract(l)
-		q = nil
-	}
-	if q != nil {
-		p.lock = nil
-		if p.tree && !q.tree {
-			q.tree = true
-			t.plant(q)
-			l.guest = l.guest || n.held.First() != n.held.Last()
-		}
-		t.nodes.Prune(n)
-		return
-	}
-	p.node = n
-	if p.tree {
-		t.plant(p)
-	}
-	if l.state == held {
-		l.guest = l.guest || n.held.First() != nil
-		n.held.insert(p, nil)
-	} else {
-		n.waiting.insertByRank(p)
-	}
 }

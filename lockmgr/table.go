@@ -2,14 +2,13 @@ package lockmgr
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
-	"latchfs/lockmgr/internal/keytree"
 	"latchfs/lockmgr/internal/lease"
 	"latchfs/lockmgr/internal/list"
 	"latchfs/lockmgr/internal/owners"
+	"latchfs/lockmgr/internal/places"
 	"latchfs/lockmgr/internal/ranks"
 	"latchfs/lockmgr/internal/rules"
 	"latchfs/lockmgr/internal/turns"
@@ -34,11 +33,8 @@ type Table struct {
 
 	// Everything below is guarded by mu.
 
-	nodes  *keytree.Tree[node, *node]   // every key with a lock
+	ground *places.Ground[Lock]         // every key with a lock
 	owners *owners.Index[Lock, ofParty] // every owner with a lock
-
-	trees int // how many places are tree locks', over all nodes
-	weak  int // how many locks are weak, held or waiting
 
 	held    list.List[Lock, inTable]  // in the order of the grants
 	waiting ranks.List[Lock, inTable] // in the order of the queues
@@ -64,7 +60,8 @@ type Table struct {
 
 // New returns an empty table.
 func New(o Options) *Table {
-	t := &Table{nodes: keytree.New[node](), owners: owners.New[Lock, ofParty]()}
+	t := &Table{owners: owners.New[Lock, ofParty]()}
+	t.ground = places.New(t.touch, t.weaken)
 	t.token = max(o.FirstToken, 1) - 1
 	return t
 }
@@ -96,12 +93,12 @@ func (t *Table) AcquireInto(l *Lock, r Request) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != nil && (l.t != t || l.state == waiting || l.state == held) {
+	if l.t != nil && (l.t != t || l.stand.State == places.Waiting || l.stand.State == places.Held) {
 		return fmt.Errorf("%w: the lock is in use", ErrInvalid)
 	}
 	l.init(t, &r)
-	if l.terms.Class == Flock {
-		t.convert(l)
+	if l.stand.Terms.Class == Flock {
+		t.convert(l, r.Keys[0])
 	}
 	return t.enter(l, r.NoWait)
 }
@@ -112,40 +109,17 @@ func (l *Lock) init(t *Table, r *Request) {
 		l.t = t
 	}
 	l.entry = entry{
-		terms: rules.Terms{
+		stand: stand{Lock: l, Terms: rules.Terms{
 			Mode: r.Mode, Class: r.Class, Client: r.Client, Range: r.Range, Gate: r.Gate || len(r.Trees) > 0, Weak: r.Weak,
 			Owner: r.Owner, Lineage: r.Lineage, Since: r.Since,
-		},
+		}},
 		steals: r.Steal, yields: r.Yields, lease: lease.Lease{TTL: r.TTL}, inbox: r.Inbox,
 		now: r.Now, label: r.Label,
 	}
 	if r.Class != Posix {
-		l.terms.Range = Whole
+		l.stand.Terms.Range = Whole
 	}
-	l.setKeys(r.Keys, r.Trees)
-}
-
-// setKeys gives l a place for each key; a key that is asked for as a tree too is
-// a tree.
-func (l *Lock) setKeys(keys, trees []Key) {
-	if len(keys) == 1 && len(trees) == 0 {
-		l.first = place{lock: l, key: keys[0]}
-		return
-	}
-	all := slices.Concat(keys, trees)
-	slices.Sort(all)
-	trees = slices.Sorted(slices.Values(trees))
-	all = slices.Compact(all)
-	places := make([]place, len(all)-1)
-	p := &l.first
-	for i, k := range all {
-		if i > 0 {
-			p.also = &places[i-1]
-			p = p.also
-		}
-		_, tree := slices.BinarySearch(trees, k)
-		*p = place{lock: l, key: k, tree: tree}
-	}
+	l.stand.SetKeys(r.Keys, r.Trees)
 }
 
 // enter grants a new lock or lets it wait.
@@ -157,72 +131,41 @@ func (t *Table) enter(l *Lock, noWait bool) error {
 	t.seq++
 	l.seq = t.seq
 	t.join(l)
-	held, queued := false, false // what is in the way
-	t.stand(l)
+	t.ground.Stand(&l.stand)
 	if victims := l.prey(); len(victims) > 0 {
-		t.unstand(l)
+		t.ground.Leave(&l.stand)
 		t.robAll(victims)
 		t.settle()
-		t.stand(l)
+		t.ground.Stand(&l.stand)
 	}
-	for p := &l.first; p != nil; p = p.also {
-		held = held || l.clash(p.node) != nil
-		queued = queued || l.clashAhead(p.node, nil) != nil
-	}
-	switch converts := l.terms.Class == Flock && l.replaces != nil; {
-	case converts || !held && !queued:
+	blocked := l.stand.IsBlocked()
+	switch converts := l.stand.Terms.Class == Flock && l.replaces != nil; {
+	case converts || !blocked && !l.stand.IsBehind():
 		t.grant(l)
 		if l.lease.TTL != 0 && !l.lease.HasBegun() {
 			l.lease.Start(t.clock.Tick(l.now))
 		}
-	case held && noWait:
+	case blocked && noWait:
 		t.end(l, &ConflictError{Holders: l.blockers(maxConflicts)})
 	default:
 		t.enqueue(l)
 	}
 	t.settle()
-	if l.state == waiting && noWait {
+	if l.stand.State == places.Waiting && noWait {
 		t.end(l, &ConflictError{Holders: l.blockers(maxConflicts)})
 		t.settle()
 	}
-	if l.token != 0 {
+	if l.stand.Token != 0 {
 		return nil // even if another thread's flock has replaced it since
 	}
 	return l.err
 }
 
-// stand finds the nodes of a new lock's places; it is in no list yet.
-func (t *Table) stand(l *Lock) {
-	for p := &l.first; p != nil; p = p.also {
-		p.node = t.nodes.At(p.key)
-		if p.tree {
-			t.plant(p)
-		}
-	}
-	t.announce(l)
-}
-
-// unstand undoes stand.
-func (t *Table) unstand(l *Lock) {
-	t.retract(l)
-	for p := &l.first; p != nil; p = p.also {
-		n := p.node
-		p.node = nil
-		if p.tree {
-			t.fell(n)
-		}
-		t.nodes.Prune(n)
-	}
-}
-
 // enqueue lets l wait at each of its keys, behind all others as yet.
 func (t *Table) enqueue(l *Lock) {
-	l.state = waiting
 	t.waiting.Append(l)
-	t.owners.CountWaiter(&l.terms, 1)
-	for p := &l.first; p != nil; p = p.also {
-		p.node.waiting.insert(p, nil)
-	}
+	t.owners.CountWaiter(&l.stand.Terms, 1)
+	t.ground.Enqueue(&l.stand)
 	t.suspects, t.newcomer = append(t.suspects, l), l
 }
 
@@ -232,7 +175,7 @@ func (t *Table) enqueue(l *Lock) {
 func (t *Table) Cancel(l *Lock, cause error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state != waiting {
+	if l.t != t || l.stand.State != places.Waiting {
 		return false
 	}
 	if cause == nil {
@@ -251,7 +194,7 @@ func (t *Table) Cancel(l *Lock, cause error) bool {
 func (t *Table) Release(l *Lock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.t != t || l.state == ended {
+	if l.t != t || l.stand.State == places.Nowhere {
 		return
 	}
 	t.endBoth(l, ErrReleased)

@@ -40,8 +40,8 @@ func sound(t testing.TB, tab *Table) {
 func empty(t testing.TB, tab *Table) {
 	t.Helper()
 	sound(t, tab)
-	if h, w := tab.Len(); h+w+tab.nodes.Len()-2+tab.owners.Len() != 0 {
-		t.Fatalf("%d held, %d waiting, %d keys, %d owners left", h, w, tab.nodes.Len()-2, tab.owners.Len())
+	if h, w := tab.Len(); h+w+tab.ground.Len()-2+tab.owners.Len() != 0 {
+		t.Fatalf("%d held, %d waiting, %d keys, %d owners left", h, w, tab.ground.Len()-2, tab.owners.Len())
 	}
 }
 
