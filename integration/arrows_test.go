@@ -109,6 +109,12 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/proc/internal/ends": { // that processes die, and how; how to look at one comes in
 		ours: []string{"latchfs/lockmgr/proc/internal/patience", "latchfs/lockmgr/proc/internal/procfs"}, libs: []string{xSys}, not: []string{"net", "log"},
 	},
+	"latchfs/lockmgr/proc/internal/signals": { // a status in, its meaning out: pure
+		libs: []string{xSys}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
+	"latchfs/lockmgr/proc/internal/family": { // which ancestors share what a process knows; who they are comes in: pure
+		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/signals"}, libs: []string{xSys}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
 	"latchfs/lockmgr/proc/internal/forks": { // who has started whom, by pids; who that is now proc sees
 		ours: []string{"latchfs/lockmgr/proc/internal/procfs"}, libs: []string{xSys}, not: []string{"net", "log"},
 	},
@@ -119,7 +125,7 @@ var rooms = map[string]room{
 		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
 	"latchfs/lockmgr/proc": {
-		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/ends", "latchfs/lockmgr/proc/internal/forks", "latchfs/lockmgr/proc/internal/patience", "latchfs/lockmgr/proc/internal/procfs", "latchfs/lockmgr/proc/internal/script"}, libs: []string{xSys},
+		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/ends", "latchfs/lockmgr/proc/internal/family", "latchfs/lockmgr/proc/internal/forks", "latchfs/lockmgr/proc/internal/patience", "latchfs/lockmgr/proc/internal/procfs", "latchfs/lockmgr/proc/internal/script", "latchfs/lockmgr/proc/internal/signals"}, libs: []string{xSys},
 	},
 	"latchfs/journal": { // examines the audit trail, too, and writes nothing to it
 		ours: []string{"latchfs/journal/audit", "latchfs/journal/internal/jsontext", "latchfs/journal/statedir"}, libs: []string{xSys},

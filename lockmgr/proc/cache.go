@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/family"
 	"latchfs/lockmgr/proc/internal/procfs"
+	"latchfs/lockmgr/proc/internal/signals"
 )
 
 // known is what is known of a thread. The value is immutable.
@@ -17,8 +19,7 @@ type known struct {
 	comm        procfs.Name
 	tgid        int32  // 0: not looked up yet
 	leaderStart uint64 // with tgid
-	shell       bool   // it is a shell at whose prompt somebody types
-	launcher    bool   // it is one of launchers
+	kind        family.Kind
 	seen        time.Duration
 	looks       int // how often it was looked at
 }
@@ -35,6 +36,9 @@ func (k *known) thread() Thread {
 
 // leader is the owner that a process is, of what is known of its first thread.
 func (k *known) leader() lockmgr.Owner { return lockmgr.Owner{PID: k.tid, Start: k.start} }
+
+// member is what the process is to those below it.
+func (k *known) member() family.Member { return family.Member{Owner: k.leader(), Kind: k.kind} }
 
 // cache is a cache of fixed size. Each id belongs to a small set of slots, from
 // which the entry seen longest ago gives way. Ids are given out in rising order,
@@ -80,10 +84,9 @@ func (c *cache) get(tid int32) *known {
 // note remembers a stat just read. What was known of the same thread before and
 // cannot change stays known.
 func (c *cache) note(tid int32, st *procfs.Stat) *known {
-	program := st.Comm.Bytes()
 	k := &known{
 		tid: tid, start: st.Start, ppid: st.PPID, pgrp: st.PGrp, comm: st.Comm, seen: now(),
-		shell: shells[string(program)] && isPrompt(st), launcher: launchers[string(program)],
+		kind: family.KindOf(st.Comm.Bytes(), st.TTY != 0, signals.Set(st.SigIgnore)),
 	}
 	if old := c.get(tid); old != nil && old.start == st.Start {
 		k.tgid, k.leaderStart, k.looks = old.tgid, old.leaderStart, old.looks

@@ -5,56 +5,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/proc/internal/procfs"
+	"latchfs/lockmgr/proc/internal/family"
 )
 
-// maxRelatives is how many ancestors learn what a process reads. Three joins every
-// shape of script that people write (HOW-TOOLS-WRITE, "Attribution").
-const maxRelatives = 3
-
 // Family is a process with those of its ancestors that share what it knows.
-type Family struct {
-	// Relatives are up to three ancestors, the nearest first. The list ends below
-	// an interactive shell, a launcher (what starts programs that have nothing to
-	// do with each other: an init, cron, sshd, a terminal multiplexer) and the
-	// first process. It is shared: not to be changed.
-	Relatives []lockmgr.Owner
-	// Above are the ancestors beyond those three, up to where the list ends, and of an
-	// orphan those that have started it, as far as that can be told. They share nothing,
-	// but what the process does is not a stranger's work to them.
-	Above []lockmgr.Owner
-	// Shell is the interactive shell at which the list ends; zero if none.
-	Shell lockmgr.Owner
-	// Interactive is whether the process is itself such a shell.
-	Interactive bool
-}
-
-// launchers are programs that start unrelated ones.
-var launchers = map[string]bool{
-	"(sd-pam)": true, "agetty": true, "alacritty": true, "anacron": true, "atd": true, "conmon": true, "containerd-shim": true,
-	"cron": true, "crond": true, "dockerd": true, "dropbear": true, "fcron": true, "foot": true, "gnome-terminal-": true,
-	"init": true, "kitty": true, "konsole": true, "login": true, "mosh-server": true, "openrc-run": true,
-	"runsv": true, "s6-supervise": true, "screen": true, "sshd": true, "sshd-session": true, "supervisord": true,
-	"systemd": true, "tini": true, "tmux": true, "tmux: server": true, "wezterm-gui": true, "xterm": true,
-}
-
-// shells are the programs at whose prompt somebody may type.
-var shells = map[string]bool{
-	"ash": true, "bash": true, "busybox": true, "csh": true, "dash": true,
-	"elvish": true, "fish": true, "ksh": true, "ksh93": true, "mksh": true,
-	"nu": true, "rbash": true, "sh": true, "tcsh": true, "xonsh": true,
-	"yash": true, "zsh": true,
-}
-
-// isPrompt reports of a shell whether somebody types at its prompt: it has a terminal
-// and does job control. Shells with job control ignore the terminal's stop signals,
-// and no others do: scripts, subshells and `sh -c` have them at their default.
-func isPrompt(st *procfs.Stat) bool {
-	return st.TTY != 0 && sigset(st.SigIgnore)&sigs(unix.SIGTSTP, unix.SIGTTOU) != 0
-}
+type Family = family.Family
 
 // Family finds the relatives of a process. What was found is believed for a second.
 //
@@ -76,8 +32,7 @@ func (r *Reader) Family(o lockmgr.Owner) Family {
 		return Family{}
 	}
 	for n := range min(len(chain), 2) { // the parent's is for its other children
-		k := chain[n]
-		r.families.put(&knownFamily{o: k.leader(), family: r.familyOf(chain[n:]), launcher: k.launcher, seen: now()})
+		r.families.put(&knownFamily{Member: chain[n].member(), family: r.familyOf(chain[n:]), seen: now()})
 	}
 	return r.familyOf(chain)
 }
@@ -91,44 +46,27 @@ func pids(chain []*known) []int32 {
 	return list
 }
 
-// familyOf is the family of the first of a process and its ancestors.
-func (r *Reader) familyOf(chain []*known) Family {
-	f := Family{Interactive: chain[0].shell}
-	orphan, starters := r.forks.Orphan(pids(chain))
-	end := len(chain)
-	for i, k := range chain[1:] {
-		near := len(f.Relatives) < maxRelatives
-		if k.shell && near {
-			f.Shell = k.leader()
-		}
-		if (k.tid <= 1 || k.launcher) && orphan < 0 {
-			f.add(r.leaders(chain[i], k)...)
-			f.add(r.before(chain[i])...)
-		}
-		if k.tid <= 1 || k.shell || k.launcher {
-			end = i + 1
-			break
-		}
-		if near {
-			f.Relatives = append(f.Relatives, k.leader())
-		} else {
-			f.Above = append(f.Above, k.leader())
-		}
+// members are what a process and its ancestors are to each other.
+func members(chain []*known) []family.Member {
+	list := make([]family.Member, len(chain))
+	for i, k := range chain {
+		list[i] = k.member()
 	}
-	if orphan >= 0 && orphan < end {
-		f.add(r.living(chain[orphan], starters)...)
-	}
-	f.Relatives, f.Above = slices.Clip(f.Relatives), slices.Clip(f.Above)
-	return f
+	return list
 }
 
-// add makes processes ancestors that share nothing.
-func (f *Family) add(list ...lockmgr.Owner) {
-	for _, o := range list {
-		if !slices.Contains(f.Relatives, o) && !slices.Contains(f.Above, o) {
-			f.Above = append(f.Above, o)
-		}
+// familyOf is the family of the first of a process and its ancestors.
+func (r *Reader) familyOf(chain []*known) Family {
+	f, end := family.Of(members(chain))
+	orphan, starters := r.forks.Orphan(pids(chain))
+	switch {
+	case orphan >= 0 && orphan < end:
+		f.Above = f.Add(r.living(chain[orphan], starters)...)
+	case orphan < 0 && end < len(chain) && chain[end].member().IsTop():
+		f.Above = f.Add(r.leaders(chain[end-1], chain[end])...)
+		f.Above = f.Add(r.before(chain[end-1])...)
 	}
+	return f
 }
 
 // living are those of the starters of an orphan that have not ended, up to a launcher or
@@ -146,7 +84,7 @@ func (r *Reader) living(orphan *known, starters []int32) []lockmgr.Owner {
 		if k.start > start {
 			continue // it has the pid of one that has ended
 		}
-		if k.tid <= 1 || k.shell || k.launcher {
+		if k.member().Ends() {
 			break
 		}
 		list, start = append(list, k.leader()), k.start
@@ -155,35 +93,19 @@ func (r *Reader) living(orphan *known, starters []int32) []lockmgr.Owner {
 }
 
 // leaders are the processes that have most likely started an orphan, where nothing but
-// /proc tells: the leader of its process group with its ancestors, if that is older and
-// below the same reaper. The background jobs of a script stay in the script's group.
+// /proc tells: see family.LeadersOf.
 func (r *Reader) leaders(orphan, reaper *known) []lockmgr.Owner {
 	if orphan.pgrp <= 1 || orphan.pgrp == orphan.tid {
 		return nil
 	}
-	chain := r.ancestry(orphan.pgrp)
-	if len(chain) == 0 || chain[0].start > orphan.start {
-		return nil
-	}
-	var list []lockmgr.Owner
-	ended := false
-	for _, k := range chain {
-		if k.tid == reaper.tid {
-			return list
-		}
-		ended = ended || k.shell || k.launcher
-		if !ended {
-			list = append(list, k.leader())
-		}
-	}
-	return nil
+	return family.LeadersOf(orphan.leader(), reaper.leader(), members(r.ancestry(orphan.pgrp)))
 }
 
 // before are the ancestors that an orphan had when it was last asked for, if it was not
 // one then.
 func (r *Reader) before(orphan *known) []lockmgr.Owner {
 	k := r.families.slot(orphan.leader()).Load()
-	if k == nil || k.o != orphan.leader() {
+	if k == nil || k.Owner != orphan.leader() {
 		return nil
 	}
 	return slices.Concat(k.family.Relatives, k.family.Above)
@@ -206,22 +128,14 @@ func (r *Reader) adopt(o lockmgr.Owner) *knownFamily {
 	if orphan, _ := r.forks.Orphan([]int32{self.tid, parent.tid}); orphan == 0 {
 		return nil
 	}
-	k := &knownFamily{o: o, family: Family{Interactive: self.shell}, launcher: self.launcher, seen: up.seen}
+	k := &knownFamily{Member: self.member(), seen: up.seen}
 	switch {
-	case parent.tid <= 1 || up.launcher:
-		if self.pgrp != self.tid || r.before(self) != nil {
-			return nil // see leaders and before
-		}
-	case up.family.Interactive:
-		k.family.Shell = up.o
+	case !up.IsTop():
+		k.family = up.family.OfChild(up.Owner, self.kind)
+	case self.pgrp != self.tid || r.before(self) != nil:
+		return nil // see leaders and before
 	default:
-		near := up.family.Relatives
-		n := min(len(near), maxRelatives-1)
-		k.family.Relatives = append([]lockmgr.Owner{up.o}, near[:n]...)
-		k.family.Above = slices.Concat(near[n:], up.family.Above)
-		if len(k.family.Relatives) < maxRelatives {
-			k.family.Shell = up.family.Shell
-		}
+		k.family, _ = family.Of([]family.Member{k.Member})
 	}
 	return k
 }
@@ -237,10 +151,9 @@ const (
 
 // knownFamily is a family that was found. The value is immutable.
 type knownFamily struct {
-	o        lockmgr.Owner
-	family   Family
-	launcher bool // o is one
-	seen     time.Duration
+	family.Member // whose it is
+	family        Family
+	seen          time.Duration
 }
 
 // familyCache has one slot for each of so many pids; neighbours do not meet.
@@ -250,11 +163,11 @@ func (c *familyCache) slot(o lockmgr.Owner) *atomic.Pointer[knownFamily] {
 	return &c[uint32(o.PID)%uint32(len(c))]
 }
 
-func (c *familyCache) put(k *knownFamily) { c.slot(k.o).Store(k) }
+func (c *familyCache) put(k *knownFamily) { c.slot(k.Owner).Store(k) }
 
 // get returns what is believed of a process, or nil.
 func (c *familyCache) get(o lockmgr.Owner) *knownFamily {
-	if k := c.slot(o).Load(); k != nil && k.o == o && now()-k.seen < familyFor {
+	if k := c.slot(o).Load(); k != nil && k.Owner == o && now()-k.seen < familyFor {
 		return k
 	}
 	return nil

@@ -59,36 +59,6 @@ func TestPendingBlocked(t *testing.T) {
 	}
 }
 
-// What no process can be brought to show, or not at a known moment.
-func TestParsePending(t *testing.T) {
-	tests := []struct {
-		name                    string
-		thread, shared          sigset
-		blocked, ignore, caught sigset
-		want                    Pending
-	}{
-		{name: "none", want: Nothing},
-		{name: "kill", thread: sigs(unix.SIGKILL), want: Interrupt},
-		{name: "kill cannot be blocked", shared: sigs(unix.SIGKILL), blocked: ^sigset(0), want: Interrupt},
-		{name: "stop cannot be blocked", shared: sigs(unix.SIGSTOP), blocked: ^sigset(0), want: Stop},
-		{name: "profiling timer caught", thread: sigs(unix.SIGPROF), caught: sigs(unix.SIGPROF), want: NoReason},
-		{name: "profiling timer kills", thread: sigs(unix.SIGPROF), want: Interrupt},
-		{name: "virtual timer kills", shared: sigs(unix.SIGVTALRM), want: Interrupt},
-		{name: "continue", shared: sigs(unix.SIGCONT), caught: sigs(unix.SIGCONT), want: NoReason},
-		{name: "both sets count", thread: sigs(unix.SIGURG), shared: sigs(unix.SIGHUP), want: Interrupt},
-		{name: "blocked beside benign", thread: sigs(unix.SIGURG), shared: sigs(unix.SIGHUP), blocked: sigs(unix.SIGHUP), want: NoReason},
-		{name: "terminal stop caught", shared: sigs(unix.SIGTSTP), caught: sigs(unix.SIGTSTP), want: Stop},
-		{name: "real time", shared: 1 << (40 - 1), caught: ^sigset(0), want: Interrupt},
-	}
-	for _, tt := range tests {
-		status := fmt.Sprintf("Name:\tx\nSigQ:\t1/2\nSigPnd:\t%016x\nShdPnd:\t%016x\nSigBlk:\t%016x\nSigIgn:\t%016x\nSigCgt:\t%016x\nCapInh:\t0\n",
-			uint64(tt.thread), uint64(tt.shared), uint64(tt.blocked), uint64(tt.ignore), uint64(tt.caught))
-		if got := parsePending([]byte(status)); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestSyscall(t *testing.T) {
 	r := newReader(t)
 	pid := startCat(t)
@@ -132,15 +102,4 @@ func TestHasCap(t *testing.T) {
 	if r.HasCap(own.tid(), unix.CAP_FSETID) {
 		t.Error("a capability in a namespace of its own counts")
 	}
-}
-
-func FuzzParsePending(f *testing.F) {
-	for _, seed := range []string{"SigPnd:\t00ff\nShdPnd:\t1\nSigBlk:\t2\nSigCgt:\t3\nUid:\t1\t2\t3\t4\n", "SigPnd:\tx\n", "SigPnd"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if p := parsePending(b); p.String() == "" {
-			t.Errorf("%d means nothing", p)
-		}
-	})
 }
