@@ -112,6 +112,12 @@ var rooms = map[string]room{
 	"latchfs/lockmgr/proc/internal/signals": { // a status in, its meaning out: pure
 		libs: []string{xSys}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
+	"latchfs/lockmgr/proc/internal/environs": { // what was asked of environments; what is in them comes in: pure
+		ours: []string{"latchfs/lockmgr"}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
+	"latchfs/lockmgr/proc/internal/links": { // links in, what may be done with them out: pure
+		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
 	"latchfs/lockmgr/proc/internal/family": { // which ancestors share what a process knows; who they are comes in: pure
 		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/signals"}, libs: []string{xSys}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
@@ -125,7 +131,7 @@ var rooms = map[string]room{
 		not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
 	},
 	"latchfs/lockmgr/proc": {
-		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/ends", "latchfs/lockmgr/proc/internal/family", "latchfs/lockmgr/proc/internal/forks", "latchfs/lockmgr/proc/internal/patience", "latchfs/lockmgr/proc/internal/procfs", "latchfs/lockmgr/proc/internal/script", "latchfs/lockmgr/proc/internal/signals"}, libs: []string{xSys},
+		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/proc/internal/ends", "latchfs/lockmgr/proc/internal/environs", "latchfs/lockmgr/proc/internal/family", "latchfs/lockmgr/proc/internal/forks", "latchfs/lockmgr/proc/internal/links", "latchfs/lockmgr/proc/internal/patience", "latchfs/lockmgr/proc/internal/procfs", "latchfs/lockmgr/proc/internal/script", "latchfs/lockmgr/proc/internal/signals"}, libs: []string{xSys},
 	},
 	"latchfs/journal": { // examines the audit trail, too, and writes nothing to it
 		ours: []string{"latchfs/journal/audit", "latchfs/journal/internal/jsontext", "latchfs/journal/statedir"}, libs: []string{xSys},

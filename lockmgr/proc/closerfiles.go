@@ -1,13 +1,13 @@
 package proc
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/links"
 	"latchfs/lockmgr/proc/internal/procfs"
 )
 
@@ -44,14 +44,14 @@ func (c *openCounter) countKept(k *kept) error {
 	}
 	err := procfs.Numbers(dir, func(fd int32) error {
 		any = true
-		var buf [linkStart]byte
+		var buf [links.Start]byte
 		n, err := unix.Readlinkat(dir, strconv.Itoa(int(fd)), buf[:])
 		switch {
 		case err == unix.ENOENT:
 			return nil // closed since it was listed
-		case err != nil || mayWait(buf[:n]):
+		case err != nil || links.MayWait(buf[:n]):
 			return errUnclear
-		case isAnonymousLink(buf[:n]):
+		case links.IsAnonymous(buf[:n]):
 			return nil
 		}
 		if fd >= keptInfos {
@@ -81,25 +81,4 @@ func (c *openCounter) lookKept(k *kept, fd int32) error {
 	}
 	_, err := procfs.Reread(k.infos[fd], c.take)
 	return err
-}
-
-// linkStart is as much of a link as it takes to tell what may wait.
-const linkStart = 16
-
-// mayWait reports by the link of a descriptor whether its fdinfo may take a while: some
-// devices take locks for it.
-func mayWait(link []byte) bool {
-	if !bytes.HasPrefix(link, []byte("/dev/")) {
-		return false
-	}
-	for _, dir := range [...]string{"/dev/pts/", "/dev/shm/"} {
-		if bytes.HasPrefix(link, []byte(dir)) {
-			return false
-		}
-	}
-	switch string(link) {
-	case "/dev/null", "/dev/zero", "/dev/tty", "/dev/random", "/dev/urandom":
-		return false
-	}
-	return true
 }

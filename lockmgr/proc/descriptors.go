@@ -1,12 +1,12 @@
 package proc
 
 import (
-	"bytes"
 	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/lockmgr/proc/internal/links"
 	"latchfs/lockmgr/proc/internal/procfs"
 )
 
@@ -82,23 +82,11 @@ func inodeOf(dir int, fd int32) (dev, ino uint64, err error) {
 	}
 }
 
-// isAnonymous reports whether a descriptor is of something that no filesystem has: the
-// link of a file begins with a slash, whatever its mount. An epoll instance is such, and
-// says nothing of itself while its events are written to memory that does not answer;
-// nothing ends that wait, not even the death of who waits. The link of a descriptor does
-// not say it either while its process is in execve, but a wait for that ends with who waits.
+// isAnonymous reports by its link whether a descriptor is of something that no filesystem
+// has. The link does not say it while its process is in execve, but a wait for that ends
+// with who waits.
 func (r *Reader) isAnonymous(path string, fd int32) bool {
-	var buf [len("anon_inode:")]byte
+	var buf [links.Start]byte
 	n, err := unix.Readlinkat(r.root.Dir(), path+"fd/"+strconv.Itoa(int(fd)), buf[:])
-	return err == nil && isAnonymousLink(buf[:n])
-}
-
-// isAnonymousLink reports it of the beginning of the link.
-func isAnonymousLink(link []byte) bool {
-	for _, kind := range [...]string{"anon_inode:", "pipe:[", "socket:["} {
-		if bytes.HasPrefix(link, []byte(kind)) {
-			return true
-		}
-	}
-	return false
+	return err == nil && links.IsAnonymous(buf[:n])
 }

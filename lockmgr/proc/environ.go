@@ -3,9 +3,9 @@ package proc
 import (
 	"bytes"
 	"slices"
-	"sync/atomic"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/environs"
 	"latchfs/lockmgr/proc/internal/procfs"
 )
 
@@ -50,9 +50,9 @@ func (r *Reader) EnvOf(o lockmgr.Owner, names []string) string {
 	if len(names) == 0 || o.PID <= 0 {
 		return ""
 	}
-	im := image{told: r.forks.Image(o.PID)}
-	if im.told != 0 {
-		if value, ok := r.environs.get(o, im, names); ok {
+	im := environs.Image{Told: r.forks.Image(o.PID)}
+	if im.Told != 0 {
+		if value, ok := r.environs.Get(o, im, names); ok {
 			return value
 		}
 	}
@@ -63,14 +63,14 @@ func (r *Reader) EnvOf(o lockmgr.Owner, names []string) string {
 
 // envOf blocks while the process is in execve. What it reads is not older than the image:
 // a program that comes in between is another one for the next question.
-func (r *Reader) envOf(o lockmgr.Owner, im image, names []string) (string, error) {
-	if im.told == 0 {
+func (r *Reader) envOf(o lockmgr.Owner, im environs.Image, names []string) (string, error) {
+	if im.Told == 0 {
 		st, err := r.stat(o.PID)
 		if err != nil {
 			return "", err
 		}
-		im.faults = st.Faults
-		if value, ok := r.environs.get(o, im, names); ok && st.Runs(o.Start) {
+		im.Faults = st.Faults
+		if value, ok := r.environs.Get(o, im, names); ok && st.Runs(o.Start) {
 			return value, nil
 		}
 	}
@@ -81,70 +81,6 @@ func (r *Reader) envOf(o lockmgr.Owner, im image, names []string) (string, error
 	if st, err := r.stat(o.PID); err != nil || !st.Runs(o.Start) {
 		return "", err // it was another one's
 	}
-	r.environs.put(o, im, names, value)
+	r.environs.Put(o, im, names, value)
 	return value, nil
-}
-
-// image tells the programs apart that a process runs one after the other. The addresses
-// in its stat do not: without their randomization (setarch -R) a program that is started
-// again with arguments and variables of the same length has the same ones.
-type image struct {
-	// told is the number that forks has for the program, 0 where the kernel does not tell.
-	told uint64
-	// faults are the page faults of the process so far. A program that has just been
-	// started has no page, and comes to its first instruction by a fault: while the count
-	// is the same, no program was started. Faults of other reasons make us read again.
-	faults uint64
-}
-
-// environs remembers what was asked of environments. It is of fixed size: a process has
-// one slot, which another one may take.
-type environs [256]atomic.Pointer[environ]
-
-const (
-	// maxAnswers is how many different questions are remembered of one program.
-	maxAnswers = 4
-	// maxAnswer is how long an answer is that is remembered.
-	maxAnswer = 256
-)
-
-// environ is what is remembered of one program. The value is immutable.
-type environ struct {
-	o       lockmgr.Owner
-	image   image
-	answers []envAnswer
-}
-
-type envAnswer struct {
-	names []string
-	value string
-}
-
-func (es *environs) slot(o lockmgr.Owner) *atomic.Pointer[environ] {
-	return &es[uint32(o.PID)%uint32(len(es))]
-}
-
-func (es *environs) get(o lockmgr.Owner, im image, names []string) (value string, ok bool) {
-	e := es.slot(o).Load()
-	if e == nil || e.o != o || e.image != im {
-		return "", false
-	}
-	for _, a := range e.answers {
-		if slices.Equal(a.names, names) {
-			return a.value, true
-		}
-	}
-	return "", false
-}
-
-// put remembers an answer. Of two that come at the same moment one may be lost.
-func (es *environs) put(o lockmgr.Owner, im image, names []string, value string) {
-	if len(value) > maxAnswer {
-		return
-	}
-	next := &environ{o: o, image: im, answers: []envAnswer{{names, value}}}
-	if e := es.slot(o).Load(); e != nil && e.o == o && e.image == im {
-		next.answers = append(next.answers, e.answers[:min(len(e.answers), maxAnswers-1)]...)
-	}
-	es.slot(o).Store(next)
 }

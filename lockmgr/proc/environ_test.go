@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/environs"
 	"latchfs/lockmgr/proc/internal/procfs"
 )
 
@@ -109,11 +110,24 @@ func TestEnvOfAfterExecve(t *testing.T) {
 // mislead changes what is remembered of the label, so that an answer from memory shows.
 func (r *Reader) mislead(t *testing.T, o lockmgr.Owner, value string) {
 	t.Helper()
-	e := r.environs.slot(o).Load()
-	if e == nil || e.o != o {
+	im := r.imageOf(t, o)
+	if _, ok := r.environs.Get(o, im, label); !ok {
 		t.Fatal("nothing is remembered")
 	}
-	r.environs.slot(o).Store(&environ{o: o, image: e.image, answers: []envAnswer{{label, value}}})
+	r.environs.Put(o, im, label, value)
+}
+
+// imageOf is the program that a process runs, which waits for something.
+func (r *Reader) imageOf(t *testing.T, o lockmgr.Owner) environs.Image {
+	t.Helper()
+	if told := r.forks.Image(o.PID); told != 0 {
+		return environs.Image{Told: told}
+	}
+	st, err := r.stat(o.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return environs.Image{Faults: st.Faults}
 }
 
 // A second question reads no environment, and where the kernel tells of execve it does not
@@ -160,9 +174,9 @@ func TestEnvOfForgets(t *testing.T) {
 	}{
 		{"nothing", "remembered", func() {}},
 		{"another program", "mine", func() {
-			earlier := *r.environs.slot(o).Load()
-			earlier.image.told--
-			r.environs.slot(o).Store(&earlier)
+			earlier := r.imageOf(t, o)
+			earlier.Told--
+			r.environs.Put(o, earlier, label, "remembered")
 		}},
 		{"the end", "mine", r.UnfollowForks},
 	} {
@@ -182,10 +196,9 @@ func TestEnvOfReusedPID(t *testing.T) {
 		c := startChild(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LABEL=mine") })
 		o := r.mustOwner(t, c.pid())
 		r.EnvOf(o, label)
-		earlier := *r.environs.slot(o).Load()
-		earlier.o.Start--
-		earlier.answers = []envAnswer{{label, "other"}}
-		r.environs.slot(o).Store(&earlier)
+		earlier := o
+		earlier.Start--
+		r.environs.Put(earlier, r.imageOf(t, o), label, "other")
 		if got := r.EnvOf(o, label); got != "mine" {
 			t.Errorf("the label is %q", got)
 		}
@@ -201,22 +214,22 @@ func TestEnvOfReusedPID(t *testing.T) {
 // What is remembered is of bounded size.
 func TestEnvOfIsBounded(t *testing.T) {
 	withAndWithoutForks(t, func(t *testing.T, r *Reader) {
-		long := strings.Repeat("x", maxAnswer+1)
+		long := strings.Repeat("x", 1000)
 		c := startChild(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LONG="+long, "LABEL=mine") })
 		o := r.mustOwner(t, c.pid())
 		if got := r.EnvOf(o, []string{"LONG"}); got != long {
 			t.Errorf("a long value has %d bytes", len(got))
 		}
-		if r.environs.slot(o).Load() != nil {
+		if _, ok := r.environs.Get(o, r.imageOf(t, o), []string{"LONG"}); ok {
 			t.Error("a long value is remembered")
 		}
-		for i := range 3 * maxAnswers {
+		for i := range 10 {
 			if got := r.EnvOf(o, []string{fmt.Sprint("NONE", i), "LABEL"}); got != "mine" {
 				t.Errorf("the label is %q", got)
 			}
 		}
-		if e := r.environs.slot(o).Load(); e == nil || len(e.answers) > maxAnswers {
-			t.Errorf("remembered: %+v", e)
+		if _, ok := r.environs.Get(o, r.imageOf(t, o), []string{"NONE0", "LABEL"}); ok {
+			t.Error("the first of many questions is remembered")
 		}
 	})
 }

@@ -222,14 +222,3 @@ func eventually(t *testing.T, what string, is func() bool) {
 		time.Sleep(time.Millisecond)
 	}
 }
-
-func TestMayWait(t *testing.T) {
-	for link, want := range map[string]bool{
-		"/dev/net/tun": true, "/dev/dri/card0": true, "/dev/nullx": true, "/dev/pts": true, "/dev/": true,
-		"/dev/null": false, "/dev/pts/7": false, "/dev/shm/x": false, "/devices": false, "/tmp/dev/net": false, "pipe:[1]": false,
-	} {
-		if got := mayWait([]byte(link)); got != want {
-			t.Errorf("%s: %v", link, got)
-		}
-	}
-}

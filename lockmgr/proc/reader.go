@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"latchfs/lockmgr/proc/internal/ends"
+	"latchfs/lockmgr/proc/internal/environs"
 	"latchfs/lockmgr/proc/internal/forks"
 	"latchfs/lockmgr/proc/internal/patience"
 	"latchfs/lockmgr/proc/internal/procfs"
@@ -41,7 +42,7 @@ type Reader struct {
 	fileQuestions *patience.Questions
 	watches       *ends.Watches
 	families      familyCache
-	environs      environs
+	environs      environs.Cache
 	keeper        keeper
 	forks         *forks.Table // nil unless FollowForks has been called
 }
