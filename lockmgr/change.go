@@ -148,5 +148,5 @@ func (t *Table) reconsider(n *node) {
 	for p := n.Waiting.First(); p != nil; p = p.Next() {
 		t.suspects = append(t.suspects, p.Lock())
 	}
-	t.touch(n)
+	t.ground.Touch(n)
 }

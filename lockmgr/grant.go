@@ -158,7 +158,7 @@ func (l *Lock) wake(waited bool) {
 // have to wait for others from now on whom it sheltered them from, or hold up
 // the rest of the family, which they did not as long as they waited for l.
 func (t *Table) weaken(l *stand, n *node) {
-	t.touch(n)
+	t.ground.Touch(n)
 	if !t.owners.HasWaiter(l.Terms.Owner) {
 		return
 	}

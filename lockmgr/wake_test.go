@@ -331,6 +331,69 @@ func TestWriterIsNotStarved(t *testing.T) {
 	sound(t, tab)
 }
 
+// Whoever waits for a weak lock is passed by those who do not, also when it comes to
+// wait for one while it waits, and at a key where that lock is not.
+func TestWeakIsPassedElsewhere(t *testing.T) {
+	gate := func(pid int32, m Mode, keys ...Key) Request {
+		r := ask(pid, m, keys...)
+		r.Gate = true
+		return r
+	}
+	weak := func(r Request) Request {
+		r.Weak = true
+		return r
+	}
+	heir := func(r Request) Request {
+		r.Lineage = []Ancestor{{Owner: ask(1, Shared).Owner, Child: Birth{Tick: 1}}}
+		return r
+	}
+	for _, c := range []struct {
+		name    string
+		held    []Request
+		waiter  Request // stands at e before passes
+		passes  Request // asks for e
+		happens func(*Table, []*Lock)
+	}{
+		{
+			"a weak lock is renamed to where it waits", []Request{ask(1, Exclusive, "d"), weak(gate(2, Exclusive, "b"))},
+			gate(8, Exclusive, "d", "e"), ask(9, Shared, "e"),
+			func(tab *Table, held []*Lock) { tab.Rekey("b", "d") },
+		},
+		{
+			"a weak lock becomes a stranger's", []Request{weak(gate(1, Exclusive, "d")), ask(2, Exclusive, "d")},
+			heir(gate(8, Exclusive, "d", "e")), ask(9, Shared, "e"),
+			func(tab *Table, held []*Lock) { tab.SetOwner(held[0], Owner{PID: 5, Start: 5}, Birth{}) },
+		},
+		{
+			"a weak lock lets others in", []Request{weak(gate(1, Exclusive, "d"))},
+			gate(8, Exclusive, "d", "e"), gate(9, Shared, "e"),
+			func(tab *Table, held []*Lock) { tab.Downgrade(held[0], Shared) },
+		},
+		{
+			"it is sheltered from a weak lock no longer", []Request{ask(1, Exclusive, "d"), heir(weak(gate(2, Exclusive, "d"))), ask(3, Exclusive, "f")},
+			heir(gate(8, Exclusive, "d", "e", "f")), ask(9, Shared, "e"),
+			func(tab *Table, held []*Lock) { tab.Release(held[0]) },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tab := New(Options{})
+			var held []*Lock
+			for _, r := range c.held {
+				held = append(held, must(t, tab, r))
+			}
+			waiter, l := must(t, tab, c.waiter), must(t, tab, c.passes)
+			if waiter.Held() || l.Held() {
+				t.Errorf("to begin with, the one waits: %v, the other waits: %v", !waiter.Held(), !l.Held())
+			}
+			c.happens(tab, held)
+			if waiter.Held() || !l.Held() {
+				t.Errorf("the one waits: %v, the other has passed: %v", !waiter.Held(), l.Held())
+			}
+			sound(t, tab)
+		})
+	}
+}
+
 // An inbox tells of the waits that are over, in the order in which they ended, and once
 // each; of nobody who did not wait. A lock that was used again meanwhile takes no other
 // along.

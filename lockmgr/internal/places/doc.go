@@ -24,14 +24,16 @@
 // they meet at a key; but not when both are guests of one session that is held there. In
 // a queue it stands behind those with whom it conflicts, and lets one past all the same
 // that waits for a weak lock for which it does not wait itself: a session that queued
-// behind a flock would wait for a weak lock if that flock does.
+// behind a flock would wait for a weak lock if that flock does. So where a weak lock is, a
+// change matters to others than those who wait there: see Ground.Touch.
 //
 // # What changes
 //
-// All that makes room is told by two functions that its user gives to New: a place whose
+// All that makes room is told to two functions that its user gives to New: a node whose
 // queue may have somebody to serve is touched, and where a holder has left, or become
 // weaker, its kin may have lost a shelter. They are called in the midst of a change and do
-// no more than note it.
+// no more than note it. Whoever is served then, its user says: nobody is made a holder
+// but by Hold, nor made to wait but by Enqueue.
 //
 // A Ground has no mutex; its user's guards it, and all that stands there.
 package places

@@ -18,19 +18,21 @@ type Ground[L any] struct {
 
 // New returns a ground on which nobody stands. While it changes it calls touched for a
 // node whose queue may have somebody to serve, or has had a place taken away; and
-// weakened for a holder that has left a node, or holds it in a weaker mode: that node is
-// touched, too, and the holder's kin there may have to wait for others from now on.
+// weakened for a holder that has left a node, or is about to hold it in a weaker mode: it
+// touches that node, and notes that the holder's kin there may have to wait for others
+// from now on.
 func New[L any](touched func(*Node[L]), weakened func(*Stand[L], *Node[L])) *Ground[L] {
 	return &Ground[L]{nodes: keytree.New[Node[L]](), touched: touched, weakened: weakened}
 }
 
-// Find returns the node of a key; nil when nobody stands there or below.
+// Find returns the node of a key; nil when nobody stands there or below, but for the roots
+// (see package keytree), which always have one.
 func (g *Ground[L]) Find(k keytree.Key) *Node[L] { return g.nodes.Find(k) }
 
 // Tidy forgets n if it was kept for being dirty alone.
 func (g *Ground[L]) Tidy(n *Node[L]) { g.nodes.Prune(n) }
 
-// Len is how many nodes there are.
+// Len is how many nodes there are. It is for tests, as Walk and Trees are.
 func (g *Ground[L]) Len() int { return g.nodes.Len() }
 
 // Walk calls f for all nodes.
@@ -61,16 +63,12 @@ func (g *Ground[L]) Enqueue(l *Stand[L]) {
 	}
 }
 
-// Requeue moves the waiter l to where its rank, which has changed, says. It touches
-// all that can go on then: whom it waited behind, and for a weak lock whoever passes
-// those whom it keeps waiting now.
+// Requeue moves the waiter l to where its rank, which has changed, says. It touches all
+// nodes where it stands.
 func (g *Ground[L]) Requeue(l *Stand[L]) {
 	for p := l.First(); p != nil; p = p.Also() {
 		p.node.Waiting.remove(p)
 		p.node.Waiting.insertByRank(p)
-		if l.Terms.Weak {
-			g.touchBehind(p.node)
-		}
 	}
 	g.touchAll(l)
 }
@@ -86,11 +84,8 @@ func (g *Ground[L]) Hold(l *Stand[L]) {
 		}
 		l.Guest = l.Guest || l.conflictsWithHolder(n)
 		n.Held.insert(p, nil)
-		if n.Held.shelters() {
-			g.touched(n)
-		}
-		if l.Terms.Weak {
-			g.touchBehind(n)
+		if n.Held.shelters() || l.Terms.Weak {
+			g.Touch(n)
 		}
 	}
 	l.State = Held
@@ -141,7 +136,7 @@ func (g *Ground[L]) dequeue(p *Place[L]) {
 		g.weakened(p.stand, p.node)
 	case Waiting:
 		p.node.Waiting.remove(p)
-		g.touched(p.node)
+		g.Touch(p.node)
 	case Nowhere: // in neither list
 	}
 }
@@ -237,14 +232,21 @@ func (g *Ground[L]) Holders(keys, trees []keytree.Key) (out []*L) {
 // touchAll touches every node at which l stands.
 func (g *Ground[L]) touchAll(l *Stand[L]) {
 	for p := l.First(); p != nil; p = p.Also() {
-		g.touched(p.node)
+		g.Touch(p.node)
 	}
 }
 
-// touchBehind touches all at which those stand who wait at n: a weak lock has come before
-// them, and whoever waits behind them may pass.
-func (g *Ground[L]) touchBehind(n *Node[L]) {
+// Touch touches n, where something has changed. With a weak lock there it touches all at
+// which those stand who wait there: who of them waits for the weak lock may have changed,
+// and whoever waits behind them may pass.
+func (g *Ground[L]) Touch(n *Node[L]) {
+	g.touched(n)
+	if n.Held.weak+n.Waiting.weak == 0 {
+		return
+	}
 	for p := n.Waiting.First(); p != nil; p = p.Next() {
-		g.touchAll(p.stand)
+		for at := p.stand.First(); at != nil; at = at.Also() {
+			g.touched(at.node)
+		}
 	}
 }

@@ -92,6 +92,35 @@ func TestNewsOfWeak(t *testing.T) {
 	}
 }
 
+// Where a weak lock is, held or waiting, all are touched at which those stand who wait
+// there; elsewhere the node alone.
+func TestTouch(t *testing.T) {
+	s := newStage()
+	w := s.wait(fresh(2, exclusive, "f", "g", "d/e"))
+	tree := s.hold(fresh(3, shared, "d/"))
+	other := s.wait(fresh(4, exclusive, "g", "h"))
+	touch := func(what string, k keytree.Key, want string) {
+		t.Helper()
+		s.told = nil
+		s.Touch(s.Find(k))
+		if got := s.news(); got != want {
+			t.Errorf("%s: told %s, not %s", what, got, want)
+		}
+	}
+	touch("no weak lock", "f", "touched f")
+	l := weak(flock(1, exclusive, "f"))
+	s.hold(l)
+	touch("a weak one is held", "f", "touched d, touched d/e, touched f, touched g")
+	touch("elsewhere", "g", "touched g")
+	s.Leave(&l.stand)
+	touch("it has gone", "f", "touched f")
+	s.wait(l)
+	touch("it waits", "f", "touched d, touched d/e, touched f, touched g")
+	if err := s.check(w, tree, l, other); err != nil {
+		t.Error(err)
+	}
+}
+
 // With a holder go its intentions, and those who wait there are told of; with a tree lock
 // go those of others, who may go on where else they wait.
 func TestNewsOfTrees(t *testing.T) {
