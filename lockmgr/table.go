@@ -148,9 +148,11 @@ func (t *Table) enter(l *Lock, noWait bool) error {
 	case blocked && noWait:
 		t.end(l, &ConflictError{Holders: l.blockers(maxConflicts)})
 	default:
+		l.stand.Trial = noWait
 		t.enqueue(l)
 	}
 	t.settle()
+	l.stand.Trial = false
 	if l.stand.State == places.Waiting && noWait {
 		t.end(l, &ConflictError{Holders: l.blockers(maxConflicts)})
 		t.settle()

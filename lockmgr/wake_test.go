@@ -394,6 +394,42 @@ func TestWeakIsPassedElsewhere(t *testing.T) {
 	}
 }
 
+// A weak lock that is refused because it would have to wait lets nobody past in that
+// moment: it is let ahead of who waits at d, as kin of a holder, but has to stand behind
+// who waits at d/a.
+func TestRefusedWeakLetsNobodyPast(t *testing.T) {
+	parent := Owner{PID: 2, Start: 1}
+	child := func(pid int32, born uint64, keys []Key, trees ...Key) Request {
+		r := ask(pid, Exclusive, keys...)
+		r.Trees, r.Lineage = trees, []Ancestor{{Owner: parent, Child: Birth{Tick: born}}}
+		return r
+	}
+	client := func(c Class, r Request) Request {
+		r.Class, r.Client, r.Range = c, uint64(r.Owner.PID), Whole
+		return r
+	}
+	tab := New(Options{})
+	must(t, tab, client(Posix, ask(parent.PID, Exclusive, "d")))
+	held := client(Flock, ask(parent.PID, Exclusive, "d/a"))
+	held.Since = Birth{Tick: 50} // the older child is no heir
+	must(t, tab, held)
+	tree := ask(3, Exclusive)
+	tree.Trees = []Key{"d"}
+	must(t, tab, tree)
+	must(t, tab, child(4, 30, nil, "d/a"))
+	last := must(t, tab, client(Flock, ask(5, Exclusive, "d")))
+	before := fmt.Sprint(labels(tab.Snapshot().Waiting))
+	r := child(6, 40, nil, "d")
+	r.Weak, r.NoWait = true, true
+	if _, err := tab.Acquire(r); !errors.Is(err, ErrWouldBlock) {
+		t.Errorf("not refused: %v", err)
+	}
+	if after := fmt.Sprint(labels(tab.Snapshot().Waiting)); last.Held() || before != after {
+		t.Errorf("there wait %s, and before it was %s", after, before)
+	}
+	sound(t, tab)
+}
+
 // An inbox tells of the waits that are over, in the order in which they ended, and once
 // each; of nobody who did not wait. A lock that was used again meanwhile takes no other
 // along.

@@ -28,6 +28,9 @@ type Stand[L any] struct {
 	State State       // set by Ground
 	// Guest: it was let in, or moved, beside holders that it may conflict with.
 	Guest bool
+	// Trial: it waits for a moment, and leaves if it is not granted at once. So nobody is
+	// let past others because they wait for it.
+	Trial bool
 
 	Token uint64 // of the grant: who has a greater one was granted later
 	Rank  uint64 // of a waiter: who has a smaller one is served earlier

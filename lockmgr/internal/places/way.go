@@ -135,7 +135,7 @@ func (l *Stand[L]) passes(x *Stand[L]) bool {
 			}
 		}
 		for p := n.Waiting.First(); p != nil && p != at; p = p.Next() {
-			if w := p.stand; w.Terms.Weak && x.ConflictsAt(w, n) && !l.Terms.Conflicts(&w.Terms) {
+			if w := p.stand; w.Terms.Weak && !w.Trial && x.ConflictsAt(w, n) && !l.Terms.Conflicts(&w.Terms) {
 				return true
 			}
 		}

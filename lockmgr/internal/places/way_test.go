@@ -226,6 +226,22 @@ func TestBlockersOfKin(t *testing.T) {
 	}
 }
 
+// A weak lock that waits on trial lets nobody past; when it is granted it does.
+func TestPassesNobodyOnTrial(t *testing.T) {
+	s := newStage()
+	trial := weak(flock(1, exclusive, "f"))
+	trial.stand.Trial = true
+	s.wait(trial)
+	s.wait(flock(2, exclusive, "f"))
+	l := s.wait(fresh(3, exclusive, "f"))
+	if !l.stand.IsBehind() {
+		t.Error("somebody is passed who waits for what is on trial")
+	}
+	if s.hold(trial); l.stand.IsBehind() {
+		t.Error("nobody is passed though it was granted")
+	}
+}
+
 // A weak lock for which a waiter does not wait lets nobody past it.
 func TestWeakThatNobodyWaitsFor(t *testing.T) {
 	s := newStage()
