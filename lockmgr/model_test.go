@@ -40,6 +40,7 @@ type mlock struct {
 	steals   bool
 	gate     bool
 	weak     bool
+	trial    bool // it waits for the moment in which it is granted or refused
 }
 
 func (a *mlock) kinOf(x *mlock) bool {
@@ -153,7 +154,7 @@ func (m *model) passes(a, x *mlock) bool {
 		return false
 	}
 	holders, before := m.waitsForAny(x)
-	return slices.ContainsFunc(append(holders, before...), func(w *mlock) bool { return w.weak && !a.conflicts(w) })
+	return slices.ContainsFunc(append(holders, before...), func(w *mlock) bool { return w.weak && !(w.waiting && w.trial) && !a.conflicts(w) })
 }
 
 // queue returns who waits at k, in order.
@@ -370,11 +371,12 @@ func (m *model) acquire(a *mlock, noWait bool) outcome {
 		return conflict
 	}
 	m.order = append(m.order, a)
-	a.waiting, m.newcomer = true, a
+	a.waiting, a.trial, m.newcomer = true, noWait, a
 	if hs, bs := m.waitsFor(a); convert || len(hs)+len(bs) == 0 {
 		m.grant(a)
 	}
 	m.settle()
+	a.trial = false
 	if a.granted {
 		return granted
 	}
