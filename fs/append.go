@@ -57,15 +57,15 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *k
 			return status(e)
 		}
 	}
-	there := !f.isRemoved(n)
+	there, key := !f.isRemoved(n), f.nameKey(n)
 	l, e := f.lock(f.fileDemand(c, opAppend, wait, place{dir, name, n}), cancel)
 	if e != 0 {
 		return status(e)
 	}
 	defer f.table.Release(l)
-	if there && f.isRemoved(n) && c.tid != 0 && !f.walks.Repeated(c) {
-		// What was appended to it now would be nowhere. Who has the lock may have had it
-		// for long: a transaction.
+	if there && (f.isRemoved(n) || f.nameKey(n) != key) && c.tid != 0 && !f.walks.Repeated(c) {
+		// What was appended to it now would be nowhere, or in a file that has another name.
+		// Who has the lock may have had it for long: a transaction.
 		return status(f.staleAt(c, n))
 	}
 	n = f.behind(k) // a session may have taken the node over, and ended, while the lock was waited for

@@ -53,15 +53,19 @@ type stagedName struct {
 	gone  bool           // removed for its members; else made, and hidden from others
 	base  commit.Version // of what is to be removed
 	isDir bool
-	by    *caller // who has made or removed it
-	nth   int     // in the order in which the members did that, from 0
+	heir  *session // which a member gave another name; nil: what had the name is gone for good
+	by    *caller  // who has made or removed it
+	nth   int      // in the order in which the members did that, from 0
 
 	op     string       // by which it was made
 	was    *unix.Stat_t // what is to be removed; nil: a file, which base tells
 	target string       // where the symbolic link leads that is to be removed
 
-	next    *succession // at the commit
+	// At the commit:
+	next    *succession
 	removal *commit.Removal
+	to      place               // where the heir is published; its directory is pinned
+	renamed func(replaced bool) // to be called when it is known whether it was
 }
 
 var (

@@ -31,6 +31,7 @@ func (t *txn) publishLocked(all []*session) error {
 	for _, s := range all {
 		undo = append(undo, s.markSaved())
 	}
+	undo = append(undo, t.markRenamed())
 	err := t.store.Commit()
 	if errors.Is(err, commit.ErrRedoPending) {
 		if r, again := f.store.Recover(); again == nil {
@@ -220,11 +221,14 @@ func (s *session) rollbackInTxn(reason string) {
 // audit trail how it ended. t.mu is held.
 func (t *txn) endLocked(committed bool) {
 	f := t.f
+	if committed {
+		t.followHeirs()
+	}
 	removed := 0
 	for _, sn := range t.list() {
 		if sn.gone {
 			removed++
-			if committed {
+			if committed && sn.renamed == nil {
 				f.removedByTxn(sn)
 			}
 		}
@@ -250,7 +254,7 @@ func (f *FS) removedByTxn(sn *stagedName) {
 	f.mu.Lock()
 	n := f.inodes[inoKey{sn.base.Dev, sn.base.Ino}]
 	f.mu.Unlock()
-	f.unlinked(n, dkey{sn.dir, sn.name}, n != nil && f.unnamed(n))
+	f.unlinked(n, sn.key(), n != nil && f.unnamed(n))
 }
 
 // keep holds a lock until the transaction ends, if it has not. t.mu is held.

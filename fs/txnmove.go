@@ -138,7 +138,7 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 		return unix.EBUSY
 	}
 	if was := s.baseVersion; was != nil && t.f.stagedAt(from.dir, from.name) == nil {
-		t.stage(&stagedName{dir: from.dir, name: from.name, gone: true, base: *was, by: c})
+		t.stage(&stagedName{dir: from.dir, name: from.name, gone: true, base: *was, heir: s, by: c})
 	}
 	s.closeBase()
 	s.moveTo(to.dir, to.name)
