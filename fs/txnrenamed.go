@@ -1,10 +1,6 @@
 package fs
 
-import (
-	"fmt"
-
-	"latchfs/lockmgr"
-)
+import "latchfs/lockmgr"
 
 // This file lets who has a file open go with it that a member of a transaction renames. What
 // is published under the new name is a copy, so the file itself is to its users what a file
@@ -39,13 +35,17 @@ func (t *txn) markRenamed() (undo func()) {
 // followHeirs gives the files the names that their copies have got, all at once: they may
 // have changed places. FS.ns is held.
 func (t *txn) followHeirs() {
-	f, now := t.f, t.f.newRename()
+	f := t.f
 	var renamed []*stagedName
 	for _, sn := range t.list() {
 		if sn.renamed != nil {
 			renamed = append(renamed, sn)
 		}
 	}
+	if len(renamed) == 0 {
+		return
+	}
+	now := f.newRename()
 	f.clientKeys.Lock()
 	defer f.clientKeys.Unlock()
 	files := make([][]*inode, len(renamed))
@@ -72,15 +72,19 @@ func (t *txn) followHeirs() {
 	}
 }
 
-// rekeyHeirs lets the clients' locks on the files follow. FS.clientKeys is held.
+// rekeyHeirs lets the clients' locks on the files follow, but where the policy makes names
+// share locks. FS.clientKeys is held.
 func (f *FS) rekeyHeirs(renamed []*stagedName) {
-	between := func(i int) lockmgr.Key { return lockmgr.Key(fmt.Sprintf("//renamed/%d", i)) }
-	for i, sn := range renamed {
-		f.rekeyLink(lockmgr.Key(f.path(sn.dir, sn.name)), between(i))
+	if f.policy.MapsNames() {
+		return
 	}
+	list := make([]lockmgr.Rename, len(renamed))
 	for i, sn := range renamed {
-		f.rekeyLink(between(i), lockmgr.Key(f.path(sn.to.dir, sn.to.name)))
+		list[i] = lockmgr.Rename{
+			From: lockmgr.Key(f.path(sn.dir, sn.name)), To: lockmgr.Key(f.path(sn.to.dir, sn.to.name)),
+		}
 	}
+	f.table.RekeyFiles(list...)
 }
 
 // key is the name as the kernel asks for it.

@@ -28,6 +28,23 @@ func (t *Table) RekeyFile(l *Lock, from, to Key) {
 	t.resettle(t.ground.MoveSome(opened(l, from, to)))
 }
 
+// Rename is a key that is renamed.
+type Rename = places.Rename
+
+// RekeyFiles is RekeyFile for several keys at once, without session locks: files among
+// them may have changed places.
+func (t *Table) RekeyFiles(renames ...Rename) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []places.Which[Lock]
+	for _, r := range renames {
+		if r.From != "" && r.From != r.To {
+			list = append(list, opened(nil, r.From, r.To))
+		}
+	}
+	t.resettle(t.ground.MoveSome(list...))
+}
+
 // ExchangeFiles is RekeyFile for two keys at once, with a session lock on each or
 // none.
 func (t *Table) ExchangeFiles(la, lb *Lock, a, b Key) {

@@ -162,6 +162,12 @@ func (s *stage) change(d *datadriven.TestData) string {
 		s.table.Rekey(Key(first), Key(scan(d, "to")))
 	case "move":
 		s.table.RekeyFile(s.locks[scan(d, "with")], Key(first), Key(scan(d, "to")))
+	case "turn":
+		var renames []Rename
+		for _, a := range d.CmdArgs {
+			renames = append(renames, Rename{From: Key(a.Key), To: Key(a.Vals[0])})
+		}
+		s.table.RekeyFiles(renames...)
 	case "shrink":
 		if !s.table.Shrink(l, []Key{Key(scan(d, "by"))}) {
 			return "cannot be\n"
