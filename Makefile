@@ -38,7 +38,7 @@ GOVULNCHECK   := .tools/govulncheck-$(GOVULNCHECK_VERSION)
 INTEGRATION := ./integration
 UNIT         = $$($(GO) list ./... | grep -v '/integration$$')
 # The packages whose tests start goroutines: one processor makes a difference to them.
-CONCURRENT  := ./cmd/latchfs ./fs ./fs/account ./fs/asuser ./journal/history ./lockmgr/...
+CONCURRENT  := ./cmd/latchfs ./fs ./fs/account ./fs/asuser ./journal/history ./journal/validate ./lockmgr/...
 
 # The race detector needs a C compiler. An ordinary user without one gets the
 # tests without it rather than none.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,14 @@ const (
 	parseMemory = 512 << 20 // bytes
 	parseCPU    = 10        // seconds
 	parseTime   = 30 * time.Second
+)
+
+// What a parser may take above parseMemory until the kernel gives it no more, and how often
+// it looks. A Go program that is given no more dies wherever it happens to be, and not
+// always with a word that tells why; so the parser ends by itself before.
+const (
+	spareMemory = 128 << 20 // bytes
+	memoryWatch = 2 * time.Millisecond
 )
 
 // nobody is the user as whom root parses.
@@ -70,6 +79,9 @@ func parseOutside(ctx context.Context, f io.ReaderAt, size int64, format Format,
 	return nil
 }
 
+// tooMuchMemory is the reason for which content is refused that took parseMemory.
+var tooMuchMemory = fmt.Sprintf("too much to be checked: it takes more than %d MiB of memory", parseMemory>>20)
+
 // parseFailed says why a parser has ended without an answer.
 func (p *process) parseFailed(err error, format Format) error {
 	r := &Refusal{Validator: string(format)}
@@ -85,7 +97,7 @@ func (p *process) parseFailed(err error, format Format) error {
 	case errors.As(err, new(*startError)):
 		r.Reason = "the parser cannot be run: " + err.Error()
 	case strings.Contains(text, "out of memory"), strings.Contains(text, "cannot allocate memory"):
-		r.Reason = fmt.Sprintf("too much to be checked: it takes more than %d MiB of memory", parseMemory>>20)
+		r.Reason = tooMuchMemory
 	case ws.Signaled() && (ws.Signal() == unix.SIGKILL || ws.Signal() == unix.SIGXCPU):
 		r.Reason = fmt.Sprintf("too much to be checked: it takes more than %d s of processor time, or memory is short", parseCPU)
 	default:
@@ -103,20 +115,39 @@ func serveParser(format Format) error {
 	if err != nil {
 		return err
 	}
-	a := answer{Accepted: true}
-	if err := parseHere(os.Stdin, st.Size(), format); err != nil {
-		if !errors.As(err, &a.Refusal) {
-			return err
-		}
-		a.Accepted = false
+	parsed := make(chan error, 1)
+	go func() { parsed <- parseHere(os.Stdin, st.Size(), format) }()
+	select {
+	case err = <-parsed:
+	case <-memoryTaken():
+		err = &Refusal{Validator: string(format), Reason: tooMuchMemory}
+	}
+	a := answer{Accepted: err == nil}
+	if err != nil && !errors.As(err, &a.Refusal) {
+		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(a)
+}
+
+// memoryTaken is closed as soon as this process has taken parseMemory.
+func memoryTaken() <-chan struct{} {
+	taken := make(chan struct{})
+	go func() {
+		total := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+		for range time.Tick(memoryWatch) {
+			if metrics.Read(total); total[0].Value.Uint64() > parseMemory {
+				close(taken)
+				return
+			}
+		}
+	}()
+	return taken
 }
 
 // becomeHarmless gives up what a parser does not need.
 func becomeHarmless() error {
 	err := errors.Join(spareNobody(), setLimits(map[int]uint64{
-		unix.RLIMIT_DATA: parseMemory, unix.RLIMIT_CPU: parseCPU, unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0,
+		unix.RLIMIT_DATA: parseMemory + spareMemory, unix.RLIMIT_CPU: parseCPU, unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0,
 	}))
 	if err != nil {
 		return err
