@@ -266,10 +266,22 @@ func (s *session) publish(o commit.PublishOptions, dir *inode, name string) (com
 	}
 	defer unix.Close(target)
 	v, err := s.shadow.InPlace(target, o)
-	if err == nil && s.base != nil {
-		s.f.notifyInode(s.base, 0, -1)
+	if err == nil {
+		s.outdated = s.base
 	}
 	return v, err
+}
+
+// dropOutdated makes the kernel read again what a commit in place has written. It waits for
+// whoever reads a page, so s.mu is not held; and the close that commits waits for it.
+func (s *session) dropOutdated() {
+	s.mu.Lock()
+	n := s.outdated
+	s.outdated = nil
+	s.mu.Unlock()
+	if n != nil {
+		s.f.notifyInode(n, 0, -1)
+	}
 }
 
 // publishFailed rolls back after a refused or failed publication.

@@ -152,6 +152,7 @@ func (s *session) endIfIdle(by *closer) unix.Errno {
 // endUnlessBusy ends the session if nobody can write its shadow any more, and nobody
 // dies who could a moment ago: otherwise it returns those who die.
 func (s *session) endUnlessBusy(by *closer) (unix.Errno, []lockmgr.Owner) {
+	defer s.dropOutdated()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state.hasEnded() {

@@ -51,6 +51,7 @@ type session struct {
 	lock        *lockmgr.Lock
 	shadow      *commit.Shadow
 	base        *inode // the committed file's, if the kernel knows it; changed with FS.mu held, too
+	outdated    *inode // whose pages in the kernel a commit in place has made old; nil: nobody's
 	baseFD      int    // the committed file, read while the shadow is not filled; or -1
 	baseVersion *commit.Version
 	baseMode    uint32

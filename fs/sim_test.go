@@ -221,6 +221,7 @@ var stories = map[string]struct {
 	"two readers' locks beside a rename":                  {seed: 1795679365025056469, programs: "bob: mv a b | dan: lock a | gus: hold a"},
 	"a removal in a transaction, and a refused save":      {seed: 1795679365025055023, programs: "bob: count a; txnrm b a; echo a | cyn: echo a"},
 	"a kept version that gives way":                       {seed: 1795679365025054557, hazards: simHazards{crashes: 10, faults: 30}, programs: "ann: count a | bob: sync a | cyn: save a; rm a; chmod a | dan: save a; log a"},
+	"a commit in place beside a reader":                   {seed: 13065, hazards: simHazards{crashes: 40}, programs: "ann: rmdir e; edit b; share b | bob: ln a b; ln a b; cat a; cut b; count a; echo a; edit a; tree d d/b | cyn: echo b"},
 	"a slow create after a wait":                          {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }
 
