@@ -24,6 +24,7 @@ import (
 type conversation struct {
 	file    *os.File
 	replies *bufio.Reader
+	gone    bool // the daemon is: it has ended, or died
 }
 
 // converse opens the control file of a mount.
@@ -42,7 +43,7 @@ func converse(sys system, m *mountinfo.Info, locksDir string) (*conversation, er
 	if err != nil {
 		return nil, err
 	}
-	return &conversation{file, bufio.NewReader(file)}, nil
+	return &conversation{file: file, replies: bufio.NewReader(file)}, nil
 }
 
 // end ends the conversation, and the locks that belong to it alone.
@@ -50,6 +51,16 @@ func (c *conversation) end() { c.file.Close() }
 
 // ask sends a request and waits for the reply.
 func (c *conversation) ask(req *control.Request) (*answer, error) {
+	a, err := c.exchange(req)
+	// What the kernel says of a mount without a daemon, and of a request that was
+	// under way when it died (fuse(4)).
+	if errors.Is(err, syscall.ENOTCONN) || errors.Is(err, syscall.ECONNABORTED) {
+		c.gone = true
+	}
+	return a, err
+}
+
+func (c *conversation) exchange(req *control.Request) (*answer, error) {
 	line, err := encode(req)
 	if err != nil {
 		return nil, err

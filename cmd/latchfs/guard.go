@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,9 +118,13 @@ func guard(cmd *cobra.Command, sys system, f *lockFlags, txn bool, files, argv [
 func (c *conversation) decide(cmd *cobra.Command, lock string, ended error) error {
 	if ended != nil {
 		r := &control.Request{Op: control.Rollback, Lock: lock, Reason: "the command ended with " + ended.Error()}
-		if a, err := c.ask(r); err != nil || !a.OK {
+		a, err := c.ask(r)
+		switch {
+		case c.gone:
+			warn(cmd, "latchfs has ended before the command did: nothing of the transaction is in the files")
+		case err != nil || !a.OK:
 			warn(cmd, "the transaction was not rolled back yet; it is at the end of this command")
-		} else {
+		default:
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: the command ended with %v: all that it changed was rolled back, and what it wrote is kept: see latchfs rejected list\n",
 				cmd.CommandPath(), ended)
 		}
@@ -128,6 +133,8 @@ func (c *conversation) decide(cmd *cobra.Command, lock string, ended error) erro
 	// Signals wait: what becomes of the transaction has to be known.
 	a, err := c.ask(&control.Request{Op: control.Commit, Lock: lock})
 	switch {
+	case c.gone:
+		return errors.New("latchfs has ended and did not answer: when the directory is mounted again, either all of the transaction is in the files, or nothing of it")
 	case err != nil:
 		return fmt.Errorf("it is not known whether the transaction was committed: %w", err)
 	case !a.OK:
@@ -191,9 +198,14 @@ const releaseTimeout = 10 * time.Second
 // wrong does not change how CMD ended (SEED M3, T10). Signals do not keep us from
 // it: the one that ended CMD may reach us only now.
 func (c *conversation) giveBack(cmd *cobra.Command, lock string) {
+	if c.gone {
+		return // and its locks with it, which was told
+	}
 	select {
 	case r := <-c.start(&control.Request{Op: control.Release, Lock: lock}):
 		switch {
+		case c.gone:
+			warn(cmd, "latchfs has ended before the command did, and the lock with it")
 		case r.err != nil:
 			warn(cmd, "the lock was not released: %v", r.err)
 		case !r.answer.OK:
