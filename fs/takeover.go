@@ -136,6 +136,7 @@ func (f *FS) takeOver(k *kernelNode, s *session) bool {
 	f.partLocked(k)
 	k.in, shadow.nodes = shadow, []*kernelNode{k}
 	k.aside = false
+	shadow.renamed = base.renamed // who is on the way to k may have come by a name that it has lost
 	// The pages of the committed version go when the open is answered without
 	// FOPEN_KEEP_CACHE.
 	f.dropBacking(k)
