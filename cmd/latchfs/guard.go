@@ -191,9 +191,6 @@ func await(done <-chan asked, signals <-chan os.Signal) (*answer, error) {
 	}
 }
 
-// releaseTimeout bounds the wait for a daemon that hangs.
-const releaseTimeout = 10 * time.Second
-
 // giveBack releases the lock, whoever else still has the descriptor. What goes
 // wrong does not change how CMD ended (SEED M3, T10). Signals do not keep us from
 // it: the one that ended CMD may reach us only now.
@@ -213,7 +210,7 @@ func (c *conversation) giveBack(cmd *cobra.Command, lock string) {
 		case r.answer.Warning != "":
 			warn(cmd, "%s", r.answer.Warning)
 		}
-	case <-time.After(releaseTimeout):
-		warn(cmd, "the lock was not released: no answer within %v", releaseTimeout)
+	case <-time.After(answerTimeout):
+		warn(cmd, "the lock was not released: no answer within %v", answerTimeout)
 	}
 }

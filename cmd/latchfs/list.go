@@ -61,7 +61,7 @@ func (f *listFlags) run(cmd *cobra.Command, sys system, args []string) error {
 	}
 	var failed []error
 	for _, m := range mounts {
-		a, err := f.ask(sys, m, req)
+		a, err := inTime(m.Mountpoint, func() (*answer, error) { return f.ask(sys, m, req) })
 		switch {
 		case err != nil:
 			failed = append(failed, err)
@@ -79,7 +79,7 @@ func (f *listFlags) run(cmd *cobra.Command, sys system, args []string) error {
 // listed are the mounts that `latchfs list` is about.
 func (s system) listed(args []string) ([]*mountinfo.Info, error) {
 	if len(args) == 1 {
-		p, err := s.locate(args[0])
+		p, err := inTime(args[0], func() (place, error) { return s.locate(args[0]) })
 		return []*mountinfo.Info{p.mount}, err
 	}
 	all, err := s.mounts(mountinfo.FSTypeFilter(fsType))

@@ -72,6 +72,30 @@ func topmost(mounts []*mountinfo.Info, mountpoint string) *mountinfo.Info {
 	return top
 }
 
+// answerTimeout bounds the wait for a daemon that hangs, or is stopped.
+const answerTimeout = 10 * time.Second
+
+// inTime is what ask returns, which touches the mount at path. What waits for a daemon that
+// does not answer goes on waiting, until the program ends.
+func inTime[T any](path string, ask func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := ask()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-time.After(answerTimeout):
+		var none T
+		return none, fmt.Errorf("%s: no answer within %v: latchfs hangs there, or is stopped", path, answerTimeout)
+	}
+}
+
 // isDead tells whether the daemon behind a mount is gone: the kernel answers for
 // it then, at once. A mount that answers late is not dead.
 func isDead(m *mountinfo.Info) bool {

@@ -41,7 +41,7 @@ held, by whom, since when, and who waits for it. The same text is the file
 // statusMounts are the mounts that `latchfs status` is about.
 func statusMounts(args []string) ([]*mountinfo.Info, error) {
 	if len(args) == 1 {
-		m, err := mountAround(args[0])
+		m, err := inTime(args[0], func() (*mountinfo.Info, error) { return mountAround(args[0]) })
 		return []*mountinfo.Info{m}, err
 	}
 	mounts, err := latchfsMounts()
@@ -56,7 +56,7 @@ func statusMounts(args []string) ([]*mountinfo.Info, error) {
 func printStatus(w io.Writer, mounts []*mountinfo.Info, file string) error {
 	var failed []error
 	for _, m := range mounts {
-		text, err := os.ReadFile(filepath.Join(m.Mountpoint, file))
+		text, err := inTime(m.Mountpoint, func() ([]byte, error) { return os.ReadFile(filepath.Join(m.Mountpoint, file)) })
 		if err != nil {
 			failed = append(failed, err)
 			continue

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/control"
+)
+
+// A daemon that never answers is told of, and keeps nobody from the others.
+func TestListDoesNotWaitForAHungMount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := make(chan struct{})
+		defer close(hung)
+		sys := fakeSystem([]*mountinfo.Info{fakeMountAt("/hung", 1), fakeMountAt("/well", 2)}, func(name string) (*os.File, error) {
+			if strings.HasPrefix(name, "/hung/") {
+				<-hung
+				return nil, os.ErrClosed
+			}
+			fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				return nil, err
+			}
+			t.Cleanup(func() { unix.Close(fds[1]) })
+			_, err = unix.Write(fds[1], []byte(locks(activeRecord)(control.Request{})+"\n"))
+			return os.NewFile(uintptr(fds[0]), name), err
+		})
+		var stdout, stderr bytes.Buffer
+		code := executeOn(sys, []string{"list"}, &stdout, &stderr)
+		if code != 1 || !strings.Contains(stdout.String(), "/well:\n") || stderr.String() != "latchfs list: /hung: no answer within 10s: latchfs hangs there, or is stopped\n" {
+			t.Errorf("ended with %d\n%s%s", code, &stdout, &stderr)
+		}
+	})
+}
