@@ -35,3 +35,27 @@ done`, bench.binary, c.work)
 		}
 	})
 }
+
+// What a transaction has synced and then moved to another directory gets the name there,
+// and no other file loses its own: a mail is delivered so (maildir).
+func TestTransactionMovesWhatItHasSynced(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		got := m.Bash(t, `
+mkdir new; echo theirs > mail; echo theirs > tmp; echo old > new/tmp
+"$1" guard --txn --name t -- python3 -c '
+import os
+for name in "mail", "tmp":
+	with open("t1", "w") as f:
+		f.write("mine\n")
+		f.flush()
+		os.fsync(f.fileno())
+	os.rename("t1", "new/" + name)
+' || echo failed
+grep -r . mail tmp new`, bench.binary)
+		mustSee(t, "the files", got.Stdout, "mail:theirs\ntmp:theirs\nnew/mail:mine\nnew/tmp:mine\n")
+		if kept := m.Bash(t, `cat .locks/history/new/tmp/*`).Stdout; kept != "old\nmine\n" && kept != "old\n" {
+			t.Errorf("the history of new/tmp holds %q", kept)
+		}
+	})
+}

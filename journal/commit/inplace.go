@@ -134,7 +134,7 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 // armRedo gives the shadow a reserved name and makes it, the name and the
 // intent durable.
 func (sh *Shadow) armRedo(in journal.Intent, o PublishOptions) error {
-	if err := sh.nameFor(in, o); err != nil {
+	if err := sh.nameBeside(in, o); err != nil {
 		return err
 	}
 	if err := sh.s.disk.SyncDir(sh.dir, sh.fd); err != nil {

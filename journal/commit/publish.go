@@ -214,6 +214,40 @@ func (sh *Shadow) nameFor(in journal.Intent, o PublishOptions) error {
 	return sh.linkReserved(o.Dir, in)
 }
 
+// nameBeside is nameFor for a commit: what that, or a recovery, does to the shadow's name and
+// the target's is done in one directory. The file may have been renamed since the shadow got
+// its name.
+func (sh *Shadow) nameBeside(in journal.Intent, o PublishOptions) error {
+	if !sh.named() || sh.inState || disk.SameFile(sh.dir, o.Dir) {
+		return sh.nameFor(in, o)
+	}
+	return sh.moveTo(o.Dir, in)
+}
+
+// moveTo gives the shadow another reserved name, in dir, and the intent in. What was synced
+// stays so.
+func (sh *Shadow) moveTo(dir int, in journal.Intent) error {
+	old := &Shadow{s: sh.s, intent: sh.intent, dir: sh.dir, borrowed: sh.borrowed} // no more than the name
+	in.Synced, in.ShadowIno = in.Synced || old.intent.Synced, sh.initial.Ino
+	if err := sh.takeName(dir, in); err != nil {
+		return err
+	}
+	var err error
+	if in.Synced { // whose bytes these are has to be known wherever they are
+		err = sh.s.disk.Do("syncjournal", sh.s.disk.Journal.Sync)
+	}
+	if err == nil {
+		err = sh.s.disk.Do("rename", func() error {
+			return unix.Renameat(old.dir, old.intent.Shadow, sh.dir, sh.intent.Shadow)
+		})
+	}
+	if err != nil {
+		*old, sh.intent, sh.dir, sh.borrowed =
+			Shadow{s: sh.s, intent: sh.intent, dir: sh.dir, borrowed: sh.borrowed}, old.intent, old.dir, old.borrowed
+	}
+	return errors.Join(err, old.nameGone())
+}
+
 // linkReserved gives an unnamed shadow a reserved name in dir.
 func (sh *Shadow) linkReserved(dir int, in journal.Intent) error {
 	if err := sh.takeName(dir, in); err != nil {

@@ -18,7 +18,7 @@ func (sh *Shadow) publishOver(o PublishOptions, st *unix.Stat_t) error {
 		Kind: journal.KindReplace, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Token: o.Token,
 		ShadowIno: sh.initial.Ino, TargetIno: o.Base.Ino, Keep: o.Keep.ID,
 	}
-	if err := sh.nameFor(in, o); err != nil {
+	if err := sh.nameBeside(in, o); err != nil {
 		return err
 	}
 	base, err := sh.checkBase(o)

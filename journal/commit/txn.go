@@ -175,7 +175,7 @@ func (t *Txn) prepare(sh *Shadow, o PublishOptions, in journal.Intent, target in
 	if err := sh.syncFor(o, in.Txn); err != nil {
 		return err
 	}
-	if err := sh.nameFor(in, o); err != nil {
+	if err := sh.nameBeside(in, o); err != nil {
 		return fmt.Errorf("prepare %q: %w", o.Name, err)
 	}
 	own, err := unix.FcntlInt(uintptr(o.Dir), unix.F_DUPFD_CLOEXEC, 0)

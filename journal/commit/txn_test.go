@@ -58,9 +58,11 @@ func (w *world) tree() []string {
 }
 
 // transact changes a bit of everything. It returns how that ended.
-func (w *world) transact() error {
+func (w *world) transact() error { return w.transactAs(w.stage) }
+
+func (w *world) transactAs(stage func(txn *Txn) ([]*Shadow, error)) error {
 	txn := w.s.NewTxn(7)
-	shadows, err := w.stage(txn)
+	shadows, err := stage(txn)
 	defer func() {
 		for _, sh := range shadows {
 			sh.Discard()
@@ -136,20 +138,28 @@ func (w *world) stage(txn *Txn) (shadows []*Shadow, err error) {
 // eachTxnStop runs transact and stops it before its first change to the disk, its
 // second, and so on.
 func eachTxnStop(t *testing.T, crash bool, verify func(t *testing.T, w *world, err error)) {
+	eachTxnStopOf(t, txnWorld, (*world).transact, crash, verify)
+}
+
+// eachTxnStopOf does so with another transaction.
+func eachTxnStopOf(
+	t *testing.T, begin func(*testing.T, string) *world, transact func(*world) error,
+	crash bool, verify func(t *testing.T, w *world, err error),
+) {
 	for name, at := range filesystems {
 		t.Run(name, func(t *testing.T) {
 			for n := 1; ; n++ {
-				w := txnWorld(t, at)
+				w := begin(t, at)
 				w.s.rejects.NoBallast()
 				reached := w.failAt(n, crash)
-				err := w.transact()
+				err := transact(w)
 				stopped := reached()
 				t.Logf("stop %d: %q: %v", n, w.steps, err)
 				verify(t, w, err)
 				w.checkNothingLeft()
 				os.RemoveAll(w.root)
 				if t.Failed() || !stopped {
-					if n < 40 && !t.Failed() {
+					if n < 25 && !t.Failed() {
 						t.Errorf("only %d steps", n)
 					}
 					return
