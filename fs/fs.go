@@ -24,6 +24,7 @@ import (
 	"latchfs/fs/readclaim"
 	"latchfs/fs/refusals"
 	"latchfs/fs/rewalk"
+	"latchfs/fs/selftest"
 	"latchfs/fs/tally"
 	"latchfs/fs/unfinished"
 	"latchfs/journal"
@@ -56,10 +57,10 @@ import (
 //	FS.mu
 //	filed.Room.mu
 //	FS.tokenMu, audit.Trail.mu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
-//	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu, probe.mu
+//	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu
 //	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
-//	rewalk.Strangers.mu, rewalk.Table.mu, trimmer.mu, txns.mu, unfinished.Gaps.mu
-//	vnodes.Table.mu
+//	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, trimmer.mu, txns.mu
+//	unfinished.Gaps.mu, vnodes.Table.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -105,7 +106,7 @@ type FS struct {
 	passthrough bool                     // the kernel reads and writes backing files itself, where we let it
 	mounts      *mountWatch
 	trim        *trimmer
-	probe       *probe
+	selfTest    selftest.Test
 	rootfd      int // O_PATH on the data directory
 	procfd      int // /proc/self/fd
 	state       *os.File
@@ -198,7 +199,6 @@ func newFS(o Options) *FS {
 	f.book, f.looks = newBook(), newLooks()
 	f.turns, f.views = newTurns()
 	f.trim = newTrimmer(f)
-	f.probe = &probe{f: f}
 	f.openMarkers()
 	f.source = newSource(f)
 	return f

@@ -140,7 +140,7 @@ func (m *Mount) mount() error {
 	}
 	err = f.identify()
 	if err == nil {
-		err = f.probe.run(f.opts.Mountpoint)
+		err = f.testKernel()
 	}
 	if err != nil {
 		_ = Detach(f.opts.Mountpoint)

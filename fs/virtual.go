@@ -13,6 +13,7 @@ import (
 	"latchfs/fs/ctl"
 	"latchfs/fs/locksdir"
 	"latchfs/fs/report"
+	"latchfs/fs/selftest"
 	"latchfs/fs/vnodes"
 	"latchfs/lockmgr"
 )
@@ -119,8 +120,8 @@ func (v *virtual) lookup(h *fuse.InHeader, name string, out *fuse.EntryOut) fuse
 		}
 		path = join(dir, name)
 	}
-	if path == probeName {
-		return v.f.probe.lookup(out)
+	if path == selftest.Name {
+		return v.lookupSelfTest(out)
 	}
 	e, err := v.stat(path, h)
 	if err != nil {
@@ -145,15 +146,16 @@ func (v *virtual) stat(path string, h *fuse.InHeader) (locksdir.Entry, error) {
 }
 
 func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if in.NodeId == probeNode {
-		return v.f.probe.getattr(out)
+	if in.NodeId == selfTestNode {
+		out.Attr = selfTestAttr()
+		return fuse.OK
 	}
 	path, ok := v.ids.Path(in.NodeId)
 	if !ok {
 		return status(unix.ESTALE)
 	}
 	if path == "" {
-		v.f.probe.noteRootGetattr()
+		v.f.selfTest.Getattr()
 	}
 	if locksdir.Grows(path) {
 		if h := v.openBy(&in.InHeader); h != nil {
@@ -195,8 +197,8 @@ func (v *virtual) isView(in *fuse.ReadIn) bool {
 }
 
 func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if in.NodeId == probeNode {
-		return v.f.probe.open(in, out)
+	if in.NodeId == selfTestNode {
+		return v.openSelfTest(out)
 	}
 	path, ok := v.ids.Path(in.NodeId)
 	if !ok {
