@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/disclosure"
 	"latchfs/fs/reach"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -21,6 +22,7 @@ func (f *FS) openHistory() error {
 		return fmt.Errorf("history of %s: %w", f.opts.Dir, err)
 	}
 	f.history = s
+	f.source.Versions = disclosure.Versions{Root: f.root(), Store: s}
 	for _, v := range s.Dangling() {
 		f.settleDangling(v)
 	}
@@ -162,15 +164,8 @@ func foundVersion(path string, st *unix.Stat_t, fd int) history.Version {
 // rightsOf is who may read the file st behind fd, which may be -1.
 func rightsOf(st *unix.Stat_t, fd int) history.Rights {
 	r := history.Rights{UID: st.Uid, GID: st.Gid, Mode: st.Mode & 0o7777}
-	r.ACL = fd < 0 || hasACL(fd)
+	r.ACL = fd < 0 || reach.HasACL(fd)
 	return r
-}
-
-// hasACL reports whether the file behind fd, which may be O_PATH, has an ACL, of
-// which its mode does not tell all.
-func hasACL(fd int) bool {
-	_, err := unix.Getxattr(procSelf(fd), reach.ACLAttr, nil)
-	return err != unix.ENODATA && err != unix.EOPNOTSUPP
 }
 
 // mayBeWritten reports whether a copy has to be kept of the inode. Most who have

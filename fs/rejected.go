@@ -3,8 +3,8 @@ package fs
 import (
 	"time"
 
+	"latchfs/fs/disclosure"
 	"latchfs/fs/locksdir"
-	"latchfs/fs/reach"
 	"latchfs/fs/rejected"
 	"latchfs/fs/report"
 	"latchfs/journal/commit"
@@ -22,7 +22,7 @@ func (f *FS) openRejected() *rejected.Store {
 
 // Rejected implements locksdir.Source.
 func (s *source) Rejected(v report.Viewer) []locksdir.Rejected {
-	list, err := s.rejects.List(s.f.lookOf(v).seesRejected)
+	list, err := s.rejects.List(disclosure.Rejected(s.f.root().LookOf(v)))
 	if err != nil {
 		s.f.log.Warnf("reading the kept bytes: %v", err)
 	}
@@ -31,20 +31,7 @@ func (s *source) Rejected(v report.Viewer) []locksdir.Rejected {
 
 // FindRejected implements locksdir.Source.
 func (s *source) FindRejected(id string, v report.Viewer) (locksdir.Rejected, bool) {
-	return s.rejects.Find(id, s.f.lookOf(v).seesRejected)
-}
-
-// seesRejected reports whether the viewer may know of kept bytes, as far as their mode
-// lets it read them: their owner may, and whoever could reach the file then and may
-// read it now.
-func (l *look) seesRejected(k *rejected.File) bool {
-	switch {
-	case l.Viewer().Privileged, l.Viewer().UID == k.UID:
-		return true
-	case k.ACL, k.Path == "", !l.couldReach(k.Reach), l.Way(reach.Dir(k.Path)) != reach.All:
-		return false
-	}
-	return l.ReadsNow(k.Path) == reach.ReadYes
+	return s.rejects.Find(id, disclosure.Rejected(s.f.root().LookOf(v)))
 }
 
 // forgetRejected removes the kept bytes that were meant for the file at path, as far as

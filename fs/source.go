@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/ctl"
+	"latchfs/fs/disclosure"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
 	"latchfs/fs/rejected"
@@ -17,8 +18,10 @@ import (
 	"latchfs/lockmgr"
 )
 
-// source shows the lock table and the audit trail to package locksdir.
+// source shows the lock table, the history and the audit trail to package locksdir.
 type source struct {
+	disclosure.Versions // of the history, once that is open
+
 	f       *FS
 	host    string
 	started time.Time

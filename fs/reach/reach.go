@@ -168,6 +168,13 @@ func judge(u *access.User, fd int, want uint32) bool {
 // ACLAttr is the extended attribute that has the access ACL of a file.
 const ACLAttr = "system.posix_acl_access"
 
+// HasACL reports whether what is open as fd, which may be O_PATH, has an access ACL, of
+// which its mode does not tell all. Where that cannot be told, it has.
+func HasACL(fd int) bool {
+	_, err := unix.Getxattr(procSelf(fd), ACLAttr, nil)
+	return err != unix.ENODATA && err != unix.EOPNOTSUPP
+}
+
 // maxACL is more than an extended attribute can have.
 const maxACL = 64 << 10
 

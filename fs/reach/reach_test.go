@@ -225,6 +225,12 @@ func TestACL(t *testing.T) {
 	if e := r.MayReach(stranger, "f", access.Write); e != unix.EACCES {
 		t.Errorf("without the ACL: %v", e)
 	}
+	fd, err := unix.Open(at, unix.O_PATH, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	if HasACL(fd) {
+		t.Error("it has an ACL before it has one")
+	}
 	if err := unix.Setxattr(at, ACLAttr, acl, 0); errors.Is(err, unix.EOPNOTSUPP) {
 		t.Skip("the filesystem has no ACLs")
 	} else if err != nil {
@@ -235,6 +241,9 @@ func TestACL(t *testing.T) {
 	}
 	if e := r.MayReach(mate, "f", access.Read); e != unix.EACCES {
 		t.Errorf("the group has no rights by the ACL: %v", e)
+	}
+	if !HasACL(fd) || !HasACL(-1) {
+		t.Error("an ACL is not seen, or what cannot be looked at has none")
 	}
 	if May(stranger, -1, access.Read) {
 		t.Error("what is not open may be read")

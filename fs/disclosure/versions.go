@@ -1,0 +1,163 @@
+package disclosure
+
+import (
+	"errors"
+	"iter"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/locksdir"
+	"latchfs/fs/reach"
+	"latchfs/fs/report"
+	"latchfs/journal/history"
+)
+
+// Store has the versions. A *history.Store is one, and says what each method answers.
+type Store interface {
+	Generation() uint64
+	All() iter.Seq[history.Version]
+	KeptOf(path string) []history.Version
+	NewestOf(path string) iter.Seq[history.Version]
+	Below(dir string) []string
+	OpenContent(path string, number uint64) (*os.File, error)
+}
+
+// Versions shows to each viewer what it may know of a history: it is a locksdir.Versions.
+// The zero Versions is that of a mount without a history.
+type Versions struct {
+	Root  reach.Root // the directory whose history it is
+	Store Store      // nil if there is none
+}
+
+var _ locksdir.Versions = Versions{}
+
+func (s Versions) lookOf(v report.Viewer) *look { return &look{s.Root.LookOf(v), s.Store} }
+
+// HistoryGeneration implements locksdir.Versions.
+func (s Versions) HistoryGeneration() uint64 {
+	if s.Store == nil {
+		return 0
+	}
+	return s.Store.Generation()
+}
+
+// History implements locksdir.Versions.
+func (s Versions) History(v report.Viewer) iter.Seq[locksdir.Version] {
+	return func(yield func(locksdir.Version) bool) {
+		if s.Store == nil {
+			return
+		}
+		look := s.lookOf(v)
+		for k := range s.Store.All() {
+			if look.sees(&k) && !yield(look.shown(&k)) {
+				return
+			}
+		}
+	}
+}
+
+// HistoryOf implements locksdir.Versions.
+func (s Versions) HistoryOf(path string, v report.Viewer) []locksdir.Version {
+	if s.Store == nil {
+		return nil
+	}
+	var list []locksdir.Version
+	look := s.lookOf(v)
+	for _, k := range s.Store.KeptOf(path) {
+		if look.sees(&k) {
+			list = append(list, look.shown(&k))
+		}
+	}
+	return list
+}
+
+// HistoryIn implements locksdir.Versions.
+func (s Versions) HistoryIn(dir string, v report.Viewer) []string {
+	if s.Store == nil {
+		return nil
+	}
+	skip := 0
+	if dir != "" {
+		skip = len(dir) + 1
+	}
+	look := s.lookOf(v)
+	var names []string
+	for _, path := range s.Store.Below(dir) {
+		name, _, _ := strings.Cut(path[skip:], "/")
+		if n := len(names); n > 0 && names[n-1] == name || !look.seesKept(path) {
+			continue
+		}
+		names = append(names, strings.Clone(name)) // and not the path with it
+	}
+	return names
+}
+
+// shown is a version as the viewer may see it: others' labels are theirs, and a rename
+// does not tell from where the file has come if the viewer cannot reach that. Where a file
+// has gone (To) is told by a version that is no file's, and so is nobody's to see but
+// those who see everything.
+func (l *look) shown(v *history.Version) locksdir.Version {
+	out := shownToAll(l.store, v)
+	if l.Viewer().Privileged {
+		return out
+	}
+	if l.Viewer().UID != v.UID {
+		out.Actor = ""
+	}
+	if v.From != "" && !l.Sees(v.From, v.UID) {
+		out.From = ""
+	}
+	return out
+}
+
+// shownToAll is a version as it is, for those who see everything.
+func shownToAll(store Store, v *history.Version) locksdir.Version {
+	path, number := v.Path, v.Number
+	return locksdir.Version{
+		Path: path, Number: number, Time: v.Time, Base: v.Base,
+		Event: string(v.Event), Operation: v.Operation, Actor: v.Actor, Program: v.Program, Session: v.Session,
+		PID: v.PID, UID: v.UID, Token: v.Token, Bytes: v.State.Size, From: v.From, To: v.To,
+		Kept: v.Kept, Current: v.Current,
+		FileUID: v.Rights.UID, FileGID: v.Rights.GID, Mode: v.Rights.Mode, Mtime: time.Unix(0, v.State.Mtime),
+		Content: func() (locksdir.Content, error) { return open(store, path, number) },
+	}
+}
+
+// content is the open content of an earlier version.
+type content struct {
+	*os.File
+	size int64
+}
+
+// Size implements locksdir.Content.
+func (c content) Size() int64 { return c.size }
+
+// open opens the content of a version. The error is an errno.
+func open(store Store, path string, number uint64) (locksdir.Content, error) {
+	file, err := store.OpenContent(path, number)
+	if errors.Is(err, history.ErrNotKept) {
+		return nil, unix.ENOENT
+	}
+	if err != nil {
+		return nil, errnoIn(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		file.Close()
+		return nil, errnoIn(err)
+	}
+	return content{file, st.Size}, nil
+}
+
+// errnoIn is the errno in an error, EIO if it has none.
+func errnoIn(err error) syscall.Errno {
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		return e
+	}
+	return unix.EIO
+}
