@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -115,14 +116,14 @@ func (f *FS) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *be
 			return unix.EEXIST // a relative has changed it since the caller's look
 		}
 		if x != nil && o.trunc {
-			o.merge = x.mergeable(c, p, st)
+			o.merge = x.Merge(&mergeTarget{c, f, p, st})
 		}
 		if x == nil || o.merge != nil {
 			return e
 		}
-		return x.answer()
+		return errnoFor(x.Answer())
 	}
-	if o.blind && c.foreign() && o.settings.Strangers == policy.RefuseStrangers && f.tracks(&o.settings) {
+	if o.blind && lostupdate.RefusesStranger(c.foreign(), &o.settings) && f.updates.Applies(&o.settings) {
 		return f.refuseStranger(c, opOpen, f.path(dir, name))
 	}
 	return 0
@@ -160,9 +161,9 @@ type beginOptions struct {
 	adds     bool // for appending alone
 	reads    bool // for reading and writing
 	killSuid bool
-	flags    uint32   // of the open
-	merge    *merging // what is written is to be merged; nil: it is not
-	mode     uint32   // for a new file, umask applied
+	flags    uint32            // of the open
+	merge    *lostupdate.Merge // what is written is to be merged; nil: it is not
+	mode     uint32            // for a new file, umask applied
 }
 
 // makeShadow creates the private copy and, unless the caller truncates, gives

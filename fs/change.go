@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -41,15 +42,15 @@ type change struct {
 	op    string
 	dir   *inode
 	name  string
-	path  string       // of the name, as it is when a recorder hears of it
-	other *change      // of the other name of a rename
-	was   *unix.Stat_t // what the name held; nil: nothing
-	is    *unix.Stat_t // what it holds
-	next  *succession  // what the history keeps of the name; nil: nothing
-	kept  bool         // what the name held is in the history
-	merge *merging     // what the version was joined with; nil: nothing
-	token uint64       // of the lock
-	txn   string       // the transaction that it belongs to
+	path  string            // of the name, as it is when a recorder hears of it
+	other *change           // of the other name of a rename
+	was   *unix.Stat_t      // what the name held; nil: nothing
+	is    *unix.Stat_t      // what it holds
+	next  *succession       // what the history keeps of the name; nil: nothing
+	kept  bool              // what the name held is in the history
+	merge *lostupdate.Merge // what the version was joined with; nil: nothing
+	token uint64            // of the lock
+	txn   string            // the transaction that it belongs to
 
 	err error // why it is not known to be durable
 	// target is where the symbolic link led that the name held.
@@ -162,15 +163,15 @@ func (ch *change) know() {
 		return // nobody has seen what a session had created and renamed
 	}
 	if ch.was != nil {
-		f.catchUp(time.Now(), ch.path, stampAt(ch.was))
+		f.updates.CatchUp(ch.path, stampAt(ch.was))
 	}
 	if ch.was != nil && !ch.inPlace {
-		f.noteLeaving(ch.path, stampAt(ch.was))
+		f.updates.Leaves(ch.path, stampAt(ch.was))
 	}
 	if ch.newInode {
-		f.knowledge.Forget(linkKey(stampAt(ch.is))) // of an earlier file with the inode's number
+		f.updates.Created(stampAt(ch.is))
 	}
-	if set := ch.settings(); f.tracks(&set) {
+	if set := ch.settings(); f.updates.Applies(&set) {
 		ch.knowVersion(&set)
 	}
 	if ch.is == nil {
@@ -180,25 +181,20 @@ func (ch *change) know() {
 
 // knowVersion notes whose the version is.
 func (ch *change) knowVersion(set *policy.Settings) {
-	f, now, key, stamp := ch.f, time.Now(), knowledge.Key(ch.path), stampAt(ch.is)
+	f, stamp := ch.f, stampAt(ch.is)
 	who, by := ch.maker(set)
-	link := linkKey(stamp)
-	switch {
-	case ch.merge != nil:
-		f.noteMerged(ch.path, stamp, ch.merge, who, by)
-		ch.merge.base = nil
-		ch.reportMerge(by)
-	case ch.adds && ch.was != nil:
-		f.knowledge.Added(now, key, stampAt(ch.was), stamp, who, by)
-		if ch.s == nil {
-			f.knowledge.Added(now, link, stampAt(ch.was), stamp, who, by)
-		}
-	default:
-		f.knowledge.Changed(now, key, stamp, who, by)
-		if ch.inPlace && (ch.s != nil || f.knowledge.Tracks(link)) {
-			f.knowledge.Changed(now, link, stamp, who, by)
-		}
+	if ch.merge == nil {
+		f.updates.Made(&lostupdate.Made{
+			Path: ch.path, Is: stamp, Adds: ch.adds && ch.was != nil, Was: stampAt(ch.was), InPlace: ch.inPlace, Session: ch.s != nil,
+		}, who, by)
+		return
 	}
+	w := f.updates.MadeMerged(ch.path, stamp, ch.merge, who, by, func() uint64 { return f.serial.Add(1) })
+	if w != nil {
+		f.bases.PutBytes(knowledge.Key(ch.path), w.Number, w.Content, w.Stamp)
+	}
+	ch.merge.Drop()
+	ch.reportMerge(by)
 }
 
 // settings are those that decide who is told of what.
@@ -308,7 +304,9 @@ func (ch *change) reportMerge(by knowledge.Author) {
 	} else {
 		ev.Detail["from"] = ch.other.path
 	}
-	ch.merge.record(ev)
+	ev.Event, ev.Time, ev.Path = "merge", time.Now(), ch.merge.Loss.Path
+	ch.merge.Note(ev.Detail)
+	ch.f.event(ev)
 }
 
 // event is an entry of the audit trail about the change.
@@ -328,9 +326,5 @@ func (f *FS) restamped(path string, before, after *unix.Stat_t) {
 	if f.knowledge == nil {
 		return
 	}
-	was, is := stampOfFile(before), stampOfFile(after)
-	f.knowledge.Restamp(knowledge.Key(path), was, is)
-	if after.Nlink > 1 {
-		f.knowledge.Restamp(linkKey(was), was, is)
-	}
+	f.updates.Restamped(path, stampOfFile(before), stampOfFile(after), after.Nlink > 1)
 }

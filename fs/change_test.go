@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/journal/history"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -209,7 +210,7 @@ func (w *watched) named(key string, stamp knowledge.Stamp) (path, kind string) {
 	var first string
 	_ = filepath.WalkDir(w.data, func(p string, _ os.DirEntry, _ error) error {
 		var st unix.Stat_t
-		if rel, err := filepath.Rel(w.data, p); err == nil && first == "" && unix.Lstat(p, &st) == nil && linkKey(stampOfFile(&st)) == knowledge.Key(key) &&
+		if rel, err := filepath.Rel(w.data, p); err == nil && first == "" && unix.Lstat(p, &st) == nil && lostupdate.LinkKey(stampOfFile(&st)) == knowledge.Key(key) &&
 			!strings.HasPrefix(rel, ".latchfs") {
 			first = rel
 		}

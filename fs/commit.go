@@ -12,7 +12,6 @@ import (
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
-	"latchfs/lockmgr/policy"
 )
 
 // lateGrace is how long RELEASE may take after a commit before somebody must
@@ -148,14 +147,9 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	if err := s.fixMode(); err != nil {
 		return errnoOf(err), err.Error()
 	}
-	if x, stale := s.unseenBase(); stale && s.merge == nil {
-		if s.settings.LostUpdate != policy.WarnLost && !x.insists() {
-			x.record("conflict", unix.EBUSY)
-			x.refused()
-			s.lost = x
-			return unix.EBUSY, x.whole()
-		}
-		x.obey("its writer never read it")
+	if x := s.unseenBase(); x != nil && s.merge == nil && !x.AnswerUnread() {
+		s.lost = x
+		return unix.EBUSY, x.Whole()
 	}
 	return 0, ""
 }
@@ -321,7 +315,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 		"operation": s.operation(), "base": keptBase(s.baseVersion),
 	}
 	if s.lost != nil {
-		meta["reason"] = s.lost.public()
+		meta["reason"] = s.lost.Public()
 	}
 	noteVerdict(meta, why)
 	dir, _ := s.where()
@@ -341,7 +335,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	})
 	x := refusals.Refusal{
 		Path: path, Op: s.operation(), Errno: e, Reason: reason, Kept: id, Verdict: verdictOf(why),
-		Owner: s.who.Load().owner, UID: s.uid, Hint: cmp.Or(hintOf(why, id), s.lost.adviceOn(id)),
+		Owner: s.who.Load().owner, UID: s.uid, Hint: cmp.Or(hintOf(why, id), s.lost.AdviceOn(id)),
 	}
 	if s.abandoned {
 		s.concernDeadLocked(&x, size)

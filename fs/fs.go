@@ -19,6 +19,7 @@ import (
 	"latchfs/fs/heartbeat"
 	"latchfs/fs/knowledgelog"
 	"latchfs/fs/lessons"
+	"latchfs/fs/lostupdate"
 	"latchfs/fs/markers"
 	"latchfs/fs/reach"
 	"latchfs/fs/readclaim"
@@ -83,6 +84,7 @@ type FS struct {
 	knowledge   *knowledge.Table  // who has read what; nil when mounted read-only
 	remembers   *knowledgelog.Log // keeps that over a restart; nil when mounted read-only
 	unwritten   atomic.Bool       // it could not be written the last time
+	updates     *lostupdate.Judge // decides what changes would lose
 	bases       bases.Store       // what replaced versions held, to merge with
 	glances     chan struct{}     // slots for closer looks at files changed around the mount
 	source      *source

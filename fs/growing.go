@@ -126,7 +126,7 @@ func (s *session) noteGrown(grows bool) {
 // is news.
 func (s *session) wroteVersion(path string, st *unix.Stat_t) {
 	f := s.f
-	if !f.tracks(&s.settings) {
+	if !f.updates.Applies(&s.settings) {
 		return
 	}
 	key, stamp := knowledge.Key(path), stampOfFile(st)

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/journal/history"
 )
 
@@ -53,16 +54,16 @@ type inode struct {
 	carried bool          // by descriptors of a live name that it had, and only as long as there are some
 	// liveWriters is how many of its open handles can write and were opened live.
 	liveWriters int
-	grower      *session      // appeared while this one writes it: see session.appear
-	unsealed    bool          // it was changed in place after its commit: see session.writtenLate
-	shownAs     inoKey        // the inode number to show, if not its own
-	lined       []*appender   // those that hold an unfinished line back
-	fresh       bool          // created for records, and its name is not on disk
-	posix       bool          // somebody took a POSIX lock: closes must be flushed
-	seen        history.State // of the file, when it was last compared with the history
-	synced      cacheStamp    // of a published shadow that its program had synced as it was published
-	renamed     *recentRename // nil: not lately
-	told        told          // who has last opened it for reading, and learned nothing
+	grower      *session        // appeared while this one writes it: see session.appear
+	unsealed    bool            // it was changed in place after its commit: see session.writtenLate
+	shownAs     inoKey          // the inode number to show, if not its own
+	lined       []*appender     // those that hold an unfinished line back
+	fresh       bool            // created for records, and its name is not on disk
+	posix       bool            // somebody took a POSIX lock: closes must be flushed
+	seen        history.State   // of the file, when it was last compared with the history
+	synced      cacheStamp      // of a published shadow that its program had synced as it was published
+	renamed     *recentRename   // nil: not lately
+	told        lostupdate.Look // who has last opened it for reading, and learned nothing
 }
 
 func (n *inode) isDir() bool { return n.kind == unix.S_IFDIR }

@@ -1,20 +1,14 @@
 package fs
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/bases"
-	"latchfs/journal/audit"
+	"latchfs/fs/lostupdate"
 	"latchfs/journal/commit"
-	"latchfs/journal/merge"
-	"latchfs/journal/validate"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
@@ -24,58 +18,33 @@ import (
 // the current version when its session ends, under the lock that it has held since.
 // mergenames.go does the same for a rename.
 
-// merging is a change that is to be joined with what has come since.
-type merging struct {
-	x    *lostUpdate
-	base []byte
-	mine []byte // what was written, once it has been joined with something
-	sums map[string]any
+// mergeTarget is the file st with the name p, with which a change of the caller is to be
+// merged; c is nil of a change by a session.
+type mergeTarget struct {
+	c  *caller
+	f  *FS
+	p  place
+	st *unix.Stat_t
 }
 
-// mergeable prepares to merge what would be lost; nil if that cannot be, and x says
-// why.
-func (x *lostUpdate) mergeable(c *caller, p place, st *unix.Stat_t) *merging {
-	f := x.f
-	switch {
-	case x.set.LostUpdate != policy.Merge, x.insists():
-		return nil
-	case st.Nlink > 1 || f.isMountpoint(p.dir, p.name):
-		x.apart = "a file that keeps its inode is never merged"
-	case c != nil && f.txnOf(c) != nil:
-		x.apart = "nothing is merged inside a transaction"
-	case st.Size > merge.MaxSize:
-		x.apart = "the file is too large to be merged"
-	}
-	if x.apart != "" {
-		return nil
-	}
-	base, ok := f.baseContent(x.path, &x.b)
-	if !ok && x.onlyGrew(st) {
-		base, ok = f.beginning(p, st, x.b.Stamp.Size)
-	}
-	if !ok {
-		x.apart = "what that held is no longer there, so that the changes cannot be told apart"
-		return nil
-	}
-	return &merging{x: x, base: base}
+// KeepsInode implements lostupdate.Target.
+func (t *mergeTarget) KeepsInode() bool {
+	return t.st.Nlink > 1 || t.f.isMountpoint(t.p.dir, t.p.name)
 }
 
-// onlyGrew reports whether nothing has happened to the known version but that records
-// were appended: st, the file as it is now, begins with it.
-func (x *lostUpdate) onlyGrew(st *unix.Stat_t) bool {
-	was, is := x.b.Stamp, stampOfFile(st)
-	if was == (knowledge.Stamp{}) || len(x.b.Since) == 0 || x.b.Since[len(x.b.Since)-1].Stamp != is {
-		return false
-	}
-	number := x.b.Version
-	for _, c := range x.b.Since {
-		number++
-		if c.Number != number || c.Author.Operation != opAppend || c.Stamp.Dev != was.Dev || c.Stamp.Ino != was.Ino || c.Stamp.Size < was.Size {
-			return false
-		}
-	}
-	return true
+// InTransaction implements lostupdate.Target.
+func (t *mergeTarget) InTransaction() bool { return t.c != nil && t.f.txnOf(t.c) != nil }
+
+// Stamp implements lostupdate.Target.
+func (t *mergeTarget) Stamp() knowledge.Stamp { return stampOfFile(t.st) }
+
+// Base implements lostupdate.Target.
+func (t *mergeTarget) Base(path string, b *knowledge.Basis) ([]byte, bool) {
+	return t.f.baseContent(path, b)
 }
+
+// Beginning implements lostupdate.Target.
+func (t *mergeTarget) Beginning(size int64) ([]byte, bool) { return t.f.beginning(t.p, t.st, size) }
 
 // beginning reads the first bytes of the file that has the name p, which must be st.
 func (f *FS) beginning(p place, st *unix.Stat_t, size int64) ([]byte, bool) {
@@ -93,87 +62,13 @@ func (f *FS) beginning(p place, st *unix.Stat_t, size int64) ([]byte, bool) {
 
 // mergesCut prepares to merge what is written after a cut to nothing, which is all
 // of the content, like what follows an open that truncates. s.mu is held.
-func (s *session) mergesCut(x *lostUpdate) *merging {
+func (s *session) mergesCut(x *lostupdate.Loss) *lostupdate.Merge {
 	var st unix.Stat_t
 	dir, name := s.where()
 	if s.inPlace || s.txn.Load() != nil || unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return nil
 	}
-	return x.mergeable(nil, place{dir, name, nil}, &st)
-}
-
-// join merges mine into theirs. The error is a *notMerged.
-func (g *merging) join(theirs, mine []byte) ([]byte, error) {
-	if g.x.b.Own && bytes.Equal(mine, g.base) && !bytes.Equal(mine, theirs) {
-		// To write the same once more is no change, and yet its writer wants it there.
-		return nil, &notMerged{g.x, &merge.Conflict{Reason: "the same content was written again, over what somebody else has made of it"}}
-	}
-	merged, err := merge.Merge(merge.KindOf(g.x.path), g.base, theirs, mine)
-	if err != nil {
-		n := &notMerged{x: g.x}
-		errors.As(err, &n.conflict)
-		return nil, n
-	}
-	known := sum(g.base)
-	known["version"] = g.x.number(g.x.b.Stamp, g.x.b.Version)
-	current := sum(theirs)
-	if n := len(g.x.b.Since); n > 0 {
-		current["version"] = g.x.number(g.x.b.Since[n-1].Stamp, g.x.b.Since[n-1].Number)
-	}
-	g.sums = map[string]any{"base": known, "theirs": current, "mine": sum(mine), "merged": sum(merged)}
-	if !bytes.Equal(merged, mine) {
-		g.mine = mine
-	}
-	return merged, nil
-}
-
-func sum(b []byte) map[string]any {
-	h := sha256.Sum256(b)
-	return map[string]any{"bytes": len(b), "sha256": hex.EncodeToString(h[:])}
-}
-
-// record writes the merge to the audit trail.
-func (g *merging) record(ev audit.Event) {
-	ev.Event, ev.Time, ev.Path = "merge", time.Now(), g.x.path
-	if ev.Detail == nil {
-		ev.Detail = map[string]any{}
-	}
-	ev.Detail["uid"] = g.x.uid
-	ev.Detail["kind"] = merge.KindOf(g.x.path).String()
-	for name, v := range g.sums {
-		ev.Detail[name] = v
-	}
-	g.x.f.event(ev)
-}
-
-// notMerged refuses a change that cannot be joined with the current version.
-type notMerged struct {
-	x        *lostUpdate
-	conflict *merge.Conflict
-}
-
-// Error tells nothing of the content.
-func (e *notMerged) Error() string {
-	e.x.apart = e.conflict.Reason
-	if e.conflict.Line > 0 {
-		e.x.apart = fmt.Sprintf("line %d: %s", e.conflict.Line, e.conflict.Reason)
-	}
-	return e.x.whole()
-}
-
-// note adds to an event, or to what is kept, where the conflict is; known is the
-// number of the version that the refused change was made from.
-func (e *notMerged) note(detail map[string]any) {
-	d := map[string]any{"reason": e.conflict.Reason, "base": e.x.number(e.x.b.Stamp, e.x.b.Version)}
-	if e.conflict.Line > 0 {
-		d["line"] = e.conflict.Line
-	}
-	detail["merge"] = d
-}
-
-// verdict shows the place to those who may see the content.
-func (e *notMerged) verdict() *validate.Refusal {
-	return &validate.Refusal{Line: e.conflict.Line, Reason: e.conflict.Reason, Place: e.conflict.Place()}
+	return x.Merge(&mergeTarget{nil, s.f, place{dir, name, nil}, &st})
 }
 
 // mergeLocked makes the shadow of a session that began on a version its writer did
@@ -197,13 +92,13 @@ func (s *session) mergeLocked() unix.Errno {
 		return s.rejectLocked(errnoOf(err), "what was written cannot be read, to be merged: "+err.Error())
 	}
 	var merged []byte
-	if merged, err = g.join(theirs, mine); s.inPlace {
-		err = &notMerged{g.x, &merge.Conflict{Reason: "a file that keeps its inode is never merged"}}
+	if merged, err = g.Join(theirs, mine); s.inPlace {
+		err = g.Refuse(lostupdate.KeepsInode)
 	}
 	if err != nil {
 		return s.rejectMerge(err)
 	}
-	if g.mine == nil {
+	if g.Mine() == nil {
 		return 0
 	}
 	err = s.f.retryWithRoom(func() error {
@@ -221,20 +116,19 @@ func (s *session) mergeLocked() unix.Errno {
 
 // rejectMerge refuses a session whose change cannot be merged.
 func (s *session) rejectMerge(err error) unix.Errno {
-	var n *notMerged
+	var n *lostupdate.NotMerged
 	if !errors.As(err, &n) {
 		return s.rejectLocked(errnoOf(err), err.Error())
 	}
 	reason := n.Error()
-	n.x.record("conflict", unix.EBUSY)
-	n.x.refused()
+	n.Loss.Refuse()
 	return s.rejectFor(unix.EBUSY, reason, n)
 }
 
 // hintOf is what to do about a refused change, if it was refused for that; id is that
 // of the bytes that are kept.
 func hintOf(why error, id string) string {
-	var n *notMerged
+	var n *lostupdate.NotMerged
 	if !errors.As(why, &n) {
 		return ""
 	}
@@ -255,8 +149,8 @@ func (s *session) holdBase(dir *inode, name string) (keep func(replaced bool)) {
 }
 
 // merged is what the shadow was joined with: the version that it replaces; nil: nothing.
-func (s *session) merged() *merging {
-	if s.merge == nil || s.merge.sums == nil {
+func (s *session) merged() *lostupdate.Merge {
+	if s.merge == nil || !s.merge.IsJoined() {
 		return nil
 	}
 	return s.merge
@@ -265,34 +159,14 @@ func (s *session) merged() *merging {
 // unmergeLocked gives the shadow of a session that is refused after all back what its
 // writer has written.
 func (s *session) unmergeLocked() {
-	if s.merge == nil || s.merge.mine == nil {
+	if s.merge == nil || s.merge.Mine() == nil {
 		return
 	}
-	mine := s.merge.mine
-	s.merge.mine = nil
+	mine := s.merge.TakeMine()
 	if err := writeAllOf(s.shadow.FD(), mine); err != nil {
 		s.f.log.Errorf("what was written to %q is lost, but for what was merged of it: %v", s.path(), err)
 	}
 }
-
-// noteMerged enters two versions: what the writer has made of the one that it knew,
-// which nobody else has ever seen and its next change will be based on, and what came
-// out of the merge, which nobody has seen yet.
-func (f *FS) noteMerged(path string, stamp knowledge.Stamp, g *merging, who knowledge.Who, by knowledge.Author) {
-	key := knowledge.Key(path)
-	if g.mine == nil {
-		f.knowledge.Changed(time.Now(), key, stamp, who, by)
-		return
-	}
-	written := knowledge.Stamp{Dev: noDevice, Ino: f.serial.Add(1), Size: int64(len(g.mine)), Mtime: time.Now().UnixNano()}
-	f.knowledge.Changed(time.Now(), key, written, who, by)
-	number, _ := f.knowledge.Current(key)
-	f.knowledge.Changed(time.Now(), key, stamp, knowledge.Who{}, by)
-	f.bases.PutBytes(key, number, g.mine, written)
-}
-
-// noDevice is the device of versions that never were a file.
-const noDevice = ^uint64(0)
 
 // readVersion reads the file that has the name p, which must be v.
 func (f *FS) readVersion(p place, v *commit.Version) ([]byte, error) {

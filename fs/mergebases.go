@@ -49,7 +49,7 @@ func (f *FS) holdBase(p place, st *unix.Stat_t) (keep func(replaced bool)) {
 	}
 	path := f.path(p.dir, p.name)
 	set := f.settings(path)
-	if set.LostUpdate != policy.Merge || !f.tracks(&set) {
+	if set.LostUpdate != policy.Merge || !f.updates.Applies(&set) {
 		return nothing
 	}
 	key, stamp := knowledge.Key(path), stampOfFile(st)

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
 	"latchfs/journal/commit"
@@ -22,34 +23,33 @@ const maxRenameMerge = quickSize
 
 // merge prepares the temporary file to be renamed over a version that its writer did
 // not know. What it returns is the answer to the rename, unless that is 0.
-func (r *renaming) mergeOr(x *lostUpdate) unix.Errno {
+func (r *renaming) mergeOr(x *lostupdate.Loss) unix.Errno {
 	f := r.f
-	var g *merging
+	var g *lostupdate.Merge
 	if r.canMerge(x) {
-		g = x.mergeable(r.c, r.to, r.toSt)
+		g = x.Merge(&mergeTarget{r.c, f, r.to, r.toSt})
 	}
 	if g == nil {
-		return x.answer()
+		return errnoFor(x.Answer())
 	}
 	from := f.path(r.from.dir, r.from.name)
 	err := r.mergeInto(g)
-	var n *notMerged
+	var n *lostupdate.NotMerged
 	switch {
 	case err == nil:
 		r.merging = g
 		return 0
 	case errors.As(err, &n):
 		reason := n.Error()
-		x.record("conflict", unix.EBUSY)
-		x.refused()
-		f.explain(refusals.Refusal{Path: x.path, Op: opRename, Errno: unix.EBUSY, Reason: reason, Verdict: n.verdict(),
-			Owner: x.owner, UID: x.uid, Lineage: x.lineage,
-			Hint: fmt.Sprintf("%s was left as it is, and what was written is still in %s. %s", printable.Line(x.path), printable.Line(from), joinByHand)})
+		x.Refuse()
+		f.explain(refusals.Refusal{Path: x.Path, Op: opRename, Errno: unix.EBUSY, Reason: reason, Verdict: n.Verdict(),
+			Owner: x.Owner, UID: x.By.UID, Lineage: x.Lineage,
+			Hint: fmt.Sprintf("%s was left as it is, and what was written is still in %s. %s", printable.Line(x.Path), printable.Line(from), joinByHand)})
 		return unix.EBUSY
 	case judgeErrno(err) == unix.EBADMSG:
-		return f.refuseContent(r.c, opRename, x.path, from, err)
+		return f.refuseContent(r.c, opRename, x.Path, from, err)
 	}
-	f.log.Errorf("merging %q into %q: %v", from, x.path, err)
+	f.log.Errorf("merging %q into %q: %v", from, x.Path, err)
 	return errnoOf(err)
 }
 
@@ -58,27 +58,27 @@ const joinByHand = "Run the program again, which will read the new version, or j
 
 // canMerge reports whether this is a rename that may merge: of a file that is closed
 // over another, and nothing else.
-func (r *renaming) canMerge(x *lostUpdate) bool {
+func (r *renaming) canMerge(x *lostupdate.Loss) bool {
 	f := r.f
 	switch {
 	case r.flags != 0, r.fromSt == nil, r.fromSt.Mode&unix.S_IFMT != unix.S_IFREG:
 	case r.fromSt.Nlink > 1, f.sessionAt(r.from.dir, r.from.name) != nil, f.sessionAt(r.to.dir, r.to.name) != nil:
 	case f.isMountpoint(r.from.dir, r.from.name):
 	case max(r.fromSt.Size, r.toSt.Size) > maxRenameMerge:
-		x.apart = "the file is too large to be merged at a rename"
+		x.Apart = "the file is too large to be merged at a rename"
 	default:
-		v := f.validation(x.path)
+		v := f.validation(x.Path)
 		if v == nil || len(v.Command) == 0 {
 			return true
 		}
-		x.apart = "what a command has to check is not merged at a rename"
+		x.Apart = "what a command has to check is not merged at a rename"
 	}
 	return false
 }
 
 // mergeInto makes the temporary file what comes out of the merge. Where that is what
 // it holds, nothing is done.
-func (r *renaming) mergeInto(g *merging) error {
+func (r *renaming) mergeInto(g *lostupdate.Merge) error {
 	f := r.f
 	theirs, err := f.readVersion(r.to, versionPtr(r.toSt))
 	if err != nil {
@@ -88,11 +88,11 @@ func (r *renaming) mergeInto(g *merging) error {
 	if err != nil {
 		return err
 	}
-	merged, err := g.join(theirs, mine)
-	if err != nil || g.mine == nil {
+	merged, err := g.Join(theirs, mine)
+	if err != nil || g.Mine() == nil {
 		return err
 	}
-	return r.rewrite(merged, g.x.path)
+	return r.rewrite(merged, g.Loss.Path)
 }
 
 // rewrite makes data, if it is acceptable as that of path, the content of the
@@ -151,10 +151,10 @@ func (r *renaming) rewrite(data []byte, path string) error {
 func (r *renaming) unmerge() {
 	g := r.merging
 	r.merging = nil
-	if g == nil || g.mine == nil {
+	if g == nil || g.Mine() == nil {
 		return
 	}
-	if err := r.rewrite(g.mine, ""); err != nil {
+	if err := r.rewrite(g.Mine(), ""); err != nil {
 		r.f.log.Warnf("%q holds what it was merged to: %v", r.f.path(r.from.dir, r.from.name), err)
 	}
 }

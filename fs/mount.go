@@ -56,6 +56,7 @@ func Start(o Options) (_ *Mount, err error) {
 		return nil, err
 	}
 	f.proc = processes
+	f.openUpdates()
 	f.openReadClaims()
 	f.openControlRoom()
 	if err := f.proc.FollowForks(); err != nil {

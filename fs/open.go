@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/fs/rewalk"
 	"latchfs/lockmgr/policy"
 )
@@ -27,7 +28,7 @@ const (
 	opXattr    = "setxattr"
 	opFlock    = "flock"
 	opFcntl    = "fcntl"
-	opAppend   = "append"
+	opAppend   = lostupdate.Appended
 	opGuard    = "guard"      // taken through the control file, for what its holder does not say
 	opWait     = rewalk.Wait  // an interrupted open
 	opPutBack  = "put_back"   // of a file whose removal began a change that is refused

@@ -5,30 +5,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/journal/audit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr/knowledge"
-	"latchfs/lockmgr/policy"
 )
-
-// isBarred reports whether the caller was itself refused a change of the file a moment
-// ago.
-func (f *FS) isBarred(c *caller, path string, set *policy.Settings) bool {
-	who, ok := c.learners(set)
-	return ok && f.knowledge.Barred(time.Now(), knowledge.Key(path), who.Self)
-}
 
 // putBack gives the file that was removed from p its name back, for what was to take
 // its place is refused, and reports whether it could. The file has to be in the history
 // with its own inode, and nothing else may have taken the name. The name's lock is held.
-func (f *FS) putBack(x *lostUpdate, p place) bool {
+func (f *FS) putBack(x *lostupdate.Loss, p place) bool {
 	if f.history == nil {
 		return false
 	}
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	var list []history.Version
-	for v := range f.history.NewestOf(x.path) {
+	for v := range f.history.NewestOf(x.Path) {
 		if list = append(list, v); len(list) == 2 {
 			break
 		}
@@ -42,24 +35,24 @@ func (f *FS) putBack(x *lostUpdate, p place) bool {
 	}
 	if err := f.store.PutBack(v.Content, f.fdOf(p.dir), p.name); err != nil {
 		if err != unix.EEXIST {
-			f.log.Warnf("%q was removed and is not put back: %v", x.path, err)
+			f.log.Warnf("%q was removed and is not put back: %v", x.Path, err)
 		}
 		return false
 	}
 	f.history.Renewed(v.Content)
-	x.back = true
+	x.Back = true
 	var st unix.Stat_t
 	if err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return true // and gone again, outside the mount
 	}
 	f.history.Add(history.Version{
-		Path: x.path, Event: history.Commit, Operation: opPutBack, Base: v.Number, Time: time.Now(),
+		Path: x.Path, Event: history.Commit, Operation: opPutBack, Base: v.Number, Time: time.Now(),
 		Program: v.Program, Actor: v.Actor, PID: v.PID, UID: v.UID, State: history.StateOf(&st), Rights: v.Rights,
 	})
-	f.knowledge.Restored(knowledge.Key(x.path), stampOfFile(&st))
+	f.knowledge.Restored(knowledge.Key(x.Path), stampOfFile(&st))
 	f.namedAgain(p, &st)
-	f.event(audit.Event{Time: time.Now(), Event: opPutBack, Path: x.path, PID: x.owner.PID, Detail: map[string]any{
-		"version": v.Number, "uid": x.uid, "reason": "what was to take its place was refused",
+	f.event(audit.Event{Time: time.Now(), Event: opPutBack, Path: x.Path, PID: x.Owner.PID, Detail: map[string]any{
+		"version": v.Number, "uid": x.By.UID, "reason": "what was to take its place was refused",
 	}})
 	return true
 }

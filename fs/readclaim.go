@@ -182,7 +182,7 @@ func (r *reading) observes(f *FS) bool {
 
 // family is the caller with its relatives.
 func (c *caller) family() knowledge.Who {
-	who, _ := c.f.learnersOf(c.owner)
+	who, _ := c.f.updates.LearnersOf(c.owner)
 	return who
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 )
@@ -17,11 +18,11 @@ type renaming struct {
 	from, to     place
 	fromSt, toSt *unix.Stat_t // nil: no committed inode has the name
 	flags        uint32
-	moving       *commit.LazyMove // what is renamed stays unsettled
-	anew         bool             // what is renamed was made a moment ago, and the disk may not know it yet
-	made         []*change        // what it makes of the names of files
-	ofFile       []*change        // what the exchange of a directory makes of the names of a file
-	merging      *merging         // what is renamed was merged with what it replaces; nil: it was not
+	moving       *commit.LazyMove  // what is renamed stays unsettled
+	anew         bool              // what is renamed was made a moment ago, and the disk may not know it yet
+	made         []*change         // what it makes of the names of files
+	ofFile       []*change         // what the exchange of a directory makes of the names of a file
+	merging      *lostupdate.Merge // what is renamed was merged with what it replaces; nil: it was not
 }
 
 // Rename implements fuse.RawFileSystem. It is the commit point of every tool

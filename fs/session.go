@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
@@ -60,19 +61,19 @@ type session struct {
 	handles     map[*handle]struct{} // open for writing
 	seen        map[int32]lockmgr.Owner
 	filled      bool
-	wrote       bool           // the daemon itself changed the content
-	truncated   bool           // by the open that began it
-	unread      bool           // it replaces the base, and its writer has neither read nor cut that
-	adds        bool           // it was opened for appending alone
-	lost        *lostUpdate    // for which its commit is refused; nil: it is not
-	merge       *merging       // its writer does not know the base; nil: nothing to merge
-	passed      bool           // a handle's writes go past us, and so do their errors
-	fresh       bool           // begun truncated or new, and nobody has opened it yet
-	closed      bool           // a descriptor was closed, so there was one
-	killed      *killedWriter  // a process that died by a signal with the shadow open; nil: none
-	abandoned   bool           // it was rolled back, for its writer was killed
-	output      bool           // it is, or was, some process's standard output or error
-	judged      commit.Version // of the shadow, when its validators accepted it
+	wrote       bool              // the daemon itself changed the content
+	truncated   bool              // by the open that began it
+	unread      bool              // it replaces the base, and its writer has neither read nor cut that
+	adds        bool              // it was opened for appending alone
+	lost        *lostupdate.Loss  // for which its commit is refused; nil: it is not
+	merge       *lostupdate.Merge // its writer does not know the base; nil: nothing to merge
+	passed      bool              // a handle's writes go past us, and so do their errors
+	fresh       bool              // begun truncated or new, and nobody has opened it yet
+	closed      bool              // a descriptor was closed, so there was one
+	killed      *killedWriter     // a process that died by a signal with the shadow open; nil: none
+	abandoned   bool              // it was rolled back, for its writer was killed
+	output      bool              // it is, or was, some process's standard output or error
+	judged      commit.Version    // of the shadow, when its validators accepted it
 	failed      unix.Errno
 	meta        []func(fd int) error
 	next        *succession   // prepared for the commit of a transaction

@@ -73,6 +73,7 @@ func (w *simWorld) start() error {
 	if err := f.openState(); err != nil {
 		return err
 	}
+	f.openUpdates()
 	f.openReadClaims()
 	f.openControlRoom()
 	var err error

@@ -6,30 +6,23 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
-	"latchfs/lockmgr"
 )
 
 // opWrite is the change of content through a descriptor, in events and refusals.
 const opWrite = "write"
 
-// staleOpen is an open for reading and writing by a process that knows an older
-// version than the one that it opens, or for which such a process decides (DESIGN §6).
-// Such an open does not tell whether the process reads first, so it teaches nobody
-// anything. The kernel gets no backing file for the handle, and the first operation
-// decides: a read makes the process current, a change before any read is refused. A
-// mapping shows itself by the reads of its pages.
+// staleOpen is a lostupdate.Open. The kernel gets no backing file for the handle, and the
+// first operation decides: a read makes the process current, a change before any read is
+// refused. A mapping shows itself by the reads of its pages.
 //
 // Its fields are guarded by the session's mu.
 type staleOpen struct {
-	x     *lostUpdate     // what a change before any read would lose
-	chain []lockmgr.Owner // whose knowledge decides
-	// refused: a change was. Programs that buffer write the same bytes again later,
-	// whatever they have read meanwhile, so that nothing is accepted any more.
-	refused bool
-	aside   *commit.Shadow // the file as the refused changes would have left it
+	lostupdate.Open
+	aside *commit.Shadow // the file as the refused changes would have left it
 }
 
 // staleFor decides how an open with these flags that joins the session begins: nil of
@@ -37,25 +30,26 @@ type staleOpen struct {
 func (s *session) staleFor(c *caller, flags uint32) *staleOpen {
 	f := s.f
 	if flags&unix.O_ACCMODE != unix.O_RDWR || flags&unix.O_TRUNC != 0 || s.baseVersion == nil ||
-		s.wrote || s.truncated || s.merge != nil || !f.tracks(&s.settings) {
+		s.wrote || s.truncated || s.merge != nil || !f.updates.Applies(&s.settings) {
 		return nil
 	}
 	who, ok := c.learners(&s.settings)
 	if !ok {
 		return nil
 	}
-	path, chain := s.path(), chainOf(who, nil)
-	if b := f.basis(path, stampOfVersion(s.baseVersion), s.inPlace, chain, &s.settings); b.Stale && f.seesMappings() {
+	chain := lostupdate.Chain(who, nil)
+	ch := s.replaces(opWrite, chain)
+	if f.updates.Basis(&ch).Stale && f.seesMappings() {
 		var st unix.Stat_t
 		dir, name := s.where()
 		if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			return nil
 		}
 		if x, _ := f.wouldLose(c, opWrite, place{dir, name, nil}, &st); x != nil {
-			return &staleOpen{x: x, chain: chain}
+			return &staleOpen{Open: lostupdate.Open{Loss: x, Chain: chain}}
 		}
 	}
-	f.sawVersion(path, s.baseVersion, s.inPlace, who)
+	f.updates.SawCurrent(&ch.File, who)
 	return nil
 }
 
@@ -70,7 +64,7 @@ func (f *FS) noteStaleRead(h *handle, in *fuse.InHeader) {
 	s := h.sess
 	s.mu.Lock()
 	o := h.stale.Load()
-	learns := o != nil && !o.refused
+	learns := o != nil && !o.IsRefused()
 	if learns {
 		s.nowCurrentLocked(h)
 	}
@@ -90,35 +84,24 @@ func (s *session) nowCurrentLocked(h *handle) {
 // mayChangeLocked decides whether content may be changed through a handle.
 func (s *session) mayChangeLocked(h *handle) unix.Errno {
 	o := h.stale.Load()
-	switch {
-	case o == nil, s.adds, s.state.isNobodys():
+	if o == nil || s.adds || s.state.isNobodys() {
 		return 0
-	case o.refused:
+	}
+	if !o.Change(s.nowLocked(o)) {
 		return unix.EBUSY
-	}
-	if !s.isStillStaleLocked(o) {
-		s.nowCurrentLocked(h)
-		return 0
-	}
-	if e := o.x.answer(); e != 0 {
-		o.refused = true
-		return e
 	}
 	s.nowCurrentLocked(h)
 	return 0
 }
 
-// isStillStaleLocked reports whether the process has not read the file through another
-// descriptor meanwhile. What a file that went live holds by now nobody can tell.
-func (s *session) isStillStaleLocked(o *staleOpen) bool {
+// nowLocked is the change through the handle by what the file holds now. What a file that
+// went live holds by now nobody can tell.
+func (s *session) nowLocked(o *staleOpen) *lostupdate.Change {
 	if s.state.hasEnded() || s.baseVersion == nil {
-		return true
+		return nil
 	}
-	b := s.f.basis(s.path(), stampOfVersion(s.baseVersion), s.inPlace, o.chain, &s.settings)
-	if b.Stale {
-		o.x.b = b
-	}
-	return b.Stale
+	ch := s.replaces(opWrite, o.Chain)
+	return &ch
 }
 
 // mayCutThrough is mayCut through a handle. Of one that is stale the change decides
@@ -143,12 +126,12 @@ func (s *session) mergeThrough(h *handle, fill func(content []byte) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := h.stale.Load()
-	if o == nil || o.refused || s.state.hasEnded() || s.wrote || s.adds || !s.isStillStaleLocked(o) {
+	if o == nil || o.IsRefused() || s.state.hasEnded() || s.wrote || s.adds || !o.IsStale(s.nowLocked(o)) {
 		return
 	}
 	if s.merge == nil {
-		g := s.mergesCut(o.x)
-		if g == nil || fill != nil && fill(g.base) != nil {
+		g := s.mergesCut(o.Loss)
+		if g == nil || fill != nil && fill(g.Base()) != nil {
 			return
 		}
 		s.merge = g
@@ -215,15 +198,15 @@ func (s *session) closeStale(h *handle) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := h.stale.Load()
-	if o == nil || !o.refused {
+	if o == nil || !o.IsRefused() {
 		return 0
 	}
 	if o.aside == nil {
 		return unix.EBUSY
 	}
-	x, path, owner := o.x, s.path(), s.who.Load().owner
-	reason := x.whole()
-	id, err := s.keepAsideLocked(o, x.public())
+	x, path, owner := o.Loss, s.path(), s.who.Load().owner
+	reason := x.Whole()
+	id, err := s.keepAsideLocked(o, x.Public())
 	if err != nil {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
 	}
@@ -237,8 +220,8 @@ func (s *session) closeStale(h *handle) unix.Errno {
 		}
 	})
 	s.f.explain(refusals.Refusal{
-		Path: path, Op: x.op, Errno: unix.EBUSY, Reason: reason, Kept: id, Hint: x.adviceOn(id),
-		Owner: owner, UID: s.uid, Lineage: x.lineage, Of: x,
+		Path: path, Op: x.Op, Errno: unix.EBUSY, Reason: reason, Kept: id, Hint: x.AdviceOn(id),
+		Owner: owner, UID: s.uid, Lineage: x.Lineage, Of: x,
 	})
 	return unix.EBUSY
 }
@@ -253,7 +236,7 @@ func (s *session) keepAsideLocked(o *staleOpen, reason string) (id string, err e
 	meta := map[string]any{
 		"path": s.path(), "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
 		"uid": s.uid, "errno": unix.ErrnoName(unix.EBUSY), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
-		"operation": o.x.op, "base": keptBase(s.baseVersion),
+		"operation": o.Loss.Op, "base": keptBase(s.baseVersion),
 	}
 	dir, _ := s.where()
 	s.f.noteReach(meta, dir, s.shadow.FD())

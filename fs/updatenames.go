@@ -1,26 +1,21 @@
 package fs
 
 import (
-	"bytes"
-	"io"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
-	"latchfs/lockmgr/policy"
 )
 
 // This file joins the operations on names, and appends, with what is known of read
 // versions.
 
-// mayRemove decides whether a file may be removed. A removal is deliberate, and the
-// history keeps the file: it is refused under the policy "strict" alone, and to a program
-// that was refused a change of the file a moment ago, which is about to make the same
-// change in another way (cp -f, vim).
+// mayRemove decides whether a file may be removed.
 func (f *FS) mayRemove(c *caller, p place) unix.Errno {
 	var st unix.Stat_t
 	if f.knowledge == nil || unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -28,21 +23,19 @@ func (f *FS) mayRemove(c *caller, p place) unix.Errno {
 	}
 	path := f.path(p.dir, p.name)
 	set := f.settings(path)
-	strict := set.LostUpdate == policy.StrictLost || c.foreign() && set.Strangers == policy.RefuseStrangers
-	if !strict && !f.isBarred(c, path, &set) {
+	if !f.updates.AsksRemover(path, c.owner, &set) {
 		return 0
 	}
 	return f.mayTakeAway(c, opUnlink, p, &st)
 }
 
-// mayTakeAway is mayReplace where nothing takes the file's place. Who knew that there
-// was none does not undo anything.
+// mayTakeAway is mayReplace where nothing takes the file's place.
 func (f *FS) mayTakeAway(c *caller, op string, p place, st *unix.Stat_t) unix.Errno {
 	x, e := f.wouldLose(c, op, p, st)
-	if x == nil || x.b.Absent {
+	if x == nil {
 		return e
 	}
-	return x.answer()
+	return errnoFor(x.AnswerGone())
 }
 
 // mayReplace decides whether a file may lose its name, or its place, to the rename.
@@ -59,7 +52,7 @@ func (r *renaming) mayReplace() unix.Errno {
 		return 0
 	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		return f.mayReplace(r.c, opRename, r.from, r.fromSt, r.writers(r.to, r.toSt).writers...)
+		return f.mayReplace(r.c, opRename, r.from, r.fromSt, r.writers(r.to, r.toSt).Writers...)
 	}
 	e := f.mayTakeAway(r.c, opRename, r.from, r.fromSt)
 	if e != 0 {
@@ -72,11 +65,11 @@ func (r *renaming) mayReplace() unix.Errno {
 // new name, or had it a moment ago.
 func (r *renaming) mayArrive() unix.Errno {
 	f, src := r.f, r.writers(r.from, r.fromSt)
-	x, e := f.wouldLose(r.c, opRename, r.to, r.toSt, src.writers...)
+	x, e := f.wouldLose(r.c, opRename, r.to, r.toSt, src.Writers...)
 	if x != nil {
-		x.source = src
+		x.Source = src
 		switch {
-		case r.toSt == nil && x.b.Ours:
+		case r.toSt == nil && x.Basis.Ours:
 			return 0 // nobody else has changed what the family itself has removed
 		case r.toSt == nil:
 			return f.answerOr(x, r.to)
@@ -91,31 +84,30 @@ func (r *renaming) mayArrive() unix.Errno {
 	// A program that moves its temporary file into place must find there what it has
 	// put there itself.
 	x, e = f.wouldLoseWhat(r.c, opRename, r.from, r.fromSt, knowledge.Makers)
-	if x == nil || x.b.Absent {
+	if x == nil {
 		return e
 	}
-	src.over = f.path(r.to.dir, r.to.name)
-	x.source = src
-	return x.answer()
+	was := *src
+	was.Over = f.path(r.to.dir, r.to.name)
+	x.Source = &was
+	return errnoFor(x.AnswerGone())
 }
 
-// putsBack reports whether the rename restores the version that was known, to the
-// byte, after changes that the family has made itself: somebody takes them back with
-// the copy that he had made before. Anything else that is based on that version would
-// undo changes that it does not know of.
-func (r *renaming) putsBack(x *lostUpdate) bool {
+// putsBack reports whether the rename restores the version that was known: it comes back
+// itself, or a copy of it takes back what the family has changed since.
+func (r *renaming) putsBack(x *lostupdate.Loss) bool {
 	f := r.f
-	if r.fromSt != nil && r.comesBack(x) {
+	if r.fromSt == nil {
+		return false
+	}
+	if who, ok := r.c.learners(x.Set); ok && x.ComesBack(stampOfFile(r.fromSt), who) {
 		return true
 	}
-	if !x.b.Ours || f.history == nil || r.flags&unix.RENAME_EXCHANGE != 0 || r.fromSt == nil || r.fromSt.Size != x.b.Stamp.Size {
+	number, ok := x.MayPutBack(r.fromSt.Size)
+	if !ok || r.flags&unix.RENAME_EXCHANGE != 0 {
 		return false
 	}
-	number := x.number(x.b.Stamp, 0)
-	if number == 0 {
-		return false
-	}
-	old, err := f.history.OpenContent(x.path, number)
+	old, err := f.history.OpenContent(x.Path, number)
 	if err != nil {
 		return false
 	}
@@ -126,34 +118,7 @@ func (r *renaming) putsBack(x *lostUpdate) bool {
 	}
 	back := os.NewFile(uintptr(fd), r.from.name)
 	defer back.Close()
-	return r.fromSt.Size <= maxPutBack && sameBytes(old, back)
-}
-
-// comesBack reports whether the file was a version of the name to which it is renamed,
-// and nobody but the family has changed that since: it was renamed away before, as a
-// backup.
-func (r *renaming) comesBack(x *lostUpdate) bool {
-	who, ok := r.c.learners(x.set)
-	return ok && r.f.knowledge.OursSince(knowledge.Key(x.path), stampOfFile(r.fromSt), chainOf(who, nil))
-}
-
-// maxPutBack bounds the comparison, for which the kernel keeps the directory locked.
-const maxPutBack = 64 << 20
-
-// sameBytes reports whether two files hold the same.
-func sameBytes(a, b io.Reader) bool {
-	const block = 64 << 10
-	x, y := make([]byte, block), make([]byte, block)
-	for {
-		n, e := io.ReadFull(a, x)
-		m, e2 := io.ReadFull(b, y)
-		if n != m || !bytes.Equal(x[:n], y[:m]) {
-			return false
-		}
-		if e != nil || e2 != nil {
-			return (e == io.EOF || e == io.ErrUnexpectedEOF) && (e2 == io.EOF || e2 == io.ErrUnexpectedEOF)
-		}
-	}
+	return lostupdate.IsPutBack(old, back)
 }
 
 // sameFile reports whether both names are of one file: then nothing is replaced.
@@ -163,13 +128,13 @@ func (r *renaming) sameFile() bool {
 
 // writers is who has written the file that is about to get another name: it carries
 // what they had read.
-func (r *renaming) writers(p place, st *unix.Stat_t) *sourceFile {
-	src := &sourceFile{path: r.f.path(p.dir, p.name)}
+func (r *renaming) writers(p place, st *unix.Stat_t) *lostupdate.Source {
+	src := &lostupdate.Source{Path: r.f.path(p.dir, p.name)}
 	if s := r.ownSession(p); s != nil {
 		w, by := s.madeBy()
-		src.writers, src.author = append([]lockmgr.Owner{w.Self}, w.Relatives...), by
+		src.Writers, src.Author = append([]lockmgr.Owner{w.Self}, w.Relatives...), by
 	} else if st != nil {
-		src.writers, src.author = r.f.knowledge.WrittenBy(knowledge.Key(src.path), stampOfFile(st))
+		src.Writers, src.Author = r.f.knowledge.WrittenBy(knowledge.Key(src.Path), stampOfFile(st))
 	}
 	return src
 }
@@ -197,7 +162,7 @@ func (r *renaming) expectMove() (over func()) {
 
 func (f *FS) expectChange(c *caller, path string, st *unix.Stat_t) {
 	set := f.settings(path)
-	if !f.tracks(&set) {
+	if !f.updates.Applies(&set) {
 		return
 	}
 	who, _ := c.learners(&set)
@@ -225,7 +190,7 @@ func isDirectory(st *unix.Stat_t) bool { return st != nil && st.Mode&unix.S_IFMT
 // is known of it under one name is known of it under all.
 func (f *FS) shareKnowledge(n *inode, st *unix.Stat_t) {
 	if dir, name := f.nameOf(n); f.knowledge != nil && dir != nil && st.Nlink == 2 {
-		f.knowledge.Share(knowledge.Key(f.path(dir, name)), linkKey(stampOfFile(st)))
+		f.updates.Shared(f.path(dir, name), stampOfFile(st))
 	}
 }
 
@@ -265,8 +230,8 @@ func (a *appender) changes(op string) *change {
 	}
 	ch := a.c.changes(op, place{dir, name, a.h.n}, 0)
 	ch.was, ch.inPlace, ch.silent, ch.adds = &before, true, true, op == opAppend
-	known := f.knowledge != nil && (f.knowledge.Tracks(knowledge.Key(ch.path)) || f.knowledge.Tracks(linkKey(stampAt(ch.was))))
-	if ch.adds && !known && !f.readClaims.Enabled {
+	file := fileAt(ch.path, ch.was)
+	if known := f.knowledge != nil && f.updates.IsFollowed(&file); ch.adds && !known && !f.readClaims.Enabled {
 		return nil
 	}
 	return ch

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lostupdate"
 	"latchfs/fs/printable"
 	"latchfs/journal/commit"
 	"latchfs/journal/validate"
@@ -128,9 +129,9 @@ func judgeReason(err error) string {
 // noteVerdict adds to an event or to what is kept who refused the content and where.
 func noteVerdict(detail map[string]any, err error) {
 	var r *validate.Refusal
-	var n *notMerged
+	var n *lostupdate.NotMerged
 	if errors.As(err, &n) {
-		n.note(detail)
+		n.Note(detail)
 	}
 	if !errors.As(err, &r) {
 		return
@@ -147,12 +148,12 @@ func noteVerdict(detail map[string]any, err error) {
 // verdictOf is the refusal in err; nil if it is another error.
 func verdictOf(err error) *validate.Refusal {
 	var r *validate.Refusal
-	var n *notMerged
+	var n *lostupdate.NotMerged
 	switch {
 	case errors.As(err, &r):
 		return r
 	case errors.As(err, &n):
-		return n.verdict()
+		return n.Verdict()
 	}
 	return nil
 }

@@ -1,0 +1,292 @@
+package lostupdate
+
+import (
+	"testing"
+	"time"
+
+	"latchfs/lockmgr/knowledge"
+)
+
+// link gives the file of a path a further name.
+func (s *stage) link(path, further string) {
+	f := s.files[path]
+	s.Shared(path, f.Stamp)
+	f.Linked = true
+	s.files[path] = f
+	f.Path = further
+	s.files[further] = f
+}
+
+// inPlace lets a session write the file itself, under one of its names.
+func (s *stage) inPlace(pid int32, path string, names ...string) {
+	f := s.files[path]
+	f.Stamp.Mtime = time.Now().UnixNano() + 1
+	s.put(pid, f, &Made{Session: true, InPlace: true})
+	for _, name := range names {
+		f.Path = name
+		s.files[name] = f
+	}
+}
+
+// What is known of a file under one name is known of it under the others.
+func TestNamesOfOneFile(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		s.read(10, "a")
+		s.link("a", "b")
+		s.wantLoss(false, 10, "b")
+		s.inPlace(20, "b", "a")
+		s.wantLoss(true, 10, "b")
+		s.wantLoss(true, 10, "a")
+		s.read(10, "b")
+		s.wantLoss(false, 10, "a")
+		s.inPlace(10, "b", "a")
+		s.wantLoss(false, 10, "a")
+		s.wantLoss(false, 20, "a")
+	})
+}
+
+// The name that a file with several loses to another keeps what was known under the others.
+func TestLeaves(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		s.link("a", "b")
+		s.read(10, "b")
+		s.Leaves("a", s.files["a"].Stamp)
+		s.write(20, "a")
+		s.wantLoss(true, 10, "a")
+	})
+}
+
+// A new inode is not the file that had its number.
+func TestCreated(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		f := s.files["a"]
+		s.link("a", "b")
+		if !s.IsFollowed(&File{Path: "c", Stamp: f.Stamp}) {
+			t.Error("nothing is known of a file with two names")
+		}
+		s.Created(f.Stamp)
+		if s.IsFollowed(&File{Path: "c", Stamp: f.Stamp}) {
+			t.Error("something is known of a new file")
+		}
+		if s.read(10, "a"); !s.IsFollowed(&File{Path: "a"}) {
+			t.Error("nothing is known of a path that was read")
+		}
+	})
+}
+
+// A path has the version that was made under another name of its file by whoever has
+// made it there.
+func TestCatchUp(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		s.read(10, "a")
+		s.link("a", "b")
+		s.inPlace(11, "b", "a")
+		s.CatchUp("a", s.files["a"].Stamp)
+		if _, by := s.Known.WrittenBy("a", s.files["a"].Stamp); by.PID != 11 {
+			t.Errorf("the version is that of %d", by.PID)
+		}
+		s.CatchUp("never heard of", s.files["a"].Stamp)
+		if s.Known.Tracks("never heard of") {
+			t.Error("a path is followed that nobody knows")
+		}
+		s.CatchUp("a", knowledge.Stamp{Ino: 99})
+		if _, is := s.Known.Current("a"); is != s.files["a"].Stamp {
+			t.Error("a version is caught up with that nobody has made")
+		}
+	})
+}
+
+func TestRestamped(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		s.link("a", "b")
+		s.read(10, "a")
+		was := s.files["a"].Stamp
+		is := was
+		is.Mtime++
+		for _, name := range []string{"a", "b"} {
+			s.files[name] = File{Path: name, Stamp: is, Linked: true}
+		}
+		s.Restamped("a", was, is, true)
+		s.wantLoss(false, 10, "a")
+		s.wantLoss(false, 10, "b")
+		if _, now := s.Known.Current(LinkKey(is)); now != is {
+			t.Errorf("the file is known as %+v", now)
+		}
+		s.Restamped("a", is, was, false)
+		if _, now := s.Known.Current(LinkKey(is)); now != is {
+			t.Error("a file with one name is restamped under the key for several")
+		}
+	})
+}
+
+// A process that appends learns nothing; to whom the version before was no news its records
+// are none either.
+func TestAppends(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		s.link("a", "b")
+		s.read(10, "a")
+		s.add(10, "a")
+		s.wantLoss(false, 10, "a")
+		s.add(20, "a")
+		s.wantLoss(true, 10, "a")
+		s.add(10, "a")
+		s.wantLoss(true, 10, "a")
+		if _, now := s.Known.Current(LinkKey(s.files["a"].Stamp)); now != s.files["a"].Stamp {
+			t.Error("the file has not grown under its other names")
+		}
+		f := s.files["a"]
+		f.Stamp.Mtime++
+		s.put(20, f, &Made{Adds: true, InPlace: true, Session: true})
+		if _, now := s.Known.Current(LinkKey(f.Stamp)); now == f.Stamp {
+			t.Error("a session's file has grown under other names")
+		}
+	})
+}
+
+// One request that writes a file in place makes a version of it under all names, if it is
+// known to have several; one that replaces it makes none.
+func TestMadeUnderOtherNames(t *testing.T) {
+	onStage(t, func(s *stage) {
+		known := func(f File) bool {
+			_, now := s.Known.Current(LinkKey(f.Stamp))
+			return now == f.Stamp
+		}
+		for _, c := range []struct {
+			m      Made
+			linked bool
+			want   bool
+		}{
+			{Made{InPlace: true}, true, true}, {Made{InPlace: true}, false, false},
+			{Made{InPlace: true, Session: true}, false, true}, {Made{Session: true}, true, false},
+		} {
+			s.write(20, "a")
+			if c.linked {
+				s.read(20, "a")
+				s.link("a", "b")
+			}
+			f := s.files["a"]
+			f.Stamp.Mtime++
+			m := c.m
+			if s.put(10, f, &m); known(f) != c.want {
+				t.Errorf("%+v: the version is known under other names: %v", c.m, known(f))
+			}
+		}
+	})
+}
+
+// What is read of a path that holds another version by now teaches what was read.
+func TestSaw(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		s.read(30, "a")
+		f := File{Path: "a", Stamp: knowledge.Stamp{Ino: 77, Size: 1}} // put there outside the mount
+		found := 0
+		find := func() { found++; s.Known.Found(time.Now(), "a", f.Stamp) }
+		sight := s.Saw(&f, s.who(11), find)
+		if found != 1 || sight == nil {
+			t.Fatalf("the table was told of the version %d times", found)
+		}
+		if s.Saw(&f, s.who(11), find); found != 1 {
+			t.Error("the table is told again")
+		}
+		s.files["a"] = f
+		s.wantLoss(false, 10, "a")
+		s.wantLoss(true, 30, "a")
+		s.Known.Withdraw(sight)
+		if b := s.Basis(&Change{File: f, Set: &s.set, Chain: Chain(s.who(11), nil)}); b.Known && !b.Stale && b.At.Before(sight.At) {
+			t.Errorf("what a look has taught stays: %+v", b)
+		}
+	})
+}
+
+// What a session's writer reads is what the path holds, whoever has put it there.
+func TestSawCurrent(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		s.read(10, "a")
+		s.link("a", "b")
+		f := s.files["a"]
+		f.Stamp.Mtime++
+		s.files["a"] = f
+		s.wantLoss(true, 10, "a")
+		s.SawCurrent(&f, s.who(10))
+		s.wantLoss(false, 10, "a")
+		f.Path = "b"
+		s.files["b"] = f
+		s.wantLoss(false, 10, "b")
+	})
+}
+
+// A thread is believed to see nothing new for a moment, while nobody learns anything.
+func TestLook(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		f := s.files["a"]
+		if l := s.NewLook(7); !s.IsNews(l, &f, owner(10)) {
+			t.Error("what was never read is no news")
+		}
+		s.read(10, "a")
+		first := s.NewLook(7)
+		if s.IsNews(first, &f, owner(10)) {
+			t.Error("what was read is news at once")
+		}
+		linked := f
+		if linked.Linked = true; !s.IsNews(first, &linked, owner(10)) {
+			t.Error("a file with several names is looked at under one alone")
+		}
+		if !first.Covers(s.NewLook(7)) || first.Covers(s.NewLook(8)) {
+			t.Error("the look of a thread counts for another, or not for its own")
+		}
+		s.later(9 * time.Millisecond)
+		if !first.Covers(s.NewLook(7)) {
+			t.Error("a look counts no longer after 9 ms")
+		}
+		s.later(time.Millisecond)
+		if first.Covers(s.NewLook(7)) {
+			t.Error("a look counts for 10 ms")
+		}
+		s.later(2 * time.Second)
+		if !s.IsNews(s.NewLook(7), &f, owner(10)) {
+			t.Error("what was read long ago is no news")
+		}
+		last := s.NewLook(7)
+		if s.read(30, "a"); last.Covers(s.NewLook(7)) {
+			t.Error("a look counts after somebody has learned something")
+		}
+	})
+}
+
+// After a merge the writer knows what it has written, and nobody what came out of it.
+func TestMadeMerged(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.overtaken()
+		merged := s.files["f"]
+		merged.Stamp.Ino = 50
+		serial := func() uint64 { return 1234 }
+		w := s.MadeMerged("f", merged.Stamp, &Merge{mine: []byte("mine")}, s.who(11), author(11, "open"), serial)
+		s.files["f"] = merged
+		if w == nil || string(w.Content) != "mine" || w.Stamp.Ino != 1234 || w.Stamp.Size != 4 || w.Number == 0 {
+			t.Fatalf("what was written is %+v", w)
+		}
+		l := s.loss(11, "f")
+		if l == nil || l.Basis.Stamp != w.Stamp || l.Basis.Version != w.Number || !l.Basis.Own {
+			t.Errorf("the writer loses %+v", l)
+		}
+		if number, is := s.Known.Current("f"); number != w.Number+1 || is != merged.Stamp {
+			t.Errorf("the current version is %d, %+v", number, is)
+		}
+
+		merged.Stamp.Ino = 51
+		if w := s.MadeMerged("f", merged.Stamp, &Merge{}, s.who(11), author(11, "open"), serial); w != nil {
+			t.Errorf("a merge that changed nothing has written %+v", w)
+		}
+		s.files["f"] = merged
+		s.wantLoss(false, 11, "f")
+	})
+}
