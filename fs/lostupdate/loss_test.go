@@ -1,10 +1,12 @@
 package lostupdate
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"latchfs/lockmgr"
@@ -32,6 +34,48 @@ func TestLoss(t *testing.T) {
 		s.read(10, "f")
 		s.wantLoss(false, 10, "f")
 		s.want()
+	})
+}
+
+// What a process knows from its relatives fades as the policy says, under all names.
+func TestFades(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.set.Fade = time.Minute
+		s.write(20, "f")
+		s.read(11, "f")
+		s.write(20, "g")
+		s.link("g", "h")
+		s.read(11, "h")
+		s.write(20, "f")
+		s.inPlace(20, "h", "g")
+		s.wantLoss(true, 10, "f")
+		s.wantLoss(true, 10, "g")
+		s.later(2 * time.Minute)
+		s.wantLoss(false, 10, "f")
+		s.wantLoss(false, 10, "g")
+		s.wantLoss(true, 11, "f")
+		s.wantLoss(true, 11, "g")
+	})
+}
+
+// Where makers count a process knows what it has made and never read.
+func TestMakersCount(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "g")
+		s.link("g", "h")
+		s.inPlace(10, "h", "g")
+		s.inPlace(20, "h", "g")
+		s.write(10, "f")
+		s.write(20, "f")
+		for _, path := range []string{"f", "g"} {
+			ch := s.change(10, path)
+			if s.Loss(ch, s.maker(10)) != nil {
+				t.Errorf("who has not read %s loses something", path)
+			}
+			if ch.Counts = knowledge.Makers; s.Loss(ch, s.maker(10)) == nil {
+				t.Errorf("who has made %s loses nothing", path)
+			}
+		}
 	})
 }
 
@@ -207,6 +251,7 @@ func TestApplies(t *testing.T) {
 func TestLearners(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.families[12] = s.families[11]
+		s.families[11] = proc.Family{Relatives: []lockmgr.Owner{owner(10)}, Above: []lockmgr.Owner{owner(9)}}
 		s.families[13] = proc.Family{Relatives: []lockmgr.Owner{owner(12)}, Shell: owner(1)}
 		s.families[14] = proc.Family{Shell: owner(1)}
 		s.families[15] = proc.Family{Interactive: true}
@@ -216,7 +261,7 @@ func TestLearners(t *testing.T) {
 			ok    bool
 		}{{11, false, true}, {13, false, true}, {14, true, true}, {15, false, false}, {-1, false, false}} {
 			who, ok := s.Learners(owner(c.pid), &s.set)
-			if ok != c.ok || (who.Shell != lockmgr.Owner{}) != c.shell || ok && who.Self != owner(c.pid) || !slices.Equal(who.Relatives, s.families[c.pid].Relatives) {
+			if ok != c.ok || (who.Shell != lockmgr.Owner{}) != c.shell || ok && who.Self != owner(c.pid) || !slices.Equal(who.Relatives, s.families[c.pid].Relatives) || ok && len(who.Above) != len(s.families[c.pid].Above) {
 				t.Errorf("the learners of %d are %+v, %v", c.pid, who, ok)
 			}
 		}
@@ -333,6 +378,10 @@ func TestPutBack(t *testing.T) {
 		if got := IsPutBack(strings.NewReader(c.a), strings.NewReader(c.b)); got != c.same {
 			t.Errorf("%d bytes are the same as %d: %v", len(c.a), len(c.b), got)
 		}
+	}
+	broken := iotest.ErrReader(errors.New("broken"))
+	if IsPutBack(strings.NewReader(""), broken) || IsPutBack(broken, strings.NewReader("")) {
+		t.Error("what cannot be read is the same as nothing")
 	}
 }
 

@@ -94,6 +94,7 @@ func TestOnlyGrew(t *testing.T) {
 		merges bool
 	}{
 		"grew":               {func(*Loss, *target) {}, true},
+		"grew, and is kept":  {func(_ *Loss, to *target) { to.base, to.begins = "0123456789", "abcdefghij" }, true},
 		"another version":    {func(_ *Loss, to *target) { to.stamp.Mtime++ }, false},
 		"another operation":  {func(l *Loss, _ *target) { l.Basis.Since[0].Author.Operation = "open" }, false},
 		"another inode":      {func(l *Loss, _ *target) { l.Basis.Since[0].Stamp.Ino++ }, false},
@@ -167,6 +168,9 @@ func TestJoinOfTheSame(t *testing.T) {
 		var n *NotMerged
 		if _, err = g.Join([]byte("two\n"), []byte("one\n")); !errors.As(err, &n) || err.Error() != l.Reason()+" The two changes cannot be merged: "+apart+"." {
 			t.Errorf("the same again: %v", err)
+		}
+		if got, err = g.Join([]byte("one\nmore\n"), []byte("One\n")); err != nil || string(got) != "One\nmore\n" {
+			t.Errorf("other content is joined to %q, %v", got, err)
 		}
 		if got, err = g.Join([]byte("one\n"), []byte("one\n")); err != nil || string(got) != "one\n" {
 			t.Errorf("what is there already is joined to %q, %v", got, err)

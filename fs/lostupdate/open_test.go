@@ -37,6 +37,9 @@ func TestOpen(t *testing.T) {
 			if o.IsStale(now) || !o.Change(now) || o.IsRefused() {
 				t.Error("a change after a read elsewhere is refused")
 			}
+			if !o.Loss.Basis.Stale {
+				t.Error("the loss does not tell what it was any more")
+			}
 			if !o.IsStale(nil) {
 				t.Error("it is current where nobody can tell")
 			}

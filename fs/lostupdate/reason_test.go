@@ -1,6 +1,7 @@
 package lostupdate
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,13 @@ func TestReason(t *testing.T) {
 		"writer's parent": {func(_ *stage, l *Loss) {
 			l.Owner, l.Source = owner(30), &Source{Path: "t", Writers: []lockmgr.Owner{owner(11), owner(10)}, Author: knowledge.Author{PID: 11, Program: "jq"}}
 		}, "f has changed since prog10[10], which started the program that wrote t, read it. prog10[10] read version 1 at 00:00:00; " + saved + "."},
+		"no writer": {func(_ *stage, l *Loss) {
+			l.Owner, l.Source = owner(30), &Source{Path: "t", Writers: []lockmgr.Owner{owner(40)}, Author: knowledge.Author{PID: 40, Program: "jq"}}
+		}, "f has changed since prog10[10] read it. prog10[10] read version 1 at 00:00:00; " + saved + "."},
+		"known lineage": {func(_ *stage, l *Loss) { l.Owner, l.Lineage = owner(30), []lockmgr.Ancestor{{Owner: owner(10)}} },
+			"f has changed since it was read by prog10[10], which started this program, or by another program that prog10[10] started. One of them read version 1 at 00:00:00; " + saved + "."},
+		"no process": {func(s *stage, l *Loss) { l.Owner, s.lineages[0] = lockmgr.Owner{}, s.lineages[11] },
+			"f has changed since prog10[10] read it. prog10[10] read version 1 at 00:00:00; " + saved + "."},
 		"source": {func(_ *stage, l *Loss) { l.Source = &Source{Path: "f", Over: "g"} },
 			"f, which was to be renamed to g, has changed since this program read it. It read version 1 at 00:00:00; " + saved + "."},
 		"numbers": {func(s *stage, l *Loss) { s.history = map[knowledge.Stamp]uint64{l.Basis.Newer.Stamp: 40} },
@@ -38,6 +46,8 @@ func TestReason(t *testing.T) {
 			"f has changed since this program read it. It read an earlier version at 00:00:00; prog20[20] saved the present version at 00:00:01."},
 		"many": {func(_ *stage, l *Loss) { l.Basis.Since = append(l.Basis.Since, l.Basis.Since...) },
 			"f has changed since this program read it. It read version 1 at 00:00:00; " + saved + ", the last of 2 changes."},
+		"many, not the last": {func(_ *stage, l *Loss) { l.Basis.Since, l.Basis.Current = append(l.Basis.Since, l.Basis.Since...), 3 },
+			"f has changed since this program read it. It read version 1 at 00:00:00; " + saved + "."},
 		"removed": {func(_ *stage, l *Loss) { l.Basis.Newer.Stamp = knowledge.Stamp{} },
 			"f has changed since this program read it. It read version 1 at 00:00:00; prog20[20] removed it at 00:00:01."},
 		"removed outside": {func(_ *stage, l *Loss) {
@@ -108,6 +118,8 @@ func TestAdvice(t *testing.T) {
 			reload + insist[:len(insist)-1] + "; `latchfs history f` will still have it."},
 		"names":   {func(_ *stage, l *Loss) { l.Names = true }, "f was left as it is. Read version 2, and run the command again if it is still right." + insist},
 		"removed": {func(s *stage, l *Loss) { l.Basis.Newer.Stamp = knowledge.Stamp{}; s.set.Insist = policy.NeverObey }, "Nothing has changed. Look whether the file is still wanted, and run the command again."},
+		"removed, and may insist": {func(_ *stage, l *Loss) { l.Basis.Newer.Stamp = knowledge.Stamp{} },
+			"Nothing has changed. Look whether the file is still wanted, and run the command again." + strings.Replace(insist, "version 2", "the present version", 1)},
 		"renames": {func(_ *stage, l *Loss) { l.Source = &Source{Path: "t"} },
 			"Nothing was renamed. Run the command that wrote t again, so that it starts from version 2, and rename t only then." +
 				" To overwrite version 2 on purpose, rename t again as it is, one second to ten minutes from now."},

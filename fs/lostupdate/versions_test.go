@@ -1,9 +1,11 @@
 package lostupdate
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 )
 
@@ -20,7 +22,7 @@ func (s *stage) link(path, further string) {
 // inPlace lets a session write the file itself, under one of its names.
 func (s *stage) inPlace(pid int32, path string, names ...string) {
 	f := s.files[path]
-	f.Stamp.Mtime = time.Now().UnixNano() + 1
+	f.Stamp.Mtime++
 	s.put(pid, f, &Made{Session: true, InPlace: true})
 	for _, name := range names {
 		f.Path = name
@@ -38,11 +40,31 @@ func TestNamesOfOneFile(t *testing.T) {
 		s.inPlace(20, "b", "a")
 		s.wantLoss(true, 10, "b")
 		s.wantLoss(true, 10, "a")
+		if _, by := s.Known.WrittenBy("a", s.files["a"].Stamp); by.PID != 20 {
+			t.Errorf("what was written under another name is by %d", by.PID)
+		}
 		s.read(10, "b")
 		s.wantLoss(false, 10, "a")
 		s.inPlace(10, "b", "a")
 		s.wantLoss(false, 10, "a")
 		s.wantLoss(false, 20, "a")
+	})
+}
+
+// A file that has had several names has what was known of it under those it has lost.
+func TestOneNameIsLeft(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		s.link("a", "b")
+		s.read(10, "b")
+		s.inPlace(20, "b", "a")
+		f := s.files["a"]
+		f.Linked = false
+		s.files["a"] = f
+		s.wantLoss(true, 10, "a")
+		if LinkKey(knowledge.Stamp{Dev: 1, Ino: 0x11}) == LinkKey(knowledge.Stamp{Dev: 0x11, Ino: 1}) {
+			t.Error("two files have one key")
+		}
 	})
 }
 
@@ -89,6 +111,9 @@ func TestCatchUp(t *testing.T) {
 		if _, by := s.Known.WrittenBy("a", s.files["a"].Stamp); by.PID != 11 {
 			t.Errorf("the version is that of %d", by.PID)
 		}
+		if owners, _ := s.Known.WrittenBy("a", s.files["a"].Stamp); !slices.Equal(owners, []lockmgr.Owner{owner(11), owner(10)}) {
+			t.Errorf("the version is that of %v", owners)
+		}
 		s.CatchUp("never heard of", s.files["a"].Stamp)
 		if s.Known.Tracks("never heard of") {
 			t.Error("a path is followed that nobody knows")
@@ -117,6 +142,13 @@ func TestRestamped(t *testing.T) {
 		if _, now := s.Known.Current(LinkKey(is)); now != is {
 			t.Errorf("the file is known as %+v", now)
 		}
+		s.write(20, "c")
+		s.read(10, "c")
+		f := s.files["c"]
+		f.Stamp.Mtime++
+		s.Restamped("c", s.files["c"].Stamp, f.Stamp, false)
+		s.files["c"] = f
+		s.wantLoss(false, 10, "c")
 		s.Restamped("a", is, was, false)
 		if _, now := s.Known.Current(LinkKey(is)); now != is {
 			t.Error("a file with one name is restamped under the key for several")
@@ -132,14 +164,14 @@ func TestAppends(t *testing.T) {
 		s.link("a", "b")
 		s.read(10, "a")
 		s.add(10, "a")
+		if _, now := s.Known.Current(LinkKey(s.files["a"].Stamp)); now != s.files["a"].Stamp {
+			t.Error("the file has not grown under its other names")
+		}
 		s.wantLoss(false, 10, "a")
 		s.add(20, "a")
 		s.wantLoss(true, 10, "a")
 		s.add(10, "a")
 		s.wantLoss(true, 10, "a")
-		if _, now := s.Known.Current(LinkKey(s.files["a"].Stamp)); now != s.files["a"].Stamp {
-			t.Error("the file has not grown under its other names")
-		}
 		f := s.files["a"]
 		f.Stamp.Mtime++
 		s.put(20, f, &Made{Adds: true, InPlace: true, Session: true})
@@ -192,12 +224,18 @@ func TestSaw(t *testing.T) {
 		if found != 1 || sight == nil {
 			t.Fatalf("the table was told of the version %d times", found)
 		}
+		if b := s.Basis(&Change{File: f, Set: &s.set, Chain: Chain(s.who(11), nil)}); !b.Known || b.Stale {
+			t.Errorf("who has looked knows %+v", b)
+		}
 		if s.Saw(&f, s.who(11), find); found != 1 {
 			t.Error("the table is told again")
 		}
 		s.files["a"] = f
 		s.wantLoss(false, 10, "a")
 		s.wantLoss(true, 30, "a")
+		if s.Known.Tracks(LinkKey(f.Stamp)) {
+			t.Error("a file with one name has a key for several")
+		}
 		s.Known.Withdraw(sight)
 		if b := s.Basis(&Change{File: f, Set: &s.set, Chain: Chain(s.who(11), nil)}); b.Known && !b.Stale && b.At.Before(sight.At) {
 			t.Errorf("what a look has taught stays: %+v", b)
@@ -220,6 +258,21 @@ func TestSawCurrent(t *testing.T) {
 		f.Path = "b"
 		s.files["b"] = f
 		s.wantLoss(false, 10, "b")
+	})
+}
+
+// The same of a file with one name.
+func TestSawCurrentOfOneName(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "a")
+		s.read(20, "a")
+		f := s.files["a"]
+		f.Stamp.Mtime++
+		s.SawCurrent(&f, s.who(10))
+		s.files["a"] = f
+		s.wantLoss(false, 10, "a")
+		s.write(20, "a")
+		s.wantLoss(true, 10, "a")
 	})
 }
 
@@ -271,7 +324,7 @@ func TestMadeMerged(t *testing.T) {
 		serial := func() uint64 { return 1234 }
 		w := s.MadeMerged("f", merged.Stamp, &Merge{mine: []byte("mine")}, s.who(11), author(11, "open"), serial)
 		s.files["f"] = merged
-		if w == nil || string(w.Content) != "mine" || w.Stamp.Ino != 1234 || w.Stamp.Size != 4 || w.Number == 0 {
+		if w == nil || string(w.Content) != "mine" || w.Stamp.Dev != noDevice || w.Stamp.Ino != 1234 || w.Stamp.Size != 4 || w.Number == 0 {
 			t.Fatalf("what was written is %+v", w)
 		}
 		l := s.loss(11, "f")
