@@ -155,3 +155,23 @@ func TestUndoDirectoriesAndLinks(t *testing.T) {
 		}
 	})
 }
+
+// An ordinary user on root's mount takes back what he has done, removals and renames as
+// well, and another one does not learn of them from a directory that is closed to him.
+func TestUndoOfOnesOwn(t *testing.T) {
+	needsLatchfs(t)
+	requireTool(t, "setpriv")
+	forEachRootMount(t, func(t *testing.T, m *Mount) {
+		got := m.Bash(t, `
+as() { setpriv --reuid "$1" --regid "$1" --clear-groups -- "${@:2}"; }
+chmod 1777 .
+as 65533 bash -c 'umask 022; mkdir -m 700 d; echo 1 > a; echo 2 > b; echo 3 > d/c'
+export LATCHFS_ACTOR=agent
+as 65533 rm a d/c
+as 65533 mv b b2
+for user in 65532 65533; do as $user "$1" history --deleted | awk 'NR > 1 {printf "%s ", $1}'; echo; done
+as 65533 "$1" undo --actor agent --since 1h | awk '{print $1, $2}' | sort
+grep . a b d/c; ls`, bench.binary)
+		mustSee(t, "after the undo", got.Stdout, "a \na b d/c \ndeleted b2:\nrestored a:\nrestored b:\nrestored d/c:\na:1\nb:2\nd/c:3\na\nb\nd\n")
+	}, openToAll())
+}

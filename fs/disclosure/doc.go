@@ -11,6 +11,9 @@
 // known any more, where a directory is gone, and where an ACL may have said something else
 // than the mode, a version is its file's owner's. Refused bytes are their owner's, too.
 //
+// That a path holds no file any more knows who has brought it about, and, as long as it is
+// so, whoever may know of the file that it held.
+//
 // A gate is a directory that not everybody may search. ReachOf notes those above a content
 // when it is kept, for a directory may be opened later, when what was in it then is still
 // nobody else's business. Whoever may know of a version does not learn by it from where a

@@ -18,6 +18,9 @@ func (l *look) sees(v *history.Version) bool {
 	if l.Viewer().Privileged {
 		return true
 	}
+	if v.Event == history.Delete || v.Event == history.RenameAway {
+		return l.seesGone(v)
+	}
 	own := l.Viewer().UID == v.Rights.UID
 	if !l.couldRead(v) {
 		return false
@@ -37,6 +40,20 @@ func (l *look) sees(v *history.Version) bool {
 	case reach.ReadNo:
 	}
 	return false
+}
+
+// seesGone reports whether the viewer may know that a path holds no file any more: who has
+// brought that about, and, as long as it is so, whoever may know of the file that it held.
+func (l *look) seesGone(v *history.Version) bool {
+	own := l.Viewer().UID == v.UID
+	switch l.Way(reach.Dir(v.Path)) {
+	case reach.Denied:
+		return false
+	case reach.Gone:
+		return own
+	case reach.All:
+	}
+	return own || v.Current && l.ReadsNow(v.Path) == reach.ReadGone && l.couldReadLast(v.Path)
 }
 
 // couldRead reports whether the viewer could read a version when it was kept, and reach

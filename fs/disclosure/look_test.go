@@ -41,7 +41,7 @@ func TestSees(t *testing.T) {
 		"is not kept":                 {"open", []change{notKept}, true, true, true},
 		"is not kept and had an ACL":  {"open", []change{notKept, withACL}, true, false, false},
 		"is not kept, was its own":    {"open", []change{notKept, rights(uid, gid, 0o600)}, true, false, false},
-		"is a deletion of a file":     {"open", []change{event(history.Delete)}, false, false, false},
+		"is a deletion of a file":     {"open", []change{event(history.Delete), by(uid+50, "")}, false, false, false},
 		"has come otherwise":          {"open", []change{event(history.Found)}, true, true, true},
 		"nobody knows who reached it": {"open", []change{unknownReach}, true, false, false},
 
@@ -52,6 +52,13 @@ func TestSees(t *testing.T) {
 		"behind two gates":           {"open", []change{gates(history.Gate{UID: uid + 1, GID: gid, Mode: 0o010}, history.Gate{UID: uid + 1, GID: gid, Mode: 0o001})}, true, false, false},
 		"behind one that is shut":    {"open", []change{gates(shut)}, true, false, false},
 		"behind one for the readers": {"open", []change{gates(history.Gate{UID: uid + 1, GID: gid + 1, Mode: 0o666})}, true, false, false},
+
+		// Who has removed or renamed a file knows that, where he can still go there.
+		"is a deletion":            {"open", []change{event(history.Delete), by(uid+7, "")}, false, false, true},
+		"is a rename":              {"open", []change{event(history.RenameAway), by(uid+8, "")}, false, true, false},
+		"is a deletion, and gone":  {"gone", []change{event(history.Delete), by(uid+7, "")}, false, false, true},
+		"is one in a closed one":   {"closed/f", []change{event(history.Delete), by(uid+7, "")}, false, false, false},
+		"is one, gone with it all": {"none/f", []change{event(history.Delete), by(uid+7, "")}, false, false, true},
 
 		// What the file is now counts as well,
 		"is its group's now":                       {"group", nil, true, true, false},
@@ -99,6 +106,37 @@ func TestUnknownGroups(t *testing.T) {
 		s.kept("f", gates(history.Gate{UID: uid, GID: gid, Mode: mode}))
 		if got := s.sees(v, "f"); got != want {
 			t.Errorf("gate %o: %v", mode, got)
+		}
+	}
+}
+
+// Others know that a file is gone if they may know of what it was, until there is another.
+func TestSeesGone(t *testing.T) {
+	current := func(v *history.Version) { v.Current = true }
+	for what, c := range map[string]struct {
+		was       change
+		now       string
+		is        []change
+		mate, not bool // whether the mate, and the stranger, see it
+	}{
+		"everybody's":         {rights(uid, gid, 0o644), "none", []change{current}, true, true},
+		"its group's":         {rights(uid, gid, 0o640), "none", []change{current}, true, false},
+		"its owner's":         {rights(uid, gid, 0o600), "none", []change{current}, false, false},
+		"there again":         {rights(uid, gid, 0o644), "f", []change{current}, false, false},
+		"gone once more":      {rights(uid, gid, 0o644), "none", nil, false, false},
+		"renamed":             {rights(uid, gid, 0o640), "none", []change{event(history.RenameAway), current}, true, false},
+		"in a closed one":     {rights(uid, gid, 0o644), "closed/none", []change{current}, false, false},
+		"gone with it":        {rights(uid, gid, 0o644), "gone/none", []change{current}, false, false},
+		"was not kept before": {notKept, "none", []change{current}, false, false},
+	} {
+		s := newStage(t, map[string]os.FileMode{"f": 0o644, "closed/": 0o700})
+		s.kept(c.now, c.was)
+		s.kept(c.now, append([]change{event(history.Delete), by(uid+50, "")}, c.is...)...)
+		gone := &s.of(c.now)[1]
+		for v, want := range map[*report.Viewer]bool{&mate: c.mate, &stranger: c.not, &admin: true} {
+			if got := s.shows().lookOf(*v).sees(gone); got != want {
+				t.Errorf("%s: user %d sees that it is gone: %v", what, v.UID, got)
+			}
 		}
 	}
 }

@@ -97,9 +97,8 @@ func (s Versions) HistoryIn(dir string, v report.Viewer) []string {
 }
 
 // shown is a version as the viewer may see it: others' labels are theirs, and a rename
-// does not tell from where the file has come if the viewer cannot reach that. Where a file
-// has gone (To) is told by a version that is no file's, and so is nobody's to see but
-// those who see everything.
+// does not tell from where the file has come, or where it has gone, if the viewer cannot
+// reach that.
 func (l *look) shown(v *history.Version) locksdir.Version {
 	out := shownToAll(l.store, v)
 	if l.Viewer().Privileged {
@@ -110,6 +109,9 @@ func (l *look) shown(v *history.Version) locksdir.Version {
 	}
 	if v.From != "" && !l.Sees(v.From, v.UID) {
 		out.From = ""
+	}
+	if v.To != "" && !l.Sees(v.To, v.UID) {
+		out.To = ""
 	}
 	return out
 }

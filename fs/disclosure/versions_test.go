@@ -124,12 +124,12 @@ func TestShownToOthers(t *testing.T) {
 		{"none/b", "none/b", "", "", "me"}, // whose maker it is
 	} {
 		s.versions = nil
-		s.kept("a", by(uid, "me"), from(c.from))
+		s.kept("a", by(uid, "me"), from(c.from), func(v *history.Version) { v.To = c.from })
 		v := s.shows().HistoryOf("a", stranger)[0]
-		if v.From != c.strangers || v.Actor != c.actor {
+		if v.From != c.strangers || v.To != c.strangers || v.Actor != c.actor {
 			t.Errorf("from %q: to a stranger from %q by %q", c.from, v.From, v.Actor)
 		}
-		if v = s.shows().HistoryOf("a", owner)[0]; v.From != c.owners || v.Actor != c.actorOwner {
+		if v = s.shows().HistoryOf("a", owner)[0]; v.From != c.owners || v.To != c.owners || v.Actor != c.actorOwner {
 			t.Errorf("from %q: to its maker from %q by %q", c.from, v.From, v.Actor)
 		}
 		if v = s.shows().HistoryOf("a", admin)[0]; v.From != c.from || v.Actor != "me" {
