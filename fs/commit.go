@@ -100,6 +100,9 @@ func (s *session) closeLocked() {
 	}
 	if orphan {
 		f.giveBack(s.inode)
+		if s.isNew.Load() {
+			f.dropName(dir, name) // or the kernel remembers it, and what was refused stays on the disk
+		}
 	}
 	if base != nil {
 		f.forgetAttrs(base)
