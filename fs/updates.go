@@ -27,14 +27,26 @@ func (f *FS) mayReplace(c *caller, op string, p place, st *unix.Stat_t, writers 
 // mayMake is mayReplace for a name that no file has. A file that the caller, or its
 // script, has removed a moment ago is replaced by what it makes now.
 func (f *FS) mayMake(c *caller, op string, p place, writers ...lockmgr.Owner) unix.Errno {
-	if f.txnOf(c) != nil {
-		return 0 // in a transaction the name may be taken all the same
+	if t := f.txnOf(c); t != nil {
+		return f.mayMakeIn(t, c, op, p, writers...)
 	}
 	x, e := f.wouldLose(c, op, p, nil, writers...)
 	if x == nil {
 		return e
 	}
 	return f.answerOr(x, p)
+}
+
+// mayMakeIn is mayMake in a transaction, where the name may be taken all the same. A file that
+// the transaction is to remove is there until its commit, and is replaced then.
+func (f *FS) mayMakeIn(t *txn, c *caller, op string, p place, writers ...lockmgr.Owner) unix.Errno {
+	sn := f.stagedAt(p.dir, p.name)
+	var st unix.Stat_t
+	if sn == nil || sn.t != t || !sn.gone || sn.heir != nil ||
+		unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	return f.mayReplace(c, op, p, &st, writers...)
 }
 
 // answerOr is the answer to a change that takes the place of a file removed a moment ago.

@@ -17,6 +17,7 @@ var shellShapes = []shape{
 	{name: "cron-like", run: `setsid --wait sh -c 'sed s/1/2/ f > t; "$PAUSE"; mv t f'`},
 	{name: "two-scripts", run: `bash -c 'sed s/1/2/ f > t; true'; "$PAUSE"; bash -c 'mv t f; exit $?'`},
 	{name: "remove-and-create", run: `x=$(cat f); "$PAUSE"; rm f && echo "$x more" > f`},
+	{name: "remove-and-move", run: `x=$(cat f); echo "$x more" > t; "$PAUSE"; rm f && mv t f`},
 	{name: "move-away", run: `sed s/1/2/ f > t; "$PAUSE"; mv f f.old && mv t f`},
 	{name: "xargs", run: `echo f | xargs -P 2 -I{} sh -c 'cat {} > {}.t; "$PAUSE"; echo more >> {}.t; mv {}.t {}'`},
 	{name: "timeout", run: `timeout 60 cat f > t; "$PAUSE"; echo more >> t; timeout 60 mv t f`},

@@ -1,0 +1,33 @@
+package integration
+
+import "testing"
+
+// Of two workers of one script neither replaces by its own what the other has made, whatever
+// way it takes: that the script has started both is no reason. In a transaction, too.
+func TestSiblingsAreKeptApart(t *testing.T) {
+	needsLatchfs(t)
+	inShortOnRoot(t, func(t *testing.T, m *Mount) {
+		for _, way := range []string{
+			`echo $((n+1)) > f`,
+			`echo $((n+1)) > t; mv t f`,
+			`rm f; echo $((n+1)) > f`,
+			`echo $((n+1)) > t; rm f; mv t f`,
+			`echo $((n+1)) > t; rm f; ln t f`,
+		} {
+			for _, in := range []string{"", `"$1" guard --txn --name t --`} {
+				got := m.Bash(t, `
+echo 10 > f; mkfifo ../read ../go
+`+in+` bash -c 'n=$(cat f); echo > ../read; read < ../go; `+way+`' & worker=$!
+read < ../read
+sh -c 'echo 20 > f; true'
+echo > ../go
+wait $worker && echo replaced
+cat f; rm -f f t ../read ../go`, bench.binary)
+				mustSee(t, in+" "+way, got.Stdout, "20\n")
+			}
+		}
+		if n := len(m.EventsOf("conflict", "f")); n != 10 {
+			t.Errorf("%d conflicts, want 10", n)
+		}
+	})
+}
