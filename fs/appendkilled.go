@@ -1,11 +1,11 @@
 package fs
 
 import (
-	"cmp"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/deaths"
 	"latchfs/fs/printable"
 	"latchfs/fs/unfinished"
 	"latchfs/lockmgr/policy"
@@ -19,8 +19,8 @@ func (a *appender) dropUnfinished(cl *closing) {
 	if c.foreign() || sig == 0 || f.settings(f.nodePath(a.h.n)).OnKill == policy.Commit {
 		return
 	}
-	k := killedWriterOf(c, sig)
-	if k.wasStopped() {
+	d := deathOf(c, sig)
+	if d.WasStopped() {
 		return
 	}
 	w := a.queue.Writer()
@@ -29,8 +29,8 @@ func (a *appender) dropUnfinished(cl *closing) {
 	}
 	rest := a.queue.TakeBack(w)
 	if len(rest) > 0 {
-		a.keepBytes(rest, unix.EINTR, fmt.Sprintf("%s[%d] was killed by %s before it finished a line that it appended to %s, so what there was of the line (%s) was kept out of the file",
-			cmp.Or(k.program, "process"), k.owner.PID, unix.SignalName(k.signal), printable.Line(f.nodePath(a.h.n)), sizeText(int64(len(rest)))), nil)
+		a.keepBytes(rest, unix.EINTR, fmt.Sprintf("%v before it finished a line that it appended to %s, so what there was of the line (%s) was kept out of the file",
+			d, printable.Line(f.nodePath(a.h.n)), deaths.Size(int64(len(rest)))), nil)
 	}
 }
 

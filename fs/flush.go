@@ -7,6 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/deaths"
 	"latchfs/lockmgr"
 )
 
@@ -51,9 +52,9 @@ func (f *FS) flushRecords(cl *closing, h *handle) unix.Errno {
 // was the last one.
 func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 	s, c := h.sess, cl.c
-	var killed *killedWriter
+	var killed *deaths.Death
 	if cl.sig != 0 {
-		killed = killedWriterOf(c, cl.sig)
+		killed = deathOf(c, cl.sig)
 	}
 	s.mu.Lock()
 	by := &closer{owner: c.owner, program: c.comm, exiting: cl.exiting, killed: cl.sig != 0}

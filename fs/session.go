@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/deaths"
 	"latchfs/fs/lostupdate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -70,7 +71,7 @@ type session struct {
 	passed      bool              // a handle's writes go past us, and so do their errors
 	fresh       bool              // begun truncated or new, and nobody has opened it yet
 	closed      bool              // a descriptor was closed, so there was one
-	killed      *killedWriter     // a process that died by a signal with the shadow open; nil: none
+	killed      *deaths.Death     // a process that died by a signal with the shadow open; nil: none
 	abandoned   bool              // it was rolled back, for its writer was killed
 	output      bool              // it is, or was, some process's standard output or error
 	judged      commit.Version    // of the shadow, when its validators accepted it

@@ -223,6 +223,10 @@ var rooms = map[string]room{
 			"latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/proc"},
 		not: []string{"os", "io/fs", "net", "log", "path/filepath", "sync", "syscall"},
 	},
+	"latchfs/fs/deaths": { // what a process leaves that a signal has killed: pure
+		ours: []string{"latchfs/lockmgr", "latchfs/lockmgr/policy"},
+		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath", "sync", "time"},
+	},
 	"latchfs/fs/denied": { // errors that the rooms above the lock table share: pure
 		ours: []string{"latchfs/lockmgr"}, not: []string{"os", "net", "log", "sync", "time"},
 	},
@@ -284,7 +288,7 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir", "latchfs/lockmgr", "latchfs/lockmgr/knowledge"}, libs: []string{xSys},
 	},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/unfinished", "latchfs/fs/vnodes", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
+		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/unfinished", "latchfs/fs/vnodes", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/policy/lockfile",
 			"latchfs/lockmgr/proc"},
 		libs:  []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
