@@ -69,8 +69,8 @@ func (r *renaming) mayArrive() unix.Errno {
 	if x != nil {
 		x.Source = src
 		switch {
-		case r.toSt == nil && x.Basis.Deciders:
-			return 0 // nobody else has changed what the decider's own have removed
+		case r.toSt == nil && r.putsBack(x):
+			return 0 // what the family itself has removed, it gives back
 		case r.toSt == nil:
 			return f.answerOr(x, r.to)
 		}

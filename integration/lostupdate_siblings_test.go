@@ -31,3 +31,20 @@ cat f; rm -f f t ../read ../go`, bench.binary)
 		}
 	})
 }
+
+// A script may put back the copy that it has made before its changes, also where it removes
+// the file first.
+func TestBackupIsPutBack(t *testing.T) {
+	needsLatchfs(t)
+	inShortOnRoot(t, func(t *testing.T, m *Mount) {
+		for _, back := range []string{"mv f.bak f", "rm f; mv f.bak f", "rm f; cp f.bak f", "cat f.bak > f"} {
+			got := m.Bash(t, `echo 1 > f; cp f f.bak; sed -i s/1/2/ f; `+back+`; cat f; rm -f f f.bak t`)
+			mustSee(t, back, got.Stdout+got.Stderr, "1\n")
+			for _, kind := range []string{"conflict", "lost_update"} {
+				if n := len(m.EventsOf(kind, "f")); n > 0 {
+					t.Errorf("%s: %d events %s", back, n, kind)
+				}
+			}
+		}
+	})
+}

@@ -302,12 +302,10 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner, c
 	r, ok := x.refused[b.By]
 	b.Insists = ok && !r.looked && r.version == b.Version && now.Sub(r.at) >= insistAfter && now.Sub(r.at) <= insistWithin
 	b.Ours = b.Version+1 >= x.changes[0].Number
-	b.Deciders = b.Ours
 	for _, c := range x.changes {
 		if c.Number > b.Version {
 			b.Since = append(b.Since, c)
 			b.Ours = b.Ours && slices.ContainsFunc(chain, c.madeBy)
-			b.Deciders = b.Deciders && c.madeBy(b.By)
 		}
 	}
 	return b

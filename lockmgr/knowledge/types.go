@@ -122,8 +122,6 @@ type Basis struct {
 	// Ours is whether every one of them was made by somebody on the chain, or by a
 	// descendant of somebody on it.
 	Ours bool
-	// Deciders is whether every one of them was made by By, or a descendant of it.
-	Deciders bool
 }
 
 // Nearer returns the one of two bases, of two keys of one file, that counts for a
