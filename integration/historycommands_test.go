@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -174,4 +175,28 @@ as 65533 "$1" undo --actor agent --since 1h | awk '{print $1, $2}' | sort
 grep . a b d/c; ls`, bench.binary)
 		mustSee(t, "after the undo", got.Stdout, "a \na b d/c \ndeleted b2:\nrestored a:\nrestored b:\nrestored d/c:\na:1\nb:2\nd/c:3\na\nb\nd\n")
 	}, openToAll())
+}
+
+// What is restored has no more readers than it had, whatever it was created with.
+func TestRestoredWithItsMode(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for i, c := range []struct{ away, back, want string }{
+			{"mv f g", `"$1" undo --actor agent --since 1h`, "600"},
+			{"mv f g", `"$1" restore f 1`, "600"},
+			{"mv f g; mv g h", `"$1" restore f 1`, "600"},
+			{"mv f g; rm g", `"$1" restore f 1`, "600"},
+			{"rm f", `"$1" restore f 1`, "600"},
+			{"rm f", `"$1" undo --actor agent --since 1h`, "600"},
+			{"echo y > f; chmod 644 f", `"$1" restore f 1`, "600"},
+			{"setfacl -m u:65533:r f; mv f g", `"$1" restore f 1`, "600"},
+			{"setfacl -m u:65533:r f; rm f", `"$1" restore f 1`, "600"},
+		} {
+			got := m.Bash(t, `
+umask 022; mkdir "$3"; cd "$3"; : > f; chmod 600 f; echo secret >> f
+LATCHFS_ACTOR=agent bash -c "$2" || exit
+`+c.back+` > /dev/null; stat -c %a f; cat f`, bench.binary, c.away, fmt.Sprint("d", i))
+			mustSee(t, c.away+", "+c.back, got.Stdout+got.Stderr, c.want+"\nsecret\n")
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"latchfs/fs/printable"
 )
@@ -79,9 +80,8 @@ func (v *view) restore(cmd *cobra.Command, s *fileVersion, name string) error {
 		return err
 	}
 	c := &content{file: file}
-	if mode, err := strconv.ParseUint(s.Mode, 8, 12); err == nil {
-		m := uint32(mode)
-		c.mode = &m
+	if mode, ok := modeOf(s, name, file, st, v); ok {
+		c.mode = &mode
 	}
 	if as, ok := st.Sys().(*syscall.Stat_t); ok {
 		uid, gid := int(as.Uid), int(as.Gid)
@@ -94,4 +94,19 @@ func (v *view) restore(cmd *cobra.Command, s *fileVersion, name string) error {
 		warn(cmd, "%s is not ours: it keeps its mode", printable.Line(s.real()))
 	}
 	return err
+}
+
+// modeOf is the mode of a version, whose content is in file; false if it is not known. Of one
+// that is kept the history has it. One that has got another name has that file's: the history
+// knows with which mode it was made, and that may have been changed since.
+func modeOf(s *fileVersion, name string, file *os.File, st os.FileInfo, v *view) (mode uint32, ok bool) {
+	if as, is := st.Sys().(*syscall.Stat_t); is && name != v.keptFile(s) {
+		mode = as.Mode & 0o7777
+		if n, err := unix.Fgetxattr(int(file.Fd()), "system.posix_acl_access", nil); err == nil && n > 0 {
+			mode &^= 0o070 // whose bits are the mask of the ACL, which the restored file has not
+		}
+		return mode, true
+	}
+	m, err := strconv.ParseUint(s.Mode, 8, 12)
+	return uint32(m), err == nil
 }

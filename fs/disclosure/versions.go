@@ -118,13 +118,16 @@ func (l *look) shown(v *history.Version) locksdir.Version {
 
 // shownToAll is a version as it is, for those who see everything.
 func shownToAll(store Store, v *history.Version) locksdir.Version {
-	path, number := v.Path, v.Number
+	path, number, mode := v.Path, v.Number, v.Rights.Mode
+	if v.Rights.ACL {
+		mode &^= 0o070 // that is the mask of the ACL, which nothing of this has
+	}
 	return locksdir.Version{
 		Path: path, Number: number, Time: v.Time, Base: v.Base,
 		Event: string(v.Event), Operation: v.Operation, Actor: v.Actor, Program: v.Program, Session: v.Session,
 		PID: v.PID, UID: v.UID, Token: v.Token, Bytes: v.State.Size, From: v.From, To: v.To,
 		Kept: v.Kept, Current: v.Current,
-		FileUID: v.Rights.UID, FileGID: v.Rights.GID, Mode: v.Rights.Mode, Mtime: time.Unix(0, v.State.Mtime),
+		FileUID: v.Rights.UID, FileGID: v.Rights.GID, Mode: mode, Mtime: time.Unix(0, v.State.Mtime),
 		Content: func() (locksdir.Content, error) { return open(store, path, number) },
 	}
 }

@@ -103,6 +103,10 @@ func TestShownWhole(t *testing.T) {
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 		t.Errorf("shown is\n%+v, want\n%+v", got, want)
 	}
+	v.Rights.ACL, v.Rights.Mode = true, 0o2675
+	if got := shown(); got.Mode != 0o2605 {
+		t.Errorf("with an ACL its mode is %o", got.Mode)
+	}
 	v.Kept = false
 	if got := shown(); got.Kept || !got.Current {
 		t.Errorf("what is not kept is shown as %+v", got)
