@@ -6,8 +6,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/access"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/printable"
+	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
 	"latchfs/journal/commit"
 )
@@ -66,6 +68,8 @@ func (r *renaming) canMerge(x *lostupdate.Loss) bool {
 	case f.isMountpoint(r.from.dir, r.from.name):
 	case max(r.fromSt.Size, r.toSt.Size) > maxRenameMerge:
 		x.Apart = "the file is too large to be merged at a rename"
+	case !r.readsTarget():
+		x.Apart = "its program may not read the file that is there"
 	default:
 		v := f.validation(x.Path)
 		if v == nil || len(v.Command) == 0 {
@@ -74,6 +78,17 @@ func (r *renaming) canMerge(x *lostupdate.Loss) bool {
 		x.Apart = "what a command has to check is not merged at a rename"
 	}
 	return false
+}
+
+// readsTarget reports whether the caller may read the file that is to be replaced: what is
+// merged is in a file of his.
+func (r *renaming) readsTarget() bool {
+	fd, err := unix.Openat(r.f.fdOf(r.to.dir), r.to.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return reach.May(r.c.user(), fd, access.Read)
 }
 
 // mergeInto makes the temporary file what comes out of the merge. Where that is what
