@@ -25,6 +25,9 @@ func (f *FS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) f
 	if e := f.setattr(in, k, n); e != 0 {
 		return status(e)
 	}
+	if in.Valid&(fuse.FATTR_MODE|fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
+		f.rootChanged(in.NodeId)
+	}
 	n = f.meant(k) // a session may have taken k over
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
@@ -51,6 +52,15 @@ func (f *FS) judgeState(fresh bool) error {
 func (f *FS) vouchForState() {
 	if err := statedir.Vouch(f.rootfd, f.state); err != nil {
 		f.log.Warnf("%s: a state directory put in the place of this one would not be noticed: %v", f.opts.Dir, err)
+	}
+}
+
+// rootChanged is to be called when somebody has changed the owner or the rights of the data
+// root through the mount: others may be able to rename the state directory now. It is in its
+// place still, as far as anybody can tell.
+func (f *FS) rootChanged(node uint64) {
+	if node == fuse.FUSE_ROOT_ID && f.state != nil {
+		f.vouchForState()
 	}
 }
 

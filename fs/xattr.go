@@ -75,13 +75,17 @@ func (f *FS) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data 
 	flags := int(in.Flags)
 	killSgid := in.SetXAttrFlags&setxattrACLKillSgid != 0 && attr == reach.ACLAttr
 	uid, gid := in.Uid, in.Gid
-	return status(f.changeXattr(&in.InHeader, func(fd int) error {
+	e := f.changeXattr(&in.InHeader, func(fd int) error {
 		err := f.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
 		if err != nil || !killSgid {
 			return err
 		}
 		return dropSgid(fd)
-	}))
+	})
+	if e == 0 && attr == reach.ACLAttr {
+		f.rootChanged(in.NodeId)
+	}
+	return status(e)
 }
 
 // RemoveXAttr implements fuse.RawFileSystem.

@@ -323,3 +323,28 @@ func TestLinkToTheData(t *testing.T) {
 		}
 	}
 }
+
+// Who gives the directory away while it is mounted, or lets others write to it, has no less
+// recovered after a crash.
+func TestRootThatIsGivenAway(t *testing.T) {
+	needsRoot(t)
+	needsLatchfs(t)
+	for _, give := range []string{"chown 65533 .", "chgrp 65533 .; chmod 2775 .", "chmod 777 .", "setfacl -m u:65533:rwx ."} {
+		t.Run(give, func(t *testing.T) {
+			m := mount(t)
+			m.WriteFile("f", "old")
+			m.Bash(t, give)
+			p := m.LaunchPython(t, `
+import os
+f = open("f", "w"); f.write("synced"); f.flush(); os.fsync(f.fileno()); print("synced", flush=True); input()`)
+			p.AwaitLine("synced")
+			m.Crash(t)
+			p.Kill()
+			p.Wait()
+			m.Start(t)
+			if kept := m.latchfs(t, 0, "rejected", "list", "f"); !strings.Contains(kept, "6") {
+				t.Errorf("kept is %q", kept)
+			}
+		})
+	}
+}
