@@ -5,6 +5,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lockkey"
+	"latchfs/fs/refusals"
 	"latchfs/journal/commit"
 )
 
@@ -190,17 +191,42 @@ func (t *txn) make(c *caller, op string, dir *inode, name string, out *fuse.Entr
 		return status(unix.EBUSY)
 	case t.isGoneDir(dir):
 		return fuse.ENOENT
-	case back:
+	}
+	o := commit.MakeOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name}
+	makes := func(dirfd int, name string) error { return do(c, dirfd, name) }
+	if back {
+		if e := t.mayComeBack(c, sn, o, makes); e != 0 {
+			return status(e)
+		}
 		t.drop(sn)
 		return f.enterMade(dir, name, out, true)
 	}
 	sn = &stagedName{dir: dir, name: name, isDir: op == opMkdir, by: c, op: op}
 	t.stage(sn)
-	o := commit.MakeOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name}
-	err := t.store.Make(o, func(dirfd int, name string) error { return do(c, dirfd, name) })
+	err := t.store.Make(o, makes)
 	if err != nil {
 		t.drop(sn)
 		return statusOf(err)
 	}
 	return f.enterMade(dir, name, out, true)
+}
+
+// mayComeBack decides whether a directory that the transaction has removed may stand for the
+// new one that a member makes. It is there for all others until the commit, and what it is
+// like cannot be changed for the members alone.
+func (t *txn) mayComeBack(c *caller, sn *stagedName, o commit.MakeOptions, makes func(dir int, name string) error) unix.Errno {
+	f := t.f
+	alike, err := t.store.MakesAlike(o, makes)
+	switch {
+	case err != nil:
+		return errnoOf(err)
+	case alike:
+		return 0
+	}
+	f.explain(refusals.Refusal{
+		Path: f.path(sn.dir, sn.name), Op: opMkdir, Errno: unix.EBUSY, Owner: c.owner, UID: c.uid,
+		Reason: "In a transaction no directory takes the place of one that has another owner, group or mode, or other extended attributes (ACLs)",
+		Hint:   "Leave the directory and remove what is in it, or remove it before the transaction begins.",
+	})
+	return unix.EBUSY
 }

@@ -1,6 +1,9 @@
 package integration
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A directory above what a transaction makes gets another name meanwhile, from somebody
 // else. What was made is gone when the daemon dies before the end, and its makers may
@@ -32,6 +35,30 @@ func TestTransactionInAMovedDirectory(t *testing.T) {
 		m.Start(t)
 		if got := list(); got != "d2 d2/f " {
 			t.Errorf("after the death of the daemon there is %q", got)
+		}
+	})
+}
+
+// A directory that a transaction has removed and makes again is what the program asked for,
+// or the program is told that it cannot be.
+func TestTransactionMakesADirectoryAgain(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, c := range []struct{ is, make, want string }{
+			{"mkdir d", "mkdir d", "made 755 g\n"},
+			{"mkdir d", "mkdir d; chmod 755 d; rmdir d; mkdir d", "made 755 g\n"},
+			{"mkdir -m 777 d", "mkdir d", "refused 777 f\n"},
+			{"mkdir d", "mkdir -m 700 d", "refused 755 f\n"},
+			{"mkdir -m 2755 d; chmod g+s d", "mkdir d", "refused 2755 f\n"},
+			{"mkdir d; setfacl -d -m u:65533:rwx d", "mkdir d", "refused 755 f\n"},
+		} {
+			got := m.Bash(t, `umask 022; `+c.is+`; echo x > d/f
+"$1" guard --txn --name t -- bash -c "set -e; rm -r d; $2; echo y > d/g" 2> /dev/null && echo -n "made " || echo -n "refused "
+echo $(stat -c %a d) $(ls d); rm -r d`, bench.binary, c.make)
+			mustSee(t, c.is+", "+c.make, got.Stdout, c.want)
+			if why := m.ReadFile(".locks/why"); strings.Contains(c.want, "refused") && !strings.Contains(why, "In a transaction no directory takes the place") {
+				t.Errorf("why:\n%s", why)
+			}
 		}
 	})
 }

@@ -87,6 +87,31 @@ func (t *Txn) Make(o MakeOptions, do func(dir int, name string) error) error {
 	return err
 }
 
+// MakesAlike reports whether a directory that do makes is like the one that has the name: of
+// the same owner, group and mode, and with the same extended attributes. do makes it under
+// the name that it is given, and it is removed again.
+func (t *Txn) MakesAlike(o MakeOptions, do func(dir int, name string) error) (bool, error) {
+	s := t.s
+	tmp := s.disk.ClaimName()
+	defer s.disk.Release(tmp)
+	in := journal.Intent{Kind: journal.KindShadow, Txn: t.id, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath, Shadow: tmp}
+	var err error
+	if in.ID, err = s.disk.Begin(in); err != nil {
+		return false, err
+	}
+	alike := false
+	err = s.disk.Do("make", func() error { return do(o.Dir, tmp) })
+	if err == nil {
+		alike = disk.Alike(o.Dir, tmp, o.Name)
+		err = s.disk.RemoveName(o.Dir, tmp)
+	}
+	if err != nil {
+		s.disk.Abandon(in) // Recover removes it
+		return false, err
+	}
+	return alike, s.disk.Done(in.ID)
+}
+
 // name moves what was made to its own name, and completes in.
 func (t *Txn) name(dir int, tmp, name string, in *journal.Intent) error {
 	s := t.s

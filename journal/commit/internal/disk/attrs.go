@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -155,4 +156,37 @@ func Futimens(fd int, ts [2]unix.Timespec) error {
 		return errno
 	}
 	return nil
+}
+
+// Alike reports whether two directories in dir have the same owner, group, mode and extended
+// attributes. Where that cannot be told they have not.
+func Alike(dir int, a, b string) bool {
+	var x, y attrs
+	return x.read(dir, a) == nil && y.read(dir, b) == nil &&
+		x.uid == y.uid && x.gid == y.gid && x.mode == y.mode && maps.Equal(x.extended, y.extended)
+}
+
+// attrs are the attributes of a directory.
+type attrs struct {
+	uid, gid, mode uint32
+	extended       map[string]string
+}
+
+func (a *attrs) read(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("openat", err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	a.uid, a.gid, a.mode, a.extended = st.Uid, st.Gid, st.Mode, map[string]string{}
+	names, err := ListXattrs(fd)
+	for _, n := range names {
+		value, e := GetXattr(fd, n)
+		a.extended[n], err = string(value), errors.Join(err, e)
+	}
+	return err
 }
