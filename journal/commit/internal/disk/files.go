@@ -166,6 +166,29 @@ func (s *Disk) Named(dir int, in journal.Intent) (st *unix.Stat_t, named bool) {
 // RemoveName removes a file, or a directory that is empty.
 func (s *Disk) RemoveName(dir int, name string) error { return s.removeNameAs(nil, dir, name) }
 
+// Unname removes a name of ours from dir some time after what it was for, and leaves the
+// directory's modification time and mode as they are: programs go by them, and set them
+// (cp -a, tar). A directory of this user's own may have become read-only since. What others
+// do in it in that moment leaves its modification time as it was before them.
+func Unname(dir int, name string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	err := unix.Unlinkat(dir, name, 0)
+	if errors.Is(err, unix.EACCES) && int(st.Uid) == os.Geteuid() {
+		err = unix.Chmod(procFD(dir), st.Mode&0o7777|0o300)
+		if err == nil {
+			err = errors.Join(unix.Unlinkat(dir, name, 0), unix.Chmod(procFD(dir), st.Mode&0o7777))
+		}
+	}
+	if err == nil {
+		// Of another one's directory it is not for us to set, where we are not root.
+		_ = unix.UtimesNanoAt(unix.AT_FDCWD, procFD(dir), []unix.Timespec{Omit, st.Mtim}, 0)
+	}
+	return err
+}
+
 func (s *Disk) removeNameAs(as Runner, dir int, name string) error {
 	return s.Do("unlink", func() error {
 		return as.Run(func() error {

@@ -88,7 +88,7 @@ func (l *Commit) remove(s *Set, do step) {
 	if l.marker == "" {
 		return
 	}
-	if do("unlink", func() error { return unix.Unlinkat(l.dir.FD(), l.marker, 0) }) == nil {
+	if do("unlink", func() error { return disk.Unname(l.dir.FD(), l.marker) }) == nil {
 		l.drop(s)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -260,14 +261,17 @@ func (s *recovery) findOld(dir int, m Mark) (at int, name string) {
 func (s *recovery) dropMark(dir int, m foundMark) error {
 	known := m.old == "" || slices.ContainsFunc(s.pending, func(in journal.Intent) bool { return in.Shadow == m.old })
 	if !known {
-		err := s.disk.Do("unlink", func() error { return unix.Unlinkat(dir, m.old, 0) })
+		err := s.disk.Do("unlink", func() error { return disk.Unname(dir, m.old) })
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}
-	err := s.disk.Do("unlink", func() error { return unix.Unlinkat(dir, m.marker, 0) })
-	if errors.Is(err, unix.ENOENT) {
+	err := s.disk.Do("unlink", func() error { return disk.Unname(dir, m.marker) })
+	switch {
+	case errors.Is(err, unix.ENOENT):
 		return nil
+	case err != nil:
+		return fmt.Errorf("the marker %s of %s: %w", m.marker, m.name, err)
 	}
-	return err
+	return nil
 }

@@ -307,7 +307,7 @@ func (s *Set) chainsLocked(match func(*Commit) bool) [][]*Commit {
 // first, for without the marker nobody would know what it is. It may be repeated.
 func (s *Set) clear(l *Commit, do step) error {
 	unlink := func(name string) error {
-		err := do("unlink", func() error { return unix.Unlinkat(l.dir.FD(), name, 0) })
+		err := do("unlink", func() error { return disk.Unname(l.dir.FD(), name) })
 		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}
