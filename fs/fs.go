@@ -83,7 +83,6 @@ type FS struct {
 	history     *history.Store    // nil when mounted read-only
 	knowledge   *knowledge.Table  // who has read what; nil when mounted read-only
 	remembers   *knowledgelog.Log // keeps that over a restart; nil when mounted read-only
-	unwritten   atomic.Bool       // it could not be written the last time
 	updates     *lostupdate.Judge // decides what changes would lose
 	bases       bases.Store       // what replaced versions held, to merge with
 	glances     chan struct{}     // slots for closer looks at files changed around the mount

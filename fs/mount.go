@@ -137,7 +137,7 @@ func (m *Mount) mount() error {
 	go f.virt.trim()
 	if f.store != nil {
 		go f.pruneRejected()
-		go f.keepKnowledge()
+		go f.remembers.Keep(f.done, f.sweepKnowledge)
 	}
 	err = f.identify()
 	if err == nil {

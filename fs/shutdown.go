@@ -142,7 +142,7 @@ func (f *FS) cleanupOnce() {
 		}
 	}
 	if f.knowledge != nil {
-		f.saveKnowledge(f.remembers.Close())
+		_ = f.remembers.Close() // it tells of an error itself
 		f.lessons.Save()
 	}
 	f.bases.Close()

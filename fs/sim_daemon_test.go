@@ -93,7 +93,7 @@ func (w *simWorld) start() error {
 	go f.walks.Sweep(f.done)
 	go f.trim.run()
 	go f.pruneRejected()
-	go f.keepKnowledge()
+	go f.remembers.Keep(f.done, f.sweepKnowledge)
 	if !f.journal.Clean() {
 		go f.sweepOrphans()
 	}

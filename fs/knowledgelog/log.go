@@ -1,11 +1,11 @@
 // Package knowledgelog keeps what processes have read (lockmgr/knowledge) over a restart
 // of the daemon, while its clients go on, as a log of the state directory.
 //
-// What has changed is appended; nothing is synced, for what is known of processes need
-// not survive a power cut, since the processes do not. When the log has grown to more
-// than twice what counts of it (and to growth besides), it begins anew with that, beside
-// the old log, whose name it takes then (journal.Log). So its length goes by what is
-// known now, and what is written by what has changed.
+// What has changed is appended, every two seconds by Keep; nothing is synced, for what is
+// known of processes need not survive a power cut, since the processes do not. When the
+// log has grown to more than twice what counts of it (and to growth besides), it begins
+// anew with that, beside the old log, whose name it takes then (journal.Log). So its
+// length goes by what is known now, and what is written by what has changed.
 //
 // The log is a help and no more: whatever has become of it, a mount begins. A torn tail
 // is cut off; of a log that is damaged otherwise the records before the damage count,
@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,6 +52,37 @@ type Log struct {
 	behind bool         // the file lacks something that Unsaved does not tell any more
 	old    bool         // what an earlier release has left is there still
 	closed bool
+	failed bool // it could not be written the last time
+}
+
+// What is new is written every writeEvery, or more seldom if that takes more than one part
+// in rest of the time, and at the end.
+const (
+	writeEvery = 2 * time.Second
+	rest       = 50
+	sweepEvery = time.Minute
+)
+
+// Keep writes what is new from time to time, and calls sweep, which makes the table forget
+// what counts no more, every minute. It returns when done is closed.
+func (l *Log) Keep(done <-chan struct{}, sweep func(now time.Time)) {
+	t := time.NewTimer(writeEvery)
+	defer t.Stop()
+	swept := time.Now()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+		}
+		began := time.Now()
+		if began.Sub(swept) > sweepEvery {
+			sweep(began)
+			swept = began
+		}
+		_ = l.Write() // it tells of an error itself
+		t.Reset(max(writeEvery, rest*time.Since(began)))
+	}
 }
 
 // Open tells the table what the log in the state directory dir says, or what an earlier
@@ -118,22 +150,32 @@ func (l *Log) readOld() error {
 	return l.table.Load(data, l.boot)
 }
 
-// Write writes what the log does not say yet. After an error the next one writes all.
+// Write writes what the log does not say yet. After an error the next one writes all; logf
+// is told of it, unless the last one had an error, too.
 func (l *Log) Write() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil
 	}
-	if err := l.write(); err != nil {
+	err := l.write()
+	if err != nil {
 		l.behind = true
-		return fmt.Errorf("%s: %w", Name, err)
-	}
-	if l.old {
+		err = fmt.Errorf("%s: %w", Name, err)
+	} else if l.old {
 		l.old = false
 		_ = unix.Unlinkat(int(l.dir.Fd()), oldName, 0) // or the next start reads it again
 	}
-	return nil
+	l.noteLocked(err)
+	return err
+}
+
+// noteLocked notes how writing has ended. mu is held.
+func (l *Log) noteLocked(err error) {
+	if err != nil && !l.failed {
+		l.logf("what was read will not be known after a restart: %v", err)
+	}
+	l.failed = err != nil
 }
 
 func (l *Log) write() error {
@@ -174,7 +216,7 @@ func (l *Log) rewrite() error {
 	return nil
 }
 
-// Close writes what is left, and closes the log.
+// Close writes what is left, and closes the log. logf is told of an error as by Write.
 func (l *Log) Close() error {
 	err := l.Write()
 	l.mu.Lock()
@@ -184,5 +226,9 @@ func (l *Log) Close() error {
 	if closed {
 		return err
 	}
-	return errors.Join(err, l.file.Close())
+	if e := l.file.Close(); e != nil {
+		l.noteLocked(e)
+		err = errors.Join(err, e)
+	}
+	return err
 }
