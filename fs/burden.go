@@ -20,8 +20,6 @@ const (
 	burdenOfUsers = 128 << 20
 
 	dirEntryCost = 64 // beside the name
-	// virtualEntryCost is what an entry of a listing below .locks costs beside its name.
-	virtualEntryCost = 96
 	// keptListing is how large the listing of a directory may be that stays when it has
 	// been read to its end.
 	keptListing = 256 << 10

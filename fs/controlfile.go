@@ -1,58 +1,45 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/ctl"
+	"latchfs/fs/locksfs"
 	"latchfs/lockmgr/proc"
 )
 
-// controlName is the file in .locks through which locks are taken without
-// opening what is locked. Package control has its language, package ctl answers.
-const controlName = "control"
+// talk is a conversation on the control file, which package ctl answers.
+type talk struct{ *ctl.Conversation }
 
-// openControl begins a conversation.
-func (v *virtual) openControl(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+// converse begins a conversation.
+func (v *virtual) converse(node uint64, by locksfs.By) (locksfs.Talk, unix.Errno) {
 	f := v.f
 	if f.opts.ReadOnly {
-		return fuse.EROFS
+		return nil, unix.EROFS
 	}
 	if f.isStopped() {
-		return status(unix.ESHUTDOWN)
+		return nil, unix.ESHUTDOWN
 	}
-	c := f.callerOf(&in.InHeader)
+	c := by.(*asker).caller()
 	if c.uid != 0 {
 		c.supplementary() // a later writer does not add to them
 	}
-	cv := f.ctl.Open(c, proc.File{Dev: f.mountDev, Ino: in.NodeId, MountID: f.mountID})
-	out.Fh = v.ids.Open(&vhandle{talk: cv})
-	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_STREAM
-	return fuse.OK
+	return talk{f.ctl.Open(c, proc.File{Dev: f.mountDev, Ino: node, MountID: f.mountID})}, 0
 }
 
-// writeControl hands requests to a conversation, for the credentials of its opener.
-func (v *virtual) writeControl(talk *ctl.Conversation, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	if !talk.IsOpeners(in.Uid, in.Gid) {
-		return 0, fuse.EPERM
-	}
-	c := v.f.callerOf(&in.InHeader)
-	if opener := talk.Opener().(*caller); c.uid != 0 {
+// Write implements locksfs.Talk: requests are made with the groups of the opener.
+func (t talk) Write(by locksfs.By, data [][]byte) (int, unix.Errno) {
+	c := by.(*asker).caller()
+	if opener := t.Opener().(*caller); c.uid != 0 {
 		c.haveGroups(opener.supplementary(), opener.groupsKnown)
 	}
-	n, e := talk.Write(c, data)
-	return uint32(n), status(e)
+	return t.Conversation.Write(c, data)
 }
 
-// readControl waits for a conversation's next reply.
-func (v *virtual) readControl(talk *ctl.Conversation, cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	if !talk.IsOpeners(in.Uid, in.Gid) {
-		return nil, fuse.EPERM
-	}
-	buf = buf[:min(len(buf), int(in.Size))]
-	n, e := talk.Read(cancel, in.Pid, in.Flags&unix.O_NONBLOCK != 0, buf)
-	if e != 0 {
-		return nil, status(e)
-	}
-	return fuse.ReadResultData(buf[:n]), fuse.OK
+// Read implements locksfs.Talk.
+func (t talk) Read(by locksfs.By, nonblock bool, cancel <-chan struct{}, buf []byte) (int, unix.Errno) {
+	return t.Conversation.Read(cancel, by.(*asker).h.Pid, nonblock, buf)
 }
+
+// Flush implements locksfs.Talk.
+func (t talk) Flush(by locksfs.By) { t.Conversation.Flush(by.(*asker).caller()) }

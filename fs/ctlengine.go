@@ -188,7 +188,7 @@ func (t ctlTxn) Rollback(reason string) { t.rollback(reason) }
 func (t ctlTxn) Forget() { t.forget() }
 
 // Viewer implements ctl.Engine.
-func (e ctlEngine) Viewer(c ctl.Caller) report.Viewer { return e.f.virt.viewerOf(c.(*caller)) }
+func (e ctlEngine) Viewer(c ctl.Caller) report.Viewer { return viewerOf(c.(*caller)) }
 
 // Record implements ctl.Engine.
 func (e ctlEngine) Record(h *lockmgr.Holder, key string) report.Record { return e.f.record(h, key) }

@@ -289,6 +289,14 @@ func (f *FS) closeHistory() {
 	}
 }
 
+// join is the path of a name in the directory dir, "" for the root.
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
 func baseName(path string) string {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i] == '/' {

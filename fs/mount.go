@@ -134,7 +134,7 @@ func (m *Mount) mount() error {
 	}()
 	go f.walks.Sweep(f.done)
 	go f.trim.run()
-	go f.virt.trim()
+	go f.virt.files.Trim(f.done)
 	if f.store != nil {
 		go f.pruneRejected()
 		go f.remembers.Keep(f.done, f.sweepKnowledge)
