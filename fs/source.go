@@ -2,17 +2,16 @@ package fs
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"latchfs/fs/ctl"
 	"latchfs/fs/disclosure"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/locksdir"
+	"latchfs/fs/lockview"
+	"latchfs/fs/readclaim"
 	"latchfs/fs/rejected"
 	"latchfs/fs/report"
 	"latchfs/lockmgr"
@@ -45,62 +44,34 @@ func (s *source) Generation() uint64 {
 // Stopping implements locksdir.Source.
 func (s *source) Stopping() bool { return s.f.isClosing() }
 
-// Held implements locksdir.Source.
-func (s *source) Held() []report.Record {
-	snap := s.f.table.Snapshot()
-	waiters := map[lockmgr.Key]int{}
-	for i := range snap.Waiting {
-		for _, k := range snap.Waiting[i].Keys {
-			waiters[k]++
-		}
-	}
-	out := make([]report.Record, 0, len(snap.Held))
-	for i := range snap.Held {
-		h := &snap.Held[i]
-		for _, k := range h.Keys {
-			if lockkey.IsShown(h, k) {
-				r := s.f.record(h, string(k))
-				r.Waiters = waiters[k]
-				out = append(out, r)
-			}
-		}
-	}
-	return out
+// locks is the view of the lock table.
+func (s *source) locks() lockview.View {
+	return lockview.View{Table: s.f.table, Engine: viewEngine{ctlEngine{s.f}}}
 }
 
-// maxBehind is how many of those in a waiter's way are named.
-const maxBehind = 8
+// Held implements locksdir.Source.
+func (s *source) Held() []report.Record { return s.locks().Held() }
 
 // Waiting implements locksdir.Source.
-func (s *source) Waiting() []report.Record {
-	snap := s.f.table.Snapshot()
-	out := s.waitingForOwn()
-	place := map[lockmgr.Key]int{}
-	for i := range snap.Waiting {
-		h := &snap.Waiting[i]
-		var behind []string
-		conflicts := s.f.table.FirstConflicts(h.Lock, maxBehind)
-		for j := range conflicts {
-			r := s.f.record(&conflicts[j], "")
-			behind = append(behind, fmt.Sprintf("%s[%d]", r.Program, r.Owner.PID))
-		}
-		ahead := len(behind)
-		for _, k := range h.Keys {
-			if ahead == maxBehind {
-				ahead = max(ahead, place[k]+1)
-			}
-			place[k]++
-		}
-		for _, k := range h.Keys {
-			if lockkey.IsShown(h, k) {
-				r := s.f.record(h, string(k))
-				r.State, r.WaitsFor, r.Ahead = report.Waiting, behind, ahead
-				out = append(out, r)
-			}
-		}
-	}
-	return out
+func (s *source) Waiting() []report.Record { return append(s.waitingForOwn(), s.locks().Waiting()...) }
+
+// Release implements locksdir.Source.
+func (s *source) Release(group []report.Record, v report.Viewer) error {
+	return s.locks().Release(group, v)
 }
+
+// viewEngine is what package lockview asks for, much of which package ctl asks for, too.
+type viewEngine struct{ ctlEngine }
+
+// Drop implements lockview.Engine.
+func (e viewEngine) Drop(cl *ctl.Claim) {
+	if !e.f.filed.Release(cl) {
+		e.f.ctl.Claims.Drop(cl)
+	}
+}
+
+// DropRead implements lockview.Engine.
+func (e viewEngine) DropRead(cl *readclaim.Claim) { e.f.readClaims.Drop(cl) }
 
 // record describes a lock, as it is shown under a key, for people.
 func (f *FS) record(h *lockmgr.Holder, key string) report.Record {
@@ -196,58 +167,6 @@ func (s *source) Events() locksdir.EventLog {
 
 // Policy implements locksdir.Source.
 func (s *source) Policy() []byte { return s.f.policy.TOML() }
-
-// Release implements locksdir.Source: the viewer's own locks are released, stale
-// ones are stolen, and active ones are left alone. All of a group or none.
-func (s *source) Release(group []report.Record, v report.Viewer) error {
-	f := s.f
-	t := lockkey.Target{Paths: []string{group[0].Path}}
-	if group[0].Name != "" {
-		t = lockkey.Target{Names: []string{group[0].Name}}
-	}
-	tokens := map[uint64]bool{}
-	for _, r := range group {
-		tokens[r.Token] = true
-	}
-	var todo []lockmgr.Holder
-	for _, h := range f.table.Holders(f.keysOfTarget(&t)) {
-		lb, _ := h.Label.(*label)
-		switch {
-		case !tokens[h.Token]: // it has changed hands since it was shown
-		case (v.Privileged || lb != nil && lb.c.uid == v.UID) &&
-			v.Holds(&report.Record{Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) && (h.Class != lockmgr.Session || lb != nil && (lb.claim != nil || lb.read != nil)):
-		case (h.Stale || lb != nil && lb.claim != nil && f.filed.IsOrphaned(lb.claim)) && (v.Privileged || lb != nil && lb.c.uid == v.UID):
-		case h.Stale:
-			return unix.EPERM
-		default:
-			return unix.EBUSY
-		}
-		todo = append(todo, h)
-	}
-	if len(todo) == 0 {
-		return unix.ENOENT
-	}
-	for i := range todo {
-		f.takeAway(&todo[i])
-	}
-	f.settleThefts(nil)
-	return nil
-}
-
-// takeAway releases a lock on behalf of its owner, or steals it if it is stale.
-func (f *FS) takeAway(h *lockmgr.Holder) {
-	lb, _ := h.Label.(*label)
-	switch {
-	case h.Stale && f.table.Steal(h.Lock) == nil:
-	case h.Class != lockmgr.Session && len(h.Keys) > 0:
-		f.table.ReleaseClient(h.Keys[0], h.Class, h.Client)
-	case lb != nil && lb.read != nil:
-		f.readClaims.Drop(lb.read)
-	case lb != nil && lb.claim != nil && f.filed.Release(lb.claim):
-	case lb != nil && lb.claim != nil:
-		f.ctl.Claims.Drop(lb.claim)
-	}
-}
 
 // Started implements locksdir.Source.
 func (s *source) Started() time.Time { return s.started }

@@ -276,6 +276,10 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/fs/account", "latchfs/fs/locksdir", "latchfs/fs/report", "latchfs/fs/vnodes", "latchfs/lockmgr"},
 		libs: []string{xSys}, not: []string{"os", "net", "log", "path/filepath", "sync"},
 	},
+	"latchfs/fs/lockview": { // the lock table as .locks shows it; what its locks are for is behind Engine
+		ours: []string{"latchfs/fs/ctl", "latchfs/fs/lockkey", "latchfs/fs/readclaim", "latchfs/fs/report", "latchfs/lockmgr"},
+		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath", "sync", "time"},
+	},
 	"latchfs/fs/rewalk": { // which threads walk their path again; what they were promised is its user's
 		ours: []string{"latchfs/lockmgr/proc"}, not: []string{"os", "io/fs", "net", "log", "path/filepath", "syscall"},
 	},
@@ -292,7 +296,7 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir", "latchfs/lockmgr", "latchfs/lockmgr/knowledge"}, libs: []string{xSys},
 	},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/unfinished", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
+		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/unfinished", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/policy/lockfile",
 			"latchfs/lockmgr/proc"},
 		libs:  []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
