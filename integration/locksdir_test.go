@@ -218,6 +218,23 @@ func TestRemovingALock(t *testing.T) {
 	})
 }
 
+// Whoever removes the record of its own lock leaves those of others, which are in the same
+// place, or on a directory above.
+func TestRemovingALockLeavesOthers(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Mkdir("d")
+		m.WriteFile("d/f", "x")
+		mine, other := m.shell(t), m.shell(t)
+		other.do(`$L acquire --mode shared --tree d`, 0)
+		mine.do(`$L acquire --mode shared d/f`, 0)
+		mine.do(`rm .locks/held/d/f.lock`, 0)
+		mine.do(`test -e .locks/held/d/f.lock`, 1)
+		mine.do(`test -e .locks/held/d.lock`, 0)
+		other.do(`$L release --tree d`, 0)
+	})
+}
+
 // The audit trail names who did what; tail -f follows it; it survives a
 // restart, and tokens rise across it.
 func TestAuditTrail(t *testing.T) {

@@ -15,7 +15,8 @@
 //	in use                    refused: EBUSY
 //
 // Root and the mount's owner count as each user. What several hold is ended for all of
-// them or for none.
+// them or for none; what was not shown is left alone, be it another lock in the same place
+// or one on a directory above.
 //
 // What a lock is shown as, and what ends with it, is behind Engine. The package has no
 // state.

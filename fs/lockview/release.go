@@ -22,7 +22,8 @@ func (w View) Release(group []report.Record, v report.Viewer) error {
 	var todo []lockmgr.Holder
 	for _, h := range w.Table.Holders(w.Engine.Keys(&t)) {
 		switch {
-		case !tokens[h.Token]: // it has changed hands since it was shown
+		case !tokens[h.Token]: // another one's beside it or above, or one that was granted since it was shown
+			continue
 		case w.isOwn(&h, v):
 		case w.isLeft(&h) && isUsers(&h, v):
 		case h.Stale:

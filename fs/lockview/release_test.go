@@ -105,3 +105,22 @@ func TestReleaseOfNothing(t *testing.T) {
 		t.Errorf("%v, settled %d times", err, s.settled)
 	}
 }
+
+// A lock that was not shown is left alone, whoever has it: one on a directory above, one
+// that came to share the place, and one that has the place now.
+func TestReleaseLeavesOthersAlone(t *testing.T) {
+	s := newStage(t)
+	above := s.lock(20, "d", tree, shared, claimed, of(2))
+	own := s.lock(10, "d/f", shared, claimed)
+	group := s.group("d/f")
+	beside := s.lock(30, "d/f", shared, flock, of(2))
+	if err := s.Release(group, viewer(1, 10)); err != nil || own.Held() {
+		t.Errorf("%v, held %v", err, own.Held())
+	}
+	if !above.Held() || !beside.Held() || !slices.Equal(s.ended, []string{"claim of 10"}) {
+		t.Errorf("that above is held: %v, that beside: %v; ended are %q", above.Held(), beside.Held(), s.ended)
+	}
+	if err := s.Release(group, viewer(1, 10)); err != unix.ENOENT || !above.Held() || !beside.Held() {
+		t.Errorf("once more: %v", err)
+	}
+}

@@ -95,6 +95,8 @@ func shared(r *lockmgr.Request, _ *tag) { r.Mode = lockmgr.Shared }
 
 func claimed(_ *lockmgr.Request, tg *tag) { tg.claim = &ctl.Claim{} }
 
+func tree(r *lockmgr.Request, _ *tag) { r.Keys, r.Trees = nil, r.Keys }
+
 func orphan(_ *lockmgr.Request, tg *tag) { tg.orphan = true }
 
 func toWrite(_ *lockmgr.Request, tg *tag) { tg.read = readclaim.New(readclaim.Reader{}) }
