@@ -198,7 +198,7 @@ func (k *simKernel) read(p *simProc, f *simFile, size int) ([]byte, unix.Errno) 
 	n.pageLock.lock(true)
 	defer n.pageLock.unlock(true)
 	k.mu.Lock()
-	page, length := n.page, int64(n.attr.Size)
+	page, length, version := n.page, int64(n.attr.Size), n.version
 	k.mu.Unlock()
 	if page == nil {
 		var e unix.Errno
@@ -208,6 +208,10 @@ func (k *simKernel) read(p *simProc, f *simFile, size int) ([]byte, unix.Errno) 
 		page = append([]byte{}, page...)
 		k.mu.Lock()
 		n.page = page
+		if n.version == version && uint64(len(page)) < n.attr.Size {
+			n.attr.Size = uint64(len(page)) // fuse_short_read in fs/fuse/file.c
+		}
+		length = int64(n.attr.Size)
 		k.mu.Unlock()
 	}
 	whole := make([]byte, length) // what lies behind a short page reads as zeros
