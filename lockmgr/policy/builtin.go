@@ -28,8 +28,9 @@ func builtinRules() []Rule {
 		// they are open. What a killed one has acknowledged is in them.
 		{Mode: Live, Glob: []string{"*.aof", "*.rdb"}},
 		// Locks are taken by creating the file, by flock on it, or by what is
-		// in it: none of them may wait for a commit.
-		{Mode: Live, Glob: []string{"*.lock", "*.pid"}},
+		// in it: none of them may wait for a commit. An editor's swap file tells
+		// the next editor that the file is being edited.
+		{Mode: Live, Glob: []string{"*.lock", "*.pid", ".*.sw?"}},
 		// git keeps its own atomicity, with names that appear at once.
 		{Mode: Live, Glob: []string{"**/.git/**"}},
 		// Streams are followed while they grow.
