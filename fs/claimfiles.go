@@ -328,6 +328,21 @@ func (f *FS) claimFileOf(cl *ctl.Claim) string {
 // standsForKey is the key of a flock that stands for another file (requirement C4), whether
 // or not that exists; false of one that stands for itself.
 func (f *FS) standsForKey(is *standing) (lockmgr.Key, bool) {
+	path, ok := f.standsFor(is)
+	if !ok {
+		return "", false
+	}
+	keys, _ := f.keysOfTarget(&lockkey.Target{Paths: []string{path}})
+	for _, k := range keys {
+		if lockkey.IsInode(k) {
+			return k, true
+		}
+	}
+	return f.clientName(path, lockmgr.Flock), true
+}
+
+// standsFor is the path of that file.
+func (f *FS) standsFor(is *standing) (target string, ok bool) {
 	var path string
 	switch {
 	case !f.policy.HasClaimFiles():
@@ -344,16 +359,7 @@ func (f *FS) standsForKey(is *standing) (lockmgr.Key, bool) {
 		return "", false
 	}
 	t, err := rule.Target(path)
-	if err != nil {
-		return "", false
-	}
-	keys, _ := f.keysOfTarget(&lockkey.Target{Paths: []string{t.Path}})
-	for _, k := range keys {
-		if lockkey.IsInode(k) {
-			return k, true
-		}
-	}
-	return f.clientName(t.Path, lockmgr.Flock), true
+	return t.Path, err == nil
 }
 
 // claimEngine is the filesystem as package filed needs it.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/access"
+	"latchfs/fs/lockkey"
 	"latchfs/fs/reach"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -112,8 +113,22 @@ func (f *FS) lockDemand(in *fuse.LkIn, h *handle) *demand {
 		f.noteLockAsked(h)
 		f.attribute(d, h)
 	}
-	d.weak = !f.mayKeepOut(d.c, h)
+	d.weak = !f.mayKeepOut(d.c, h) || d.class == lockmgr.Flock && !f.mayStandFor(d.c, h)
 	return d
+}
+
+// mayStandFor reports whether a flock through h that stands for another file binds more than
+// other lockers: the caller may lock that one.
+func (f *FS) mayStandFor(c *caller, h *handle) bool {
+	if c.uid == 0 || !f.policy.HasClaimFiles() {
+		return true
+	}
+	is := f.standing(h.n)
+	path, ok := f.standsFor(&is)
+	if !ok {
+		return true
+	}
+	return f.root().MayClaim(c.user(), &lockkey.Target{Paths: []string{path}}) == nil
 }
 
 // mayKeepOut reports whether a lock through h binds more than other lockers: the

@@ -464,3 +464,23 @@ say("removed")
 		p.OK()
 	}, withPolicy(claimPolicy), leftLocks())
 }
+
+// A flock that stands for a file keeps out no writers of it where its holder may not write
+// that file himself.
+func TestFlockOfAStrangerClaimsNothing(t *testing.T) {
+	needsLatchfs(t)
+	requireTool(t, "setpriv")
+	forEachRootMount(t, func(t *testing.T, m *Mount) {
+		for mode, want := range map[string]string{"600": "written\n", "666": "refused\n"} {
+			got := m.Bash(t, `
+as() { setpriv --reuid "$1" --regid "$1" --clear-groups -- "${@:2}"; }
+as 65533 bash -c 'echo old > f; chmod "$1" f' bash "$1"
+mkfifo -m 666 ../../held"$1" ../../go"$1"
+as 65532 bash -c 'exec 9> f.lock; flock 9; echo > ../../held"$1"; read < ../../go"$1"' bash "$1" &
+read < ../../held"$1"
+as 65533 bash -c 'echo new > f' 2> /dev/null && echo written || echo refused
+echo > ../../go"$1"; wait; rm f f.lock`, mode)
+			mustSee(t, mode, got.Stdout, want)
+		}
+	}, withPolicy("[defaults]\nwait = \"300ms\"\n[[claim]]\nglob = [\"*.lock\"]\nformat = \"flock\"\ncovers = \"file\"\n"), openToAll())
+}
