@@ -38,8 +38,8 @@ func pass(d time.Duration) {
 
 func noSweep(time.Time) {}
 
-// What is new is in the file after two seconds, and not before.
-func TestKeepWritesEveryTwoSeconds(t *testing.T) {
+// What is new is in the file after writeEvery, and not before.
+func TestKeepWritesInTime(t *testing.T) {
 	s := newState(t)
 	s.keep(noSweep, func(_ *Log, table *knowledge.Table) {
 		empty := s.size(Name)
@@ -74,7 +74,7 @@ func TestKeepSweepsEachMinute(t *testing.T) {
 			after = append(after, at.Sub(began))
 		}
 		// With the first write that is more than a minute after the last sweep.
-		want := []time.Duration{62 * time.Second, 124 * time.Second, 186 * time.Second}
+		want := []time.Duration{sweepEvery + writeEvery, 2 * (sweepEvery + writeEvery), 3 * (sweepEvery + writeEvery)}
 		if !slices.Equal(after, want) {
 			t.Errorf("swept after %v, want %v", after, want)
 		}
@@ -85,7 +85,7 @@ func TestKeepSweepsEachMinute(t *testing.T) {
 func TestKeepRests(t *testing.T) {
 	s := newState(t)
 	s.keep(func(time.Time) { time.Sleep(time.Second) }, func(_ *Log, table *knowledge.Table) {
-		pass(63 * time.Second) // the sweep has ended now
+		pass(sweepEvery + writeEvery + time.Second) // the sweep has ended now
 		before := s.size(Name)
 		note(table, "new", 7)
 		pass(50*time.Second - time.Nanosecond)

@@ -1,7 +1,7 @@
 // Package knowledgelog keeps what processes have read (lockmgr/knowledge) over a restart
 // of the daemon, while its clients go on, as a log of the state directory.
 //
-// What has changed is appended, every two seconds by Keep; nothing is synced, for what is
+// What has changed is appended, ten times a second by Keep; nothing is synced, for what is
 // known of processes need not survive a power cut, since the processes do not. When the
 // log has grown to more than twice what counts of it (and to growth besides), it begins
 // anew with that, beside the old log, whose name it takes then (journal.Log). So its
@@ -58,7 +58,7 @@ type Log struct {
 // What is new is written every writeEvery, or more seldom if that takes more than one part
 // in rest of the time, and at the end.
 const (
-	writeEvery = 2 * time.Second
+	writeEvery = 100 * time.Millisecond
 	rest       = 50
 	sweepEvery = time.Minute
 )
