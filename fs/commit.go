@@ -354,6 +354,9 @@ func (s *session) fixMode() error {
 		return nil
 	}
 	if !s.fsetid {
+		if dirty, err := s.dirtyLocked(); err == nil && !dirty {
+			return nil // in a transaction: other attributes or the name were changed
+		}
 		_, err := killSuid(s.shadow.FD(), s.isIn)
 		return err
 	}

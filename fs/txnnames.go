@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/refusals"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -136,7 +137,13 @@ func (t *txn) carry(c *caller, p place) unix.Errno {
 func (t *txn) attributes(c *caller, op string, p place) unix.Errno {
 	f := t.f
 	if !f.repeats(c, op) {
-		return unix.EBUSY // through a descriptor of the file as it is for everybody
+		// Through a descriptor of the file as it is for everybody.
+		f.explain(refusals.Refusal{
+			Path: f.path(p.dir, p.name), Op: op, Errno: unix.EBUSY, Owner: c.owner, UID: c.uid,
+			Reason: "In a transaction the attributes of a file are not changed through a descriptor that was opened to read it: that is of the file as everybody sees it",
+			Hint:   "Change them by the file's name, or through a descriptor that was opened for writing.",
+		})
+		return unix.EBUSY
 	}
 	l, e := t.admit(c, op, func(*walk) unix.Errno { return t.carry(c, p) }, p)
 	if e != 0 {

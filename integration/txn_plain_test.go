@@ -162,3 +162,42 @@ for i in range(400):
 		m.AwaitClear(t)
 	}
 }
+
+// A transaction that writes nothing into a file leaves it its setuid and setgid bits, as on
+// a plain directory; who has set a time or a mode by the name is not told otherwise.
+func TestTransactionKeepsSetuid(t *testing.T) {
+	needsLatchfs(t)
+	requireTool(t, "setpriv")
+	forEachRootMount(t, func(t *testing.T, m *Mount) {
+		for do, want := range map[string]string{
+			"chmod 6711 f":              "6711",
+			"touch -d @1 f":             "6711",
+			"setfattr -n user.k -v 1 f": "6711",
+			"chmod 2711 f":              "2711",
+			"echo y >> f":               "711",
+		} {
+			got := m.Bash(t, `
+echo x > f; chown 65533:65533 f; chmod 6711 f
+setpriv --reuid 65533 --regid 65533 --clear-groups -- "$1" guard --txn --name t -- sh -c "$2" && stat -c %a f; rm f`, bench.binary, do)
+			mustSee(t, do, got.Stdout+got.Stderr, want+"\n")
+		}
+	}, openToAll())
+}
+
+// What cannot be changed in a transaction through a descriptor that reads is explained.
+func TestTransactionRefusesAttributesOfAReader(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "x")
+		p := m.Guard(t, "--txn", "--name", "t", "--", "python3", "-c", `
+import os
+fd = os.open("f", os.O_RDONLY)
+try: os.fchmod(fd, 0o600)
+except OSError as e: print(e.errno)
+`)
+		mustSee(t, "fchmod", p.Wait().Stdout, "16\n")
+		if why := m.ReadFile(".locks/why"); !strings.Contains(why, "through a descriptor that was opened to read it") {
+			t.Errorf("why:\n%s", why)
+		}
+	})
+}
