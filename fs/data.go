@@ -158,7 +158,7 @@ func (f *FS) openState() error {
 		return err
 	}
 	var err error
-	f.journal, err = journal.Open(f.state, journal.Options{Logf: f.log.Warnf})
+	f.journal, err = commit.OpenJournal(f.state, journal.Options{Logf: f.log.Warnf})
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
 	}

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -240,5 +241,47 @@ except OSError as e:
 	})
 	if got := m.ReadFile("f"); got != "next" {
 		t.Errorf("the file holds %q", got)
+	}
+}
+
+// On a disk on which there is nothing left the next mount begins all the same, and then
+// makes room: who saves has the earlier versions given up.
+func TestMountOnAFullDisk(t *testing.T) {
+	needsLatchfs(t)
+	for _, kind := range diskKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			needsDisks(t, kind.mkfs[0])
+			m := mount(t, onDiskImage(t, kind, kind.least), noLastWords())
+			for range 4 {
+				m.WriteFile("f", strings.Repeat("x", 4<<20))
+			}
+			syncDisk(t, m)
+			m.Crash(t)
+			fillAround(t, m)
+			m.Start(t)
+			m.WriteFile("f", "saved\n")
+			m.holds(t, "f", "saved\n")
+		})
+	}
+}
+
+// fillAround takes all that is left of the disk, around the mount.
+func fillAround(t *testing.T, m *Mount) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(m.Data, "filling"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err == nil {
+			if _, err = f.Write(make([]byte, size)); err == nil {
+				err = f.Sync()
+			}
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+		err = nil
 	}
 }

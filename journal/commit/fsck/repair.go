@@ -91,7 +91,7 @@ func (p *repair) stateDir() error {
 
 // recover does what a mount does at its start, and its sweep.
 func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
-	j, err := journal.Open(p.c.disk.State, journal.Options{Logf: logf})
+	j, err := rejected.OpenJournal(p.c.disk.State, journal.Options{Logf: logf})
 	if err != nil {
 		return err
 	}
