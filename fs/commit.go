@@ -328,6 +328,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
 	}
 	s.discard(s.shadow)
+	s.putBackReplaced(path, why)
 	s.record("rollback", func(ev *audit.Event) {
 		ev.Detail["reason"] = reason
 		ev.Detail["errno"] = unix.ErrnoName(e)
@@ -345,6 +346,16 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	}
 	s.f.explain(x)
 	return e
+}
+
+// putBackReplaced gives the file that the writer of a new one has just removed, to replace it
+// (install, tar), its name back where the new content is refused for what it is.
+func (s *session) putBackReplaced(path string, why error) {
+	dir, name := s.where()
+	if s.isNew.Load() && verdictOf(why) != nil && s.f.mayComeBack(dir, name) {
+		owner := s.who.Load().owner
+		s.f.putBackAt(place{dir, name, nil}, path, owner, s.uid, &owner)
+	}
 }
 
 // fixMode does for setuid, setgid and file capabilities what a plain write

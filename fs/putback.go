@@ -8,6 +8,7 @@ import (
 	"latchfs/fs/lostupdate"
 	"latchfs/journal/audit"
 	"latchfs/journal/history"
+	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 )
 
@@ -15,18 +16,28 @@ import (
 // its place is refused, and reports whether it could. The file has to be in the history
 // with its own inode, and nothing else may have taken the name. The name's lock is held.
 func (f *FS) putBack(x *lostupdate.Loss, p place) bool {
+	if !f.putBackAt(p, x.Path, x.Owner, x.By.UID, nil) {
+		return false
+	}
+	x.Back = true
+	return true
+}
+
+// putBackAt is putBack of the file that path held, if by is nil or whoever has removed it is
+// that process.
+func (f *FS) putBackAt(p place, path string, owner lockmgr.Owner, uid uint32, by *lockmgr.Owner) bool {
 	if f.history == nil {
 		return false
 	}
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	var list []history.Version
-	for v := range f.history.NewestOf(x.Path) {
+	for v := range f.history.NewestOf(path) {
 		if list = append(list, v); len(list) == 2 {
 			break
 		}
 	}
-	if len(list) < 2 || list[0].Event != history.Delete {
+	if len(list) < 2 || list[0].Event != history.Delete || by != nil && (list[0].PID != by.PID || list[0].UID != uid) {
 		return false
 	}
 	v := list[1]
@@ -35,24 +46,23 @@ func (f *FS) putBack(x *lostupdate.Loss, p place) bool {
 	}
 	if err := f.store.PutBack(v.Content, f.fdOf(p.dir), p.name); err != nil {
 		if err != unix.EEXIST {
-			f.log.Warnf("%q was removed and is not put back: %v", x.Path, err)
+			f.log.Warnf("%q was removed and is not put back: %v", path, err)
 		}
 		return false
 	}
 	f.history.Renewed(v.Content)
-	x.Back = true
 	var st unix.Stat_t
 	if err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return true // and gone again, outside the mount
 	}
 	f.history.Add(history.Version{
-		Path: x.Path, Event: history.Commit, Operation: opPutBack, Base: v.Number, Time: time.Now(),
+		Path: path, Event: history.Commit, Operation: opPutBack, Base: v.Number, Time: time.Now(),
 		Program: v.Program, Actor: v.Actor, PID: v.PID, UID: v.UID, State: history.StateOf(&st), Rights: v.Rights,
 	})
-	f.knowledge.Restored(knowledge.Key(x.Path), stampOfFile(&st))
+	f.knowledge.Restored(knowledge.Key(path), stampOfFile(&st))
 	f.namedAgain(p, &st)
-	f.event(audit.Event{Time: time.Now(), Event: opPutBack, Path: x.Path, PID: x.Owner.PID, Detail: map[string]any{
-		"version": v.Number, "uid": x.By.UID, "reason": "what was to take its place was refused",
+	f.event(audit.Event{Time: time.Now(), Event: opPutBack, Path: path, PID: owner.PID, Detail: map[string]any{
+		"version": v.Number, "uid": uid, "reason": "what was to take its place was refused",
 	}})
 	return true
 }

@@ -209,9 +209,9 @@ func (k *simKernel) read(p *simProc, f *simFile, size int) ([]byte, unix.Errno) 
 		k.mu.Lock()
 		n.page = page
 		if n.version == version && uint64(len(page)) < n.attr.Size {
-			n.attr.Size = uint64(len(page)) // fuse_short_read in fs/fuse/file.c
+			length = int64(len(page)) // fuse_short_read in fs/fuse/file.c
+			n.attr.Size = uint64(length)
 		}
-		length = int64(n.attr.Size)
 		k.mu.Unlock()
 	}
 	whole := make([]byte, length) // what lies behind a short page reads as zeros
