@@ -78,7 +78,12 @@ func (f *FS) setattr(in *fuse.SetAttrIn, k *kernelNode, n *inode) unix.Errno {
 		return f.setattrPlain(in, n, size, resize)
 	}
 	if t := f.txnOf(c); t != nil {
-		return t.attributes(c, opSetattr, place{parent, name, n})
+		return t.attributes(c, opSetattr, place{parent, name, n}, func() unix.Errno {
+			if !resize {
+				return 0
+			}
+			return f.mayCutName(c, place{parent, name, n})
+		})
 	}
 	switch {
 	case resize:

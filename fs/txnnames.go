@@ -133,8 +133,8 @@ func (t *txn) carry(c *caller, p place) unix.Errno {
 }
 
 // attributes begins a session on a committed file whose attributes a member
-// changes, and leads it there: ESTALE means that.
-func (t *txn) attributes(c *caller, op string, p place) unix.Errno {
+// changes, and leads it there: ESTALE means that. may is asked under the lock.
+func (t *txn) attributes(c *caller, op string, p place, may func() unix.Errno) unix.Errno {
 	f := t.f
 	if !f.repeats(c, op) {
 		// Through a descriptor of the file as it is for everybody.
@@ -145,14 +145,20 @@ func (t *txn) attributes(c *caller, op string, p place) unix.Errno {
 		})
 		return unix.EBUSY
 	}
-	l, e := t.admit(c, op, func(*walk) unix.Errno { return t.carry(c, p) }, p)
+	carry := func() unix.Errno {
+		if e := may(); e != 0 {
+			return e
+		}
+		return t.carry(c, p)
+	}
+	l, e := t.admit(c, op, func(*walk) unix.Errno { return carry() }, p)
 	if e != 0 {
 		return e
 	}
 	t.mu.Lock()
 	t.keep(l)
 	t.mu.Unlock()
-	if e := t.carry(c, p); e != 0 {
+	if e := carry(); e != 0 {
 		return e
 	}
 	return f.staleAt(c, p.inode)

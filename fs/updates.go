@@ -24,6 +24,15 @@ func (f *FS) mayReplace(c *caller, op string, p place, st *unix.Stat_t, writers 
 	return errnoFor(x.Answer())
 }
 
+// mayCutName is mayReplace for a truncate(2).
+func (f *FS) mayCutName(c *caller, p place) unix.Errno {
+	var st unix.Stat_t
+	if unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	return f.mayReplace(c, opTruncate, p, &st)
+}
+
 // mayMake is mayReplace for a name that no file has. A file that the caller, or its
 // script, has removed a moment ago is replaced by what it makes now.
 func (f *FS) mayMake(c *caller, op string, p place, writers ...lockmgr.Owner) unix.Errno {

@@ -154,7 +154,7 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 		return errnoOf(change(f.fdOf(n)))
 	}
 	if t := f.txnOf(c); t != nil {
-		return t.attributes(c, opXattr, place{parent, name, n})
+		return t.attributes(c, opXattr, place{parent, name, n}, func() unix.Errno { return 0 })
 	}
 	return f.changeNamed(c, opXattr, n, place{parent, name, n}, set.Wait, change)
 }
