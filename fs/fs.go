@@ -79,6 +79,7 @@ type FS struct {
 	proc        Procs
 	journal     *journal.Journal // nil when mounted read-only
 	trail       *audit.Trail     // likewise
+	trailFails  atomic.Bool      // the last event could not be written
 	store       *commit.Store
 	history     *history.Store    // nil when mounted read-only
 	knowledge   *knowledge.Table  // who has read what; nil when mounted read-only

@@ -100,7 +100,11 @@ func (f *FS) writeEvent(ev audit.Event) {
 	if f.trail == nil {
 		return
 	}
-	if err := f.trail.Append(ev); err != nil && !f.isClosing() {
-		f.log.Warnf("audit trail: %v", err)
+	err := f.trail.Append(ev)
+	if failed := err != nil; f.trailFails.Swap(failed) == failed || f.isClosing() {
+		return // that is told already
+	}
+	if err != nil {
+		f.log.Warnf("audit trail: %v; how many events are lost is in the next that can be written", err)
 	}
 }

@@ -72,6 +72,9 @@ var eventTexts = map[string]func(*auditEvent) string{
 	eventDeleteLink: func(e *auditEvent) string {
 		return "symbolic link to " + e.str("target") + " removed" + e.ofTransaction()
 	},
+	"events_lost": func(e *auditEvent) string {
+		return amount(e.count("count"), "event") + " could not be written since " + e.str("since") + ": " + e.str("reason")
+	},
 	"forget": func(e *auditEvent) string {
 		return "erased: " + amount(e.count("versions"), "version") + ", " + amount(e.count("rejected"), "refused write")
 	},

@@ -28,10 +28,10 @@ var eventPaths = map[string]verdict{"from": eventFrom, "to": eventTo, "source": 
 // files, sums of contents, and records of others are not among them; a field of a later
 // version is not, either.
 var strangersFields = []string{
-	"base", "bytes", "changed_by", "current", "cut", "errno", "event", "file_gid", "file_uid", "from",
+	"base", "bytes", "changed_by", "count", "current", "cut", "errno", "event", "file_gid", "file_uid", "from",
 	"held_by", "held_duration_seconds", "kind", "lock_name", "lock_path", "mode", "mountpoint", "operation",
 	"path", "path_base64", "pid", "program", "read_at", "read_by", "records", "redone", "rejected", "removed", "request_id",
-	"result", "session", "stolen_by", "target", "target_base64", "timestamp", "to", "token", "transaction",
+	"result", "session", "since", "stolen_by", "target", "target_base64", "timestamp", "to", "token", "transaction",
 	"ttl_seconds", "uid", "undone", "version", "versions", "waited_seconds",
 }
 
@@ -42,7 +42,7 @@ var processFields = []string{"operation", "pid", "program", "session", "uid"}
 var processes = []string{"changed_by", "held_by", "stolen_by"}
 
 // plainReasons are the events whose reason latchfs words without naming anybody.
-var plainReasons = []string{"auto_live", "bypass", "not_durable", "put_back", "recovery"}
+var plainReasons = []string{"auto_live", "bypass", "events_lost", "not_durable", "put_back", "recovery"}
 
 type eventFields map[string]json.RawMessage
 

@@ -66,7 +66,16 @@ type Trail struct {
 	// keptSize is its length, keptTimes how often it has changed.
 	keptSize  int64
 	keptTimes int
+
+	lost     int // events that could not be written since the last that was
+	lostFrom time.Time
+	lostFor  error // why, of the first of them
 }
+
+// EventsLost is the event that stands for those that could not be written, as on a full
+// disk: the next one that can is preceded by it. Its details are their "count", since when
+// ("since") and why ("reason").
+const EventsLost = "events_lost"
 
 // Open opens the trail in the state directory dir, making its file if there is none, and
 // cuts an unfinished last line off. A part is rotated when it would grow past maxBytes; 0
@@ -123,7 +132,7 @@ var lines = sync.Pool{New: func() any { return new([]byte) }}
 
 // Append adds the line of e to the trail, with the present time if it has none. It is not
 // synced. Of an event whose line would be too long, long texts are cut and lists left
-// out. On an error the trail is as it was.
+// out. On an error the trail is as it was, and it is told with the next event: see EventsLost.
 func (t *Trail) Append(e Event) error {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
@@ -139,6 +148,38 @@ func (t *Trail) Append(e Event) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err = t.tellLostLocked(); err == nil {
+		err = t.addLocked(line)
+	}
+	if err != nil {
+		if t.lost == 0 {
+			t.lostFrom, t.lostFor = e.Time, err
+		}
+		t.lost++
+	}
+	return err
+}
+
+// tellLostLocked writes what has become of the events that are lost, if there are any.
+func (t *Trail) tellLostLocked() error {
+	if t.lost == 0 {
+		return nil
+	}
+	e := Event{Time: time.Now(), Event: EventsLost, Detail: map[string]any{
+		"count": t.lost, "since": t.lostFrom.UTC().Format(time.RFC3339Nano), "reason": t.lostFor.Error(),
+	}}
+	line, err := e.appendLine(nil)
+	if err == nil {
+		err = t.addLocked(line)
+	}
+	if err == nil {
+		t.lost, t.lostFor = 0, nil
+	}
+	return err
+}
+
+// addLocked adds a line.
+func (t *Trail) addLocked(line []byte) error {
 	if t.size > 0 && t.size+int64(len(line)) > t.max {
 		if err := t.rotateLocked(); err != nil {
 			return fmt.Errorf("rotation of %s: %w", Name, err)
