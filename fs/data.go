@@ -319,6 +319,27 @@ func (f *FS) raiseLimits() {
 	// A quarter is left for handles, shadows and journals.
 	f.maxInodes = int(l.Cur / 4 * 3)
 	f.trim.measure()
+	f.raiseFileSize()
+}
+
+// raiseFileSize ends the limit that whoever mounts has set for the files that he writes
+// (ulimit -f): the writers on the mount have their own.
+func (f *FS) raiseFileSize() {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_FSIZE, &l) != nil || l.Cur == unix.RLIM_INFINITY {
+		return
+	}
+	want := l
+	want.Cur = want.Max
+	if os.Geteuid() == 0 {
+		want.Cur, want.Max = unix.RLIM_INFINITY, unix.RLIM_INFINITY
+	}
+	if unix.Setrlimit(unix.RLIMIT_FSIZE, &want) == nil {
+		l = want
+	}
+	if l.Cur != unix.RLIM_INFINITY {
+		f.log.Warnf("nobody can write a file of more than %d bytes here: that is the limit of the user who mounts (ulimit -f)", l.Cur)
+	}
 }
 
 func (f *FS) plantRoot() error {

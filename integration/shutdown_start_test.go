@@ -342,3 +342,18 @@ func TestOtherLocksDir(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// How large the files of whoever mounts may be (ulimit -f) is no limit of those who write on
+// the mount.
+func TestMountUnderAFileSizeLimit(t *testing.T) {
+	inTest(t)
+	data, mnt := newDirs(t)
+	o := finish(t, exec.Command("bash", "-c", `
+ulimit -S -f 16; "$1" mount "$2" "$3" || exit
+ulimit -S -f unlimited
+head -c 1M /dev/zero > "$3/f" && echo x >> "$3/f" && stat -c %s "$3/f"
+"$1" umount "$3"`, "bash", bench.binary, data, mnt))
+	if o.Code != 0 || o.Stdout != "1048578\n" || o.Stderr != "" {
+		t.Errorf("%+v", o)
+	}
+}
