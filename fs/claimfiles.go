@@ -325,43 +325,6 @@ func (f *FS) claimFileOf(cl *ctl.Claim) string {
 	return ""
 }
 
-// standsForKey is the key of a flock that stands for another file (requirement C4), whether
-// or not that exists; false of one that stands for itself.
-func (f *FS) standsForKey(is *standing) (lockmgr.Key, bool) {
-	path, ok := f.standsFor(is)
-	if !ok {
-		return "", false
-	}
-	keys, _ := f.keysOfTarget(&lockkey.Target{Paths: []string{path}})
-	for _, k := range keys {
-		if lockkey.IsInode(k) {
-			return k, true
-		}
-	}
-	return f.clientName(path, lockmgr.Flock), true
-}
-
-// standsFor is the path of that file.
-func (f *FS) standsFor(is *standing) (target string, ok bool) {
-	var path string
-	switch {
-	case !f.policy.HasClaimFiles():
-		return "", false
-	case is.sess != nil:
-		path = is.sess.path()
-	case is.parent == nil || is.unlinked:
-		return "", false
-	default:
-		path = f.path(is.parent, is.name)
-	}
-	rule := f.policy.ClaimFile(path)
-	if rule == nil || rule.Format != lockfile.Flock {
-		return "", false
-	}
-	t, err := rule.Target(path)
-	return t.Path, err == nil
-}
-
 // claimEngine is the filesystem as package filed needs it.
 type claimEngine struct{ f *FS }
 

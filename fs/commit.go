@@ -348,39 +348,6 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	return e
 }
 
-// putBackReplaced gives the file that the writer of a new one has just removed, to replace it
-// (install, tar), its name back where the new content is refused for what it is.
-func (s *session) putBackReplaced(path string, why error) {
-	dir, name := s.where()
-	if s.isNew.Load() && verdictOf(why) != nil && s.f.mayComeBack(dir, name) {
-		owner := s.who.Load().owner
-		s.f.putBackAt(place{dir, name, nil}, path, owner, s.uid, &owner)
-	}
-}
-
-// fixMode does for setuid, setgid and file capabilities what a plain write
-// does: a writer without CAP_FSETID loses them, one with it keeps them.
-func (s *session) fixMode() error {
-	if s.isNew.Load() || s.baseMode&(unix.S_ISUID|unix.S_ISGID) == 0 && s.fsetid {
-		return nil
-	}
-	if !s.fsetid {
-		if dirty, err := s.dirtyLocked(); err == nil && !dirty {
-			return nil // in a transaction: other attributes or the name were changed
-		}
-		_, err := killSuid(s.shadow.FD(), s.isIn)
-		return err
-	}
-	if len(s.meta) > 0 {
-		return nil
-	}
-	return unix.Fchmod(s.shadow.FD(), s.baseMode&0o7777)
-}
-
-// isIn is the membership of the session's writer, as far as the group of the file is
-// concerned.
-func (s *session) isIn(gid uint32) bool { return gid == s.gid || s.ofGroup && gid == s.baseGID }
-
 // applyMetaLocked carries the metadata changes of a session that wrote nothing
 // over to the file: the version stays.
 func (s *session) applyMetaLocked() unix.Errno {

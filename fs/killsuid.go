@@ -102,3 +102,26 @@ func (f *FS) hasLoneSetgid(n *inode) bool {
 	var st unix.Stat_t
 	return unix.Fstat(f.fdOf(n), &st) == nil && st.Mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID
 }
+
+// fixMode does for setuid, setgid and file capabilities what a plain write
+// does: a writer without CAP_FSETID loses them, one with it keeps them.
+func (s *session) fixMode() error {
+	if s.isNew.Load() || s.baseMode&(unix.S_ISUID|unix.S_ISGID) == 0 && s.fsetid {
+		return nil
+	}
+	if !s.fsetid {
+		if dirty, err := s.dirtyLocked(); err == nil && !dirty {
+			return nil // in a transaction: other attributes or the name were changed
+		}
+		_, err := killSuid(s.shadow.FD(), s.isIn)
+		return err
+	}
+	if len(s.meta) > 0 {
+		return nil
+	}
+	return unix.Fchmod(s.shadow.FD(), s.baseMode&0o7777)
+}
+
+// isIn is the membership of the session's writer, as far as the group of the file is
+// concerned.
+func (s *session) isIn(gid uint32) bool { return gid == s.gid || s.ofGroup && gid == s.baseGID }

@@ -13,6 +13,7 @@ import (
 	"latchfs/fs/reach"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/policy/lockfile"
 )
 
 // flock(2), fcntl(2) and open file description locks live in the same table as
@@ -138,6 +139,43 @@ func (f *FS) mayKeepOut(c *caller, h *handle) bool {
 		return true
 	}
 	return reach.May(c.user(), f.fdOf(h.n), access.Write)
+}
+
+// standsForKey is the key of a flock that stands for another file (requirement C4), whether
+// or not that exists; false of one that stands for itself.
+func (f *FS) standsForKey(is *standing) (lockmgr.Key, bool) {
+	path, ok := f.standsFor(is)
+	if !ok {
+		return "", false
+	}
+	keys, _ := f.keysOfTarget(&lockkey.Target{Paths: []string{path}})
+	for _, k := range keys {
+		if lockkey.IsInode(k) {
+			return k, true
+		}
+	}
+	return f.clientName(path, lockmgr.Flock), true
+}
+
+// standsFor is the path of that file.
+func (f *FS) standsFor(is *standing) (target string, ok bool) {
+	var path string
+	switch {
+	case !f.policy.HasClaimFiles():
+		return "", false
+	case is.sess != nil:
+		path = is.sess.path()
+	case is.parent == nil || is.unlinked:
+		return "", false
+	default:
+		path = f.path(is.parent, is.name)
+	}
+	rule := f.policy.ClaimFile(path)
+	if rule == nil || rule.Format != lockfile.Flock {
+		return "", false
+	}
+	t, err := rule.Target(path)
+	return t.Path, err == nil
 }
 
 // attribute gives a flock to whom it belongs. It is a lock of the open file

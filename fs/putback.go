@@ -67,6 +67,16 @@ func (f *FS) putBackAt(p place, path string, owner lockmgr.Owner, uid uint32, by
 	return true
 }
 
+// putBackReplaced gives the file that the writer of a new one has just removed, to replace it
+// (install, tar), its name back where the new content is refused for what it is.
+func (s *session) putBackReplaced(path string, why error) {
+	dir, name := s.where()
+	if s.isNew.Load() && verdictOf(why) != nil && s.f.mayComeBack(dir, name) {
+		owner := s.who.Load().owner
+		s.f.putBackAt(place{dir, name, nil}, path, owner, s.uid, &owner)
+	}
+}
+
 // mayComeBack reports whether the file that had the name was removed a moment ago, so
 // that putBack may give it back.
 func (f *FS) mayComeBack(dir *inode, name string) bool {
