@@ -357,3 +357,19 @@ head -c 1M /dev/zero > "$3/f" && echo x >> "$3/f" && stat -c %s "$3/f"
 		t.Errorf("%+v", o)
 	}
 }
+
+// A mount that is seen in two places is unmounted in one, and nobody waits for its daemon.
+func TestUmountOfABindMount(t *testing.T) {
+	inTest(t)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	data, mnt := newDirs(t)
+	o := finish(t, exec.Command("bash", "-c", `
+set -e; mkdir "$2.bound"; "$1" mount "$3" "$2"; mount --bind "$2" "$2.bound"
+"$1" umount --timeout 20s "$2.bound"; echo x > "$2/f"
+"$1" umount "$2"; cat "$3/f"; rmdir "$2.bound"`, "bash", bench.binary, mnt, data))
+	if want := "latchfs umount: warning: its daemon goes on, for the same is mounted on " + mnt + "\n"; o.Code != 0 || o.Stdout != "x\n" || o.Stderr != want {
+		t.Errorf("%+v", o)
+	}
+}

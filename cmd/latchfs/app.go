@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -76,6 +77,9 @@ func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
 		return int(exit)
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), printable.Text(err.Error()))
+	if errors.Is(err, syscall.ENOTCONN) {
+		fmt.Fprintln(stderr, "The latchfs of that mount has ended: 'latchfs mount' replaces it, 'latchfs umount' removes it.")
+	}
 	var usage *usageError
 	if !started || errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())

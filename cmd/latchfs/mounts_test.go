@@ -38,3 +38,15 @@ func TestListDoesNotWaitForAHungMount(t *testing.T) {
 		}
 	})
 }
+
+// Who meets a mount whose daemon has ended is told what to do.
+func TestDeadMountIsExplained(t *testing.T) {
+	sys := fakeSystem([]*mountinfo.Info{fakeMountAt("/dead", 1)}, func(name string) (*os.File, error) {
+		return nil, &os.PathError{Op: "open", Path: name, Err: unix.ENOTCONN}
+	})
+	var stdout, stderr bytes.Buffer
+	code := executeOn(sys, []string{"list"}, &stdout, &stderr)
+	if code != 1 || !strings.HasSuffix(stderr.String(), "'latchfs mount' replaces it, 'latchfs umount' removes it.\n") {
+		t.Errorf("ended with %d\n%s", code, &stderr)
+	}
+}

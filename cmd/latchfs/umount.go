@@ -36,8 +36,8 @@ func newUmountCommand() *cobra.Command {
 A mount in use is not unmounted; the message says by whom. With --lazy it
 disappears at once, and its daemon ends when the last user does.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return f.run(args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args[0])
 		},
 	}
 	cmd.Flags().BoolVarP(&f.lazy, "lazy", "z", false, "detach now, clean up when it is no longer in use")
@@ -47,7 +47,7 @@ disappears at once, and its daemon ends when the last user does.`,
 }
 
 // run is `latchfs umount`.
-func (f *umountFlags) run(path string) error {
+func (f *umountFlags) run(cmd *cobra.Command, path string) error {
 	m, err := mountAt(path)
 	if f.dead {
 		// What is not ours, not there or alive is none of our business.
@@ -68,12 +68,31 @@ func (f *umountFlags) run(path string) error {
 	if lazy {
 		return nil
 	}
+	if others := othersOf(m); len(others) > 0 {
+		warn(cmd, "its daemon goes on, for the same is mounted on %s", strings.Join(others, ", "))
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
 	defer cancel()
 	if err := daemonGone(ctx, m.Source); err != nil {
 		return fmt.Errorf("%s is unmounted here, but after %v its daemon is still running; another mount namespace, such as a container's, may have a copy of the mount", m.Mountpoint, f.timeout)
 	}
 	return nil
+}
+
+// othersOf are the mount points at which the filesystem of a mount can be seen besides, as
+// by a bind mount.
+func othersOf(m *mountinfo.Info) (others []string) {
+	mounts, err := latchfsMounts()
+	if err != nil {
+		return nil
+	}
+	for _, x := range mounts {
+		if sameFilesystem(x, m) && x.Source == m.Source { // the number of an earlier one may be another's
+			others = append(others, x.Mountpoint)
+		}
+	}
+	return others
 }
 
 // unmount removes a mount: by the system call, or for an ordinary user by
