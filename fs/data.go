@@ -329,13 +329,12 @@ func (f *FS) raiseFileSize() {
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &l) != nil || l.Cur == unix.RLIM_INFINITY {
 		return
 	}
-	want := l
-	want.Cur = want.Max
-	if os.Geteuid() == 0 {
-		want.Cur, want.Max = unix.RLIM_INFINITY, unix.RLIM_INFINITY
-	}
-	if unix.Setrlimit(unix.RLIMIT_FSIZE, &want) == nil {
-		l = want
+	none := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	for _, want := range []unix.Rlimit{none, {Cur: l.Max, Max: l.Max}} { // the first takes CAP_SYS_RESOURCE
+		if unix.Setrlimit(unix.RLIMIT_FSIZE, &want) == nil {
+			l = want
+			break
+		}
 	}
 	if l.Cur != unix.RLIM_INFINITY {
 		f.log.Warnf("nobody can write a file of more than %d bytes here: that is the limit of the user who mounts (ulimit -f)", l.Cur)

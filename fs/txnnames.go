@@ -57,6 +57,22 @@ func (t *txn) drop(sn *stagedName) {
 	t.f.unpin(sn.dir)
 }
 
+// keepRemoved takes back that the transaction removes the file that has a name, for what was
+// to take its place is refused: it is there again for the members, too.
+func (t *txn) keepRemoved(p place) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keepRemovedLocked(p)
+}
+
+// keepRemovedLocked is keepRemoved. t.mu is held.
+func (t *txn) keepRemovedLocked(p place) {
+	sn := t.f.stagedAt(p.dir, p.name)
+	if sn != nil && sn.t == t && sn.gone && !sn.isDir && sn.heir == nil && !t.over.Load() {
+		t.drop(sn)
+	}
+}
+
 // hides reports whether the caller does not see a name that is there: removed by
 // its own transaction, or made by somebody else's.
 func (sn *stagedName) hides(c *caller) bool {

@@ -205,6 +205,7 @@ func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
 	if f.sessionAt(to.dir, to.name) == nil && unix.Fstatat(f.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		w := s.learners()
 		if e := f.mayReplace(c, opRename, to, &st, append([]lockmgr.Owner{w.Self}, w.Relatives...)...); e != 0 {
+			t.keepRemovedLocked(to)
 			return e
 		}
 	}

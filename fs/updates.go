@@ -55,7 +55,11 @@ func (f *FS) mayMakeIn(t *txn, c *caller, op string, p place, writers ...lockmgr
 		unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}
-	return f.mayReplace(c, op, p, &st, writers...)
+	e := f.mayReplace(c, op, p, &st, writers...)
+	if e != 0 {
+		t.keepRemoved(p)
+	}
+	return e
 }
 
 // answerOr is the answer to a change that takes the place of a file removed a moment ago.

@@ -38,6 +38,7 @@ func TestDirectoriesKeepTheirTimes(t *testing.T) {
 			"replaced": `mkdir replaced; echo x > replaced/f; echo y > replaced/f; touch -d "$1" replaced`,
 			"cp":       `mkdir src; echo x > src/f; touch -d "$1" src; cp -a src cp`,
 			"tar":      `mkdir tar; echo x > tar/f; touch -d "$1" tar; tar cf a.tar tar; rm -r tar; tar xf a.tar`,
+			"readonly": `mkdir -m 755 ro; echo x > ro/f; touch -d "$1" ro; chmod 555 ro; cp -a ro readonly`,
 			"rsync":    `mkdir from; echo x > from/f; touch -d "$1" from; rsync -a from/ rsync`,
 		} {
 			if o := m.Bash(t, `set -e; export TZ=UTC; `+fill, set); o.Code != 0 {
@@ -49,7 +50,7 @@ func TestDirectoriesKeepTheirTimes(t *testing.T) {
 			}
 		}
 		m.Stop(t)
-		for _, name := range []string{"touched", "replaced", "cp", "tar", "rsync"} {
+		for _, name := range []string{"touched", "replaced", "cp", "tar", "rsync", "readonly"} {
 			if st, err := os.Stat(filepath.Join(m.Data, name)); err != nil || st.ModTime().UTC().Year() != 2001 {
 				t.Errorf("after the unmount %s has the time %v, %v", name, st.ModTime(), err)
 			}

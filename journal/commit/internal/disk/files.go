@@ -166,27 +166,42 @@ func (s *Disk) Named(dir int, in journal.Intent) (st *unix.Stat_t, named bool) {
 // RemoveName removes a file, or a directory that is empty.
 func (s *Disk) RemoveName(dir int, name string) error { return s.removeNameAs(nil, dir, name) }
 
-// Unname removes a name of ours from dir some time after what it was for, and leaves the
-// directory's modification time and mode as they are: programs go by them, and set them
-// (cp -a, tar). A directory of this user's own may have become read-only since. What others
-// do in it in that moment leaves its modification time as it was before them.
+// Unname removes a name of ours from dir some time after what it was for. It leaves a
+// modification time that somebody has set for the directory (cp -a, tar), and its mode. A time
+// that is that of the last change there is not put back: whoever has just made something
+// would find the directory unchanged. A directory of this user's own may have become
+// read-only since.
 func Unname(dir int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	err := unix.Unlinkat(dir, name, 0)
-	if errors.Is(err, unix.EACCES) && int(st.Uid) == os.Geteuid() {
+	unlink := func() error {
+		err := unix.Unlinkat(dir, name, 0)
+		if err == nil && st.Mtim != st.Ctim {
+			setBack(dir, st.Mtim)
+		}
+		return err
+	}
+	err := unlink()
+	// A chmod(2) may cost the setgid bit, which could not be put back.
+	if errors.Is(err, unix.EACCES) && int(st.Uid) == os.Geteuid() && st.Mode&unix.S_ISGID == 0 {
 		err = unix.Chmod(procFD(dir), st.Mode&0o7777|0o300)
 		if err == nil {
-			err = errors.Join(unix.Unlinkat(dir, name, 0), unix.Chmod(procFD(dir), st.Mode&0o7777))
+			err = errors.Join(unlink(), unix.Chmod(procFD(dir), st.Mode&0o7777))
 		}
 	}
-	if err == nil {
-		// Of another one's directory it is not for us to set, where we are not root.
-		_ = unix.UtimesNanoAt(unix.AT_FDCWD, procFD(dir), []unix.Timespec{Omit, st.Mtim}, 0)
-	}
 	return err
+}
+
+// setBack gives a directory the modification time that it had before a name was removed from
+// it, unless somebody has set one since.
+func setBack(dir int, was unix.Timespec) {
+	var now unix.Stat_t
+	if unix.Fstat(dir, &now) == nil && now.Mtim == now.Ctim {
+		// Of another one's directory it is not for us to set, where we are not root.
+		_ = unix.UtimesNanoAt(unix.AT_FDCWD, procFD(dir), []unix.Timespec{Omit, was}, 0)
+	}
 }
 
 func (s *Disk) removeNameAs(as Runner, dir int, name string) error {
