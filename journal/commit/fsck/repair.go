@@ -91,7 +91,11 @@ func (p *repair) stateDir() error {
 
 // recover does what a mount does at its start, and its sweep.
 func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
-	j, err := rejected.OpenJournal(p.c.disk.State, journal.Options{Logf: logf})
+	var j *journal.Journal
+	err := rejected.AtStart(p.c.disk.State, func() (err error) {
+		j, err = journal.Open(p.c.disk.State, journal.Options{Logf: logf})
+		return err
+	})
 	if err != nil {
 		return err
 	}
