@@ -26,11 +26,16 @@ const (
 
 // What a parser may take above parseMemory until the kernel gives it no more, and how often
 // it looks. A Go program that is given no more dies wherever it happens to be, and not
-// always with a word that tells why; so the parser ends by itself before.
+// always with a word that tells why; so the parser ends by itself before. A slice that grows
+// takes more than all that there was at once.
 const (
-	spareMemory = 128 << 20 // bytes
+	spareMemory = 2 * parseMemory // bytes
 	memoryWatch = 2 * time.Millisecond
 )
+
+// runtimeFault is how Go's own runtime says that it has touched memory that it was not given.
+// A fault of the parser itself is a panic.
+const runtimeFault = "SIGSEGV: segmentation violation\nPC="
 
 // nobody is the user as whom root parses.
 const nobody = 65534
@@ -96,7 +101,7 @@ func (p *process) parseFailed(err error, format Format) error {
 		r.Reason = fmt.Sprintf("too much to be checked: it takes more than %v", parseTime)
 	case errors.As(err, new(*startError)):
 		r.Reason = "the parser cannot be run: " + err.Error()
-	case strings.Contains(text, "out of memory"), strings.Contains(text, "cannot allocate memory"):
+	case strings.Contains(text, "out of memory"), strings.Contains(text, "cannot allocate memory"), strings.Contains(text, runtimeFault):
 		r.Reason = tooMuchMemory
 	case ws.Signaled() && (ws.Signal() == unix.SIGKILL || ws.Signal() == unix.SIGXCPU):
 		r.Reason = fmt.Sprintf("too much to be checked: it takes more than %d s of processor time, or memory is short", parseCPU)
