@@ -9,10 +9,6 @@ import (
 
 // OpenJournal is journal.Open of the state directory dir, which on a full disk takes the
 // ballast that is held there for that.
-func OpenJournal(dir *os.File, o journal.Options) (j *journal.Journal, err error) {
-	err = rejected.AtStart(dir, func() error {
-		j, err = journal.Open(dir, o)
-		return err
-	})
-	return j, err
+func OpenJournal(dir *os.File, o journal.Options) (*journal.Journal, error) {
+	return rejected.AtStart(dir, func() (*journal.Journal, error) { return journal.Open(dir, o) })
 }

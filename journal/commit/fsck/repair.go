@@ -91,10 +91,8 @@ func (p *repair) stateDir() error {
 
 // recover does what a mount does at its start, and its sweep.
 func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
-	var j *journal.Journal
-	err := rejected.AtStart(p.c.disk.State, func() (err error) {
-		j, err = journal.Open(p.c.disk.State, journal.Options{Logf: logf})
-		return err
+	j, err := rejected.AtStart(p.c.disk.State, func() (*journal.Journal, error) {
+		return journal.Open(p.c.disk.State, journal.Options{Logf: logf})
 	})
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func (s *Store) DoWithRoom(step string, fn func() error) error {
 	for drops := 0; ; {
 		err := s.disk.Do(step, fn)
 		switch {
-		case !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT):
+		case !isNoRoom(err):
 			return err
 		case s.dropBallast():
 		case drops < MaxDrops && s.dropOldest():
@@ -40,12 +40,9 @@ func (s *Store) dropBallast() bool {
 	s.mu.Lock()
 	s.ballast = false
 	s.mu.Unlock()
-	for i := range BallastCount {
-		if s.disk.Do("unlink", func() error { return unix.Unlinkat(s.disk.StateFD(), BallastName(i), 0) }) == nil {
-			return true
-		}
-	}
-	return false
+	return takeBallast(func(name string) error {
+		return s.disk.Do("unlink", func() error { return unix.Unlinkat(s.disk.StateFD(), name, 0) })
+	})
 }
 
 // StockBallast makes what is missing of the ballast, as far as there is room.
