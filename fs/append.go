@@ -84,7 +84,7 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *k
 func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out *fuse.OpenOut) fuse.Status {
 	// The file may have been removed before the caller came. Under the lock nobody makes
 	// an earlier version of it once somebody has it open to write.
-	h := f.newHandle(k, n, appendHandle, flags)
+	h := f.newHandle(k, n, appendHandle, flags, c.ids())
 	if h == nil {
 		return status(unix.ESTALE)
 	}
@@ -92,7 +92,6 @@ func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out 
 		f.closeHandle(h)
 		return statusOf(err)
 	}
-	h.uid, h.gid = c.uid, c.gid
 	h.app = newAppender(f, h, c)
 	f.startIO(h, ioDirect, out)
 	out.Fh = h.id

@@ -33,9 +33,8 @@ func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *fuse.OpenO
 	}
 	stale := s.staleFor(c, flags)
 	s.f.mu.Lock()
-	h := s.f.newHandleLocked(k, shadowHandle, flags)
+	h := s.f.newHandleLocked(k, shadowHandle, flags, c.ids())
 	h.sess = s
-	h.uid, h.gid = c.uid, c.gid
 	h.stale.Store(stale)
 	s.f.mu.Unlock()
 	s.handles[h] = struct{}{}

@@ -313,6 +313,7 @@ func (s *session) enter() unix.Errno {
 	s.parent.inside++
 	s.dentry.State.sess = s
 	f.sessions[s] = struct{}{}
+	f.descriptors.Charge(s.uid, perSession)
 	if s.baseVersion != nil {
 		if b := f.inodes[inoKey{s.baseVersion.Dev, s.baseVersion.Ino}]; b != nil {
 			s.base = b

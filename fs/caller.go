@@ -50,6 +50,8 @@ type caller struct {
 	callKnown bool
 }
 
+func (c *caller) ids() ids { return ids{c.uid, c.gid} }
+
 // Thread implements rewalk.Thread.
 func (c *caller) Thread() (tid int32, start uint64) { return c.tid, c.start }
 

@@ -16,6 +16,9 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	if e != 0 {
 		return status(e)
 	}
+	if e := f.mayOpenMore(&in.InHeader, opCreate, func() string { return f.path(dir, name) }); e != 0 {
+		return status(e)
+	}
 	c := f.openerOf(&in.InHeader)
 	set := f.settings(f.path(dir, name))
 	mode := f.modeFor(dir, in.Mode, in.Umask)
@@ -264,10 +267,9 @@ func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint3
 	k := f.adoptLocked(pathfd, &st)
 	n := k.in
 	f.setNameLocked(n, dir, name)
-	h := f.newHandleLocked(k, kind, flags&^unix.O_TRUNC) // before a session can take k over
+	h := f.newHandleLocked(k, kind, flags&^unix.O_TRUNC, c.ids()) // before a session can take k over
 	f.mu.Unlock()
 	f.markerMoved(name)
-	h.uid, h.gid = c.uid, c.gid
 	if live {
 		f.setLive(h)
 	}
@@ -297,6 +299,9 @@ func (f *FS) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) 
 	}
 	if dir == nil {
 		return status(unix.ESTALE)
+	}
+	if e := f.mayOpenMore(&in.InHeader, opCreate, func() string { return f.nodePath(dir) }); e != 0 {
+		return status(e)
 	}
 	mode := f.modeFor(dir, in.Mode, in.Umask)
 	dirfd := f.fdOf(dir)

@@ -41,12 +41,15 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 		return status(unix.ESTALE)
 	}
 	n := k.in // of a directory always the same
+	if e := f.mayOpenMore(&in.InHeader, opOpen, func() string { return f.nodePath(n) }); e != 0 {
+		return status(e)
+	}
 	f.endUnmappedIn(n)
 	fd, err := f.trim.openAt(f.fdOf(n), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return statusOf(err)
 	}
-	h := f.newHandle(k, n, dirHandle, in.Flags)
+	h := f.newHandle(k, n, dirHandle, in.Flags, ids{in.Uid, in.Gid})
 	h.dir = &dirStream{fd: fd, uid: in.Uid}
 	out.Fh = h.id
 	return fuse.OK

@@ -57,7 +57,9 @@ import (
 //	claimState.mu, ioState.mu
 //	FS.mu
 //	filed.Room.mu
-//	FS.tokenMu, audit.Trail.mu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
+//	account.Turns.mu
+//	FS.tokenMu, account.Book.mu, account.Presence.mu, account.Rate.mu, audit.Trail.mu
+//	bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu
 //	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
 //	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, trimmer.mu, txns.mu
@@ -95,6 +97,7 @@ type FS struct {
 	txns        txns
 	ctl         *ctl.Server    // answers the control file, and has the locks taken through it
 	book        *account.Book  // of what users make us keep
+	descriptors *account.Book  // of those that users cost us
 	looks       *account.Rate  // at descriptors, for each user
 	turns       *account.Turns // of requests
 	views       *account.Turns // of those that look into .locks
@@ -198,7 +201,7 @@ func newFS(o Options) *FS {
 	f.glances = make(chan struct{}, maxGlances)
 	f.checks, f.noMore = context.WithCancel(context.Background())
 	f.walks, f.strayed = rewalk.New[dkey](walkEngine{f}), rewalk.NewStrangers[dkey](strayedWait)
-	f.book, f.looks = newBook(), newLooks()
+	f.book, f.descriptors, f.looks = newBook(), newDescriptors(), newLooks()
 	f.turns, f.views = newTurns()
 	f.trim = newTrimmer(f)
 	f.openMarkers()

@@ -20,6 +20,10 @@ const (
 	dirHandle
 )
 
+// ids are those for whom the kernel sent an open. Root stands also for what is written on
+// nobody's behalf.
+type ids struct{ uid, gid uint32 }
+
 // handle is one open of an inode.
 type handle struct {
 	id    uint64
@@ -30,9 +34,7 @@ type handle struct {
 	sess  *session
 	live  bool // opened under a live policy
 	io    ioMode
-	// uid and gid are those of whom the kernel sent the open for. Root's stand also for
-	// what is written on nobody's behalf.
-	uid, gid uint32
+	ids
 	// noFlush: the kernel does not tell of closes of its descriptors.
 	noFlush bool
 	// sight is what the open told its process and its relatives, if it was news.
@@ -62,28 +64,29 @@ func (h *handle) writes() bool {
 // newHandle enters a handle on n, at a node that stood for it when the caller looked; nil
 // if it does no more, for a session has taken the node over. Both stay as long as the
 // handle.
-func (f *FS) newHandle(k *kernelNode, n *inode, kind handleKind, flags uint32) *handle {
+func (f *FS) newHandle(k *kernelNode, n *inode, kind handleKind, flags uint32, by ids) *handle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if k.in != n {
 		return nil
 	}
-	return f.newHandleLocked(k, kind, flags)
+	return f.newHandleLocked(k, kind, flags, by)
 }
 
 // newReader is newHandle for reading; nil also if the inode has become, or ceased to be, a
 // session's since the caller looked.
-func (f *FS) newReader(k *kernelNode, n *inode, s *session, flags uint32) *handle {
+func (f *FS) newReader(k *kernelNode, n *inode, s *session, flags uint32, by ids) *handle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if k.in != n || n.sess != s {
 		return nil
 	}
-	return f.newHandleLocked(k, readHandle, flags)
+	return f.newHandleLocked(k, readHandle, flags, by)
 }
 
-func (f *FS) newHandleLocked(k *kernelNode, kind handleKind, flags uint32) *handle {
-	h := &handle{k: k, n: k.in, kind: kind, flags: flags, fd: -1}
+func (f *FS) newHandleLocked(k *kernelNode, kind handleKind, flags uint32, by ids) *handle {
+	h := &handle{k: k, n: k.in, kind: kind, flags: flags, fd: -1, ids: by}
+	f.descriptors.Charge(by.uid, perHandle)
 	f.nextFH++
 	h.id = f.nextFH
 	f.handles[h.id] = h
@@ -118,6 +121,7 @@ func (f *FS) closeHandle(h *handle) {
 		f.appends--
 	}
 	delete(f.handles, h.id)
+	f.descriptors.Give(h.uid, perHandle)
 	h.k.opens--
 	if h.writes() {
 		h.n.writers--

@@ -215,7 +215,7 @@ func TestNodeGivenBack(t *testing.T) {
 		other := f.lookedUp(n) // what a lookup finds meanwhile
 		var h *handle
 		if opened {
-			h = f.newHandle(k, shadow, shadowHandle, unix.O_RDWR)
+			h = f.newHandle(k, shadow, shadowHandle, unix.O_RDWR, ids{})
 		}
 		f.mu.Lock()
 		shadow.sess, shadow.orphan = nil, true
@@ -244,7 +244,7 @@ func TestNodeSetAside(t *testing.T) {
 	f := newNamed(t)
 	n := f.file(f.root, "a")
 	first := n.nodeLocked()
-	h := f.newHandle(first, n, readHandle, unix.O_RDONLY)
+	h := f.newHandle(first, n, readHandle, unix.O_RDONLY, ids{})
 	shadow := f.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
 	s := &session{f: f.FS, inode: shadow}
 	shadow.sess, shadow.pins = s, 1
@@ -257,7 +257,7 @@ func TestNodeSetAside(t *testing.T) {
 	if second == first || f.behind(second) != n || f.lookedUp(n) != second {
 		t.Error("lookups do not lead to one other node of the inode")
 	}
-	if f.newHandle(first, shadow, plainHandle, unix.O_RDWR) != nil {
+	if f.newHandle(first, shadow, plainHandle, unix.O_RDWR, ids{}) != nil {
 		t.Error("a handle was made on an inode for which its node does not stand")
 	}
 	f.closeHandle(h)

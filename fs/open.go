@@ -49,6 +49,9 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 		return status(unix.ESTALE)
 	}
 	n := f.behind(k)
+	if e := f.mayOpenMore(&in.InHeader, opOpen, func() string { return f.nodePath(n) }); e != 0 {
+		return status(e)
+	}
 	if f.finishHalfDone() {
 		f.forgetAttrs(n) // its size may be another one now
 		if c := f.callerOf(&in.InHeader); f.isReplaced(n) && c.tid != 0 && !f.walks.Repeated(c) {
@@ -113,7 +116,7 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 			return status(f.staleAt(c, n))
 		}
 	}
-	h := f.newReader(k, n, seen, in.Flags)
+	h := f.newReader(k, n, seen, in.Flags, ids{in.Uid, in.Gid})
 	if h == nil {
 		return f.openRead(cancel, in, k, out) // a session has just begun, or ended
 	}
@@ -124,7 +127,6 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 		f.strayed.Arrived(f.nameKey(n))
 	}
 	h.sess = s
-	h.uid, h.gid = in.Uid, in.Gid
 	switch {
 	case in.Flags&fmodeExec != 0: // who runs a program does not read it
 	case s == nil:
@@ -202,7 +204,7 @@ func (f *FS) openBase(in *fuse.OpenIn, k *kernelNode, s *session, out *fuse.Open
 		return statusOf(err)
 	}
 	f.mu.Lock()
-	h := f.newHandleLocked(k, plainHandle, in.Flags)
+	h := f.newHandleLocked(k, plainHandle, in.Flags, ids{in.Uid, in.Gid})
 	f.mu.Unlock()
 	h.fd = fd
 	f.startIO(h, ioDirect, out) // the node's pages and backing file are the shadow's
@@ -270,11 +272,10 @@ func (f *FS) openPlain(in *fuse.OpenIn, k *kernelNode, n *inode, live bool, out 
 	if e := f.settleLazy(n); e != 0 {
 		return status(e)
 	}
-	h := f.newHandle(k, n, plainHandle, in.Flags)
+	h := f.newHandle(k, n, plainHandle, in.Flags, ids{in.Uid, in.Gid})
 	if h == nil {
 		return status(unix.ESTALE)
 	}
-	h.uid, h.gid = in.Uid, in.Gid
 	if live {
 		f.setLive(h)
 	}

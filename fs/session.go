@@ -178,6 +178,7 @@ func (s *session) finishLocked() {
 		return
 	}
 	delete(f.sessions, s)
+	f.descriptors.Give(s.uid, perSession)
 	s.leaveLocked()
 	if s.base != nil {
 		f.unpinLocked(s.base)

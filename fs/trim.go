@@ -24,6 +24,7 @@ type trimmer struct {
 
 	mu   sync.Mutex    // guards what follows
 	over chan struct{} // closed when the next round is over
+	told time.Time     // when somebody was last warned that there are too few descriptors
 }
 
 const (
@@ -41,6 +42,8 @@ const (
 	trimRetries = 50
 	// A part of the descriptors is for commits and syncs, and for looks at processes.
 	reservedPart, maxReserved = 16, 256
+	// tellPause is how often somebody is warned that there are too few descriptors.
+	tellPause = time.Minute
 	// maxPruned is how many inodes one notification tells of.
 	maxPruned = 4096
 )
@@ -55,7 +58,9 @@ func newTrimmer(f *FS) *trimmer {
 func (t *trimmer) measure() {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) == nil {
-		t.ceiling.Store(int64(l.Cur - min(l.Cur/reservedPart, maxReserved)))
+		n := int64(l.Cur - min(l.Cur/reservedPart, maxReserved))
+		t.ceiling.Store(n)
+		t.f.descriptors.SetLimits(descriptorLimits(n))
 	}
 }
 
@@ -98,6 +103,7 @@ func (t *trimmer) spare(open func() error) error {
 	err := open()
 	for try := 0; errors.Is(err, unix.EMFILE); try++ {
 		if try == trimRetries {
+			t.tellShort()
 			return unix.ENFILE // the limit that was met is not the caller's
 		}
 		t.measure()
@@ -113,6 +119,20 @@ func (t *trimmer) spare(open func() error) error {
 		err = open()
 	}
 	return err
+}
+
+// tellShort warns that programs are refused what they ask for, once in a while.
+func (t *trimmer) tellShort() {
+	t.mu.Lock()
+	now := time.Now()
+	again := now.Sub(t.told) >= tellPause
+	if again {
+		t.told = now
+	}
+	t.mu.Unlock()
+	if again {
+		t.f.log.Warnf("programs get ENFILE, for the daemon has %d descriptors, and all are in use: raise LimitNOFILE of its unit, or ulimit -n before latchfs mount", t.ceiling.Load())
+	}
 }
 
 // openAt is openat(2) of what is there, for a descriptor of ours. It does not take the last

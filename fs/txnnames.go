@@ -34,6 +34,7 @@ func (t *txn) stage(sn *stagedName) {
 	sn.dir.pins++
 	t.names[sn.at] = sn
 	sn.at.State.staged = sn
+	f.descriptors.Charge(sn.by.uid, perStaged)
 }
 
 // unstage forgets it. The directory is still pinned.
@@ -49,6 +50,7 @@ func (f *FS) unstage(sn *stagedName) {
 	}
 	f.names.Put(sn.at)
 	sn.at = nil
+	f.descriptors.Give(sn.by.uid, perStaged)
 }
 
 // drop forgets a staged name for good.
@@ -113,6 +115,9 @@ func (t *txn) admit(c *caller, op string, granted func(*walk) unix.Errno, places
 	d := f.fileDemand(c, op, f.settings(f.path(places[0].dir, places[0].name)).Wait, places...)
 	if t.over.Load() {
 		return nil, f.refuse(d, errTxnOver)
+	}
+	if !f.descriptors.Fits(c.uid, perStaged) {
+		return nil, f.hasTooMany(c, op, d.path)
 	}
 	return f.admit(c, op, d, at, dirs, granted)
 }

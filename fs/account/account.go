@@ -11,7 +11,7 @@ package account
 
 import "sync"
 
-// Limits are numbers of bytes.
+// Limits are numbers of bytes, or of whatever else a Book counts.
 type Limits struct {
 	User  int64 // how much one user may have
 	Share int64 // how much of that is sure
@@ -23,9 +23,19 @@ type Book struct {
 	limits Limits
 	exempt func(uid uint32) bool
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows, and limits
 	users  map[uint32]int64
 	beyond int64 // what users have above their shares
+}
+
+// SetLimits changes the limits. What users have stays theirs.
+func (b *Book) SetLimits(l Limits) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limits, b.beyond = l, 0
+	for _, n := range b.users {
+		b.beyond += b.excess(n)
+	}
 }
 
 // New makes an empty book. exempt says who has no limit.

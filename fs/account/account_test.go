@@ -20,6 +20,10 @@ func TestBook(t *testing.T) {
 			return n
 		}
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			if rapid.IntRange(0, 9).Draw(rt, "other limits") == 0 {
+				limits.Share = int64(rapid.IntRange(5, 20).Draw(rt, "share"))
+				b.SetLimits(limits)
+			}
 			uid := uint32(rapid.IntRange(0, 4).Draw(rt, "uid"))
 			if held := has[uid]; len(held) > 0 && rapid.IntRange(0, 2).Draw(rt, "give") == 0 {
 				i := rapid.IntRange(0, len(held)-1).Draw(rt, "which")

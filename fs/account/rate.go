@@ -13,7 +13,7 @@ type Rate struct {
 	perSecond float64
 	exempt    func(uid uint32) bool
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
 	spent map[uint32]spending
 }
 
