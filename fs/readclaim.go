@@ -162,10 +162,15 @@ func (f *FS) readingOf(in *fuse.OpenIn, n *inode) *reading {
 	return r
 }
 
-// mayReplace reports whether the reader could write the file: who cannot keeps
-// nobody from it.
+// mayReplace reports whether the reader could write the file, or put another in its place:
+// who cannot keeps nobody from it.
 func (r *reading) mayReplace(f *FS) bool {
-	return reach.May(r.c.user(), f.fdOf(r.p.inode), access.Write) || reach.May(r.c.user(), f.fdOf(r.p.dir), access.Write)
+	if reach.May(r.c.user(), f.fdOf(r.p.inode), access.Write) {
+		return true
+	}
+	var st unix.Stat_t
+	return reach.May(r.c.user(), f.fdOf(r.p.dir), access.Write) &&
+		unix.Fstat(f.fdOf(r.p.inode), &st) == nil && f.mayTake(r.c, r.p.dir, &st) == 0
 }
 
 // observes reports whether the policy names the reader as one that never writes.
