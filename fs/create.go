@@ -25,7 +25,7 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	records := appendsRecords(in.Flags, set) && f.txnOf(c) == nil
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return fuse.EROFS
+		return status(f.refuseReadOnly(&in.InHeader, opCreate, f.path(dir, name), &set))
 	case set.Mode == policy.Live && !f.isGone(c, dir, name):
 		p := place{dir, name, nil}
 		if f.guarded(c, p) {

@@ -17,14 +17,14 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if e != 0 {
 		return status(e)
 	}
-	if f.readonlyName(dir, name) {
-		return fuse.EROFS
-	}
 	k := f.nodeOf(in.Oldnodeid)
 	if k == nil {
 		return status(unix.ESTALE)
 	}
 	n := f.behind(k)
+	if e := f.mayNameAlso(&in.InHeader, n, place{dir: dir, name: name}); e != 0 {
+		return status(e)
+	}
 	if f.isCreating(dir, name) {
 		return status(unix.EEXIST)
 	}

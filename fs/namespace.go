@@ -5,7 +5,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
 )
 
 // lockNames gets the locks for an operation on names in directories, or says
@@ -51,11 +50,6 @@ func (f *FS) lockJudged(c *caller, op string, list func() []candidate, places ..
 	return lb, l, 0
 }
 
-// readonlyName reports whether the policy forbids changes of a name.
-func (f *FS) readonlyName(dir *inode, name string) bool {
-	return f.settings(f.path(dir, name)).Mode == policy.ReadOnly
-}
-
 // known is the inode that name in dir leads to, if we know it.
 func (f *FS) known(dir *inode, name string, st *unix.Stat_t) (*inode, unix.Errno) {
 	if err := unix.Fstatat(f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -84,8 +78,8 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 	if e != 0 {
 		return status(e)
 	}
-	if f.readonlyName(dir, name) {
-		return fuse.EROFS
+	if e := f.isReadOnly(h, op, dir, name); e != 0 {
+		return status(e)
 	}
 	if f.isCreating(dir, name) {
 		return status(unix.EEXIST)
@@ -180,8 +174,8 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 	if e != 0 {
 		return status(e)
 	}
-	if f.readonlyName(dir, name) {
-		return fuse.EROFS
+	if e := f.isReadOnly(h, opUnlink, dir, name); e != 0 {
+		return status(e)
 	}
 	if t, c := f.txnFor(h); t != nil && t.stages(dir, name) {
 		return status(t.unlink(c, dir, name))
@@ -241,8 +235,8 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 	if e != 0 {
 		return status(e)
 	}
-	if f.readonlyName(dir, name) {
-		return fuse.EROFS
+	if e := f.isReadOnly(h, opRmdir, dir, name); e != 0 {
+		return status(e)
 	}
 	if t, c := f.txnFor(h); t != nil {
 		return status(t.rmdir(c, dir, name))

@@ -233,7 +233,7 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, n
 	set := f.settings(path)
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return fuse.EROFS
+		return status(f.refuseReadOnly(&in.InHeader, opOpen, path, &set))
 	case set.Mode == policy.Live || f.isAutoLive(n):
 		if f.isReplaced(n) && !f.walks.Repeated(c) {
 			return status(f.staleAt(c, n)) // it went live while the caller was on its way

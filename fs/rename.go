@@ -39,8 +39,15 @@ func (f *FS) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName 
 	if in.Flags&unix.RENAME_WHITEOUT != 0 {
 		return fuse.EINVAL
 	}
-	if f.readonlyName(from, oldName) || f.readonlyName(to, newName) {
-		return fuse.EROFS
+	if e := f.keepsName(&in.InHeader, from, oldName); e != 0 {
+		return status(e)
+	}
+	takes := f.isReadOnly(&in.InHeader, opRename, to, newName)
+	if takes == 0 && in.Flags&unix.RENAME_EXCHANGE != 0 {
+		takes = f.keepsName(&in.InHeader, to, newName)
+	}
+	if takes != 0 {
+		return status(takes)
 	}
 	if t, c := f.txnFor(&in.InHeader); t != nil && (t.stages(from, oldName) || t.stages(to, newName)) {
 		return status(t.rename(c, place{dir: from, name: oldName}, place{dir: to, name: newName}, in.Flags))

@@ -73,7 +73,7 @@ func (f *FS) setattr(in *fuse.SetAttrIn, k *kernelNode, n *inode) unix.Errno {
 	set := f.settings(f.path(parent, name))
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return unix.EROFS
+		return f.refuseReadOnly(&in.InHeader, opSetattr, f.path(parent, name), &set)
 	case set.Mode == policy.Live, f.isAutoLive(n):
 		return f.setattrPlain(in, n, size, resize)
 	}

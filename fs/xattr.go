@@ -149,7 +149,7 @@ func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno
 	set := f.settings(f.path(parent, name))
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return unix.EROFS
+		return f.refuseReadOnly(h, opXattr, f.path(parent, name), &set)
 	case set.Mode == policy.Live:
 		return errnoOf(change(f.fdOf(n)))
 	}

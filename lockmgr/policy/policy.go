@@ -180,6 +180,7 @@ type Policy struct {
 	lockfiles *lockfile.Set
 	mapsAny   bool // some path may have a lock name other than itself
 	markers   markers
+	above     []glob.Pattern // directories whose names are a part of what is read-only
 	settings  *cache[*Settings]
 	names     *cache[string]
 }
@@ -307,6 +308,7 @@ func compile(s source) *Policy {
 		}
 	}
 	p.gatherMarkers()
+	p.gatherReadOnly()
 	for _, a := range s.alias {
 		p.aliases = append(p.aliases, newAliasMatcher(a))
 	}

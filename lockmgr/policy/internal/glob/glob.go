@@ -122,6 +122,23 @@ func Check(glob string) string {
 	return ""
 }
 
+// Above returns globs that match the directories on the way to what a glob matches, as far
+// as their names are a part of that: all of "a" and "a/b*" of "a/b*/**/c", none of "*.c".
+func Above(pattern string) (dirs []string) {
+	pattern = strings.TrimPrefix(pattern, "/")
+	for i := range len(pattern) {
+		if pattern[i] != '/' {
+			continue
+		}
+		// A slash within braces is no end of a component.
+		dir := pattern[:i]
+		if Base(dir) != "**" && doublestar.ValidatePattern(dir) {
+			dirs = append(dirs, "/"+dir)
+		}
+	}
+	return dirs
+}
+
 // Escape is a glob that matches a path and nothing else.
 func Escape(path string) string {
 	var b strings.Builder
