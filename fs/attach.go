@@ -9,14 +9,31 @@ import (
 func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *fuse.OpenOut) (*handle, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.f.behind(k) != s.inode {
+		return nil, unix.ESTALE
+	}
+	return s.attachLocked(c, k, flags, ioPassthrough, out)
+}
+
+// attachBeside is attach at a node that stands for the file which the session replaces: see
+// opening.attachBeside.
+func (s *session) attachBeside(c *caller, k *kernelNode, flags uint32, out *fuse.OpenOut) (*handle, unix.Errno) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.f.mu.Lock()
+	s.besides = append(s.besides, k.numbers...)
+	s.f.mu.Unlock()
+	return s.attachLocked(c, k, flags, ioDirect, out)
+}
+
+// attachLocked is attach, with the way of I/O that is wanted if nothing speaks against it.
+// s.mu is held.
+func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMode, out *fuse.OpenOut) (*handle, unix.Errno) {
 	if s.state.hasEnded() {
 		return nil, unix.ESTALE
 	}
 	if s.failed != 0 {
 		return nil, s.failed
-	}
-	if s.f.behind(k) != s.inode {
-		return nil, unix.ESTALE
 	}
 	// The open that began the session with O_TRUNC found it truncated already.
 	fresh := s.fresh
@@ -33,7 +50,7 @@ func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *fuse.OpenO
 	}
 	stale := s.staleFor(c, flags)
 	s.f.mu.Lock()
-	h := s.f.newHandleLocked(k, shadowHandle, flags, c.ids())
+	h := s.f.newHandleOfLocked(k, s.inode, shadowHandle, flags, c.ids())
 	h.sess = s
 	h.stale.Store(stale)
 	s.f.mu.Unlock()
@@ -46,8 +63,8 @@ func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *fuse.OpenO
 	s.asksForDisk = s.asksForDisk || flags&unix.O_DSYNC != 0
 	s.unread = s.unread && (stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
 	s.noteLocked(c.owner)
-	want := ioPassthrough
 	switch {
+	case want != ioPassthrough:
 	case stale != nil || !s.filled:
 		want = ioWatched
 	case s.f.shortOfSpace():

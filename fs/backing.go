@@ -129,7 +129,7 @@ func (f *FS) endIO(h *handle) {
 	h.io = ioNone
 }
 
-// backingLocked registers the inode of h's node as a backing file unless it is. The
+// backingLocked registers the inode that h's node stands for as a backing file unless it is. The
 // registration stays for later opens until the node is forgotten, or somebody opens
 // it to write with other rights.
 func (f *FS) backingLocked(h *handle) bool {
@@ -143,14 +143,14 @@ func (f *FS) backingLocked(h *handle) bool {
 	if !f.passthrough {
 		return false
 	}
-	fd, err := f.reopenUnnoticed(f.fdOf(h.n))
+	fd, err := f.reopenUnnoticed(f.fdOf(f.behind(k)))
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
 	id, err := f.register(fd, forRoot)
 	if err != nil {
-		f.log.Debugf("passthrough not available for inode %d: %v", h.n.key.ino, err)
+		f.log.Debugf("passthrough not available for node %d: %v", k.id, err)
 		return false
 	}
 	k.io.id, k.io.roots = id, forRoot

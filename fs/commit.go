@@ -24,7 +24,7 @@ const mapPoll = 20 * time.Millisecond
 
 // errNodeShared refuses a write-open through a descriptor of a file that
 // others have open.
-var errNodeShared = errors.New("the file is open elsewhere and was not opened by name")
+var errNodeShared = errors.New("the file is open, and was opened anew through a descriptor (/dev/stdin, /proc/self/fd)")
 
 // endLocked ends the session: commit, or roll back and say why. s.mu is held.
 func (s *session) endLocked() unix.Errno {

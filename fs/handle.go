@@ -28,7 +28,7 @@ type ids struct{ uid, gid uint32 }
 type handle struct {
 	id    uint64
 	k     *kernelNode // at which it was opened
-	n     *inode      // what that stands for
+	n     *inode      // what that stands for, or the shadow of what it does: see session.attachBeside
 	kind  handleKind
 	flags uint32 // open(2) flags as the kernel sent them
 	sess  *session
@@ -85,7 +85,12 @@ func (f *FS) newReader(k *kernelNode, n *inode, s *session, flags uint32, by ids
 }
 
 func (f *FS) newHandleLocked(k *kernelNode, kind handleKind, flags uint32, by ids) *handle {
-	h := &handle{k: k, n: k.in, kind: kind, flags: flags, fd: -1, ids: by}
+	return f.newHandleOfLocked(k, k.in, kind, flags, by)
+}
+
+// newHandleOfLocked is newHandleLocked for a handle on n, which k may not stand for.
+func (f *FS) newHandleOfLocked(k *kernelNode, n *inode, kind handleKind, flags uint32, by ids) *handle {
+	h := &handle{k: k, n: n, kind: kind, flags: flags, fd: -1, ids: by}
 	f.descriptors.Charge(by.uid, perHandle)
 	f.nextFH++
 	h.id = f.nextFH

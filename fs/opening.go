@@ -38,9 +38,7 @@ func (o *opening) begin() fuse.Status {
 	if w != nil {
 		o.repeated = true
 		switch {
-		case !w.Looked() && w.from == o.k && f.unnamed(n):
-			// The caller has a descriptor of a file that is no more. Who came by a
-			// name must not cut that file: somebody may be reading it.
+		case o.isForGone(w, at):
 			f.dropWalk(w)
 			return f.openPlain(o.in, o.k, n, false, o.out)
 		case w.sess != nil && !w.Looked() && w.At == at:
@@ -74,6 +72,16 @@ func (o *opening) begin() fuse.Status {
 		return o.taken(s)
 	}
 	return o.lead(s, [2]dkey{s.dkey()})
+}
+
+// isForGone reports whether the caller, who has walked again, has a descriptor of a file that
+// is no more, and means that. Who came by a name must not cut that file: somebody may be
+// reading it. Where appends through the descriptor follow the name, opens do, too.
+func (o *opening) isForGone(w *walk, at [2]dkey) bool {
+	if w.Looked() || w.from != o.k || !o.f.unnamed(o.n) {
+		return false
+	}
+	return w.sess == nil || w.At != at || !o.f.isFollowed(o.k)
 }
 
 // takeOpenWalk returns what the caller was promised when it opened n before;

@@ -25,8 +25,11 @@ func (f *FS) refuse(d *demand, err error) unix.Errno {
 		x.Wait = d.wait
 	}
 	var stolen *denied.Fenced
-	if errors.As(err, &stolen) {
+	switch {
+	case errors.As(err, &stolen):
 		x.Hint = stolen.Hint()
+	case errors.Is(err, errNodeShared):
+		x.Hint = "Open it by its name, or close the other descriptor first."
 	}
 	if hs := denied.Holders(err); len(hs) > 0 {
 		x.Path = contended(d, &hs[0])

@@ -43,10 +43,11 @@ type session struct {
 	inode    *inode                        // the shadow's
 
 	// Guarded by FS.mu.
-	parent  *inode  // the directory of dentry; pinned
-	dentry  *dentry // its name, with a reference; of one that is over, the last
-	walkers int     // callers on their way to the shadow
-	over    bool    // no longer the session of its name
+	parent  *inode   // the directory of dentry; pinned
+	dentry  *dentry  // its name, with a reference; of one that is over, the last
+	walkers int      // callers on their way to the shadow
+	besides []inoKey // numbers of other nodes at which it is open: see attachBeside
+	over    bool     // no longer the session of its name
 
 	mu          sync.Mutex // guards what follows, but for atomics; held during a commit
 	state       sessionState

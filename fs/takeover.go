@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
+	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
 
@@ -17,13 +19,58 @@ import (
 // counts the caller as a walker.
 func (o *opening) takeOver(s *session) fuse.Status {
 	defer s.walkerGone()
-	if !o.f.mayTakeOver(o.c, o.n, s, o.in.Flags) {
+	f := o.f
+	if !f.mayTakeOver(o.c, o.n, s, o.in.Flags) {
 		return fuse.EACCES
 	}
-	if err := o.takeOverSoon(s); err != nil {
-		return status(o.f.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err))
+	var err error
+	switch {
+	case f.takeOver(o.k, s):
+		f.dropName(s.where())
+	case !o.isOwn():
+		err = o.takeOverSoon(s)
+	case o.onlyWrites():
+		return o.attachBeside(s)
+	default:
+		err = errNodeShared // it would wait for its own end
+	}
+	if err != nil {
+		return status(f.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err))
 	}
 	return o.attach(s)
+}
+
+// isOwn reports whether the caller has the node open itself.
+func (o *opening) isOwn() bool {
+	if o.c.tid == 0 {
+		return false
+	}
+	w, r, err := o.f.proc.Opens(o.c.owner.PID, o.f.procFile(o.n))
+	return err == nil && w+r > 0
+}
+
+// onlyWrites reports whether the open may be served beside others of its node: what it writes
+// comes to us, and goes to the shadow. One that also reads could be mapped, which the kernel
+// does without asking, and to the file that the others have open; and where one appends, the
+// kernel takes the file's size for it.
+func (o *opening) onlyWrites() bool {
+	return o.in.Flags&(unix.O_ACCMODE|unix.O_APPEND) == unix.O_WRONLY
+}
+
+// attachBeside serves the session to its writer at the node of the committed file, which the
+// writer has open itself: a script that writes to /dev/stderr, when that is the file. Its other
+// descriptors keep the file, and so do those of others, to whom the file may look empty for a
+// moment; whoever looks its name up gets another node.
+func (o *opening) attachBeside(s *session) fuse.Status {
+	o.f.setAside(o.k)
+	h, e := s.attachBeside(o.c, o.k, o.in.Flags, o.out)
+	if e != 0 {
+		return status(e)
+	}
+	o.out.Fh = h.id
+	// The kernel takes what is cut and written through this node for the others' file.
+	go o.f.srv.InodeNotify(o.k.id, -1, 0)
+	return fuse.OK
 }
 
 func (o *opening) attach(s *session) fuse.Status {
@@ -65,9 +112,8 @@ func (o *opening) taken(s *session) fuse.Status {
 // that only those are waited for who have it open already.
 func (o *opening) takeOverSoon(s *session) error {
 	f, k := o.f, o.k
-	if f.takeOver(k, s) {
-		f.dropName(s.where())
-		return nil
+	if o.in.Flags&unix.O_NONBLOCK != 0 {
+		return lockmgr.ErrWouldBlock
 	}
 	f.setAside(k)
 	timeout := time.NewTimer(s.settings.Wait)
@@ -103,6 +149,20 @@ func (o *opening) takeOverSoon(s *session) error {
 			return denied.ErrShutdown
 		}
 	}
+}
+
+// isFollowed reports whether k stands for a version that was replaced, and is open there to
+// append to what has its name: whoever opens such a descriptor anew means that, too.
+func (f *FS) isFollowed(k *kernelNode) bool {
+	for _, h := range f.handlesWhere(func(h *handle) bool { return h.k == k && h.kind == appendHandle }) {
+		h.app.mu.Lock()
+		follows := h.app.followLocked() == 0 && h.app.key != h.n.key
+		h.app.mu.Unlock()
+		if follows {
+			return true
+		}
+	}
+	return false
 }
 
 // retakePoll is how often a node is tried again that cannot be taken over for

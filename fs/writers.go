@@ -151,7 +151,7 @@ func (s *session) holderSet(by *closer) []int32 {
 func (s *session) procFile() proc.File {
 	s.f.mu.Lock()
 	key := s.inode.key
-	var earlier []inoKey
+	earlier := slices.Clone(s.besides)
 	for _, k := range s.inode.nodes {
 		earlier = append(earlier, k.numbers...)
 	}

@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -198,7 +199,7 @@ func TestCallersInANestedPIDNamespace(t *testing.T) {
 
 // A write-open through /proc/self/fd walks no name. Where nobody else has the
 // file open it works like any other; where somebody keeps it open it is refused,
-// for the other's view would change under it.
+// for the other's view would change under it. O_NONBLOCK does not wait for that.
 func TestWriteOpenThroughProcFD(t *testing.T) {
 	alongside(t)
 	needsLatchfs(t)
@@ -232,6 +233,9 @@ func TestWriteOpenThroughProcFD(t *testing.T) {
 			if _, err := c.TryOpen(through, flags); err != syscall.EBUSY {
 				t.Errorf("beside a reader: %v, want EBUSY", err)
 			}
+			if _, err := c.TryOpen(through, flags|unix.O_NONBLOCK); err != syscall.EAGAIN {
+				t.Errorf("beside a reader, without waiting: %v, want EAGAIN", err)
+			}
 			if got := reader.ReadAt(view, 100, 0); got != "the old content\n" {
 				t.Errorf("the reader's view became %q", got)
 			}
@@ -241,6 +245,36 @@ func TestWriteOpenThroughProcFD(t *testing.T) {
 			c.MustClose(handle)
 		}
 	}, lockTimeout(500*time.Millisecond))
+}
+
+// A script that opens its own standard output or error, or a file that it reads, once more
+// through /dev has what it has on a plain directory, at once: it waits for nobody, least of
+// all for itself.
+func TestOwnDescriptorOpenedAnew(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	scripts := map[string]string{
+		"output":      `echo one > f; bash -c 'echo two > /dev/stdout' >> f`,
+		"error":       `echo one > f; bash -c 'echo a >&2; echo b > /dev/stderr; echo c > /dev/stderr; echo d >&2' 2>> f`,
+		"each time":   `echo one > f; for i in 1 2 3; do echo $i; bash -c "echo e$i > /dev/stderr"; done >> f 2>&1`,
+		"input":       `echo one > f; bash -c 'echo two > /dev/stdin' < f`,
+		"a part":      `echo one two > f; bash -c 'dd conv=notrunc of=/dev/fd/3 status=none <<< six; cat <&3' 3< f > /dev/null`,
+		"python":      `echo one > f; python3 -c 'open("/dev/stdout", "w").write("two\n")' >> f`,
+		"child":       `echo one > f; bash -c 'exec 3>/dev/stdout; echo two >&3; (sleep 0.1; echo three >&3) & exec 3>&-; wait' >> f`,
+		"cut":         `echo one > f; truncate -s 2 /dev/stdin < f`,
+		"at the name": `echo one > f; bash -c 'exec 3>/dev/stdout; echo two >&3; cat f >&2; echo three > f; exec 3>&-' >> f`,
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for name, script := range scripts {
+			script := "set -e; rm -rf w; mkdir w; cd w; " + script + "; cat f; ls"
+			plain := exec.Command("timeout", "20", "bash", "-c", script)
+			plain.Dir = t.TempDir()
+			got, want := m.Run(t, "timeout", "20", "bash", "-c", script), finish(t, plain)
+			if got.Stdout != want.Stdout || got.Code != 0 || want.Code != 0 {
+				t.Errorf("%s: %+v, beside %+v on a plain directory", name, got, want)
+			}
+		}
+	})
 }
 
 // Writing through a symbolic link, a directory descriptor, the working
