@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -117,6 +118,10 @@ func (m *Mount) mount() error {
 	srv, err := fuse.NewServer(face{f}, f.opts.Mountpoint, opts)
 	if err != nil {
 		return fmt.Errorf("mount on %s: %w", f.opts.Mountpoint, f.mountFailed(err))
+	}
+	// The connection ends with its last descriptor: no process that we start is to have one.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		f.log.Warnf("processes that latchfs starts may keep the mount alive after its death: %v", err)
 	}
 	if opts.DisabledCapabilities&fuse.CAP_PASSTHROUGH == 0 && srv.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH != 0 {
 		// In another goroutine: the first thread would lose PR_SET_PDEATHSIG.

@@ -137,6 +137,7 @@ the new one and never half of it, and the close that ends a write is its commit.
 		newPolicyCommand(),
 		newVersionCommand(),
 		newProbeCommand(),
+		newEndCommand(),
 	)
 	return root
 }

@@ -54,6 +54,7 @@ func newDaemon(o fs.Options, log *logSink) *daemon {
 				return nil, err // not a nil *fs.Mount in an interface
 			}
 			addProcessors()
+			endAtDeath(m.Mountpoint(), o.Log)
 			return m, nil
 		},
 		log:     o.Log,

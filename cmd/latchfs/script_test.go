@@ -22,7 +22,7 @@ const namespaceEnv = "LATCHFS_TEST_NAMESPACE"
 func TestMain(m *testing.M) {
 	commands := map[string]func(){
 		"latchfs": main, "mount.latchfs": main, "mount.fuse.latchfs": main,
-		"latchfs-faked": mainFaked, "print-signal": printSignal,
+		"latchfs-faked": mainFaked, "print-signal": printSignal, "die-later": dieLater,
 	}
 	_, isCommand := commands[filepath.Base(os.Args[0])]
 	if !isCommand && os.Geteuid() == 0 && os.Getenv(namespaceEnv) == "" {

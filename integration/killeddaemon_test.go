@@ -1,0 +1,46 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A daemon that is killed while programs make, save and remove files in one directory leaves
+// nobody waiting: it may be telling the kernel to forget a name, which waits for the
+// directory's lock, which a program has that waits for the daemon.
+func TestKilledDaemonLeavesNobodyWaiting(t *testing.T) {
+	inTest(t)
+	needsLatchfs(t)
+	rounds := 1
+	if stress() {
+		rounds = 60
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for range rounds {
+			const script = `
+import os, sys
+def put(p):
+    f = os.open(p, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644); os.write(f, b'x' * 100); os.close(f)
+w, i = sys.argv[1], 0
+try:
+    while True:
+        i += 1; n = 'n%s.%d' % (w, i)
+        put('s' + w); put(n); put('t' + w); os.rename('t' + w, 'r' + w); os.unlink(n)
+        if i == 20: print('busy', flush=True)
+except OSError: pass
+`
+			var writers []*Proc
+			for i := range 8 {
+				writers = append(writers, m.LaunchPython(t, script, fmt.Sprint(i)))
+			}
+			for _, p := range writers {
+				p.AwaitLine("busy")
+			}
+			m.Crash(t)
+			for _, p := range writers {
+				p.OK()
+			}
+			m.Start(t)
+		}
+	})
+}
