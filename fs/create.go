@@ -201,12 +201,17 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *inode, name string, 
 	}
 	var st unix.Stat_t
 	if !live && unix.Fstat(fd, &st) == nil {
-		ch := c.changes(opCreate, place{dir, name, nil}, 0)
-		ch.is, ch.newInode = &st, true
-		f.tell(ch)
+		f.tellCreated(c, dir, name, &st)
 		f.namesSoonOnDisk(dir, name)
 	}
 	return f.openCreated(c, fd, dir, name, in.Flags, live, out)
+}
+
+// tellCreated tells that the caller has made the file st under a name.
+func (f *FS) tellCreated(c *caller, dir *inode, name string, st *unix.Stat_t) {
+	ch := c.changes(opCreate, place{dir, name, nil}, 0)
+	ch.is, ch.newInode = st, true
+	f.tell(ch)
 }
 
 // openInstead answers a plain create with an open of the file that somebody has made

@@ -5,6 +5,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
 )
 
 // lockNames gets the locks for an operation on names in directories, or says
@@ -96,11 +97,24 @@ func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do make
 		return statusOf(err)
 	}
 	f.noteMade(c, op, f.path(dir, name), "")
+	if op == opMknod {
+		f.madeFile(c, dir, name)
+	}
 	f.namesSoonOnDisk(dir, name)
 	f.markerMoved(name)
 	entered := f.enterMade(dir, name, out, false)
 	f.madeDir(c, dir, name) // after that: a claim is of the name that leads to the new directory
 	return entered
+}
+
+// madeFile tells of what mknod(2) has made, if that is a file which has versions: GNU tar
+// makes so what it is about to give attributes.
+func (f *FS) madeFile(c *caller, dir *inode, name string) {
+	var st unix.Stat_t
+	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && f.settings(f.path(dir, name)).Mode == policy.Atomic {
+		f.tellCreated(c, dir, name, &st)
+	}
 }
 
 // enterMade answers with what was just made. A volatile entry is the caller's alone.

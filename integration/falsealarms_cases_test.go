@@ -136,6 +136,22 @@ npm pkg set description=one; npm run --silent go; npm version --no-git-tag-versi
 
 // quietTrees are programs that work on many files at once.
 var quietTrees = []quietCase{
+	{
+		// GNU tar makes what has attributes by mknod(2), and opens it then.
+		name: "tar-attributes", needs: []string{"tar", "python3"},
+		setup: "mkdir d; echo one > d/a; echo two > d/b",
+		run: `tail -n +1 d/* > "$OUT/before"
+python3 -c 'import os; os.setxattr("d/a", "user.k", b"1"); os.setxattr("d/b", "user.k", b"2")'
+tar --xattrs -cf "$OUT/t.tar" d
+tar --xattrs --xattrs-include='*' -xf "$OUT/t.tar"
+is d/a one; is d/b two
+python3 -c '
+import os
+open("d/a").read(); os.unlink("d/a"); os.mknod("d/a", 0o100644)
+with open("d/a", "r+") as f: f.write("three")
+os.unlink("d/b"); os.mknod("d/b", 0o100644); os.rename("d/b", "d/a"); open("d/a", "w").write("four")'
+is d/a four`,
+	},
 	{name: "git", needs: []string{"git"}, run: gitInit + `
 echo more >> a; git diff | cat; git commit -qam second; git checkout -q -b side; echo side > b; git commit -qam side; cat b
 git checkout -q main; cat b; echo main >> a; git commit -qam third; git merge -q --no-edit side; cat a b
