@@ -55,14 +55,12 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 	h.stale.Store(stale)
 	s.f.mu.Unlock()
 	s.handles[h] = struct{}{}
-	s.mappable = s.mappable || flags&unix.O_ACCMODE != unix.O_WRONLY
+	s.holders.NoteOpen(c.owner, flags&unix.O_ACCMODE != unix.O_WRONLY)
 	s.stopLookLocked()
 	s.idle.Store(false)
-	s.onlyMapped.Store(false)
 	s.adds = s.adds && flags&unix.O_APPEND != 0
 	s.asksForDisk = s.asksForDisk || flags&unix.O_DSYNC != 0
 	s.unread = s.unread && (stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
-	s.noteLocked(c.owner)
 	switch {
 	case want != ioPassthrough:
 	case stale != nil || !s.filled:

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/holders"
 	"latchfs/fs/lostupdate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -72,8 +73,10 @@ func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t,
 	s := &session{
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, lock: l,
-		baseFD: -1, left: make(chan struct{}), freed: make(chan struct{}), handles: map[*handle]struct{}{}, seen: map[int32]lockmgr.Owner{},
+		baseFD: -1, left: make(chan struct{}), freed: make(chan struct{}), handles: map[*handle]struct{}{},
 	}
+	s.holders = holders.New(holders.Config{Procs: f.proc, Looks: f.looks, File: s, UID: c.uid})
+	s.holders.Note(c.owner)
 	s.patience.Store(10)
 	s.isNew.Store(st == nil)
 	s.opener = c.owner
@@ -82,9 +85,6 @@ func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t,
 	s.unread, s.adds = st != nil && (o.blind || o.reads), st != nil && o.adds
 	s.merge = o.merge
 	s.nameWriter(c.program())
-	if !c.foreign() {
-		s.seen[c.owner.PID] = c.owner
-	}
 	if st != nil && st.Mode&unix.S_ISGID != 0 {
 		s.baseGID, s.ofGroup = st.Gid, c.inGroup(st.Gid)
 	}

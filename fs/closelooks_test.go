@@ -65,7 +65,7 @@ func TestCloseSparesTheLook(t *testing.T) {
 		}
 		if late {
 			s.lookLate()
-			if !s.idle.Load() || s.unlooked.Load() != nil || !s.isLeft() {
+			if _, pending := s.holders.PendingLook(); pending || !s.idle.Load() || !s.isLeft() {
 				t.Error("the late look has not found that it is left")
 			}
 		}

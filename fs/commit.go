@@ -222,9 +222,9 @@ func (s *session) cutByLimit() bool {
 	if unix.Fstat(s.shadow.FD(), &st) != nil || st.Size == 0 {
 		return false
 	}
-	for pid := range s.seen {
+	for _, o := range s.holders.Seen() {
 		var limit unix.Rlimit
-		if unix.Prlimit(int(pid), unix.RLIMIT_FSIZE, nil, &limit) == nil && limit.Cur == uint64(st.Size) {
+		if unix.Prlimit(int(o.PID), unix.RLIMIT_FSIZE, nil, &limit) == nil && limit.Cur == uint64(st.Size) {
 			return true
 		}
 	}

@@ -1,13 +1,13 @@
 package fs
 
 import (
-	"slices"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/deaths"
+	"latchfs/fs/holders"
 	"latchfs/lockmgr"
 )
 
@@ -57,12 +57,12 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 		killed = deathOf(c, cl.sig)
 	}
 	s.mu.Lock()
-	by := &closer{owner: c.owner, program: c.comm, exiting: cl.exiting, killed: cl.sig != 0}
+	by := &holders.Closer{Owner: c.owner, Program: c.comm, Exiting: cl.exiting, Killed: cl.sig != 0}
 	if s.state.hasEnded() {
 		h.flushed = true
 		e, grows := s.toldLocked(c.owner), s.grows
 		if grows {
-			s.noteChildren(by)
+			s.holders.NoteChildren(by)
 		}
 		s.mu.Unlock()
 		if grows {
@@ -72,8 +72,8 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 	}
 	h.flushed, s.closed = true, true
 	s.stopLookLocked()
-	s.noteLocked(c.owner)
-	s.noteChildren(by)
+	s.holders.Note(c.owner)
+	s.holders.NoteChildren(by)
 	if killed != nil {
 		s.noteKilledLocked(killed)
 	}
@@ -89,62 +89,23 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 		if s.state.hasEnded() {
 			return s.toldLocked(c.owner)
 		}
-	} else if !by.unheld {
+	} else if !by.Unheld {
 		s.noteOutput(c.owner)
 	}
 	return e
 }
 
-// noteChildren adds the descendants who inherited the descriptor of a process
-// that closes its own: once it is dead nobody knows whose children they were.
-func (s *session) noteChildren(by *closer) {
-	if by.owner.PID == 0 {
-		return
-	}
-	by.children = s.f.proc.Descendants(by.owner.PID)
-	for _, pid := range by.children {
-		if !s.mayLookAt(pid) || !s.holds(pid) {
-			continue
-		}
-		by.held = append(by.held, pid)
-		if th, err := s.f.proc.Process(pid); err == nil {
-			s.noteLocked(th.Owner)
-		}
-	}
-}
-
-// closer is the process whose close may be the last.
-type closer struct {
-	owner   lockmgr.Owner
-	exiting bool // its descriptors and mappings are gone already
-	killed  bool // by a signal
-	// children are its descendants at the time of the close.
-	children []int32
-	program  string // that it runs, "" if it was not looked at: it may be in execve
-	// held are those children that a look has shown to hold the shadow, for the first
-	// judgement of who does: one that closes it after that sends a FLUSH of its own.
-	held []int32
-	// unheld: a look after this close has shown that nobody of the holder set has the shadow.
-	unheld bool
-}
-
-// sawHolding reports whether a look has shown that a process holds the shadow. One that did
-// not hold it may have been given it since.
-func (by *closer) sawHolding(pid int32) bool { return by != nil && slices.Contains(by.held, pid) }
-
 // endIfIdle ends the session if nobody can write its shadow any more. It waits for
 // processes that are being killed: they have no descriptors any more, and their FLUSH
 // may be on its way.
-func (s *session) endIfIdle(by *closer) unix.Errno {
-	patience := dyingPatience{until: time.Now().Add(dyingWait)}
+func (s *session) endIfIdle(by *holders.Closer) unix.Errno {
+	patience := s.holders.Patience(by)
 	for {
 		e, dying := s.endUnlessBusy(by)
 		if len(dying) == 0 {
 			return e
 		}
-		by.held = nil // it takes a while
-		// Of processes that are killed at once, none may wait for another.
-		if by.killed || !patience.wait(s.f.proc, dying) {
+		if !patience.Outlasts(dying) {
 			return 0 // RELEASE will tell
 		}
 	}
@@ -152,7 +113,7 @@ func (s *session) endIfIdle(by *closer) unix.Errno {
 
 // endUnlessBusy ends the session if nobody can write its shadow any more, and nobody
 // dies who could a moment ago: otherwise it returns those who die.
-func (s *session) endUnlessBusy(by *closer) (unix.Errno, []lockmgr.Owner) {
+func (s *session) endUnlessBusy(by *holders.Closer) (unix.Errno, []lockmgr.Owner) {
 	defer s.dropOutdated()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +127,7 @@ func (s *session) endUnlessBusy(by *closer) (unix.Errno, []lockmgr.Owner) {
 		return 0, dying
 	}
 	if by != nil {
-		by.unheld = true
+		by.Unheld = true
 	}
 	if len(s.handles) > 0 && s.state == stateWriting && s.isCleanLocked() {
 		return s.lingerLocked(), nil

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/holders"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -29,7 +30,7 @@ func (s *session) noteOutput(o lockmgr.Owner) {
 	if s.state.hasEnded() || s.output {
 		return
 	}
-	file, owner := s.procFile(), s.who.Load().owner
+	file, owner := s.AsOpen(), s.who.Load().owner
 	for _, pid := range slices.Compact([]int32{o.PID, owner.PID}) {
 		s.output = s.output || pid > 0 && s.f.proc.IsOutput(pid, file)
 	}
@@ -68,24 +69,13 @@ func (s *session) appear(why string) {
 
 // closedWhileGrowing is the end of a descriptor of a file that has appeared. After
 // the last the file is an ordinary one.
-func (s *session) closedWhileGrowing(by *closer) {
+func (s *session) closedWhileGrowing(by *holders.Closer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteLocked(by.owner)
-	for h := range s.handles {
-		if !h.flushed {
-			return
-		}
+	s.holders.Note(by.Owner)
+	if !s.hasUnclosedLocked() && !s.holders.IsHeldAfter(by) {
+		s.settleLocked()
 	}
-	for _, pid := range s.holderSet(by) {
-		if by.exiting && pid == by.owner.PID {
-			continue
-		}
-		if by.sawHolding(pid) || !s.mayLookAt(pid) || s.holds(pid) {
-			return
-		}
-	}
-	s.settleLocked()
 }
 
 // settleLocked makes the file that has grown an ordinary one, or leaves that to the

@@ -2,7 +2,6 @@ package fs
 
 import (
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,50 +22,6 @@ func deathOf(c *caller, sig int) *deaths.Death {
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.
 func (s *session) noteKilledLocked(d *deaths.Death) {
 	s.killed = deaths.Worse(s.killed, d, s.who.Load().owner)
-}
-
-// dyingWait is how long a close waits for processes that are being killed.
-const dyingWait = 2 * time.Second
-
-// dyingPatience is how long one close goes on waiting for them.
-type dyingPatience struct{ until time.Time }
-
-// wait waits until the processes are dead, so that their FLUSHes have come; false if
-// that takes too long.
-func (d dyingPatience) wait(procs Procs, dying []lockmgr.Owner) bool {
-	t := time.NewTimer(time.Until(d.until))
-	defer t.Stop()
-	for _, o := range dying {
-		dead, stop, err := procs.Watch(o)
-		if err != nil {
-			return false
-		}
-		select {
-		case <-dead:
-			stop()
-		case <-t.C:
-			stop()
-			return false
-		}
-	}
-	return true
-}
-
-// addDying adds a process to a list if it is being killed, and its close is not the one
-// that is looked at. Its descriptors are gone before it sends the FLUSH of each of them,
-// which tells that it has not finished the file.
-func (f *FS) addDying(list []lockmgr.Owner, pid int32, by *closer) []lockmgr.Owner {
-	if by == nil || pid == by.owner.PID {
-		return list // all have flushed, or this is its FLUSH
-	}
-	if sig, exiting := f.proc.Exit(uint32(pid)); sig == 0 || !exiting {
-		return list
-	}
-	th, err := f.proc.Process(pid)
-	if err != nil || !f.proc.Alive(th.Owner) {
-		return list
-	}
-	return append(list, th.Owner)
 }
 
 // isUnfinishedLocked reports whether the death of a writer keeps what it has written

@@ -21,22 +21,12 @@ func (s *session) late() {
 	if gone {
 		return
 	}
-	if !s.anyHolder() && s.patience.Add(-1) > 0 {
-		// Nobody can be found: most likely RELEASE is only slow to come.
+	if _, found := s.holders.Anybody(); !found && s.patience.Add(-1) > 0 {
+		// Most likely RELEASE is only slow to come.
 		time.AfterFunc(lateGrace, s.late)
 		return
 	}
 	s.setApart()
-}
-
-// anyHolder looks through all processes for one that can write the shadow.
-func (s *session) anyHolder() bool {
-	for _, o := range s.f.proc.All() {
-		if s.mayLookAt(o.PID) && s.holds(o.PID) {
-			return true
-		}
-	}
-	return false
 }
 
 // setApart exchanges the published inode for a copy. It takes the name's lock
@@ -102,11 +92,8 @@ func (s *session) adopt() {
 	if s.state != stateWriting || len(s.handles) == 0 {
 		return
 	}
-	for _, o := range s.f.proc.All() {
-		if s.mayLookAt(o.PID) && s.holds(o.PID) {
-			s.handToLocked(o)
-			return
-		}
+	if o, ok := s.holders.Anybody(); ok {
+		s.handToLocked(o)
 	}
 }
 

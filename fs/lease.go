@@ -140,9 +140,5 @@ func (s *session) users() []lockmgr.Owner {
 		return nil
 	}
 	defer s.mu.Unlock()
-	out := make([]lockmgr.Owner, 0, len(s.seen))
-	for _, o := range s.seen {
-		out = append(out, o)
-	}
-	return out
+	return s.holders.Seen()
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/deaths"
+	"latchfs/fs/holders"
 	"latchfs/fs/lostupdate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -61,7 +62,7 @@ type session struct {
 	baseNlink   uint32
 	inPlace     bool
 	handles     map[*handle]struct{} // open for writing
-	seen        map[int32]lockmgr.Owner
+	holders     *holders.Set         // who may still have one of their descriptors
 	filled      bool
 	wrote       bool              // the daemon itself changed the content
 	truncated   bool              // by the open that began it
@@ -86,22 +87,17 @@ type session struct {
 	synced      cacheStamp    // size and mtime at the last fsync
 	// securedOnDisk: what the journal says of the synced shadow is on disk.
 	securedOnDisk bool
-	asksForDisk   bool        // a descriptor of it was opened with O_SYNC or O_DSYNC
-	stamp         shadowStamp // at the last heartbeat
-	by            *closer     // whose close ends the session, while it does
-	appears       *time.Timer // makes a new file visible that is still open; nil: not running
-	grows         bool        // it has appeared, or is about to, before its close
-	lingering     *time.Timer // waits for the RELEASE of a session with nothing to commit; nil: nothing does
+	asksForDisk   bool            // a descriptor of it was opened with O_SYNC or O_DSYNC
+	stamp         shadowStamp     // at the last heartbeat
+	by            *holders.Closer // whose close ends the session, while it does
+	appears       *time.Timer     // makes a new file visible that is still open; nil: not running
+	grows         bool            // it has appeared, or is about to, before its close
+	lingering     *time.Timer     // waits for the RELEASE of a session with nothing to commit; nil: nothing does
 	result        unix.Errno
 	shown         atomic.Pointer[shownAttr]
-	used          usage       // by an operation that came to the daemon
-	mappable      bool        // it was opened to read and write: mmap(2) needs the right to read
-	onlyMapped    atomic.Bool // somebody was seen to have it mapped, and no descriptor of it
-	idle          atomic.Bool // nothing written and every descriptor closed: RELEASE is due
-	// unlooked has closed its descriptor, and whether it has another was not looked up; nil:
-	// there is no such look to be made. See sparesLookLocked.
-	unlooked atomic.Pointer[lockmgr.Owner]
-	patience atomic.Int32 // how often late may look again
+	used          usage        // by an operation that came to the daemon
+	idle          atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
+	patience      atomic.Int32 // how often late may look again
 }
 
 // shownAttr is how the attributes of the shadow differ from what fstat says. It
@@ -208,13 +204,6 @@ func (s *session) walkerGone() {
 	s.walkers--
 	s.f.mu.Unlock()
 	s.endAtRelease() // without a descriptor nothing else would look for mappings
-}
-
-// note records that a process uses the session's handle.
-func (s *session) noteLocked(o lockmgr.Owner) {
-	if o.PID != 0 {
-		s.seen[o.PID] = o
-	}
 }
 
 // fill gives a lazily made shadow the old content, before its first change.

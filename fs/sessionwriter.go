@@ -40,8 +40,8 @@ func (s *session) renameWriter() {
 	if o.PID <= 0 {
 		return
 	}
-	if by := s.by; by != nil && by.owner == o && by.program != "" {
-		s.nameWriter(by.program)
+	if by := s.by; by != nil && by.Owner == o && by.Program != "" {
+		s.nameWriter(by.Program)
 		return
 	}
 	if th, err := s.f.proc.Thread(uint32(o.PID)); err != nil || th.Owner != o {

@@ -3,7 +3,7 @@ package fs
 import (
 	"time"
 
-	"latchfs/lockmgr"
+	"latchfs/fs/holders"
 )
 
 // A close after which there is nothing to commit decides nothing: the session ends at the
@@ -20,23 +20,18 @@ const lookDelay = 10 * time.Millisecond
 // for it. In a session with nothing to commit, nor metadata to carry over, a look by which
 // its owner alone could be found to have the shadow changes no more than session.idle,
 // session.lingering and session.output: the session is the owner's already, and nobody is
-// waited for, as its owner is not being killed. The children that the owner has left behind
-// are known by now. It is not for what may be mapped, and not for a process that is not known
-// to be outside execve. s.mu is held.
-func (s *session) sparesLookLocked(by *closer) bool {
-	alone := by.owner == s.who.Load().owner && len(s.seen) == 1 && s.seen[by.owner.PID] == by.owner && len(by.children) == 0
-	if !alone || by.exiting || by.killed || by.program == "" || s.mappable || s.killed != nil || s.output {
+// waited for, as its owner is not being killed. s.mu is held.
+func (s *session) sparesLookLocked(by *holders.Closer) bool {
+	if !s.holders.CanFindOnly(s.who.Load().owner, by) || s.killed != nil || s.output {
 		return false
 	}
 	if s.state != stateWriting || s.lingering != nil || len(s.meta) > 0 || s.held() || s.expected() || !s.isCleanLocked() {
 		return false
 	}
-	for h := range s.handles {
-		if !h.flushed {
-			return false
-		}
+	if s.hasUnclosedLocked() {
+		return false
 	}
-	s.unlooked.Store(&by.owner)
+	s.holders.PutOffLook(by.Owner)
 	s.lingering = time.AfterFunc(s.f.lookDelay, s.lookLate)
 	return true
 }
@@ -44,7 +39,7 @@ func (s *session) sparesLookLocked(by *closer) bool {
 // stopLookLocked takes the place of a look that was put off: somebody closes or opens the
 // shadow. s.mu is held.
 func (s *session) stopLookLocked() {
-	if s.unlooked.Swap(nil) != nil && s.lingering != nil {
+	if s.holders.EndPendingLook() && s.lingering != nil {
 		s.lingering.Stop()
 		s.lingering = nil
 	}
@@ -54,8 +49,8 @@ func (s *session) stopLookLocked() {
 // process that dies meanwhile the FLUSH is still to come, and tells how it has ended.
 func (s *session) lookLate() {
 	s.mu.Lock()
-	o := s.unlooked.Load()
-	if o == nil { // it was stopped too late
+	o, pending := s.holders.PendingLook()
+	if !pending { // it was stopped too late
 		s.mu.Unlock()
 		return
 	}
@@ -69,27 +64,18 @@ func (s *session) lookLate() {
 			}
 		}
 	}
-	s.unlooked.Store(nil)
+	s.holders.EndPendingLook()
 	s.mu.Unlock()
 	if open {
-		s.noteOutput(*o)
+		s.noteOutput(o)
 	}
 }
 
 // isLeft reports whether nothing was written and every descriptor is closed that somebody of
 // the holder set had, so that RELEASE is due.
 func (s *session) isLeft() bool {
-	if o := s.unlooked.Load(); o != nil {
-		return s.isLeftBy(*o)
+	if o, pending := s.holders.PendingLook(); pending {
+		return s.holders.HasLeft(o)
 	}
 	return s.idle.Load()
-}
-
-// isLeftBy is isLeft for a session that nobody but o has used.
-func (s *session) isLeftBy(o lockmgr.Owner) bool {
-	if !s.mayLookAt(o.PID) {
-		return false
-	}
-	w, _, err := s.f.proc.Opens(o.PID, s.procFile())
-	return err == nil && w == 0
 }

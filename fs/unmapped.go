@@ -8,7 +8,7 @@ package fs
 // It is for callers who are no relatives. The kernel may hold the directory's lock, so
 // that nothing is done here that may take its time.
 func (s *session) endIfUnmapped() {
-	if s.onlyMapped.Load() && s.settings.Validate == nil {
+	if s.holders.IsOnlyMapped() && s.settings.Validate == nil {
 		s.endIfIdle(nil)
 	}
 }

@@ -1,154 +1,58 @@
 package fs
 
 import (
-	"errors"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/holders"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
 
 // This file finds out who can still write the shadow of a session.
 
-// busyLocked reports whether somebody of the holder set still has the shadow
-// open for writing or mapped. The holder set is everybody seen using the
-// handle, with all descendants: whoever inherited a descriptor did so from one
-// of them, and each of them announces its own close. Where nobody has it open, dying
-// are those of them who are being killed: whether they had is not known yet.
-func (s *session) busyLocked(by *closer) (busy bool, dying []lockmgr.Owner) {
+var _ holders.File = (*session)(nil)
+
+// busyLocked reports whether somebody still has the shadow open for writing or mapped. If a
+// process other than its owner has, the session is that process's from now on. Where nobody
+// has it open, dying are those of the holder set who are being killed: whether they had is
+// not known yet.
+func (s *session) busyLocked(by *holders.Closer) (busy bool, dying []lockmgr.Owner) {
 	if len(s.handles) == 0 {
 		return s.mappedLocked(), nil
 	}
-	for h := range s.handles {
-		if !h.flushed {
-			return true, nil
-		}
-	}
-	owner := s.who.Load().owner
-	exits := by != nil && by.exiting
-	if !(exits && by.owner == owner) {
-		if !s.mayLookAt(owner.PID) || s.ownerHolds(owner, by) {
-			return true, nil
-		}
-		dying = s.f.addDying(dying, owner.PID, by)
-	}
-	for _, pid := range s.holderSet(by) {
-		if pid == owner.PID || exits && pid == by.owner.PID {
-			continue
-		}
-		holds := by.sawHolding(pid)
-		if !holds {
-			if !s.mayLookAt(pid) {
-				return true, nil // RELEASE will tell
-			}
-			holds = s.holds(pid)
-		}
-		if !holds {
-			dying = s.f.addDying(dying, pid, by)
-			continue
-		}
-		// The opener has closed its descriptor or dies, and another process
-		// has one: the session is that process's now.
-		if th, err := s.f.proc.Process(pid); err == nil {
-			s.handToLocked(th.Owner)
-		}
+	if s.hasUnclosedLocked() {
 		return true, nil
 	}
-	return false, dying
+	found := s.holders.Find(s.who.Load().owner, by)
+	if found.Next != (lockmgr.Owner{}) {
+		s.handToLocked(found.Next)
+	}
+	return found.Held, found.Dying
 }
 
-// mayLookAt reports whether the session's user has not yet had us look at too many
-// descriptors, and notes those of the process.
-func (s *session) mayLookAt(pid int32) bool {
-	return !s.f.looks.Bounds(s.uid) || s.f.looks.Spend(s.uid, s.f.proc.Descriptors(pid), time.Now())
-}
-
-// holds reports whether a process can write the shadow.
-func (s *session) holds(pid int32) bool {
-	if pid == 0 {
-		return false
+// hasUnclosedLocked reports whether the shadow is open through a handle of which the kernel has
+// told of no close yet. s.mu is held.
+func (s *session) hasUnclosedLocked() bool {
+	for h := range s.handles {
+		if !h.flushed {
+			return true
+		}
 	}
-	file := s.procFile()
-	w, _, err := s.f.proc.Opens(pid, file)
-	return s.holdsBy(pid, &file, w, err)
-}
-
-// ownerHolds is holds for the session's owner, who may be the process that closes.
-func (s *session) ownerHolds(o lockmgr.Owner, by *closer) bool {
-	if by == nil || by.owner != o || by.program == "" {
-		return s.holds(o.PID)
-	}
-	file := s.procFile()
-	w, _, err := s.f.proc.OpensOfCloser(o, file)
-	return s.holdsBy(o.PID, &file, w, err)
-}
-
-// holdsBy reports whether a process can write the shadow of which it has w descriptors.
-func (s *session) holdsBy(pid int32, file *proc.File, w int, err error) bool {
-	if err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
-		return true // where it cannot be seen, RELEASE will tell
-	}
-	if !s.mappable {
-		return false
-	}
-	mapped := s.f.maps(pid, *file, s.backingFile())
-	if mapped {
-		s.onlyMapped.Store(true)
-	}
-	return mapped
-}
-
-// maps reports whether a process has the file mapped to write it. Where that cannot
-// be seen for the moment it is so: RELEASE will tell, or the next look.
-func (f *FS) maps(pid int32, file, backing proc.File) bool {
-	mapped, err := f.proc.MapsWritable(pid, file, backing)
-	return mapped || errors.Is(err, proc.ErrBusy)
+	return false
 }
 
 // handToLocked makes another process the owner.
 func (s *session) handToLocked(o lockmgr.Owner) {
 	next := &identity{o, s.f.proc.Now()}
-	s.noteLocked(o)
+	s.holders.Note(o)
 	s.who.Store(next)
 	s.f.table.SetOwner(s.lock, next.owner, next.since)
 }
 
-// holderSet lists the processes known to have used the handle and all that
-// descend from them, each once.
-func (s *session) holderSet(by *closer) []int32 {
-	f := s.f
-	out := make([]int32, 0, len(s.seen)+4)
-	have := map[int32]bool{}
-	add := func(pid int32) {
-		if !have[pid] {
-			have[pid] = true
-			out = append(out, pid)
-		}
-	}
-	for pid, o := range s.seen {
-		var below []int32
-		switch {
-		case by != nil && by.owner == o:
-			below = by.children // it may be dying, but its children are known
-		case !f.proc.Alive(o):
-			delete(s.seen, pid)
-			continue
-		default:
-			below = f.proc.Descendants(pid)
-		}
-		add(pid)
-		for _, d := range below {
-			add(d)
-		}
-	}
-	return out
-}
-
-// procFile is the shadow as /proc shows it to processes that have it open.
-func (s *session) procFile() proc.File {
+// AsOpen implements holders.File.
+func (s *session) AsOpen() proc.File {
 	s.f.mu.Lock()
 	key := s.inode.key
 	earlier := slices.Clone(s.besides)
@@ -195,8 +99,8 @@ func (s *session) besideAppenders(shown []inoKey) bool {
 	return beside
 }
 
-// backingFile is the shadow as /proc shows a mapping of it in passthrough.
-func (s *session) backingFile() proc.File {
+// AsMapped implements holders.File.
+func (s *session) AsMapped() proc.File {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	return proc.File{Dev: s.inode.key.dev, Ino: s.inode.key.ino}
@@ -206,15 +110,5 @@ func (s *session) backingFile() proc.File {
 // all descriptors are closed, as a passthrough mapping does not keep the
 // handle open.
 func (s *session) mappedLocked() bool {
-	if !s.f.passthrough || !s.mappable {
-		return false
-	}
-	file, backing := s.procFile(), s.backingFile()
-	for _, pid := range s.holderSet(nil) {
-		if s.f.maps(pid, file, backing) {
-			s.onlyMapped.Store(true)
-			return true
-		}
-	}
-	return false
+	return s.f.passthrough && s.holders.IsMapped()
 }

@@ -1,0 +1,205 @@
+package holders
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"latchfs/fs/account"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
+)
+
+// Procs tells of processes; see proc.Reader, which does.
+type Procs interface {
+	Process(pid int32) (proc.Thread, error)
+	All() []lockmgr.Owner
+	Descendants(pid int32) []int32
+	Alive(o lockmgr.Owner) bool
+	Exit(tid uint32) (sig int, exiting bool)
+	Watch(o lockmgr.Owner) (dead <-chan struct{}, stop func(), err error)
+	Opens(pid int32, f proc.File) (writable, readable int, err error)
+	OpensOfCloser(o lockmgr.Owner, f proc.File) (writable, readable int, err error)
+	Descriptors(pid int32) int64
+	MapsWritable(pid int32, f, backing proc.File) (bool, error)
+}
+
+// File is a file as /proc shows it. What it shows may change while the file is open.
+type File interface {
+	// AsOpen is the file as descriptors of it show it.
+	AsOpen() proc.File
+	// AsMapped is the file as a mapping in passthrough shows it.
+	AsMapped() proc.File
+}
+
+// Config is what a Set works with.
+type Config struct {
+	Procs Procs
+	Looks *account.Rate // how many descriptors may be looked at for each user
+	File  File
+	UID   uint32 // the user whom looks are charged to
+}
+
+// Set is the holder set of a file that is open to be written. Its user guards it with a
+// mutex. IsOnlyMapped, HasLeft and PendingLook need none, nor does Anybody when nobody can
+// open the file any more.
+type Set struct {
+	c    Config
+	seen map[int32]lockmgr.Owner // by pid
+
+	mappable   bool        // somebody opened it to read and write: mmap(2) needs the right to read
+	onlyMapped atomic.Bool // somebody was seen to have it mapped, and no descriptor of it
+	// unlooked has closed its descriptor, and whether it has another was not looked up; nil:
+	// there is no such look to be made.
+	unlooked atomic.Pointer[lockmgr.Owner]
+}
+
+// New makes a set of which nobody is.
+func New(c Config) *Set { return &Set{c: c, seen: map[int32]lockmgr.Owner{}} }
+
+// Note adds a process that uses a descriptor of the file. One of which nothing is known
+// cannot be looked at, and is left out.
+func (s *Set) Note(o lockmgr.Owner) {
+	if o.PID != 0 {
+		s.seen[o.PID] = o
+	}
+}
+
+// NoteOpen is Note for a process that opens the file, which it can map if it has opened it
+// to read as well.
+func (s *Set) NoteOpen(o lockmgr.Owner, reads bool) {
+	s.mappable = s.mappable || reads
+	s.onlyMapped.Store(false)
+	s.Note(o)
+}
+
+// Seen lists the processes that were noted and have not been found dead since.
+func (s *Set) Seen() []lockmgr.Owner {
+	out := make([]lockmgr.Owner, 0, len(s.seen))
+	for _, o := range s.seen {
+		out = append(out, o)
+	}
+	return out
+}
+
+// members lists the pids of those who were noted and live and of all that descend from
+// them, each once. The dead are forgotten, but for the one that closes.
+func (s *Set) members(by *Closer) []int32 {
+	out := make([]int32, 0, len(s.seen)+4)
+	have := map[int32]bool{}
+	add := func(pid int32) {
+		if !have[pid] {
+			have[pid] = true
+			out = append(out, pid)
+		}
+	}
+	for pid, o := range s.seen {
+		var below []int32
+		switch {
+		case by != nil && by.Owner == o:
+			below = by.children // it may be dying, but its children are known
+		case !s.c.Procs.Alive(o):
+			delete(s.seen, pid)
+			continue
+		default:
+			below = s.c.Procs.Descendants(pid)
+		}
+		add(pid)
+		for _, d := range below {
+			add(d)
+		}
+	}
+	return out
+}
+
+// charge charges a look at a process to the user; false if that has had too many
+// descriptors looked at already.
+func (s *Set) charge(pid int32) (ok bool) {
+	return !s.c.Looks.Bounds(s.c.UID) || s.c.Looks.Spend(s.c.UID, s.c.Procs.Descriptors(pid), time.Now())
+}
+
+// look finds out whether a process holds the file.
+func (s *Set) look(pid int32) (holds bool) {
+	if pid == 0 {
+		return false
+	}
+	file := s.c.File.AsOpen()
+	w, _, err := s.c.Procs.Opens(pid, file)
+	return s.judge(pid, file, w, err)
+}
+
+// lookAtOwner is look for the owner of the file, which may be the process that closes it.
+func (s *Set) lookAtOwner(o lockmgr.Owner, by *Closer) (holds bool) {
+	if by == nil || by.Owner != o || by.Program == "" {
+		return s.look(o.PID)
+	}
+	file := s.c.File.AsOpen()
+	w, _, err := s.c.Procs.OpensOfCloser(o, file)
+	return s.judge(o.PID, file, w, err)
+}
+
+// judge says whether a process holds the file of which a look has shown it to have w
+// descriptors to write.
+func (s *Set) judge(pid int32, file proc.File, w int, err error) (holds bool) {
+	if err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
+		return true
+	}
+	if !s.mappable {
+		return false
+	}
+	return s.maps(pid, file, s.c.File.AsMapped())
+}
+
+// maps finds out whether a process has the file mapped to write it, and notes if so: no
+// descriptor of it was found.
+func (s *Set) maps(pid int32, file, backing proc.File) bool {
+	mapped, err := s.c.Procs.MapsWritable(pid, file, backing)
+	if !mapped && !errors.Is(err, proc.ErrBusy) {
+		return false
+	}
+	s.onlyMapped.Store(true)
+	return true
+}
+
+// IsOnlyMapped reports whether a look has shown somebody to have the file mapped, and no
+// descriptor of it, since it was opened last.
+func (s *Set) IsOnlyMapped() bool { return s.onlyMapped.Load() }
+
+// Closer is a process that closes a descriptor of the file. Its close may be the last.
+type Closer struct {
+	Owner   lockmgr.Owner
+	Program string // that it runs; "" if it was not looked at: it may be in execve
+	Exiting bool   // its descriptors and mappings are gone already
+	Killed  bool   // by a signal
+	// Unheld: a look after this close has shown that nobody of the holder set has the file.
+	Unheld bool
+
+	// children are its descendants at the time of the close.
+	children []int32
+	// held are those children that a look has shown to hold the file, for the first
+	// judgement of who does: one that closes it after that sends a FLUSH of its own.
+	held []int32
+}
+
+// sawHolding reports whether a look has shown that a process holds the file. One that did
+// not hold it may have been given it since.
+func (by *Closer) sawHolding(pid int32) bool { return by != nil && slices.Contains(by.held, pid) }
+
+// NoteChildren adds the descendants who inherited the descriptor of a process that closes
+// its own: once it is dead nobody knows whose children they were.
+func (s *Set) NoteChildren(by *Closer) {
+	if by.Owner.PID == 0 {
+		return
+	}
+	by.children = s.c.Procs.Descendants(by.Owner.PID)
+	for _, pid := range by.children {
+		if !s.charge(pid) || !s.look(pid) {
+			continue
+		}
+		by.held = append(by.held, pid)
+		if th, err := s.c.Procs.Process(pid); err == nil {
+			s.Note(th.Owner)
+		}
+	}
+}
