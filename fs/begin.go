@@ -184,7 +184,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 		return errnoOf(sh.Mark())
 	}
 	var basefd int
-	err := f.trim.spare(func() (err error) {
+	err := f.trim.Spare(func() (err error) {
 		basefd, err = commit.OpenUnnoticed(dirfd, name)
 		return err
 	})
@@ -226,7 +226,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 }
 
 func (f *FS) newShadow(o commit.ShadowOptions) (sh *commit.Shadow, err error) {
-	err = f.trim.spare(func() (err error) {
+	err = f.trim.Spare(func() (err error) {
 		sh, err = f.store.NewShadow(o)
 		return err
 	})
@@ -282,7 +282,7 @@ func (s *session) enter() unix.Errno {
 	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
 		return errnoOf(err)
 	}
-	fd, err := f.trim.openAt(f.procfd, procName(s.shadow.FD()), unix.O_PATH)
+	fd, err := f.trim.OpenAt(f.procfd, procName(s.shadow.FD()), unix.O_PATH)
 	if err != nil {
 		return errnoOf(err)
 	}

@@ -187,7 +187,7 @@ func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *inode, name string) (*u
 func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *inode, name string, mode uint32, live bool, out *fuse.CreateOut) fuse.Status {
 	dirfd := f.fdOf(dir)
 	var fd int
-	err := f.trim.spare(func() error {
+	err := f.trim.Spare(func() error {
 		return f.as(c, func() (err error) {
 			fd, err = unix.Openat(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 			return err
@@ -253,7 +253,7 @@ func (f *FS) openInstead(c *caller, in *fuse.CreateIn, dir *inode, name string, 
 
 // openCreated answers a create with a handle on fd, which it consumes.
 func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint32, live bool, out *fuse.CreateOut) fuse.Status {
-	pathfd, err := f.trim.openAt(f.procfd, procName(fd), unix.O_PATH)
+	pathfd, err := f.trim.OpenAt(f.procfd, procName(fd), unix.O_PATH)
 	if err != nil {
 		unix.Close(fd)
 		return statusOf(err)
@@ -313,7 +313,7 @@ func (f *FS) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) 
 	flags := unix.O_TMPFILE | unix.O_RDWR | unix.O_CLOEXEC | int(in.Flags&unix.O_EXCL)
 	c := f.callerOf(&in.InHeader)
 	var fd int
-	err := f.trim.spare(func() error {
+	err := f.trim.Spare(func() error {
 		return f.as(c, func() (err error) {
 			fd, err = unix.Openat(dirfd, ".", flags, mode)
 			return err

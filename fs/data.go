@@ -318,7 +318,7 @@ func (f *FS) raiseLimits() {
 	}
 	// A quarter is left for handles, shadows and journals.
 	f.maxInodes = int(l.Cur / 4 * 3)
-	f.trim.measure()
+	f.trim.Measure()
 	f.raiseFileSize()
 }
 

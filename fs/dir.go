@@ -45,7 +45,7 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 		return status(e)
 	}
 	f.endUnmappedIn(n)
-	fd, err := f.trim.openAt(f.fdOf(n), ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := f.trim.OpenAt(f.fdOf(n), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return statusOf(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"latchfs/fs/rewalk"
 	"latchfs/fs/selftest"
 	"latchfs/fs/tally"
+	"latchfs/fs/trim"
 	"latchfs/fs/unfinished"
 	"latchfs/journal"
 	"latchfs/journal/audit"
@@ -62,7 +63,7 @@ import (
 //	bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu
 //	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
-//	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, trimmer.mu, txns.mu
+//	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, trim.Trimmer.mu, txns.mu
 //	unfinished.Gaps.mu, vnodes.Table.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
@@ -110,7 +111,7 @@ type FS struct {
 	omitted     tally.Tally[audit.Event] // refusals that the audit trail counts
 	passthrough bool                     // the kernel reads and writes backing files itself, where we let it
 	mounts      *mountWatch
-	trim        *trimmer
+	trim        *trim.Trimmer // keeps descriptors free
 	selfTest    selftest.Test
 	rootfd      int // O_PATH on the data directory
 	procfd      int // /proc/self/fd
@@ -203,7 +204,7 @@ func newFS(o Options) *FS {
 	f.walks, f.strayed = rewalk.New[dkey](walkEngine{f}), rewalk.NewStrangers[dkey](strayedWait)
 	f.book, f.descriptors, f.looks = newBook(), newDescriptors(), newLooks()
 	f.turns, f.views = newTurns()
-	f.trim = newTrimmer(f)
+	f.openTrimmer()
 	f.openMarkers()
 	f.source = newSource(f)
 	return f

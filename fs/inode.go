@@ -89,7 +89,7 @@ func (f *FS) newInodeLocked(fd int, key inoKey, kind uint32) *inode {
 	n := &inode{fd: fd, key: key, kind: kind}
 	f.inodes[key] = n
 	if len(f.inodes) >= f.crowd() {
-		f.trim.kick()
+		f.trim.Kick()
 	}
 	return n
 }
@@ -209,7 +209,7 @@ func (f *FS) find(parent *inode, name string, st *unix.Stat_t) (*kernelNode, uni
 		return k, 0
 	}
 	f.mu.Unlock()
-	fd, err := f.trim.openAt(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
+	fd, err := f.trim.OpenAt(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, errnoOf(err)
 	}

@@ -138,7 +138,7 @@ func (m *Mount) mount() error {
 		close(m.gone)
 	}()
 	go f.walks.Sweep(f.done)
-	go f.trim.run()
+	go f.trim.Run()
 	go f.virt.files.Trim(f.done)
 	if f.store != nil {
 		go f.pruneRejected()

@@ -91,7 +91,7 @@ func (w *simWorld) start() error {
 		return err
 	}
 	go f.walks.Sweep(f.done)
-	go f.trim.run()
+	go f.trim.Run()
 	go f.pruneRejected()
 	go f.remembers.Keep(f.done, f.sweepKnowledge)
 	if !f.journal.Clean() {
