@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/holders"
 	"latchfs/fs/lostupdate"
+	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -24,13 +25,14 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix
 		return nil, e
 	}
 	t := f.txnOf(c)
-	if t != nil && t.over.Load() {
-		return nil, f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, errTxnOver)
+	if t != nil && t.IsOver() {
+		return nil, f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, transaction.ErrOver)
 	}
 	s := f.newSession(c, l, dir, st, &o)
 	if t != nil {
 		s.txn.Store(t)
-		s.who.Store(&identity{t.owner, t.since})
+		id := t.identity()
+		s.who.Store(&id)
 	}
 	if err := f.coverToken(l.Token()); err != nil {
 		return nil, errnoOf(err)

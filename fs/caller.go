@@ -145,7 +145,7 @@ func (c *caller) kinOf(id *identity) bool {
 	if id == nil {
 		return false
 	}
-	if t := c.f.txnOf(c); t != nil && *id == (identity{t.owner, t.since}) {
+	if t := c.f.txnOf(c); t != nil && *id == t.identity() {
 		return true // whoever its ancestors are
 	}
 	return c.descendsFrom(id)

@@ -9,6 +9,7 @@ import (
 	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
 	"latchfs/fs/report"
+	"latchfs/fs/transaction"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -173,19 +174,16 @@ func (e ctlEngine) BeginTxn(cl *ctl.Claim) { e.f.beginTxn(cl) }
 type ctlTxn struct{ *txn }
 
 // Token implements ctl.Txn.
-func (t ctlTxn) Token() uint64 { return t.id }
+func (t ctlTxn) Token() uint64 { return t.ID() }
 
 // Commit implements ctl.Txn.
 func (t ctlTxn) Commit() (done bool, err error) {
-	err = t.commit()
-	return !errors.Is(err, errCommit), err
+	err = t.Txn.Commit()
+	return !transaction.IsRefused(err), err
 }
 
-// Rollback implements ctl.Txn.
-func (t ctlTxn) Rollback(reason string) { t.rollback(reason) }
-
 // Forget implements ctl.Txn.
-func (t ctlTxn) Forget() { t.forget() }
+func (t ctlTxn) Forget() { t.f.txns.Forget(t.Txn) }
 
 // Viewer implements ctl.Engine.
 func (e ctlEngine) Viewer(c ctl.Caller) report.Viewer { return viewerOf(c.(*caller)) }

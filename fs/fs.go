@@ -27,6 +27,7 @@ import (
 	"latchfs/fs/rewalk"
 	"latchfs/fs/selftest"
 	"latchfs/fs/tally"
+	"latchfs/fs/transaction"
 	"latchfs/fs/trim"
 	"latchfs/fs/unfinished"
 	"latchfs/journal"
@@ -48,7 +49,7 @@ import (
 //	appends.Queue.mu, ctl.Conversation.mu, dirStream.mu, heartbeat.Heart.round
 //	appender.mu
 //	FS.thefts
-//	txn.mu
+//	transaction.Txn.mu
 //	FS.ns
 //	FS.clientKeys
 //	session.mu
@@ -63,8 +64,8 @@ import (
 //	bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu
 //	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
-//	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, trim.Trimmer.mu, txns.mu
-//	unfinished.Gaps.mu, vnodes.Table.mu
+//	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, transaction.Running.mu
+//	trim.Trimmer.mu, unfinished.Gaps.mu, vnodes.Table.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -95,7 +96,7 @@ type FS struct {
 	walks       *walks
 	strayed     *rewalk.Strangers[dkey] // callers that cannot be told apart, and were told to walk again
 	heart       *heartbeat.Heart
-	txns        txns
+	txns        transaction.Running
 	ctl         *ctl.Server    // answers the control file, and has the locks taken through it
 	book        *account.Book  // of what users make us keep
 	descriptors *account.Book  // of those that users cost us

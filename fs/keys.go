@@ -53,7 +53,8 @@ func (f *FS) fileDemand(c *caller, op string, wait time.Duration, places ...plac
 		d.path = f.path(places[0].dir, places[0].name)
 	}
 	if t := f.txnOf(c); t != nil {
-		d.owner, d.lineage, d.since = &t.owner, t.forebears(c), t.since
+		id := t.identity()
+		d.owner, d.lineage, d.since = &id.owner, t.forebears(c), id.since
 	}
 	if op == opOpen || op == opCreate {
 		set := f.settings(d.path)

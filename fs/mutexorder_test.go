@@ -29,7 +29,7 @@ import (
 
 // enginePackages are the packages whose mutexes have a place in the order, each after
 // those that it imports.
-var enginePackages = []string{"latchfs/journal/audit", "latchfs/fs/reach", "latchfs/fs/lessons", "latchfs/fs/markers", "latchfs/fs/vnodes", "latchfs/fs/account", "latchfs/fs/locksfs", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/trim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/disclosure", "latchfs/fs/unfinished", "latchfs/fs/appends", "latchfs/fs/bases", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/ctl", "latchfs/fs/filed", "latchfs/fs/readclaim", "latchfs/fs/lockview", "latchfs/fs/lostupdate", "latchfs/fs"}
+var enginePackages = []string{"latchfs/journal/audit", "latchfs/fs/reach", "latchfs/fs/lessons", "latchfs/fs/markers", "latchfs/fs/vnodes", "latchfs/fs/account", "latchfs/fs/locksfs", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/trim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/disclosure", "latchfs/fs/unfinished", "latchfs/fs/appends", "latchfs/fs/bases", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/ctl", "latchfs/fs/filed", "latchfs/fs/readclaim", "latchfs/fs/lockview", "latchfs/fs/lostupdate", "latchfs/fs/transaction", "latchfs/fs"}
 
 // lockSource is the source of these packages with its types.
 type lockSource struct {
@@ -56,6 +56,7 @@ type lockFunc struct {
 	calls map[*types.Func]bool
 	edges map[lockEdge]token.Pos
 	keeps map[string]bool // held still when it returns
+	drops map[string]bool // held by who calls it, and not any more when it returns
 }
 
 type lockCall struct {
@@ -119,17 +120,30 @@ func (f *FS) plantedOuter(s *session) { f.mu.Lock(); defer f.mu.Unlock(); if s !
 func (f *FS) plantedInner(s *session) { s.mu.Lock(); s.mu.Unlock() }
 func (f *FS) PlantedUp() { f.ns.Lock(); f.ns.Unlock() }
 func (f *FS) plantedDown() { f.mu.Lock(); defer f.mu.Unlock(); f.ctl.Claims.PlantedBelow(f) }
+type plantedSession struct{ s *session }
+func (p plantedSession) PlantedLock() { p.s.mu.Lock() }
+func (p plantedSession) PlantedUnlock() { p.s.mu.Unlock() }
+func (f *FS) PlantedInside() { f.tokenMu.Lock(); f.tokenMu.Unlock() }
+func (f *FS) PlantedDeferred() { f.thefts.Lock(); f.thefts.Unlock() }
+func (f *FS) PlantedAfter() { f.clientKeys.Lock(); f.clientKeys.Unlock() }
 `,
 		"latchfs/fs/ctl": `package ctl
 type planted interface { PlantedUp() }
 func (cs *Claims) PlantedBelow(p planted) { cs.mu.Lock(); defer cs.mu.Unlock(); p.PlantedUp() }
+type plantedLocker interface { PlantedLock(); PlantedUnlock() }
+type plantedWork interface { PlantedInside(); PlantedAfter(); PlantedDeferred() }
+func plantedRound(l plantedLocker, w plantedWork) { l.PlantedLock(); w.PlantedInside(); l.PlantedUnlock(); w.PlantedAfter() }
+func plantedRest(l plantedLocker, w plantedWork) { l.PlantedLock(); defer l.PlantedUnlock(); w.PlantedDeferred() }
 `,
 	}
 	edges := lockEdges(typedSource(t, planted))
-	for _, e := range []lockEdge{{"FS.mu", "session.mu"}, {"ctl.Claims.mu", "FS.ns"}, {"FS.mu", "ctl.Claims.mu"}, {"FS.mu", "FS.ns"}} {
+	for _, e := range []lockEdge{{"FS.mu", "session.mu"}, {"ctl.Claims.mu", "FS.ns"}, {"FS.mu", "ctl.Claims.mu"}, {"FS.mu", "FS.ns"}, {"session.mu", "FS.tokenMu"}, {"session.mu", "FS.thefts"}} {
 		if _, ok := edges[e]; !ok {
 			t.Errorf("the planted edge %v was not found", e)
 		}
+	}
+	if _, ok := edges[lockEdge{"session.mu", "FS.clientKeys"}]; ok {
+		t.Error("a mutex that was unlocked through an interface counts as held")
 	}
 }
 

@@ -25,10 +25,13 @@ func lockEdges(src *lockSource) map[lockEdge]token.Pos {
 			}
 		}
 	}
-	// What a function returns with is known after the first round.
-	for range 2 {
+	// With what a function returns is known after the first round, of those that call it
+	// after the second.
+	declared := len(w.all)
+	for range 3 {
+		w.all = w.all[:declared] // the literals come again
 		for _, lf := range w.all {
-			lf.held = nil
+			lf.held, lf.edges = nil, map[lockEdge]token.Pos{}
 		}
 		for _, body := range bodies {
 			body()
@@ -86,35 +89,66 @@ func (w *lockWalk) newFunc(name string) *lockFunc {
 type lockState struct {
 	held     map[string]bool
 	deferred map[string]bool // unlocked at the end
+	dropped  map[string]bool // unlocked, and locked by who has called the function
 	over     bool            // the point is never reached
 }
 
 func (s lockState) clone() lockState {
-	return lockState{maps.Clone(s.held), s.deferred, s.over}
+	return lockState{maps.Clone(s.held), s.deferred, maps.Clone(s.dropped), s.over}
 }
 
 // join makes s what is held after one of several branches.
 func (s *lockState) join(branches ...lockState) {
-	s.held, s.over = map[string]bool{}, true
+	s.held, s.dropped, s.over = map[string]bool{}, nil, true
 	for _, b := range branches {
 		if !b.over {
 			maps.Copy(s.held, b.held)
+			s.dropped = both(s.dropped, b.dropped)
 			s.over = false
 		}
 	}
+	if s.over {
+		s.dropped = map[string]bool{}
+	}
+}
+
+// both is what is in both sets; a is nil of the first one.
+func both(a, b map[string]bool) map[string]bool {
+	c := map[string]bool{}
+	for name := range b {
+		if a == nil || a[name] {
+			c[name] = true
+		}
+	}
+	return c
+}
+
+func (s *lockState) lock(name string) {
+	s.held[name] = true
+	delete(s.dropped, name)
+}
+
+func (s *lockState) unlock(name string) {
+	if !s.held[name] {
+		s.dropped[name] = true
+	}
+	delete(s.held, name)
 }
 
 func (w *lockWalk) function(lf *lockFunc, body *ast.BlockStmt) {
-	s := lockState{held: map[string]bool{}, deferred: map[string]bool{}}
-	f := &lockBody{w: w, lf: lf}
+	s := lockState{held: map[string]bool{}, deferred: map[string]bool{}, dropped: map[string]bool{}}
+	f := &lockBody{w: w, lf: lf, keeps: map[string]bool{}}
 	f.stmt(&s, body)
 	f.leave(s)
+	lf.keeps, lf.drops = f.keeps, f.drops
 }
 
 // lockBody walks one function.
 type lockBody struct {
-	w  *lockWalk
-	lf *lockFunc
+	w     *lockWalk
+	lf    *lockFunc
+	keeps map[string]bool
+	drops map[string]bool // at each return up to here; nil: there was none
 }
 
 // leave notes what is held at a return.
@@ -124,9 +158,10 @@ func (f *lockBody) leave(s lockState) {
 	}
 	for name := range s.held {
 		if !s.deferred[name] {
-			f.lf.keeps[name] = true
+			f.keeps[name] = true
 		}
 	}
+	f.drops = both(f.drops, s.dropped)
 }
 
 func (f *lockBody) stmts(s *lockState, list []ast.Stmt) {
@@ -146,6 +181,11 @@ func (f *lockBody) stmt(s *lockState, st ast.Stmt) {
 		f.stmt(s, st.Init)
 		f.expr(s, st.Cond)
 		yes, no := s.clone(), s.clone()
+		if not, ok := st.Cond.(*ast.UnaryExpr); ok && not.Op == token.NOT {
+			f.failed(&yes, not.X)
+		} else {
+			f.failed(&no, st.Cond)
+		}
 		f.stmt(&yes, st.Body)
 		if st.Else != nil {
 			f.stmt(&no, st.Else)
@@ -181,6 +221,15 @@ func (f *lockBody) stmt(s *lockState, st ast.Stmt) {
 		f.deferred(s, st.Call)
 	default:
 		f.expr(s, st)
+	}
+}
+
+// failed takes back that a mutex was locked, where cond was an attempt that has failed.
+func (f *lockBody) failed(s *lockState, cond ast.Expr) {
+	if call, ok := cond.(*ast.CallExpr); ok {
+		if name, op := f.mutex(call); op == "TryLock" || op == "TryRLock" {
+			delete(s.held, name)
+		}
 	}
 }
 
@@ -263,7 +312,14 @@ func (f *lockBody) deferred(s *lockState, call *ast.CallExpr) {
 		}
 		return
 	}
-	f.call(s, call)
+	then := s.clone()
+	f.call(&then, call)
+	for name := range s.held {
+		if !then.held[name] {
+			s.deferred[name] = true
+		}
+	}
+	maps.Copy(s.held, then.held)
 }
 
 // call is one call with what is held.
@@ -277,10 +333,10 @@ func (f *lockBody) call(s *lockState, call *ast.CallExpr) {
 				f.lf.edges[lockEdge{held, name}] = call.Pos()
 			}
 		}
-		s.held[name] = true
+		s.lock(name)
 		return
 	case "Unlock", "RUnlock":
-		delete(s.held, name)
+		s.unlock(name)
 		return
 	}
 	of := f.callee(call)
@@ -288,14 +344,23 @@ func (f *lockBody) call(s *lockState, call *ast.CallExpr) {
 		return
 	}
 	held := slices.Collect(maps.Keys(s.held))
+	var drops map[string]bool
+	keeps := map[string]bool{}
 	for _, of := range append(f.w.src.impl[of], of) {
 		f.lf.calls[of] = true
 		if len(held) > 0 {
 			f.lf.held = append(f.lf.held, lockCall{of, held, call.Pos()})
 		}
 		if callee := f.w.funcs[of]; callee != nil {
-			maps.Copy(s.held, callee.keeps)
+			maps.Copy(keeps, callee.keeps)
+			drops = both(drops, callee.drops)
 		}
+	}
+	for name := range drops {
+		s.unlock(name)
+	}
+	for name := range keeps {
+		s.lock(name)
 	}
 }
 

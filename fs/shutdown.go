@@ -111,8 +111,8 @@ func (f *FS) unmount(m *Mount) error {
 // abandonSessions rolls back what was not closed.
 func (f *FS) abandonSessions() {
 	f.noMore()
-	for _, t := range f.runningTxns() {
-		t.rollback("latchfs was stopped")
+	for _, t := range f.txns.All() {
+		t.Rollback("latchfs was stopped")
 	}
 	f.mu.Lock()
 	all := make([]*session, 0, len(f.sessions))

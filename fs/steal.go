@@ -171,7 +171,7 @@ func (s *session) fence() {
 		return
 	}
 	if t := s.txn.Load(); t != nil {
-		t.lost.Store(true)
+		t.Lose()
 	}
 	dir, name := s.parent, s.dentry.Name()
 	dir.pins++

@@ -6,6 +6,7 @@ import (
 
 	"latchfs/fs/lockkey"
 	"latchfs/fs/refusals"
+	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
 
@@ -29,8 +30,8 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 	at := [2]dkey{p.key()}
 	d := f.fileDemand(c, opRmdir, f.settings(path).Wait)
 	d.path, d.places, d.target = path, nil, &lockkey.Target{Trees: []string{path}}
-	if t.over.Load() {
-		return f.refuse(d, errTxnOver)
+	if t.IsOver() {
+		return f.refuse(d, transaction.ErrOver)
 	}
 	repeated := f.walks.Has(c, opRmdir, at)
 	l, e := f.admit(c, opRmdir, d, at, []*inode{dir}, func(w *walk) unix.Errno { return f.leadToTwin(w, dir, name) })
@@ -46,13 +47,13 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 		}
 		return unix.ESTALE
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.Lock()
+	defer t.Unlock()
 	if e := t.removeDir(c, dir, name, n, &st); e != 0 {
 		f.table.Release(l)
 		return e
 	}
-	t.keep(l)
+	t.KeepLocked(l)
 	return 0
 }
 
@@ -97,7 +98,7 @@ func (t *txn) isGoneDirLocked(dir *inode) bool {
 // admitsLocked reports whether a session may become the transaction's. FS.mu is held.
 func (t *txn) admitsLocked(s *session) unix.Errno {
 	switch {
-	case t.closed:
+	case !t.TakesFiles():
 		return unix.EBUSY
 	case t.isGoneDirLocked(s.parent):
 		return unix.ENOENT
@@ -118,7 +119,7 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 		return e
 	case !empty:
 		return unix.ENOTEMPTY
-	case t.over.Load():
+	case t.IsOver():
 		return unix.EBUSY
 	}
 	sn := f.stagedAt(dir, name)
@@ -183,11 +184,11 @@ func (t *txn) make(c *caller, op string, dir *inode, name string, out *fuse.Entr
 	if e != 0 {
 		return status(e)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.keep(l)
+	t.Lock()
+	defer t.Unlock()
+	t.KeepLocked(l)
 	switch {
-	case t.over.Load():
+	case t.IsOver():
 		return status(unix.EBUSY)
 	case t.isGoneDir(dir):
 		return fuse.ENOENT

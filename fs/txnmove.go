@@ -40,8 +40,8 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 		}
 		return e
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.Lock()
+	defer t.Unlock()
 	e = t.mayReplace(c, s, from, to)
 	if e == 0 {
 		e = t.move(c, s, from, to, flags)
@@ -50,7 +50,7 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 		f.table.Release(l)
 		return e
 	}
-	t.keep(l)
+	t.KeepLocked(l)
 	return 0
 }
 
@@ -108,10 +108,10 @@ func (t *txn) sees(dir *inode, name string) bool {
 	return unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
-// move gives the session another name. t.mu is held.
+// move gives the session another name. The transaction is locked.
 func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Errno {
 	switch {
-	case t.over.Load():
+	case t.IsOver():
 		return unix.EBUSY
 	case t.isGoneDir(to.dir):
 		return unix.ENOENT
@@ -158,7 +158,7 @@ func (s *session) fillToMove() unix.Errno {
 }
 
 // takeBase says what a session that gets this name will replace, and ends the one
-// that has it. t.mu is held.
+// that has it. The transaction is locked.
 func (t *txn) takeBase(dir *inode, name string) (*commit.Version, unix.Errno) {
 	f := t.f
 	if s := f.sessionAt(dir, name); s != nil {
@@ -250,8 +250,8 @@ func (t *txn) unlink(c *caller, dir *inode, name string) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.Lock()
+	defer t.Unlock()
 	if f.sessionAt(dir, name) == nil {
 		e = f.mayRemove(c, place{dir, name, n})
 	}
@@ -262,14 +262,14 @@ func (t *txn) unlink(c *caller, dir *inode, name string) unix.Errno {
 		f.table.Release(l)
 		return e
 	}
-	t.keep(l)
+	t.KeepLocked(l)
 	return 0
 }
 
-// remove stages the removal of a file. t.mu is held.
+// remove stages the removal of a file. The transaction is locked.
 func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 	f := t.f
-	if t.over.Load() {
+	if t.IsOver() {
 		return unix.EBUSY
 	}
 	if sn := f.stagedAt(dir, name); sn != nil && !sn.gone {

@@ -1,9 +1,12 @@
 package fs
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/refusals"
+	"latchfs/fs/transaction"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -59,18 +62,30 @@ func (t *txn) drop(sn *stagedName) {
 	t.f.unpin(sn.dir)
 }
 
+// list are the staged names, in the order in which they were staged.
+func (t *txn) list() []*stagedName {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	list := make([]*stagedName, 0, len(t.names))
+	for _, sn := range t.names {
+		list = append(list, sn)
+	}
+	slices.SortFunc(list, func(a, b *stagedName) int { return a.nth - b.nth })
+	return list
+}
+
 // keepRemoved takes back that the transaction removes the file that has a name, for what was
 // to take its place is refused: it is there again for the members, too.
 func (t *txn) keepRemoved(p place) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.Lock()
+	defer t.Unlock()
 	t.keepRemovedLocked(p)
 }
 
-// keepRemovedLocked is keepRemoved. t.mu is held.
+// keepRemovedLocked is keepRemoved. The transaction is locked.
 func (t *txn) keepRemovedLocked(p place) {
 	sn := t.f.stagedAt(p.dir, p.name)
-	if sn != nil && sn.t == t && sn.gone && !sn.isDir && sn.heir == nil && !t.over.Load() {
+	if sn != nil && sn.t == t && sn.gone && !sn.isDir && sn.heir == nil && !t.IsOver() {
 		t.drop(sn)
 	}
 }
@@ -83,7 +98,7 @@ func (sn *stagedName) hides(c *caller) bool {
 
 // stagedView leaves out of a listing what the caller does not see.
 func (f *FS) stagedView(c *caller, dir *inode, list []dirEntry) []dirEntry {
-	if f.txns.n.Load() == 0 {
+	if !f.txns.Any() {
 		return list
 	}
 	kept := list[:0]
@@ -113,8 +128,8 @@ func (t *txn) admit(c *caller, op string, granted func(*walk) unix.Errno, places
 		}
 	}
 	d := f.fileDemand(c, op, f.settings(f.path(places[0].dir, places[0].name)).Wait, places...)
-	if t.over.Load() {
-		return nil, f.refuse(d, errTxnOver)
+	if t.IsOver() {
+		return nil, f.refuse(d, transaction.ErrOver)
 	}
 	if !f.descriptors.Fits(c.uid, perStaged) {
 		return nil, f.hasTooMany(c, op, d.path)
@@ -176,9 +191,9 @@ func (t *txn) attributes(c *caller, op string, p place, may func() unix.Errno) u
 	if e != 0 {
 		return e
 	}
-	t.mu.Lock()
-	t.keep(l)
-	t.mu.Unlock()
+	t.Lock()
+	t.KeepLocked(l)
+	t.Unlock()
 	if e := carry(); e != 0 {
 		return e
 	}

@@ -212,27 +212,20 @@ func (e *otherNameError) Error() string {
 
 func (e *otherNameError) Unwrap() error { return e.err }
 
-// judge asks the validators about everything that the transaction changes. They may
-// take long, so no directory is kept from being renamed meanwhile: what is published
-// has to be what they have seen.
-func (t *txn) judge() error {
-	for _, s := range t.sessions() {
-		s.mu.Lock()
-		var err error
-		asked := false
-		if s.state == stateWriting && s.changedInTxn() && s.fillLocked() == 0 {
-			asked, err = s.verdictLocked()
-		}
-		if !asked {
-			s.judged = commit.Version{}
-		}
-		s.mu.Unlock()
-		var conflict *commit.ConflictError
-		if err != nil && !errors.As(err, &conflict) { // a conflict is found again
-			return &refusedTxn{path: s.path(), errno: judgeErrno(err), reason: judgeReason(err)}
-		}
+// judgeInTxn asks the validators about what the session changes in a transaction, and notes
+// what they have seen.
+func (s *session) judgeInTxn() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	asked := false
+	if s.state == stateWriting && s.changedInTxn() && s.fillLocked() == 0 {
+		asked, err = s.verdictLocked()
 	}
-	return nil
+	if !asked {
+		s.judged = commit.Version{}
+	}
+	return err
 }
 
 // stillJudged reports whether the session has what the transaction's validators

@@ -12,6 +12,7 @@ import (
 	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/readclaim"
+	"latchfs/fs/transaction"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -150,8 +151,8 @@ func (d *demand) granted(l *lockmgr.Lock) bool {
 // acquire enters the demand into the lock table. Nothing is renamed that concerns it
 // between the making of the keys and their entry, where renames re-key them.
 func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
-	if t := f.txnOf(d.c); t != nil && t.over.Load() {
-		return nil, errTxnOver
+	if t := f.txnOf(d.c); t != nil && t.IsOver() {
+		return nil, transaction.ErrOver
 	}
 	if f.isTooDeep(d) {
 		return nil, errTooDeep

@@ -1,0 +1,45 @@
+// Package transaction decides transactions: what the members of a transaction change is
+// published as a whole or not at all (DESIGN §7).
+//
+// A Txn begins with a lock, its claim. Its members are the process that began it, the
+// descendants that this has started since, and whoever has the label in its environment
+// (Running.Of). They stage what they change: each file that they write is a File, and what
+// they remove or make beside that a Name.
+//
+//	             Commit: the validators have    Commit: every File and Name agrees,
+//	             looked; or Rollback            and the Store has it all
+//	open ──────────────────────────▶ deciding ──────────────────────▶ committed
+//	 members stage, and their locks    │   it gets no more files
+//	 are kept                          └────────────────────────────▶ rolled back
+//	                                        Rollback, or somebody objects
+//
+// # How a commit goes
+//
+//  1. Every File is judged. Validators may take long, so nothing is held for it but the
+//     transaction, and what they have seen is compared in step 3.
+//  2. No directory changes its path from here on (Engine.HoldPaths), and the transaction gets
+//     no more files. All Files are locked.
+//  3. The claim is held still, and every File may be published (File.Check).
+//  4. Everything is prepared: the files, the removals, and what is written in place. That
+//     comes last, for its preparation changes the times of a file of which another name may
+//     be replaced or removed.
+//  5. The files that are about to be replaced are marked, and the Store decides. What it has
+//     decided and not finished, it recovers.
+//  6. The changes of names are told, in the order in which the members made them; then every
+//     File ends, which tells of what it published.
+//  7. The Files are unlocked, those who have renamed files open follow them, the names are
+//     shown as they are now, and the locks are given back.
+//
+// Who objects before the store has decided, objects for all: whatever was marked is unmarked,
+// every File is rolled back and keeps what was written aside, nothing is told but that the
+// transaction was rolled back, and step 7 shows the names as they were.
+//
+// # Mutexes
+//
+// Txn.mu guards what a transaction keeps, and is held by each change of names from its check
+// to its staging (Lock), and by a commit or rollback from its begin to its end. All methods
+// of an Engine, a File, a Name and a Store are called with it held. Then come, in this order:
+// what HoldPaths holds, and what File.Lock locks, of all Files at once. Nothing of a
+// transaction waits for a lock of the lock table. Running.mu guards the list of transactions,
+// and nothing is called while it is held.
+package transaction

@@ -1,0 +1,146 @@
+package fs
+
+import (
+	"errors"
+	"time"
+
+	"latchfs/fs/transaction"
+	"latchfs/journal/audit"
+	"latchfs/journal/commit"
+	"latchfs/lockmgr"
+)
+
+// txnEngine is the filesystem as a transaction needs it.
+type txnEngine struct{ t *txn }
+
+// txnFile is a session as its transaction needs it.
+type txnFile struct {
+	t *txn
+	s *session
+}
+
+// txnStore is the store as a transaction needs it.
+type txnStore struct {
+	*commit.Txn
+	f *FS
+}
+
+var (
+	_ transaction.Engine  = txnEngine{}
+	_ transaction.File    = txnFile{}
+	_ transaction.Name    = (*stagedName)(nil)
+	_ transaction.Store   = txnStore{}
+	_ transaction.Process = (*caller)(nil)
+)
+
+// HasLock implements transaction.Engine.
+func (e txnEngine) HasLock() bool { return e.t.f.ctl.Claims.LockOf(e.t.cl).Held() }
+
+// HoldPaths implements transaction.Engine.
+func (e txnEngine) HoldPaths() { e.t.f.ns.RLock() }
+
+// ReleasePaths implements transaction.Engine.
+func (e txnEngine) ReleasePaths() { e.t.f.ns.RUnlock() }
+
+// Files implements transaction.Engine.
+func (e txnEngine) Files() []transaction.File {
+	all := e.t.sessions()
+	files := make([]transaction.File, len(all))
+	for i, s := range all {
+		files[i] = txnFile{e.t, s}
+	}
+	return files
+}
+
+// Names implements transaction.Engine.
+func (e txnEngine) Names() []transaction.Name {
+	list := e.t.list()
+	names := make([]transaction.Name, len(list))
+	for i, sn := range list {
+		names[i] = sn
+	}
+	return names
+}
+
+// MarkRenamed implements transaction.Engine.
+func (e txnEngine) MarkRenamed() (undo func()) { return e.t.markRenamed() }
+
+// FollowRenamed implements transaction.Engine.
+func (e txnEngine) FollowRenamed() { e.t.followHeirs() }
+
+// Release implements transaction.Engine.
+func (e txnEngine) Release(l *lockmgr.Lock) { e.t.f.table.Release(l) }
+
+// Ended implements transaction.Engine.
+func (e txnEngine) Ended(end transaction.End) {
+	t := e.t
+	event := "txn_committed"
+	detail := map[string]any{
+		"transaction": t.Label(), "removed": end.Removed, "program": claimant(t.cl).program(), "uid": t.cl.By.UID(),
+	}
+	if !end.Committed {
+		event, detail["reason"] = "txn_rolled_back", end.Reason
+	}
+	t.f.event(audit.Event{Time: time.Now(), Event: event, PID: t.Owner().PID, Token: t.ID(), Detail: detail})
+}
+
+// NotTakenBack implements transaction.Engine.
+func (e txnEngine) NotTakenBack(err error) { e.t.f.log.Warnf("rolling back a transaction: %v", err) }
+
+// Path implements transaction.File.
+func (tf txnFile) Path() string { return tf.s.path() }
+
+// Lock implements transaction.File.
+func (tf txnFile) Lock() { tf.s.mu.Lock() }
+
+// Unlock implements transaction.File.
+func (tf txnFile) Unlock() { tf.s.mu.Unlock() }
+
+// Judge implements transaction.File.
+func (tf txnFile) Judge() error {
+	err := tf.s.judgeInTxn()
+	var conflict *commit.ConflictError
+	if err == nil || errors.As(err, &conflict) { // a conflict is found again
+		return nil
+	}
+	return errors.New(judgeReason(err))
+}
+
+// Check implements transaction.File.
+func (tf txnFile) Check() error { return tf.s.checkTxn() }
+
+// InPlace implements transaction.File.
+func (tf txnFile) InPlace() bool { return tf.s.inPlace }
+
+// Changed implements transaction.File.
+func (tf txnFile) Changed() bool { return tf.s.changedInTxn() }
+
+// Prepare implements transaction.File.
+func (tf txnFile) Prepare() error { return tf.s.prepareInTxn(tf.t.store) }
+
+// MarkSaved implements transaction.File.
+func (tf txnFile) MarkSaved() (undo func()) { return tf.s.markSaved() }
+
+// EndPublished implements transaction.File.
+func (tf txnFile) EndPublished(err error) { tf.s.endPublished(err) }
+
+// Rollback implements transaction.File.
+func (tf txnFile) Rollback(reason string) { tf.s.rollbackInTxn(reason) }
+
+// Path implements transaction.Name.
+func (sn *stagedName) Path() string { return sn.t.f.path(sn.dir, sn.name) }
+
+// IsGone implements transaction.Name.
+func (sn *stagedName) IsGone() bool { return sn.gone }
+
+// IsReplaced implements transaction.Name.
+func (sn *stagedName) IsReplaced() bool { return sn.t.f.sessionAt(sn.dir, sn.name) != nil }
+
+// Recover implements transaction.Store.
+func (st txnStore) Recover() error {
+	r, err := st.f.store.Recover()
+	if err == nil {
+		st.f.keptLate(r)
+	}
+	return err
+}
