@@ -31,16 +31,15 @@ type txn struct {
 
 // stagedName is a name that a transaction changes without a session.
 type stagedName struct {
-	t     *txn
-	dir   *inode // pinned
-	name  string
-	at    *dentry        // of name, with a reference while it is staged
-	gone  bool           // removed for its members; else made, and hidden from others
-	base  commit.Version // of what is to be removed
-	isDir bool
-	heir  *session // which a member gave another name; nil: what had the name is gone for good
-	by    *caller  // who has made or removed it
-	nth   int      // in the order in which the members did that, from 0
+	t    *txn
+	dir  *inode // pinned
+	name string
+	at   *dentry // of name, with a reference while it is staged
+	did  transaction.Change
+	base commit.Version // of what is to be removed, or was moved
+	heir *session       // what was moved
+	by   *caller        // who has made, removed or moved it
+	nth  int            // in the order in which the members did that, from 0
 
 	op     string       // by which it was made
 	was    *unix.Stat_t // what is to be removed; nil: a file, which base tells

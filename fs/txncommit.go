@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
 
@@ -32,9 +33,9 @@ func (s *session) prepareInTxn(store *commit.Txn) error {
 func (sn *stagedName) Prepare() (err error) {
 	f := sn.t.f
 	o := commit.RemoveOptions{
-		Dir: f.fdOf(sn.dir), DirPath: f.nodePath(sn.dir), Name: sn.name, Base: sn.base, IsDir: sn.isDir,
+		Dir: f.fdOf(sn.dir), DirPath: f.nodePath(sn.dir), Name: sn.name, Base: sn.base, IsDir: sn.did == transaction.RemovedDir,
 	}
-	if !sn.isDir {
+	if !o.IsDir {
 		sn.next = f.succeedNow(sn.dir, sn.name, sn.Path())
 		sn.next.keepAlone(sn.dir, sn.name)
 		o.Keep = sn.next.kept()
@@ -50,12 +51,12 @@ func (sn *stagedName) Tell() {
 	t := sn.t
 	f, path := t.f, sn.Path()
 	switch {
-	case !sn.gone:
+	case !sn.did.IsGone():
 		f.noteMade(sn.by, sn.op, path, t.Label())
 		f.madeDir(sn.by, sn.dir, sn.name)
 	case sn.removal == nil:
-	case sn.isDir && sn.isThere(): // somebody has put a live file there, and it stays
-	case sn.isDir:
+	case sn.did == transaction.RemovedDir && sn.isThere(): // somebody has put a live file there, and it stays
+	case sn.did == transaction.RemovedDir:
 		f.noteGone(sn.by, path, sn.was, "", t.Label())
 		f.filed.Gone(f.claimAt(sn.dir, sn.name))
 	default:
@@ -107,7 +108,7 @@ func (s *session) rollbackInTxn(reason string) {
 // End implements transaction.Name.
 func (sn *stagedName) End(committed bool) {
 	f := sn.t.f
-	if committed && sn.gone && sn.renamed == nil {
+	if committed && sn.did.IsGone() && sn.renamed == nil {
 		f.removedByTxn(sn)
 	}
 	f.unstage(sn)

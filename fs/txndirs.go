@@ -92,7 +92,7 @@ func (t *txn) isGoneDirLocked(dir *inode) bool {
 		return false
 	}
 	sn := dir.dentry.State.staged
-	return sn != nil && sn.t == t && sn.gone && sn.isDir
+	return sn != nil && sn.t == t && sn.did == transaction.RemovedDir
 }
 
 // admitsLocked reports whether a session may become the transaction's. FS.mu is held.
@@ -127,7 +127,7 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 		if e := f.mayTake(c, dir, st); e != 0 {
 			return e
 		}
-		sn = &stagedName{dir: dir, name: name, gone: true, isDir: true, base: commit.VersionOf(st), by: c, was: st}
+		sn = &stagedName{dir: dir, name: name, did: transaction.RemovedDir, base: commit.VersionOf(st), by: c, was: st}
 		t.stage(sn)
 		if n != nil && len(f.sessionsIn(n)) > 0 { // one began meanwhile
 			t.drop(sn)
@@ -135,11 +135,7 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 		}
 		return 0
 	}
-	e := errnoOf(t.store.Unmake(f.fdOf(dir), name))
-	if e == 0 {
-		t.drop(sn)
-	}
-	return e
+	return t.unmake(sn)
 }
 
 // isEmpty reports whether a directory is empty for the members.
@@ -164,7 +160,7 @@ func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
 		if n == nil {
 			return false, 0
 		}
-		if sn := f.stagedAt(n, e.name); sn == nil || !sn.gone {
+		if sn := f.stagedAt(n, e.name); sn == nil || !sn.did.IsGone() {
 			return false, 0
 		}
 	}
@@ -175,10 +171,11 @@ func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
 // once, and hidden from everybody else.
 func (t *txn) make(c *caller, op string, dir *inode, name string, out *fuse.EntryOut, do makeFunc) fuse.Status {
 	f := t.f
-	sn := f.stagedAt(dir, name)
-	back := sn != nil && sn.gone && sn.isDir && op == opMkdir // it was there before
-	if t.sees(dir, name) || sn != nil && !back {
-		return status(unix.EEXIST)
+	var st unix.Stat_t
+	p, is := t.look(dir, name, &st)
+	back, e := p.MayMake(op == opMkdir)
+	if e != 0 {
+		return status(e)
 	}
 	l, e := t.admit(c, op, nil, place{dir, name, nil})
 	if e != 0 {
@@ -196,13 +193,16 @@ func (t *txn) make(c *caller, op string, dir *inode, name string, out *fuse.Entr
 	o := commit.MakeOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name}
 	makes := func(dirfd int, name string) error { return do(c, dirfd, name) }
 	if back {
-		if e := t.mayComeBack(c, sn, o, makes); e != 0 {
+		if e := t.mayComeBack(c, is.staged, o, makes); e != 0 {
 			return status(e)
 		}
-		t.drop(sn)
+		t.drop(is.staged)
 		return f.enterMade(dir, name, out, true)
 	}
-	sn = &stagedName{dir: dir, name: name, isDir: op == opMkdir, by: c, op: op}
+	sn := &stagedName{dir: dir, name: name, did: transaction.Made, by: c, op: op}
+	if op == opMkdir {
+		sn.did = transaction.MadeDir
+	}
 	t.stage(sn)
 	err := t.store.Make(o, makes)
 	if err != nil {

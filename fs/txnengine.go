@@ -131,7 +131,7 @@ func (tf txnFile) Rollback(reason string) { tf.s.rollbackInTxn(reason) }
 func (sn *stagedName) Path() string { return sn.t.f.path(sn.dir, sn.name) }
 
 // IsGone implements transaction.Name.
-func (sn *stagedName) IsGone() bool { return sn.gone }
+func (sn *stagedName) IsGone() bool { return sn.did.IsGone() }
 
 // IsReplaced implements transaction.Name.
 func (sn *stagedName) IsReplaced() bool { return sn.t.f.sessionAt(sn.dir, sn.name) != nil }

@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
 
@@ -57,36 +58,13 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 // movable looks whether a rename can be staged. EXDEV makes mv copy, which can:
 // the answer for whatever has no private copy.
 func (t *txn) movable(from, to place, flags uint32) unix.Errno {
-	f := t.f
-	if sn := f.stagedAt(from.dir, from.name); sn != nil && sn.gone && f.sessionAt(from.dir, from.name) == nil {
-		return unix.ENOENT
-	}
 	var st unix.Stat_t
-	own := f.sessionAt(from.dir, from.name)
-	switch err := unix.Fstatat(f.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW); {
-	case own != nil && own.inPlaceNow():
-		return unix.EXDEV
-	case own != nil:
-	case err != nil:
-		return errnoOf(err)
-	case st.Mode&unix.S_IFMT != unix.S_IFREG, st.Nlink > 1:
-		return unix.EXDEV
+	what, is := t.look(from.dir, from.name, &st)
+	if is.sess != nil {
+		what.InPlace = is.sess.inPlaceNow()
 	}
-	if !t.sees(to.dir, to.name) {
-		return 0
-	}
-	if flags&unix.RENAME_NOREPLACE != 0 {
-		return unix.EEXIST
-	}
-	err := unix.Fstatat(f.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	switch {
-	case err != nil || f.sessionAt(to.dir, to.name) != nil:
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		return unix.EISDIR
-	case f.stagedAt(to.dir, to.name) != nil:
-		return unix.EXDEV // a link that was made in the transaction
-	}
-	return 0
+	where, _ := t.look(to.dir, to.name, &st)
+	return transaction.MayMove(&what, &where, flags&unix.RENAME_NOREPLACE != 0)
 }
 
 func (s *session) inPlaceNow() bool {
@@ -97,15 +75,33 @@ func (s *session) inPlaceNow() bool {
 
 // sees reports whether a name leads to anything for the members.
 func (t *txn) sees(dir *inode, name string) bool {
-	f := t.f
-	if s := f.sessionAt(dir, name); s != nil && s.txn.Load() == t {
-		return true
-	}
-	if sn := f.stagedAt(dir, name); sn != nil && sn.gone {
-		return false
-	}
 	var st unix.Stat_t
-	return unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+	p, _ := t.look(dir, name, &st)
+	return p.IsSeen()
+}
+
+// look is what a change of a name by a member finds, and what is kept with the name.
+func (t *txn) look(dir *inode, name string, st *unix.Stat_t) (p transaction.Place, is nameState) {
+	f := t.f
+	f.mu.Lock()
+	is = f.nameLocked(dir, name)
+	f.mu.Unlock()
+	switch {
+	case is.sess == nil:
+	case is.sess.txn.Load() == t:
+		p.Writing = transaction.ByMembers
+	default:
+		p.Writing = transaction.ByOthers
+	}
+	if is.staged != nil {
+		p.Change = is.staged.did
+	}
+	if err := unix.Fstatat(f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		p.Errno = errnoOf(err)
+	} else {
+		p.Kind = transaction.KindOf(st)
+	}
+	return p, is
 }
 
 // move gives the session another name. The transaction is locked.
@@ -138,7 +134,7 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 		return unix.EBUSY
 	}
 	if was := s.baseVersion; was != nil && t.f.stagedAt(from.dir, from.name) == nil {
-		t.stage(&stagedName{dir: from.dir, name: from.name, gone: true, base: *was, heir: s, by: c})
+		t.stage(&stagedName{dir: from.dir, name: from.name, did: transaction.Moved, base: *was, heir: s, by: c})
 	}
 	s.closeBase()
 	s.moveTo(to.dir, to.name)
@@ -160,42 +156,32 @@ func (s *session) fillToMove() unix.Errno {
 // takeBase says what a session that gets this name will replace, and ends the one
 // that has it. The transaction is locked.
 func (t *txn) takeBase(dir *inode, name string) (*commit.Version, unix.Errno) {
-	f := t.f
-	if s := f.sessionAt(dir, name); s != nil {
-		if s.txn.Load() != t {
-			return nil, unix.EBUSY
-		}
-		s.mu.Lock()
-		base, inPlace, shared := s.baseVersion, s.inPlace, s.sharesLocked()
-		s.mu.Unlock()
-		if shared {
-			return nil, unix.EBUSY
-		}
-		if inPlace {
-			base = nil // the link goes, as by any rename
-		}
-		s.dropFromTxn()
-		if base != nil {
-			return base, 0
-		}
-	}
-	if sn := f.stagedAt(dir, name); sn != nil {
-		if !sn.gone || sn.isDir {
-			return nil, unix.EBUSY
-		}
-		base := sn.base
-		return &base, 0
-	}
 	var st unix.Stat_t
-	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
-	case err == unix.ENOENT:
-		return nil, 0
-	case err != nil:
-		return nil, errnoOf(err)
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		return nil, unix.EISDIR
+	p, is := t.look(dir, name, &st)
+	var own *commit.Version
+	if s := is.sess; p.Writing == transaction.ByMembers {
+		s.mu.Lock()
+		own, p.InPlace, p.Shared = s.baseVersion, s.inPlace, s.sharesLocked()
+		s.mu.Unlock()
 	}
-	return versionPtr(&st), 0
+	base, e := p.Replaced(own != nil)
+	if e != 0 {
+		return nil, e
+	}
+	if p.Writing == transaction.ByMembers {
+		is.sess.dropFromTxn()
+	}
+	switch base {
+	case transaction.WritersBase:
+		return own, 0
+	case transaction.ChangesBase:
+		v := is.staged.base
+		return &v, 0
+	case transaction.KindsBase:
+		return versionPtr(&st), 0
+	case transaction.NoBase:
+	}
+	return nil, 0
 }
 
 // setBase makes the session one that replaces base under its name. s.mu is held.
@@ -272,42 +258,41 @@ func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 	if t.IsOver() {
 		return unix.EBUSY
 	}
-	if sn := f.stagedAt(dir, name); sn != nil && !sn.gone {
-		if sn.isDir {
-			return unix.EISDIR
-		}
-		e := errnoOf(t.store.Unmake(f.fdOf(dir), name))
-		if e == 0 {
-			t.drop(sn)
-		}
-		return e
-	}
 	var st unix.Stat_t
-	committed := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
-	if committed {
+	p, is := t.look(dir, name, &st)
+	switch {
+	case p.Change == transaction.Made:
+		return t.unmake(is.staged)
+	case p.Change != transaction.MadeDir && p.Kind != transaction.Nothing:
 		if e := f.mayTake(c, dir, &st); e != 0 {
 			return e
 		}
 	}
-	if s := f.sessionAt(dir, name); s != nil {
-		if s.txn.Load() != t {
-			return unix.EBUSY
-		}
+	if s := is.sess; p.Writing == transaction.ByMembers {
 		s.mu.Lock()
-		shared := s.sharesLocked()
+		p.Shared = s.sharesLocked()
 		s.mu.Unlock()
-		if shared {
-			return unix.EBUSY
-		}
-		s.dropFromTxn()
-	} else if committed && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return unix.EISDIR
 	}
-	if committed && f.stagedAt(dir, name) == nil {
+	if e := p.MayRemove(); e != 0 {
+		return e
+	}
+	if p.Writing == transaction.ByMembers {
+		is.sess.dropFromTxn()
+	}
+	if p.Kind != transaction.Nothing && p.Change == transaction.Unchanged {
 		t.stage(&stagedName{
-			dir: dir, name: name, gone: true, base: commit.VersionOf(&st), by: c,
+			dir: dir, name: name, did: transaction.Removed, base: commit.VersionOf(&st), by: c,
 			was: &st, target: linkTarget(f.fdOf(dir), name, &st),
 		})
 	}
 	return 0
+}
+
+// unmake takes away what a member has made, for good. The transaction is locked.
+func (t *txn) unmake(sn *stagedName) unix.Errno {
+	e := errnoOf(t.store.Unmake(t.f.fdOf(sn.dir), sn.name))
+	if e == 0 {
+		t.drop(sn)
+	}
+	return e
 }

@@ -85,7 +85,7 @@ func (t *txn) keepRemoved(p place) {
 // keepRemovedLocked is keepRemoved. The transaction is locked.
 func (t *txn) keepRemovedLocked(p place) {
 	sn := t.f.stagedAt(p.dir, p.name)
-	if sn != nil && sn.t == t && sn.gone && !sn.isDir && sn.heir == nil && !t.IsOver() {
+	if sn != nil && sn.t == t && sn.did == transaction.Removed && !t.IsOver() {
 		t.drop(sn)
 	}
 }
@@ -93,7 +93,7 @@ func (t *txn) keepRemovedLocked(p place) {
 // hides reports whether the caller does not see a name that is there: removed by
 // its own transaction, or made by somebody else's.
 func (sn *stagedName) hides(c *caller) bool {
-	return (sn.t.f.txnOf(c) == sn.t) == sn.gone
+	return sn.did.Hides(sn.t.f.txnOf(c) == sn.t)
 }
 
 // stagedView leaves out of a listing what the caller does not see.
@@ -106,7 +106,7 @@ func (f *FS) stagedView(c *caller, dir *inode, list []dirEntry) []dirEntry {
 		sn := f.stagedAt(dir, e.name)
 		if sn != nil {
 			e.volatile = true
-			if sn.hides(c) && !(sn.gone && f.sessionAt(dir, e.name) != nil) {
+			if sn.hides(c) && !(sn.did.IsGone() && f.sessionAt(dir, e.name) != nil) {
 				continue
 			}
 		}
@@ -204,14 +204,14 @@ func (t *txn) attributes(c *caller, op string, p place, may func() unix.Errno) u
 // something.
 func (f *FS) isGone(c *caller, dir *inode, name string) bool {
 	sn := f.stagedAt(dir, name)
-	return sn != nil && sn.gone && !sn.isDir && sn.hides(c)
+	return sn != nil && sn.did.IsGone() && !sn.did.IsDir() && sn.hides(c)
 }
 
 // coverGone makes a new session one that replaces what a member has removed
 // before.
 func (s *session) coverGone() {
 	dir, name := s.where()
-	if sn := s.f.stagedAt(dir, name); sn != nil && sn.gone && s.isNew.Load() {
+	if sn := s.f.stagedAt(dir, name); sn != nil && sn.did.IsGone() && s.isNew.Load() {
 		base := sn.base
 		s.mu.Lock()
 		s.f.mu.Lock()

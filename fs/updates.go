@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/refusals"
+	"latchfs/fs/transaction"
 	"latchfs/journal/audit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
@@ -51,7 +52,7 @@ func (f *FS) mayMake(c *caller, op string, p place, writers ...lockmgr.Owner) un
 func (f *FS) mayMakeIn(t *txn, c *caller, op string, p place, writers ...lockmgr.Owner) unix.Errno {
 	sn := f.stagedAt(p.dir, p.name)
 	var st unix.Stat_t
-	if sn == nil || sn.t != t || !sn.gone || sn.heir != nil ||
+	if sn == nil || sn.t != t || !sn.did.IsGone() || sn.did == transaction.Moved ||
 		unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}

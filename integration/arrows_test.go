@@ -219,7 +219,8 @@ var rooms = map[string]room{
 		not:  []string{"os", "io/fs", "net", "log", "path/filepath", "syscall"},
 	},
 	"latchfs/fs/transaction": { // decides transactions; files and names are behind its Engine, and the store too
-		ours: []string{"latchfs/journal/commit", "latchfs/lockmgr"}, not: []string{"os", "io/fs", "net", "log", "path/filepath", "syscall", "time"},
+		ours: []string{"latchfs/journal/commit", "latchfs/lockmgr"},
+		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath", "syscall", "time"},
 	},
 	"latchfs/fs/lostupdate": { // what changes would lose, and what becomes of them; what is known and what files hold comes in
 		ours: []string{"latchfs/fs/printable", "latchfs/journal/merge", "latchfs/journal/validate",

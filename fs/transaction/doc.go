@@ -19,7 +19,7 @@
 //     transaction, and what they have seen is compared in step 3.
 //  2. No directory changes its path from here on (Engine.HoldPaths), and the transaction gets
 //     no more files. All Files are locked.
-//  3. The claim is held still, and every File may be published (File.Check).
+//  3. The claim must still have its lock, and every File must agree (File.Check).
 //  4. Everything is prepared: the files, the removals, and what is written in place. That
 //     comes last, for its preparation changes the times of a file of which another name may
 //     be replaced or removed.
@@ -30,16 +30,29 @@
 //  7. The Files are unlocked, those who have renamed files open follow them, the names are
 //     shown as they are now, and the locks are given back.
 //
-// Who objects before the store has decided, objects for all: whatever was marked is unmarked,
-// every File is rolled back and keeps what was written aside, nothing is told but that the
-// transaction was rolled back, and step 7 shows the names as they were.
+// An objection before the store has decided ends the commit for all: whatever was marked is
+// unmarked, every File is rolled back and keeps aside what was written, nothing is told but
+// that the transaction was rolled back, and step 7 shows the names as they were.
+//
+// # Names
+//
+// What the members do to a name, beside writing the file that has it, is a Change of it. What
+// one of them may do next depends on that, on who writes the file, and on what the directory
+// has: a Place.
+//
+//	unchanged ──make──▶ made, made directory ──remove──▶ unchanged
+//	unchanged ──remove, rename──▶ removed, moved
+//	unchanged ──rmdir──▶ removed directory ──mkdir──▶ unchanged, if the new one is like the old
+//
+// A File may get a name whose file was removed or moved: it replaces that at the commit. If
+// that is refused, what was removed is unchanged again.
 //
 // # Mutexes
 //
 // Txn.mu guards what a transaction keeps, and is held by each change of names from its check
 // to its staging (Lock), and by a commit or rollback from its begin to its end. All methods
 // of an Engine, a File, a Name and a Store are called with it held. Then come, in this order:
-// what HoldPaths holds, and what File.Lock locks, of all Files at once. Nothing of a
-// transaction waits for a lock of the lock table. Running.mu guards the list of transactions,
-// and nothing is called while it is held.
+// what HoldPaths holds, and what File.Lock locks, of all Files at once. Nobody waits for a lock
+// of the lock table meanwhile. Running.mu guards the list of transactions, and nothing is
+// called while it is held.
 package transaction

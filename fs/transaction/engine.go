@@ -2,15 +2,15 @@ package transaction
 
 import "latchfs/lockmgr"
 
-// Engine is the filesystem of a transaction. Files and names are its own.
+// Engine is the filesystem of one transaction. It has the files and names of that alone.
 type Engine interface {
 	// HasLock reports whether the claim has its lock still.
 	HasLock() bool
 	// HoldPaths keeps all directories where they are, until ReleasePaths.
 	HoldPaths()
 	ReleasePaths()
-	// Files are what the members write, in the order in which that began. One that is begun
-	// after the transaction has stopped to take files (Txn.TakesFiles) must not become one.
+	// Files are those that the members write, in the order in which they were begun. None may
+	// be added that was begun when the transaction took no more files (Txn.TakesFiles).
 	Files() []File
 	// Names are what the members have removed and made, in the order in which they did it.
 	Names() []Name
@@ -34,13 +34,13 @@ type End struct {
 	Removed   int    // how many names the members had removed
 }
 
-// File is a file that members write: they alone see what it will be. Judge, Path, Lock and
-// what is called before locks what it needs; the other methods are called between Lock and
+// File is a file that members write, and that they alone see as it will be. Path may be
+// called at any time and Judge before Lock; all other methods are called between Lock and
 // Unlock.
 type File interface {
 	// Path is where the file is, for people.
 	Path() string
-	// Judge asks the validators whether the content may be published. It needs no Lock.
+	// Judge asks the validators whether the content may be published.
 	Judge() error
 	Lock()
 	Unlock()
