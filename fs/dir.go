@@ -65,7 +65,7 @@ func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
 	if h == nil {
 		return
 	}
-	f.unlockHandle(h)
+	f.advisory.Released(h)
 	h.dir.mu.Lock()
 	unix.Close(h.dir.fd)
 	h.dir.fd = -1

@@ -23,7 +23,7 @@ func (f *FS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if h == nil {
 		return fuse.OK
 	}
-	f.unlockPosix(h.n, in.LockOwner)
+	f.advisory.Closed(h, in.LockOwner)
 	if h.kind != appendHandle && h.kind != shadowHandle {
 		return fuse.OK
 	}
@@ -175,7 +175,7 @@ func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	if h == nil {
 		return
 	}
-	f.unlockHandle(h)
+	f.advisory.Released(h)
 	if h.app != nil {
 		if e := f.drain(h); e != 0 {
 			f.log.Warnf("appending to %q failed after its close: %v", f.nodePath(h.n), e)

@@ -12,6 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"latchfs/fs/account"
+	"latchfs/fs/advisory"
 	"latchfs/fs/bases"
 	"latchfs/fs/ctl"
 	"latchfs/fs/dcache"
@@ -54,14 +55,14 @@ import (
 //	FS.clientKeys
 //	session.mu
 //	FS.paths
-//	FS.ends
+//	advisory.Room.ends
 //	handle.mu
 //	claimState.mu, ioState.mu
 //	FS.mu
 //	filed.Room.mu
 //	account.Turns.mu
-//	FS.tokenMu, account.Book.mu, account.Presence.mu, account.Rate.mu, audit.Trail.mu
-//	bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
+//	FS.tokenMu, account.Book.mu, account.Presence.mu, account.Rate.mu, advisory.Room.mu
+//	audit.Trail.mu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu
 //	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
 //	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, transaction.Running.mu
@@ -104,7 +105,8 @@ type FS struct {
 	turns       *account.Turns // of requests
 	views       *account.Turns // of those that look into .locks
 	readClaims  *readclaim.Claims
-	filed       *filed.Room // the claims that are made by files
+	advisory    *advisory.Room // the locks that programs take by themselves
+	filed       *filed.Room    // the claims that are made by files
 	claimState  claimState
 	markers     *markers.Finder  // of databases
 	lessons     *lessons.Lessons // of programs; nil when no path asks for it
@@ -162,10 +164,6 @@ type FS struct {
 	// paths guards what is known of paths: a rename of a directory holds it for
 	// writing, and whoever compares or enters a version for reading.
 	paths sync.RWMutex
-
-	// ends is held while a process is about to lock through a handle, and while the
-	// locks of a process that has closed it are ended.
-	ends sync.Mutex
 
 	gaps unfinished.Gaps // of records that were taken out of files
 

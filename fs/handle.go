@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 )
 
@@ -26,6 +25,7 @@ type ids struct{ uid, gid uint32 }
 
 // handle is one open of an inode.
 type handle struct {
+	f     *FS
 	id    uint64
 	k     *kernelNode // at which it was opened
 	n     *inode      // what that stands for, or the shadow of what it does: see session.attachBeside
@@ -46,15 +46,11 @@ type handle struct {
 	// then at least one is open, or on its way to the caller.
 	flushed bool
 
-	mu    sync.Mutex                 // guards fd, locks, ends and unlocked
-	fd    int                        // the daemon's own descriptor, opened when first needed
-	locks map[client][]*lockmgr.Lock // who locked through it
-	ends  map[uint64]bool            // lock clients whose end is watched
-	// unlocked is closed when locks taken through it have ended, if somebody waits.
-	unlocked chan struct{}
-	app      *appender
-	follows  inoKey // the file that it appends to, guarded by FS.mu
-	dir      *dirStream
+	mu      sync.Mutex // guards fd
+	fd      int        // the daemon's own descriptor, opened when first needed
+	app     *appender
+	follows inoKey // the file that it appends to, guarded by FS.mu
+	dir     *dirStream
 }
 
 func (h *handle) writes() bool {
@@ -90,7 +86,7 @@ func (f *FS) newHandleLocked(k *kernelNode, kind handleKind, flags uint32, by id
 
 // newHandleOfLocked is newHandleLocked for a handle on n, which k may not stand for.
 func (f *FS) newHandleOfLocked(k *kernelNode, n *inode, kind handleKind, flags uint32, by ids) *handle {
-	h := &handle{k: k, n: n, kind: kind, flags: flags, fd: -1, ids: by}
+	h := &handle{f: f, k: k, n: n, kind: kind, flags: flags, fd: -1, ids: by}
 	f.descriptors.Charge(by.uid, perHandle)
 	f.nextFH++
 	h.id = f.nextFH

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/advisory"
 	"latchfs/fs/lostupdate"
 	"latchfs/journal/history"
 )
@@ -59,11 +60,12 @@ type inode struct {
 	shownAs     inoKey          // the inode number to show, if not its own
 	lined       []*appender     // those that hold an unfinished line back
 	fresh       bool            // created for records, and its name is not on disk
-	posix       bool            // somebody took a POSIX lock: closes must be flushed
 	seen        history.State   // of the file, when it was last compared with the history
 	synced      cacheStamp      // of a published shadow that its program had synced as it was published
 	renamed     *recentRename   // nil: not lately
 	told        lostupdate.Look // who has last opened it for reading, and learned nothing
+
+	advisory advisory.Inode // guards itself
 }
 
 func (n *inode) isDir() bool { return n.kind == unix.S_IFDIR }

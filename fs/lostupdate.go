@@ -51,7 +51,7 @@ func (en updatesEngine) SeesEverything(uid uint32) bool { return seesEverything(
 func (en updatesEngine) OnlyLocked(path string, b *knowledge.Basis) *knowledge.Sight {
 	f := en.f
 	h, sight := f.givenBy(b)
-	if h == nil || !h.isLocked() || !f.proc.AtStart(sight.Who.Self.PID, f.procFile(h.n)) {
+	if h == nil || !f.advisory.IsLocked(h) || !f.proc.AtStart(sight.Who.Self.PID, f.procFile(h.n)) {
 		return nil
 	}
 	h.sight.Store(nil)
@@ -110,12 +110,6 @@ func (f *FS) givenBy(b *knowledge.Basis) (*handle, *knowledge.Sight) {
 		}
 	}
 	return nil, nil
-}
-
-func (h *handle) isLocked() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.locks) > 0
 }
 
 // makes is the caller as the process that makes a change.

@@ -59,6 +59,7 @@ func Start(o Options) (_ *Mount, err error) {
 	f.proc = processes
 	f.openUpdates()
 	f.openReadClaims()
+	f.openAdvisory()
 	f.openControlRoom()
 	if err := f.proc.FollowForks(); err != nil {
 		f.log.Infof("a script may be told of what its own orphaned background jobs have changed: %v", err)

@@ -87,7 +87,7 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 	f.mu.Lock()
 	n := k.in
 	s, fd := n.sess, n.fd
-	posix, saved := n.posix, n.saved
+	posix, saved := n.advisory.HasBytesLocked(), n.saved
 	f.mu.Unlock()
 	if fd < 0 {
 		return status(unix.ENOENT)

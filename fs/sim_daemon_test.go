@@ -75,6 +75,7 @@ func (w *simWorld) start() error {
 	}
 	f.openUpdates()
 	f.openReadClaims()
+	f.openAdvisory()
 	f.openControlRoom()
 	var err error
 	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
@@ -169,7 +170,7 @@ func (f *FS) holdsNoMutex() bool {
 		return true
 	}
 	if !try(&f.thefts) || !try(&f.ns) || !try(&f.paths) ||
-		!try(&f.ends) || !try(&f.mu) {
+		!f.advisory.IsFree() || !try(&f.mu) {
 		return false
 	}
 	for s := range f.sessions {
@@ -207,6 +208,9 @@ func (w *simWorld) checkEmpty() {
 	})
 	if sessions > 0 || handles > 0 || names > 0 || f.walks.Any() {
 		go w.failf("%d sessions, %d handles, %d names in session and %d walks are left, and everybody is dead", sessions, handles, names, f.walks.Len())
+	}
+	if files := f.advisory.Len(); files > 0 {
+		go w.failf("somebody locks through %d files, and everybody is dead", files)
 	}
 	for _, k := range f.nodes {
 		if k.opens > 0 || k.pins > 0 || k.holds > 0 || len(k.was) > 0 {

@@ -154,7 +154,15 @@ func (o *opening) takeOverSoon(s *session) error {
 // isFollowed reports whether k stands for a version that was replaced, and is open there to
 // append to what has its name: whoever opens such a descriptor anew means that, too.
 func (f *FS) isFollowed(k *kernelNode) bool {
-	for _, h := range f.handlesWhere(func(h *handle) bool { return h.k == k && h.kind == appendHandle }) {
+	var appends []*handle
+	f.mu.Lock()
+	for _, h := range f.handles {
+		if h.k == k && h.kind == appendHandle {
+			appends = append(appends, h)
+		}
+	}
+	f.mu.Unlock()
+	for _, h := range appends {
 		h.app.mu.Lock()
 		follows := h.app.followLocked() == 0 && h.app.key != h.n.key
 		h.app.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 
 	"latchfs/fs/denied"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/proc"
 )
 
 // A program that does not wait for a lock which another has just given up, by close
@@ -70,17 +69,11 @@ func (f *FS) leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all bool
 			ends = append(ends, s.freed)
 			continue
 		}
-		if x.Class == lockmgr.Session || x.Token == 0 || x.Owner.PID == 0 {
+		of, left := f.advisory.Leaving(x)
+		if !left {
 			return nil, false
 		}
-		for _, h := range f.lockedThrough(client{x.Class, x.Client}) {
-			end := h.end()
-			w, r, err := f.proc.Opens(x.Owner.PID, f.procFile(h.n))
-			if err != nil || w+r > 0 {
-				return nil, false
-			}
-			ends = append(ends, end)
-		}
+		ends = append(ends, of...)
 	}
 	return ends, true
 }
@@ -92,52 +85,6 @@ func sessionOf(h *lockmgr.Holder) *session {
 		return nil
 	}
 	return lb.session.Load()
-}
-
-// lockedThrough lists the handles through which the client has locked.
-func (f *FS) lockedThrough(c client) (out []*handle) {
-	if c.class == lockmgr.Flock {
-		if h := f.handleOf(c.id); h != nil {
-			out = append(out, h)
-		}
-		return out
-	}
-	for _, h := range f.handlesWhere(func(h *handle) bool { return h.n.posix }) {
-		if h.knows(c) {
-			out = append(out, h)
-		}
-	}
-	return out
-}
-
-// procFile is n as /proc shows it to processes that have it open.
-func (f *FS) procFile(n *inode) proc.File {
-	f.mu.Lock()
-	key := n.key
-	if n.shownAs != (inoKey{}) {
-		key = n.shownAs
-	}
-	f.mu.Unlock()
-	return proc.File{Dev: f.mountDev, Ino: f.inoFor(key.dev, key.ino), MountID: f.mountID}
-}
-
-// end returns a channel that is closed when locks taken through h next end with it.
-func (h *handle) end() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.unlocked == nil {
-		h.unlocked = make(chan struct{})
-	}
-	return h.unlocked
-}
-
-func (h *handle) announceEnd() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.unlocked != nil {
-		close(h.unlocked)
-		h.unlocked = nil
-	}
 }
 
 // outlast waits for the end of a lock in a deadlock's cycle that its holder may

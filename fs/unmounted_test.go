@@ -107,6 +107,7 @@ func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 	must(f.openState())
 	f.openUpdates()
 	f.openReadClaims()
+	f.openAdvisory()
 	f.openControlRoom()
 	f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(err)

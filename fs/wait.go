@@ -165,7 +165,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		f.clientKeys.RLock()
 		switch {
 		case d.handle != nil:
-			r.Keys = []lockmgr.Key{f.clientKey(d.handle.n, d.class)}
+			r.Keys = []lockmgr.Key{f.advisory.Key(d.handle, d.class)}
 		case d.places != nil:
 			r.Keys, r.Trees, r.Steal = f.keysOf(d.places), nil, d.steal
 			f.claimed(d, &r)

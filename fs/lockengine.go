@@ -1,0 +1,206 @@
+package fs
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/access"
+	"latchfs/fs/advisory"
+	"latchfs/fs/lockkey"
+	"latchfs/fs/reach"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+	"latchfs/lockmgr/proc"
+)
+
+// lockEngine is the filesystem as package advisory needs it, and a handle an open file.
+type lockEngine struct{ f *FS }
+
+var (
+	_ advisory.Engine = lockEngine{}
+	_ advisory.Caller = (*caller)(nil)
+	_ advisory.File   = (*handle)(nil)
+)
+
+// openAdvisory makes what keeps the locks that programs take by themselves. The policy, the
+// processes and the lock table are known.
+func (f *FS) openAdvisory() {
+	f.advisory = advisory.New(advisory.Config{
+		Engine: lockEngine{f}, Table: f.table, Policy: f.policy, Procs: f.proc, Logf: f.log.Debugf, Done: f.done,
+	})
+}
+
+// MayWrite implements advisory.Engine.
+func (e lockEngine) MayWrite(c advisory.Caller, file advisory.File) bool {
+	return reach.May(c.(*caller).user(), e.f.fdOf(file.(*handle).n), access.Write)
+}
+
+// MayClaim implements advisory.Engine.
+func (e lockEngine) MayClaim(c advisory.Caller, path string) bool {
+	return e.f.root().MayClaim(c.(*caller).user(), &lockkey.Target{Paths: []string{path}}) == nil
+}
+
+// KeyAt implements advisory.Engine.
+func (e lockEngine) KeyAt(path string) (lockmgr.Key, bool) {
+	keys, _ := e.f.keysOfTarget(&lockkey.Target{Paths: []string{path}})
+	for _, k := range keys {
+		if lockkey.IsInode(k) {
+			return k, true
+		}
+	}
+	return "", false
+}
+
+// LocksBytes implements advisory.Engine. A file goes live whose writer takes byte-range
+// locks: that is how a database under a name nobody foresaw shows itself (DESIGN §4.5).
+func (e lockEngine) LocksBytes(file advisory.File) unix.Errno {
+	h := file.(*handle)
+	s := h.sess
+	if s == nil || h.kind != shadowHandle || h.flags&unix.O_ACCMODE != unix.O_RDWR {
+		return 0
+	}
+	return s.autoLive("a byte-range lock on a read-write descriptor")
+}
+
+// demand is what is asked for as the filesystem asks for it.
+func (e lockEngine) demand(a *advisory.Ask) *demand {
+	d := &demand{
+		c: a.By.(*caller), op: opFcntl, path: a.Path, handle: a.File.(*handle),
+		mode: a.Mode, class: a.Class, client: a.Client.ID, span: a.Range, wait: -1, ttl: e.f.settings(a.Path).TTL,
+		weak: a.Weak, owner: a.Owner, lineage: a.Lineage,
+	}
+	if a.Class == lockmgr.Flock {
+		d.op = opFlock
+	}
+	return d
+}
+
+// Acquire implements advisory.Engine.
+func (e lockEngine) Acquire(a *advisory.Ask) (*lockmgr.Lock, unix.Errno) {
+	f, d := e.f, e.demand(a)
+	l, err := f.acquireOrClosed(d, a.NoWait)
+	switch {
+	case errors.Is(err, lockmgr.ErrWouldBlock):
+		return nil, unix.EAGAIN // the program asked; it is no refusal
+	case err != nil:
+		return nil, f.refuse(d, err)
+	case l.Token() == 0: // a granted one may have become part of another thread's lock by now
+		return f.await(l, d, a.Cancel)
+	}
+	return l, 0
+}
+
+// Test implements advisory.Engine.
+func (e lockEngine) Test(a *advisory.Ask, k lockmgr.Key) *lockmgr.Holder {
+	r := e.f.request(e.demand(a), true)
+	r.Keys = []lockmgr.Key{k}
+	return e.f.table.Test(r)
+}
+
+// ID implements advisory.File.
+func (h *handle) ID() uint64 { return h.id }
+
+// Inode implements advisory.File.
+func (h *handle) Inode() *advisory.Inode { return &h.n.advisory }
+
+// InodeKey implements advisory.File.
+func (h *handle) InodeKey() lockmgr.Key { return h.f.inodeKey(h.n) }
+
+// IsWritable implements advisory.File.
+func (h *handle) IsWritable() bool { return h.flags&unix.O_ACCMODE != unix.O_RDONLY }
+
+// IsTold implements advisory.File.
+func (h *handle) IsTold() bool { return !h.noFlush }
+
+// Opens implements advisory.File.
+func (h *handle) Opens(pid int32) (int, error) {
+	w, r, err := h.f.proc.Opens(pid, h.f.procFile(h.n))
+	return w + r, err
+}
+
+// LiveKey implements advisory.File.
+func (h *handle) LiveKey(path string) (lockmgr.Key, bool) {
+	f := h.f
+	if f.isLivePath(path) {
+		// Who opened the file before it went live has another inode, and means this one.
+		if k, ok := f.named(h.n); ok {
+			return k.lockKey(), true
+		}
+	}
+	if f.settings(path).Mode == policy.Live || f.isAutoLive(h.n) {
+		return f.inodeKey(h.n), true
+	}
+	return "", false
+}
+
+// Standing implements advisory.File.
+func (h *handle) Standing() advisory.Standing {
+	f, n := h.f, h.n
+	is := f.standing(n)
+	out := advisory.Standing{Regular: n.isRegular(), Linked: is.linked}
+	switch {
+	case is.sess != nil:
+		out.InSession, out.Path = true, is.sess.path()
+	case is.parent == nil:
+		out.Unnamed = true
+	default:
+		out.Unnamed, out.Path = is.unlinked, f.path(is.parent, is.name)
+	}
+	return out
+}
+
+// standing is how an inode stands to its name.
+type standing struct {
+	parent   *inode
+	name     string
+	sess     *session
+	replaced bool // a newer version has the name, or will in a moment
+	unlinked bool // the name was taken from it by anything else
+	linked   bool // it has other names, of which none is the history's
+}
+
+// standing looks at all of it together, for a save may begin or end between two looks.
+func (f *FS) standing(n *inode) standing {
+	for {
+		f.mu.Lock()
+		is := n.standingLocked()
+		f.mu.Unlock()
+		unlinked, linked := false, false
+		if n.isRegular() && !is.replaced {
+			unlinked = f.unnamed(n)
+			_, linked = f.linkKey(n)
+		}
+		f.mu.Lock()
+		same := n.standingLocked() == is
+		f.mu.Unlock()
+		if same {
+			is.unlinked, is.linked = unlinked, linked
+			return is
+		}
+	}
+}
+
+func (n *inode) standingLocked() standing {
+	// An appender may have come to a shadow that was never published.
+	parent, name := n.namedLocked()
+	return standing{parent: parent, name: name, sess: n.sess, replaced: n.saved || n.orphan}
+}
+
+// isAutoLive reports whether the file went live by what its users do with it.
+func (f *FS) isAutoLive(n *inode) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.live
+}
+
+// procFile is n as /proc shows it to processes that have it open.
+func (f *FS) procFile(n *inode) proc.File {
+	f.mu.Lock()
+	key := n.key
+	if n.shownAs != (inoKey{}) {
+		key = n.shownAs
+	}
+	f.mu.Unlock()
+	return proc.File{Dev: f.mountDev, Ino: f.inoFor(key.dev, key.ino), MountID: f.mountID}
+}
