@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lockwait"
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
@@ -16,7 +17,7 @@ import (
 
 // lateGrace is how long RELEASE may take after a commit before somebody must
 // be holding the descriptor whom the holder set missed.
-const lateGrace = 100 * time.Millisecond
+const lateGrace = lockwait.Grace
 
 // mapPoll is how often the mappings of a shadow without descriptors are looked
 // at: no request tells when the last one goes.

@@ -65,7 +65,7 @@ func (f *FS) holdBack(d *demand, cancel <-chan struct{}) unix.Errno {
 		return 0
 	}
 	err := denied.ErrShutdown
-	if d.wait != 0 && f.awaitEvent(d, nil, cancel) == denied.ErrInterrupted {
+	if d.wait != 0 && d.waiting(cancel).For(nil) == denied.ErrInterrupted {
 		err = denied.ErrInterrupted
 	}
 	return f.refuse(d, err)

@@ -168,6 +168,10 @@ func rightsOf(st *unix.Stat_t, fd int) history.Rights {
 	return r
 }
 
+// releasePoll is how often somebody looks who waits for the end of a descriptor: nothing
+// announces it.
+const releasePoll = time.Millisecond
+
 // mayBeWritten reports whether a copy has to be kept of the inode. Most who have
 // it open for writing have closed it a moment ago: where a copy would be dear their
 // RELEASE is waited for.

@@ -8,7 +8,6 @@ import (
 
 	"latchfs/fs/denied"
 	"latchfs/fs/report"
-	"latchfs/lockmgr/proc"
 )
 
 // A session's own family shares its lock, and may take the name away or change it at any
@@ -78,53 +77,11 @@ func (f *FS) lockAfterOwnWork(w *walk, cancel <-chan struct{}) unix.Errno {
 }
 
 func (f *FS) awaitOwnWork(w *walk, cancel <-chan struct{}) error {
-	err := f.awaitEvent(w.d, w.over, cancel)
+	err := w.d.waiting(cancel).For(w.over)
 	if err == denied.ErrTimeout {
 		err = &denied.Error{Cause: err, Holders: f.table.Holders(f.keysOf(w.d.places), nil)}
 	}
 	return err
-}
-
-// awaitEvent waits until over is closed, for as long as the demand may wait for a lock.
-func (f *FS) awaitEvent(d *demand, over, cancel <-chan struct{}) error {
-	timeout, stop := d.timeLimit()
-	defer stop()
-	var poll <-chan time.Time
-	for {
-		select {
-		case <-over:
-			return nil
-		case <-f.closing:
-			return denied.ErrShutdown
-		case <-timeout:
-			return denied.ErrTimeout
-		case <-cancel:
-			cancel = nil
-			t := time.NewTicker(signalPoll)
-			defer t.Stop()
-			poll = t.C
-			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
-				return denied.ErrInterrupted
-			}
-		case <-poll:
-			if p := f.proc.Pending(uint32(d.c.tid)); p != proc.NoReason && p != proc.Nothing {
-				return denied.ErrInterrupted
-			}
-		}
-	}
-}
-
-// timeLimit is when the demand has waited long enough, which its first wait sets; never if
-// it waits for ever. stop gives the timer back.
-func (d *demand) timeLimit() (over <-chan time.Time, stop func()) {
-	if d.wait <= 0 {
-		return nil, func() {}
-	}
-	if d.until.IsZero() {
-		d.until = time.Now().Add(d.wait)
-	}
-	t := time.NewTimer(time.Until(d.until))
-	return t.C, func() { t.Stop() }
 }
 
 // waitingForOwn describes those who wait for a session of their own family.

@@ -127,7 +127,10 @@ func (f *FS) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 		return nil, f.refuse(w.d, w.lock.Err())
 	case <-t.C:
 		w.d.wait = unparkedGrace // for the report
-		return nil, f.giveUp(w.lock, w.d, denied.ErrTimeout)
+		if err := w.d.waiting(nil).GiveUp(w.lock, denied.ErrTimeout); err != nil {
+			return nil, f.refuse(w.d, err)
+		}
+		return nil, 0
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/lockwait"
 )
 
 // An open that does not wait meets a writer who has closed the file and not written it:
@@ -47,7 +49,7 @@ func triesAfterAClose(t *testing.T, wait time.Duration) bool {
 	}()
 	select {
 	case st = <-try:
-		if time.Since(began) < releaseGrace {
+		if time.Since(began) < lockwait.Grace {
 			t.Fatalf("between close and RELEASE: %v", st)
 		}
 		r.release(id, fh)
@@ -56,7 +58,7 @@ func triesAfterAClose(t *testing.T, wait time.Duration) bool {
 	}
 	r.release(id, fh)
 	if st := <-try; !st.Ok() {
-		if time.Since(began) < releaseGrace {
+		if time.Since(began) < lockwait.Grace {
 			t.Fatalf("after the close: %v", st)
 		}
 		return false

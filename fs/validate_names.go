@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/lockwait"
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
@@ -178,7 +179,7 @@ func (f *FS) checkContext(c *caller, cancel <-chan struct{}) (context.Context, c
 			return
 		case <-cancel:
 		}
-		t := time.NewTicker(signalPoll)
+		t := time.NewTicker(lockwait.SignalPoll)
 		defer t.Stop()
 		for {
 			// Nothing pending means here that another thread took the signal.

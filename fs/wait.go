@@ -11,15 +11,11 @@ import (
 	"latchfs/fs/ctl"
 	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
+	"latchfs/fs/lockwait"
 	"latchfs/fs/readclaim"
 	"latchfs/fs/transaction"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/proc"
 )
-
-// signalPoll is how often a waiter that was interrupted without a reason to
-// give up looks again: the kernel announces only the first signal of a wait.
-const signalPoll = 20 * time.Millisecond
 
 // label is what the lock table keeps for us beside each lock. The holder's
 // process is described when somebody looks.
@@ -142,12 +138,6 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 	return r
 }
 
-// granted reports whether a program's own lock has had its grant, whatever has
-// become of it: its client's other threads may have replaced or undone it.
-func (d *demand) granted(l *lockmgr.Lock) bool {
-	return d.class != lockmgr.Session && l.Token() != 0
-}
-
 // acquire enters the demand into the lock table. Nothing is renamed that concerns it
 // between the making of the keys and their entry, where renames re-key them.
 func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
@@ -159,7 +149,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	}
 	f.meetReadClaims(d)
 	r := f.request(d, noWait)
-	until := time.Now().Add(lateGrace)
+	until := time.Now().Add(lockwait.Grace)
 	for {
 		f.ns.RLock()
 		f.clientKeys.RLock()
@@ -187,7 +177,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 			r.Lineage = d.forebears()
 			continue
 		}
-		if outlast(err, until) {
+		if lockwait.Outlast(err, until, d) {
 			continue
 		}
 		if err == nil {
@@ -223,8 +213,14 @@ func (f *FS) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno)
 // wait that keeps its place the waiting lock is returned beside EINTR.
 func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	for {
-		moved := f.renames()
-		e := f.awaitOne(l, d, cancel, moved)
+		w := d.waiting(cancel)
+		if d.label != nil && d.label.read != nil {
+			w.Stop = f.draining // a reader need not wait for writers that will not come
+		}
+		var e unix.Errno
+		if err := w.Lock(l, d); err != nil {
+			e = f.refuse(d, err)
+		}
 		if e == 0 && d.class == lockmgr.Session {
 			f.settleThefts(nil)
 			if err := f.fenced(d.c, l.Keys()); err != nil && !d.claims {
@@ -233,7 +229,7 @@ func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr
 				return nil, f.refuse(d, err)
 			}
 		}
-		if e != 0 || (l.Held() || d.granted(l)) && f.covers(l, d) {
+		if e != 0 || lockwait.IsGranted(l, d.class) && f.covers(l, d) {
 			return l, e
 		}
 		f.table.Cancel(l, denied.ErrMoved)
@@ -245,13 +241,16 @@ func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr
 	}
 }
 
-// renames returns a channel that is closed when an owner next renames the file
-// that it is writing: who waits for the old name has nothing to wait for then.
-func (f *FS) renames() <-chan struct{} {
+// Moves implements lockwait.Names.
+func (d *demand) Moves() <-chan struct{} {
+	f := d.c.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.moves
 }
+
+// Covers implements lockwait.Names.
+func (d *demand) Covers(l *lockmgr.Lock) bool { return d.c.f.covers(l, d) }
 
 func (f *FS) announceMove() {
 	f.mu.Lock()
@@ -260,63 +259,13 @@ func (f *FS) announceMove() {
 	f.moves = make(chan struct{})
 }
 
-// awaitOne is await for one lock. It returns without the lock, but without an
-// error, when the lock has followed a file to another name.
-func (f *FS) awaitOne(l *lockmgr.Lock, d *demand, cancel, moved <-chan struct{}) unix.Errno {
-	if l.Held() || d.granted(l) {
-		return 0
+// waiting is how the demand waits.
+func (d *demand) waiting(cancel <-chan struct{}) *lockwait.Wait {
+	f := d.c.f
+	return &lockwait.Wait{
+		Table: f.table, Signals: f.proc, Thread: uint32(d.c.tid), Class: d.class,
+		Limit: d.wait, Until: &d.until, Stop: f.closing, Cancel: cancel, Keep: d.keep,
 	}
-	timeout, release := d.timeLimit()
-	defer release()
-	stop := f.closing
-	if d.label != nil && d.label.read != nil {
-		stop = f.draining // a reader need not wait for writers that will not come
-	}
-	var poll <-chan time.Time
-	for {
-		select {
-		case <-l.Done():
-			if err := l.Err(); err != nil && !d.granted(l) {
-				return f.refuse(d, err)
-			}
-			select {
-			case <-stop: // the grant may have come of what the stop has rolled back
-				return f.giveUp(l, d, denied.ErrShutdown)
-			default:
-				return 0
-			}
-		case <-timeout:
-			return f.giveUp(l, d, denied.ErrTimeout)
-		case <-moved:
-			if !f.covers(l, d) {
-				return 0
-			}
-			moved = f.renames()
-		case <-stop:
-			return f.giveUp(l, d, denied.ErrShutdown)
-		case <-cancel:
-			cancel = nil
-			t := time.NewTicker(signalPoll)
-			defer t.Stop()
-			poll = t.C
-			if f.proc.Pending(uint32(d.c.tid)) != proc.NoReason {
-				return f.interrupted(l, d)
-			}
-		case <-poll:
-			// Nothing pending means here that another thread took the signal.
-			if p := f.proc.Pending(uint32(d.c.tid)); p != proc.NoReason && p != proc.Nothing {
-				return f.interrupted(l, d)
-			}
-		}
-	}
-}
-
-// interrupted ends a wait because of a signal.
-func (f *FS) interrupted(l *lockmgr.Lock, d *demand) unix.Errno {
-	if d.keep {
-		return unix.EINTR
-	}
-	return f.giveUp(l, d, denied.ErrInterrupted)
 }
 
 // lockOrResume is lock for an open: one that queued for the lock already, on an
@@ -361,21 +310,6 @@ func (f *FS) resume(d *demand, at [2]dkey) *walk {
 	}
 	f.dropWalk(w)
 	return nil
-}
-
-// giveUp leaves the queue; a grant that came at the same moment counts, unless a signal
-// or a stop is the cause.
-func (f *FS) giveUp(l *lockmgr.Lock, d *demand, cause error) unix.Errno {
-	holders := f.table.Conflicts(l)
-	if !f.table.Cancel(l, cause) {
-		<-l.Done()
-		held, counts := l.Held(), cause != denied.ErrInterrupted && cause != denied.ErrShutdown
-		if held && counts || d.granted(l) && (cause != denied.ErrShutdown || !held) {
-			return 0
-		}
-		f.table.Release(l)
-	}
-	return f.refuse(d, &denied.Error{Cause: cause, Holders: holders})
 }
 
 // lockErrno is the errno that a program sees for a refused lock. EBUSY is the
