@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,17 +62,46 @@ func endAtDeath(mountpoint string, log fs.Logger) {
 		err = startEnder(connection)
 	}
 	if err != nil {
-		log.Warnf("if this daemon is killed, programs may hang until its mount is ended by umount -f: %v", err)
+		log.Infof("if this daemon is killed, programs may hang until its mount is ended by umount -f: %v", err)
 	}
 }
 
-// openConnection opens the file by which the connection of a mount is ended.
+// openConnection opens the file by which the connection of a mount is ended. Where systemd
+// has not mounted fusectl, root does without a mount that others see.
 func openConnection(mountpoint string) (*os.File, error) {
 	m, err := mountAt(mountpoint)
 	if err != nil {
 		return nil, err
 	}
-	return os.OpenFile(filepath.Join(connections, strconv.Itoa(m.Minor), "abort"), os.O_WRONLY, 0)
+	name := filepath.Join(strconv.Itoa(m.Minor), "abort")
+	connection, err := os.OpenFile(filepath.Join(connections, name), os.O_WRONLY, 0)
+	if !errors.Is(err, os.ErrNotExist) {
+		return connection, err
+	}
+	dir, failed := mountUnseen("fusectl")
+	if failed != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// mountUnseen mounts a filesystem nowhere, for who has its descriptor.
+func mountUnseen(filesystem string) (dir int, err error) {
+	config, err := unix.Fsopen(filesystem, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, os.NewSyscallError("fsopen", err)
+	}
+	defer unix.Close(config)
+	if err := unix.FsconfigCreate(config); err != nil {
+		return -1, os.NewSyscallError("fsconfig", err)
+	}
+	dir, err = unix.Fsmount(config, unix.FSMOUNT_CLOEXEC, 0)
+	return dir, os.NewSyscallError("fsmount", err)
 }
 
 // startAndHear starts a command, and waits until that has closed its standard output.
