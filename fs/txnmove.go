@@ -80,7 +80,9 @@ func (t *txn) sees(dir *inode, name string) bool {
 	return p.IsSeen()
 }
 
-// look is what a change of a name by a member finds, and what is kept with the name.
+// look is what a change of a name by a member finds, and what is kept with the name. What other
+// transactions have removed is there for it, and what they have made is not: it asks for the
+// lock, and waits for their end.
 func (t *txn) look(dir *inode, name string, st *unix.Stat_t) (p transaction.Place, is nameState) {
 	f := t.f
 	f.mu.Lock()
@@ -93,12 +95,17 @@ func (t *txn) look(dir *inode, name string, st *unix.Stat_t) (p transaction.Plac
 	default:
 		p.Writing = transaction.ByOthers
 	}
-	if is.staged != nil {
-		p.Change = is.staged.did
+	sn := is.staged
+	if sn != nil && sn.t == t {
+		p.Change = sn.did
 	}
-	if err := unix.Fstatat(f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	err := unix.Fstatat(f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case err != nil:
 		p.Errno = errnoOf(err)
-	} else {
+	case sn != nil && sn.t != t && sn.did.Hides(false):
+		p.Errno = unix.ENOENT
+	default:
 		p.Kind = transaction.KindOf(st)
 	}
 	return p, is

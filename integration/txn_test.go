@@ -165,6 +165,45 @@ func TestTransactionKeepsOthersOut(t *testing.T) {
 	}, withSeed(txnSeed))
 }
 
+// So do the members of other transactions, for whom what this one has removed is there, and
+// what it has made is not.
+func TestTransactionKeepsOtherTransactionsOut(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, tc := range []struct{ change, at, after string }{
+			{"rm g", "g", "! test -e g"},
+			{"mv b c", "b", "test -e c && ! test -e b"},
+			{"mv a b2", "b2", "test -e b2 && ! test -e a"},
+			{"ln -s a link", "link", `test "$(readlink link)" = a`},
+			{"mkdir made", "made", "test -d made"},
+			{"rm -r d", "d/e/x", "! test -e d"},
+		} {
+			p := m.Guard(t, "--txn", "f", "--", "bash", "-c", `rm g; mv b b2; ln -s f link; mkdir made; rm -r d; echo staged; read; exit 1`)
+			p.AwaitLine("staged")
+			other := m.Guard(t, "--txn", "h", "--", "bash", "-c", tc.change)
+			m.AwaitWaiters(t, tc.at, 1)
+			p.Send("")
+			mustEndWith(t, p.Wait(), 1)
+			other.OK()
+			if o := m.Bash(t, tc.after); o.Code != 0 {
+				t.Errorf("%s: afterwards there is\n%s", tc.change, m.view(t))
+			}
+			m.Bash(t, "mv c b; mv b2 a; rm -f link; rmdir made; mkdir -p d/e; printf x > d/e/x; printf gone > g")
+		}
+		// What it waited for is gone, or there.
+		p := m.Guard(t, "--txn", "f", "--", "bash", "-c", `rm g; ln -s f link; echo staged; read`)
+		p.AwaitLine("staged")
+		removes := m.Guard(t, "--txn", "h", "--", "bash", "-c", `rm g`)
+		m.AwaitWaiters(t, "g", 1)
+		links := m.Guard(t, "--txn", "a", "--", "bash", "-c", `ln -s a link`)
+		m.AwaitWaiters(t, "link", 1)
+		p.Send("")
+		p.OK()
+		mustEndWith(t, removes.Wait(), 1, "No such file")
+		mustEndWith(t, links.Wait(), 1, "File exists")
+	}, withSeed(txnSeed))
+}
+
 // What was changed around the mount meanwhile is not overwritten: the transaction
 // is refused as a whole.
 func TestTransactionConflict(t *testing.T) {
