@@ -218,6 +218,9 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 		return status(e)
 	}
 	p := place{dir, name, n}
+	if own, e = own.withoutName(c, opUnlink, p); e != 0 {
+		return status(e)
+	}
 	made := f.isMade(&st)
 	gone, err := f.remove(c, l, p)
 	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {

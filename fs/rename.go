@@ -131,6 +131,12 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	if r.fromSt == nil && own == nil {
 		return f.publishedSince(r.from)
 	}
+	if replaced != own && r.flags&unix.RENAME_EXCHANGE == 0 {
+		if replaced, e = replaced.withoutName(r.c, opRename, r.to); e != 0 {
+			r.unmerge()
+			return e
+		}
+	}
 	replacing := r.markReplaced()
 	e = r.replace(l, own)
 	replacing(e == 0)
@@ -381,6 +387,7 @@ func (r *renaming) moved(own *session) {
 	}
 	f.rebaseOn(r.from.inode, own)
 	f.lostName(r.to.inode)
+	f.rebaseOn(r.to.inode, nil) // it may have other names, and be written by one of them
 }
 
 // moveLocks gives the inode its new name, and the session on it if that is the caller's

@@ -116,7 +116,7 @@ func (f *FS) changeNamed(c *caller, op string, n *inode, p place, wait time.Dura
 		return unix.ESTALE
 	}
 	known := unix.Fstat(fd, &before) == nil
-	if e := f.alsoShadow(c, p.dir, p.name, func() unix.Errno { return errnoOf(change(fd)) }, change); e != 0 {
+	if e := f.alsoShadow(c, p, func() unix.Errno { return errnoOf(change(fd)) }, change); e != 0 {
 		return e
 	}
 	if known && unix.Fstat(fd, &after) == nil {
@@ -137,17 +137,17 @@ func (f *FS) unseal(key inoKey) {
 }
 
 // alsoShadow makes a change of the metadata of the committed file, and repeats it on
-// the shadow of the session that the caller's family has on the name, so that the
+// the shadow of the session that the caller's family has on the file, so that the
 // commit keeps it. The session does not commit in between: it would take the change
 // for one around the mount. A session that begins meanwhile gets the change, too.
-func (f *FS) alsoShadow(c *caller, dir *inode, name string, committed func() unix.Errno, change func(fd int) error) unix.Errno {
-	s := f.sessionAt(dir, name)
+func (f *FS) alsoShadow(c *caller, p place, committed func() unix.Errno, change func(fd int) error) unix.Errno {
+	s := f.sessionOn(p.inode, p.dir, p.name)
 	made := s == nil
 	if made {
 		if e := committed(); e != 0 {
 			return e
 		}
-		s = f.sessionAt(dir, name)
+		s = f.sessionOn(p.inode, p.dir, p.name)
 	}
 	if s != nil && !c.kinOf(s.who.Load()) {
 		s = nil
@@ -165,7 +165,7 @@ func (f *FS) alsoShadow(c *caller, dir *inode, name string, committed func() uni
 		return 0
 	}
 	e := errnoOf(change(f.fdOf(s.inode)))
-	s.rebaseLocked(dir, name) // our own change is no bypass
+	s.rebaseLocked(p.dir, p.name) // our own change is no bypass
 	return e
 }
 

@@ -1,6 +1,10 @@
 package integration
 
 import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -192,4 +196,45 @@ assert open("g").read() == "g\n"
 			}
 		}
 	})
+}
+
+// Whoever writes a file with several names, and takes the one away by which it was opened or
+// changes it by another, writes the file all the same: what is under the names that are left
+// is what is there on a plain directory, and no close is refused.
+func TestNamesOfAFileThatIsWritten(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	scripts := map[string]string{
+		"removed":             `{ echo NEW; rm bak; } > a`,
+		"removed by its own":  `{ echo NEW; rm a; } > a`,
+		"replaced":            `echo other > t; { echo NEW; mv t bak; } > a`,
+		"replaced by its own": `echo other > t; { echo NEW; mv t a; } > a`,
+		"renamed":             `{ echo NEW; mv a b; } > a`,
+		"all but one":         `ln a c; { echo NEW; rm a; echo MORE; rm c; } > a`,
+		"all":                 `{ echo NEW; rm a bak; echo MORE; } > a`,
+		"elsewhere":           `mkdir d; mv bak d/bak; { echo NEW; rm a; } > a`,
+		"mode":                `{ echo NEW; chmod 600 bak; } > a; stat -c %a a bak`,
+		"times":               `{ echo NEW; touch -d 2020-01-01 bak; } > a`,
+		"one more":            `{ echo NEW; ln a c; } > a`,
+	}
+	names := slices.Sorted(maps.Keys(scripts))
+	// The kernel remembers a name for a second, and we the last one that it has asked for.
+	for when, wait := range map[string]string{"known": "", "unseen": "sleep 1.2\n"} {
+		var before, after string
+		for _, name := range names {
+			before += fmt.Sprintf("mkdir '%s'; echo old > '%[1]s/a'; ln '%[1]s/a' '%[1]s/bak'\n", name)
+			after += fmt.Sprintf("echo '%s:'; (cd '%[1]s'; %[2]s; find . -type f | sort | xargs tail -n +1)\n", name, scripts[name])
+		}
+		script := "set -e; rm -rf w; mkdir w; cd w\n" + before + wait + after
+		plain := exec.Command("bash", "-c", script)
+		plain.Dir = t.TempDir()
+		want := finish(t, plain)
+		mustEndWith(t, want, 0)
+		forEachMount(t, func(t *testing.T, m *Mount) {
+			got := m.Run(t, "bash", "-c", script)
+			if got.Stdout != want.Stdout || got.Stderr != "" || got.Code != 0 {
+				t.Errorf("%s: %+v, beside %+v on a plain directory", when, got, want)
+			}
+		})
+	}
 }

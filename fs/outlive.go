@@ -1,0 +1,123 @@
+package fs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/refusals"
+	"latchfs/lockmgr"
+)
+
+// A session that writes into a file with several names stands under one of them, and its
+// commit opens the file by that. If its own family takes that name away it goes on under
+// another one: what it has written is the file's.
+
+// withoutName gives a session another name of its file before the caller's operation takes its
+// name p away. It returns the session if that name is the last one. A file whose other names
+// are not known keeps this one as long as somebody has written to it: EBUSY.
+func (s *session) withoutName(c *caller, op string, p place) (*session, unix.Errno) {
+	if s == nil {
+		return nil, 0
+	}
+	f, file := s.f, s.fileOfNames()
+	if file == nil {
+		return s, 0
+	}
+	dir, name, ok := f.anotherName(file, p)
+	switch {
+	case ok:
+		s.standUnder(p, dir, name)
+		f.unpin(dir)
+		return nil, 0
+	case s.isClean():
+		return s, 0
+	}
+	f.explain(refusals.Refusal{
+		Path: f.path(p.dir, p.name), Op: op, Errno: unix.EBUSY, Owner: c.owner, UID: c.uid,
+		Reason: "The file has other names, which latchfs does not know, and what was written to it by this one is not committed",
+		Hint:   "Close the file first, or look at it by one of its other names.",
+	})
+	return s, unix.EBUSY
+}
+
+// fileOfNames is the file that the session writes into, if that has several names; or nil.
+func (s *session) fileOfNames() *inode {
+	s.mu.Lock()
+	base, running := s.base, s.inPlace && s.state == stateWriting && s.txn.Load() == nil
+	s.mu.Unlock()
+	var st unix.Stat_t
+	if !running || base == nil || s.f.stat(base, &st) != 0 || st.Nlink < 2 {
+		return nil
+	}
+	return base
+}
+
+// isClean reports whether there is nothing to publish.
+func (s *session) isClean() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isCleanLocked()
+}
+
+// standUnder moves the session, and its lock, from a name of its file to another one.
+func (s *session) standUnder(p place, dir *inode, name string) {
+	f, l := s.f, s.heldLock()
+	f.ns.RLock() // no directory above gets another name meanwhile
+	defer f.ns.RUnlock()
+	f.clientKeys.Lock()
+	defer f.clientKeys.Unlock()
+	from, to := f.path(p.dir, p.name), f.path(dir, name)
+	s.moveTo(dir, name)
+	f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
+	if lb, ok := l.Request().Label.(*label); ok {
+		lb.moved.Store(&to)
+	}
+}
+
+// anotherName is a name of n but p, its directory pinned: one that was seen, or one beside p.
+func (f *FS) anotherName(n *inode, p place) (dir *inode, name string, ok bool) {
+	leads := func(dir *inode, name string) bool {
+		var st unix.Stat_t
+		return (dir != p.dir || name != p.name) &&
+			unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && n.key == inoKey{uint64(st.Dev), st.Ino}
+	}
+	f.mu.Lock()
+	var seen []dkey
+	if n.parent != nil {
+		seen = append(seen, n.keyLocked())
+	}
+	for _, d := range n.others {
+		if dir := d.Parent().State.dir; dir != nil && dir.fd >= 0 {
+			seen = append(seen, dkey{dir, d.Name()})
+		}
+	}
+	for _, k := range seen {
+		k.dir.pins++
+	}
+	f.mu.Unlock()
+	for _, k := range seen {
+		if !ok && leads(k.dir, k.name) {
+			dir, name, ok = k.dir, k.name, true
+			continue // it stays pinned
+		}
+		f.unpin(k.dir)
+	}
+	if ok {
+		return dir, name, true
+	}
+	fd, err := f.trim.OpenAt(f.fdOf(p.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, "", false
+	}
+	defer unix.Close(fd)
+	list, err := readEntries(fd, visible)
+	if err != nil {
+		return nil, "", false
+	}
+	for _, e := range list {
+		if e.ino == n.key.ino && leads(p.dir, e.name) {
+			f.pin(p.dir)
+			return p.dir, e.name, true
+		}
+	}
+	return nil, "", false
+}
