@@ -130,7 +130,7 @@ func (f *FS) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 		if err := w.d.waiting(nil).GiveUp(w.lock, denied.ErrTimeout); err != nil {
 			return nil, f.refuse(w.d, err)
 		}
-		return nil, 0
+		return f.checked(w) // it was granted in the last moment
 	}
 }
 
