@@ -27,6 +27,7 @@ type appender struct {
 	tail     *commit.Tail
 	seq      uint64 // the last record appended to it
 	unsynced bool   // and it is not known to be on disk
+	stored   bool   // nor is what was stored through a mapping of the handle's own file
 	records  int    // appended since the last event
 	bytes    int
 	open     unfinished.Record

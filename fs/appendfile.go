@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -365,7 +366,7 @@ func (f *FS) fsyncAppended(h *handle, data bool) unix.Errno {
 	if e := f.drain(h); e != 0 {
 		return e
 	}
-	if e := a.sync(); e != 0 {
+	if e := cmp.Or(a.sync(), a.syncStored()); e != 0 {
 		return e
 	}
 	a.mu.Lock()

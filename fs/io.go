@@ -6,8 +6,6 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
-
-	"latchfs/fs/refusals"
 )
 
 // maxSpliced is how many bytes go through a pipe to the kernel: one has room for 1 MiB
@@ -81,11 +79,13 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 	if h == nil {
 		return 0, fuse.EBADF
 	}
+	inside := h.flags&unix.O_APPEND != 0 && f.isForPlace(h, in)
 	if h.kind == appendHandle {
-		if in.Flags&unix.O_APPEND == 0 {
-			return 0, status(f.refuseInside(h, &in.InHeader))
+		write := h.app.write
+		if inside {
+			write = h.app.writeInside
 		}
-		n, e := h.app.write(in, data)
+		n, e := write(in, data)
 		return n, status(e)
 	}
 	var n int
@@ -97,6 +97,14 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 		h.sess.mergeThrough(h, h.sess.becomeKnown)
 	}
 	e := change(h, math.MaxInt64, func(fd int) error {
+		if inside && appendsAlways(fd) {
+			own, e := f.storeFile(h)
+			if e != 0 {
+				return e
+			}
+			defer unix.Close(own)
+			fd = own
+		}
 		err := f.asSender(h, &in.InHeader, cached, func() (err error) {
 			n, err = unix.Pwritev(fd, data, int64(in.Offset))
 			return err
@@ -113,18 +121,6 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 		return 0, status(e)
 	}
 	return uint32(n), fuse.OK
-}
-
-// refuseInside refuses a write to a place in the file through a descriptor that was opened
-// to append, which its program has changed by fcntl(F_SETFL).
-func (f *FS) refuseInside(h *handle, in *fuse.InHeader) unix.Errno {
-	c := f.callerOf(in)
-	f.explain(refusals.Refusal{
-		Path: f.nodePath(h.n), Op: opAppend, Errno: unix.EOPNOTSUPP, Owner: c.owner, UID: c.uid,
-		Reason: "The file was opened to append to it, and the program has then taken O_APPEND off the descriptor",
-		Hint:   "Nothing was written. To write to other places of the file, it has to be opened without O_APPEND.",
-	})
-	return unix.EOPNOTSUPP
 }
 
 // change runs a change of content on h's file. In a session it makes sure that

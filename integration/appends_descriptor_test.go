@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,6 +68,101 @@ os.close(fd)
 		if got := m.ReadFile("f"); got != "first\nsecond\n" {
 			t.Errorf("%q", strings.TrimSpace(got))
 		}
+	})
+}
+
+// A program that does not take O_APPEND off, but asks for one write that does not append, is
+// refused in the same way. What it appends goes to the end wherever that is by now.
+func TestAppenderThatWritesInsideOnce(t *testing.T) {
+	plain, err := os.OpenFile(filepath.Join(t.TempDir(), "f"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if _, err := unix.Pwritev2(int(plain.Fd()), [][]byte{{'x'}}, 0, unix.RWF_NOAPPEND); err == unix.EOPNOTSUPP {
+		t.Skip("the kernel has no RWF_NOAPPEND (Linux 6.9)")
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Python(t, `
+import errno, os, subprocess
+NOAPPEND = 0x20
+fd = os.open("f", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+os.write(fd, b"first\n")
+for offset in 0, 3, 100:
+    try:
+        os.pwritev(fd, [b"F"], offset, NOAPPEND)
+        raise SystemExit("written")
+    except OSError as e:
+        assert e.errno == errno.EOPNOTSUPP, e
+why = open(".locks/why").read()
+assert "f was left as it was" in why and "RWF_NOAPPEND" in why, why
+subprocess.run("echo second >> f", shell=True, check=True)
+os.pwritev(fd, [b"thi"], 0, 0)
+os.pwritev(fd, [b"rd\n"], 0, 0)
+os.close(fd)
+`)
+		if got := m.ReadFile("f"); got != "first\nsecond\nthird\n" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// What is stored through a mapping of a file that is open to append goes to its place in that
+// file, whatever its name has by now, and what is appended to the end of what has the name.
+func TestStoresBesideAppends(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Python(t, `
+import fcntl, mmap, os, subprocess
+size = 5000 # the last page is not full
+def fresh(name, how=0):
+    with open(name, "wb") as f: f.write(b"A" * size)
+    fd = os.open(name, os.O_RDWR | os.O_APPEND | how)
+    if how: os.write(fd, b"A" * size)
+    return fd
+def check(name, want):
+    with open(name, "rb") as f: got = f.read()
+    assert got == want, (name, len(got), got[:4], got[size - 4:])
+def stored(end=b""): return b"zz" + b"A" * (size - 4) + b"yy" + end
+def store(m, first=b"zz", last=b"yy"): m[:2], m[size - 2:size] = first, last
+
+for name, how in ("f", 0), ("live.db", 0), ("becomes-live", os.O_TRUNC):
+    fd = fresh(name, how)
+    if how: fcntl.lockf(fd, fcntl.LOCK_EX, 1, 0)
+    m = mmap.mmap(fd, size)
+    store(m)
+    m.close()
+    os.close(fd)
+    check(name, stored())
+
+# Between appends, its own and those of others; synced; after the close.
+fd = fresh("f")
+m = mmap.mmap(fd, size)
+os.write(fd, b"one\ntw")
+store(m)
+os.write(fd, b"o\n")
+m.flush()
+os.fsync(fd)
+check("f", stored(b"one\ntwo\n"))
+subprocess.run("echo three >> f", shell=True, check=True)
+store(m, b"xx")
+os.close(fd)
+m.close()
+check("f", b"xx" + stored(b"one\ntwo\nthree\n")[2:])
+# That was nobody else's change.
+with open("f", "r+b") as f: f.write(b"w")
+
+# What has taken the name is not written.
+fd = fresh("f")
+m = mmap.mmap(fd, size)
+m[0] # the page is there
+subprocess.run("echo new > t && mv t f", shell=True, check=True)
+store(m)
+m.flush()
+os.write(fd, b"line\n")
+m.close()
+os.close(fd)
+check("f", b"new\nline\n")
+`)
 	})
 }
 
