@@ -53,6 +53,27 @@ func (m *Mount) under(t *testing.T, name string) string {
 	return string(b)
 }
 
+// A clean end leaves no record of what is finished in the journal: an earlier binary, which
+// may not know them all, can mount next.
+func TestShutdownLeavesNothingToAnEarlierBinary(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Bash(t, `echo 1 > a; ln a b; echo 2 > a; echo 3 >> a; mv a c; echo 4 > n; mkdir d; echo x > d/f; echo y > d/f`)
+		m.Stop(t)
+		found, err := filepath.Glob(filepath.Join(m.Data, ".latchfs/journal-*"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%v, %v", found, err)
+		}
+		b, err := os.ReadFile(found[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(b); strings.Contains(text, `"intent"`) || !strings.Contains(text, `"close"`) {
+			t.Errorf("the journal holds %q", text)
+		}
+	})
+}
+
 // TestShutdownLetsSessionsFinish: a session that is open when SIGTERM comes may
 // be finished within the grace, with all that its process needs for that. New ones
 // wait meanwhile, and are refused when the last has ended; readers read.

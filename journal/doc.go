@@ -41,7 +41,8 @@
 // synced is the length of the segment that was known to be on disk when the
 // frame was written. The first frame of a segment is a "start" record, which says
 // what went before, followed by one "begin" for each intent carried over. A
-// daemon begins a segment of its own when it starts. Of a file that is appended
+// daemon begins a segment of its own when it starts, and one for the "close" when
+// it stops, so that a clean stop leaves no record of a change that is finished. Of a file that is appended
 // to a new segment carries only the records that no "known" has covered, with
 // the length that is known as the intent's "size".
 //

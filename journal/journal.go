@@ -292,7 +292,8 @@ func (j *Journal) Settle() error {
 }
 
 // Close marks a clean stop and closes the files. Intents that are still open
-// stay pending for the next start.
+// stay pending for the next start. The records of what is finished go: another
+// version of latchfs may be the next to read the journal, and not know them all.
 func (j *Journal) Close() error {
 	j.syncMu.Lock()
 	defer j.syncMu.Unlock()
@@ -300,6 +301,11 @@ func (j *Journal) Close() error {
 	defer j.mu.Unlock()
 	if j.closed {
 		return nil
+	}
+	if j.failed == nil && j.seg.size > j.seg.base {
+		if err := j.rotateLocked(); err != nil {
+			j.opts.Logf("journal ends in %s: %v", j.seg.name, err)
+		}
 	}
 	err := j.appendLocked(record{Op: "close"})
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -211,6 +212,51 @@ func TestCleanMarker(t *testing.T) {
 	check(t, j.Settle())
 	check(t, j.Close())
 	check(t, clean(true).Close())
+}
+
+// A clean stop leaves no record of what is finished, which an earlier version may not know,
+// and all that is not.
+func TestCloseForgetsWhatIsFinished(t *testing.T) {
+	o := newOpener(t)
+	j := o.open()
+	first := must[uint64](t)(j.Begin(fullIntent))
+	open := must[uint64](t)(j.Begin(appendIntent))
+	must[uint64](t)(j.ReserveTokens(10))
+	check(t, j.Done(first))
+	check(t, j.Close())
+	files := o.files()
+	if len(files) != 1 {
+		t.Errorf("%d files", len(files))
+	}
+	for name, b := range files {
+		if strings.Contains(b, fullIntent.Keep) || !strings.Contains(b, appendIntent.Epoch) {
+			t.Errorf("%s holds %q", name, b)
+		}
+	}
+	j = o.open()
+	if p := j.Pending(); !j.Clean() || j.LastToken() != 10 || len(p) != 1 || p[0].ID != open {
+		t.Errorf("clean %v, last token %d, pending %v", j.Clean(), j.LastToken(), p)
+	}
+	if id := must[uint64](t)(j.Begin(fullIntent)); id <= open {
+		t.Errorf("the next intent is %d after %d", id, open)
+	}
+}
+
+// Where there is no room for a new beginning a clean stop is one in the old segment.
+func TestCloseWithoutRoom(t *testing.T) {
+	o := newOpener(t)
+	j := o.open()
+	check(t, j.Done(must[uint64](t)(j.Begin(fullIntent))))
+	if err := os.Mkdir(o.path(newSegment), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	check(t, j.Close())
+	if err := os.Remove(o.path(newSegment)); err != nil {
+		t.Fatal(err)
+	}
+	if !o.open().Clean() {
+		t.Error("the stop was not clean")
+	}
 }
 
 func TestClosed(t *testing.T) {
