@@ -86,6 +86,69 @@ func TestUndo(t *testing.T) {
 	})
 }
 
+// Names that are not UTF-8 are names like others.
+func TestCommandsOnNamesThatAreNotUTF8(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		const dir, file = "d\xfe", "d\xfe/n\xff"
+		m.Bash(t, `mkdir "$1"; echo one > "$2"`, dir, file)
+		since := time.Now().Format(time.RFC3339Nano)
+		m.agent(t, "agent-7", `cd d*; echo two > n*; echo g > good; echo new > $(printf "c\xff")`)
+		m.latchfs(t, 0, "restore", file, "1")
+		m.holds(t, file, "one\n")
+		m.latchfs(t, 0, "restore", file, "2")
+		m.latchfs(t, 0, "undo", "--actor", "agent-7", "--since", since, "--force", dir)
+		m.holds(t, file, "one\n")
+		m.holds(t, dir+"/good", "")
+		m.holds(t, dir+"/c\xff", "")
+
+		rollbacks := func() (n int) {
+			for _, e := range m.Events() {
+				if e.Event == "rollback" {
+					n++
+				}
+			}
+			return n
+		}
+		before := rollbacks()
+		m.Bash(t, `exec 3> "$1"; echo K >&3; kill -9 $$`, file)
+		eventually(t, "the rollback", func() bool { return rollbacks() > before })
+		m.latchfs(t, 0, "rejected", "restore", "--force", m.entry(t, file))
+		m.holds(t, file, "K\n")
+
+		if out := m.latchfs(t, 0, "forget", file); !strings.Contains(out, "erased of ") || !strings.Contains(out, "1 refused write") {
+			t.Errorf("forget says %q", out)
+		}
+		m.latchfs(t, 1, "restore", file, "1")
+	})
+}
+
+// What is too deep for a command is refused before anything is undone.
+func TestUndoOfWhatIsTooDeep(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		since := time.Now().Format(time.RFC3339Nano)
+		m.agent(t, "agent-7", `echo shallow > s; python3 -c "
+import os
+for n in range(20): os.mkdir(\"0\" * 250); os.chdir(\"0\" * 250)
+open(\"f\", \"w\").write(\"deep\")"`)
+		undo := []string{"undo", "--actor", "agent-7", "--since", since}
+		for _, do := range []struct {
+			more []string
+			s    string
+		}{{[]string{"--dry-run"}, "shallow\n"}, {nil, "shallow\n"}, {[]string{"--keep-going"}, ""}} {
+			if out := m.latchfs(t, 1, append(undo, do.more...)...); !strings.Contains(out, "too long for a command") {
+				t.Errorf("undo %v says\n%s", do.more, out)
+			}
+			m.holds(t, "s", do.s)
+		}
+		m.Bash(t, "rm -r 0*")
+		if out := m.latchfs(t, 0, undo...); out != "" {
+			t.Errorf("when it is gone undo says\n%s", out)
+		}
+	})
+}
+
 // Two files that were exchanged get their content back, of which nothing was kept.
 func TestUndoSwap(t *testing.T) {
 	needsLatchfs(t)

@@ -84,6 +84,9 @@ func (c *conversation) exchange(req *control.Request) (*answer, error) {
 
 // encode writes a request as a line that the other side will understand.
 func encode(req *control.Request) ([]byte, error) {
+	if req.Op == control.Forget {
+		return encodeLine(inBase64(*req))
+	}
 	for _, names := range [][]string{req.Paths, req.Trees} {
 		for _, name := range names {
 			if !utf8.ValidString(name) { // JSON would have another name
@@ -91,11 +94,29 @@ func encode(req *control.Request) ([]byte, error) {
 			}
 		}
 	}
+	return encodeLine(req)
+}
+
+// inBase64 is the request with the paths that JSON cannot tell in base64.
+func inBase64(req control.Request) *control.Request {
+	var plain []string
+	for _, p := range req.Paths {
+		if utf8.ValidString(p) {
+			plain = append(plain, p)
+		} else {
+			req.PathsBase64 = append(req.PathsBase64, []byte(p))
+		}
+	}
+	req.Paths = plain
+	return &req
+}
+
+func encodeLine(req *control.Request) ([]byte, error) {
 	line, err := json.Marshal(req)
 	if err != nil {
 		return nil, err
 	}
-	if req.Op != control.Release && req.Op != control.List && req.Op != control.Label && req.Lock == "" && len(req.Paths)+len(req.Trees)+len(req.Names) == 0 {
+	if req.Op != control.Release && req.Op != control.List && req.Op != control.Label && req.Lock == "" && len(req.Paths)+len(req.PathsBase64)+len(req.Trees)+len(req.Names) == 0 {
 		return nil, usagef("name a FILE, --tree DIR or --name NAME")
 	}
 	if _, err := control.Parse(line); err != nil {

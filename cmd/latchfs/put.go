@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -61,7 +60,7 @@ func (v *view) openParent(p string, make bool) (int, error) {
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: v.root, Err: err}
 	}
-	if !fs.ValidPath(p) || p == "." {
+	if !leadsToFile(p) {
 		unix.Close(dir)
 		return -1, fmt.Errorf("%q is no path of a file", p)
 	}
@@ -81,6 +80,28 @@ func (v *view) openParent(p string, make bool) (int, error) {
 		dir = next
 	}
 	return dir, nil
+}
+
+// has reports whether there is something at a path, which may have any length.
+func (v *view) has(p string) bool {
+	dir, err := v.openParent(p, false)
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	defer unix.Close(dir)
+	var st unix.Stat_t
+	return unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW) != unix.ENOENT
+}
+
+// leadsToFile reports whether a path may be that of a file below the mount's root. It need not
+// be UTF-8, as it has to be for io/fs.
+func leadsToFile(p string) bool {
+	for part := range strings.SplitSeq(p, "/") {
+		if part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	return true
 }
 
 // openAt opens a name in a directory that is not a symbolic link.

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/fs/printable"
 )
 
@@ -57,6 +59,9 @@ func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, er
 	}
 	appended := t.appended
 	plan := f.planNamed(v, t, below)
+	for _, u := range plan {
+		u.refuseTooLong(v)
+	}
 	for _, p := range slices.Sorted(maps.Keys(union(all, appended))) {
 		if !isBelow(p, below) {
 			continue
@@ -70,6 +75,10 @@ func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, er
 			u.PathBase64 = base64.StdEncoding.EncodeToString([]byte(p))
 		}
 		f.find(v, all, u)
+		if u.refuseTooLong(v) {
+			plan = append(plan, u)
+			continue
+		}
 		so, err := u.isSo(v)
 		if err != nil {
 			return nil, err
@@ -137,6 +146,19 @@ func (f *undoFlags) planFile(states []*fileVersion, appended []*auditEvent) *und
 func (u *undoing) refuse(format string, args ...any) *undoing {
 	u.Action, u.Reason = undoRefuse, fmt.Sprintf(format, args...)
 	return u
+}
+
+// refuseTooLong refuses what no command reaches, for the kernel takes no name of that length
+// (PATH_MAX), and reports whether it is that. What shall not be there, and is not, is none.
+func (u *undoing) refuseTooLong(v *view) bool {
+	switch {
+	case len(v.file(u.path)) < unix.PathMax && len(u.source) < unix.PathMax:
+		return false
+	case u.known && u.target == nil && !v.has(u.path):
+		return false
+	}
+	u.refuse("its path is too long for a command: take it back by hand, from a directory nearer to it")
+	return true
 }
 
 // isAnothers reports whether something that would be taken back along with the actor's

@@ -95,8 +95,11 @@ type Request struct {
 	ID string `json:"id,omitempty"`
 
 	Paths []string `json:"paths,omitempty"`
-	Trees []string `json:"trees,omitempty"`
-	Names []string `json:"names,omitempty"`
+	// PathsBase64 are more of them, which need not be UTF-8. Parse appends them to Paths.
+	// Only forget knows them: what is locked by name has a name that JSON can tell.
+	PathsBase64 [][]byte `json:"paths_base64,omitempty"`
+	Trees       []string `json:"trees,omitempty"`
+	Names       []string `json:"names,omitempty"`
 	// Lock is the id of a lock, from the reply to its acquire.
 	Lock string `json:"lock,omitempty"`
 	// All releases everything that the conversation or the holder has.
@@ -203,6 +206,13 @@ func Parse(line []byte) (Request, error) {
 			return r, errors.New("not a request: half of a surrogate pair is no character")
 		}
 	}
+	if len(r.PathsBase64) > 0 && r.Op != Forget {
+		return r, errors.New("paths_base64 is for forget")
+	}
+	for _, p := range r.PathsBase64 {
+		r.Paths = append(r.Paths, string(p))
+	}
+	r.PathsBase64 = nil
 	return r, r.validate()
 }
 

@@ -21,23 +21,41 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// JSON cannot tell every path.
+func TestParsePathThatIsNotUTF8(t *testing.T) {
+	line, err := json.Marshal(Request{Op: Forget, PathsBase64: [][]byte{[]byte("d/n\xff")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(Request{Op: Forget, Paths: []string{"d/n\xff"}}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		``:                                   "not a request",
-		`acquire a`:                          "not a request",
-		`{"op":"acquire","paths":["a"]} {}`:  "one JSON object a line",
-		`{"op":"acquire"}`:                   "neither paths nor trees nor names",
-		`{"op":"acquire","path":"a"}`:        "unknown field",
-		`{"op":"take","paths":["a"]}`:        `unknown op "take"`,
-		`{"op":"release"}`:                   "neither a lock",
-		`{"op":"upgrade","lock":"x"}`:        "lock and mode are needed",
-		`{"op":"acquire","names":["A"]}`:     `bad name "A"`,
-		`{"op":"acquire","names":["a-"]}`:    `bad name "a-"`,
-		`{"op":"list","mode":"write"}`:       `bad mode "write"`,
-		`{"op":"list","wait":"-1s"}`:         "bad duration",
-		`{"op":"list","wait":3}`:             "a duration is a string",
-		`{"op":"list","ttl":"soon"}`:         "bad duration",
-		`{"op":"acquire","names":["a","_"]}`: `bad name "_"`,
+		``:                                  "not a request",
+		`acquire a`:                         "not a request",
+		`{"op":"acquire","paths":["a"]} {}`: "one JSON object a line",
+		`{"op":"acquire"}`:                  "neither paths nor trees nor names",
+		`{"op":"acquire","path":"a"}`:       "unknown field",
+		`{"op":"take","paths":["a"]}`:       `unknown op "take"`,
+		`{"op":"release"}`:                  "neither a lock",
+		`{"op":"upgrade","lock":"x"}`:       "lock and mode are needed",
+		`{"op":"acquire","names":["A"]}`:    `bad name "A"`,
+		`{"op":"acquire","names":["a-"]}`:   `bad name "a-"`,
+		`{"op":"list","mode":"write"}`:      `bad mode "write"`,
+		`{"op":"list","wait":"-1s"}`:        "bad duration",
+		`{"op":"list","wait":3}`:            "a duration is a string",
+		`{"op":"list","ttl":"soon"}`:        "bad duration",
+		`{"op":"forget","paths":["a"],"paths_base64":["Yg=="]}`: "one path",
+		`{"op":"acquire","paths_base64":["Yg=="]}`:              "for forget",
+		`{"op":"forget","paths_base64":["b"]}`:                  "not a request",
+		`{"op":"acquire","names":["a","_"]}`:                    `bad name "_"`,
 	} {
 		if _, err := Parse([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%s) = %v, want %q", line, err, want)

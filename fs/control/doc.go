@@ -52,7 +52,7 @@
 //	commit     publishes a transaction               lock
 //	rollback   takes a transaction back              lock reason
 //	label      gives a process a label for people    actor holder
-//	forget     erases what is kept of a file         paths (one) version
+//	forget     erases what is kept of a file         paths or paths_base64 (one) version
 //
 // A release of what is not held is no error: the reply has a "warning". One of
 // another's lock is refused.
