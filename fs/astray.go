@@ -74,16 +74,52 @@ func (f *FS) lostNameOf(c *caller, n *inode) (lost dkey, ok bool) {
 	if !ok {
 		return dkey{}, false
 	}
+	if lost, ok = f.lostAs(n, r, &given); !ok || f.leadsNow(&given, n) {
+		return dkey{}, false
+	}
+	return lost, true
+}
+
+// lostAs is the name that n has lost which a path that was given is, as far as its last
+// names tell.
+func (f *FS) lostAs(n *inode, r *recentRename, given *proc.Given) (lost dkey, ok bool) {
 	dir, name := path.Split(path.Clean(given.Path))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, is := n.namedLocked()
 	for _, k := range slices.Backward(r.lost) {
-		if k.name == name && (name != is || f.leadsToLocked(dir, &given, k.knownDir(), now)) {
+		if k.name == name && (name != is || f.leadsToLocked(dir, given, k.knownDir(), now)) {
 			return k, true
 		}
 	}
 	return dkey{}, false
+}
+
+// leadsNow reports whether a path that was given leads to n now: the name that n has lost may
+// be one of a symbolic link to it since, or a further name of it.
+func (f *FS) leadsNow(given *proc.Given, n *inode) bool {
+	from := ""
+	if !path.IsAbs(given.Path) {
+		f.mu.Lock()
+		dir := f.inodes[inoKey{f.dev, given.Ino}]
+		known := dir != nil && given.Dev == f.mountDev && dir.dentry != nil
+		if known {
+			from = dir.pathLocked()
+		}
+		f.mu.Unlock()
+		if !known {
+			return false
+		}
+	}
+	to, ok := f.root().Follow(f.opts.Mountpoint, from, given.Path)
+	if !ok {
+		return false
+	}
+	if to == f.nodePath(n) {
+		return true
+	}
+	st, found, e := f.root().Stat(nil, to)
+	return found && e == 0 && n.key == inoKey{uint64(st.Dev), st.Ino}
 }
 
 // leadsToLocked reports whether the directory of a path that was given is one, and not
@@ -100,13 +136,14 @@ func (f *FS) leadsToLocked(dir string, given *proc.Given, one, other *inode) boo
 }
 
 // comesAstray answers a request on n by a caller who comes by a name that n has lost since
-// the kernel looked it up: ESTALE makes the kernel walk again. If n is renamed once more
-// before the second walk ends, a caller who is about to replace it is refused, and what
-// one reads who is about to read it is noted under the name that it gave.
+// the kernel looked it up: ESTALE makes the kernel walk again, and whoever arrives at n
+// again comes by a name that leads there. If n is renamed once more before the second walk
+// ends, a caller who is about to replace it is refused, and what one reads who is about to
+// read it is noted under the name that it gave.
 func (f *FS) comesAstray(c *caller, n *inode, replaces bool) unix.Errno {
 	lost, ok := f.lostNameOf(c, n)
 	switch {
-	case !ok:
+	case !ok || f.hasWalkedSince(c, n):
 		return 0
 	case !f.walks.Repeated(c):
 		return f.staleAt(c, n)
@@ -123,6 +160,17 @@ func (f *FS) comesAstray(c *caller, n *inode, replaces bool) unix.Errno {
 	}
 	f.mu.Unlock()
 	return 0
+}
+
+// hasWalkedSince reports whether the caller was told to walk again after n was renamed last.
+func (f *FS) hasWalkedSince(c *caller, n *inode) bool {
+	w := f.walks.Get(c)
+	if w == nil || w.Op == opWait {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.renamed != nil && w.Since().After(n.renamed.at)
 }
 
 // isRenamed reports whether n was renamed lately.

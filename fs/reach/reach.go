@@ -5,10 +5,11 @@
 // in doubt, the answer is no.
 //
 // A path is one below the root, without a slash at either end; the root is the empty
-// path. No symbolic link is followed, and no path leads outside.
+// path. No symbolic link is followed, but by Follow, and no path leads outside.
 //
 //	Root.Open, OpenDir, OpenParent   open what a path leads to
 //	Root.Stat, MayReach, MayLock     judge what a user may do there, now
+//	Root.Follow                      tells where a path with symbolic links leads
 //	May                              judges what is open
 //	Look                             remembers, for one viewer of .locks
 //

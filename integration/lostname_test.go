@@ -1,0 +1,50 @@
+package integration
+
+import "testing"
+
+// A file that was renamed a moment ago is opened at once by whatever leads to it now, also if
+// a name that it has lost has become one of a symbolic link to it.
+func TestLostNameThatIsALink(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import ctypes, os
+mnt = os.getcwd()
+def exchange(a, b): assert ctypes.CDLL(None).renameat2(-100, a.encode(), -100, b.encode(), 2) == 0
+def save(name, text):
+    with open(name, "w") as f: f.write(text)
+def beside(): # a link in another directory
+    os.mkdir("d"); save("d/f", "old"); os.rename("d/f", "g"); os.symlink("../g", "d/f"); return "d/f", "g"
+def same():
+    save("f", "old"); os.rename("f", "f.real"); os.symlink("f.real", "f"); return "f", "f.real"
+def absolute():
+    save("f", "old"); os.rename("f", "f.real"); os.symlink(os.getcwd() + "/f.real", "f"); return os.getcwd() + "/f", "f.real"
+def exchanged():
+    os.mkdir("d"); save("c", "old"); save("d/b", "p"); exchange("c", "d/b"); os.symlink("b", "d/c"); return "d/c", "d/b"
+def directory():
+    os.mkdir("d"); os.mkdir("e"); save("d/f", "old"); os.rename("d/f", "e/f"); os.rmdir("d"); os.symlink("e", "d"); return "d/f", "e/f"
+def hard():
+    save("f", "old"); os.rename("f", "g"); os.rename("g", "h"); os.link("h", "f"); os.link("h", "k"); return "f", "h"
+def outside(): # a link that no mount has
+    link = os.path.dirname(mnt) + "/f"
+    save("f", "old"); os.symlink(os.getcwd() + "/f", link); os.rename("f", "g")
+    os.remove(link); os.symlink(os.getcwd() + "/g", link); return link, "g"
+for case in beside, same, absolute, exchanged, directory, hard, outside:
+    os.mkdir(case.__name__); os.chdir(case.__name__)
+    by, file = case()
+    try:
+        with open(by) as f: f.read()
+        save(by, "one"); save(by, "two")
+        with open(file) as f: got = f.read()
+        if got != "two": print(case.__name__, "holds", got)
+    except OSError as e: print(case.__name__, "->", e)
+    os.chdir(mnt)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		if out := m.Python(t, script); out != "" {
+			t.Error(out)
+		}
+		if out := m.Bash(t, `cd same && mv f.real f.old && rm f && echo 1 > h; mv h h.real; ln -s h.real h; echo 3 > h && cat h.real`); out.Stdout != "3\n" {
+			t.Errorf("a shell says %q", out)
+		}
+	})
+}
