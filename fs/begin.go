@@ -90,7 +90,7 @@ func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t,
 	if st != nil && st.Mode&unix.S_ISGID != 0 {
 		s.baseGID, s.ofGroup = st.Gid, c.inGroup(st.Gid)
 	}
-	s.fsetid = !o.killSuid && s.keepsSuid(c, st)
+	s.fsetid = !o.killSuid && s.keepsSuid(c, st, o.mode)
 	s.fresh = o.trunc || st == nil
 	return s
 }
@@ -146,9 +146,13 @@ func (o *beginOptions) op() string {
 }
 
 // keepsSuid reports whether the writer's changes leave setuid bits and file
-// capabilities alone (CAP_FSETID). Without such bits root is believed.
-func (s *session) keepsSuid(c *caller, st *unix.Stat_t) bool {
-	if st != nil && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+// capabilities alone (CAP_FSETID). Without such bits, in the old file or in the mode of
+// a new one, root is believed.
+func (s *session) keepsSuid(c *caller, st *unix.Stat_t, mode uint32) bool {
+	if st != nil {
+		mode = st.Mode
+	}
+	if mode&privileged != 0 {
 		return s.f.proc.HasCap(uint32(c.tid), capFsetid)
 	}
 	return c.uid == 0
@@ -183,6 +187,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 			return errnoOf(err)
 		}
 		s.shadow, s.filled = sh, true
+		s.bits.kept = o.mode & privileged
 		return errnoOf(sh.Mark())
 	}
 	var basefd int
@@ -203,7 +208,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	}
 	v := commit.VersionOf(st)
 	s.baseKey = inoKey{v.Dev, v.Ino}
-	s.baseVersion, s.baseMode, s.baseNlink = &v, st.Mode, uint32(st.Nlink)
+	s.baseVersion, s.bits.kept, s.baseNlink = &v, st.Mode&privileged, uint32(st.Nlink)
 	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink), dev: uint64(st.Dev), ino: st.Ino})
 	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, name)
 	so.Base = basefd

@@ -113,7 +113,7 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 			return err
 		}
 		if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-			return f.killSuidOf(h.n, fd, f.sender(&in.InHeader))
+			return f.killSuidBy(h, fd, f.sender(&in.InHeader))
 		}
 		return nil
 	})

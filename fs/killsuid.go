@@ -44,6 +44,15 @@ func (f *FS) killSuidOf(n *inode, fd int, in membership) error {
 	return err
 }
 
+// killSuidBy is killSuidOf for a write through h. If that is of a session, f.cut or
+// f.change runs it.
+func (f *FS) killSuidBy(h *handle, fd int, in membership) error {
+	if s := h.sess; s != nil && h.kind == shadowHandle {
+		s.bits.kept = 0 // s.mu is held
+	}
+	return f.killSuidOf(h.n, fd, in)
+}
+
 // killSuid does to the mode and the file capabilities what a write by an ordinary user
 // does, and what chown(2) does to everything but directories.
 func killSuid(fd int, in membership) (changed bool, err error) {
@@ -61,11 +70,16 @@ func killSuid(fd int, in membership) (changed bool, err error) {
 		}
 		changed = true
 	}
-	err = unix.Removexattr(procSelf(fd), "security.capability")
-	if err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP && err != unix.EPERM {
-		return changed, err
+	return changed, dropCapabilities(fd)
+}
+
+// dropCapabilities takes the file capabilities of what is open as fd away.
+func dropCapabilities(fd int) error {
+	err := unix.Removexattr(procSelf(fd), "security.capability")
+	if err == unix.ENODATA || err == unix.EOPNOTSUPP || err == unix.EPERM {
+		return nil
 	}
-	return changed, nil
+	return err
 }
 
 // mayDropBits answers a change of attributes that names none. It takes setuid and setgid
@@ -103,23 +117,67 @@ func (f *FS) hasLoneSetgid(n *inode) bool {
 	return unix.Fstat(f.fdOf(n), &st) == nil && st.Mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID
 }
 
+// privileged are the bits of a mode that a write by an ordinary user takes away.
+const privileged = unix.S_ISUID | unix.S_ISGID
+
+// modeBits are the setuid and setgid bits of a session's file, as far as its shadow does not
+// tell: with passthrough each write takes them off that, whoever wrote.
+type modeBits struct {
+	kept uint32 // that the file has, unless somebody without CAP_FSETID has written it
+	set  bool   // by the session: a write since then has taken off the shadow what it takes
+}
+
+// noteBits notes a change of the shadow's mode, owner or group.
+func (s *session) noteBits(in *fuse.SetAttrIn) {
+	const owners = fuse.FATTR_UID | fuse.FATTR_GID
+	if in.Valid&(fuse.FATTR_MODE|owners) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var st unix.Stat_t
+	if s.state.hasEnded() || unix.Fstat(s.shadow.FD(), &st) != nil {
+		return
+	}
+	switch bits := st.Mode & privileged; {
+	case in.Valid&fuse.FATTR_MODE != 0:
+		s.bits = modeBits{kept: bits, set: true}
+		s.fsetid = s.fsetid && (bits == 0 || s.f.proc.HasCap(in.Pid, capFsetid))
+	default: // chown(2), which does the same for root as for others
+		all := func(uint32) bool { return true }
+		s.bits.kept = withoutPrivileges(st.Mode|s.bits.kept, st.Gid, all) & privileged
+	}
+}
+
 // fixMode does for setuid, setgid and file capabilities what a plain write
 // does: a writer without CAP_FSETID loses them, one with it keeps them.
 func (s *session) fixMode() error {
-	if s.isNew.Load() || s.baseMode&(unix.S_ISUID|unix.S_ISGID) == 0 && s.fsetid {
+	if s.fsetid {
+		return s.keepBits()
+	}
+	if s.isNew.Load() {
 		return nil
 	}
-	if !s.fsetid {
-		if dirty, err := s.dirtyLocked(); err == nil && !dirty {
-			return nil // in a transaction: other attributes or the name were changed
-		}
-		_, err := killSuid(s.shadow.FD(), s.isIn)
+	if dirty, err := s.dirtyLocked(); err == nil && !dirty {
+		return nil // in a transaction: other attributes or the name were changed
+	}
+	if s.bits.set {
+		return dropCapabilities(s.shadow.FD())
+	}
+	_, err := killSuid(s.shadow.FD(), s.isIn)
+	return err
+}
+
+// keepBits gives the shadow the bits back that writes with passthrough have taken.
+func (s *session) keepBits() error {
+	if s.bits.kept == 0 {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
 		return err
 	}
-	if len(s.meta) > 0 {
-		return nil
-	}
-	return unix.Fchmod(s.shadow.FD(), s.baseMode&0o7777)
+	return unix.Fchmod(s.shadow.FD(), st.Mode&0o7777|s.bits.kept)
 }
 
 // isIn is the membership of the session's writer, as far as the group of the file is

@@ -58,7 +58,7 @@ type session struct {
 	outdated    *inode // whose pages in the kernel a commit in place has made old; nil: nobody's
 	baseFD      int    // the committed file, read while the shadow is not filled; or -1
 	baseVersion *commit.Version
-	baseMode    uint32
+	bits        modeBits
 	baseNlink   uint32
 	inPlace     bool
 	handles     map[*handle]struct{} // open for writing

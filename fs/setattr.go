@@ -89,8 +89,17 @@ func (f *FS) setattr(in *fuse.SetAttrIn, k *kernelNode, n *inode) unix.Errno {
 	case resize:
 		return f.truncatePath(in, k, place{parent, name, n}, set)
 	}
-	change := func(fd int) error { return f.applyAttr(in, fd) }
-	return f.changeNamed(c, opSetattr, n, place{parent, name, n}, set.Wait, change)
+	return f.setattrNamed(c, in, place{parent, name, n}, set.Wait)
+}
+
+// setattrNamed changes the attributes of the committed file that has a name, and of the
+// shadow that the caller's family has on it.
+func (f *FS) setattrNamed(c *caller, in *fuse.SetAttrIn, p place, wait time.Duration) unix.Errno {
+	e := f.changeNamed(c, opSetattr, p.inode, p, wait, func(fd int) error { return f.applyAttr(in, fd) })
+	if s := f.sessionAt(p.dir, p.name); e == 0 && s != nil && c.kinOf(s.who.Load()) {
+		s.noteBits(in)
+	}
+	return e
 }
 
 // changeNamed changes the metadata of the committed file that n's name leads
@@ -185,7 +194,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 				return err
 			}
 			if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-				return f.killSuidOf(h.n, fd, f.sender(&in.InHeader))
+				return f.killSuidBy(h, fd, f.sender(&in.InHeader))
 			}
 			return nil
 		})
@@ -247,7 +256,7 @@ func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 	}
 	s.filled, s.wrote = true, true
 	if killsuid {
-		s.fsetid = false
+		s.fsetid, s.bits.set = false, false
 	}
 	return 0
 }
@@ -259,7 +268,11 @@ func (s *session) setMeta(in *fuse.SetAttrIn, late bool) unix.Errno {
 		return 0
 	}
 	kept := *in
-	return s.changeMeta(func(fd int) error { return s.f.applyAttr(&kept, fd) }, late)
+	e := s.changeMeta(func(fd int) error { return s.f.applyAttr(&kept, fd) }, late)
+	if e == 0 {
+		s.noteBits(in)
+	}
+	return e
 }
 
 // changeMeta changes the metadata of the shadow. Once the session has ended, the

@@ -1,0 +1,60 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Setuid and setgid bits that are set after the last write stay, whoever wrote; those that
+// are set before it stay if root writes. So it is on a plain directory.
+func TestSetuidSetInASession(t *testing.T) {
+	const setup = `
+import os, stat
+def old():
+    with open(f, "w") as out: out.write("old content")
+def opened(flags, mode=0o755): return os.open(f, flags | os.O_CREAT, mode)
+trunc, plain = os.O_WRONLY | os.O_TRUNC, os.O_WRONLY
+new = plain | os.O_EXCL
+def case(name, steps):
+    global f
+    f = os.path.join(dir, name)
+    exec(steps)
+    print("%s=%o" % (name, stat.S_IMODE(os.stat(f).st_mode)))
+`
+	cases := []struct{ name, steps, user, root string }{
+		{"cp", `old(); fd = opened(trunc); os.write(fd, b"x"); os.fchmod(fd, 0o4755); os.close(fd)`, "4755", "4755"},
+		{"setgid", `old(); fd = opened(trunc); os.write(fd, b"x"); os.fchmod(fd, 0o2755); os.close(fd)`, "2755", "2755"},
+		{"byname", `old(); fd = opened(plain); os.write(fd, b"x"); os.chmod(f, 0o6755); os.close(fd)`, "6755", "6755"},
+		{"cut", `old(); fd = opened(trunc); os.fchmod(fd, 0o4755); os.close(fd)`, "4755", "4755"},
+		{"times", `old(); fd = opened(trunc); os.write(fd, b"x"); os.fchmod(fd, 0o4755); os.utime(fd, (1, 1)); os.close(fd)`, "4755", "4755"},
+		{"before", `old(); fd = opened(plain); os.fchmod(fd, 0o4755); os.write(fd, b"x"); os.close(fd)`, "755", "4755"},
+		{"had", `old(); os.chmod(f, 0o6755); fd = opened(plain); os.write(fd, b"x"); os.close(fd)`, "755", "6755"},
+		{"hadcut", `old(); os.chmod(f, 0o6755); fd = opened(trunc); os.close(fd)`, "755", "6755"},
+		{"hadtimes", `old(); os.chmod(f, 0o6755); fd = opened(plain); os.utime(fd, (1, 1)); os.write(fd, b"x"); os.close(fd)`, "755", "6755"},
+		{"cutlater", `old(); fd = opened(plain); os.write(fd, b"xyz"); os.fchmod(fd, 0o4755); os.ftruncate(fd, 1); os.close(fd)`, "755", "4755"},
+		{"cutbyname", `old(); fd = opened(plain); os.write(fd, b"xyz"); os.fchmod(fd, 0o4755); os.truncate(f, 1); os.close(fd)`, "755", "4755"},
+		{"off", `old(); os.chmod(f, 0o6755); fd = opened(plain); os.write(fd, b"x"); os.fchmod(fd, 0o700); os.close(fd)`, "700", "700"},
+		{"chown", `old(); fd = opened(plain); os.fchmod(fd, 0o6755); os.fchown(fd, os.getuid(), -1); os.write(fd, b"x"); os.close(fd)`, "755", "755"},
+		{"new", `fd = opened(new, 0o4755); os.write(fd, b"x"); os.close(fd)`, "755", "4755"},
+		{"newbefore", `fd = opened(new); os.fchmod(fd, 0o4755); os.write(fd, b"x"); os.close(fd)`, "755", "4755"},
+		{"newafter", `fd = opened(new); os.write(fd, b"x"); os.fchmod(fd, 0o4755); os.close(fd)`, "4755", "4755"},
+		{"newoff", `fd = opened(new, 0o4755); os.write(fd, b"x"); os.fchmod(fd, 0o700); os.close(fd)`, "700", "700"},
+	}
+	forBothRootMounts(t, func(t *testing.T, m *Mount) {
+		var steps strings.Builder
+		for _, c := range cases {
+			fmt.Fprintf(&steps, "case(%q, %q)\n", c.name, c.steps)
+		}
+		m.Bash(t, "mkdir root")
+		user := m.LaunchPython(t, bobScript("dir = sys.argv[1]\n"+setup+steps.String()), m.Path("bob"), "").OK()
+		root := m.Python(t, "dir = 'root'\n"+setup+steps.String())
+		for _, c := range cases {
+			for who, x := range map[string][2]string{"a user": {user, c.user}, "root": {root, c.root}} {
+				if want := "\n" + c.name + "=" + x[1] + "\n"; !strings.Contains("\n"+x[0], want) {
+					t.Errorf("%s of %s does not have mode %s:\n%s", c.name, who, x[1], x[0])
+				}
+			}
+		}
+	}, nil)
+}
