@@ -134,7 +134,7 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	case !s.keepsLock():
 		return unix.ESTALE, s.theft()
 	case s.isUnfinishedLocked():
-		s.abandoned = true
+		s.abandoned, s.wroteOn = true, s.stampLocked() != s.diedAt
 		return unix.EINTR, s.deathLocked()
 	case s.failed != 0:
 		return s.failed, "a write failed: " + s.failed.Error()

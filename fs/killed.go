@@ -21,6 +21,7 @@ func deathOf(c *caller, sig int) *deaths.Death {
 
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.
 func (s *session) noteKilledLocked(d *deaths.Death) {
+	s.diedAt = s.stampLocked() // what was written until now is taken for the dead's
 	s.killed = deaths.Worse(s.killed, d, s.who.Load().owner)
 }
 
@@ -66,11 +67,9 @@ func (s *session) concernDeadLocked(x *refusals.Refusal, size int64) {
 	}
 }
 
-// toldLocked is what a close by a process is told of how the session ended. A close
-// that finds that somebody else was killed is the opener's to hear of, not that of a
-// bystander who has inherited the descriptor: a shell, a timeout, a sleep.
+// toldLocked is what a close by a process is told of how the session ended.
 func (s *session) toldLocked(o lockmgr.Owner) unix.Errno {
-	if s.abandoned && (s.output || o != s.opener) {
+	if s.abandoned && !deaths.IsTold(o == s.opener, s.output, s.wroteOn) {
 		return 0
 	}
 	if s.writtenLate() {

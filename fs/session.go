@@ -74,7 +74,9 @@ type session struct {
 	fresh       bool              // begun truncated or new, and nobody has opened it yet
 	closed      bool              // a descriptor was closed, so there was one
 	killed      *deaths.Death     // a process that died by a signal with the shadow open; nil: none
+	diedAt      cacheStamp        // the content when the last of those was
 	abandoned   bool              // it was rolled back, for its writer was killed
+	wroteOn     bool              // and somebody had written since
 	output      bool              // it is, or was, some process's standard output or error
 	judged      commit.Version    // of the shadow, when its validators accepted it
 	failed      unix.Errno

@@ -80,6 +80,15 @@ func (d *Death) KeepsOut(onKill policy.OnKill, f File) bool {
 	return !d.WasStopped() && !f.WasSynced
 }
 
+// IsTold reports whether the close of a living process tells it that a death has kept what
+// was written out of the file. Whoever opened the file is told, unless it is the output of
+// what that runs; a bystander who has inherited the descriptor is not: a shell, a timeout, a
+// sleep. If something was written since the death, somebody who lives wrote it, who is not to
+// believe that it is in the file.
+func IsTold(isOpener, isOutput, writtenSince bool) bool {
+	return writtenSince || isOpener && !isOutput
+}
+
 // String says who was killed, and by what.
 func (d *Death) String() string {
 	return fmt.Sprintf("%s[%d] was killed by %s", cmp.Or(d.Program, "process"), d.Owner.PID, unix.SignalName(d.Signal))

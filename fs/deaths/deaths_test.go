@@ -95,3 +95,18 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+func TestIsTold(t *testing.T) {
+	for _, c := range []struct{ opener, output, since, told bool }{
+		{opener: true, told: true},
+		{opener: false, told: false},
+		{opener: true, output: true, told: false},
+		{opener: false, output: true, told: false},
+		{opener: false, since: true, told: true},
+		{opener: false, output: true, since: true, told: true},
+	} {
+		if IsTold(c.opener, c.output, c.since) != c.told {
+			t.Errorf("%+v is wrong", c)
+		}
+	}
+}
