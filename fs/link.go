@@ -88,9 +88,12 @@ func (f *FS) enterLink(c *caller, n *inode, p place, token uint64, out *fuse.Ent
 		f.rekeyLink(lockmgr.Key(f.path(dir, name)), f.inodeKey(n))
 	}
 	f.mu.Lock()
-	k := f.lookedUpLocked(n)
+	k, isFirst := f.lookedUpLocked(n), n.dentry == nil
 	f.setNameLocked(n, p.dir, p.name)
 	f.mu.Unlock()
+	if isFirst {
+		f.carryFirst(n, f.path(p.dir, p.name))
+	}
 	f.fillEntry(out, k, &st, false)
 	return fuse.OK
 }

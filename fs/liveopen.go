@@ -13,7 +13,8 @@ import (
 // Live is a property of the open file, too: a descriptor that was opened on a live
 // file writes straight into that file, whatever its name is by then. A file that is
 // renamed to a name which is not live stays live until the last of these descriptors
-// is closed: a service goes on writing the log that logrotate has renamed.
+// is closed: a service goes on writing the log that logrotate has renamed. So does a file
+// that was made without a name, by the descriptors that it had before it got one.
 
 // setLive makes h a descriptor of a live file. A file that is live for another reason
 // than its name may have versions from before, and may be an ordinary one again: from
@@ -84,6 +85,20 @@ func (f *FS) carryLive(n *inode, path string) {
 	if grows {
 		f.changed(n, true)
 	}
+}
+
+// carryFirst is carryLive for a file that has got its first name (O_TMPFILE): whoever has it
+// open to write writes straight into it, and is beside every session.
+func (f *FS) carryFirst(n *inode, path string) {
+	f.mu.Lock()
+	for _, h := range f.handles {
+		if h.n == n && h.kind == plainHandle && h.writes() && !h.live {
+			h.live = true
+			n.liveWriters++
+		}
+	}
+	f.mu.Unlock()
+	f.carryLive(n, path)
 }
 
 // carryBelow is carryLive for all files below a directory that was renamed.
