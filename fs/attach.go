@@ -22,6 +22,7 @@ func (s *session) attachBeside(c *caller, k *kernelNode, flags uint32, out *fuse
 	defer s.mu.Unlock()
 	s.f.mu.Lock()
 	s.besides = append(s.besides, k.numbers...)
+	k.beside = s
 	s.f.mu.Unlock()
 	return s.attachLocked(c, k, flags, ioDirect, out)
 }

@@ -167,6 +167,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	}
 	f.showLines(&in.InHeader, n)
 	var st unix.Stat_t
+	n, own := f.besideOf(&in.InHeader, k, n)
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
@@ -174,12 +175,26 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 		return status(unix.ESTALE)
 	}
 	timeout := f.attrTimeout(n)
-	if f.showFollowed(n, &st) {
+	if own || f.showFollowed(n, &st) {
 		timeout = 0
 	}
 	f.fillAttr(&out.Attr, k, &st)
 	out.SetTimeout(timeout)
 	return fuse.OK
+}
+
+// besideOf is what the caller is shown of n, for which k stands: while his family writes the
+// file at this node (see session.attachBeside) that is what it has written. Others are shown
+// the file.
+func (f *FS) besideOf(h *fuse.InHeader, k *kernelNode, n *inode) (shown *inode, own bool) {
+	f.mu.Lock()
+	s := k.beside
+	writes := s != nil && !s.over
+	f.mu.Unlock()
+	if !writes || !f.callerOf(h).kinOf(s.who.Load()) {
+		return n, false
+	}
+	return s.inode, true
 }
 
 // showFollowed gives a file that was replaced the size and the times of the one in which

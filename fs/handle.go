@@ -124,6 +124,9 @@ func (f *FS) closeHandle(h *handle) {
 	delete(f.handles, h.id)
 	f.descriptors.Give(h.uid, perHandle)
 	h.k.opens--
+	if h.k.beside == h.sess && h.n != h.k.in {
+		h.k.beside = nil
+	}
 	if h.writes() {
 		h.n.writers--
 	}

@@ -51,6 +51,7 @@ type inode struct {
 	inside  int           // directories: sessions on names in it
 	removed bool          // its name was unlinked, and nothing took its place
 	saved   bool          // a newer version took its place under its name
+	written bool          // which was a session's, that wrote the file as programs see it
 	live    bool          // went live: see session.autoLive, carryLive
 	carried bool          // by descriptors of a live name that it had, and only as long as there are some
 	// liveWriters is how many of its open handles can write and were opened live.

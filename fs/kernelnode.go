@@ -24,6 +24,7 @@ type kernelNode struct {
 	nlookup uint64        // the kernel's references
 	pins    int           // ours: walks that are led to it
 	opens   int           // open handles
+	beside  *session      // whose shadow is open here, too: see session.attachBeside
 	idle    chan struct{} // closed when the last handle goes, if somebody waits
 	aside   bool          // lookups lead to another node
 	former  *inode        // taken over: the committed file's, pinned, until the session has published the shadow

@@ -99,7 +99,21 @@ func (s *session) markSaved() (undo func()) {
 		return func() {}
 	}
 	ended := s.f.markReplaced(s.baseKey, s.base)
-	return func() { ended(false) }
+	s.noteWritten(true)
+	return func() {
+		s.noteWritten(false)
+		ended(false)
+	}
+}
+
+// noteWritten notes whether the base is about to lose its name to what the session wrote.
+func (s *session) noteWritten(written bool) {
+	if s.base == nil {
+		return
+	}
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.base.written = written
 }
 
 // markReplaced is markSaved for the inode key; known is what we know of it, if its number has

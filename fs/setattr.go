@@ -28,13 +28,15 @@ func (f *FS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) f
 	if in.Valid&(fuse.FATTR_MODE|fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
 		f.rootChanged(in.NodeId)
 	}
-	n = f.meant(k) // a session may have taken k over
+	n, own := f.besideOf(&in.InHeader, k, f.meant(k)) // a session may have taken k over
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
 		return status(e)
 	}
 	f.fillAttr(&out.Attr, k, &st)
-	out.SetTimeout(f.attrTimeout(n))
+	if !own {
+		out.SetTimeout(f.attrTimeout(n))
+	}
 	return fuse.OK
 }
 

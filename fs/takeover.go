@@ -151,11 +151,16 @@ func (o *opening) takeOverSoon(s *session) error {
 	}
 }
 
-// isFollowed reports whether k stands for a version that was replaced, and is open there to
-// append to what has its name: whoever opens such a descriptor anew means that, too.
+// isFollowed reports whether k stands for a version that was replaced, and whoever opens a
+// descriptor of that anew means what has its name: a session has written the file, which
+// programs take for the same one, or it is open there to append to it.
 func (f *FS) isFollowed(k *kernelNode) bool {
 	var appends []*handle
 	f.mu.Lock()
+	if n := k.in; n.saved && n.written && !n.removed {
+		f.mu.Unlock()
+		return true
+	}
 	for _, h := range f.handles {
 		if h.k == k && h.kind == appendHandle {
 			appends = append(appends, h)

@@ -262,6 +262,14 @@ func TestOwnDescriptorOpenedAnew(t *testing.T) {
 		"python":      `echo one > f; python3 -c 'open("/dev/stdout", "w").write("two\n")' >> f`,
 		"child":       `echo one > f; bash -c 'exec 3>/dev/stdout; echo two >&3; (sleep 0.1; echo three >&3) & exec 3>&-; wait' >> f`,
 		"cut":         `echo one > f; truncate -s 2 /dev/stdin < f`,
+		"twice":       `echo one > f; exec 3< f; echo two > /dev/fd/3; echo three > /dev/fd/3`,
+		"after saves": `echo one > f; exec 3< f; echo two > f; echo three > /dev/fd/3`,
+		"replaced":    `echo one > f; exec 3< f; echo two > t; mv t f; echo three > /dev/fd/3`,
+		"size": `echo 0123456789 > f; python3 -c '
+import os
+r = os.open("f", os.O_RDONLY); w = os.open("/proc/self/fd/%d" % r, os.O_WRONLY | os.O_TRUNC)
+os.write(w, b"hello "); print(os.lseek(w, 0, os.SEEK_END), os.fstat(w).st_size); os.write(w, b"world")
+os.ftruncate(w, 9); print(os.lseek(w, 0, os.SEEK_END), os.fstat(w).st_size)'`,
 		"at the name": `echo one > f; bash -c 'exec 3>/dev/stdout; echo two >&3; cat f >&2; echo three > f; exec 3>&-' >> f`,
 	}
 	forEachMount(t, func(t *testing.T, m *Mount) {
