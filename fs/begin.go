@@ -221,7 +221,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	s.shadow = sh
 	e := s.fillShadow(basefd, st, o.trunc)
 	var made unix.Stat_t
-	if e == 0 && !s.truncated && unix.Fstat(sh.FD(), &made) == nil {
+	if e == 0 && !s.truncated && len(s.meta) == 0 && unix.Fstat(sh.FD(), &made) == nil {
 		a := *s.shown.Load()
 		a.fresh, a.mtime, a.ctime = made.Mtim, st.Mtim, st.Ctim
 		s.shown.Store(&a)
@@ -245,11 +245,13 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 	case trunc:
 		s.filled = true
 		s.truncated = st.Size > 0 || !s.fsetid && withoutPrivileges(st.Mode, st.Gid, s.isIn) != st.Mode
-		if s.truncated {
-			now := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}
-			if err := unix.UtimesNanoAt(unix.AT_FDCWD, procSelf(s.shadow.FD()), now, 0); err != nil {
-				return errnoOf(err)
-			}
+		if err := touch(s.shadow.FD()); err != nil {
+			return errnoOf(err)
+		}
+		if !s.truncated {
+			// Nothing is cut off, and the version stays; but the file has been written, as
+			// make(1) asks of a stamp.
+			s.meta = append(s.meta, touch)
 		}
 	case st.Size == 0:
 		s.filled = true
@@ -271,6 +273,12 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 		s.filled = true
 	}
 	return errnoOf(s.shadow.Mark())
+}
+
+// touch makes now the time at which the file behind fd was last written.
+func touch(fd int) error {
+	now := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, procSelf(fd), now, 0)
 }
 
 // fillLater gives the empty shadow nothing but the size of the old content, which it gets

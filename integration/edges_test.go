@@ -247,6 +247,37 @@ func TestWriteOpenThroughProcFD(t *testing.T) {
 	}, lockTimeout(500*time.Millisecond))
 }
 
+// What empties a file that is empty writes it: make goes by the time of such a stamp. Its
+// version stays, and whoever has read it may write it.
+func TestEmptyFileIsWritten(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		reader := m.Client(t)
+		m.WriteFile("stamp", "")
+		o := m.Bash(t, `
+set -e
+printf 'stamp: source\n\t@echo built\n\t@: > stamp\n' > Makefile
+touch -d 2020-01-01 stamp; touch -d 2021-01-01 source
+make; make
+touch -d 2020-01-01 stamp; : > stamp; [ stamp -nt source ]
+touch -d 2020-01-01 stamp; exec 3> stamp; echo x >&3; exec 3>&-; [ stamp -nt source ]; : > stamp
+touch -d 2020-01-01 stamp; : >> stamp; exec 3<> stamp; exec 3>&-; [ source -nt stamp ]
+: > stamp; latchfs=$(stat -c %Y stamp); [ $latchfs -gt 1609459200 ]; touch -d 2020-01-01 stamp; python3 -c '
+import os
+fd = os.open("stamp", os.O_WRONLY | os.O_TRUNC); print(os.fstat(fd).st_mtime > 1609459200)'
+`)
+		if want := "built\nmake: 'stamp' is up to date.\nTrue\n"; o.Code != 0 || o.Stdout != want || o.Stderr != "" {
+			t.Errorf("%+v", o)
+		}
+		reader.ReadFile("stamp")
+		m.mustBash(t, ": > stamp")
+		if err := reader.Save("stamp", "mine"); err != nil {
+			t.Errorf("who has read it saves: %v", err)
+		}
+	})
+}
+
 // A script that opens its own standard output or error, or a file that it reads, once more
 // through /dev has what it has on a plain directory, at once: it waits for nobody, least of
 // all for itself.

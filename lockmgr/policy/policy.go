@@ -180,7 +180,7 @@ type Policy struct {
 	lockfiles *lockfile.Set
 	mapsAny   bool // some path may have a lock name other than itself
 	markers   markers
-	above     []glob.Pattern // directories whose names are a part of what is read-only
+	above     []string // see HoldsReadOnly
 	settings  *cache[*Settings]
 	names     *cache[string]
 }

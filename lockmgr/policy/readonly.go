@@ -1,18 +1,14 @@
 package policy
 
-import "latchfs/lockmgr/policy/internal/glob"
+import (
+	"slices"
 
-// HoldsReadOnly reports whether the name of a directory is a part of what makes files below
-// it read-only, as "frozen" is of "frozen/**": under another name they would not be.
-func (p *Policy) HoldsReadOnly(dir string) bool {
-	base := glob.Base(dir)
-	for i := range p.above {
-		if p.above[i].Match(dir, base) {
-			return true
-		}
-	}
-	return false
-}
+	"latchfs/lockmgr/policy/internal/glob"
+)
+
+// HoldsReadOnly reports whether a rule of mode readonly names a directory on the way to what
+// is read-only, as "frozen/**" names "frozen": under another name that would not be so.
+func (p *Policy) HoldsReadOnly(dir string) bool { return slices.Contains(p.above, dir) }
 
 // gatherReadOnly finds the directories of HoldsReadOnly.
 func (p *Policy) gatherReadOnly() {
@@ -21,9 +17,7 @@ func (p *Policy) gatherReadOnly() {
 			continue
 		}
 		for _, g := range r.Glob {
-			for _, dir := range glob.Above(g) {
-				p.above = append(p.above, glob.New(dir))
-			}
+			p.above = append(p.above, glob.Above(g)...)
 		}
 	}
 }

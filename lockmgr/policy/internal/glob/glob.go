@@ -122,18 +122,17 @@ func Check(glob string) string {
 	return ""
 }
 
-// Above returns globs that match the directories on the way to what a glob matches, as far
-// as their names are a part of that: all of "a" and "a/b*" of "a/b*/**/c", none of "*.c".
+// Above returns the directories that a glob names on the way to what it matches: "a" and
+// "a/b" of "a/b/c*/d", none of "*/c" or "c".
 func Above(pattern string) (dirs []string) {
 	pattern = strings.TrimPrefix(pattern, "/")
 	for i := range len(pattern) {
-		if pattern[i] != '/' {
-			continue
-		}
-		// A slash within braces is no end of a component.
-		dir := pattern[:i]
-		if Base(dir) != "**" && doublestar.ValidatePattern(dir) {
-			dirs = append(dirs, "/"+dir)
+		switch {
+		case pattern[i] != '/':
+		case IsLiteral(pattern[:i]):
+			dirs = append(dirs, pattern[:i])
+		default:
+			return dirs
 		}
 	}
 	return dirs
