@@ -45,7 +45,8 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 		return status(e)
 	}
 	f.endUnmappedIn(n)
-	fd, err := f.trim.OpenAt(f.fdOf(n), ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	// Not ".", for which the directory would have to be searched: to list it is enough.
+	fd, err := f.trim.OpenAt(f.procfd, procName(f.fdOf(n)), unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return statusOf(err)
 	}

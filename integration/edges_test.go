@@ -247,6 +247,18 @@ func TestWriteOpenThroughProcFD(t *testing.T) {
 	}, lockTimeout(500*time.Millisecond))
 }
 
+// A directory that may be read and not searched shows its names.
+func TestDirectoryThatMayNotBeSearched(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		o := m.Bash(t, `mkdir d; touch d/a d/b; chmod 444 d; python3 -c 'import os; print(sorted(os.listdir("d")))'; chmod 755 d`)
+		if o.Code != 0 || o.Stdout != "['a', 'b']\n" {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
 // What empties a file that is empty writes it: make goes by the time of such a stamp. Its
 // version stays, and whoever has read it may write it.
 func TestEmptyFileIsWritten(t *testing.T) {
