@@ -89,7 +89,7 @@ func (f *FS) record(h *lockmgr.Holder, key string) report.Record {
 	}
 	if lb, ok := h.Label.(*label); ok {
 		d := lb.c.describe()
-		if (lb.read != nil || lb.claim != nil) && lb.c.owner != h.Owner { // a relative has it now
+		if lb.c.owner != h.Owner { // a relative has it now, or has asked for it: flock(1) for its shell
 			if now := f.proc.Describe(h.Owner.PID); now.Program != "" {
 				d = &now
 			}

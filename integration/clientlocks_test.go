@@ -319,6 +319,14 @@ func TestClientLocksAreShown(t *testing.T) {
 		if strings.Join(classes, ",") != strings.Join(want, ",") {
 			t.Errorf("the locks are shown as %q, want %q", classes, want)
 		}
+		// flock(1) has taken it for its shell, and is gone.
+		p := m.LaunchBash(t, `exec 3>> log.txt; flock 3; echo locked; read`)
+		p.AwaitLine("locked")
+		if held := m.AwaitHolder(t, "log.txt", p.PID()); held.Metadata.Program != "bash" || held.Actor != "bash" {
+			t.Errorf("a shell's flock is shown as %+v", held)
+		}
+		p.Send("")
+		p.OK()
 	})
 }
 
