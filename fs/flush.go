@@ -60,13 +60,16 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 	by := &holders.Closer{Owner: c.owner, Program: c.comm, Exiting: cl.exiting, Killed: cl.sig != 0}
 	if s.state.hasEnded() {
 		h.flushed = true
-		e, grows := s.toldLocked(c.owner), s.grows
+		e, grows, linked := s.toldLocked(c.owner), s.grows, s.state == stateLive && !s.grows
 		if grows {
 			s.holders.NoteChildren(by)
 		}
 		s.mu.Unlock()
-		if grows {
+		switch {
+		case grows:
 			s.closedWhileGrowing(by)
+		case linked:
+			s.noteWrittenOn()
 		}
 		return e
 	}

@@ -109,7 +109,21 @@ func (s *session) noteGrown(grows bool) {
 		return // removed, or replaced
 	}
 	f.changed(n, grows)
-	s.wroteVersion(f.path(dir, name), &st)
+	for _, path := range append(f.otherPaths(n), f.path(dir, name)) {
+		s.wroteVersion(path, &st)
+	}
+}
+
+// noteWrittenOn is the end of a descriptor of a file that was committed while it was open, so that it
+// could get a further name. What was written since is its writer's. A file that is live has no
+// versions.
+func (s *session) noteWrittenOn() {
+	s.f.mu.Lock()
+	live := s.inode.live
+	s.f.mu.Unlock()
+	if !live {
+		s.noteGrown(false)
+	}
 }
 
 // wroteVersion notes that the session's writer has made st what path holds, if that

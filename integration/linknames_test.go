@@ -238,3 +238,31 @@ func TestNamesOfAFileThatIsWritten(t *testing.T) {
 		})
 	}
 }
+
+// What a program writes to a file after it has given it a further name is its own change: it
+// may write the file again, by any of the names.
+func TestWrittenOnAfterALink(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	const script = `
+import os
+def save(name, how, what):
+    fd = os.open(name, how | os.O_WRONLY); os.write(fd, what); os.close(fd)
+for i, (name, made) in enumerate([('old', 0), ('new', os.O_CREAT)]):
+    if not made: save(name, os.O_CREAT, b'one'); open(name).read()
+    fd = os.open(name, os.O_RDWR | made); os.write(fd, b'zz'); os.link(name, name + '2'); os.write(fd, b'yy'); os.close(fd)
+    save(name, 0, b'b'); save(name + '2', 0, b'c')
+    print(open(name).read(), open(name + '2').read())
+    fd = os.open(name, os.O_RDWR); os.write(fd, b'x'); os.link(name, name + '3'); os.write(fd, b'x'); os.close(fd)
+    os.unlink(name + '2'); os.unlink(name + '3')
+    save(name, os.O_TRUNC, b'end'); print(open(name).read())
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		plain := exec.Command(bench.python, "-c", script)
+		plain.Dir = t.TempDir()
+		got, want := m.Python(t, script), finish(t, plain)
+		if got != want.Stdout || want.Code != 0 {
+			t.Errorf("%q, beside %+v on a plain directory", got, want)
+		}
+	})
+}
