@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -30,22 +32,59 @@ const connections = "/sys/fs/fuse/connections"
 // deathSignal tells the process that the daemon has died.
 const deathSignal = unix.SIGUSR1
 
+// A daemon that dies while the process starts may have sent the signal too early to be heeded:
+// until then it is looked at, so often.
+const (
+	deathLooks = 20
+	deathPause = 100 * time.Millisecond
+)
+
 // newEndCommand makes the hidden `latchfs end-mount-at-death`, which is that process. Its
 // descriptor 3 is the connection's file abort.
 func newEndCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "end-mount-at-death",
-		Short:  "Wait for the death of the daemon that has started this, and end its mount",
+		Use:    "end-mount-at-death PID",
+		Short:  "Wait for the death of the daemon PID that has started this, and end its mount",
 		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			died := make(chan os.Signal, 1)
-			signal.Notify(died, deathSignal)
-			os.Stdout.Close() // the daemon waits for that: from now on the signal is heeded
-			<-died
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			daemon, err := strconv.Atoi(args[0])
+			if err != nil {
+				return usagef("%q is no process id", args[0])
+			}
+			awaitDeath(daemon)
 			return abort(os.NewFile(3, "abort"))
 		},
 	}
+}
+
+// awaitDeath returns when the daemon that has started this process has died.
+func awaitDeath(daemon int) {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, deathSignal)
+	os.Stdout.Close() // the daemon waits for that: from now on the signal is heeded
+	for range deathLooks {
+		if hasDied(daemon) {
+			return
+		}
+		select {
+		case <-died:
+			return
+		case <-time.After(deathPause):
+		}
+	}
+	<-died
+}
+
+// hasDied reports whether a daemon that has started this process is gone, or is but for
+// threads that cannot end.
+func hasDied(daemon int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", daemon))
+	if os.Getppid() != daemon || err != nil {
+		return true
+	}
+	_, fields, _ := bytes.Cut(stat, []byte(") ")) // proc(5): the state follows the name
+	return bytes.HasPrefix(fields, []byte("Z"))
 }
 
 // abort ends a connection, if that has not ended.
@@ -124,7 +163,7 @@ func startEnder(connection *os.File) error {
 		// The signal comes at the death of the thread that starts the process (prctl(2),
 		// PR_SET_PDEATHSIG): this one lives as long as the daemon does.
 		runtime.LockOSThread()
-		cmd := exec.Command(self(), "end-mount-at-death")
+		cmd := exec.Command(self(), "end-mount-at-death", strconv.Itoa(os.Getpid()))
 		cmd.Args[0] = "latchfs"
 		cmd.Dir = "/"
 		cmd.Env = []string{"GOMAXPROCS=1"}

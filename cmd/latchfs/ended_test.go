@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -56,6 +58,26 @@ func TestEndAtDeath(t *testing.T) {
 	}
 	if n, err := r.Read(buf); string(buf[:n]) != "1" {
 		t.Errorf("after its death: %q, %v", buf[:n], err)
+	}
+}
+
+// A daemon that was dead before the process that waits for that was ready is not waited for.
+func TestEndAfterDeath(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ender := exec.Command(self(), "end-mount-at-death", strconv.Itoa(os.Getppid())) // it has another parent
+	ender.Args[0] = "latchfs"
+	ender.ExtraFiles = []*os.File{w}
+	out, err := ender.CombinedOutput()
+	w.Close()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if got, err := io.ReadAll(r); string(got) != "1" {
+		t.Errorf("the connection is told %q, %v", got, err)
 	}
 }
 
