@@ -76,7 +76,7 @@ func (o *opening) begin() fuse.Status {
 
 // isForGone reports whether the caller, who has walked again, has a descriptor of a file that
 // is no more, and means that. Who came by a name must not cut that file: somebody may be
-// reading it. Where appends through the descriptor follow the name, opens do, too.
+// reading it.
 func (o *opening) isForGone(w *walk, at [2]dkey) bool {
 	if w.Looked() || w.from != o.k || !o.f.unnamed(o.n) {
 		return false

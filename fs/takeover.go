@@ -63,6 +63,9 @@ func (o *opening) onlyWrites() bool {
 // moment; whoever looks its name up gets another node.
 func (o *opening) attachBeside(s *session) fuse.Status {
 	o.f.setAside(o.k)
+	if dir, name := s.where(); !o.f.isMountpoint(dir, name) {
+		o.f.forgetName(dir, name) // OPEN is sent without the directory's lock
+	}
 	h, e := s.attachBeside(o.c, o.k, o.in.Flags, o.out)
 	if e != 0 {
 		return status(e)
@@ -151,31 +154,13 @@ func (o *opening) takeOverSoon(s *session) error {
 	}
 }
 
-// isFollowed reports whether k stands for a version that was replaced, and whoever opens a
-// descriptor of that anew means what has its name: a session has written the file, which
-// programs take for the same one, or it is open there to append to it.
+// isFollowed reports whether k stands for a version that a session has replaced: to programs
+// that is the file itself, written, and whoever opens a descriptor of it anew means what has
+// its name.
 func (f *FS) isFollowed(k *kernelNode) bool {
-	var appends []*handle
 	f.mu.Lock()
-	if n := k.in; n.saved && n.written && !n.removed {
-		f.mu.Unlock()
-		return true
-	}
-	for _, h := range f.handles {
-		if h.k == k && h.kind == appendHandle {
-			appends = append(appends, h)
-		}
-	}
-	f.mu.Unlock()
-	for _, h := range appends {
-		h.app.mu.Lock()
-		follows := h.app.followLocked() == 0 && h.app.key != h.n.key
-		h.app.mu.Unlock()
-		if follows {
-			return true
-		}
-	}
-	return false
+	defer f.mu.Unlock()
+	return k.in.saved && k.in.written && !k.in.removed
 }
 
 // retakePoll is how often a node is tried again that cannot be taken over for
