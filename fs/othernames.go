@@ -77,7 +77,19 @@ func (f *FS) lostName(n *inode) {
 		return
 	}
 	f.goByOther(n)
+	f.keyByOnlyName(n)
 	f.forgetAttrs(n)
+}
+
+// keyByOnlyName lets the clients' locks follow on a file that has one name left: that is their
+// key from now on. Those on a live file stay its inode's.
+func (f *FS) keyByOnlyName(n *inode) {
+	if key, ok := f.named(n); !ok || key != n.key || !n.isRegular() || f.isLive(n) {
+		return
+	}
+	if _, linked := f.linkKey(n); !linked {
+		f.rekeyLink(f.inodeKey(n), lockmgr.Key(f.nodePath(n)))
+	}
 }
 
 // goByOther gives n another of its names if it does not have the one that was seen
@@ -97,9 +109,6 @@ func (f *FS) goByOther(n *inode) {
 	f.setNameLocked(n, to.dir, to.name)
 	f.noteRenamedLocked(n, was, now)
 	f.mu.Unlock()
-	if _, linked := f.linkKey(n); !linked {
-		f.rekeyLink(f.inodeKey(n), lockmgr.Key(to.path))
-	}
 }
 
 // rekeyLink lets the clients' locks on a file follow when it gets another name, and when

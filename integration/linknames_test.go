@@ -266,3 +266,43 @@ for i, (name, made) in enumerate([('old', 0), ('new', os.O_CREAT)]):
 		}
 	})
 }
+
+// A lock on a file with several names keeps others out by whichever name is left.
+func TestLocksWhenANameIsGone(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	const script = `
+import fcntl, os, sys
+def taken(name): # by somebody who opens it now
+    pid = os.fork()
+    if pid == 0:
+        try: fcntl.flock(os.open(name, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError: os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+for end in '', '.lock': # the second is live
+    for gone, left in ('a', 'b'), ('b', 'a'):
+        for looked in 'a', 'b':
+            for how in 'unlink', 'rename':
+                a, b = 'a' + end, 'b' + end
+                open(a, 'w').close(); os.link(a, b)
+                fd = os.open(a, os.O_RDONLY); fcntl.flock(fd, fcntl.LOCK_EX); os.stat(looked + end)
+                said = [taken(a), taken(b)]
+                if how == 'unlink': os.unlink(gone + end)
+                else: open('t', 'w').close(); os.rename('t', gone + end)
+                said.append(taken(left + end))
+                os.link(left + end, 'c' + end); said.append(taken('c' + end)); os.unlink(left + end); said.append(taken('c' + end))
+                fcntl.flock(fd, fcntl.LOCK_UN); said.append(taken('c' + end))
+                os.close(fd); os.unlink('c' + end)
+                if how == 'rename': os.unlink(gone + end)
+                print(end, gone, looked, how, said)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		plain := exec.Command(bench.python, "-c", script)
+		plain.Dir = t.TempDir()
+		got, want := m.Python(t, script), finish(t, plain)
+		if got != want.Stdout || want.Code != 0 {
+			t.Errorf("%s\nbeside, on a plain directory,\n%+v", got, want)
+		}
+	})
+}
