@@ -117,52 +117,6 @@ func (a *appender) tellKernel(late bool) {
 	}
 }
 
-// appendToOwn appends to the shadow of a session that the appender's own family
-// has on the file: its commit would replace what is appended to the file itself.
-func (a *appender) appendToOwn(w appends.Writer, b []byte) (e unix.Errno, done bool) {
-	dir, name := a.f.nameOf(a.h.n)
-	if dir == nil {
-		return 0, false
-	}
-	s := a.f.sessionAt(dir, name)
-	if s == nil || !a.c.kinOf(s.who.Load()) {
-		return 0, false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isLeft() && len(s.handles) > 0 {
-		// Its last descriptor is closed, and it has nothing to commit: what came to its
-		// shadow now would depend on what its writer was allowed to do.
-		s.endLocked()
-	}
-	if s.state.hasEnded() {
-		return 0, false
-	}
-	if e := s.fillLocked(); e != 0 {
-		return e, true
-	}
-	var st unix.Stat_t
-	err := unix.Fstat(s.shadow.FD(), &st)
-	for at := st.Size; err == nil && len(b) > 0; {
-		var n int
-		err = a.f.asUser(w.UID, w.GID, func() error {
-			n, err = unix.Pwrite(s.shadow.FD(), b, at)
-			return err
-		})
-		if err == unix.EINTR {
-			err = nil
-		}
-		b, at = b[max(n, 0):], at+int64(max(n, 0))
-	}
-	if err != nil {
-		s.failed = errnoOf(err)
-		return s.failed, true
-	}
-	s.wrote = true
-	go a.f.notifyInode(s.inode, st.Size, 0) // a writer may hold a page and wait for us
-	return 0, true
-}
-
 // report puts what was appended since the last time into the audit trail: one
 // event for each close, not for each line of a log.
 func (a *appender) report() {
@@ -335,6 +289,15 @@ func (a *appender) truncate(in *fuse.SetAttrIn, size int64) unix.Errno {
 	a.queue.Flush()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if s := a.ownSession(); s != nil { // its commit would replace what is cut here
+		e := s.mayCut(size)
+		if e == 0 {
+			e = s.truncate(size, in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
+		}
+		if e != unix.ESTALE {
+			return e
+		}
+	}
 	if e := a.followLocked(); e != 0 {
 		return e
 	}

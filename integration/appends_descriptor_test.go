@@ -2,6 +2,7 @@ package integration
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -188,6 +189,35 @@ func TestSaveBesideAnAppenderOfAnEarlierVersion(t *testing.T) {
 			if got, want := m.ReadFile("f"), "saved\nline\nother\nfirst\n"; got != want {
 				t.Errorf("after %q and a save: %q, want %q", replace, got, want)
 			}
+		}
+	})
+}
+
+// A program that appends to a file by one descriptor, or cuts it, and writes it by another
+// gets what it gets on a plain directory, whichever of the file's names it has opened.
+func TestAppenderBesideItsOwnWriter(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	const script = `
+import os
+def show(): print(open('m').read(), end=';')
+def save(what):
+    with open('m', 'w') as f: f.write(what)
+save('0123456789'); a = os.open('m', os.O_WRONLY | os.O_APPEND); w = os.open('m', os.O_WRONLY)
+os.ftruncate(a, 3); os.pwrite(w, b'WW', 2); os.close(w); show(); os.write(a, b'end\n'); os.close(a); show()
+save('0123456789'); a = os.open('m', os.O_WRONLY | os.O_APPEND); w = os.open('m', os.O_WRONLY | os.O_TRUNC)
+os.write(w, b'hello'); os.ftruncate(a, 3); os.close(a); os.close(w); show()
+save('old\n'); os.link('m', 'bak'); w = os.open('m', os.O_WRONLY); a = os.open('bak', os.O_WRONLY | os.O_APPEND)
+os.write(w, b'NEW'); os.write(a, b'more\n'); os.close(a); os.close(w); show(); print(open('bak').read())
+w = os.open('m', os.O_WRONLY); os.write(w, b'N'); a = os.open('bak', os.O_WRONLY | os.O_APPEND)
+os.write(a, b'again\n'); os.ftruncate(a, 7); os.close(a); os.close(w); show(); print(open('bak').read())
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		plain := exec.Command(bench.python, "-c", script)
+		plain.Dir = t.TempDir()
+		got, want := m.Python(t, script), finish(t, plain)
+		if got != want.Stdout || want.Code != 0 {
+			t.Errorf("%q, beside %+v on a plain directory", got, want)
 		}
 	})
 }

@@ -1,0 +1,63 @@
+package fs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/appends"
+)
+
+// ownSession is the session that the appender's own family has on the file, by whichever of
+// its names; or nil.
+func (a *appender) ownSession() *session {
+	dir, name := a.f.nameOf(a.h.n)
+	if dir == nil {
+		return nil
+	}
+	s := a.f.sessionOn(a.h.n, dir, name)
+	if s == nil || !a.c.kinOf(s.who.Load()) {
+		return nil
+	}
+	return s
+}
+
+// appendToOwn appends to the shadow of a session that the appender's own family
+// has on the file: its commit would replace what is appended to the file itself.
+func (a *appender) appendToOwn(w appends.Writer, b []byte) (e unix.Errno, done bool) {
+	s := a.ownSession()
+	if s == nil {
+		return 0, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isLeft() && len(s.handles) > 0 {
+		// Its last descriptor is closed, and it has nothing to commit: what came to its
+		// shadow now would depend on what its writer was allowed to do.
+		s.endLocked()
+	}
+	if s.state.hasEnded() {
+		return 0, false
+	}
+	if e := s.fillLocked(); e != 0 {
+		return e, true
+	}
+	var st unix.Stat_t
+	err := unix.Fstat(s.shadow.FD(), &st)
+	for at := st.Size; err == nil && len(b) > 0; {
+		var n int
+		err = a.f.asUser(w.UID, w.GID, func() error {
+			n, err = unix.Pwrite(s.shadow.FD(), b, at)
+			return err
+		})
+		if err == unix.EINTR {
+			err = nil
+		}
+		b, at = b[max(n, 0):], at+int64(max(n, 0))
+	}
+	if err != nil {
+		s.failed = errnoOf(err)
+		return s.failed, true
+	}
+	s.wrote = true
+	go a.f.notifyInode(s.inode, st.Size, 0) // a writer may hold a page and wait for us
+	return 0, true
+}
