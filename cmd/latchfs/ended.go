@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -79,12 +78,8 @@ func awaitDeath(daemon int) {
 // hasDied reports whether a daemon that has started this process is gone, or is but for
 // threads that cannot end.
 func hasDied(daemon int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", daemon))
-	if os.Getppid() != daemon || err != nil {
-		return true
-	}
-	_, fields, _ := bytes.Cut(stat, []byte(") ")) // proc(5): the state follows the name
-	return bytes.HasPrefix(fields, []byte("Z"))
+	state, _, err := stateOf(filepath.Join("/proc", strconv.Itoa(daemon)))
+	return os.Getppid() != daemon || err != nil || state == "Z"
 }
 
 // abort ends a connection, if that has not ended.

@@ -141,19 +141,26 @@ func ourCallers() []int {
 			return pids
 		}
 		pids = append(pids, pid)
-		stat, err := os.ReadFile(filepath.Join(process, "stat"))
+		_, parent, err := stateOf(process)
 		if err != nil {
 			return pids
 		}
-		// proc(5): the name, in parentheses, may hold anything; the state and the
-		// parent's id follow.
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) < 2 {
-			return pids
-		}
-		if pid, err = strconv.Atoi(fields[1]); err != nil {
-			return pids
-		}
+		pid = parent
 	}
 	return pids
+}
+
+// stateOf is the state of a process, and the id of its parent (proc(5)).
+func stateOf(process string) (state string, parent int, err error) {
+	stat, err := os.ReadFile(filepath.Join(process, "stat"))
+	if err != nil {
+		return "", 0, err
+	}
+	// The name, in parentheses, may hold anything; the state and the parent's id follow.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 2 {
+		return "", 0, fmt.Errorf("%s/stat has no parent", process)
+	}
+	parent, err = strconv.Atoi(fields[1])
+	return fields[0], parent, err
 }
