@@ -5,8 +5,6 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
-
-	"latchfs/fs/refusals"
 )
 
 // What comes through a descriptor that was opened with O_APPEND is not always for the end of
@@ -140,10 +138,6 @@ func (f *FS) refuseInside(h *handle, in *fuse.WriteIn) unix.Errno {
 	if in.Flags&unix.O_APPEND != 0 {
 		reason = "The file was opened to append to it, and the program writes to a place in it (pwritev2 with RWF_NOAPPEND)"
 	}
-	f.explain(refusals.Refusal{
-		Path: f.nodePath(h.n), Op: opAppend, Errno: unix.EOPNOTSUPP, Owner: c.owner, UID: c.uid,
-		Reason: reason,
-		Hint:   "Nothing was written. To write to other places of the file, it has to be opened without O_APPEND.",
-	})
-	return unix.EOPNOTSUPP
+	return f.refuseWith(c, opAppend, f.nodePath(h.n), unix.EOPNOTSUPP, reason,
+		"Nothing was written. To write to other places of the file, it has to be opened without O_APPEND.")
 }

@@ -13,11 +13,7 @@ func (a *appender) ownSession() *session {
 	if dir == nil {
 		return nil
 	}
-	s := a.f.sessionOn(a.h.n, dir, name)
-	if s == nil || !a.c.kinOf(s.who.Load()) {
-		return nil
-	}
-	return s
+	return a.f.ownSessionOn(a.c, a.h.n, dir, name)
 }
 
 // appendToOwn appends to the shadow of a session that the appender's own family

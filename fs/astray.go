@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/refusals"
 	"latchfs/fs/rewalk"
 	"latchfs/lockmgr/proc"
 )
@@ -148,11 +147,9 @@ func (f *FS) comesAstray(c *caller, n *inode, replaces bool) unix.Errno {
 	case !f.walks.Repeated(c):
 		return f.staleAt(c, n)
 	case replaces:
-		f.explain(refusals.Refusal{
-			Path: f.nodePath(n), Op: opOpen, Errno: unix.EBUSY, Owner: c.owner, UID: c.uid,
-			Reason: "The file was renamed several times while the program was opening it", Hint: "Run the command again.",
-		})
-		return unix.EBUSY
+		return f.refuseWith(c, opOpen, f.nodePath(n), unix.EBUSY,
+			"The file was renamed several times while the program was opening it",
+			"Run the command again.")
 	}
 	f.mu.Lock()
 	if n.renamed != nil {

@@ -5,7 +5,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/account"
-	"latchfs/fs/refusals"
 )
 
 // What users have open costs the daemon descriptors, of which there are so many for all of
@@ -39,10 +38,7 @@ func (f *FS) mayOpenMore(h *fuse.InHeader, op string, path func() string) unix.E
 
 // hasTooMany refuses a caller whose user has as much open as one user may have.
 func (f *FS) hasTooMany(c *caller, op, path string) unix.Errno {
-	f.explain(refusals.Refusal{
-		Path: path, Op: op, Errno: unix.ENFILE, Owner: c.owner, UID: c.uid,
-		Reason: "The processes of this user have as many files open here as one user may have",
-		Hint:   "Close some, or have the daemon given more descriptors (LimitNOFILE of its unit).",
-	})
-	return unix.ENFILE
+	return f.refuseWith(c, op, path, unix.ENFILE,
+		"The processes of this user have as many files open here as one user may have",
+		"Close some, or have the daemon given more descriptors (LimitNOFILE of its unit).")
 }

@@ -45,8 +45,7 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 		return status(e)
 	}
 	f.endUnmappedIn(n)
-	// Not ".", for which the directory would have to be searched: to list it is enough.
-	fd, err := f.trim.OpenAt(f.procfd, procName(f.fdOf(n)), unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := f.openList(n)
 	if err != nil {
 		return statusOf(err)
 	}
@@ -54,6 +53,12 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	h.dir = &dirStream{fd: fd, uid: in.Uid}
 	out.Fh = h.id
 	return fuse.OK
+}
+
+// openList opens a directory to list it. That is not ".", for which it would have to be
+// searched, too.
+func (f *FS) openList(dir *inode) (fd int, err error) {
+	return f.trim.OpenAt(f.procfd, procName(f.fdOf(dir)), unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
 // ReleaseDir implements fuse.RawFileSystem.

@@ -40,20 +40,33 @@ type otherName struct {
 func (f *FS) otherNames(n *inode) []otherName {
 	var list []otherName
 	f.mu.Lock()
-	key := n.key
-	for _, d := range n.others {
-		if dir := d.Parent().State.dir; dir != nil && dir.fd >= 0 {
-			dir.pins++
-			list = append(list, otherName{dir, d.Name(), d.Path()})
-		}
+	for _, k := range n.othersLocked() {
+		list = append(list, otherName{k.dir, k.name, pathLocked(k.dir, k.name)})
 	}
 	f.mu.Unlock()
 	return slices.DeleteFunc(list, func(o otherName) bool {
-		var st unix.Stat_t
-		err := unix.Fstatat(f.fdOf(o.dir), o.name, &st, unix.AT_SYMLINK_NOFOLLOW)
-		f.unpin(o.dir)
-		return err != nil || key != inoKey{uint64(st.Dev), st.Ino}
+		defer f.unpin(o.dir)
+		return !f.isNameOf(n, o.dir, o.name)
 	})
+}
+
+// othersLocked are those names, whether or not they are n's still, with their directories
+// pinned. FS.mu is held.
+func (n *inode) othersLocked() (seen []dkey) {
+	for _, d := range n.others {
+		if dir := d.Parent().State.dir; dir != nil && dir.fd >= 0 {
+			dir.pins++
+			seen = append(seen, dkey{dir, d.Name()})
+		}
+	}
+	return seen
+}
+
+// isNameOf reports whether a name leads to n.
+func (f *FS) isNameOf(n *inode, dir *inode, name string) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && n.key == inoKey{uint64(st.Dev), st.Ino}
 }
 
 // otherPaths are the paths of n's otherNames: who changes the file changes it under

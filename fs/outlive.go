@@ -1,10 +1,9 @@
 package fs
 
 import (
-	"golang.org/x/sys/unix"
+	"slices"
 
-	"latchfs/fs/refusals"
-	"latchfs/lockmgr"
+	"golang.org/x/sys/unix"
 )
 
 // A session that writes into a file with several names stands under one of them, and its
@@ -31,12 +30,9 @@ func (s *session) withoutName(c *caller, op string, p place) (*session, unix.Err
 	case s.isClean():
 		return s, 0
 	}
-	f.explain(refusals.Refusal{
-		Path: f.path(p.dir, p.name), Op: op, Errno: unix.EBUSY, Owner: c.owner, UID: c.uid,
-		Reason: "The file has other names, which latchfs does not know, and what was written to it by this one is not committed",
-		Hint:   "Close the file first, or look at it by one of its other names.",
-	})
-	return s, unix.EBUSY
+	return s, f.refuseWith(c, op, f.path(p.dir, p.name), unix.EBUSY,
+		"The file has other names, which latchfs does not know, and what was written to it by this one is not committed",
+		"Close the file first, or look at it by one of its other names.")
 }
 
 // fileOfNames is the file that the session writes into, if that has several names; or nil.
@@ -65,37 +61,20 @@ func (s *session) standUnder(p place, dir *inode, name string) {
 	defer f.ns.RUnlock()
 	f.clientKeys.Lock()
 	defer f.clientKeys.Unlock()
-	from, to := f.path(p.dir, p.name), f.path(dir, name)
-	s.moveTo(dir, name)
-	f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
-	if lb, ok := l.Request().Label.(*label); ok {
-		lb.moved.Store(&to)
-	}
+	s.moveWithLock(l, f.path(p.dir, p.name), dir, name)
 }
 
 // anotherName is a name of n but p, its directory pinned: one that was seen, or one beside p.
 func (f *FS) anotherName(n *inode, p place) (dir *inode, name string, ok bool) {
-	leads := func(dir *inode, name string) bool {
-		var st unix.Stat_t
-		return (dir != p.dir || name != p.name) &&
-			unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && n.key == inoKey{uint64(st.Dev), st.Ino}
-	}
 	f.mu.Lock()
-	var seen []dkey
+	seen := n.othersLocked()
 	if n.parent != nil {
+		n.parent.pins++
 		seen = append(seen, n.keyLocked())
 	}
-	for _, d := range n.others {
-		if dir := d.Parent().State.dir; dir != nil && dir.fd >= 0 {
-			seen = append(seen, dkey{dir, d.Name()})
-		}
-	}
-	for _, k := range seen {
-		k.dir.pins++
-	}
 	f.mu.Unlock()
-	for _, k := range seen {
-		if !ok && leads(k.dir, k.name) {
+	for _, k := range slices.Backward(seen) {
+		if !ok && k != p.key() && f.isNameOf(n, k.dir, k.name) {
 			dir, name, ok = k.dir, k.name, true
 			continue // it stays pinned
 		}
@@ -104,7 +83,7 @@ func (f *FS) anotherName(n *inode, p place) (dir *inode, name string, ok bool) {
 	if ok {
 		return dir, name, true
 	}
-	fd, err := f.trim.OpenAt(f.fdOf(p.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := f.openList(p.dir)
 	if err != nil {
 		return nil, "", false
 	}
@@ -114,7 +93,7 @@ func (f *FS) anotherName(n *inode, p place) (dir *inode, name string, ok bool) {
 		return nil, "", false
 	}
 	for _, e := range list {
-		if e.ino == n.key.ino && leads(p.dir, e.name) {
+		if e.ino == n.key.ino && e.name != p.name && f.isNameOf(n, p.dir, e.name) {
 			f.pin(p.dir)
 			return p.dir, e.name, true
 		}

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/printable"
-	"latchfs/fs/refusals"
 	"latchfs/lockmgr/policy"
 )
 
@@ -55,9 +54,5 @@ func (f *FS) mayNameAlso(h *fuse.InHeader, n *inode, p place) unix.Errno {
 
 func (f *FS) explainReadOnly(h *fuse.InHeader, op, path, reason string) unix.Errno {
 	c := f.callerOf(h)
-	f.explain(refusals.Refusal{
-		Path: path, Op: op, Errno: unix.EROFS, Reason: reason, Owner: c.owner, UID: c.uid,
-		Hint: "latchfs policy shows what holds for a path, and by which rule.",
-	})
-	return unix.EROFS
+	return f.refuseWith(c, op, path, unix.EROFS, reason, "latchfs policy shows what holds for a path, and by which rule.")
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/refusals"
 	"latchfs/journal"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -148,12 +147,9 @@ func (f *FS) awaitsTxn(c *caller, op string, places []place) unix.Errno {
 		if !f.store.AwaitsTxn(path) {
 			continue
 		}
-		f.explain(refusals.Refusal{
-			Path: path, Op: op, Errno: unix.EIO, Owner: c.owner, UID: c.uid,
-			Reason: "A transaction has changed the file, and an error of the disk has kept the change from being made",
-			Hint:   "latchfs tries again at each open; its log has the error.",
-		})
-		return unix.EIO
+		return f.refuseWith(c, op, path, unix.EIO,
+			"A transaction has changed the file, and an error of the disk has kept the change from being made",
+			"latchfs tries again at each open; its log has the error.")
 	}
 	return 0
 }

@@ -75,6 +75,13 @@ func contended(d *demand, h *lockmgr.Holder) string {
 	return d.path
 }
 
+// refuseWith refuses an operation of the caller's with an errno, and keeps for .locks/why the
+// reason and what to do about it.
+func (f *FS) refuseWith(c *caller, op, path string, e unix.Errno, reason, hint string) unix.Errno {
+	f.explain(refusals.Refusal{Path: path, Op: op, Errno: e, Owner: c.owner, UID: c.uid, Reason: reason, Hint: hint})
+	return e
+}
+
 // explain keeps a refusal for .locks/why.
 func (f *FS) explain(x refusals.Refusal) {
 	x.At = time.Now()

@@ -119,14 +119,10 @@ func (r *renaming) moveLocks(own *session) {
 	f.clientKeys.Lock()
 	defer f.clientKeys.Unlock()
 	r.setNames()
-	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	from := f.path(r.from.dir, r.from.name)
 	if own == nil {
-		f.rekeyLink(lockmgr.Key(from), lockmgr.Key(to))
+		f.rekeyLink(lockmgr.Key(from), lockmgr.Key(f.path(r.to.dir, r.to.name)))
 		return
 	}
-	own.moveTo(r.to.dir, r.to.name)
-	f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
-	if lb, ok := l.Request().Label.(*label); ok {
-		lb.moved.Store(&to)
-	}
+	own.moveWithLock(l, from, r.to.dir, r.to.name)
 }

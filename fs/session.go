@@ -141,6 +141,14 @@ func (f *FS) sessionOn(n, dir *inode, name string) *session {
 	return n.shadow
 }
 
+// ownSessionOn is sessionOn if the session is that of the caller's family; or nil.
+func (f *FS) ownSessionOn(c *caller, n, dir *inode, name string) *session {
+	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) {
+		return s
+	}
+	return nil
+}
+
 // sessionAt returns the running session on a name.
 func (f *FS) sessionAt(dir *inode, name string) *session {
 	f.mu.Lock()

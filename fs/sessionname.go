@@ -1,6 +1,10 @@
 package fs
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+)
 
 // This file says what becomes of a session whose file gets another name, loses it, or is
 // changed under it by an operation on names of its own family.
@@ -28,6 +32,17 @@ func (s *session) moveTo(dir *inode, name string) {
 	f.noteRenamedLocked(s.inode, was, now)
 	d.State.sess = s
 	f.mu.Unlock()
+}
+
+// moveWithLock is moveTo from the path from, with the session's lock l. FS.ns is held, and
+// FS.clientKeys for writing.
+func (s *session) moveWithLock(l *lockmgr.Lock, from string, dir *inode, name string) {
+	to := s.f.path(dir, name)
+	s.moveTo(dir, name)
+	s.f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
+	if lb, ok := l.Request().Label.(*label); ok {
+		lb.moved.Store(&to)
+	}
 }
 
 // leaveNameLocked takes the session off its name. FS.mu is held.

@@ -98,7 +98,7 @@ func (f *FS) setattr(in *fuse.SetAttrIn, k *kernelNode, n *inode) unix.Errno {
 // shadow that the caller's family has on it.
 func (f *FS) setattrNamed(c *caller, in *fuse.SetAttrIn, p place, wait time.Duration) unix.Errno {
 	e := f.changeNamed(c, opSetattr, p.inode, p, wait, func(fd int) error { return f.applyAttr(in, fd) })
-	if s := f.sessionAt(p.dir, p.name); e == 0 && s != nil && c.kinOf(s.who.Load()) {
+	if s := f.ownSessionOn(c, p.inode, p.dir, p.name); e == 0 && s != nil {
 		s.noteBits(in)
 	}
 	return e

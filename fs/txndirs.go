@@ -5,7 +5,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lockkey"
-	"latchfs/fs/refusals"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
@@ -224,10 +223,7 @@ func (t *txn) mayComeBack(c *caller, sn *stagedName, o commit.MakeOptions, makes
 	case alike:
 		return 0
 	}
-	f.explain(refusals.Refusal{
-		Path: f.path(sn.dir, sn.name), Op: opMkdir, Errno: unix.EBUSY, Owner: c.owner, UID: c.uid,
-		Reason: "In a transaction no directory takes the place of one that has another owner, group or mode, or other extended attributes (ACLs)",
-		Hint:   "Leave the directory and remove what is in it, or remove it before the transaction begins.",
-	})
-	return unix.EBUSY
+	return f.refuseWith(c, opMkdir, f.path(sn.dir, sn.name), unix.EBUSY,
+		"In a transaction no directory takes the place of one that has another owner, group or mode, or other extended attributes (ACLs)",
+		"Leave the directory and remove what is in it, or remove it before the transaction begins.")
 }

@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/refusals"
 	"latchfs/fs/transaction"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -174,12 +173,9 @@ func (t *txn) attributes(c *caller, op string, p place, may func() unix.Errno) u
 	f := t.f
 	if !f.repeats(c, op) {
 		// Through a descriptor of the file as it is for everybody.
-		f.explain(refusals.Refusal{
-			Path: f.path(p.dir, p.name), Op: op, Errno: unix.EBUSY, Owner: c.owner, UID: c.uid,
-			Reason: "In a transaction the attributes of a file are not changed through a descriptor that was opened to read it: that is of the file as everybody sees it",
-			Hint:   "Change them by the file's name, or through a descriptor that was opened for writing.",
-		})
-		return unix.EBUSY
+		return f.refuseWith(c, op, f.path(p.dir, p.name), unix.EBUSY,
+			"In a transaction the attributes of a file are not changed through a descriptor that was opened to read it: that is of the file as everybody sees it",
+			"Change them by the file's name, or through a descriptor that was opened for writing.")
 	}
 	carry := func() unix.Errno {
 		if e := may(); e != 0 {

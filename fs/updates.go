@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lostupdate"
-	"latchfs/fs/refusals"
 	"latchfs/fs/transaction"
 	"latchfs/journal/audit"
 	"latchfs/lockmgr"
@@ -165,9 +164,8 @@ func (f *FS) refuseStranger(c *caller, op, path string) unix.Errno {
 	f.event(audit.Event{Time: time.Now(), Event: "conflict", Path: path, Detail: map[string]any{
 		"operation": op, "uid": c.uid, "reason": reason, "errno": unix.ErrnoName(unix.EBUSY),
 	}})
-	f.explain(refusals.Refusal{Path: path, Op: op, Errno: unix.EBUSY, Reason: reason, Owner: c.owner, UID: c.uid,
-		Hint: "The policy says so (strangers): write another file, or have the policy changed."})
-	return unix.EBUSY
+	return f.refuseWith(c, op, path, unix.EBUSY, reason,
+		"The policy says so (strangers): write another file, or have the policy changed.")
 }
 
 // deafen keeps somebody who was refused a rename away from learning anything by a
