@@ -2,7 +2,6 @@ package integration
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -213,11 +212,6 @@ w = os.open('m', os.O_WRONLY); os.write(w, b'N'); a = os.open('bak', os.O_WRONLY
 os.write(a, b'again\n'); os.ftruncate(a, 7); os.close(a); os.close(w); show(); print(open('bak').read())
 `
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		plain := exec.Command(bench.python, "-c", script)
-		plain.Dir = t.TempDir()
-		got, want := m.Python(t, script), finish(t, plain)
-		if got != want.Stdout || want.Code != 0 {
-			t.Errorf("%q, beside %+v on a plain directory", got, want)
-		}
+		m.AsOnPlain(t, "the program", bench.python, "-c", script)
 	})
 }

@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -318,12 +317,7 @@ os.ftruncate(w, 9); print(os.lseek(w, 0, os.SEEK_END), os.fstat(w).st_size)'`,
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for name, script := range scripts {
 			script := "set -e; rm -rf w; mkdir w; cd w; " + script + "; cat f; ls"
-			plain := exec.Command("timeout", "20", "bash", "-c", script)
-			plain.Dir = t.TempDir()
-			got, want := m.Run(t, "timeout", "20", "bash", "-c", script), finish(t, plain)
-			if got.Stdout != want.Stdout || got.Code != 0 || want.Code != 0 {
-				t.Errorf("%s: %+v, beside %+v on a plain directory", name, got, want)
-			}
+			m.AsOnPlain(t, name, "timeout", "20", "bash", "-c", script)
 		}
 	})
 }

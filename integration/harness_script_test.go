@@ -88,6 +88,18 @@ func (m *Mount) Bash(t testing.TB, script string, argv ...string) Outcome {
 	return m.Run(t, "bash", append([]string{"-c", script, "bash"}, argv...)...)
 }
 
+// AsOnPlain runs a program in the mount and in a plain directory: it must succeed in both, and
+// print the same.
+func (m *Mount) AsOnPlain(t *testing.T, what string, argv ...string) {
+	t.Helper()
+	plain := exec.Command(argv[0], argv[1:]...)
+	plain.Dir = t.TempDir()
+	got, want := m.Run(t, argv[0], argv[1:]...), finish(t, plain)
+	if got.Stdout != want.Stdout || got.Code != 0 || want.Code != 0 {
+		t.Errorf("%s: %+v, beside %+v on a plain directory", what, got, want)
+	}
+}
+
 // LaunchBash starts a bash script.
 func (m *Mount) LaunchBash(t testing.TB, script string, argv ...string) *Proc {
 	t.Helper()

@@ -258,12 +258,7 @@ for i, (name, made) in enumerate([('old', 0), ('new', os.O_CREAT)]):
     save(name, os.O_TRUNC, b'end'); print(open(name).read())
 `
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		plain := exec.Command(bench.python, "-c", script)
-		plain.Dir = t.TempDir()
-		got, want := m.Python(t, script), finish(t, plain)
-		if got != want.Stdout || want.Code != 0 {
-			t.Errorf("%q, beside %+v on a plain directory", got, want)
-		}
+		m.AsOnPlain(t, "the program", bench.python, "-c", script)
 	})
 }
 
@@ -298,11 +293,6 @@ for end in '', '.lock': # the second is live
                 print(end, gone, looked, how, said)
 `
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		plain := exec.Command(bench.python, "-c", script)
-		plain.Dir = t.TempDir()
-		got, want := m.Python(t, script), finish(t, plain)
-		if got != want.Stdout || want.Code != 0 {
-			t.Errorf("%s\nbeside, on a plain directory,\n%+v", got, want)
-		}
+		m.AsOnPlain(t, "the program", bench.python, "-c", script)
 	})
 }
