@@ -263,6 +263,7 @@ func TestDirectoryThatMayNotBeSearched(t *testing.T) {
 func TestEmptyFileIsWritten(t *testing.T) {
 	alongside(t)
 	needsLatchfs(t)
+	requireTool(t, "make")
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		reader := m.Client(t)
 		m.WriteFile("stamp", "")

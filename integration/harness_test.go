@@ -100,6 +100,7 @@ func repeat(short, long int) int {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	heedSignals()
+	forgetMake()
 	if os.Geteuid() == 0 && os.Getenv(namespaceEnv) == "" {
 		os.Exit(runInNamespace())
 	}
@@ -129,6 +130,14 @@ func heedSignals() {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
+	}
+}
+
+// forgetMake takes away what make(1) has told this process, so that a make that a test runs
+// is nobody's child: as a child it would print the directories that it enters.
+func forgetMake() {
+	for _, name := range []string{"MAKEFLAGS", "MFLAGS", "MAKELEVEL"} {
+		os.Unsetenv(name)
 	}
 }
 
