@@ -3,7 +3,6 @@ package fs
 import (
 	"testing"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,28 +13,28 @@ import (
 func TestAllocations(t *testing.T) {
 	r := newRequests(t)
 	r.replace("one")
-	root := fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID, Caller: fuse.Caller{Pid: r.tid}}
+	root := Request{Node: rootID, TID: r.tid}
 	for _, c := range []struct {
 		name string
 		most float64
 		do   func()
 	}{
 		{"look a name up", 10, func() {
-			var out fuse.EntryOut
-			if st := r.f.Lookup(nil, &root, "f", &out); !st.Ok() {
+			var out Entry
+			if st := r.f.Lookup(nil, &root, "f", &out); st != 0 {
 				t.Fatal(st)
 			}
-			r.f.Forget(out.NodeId, 1)
+			r.f.Forget(out.Node, 1)
 		}},
 		{"stat", 0, func() {
-			if st := r.f.GetAttr(nil, &fuse.GetAttrIn{InHeader: root}, &fuse.AttrOut{}); !st.Ok() {
+			if st := r.f.GetAttr(nil, &AttrRequest{Request: root}, &AttrReply{}); st != 0 {
 				t.Fatal(st)
 			}
 		}},
 		{"read", 23, func() {
 			id := r.lookup("f")
 			fh, st := r.open(id, unix.O_RDONLY)
-			if !st.Ok() {
+			if st != 0 {
 				t.Fatal(st)
 			}
 			r.release(id, fh)
@@ -44,10 +43,10 @@ func TestAllocations(t *testing.T) {
 		{"save", 700, func() {
 			id := r.lookup("f")
 			fh, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC)
-			if !st.Ok() {
+			if st != 0 {
 				t.Fatal(st)
 			}
-			if _, st := r.f.Write(nil, &fuse.WriteIn{InHeader: r.header(id), Fh: fh}, []byte("two")); !st.Ok() {
+			if _, st := r.f.Write(nil, &WriteRequest{Request: r.header(id), Handle: fh}, [][]byte{[]byte("two")}); st != 0 {
 				t.Fatal(st)
 			}
 			r.close(id, fh)

@@ -3,7 +3,6 @@ package fs
 import (
 	"sync"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/appends"
@@ -47,7 +46,7 @@ func newAppender(f *FS, h *handle, c *caller) *appender {
 
 // openAppend opens a file for appending records. It waits for a running session
 // here, where a wait is harmless and a refusal is seen.
-func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *kernelNode, n *inode, set policy.Settings, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *OpenRequest, k *kernelNode, n *inode, set policy.Settings, out *Opened) unix.Errno {
 	wait := set.Wait
 	if in.Flags&unix.O_NONBLOCK != 0 {
 		wait = 0
@@ -55,55 +54,55 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *fuse.OpenIn, k *k
 	dir, name := f.nameOf(n)
 	if f.isClosing() {
 		if e := f.holdBack(&demand{c: c, op: opAppend, path: f.path(dir, name), wait: wait}, cancel); e != 0 {
-			return status(e)
+			return e
 		}
 	}
 	there, key := !f.isRemoved(n), f.nameKey(n)
 	l, e := f.lock(f.fileDemand(c, opAppend, wait, place{dir, name, n}), cancel)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	defer f.table.Release(l)
 	if there && (f.isRemoved(n) || f.nameKey(n) != key) && c.tid != 0 && !f.walks.Repeated(c) {
 		// What was appended to it now would be nowhere, or in a file that has another name.
 		// Who has the lock may have had it for long: a transaction.
-		return status(f.staleAt(c, n))
+		return f.staleAt(c, n)
 	}
 	n = f.behind(k) // a session may have taken the node over, and ended, while the lock was waited for
 	if f.isOrphan(n) && (c.tid != 0 || f.leftBehind(n)) {
 		// The session that had taken the file's node over was rolled back while the
 		// caller waited for it.
 		if f.walks.Repeated(c) {
-			return status(unix.EBUSY)
+			return unix.EBUSY
 		}
-		return status(f.staleAt(c, n))
+		return f.staleAt(c, n)
 	}
 	return f.openAppender(c, k, n, in.Flags, out)
 }
 
 // openAppender gives the caller, who has the lock of the file's name, an appender on it.
-func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out *Opened) unix.Errno {
 	// The file may have been removed before the caller came. Under the lock nobody makes
 	// an earlier version of it once somebody has it open to write.
 	h := f.newHandle(k, n, appendHandle, flags, c.ids())
 	if h == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	if err := f.unshare(n); err != nil {
 		f.closeHandle(h)
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	h.app = newAppender(f, h, c)
 	f.startIO(h, ioDirect, out)
-	out.Fh = h.id
-	return fuse.OK
+	out.Handle = h.id
+	return 0
 }
 
 // write takes data, and appends what ends in a newline now or as soon as the
 // lock is free.
-func (a *appender) write(in *fuse.WriteIn, data [][]byte) (uint32, unix.Errno) {
+func (a *appender) write(in *WriteRequest, data [][]byte) (uint32, unix.Errno) {
 	n, e := a.queue.Write(appends.Writer{
-		Thread: in.Pid, UID: in.Uid, GID: in.Gid, KillSuid: in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0,
+		Thread: in.TID, UID: in.UID, GID: in.GID, KillSuid: in.KillSuid,
 	}, data)
 	return uint32(n), e
 }
@@ -124,7 +123,7 @@ func (f *FS) drain(h *handle) unix.Errno {
 
 // showLines appends the unfinished lines of the caller's own appenders of a
 // inode whose attributes it asks for.
-func (f *FS) showLines(h *fuse.InHeader, n *inode) {
+func (f *FS) showLines(h *Request, n *inode) {
 	f.mu.Lock()
 	lined := n.lined
 	f.mu.Unlock()

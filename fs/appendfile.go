@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/appends"
@@ -285,14 +284,14 @@ func (f *FS) syncName(n *inode, fd int) error {
 }
 
 // truncate is ftruncate on an append descriptor (logrotate's copytruncate).
-func (a *appender) truncate(in *fuse.SetAttrIn, size int64) unix.Errno {
+func (a *appender) truncate(in *SetAttrRequest, size int64) unix.Errno {
 	a.queue.Flush()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s := a.ownSession(); s != nil { // its commit would replace what is cut here
 		e := s.mayCut(size)
 		if e == 0 {
-			e = s.truncate(size, in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
+			e = s.truncate(size, in.Set&SetKillSuid != 0)
 		}
 		if e != unix.ESTALE {
 			return e
@@ -317,8 +316,8 @@ func (a *appender) truncate(in *fuse.SetAttrIn, size int64) unix.Errno {
 		return e
 	}
 	a.tell(a.changes(opTruncate))
-	if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-		return a.killSuidLocked(in.Uid, in.Gid)
+	if in.Set&SetKillSuid != 0 {
+		return a.killSuidLocked(in.UID, in.GID)
 	}
 	return 0
 }

@@ -3,7 +3,6 @@ package fs
 import (
 	"slices"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,14 +14,14 @@ import (
 // isForPlace reports whether the bytes of a WRITE through such a descriptor are for the
 // place that it names. Of RWF_NOAPPEND only the system call tells, which is looked at where
 // the place is not the end of the file: the kernel names that for what is appended.
-func (f *FS) isForPlace(h *handle, in *fuse.WriteIn) bool {
-	if in.WriteFlags&fuse.WRITE_CACHE != 0 || in.Flags&unix.O_APPEND == 0 {
+func (f *FS) isForPlace(h *handle, in *WriteRequest) bool {
+	if in.Cached || in.Flags&unix.O_APPEND == 0 {
 		return true
 	}
-	if h.kind == shadowHandle || in.Pid == 0 || f.endsAt(h, in.Offset) {
+	if h.kind == shadowHandle || in.TID == 0 || f.endsAt(h, in.Offset) {
 		return false // a shadow is written at the place in any case
 	}
-	call, ok := f.proc.Syscall(in.Pid)
+	call, ok := f.proc.Syscall(in.TID)
 	return ok && call.Nr == unix.SYS_PWRITEV2 && call.Args[5]&unix.RWF_NOAPPEND != 0
 }
 
@@ -57,9 +56,9 @@ func (f *FS) storeFile(h *handle) (int, unix.Errno) {
 // writeInside is a WRITE for a place in the file through an append descriptor. Pages of a
 // mapping go to the file that was opened, and so is mapped, although records may go to its
 // successor by now. Everything else is refused.
-func (a *appender) writeInside(in *fuse.WriteIn, data [][]byte) (uint32, unix.Errno) {
+func (a *appender) writeInside(in *WriteRequest, data [][]byte) (uint32, unix.Errno) {
 	f := a.f
-	if in.WriteFlags&fuse.WRITE_CACHE == 0 {
+	if !in.Cached {
 		return 0, f.refuseInside(a.h, in)
 	}
 	fd, e := f.storeFile(a.h)
@@ -74,7 +73,7 @@ func (a *appender) writeInside(in *fuse.WriteIn, data [][]byte) (uint32, unix.Er
 		ch = a.changes(opOpen)
 	}
 	var n int
-	err := f.asSender(a.h, &in.InHeader, true, func() (err error) {
+	err := f.asSender(a.h, &in.Request, true, func() (err error) {
 		n, err = pwriteWithin(fd, data, int64(in.Offset))
 		return err
 	})
@@ -132,8 +131,8 @@ func (a *appender) syncStored() unix.Errno {
 
 // refuseInside refuses a write to a place in the file through a descriptor that was opened
 // to append.
-func (f *FS) refuseInside(h *handle, in *fuse.WriteIn) unix.Errno {
-	c := f.callerOf(&in.InHeader)
+func (f *FS) refuseInside(h *handle, in *WriteRequest) unix.Errno {
+	c := f.callerOf(&in.Request)
 	reason := "The file was opened to append to it, and the program has then taken O_APPEND off the descriptor"
 	if in.Flags&unix.O_APPEND != 0 {
 		reason = "The file was opened to append to it, and the program writes to a place in it (pwritev2 with RWF_NOAPPEND)"

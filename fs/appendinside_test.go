@@ -3,7 +3,6 @@ package fs
 import (
 	"testing"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -12,9 +11,9 @@ import (
 func (r *requests) pages(id, fh uint64, at int, text string) {
 	r.t.Helper()
 	h := r.header(id)
-	h.Pid = 0
-	in := fuse.WriteIn{InHeader: h, Fh: fh, WriteFlags: fuse.WRITE_CACHE, Offset: uint64(at), Size: uint32(len(text))}
-	if n, st := r.f.Write(nil, &in, []byte(text)); !st.Ok() || int(n) != len(text) {
+	h.TID = 0
+	in := WriteRequest{Request: h, Handle: fh, Cached: true, Offset: uint64(at)}
+	if n, st := r.f.Write(nil, &in, [][]byte{[]byte(text)}); st != 0 || int(n) != len(text) {
 		r.t.Fatalf("pages with %q: %d, %v", text, n, st)
 	}
 }
@@ -26,7 +25,7 @@ func TestPagesOfAnAppendersMapping(t *testing.T) {
 	r.replace("0123456789\n")
 	id := r.lookup("f")
 	fh, st := r.open(id, unix.O_RDWR|unix.O_APPEND)
-	if !st.Ok() {
+	if st != 0 {
 		t.Fatal(st)
 	}
 	r.pages(id, fh, 0, "first")
@@ -46,7 +45,7 @@ func TestPagesOfAReplacedFile(t *testing.T) {
 	r.replace("old\n")
 	id := r.lookup("f")
 	fh, st := r.open(id, unix.O_RDWR|unix.O_APPEND)
-	if !st.Ok() {
+	if st != 0 {
 		t.Fatal(st)
 	}
 	r.write(id, fh, 4, "one\n")

@@ -3,7 +3,6 @@ package fs
 import (
 	"os"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/asuser"
@@ -34,11 +33,11 @@ func (r *renaming) asCaller(do func() error) error { return r.f.as(r.c, do) }
 
 // asSender runs a change of the content of h's file on behalf of the sender of a
 // request. Pages of a mapping are sent by the kernel, for whom it may be.
-func (f *FS) asSender(h *handle, in *fuse.InHeader, cached bool, do func() error) error {
+func (f *FS) asSender(h *handle, in *Request, cached bool, do func() error) error {
 	if cached {
 		return f.asUser(h.uid, h.gid, do)
 	}
-	return f.asUser(in.Uid, in.Gid, do)
+	return f.asUser(in.UID, in.GID, do)
 }
 
 // mayOpen asks the kernel whether the caller may open the file behind fd, which may

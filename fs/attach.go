@@ -1,12 +1,11 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
 // attach opens the shadow for writing, at a node that stands for it.
-func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *fuse.OpenOut) (*handle, unix.Errno) {
+func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *Opened) (*handle, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.f.behind(k) != s.inode {
@@ -17,7 +16,7 @@ func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *fuse.OpenO
 
 // attachBeside is attach at a node that stands for the file which the session replaces: see
 // opening.attachBeside.
-func (s *session) attachBeside(c *caller, k *kernelNode, flags uint32, out *fuse.OpenOut) (*handle, unix.Errno) {
+func (s *session) attachBeside(c *caller, k *kernelNode, flags uint32, out *Opened) (*handle, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.f.mu.Lock()
@@ -29,7 +28,7 @@ func (s *session) attachBeside(c *caller, k *kernelNode, flags uint32, out *fuse
 
 // attachLocked is attach, with the way of I/O that is wanted if nothing speaks against it.
 // s.mu is held.
-func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMode, out *fuse.OpenOut) (*handle, unix.Errno) {
+func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMode, out *Opened) (*handle, unix.Errno) {
 	if s.state.hasEnded() {
 		return nil, unix.ESTALE
 	}

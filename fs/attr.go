@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr/proc"
@@ -31,23 +30,16 @@ func errnoOf(err error) unix.Errno {
 	return unix.EIO
 }
 
-func status(e unix.Errno) fuse.Status { return fuse.Status(e) }
-
-// statusOf is errnoOf for an answer.
-func statusOf(err error) fuse.Status { return fuse.Status(errnoOf(err)) }
-
 // fillAttr turns backing attributes, those of what k stands for, into the mount's.
-func (f *FS) fillAttr(a *fuse.Attr, k *kernelNode, st *unix.Stat_t) {
+func (f *FS) fillAttr(a *Attr, k *kernelNode, st *unix.Stat_t) {
 	n, ctime := f.noteShown(k, st)
 	a.Ino = f.inoFor(uint64(st.Dev), st.Ino)
 	a.Size = uint64(st.Size)
 	a.Blocks = uint64(st.Blocks)
-	a.Atime, a.Atimensec = uint64(st.Atim.Sec), uint32(st.Atim.Nsec)
-	a.Mtime, a.Mtimensec = uint64(st.Mtim.Sec), uint32(st.Mtim.Nsec)
-	a.Ctime, a.Ctimensec = uint64(ctime.Sec), uint32(ctime.Nsec)
+	a.Atime, a.Mtime, a.Ctime = st.Atim, st.Mtim, ctime
 	a.Mode, a.Rdev = f.shownMode(n, st)
 	a.Nlink = uint32(st.Nlink)
-	a.Uid, a.Gid = st.Uid, st.Gid
+	a.UID, a.GID = st.Uid, st.Gid
 	a.Blksize = uint32(st.Blksize)
 }
 
@@ -113,9 +105,8 @@ func (f *FS) stat(n *inode, st *unix.Stat_t) unix.Errno {
 
 // fillEntry answers a lookup with k. A name that depends on who asks is not to be
 // cached. Attributes are: a shadow has a node of its own.
-func (f *FS) fillEntry(out *fuse.EntryOut, k *kernelNode, st *unix.Stat_t, volatile bool) {
-	out.NodeId = k.id
-	out.Generation = 1
+func (f *FS) fillEntry(out *Entry, k *kernelNode, st *unix.Stat_t, volatile bool) {
+	out.Node = k.id
 	f.mu.Lock()
 	n := k.in
 	shown := n.shownAs
@@ -127,11 +118,11 @@ func (f *FS) fillEntry(out *fuse.EntryOut, k *kernelNode, st *unix.Stat_t, volat
 		st.Dev, st.Ino = shown.dev, shown.ino
 	}
 	f.fillAttr(&out.Attr, k, st)
-	out.SetAttrTimeout(f.attrTimeout(n))
+	out.AttrTTL = f.attrTimeout(n)
 	if volatile {
-		out.SetEntryTimeout(0)
+		out.NameTTL = 0
 	} else {
-		out.SetEntryTimeout(entryTTL)
+		out.NameTTL = entryTTL
 	}
 }
 
@@ -146,47 +137,47 @@ func (f *FS) attrTimeout(n *inode) time.Duration {
 	return attrTTL
 }
 
-// GetAttr implements fuse.RawFileSystem. It is also where callers that must
+// GetAttr answers with the attributes of a node: stat(2), fstat(2). It is also where callers that must
 // wait for a lock are parked: see park.go.
-func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if isVirtual(in.NodeId) {
+func (f *FS) GetAttr(cancel <-chan struct{}, in *AttrRequest, out *AttrReply) unix.Errno {
+	if isVirtual(in.Node) {
 		return f.virt.getattr(in, out)
 	}
-	k := f.nodeOf(in.NodeId)
+	k := f.nodeOf(in.Node)
 	if k == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	n := f.meant(k)
 	if n.isDir() && f.walks.Any() {
-		if e := f.parkHere(cancel, &in.InHeader, n); e != 0 {
-			return status(e)
+		if e := f.parkHere(cancel, &in.Request, n); e != 0 {
+			return e
 		}
 	}
-	if f.strangerAt(&in.InHeader, k) && f.sendOn(&in.InHeader, n) {
-		return status(unix.ESTALE)
+	if f.strangerAt(&in.Request, k) && f.sendOn(&in.Request, n) {
+		return unix.ESTALE
 	}
-	f.showLines(&in.InHeader, n)
+	f.showLines(&in.Request, n)
 	var st unix.Stat_t
-	n, own := f.besideOf(&in.InHeader, k, n)
+	n, own := f.besideOf(&in.Request, k, n)
 	if e := f.stat(n, &st); e != 0 {
-		return status(e)
+		return e
 	}
-	if st.Nlink == 0 && f.leftBehind(n) && f.sendOn(&in.InHeader, n) {
-		return status(unix.ESTALE)
+	if st.Nlink == 0 && f.leftBehind(n) && f.sendOn(&in.Request, n) {
+		return unix.ESTALE
 	}
 	timeout := f.attrTimeout(n)
 	if own || f.showFollowed(n, &st) {
 		timeout = 0
 	}
 	f.fillAttr(&out.Attr, k, &st)
-	out.SetTimeout(timeout)
-	return fuse.OK
+	out.TTL = timeout
+	return 0
 }
 
 // besideOf is what the caller is shown of n, for which k stands: while his family writes the
 // file at this node (see session.attachBeside) that is what it has written. Others are shown
 // the file.
-func (f *FS) besideOf(h *fuse.InHeader, k *kernelNode, n *inode) (shown *inode, own bool) {
+func (f *FS) besideOf(h *Request, k *kernelNode, n *inode) (shown *inode, own bool) {
 	f.mu.Lock()
 	s := k.beside
 	writes := s != nil && !s.over
@@ -251,7 +242,7 @@ func (f *FS) isOrphan(n *inode) bool {
 
 // strangerAt reports whether the caller came to k by a name when it was still
 // the committed file's node. Its next walk leads it to the file.
-func (f *FS) strangerAt(h *fuse.InHeader, k *kernelNode) bool {
+func (f *FS) strangerAt(h *Request, k *kernelNode) bool {
 	f.mu.Lock()
 	n := k.in
 	s, taken := n.sess, k.former != nil
@@ -268,7 +259,7 @@ func (f *FS) strangerAt(h *fuse.InHeader, k *kernelNode) bool {
 // attributes by name is: for any other the request merely checks permissions,
 // which are those of the file, and the one repetition that the kernel allows is
 // kept for the operation itself.
-func (f *FS) sendOn(h *fuse.InHeader, n *inode) bool {
+func (f *FS) sendOn(h *Request, n *inode) bool {
 	c := f.callerOf(h)
 	if call, ok := c.Syscall(); ok && !statsByName(call) {
 		return false
@@ -304,35 +295,33 @@ func creates(call proc.Call) bool {
 	return call.Args[at]&unix.O_CREAT != 0
 }
 
-// Statx implements fuse.RawFileSystem; it adds the birth time to GetAttr.
-func (f *FS) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
-	if isVirtual(in.NodeId) {
-		return fuse.ENOSYS
+// Statx is GetAttr with the birth time: statx(2).
+func (f *FS) Statx(_ <-chan struct{}, in *StatxRequest, out *StatxReply) unix.Errno {
+	if isVirtual(in.Node) {
+		return unix.ENOSYS
 	}
-	k := f.nodeOf(in.NodeId)
+	k := f.nodeOf(in.Node)
 	if k == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	n := f.meant(k)
 	fd := f.fdOf(n)
 	if fd < 0 {
-		return fuse.ENOSYS
+		return unix.ENOSYS
 	}
-	var sx unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, int(in.SxMask), &sx); err != nil {
-		return statusOf(err)
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, int(in.Mask), &out.Statx_t); err != nil {
+		return errnoOf(err)
 	}
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
-		return status(e)
+		return e
 	}
 	_, ctime := f.noteShown(k, &st)
-	sx.Ctime.Sec, sx.Ctime.Nsec = ctime.Sec, uint32(ctime.Nsec)
-	out.FromStatx(&sx)
+	out.Ctime.Sec, out.Ctime.Nsec = ctime.Sec, uint32(ctime.Nsec)
 	mode, rdev := f.shownMode(n, &st)
-	out.Mode, out.RdevMajor, out.RdevMinor = uint16(mode), unix.Major(uint64(rdev)), unix.Minor(uint64(rdev))
+	out.Mode, out.Rdev_major, out.Rdev_minor = uint16(mode), unix.Major(uint64(rdev)), unix.Minor(uint64(rdev))
 	out.Ino = f.inoFor(uint64(st.Dev), st.Ino)
 	out.Nlink = uint32(st.Nlink)
-	out.SetTimeout(f.attrTimeout(n))
-	return fuse.OK
+	out.TTL = f.attrTimeout(n)
+	return 0
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/asuser"
@@ -59,7 +58,7 @@ func (f *FS) register(fd int, forRoot bool) (id int32, err error) {
 	}
 	err = who.Less(func() error {
 		var e syscall.Errno
-		if id, e = f.srv.RegisterBackingFd(&fuse.BackingMap{Fd: int32(fd)}); e != 0 {
+		if id, e = f.srv.RegisterBacking(fd); e != 0 {
 			return e
 		}
 		return nil
@@ -68,13 +67,13 @@ func (f *FS) register(fd int, forRoot bool) (id int32, err error) {
 }
 
 // startIO chooses how h's I/O is done and fills in the answer to its open.
-func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
+func (f *FS) startIO(h *handle, want ioMode, out *Opened) {
 	k := h.k
 	k.io.mu.Lock()
 	defer k.io.mu.Unlock()
 	if want == ioWatched && k.io.passthrough == 0 {
 		k.io.cached++
-		out.OpenFlags |= fuse.FOPEN_DIRECT_IO
+		out.Direct = true
 		h.io = want
 		return
 	}
@@ -96,19 +95,19 @@ func (f *FS) startIO(h *handle, want ioMode, out *fuse.OpenOut) {
 	switch want {
 	case ioPassthrough:
 		k.io.passthrough++
-		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH
-		out.BackingID = k.io.id
+		out.Passthrough = true
+		out.Backing = k.io.id
 	case ioMixed:
 		k.io.passthrough++
-		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_DIRECT_IO
-		out.BackingID = k.io.id
+		out.Passthrough, out.Direct = true, true
+		out.Backing = k.io.id
 	case ioCached:
 		k.io.cached++
 		if f.cacheValidLocked(k) {
-			out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
+			out.KeepCache = true
 		}
 	case ioDirect, ioWatched:
-		out.OpenFlags |= fuse.FOPEN_DIRECT_IO
+		out.Direct = true
 	case ioNone: // nobody asks for it
 	}
 	h.io = want
@@ -160,7 +159,7 @@ func (f *FS) backingLocked(h *handle) bool {
 // dropBacking ends the registration of a node that nobody needs any more.
 func (f *FS) dropBacking(k *kernelNode) {
 	if k.io.id != 0 {
-		if e := f.srv.UnregisterBackingFd(k.io.id); e != 0 {
+		if e := f.srv.UnregisterBacking(k.io.id); e != 0 {
 			f.log.Debugf("backing file %d: %v", k.io.id, e)
 		}
 		k.io.id = 0

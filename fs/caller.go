@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
-
 	"latchfs/fs/access"
 	"latchfs/fs/control"
 	"latchfs/lockmgr"
@@ -67,14 +65,14 @@ func (c *caller) Syscall() (proc.Call, bool) {
 
 // callerOf identifies the sender of a request. A caller in a pid namespace
 // that we cannot see, or one that is gone already, is an owner of its own.
-func (f *FS) callerOf(h *fuse.InHeader) *caller {
-	th, err := f.proc.Thread(h.Pid)
+func (f *FS) callerOf(h *Request) *caller {
+	th, err := f.proc.Thread(h.TID)
 	return f.callerFrom(h, &th, err)
 }
 
 // callerFrom is the caller that a look has shown.
-func (f *FS) callerFrom(h *fuse.InHeader, th *proc.Thread, err error) *caller {
-	c := &caller{f: f, tid: int32(h.Pid), uid: h.Uid, gid: h.Gid}
+func (f *FS) callerFrom(h *Request, th *proc.Thread, err error) *caller {
+	c := &caller{f: f, tid: int32(h.TID), uid: h.UID, gid: h.GID}
 	if errors.Is(err, proc.ErrBusy) {
 		// Inside execve, which closes our descriptor on the way.
 		c.owner = f.knownOwner(th.TGID)
@@ -90,14 +88,14 @@ func (f *FS) callerFrom(h *fuse.InHeader, th *proc.Thread, err error) *caller {
 }
 
 // openerOf is callerOf for an open to write or to create, which execve(2) never sends.
-func (f *FS) openerOf(h *fuse.InHeader) *caller {
-	th, err := f.proc.Opener(h.Pid)
+func (f *FS) openerOf(h *Request) *caller {
+	th, err := f.proc.Opener(h.TID)
 	return f.callerFrom(h, &th, err)
 }
 
 // closerOf is callerOf for the sender of a FLUSH, with how its process is ending.
-func (f *FS) closerOf(h *fuse.InHeader) *closing {
-	th, sig, exiting, err := f.proc.Closer(h.Pid)
+func (f *FS) closerOf(h *Request) *closing {
+	th, sig, exiting, err := f.proc.Closer(h.TID)
 	return &closing{c: f.callerFrom(h, &th, err), sig: sig, exiting: exiting}
 }
 

@@ -49,12 +49,6 @@ type watched struct {
 }
 
 func newWatched(t *testing.T) *watched {
-	if os.Geteuid() != 0 {
-		t.Skip("only root mounts without a helper")
-	}
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		t.Skip(err)
-	}
 	rules, err := policy.Parse("test", []byte(`
 [defaults]
 lost-update = "warn"
@@ -72,17 +66,14 @@ mode = "live"
 		t.Fatal(err)
 	}
 	w := &watched{t: t, data: t.TempDir(), at: t.TempDir()}
-	m, err := Start(Options{Dir: w.data, Mountpoint: w.at, Policy: rules, Log: quiet{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, m := mounted(t, Options{Dir: w.data, Mountpoint: w.at, Policy: rules, Log: quiet{}})
 	t.Cleanup(func() {
 		// A stop does not wait for mount namespaces that were made meanwhile.
 		if err := m.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	w.f = m.f
+	w.f = f
 	w.was = w.recorded()
 	w.audited()
 	return w

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,7 +19,7 @@ func TestCloseAsksForTheOutputOnce(t *testing.T) {
 	closes := func(when string, asks int32) {
 		t.Helper()
 		eyes.outputs.Store(0)
-		if st := r.closes(id, fh); !st.Ok() {
+		if st := r.closes(id, fh); st != 0 {
 			t.Errorf("%s: %v", when, st)
 		}
 		if n := eyes.outputs.Load(); n != asks {
@@ -41,10 +40,10 @@ func (r *requests) session(flags uint32) (id, fh uint64, s *session) {
 	r.f.lookDelay, r.tid = time.Hour, uint32(os.Getpid())
 	id = r.lookup("f")
 	fh, st := r.open(id, flags)
-	if !st.Ok() {
+	if st != 0 {
 		r.t.Fatalf("open: %v", st)
 	}
-	return id, fh, r.f.sessionAt(r.f.inodeOf(fuse.FUSE_ROOT_ID), "f")
+	return id, fh, r.f.sessionAt(r.f.inodeOf(rootID), "f")
 }
 
 // A close that leaves nothing to commit looks at nobody: RELEASE follows. Whoever has to know
@@ -54,7 +53,7 @@ func TestCloseSparesTheLook(t *testing.T) {
 		r, eyes := unmounted(t, "")
 		r.replace("old")
 		id, fh, s := r.session(unix.O_WRONLY)
-		if st := r.closes(id, fh); !st.Ok() {
+		if st := r.closes(id, fh); st != 0 {
 			t.Errorf("close: %v", st)
 		}
 		if opens, outputs := eyes.opens.Load(), eyes.outputs.Load(); opens+outputs > 0 {

@@ -38,7 +38,7 @@ func (t talk) Write(by locksfs.By, data [][]byte) (int, unix.Errno) {
 
 // Read implements locksfs.Talk.
 func (t talk) Read(by locksfs.By, nonblock bool, cancel <-chan struct{}, buf []byte) (int, unix.Errno) {
-	return t.Conversation.Read(cancel, by.(*asker).h.Pid, nonblock, buf)
+	return t.Conversation.Read(cancel, by.(*asker).h.TID, nonblock, buf)
 }
 
 // Flush implements locksfs.Talk.

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal/commit"
@@ -9,29 +8,29 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// Create implements fuse.RawFileSystem. The kernel holds the directory's lock:
+// Create makes and opens a file: open(2) with O_CREAT. The kernel holds the directory's lock:
 // nothing here waits.
-func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	dir, e := f.target(in.NodeId, name)
+func (f *FS) Create(_ <-chan struct{}, in *CreateRequest, name string, out *Created) unix.Errno {
+	dir, e := f.target(in.Node, name)
 	if e != 0 {
-		return status(e)
+		return e
 	}
-	if e := f.mayOpenMore(&in.InHeader, opCreate, func() string { return f.path(dir, name) }); e != 0 {
-		return status(e)
+	if e := f.mayOpenMore(&in.Request, opCreate, func() string { return f.path(dir, name) }); e != 0 {
+		return e
 	}
-	c := f.openerOf(&in.InHeader)
+	c := f.openerOf(&in.Request)
 	set := f.settings(f.path(dir, name))
 	mode := f.modeFor(dir, in.Mode, in.Umask)
 	records := appendsRecords(in.Flags, set) && f.txnOf(c) == nil
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return status(f.refuseReadOnly(&in.InHeader, opCreate, f.path(dir, name), &set))
+		return f.refuseReadOnly(&in.Request, opCreate, f.path(dir, name), &set)
 	case set.Mode == policy.Live && !f.isGone(c, dir, name):
 		p := place{dir, name, nil}
 		if f.guarded(c, p) {
 			l, e := f.admit(c, opCreate, f.guardDemand(c, p, set.Wait), [2]dkey{p.key()}, []*inode{dir}, nil)
 			if e != 0 {
-				return status(e)
+				return e
 			}
 			f.table.Release(l)
 		}
@@ -39,12 +38,12 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 	}
 	l, e := f.createLock(c, in, dir, name, set, records)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	if records {
 		defer f.table.Release(l)
 		if e := f.mayMake(c, opCreate, place{dir, name, nil}); e != 0 {
-			return status(e)
+			return e
 		}
 		return f.createPlain(c, in, dir, name, mode, false, out)
 	}
@@ -54,7 +53,7 @@ func (f *FS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse
 // createLock takes the name's lock. Where another session is creating the name
 // the answer is EEXIST for O_EXCL. Other callers park on their second walk, and
 // what they find then depends on how that session ended.
-func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *inode, name string, set policy.Settings, records bool) (*lockmgr.Lock, unix.Errno) {
+func (f *FS) createLock(c *caller, in *CreateRequest, dir *inode, name string, set policy.Settings, records bool) (*lockmgr.Lock, unix.Errno) {
 	p := place{dir, name, nil}
 	at := [2]dkey{p.key()}
 	excl := in.Flags&unix.O_EXCL != 0
@@ -68,7 +67,7 @@ func (f *FS) createLock(c *caller, in *fuse.CreateIn, dir *inode, name string, s
 	d := f.fileDemand(c, opCreate, wait, p)
 	d.label = c.label(opCreate, d.path)
 	d.keep = wait != 0
-	o := beginOptions{settings: set, killSuid: in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0}.access(in.Flags)
+	o := beginOptions{settings: set, killSuid: in.KillSuid}.access(in.Flags)
 	return f.admit(c, opOpen, d, at, []*inode{dir}, func(w *walk) unix.Errno {
 		return f.leadCreate(c, w, p, excl, records, o)
 	})
@@ -114,11 +113,11 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 }
 
 // createSession starts the session of a new file.
-func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *inode, name string, mode uint32, set policy.Settings, out *fuse.CreateOut) fuse.Status {
+func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *CreateRequest, dir *inode, name string, mode uint32, set policy.Settings, out *Created) unix.Errno {
 	base, e := f.existing(c, in, dir, name)
 	if e != 0 {
 		f.table.Release(l)
-		return status(e)
+		return e
 	}
 	o := beginOptions{settings: set, mode: mode}.access(in.Flags)
 	s, e := f.begin(c, l, dir, name, base, o)
@@ -128,36 +127,36 @@ func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *fuse.CreateIn, dir *i
 		s = f.sessionAt(dir, name)
 		switch {
 		case e != unix.EEXIST || in.Flags&unix.O_EXCL != 0:
-			return status(e)
+			return e
 		case s != nil && !c.kinOf(s.who.Load()):
-			return status(unix.EBUSY) // no lock that covers the name allows that
+			return unix.EBUSY // no lock that covers the name allows that
 		case s == nil || !s.join():
-			return status(unix.ESTALE) // it is there now: a second walk opens it
+			return unix.ESTALE // it is there now: a second walk opens it
 		}
 		flags = in.Flags // a relative is creating the file: its session is joined
 	}
 	defer s.walkerGone()
 	n := s.inode
 	k := f.lookedUp(n)
-	h, e := s.attach(c, k, flags, &out.OpenOut)
+	h, e := s.attach(c, k, flags, &out.Opened)
 	if e != 0 {
 		f.forget(k, 1)
-		return status(e)
+		return e
 	}
-	out.Fh = h.id
+	out.Handle = h.id
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
 		f.forget(k, 1)
-		return status(e)
+		return e
 	}
-	f.fillEntry(&out.EntryOut, k, &st, true)
-	return fuse.OK
+	f.fillEntry(&out.Entry, k, &st, true)
+	return 0
 }
 
 // existing looks at what has the name although the kernel thought it free:
 // somebody was faster. A regular file is opened here and now, since the caller
 // may have used up its second walk already.
-func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *inode, name string) (*unix.Stat_t, unix.Errno) {
+func (f *FS) existing(c *caller, in *CreateRequest, dir *inode, name string) (*unix.Stat_t, unix.Errno) {
 	if f.isGone(c, dir, name) {
 		return nil, 0
 	}
@@ -184,7 +183,7 @@ func (f *FS) existing(c *caller, in *fuse.CreateIn, dir *inode, name string) (*u
 
 // createPlain makes the file at once: live files, and files that records are
 // appended to.
-func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *inode, name string, mode uint32, live bool, out *fuse.CreateOut) fuse.Status {
+func (f *FS) createPlain(c *caller, in *CreateRequest, dir *inode, name string, mode uint32, live bool, out *Created) unix.Errno {
 	dirfd := f.fdOf(dir)
 	var fd int
 	err := f.trim.Spare(func() error {
@@ -197,7 +196,7 @@ func (f *FS) createPlain(c *caller, in *fuse.CreateIn, dir *inode, name string, 
 		return f.openInstead(c, in, dir, name, live, out)
 	}
 	if err != nil {
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	var st unix.Stat_t
 	if !live && unix.Fstat(fd, &st) == nil {
@@ -216,53 +215,52 @@ func (f *FS) tellCreated(c *caller, dir *inode, name string, st *unix.Stat_t) {
 
 // openInstead answers a plain create with an open of the file that somebody has made
 // there since the kernel looked: the caller may have used up its second walk.
-func (f *FS) openInstead(c *caller, in *fuse.CreateIn, dir *inode, name string, live bool, out *fuse.CreateOut) fuse.Status {
+func (f *FS) openInstead(c *caller, in *CreateRequest, dir *inode, name string, live bool, out *Created) unix.Errno {
 	base, e := f.existing(c, in, dir, name)
 	switch {
 	case e != 0:
-		return status(e)
+		return e
 	case base == nil:
-		return status(unix.ESTALE) // it is gone again
+		return unix.ESTALE // it is gone again
 	}
 	var st unix.Stat_t
 	k, e := f.child(dir, name, &st)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	n := f.behind(k)
-	var answer fuse.Status
+	var answer unix.Errno
 	switch {
 	case st.Dev != base.Dev || st.Ino != base.Ino:
-		answer = status(unix.ESTALE) // the caller's rights to another one were looked at
+		answer = unix.ESTALE // the caller's rights to another one were looked at
 	case live:
-		open := fuse.OpenIn{InHeader: in.InHeader, Flags: in.Flags, Mode: in.OpenFlags}
-		answer = f.openPlain(&open, k, n, true, &out.OpenOut)
+		answer = f.openPlain(&in.OpenRequest, k, n, true, &out.Opened)
 	case !f.otherNamesJudgeRecords(n):
-		answer = status(unix.ESTALE) // for a session, which an open begins
+		answer = unix.ESTALE // for a session, which an open begins
 	default:
-		answer = f.openAppender(c, k, n, in.Flags, &out.OpenOut)
+		answer = f.openAppender(c, k, n, in.Flags, &out.Opened)
 	}
-	if answer != fuse.OK {
+	if answer != 0 {
 		f.forget(k, 1)
 		return answer
 	}
 	_ = f.stat(n, &st) // the open may have truncated it
-	f.fillEntry(&out.EntryOut, k, &st, true)
-	return fuse.OK
+	f.fillEntry(&out.Entry, k, &st, true)
+	return 0
 }
 
 // openCreated answers a create with a handle on fd, which it consumes.
-func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint32, live bool, out *fuse.CreateOut) fuse.Status {
+func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint32, live bool, out *Created) unix.Errno {
 	pathfd, err := f.trim.OpenAt(f.procfd, procName(fd), unix.O_PATH)
 	if err != nil {
 		unix.Close(fd)
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
 		unix.Close(pathfd)
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	kind := plainHandle
 	if !live && dir != nil && flags&unix.O_APPEND != 0 {
@@ -289,29 +287,29 @@ func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint3
 	} else {
 		h.fd = fd
 	}
-	f.startIO(h, want, &out.OpenOut)
-	out.Fh = h.id
-	f.fillEntry(&out.EntryOut, k, &st, false)
-	return fuse.OK
+	f.startIO(h, want, &out.Opened)
+	out.Handle = h.id
+	f.fillEntry(&out.Entry, k, &st, false)
+	return 0
 }
 
-// Tmpfile implements fuse.RawFileSystem: a file without a name is nobody
-// else's business until linkat gives it one.
-func (f *FS) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
-	dir := f.inodeOf(in.NodeId)
-	if isVirtual(in.NodeId) || f.opts.ReadOnly {
-		return fuse.EROFS
+// Tmpfile makes a file that has no name: open(2) with O_TMPFILE. It is nobody else's business
+// until linkat(2) gives it one.
+func (f *FS) Tmpfile(_ <-chan struct{}, in *CreateRequest, out *Created) unix.Errno {
+	dir := f.inodeOf(in.Node)
+	if isVirtual(in.Node) || f.opts.ReadOnly {
+		return unix.EROFS
 	}
 	if dir == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
-	if e := f.mayOpenMore(&in.InHeader, opCreate, func() string { return f.nodePath(dir) }); e != 0 {
-		return status(e)
+	if e := f.mayOpenMore(&in.Request, opCreate, func() string { return f.nodePath(dir) }); e != 0 {
+		return e
 	}
 	mode := f.modeFor(dir, in.Mode, in.Umask)
 	dirfd := f.fdOf(dir)
 	flags := unix.O_TMPFILE | unix.O_RDWR | unix.O_CLOEXEC | int(in.Flags&unix.O_EXCL)
-	c := f.callerOf(&in.InHeader)
+	c := f.callerOf(&in.Request)
 	var fd int
 	err := f.trim.Spare(func() error {
 		return f.as(c, func() (err error) {
@@ -320,7 +318,7 @@ func (f *FS) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) 
 		})
 	})
 	if err != nil {
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	return f.openCreated(c, fd, nil, "", in.Flags, false, out)
 }
@@ -332,7 +330,7 @@ func (f *FS) target(dirID uint64, name string) (*inode, unix.Errno) {
 		return nil, unix.EPERM
 	case f.opts.ReadOnly:
 		return nil, unix.EROFS
-	case commit.Reserved(name), dirID == fuse.FUSE_ROOT_ID && name == f.opts.LocksDir:
+	case commit.Reserved(name), dirID == rootID && name == f.opts.LocksDir:
 		return nil, unix.EPERM
 	}
 	dir := f.inodeOf(dirID)

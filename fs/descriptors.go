@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/account"
@@ -29,8 +28,8 @@ func descriptorLimits(n int64) account.Limits {
 
 // mayOpenMore reports whether the sender of a request may have one more file open, ENFILE if not.
 // A path is made only for a refusal.
-func (f *FS) mayOpenMore(h *fuse.InHeader, op string, path func() string) unix.Errno {
-	if f.descriptors.Fits(h.Uid, perHandle+perSession) {
+func (f *FS) mayOpenMore(h *Request, op string, path func() string) unix.Errno {
+	if f.descriptors.Fits(h.UID, perHandle+perSession) {
 		return 0
 	}
 	return f.hasTooMany(f.callerOf(h), op, path())

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal/commit"
@@ -31,28 +30,28 @@ type dirEntry struct {
 	volatile bool   // in session or virtual: listed without attributes
 }
 
-// OpenDir implements fuse.RawFileSystem.
-func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if isVirtual(in.NodeId) {
+// OpenDir opens a directory to list it.
+func (f *FS) OpenDir(_ <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
+	if isVirtual(in.Node) {
 		return f.virt.openDir(in, out)
 	}
-	k := f.nodeOf(in.NodeId)
+	k := f.nodeOf(in.Node)
 	if k == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	n := k.in // of a directory always the same
-	if e := f.mayOpenMore(&in.InHeader, opOpen, func() string { return f.nodePath(n) }); e != 0 {
-		return status(e)
+	if e := f.mayOpenMore(&in.Request, opOpen, func() string { return f.nodePath(n) }); e != 0 {
+		return e
 	}
 	f.endUnmappedIn(n)
 	fd, err := f.openList(n)
 	if err != nil {
-		return statusOf(err)
+		return errnoOf(err)
 	}
-	h := f.newHandle(k, n, dirHandle, in.Flags, ids{in.Uid, in.Gid})
-	h.dir = &dirStream{fd: fd, uid: in.Uid}
-	out.Fh = h.id
-	return fuse.OK
+	h := f.newHandle(k, n, dirHandle, in.Flags, ids{in.UID, in.GID})
+	h.dir = &dirStream{fd: fd, uid: in.UID}
+	out.Handle = h.id
+	return 0
 }
 
 // openList opens a directory to list it. That is not ".", for which it would have to be
@@ -61,13 +60,13 @@ func (f *FS) openList(dir *inode) (fd int, err error) {
 	return f.trim.OpenAt(f.procfd, procName(f.fdOf(dir)), unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
-// ReleaseDir implements fuse.RawFileSystem.
-func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
-	if isVirtual(in.NodeId) {
-		f.virt.release(in.Fh)
+// ReleaseDir is Release for an open directory.
+func (f *FS) ReleaseDir(in *ReleaseRequest) {
+	if isVirtual(in.Node) {
+		f.virt.release(in.Handle)
 		return
 	}
-	h := f.handleOf(in.Fh)
+	h := f.handleOf(in.Handle)
 	if h == nil {
 		return
 	}
@@ -80,69 +79,68 @@ func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
 	f.closeHandle(h)
 }
 
-// FsyncDir implements fuse.RawFileSystem.
-func (f *FS) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	if isVirtual(in.NodeId) {
-		return fuse.OK
+// FsyncDir writes the names in an open directory to the disk: fsync(2).
+func (f *FS) FsyncDir(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
+	if isVirtual(in.Node) {
+		return 0
 	}
-	h := f.handleOf(in.Fh)
+	h := f.handleOf(in.Handle)
 	if h == nil {
-		return fuse.EBADF
+		return unix.EBADF
 	}
 	h.dir.mu.Lock()
 	defer h.dir.mu.Unlock()
 	if f.store != nil {
-		return statusOf(errors.Join(
+		return errnoOf(errors.Join(
 			f.store.SettleLazyDir(h.dir.fd),
 			f.store.SyncNames(h.dir.fd, func() error { return unix.Fsync(h.dir.fd) })))
 	}
-	return statusOf(unix.Fsync(h.dir.fd))
+	return errnoOf(unix.Fsync(h.dir.fd))
 }
 
-// ReadDir implements fuse.RawFileSystem.
-func (f *FS) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	if isVirtual(in.NodeId) {
+// ReadDir lists names: getdents64(2).
+func (f *FS) ReadDir(_ <-chan struct{}, in *ReadRequest, out Listing) unix.Errno {
+	if isVirtual(in.Node) {
 		return f.virt.readDir(in, out)
 	}
 	h, list, e := f.dirList(in)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	for i := int(in.Offset); i < len(list); i++ {
 		d := &list[i]
-		if !out.AddDirEntry(fuse.DirEntry{Name: d.name, Ino: f.shownIno(h, d), Mode: d.kind, Off: uint64(i + 1)}) {
+		if !out.Add(f.listed(h, d, i)) {
 			break
 		}
 	}
-	return fuse.OK
+	return 0
 }
 
-// ReadDirPlus implements fuse.RawFileSystem: entries with their attributes.
-func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	if isVirtual(in.NodeId) {
+// ReadDirPlus lists names with what they lead to, where that is new to the kernel.
+func (f *FS) ReadDirPlus(_ <-chan struct{}, in *ReadRequest, out Listing) unix.Errno {
+	if isVirtual(in.Node) {
 		return f.virt.readDirPlus(in, out)
 	}
 	h, list, e := f.dirList(in)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	for i := int(in.Offset); i < len(list); i++ {
 		d := &list[i]
-		eo := out.AddDirLookupEntry(fuse.DirEntry{Name: d.name, Ino: f.shownIno(h, d), Mode: d.kind, Off: uint64(i + 1)})
-		if eo == nil {
+		if !out.Add(f.listed(h, d, i)) {
 			break
 		}
 		if d.volatile || d.name == "." || d.name == ".." || !f.roomForNodes() {
 			continue // no node is planted for it
 		}
-		f.plant(h.n, d, eo)
+		f.plant(h.n, d, out)
 	}
-	return fuse.OK
+	return 0
 }
 
 // plant fills in the attributes of a directory entry and takes a reference on
 // its node, unless a session is on the name, or the kernel has them.
-func (f *FS) plant(dir *inode, d *dirEntry, eo *fuse.EntryOut) {
+func (f *FS) plant(dir *inode, d *dirEntry, out Listing) {
 	f.mu.Lock()
 	skip := f.isBusyNameLocked(dir, d.name) || f.isShownLocked(dir, d)
 	f.mu.Unlock()
@@ -150,11 +148,13 @@ func (f *FS) plant(dir *inode, d *dirEntry, eo *fuse.EntryOut) {
 		return
 	}
 	var st unix.Stat_t
-	k, e := f.child(dir, d.name, &st)
-	if e != 0 {
+	k, errno := f.child(dir, d.name, &st)
+	if errno != 0 {
 		return
 	}
-	f.fillEntry(eo, k, &st, f.isBusyName(dir, d.name))
+	var e Entry
+	f.fillEntry(&e, k, &st, f.isBusyName(dir, d.name))
+	out.Describe(&e)
 }
 
 // isShownLocked reports whether the kernel was told lately what a directory entry leads to,
@@ -169,17 +169,19 @@ func (f *FS) isShownLocked(dir *inode, d *dirEntry) bool {
 	return k != nil && k.nlookup > 0 && time.Since(k.shown) < entryTTL/2
 }
 
-func (f *FS) shownIno(h *handle, d *dirEntry) uint64 {
-	if h.n.key.dev == f.dev {
-		return d.ino
+// listed is entry i of an open directory as it is shown.
+func (f *FS) listed(h *handle, d *dirEntry, i int) Listed {
+	ino := d.ino
+	if h.n.key.dev != f.dev {
+		ino = f.inoFor(h.n.key.dev, d.ino)
 	}
-	return f.inoFor(h.n.key.dev, d.ino)
+	return Listed{Name: d.name, Ino: ino, Mode: d.kind, Next: uint64(i + 1)}
 }
 
 // dirList returns the directory's entries; reading from the start reads the
 // directory anew, as rewinddir(3) asks.
-func (f *FS) dirList(in *fuse.ReadIn) (*handle, []dirEntry, unix.Errno) {
-	h := f.handleOf(in.Fh)
+func (f *FS) dirList(in *ReadRequest) (*handle, []dirEntry, unix.Errno) {
+	h := f.handleOf(in.Handle)
 	if h == nil || h.dir == nil {
 		return nil, nil, unix.EBADF
 	}
@@ -202,7 +204,7 @@ func (f *FS) dirList(in *fuse.ReadIn) (*handle, []dirEntry, unix.Errno) {
 	if err != nil {
 		return nil, nil, errnoOf(err)
 	}
-	list = f.withSessions(f.callerOf(&in.InHeader), h.n, list)
+	list = f.withSessions(f.callerOf(&in.Request), h.n, list)
 	h.dir.dropLocked(f.book)
 	cost := costOfList(list)
 	if !f.book.Take(h.dir.uid, cost) {

@@ -1,8 +1,7 @@
-// Package fs is the mount: it serves the kernel's FUSE requests from a data
-// directory and keeps the promises of latchfs while doing so. It is the only
-// package that knows FUSE. The lock table is package lockmgr's, the mechanics
-// of shadows and their publication package journal/commit's; this package
-// joins them.
+// Package fs is the filesystem: it serves the kernel's requests from a data directory, and
+// keeps the promises of latchfs while doing so. How the kernel speaks is not its business but
+// package face's, which mounts it. The lock table is package lockmgr's, the mechanics of
+// shadows and their publication package journal/commit's; this package joins them.
 //
 // # Nodes
 //

@@ -3,7 +3,6 @@ package fs
 import (
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/deaths"
@@ -11,31 +10,31 @@ import (
 	"latchfs/lockmgr"
 )
 
-// Flush implements fuse.RawFileSystem. It comes for every close of every
+// Flush is a close(2). It comes for every close of every
 // descriptor in every process; the one after which nobody can write any more
 // is the commit, so that close reports how it went.
-func (f *FS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
-	if isVirtual(in.NodeId) {
+func (f *FS) Flush(_ <-chan struct{}, in *FlushRequest) unix.Errno {
+	if isVirtual(in.Node) {
 		f.virt.flush(in)
-		return fuse.OK
+		return 0
 	}
-	h := f.handleOf(in.Fh)
+	h := f.handleOf(in.Handle)
 	if h == nil {
-		return fuse.OK
+		return 0
 	}
 	f.advisory.Closed(h, in.LockOwner)
 	if h.kind != appendHandle && h.kind != shadowHandle {
-		return fuse.OK
+		return 0
 	}
-	cl := f.closerOf(&in.InHeader)
+	cl := f.closerOf(&in.Request)
 	if h.kind == appendHandle {
-		return status(f.flushRecords(cl, h))
+		return f.flushRecords(cl, h)
 	}
 	e := f.flushShadow(cl, h)
 	if lost := h.sess.closeStale(h); e == 0 {
 		e = lost
 	}
-	return status(e)
+	return e
 }
 
 // flushRecords appends what is held back of the records that were written through h, but
@@ -167,14 +166,14 @@ func (s *session) expected() bool {
 	return s.walkers > 0
 }
 
-// Release implements fuse.RawFileSystem. It comes once for each open, after
+// Release ends an open file. It comes once for each open, after
 // the last descriptor is closed, and after the closing call has returned.
-func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if isVirtual(in.NodeId) {
-		f.virt.release(in.Fh)
+func (f *FS) Release(_ <-chan struct{}, in *ReleaseRequest) {
+	if isVirtual(in.Node) {
+		f.virt.release(in.Handle)
 		return
 	}
-	h := f.handleOf(in.Fh)
+	h := f.handleOf(in.Handle)
 	if h == nil {
 		return
 	}

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
-
 	"latchfs/fs/account"
 	"latchfs/fs/advisory"
 	"latchfs/fs/bases"
@@ -41,8 +39,8 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// FS is the filesystem: it turns the kernel's requests into operations on the
-// data directory.
+// FS is the filesystem: it turns the kernel's requests into operations on the data directory.
+// The kernel reaches it by Requests.
 //
 // Mutex order. Whoever holds one of these mutexes takes only mutexes of the lines below;
 // those of one line are never held together. TestMutexOrder holds the source to it.
@@ -72,8 +70,6 @@ import (
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
 // notification.
 type FS struct {
-	fuse.RawFileSystem // what is not implemented answers ENOSYS
-
 	fault func(step string) error // see commit.Store.SetFault; set by simulations
 
 	opts        Options
@@ -188,8 +184,7 @@ type FS struct {
 
 func newFS(o Options) *FS {
 	f := &FS{
-		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		opts:          o, log: o.Log, policy: o.Policy,
+		opts: o, log: o.Log, policy: o.Policy,
 		done: make(chan struct{}), closing: make(chan struct{}), draining: make(chan struct{}),
 		nextID: rootID, fillNow: fillNow, lookDelay: lookDelay,
 		nodes: map[uint64]*kernelNode{}, inodes: map[inoKey]*inode{}, names: dcache.New[nameState](),
@@ -211,15 +206,6 @@ func newFS(o Options) *FS {
 
 // root is the data directory.
 func (f *FS) root() reach.Root { return reach.Root{FD: f.rootfd} }
-
-// String implements fuse.RawFileSystem.
-func (f *FS) String() string { return "latchfs" }
-
-// Init implements fuse.RawFileSystem.
-func (f *FS) Init(srv *fuse.Server) { f.srv = srv }
-
-// OnUnmount implements fuse.RawFileSystem.
-func (f *FS) OnUnmount() {}
 
 func (f *FS) newSessionID() string {
 	return fmt.Sprintf("%s-%d", f.epoch, f.sessionNo.Add(1))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -12,34 +11,34 @@ import (
 // (pipe-max-size, pipe(7)), the header of the answer among it. More are copied.
 const maxSpliced = 1<<20 - 8<<10
 
-// Read implements fuse.RawFileSystem. With passthrough the kernel reads the
+// Read reads a file: read(2), pread(2), and pages of a mapping. With passthrough the kernel reads the
 // backing file itself and asks only for handles in direct I/O.
-func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	if isVirtual(in.NodeId) {
+func (f *FS) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (Data, unix.Errno) {
+	if isVirtual(in.Node) {
 		return f.virt.read(cancel, in, buf)
 	}
-	h := f.handleOf(in.Fh)
+	h := f.handleOf(in.Handle)
 	if h == nil {
-		return nil, fuse.EBADF
+		return Data{}, unix.EBADF
 	}
 	if h.stale.Load() != nil {
-		f.noteStaleRead(h, &in.InHeader)
+		f.noteStaleRead(h, &in.Request)
 	}
 	fd, own, e := f.readFile(h)
 	if e != 0 {
-		return nil, status(e)
+		return Data{}, e
 	}
 	if h.app != nil {
-		h.app.noteRead(&in.InHeader)
+		h.app.noteRead(&in.Request)
 	}
 	if own || in.Size > maxSpliced {
 		n, err := unix.Pread(fd, buf[:min(int(in.Size), len(buf))], int64(in.Offset))
 		if own {
 			unix.Close(fd)
 		}
-		return fuse.ReadResultData(buf[:max(n, 0)]), statusOf(err)
+		return Data{Bytes: buf[:max(n, 0)]}, errnoOf(err)
 	}
-	return fuse.ReadResultFd(uintptr(fd), int64(in.Offset), int(in.Size)), fuse.OK
+	return Data{FD: fd, Off: int64(in.Offset), Size: int(in.Size)}, 0
 }
 
 // readFile is the descriptor from which h reads: a shadow that has not been
@@ -65,19 +64,15 @@ func (f *FS) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	return fd, false, e
 }
 
-// Write implements fuse.RawFileSystem; go-fuse calls Writev.
-func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	return f.Writev(cancel, in, [][]byte{data})
-}
-
-// Writev implements fuse.RawFileSystem.
-func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	if isVirtual(in.NodeId) {
+// Write writes to a file: write(2), pwritev(2), and pages of a mapping. It returns how much
+// was written.
+func (f *FS) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (uint32, unix.Errno) {
+	if isVirtual(in.Node) {
 		return f.virt.write(in, data)
 	}
-	h := f.handleOf(in.Fh)
+	h := f.handleOf(in.Handle)
 	if h == nil {
-		return 0, fuse.EBADF
+		return 0, unix.EBADF
 	}
 	inside := h.flags&unix.O_APPEND != 0 && f.isForPlace(h, in)
 	if h.kind == appendHandle {
@@ -86,10 +81,10 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 			write = h.app.writeInside
 		}
 		n, e := write(in, data)
-		return n, status(e)
+		return n, e
 	}
 	var n int
-	change, cached := f.cut, in.WriteFlags&fuse.WRITE_CACHE != 0
+	change, cached := f.cut, in.Cached
 	switch {
 	case cached:
 		change = f.changeRead // pages of a mapping, which were read before
@@ -105,22 +100,22 @@ func (f *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32,
 			defer unix.Close(own)
 			fd = own
 		}
-		err := f.asSender(h, &in.InHeader, cached, func() (err error) {
+		err := f.asSender(h, &in.Request, cached, func() (err error) {
 			n, err = unix.Pwritev(fd, data, int64(in.Offset))
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-			return f.killSuidBy(h, fd, f.sender(&in.InHeader))
+		if in.KillSuid {
+			return f.killSuidBy(h, fd, f.sender(&in.Request))
 		}
 		return nil
 	})
 	if e != 0 {
-		return 0, status(e)
+		return 0, e
 	}
-	return uint32(n), fuse.OK
+	return uint32(n), 0
 }
 
 // change runs a change of content on h's file. In a session it makes sure that
@@ -201,130 +196,110 @@ func losesData(e unix.Errno) bool {
 	return false
 }
 
-// Lseek implements fuse.RawFileSystem: SEEK_DATA and SEEK_HOLE.
-func (f *FS) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
-	h := f.handleOf(in.Fh)
-	if h == nil || isVirtual(in.NodeId) {
-		return fuse.ENOSYS
+// Lseek finds data and holes of a file: lseek(2) with SEEK_DATA, SEEK_HOLE.
+func (f *FS) Lseek(_ <-chan struct{}, in *SeekRequest) (uint64, unix.Errno) {
+	h := f.handleOf(in.Handle)
+	if h == nil || isVirtual(in.Node) {
+		return 0, unix.ENOSYS
 	}
 	fd, own, e := f.readFile(h)
 	if e != 0 {
-		return status(e)
+		return 0, e
 	}
 	if own {
 		defer unix.Close(fd)
 	}
 	off, err := unix.Seek(fd, int64(in.Offset), int(in.Whence))
-	if err != nil {
-		return statusOf(err)
-	}
-	out.Offset = uint64(off)
-	return fuse.OK
+	return uint64(max(off, 0)), errnoOf(err)
 }
 
-// Fsync implements fuse.RawFileSystem: it makes the bytes durable and
+// Fsync is fsync(2) and fdatasync(2): it makes the bytes durable and
 // publishes nothing (DESIGN §4.1).
-func (f *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	if isVirtual(in.NodeId) {
-		return fuse.OK
+func (f *FS) Fsync(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
+	if isVirtual(in.Node) {
+		return 0
 	}
-	h := f.handleOf(in.Fh)
+	h := f.handleOf(in.Handle)
 	if h == nil {
-		return fuse.EBADF
+		return unix.EBADF
 	}
 	if h.app != nil {
-		return status(f.fsyncAppended(h, in.FsyncFlags&1 != 0))
+		return f.fsyncAppended(h, in.DataOnly)
 	}
 	fd, e := f.file(h)
-	dataOnly := in.FsyncFlags&1 != 0
+	dataOnly := in.DataOnly
 	switch {
 	case e != 0:
-		return status(e)
+		return e
 	case h.sess != nil && h.kind == shadowHandle:
-		return status(h.sess.fsync(h, fd, dataOnly))
+		return h.sess.fsync(h, fd, dataOnly)
 	case dataOnly:
 		e = errnoOf(unix.Fdatasync(fd))
 	default:
 		e = errnoOf(unix.Fsync(fd))
 	}
-	return status(cmp.Or(e, f.lostSince(h.n)))
+	return cmp.Or(e, f.lostSince(h.n))
 }
 
-// Fallocate implements fuse.RawFileSystem.
-func (f *FS) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
-	h := f.handleOf(in.Fh)
-	if h == nil || isVirtual(in.NodeId) {
-		return fuse.EBADF
+// Fallocate is fallocate(2).
+func (f *FS) Fallocate(_ <-chan struct{}, in *AllocRequest) unix.Errno {
+	h := f.handleOf(in.Handle)
+	if h == nil || isVirtual(in.Node) {
+		return unix.EBADF
 	}
 	if h.app != nil {
-		return fuse.ENOTSUP
+		return unix.ENOTSUP
 	}
-	return status(f.change(h, func(fd int) error {
-		return f.asSender(h, &in.InHeader, false, func() error {
+	return f.change(h, func(fd int) error {
+		return f.asSender(h, &in.Request, false, func() error {
 			return unix.Fallocate(fd, in.Mode, int64(in.Offset), int64(in.Length))
 		})
-	}))
+	})
 }
 
-// CopyFileRange implements fuse.RawFileSystem.
-func (f *FS) CopyFileRange(_ <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
-	if isVirtual(in.NodeId) || isVirtual(in.NodeIdOut) {
-		return 0, fuse.Status(unix.EXDEV)
+// CopyFileRange is copy_file_range(2), and returns how much was copied.
+func (f *FS) CopyFileRange(_ <-chan struct{}, in *CopyRequest) (uint32, unix.Errno) {
+	if isVirtual(in.Node) || isVirtual(in.To) {
+		return 0, unix.EXDEV
 	}
-	src, dst := f.handleOf(in.FhIn), f.handleOf(in.FhOut)
+	src, dst := f.handleOf(in.Handle), f.handleOf(in.ToHandle)
 	if src == nil || dst == nil {
-		return 0, fuse.EBADF
+		return 0, unix.EBADF
 	}
 	if dst.app != nil {
-		return 0, fuse.Status(unix.EXDEV)
+		return 0, unix.EXDEV
 	}
 	if src.stale.Load() != nil {
-		f.noteStaleRead(src, &in.InHeader)
+		f.noteStaleRead(src, &in.Request)
 	}
 	from, own, e := f.readFile(src)
 	if e != 0 {
-		return 0, status(e)
+		return 0, e
 	}
 	if own {
 		defer unix.Close(from)
 	}
 	if src.app != nil {
-		src.app.noteRead(&in.InHeader)
+		src.app.noteRead(&in.Request)
 	}
 	var n int
 	e = f.change(dst, func(fd int) error {
-		in64, out64 := int64(in.OffIn), int64(in.OffOut)
-		return f.asSender(dst, &in.InHeader, false, func() (err error) {
-			n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Len, 1<<30)), int(in.Flags))
+		in64, out64 := int64(in.Offset), int64(in.ToOffset)
+		return f.asSender(dst, &in.Request, false, func() (err error) {
+			n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Length, 1<<30)), int(in.Flags))
 			return err
 		})
 	})
-	return uint32(n), status(e)
+	return uint32(n), e
 }
 
-// StatFs implements fuse.RawFileSystem.
-func (f *FS) StatFs(_ <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+// StatFs answers what statfs(2) says of the filesystem that a node is on.
+func (f *FS) StatFs(_ <-chan struct{}, h *Request, out *unix.Statfs_t) unix.Errno {
 	fd := f.rootfd
-	if n := f.inodeOf(h.NodeId); n != nil && f.fdOf(n) >= 0 {
+	if n := f.inodeOf(h.Node); n != nil && f.fdOf(n) >= 0 {
 		fd = f.fdOf(n)
 	}
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(fd, &st); err != nil {
-		return statusOf(err)
-	}
-	out.Blocks, out.Bfree, out.Bavail = st.Blocks, st.Bfree, st.Bavail
-	out.Files, out.Ffree = st.Files, st.Ffree
-	out.Bsize, out.Frsize, out.NameLen = uint32(st.Bsize), uint32(st.Frsize), uint32(st.Namelen)
-	return fuse.OK
-}
-
-// Access implements fuse.RawFileSystem: the kernel checks permissions.
-func (f *FS) Access(_ <-chan struct{}, _ *fuse.AccessIn) fuse.Status { return fuse.ENOSYS }
-
-// Ioctl implements fuse.RawFileSystem. None is forwarded: an ioctl on the
-// backing file would be ours, with our privileges, not the caller's.
-func (f *FS) Ioctl(_ <-chan struct{}, _ *fuse.IoctlIn, _ []byte, _ *fuse.IoctlOut, _ []byte) fuse.Status {
-	return status(unix.ENOTTY)
+	return errnoOf(unix.Fstatfs(fd, out))
 }
 
 // shortOfSpace reports whether the backing filesystem is so full that a write

@@ -3,11 +3,9 @@ package fs
 import (
 	"slices"
 	"time"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-const rootID = fuse.FUSE_ROOT_ID
+const rootID = 1
 
 // kernelNode is what the kernel knows by one node number, and takes for an inode of its
 // own. It stands for a backing inode: for the same one as long as the kernel remembers it,
@@ -121,7 +119,7 @@ func (n *inode) isOpenLocked() bool {
 	return slices.ContainsFunc(n.nodes, func(k *kernelNode) bool { return k.opens > 0 })
 }
 
-// Forget implements fuse.RawFileSystem.
+// Forget gives back references of the kernel's: each Entry was one.
 func (f *FS) Forget(id, nlookup uint64) {
 	if isVirtual(id) {
 		f.virt.forget(id, nlookup)

@@ -3,7 +3,6 @@ package fs
 import (
 	"slices"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -12,8 +11,8 @@ type membership func(gid uint32) bool
 
 // sender is the membership of who has sent a request. Its supplementary groups are
 // looked up when they matter.
-func (f *FS) sender(h *fuse.InHeader) membership {
-	uid, gid, tid := h.Uid, h.Gid, h.Pid
+func (f *FS) sender(h *Request) membership {
+	uid, gid, tid := h.UID, h.GID, h.TID
 	return func(g uint32) bool {
 		if g == gid || uid == 0 || tid == 0 {
 			return g == gid
@@ -86,14 +85,14 @@ func dropCapabilities(fd int) error {
 // bits away, and the kernel sends it for two reasons: for a write, whose right was
 // checked at the open, and for a chown(2) that names neither an owner nor a group,
 // which is for those who may change the mode.
-func (f *FS) mayDropBits(in *fuse.SetAttrIn, n *inode) unix.Errno {
+func (f *FS) mayDropBits(in *SetAttrRequest, n *inode) unix.Errno {
 	var st unix.Stat_t
 	if err := unix.Fstat(f.fdOf(n), &st); err != nil {
 		return errnoOf(err)
 	}
-	h := &in.InHeader
+	h := &in.Request
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR || withoutPrivileges(st.Mode, st.Gid, f.sender(h)) == st.Mode ||
-		h.Uid == st.Uid || f.proc.HasCap(h.Pid, unix.CAP_FOWNER) {
+		h.UID == st.Uid || f.proc.HasCap(h.TID, unix.CAP_FOWNER) {
 		return 0
 	}
 	c := f.callerOf(h)
@@ -128,9 +127,9 @@ type modeBits struct {
 }
 
 // noteBits notes a change of the shadow's mode, owner or group.
-func (s *session) noteBits(in *fuse.SetAttrIn) {
-	const owners = fuse.FATTR_UID | fuse.FATTR_GID
-	if in.Valid&(fuse.FATTR_MODE|owners) == 0 {
+func (s *session) noteBits(in *SetAttrRequest) {
+	const owners = SetUID | SetGID
+	if in.Set&(SetMode|owners) == 0 {
 		return
 	}
 	s.mu.Lock()
@@ -140,9 +139,9 @@ func (s *session) noteBits(in *fuse.SetAttrIn) {
 		return
 	}
 	switch bits := st.Mode & privileged; {
-	case in.Valid&fuse.FATTR_MODE != 0:
+	case in.Set&SetMode != 0:
 		s.bits = modeBits{kept: bits, set: true}
-		s.fsetid = s.fsetid && (bits == 0 || s.f.proc.HasCap(in.Pid, capFsetid))
+		s.fsetid = s.fsetid && (bits == 0 || s.f.proc.HasCap(in.TID, capFsetid))
 	default: // chown(2), which does the same for root as for others
 		all := func(uint32) bool { return true }
 		s.bits.kept = withoutPrivileges(st.Mode|s.bits.kept, st.Gid, all) & privileged

@@ -1,83 +1,82 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
 
-// Link implements fuse.RawFileSystem.
-func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
-	if isVirtual(in.Oldnodeid) {
-		return fuse.EPERM
+// Link gives an inode a further name: link(2).
+func (f *FS) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Entry) unix.Errno {
+	if isVirtual(in.Target) {
+		return unix.EPERM
 	}
-	dir, e := f.target(in.NodeId, name)
+	dir, e := f.target(in.Node, name)
 	if e != 0 {
-		return status(e)
+		return e
 	}
-	k := f.nodeOf(in.Oldnodeid)
+	k := f.nodeOf(in.Target)
 	if k == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	n := f.behind(k)
-	if e := f.mayNameAlso(&in.InHeader, n, place{dir: dir, name: name}); e != 0 {
-		return status(e)
+	if e := f.mayNameAlso(&in.Request, n, place{dir: dir, name: name}); e != 0 {
+		return e
 	}
 	if f.isCreating(dir, name) {
-		return status(unix.EEXIST)
+		return unix.EEXIST
 	}
-	if t, _ := f.txnFor(&in.InHeader); t != nil && t.stages(dir, name) {
-		return status(unix.EPERM) // link(2): no hard links here; programs copy or rename then
+	if t, _ := f.txnFor(&in.Request); t != nil && t.stages(dir, name) {
+		return unix.EPERM // link(2): no hard links here; programs copy or rename then
 	}
 	places := []place{{dir, name, nil}}
-	astray := f.strangerAt(&in.InHeader, k) // the caller is to wait for the session that has taken the node over
+	astray := f.strangerAt(&in.Request, k) // the caller is to wait for the session that has taken the node over
 	if parent, old := f.nameOf(n); parent != nil && n.isRegular() && (astray || !f.unnamed(n)) {
 		places = append(places, place{parent, old, n})
 	}
-	c, path := f.callerOf(&in.InHeader), f.path(dir, name)
+	c, path := f.callerOf(&in.Request), f.path(dir, name)
 	w := f.walks.Get(c)
 	repeated := w != nil && w.Op != opWait
 	lb, l, e := f.lockJudged(c, opLink, func() []candidate { return f.linked(n, path) }, places...)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	defer f.table.Release(l)
-	if e := f.mayLink(c, &in.InHeader, k, n, repeated); e != 0 {
-		return status(e)
+	if e := f.mayLink(c, &in.Request, k, n, repeated); e != 0 {
+		return e
 	}
 	if e := f.mayMake(c, opLink, place{dir, name, nil}); e != 0 {
-		return status(e)
+		return e
 	}
 	if e := f.judgeLink(c, cancel, lb, n, path); e != 0 {
-		return status(e)
+		return e
 	}
 	if e := f.mayFileName(c, opLink, place{dir, name, nil}, &candidate{fd: f.fdOf(n)}); e != 0 {
-		return status(e)
+		return e
 	}
 	n, e = f.commitForLink(n)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	if e := f.settleLazy(n); e != 0 {
-		return status(e)
+		return e
 	}
 	if e := f.syncUnnamed(n, path); e != 0 {
-		return status(e)
+		return e
 	}
 	if err := f.as(c, func() error { return f.linkat(f.fdOf(n), f.fdOf(dir), name) }); err != nil {
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	return f.enterLink(c, n, place{dir, name, n}, l.Token(), out)
 }
 
 // enterLink answers with the name that n has just got, which p is.
-func (f *FS) enterLink(c *caller, n *inode, p place, token uint64, out *fuse.EntryOut) fuse.Status {
+func (f *FS) enterLink(c *caller, n *inode, p place, token uint64, out *Entry) unix.Errno {
 	f.rebaseOn(n, nil)
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
-		return status(e)
+		return e
 	}
 	f.namesSoonOnDisk(p.dir, p.name)
 	f.shareKnowledge(n, &st)
@@ -95,7 +94,7 @@ func (f *FS) enterLink(c *caller, n *inode, p place, token uint64, out *fuse.Ent
 		f.carryFirst(n, f.path(p.dir, p.name))
 	}
 	f.fillEntry(out, k, &st, false)
-	return fuse.OK
+	return 0
 }
 
 // syncUnnamed puts a file on the disk that is about to get its first name (O_TMPFILE), as
@@ -118,7 +117,7 @@ func (f *FS) syncUnnamed(n *inode, path string) unix.Errno {
 // mayLink decides whether n is what the caller wants to give a further name. If the file
 // was replaced since the caller has found it, or its node has become a stranger's shadow,
 // a second walk finds the file.
-func (f *FS) mayLink(c *caller, h *fuse.InHeader, k *kernelNode, n *inode, repeated bool) unix.Errno {
+func (f *FS) mayLink(c *caller, h *Request, k *kernelNode, n *inode, repeated bool) unix.Errno {
 	again := c.tid != 0 && !repeated
 	switch {
 	case f.strangerAt(h, k), f.leftBehind(n):

@@ -1,45 +1,46 @@
 package fs
 
 import (
-	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
-	"unsafe"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
 // listed reads the data directory as the kernel does that wants attributes, and returns the
 // node of each name, 0 where it gets none.
 func (r *requests) listed() map[string]uint64 {
 	r.t.Helper()
-	var opened fuse.OpenOut
-	if st := r.f.OpenDir(nil, &fuse.OpenIn{InHeader: r.header(fuse.FUSE_ROOT_ID)}, &opened); !st.Ok() {
+	var opened Opened
+	if st := r.f.OpenDir(nil, &OpenRequest{Request: r.header(rootID)}, &opened); st != 0 {
 		r.t.Fatal(st)
 	}
-	defer r.f.ReleaseDir(&fuse.ReleaseIn{InHeader: r.header(fuse.FUSE_ROOT_ID), Fh: opened.Fh})
-	buf := make([]byte, 4096)
-	in := fuse.ReadIn{InHeader: r.header(fuse.FUSE_ROOT_ID), Fh: opened.Fh, Size: uint32(len(buf))}
-	if st := r.f.ReadDirPlus(nil, &in, fuse.NewDirEntryList(buf, 0)); !st.Ok() {
+	defer r.f.ReleaseDir(&ReleaseRequest{Request: r.header(rootID), Handle: opened.Handle})
+	in := ReadRequest{Request: r.header(rootID), Handle: opened.Handle}
+	list := told{nodes: map[string]uint64{}}
+	if st := r.f.ReadDirPlus(nil, &in, &list); st != 0 {
 		r.t.Fatal(st)
 	}
-	const entry = int(unsafe.Sizeof(fuse.EntryOut{}))
-	nodes := map[string]uint64{}
-	for len(buf) > entry+24 { // struct fuse_direntplus
-		dirent := buf[entry:]
-		length := int(binary.NativeEndian.Uint32(dirent[16:]))
-		if length == 0 {
-			break
-		}
-		nodes[string(dirent[24:24+length])] = binary.NativeEndian.Uint64(buf)
-		buf = buf[entry+(24+length+7)&^7:]
-	}
+	nodes := list.nodes
 	delete(nodes, ".")
 	delete(nodes, "..")
 	return nodes
 }
+
+// told are the nodes of names that were listed.
+type told struct {
+	nodes map[string]uint64
+	last  string
+}
+
+// Add implements Listing: there is room for everything.
+func (l *told) Add(d Listed) bool {
+	l.last, l.nodes[d.Name] = d.Name, 0
+	return true
+}
+
+// Describe implements Listing.
+func (l *told) Describe(e *Entry) { l.nodes[l.last] = e.Node }
 
 // age makes it so long ago that the kernel was told of the nodes.
 func (r *requests) age(by time.Duration) {

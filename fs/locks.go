@@ -3,7 +3,6 @@ package fs
 import (
 	"math"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/advisory"
@@ -14,64 +13,64 @@ import (
 // mean is package advisory's.
 
 // lockRequest is what a program asks for.
-func (f *FS) lockRequest(in *fuse.LkIn, h *handle) *advisory.Request {
+func (f *FS) lockRequest(in *LockRequest, h *handle) *advisory.Request {
 	q := &advisory.Request{
-		File: h, By: f.callerOf(&in.InHeader), Path: f.nodePath(h.n), Class: lockmgr.Posix, Mode: lockmgr.Shared,
-		Number: in.Owner, Range: lockmgr.Range{Start: in.Lk.Start, End: min(in.Lk.End, math.MaxInt64)},
+		File: h, By: f.callerOf(&in.Request), Path: f.nodePath(h.n), Class: lockmgr.Posix, Mode: lockmgr.Shared,
+		Number: in.Owner, Range: lockmgr.Range{Start: in.Lock.Start, End: min(in.Lock.End, math.MaxInt64)},
 	}
-	if in.Lk.Typ == unix.F_WRLCK {
+	if in.Lock.Type == unix.F_WRLCK {
 		q.Mode = lockmgr.Exclusive
 	}
-	if in.LkFlags&fuse.LK_FLOCK != 0 {
+	if in.Flock {
 		q.Class = lockmgr.Flock
 		f.noteLockAsked(h)
 	}
 	return q
 }
 
-// GetLk implements fuse.RawFileSystem (F_GETLK).
-func (f *FS) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
-	h := f.handleOf(in.Fh)
-	if h == nil || isVirtual(in.NodeId) {
-		return fuse.EBADF
+// GetLk finds out which lock would be in the way: F_GETLK of fcntl(2). Its type is F_UNLCK
+// if none would.
+func (f *FS) GetLk(_ <-chan struct{}, in *LockRequest) (FileLock, unix.Errno) {
+	h := f.handleOf(in.Handle)
+	if h == nil || isVirtual(in.Node) {
+		return FileLock{}, unix.EBADF
 	}
-	out.Lk = in.Lk
 	holder := f.advisory.Test(f.lockRequest(in, h))
 	if holder == nil {
-		out.Lk.Typ = unix.F_UNLCK
-		return fuse.OK
+		found := in.Lock
+		found.Type = unix.F_UNLCK
+		return found, 0
 	}
-	out.Lk.Typ = unix.F_WRLCK
+	found := FileLock{Start: 0, End: math.MaxInt64, Type: unix.F_WRLCK, PID: uint32(holder.Owner.PID)}
 	if holder.Mode == lockmgr.Shared {
-		out.Lk.Typ = unix.F_RDLCK
+		found.Type = unix.F_RDLCK
 	}
-	out.Lk.Start, out.Lk.End = 0, math.MaxInt64
 	if holder.Class == lockmgr.Posix {
-		out.Lk.Start, out.Lk.End = holder.Range.Start, holder.Range.End
+		found.Start, found.End = holder.Range.Start, holder.Range.End
 	}
-	out.Lk.Pid = uint32(holder.Owner.PID)
-	return fuse.OK
+	return found, 0
 }
 
-// SetLk implements fuse.RawFileSystem (F_SETLK, LOCK_NB, and every unlock).
-func (f *FS) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
-	return status(f.setlk(nil, in, true))
+// SetLk takes a lock or gives it back, and waits for nobody: F_SETLK, LOCK_NB, and every
+// unlock.
+func (f *FS) SetLk(_ <-chan struct{}, in *LockRequest) unix.Errno {
+	return f.setlk(nil, in, true)
 }
 
-// SetLkw implements fuse.RawFileSystem (F_SETLKW, flock). It waits as long as
+// SetLkw takes a lock: F_SETLKW of fcntl(2), flock(2). It waits as long as
 // the program asked to: until a signal.
-func (f *FS) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
-	return status(f.setlk(cancel, in, false))
+func (f *FS) SetLkw(cancel <-chan struct{}, in *LockRequest) unix.Errno {
+	return f.setlk(cancel, in, false)
 }
 
-func (f *FS) setlk(cancel <-chan struct{}, in *fuse.LkIn, noWait bool) unix.Errno {
-	h := f.handleOf(in.Fh)
+func (f *FS) setlk(cancel <-chan struct{}, in *LockRequest, noWait bool) unix.Errno {
+	h := f.handleOf(in.Handle)
 	if h == nil {
 		return unix.EBADF
 	}
 	q := f.lockRequest(in, h)
 	q.Cancel, q.NoWait = cancel, noWait
-	if in.Lk.Typ == unix.F_UNLCK {
+	if in.Lock.Type == unix.F_UNLCK {
 		f.advisory.Unlock(q)
 		return 0
 	}

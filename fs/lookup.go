@@ -1,29 +1,28 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal/commit"
 )
 
-// Lookup implements fuse.RawFileSystem. What a name leads to depends on who
-// asks only while a session is on it.
-func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	if isVirtual(h.NodeId) || h.NodeId == fuse.FUSE_ROOT_ID && name == f.opts.LocksDir {
+// Lookup finds what a name in a directory leads to. That depends on who asks only while a
+// session is on the name.
+func (f *FS) Lookup(_ <-chan struct{}, h *Request, name string, out *Entry) unix.Errno {
+	if isVirtual(h.Node) || h.Node == rootID && name == f.opts.LocksDir {
 		return f.virt.lookup(h, name, out)
 	}
 	if commit.Reserved(name) {
-		return fuse.ENOENT
+		return unix.ENOENT
 	}
-	parent := f.inodeOf(h.NodeId)
+	parent := f.inodeOf(h.Node)
 	if parent == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
-	f.walks.LookedUp(h.Pid, dkey{parent, name})
+	f.walks.LookedUp(h.TID, dkey{parent, name})
 	k, volatile, e := f.resolve(h, parent, name)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	var st unix.Stat_t
 	if k != nil && f.hasEnded(k, &st) {
@@ -36,9 +35,9 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 				f.missing(f.callerOf(h), dkey{parent, name})
 			}
 			if !volatile && !f.isBusyName(parent, name) && !f.mayComeBack(parent, name) {
-				out.SetEntryTimeout(entryTTL)
+				out.NameTTL = entryTTL
 			}
-			return fuse.OK
+			return 0
 		}
 		if other, v := f.otherName(h, k, volatile); e == 0 && other != k {
 			k, volatile = other, v
@@ -50,11 +49,11 @@ func (f *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.
 		e = f.stat(f.behind(k), &st)
 	}
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	f.glance(parent, name, f.behind(k), &st)
 	f.fillEntry(out, k, &st, volatile || f.isBusyName(parent, name))
-	return fuse.OK
+	return 0
 }
 
 // hasEnded reports whether the session whose node was just found is over, and
@@ -76,7 +75,7 @@ func (f *FS) hasEnded(k *kernelNode, st *unix.Stat_t) bool {
 // reference taken. No node means the committed file; volatile, that the answer
 // is this caller's alone. ENOENT is for names that their creator has not
 // committed yet.
-func (f *FS) resolve(h *fuse.InHeader, parent *inode, name string) (k *kernelNode, volatile bool, e unix.Errno) {
+func (f *FS) resolve(h *Request, parent *inode, name string) (k *kernelNode, volatile bool, e unix.Errno) {
 	f.mu.Lock()
 	is := f.nameLocked(parent, name)
 	f.mu.Unlock()
@@ -110,7 +109,7 @@ func (f *FS) resolve(h *fuse.InHeader, parent *inode, name string) (k *kernelNod
 
 // otherName leads to a session on another name of the same inode: the caller
 // who is on its way there, and the session's family.
-func (f *FS) otherName(h *fuse.InHeader, k *kernelNode, volatile bool) (*kernelNode, bool) {
+func (f *FS) otherName(h *Request, k *kernelNode, volatile bool) (*kernelNode, bool) {
 	if k == nil {
 		return nil, volatile
 	}

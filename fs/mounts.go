@@ -91,5 +91,3 @@ var networkTypes = map[int64]string{
 	0x01161970: "GFS2", 0x7461636f: "OCFS2", 0x73757245: "Coda", 0x564c: "NCP",
 	0x65735546: "FUSE",
 }
-
-const overlayMagic = 0x794c7630

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr/policy"
@@ -23,46 +22,37 @@ type requests struct {
 }
 
 func newRequests(t *testing.T) *requests {
-	if os.Geteuid() != 0 {
-		t.Skip("only root mounts without a helper")
-	}
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		t.Skip(err)
-	}
 	data, at := t.TempDir(), t.TempDir()
 	// One thread stands for all processes, so that it must not matter who has read what.
 	rules, err := policy.Parse("test", []byte("[defaults]\nlost-update = \"off\"\nwait = \"500ms\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := Start(Options{Dir: data, Mountpoint: at, Policy: rules, Log: quiet{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, m := mounted(t, Options{Dir: data, Mountpoint: at, Policy: rules, Log: quiet{}})
 	runtime.LockOSThread()
 	t.Cleanup(func() {
 		runtime.UnlockOSThread()
 		_ = Detach(at)
 		_ = m.Wait()
 	})
-	return &requests{t: t, f: m.f, data: data, tid: uint32(unix.Gettid())}
+	return &requests{t: t, f: f, data: data, tid: uint32(unix.Gettid())}
 }
 
 func (r *requests) lookup(name string) uint64 {
 	r.t.Helper()
-	var out fuse.EntryOut
-	h := r.header(fuse.FUSE_ROOT_ID)
-	if st := r.f.Lookup(nil, &h, name, &out); !st.Ok() || out.NodeId == 0 {
+	var out Entry
+	h := r.header(rootID)
+	if st := r.f.Lookup(nil, &h, name, &out); st != 0 || out.Node == 0 {
 		r.t.Fatalf("lookup of %s: %v", name, st)
 	}
-	return out.NodeId
+	return out.Node
 }
 
-func (r *requests) open(id uint64, flags uint32) (uint64, fuse.Status) {
-	var out fuse.OpenOut
-	in := fuse.OpenIn{InHeader: r.header(id), Flags: flags}
+func (r *requests) open(id uint64, flags uint32) (uint64, unix.Errno) {
+	var out Opened
+	in := OpenRequest{Request: r.header(id), Flags: flags}
 	st := r.f.Open(nil, &in, &out)
-	return out.Fh, st
+	return out.Handle, st
 }
 
 // replace puts another file in f's place, as a save does.
@@ -98,22 +88,22 @@ func TestTruncatingOpenOfAReplacedFile(t *testing.T) {
 	r := newRequests(t)
 	r.replace("one")
 	first := r.lookup("f")
-	if _, st := r.open(first, unix.O_RDONLY); !st.Ok() {
+	if _, st := r.open(first, unix.O_RDONLY); st != 0 {
 		t.Fatal(st)
 	}
-	if _, st := r.open(first, unix.O_WRONLY|unix.O_TRUNC); st != status(unix.ESTALE) {
+	if _, st := r.open(first, unix.O_WRONLY|unix.O_TRUNC); st != unix.ESTALE {
 		t.Fatalf("the first walk: %v, want ESTALE", st)
 	}
 	// Its session ends before the second walk.
-	r.f.sessionAt(r.f.inodeOf(fuse.FUSE_ROOT_ID), "f").fence()
+	r.f.sessionAt(r.f.inodeOf(rootID), "f").fence()
 	r.replace("two")
 	second := r.lookup("f")
-	if _, st := r.open(second, unix.O_RDONLY); !st.Ok() {
+	if _, st := r.open(second, unix.O_RDONLY); st != 0 {
 		t.Fatal(st)
 	}
 	r.replace("three")
 	// It cannot be sent on twice, and this node is a reader's.
-	if _, st := r.open(second, unix.O_WRONLY|unix.O_TRUNC); st != fuse.EBUSY {
+	if _, st := r.open(second, unix.O_WRONLY|unix.O_TRUNC); st != unix.EBUSY {
 		t.Errorf("the second walk: %v, want EBUSY", st)
 	}
 	if got := r.holds(second); got != "two" {
@@ -126,14 +116,14 @@ func TestTruncatingOpenOfANamelessFile(t *testing.T) {
 	r := newRequests(t)
 	r.replace("one")
 	id := r.lookup("f")
-	if _, st := r.open(id, unix.O_RDONLY); !st.Ok() {
+	if _, st := r.open(id, unix.O_RDONLY); st != 0 {
 		t.Fatal(st)
 	}
 	r.replace("two")
-	if _, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC); st != status(unix.ESTALE) {
+	if _, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC); st != unix.ESTALE {
 		t.Fatalf("the first walk: %v, want ESTALE", st)
 	}
-	if _, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC); !st.Ok() {
+	if _, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC); st != 0 {
 		t.Fatalf("the second walk: %v", st)
 	}
 	if got := r.holds(id); got != "" {
@@ -151,17 +141,17 @@ func (r *requests) close(id, fh uint64) {
 
 func (r *requests) flush(id, fh uint64) {
 	r.t.Helper()
-	if st := r.f.Flush(nil, &fuse.FlushIn{InHeader: r.header(id), Fh: fh}); !st.Ok() {
+	if st := r.f.Flush(nil, &FlushRequest{Request: r.header(id), Handle: fh}); st != 0 {
 		r.t.Fatalf("close: %v", st)
 	}
 }
 
 func (r *requests) release(id, fh uint64) {
-	r.f.Release(nil, &fuse.ReleaseIn{InHeader: r.header(id), Fh: fh})
+	r.f.Release(nil, &ReleaseRequest{Request: r.header(id), Handle: fh})
 }
 
-func (r *requests) header(id uint64) fuse.InHeader {
-	return fuse.InHeader{NodeId: id, Caller: fuse.Caller{Pid: r.tid}}
+func (r *requests) header(id uint64) Request {
+	return Request{Node: id, TID: r.tid}
 }
 
 // A file that was made without a name is on disk before it gets one, or does not get it.
@@ -176,23 +166,23 @@ func TestFirstNameWaitsForTheDisk(t *testing.T) {
 		}
 		return nil
 	})
-	var made fuse.CreateOut
-	in := fuse.CreateIn{InHeader: r.header(fuse.FUSE_ROOT_ID), Flags: unix.O_RDWR, Mode: unix.S_IFREG | 0o600}
-	if st := r.f.Tmpfile(nil, &in, &made); !st.Ok() {
+	var made Created
+	in := CreateRequest{OpenRequest: OpenRequest{Request: r.header(rootID), Flags: unix.O_RDWR}, Mode: unix.S_IFREG | 0o600}
+	if st := r.f.Tmpfile(nil, &in, &made); st != 0 {
 		t.Fatal(st)
 	}
-	link := func() fuse.Status {
-		var out fuse.EntryOut
-		return r.f.Link(nil, &fuse.LinkIn{InHeader: r.header(fuse.FUSE_ROOT_ID), Oldnodeid: made.NodeId}, "f", &out)
+	link := func() unix.Errno {
+		var out Entry
+		return r.f.Link(nil, &LinkRequest{Request: r.header(rootID), Target: made.Node}, "f", &out)
 	}
-	if st := link(); st != status(unix.EIO) {
+	if st := link(); st != unix.EIO {
 		t.Errorf("the disk fails, and the link answers %v", st)
 	}
 	if _, err := os.Lstat(filepath.Join(r.data, "f")); !os.IsNotExist(err) {
 		t.Errorf("the disk has failed, and the name has %v", err)
 	}
 	fails = false
-	if st := link(); !st.Ok() || !slices.Contains(steps, "fsync") {
+	if st := link(); st != 0 || !slices.Contains(steps, "fsync") {
 		t.Errorf("the disk is well, and the link answers %v after %q", st, steps)
 	}
 }

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
@@ -10,7 +9,7 @@ import (
 
 // lockNames gets the locks for an operation on names in directories, or says
 // what to answer. The lock is the operation's to release.
-func (f *FS) lockNames(h *fuse.InHeader, op string, places ...place) (*caller, *lockmgr.Lock, unix.Errno) {
+func (f *FS) lockNames(h *Request, op string, places ...place) (*caller, *lockmgr.Lock, unix.Errno) {
 	c := f.callerOf(h)
 	_, l, e := f.lockJudged(c, op, nil, places...)
 	return c, l, e
@@ -74,27 +73,27 @@ func (f *FS) holds(dir *inode, name string, st *unix.Stat_t) (*inode, *session, 
 type makeFunc func(c *caller, dirfd int, name string) error
 
 // make runs an operation that gives a new name to a new inode.
-func (f *FS) make(h *fuse.InHeader, op, name string, out *fuse.EntryOut, do makeFunc) fuse.Status {
-	dir, e := f.target(h.NodeId, name)
+func (f *FS) make(h *Request, op, name string, out *Entry, do makeFunc) unix.Errno {
+	dir, e := f.target(h.Node, name)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	if e := f.isReadOnly(h, op, dir, name); e != 0 {
-		return status(e)
+		return e
 	}
 	if f.isCreating(dir, name) {
-		return status(unix.EEXIST)
+		return unix.EEXIST
 	}
 	if t, c := f.txnFor(h); t != nil && t.stages(dir, name) {
 		return t.make(c, op, dir, name, out, do)
 	}
 	c, l, e := f.lockNames(h, op, place{dir, name, nil})
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	defer f.table.Release(l)
 	if err := do(c, f.fdOf(dir), name); err != nil {
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	f.noteMade(c, op, f.path(dir, name), "")
 	if op == opMknod {
@@ -118,33 +117,33 @@ func (f *FS) madeFile(c *caller, dir *inode, name string) {
 }
 
 // enterMade answers with what was just made. A volatile entry is the caller's alone.
-func (f *FS) enterMade(dir *inode, name string, out *fuse.EntryOut, volatile bool) fuse.Status {
+func (f *FS) enterMade(dir *inode, name string, out *Entry, volatile bool) unix.Errno {
 	var st unix.Stat_t
 	k, e := f.child(dir, name, &st)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	f.fillEntry(out, k, &st, volatile)
-	return fuse.OK
+	return 0
 }
 
-// Mkdir implements fuse.RawFileSystem.
-func (f *FS) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	return f.make(&in.InHeader, opMkdir, name, out, func(c *caller, dirfd int, name string) error {
-		dir := f.inodeOf(in.NodeId)
+// Mkdir makes a directory: mkdir(2).
+func (f *FS) Mkdir(_ <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
+	return f.make(&in.Request, opMkdir, name, out, func(c *caller, dirfd int, name string) error {
+		dir := f.inodeOf(in.Node)
 		mode := f.modeFor(dir, in.Mode, in.Umask)
 		return f.as(c, func() error { return unix.Mkdirat(dirfd, name, mode) })
 	})
 }
 
-// Mknod implements fuse.RawFileSystem.
-func (f *FS) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+// Mknod makes a file, device or pipe: mknod(2).
+func (f *FS) Mknod(_ <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
 	op := opMknod
 	if in.Mode&unix.S_IFMT == unix.S_IFSOCK {
 		op = opBind
 	}
-	return f.make(&in.InHeader, op, name, out, func(c *caller, dirfd int, name string) error {
-		dir := f.inodeOf(in.NodeId)
+	return f.make(&in.Request, op, name, out, func(c *caller, dirfd int, name string) error {
+		dir := f.inodeOf(in.Node)
 		mode := in.Mode&unix.S_IFMT | f.modeFor(dir, in.Mode, in.Umask)
 		if in.Mode&unix.S_IFMT == unix.S_IFREG {
 			if e := f.judgeEmpty(c, f.path(dir, name)); e != 0 {
@@ -155,76 +154,76 @@ func (f *FS) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.E
 	})
 }
 
-// Symlink implements fuse.RawFileSystem.
-func (f *FS) Symlink(_ <-chan struct{}, h *fuse.InHeader, pointedTo, name string, out *fuse.EntryOut) fuse.Status {
+// Symlink makes a symbolic link: symlink(2).
+func (f *FS) Symlink(_ <-chan struct{}, h *Request, pointedTo, name string, out *Entry) unix.Errno {
 	return f.make(h, opSymlink, name, out, func(c *caller, dirfd int, name string) error {
 		return f.as(c, func() error { return unix.Symlinkat(pointedTo, dirfd, name) })
 	})
 }
 
-// Readlink implements fuse.RawFileSystem.
-func (f *FS) Readlink(_ <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
-	if isVirtual(h.NodeId) {
-		return nil, fuse.EINVAL
+// Readlink is where a symbolic link leads: readlink(2).
+func (f *FS) Readlink(_ <-chan struct{}, h *Request) ([]byte, unix.Errno) {
+	if isVirtual(h.Node) {
+		return nil, unix.EINVAL
 	}
-	n := f.inodeOf(h.NodeId)
+	n := f.inodeOf(h.Node)
 	if n == nil {
-		return nil, status(unix.ESTALE)
+		return nil, unix.ESTALE
 	}
 	buf := make([]byte, unix.PathMax)
 	sz, err := unix.Readlinkat(f.fdOf(n), "", buf)
 	if err != nil {
-		return nil, statusOf(err)
+		return nil, errnoOf(err)
 	}
-	return buf[:sz], fuse.OK
+	return buf[:sz], 0
 }
 
-// Unlink implements fuse.RawFileSystem.
-func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
-	if isVirtual(h.NodeId) {
+// Unlink removes a name of a file: unlink(2).
+func (f *FS) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
+	if isVirtual(h.Node) {
 		return f.virt.unlink(h, name)
 	}
-	dir, e := f.target(h.NodeId, name)
+	dir, e := f.target(h.Node, name)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	if e := f.isReadOnly(h, opUnlink, dir, name); e != 0 {
-		return status(e)
+		return e
 	}
 	if t, c := f.txnFor(h); t != nil && t.stages(dir, name) {
-		return status(t.unlink(c, dir, name))
+		return t.unlink(c, dir, name)
 	}
 	var st unix.Stat_t
 	n, own, e := f.holds(dir, name, &st)
 	if e != 0 && own == nil {
-		return status(e)
+		return e
 	}
 	c, l, e2 := f.lockNames(h, opUnlink, place{dir, name, n})
 	if e2 != 0 {
-		return status(e2)
+		return e2
 	}
 	defer f.table.Release(l)
 	if e := f.mayTidy(c, dir, name); e != 0 {
-		return status(e)
+		return e
 	}
 	n, own, e = f.holds(dir, name, &st)
 	if own != nil && !c.kinOf(own.who.Load()) {
 		own = nil
 	}
 	if e != 0 && own == nil {
-		return status(e) // somebody has removed it while the lock was waited for
+		return e // somebody has removed it while the lock was waited for
 	}
 	if e := f.mayRemove(c, place{dir, name, n}); e != 0 {
-		return status(e)
+		return e
 	}
 	p := place{dir, name, n}
 	if own, e = own.withoutName(c, opUnlink, p); e != 0 {
-		return status(e)
+		return e
 	}
 	made := f.isMade(&st)
 	gone, err := f.remove(c, l, p)
 	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	if own != nil && !own.detach() {
 		// Another thread of its owner was closing it, and the commit was faster.
@@ -235,33 +234,33 @@ func (f *FS) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Statu
 			gone, err = again, nil
 		}
 		if err != nil {
-			return statusOf(err)
+			return errnoOf(err)
 		}
 	}
 	f.tell(gone)
 	f.nameGone(dir, name, made)
 	f.unlinked(n, p.key(), st.Nlink == 1)
 	f.rebaseOn(n, nil)
-	return fuse.OK
+	return 0
 }
 
-// Rmdir implements fuse.RawFileSystem. A directory in which somebody creates a
+// Rmdir removes a directory: rmdir(2). A directory in which somebody creates a
 // file is not empty, although the file has no name underneath yet.
-func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
-	dir, e := f.target(h.NodeId, name)
+func (f *FS) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno {
+	dir, e := f.target(h.Node, name)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	if e := f.isReadOnly(h, opRmdir, dir, name); e != 0 {
-		return status(e)
+		return e
 	}
 	if t, c := f.txnFor(h); t != nil {
-		return status(t.rmdir(c, dir, name))
+		return t.rmdir(c, dir, name)
 	}
 	var st unix.Stat_t
 	n, e := f.known(dir, name, &st)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	places := []place{{dir, name, nil}}
 	if n != nil {
@@ -272,14 +271,14 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 	}
 	c, l, e := f.lockNames(h, opRmdir, places...)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	defer f.table.Release(l)
 	if n != nil && len(f.sessionsIn(n)) > 0 {
-		return status(unix.ENOTEMPTY) // the caller's own
+		return unix.ENOTEMPTY // the caller's own
 	}
 	if e := f.mayTidy(c, dir, name); e != 0 {
-		return status(e)
+		return e
 	}
 	remove := func() error {
 		return f.taker(c, dir)(func() error { return unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR) })
@@ -293,7 +292,7 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status
 		f.filed.Gone(f.claimAt(dir, name))
 		f.namesSoonOnDisk(dir, name)
 	}
-	return statusOf(err)
+	return errnoOf(err)
 }
 
 // sessionsIn lists the sessions on names in a directory.

@@ -3,7 +3,6 @@ package fs
 import (
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lostupdate"
@@ -38,68 +37,68 @@ const (
 // fmodeExec is __FMODE_EXEC of include/linux/fs.h: the open is an execve(2)'s.
 const fmodeExec = 0x20
 
-// Open implements fuse.RawFileSystem. The kernel holds no directory or inode
+// Open opens a file: open(2), execve(2). The kernel holds no directory or inode
 // lock here, so this is where a writer waits for another.
-func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if isVirtual(in.NodeId) {
+func (f *FS) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
+	if isVirtual(in.Node) {
 		return f.virt.open(in, out)
 	}
-	k := f.nodeOf(in.NodeId)
+	k := f.nodeOf(in.Node)
 	if k == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	n := f.behind(k)
-	if e := f.mayOpenMore(&in.InHeader, opOpen, func() string { return f.nodePath(n) }); e != 0 {
-		return status(e)
+	if e := f.mayOpenMore(&in.Request, opOpen, func() string { return f.nodePath(n) }); e != 0 {
+		return e
 	}
 	if f.finishHalfDone() {
 		f.forgetAttrs(n) // its size may be another one now
-		if c := f.callerOf(&in.InHeader); f.isReplaced(n) && c.tid != 0 && !f.walks.Repeated(c) {
-			return status(f.staleAt(c, n))
+		if c := f.callerOf(&in.Request); f.isReplaced(n) && c.tid != 0 && !f.walks.Repeated(c) {
+			return f.staleAt(c, n)
 		}
 	}
 	if e := f.isDue(in, n); e != 0 {
-		return status(e)
+		return e
 	}
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
 	if f.isRenamed(n) {
-		if e := f.comesAstray(f.callerOf(&in.InHeader), n, writes); e != 0 {
-			return status(e)
+		if e := f.comesAstray(f.callerOf(&in.Request), n, writes); e != 0 {
+			return e
 		}
 	}
 	if !writes {
 		if in.Flags&openToExec != 0 && f.forbids(f.fdOf(n), unix.ST_NOEXEC) {
-			return fuse.EACCES
+			return unix.EACCES
 		}
 		if e := f.claimRead(cancel, in, n); e != 0 {
-			return status(e)
+			return e
 		}
 		return f.openRead(cancel, in, k, out)
 	}
 	if f.opts.ReadOnly {
-		return fuse.EROFS
+		return unix.EROFS
 	}
 	return f.openWrite(cancel, in, k, n, out)
 }
 
 // openRead pins the version that the node stands for.
-func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, out *Opened) unix.Errno {
 	f.mu.Lock()
 	n := k.in
 	s, fd := n.sess, n.fd
 	posix, saved := n.advisory.HasBytesLocked(), n.saved
 	f.mu.Unlock()
 	if fd < 0 {
-		return status(unix.ENOENT)
+		return unix.ENOENT
 	}
 	seen := s
 	if s == nil {
 		if e := f.leadsOn(in, n, saved); e != 0 {
-			return status(e)
+			return e
 		}
 	}
 	if s != nil {
-		c := f.callerOf(&in.InHeader)
+		c := f.callerOf(&in.Request)
 		switch {
 		case c.kinOf(s.who.Load()):
 		case f.isPublished(n):
@@ -113,53 +112,53 @@ func (f *FS) openRead(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, ou
 			case c.tid == 0 && f.strayed.PerhapsRepeated(f.nameKey(n), s.id):
 				return f.openAfter(cancel, in, k, s, out)
 			}
-			return status(f.staleAt(c, n))
+			return f.staleAt(c, n)
 		}
 	}
-	h := f.newReader(k, n, seen, in.Flags, ids{in.Uid, in.Gid})
+	h := f.newReader(k, n, seen, in.Flags, ids{in.UID, in.GID})
 	if h == nil {
 		return f.openRead(cancel, in, k, out) // a session has just begun, or ended
 	}
 	if f.walks.Any() {
-		f.walks.Repeated(f.callerOf(&in.InHeader))
+		f.walks.Repeated(f.callerOf(&in.Request))
 	}
-	if f.strayed.Any() && f.callerOf(&in.InHeader).tid == 0 {
+	if f.strayed.Any() && f.callerOf(&in.Request).tid == 0 {
 		f.strayed.Arrived(f.nameKey(n))
 	}
 	h.sess = s
 	switch {
 	case in.Flags&fmodeExec != 0: // who runs a program does not read it
 	case s == nil:
-		h.sight.Store(f.noteRead(&in.InHeader, n))
+		h.sight.Store(f.noteRead(&in.Request, n))
 	default:
-		s.noteOwnRead(f.callerOf(&in.InHeader))
+		s.noteOwnRead(f.callerOf(&in.Request))
 	}
 	want := ioPassthrough
 	if s != nil && !s.isFilled() {
 		want = ioWatched
 	}
 	f.startIO(h, want, out)
-	out.Fh = h.id
+	out.Handle = h.id
 	if !posix && !f.isLive(n) {
 		// Saves a request at each close. The close of a descriptor ends its
 		// process's POSIX locks, so where there may be some, closes are told.
-		out.OpenFlags |= fuse.FOPEN_NOFLUSH
+		out.NoFlush = true
 		h.noFlush = true
 	}
-	return fuse.OK
+	return 0
 }
 
 // leadsOn answers ESTALE to who has come by a name that leads elsewhere by now, since the
 // kernel has not forgotten it yet; saved says that a save may have taken it. Who opens a
 // descriptor arrives here again.
-func (f *FS) leadsOn(in *fuse.OpenIn, n *inode, saved bool) unix.Errno {
+func (f *FS) leadsOn(in *OpenRequest, n *inode, saved bool) unix.Errno {
 	replaced := saved && f.isReplaced(n)
 	// A session took over the file's node, and was rolled back.
 	orphan := !replaced && f.isOrphan(n)
 	if !replaced && !orphan {
 		return 0
 	}
-	c := f.callerOf(&in.InHeader)
+	c := f.callerOf(&in.Request)
 	if f.walks.Repeated(c) || c.tid == 0 && (replaced || !f.leftBehind(n)) {
 		return 0
 	}
@@ -172,48 +171,48 @@ const strayedWait = 2 * time.Second
 
 // openAfter opens what the session makes of the node, if that is soon. The base could
 // be given at once, but not its size: the kernel asks for the node's.
-func (f *FS) openAfter(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, s *session, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openAfter(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, s *session, out *Opened) unix.Errno {
 	t := time.NewTimer(strayedWait)
 	defer t.Stop()
 	select {
 	case <-s.left:
 	case <-t.C:
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	case <-cancel:
-		return status(unix.EINTR)
+		return unix.EINTR
 	}
 	f.mu.Lock()
 	unpublished := k.in.orphan
 	f.mu.Unlock()
 	if unpublished {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	return f.openRead(cancel, in, k, out)
 }
 
 // openBase opens the committed file at the node that a session has taken over.
-func (f *FS) openBase(in *fuse.OpenIn, k *kernelNode, s *session, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openBase(in *OpenRequest, k *kernelNode, s *session, out *Opened) unix.Errno {
 	f.mu.Lock()
 	base := s.base
 	f.mu.Unlock()
 	if base == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	fd, err := f.reopen(f.fdOf(base), unix.O_RDONLY)
 	if err != nil {
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	f.mu.Lock()
-	h := f.newHandleLocked(k, plainHandle, in.Flags, ids{in.Uid, in.Gid})
+	h := f.newHandleLocked(k, plainHandle, in.Flags, ids{in.UID, in.GID})
 	f.mu.Unlock()
 	h.fd = fd
 	f.startIO(h, ioDirect, out) // the node's pages and backing file are the shadow's
-	out.Fh = h.id
-	return fuse.OK
+	out.Handle = h.id
+	return 0
 }
 
-func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, n *inode, out *fuse.OpenOut) fuse.Status {
-	c := f.openerOf(&in.InHeader)
+func (f *FS) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, n *inode, out *Opened) unix.Errno {
+	c := f.openerOf(&in.Request)
 	f.mu.Lock()
 	s := n.sess
 	parent, name := n.namedLocked()
@@ -227,16 +226,16 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, n
 		return f.openPlain(in, k, n, false, out)
 	}
 	if e := f.awaitsTxn(c, opOpen, []place{{parent, name, n}}); e != 0 {
-		return status(e)
+		return e
 	}
 	path := f.path(parent, name)
 	set := f.settings(path)
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return status(f.refuseReadOnly(&in.InHeader, opOpen, path, &set))
+		return f.refuseReadOnly(&in.Request, opOpen, path, &set)
 	case set.Mode == policy.Live || f.isAutoLive(n):
 		if f.isReplaced(n) && !f.walks.Repeated(c) {
-			return status(f.staleAt(c, n)) // it went live while the caller was on its way
+			return f.staleAt(c, n) // it went live while the caller was on its way
 		}
 		if f.sessionAt(parent, name) != nil && !f.isAutoLive(n) {
 			// The file that somebody is writing was moved to where files are live:
@@ -245,7 +244,7 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *fuse.OpenIn, k *kernelNode, n
 			return o.begin()
 		}
 		if e := f.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
-			return status(e)
+			return e
 		}
 		return f.openPlain(in, k, n, true, out)
 	case appendsRecords(in.Flags, set) && f.txnOf(c) == nil && f.otherNamesJudgeRecords(n):
@@ -265,16 +264,16 @@ func (f *FS) unnamed(n *inode) bool {
 }
 
 // openPlain opens the file itself for writing.
-func (f *FS) openPlain(in *fuse.OpenIn, k *kernelNode, n *inode, live bool, out *fuse.OpenOut) fuse.Status {
+func (f *FS) openPlain(in *OpenRequest, k *kernelNode, n *inode, live bool, out *Opened) unix.Errno {
 	if err := f.unshare(n); err != nil {
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	if e := f.settleLazy(n); e != 0 {
-		return status(e)
+		return e
 	}
-	h := f.newHandle(k, n, plainHandle, in.Flags, ids{in.Uid, in.Gid})
+	h := f.newHandle(k, n, plainHandle, in.Flags, ids{in.UID, in.GID})
 	if h == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	if live {
 		f.setLive(h)
@@ -286,17 +285,17 @@ func (f *FS) openPlain(in *fuse.OpenIn, k *kernelNode, n *inode, live bool, out 
 		} else if e == 0 {
 			e = errnoOf(unix.Ftruncate(fd, 0))
 		}
-		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
-			e = errnoOf(f.killSuidOf(n, fd, f.sender(&in.InHeader)))
+		if e == 0 && in.KillSuid {
+			e = errnoOf(f.killSuidOf(n, fd, f.sender(&in.Request)))
 		}
 		if e != 0 {
 			f.closeHandle(h)
-			return status(e)
+			return e
 		}
 	}
 	f.startIO(h, ioPassthrough, out)
-	out.Fh = h.id
-	return fuse.OK
+	out.Handle = h.id
+	return 0
 }
 
 // isLed reports whether the caller's walk was led to the session's shadow.

@@ -3,7 +3,6 @@ package fs
 import (
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
@@ -14,8 +13,8 @@ import (
 type opening struct {
 	f      *FS
 	c      *caller
-	in     *fuse.OpenIn
-	out    *fuse.OpenOut
+	in     *OpenRequest
+	out    *Opened
 	k      *kernelNode // at which the kernel arrived
 	n      *inode      // for which it stood then
 	set    policy.Settings
@@ -29,7 +28,7 @@ type opening struct {
 // begin starts a session on the committed file and gives the caller its shadow:
 // at this very node if nobody else has that open, at another one by a second
 // walk otherwise.
-func (o *opening) begin() fuse.Status {
+func (o *opening) begin() unix.Errno {
 	f, c, n := o.f, o.c, o.n
 	dir, name := f.nameOf(n)
 	at := [2]dkey{{dir, name}}
@@ -53,7 +52,7 @@ func (o *opening) begin() fuse.Status {
 	if f.isClosing() {
 		if e := f.holdBack(&demand{c: c, op: opOpen, path: f.path(dir, name), wait: o.wait()}, o.cancel); e != 0 {
 			f.dropWalk(w)
-			return status(e)
+			return e
 		}
 	}
 	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
@@ -63,9 +62,9 @@ func (o *opening) begin() fuse.Status {
 	s, e := o.session(place{dir, name, n}, w)
 	switch {
 	case e != 0:
-		return status(e)
+		return e
 	case s == nil:
-		return status(unix.ESTALE) // the name is reserved for the second walk
+		return unix.ESTALE // the name is reserved for the second walk
 	case o.repeated:
 		return o.takeOver(s)
 	case !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(o.k, s):
@@ -104,13 +103,13 @@ func (f *FS) takeOpenWalk(c *caller, k *kernelNode, n *inode, at [2]dkey) *walk 
 
 // lead answers ESTALE so that the caller's second walk finds the shadow. The
 // session already counts the caller as a walker.
-func (o *opening) lead(s *session, at [2]dkey) fuse.Status {
+func (o *opening) lead(s *session, at [2]dkey) unix.Errno {
 	if o.c.tid == 0 || o.repeated {
 		// Unknown threads cannot be told apart in their second walk.
 		return o.takeOver(s)
 	}
 	o.f.walks.Put(o.c, &walk{promise: promise{Op: opOpen, At: at}, sess: s, from: o.k})
-	return status(unix.ESTALE)
+	return unix.ESTALE
 }
 
 // wait is how long the open may wait for a lock.
@@ -161,7 +160,7 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 		f.staleAt(c, o.n)
 		return nil, 0
 	}
-	begins := beginOptions{settings: o.set, killSuid: o.in.Mode&fuse.OPEN_KILL_SUIDGID != 0}
+	begins := beginOptions{settings: o.set, killSuid: o.in.KillSuid}
 	s, e := f.beginOrJoin(c, l, p, &st, begins.access(o.in.Flags))
 	if e != 0 {
 		f.table.Release(l)
@@ -231,7 +230,7 @@ func (f *FS) reserve(d *demand, l *lockmgr.Lock, from *kernelNode) unix.Errno {
 }
 
 // shadow joins the session whose shadow the node is.
-func (o *opening) shadow(s *session) fuse.Status {
+func (o *opening) shadow(s *session) unix.Errno {
 	f := o.f
 	w := f.walks.Get(o.c)
 	led := w != nil && w.sess == s && f.walks.Remove(w)
@@ -247,8 +246,8 @@ func (o *opening) shadow(s *session) fuse.Status {
 		// The session has just ended: this open begins the next.
 		return o.begin()
 	case e != 0:
-		return status(e)
+		return e
 	}
-	o.out.Fh = h.id
-	return fuse.OK
+	o.out.Handle = h.id
+	return 0
 }

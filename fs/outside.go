@@ -1,30 +1,28 @@
 package fs
 
 import (
-	"syscall"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
 
-// Kernel is what the filesystem asks of the kernel of its own accord. The mount has a
-// *fuse.Server for it, the simulation a kernel of its own.
+// Kernel is what the filesystem asks of the kernel of its own accord. The mount has the
+// kernel's connection for it (package face), the simulation a kernel of its own.
 type Kernel interface {
 	// InodeNotify makes the kernel forget the attributes of a node, and the pages of a
 	// part of it; a negative offset leaves the pages. It waits for whoever has such a
 	// page locked, never for the lock of an inode or a directory.
-	InodeNotify(node uint64, off, length int64) fuse.Status
+	InodeNotify(node uint64, off, length int64)
 	// EntryNotify makes the kernel forget a name. It waits for the directory's lock.
-	EntryNotify(dir uint64, name string) fuse.Status
-	// RegisterBackingFd registers a backing file for passthrough, with the credentials that
+	EntryNotify(dir uint64, name string)
+	// RegisterBacking registers a backing file for passthrough, with the credentials that
 	// the thread has at that moment.
-	RegisterBackingFd(file *fuse.BackingMap) (id int32, errno syscall.Errno)
-	// UnregisterBackingFd ends the registration of a backing file.
-	UnregisterBackingFd(id int32) syscall.Errno
-	// KernelSettings is what the kernel offered when it was mounted.
-	KernelSettings() *fuse.InitIn
+	RegisterBacking(fd int) (id int32, e unix.Errno)
+	// UnregisterBacking ends the registration of a backing file.
+	UnregisterBacking(id int32) unix.Errno
+	// MapsDirect reports whether a file that is opened with Opened.Direct can be mapped.
+	MapsDirect() bool
 }
 
 // Procs tells of processes. The mount has a *proc.Reader for it, which says what each
@@ -72,7 +70,4 @@ type Procs interface {
 	Groups(tid uint32) (groups []uint32, known bool)
 }
 
-var (
-	_ Kernel = (*fuse.Server)(nil)
-	_ Procs  = (*proc.Reader)(nil)
-)
+var _ Procs = (*proc.Reader)(nil)

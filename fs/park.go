@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
@@ -150,11 +149,11 @@ func (f *FS) checked(w *walk) (*lockmgr.Lock, unix.Errno) {
 
 // parkHere holds the reply to a GETATTR of dir back if the caller is on its
 // way to repeat an operation that must wait.
-func (f *FS) parkHere(cancel <-chan struct{}, h *fuse.InHeader, dir *inode) unix.Errno {
-	if h.Pid == 0 {
+func (f *FS) parkHere(cancel <-chan struct{}, h *Request, dir *inode) unix.Errno {
+	if h.TID == 0 {
 		return 0
 	}
-	w := f.walks.Of(int32(h.Pid))
+	w := f.walks.Of(int32(h.TID))
 	if w == nil || w.Op == opWait || !slices.Contains(w.dirs, dir) {
 		return 0
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/access"
@@ -76,7 +75,7 @@ func (f *FS) learnOfWrite(path string, who knowledge.Who) {
 // reads claim, and waits for those who have it. The kernel holds no lock here.
 // ESTALE means that the caller shall find the version that has been committed in
 // the meantime.
-func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *inode) unix.Errno {
+func (f *FS) claimRead(cancel <-chan struct{}, in *OpenRequest, n *inode) unix.Errno {
 	r := f.readingOf(in, n)
 	if r == nil {
 		return 0
@@ -119,7 +118,7 @@ func (f *FS) claimRead(cancel <-chan struct{}, in *fuse.OpenIn, n *inode) unix.E
 }
 
 // readingOf tells whether an open for reading claims; nil if not.
-func (f *FS) readingOf(in *fuse.OpenIn, n *inode) *reading {
+func (f *FS) readingOf(in *OpenRequest, n *inode) *reading {
 	rs := f.readClaims
 	if !rs.Enabled || f.opts.ReadOnly || in.Flags&(unix.O_NONBLOCK|fmodeExec) != 0 || !n.isRegular() || f.isClosing() {
 		return nil
@@ -138,7 +137,7 @@ func (f *FS) readingOf(in *fuse.OpenIn, n *inode) *reading {
 	if _, ok := f.named(n); !ok && s == nil {
 		return nil // it was opened by a descriptor, and has no name any more
 	}
-	r.c = f.callerOf(&in.InHeader)
+	r.c = f.callerOf(&in.Request)
 	if r.c.foreign() || f.txnOf(r.c) != nil || !r.mayReplace(f) || r.observes(f) {
 		return nil
 	}

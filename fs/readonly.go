@@ -3,7 +3,6 @@ package fs
 import (
 	"fmt"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/printable"
@@ -11,7 +10,7 @@ import (
 )
 
 // isReadOnly refuses to change what has a name, if the policy says that nobody does: EROFS.
-func (f *FS) isReadOnly(h *fuse.InHeader, op string, dir *inode, name string) unix.Errno {
+func (f *FS) isReadOnly(h *Request, op string, dir *inode, name string) unix.Errno {
 	path := f.path(dir, name)
 	set := f.settings(path)
 	if set.Mode != policy.ReadOnly {
@@ -21,13 +20,13 @@ func (f *FS) isReadOnly(h *fuse.InHeader, op string, dir *inode, name string) un
 }
 
 // refuseReadOnly refuses to change what has settings of mode readonly.
-func (f *FS) refuseReadOnly(h *fuse.InHeader, op, path string, set *policy.Settings) unix.Errno {
+func (f *FS) refuseReadOnly(h *Request, op, path string, set *policy.Settings) unix.Errno {
 	return f.explainReadOnly(h, op, path, fmt.Sprintf(`The policy says that nobody changes it (mode = "readonly", by %s)`, printable.Line(set.Rule)))
 }
 
 // keepsName is isReadOnly for what is to get another name, too: with a directory's name the
 // policy may say that what is below is read-only.
-func (f *FS) keepsName(h *fuse.InHeader, dir *inode, name string) unix.Errno {
+func (f *FS) keepsName(h *Request, dir *inode, name string) unix.Errno {
 	if e := f.isReadOnly(h, opRename, dir, name); e != 0 {
 		return e
 	}
@@ -41,7 +40,7 @@ func (f *FS) keepsName(h *fuse.InHeader, dir *inode, name string) unix.Errno {
 
 // mayNameAlso is isReadOnly for a name that is to be one more of n, and for n, which could be
 // changed by it.
-func (f *FS) mayNameAlso(h *fuse.InHeader, n *inode, p place) unix.Errno {
+func (f *FS) mayNameAlso(h *Request, n *inode, p place) unix.Errno {
 	if e := f.isReadOnly(h, opLink, p.dir, p.name); e != 0 {
 		return e
 	}
@@ -52,7 +51,7 @@ func (f *FS) mayNameAlso(h *fuse.InHeader, n *inode, p place) unix.Errno {
 	return f.isReadOnly(h, opLink, dir, name)
 }
 
-func (f *FS) explainReadOnly(h *fuse.InHeader, op, path, reason string) unix.Errno {
+func (f *FS) explainReadOnly(h *Request, op, path, reason string) unix.Errno {
 	c := f.callerOf(h)
 	return f.refuseWith(c, op, path, unix.EROFS, reason, "latchfs policy shows what holds for a path, and by which rule.")
 }

@@ -3,7 +3,6 @@ package fs
 import (
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/bases"
@@ -33,14 +32,14 @@ func fileAt(path string, st *unix.Stat_t) lostupdate.File {
 
 // noteRead notes that the sender of an OPEN has opened the version that n is. It
 // returns what that has changed, nil if it was no news.
-func (f *FS) noteRead(in *fuse.InHeader, n *inode) *knowledge.Sight {
+func (f *FS) noteRead(in *Request, n *inode) *knowledge.Sight {
 	if f.knowledge == nil {
 		return nil
 	}
-	look := f.updates.NewLook(in.Pid)
+	look := f.updates.NewLook(in.TID)
 	f.mu.Lock()
 	fd, kept := n.fd, n.kept || n.saved
-	dir, name := f.nameReadLocked(n, in.Pid)
+	dir, name := f.nameReadLocked(n, in.TID)
 	if dir == nil || fd < 0 || !n.isRegular() || n.told.Covers(look) {
 		f.mu.Unlock()
 		return nil
@@ -57,7 +56,7 @@ func (f *FS) noteRead(in *fuse.InHeader, n *inode) *knowledge.Sight {
 	}
 	f.noteGrownAt(path, &st)
 	file := fileAt(path, &st)
-	th, err := f.proc.Opener(in.Pid) // which callerOf then believes
+	th, err := f.proc.Opener(in.TID) // which callerOf then believes
 	if err == nil && !f.updates.IsNews(look, &file, th.Owner) {
 		f.mu.Lock()
 		n.told = look

@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
@@ -110,7 +109,7 @@ func (f *FS) showLate(r commit.Report) {
 
 // isDue refuses to open a file whose name a transaction, which was told that it is
 // committed, has yet to give something else.
-func (f *FS) isDue(in *fuse.OpenIn, n *inode) unix.Errno {
+func (f *FS) isDue(in *OpenRequest, n *inode) unix.Errno {
 	if f.store == nil || !f.store.HalfDone() {
 		return 0
 	}
@@ -118,7 +117,7 @@ func (f *FS) isDue(in *fuse.OpenIn, n *inode) unix.Errno {
 	if dir == nil {
 		return 0
 	}
-	return f.awaitsTxn(f.callerOf(&in.InHeader), opOpen, []place{{dir, name, n}})
+	return f.awaitsTxn(f.callerOf(&in.Request), opOpen, []place{{dir, name, n}})
 }
 
 // childOrDue is child for a name that a transaction may have yet to make: as if it had it by

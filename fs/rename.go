@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lostupdate"
@@ -25,55 +24,55 @@ type renaming struct {
 	merging      *lostupdate.Merge // what is renamed was merged with what it replaces; nil: it was not
 }
 
-// Rename implements fuse.RawFileSystem. It is the commit point of every tool
+// Rename is rename(2) and renameat2(2). It is the commit point of every tool
 // that writes a temporary file and renames it.
-func (f *FS) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
-	from, e := f.target(in.NodeId, oldName)
+func (f *FS) Rename(cancel <-chan struct{}, in *RenameRequest, oldName, newName string) unix.Errno {
+	from, e := f.target(in.Node, oldName)
 	if e != 0 {
-		return status(e)
+		return e
 	}
-	to, e := f.target(in.Newdir, newName)
+	to, e := f.target(in.NewDir, newName)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	if in.Flags&unix.RENAME_WHITEOUT != 0 {
-		return fuse.EINVAL
+		return unix.EINVAL
 	}
-	if e := f.keepsName(&in.InHeader, from, oldName); e != 0 {
-		return status(e)
+	if e := f.keepsName(&in.Request, from, oldName); e != 0 {
+		return e
 	}
-	takes := f.isReadOnly(&in.InHeader, opRename, to, newName)
+	takes := f.isReadOnly(&in.Request, opRename, to, newName)
 	if takes == 0 && in.Flags&unix.RENAME_EXCHANGE != 0 {
-		takes = f.keepsName(&in.InHeader, to, newName)
+		takes = f.keepsName(&in.Request, to, newName)
 	}
 	if takes != 0 {
-		return status(takes)
+		return takes
 	}
-	if t, c := f.txnFor(&in.InHeader); t != nil && (t.stages(from, oldName) || t.stages(to, newName)) {
-		return status(t.rename(c, place{dir: from, name: oldName}, place{dir: to, name: newName}, in.Flags))
+	if t, c := f.txnFor(&in.Request); t != nil && (t.stages(from, oldName) || t.stages(to, newName)) {
+		return t.rename(c, place{dir: from, name: oldName}, place{dir: to, name: newName}, in.Flags)
 	}
-	r := &renaming{f: f, c: f.callerOf(&in.InHeader), cancel: cancel, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
+	r := &renaming{f: f, c: f.callerOf(&in.Request), cancel: cancel, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
 	if e := r.look(); e != 0 {
-		return status(e)
+		return e
 	}
 	if in.Flags&unix.RENAME_EXCHANGE == 0 && r.to.inode != nil && r.to.inode.isDir() && len(f.sessionsIn(r.to.inode)) > 0 {
-		return status(unix.ENOTEMPTY) // somebody is creating or rewriting a file in it
+		return unix.ENOTEMPTY // somebody is creating or rewriting a file in it
 	}
 	if in.Flags&unix.RENAME_NOREPLACE != 0 && (r.toSt != nil || f.isCreating(to, newName)) {
-		return status(unix.EEXIST) // no conflict: mv asks this first
+		return unix.EEXIST // no conflict: mv asks this first
 	}
 	lb, l, e := f.lockJudged(r.c, opRename, r.toJudge(), r.from, r.to)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	defer f.table.Release(l)
 	r.lb = lb
 	for {
 		if e := r.look(); e != 0 {
-			return status(e)
+			return e
 		}
 		if e := r.run(l); e != errEnded {
-			return status(e)
+			return e
 		}
 	}
 }

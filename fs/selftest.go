@@ -3,7 +3,6 @@ package fs
 import (
 	"fmt"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/selftest"
@@ -31,24 +30,24 @@ func (f *FS) testKernel() error {
 	return nil
 }
 
-func selfTestAttr() fuse.Attr {
-	return fuse.Attr{Ino: selfTestNode, Mode: unix.S_IFREG | 0o444, Nlink: 1}
+func selfTestAttr() Attr {
+	return Attr{Ino: selfTestNode, Mode: unix.S_IFREG | 0o444, Nlink: 1}
 }
 
-func (v *virtual) lookupSelfTest(out *fuse.EntryOut) fuse.Status {
+func (v *virtual) lookupSelfTest(out *Entry) unix.Errno {
 	if !v.f.selfTest.Lookup() {
-		return fuse.ENOENT
+		return unix.ENOENT
 	}
-	out.NodeId, out.Generation = selfTestNode, 1
+	out.Node = selfTestNode
 	out.Attr = selfTestAttr()
-	return fuse.OK
+	return 0
 }
 
-func (v *virtual) openSelfTest(out *fuse.OpenOut) fuse.Status {
+func (v *virtual) openSelfTest(out *Opened) unix.Errno {
 	if v.f.selfTest.Open() {
 		v.f.srv.InodeNotify(virtualRoot, -1, 0)
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
-	out.OpenFlags = fuse.FOPEN_NOFLUSH
-	return fuse.OK
+	out.NoFlush = true
+	return 0
 }

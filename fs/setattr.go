@@ -3,59 +3,58 @@ package fs
 import (
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr/policy"
 )
 
-// SetAttr implements fuse.RawFileSystem. The kernel holds the inode's lock.
-func (f *FS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if isVirtual(in.NodeId) {
-		return fuse.EPERM
+// SetAttr changes attributes; see SetAttrRequest. The kernel holds the inode's lock.
+func (f *FS) SetAttr(_ <-chan struct{}, in *SetAttrRequest, out *AttrReply) unix.Errno {
+	if isVirtual(in.Node) {
+		return unix.EPERM
 	}
 	if f.opts.ReadOnly {
-		return fuse.EROFS
+		return unix.EROFS
 	}
-	k := f.nodeOf(in.NodeId)
+	k := f.nodeOf(in.Node)
 	if k == nil {
-		return status(unix.ESTALE)
+		return unix.ESTALE
 	}
 	n := f.meant(k)
 	if e := f.setattr(in, k, n); e != 0 {
-		return status(e)
+		return e
 	}
-	if in.Valid&(fuse.FATTR_MODE|fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
-		f.rootChanged(in.NodeId)
+	if in.Set&(SetMode|SetUID|SetGID) != 0 {
+		f.rootChanged(in.Node)
 	}
-	n, own := f.besideOf(&in.InHeader, k, f.meant(k)) // a session may have taken k over
+	n, own := f.besideOf(&in.Request, k, f.meant(k)) // a session may have taken k over
 	var st unix.Stat_t
 	if e := f.stat(n, &st); e != 0 {
-		return status(e)
+		return e
 	}
 	f.fillAttr(&out.Attr, k, &st)
 	if !own {
-		out.SetTimeout(f.attrTimeout(n))
+		out.TTL = f.attrTimeout(n)
 	}
-	return fuse.OK
+	return 0
 }
 
-func (f *FS) setattr(in *fuse.SetAttrIn, k *kernelNode, n *inode) unix.Errno {
-	size, resize := in.GetSize()
-	if in.Valid == 0 {
+func (f *FS) setattr(in *SetAttrRequest, k *kernelNode, n *inode) unix.Errno {
+	size, resize := in.size()
+	if in.Set == 0 {
 		if e := f.mayDropBits(in, n); e != 0 {
 			return e
 		}
 	}
-	if fh, ok := in.GetFh(); ok {
-		if h := f.handleOf(fh); h != nil && h.writes() {
+	if in.Set&SetHandle != 0 {
+		if h := f.handleOf(in.Handle); h != nil && h.writes() {
 			return f.setattrHandle(in, h, size, resize)
 		}
 	}
 	f.mu.Lock()
 	s, parent := n.sess, n.parent
 	f.mu.Unlock()
-	c := f.callerOf(&in.InHeader)
+	c := f.callerOf(&in.Request)
 	if e := f.settleTouched(in, n); e != 0 {
 		return e
 	}
@@ -75,7 +74,7 @@ func (f *FS) setattr(in *fuse.SetAttrIn, k *kernelNode, n *inode) unix.Errno {
 	set := f.settings(f.path(parent, name))
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return f.refuseReadOnly(&in.InHeader, opSetattr, f.path(parent, name), &set)
+		return f.refuseReadOnly(&in.Request, opSetattr, f.path(parent, name), &set)
 	case set.Mode == policy.Live, f.isAutoLive(n):
 		return f.setattrPlain(in, n, size, resize)
 	}
@@ -96,7 +95,7 @@ func (f *FS) setattr(in *fuse.SetAttrIn, k *kernelNode, n *inode) unix.Errno {
 
 // setattrNamed changes the attributes of the committed file that has a name, and of the
 // shadow that the caller's family has on it.
-func (f *FS) setattrNamed(c *caller, in *fuse.SetAttrIn, p place, wait time.Duration) unix.Errno {
+func (f *FS) setattrNamed(c *caller, in *SetAttrRequest, p place, wait time.Duration) unix.Errno {
 	e := f.changeNamed(c, opSetattr, p.inode, p, wait, func(fd int) error { return f.applyAttr(in, fd) })
 	if s := f.ownSessionOn(c, p.inode, p.dir, p.name); e == 0 && s != nil {
 		s.noteBits(in)
@@ -181,7 +180,7 @@ func (f *FS) alsoShadow(c *caller, p place, committed func() unix.Errno, change 
 }
 
 // setattrHandle is ftruncate, and what else comes with a descriptor.
-func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bool) unix.Errno {
+func (f *FS) setattrHandle(in *SetAttrRequest, h *handle, size uint64, resize bool) unix.Errno {
 	if resize {
 		if h.app != nil {
 			return h.app.truncate(in, int64(size))
@@ -195,8 +194,8 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 			if err := unix.Ftruncate(fd, int64(size)); err != nil {
 				return err
 			}
-			if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-				return f.killSuidBy(h, fd, f.sender(&in.InHeader))
+			if in.Set&SetKillSuid != 0 {
+				return f.killSuidBy(h, fd, f.sender(&in.Request))
 			}
 			return nil
 		})
@@ -212,7 +211,7 @@ func (f *FS) setattrHandle(in *fuse.SetAttrIn, h *handle, size uint64, resize bo
 
 // setattrShadow changes the attributes of a shadow: the owner's own, for
 // nobody else is led to it.
-func (f *FS) setattrShadow(c *caller, in *fuse.SetAttrIn, s *session, size uint64, resize bool) unix.Errno {
+func (f *FS) setattrShadow(c *caller, in *SetAttrRequest, s *session, size uint64, resize bool) unix.Errno {
 	w := f.walks.Get(c)
 	led := w != nil && w.sess == s && w.Op == opTruncate && f.walks.Remove(w)
 	var e unix.Errno
@@ -220,7 +219,7 @@ func (f *FS) setattrShadow(c *caller, in *fuse.SetAttrIn, s *session, size uint6
 		e = s.mayCut(int64(size))
 	}
 	if resize && e == 0 {
-		e = s.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
+		e = s.truncate(int64(size), in.Set&SetKillSuid != 0)
 	}
 	if e == 0 {
 		e = s.setMeta(in, led)
@@ -265,8 +264,8 @@ func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 
 // setMeta changes the shadow's metadata and remembers the change for the case
 // that nothing else is changed: then it is made to the committed file instead.
-func (s *session) setMeta(in *fuse.SetAttrIn, late bool) unix.Errno {
-	if in.Valid&(fuse.FATTR_MODE|fuse.FATTR_UID|fuse.FATTR_GID|fuse.FATTR_ATIME|fuse.FATTR_MTIME|fuse.FATTR_ATIME_NOW|fuse.FATTR_MTIME_NOW) == 0 {
+func (s *session) setMeta(in *SetAttrRequest, late bool) unix.Errno {
+	if in.Set&(SetMode|SetUID|SetGID|SetAtime|SetMtime|SetAtimeNow|SetMtimeNow) == 0 {
 		return 0
 	}
 	kept := *in
@@ -309,7 +308,7 @@ func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 }
 
 // setattrPlain changes the inode itself.
-func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *inode, size uint64, resize bool) unix.Errno {
+func (f *FS) setattrPlain(in *SetAttrRequest, n *inode, size uint64, resize bool) unix.Errno {
 	fd := f.fdOf(n)
 	if fd < 0 {
 		return unix.ESTALE
@@ -326,8 +325,8 @@ func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *inode, size uint64, resize bool
 			return errnoOf(err)
 		}
 		err = unix.Ftruncate(w, int64(size))
-		if err == nil && in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-			err = f.killSuidOf(n, w, f.sender(&in.InHeader))
+		if err == nil && in.Set&SetKillSuid != 0 {
+			err = f.killSuidOf(n, w, f.sender(&in.Request))
 		}
 		unix.Close(w)
 		if err != nil {
@@ -339,49 +338,47 @@ func (f *FS) setattrPlain(in *fuse.SetAttrIn, n *inode, size uint64, resize bool
 
 // applyAttr sets mode, owner and times of the inode behind an O_PATH or
 // ordinary descriptor.
-func (f *FS) applyAttr(in *fuse.SetAttrIn, fd int) error {
+func (f *FS) applyAttr(in *SetAttrRequest, fd int) error {
 	proc := procSelf(fd)
-	if in.Valid == 0 {
-		_, err := killSuid(fd, f.sender(&in.InHeader)) // see mayDropBits
+	if in.Set == 0 {
+		_, err := killSuid(fd, f.sender(&in.Request)) // see mayDropBits
 		return err
 	}
-	uid, hasUID := in.GetUID()
-	gid, hasGID := in.GetGID()
-	if hasUID || hasGID {
+	if in.Set&(SetUID|SetGID) != 0 {
 		u, g := -1, -1
-		if hasUID {
-			u = int(uid)
+		if in.Set&SetUID != 0 {
+			u = int(in.Owner)
 		}
-		if hasGID {
-			g = int(gid)
+		if in.Set&SetGID != 0 {
+			g = int(in.Group)
 		}
 		if err := unix.Fchownat(fd, "", u, g, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return err
 		}
 	}
-	if mode, ok := in.GetMode(); ok {
-		if err := unix.Chmod(proc, mode); err != nil {
+	if in.Set&SetMode != 0 {
+		if err := unix.Chmod(proc, in.Mode); err != nil {
 			return err
 		}
 	}
 	return applyTimes(in, fd)
 }
 
-func applyTimes(in *fuse.SetAttrIn, fd int) error {
-	const any = fuse.FATTR_ATIME | fuse.FATTR_MTIME | fuse.FATTR_ATIME_NOW | fuse.FATTR_MTIME_NOW
-	if in.Valid&any == 0 {
+func applyTimes(in *SetAttrRequest, fd int) error {
+	const any = SetAtime | SetMtime | SetAtimeNow | SetMtimeNow
+	if in.Set&any == 0 {
 		return nil
 	}
 	ts := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_OMIT}}
-	if in.Valid&fuse.FATTR_ATIME_NOW != 0 {
+	if in.Set&SetAtimeNow != 0 {
 		ts[0].Nsec = unix.UTIME_NOW
-	} else if in.Valid&fuse.FATTR_ATIME != 0 {
-		ts[0] = unix.Timespec{Sec: int64(in.Atime), Nsec: int64(in.Atimensec)}
+	} else if in.Set&SetAtime != 0 {
+		ts[0] = in.Atime
 	}
-	if in.Valid&fuse.FATTR_MTIME_NOW != 0 {
+	if in.Set&SetMtimeNow != 0 {
 		ts[1].Nsec = unix.UTIME_NOW
-	} else if in.Valid&fuse.FATTR_MTIME != 0 {
-		ts[1] = unix.Timespec{Sec: int64(in.Mtime), Nsec: int64(in.Mtimensec)}
+	} else if in.Set&SetMtime != 0 {
+		ts[1] = in.Mtime
 	}
 	return unix.UtimesNanoAt(fd, "", ts[:], unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
 }

@@ -2,16 +2,13 @@ package fs
 
 import (
 	"context"
-	"os/exec"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"latchfs/journal/audit"
 )
 
-// stop ends everything that runs in the background.
-func (f *FS) stop() {
+// Stop ends everything that runs in the background.
+func (f *FS) Stop() {
 	f.refuseAll()
 	f.noMore()
 	f.doneOnce.Do(func() { close(f.done) })
@@ -33,12 +30,9 @@ func (f *FS) refuseAll() {
 	f.closeOnce.Do(func() { close(f.closing) })
 }
 
-// Shutdown holds new sessions back, lets the running ones finish until ctx ends,
-// refuses those that wait by then, and unmounts. Sessions that are still open are
-// rolled back: nothing is committed that was not closed.
-func (m *Mount) Shutdown(ctx context.Context) error {
-	f := m.f
-	defer m.stopOnce.Do(func() { close(m.stopped) })
+// Drain holds new sessions back, lets the running ones finish until ctx ends or the mount
+// is gone, and refuses those that wait by then.
+func (f *FS) Drain(ctx context.Context, gone <-chan struct{}) {
 	f.beginStop()
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
@@ -47,7 +41,7 @@ wait:
 		select {
 		case <-ctx.Done():
 			break wait
-		case <-m.gone:
+		case <-gone:
 			break wait
 		case <-t.C:
 		}
@@ -56,27 +50,7 @@ wait:
 	if n := f.running(); n > 0 {
 		f.log.Warnf("%d sessions still open are rolled back", n)
 	}
-	err := f.unmount(m)
-	f.abandonSessions()
-	if err != nil {
-		return err
-	}
-	select {
-	case <-m.gone:
-	case <-time.After(unmountGrace):
-		// A mount namespace made meanwhile, a container's for instance, has a
-		// copy of the mount.
-		// Programs have files open, or a mount namespace made meanwhile, a
-		// container's for instance, has a copy of the mount. The end of the
-		// process cuts them off.
-		f.log.Warnf("%s is still used by other programs; they are cut off", f.opts.Mountpoint)
-	}
-	f.cleanup()
-	return nil
 }
-
-// unmountGrace is how long the kernel may take to let go after an unmount.
-const unmountGrace = 2 * time.Second
 
 func (f *FS) running() int {
 	f.mu.Lock()
@@ -90,26 +64,8 @@ func (f *FS) running() int {
 	return n
 }
 
-// unmount takes the mount away, lazily if somebody still uses it.
-func (f *FS) unmount(m *Mount) error {
-	select {
-	case <-m.gone:
-		return nil
-	default:
-	}
-	err := unix.Unmount(f.opts.Mountpoint, 0)
-	if err == unix.EPERM {
-		err = exec.Command("fusermount3", "-u", "--", f.opts.Mountpoint).Run()
-	}
-	if err == nil {
-		return nil
-	}
-	f.log.Infof("%s is busy: detaching it", f.opts.Mountpoint)
-	return Detach(f.opts.Mountpoint)
-}
-
-// abandonSessions rolls back what was not closed.
-func (f *FS) abandonSessions() {
+// Abandon rolls back what was not closed.
+func (f *FS) Abandon() {
 	f.noMore()
 	for _, t := range f.txns.All() {
 		t.Rollback("latchfs was stopped")
@@ -125,12 +81,12 @@ func (f *FS) abandonSessions() {
 	}
 }
 
-// cleanup gives back what Start has opened, and records a clean stop; only once,
+// Close gives back what Open has opened, and records a clean stop; only once,
 // for an unmount may come with a shutdown. Whoever comes second waits.
-func (f *FS) cleanup() { f.cleanOnce.Do(f.cleanupOnce) }
+func (f *FS) Close() { f.cleanOnce.Do(f.cleanup) }
 
-func (f *FS) cleanupOnce() {
-	f.stop()
+func (f *FS) cleanup() {
+	f.Stop()
 	if f.proc != nil {
 		f.proc.UnfollowForks()
 	}

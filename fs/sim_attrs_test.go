@@ -4,33 +4,32 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
 // The system calls of the simulated kernel that change attributes, and link(2).
 
 // setattr sends SETATTR under the lock of the inode, which may be open as f.
-func (k *simKernel) setattr(p *simProc, n *simInode, f *simFile, in fuse.SetAttrInCommon) unix.Errno {
+func (k *simKernel) setattr(p *simProc, n *simInode, f *simFile, in SetAttrRequest) unix.Errno {
 	n.lock.lock(true)
 	defer n.lock.unlock(true)
 	if f != nil {
-		in.Valid |= fuse.FATTR_FH
-		in.Fh = f.fh
+		in.Set |= SetHandle
+		in.Handle = f.fh
 	}
-	var out fuse.AttrOut
-	e := k.request(p, fmt.Sprintf("SETATTR of node %d", n.id), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		h.NodeId = n.id
-		in.InHeader = h
-		return k.fs.SetAttr(cancel, &fuse.SetAttrIn{SetAttrInCommon: in}, &out)
+	var out AttrReply
+	e := k.request(p, fmt.Sprintf("SETATTR of node %d", n.id), func(h Request, cancel <-chan struct{}) unix.Errno {
+		h.Node = n.id
+		in.Request = h
+		return k.fs.SetAttr(cancel, &in, &out)
 	})
 	if e != 0 {
 		return e
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n.attr, n.until = out.Attr, seen(out.Timeout())
-	if in.Valid&fuse.FATTR_SIZE != 0 {
+	n.attr, n.until = out.Attr, seen(out.TTL)
+	if in.Set&SetSize != 0 {
 		n.page = nil
 	}
 	return 0
@@ -54,7 +53,7 @@ func (k *simKernel) fileAt(p *simProc, path string, reval bool, ifDir unix.Errno
 }
 
 // setattrPath is truncate(2), or chmod(2).
-func (k *simKernel) setattrPath(p *simProc, path string, in fuse.SetAttrInCommon) unix.Errno {
+func (k *simKernel) setattrPath(p *simProc, path string, in SetAttrRequest) unix.Errno {
 	return again(func(reval bool) unix.Errno {
 		dir, name, n, e := k.fileAt(p, path, reval, unix.EISDIR)
 		if e != 0 {
@@ -64,19 +63,19 @@ func (k *simKernel) setattrPath(p *simProc, path string, in fuse.SetAttrInCommon
 			return e
 		}
 		e = k.setattr(p, n, nil, in)
-		if e == 0 && in.Valid&fuse.FATTR_SIZE != 0 {
+		if e == 0 && in.Set&SetSize != 0 {
 			k.w.model.changes(p, simName{dir, name}, "has truncated")
 		}
 		return e
 	})
 }
 
-func sizeAttr(size int64) fuse.SetAttrInCommon {
-	return fuse.SetAttrInCommon{Valid: fuse.FATTR_SIZE, Size: uint64(size)}
+func sizeAttr(size int64) SetAttrRequest {
+	return SetAttrRequest{Set: SetSize, Size: uint64(size)}
 }
 
-func modeAttr(mode uint32) fuse.SetAttrInCommon {
-	return fuse.SetAttrInCommon{Valid: fuse.FATTR_MODE, Mode: mode}
+func modeAttr(mode uint32) SetAttrRequest {
+	return SetAttrRequest{Set: SetMode, Mode: mode}
 }
 
 // link is link(2).
@@ -105,10 +104,10 @@ func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
 		n.lock.lock(true)
 		defer n.lock.unlock(true)
 		n.linked.Store(true)
-		var out fuse.EntryOut
-		e = k.request(p, "LINK "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-			h.NodeId = b.id
-			return k.fs.Link(cancel, &fuse.LinkIn{InHeader: h, Oldnodeid: n.id}, name, &out)
+		var out Entry
+		e = k.request(p, "LINK "+name, func(h Request, cancel <-chan struct{}) unix.Errno {
+			h.Node = b.id
+			return k.fs.Link(cancel, &LinkRequest{Request: h, Target: n.id}, name, &out)
 		})
 		if e != 0 {
 			return e
@@ -117,7 +116,7 @@ func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		made.linked.Store(true)
-		k.putLocked(b, name, made, out.EntryTimeout())
+		k.putLocked(b, name, made, out.NameTTL)
 		b.until, n.until = time.Time{}, time.Time{}
 		return 0
 	})

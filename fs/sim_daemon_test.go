@@ -122,9 +122,9 @@ func (w *simWorld) stop() {
 
 // end ends all that the daemon does.
 func (d *simDaemon) end() {
-	d.fs.stop()
-	d.fs.abandonSessions()
-	d.fs.cleanup()
+	d.fs.Stop()
+	d.fs.Abandon()
+	d.fs.Close()
 }
 
 // close closes what the daemon has open still.

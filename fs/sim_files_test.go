@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +18,7 @@ type simFile struct {
 	inode *simInode
 	fh    uint64
 	flags uint32
-	out   fuse.OpenOut
+	out   Opened
 	refs  int // descriptors
 	pos   int64
 	path  string  // as it was opened
@@ -117,9 +116,9 @@ func (k *simKernel) openOnce(p *simProc, path string, flags uint32, reval bool) 
 		return nil, e
 	}
 	f := &simFile{k: k, inode: n, flags: flags, refs: 1, path: path}
-	e = k.request(p, fmt.Sprintf("OPEN %s (node %d)", name, n.id), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		h.NodeId = n.id
-		return k.fs.Open(cancel, &fuse.OpenIn{InHeader: h, Flags: flags &^ (unix.O_CREAT | unix.O_EXCL)}, &f.out)
+	e = k.request(p, fmt.Sprintf("OPEN %s (node %d)", name, n.id), func(h Request, cancel <-chan struct{}) unix.Errno {
+		h.Node = n.id
+		return k.fs.Open(cancel, &OpenRequest{Request: h, Flags: flags &^ (unix.O_CREAT | unix.O_EXCL)}, &f.out)
 	})
 	if e != 0 {
 		return nil, e
@@ -146,17 +145,17 @@ func (k *simKernel) openOrCreate(p *simProc, dir *simInode, name string, flags u
 	if e := k.getattr(p, dir); e != 0 {
 		return nil, nil, e
 	}
-	var out fuse.CreateOut
-	e = k.request(p, "CREATE "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		h.NodeId = dir.id
-		return k.fs.Create(cancel, &fuse.CreateIn{InHeader: h, Flags: flags, Mode: unix.S_IFREG | 0o644}, name, &out)
+	var out Created
+	e = k.request(p, "CREATE "+name, func(h Request, cancel <-chan struct{}) unix.Errno {
+		h.Node = dir.id
+		return k.fs.Create(cancel, &CreateRequest{OpenRequest: OpenRequest{Request: h, Flags: flags}, Mode: unix.S_IFREG | 0o644}, name, &out)
 	})
 	if e != 0 {
 		return nil, nil, e
 	}
-	f := &simFile{k: k, inode: k.inodeOf(p, &out.EntryOut), flags: flags, refs: 1, out: out.OpenOut}
+	f := &simFile{k: k, inode: k.inodeOf(p, &out.Entry), flags: flags, refs: 1, out: out.Opened}
 	k.mu.Lock()
-	k.putLocked(dir, name, f.inode, out.EntryTimeout())
+	k.putLocked(dir, name, f.inode, out.NameTTL)
 	dir.until = time.Time{}
 	k.mu.Unlock()
 	k.opened(f)
@@ -174,9 +173,9 @@ func (w *simWorld) holds(path string) bool {
 func (k *simKernel) opened(f *simFile) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f.fh = f.out.Fh
+	f.fh = f.out.Handle
 	f.inode.opens++
-	if f.out.OpenFlags&fuse.FOPEN_KEEP_CACHE == 0 {
+	if !f.out.KeepCache {
 		f.inode.page = nil
 	}
 	if f.flags&unix.O_TRUNC != 0 {
@@ -186,7 +185,7 @@ func (k *simKernel) opened(f *simFile) {
 
 // read reads up to size bytes at the file's position.
 func (k *simKernel) read(p *simProc, f *simFile, size int) ([]byte, unix.Errno) {
-	if f.out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0 {
+	if f.out.Direct {
 		b, e := k.askPages(p, f, f.pos, size)
 		f.pos += int64(len(b))
 		return b, e
@@ -222,17 +221,25 @@ func (k *simKernel) read(p *simProc, f *simFile, size int) ([]byte, unix.Errno) 
 }
 
 func (k *simKernel) askPages(p *simProc, f *simFile, off int64, size int) (b []byte, e unix.Errno) {
-	e = k.request(p, fmt.Sprintf("READ %s at %d", f.path, off), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		h.NodeId = f.inode.id
+	e = k.request(p, fmt.Sprintf("READ %s at %d", f.path, off), func(h Request, cancel <-chan struct{}) unix.Errno {
+		h.Node = f.inode.id
 		buf := make([]byte, size)
-		r, st := k.fs.Read(cancel, &fuse.ReadIn{InHeader: h, Fh: f.fh, Offset: uint64(off), Size: uint32(size), Flags: f.flags}, buf)
-		if st.Ok() {
-			b, st = r.Bytes(buf)
-			r.Done()
+		d, st := k.fs.Read(cancel, &ReadRequest{Request: h, Handle: f.fh, Offset: uint64(off), Size: uint32(size), Flags: f.flags}, buf)
+		if st == 0 {
+			b, st = d.read(buf)
 		}
 		return st
 	})
 	return b, e
+}
+
+// read is what the kernel gets of an answer.
+func (d *Data) read(buf []byte) ([]byte, unix.Errno) {
+	if d.Size == 0 {
+		return d.Bytes, 0
+	}
+	n, err := unix.Pread(d.FD, buf[:d.Size], d.Off)
+	return buf[:max(n, 0)], errnoOf(err)
 }
 
 // write writes at the file's position. The inode's lock is held.
@@ -248,9 +255,9 @@ func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
 		f.pos = int64(n.attr.Size)
 		k.mu.Unlock()
 	}
-	e := k.request(p, fmt.Sprintf("WRITE %s at %d", f.path, f.pos), func(h fuse.InHeader, _ <-chan struct{}) fuse.Status {
-		h.NodeId = n.id
-		_, st := k.fs.Writev(nil, &fuse.WriteIn{InHeader: h, Fh: f.fh, Offset: uint64(f.pos), Size: uint32(len(b)), Flags: f.flags}, [][]byte{b})
+	e := k.request(p, fmt.Sprintf("WRITE %s at %d", f.path, f.pos), func(h Request, _ <-chan struct{}) unix.Errno {
+		h.Node = n.id
+		_, st := k.fs.Write(nil, &WriteRequest{Request: h, Handle: f.fh, Offset: uint64(f.pos), Flags: f.flags}, [][]byte{b})
 		return st
 	})
 	if e != 0 {
@@ -267,12 +274,12 @@ func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
 // close is the close of one descriptor, which the process does not have any more.
 func (k *simKernel) close(p *simProc, f *simFile) unix.Errno {
 	var e unix.Errno
-	if f.out.OpenFlags&fuse.FOPEN_NOFLUSH == 0 {
+	if !f.out.NoFlush {
 		f.inode.lock.lock(true) // the pages are written back first
 		f.inode.lock.unlock(true)
-		e = k.requestTo(p, "FLUSH "+f.path, true, func(h fuse.InHeader, _ <-chan struct{}) fuse.Status {
-			h.NodeId = f.inode.id
-			return k.fs.Flush(nil, &fuse.FlushIn{InHeader: h, Fh: f.fh, LockOwner: uint64(p.pid)})
+		e = k.requestTo(p, "FLUSH "+f.path, true, func(h Request, _ <-chan struct{}) unix.Errno {
+			h.Node = f.inode.id
+			return k.fs.Flush(nil, &FlushRequest{Request: h, Handle: f.fh, LockOwner: uint64(p.pid)})
 		})
 	}
 	k.mu.Lock()
@@ -291,7 +298,7 @@ func (k *simKernel) release(f *simFile) {
 	if k.isDead() {
 		return
 	}
-	k.fs.Release(nil, &fuse.ReleaseIn{InHeader: fuse.InHeader{NodeId: f.inode.id}, Fh: f.fh, Flags: f.flags})
+	k.fs.Release(nil, &ReleaseRequest{Request: Request{Node: f.inode.id}, Handle: f.fh})
 	k.w.tracef("      RELEASE %s", f.path)
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -4,10 +4,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,10 +20,9 @@ type simKernel struct {
 	w        *simWorld
 	d        *simDaemon
 	ended    int64 // after the daemon's death: when the next one answers
-	fs       face
+	fs       Requests
 	renames  simLock // s_vfs_rename_mutex
 	mu       sync.Mutex
-	unique   uint64
 	inodes   map[uint64]*simInode
 	releases int
 }
@@ -34,7 +31,7 @@ type simKernel struct {
 // simKernel.mu, but for the locks.
 type simInode struct {
 	id       uint64
-	attr     fuse.Attr
+	attr     Attr
 	until    time.Time // attributes are believed until then
 	version  uint64    // counts invalidations
 	nlookup  uint64
@@ -60,8 +57,8 @@ type simDentry struct {
 }
 
 func newSimKernel(d *simDaemon) *simKernel {
-	k := &simKernel{w: d.w, d: d, fs: face{d.fs}, inodes: map[uint64]*simInode{}}
-	root := &simInode{id: fuse.FUSE_ROOT_ID, nlookup: 1, children: map[string]*simDentry{}}
+	k := &simKernel{w: d.w, d: d, fs: Requests{d.fs}, inodes: map[uint64]*simInode{}}
+	root := &simInode{id: rootID, nlookup: 1, children: map[string]*simDentry{}}
 	root.attr.Mode = unix.S_IFDIR | 0o755
 	k.inodes[root.id] = root
 	return k
@@ -79,7 +76,7 @@ func (k *simKernel) until(at int64) int64 {
 }
 
 // InodeNotify implements Kernel.
-func (k *simKernel) InodeNotify(id uint64, off, _ int64) fuse.Status {
+func (k *simKernel) InodeNotify(id uint64, off, _ int64) {
 	k.mu.Lock()
 	n := k.inodes[id]
 	if n != nil {
@@ -88,7 +85,7 @@ func (k *simKernel) InodeNotify(id uint64, off, _ int64) fuse.Status {
 	}
 	k.mu.Unlock()
 	if n == nil || k.isDead() {
-		return fuse.ENOENT
+		return
 	}
 	if off >= 0 {
 		n.pageLock.lock(true)
@@ -97,16 +94,15 @@ func (k *simKernel) InodeNotify(id uint64, off, _ int64) fuse.Status {
 		k.mu.Unlock()
 		n.pageLock.unlock(true)
 	}
-	return fuse.OK
 }
 
 // EntryNotify implements Kernel.
-func (k *simKernel) EntryNotify(dir uint64, name string) fuse.Status {
+func (k *simKernel) EntryNotify(dir uint64, name string) {
 	k.mu.Lock()
 	d := k.inodes[dir]
 	k.mu.Unlock()
 	if d == nil || k.isDead() {
-		return fuse.ENOENT
+		return
 	}
 	k.d.perhapsPark("the daemon is about to invalidate the name " + name)
 	d.lock.lock(true)
@@ -116,24 +112,17 @@ func (k *simKernel) EntryNotify(dir uint64, name string) fuse.Status {
 	d.until = time.Time{}
 	if c := d.children[name]; c != nil {
 		k.dropLocked(c)
-		return fuse.OK
 	}
-	return fuse.ENOENT
 }
 
-// RegisterBackingFd implements Kernel: there is no passthrough.
-func (k *simKernel) RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno) {
-	return 0, syscall.ENOSYS
-}
+// RegisterBacking implements Kernel: there is no passthrough.
+func (k *simKernel) RegisterBacking(int) (int32, unix.Errno) { return 0, unix.ENOSYS }
 
-// UnregisterBackingFd implements Kernel.
-func (k *simKernel) UnregisterBackingFd(int32) syscall.Errno { return 0 }
+// UnregisterBacking implements Kernel.
+func (k *simKernel) UnregisterBacking(int32) unix.Errno { return 0 }
 
-// KernelSettings implements Kernel.
-func (k *simKernel) KernelSettings() *fuse.InitIn {
-	flags := uint64(fuse.CAP_DIRECT_IO_ALLOW_MMAP)
-	return &fuse.InitIn{Major: 7, Minor: 42, Flags: uint32(flags), Flags2: uint32(flags >> 32)}
-}
+// MapsDirect implements Kernel.
+func (k *simKernel) MapsDirect() bool { return true }
 
 // dropLocked forgets a name. mu is held.
 func (k *simKernel) dropLocked(d *simDentry) {
@@ -159,11 +148,11 @@ func (k *simKernel) putLocked(dir *simInode, name string, n *simInode, ttl time.
 
 // request sends one request and returns the answer. Between requests anything may
 // happen. A process that was killed sends nothing more, but for what its end sends.
-func (k *simKernel) request(p *simProc, what string, do func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status) unix.Errno {
+func (k *simKernel) request(p *simProc, what string, do func(h Request, cancel <-chan struct{}) unix.Errno) unix.Errno {
 	return k.requestTo(p, what, false, do)
 }
 
-func (k *simKernel) requestTo(p *simProc, what string, force bool, do func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status) unix.Errno {
+func (k *simKernel) requestTo(p *simProc, what string, force bool, do func(h Request, cancel <-chan struct{}) unix.Errno) unix.Errno {
 	k.w.park(p.String() + " is about to send " + what)
 	if p.isKilled() && !force {
 		return unix.EINTR
@@ -173,13 +162,10 @@ func (k *simKernel) requestTo(p *simProc, what string, force bool, do func(h fus
 	}
 	cancel := p.begins(force)
 	defer p.ends()
-	k.mu.Lock()
-	k.unique++
-	h := fuse.InHeader{Unique: k.unique, Caller: fuse.Caller{Owner: fuse.Owner{Uid: p.uid, Gid: k.w.gid}, Pid: uint32(p.pid)}}
-	k.mu.Unlock()
+	h := Request{UID: p.uid, GID: k.w.gid, TID: uint32(p.pid)}
 	st := do(h, cancel)
 	if k.isDead() { // whatever it was about to answer
-		st = fuse.Status(unix.ENOTCONN)
+		st = unix.ENOTCONN
 	}
 	k.w.tracef("      %s %s: %v", p, what, unix.Errno(st))
 	return unix.Errno(st)
@@ -188,11 +174,11 @@ func (k *simKernel) requestTo(p *simProc, what string, force bool, do func(h fus
 func seen(ttl time.Duration) time.Time { return time.Now().Add(ttl) }
 
 // setAttrLocked believes attributes, unless they crossed an invalidation. mu is held.
-func (n *simInode) setAttrLocked(a *fuse.Attr, ttl time.Duration, version uint64) {
+func (n *simInode) setAttrLocked(a *Attr, ttl time.Duration, version uint64) {
 	if n.version != version {
 		return
 	}
-	if n.page != nil && (a.Size != n.attr.Size || a.Mtime != n.attr.Mtime || a.Mtimensec != n.attr.Mtimensec) {
+	if n.page != nil && (a.Size != n.attr.Size || a.Mtime != n.attr.Mtime) {
 		n.page = nil // FUSE_AUTO_INVAL_DATA
 	}
 	n.attr, n.until = *a, seen(ttl)
@@ -209,45 +195,45 @@ func (k *simKernel) getattr(p *simProc, n *simInode) unix.Errno {
 		return 0
 	}
 	p.uses(n)
-	var out fuse.AttrOut
-	e := k.request(p, "GETATTR "+p.nameOf(n), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		h.NodeId = n.id
-		return k.fs.GetAttr(cancel, &fuse.GetAttrIn{InHeader: h}, &out)
+	var out AttrReply
+	e := k.request(p, "GETATTR "+p.nameOf(n), func(h Request, cancel <-chan struct{}) unix.Errno {
+		h.Node = n.id
+		return k.fs.GetAttr(cancel, &AttrRequest{Request: h}, &out)
 	})
 	if e != 0 {
 		return e
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n.setAttrLocked(&out.Attr, out.Timeout(), version)
+	n.setAttrLocked(&out.Attr, out.TTL, version)
 	return 0
 }
 
 // askName sends LOOKUP.
-func (k *simKernel) askName(p *simProc, dir *simInode, name string) (*fuse.EntryOut, unix.Errno) {
-	var out fuse.EntryOut
-	e := k.request(p, "LOOKUP "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		h.NodeId = dir.id
+func (k *simKernel) askName(p *simProc, dir *simInode, name string) (*Entry, unix.Errno) {
+	var out Entry
+	e := k.request(p, "LOOKUP "+name, func(h Request, cancel <-chan struct{}) unix.Errno {
+		h.Node = dir.id
 		return k.fs.Lookup(cancel, &h, name, &out)
 	})
 	if e == unix.ENOENT {
-		return &fuse.EntryOut{}, 0
+		return &Entry{}, 0
 	}
 	return &out, e
 }
 
 // inodeOf is the inode that an answer names, with one lookup more. It is used until
 // the process's system call ends.
-func (k *simKernel) inodeOf(p *simProc, out *fuse.EntryOut) *simInode {
+func (k *simKernel) inodeOf(p *simProc, out *Entry) *simInode {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n := k.inodes[out.NodeId]
+	n := k.inodes[out.Node]
 	if n == nil {
-		n = &simInode{id: out.NodeId, children: map[string]*simDentry{}}
+		n = &simInode{id: out.Node, children: map[string]*simDentry{}}
 		k.inodes[n.id] = n
 	}
 	n.nlookup++
-	n.setAttrLocked(&out.Attr, out.AttrTimeout(), n.version)
+	n.setAttrLocked(&out.Attr, out.AttrTTL, n.version)
 	p.uses(n)
 	return n
 }
@@ -283,12 +269,12 @@ func (k *simKernel) lookup(p *simProc, dir *simInode, name string, reval, locked
 	if e != 0 {
 		return nil, e
 	}
-	if out.NodeId != 0 {
+	if out.Node != 0 {
 		n = k.inodeOf(p, out)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.putLocked(dir, name, n, out.EntryTimeout())
+	k.putLocked(dir, name, n, out.NameTTL)
 	return n, 0
 }
 
@@ -320,14 +306,14 @@ func (k *simKernel) lookupCached(p *simProc, dir *simInode, name string, reval b
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e == 0 && out.NodeId == d.inode.id {
+	if e == 0 && out.Node == d.inode.id {
 		d.inode.nlookup++
-		d.inode.setAttrLocked(&out.Attr, out.AttrTimeout(), version)
-		d.until = seen(out.EntryTimeout())
+		d.inode.setAttrLocked(&out.Attr, out.AttrTTL, version)
+		d.until = seen(out.NameTTL)
 		return d.inode, 0, true
 	}
-	if e == 0 && out.NodeId != 0 {
-		id := out.NodeId
+	if e == 0 && out.Node != 0 {
+		id := out.Node
 		go k.fs.Forget(id, 1)
 	}
 	k.dropLocked(d)
@@ -337,7 +323,7 @@ func (k *simKernel) lookupCached(p *simProc, dir *simInode, name string, reval b
 // walk finds the directory of a path below the root. Each directory on the way is
 // asked for its attributes where they are not known, for its permissions.
 func (k *simKernel) walk(p *simProc, path string, reval bool) (dir *simInode, name string, e unix.Errno) {
-	dir = k.inodes[fuse.FUSE_ROOT_ID]
+	dir = k.inodes[rootID]
 	parts := strings.Split(path, "/")
 	for _, part := range parts[:len(parts)-1] {
 		if e := k.getattr(p, dir); e != 0 {
@@ -397,7 +383,7 @@ func (k *simKernel) forgetUnused() {
 	k.mu.Lock()
 	var gone []*simInode
 	for _, n := range k.inodes {
-		if n.id != fuse.FUSE_ROOT_ID && n.names == 0 && n.opens == 0 && len(n.children) == 0 && !used[n] {
+		if n.id != rootID && n.names == 0 && n.opens == 0 && len(n.children) == 0 && !used[n] {
 			gone = append(gone, n)
 			delete(k.inodes, n.id)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,8 +49,8 @@ func (k *simKernel) setlk(p *simProc, f *simFile, kind simLockKind, typ uint32) 
 	if kind.tries || typ == unix.F_UNLCK {
 		what, do = "SETLK ", k.fs.SetLk
 	}
-	return k.request(p, what+f.path, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		in.InHeader, in.NodeId = h, f.inode.id
+	return k.request(p, what+f.path, func(h Request, cancel <-chan struct{}) unix.Errno {
+		in.Request, in.Node = h, f.inode.id
 		return do(cancel, &in)
 	})
 }
@@ -59,21 +58,22 @@ func (k *simKernel) setlk(p *simProc, f *simFile, kind simLockKind, typ uint32) 
 // getlk sends the request of F_GETLK, which answers who is in the way.
 func (k *simKernel) getlk(p *simProc, f *simFile) (holder uint32, e unix.Errno) {
 	in := k.lkIn(p, f, simLockKind{posix: true}, unix.F_WRLCK)
-	var out fuse.LkOut
-	e = k.request(p, "GETLK "+f.path, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		in.InHeader, in.NodeId = h, f.inode.id
-		return k.fs.GetLk(cancel, &in, &out)
+	var out FileLock
+	e = k.request(p, "GETLK "+f.path, func(h Request, cancel <-chan struct{}) unix.Errno {
+		in.Request, in.Node = h, f.inode.id
+		out, e = k.fs.GetLk(cancel, &in)
+		return e
 	})
-	if e != 0 || out.Lk.Typ == unix.F_UNLCK {
+	if e != 0 || out.Type == unix.F_UNLCK {
 		return 0, e
 	}
-	return out.Lk.Pid, 0
+	return out.PID, 0
 }
 
-func (k *simKernel) lkIn(p *simProc, f *simFile, kind simLockKind, typ uint32) fuse.LkIn {
-	in := fuse.LkIn{Fh: f.fh, Owner: uint64(p.pid), Lk: fuse.FileLock{End: math.MaxInt64, Typ: typ, Pid: uint32(p.pid)}}
+func (k *simKernel) lkIn(p *simProc, f *simFile, kind simLockKind, typ uint32) LockRequest {
+	in := LockRequest{Handle: f.fh, Owner: uint64(p.pid), Lock: FileLock{End: math.MaxInt64, Type: typ, PID: uint32(p.pid)}}
 	if !kind.posix {
-		in.Owner, in.LkFlags = f.fh<<32, fuse.LK_FLOCK
+		in.Owner, in.Flock = f.fh<<32, true
 	}
 	return in
 }
@@ -82,9 +82,9 @@ func (k *simKernel) lkIn(p *simProc, f *simFile, kind simLockKind, typ uint32) f
 func (k *simKernel) fsync(p *simProc, f *simFile) unix.Errno {
 	f.inode.lock.lock(true)
 	defer f.inode.lock.unlock(true)
-	return k.request(p, "FSYNC "+f.path, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		h.NodeId = f.inode.id
-		return k.fs.Fsync(cancel, &fuse.FsyncIn{InHeader: h, Fh: f.fh})
+	return k.request(p, "FSYNC "+f.path, func(h Request, cancel <-chan struct{}) unix.Errno {
+		h.Node = f.inode.id
+		return k.fs.Fsync(cancel, &FsyncRequest{Request: h, Handle: f.fh})
 	})
 }
 
@@ -260,7 +260,7 @@ func (k *simKernel) has(f *simFile, path string) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	dir := k.inodes[fuse.FUSE_ROOT_ID]
+	dir := k.inodes[rootID]
 	parts := strings.Split(path, "/")
 	for _, part := range parts[:len(parts)-1] {
 		d := dir.children[part]

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,8 +49,8 @@ func (k *simKernel) unlink(p *simProc, path string, directory bool) unix.Errno {
 		if directory {
 			what, do = "RMDIR ", k.fs.Rmdir
 		}
-		e = k.request(p, what+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-			h.NodeId = dir.id
+		e = k.request(p, what+name, func(h Request, cancel <-chan struct{}) unix.Errno {
+			h.Node = dir.id
 			return do(cancel, &h, name)
 		})
 		if e == 0 || e == unix.EINTR {
@@ -103,10 +102,10 @@ func (k *simKernel) mkdir(p *simProc, path string) unix.Errno {
 		if e := k.getattr(p, dir); e != 0 {
 			return e
 		}
-		var out fuse.EntryOut
-		e = k.request(p, "MKDIR "+name, func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-			h.NodeId = dir.id
-			return k.fs.Mkdir(cancel, &fuse.MkdirIn{InHeader: h, Mode: 0o755}, name, &out)
+		var out Entry
+		e = k.request(p, "MKDIR "+name, func(h Request, cancel <-chan struct{}) unix.Errno {
+			h.Node = dir.id
+			return k.fs.Mkdir(cancel, &MakeRequest{Request: h, Mode: 0o755}, name, &out)
 		})
 		if e != 0 {
 			return e
@@ -114,13 +113,13 @@ func (k *simKernel) mkdir(p *simProc, path string) unix.Errno {
 		made := k.inodeOf(p, &out)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.putLocked(dir, name, made, out.EntryTimeout())
+		k.putLocked(dir, name, made, out.NameTTL)
 		dir.until = time.Time{}
 		return 0
 	})
 }
 
-func (k *simKernel) stat(p *simProc, path string) (a fuse.Attr, e unix.Errno) {
+func (k *simKernel) stat(p *simProc, path string) (a Attr, e unix.Errno) {
 	e = again(func(reval bool) unix.Errno {
 		dir, name, e := k.walk(p, path, reval)
 		if e != 0 {
@@ -187,9 +186,9 @@ func (k *simKernel) renameOnce(p *simProc, from, to string, flags uint32, reval 
 		}
 	}
 	defer lockInodes(n, target)()
-	e = k.request(p, fmt.Sprintf("RENAME %s %s", old, name), func(h fuse.InHeader, cancel <-chan struct{}) fuse.Status {
-		h.NodeId = a.id
-		return k.fs.Rename(cancel, &fuse.RenameIn{InHeader: h, Newdir: b.id, Flags: flags}, old, name)
+	e = k.request(p, fmt.Sprintf("RENAME %s %s", old, name), func(h Request, cancel <-chan struct{}) unix.Errno {
+		h.Node = a.id
+		return k.fs.Rename(cancel, &RenameRequest{Request: h, NewDir: b.id, Flags: flags}, old, name)
 	})
 	if e != 0 && e != unix.EINTR {
 		return e

@@ -3,7 +3,6 @@ package fs
 import (
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lostupdate"
@@ -56,11 +55,11 @@ func (s *session) staleFor(c *caller, flags uint32) *staleOpen {
 // seesMappings reports whether a handle in direct I/O can be mapped, so that the pages
 // are read through the daemon. Before Linux 6.6 it cannot.
 func (f *FS) seesMappings() bool {
-	return f.srv.KernelSettings().Flags64()&fuse.CAP_DIRECT_IO_ALLOW_MMAP != 0
+	return f.srv.MapsDirect()
 }
 
 // noteStaleRead notes that a process reads through a handle that was stale.
-func (f *FS) noteStaleRead(h *handle, in *fuse.InHeader) {
+func (f *FS) noteStaleRead(h *handle, in *Request) {
 	s := h.sess
 	s.mu.Lock()
 	o := h.stale.Load()
@@ -245,7 +244,7 @@ func (s *session) keepAsideLocked(o *staleOpen, reason string) (id string, err e
 
 // noteRead notes that a process reads through an append descriptor that it has opened
 // for reading, too. The open alone told nobody anything.
-func (a *appender) noteRead(in *fuse.InHeader) {
+func (a *appender) noteRead(in *Request) {
 	a.mu.Lock()
 	key := a.key
 	a.mu.Unlock()

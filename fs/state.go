@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
@@ -59,7 +58,7 @@ func (f *FS) vouchForState() {
 // root through the mount: others may be able to rename the state directory now. It is in its
 // place still, as far as anybody can tell.
 func (f *FS) rootChanged(node uint64) {
-	if node == fuse.FUSE_ROOT_ID && f.state != nil {
+	if node == rootID && f.state != nil {
 		f.vouchForState()
 	}
 }

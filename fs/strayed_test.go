@@ -15,14 +15,14 @@ func TestStrangerIsSentOnOnce(t *testing.T) {
 	r.replace("one")
 	write := func(id uint64) uint64 {
 		fh, st := r.open(id, unix.O_WRONLY|unix.O_TRUNC)
-		if !st.Ok() {
+		if st != 0 {
 			t.Errorf("open for writing: %v", st)
 		}
 		return fh
 	}
 	id := r.lookup("f")
 	fh := write(id)
-	if _, st := r.open(id, unix.O_RDONLY); st != status(unix.ESTALE) {
+	if _, st := r.open(id, unix.O_RDONLY); st != unix.ESTALE {
 		t.Fatalf("at another's shadow: %v, want ESTALE", st)
 	}
 	r.close(id, fh)
@@ -41,7 +41,7 @@ func TestStrangerIsSentOnOnce(t *testing.T) {
 		}
 	}
 	fh, st := r.open(id, unix.O_RDONLY)
-	if !st.Ok() {
+	if st != 0 {
 		t.Fatalf("the second walk: %v", st)
 	}
 	r.close(id, fh)

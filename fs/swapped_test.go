@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr/knowledge"
@@ -38,14 +37,14 @@ func (r *requests) swap(content string) (other string, was unix.Stat_t) {
 	return name, was
 }
 
-func (r *requests) name() place { return place{dir: r.f.inodeOf(fuse.FUSE_ROOT_ID), name: "f"} }
+func (r *requests) name() place { return place{dir: r.f.inodeOf(rootID), name: "f"} }
 
 // read lets the reader of the file be known.
 func (r *requests) read() {
 	r.t.Helper()
 	id := r.lookup("f")
 	fh, st := r.open(id, unix.O_RDONLY)
-	if !st.Ok() {
+	if st != 0 {
 		r.t.Fatal(st)
 	}
 	r.close(id, fh)
@@ -106,7 +105,7 @@ func TestMergeIntoASwappedName(t *testing.T) {
 	r, _ := unmounted(t, merges)
 	r.replace("known")
 	other, was := r.swap("SECRE")
-	h := r.header(fuse.FUSE_ROOT_ID)
+	h := r.header(rootID)
 	mv := &renaming{f: r.f, c: r.f.callerOf(&h), from: r.name(), fromSt: &was}
 	if err := mv.rewrite([]byte("merged"), "g"); err != unix.EBUSY {
 		t.Errorf("it is rewritten: %v", err)
@@ -134,21 +133,21 @@ func (r *requests) appender() (a *appender, write func(text string)) {
 	}
 	id := r.lookup("f")
 	h := r.header(id)
-	h.Owner = fuse.Owner{Uid: bob, Gid: bob}
-	var out fuse.OpenOut
-	if st := r.f.Open(nil, &fuse.OpenIn{InHeader: h, Flags: unix.O_WRONLY | unix.O_APPEND}, &out); !st.Ok() {
+	h.UID, h.GID = bob, bob
+	var out Opened
+	if st := r.f.Open(nil, &OpenRequest{Request: h, Flags: unix.O_WRONLY | unix.O_APPEND}, &out); st != 0 {
 		r.t.Fatal(st)
 	}
 	write = func(text string) {
 		r.t.Helper()
-		in := fuse.WriteIn{InHeader: h, Fh: out.Fh, Flags: unix.O_APPEND, Size: uint32(len(text))}
-		if _, st := r.f.Write(nil, &in, []byte(text)); !st.Ok() {
+		in := WriteRequest{Request: h, Handle: out.Handle, Flags: unix.O_APPEND}
+		if _, st := r.f.Write(nil, &in, [][]byte{[]byte(text)}); st != 0 {
 			r.t.Fatalf("write of %q: %v", text, st)
 		}
 	}
 	write("one\n")
-	r.t.Cleanup(func() { r.close(id, out.Fh) })
-	return r.f.handleOf(out.Fh).app, write
+	r.t.Cleanup(func() { r.close(id, out.Handle) })
+	return r.f.handleOf(out.Handle).app, write
 }
 
 // Records go to the file that took the place of the appender's own only if its opener may

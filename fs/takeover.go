@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
@@ -17,11 +16,11 @@ import (
 // opens through a descriptor, or a file that is itself a mount point. That is
 // possible as long as nobody else has the node open. The session already
 // counts the caller as a walker.
-func (o *opening) takeOver(s *session) fuse.Status {
+func (o *opening) takeOver(s *session) unix.Errno {
 	defer s.walkerGone()
 	f := o.f
 	if !f.mayTakeOver(o.c, o.n, s, o.in.Flags) {
-		return fuse.EACCES
+		return unix.EACCES
 	}
 	var err error
 	switch {
@@ -35,7 +34,7 @@ func (o *opening) takeOver(s *session) fuse.Status {
 		err = errNodeShared // it would wait for its own end
 	}
 	if err != nil {
-		return status(f.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err))
+		return f.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err)
 	}
 	return o.attach(s)
 }
@@ -61,28 +60,28 @@ func (o *opening) onlyWrites() bool {
 // writer has open itself: a script that writes to /dev/stderr, when that is the file. Its other
 // descriptors keep the file, and so do those of others, to whom the file may look empty for a
 // moment; whoever looks its name up gets another node.
-func (o *opening) attachBeside(s *session) fuse.Status {
+func (o *opening) attachBeside(s *session) unix.Errno {
 	o.f.setAside(o.k)
 	if dir, name := s.where(); !o.f.isMountpoint(dir, name) {
 		o.f.forgetName(dir, name) // OPEN is sent without the directory's lock
 	}
 	h, e := s.attachBeside(o.c, o.k, o.in.Flags, o.out)
 	if e != 0 {
-		return status(e)
+		return e
 	}
-	o.out.Fh = h.id
+	o.out.Handle = h.id
 	// The kernel takes what is cut and written through this node for the others' file.
 	go o.f.srv.InodeNotify(o.k.id, -1, 0)
-	return fuse.OK
+	return 0
 }
 
-func (o *opening) attach(s *session) fuse.Status {
+func (o *opening) attach(s *session) unix.Errno {
 	h, e := s.attach(o.c, o.k, o.in.Flags, o.out)
 	if e != 0 {
-		return status(e)
+		return e
 	}
-	o.out.Fh = h.id
-	return fuse.OK
+	o.out.Handle = h.id
+	return 0
 }
 
 // isBase reports whether n is the file that the session replaces, and not an
@@ -103,7 +102,7 @@ func (f *FS) mayTakeOver(c *caller, n *inode, s *session, flags uint32) bool {
 // taken answers the open of a node that has become the session's: nobody
 // else had it open, so the caller need not be led to another. Everybody else
 // must find the committed file under the name before the caller writes.
-func (o *opening) taken(s *session) fuse.Status {
+func (o *opening) taken(s *session) unix.Errno {
 	defer s.walkerGone()
 	dir, name := s.where()
 	o.f.forgetName(dir, name) // OPEN is sent without the directory's lock

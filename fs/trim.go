@@ -1,9 +1,6 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
-
 	"latchfs/fs/trim"
 )
 
@@ -36,26 +33,11 @@ func (r remembered) Short(n int64) {
 	r.f.log.Warnf("programs get ENFILE, for the daemon has %d descriptors, and all are in use: raise LimitNOFILE of its unit, or ulimit -n before latchfs mount", n)
 }
 
-// pruningKernel is a Kernel that can be told which nodes to forget.
-type pruningKernel interface {
-	PruneNotify(nodes []uint64) fuse.Status
-}
-
-// pruner is that kernel as package trim needs it.
-type pruner struct{ kernel pruningKernel }
-
-// Prune implements trim.Pruner.
-func (p pruner) Prune(nodes []uint64) error {
-	if st := p.kernel.PruneNotify(nodes); st != fuse.OK {
-		return unix.Errno(st)
-	}
-	return nil
-}
-
-// Pruner implements trim.Engine.
+// Pruner implements trim.Engine: it is the kernel, if that can be told which nodes to
+// forget.
 func (r remembered) Pruner() trim.Pruner {
-	if k, ok := r.f.srv.(pruningKernel); ok {
-		return pruner{k}
+	if p, ok := r.f.srv.(trim.Pruner); ok {
+		return p
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
@@ -10,15 +9,15 @@ import (
 
 // truncatePath is truncate(2): a session of one operation. The kernel is led
 // to the shadow, so that readers of the old version never see its size change.
-func (f *FS) truncatePath(in *fuse.SetAttrIn, k *kernelNode, p place, set policy.Settings) unix.Errno {
-	c, n := f.callerOf(&in.InHeader), p.inode
+func (f *FS) truncatePath(in *SetAttrRequest, k *kernelNode, p place, set policy.Settings) unix.Errno {
+	c, n := f.callerOf(&in.Request), p.inode
 	at := [2]dkey{p.key()}
 	d := f.fileDemand(c, opTruncate, set.Wait, p)
 	d.label = c.label(opTruncate, d.path)
 	if w := f.walks.Get(c); w != nil && w.Op == opTruncate && w.At == at && w.sess != nil && !w.Looked() && f.walks.Remove(w) {
 		if f.unnamed(n) {
 			f.dropWalk(w)
-			size, _ := in.GetSize()
+			size, _ := in.size()
 			return f.setattrPlain(in, n, size, true)
 		}
 		// No name was walked: the file's own node has to do.
@@ -53,7 +52,7 @@ func (f *FS) truncatePath(in *fuse.SetAttrIn, k *kernelNode, p place, set policy
 
 // truncateHere truncates at the file's own node, for a caller who cannot be led
 // to another.
-func (f *FS) truncateHere(c *caller, in *fuse.SetAttrIn, k *kernelNode, d *demand, s *session) unix.Errno {
+func (f *FS) truncateHere(c *caller, in *SetAttrRequest, k *kernelNode, d *demand, s *session) unix.Errno {
 	defer s.walkerGone()
 	if !f.mayTakeOver(c, d.places[0].inode, s, unix.O_WRONLY) {
 		return unix.EACCES
@@ -62,8 +61,8 @@ func (f *FS) truncateHere(c *caller, in *fuse.SetAttrIn, k *kernelNode, d *deman
 		return f.refuse(d, errNodeShared)
 	}
 	f.dropName(s.where())
-	size, _ := in.GetSize()
-	return s.truncate(int64(size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0)
+	size, _ := in.size()
+	return s.truncate(int64(size), in.Set&SetKillSuid != 0)
 }
 
 // leadTruncate begins the session of a truncate whose lock is granted and

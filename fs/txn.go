@@ -3,7 +3,6 @@ package fs
 import (
 	"slices"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/control"
@@ -93,7 +92,7 @@ func (c *caller) TxnLabel() string { return c.f.proc.EnvOf(c.owner, []string{con
 
 // txnFor is txnOf for a request, with its caller. Without any transaction it costs
 // nothing.
-func (f *FS) txnFor(h *fuse.InHeader) (*txn, *caller) {
+func (f *FS) txnFor(h *Request) (*txn, *caller) {
 	if !f.txns.Any() {
 		return nil, nil
 	}

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lockkey"
@@ -168,32 +167,32 @@ func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
 
 // make gives a new name to a new inode that has no private copy: it is there at
 // once, and hidden from everybody else.
-func (t *txn) make(c *caller, op string, dir *inode, name string, out *fuse.EntryOut, do makeFunc) fuse.Status {
+func (t *txn) make(c *caller, op string, dir *inode, name string, out *Entry, do makeFunc) unix.Errno {
 	f := t.f
 	var st unix.Stat_t
 	p, is := t.look(dir, name, &st)
 	back, e := p.MayMake(op == opMkdir)
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	l, e := t.admit(c, op, nil, place{dir, name, nil})
 	if e != 0 {
-		return status(e)
+		return e
 	}
 	t.Lock()
 	defer t.Unlock()
 	t.KeepLocked(l)
 	switch {
 	case t.IsOver():
-		return status(unix.EBUSY)
+		return unix.EBUSY
 	case t.isGoneDir(dir):
-		return fuse.ENOENT
+		return unix.ENOENT
 	}
 	o := commit.MakeOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name}
 	makes := func(dirfd int, name string) error { return do(c, dirfd, name) }
 	if back {
 		if e := t.mayComeBack(c, is.staged, o, makes); e != 0 {
-			return status(e)
+			return e
 		}
 		t.drop(is.staged)
 		return f.enterMade(dir, name, out, true)
@@ -206,7 +205,7 @@ func (t *txn) make(c *caller, op string, dir *inode, name string, out *fuse.Entr
 	err := t.store.Make(o, makes)
 	if err != nil {
 		t.drop(sn)
-		return statusOf(err)
+		return errnoOf(err)
 	}
 	return f.enterMade(dir, name, out, true)
 }

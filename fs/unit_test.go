@@ -11,7 +11,6 @@ import (
 
 	"latchfs/fs/denied"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
 )
 
 // dirent64 encodes one linux_dirent64 record.
@@ -92,16 +91,4 @@ func TestOptionsValidate(t *testing.T) {
 	if err := o.Validate(); err != nil || o.LocksDir != ".locks" || o.LockTimeout != 30*time.Second || o.Mountpoint != "/x" {
 		t.Fatalf("defaults: %v %+v", err, o)
 	}
-}
-
-func TestPanicEndsTheDaemon(t *testing.T) {
-	f := newFS(Options{Policy: policy.Default()})
-	f.rootfd = -1
-	handle := f.mountOptions().PanicHandler
-	defer func() {
-		if recover() == nil {
-			t.Error("after a panic the daemon goes on, perhaps with a mutex held")
-		}
-	}()
-	handle("a defect")
 }

@@ -8,10 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
@@ -71,13 +69,11 @@ func (u *unseen) Groups(uint32) (groups []uint32, known bool) { return nil, true
 // noKernel is a kernel that has nothing cached.
 type noKernel struct{}
 
-func (noKernel) InodeNotify(uint64, int64, int64) fuse.Status { return fuse.ENOENT }
-func (noKernel) EntryNotify(uint64, string) fuse.Status       { return fuse.ENOENT }
-func (noKernel) RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno) {
-	return 0, syscall.ENOSYS
-}
-func (noKernel) UnregisterBackingFd(int32) syscall.Errno { return 0 }
-func (noKernel) KernelSettings() *fuse.InitIn            { return &fuse.InitIn{Major: 7, Minor: 42} }
+func (noKernel) InodeNotify(uint64, int64, int64)        {}
+func (noKernel) EntryNotify(uint64, string)              {}
+func (noKernel) RegisterBacking(int) (int32, unix.Errno) { return 0, unix.ENOSYS }
+func (noKernel) UnregisterBacking(int32) unix.Errno      { return 0 }
+func (noKernel) MapsDirect() bool                        { return false }
 
 // unmounted sends the requests of one thread to a filesystem that has no mount.
 func unmounted(t *testing.T, rules string) (*requests, *unseen) {
@@ -116,9 +112,9 @@ func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 	runtime.LockOSThread()
 	t.Cleanup(func() {
 		runtime.UnlockOSThread()
-		f.stop()
-		f.abandonSessions()
-		f.cleanup()
+		f.Stop()
+		f.Abandon()
+		f.Close()
 		unix.Close(f.rootfd)
 		unix.Close(f.procfd)
 		f.state.Close()
@@ -129,15 +125,15 @@ func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 // write writes at an offset.
 func (r *requests) write(id, fh uint64, at int, text string) {
 	r.t.Helper()
-	in := fuse.WriteIn{InHeader: r.header(id), Fh: fh, Flags: r.f.handleOf(fh).flags, Offset: uint64(at), Size: uint32(len(text))}
-	if n, st := r.f.Write(nil, &in, []byte(text)); !st.Ok() || int(n) != len(text) {
+	in := WriteRequest{Request: r.header(id), Handle: fh, Flags: r.f.handleOf(fh).flags, Offset: uint64(at)}
+	if n, st := r.f.Write(nil, &in, [][]byte{[]byte(text)}); st != 0 || int(n) != len(text) {
 		r.t.Fatalf("write of %q: %d, %v", text, n, st)
 	}
 }
 
 // closes sends what the close of one of several descriptors sends.
-func (r *requests) closes(id, fh uint64) fuse.Status {
-	return r.f.Flush(nil, &fuse.FlushIn{InHeader: r.header(id), Fh: fh})
+func (r *requests) closes(id, fh uint64) unix.Errno {
+	return r.f.Flush(nil, &FlushRequest{Request: r.header(id), Handle: fh})
 }
 
 // want compares the file f, and how often the audit trail tells of each event on it.

@@ -3,7 +3,6 @@ package fs
 import (
 	"os"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/locksdir"
@@ -40,11 +39,11 @@ func newVirtual(f *FS, tree *locksdir.Tree) *virtual {
 // asker is who makes a request, who is looked up when somebody wants to know.
 type asker struct {
 	f     *FS
-	h     fuse.InHeader // a copy, so that no request escapes to the heap for it
-	found *caller       // nil as long as nobody has asked
+	h     Request // a copy, so that no request escapes to the heap for it
+	found *caller // nil as long as nobody has asked
 }
 
-func (v *virtual) by(h *fuse.InHeader) *asker { return &asker{f: v.f, h: *h} }
+func (v *virtual) by(h *Request) *asker { return &asker{f: v.f, h: *h} }
 
 // caller is the asker as others than locksfs know it.
 func (a *asker) caller() *caller {
@@ -55,10 +54,10 @@ func (a *asker) caller() *caller {
 }
 
 // UID implements locksfs.By.
-func (a *asker) UID() uint32 { return a.h.Uid }
+func (a *asker) UID() uint32 { return a.h.UID }
 
 // GID implements locksfs.By.
-func (a *asker) GID() uint32 { return a.h.Gid }
+func (a *asker) GID() uint32 { return a.h.GID }
 
 // Owner implements locksfs.By.
 func (a *asker) Owner() lockmgr.Owner { return a.caller().owner }
@@ -88,128 +87,126 @@ func viewerOf(c *caller) report.Viewer {
 // seesEverything reports whether a user is root or the mount's owner.
 func seesEverything(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
-func virtualAttr(a *fuse.Attr, id uint64, e *locksdir.Entry) {
-	*a = fuse.Attr{Ino: id, Size: uint64(e.Size), Mode: unix.S_IFREG | e.Mode, Nlink: 1, Blksize: 4096}
+func virtualAttr(a *Attr, id uint64, e *locksdir.Entry) {
+	*a = Attr{Ino: id, Size: uint64(e.Size), Mode: unix.S_IFREG | e.Mode, Nlink: 1, Blksize: 4096}
 	if e.Dir {
 		a.Mode, a.Nlink = unix.S_IFDIR|e.Mode, 2
 	}
 	a.Blocks = (a.Size + 511) / 512
-	a.Uid, a.Gid = uint32(os.Geteuid()), uint32(os.Getegid())
+	a.UID, a.GID = uint32(os.Geteuid()), uint32(os.Getegid())
 	if e.UID != 0 {
-		a.Uid = e.UID
+		a.UID = e.UID
 	}
 	if e.GID != 0 {
-		a.Gid = e.GID
+		a.GID = e.GID
 	}
-	sec, nsec := uint64(e.Mtime.Unix()), uint32(e.Mtime.Nanosecond())
-	a.Atime, a.Mtime, a.Ctime = sec, sec, sec
-	a.Atimensec, a.Mtimensec, a.Ctimensec = nsec, nsec, nsec
+	at := unix.Timespec{Sec: e.Mtime.Unix(), Nsec: int64(e.Mtime.Nanosecond())}
+	a.Atime, a.Mtime, a.Ctime = at, at, at
 }
 
 func (v *virtual) forget(id, nlookup uint64) { v.files.Forget(id, nlookup) }
 
-func (v *virtual) lookup(h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+func (v *virtual) lookup(h *Request, name string, out *Entry) unix.Errno {
 	var id uint64
 	var e locksdir.Entry
 	var errno unix.Errno
 	switch {
-	case !isVirtual(h.NodeId):
+	case !isVirtual(h.Node):
 		id, e, errno = v.files.LookupRoot(v.by(h))
-	case h.NodeId == virtualRoot && name == selftest.Name:
+	case h.Node == virtualRoot && name == selftest.Name:
 		return v.lookupSelfTest(out)
 	default:
-		id, e, errno = v.files.Lookup(h.NodeId, name, v.by(h))
+		id, e, errno = v.files.Lookup(h.Node, name, v.by(h))
 	}
 	if errno != 0 {
-		return status(errno)
+		return errno
 	}
-	out.NodeId, out.Generation = id, 1
+	out.Node = id
 	virtualAttr(&out.Attr, id, &e)
-	return fuse.OK
+	return 0
 }
 
-func (v *virtual) getattr(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	switch in.NodeId {
+func (v *virtual) getattr(in *AttrRequest, out *AttrReply) unix.Errno {
+	switch in.Node {
 	case selfTestNode:
 		out.Attr = selfTestAttr()
-		return fuse.OK
+		return 0
 	case virtualRoot:
 		v.f.selfTest.Getattr()
 	}
 	var e locksdir.Entry
 	var errno unix.Errno
-	if in.Flags()&fuse.FUSE_GETATTR_FH != 0 {
-		e, errno = v.files.StatHandle(in.NodeId, in.Fh(), v.by(&in.InHeader))
+	if in.HasHandle {
+		e, errno = v.files.StatHandle(in.Node, in.Handle, v.by(&in.Request))
 	} else {
-		e, errno = v.files.Stat(in.NodeId, v.by(&in.InHeader))
+		e, errno = v.files.Stat(in.Node, v.by(&in.Request))
 	}
 	if errno != 0 {
-		return status(errno)
+		return errno
 	}
-	virtualAttr(&out.Attr, in.NodeId, &e)
-	return fuse.OK
+	virtualAttr(&out.Attr, in.Node, &e)
+	return 0
 }
 
 // isView reports whether what is read has to be put together first.
-func (v *virtual) isView(in *fuse.ReadIn) bool { return isVirtual(in.NodeId) && v.files.IsView(in.Fh) }
+func (v *virtual) isView(in *ReadRequest) bool {
+	return isVirtual(in.Node) && v.files.IsView(in.Handle)
+}
 
-func (v *virtual) open(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if in.NodeId == selfTestNode {
+func (v *virtual) open(in *OpenRequest, out *Opened) unix.Errno {
+	if in.Node == selfTestNode {
 		return v.openSelfTest(out)
 	}
-	fh, talks, e := v.files.Open(in.NodeId, in.Flags, v.by(&in.InHeader))
+	fh, talks, e := v.files.Open(in.Node, in.Flags, v.by(&in.Request))
 	if e != 0 {
-		return status(e)
+		return e
 	}
-	out.Fh, out.OpenFlags = fh, fuse.FOPEN_DIRECT_IO|fuse.FOPEN_NOFLUSH
-	if talks {
-		out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_STREAM
-	}
-	return fuse.OK
+	*out = Opened{Handle: fh, Direct: true, NoFlush: !talks, Stream: talks}
+	return 0
 }
 
-func (v *virtual) read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (v *virtual) read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (Data, unix.Errno) {
 	buf = buf[:min(len(buf), int(in.Size))]
-	n, e := v.files.Read(in.Fh, v.by(&in.InHeader), in.Flags&unix.O_NONBLOCK != 0, cancel, buf, int64(in.Offset))
+	n, e := v.files.Read(in.Handle, v.by(&in.Request), in.Flags&unix.O_NONBLOCK != 0, cancel, buf, int64(in.Offset))
 	if e != 0 {
-		return nil, status(e)
+		return Data{}, e
 	}
-	return fuse.ReadResultData(buf[:n]), fuse.OK
+	return Data{Bytes: buf[:n]}, 0
 }
 
-func (v *virtual) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	n, e := v.files.Write(in.Fh, v.by(&in.InHeader), data)
-	return uint32(n), status(e)
+func (v *virtual) write(in *WriteRequest, data [][]byte) (uint32, unix.Errno) {
+	n, e := v.files.Write(in.Handle, v.by(&in.Request), data)
+	return uint32(n), e
 }
 
-func (v *virtual) flush(in *fuse.FlushIn) { v.files.Flush(in.Fh, v.by(&in.InHeader)) }
+func (v *virtual) flush(in *FlushRequest) { v.files.Flush(in.Handle, v.by(&in.Request)) }
 
 func (v *virtual) release(fh uint64) { v.files.Release(fh) }
 
-func (v *virtual) unlink(h *fuse.InHeader, name string) fuse.Status {
-	return status(v.files.Remove(h.NodeId, name, v.by(h)))
+func (v *virtual) unlink(h *Request, name string) unix.Errno {
+	return v.files.Remove(h.Node, name, v.by(h))
 }
 
-func (v *virtual) openDir(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	fh, e := v.files.OpenDir(in.NodeId, v.by(&in.InHeader))
-	out.Fh = fh
-	return status(e)
+func (v *virtual) openDir(in *OpenRequest, out *Opened) unix.Errno {
+	fh, e := v.files.OpenDir(in.Node, v.by(&in.Request))
+	out.Handle = fh
+	return e
 }
 
-func (v *virtual) readDir(in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return v.list(in, func(e fuse.DirEntry) bool { return out.AddDirEntry(e) })
+func (v *virtual) readDir(in *ReadRequest, out Listing) unix.Errno {
+	return v.list(in, out)
 }
 
-func (v *virtual) readDirPlus(in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return v.list(in, func(e fuse.DirEntry) bool { return out.AddDirLookupEntry(e) != nil })
+func (v *virtual) readDirPlus(in *ReadRequest, out Listing) unix.Errno {
+	return v.list(in, out)
 }
 
-func (v *virtual) list(in *fuse.ReadIn, add func(fuse.DirEntry) bool) fuse.Status {
-	return status(v.files.List(in.Fh, in.Offset, func(e *locksdir.Entry, next uint64) bool {
+func (v *virtual) list(in *ReadRequest, out Listing) unix.Errno {
+	return v.files.List(in.Handle, in.Offset, func(e *locksdir.Entry, next uint64) bool {
 		mode := uint32(unix.S_IFREG)
 		if e.Dir {
 			mode = unix.S_IFDIR
 		}
-		return add(fuse.DirEntry{Name: e.Name, Mode: mode, Off: next})
-	}))
+		return out.Add(Listed{Name: e.Name, Mode: mode, Next: next})
+	})
 }

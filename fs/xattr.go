@@ -3,56 +3,50 @@ package fs
 import (
 	"bytes"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/reach"
 	"latchfs/lockmgr/policy"
 )
 
-// setxattrACLKillSgid is FUSE_SETXATTR_ACL_KILL_SGID: the caller may not keep
-// the setgid bit when it sets an ACL. The kernel says so for both kinds, and only
-// that of the file itself, which goes into the mode, takes the bit away.
-const setxattrACLKillSgid = 1
-
-// GetXAttr implements fuse.RawFileSystem.
-func (f *FS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
-	path, e := f.xattrPath(h.NodeId)
+// GetXAttr is getxattr(2): it returns how long the value is, and fills dest if that has room.
+func (f *FS) GetXAttr(_ <-chan struct{}, h *Request, attr string, dest []byte) (uint32, unix.Errno) {
+	path, e := f.xattrPath(h.Node)
 	if e != 0 {
-		return 0, status(e)
+		return 0, e
 	}
 	n, err := unix.Getxattr(path, attr, dest)
-	if err == nil && attr == capabilityAttr && f.forbidsID(h.NodeId, unix.ST_NOSUID) {
-		return 0, fuse.ENODATA
+	if err == nil && attr == capabilityAttr && f.forbidsID(h.Node, unix.ST_NOSUID) {
+		return 0, unix.ENODATA
 	}
-	return uint32(max(n, 0)), statusOf(err)
+	return uint32(max(n, 0)), errnoOf(err)
 }
 
-// ListXAttr implements fuse.RawFileSystem.
-func (f *FS) ListXAttr(_ <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	path, e := f.xattrPath(h.NodeId)
+// ListXAttr is listxattr(2): it returns how long the list is, and fills dest if that has room.
+func (f *FS) ListXAttr(_ <-chan struct{}, h *Request, dest []byte) (uint32, unix.Errno) {
+	path, e := f.xattrPath(h.Node)
 	if e == unix.ENODATA {
-		return 0, fuse.OK
+		return 0, 0
 	}
 	if e != 0 {
-		return 0, status(e)
+		return 0, e
 	}
 	n, err := unix.Listxattr(path, nil)
 	if err != nil || n == 0 {
-		return 0, statusOf(err)
+		return 0, errnoOf(err)
 	}
 	buf := make([]byte, n+256)
 	if n, err = unix.Listxattr(path, buf); err != nil {
-		return 0, statusOf(err)
+		return 0, errnoOf(err)
 	}
 	list := buf[:n]
-	if bytes.Contains(list, []byte(trustedPrefix)) && !f.proc.HasCap(h.Pid, capSysAdmin) {
+	if bytes.Contains(list, []byte(trustedPrefix)) && !f.proc.HasCap(h.TID, capSysAdmin) {
 		list = withoutTrusted(list)
 	}
 	if len(dest) < len(list) {
-		return uint32(len(list)), fuse.ERANGE
+		return uint32(len(list)), unix.ERANGE
 	}
-	return uint32(copy(dest, list)), fuse.OK
+	return uint32(copy(dest, list)), 0
 }
 
 // trustedPrefix begins the attributes that only CAP_SYS_ADMIN may see
@@ -69,13 +63,15 @@ func withoutTrusted(list []byte) []byte {
 	return out
 }
 
-// SetXAttr implements fuse.RawFileSystem.
-func (f *FS) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
+// SetXAttr is setxattr(2).
+func (f *FS) SetXAttr(_ <-chan struct{}, in *SetXAttrRequest, attr string, data []byte) unix.Errno {
 	value := append([]byte(nil), data...)
 	flags := int(in.Flags)
-	killSgid := in.SetXAttrFlags&setxattrACLKillSgid != 0 && attr == reach.ACLAttr
-	uid, gid := in.Uid, in.Gid
-	e := f.changeXattr(&in.InHeader, func(fd int) error {
+	// The kernel says so for both kinds of ACL, and only that of the file itself, which goes
+	// into the mode, takes the bit away.
+	killSgid := in.KillSgid && attr == reach.ACLAttr
+	uid, gid := in.UID, in.GID
+	e := f.changeXattr(&in.Request, func(fd int) error {
 		err := f.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
 		if err != nil || !killSgid {
 			return err
@@ -83,14 +79,14 @@ func (f *FS) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data 
 		return dropSgid(fd)
 	})
 	if e == 0 && attr == reach.ACLAttr {
-		f.rootChanged(in.NodeId)
+		f.rootChanged(in.Node)
 	}
-	return status(e)
+	return e
 }
 
-// RemoveXAttr implements fuse.RawFileSystem.
-func (f *FS) RemoveXAttr(_ <-chan struct{}, h *fuse.InHeader, attr string) fuse.Status {
-	return status(f.changeXattr(h, func(fd int) error { return unix.Removexattr(procSelf(fd), attr) }))
+// RemoveXAttr is removexattr(2).
+func (f *FS) RemoveXAttr(_ <-chan struct{}, h *Request, attr string) unix.Errno {
+	return f.changeXattr(h, func(fd int) error { return unix.Removexattr(procSelf(fd), attr) })
 }
 
 // xattrPath names the inode of a node for the xattr calls, which do not take
@@ -118,14 +114,14 @@ func (f *FS) inodeMeant(id uint64) *inode {
 	return nil
 }
 
-func (f *FS) changeXattr(h *fuse.InHeader, change func(fd int) error) unix.Errno {
-	if isVirtual(h.NodeId) {
+func (f *FS) changeXattr(h *Request, change func(fd int) error) unix.Errno {
+	if isVirtual(h.Node) {
 		return unix.EPERM
 	}
 	if f.opts.ReadOnly {
 		return unix.EROFS
 	}
-	n := f.inodeMeant(h.NodeId)
+	n := f.inodeMeant(h.Node)
 	if n == nil {
 		return unix.ESTALE
 	}

@@ -215,3 +215,28 @@ os.write(a, b'again\n'); os.ftruncate(a, 7); os.close(a); os.close(w); show(); p
 		m.AsOnPlain(t, "the program", bench.python, "-c", script)
 	})
 }
+
+// A truncation through an append descriptor drops the setuid bit, and the setgid bit of a file
+// that its group may not execute only for those who are not in the group.
+func TestAppenderThatTruncatesAndPrivileges(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	const script = `
+import os
+os.mkdir("w")
+os.chmod("w", 0o777)
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(4242); os.setuid(4242)
+for mode in 0o6664, 0o6674, 0o4664:
+    fd = os.open("w/f", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(fd, b"line\n")
+    os.fchmod(fd, mode)
+    os.ftruncate(fd, 2)
+    print(oct(os.stat("w/f").st_mode), os.stat("w/f").st_size)
+    os.close(fd)
+    os.unlink("w/f")
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.AsOnPlain(t, "the program", bench.python, "-c", script)
+	})
+}

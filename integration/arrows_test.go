@@ -318,8 +318,11 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/unfinished", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/policy/lockfile",
 			"latchfs/lockmgr/proc"},
-		libs:  []string{goFuse, xSys, "github.com/moby/sys/mountinfo"},
-		tests: []string{"latchfs/journal/commit/fsck"}, // examines what simulations leave
+		libs:  []string{xSys, "github.com/moby/sys/mountinfo"},
+		tests: []string{"latchfs/fs/face", "latchfs/journal/commit/fsck"}, // mounts; examines what simulations leave
+	},
+	"latchfs/fs/face": { // puts the kernel's requests into the words of fs; alone knows FUSE
+		ours: []string{"latchfs/fs"}, libs: []string{goFuse, xSys},
 	},
 	"latchfs/cmd/latchfs": {
 		ours: []string{anyRoom},

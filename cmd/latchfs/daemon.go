@@ -11,9 +11,10 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 
 	"latchfs/fs"
+	"latchfs/fs/face"
 )
 
-// mounted is a mount that answers; *fs.Mount is one.
+// mounted is a mount that answers; *face.Mount is one.
 type mounted interface {
 	// Wait returns when the mount is gone.
 	Wait() error
@@ -49,9 +50,9 @@ func newDaemon(o fs.Options, log *logSink) *daemon {
 	d := &daemon{
 		options: o,
 		mount: func(o fs.Options) (mounted, error) {
-			m, err := fs.Start(o)
+			m, err := face.Start(o)
 			if err != nil {
-				return nil, err // not a nil *fs.Mount in an interface
+				return nil, err // not a nil *face.Mount in an interface
 			}
 			addProcessors()
 			endAtDeath(m.Mountpoint(), o.Log)

@@ -5,8 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
-
 	"latchfs/fs/account"
 )
 
@@ -16,10 +14,10 @@ func TestOneLookAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		everybody := func(uint32) bool { return false }
 		here := &account.Presence{}
-		s := face{&FS{turns: account.NewTurns(2, turnPatience, here, everybody), views: account.NewTurns(1, viewPatience, here, everybody)}}
+		s := Requests{&FS{turns: account.NewTurns(2, turnPatience, here, everybody), views: account.NewTurns(1, viewPatience, here, everybody)}}
 		ask := func(uid uint32, node uint64) (end func(), waited time.Duration) {
 			began := time.Now()
-			turn := s.takeTurn(&fuse.InHeader{NodeId: node, Caller: fuse.Caller{Owner: fuse.Owner{Uid: uid}}})
+			turn := s.takeTurn(&Request{Node: node, UID: uid})
 			return turn.end, time.Since(began)
 		}
 		const alice, bob, file = 1, 2, 7

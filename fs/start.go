@@ -1,0 +1,144 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/asuser"
+	"latchfs/fs/locksdir"
+	"latchfs/fs/privileges"
+	"latchfs/journal"
+	"latchfs/journal/audit"
+	"latchfs/lockmgr/proc"
+)
+
+// The life of the filesystem: Open, Attach, Begin; Drain, Stop, Abandon and Close.
+
+// Open opens the data directory, and settles what a crash has left of changes. Nobody is
+// served yet. Whatever it refuses, nothing is left behind.
+func Open(o Options) (_ *FS, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	f := newFS(o)
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	if err := f.openData(); err != nil {
+		return nil, err
+	}
+	err = f.openState()
+	if errors.Is(err, journal.ErrCorrupt) {
+		err = fmt.Errorf("%w; see what can be done with: latchfs fsck --repair %s", err, f.opts.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.raiseLimits()
+	processes, err := proc.New("/proc")
+	if err != nil {
+		return nil, err
+	}
+	f.proc = processes
+	f.openUpdates()
+	f.openReadClaims()
+	f.openAdvisory()
+	f.openControlRoom()
+	if err := f.proc.FollowForks(); err != nil {
+		f.log.Infof("a script may be told of what its own orphaned background jobs have changed: %v", err)
+	}
+	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return nil, fmt.Errorf("open /proc/self/fd: %w", err)
+	}
+	if f.opts.DropPrivileges {
+		// What needs more is done; nobody has made a request yet.
+		if err := privileges.Drop(); err != nil {
+			f.log.Infof("the daemon keeps capabilities that it does not need: %v", err)
+		}
+	}
+	f.virt = newVirtual(f, locksdir.New(f.source))
+	if err := f.plantRoot(); err != nil {
+		return nil, err
+	}
+	if err := f.restoreClaims(); err != nil {
+		return nil, err
+	}
+	f.privileged = os.Geteuid() == 0
+	f.noteMount()
+	if err := f.findCommandUsers(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Options are those with which the filesystem was opened, with what was left to defaults.
+func (f *FS) Options() Options { return f.opts }
+
+// Below is what statfs(2) says of the filesystem on which the data directory lies.
+func (f *FS) Below() (st unix.Statfs_t, err error) {
+	err = unix.Fstatfs(f.rootfd, &st)
+	return st, err
+}
+
+// Attach says by which kernel the filesystem is mounted, and whether it has offered to read
+// and write backing files by itself. Requests may come from now on.
+func (f *FS) Attach(k Kernel, passthrough bool) {
+	f.srv = k
+	if !passthrough {
+		return
+	}
+	// In another goroutine: the first thread would lose PR_SET_PDEATHSIG.
+	dropped := make(chan error)
+	go func() { dropped <- asuser.Nobody.Less(func() error { return nil }) }()
+	err := <-dropped
+	if f.passthrough = err == nil; err != nil {
+		f.log.Warnf("no passthrough: %v", err)
+	}
+}
+
+// Passthrough reports whether the kernel does file I/O without the daemon.
+func (f *FS) Passthrough() bool { return f.passthrough }
+
+// Begin starts what runs beside the requests, and looks whether the kernel does what the
+// promises rely on. Requests are served by now.
+func (f *FS) Begin() error {
+	go f.walks.Sweep(f.done)
+	go f.trim.Run()
+	go f.virt.files.Trim(f.done)
+	if f.store != nil {
+		go f.pruneRejected()
+		go f.remembers.Keep(f.done, f.sweepKnowledge)
+	}
+	if err := f.identify(); err != nil {
+		return err
+	}
+	if err := f.testKernel(); err != nil {
+		return err
+	}
+	if f.journal != nil && !f.journal.Clean() {
+		go f.sweepOrphans()
+	}
+	f.event(audit.Event{Time: time.Now(), Event: "mount", Detail: map[string]any{"mountpoint": f.opts.Mountpoint, "version": f.opts.Version}})
+	return nil
+}
+
+// identify finds out how /proc shows the mount to other processes.
+func (f *FS) identify() error {
+	i, err := findMount(f.opts.Mountpoint)
+	if err != nil {
+		return err
+	}
+	if i == nil || i.FSType != fsType {
+		return fmt.Errorf("%s vanished from the mount table", f.opts.Mountpoint)
+	}
+	f.mountID = i.ID
+	f.mountDev = unix.Mkdev(uint32(i.Major), uint32(i.Minor))
+	f.mounts, err = newMountWatch(f)
+	return err
+}
