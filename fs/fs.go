@@ -13,6 +13,7 @@ import (
 	"latchfs/fs/advisory"
 	"latchfs/fs/bases"
 	"latchfs/fs/ctl"
+	"latchfs/fs/datadir"
 	"latchfs/fs/dcache"
 	"latchfs/fs/filed"
 	"latchfs/fs/heartbeat"
@@ -20,6 +21,7 @@ import (
 	"latchfs/fs/lessons"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/markers"
+	"latchfs/fs/mounts"
 	"latchfs/fs/reach"
 	"latchfs/fs/readclaim"
 	"latchfs/fs/refusals"
@@ -61,7 +63,7 @@ import (
 //	account.Turns.mu
 //	FS.tokenMu, account.Book.mu, account.Presence.mu, account.Rate.mu, advisory.Room.mu
 //	audit.Trail.mu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
-//	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mountWatch.mu
+//	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mounts.Watch.mu
 //	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
 //	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, transaction.Running.mu
 //	trim.Trimmer.mu, unfinished.Gaps.mu, vnodes.Table.mu
@@ -109,9 +111,10 @@ type FS struct {
 	refused     refusals.Ring
 	omitted     tally.Tally[audit.Event] // refusals that the audit trail counts
 	passthrough bool                     // the kernel reads and writes backing files itself, where we let it
-	mounts      *mountWatch
+	mounts      *mounts.Watch
 	trim        *trim.Trimmer // keeps descriptors free
 	selfTest    selftest.Test
+	dir         *datadir.Dir
 	rootfd      int // O_PATH on the data directory
 	procfd      int // /proc/self/fd
 	state       *os.File

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/mounts"
 	"latchfs/lockmgr/policy"
 )
 
@@ -32,7 +33,7 @@ func newRequests(t *testing.T) *requests {
 	runtime.LockOSThread()
 	t.Cleanup(func() {
 		runtime.UnlockOSThread()
-		_ = Detach(at)
+		_ = mounts.Detach(at)
 		_ = m.Wait()
 	})
 	return &requests{t: t, f: f, data: data, tid: uint32(unix.Gettid())}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"latchfs/fs/datadir"
+	"latchfs/fs/mounts"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
@@ -61,13 +63,13 @@ type Options struct {
 	MountOptions []string
 }
 
-// Errors that Mount wraps. Each refusal names the path and the reason.
+// Errors that Open and Begin wrap. Each refusal names the path and the reason.
 var (
-	ErrNotDirectory   = errors.New("not a directory")
-	ErrAlreadyMounted = errors.New("already mounted by latchfs")
-	ErrDataInUse      = errors.New("data directory is in use by another latchfs")
-	ErrReservedName   = errors.New("reserved name exists in the data directory")
-	ErrBadOption      = errors.New("bad option")
+	ErrNotDirectory   = datadir.ErrNotDirectory
+	ErrAlreadyMounted = mounts.ErrAlreadyMounted
+	ErrDataInUse      = datadir.ErrInUse
+	ErrReservedName   = datadir.ErrReservedName
+	ErrBadOption      = datadir.ErrBadOption
 	ErrKernel         = errors.New("the kernel does not do what latchfs relies on")
 )
 

@@ -23,9 +23,12 @@ func keptBytes(t testing.TB) (*FS, string) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f := newFS(Options{Dir: dir, Log: quiet{}, Policy: policy.Default()})
-	var err error
-	if f.rootfd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	o := Options{Dir: dir, Log: quiet{}, Policy: policy.Default()}
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	f := newFS(o)
+	if err := f.openData(); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.openState(); err != nil {

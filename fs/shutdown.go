@@ -90,7 +90,7 @@ func (f *FS) cleanup() {
 	if f.proc != nil {
 		f.proc.UnfollowForks()
 	}
-	f.mounts.close()
+	f.mounts.Close()
 	if f.store != nil {
 		f.finishAppenders()
 		if err := f.store.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"latchfs/fs/asuser"
 	"latchfs/fs/locksdir"
+	"latchfs/fs/mounts"
 	"latchfs/fs/privileges"
 	"latchfs/journal"
 	"latchfs/journal/audit"
@@ -130,15 +131,15 @@ func (f *FS) Begin() error {
 
 // identify finds out how /proc shows the mount to other processes.
 func (f *FS) identify() error {
-	i, err := findMount(f.opts.Mountpoint)
+	i, err := mounts.Find(f.opts.Mountpoint)
 	if err != nil {
 		return err
 	}
-	if i == nil || i.FSType != fsType {
+	if i == nil || i.FSType != mounts.FSType {
 		return fmt.Errorf("%s vanished from the mount table", f.opts.Mountpoint)
 	}
 	f.mountID = i.ID
 	f.mountDev = unix.Mkdev(uint32(i.Major), uint32(i.Minor))
-	f.mounts, err = newMountWatch(f)
+	f.mounts, err = mounts.NewWatch(f.opts.Mountpoint, f.mountDev)
 	return err
 }

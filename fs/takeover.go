@@ -273,5 +273,5 @@ func (f *FS) dropName(dir *inode, name string) {
 // isMountpoint reports whether something is mounted on name in the mount, for
 // instance the file itself as a bind mount. Such a name must keep its inode.
 func (f *FS) isMountpoint(dir *inode, name string) bool {
-	return f.mounts.covers(f.path(dir, name))
+	return f.mounts.Covers(f.path(dir, name))
 }

@@ -315,14 +315,20 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir", "latchfs/lockmgr", "latchfs/lockmgr/knowledge"}, libs: []string{xSys},
 	},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/unfinished", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
+		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/datadir", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/unfinished", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/policy/lockfile",
 			"latchfs/lockmgr/proc"},
-		libs:  []string{xSys, "github.com/moby/sys/mountinfo"},
+		libs:  []string{xSys},
 		tests: []string{"latchfs/fs/face", "latchfs/journal/commit/fsck"}, // mounts; examines what simulations leave
 	},
 	"latchfs/fs/face": { // puts the kernel's requests into the words of fs; alone knows FUSE
-		ours: []string{"latchfs/fs"}, libs: []string{goFuse, xSys},
+		ours: []string{"latchfs/fs", "latchfs/fs/mounts"}, libs: []string{goFuse, xSys},
+	},
+	"latchfs/fs/mounts": { // the mount table; what is mounted is no business of it
+		libs: []string{xSys, "github.com/moby/sys/mountinfo"},
+	},
+	"latchfs/fs/datadir": { // opens the data directory and its state; what that says is no business of it
+		ours: []string{"latchfs/fs/mounts", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/statedir"}, libs: []string{xSys},
 	},
 	"latchfs/cmd/latchfs": {
 		ours: []string{anyRoom},

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs"
+	"latchfs/fs/mounts"
 )
 
 // Mount is a running mount.
@@ -87,7 +88,7 @@ func (m *Mount) mount() error {
 		close(m.gone)
 	}()
 	if err := m.f.Begin(); err != nil {
-		_ = fs.Detach(m.opts.Mountpoint)
+		_ = mounts.Detach(m.opts.Mountpoint)
 		<-m.gone
 		return err
 	}
@@ -208,5 +209,5 @@ func (m *Mount) unmount() error {
 		return nil
 	}
 	m.opts.Log.Infof("%s is busy: detaching it", m.opts.Mountpoint)
-	return fs.Detach(m.opts.Mountpoint)
+	return mounts.Detach(m.opts.Mountpoint)
 }
