@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/appends"
 	"latchfs/fs/unfinished"
+	"latchfs/fs/versions"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
@@ -30,7 +31,7 @@ type appender struct {
 	records  int    // appended since the last event
 	bytes    int
 	open     unfinished.Record
-	growing  inoKey // the file that the history knows to be growing
+	growth   versions.Growth
 }
 
 // appendsRecords reports whether an open with these flags is an appender's.

@@ -77,3 +77,11 @@ func (f *FS) inPlaceNow(sh *commit.Shadow, target int, o commit.PublishOptions) 
 	}
 	return err
 }
+
+// join is the path of a name in the directory dir, "" for the root.
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}

@@ -1,11 +1,8 @@
 package fs
 
 import (
-	"time"
-
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal/audit"
 	"latchfs/journal/history"
 	"latchfs/lockmgr"
 )
@@ -21,7 +18,7 @@ const maxGlances = 4
 // lookup nothing more: what is not as it was left is looked at again, and with
 // the file's lock, by somebody else.
 func (f *FS) glance(dir *inode, name string, n *inode, st *unix.Stat_t) {
-	if f.history == nil || !n.isRegular() {
+	if f.versions == nil || !n.isRegular() {
 		return
 	}
 	now := history.StateOf(st)
@@ -34,8 +31,7 @@ func (f *FS) glance(dir *inode, name string, n *inode, st *unix.Stat_t) {
 	if !due || st.Nlink > 1 {
 		return
 	}
-	last, loose, known := f.history.Last(f.path(dir, name))
-	if !known || last == now || loose && last.Ino == now.Ino {
+	if !f.versions.IsOther(f.path(dir, name), now) {
 		return
 	}
 	select {
@@ -71,25 +67,7 @@ func (f *FS) inspect(dir *inode, name string, n *inode) {
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	path := f.path(dir, name)
-	var st unix.Stat_t
-	err = unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || !f.keepsHistory(f.settings(path)) {
-		return
+	if set := f.settings(path); f.versions.Keeps(&set) {
+		f.versions.Inspect(f.versionName(dir, name, path))
 	}
-	if _, known := f.history.Match(path, history.StateOf(&st)); !known {
-		f.discover(dir, name, path, &st)
-	}
-}
-
-// discover enters the file st as found, and tells the audit trail if somebody has
-// just put it there around the mount. What happened while there was no mount is
-// nobody's fault.
-func (f *FS) discover(dir *inode, name, path string, st *unix.Stat_t) history.Ref {
-	_, _, had := f.history.Last(path)
-	if had && st.Nlink == 1 && time.Unix(st.Ctim.Unix()).After(f.source.started) {
-		f.event(audit.Event{Time: time.Now(), Event: "bypass", Path: path, Detail: map[string]any{
-			"reason": "the file was changed around the mount", "bytes": st.Size,
-		}})
-	}
-	return f.history.Add(f.foundAt(dir, name, path, st))
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lostupdate"
+	"latchfs/fs/versions"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
@@ -46,7 +47,7 @@ type change struct {
 	other *change           // of the other name of a rename
 	was   *unix.Stat_t      // what the name held; nil: nothing
 	is    *unix.Stat_t      // what it holds
-	next  *succession       // what the history keeps of the name; nil: nothing
+	next  *versions.Step    // what the history keeps of the name; nil: nothing
 	kept  bool              // what the name held is in the history
 	merge *lostupdate.Merge // what the version was joined with; nil: nothing
 	token uint64            // of the lock
@@ -126,8 +127,7 @@ func (ch *change) enter() {
 		return
 	}
 	ch.told = true
-	ch.next.path = ch.path
-	ch.next.done(ch.entry(), ch.kept)
+	ch.next.Enter(ch.path, ch.entry(), ch.kept)
 }
 
 // entry is the change as the history enters it.
@@ -150,10 +150,11 @@ func (ch *change) entry() history.Version {
 	if o != nil {
 		v.From = o.path
 	}
-	if o != nil && o.next != nil {
-		v.Content = o.next.ref.Content
+	if o != nil {
+		v.Content = o.next.Content()
 	}
-	return withFile(v, ch.is, ch.f.rightsAt(ch.dir, ch.name))
+	v.State, v.Rights = history.StateOf(ch.is), versions.RightsAt(ch.f.fdOf(ch.dir), ch.name)
+	return v
 }
 
 // know tells the knowledge of versions.
@@ -320,9 +321,7 @@ func (ch *change) event(what string) audit.Event {
 // restamped tells those who tell a version by its stamp that the one which path holds is
 // another file now, or has other times, and is the same version still.
 func (f *FS) restamped(path string, before, after *unix.Stat_t) {
-	if f.history != nil {
-		f.history.Changed(path, before.Ino, history.StateOf(after), false)
-	}
+	f.versions.Restamped(path, before, after)
 	if f.knowledge == nil {
 		return
 	}

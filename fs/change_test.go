@@ -134,8 +134,9 @@ func (w *watched) settle() {
 func (w *watched) recorded() map[string]string {
 	w.t.Helper()
 	is := map[string]string{}
-	for v := range w.f.history.All() { // of a path in their order
-		is["history "+v.Path] = w.describe(&v, len(w.f.history.Of(v.Path)))
+	h := w.f.source.Versions.Store
+	for v := range h.All() { // of a path in their order
+		is["history "+v.Path] = w.describe(&v, len(slices.Collect(h.NewestOf(v.Path))))
 	}
 	w.known(is)
 	w.f.mu.Lock()

@@ -176,7 +176,7 @@ func (s *session) decideLocked() unix.Errno {
 	o := s.publishOptions(dir, name)
 	ch := s.changes(s.operation(), dir, name)
 	ch.was, ch.next = statOf(s.baseVersion), s.succeeds(dir, name)
-	o.Keep, o.Published = ch.next.kept(), ch.published(s.shadow)
+	o.Keep, o.Published = ch.next.Keep(), ch.published(s.shadow)
 	unsaved := s.markSaved()
 	s.expectCommit(ch.path, s.shadow.FD())
 	keepBase := s.holdBase(dir, name)

@@ -224,11 +224,9 @@ const eventForget = "forget"
 func (e ctlEngine) Erase(by ctl.Caller, path string, version uint64, mine func(uid uint32) bool) (n ctl.Erased, err error) {
 	f, c := e.f, by.(*caller)
 	var errs [2]error
-	if f.history != nil {
-		n.Versions, n.Bytes, errs[0] = f.history.Forget(path, func(v *history.Version) bool {
-			return (version == 0 || v.Number == version) && mine(v.Rights.UID)
-		})
-	}
+	n.Versions, n.Bytes, errs[0] = f.versions.Forget(path, func(v *history.Version) bool {
+		return (version == 0 || v.Number == version) && mine(v.Rights.UID)
+	})
 	if version == 0 {
 		var bytes int64
 		n.Rejected, bytes, errs[1] = f.forgetRejected(path, mine)

@@ -45,7 +45,7 @@ func (f *FS) openState() error {
 		return fmt.Errorf("audit trail of %s: %w", f.opts.Dir, err)
 	}
 	f.store = commit.NewStore(f.rootfd, f.state, f.journal)
-	f.store.SetRoom(f.giveRoom)
+	f.store.SetRoom(func(error) bool { return f.versions.GiveRoom() })
 	f.store.SetFault(f.fault)
 	f.store.SetLost(f.noteLost)
 	if f.privileged {

@@ -42,9 +42,7 @@ func below(path, dir string) (rest string, ok bool) {
 // change.go), then the locks with what is said of them, and what follows the locks.
 // FS.ns and FS.paths are held for writing.
 func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
-	if f.history != nil {
-		f.history.Moved(m.from, m.to, m.exchanged)
-	}
+	f.versions.Moved(m.from, m.to, m.exchanged)
 	moveKnowledge(m.from, m.to)
 	if m.exchanged {
 		f.table.Exchange(lockmgr.Key(m.from), lockmgr.Key(m.to))

@@ -31,10 +31,10 @@ import (
 	"latchfs/fs/transaction"
 	"latchfs/fs/trim"
 	"latchfs/fs/unfinished"
+	"latchfs/fs/versions"
 	"latchfs/journal"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
-	"latchfs/journal/history"
 	"latchfs/journal/validate"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
@@ -66,7 +66,7 @@ import (
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mounts.Watch.mu
 //	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
 //	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, transaction.Running.mu
-//	trim.Trimmer.mu, unfinished.Gaps.mu, vnodes.Table.mu
+//	trim.Trimmer.mu, unfinished.Gaps.mu, versions.Recorder.mu, vnodes.Table.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -84,12 +84,12 @@ type FS struct {
 	trail       *audit.Trail     // likewise
 	trailFails  atomic.Bool      // the last event could not be written
 	store       *commit.Store
-	history     *history.Store    // nil when mounted read-only
-	knowledge   *knowledge.Table  // who has read what; nil when mounted read-only
-	remembers   *knowledgelog.Log // keeps that over a restart; nil when mounted read-only
-	updates     *lostupdate.Judge // decides what changes would lose
-	bases       bases.Store       // what replaced versions held, to merge with
-	glances     chan struct{}     // slots for closer looks at files changed around the mount
+	versions    *versions.Recorder // enters them into the history; nil when mounted read-only
+	knowledge   *knowledge.Table   // who has read what; nil when mounted read-only
+	remembers   *knowledgelog.Log  // keeps that over a restart; nil when mounted read-only
+	updates     *lostupdate.Judge  // decides what changes would lose
+	bases       bases.Store        // what replaced versions held, to merge with
+	glances     chan struct{}      // slots for closer looks at files changed around the mount
 	source      *source
 	virt        *virtual
 	walks       *walks
@@ -181,8 +181,7 @@ type FS struct {
 	appends     int // of handles, those that append records
 	devs        map[uint64]uint64
 	commitTimes commitTimes
-	growing     map[inoKey]int // appenders that have added to a file and not reported it
-	moves       chan struct{}  // closed when the next session moves
+	moves       chan struct{} // closed when the next session moves
 }
 
 func newFS(o Options) *FS {
@@ -192,7 +191,7 @@ func newFS(o Options) *FS {
 		nextID: rootID, fillNow: fillNow, lookDelay: lookDelay,
 		nodes: map[uint64]*kernelNode{}, inodes: map[inoKey]*inode{}, names: dcache.New[nameState](),
 		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
-		devs: map[uint64]uint64{}, growing: map[inoKey]int{},
+		devs:  map[uint64]uint64{},
 		moves: make(chan struct{}),
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}

@@ -37,10 +37,8 @@ func (f *FS) versionSettings(path string) policy.Settings {
 	if set.Mode != policy.Atomic || f.liveBy(path) == liveByHandle {
 		return set
 	}
-	if f.history != nil && f.liveBy(path) == notLive && f.inDatabase(path, &set) {
-		if _, _, known := f.history.Last(path); known {
-			return set
-		}
+	if f.versions != nil && f.liveBy(path) == notLive && f.inDatabase(path, &set) && f.versions.HasFile(path) {
+		return set
 	}
 	return f.settings(path)
 }

@@ -183,9 +183,9 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 	ch := s.changes(opRename, dir, name)
 	ch.was = replace
 	f.paths.RLock()
-	ch.next = f.succeed(dir, name, f.path(dir, name), f.settings(path), replace)
+	ch.next = f.step(dir, name, f.path(dir, name), f.settings(path), replace)
 	f.paths.RUnlock()
-	o.Keep, o.Published = ch.next.kept(), ch.published(cp)
+	o.Keep, o.Published = ch.next.Keep(), ch.published(cp)
 	s.expectCommit(path, cp.FD())
 	v, err := cp.Publish(o)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/journal/history"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
@@ -80,7 +79,7 @@ func (f *FS) carryLive(n *inode, path string) {
 		f.setLiveLocked(d, liveByHandle)
 		f.names.Put(d)
 	}
-	grows := n.carried || f.growing[n.key] > 0
+	grows := n.carried || f.versions.IsGrowing(n.onDisk())
 	f.mu.Unlock()
 	if grows {
 		f.changed(n, true)
@@ -176,9 +175,7 @@ func (f *FS) endCarried(n *inode) {
 	if key, ok := f.named(n); !ok || key != n.key || unix.Fstat(fd, &st) != nil {
 		return // the name is another file's
 	}
-	if f.history != nil {
-		f.history.Changed(path, st.Ino, history.StateOf(&st), false)
-	}
+	f.versions.Is(path, &st, false)
 	if f.knowledge != nil {
 		key := knowledge.Key(path)
 		if _, was := f.knowledge.Current(key); was.Ino == st.Ino {

@@ -27,21 +27,11 @@ func (f *FS) openUpdates() {
 
 // Number implements lostupdate.Engine.
 func (en updatesEngine) Number(path string, stamp knowledge.Stamp) (number uint64, counts bool) {
-	h := en.f.history
-	if h == nil {
-		return 0, false
-	}
-	for v := range h.NewestOf(path) {
-		if v.State == (history.State{Ino: stamp.Ino, Size: stamp.Size, Mtime: stamp.Mtime}) {
-			return v.Number, true
-		}
-	}
-	// One that is no longer there has none, for two ways of counting would confuse.
-	return 0, h.Known(path)
+	return en.f.versions.Number(path, history.State{Ino: stamp.Ino, Size: stamp.Size, Mtime: stamp.Mtime})
 }
 
 // KeepsHistory implements lostupdate.Engine.
-func (en updatesEngine) KeepsHistory(set *policy.Settings) bool { return en.f.keepsHistory(*set) }
+func (en updatesEngine) KeepsHistory(set *policy.Settings) bool { return en.f.versions.Keeps(set) }
 
 // SeesEverything implements lostupdate.Engine.
 func (en updatesEngine) SeesEverything(uid uint32) bool { return seesEverything(uid) }

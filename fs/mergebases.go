@@ -1,8 +1,6 @@
 package fs
 
 import (
-	"slices"
-
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/bases"
@@ -21,23 +19,16 @@ func (f *FS) baseContent(path string, b *knowledge.Basis) ([]byte, bool) {
 	if data, ok := f.bases.Content(knowledge.Key(path), b); ok {
 		return data, true
 	}
-	if f.history == nil || b.Stamp == (knowledge.Stamp{}) {
+	if b.Stamp == (knowledge.Stamp{}) || b.Stamp.Size > merge.MaxSize {
 		return nil, false
 	}
-	is := history.State{Ino: b.Stamp.Ino, Size: b.Stamp.Size, Mtime: b.Stamp.Mtime}
-	for _, v := range slices.Backward(f.history.KeptOf(path)) {
-		if v.State != is || is.Size > merge.MaxSize {
-			continue
-		}
-		file, err := f.history.OpenContent(path, v.Number)
-		if err != nil {
-			return nil, false
-		}
-		defer file.Close()
-		data, _, err := bases.Read(int(file.Fd()))
-		return data, err == nil && int64(len(data)) == is.Size
+	file, err := f.versions.OpenState(path, history.State{Ino: b.Stamp.Ino, Size: b.Stamp.Size, Mtime: b.Stamp.Mtime})
+	if err != nil {
+		return nil, false
 	}
-	return nil, false
+	defer file.Close()
+	data, _, err := bases.Read(int(file.Fd()))
+	return data, err == nil && int64(len(data)) == b.Stamp.Size
 }
 
 // holdBase prepares to keep what the file st, which has the name p and is about to be

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lostupdate"
+	"latchfs/fs/versions"
 	"latchfs/journal/audit"
-	"latchfs/journal/history"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 )
@@ -25,44 +25,20 @@ func (f *FS) putBack(x *lostupdate.Loss, p place) bool {
 
 // putBackAt is putBack of the file that path held, if by is nil or whoever has removed it is
 // that process.
-func (f *FS) putBackAt(p place, path string, owner lockmgr.Owner, uid uint32, by *lockmgr.Owner) bool {
-	if f.history == nil {
-		return false
-	}
+func (f *FS) putBackAt(p place, path string, owner lockmgr.Owner, uid uint32, by *versions.Remover) bool {
 	f.paths.RLock()
 	defer f.paths.RUnlock()
-	var list []history.Version
-	for v := range f.history.NewestOf(path) {
-		if list = append(list, v); len(list) == 2 {
-			break
-		}
+	back, err := f.versions.PutBack(f.versionName(p.dir, p.name, path), opPutBack, by)
+	if err != nil && err != unix.EEXIST {
+		f.log.Warnf("%q was removed and is not put back: %v", path, err)
 	}
-	if len(list) < 2 || list[0].Event != history.Delete || by != nil && (list[0].PID != by.PID || list[0].UID != uid) {
-		return false
+	if back == nil || back.Is == nil {
+		return back != nil
 	}
-	v := list[1]
-	if !v.Kept || f.history.OfInode(v.State.Ino) != v.Content {
-		return false
-	}
-	if err := f.store.PutBack(v.Content, f.fdOf(p.dir), p.name); err != nil {
-		if err != unix.EEXIST {
-			f.log.Warnf("%q was removed and is not put back: %v", path, err)
-		}
-		return false
-	}
-	f.history.Renewed(v.Content)
-	var st unix.Stat_t
-	if err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return true // and gone again, outside the mount
-	}
-	f.history.Add(history.Version{
-		Path: path, Event: history.Commit, Operation: opPutBack, Base: v.Number, Time: time.Now(),
-		Program: v.Program, Actor: v.Actor, PID: v.PID, UID: v.UID, State: history.StateOf(&st), Rights: v.Rights,
-	})
-	f.knowledge.Restored(knowledge.Key(path), stampOfFile(&st))
-	f.namedAgain(p, &st)
+	f.knowledge.Restored(knowledge.Key(path), stampOfFile(back.Is))
+	f.namedAgain(p, back.Is)
 	f.event(audit.Event{Time: time.Now(), Event: opPutBack, Path: path, PID: owner.PID, Detail: map[string]any{
-		"version": v.Number, "uid": uid, "reason": "what was to take its place was refused",
+		"version": back.Number, "uid": uid, "reason": "what was to take its place was refused",
 	}})
 	return true
 }
@@ -73,7 +49,7 @@ func (s *session) putBackReplaced(path string, why error) {
 	dir, name := s.where()
 	if s.isNew.Load() && verdictOf(why) != nil && s.f.mayComeBack(dir, name) {
 		owner := s.who.Load().owner
-		s.f.putBackAt(place{dir, name, nil}, path, owner, s.uid, &owner)
+		s.f.putBackAt(place{dir, name, nil}, path, owner, s.uid, &versions.Remover{PID: owner.PID, UID: s.uid})
 	}
 }
 

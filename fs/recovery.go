@@ -81,7 +81,7 @@ func (f *FS) finishHalfDone() bool {
 	if err != nil {
 		f.log.Warnf("what an error of the disk has stopped cannot be finished yet: %v", err)
 	}
-	f.keepLate(r)
+	f.versions.Recovered(r)
 	f.reportRecovery(r)
 	f.showLate(r)
 	return true

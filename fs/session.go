@@ -12,6 +12,7 @@ import (
 	"latchfs/fs/deaths"
 	"latchfs/fs/holders"
 	"latchfs/fs/lostupdate"
+	"latchfs/fs/versions"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
@@ -81,12 +82,12 @@ type session struct {
 	judged      commit.Version    // of the shadow, when its validators accepted it
 	failed      unix.Errno
 	meta        []func(fd int) error
-	next        *succession   // prepared for the commit of a transaction
-	left        chan struct{} // closed when the session is over
-	freed       chan struct{} // closed when its lock is free
-	copied      bool          // a copy was published under a rename; see publishCopy
-	sealed      cacheStamp    // size and mtime of what was published
-	synced      cacheStamp    // size and mtime at the last fsync
+	next        *versions.Step // prepared for the commit of a transaction
+	left        chan struct{}  // closed when the session is over
+	freed       chan struct{}  // closed when its lock is free
+	copied      bool           // a copy was published under a rename; see publishCopy
+	sealed      cacheStamp     // size and mtime of what was published
+	synced      cacheStamp     // size and mtime at the last fsync
 	// securedOnDisk: what the journal says of the synced shadow is on disk.
 	securedOnDisk bool
 	asksForDisk   bool            // a descriptor of it was opened with O_SYNC or O_DSYNC

@@ -3,26 +3,27 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/versions"
 	"latchfs/journal/commit"
-	"latchfs/journal/history"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
 
 // succeeds prepares the session's commit.
-func (s *session) succeeds(dir *inode, name string) *succession {
+func (s *session) succeeds(dir *inode, name string) *versions.Step {
 	f := s.f
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	path := f.path(dir, name)
-	if !f.keepsHistory(s.settingsAt(path)) {
+	set := s.settingsAt(path)
+	if !f.versions.Keeps(&set) {
 		return nil
 	}
-	sn := f.succeedNow(dir, name, path)
-	if sn != nil && s.inPlace {
-		sn.keep.Copy = true // the inode keeps its names
+	step := f.stepNow(dir, name, path)
+	if s.inPlace {
+		step.KeepCopy()
 	}
-	return sn
+	return step
 }
 
 // settingsAt are the settings by which the session's commit under a path goes. A transaction
@@ -34,41 +35,13 @@ func (s *session) settingsAt(path string) policy.Settings {
 	return s.f.settings(path)
 }
 
-// succeedNow prepares a change of whatever name in dir holds.
-func (f *FS) succeedNow(dir *inode, name, path string) *succession {
-	var st unix.Stat_t
-	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return f.succeed(dir, name, path, f.settings(path), nil)
-	}
-	return f.succeed(dir, name, path, f.settings(path), &st)
-}
-
-// keepAlone keeps the file only if it has no other names: it may be written under
-// them.
-func (sn *succession) keepAlone(dir *inode, name string) {
-	var st unix.Stat_t
-	if sn != nil && unix.Fstatat(sn.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Nlink > 1 {
-		sn.keep = commit.Keep{}
-	}
-}
-
-// keptLate is keepLate, and reports what was kept aside.
+// keptLate tells what a recovery has kept while the mount runs, in the history or aside.
 func (f *FS) keptLate(r commit.Report) {
-	f.keepLate(r)
+	f.versions.Recovered(r)
 	if len(r.Salvaged) > 0 {
 		f.reportRecovery(r)
 	}
 }
-
-// keepLate tells the history what a recovery has put there while the mount runs.
-func (f *FS) keepLate(r commit.Report) {
-	for _, in := range r.Kept {
-		f.history.Keep(join(in.Dir, in.Name), history.Ref{Content: in.Keep}, maxKept)
-	}
-}
-
-// maxKept stands for the policy where that is asked the next time.
-const maxKept = 1 << 30
 
 // remove is unlink(2) of a name, and what has changed by it; where the versions of the
 // name are recorded the file goes into the history.
@@ -82,16 +55,14 @@ func (f *FS) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
 		ch.was, ch.target = &st, linkTarget(dirfd, p.name, &st)
 	}
 	ch.version = isFile(ch.was) && set.Mode == policy.Atomic
-	if !f.keepsHistory(set) || !isFile(ch.was) {
+	if !f.versions.Keeps(&set) || !isFile(ch.was) {
 		return ch, take(func() error { return unix.Unlinkat(dirfd, p.name, 0) })
 	}
-	ch.next = f.succeed(p.dir, p.name, ch.path, set, &st)
-	if st.Nlink > 1 {
-		ch.next.keep = commit.Keep{} // it has other names, and may be written under them
-	}
+	ch.next = f.step(p.dir, p.name, ch.path, set, &st)
+	ch.next.KeepAlone(&st)
 	f.saves.Add(1)
 	var err error
-	if ch.kept, err = f.store.Remove(take, dirfd, p.name, ch.next.keep); err == nil {
+	if ch.kept, err = f.store.Remove(take, dirfd, p.name, ch.next.Keep()); err == nil {
 		ch.enter()
 	}
 	return ch, err
@@ -142,14 +113,14 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	to, from := r.changes(l)
-	if f.history != nil && !r.sameFile() {
-		from.next = f.succeed(r.from.dir, r.from.name, from.path, f.versionSettings(from.path), r.fromSt)
-		to.next = f.succeed(r.to.dir, r.to.name, to.path, f.versionSettings(to.path), r.toSt)
+	if f.versions != nil && !r.sameFile() {
+		from.next = f.step(r.from.dir, r.from.name, from.path, f.versionSettings(from.path), r.fromSt)
+		to.next = f.step(r.to.dir, r.to.name, to.path, f.versionSettings(to.path), r.toSt)
 	}
 	var err error
-	if r.flags&unix.RENAME_EXCHANGE == 0 && to.next.kept().ID != "" && r.toSt.Nlink == 1 {
+	if r.flags&unix.RENAME_EXCHANGE == 0 && to.next.Keep().ID != "" && r.toSt.Nlink == 1 {
 		to.kept, err = f.store.RenameOver(commit.RenameOptions{
-			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: to.next.keep,
+			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: to.next.Keep(),
 			As: f.taker(r.c, r.from.dir, r.to.dir),
 		})
 	} else {
@@ -195,21 +166,7 @@ func (r *renaming) fileChanges(l *lockmgr.Lock) []*change {
 	}
 	comes, goes := r.c.changes(opRename, now, l.Token()), r.c.changes(opRename, before, l.Token())
 	comes.is, comes.other, goes.was, goes.other = file, goes, file, comes
-	goes.next = f.succeed(before.dir, before.name, goes.path, f.versionSettings(goes.path), file)
-	comes.next = f.succeed(now.dir, now.name, comes.path, f.versionSettings(comes.path), nil)
+	goes.next = f.step(before.dir, before.name, goes.path, f.versionSettings(goes.path), file)
+	comes.next = f.step(now.dir, now.name, comes.path, f.versionSettings(comes.path), nil)
 	return []*change{comes, goes}
-}
-
-// rightsAt is who may read the file that has a name now.
-func (f *FS) rightsAt(dir *inode, name string) history.Rights {
-	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return history.Rights{ACL: true}
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return history.Rights{ACL: true}
-	}
-	return rightsOf(&st, fd)
 }

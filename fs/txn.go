@@ -8,6 +8,7 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/ctl"
 	"latchfs/fs/transaction"
+	"latchfs/fs/versions"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 )
@@ -45,7 +46,7 @@ type stagedName struct {
 	target string       // where the symbolic link leads that is to be removed
 
 	// At the commit:
-	next    *succession
+	next    *versions.Step
 	removal *commit.Removal
 	to      place               // where the heir is published; its directory is pinned
 	renamed func(replaced bool) // to be called when it is known whether it was

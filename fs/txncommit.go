@@ -16,9 +16,9 @@ func (s *session) prepareInTxn(store *commit.Txn) error {
 	o := s.publishOptions(dir, name)
 	s.next = s.succeeds(dir, name)
 	if !s.inPlace {
-		s.next.keepAlone(dir, name)
+		s.next.KeepAloneNow()
 	}
-	o.Keep = s.next.kept()
+	o.Keep = s.next.Keep()
 	err := s.prepare(store, o)
 	switch {
 	case err == nil:
@@ -36,9 +36,9 @@ func (sn *stagedName) Prepare() (err error) {
 		Dir: f.fdOf(sn.dir), DirPath: f.nodePath(sn.dir), Name: sn.name, Base: sn.base, IsDir: sn.did == transaction.RemovedDir,
 	}
 	if !o.IsDir {
-		sn.next = f.succeedNow(sn.dir, sn.name, sn.Path())
-		sn.next.keepAlone(sn.dir, sn.name)
-		o.Keep = sn.next.kept()
+		sn.next = f.stepNow(sn.dir, sn.name, sn.Path())
+		sn.next.KeepAloneNow()
+		o.Keep = sn.next.Keep()
 	}
 	if sn.removal, err = sn.t.store.Remove(o); err != nil {
 		return fmt.Errorf("cannot be removed: %w", err)

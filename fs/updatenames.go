@@ -107,7 +107,7 @@ func (r *renaming) putsBack(x *lostupdate.Loss) bool {
 	if !ok || r.flags&unix.RENAME_EXCHANGE != 0 {
 		return false
 	}
-	old, err := f.history.OpenContent(x.Path, number)
+	old, err := f.versions.Open(x.Path, number)
 	if err != nil {
 		return false
 	}
