@@ -119,24 +119,27 @@ func (f *FS) claimAt(dir *inode, name string) filed.Place {
 	return nil
 }
 
-// fileClaim tells of a name that holds something else now, if it is a claim file's.
-// FS.paths is held.
-func (ch *change) fileClaim() {
-	f := ch.f
-	at, name, rule, ok := f.claimPlace(ch.dir, ch.name)
+// FileClaim implements changes.Engine: it tells of a name that holds something else now, if
+// it is a claim file's.
+func (en changesEngine) FileClaim(ch *change) {
+	f, is := en.f, ch.Name.(changedName)
+	at, name, rule, ok := f.claimPlace(is.dir, is.name)
 	if !ok {
 		return
 	}
-	if at == ch.dir && (ch.is == nil || rule == nil) {
+	if at == is.dir && (ch.Is == nil || rule == nil) {
 		f.filed.Gone(f.claimAt(at, name))
 		return
 	}
-	if at != ch.dir && ch.name != claimOwner && ch.name != claimRecord {
+	if at != is.dir && is.name != claimOwner && is.name != claimRecord {
 		return
 	}
-	by := ch.c
-	if ch.s != nil {
-		lb, ok := ch.s.lock.Request().Label.(*label)
+	var by *caller
+	switch maker := ch.By.(type) {
+	case byCaller:
+		by = maker.c
+	case byWriter:
+		lb, ok := maker.s.lock.Request().Label.(*label)
 		if !ok {
 			return
 		}
@@ -146,7 +149,7 @@ func (ch *change) fileClaim() {
 		return // it is taking a stale claim apart
 	}
 	f.fileClaim(by, at, name, rule)
-	if at != ch.dir {
+	if at != is.dir {
 		f.endIfGone(at, name)
 	}
 }

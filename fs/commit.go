@@ -175,10 +175,10 @@ func (s *session) decideLocked() unix.Errno {
 	dir, name := s.where()
 	o := s.publishOptions(dir, name)
 	ch := s.changes(s.operation(), dir, name)
-	ch.was, ch.next = statOf(s.baseVersion), s.succeeds(dir, name)
-	o.Keep, o.Published = ch.next.Keep(), ch.published(s.shadow)
+	ch.Was, ch.Step = statOf(s.baseVersion), s.succeeds(dir, name)
+	o.Keep, o.Published = ch.Step.Keep(), published(ch, s.shadow)
 	unsaved := s.markSaved()
-	s.expectCommit(ch.path, s.shadow.FD())
+	s.expectCommit(ch.Path, s.shadow.FD())
 	keepBase := s.holdBase(dir, name)
 	committed := s.keepTime()
 	v, err := s.publish(o, dir, name)
@@ -187,14 +187,14 @@ func (s *session) decideLocked() unix.Errno {
 	if failed {
 		unsaved()
 		if !errors.Is(err, commit.ErrRedoPending) { // that will come, sooner or later
-			s.notCommitted(ch.path)
+			s.notCommitted(ch.Path)
 		}
 		return s.publishFailed(err)
 	}
 	committed()
 	s.sealLocked(&v)
-	ch.is, ch.err = statOf(&v), err
-	s.f.tell(ch)
+	ch.Is, ch.Err = statOf(&v), err
+	s.f.changes.Tell(ch)
 	if err != nil {
 		// The new version is there, but the program asked for more.
 		f := s.f

@@ -209,8 +209,8 @@ func (f *FS) createPlain(c *caller, in *CreateRequest, dir *inode, name string, 
 // tellCreated tells that the caller has made the file st under a name.
 func (f *FS) tellCreated(c *caller, dir *inode, name string, st *unix.Stat_t) {
 	ch := c.changes(opCreate, place{dir, name, nil}, 0)
-	ch.is, ch.newInode = st, true
-	f.tell(ch)
+	ch.Is, ch.NewInode = st, true
+	f.changes.Tell(ch)
 }
 
 // openInstead answers a plain create with an open of the file that somebody has made

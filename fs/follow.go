@@ -38,8 +38,8 @@ func below(path, dir string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// follow moves what is kept by path: first what the recorders of changes know (see
-// change.go), then the locks with what is said of them, and what follows the locks.
+// follow moves what is kept by path: first what the recorders of changes know (see package
+// changes), then the locks with what is said of them, and what follows the locks.
 // FS.ns and FS.paths are held for writing.
 func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
 	f.versions.Moved(m.from, m.to, m.exchanged)

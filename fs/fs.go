@@ -12,6 +12,7 @@ import (
 	"latchfs/fs/account"
 	"latchfs/fs/advisory"
 	"latchfs/fs/bases"
+	"latchfs/fs/changes"
 	"latchfs/fs/ctl"
 	"latchfs/fs/datadir"
 	"latchfs/fs/dcache"
@@ -84,6 +85,7 @@ type FS struct {
 	trail       *audit.Trail     // likewise
 	trailFails  atomic.Bool      // the last event could not be written
 	store       *commit.Store
+	changes     *changes.Teller    // tells of changes of names
 	versions    *versions.Recorder // enters them into the history; nil when mounted read-only
 	knowledge   *knowledge.Table   // who has read what; nil when mounted read-only
 	remembers   *knowledgelog.Log  // keeps that over a restart; nil when mounted read-only

@@ -24,9 +24,10 @@ func (a *appender) noteGrowth(added int) {
 	path := f.path(dir, name)
 	if f.versions.IsFirst(path, &st, added) {
 		if set := f.settings(path); f.versions.Keeps(&set) {
-			v := a.c.did(history.Commit, opAppend, 0)
-			v.Path = path
-			f.versions.AddFile(v, &st, a.fd)
+			by := byCaller{a.c}.Process()
+			f.versions.AddFile(history.Version{
+				Path: path, Event: history.Commit, Operation: opAppend, Program: by.Program, PID: by.PID, UID: by.UID, Actor: by.Actor,
+			}, &st, a.fd)
 		}
 	}
 	f.versions.Grow(&a.growth, key, path, &st)

@@ -124,32 +124,6 @@ func (f *FS) unshare(n *inode) error {
 	return nil
 }
 
-// made describes the version st that a session has published.
-func (s *session) made(st *unix.Stat_t) history.Version {
-	o := s.who.Load().owner
-	h := history.Version{
-		Event: history.Commit, Program: s.program(), Session: s.id,
-		PID: o.PID, UID: s.uid, Token: s.lock.Token(), State: history.StateOf(st),
-	}
-	if lb, ok := s.lock.Request().Label.(*label); ok {
-		h.Actor = s.f.actorOf(lb)
-	}
-	var shadow unix.Stat_t
-	if unix.Fstat(s.shadow.FD(), &shadow) == nil {
-		h.Rights = versions.RightsOf(&shadow, s.shadow.FD())
-	}
-	return h
-}
-
-// did describes a version that a caller makes by an operation on names.
-func (c *caller) did(event history.Event, op string, token uint64) history.Version {
-	lb := label{c: c}
-	return history.Version{
-		Event: event, Operation: op, Program: c.program(), Actor: c.f.actorOf(&lb),
-		PID: c.owner.PID, UID: c.uid, Token: token,
-	}
-}
-
 // changed tells the history that the file which n's name leads to was changed by
 // us without a new version. While it is loose it goes on changing.
 func (f *FS) changed(n *inode, loose bool) {

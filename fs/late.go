@@ -181,19 +181,19 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 		o.Durability = commit.Full
 	}
 	ch := s.changes(opRename, dir, name)
-	ch.was = replace
+	ch.Was = replace
 	f.paths.RLock()
-	ch.next = f.step(dir, name, f.path(dir, name), f.settings(path), replace)
+	ch.Step = f.step(dir, name, f.path(dir, name), f.settings(path), replace)
 	f.paths.RUnlock()
-	o.Keep, o.Published = ch.next.Keep(), ch.published(cp)
+	o.Keep, o.Published = ch.Step.Keep(), published(ch, cp)
 	s.expectCommit(path, cp.FD())
 	v, err := cp.Publish(o)
 	if err != nil {
 		s.notCommitted(path)
 		return errnoOf(err)
 	}
-	ch.is = statOf(&v)
-	f.tell(ch)
+	ch.Is = statOf(&v)
+	f.changes.Tell(ch)
 	s.copied = true
 	s.isNew.Store(false)
 	if err := s.shadow.Unsecure(); err != nil { // what was synced is in the copy

@@ -81,8 +81,8 @@ func (f *FS) enterLink(c *caller, n *inode, p place, token uint64, out *Entry) u
 	f.namesSoonOnDisk(p.dir, p.name)
 	f.shareKnowledge(n, &st)
 	ch := c.changes(opLink, p, token)
-	ch.is = &st
-	f.tell(ch)
+	ch.Is = &st
+	f.changes.Tell(ch)
 	if dir, name := f.nameOf(n); dir != nil && st.Nlink == 2 {
 		f.rekeyLink(lockmgr.Key(f.path(dir, name)), f.inodeKey(n))
 	}

@@ -95,7 +95,7 @@ func (f *FS) make(h *Request, op, name string, out *Entry, do makeFunc) unix.Err
 	if err := do(c, f.fdOf(dir), name); err != nil {
 		return errnoOf(err)
 	}
-	f.noteMade(c, op, f.path(dir, name), "")
+	f.changes.Made(byCaller{c}, op, f.path(dir, name), "")
 	if op == opMknod {
 		f.madeFile(c, dir, name)
 	}
@@ -229,7 +229,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
 		// Another thread of its owner was closing it, and the commit was faster.
 		if again, failed := f.remove(c, l, p); failed == nil {
 			if err == nil {
-				f.tell(gone)
+				f.changes.Tell(gone)
 			}
 			gone, err = again, nil
 		}
@@ -237,7 +237,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
 			return errnoOf(err)
 		}
 	}
-	f.tell(gone)
+	f.changes.Tell(gone)
 	f.nameGone(dir, name, made)
 	f.unlinked(n, p.key(), st.Nlink == 1)
 	f.rebaseOn(n, nil)
@@ -288,7 +288,7 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno {
 		err = remove()
 	}
 	if err == nil {
-		f.noteGone(c, f.path(dir, name), &st, "", "")
+		f.changes.Gone(byCaller{c}, f.path(dir, name), &st, "", "")
 		f.filed.Gone(f.claimAt(dir, name))
 		f.namesSoonOnDisk(dir, name)
 	}

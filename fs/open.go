@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/changes"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/rewalk"
 	"latchfs/lockmgr/policy"
@@ -20,8 +21,8 @@ const (
 	opUnlink   = "unlink"
 	opRmdir    = "rmdir"
 	opLink     = "link"
-	opMkdir    = "mkdir"
-	opSymlink  = "symlink"
+	opMkdir    = changes.OpMkdir
+	opSymlink  = changes.OpSymlink
 	opMknod    = "mknod"
 	opBind     = "bind"
 	opXattr    = "setxattr"

@@ -27,7 +27,10 @@ func stampOfFile(st *unix.Stat_t) knowledge.Stamp {
 
 // fileAt is the file st as what a path holds; nil is none.
 func fileAt(path string, st *unix.Stat_t) lostupdate.File {
-	return lostupdate.File{Path: path, Stamp: stampAt(st), Linked: st != nil && st.Nlink > 1}
+	if st == nil {
+		return lostupdate.File{Path: path}
+	}
+	return lostupdate.File{Path: path, Stamp: stampOfFile(st), Linked: st.Nlink > 1}
 }
 
 // noteRead notes that the sender of an OPEN has opened the version that n is. It

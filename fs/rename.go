@@ -145,15 +145,15 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	}
 	r.namesFollow(own, replaced)
 	if r.fromSt == nil {
-		r.made[0].silent = true // there was nothing under the former name
+		r.made[0].Silent = true // there was nothing under the former name
 	}
-	f.tell(r.made...)
+	f.changes.Tell(r.made...)
 	switch {
 	case r.fromSt == nil:
-		f.followLive([]*change{r.made[0].other})
+		changesEngine{f}.FollowLive([]*change{r.made[0].Other})
 	case r.isDir():
 		for _, ch := range r.ofFile {
-			ch.know() // looks at processes, too
+			ch.Know() // looks at processes, too
 		}
 		f.carryMoved(r)
 		r.movedDirs()
@@ -251,7 +251,7 @@ func (r *renaming) renameDir(l *lockmgr.Lock) unix.Errno {
 	f.mu.Unlock()
 	f.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0}, moveKnowledge)
 	for _, ch := range r.ofFile {
-		ch.enter()
+		ch.Enter()
 	}
 	return 0
 }

@@ -74,6 +74,7 @@ func (w *simWorld) start() error {
 		return err
 	}
 	f.openUpdates()
+	f.openChanges()
 	f.openReadClaims()
 	f.openAdvisory()
 	f.openControlRoom()

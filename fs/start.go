@@ -48,6 +48,7 @@ func Open(o Options) (_ *FS, err error) {
 	}
 	f.proc = processes
 	f.openUpdates()
+	f.openChanges()
 	f.openReadClaims()
 	f.openAdvisory()
 	f.openControlRoom()

@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/changes"
 	"latchfs/fs/versions"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -49,21 +50,21 @@ func (f *FS) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
 	f.paths.RLock()
 	defer f.paths.RUnlock()
 	ch := c.changes(opUnlink, p, l.Token())
-	dirfd, set, take := f.fdOf(p.dir), f.versionSettings(ch.path), f.taker(c, p.dir)
+	dirfd, set, take := f.fdOf(p.dir), f.versionSettings(ch.Path), f.taker(c, p.dir)
 	var st unix.Stat_t
 	if unix.Fstatat(dirfd, p.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		ch.was, ch.target = &st, linkTarget(dirfd, p.name, &st)
+		ch.Was, ch.Target = &st, changes.TargetOf(dirfd, p.name, &st)
 	}
-	ch.version = isFile(ch.was) && set.Mode == policy.Atomic
-	if !f.versions.Keeps(&set) || !isFile(ch.was) {
+	ch.Version = changes.IsFile(ch.Was) && set.Mode == policy.Atomic
+	if !f.versions.Keeps(&set) || !changes.IsFile(ch.Was) {
 		return ch, take(func() error { return unix.Unlinkat(dirfd, p.name, 0) })
 	}
-	ch.next = f.step(p.dir, p.name, ch.path, set, &st)
-	ch.next.KeepAlone(&st)
+	ch.Step = f.step(p.dir, p.name, ch.Path, set, &st)
+	ch.Step.KeepAlone(&st)
 	f.saves.Add(1)
 	var err error
-	if ch.kept, err = f.store.Remove(take, dirfd, p.name, ch.next.Keep()); err == nil {
-		ch.enter()
+	if ch.Kept, err = f.store.Remove(take, dirfd, p.name, ch.Step.Keep()); err == nil {
+		ch.Enter()
 	}
 	return ch, err
 }
@@ -114,13 +115,13 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	defer f.paths.RUnlock()
 	to, from := r.changes(l)
 	if f.versions != nil && !r.sameFile() {
-		from.next = f.step(r.from.dir, r.from.name, from.path, f.versionSettings(from.path), r.fromSt)
-		to.next = f.step(r.to.dir, r.to.name, to.path, f.versionSettings(to.path), r.toSt)
+		from.Step = f.step(r.from.dir, r.from.name, from.Path, f.versionSettings(from.Path), r.fromSt)
+		to.Step = f.step(r.to.dir, r.to.name, to.Path, f.versionSettings(to.Path), r.toSt)
 	}
 	var err error
-	if r.flags&unix.RENAME_EXCHANGE == 0 && to.next.Keep().ID != "" && r.toSt.Nlink == 1 {
-		to.kept, err = f.store.RenameOver(commit.RenameOptions{
-			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: to.next.Keep(),
+	if r.flags&unix.RENAME_EXCHANGE == 0 && to.Step.Keep().ID != "" && r.toSt.Nlink == 1 {
+		to.Kept, err = f.store.RenameOver(commit.RenameOptions{
+			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: to.Step.Keep(),
 			As: f.taker(r.c, r.from.dir, r.to.dir),
 		})
 	} else {
@@ -133,7 +134,7 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 		return errnoOf(err)
 	}
 	for _, ch := range r.made {
-		ch.enter()
+		ch.Enter()
 	}
 	return 0
 }
@@ -141,11 +142,11 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 // changes are what the rename makes of its names.
 func (r *renaming) changes(l *lockmgr.Lock) (to, from *change) {
 	to, from = r.c.changes(opRename, r.to, l.Token()), r.c.changes(opRename, r.from, l.Token())
-	to.other, from.other = from, to
-	to.was, to.is, from.was = r.toSt, r.fromSt, r.fromSt
-	to.merge = r.merging
+	to.Other, from.Other = from, to
+	to.Was, to.Is, from.Was = r.toSt, r.fromSt, r.fromSt
+	to.Merge = r.merging
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		from.is, from.silent, to.silent = r.toSt, true, true
+		from.Is, from.Silent, to.Silent = r.toSt, true, true
 	}
 	if !r.sameFile() {
 		r.made = []*change{to, from}
@@ -161,12 +162,12 @@ func (r *renaming) fileChanges(l *lockmgr.Lock) []*change {
 	if isDirectory(file) {
 		file, now, before = r.toSt, r.from, r.to
 	}
-	if r.flags&unix.RENAME_EXCHANGE == 0 || !isFile(file) {
+	if r.flags&unix.RENAME_EXCHANGE == 0 || !changes.IsFile(file) {
 		return nil
 	}
 	comes, goes := r.c.changes(opRename, now, l.Token()), r.c.changes(opRename, before, l.Token())
-	comes.is, comes.other, goes.was, goes.other = file, goes, file, comes
-	goes.next = f.step(before.dir, before.name, goes.path, f.versionSettings(goes.path), file)
-	comes.next = f.step(now.dir, now.name, comes.path, f.versionSettings(comes.path), nil)
+	comes.Is, comes.Other, goes.Was, goes.Other = file, goes, file, comes
+	goes.Step = f.step(before.dir, before.name, goes.Path, f.versionSettings(goes.Path), file)
+	comes.Step = f.step(now.dir, now.name, comes.Path, f.versionSettings(comes.Path), nil)
 	return []*change{comes, goes}
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/changes"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
@@ -52,12 +53,12 @@ func (sn *stagedName) Tell() {
 	f, path := t.f, sn.Path()
 	switch {
 	case !sn.did.IsGone():
-		f.noteMade(sn.by, sn.op, path, t.Label())
+		f.changes.Made(byCaller{sn.by}, sn.op, path, t.Label())
 		f.madeDir(sn.by, sn.dir, sn.name)
 	case sn.removal == nil:
 	case sn.did == transaction.RemovedDir && sn.isThere(): // somebody has put a live file there, and it stays
 	case sn.did == transaction.RemovedDir:
-		f.noteGone(sn.by, path, sn.was, "", t.Label())
+		f.changes.Gone(byCaller{sn.by}, path, sn.was, "", t.Label())
 		f.filed.Gone(f.claimAt(sn.dir, sn.name))
 	default:
 		t.tellRemoval(sn)
@@ -77,13 +78,13 @@ func (t *txn) tellRemoval(sn *stagedName) {
 	f.paths.RLock()
 	ch := sn.by.changes(opUnlink, place{dir: sn.dir, name: sn.name}, t.ID())
 	f.paths.RUnlock()
-	ch.was, ch.target, ch.txn = sn.was, sn.target, t.Label()
-	if ch.was == nil {
-		ch.was = statOf(&sn.base)
+	ch.Was, ch.Target, ch.Txn = sn.was, sn.target, t.Label()
+	if ch.Was == nil {
+		ch.Was = statOf(&sn.base)
 	}
-	ch.version = isFile(ch.was)
-	ch.next, ch.kept = sn.next, sn.removal.Kept()
-	f.tell(ch)
+	ch.Version = changes.IsFile(ch.Was)
+	ch.Step, ch.Kept = sn.next, sn.removal.Kept()
+	f.changes.Tell(ch)
 }
 
 // rollbackInTxn ends a session whose transaction is rolled back. s.mu is held.
@@ -187,9 +188,9 @@ func (s *session) endPublished(err error) {
 		s.sealed = cacheStamp{size: st.Size, mtime: st.Mtim}
 		dir, name := s.where()
 		ch := s.changes(s.operation(), dir, name)
-		ch.was, ch.is, ch.err, ch.txn = statOf(s.baseVersion), &st, err, s.txn.Load().Label()
-		ch.next, ch.kept = s.next, s.shadow.Kept()
-		s.f.tell(ch)
+		ch.Was, ch.Is, ch.Err, ch.Txn = statOf(s.baseVersion), &st, err, s.txn.Load().Label()
+		ch.Step, ch.Kept = s.next, s.shadow.Kept()
+		s.f.changes.Tell(ch)
 	}
 	if s.inPlace && s.base != nil {
 		base := s.base

@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/changes"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
@@ -289,7 +290,7 @@ func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 	if p.Kind != transaction.Nothing && p.Change == transaction.Unchanged {
 		t.stage(&stagedName{
 			dir: dir, name: name, did: transaction.Removed, base: commit.VersionOf(&st), by: c,
-			was: &st, target: linkTarget(f.fdOf(dir), name, &st),
+			was: &st, target: changes.TargetOf(f.fdOf(dir), name, &st),
 		})
 	}
 	return 0

@@ -102,6 +102,7 @@ func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 	must(f.openData())
 	must(f.openState())
 	f.openUpdates()
+	f.openChanges()
 	f.openReadClaims()
 	f.openAdvisory()
 	f.openControlRoom()

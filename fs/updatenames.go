@@ -230,9 +230,9 @@ func (a *appender) changes(op string) *change {
 		return nil
 	}
 	ch := a.c.changes(op, place{dir, name, a.h.n}, 0)
-	ch.was, ch.inPlace, ch.silent, ch.adds = &before, true, true, op == opAppend
-	file := fileAt(ch.path, ch.was)
-	if known := f.knowledge != nil && f.updates.IsFollowed(&file); ch.adds && !known && !f.readClaims.Enabled {
+	ch.Was, ch.InPlace, ch.Silent, ch.Adds = &before, true, true, op == opAppend
+	file := fileAt(ch.Path, ch.Was)
+	if known := f.knowledge != nil && f.updates.IsFollowed(&file); ch.Adds && !known && !f.readClaims.Enabled {
 		return nil
 	}
 	return ch
@@ -242,8 +242,8 @@ func (a *appender) changes(op string) *change {
 func (a *appender) tell(ch *change) {
 	var st unix.Stat_t
 	if ch != nil && unix.Fstat(a.fd, &st) == nil {
-		ch.is = &st
-		a.f.tell(ch)
+		ch.Is = &st
+		a.f.changes.Tell(ch)
 	}
 }
 
