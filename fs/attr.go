@@ -60,7 +60,7 @@ func (f *FS) noteShown(k *kernelNode, st *unix.Stat_t) (n *inode, ctime unix.Tim
 		k.numbers = append(slices.DeleteFunc(k.numbers, func(o inoKey) bool { return o == key }), key)
 		k.numbers = k.numbers[max(0, len(k.numbers)-maxNumbers):]
 	}
-	return k.in, f.commitTimes.shown(key, st.Ctim)
+	return k.in, f.commitTimes.Shown(key, st.Ctim)
 }
 
 // inoFor is the inode number shown for a backing inode. Filesystems mounted

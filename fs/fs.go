@@ -13,6 +13,7 @@ import (
 	"latchfs/fs/advisory"
 	"latchfs/fs/bases"
 	"latchfs/fs/changes"
+	"latchfs/fs/ctimes"
 	"latchfs/fs/ctl"
 	"latchfs/fs/datadir"
 	"latchfs/fs/dcache"
@@ -182,8 +183,8 @@ type FS struct {
 	handles     map[uint64]*handle
 	appends     int // of handles, those that append records
 	devs        map[uint64]uint64
-	commitTimes commitTimes
-	moves       chan struct{} // closed when the next session moves
+	commitTimes ctimes.Table[inoKey] // what new files show
+	moves       chan struct{}        // closed when the next session moves
 }
 
 func newFS(o Options) *FS {

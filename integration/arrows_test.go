@@ -280,6 +280,9 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/fs/access", "latchfs/fs/locksdir", "latchfs/fs/reach", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/journal/history"},
 		libs: []string{xSys}, not: []string{"io/fs", "net", "log", "path/filepath", "sync"},
 	},
+	"latchfs/fs/ctimes": { // which change times are shown: pure
+		libs: []string{xSys}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
 	"latchfs/fs/changes": { // tells the recorders of changes; who makes them, and how the recorders keep what they hear, comes in
 		ours: []string{"latchfs/fs/lostupdate", "latchfs/fs/versions", "latchfs/journal/audit", "latchfs/journal/history",
 			"latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy"},
@@ -326,7 +329,7 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir", "latchfs/lockmgr", "latchfs/lockmgr/knowledge"}, libs: []string{xSys},
 	},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/changes", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/datadir", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/unfinished", "latchfs/fs/versions", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
+		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/changes", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctimes", "latchfs/fs/ctl", "latchfs/fs/datadir", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/unfinished", "latchfs/fs/versions", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/policy/lockfile",
 			"latchfs/lockmgr/proc"},
 		libs:  []string{xSys},

@@ -24,8 +24,8 @@ type Config struct {
 
 // Engine is the filesystem.
 type Engine interface {
-	// HasWriters reports whether somebody has an inode open to write it: by a descriptor that
-	// a session's commit has outlived, or one that appends.
+	// HasWriters reports whether somebody has an inode open to write it: by a descriptor that has
+	// outlived a session's commit, or one that appends.
 	HasWriters(in commit.Inode) bool
 	// OnlyKept is told that the history has the only name which an inode has left.
 	OnlyKept(in commit.Inode)
