@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/appends"
+	"latchfs/fs/judge"
 	"latchfs/fs/unfinished"
 	"latchfs/fs/versions"
 	"latchfs/journal/commit"
@@ -36,7 +37,7 @@ type appender struct {
 
 // appendsRecords reports whether an open with these flags is an appender's.
 func appendsRecords(flags uint32, set policy.Settings) bool {
-	return flags&unix.O_APPEND != 0 && flags&unix.O_TRUNC == 0 && set.Append == policy.Record && judgesRecords(set.Validate)
+	return flags&unix.O_APPEND != 0 && flags&unix.O_TRUNC == 0 && set.Append == policy.Record && judge.ByLines(set.Validate)
 }
 
 func newAppender(f *FS, h *handle, c *caller) *appender {

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/appends"
+	"latchfs/fs/judge"
 	"latchfs/fs/refusals"
 	"latchfs/fs/unfinished"
 	"latchfs/journal/audit"
@@ -33,7 +34,7 @@ func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 		defer f.discard(sh)
 		if _, err = unix.Write(sh.FD(), b); err == nil {
 			meta := map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": a.c.owner.PID}
-			noteVerdict(meta, why)
+			judge.Note(meta, why)
 			dir, _ := f.nameOf(a.h.n)
 			f.noteReach(meta, dir, f.fdOf(a.h.n))
 			id, err = sh.Reject(meta)
@@ -43,9 +44,9 @@ func (a *appender) keepBytes(b []byte, e unix.Errno, reason string, why error) {
 		f.log.Errorf("%d bytes for the end of %q are lost: %v", len(b), path, err)
 	}
 	detail := map[string]any{"operation": opAppend, "uid": a.c.uid, "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
-	noteVerdict(detail, why)
+	judge.Note(detail, why)
 	f.event(audit.Event{Time: time.Now(), Event: "rollback", Path: path, PID: a.c.owner.PID, Detail: detail})
-	x := refusals.Refusal{Path: path, Op: opAppend, Errno: e, Reason: reason, Kept: id, Verdict: verdictOf(why), Owner: a.c.owner, UID: a.c.uid}
+	x := refusals.Refusal{Path: path, Op: opAppend, Errno: e, Reason: reason, Kept: id, Verdict: judge.VerdictOf(why), Owner: a.c.owner, UID: a.c.uid}
 	if e == unix.EINTR && id != "" {
 		x.Hint = "To append it after all: latchfs rejected restore " + id
 	}

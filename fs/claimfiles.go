@@ -10,6 +10,7 @@ import (
 	"latchfs/fs/ctl"
 	"latchfs/fs/denied"
 	"latchfs/fs/filed"
+	"latchfs/fs/judge"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
@@ -244,8 +245,8 @@ func (s *session) mayFileLocked() unix.Errno {
 }
 
 // mayFileName is mayFile for content that is about to get another name.
-func (f *FS) mayFileName(c *caller, op string, p place, k *candidate) unix.Errno {
-	e, reason := f.mayFile(c, p.dir, p.name, func() (int, error) { return k.open(f) })
+func (f *FS) mayFileName(c *caller, op string, p place, k judge.Content) unix.Errno {
+	e, reason := f.mayFile(c, p.dir, p.name, k.Open)
 	if e != 0 {
 		x := refusals.Refusal{Path: f.path(p.dir, p.name), Op: op, Errno: e, Reason: reason, Owner: c.owner, UID: c.uid, Lineage: c.ancestors()}
 		f.explain(x)
@@ -294,11 +295,11 @@ func (r *renaming) mayFile() unix.Errno {
 }
 
 // candidateAt is the content that goes with a name.
-func (r *renaming) candidateAt(p place) *candidate {
+func (r *renaming) candidateAt(p place) judge.Content {
 	if s := r.ownSession(p); s != nil {
-		return &candidate{sess: s}
+		return sessionContent{s}
 	}
-	return &candidate{dir: p.dir, name: p.name}
+	return namedContent{r.f, p.dir, p.name}
 }
 
 // passOn hands the claims that are in the way to those who have them now, for their

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/judge"
 	"latchfs/fs/lockwait"
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
@@ -321,7 +322,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	if s.lost != nil {
 		meta["reason"] = s.lost.Public()
 	}
-	noteVerdict(meta, why)
+	judge.Note(meta, why)
 	dir, _ := s.where()
 	s.f.noteReach(meta, dir, s.shadow.FD())
 	id, err := s.shadow.Reject(meta)
@@ -333,13 +334,13 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	s.record("rollback", func(ev *audit.Event) {
 		ev.Detail["reason"] = reason
 		ev.Detail["errno"] = unix.ErrnoName(e)
-		noteVerdict(ev.Detail, why)
+		judge.Note(ev.Detail, why)
 		if id != "" {
 			ev.Detail["kept"] = id
 		}
 	})
 	x := refusals.Refusal{
-		Path: path, Op: s.operation(), Errno: e, Reason: reason, Kept: id, Verdict: verdictOf(why),
+		Path: path, Op: s.operation(), Errno: e, Reason: reason, Kept: id, Verdict: judge.VerdictOf(why),
 		Owner: s.who.Load().owner, UID: s.uid, Hint: cmp.Or(hintOf(why, id), s.lost.AdviceOn(id)),
 	}
 	if s.abandoned {

@@ -235,7 +235,7 @@ func (f *FS) openInstead(c *caller, in *CreateRequest, dir *inode, name string, 
 		answer = unix.ESTALE // the caller's rights to another one were looked at
 	case live:
 		answer = f.openPlain(&in.OpenRequest, k, n, true, &out.Opened)
-	case !f.otherNamesJudgeRecords(n):
+	case !f.judge.ByLines(f.otherPaths(n)):
 		answer = unix.ESTALE // for a session, which an open begins
 	default:
 		answer = f.openAppender(c, k, n, in.Flags, &out.Opened)

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"latchfs/fs/dcache"
 	"latchfs/fs/filed"
 	"latchfs/fs/heartbeat"
+	"latchfs/fs/judge"
 	"latchfs/fs/knowledgelog"
 	"latchfs/fs/lessons"
 	"latchfs/fs/lostupdate"
@@ -37,7 +37,6 @@ import (
 	"latchfs/journal"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
-	"latchfs/journal/validate"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -91,6 +90,7 @@ type FS struct {
 	knowledge   *knowledge.Table   // who has read what; nil when mounted read-only
 	remembers   *knowledgelog.Log  // keeps that over a restart; nil when mounted read-only
 	updates     *lostupdate.Judge  // decides what changes would lose
+	judge       *judge.Judge       // asks validators about content; its checks end with the sessions
 	bases       bases.Store        // what replaced versions held, to merge with
 	glances     chan struct{}      // slots for closer looks at files changed around the mount
 	source      *source
@@ -123,22 +123,17 @@ type FS struct {
 	state       *os.File
 	stateKey    inoKey // its inode, whatever a name that leads there looks like
 	privileged  bool   // root: files can be given to their creators
-	// commandUsers are the users as whom commands judge content, by the policy's
-	// names; nil unless privileged.
-	commandUsers map[string]*validate.Credential
-	dev          uint64 // the data directory's device
-	dataMount    uint64 // the mount that the data directory is on
-	strict       int64  // what that forbids, unix.ST_*, and ours with it
-	mountDev     uint64 // the mount's device
-	mountID      int
-	maxInodes    int
-	fillNow      int64         // see there
-	lookDelay    time.Duration // see there
+	dev         uint64 // the data directory's device
+	dataMount   uint64 // the mount that the data directory is on
+	strict      int64  // what that forbids, unix.ST_*, and ours with it
+	mountDev    uint64 // the mount's device
+	mountID     int
+	maxInodes   int
+	fillNow     int64         // see there
+	lookDelay   time.Duration // see there
 
-	done    chan struct{}      // closed when the mount is gone
-	checks  context.Context    // of what validators do; it ends with the sessions
-	noMore  context.CancelFunc // ends it
-	closing chan struct{}      // closed when waiters are to give up
+	done    chan struct{} // closed when the mount is gone
+	closing chan struct{} // closed when waiters are to give up
 	// draining is closed when a stop begins, and new sessions are held back.
 	draining chan struct{}
 
@@ -199,7 +194,7 @@ func newFS(o Options) *FS {
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}
 	f.glances = make(chan struct{}, maxGlances)
-	f.checks, f.noMore = context.WithCancel(context.Background())
+	f.openJudge()
 	f.walks, f.strayed = rewalk.New[dkey](walkEngine{f}), rewalk.NewStrangers[dkey](strayedWait)
 	f.book, f.descriptors, f.looks = newBook(), newDescriptors(), newLooks()
 	f.turns, f.views = newTurns()

@@ -57,7 +57,7 @@ func (s *session) appear(why string) {
 	grows := s.grows
 	s.mu.Unlock()
 	f, path := s.f, s.path()
-	if grows && f.settings(path).Mode == policy.Atomic && f.validation(path) == nil && !f.isClosing() {
+	if grows && f.settings(path).Mode == policy.Atomic && f.judge.Rules(path) == nil && !f.isClosing() {
 		if e := s.autoLive(why); e != 0 {
 			f.log.Warnf("%q cannot appear before it is closed: %v", path, e)
 		}

@@ -172,7 +172,7 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 	}
 	defer s.discard(cp)
 	path := f.path(dir, name)
-	if f.validation(path) != nil && !lb.hasAccepted(path, s.shadow.FD()) {
+	if f.judge.Rules(path) != nil && !lb.passed.Has(path, s.shadow.FD()) {
 		return unix.EBUSY // written since by another thread
 	}
 	o := s.publishOptions(dir, name)

@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/judge"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -38,7 +39,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Ent
 	c, path := f.callerOf(&in.Request), f.path(dir, name)
 	w := f.walks.Get(c)
 	repeated := w != nil && w.Op != opWait
-	lb, l, e := f.lockJudged(c, opLink, func() []candidate { return f.linked(n, path) }, places...)
+	lb, l, e := f.lockJudged(c, opLink, func() []judge.Candidate { return f.linked(n, path) }, places...)
 	if e != 0 {
 		return e
 	}
@@ -52,7 +53,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Ent
 	if e := f.judgeLink(c, cancel, lb, n, path); e != 0 {
 		return e
 	}
-	if e := f.mayFileName(c, opLink, place{dir, name, nil}, &candidate{fd: f.fdOf(n)}); e != 0 {
+	if e := f.mayFileName(c, opLink, place{dir, name, nil}, openContent{f, f.fdOf(n)}); e != 0 {
 		return e
 	}
 	n, e = f.commitForLink(n)

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/access"
+	"latchfs/fs/judge"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/printable"
 	"latchfs/fs/reach"
@@ -21,7 +22,7 @@ import (
 
 // maxRenameMerge is up to which size files are merged at a rename, while the kernel
 // keeps their directories locked.
-const maxRenameMerge = quickSize
+const maxRenameMerge = judge.QuickSize
 
 // merge prepares the temporary file to be renamed over a version that its writer did
 // not know. What it returns is the answer to the rename, unless that is 0.
@@ -48,8 +49,8 @@ func (r *renaming) mergeOr(x *lostupdate.Loss) unix.Errno {
 			Owner: x.Owner, UID: x.By.UID, Lineage: x.Lineage,
 			Hint: fmt.Sprintf("%s was left as it is, and what was written is still in %s. %s", printable.Line(x.Path), printable.Line(from), joinByHand)})
 		return unix.EBUSY
-	case judgeErrno(err) == unix.EBADMSG:
-		return f.refuseContent(r.c, opRename, x.Path, from, err)
+	case judge.Errno(err) == unix.EBADMSG:
+		return f.refuseContent(r.c, &judge.Refusal{Op: opRename, Path: x.Path, From: from, Err: err})
 	}
 	f.log.Errorf("merging %q into %q: %v", from, x.Path, err)
 	return errnoOf(err)
@@ -71,7 +72,7 @@ func (r *renaming) canMerge(x *lostupdate.Loss) bool {
 	case !r.readsTarget():
 		x.Apart = "its program may not read the file that is there"
 	default:
-		v := f.validation(x.Path)
+		v := f.judge.Rules(x.Path)
 		if v == nil || len(v.Command) == 0 {
 			return true
 		}
@@ -135,10 +136,8 @@ func (r *renaming) rewrite(data []byte, path string) error {
 	if err := f.retryWithRoom(func() error { return r.asCaller(func() error { return writeAllOf(sh.FD(), data) }) }); err != nil {
 		return err
 	}
-	if v := f.validation(path); v != nil {
-		if _, err := f.judge(f.checks, sh.FD(), path, v, r.c.uid); err != nil {
-			return err
-		}
+	if err := f.judge.Check(path, sh.FD(), r.c.uid); err != nil {
+		return err
 	}
 	o := commit.PublishOptions{Dir: dirfd, DirPath: dirPath, Name: r.from.name, Base: versionPtr(&before)}
 	_, err = sh.InPlace(target, o)

@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/judge"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -18,7 +19,7 @@ func (f *FS) lockNames(h *Request, op string, places ...place) (*caller, *lockmg
 // lockJudged is lockNames for an operation that gives names to content: list says
 // to which. What is known to take its time is judged before the lock is returned,
 // and what was accepted is noted in the label.
-func (f *FS) lockJudged(c *caller, op string, list func() []candidate, places ...place) (*label, *lockmgr.Lock, unix.Errno) {
+func (f *FS) lockJudged(c *caller, op string, list func() []judge.Candidate, places ...place) (*label, *lockmgr.Lock, unix.Errno) {
 	var at [2]dkey
 	var dirs []*inode
 	wait := f.settings(f.path(places[0].dir, places[0].name)).Wait
@@ -31,7 +32,7 @@ func (f *FS) lockJudged(c *caller, op string, list func() []candidate, places ..
 		}
 	}
 	d := f.fileDemand(c, op, wait, places...)
-	if list != nil && f.takesTime(list()) {
+	if list != nil && judge.TakesTime(list()) {
 		d.label = c.label(op, d.path)
 		d.judge = func(lb *label, cancel <-chan struct{}) unix.Errno {
 			ctx, stop := f.checkContext(c, cancel)

@@ -248,7 +248,7 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, n
 			return e
 		}
 		return f.openPlain(in, k, n, true, out)
-	case appendsRecords(in.Flags, set) && f.txnOf(c) == nil && f.otherNamesJudgeRecords(n):
+	case appendsRecords(in.Flags, set) && f.txnOf(c) == nil && f.judge.ByLines(f.otherPaths(n)):
 		return f.openAppend(cancel, c, in, k, n, set, out)
 	}
 	o.set = set

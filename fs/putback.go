@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/judge"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/versions"
 	"latchfs/journal/audit"
@@ -47,7 +48,7 @@ func (f *FS) putBackAt(p place, path string, owner lockmgr.Owner, uid uint32, by
 // (install, tar), its name back where the new content is refused for what it is.
 func (s *session) putBackReplaced(path string, why error) {
 	dir, name := s.where()
-	if s.isNew.Load() && verdictOf(why) != nil && s.f.mayComeBack(dir, name) {
+	if s.isNew.Load() && judge.VerdictOf(why) != nil && s.f.mayComeBack(dir, name) {
 		owner := s.who.Load().owner
 		s.f.putBackAt(place{dir, name, nil}, path, owner, s.uid, &versions.Remover{PID: owner.PID, UID: s.uid})
 	}

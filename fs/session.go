@@ -11,6 +11,7 @@ import (
 
 	"latchfs/fs/deaths"
 	"latchfs/fs/holders"
+	"latchfs/fs/judge"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/versions"
 	"latchfs/journal/commit"
@@ -79,7 +80,7 @@ type session struct {
 	abandoned   bool              // it was rolled back, for its writer was killed
 	wroteOn     bool              // and somebody had written since
 	output      bool              // it is, or was, some process's standard output or error
-	judged      commit.Version    // of the shadow, when its validators accepted it
+	judged      judge.Accepted    // of the shadow
 	failed      unix.Errno
 	meta        []func(fd int) error
 	next        *versions.Step // prepared for the commit of a transaction

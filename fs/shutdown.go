@@ -10,7 +10,7 @@ import (
 // Stop ends everything that runs in the background.
 func (f *FS) Stop() {
 	f.refuseAll()
-	f.noMore()
+	f.judge.Stop()
 	f.doneOnce.Do(func() { close(f.done) })
 }
 
@@ -66,7 +66,7 @@ func (f *FS) running() int {
 
 // Abandon rolls back what was not closed.
 func (f *FS) Abandon() {
-	f.noMore()
+	f.judge.Stop()
 	for _, t := range f.txns.All() {
 		t.Rollback("latchfs was stopped")
 	}

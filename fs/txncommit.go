@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/changes"
+	"latchfs/fs/judge"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
@@ -134,8 +135,8 @@ func (s *session) checkTxn() error {
 	if !s.changedInTxn() {
 		return nil
 	}
-	if !s.stillJudged() {
-		return errUnsettled
+	if !s.judged.Stands(s.f.judge, sessionDraft{s}) {
+		return judge.ErrUnsettled
 	}
 	if e, reason := s.checkLocked(); e != 0 {
 		return errors.New(reason)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"latchfs/fs/judge"
 	"latchfs/fs/transaction"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -103,7 +104,7 @@ func (tf txnFile) Judge() error {
 	if err == nil || errors.As(err, &conflict) { // a conflict is found again
 		return nil
 	}
-	return errors.New(judgeReason(err))
+	return errors.New(judge.Reason(err))
 }
 
 // Check implements transaction.File.

@@ -10,6 +10,7 @@ import (
 
 	"latchfs/fs/ctl"
 	"latchfs/fs/denied"
+	"latchfs/fs/judge"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/lockwait"
 	"latchfs/fs/readclaim"
@@ -29,7 +30,7 @@ type label struct {
 	read     *readclaim.Claim       // whose lock it is
 	claim    *ctl.Claim             // a lock taken through the control file: it says where that is
 	c        *caller
-	accepted atomic.Pointer[[]accepted] // content that was judged for a parked operation
+	passed   judge.Passed // content that was judged for a parked operation
 	deadline atomic.Pointer[time.Time]
 }
 

@@ -265,9 +265,13 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/fs/account", "latchfs/lockmgr", "latchfs/lockmgr/proc"},
 		not:  []string{"os", "io/fs", "net", "log", "path/filepath", "sync", "syscall"},
 	},
-	"latchfs/fs/appends": { // gathers what is appended into lines, and judges it; the file's end is behind End
-		ours: []string{"latchfs/fs/account", "latchfs/journal/validate", "latchfs/lockmgr/policy"},
+	"latchfs/fs/appends": { // gathers what is appended into lines; the file's end is behind End
+		ours: []string{"latchfs/fs/account"},
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath"},
+	},
+	"latchfs/fs/judge": { // whether content may have a name; where it is, and what is told, its user knows
+		ours: []string{"latchfs/fs/printable", "latchfs/journal/commit", "latchfs/journal/validate", "latchfs/lockmgr/policy"},
+		libs: []string{xSys}, not: []string{"io/fs", "net", "log", "path/filepath"},
 	},
 	"latchfs/fs/unfinished": { // where unfinished lines stand; whose they are the caller knows
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath"},
@@ -329,7 +333,7 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir", "latchfs/lockmgr", "latchfs/lockmgr/knowledge"}, libs: []string{xSys},
 	},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/changes", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctimes", "latchfs/fs/ctl", "latchfs/fs/datadir", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/unfinished", "latchfs/fs/versions", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
+		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/changes", "latchfs/fs/claimfile", "latchfs/fs/control", "latchfs/fs/ctimes", "latchfs/fs/ctl", "latchfs/fs/datadir", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/judge", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/unfinished", "latchfs/fs/versions", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/policy/lockfile",
 			"latchfs/lockmgr/proc"},
 		libs:  []string{xSys},

@@ -1,4 +1,4 @@
-// Package appends gathers what programs append to files into whole lines, and judges them.
+// Package appends gathers what programs append to files into whole lines.
 //
 // A Queue belongs to one descriptor that was opened with O_APPEND:
 //
@@ -31,12 +31,6 @@
 // The line that it has not finished is taken back (TakeBack): what is held back, and if no
 // line is before it, what is in the file. That needs the file's lock, for which a dying
 // process waits half a second. Whoever gets the lock meanwhile to append makes the cut first.
-//
-// # Judging
-//
-// Judge judges the size that a file has then and, where the policy asks for that, each line.
-// One that was begun by an earlier append is judged as a whole, when its end comes. A file may
-// be cut off only where a line ends (JudgeCut).
 //
 // # Mutexes
 //

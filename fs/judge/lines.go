@@ -1,8 +1,9 @@
-package appends
+package judge
 
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -14,11 +15,62 @@ import (
 // judged together with what is appended to it.
 const maxOpenLine = 1 << 20
 
-// Judge judges bytes that are about to be appended to the file behind fd, which is open for
+// ByLines reports whether what is appended to a file can be judged without the rest of it.
+func ByLines(v *policy.Validation) bool {
+	if v == nil {
+		return true
+	}
+	for _, f := range v.Formats {
+		if f != policy.JSONL {
+			return false
+		}
+	}
+	return !v.NonEmpty && len(v.Command) == 0
+}
+
+// ByLines is ByLines for all of some paths.
+func (j *Judge) ByLines(paths []string) bool {
+	return !slices.ContainsFunc(paths, func(path string) bool { return !ByLines(j.Rules(path)) })
+}
+
+// JudgesLines reports whether each line of a file is judged.
+func (j *Judge) JudgesLines(path string) bool {
+	v := j.Rules(path)
+	return v != nil && len(v.Formats) > 0
+}
+
+// Lines judges whole lines that are about to be appended to the file behind fd, which is open
+// for reading, by the rules of each of its names. The error of what may not be appended is a
+// *validate.Refusal.
+func (j *Judge) Lines(paths []string, fd int, b []byte) error {
+	for _, path := range paths {
+		v := j.Rules(path)
+		if v == nil {
+			continue
+		}
+		if err := lines(v, fd, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cut judges whether the file behind fd, which is open for reading, may be cut off at a size
+// in bytes, or made longer by zeros. The error of a size that it may not have is a
+// *validate.Refusal.
+func (j *Judge) Cut(path string, fd int, size int64) error {
+	v := j.Rules(path)
+	if v == nil {
+		return nil
+	}
+	return cut(v, fd, size)
+}
+
+// lines judges bytes that are about to be appended to the file behind fd, which is open for
 // reading: the size that the file has then, and where v judges each line, the lines that
 // they end, the first of which may have begun in the file. It returns a *validate.Refusal of
 // what may not be appended, and another error if the file cannot be read.
-func Judge(v *policy.Validation, fd int, b []byte) error {
+func lines(v *policy.Validation, fd int, b []byte) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -36,10 +88,10 @@ func Judge(v *policy.Validation, fd int, b []byte) error {
 	return validate.Lines(append(begun, b...))
 }
 
-// JudgeCut judges a size, in bytes, at which the file behind fd is about to be cut off, or
+// cut judges a size, in bytes, at which the file behind fd is about to be cut off, or
 // to which it is made longer by zeros. It returns a *validate.Refusal of a size that it may
 // not have. An empty file is always accepted, and so is the size that it has.
-func JudgeCut(v *policy.Validation, fd int, size int64) error {
+func cut(v *policy.Validation, fd int, size int64) error {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || size == 0 || size == st.Size {
 		return nil

@@ -1,4 +1,4 @@
-package fs
+package judge
 
 import (
 	"errors"
@@ -18,24 +18,41 @@ const noID = 1<<32 - 1
 
 var errCommandRoot = errors.New("a command cannot run as root")
 
-// errNoCommandUser keeps a command from running as root.
-var errNoCommandUser = errors.New("the user as whom the command is to run is not known")
+// errNoUser keeps a command from running as root.
+var errNoUser = errors.New("the user as whom the command is to run is not known")
 
-// findCommandUsers looks up the users as whom the policy has commands run. An
-// ordinary user's mount runs them as that user.
-func (f *FS) findCommandUsers() error {
-	if !f.privileged {
-		return nil
-	}
-	f.commandUsers = map[string]*validate.Credential{}
-	for _, name := range f.opts.Policy.CommandUsers() {
+// Users are those as whom commands judge content. The zero value has nobody.
+type Users struct {
+	ourselves bool
+	named     map[string]*validate.Credential
+}
+
+// Ourselves is for an ordinary user's mount: whomever the policy names, commands run as
+// that user.
+func Ourselves() Users { return Users{ourselves: true} }
+
+// FindUsers looks up the users whom a policy names.
+func FindUsers(names []string) (Users, error) {
+	u := Users{named: map[string]*validate.Credential{}}
+	for _, name := range names {
 		c, err := credentialOf(name)
 		if err != nil {
-			return fmt.Errorf("%w: command-user %q of the policy: %w", ErrBadOption, name, err)
+			return Users{}, fmt.Errorf("command-user %q of the policy: %w", name, err)
 		}
-		f.commandUsers[name] = c
+		u.named[name] = c
 	}
-	return nil
+	return u, nil
+}
+
+// of is the user whom the policy names; nil is ourselves.
+func (u *Users) of(name string) (*validate.Credential, error) {
+	if u.ourselves {
+		return nil, nil
+	}
+	if c := u.named[name]; c != nil {
+		return c, nil
+	}
+	return nil, errNoUser
 }
 
 // credentialOf is a user with its groups, by name or number. A number without a
