@@ -118,7 +118,7 @@ func (f *FS) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *be
 			return unix.EEXIST // a relative has changed it since the caller's look
 		}
 		if x != nil && o.trunc {
-			o.merge = x.Merge(&mergeTarget{c, f, p, st})
+			o.merge = x.Merge(f.mergeTarget(c, p, st))
 		}
 		if x == nil || o.merge != nil {
 			return e

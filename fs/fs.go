@@ -10,7 +10,6 @@ import (
 
 	"latchfs/fs/account"
 	"latchfs/fs/advisory"
-	"latchfs/fs/bases"
 	"latchfs/fs/changes"
 	"latchfs/fs/ctimes"
 	"latchfs/fs/ctl"
@@ -23,6 +22,7 @@ import (
 	"latchfs/fs/lessons"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/markers"
+	"latchfs/fs/merging"
 	"latchfs/fs/mounts"
 	"latchfs/fs/reach"
 	"latchfs/fs/readclaim"
@@ -91,7 +91,7 @@ type FS struct {
 	remembers   *knowledgelog.Log  // keeps that over a restart; nil when mounted read-only
 	updates     *lostupdate.Judge  // decides what changes would lose
 	judge       *judge.Judge       // asks validators about content; its checks end with the sessions
-	bases       bases.Store        // what replaced versions held, to merge with
+	bases       merging.Bases      // what replaced versions held, to merge with
 	glances     chan struct{}      // slots for closer looks at files changed around the mount
 	source      *source
 	virt        *virtual

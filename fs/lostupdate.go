@@ -23,6 +23,7 @@ var _ lostupdate.Engine = updatesEngine{}
 // processes, are there.
 func (f *FS) openUpdates() {
 	f.updates = lostupdate.New(lostupdate.Config{Known: f.knowledge, Procs: f.proc, Engine: updatesEngine{f}})
+	f.openBases()
 }
 
 // Number implements lostupdate.Engine.

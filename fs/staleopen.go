@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lostupdate"
+	"latchfs/fs/merging"
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -140,7 +141,7 @@ func (s *session) mergeThrough(h *handle, fill func(content []byte) error) {
 
 // becomeKnown gives the shadow the content of the version that its writer knows.
 func (s *session) becomeKnown(content []byte) error {
-	if err := writeAllOf(s.shadow.FD(), content); err != nil {
+	if err := merging.Write(s.shadow.FD(), content); err != nil {
 		s.failed = errnoOf(err)
 		return err
 	}

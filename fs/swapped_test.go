@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/merging"
 	"latchfs/lockmgr/knowledge"
 )
 
@@ -70,7 +71,7 @@ func TestBaseOfASwappedName(t *testing.T) {
 			r.swap("SECRE")
 		}
 		r.f.holdBase(r.name(), &st)(true)
-		got, ok := r.f.baseContent("f", &knowledge.Basis{Version: number, Stamp: stamp, At: time.Now()})
+		got, ok := r.f.bases.Content("f", &knowledge.Basis{Version: number, Stamp: stamp, At: time.Now()})
 		if ok == swapped || !swapped && string(got) != "known" {
 			t.Errorf("swapped %v: the base is %q, %v", swapped, got, ok)
 		}
@@ -85,17 +86,17 @@ func TestVersionOfASwappedName(t *testing.T) {
 	if err := unix.Lstat(filepath.Join(r.data, "f"), &st); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.f.readVersion(r.name(), versionPtr(&st)); err != nil || string(got) != "known" {
+	if got, err := r.f.mergeFile(r.name(), &st).Read(); err != nil || string(got) != "known" {
 		t.Errorf("the version is %q, %v", got, err)
 	}
-	if got, ok := r.f.beginning(r.name(), &st, 3); !ok || string(got) != "kno" {
+	if got, ok := r.f.mergeFile(r.name(), &st).Beginning(3); !ok || string(got) != "kno" {
 		t.Errorf("its beginning is %q, %v", got, ok)
 	}
 	_, was := r.swap("SECRE")
-	if got, err := r.f.readVersion(r.name(), versionPtr(&was)); err != unix.EBUSY {
+	if got, err := r.f.mergeFile(r.name(), &was).Read(); err != unix.EBUSY {
 		t.Errorf("of a swapped name: %q, %v", got, err)
 	}
-	if got, ok := r.f.beginning(r.name(), &was, 3); ok {
+	if got, ok := r.f.mergeFile(r.name(), &was).Beginning(3); ok {
 		t.Errorf("the beginning of a swapped name: %q", got)
 	}
 }
@@ -107,7 +108,7 @@ func TestMergeIntoASwappedName(t *testing.T) {
 	other, was := r.swap("SECRE")
 	h := r.header(rootID)
 	mv := &renaming{f: r.f, c: r.f.callerOf(&h), from: r.name(), fromSt: &was}
-	if err := mv.rewrite([]byte("merged"), "g"); err != unix.EBUSY {
+	if _, err := merging.Rewrite(mergingRename{mv, "g"}, r.f.mergeFile(mv.from, mv.fromSt), []byte("merged"), "g"); err != unix.EBUSY {
 		t.Errorf("it is rewritten: %v", err)
 	}
 	if b, err := os.ReadFile(other); err != nil || string(b) != "SECRE" {
