@@ -166,6 +166,9 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 	if e := s.fillLocked(); e != 0 {
 		return e
 	}
+	if err := s.fixMode(); err != nil { // what is published has the bits that it would have at the close
+		return errnoOf(err)
+	}
 	cp, err := s.shadow.Clone(f.fdOf(dir))
 	if err != nil {
 		return errnoOf(err)
@@ -196,6 +199,8 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 	f.changes.Tell(ch)
 	s.copied = true
 	s.isNew.Store(false)
+	// The copy has what was changed so far; it may have been written after that.
+	s.meta = nil
 	if err := s.shadow.Unsecure(); err != nil { // what was synced is in the copy
 		f.log.Warnf("%s: %v", s, err)
 	}

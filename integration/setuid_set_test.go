@@ -39,6 +39,9 @@ def case(name, steps):
 		{"new", `fd = opened(new, 0o4755); os.write(fd, b"x"); os.close(fd)`, "755", "4755"},
 		{"newbefore", `fd = opened(new); os.fchmod(fd, 0o4755); os.write(fd, b"x"); os.close(fd)`, "755", "4755"},
 		{"newafter", `fd = opened(new); os.write(fd, b"x"); os.fchmod(fd, 0o4755); os.close(fd)`, "4755", "4755"},
+		{"renamed", `to = f + ".to"; fd = opened(new); os.fchmod(fd, 0o4755); os.write(fd, b"x"); os.rename(f, to); os.close(fd); os.rename(to, f)`, "755", "4755"},
+		{"renamednew", `to = f + ".to"; fd = opened(new, 0o4755); os.write(fd, b"x"); os.rename(f, to); os.close(fd); os.rename(to, f)`, "755", "4755"},
+		{"renamedafter", `to = f + ".to"; fd = opened(new); os.write(fd, b"x"); os.fchmod(fd, 0o4755); os.rename(f, to); os.close(fd); os.rename(to, f)`, "4755", "4755"},
 		{"newoff", `fd = opened(new, 0o4755); os.write(fd, b"x"); os.fchmod(fd, 0o700); os.close(fd)`, "700", "700"},
 	}
 	forBothRootMounts(t, func(t *testing.T, m *Mount) {

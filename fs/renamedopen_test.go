@@ -1,0 +1,69 @@
+package fs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// create makes the new file name, and opens it.
+func (r *requests) create(name string) (id, fh uint64) {
+	r.t.Helper()
+	var out Created
+	in := CreateRequest{OpenRequest: OpenRequest{Request: r.header(rootID), Flags: unix.O_RDWR}, Mode: unix.S_IFREG | 0o644}
+	if st := r.f.Create(nil, &in, name, &out); st != 0 {
+		r.t.Fatalf("create of %s: %v", name, st)
+	}
+	return out.Node, out.Handle
+}
+
+// A new file that is renamed while it is open is there from then on, with the metadata that
+// it has at that time. The close changes the file no more, whether or not it was changed
+// before the last write.
+func TestMetadataOfAFileThatIsRenamedWhileOpen(t *testing.T) {
+	r, _ := unmounted(t, "")
+	id, fh := r.create("new")
+	r.write(id, fh, 0, "one")
+	var attr AttrReply
+	long := SetAttrRequest{Request: r.header(id), Set: SetMtime | SetHandle, Handle: fh, Mtime: unix.Timespec{Sec: 1e6}}
+	if st := r.f.SetAttr(nil, &long, &attr); st != 0 {
+		t.Fatalf("utimensat: %v", st)
+	}
+	const name = "user.latchfs"
+	h := r.header(id)
+	once := SetXAttrRequest{Request: h, Flags: unix.XATTR_CREATE}
+	xattrs := true
+	switch st := r.f.SetXAttr(nil, &once, name, []byte("1")); st {
+	case 0:
+	case unix.EOPNOTSUPP: // the filesystem of the test has none
+		xattrs = false
+	default:
+		t.Fatalf("setxattr: %v", st)
+	}
+	r.write(id, fh, 3, " two")
+	if st := r.f.Rename(nil, &RenameRequest{Request: r.header(rootID), NewDir: rootID}, "new", "f"); st != 0 {
+		t.Fatalf("rename: %v", st)
+	}
+	r.want("after the rename", "one two", map[string]int{"commit": 1})
+	if st := r.closes(id, fh); st != 0 {
+		t.Errorf("close: %v", st)
+	}
+	r.release(id, fh)
+	r.want("after the close", "one two", map[string]int{"commit": 1})
+	st, err := os.Stat(filepath.Join(r.data, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if time.Since(st.ModTime()) > time.Hour {
+		t.Errorf("the close has put the time of the last change back to %v", st.ModTime())
+	}
+	if !xattrs {
+		return
+	}
+	if n, st := r.f.GetXAttr(nil, &h, name, nil); n != 1 || st != 0 {
+		t.Errorf("the attribute has %d bytes, %v", n, st)
+	}
+}
