@@ -27,8 +27,8 @@ func newListCommand(sys system) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [PATH]",
 		Short: "List what is held",
-		Long: `List the locks of the mount that PATH is in, or of every latchfs mount. Nothing
-is printed where nothing is held.`,
+		Long: `List the locks of the mount that PATH is in, or of every latchfs mount that you may
+enter. Nothing is printed where nothing is held.`,
 		Example: `  latchfs list
   [ -z "$(latchfs list --mine --for $$)" ] && echo 'everything is released'`,
 		Args: cobra.MaximumNArgs(1),
@@ -45,7 +45,7 @@ is printed where nothing is held.`,
 }
 
 // run is `latchfs list`. A mount that does not answer is reported and does not
-// keep us from the others.
+// keep us from the others; one that the user may not enter is left out of all.
 func (f *listFlags) run(cmd *cobra.Command, sys system, args []string) error {
 	req := &control.Request{Op: control.List}
 	if f.mine || f.holder.pid != 0 {
@@ -60,9 +60,12 @@ func (f *listFlags) run(cmd *cobra.Command, sys system, args []string) error {
 		return err
 	}
 	var failed []error
+	barred := 0
 	for _, m := range mounts {
 		a, err := inTime(m.Mountpoint, func() (*answer, error) { return f.ask(sys, m, req) })
 		switch {
+		case len(args) == 0 && isBarred(err):
+			barred++
 		case err != nil:
 			failed = append(failed, err)
 		case !a.OK:
@@ -72,6 +75,9 @@ func (f *listFlags) run(cmd *cobra.Command, sys system, args []string) error {
 				return err
 			}
 		}
+	}
+	if barred == len(mounts) {
+		return errNoMount
 	}
 	return errors.Join(failed...)
 }
@@ -94,7 +100,7 @@ func (s system) listed(args []string) ([]*mountinfo.Info, error) {
 		}
 	}
 	if len(mounts) == 0 {
-		return nil, errors.New("no latchfs mount")
+		return nil, errNoMount
 	}
 	return mounts, nil
 }

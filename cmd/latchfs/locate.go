@@ -134,7 +134,7 @@ func (s system) here() (*mountinfo.Info, error) {
 		}
 	}
 	if only == nil {
-		return nil, errors.New("no latchfs mount")
+		return nil, errNoMount
 	}
 	return only, nil
 }

@@ -17,6 +17,15 @@ const fsType = "fuse.latchfs"
 // errNotMounted says that nothing at all is mounted at a path.
 var errNotMounted = errors.New("not mounted")
 
+// errNoMount says that there is no mount that the user may enter.
+var errNoMount = errors.New("no latchfs mount")
+
+// isBarred reports whether an error says that the user may not enter a mount. The kernel lets
+// nobody into another user's own mount, not even root (mount.fuse3(8), allow_other), and a
+// directory above a mount may be closed to the user. Nothing there is the user's, so that who
+// asks about all mounts does not mean it.
+func isBarred(err error) bool { return errors.Is(err, unix.EACCES) }
+
 // latchfsMounts lists our mounts, oldest first.
 func latchfsMounts() ([]*mountinfo.Info, error) {
 	return mountinfo.GetMounts(mountinfo.FSTypeFilter(fsType))

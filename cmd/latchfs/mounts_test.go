@@ -39,6 +39,40 @@ func TestListDoesNotWaitForAHungMount(t *testing.T) {
 	})
 }
 
+// Nobody but its user gets into a user's own mount: whoever asks about all mounts does not
+// mean that one. Whoever names it is told.
+func TestListLeavesOutWhatIsBarred(t *testing.T) {
+	barred, well := fakeMountAt("/barred", 1), fakeMountAt("/well", 2)
+	for _, tt := range []struct {
+		mounts         []*mountinfo.Info
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		{[]*mountinfo.Info{barred, well}, []string{"list"}, 0, "/well:\n", ""},
+		{[]*mountinfo.Info{barred, well}, []string{"list", "--json"}, 0, "{", ""},
+		{[]*mountinfo.Info{barred}, []string{"list"}, 1, "", "latchfs list: no latchfs mount\n"},
+		{[]*mountinfo.Info{barred, fakeMountAt("/dead", 3)}, []string{"list"}, 1, "", "latchfs list: open /dead/.locks/control:"},
+	} {
+		d := newFakeDaemon(t, locks(activeRecord))
+		sys := fakeSystem(tt.mounts, func(name string) (*os.File, error) {
+			switch {
+			case strings.HasPrefix(name, "/barred/"):
+				return nil, &os.PathError{Op: "open", Path: name, Err: unix.EACCES}
+			case strings.HasPrefix(name, "/dead/"):
+				return nil, &os.PathError{Op: "open", Path: name, Err: unix.ENOTCONN}
+			}
+			return d.connect(), nil
+		})
+		var stdout, stderr bytes.Buffer
+		code := executeOn(sys, tt.args, &stdout, &stderr)
+		if code != tt.code || !strings.HasPrefix(stdout.String(), tt.stdout) || !strings.HasPrefix(stderr.String(), tt.stderr) ||
+			tt.stdout == "" && stdout.Len() > 0 || tt.stderr == "" && stderr.Len() > 0 {
+			t.Errorf("%q of %d mounts: ended with %d\n%s%s", tt.args, len(tt.mounts), code, &stdout, &stderr)
+		}
+	}
+}
+
 // Who meets a mount whose daemon has ended is told what to do.
 func TestDeadMountIsExplained(t *testing.T) {
 	sys := fakeSystem([]*mountinfo.Info{fakeMountAt("/dead", 1)}, func(name string) (*os.File, error) {

@@ -17,9 +17,9 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [PATH]",
 		Short: "Show what is held and who waits",
-		Long: `Show the locks of the mount that PATH is in, or of every latchfs mount: what is
-held, by whom, since when, and who waits for it. The same text is the file
-.locks/status in the mount.`,
+		Long: `Show the locks of the mount that PATH is in, or of every latchfs mount that you may
+enter: what is held, by whom, since when, and who waits for it. The same text is the
+file .locks/status in the mount.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mounts, err := statusMounts(args)
@@ -30,7 +30,7 @@ held, by whom, since when, and who waits for it. The same text is the file
 			if asJSON {
 				name = "status.json"
 			}
-			return printStatus(cmd.OutOrStdout(), mounts, filepath.Join(locksDir, name))
+			return printStatus(cmd.OutOrStdout(), mounts, filepath.Join(locksDir, name), len(args) == 0)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document for each mount")
@@ -46,17 +46,23 @@ func statusMounts(args []string) ([]*mountinfo.Info, error) {
 	}
 	mounts, err := latchfsMounts()
 	if err == nil && len(mounts) == 0 {
-		err = errors.New("no latchfs mount")
+		err = errNoMount
 	}
 	return mounts, err
 }
 
 // printStatus copies one file of .locks for each mount. A mount that does not
-// answer is reported and does not keep us from the others.
-func printStatus(w io.Writer, mounts []*mountinfo.Info, file string) error {
+// answer is reported and does not keep us from the others; one that the user may
+// not enter is left out if the mounts are all that there are.
+func printStatus(w io.Writer, mounts []*mountinfo.Info, file string, all bool) error {
 	var failed []error
+	barred := 0
 	for _, m := range mounts {
 		text, err := inTime(m.Mountpoint, func() ([]byte, error) { return os.ReadFile(filepath.Join(m.Mountpoint, file)) })
+		if all && isBarred(err) {
+			barred++
+			continue
+		}
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -69,6 +75,9 @@ func printStatus(w io.Writer, mounts []*mountinfo.Info, file string) error {
 		if _, err := w.Write(text); err != nil {
 			return err
 		}
+	}
+	if barred == len(mounts) {
+		return errNoMount
 	}
 	return errors.Join(failed...)
 }
