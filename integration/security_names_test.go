@@ -89,3 +89,24 @@ within("bob's undo --force", text, "refused", "only root")
 want("both", read("both"), "alice again")
 `)
 }
+
+// Bob may not take back what he did before alice's change, and is told of that one, although
+// the last change is his.
+func TestUndoNamesTheOtherUsersChange(t *testing.T) {
+	amongUsers(t, `
+latchfs = sys.argv[1]
+def run(*argv, **env): subprocess.run(argv, env=dict(os.environ, **env), check=True)
+def write_in(shell, text): return lambda: run(shell, "-c", "echo %s > both; chmod -f 666 both || :" % text)
+as_user(ALICE, write_in("bash", "first"))
+as_user(BOB, lambda: run("bash", "-c", "bash -c 'echo bob > both; :'", LATCHFS_ACTOR="agent-7"))
+as_user(ALICE, write_in("bash", "alice"))
+as_user(BOB, lambda: run("cp", "/etc/hostname", "both"))
+def undo():
+    got = subprocess.run([latchfs, "undo", "--actor", "agent-7", "--since", "1h", "-n"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return got.returncode, got.stdout.decode()
+code, text = as_user(BOB, undo)
+want("bob's undo", code, 1)
+within("bob's undo", text, "another user has changed it since", "by bash[")
+without("bob's undo", text, "cp[")
+`)
+}

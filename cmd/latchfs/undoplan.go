@@ -133,10 +133,12 @@ func (f *undoFlags) planFile(states []*fileVersion, appended []*auditEvent) *und
 		u.Action = undoDelete
 	}
 	u.Reason = f.objection(states[first:], appended)
-	switch {
-	case u.Reason == "":
-	case f.isAnothers(states[first:], appended):
-		return u.refuse("another user has changed it since, %s: only root takes that back", u.last.when())
+	if u.Reason == "" {
+		return u
+	}
+	switch when, is := f.anothers(states[first:], appended); {
+	case is:
+		return u.refuse("another user has changed it since, %s: only root takes that back", when)
 	case !f.force:
 		u.Action = undoRefuse
 	}
@@ -161,15 +163,23 @@ func (u *undoing) refuseTooLong(v *view) bool {
 	return true
 }
 
-// isAnothers reports whether something that would be taken back along with the actor's
-// changes is another user's, and so not the caller's to take back.
-func (f *undoFlags) isAnothers(states []*fileVersion, appended []*auditEvent) bool {
+// anothers reports whether something that would be taken back along with the actor's
+// changes is another user's, and so not the caller's to take back; and if so when and by
+// whom the first of that was done, versions before what was appended.
+func (f *undoFlags) anothers(states []*fileVersion, appended []*auditEvent) (when string, is bool) {
 	me := f.caller
 	another := func(a *author) bool { return me != 0 && (a.UID == nil || *a.UID != me) }
-	return slices.ContainsFunc(states, func(s *fileVersion) bool { return another(&s.author) }) ||
-		slices.ContainsFunc(appended, func(e *auditEvent) bool {
-			return !e.Timestamp.Before(states[0].Time) && another(&e.author)
-		})
+	for _, s := range states {
+		if another(&s.author) {
+			return s.when(), true
+		}
+	}
+	for _, e := range appended {
+		if !e.Timestamp.Before(states[0].Time) && another(&e.author) {
+			return fmt.Sprintf("%s by %s", e.Timestamp.Local().Format(time.DateTime), e.author.withUser()), true
+		}
+	}
+	return "", false
 }
 
 // objection says why a file whose versions from the actor's first one on are states
