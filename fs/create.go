@@ -202,6 +202,7 @@ func (f *FS) createPlain(c *caller, in *CreateRequest, dir *inode, name string, 
 	if !live && unix.Fstat(fd, &st) == nil {
 		f.tellCreated(c, dir, name, &st)
 		f.namesSoonOnDisk(dir, name)
+		live = f.isWriteOnly(fd, f.path(dir, name))
 	}
 	return f.openCreated(c, fd, dir, name, in.Flags, live, out)
 }
@@ -235,6 +236,8 @@ func (f *FS) openInstead(c *caller, in *CreateRequest, dir *inode, name string, 
 		answer = unix.ESTALE // the caller's rights to another one were looked at
 	case live:
 		answer = f.openPlain(&in.OpenRequest, k, n, true, &out.Opened)
+	case f.isUnreadable(n):
+		answer = f.openUnread(&in.OpenRequest, k, n, &out.Opened)
 	case !f.judge.ByLines(f.otherPaths(n)):
 		answer = unix.ESTALE // for a session, which an open begins
 	default:

@@ -248,6 +248,11 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, n
 			return e
 		}
 		return f.openPlain(in, k, n, true, out)
+	case f.isWrittenUnread(place{parent, name, n}):
+		if e := f.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
+			return e
+		}
+		return f.openUnread(in, k, n, out)
 	case appendsRecords(in.Flags, set) && f.txnOf(c) == nil && f.judge.ByLines(f.otherPaths(n)):
 		return f.openAppend(cancel, c, in, k, n, set, out)
 	}

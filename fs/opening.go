@@ -152,7 +152,7 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	case err != nil:
 		f.table.Release(l)
 		return nil, errnoOf(err)
-	case f.wentLive(&st) || f.settings(d.path).Mode == policy.Live:
+	case f.wentLive(&st) || f.settings(d.path).Mode == policy.Live || f.isNameUnreadable(p.dir, p.name):
 		f.table.Release(l)
 		if o.repeated {
 			return nil, unix.EBUSY

@@ -77,6 +77,9 @@ func (f *FS) setattr(in *SetAttrRequest, k *kernelNode, n *inode) unix.Errno {
 		return f.refuseReadOnly(&in.Request, opSetattr, f.path(parent, name), &set)
 	case set.Mode == policy.Live, f.isAutoLive(n):
 		return f.setattrPlain(in, n, size, resize)
+	case resize && f.isWrittenUnread(place{parent, name, n}):
+		f.changesUnread(n)
+		return f.setattrPlain(in, n, size, resize)
 	}
 	if t := f.txnOf(c); t != nil {
 		return t.attributes(c, opSetattr, place{parent, name, n}, func() unix.Errno {
@@ -320,7 +323,7 @@ func (f *FS) setattrPlain(in *SetAttrRequest, n *inode, size uint64, resize bool
 		if e := f.settleLazy(n); e != 0 {
 			return e
 		}
-		w, err := f.reopen(fd, unix.O_RDWR)
+		w, err := f.reopen(fd, unix.O_WRONLY)
 		if err != nil {
 			return errnoOf(err)
 		}
