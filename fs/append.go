@@ -123,23 +123,6 @@ func (f *FS) drain(h *handle) unix.Errno {
 	return e
 }
 
-// showLines appends the unfinished lines of the caller's own appenders of a
-// inode whose attributes it asks for.
-func (f *FS) showLines(h *Request, n *inode) {
-	f.mu.Lock()
-	lined := n.lined
-	f.mu.Unlock()
-	if len(lined) == 0 {
-		return
-	}
-	c := f.callerOf(h)
-	for _, a := range lined {
-		if c.kinOf(&identity{owner: a.c.owner}) && !a.JudgesLines() {
-			a.queue.Flush()
-		}
-	}
-}
-
 // finishAppenders appends what is still held back when the mount has ended.
 func (f *FS) finishAppenders() {
 	f.mu.Lock()

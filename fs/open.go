@@ -218,6 +218,9 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, n
 	s := n.sess
 	parent, name := n.namedLocked()
 	f.mu.Unlock()
+	if in.Flags&(unix.O_APPEND|unix.O_TRUNC) != unix.O_APPEND {
+		f.finishLinesOf(&in.Request, n)
+	}
 	o := &opening{f: f, c: c, in: in, out: out, k: k, n: n, cancel: cancel}
 	switch {
 	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load())):

@@ -61,6 +61,7 @@ func (f *FS) Rename(cancel <-chan struct{}, in *RenameRequest, oldName, newName 
 	if in.Flags&unix.RENAME_NOREPLACE != 0 && (r.toSt != nil || f.isCreating(to, newName)) {
 		return unix.EEXIST // no conflict: mv asks this first
 	}
+	f.finishLinesAt(&in.Request, r.to)
 	lb, l, e := f.lockJudged(r.c, opRename, r.toJudge(), r.from, r.to)
 	if e != 0 {
 		return e

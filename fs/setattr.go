@@ -41,6 +41,9 @@ func (f *FS) SetAttr(_ <-chan struct{}, in *SetAttrRequest, out *AttrReply) unix
 
 func (f *FS) setattr(in *SetAttrRequest, k *kernelNode, n *inode) unix.Errno {
 	size, resize := in.size()
+	if resize {
+		f.finishLinesOf(&in.Request, n)
+	}
 	if in.Set == 0 {
 		if e := f.mayDropBits(in, n); e != 0 {
 			return e

@@ -1,0 +1,62 @@
+package fs
+
+import "slices"
+
+// A program that looks at its file, or changes it otherwise than by appending, finds there
+// what it has appended before: the end of a line does not wait for its newline then.
+
+// showLines appends the unfinished lines of the caller's own appenders of an
+// inode whose attributes it asks for.
+func (f *FS) showLines(h *Request, n *inode) {
+	f.mu.Lock()
+	lined := n.lined
+	f.mu.Unlock()
+	f.finishLines(h, lined)
+}
+
+// finishLinesOf appends the unfinished lines of the caller's own appenders of the file to
+// which n's name leads. The caller is about to open that for writing, or to cut it.
+func (f *FS) finishLinesOf(h *Request, n *inode) {
+	dir, name := f.nameOf(n)
+	f.finishLinesAt(h, place{dir, name, n})
+}
+
+// finishLinesAt is finishLinesOf for the file that has the name p, if any.
+func (f *FS) finishLinesAt(h *Request, p place) {
+	f.mu.Lock()
+	lined := p.inode.linedLocked()
+	if p.dir != nil {
+		for _, o := range f.nameLocked(p.dir, p.name).former { // whose appenders go on in the file
+			lined = append(lined, o.linedLocked()...)
+		}
+	}
+	f.mu.Unlock()
+	f.finishLines(h, lined)
+}
+
+// linedLocked are the appenders of n that hold an unfinished line back, or of the file for
+// which the shadow n is written. FS.mu is held.
+func (n *inode) linedLocked() []*appender {
+	if n == nil {
+		return nil
+	}
+	lined := slices.Clone(n.lined)
+	if n.sess != nil && n.sess.base != nil {
+		lined = append(lined, n.sess.base.lined...)
+	}
+	return lined
+}
+
+// finishLines appends what those of the appenders hold back that are the caller's own. Half
+// of a line that is judged goes on waiting for its end.
+func (f *FS) finishLines(h *Request, lined []*appender) {
+	if len(lined) == 0 {
+		return
+	}
+	c := f.callerOf(h)
+	for _, a := range lined {
+		if c.kinOf(&identity{owner: a.c.owner}) && !a.JudgesLines() {
+			a.queue.Flush()
+		}
+	}
+}
