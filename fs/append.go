@@ -25,6 +25,7 @@ type appender struct {
 	mu       sync.Mutex // guards what follows
 	fd       int        // of the file that had the name last
 	key      inoKey     // its identity
+	named    bool       // it has the name, as was seen last: it may have been removed, with nothing in its place
 	tail     *commit.Tail
 	seq      uint64 // the last record appended to it
 	unsynced bool   // and it is not known to be on disk

@@ -147,6 +147,7 @@ func (a *appender) followLocked() unix.Errno {
 		named = false
 	}
 	if named && a.fd >= 0 && a.key == (inoKey{uint64(st.Dev), st.Ino}) {
+		a.named = true
 		return 0
 	}
 	next := f.fdOf(a.h.n)
@@ -158,11 +159,12 @@ func (a *appender) followLocked() unix.Errno {
 			return errnoOf(err)
 		}
 		defer unix.Close(found)
-		if a.mayFollow(found, &st) {
+		if named = a.mayFollow(found, &st); named {
 			key, next = inoKey{uint64(st.Dev), st.Ino}, found
 		}
 	}
 	if a.fd >= 0 && key == a.key {
+		a.named = named
 		return 0
 	}
 	fd, err := f.reopen(next, unix.O_RDWR|unix.O_APPEND|int(a.h.flags&(unix.O_SYNC|unix.O_DSYNC)))
@@ -179,7 +181,7 @@ func (a *appender) followLocked() unix.Errno {
 		return errnoOf(err)
 	}
 	e := a.leaveLocked()
-	a.fd, a.key, a.tail = fd, key, tail
+	a.fd, a.key, a.tail, a.named = fd, key, tail, named
 	f.mu.Lock()
 	a.h.follows = key
 	f.mu.Unlock()
@@ -298,14 +300,14 @@ func (a *appender) truncate(in *SetAttrRequest, size int64) unix.Errno {
 			return e
 		}
 	}
-	if e := a.followLocked(); e != 0 {
-		return e
-	}
 	l, err := a.f.acquire(a.demand(), true)
 	if err != nil {
 		return unix.EBUSY
 	}
 	defer a.f.table.Release(l)
+	if e := a.followLocked(); e != 0 {
+		return e
+	}
 	if e := a.judgeCut(size); e != 0 {
 		return e
 	}

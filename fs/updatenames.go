@@ -226,7 +226,7 @@ func (a *appender) changes(op string) *change {
 	f := a.f
 	dir, name := f.nameOf(a.h.n)
 	var before unix.Stat_t
-	if dir == nil || unix.Fstat(a.fd, &before) != nil {
+	if dir == nil || !a.named || unix.Fstat(a.fd, &before) != nil {
 		return nil
 	}
 	ch := a.c.changes(op, place{dir, name, a.h.n}, 0)
@@ -247,11 +247,12 @@ func (a *appender) tell(ch *change) {
 	}
 }
 
-// mayCut decides whether the file may be truncated through the append descriptor.
+// mayCut decides whether the file may be truncated through the append descriptor. What has no
+// name any more nobody else can lose.
 func (a *appender) mayCut() unix.Errno {
 	var st unix.Stat_t
 	dir, name := a.f.nameOf(a.h.n)
-	if dir == nil || unix.Fstat(a.fd, &st) != nil {
+	if dir == nil || !a.named || unix.Fstat(a.fd, &st) != nil {
 		return 0
 	}
 	return a.f.mayReplace(a.c, opTruncate, place{dir, name, a.h.n}, &st)

@@ -1,6 +1,9 @@
 package integration
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // What becomes of a file that a program has open to append when somebody cuts it, or saves it.
 
@@ -50,5 +53,42 @@ for name, change in changes.items():
 `
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.AsOnPlain(t, "the program", bench.python, "-c", script)
+	})
+}
+
+// A program that has removed the file which it has open to append cuts it as on a plain
+// directory, although it has read it. Whoever reads and saves a new file of the name is not
+// told that this was changed.
+func TestAppenderCutsItsRemovedFile(t *testing.T) {
+	const script = `
+import os, sys
+fd = os.open('q', os.O_RDWR | os.O_CREAT | os.O_APPEND)
+os.pread(fd, 1, 0)
+os.write(fd, b'0123456789\n')
+os.unlink('q')
+print('removed', flush=True)
+sys.stdin.readline()
+os.ftruncate(fd, 5)
+os.write(fd, b'end\n')
+print(os.fstat(fd).st_size, os.pread(fd, 100, 0), flush=True)
+sys.stdin.readline()
+os.close(fd)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for name, save := range map[string]string{"nothing": ":", "new file": "echo other > q", "later": "sleep 2.1; echo other > q"} {
+			p, other := m.LaunchPython(t, script), m.Family(t)
+			p.AwaitLine("removed")
+			other.OK(save + "; x=$(cat q || :)")
+			p.Send("cut")
+			p.AwaitLine(`9 b'01234end\n'`)
+			other.OK(`echo "$x and more" > q`)
+			p.Send("close")
+			p.OK()
+			if got := m.ReadFile("q"); !strings.HasSuffix(got, "and more\n") {
+				t.Errorf("%s: q holds %q", name, got)
+			}
+			other.OK("rm q")
+		}
+		noAlarm(t, m)
 	})
 }
