@@ -7,6 +7,7 @@ import (
 	"latchfs/fs/locksdir"
 	"latchfs/fs/rejected"
 	"latchfs/fs/report"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
 
@@ -18,6 +19,21 @@ func (f *FS) openRejected() *rejected.Store {
 		}
 		return int(f.state.Fd()), true
 	})
+}
+
+// pruneRejected keeps the store of refused bytes within the policy's bounds, until the mount
+// is gone. Each round that removes something is one event.
+func (f *FS) pruneRejected() {
+	bounds := f.policy.RejectedBounds()
+	p := rejected.Pruner{
+		Entries: f.store, MaxBytes: bounds.MaxBytes, MaxAge: bounds.MaxAge,
+		Failed: func(err error) { f.log.Warnf("removing old refused bytes: %v", err) },
+		Removed: func(p *commit.Pruned, detail map[string]any) {
+			f.log.Infof("%d entries removed from the refused bytes, %d bytes", len(p.IDs), p.Bytes)
+			f.event(audit.Event{Time: time.Now(), Event: "rejected_removed", Detail: detail})
+		},
+	}
+	p.Run(f.done)
 }
 
 // Rejected implements locksdir.Source.

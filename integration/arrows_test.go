@@ -276,7 +276,7 @@ var rooms = map[string]room{
 	"latchfs/fs/unfinished": { // where unfinished lines stand; whose they are the caller knows
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath"},
 	},
-	"latchfs/fs/rejected": { // shows what commit has put into the store of refused bytes
+	"latchfs/fs/rejected": { // shows what commit has put into the store of refused bytes, and has it pruned
 		ours: []string{"latchfs/fs/locksdir", "latchfs/journal/commit", "latchfs/journal/history", "latchfs/journal/statedir"},
 		libs: []string{xSys}, not: []string{"io/fs", "net", "log", "path/filepath"},
 	},

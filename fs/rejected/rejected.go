@@ -1,4 +1,5 @@
-// Package rejected shows the store of refused bytes, which package commit fills:
+// Package rejected shows the store of refused bytes, which package commit fills, and says when
+// it is pruned (Pruner):
 //
 //	rejected/ID/content     the bytes, with owner and mode of the file that they were meant for
 //	rejected/ID/meta.json   what that file is, who could reach it then, and why they were refused
