@@ -2,7 +2,6 @@ package fs
 
 import (
 	"encoding/binary"
-	"errors"
 	"sync"
 	"time"
 
@@ -91,9 +90,7 @@ func (f *FS) FsyncDir(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 	h.dir.mu.Lock()
 	defer h.dir.mu.Unlock()
 	if f.store != nil {
-		return errnoOf(errors.Join(
-			f.store.SettleLazyDir(h.dir.fd),
-			f.store.SyncNames(h.dir.fd, func() error { return unix.Fsync(h.dir.fd) })))
+		return errnoOf(f.store.FsyncDir(h.dir.fd))
 	}
 	return errnoOf(unix.Fsync(h.dir.fd))
 }

@@ -41,7 +41,8 @@ func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 // sync makes what was written durable, and what the journal says of it at the first time.
 func (s *session) sync(fd int, dataOnly bool) error {
 	s.mu.Lock()
-	known, recorded := s.securedOnDisk || !s.shadow.Secured(), s.shadow.Recorded()
+	shadow := s.shadow
+	known, recorded := s.securedOnDisk || !shadow.Secured(), shadow.Recorded()
 	s.mu.Unlock()
 	if known {
 		return s.f.store.Sync(fd, dataOnly)
@@ -50,6 +51,7 @@ func (s *session) sync(fd int, dataOnly bool) error {
 	if err == nil {
 		s.mu.Lock()
 		s.securedOnDisk = true
+		shadow.SyncDone(recorded)
 		s.mu.Unlock()
 	}
 	return err

@@ -35,6 +35,14 @@ func (t turn) end() {
 	t.view.End()
 }
 
+// changes tells the store of a request that changes a directory, until end.
+func (s Requests) changes() (end func()) {
+	if s.store == nil {
+		return func() {}
+	}
+	return s.store.Change()
+}
+
 // Lookup is FS.Lookup, in its turn.
 func (s Requests) Lookup(cancel <-chan struct{}, h *Request, name string, out *Entry) unix.Errno {
 	defer s.takeTurn(h).end()
@@ -57,18 +65,21 @@ func (s Requests) Statx(cancel <-chan struct{}, in *StatxRequest, out *StatxRepl
 
 // SetXAttr is FS.SetXAttr; the inode stays open meanwhile.
 func (s Requests) SetXAttr(cancel <-chan struct{}, in *SetXAttrRequest, attr string, data []byte) unix.Errno {
+	defer s.changes()()
 	defer s.hold(in.Node).end()
 	return s.FS.SetXAttr(cancel, in, attr, data)
 }
 
 // RemoveXAttr is FS.RemoveXAttr; the inode stays open meanwhile.
 func (s Requests) RemoveXAttr(cancel <-chan struct{}, h *Request, attr string) unix.Errno {
+	defer s.changes()()
 	defer s.hold(h.Node).end()
 	return s.FS.RemoveXAttr(cancel, h, attr)
 }
 
 // Link is FS.Link; the inode stays open meanwhile.
 func (s Requests) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Entry) unix.Errno {
+	defer s.changes()()
 	defer s.hold(in.Target).end()
 	return s.FS.Link(cancel, in, name, out)
 }
@@ -155,25 +166,53 @@ func (s Requests) SetLk(cancel <-chan struct{}, in *LockRequest) unix.Errno {
 
 // Create is FS.Create, in its turn.
 func (s Requests) Create(cancel <-chan struct{}, in *CreateRequest, name string, out *Created) unix.Errno {
+	defer s.changes()()
 	defer s.turns.Jump(in.UID).End()
 	return s.FS.Create(cancel, in, name, out)
 }
 
 // Rename is FS.Rename, in its turn.
 func (s Requests) Rename(cancel <-chan struct{}, in *RenameRequest, old, name string) unix.Errno {
+	defer s.changes()()
 	defer s.turns.Jump(in.UID).End()
 	return s.FS.Rename(cancel, in, old, name)
 }
 
 // Unlink is FS.Unlink, in its turn.
 func (s Requests) Unlink(cancel <-chan struct{}, h *Request, name string) unix.Errno {
+	defer s.changes()()
 	defer s.turns.Jump(h.UID).End()
 	return s.FS.Unlink(cancel, h, name)
 }
 
 // SetAttr is FS.SetAttr, in its turn.
 func (s Requests) SetAttr(cancel <-chan struct{}, in *SetAttrRequest, out *AttrReply) unix.Errno {
+	defer s.changes()()
 	defer s.turns.Jump(in.UID).End()
 	defer s.hold(in.Node).end()
 	return s.FS.SetAttr(cancel, in, out)
+}
+
+// Mkdir is FS.Mkdir, of which the store is told.
+func (s Requests) Mkdir(cancel <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
+	defer s.changes()()
+	return s.FS.Mkdir(cancel, in, name, out)
+}
+
+// Mknod is FS.Mknod, of which the store is told.
+func (s Requests) Mknod(cancel <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
+	defer s.changes()()
+	return s.FS.Mknod(cancel, in, name, out)
+}
+
+// Symlink is FS.Symlink, of which the store is told.
+func (s Requests) Symlink(cancel <-chan struct{}, h *Request, pointedTo, name string, out *Entry) unix.Errno {
+	defer s.changes()()
+	return s.FS.Symlink(cancel, h, pointedTo, name, out)
+}
+
+// Rmdir is FS.Rmdir, of which the store is told.
+func (s Requests) Rmdir(cancel <-chan struct{}, h *Request, name string) unix.Errno {
+	defer s.changes()()
+	return s.FS.Rmdir(cancel, h, name)
 }

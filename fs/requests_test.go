@@ -1,6 +1,9 @@
 package fs
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,4 +54,41 @@ func TestOneLookAtATime(t *testing.T) {
 			t.Errorf("the second look waited for %v", waited)
 		}
 	})
+}
+
+// Requests that change a directory are counted while they run, or the sync of that
+// directory might not wait for them: see commit.Store.FsyncDir.
+func TestRequestsThatChangeDirectoriesAreCounted(t *testing.T) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "requests.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]bool{}
+	for _, decl := range parsed.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok {
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				if deferred, ok := n.(*ast.DeferStmt); ok && isCallOf(deferred.Call.Fun, "changes") {
+					counted[fn.Name.Name] = true
+				}
+				return true
+			})
+		}
+	}
+	for _, name := range []string{
+		"Create", "Mkdir", "Mknod", "Symlink", "Link", "Rename", "Unlink", "Rmdir", "SetAttr", "SetXAttr", "RemoveXAttr",
+	} {
+		if !counted[name] {
+			t.Errorf("%s is not counted", name)
+		}
+	}
+}
+
+// isCallOf reports whether an expression is a call of the method name.
+func isCallOf(e ast.Expr, name string) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && selector.Sel.Name == name
 }

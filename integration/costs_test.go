@@ -80,6 +80,9 @@ def careful(i):
     os.rename("temp", "careful")
     os.fsync(dir)
 def make(i): put("new%d" % i, os.O_CREAT | os.O_EXCL)
+def durably(i):
+    put("durable%d" % i, os.O_CREAT | os.O_EXCL, sync=True)
+    os.fsync(dir)
 def churn(i):
     put("churn", os.O_CREAT | os.O_EXCL)
     os.unlink("churn")
@@ -87,7 +90,7 @@ operations = {
     "read": read, "stat": lambda i: os.stat("file"), "list": lambda i: os.listdir("dir"),
     "write nothing": lambda i: os.close(os.open("file", os.O_WRONLY)),
     "save": lambda i: put("file", os.O_TRUNC), "append": lambda i: put("records", os.O_APPEND, b"a record\n"),
-    "create": make, "create and unlink": churn, "careful save": careful,
+    "create": make, "create durably": durably, "create and unlink": churn, "careful save": careful,
     "prepare": lambda i: put("temp%d" % i, os.O_CREAT | os.O_EXCL),
     "rename": lambda i: os.rename("temp%d" % i, "renamed%d" % i),
     "rename over": lambda i: os.rename("temp%d" % i, "target"),
@@ -101,7 +104,7 @@ for line in sys.stdin:
 
 // costOperations are what is counted.
 var costOperations = []string{
-	"read", "stat", "list", "write nothing", "save", "append", "create", "create and unlink",
+	"read", "stat", "list", "write nothing", "save", "append", "create", "create durably", "create and unlink",
 	"rename", "rename over", "careful save",
 }
 

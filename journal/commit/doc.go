@@ -77,6 +77,13 @@
 // disk, or comes there first. A new file that is published from that name needs no sync of
 // the directory: wherever a power cut stops the rename, the file comes out under its name.
 //
+// So FsyncDir has nothing to wait for either, if that rename is all that was done to the
+// directory since the link: the fsync has made durable what came before. The directory's
+// change time tells, where no two changes of it are alike (package disk, changes.go). It is
+// looked at after the link, on both sides of the rename, and in FsyncDir; what others do
+// through the daemon during the rename is counted. Names that were taken away in the directory
+// before the link are gone on the disk, too, once the shadow is synced.
+//
 // # Publishing
 //
 // Over an existing file, with a crash possible after every step:

@@ -184,19 +184,25 @@ func (sh *Shadow) publishNew(o PublishOptions) error {
 	if !sh.named() {
 		err = sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, o.Dir, o.Name) })
 	} else {
-		name := sh.intent.Shadow
-		err = sh.s.disk.Do("rename", func() error {
-			return unix.Renameat2(sh.dir, name, o.Dir, o.Name, unix.RENAME_NOREPLACE)
-		})
-		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-			err = sh.s.disk.Do("link", func() error { return unix.Linkat(sh.dir, name, o.Dir, o.Name, 0) })
-			if err == nil {
-				_ = sh.dropName()
-			}
-		}
+		err = sh.appear(o)
 	}
 	if errors.Is(err, unix.EEXIST) {
 		return &ConflictError{Name: o.Name}
+	}
+	return err
+}
+
+// renameNew gives the shadow the name that is free instead of the reserved one.
+func (sh *Shadow) renameNew(o PublishOptions) error {
+	name := sh.intent.Shadow
+	err := sh.s.disk.Do("rename", func() error {
+		return unix.Renameat2(sh.dir, name, o.Dir, o.Name, unix.RENAME_NOREPLACE)
+	})
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		err = sh.s.disk.Do("link", func() error { return unix.Linkat(sh.dir, name, o.Dir, o.Name, 0) })
+		if err == nil {
+			_ = sh.dropName()
+		}
 	}
 	return err
 }

@@ -96,7 +96,7 @@ func (sh *Shadow) syncName(o PublishOptions, waits bool) error {
 		sh.secured(err)
 		return err
 	case o.Durability == Auto && sh.lazy == nil:
-		return sh.s.NamesSoon(o.DirInode, o.DirPath, func() (int, error) {
+		return sh.s.lazies.NamesAppear(o.DirInode, o.DirPath, sh.linked.asOf, func() (int, error) {
 			return unix.Openat(o.Dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		})
 	}

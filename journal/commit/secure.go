@@ -83,12 +83,14 @@ func (sh *Shadow) take(a *Announced, dir int) error {
 		return errors.Join(os.NewSyscallError("dup", err), a.Drop())
 	}
 	sh.intent, sh.dir, sh.borrowed = a.in, own, false
+	sh.linked = linked{losses: sh.s.lazies.Losses()}
 	err = sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, own, a.in.Shadow) })
 	if err != nil {
 		return errors.Join(err, sh.nameGone())
 	}
 	if a.written {
 		sh.recorded = a.in.ID
+		sh.linked.look(own)
 	}
 	return nil
 }

@@ -27,7 +27,11 @@ func (w *world) syncAs(sh *Shadow, appears bool) bool {
 		_ = a.Drop()
 		return false
 	}
-	return sh.Secure(o, a) == nil && w.s.SyncSecured(sh.FD(), sh.Recorded()) == nil
+	if sh.Secure(o, a) != nil || w.s.SyncSecured(sh.FD(), sh.Recorded()) != nil {
+		return false
+	}
+	sh.SyncDone(sh.Recorded())
+	return true
 }
 
 // leftOpen gives back, after the test, the descriptors of a shadow with which its daemon
@@ -89,6 +93,12 @@ func publishAs(d Durability) func(w *world, sh *Shadow) {
 	}
 }
 
+// durably goes on as a program does that has made a file, and wants to know.
+func durably(w *world, sh *Shadow) {
+	publishAs(Auto)(w, sh)
+	_ = w.fsyncDir("d")
+}
+
 func replaceSynced(d Durability) func(w *world, sh *Shadow, base *disk.Version) {
 	return func(w *world, sh *Shadow, base *disk.Version) {
 		o := w.publishOptions("d/f", base)
@@ -123,23 +133,24 @@ func commitSynced(w *world, sh *Shadow, base *disk.Version) {
 }
 
 var syncedScenarios = map[string]scenario{
-	"synced":                        {work: synced(nil)},
-	"synced, named":                 {work: without("tmpfile", unix.EOPNOTSUPP, synced(nil))},
-	"synced and replaced":           {work: synced(replaceSynced(Full))},
-	"synced and replaced, named":    {work: without("tmpfile", unix.EOPNOTSUPP, synced(replaceSynced(Full)))},
-	"synced and replaced, ordered":  {work: synced(replaceSynced(Ordered))},
-	"synced and replaced, lazily":   {work: synced(replaceSynced(Lazy))},
-	"synced, no exchange":           {work: without("exchange", unix.EINVAL, synced(replaceSynced(Full)))},
-	"synced and in place":           {work: synced(inPlaceSynced)},
-	"synced and rejected":           {work: synced(rejectSynced)},
-	"synced and rejected, far":      {work: without("rename", unix.EXDEV, synced(rejectSynced))},
-	"synced and prepared":           {work: synced(prepareSynced)},
-	"synced and in a transaction":   {work: synced(commitSynced)},
-	"synced, new":                   {setup: removeF, work: syncedNew(nil), mayBe: []string{"", "new"}},
-	"synced, new, named":            {setup: removeF, work: without("tmpfile", unix.EOPNOTSUPP, syncedNew(nil)), mayBe: []string{"", "new"}},
-	"synced, new and published":     {setup: removeF, work: syncedNew(publishAs(Full)), mayBe: []string{"", "new"}},
-	"synced, new and soon on disk":  {setup: removeF, work: syncedNew(publishAs(Auto)), mayBe: []string{"", "new"}},
-	"synced, new and published, or": {setup: removeF, work: syncedNew(publishAs(Ordered)), mayBe: []string{"", "new"}},
+	"synced":                         {work: synced(nil)},
+	"synced, named":                  {work: without("tmpfile", unix.EOPNOTSUPP, synced(nil))},
+	"synced and replaced":            {work: synced(replaceSynced(Full))},
+	"synced and replaced, named":     {work: without("tmpfile", unix.EOPNOTSUPP, synced(replaceSynced(Full)))},
+	"synced and replaced, ordered":   {work: synced(replaceSynced(Ordered))},
+	"synced and replaced, lazily":    {work: synced(replaceSynced(Lazy))},
+	"synced, no exchange":            {work: without("exchange", unix.EINVAL, synced(replaceSynced(Full)))},
+	"synced and in place":            {work: synced(inPlaceSynced)},
+	"synced and rejected":            {work: synced(rejectSynced)},
+	"synced and rejected, far":       {work: without("rename", unix.EXDEV, synced(rejectSynced))},
+	"synced and prepared":            {work: synced(prepareSynced)},
+	"synced and in a transaction":    {work: synced(commitSynced)},
+	"synced, new":                    {setup: removeF, work: syncedNew(nil), mayBe: []string{"", "new"}},
+	"synced, new, named":             {setup: removeF, work: without("tmpfile", unix.EOPNOTSUPP, syncedNew(nil)), mayBe: []string{"", "new"}},
+	"synced, new and published":      {setup: removeF, work: syncedNew(publishAs(Full)), mayBe: []string{"", "new"}},
+	"synced, new and soon on disk":   {setup: removeF, work: syncedNew(publishAs(Auto)), mayBe: []string{"", "new"}},
+	"synced, new, and its directory": {setup: removeF, work: syncedNew(durably), mayBe: []string{"", "new"}},
+	"synced, new and published, or":  {setup: removeF, work: syncedNew(publishAs(Ordered)), mayBe: []string{"", "new"}},
 }
 
 // keptContents are the contents under rejected/.

@@ -36,6 +36,7 @@ type Shadow struct {
 	borrows  bool   // what gets a name now lies in a directory whose descriptor the caller has
 	borrowed bool   // dir is such a one
 	recorded uint64 // the intent with which the journal was written back; 0: none
+	linked   linked // when it got the name
 
 	mark mark
 	lazy *lazy.Commit // while it is being published without a sync; nil: with one

@@ -112,6 +112,22 @@ func (s *Store) SyncNames(dir int, sync func() error) error {
 	return s.lazies.SyncNames(disk.InodeOf(&st), sync)
 }
 
+// FsyncDir is fsync(2) of the directory dir, which is open for reading. It waits for nothing
+// where a crash takes nothing from the directory: see appear.
+func (s *Store) FsyncDir(dir int) error {
+	err := s.SettleLazyDir(dir)
+	var st unix.Stat_t
+	if err == nil && unix.Fstat(dir, &st) == nil && s.lazies.Appear(disk.InodeOf(&st), st.Ctim) {
+		return nil
+	}
+	fsync := func() error { return s.disk.Once("fsync", func() error { return unix.Fsync(dir) }) }
+	return errors.Join(err, s.SyncNames(dir, fsync))
+}
+
+// Change is called before something is done to a directory, or to a name in it, other than
+// by the store, and end after that.
+func (s *Store) Change() (end func()) { return s.disk.Change() }
+
 // SyncDir makes the names in the directory dir durable. file is any file of the
 // same filesystem.
 func (s *Store) SyncDir(dir, file int) error {

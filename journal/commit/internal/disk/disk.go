@@ -33,7 +33,9 @@ type Disk struct {
 	Owners func(uid, gid uint32) Runner // runs what only a file's owner may do in a sticky directory; or nil
 	Epoch  func(fd int) string          // epochOf, but for tests
 
-	rootOrder func() order // of the filesystem of the state directory, asked once
+	rootOrder    func() order // of the filesystem of the state directory, asked once
+	tellsChanges func() bool  // the same of its change times
+	changes      changes
 
 	mu        sync.Mutex                // guards what follows
 	inUse     map[string]struct{}       // names in use by living shadows; a sweep spares them
@@ -53,7 +55,8 @@ func New(rootfd int, stateDir *os.File, j *journal.Journal) *Disk {
 			}
 			return orderOf(int(stateDir.Fd()), uint64(st.Dev))
 		}),
-		inUse: map[string]struct{}{}, abandoned: map[uint64]journal.Intent{}, left: map[uint64]Version{},
+		tellsChanges: sync.OnceValue(func() bool { return tellsChanges(int(stateDir.Fd())) }),
+		inUse:        map[string]struct{}{}, abandoned: map[uint64]journal.Intent{}, left: map[uint64]Version{},
 	}
 }
 
@@ -88,6 +91,10 @@ func (s *Disk) Once(step string, fn func() error) error {
 		if err := s.Fault(step); err != nil {
 			return &os.SyscallError{Syscall: step, Err: err}
 		}
+	}
+	if !leavesNames(step) {
+		s.changes.begun.Add(1)
+		defer s.endChange()
 	}
 	for {
 		switch err := fn(); err {

@@ -15,6 +15,8 @@
 //	read.go   content compared with a checksum
 //	redo.go   a commit in place, which may be repeated from the start at any time
 //	before.go what a file held before that, and whether it holds anything else by now
+//	order.go  in which order names and bytes come to the disk
+//	changes.go whether anything was done to a directory meanwhile
 //
 // # Rules
 //

@@ -73,6 +73,7 @@ type Set struct {
 	// Markers of what was not published, which could not be removed.
 	strays []*Commit
 	soon   soon
+	losses uint64 // names that were taken away, counted
 	// syncing says of the names that were taken away in how many syncs that are under way
 	// they are made durable.
 	syncing map[goneName]int

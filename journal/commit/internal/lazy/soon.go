@@ -14,9 +14,9 @@ import (
 type soon struct {
 	pending map[disk.Inode]*Pending
 	more    bool // there is more than that
-	// gone are names that were taken away. A file that is made under one of them replaces
-	// what it held: a crash must not leave neither.
-	gone map[goneName]struct{}
+	// gone are names that were taken away, and when (Set.losses). A file that is made under
+	// one of them replaces what it held: a crash must not leave neither.
+	gone map[goneName]uint64
 }
 
 // Pending is a file or a directory that is to be on disk within a second.
@@ -27,6 +27,9 @@ type Pending struct {
 	Drop func()       // gives back what Sync needs; or nil
 	Once bool         // a sync that has failed is not tried again
 	told bool         // it has failed before
+	// asOf is the change time of the directory as which a crash leaves its names, or a
+	// recovery makes them; zero: it may lose some.
+	asOf unix.Timespec
 }
 
 func (p *Pending) drop() {
@@ -91,6 +94,30 @@ func (s *Set) NamesSoon(dir disk.Inode, path string, open func() (int, error)) e
 	})
 }
 
+// NamesAppear is NamesSoon for the names in a directory that a recovery makes what they
+// are now, unless a crash leaves them so: as long as its change time is asOf, nothing was
+// done to it that the disk might forget.
+func (s *Set) NamesAppear(dir disk.Inode, path string, asOf unix.Timespec, open func() (int, error)) error {
+	if err := s.NamesSoon(dir, path, open); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.soon.pending[dir]; p != nil { // else they are synced by now, or with all the rest
+		p.asOf = asOf
+	}
+	return nil
+}
+
+// Appear reports whether the names in a directory, whose change time is now, outlive a
+// crash as they are, though they were not synced.
+func (s *Set) Appear(dir disk.Inode, now unix.Timespec) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.soon.pending[dir]
+	return p != nil && !p.told && p.asOf == now && now != (unix.Timespec{})
+}
+
 func (d *soon) put(in disk.Inode, p *Pending) {
 	if d.pending == nil {
 		d.pending = map[disk.Inode]*Pending{}
@@ -106,15 +133,36 @@ func (s *Set) NameGone(dir disk.Inode, name string) {
 		s.soon.more = true
 		return
 	}
-	s.soon.lose(goneName{dir, name})
+	s.loseLocked(goneName{dir, name})
 	s.armLocked()
 }
 
-func (d *soon) lose(at goneName) {
+// loseLocked notes that a name may be gone from now on. mu is held.
+func (s *Set) loseLocked(at goneName) {
+	s.losses++
+	s.soon.lose(at, s.losses)
+}
+
+func (d *soon) lose(at goneName, when uint64) {
 	if d.gone == nil {
-		d.gone = map[goneName]struct{}{}
+		d.gone = map[goneName]uint64{}
 	}
-	d.gone[at] = struct{}{}
+	d.gone[at] = when
+}
+
+// Losses is how many names were taken away so far.
+func (s *Set) Losses() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.losses
+}
+
+// LossesOnDisk notes that those names of a directory are gone on the disk, too, which were
+// taken away when Losses was until.
+func (s *Set) LossesOnDisk(dir disk.Inode, until uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.soon.gone, func(at goneName, when uint64) bool { return at.dir == dir && when <= until })
 }
 
 // IsMade reports whether a file was made under a free name, and is not known to be on
@@ -154,7 +202,7 @@ func (s *Set) takeSoonLocked(isDue func(in disk.Inode, p *Pending) bool, isGone 
 	}
 	for at := range s.soon.gone {
 		if isGone(at) {
-			due.lose(at)
+			due.lose(at, 0)
 			delete(s.soon.gone, at)
 			s.syncing[at]++
 		}
@@ -167,7 +215,7 @@ func (s *Set) takeAllSoon() soon {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.soon.more {
-		s.soon.lose(anyName)
+		s.loseLocked(anyName)
 	}
 	due := s.takeSoonLocked(func(disk.Inode, *Pending) bool { return true }, func(goneName) bool { return true })
 	due.more, s.soon.more = s.soon.more, false
@@ -209,7 +257,7 @@ func (s *Set) taken(due *soon, err error) {
 			delete(s.syncing, at)
 		}
 		if err != nil {
-			s.soon.lose(at)
+			s.loseLocked(at)
 		}
 	}
 	if err != nil {

@@ -1,0 +1,62 @@
+package commit
+
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit/internal/disk"
+)
+
+// A program that makes a file durable syncs the file, closes it, and syncs the directory.
+// The first is a commit of the filesystem's journal, with all that was done to names until
+// then; the close renames the shadow. That rename need not be on disk: the record of what
+// the file is called is, and a recovery gives it that name. So the sync of the directory
+// has nothing to wait for, unless something else was done there since the shadow got its
+// reserved name. The directory's change time tells.
+
+// linked is what is known of a shadow's directory since the shadow got the reserved name
+// with which it was synced.
+type linked struct {
+	losses uint64        // names that had been taken away before
+	dir    disk.Inode    // the directory
+	at     unix.Timespec // its change time then
+	synced bool          // the shadow was synced after that, and all that was done before with it
+	asOf   unix.Timespec // the change time as which a crash leaves the names there; zero: it may lose some
+}
+
+// look notes the directory as it is when the name has been made.
+func (l *linked) look(dir int) {
+	var st unix.Stat_t
+	if unix.Fstat(dir, &st) == nil {
+		l.dir, l.at = disk.InodeOf(&st), st.Ctim
+	}
+}
+
+// SyncDone is called when SyncSecured has made the shadow durable, with what Recorded has
+// said before.
+func (sh *Shadow) SyncDone(recorded bool) {
+	if !recorded || sh.linked.dir == (disk.Inode{}) || sh.linked.synced {
+		return
+	}
+	sh.linked.synced = true
+	sh.s.lazies.LossesOnDisk(sh.linked.dir, sh.linked.losses)
+}
+
+// appear is renameNew, and finds out whether a crash leaves all names of the directory as
+// they are then.
+func (sh *Shadow) appear(o PublishOptions) error {
+	if !sh.linked.synced || !sh.Recorded() || !sh.appearsByItself(o) || !sh.s.disk.TellsChanges() {
+		return sh.renameNew(o)
+	}
+	var before, after unix.Stat_t
+	known := false
+	alone, err := sh.s.disk.Alone(func() error {
+		known = unix.Fstat(sh.dir, &before) == nil
+		err := sh.renameNew(o)
+		known = known && unix.Fstat(sh.dir, &after) == nil
+		return err
+	})
+	if err == nil && alone && known && disk.InodeOf(&before) == o.DirInode && before.Ctim == sh.linked.at {
+		sh.linked.asOf = after.Ctim
+	}
+	return err
+}
