@@ -169,6 +169,26 @@ func runInNamespace() int {
 	return 0
 }
 
+// leaveOthersMounts takes away, in this namespace of ours, the mounts of latchfs that the
+// machine had when the tests began: what looks at all mounts is to find those of the tests.
+func leaveOthersMounts() error {
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		_, source, _ := strings.Cut(line, " - ")
+		if len(fields) > 4 && strings.HasPrefix(source, "fuse.latchfs ") {
+			at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
+			if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+				return fmt.Errorf("leave the mount %s: %w", at, err)
+			}
+		}
+	}
+	return nil
+}
+
 // prepare makes the run's directory and builds the programs into it.
 func prepare() error {
 	root, err := os.MkdirTemp(os.Getenv("LATCHFS_TEST_DIR"), "latchfs-test-")
@@ -177,6 +197,9 @@ func prepare() error {
 	}
 	bench.root = root
 	if os.Getenv(namespaceEnv) != "" {
+		if err := leaveOthersMounts(); err != nil {
+			return err
+		}
 		// As systemd does: by this a daemon that is killed ends its mount. Without it, or
 		// where it is mounted already, the tests are none the worse.
 		_ = unix.Mount("fusectl", "/sys/fs/fuse/connections", "fusectl", 0, "")
