@@ -8,6 +8,7 @@ import (
 
 	"latchfs/fs/lostupdate"
 	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
 )
 
 // A session publishes: the order in which the recorders hear, and what they are told.
@@ -70,6 +71,15 @@ func TestPublished(t *testing.T) {
 	s.entered("e/f", "1 commit by open of vi[7] for 1000 as ann with 11 in s1: 2, 5 bytes, mode 640 of 3")
 }
 
+// What a session publishes is a file, whatever is known of it.
+func TestPublishedWithoutAMode(t *testing.T) {
+	s := newStage(t)
+	ch := s.Change(writer, "open", nameOf("f"), 11)
+	ch.Step = s.step("f", nil)
+	ch.Published(&unix.Stat_t{Ino: 2, Size: 5}, false)
+	s.entered("f", "1 commit by open of vi[7] for 1000 as ann with 11 in s1: 2, 5 bytes, mode 640 of 3")
+}
+
 func TestPublishedIsKept(t *testing.T) {
 	s := newStage(t)
 	ch := s.Change(writer, "open", nameOf("f"), 0)
@@ -86,6 +96,7 @@ func TestRename(t *testing.T) {
 	to.Other, from.Other = from, to
 	to.Was, to.Is, from.Was = file(1, 3), file(2, 5), file(2, 5)
 	to.Step, from.Step = s.step("f", to.Was), s.step("f.tmp", from.Was)
+	from.Version = true // which is not removed
 	s.Tell(to, from)
 	s.heard(
 		"f was 1",
@@ -107,6 +118,16 @@ func TestRename(t *testing.T) {
 	if is, was := s.h.Of("f")[1].Content, s.h.Of("f.tmp")[0].Content; is != was || is == "" {
 		t.Errorf("the file is the content %q under its new name, and was %q", is, was)
 	}
+}
+
+// A link is not removed either where it is renamed.
+func TestRenameOfALink(t *testing.T) {
+	s := newStage(t)
+	s.c.Known = nil
+	from := s.Change(caller, "rename", nameOf("l"), 11)
+	from.Other, from.Was = s.Change(caller, "rename", nameOf("m"), 11), &unix.Stat_t{Mode: unix.S_IFLNK | 0o777}
+	s.Tell(from)
+	s.heard("live names follow l", "claims of l end", "l may be a claim")
 }
 
 // The file that goes has got no version: it takes no content along.
@@ -227,21 +248,41 @@ func TestAppended(t *testing.T) {
 	}
 }
 
-func TestMerged(t *testing.T) {
-	merged := func() *lostupdate.Merge {
-		return &lostupdate.Merge{Loss: &lostupdate.Loss{Maker: lostupdate.Maker{By: knowledge.Author{UID: 1000}}}}
+// A target is a file with which something can be merged.
+type target struct{}
+
+func (target) KeepsInode() bool                             { return false }
+func (target) InTransaction() bool                          { return false }
+func (target) Stamp() knowledge.Stamp                       { return knowledge.Stamp{} }
+func (target) Base(string, *knowledge.Basis) ([]byte, bool) { return []byte("old"), true }
+func (target) Beginning(int64) (beginning []byte, ok bool)  { return nil, false }
+
+func merged() *lostupdate.Merge {
+	l := &lostupdate.Loss{
+		Maker:  lostupdate.Maker{By: knowledge.Author{UID: 1000}},
+		Change: lostupdate.Change{Set: &policy.Settings{LostUpdate: policy.Merge}},
 	}
+	return l.Merge(target{})
+}
+
+func TestMerged(t *testing.T) {
 	s := newStage(t)
 	s.written = &lostupdate.Written{Number: 4, Content: []byte("mine")}
 	ch := s.Change(writer, "open", nameOf("f"), 11)
 	ch.Merge, ch.Is, ch.Silent = merged(), file(2, 5), true
 	ch.Merge.Loss.Path = "f as it was"
+	if ch.Merge.Base() == nil {
+		t.Fatal("there is no merge")
+	}
 	ch.knowHeld(s)
 	s.heard(
 		"8 learns of f as 2 merged by open of vi[7] for 1000 as ann, number 99",
 		`f had "mine" as version 4`,
 		`merge f as it was in s1 of ann by 7 with 11 {"kind":"text","operation":"open","program":"vi","uid":1000}`,
 	)
+	if ch.Merge.Base() != nil {
+		t.Error("what the version held that the writer knew is kept in memory")
+	}
 	s.written = nil
 	ch = s.Change(caller, "rename", nameOf("f"), 11)
 	ch.Other, ch.Merge, ch.Is = s.Change(caller, "rename", nameOf("g"), 11), merged(), file(2, 5)

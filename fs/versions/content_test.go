@@ -26,6 +26,7 @@ func TestNumbers(t *testing.T) {
 		{"f", first, 1, true},
 		{"f", second, 2, true},
 		{"f", history.State{Ino: 1}, 0, true},
+		{"f", history.State{Ino: second.Ino, Size: 99, Mtime: second.Mtime}, 0, true},
 		{"g", first, 0, false},
 	} {
 		if number, counts := s.Number(c.path, c.is); number != c.number || counts != c.counts {
@@ -112,6 +113,11 @@ func TestPutBack(t *testing.T) {
 		"by another user":             {by: &Remover{PID: 5, UID: 8}},
 		"something else has the name": {before: func(s *stage) { s.write("f", "two") }, err: unix.EEXIST},
 		"something else is a version": {before: func(s *stage) { s.save("f", "two") }},
+		"another has replaced it, and is gone": {before: func(s *stage) {
+			s.save("f", "two")
+			s.save("f", "three")
+			check(s.t, os.Remove(s.path("f")))
+		}},
 		"it was renamed away": {before: func(s *stage) {
 			s.h.Add(history.Version{Path: "f", Event: history.RenameAway})
 		}},
@@ -161,6 +167,10 @@ func (gone) Unshare(string) (kept bool, err error) { return false, nil }
 
 func TestPutBackAndGoneAgain(t *testing.T) {
 	s := newStage(t)
+	s.h.Add(history.Version{Path: "g", Event: history.Delete})
+	if back, err := s.PutBack(s.name("g"), "put_back", nil); back != nil || err != nil {
+		t.Errorf("what never was is back: %+v, %v", back, err)
+	}
 	s.save("f", "one")
 	s.remove("f", 5)
 	s.c.Contents = gone{}

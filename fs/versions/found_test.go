@@ -112,6 +112,10 @@ func TestSettleDangling(t *testing.T) {
 			check(s.t, os.Rename(s.path("d/f"), content))
 			check(s.t, os.Mkdir(s.path("d/f"), 0o700))
 		}, []string{"1 commit of 0"}},
+		"the file was changed": {func(s *stage, content string) {
+			check(s.t, os.WriteFile(content, []byte("one"), 0o600))
+			s.write("d/f", "longer")
+		}, []string{"1 commit of 0: one", "2 found of 0"}},
 		"the file is as it was": {func(s *stage, content string) {
 			check(s.t, os.WriteFile(content, []byte("one"), 0o600))
 		}, []string{"1 commit of 0"}},
@@ -128,6 +132,11 @@ func TestSettleDangling(t *testing.T) {
 			s.open()
 			s.SettleDangling()
 			s.want("d/f", c.want...)
+			check(t, s.Close()) // what was dropped is gone from the disk
+			defer s.open()
+			if _, err := os.Lstat(content); name == "the file is as it was" && !os.IsNotExist(err) {
+				t.Errorf("what is not the content of a version is kept: %v", err)
+			}
 			if len(s.bypassed) > 0 {
 				t.Errorf("somebody is told to have changed %q", s.bypassed)
 			}
