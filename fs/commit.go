@@ -161,6 +161,16 @@ func (s *session) checkLocked() (unix.Errno, string) {
 
 // decideLocked publishes what may be published.
 func (s *session) decideLocked() unix.Errno {
+	if e := s.acceptLocked(); e != 0 {
+		return e
+	}
+	_, e := s.putLocked(s.shadow)
+	return e
+}
+
+// acceptLocked decides whether what was written may be published, merged with the base where
+// its writer does not know that.
+func (s *session) acceptLocked() unix.Errno {
 	if e, reason := s.checkLocked(); e != 0 {
 		return s.rejectLocked(e, reason)
 	}
@@ -170,50 +180,7 @@ func (s *session) decideLocked() unix.Errno {
 	if e := s.judgeLocked(); e != 0 {
 		return e
 	}
-	if e := s.mayFileLocked(); e != 0 {
-		return e
-	}
-	dir, name := s.where()
-	o := s.publishOptions(dir, name)
-	ch := s.changes(s.operation(), dir, name)
-	ch.Was, ch.Step = statOf(s.baseVersion), s.succeeds(dir, name)
-	o.Keep, o.Published = ch.Step.Keep(), published(ch, s.shadow)
-	unsaved := s.markSaved()
-	s.expectCommit(ch.Path, s.shadow.FD())
-	keepBase := s.holdBase(dir, name)
-	committed := s.keepTime()
-	v, err := s.publish(o, dir, name)
-	failed := err != nil && !errors.Is(err, commit.ErrNotDurable)
-	keepBase(!failed)
-	if failed {
-		unsaved()
-		if !errors.Is(err, commit.ErrRedoPending) { // that will come, sooner or later
-			s.notCommitted(ch.Path)
-		}
-		return s.publishFailed(err)
-	}
-	committed()
-	s.sealLocked(&v)
-	ch.Is, ch.Err = statOf(&v), err
-	s.f.changes.Tell(ch)
-	if err != nil {
-		// The new version is there, but the program asked for more.
-		f := s.f
-		f.log.Errorf("%q: %v", s.path(), err)
-		return unix.EIO
-	}
-	return 0
-}
-
-// sealLocked notes what was published, and whether its program had synced that. s.mu is held.
-func (s *session) sealLocked(v *commit.Version) {
-	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
-	if s.inPlace || s.synced != s.sealed {
-		return
-	}
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
-	s.inode.synced = s.sealed
+	return s.mayFileLocked()
 }
 
 // cutByLimit reports whether the shadow is exactly as long as a writer's limit
@@ -233,13 +200,6 @@ func (s *session) cutByLimit() bool {
 	return false
 }
 
-func (s *session) publishOptions(dir *inode, name string) commit.PublishOptions {
-	return commit.PublishOptions{
-		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name,
-		Base: s.baseVersion, Durability: s.durability(), Token: s.lock.Token(),
-	}
-}
-
 // settleLazy makes a lazily published file durable that is about to get another
 // name, or to be written in place.
 func (f *FS) settleLazy(n *inode) unix.Errno {
@@ -252,35 +212,6 @@ func (f *FS) settleLazy(n *inode) unix.Errno {
 		err = f.store.SettleLazy(&st)
 	}
 	return errnoOf(err)
-}
-
-// publish makes the shadow the file.
-func (s *session) publish(o commit.PublishOptions, dir *inode, name string) (commit.Version, error) {
-	if !s.inPlace {
-		return s.shadow.Publish(o)
-	}
-	target, err := unix.Openat(o.Dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return commit.Version{}, err
-	}
-	defer unix.Close(target)
-	v, err := s.shadow.InPlace(target, o)
-	if err == nil {
-		s.outdated = s.base
-	}
-	return v, err
-}
-
-// dropOutdated makes the kernel read again what a commit in place has written. It waits for
-// whoever reads a page, so s.mu is not held; and the close that commits waits for it.
-func (s *session) dropOutdated() {
-	s.mu.Lock()
-	n := s.outdated
-	s.outdated = nil
-	s.mu.Unlock()
-	if n != nil {
-		s.f.notifyInode(n, 0, -1)
-	}
 }
 
 // publishFailed rolls back after a refused or failed publication.

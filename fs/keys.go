@@ -135,14 +135,11 @@ func (s *session) relock(c *caller, p place) {
 	if s.state.hasEnded() || len(want) == len(have) && !slices.ContainsFunc(want, func(k lockmgr.Key) bool { return !slices.Contains(have, k) }) {
 		return
 	}
-	r := old
-	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = want, c.owner, c.ancestors(), f.proc.Now(), true
-	l, err := f.table.Acquire(r)
+	l, err := s.lockLike(c, old, want)
 	if err != nil {
 		f.log.Warnf("%q keeps the lock of its former name: %v", f.path(p.dir, p.name), err)
 		return
 	}
-	f.table.SetOwner(l, old.Owner, old.Since)
 	was := s.lock
 	s.lock = l
 	f.table.Release(was)

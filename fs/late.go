@@ -197,16 +197,22 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 	}
 	ch.Is = statOf(&v)
 	f.changes.Tell(ch)
+	return s.goOnFromLocked(&v)
+}
+
+// goOnFromLocked lets the session go on from v, which is a copy of what was written until now.
+// s.mu is held.
+func (s *session) goOnFromLocked(v *commit.Version) unix.Errno {
 	s.copied = true
 	s.isNew.Store(false)
 	// The copy has what was changed so far; it may have been written after that.
 	s.meta = nil
 	if err := s.shadow.Unsecure(); err != nil { // what was synced is in the copy
-		f.log.Warnf("%s: %v", s, err)
+		s.f.log.Warnf("%s: %v", s, err)
 	}
 	// What is stored through a mapping leaves no trace in the times.
 	s.wrote, s.truncated = s.mappedLocked(), false
-	s.baseVersion = &v
+	s.baseVersion = v
 	return errnoOf(s.shadow.Mark())
 }
 

@@ -56,7 +56,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Ent
 	if e := f.mayFileName(c, opLink, place{dir, name, nil}, openContent{f, f.fdOf(n)}); e != 0 {
 		return e
 	}
-	n, e = f.commitForLink(n)
+	n, e = f.commitForLink(c, n, path)
 	if e != 0 {
 		return e
 	}
@@ -69,6 +69,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Ent
 	if err := f.as(c, func() error { return f.linkat(f.fdOf(n), f.fdOf(dir), name) }); err != nil {
 		return errnoOf(err)
 	}
+	f.holdAllNames(c, n)
 	return f.enterLink(c, n, place{dir, name, n}, l.Token(), out)
 }
 
@@ -88,13 +89,13 @@ func (f *FS) enterLink(c *caller, n *inode, p place, token uint64, out *Entry) u
 		f.rekeyLink(lockmgr.Key(f.path(dir, name)), f.inodeKey(n))
 	}
 	f.mu.Lock()
-	k, isFirst := f.lookedUpLocked(n), n.dentry == nil
+	k, isFirst, isWritten := f.lookedUpLocked(n), n.dentry == nil, n.shadow != nil
 	f.setNameLocked(n, p.dir, p.name)
 	f.mu.Unlock()
 	if isFirst {
 		f.carryFirst(n, f.path(p.dir, p.name))
 	}
-	f.fillEntry(out, k, &st, false)
+	f.fillEntry(out, k, &st, isWritten) // who writes it is led to what it writes
 	return 0
 }
 
@@ -141,27 +142,4 @@ func (f *FS) linkat(fd, dirfd int, name string) error {
 		err = unix.Linkat(f.procfd, procName(fd), dirfd, name, unix.AT_SYMLINK_FOLLOW)
 	}
 	return err
-}
-
-// commitForLink publishes a shadow that its owner links before closing it: from
-// then on the file has several names and is written in place. It returns the
-// inode that gets the name.
-func (f *FS) commitForLink(n *inode) (*inode, unix.Errno) {
-	f.mu.Lock()
-	s := n.sess
-	f.mu.Unlock()
-	if s == nil {
-		return n, 0
-	}
-	s.mu.Lock()
-	base, inPlace := s.base, s.inPlace
-	s.mu.Unlock()
-	if inPlace {
-		// The commit will write into the file, whatever its names are by then.
-		if base == nil {
-			return nil, unix.ESTALE
-		}
-		return base, 0
-	}
-	return n, s.goLive(nil)
 }

@@ -67,7 +67,7 @@ func (o *opening) begin() unix.Errno {
 		return unix.ESTALE // the name is reserved for the second walk
 	case o.repeated:
 		return o.takeOver(s)
-	case !s.inPlace && c.tid != 0 && f.isBase(n, s) && f.takeOver(o.k, s):
+	case !s.inPlaceNow() && c.tid != 0 && f.isBase(n, s) && f.takeOver(o.k, s):
 		return o.taken(s)
 	}
 	return o.lead(s, [2]dkey{s.dkey()})

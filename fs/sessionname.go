@@ -109,5 +109,17 @@ func (s *session) rebaseLocked(dir *inode, name string) {
 	}
 	if uint64(st.Dev) == s.baseVersion.Dev && st.Ino == s.baseVersion.Ino {
 		s.baseVersion = versionPtr(&st)
+		s.showLinks(&st)
 	}
+}
+
+// showLinks lets the shadow have as many links as its base, which has the status st.
+func (s *session) showLinks(st *unix.Stat_t) {
+	a := *s.shown.Load()
+	if !s.inPlace || a.nlink == uint32(st.Nlink) {
+		return
+	}
+	a.nlink = uint32(st.Nlink)
+	s.shown.Store(&a)
+	s.f.forgetAttrs(s.inode)
 }

@@ -164,8 +164,9 @@ func (p *simProc) ln(from, to string) {
 const unchanged = "unchanged"
 
 // bump reads a file and writes it anew through one descriptor, which shows at each moment
-// what it has written, and behind that the rest as it was.
-func (p *simProc) bump(path string) {
+// what it has written, and behind that the rest as it was. Before it writes, it gives the file
+// the further name also, if there is one.
+func (p *simProc) bump(path, also string) {
 	fd, f, e := p.open(path, unix.O_RDWR)
 	if e != 0 {
 		return
@@ -177,6 +178,9 @@ func (p *simProc) bump(path string) {
 	if e != 0 || !whole {
 		p.close(fd)
 		return
+	}
+	if also != "" {
+		p.ln(path, also)
 	}
 	f.known, f.pos = v, 0 // lseek(2) does not come to the filesystem
 	f.version = p.w.model.newVersion(p)

@@ -66,7 +66,9 @@ func (p *simProc) run(f []string) {
 	case "cut":
 		p.cut(f[1])
 	case "bump":
-		p.bump(f[1])
+		p.bump(f[1], "")
+	case "bumpln":
+		p.bump(f[1], f[2])
 	case "log":
 		p.log(f[1])
 	case "swap":

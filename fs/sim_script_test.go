@@ -38,6 +38,7 @@ type simHazards struct {
 //	truncate F     cuts F by its path
 //	cut F          opens F to write it, cuts it through the descriptor, and writes it anew
 //	bump F         opens F to read and write, reads it, and writes it anew
+//	bumpln F G     likewise, and gives F the further name G before it writes
 //	log F          appends two records to F
 //	sync F         writes F anew, and syncs it before it closes it
 //	lock F         locks F for itself alone (flock), and does as count does

@@ -128,6 +128,22 @@ func TestRenamesBeforeBothOpens(t *testing.T) {
 		"ann until OPEN a", "bob to the end", "cyn to the end", "ann until LOOKUP a", "ann until OPEN a", "dan to the end", "ann to the end")
 }
 
+// A file gets a further name from a program that has it open to write. It is that program's
+// until the close: whoever writes it by either name waits for that.
+func TestLinkedWhileItIsWritten(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		w := inTurns(t, []simProgram{simProgramOf("ann", "bumpln a b"), simProgramOf("bob", "echo "+name), simProgramOf("cyn", "cat "+name)},
+			"ann until WRITE a at 6", "bob until WRITE", "cyn to the end", "ann to the end", "bob to the end")
+		line := func(says string) int {
+			return slices.IndexFunc(w.lines, func(l string) bool { return strings.Contains(l, says) })
+		}
+		closed, opened := line("ann[1] closes a: ok"), line("bob[2] opens "+name+" to write, create, truncate: ok")
+		if closed < 0 || opened < closed {
+			t.Errorf("ann closes the file in line %d, and bob has opened %s in line %d", closed, name, opened)
+		}
+	}
+}
+
 // A child is killed while it writes to the descriptor of its parent, and has lost its
 // descriptors, when the parent closes the file: what the child had written is not a
 // version.

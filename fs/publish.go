@@ -1,0 +1,98 @@
+package fs
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/journal/commit"
+)
+
+// This file makes what a session has written the file, when that was decided.
+
+// putLocked publishes sh, which is the session's shadow or a copy of it. The version is nil if
+// that failed.
+func (s *session) putLocked(sh *commit.Shadow) (*commit.Version, unix.Errno) {
+	dir, name := s.where()
+	o := s.publishOptions(dir, name)
+	if s.shadow.Secured() && sh != s.shadow { // what was synced is to be on disk in the copy
+		o.Durability = commit.Full
+	}
+	ch := s.changes(s.operation(), dir, name)
+	ch.Was, ch.Step = statOf(s.baseVersion), s.succeeds(dir, name)
+	o.Keep, o.Published = ch.Step.Keep(), published(ch, sh)
+	unsaved := s.markSaved()
+	s.expectCommit(ch.Path, sh.FD())
+	keepBase := s.holdBase(dir, name)
+	committed := s.keepTime()
+	v, err := s.publish(sh, o, dir, name)
+	failed := err != nil && !errors.Is(err, commit.ErrNotDurable)
+	keepBase(!failed)
+	if failed {
+		unsaved()
+		if !errors.Is(err, commit.ErrRedoPending) { // that will come, sooner or later
+			s.notCommitted(ch.Path)
+		}
+		return nil, s.publishFailed(err)
+	}
+	committed()
+	if sh == s.shadow {
+		s.sealLocked(&v)
+	}
+	ch.Is, ch.Err = statOf(&v), err
+	s.f.changes.Tell(ch)
+	if err != nil {
+		// The new version is there, but the program asked for more.
+		f := s.f
+		f.log.Errorf("%q: %v", s.path(), err)
+		return &v, unix.EIO
+	}
+	return &v, 0
+}
+
+// sealLocked notes what was published, and whether its program had synced that. s.mu is held.
+func (s *session) sealLocked(v *commit.Version) {
+	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
+	if s.inPlace || s.synced != s.sealed {
+		return
+	}
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.inode.synced = s.sealed
+}
+
+func (s *session) publishOptions(dir *inode, name string) commit.PublishOptions {
+	return commit.PublishOptions{
+		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name,
+		Base: s.baseVersion, Durability: s.durability(), Token: s.lock.Token(),
+	}
+}
+
+// publish makes sh the file, or writes it into that.
+func (s *session) publish(sh *commit.Shadow, o commit.PublishOptions, dir *inode, name string) (commit.Version, error) {
+	if !s.inPlace {
+		return sh.Publish(o)
+	}
+	target, err := unix.Openat(o.Dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return commit.Version{}, err
+	}
+	defer unix.Close(target)
+	v, err := sh.InPlace(target, o)
+	if err == nil {
+		s.outdated = s.base
+	}
+	return v, err
+}
+
+// dropOutdated makes the kernel read again what a commit in place has written. It waits for
+// whoever reads a page, so s.mu is not held; and the close that commits waits for it.
+func (s *session) dropOutdated() {
+	s.mu.Lock()
+	n := s.outdated
+	s.outdated = nil
+	s.mu.Unlock()
+	if n != nil {
+		s.f.notifyInode(n, 0, -1)
+	}
+}
