@@ -42,7 +42,7 @@ func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 func (s *session) sync(fd int, dataOnly bool) error {
 	s.mu.Lock()
 	shadow := s.shadow
-	known, recorded := s.securedOnDisk || !shadow.Secured(), shadow.Recorded()
+	known, recorded, as := s.securedOnDisk || !shadow.Secured(), shadow.Recorded(), shadow.Stamped()
 	s.mu.Unlock()
 	if known {
 		return s.f.store.Sync(fd, dataOnly)
@@ -51,7 +51,7 @@ func (s *session) sync(fd int, dataOnly bool) error {
 	if err == nil {
 		s.mu.Lock()
 		s.securedOnDisk = true
-		shadow.SyncDone(recorded)
+		shadow.SyncDone(recorded, as)
 		s.mu.Unlock()
 	}
 	return err

@@ -20,6 +20,7 @@ type linked struct {
 	dir    disk.Inode    // the directory
 	at     unix.Timespec // its change time then
 	synced bool          // the shadow was synced after that, and all that was done before with it
+	as     Stamped       // and as what
 	asOf   unix.Timespec // the change time as which a crash leaves the names there; zero: it may lose some
 }
 
@@ -31,20 +32,40 @@ func (l *linked) look(dir int) {
 	}
 }
 
-// SyncDone is called when SyncSecured has made the shadow durable, with what Recorded has
-// said before.
-func (sh *Shadow) SyncDone(recorded bool) {
+// Stamped says what a shadow was at a moment. The zero Stamped is no shadow.
+type Stamped struct {
+	size  int64
+	ctime unix.Timespec // of whatever was done to it, content and attributes
+}
+
+// Stamped is what the shadow is now.
+func (sh *Shadow) Stamped() Stamped {
+	var st unix.Stat_t
+	if sh.fd < 0 || unix.Fstat(sh.fd, &st) != nil {
+		return Stamped{}
+	}
+	return Stamped{st.Size, st.Ctim}
+}
+
+// SyncDone is called when SyncSecured has made the shadow durable, with what Recorded and
+// Stamped have said before.
+func (sh *Shadow) SyncDone(recorded bool, as Stamped) {
 	if !recorded || sh.linked.dir == (disk.Inode{}) || sh.linked.synced {
 		return
 	}
-	sh.linked.synced = true
+	sh.linked.synced, sh.linked.as = true, as
 	sh.s.lazies.LossesOnDisk(sh.linked.dir, sh.linked.losses)
 }
 
+// isAsSynced reports whether nothing was done to the shadow since it was synced.
+func (sh *Shadow) isAsSynced() bool {
+	return sh.linked.synced && sh.linked.as != (Stamped{}) && sh.linked.as == sh.Stamped()
+}
+
 // appear is renameNew, and finds out whether a crash leaves all names of the directory as
-// they are then.
+// they are then, and the file whole.
 func (sh *Shadow) appear(o PublishOptions) error {
-	if !sh.linked.synced || !sh.Recorded() || !sh.appearsByItself(o) || !sh.s.disk.TellsChanges() {
+	if !sh.isAsSynced() || !sh.Recorded() || !sh.appearsByItself(o) || !sh.s.disk.TellsChanges() {
 		return sh.renameNew(o)
 	}
 	var before, after unix.Stat_t

@@ -3,6 +3,7 @@ package commit
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -71,6 +72,12 @@ func TestDirectoryIsSyncedForWhateverElseWasDone(t *testing.T) {
 	at := map[string]func(w *world, do func()) (sh *Shadow){
 		"before the close": func(w *world, do func()) *Shadow { sh := w.made(); do(); w.closed(sh); return sh },
 		"after the close":  func(w *world, do func()) *Shadow { sh := w.made(); w.closed(sh); do(); return sh },
+		"during the link": func(w *world, do func()) *Shadow {
+			w.atStep("link", func() { defer w.s.Change()(); do() })
+			sh := w.made()
+			w.closed(sh)
+			return sh
+		},
 		"during the sync": func(w *world, do func()) *Shadow {
 			w.atStep("fsync", do)
 			sh := w.made()
@@ -144,6 +151,31 @@ func TestDirectoryIsSyncedWithoutARecord(t *testing.T) {
 			check(w.t, err)
 			check(w.t, a.WriteBack(sh.FD()))
 			check(w.t, sh.Secure(SyncOptions{Dir: w.openDir("d"), DirPath: "d", Name: "f", Appears: true}, a))
+			w.closed(sh)
+		},
+		"written after the sync": func(w *world) {
+			sh := w.made()
+			check(w.t, disk.WriteAll(sh.FD(), []byte("more"), 3))
+			w.closed(sh)
+		},
+		"written over after the sync": func(w *world) {
+			sh := w.made()
+			check(w.t, disk.WriteAll(sh.FD(), []byte("N"), 0))
+			w.closed(sh)
+		},
+		"written during the sync": func(w *world) {
+			w.atStep("fsync", func() {
+				names, err := filepath.Glob(w.path("d/" + disk.ReservedPrefix + "*"))
+				check(w.t, err)
+				for _, name := range names {
+					check(w.t, os.Truncate(name, 1))
+				}
+			})
+			w.closed(w.made())
+		},
+		"of another mode after the sync": func(w *world) {
+			sh := w.made()
+			check(w.t, unix.Fchmod(sh.FD(), 0o640))
 			w.closed(sh)
 		},
 		"another name": func(w *world) {

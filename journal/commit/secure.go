@@ -84,13 +84,20 @@ func (sh *Shadow) take(a *Announced, dir int) error {
 	}
 	sh.intent, sh.dir, sh.borrowed = a.in, own, false
 	sh.linked = linked{losses: sh.s.lazies.Losses()}
-	err = sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, own, a.in.Shadow) })
+	look := linked{losses: sh.linked.losses}
+	alone, err := sh.s.disk.Alone(func() error {
+		err := sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, own, a.in.Shadow) })
+		look.look(own)
+		return err
+	})
 	if err != nil {
 		return errors.Join(err, sh.nameGone())
 	}
 	if a.written {
 		sh.recorded = a.in.ID
-		sh.linked.look(own)
+		if alone { // else it may show what is later on the disk than the name
+			sh.linked = look
+		}
 	}
 	return nil
 }

@@ -27,10 +27,14 @@ func (w *world) syncAs(sh *Shadow, appears bool) bool {
 		_ = a.Drop()
 		return false
 	}
-	if sh.Secure(o, a) != nil || w.s.SyncSecured(sh.FD(), sh.Recorded()) != nil {
+	if sh.Secure(o, a) != nil {
 		return false
 	}
-	sh.SyncDone(sh.Recorded())
+	as := sh.Stamped()
+	if w.s.SyncSecured(sh.FD(), sh.Recorded()) != nil {
+		return false
+	}
+	sh.SyncDone(sh.Recorded(), as)
 	return true
 }
 
