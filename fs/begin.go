@@ -82,7 +82,7 @@ func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t,
 	s.patience.Store(10)
 	s.isNew.Store(st == nil)
 	s.opener = c.owner
-	s.who.Store(&identity{c.owner, l.Request().Since})
+	s.who.Store(&identity{owner: c.owner, since: l.Request().Since})
 	s.writer, _ = c.learners(&o.settings)
 	s.unread, s.adds = st != nil && (o.blind || o.reads), st != nil && o.adds
 	s.merge = o.merge

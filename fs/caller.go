@@ -138,7 +138,8 @@ func (c *caller) ancestors() []lockmgr.Ancestor {
 }
 
 // kinOf reports whether the caller is the process id.owner or an heir of it:
-// a descendant started after id.since.
+// a descendant started after id.since. So is the process that has left the session to a
+// descendant, with its other heirs: what it has written and closed is its own still.
 func (c *caller) kinOf(id *identity) bool {
 	if id == nil {
 		return false
@@ -146,7 +147,7 @@ func (c *caller) kinOf(id *identity) bool {
 	if t := c.f.txnOf(c); t != nil && *id == t.identity() {
 		return true // whoever its ancestors are
 	}
-	return c.descendsFrom(id)
+	return c.descendsFrom(id) || c.kinOf(id.from)
 }
 
 func (c *caller) descendsFrom(id *identity) bool {
@@ -249,4 +250,5 @@ func (c *caller) remember() {
 type identity struct {
 	owner lockmgr.Owner
 	since lockmgr.Birth
+	from  *identity // the ancestor that has left the session to owner; nil: none has
 }

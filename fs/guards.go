@@ -23,7 +23,7 @@ func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
 	f.joinGuard(c) // who has joined a lock is an heir whether or not it meets anybody
 	for i := range stolen {
 		h := &stolen[i]
-		if c.kinOf(&identity{h.Owner, h.Since}) {
+		if c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
 			lb, _ := h.Label.(*label)
 			if lb == nil {
 				return denied.ErrFenced
@@ -42,7 +42,7 @@ func (f *FS) guarded(c *caller, p place) bool {
 	}
 	for _, h := range f.table.Holders(f.appendNames(nil, f.path(p.dir, p.name)), nil) {
 		lb, _ := h.Label.(*label)
-		if lb != nil && lb.claim != nil && h.Mode != lockmgr.Shared && !c.kinOf(&identity{h.Owner, h.Since}) {
+		if lb != nil && lb.claim != nil && h.Mode != lockmgr.Shared && !c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
 			return true
 		}
 	}

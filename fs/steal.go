@@ -88,7 +88,7 @@ func (f *FS) revokeUnder(h *lockmgr.Holder) {
 		l := s.lock
 		s.mu.Unlock()
 		lb, ok := l.Request().Label.(*label)
-		if ok && h.Covers(l.Keys()) && lb.c.kinOf(&identity{h.Owner, h.Since}) {
+		if ok && h.Covers(l.Keys()) && lb.c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
 			_ = f.table.Revoke(l) // or it has just ended
 		}
 	}

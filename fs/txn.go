@@ -66,7 +66,7 @@ func (f *FS) beginTxn(cl *ctl.Claim) {
 }
 
 // identity is whose the sessions of the transaction are.
-func (t *txn) identity() identity { return identity{t.Owner(), t.Since()} }
+func (t *txn) identity() identity { return identity{owner: t.Owner(), since: t.Since()} }
 
 // txnOf is the transaction that the caller is part of: as an heir of who began it,
 // or by its environment.
@@ -85,7 +85,7 @@ func (f *FS) txnOf(c *caller) *txn {
 
 // DescendsFrom implements transaction.Process.
 func (c *caller) DescendsFrom(o lockmgr.Owner, since lockmgr.Birth) bool {
-	return c.descendsFrom(&identity{o, since})
+	return c.descendsFrom(&identity{owner: o, since: since})
 }
 
 // TxnLabel implements transaction.Process.

@@ -85,8 +85,9 @@ type demand struct {
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner
 	lineage []lockmgr.Ancestor
-	since   lockmgr.Birth // from which owner's children are heirs; zero: from now on
-	until   time.Time     // set by the first wait
+	since   lockmgr.Birth      // from which owner's children are heirs; zero: from now on
+	until   time.Time          // set by the first wait
+	left    []lockmgr.Ancestor // see joinLeft
 }
 
 // asked is what the demand is for, if that is not names; nil if it is.
@@ -103,6 +104,8 @@ func (d *demand) asked() *lockkey.Target {
 func (d *demand) forebears() []lockmgr.Ancestor {
 	up := d.c.ancestors()
 	switch {
+	case d.owner == nil && len(d.left) > 0:
+		return append(slices.Clone(up), d.left...)
 	case d.owner == nil:
 		return up
 	case d.c.guard == nil:
@@ -131,7 +134,7 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 			r.Since = d.since
 		}
 	} else {
-		r.Lineage = d.c.ancestors()
+		r.Lineage = d.forebears()
 	}
 	if d.label != nil {
 		r.Label = d.label
@@ -170,7 +173,7 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		f.clientKeys.RUnlock()
 		f.ns.RUnlock()
 		f.settleThefts(d.c)
-		if (err != nil || !l.Held()) && (f.joinGuard(d.c) || f.passOn(l, err)) {
+		if (err != nil || !l.Held()) && (f.joinGuard(d.c) || f.passOn(l, err) || f.joinLeft(d, l, err)) {
 			if err == nil {
 				f.table.Cancel(l, denied.ErrMoved)
 				f.table.Release(l)

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/denied"
 	"latchfs/fs/holders"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
@@ -45,10 +46,60 @@ func (s *session) hasUnclosedLocked() bool {
 
 // handToLocked makes another process the owner.
 func (s *session) handToLocked(o lockmgr.Owner) {
-	next := &identity{o, s.f.proc.Now()}
+	next := s.who.Load().passedTo(o, s.f.proc)
 	s.holders.Note(o)
 	s.who.Store(next)
 	s.f.table.SetOwner(s.lock, next.owner, next.since)
+}
+
+// passedTo is who holds a session from now on that id held, and of which another process
+// has the descriptors. Where that is an heir of id, id and its other heirs stay kin: a
+// script that starts a daemon closes the descriptor that the daemon has inherited, and
+// goes on to use the file.
+func (id *identity) passedTo(o lockmgr.Owner, procs Procs) *identity {
+	up := procs.Lineage(o.PID)
+	for ; id != nil; id = id.from {
+		if id.owner == o {
+			return id // it has a descriptor again
+		}
+		isHeir := func(a lockmgr.Ancestor) bool { return a.Owner == id.owner && a.Child.After(id.since) }
+		if slices.ContainsFunc(up, isHeir) {
+			break
+		}
+	}
+	return &identity{owner: o, since: procs.Now(), from: id}
+}
+
+// leftToHeirs is how many sessions in the way of a lock joinLeft looks at: those who hold
+// the names, of which an operation has two at most, come first.
+const leftToHeirs = 4
+
+// joinLeft makes the demand that of an heir where a session is in the way that the caller's
+// family has left to a descendant: the lock table knows the descendant alone. l is the lock
+// that waits, or err says what is in the way. It reports whether there is such a session
+// that the demand did not have yet.
+func (f *FS) joinLeft(d *demand, l *lockmgr.Lock, err error) (news bool) {
+	if d.owner != nil || d.class != lockmgr.Session {
+		return false
+	}
+	holders := denied.Holders(err)
+	if err == nil {
+		holders = f.table.FirstConflicts(l, leftToHeirs)
+	}
+	for i := range holders {
+		lb, _ := holders[i].Label.(*label)
+		if lb == nil || lb.session.Load() == nil {
+			continue
+		}
+		id := lb.session.Load().who.Load()
+		isKnown := func(a lockmgr.Ancestor) bool { return a.Owner == id.owner }
+		if !d.c.kinOf(id.from) || slices.ContainsFunc(d.left, isKnown) {
+			continue
+		}
+		d.left = append(d.left, lockmgr.Ancestor{Owner: id.owner, Child: f.proc.Now()})
+		news = true
+	}
+	return news
 }
 
 // AsOpen implements holders.File.
