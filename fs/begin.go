@@ -113,7 +113,7 @@ func (f *FS) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *be
 	}
 	if o.trunc || o.cuts {
 		p := place{dir, name, nil}
-		x, e := f.wouldLose(c, o.op(), p, st)
+		x, e := f.wouldLoseAsked(c, o.op(), p, st, o.settings.Mode == policy.Atomic)
 		if x != nil && f.isChanged(p, st) {
 			return unix.EEXIST // a relative has changed it since the caller's look
 		}

@@ -93,6 +93,11 @@ func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o begin
 	case excl:
 		return unix.EEXIST
 	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, f.wentLive(&st), f.isLivePath(f.path(p.dir, p.name)):
+		if !records {
+			if e := f.mayUseLive(c, opCreate, p, &st, &o); e != 0 {
+				return e
+			}
+		}
 		// The open does without a lock, and must not be told to walk again.
 		f.walks.Put(c, &walk{promise: promise{Op: opStale, At: w.At}})
 		return 0

@@ -23,9 +23,14 @@ type requests struct {
 }
 
 func newRequests(t *testing.T) *requests {
-	data, at := t.TempDir(), t.TempDir()
 	// One thread stands for all processes, so that it must not matter who has read what.
-	rules, err := policy.Parse("test", []byte("[defaults]\nlost-update = \"off\"\nwait = \"500ms\"\n"))
+	return newRequestsUnder(t, "lost-update = \"off\"\nwait = \"500ms\"\n")
+}
+
+// newRequestsUnder is newRequests with these defaults of the policy.
+func newRequestsUnder(t *testing.T, defaults string) *requests {
+	data, at := t.TempDir(), t.TempDir()
+	rules, err := policy.Parse("test", []byte("[defaults]\n"+defaults))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,9 @@ func (f *FS) lockJudged(c *caller, op string, list func() []judge.Candidate, pla
 		}
 	}
 	d := f.fileDemand(c, op, wait, places...)
+	d.atomic = f.askedFor(places)
 	if list != nil && judge.TakesTime(list()) {
-		d.label = c.label(op, d.path)
+		d.label = d.newLabel()
 		d.judge = func(lb *label, cancel <-chan struct{}) unix.Errno {
 			ctx, stop := f.checkContext(c, cancel)
 			defer stop()
@@ -46,7 +47,7 @@ func (f *FS) lockJudged(c *caller, op string, list func() []judge.Candidate, pla
 	}
 	lb, ok := l.Request().Label.(*label)
 	if !ok {
-		lb = c.label(op, d.path)
+		lb = d.newLabel()
 	}
 	return lb, l, 0
 }

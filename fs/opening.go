@@ -140,6 +140,7 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 			err = e
 		}
 	}
+	begins := beginOptions{settings: o.set, killSuid: o.in.KillSuid}.access(o.in.Flags)
 	switch gone := err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG; {
 	case gone && o.repeated:
 		f.table.Release(l)
@@ -153,15 +154,18 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 		f.table.Release(l)
 		return nil, errnoOf(err)
 	case f.wentLive(&st) || f.settings(d.path).Mode == policy.Live || f.isNameUnreadable(p.dir, p.name):
+		e := f.mayUseLive(c, opOpen, p, &st, &begins)
 		f.table.Release(l)
-		if o.repeated {
+		switch {
+		case e != 0:
+			return nil, e
+		case o.repeated:
 			return nil, unix.EBUSY
 		}
 		f.staleAt(c, o.n)
 		return nil, 0
 	}
-	begins := beginOptions{settings: o.set, killSuid: o.in.KillSuid}
-	s, e := f.beginOrJoin(c, l, p, &st, begins.access(o.in.Flags))
+	s, e := f.beginOrJoin(c, l, p, &st, begins)
 	if e != 0 {
 		f.table.Release(l)
 	}

@@ -52,9 +52,16 @@ func (r *renaming) mayReplace() unix.Errno {
 		return 0
 	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		return f.mayReplace(r.c, opRename, r.from, r.fromSt, r.writers(r.to, r.toSt).Writers...)
+		x, e := r.wouldLose(r.from, r.fromSt, r.writers(r.to, r.toSt).Writers...)
+		if x == nil {
+			return e
+		}
+		return errnoFor(x.Answer())
 	}
-	e := f.mayTakeAway(r.c, opRename, r.from, r.fromSt)
+	x, e := r.wouldLose(r.from, r.fromSt)
+	if x != nil {
+		e = errnoFor(x.AnswerGone())
+	}
 	if e != 0 {
 		f.deafen(r.c, r.from)
 	}
@@ -65,7 +72,7 @@ func (r *renaming) mayReplace() unix.Errno {
 // new name, or had it a moment ago.
 func (r *renaming) mayArrive() unix.Errno {
 	f, src := r.f, r.writers(r.from, r.fromSt)
-	x, e := f.wouldLose(r.c, opRename, r.to, r.toSt, src.Writers...)
+	x, e := r.wouldLose(r.to, r.toSt, src.Writers...)
 	if x != nil {
 		x.Source = src
 		switch {

@@ -10,6 +10,7 @@ import (
 	"latchfs/journal/audit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
 )
 
 // mayReplace decides whether the caller may replace the file st that has the name
@@ -93,9 +94,15 @@ func (f *FS) wouldLoseWhat(c *caller, op string, p place, st *unix.Stat_t, count
 	if st != nil {
 		f.noteGrownAt(path, st)
 	}
-	ch := lostupdate.Change{File: fileAt(path, st), Op: op, Names: op == opUnlink || op == opRename,
-		Set: &set, Chain: lostupdate.Chain(who, writers), Counts: counts}
-	return f.updates.Loss(ch, c.makes(op, who)), 0
+	return f.lossOf(c, op, who, fileAt(path, st), &set, counts, writers), 0
+}
+
+// lossOf is what a change of the file by the caller would lose; who are those that learn
+// what the caller learns.
+func (f *FS) lossOf(c *caller, op string, who knowledge.Who, file lostupdate.File, set *policy.Settings, counts knowledge.Counts, writers []lockmgr.Owner) *lostupdate.Loss {
+	ch := lostupdate.Change{File: file, Op: op, Names: op == opUnlink || op == opRename,
+		Set: set, Chain: lostupdate.Chain(who, writers), Counts: counts}
+	return f.updates.Loss(ch, c.makes(op, who))
 }
 
 // noteLockAsked notes that a flock is asked for through a descriptor. Who asks for it

@@ -31,6 +31,7 @@ type label struct {
 	claim    *ctl.Claim             // a lock taken through the control file: it says where that is
 	c        *caller
 	passed   judge.Passed // content that was judged for a parked operation
+	atomic   [2]bool      // see demand
 	deadline atomic.Pointer[time.Time]
 }
 
@@ -51,6 +52,13 @@ func (lb *label) ReadClaim() *readclaim.Claim { return lb.read }
 
 func (c *caller) label(op, path string) *label {
 	return &label{op: op, path: path, c: c}
+}
+
+// newLabel is the label of the lock that is asked for.
+func (d *demand) newLabel() *label {
+	lb := d.c.label(d.op, d.path)
+	lb.atomic = d.atomic
+	return lb
 }
 
 // demand is one request for locks on behalf of a caller.
@@ -79,6 +87,8 @@ type demand struct {
 	gate  bool // see lockmgr.Request
 	weak  bool // likewise
 	steal bool // take it from holders whose lease has expired
+	// atomic says of which of the places the file was not live when they were asked for.
+	atomic [2]bool
 	// claims: one of the places is a claim file.
 	claims bool
 	inbox  *lockmgr.Inbox // is told when the wait is over
@@ -116,7 +126,7 @@ func (d *demand) forebears() []lockmgr.Ancestor {
 
 func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 	if d.label == nil && (!noWait || d.class != lockmgr.Session) {
-		d.label = d.c.label(d.op, d.path)
+		d.label = d.newLabel()
 	}
 	if d.label != nil && d.wait > 0 {
 		at := time.Now().Add(d.wait)
