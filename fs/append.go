@@ -2,6 +2,7 @@ package fs
 
 import (
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,8 @@ type appender struct {
 	bytes    int
 	open     unfinished.Record
 	growth   versions.Growth
+	used     time.Time // when its program last did something with it
+	usedKey  inoKey    // and with which file, as far as is known
 }
 
 // appendsRecords reports whether an open with these flags is an appender's.
@@ -42,7 +45,7 @@ func appendsRecords(flags uint32, set policy.Settings) bool {
 }
 
 func newAppender(f *FS, h *handle, c *caller) *appender {
-	a := &appender{f: f, h: h, c: c, fd: -1}
+	a := &appender{f: f, h: h, c: c, fd: -1, used: time.Now(), usedKey: h.n.key}
 	a.queue = appends.New(appends.Config{End: a, Book: f.book, UID: c.uid, Synced: h.flags&(unix.O_SYNC|unix.O_DSYNC) != 0})
 	return a
 }
@@ -104,6 +107,7 @@ func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out 
 // write takes data, and appends what ends in a newline now or as soon as the
 // lock is free.
 func (a *appender) write(in *WriteRequest, data [][]byte) (uint32, unix.Errno) {
+	a.use()
 	n, e := a.queue.Write(appends.Writer{
 		Thread: in.TID, UID: in.UID, GID: in.GID, KillSuid: in.KillSuid,
 	}, data)

@@ -77,6 +77,9 @@ func (a *appender) Append(w appends.Writer, b []byte, late bool) unix.Errno {
 		return errnoOf(err)
 	}
 	a.tell(ch)
+	if !late {
+		a.usedKey = a.key
+	}
 	a.noteRecord(b)
 	a.seq, a.unsynced = seq, true
 	a.recordsSoonOnDisk()
@@ -284,45 +287,6 @@ func (f *FS) syncName(n *inode, fd int) error {
 	defer f.mu.Unlock()
 	n.fresh = n.parent != dir
 	return nil
-}
-
-// truncate is ftruncate on an append descriptor (logrotate's copytruncate).
-func (a *appender) truncate(in *SetAttrRequest, size int64) unix.Errno {
-	a.queue.Flush()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.ownSession(); s != nil { // its commit would replace what is cut here
-		e := s.mayCut(size)
-		if e == 0 {
-			e = s.truncate(size, in.Set&SetKillSuid != 0)
-		}
-		if e != unix.ESTALE {
-			return e
-		}
-	}
-	l, err := a.f.acquire(a.demand(), true)
-	if err != nil {
-		return unix.EBUSY
-	}
-	defer a.f.table.Release(l)
-	if e := a.followLocked(); e != 0 {
-		return e
-	}
-	if e := a.judgeCut(size); e != 0 {
-		return e
-	}
-	if e := a.mayCut(); e != 0 {
-		return e
-	}
-	defer a.noteGrowth(0)
-	if e := errnoOf(a.tail.Truncate(size)); e != 0 {
-		return e
-	}
-	a.tell(a.changes(opTruncate))
-	if in.Set&SetKillSuid != 0 {
-		return a.killSuidLocked(in.UID, in.GID)
-	}
-	return 0
 }
 
 // fsync is fsync(2), or fdatasync(2), on an append descriptor.

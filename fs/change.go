@@ -141,6 +141,19 @@ func (en changesEngine) KeepBase(path string, w *lostupdate.Written) {
 	en.f.bases.PutBytes(knowledge.Key(path), w.Number, w.Content, w.Stamp)
 }
 
+// IsAppended implements changes.Engine.
+func (en changesEngine) IsAppended(ch *change) bool {
+	f, at := en.f, ch.Name.(changedName)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.appends == 0 {
+		return false
+	}
+	n := f.inodes[inoKey{uint64(ch.Was.Dev), ch.Was.Ino}]
+	return n != nil && n.writers > 0 ||
+		slices.ContainsFunc(f.nameLocked(at.dir, at.name).former, func(o *inode) bool { return o.writers > 0 })
+}
+
 // LeavesLive implements changes.Engine.
 func (en changesEngine) LeavesLive(ch *change) {
 	if by, ok := ch.By.(byCaller); ok {

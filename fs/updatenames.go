@@ -253,14 +253,3 @@ func (a *appender) tell(ch *change) {
 		a.f.changes.Tell(ch)
 	}
 }
-
-// mayCut decides whether the file may be truncated through the append descriptor. What has no
-// name any more nobody else can lose.
-func (a *appender) mayCut() unix.Errno {
-	var st unix.Stat_t
-	dir, name := a.f.nameOf(a.h.n)
-	if dir == nil || !a.named || unix.Fstat(a.fd, &st) != nil {
-		return 0
-	}
-	return a.f.mayReplace(a.c, opTruncate, place{dir, name, a.h.n}, &st)
-}

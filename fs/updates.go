@@ -10,7 +10,6 @@ import (
 	"latchfs/journal/audit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
-	"latchfs/lockmgr/policy"
 )
 
 // mayReplace decides whether the caller may replace the file st that has the name
@@ -76,6 +75,11 @@ func (f *FS) wouldLose(c *caller, op string, p place, st *unix.Stat_t, writers .
 
 // wouldLoseWhat is wouldLose where it is said whose knowledge decides.
 func (f *FS) wouldLoseWhat(c *caller, op string, p place, st *unix.Stat_t, counts knowledge.Counts, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
+	return f.loss(c, lostupdate.Change{Op: op, Counts: counts}, p, st, writers...)
+}
+
+// loss is wouldLoseWhat for a change of which more is known.
+func (f *FS) loss(c *caller, ch lostupdate.Change, p place, st *unix.Stat_t, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
 	path := f.path(p.dir, p.name)
 	set := f.settings(path)
 	switch {
@@ -85,7 +89,7 @@ func (f *FS) wouldLoseWhat(c *caller, op string, p place, st *unix.Stat_t, count
 		return nil, 0 // nothing that anybody knows has had the name
 	}
 	if st != nil && lostupdate.RefusesStranger(c.foreign(), &set) {
-		return nil, f.refuseStranger(c, op, path)
+		return nil, f.refuseStranger(c, ch.Op, path)
 	}
 	who, ok := c.learners(&set)
 	if !ok {
@@ -94,15 +98,15 @@ func (f *FS) wouldLoseWhat(c *caller, op string, p place, st *unix.Stat_t, count
 	if st != nil {
 		f.noteGrownAt(path, st)
 	}
-	return f.lossOf(c, op, who, fileAt(path, st), &set, counts, writers), 0
+	ch.File, ch.Set = fileAt(path, st), &set
+	return f.lossOf(c, ch, who, writers), 0
 }
 
-// lossOf is what a change of the file by the caller would lose; who are those that learn
-// what the caller learns.
-func (f *FS) lossOf(c *caller, op string, who knowledge.Who, file lostupdate.File, set *policy.Settings, counts knowledge.Counts, writers []lockmgr.Owner) *lostupdate.Loss {
-	ch := lostupdate.Change{File: file, Op: op, Names: op == opUnlink || op == opRename,
-		Set: set, Chain: lostupdate.Chain(who, writers), Counts: counts}
-	return f.updates.Loss(ch, c.makes(op, who))
+// lossOf is what a change of a file by the caller would lose; who are those that learn what
+// the caller learns.
+func (f *FS) lossOf(c *caller, ch lostupdate.Change, who knowledge.Who, writers []lockmgr.Owner) *lostupdate.Loss {
+	ch.Names, ch.Chain = ch.Op == opUnlink || ch.Op == opRename, lostupdate.Chain(who, writers)
+	return f.updates.Loss(ch, c.makes(ch.Op, who))
 }
 
 // noteLockAsked notes that a flock is asked for through a descriptor. Who asks for it

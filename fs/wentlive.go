@@ -46,7 +46,7 @@ func (f *FS) wouldLoseLive(c *caller, op string, p place, st *unix.Stat_t, write
 	if number, stamp := f.knowledge.Current(knowledge.Key(path)); number != 0 {
 		file.Stamp = stamp // what is written to it since makes no version
 	}
-	return f.lossOf(c, op, who, file, &set, knowledge.Readers, writers), 0
+	return f.lossOf(c, lostupdate.Change{Op: op, File: file, Set: &set, Counts: knowledge.Readers}, who, writers), 0
 }
 
 // mayUseLive decides whether an open may change the file st, if that has gone live since

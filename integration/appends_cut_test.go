@@ -1,6 +1,10 @@
 package integration
 
 import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -88,6 +92,137 @@ os.close(fd)
 				t.Errorf("%s: q holds %q", name, got)
 			}
 			other.OK("rm q")
+		}
+		noAlarm(t, m)
+	})
+}
+
+// appendService has argv[1] open to append and to read, and does with it what it is told.
+const appendService = `
+import os, subprocess, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_APPEND)
+def cut(size):
+    try: os.ftruncate(fd, size)
+    except OSError as e: return e.strerror
+    return 'cut'
+def child(command): return subprocess.run(command, shell=True).returncode
+print('opened', flush=True)
+for n, line in enumerate(sys.stdin): print(n, eval(line), flush=True)
+`
+
+// tell has an appendService do something, and waits for its answer.
+func tell(p *Proc, n int, command, answer string) {
+	p.t.Helper()
+	p.Send(command)
+	p.AwaitLine(fmt.Sprint(n, " ", answer))
+}
+
+// A program that has a file open to append means the version that it has opened, or has last
+// appended to, when it cuts the file. One that others have saved since is not cut without a
+// word: that is refused like every lost update, and obeyed when the program insists.
+func TestAppenderDoesNotCutWhatOthersHaveSaved(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for name, save := range map[string]string{"renamed": "echo precious > t; mv t NAME", "written": "echo precious > NAME", "twice": "echo a > NAME; ln NAME link; echo precious > NAME; echo line >> NAME"} {
+			m.WriteFile(name, "old\n")
+			p, other := m.LaunchPython(t, appendService, name), m.Family(t)
+			p.AwaitLine("opened")
+			tell(p, 0, "os.write(fd, b'line\\n')", "5")
+			other.OK(strings.ReplaceAll(save, "NAME", name))
+			want := m.below(t, name)
+			tell(p, 1, "cut(0)", "Device or resource busy")
+			if got := m.below(t, name); got != want {
+				t.Errorf("%s: the file holds %q after the refusal", name, got)
+			}
+			tell(p, 2, "'since this program opened or appended to it' in open('.locks/why').read()", "True")
+			if len(m.EventsOf("conflict", name)) != 1 {
+				t.Errorf("%s: no event of the refusal", name)
+			}
+			tell(p, 3, "__import__('time').sleep(1.2)", "None")
+			tell(p, 4, "cut(2)", "cut")
+			if got := m.ReadFile(name); got != want[:2] {
+				t.Errorf("%s: the file holds %q after the program has insisted", name, got)
+			}
+			if len(m.EventsOf("lost_update", name)) != 1 {
+				t.Errorf("%s: no event of the change that the program insisted on", name)
+			}
+			if kept := m.lastKept(t, name); kept != want {
+				t.Errorf("%s: the history has kept %q", name, kept)
+			}
+			p.Close()
+			p.OK()
+		}
+	})
+}
+
+// below is what the data directory has in a file: nobody has read that through the mount then.
+func (m *Mount) below(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(m.Data, name))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(b)
+}
+
+// lastKept is what the history has kept of the version before the current one.
+func (m *Mount) lastKept(t *testing.T, name string) string {
+	t.Helper()
+	list := m.Versions(name)
+	if len(list) < 2 {
+		t.Errorf("%s has %d versions", name, len(list))
+		return ""
+	}
+	return m.ReadFile(fmt.Sprintf(".locks/history/%s/%d", name, list[len(list)-2].Version))
+}
+
+// A cut of what the program and its children have made, of lines that others have appended, and
+// of what the program has looked at, appended to or just moved, goes through at once. What it
+// removes is in the history.
+func TestAppenderCutsItsLog(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, c := range []struct{ name, own, others, then, at string }{
+			{"alone", "os.write(fd, b'line\\n')", "", "", ""},
+			{"emptied by a child", "child('cp log copy; : > log; echo mine > log')", "", "", ""},
+			{"saved by a child", "child('echo mine > t; mv t log')", "", "", ""},
+			{"saved by a child after others", "0", "echo new > log", "child('echo mine > t; mv t log')", ""},
+			{"lines of others", "0", "echo line >> log", "", ""},
+			{"appended to since", "0", "echo new > log", "os.write(fd, b'line\\n')", ""},
+			{"read since", "0", "echo new > t; mv t log", "os.pread(fd, 9, 0)", ""},
+			{"moved by others", "0", "mv log log.1", "", "log.1"},
+			{"moved and made by others", "0", "mv log log.1; echo new > log", "", "log.1"},
+			{"moved after a save", "0", "echo new > log", "(os.write(fd, b'line\\n'), child('mv log log.1'))", "log.1"},
+		} {
+			other := m.Family(t)
+			other.OK("rm -f log*; echo old > log")
+			p := m.LaunchPython(t, appendService, "log")
+			p.AwaitLine("opened")
+			tell(p, 0, "('done', "+c.own+")[0]", "done")
+			if c.others != "" {
+				other.OK(c.others)
+			}
+			tell(p, 1, "('done', "+cmp.Or(c.then, "0")+")[0]", "done")
+			at := cmp.Or(c.at, "log")
+			was := m.below(t, at)
+			tell(p, 2, "cut(1)", "cut")
+			if got := m.ReadFile(at); got != was[:1] {
+				t.Errorf("%s: the file holds %q, not %q", c.name, got, was[:1])
+			}
+			if kept := m.lastKept(t, at); kept != was {
+				t.Errorf("%s: the history has kept %q, not %q", c.name, kept, was)
+			}
+			tell(p, 3, "os.write(fd, b'end\\n')", "4")
+			p.Close()
+			p.OK()
+			if got := m.ReadFile(at); got != was[:1]+"end\n" {
+				t.Errorf("%s: the file holds %q in the end", c.name, got)
+			}
+			if list := m.Versions(at); list[len(list)-1].Operation != "truncate" {
+				t.Errorf("%s: the last version is %+v", c.name, list[len(list)-1])
+			}
 		}
 		noAlarm(t, m)
 	})

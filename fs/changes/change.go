@@ -6,6 +6,7 @@ import (
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/versions"
 	"latchfs/journal/history"
+	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
@@ -117,6 +118,9 @@ func (ch *Change) knowVersion(set *policy.Settings) {
 	c, stamp := &ch.t.c, stampAt(ch.Is)
 	who, p := ch.By.Learners(set), ch.By.Process()
 	by := knowledge.Author{PID: p.PID, Program: p.Program, Actor: p.Actor, UID: p.UID, Operation: ch.Op}
+	if (ch.InPlace || who.Self == (lockmgr.Owner{})) && !ch.Adds && ch.Was != nil && c.Engine.IsAppended(ch) {
+		c.Known.Follow(ch.Path, stampAt(ch.Was)) // whoever has it open to append may cut it
+	}
 	if ch.Merge == nil {
 		c.Known.Made(&lostupdate.Made{
 			Path: ch.Path, Is: stamp, Adds: ch.Adds && ch.Was != nil, Was: stampAt(ch.Was), InPlace: ch.InPlace,

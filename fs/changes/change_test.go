@@ -248,6 +248,62 @@ func TestAppended(t *testing.T) {
 	}
 }
 
+// Whoever has a file open to append may cut it, and means the version that it held then: it
+// is remembered which that was, before what has replaced it is.
+func TestReplacedUnderAnAppender(t *testing.T) {
+	const made, shell = "8 learns of f as 1 by open of vi[7] for 1000 as ann", "0 learns of f as 2 by open of vi[7] for 1000 as ann"
+	for name, c := range map[string]struct {
+		by   Maker
+		of   func(s *stage, ch *Change)
+		want []string
+	}{
+		"in place": {caller, nil, []string{"f is followed from 1 on", made + ", in place"}},
+		"by a shell, which learns nothing": {
+			maker{nobody: true},
+			func(_ *stage, ch *Change) { ch.InPlace, ch.Is = false, file(2, 5) },
+			[]string{"f is followed from 1 on", shell},
+		},
+		"by a writer that learns it": {
+			caller, func(_ *stage, ch *Change) { ch.InPlace = false },
+			[]string{made},
+		},
+		"by lines": {caller, func(_ *stage, ch *Change) { ch.Adds = true }, []string{made + ", in place, added to 3 bytes"}},
+		"nothing":  {caller, func(_ *stage, ch *Change) { ch.Was = nil }, []string{made + ", in place"}},
+		"that has closed it": {
+			caller, func(s *stage, _ *Change) { s.appends = false },
+			[]string{made + ", in place"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.appends = true
+			ch := s.Change(c.by, "open", nameOf("f"), 11)
+			ch.Was, ch.Is, ch.InPlace = file(1, 3), file(1, 5), true
+			if c.of != nil {
+				c.of(s, ch)
+			}
+			s.held++
+			ch.knowVersion(&policy.Settings{})
+			s.held--
+			s.heard(c.want...)
+		})
+	}
+}
+
+// A cut through a descriptor is a version of its own, of the same file.
+func TestCut(t *testing.T) {
+	s := newStage(t)
+	s.c.Known = nil
+	ch := s.Change(caller, "truncate", nameOf("f"), 11)
+	ch.Was, ch.Is, ch.InPlace = file(1, 5), file(1, 2), true
+	ch.Step = s.step("f", ch.Was)
+	s.live = true // which is of no matter where the history has the version
+	s.Tell(ch)
+	s.heard("live names follow f", "claims of f end", "f may be a claim",
+		`commit f of ann by 7 with 11 {"bytes":2,"operation":"truncate","program":"vi","uid":1000}`)
+	s.entered("f", "2 commit by truncate of vi[7] for 1000 as ann with 11: 1, 2 bytes, mode 640 of 3")
+}
+
 // A target is a file with which something can be merged.
 type target struct{}
 

@@ -46,6 +46,10 @@ func (ch *Change) report() {
 		en.Event(ev)
 	case ch.Is == nil && !renamed && ch.Was != nil:
 		ch.t.Gone(ch.By, ch.Path, ch.Was, ch.Target, ch.Txn)
+	case IsFile(ch.Is) && ch.InPlace:
+		ev := ch.event("commit")
+		ev.Detail["operation"], ev.Detail["bytes"] = ch.Op, ch.Is.Size
+		en.Event(ev)
 	case IsFile(ch.Is) && renamed && en.IsAtomic(ch.Path):
 		ev := ch.event("commit")
 		ev.Detail["operation"], ev.Detail["from"], ev.Detail["bytes"] = ch.Op, ch.Other.Path, ch.Is.Size

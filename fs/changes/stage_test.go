@@ -32,6 +32,7 @@ type stage struct {
 
 	ignored bool                // nothing is known of the versions of any path
 	live    bool                // no path has versions
+	appends bool                // everything is open to append
 	written *lostupdate.Written // what a merge leaves that no file ever was
 }
 
@@ -89,6 +90,8 @@ func (s *stage) heard(want ...string) {
 func (s *stage) HoldPaths()    { s.held++ }
 func (s *stage) ReleasePaths() { s.held-- }
 
+func (s *stage) IsAppended(*Change) bool { return s.appends }
+
 func (s *stage) LeavesLive(ch *Change) { s.say("%s holds nothing", ch.Path) }
 
 func (s *stage) FollowLive(list []*Change) {
@@ -133,6 +136,10 @@ func (s *stage) CatchUp(path string, stamp knowledge.Stamp) { s.say("%s was %d",
 func (s *stage) Leaves(path string, stamp knowledge.Stamp)  { s.say("%d leaves %s", stamp.Ino, path) }
 func (s *stage) Created(stamp knowledge.Stamp)              { s.say("%d is new", stamp.Ino) }
 
+func (s *stage) Follow(path string, stamp knowledge.Stamp) {
+	s.say("%s is followed from %d on", path, stamp.Ino)
+}
+
 func (s *stage) Made(m *lostupdate.Made, who knowledge.Who, by knowledge.Author) {
 	line := fmt.Sprintf("%d learns of %s as %d by %s", who.Self.PID, m.Path, m.Is.Ino, author(&by))
 	if m.InPlace {
@@ -160,7 +167,10 @@ func author(by *knowledge.Author) string {
 }
 
 // A maker makes changes.
-type maker struct{ session string }
+type maker struct {
+	session string
+	nobody  bool // nobody learns what it makes
+}
 
 func (m maker) Process() Process {
 	return Process{PID: 7, UID: 1000, Program: "vi", Actor: "ann"}
@@ -170,12 +180,15 @@ func (m maker) Session() string { return m.session }
 func (m maker) Settings(path string) policy.Settings { return policy.Settings{Mode: policy.Atomic} }
 
 func (m maker) Learners(*policy.Settings) knowledge.Who {
+	if m.nobody {
+		return knowledge.Who{}
+	}
 	return knowledge.Who{Self: lockmgr.Owner{PID: 8}}
 }
 func (m maker) Note(ev *audit.Event) { ev.Detail["noted"] = true }
 
 // caller makes changes by operations, and writer by a session.
-var caller, writer = maker{}, maker{"s1"}
+var caller, writer = maker{}, maker{session: "s1"}
 
 // A name has a path that may change.
 type name struct{ path *string }

@@ -24,6 +24,9 @@ type Engine interface {
 	// HoldPaths keeps all directories where they are, until ReleasePaths.
 	HoldPaths()
 	ReleasePaths()
+	// IsAppended reports whether somebody may have the file open to append that the name held,
+	// or an earlier version of it.
+	IsAppended(ch *Change) bool
 	// LeavesLive is told that a name holds nothing now, before FollowLive.
 	LeavesLive(ch *Change)
 	// FollowLive lets the live names go where their files have gone: all at once, for two
@@ -47,6 +50,7 @@ type Known interface {
 	CatchUp(path string, stamp knowledge.Stamp)
 	Leaves(path string, stamp knowledge.Stamp)
 	Created(stamp knowledge.Stamp)
+	Follow(path string, stamp knowledge.Stamp)
 	Made(m *lostupdate.Made, who knowledge.Who, by knowledge.Author)
 	MadeMerged(path string, stamp knowledge.Stamp, g *lostupdate.Merge, who knowledge.Who, by knowledge.Author,
 		serial func() uint64) *lostupdate.Written

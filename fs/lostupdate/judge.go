@@ -70,6 +70,7 @@ type Change struct {
 	Set    *policy.Settings
 	Chain  []lockmgr.Owner // whose knowledge counts, the nearest first
 	Counts knowledge.Counts
+	Use    *knowledge.Use // of the descriptor that cuts the file, if nobody on the chain has read it; nil of other changes
 }
 
 // Maker is the process whose change it is.
@@ -117,6 +118,9 @@ func (j *Judge) Basis(ch *Change) knowledge.Basis {
 	b := j.Known.Check(now, ch.key(), ch.Stamp, ch.Chain, ch.Set.Fade, ch.Counts)
 	if link := LinkKey(ch.Stamp); ch.Linked || j.Known.Tracks(link) {
 		b = b.Nearer(j.Known.Check(now, link, ch.Stamp, ch.Chain, ch.Set.Fade, ch.Counts), ch.Chain)
+	}
+	if ch.Use != nil && !b.Known {
+		b = j.Known.Since(now, ch.key(), ch.Stamp, ch.Use)
 	}
 	return b
 }

@@ -3,6 +3,9 @@ package lostupdate
 import (
 	"testing"
 	"time"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
 )
 
 // Of an open for reading and writing the first operation decides.
@@ -77,5 +80,57 @@ func TestOpen(t *testing.T) {
 				t.Errorf("the loss tells of %d", o.Loss.Basis.Newer.Author.PID)
 			}
 		})
+	})
+}
+
+// A process that only appends to a file, and cuts it, means what was there when it last used its
+// descriptor. What somebody on its chain has read since counts before that.
+func TestUse(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(20, "f")
+		s.later(time.Second)
+		use := &knowledge.Use{At: time.Now(), By: []lockmgr.Owner{owner(10)}}
+		cut := func() *Loss {
+			ch := s.change(10, "f")
+			ch.Use = use
+			return s.Loss(ch, s.maker(10))
+		}
+		s.later(time.Second)
+		s.add(20, "f")
+		if l := cut(); l != nil {
+			t.Errorf("lines of others are lost: %s", l.Reason())
+		}
+		s.write(20, "f")
+		s.wantLoss(false, 10, "f") // which it replaces unread
+		l := cut()
+		if l == nil || !l.Basis.Used || l.Answer() {
+			t.Fatalf("what another process has saved is cut: %+v", l)
+		}
+		s.want("conflict", "explained")
+		s.later(2 * time.Second)
+		if l := cut(); l == nil || !l.Answer() {
+			t.Errorf("the process does not insist: %+v", l)
+		}
+		s.want("obeyed: it was refused before, and tried again")
+		s.write(20, "f")
+		if cut() == nil {
+			t.Error("the next version is lost")
+		}
+		s.read(11, "f")
+		if l := cut(); l != nil {
+			t.Errorf("its child has read the version: %s", l.Reason())
+		}
+	})
+}
+
+// What a path holds is followed from then on, although nobody has read it.
+func TestFollow(t *testing.T) {
+	onStage(t, func(s *stage) {
+		f := File{Path: "f", Stamp: knowledge.Stamp{Ino: 9}}
+		s.Follow("f", f.Stamp)
+		if !s.IsFollowed(&f) {
+			t.Error("it is not")
+		}
+		s.wantLoss(false, 10, "f")
 	})
 }

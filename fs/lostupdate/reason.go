@@ -38,6 +38,9 @@ func (l *Loss) reasonWith(labels bool) string {
 	if l.Basis.Made {
 		verb, done = "wrote", "written"
 	}
+	if l.Basis.Used {
+		verb, done = "opened or appended to", "opened or appended to"
+	}
 	since, start := l.decider(verb, done)
 	if l.Source != nil && l.Source.Over != "" {
 		file += ", which was to be renamed to " + printable.Line(l.Source.Over) + ","

@@ -20,6 +20,7 @@ func TestReason(t *testing.T) {
 	}{
 		"itself":   {func(*stage, *Loss) {}, "f has changed since this program read it. It read version 1 at 00:00:00; " + saved + "."},
 		"made":     {func(_ *stage, l *Loss) { l.Basis.Made = true }, "f has changed since this program wrote it. It wrote version 1 at 00:00:00; " + saved + "."},
+		"used":     {func(_ *stage, l *Loss) { l.Basis.Used = true }, "f has changed since this program opened or appended to it. It opened or appended to version 1 at 00:00:00; " + saved + "."},
 		"another":  {func(_ *stage, l *Loss) { l.Owner = owner(30) }, "f has changed since prog10[10] read it. prog10[10] read version 1 at 00:00:00; " + saved + "."},
 		"dead":     {func(s *stage, l *Loss) { l.Owner = owner(30); s.dead[10] = true }, "f has changed since process 10 read it. process 10 read version 1 at 00:00:00; " + saved + "."},
 		"stranger": {func(_ *stage, l *Loss) { l.Basis.By = Stranger }, "f has changed since a program in another pid namespace read it. a program in another pid namespace read version 1 at 00:00:00; " + saved + "."},

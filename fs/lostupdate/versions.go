@@ -47,6 +47,10 @@ func (j *Judge) Shared(path string, stamp knowledge.Stamp) {
 // Created notes that an inode is new: what is known of its number was another file's.
 func (j *Judge) Created(stamp knowledge.Stamp) { j.Known.Forget(LinkKey(stamp)) }
 
+// Follow lets what becomes of a path be remembered: somebody has a file open that it holds,
+// and means that.
+func (j *Judge) Follow(path string, stamp knowledge.Stamp) { j.Known.Track(knowledge.Key(path), stamp) }
+
 // Restamped notes that a file has other times, or is another inode, and holds the same
 // version still.
 func (j *Judge) Restamped(path string, was, is knowledge.Stamp, linked bool) {

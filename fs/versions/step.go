@@ -18,6 +18,7 @@ type Step struct {
 	most   int          // how many contents the path keeps
 	before history.Ref  // the version that the name holds; zero if none
 	old    commit.Inode // its inode; zero if none
+	alone  bool         // which has no other name
 	keep   commit.Keep
 	reach  history.Reach // of what is to be kept
 }
@@ -77,6 +78,16 @@ func (s *Step) KeepCopy() {
 	}
 }
 
+// InPlace says that the file st keeps its name and gets another content: a copy of it is
+// kept. If that name is its only one, no other path holds it, and none is looked for.
+func (s *Step) InPlace(st *unix.Stat_t) {
+	if s == nil {
+		return
+	}
+	s.KeepCopy()
+	s.alone = st.Nlink == 1
+}
+
 // KeepAlone lets the file st be kept only if it has no other names: it may be written under
 // them.
 func (s *Step) KeepAlone(st *unix.Stat_t) {
@@ -103,7 +114,7 @@ func (s *Step) Enter(path string, v history.Version, kept bool) {
 	}
 	h := s.r.c.History
 	v.Path, v.Base = path, s.before.Number
-	if v.Event == history.Commit && v.State.Ino == s.old.Ino {
+	if v.Event == history.Commit && v.State.Ino == s.old.Ino && !s.alone {
 		h.Linked(path, v.State)
 	}
 	if kept && !s.keep.Copy {

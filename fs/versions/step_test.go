@@ -166,6 +166,39 @@ func TestStepInPlace(t *testing.T) {
 	}
 }
 
+// A file that is cut keeps its inode, and a copy is kept of what it was. Other paths that
+// hold it are looked for if it has other names.
+func TestStepOfACut(t *testing.T) {
+	for _, linked := range []bool{false, true} {
+		s := newStage(t)
+		s.save("f", "one")
+		step := s.StepNow(s.name("g"), &s.set)
+		check(t, os.Link(s.path("f"), s.path("g")))
+		step.Enter("g", s.made("g"), false)
+		if !linked {
+			check(t, os.Remove(s.path("g"))) // which nobody has told of
+		}
+		before := s.last("g").State
+		step = s.StepNow(s.name("f"), &s.set)
+		step.InPlace(s.stat("f"))
+		k := step.Keep()
+		if !k.Copy || k.ID == "" {
+			t.Errorf("the file before, linked: %t, is %+v", linked, step)
+		}
+		f := open(t, s.path("f"))
+		check(t, s.store.KeepCopy(int(f.Fd()), k.ID))
+		check(t, os.Truncate(s.path("f"), 1))
+		step.Enter("f", s.made("f"), true)
+		s.want("f", "1 commit of 0: one", "2 commit of 1")
+		if len(s.only) > 0 {
+			t.Error("of a file of which a copy was kept the history has no name")
+		}
+		if changed := s.last("g").State != before; changed != linked {
+			t.Errorf("the other path changes with the file, linked: %t: %t", linked, changed)
+		}
+	}
+}
+
 func TestStepsKeepNoMoreThanThePolicySays(t *testing.T) {
 	s := newStage(t)
 	s.set.History = 2
@@ -199,6 +232,7 @@ func TestNoSteps(t *testing.T) {
 	var none *Recorder
 	step := none.Step(s.name("f"), &s.set, st)
 	step.KeepCopy()
+	step.InPlace(st)
 	step.KeepAlone(st)
 	step.KeepAloneNow()
 	step.Enter("f", s.made("f"), true)

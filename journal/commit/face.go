@@ -33,6 +33,13 @@ func (s *Store) RenameOver(o keep.RenameOptions) (kept bool, err error) {
 // file alone: the history gets a copy, or loses it.
 func (s *Store) Unshare(id string) (kept bool, err error) { return s.keeper.Unshare(id) }
 
+// KeepCopy makes the content id of the history a copy of fd, of which something is about to be
+// cut off.
+func (s *Store) KeepCopy(fd int, id string) error { return s.keeper.KeepCopy(nil, fd, id) }
+
+// DropCopy removes a copy that was kept for a cut which did not come.
+func (s *Store) DropCopy(id string) error { return s.keeper.DropKept(id) }
+
 // PutBack gives the content id, which was a file that Remove has removed, its name in
 // dir back, if nothing has that name now. The history loses it.
 func (s *Store) PutBack(id string, dir int, name string) error {

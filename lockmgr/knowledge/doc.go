@@ -56,6 +56,12 @@
 // made it counts as well (Makers): a worker must not publish what another worker has
 // put under the temporary name that they share.
 //
+// # Descriptors that append
+//
+// Whoever appends need not have read the file, and nothing is lost by that. But a process
+// may cut the file through such a descriptor, and means the version then that was there
+// when it last used the descriptor: a Use. What others have saved since it would lose.
+//
 // # Removals
 //
 // A removal is deliberate and needs no knowledge: the caller does not ask. What is

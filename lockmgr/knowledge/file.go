@@ -299,8 +299,7 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner, c
 		return b
 	}
 	b.Stale, b.Newer = true, *newer
-	r, ok := x.refused[b.By]
-	b.Insists = ok && !r.looked && r.version == b.Version && now.Sub(r.at) >= insistAfter && now.Sub(r.at) <= insistWithin
+	b.Insists = x.insists(now, &b)
 	b.Ours = b.Version+1 >= x.changes[0].Number
 	for _, c := range x.changes {
 		if c.Number > b.Version {

@@ -13,6 +13,12 @@ const (
 	insistWithin = 10 * time.Minute
 )
 
+// insists reports whether the decider of b was refused before, and makes its change again.
+func (x *file) insists(now time.Time, b *Basis) bool {
+	r, ok := x.refused[b.By]
+	return ok && !r.looked && r.version == b.Version && now.Sub(r.at) >= insistAfter && now.Sub(r.at) <= insistWithin
+}
+
 // Refused notes that a change by the process self was refused for what b says. Whether
 // the decider insists counts from the first refusal since it has learned of the version
 // that it knows.

@@ -62,6 +62,9 @@ type Author struct {
 	Time      time.Time `json:"time"`
 }
 
+// isUnknown reports whether nobody knows who it is.
+func (a *Author) isUnknown() bool { return a.PID == 0 && a.Program == "" }
+
 // Change is one version and who made it.
 type Change struct {
 	Number uint64
@@ -105,6 +108,8 @@ type Basis struct {
 	Absent bool
 	// Made is whether By has made the known version, and never read the file.
 	Made bool
+	// Used is whether By has not read the file, and has used a descriptor of it: see Use.
+	Used bool
 	// Own is whether By, or a descendant of it, has made the known version.
 	Own bool
 	// Version and Current are the numbers of the known version and the current.
