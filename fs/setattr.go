@@ -73,30 +73,36 @@ func (f *FS) setattr(in *SetAttrRequest, k *kernelNode, n *inode) unix.Errno {
 	case !n.isRegular() || parent == nil || !resize && s == nil && f.unnamed(n):
 		return f.setattrPlain(in, n, size, resize)
 	}
+	return f.setattrFile(c, in, k, n)
+}
+
+// setattrFile changes the attributes of the committed file n, as the rules for its name say.
+func (f *FS) setattrFile(c *caller, in *SetAttrRequest, k *kernelNode, n *inode) unix.Errno {
+	size, resize := in.size()
 	parent, name := f.nameOf(n)
+	p := place{parent, name, n}
 	set := f.settings(f.path(parent, name))
 	switch {
 	case set.Mode == policy.ReadOnly:
 		return f.refuseReadOnly(&in.Request, opSetattr, f.path(parent, name), &set)
 	case set.Mode == policy.Live, f.isAutoLive(n):
 		return f.setattrPlain(in, n, size, resize)
-	case resize && f.isWrittenUnread(place{parent, name, n}):
+	case resize && f.isWrittenUnread(p):
 		f.changesUnread(n)
 		return f.setattrPlain(in, n, size, resize)
 	}
 	if t := f.txnOf(c); t != nil {
-		return t.attributes(c, opSetattr, place{parent, name, n}, func() unix.Errno {
+		return t.attributes(c, opSetattr, p, func() unix.Errno {
 			if !resize {
 				return 0
 			}
-			return f.mayCutName(c, place{parent, name, n})
+			return f.mayCutName(c, p)
 		})
 	}
-	switch {
-	case resize:
-		return f.truncatePath(in, k, place{parent, name, n}, set)
+	if resize {
+		return f.truncatePath(in, k, p, set)
 	}
-	return f.setattrNamed(c, in, place{parent, name, n}, set.Wait)
+	return f.setattrNamed(c, in, p, set.Wait)
 }
 
 // setattrNamed changes the attributes of the committed file that has a name, and of the
