@@ -122,7 +122,7 @@ func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
 }
 
 // expectCommit notes that what is behind fd is about to become what path holds: another
-// thread of the writer, who shares its lock, may meet it there before tell.
+// thread of the writer, who shares its lock, may meet it there before it is told of.
 func (s *session) expectCommit(path string, fd int) {
 	var st unix.Stat_t
 	if !s.f.updates.Applies(&s.settings) || s.merged() != nil || unix.Fstat(fd, &st) != nil {

@@ -147,7 +147,7 @@ func (r *renaming) writers(p place, st *unix.Stat_t) *lostupdate.Source {
 }
 
 // expectMove notes what the rename is about to make of the two names: another thread
-// of the caller, who shares its lock, may meet that before tell. What it returns
+// of the caller, who shares its lock, may meet that before it is told of. What it returns
 // takes back what has not come.
 func (r *renaming) expectMove() (over func()) {
 	f := r.f

@@ -139,6 +139,9 @@ func TestCosts(t *testing.T) {
 			c = c.least(now)
 			return len(c.above(figures[operation])) == 0
 		})
+		if operation == "create durably" && !kernelAtLeast(t, 6, 13) {
+			continue // the change times of directories do not tell; see commit.Store.FsyncDir
+		}
 		for _, what := range c.above(figures[operation]) {
 			t.Errorf("%s: %s", operation, what)
 		}

@@ -34,6 +34,8 @@ var durableWays = []struct {
 	{`[(close("dir/%d" % i), sync()) for i in range(5)]`, map[string]string{"dir/0": "all of dir/0", "dir/4": "all of dir/4"}},
 	{`fds = make("dir/a"), make("dir/b"); os.close(fds[0]); os.close(fds[1])`,
 		map[string]string{"dir/a": "all of dir/a", "dir/b": "all of dir/b"}},
+	{`fd = make("dir/a"); os.write(fd, b" and more"); os.close(fd)`, map[string]string{"dir/a": "all of dir/a and more"}},
+	{`fd = make("dir/a"); os.rename("dir/a", "dir/b"); os.close(fd)`, map[string]string{"dir/a": "", "dir/b": "all of dir/a"}},
 	{`close("dir/a"); open("dir/new", "w").close()`, map[string]string{"dir/a": "all of dir/a", "dir/new": "-"}},
 	{`close("dir/a"); open("dir/live.db", "w").close()`, map[string]string{"dir/a": "all of dir/a", "dir/live.db": "-"}},
 	{`fd = make("dir/a"); os.mkdir("dir/made"); os.close(fd)`, map[string]string{"dir/a": "all of dir/a", "dir/made": "-"}},
