@@ -112,15 +112,12 @@ func (ch *Change) Know() {
 	}
 }
 
-// nobody is whoever is not told of what it makes.
-var nobody knowledge.Who
-
 // knowVersion notes whose the version is.
 func (ch *Change) knowVersion(set *policy.Settings) {
 	c, stamp := &ch.t.c, stampAt(ch.Is)
 	who, p := ch.By.Learners(set), ch.By.Process()
 	by := knowledge.Author{PID: p.PID, Program: p.Program, Actor: p.Actor, UID: p.UID, Operation: ch.Op}
-	if (ch.InPlace || who.Self == nobody.Self) && !ch.Adds && ch.Was != nil && c.Engine.IsAppended(ch) {
+	if (ch.InPlace || who.IsNobody()) && !ch.Adds && ch.Was != nil && c.Engine.IsAppended(ch) {
 		c.Known.Follow(ch.Path, stampAt(ch.Was)) // whoever has it open to append may cut it
 	}
 	if ch.Merge == nil {

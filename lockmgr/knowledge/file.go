@@ -233,7 +233,7 @@ func (x *file) arrive(now time.Time, fade time.Duration, stamp Stamp) {
 
 // record makes stamp the current version, which who has made, and returns its number.
 func (x *file) record(now time.Time, stamp Stamp, who Who, by Author) uint64 {
-	nobody := who.Self == (lockmgr.Owner{})
+	nobody := who.IsNobody()
 	if !nobody {
 		x.follow(now, stamp, who.lineage())
 	}
@@ -252,7 +252,7 @@ func (x *file) record(now time.Time, stamp Stamp, who Who, by Author) uint64 {
 // on knowing what it knew: what it creates next is decided by that.
 func (x *file) change(now time.Time, fade time.Duration, stamp Stamp, who Who, by Author) {
 	x.expected = nil
-	if who.Self == (lockmgr.Owner{}) {
+	if who.IsNobody() {
 		x.record(now, stamp, who, by)
 		return
 	}

@@ -145,7 +145,7 @@ func (t *Table) Changed(now time.Time, key Key, stamp Stamp, who Who, by Author)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.use(key)
-	if e == nil && who.Self == (lockmgr.Owner{}) {
+	if e == nil && who.IsNobody() {
 		return // nobody to remember it
 	}
 	if e == nil {

@@ -34,6 +34,9 @@ type Who struct {
 	Shell lockmgr.Owner
 }
 
+// IsNobody reports whether it is not known which process it is: nobody learns anything.
+func (w Who) IsNobody() bool { return w.Self == (lockmgr.Owner{}) }
+
 // chain lists the process and its relatives, nearest first.
 func (w Who) chain() []lockmgr.Owner {
 	return append([]lockmgr.Owner{w.Self}, w.Relatives...)

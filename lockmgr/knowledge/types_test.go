@@ -45,3 +45,13 @@ func TestNearer(t *testing.T) {
 		}
 	}
 }
+
+func TestIsNobody(t *testing.T) {
+	mine := lockmgr.Owner{PID: 1, Start: 1}
+	if (knowledge.Who{Self: mine}).IsNobody() {
+		t.Error("a process is nobody")
+	}
+	if !(knowledge.Who{}).IsNobody() || !(knowledge.Who{Above: []lockmgr.Owner{mine}}).IsNobody() {
+		t.Error("what no process is named for is somebody")
+	}
+}
