@@ -63,7 +63,7 @@ func (s *session) detach() bool {
 		return !s.state.hasEnded()
 	}
 	s.become(stateDetached)
-	if err := s.shadow.Unsecure(); err != nil {
+	if err := s.shadow.Unname(); err != nil {
 		s.f.log.Warnf("%s, which has lost its name: %v", s, err)
 	}
 	shown := *s.shown.Load()

@@ -359,3 +359,38 @@ func TestWriteOpensByOtherWalks(t *testing.T) {
 		c.OK(wire.Request{Op: "chdir", Path: "/"})
 	}, careless())
 }
+
+// A directory whose files were removed is empty, also while their program has one open that it
+// has synced.
+func TestEmptiedDirectoryOfAnOpenFile(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	const script = `
+import os, subprocess
+def end(how, flags, name="d/f"):
+    os.mkdir("d")
+    open("d/old", "w").write("old")
+    fd = os.open(name, flags, 0o644)
+    os.write(fd, b"x")
+    os.fsync(fd)
+    how()
+    os.write(fd, b"y")
+    os.fsync(fd)
+    print(os.path.exists("d"), os.fstat(fd).st_nlink, os.pread(fd, 9, 0))
+    os.close(fd)
+def remove():
+    for name in os.listdir("d"): os.unlink("d/" + name)
+    os.rmdir("d")
+def child(): subprocess.run(["rm", "-r", "d"], check=True)
+def over():
+    for name in os.listdir("d"): os.unlink("d/" + name)
+    os.mkdir("e"); os.rename("e", "d"); os.rmdir("d")
+for how in remove, child, over:
+    end(how, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    end(how, os.O_RDWR | os.O_TRUNC, "d/old")
+    end(how, os.O_RDWR, "d/old")
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.AsOnPlain(t, "the program", bench.python, "-c", script)
+	})
+}

@@ -195,6 +195,10 @@ func (sh *Shadow) Unsecure() error {
 	return sh.reintend(in)
 }
 
+// Unname takes the shadow's reserved name away: nobody wants what is written any more, and the
+// directory is to be empty for whoever removes it. If that fails, a recovery does it.
+func (sh *Shadow) Unname() error { return sh.dropName() }
+
 // Sync makes a file durable; dataOnly leaves out what fdatasync(2) does.
 func (s *Store) Sync(fd int, dataOnly bool) error {
 	return s.disk.Once("fsync", func() error {

@@ -301,6 +301,28 @@ func TestUnsecured(t *testing.T) {
 	})
 }
 
+// The directory of what the writer's family has taken away is empty at once, and a recovery
+// finds nothing there. What was written through the descriptor goes with the shadow.
+func TestUnnamed(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		check(t, os.Mkdir(w.path("d"), 0o755))
+		unnames := syncedNew(func(w *world, sh *Shadow) {
+			check(w.t, sh.Unname())
+			check(w.t, disk.WriteAll(sh.FD(), []byte("more"), 0))
+			check(w.t, sh.Unname())
+			check(w.t, os.Remove(w.path("d")))
+		})
+		if !unnames(w) {
+			t.Fatal("the sync has failed")
+		}
+		recovered, _ := w.restart()
+		if kept := w.keptContents(); len(kept)+len(recovered.Synced)+len(recovered.Undone) > 0 {
+			t.Errorf("recovered %+v, kept %q", recovered, kept)
+		}
+		w.checkNothingLeft()
+	})
+}
+
 // TestPowerCutAfterASync cuts the power when fsyncs were acknowledged: of files that were
 // written still, closed, rejected, and of those that others' syncs come after.
 func TestPowerCutAfterASync(t *testing.T) {
