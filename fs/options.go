@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"latchfs/fs/datadir"
-	"latchfs/fs/mounts"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
@@ -63,14 +62,12 @@ type Options struct {
 	MountOptions []string
 }
 
-// Errors that Open and Begin wrap. Each refusal names the path and the reason.
+// Errors that Open and Begin wrap, beside those of packages datadir and mounts. Each refusal
+// names the path and the reason.
 var (
-	ErrNotDirectory   = datadir.ErrNotDirectory
-	ErrAlreadyMounted = mounts.ErrAlreadyMounted
-	ErrDataInUse      = datadir.ErrInUse
-	ErrReservedName   = datadir.ErrReservedName
-	ErrBadOption      = datadir.ErrBadOption
-	ErrKernel         = errors.New("the kernel does not do what latchfs relies on")
+	ErrReservedName = datadir.ErrReservedName
+	ErrBadOption    = datadir.ErrBadOption
+	ErrKernel       = errors.New("the kernel does not do what latchfs relies on")
 )
 
 const (

@@ -19,9 +19,6 @@ type Request struct {
 	UID, GID uint32 // fsuid and fsgid, see credentials(7)
 }
 
-// RootNode is the node of the root of the mount.
-const RootNode = rootID
-
 // OpenRequest asks for an open file or directory: open(2).
 type OpenRequest struct {
 	Request

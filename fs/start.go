@@ -104,9 +104,6 @@ func (f *FS) Attach(k Kernel, passthrough bool) {
 	}
 }
 
-// Passthrough reports whether the kernel does file I/O without the daemon.
-func (f *FS) Passthrough() bool { return f.passthrough }
-
 // Begin starts what runs beside the requests, and looks whether the kernel does what the
 // promises rely on. Requests are served by now.
 func (f *FS) Begin() error {

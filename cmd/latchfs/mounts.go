@@ -8,11 +8,13 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/mounts"
 )
 
 // fsType is the type of our mounts in /proc/self/mountinfo; the source is the
 // data directory.
-const fsType = "fuse.latchfs"
+const fsType = mounts.FSType
 
 // errNotMounted says that nothing at all is mounted at a path.
 var errNotMounted = errors.New("not mounted")

@@ -30,11 +30,15 @@ func fsyncRequest(in *fuse.FsyncIn) *fs.FsyncRequest {
 // Open implements fuse.RawFileSystem.
 func (c *face) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	var o fs.Opened
-	if e := c.fs.Open(cancel, openRequest(in), &o); e != 0 {
-		return fuse.Status(e)
+	return opened(out, &o, c.fs.Open(cancel, openRequest(in), &o))
+}
+
+// opened answers with an open file or directory.
+func opened(out *fuse.OpenOut, o *fs.Opened, e unix.Errno) fuse.Status {
+	if e == 0 {
+		fillOpened(out, o)
 	}
-	fillOpened(out, &o)
-	return fuse.OK
+	return fuse.Status(e)
 }
 
 // Create implements fuse.RawFileSystem.

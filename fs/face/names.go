@@ -66,11 +66,7 @@ func (c *face) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newNam
 // OpenDir implements fuse.RawFileSystem.
 func (c *face) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	var o fs.Opened
-	if e := c.fs.OpenDir(cancel, openRequest(in), &o); e != 0 {
-		return fuse.Status(e)
-	}
-	fillOpened(out, &o)
-	return fuse.OK
+	return opened(out, &o, c.fs.OpenDir(cancel, openRequest(in), &o))
 }
 
 // ReadDir implements fuse.RawFileSystem.
