@@ -244,10 +244,7 @@ func TestNamesAreGoneWithALaterSync(t *testing.T) {
 // disk, and after it. Others commit the filesystem's journal as early as that can happen,
 // or nobody does.
 func TestPowerCutAtEveryStepOfADurableFile(t *testing.T) {
-	shelf := filesystems["xfs"]
-	if shelf == "" {
-		t.Skip("no filesystem with clones")
-	}
+	shelf := cloneShelf(t)
 	for _, d := range poweredDisks {
 		for _, others := range []bool{true, false} {
 			for _, replaced := range []bool{true, false} {

@@ -18,10 +18,7 @@ import (
 // step and the power fails: what is new is whole or absent, and over a version there is that
 // one or the new one.
 func TestPowerCutAtEveryStepOfALazyCommit(t *testing.T) {
-	shelf := filesystems["xfs"]
-	if shelf == "" {
-		t.Skip("no filesystem with clones")
-	}
+	shelf := cloneShelf(t)
 	for _, d := range poweredDisks {
 		if d.kind == "btrfs" {
 			continue // there it waits for syncs

@@ -13,10 +13,7 @@ import (
 // What is new beside a file that is replaced is on disk with the new version, and before
 // that it is whole or absent.
 func TestPowerCutBesideNewFiles(t *testing.T) {
-	shelf := filesystems["xfs"]
-	if shelf == "" {
-		t.Skip("no filesystem with clones")
-	}
+	shelf := cloneShelf(t)
 	for _, d := range poweredDisks {
 		t.Run(d.String(), func(t *testing.T) {
 			image, at := d.make(t, shelf)

@@ -92,6 +92,17 @@ func TestOrderIsNotTakenForGranted(t *testing.T) {
 	}
 }
 
+// cloneShelf is where the images of disks lie, which are cut off by clones: a filesystem that
+// has reflinks.
+func cloneShelf(t *testing.T) string {
+	t.Helper()
+	shelf := filesystems["xfs"]
+	if shelf == "" {
+		t.Skip("no filesystem with clones")
+	}
+	return shelf
+}
+
 // make makes the disk and mounts it. on must be able to clone.
 func (d powered) make(t *testing.T, on string) (image, at string) {
 	t.Helper()
@@ -172,10 +183,7 @@ var shapes = map[string]func(t *testing.T, fd int){
 // commit the filesystem's journal at the worst moments: the name has the old content or
 // the new one, and the new one as soon as the commit has returned.
 func TestPowerCutAtEveryStep(t *testing.T) {
-	shelf := filesystems["xfs"]
-	if shelf == "" {
-		t.Skip("no filesystem with clones")
-	}
+	shelf := cloneShelf(t)
 	for _, d := range poweredDisks {
 		t.Run(d.String(), func(t *testing.T) {
 			image, at := d.make(t, shelf)
@@ -324,10 +332,7 @@ func (c *cuts) each(d powered, do func(step string, after *booted)) {
 // The power fails at each step of an fsync, while others commit the filesystem's journal,
 // and after it: the new file that was synced has its name then, with all that it held.
 func TestPowerCutAtEveryStepOfAnFsync(t *testing.T) {
-	shelf := filesystems["xfs"]
-	if shelf == "" {
-		t.Skip("no filesystem with clones")
-	}
+	shelf := cloneShelf(t)
 	for _, d := range poweredDisks {
 		t.Run(d.String(), func(t *testing.T) {
 			image, at := d.make(t, shelf)
