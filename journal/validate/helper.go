@@ -28,7 +28,7 @@ func Serve() {
 	var err error
 	switch os.Args[1] {
 	case helperParse:
-		err = serveParser(Format(os.Args[2]))
+		err = serveParser(Format(os.Args[2]), parseMemory)
 	case helperRun:
 		err = becomeCommand([]byte(os.Args[2]))
 	default:

@@ -111,8 +111,9 @@ func (p *process) parseFailed(err error, format Format) error {
 	return r
 }
 
-// serveParser parses the standard input and writes an answer.
-func serveParser(format Format) error {
+// serveParser parses the standard input, takes no more than about so many bytes of memory, and
+// writes an answer.
+func serveParser(format Format, memory uint64) error {
 	if err := becomeHarmless(); err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func serveParser(format Format) error {
 	go func() { parsed <- parseHere(os.Stdin, st.Size(), format) }()
 	select {
 	case err = <-parsed:
-	case <-memoryTaken():
+	case <-memoryTaken(memory):
 		err = &Refusal{Validator: string(format), Reason: tooMuchMemory}
 	}
 	a := answer{Accepted: err == nil}
@@ -134,13 +135,13 @@ func serveParser(format Format) error {
 	return json.NewEncoder(os.Stdout).Encode(a)
 }
 
-// memoryTaken is closed as soon as this process has taken parseMemory.
-func memoryTaken() <-chan struct{} {
+// memoryTaken is closed as soon as this process has taken so many bytes of memory.
+func memoryTaken(bytes uint64) <-chan struct{} {
 	taken := make(chan struct{})
 	go func() {
 		total := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 		for range time.Tick(memoryWatch) {
-			if metrics.Read(total); total[0].Value.Uint64() > parseMemory {
+			if metrics.Read(total); total[0].Value.Uint64() > bytes {
 				close(taken)
 				return
 			}

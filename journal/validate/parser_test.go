@@ -15,9 +15,9 @@ import (
 // kernel gives no more depends on where it is.
 func TestParserTellsOfItsMemory(t *testing.T) {
 	cmd := exec.Command(self)
-	cmd.Args = []string{HelperName, helperParse, string(YAML)}
+	cmd.Args = []string{smallParser}
 	cmd.Env = []string{"GOMAXPROCS=1", "GOTRACEBACK=none"}
-	cmd.Stdin = content(t, "["+strings.Repeat("[],", 800_000)+"]")
+	cmd.Stdin = content(t, "["+strings.Repeat("[],", 200_000)+"]")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
