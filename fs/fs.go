@@ -184,7 +184,7 @@ type FS struct {
 
 func newFS(o Options) *FS {
 	f := &FS{
-		opts: o, log: o.Log, policy: o.Policy,
+		opts: o, log: o.Log, policy: o.Policy, privileged: os.Geteuid() == 0,
 		done: make(chan struct{}), closing: make(chan struct{}), draining: make(chan struct{}),
 		nextID: rootID, fillNow: fillNow, lookDelay: lookDelay,
 		nodes: map[uint64]*kernelNode{}, inodes: map[inoKey]*inode{}, names: dcache.New[nameState](),

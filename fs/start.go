@@ -3,7 +3,6 @@ package fs
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,7 +70,6 @@ func Open(o Options) (_ *FS, err error) {
 	if err := f.restoreClaims(); err != nil {
 		return nil, err
 	}
-	f.privileged = os.Geteuid() == 0
 	f.noteMount()
 	if err := f.findCommandUsers(); err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 	}
 	eyes := &unseen{Procs: real}
 	f := newFS(o)
-	f.srv, f.proc, f.privileged, f.maxInodes = noKernel{}, eyes, os.Geteuid() == 0, 1000
+	f.srv, f.proc, f.maxInodes = noKernel{}, eyes, 1000
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
