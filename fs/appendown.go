@@ -30,7 +30,7 @@ func (a *appender) appendToOwn(w appends.Writer, b []byte) (e unix.Errno, done b
 		// shadow now would depend on what its writer was allowed to do.
 		s.endLocked()
 	}
-	if s.state.hasEnded() {
+	if s.state.HasEnded() {
 		return 0, false
 	}
 	if e := s.fillLocked(); e != 0 {

@@ -29,7 +29,7 @@ func (s *session) attachBeside(c *caller, k *kernelNode, flags uint32, out *Open
 // attachLocked is attach, with the way of I/O that is wanted if nothing speaks against it.
 // s.mu is held.
 func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMode, out *Opened) (*handle, unix.Errno) {
-	if s.state.hasEnded() {
+	if s.state.HasEnded() {
 		return nil, unix.ESTALE
 	}
 	if s.failed != 0 {
@@ -79,13 +79,13 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 func (s *session) join() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.state.hasEnded() && s.expect()
+	return !s.state.HasEnded() && s.expect()
 }
 
 func (s *session) isDetached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.isNobodys()
+	return s.state.IsNobodys()
 }
 
 // expect counts one more caller on its way to the shadow; false if the session

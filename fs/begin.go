@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/holders"
 	"latchfs/fs/lostupdate"
+	"latchfs/fs/sessionstate"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -75,7 +76,7 @@ func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t,
 	s := &session{
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, lock: l,
-		baseFD: -1, left: make(chan struct{}), freed: make(chan struct{}), handles: map[*handle]struct{}{},
+		baseFD: -1, left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
 	}
 	s.holders = holders.New(holders.Config{Procs: f.proc, Looks: f.looks, File: s, UID: c.uid})
 	s.holders.Note(c.owner)

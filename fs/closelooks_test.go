@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/sessionstate"
 )
 
 // What a close asks of the processes.
@@ -115,8 +117,8 @@ func TestLateLookCommitsNothing(t *testing.T) {
 	eyes.holding.Store(false)
 	s.lookLate()
 	r.want("after the late look", "old", nil)
-	if s.state != stateWriting || s.idle.Load() {
-		t.Errorf("the session is %v", s.state)
+	if !s.state.Is(sessionstate.Writing) || s.idle.Load() {
+		t.Errorf("the session is %v", &s.state)
 	}
 	r.closes(id, fh)
 	r.want("after the close", "new", map[string]int{"commit": 1})

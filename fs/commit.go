@@ -12,6 +12,7 @@ import (
 	"latchfs/fs/lockwait"
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
+	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
@@ -30,10 +31,10 @@ var errNodeShared = errors.New("the file is open, and was opened anew through a 
 
 // endLocked ends the session: commit, or roll back and say why. s.mu is held.
 func (s *session) endLocked() unix.Errno {
-	if s.state == stateDetached {
-		return s.endAs(stateDropped, 0)
+	if s.state.Is(sessionstate.Detached) {
+		return s.endAs(sessionstate.Dropped, 0)
 	}
-	s.become(stateEnding)
+	s.become(sessionstate.Ending)
 	defer s.beginWork()()
 	dirty, err := s.dirtyLocked()
 	if dirty {
@@ -74,7 +75,7 @@ func (s *session) closeLocked() {
 	}
 	s.closeBase()
 	f.mu.Lock()
-	if s.inode.sess == s && s.state != stateDetached {
+	if s.inode.sess == s && !s.state.Is(sessionstate.Detached) {
 		s.inode.sess = nil
 		s.inode.copied = s.inPlace && s.sealed != cacheStamp{}
 		s.inode.orphan = s.inPlace || s.sealed == cacheStamp{}

@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/deaths"
 	"latchfs/fs/holders"
+	"latchfs/fs/sessionstate"
 	"latchfs/lockmgr"
 )
 
@@ -57,9 +58,9 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 	}
 	s.mu.Lock()
 	by := &holders.Closer{Owner: c.owner, Program: c.comm, Exiting: cl.exiting, Killed: cl.sig != 0}
-	if s.state.hasEnded() {
+	if s.state.HasEnded() {
 		h.flushed = true
-		e, grows, linked := s.toldLocked(c.owner), s.grows, s.state == stateLive && !s.grows
+		e, grows, linked := s.toldLocked(c.owner), s.grows, s.state.Is(sessionstate.Live) && !s.grows
 		if grows {
 			s.holders.NoteChildren(by)
 		}
@@ -88,7 +89,7 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 	if e != 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.state.hasEnded() {
+		if s.state.HasEnded() {
 			return s.toldLocked(c.owner)
 		}
 	} else if !by.Unheld {
@@ -119,8 +120,8 @@ func (s *session) endUnlessBusy(by *holders.Closer) (unix.Errno, []lockmgr.Owner
 	defer s.dropOutdated()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.hasEnded() {
-		return s.result, nil
+	if s.state.HasEnded() {
+		return s.state.Result(), nil
 	}
 	if s.held() || s.expected() {
 		return 0, nil
@@ -131,7 +132,7 @@ func (s *session) endUnlessBusy(by *holders.Closer) (unix.Errno, []lockmgr.Owner
 	if by != nil {
 		by.Unheld = true
 	}
-	if len(s.handles) > 0 && s.state == stateWriting && s.isCleanLocked() {
+	if len(s.handles) > 0 && s.state.Is(sessionstate.Writing) && s.isCleanLocked() {
 		return s.lingerLocked(), nil
 	}
 	s.by = by
@@ -199,7 +200,7 @@ func (f *FS) Release(_ <-chan struct{}, in *ReleaseRequest) {
 		s.lingering = nil
 	}
 	last := len(s.handles) == 0
-	ended := s.state.hasEnded()
+	ended := s.state.HasEnded()
 	if last && s.grows {
 		s.settleLocked()
 	}

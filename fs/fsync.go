@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/sessionstate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
 )
@@ -16,7 +17,7 @@ import (
 // fsync is fsync(2) on a descriptor of the session's file, which has the shadow open as fd.
 func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 	s.mu.Lock()
-	lost := s.state.hasEnded() && s.writtenLate()
+	lost := s.state.HasEnded() && s.writtenLate()
 	s.mu.Unlock()
 	if lost {
 		return unix.ESTALE
@@ -91,7 +92,7 @@ func (s *session) syncOptionsLocked() commit.SyncOptions {
 
 // needsSecuringLocked reports whether the session has changed what nobody else has.
 func (s *session) needsSecuringLocked() bool {
-	if s.state != stateWriting || s.shadow.Secured() {
+	if !s.state.Is(sessionstate.Writing) || s.shadow.Secured() {
 		return false
 	}
 	dirty, err := s.dirtyLocked()
@@ -112,7 +113,7 @@ func (s *session) mayAppearLocked() bool {
 func (s *session) syncedAgain(now cacheStamp) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.hasEnded() || now == (cacheStamp{}) {
+	if s.state.HasEnded() || now == (cacheStamp{}) {
 		return false
 	}
 	last := s.synced

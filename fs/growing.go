@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/holders"
+	"latchfs/fs/sessionstate"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -27,7 +28,7 @@ const syncedWait = 200 * time.Millisecond
 func (s *session) noteOutput(o lockmgr.Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.hasEnded() || s.output {
+	if s.state.HasEnded() || s.output {
 		return
 	}
 	file, owner := s.AsOpen(), s.who.Load().owner
@@ -52,7 +53,7 @@ func (s *session) appearLocked(after time.Duration, why string) {
 func (s *session) appear(why string) {
 	s.mu.Lock()
 	s.appears = nil
-	s.grows = s.isNew.Load() && s.state == stateWriting && len(s.handles) > 0 &&
+	s.grows = s.isNew.Load() && s.state.Is(sessionstate.Writing) && len(s.handles) > 0 &&
 		s.failed == 0 && s.keepsLock() && !s.isUnfinishedLocked()
 	grows := s.grows
 	s.mu.Unlock()
@@ -64,7 +65,7 @@ func (s *session) appear(why string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.grows = s.grows && s.state == stateLive
+	s.grows = s.grows && s.state.Is(sessionstate.Live)
 }
 
 // closedWhileGrowing is the end of a descriptor of a file that has appeared. After

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/sessionstate"
 )
 
 // maxSpliced is how many bytes go through a pipe to the kernel: one has room for 1 MiB
@@ -49,7 +51,7 @@ func (f *FS) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	if s := h.sess; s != nil {
 		s.used.note()
 		s.mu.Lock()
-		if !s.filled && s.baseFD >= 0 && !s.state.hasEnded() {
+		if !s.filled && s.baseFD >= 0 && !s.state.HasEnded() {
 			fd, err := unix.FcntlInt(uintptr(s.baseFD), unix.F_DUPFD_CLOEXEC, 0)
 			s.mu.Unlock()
 			return fd, true, errnoOf(err)
@@ -156,13 +158,13 @@ func (f *FS) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno
 	s.used.note()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == stateCommitted || s.state == stateRolledBack {
+	if s.state.Is(sessionstate.Committed) || s.state.Is(sessionstate.RolledBack) {
 		// Written after the commit, through a descriptor that the holder set
 		// missed: set it apart before the write.
 		s.mu.Unlock()
 		s.setApart()
 		s.mu.Lock()
-		if s.state != stateApart {
+		if !s.state.Is(sessionstate.Apart) {
 			return unix.ESTALE
 		}
 	}
@@ -177,7 +179,7 @@ func (f *FS) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno
 		}
 	}
 	if err := f.retryWithRoom(func() error { return do(fd) }); err != nil {
-		if !s.state.hasEnded() && losesData(errnoOf(err)) {
+		if !s.state.HasEnded() && losesData(errnoOf(err)) {
 			s.failed = errnoOf(err)
 		}
 		return errnoOf(err)

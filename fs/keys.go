@@ -132,7 +132,7 @@ func (s *session) relock(c *caller, p place) {
 	old := s.lock.Request()
 	have := old.Keys
 	want := f.keysOf([]place{p})
-	if s.state.hasEnded() || len(want) == len(have) && !slices.ContainsFunc(want, func(k lockmgr.Key) bool { return !slices.Contains(have, k) }) {
+	if s.state.HasEnded() || len(want) == len(have) && !slices.ContainsFunc(want, func(k lockmgr.Key) bool { return !slices.Contains(have, k) }) {
 		return
 	}
 	l, err := s.lockLike(c, old, want)

@@ -75,7 +75,7 @@ func (s *session) toldLocked(o lockmgr.Owner) unix.Errno {
 	if s.writtenLate() {
 		return unix.ESTALE // nobody will find it in the file; RELEASE keeps it aside
 	}
-	return s.result
+	return s.state.Result()
 }
 
 // noteDeath tells an event how the session's writer died, if it was killed.

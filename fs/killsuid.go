@@ -135,7 +135,7 @@ func (s *session) noteBits(in *SetAttrRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var st unix.Stat_t
-	if s.state.hasEnded() || unix.Fstat(s.shadow.FD(), &st) != nil {
+	if s.state.HasEnded() || unix.Fstat(s.shadow.FD(), &st) != nil {
 		return
 	}
 	switch bits := st.Mode & privileged; {

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -53,7 +54,7 @@ func (s *session) setApart() {
 // directory pinned.
 func (s *session) setApartLocked() (*inode, string) {
 	f := s.f
-	if len(s.handles) == 0 || s.state != stateCommitted || s.result != 0 {
+	if len(s.handles) == 0 || !s.state.Is(sessionstate.Committed) || s.state.Result() != 0 {
 		return nil, ""
 	}
 	dir, name := s.where()
@@ -74,7 +75,7 @@ func (s *session) setApartLocked() (*inode, string) {
 		f.log.Warnf("%q is still open somewhere after its commit and cannot be set apart: %v", s.path(), err)
 		return nil, ""
 	}
-	s.become(stateApart)
+	s.become(sessionstate.Apart)
 	s.record("late", func(ev *audit.Event) {
 		ev.Detail["reason"] = "a process outside the holder set still has the descriptor; its later writes are kept aside"
 	})
@@ -89,7 +90,7 @@ func (s *session) adopt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lingering = nil
-	if s.state != stateWriting || len(s.handles) == 0 {
+	if !s.state.Is(sessionstate.Writing) || len(s.handles) == 0 {
 		return
 	}
 	if o, ok := s.holders.Anybody(); ok {
@@ -135,7 +136,7 @@ func (s *session) endAtRelease() {
 func (s *session) endedAfter(unix.Errno) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.state.hasEnded() {
+	if !s.state.HasEnded() {
 		return len(s.handles) > 0 || s.expected() || s.held()
 	}
 	return true
@@ -148,7 +149,7 @@ func (s *session) writtenLate() bool {
 	s.f.mu.Lock()
 	unsealed := s.inode.unsealed
 	s.f.mu.Unlock()
-	if s.state == stateLive || unsealed || s.result != 0 || s.sealed == (cacheStamp{}) || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
+	if s.state.Is(sessionstate.Live) || unsealed || s.state.Result() != 0 || s.sealed == (cacheStamp{}) || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
 		return false
 	}
 	return st.Nlink == 0 && s.sealed != cacheStamp{size: st.Size, mtime: st.Mtim}
@@ -221,7 +222,7 @@ func (s *session) goOnFromLocked(v *commit.Version) unix.Errno {
 // its writer, who keeps the file to itself until the close.
 func (s *session) autoLive(why string) unix.Errno {
 	s.mu.Lock()
-	stays := s.state == stateLive || s.inPlace || s.merge != nil || s.settings.Validate != nil || s.txn.Load() != nil
+	stays := s.state.Is(sessionstate.Live) || s.inPlace || s.merge != nil || s.settings.Validate != nil || s.txn.Load() != nil
 	s.mu.Unlock()
 	if stays {
 		return 0
@@ -254,10 +255,10 @@ func (s *session) autoLive(why string) unix.Errno {
 func (s *session) goLive(mark func()) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != stateWriting {
-		return s.result
+	if !s.state.Is(sessionstate.Writing) {
+		return s.state.Result()
 	}
-	s.become(stateGoingLive)
+	s.become(sessionstate.GoingLive)
 	defer s.beginWork()()
 	dirty, err := s.dirtyLocked()
 	s.unread = s.unread && dirty // nothing is replaced otherwise

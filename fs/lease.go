@@ -110,7 +110,7 @@ func (s *session) touched() bool {
 		return true // somebody is at it
 	}
 	defer s.mu.Unlock()
-	if s.state.hasEnded() {
+	if s.state.HasEnded() {
 		return true // its lock is about to be released
 	}
 	var st unix.Stat_t

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/sessionstate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -61,8 +62,8 @@ func (s *session) linkWritten(n *inode) (*inode, unix.Errno) {
 		return nil, unix.ESTALE
 	case s.inPlace:
 		return s.base, 0
-	case s.state != stateWriting:
-		return n, s.result
+	case !s.state.Is(sessionstate.Writing):
+		return n, s.state.Result()
 	}
 	defer s.beginWork()()
 	dirty, err := s.dirtyLocked()
@@ -88,7 +89,7 @@ func (s *session) linkWritten(n *inode) (*inode, unix.Errno) {
 // or -1. A refusal ends the session, and what was written is kept aside.
 func (s *session) putCopyLocked() (fd int, e unix.Errno) {
 	if e := s.acceptLocked(); e != 0 {
-		s.become(stateEnding)
+		s.become(sessionstate.Ending)
 		return -1, s.endWith(e)
 	}
 	cp, fd, err := s.copyLocked()
@@ -100,7 +101,7 @@ func (s *session) putCopyLocked() (fd int, e unix.Errno) {
 	v, e := s.putLocked(cp)
 	if v == nil {
 		unix.Close(fd)
-		s.become(stateEnding)
+		s.become(sessionstate.Ending)
 		return -1, s.endWith(e)
 	}
 	s.merge, s.unread, s.meta = nil, false, nil // it goes on from what its writer has made
@@ -213,7 +214,7 @@ func (f *FS) holdAllNames(c *caller, n *inode) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lock != was || s.state.hasEnded() {
+	if s.lock != was || s.state.HasEnded() {
 		f.table.Release(l)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
@@ -19,7 +20,7 @@ import (
 // brings it back. What goes live is written on.
 func (s *session) durability() commit.Durability {
 	set := s.settings.Durability
-	switch live := s.state == stateGoingLive; {
+	switch live := s.state.Is(sessionstate.GoingLive); {
 	case set == policy.AutoDurability && (live || s.asksForDisk || s.synced != (cacheStamp{}) && !s.shadow.Secured()):
 		return commit.Full
 	case set == policy.Lazy && live:

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/sessionstate"
 )
 
 // A session that writes into a file with several names stands under one of them, and its
@@ -38,7 +40,7 @@ func (s *session) withoutName(c *caller, op string, p place) (*session, unix.Err
 // fileOfNames is the file that the session writes into, if that has several names; or nil.
 func (s *session) fileOfNames() *inode {
 	s.mu.Lock()
-	base, running := s.base, s.inPlace && s.state == stateWriting && s.txn.Load() == nil
+	base, running := s.base, s.inPlace && s.state.Is(sessionstate.Writing) && s.txn.Load() == nil
 	s.mu.Unlock()
 	var st unix.Stat_t
 	if !running || base == nil || s.f.stat(base, &st) != 0 || st.Nlink < 2 {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/sessionstate"
 	"latchfs/journal"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -177,21 +178,21 @@ func (f *FS) sweepOrphans() {
 func (s *session) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != stateWriting {
+	if !s.state.Is(sessionstate.Writing) {
 		return
 	}
-	s.become(stateEnding)
+	s.become(sessionstate.Ending)
 	switch dirty, err := s.dirtyLocked(); {
 	case s.shadow.Secured() && s.mayAppearLocked():
-		s.result = s.decideLocked()
+		s.state.Answer(s.decideLocked())
 	case err != nil || dirty:
-		s.result = s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed")
+		s.state.Answer(s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed"))
 	}
 	s.discard(s.shadow)
 	if s.sealed != (cacheStamp{}) {
-		s.become(stateCommitted)
+		s.become(sessionstate.Committed)
 	} else {
-		s.become(stateRolledBack)
+		s.become(sessionstate.RolledBack)
 	}
 	s.f.table.Release(s.lock)
 }

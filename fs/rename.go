@@ -220,7 +220,7 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.hasEnded() {
+	if s.state.HasEnded() {
 		return errEnded
 	}
 	return s.publishCopy(r.to.dir, r.to.name, r.toSt, r.lb)
@@ -278,7 +278,7 @@ func (r *renaming) commitForExchange() unix.Errno {
 		}
 		s.mu.Lock()
 		e := unix.Errno(0)
-		if s.isNew.Load() && !s.state.hasEnded() {
+		if s.isNew.Load() && !s.state.HasEnded() {
 			e = s.publishCopy(p.dir, p.name, nil, r.lb)
 		}
 		s.mu.Unlock()

@@ -95,7 +95,7 @@ func (f *FS) setRemovedLocked(n *inode, k dkey, removed bool) {
 // moment in which it has none, whoever locks it means the name. undo is for a
 // save that fails.
 func (s *session) markSaved() (undo func()) {
-	if s.inPlace || s.state.isNobodys() {
+	if s.inPlace || s.state.IsNobodys() {
 		return func() {}
 	}
 	ended := s.f.markReplaced(s.baseKey, s.base)

@@ -13,6 +13,7 @@ import (
 	"latchfs/fs/holders"
 	"latchfs/fs/judge"
 	"latchfs/fs/lostupdate"
+	"latchfs/fs/sessionstate"
 	"latchfs/fs/versions"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -53,7 +54,7 @@ type session struct {
 	over    bool     // no longer the session of its name
 
 	mu          sync.Mutex // guards what follows, but for atomics; held during a commit
-	state       sessionState
+	state       sessionstate.Machine
 	lock        *lockmgr.Lock
 	shadow      *commit.Shadow
 	base        *inode // the committed file's, if the kernel knows it; changed with FS.mu held, too
@@ -85,7 +86,6 @@ type session struct {
 	meta        []func(fd int) error
 	next        *versions.Step // prepared for the commit of a transaction
 	left        chan struct{}  // closed when the session is over
-	freed       chan struct{}  // closed when its lock is free
 	copied      bool           // a copy was published under a rename; see publishCopy
 	sealed      cacheStamp     // size and mtime of what was published
 	synced      cacheStamp     // size and mtime at the last fsync
@@ -97,7 +97,6 @@ type session struct {
 	appears       *time.Timer     // makes a new file visible that is still open; nil: not running
 	grows         bool            // it has appeared, or is about to, before its close
 	lingering     *time.Timer     // waits for the RELEASE of a session with nothing to commit; nil: nothing does
-	result        unix.Errno
 	shown         atomic.Pointer[shownAttr]
 	used          usage        // by an operation that came to the daemon
 	idle          atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
@@ -224,7 +223,7 @@ func (s *session) fillLocked() unix.Errno { return s.fillToLocked(math.MaxInt64)
 // fillToLocked is fillLocked for a shadow that is cut to size bytes next, before s.mu is given
 // back: on a full disk there may be no room for more of them.
 func (s *session) fillToLocked(size int64) unix.Errno {
-	if s.filled || s.state.hasEnded() {
+	if s.filled || s.state.HasEnded() {
 		return 0
 	}
 	err := s.shadow.FillTo(s.baseFD, size)

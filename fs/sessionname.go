@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/sessionstate"
 	"latchfs/lockmgr"
 )
 
@@ -59,10 +60,10 @@ func (s *session) leaveNameLocked() {
 func (s *session) detach() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != stateWriting {
-		return !s.state.hasEnded()
+	if !s.state.Is(sessionstate.Writing) {
+		return !s.state.HasEnded()
 	}
-	s.become(stateDetached)
+	s.become(sessionstate.Detached)
 	if err := s.shadow.Unname(); err != nil {
 		s.f.log.Warnf("%s, which has lost its name: %v", s, err)
 	}

@@ -183,7 +183,7 @@ func (f *FS) alsoShadow(c *caller, p place, committed func() unix.Errno, change 
 			return e
 		}
 	}
-	if s == nil || s.state.hasEnded() {
+	if s == nil || s.state.HasEnded() {
 		return 0
 	}
 	e := errnoOf(change(f.fdOf(s.inode)))
@@ -253,7 +253,7 @@ func (f *FS) setattrShadow(c *caller, in *SetAttrRequest, s *session, size uint6
 func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.hasEnded() {
+	if s.state.HasEnded() {
 		return unix.ESTALE
 	}
 	if size > 0 {
@@ -294,10 +294,10 @@ func (s *session) setMeta(in *SetAttrRequest, late bool) unix.Errno {
 func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.hasEnded() && !late {
+	if s.state.HasEnded() && !late {
 		return errEnded
 	}
-	if !s.state.hasEnded() && !s.wrote && s.filled {
+	if !s.state.HasEnded() && !s.wrote && s.filled {
 		// The change of times would hide, or fake, a change of content.
 		if dirty, err := s.shadow.Dirty(); err == nil && dirty {
 			s.wrote = true
@@ -306,7 +306,7 @@ func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 	if err := change(s.f.fdOf(s.inode)); err != nil {
 		return errnoOf(err)
 	}
-	if s.state.hasEnded() {
+	if s.state.HasEnded() {
 		return 0
 	}
 	s.meta = append(s.meta, change)

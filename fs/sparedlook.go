@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"latchfs/fs/holders"
+	"latchfs/fs/sessionstate"
 )
 
 // A close after which there is nothing to commit decides nothing: the session ends at the
@@ -25,7 +26,7 @@ func (s *session) sparesLookLocked(by *holders.Closer) bool {
 	if !s.holders.CanFindOnly(s.who.Load().owner, by) || s.killed != nil || s.output {
 		return false
 	}
-	if s.state != stateWriting || s.lingering != nil || len(s.meta) > 0 || s.held() || s.expected() || !s.isCleanLocked() {
+	if !s.state.Is(sessionstate.Writing) || s.lingering != nil || len(s.meta) > 0 || s.held() || s.expected() || !s.isCleanLocked() {
 		return false
 	}
 	if s.hasUnclosedLocked() {
@@ -55,7 +56,7 @@ func (s *session) lookLate() {
 		return
 	}
 	s.lingering = nil
-	open := s.state == stateWriting && len(s.handles) > 0 && !s.held() && !s.expected()
+	open := s.state.Is(sessionstate.Writing) && len(s.handles) > 0 && !s.held() && !s.expected()
 	if open {
 		if busy, _ := s.busyLocked(nil); !busy && s.isCleanLocked() {
 			open = false

@@ -68,7 +68,7 @@ func (f *FS) noteStaleRead(h *handle, in *Request) {
 	if learns {
 		s.nowCurrentLocked(h)
 	}
-	ended := s.state.hasEnded()
+	ended := s.state.HasEnded()
 	s.mu.Unlock()
 	if learns && !ended {
 		s.noteOwnRead(f.callerOf(in))
@@ -84,7 +84,7 @@ func (s *session) nowCurrentLocked(h *handle) {
 // mayChangeLocked decides whether content may be changed through a handle.
 func (s *session) mayChangeLocked(h *handle) unix.Errno {
 	o := h.stale.Load()
-	if o == nil || s.adds || s.state.isNobodys() {
+	if o == nil || s.adds || s.state.IsNobodys() {
 		return 0
 	}
 	if !o.Change(s.nowLocked(o)) {
@@ -97,7 +97,7 @@ func (s *session) mayChangeLocked(h *handle) unix.Errno {
 // nowLocked is the change through the handle by what the file holds now. What a file that
 // went live holds by now nobody can tell.
 func (s *session) nowLocked(o *staleOpen) *lostupdate.Change {
-	if s.state.hasEnded() || s.baseVersion == nil {
+	if s.state.HasEnded() || s.baseVersion == nil {
 		return nil
 	}
 	ch := s.replaces(opWrite, o.Chain)
@@ -126,7 +126,7 @@ func (s *session) mergeThrough(h *handle, fill func(content []byte) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := h.stale.Load()
-	if o == nil || o.IsRefused() || s.state.hasEnded() || s.wrote || s.adds || !o.IsStale(s.nowLocked(o)) {
+	if o == nil || o.IsRefused() || s.state.HasEnded() || s.wrote || s.adds || !o.IsStale(s.nowLocked(o)) {
 		return
 	}
 	if s.merge == nil {
@@ -155,7 +155,7 @@ func (s *session) becomeKnown(content []byte) error {
 // handle is closed.
 func (s *session) setAsideLocked(h *handle, do func(fd int) error) {
 	o := h.stale.Load()
-	if o.aside == nil && !s.state.hasEnded() {
+	if o.aside == nil && !s.state.HasEnded() {
 		sh, err := s.copyBaseLocked()
 		if err != nil {
 			s.f.log.Warnf("cannot keep the refused bytes of %q: %v", s.path(), err)

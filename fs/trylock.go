@@ -27,7 +27,7 @@ func (d *demand) Leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all 
 	for i := range holders {
 		x := &holders[i]
 		if s := sessionOf(x); s != nil && s.isLeft() {
-			ends = append(ends, s.freed)
+			ends = append(ends, s.state.Freed())
 			continue
 		}
 		of, left := d.c.f.advisory.Leaving(x)

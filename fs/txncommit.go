@@ -8,6 +8,7 @@ import (
 
 	"latchfs/fs/changes"
 	"latchfs/fs/judge"
+	"latchfs/fs/sessionstate"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
@@ -91,20 +92,20 @@ func (t *txn) tellRemoval(sn *stagedName) {
 // rollbackInTxn ends a session whose transaction is rolled back. s.mu is held.
 func (s *session) rollbackInTxn(reason string) {
 	switch {
-	case s.state.hasEnded():
+	case s.state.HasEnded():
 		return
-	case s.state == stateDetached:
-		s.endAs(stateDropped, 0)
+	case s.state.Is(sessionstate.Detached):
+		s.endAs(sessionstate.Dropped, 0)
 		return
 	}
-	s.become(stateEnding)
+	s.become(sessionstate.Ending)
 	var e unix.Errno
 	if s.changedInTxn() {
 		e = s.rejectLocked(unix.ECANCELED, "the transaction was rolled back: "+reason)
 	} else {
 		s.discard(s.shadow)
 	}
-	s.endAs(stateRolledBack, e)
+	s.endAs(sessionstate.RolledBack, e)
 }
 
 // End implements transaction.Name.
@@ -129,7 +130,7 @@ func (f *FS) removedByTxn(sn *stagedName) {
 
 // checkTxn is decideLocked's checks for a session of a transaction.
 func (s *session) checkTxn() error {
-	if s.state != stateWriting {
+	if !s.state.Is(sessionstate.Writing) {
 		return errors.New("its session has ended")
 	}
 	if !s.changedInTxn() {
@@ -179,7 +180,7 @@ func (s *session) prepare(store *commit.Txn, o commit.PublishOptions) error {
 // endPublished ends a session whose transaction has happened, with err or without.
 func (s *session) endPublished(err error) {
 	changed := s.changedInTxn()
-	s.become(stateEnding)
+	s.become(sessionstate.Ending)
 	var e unix.Errno
 	if err != nil {
 		e = unix.EIO
@@ -197,5 +198,5 @@ func (s *session) endPublished(err error) {
 		base := s.base
 		go s.f.notifyInode(base, 0, -1)
 	}
-	s.endAs(stateCommitted, e)
+	s.endAs(sessionstate.Committed, e)
 }

@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/changes"
+	"latchfs/fs/sessionstate"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
@@ -138,7 +139,7 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != stateWriting {
+	if !s.state.Is(sessionstate.Writing) {
 		return unix.EBUSY
 	}
 	if was := s.baseVersion; was != nil && t.f.stagedAt(from.dir, from.name) == nil {
@@ -155,7 +156,7 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 func (s *session) fillToMove() unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != stateWriting {
+	if !s.state.Is(sessionstate.Writing) {
 		return unix.EBUSY
 	}
 	return s.fillLocked()

@@ -127,7 +127,7 @@ func (f *FS) noteLockAsked(h *handle) {
 // if there is nothing to object to.
 func (s *session) unseenBase() *lostupdate.Loss {
 	f := s.f
-	if !s.unread || s.adds || s.state.isNobodys() || s.baseVersion == nil || !f.updates.Applies(&s.settings) {
+	if !s.unread || s.adds || s.state.IsNobodys() || s.baseVersion == nil || !f.updates.Applies(&s.settings) {
 		return nil
 	}
 	who := s.learners()

@@ -9,6 +9,7 @@ import (
 
 	"latchfs/fs/judge"
 	"latchfs/fs/refusals"
+	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
@@ -105,7 +106,7 @@ func (s *session) judgeInTxn() error {
 	defer s.mu.Unlock()
 	var err error
 	asked := false
-	if s.state == stateWriting && s.changedInTxn() && s.fillLocked() == 0 {
+	if s.state.Is(sessionstate.Writing) && s.changedInTxn() && s.fillLocked() == 0 {
 		asked, err = s.judged.Judge(s.f.judge, sessionDraft{s})
 	}
 	if !asked {

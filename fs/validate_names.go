@@ -41,7 +41,7 @@ func (k sessionContent) Open() (int, error) {
 	s := k.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.hasEnded() {
+	if s.state.HasEnded() {
 		return -1, judge.ErrEnded
 	}
 	if e := s.fillLocked(); e != 0 {
