@@ -47,7 +47,7 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 			return nil, errnoOf(err)
 		}
 		s.wrote = true
-		s.bits.set = s.bits.set && s.fsetid
+		s.suid.Cut()
 	}
 	stale := s.staleFor(c, flags)
 	s.f.mu.Lock()

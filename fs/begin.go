@@ -8,6 +8,7 @@ import (
 	"latchfs/fs/holders"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/sessionstate"
+	"latchfs/fs/suid"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -88,10 +89,11 @@ func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t,
 	s.unread, s.adds = st != nil && (o.blind || o.reads), st != nil && o.adds
 	s.merge = o.merge
 	s.nameWriter(c.program())
-	if st != nil && st.Mode&unix.S_ISGID != 0 {
-		s.baseGID, s.ofGroup = st.Gid, c.inGroup(st.Gid)
+	s.suid = suid.New(c.gid)
+	if st != nil {
+		s.suid.BeginOn(st, c.inGroup)
 	}
-	s.fsetid = !o.killSuid && s.keepsSuid(c, st, o.mode)
+	s.suid.Keeps(!o.killSuid && c.keepsSuid(st, o.mode))
 	s.fresh = o.trunc || st == nil
 	return s
 }
@@ -146,15 +148,15 @@ func (o *beginOptions) op() string {
 	return opOpen
 }
 
-// keepsSuid reports whether the writer's changes leave setuid bits and file
+// keepsSuid reports whether the caller's changes leave setuid bits and file
 // capabilities alone (CAP_FSETID). Without such bits, in the old file or in the mode of
 // a new one, root is believed.
-func (s *session) keepsSuid(c *caller, st *unix.Stat_t, mode uint32) bool {
+func (c *caller) keepsSuid(st *unix.Stat_t, mode uint32) bool {
 	if st != nil {
 		mode = st.Mode
 	}
-	if mode&privileged != 0 {
-		return s.f.proc.HasCap(uint32(c.tid), capFsetid)
+	if mode&suid.Bits != 0 {
+		return c.f.proc.HasCap(uint32(c.tid), capFsetid)
 	}
 	return c.uid == 0
 }
@@ -188,7 +190,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 			return errnoOf(err)
 		}
 		s.shadow, s.filled = sh, true
-		s.bits.kept = o.mode & privileged
+		s.suid.Has(o.mode)
 		return errnoOf(sh.Mark())
 	}
 	var basefd int
@@ -209,7 +211,8 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	}
 	v := commit.VersionOf(st)
 	s.baseKey = inoKey{v.Dev, v.Ino}
-	s.baseVersion, s.bits.kept, s.baseNlink = &v, st.Mode&privileged, uint32(st.Nlink)
+	s.baseVersion, s.baseNlink = &v, uint32(st.Nlink)
+	s.suid.Has(st.Mode)
 	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink), dev: uint64(st.Dev), ino: st.Ino})
 	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, name)
 	so.Base = basefd
@@ -245,7 +248,7 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 	switch {
 	case trunc:
 		s.filled = true
-		s.truncated = st.Size > 0 || !s.fsetid && withoutPrivileges(st.Mode, st.Gid, s.isIn) != st.Mode
+		s.truncated = st.Size > 0 || s.suid.Loses(st)
 		if err := touch(s.shadow.FD()); err != nil {
 			return errnoOf(err)
 		}

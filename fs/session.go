@@ -14,6 +14,7 @@ import (
 	"latchfs/fs/judge"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/sessionstate"
+	"latchfs/fs/suid"
 	"latchfs/fs/versions"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
@@ -34,10 +35,7 @@ type session struct {
 	who      atomic.Pointer[identity]
 	opener   lockmgr.Owner // who began it
 	writer   knowledge.Who // who learns what the session makes
-	ofGroup  bool          // the writer is in the group baseGID of a setgid file
-	baseGID  uint32
-	fsetid   bool   // the writer may keep setuid and setgid bits (CAP_FSETID)
-	baseKey  inoKey // the inode that is replaced; zero for a new file
+	baseKey  inoKey        // the inode that is replaced; zero for a new file
 	uid, gid uint32
 	named    atomic.Pointer[string] // the program that writes it: see program
 	began    time.Time
@@ -61,7 +59,7 @@ type session struct {
 	outdated    *inode // whose pages in the kernel a commit in place has made old; nil: nobody's
 	baseFD      int    // the committed file, read while the shadow is not filled; or -1
 	baseVersion *commit.Version
-	bits        modeBits
+	suid        suid.Writing // the setuid and setgid bits, as far as the shadow does not tell
 	baseNlink   uint32
 	inPlace     bool
 	handles     map[*handle]struct{} // open for writing

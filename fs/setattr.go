@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/suid"
 	"latchfs/lockmgr/policy"
 )
 
@@ -269,7 +270,7 @@ func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 	}
 	s.filled, s.wrote = true, true
 	if killsuid {
-		s.fsetid, s.bits.set = false, false
+		s.suid.CutByOrdinary()
 	}
 	return 0
 }
@@ -353,7 +354,7 @@ func (f *FS) setattrPlain(in *SetAttrRequest, n *inode, size uint64, resize bool
 func (f *FS) applyAttr(in *SetAttrRequest, fd int) error {
 	proc := procSelf(fd)
 	if in.Set == 0 {
-		_, err := killSuid(fd, f.sender(&in.Request)) // see mayDropBits
+		_, err := suid.Kill(fd, f.sender(&in.Request)) // see mayDropBits
 		return err
 	}
 	if in.Set&(SetUID|SetGID) != 0 {
