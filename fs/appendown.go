@@ -50,10 +50,10 @@ func (a *appender) appendToOwn(w appends.Writer, b []byte) (e unix.Errno, done b
 		b, at = b[max(n, 0):], at+int64(max(n, 0))
 	}
 	if err != nil {
-		s.failed = errnoOf(err)
-		return s.failed, true
+		s.content.Fail(errnoOf(err))
+		return s.content.Failed(), true
 	}
-	s.wrote = true
+	s.content.Write()
 	go a.f.notifyInode(s.inode, st.Size, 0) // a writer may hold a page and wait for us
 	return 0, true
 }

@@ -32,8 +32,8 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 	if s.state.HasEnded() {
 		return nil, unix.ESTALE
 	}
-	if s.failed != 0 {
-		return nil, s.failed
+	if e := s.content.Failed(); e != 0 {
+		return nil, e
 	}
 	// The open that began the session with O_TRUNC found it truncated already.
 	fresh := s.fresh
@@ -42,11 +42,11 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 		if e := s.mayJoinAndCut(c); e != 0 {
 			return nil, e
 		}
-		s.filled = true
+		s.content.NoteFilled()
 		if err := unix.Ftruncate(s.shadow.FD(), 0); err != nil {
 			return nil, errnoOf(err)
 		}
-		s.wrote = true
+		s.content.Write()
 		s.suid.Cut()
 	}
 	stale := s.staleFor(c, flags)
@@ -64,7 +64,7 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 	s.unread = s.unread && (stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
 	switch {
 	case want != ioPassthrough:
-	case stale != nil || !s.filled:
+	case stale != nil || !s.content.IsFilled():
 		want = ioWatched
 	case s.f.shortOfSpace():
 		want = ioDirect
@@ -109,5 +109,5 @@ func (s *session) dkey() dkey {
 func (s *session) isFilled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.filled
+	return s.content.IsFilled()
 }

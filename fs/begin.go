@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/content"
 	"latchfs/fs/holders"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/sessionstate"
@@ -46,7 +47,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix
 	}
 	if e != 0 {
 		f.putName(s.dentry)
-		s.closeBase()
+		s.content.CloseOld()
 		if s.shadow != nil {
 			s.discard(s.shadow)
 		}
@@ -58,7 +59,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix
 		s.inode.sess = nil
 		s.finishLocked()
 		f.mu.Unlock()
-		s.closeBase()
+		s.content.CloseOld()
 		s.discard(s.shadow)
 		return nil, unix.EEXIST
 	}
@@ -77,7 +78,7 @@ func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t,
 	s := &session{
 		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, lock: l,
-		baseFD: -1, left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
+		content: content.New(), left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
 	}
 	s.holders = holders.New(holders.Config{Procs: f.proc, Looks: f.looks, File: s, UID: c.uid})
 	s.holders.Note(c.owner)
@@ -189,7 +190,9 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 		if err != nil {
 			return errnoOf(err)
 		}
-		s.shadow, s.filled = sh, true
+		s.shadow = sh
+		s.content.Begin(sh)
+		s.content.NoteFilled()
 		s.suid.Has(o.mode)
 		return errnoOf(sh.Mark())
 	}
@@ -202,7 +205,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 		return errnoOf(err)
 	}
 	defer func() {
-		if s.baseFD != basefd {
+		if s.content.Old() != basefd {
 			unix.Close(basefd)
 		}
 	}()
@@ -223,15 +226,16 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	// Its directory may not be ours to write, or its owner not ours to set.
 	s.inPlace = s.inPlace || sh.MustInPlace() != nil
 	s.shadow = sh
+	s.content.Begin(sh)
 	e := s.fillShadow(basefd, st, o.trunc)
 	var made unix.Stat_t
-	if e == 0 && !s.truncated && len(s.meta) == 0 && unix.Fstat(sh.FD(), &made) == nil {
+	if e == 0 && !s.content.IsChanged() && !s.content.HasMeta() && unix.Fstat(sh.FD(), &made) == nil {
 		a := *s.shown.Load()
 		a.fresh, a.mtime, a.ctime = made.Mtim, st.Mtim, st.Ctim
 		s.shown.Store(&a)
 	}
-	if e == 0 && !s.filled {
-		s.baseFD = basefd
+	if e == 0 && !s.content.IsFilled() {
+		s.content.FillFrom(basefd)
 	}
 	return e
 }
@@ -247,18 +251,17 @@ func (f *FS) newShadow(o commit.ShadowOptions) (sh *commit.Shadow, err error) {
 func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno {
 	switch {
 	case trunc:
-		s.filled = true
-		s.truncated = st.Size > 0 || s.suid.Loses(st)
+		s.content.BeginCut(st.Size > 0 || s.suid.Loses(st))
 		if err := touch(s.shadow.FD()); err != nil {
 			return errnoOf(err)
 		}
-		if !s.truncated {
+		if !s.content.IsChanged() {
 			// Nothing is cut off, and the version stays; but the file has been written, as
 			// make(1) asks of a stamp.
-			s.meta = append(s.meta, touch)
+			s.content.NoteMeta(touch)
 		}
 	case st.Size == 0:
-		s.filled = true
+		s.content.NoteFilled()
 	case st.Size <= s.f.fillNow:
 		err := s.shadow.Fill(basefd)
 		if isNoRoom(err) { // whoever cuts the file needs none for it
@@ -269,12 +272,12 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 		if err != nil {
 			return errnoOf(err)
 		}
-		s.filled = true
+		s.content.NoteFilled()
 	default:
 		if unix.IoctlFileClone(s.shadow.FD(), basefd) != nil {
 			return s.fillLater(st.Size)
 		}
-		s.filled = true
+		s.content.NoteFilled()
 	}
 	return errnoOf(s.shadow.Mark())
 }

@@ -36,13 +36,15 @@ func (s *session) endLocked() unix.Errno {
 	}
 	s.become(sessionstate.Ending)
 	defer s.beginWork()()
-	dirty, err := s.dirtyLocked()
+	dirty, err := s.content.Dirty()
 	if dirty {
 		s.renameWriter()
 	}
 	var e unix.Errno
 	switch {
-	case s.unusedLocked():
+	case !s.closed && s.content.IsUntouched():
+		// The open that began the session never came to anything: its caller was killed on the
+		// way, or the system call failed later.
 		s.discard(s.shadow)
 	case err != nil:
 		e = s.rejectLocked(errnoOf(err), "the shadow cannot be read: "+err.Error())
@@ -56,16 +58,6 @@ func (s *session) endLocked() unix.Errno {
 	return s.endWith(e)
 }
 
-// unusedLocked reports whether the open that began the session never came to
-// anything: its caller was killed on the way, or the system call failed later.
-func (s *session) unusedLocked() bool {
-	if s.closed || s.wrote {
-		return false
-	}
-	dirty, err := s.shadow.Dirty()
-	return err == nil && !dirty
-}
-
 // closeLocked gives the name and the inode back.
 func (s *session) closeLocked() {
 	f := s.f
@@ -73,7 +65,7 @@ func (s *session) closeLocked() {
 		s.appears.Stop()
 		s.appears = nil
 	}
-	s.closeBase()
+	s.content.CloseOld()
 	f.mu.Lock()
 	if s.inode.sess == s && !s.state.Is(sessionstate.Detached) {
 		s.inode.sess = nil
@@ -119,17 +111,6 @@ func (s *session) isAsShown() bool {
 	return s.baseVersion == nil && s.sealed != (cacheStamp{}) && s.shown.Load().nlink == 1
 }
 
-// dirtyLocked reports whether the session changed the content.
-func (s *session) dirtyLocked() (bool, error) {
-	if s.wrote || s.truncated {
-		return true, nil
-	}
-	if !s.filled {
-		return false, nil
-	}
-	return s.shadow.Dirty()
-}
-
 // checkLocked runs the checks of DESIGN §4.2 in their order, and says why not.
 func (s *session) checkLocked() (unix.Errno, string) {
 	switch {
@@ -138,8 +119,9 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	case s.isUnfinishedLocked():
 		s.abandoned, s.wroteOn = true, s.stampLocked() != s.diedAt
 		return unix.EINTR, s.deathLocked()
-	case s.failed != 0:
-		return s.failed, "a write failed: " + s.failed.Error()
+	}
+	if e := s.content.Failed(); e != 0 {
+		return e, "a write failed: " + e.Error()
 	}
 	if e := s.fillLocked(); e != 0 {
 		return e, "the old content cannot be read: " + e.Error()
@@ -285,7 +267,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 // applyMetaLocked carries the metadata changes of a session that wrote nothing
 // over to the file: the version stays.
 func (s *session) applyMetaLocked() unix.Errno {
-	if len(s.meta) == 0 || s.isNew.Load() {
+	if !s.content.HasMeta() || s.isNew.Load() {
 		return 0
 	}
 	if !s.keepsLock() {
@@ -306,12 +288,9 @@ func (s *session) applyMetaLocked() unix.Errno {
 		return unix.EBUSY
 	}
 	before := st
-	for _, change := range s.meta {
-		if err := change(fd); err != nil {
-			return errnoOf(err)
-		}
+	if err := s.content.ApplyMeta(fd); err != nil {
+		return errnoOf(err)
 	}
-	s.meta = nil
 	if err := unix.Fstat(fd, &st); err != nil {
 		return errnoOf(err)
 	}

@@ -142,11 +142,7 @@ func (s *session) endUnlessBusy(by *holders.Closer) (unix.Errno, []lockmgr.Owner
 
 // isCleanLocked reports whether there is nothing to publish.
 func (s *session) isCleanLocked() bool {
-	if s.isNew.Load() || s.wrote || s.truncated || s.failed != 0 {
-		return false
-	}
-	dirty, err := s.dirtyLocked()
-	return err == nil && !dirty
+	return !s.isNew.Load() && s.content.Failed() == 0 && s.content.IsClean()
 }
 
 // lingerLocked is for a close that leaves nothing to commit: the session ends

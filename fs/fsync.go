@@ -29,7 +29,7 @@ func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 	}
 	if err != nil {
 		s.mu.Lock()
-		s.failed = errnoOf(err)
+		s.content.Fail(errnoOf(err))
 		s.mu.Unlock()
 		return errnoOf(err)
 	}
@@ -95,14 +95,14 @@ func (s *session) needsSecuringLocked() bool {
 	if !s.state.Is(sessionstate.Writing) || s.shadow.Secured() {
 		return false
 	}
-	dirty, err := s.dirtyLocked()
+	dirty, err := s.content.Dirty()
 	return s.isNew.Load() || dirty || err != nil
 }
 
 // mayAppearLocked reports whether the shadow may become the new file without anybody's
 // further look at it.
 func (s *session) mayAppearLocked() bool {
-	return s.isNew.Load() && s.txn.Load() == nil && s.merge == nil && s.failed == 0 &&
+	return s.isNew.Load() && s.txn.Load() == nil && s.merge == nil && s.content.Failed() == 0 &&
 		s.settings.Validate == nil && s.settings.OnKill != policy.Rollback && s.keepsLock()
 }
 

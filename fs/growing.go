@@ -54,7 +54,7 @@ func (s *session) appear(why string) {
 	s.mu.Lock()
 	s.appears = nil
 	s.grows = s.isNew.Load() && s.state.Is(sessionstate.Writing) && len(s.handles) > 0 &&
-		s.failed == 0 && s.keepsLock() && !s.isUnfinishedLocked()
+		s.content.Failed() == 0 && s.keepsLock() && !s.isUnfinishedLocked()
 	grows := s.grows
 	s.mu.Unlock()
 	f, path := s.f, s.path()

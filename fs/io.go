@@ -51,8 +51,8 @@ func (f *FS) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	if s := h.sess; s != nil {
 		s.used.note()
 		s.mu.Lock()
-		if !s.filled && s.baseFD >= 0 && !s.state.HasEnded() {
-			fd, err := unix.FcntlInt(uintptr(s.baseFD), unix.F_DUPFD_CLOEXEC, 0)
+		if old := s.content.Old(); !s.content.IsFilled() && old >= 0 && !s.state.HasEnded() {
+			fd, err := unix.FcntlInt(uintptr(old), unix.F_DUPFD_CLOEXEC, 0)
 			s.mu.Unlock()
 			return fd, true, errnoOf(err)
 		}
@@ -180,11 +180,11 @@ func (f *FS) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno
 	}
 	if err := f.retryWithRoom(func() error { return do(fd) }); err != nil {
 		if !s.state.HasEnded() && losesData(errnoOf(err)) {
-			s.failed = errnoOf(err)
+			s.content.Fail(errnoOf(err))
 		}
 		return errnoOf(err)
 	}
-	s.wrote = true
+	s.content.Write()
 	return 0
 }
 

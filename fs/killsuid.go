@@ -96,8 +96,6 @@ func (s *session) noteBits(in *SetAttrRequest) {
 
 // fixMode does for setuid, setgid and file capabilities what a plain write does.
 func (s *session) fixMode() error {
-	return s.suid.Fix(s.shadow.FD(), s.isNew.Load(), func() bool {
-		dirty, err := s.dirtyLocked()
-		return err == nil && !dirty // in a transaction: other attributes or the name were changed
-	})
+	// What is clean is published in a transaction, if other attributes or the name were changed.
+	return s.suid.Fix(s.shadow.FD(), s.isNew.Load(), s.content.IsClean)
 }

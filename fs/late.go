@@ -206,15 +206,12 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 func (s *session) goOnFromLocked(v *commit.Version) unix.Errno {
 	s.copied = true
 	s.isNew.Store(false)
-	// The copy has what was changed so far; it may have been written after that.
-	s.meta = nil
 	if err := s.shadow.Unsecure(); err != nil { // what was synced is in the copy
 		s.f.log.Warnf("%s: %v", s, err)
 	}
-	// What is stored through a mapping leaves no trace in the times.
-	s.wrote, s.truncated = s.mappedLocked(), false
+	s.content.GoOn(s.mappedLocked()) // the copy has what was changed so far, metadata too
 	s.baseVersion = v
-	return errnoOf(s.shadow.Mark())
+	return errnoOf(s.content.Mark())
 }
 
 // autoLive makes a file live whose users treat it as a database. Where the
@@ -260,7 +257,7 @@ func (s *session) goLive(mark func()) unix.Errno {
 	}
 	s.become(sessionstate.GoingLive)
 	defer s.beginWork()()
-	dirty, err := s.dirtyLocked()
+	dirty, err := s.content.Dirty()
 	s.unread = s.unread && dirty // nothing is replaced otherwise
 	e := errnoOf(err)
 	switch {

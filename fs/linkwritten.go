@@ -66,7 +66,7 @@ func (s *session) linkWritten(n *inode) (*inode, unix.Errno) {
 		return n, s.state.Result()
 	}
 	defer s.beginWork()()
-	dirty, err := s.dirtyLocked()
+	dirty, err := s.content.Dirty()
 	if err != nil {
 		return nil, errnoOf(err)
 	}
@@ -104,7 +104,7 @@ func (s *session) putCopyLocked() (fd int, e unix.Errno) {
 		s.become(sessionstate.Ending)
 		return -1, s.endWith(e)
 	}
-	s.merge, s.unread, s.meta = nil, false, nil // it goes on from what its writer has made
+	s.merge, s.unread = nil, false // it goes on from what its writer has made
 	s.securedOnDisk = false
 	if marked := s.goOnFromLocked(v); e == 0 {
 		e = marked

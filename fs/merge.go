@@ -98,7 +98,7 @@ func (s *session) mergeLocked() unix.Errno {
 	case err != nil:
 		return s.rejectLocked(errnoOf(err), err.Error())
 	case changed:
-		s.wrote = true
+		s.content.Write()
 		// Its pages are what the writer wrote. The kernel waits for whoever reads or writes
 		// one, and that request may wait for s.mu.
 		go s.f.notifyInode(s.inode, 0, -1)

@@ -182,7 +182,7 @@ func (s *session) abandon() {
 		return
 	}
 	s.become(sessionstate.Ending)
-	switch dirty, err := s.dirtyLocked(); {
+	switch dirty, err := s.content.Dirty(); {
 	case s.shadow.Secured() && s.mayAppearLocked():
 		s.state.Answer(s.decideLocked())
 	case err != nil || dirty:

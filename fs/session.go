@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/content"
 	"latchfs/fs/deaths"
 	"latchfs/fs/holders"
 	"latchfs/fs/judge"
@@ -55,38 +56,33 @@ type session struct {
 	state       sessionstate.Machine
 	lock        *lockmgr.Lock
 	shadow      *commit.Shadow
-	base        *inode // the committed file's, if the kernel knows it; changed with FS.mu held, too
-	outdated    *inode // whose pages in the kernel a commit in place has made old; nil: nobody's
-	baseFD      int    // the committed file, read while the shadow is not filled; or -1
+	content     content.Copy // of the shadow
+	base        *inode       // the committed file's, if the kernel knows it; changed with FS.mu held, too
+	outdated    *inode       // whose pages in the kernel a commit in place has made old; nil: nobody's
 	baseVersion *commit.Version
 	suid        suid.Writing // the setuid and setgid bits, as far as the shadow does not tell
 	baseNlink   uint32
 	inPlace     bool
 	handles     map[*handle]struct{} // open for writing
 	holders     *holders.Set         // who may still have one of their descriptors
-	filled      bool
-	wrote       bool              // the daemon itself changed the content
-	truncated   bool              // by the open that began it
-	unread      bool              // it replaces the base, and its writer has neither read nor cut that
-	adds        bool              // it was opened for appending alone
-	lost        *lostupdate.Loss  // for which its commit is refused; nil: it is not
-	merge       *lostupdate.Merge // its writer does not know the base; nil: nothing to merge
-	passed      bool              // a handle's writes go past us, and so do their errors
-	fresh       bool              // begun truncated or new, and nobody has opened it yet
-	closed      bool              // a descriptor was closed, so there was one
-	killed      *deaths.Death     // a process that died by a signal with the shadow open; nil: none
-	diedAt      cacheStamp        // the content when the last of those was
-	abandoned   bool              // it was rolled back, for its writer was killed
-	wroteOn     bool              // and somebody had written since
-	output      bool              // it is, or was, some process's standard output or error
-	judged      judge.Accepted    // of the shadow
-	failed      unix.Errno
-	meta        []func(fd int) error
-	next        *versions.Step // prepared for the commit of a transaction
-	left        chan struct{}  // closed when the session is over
-	copied      bool           // a copy was published under a rename; see publishCopy
-	sealed      cacheStamp     // size and mtime of what was published
-	synced      cacheStamp     // size and mtime at the last fsync
+	unread      bool                 // it replaces the base, and its writer has neither read nor cut that
+	adds        bool                 // it was opened for appending alone
+	lost        *lostupdate.Loss     // for which its commit is refused; nil: it is not
+	merge       *lostupdate.Merge    // its writer does not know the base; nil: nothing to merge
+	passed      bool                 // a handle's writes go past us, and so do their errors
+	fresh       bool                 // begun truncated or new, and nobody has opened it yet
+	closed      bool                 // a descriptor was closed, so there was one
+	killed      *deaths.Death        // a process that died by a signal with the shadow open; nil: none
+	diedAt      cacheStamp           // the content when the last of those was
+	abandoned   bool                 // it was rolled back, for its writer was killed
+	wroteOn     bool                 // and somebody had written since
+	output      bool                 // it is, or was, some process's standard output or error
+	judged      judge.Accepted       // of the shadow
+	next        *versions.Step       // prepared for the commit of a transaction
+	left        chan struct{}        // closed when the session is over
+	copied      bool                 // a copy was published under a rename; see publishCopy
+	sealed      cacheStamp           // size and mtime of what was published
+	synced      cacheStamp           // size and mtime at the last fsync
 	// securedOnDisk: what the journal says of the synced shadow is on disk.
 	securedOnDisk bool
 	asksForDisk   bool            // a descriptor of it was opened with O_SYNC or O_DSYNC
@@ -155,14 +151,6 @@ func (f *FS) sessionAt(dir *inode, name string) *session {
 	return f.nameLocked(dir, name).sess
 }
 
-// closeBase gives the committed file's descriptor back.
-func (s *session) closeBase() {
-	if s.baseFD >= 0 {
-		unix.Close(s.baseFD)
-		s.baseFD = -1
-	}
-}
-
 // leaveLocked ends the session's claim on its name. FS.mu is held.
 func (s *session) leaveLocked() {
 	if s.over {
@@ -221,19 +209,14 @@ func (s *session) fillLocked() unix.Errno { return s.fillToLocked(math.MaxInt64)
 // fillToLocked is fillLocked for a shadow that is cut to size bytes next, before s.mu is given
 // back: on a full disk there may be no room for more of them.
 func (s *session) fillToLocked(size int64) unix.Errno {
-	if s.filled || s.state.HasEnded() {
+	if s.state.HasEnded() {
 		return 0
 	}
-	err := s.shadow.FillTo(s.baseFD, size)
-	if err == nil {
-		err = s.shadow.Mark()
+	e := errnoOf(s.content.FillTo(size))
+	if e != 0 {
+		s.content.Fail(e) // the change that it was for is not done
 	}
-	if err != nil {
-		s.failed = errnoOf(err) // the change that it was for is not done
-		return s.failed
-	}
-	s.filled = true // the base stays open: somebody may be reading it
-	return 0
+	return e
 }
 
 // heldLock is the session's lock; nil of no session.

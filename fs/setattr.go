@@ -264,11 +264,11 @@ func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 	}
 	if err := unix.Ftruncate(s.shadow.FD(), size); err != nil {
 		if losesData(errnoOf(err)) {
-			s.failed = errnoOf(err)
+			s.content.Fail(errnoOf(err))
 		}
 		return errnoOf(err)
 	}
-	s.filled, s.wrote = true, true
+	s.content.Replace()
 	if killsuid {
 		s.suid.CutByOrdinary()
 	}
@@ -298,11 +298,8 @@ func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 	if s.state.HasEnded() && !late {
 		return errEnded
 	}
-	if !s.state.HasEnded() && !s.wrote && s.filled {
-		// The change of times would hide, or fake, a change of content.
-		if dirty, err := s.shadow.Dirty(); err == nil && dirty {
-			s.wrote = true
-		}
+	if !s.state.HasEnded() {
+		s.content.BeforeMeta()
 	}
 	if err := change(s.f.fdOf(s.inode)); err != nil {
 		return errnoOf(err)
@@ -310,14 +307,11 @@ func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 	if s.state.HasEnded() {
 		return 0
 	}
-	s.meta = append(s.meta, change)
+	s.content.NoteMeta(change)
 	a := *s.shown.Load()
 	a.fresh = unix.Timespec{}
 	s.shown.Store(&a)
-	if !s.wrote && s.filled {
-		return errnoOf(s.shadow.Mark())
-	}
-	return 0
+	return errnoOf(s.content.AfterMeta())
 }
 
 // setattrPlain changes the inode itself.

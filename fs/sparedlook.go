@@ -26,7 +26,7 @@ func (s *session) sparesLookLocked(by *holders.Closer) bool {
 	if !s.holders.CanFindOnly(s.who.Load().owner, by) || s.killed != nil || s.output {
 		return false
 	}
-	if !s.state.Is(sessionstate.Writing) || s.lingering != nil || len(s.meta) > 0 || s.held() || s.expected() || !s.isCleanLocked() {
+	if !s.state.Is(sessionstate.Writing) || s.lingering != nil || s.content.HasMeta() || s.held() || s.expected() || !s.isCleanLocked() {
 		return false
 	}
 	if s.hasUnclosedLocked() {

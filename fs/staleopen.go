@@ -30,7 +30,7 @@ type staleOpen struct {
 func (s *session) staleFor(c *caller, flags uint32) *staleOpen {
 	f := s.f
 	if flags&unix.O_ACCMODE != unix.O_RDWR || flags&unix.O_TRUNC != 0 || s.baseVersion == nil ||
-		s.wrote || s.truncated || s.merge != nil || !f.updates.Applies(&s.settings) {
+		s.content.IsChanged() || s.merge != nil || !f.updates.Applies(&s.settings) {
 		return nil
 	}
 	who, ok := c.learners(&s.settings)
@@ -126,7 +126,7 @@ func (s *session) mergeThrough(h *handle, fill func(content []byte) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := h.stale.Load()
-	if o == nil || o.IsRefused() || s.state.HasEnded() || s.wrote || s.adds || !o.IsStale(s.nowLocked(o)) {
+	if o == nil || o.IsRefused() || s.state.HasEnded() || s.content.HasWritten() || s.adds || !o.IsStale(s.nowLocked(o)) {
 		return
 	}
 	if s.merge == nil {
@@ -142,10 +142,10 @@ func (s *session) mergeThrough(h *handle, fill func(content []byte) error) {
 // becomeKnown gives the shadow the content of the version that its writer knows.
 func (s *session) becomeKnown(content []byte) error {
 	if err := merging.Write(s.shadow.FD(), content); err != nil {
-		s.failed = errnoOf(err)
+		s.content.Fail(errnoOf(err))
 		return err
 	}
-	s.filled, s.wrote = true, true
+	s.content.Replace()
 	s.f.forgetAttrs(s.inode)
 	go s.f.notifyInode(s.inode, 0, -1) // the kernel waits for whoever reads a page
 	return nil
@@ -174,8 +174,8 @@ func (s *session) setAsideLocked(h *handle, do func(fd int) error) {
 // copyBaseLocked makes a shadow beside the session's with the same content.
 func (s *session) copyBaseLocked() (*commit.Shadow, error) {
 	f, from := s.f, s.shadow.FD()
-	if !s.filled {
-		from = s.baseFD
+	if !s.content.IsFilled() {
+		from = s.content.Old()
 	}
 	dir, name := s.where()
 	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name, Base: from, UID: -1, GID: -1, As: s.asWriter})

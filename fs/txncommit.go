@@ -147,10 +147,10 @@ func (s *session) checkTxn() error {
 
 // changedInTxn reports whether the session has anything to publish.
 func (s *session) changedInTxn() bool {
-	if s.isNew.Load() || len(s.meta) > 0 {
+	if s.isNew.Load() || s.content.HasMeta() {
 		return true
 	}
-	dirty, err := s.dirtyLocked()
+	dirty, err := s.content.Dirty()
 	return err != nil || dirty
 }
 

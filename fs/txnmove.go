@@ -145,10 +145,10 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 	if was := s.baseVersion; was != nil && t.f.stagedAt(from.dir, from.name) == nil {
 		t.stage(&stagedName{dir: from.dir, name: from.name, did: transaction.Moved, base: *was, heir: s, by: c})
 	}
-	s.closeBase()
+	s.content.CloseOld()
 	s.moveTo(to.dir, to.name)
 	s.setBase(base)
-	s.wrote = true
+	s.content.Write()
 	return 0
 }
 

@@ -138,7 +138,7 @@ func (s *session) unseenBase() *lostupdate.Loss {
 // that has changed already is the family's own. s.mu is held.
 func (s *session) mayJoinAndCut(c *caller) unix.Errno {
 	f := s.f
-	if f.knowledge == nil || s.wrote || s.truncated || s.baseVersion == nil {
+	if f.knowledge == nil || s.content.IsChanged() || s.baseVersion == nil {
 		return 0
 	}
 	var st unix.Stat_t
