@@ -96,7 +96,7 @@ func (f *FS) stat(n *inode, st *unix.Stat_t) unix.Errno {
 		st.Nlink-- // the history's is nobody's name
 	}
 	if s != nil {
-		s.adjust(st)
+		s.shown.Adjust(st)
 	} else if shown.ino != 0 {
 		st.Dev, st.Ino = shown.dev, shown.ino
 	}

@@ -184,7 +184,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	so := commit.ShadowOptions{
 		Dir: dirfd, DirPath: f.nodePath(s.parent), Name: name, Base: -1, Mode: o.mode, UID: -1, GID: -1, As: s.asWriter,
 	}
-	s.shown.Store(&shownAttr{nlink: 1})
+	s.shown.ShowNew()
 	if st == nil {
 		sh, err := f.newShadow(so)
 		if err != nil {
@@ -216,7 +216,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	s.baseKey = inoKey{v.Dev, v.Ino}
 	s.baseVersion, s.baseNlink = &v, uint32(st.Nlink)
 	s.suid.Has(st.Mode)
-	s.shown.Store(&shownAttr{nlink: uint32(st.Nlink), dev: uint64(st.Dev), ino: st.Ino})
+	s.shown.StandFor(st)
 	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, name)
 	so.Base = basefd
 	sh, err := f.newShadow(so)
@@ -230,9 +230,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	e := s.fillShadow(basefd, st, o.trunc)
 	var made unix.Stat_t
 	if e == 0 && !s.content.IsChanged() && !s.content.HasMeta() && unix.Fstat(sh.FD(), &made) == nil {
-		a := *s.shown.Load()
-		a.fresh, a.mtime, a.ctime = made.Mtim, st.Mtim, st.Ctim
-		s.shown.Store(&a)
+		s.shown.ShowTimes(st, made.Mtim)
 	}
 	if e == 0 && !s.content.IsFilled() {
 		s.content.FillFrom(basefd)

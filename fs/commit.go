@@ -108,7 +108,7 @@ func (s *session) closeLocked() {
 // told while the session wrote it: a new file that was published stands for no other one,
 // had a link already, and keeps its change time (see keepTime). s.mu is held.
 func (s *session) isAsShown() bool {
-	return s.baseVersion == nil && s.sealed != (cacheStamp{}) && s.shown.Load().nlink == 1
+	return s.baseVersion == nil && s.sealed != (cacheStamp{}) && s.shown.Links() == 1
 }
 
 // checkLocked runs the checks of DESIGN §4.2 in their order, and says why not.

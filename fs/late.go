@@ -224,10 +224,10 @@ func (s *session) autoLive(why string) unix.Errno {
 	if stays {
 		return 0
 	}
-	if a := s.shown.Load(); a.ino != 0 {
+	if dev, ino, ok := s.shown.File(); ok {
 		// A database compares the inode numbers of descriptor and name.
 		s.f.mu.Lock()
-		s.inode.shownAs = inoKey{a.dev, a.ino}
+		s.inode.shownAs = inoKey{dev, ino}
 		s.f.mu.Unlock()
 	}
 	// Marked only when the shadow has become the file: whoever opens the name

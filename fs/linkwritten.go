@@ -175,9 +175,7 @@ func (s *session) writeIntoLocked(fd int) {
 		}
 	}
 	f.mu.Unlock()
-	a := *s.shown.Load()
-	a.dev, a.ino = key.dev, key.ino
-	s.shown.Store(&a)
+	s.shown.SetNumber(key.dev, key.ino)
 	if n == was {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"latchfs/fs/judge"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/sessionstate"
+	"latchfs/fs/standin"
 	"latchfs/fs/suid"
 	"latchfs/fs/versions"
 	"latchfs/journal/commit"
@@ -91,35 +92,10 @@ type session struct {
 	appears       *time.Timer     // makes a new file visible that is still open; nil: not running
 	grows         bool            // it has appeared, or is about to, before its close
 	lingering     *time.Timer     // waits for the RELEASE of a session with nothing to commit; nil: nothing does
-	shown         atomic.Pointer[shownAttr]
-	used          usage        // by an operation that came to the daemon
-	idle          atomic.Bool  // nothing written and every descriptor closed: RELEASE is due
-	patience      atomic.Int32 // how often late may look again
-}
-
-// shownAttr is how the attributes of the shadow differ from what fstat says. It
-// has the number of the inode that it stands for: programs compare what they
-// stat before the open with what they fstat after it.
-type shownAttr struct {
-	nlink    uint32
-	dev, ino uint64 // 0: its own
-	// As long as the shadow has the times fresh, nothing was written, and it
-	// shows those of the file it stands for.
-	fresh, mtime, ctime unix.Timespec
-}
-
-// adjust turns the shadow's attributes into what its owner expects to see: an
-// unnamed inode has no links, the file that it stands for has.
-func (s *session) adjust(st *unix.Stat_t) {
-	if a := s.shown.Load(); a != nil {
-		st.Nlink = uint64(a.nlink)
-		if a.ino != 0 {
-			st.Dev, st.Ino = a.dev, a.ino
-		}
-		if a.fresh != (unix.Timespec{}) && st.Mtim == a.fresh {
-			st.Mtim, st.Ctim = a.mtime, a.ctime
-		}
-	}
+	shown         standin.Attrs   // of the shadow
+	used          usage           // by an operation that came to the daemon
+	idle          atomic.Bool     // nothing written and every descriptor closed: RELEASE is due
+	patience      atomic.Int32    // how often late may look again
 }
 
 // sessionOn returns the running session that a write to n under this name would

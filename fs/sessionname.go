@@ -67,9 +67,7 @@ func (s *session) detach() bool {
 	if err := s.shadow.Unname(); err != nil {
 		s.f.log.Warnf("%s, which has lost its name: %v", s, err)
 	}
-	shown := *s.shown.Load()
-	shown.nlink = 0
-	s.shown.Store(&shown)
+	s.shown.SetLinks(0)
 	f := s.f
 	f.mu.Lock()
 	s.leaveLocked()
@@ -116,11 +114,9 @@ func (s *session) rebaseLocked(dir *inode, name string) {
 
 // showLinks lets the shadow have as many links as its base, which has the status st.
 func (s *session) showLinks(st *unix.Stat_t) {
-	a := *s.shown.Load()
-	if !s.inPlace || a.nlink == uint32(st.Nlink) {
+	if !s.inPlace || s.shown.Links() == uint32(st.Nlink) {
 		return
 	}
-	a.nlink = uint32(st.Nlink)
-	s.shown.Store(&a)
+	s.shown.SetLinks(uint32(st.Nlink))
 	s.f.forgetAttrs(s.inode)
 }

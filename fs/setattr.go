@@ -308,9 +308,7 @@ func (s *session) changeMeta(change func(fd int) error, late bool) unix.Errno {
 		return 0
 	}
 	s.content.NoteMeta(change)
-	a := *s.shown.Load()
-	a.fresh = unix.Timespec{}
-	s.shown.Store(&a)
+	s.shown.ShowOwnTimes()
 	return errnoOf(s.content.AfterMeta())
 }
 

@@ -111,8 +111,8 @@ func (s *session) AsOpen() proc.File {
 		earlier = append(earlier, k.numbers...)
 	}
 	s.f.mu.Unlock()
-	if a := s.shown.Load(); a.ino != 0 {
-		key = inoKey{a.dev, a.ino}
+	if dev, ino, ok := s.shown.File(); ok {
+		key = inoKey{dev, ino}
 	}
 	file := proc.File{
 		Dev: s.f.mountDev, Ino: s.f.inoFor(key.dev, key.ino), MountID: s.f.mountID,
