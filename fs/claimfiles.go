@@ -1,8 +1,7 @@
 package fs
 
 import (
-	"errors"
-	"slices"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,276 +9,113 @@ import (
 	"latchfs/fs/ctl"
 	"latchfs/fs/denied"
 	"latchfs/fs/filed"
+	"latchfs/fs/filing"
 	"latchfs/fs/judge"
-	"latchfs/fs/lockkey"
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
+	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy/lockfile"
 )
 
 // Claim files are lock files that programs write by a convention of their own, and that
-// the policy declares; see package filed. This file tells that package what becomes of
+// the policy declares; see package filed. This file tells package filing what becomes of
 // them, and asks it what may.
-//
-// Whoever opens, makes or replaces a claim file, where nothing is claimed, takes the lock
-// on what it stands for at the same time: so nobody else is at work there when the claim
-// begins, and there is nothing to wait for at the commit.
 
-// claimRule is the policy's rule for the claim file at a path, nil if it is none.
-func (f *FS) claimRule(path string) *lockfile.Convention {
-	if !f.policy.HasClaimFiles() {
-		return nil
-	}
-	rule := f.policy.ClaimFile(path)
-	if rule == nil || rule.Format == lockfile.Flock {
-		return nil
-	}
-	return rule
+// openFiled makes the room of the claims that are made by files, and the clerk who tells
+// it of them. Processes and the room of locks by hand are known.
+func (f *FS) openFiled() {
+	host, _ := os.Hostname()
+	f.filed = filed.New(filed.Config{
+		Engine: claimEngine{f}, Locks: claimLocks{f.ctl.Claims, f.ctl}, Procs: f.proc, Host: host, Boot: bootTime(), Done: f.done,
+	})
+	f.clerk = filing.New(filing.Config{Policy: f.policy, Room: f.filed, Engine: filingEngine{f}, Boot: bootID()})
 }
 
-// claimPlace is the claim file that a change of a name in dir is about: that name or, of
-// what is in a directory that is a claim, the directory. Where a claim stands already the
-// rule may be nil: a directory above has got another name since.
-func (f *FS) claimPlace(dir *inode, name string) (at *inode, of string, rule *lockfile.Convention, ok bool) {
-	if !f.policy.HasClaimFiles() {
-		return nil, "", nil, false
+// bootTime is when the machine was started.
+func bootTime() time.Time {
+	var up unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return time.Time{}
 	}
-	if rule := f.claimRule(f.path(dir, name)); rule != nil || f.filed.IsAt(f.claimAt(dir, name)) {
-		return dir, name, rule, true
-	}
-	up, dirName := f.nameOf(dir)
-	if up == nil {
-		return nil, "", nil, false
-	}
-	if rule := f.claimRule(f.path(up, dirName)); rule != nil && rule.Format == lockfile.OwnerDir {
-		return up, dirName, rule, true
-	}
-	return nil, "", nil, false
-}
-
-// claimTarget is what the lock of a claim file is on: the file, and what it stands for.
-func claimTarget(rule *lockfile.Convention, file string) (lockkey.Target, error) {
-	t, err := rule.Target(file)
-	if err != nil {
-		return lockkey.Target{}, err
-	}
-	var target lockkey.Target
-	if rule.Format == lockfile.OwnerDir {
-		target.Trees = []string{file}
-	} else {
-		target.Paths = []string{file}
-	}
-	switch t.Covers {
-	case lockfile.CoversDirectory:
-		target.Trees = append([]string{t.Path}, target.Trees...)
-	case lockfile.CoversFile:
-		target.Paths = append([]string{t.Path}, target.Paths...)
-	case lockfile.CoversName:
-		target.Names = []string{t.Name}
-	}
-	return target, nil
+	return time.Now().Add(-time.Duration(up.Nano()))
 }
 
 // claimed adds to a request for names what the claim files among them stand for. Who asks
 // for one takes a stale claim over, and may, though an earlier one of its was stolen.
 func (f *FS) claimed(d *demand, r *lockmgr.Request) {
-	if !f.policy.HasClaimFiles() || d.class != lockmgr.Session || d.mode != lockmgr.Exclusive {
+	if !f.clerk.Any() || d.class != lockmgr.Session || d.mode != lockmgr.Exclusive {
 		return
 	}
 	for i, p := range d.places {
-		if d.op == opUnlink || d.op == opRmdir || d.op == opRename && i == 0 {
-			if at, name, _, ok := f.claimPlace(p.dir, p.name); ok {
-				f.filed.Disown(f.claimAt(at, name))
-			}
-		}
-		file := f.path(p.dir, p.name)
-		rule := f.claimRule(file)
-		if rule == nil {
-			continue
-		}
-		r.Steal, d.claims = true, true
+		ends := d.op == opUnlink || d.op == opRmdir || d.op == opRename && i == 0
 		makes := d.op == opOpen || d.op == opCreate || d.op == opMkdir || d.op == opLink && i == 0 || d.op == opRename && i == 1
-		if !makes || f.filed.Has(f.claimAt(p.dir, p.name)) {
-			continue
+		on, is := f.clerk.Asks(f.claimName(p.dir, p.name), makes, ends)
+		if is {
+			r.Steal, d.claims = true, true
 		}
-		if t, err := claimTarget(rule, file); err == nil && f.root().MayClaim(d.c.user(), &t) == nil {
-			keys, trees := f.keysOfTarget(&t)
+		if on != nil && f.root().MayClaim(d.c.user(), on) == nil {
+			keys, trees := f.keysOfTarget(on)
 			r.Keys, r.Trees = append(r.Keys, keys...), append(r.Trees, trees...)
 		}
 	}
 }
 
-// claimAt is the place of a claim file, nil if there is no claim.
-func (f *FS) claimAt(dir *inode, name string) filed.Place {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if d := f.names.Find(dir.dentry, name); d != nil {
-		return d
-	}
-	return nil
-}
-
-// FileClaim implements changes.Engine: it tells of a name that holds something else now, if
-// it is a claim file's.
+// FileClaim implements changes.Engine.
 func (en changesEngine) FileClaim(ch *change) {
-	f, is := en.f, ch.Name.(changedName)
-	at, name, rule, ok := f.claimPlace(is.dir, is.name)
-	if !ok {
-		return
-	}
-	if at == is.dir && (ch.Is == nil || rule == nil) {
-		f.filed.Gone(f.claimAt(at, name))
-		return
-	}
-	if at != is.dir && is.name != claimOwner && is.name != claimRecord {
-		return
-	}
-	var by *caller
-	switch maker := ch.By.(type) {
-	case byCaller:
-		by = maker.c
-	case byWriter:
-		lb, ok := maker.s.lock.Request().Label.(*label)
-		if !ok {
-			return
+	is := ch.Name.(changedName)
+	en.f.clerk.Changed(en.f.claimName(is.dir, is.name), ch.Is != nil, func() filing.Claimant {
+		switch maker := ch.By.(type) {
+		case byCaller:
+			return maker.c
+		case byWriter:
+			if lb, ok := maker.s.lock.Request().Label.(*label); ok {
+				return lb.c
+			}
 		}
-		by = lb.c
-	}
-	if by.isDaemon() {
-		return // it is taking a stale claim apart
-	}
-	f.fileClaim(by, at, name, rule)
-	if at != is.dir {
-		f.endIfGone(at, name)
-	}
+		return nil
+	})
 }
 
-// endIfGone ends a claim whose directory somebody else has removed meanwhile: whoever changes
-// what is in it has the lock of that, and not of the directory's name.
-func (f *FS) endIfGone(dir *inode, name string) {
-	var st unix.Stat_t
-	if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT {
-		f.filed.Gone(f.claimAt(dir, name))
-	}
-}
-
-// fileClaim tells what a claim file holds now. FS.paths is held, and the lock of the name.
-func (f *FS) fileClaim(by *caller, dir *inode, name string, rule *lockfile.Convention) {
-	file := f.path(dir, name)
-	fl := &filed.Filing{Rule: rule, By: by, Chain: by.claimants()}
-	var err error
-	if fl.Target, err = claimTarget(rule, file); err == nil {
-		fl.Content, fl.Made, err = readClaimFile(f.fdOf(dir), name, rule)
-	}
-	if err == nil {
-		fl.At = f.getName(dir, name)
-		err = f.filed.File(fl)
-	}
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		f.log.Warnf("%q claims nothing: %v", file, err)
-		f.event(audit.Event{
-			Time: time.Now(), Event: "claim_ignored", Path: file, PID: by.owner.PID,
-			Detail: map[string]any{"reason": err.Error(), "format": string(rule.Format), "program": by.program(), "uid": by.uid},
-		})
-	}
-}
-
-// claimants are the caller and those of its ancestors that may have a claim which it
-// files, the nearest first: up to an interactive shell, which may. Each with its
-// descendants that were born with the one on the way to the caller, or later.
-func (c *caller) claimants() []filed.Member {
+// Chain implements filing.Claimant.
+func (c *caller) Chain() []filed.Member {
 	if c.foreign() {
 		return nil
 	}
-	family := c.f.proc.Family(c.owner)
-	chain := []filed.Member{{Owner: c.owner, Since: c.f.proc.Now()}}
-	for _, a := range c.ancestors() {
-		kin := slices.Contains(family.Relatives, a.Owner) || slices.Contains(family.Above, a.Owner)
-		if kin || a.Owner == family.Shell {
-			since := a.Child
-			since.Tick--
-			chain = append(chain, filed.Member{Owner: a.Owner, Since: since})
-		}
-	}
-	return chain
+	return filing.Chain(c.owner, c.ancestors(), c.f.proc.Family(c.owner), c.f.proc.Now())
 }
 
-// mayFile refuses content, read from fd, that is to have the name of a claim file and is
-// another claim's.
-func (f *FS) mayFile(c *caller, dir *inode, name string, open func() (int, error)) (unix.Errno, string) {
-	rule := f.claimRule(f.path(dir, name))
-	if rule == nil || rule.Format == lockfile.OwnerDir || f.filed.Count() == 0 {
-		return 0, ""
-	}
-	fd, err := open()
-	if err != nil {
-		return 0, "" // what it is nobody can tell, and so nobody claims by it
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	fl := &filed.Filing{At: f.claimAt(dir, name), Rule: rule, By: c}
-	if fl.Content.Data, err = readBeginning(fd, &st); err != nil {
-		return 0, ""
-	}
-	if err := f.filed.May(fl); err != nil {
-		return unix.EBUSY, f.path(dir, name) + ": " + err.Error()
-	}
-	return 0, ""
-}
+// IsDaemon implements filing.Claimant.
+func (c *caller) IsDaemon() bool { return int(c.owner.PID) == os.Getpid() }
 
-// mayFileLocked is mayFile for what the session is about to commit.
+// mayFileLocked refuses what the session is about to commit if that is to have the name of
+// a claim file and is another claim's.
 func (s *session) mayFileLocked() unix.Errno {
 	dir, name := s.where()
 	lb, ok := s.lock.Request().Label.(*label)
 	if !ok {
 		return 0
 	}
-	e, reason := s.f.mayFile(lb.c, dir, name, func() (int, error) {
+	err := s.f.clerk.May(lb.c, s.f.claimName(dir, name), func() (int, error) {
 		return unix.FcntlInt(uintptr(s.shadow.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	})
-	if e != 0 {
-		return s.rejectLocked(e, reason)
+	if err != nil {
+		return s.rejectLocked(unix.EBUSY, err.Error())
 	}
 	return 0
 }
 
-// mayFileName is mayFile for content that is about to get another name.
+// mayFileName is mayFileLocked for content that is about to get another name.
 func (f *FS) mayFileName(c *caller, op string, p place, k judge.Content) unix.Errno {
-	e, reason := f.mayFile(c, p.dir, p.name, k.Open)
-	if e != 0 {
-		x := refusals.Refusal{Path: f.path(p.dir, p.name), Op: op, Errno: e, Reason: reason, Owner: c.owner, UID: c.uid, Lineage: c.ancestors()}
-		f.explain(x)
-		f.refusalEvent(&x, &label{c: c}, c, reason)
+	err := f.clerk.May(c, f.claimName(p.dir, p.name), k.Open)
+	if err == nil {
+		return 0
 	}
-	return e
-}
-
-// madeDir tells of a directory that was made or has got another name.
-func (f *FS) madeDir(c *caller, dir *inode, name string) {
-	rule := f.claimRule(f.path(dir, name))
-	if rule == nil || rule.Format != lockfile.OwnerDir {
-		return
-	}
-	f.paths.RLock()
-	defer f.paths.RUnlock()
-	f.fileClaim(c, dir, name, rule)
-}
-
-// movedDirs tells of directories that have got other names: what claims there claimed is
-// given back where the new name claims nothing.
-func (r *renaming) movedDirs() {
-	f := r.f
-	if !f.policy.HasClaimFiles() {
-		return
-	}
-	for _, p := range []place{r.to, r.from} {
-		if f.claimRule(f.path(p.dir, p.name)) == nil {
-			f.filed.Gone(f.claimAt(p.dir, p.name))
-		} else if p == r.to || r.flags&unix.RENAME_EXCHANGE != 0 {
-			f.madeDir(r.c, p.dir, p.name)
-		}
-	}
+	reason := err.Error()
+	x := refusals.Refusal{Path: f.path(p.dir, p.name), Op: op, Errno: unix.EBUSY, Reason: reason, Owner: c.owner, UID: c.uid, Lineage: c.ancestors()}
+	f.explain(x)
+	f.refusalEvent(&x, &label{c: c}, c, reason)
+	return unix.EBUSY
 }
 
 // mayFile is mayFileName for what the rename makes of claim files.
@@ -302,6 +138,12 @@ func (r *renaming) candidateAt(p place) judge.Content {
 	return namedContent{r.f, p.dir, p.name}
 }
 
+// movedDirs tells of directories that have got other names.
+func (r *renaming) movedDirs() {
+	f := r.f
+	f.clerk.Moved(r.c, f.claimName(r.from.dir, r.from.name), f.claimName(r.to.dir, r.to.name), r.flags&unix.RENAME_EXCHANGE != 0)
+}
+
 // passOn hands the claims that are in the way to those who have them now, for their
 // holders are dead. It reports whether any has another holder.
 func (f *FS) passOn(l *lockmgr.Lock, err error) bool {
@@ -321,13 +163,120 @@ func (f *FS) passOn(l *lockmgr.Lock, err error) bool {
 	return passed
 }
 
-// claimFileOf is the path of the file that makes a claim, "" if none does.
-func (f *FS) claimFileOf(cl *ctl.Claim) string {
-	if p := f.filed.FileOf(cl); p != nil {
-		return claimEngine{f}.Path(p)
-	}
-	return ""
+// claimName is a name as package filing needs it.
+type claimName struct {
+	f    *FS
+	dir  *inode
+	name string
 }
+
+var _ filing.Name = claimName{}
+
+func (f *FS) claimName(dir *inode, name string) claimName { return claimName{f, dir, name} }
+
+// Path implements filing.Name.
+func (n claimName) Path() string { return n.f.path(n.dir, n.name) }
+
+// Dir implements filing.Name.
+func (n claimName) Dir() int { return n.f.fdOf(n.dir) }
+
+// Base implements filing.Name.
+func (n claimName) Base() string { return n.name }
+
+// Up implements filing.Name.
+func (n claimName) Up() filing.Name {
+	if up, name := n.f.nameOf(n.dir); up != nil {
+		return n.f.claimName(up, name)
+	}
+	return nil
+}
+
+// Place implements filing.Name.
+func (n claimName) Place() filed.Place {
+	n.f.mu.Lock()
+	defer n.f.mu.Unlock()
+	if d := n.f.names.Find(n.dir.dentry, n.name); d != nil {
+		return d
+	}
+	return nil
+}
+
+// Keep implements filing.Name.
+func (n claimName) Keep() filed.Place { return n.f.getName(n.dir, n.name) }
+
+// filingEngine is the filesystem as package filing needs it.
+type filingEngine struct{ f *FS }
+
+var _ filing.Engine = filingEngine{}
+
+// HoldPaths implements filing.Engine.
+func (e filingEngine) HoldPaths() { e.f.paths.RLock() }
+
+// ReleasePaths implements filing.Engine.
+func (e filingEngine) ReleasePaths() { e.f.paths.RUnlock() }
+
+// Child implements filing.Engine.
+func (e filingEngine) Child(dir filed.Place, name string) filed.Place {
+	e.f.mu.Lock()
+	defer e.f.mu.Unlock()
+	if dir == nil {
+		dir = e.f.names.Root()
+	}
+	return e.f.names.Get(dir.(*dentry), name)
+}
+
+// Again implements filing.Engine.
+func (e filingEngine) Again(p filed.Place) filed.Place {
+	e.f.mu.Lock()
+	defer e.f.mu.Unlock()
+	return e.f.names.Ref(p.(*dentry))
+}
+
+// Left implements filing.Engine.
+func (e filingEngine) Left(p filed.Place) { e.f.putName(p.(*dentry)) }
+
+// PathOf implements filing.Engine.
+func (e filingEngine) PathOf(p filed.Place) string { return claimEngine(e).Path(p) }
+
+// List implements filing.Engine.
+func (e filingEngine) List(fd int) ([]filing.Entry, error) {
+	list, err := readEntries(fd, func(name string) bool { return name != "." && name != ".." })
+	entries := make([]filing.Entry, len(list))
+	for i := range list {
+		entries[i] = filing.Entry{Name: list[i].name, IsDir: list[i].kind == unix.S_IFDIR}
+	}
+	return entries, err
+}
+
+// Reserved implements filing.Engine.
+func (e filingEngine) Reserved(name string) bool { return commit.Reserved(name) }
+
+// Owner implements filing.Engine.
+func (e filingEngine) Owner(uid, gid uint32) filing.Claimant {
+	by := &caller{f: e.f, uid: uid, gid: gid, owner: lockmgr.Owner{Start: e.f.serial.Add(1)}}
+	by.haveGroups([]uint32{gid}, false)
+	return by
+}
+
+// Ignored implements filing.Engine.
+func (e filingEngine) Ignored(by filing.Claimant, file string, format lockfile.Format, why error) {
+	e.Warn(file, "claims nothing", why)
+	if c, ok := by.(*caller); ok {
+		e.f.event(audit.Event{
+			Time: time.Now(), Event: "claim_ignored", Path: file, PID: c.owner.PID,
+			Detail: map[string]any{"reason": why.Error(), "format": string(format), "program": c.program(), "uid": c.uid},
+		})
+	}
+}
+
+// Warn implements filing.Engine.
+func (e filingEngine) Warn(file, line string, why error) { e.f.log.Warnf("%q %s: %v", file, line, why) }
+
+// ReadState implements filing.Engine.
+func (e filingEngine) ReadState(name string) ([]byte, error) { return e.f.readState(name) }
+
+// WriteState implements filing.Engine.
+func (e filingEngine) WriteState(name string, data []byte) error { return e.f.writeState(name, data) }
 
 // claimEngine is the filesystem as package filed needs it.
 type claimEngine struct{ f *FS }
@@ -358,6 +307,24 @@ func (e claimEngine) Log(file, line string) { e.f.log.Warnf("%q: %s", file, line
 // MayHold implements filed.Engine.
 func (e claimEngine) MayHold(by ctl.Caller, o lockmgr.Owner) bool {
 	return by.UID() == 0 || e.f.proc.Describe(o.PID).UID == by.UID()
+}
+
+// Changed implements filed.Engine.
+func (e claimEngine) Changed() {
+	if e.f.journal == nil || e.f.isOver() { // the state directory may be another daemon's by now
+		return
+	}
+	if err := e.f.clerk.Save(); err != nil {
+		e.f.log.Warnf("after a restart it will not be known which processes have claims: %v", err)
+	}
+}
+
+// Remove implements filed.Engine.
+func (e claimEngine) Remove(p filed.Place) error {
+	if e.f.isOver() || e.f.isClosing() {
+		return nil
+	}
+	return e.f.clerk.Remove(e.f.opts.Mountpoint, e.f.mountDev, e.Path(p))
 }
 
 // claimLocks are the locks of claims as package filed needs them.

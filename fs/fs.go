@@ -16,6 +16,7 @@ import (
 	"latchfs/fs/datadir"
 	"latchfs/fs/dcache"
 	"latchfs/fs/filed"
+	"latchfs/fs/filing"
 	"latchfs/fs/heartbeat"
 	"latchfs/fs/judge"
 	"latchfs/fs/knowledgelog"
@@ -58,7 +59,7 @@ import (
 //	FS.paths
 //	advisory.Room.ends
 //	handle.mu
-//	claimState.mu, ioState.mu
+//	filing.Clerk.mu, ioState.mu
 //	FS.mu
 //	filed.Room.mu
 //	account.Turns.mu
@@ -106,9 +107,9 @@ type FS struct {
 	turns       *account.Turns // of requests
 	views       *account.Turns // of those that look into .locks
 	readClaims  *readclaim.Claims
-	advisory    *advisory.Room // the locks that programs take by themselves
-	filed       *filed.Room    // the claims that are made by files
-	claimState  claimState
+	advisory    *advisory.Room   // the locks that programs take by themselves
+	filed       *filed.Room      // the claims that are made by files
+	clerk       *filing.Clerk    // tells it of them
 	markers     *markers.Finder  // of databases
 	lessons     *lessons.Lessons // of programs; nil when no path asks for it
 	refused     refusals.Ring

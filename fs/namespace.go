@@ -104,7 +104,7 @@ func (f *FS) make(h *Request, op, name string, out *Entry, do makeFunc) unix.Err
 	f.namesSoonOnDisk(dir, name)
 	f.markerMoved(name)
 	entered := f.enterMade(dir, name, out, false)
-	f.madeDir(c, dir, name) // after that: a claim is of the name that leads to the new directory
+	f.clerk.Made(c, f.claimName(dir, name)) // after that: a claim is of the name that leads to the new directory
 	return entered
 }
 
@@ -205,8 +205,8 @@ func (f *FS) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
 		return e2
 	}
 	defer f.table.Release(l)
-	if e := f.mayTidy(c, dir, name); e != 0 {
-		return e
+	if !f.clerk.MayTidy(c, f.claimName(dir, name)) {
+		return unix.EBUSY
 	}
 	n, own, e = f.holds(dir, name, &st)
 	if own != nil && !c.kinOf(own.who.Load()) {
@@ -279,8 +279,8 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno {
 	if n != nil && len(f.sessionsIn(n)) > 0 {
 		return unix.ENOTEMPTY // the caller's own
 	}
-	if e := f.mayTidy(c, dir, name); e != 0 {
-		return e
+	if !f.clerk.MayTidy(c, f.claimName(dir, name)) {
+		return unix.EBUSY
 	}
 	remove := func() error {
 		return f.taker(c, dir)(func() error { return unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR) })
@@ -291,7 +291,7 @@ func (f *FS) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno {
 	}
 	if err == nil {
 		f.changes.Gone(byCaller{c}, f.path(dir, name), &st, "", "")
-		f.filed.Gone(f.claimAt(dir, name))
+		f.filed.Gone(f.claimName(dir, name).Place())
 		f.namesSoonOnDisk(dir, name)
 	}
 	return errnoOf(err)

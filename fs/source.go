@@ -98,7 +98,9 @@ func (f *FS) record(h *lockmgr.Holder, key string) report.Record {
 		r.Program, r.Cmdline, r.Cwd = d.Program, d.Cmdline, d.Cwd
 		r.Session, r.Actor = lb.id(), f.actorOf(lb)
 		if lb.claim != nil {
-			r.ClaimFile = f.claimFileOf(lb.claim)
+			if p := f.filed.FileOf(lb.claim); p != nil {
+				r.ClaimFile = claimEngine{f}.Path(p)
+			}
 		}
 		if at := lb.deadline.Load(); at != nil {
 			r.Deadline = *at

@@ -67,7 +67,7 @@ func Open(o Options) (_ *FS, err error) {
 	if err := f.plantRoot(); err != nil {
 		return nil, err
 	}
-	if err := f.restoreClaims(); err != nil {
+	if err := f.clerk.Restore(f.rootfd); err != nil {
 		return nil, err
 	}
 	f.noteMount()

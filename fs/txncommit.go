@@ -56,12 +56,12 @@ func (sn *stagedName) Tell() {
 	switch {
 	case !sn.did.IsGone():
 		f.changes.Made(byCaller{sn.by}, sn.op, path, t.Label())
-		f.madeDir(sn.by, sn.dir, sn.name)
+		f.clerk.Made(sn.by, f.claimName(sn.dir, sn.name))
 	case sn.removal == nil:
 	case sn.did == transaction.RemovedDir && sn.isThere(): // somebody has put a live file there, and it stays
 	case sn.did == transaction.RemovedDir:
 		f.changes.Gone(byCaller{sn.by}, path, sn.was, "", t.Label())
-		f.filed.Gone(f.claimAt(sn.dir, sn.name))
+		f.filed.Gone(f.claimName(sn.dir, sn.name).Place())
 	default:
 		t.tellRemoval(sn)
 	}

@@ -1,4 +1,4 @@
-package fs
+package filing
 
 import (
 	"errors"
@@ -10,25 +10,25 @@ import (
 	"latchfs/lockmgr/policy/lockfile"
 )
 
-// This file reads claim files, and directories that are claims.
-
-// maxClaimFile is how much of a claim file is read: what is longer is malformed.
-const maxClaimFile = 64<<10 + 1
+// maxFile is how much of a claim file is read: what is longer is malformed.
+const maxFile = 64<<10 + 1
 
 // The files of a claim that is a directory.
 const (
-	claimOwner  = "owner"
-	claimRecord = "record.json"
+	ownerFile  = "owner"
+	recordFile = "record.json"
 )
 
-// readClaimFile reads a claim file, or a directory that is one, and when it was written.
-func readClaimFile(dirfd int, name string, rule *lockfile.Convention) (c claimfile.Content, made time.Time, err error) {
+var errNoFile = errors.New("it is not a file")
+
+// read reads a claim file, or a directory that is one, and when it was written.
+func read(dirfd int, name string, rule *lockfile.Convention) (c claimfile.Content, made time.Time, err error) {
 	var st unix.Stat_t
 	if rule.Format != lockfile.OwnerDir {
 		c.Data, err = readSmall(dirfd, name, &st)
 		return c, time.Unix(st.Ctim.Unix()), err
 	}
-	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := openDir(dirfd, name)
 	if err != nil {
 		return c, made, err
 	}
@@ -37,10 +37,10 @@ func readClaimFile(dirfd int, name string, rule *lockfile.Convention) (c claimfi
 		return c, made, err
 	}
 	made = time.Unix(st.Ctim.Unix())
-	if c.Owner, err = readSmall(fd, claimOwner, &st); err == nil {
+	if c.Owner, err = readSmall(fd, ownerFile, &st); err == nil {
 		c.HasOwner = true
 	}
-	if c.Record, err = readSmall(fd, claimRecord, &st); err == nil {
+	if c.Record, err = readSmall(fd, recordFile, &st); err == nil {
 		c.HasRecord = true
 	}
 	return c, made, nil
@@ -62,9 +62,14 @@ func readBeginning(fd int, st *unix.Stat_t) ([]byte, error) {
 		return nil, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errors.New("it is not a file")
+		return nil, errNoFile
 	}
-	data := make([]byte, min(st.Size, maxClaimFile))
+	data := make([]byte, min(st.Size, maxFile))
 	n, err := unix.Pread(fd, data, 0)
 	return data[:max(n, 0)], err
+}
+
+// openDir opens a directory to list it, and to read what is in it.
+func openDir(dirfd int, name string) (int, error) {
+	return unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
