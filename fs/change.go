@@ -100,7 +100,7 @@ func (by byWriter) Settings(path string) policy.Settings { return by.s.settingsA
 func (by byWriter) Learners(*policy.Settings) knowledge.Who { return by.s.learners() }
 
 // Note implements changes.Maker.
-func (by byWriter) Note(ev *audit.Event) { by.s.noteDeath(ev) }
+func (by byWriter) Note(ev *audit.Event) { by.s.toll.Detail(ev.Detail) }
 
 // changes is a change that the caller makes of a name.
 func (c *caller) changes(op string, p place, token uint64) *change {

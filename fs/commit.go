@@ -117,8 +117,8 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	case !s.keepsLock():
 		return unix.ESTALE, s.theft()
 	case s.isUnfinishedLocked():
-		s.abandoned, s.wroteOn = true, s.stampLocked() != s.diedAt
-		return unix.EINTR, s.deathLocked()
+		s.toll.KeepOut(s.stampLocked())
+		return unix.EINTR, fmt.Sprintf("%v before it closed %s", s.toll.Worst(), s.path())
 	}
 	if e := s.content.Failed(); e != 0 {
 		return e, "a write failed: " + e.Error()
@@ -257,7 +257,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 		Path: path, Op: s.operation(), Errno: e, Reason: reason, Kept: id, Verdict: judge.VerdictOf(why),
 		Owner: s.who.Load().owner, UID: s.uid, Hint: cmp.Or(hintOf(why, id), s.lost.AdviceOn(id)),
 	}
-	if s.abandoned {
+	if s.toll.IsKeptOut() {
 		s.concernDeadLocked(&x, size)
 	}
 	s.f.explain(x)

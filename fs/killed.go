@@ -1,13 +1,10 @@
 package fs
 
 import (
-	"fmt"
-
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/deaths"
 	"latchfs/fs/refusals"
-	"latchfs/journal/audit"
 	"latchfs/lockmgr"
 )
 
@@ -21,14 +18,13 @@ func deathOf(c *caller, sig int) *deaths.Death {
 
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.
 func (s *session) noteKilledLocked(d *deaths.Death) {
-	s.diedAt = s.stampLocked() // what was written until now is taken for the dead's
-	s.killed = deaths.Worse(s.killed, d, s.who.Load().owner)
+	s.toll.Note(d, s.who.Load().owner, s.stampLocked())
 }
 
 // isUnfinishedLocked reports whether the death of a writer keeps what it has written
 // from becoming the file. s.mu is held.
 func (s *session) isUnfinishedLocked() bool {
-	return s.killed.KeepsOut(s.settings.OnKill, deaths.File{
+	return s.toll.KeepsOut(s.settings.OnKill, deaths.File{
 		IsNew: s.isNew.Load(), WasSynced: s.synced != (cacheStamp{}),
 		IsSynced: func() bool { return s.synced == s.stampLocked() },
 	})
@@ -51,16 +47,12 @@ func (s *session) stamped() cacheStamp {
 	return s.stampLocked()
 }
 
-// deathLocked says who was killed. s.mu is held.
-func (s *session) deathLocked() string {
-	return fmt.Sprintf("%v before it closed %s", s.killed, s.path())
-}
-
 // concernDeadLocked makes the refusal one of what the killed process has written, of
 // which size bytes were there: it concerns those to whom the process belonged. s.mu
 // is held.
 func (s *session) concernDeadLocked(x *refusals.Refusal, size int64) {
-	x.Owner, x.Lineage = s.killed.Owner, s.killed.Lineage
+	d := s.toll.Worst()
+	x.Owner, x.Lineage = d.Owner, d.Lineage
 	x.Reason += ", so " + deaths.Outcome(size, s.isNew.Load())
 	if x.Kept != "" {
 		x.Hint = "To make them the file after all: latchfs rejected restore " + x.Kept
@@ -69,18 +61,11 @@ func (s *session) concernDeadLocked(x *refusals.Refusal, size int64) {
 
 // toldLocked is what a close by a process is told of how the session ended.
 func (s *session) toldLocked(o lockmgr.Owner) unix.Errno {
-	if s.abandoned && !deaths.IsTold(o == s.opener, s.output, s.wroteOn) {
+	if !s.toll.Tells(o == s.opener, s.output) {
 		return 0
 	}
 	if s.writtenLate() {
 		return unix.ESTALE // nobody will find it in the file; RELEASE keeps it aside
 	}
 	return s.state.Result()
-}
-
-// noteDeath tells an event how the session's writer died, if it was killed.
-func (s *session) noteDeath(ev *audit.Event) {
-	if s.killed != nil {
-		ev.Detail["killed_by"] = unix.SignalName(s.killed.Signal)
-	}
 }

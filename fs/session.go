@@ -64,26 +64,23 @@ type session struct {
 	suid        suid.Writing // the setuid and setgid bits, as far as the shadow does not tell
 	baseNlink   uint32
 	inPlace     bool
-	handles     map[*handle]struct{} // open for writing
-	holders     *holders.Set         // who may still have one of their descriptors
-	unread      bool                 // it replaces the base, and its writer has neither read nor cut that
-	adds        bool                 // it was opened for appending alone
-	lost        *lostupdate.Loss     // for which its commit is refused; nil: it is not
-	merge       *lostupdate.Merge    // its writer does not know the base; nil: nothing to merge
-	passed      bool                 // a handle's writes go past us, and so do their errors
-	fresh       bool                 // begun truncated or new, and nobody has opened it yet
-	closed      bool                 // a descriptor was closed, so there was one
-	killed      *deaths.Death        // a process that died by a signal with the shadow open; nil: none
-	diedAt      cacheStamp           // the content when the last of those was
-	abandoned   bool                 // it was rolled back, for its writer was killed
-	wroteOn     bool                 // and somebody had written since
-	output      bool                 // it is, or was, some process's standard output or error
-	judged      judge.Accepted       // of the shadow
-	next        *versions.Step       // prepared for the commit of a transaction
-	left        chan struct{}        // closed when the session is over
-	copied      bool                 // a copy was published under a rename; see publishCopy
-	sealed      cacheStamp           // size and mtime of what was published
-	synced      cacheStamp           // size and mtime at the last fsync
+	handles     map[*handle]struct{}    // open for writing
+	holders     *holders.Set            // who may still have one of their descriptors
+	unread      bool                    // it replaces the base, and its writer has neither read nor cut that
+	adds        bool                    // it was opened for appending alone
+	lost        *lostupdate.Loss        // for which its commit is refused; nil: it is not
+	merge       *lostupdate.Merge       // its writer does not know the base; nil: nothing to merge
+	passed      bool                    // a handle's writes go past us, and so do their errors
+	fresh       bool                    // begun truncated or new, and nobody has opened it yet
+	closed      bool                    // a descriptor was closed, so there was one
+	toll        deaths.Toll[cacheStamp] // of those that had the shadow open
+	output      bool                    // it is, or was, some process's standard output or error
+	judged      judge.Accepted          // of the shadow
+	next        *versions.Step          // prepared for the commit of a transaction
+	left        chan struct{}           // closed when the session is over
+	copied      bool                    // a copy was published under a rename; see publishCopy
+	sealed      cacheStamp              // size and mtime of what was published
+	synced      cacheStamp              // size and mtime at the last fsync
 	// securedOnDisk: what the journal says of the synced shadow is on disk.
 	securedOnDisk bool
 	asksForDisk   bool            // a descriptor of it was opened with O_SYNC or O_DSYNC

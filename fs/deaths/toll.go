@@ -1,0 +1,51 @@
+package deaths
+
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+// Toll is what the deaths of those who have a file open mean for it, until its session ends. A
+// Stamp tells the file's content from what it was.
+//
+// If a death keeps out what was written there was one: KeepOut comes after KeepsOut. It has no
+// mutex: whoever calls it holds the session's.
+type Toll[Stamp comparable] struct {
+	worst   *Death // that counts; nil: nobody has died
+	at      Stamp  // the content when the last has died
+	keptOut bool   // what was written did not become the file, for that
+	wroteOn bool   // and somebody had written since
+}
+
+// Note notes a death. What was written until now, at, is taken for the dead's. writer is the
+// process that has the session.
+func (t *Toll[Stamp]) Note(d *Death, writer lockmgr.Owner, at Stamp) {
+	t.at, t.worst = at, Worse(t.worst, d, writer)
+}
+
+// Worst is the death that counts for the file; nil: none does.
+func (t *Toll[Stamp]) Worst() *Death { return t.worst }
+
+// KeepsOut reports whether it keeps what was written from becoming the file.
+func (t *Toll[Stamp]) KeepsOut(onKill policy.OnKill, f File) bool { return t.worst.KeepsOut(onKill, f) }
+
+// KeepOut notes that it does, and that the content is now what the stamp tells.
+func (t *Toll[Stamp]) KeepOut(now Stamp) { t.keptOut, t.wroteOn = true, now != t.at }
+
+// IsKeptOut reports whether a death has kept out what was written.
+func (t *Toll[Stamp]) IsKeptOut() bool { return t.keptOut }
+
+// Tells reports whether the close of a living process tells it of the end of the session,
+// which it always does but where a death has kept the content out; see IsTold.
+func (t *Toll[Stamp]) Tells(isOpener, isOutput bool) bool {
+	return !t.keptOut || IsTold(isOpener, isOutput, t.wroteOn)
+}
+
+// Detail adds to an event how the writer has died, if one has.
+func (t *Toll[Stamp]) Detail(d map[string]any) {
+	if t.worst != nil {
+		d["killed_by"] = unix.SignalName(t.worst.Signal)
+	}
+}

@@ -1,0 +1,108 @@
+package deaths
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
+)
+
+const writer, helper = 1, 2
+
+// dies notes a death, at a content.
+func dies(t *Toll[int], d *Death, at int) { t.Note(d, lockmgr.Owner{PID: writer}, at) }
+
+// Nobody has died: nothing is kept out, everybody is told, and no event tells of it.
+func TestNoToll(t *testing.T) {
+	var toll Toll[int]
+	if toll.Worst() != nil || toll.IsKeptOut() || toll.KeepsOut(policy.Rollback, File{}) || !toll.Tells(false, true) {
+		t.Errorf("%+v", toll)
+	}
+	d := map[string]any{}
+	if toll.Detail(d); len(d) > 0 {
+		t.Errorf("an event says %v", d)
+	}
+}
+
+// The death that counts is the worst, whichever came first; it decides, and events tell of it.
+func TestTollOfSeveral(t *testing.T) {
+	kill, term, pipe := of(helper, unix.SIGKILL), of(writer, unix.SIGTERM), of(helper, unix.SIGPIPE)
+	for _, c := range []struct {
+		deaths []*Death
+		want   *Death
+	}{
+		{[]*Death{kill}, kill},
+		{[]*Death{term, kill}, kill},
+		{[]*Death{kill, term}, kill},
+		{[]*Death{pipe}, nil},
+		{[]*Death{term, pipe}, term},
+	} {
+		var toll Toll[int]
+		for i, d := range c.deaths {
+			dies(&toll, d, i)
+		}
+		if toll.Worst() != c.want {
+			t.Errorf("of %v the one that counts is %v", c.deaths, toll.Worst())
+		}
+		// A new file is kept out by those that were not asked to stop.
+		if got := toll.KeepsOut(policy.Auto, File{IsNew: true}); got != (c.want == kill) {
+			t.Errorf("of %v, a new file: kept out %v", c.deaths, got)
+		}
+		if got := toll.KeepsOut(policy.Commit, File{}); got {
+			t.Errorf("of %v, against the policy: kept out", c.deaths)
+		}
+		d, want := map[string]any{"pid": 7}, "map[pid:7]"
+		if c.want != nil {
+			want = fmt.Sprintf("map[killed_by:%s pid:7]", unix.SignalName(c.want.Signal))
+		}
+		if toll.Detail(d); fmt.Sprint(d) != want {
+			t.Errorf("of %v an event says %v, want %v", c.deaths, d, want)
+		}
+	}
+}
+
+// Who lives is told of what was kept out where it opened the file, which is not its output, or
+// where somebody has written since the last death: not since one before it.
+func TestTells(t *testing.T) {
+	for _, c := range []struct {
+		last, now      int // the content at the last death, and at the end
+		opener, output bool
+		told           bool
+	}{
+		{last: 5, now: 5, opener: true, told: true},
+		{last: 5, now: 5, opener: true, output: true, told: false},
+		{last: 5, now: 5, told: false},
+		{last: 5, now: 6, told: true},
+		{last: 5, now: 6, output: true, told: true},
+		{last: 5, now: 3, told: true}, // as at the first death
+	} {
+		var toll Toll[int]
+		dies(&toll, of(writer, unix.SIGKILL), 3)
+		dies(&toll, of(helper, unix.SIGPIPE), c.last) // does not count, but what came before it is the dead's
+		if !toll.Tells(c.opener, c.output) || toll.IsKeptOut() {
+			t.Errorf("%+v: not told of an end that is not the death's", c)
+		}
+		toll.KeepOut(c.now)
+		if got := toll.Tells(c.opener, c.output); got != c.told || !toll.IsKeptOut() {
+			t.Errorf("%+v: told %v, kept out %v", c, got, toll.IsKeptOut())
+		}
+	}
+}
+
+// What the file is like comes to the one that judges.
+func TestTollOfASyncedFile(t *testing.T) {
+	var toll Toll[string]
+	toll.Note(of(writer, unix.SIGKILL), lockmgr.Owner{PID: writer}, "a")
+	for _, synced := range []bool{false, true} {
+		f := File{WasSynced: true, IsSynced: func() bool { return synced }}
+		if got := toll.KeepsOut(policy.Auto, f); got == synced {
+			t.Errorf("synced since the last write %v: kept out %v", synced, got)
+		}
+	}
+	if toll.KeepOut("a"); toll.Tells(false, false) {
+		t.Error("a bystander is told")
+	}
+}
