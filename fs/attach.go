@@ -59,9 +59,8 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 	s.holders.NoteOpen(c.owner, flags&unix.O_ACCMODE != unix.O_WRONLY)
 	s.stopLookLocked()
 	s.idle.Store(false)
-	s.adds = s.adds && flags&unix.O_APPEND != 0
+	s.writing.Opened(flags&unix.O_APPEND != 0, stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
 	s.asksForDisk = s.asksForDisk || flags&unix.O_DSYNC != 0
-	s.unread = s.unread && (stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
 	switch {
 	case want != ioPassthrough:
 	case stale != nil || !s.content.IsFilled():

@@ -87,8 +87,8 @@ func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t,
 	s.opener = c.owner
 	s.who.Store(&identity{owner: c.owner, since: l.Request().Since})
 	s.writer, _ = c.learners(&o.settings)
-	s.unread, s.adds = st != nil && (o.blind || o.reads), st != nil && o.adds
-	s.merge = o.merge
+	s.writing = lostupdate.NewWriting(st != nil && (o.blind || o.reads), st != nil && o.adds)
+	s.writing.MergeWith(o.merge)
 	s.nameWriter(c.program())
 	s.suid = suid.New(c.gid)
 	if st != nil {

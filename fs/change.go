@@ -110,7 +110,7 @@ func (c *caller) changes(op string, p place, token uint64) *change {
 // changes is a change that the session's writer makes of a name.
 func (s *session) changes(op string, dir *inode, name string) *change {
 	ch := s.f.changes.Change(byWriter{s}, op, changedName{f: s.f, dir: dir, name: name, s: s}, s.lock.Token())
-	ch.InPlace, ch.NewInode, ch.Adds, ch.Merge = s.inPlace, !s.inPlace, s.adds, s.merged()
+	ch.InPlace, ch.NewInode, ch.Adds, ch.Merge = s.inPlace, !s.inPlace, s.writing.Adds(), s.writing.Joined()
 	return ch
 }
 

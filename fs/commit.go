@@ -135,8 +135,8 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	if err := s.fixMode(); err != nil {
 		return errnoOf(err), err.Error()
 	}
-	if x := s.unseenBase(); x != nil && s.merge == nil && !x.AnswerUnread() {
-		s.lost = x
+	if x := s.unseenBase(); x != nil && !s.writing.Merges() && !x.AnswerUnread() {
+		s.writing.Refuse(x)
 		return unix.EBUSY, x.Whole()
 	}
 	return 0, ""
@@ -233,8 +233,9 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
 		"operation": s.operation(), "base": keptBase(s.baseVersion),
 	}
-	if s.lost != nil {
-		meta["reason"] = s.lost.Public()
+	lost := s.writing.Refused()
+	if lost != nil {
+		meta["reason"] = lost.Public()
 	}
 	judge.Note(meta, why)
 	dir, _ := s.where()
@@ -255,7 +256,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	})
 	x := refusals.Refusal{
 		Path: path, Op: s.operation(), Errno: e, Reason: reason, Kept: id, Verdict: judge.VerdictOf(why),
-		Owner: s.who.Load().owner, UID: s.uid, Hint: cmp.Or(hintOf(why, id), s.lost.AdviceOn(id)),
+		Owner: s.who.Load().owner, UID: s.uid, Hint: cmp.Or(hintOf(why, id), lost.AdviceOn(id)),
 	}
 	if s.toll.IsKeptOut() {
 		s.concernDeadLocked(&x, size)

@@ -102,7 +102,7 @@ func (s *session) needsSecuringLocked() bool {
 // mayAppearLocked reports whether the shadow may become the new file without anybody's
 // further look at it.
 func (s *session) mayAppearLocked() bool {
-	return s.isNew.Load() && s.txn.Load() == nil && s.merge == nil && s.content.Failed() == 0 &&
+	return s.isNew.Load() && s.txn.Load() == nil && !s.writing.Merges() && s.content.Failed() == 0 &&
 		s.settings.Validate == nil && s.settings.OnKill != policy.Rollback && s.keepsLock()
 }
 

@@ -219,7 +219,7 @@ func (s *session) goOnFromLocked(v *commit.Version) unix.Errno {
 // its writer, who keeps the file to itself until the close.
 func (s *session) autoLive(why string) unix.Errno {
 	s.mu.Lock()
-	stays := s.state.Is(sessionstate.Live) || s.inPlace || s.merge != nil || s.settings.Validate != nil || s.txn.Load() != nil
+	stays := s.state.Is(sessionstate.Live) || s.inPlace || s.writing.Merges() || s.settings.Validate != nil || s.txn.Load() != nil
 	s.mu.Unlock()
 	if stays {
 		return 0
@@ -258,7 +258,7 @@ func (s *session) goLive(mark func()) unix.Errno {
 	s.become(sessionstate.GoingLive)
 	defer s.beginWork()()
 	dirty, err := s.content.Dirty()
-	s.unread = s.unread && dirty // nothing is replaced otherwise
+	s.writing.Publish(dirty)
 	e := errnoOf(err)
 	switch {
 	case err != nil:

@@ -70,7 +70,7 @@ func (s *session) linkWritten(n *inode) (*inode, unix.Errno) {
 	if err != nil {
 		return nil, errnoOf(err)
 	}
-	s.unread = s.unread && dirty // nothing is replaced otherwise
+	s.writing.Publish(dirty)
 	into := s.openBaseLocked
 	if dirty || s.isNew.Load() {
 		into = s.putCopyLocked
@@ -104,7 +104,7 @@ func (s *session) putCopyLocked() (fd int, e unix.Errno) {
 		s.become(sessionstate.Ending)
 		return -1, s.endWith(e)
 	}
-	s.merge, s.unread = nil, false // it goes on from what its writer has made
+	s.writing.GoOn()
 	s.securedOnDisk = false
 	if marked := s.goOnFromLocked(v); e == 0 {
 		e = marked

@@ -82,13 +82,13 @@ func (d sessionDraft) Rewrite(do func() error) error {
 // not know the merged content. s.mu is held; the answer is that of decideLocked.
 func (s *session) mergeLocked() unix.Errno {
 	d := sessionDraft{s}
-	if s.merge == nil || s.baseVersion == nil {
+	if !s.writing.Merges() || s.baseVersion == nil {
 		return 0
 	}
 	if err := d.CheckBase(); err != nil {
 		return s.publishFailed(err)
 	}
-	changed, err := merging.Join(s.merge, d)
+	changed, err := merging.Join(s.writing.Merge(), d)
 	var n *lostupdate.NotMerged
 	switch {
 	case errors.As(err, &n):
@@ -129,18 +129,10 @@ func (s *session) holdBase(dir *inode, name string) (keep func(replaced bool)) {
 	return s.f.holdBase(place{dir, name, nil}, &st)
 }
 
-// merged is what the shadow was joined with: the version that it replaces; nil: nothing.
-func (s *session) merged() *lostupdate.Merge {
-	if s.merge == nil || !s.merge.IsJoined() {
-		return nil
-	}
-	return s.merge
-}
-
 // unmergeLocked gives the shadow of a session that is refused after all back what its
 // writer has written.
 func (s *session) unmergeLocked() {
-	if err := merging.TakeBack(s.merge, s.shadow.FD()); err != nil {
+	if err := merging.TakeBack(s.writing.Merge(), s.shadow.FD()); err != nil {
 		s.f.log.Errorf("what was written to %q is lost, but for what was merged of it: %v", s.path(), err)
 	}
 }

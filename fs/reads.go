@@ -125,7 +125,7 @@ func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
 // thread of the writer, who shares its lock, may meet it there before it is told of.
 func (s *session) expectCommit(path string, fd int) {
 	var st unix.Stat_t
-	if !s.f.updates.Applies(&s.settings) || s.merged() != nil || unix.Fstat(fd, &st) != nil {
+	if !s.f.updates.Applies(&s.settings) || s.writing.Joined() != nil || unix.Fstat(fd, &st) != nil {
 		return
 	}
 	stamp := stampOfFile(&st)

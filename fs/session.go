@@ -66,10 +66,7 @@ type session struct {
 	inPlace     bool
 	handles     map[*handle]struct{}    // open for writing
 	holders     *holders.Set            // who may still have one of their descriptors
-	unread      bool                    // it replaces the base, and its writer has neither read nor cut that
-	adds        bool                    // it was opened for appending alone
-	lost        *lostupdate.Loss        // for which its commit is refused; nil: it is not
-	merge       *lostupdate.Merge       // its writer does not know the base; nil: nothing to merge
+	writing     lostupdate.Writing      // on which version its writers base what they write
 	passed      bool                    // a handle's writes go past us, and so do their errors
 	fresh       bool                    // begun truncated or new, and nobody has opened it yet
 	closed      bool                    // a descriptor was closed, so there was one

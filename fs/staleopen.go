@@ -30,7 +30,7 @@ type staleOpen struct {
 func (s *session) staleFor(c *caller, flags uint32) *staleOpen {
 	f := s.f
 	if flags&unix.O_ACCMODE != unix.O_RDWR || flags&unix.O_TRUNC != 0 || s.baseVersion == nil ||
-		s.content.IsChanged() || s.merge != nil || !f.updates.Applies(&s.settings) {
+		s.content.IsChanged() || s.writing.Merges() || !f.updates.Applies(&s.settings) {
 		return nil
 	}
 	who, ok := c.learners(&s.settings)
@@ -78,13 +78,13 @@ func (f *FS) noteStaleRead(h *handle, in *Request) {
 // nowCurrentLocked lets the changes through a handle that was stale happen.
 func (s *session) nowCurrentLocked(h *handle) {
 	h.stale.Store(nil)
-	s.unread = false
+	s.writing.Know()
 }
 
 // mayChangeLocked decides whether content may be changed through a handle.
 func (s *session) mayChangeLocked(h *handle) unix.Errno {
 	o := h.stale.Load()
-	if o == nil || s.adds || s.state.IsNobodys() {
+	if o == nil || s.writing.Adds() || s.state.IsNobodys() {
 		return 0
 	}
 	if !o.Change(s.nowLocked(o)) {
@@ -111,7 +111,7 @@ func (s *session) mayCutThrough(h *handle, size int64) unix.Errno {
 		return s.mayCut(size)
 	}
 	s.mu.Lock()
-	s.adds = false // a process that cuts does not only add
+	s.writing.CutStale()
 	s.mu.Unlock()
 	if size == 0 {
 		s.mergeThrough(h, nil)
@@ -126,15 +126,15 @@ func (s *session) mergeThrough(h *handle, fill func(content []byte) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := h.stale.Load()
-	if o == nil || o.IsRefused() || s.state.HasEnded() || s.content.HasWritten() || s.adds || !o.IsStale(s.nowLocked(o)) {
+	if o == nil || o.IsRefused() || s.state.HasEnded() || s.content.HasWritten() || s.writing.Adds() || !o.IsStale(s.nowLocked(o)) {
 		return
 	}
-	if s.merge == nil {
+	if !s.writing.Merges() {
 		g := s.mergesCut(o.Loss)
 		if g == nil || fill != nil && fill(g.Base()) != nil {
 			return
 		}
-		s.merge = g
+		s.writing.MergeWith(g)
 	}
 	s.nowCurrentLocked(h)
 }

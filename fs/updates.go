@@ -127,7 +127,7 @@ func (f *FS) noteLockAsked(h *handle) {
 // if there is nothing to object to.
 func (s *session) unseenBase() *lostupdate.Loss {
 	f := s.f
-	if !s.unread || s.adds || s.state.IsNobodys() || s.baseVersion == nil || !f.updates.Applies(&s.settings) {
+	if !s.writing.IsUnread() || s.state.IsNobodys() || s.baseVersion == nil || !f.updates.Applies(&s.settings) {
 		return nil
 	}
 	who := s.learners()
@@ -153,14 +153,12 @@ func (s *session) mayJoinAndCut(c *caller) unix.Errno {
 // check that an open with O_TRUNC has behind it.
 func (s *session) mayCut(size int64) unix.Errno {
 	s.mu.Lock()
-	if s.adds { // who cuts does not only add
-		s.adds, s.unread = false, true
-	}
+	s.writing.Cut()
 	x := s.unseenBase()
-	if x != nil && size == 0 && s.merge == nil {
-		s.merge = s.mergesCut(x)
+	if x != nil && size == 0 && !s.writing.Merges() {
+		s.writing.MergeWith(s.mergesCut(x))
 	}
-	merges := s.merge != nil
+	merges := s.writing.Merges()
 	s.mu.Unlock()
 	if x == nil || merges {
 		return 0
