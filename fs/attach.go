@@ -60,7 +60,7 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 	s.stopLookLocked()
 	s.idle.Store(false)
 	s.writing.Opened(flags&unix.O_APPEND != 0, stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
-	s.asksForDisk = s.asksForDisk || flags&unix.O_DSYNC != 0
+	s.saved.Opened(flags&unix.O_DSYNC != 0)
 	switch {
 	case want != ioPassthrough:
 	case stale != nil || !s.content.IsFilled():

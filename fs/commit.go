@@ -69,8 +69,8 @@ func (s *session) closeLocked() {
 	f.mu.Lock()
 	if s.inode.sess == s && !s.state.Is(sessionstate.Detached) {
 		s.inode.sess = nil
-		s.inode.copied = s.inPlace && s.sealed != cacheStamp{}
-		s.inode.orphan = s.inPlace || s.sealed == cacheStamp{}
+		s.inode.copied = s.inPlace && s.saved.IsPublished()
+		s.inode.orphan = s.inPlace || !s.saved.IsPublished()
 		if !s.inode.orphan {
 			for _, k := range s.inode.nodes {
 				f.dropFormerLocked(k)
@@ -108,7 +108,7 @@ func (s *session) closeLocked() {
 // told while the session wrote it: a new file that was published stands for no other one,
 // had a link already, and keeps its change time (see keepTime). s.mu is held.
 func (s *session) isAsShown() bool {
-	return s.baseVersion == nil && s.sealed != (cacheStamp{}) && s.shown.Links() == 1
+	return s.baseVersion == nil && s.saved.IsPublished() && s.shown.Links() == 1
 }
 
 // checkLocked runs the checks of DESIGN §4.2 in their order, and says why not.
@@ -227,7 +227,7 @@ func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
 func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	path := s.path()
 	s.unmergeLocked()
-	size := s.stampLocked().size
+	size := s.stampLocked().Size
 	meta := map[string]any{
 		"path": path, "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
 		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/content"
 	"latchfs/fs/sessionstate"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr/policy"
@@ -43,7 +44,7 @@ func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 func (s *session) sync(fd int, dataOnly bool) error {
 	s.mu.Lock()
 	shadow := s.shadow
-	known, recorded, as := s.securedOnDisk || !shadow.Secured(), shadow.Recorded(), shadow.Stamped()
+	known, recorded, as := s.saved.IsRecorded() || !shadow.Secured(), shadow.Recorded(), shadow.Stamped()
 	s.mu.Unlock()
 	if known {
 		return s.f.store.Sync(fd, dataOnly)
@@ -51,7 +52,7 @@ func (s *session) sync(fd int, dataOnly bool) error {
 	err := s.f.store.SyncSecured(fd, recorded)
 	if err == nil {
 		s.mu.Lock()
-		s.securedOnDisk = true
+		s.saved.Record(true)
 		shadow.SyncDone(recorded, as)
 		s.mu.Unlock()
 	}
@@ -110,14 +111,13 @@ func (s *session) mayAppearLocked() bool {
 // began, and reports whether there was an earlier one with writes between them: what
 // a database does, not a program that saves a file. A new file that stays open after
 // an fsync appears.
-func (s *session) syncedAgain(now cacheStamp) bool {
+func (s *session) syncedAgain(now content.Stamp) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.HasEnded() || now == (cacheStamp{}) {
+	if s.state.HasEnded() || now.IsZero() {
 		return false
 	}
-	last := s.synced
-	s.synced = now
+	again := s.saved.Sync(now)
 	s.appearLocked(syncedWait, "synced and still open")
-	return last != (cacheStamp{}) && last != s.synced
+	return again
 }

@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/content"
 	"latchfs/fs/deaths"
 	"latchfs/fs/refusals"
 	"latchfs/lockmgr"
@@ -25,23 +26,17 @@ func (s *session) noteKilledLocked(d *deaths.Death) {
 // from becoming the file. s.mu is held.
 func (s *session) isUnfinishedLocked() bool {
 	return s.toll.KeepsOut(s.settings.OnKill, deaths.File{
-		IsNew: s.isNew.Load(), WasSynced: s.synced != (cacheStamp{}),
-		IsSynced: func() bool { return s.synced == s.stampLocked() },
+		IsNew: s.isNew.Load(), WasSynced: s.saved.WasSynced(),
+		IsSynced: func() bool { return s.saved.IsSynced(s.stampLocked()) },
 	})
 }
 
 // stampLocked tells the content of the shadow from what it was; zero if that cannot
 // be seen.
-func (s *session) stampLocked() cacheStamp {
-	var st unix.Stat_t
-	if unix.Fstat(s.shadow.FD(), &st) != nil {
-		return cacheStamp{}
-	}
-	return cacheStamp{size: st.Size, mtime: st.Mtim}
-}
+func (s *session) stampLocked() content.Stamp { return content.Look(s.shadow.FD()) }
 
 // stamped is stampLocked where s.mu is not held.
-func (s *session) stamped() cacheStamp {
+func (s *session) stamped() content.Stamp {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stampLocked()

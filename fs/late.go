@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/content"
 	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -149,10 +150,10 @@ func (s *session) writtenLate() bool {
 	s.f.mu.Lock()
 	unsealed := s.inode.unsealed
 	s.f.mu.Unlock()
-	if s.state.Is(sessionstate.Live) || unsealed || s.state.Result() != 0 || s.sealed == (cacheStamp{}) || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
+	if s.state.Is(sessionstate.Live) || unsealed || s.state.Result() != 0 || !s.saved.IsPublished() || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
 		return false
 	}
-	return st.Nlink == 0 && s.sealed != cacheStamp{size: st.Size, mtime: st.Mtim}
+	return st.Nlink == 0 && s.saved.Published() != content.StampOf(&st)
 }
 
 // publishCopy publishes what the shadow holds now under a name, while the

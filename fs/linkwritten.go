@@ -105,7 +105,7 @@ func (s *session) putCopyLocked() (fd int, e unix.Errno) {
 		return -1, s.endWith(e)
 	}
 	s.writing.GoOn()
-	s.securedOnDisk = false
+	s.saved.Record(false)
 	if marked := s.goOnFromLocked(v); e == 0 {
 		e = marked
 	}

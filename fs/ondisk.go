@@ -21,7 +21,7 @@ import (
 func (s *session) durability() commit.Durability {
 	set := s.settings.Durability
 	switch live := s.state.Is(sessionstate.GoingLive); {
-	case set == policy.AutoDurability && (live || s.asksForDisk || s.synced != (cacheStamp{}) && !s.shadow.Secured()):
+	case set == policy.AutoDurability && (live || s.saved.WantsDisk(s.shadow.Secured())):
 		return commit.Full
 	case set == policy.Lazy && live:
 		return commit.Ordered

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/content"
 	"latchfs/journal/commit"
 )
 
@@ -52,13 +53,13 @@ func (s *session) putLocked(sh *commit.Shadow) (*commit.Version, unix.Errno) {
 
 // sealLocked notes what was published, and whether its program had synced that. s.mu is held.
 func (s *session) sealLocked(v *commit.Version) {
-	s.sealed = cacheStamp{size: v.Size, mtime: v.Mtime}
-	if s.inPlace || s.synced != s.sealed {
+	s.saved.Publish(content.Stamp{Size: v.Size, Mtime: v.Mtime})
+	if s.inPlace || !s.saved.PublishedSynced() {
 		return
 	}
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	s.inode.synced = s.sealed
+	s.inode.synced = cacheStamp{size: v.Size, mtime: v.Mtime}
 }
 
 func (s *session) publishOptions(dir *inode, name string) commit.PublishOptions {

@@ -189,7 +189,7 @@ func (s *session) abandon() {
 		s.state.Answer(s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed"))
 	}
 	s.discard(s.shadow)
-	if s.sealed != (cacheStamp{}) {
+	if s.saved.IsPublished() {
 		s.become(sessionstate.Committed)
 	} else {
 		s.become(sessionstate.RolledBack)

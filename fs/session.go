@@ -64,32 +64,28 @@ type session struct {
 	suid        suid.Writing // the setuid and setgid bits, as far as the shadow does not tell
 	baseNlink   uint32
 	inPlace     bool
-	handles     map[*handle]struct{}    // open for writing
-	holders     *holders.Set            // who may still have one of their descriptors
-	writing     lostupdate.Writing      // on which version its writers base what they write
-	passed      bool                    // a handle's writes go past us, and so do their errors
-	fresh       bool                    // begun truncated or new, and nobody has opened it yet
-	closed      bool                    // a descriptor was closed, so there was one
-	toll        deaths.Toll[cacheStamp] // of those that had the shadow open
-	output      bool                    // it is, or was, some process's standard output or error
-	judged      judge.Accepted          // of the shadow
-	next        *versions.Step          // prepared for the commit of a transaction
-	left        chan struct{}           // closed when the session is over
-	copied      bool                    // a copy was published under a rename; see publishCopy
-	sealed      cacheStamp              // size and mtime of what was published
-	synced      cacheStamp              // size and mtime at the last fsync
-	// securedOnDisk: what the journal says of the synced shadow is on disk.
-	securedOnDisk bool
-	asksForDisk   bool            // a descriptor of it was opened with O_SYNC or O_DSYNC
-	stamp         shadowStamp     // at the last heartbeat
-	by            *holders.Closer // whose close ends the session, while it does
-	appears       *time.Timer     // makes a new file visible that is still open; nil: not running
-	grows         bool            // it has appeared, or is about to, before its close
-	lingering     *time.Timer     // waits for the RELEASE of a session with nothing to commit; nil: nothing does
-	shown         standin.Attrs   // of the shadow
-	used          usage           // by an operation that came to the daemon
-	idle          atomic.Bool     // nothing written and every descriptor closed: RELEASE is due
-	patience      atomic.Int32    // how often late may look again
+	handles     map[*handle]struct{}       // open for writing
+	holders     *holders.Set               // who may still have one of their descriptors
+	writing     lostupdate.Writing         // on which version its writers base what they write
+	passed      bool                       // a handle's writes go past us, and so do their errors
+	fresh       bool                       // begun truncated or new, and nobody has opened it yet
+	closed      bool                       // a descriptor was closed, so there was one
+	toll        deaths.Toll[content.Stamp] // of those that had the shadow open
+	output      bool                       // it is, or was, some process's standard output or error
+	judged      judge.Accepted             // of the shadow
+	next        *versions.Step             // prepared for the commit of a transaction
+	left        chan struct{}              // closed when the session is over
+	copied      bool                       // a copy was published under a rename; see publishCopy
+	saved       content.Saved              // which contents were synced and published
+	stamp       shadowStamp                // at the last heartbeat
+	by          *holders.Closer            // whose close ends the session, while it does
+	appears     *time.Timer                // makes a new file visible that is still open; nil: not running
+	grows       bool                       // it has appeared, or is about to, before its close
+	lingering   *time.Timer                // waits for the RELEASE of a session with nothing to commit; nil: nothing does
+	shown       standin.Attrs              // of the shadow
+	used        usage                      // by an operation that came to the daemon
+	idle        atomic.Bool                // nothing written and every descriptor closed: RELEASE is due
+	patience    atomic.Int32               // how often late may look again
 }
 
 // sessionOn returns the running session that a write to n under this name would

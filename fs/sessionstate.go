@@ -40,5 +40,5 @@ func (s *session) endAs(next sessionstate.State, e unix.Errno) unix.Errno {
 
 // endWith is endAs after a commit that was tried, and a rollback if it has failed.
 func (s *session) endWith(e unix.Errno) unix.Errno {
-	return s.endAs(s.state.AfterTry(e, s.sealed != cacheStamp{}), e)
+	return s.endAs(s.state.AfterTry(e, s.saved.IsPublished()), e)
 }

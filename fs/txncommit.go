@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/changes"
+	"latchfs/fs/content"
 	"latchfs/fs/judge"
 	"latchfs/fs/sessionstate"
 	"latchfs/fs/transaction"
@@ -187,7 +188,7 @@ func (s *session) endPublished(err error) {
 	}
 	var st unix.Stat_t
 	if changed && s.statPublished(&st) == nil {
-		s.sealed = cacheStamp{size: st.Size, mtime: st.Mtim}
+		s.saved.Publish(content.StampOf(&st))
 		dir, name := s.where()
 		ch := s.changes(s.operation(), dir, name)
 		ch.Was, ch.Is, ch.Err, ch.Txn = statOf(s.baseVersion), &st, err, s.txn.Load().Label()

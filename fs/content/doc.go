@@ -14,6 +14,9 @@
 // Changes of mode, owner and times are made to the shadow, and kept: where the content stays
 // what it was they are made to the file instead, which is no new version then.
 //
-// The package does no I/O of its own but to close the old file: shadows come in. It has no
-// mutex: a Copy belongs to its session, whose mutex guards it.
+// A Saved knows which contents of the shadow were synced, and which one was published: by their
+// size and the time of the last write.
+//
+// The package does no I/O of its own but to look at a shadow, and to close the old file. It has
+// no mutex: a Copy and a Saved belong to their session, whose mutex guards them.
 package content
