@@ -1,37 +1,14 @@
 package fs
 
 import (
-	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/changes"
-	"latchfs/fs/content"
-	"latchfs/fs/judge"
-	"latchfs/fs/sessionstate"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
-
-// prepareInTxn hands the session to the store of its transaction. s.mu is held.
-func (s *session) prepareInTxn(store *commit.Txn) error {
-	dir, name := s.where()
-	o := s.publishOptions(dir, name)
-	s.next = s.succeeds(dir, name)
-	if !s.inPlace {
-		s.next.KeepAloneNow()
-	}
-	o.Keep = s.next.Keep()
-	err := s.prepare(store, o)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, commit.ErrConflict):
-		return fmt.Errorf("the file was changed around the mount: %w", err)
-	}
-	return fmt.Errorf("commit failed: %w", err)
-}
 
 // Prepare implements transaction.Name.
 func (sn *stagedName) Prepare() (err error) {
@@ -90,25 +67,6 @@ func (t *txn) tellRemoval(sn *stagedName) {
 	f.changes.Tell(ch)
 }
 
-// rollbackInTxn ends a session whose transaction is rolled back. s.mu is held.
-func (s *session) rollbackInTxn(reason string) {
-	switch {
-	case s.state.HasEnded():
-		return
-	case s.state.Is(sessionstate.Detached):
-		s.endAs(sessionstate.Dropped, 0)
-		return
-	}
-	s.become(sessionstate.Ending)
-	var e unix.Errno
-	if s.changedInTxn() {
-		e = s.rejectLocked(unix.ECANCELED, "the transaction was rolled back: "+reason)
-	} else {
-		s.discard(s.shadow)
-	}
-	s.endAs(sessionstate.RolledBack, e)
-}
-
 // End implements transaction.Name.
 func (sn *stagedName) End(committed bool) {
 	f := sn.t.f
@@ -129,23 +87,6 @@ func (f *FS) removedByTxn(sn *stagedName) {
 	f.unlinked(n, sn.key(), n != nil && f.unnamed(n))
 }
 
-// checkTxn is decideLocked's checks for a session of a transaction.
-func (s *session) checkTxn() error {
-	if !s.state.Is(sessionstate.Writing) {
-		return errors.New("its session has ended")
-	}
-	if !s.changedInTxn() {
-		return nil
-	}
-	if !s.judged.Stands(s.f.judge, sessionDraft{s}) {
-		return judge.ErrUnsettled
-	}
-	if e, reason := s.checkLocked(); e != 0 {
-		return errors.New(reason)
-	}
-	return nil
-}
-
 // changedInTxn reports whether the session has anything to publish.
 func (s *session) changedInTxn() bool {
 	if s.isNew.Load() || s.content.HasMeta() {
@@ -153,51 +94,4 @@ func (s *session) changedInTxn() bool {
 	}
 	dirty, err := s.content.Dirty()
 	return err != nil || dirty
-}
-
-// statPublished looks at what the session has published: its shadow, or the file that
-// was written in place.
-func (s *session) statPublished(st *unix.Stat_t) error {
-	if !s.inPlace {
-		return unix.Fstat(s.shadow.FD(), st)
-	}
-	dir, name := s.where()
-	return unix.Fstatat(s.f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
-}
-
-// prepare hands the session's shadow to a transaction of the store.
-func (s *session) prepare(store *commit.Txn, o commit.PublishOptions) error {
-	if !s.inPlace {
-		return store.Put(s.shadow, o)
-	}
-	target, err := unix.Openat(o.Dir, o.Name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(target)
-	return store.PutInPlace(s.shadow, target, o)
-}
-
-// endPublished ends a session whose transaction has happened, with err or without.
-func (s *session) endPublished(err error) {
-	changed := s.changedInTxn()
-	s.become(sessionstate.Ending)
-	var e unix.Errno
-	if err != nil {
-		e = unix.EIO
-	}
-	var st unix.Stat_t
-	if changed && s.statPublished(&st) == nil {
-		s.saved.Publish(content.StampOf(&st))
-		dir, name := s.where()
-		ch := s.changes(s.operation(), dir, name)
-		ch.Was, ch.Is, ch.Err, ch.Txn = statOf(s.baseVersion), &st, err, s.txn.Load().Label()
-		ch.Step, ch.Kept = s.next, s.shadow.Kept()
-		s.f.changes.Tell(ch)
-	}
-	if s.inPlace && s.base != nil {
-		base := s.base
-		go s.f.notifyInode(base, 0, -1)
-	}
-	s.endAs(sessionstate.Committed, e)
 }

@@ -1,10 +1,8 @@
 package fs
 
 import (
-	"errors"
 	"time"
 
-	"latchfs/fs/judge"
 	"latchfs/fs/transaction"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -14,12 +12,6 @@ import (
 // txnEngine is the filesystem as a transaction needs it.
 type txnEngine struct{ t *txn }
 
-// txnFile is a session as its transaction needs it.
-type txnFile struct {
-	t *txn
-	s *session
-}
-
 // txnStore is the store as a transaction needs it.
 type txnStore struct {
 	*commit.Txn
@@ -28,7 +20,6 @@ type txnStore struct {
 
 var (
 	_ transaction.Engine  = txnEngine{}
-	_ transaction.File    = txnFile{}
 	_ transaction.Name    = (*stagedName)(nil)
 	_ transaction.Store   = txnStore{}
 	_ transaction.Process = (*caller)(nil)
@@ -87,46 +78,6 @@ func (e txnEngine) Ended(end transaction.End) {
 
 // NotTakenBack implements transaction.Engine.
 func (e txnEngine) NotTakenBack(err error) { e.t.f.log.Warnf("rolling back a transaction: %v", err) }
-
-// Path implements transaction.File.
-func (tf txnFile) Path() string { return tf.s.path() }
-
-// Lock implements transaction.File.
-func (tf txnFile) Lock() { tf.s.mu.Lock() }
-
-// Unlock implements transaction.File.
-func (tf txnFile) Unlock() { tf.s.mu.Unlock() }
-
-// Judge implements transaction.File.
-func (tf txnFile) Judge() error {
-	err := tf.s.judgeInTxn()
-	var conflict *commit.ConflictError
-	if err == nil || errors.As(err, &conflict) { // a conflict is found again
-		return nil
-	}
-	return errors.New(judge.Reason(err))
-}
-
-// Check implements transaction.File.
-func (tf txnFile) Check() error { return tf.s.checkTxn() }
-
-// InPlace implements transaction.File.
-func (tf txnFile) InPlace() bool { return tf.s.inPlace }
-
-// Changed implements transaction.File.
-func (tf txnFile) Changed() bool { return tf.s.changedInTxn() }
-
-// Prepare implements transaction.File.
-func (tf txnFile) Prepare() error { return tf.s.prepareInTxn(tf.t.store) }
-
-// MarkSaved implements transaction.File.
-func (tf txnFile) MarkSaved() (undo func()) { return tf.s.markSaved() }
-
-// EndPublished implements transaction.File.
-func (tf txnFile) EndPublished(err error) { tf.s.endPublished(err) }
-
-// Rollback implements transaction.File.
-func (tf txnFile) Rollback(reason string) { tf.s.rollbackInTxn(reason) }
 
 // Path implements transaction.Name.
 func (sn *stagedName) Path() string { return sn.t.f.path(sn.dir, sn.name) }

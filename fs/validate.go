@@ -9,7 +9,6 @@ import (
 
 	"latchfs/fs/judge"
 	"latchfs/fs/refusals"
-	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
@@ -97,20 +96,4 @@ func (s *session) judgeLocked() unix.Errno {
 		return s.rejectLocked(unix.ESTALE, s.theft())
 	}
 	return 0
-}
-
-// judgeInTxn asks the validators about what the session changes in a transaction, and notes
-// what they have seen.
-func (s *session) judgeInTxn() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var err error
-	asked := false
-	if s.state.Is(sessionstate.Writing) && s.changedInTxn() && s.fillLocked() == 0 {
-		asked, err = s.judged.Judge(s.f.judge, sessionDraft{s})
-	}
-	if !asked {
-		s.judged.Clear()
-	}
-	return err
 }
