@@ -80,7 +80,7 @@ func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t,
 		parent: dir, lock: l,
 		content: content.New(), left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
 	}
-	s.holders = holders.New(holders.Config{Procs: f.proc, Looks: f.looks, File: s, UID: c.uid})
+	s.holders = holders.New(holders.Config{Procs: f.proc, Looks: f.looks, File: writtenFile{s}, UID: c.uid})
 	s.holders.Note(c.owner)
 	s.patience.Store(10)
 	s.isNew.Store(st == nil)

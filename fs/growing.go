@@ -31,7 +31,7 @@ func (s *session) noteOutput(o lockmgr.Owner) {
 	if s.state.HasEnded() || s.output {
 		return
 	}
-	file, owner := s.AsOpen(), s.who.Load().owner
+	file, owner := writtenFile{s}.AsOpen(), s.who.Load().owner
 	for _, pid := range slices.Compact([]int32{o.PID, owner.PID}) {
 		s.output = s.output || pid > 0 && s.f.proc.IsOutput(pid, file)
 	}
