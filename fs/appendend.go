@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
+	"latchfs/fs/syscalls"
 	"latchfs/lockmgr"
 )
 
@@ -87,19 +88,13 @@ func (a *appender) HoldsLine(holds bool) {
 // Patience implements appends.End.
 func (a *appender) Patience() time.Duration { return a.f.settings(a.f.nodePath(a.h.n)).Wait }
 
-// writeCalls are the system calls that write a file.
-var writeCalls = []int{
-	unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_WRITEV, unix.SYS_PWRITEV, unix.SYS_PWRITEV2,
-	unix.SYS_SENDFILE, unix.SYS_SPLICE, unix.SYS_COPY_FILE_RANGE,
-}
-
 // IsWorking implements appends.End.
 func (a *appender) IsWorking(tid uint32) bool {
 	if tid == 0 {
 		return false
 	}
 	if call, ok := a.f.proc.Syscall(tid); ok {
-		return slices.Contains(writeCalls, call.Nr)
+		return syscalls.Writes(call)
 	}
 	_, err := a.f.proc.Process(int32(tid))
 	return err == nil

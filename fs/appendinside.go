@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/syscalls"
 )
 
 // What comes through a descriptor that was opened with O_APPEND is not always for the end of
@@ -22,7 +24,7 @@ func (f *FS) isForPlace(h *handle, in *WriteRequest) bool {
 		return false // a shadow is written at the place in any case
 	}
 	call, ok := f.proc.Syscall(in.TID)
-	return ok && call.Nr == unix.SYS_PWRITEV2 && call.Args[5]&unix.RWF_NOAPPEND != 0
+	return ok && syscalls.WritesAtPlace(call)
 }
 
 // endsAt reports whether h's file ends at that place, or what h's appender goes on in.

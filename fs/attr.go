@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/lockmgr/proc"
+	"latchfs/fs/syscalls"
 )
 
 // How long the kernel may believe an answer that does not depend on the
@@ -63,21 +63,24 @@ func (f *FS) noteShown(k *kernelNode, st *unix.Stat_t) (n *inode, ctime unix.Tim
 	return k.in, f.commitTimes.Shown(key, st.Ctim)
 }
 
-// inoFor is the inode number shown for a backing inode. Filesystems mounted
-// inside the data directory number their inodes anew, while the mount shows
-// one device, so theirs are moved out of the way.
+// inoFor is the inode number shown for a backing inode.
 func (f *FS) inoFor(dev, ino uint64) uint64 {
 	if dev == f.dev {
 		return ino
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	i, ok := f.devs[dev]
-	if !ok {
-		i = uint64(len(f.devs) + 1)
-		f.devs[dev] = i
-	}
-	return ino ^ i<<48
+	return f.submounts.Number(dev, ino)
+}
+
+// forbids reports whether the mount forbids n's inode what its flag is against, and is one
+// inside the data directory; see package submounts. So does one that is gone: nil.
+func (f *FS) forbids(n *inode, flag int64) bool {
+	return n == nil || f.submounts.Forbids(f.fdOf(n), flag)
+}
+
+// shownMode is the mode of n's inode, which has the status st, and the device that it
+// stands for, as far as the mount that it is on lets them count.
+func (f *FS) shownMode(n *inode, st *unix.Stat_t) (mode, rdev uint32) {
+	return f.submounts.Mode(st, func() int { return f.fdOf(n) })
 }
 
 // stat reads the attributes of n, as the owner of the session sees them if it is a
@@ -261,7 +264,7 @@ func (f *FS) strangerAt(h *Request, k *kernelNode) bool {
 // kept for the operation itself.
 func (f *FS) sendOn(h *Request, n *inode) bool {
 	c := f.callerOf(h)
-	if call, ok := c.Syscall(); ok && !statsByName(call) {
+	if call, ok := c.Syscall(); ok && !syscalls.StatsByName(call) {
 		return false
 	}
 	if f.walks.Repeated(c) {
@@ -269,30 +272,6 @@ func (f *FS) sendOn(h *Request, n *inode) bool {
 	}
 	f.staleAt(c, n)
 	return true
-}
-
-// statsByName reports whether a system call asks for the attributes of a path.
-func statsByName(call proc.Call) bool {
-	switch call.Nr {
-	case unix.SYS_NEWFSTATAT:
-		return call.Args[3]&unix.AT_EMPTY_PATH == 0
-	case unix.SYS_STATX:
-		return call.Args[2]&unix.AT_EMPTY_PATH == 0
-	}
-	return slices.Contains(oldStats, call.Nr)
-}
-
-// creates reports whether a system call may be one that creates the file which
-// it opens.
-func creates(call proc.Call) bool {
-	at, old := oldOpens[call.Nr]
-	switch {
-	case call.Nr == unix.SYS_OPENAT:
-		at = 2
-	case !old || at < 0:
-		return true
-	}
-	return call.Args[at]&unix.O_CREAT != 0
 }
 
 // Statx is GetAttr with the birth time: statx(2).

@@ -30,6 +30,7 @@ import (
 	"latchfs/fs/refusals"
 	"latchfs/fs/rewalk"
 	"latchfs/fs/selftest"
+	"latchfs/fs/submounts"
 	"latchfs/fs/tally"
 	"latchfs/fs/transaction"
 	"latchfs/fs/trim"
@@ -67,8 +68,8 @@ import (
 //	audit.Trail.mu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mounts.Watch.mu
 //	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
-//	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, transaction.Running.mu
-//	trim.Trimmer.mu, unfinished.Gaps.mu, versions.Recorder.mu, vnodes.Table.mu
+//	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, submounts.Table.mu
+//	transaction.Running.mu, trim.Trimmer.mu, unfinished.Gaps.mu, versions.Recorder.mu, vnodes.Table.mu
 //
 // A transaction holds the mutexes of all its sessions at once. Nobody holds any mutex
 // while waiting for a lock of the lock table, nor while sending the kernel an entry
@@ -118,6 +119,7 @@ type FS struct {
 	mounts      *mounts.Watch
 	trim        *trim.Trimmer // keeps descriptors free
 	selfTest    selftest.Test
+	submounts   submounts.Table
 	dir         *datadir.Dir
 	rootfd      int // O_PATH on the data directory
 	procfd      int // /proc/self/fd
@@ -125,8 +127,6 @@ type FS struct {
 	stateKey    inoKey // its inode, whatever a name that leads there looks like
 	privileged  bool   // root: files can be given to their creators
 	dev         uint64 // the data directory's device
-	dataMount   uint64 // the mount that the data directory is on
-	strict      int64  // what that forbids, unix.ST_*, and ours with it
 	mountDev    uint64 // the mount's device
 	mountID     int
 	maxInodes   int
@@ -177,8 +177,7 @@ type FS struct {
 	sessions    map[*session]struct{}
 	replacing   map[inoKey]bool // inodes that a save is taking the place of
 	handles     map[uint64]*handle
-	appends     int // of handles, those that append records
-	devs        map[uint64]uint64
+	appends     int                  // of handles, those that append records
 	commitTimes ctimes.Table[inoKey] // what new files show
 	moves       chan struct{}        // closed when the next session moves
 }
@@ -190,7 +189,6 @@ func newFS(o Options) *FS {
 		nextID: rootID, fillNow: fillNow, lookDelay: lookDelay,
 		nodes: map[uint64]*kernelNode{}, inodes: map[inoKey]*inode{}, names: dcache.New[nameState](),
 		sessions: map[*session]struct{}{}, replacing: map[inoKey]bool{}, handles: map[uint64]*handle{},
-		devs:  map[uint64]uint64{},
 		moves: make(chan struct{}),
 		epoch: fmt.Sprintf("%08x", rand.Uint32()),
 	}

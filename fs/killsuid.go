@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/suid"
+	"latchfs/fs/syscalls"
 )
 
 // sender is the membership of who has sent a request. Its supplementary groups are
@@ -57,16 +58,13 @@ func (f *FS) mayDropBits(in *SetAttrRequest, n *inode) unix.Errno {
 	c := f.callerOf(h)
 	call, known := c.Syscall()
 	switch {
-	case known && slices.Contains(chownCalls, call.Nr):
+	case known && syscalls.Chowns(call):
 		return unix.EPERM
-	case known && slices.Contains(writeCalls, call.Nr), f.mayOpen(c, f.fdOf(n), unix.O_WRONLY):
+	case known && syscalls.Writes(call), f.mayOpen(c, f.fdOf(n), unix.O_WRONLY):
 		return 0 // whoever may write the file takes its bits away with that
 	}
 	return unix.EPERM
 }
-
-// chownCalls are the system calls that change a file's owner.
-var chownCalls = append(oldChowns, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT)
 
 // hasLoneSetgid reports whether a file has the setgid bit, and no right to execute for
 // its group.

@@ -29,7 +29,7 @@ import (
 
 // enginePackages are the packages whose mutexes have a place in the order, each after
 // those that it imports.
-var enginePackages = []string{"latchfs/journal/audit", "latchfs/fs/reach", "latchfs/fs/lessons", "latchfs/fs/markers", "latchfs/fs/mounts", "latchfs/fs/vnodes", "latchfs/fs/account", "latchfs/fs/locksfs", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/trim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/disclosure", "latchfs/fs/unfinished", "latchfs/fs/versions", "latchfs/fs/appends", "latchfs/fs/bases", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/ctl", "latchfs/fs/filed", "latchfs/fs/filing", "latchfs/fs/readclaim", "latchfs/fs/lockview", "latchfs/fs/lostupdate", "latchfs/fs/judge", "latchfs/fs/merging", "latchfs/fs/changes", "latchfs/fs/advisory", "latchfs/fs/lockwait", "latchfs/fs/transaction", "latchfs/fs"}
+var enginePackages = []string{"latchfs/journal/audit", "latchfs/fs/reach", "latchfs/fs/lessons", "latchfs/fs/markers", "latchfs/fs/mounts", "latchfs/fs/vnodes", "latchfs/fs/account", "latchfs/fs/locksfs", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/submounts", "latchfs/fs/trim", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/disclosure", "latchfs/fs/unfinished", "latchfs/fs/versions", "latchfs/fs/appends", "latchfs/fs/bases", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/ctl", "latchfs/fs/filed", "latchfs/fs/filing", "latchfs/fs/readclaim", "latchfs/fs/lockview", "latchfs/fs/lostupdate", "latchfs/fs/judge", "latchfs/fs/merging", "latchfs/fs/changes", "latchfs/fs/advisory", "latchfs/fs/lockwait", "latchfs/fs/transaction", "latchfs/fs"}
 
 // lockSource is the source of these packages with its types.
 type lockSource struct {

@@ -68,7 +68,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix.Err
 		}
 	}
 	if !writes {
-		if in.Flags&openToExec != 0 && f.forbids(f.fdOf(n), unix.ST_NOEXEC) {
+		if in.Flags&fmodeExec != 0 && f.forbids(n, unix.ST_NOEXEC) {
 			return unix.EACCES
 		}
 		if e := f.claimRead(cancel, in, n); e != 0 {

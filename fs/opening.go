@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/syscalls"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
@@ -144,7 +145,7 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	switch gone := err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG; {
 	case gone && o.repeated:
 		f.table.Release(l)
-		if call, known := c.Syscall(); known && creates(call) {
+		if call, known := c.Syscall(); known && syscalls.Creates(call) {
 			return nil, unix.EBUSY // it would have to begin anew, with a create
 		}
 		return nil, unix.ENOENT

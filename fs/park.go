@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/denied"
+	"latchfs/fs/syscalls"
 	"latchfs/lockmgr"
 )
 
@@ -194,16 +195,11 @@ func (f *FS) parkHere(cancel <-chan struct{}, h *Request, dir *inode) unix.Errno
 }
 
 // repeats reports whether the kernel will repeat the caller's system call
-// after ESTALE. It does for operations on paths, not for those on descriptors,
-// nor for the bind of a socket.
+// after ESTALE.
 func (f *FS) repeats(c *caller, op string) bool {
 	call, ok := c.Syscall()
 	if !ok {
 		return op != opBind
 	}
-	switch call.Nr {
-	case unix.SYS_FCHMOD, unix.SYS_FCHOWN, unix.SYS_FTRUNCATE, unix.SYS_FSETXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_BIND:
-		return false
-	}
-	return true
+	return syscalls.IsRepeated(call)
 }

@@ -70,7 +70,7 @@ func Open(o Options) (_ *FS, err error) {
 	if err := f.clerk.Restore(f.rootfd); err != nil {
 		return nil, err
 	}
-	f.noteMount()
+	f.submounts.Note(f.rootfd, f.privileged)
 	if err := f.findCommandUsers(); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/denied"
 	"latchfs/fs/rewalk"
+	"latchfs/fs/syscalls"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -163,7 +164,7 @@ func (f *FS) missing(c *caller, k dkey) {
 	if w == nil || w.At[0] != k || w.Op == opWait || w.Op == opStale || makesName(w.Op) {
 		return
 	}
-	if call, known := c.Syscall(); w.Op != opOpen || known && !creates(call) {
+	if call, known := c.Syscall(); w.Op != opOpen || known && !syscalls.Creates(call) {
 		f.walks.Drop(w)
 		return
 	}

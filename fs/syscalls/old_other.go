@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package fs
+package syscalls
 
 // oldStats are the numbers of the system calls by which older programs ask for
 // attributes: newer architectures have none.

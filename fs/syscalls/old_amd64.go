@@ -1,4 +1,4 @@
-package fs
+package syscalls
 
 import "golang.org/x/sys/unix"
 

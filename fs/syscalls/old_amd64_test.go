@@ -1,0 +1,23 @@
+package syscalls
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Older programs ask by other numbers for the same.
+func TestOldCalls(t *testing.T) {
+	if !StatsByName(call(unix.SYS_STAT)) || !StatsByName(call(unix.SYS_LSTAT)) || StatsByName(call(unix.SYS_FSTAT)) {
+		t.Error("stat and lstat ask for the attributes of a path, fstat does not")
+	}
+	if !Creates(call(unix.SYS_OPEN, 1, unix.O_CREAT)) || Creates(call(unix.SYS_OPEN, 1, unix.O_RDWR, unix.O_CREAT)) {
+		t.Error("the flags of open are its second argument")
+	}
+	if !Creates(call(unix.SYS_CREAT)) {
+		t.Error("creat creates")
+	}
+	if !Chowns(call(unix.SYS_CHOWN)) || !Chowns(call(unix.SYS_LCHOWN)) {
+		t.Error("chown and lchown change an owner")
+	}
+}
