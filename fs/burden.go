@@ -19,10 +19,6 @@ const (
 	burdenShare   = 1 << 20
 	burdenOfUsers = 128 << 20
 
-	dirEntryCost = 64 // beside the name
-	// keptListing is how large the listing of a directory may be that stays when it has
-	// been read to its end.
-	keptListing = 256 << 10
 	// A close asks which other processes have the file open, which takes about 3 µs for
 	// each of their descriptors. Beyond this the kernel's RELEASE has to tell.
 	looksAtOnce    = 1 << 17
@@ -75,18 +71,4 @@ func (f *FS) isTooDeep(d *demand) bool {
 	return len(d.path) >= maxPath || len(d.places) > 1 && slices.ContainsFunc(d.places[1:], func(p place) bool {
 		return len(f.path(p.dir, p.name)) >= maxPath
 	})
-}
-
-// costOfList is what a listing keeps in memory.
-func costOfList(list []dirEntry) (n int64) {
-	for i := range list {
-		n += dirEntryCost + int64(len(list[i].name))
-	}
-	return n
-}
-
-// dropLocked forgets a listing.
-func (d *dirStream) dropLocked(b *account.Book) {
-	b.Give(d.uid, d.charged)
-	d.entries, d.charged, d.loaded = nil, 0, false
 }

@@ -11,6 +11,7 @@ import (
 	"latchfs/fs/filed"
 	"latchfs/fs/filing"
 	"latchfs/fs/judge"
+	"latchfs/fs/listing"
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -240,10 +241,10 @@ func (e filingEngine) PathOf(p filed.Place) string { return claimEngine(e).Path(
 
 // List implements filing.Engine.
 func (e filingEngine) List(fd int) ([]filing.Entry, error) {
-	list, err := readEntries(fd, func(name string) bool { return name != "." && name != ".." })
+	list, err := listing.Read(fd, func(name string) bool { return !listing.IsDots(name) })
 	entries := make([]filing.Entry, len(list))
 	for i := range list {
-		entries[i] = filing.Entry{Name: list[i].name, IsDir: list[i].kind == unix.S_IFDIR}
+		entries[i] = filing.Entry{Name: list[i].Name, IsDir: list[i].Kind == unix.S_IFDIR}
 	}
 	return entries, err
 }

@@ -1,33 +1,13 @@
 package fs
 
 import (
-	"encoding/binary"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/listing"
 	"latchfs/journal/commit"
 )
-
-// dirStream is an open directory: what it held when it was opened or rewound,
-// so that offsets stay good however the directory changes meanwhile.
-type dirStream struct {
-	mu      sync.Mutex // guards what follows
-	fd      int
-	loaded  bool
-	entries []dirEntry
-	uid     uint32 // who pays for the entries
-	charged int64
-	end     uint64 // the offset behind the last entry
-}
-
-type dirEntry struct {
-	name     string
-	ino      uint64
-	kind     uint32 // S_IFMT bits
-	volatile bool   // in session or virtual: listed without attributes
-}
 
 // OpenDir opens a directory to list it.
 func (f *FS) OpenDir(_ <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
@@ -48,7 +28,7 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno
 		return errnoOf(err)
 	}
 	h := f.newHandle(k, n, dirHandle, in.Flags, ids{in.UID, in.GID})
-	h.dir = &dirStream{fd: fd, uid: in.UID}
+	h.dir = listing.NewStream(fd, in.UID, f.book)
 	out.Handle = h.id
 	return 0
 }
@@ -70,11 +50,7 @@ func (f *FS) ReleaseDir(in *ReleaseRequest) {
 		return
 	}
 	f.advisory.Released(h)
-	h.dir.mu.Lock()
-	unix.Close(h.dir.fd)
-	h.dir.fd = -1
-	h.dir.dropLocked(f.book)
-	h.dir.mu.Unlock()
+	h.dir.Close()
 	f.closeHandle(h)
 }
 
@@ -87,12 +63,10 @@ func (f *FS) FsyncDir(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 	if h == nil {
 		return unix.EBADF
 	}
-	h.dir.mu.Lock()
-	defer h.dir.mu.Unlock()
 	if f.store != nil {
-		return errnoOf(f.store.FsyncDir(h.dir.fd))
+		return errnoOf(h.dir.Do(f.store.FsyncDir))
 	}
-	return errnoOf(unix.Fsync(h.dir.fd))
+	return errnoOf(h.dir.Do(unix.Fsync))
 }
 
 // ReadDir lists names: getdents64(2).
@@ -127,7 +101,7 @@ func (f *FS) ReadDirPlus(_ <-chan struct{}, in *ReadRequest, out Listing) unix.E
 		if !out.Add(f.listed(h, d, i)) {
 			break
 		}
-		if d.volatile || d.name == "." || d.name == ".." || !f.roomForNodes() {
+		if d.Volatile || listing.IsDots(d.Name) || !f.roomForNodes() {
 			continue // no node is planted for it
 		}
 		f.plant(h.n, d, out)
@@ -137,28 +111,28 @@ func (f *FS) ReadDirPlus(_ <-chan struct{}, in *ReadRequest, out Listing) unix.E
 
 // plant fills in the attributes of a directory entry and takes a reference on
 // its node, unless a session is on the name, or the kernel has them.
-func (f *FS) plant(dir *inode, d *dirEntry, out Listing) {
+func (f *FS) plant(dir *inode, d *listing.Entry, out Listing) {
 	f.mu.Lock()
-	skip := f.isBusyNameLocked(dir, d.name) || f.isShownLocked(dir, d)
+	skip := f.isBusyNameLocked(dir, d.Name) || f.isShownLocked(dir, d)
 	f.mu.Unlock()
 	if skip {
 		return
 	}
 	var st unix.Stat_t
-	k, errno := f.child(dir, d.name, &st)
+	k, errno := f.child(dir, d.Name, &st)
 	if errno != 0 {
 		return
 	}
 	var e Entry
-	f.fillEntry(&e, k, &st, f.isBusyName(dir, d.name))
+	f.fillEntry(&e, k, &st, f.isBusyName(dir, d.Name))
 	out.Describe(&e)
 }
 
 // isShownLocked reports whether the kernel was told lately what a directory entry leads to,
 // and so most likely knows it still: it asks for attributes with every listing, whether or
 // not anybody wants them. What it does not know it looks up. FS.mu is held.
-func (f *FS) isShownLocked(dir *inode, d *dirEntry) bool {
-	n := f.inodes[inoKey{dir.key.dev, d.ino}]
+func (f *FS) isShownLocked(dir *inode, d *listing.Entry) bool {
+	n := f.inodes[inoKey{dir.key.dev, d.Ino}]
 	if n == nil {
 		return false
 	}
@@ -167,56 +141,47 @@ func (f *FS) isShownLocked(dir *inode, d *dirEntry) bool {
 }
 
 // listed is entry i of an open directory as it is shown.
-func (f *FS) listed(h *handle, d *dirEntry, i int) Listed {
-	ino := d.ino
+func (f *FS) listed(h *handle, d *listing.Entry, i int) Listed {
+	ino := d.Ino
 	if h.n.key.dev != f.dev {
-		ino = f.inoFor(h.n.key.dev, d.ino)
+		ino = f.inoFor(h.n.key.dev, d.Ino)
 	}
-	return Listed{Name: d.name, Ino: ino, Mode: d.kind, Next: uint64(i + 1)}
+	return Listed{Name: d.Name, Ino: ino, Mode: d.Kind, Next: uint64(i + 1)}
 }
 
 // dirList returns the directory's entries; reading from the start reads the
 // directory anew, as rewinddir(3) asks.
-func (f *FS) dirList(in *ReadRequest) (*handle, []dirEntry, unix.Errno) {
+func (f *FS) dirList(in *ReadRequest) (*handle, []listing.Entry, unix.Errno) {
 	h := f.handleOf(in.Handle)
 	if h == nil || h.dir == nil {
 		return nil, nil, unix.EBADF
 	}
-	h.dir.mu.Lock()
-	defer h.dir.mu.Unlock()
-	switch {
-	case in.Offset == 0:
-	case in.Offset >= h.dir.end && h.dir.end > 0:
-		if h.dir.charged > keptListing {
-			h.dir.dropLocked(f.book) // it has been read
-		}
-		return h, nil, 0
-	case h.dir.loaded:
-		return h, h.dir.entries, 0
-	}
-	if _, err := unix.Seek(h.dir.fd, 0, 0); err != nil {
-		return nil, nil, errnoOf(err)
-	}
-	list, err := readEntries(h.dir.fd, visible)
+	list, err := h.dir.List(in.Offset, seenDir{f, in, h.n})
+	return h, list, errnoOf(err)
+}
+
+// seenDir is a directory as a caller sees it who reads it.
+type seenDir struct {
+	f  *FS
+	by *ReadRequest
+	n  *inode
+}
+
+// Entries implements listing.Dir.
+func (d seenDir) Entries(fd int) ([]listing.Entry, error) {
+	list, err := listing.Read(fd, visible)
 	if err != nil {
-		return nil, nil, errnoOf(err)
+		return nil, err
 	}
-	list = f.withSessions(f.callerOf(&in.Request), h.n, list)
-	h.dir.dropLocked(f.book)
-	cost := costOfList(list)
-	if !f.book.Take(h.dir.uid, cost) {
-		return nil, nil, unix.ENOMEM
-	}
-	h.dir.entries, h.dir.charged, h.dir.loaded, h.dir.end = list, cost, true, uint64(len(list))
-	return h, list, 0
+	return d.f.withSessions(d.f.callerOf(&d.by.Request), d.n, list), nil
 }
 
 // withSessions adds what the backing directory does not show: new files to the
 // family that is creating them, and where the mount wants it listed the virtual
 // directory, into which programs that walk a tree would walk.
-func (f *FS) withSessions(c *caller, dir *inode, list []dirEntry) []dirEntry {
+func (f *FS) withSessions(c *caller, dir *inode, list []listing.Entry) []listing.Entry {
 	if dir.isRoot() && f.opts.ListLocks && !f.opts.ReadOnly {
-		list = append(list, dirEntry{name: f.opts.LocksDir, ino: virtualRoot, kind: unix.S_IFDIR, volatile: true})
+		list = append(list, listing.Entry{Name: f.opts.LocksDir, Ino: virtualRoot, Kind: unix.S_IFDIR, Volatile: true})
 	}
 	list = f.stagedView(c, dir, list)
 	in := f.sessionsIn(dir)
@@ -229,14 +194,14 @@ func (f *FS) withSessions(c *caller, dir *inode, list []dirEntry) []dirEntry {
 		busy[name] = s
 	}
 	for i := range list {
-		if busy[list[i].name] != nil {
-			list[i].volatile = true
-			delete(busy, list[i].name)
+		if busy[list[i].Name] != nil {
+			list[i].Volatile = true
+			delete(busy, list[i].Name)
 		}
 	}
 	for name, s := range busy {
 		if s.isNew.Load() && c.kinOf(s.who.Load()) {
-			list = append(list, dirEntry{name: name, ino: s.inode.key.ino, kind: unix.S_IFREG, volatile: true})
+			list = append(list, listing.Entry{Name: name, Ino: s.inode.key.ino, Kind: unix.S_IFREG, Volatile: true})
 		}
 	}
 	return list
@@ -244,50 +209,6 @@ func (f *FS) withSessions(c *caller, dir *inode, list []dirEntry) []dirEntry {
 
 // visible reports whether a name is shown: all but those that are ours.
 func visible(name string) bool { return !commit.Reserved(name) }
-
-// readEntries reads the entries of a whole directory that want accepts.
-func readEntries(fd int, want func(name string) bool) ([]dirEntry, error) {
-	var list []dirEntry
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			return list, nil
-		}
-		list = parseDirents(list, buf[:n], want)
-	}
-}
-
-// parseDirents decodes linux_dirent64 records (getdents64(2)).
-func parseDirents(list []dirEntry, b []byte, want func(name string) bool) []dirEntry {
-	const header = 8 + 8 + 2 + 1 // d_ino, d_off, d_reclen, d_type
-	for len(b) > header {
-		reclen := int(binary.NativeEndian.Uint16(b[16:]))
-		if reclen <= header || reclen > len(b) {
-			return list
-		}
-		name := b[header:reclen]
-		for i, ch := range name {
-			if ch == 0 {
-				name = name[:i]
-				break
-			}
-		}
-		if want(string(name)) {
-			list = append(list, dirEntry{
-				name: string(name), ino: binary.NativeEndian.Uint64(b), kind: uint32(b[18]) << 12,
-			})
-		}
-		b = b[reclen:]
-	}
-	return list
-}
 
 // removeOrphans removes reserved names that no running commit uses from a
 // directory that would be empty without them. It reports whether some are gone.
@@ -297,18 +218,18 @@ func (f *FS) removeOrphans(dirfd int, name string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	list, err := readEntries(fd, commit.Reserved)
+	list, err := listing.Read(fd, commit.Reserved)
 	if err != nil || len(list) == 0 {
 		return false
 	}
 	if err := f.store.SettleLazyDir(fd); err != nil {
 		f.log.Warnf("commits in %q are not known to be on disk: %v", name, err)
 	}
-	left, err := readEntries(fd, commit.Reserved)
+	left, err := listing.Read(fd, commit.Reserved)
 	removed := err == nil && len(left) < len(list)
 	list = left
 	for i := range list {
-		removed = f.store.RemoveOrphan(fd, list[i].name) == nil || removed
+		removed = f.store.RemoveOrphan(fd, list[i].Name) == nil || removed
 	}
 	return removed
 }

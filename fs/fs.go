@@ -50,7 +50,7 @@ import (
 // Mutex order. Whoever holds one of these mutexes takes only mutexes of the lines below;
 // those of one line are never held together. TestMutexOrder holds the source to it.
 //
-//	appends.Queue.mu, ctl.Conversation.mu, dirStream.mu, heartbeat.Heart.round
+//	appends.Queue.mu, ctl.Conversation.mu, heartbeat.Heart.round, listing.Stream.mu
 //	appender.mu
 //	FS.thefts
 //	transaction.Txn.mu

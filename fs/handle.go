@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/listing"
 	"latchfs/lockmgr/knowledge"
 )
 
@@ -50,7 +51,7 @@ type handle struct {
 	fd      int        // the daemon's own descriptor, opened when first needed
 	app     *appender
 	follows inoKey // the file that it appends to, guarded by FS.mu
-	dir     *dirStream
+	dir     *listing.Stream
 }
 
 func (h *handle) writes() bool {

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/listing"
 	"latchfs/fs/sessionstate"
 )
 
@@ -90,14 +91,14 @@ func (f *FS) anotherName(n *inode, p place) (dir *inode, name string, ok bool) {
 		return nil, "", false
 	}
 	defer unix.Close(fd)
-	list, err := readEntries(fd, visible)
+	list, err := listing.Read(fd, visible)
 	if err != nil {
 		return nil, "", false
 	}
 	for _, e := range list {
-		if e.ino == n.key.ino && e.name != p.name && f.isNameOf(n, p.dir, e.name) {
+		if e.Ino == n.key.ino && e.Name != p.name && f.isNameOf(n, p.dir, e.Name) {
 			f.pin(p.dir)
-			return p.dir, e.name, true
+			return p.dir, e.Name, true
 		}
 	}
 	return nil, "", false

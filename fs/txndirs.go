@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/listing"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
@@ -147,18 +148,18 @@ func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
 		return false, errnoOf(err)
 	}
 	defer unix.Close(fd)
-	list, err := readEntries(fd, visible)
+	list, err := listing.Read(fd, visible)
 	if err != nil {
 		return false, errnoOf(err)
 	}
 	for _, e := range list {
-		if e.name == "." || e.name == ".." {
+		if listing.IsDots(e.Name) {
 			continue
 		}
 		if n == nil {
 			return false, 0
 		}
-		if sn := f.stagedAt(n, e.name); sn == nil || !sn.did.IsGone() {
+		if sn := f.stagedAt(n, e.Name); sn == nil || !sn.did.IsGone() {
 			return false, 0
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/listing"
 	"latchfs/fs/transaction"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -96,16 +97,16 @@ func (sn *stagedName) hides(c *caller) bool {
 }
 
 // stagedView leaves out of a listing what the caller does not see.
-func (f *FS) stagedView(c *caller, dir *inode, list []dirEntry) []dirEntry {
+func (f *FS) stagedView(c *caller, dir *inode, list []listing.Entry) []listing.Entry {
 	if !f.txns.Any() {
 		return list
 	}
 	kept := list[:0]
 	for _, e := range list {
-		sn := f.stagedAt(dir, e.name)
+		sn := f.stagedAt(dir, e.Name)
 		if sn != nil {
-			e.volatile = true
-			if sn.hides(c) && !(sn.did.IsGone() && f.sessionAt(dir, e.name) != nil) {
+			e.Volatile = true
+			if sn.hides(c) && !(sn.did.IsGone() && f.sessionAt(dir, e.Name) != nil) {
 				continue
 			}
 		}

@@ -1,9 +1,7 @@
 package fs
 
 import (
-	"encoding/binary"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,41 +10,6 @@ import (
 	"latchfs/fs/denied"
 	"latchfs/lockmgr"
 )
-
-// dirent64 encodes one linux_dirent64 record.
-func dirent64(ino uint64, kind byte, name string) []byte {
-	b := make([]byte, (19+len(name)+1+7)&^7)
-	binary.NativeEndian.PutUint64(b, ino)
-	binary.NativeEndian.PutUint16(b[16:], uint16(len(b)))
-	b[18] = kind
-	copy(b[19:], name)
-	return b
-}
-
-func TestParseDirents(t *testing.T) {
-	buf := slices.Concat(
-		dirent64(7, unix.DT_REG, "plain"),
-		dirent64(8, unix.DT_REG, ".latchfs-0123"),
-		dirent64(9, unix.DT_DIR, ".latchfs"),
-		dirent64(10, unix.DT_LNK, "\xff\n"),
-	)
-	got := parseDirents(nil, buf, visible)
-	want := []dirEntry{{name: "plain", ino: 7, kind: unix.S_IFREG}, {name: "\xff\n", ino: 10, kind: unix.S_IFLNK}}
-	if !slices.Equal(got, want) {
-		t.Fatalf("got %+v, want %+v", got, want)
-	}
-}
-
-func FuzzParseDirents(f *testing.F) {
-	f.Add(slices.Concat(dirent64(1, unix.DT_REG, "a"), dirent64(2, unix.DT_DIR, "bb")))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, e := range parseDirents(nil, b, visible) {
-			if slices.Contains([]byte(e.name), 0) {
-				t.Fatalf("name %q holds a NUL", e.name)
-			}
-		}
-	})
-}
 
 func TestWithoutTrusted(t *testing.T) {
 	list := []byte("user.a\x00trusted.b\x00security.c\x00")
