@@ -40,7 +40,7 @@ type inode struct {
 	pins    int           // ours: children, handles, sessions
 	parent  *inode        // the directory of dentry; pinned
 	dentry  *dentry       // the name last seen, with a reference; nil: it never had one
-	others  []*dentry     // of a regular file: earlier ones, which may be its names still
+	others  otherDentries // of a regular file: earlier ones, which may be its names still
 	sess    *session      // the session whose shadow it is
 	shadow  *session      // the session that is writing the next version of it
 	orphan  bool          // a shadow that was never published: its session is over

@@ -6,6 +6,9 @@ import "latchfs/fs/dcache"
 // data directory. All dentries and their states are guarded by FS.mu.
 type dentry = dcache.Dentry[nameState]
 
+// otherDentries are names that a file had before the last one that was seen.
+type otherDentries = dcache.Earlier[nameState]
+
 // nameState is what is kept with a name. Whoever enters something has a reference on the
 // dentry for as long.
 type nameState struct {
@@ -48,7 +51,7 @@ func (f *FS) setNameLocked(n, parent *inode, name string) {
 	default:
 		n.leaveFormer()
 		if n.dentry != nil && n.isRegular() {
-			f.noteOther(n)
+			n.others.Note(f.names, n.dentry)
 		} else if n.dentry != nil {
 			f.names.Put(n.dentry)
 		}
@@ -86,16 +89,11 @@ func (f *FS) nameDirLocked(n, parent *inode, name string) {
 		f.names.Move(n.dentry, parent.dentry, name)
 		return
 	}
-	d := f.names.Get(parent.dentry, name)
-	if other := d.State.dir; other != nil && other.key != n.key {
-		// It was removed, or replaced around the mount, and is still in use.
-		f.names.Displace(d)
-		f.names.Put(d)
-		d = f.names.Get(parent.dentry, name)
-	}
-	n.dentry = d
-	if d.State.dir == nil {
-		d.State.dir = n
+	n.dentry = f.names.GetUnless(parent.dentry, name, func(d *nameState) bool {
+		return d.dir != nil && d.dir.key != n.key // it was removed, or replaced around the mount, and is still in use
+	})
+	if n.dentry.State.dir == nil {
+		n.dentry.State.dir = n
 	}
 }
 
@@ -120,10 +118,8 @@ func (f *FS) dropNamesLocked(n *inode) {
 	}
 	n.leaveFormer()
 	f.names.Put(n.dentry)
-	for _, d := range n.others {
-		f.names.Put(d)
-	}
-	n.dentry, n.others = nil, nil
+	n.others.Drop(f.names)
+	n.dentry = nil
 }
 
 // nameOf returns the directory and name under which n was last seen; parent is

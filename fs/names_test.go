@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/dcache"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 	"latchfs/lockmgr/proc"
@@ -122,11 +123,11 @@ func TestDirectoryBelowItself(t *testing.T) {
 func TestOtherNamesOfAFile(t *testing.T) {
 	f := newNamed(t)
 	x := f.file(f.root, "x0")
-	for i := range maxOthers + 5 {
+	for i := range dcache.MaxEarlier + 5 {
 		f.setNameLocked(x, f.root, string(rune('a'+i)))
 	}
 	f.setNameLocked(x, f.root, "a")
-	if len(x.others) != maxOthers || x.others[maxOthers-1].Name() != string(rune('a'+maxOthers+4)) {
+	if len(x.others) != dcache.MaxEarlier || x.others[dcache.MaxEarlier-1].Name() != string(rune('a'+dcache.MaxEarlier+4)) {
 		t.Errorf("%d other names are known, the last is %q", len(x.others), x.others[len(x.others)-1].Name())
 	}
 	for _, d := range x.others {

@@ -12,22 +12,6 @@ import (
 // up, and may open it by another one that it has remembered: which of them the file
 // has is to be known at any time.
 
-// maxOthers is how many names of an inode are remembered beside the last.
-const maxOthers = 16
-
-// noteOther remembers the name of n that was the last one seen, and its reference. FS.mu
-// is held.
-func (f *FS) noteOther(n *inode) {
-	if i := slices.Index(n.others, n.dentry); i >= 0 {
-		n.others = slices.Delete(n.others, i, i+1)
-		f.names.Put(n.dentry)
-	} else if len(n.others) == maxOthers {
-		f.names.Put(n.others[0])
-		n.others = slices.Delete(n.others, 0, 1)
-	}
-	n.others = append(n.others, n.dentry)
-}
-
 // otherName is one of several names of a file.
 type otherName struct {
 	dir  *inode

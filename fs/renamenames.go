@@ -67,16 +67,7 @@ func (r *renaming) setNamesLocked(now recentRename) {
 // moveDentriesLocked gives a directory's dentry the new name, and with it all that is kept
 // with the names below. FS.mu is held.
 func (r *renaming) moveDentriesLocked() {
-	f := r.f
-	from := f.names.Get(r.from.dir.dentry, r.from.name)
-	if r.flags&unix.RENAME_EXCHANGE == 0 {
-		f.names.Move(from, r.to.dir.dentry, r.to.name)
-	} else {
-		to := f.names.Get(r.to.dir.dentry, r.to.name)
-		f.names.Exchange(from, to)
-		f.names.Put(to)
-	}
-	f.names.Put(from)
+	r.f.names.Rename(r.from.dir.dentry, r.from.name, r.to.dir.dentry, r.to.name, r.flags&unix.RENAME_EXCHANGE != 0)
 }
 
 // moveSessions lets the caller's own sessions go with their files, which have changed
