@@ -15,6 +15,9 @@ import (
 
 // reportRecovery tells what the start found and did.
 func (f *FS) reportRecovery(r commit.Report) {
+	for _, path := range r.Barred {
+		f.log.Warnf("recovery: %q could not be opened: if a crash has left a record unfinished at its end, that stands", path)
+	}
 	n := len(r.Undone) + len(r.Redone) + len(r.Cut) + len(r.Reverted) + len(r.Removed) + len(r.Salvaged) + len(r.Synced)
 	if n == 0 {
 		return

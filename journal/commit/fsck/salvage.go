@@ -102,7 +102,7 @@ func (p *repair) remove(in journal.Intent) error {
 		return err
 	}
 	defer unix.Close(dir)
-	fd, err := disk.OpenTarget(dir, in.Name, in)
+	fd, err := disk.ReadTarget(dir, in.Name, in)
 	if err != nil {
 		return err
 	}

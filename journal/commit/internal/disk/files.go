@@ -13,8 +13,21 @@ import (
 	"latchfs/journal"
 )
 
-// OpenTarget opens the file that in is about, -1 if name is not that file.
+// ErrBarred is the error about a file that the daemon may not open, or that is being executed.
+var ErrBarred = errors.New("the file may not be opened")
+
+// OpenTarget opens the file that in is about to read and write it, -1 if name is not that file.
+// The error wraps ErrBarred if it may not be.
 func OpenTarget(dir int, name string, in journal.Intent) (int, error) {
+	return openTarget(dir, name, in, unix.O_RDWR)
+}
+
+// ReadTarget is OpenTarget for those who only read the file.
+func ReadTarget(dir int, name string, in journal.Intent) (int, error) {
+	return openTarget(dir, name, in, unix.O_RDONLY)
+}
+
+func openTarget(dir int, name string, in journal.Intent, access int) (int, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if Gone(err) || err == nil && (st.Ino != in.TargetIno || st.Mode&unix.S_IFMT != unix.S_IFREG) {
@@ -23,8 +36,12 @@ func OpenTarget(dir int, name string, in journal.Intent) (int, error) {
 	if err != nil {
 		return -1, os.NewSyscallError("fstatat", err)
 	}
-	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
+	fd, err := openOwn(dir, name, access)
+	switch err {
+	case nil:
+	case unix.EACCES, unix.EPERM, unix.ETXTBSY:
+		return -1, fmt.Errorf("%w: %w", ErrBarred, os.NewSyscallError("openat", err))
+	default:
 		return -1, os.NewSyscallError("openat", err)
 	}
 	if IsTarget(fd, &st, in) {
@@ -47,6 +64,9 @@ func IsTarget(fd int, st *unix.Stat_t, in journal.Intent) bool {
 // OpenShadow is OpenUnnoticed with an error that names the system call.
 func OpenShadow(dir int, name string) (int, error) {
 	fd, err := OpenUnnoticed(dir, name)
+	if err == unix.EACCES {
+		fd, err = openOwn(dir, name, unix.O_RDONLY)
+	}
 	return fd, os.NewSyscallError("openat", err)
 }
 

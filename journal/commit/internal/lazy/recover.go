@@ -172,9 +172,14 @@ func (s *recovery) recoverMark(dir int, where string, m foundMark, cached bool) 
 	return s.revert(dir, where, m, fd)
 }
 
-// openNew opens the new version if it has the name, else it is -1.
+// openNew opens the new version if it has the name, else it is -1. Who has barred it from us has
+// changed it since.
 func openNew(dir int, m Mark) (int, error) {
-	return disk.OpenTarget(dir, m.name, journal.Intent{TargetIno: m.ino, TargetBirth: m.birth, TargetDev: devOf(dir)})
+	fd, err := disk.ReadTarget(dir, m.name, journal.Intent{TargetIno: m.ino, TargetBirth: m.birth, TargetDev: devOf(dir)})
+	if errors.Is(err, disk.ErrBarred) {
+		return -1, nil
+	}
+	return fd, err
 }
 
 func devOf(fd int) uint64 {

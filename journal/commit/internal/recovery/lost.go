@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,7 @@ type Lost struct {
 	Where     string // its path, likewise
 	Shadow    int    // -1: not found
 	Target    int    // -1: not found
+	Barred    bool   // the target may not be opened
 	Keep      bool   // its bytes are kept, whatever they were for
 }
 
@@ -31,6 +33,20 @@ func (l *Lost) Close() {
 	if l.Target >= 0 {
 		unix.Close(l.Target)
 	}
+}
+
+// open opens the target, if the name in dir is that.
+func (l *Lost) open(dir int, name string) (err error) {
+	open := disk.OpenTarget
+	if l.In.Kind == journal.KindAppend {
+		open = tail.OpenTarget
+	}
+	l.Target, err = open(dir, name, l.In)
+	if errors.Is(err, disk.ErrBarred) {
+		l.Barred = true
+		return nil
+	}
+	return err
 }
 
 // Find looks everywhere for the shadows and targets of lost.
@@ -50,11 +66,9 @@ func Find(s *disk.Disk, lost []*Lost) error {
 				l.Shadow, l.ShadowDir, l.Where = fd, own, where
 			}
 			if l.Target < 0 && e.Ino == l.In.TargetIno && !disk.Reserved(e.Name) {
-				fd, err := disk.OpenTarget(dir, e.Name, l.In)
-				if err != nil {
+				if err := l.open(dir, e.Name); err != nil {
 					return err
 				}
-				l.Target = fd
 			}
 		}
 		return nil
@@ -73,6 +87,8 @@ func (s *Recoverer) finishLost(l *Lost, tails *tail.Recovery, r *Report) error {
 		return s.keepLost(l, r)
 	case l.In.Kind != journal.KindAppend:
 		return s.redoLost(l, r)
+	case l.Barred:
+		return tails.Leave(l.In)
 	case l.Target < 0:
 		return s.disk.Finish(l.In) // it was removed
 	}
@@ -89,7 +105,11 @@ func (s *Recoverer) redoLost(l *Lost, r *Report) error {
 	case l.Target >= 0:
 		return s.redo(l.In, l.ShadowDir, l.Shadow, l.Target, r)
 	}
-	if _, err := s.keepAside(l.Shadow, "the file was removed before its commit was finished", l.In, r); err != nil {
+	reason := "the file was removed before its commit was finished"
+	if l.Barred {
+		reason = "the file could not be opened to finish its commit"
+	}
+	if _, err := s.keepAside(l.Shadow, reason, l.In, r); err != nil {
 		return err
 	}
 	if err := s.disk.Do("unlink", func() error { return unix.Unlinkat(l.ShadowDir, l.In.Shadow, 0) }); err != nil {

@@ -27,6 +27,7 @@ type Report struct {
 	Redone   []journal.Intent // commits in place that were finished
 	Kept     []journal.Intent // replacements that had happened, whose old version is in the history now
 	Cut      []tail.Cut       // files that ended in an unfinished record
+	Barred   []string         // files that may end in an unfinished record, and could not be opened: they stand as they are
 	Reverted []lazy.Reverted  // files whose new version was not whole
 	Removed  []string         // orphaned shadows
 	Salvaged []string         // IDs under rejected/ of bytes that had no place to go
@@ -126,7 +127,7 @@ func (s *Recoverer) Recover() (Report, error) {
 		// is not to be measured by these records.
 		errs = append(errs, s.disk.Do("syncjournal", s.disk.Journal.Sync))
 	}
-	r.Cut = tails.Cut
+	r.Cut, r.Barred = tails.Cut, tails.Barred
 	errs = append(errs, s.tidyState(&r))
 	salvaged, err := s.rejects.Tidy()
 	r.Salvaged = append(r.Salvaged, salvaged...)
@@ -184,6 +185,9 @@ func (s *Recoverer) redoAt(in journal.Intent, r *Report) (found bool, err error)
 	}
 	defer unix.Close(dir)
 	target, err := disk.OpenTarget(dir, in.Name, in)
+	if errors.Is(err, disk.ErrBarred) {
+		return false, nil // Find comes to it as well
+	}
 	if err != nil {
 		return false, err
 	}

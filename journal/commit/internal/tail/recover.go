@@ -2,6 +2,7 @@ package tail
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path"
 	"time"
@@ -25,6 +26,7 @@ type Recovery struct {
 	disk    *disk.Disk
 	rejects *rejected.Store
 	Cut     []Cut
+	Barred  []string // files that may end in an unfinished record, and could not be opened or cut
 }
 
 // NewRecovery returns a recovery that keeps aside in r what it cuts off.
@@ -42,20 +44,46 @@ func (s *Recovery) CheckAt(in journal.Intent) (found bool, err error) {
 		return false, err
 	}
 	defer unix.Close(dir)
-	target, err := disk.OpenTarget(dir, in.Name, in)
+	target, err := OpenTarget(dir, in.Name, in)
 	if err == nil && target < 0 {
 		err = disk.ReadDir(dir, func(e disk.Entry) (err error) {
 			if target < 0 && e.Ino == in.TargetIno && !disk.Reserved(e.Name) {
-				target, err = disk.OpenTarget(dir, e.Name, in)
+				target, err = OpenTarget(dir, e.Name, in)
 			}
 			return err
 		})
+	}
+	if errors.Is(err, disk.ErrBarred) {
+		return true, s.Leave(in)
 	}
 	if err != nil || target < 0 {
 		return false, err
 	}
 	defer unix.Close(target)
 	return true, s.Check(in, target)
+}
+
+// OpenTarget opens the file that in is about, -1 if name is not that file. If nobody may write it
+// it is open for reading: then it is looked at, and nothing is cut off.
+func OpenTarget(dir int, name string, in journal.Intent) (int, error) {
+	fd, err := disk.OpenTarget(dir, name, in)
+	if errors.Is(err, disk.ErrBarred) {
+		return disk.ReadTarget(dir, name, in)
+	}
+	return fd, err
+}
+
+// Leave gives up what in says of the end of a file that may not be opened: the file stands as
+// it is, with all that was appended.
+func (s *Recovery) Leave(in journal.Intent) error {
+	s.Barred = append(s.Barred, path.Join(in.Dir, in.Name))
+	return s.disk.Finish(in)
+}
+
+// isReadOnly reports whether fd was opened for reading alone.
+func isReadOnly(fd int) bool {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY
 }
 
 // Check cuts an unfinished record off the end of the file fd and finishes
@@ -69,6 +97,9 @@ func (s *Recovery) Check(in journal.Intent, fd int) error {
 	end, err := c.whole(in.Size, s.disk.Journal.Appends(in.ID))
 	if err != nil {
 		return err
+	}
+	if end < st.Size && isReadOnly(fd) {
+		return s.Leave(in)
 	}
 	if end < st.Size {
 		where := path.Join(in.Dir, in.Name)
