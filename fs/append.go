@@ -99,9 +99,20 @@ func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out 
 		return errnoOf(err)
 	}
 	h.app = newAppender(f, h, c)
+	if !f.privileged {
+		h.app.openNow()
+	}
 	f.startIO(h, ioDirect, out)
 	out.Handle = h.id
 	return 0
+}
+
+// openNow opens the file before anything is written, for a daemon that may do with it what its user
+// may: a chmod(2) may take away later what the open has granted.
+func (a *appender) openNow() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_ = a.followLocked() // the first write tells
 }
 
 // write takes data, and appends what ends in a newline now or as soon as the

@@ -21,6 +21,11 @@ chmod 600 g; od -c g
 chmod 200 g; : > g; stat -c "%a %s" g; truncate -s 0 g; echo last > g
 chmod 600 g; cat g; echo readable >> g; cat g; echo anew > g; cat g
 chmod 200 g; echo n > n; mv n g; stat -c "%a %s" g; cat g; chmod 200 g; rm -f g; ls`,
+		"descriptor": `
+echo a > f; exec 3>>f; chmod 200 f; echo b >&3; printf c >&3; chmod 000 f; echo d >&3; exec 3>&-; chmod 600 f; cat f
+exec 3>>f; echo e >&3; chmod 200 f; echo f >&3; stat -c "%a %s" f; exec 3>&-; chmod 600 f; cat f
+exec 3>>f; chmod 200 f; echo g >> f; echo h >&3; exec 3>&-; chmod 600 f; cat f
+exec 3<>f; chmod 200 f; echo A >&3; exec 3>&-; chmod 600 f; cat f`,
 		"new": `
 umask 0577
 echo drop > box; echo more >> box; stat -c "%a %s" box
@@ -51,6 +56,20 @@ write("four"); print(open("f").read())
 		// What was written there was written through the mount.
 		if events := m.Bash(t, "sleep .5; cat .locks/events.jsonl"); strings.Contains(events.Stdout, `"bypass"`) {
 			t.Error(events.Stdout)
+		}
+	})
+}
+
+// A version of such a file can be restored, and has its mode.
+func TestRestoreWriteOnlyFile(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Bash(t, `echo one > f; chmod 200 f; echo three > new; mv new f`)
+		if out := m.Latchfs(t, "restore", "f", "1"); out.Code != 0 {
+			t.Errorf("%+v\n%s", out, m.Latchfs(t, "history", "f").Stdout)
+		}
+		if out := m.Bash(t, `stat -c %a f; chmod 600 f; cat f`); out.Stdout != "200\none\n" {
+			t.Errorf("restored: %+v", out)
 		}
 	})
 }

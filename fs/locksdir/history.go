@@ -114,7 +114,8 @@ func (k *Version) name(names []string) string {
 // entry describes the file of a version: the permissions are those of the file,
 // without those to write or execute.
 func (k *Version) entry(name string) Entry {
-	return Entry{Name: name, Mode: k.Mode & modeFile, UID: k.FileUID, GID: k.FileGID, Size: k.Bytes, Mtime: k.Mtime}
+	// An owner could give itself the right to read; whoever may not know of the version is not shown it.
+	return Entry{Name: name, Mode: k.Mode&modeFile | 0o400, UID: k.FileUID, GID: k.FileGID, Size: k.Bytes, Mtime: k.Mtime}
 }
 
 func (t *Tree) statHistory(path string, v report.Viewer) (Entry, error) {

@@ -83,6 +83,15 @@ func TestHistoryTree(t *testing.T) {
 	}
 }
 
+// The owner reads a version of a file that it could write and not read.
+func TestModeOfAVersion(t *testing.T) {
+	for mode, want := range map[uint32]uint32{0o200: 0o400, 0: 0o400, 0o664: 0o444, 0o755: 0o444} {
+		if e := (&Version{Mode: mode}).entry("1"); e.Mode != want {
+			t.Errorf("a version with mode %o is shown with %o, want %o", mode, e.Mode, want)
+		}
+	}
+}
+
 func TestNoSuchVersion(t *testing.T) {
 	tree := New(withHistory())
 	for _, path := range []string{

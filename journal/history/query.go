@@ -221,7 +221,7 @@ func (s *Store) OpenContent(path string, number uint64) (*os.File, error) {
 	if id == "" {
 		return nil, ErrNotKept
 	}
-	fd, err := unix.Openat(int(s.dir.Fd()), ContentDir(id)+"/"+id, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := openContent(int(s.dir.Fd()), ContentDir(id)+"/"+id)
 	if errors.Is(err, unix.ENOENT) {
 		s.Drop(id)
 		return nil, ErrNotKept
