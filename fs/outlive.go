@@ -28,6 +28,7 @@ func (s *session) withoutName(c *caller, op string, p place) (*session, unix.Err
 	switch {
 	case ok:
 		s.standUnder(p, dir, name)
+		s.takeShadowAlong()
 		f.unpin(dir)
 		return nil, 0
 	case s.isClean():

@@ -79,10 +79,12 @@ func (r *renaming) moveSessions() {
 	}
 	if first != nil {
 		first.moveTo(r.to.dir, r.to.name)
+		first.takeShadowAlong()
 		first.rebase()
 	}
 	if second != nil {
 		second.moveTo(r.from.dir, r.from.name)
+		second.takeShadowAlong()
 		second.rebase()
 	}
 }
@@ -92,6 +94,7 @@ func (r *renaming) moved(own *session) {
 	f := r.f
 	r.moveLocks(own)
 	if own != nil {
+		own.takeShadowAlong()
 		own.relock(r.c, place{r.to.dir, r.to.name, r.from.inode})
 		f.announceMove()
 	}

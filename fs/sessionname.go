@@ -46,6 +46,19 @@ func (s *session) moveWithLock(l *lockmgr.Lock, from string, dir *inode, name st
 	}
 }
 
+// takeShadowAlong lets the shadow's reserved name go where the session's has gone: nothing of the
+// file is to be left in the directory that it was in.
+func (s *session) takeShadowAlong() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.state.Is(sessionstate.Writing) {
+		return
+	}
+	if err := s.shadow.Follow(s.syncOptionsLocked()); err != nil {
+		s.f.log.Warnf("%s, which was renamed: %v", s, err)
+	}
+}
+
 // leaveNameLocked takes the session off its name. FS.mu is held.
 func (s *session) leaveNameLocked() {
 	if s.dentry.State.sess == s {

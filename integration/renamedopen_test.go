@@ -46,3 +46,33 @@ os.close(f); show("here"); show("there")
 		m.AsOnPlain(t, "the program", bench.python, "-c", program)
 	})
 }
+
+// A directory from which an open file was renamed away is empty, also if its program has synced
+// the file before.
+func TestEmptiedDirectoryOfARenamedFile(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	const script = `
+import os
+def moved(flags, name):
+    os.mkdir("d"); os.mkdir("e")
+    open("d/old", "w").write("old")
+    fd = os.open("d/" + name, flags, 0o644)
+    os.write(fd, b"x")
+    os.fsync(fd)
+    os.rename("d/" + name, "e/" + name)
+    for other in os.listdir("d"): os.unlink("d/" + other)
+    os.rmdir("d")
+    os.write(fd, b"y")
+    os.fsync(fd)
+    os.close(fd)
+    print(os.path.exists("d"), os.listdir("e"), open("e/" + name).read())
+    os.unlink("e/" + name); os.rmdir("e")
+moved(os.O_RDWR | os.O_CREAT | os.O_EXCL, "f")
+moved(os.O_RDWR | os.O_TRUNC, "old")
+moved(os.O_RDWR, "old")
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.AsOnPlain(t, "the program", bench.python, "-c", script)
+	})
+}

@@ -250,8 +250,16 @@ func (sh *Shadow) moveTo(dir int, in journal.Intent) error {
 	if err != nil {
 		*old, sh.intent, sh.dir, sh.borrowed =
 			Shadow{s: sh.s, intent: sh.intent, dir: sh.dir, borrowed: sh.borrowed}, old.intent, old.dir, old.borrowed
+		return errors.Join(err, old.nameGone())
 	}
-	return errors.Join(err, old.nameGone())
+	sh.linked = linked{}
+	if in.Synced { // the name before is forgotten when the disk has the new one
+		if err := sh.s.disk.SyncDir(sh.dir, sh.fd); err != nil {
+			old.leaveToRecovery()
+			return err
+		}
+	}
+	return old.nameGone()
 }
 
 // linkReserved gives an unnamed shadow a reserved name in dir.

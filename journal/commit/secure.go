@@ -199,6 +199,23 @@ func (sh *Shadow) Unsecure() error {
 // directory is to be empty for whoever removes it. If that fails, a recovery does it.
 func (sh *Shadow) Unname() error { return sh.dropName() }
 
+// Follow moves the shadow's reserved name into the directory o.Dir, in which its file has a name
+// now: the one before is to be empty for whoever removes it. What was synced stays so.
+func (sh *Shadow) Follow(o SyncOptions) error {
+	if sh.intent.Kind != journal.KindShadow || sh.inState || disk.SameFile(sh.dir, o.Dir) {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(o.Dir, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	in := sh.intent
+	in.Dir, in.ShadowDir, in.Name, in.Token = o.DirPath, o.DirPath, o.Name, o.Token
+	in.Appears = in.Synced && o.Appears
+	in.TargetIno, in.TargetBirth = st.Ino, disk.Birth(o.Dir)
+	return sh.moveTo(o.Dir, in)
+}
+
 // Sync makes a file durable; dataOnly leaves out what fdatasync(2) does.
 func (s *Store) Sync(fd int, dataOnly bool) error {
 	return s.disk.Once("fsync", func() error {
