@@ -48,6 +48,9 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 		}
 		s.content.Write()
 		s.suid.Cut()
+		if err := s.cutByLocked(c); err != nil {
+			return nil, errnoOf(err)
+		}
 	}
 	stale := s.staleFor(c, flags)
 	s.f.mu.Lock()

@@ -92,6 +92,26 @@ func (s *session) noteBits(in *SetAttrRequest) {
 	}
 }
 
+// cutByLocked does for the shadow's setuid and setgid bits what an open with O_TRUNC by the caller
+// does.
+func (s *session) cutByLocked(c *caller) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
+		return err
+	}
+	if st.Mode&suid.Bits == 0 || c.keepsSuid(&st, 0) {
+		return nil
+	}
+	return s.dropBitsLocked()
+}
+
+// dropBitsLocked takes those bits off the shadow, which somebody without CAP_FSETID has cut. They
+// are gone at once: fixMode leaves a new file what it has at the close.
+func (s *session) dropBitsLocked() error {
+	s.suid.CutByOrdinary()
+	return s.f.killSuidOf(s.inode, s.shadow.FD(), s.suid.IsIn)
+}
+
 // fixMode does for setuid, setgid and file capabilities what a plain write does.
 func (s *session) fixMode() error {
 	// What is clean is published in a transaction, if other attributes or the name were changed.

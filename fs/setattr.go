@@ -270,7 +270,7 @@ func (s *session) truncate(size int64, killsuid bool) unix.Errno {
 	}
 	s.content.Replace()
 	if killsuid {
-		s.suid.CutByOrdinary()
+		return errnoOf(s.dropBitsLocked())
 	}
 	return 0
 }

@@ -47,7 +47,7 @@ func (w *Writing) Killed() { w.kept = 0 }
 func (w *Writing) Cut() { w.set = w.set && w.keeps }
 
 // CutByOrdinary notes that the shadow was cut as by an ordinary user, whatever the writer is.
-func (w *Writing) CutByOrdinary() { w.keeps, w.set = false, false }
+func (w *Writing) CutByOrdinary() { w.keeps, w.set, w.kept = false, false, 0 }
 
 // SetMode notes that the shadow was given a mode, by a process that may keep the bits or not:
 // mayKeep is asked if there are any.
