@@ -250,13 +250,9 @@ func (f *FS) Fallocate(_ <-chan struct{}, in *AllocRequest) unix.Errno {
 		return unix.EBADF
 	}
 	if h.app != nil {
-		return unix.ENOTSUP
+		return h.app.allocate(in)
 	}
-	return f.change(h, func(fd int) error {
-		return f.asSender(h, &in.Request, false, func() error {
-			return unix.Fallocate(fd, in.Mode, int64(in.Offset), int64(in.Length))
-		})
-	})
+	return f.change(h, func(fd int) error { return f.allocate(fd, in) })
 }
 
 // CopyFileRange is copy_file_range(2), and returns how much was copied.

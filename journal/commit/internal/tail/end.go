@@ -20,6 +20,24 @@ const linger = 5 * time.Second
 // Truncate sets the file's size, as ftruncate(2) on an appender's descriptor
 // does. As for Append the caller has the file's lock.
 func (t *Tail) Truncate(size int64) error {
+	return t.resize("truncate", func() (int64, error) { return size, unix.Ftruncate(t.fd, size) })
+}
+
+// Allocate is fallocate(2) on an appender's descriptor, which may make the file longer. do is the
+// call. As for Append the caller has the file's lock.
+func (t *Tail) Allocate(do func() error) error {
+	return t.resize("fallocate", func() (int64, error) {
+		if err := do(); err != nil {
+			return 0, err
+		}
+		var st unix.Stat_t
+		err := unix.Fstat(t.fd, &st)
+		return st.Size, err
+	})
+}
+
+// resize changes the size of the file by do, which returns the new one, under the name of a step.
+func (t *Tail) resize(step string, do func() (int64, error)) error {
 	t.syncMu.Lock()
 	defer t.syncMu.Unlock()
 	t.mu.Lock()
@@ -31,10 +49,16 @@ func (t *Tail) Truncate(size int64) error {
 	if err := t.s.disk.Do("syncjournal", t.s.disk.Journal.Sync); err != nil {
 		return err
 	}
-	if err := t.s.disk.Do("truncate", func() error { return unix.Ftruncate(t.fd, size) }); err != nil {
+	err := t.s.disk.Do(step, func() error {
+		size, err := do()
+		if err == nil {
+			t.size = size
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	t.size = size
 	// On disk before the next undo record says how long the file is.
 	return t.s.disk.Do("fdatasync", func() error { return unix.Fdatasync(t.fd) })
 }
