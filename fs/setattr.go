@@ -33,16 +33,16 @@ func (f *FS) SetAttr(_ <-chan struct{}, in *SetAttrRequest, out *AttrReply) unix
 	if e := f.stat(n, &st); e != 0 {
 		return e
 	}
-	f.fillAttr(&out.Attr, k, &st)
-	if !own {
+	if !own && !f.showFollowed(n, &st) {
 		out.TTL = f.attrTimeout(n)
 	}
+	f.fillAttr(&out.Attr, k, &st)
 	return 0
 }
 
 func (f *FS) setattr(in *SetAttrRequest, k *kernelNode, n *inode) unix.Errno {
 	size, resize := in.size()
-	if resize {
+	if resize || in.Set&(SetMtime|SetMtimeNow) != 0 { // the line would change the time again
 		f.finishLinesOf(&in.Request, n)
 	}
 	if in.Set == 0 {
@@ -55,10 +55,19 @@ func (f *FS) setattr(in *SetAttrRequest, k *kernelNode, n *inode) unix.Errno {
 			return f.setattrHandle(in, h, size, resize)
 		}
 	}
+	c := f.callerOf(&in.Request)
+	if resize {
+		return f.setattrInode(c, in, k, n)
+	}
+	return f.alsoFollowed(c, n, func(n *inode) unix.Errno { return f.setattrInode(c, in, k, n) })
+}
+
+// setattrInode changes the attributes of n, which no handle names.
+func (f *FS) setattrInode(c *caller, in *SetAttrRequest, k *kernelNode, n *inode) unix.Errno {
+	size, resize := in.size()
 	f.mu.Lock()
 	s, parent := n.sess, n.parent
 	f.mu.Unlock()
-	c := f.callerOf(&in.Request)
 	if e := f.settleTouched(in, n); e != 0 {
 		return e
 	}
@@ -147,16 +156,6 @@ func (f *FS) changeNamed(c *caller, op string, n *inode, p place, wait time.Dura
 	}
 	f.unseal(n.key)
 	return 0
-}
-
-// unseal stops judging by its size and times whether a published inode was written after
-// its commit: they were set, or somebody is adding to the file.
-func (f *FS) unseal(key inoKey) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n := f.inodes[key]; n != nil {
-		n.unsealed = true
-	}
 }
 
 // alsoShadow makes a change of the metadata of the committed file, and repeats it on

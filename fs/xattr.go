@@ -128,11 +128,16 @@ func (f *FS) changeXattr(h *Request, change func(fd int) error) unix.Errno {
 	if n == nil {
 		return unix.ESTALE
 	}
+	c := f.callerOf(h)
+	return f.alsoFollowed(c, n, func(n *inode) unix.Errno { return f.changeXattrOf(c, h, n, change) })
+}
+
+// changeXattrOf changes extended attributes of n.
+func (f *FS) changeXattrOf(c *caller, h *Request, n *inode, change func(fd int) error) unix.Errno {
 	f.mu.Lock()
 	s := n.sess
 	parent, name := n.namedLocked()
 	f.mu.Unlock()
-	c := f.callerOf(h)
 	switch {
 	case s != nil && (c.kinOf(s.who.Load()) || c.mayBeWriter(s)):
 		if e := s.changeMeta(change, false); e != errEnded {
