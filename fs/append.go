@@ -35,8 +35,9 @@ type appender struct {
 	bytes    int
 	open     unfinished.Record
 	growth   versions.Growth
-	used     time.Time // when its program last did something with it
-	usedKey  inoKey    // and with which file, as far as is known
+	mapped   versions.Growth // by stores through a mapping, of which the kernel does not tell
+	used     time.Time       // when its program last did something with it
+	usedKey  inoKey          // and with which file, as far as is known
 }
 
 // appendsRecords reports whether an open with these flags is an appender's.
@@ -103,6 +104,7 @@ func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out 
 		h.app.openNow()
 	}
 	f.startIO(h, ioDirect, out)
+	h.app.noteMapped()
 	out.Handle = h.id
 	return 0
 }

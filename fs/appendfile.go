@@ -319,5 +319,6 @@ func (a *appender) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unsynced = false // who wanted to know was told
+	a.noteUnmapped()
 	a.leaveLocked()
 }

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/syscalls"
+	"latchfs/journal/commit"
 )
 
 // What comes through a descriptor that was opened with O_APPEND is not always for the end of
@@ -107,6 +108,26 @@ func pwriteWithin(fd int, data [][]byte, at int64) (int, error) {
 		rest, at = rest[max(n, 0):], at+int64(max(n, 0))
 	}
 	return len(all), nil
+}
+
+// noteMapped tells the history that the file may change without a word: with passthrough nothing
+// comes to us of what is stored through a mapping, which has the file open for as long as it lasts.
+func (a *appender) noteMapped() {
+	f, n := a.f, a.h.n
+	var st unix.Stat_t
+	dir, name := f.nameOf(n)
+	if f.versions == nil || a.h.io != ioMixed || a.h.flags&unix.O_ACCMODE != unix.O_RDWR || dir == nil || f.stat(n, &st) != 0 {
+		return
+	}
+	f.unseal(n.key)
+	f.versions.Grow(&a.mapped, commit.Inode{Dev: n.key.dev, Ino: n.key.ino}, f.path(dir, name), &st)
+}
+
+// noteUnmapped tells it that the file changes so no more.
+func (a *appender) noteUnmapped() {
+	if _, rests := a.f.versions.Rest(&a.mapped); rests {
+		a.f.changed(a.h.n, false)
+	}
 }
 
 // syncStored puts on disk what was stored through mappings.

@@ -214,8 +214,20 @@ func (en changesEngine) EndClaims(ch *change) {
 }
 
 // restamped tells those who tell a version by its stamp that the one which path holds is
-// another file now, or has other times, and is the same version still.
+// another file now, or has other times, and is the same version still. Under the other names of the
+// file it is that, too.
 func (f *FS) restamped(path string, before, after *unix.Stat_t) {
+	f.restampedAs(path, before, after)
+	if n := f.inodeFor(after); n != nil && after.Nlink > 1 {
+		for _, other := range append(f.otherPaths(n), f.nodePath(n)) {
+			if other != path {
+				f.restampedAs(other, before, after)
+			}
+		}
+	}
+}
+
+func (f *FS) restampedAs(path string, before, after *unix.Stat_t) {
 	f.versions.Restamped(path, before, after)
 	if f.knowledge == nil {
 		return
