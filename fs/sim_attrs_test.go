@@ -78,13 +78,19 @@ func modeAttr(mode uint32) SetAttrRequest {
 	return SetAttrRequest{Set: SetMode, Mode: mode}
 }
 
-// link is link(2).
-func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
-	return again(func(reval bool) unix.Errno {
+// simFind is the time in which a system call on two names has found what the first leads to.
+type simFind struct{ began, ended int64 }
+
+// link is link(2), which looks its two names up one after the other. It returns when it has
+// found the file, if it has.
+func (k *simKernel) link(p *simProc, from, to string) (found simFind, e unix.Errno) {
+	e = again(func(reval bool) unix.Errno {
+		found = simFind{began: k.w.now()}
 		_, _, n, e := k.fileAt(p, from, reval, unix.EPERM)
 		if e != 0 {
 			return e
 		}
+		found.ended = k.w.now()
 		b, name, e := k.walk(p, to, reval)
 		if e != 0 {
 			return e
@@ -120,6 +126,7 @@ func (k *simKernel) link(p *simProc, from, to string) unix.Errno {
 		b.until, n.until = time.Time{}, time.Time{}
 		return 0
 	})
+	return found, e
 }
 
 // The commands that use them.
@@ -153,10 +160,14 @@ func (p *simProc) chmod(path string) {
 
 func (p *simProc) ln(from, to string) {
 	p.enter(unix.SYS_LINK, fmt.Sprintf("link %s to %s", from, to), from, to)
-	began := p.w.now()
-	e := p.kernel.link(p, from, to)
+	began, handle := p.w.now(), p.w.model.newHandle()
+	found, e := p.kernel.link(p, from, to)
 	p.w.logf("%s gives %s the further name %s: %s", p, from, to, result(e))
-	p.w.model.did(p, simOp{kind: "link", path: from, to: to, handle: p.w.model.newHandle(), errno: e}, began)
+	if found.ended != 0 {
+		p.w.model.note(p, simOp{kind: "find", path: from, handle: handle, killed: e != 0}, found.began, found.ended)
+		began = found.ended
+	}
+	p.w.model.did(p, simOp{kind: "link", path: from, to: to, handle: handle, errno: e}, began)
 	p.leave()
 }
 

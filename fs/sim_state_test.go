@@ -133,6 +133,9 @@ func (s simState) step(o simOp) (bool, simState) {
 			n.set(name, o.version)
 		}
 		return s.mayReplace(o, name), n
+	case "find":
+		n["#"+o.handle] = name
+		return has != "" && !isDirValue(has), n
 	case "openlog":
 		n["#"+o.handle] = name
 		if has == "" {
@@ -151,7 +154,7 @@ func (s simState) step(o simOp) (bool, simState) {
 	case "commit":
 		return n.commit(o), n
 	case "link":
-		return s.link(n, o, name)
+		return s.link(n, o)
 	case "unlink":
 		n.take(name, "-")
 		n[o.removed(name)] = s[name]
@@ -228,19 +231,36 @@ func (s simState) rename(n simState, o simOp, name string) (bool, simState) {
 	return true, n
 }
 
-// link gives a file a further name.
-func (s simState) link(n simState, o simOp, name string) (bool, simState) {
+// link gives a file that was found before a further name. What the name holds by which it was
+// found may be another file by now.
+func (s simState) link(n simState, o simOp) (bool, simState) {
 	to, ok := s.at(o.to, o.dirTo)
+	name := s["#"+o.handle]
 	was := s[name]
-	if was == "" || isDirValue(was) || !ok || s[to] != "" {
+	if strings.HasPrefix(name, "=") && s.hasName(name) { // it has lost the name by which it was found
+		was = name
+	}
+	if was == "" || !ok || s[to] != "" {
 		return false, s
 	}
+	delete(n, "#"+o.handle)
 	if was[0] != '=' {
 		n["="+o.handle] = was
 		was = "=" + o.handle
+		n[name] = was
 	}
-	n[name], n[to] = was, was
+	n[to] = was
 	return true, n
+}
+
+// hasName reports whether what several names had in common has one still.
+func (s simState) hasName(common string) bool {
+	for name, v := range s {
+		if v == common && name[0] != '#' && name[0] != '~' {
+			return true
+		}
+	}
+	return false
 }
 
 func (s simState) hasBelow(dir string) bool {
