@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -124,7 +125,8 @@ func (p *simProc) unlock(fd int, kind simLockKind) {
 // The commands that use them.
 
 // lockAndCount reads a file and writes it anew while it has it locked for itself alone.
-// Nobody else writes the file meanwhile, so that it is not refused.
+// Nobody else writes the file meanwhile, so that it is not refused, unless what it reads does
+// not count.
 func (p *simProc) lockAndCount(path string, tries bool) {
 	fd, f, e := p.open(path, unix.O_RDONLY)
 	if e != 0 {
@@ -135,10 +137,10 @@ func (p *simProc) lockAndCount(path string, tries bool) {
 		p.close(fd)
 		return
 	}
-	had := f.k.has(f, path)
+	had, deaf := f.k.has(f, path), p.isDeaf(path)
 	if v, ok := p.cat(path); ok {
 		e := p.echo(path, path, v)
-		if e == unix.EBUSY && had && f.k.has(f, path) {
+		if e == unix.EBUSY && had && !deaf && f.k.has(f, path) {
 			p.w.failf("%s was refused a write of %s, which it has locked", p, path)
 		}
 	}
@@ -258,6 +260,12 @@ func (k *simKernel) has(f *simFile, path string) bool {
 	if !f.isNamed() || k.isDead() {
 		return false
 	}
+	name, ok := k.nameAt(path)
+	return ok && f.named() == name
+}
+
+// nameAt is the name that a path is, as far as the kernel knows without asking.
+func (k *simKernel) nameAt(path string) (name simName, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	dir := k.inodes[rootID]
@@ -265,11 +273,26 @@ func (k *simKernel) has(f *simFile, path string) bool {
 	for _, part := range parts[:len(parts)-1] {
 		d := dir.children[part]
 		if d == nil || d.inode == nil {
-			return false
+			return simName{}, false
 		}
 		dir = d.inode
 	}
-	return f.named() == simName{dir, parts[len(parts)-1]}
+	return simName{dir, parts[len(parts)-1]}, true
+}
+
+// wasRefused notes that the process was refused a rename away from a name: what it reads there
+// in the next two seconds is not what it is going to write (DESIGN §6).
+func (p *simProc) wasRefused(path string) {
+	if name, ok := p.kernel.nameAt(path); ok {
+		p.deaf[name] = time.Now()
+	}
+}
+
+// isDeaf reports whether what the process reads of a path now does not count.
+func (p *simProc) isDeaf(path string) bool {
+	name, ok := p.w.kernel.nameAt(path)
+	at, was := p.deaf[name]
+	return ok && was && time.Since(at) < 2*time.Second
 }
 
 // isSession reports whether what is written through the file is a new version.

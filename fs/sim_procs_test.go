@@ -31,10 +31,11 @@ type simProc struct {
 	fds    map[int]*simFile
 	call   proc.Call
 	inCall bool
-	cancel chan struct{}      // of the request that is under way
-	using  map[*simInode]bool // guarded by simWorld.mu
-	kernel *simKernel         // of the mount on which its system call has begun
-	readOn *simKernel         // the mount on which it has read last
+	cancel chan struct{}         // of the request that is under way
+	using  map[*simInode]bool    // guarded by simWorld.mu
+	kernel *simKernel            // of the mount on which its system call has begun
+	readOn *simKernel            // the mount on which it has read last
+	deaf   map[simName]time.Time // when it was refused a rename away from the name; its own
 	signal int
 	txn    *simTxn // in which it is; or nil
 	ending bool
@@ -198,6 +199,7 @@ func (ps *simProcs) fork(parent *simProc, comm string) *simProc {
 	p := &simProc{
 		w: ps.w, uid: uid, pid: ps.last, birth: lockmgr.Birth{Tick: ps.tick(), PID: ps.last}, parent: parent, comm: comm,
 		fds: map[int]*simFile{}, using: map[*simInode]bool{}, dead: make(chan struct{}),
+		deaf: map[simName]time.Time{},
 	}
 	if parent != nil {
 		for fd, f := range parent.fds {

@@ -330,6 +330,9 @@ func (p *simProc) mv(from, to, known string, flags uint32) unix.Errno {
 	p.enter(unix.SYS_RENAMEAT2, fmt.Sprintf("rename %s to %s", from, to), from, to)
 	began, known := p.w.now(), p.knows(p.kernel, known)
 	e := p.kernel.rename(p, from, to, flags)
+	if e == unix.EBUSY && flags&unix.RENAME_EXCHANGE == 0 {
+		p.wasRefused(from)
+	}
 	how := map[uint32]string{unix.RENAME_NOREPLACE: ", if there is none,", unix.RENAME_EXCHANGE: ", and that the other way,"}[flags]
 	p.w.logf("%s renames %s to %s%s: %s", p, from, to, how, result(e))
 	p.w.model.did(p, simOp{kind: "rename", path: from, to: to, known: known, flags: flags, errno: e}, began)
