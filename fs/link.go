@@ -126,7 +126,7 @@ func (f *FS) mayLink(c *caller, h *Request, k *kernelNode, n *inode, repeated bo
 		if !again {
 			return unix.EBUSY
 		}
-	case f.unnamed(n) && f.isKept(n):
+	case f.unnamed(n) && f.isKept(n), f.isSuperseded(n):
 		if !again {
 			return unix.ENOENT // linkat(2), of a file that has lost its last name
 		}

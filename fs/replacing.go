@@ -153,6 +153,16 @@ func (r *renaming) markReplaced() (ended func(replaced bool)) {
 	return r.f.markReplaced(inoKey{uint64(r.toSt.Dev), r.toSt.Ino}, r.to.inode)
 }
 
+// isSuperseded reports whether a save has taken n's name. The file may have another one
+// underneath for a while, by which a crash would undo the save (durability = "lazy"): it has
+// none that programs see.
+func (f *FS) isSuperseded(n *inode) bool {
+	f.mu.Lock()
+	saved := n.saved
+	f.mu.Unlock()
+	return saved && !f.isPublished(n)
+}
+
 // isRemoved reports whether n's file has been removed, and nothing has taken its place.
 func (f *FS) isRemoved(n *inode) bool {
 	f.mu.Lock()

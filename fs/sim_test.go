@@ -241,6 +241,7 @@ var stories = map[string]struct {
 	"a commit in place beside a reader":                          {seed: 13065, hazards: simHazards{crashes: 40}, programs: "ann: rmdir e; edit b; share b | bob: ln a b; ln a b; cat a; cut b; count a; echo a; edit a; tree d d/b | cyn: echo b"},
 	"a link to a file that gets another name meanwhile":          {seed: 1795745003648422173, programs: "ann: ln d/a b | cyn: exchange d/a d/b; count b"},
 	"a refused rename, and what is read under a lock then":       {seed: 1795745003648415499, programs: "ann: cat d/b; mvnew d/b b; trylock d/b | cyn: echo d/b"},
+	"a link to a file that is set apart":                         {seed: 1795745003648421740, hazards: simHazards{lazy: 1}, programs: "ann: ln a b | bob: echo a; count b"},
 	"a slow create after a wait":                                 {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }
 

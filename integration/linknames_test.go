@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"testing"
@@ -295,4 +296,29 @@ for end in '', '.lock': # the second is live
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		m.AsOnPlain(t, "the program", bench.python, "-c", script)
 	})
+}
+
+// A version that a save has replaced has lost its last name, and gets no other one, also while
+// the daemon could still undo the save (durability = "lazy"). Whoever links its path links what
+// is there now.
+func TestLinkOfWhatWasReplaced(t *testing.T) {
+	const script = `
+import errno, os
+here = os.open(".", os.O_PATH)
+old = os.open("a", os.O_RDONLY)
+open("a", "w").write("two")
+try:
+    os.link("/proc/self/fd/%d" % old, "b", src_dir_fd=here, follow_symlinks=True)
+    print(open("b").read())
+except OSError as e:
+    print(errno.errorcode[e.errno])
+os.link("a", "c")
+print(open("c").read(), os.stat("a").st_nlink)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		if got := m.Python(t, script); got != "ENOENT\ntwo 2\n" {
+			t.Errorf("the program prints %q", got)
+		}
+	}, withPolicy("[defaults]\ndurability = \"lazy\"\nhistory = 0\n"),
+		withSeed(func(data string) error { return os.WriteFile(data+"/a", []byte("one"), 0o644) }))
 }
