@@ -66,8 +66,13 @@ func (s *session) closeLocked() {
 		s.appears = nil
 	}
 	s.content.CloseOld()
+	changedNothing := s.state.Is(sessionstate.Detached) && s.isCleanLocked()
 	f.mu.Lock()
-	if s.inode.sess == s && !s.state.Is(sessionstate.Detached) {
+	switch {
+	case s.inode.sess != s:
+	case s.state.Is(sessionstate.Detached):
+		s.leaveInodeLocked(changedNothing)
+	default:
 		s.inode.sess = nil
 		s.inode.copied = s.inPlace && s.saved.IsPublished()
 		s.inode.orphan = s.inPlace || !s.saved.IsPublished()

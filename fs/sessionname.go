@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/sessionstate"
@@ -88,6 +90,18 @@ func (s *session) detach() bool {
 	f.table.Release(s.lock)
 	f.forgetAttrs(s.inode)
 	return true
+}
+
+// leaveInodeLocked ends what the session, which has no name any more, is to its shadow: that is
+// a file without a name from now on. Where nothing was written, a node that the session had
+// taken over is to be the file's again, which descriptors (O_PATH) may lead to. FS.mu is held.
+func (s *session) leaveInodeLocked(changedNothing bool) {
+	n := s.inode
+	n.sess = nil
+	if dev, ino, ok := s.shown.File(); ok && n.shownAs == (inoKey{}) {
+		n.shownAs = inoKey{dev, ino} // who has it open to read sees no other number
+	}
+	n.orphan = changedNothing && slices.ContainsFunc(n.nodes, func(k *kernelNode) bool { return k.former != nil })
 }
 
 // rebaseOn tells the session that is writing the next version of n that an

@@ -242,6 +242,7 @@ var stories = map[string]struct {
 	"a link to a file that gets another name meanwhile":          {seed: 1795745003648422173, programs: "ann: ln d/a b | cyn: exchange d/a d/b; count b"},
 	"a refused rename, and what is read under a lock then":       {seed: 1795745003648415499, programs: "ann: cat d/b; mvnew d/b b; trylock d/b | cyn: echo d/b"},
 	"a link to a file that is set apart":                         {seed: 1795745003648421740, hazards: simHazards{lazy: 1}, programs: "ann: ln a b | bob: echo a; count b"},
+	"a removal of a file that is open, and was not changed":      {seed: 1795745143981702746, programs: "bob: echo a | cyn: count a; cut a; cat a; rm a"},
 	"a slow create after a wait":                                 {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }
 

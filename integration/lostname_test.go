@@ -48,3 +48,23 @@ for case in beside, same, absolute, exchanged, directory, hard, outside:
 		}
 	})
 }
+
+// A program opens a file through a descriptor of it (O_PATH), changes nothing, and removes the
+// file before it closes that. The descriptor leads to what the file held.
+func TestDescriptorOfARemovedFile(t *testing.T) {
+	alongside(t)
+	const script = `
+import os, subprocess, time
+subprocess.run(["sh", "-c", "yes | head -c 17M > f"], check=True) # more than is copied at an open
+descriptor = os.open("f", os.O_PATH)
+w = os.open("/proc/self/fd/%d" % descriptor, os.O_RDWR)
+os.unlink("f")
+os.close(w)
+for _ in range(500): # the kernel tells some time after the close that nobody has the file open
+    with open("/proc/self/fd/%d" % descriptor) as f: text = f.read(4)
+    if text: break
+    time.sleep(0.01)
+print(repr(text), os.stat(descriptor).st_size, os.stat(descriptor).st_nlink)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) { m.AsOnPlain(t, "the program", bench.python, "-c", script) })
+}
