@@ -72,7 +72,11 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *OpenRequest, k *k
 	defer f.table.Release(l)
 	if there && (f.isRemoved(n) || f.nameKey(n) != key) && c.tid != 0 && !f.walks.Repeated(c) {
 		// What was appended to it now would be nowhere, or in a file that has another name.
-		// Who has the lock may have had it for long: a transaction.
+		// Who has the lock may have had it for long: a transaction. A shadow that was given up
+		// meanwhile has no name at all.
+		if f.nameKey(n).dir == nil {
+			return f.staleUnder(c, key)
+		}
 		return f.staleAt(c, n)
 	}
 	n = f.behind(k) // a session may have taken the node over, and ended, while the lock was waited for

@@ -243,6 +243,7 @@ var stories = map[string]struct {
 	"a refused rename, and what is read under a lock then":       {seed: 1795745003648415499, programs: "ann: cat d/b; mvnew d/b b; trylock d/b | cyn: echo d/b"},
 	"a link to a file that is set apart":                         {seed: 1795745003648421740, hazards: simHazards{lazy: 1}, programs: "ann: ln a b | bob: echo a; count b"},
 	"a removal of a file that is open, and was not changed":      {seed: 1795745143981702746, programs: "bob: echo a | cyn: count a; cut a; cat a; rm a"},
+	"records to a file that was removed and is made anew":        {seed: 1795751971286597865, hazards: simHazards{faults: 30}, programs: "bob: sync a; sync a | cyn: mvnew a a; log a | dan: rm a"},
 	"a slow create after a wait":                                 {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }
 

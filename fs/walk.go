@@ -47,8 +47,13 @@ type promise = rewalk.Promise[dkey]
 // staleAt answers ESTALE to a caller who shall find another inode under n's
 // name. It is remembered, because the kernel walks only once more.
 func (f *FS) staleAt(c *caller, n *inode) unix.Errno {
-	if dir, name := f.nameOf(n); dir != nil && c.tid != 0 {
-		f.walks.Put(c, &walk{promise: promise{Op: opStale, At: [2]dkey{{dir, name}}}})
+	return f.staleUnder(c, f.nameKey(n))
+}
+
+// staleUnder is staleAt where it is known by which name the caller has come.
+func (f *FS) staleUnder(c *caller, name dkey) unix.Errno {
+	if name.dir != nil && c.tid != 0 {
+		f.walks.Put(c, &walk{promise: promise{Op: opStale, At: [2]dkey{name}}})
 	}
 	return unix.ESTALE
 }
