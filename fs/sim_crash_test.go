@@ -23,7 +23,7 @@ import (
 // random numbers of its own, as in drawLocks.
 func drawHazards(seed uint64, kills int) simHazards {
 	r := rand.New(rand.NewPCG(seed, 6))
-	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)], faults: []int{0, 0, 0, 30}[r.IntN(4)], lazy: []int{0, 0, 0, 0, 1}[r.IntN(5)]}
+	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)], faults: []int{0, 0, 0, 30}[r.IntN(4)], lazy: []int{0, 0, 0, 0, 1}[r.IntN(5)], aimed: drawAimed(seed)}
 }
 
 // drawLinks adds commands that give files a second name and write them, in place then, to
@@ -53,7 +53,7 @@ func (h simHazards) String() (s string) {
 	for _, x := range []struct {
 		n    int
 		name string
-	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.lazy, "lazy"}} {
+	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(" -%s %d", x.name, x.n)
 		}
@@ -63,10 +63,15 @@ func (h simHazards) String() (s string) {
 
 // fewer are the hazards with one of them less.
 func (h simHazards) fewer() (all []simHazards) {
-	for _, less := range []simHazards{
-		{0, h.crashes, h.faults, h.lazy}, {h.kills, 0, h.faults, h.lazy}, {h.kills, h.crashes, 0, h.lazy}, {h.kills, h.crashes, h.faults, 0},
+	for _, one := range []func(*simHazards) *int{
+		func(h *simHazards) *int { return &h.kills },
+		func(h *simHazards) *int { return &h.crashes },
+		func(h *simHazards) *int { return &h.faults },
+		func(h *simHazards) *int { return &h.lazy },
+		func(h *simHazards) *int { return &h.aimed },
 	} {
-		if less != h {
+		less := h
+		if *one(&less) = 0; less != h {
 			all = append(all, less)
 		}
 	}
@@ -136,7 +141,7 @@ func (d *simDaemon) fault(step string) error {
 	}
 	if step != "utimens" && step != "mkdir" { // whether they are needed depends on the time of day, and on chance
 		d.steps++
-		dies = dies || d.steps == d.doomed
+		dies = dies || d.steps == d.doomed || d.strikesLocked(step)
 		if fails == 0 {
 			fails = d.failsLocked()
 		}

@@ -27,6 +27,7 @@ type simDaemon struct {
 	doomed int    // the number of the step of its disk that it does not live to see; 0: none
 	fatal  string // likewise, the step's name
 	steps  int    // that it has taken
+	last   string // the name of the last
 
 	answers bool   // it has started
 	failing int    // the number of the step at which the disk begins to fail; 0: none

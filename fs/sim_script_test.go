@@ -18,7 +18,9 @@ type simHazards struct {
 	crashes int // of the daemon
 	faults  int // of the disk
 
-	lazy int // not of steps: 1 where no close waits for the disk
+	// Not of steps.
+	lazy  int // 1 where no close waits for the disk
+	aimed int // 1 where harm is aimed: see drawAimed
 }
 
 // simProgram is a process that runs commands one after the other, as a shell script
@@ -134,6 +136,7 @@ func drawScript(seed uint64) simScript {
 	s.drawLinks(seed, names)
 	s.drawSyncs(seed, names)
 	s.drawTransactions(seed)
+	s.drawInPlace(seed)
 	return s
 }
 

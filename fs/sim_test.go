@@ -23,6 +23,7 @@ func init() {
 	flag.IntVar(&simHarm.kills, "kills", 0, "with -programs: how many of a thousand steps kill a program")
 	flag.IntVar(&simHarm.crashes, "crashes", 0, "with -programs: how many of a thousand steps kill the daemon")
 	flag.IntVar(&simHarm.lazy, "lazy", 0, "with -programs: 1 lets no close wait for the disk (durability = \"lazy\")")
+	flag.IntVar(&simHarm.aimed, "aimed", 0, "with -programs: 1 lets harm come where it shows")
 	flag.IntVar(&simHarm.faults, "faults", 0, "with -programs: how many of a thousand steps make the disk fail")
 }
 
@@ -239,9 +240,9 @@ var stories = map[string]struct {
 	"a kept version that gives way":                              {seed: 1795679365025054557, hazards: simHazards{crashes: 10, faults: 30}, programs: "ann: count a | bob: sync a | cyn: save a; rm a; chmod a | dan: save a; log a"},
 	"a reader on its way to a file that is renamed and replaced": {seed: 15424, programs: "ann: echo b | bob: mv a b | cyn: edit a | dan: cat a"},
 	"a commit in place beside a reader":                          {seed: 13065, hazards: simHazards{crashes: 40}, programs: "ann: rmdir e; edit b; share b | bob: ln a b; ln a b; cat a; cut b; count a; echo a; edit a; tree d d/b | cyn: echo b"},
-	"a link to a file that gets another name meanwhile":          {seed: 1795745003648422173, programs: "ann: ln d/a b | cyn: exchange d/a d/b; count b"},
 	"a refused rename, and what is read under a lock then":       {seed: 1795745003648415499, programs: "ann: cat d/b; mvnew d/b b; trylock d/b | cyn: echo d/b"},
 	"a link to a file that is set apart":                         {seed: 1795745003648421740, hazards: simHazards{lazy: 1}, programs: "ann: ln a b | bob: echo a; count b"},
+	"a link to a file that gets another name meanwhile":          {seed: 1795745003648422173, programs: "ann: ln d/a b | cyn: exchange d/a d/b; count b"},
 	"a removal of a file that is open, and was not changed":      {seed: 1795745143981702746, programs: "bob: echo a | cyn: count a; cut a; cat a; rm a"},
 	"records to a file that was removed and is made anew":        {seed: 1795751971286597865, hazards: simHazards{faults: 30}, programs: "bob: sync a; sync a | cyn: mvnew a a; log a | dan: rm a"},
 	"a slow create after a wait":                                 {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},

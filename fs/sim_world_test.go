@@ -47,6 +47,7 @@ type simWorld struct {
 	inside   int    // in hundred, how often a request stops inside the daemon
 	hazards  simHazards
 	doom     *rand.Rand // what happens to the daemon, and to its disk; guarded by mu
+	aims     *rand.Rand // where harm comes that is aimed; guarded by mu
 }
 
 // simOptions are what one simulation is made of.
@@ -72,6 +73,7 @@ type simParked struct {
 	what   string
 	turn   chan struct{}
 	of     *simDaemon // whose death lets it go on; or nil
+	until  int        // the step before which it is not its turn
 }
 
 // park waits until the seed lets the caller go on.
@@ -80,7 +82,7 @@ func (w *simWorld) park(what string) { w.parkFor(what, nil) }
 func (w *simWorld) parkFor(what string, of *simDaemon) {
 	w.mu.Lock()
 	w.serial++
-	at := &simParked{w.serial, what, make(chan struct{}), of}
+	at := &simParked{w.serial, what, make(chan struct{}), of, w.sleepsLocked(what)}
 	w.parked = append(w.parked, at)
 	w.mu.Unlock()
 	<-at.turn
@@ -269,11 +271,15 @@ func (w *simWorld) step(ready []*simParked) {
 		}
 		return
 	}
+	ready = w.awake(ready)
 	next := ready[w.picks.IntN(len(ready))]
 	if w.picks.IntN(100) < w.stick {
 		if i := slices.IndexFunc(ready, func(x *simParked) bool { return who(x.what) == w.last }); i >= 0 {
 			next = ready[i]
 		}
+	}
+	if w.strikes(next) {
+		return
 	}
 	w.resume(next)
 }
@@ -350,7 +356,7 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		w = &simWorld{
 			opts: o, dir: data, hazards: o.script.hazards, began: time.Now(), uid: uint32(os.Getuid()), gid: uint32(os.Getgid()),
 			picks: rand.New(rand.NewPCG(o.seed, 1)), chances: rand.New(rand.NewPCG(o.seed, 2)),
-			doom: rand.New(rand.NewPCG(o.seed, 5)),
+			doom: rand.New(rand.NewPCG(o.seed, 5)), aims: rand.New(rand.NewPCG(o.seed, 10)),
 		}
 		w.stick, w.inside = []int{0, 50, 80, 95}[w.picks.IntN(4)], []int{0, 0, 5, 30}[w.picks.IntN(4)]
 		if w.directed = len(o.turns) > 0; w.directed {
