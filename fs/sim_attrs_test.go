@@ -163,7 +163,7 @@ func (p *simProc) ln(from, to string) {
 	began, handle := p.w.now(), p.w.model.newHandle()
 	found, e := p.kernel.link(p, from, to)
 	p.w.logf("%s gives %s the further name %s: %s", p, from, to, result(e))
-	if found.ended != 0 {
+	if found.ended != 0 && found.ended == p.kernel.until(found.ended) { // else the daemon was dead by then, and nothing came of it
 		p.w.model.note(p, simOp{kind: "find", path: from, handle: handle, killed: e != 0}, found.began, found.ended)
 		began = found.ended
 	}
