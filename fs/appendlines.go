@@ -6,7 +6,7 @@ import "slices"
 // what it has appended before: the end of a line does not wait for its newline then.
 
 // showLines appends the unfinished lines of the caller's own appenders of an
-// inode whose attributes it asks for.
+// inode that it opens to read, or whose attributes it asks for.
 func (f *FS) showLines(h *Request, n *inode) {
 	f.mu.Lock()
 	lined := n.lined

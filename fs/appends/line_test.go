@@ -157,3 +157,23 @@ func TestHoldsOnlyLine(t *testing.T) {
 		_, _ = s.tryWrite(ann, "")
 	})
 }
+
+// A program that looks at the file while its line is being appended finds the queue by what
+// the end was told, and waits for its mutex: the end is not told before the line is there.
+func TestLineIsHeldUntilItIsInTheFile(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(ann, "a")
+		slow := make(chan struct{})
+		s.set(func() { s.slow = slow })
+		go s.q.Drain()
+		synctest.Wait()
+		s.mu.Lock()
+		lines := slices.Clone(s.lines)
+		s.mu.Unlock()
+		if !slices.Equal(lines, []bool{true}) {
+			t.Errorf("while the line is being appended the end was told %v", lines)
+		}
+		close(slow)
+		s.want("a")
+	})
+}

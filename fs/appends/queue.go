@@ -136,17 +136,18 @@ func (q *Queue) Flush() {
 
 func (q *Queue) flushLocked() {
 	q.due = len(q.buf)
-	q.waitLocked()
 	if q.due == 0 || q.busy {
+		q.waitLocked()
 		return
 	}
 	unlock, err := q.c.End.TryLock()
 	if err != nil {
+		q.waitLocked()
 		q.drainLocked()
 		return
 	}
 	defer unlock()
-	q.appendDueLocked()
+	q.appendDueLocked() // until then the line is held back: whoever looks meanwhile waits for the mutex
 }
 
 // appendDueLocked appends what is due. The file's lock is held.
