@@ -77,11 +77,15 @@ func (a *appender) Errno(err error) unix.Errno { return lockErrno(err) }
 func (a *appender) HoldsLine(holds bool) {
 	n := a.h.n
 	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
 	if holds {
 		n.lined = append(n.lined, a)
 	} else {
 		n.lined = slices.DeleteFunc(slices.Clone(n.lined), func(b *appender) bool { return a == b })
+	}
+	saved := n.saved
+	a.f.mu.Unlock()
+	if holds && saved {
+		a.f.forgetFollowed(n)
 	}
 }
 

@@ -9,7 +9,7 @@ import "slices"
 // inode that it opens to read, or whose attributes it asks for.
 func (f *FS) showLines(h *Request, n *inode) {
 	f.mu.Lock()
-	lined := n.lined
+	lined := n.linedLocked()
 	f.mu.Unlock()
 	f.finishLines(h, lined)
 }
@@ -27,15 +27,16 @@ func (f *FS) finishLinesAt(h *Request, p place) {
 	lined := p.inode.linedLocked()
 	if p.dir != nil {
 		for _, o := range f.nameLocked(p.dir, p.name).former { // whose appenders go on in the file
-			lined = append(lined, o.linedLocked()...)
+			lined = append(lined, o.lined...)
 		}
 	}
 	f.mu.Unlock()
 	f.finishLines(h, lined)
 }
 
-// linedLocked are the appenders of n that hold an unfinished line back, or of the file for
-// which the shadow n is written. FS.mu is held.
+// linedLocked are the appenders that hold an unfinished line of n back: those that opened
+// it, or the file for which the shadow n is written, or a file that n has replaced and whose
+// appenders go on in n. FS.mu is held.
 func (n *inode) linedLocked() []*appender {
 	if n == nil {
 		return nil
@@ -44,7 +45,24 @@ func (n *inode) linedLocked() []*appender {
 	if n.sess != nil && n.sess.base != nil {
 		lined = append(lined, n.sess.base.lined...)
 	}
+	if n.dentry != nil {
+		for _, o := range n.dentry.State.former {
+			lined = append(lined, o.lined...)
+		}
+	}
 	return lined
+}
+
+// forgetFollowed makes the kernel forget the attributes of the file that has replaced n, and
+// in which the appenders of n go on: whoever looks at that has its own lines appended first.
+func (f *FS) forgetFollowed(n *inode) {
+	key, ok := f.named(n)
+	f.mu.Lock()
+	now := f.inodes[key]
+	f.mu.Unlock()
+	if ok && now != nil && now != n && !f.isOver() {
+		f.forgetAttrs(now)
+	}
 }
 
 // finishLines appends what those of the appenders hold back that are the caller's own. Half

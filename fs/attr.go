@@ -130,11 +130,12 @@ func (f *FS) fillEntry(out *Entry, k *kernelNode, st *unix.Stat_t, volatile bool
 }
 
 // attrTimeout is how long the kernel may keep n's attributes: not at all
-// those of a directory in whose GETATTR somebody is about to park.
+// those of a directory in whose GETATTR somebody is about to park, nor those of a file whose
+// appenders have more of it when they ask themselves.
 func (f *FS) attrTimeout(n *inode) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n.awaited > 0 || n.fd < 0 {
+	if n.awaited > 0 || n.fd < 0 || len(n.linedLocked()) > 0 {
 		return 0
 	}
 	return attrTTL

@@ -30,3 +30,47 @@ for n in range(100):
 `)
 	})
 }
+
+// A program that goes on to append to a file that another one has replaced finds its
+// unfinished line by the file's name, whoever has looked there before.
+func TestAppenderSeesItsLineInTheFileThatItFollows(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old\n")
+		m.Python(t, `
+import os, subprocess
+def other(command): subprocess.run(["setsid", "sh", "-c", command], check=True)
+def check(want):
+    size = os.stat("f").st_size
+    with open("f") as f: got = f.read()
+    assert (got, size) == (want, len(want)), (got, size)
+def append(text):
+    a.write(text)
+    a.flush()
+a = open("f", "a")
+append("half")
+check("old\nhalf")
+append("\n")
+other("echo NEW > f")
+append("half")
+check("NEW\nhalf")
+append(" and half")
+check("NEW\nhalf and half")
+append("\n")
+check("NEW\nhalf and half\n")
+other("echo NEWER > f")
+check("NEWER\n")
+append("half")
+other("stat f > /dev/null")
+check("NEWER\nhalf")
+append("\n")
+other("echo NEWEST > f2; mv f2 f")
+fd = os.open("f", os.O_RDONLY)
+append("half")
+assert os.fstat(fd).st_size == len("NEWEST\nhalf"), os.fstat(fd).st_size
+os.close(fd)
+check("NEWEST\nhalf")
+a.close()
+check("NEWEST\nhalf")
+`)
+	})
+}
