@@ -184,7 +184,11 @@ func (f *FS) standing(n *inode) standing {
 func (n *inode) standingLocked() standing {
 	// An appender may have come to a shadow that was never published.
 	parent, name := n.namedLocked()
-	return standing{parent: parent, name: name, sess: n.sess, replaced: n.saved || n.orphan}
+	is := standing{parent: parent, name: name, sess: n.sess, replaced: n.saved || n.orphan}
+	if is.sess != nil && is.sess.removed {
+		is.sess, is.replaced = nil, false
+	}
+	return is
 }
 
 // isAutoLive reports whether the file went live by what its users do with it.

@@ -227,7 +227,11 @@ func (f *FS) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
 	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {
 		return errnoOf(err)
 	}
-	if own != nil && !own.detach() {
+	switch {
+	case own == nil:
+	case own.detach():
+		own.noteRemoved()
+	default:
 		// Another thread of its owner was closing it, and the commit was faster.
 		if again, failed := f.remove(c, l, p); failed == nil {
 			if err == nil {

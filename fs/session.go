@@ -52,6 +52,7 @@ type session struct {
 	walkers int      // callers on their way to the shadow
 	besides []inoKey // numbers of other nodes at which it is open: see attachBeside
 	over    bool     // no longer the session of its name
+	removed bool     // for its own family has removed the file
 
 	mu          sync.Mutex // guards what follows, but for atomics; held during a commit
 	state       sessionstate.Machine

@@ -104,6 +104,14 @@ func (s *session) leaveInodeLocked(changedNothing bool) {
 	n.orphan = changedNothing && slices.ContainsFunc(n.nodes, func(k *kernelNode) bool { return k.former != nil })
 }
 
+// noteRemoved notes that the session's file was removed: its name may be another file's from
+// now on, of which a lock on one of the session's descriptors is not.
+func (s *session) noteRemoved() {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.removed = true
+}
+
 // rebaseOn tells the session that is writing the next version of n that an
 // operation of its own family has changed what stat(2) says of n.
 func (f *FS) rebaseOn(n *inode, s *session) {
