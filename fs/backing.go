@@ -83,8 +83,8 @@ func (f *FS) startIO(h *handle, want ioMode, out *Opened) {
 	if want == ioPassthrough && (k.io.cached > 0 || !f.backingLocked(h)) {
 		want = ioCached
 	}
-	if want == ioPassthrough && h.writes() && k.io.roots != (h.uid == 0) && (k.io.roots || f.shortOfSpace()) {
-		want = ioDirect // what it passed through would be root's, or would not be
+	if want == ioPassthrough && h.writes() && !f.passesWritesLocked(h) {
+		want = ioDirect
 	}
 	if want != ioPassthrough && (k.io.passthrough > 0 || k.io.cached == 0 && f.backingLocked(h)) {
 		// The kernel refuses an open without passthrough beside one with it
@@ -111,6 +111,19 @@ func (f *FS) startIO(h *handle, want ioMode, out *Opened) {
 	case ioNone: // nobody asks for it
 	}
 	h.io = want
+}
+
+// passesWritesLocked reports whether the kernel may write what h writes to the backing file
+// itself.
+func (f *FS) passesWritesLocked(h *handle) bool {
+	if h.flags&unix.O_DIRECT != 0 {
+		// The kernel opens the backing file with this flag and keeps it, whereas the program
+		// may take it off (F_SETFL) for the rest of its data that fills no block: dd does.
+		return false
+	}
+	// What it passed through would be root's, or would not be.
+	roots := h.k.io.roots
+	return roots == (h.uid == 0) || !roots && !f.shortOfSpace()
 }
 
 // endIO undoes startIO.
