@@ -192,10 +192,11 @@ func (f *FS) besideOf(h *Request, k *kernelNode, n *inode) (shown *inode, own bo
 	return s.inode, true
 }
 
-// showFollowed gives a file that was replaced the size and the times of the one in which
-// its appenders go on, if nobody else has it open: a logger that turns its file over by
-// size asks its descriptor for that. Owner and mode stay the file's own, by which the
-// kernel judges who may open it.
+// showFollowed gives a file that was replaced the size, the times and the links of the one in
+// which its appenders go on, if nobody else has it open: a logger that turns its file over by
+// size asks its descriptor for that, and one that looks whether its file was removed for the
+// links. Owner and mode stay the file's own, by which the kernel judges who may open it, and
+// so does the number, by which /proc tells who has it open.
 func (f *FS) showFollowed(n *inode, st *unix.Stat_t) bool {
 	f.mu.Lock()
 	if !n.saved {
@@ -223,6 +224,12 @@ func (f *FS) showFollowed(n *inode, st *unix.Stat_t) bool {
 	if a.followLocked() != 0 || unix.Fstat(a.fd, &now) != nil {
 		return false
 	}
+	st.Nlink = now.Nlink
+	f.mu.Lock()
+	if followed := f.inodes[a.key]; followed != nil && followed.kept && st.Nlink > 0 {
+		st.Nlink-- // the history's is nobody's name
+	}
+	f.mu.Unlock()
 	st.Size, st.Blocks, st.Atim, st.Mtim, st.Ctim = now.Size, now.Blocks, now.Atim, now.Mtim, now.Ctim
 	return true
 }

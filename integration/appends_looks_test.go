@@ -74,3 +74,28 @@ check("NEWEST\nhalf")
 `)
 	})
 }
+
+// A descriptor that goes on in a file which has replaced its own has the links of that: some
+// programs open their log anew when it has none. There are none when the file is removed.
+func TestAppenderSeesTheLinksOfItsFile(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Python(t, `
+import os, subprocess
+def links(): return os.fstat(fd).st_nlink
+for how in "echo 2 > f", "echo 3 > t; mv t f":
+    fd = os.open("f", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.write(fd, b"1\n")
+    assert links() == 1, links()
+    subprocess.run(how, shell=True, check=True)
+    os.write(fd, b"more\n")
+    assert os.fstat(fd).st_size == os.stat("f").st_size
+    assert links() == 1, (how, links())
+    os.link("f", "g")
+    assert links() == 2, (how, links())
+    os.unlink("g")
+    os.unlink("f")
+    assert links() == 0, (how, links())
+    os.close(fd)
+`)
+	})
+}
