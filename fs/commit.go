@@ -180,8 +180,7 @@ func (s *session) cutByLimit() bool {
 		return false
 	}
 	for _, o := range s.holders.Seen() {
-		var limit unix.Rlimit
-		if unix.Prlimit(int(o.PID), unix.RLIMIT_FSIZE, nil, &limit) == nil && limit.Cur == uint64(st.Size) {
+		if limit, limited := s.f.proc.FileLimit(o.PID); limited && limit == uint64(st.Size) {
 			return true
 		}
 	}

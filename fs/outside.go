@@ -68,6 +68,7 @@ type Procs interface {
 	EnvOf(o lockmgr.Owner, names []string) string
 	HasCap(tid uint32, capability int) bool
 	Groups(tid uint32) (groups []uint32, known bool)
+	FileLimit(pid int32) (bytes uint64, limited bool)
 }
 
 var _ Procs = (*proc.Reader)(nil)

@@ -275,6 +275,9 @@ func (ps simEyes) HasCap(tid uint32, _ int) bool {
 	return p != nil && p.uid == 0
 }
 
+// FileLimit implements Procs.
+func (ps simEyes) FileLimit(int32) (bytes uint64, limited bool) { return 0, false }
+
 // Groups implements Procs.
 func (ps simEyes) Groups(tid uint32) (groups []uint32, known bool) {
 	if p := ps.get(int32(tid)); p != nil && p.uid != ps.w.uid {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
 )
 
 // A disk that fills up: programs are told, no file is torn, and once there is
@@ -187,15 +189,19 @@ try:
 except OSError as e:
     print(errno.errorcode[e.errno])
 `
-	forEachMount(t, func(t *testing.T, m *Mount) {
+	test := func(t *testing.T, m *Mount, uid int) {
+		t.Helper()
 		m.WriteFile("f", "old")
-		if got := m.Python(t, script); got != "100000\nEFBIG\n" {
-			t.Errorf("the program was told %q", got)
+		m.control.OK(wire.Request{Op: "chmod", Path: m.Path("f"), Mode: 0o666})
+		if got := m.launchAs(t, uid, bench.python, "-c", script).OK(); got != "100000\nEFBIG\n" {
+			t.Errorf("a program of user %d was told %q", uid, got)
 		}
 		if got := m.ReadFile("f"); got != "old" {
 			t.Errorf("the file holds %d bytes", len(got))
 		}
-	})
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) { test(t, m, m.UID) })
+	strangerMounts(t, func(t *testing.T, m *Mount) { test(t, m, otherUID) })
 }
 
 // A quota is a limit that statfs does not show.

@@ -104,6 +104,9 @@ func serve(in io.Reader, out io.Writer, leader chan<- func()) {
 			}()
 		case "job": // a child that works for a while and is waited for
 			err = exec.Command("/bin/sh", "-c", "i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done").Run()
+		case "limit": // BYTES
+			n, _ := strconv.ParseUint(args[1], 10, 64)
+			err = unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: n, Max: 2 * n})
 		case "exec":
 			err = syscall.Exec(args[1], args[1:], nil)
 		case "exit-leader":

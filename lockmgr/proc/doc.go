@@ -69,7 +69,7 @@
 // daemon that does not die keeps its data directory. So its fdinfo is not read: it is not on
 // the device of the file that is looked for, and where that cannot be seen its link tells.
 //
-// Status, statm, schedstat, comm, uid_map, fdinfo and children take no
+// Status, statm, schedstat, comm, limits, uid_map, fdinfo and children take no
 // such lock, and stat none but the exec lock.
 //
 // # Vanished processes

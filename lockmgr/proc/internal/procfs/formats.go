@@ -60,6 +60,21 @@ func (r *Root) ThreadGroup(tid int32) (tgid, ppid int32, err error) {
 	return tgid, ppid, err
 }
 
+// ParseFileLimit reads the limit that holds for the length of files, in bytes, from a limits
+// file: "Max file size  SOFT  HARD  bytes" (proc_pid_limits(5)).
+func ParseFileLimit(limits []byte) (size uint64, limited bool) {
+	for line := range bytes.Lines(limits) {
+		rest, ok := bytes.CutPrefix(line, []byte("Max file size "))
+		if !ok {
+			continue
+		}
+		soft, _, _ := bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
+		n, err := strconv.ParseUint(string(soft), 10, 64)
+		return n, err == nil // else it is "unlimited"
+	}
+	return 0, false
+}
+
 // InExec reports by a statm file whether a process is inside execve, between giving up its
 // old memory and loading the new program: it shows memory then, but no code. The file has
 // "size resident shared text lib data dt", in pages (proc_pid_statm(5)).

@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -52,6 +53,25 @@ func TestParseFdinfo(t *testing.T) {
 		if _, ok := ParseFdinfo([]byte(bad)); ok {
 			t.Errorf("%q is taken for an fdinfo", bad)
 		}
+	}
+}
+
+func TestParseFileLimit(t *testing.T) {
+	const limits = "Limit                     Soft Limit           Hard Limit           Units     \n" +
+		"Max cpu time              7                    8                    seconds   \n" +
+		"Max file size             %s 20480                bytes     \n" +
+		"Max data size             9                    unlimited            bytes     \n"
+	for _, tt := range []struct {
+		soft    string
+		want    uint64
+		limited bool
+	}{{"10240               ", 10240, true}, {"0                   ", 0, true}, {"unlimited           ", 0, false}, {"", 20480, true}, {"-1", 0, false}} {
+		if got, limited := ParseFileLimit(fmt.Appendf(nil, limits, tt.soft)); got != tt.want || limited != tt.limited {
+			t.Errorf("%q: %d, %t, want %d, %t", tt.soft, got, limited, tt.want, tt.limited)
+		}
+	}
+	if got, limited := ParseFileLimit([]byte("Max cpu time 7 8 seconds\nMax file size")); got != 0 || limited {
+		t.Errorf("without the line: %d, %t", got, limited)
 	}
 }
 
