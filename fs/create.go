@@ -192,7 +192,7 @@ func (f *FS) createPlain(c *caller, in *CreateRequest, dir *inode, name string, 
 	dirfd := f.fdOf(dir)
 	var fd int
 	err := f.trim.Spare(func() error {
-		return f.as(c, func() (err error) {
+		return f.makeAs(c, func() (err error) {
 			fd, err = unix.Openat(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 			return err
 		})
@@ -320,7 +320,7 @@ func (f *FS) Tmpfile(_ <-chan struct{}, in *CreateRequest, out *Created) unix.Er
 	c := f.callerOf(&in.Request)
 	var fd int
 	err := f.trim.Spare(func() error {
-		return f.as(c, func() (err error) {
+		return f.makeAs(c, func() (err error) {
 			fd, err = unix.Openat(dirfd, ".", flags, mode)
 			return err
 		})

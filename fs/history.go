@@ -89,6 +89,26 @@ func (f *FS) retryWithRoom(do func() error) error {
 	}
 }
 
+// retrySmall is retryWithRoom for a change that takes next to nothing: of names, or of
+// attributes. Filesystems refuse some of those as if they were full (an attribute that is
+// longer than a block, a directory that cannot grow): no version goes for that.
+func (f *FS) retrySmall(do func() error) error {
+	for {
+		err := do()
+		switch {
+		case !isNoRoom(err), errnoOf(err) == unix.ENOSPC && !f.isNearlyFull():
+			return err
+		case !f.store.GiveRoom(err):
+			return err
+		}
+	}
+}
+
+// makeAs runs a change that takes next to nothing on behalf of the caller.
+func (f *FS) makeAs(c *caller, do func() error) error {
+	return f.retrySmall(func() error { return f.as(c, do) })
+}
+
 // isNoRoom reports whether err says that the disk is full, or a quota.
 func isNoRoom(err error) bool {
 	e := errnoOf(err)

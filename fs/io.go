@@ -335,10 +335,20 @@ func (f *FS) hasRoom(uid uint32) bool {
 	return !isNoRoom(err)
 }
 
+// isNearlyFull reports whether so little is left, be it of blocks or of inodes, that even a
+// small change may have failed for that.
+func (f *FS) isNearlyFull() bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(f.rootfd, &st) != nil {
+		return false
+	}
+	return st.Bavail*uint64(st.Bsize) < largeWrite || st.Files > 0 && st.Ffree < fullBlocks
+}
+
 // largeWrite is how much programs write at most in one call, or nearly so.
 const largeWrite = 16 << 20
 
-// fullBlocks are what a filesystem may have left when it refuses more.
+// fullBlocks are how many blocks, or inodes, a filesystem may have left when it refuses more.
 const fullBlocks = 16
 
 // lowSpace is the free space below which writes are not passed through.

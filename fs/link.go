@@ -66,7 +66,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Ent
 	if e := f.syncUnnamed(n, path); e != 0 {
 		return e
 	}
-	if err := f.as(c, func() error { return f.linkat(f.fdOf(n), f.fdOf(dir), name) }); err != nil {
+	if err := f.makeAs(c, func() error { return f.linkat(f.fdOf(n), f.fdOf(dir), name) }); err != nil {
 		return errnoOf(err)
 	}
 	f.holdAllNames(c, n)

@@ -134,7 +134,7 @@ func (f *FS) Mkdir(_ <-chan struct{}, in *MakeRequest, name string, out *Entry) 
 	return f.make(&in.Request, opMkdir, name, out, func(c *caller, dirfd int, name string) error {
 		dir := f.inodeOf(in.Node)
 		mode := f.modeFor(dir, in.Mode, in.Umask)
-		return f.as(c, func() error { return unix.Mkdirat(dirfd, name, mode) })
+		return f.makeAs(c, func() error { return unix.Mkdirat(dirfd, name, mode) })
 	})
 }
 
@@ -152,14 +152,14 @@ func (f *FS) Mknod(_ <-chan struct{}, in *MakeRequest, name string, out *Entry) 
 				return e
 			}
 		}
-		return f.as(c, func() error { return unix.Mknodat(dirfd, name, mode, int(in.Rdev)) })
+		return f.makeAs(c, func() error { return unix.Mknodat(dirfd, name, mode, int(in.Rdev)) })
 	})
 }
 
 // Symlink makes a symbolic link: symlink(2).
 func (f *FS) Symlink(_ <-chan struct{}, h *Request, pointedTo, name string, out *Entry) unix.Errno {
 	return f.make(h, opSymlink, name, out, func(c *caller, dirfd int, name string) error {
-		return f.as(c, func() error { return unix.Symlinkat(pointedTo, dirfd, name) })
+		return f.makeAs(c, func() error { return unix.Symlinkat(pointedTo, dirfd, name) })
 	})
 }
 

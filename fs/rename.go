@@ -180,7 +180,7 @@ func (r *renaming) replace(l *lockmgr.Lock, own *session) unix.Errno {
 		r.made = []*change{from}
 		return r.publishUnderNewName(own)
 	case r.isDir():
-		return r.renameDir(l)
+		return errnoOf(r.f.retrySmall(func() error { return r.renameDir(l) }))
 	}
 	keepBase := r.f.holdBase(r.to, r.toSt)
 	e := r.renameFile(l)
@@ -228,7 +228,8 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 
 // renameDir moves a directory, and with it what is known by the paths below: locks,
 // versions that were read, which files are live. Who asks by the new names finds it.
-func (r *renaming) renameDir(l *lockmgr.Lock) unix.Errno {
+// Whoever makes room for it must not do so here, where everybody waits for the names.
+func (r *renaming) renameDir(l *lockmgr.Lock) error {
 	f := r.f
 	moveKnowledge := r.movesKnowledge() // looks at processes, for which nobody must wait
 	if r.flags&unix.RENAME_EXCHANGE == 0 && isDirectory(r.toSt) {
@@ -241,7 +242,7 @@ func (r *renaming) renameDir(l *lockmgr.Lock) unix.Errno {
 	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
 	r.ofFile = r.fileChanges(l)
 	if err := r.move(); err != nil {
-		return errnoOf(err)
+		return err
 	}
 	// Whoever asks for a lock next makes its keys of the new names: before Rekey and
 	// not after ns is given back, when others would ask under both.
@@ -254,7 +255,7 @@ func (r *renaming) renameDir(l *lockmgr.Lock) unix.Errno {
 	for _, ch := range r.ofFile {
 		ch.Enter()
 	}
-	return 0
+	return nil
 }
 
 // move is the rename itself.

@@ -125,7 +125,7 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 			As: f.taker(r.c, r.from.dir, r.to.dir),
 		})
 	} else {
-		err = r.move()
+		err = f.retrySmall(r.move)
 	}
 	if r.moving != nil {
 		r.moving.Done(err == nil)

@@ -75,7 +75,9 @@ func (f *FS) SetXAttr(_ <-chan struct{}, in *SetXAttrRequest, attr string, data 
 	killSgid := in.KillSgid && attr == reach.ACLAttr
 	uid, gid := in.UID, in.GID
 	e := f.changeXattr(&in.Request, func(fd int) error {
-		err := f.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
+		err := f.retrySmall(func() error {
+			return f.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
+		})
 		if err != nil || !killSgid {
 			return err
 		}

@@ -274,7 +274,7 @@ func TestMountOnAFullDisk(t *testing.T) {
 // fillAround takes all that is left of the disk, around the mount.
 func fillAround(t *testing.T, m *Mount) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(m.Data, "filling"))
+	f, err := os.OpenFile(filepath.Join(m.Data, "filling"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
