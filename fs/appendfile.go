@@ -16,7 +16,7 @@ import (
 )
 
 // Keep implements appends.End.
-func (a *appender) Keep(b []byte, reason string) { a.keepBytes(b, unix.EBUSY, reason, nil) }
+func (a *appender) Keep(b []byte, e unix.Errno, reason string) { a.keepBytes(b, e, reason, nil) }
 
 // keepBytes puts bytes that could not be appended under rejected/; why may be a validator's
 // refusal.

@@ -3,8 +3,38 @@ package integration
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// Whoever appends to a full disk is told by .locks/why what it was told by close.
+func TestAppendToAFullDisk(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import errno, os
+fd = os.open("records", os.O_WRONLY | os.O_APPEND)
+os.write(fd, b"x" * 100_001)
+try:
+    os.close(fd)
+    print("closed")
+except OSError as e:
+    print(errno.errorcode[e.errno])
+print(open(".locks/why").read())
+`
+	kind := diskKinds[0]
+	needsDisks(t, kind.mkfs[0])
+	m := mount(t, onDiskImage(t, kind, kind.least), errorsInLog(), noLastWords())
+	m.WriteFile("records", "one\n")
+	syncDisk(t, m)
+	fillAround(t, m)
+	if got := m.Python(t, script); !strings.HasPrefix(got, "ENOSPC\n") || !strings.Contains(got, "append records: ENOSPC") {
+		t.Errorf("the program was told %s", got)
+	}
+	if err := os.Remove(filepath.Join(m.Data, "filling")); err != nil {
+		t.Fatal(err)
+	}
+	syncDisk(t, m)
+}
 
 // On a disk that the earlier versions fill they go for everything that needs room, be it as
 // little as a name.

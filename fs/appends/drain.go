@@ -19,7 +19,7 @@ func (q *Queue) drain(giveUp <-chan struct{}) {
 	defer q.mu.Unlock()
 	if err != nil {
 		q.failed = q.c.End.Errno(err)
-		q.c.End.Keep(q.buf[:q.due], err.Error())
+		q.c.End.Keep(q.buf[:q.due], q.failed, err.Error())
 		q.dueGoneLocked()
 	} else {
 		q.appendDueLocked()

@@ -49,7 +49,7 @@ func TestDrainGivesUp(t *testing.T) {
 			})
 		}
 		both.Wait()
-		s.wantKept("one\ntwo", errGone.Error())
+		s.wantKept("one\ntwo", "ETIMEDOUT: "+errGone.Error())
 		s.release()
 		if n, e := s.tryWrite(ann, "three\n"); n != 0 || e != unix.ETIMEDOUT {
 			t.Errorf("the next write: %d, errno %v", n, e)

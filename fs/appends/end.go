@@ -32,8 +32,8 @@ type End interface {
 	HasOpen() bool
 	// CutOpen takes that out of the file and returns it, nil if it cannot. The lock is held.
 	CutOpen() []byte
-	// Keep puts bytes aside that cannot be appended.
-	Keep(b []byte, reason string)
+	// Keep puts bytes aside that cannot be appended, and tells of the error.
+	Keep(b []byte, e unix.Errno, reason string)
 	// HoldsLine is told when the queue begins to hold a line back that is not finished, and
 	// when it no longer does.
 	HoldsLine(holds bool)

@@ -160,7 +160,7 @@ func (q *Queue) appendDueLocked() {
 		q.failed = e
 	}
 	if e != 0 && e != unix.EBADMSG { // what was not accepted is kept already
-		q.c.End.Keep(q.buf[:q.due], "appending failed: "+e.Error())
+		q.c.End.Keep(q.buf[:q.due], e, "appending failed: "+e.Error())
 	}
 	q.dueGoneLocked()
 }

@@ -206,7 +206,7 @@ func TestLateAppendFails(t *testing.T) {
 			s.q.Flush()
 			s.set(func() { s.refuses = 0 })
 			if c.kept {
-				s.wantKept("half", "appending failed: "+unix.ENOSPC.Error())
+				s.wantKept("half", "ENOSPC: appending failed: "+unix.ENOSPC.Error())
 			} else {
 				s.wantNothingKept()
 			}

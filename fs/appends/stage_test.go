@@ -202,10 +202,10 @@ func (s *stage) CutOpen() []byte {
 	return part
 }
 
-func (s *stage) Keep(b []byte, reason string) {
+func (s *stage) Keep(b []byte, e unix.Errno, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept, s.reasons = append(s.kept, string(b)), append(s.reasons, reason)
+	s.kept, s.reasons = append(s.kept, string(b)), append(s.reasons, unix.ErrnoName(e)+": "+reason)
 }
 
 func (s *stage) HoldsLine(holds bool) {
