@@ -46,6 +46,7 @@ type Conversation struct {
 	owner   lockmgr.Owner // whose the locks are
 	lineage []lockmgr.Ancestor
 	in      []byte // a request that has no end yet
+	skips   bool   // what comes until the next newline, the end of a request that was too long
 	out     bytes.Buffer
 	more    chan struct{} // closed at the next change of out or waits
 	locks   map[uint64]*Claim
@@ -85,6 +86,8 @@ func (cv *Conversation) Write(c Caller, data [][]byte) (int, unix.Errno) {
 	}
 	for _, line := range lines {
 		switch {
+		case len(line) >= control.MaxLine: // and its newline
+			cv.replyTooLong()
 		case len(bytes.TrimSpace(line)) == 0:
 		case cv.isFull():
 			cv.reply("", refused(control.Unavailable, "the replies are not read; a request was dropped"))
@@ -93,13 +96,17 @@ func (cv *Conversation) Write(c Caller, data [][]byte) (int, unix.Errno) {
 		}
 	}
 	if tooLong {
-		cv.reply("", refused(control.Invalid, "the request is longer than a line may be"))
+		cv.replyTooLong()
 	}
 	return n, 0
 }
 
+func (cv *Conversation) replyTooLong() {
+	cv.reply("", refused(control.Invalid, "the request is longer than a line may be"))
+}
+
 // take adds n bytes to what was written before, and returns the lines that are whole. A
-// line that is too long is dropped.
+// line that is too long is dropped, with what is still to come of it.
 func (cv *Conversation) take(data [][]byte) (lines [][]byte, n int, tooLong bool, e unix.Errno) {
 	cv.mu.Lock()
 	defer cv.mu.Unlock()
@@ -113,6 +120,10 @@ func (cv *Conversation) take(data [][]byte) (lines [][]byte, n int, tooLong bool
 	for _, d := range data {
 		buf = append(buf, d...)
 	}
+	if cv.skips {
+		_, rest, ends := bytes.Cut(buf, []byte{'\n'})
+		buf, cv.skips = rest, !ends
+	}
 	for {
 		line, rest, ok := bytes.Cut(buf, []byte{'\n'})
 		if !ok {
@@ -122,7 +133,7 @@ func (cv *Conversation) take(data [][]byte) (lines [][]byte, n int, tooLong bool
 	}
 	tooLong = len(buf) > control.MaxLine
 	if tooLong {
-		buf = nil
+		buf, cv.skips = nil, true
 	}
 	cv.in = slices.Clone(buf)
 	cv.chargeLocked()

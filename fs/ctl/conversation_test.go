@@ -168,6 +168,22 @@ func TestBounds(t *testing.T) {
 		if got := answers(long); !strings.Contains(got, "longer than a line may be") {
 			t.Errorf("a line that is too long: %s", got)
 		}
+		ask(t, long, `{"op":"acquire","paths":["f"]}`, `{"op":"check","id":"next","paths":["f"]}`)
+		if got := answers(long); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"id":"next"`) {
+			t.Errorf("the end of that line, and the next: %s", got)
+		}
+		for _, size := range []int{control.MaxLine / 2, control.MaxLine/2 - 1, 3 * control.MaxLine} {
+			piece := bytes.Repeat([]byte("x"), size)
+			if _, e := long.Write(root, [][]byte{piece}); e != 0 {
+				t.Fatal(e)
+			}
+			ask(t, long, string(piece)+"x", `{"op":"check","id":"next","paths":["f"]}`)
+			got := answers(long)
+			tooLong := strings.Contains(got, "longer than a line may be")
+			if strings.Count(got, "\n") != 2 || !strings.Contains(got, `"id":"next"`) || tooLong != (size >= control.MaxLine/2) {
+				t.Errorf("a line of twice %d bytes: %s", size, got)
+			}
+		}
 		if used := s.Book.Used(0); used != 0 {
 			t.Errorf("root is charged for %d bytes", used)
 		}
