@@ -81,6 +81,9 @@ const followedLines = 10
 const followPause = 200 * time.Millisecond
 
 func (f *auditFlags) run(cmd *cobra.Command, sys system, paths []string) error {
+	if err := f.mayBeAsked(); err != nil {
+		return err
+	}
 	t, err := f.find(sys, paths)
 	if err != nil {
 		return err
@@ -260,9 +263,21 @@ func (f *auditFlags) wants(e *auditEvent, below []string) bool {
 	return len(below) == 0 || slices.ContainsFunc(e.paths(), func(p string) bool { return isBelow(p, below) })
 }
 
-// knownEvents are the kinds of events, for completion.
+// mayBeAsked refuses a kind of event that does not exist: nothing would be shown, as if
+// nothing had happened.
+func (f *auditFlags) mayBeAsked() error {
+	known := knownEvents()
+	for _, kind := range f.events {
+		if !slices.Contains(known, kind) {
+			return usagef("--event %s: there is no such event; there are %s", printable.Line(kind), strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// knownEvents are the kinds of events.
 func knownEvents() []string {
-	var kinds []string
+	kinds := slices.Clone(listedEvents)
 	for kind := range eventTexts {
 		kinds = append(kinds, kind)
 	}

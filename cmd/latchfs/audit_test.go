@@ -100,9 +100,24 @@ func TestAuditFilters(t *testing.T) {
 			t.Errorf("%s: %d lines, want %d: %v", args, n, want, got)
 		}
 	}
-	got := d.run("audit", "--json", "--event", "txn,bypass")
+	got := d.run("audit", "--json", "--event", "late,bypass")
 	if want := strings.Split(auditTrail, "\n")[13] + "\n"; got.stdout != want {
 		t.Errorf("%v\nwant %s", got, want)
+	}
+}
+
+// An event that does not exist is a mistake, and not something that has not happened.
+func TestAuditUnknownEvent(t *testing.T) {
+	d := fakeFiles(t)
+	d.write(".locks/events.jsonl", auditTrail)
+	for _, args := range []string{"--event comit", "--event commit,comit", "--event commit --event comit -f"} {
+		got := d.run(append([]string{"audit"}, strings.Fields(args)...)...)
+		if got.code != 2 || got.stdout != "" || !strings.Contains(got.stderr, "--event comit: there is no such event") || !strings.Contains(got.stderr, "commit, conflict, ") {
+			t.Errorf("%s: %v", args, got)
+		}
+	}
+	if got := d.run("audit", "--event", strings.Join(knownEvents(), ",")); got.code != 0 || strings.Count(got.stdout, "\n") != 20 {
+		t.Errorf("all events: %v", got)
 	}
 }
 

@@ -94,6 +94,9 @@ var eventTexts = map[string]func(*auditEvent) string{
 	"unmount":          func(*auditEvent) string { return "" },
 }
 
+// listedEvents are the kinds whose fields say what happened.
+var listedEvents = []string{"claim_ignored", "conflict", "lost_update", "merge", "put_back"}
+
 // text says what happened.
 func (e *auditEvent) text() string {
 	if text, ok := eventTexts[e.Event]; ok {
