@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/content"
+	"latchfs/fs/refusals"
 	"latchfs/journal/commit"
 )
 
@@ -43,12 +44,20 @@ func (s *session) putLocked(sh *commit.Shadow) (*commit.Version, unix.Errno) {
 	ch.Is, ch.Err = statOf(&v), err
 	s.f.changes.Tell(ch)
 	if err != nil {
-		// The new version is there, but the program asked for more.
-		f := s.f
-		f.log.Errorf("%q: %v", s.path(), err)
-		return &v, unix.EIO
+		return &v, s.notDurable(err)
 	}
 	return &v, 0
+}
+
+// notDurable tells of a new version that is there, while its program was to know it on disk.
+func (s *session) notDurable(err error) unix.Errno {
+	s.f.log.Errorf("%q: %v", s.path(), err)
+	s.f.explain(refusals.Refusal{
+		Path: s.path(), Op: s.operation(), Errno: unix.EIO, Owner: s.who.Load().owner, UID: s.uid,
+		Reason: "the new version is there, but the disk failed, and after a power cut the earlier one may be back: " + err.Error(),
+		Hint:   "When the disk is well again, save the file once more.",
+	})
+	return unix.EIO
 }
 
 // sealLocked notes what was published, and whether its program had synced that. s.mu is held.
