@@ -80,7 +80,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix.Err
 	if f.opts.ReadOnly {
 		return unix.EROFS
 	}
-	return f.openWrite(cancel, in, k, n, out)
+	return f.openWrite(cancel, in, k, out)
 }
 
 // openRead pins the version that the node stands for.
@@ -213,9 +213,10 @@ func (f *FS) openBase(in *OpenRequest, k *kernelNode, s *session, out *Opened) u
 	return 0
 }
 
-func (f *FS) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, n *inode, out *Opened) unix.Errno {
+func (f *FS) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, out *Opened) unix.Errno {
 	c := f.openerOf(&in.Request)
 	f.mu.Lock()
+	n := k.in
 	s := n.sess
 	parent, name := n.namedLocked()
 	f.mu.Unlock()

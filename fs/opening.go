@@ -32,6 +32,13 @@ type opening struct {
 func (o *opening) begin() unix.Errno {
 	f, c, n := o.f, o.c, o.n
 	dir, name := f.nameOf(n)
+	if dir == nil {
+		if f.behind(o.k) != n {
+			// It was the shadow of a session that has ended meanwhile with nothing to save.
+			return f.openWrite(o.cancel, o.in, o.k, o.out)
+		}
+		return f.openPlain(o.in, o.k, n, false, o.out) // removed
+	}
 	at := [2]dkey{{dir, name}}
 	o.repeated = f.walks.Repeated(c) || o.repeated
 	w := f.takeOpenWalk(c, o.k, n, at)
