@@ -42,11 +42,10 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 		if e := s.mayJoinAndCut(c); e != 0 {
 			return nil, e
 		}
-		s.content.NoteFilled()
 		if err := unix.Ftruncate(s.shadow.FD(), 0); err != nil {
 			return nil, errnoOf(err)
 		}
-		s.content.Write()
+		s.content.Replace()
 		s.suid.Cut()
 		if err := s.cutByLocked(c); err != nil {
 			return nil, errnoOf(err)

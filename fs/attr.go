@@ -71,8 +71,9 @@ func (f *FS) inoFor(dev, ino uint64) uint64 {
 	return f.submounts.Number(dev, ino)
 }
 
-// forbids reports whether the mount forbids n's inode what its flag is against, and is one
-// inside the data directory; see package submounts. So does one that is gone: nil.
+// forbids reports whether n is on a mount inside the data directory that has the flag (unix.ST_*),
+// and the mount of the data directory has it not; see package submounts. It is true of nil, an
+// inode that is gone.
 func (f *FS) forbids(n *inode, flag int64) bool {
 	return n == nil || f.submounts.Forbids(f.fdOf(n), flag)
 }

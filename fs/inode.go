@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/advisory"
+	"latchfs/fs/content"
 	"latchfs/fs/lostupdate"
 	"latchfs/journal/history"
 )
@@ -62,7 +63,7 @@ type inode struct {
 	lined       []*appender     // those that hold an unfinished line back
 	fresh       bool            // created for records, and its name is not on disk
 	seen        history.State   // of the file, when it was last compared with the history
-	synced      cacheStamp      // of a published shadow that its program had synced as it was published
+	synced      content.Stamp   // of a published shadow that its program had synced as it was published
 	renamed     *recentRename   // nil: not lately
 	told        lostupdate.Look // who has last opened it for reading, and learned nothing
 

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/content"
 	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -116,7 +117,7 @@ func (r *renaming) isSynced() bool {
 	}
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
-	return r.from.inode.synced == cacheStamp{size: r.fromSt.Size, mtime: r.fromSt.Mtim}
+	return r.from.inode.synced == content.StampOf(r.fromSt)
 }
 
 // makeDurable syncs the directory after a file was renamed over another: that

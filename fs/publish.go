@@ -68,7 +68,7 @@ func (s *session) sealLocked(v *commit.Version) {
 	}
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	s.inode.synced = cacheStamp{size: v.Size, mtime: v.Mtime}
+	s.inode.synced = content.Stamp{Size: v.Size, Mtime: v.Mtime}
 }
 
 func (s *session) publishOptions(dir *inode, name string) commit.PublishOptions {

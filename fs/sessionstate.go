@@ -8,10 +8,8 @@ import (
 	"latchfs/fs/sessionstate"
 )
 
-// This file says what ends a session. Its states, and which of them may follow which, are
-// package sessionstate's. It ends by the close, or the RELEASE, after which nobody can write
-// the shadow any more (endIfIdle); by the end of its transaction; when its file goes live
-// (goLive); or with the mount (abandon).
+// This file ends a session. Its states, which of them may follow which, and what ends it, are
+// package sessionstate's: see endIfIdle, goLive and abandon.
 
 // become is the only way from one state to another. s.mu is held.
 func (s *session) become(next sessionstate.State) {

@@ -6,11 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/reach"
+	"latchfs/fs/suid"
 	"latchfs/lockmgr/policy"
 )
-
-// capabilityAttr lets a program run with capabilities, as setuid does as its owner.
-const capabilityAttr = "security.capability"
 
 // GetXAttr is getxattr(2): it returns how long the value is, and fills dest if that has room.
 func (f *FS) GetXAttr(_ <-chan struct{}, h *Request, attr string, dest []byte) (uint32, unix.Errno) {
@@ -19,7 +17,7 @@ func (f *FS) GetXAttr(_ <-chan struct{}, h *Request, attr string, dest []byte) (
 		return 0, e
 	}
 	n, err := unix.Getxattr(path, attr, dest)
-	if err == nil && attr == capabilityAttr && f.forbids(f.inodeOf(h.Node), unix.ST_NOSUID) {
+	if err == nil && attr == suid.Capabilities && f.forbids(f.inodeOf(h.Node), unix.ST_NOSUID) {
 		return 0, unix.ENODATA
 	}
 	return uint32(max(n, 0)), errnoOf(err)

@@ -115,9 +115,6 @@ func (d *Dentry[S]) leave() {
 	}
 }
 
-// Displace makes a dentry one that its name does not lead to: it keeps its path.
-func (t *Tree[S]) Displace(d *Dentry[S]) { d.leave() }
-
 // Strand displaces a dentry to the root: it is somewhere.
 func (t *Tree[S]) Strand(d *Dentry[S]) {
 	d.leave()

@@ -37,7 +37,7 @@ func (t *Tree[S]) GetUnless(dir *Dentry[S], name string, taken func(*S) bool) *D
 	if !taken(&d.State) {
 		return d
 	}
-	t.Displace(d)
+	d.leave()
 	t.Put(d)
 	return t.Get(dir, name)
 }

@@ -42,10 +42,10 @@ func (d *Death) WasStopped() bool {
 	return false
 }
 
-// Worse is the one of two deaths that counts for a file: that which leaves the least hope that
+// worse is the one of two deaths that counts for a file: that which leaves the least hope that
 // the file is finished. known, the one before, may be nil. A helper in a pipeline that dies
 // of SIGPIPE because its reader had enough has merely inherited the writer's descriptor.
-func Worse(known, d *Death, writer lockmgr.Owner) *Death {
+func worse(known, d *Death, writer lockmgr.Owner) *Death {
 	if d.Signal == unix.SIGPIPE && d.Owner != writer {
 		return known
 	}
@@ -80,12 +80,12 @@ func (d *Death) KeepsOut(onKill policy.OnKill, f File) bool {
 	return !d.WasStopped() && !f.WasSynced
 }
 
-// IsTold reports whether the close of a living process tells it that a death has kept what
+// isTold reports whether the close of a living process tells it that a death has kept what
 // was written out of the file. Whoever opened the file is told, unless it is the output of
 // what that runs; a bystander who has inherited the descriptor is not: a shell, a timeout, a
 // sleep. If something was written since the death, somebody who lives wrote it, who is not to
 // believe that it is in the file.
-func IsTold(isOpener, isOutput, writtenSince bool) bool {
+func isTold(isOpener, isOutput, writtenSince bool) bool {
 	return writtenSince || isOpener && !isOutput
 }
 

@@ -43,7 +43,7 @@ func TestWorse(t *testing.T) {
 		if c.new {
 			want = c.d
 		}
-		if got := Worse(c.known, c.d, lockmgr.Owner{PID: writer}); got != want {
+		if got := worse(c.known, c.d, lockmgr.Owner{PID: writer}); got != want {
 			t.Errorf("of %v and %v the one that counts is %v", c.known, c.d, got)
 		}
 	}
@@ -105,7 +105,7 @@ func TestIsTold(t *testing.T) {
 		{opener: false, since: true, told: true},
 		{opener: false, output: true, since: true, told: true},
 	} {
-		if IsTold(c.opener, c.output, c.since) != c.told {
+		if isTold(c.opener, c.output, c.since) != c.told {
 			t.Errorf("%+v is wrong", c)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 // Toll is what the deaths of those who have a file open mean for it, until its session ends. A
 // Stamp tells the file's content from what it was.
 //
-// If a death keeps out what was written there was one: KeepOut comes after KeepsOut. It has no
-// mutex: whoever calls it holds the session's.
+// KeepOut is called only where KeepsOut has said so: Worst is not nil then. A Toll has no mutex:
+// whoever calls it holds the session's.
 type Toll[Stamp comparable] struct {
-	worst   *Death // that counts; nil: nobody has died
+	worst   *Death // that counts; nil: none does
 	at      Stamp  // the content when the last has died
 	keptOut bool   // what was written did not become the file, for that
 	wroteOn bool   // and somebody had written since
@@ -22,7 +22,7 @@ type Toll[Stamp comparable] struct {
 // Note notes a death. What was written until now, at, is taken for the dead's. writer is the
 // process that has the session.
 func (t *Toll[Stamp]) Note(d *Death, writer lockmgr.Owner, at Stamp) {
-	t.at, t.worst = at, Worse(t.worst, d, writer)
+	t.at, t.worst = at, worse(t.worst, d, writer)
 }
 
 // Worst is the death that counts for the file; nil: none does.
@@ -38,9 +38,9 @@ func (t *Toll[Stamp]) KeepOut(now Stamp) { t.keptOut, t.wroteOn = true, now != t
 func (t *Toll[Stamp]) IsKeptOut() bool { return t.keptOut }
 
 // Tells reports whether the close of a living process tells it of the end of the session,
-// which it always does but where a death has kept the content out; see IsTold.
+// which it always does but where a death has kept the content out; see isTold.
 func (t *Toll[Stamp]) Tells(isOpener, isOutput bool) bool {
-	return !t.keptOut || IsTold(isOpener, isOutput, t.wroteOn)
+	return !t.keptOut || isTold(isOpener, isOutput, t.wroteOn)
 }
 
 // Detail adds to an event how the writer has died, if one has.

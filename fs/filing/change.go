@@ -132,9 +132,8 @@ func (k *Clerk) Made(by Claimant, n Name) {
 	k.file(by, n, rule)
 }
 
-// Moved tells of a directory that has got the name to, and had the name from, which the
-// directory has now, in an exchange, that was at to. What claims claimed there is given
-// back where the new name claims nothing.
+// Moved tells that the directory that was at from is at to now; in an exchange the one that was
+// at to is at from. A claim is given back where its directory has got a name that claims nothing.
 func (k *Clerk) Moved(by Claimant, from, to Name, exchange bool) {
 	if !k.Any() {
 		return

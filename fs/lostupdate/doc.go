@@ -43,5 +43,5 @@
 // Where the contents come from is the caller's business.
 //
 // The package has no state of its own but that of a Loss, an Open and a Merge, which belong
-// to one change each and which the caller guards. It calls its Engine with no mutex held.
+// to one change each, and of a Writing, which belongs to one session. The caller guards them. It calls its Engine with no mutex held.
 package lostupdate

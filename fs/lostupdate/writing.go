@@ -6,19 +6,19 @@ package lostupdate
 //	an open that truncates               decides at once; see Judge.Loss
 //	reading                              they know the file: nothing is unread any more
 //	writing alone, or before any read    unread: what is written decides, at the close
-//	appending alone                      adds: it replaces nothing, until it cuts
+//	appending                            adds: it replaces nothing, until it cuts
 //
 // The change of a session that may lose something is refused, obeyed, or merged at its end. It
 // has no mutex: whoever calls it holds the session's.
 type Writing struct {
 	unread bool   // it replaces the file, and its writer has neither read nor cut that
-	adds   bool   // it was opened for appending alone
+	adds   bool   // all its opens append
 	merge  *Merge // its writer does not know the file; nil: nothing to merge
 	lost   *Loss  // for which its commit is refused; nil: it is not
 }
 
-// NewWriting is a session that an open begins, of a file that is there: unread says that the open
-// neither truncates nor appends, and adds that it appends alone.
+// NewWriting is a session that an open begins: unread says that the open does not truncate, and is
+// not one to append without reading; adds that it has O_APPEND. Of a new file both are false.
 func NewWriting(unread, adds bool) Writing { return Writing{unread: unread, adds: adds} }
 
 // Opened notes one more open that joins the session, or the one that began it: appends says
@@ -36,7 +36,7 @@ func (w *Writing) Adds() bool { return w.adds }
 func (w *Writing) IsUnread() bool { return w.unread && !w.adds }
 
 // Cut notes a cut by its name, or through a descriptor that is not stale: a process that cuts
-// does not only add, and has read nothing so far.
+// does not only add, and what it knows of the file decides.
 func (w *Writing) Cut() {
 	if w.adds {
 		w.adds, w.unread = false, true

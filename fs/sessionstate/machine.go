@@ -26,7 +26,7 @@ func (m *Machine) HasEnded() bool { return m.now.HasEnded() }
 // IsNobodys reports whether what is written comes to no file; see State.IsNobodys.
 func (m *Machine) IsNobodys() bool { return m.now.IsNobodys() }
 
-// String is the state in the words of the log.
+// String is the name of the state.
 func (m *Machine) String() string { return m.now.String() }
 
 // Become is the only way from one state to another. It goes also where it may not, for what

@@ -22,10 +22,7 @@ type attrs struct {
 
 // change puts a changed copy in the place of what is shown.
 func (a *Attrs) change(do func(now *attrs)) {
-	now := attrs{}
-	if was := a.now.Load(); was != nil {
-		now = *was
-	}
+	now := *a.now.Load()
 	do(&now)
 	a.now.Store(&now)
 }

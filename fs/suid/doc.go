@@ -9,7 +9,8 @@
 //	                                      the file's group
 //
 // The bit in the middle is that of mandatory locking as it once was, which is no privilege.
-// chown(2) takes the same from every file that is not a directory, whoever calls it.
+// chown(2) takes the same from every file that is not a directory, whoever calls it, but for
+// that bit, which stays.
 //
 // A Writing keeps what the shadow of a session does not tell of this. The package knows files
 // by descriptor, O_PATH or not. Who has which capability, and is in which group, comes in. It

@@ -9,6 +9,9 @@ import (
 // Membership reports whether the process that changes a file is in a group.
 type Membership func(gid uint32) bool
 
+// Capabilities is the attribute that has the capabilities of a file (capabilities(7)).
+const Capabilities = "security.capability"
+
 // Bits are the bits of a mode that a write by an ordinary user takes away.
 const Bits = unix.S_ISUID | unix.S_ISGID
 
@@ -47,12 +50,12 @@ func Kill(fd int, in Membership) (changed bool, err error) {
 		}
 		changed = true
 	}
-	return changed, DropCapabilities(fd)
+	return changed, dropCapabilities(fd)
 }
 
-// DropCapabilities takes the file capabilities of what is open as fd away.
-func DropCapabilities(fd int) error {
-	err := unix.Removexattr(procSelf(fd), "security.capability")
+// dropCapabilities takes the file capabilities of what is open as fd away.
+func dropCapabilities(fd int) error {
+	err := unix.Removexattr(procSelf(fd), Capabilities)
 	if err == unix.ENODATA || err == unix.EOPNOTSUPP || err == unix.EPERM {
 		return nil
 	}

@@ -149,7 +149,7 @@ func TestKillTakesCapabilities(t *testing.T) {
 		t.Errorf("changed %v, %v; has capabilities: %v", changed, err, isCapable(fd))
 	}
 	capable(t, fd)
-	if err := DropCapabilities(fd); err != nil || isCapable(fd) {
+	if err := dropCapabilities(fd); err != nil || isCapable(fd) {
 		t.Errorf("%v; has capabilities: %v", err, isCapable(fd))
 	}
 }
@@ -157,11 +157,11 @@ func TestKillTakesCapabilities(t *testing.T) {
 // A file without capabilities is none that cannot lose them; other failures are told.
 func TestFailures(t *testing.T) {
 	fd := fileOf(t, 0o644)
-	if err := DropCapabilities(fd); err != nil {
+	if err := dropCapabilities(fd); err != nil {
 		t.Errorf("a file without capabilities: %v", err)
 	}
 	const closed = 1 << 20
-	if err := DropCapabilities(closed); err != unix.ENOENT {
+	if err := dropCapabilities(closed); err != unix.ENOENT {
 		t.Errorf("capabilities of what is not open: %v", err)
 	}
 	if _, err := Kill(closed, nobody); fmt.Sprint(err) != fmt.Sprint(unix.EBADF) {

@@ -73,7 +73,7 @@ func (w *Writing) Fix(fd int, isNew bool, isClean func() bool) error {
 	case isNew, isClean():
 		return nil
 	case w.set:
-		return DropCapabilities(fd)
+		return dropCapabilities(fd)
 	}
 	_, err := Kill(fd, w.IsIn)
 	return err
