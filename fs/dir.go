@@ -225,6 +225,9 @@ func (f *FS) removeOrphans(dirfd int, name string) bool {
 	if err := f.store.SettleLazyDir(fd); err != nil {
 		f.log.Warnf("commits in %q are not known to be on disk: %v", name, err)
 	}
+	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+		return false
+	}
 	left, err := listing.Read(fd, commit.Reserved)
 	removed := err == nil && len(left) < len(list)
 	list = left
