@@ -106,6 +106,7 @@ func (f *FS) loss(c *caller, ch lostupdate.Change, p place, st *unix.Stat_t, wri
 // the caller learns.
 func (f *FS) lossOf(c *caller, ch lostupdate.Change, who knowledge.Who, writers []lockmgr.Owner) *lostupdate.Loss {
 	ch.Names, ch.Chain = ch.Op == opUnlink || ch.Op == opRename, lostupdate.Chain(who, writers)
+	ch.Who, ch.Writers = who, writers
 	return f.updates.Loss(ch, c.makes(ch.Op, who))
 }
 

@@ -70,7 +70,11 @@ type Change struct {
 	Set    *policy.Settings
 	Chain  []lockmgr.Owner // whose knowledge counts, the nearest first
 	Counts knowledge.Counts
-	Use    *knowledge.Use // of the descriptor that cuts the file, if nobody on the chain has read it; nil of other changes
+	// Writers are, of a file that takes the place of another, the process that has written
+	// it and its relatives, the nearest first; Who moves it there.
+	Writers []lockmgr.Owner
+	Who     knowledge.Who
+	Use     *knowledge.Use // of the descriptor that cuts the file, if nobody on the chain has read it; nil of other changes
 }
 
 // Maker is the process whose change it is.
@@ -121,6 +125,11 @@ func (j *Judge) Basis(ch *Change) knowledge.Basis {
 	}
 	if ch.Use != nil && !b.Known {
 		b = j.Known.Since(now, ch.key(), ch.Stamp, ch.Use)
+	}
+	if b.Stale && len(ch.Writers) > 0 && b.IsOwnWork(ch.Who, ch.Writers) {
+		own := *ch
+		own.Chain, own.Writers = Chain(ch.Who, nil), nil
+		return j.Basis(&own)
 	}
 	return b
 }
