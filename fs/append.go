@@ -103,7 +103,10 @@ func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out 
 		f.closeHandle(h)
 		return errnoOf(err)
 	}
-	h.app = newAppender(f, h, c)
+	a := newAppender(f, h, c)
+	f.mu.Lock()
+	h.app = a
+	f.mu.Unlock()
 	if !f.privileged {
 		h.app.openNow()
 	}

@@ -53,11 +53,15 @@ func (f *FS) followed(c *caller, n *inode) *kernelNode {
 // family, or any if nobody else has n open.
 func (f *FS) appenderOn(c *caller, n *inode) *appender {
 	f.mu.Lock()
+	if !n.saved {
+		f.mu.Unlock()
+		return nil
+	}
 	var all []*appender
-	alone := n.saved
+	alone := true
 	for _, h := range f.handles {
 		switch {
-		case !n.saved || h.n != n:
+		case h.n != n:
 		case h.app != nil:
 			all = append(all, h.app)
 		default:

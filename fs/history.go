@@ -89,11 +89,16 @@ func (f *FS) retryWithRoom(do func() error) error {
 	}
 }
 
+// smallTries is how often versions are given up, about a MiB at a time, for a change that takes
+// next to nothing.
+const smallTries = 8
+
 // retrySmall is retryWithRoom for a change that takes next to nothing: of names, or of
 // attributes. Filesystems refuse some of those as if they were full (an attribute that is
-// longer than a block, a directory that cannot grow): no version goes for that.
+// longer than a block, a directory that cannot grow), and a quota may be one that no version
+// counts against: neither is to cost the whole history.
 func (f *FS) retrySmall(do func() error) error {
-	for {
+	for range smallTries {
 		err := do()
 		switch {
 		case !isNoRoom(err), errnoOf(err) == unix.ENOSPC && !f.isNearlyFull():
@@ -102,6 +107,7 @@ func (f *FS) retrySmall(do func() error) error {
 			return err
 		}
 	}
+	return do()
 }
 
 // makeAs runs a change that takes next to nothing on behalf of the caller.

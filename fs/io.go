@@ -342,8 +342,11 @@ func (f *FS) isNearlyFull() bool {
 	if unix.Fstatfs(f.rootfd, &st) != nil {
 		return false
 	}
-	return st.Bavail*uint64(st.Bsize) < largeWrite || st.Files > 0 && st.Ffree < fullBlocks
+	return st.Bavail*uint64(st.Bsize) < smallRoom || st.Files > 0 && st.Ffree < fullBlocks
 }
+
+// smallRoom is the free space, in bytes, with which a small change does not fail for want of it.
+const smallRoom = 1 << 20
 
 // largeWrite is how much programs write at most in one call, or nearly so.
 const largeWrite = 16 << 20

@@ -228,9 +228,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
 		return errnoOf(err)
 	}
 	switch {
-	case own == nil:
-	case own.detach():
-		own.noteRemoved()
+	case own == nil || own.detach(true):
 	default:
 		// Another thread of its owner was closing it, and the commit was faster.
 		if again, failed := f.remove(c, l, p); failed == nil {

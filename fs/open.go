@@ -214,7 +214,12 @@ func (f *FS) openBase(in *OpenRequest, k *kernelNode, s *session, out *Opened) u
 }
 
 func (f *FS) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, out *Opened) unix.Errno {
-	c := f.openerOf(&in.Request)
+	return (&opening{f: f, c: f.openerOf(&in.Request), in: in, out: out, k: k, cancel: cancel}).start()
+}
+
+// start carries the opening out, on what the node stands for now.
+func (o *opening) start() unix.Errno {
+	f, c, in, k, out, cancel := o.f, o.c, o.in, o.k, o.out, o.cancel
 	f.mu.Lock()
 	n := k.in
 	s := n.sess
@@ -223,7 +228,7 @@ func (f *FS) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, o
 	if in.Flags&(unix.O_APPEND|unix.O_TRUNC) != unix.O_APPEND {
 		f.finishLinesOf(&in.Request, n)
 	}
-	o := &opening{f: f, c: c, in: in, out: out, k: k, n: n, cancel: cancel}
+	o.n = n
 	switch {
 	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load())):
 		o.set = s.settings

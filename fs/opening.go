@@ -35,7 +35,7 @@ func (o *opening) begin() unix.Errno {
 	if dir == nil {
 		if f.behind(o.k) != n {
 			// It was the shadow of a session that has ended meanwhile with nothing to save.
-			return f.openWrite(o.cancel, o.in, o.k, o.out)
+			return o.start()
 		}
 		return f.openPlain(o.in, o.k, n, false, o.out) // removed
 	}

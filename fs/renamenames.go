@@ -13,7 +13,7 @@ func (r *renaming) namesFollow(own, replaced *session) {
 	switch {
 	case r.flags&unix.RENAME_EXCHANGE == 0:
 		if replaced != nil && replaced != own {
-			replaced.detach()
+			replaced.detach(false)
 		}
 		r.moved(own)
 		return

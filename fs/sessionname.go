@@ -71,8 +71,10 @@ func (s *session) leaveNameLocked() {
 
 // detach separates the session from its name, which its own owner has taken
 // away: what is written from now on is nobody's. It is false if the session has
-// ended, in which case its commit may have come after what took the name away.
-func (s *session) detach() bool {
+// ended, in which case its commit may have come after what took the name away. removed says that
+// its file was removed: the name may be another file's from now on, of which a lock on one of the
+// session's descriptors is not.
+func (s *session) detach(removed bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.state.Is(sessionstate.Writing) {
@@ -86,6 +88,7 @@ func (s *session) detach() bool {
 	f := s.f
 	f.mu.Lock()
 	s.leaveLocked()
+	s.removed = removed
 	f.mu.Unlock()
 	f.table.Release(s.lock)
 	f.forgetAttrs(s.inode)
@@ -102,14 +105,6 @@ func (s *session) leaveInodeLocked(changedNothing bool) {
 		n.shownAs = inoKey{dev, ino} // who has it open to read sees no other number
 	}
 	n.orphan = changedNothing && slices.ContainsFunc(n.nodes, func(k *kernelNode) bool { return k.former != nil })
-}
-
-// noteRemoved notes that the session's file was removed: its name may be another file's from
-// now on, of which a lock on one of the session's descriptors is not.
-func (s *session) noteRemoved() {
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
-	s.removed = true
 }
 
 // rebaseOn tells the session that is writing the next version of n that an

@@ -229,7 +229,7 @@ func (s *session) dropFromTxn() {
 	s.mu.Lock()
 	s.txn.Store(nil)
 	s.mu.Unlock()
-	s.detach()
+	s.detach(false)
 	s.endAtRelease()
 }
 

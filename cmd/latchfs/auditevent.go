@@ -95,7 +95,7 @@ var eventTexts = map[string]func(*auditEvent) string{
 }
 
 // listedEvents are the kinds whose fields say what happened.
-var listedEvents = []string{"claim_ignored", "conflict", "lost_update", "merge", "put_back"}
+var listedEvents = []string{"actor", "claim_ignored", "conflict", "lost_update", "merge", "put_back"}
 
 // text says what happened.
 func (e *auditEvent) text() string {
