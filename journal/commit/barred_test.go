@@ -42,3 +42,30 @@ func TestTailOfABarredFile(t *testing.T) {
 		})
 	}
 }
+
+// A commit in place that was not finished, for an error of the disk, is finished in the same run
+// when its file is barred no more. Until then it stays to be done.
+func TestRedoOfABarredFile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may make a file immutable")
+	}
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("f", page("o"))
+		w.halfCopied("f", page("n")+page("m"), 4096)
+		w.s.disk.Fault = nil
+		if out, err := exec.Command("chattr", "+i", w.path("f")).CombinedOutput(); err != nil {
+			t.Skipf("%s", out)
+		}
+		_, barred := w.s.Recover()
+		check(t, exec.Command("chattr", "-i", w.path("f")).Run())
+		if barred == nil {
+			t.Error("a file that cannot be opened was given up")
+		}
+		_, err := w.s.Recover()
+		check(t, err)
+		if got := w.read("f"); got != page("n")+page("m") {
+			t.Errorf("the file holds %.10q…, %d bytes", got, len(got))
+		}
+		w.checkNothingLeft()
+	})
+}

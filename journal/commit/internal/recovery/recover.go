@@ -185,10 +185,10 @@ func (s *Recoverer) redoAt(in journal.Intent, r *Report) (found bool, err error)
 	}
 	defer unix.Close(dir)
 	target, err := disk.OpenTarget(dir, in.Name, in)
-	if errors.Is(err, disk.ErrBarred) {
+	if errors.Is(err, disk.ErrBarred) && !s.disk.IsAbandoned(in) {
 		return false, nil // Find comes to it as well
 	}
-	if err != nil {
+	if err != nil { // of a commit of this run the next try may be luckier
 		return false, err
 	}
 	if target < 0 {
