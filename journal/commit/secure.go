@@ -190,9 +190,13 @@ func (sh *Shadow) Unsecure() error {
 	if !sh.intent.Synced {
 		return nil
 	}
-	in := sh.intent
+	in, appears := sh.intent, sh.intent.Appears
 	in.Synced, in.Appears = false, false
-	return sh.reintend(in)
+	if err := sh.reintend(in); err != nil || !appears {
+		return err
+	}
+	// Its file has another name by now, or none: it is not to get the one of the sync as well.
+	return sh.s.disk.Do("syncjournal", sh.s.disk.Journal.Sync)
 }
 
 // Unname takes the shadow's reserved name away: nobody wants what is written any more, and the

@@ -290,13 +290,20 @@ func TestSyncedNewFileWhoseNameIsTaken(t *testing.T) {
 func TestUnsecured(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		check(t, os.Mkdir(w.path("d"), 0o755))
-		unsecures := syncedNew(func(w *world, sh *Shadow) { check(w.t, sh.Unsecure()) })
+		var steps []string
+		unsecures := syncedNew(func(w *world, sh *Shadow) {
+			w.s.disk.Fault = func(step string) error { steps = append(steps, step); return nil }
+			check(w.t, sh.Unsecure())
+		})
 		if !unsecures(w) {
 			t.Fatal("the sync has failed")
 		}
 		recovered, _ := w.restart()
 		if kept := w.keptContents(); len(kept)+len(recovered.Synced) > 0 || len(recovered.Undone) != 1 {
 			t.Errorf("recovered %+v, kept %q", recovered, kept)
+		}
+		if want := []string{"begin", "done", "syncjournal"}; !slices.Equal(steps, want) {
+			t.Errorf("done in the steps %q, want %q: a cut of the power could bring it back", steps, want)
 		}
 		w.checkNothingLeft()
 	})
