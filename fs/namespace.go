@@ -227,9 +227,7 @@ func (f *FS) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
 	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {
 		return errnoOf(err)
 	}
-	switch {
-	case own == nil || own.detach(true):
-	default:
+	if own != nil && !own.detach(true) {
 		// Another thread of its owner was closing it, and the commit was faster.
 		if again, failed := f.remove(c, l, p); failed == nil {
 			if err == nil {
