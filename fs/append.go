@@ -1,54 +1,25 @@
 package fs
 
 import (
-	"sync"
+	"cmp"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/appends"
 	"latchfs/fs/judge"
-	"latchfs/fs/unfinished"
-	"latchfs/fs/versions"
-	"latchfs/journal/commit"
+	"latchfs/fs/lostupdate"
+	"latchfs/fs/records"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
 
-// appender is an O_APPEND handle: the end of the file that has the handle's name now, and
-// the queue that gathers whole lines for it. Each record that the queue appends is a commit
-// of its own, under the file's lock.
-type appender struct {
-	f     *FS
-	h     *handle
-	c     *caller
-	queue *appends.Queue // what was given and not appended
-
-	mu       sync.Mutex // guards what follows
-	fd       int        // of the file that had the name last
-	key      inoKey     // its identity
-	named    bool       // it has the name, as was seen last: it may have been removed, with nothing in its place
-	tail     *commit.Tail
-	seq      uint64 // the last record appended to it
-	unsynced bool   // and it is not known to be on disk
-	stored   bool   // nor is what was stored through a mapping of the handle's own file
-	records  int    // appended since the last event
-	bytes    int
-	open     unfinished.Record
-	growth   versions.Growth
-	mapped   versions.Growth // by stores through a mapping, of which the kernel does not tell
-	used     time.Time       // when its program last did something with it
-	usedKey  inoKey          // and with which file, as far as is known
-}
+// This file joins the requests for what appends with package records.
 
 // appendsRecords reports whether an open with these flags is an appender's.
 func appendsRecords(flags uint32, set policy.Settings) bool {
 	return flags&unix.O_APPEND != 0 && flags&unix.O_TRUNC == 0 && set.Append == policy.Record && judge.ByLines(set.Validate)
-}
-
-func newAppender(f *FS, h *handle, c *caller) *appender {
-	a := &appender{f: f, h: h, c: c, fd: -1, used: time.Now(), usedKey: h.n.key}
-	a.queue = appends.New(appends.Config{End: a, Book: f.book, UID: c.uid, Synced: h.flags&(unix.O_SYNC|unix.O_DSYNC) != 0})
-	return a
 }
 
 // openAppend opens a file for appending records. It waits for a running session
@@ -95,70 +66,166 @@ func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *OpenRequest, k *k
 func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out *Opened) unix.Errno {
 	// The file may have been removed before the caller came. Under the lock nobody makes
 	// an earlier version of it once somebody has it open to write.
-	h := f.newHandle(k, n, appendHandle, flags, c.ids())
-	if h == nil {
+	f.mu.Lock()
+	if k.in != n {
+		f.mu.Unlock()
 		return unix.ESTALE
 	}
+	h := f.newAppenderLocked(k, flags, c)
+	f.mu.Unlock()
 	if err := f.unshare(n); err != nil {
 		f.closeHandle(h)
 		return errnoOf(err)
 	}
-	a := newAppender(f, h, c)
-	f.mu.Lock()
-	h.app = a
-	f.mu.Unlock()
 	if !f.privileged {
-		h.app.openNow()
+		h.app.OpenNow()
 	}
 	f.startIO(h, ioDirect, out)
-	h.app.noteMapped()
+	if h.io == ioMixed {
+		h.app.Map()
+	}
 	out.Handle = h.id
 	return 0
 }
 
-// openNow opens the file before anything is written, for a daemon that may do with it what its user
-// may: a chmod(2) may take away later what the open has granted.
-func (a *appender) openNow() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	_ = a.followLocked() // the first write tells
+// An appender is what an append handle has.
+type appender struct {
+	*records.Appender
+	appended
 }
 
-// write takes data, and appends what ends in a newline now or as soon as the
-// lock is free.
-func (a *appender) write(in *WriteRequest, data [][]byte) (uint32, unix.Errno) {
-	a.use()
-	n, e := a.queue.Write(appends.Writer{
-		Thread: in.TID, UID: in.UID, GID: in.GID, KillSuid: in.KillSuid,
-	}, data)
+// newAppenderLocked is newHandleLocked for an appender of the caller's.
+func (f *FS) newAppenderLocked(k *kernelNode, flags uint32, c *caller) *handle {
+	h := f.newHandleLocked(k, appendHandle, flags, c.ids())
+	h.app = newAppender(appended{f, h, c})
+	return h
+}
+
+func newAppender(is appended) *appender {
+	f, h, c := is.f, is.h, is.c
+	return &appender{f.appenders.New(records.Config{
+		Host: is, Procs: f.proc, Book: f.book, Own: h.n.key.ofFile(), Flags: h.flags, UID: c.uid, Owner: c.owner,
+	}), is}
+}
+
+// ofFile is the key as the identity of a file.
+func (k inoKey) ofFile() records.ID { return records.ID{Dev: k.dev, Ino: k.ino} }
+
+// keyOf is the key of a file.
+func keyOf(id records.ID) inoKey { return inoKey{id.Dev, id.Ino} }
+
+// write is a WRITE. Of those for a place in the file pages of a mapping are stored; everything
+// else is refused.
+func (a *appender) write(in *WriteRequest, data [][]byte, inside bool) (uint32, unix.Errno) {
+	var n int
+	var e unix.Errno
+	switch {
+	case !inside:
+		n, e = a.Write(appends.Writer{Thread: in.TID, UID: in.UID, GID: in.GID, KillSuid: in.KillSuid}, data)
+	case in.Cached:
+		n, e = a.Store(data, int64(in.Offset))
+	default:
+		e = a.refuseInside(in)
+	}
 	return uint32(n), e
 }
 
-// drain waits until everything that h was given is in the file, and if the
-// policy asks for that, on disk.
-func (f *FS) drain(h *handle) unix.Errno {
-	a := h.app
-	e := a.queue.Drain()
-	if a.syncsAtClose() {
-		if late := a.sync(); e == 0 {
-			e = late
-		}
+// refuseInside refuses a write to a place in the file through a descriptor that was opened
+// to append.
+func (a *appender) refuseInside(in *WriteRequest) unix.Errno {
+	reason := "The file was opened to append to it, and the program has then taken O_APPEND off the descriptor"
+	if in.Flags&unix.O_APPEND != 0 {
+		reason = "The file was opened to append to it, and the program writes to a place in it (pwritev2 with RWF_NOAPPEND)"
 	}
-	a.report()
-	return e
+	return a.f.refuseWith(a.f.callerOf(&in.Request), opAppend, a.Path(), unix.EOPNOTSUPP, reason,
+		"Nothing was written. To write to other places of the file, it has to be opened without O_APPEND.")
 }
 
-// finishAppenders appends what is still held back when the mount has ended.
-func (f *FS) finishAppenders() {
-	f.mu.Lock()
-	var all []*appender
-	for _, h := range f.handles {
-		if h.app != nil {
-			all = append(all, h.app)
+// isForPlace reports whether the bytes of a WRITE through a descriptor that was opened with
+// O_APPEND are for the place that it names.
+func (f *FS) isForPlace(h *handle, in *WriteRequest) bool {
+	w := records.Write{Thread: in.TID, Cached: in.Cached, Flags: in.Flags}
+	if h.kind == shadowHandle {
+		w.Thread = 0 // a shadow is written at the place in any case
+	}
+	return w.IsForPlace(f.proc, func() bool {
+		var st unix.Stat_t
+		return unix.Fstat(f.fdOf(h.n), &st) == nil && uint64(st.Size) == in.Offset || h.app != nil && h.app.EndsAt(in.Offset)
+	})
+}
+
+// flush is a close: it appends what is held back, but for what nobody is left to finish, and a
+// line that goes on through another descriptor.
+func (a *appender) flush(cl *closing) unix.Errno {
+	c := cl.c
+	if cl.sig != 0 && !c.foreign() && a.f.settings(a.Path()).OnKill != policy.Commit {
+		if d := deathOf(c, cl.sig); !d.WasStopped() {
+			a.DropUnfinished(d, c.tid)
 		}
 	}
-	f.mu.Unlock()
-	for _, a := range all {
-		a.queue.Finish()
+	if a.LineGoesOn(c.owner) {
+		return 0
 	}
+	return a.Drain()
+}
+
+// release is the end of the open file.
+func (a *appender) release() {
+	if e := a.Drain(); e != 0 {
+		a.f.log.Warnf("appending to %q failed after its close: %v", a.Path(), e)
+	}
+	a.Close()
+}
+
+// fsync is fsync(2), or fdatasync(2).
+func (a *appender) fsync(dataOnly bool) unix.Errno {
+	return cmp.Or(a.Fsync(dataOnly), a.f.lostSince(a.h.n))
+}
+
+// noteRead notes that a process reads through the descriptor, which was opened for reading,
+// too. The open alone told nobody anything.
+func (a *appender) noteRead(in *Request) {
+	a.f.mu.Lock()
+	n := a.f.inodes[keyOf(a.Follows())]
+	a.f.mu.Unlock()
+	if n != nil {
+		_ = a.f.noteRead(in, n)
+	}
+}
+
+// allocate is fallocate(2).
+func (a *appender) allocate(in *AllocRequest) unix.Errno {
+	return a.Allocate(in.Mode, func(fd int) error { return a.f.allocate(fd, in) })
+}
+
+// truncate is ftruncate(2).
+func (a *appender) truncate(in *SetAttrRequest, size int64) unix.Errno {
+	return a.Truncate(&records.Cut{
+		Size: size, KillSuid: in.Set&SetKillSuid != 0, UID: in.UID, GID: in.GID, By: cutter{a.appended, in},
+	})
+}
+
+// cutter is who asks for an ftruncate.
+type cutter struct {
+	appended
+	in *SetAttrRequest
+}
+
+// MayLose implements records.Cutter.
+func (by cutter) MayLose(at time.Time, used records.ID, is *unix.Stat_t, size int64) unix.Errno {
+	p := by.place()
+	if p.dir == nil {
+		return 0
+	}
+	ch := lostupdate.Change{Op: opTruncate}
+	if size < is.Size && !by.c.foreign() {
+		ch.Use = &knowledge.Use{
+			At: at, Dev: used.Dev, Ino: used.Ino, By: []lockmgr.Owner{by.c.owner, by.f.callerOf(&by.in.Request).owner},
+		}
+	}
+	x, e := by.f.loss(by.c, ch, p, is)
+	if x == nil {
+		return e
+	}
+	return errnoFor(x.Answer())
 }

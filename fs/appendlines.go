@@ -1,6 +1,6 @@
 package fs
 
-import "slices"
+import "latchfs/fs/records"
 
 // A program that looks at its file, or changes it otherwise than by appending, finds there
 // what it has appended before: the end of a line does not wait for its newline then.
@@ -9,7 +9,7 @@ import "slices"
 // inode that it opens to read, or whose attributes it asks for.
 func (f *FS) showLines(h *Request, n *inode) {
 	f.mu.Lock()
-	lined := n.linedLocked()
+	lined := f.linedLocked(n)
 	f.mu.Unlock()
 	f.finishLines(h, lined)
 }
@@ -24,33 +24,40 @@ func (f *FS) finishLinesOf(h *Request, n *inode) {
 // finishLinesAt is finishLinesOf for the file that has the name p, if any.
 func (f *FS) finishLinesAt(h *Request, p place) {
 	f.mu.Lock()
-	lined := p.inode.linedLocked()
+	files := p.inode.appendedLocked()
 	if p.dir != nil {
 		for _, o := range f.nameLocked(p.dir, p.name).former { // whose appenders go on in the file
-			lined = append(lined, o.lined...)
+			files = append(files, o.key.ofFile())
 		}
 	}
 	f.mu.Unlock()
-	f.finishLines(h, lined)
+	f.finishLines(h, f.appenders.Lined(files...))
 }
 
-// linedLocked are the appenders that hold an unfinished line of n back: those that opened
-// it, or the file for which the shadow n is written, or a file that n has replaced and whose
-// appenders go on in n. FS.mu is held.
-func (n *inode) linedLocked() []*appender {
+// linedLocked are the appenders that hold an unfinished line of n back. FS.mu is held.
+func (f *FS) linedLocked(n *inode) []*records.Appender {
+	if !f.appenders.HasLines() { // the kernel's requests are many, and such lines are few
+		return nil
+	}
+	return f.appenders.Lined(n.appendedLocked()...)
+}
+
+// appendedLocked are the files whose appenders append to n: itself, the file for which the shadow
+// n is written, and those that n has replaced and whose appenders go on in n. FS.mu is held.
+func (n *inode) appendedLocked() (files []records.ID) {
 	if n == nil {
 		return nil
 	}
-	lined := slices.Clone(n.lined)
+	files = append(files, n.key.ofFile())
 	if n.sess != nil && n.sess.base != nil {
-		lined = append(lined, n.sess.base.lined...)
+		files = append(files, n.sess.base.key.ofFile())
 	}
 	if n.dentry != nil {
 		for _, o := range n.dentry.State.former {
-			lined = append(lined, o.lined...)
+			files = append(files, o.key.ofFile())
 		}
 	}
-	return lined
+	return files
 }
 
 // forgetFollowed makes the kernel forget the attributes of the file that has replaced n, and
@@ -67,14 +74,14 @@ func (f *FS) forgetFollowed(n *inode) {
 
 // finishLines appends what those of the appenders hold back that are the caller's own. Half
 // of a line that is judged goes on waiting for its end.
-func (f *FS) finishLines(h *Request, lined []*appender) {
+func (f *FS) finishLines(h *Request, lined []*records.Appender) {
 	if len(lined) == 0 {
 		return
 	}
 	c := f.callerOf(h)
 	for _, a := range lined {
-		if c.kinOf(&identity{owner: a.c.owner}) && !a.JudgesLines() {
-			a.queue.Flush()
+		if c.kinOf(&identity{owner: a.Owner()}) {
+			a.Show()
 		}
 	}
 }

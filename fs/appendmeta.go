@@ -28,11 +28,9 @@ func (f *FS) followed(c *caller, n *inode) *kernelNode {
 	if a == nil {
 		return nil
 	}
-	a.mu.Lock()
-	e, key, named := a.followLocked(), a.key, a.named
-	a.mu.Unlock()
+	id, named, e := a.Following()
 	dir, name := f.nameOf(n)
-	if e != 0 || !named || key == n.key || dir == nil {
+	if e != 0 || !named || keyOf(id) == n.key || dir == nil {
 		return nil
 	}
 	var st, was unix.Stat_t
@@ -41,7 +39,7 @@ func (f *FS) followed(c *caller, n *inode) *kernelNode {
 		return nil
 	}
 	m := f.behind(k)
-	if f.stat(n, &was) == 0 && m.key == key && st.Uid == was.Uid && st.Gid == was.Gid &&
+	if f.stat(n, &was) == 0 && m.key == keyOf(id) && st.Uid == was.Uid && st.Gid == was.Gid &&
 		(c.uid == st.Uid || f.mayOpen(c, f.fdOf(m), unix.O_WRONLY)) {
 		return k
 	}

@@ -4,22 +4,40 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/appends"
+	"latchfs/fs/records"
 )
 
 // ownSession is the session that the appender's own family has on the file, by whichever of
 // its names; or nil.
-func (a *appender) ownSession() *session {
-	dir, name := a.f.nameOf(a.h.n)
-	if dir == nil {
+func (is appended) ownSession() *session {
+	p := is.place()
+	if p.dir == nil {
 		return nil
 	}
-	return a.f.ownSessionOn(a.c, a.h.n, dir, name)
+	return is.f.ownSessionOn(is.c, is.h.n, p.dir, p.name)
 }
 
-// appendToOwn appends to the shadow of a session that the appender's own family
-// has on the file: its commit would replace what is appended to the file itself.
-func (a *appender) appendToOwn(w appends.Writer, b []byte) (e unix.Errno, done bool) {
-	s := a.ownSession()
+// IsInSession implements records.Sessions.
+func (is appended) IsInSession() bool {
+	p := is.place()
+	return p.dir != nil && is.f.sessionAt(p.dir, p.name) != nil
+}
+
+// TruncateOwn implements records.Sessions.
+func (is appended) TruncateOwn(c *records.Cut) (e unix.Errno, done bool) {
+	s := is.ownSession()
+	if s == nil {
+		return 0, false
+	}
+	if e = s.mayCut(c.Size); e == 0 {
+		e = s.truncate(c.Size, c.KillSuid)
+	}
+	return e, e != unix.ESTALE
+}
+
+// AppendToOwn implements records.Sessions.
+func (is appended) AppendToOwn(w appends.Writer, b []byte) (e unix.Errno, done bool) {
+	s := is.ownSession()
 	if s == nil {
 		return 0, false
 	}
@@ -40,7 +58,7 @@ func (a *appender) appendToOwn(w appends.Writer, b []byte) (e unix.Errno, done b
 	err := unix.Fstat(s.shadow.FD(), &st)
 	for at := st.Size; err == nil && len(b) > 0; {
 		var n int
-		err = a.f.asUser(w.UID, w.GID, func() error {
+		err = is.f.asUser(w.UID, w.GID, func() error {
 			n, err = unix.Pwrite(s.shadow.FD(), b, at)
 			return err
 		})
@@ -54,6 +72,6 @@ func (a *appender) appendToOwn(w appends.Writer, b []byte) (e unix.Errno, done b
 		return s.content.Failed(), true
 	}
 	s.content.Write()
-	go a.f.notifyInode(s.inode, st.Size, 0) // a writer may hold a page and wait for us
+	go is.f.notifyInode(s.inode, st.Size, 0) // a writer may hold a page and wait for us
 	return 0, true
 }

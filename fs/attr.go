@@ -136,7 +136,7 @@ func (f *FS) fillEntry(out *Entry, k *kernelNode, st *unix.Stat_t, volatile bool
 func (f *FS) attrTimeout(n *inode) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n.awaited > 0 || n.fd < 0 || len(n.linedLocked()) > 0 {
+	if n.awaited > 0 || n.fd < 0 || len(f.linedLocked(n)) > 0 {
 		return 0
 	}
 	return attrTTL
@@ -219,15 +219,13 @@ func (f *FS) showFollowed(n *inode, st *unix.Stat_t) bool {
 	if a == nil {
 		return false
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	var now unix.Stat_t
-	if a.followLocked() != 0 || unix.Fstat(a.fd, &now) != nil {
+	if !a.Stat(&now) {
 		return false
 	}
 	st.Nlink = now.Nlink
 	f.mu.Lock()
-	if followed := f.inodes[a.key]; followed != nil && followed.kept && st.Nlink > 0 {
+	if followed := f.inodes[inoKey{uint64(now.Dev), now.Ino}]; followed != nil && followed.kept && st.Nlink > 0 {
 		st.Nlink-- // the history's is nobody's name
 	}
 	f.mu.Unlock()

@@ -146,7 +146,7 @@ func (en changesEngine) IsAppended(ch *change) bool {
 	f, at := en.f, ch.Name.(changedName)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.appends == 0 {
+	if f.appenders.Len() == 0 {
 		return false
 	}
 	n := f.inodes[inoKey{uint64(ch.Was.Dev), ch.Was.Ino}]

@@ -278,7 +278,12 @@ func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint3
 	k := f.adoptLocked(pathfd, &st)
 	n := k.in
 	f.setNameLocked(n, dir, name)
-	h := f.newHandleLocked(k, kind, flags&^unix.O_TRUNC, c.ids()) // before a session can take k over
+	var h *handle // before a session can take k over
+	if kind == appendHandle {
+		h, n.fresh = f.newAppenderLocked(k, flags&^unix.O_TRUNC, c), true
+	} else {
+		h = f.newHandleLocked(k, kind, flags&^unix.O_TRUNC, c.ids())
+	}
 	f.mu.Unlock()
 	f.markerMoved(name)
 	if live {
@@ -286,11 +291,7 @@ func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint3
 	}
 	want := ioPassthrough
 	if kind == appendHandle {
-		h.app = newAppender(f, h, c)
 		want = ioDirect
-		f.mu.Lock()
-		n.fresh = true
-		f.mu.Unlock()
 		unix.Close(fd)
 	} else {
 		h.fd = fd

@@ -29,23 +29,13 @@ func (f *FS) Flush(_ <-chan struct{}, in *FlushRequest) unix.Errno {
 	}
 	cl := f.closerOf(&in.Request)
 	if h.kind == appendHandle {
-		return f.flushRecords(cl, h)
+		return h.app.flush(cl)
 	}
 	e := f.flushShadow(cl, h)
 	if lost := h.sess.closeStale(h); e == 0 {
 		e = lost
 	}
 	return e
-}
-
-// flushRecords appends what is held back of the records that were written through h, but
-// for what nobody is left to finish, and a line that goes on through another descriptor.
-func (f *FS) flushRecords(cl *closing, h *handle) unix.Errno {
-	h.app.dropUnfinished(cl)
-	if h.app.lineGoesOn(cl.c) {
-		return 0
-	}
-	return f.drain(h)
 }
 
 // flushShadow notes who closes a descriptor of the shadow and commits if that
@@ -176,10 +166,7 @@ func (f *FS) Release(_ <-chan struct{}, in *ReleaseRequest) {
 	}
 	f.advisory.Released(h)
 	if h.app != nil {
-		if e := f.drain(h); e != 0 {
-			f.log.Warnf("appending to %q failed after its close: %v", f.nodePath(h.n), e)
-		}
-		h.app.close()
+		h.app.release()
 	}
 	s := h.sess
 	if s != nil {

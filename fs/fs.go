@@ -27,6 +27,7 @@ import (
 	"latchfs/fs/mounts"
 	"latchfs/fs/reach"
 	"latchfs/fs/readclaim"
+	"latchfs/fs/records"
 	"latchfs/fs/refusals"
 	"latchfs/fs/rewalk"
 	"latchfs/fs/selftest"
@@ -34,7 +35,6 @@ import (
 	"latchfs/fs/tally"
 	"latchfs/fs/transaction"
 	"latchfs/fs/trim"
-	"latchfs/fs/unfinished"
 	"latchfs/fs/versions"
 	"latchfs/journal"
 	"latchfs/journal/audit"
@@ -51,7 +51,7 @@ import (
 // those of one line are never held together. TestMutexOrder holds the source to it.
 //
 //	appends.Queue.mu, ctl.Conversation.mu, heartbeat.Heart.round, listing.Stream.mu
-//	appender.mu
+//	records.Appender.mu
 //	FS.thefts
 //	transaction.Txn.mu
 //	FS.ns
@@ -67,7 +67,7 @@ import (
 //	FS.tokenMu, account.Book.mu, account.Presence.mu, account.Rate.mu, advisory.Room.mu
 //	audit.Trail.mu, bases.Store.mu, ctl.Actors.mu, ctl.Claims.mu
 //	heartbeat.Heart.mu, lessons.Lessons.file, markers.Finder.mu, mounts.Watch.mu
-//	reach.Look.mu, readclaim.Claims.mu, refusals.Ring.mu, rejected.Store.mu
+//	reach.Look.mu, readclaim.Claims.mu, records.Room.mu, refusals.Ring.mu, rejected.Store.mu
 //	rewalk.Strangers.mu, rewalk.Table.mu, selftest.Test.mu, submounts.Table.mu
 //	transaction.Running.mu, trim.Trimmer.mu, unfinished.Gaps.mu, versions.Recorder.mu, vnodes.Table.mu
 //
@@ -109,6 +109,7 @@ type FS struct {
 	views       *account.Turns // of those that look into .locks
 	readClaims  *readclaim.Claims
 	advisory    *advisory.Room   // the locks that programs take by themselves
+	appenders   records.Room     // who appends records
 	filed       *filed.Room      // the claims that are made by files
 	clerk       *filing.Clerk    // tells it of them
 	markers     *markers.Finder  // of databases
@@ -163,8 +164,6 @@ type FS struct {
 	// writing, and whoever compares or enters a version for reading.
 	paths sync.RWMutex
 
-	gaps unfinished.Gaps // of records that were taken out of files
-
 	tokenMu    sync.Mutex    // held while tokens are reserved on disk
 	tokenLimit atomic.Uint64 // tokens below are reserved on disk
 
@@ -177,7 +176,6 @@ type FS struct {
 	sessions    map[*session]struct{}
 	replacing   map[inoKey]bool // inodes that a save is taking the place of
 	handles     map[uint64]*handle
-	appends     int                  // of handles, those that append records
 	commitTimes ctimes.Table[inoKey] // what new files show
 	moves       chan struct{}        // closed when the next session moves
 }

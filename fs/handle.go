@@ -47,11 +47,10 @@ type handle struct {
 	// then at least one is open, or on its way to the caller.
 	flushed bool
 
-	mu      sync.Mutex // guards fd
-	fd      int        // the daemon's own descriptor, opened when first needed
-	app     *appender
-	follows inoKey // the file that it appends to, guarded by FS.mu
-	dir     *listing.Stream
+	mu  sync.Mutex // guards fd
+	fd  int        // the daemon's own descriptor, opened when first needed
+	app *appender
+	dir *listing.Stream
 }
 
 func (h *handle) writes() bool {
@@ -97,9 +96,6 @@ func (f *FS) newHandleOfLocked(k *kernelNode, n *inode, kind handleKind, flags u
 	if h.writes() {
 		h.n.writers++
 	}
-	if kind == appendHandle {
-		f.appends++
-	}
 	return h
 }
 
@@ -119,8 +115,8 @@ func (f *FS) closeHandle(h *handle) {
 	}
 	h.mu.Unlock()
 	f.mu.Lock()
-	if h.kind == appendHandle && f.handles[h.id] == h {
-		f.appends--
+	if h.app != nil {
+		h.app.Leave()
 	}
 	delete(f.handles, h.id)
 	f.descriptors.Give(h.uid, perHandle)

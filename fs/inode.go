@@ -60,7 +60,6 @@ type inode struct {
 	grower      *session        // appeared while this one writes it: see session.appear
 	unsealed    bool            // it was changed in place after its commit: see session.writtenLate
 	shownAs     inoKey          // the inode number to show, if not its own
-	lined       []*appender     // those that hold an unfinished line back
 	fresh       bool            // created for records, and its name is not on disk
 	seen        history.State   // of the file, when it was last compared with the history
 	synced      content.Stamp   // of a published shadow that its program had synced as it was published
@@ -256,4 +255,14 @@ func (f *FS) adoptLocked(fd int, st *unix.Stat_t) *kernelNode {
 		n.saved = f.replacing[key]
 	}
 	return f.lookedUpLocked(n)
+}
+
+// unseal stops judging by its size and times whether a published inode was written after
+// its commit: they were set, or somebody is adding to the file.
+func (f *FS) unseal(key inoKey) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := f.inodes[key]; n != nil {
+		n.unsealed = true
+	}
 }

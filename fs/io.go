@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/records"
 	"latchfs/fs/sessionstate"
 )
 
@@ -59,7 +60,7 @@ func (f *FS) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 		s.mu.Unlock()
 	}
 	if h.app != nil {
-		fd, e := h.app.readFile()
+		fd, e := h.app.ReadFile()
 		return fd, true, e
 	}
 	fd, e = f.file(h)
@@ -78,12 +79,7 @@ func (f *FS) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (uint32, 
 	}
 	inside := h.flags&unix.O_APPEND != 0 && f.isForPlace(h, in)
 	if h.kind == appendHandle {
-		write := h.app.write
-		if inside {
-			write = h.app.writeInside
-		}
-		n, e := write(in, data)
-		return n, e
+		return h.app.write(in, data, inside)
 	}
 	var n int
 	change, cached := f.cut, in.Cached
@@ -94,10 +90,10 @@ func (f *FS) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (uint32, 
 		h.sess.mergeThrough(h, h.sess.becomeKnown)
 	}
 	e := change(h, math.MaxInt64, func(fd int) error {
-		if inside && appendsAlways(fd) {
-			own, e := f.storeFile(h)
-			if e != 0 {
-				return e
+		if inside && records.AppendsAlways(fd) {
+			own, err := f.reopen(f.fdOf(h.n), unix.O_RDWR|int(h.flags&(unix.O_SYNC|unix.O_DSYNC)))
+			if err != nil {
+				return errnoOf(err)
 			}
 			defer unix.Close(own)
 			fd = own
@@ -226,7 +222,7 @@ func (f *FS) Fsync(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 		return unix.EBADF
 	}
 	if h.app != nil {
-		return f.fsyncAppended(h, in.DataOnly)
+		return h.app.fsync(in.DataOnly)
 	}
 	fd, e := f.file(h)
 	dataOnly := in.DataOnly

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -278,25 +277,25 @@ func TestNodeSetAside(t *testing.T) {
 // A read of a file to which its program appends keeps the file that it has begun with:
 // meanwhile the appender may go on to a newer version, and close this one.
 func TestReadKeepsItsFile(t *testing.T) {
-	f := newNamed(t)
-	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
+	r, _ := unmounted(t, "")
+	r.replace("")
+	id := r.lookup("f")
+	fh, st := r.open(id, unix.O_RDWR|unix.O_APPEND)
+	if st != 0 {
+		t.Fatal(st)
 	}
-	n := f.file(f.root, "log")
-	h := &handle{n: n, kind: appendHandle}
-	a := newAppender(f.FS, h, &caller{})
-	a.fd, a.key = int(file.Fd()), n.key
-	h.app = a
-	fd, own, e := f.readFile(h)
-	if e != 0 || !own || fd == a.fd {
-		t.Fatalf("the read has descriptor %d of its own: %v, errno %v; the appender has %d", fd, own, e, a.fd)
+	r.write(id, fh, 0, "one\n")
+	h := r.f.handleOf(fh)
+	fd, own, e := r.f.readFile(h)
+	if e != 0 || !own {
+		t.Fatalf("the read has descriptor %d of its own: %v, errno %v", fd, own, e)
 	}
-	file.Close()
+	h.app.Close()
 	if _, err := unix.Pread(fd, make([]byte, 1), 0); err != nil {
 		t.Errorf("the appender has gone on, and the read says %v", err)
 	}
 	unix.Close(fd)
+	r.close(id, fh)
 }
 
 // A name that a file has lost may have been in a directory that is forgotten by now.

@@ -81,21 +81,6 @@ func (f *FS) noteLost(path string, err error) {
 	f.event(audit.Event{Time: time.Now(), Event: "not_durable", Path: path, Detail: map[string]any{"reason": err.Error()}})
 }
 
-// recordsSoonOnDisk is called after a record was appended. a.mu is held.
-func (a *appender) recordsSoonOnDisk() {
-	f := a.f
-	if !f.isSoonOnDisk(f.nodePath(a.h.n)) {
-		return
-	}
-	dir, _ := f.nameOf(a.h.n)
-	if dir == nil {
-		return // it goes with its last descriptor
-	}
-	if err := f.store.RecordsSoon(a.tail, dir.onDisk(), f.nodePath(a.h.n)); err != nil {
-		f.log.Debugf("%q: its records are on disk when the filesystem writes them: %v", f.nodePath(a.h.n), err)
-	}
-}
-
 // waitsForDisk reports whether the rename of a file over another is to be on disk before
 // it is answered. A program that has synced the file saves by itself, and syncs the
 // directory if it wants to know. Whatever a crash leaves, both versions are whole.

@@ -92,7 +92,7 @@ func (f *FS) cleanup() {
 	}
 	f.mounts.Close()
 	if f.store != nil {
-		f.finishAppenders()
+		f.appenders.Finish()
 		if err := f.store.Close(); err != nil {
 			f.log.Errorf("what was appended last may not be on disk: %v", err)
 		}

@@ -186,7 +186,7 @@ func (f *FS) holdsNoMutex() bool {
 		}
 	}
 	for _, h := range f.handles {
-		if !try(&h.mu) || h.app != nil && (!h.app.queue.IsFree() || !try(&h.app.mu)) {
+		if !try(&h.mu) || h.app != nil && !h.app.IsFree() {
 			return false
 		}
 	}

@@ -242,17 +242,3 @@ func (s *session) keepAsideLocked(o *staleOpen, reason string) (id string, err e
 	s.f.noteReach(meta, dir, s.shadow.FD())
 	return o.aside.Reject(meta)
 }
-
-// noteRead notes that a process reads through an append descriptor that it has opened
-// for reading, too. The open alone told nobody anything.
-func (a *appender) noteRead(in *Request) {
-	a.mu.Lock()
-	key := a.key
-	a.mu.Unlock()
-	a.f.mu.Lock()
-	n := a.f.inodes[key]
-	a.f.mu.Unlock()
-	if n != nil {
-		_ = a.f.noteRead(in, n)
-	}
-}

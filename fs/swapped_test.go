@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/deaths"
 	"latchfs/fs/merging"
 	"latchfs/lockmgr/knowledge"
 )
@@ -188,28 +189,42 @@ func TestSuccessorIsJudgedByItsDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if a.mayFollow(fd, &st) {
+	if a.IsReplaced() {
 		t.Error("the appender goes on in another file, which has not taken the place of its own")
 	}
-	if st.Ino == own.Ino {
-		t.Error("the file is said to be the appender's own")
+	if a.MayOpen(fd) {
+		t.Error("its opener may open the file behind a descriptor that is root's")
+	}
+	if !a.Stat(&st) || st.Ino != own.Ino {
+		t.Errorf("the file to append to is %d now, and the appender's own is %d", st.Ino, own.Ino)
 	}
 }
 
 // A record that its writer cannot finish is taken out of the file that it was written to.
 func TestRecordIsTakenOutOfNoOtherFile(t *testing.T) {
-	r, _ := unmounted(t, "")
-	r.replace("")
-	a, write := r.appender()
-	write("two\n")
-	other, _ := r.swap("SECRE")
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.open.Add(time.Now(), a.key.ofFile(), 3, []byte("one"), &r.f.gaps)
-	if a.takeOutLocked() {
-		t.Error("something was taken out")
-	}
-	if b, err := os.ReadFile(other); err != nil || string(b) != "SECRE" {
-		t.Errorf("the other file holds %q, %v", b, err)
+	for _, swapped := range []bool{false, true} {
+		r, _ := unmounted(t, "")
+		r.replace("")
+		a, write := r.appender()
+		write("half")
+		a.Show()
+		id := r.lookup("f")
+		fh, st := r.open(id, unix.O_WRONLY|unix.O_APPEND)
+		if st != 0 {
+			t.Fatal(st)
+		}
+		r.write(id, fh, 8, "two\n")
+		want := map[string]string{"f": "one\ntwo\n"}
+		if swapped {
+			r.swap("SECRE")
+			want = map[string]string{"f": "SECRE", "other": "one\nhalftwo\n"}
+		}
+		a.DropUnfinished(&deaths.Death{Owner: a.Owner(), Signal: unix.SIGKILL}, int32(r.tid))
+		for name, content := range want {
+			if b, err := os.ReadFile(filepath.Join(r.data, name)); err != nil || string(b) != content {
+				t.Errorf("swapped %v: %s holds %q, %v", swapped, name, b, err)
+			}
+		}
+		r.close(id, fh)
 	}
 }

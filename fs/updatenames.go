@@ -12,7 +12,7 @@ import (
 	"latchfs/lockmgr/knowledge"
 )
 
-// This file joins the operations on names, and appends, with what is known of read
+// This file joins the operations on names with what is known of read
 // versions.
 
 // mayRemove decides whether a file may be removed.
@@ -224,32 +224,4 @@ func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
 		f.deafen(c, from)
 	}
 	return e
-}
-
-// changes is what the appender is about to make of its file, of which the history and
-// the audit trail hear in another way: of records when the appender is closed. told tells
-// it. It is nil of a file without a name, and where nobody asks for records.
-func (a *appender) changes(op string) *change {
-	f := a.f
-	dir, name := f.nameOf(a.h.n)
-	var before unix.Stat_t
-	if dir == nil || !a.named || unix.Fstat(a.fd, &before) != nil {
-		return nil
-	}
-	ch := a.c.changes(op, place{dir, name, a.h.n}, 0)
-	ch.Was, ch.InPlace, ch.Silent, ch.Adds = &before, true, true, op == opAppend
-	file := fileAt(ch.Path, ch.Was)
-	if known := f.knowledge != nil && f.updates.IsFollowed(&file); ch.Adds && !known && !f.readClaims.Enabled {
-		return nil
-	}
-	return ch
-}
-
-// tell tells that it has been made.
-func (a *appender) tell(ch *change) {
-	var st unix.Stat_t
-	if ch != nil && unix.Fstat(a.fd, &st) == nil {
-		ch.Is = &st
-		a.f.changes.Tell(ch)
-	}
 }

@@ -46,7 +46,7 @@ func (w writtenFile) besideAppenders(shown []inoKey) bool {
 	s, f := w.s, w.s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.appends == 0 || s.baseKey == (inoKey{}) {
+	if f.appenders.Len() == 0 || s.baseKey == (inoKey{}) {
 		return false
 	}
 	shown = append(shown, s.baseKey)
@@ -57,7 +57,7 @@ func (w writtenFile) besideAppenders(shown []inoKey) bool {
 			return false
 		case h.kind == appendHandle:
 			shows := func(key inoKey) bool { return slices.Contains(shown, key) }
-			beside = beside || h.n == s.base || shows(h.n.key) || shows(h.follows) || slices.ContainsFunc(h.k.numbers, shows)
+			beside = beside || h.n == s.base || shows(h.n.key) || shows(keyOf(h.app.Follows())) || slices.ContainsFunc(h.k.numbers, shows)
 		}
 	}
 	return beside

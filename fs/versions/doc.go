@@ -5,7 +5,7 @@
 //	a name gets another file, or none   Step      one version, and the file before is kept
 //	a file is not what its last         Inspect   a "found" version: somebody has changed it
 //	version left                                  outside the mount
-//	a file changes as programs append   Growth    none: the version that is there grows
+//	a file changes as programs append   Grow      none: the version that is there grows
 //	to it
 //	a file that was removed comes back  PutBack   one version
 //

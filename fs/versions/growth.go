@@ -11,13 +11,6 @@ import (
 // that begins, so that a crash in between is not taken for a change outside the mount, and
 // how far it went when whoever appends has done with the file.
 
-// Growth is what somebody has appended to a file and the history was not told of. The zero
-// Growth is of no file. Its user guards it.
-type Growth struct{ of commit.Inode }
-
-// IsOf reports whether it is of an inode.
-func (g *Growth) IsOf(in commit.Inode) bool { return g.of == in }
-
 // IsFirst reports whether nothing is known of a path, whose file st holds nothing but the
 // bytes that were appended to it: then it is a new file, and a version of whoever appends.
 func (r *Recorder) IsFirst(path string, st *unix.Stat_t, added int) bool {
@@ -30,30 +23,25 @@ func (r *Recorder) AddFile(v history.Version, st *unix.Stat_t, fd int) {
 	r.c.History.Add(v)
 }
 
-// Grow begins g, which is of no file: an inode grows, which is the file st that a path holds.
-func (r *Recorder) Grow(g *Growth, in commit.Inode, path string, st *unix.Stat_t) {
-	g.of = in
+// Grow notes that somebody begins to append to an inode, which is the file st that a path
+// holds.
+func (r *Recorder) Grow(in commit.Inode, path string, st *unix.Stat_t) {
 	r.mu.Lock()
 	r.growing[in]++
 	r.mu.Unlock()
 	r.Is(path, st, true)
 }
 
-// Rest ends g, if it is of a file, and returns which that was. rests reports whether nobody
-// else makes that grow, so that the history is to be told how far it went.
-func (r *Recorder) Rest(g *Growth) (of commit.Inode, rests bool) {
-	of = g.of
-	if r == nil || of == (commit.Inode{}) {
-		return of, false
-	}
-	g.of = commit.Inode{}
+// Rest is the end of one Grow. It reports whether nobody else makes the inode grow, so that
+// the history is to be told how far it went.
+func (r *Recorder) Rest(of commit.Inode) (rests bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.growing[of]--; r.growing[of] > 0 {
-		return of, false
+		return false
 	}
 	delete(r.growing, of)
-	return of, true
+	return true
 }
 
 // IsGrowing reports whether somebody makes an inode grow.

@@ -1,0 +1,85 @@
+package records
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Cut is an ftruncate(2).
+type Cut struct {
+	Size     int64
+	KillSuid bool // it clears setuid and setgid bits
+	UID, GID uint32
+	By       Cutter
+}
+
+// A Cutter is the process that cuts.
+type Cutter interface {
+	// MayLose decides whether it may lose what others have saved since the descriptor was
+	// used at a time, with a file that had that identity: of the file is all that is behind
+	// size is cut off.
+	MayLose(at time.Time, used ID, is *unix.Stat_t, size int64) unix.Errno
+}
+
+// Truncate is ftruncate on the descriptor (logrotate's copytruncate). It keeps the inode,
+// which others follow. All else is as of a truncate(2): what others have saved since the
+// descriptor was last used is not lost without a word, and what is cut off is a version.
+func (a *Appender) Truncate(c *Cut) unix.Errno {
+	host := a.c.Host
+	a.queue.Flush()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e, done := host.TruncateOwn(c); done { // the session's commit would replace what is cut here
+		return e
+	}
+	token, unlock, err := host.TryLock()
+	if err != nil {
+		return unix.EBUSY
+	}
+	defer unlock()
+	if e := a.followLocked(); e != 0 {
+		return e
+	}
+	if e := host.JudgeCut(a.fd, c.Size); e != 0 {
+		return e
+	}
+	if e := a.mayCutLocked(c); e != 0 {
+		return e
+	}
+	if e := a.cutLocked(token, c.Size); e != 0 {
+		return e
+	}
+	if c.KillSuid {
+		return host.KillSuid(a.id, a.fd, c.UID, c.GID)
+	}
+	return 0
+}
+
+// mayCutLocked decides whether the file may be cut. What has no name any more nobody else can
+// lose.
+func (a *Appender) mayCutLocked(c *Cut) unix.Errno {
+	var st unix.Stat_t
+	if !a.named || unix.Fstat(a.fd, &st) != nil {
+		return 0
+	}
+	return c.By.MayLose(a.used, a.usedID, &st, c.Size)
+}
+
+// cutLocked cuts the file to size bytes. The lock of its name, with that token, is held.
+func (a *Appender) cutLocked(token uint64, size int64) unix.Errno {
+	defer a.growLocked(0)
+	ch, was := a.changeLocked(Truncated)
+	if ch != nil && size < was.Size {
+		a.restLocked() // the version that ends here grows no more
+		ch.Keep(token, a.fd)
+	}
+	if err := a.tail.Truncate(size); err != nil {
+		if ch != nil {
+			ch.Drop()
+		}
+		return errnoOf(err)
+	}
+	a.tellLocked(ch)
+	return 0
+}
