@@ -49,7 +49,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix
 		f.putName(s.dentry)
 		s.content.CloseOld()
 		if s.shadow != nil {
-			s.discard(s.shadow)
+			s.f.discard(s.shadow)
 		}
 		return nil, e
 	}
@@ -60,7 +60,7 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix
 		s.finishLocked()
 		f.mu.Unlock()
 		s.content.CloseOld()
-		s.discard(s.shadow)
+		s.f.discard(s.shadow)
 		return nil, unix.EEXIST
 	}
 	if lb, ok := l.Request().Label.(*label); ok {

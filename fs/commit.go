@@ -45,13 +45,13 @@ func (s *session) endLocked() unix.Errno {
 	case !s.closed && s.content.IsUntouched():
 		// The open that began the session never came to anything: its caller was killed on the
 		// way, or the system call failed later.
-		s.discard(s.shadow)
+		s.f.discard(s.shadow)
 	case err != nil:
 		e = s.rejectLocked(errnoOf(err), "the shadow cannot be read: "+err.Error())
 	case !dirty && !s.isNew.Load():
 		e = s.applyMetaLocked()
 	case s.copied && !dirty:
-		s.discard(s.shadow)
+		s.f.discard(s.shadow)
 	default:
 		e = s.decideLocked()
 	}
@@ -248,7 +248,7 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	if err != nil {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
 	}
-	s.discard(s.shadow)
+	s.f.discard(s.shadow)
 	s.putBackReplaced(path, why)
 	s.record("rollback", func(ev *audit.Event) {
 		ev.Detail["reason"] = reason

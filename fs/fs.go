@@ -84,13 +84,13 @@ type FS struct {
 	table       *lockmgr.Table
 	proc        Procs
 	journal     *journal.Journal // nil when mounted read-only
-	trail       *audit.Trail     // likewise
+	trail       *audit.Trail     // nil when mounted read-only
 	trailFails  atomic.Bool      // the last event could not be written
 	store       *commit.Store
 	changes     *changes.Teller    // tells of changes of names
-	versions    *versions.Recorder // enters them into the history; nil when mounted read-only
+	versions    *versions.Recorder // enters changes of names into the history; nil when mounted read-only
 	knowledge   *knowledge.Table   // who has read what; nil when mounted read-only
-	remembers   *knowledgelog.Log  // keeps that over a restart; nil when mounted read-only
+	remembers   *knowledgelog.Log  // keeps what is known over a restart; nil when mounted read-only
 	updates     *lostupdate.Judge  // decides what changes would lose
 	judge       *judge.Judge       // asks validators about content; its checks end with the sessions
 	bases       merging.Bases      // what replaced versions held, to merge with
@@ -111,7 +111,7 @@ type FS struct {
 	advisory    *advisory.Room   // the locks that programs take by themselves
 	appenders   records.Room     // who appends records
 	filed       *filed.Room      // the claims that are made by files
-	clerk       *filing.Clerk    // tells it of them
+	clerk       *filing.Clerk    // tells the room of such files
 	markers     *markers.Finder  // of databases
 	lessons     *lessons.Lessons // of programs; nil when no path asks for it
 	refused     refusals.Ring
@@ -131,8 +131,8 @@ type FS struct {
 	mountDev    uint64 // the mount's device
 	mountID     int
 	maxInodes   int
-	fillNow     int64         // see there
-	lookDelay   time.Duration // see there
+	fillNow     int64         // see the constant; simulations have all files large
+	lookDelay   time.Duration // see the constant
 
 	done    chan struct{} // closed when the mount is gone
 	closing chan struct{} // closed when waiters are to give up
@@ -151,7 +151,7 @@ type FS struct {
 	sessionNo atomic.Uint64
 	ownWaits  atomic.Uint64 // how many waits for an own session have begun or ended
 	saves     atomic.Uint64 // how many saves have begun to replace a file
-	renamed   atomic.Uint64 // how many names have changed hands; changed with mu held
+	renamed   atomic.Uint64 // how many names have changed hands; changed with nodes.mu held
 	epoch     string        // distinguishes session ids of different runs
 
 	// ns guards the paths of which lock keys are made: a rename of a directory holds it
@@ -168,15 +168,15 @@ type FS struct {
 	tokenLimit atomic.Uint64 // tokens below are reserved on disk
 
 	mu          sync.Mutex // guards what follows
-	nextID      uint64
-	nextFH      uint64
+	nextID      uint64 // guarded by nodes.mu
+	nextFH      uint64 // guarded by nodes.mu, like what follows
 	nodes       map[uint64]*kernelNode
 	inodes      map[inoKey]*inode
 	names       *dcache.Tree[nameState]
 	sessions    map[*session]struct{}
 	replacing   map[inoKey]bool // inodes that a save is taking the place of
 	handles     map[uint64]*handle
-	commitTimes ctimes.Table[inoKey] // what new files show
+	commitTimes ctimes.Table[inoKey] // what new files show; guarded by nodes.mu
 	moves       chan struct{}        // closed when the next session moves
 }
 

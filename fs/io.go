@@ -87,7 +87,7 @@ func (f *FS) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (uint32, 
 	case cached:
 		change = f.changeRead // pages of a mapping, which were read before
 	case in.Offset == 0 && h.stale.Load() != nil:
-		h.sess.mergeThrough(h, h.sess.becomeKnown)
+		h.sess.mergeThrough(h, func(content []byte) error { return h.sess.becomeKnown(content) })
 	}
 	e := change(h, math.MaxInt64, func(fd int) error {
 		if inside && records.AppendsAlways(fd) {

@@ -106,7 +106,7 @@ func (s *session) released() {
 	if s.writtenLate() {
 		s.rejectLocked(unix.ESTALE, "written after the commit through a descriptor that had been passed on")
 	}
-	s.discard(s.shadow)
+	s.f.discard(s.shadow)
 	s.f.mu.Lock()
 	s.finishLocked()
 	s.f.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *session) released() {
 // endAtRelease is the catch-all for sessions that no FLUSH ended: the last
 // descriptor is closed, but a passthrough mapping may still be written.
 func (s *session) endAtRelease() {
-	if s.endedAfter(s.endIfIdle(nil)) {
+	if s.endIfIdle(nil); s.isLookedAfter() {
 		return
 	}
 	go func() {
@@ -127,20 +127,19 @@ func (s *session) endAtRelease() {
 				return
 			case <-t.C:
 			}
-			if s.endedAfter(s.endIfIdle(nil)) {
+			if s.endIfIdle(nil); s.isLookedAfter() {
 				return
 			}
 		}
 	}()
 }
 
-func (s *session) endedAfter(unix.Errno) bool {
+// isLookedAfter reports whether the session has ended, or something is still to come that
+// ends it: a close, a caller on his way to it, the end of its transaction.
+func (s *session) isLookedAfter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.state.HasEnded() {
-		return len(s.handles) > 0 || s.expected() || s.held()
-	}
-	return true
+	return s.state.HasEnded() || len(s.handles) > 0 || s.expected() || s.held()
 }
 
 // writtenLate reports whether the inode was written after its publication and
@@ -175,7 +174,7 @@ func (s *session) publishCopy(dir *inode, name string, replace *unix.Stat_t, lb 
 	if err != nil {
 		return errnoOf(err)
 	}
-	defer s.discard(cp)
+	defer s.f.discard(cp)
 	path := f.path(dir, name)
 	if f.judge.Rules(path) != nil && !lb.passed.Has(path, s.shadow.FD()) {
 		return unix.EBUSY // written since by another thread
@@ -289,7 +288,7 @@ func (s *session) exchangeLocked(dir *inode, name string, st *unix.Stat_t) error
 	if err != nil {
 		return err
 	}
-	defer s.discard(cp)
+	defer s.f.discard(cp)
 	o := s.publishOptions(dir, name)
 	o.Base = versionPtr(st)
 	v, err := cp.Publish(o)
@@ -305,8 +304,6 @@ func (s *session) exchangeLocked(dir *inode, name string, st *unix.Stat_t) error
 }
 
 // discard gives a shadow back that is published, kept or not needed.
-func (s *session) discard(sh *commit.Shadow) { s.f.discard(sh) }
-
 func (f *FS) discard(sh *commit.Shadow) {
 	if err := sh.Discard(); err != nil {
 		f.log.Warnf("cannot remove a shadow: %v", err)

@@ -71,11 +71,13 @@ func (s *session) linkWritten(n *inode) (*inode, unix.Errno) {
 		return nil, errnoOf(err)
 	}
 	s.writing.Publish(dirty)
-	into := s.openBaseLocked
+	var fd int
+	var e unix.Errno
 	if dirty || s.isNew.Load() {
-		into = s.putCopyLocked
+		fd, e = s.putCopyLocked()
+	} else {
+		fd, e = s.openBaseLocked()
 	}
-	fd, e := into()
 	if fd >= 0 {
 		s.writeIntoLocked(fd)
 	}
@@ -97,7 +99,7 @@ func (s *session) putCopyLocked() (fd int, e unix.Errno) {
 		s.unmergeLocked()
 		return -1, errnoOf(err)
 	}
-	defer s.discard(cp)
+	defer s.f.discard(cp)
 	v, e := s.putLocked(cp)
 	if v == nil {
 		unix.Close(fd)
@@ -122,7 +124,7 @@ func (s *session) copyLocked() (cp *commit.Shadow, fd int, err error) {
 		fd, err = s.f.trim.OpenAt(s.f.procfd, procName(cp.FD()), unix.O_PATH)
 	}
 	if err != nil {
-		s.discard(cp)
+		s.f.discard(cp)
 		return nil, -1, err
 	}
 	return cp, fd, nil

@@ -101,7 +101,8 @@ func TestTruncatingOpenOfAReplacedFile(t *testing.T) {
 		t.Fatalf("the first walk: %v, want ESTALE", st)
 	}
 	// Its session ends before the second walk.
-	r.f.sessionAt(r.f.inodeOf(rootID), "f").fence()
+	running := r.f.sessionAt(r.f.inodeOf(rootID), "f")
+	running.fence()
 	r.replace("two")
 	second := r.lookup("f")
 	if _, st := r.open(second, unix.O_RDONLY); st != 0 {

@@ -191,7 +191,7 @@ func (s *session) abandon() {
 	case err != nil || dirty:
 		s.state.Answer(s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed"))
 	}
-	s.discard(s.shadow)
+	s.f.discard(s.shadow)
 	if s.saved.IsPublished() {
 		s.become(sessionstate.Committed)
 	} else {

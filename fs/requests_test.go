@@ -20,7 +20,7 @@ func TestOneLookAtATime(t *testing.T) {
 		s := Requests{&FS{turns: account.NewTurns(2, turnPatience, here, everybody), views: account.NewTurns(1, viewPatience, here, everybody)}}
 		ask := func(uid uint32, node uint64) (end func(), waited time.Duration) {
 			began := time.Now()
-			turn := s.takeTurn(&Request{Node: node, UID: uid})
+			turn := s.f.takeTurn(&Request{Node: node, UID: uid})
 			return turn.end, time.Since(began)
 		}
 		const alice, bob, file = 1, 2, 7

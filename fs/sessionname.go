@@ -125,7 +125,8 @@ func (f *FS) rebaseOn(n *inode, s *session) {
 func (s *session) rebase() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rebaseLocked(s.where())
+	dir, name := s.where()
+	s.rebaseLocked(dir, name)
 }
 
 // rebaseLocked is rebase under s.mu. If the name has got another file meanwhile, around

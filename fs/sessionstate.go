@@ -27,7 +27,7 @@ func (s *session) endAs(next sessionstate.State, e unix.Errno) unix.Errno {
 	s.become(next)
 	switch {
 	case len(s.handles) == 0, next == sessionstate.Dropped:
-		s.discard(s.shadow)
+		s.f.discard(s.shadow)
 	case next == sessionstate.Committed && e == 0:
 		time.AfterFunc(lateGrace, s.late)
 	}

@@ -356,7 +356,7 @@ func again(do func(reval bool) unix.Errno) unix.Errno {
 func (k *simKernel) evict(pick func(n int) int) {
 	k.mu.Lock()
 	var all []*simDentry
-	for id := uint64(1); id <= k.fs.lastNode(); id++ {
+	for id := uint64(1); id <= k.fs.f.lastNode(); id++ {
 		n := k.inodes[id]
 		if n == nil {
 			continue

@@ -222,7 +222,7 @@ func (ps simEyes) Opens(pid int32, f proc.File) (writable, readable int, err err
 		}
 		ino := o.inode.attr.Ino
 		switch {
-		case f.Dev != k.fs.mountDev || ino != f.Ino && !slices.Contains(f.Also, ino):
+		case f.Dev != k.fs.f.mountDev || ino != f.Ino && !slices.Contains(f.Also, ino):
 		case f.NoAppend && o.flags&unix.O_APPEND != 0:
 		case o.writes():
 			writable++

@@ -210,7 +210,7 @@ func (s *session) closeStale(h *handle) unix.Errno {
 	if err != nil {
 		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
 	}
-	s.discard(o.aside)
+	s.f.discard(o.aside)
 	o.aside = nil
 	s.record("rollback", func(ev *audit.Event) {
 		ev.Detail["reason"] = reason

@@ -169,7 +169,7 @@ func (tf txnFile) Rollback(reason string) {
 	if s.changedInTxn() {
 		e = s.rejectLocked(unix.ECANCELED, "the transaction was rolled back: "+reason)
 	} else {
-		s.discard(s.shadow)
+		s.f.discard(s.shadow)
 	}
 	s.endAs(sessionstate.RolledBack, e)
 }

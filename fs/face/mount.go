@@ -69,7 +69,7 @@ func (m *Mount) mount() error {
 	}
 	opts := mountOptions(&m.opts, &below)
 	var k kernel
-	c := &face{RawFileSystem: fuse.NewDefaultRawFileSystem(), fs: fs.Requests{FS: m.f}}
+	c := &face{RawFileSystem: fuse.NewDefaultRawFileSystem(), fs: m.f.Requests()}
 	c.attach = func(srv *fuse.Server) {
 		k.srv = srv
 		m.f.Attach(k, opts.DisabledCapabilities&fuse.CAP_PASSTHROUGH == 0 && k.offers(fuse.CAP_PASSTHROUGH))
