@@ -21,13 +21,13 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"look a name up", 10, func() {
 			var out Entry
-			if st := r.f.Lookup(nil, &root, "f", &out); st != 0 {
+			if st := r.f.opens.Lookup(nil, &root, "f", &out); st != 0 {
 				t.Fatal(st)
 			}
-			r.f.Forget(out.Node, 1)
+			r.f.kernel.Forget(out.Node, 1)
 		}},
 		{"stat", 0, func() {
-			if st := r.f.GetAttr(nil, &AttrRequest{Request: root}, &AttrReply{}); st != 0 {
+			if st := r.f.attrs.GetAttr(nil, &AttrRequest{Request: root}, &AttrReply{}); st != 0 {
 				t.Fatal(st)
 			}
 		}},
@@ -38,7 +38,7 @@ func TestAllocations(t *testing.T) {
 				t.Fatal(st)
 			}
 			r.release(id, fh)
-			r.f.Forget(id, 1)
+			r.f.kernel.Forget(id, 1)
 		}},
 		{"save", 700, func() {
 			id := r.lookup("f")
@@ -46,11 +46,11 @@ func TestAllocations(t *testing.T) {
 			if st != 0 {
 				t.Fatal(st)
 			}
-			if _, st := r.f.Write(nil, &WriteRequest{Request: r.header(id), Handle: fh}, [][]byte{[]byte("two")}); st != 0 {
+			if _, st := r.f.contents.Write(nil, &WriteRequest{Request: r.header(id), Handle: fh}, [][]byte{[]byte("two")}); st != 0 {
 				t.Fatal(st)
 			}
 			r.close(id, fh)
-			r.f.Forget(id, 1)
+			r.f.kernel.Forget(id, 1)
 		}},
 	} {
 		// What else goes on meanwhile is not owed to the operation.

@@ -24,63 +24,63 @@ func appendsRecords(flags uint32, set policy.Settings) bool {
 
 // openAppend opens a file for appending records. It waits for a running session
 // here, where a wait is harmless and a refusal is seen.
-func (f *FS) openAppend(cancel <-chan struct{}, c *caller, in *OpenRequest, k *kernelNode, n *inode, set policy.Settings, out *Opened) unix.Errno {
+func (ap *appending) openAppend(cancel <-chan struct{}, c *caller, in *OpenRequest, k *kernelNode, n *inode, set policy.Settings, out *Opened) unix.Errno {
 	wait := set.Wait
 	if in.Flags&unix.O_NONBLOCK != 0 {
 		wait = 0
 	}
-	dir, name := f.nameOf(n)
-	if f.isClosing() {
-		if e := f.holdBack(&demand{c: c, op: opAppend, path: f.path(dir, name), wait: wait}, cancel); e != 0 {
+	dir, name := ap.nodes.nameOf(n)
+	if ap.life.isClosing() {
+		if e := ap.parking.holdBack(&demand{c: c, op: opAppend, path: ap.nodes.path(dir, name), wait: wait}, cancel); e != 0 {
 			return e
 		}
 	}
-	there, key := !f.isRemoved(n), f.nameKey(n)
-	l, e := f.lock(f.fileDemand(c, opAppend, wait, place{dir, name, n}), cancel)
+	there, key := !ap.names.isRemoved(n), ap.nodes.nameKey(n)
+	l, e := ap.locks.lock(ap.txns.fileDemand(c, opAppend, wait, place{dir, name, n}), cancel)
 	if e != 0 {
 		return e
 	}
-	defer f.table.Release(l)
-	if there && (f.isRemoved(n) || f.nameKey(n) != key) && c.tid != 0 && !f.walks.Repeated(c) {
+	defer ap.rules.table.Release(l)
+	if there && (ap.names.isRemoved(n) || ap.nodes.nameKey(n) != key) && c.tid != 0 && !ap.astray.walks.Repeated(c) {
 		// What was appended to it now would be nowhere, or in a file that has another name.
 		// Who has the lock may have had it for long: a transaction. A shadow that was given up
 		// meanwhile has no name at all.
-		if f.nameKey(n).dir == nil {
-			return f.staleUnder(c, key)
+		if ap.nodes.nameKey(n).dir == nil {
+			return ap.astray.staleUnder(c, key)
 		}
-		return f.staleAt(c, n)
+		return ap.astray.staleAt(c, n)
 	}
-	n = f.behind(k) // a session may have taken the node over, and ended, while the lock was waited for
-	if f.isOrphan(n) && (c.tid != 0 || f.leftBehind(n)) {
+	n = ap.kernel.behind(k) // a session may have taken the node over, and ended, while the lock was waited for
+	if ap.names.isOrphan(n) && (c.tid != 0 || ap.names.leftBehind(n)) {
 		// The session that had taken the file's node over was rolled back while the
 		// caller waited for it.
-		if f.walks.Repeated(c) {
+		if ap.astray.walks.Repeated(c) {
 			return unix.EBUSY
 		}
-		return f.staleAt(c, n)
+		return ap.astray.staleAt(c, n)
 	}
-	return f.openAppender(c, k, n, in.Flags, out)
+	return ap.openAppender(c, k, n, in.Flags, out)
 }
 
 // openAppender gives the caller, who has the lock of the file's name, an appender on it.
-func (f *FS) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out *Opened) unix.Errno {
+func (ap *appending) openAppender(c *caller, k *kernelNode, n *inode, flags uint32, out *Opened) unix.Errno {
 	// The file may have been removed before the caller came. Under the lock nobody makes
 	// an earlier version of it once somebody has it open to write.
-	f.mu.Lock()
+	ap.nodes.mu.Lock()
 	if k.in != n {
-		f.mu.Unlock()
+		ap.nodes.mu.Unlock()
 		return unix.ESTALE
 	}
-	h := f.newAppenderLocked(k, flags, c)
-	f.mu.Unlock()
-	if err := f.unshare(n); err != nil {
-		f.closeHandle(h)
+	h := ap.newAppenderLocked(k, flags, c)
+	ap.nodes.mu.Unlock()
+	if err := ap.recorder.unshare(n); err != nil {
+		ap.endings.closeHandle(h)
 		return errnoOf(err)
 	}
-	if !f.privileged {
+	if !ap.disk.privileged {
 		h.app.OpenNow()
 	}
-	f.startIO(h, ioDirect, out)
+	ap.handles.startIO(h, ioDirect, out)
 	if h.io == ioMixed {
 		h.app.Map()
 	}
@@ -95,16 +95,16 @@ type appender struct {
 }
 
 // newAppenderLocked is newHandleLocked for an appender of the caller's.
-func (f *FS) newAppenderLocked(k *kernelNode, flags uint32, c *caller) *handle {
-	h := f.newHandleLocked(k, appendHandle, flags, c.ids())
-	h.app = newAppender(appended{f, h, c})
+func (ap *appending) newAppenderLocked(k *kernelNode, flags uint32, c *caller) *handle {
+	h := ap.handles.newHandleLocked(k, appendHandle, flags, c.ids())
+	h.app = newAppender(appended{ap.fs, h, c})
 	return h
 }
 
 func newAppender(is appended) *appender {
 	f, h, c := is.f, is.h, is.c
-	return &appender{f.appenders.New(records.Config{
-		Host: is, Procs: f.proc, Book: f.book, Own: h.n.key.ofFile(), Flags: h.flags, UID: c.uid, Owner: c.owner,
+	return &appender{f.appending.appenders.New(records.Config{
+		Host: is, Procs: f.callers.proc, Book: f.callers.book, Own: h.n.key.ofFile(), Flags: h.flags, UID: c.uid, Owner: c.owner,
 	}), is}
 }
 
@@ -137,20 +137,20 @@ func (a *appender) refuseInside(in *WriteRequest) unix.Errno {
 	if in.Flags&unix.O_APPEND != 0 {
 		reason = "The file was opened to append to it, and the program writes to a place in it (pwritev2 with RWF_NOAPPEND)"
 	}
-	return a.f.refuseWith(a.f.callerOf(&in.Request), opAppend, a.Path(), unix.EOPNOTSUPP, reason,
+	return a.f.reports.refuseWith(a.f.callers.callerOf(&in.Request), opAppend, a.Path(), unix.EOPNOTSUPP, reason,
 		"Nothing was written. To write to other places of the file, it has to be opened without O_APPEND.")
 }
 
 // isForPlace reports whether the bytes of a WRITE through a descriptor that was opened with
 // O_APPEND are for the place that it names.
-func (f *FS) isForPlace(h *handle, in *WriteRequest) bool {
+func (ap *appending) isForPlace(h *handle, in *WriteRequest) bool {
 	w := records.Write{Thread: in.TID, Cached: in.Cached, Flags: in.Flags}
 	if h.kind == shadowHandle {
 		w.Thread = 0 // a shadow is written at the place in any case
 	}
-	return w.IsForPlace(f.proc, func() bool {
+	return w.IsForPlace(ap.callers.proc, func() bool {
 		var st unix.Stat_t
-		return unix.Fstat(f.fdOf(h.n), &st) == nil && uint64(st.Size) == in.Offset || h.app != nil && h.app.EndsAt(in.Offset)
+		return unix.Fstat(ap.nodes.fdOf(h.n), &st) == nil && uint64(st.Size) == in.Offset || h.app != nil && h.app.EndsAt(in.Offset)
 	})
 }
 
@@ -158,7 +158,7 @@ func (f *FS) isForPlace(h *handle, in *WriteRequest) bool {
 // line that goes on through another descriptor.
 func (a *appender) flush(cl *closing) unix.Errno {
 	c := cl.c
-	if cl.sig != 0 && !c.foreign() && a.f.settings(a.Path()).OnKill != policy.Commit {
+	if cl.sig != 0 && !c.foreign() && a.f.rules.settings(a.Path()).OnKill != policy.Commit {
 		if d := deathOf(c, cl.sig); !d.WasStopped() {
 			a.DropUnfinished(d, c.tid)
 		}
@@ -172,30 +172,30 @@ func (a *appender) flush(cl *closing) unix.Errno {
 // release is the end of the open file.
 func (a *appender) release() {
 	if e := a.Drain(); e != 0 {
-		a.f.log.Warnf("appending to %q failed after its close: %v", a.Path(), e)
+		a.f.disk.log.Warnf("appending to %q failed after its close: %v", a.Path(), e)
 	}
 	a.Close()
 }
 
 // fsync is fsync(2), or fdatasync(2).
 func (a *appender) fsync(dataOnly bool) unix.Errno {
-	return cmp.Or(a.Fsync(dataOnly), a.f.lostSince(a.h.n))
+	return cmp.Or(a.Fsync(dataOnly), a.f.names.lostSince(a.h.n))
 }
 
 // noteRead notes that a process reads through the descriptor, which was opened for reading,
 // too. The open alone told nobody anything.
 func (a *appender) noteRead(in *Request) {
-	a.f.mu.Lock()
-	n := a.f.inodes[keyOf(a.Follows())]
-	a.f.mu.Unlock()
+	a.f.nodes.mu.Lock()
+	n := a.f.nodes.inodes[keyOf(a.Follows())]
+	a.f.nodes.mu.Unlock()
 	if n != nil {
-		_ = a.f.noteRead(in, n)
+		_ = a.f.losses.noteRead(in, n)
 	}
 }
 
 // allocate is fallocate(2).
 func (a *appender) allocate(in *AllocRequest) unix.Errno {
-	return a.Allocate(in.Mode, func(fd int) error { return a.f.allocate(fd, in) })
+	return a.Allocate(in.Mode, func(fd int) error { return a.f.appending.allocate(fd, in) })
 }
 
 // truncate is ftruncate(2).
@@ -220,10 +220,10 @@ func (by cutter) MayLose(at time.Time, used records.ID, is *unix.Stat_t, size in
 	ch := lostupdate.Change{Op: opTruncate}
 	if size < is.Size && !by.c.foreign() {
 		ch.Use = &knowledge.Use{
-			At: at, Dev: used.Dev, Ino: used.Ino, By: []lockmgr.Owner{by.c.owner, by.f.callerOf(&by.in.Request).owner},
+			At: at, Dev: used.Dev, Ino: used.Ino, By: []lockmgr.Owner{by.c.owner, by.f.callers.callerOf(&by.in.Request).owner},
 		}
 	}
-	x, e := by.f.loss(by.c, ch, p, is)
+	x, e := by.f.losses.loss(by.c, ch, p, is)
 	if x == nil {
 		return e
 	}

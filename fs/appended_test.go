@@ -29,7 +29,7 @@ func (r *requests) saves(content string) (id uint64) {
 		r.t.Fatal(err)
 	}
 	id = r.lookup("new")
-	if st := r.f.Rename(nil, &RenameRequest{Request: r.header(rootID), NewDir: rootID}, "new", "f"); st != 0 {
+	if st := r.f.entries.Rename(nil, &RenameRequest{Request: r.header(rootID), NewDir: rootID}, "new", "f"); st != 0 {
 		r.t.Fatalf("rename: %v", st)
 	}
 	return id
@@ -40,13 +40,13 @@ func TestRoomForRecords(t *testing.T) {
 	r, _ := unmounted(t, "")
 	id, fh := r.opensToAppend("old\n")
 	in := AllocRequest{Request: r.header(id), Handle: fh, Length: 6}
-	if e := r.f.Fallocate(nil, &in); e != 0 {
+	if e := r.f.contents.Fallocate(nil, &in); e != 0 {
 		t.Fatal(e)
 	}
 	r.write(id, fh, 6, "one\n")
 	r.want("after posix_fallocate", "old\n\x00\x00one\n", nil)
 	in.Mode = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
-	if e := r.f.Fallocate(nil, &in); e != unix.ENOTSUP {
+	if e := r.f.contents.Fallocate(nil, &in); e != unix.ENOTSUP {
 		t.Errorf("a hole: %v", e)
 	}
 	r.close(id, fh)
@@ -66,7 +66,7 @@ func TestRoomInTheOwnSession(t *testing.T) {
 	if st != 0 {
 		t.Fatal(st)
 	}
-	if e := r.f.Fallocate(nil, &AllocRequest{Request: r.header(id), Handle: fh, Length: 6}); e != 0 {
+	if e := r.f.contents.Fallocate(nil, &AllocRequest{Request: r.header(id), Handle: fh, Length: 6}); e != 0 {
 		t.Fatal(e)
 	}
 	r.want("before the close", "old\n", nil)
@@ -82,7 +82,7 @@ func TestModeOfTheFileThatIsFollowed(t *testing.T) {
 	r.saves("new\n")
 	r.write(id, fh, 4, "one\n")
 	in := SetAttrRequest{Request: r.header(id), Set: SetMode, Mode: 0o640}
-	if e := r.f.SetAttr(nil, &in, &AttrReply{}); e != 0 {
+	if e := r.f.attrs.SetAttr(nil, &in, &AttrReply{}); e != 0 {
 		t.Fatal(e)
 	}
 	if st, err := os.Stat(filepath.Join(r.data, "f")); err != nil || st.Mode() != 0o640 {
@@ -110,21 +110,21 @@ func TestAttributesBesideALine(t *testing.T) {
 	id, fh := r.opensToAppend("old\n")
 	now := r.saves("new\n")
 	kernel := forgetful{forgot: map[uint64]int{}}
-	r.f.srv = kernel
+	r.f.kernel.srv = kernel
 	r.write(id, fh, 4, "half")
-	r.f.srv = noKernel{}
+	r.f.kernel.srv = noKernel{}
 	if kernel.forgot[now] != 1 {
 		t.Errorf("the kernel was told to forget the attributes of the successor %d times", kernel.forgot[now])
 	}
 	for what, id := range map[string]uint64{"opened": id, "named": now} {
-		if ttl := r.f.attrTimeout(r.f.inodeOf(id)); ttl != 0 {
+		if ttl := r.f.attrs.attrTimeout(r.f.kernel.inodeOf(id)); ttl != 0 {
 			t.Errorf("the file that is %s: %v", what, ttl)
 		}
 	}
 	h := r.header(now)
-	r.f.showLines(&h, r.f.inodeOf(now))
+	r.f.appending.showLines(&h, r.f.kernel.inodeOf(now))
 	r.want("its own program has looked", "new\nhalf", map[string]int{"commit": 1})
-	if ttl := r.f.attrTimeout(r.f.inodeOf(now)); ttl != attrTTL {
+	if ttl := r.f.attrs.attrTimeout(r.f.kernel.inodeOf(now)); ttl != attrTTL {
 		t.Errorf("without a line: %v", ttl)
 	}
 	r.close(id, fh)
@@ -138,19 +138,19 @@ func TestMappingOfAnAppender(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, fh := r.opensToAppend("old\n")
-	n := r.f.inodeOf(id)
+	n := r.f.kernel.inodeOf(id)
 	in := commit.Inode(n.key.ofFile())
-	r.f.handleOf(fh).app.Map()
-	if !r.f.versions.IsGrowing(in) || !n.unsealed {
+	r.f.handles.handleOf(fh).app.Map()
+	if !r.f.disk.versions.IsGrowing(in) || !n.unsealed {
 		t.Error("the file may change, and nobody knows")
 	}
 	r.write(id, fh, 4, "one\n")
 	r.flush(id, fh)
-	if !r.f.versions.IsGrowing(in) {
+	if !r.f.disk.versions.IsGrowing(in) {
 		t.Error("records were appended, and the file is said to change no more")
 	}
 	r.release(id, fh)
-	if r.f.versions.IsGrowing(in) {
+	if r.f.disk.versions.IsGrowing(in) {
 		t.Error("the descriptor is closed, and the file is said to change still")
 	}
 }

@@ -13,7 +13,7 @@ func (r *requests) pages(id, fh uint64, at int, text string) {
 	h := r.header(id)
 	h.TID = 0
 	in := WriteRequest{Request: h, Handle: fh, Cached: true, Offset: uint64(at)}
-	if n, st := r.f.Write(nil, &in, [][]byte{[]byte(text)}); st != 0 || int(n) != len(text) {
+	if n, st := r.f.contents.Write(nil, &in, [][]byte{[]byte(text)}); st != 0 || int(n) != len(text) {
 		r.t.Fatalf("pages with %q: %d, %v", text, n, st)
 	}
 }

@@ -7,43 +7,43 @@ import "latchfs/fs/records"
 
 // showLines appends the unfinished lines of the caller's own appenders of an
 // inode that it opens to read, or whose attributes it asks for.
-func (f *FS) showLines(h *Request, n *inode) {
-	f.mu.Lock()
-	lined := f.linedLocked(n)
-	f.mu.Unlock()
-	f.finishLines(h, lined)
+func (ap *appending) showLines(h *Request, n *inode) {
+	ap.nodes.mu.Lock()
+	lined := ap.linedLocked(n)
+	ap.nodes.mu.Unlock()
+	ap.finishLines(h, lined)
 }
 
 // finishLinesOf appends the unfinished lines of the caller's own appenders of the file to
 // which n's name leads. The caller is about to open that for writing, or to cut it.
-func (f *FS) finishLinesOf(h *Request, n *inode) {
-	dir, name := f.nameOf(n)
-	f.finishLinesAt(h, place{dir, name, n})
+func (ap *appending) finishLinesOf(h *Request, n *inode) {
+	dir, name := ap.nodes.nameOf(n)
+	ap.finishLinesAt(h, place{dir, name, n})
 }
 
 // finishLinesAt is finishLinesOf for the file that has the name p, if any.
-func (f *FS) finishLinesAt(h *Request, p place) {
-	f.mu.Lock()
+func (ap *appending) finishLinesAt(h *Request, p place) {
+	ap.nodes.mu.Lock()
 	files := p.inode.appendedLocked()
 	if p.dir != nil {
-		for _, o := range f.nameLocked(p.dir, p.name).former { // whose appenders go on in the file
+		for _, o := range ap.nodes.nameLocked(p.dir, p.name).former { // whose appenders go on in the file
 			files = append(files, o.key.ofFile())
 		}
 	}
-	f.mu.Unlock()
-	f.finishLines(h, f.appenders.Lined(files...))
+	ap.nodes.mu.Unlock()
+	ap.finishLines(h, ap.appenders.Lined(files...))
 }
 
-// linedLocked are the appenders that hold an unfinished line of n back. FS.mu is held.
-func (f *FS) linedLocked(n *inode) []*records.Appender {
-	if !f.appenders.HasLines() { // the kernel's requests are many, and such lines are few
+// linedLocked are the appenders that hold an unfinished line of n back. nodes.mu is held.
+func (ap *appending) linedLocked(n *inode) []*records.Appender {
+	if !ap.appenders.HasLines() { // the kernel's requests are many, and such lines are few
 		return nil
 	}
-	return f.appenders.Lined(n.appendedLocked()...)
+	return ap.appenders.Lined(n.appendedLocked()...)
 }
 
 // appendedLocked are the files whose appenders append to n: itself, the file for which the shadow
-// n is written, and those that n has replaced and whose appenders go on in n. FS.mu is held.
+// n is written, and those that n has replaced and whose appenders go on in n. nodes.mu is held.
 func (n *inode) appendedLocked() (files []records.ID) {
 	if n == nil {
 		return nil
@@ -62,23 +62,23 @@ func (n *inode) appendedLocked() (files []records.ID) {
 
 // forgetFollowed makes the kernel forget the attributes of the file that has replaced n, and
 // in which the appenders of n go on: whoever looks at that has its own lines appended first.
-func (f *FS) forgetFollowed(n *inode) {
-	key, ok := f.named(n)
-	f.mu.Lock()
-	now := f.inodes[key]
-	f.mu.Unlock()
-	if ok && now != nil && now != n && !f.isOver() {
-		f.forgetAttrs(now)
+func (ap *appending) forgetFollowed(n *inode) {
+	key, ok := ap.nodes.named(n)
+	ap.nodes.mu.Lock()
+	now := ap.nodes.inodes[key]
+	ap.nodes.mu.Unlock()
+	if ok && now != nil && now != n && !ap.life.isOver() {
+		ap.kernel.forgetAttrs(now)
 	}
 }
 
 // finishLines appends what those of the appenders hold back that are the caller's own. Half
 // of a line that is judged goes on waiting for its end.
-func (f *FS) finishLines(h *Request, lined []*records.Appender) {
+func (ap *appending) finishLines(h *Request, lined []*records.Appender) {
 	if len(lined) == 0 {
 		return
 	}
-	c := f.callerOf(h)
+	c := ap.callers.callerOf(h)
 	for _, a := range lined {
 		if c.kinOf(&identity{owner: a.Owner()}) {
 			a.Show()

@@ -17,11 +17,11 @@ import (
 // This file is who is asked before records are appended, and who is told of them.
 
 // JudgesLines implements records.Judge.
-func (is appended) JudgesLines() bool { return is.f.judge.JudgesLines(is.Path()) }
+func (is appended) JudgesLines() bool { return is.f.judging.judge.JudgesLines(is.Path()) }
 
 // JudgeLines implements records.Judge. See judge.ByLines for what is judged at all.
 func (is appended) JudgeLines(fd int, b []byte) unix.Errno {
-	err := is.f.judge.Lines(append(is.f.otherPaths(is.h.n), is.Path()), fd, b)
+	err := is.f.judging.judge.Lines(append(is.f.names.otherPaths(is.h.n), is.Path()), fd, b)
 	if err == nil {
 		return 0
 	}
@@ -33,20 +33,20 @@ func (is appended) JudgeLines(fd int, b []byte) unix.Errno {
 // JudgeCut implements records.Judge.
 func (is appended) JudgeCut(fd int, size int64) unix.Errno {
 	path := is.Path()
-	if err := is.f.judge.Cut(path, fd, size); err != nil {
-		return is.f.refuseContent(is.c, &judge.Refusal{Op: opTruncate, Path: path, Err: err})
+	if err := is.f.judging.judge.Cut(path, fd, size); err != nil {
+		return is.f.judging.refuseContent(is.c, &judge.Refusal{Op: opTruncate, Path: path, Err: err})
 	}
 	return 0
 }
 
 // AsOpener implements records.Kernel.
-func (is appended) AsOpener(do func() error) error { return is.f.asUser(is.h.uid, is.h.gid, do) }
+func (is appended) AsOpener(do func() error) error { return is.f.disk.asUser(is.h.uid, is.h.gid, do) }
 
 // inodeOf is the inode that the kernel knows of a file; nil if it knows none.
 func (is appended) inodeOf(of records.ID) *inode {
-	is.f.mu.Lock()
-	defer is.f.mu.Unlock()
-	return is.f.inodes[keyOf(of)]
+	is.f.nodes.mu.Lock()
+	defer is.f.nodes.mu.Unlock()
+	return is.f.nodes.inodes[keyOf(of)]
 }
 
 // KillSuid implements records.Kernel.
@@ -55,30 +55,30 @@ func (is appended) KillSuid(of records.ID, fd int, uid, gid uint32) unix.Errno {
 	if n == nil {
 		n = is.h.n
 	}
-	return errnoOf(is.f.killSuidOf(n, fd, func(g uint32) bool { return g == gid || uid == is.c.uid && is.c.inGroup(g) }))
+	return errnoOf(is.f.handles.killSuidOf(n, fd, func(g uint32) bool { return g == gid || uid == is.c.uid && is.c.inGroup(g) }))
 }
 
 // ShowEnd implements records.Kernel. Whoever asks next sees the record, as its writer expects.
 func (is appended) ShowEnd(of records.ID, fd int, late bool) {
 	f := is.f
-	f.mu.Lock()
-	n := f.inodes[keyOf(of)]
+	f.nodes.mu.Lock()
+	n := f.nodes.inodes[keyOf(of)]
 	told := n == is.h.n && !late && len(n.nodes) == 1
-	f.mu.Unlock()
-	if n == nil || told || f.isOver() {
+	f.nodes.mu.Unlock()
+	if n == nil || told || f.life.isOver() {
 		return
 	}
-	f.forgetAttrs(n)
+	f.kernel.forgetAttrs(n)
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) == nil {
-		go f.notifyInode(n, max(0, st.Size-appends.MaxPending-appends.MaxLine), 0) // somebody may hold a page and wait for us
+		go f.kernel.notifyInode(n, max(0, st.Size-appends.MaxPending-appends.MaxLine), 0) // somebody may hold a page and wait for us
 	}
 }
 
 // ShowAll implements records.Kernel.
 func (is appended) ShowAll(of records.ID) {
-	if n := is.inodeOf(of); n != nil && !is.f.isOver() {
-		go is.f.notifyInode(n, 0, -1) // somebody may hold a page and wait for us
+	if n := is.inodeOf(of); n != nil && !is.f.life.isOver() {
+		go is.f.kernel.notifyInode(n, 0, -1) // somebody may hold a page and wait for us
 	}
 }
 
@@ -86,43 +86,43 @@ func (is appended) ShowAll(of records.ID) {
 // has replaced the appender's own.
 func (is appended) HoldsLine() {
 	f, n := is.f, is.h.n
-	f.mu.Lock()
+	f.nodes.mu.Lock()
 	saved := n.saved
-	f.mu.Unlock()
+	f.nodes.mu.Unlock()
 	if saved {
-		f.forgetFollowed(n)
+		f.appending.forgetFollowed(n)
 	}
 }
 
 // Grows implements records.Listener: see package versions.
 func (is appended) Grows(of records.ID, fd, added int) bool {
 	f, p := is.f, is.place()
-	if f.versions == nil {
+	if f.disk.versions == nil {
 		return false
 	}
-	f.unseal(keyOf(of))
+	f.nodes.unseal(keyOf(of))
 	var st unix.Stat_t
 	if p.dir == nil || unix.Fstat(fd, &st) != nil || st.Nlink == 0 {
 		return false
 	}
-	path := f.path(p.dir, p.name)
-	if f.versions.IsFirst(path, &st, added) {
-		if set := f.settings(path); f.versions.Keeps(&set) {
+	path := f.nodes.path(p.dir, p.name)
+	if f.disk.versions.IsFirst(path, &st, added) {
+		if set := f.rules.settings(path); f.disk.versions.Keeps(&set) {
 			by := byCaller{is.c}.Process()
-			f.versions.AddFile(history.Version{
+			f.disk.versions.AddFile(history.Version{
 				Path: path, Event: history.Commit, Operation: opAppend, Program: by.Program, PID: by.PID, UID: by.UID, Actor: by.Actor,
 			}, &st, fd)
 		}
 	}
-	f.versions.Grow(commit.Inode(of), path, &st)
+	f.disk.versions.Grow(commit.Inode(of), path, &st)
 	return true
 }
 
 // Rests implements records.Listener.
 func (is appended) Rests(of records.ID, fd int) {
-	rests := is.f.versions.Rest(commit.Inode(of))
+	rests := is.f.disk.versions.Rest(commit.Inode(of))
 	if p := is.place(); rests && fd >= 0 && p.dir != nil {
-		is.f.versions.Changed(is.f.path(p.dir, p.name), fd, false)
+		is.f.disk.versions.Changed(is.f.nodes.path(p.dir, p.name), fd, false)
 	}
 }
 
@@ -131,26 +131,26 @@ func (is appended) Rests(of records.ID, fd int) {
 func (is appended) Maps() bool {
 	f, n, p := is.f, is.h.n, is.place()
 	var st unix.Stat_t
-	if f.versions == nil || p.dir == nil || f.stat(n, &st) != 0 {
+	if f.disk.versions == nil || p.dir == nil || f.names.stat(n, &st) != 0 {
 		return false
 	}
-	f.unseal(n.key)
-	f.versions.Grow(commit.Inode(n.key.ofFile()), f.path(p.dir, p.name), &st)
+	f.nodes.unseal(n.key)
+	f.disk.versions.Grow(commit.Inode(n.key.ofFile()), f.nodes.path(p.dir, p.name), &st)
 	return true
 }
 
 // MapsNoMore implements records.Listener.
 func (is appended) MapsNoMore() {
-	if is.f.versions.Rest(commit.Inode(is.h.n.key.ofFile())) {
-		is.f.changed(is.h.n, false)
+	if is.f.disk.versions.Rest(commit.Inode(is.h.n.key.ofFile())) {
+		is.f.recorder.changed(is.h.n, false)
 	}
 }
 
 // Committed implements records.Listener: the audit trail has one event for each close, not for
 // each line of a log.
 func (is appended) Committed(records, size int) {
-	is.f.event(audit.Event{
-		Time: time.Now(), Event: "commit", Path: is.Path(), PID: is.c.owner.PID, Actor: is.f.actorOf(&label{c: is.c}),
+	is.f.reports.event(audit.Event{
+		Time: time.Now(), Event: "commit", Path: is.Path(), PID: is.c.owner.PID, Actor: is.f.callers.actorOf(&label{c: is.c}),
 		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": is.c.program(), "uid": is.c.uid},
 	})
 }
@@ -164,37 +164,37 @@ func (is appended) keep(b []byte, e unix.Errno, reason string, why error) {
 	f, c, path := is.f, is.c, is.Path()
 	id, err := is.reject(b, path, reason, why)
 	if err != nil {
-		f.log.Errorf("%d bytes for the end of %q are lost: %v", len(b), path, err)
+		f.disk.log.Errorf("%d bytes for the end of %q are lost: %v", len(b), path, err)
 	}
 	detail := map[string]any{"operation": opAppend, "uid": c.uid, "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
 	judge.Note(detail, why)
-	f.event(audit.Event{Time: time.Now(), Event: "rollback", Path: path, PID: c.owner.PID, Detail: detail})
+	f.reports.event(audit.Event{Time: time.Now(), Event: "rollback", Path: path, PID: c.owner.PID, Detail: detail})
 	x := refusals.Refusal{Path: path, Op: opAppend, Errno: e, Reason: reason, Kept: id, Verdict: judge.VerdictOf(why), Owner: c.owner, UID: c.uid}
 	if e == unix.EINTR && id != "" {
 		x.Hint = "To append it after all: latchfs rejected restore " + id
 	}
-	f.explain(x)
+	f.reports.explain(x)
 }
 
 // reject puts them there, and returns under which name.
 func (is appended) reject(b []byte, path, reason string, why error) (id string, err error) {
 	f, n := is.f, is.h.n
 	var st unix.Stat_t
-	o := commit.ShadowOptions{Dir: int(f.state.Fd()), Name: "append", Base: -1, Mode: 0o600, UID: -1, GID: -1}
-	if unix.Fstat(f.fdOf(n), &st) == nil && f.privileged {
+	o := commit.ShadowOptions{Dir: int(f.disk.state.Fd()), Name: "append", Base: -1, Mode: 0o600, UID: -1, GID: -1}
+	if unix.Fstat(f.nodes.fdOf(n), &st) == nil && f.disk.privileged {
 		o.UID, o.GID = int(st.Uid), int(st.Gid)
 	}
-	sh, err := f.store.NewShadow(o)
+	sh, err := f.disk.store.NewShadow(o)
 	if err != nil {
 		return "", err
 	}
-	defer f.discard(sh)
+	defer f.disk.discard(sh)
 	if _, err := unix.Write(sh.FD(), b); err != nil {
 		return "", err
 	}
 	meta := map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": is.c.owner.PID}
 	judge.Note(meta, why)
-	f.noteReach(meta, is.place().dir, f.fdOf(n))
+	f.locks.noteReach(meta, is.place().dir, f.nodes.fdOf(n))
 	return sh.Reject(meta)
 }
 
@@ -204,10 +204,10 @@ func (is appended) NotDurable(err error) {
 }
 
 // Errorf implements records.Listener.
-func (is appended) Errorf(format string, args ...any) { is.f.log.Errorf(format, args...) }
+func (is appended) Errorf(format string, args ...any) { is.f.disk.log.Errorf(format, args...) }
 
 // Warnf implements records.Listener.
-func (is appended) Warnf(format string, args ...any) { is.f.log.Warnf(format, args...) }
+func (is appended) Warnf(format string, args ...any) { is.f.disk.log.Warnf(format, args...) }
 
 // appendedOps are what the kinds of changes are called.
 var appendedOps = [...]string{records.Appended: opAppend, records.Stored: opOpen, records.Truncated: opTruncate}
@@ -222,7 +222,7 @@ func (is appended) Change(what records.What, was *unix.Stat_t) records.Change {
 	ch := is.c.changes(appendedOps[what], p, 0)
 	ch.Was, ch.InPlace, ch.Silent, ch.Adds = was, true, true, what == records.Appended
 	file := fileAt(ch.Path, ch.Was)
-	if known := f.knowledge != nil && f.updates.IsFollowed(&file); ch.Adds && !known && !f.readClaims.Enabled {
+	if known := f.rules.knowledge != nil && f.losses.updates.IsFollowed(&file); ch.Adds && !known && !f.locks.readClaims.Enabled {
 		return nil
 	}
 	return appendedChange{f, ch}
@@ -238,13 +238,13 @@ type appendedChange struct {
 func (x appendedChange) Keep(token uint64, fd int) {
 	f, ch, at := x.f, x.ch, x.ch.Name.(changedName)
 	ch.Token, ch.Silent = token, false
-	f.paths.RLock()
-	defer f.paths.RUnlock()
+	f.nodes.paths.RLock()
+	defer f.nodes.paths.RUnlock()
 	path := at.Path()
-	ch.Step = f.step(at.dir, at.name, path, f.settings(path), ch.Was)
+	ch.Step = f.recorder.step(at.dir, at.name, path, f.rules.settings(path), ch.Was)
 	ch.Step.InPlace(ch.Was)
 	if id := ch.Step.Keep().ID; id != "" {
-		ch.Kept = f.store.KeepCopy(fd, id) == nil
+		ch.Kept = f.disk.store.KeepCopy(fd, id) == nil
 	}
 }
 
@@ -253,13 +253,13 @@ func (x appendedChange) Drop() {
 	if !x.ch.Kept {
 		return
 	}
-	if err := x.f.store.DropCopy(x.ch.Step.Keep().ID); err != nil {
-		x.f.log.Warnf("a copy of %q is in the history twice: %v", x.ch.Path, err)
+	if err := x.f.disk.store.DropCopy(x.ch.Step.Keep().ID); err != nil {
+		x.f.disk.log.Warnf("a copy of %q is in the history twice: %v", x.ch.Path, err)
 	}
 }
 
 // Tell implements records.Change.
 func (x appendedChange) Tell(is *unix.Stat_t) {
 	x.ch.Is = is
-	x.f.changes.Tell(x.ch)
+	x.f.recorder.changes.Tell(x.ch)
 }

@@ -15,35 +15,25 @@ import (
 // another file meanwhile. Data is written as the user's, so that root's reserve and
 // quotas bind whoever writes through the mount.
 
-// as runs do on behalf of the caller.
-func (f *FS) as(c *caller, do func() error) error { return f.asUser(c.uid, c.gid, do) }
-
-func (f *FS) asUser(uid, gid uint32, do func() error) error {
-	if !f.privileged {
-		return do()
-	}
-	return asuser.Identity{UID: uid, GID: gid}.Do(do)
-}
-
 // asWriter runs do on behalf of who writes the session.
-func (s *session) asWriter(do func() error) error { return s.f.asUser(s.uid, s.gid, do) }
+func (s *session) asWriter(do func() error) error { return s.f.disk.asUser(s.uid, s.gid, do) }
 
 // asCaller runs do on behalf of who renames.
-func (r *renaming) asCaller(do func() error) error { return r.f.as(r.c, do) }
+func (r *renaming) asCaller(do func() error) error { return r.f.disk.as(r.c, do) }
 
 // asSender runs a change of the content of h's file on behalf of the sender of a
 // request. Pages of a mapping are sent by the kernel, for whom it may be.
-func (f *FS) asSender(h *handle, in *Request, cached bool, do func() error) error {
+func (cs *callers) asSender(h *handle, in *Request, cached bool, do func() error) error {
 	if cached {
-		return f.asUser(h.uid, h.gid, do)
+		return cs.disk.asUser(h.uid, h.gid, do)
 	}
-	return f.asUser(in.UID, in.GID, do)
+	return cs.disk.asUser(in.UID, in.GID, do)
 }
 
 // mayOpen asks the kernel whether the caller may open the file behind fd, which may
 // be O_PATH, with these flags of open(2): for the rare opens that lead to another
 // file than the one whose permissions were checked on the way to us.
-func (f *FS) mayOpen(c *caller, fd int, flags uint32) bool {
+func (cs *callers) mayOpen(c *caller, fd int, flags uint32) bool {
 	if c.uid == 0 || c.uid == uint32(os.Geteuid()) {
 		return true
 	}
@@ -54,19 +44,19 @@ func (f *FS) mayOpen(c *caller, fd int, flags uint32) bool {
 	if flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0 {
 		bits |= unix.W_OK
 	}
-	if !f.privileged {
+	if !cs.disk.privileged {
 		return reach.May(c.user(), fd, bits)
 	}
 	err := asuser.Identity{UID: c.uid, GID: c.gid}.Judged(c.supplementary(), func() error {
 		return unix.Faccessat2(fd, "", bits, unix.AT_EMPTY_PATH|unix.AT_EACCESS)
 	})
-	return err == nil || err == unix.EACCES && c.tid != 0 && f.proc.HasCap(uint32(c.tid), unix.CAP_DAC_OVERRIDE)
+	return err == nil || err == unix.EACCES && c.tid != 0 && cs.proc.HasCap(uint32(c.tid), unix.CAP_DAC_OVERRIDE)
 }
 
 // mayOpenName is mayOpen for the file that has a name. It may be another one than st by
 // now, if a relative, who has the same lock, has just saved it: st is what was judged.
-func (f *FS) mayOpenName(c *caller, dir *inode, name string, st *unix.Stat_t, flags uint32) unix.Errno {
-	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func (cs *callers) mayOpenName(c *caller, dir *inode, name string, st *unix.Stat_t, flags uint32) unix.Errno {
+	fd, err := unix.Openat(cs.nodes.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -76,7 +66,7 @@ func (f *FS) mayOpenName(c *caller, dir *inode, name string, st *unix.Stat_t, fl
 		return errnoOf(err)
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return unix.EBUSY
-	case !f.mayOpen(c, fd, flags):
+	case !cs.mayOpen(c, fd, flags):
 		return unix.EACCES
 	}
 	return 0

@@ -1,34 +1,56 @@
 package fs
 
 import (
+	"fmt"
+	"sync/atomic"
+
+	"latchfs/lockmgr"
+
 	"golang.org/x/sys/unix"
 )
 
+// sessions begins sessions, and lets those who belong to one join it.
+type sessions struct {
+	fillNow   int64 // see the constant; simulations have all files large
+	sessionNo atomic.Uint64
+	epoch     string // distinguishes session ids of different runs
+
+	*ground
+	commits  *commits
+	judging  *judging
+	locks    *locks
+	losses   *losses
+	recorder *recorder
+	txns     *txns
+
+	fs *FS // for what it makes
+}
+
 // attach opens the shadow for writing, at a node that stands for it.
-func (s *session) attach(c *caller, k *kernelNode, flags uint32, out *Opened) (*handle, unix.Errno) {
+func (ss *sessions) attach(s *session, c *caller, k *kernelNode, flags uint32, out *Opened) (*handle, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.f.behind(k) != s.inode {
+	if ss.kernel.behind(k) != s.inode {
 		return nil, unix.ESTALE
 	}
-	return s.attachLocked(c, k, flags, ioPassthrough, out)
+	return ss.attachLocked(s, c, k, flags, ioPassthrough, out)
 }
 
 // attachBeside is attach at a node that stands for the file which the session replaces: see
 // opening.attachBeside.
-func (s *session) attachBeside(c *caller, k *kernelNode, flags uint32, out *Opened) (*handle, unix.Errno) {
+func (ss *sessions) attachBeside(s *session, c *caller, k *kernelNode, flags uint32, out *Opened) (*handle, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.f.mu.Lock()
+	ss.nodes.mu.Lock()
 	s.besides = append(s.besides, k.numbers...)
 	k.beside = s
-	s.f.mu.Unlock()
-	return s.attachLocked(c, k, flags, ioDirect, out)
+	ss.nodes.mu.Unlock()
+	return ss.attachLocked(s, c, k, flags, ioDirect, out)
 }
 
 // attachLocked is attach, with the way of I/O that is wanted if nothing speaks against it.
 // s.mu is held.
-func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMode, out *Opened) (*handle, unix.Errno) {
+func (ss *sessions) attachLocked(s *session, c *caller, k *kernelNode, flags uint32, want ioMode, out *Opened) (*handle, unix.Errno) {
 	if s.state.HasEnded() {
 		return nil, unix.ESTALE
 	}
@@ -39,7 +61,7 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 	fresh := s.fresh
 	s.fresh = false
 	if flags&unix.O_TRUNC != 0 && !fresh {
-		if e := s.mayJoinAndCut(c); e != 0 {
+		if e := ss.losses.mayJoinAndCut(s, c); e != 0 {
 			return nil, e
 		}
 		if err := unix.Ftruncate(s.shadow.FD(), 0); err != nil {
@@ -47,16 +69,16 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 		}
 		s.content.Replace()
 		s.suid.Cut()
-		if err := s.cutByLocked(c); err != nil {
+		if err := ss.commits.cutByLocked(s, c); err != nil {
 			return nil, errnoOf(err)
 		}
 	}
-	stale := s.staleFor(c, flags)
-	s.f.mu.Lock()
-	h := s.f.newHandleOfLocked(k, s.inode, shadowHandle, flags, c.ids())
+	stale := ss.staleFor(s, c, flags)
+	ss.nodes.mu.Lock()
+	h := ss.handles.newHandleOfLocked(k, s.inode, shadowHandle, flags, c.ids())
 	h.sess = s
 	h.stale.Store(stale)
-	s.f.mu.Unlock()
+	ss.nodes.mu.Unlock()
 	s.handles[h] = struct{}{}
 	s.holders.NoteOpen(c.owner, flags&unix.O_ACCMODE != unix.O_WRONLY)
 	s.stopLookLocked()
@@ -67,10 +89,10 @@ func (s *session) attachLocked(c *caller, k *kernelNode, flags uint32, want ioMo
 	case want != ioPassthrough:
 	case stale != nil || !s.content.IsFilled():
 		want = ioWatched
-	case s.f.shortOfSpace():
+	case ss.disk.shortOfSpace():
 		want = ioDirect
 	}
-	s.f.startIO(h, want, out)
+	ss.handles.startIO(h, want, out)
 	s.passed = s.passed || h.io == ioPassthrough
 	return h, 0
 }
@@ -92,8 +114,8 @@ func (s *session) isDetached() bool {
 // expect counts one more caller on its way to the shadow; false if the session
 // is over.
 func (s *session) expect() bool {
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
+	s.f.nodes.mu.Lock()
+	defer s.f.nodes.mu.Unlock()
 	if s.over {
 		return false
 	}
@@ -102,8 +124,8 @@ func (s *session) expect() bool {
 }
 
 func (s *session) dkey() dkey {
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
+	s.f.nodes.mu.Lock()
+	defer s.f.nodes.mu.Unlock()
 	return dkey{s.parent, s.dentry.Name()}
 }
 
@@ -111,4 +133,46 @@ func (s *session) isFilled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.content.IsFilled()
+}
+
+func (ss *sessions) newSessionID() string {
+	return fmt.Sprintf("%s-%d", ss.epoch, ss.sessionNo.Add(1))
+}
+
+// beginOrJoin begins a session on the file st that has a name, or joins the one
+// that a relative, who shares the lock, has begun in the meantime. The session
+// owns the lock unless there is an error, and counts the caller as a walker.
+func (ss *sessions) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
+	for {
+		switch s := ss.nodes.sessionOn(ss.nodes.inodeFor(st), p.dir, p.name); {
+		case s == nil:
+		case !s.keptLock():
+			ss.locks.fence(s) // stolen a moment ago
+			continue
+		case !c.kinOf(s.who.Load()):
+			return nil, unix.EBUSY // no lock that covers the name allows that
+		case s.join():
+			ss.rules.table.Release(l)
+			return s, 0
+		}
+		s, e := ss.begin(c, l, p.dir, p.name, st, o)
+		switch e {
+		case 0:
+			return s, 0
+		case unix.EEXIST: // a relative was faster by a moment
+		default:
+			return nil, e
+		}
+		if e := ss.callers.mayOpenName(c, p.dir, p.name, st, o.flags); e != 0 {
+			return nil, e
+		}
+	}
+}
+
+// ownSessionOn is sessionOn if the session is that of the caller's family; or nil.
+func (ss *sessions) ownSessionOn(c *caller, n, dir *inode, name string) *session {
+	if s := ss.nodes.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) {
+		return s
+	}
+	return nil
 }

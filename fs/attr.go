@@ -10,6 +10,14 @@ import (
 	"latchfs/fs/syscalls"
 )
 
+// attrs reads and changes attributes, extended ones and sizes included.
+type attrs struct {
+	*ground
+	*engine
+	appending *appending
+	contents  *contents
+}
+
 // How long the kernel may believe an answer that does not depend on the
 // caller. Every change through the mount reaches the kernel anyway; the second
 // bounds how long a change around the mount stays unseen.
@@ -31,13 +39,13 @@ func errnoOf(err error) unix.Errno {
 }
 
 // fillAttr turns backing attributes, those of what k stands for, into the mount's.
-func (f *FS) fillAttr(a *Attr, k *kernelNode, st *unix.Stat_t) {
-	n, ctime := f.noteShown(k, st)
-	a.Ino = f.inoFor(uint64(st.Dev), st.Ino)
+func (ats *attrs) fillAttr(a *Attr, k *kernelNode, st *unix.Stat_t) {
+	n, ctime := ats.noteShown(k, st)
+	a.Ino = ats.disk.inoFor(uint64(st.Dev), st.Ino)
 	a.Size = uint64(st.Size)
 	a.Blocks = uint64(st.Blocks)
 	a.Atime, a.Mtime, a.Ctime = st.Atim, st.Mtim, ctime
-	a.Mode, a.Rdev = f.shownMode(n, st)
+	a.Mode, a.Rdev = ats.shownMode(n, st)
 	a.Nlink = uint32(st.Nlink)
 	a.UID, a.GID = st.Uid, st.Gid
 	a.Blksize = uint32(st.Blksize)
@@ -49,9 +57,9 @@ const maxNumbers = 8
 // noteShown remembers which inode number of k the kernel is told, and returns what k stands
 // for, and the change time that the kernel is told. /proc shows the number that the kernel has: an earlier one while
 // it has not asked again, or where it ignored attributes that crossed an invalidation.
-func (f *FS) noteShown(k *kernelNode, st *unix.Stat_t) (n *inode, ctime unix.Timespec) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (ats *attrs) noteShown(k *kernelNode, st *unix.Stat_t) (n *inode, ctime unix.Timespec) {
+	ats.nodes.mu.Lock()
+	defer ats.nodes.mu.Unlock()
 	if !k.in.isRegular() {
 		return k.in, st.Ctim
 	}
@@ -60,69 +68,38 @@ func (f *FS) noteShown(k *kernelNode, st *unix.Stat_t) (n *inode, ctime unix.Tim
 		k.numbers = append(slices.DeleteFunc(k.numbers, func(o inoKey) bool { return o == key }), key)
 		k.numbers = k.numbers[max(0, len(k.numbers)-maxNumbers):]
 	}
-	return k.in, f.commitTimes.Shown(key, st.Ctim)
-}
-
-// inoFor is the inode number shown for a backing inode.
-func (f *FS) inoFor(dev, ino uint64) uint64 {
-	if dev == f.dev {
-		return ino
-	}
-	return f.submounts.Number(dev, ino)
+	return k.in, ats.commits.commitTimes.Shown(key, st.Ctim)
 }
 
 // forbids reports whether n is on a mount inside the data directory that has the flag (unix.ST_*),
 // and the mount of the data directory has it not; see package submounts. It is true of nil, an
 // inode that is gone.
-func (f *FS) forbids(n *inode, flag int64) bool {
-	return n == nil || f.submounts.Forbids(f.fdOf(n), flag)
+func (ats *attrs) forbids(n *inode, flag int64) bool {
+	return n == nil || ats.disk.submounts.Forbids(ats.nodes.fdOf(n), flag)
 }
 
 // shownMode is the mode of n's inode, which has the status st, and the device that it
 // stands for, as far as the mount that it is on lets them count.
-func (f *FS) shownMode(n *inode, st *unix.Stat_t) (mode, rdev uint32) {
-	return f.submounts.Mode(st, func() int { return f.fdOf(n) })
-}
-
-// stat reads the attributes of n, as the owner of the session sees them if it is a
-// shadow.
-func (f *FS) stat(n *inode, st *unix.Stat_t) unix.Errno {
-	f.mu.Lock()
-	fd, s, shown, kept := n.fd, n.sess, n.shownAs, n.kept
-	f.mu.Unlock()
-	if fd < 0 {
-		return unix.ESTALE
-	}
-	if err := unix.Fstat(fd, st); err != nil {
-		return errnoOf(err)
-	}
-	if kept && st.Nlink > 0 {
-		st.Nlink-- // the history's is nobody's name
-	}
-	if s != nil {
-		s.shown.Adjust(st)
-	} else if shown.ino != 0 {
-		st.Dev, st.Ino = shown.dev, shown.ino
-	}
-	return 0
+func (ats *attrs) shownMode(n *inode, st *unix.Stat_t) (mode, rdev uint32) {
+	return ats.disk.submounts.Mode(st, func() int { return ats.nodes.fdOf(n) })
 }
 
 // fillEntry answers a lookup with k. A name that depends on who asks is not to be
 // cached. Attributes are: a shadow has a node of its own.
-func (f *FS) fillEntry(out *Entry, k *kernelNode, st *unix.Stat_t, volatile bool) {
+func (ats *attrs) fillEntry(out *Entry, k *kernelNode, st *unix.Stat_t, volatile bool) {
 	out.Node = k.id
-	f.mu.Lock()
+	ats.nodes.mu.Lock()
 	n := k.in
 	shown := n.shownAs
 	if !volatile {
 		k.shown = time.Now()
 	}
-	f.mu.Unlock()
+	ats.nodes.mu.Unlock()
 	if shown.ino != 0 {
 		st.Dev, st.Ino = shown.dev, shown.ino
 	}
-	f.fillAttr(&out.Attr, k, st)
-	out.AttrTTL = f.attrTimeout(n)
+	ats.fillAttr(&out.Attr, k, st)
+	out.AttrTTL = ats.attrTimeout(n)
 	if volatile {
 		out.NameTTL = 0
 	} else {
@@ -133,10 +110,10 @@ func (f *FS) fillEntry(out *Entry, k *kernelNode, st *unix.Stat_t, volatile bool
 // attrTimeout is how long the kernel may keep n's attributes: not at all
 // those of a directory in whose GETATTR somebody is about to park, nor those of a file whose
 // appenders have more of it when they ask themselves.
-func (f *FS) attrTimeout(n *inode) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n.awaited > 0 || n.fd < 0 || len(f.linedLocked(n)) > 0 {
+func (ats *attrs) attrTimeout(n *inode) time.Duration {
+	ats.nodes.mu.Lock()
+	defer ats.nodes.mu.Unlock()
+	if n.awaited > 0 || n.fd < 0 || len(ats.appending.linedLocked(n)) > 0 {
 		return 0
 	}
 	return attrTTL
@@ -144,50 +121,50 @@ func (f *FS) attrTimeout(n *inode) time.Duration {
 
 // GetAttr answers with the attributes of a node: stat(2), fstat(2). It is also where callers that must
 // wait for a lock are parked: see park.go.
-func (f *FS) GetAttr(cancel <-chan struct{}, in *AttrRequest, out *AttrReply) unix.Errno {
+func (ats *attrs) GetAttr(cancel <-chan struct{}, in *AttrRequest, out *AttrReply) unix.Errno {
 	if isVirtual(in.Node) {
-		return f.virt.getattr(in, out)
+		return ats.view.virt.getattr(in, out)
 	}
-	k := f.nodeOf(in.Node)
+	k := ats.kernel.nodeOf(in.Node)
 	if k == nil {
 		return unix.ESTALE
 	}
-	n := f.meant(k)
-	if n.isDir() && f.walks.Any() {
-		if e := f.parkHere(cancel, &in.Request, n); e != 0 {
+	n := ats.kernel.meant(k)
+	if n.isDir() && ats.astray.walks.Any() {
+		if e := ats.parking.parkHere(cancel, &in.Request, n); e != 0 {
 			return e
 		}
 	}
-	if f.strangerAt(&in.Request, k) && f.sendOn(&in.Request, n) {
+	if ats.strangerAt(&in.Request, k) && ats.sendOn(&in.Request, n) {
 		return unix.ESTALE
 	}
-	f.showLines(&in.Request, n)
+	ats.appending.showLines(&in.Request, n)
 	var st unix.Stat_t
-	n, own := f.besideOf(&in.Request, k, n)
-	if e := f.stat(n, &st); e != 0 {
+	n, own := ats.besideOf(&in.Request, k, n)
+	if e := ats.names.stat(n, &st); e != 0 {
 		return e
 	}
-	if st.Nlink == 0 && f.leftBehind(n) && f.sendOn(&in.Request, n) {
+	if st.Nlink == 0 && ats.names.leftBehind(n) && ats.sendOn(&in.Request, n) {
 		return unix.ESTALE
 	}
-	timeout := f.attrTimeout(n)
-	if own || f.showFollowed(n, &st) {
+	timeout := ats.attrTimeout(n)
+	if own || ats.showFollowed(n, &st) {
 		timeout = 0
 	}
-	f.fillAttr(&out.Attr, k, &st)
+	ats.fillAttr(&out.Attr, k, &st)
 	out.TTL = timeout
 	return 0
 }
 
 // besideOf is what the caller is shown of n, for which k stands: while his family writes the
-// file at this node (see session.attachBeside) that is what it has written. Others are shown
+// file at this node (see sessions.attachBeside) that is what it has written. Others are shown
 // the file.
-func (f *FS) besideOf(h *Request, k *kernelNode, n *inode) (shown *inode, own bool) {
-	f.mu.Lock()
+func (ats *attrs) besideOf(h *Request, k *kernelNode, n *inode) (shown *inode, own bool) {
+	ats.nodes.mu.Lock()
 	s := k.beside
 	writes := s != nil && !s.over
-	f.mu.Unlock()
-	if !writes || !f.callerOf(h).kinOf(s.who.Load()) {
+	ats.nodes.mu.Unlock()
+	if !writes || !ats.callers.callerOf(h).kinOf(s.who.Load()) {
 		return n, false
 	}
 	return s.inode, true
@@ -198,24 +175,24 @@ func (f *FS) besideOf(h *Request, k *kernelNode, n *inode) (shown *inode, own bo
 // size asks its descriptor for that, and one that looks whether its file was removed for the
 // links. Owner and mode stay the file's own, by which the kernel judges who may open it, and
 // so does the number, by which /proc tells who has it open.
-func (f *FS) showFollowed(n *inode, st *unix.Stat_t) bool {
-	f.mu.Lock()
+func (ats *attrs) showFollowed(n *inode, st *unix.Stat_t) bool {
+	ats.nodes.mu.Lock()
 	if !n.saved {
-		f.mu.Unlock()
+		ats.nodes.mu.Unlock()
 		return false
 	}
 	var a *appender
-	for _, h := range f.handles {
+	for _, h := range ats.handles.handles {
 		switch {
 		case h.n != n:
 		case h.kind != appendHandle:
-			f.mu.Unlock()
+			ats.nodes.mu.Unlock()
 			return false
 		default:
 			a = h.app
 		}
 	}
-	f.mu.Unlock()
+	ats.nodes.mu.Unlock()
 	if a == nil {
 		return false
 	}
@@ -224,44 +201,27 @@ func (f *FS) showFollowed(n *inode, st *unix.Stat_t) bool {
 		return false
 	}
 	st.Nlink = now.Nlink
-	f.mu.Lock()
-	if followed := f.inodes[inoKey{uint64(now.Dev), now.Ino}]; followed != nil && followed.kept && st.Nlink > 0 {
+	ats.nodes.mu.Lock()
+	if followed := ats.nodes.inodes[inoKey{uint64(now.Dev), now.Ino}]; followed != nil && followed.kept && st.Nlink > 0 {
 		st.Nlink-- // the history's is nobody's name
 	}
-	f.mu.Unlock()
+	ats.nodes.mu.Unlock()
 	st.Size, st.Blocks, st.Atim, st.Mtim, st.Ctim = now.Size, now.Blocks, now.Atim, now.Mtim, now.Ctim
 	return true
 }
 
-// leftBehind reports whether n is a shadow whose session ended without
-// publishing it while the caller was on its way by name: its next walk leads it
-// to the file.
-func (f *FS) leftBehind(n *inode) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return n.orphan && n.sess == nil && !n.isOpenLocked()
-}
-
-// isOrphan reports whether n is the shadow of a session that is over and has not
-// published it. Somebody may have it open.
-func (f *FS) isOrphan(n *inode) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return n.orphan && n.sess == nil
-}
-
 // strangerAt reports whether the caller came to k by a name when it was still
 // the committed file's node. Its next walk leads it to the file.
-func (f *FS) strangerAt(h *Request, k *kernelNode) bool {
-	f.mu.Lock()
+func (ats *attrs) strangerAt(h *Request, k *kernelNode) bool {
+	ats.nodes.mu.Lock()
 	n := k.in
 	s, taken := n.sess, k.former != nil
-	f.mu.Unlock()
+	ats.nodes.mu.Unlock()
 	if s == nil || !taken {
 		return false
 	}
-	c := f.callerOf(h)
-	return !c.foreign() && !c.kinOf(s.who.Load()) && !f.isPublished(n)
+	c := ats.callers.callerOf(h)
+	return !c.foreign() && !c.kinOf(s.who.Load()) && !ats.names.isPublished(n)
 }
 
 // sendOn decides whether a stranger at a shadow's node is told to walk again,
@@ -269,29 +229,29 @@ func (f *FS) strangerAt(h *Request, k *kernelNode) bool {
 // attributes by name is: for any other the request merely checks permissions,
 // which are those of the file, and the one repetition that the kernel allows is
 // kept for the operation itself.
-func (f *FS) sendOn(h *Request, n *inode) bool {
-	c := f.callerOf(h)
+func (ats *attrs) sendOn(h *Request, n *inode) bool {
+	c := ats.callers.callerOf(h)
 	if call, ok := c.Syscall(); ok && !syscalls.StatsByName(call) {
 		return false
 	}
-	if f.walks.Repeated(c) {
+	if ats.astray.walks.Repeated(c) {
 		return false
 	}
-	f.staleAt(c, n)
+	ats.astray.staleAt(c, n)
 	return true
 }
 
 // Statx is GetAttr with the birth time: statx(2).
-func (f *FS) Statx(_ <-chan struct{}, in *StatxRequest, out *StatxReply) unix.Errno {
+func (ats *attrs) Statx(_ <-chan struct{}, in *StatxRequest, out *StatxReply) unix.Errno {
 	if isVirtual(in.Node) {
 		return unix.ENOSYS
 	}
-	k := f.nodeOf(in.Node)
+	k := ats.kernel.nodeOf(in.Node)
 	if k == nil {
 		return unix.ESTALE
 	}
-	n := f.meant(k)
-	fd := f.fdOf(n)
+	n := ats.kernel.meant(k)
+	fd := ats.nodes.fdOf(n)
 	if fd < 0 {
 		return unix.ENOSYS
 	}
@@ -299,15 +259,34 @@ func (f *FS) Statx(_ <-chan struct{}, in *StatxRequest, out *StatxReply) unix.Er
 		return errnoOf(err)
 	}
 	var st unix.Stat_t
-	if e := f.stat(n, &st); e != 0 {
+	if e := ats.names.stat(n, &st); e != 0 {
 		return e
 	}
-	_, ctime := f.noteShown(k, &st)
+	_, ctime := ats.noteShown(k, &st)
 	out.Ctime.Sec, out.Ctime.Nsec = ctime.Sec, uint32(ctime.Nsec)
-	mode, rdev := f.shownMode(n, &st)
+	mode, rdev := ats.shownMode(n, &st)
 	out.Mode, out.Rdev_major, out.Rdev_minor = uint16(mode), unix.Major(uint64(rdev)), unix.Minor(uint64(rdev))
-	out.Ino = f.inoFor(uint64(st.Dev), st.Ino)
+	out.Ino = ats.disk.inoFor(uint64(st.Dev), st.Ino)
 	out.Nlink = uint32(st.Nlink)
-	out.TTL = f.attrTimeout(n)
+	out.TTL = ats.attrTimeout(n)
 	return 0
+}
+
+// noteBits notes a change of the shadow's mode, owner or group.
+func (ats *attrs) noteBits(s *session, in *SetAttrRequest) {
+	const owners = SetUID | SetGID
+	if in.Set&(SetMode|owners) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var st unix.Stat_t
+	if s.state.HasEnded() || unix.Fstat(s.shadow.FD(), &st) != nil {
+		return
+	}
+	if in.Set&SetMode != 0 {
+		s.suid.SetMode(st.Mode, func() bool { return ats.callers.proc.HasCap(in.TID, capFsetid) })
+	} else {
+		s.suid.SetOwner(&st)
+	}
 }

@@ -3,7 +3,6 @@ package fs
 import (
 	"os"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -47,27 +46,8 @@ type cacheStamp struct {
 // ownIdentity is the daemon's.
 var ownIdentity = asuser.Identity{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 
-// register registers a backing file without CAP_FSETID and CAP_SYS_RESOURCE: passthrough
-// writes run with the credentials of the thread that registered the file, and with these a
-// write would keep setuid bits and ignore quotas. What users write is registered as nobody,
-// for filesystems keep space in reserve for user 0.
-func (f *FS) register(fd int, forRoot bool) (id int32, err error) {
-	who := asuser.Nobody
-	if forRoot {
-		who = ownIdentity
-	}
-	err = who.Less(func() error {
-		var e syscall.Errno
-		if id, e = f.srv.RegisterBacking(fd); e != 0 {
-			return e
-		}
-		return nil
-	}, unix.CAP_FSETID, unix.CAP_SYS_RESOURCE)
-	return id, err
-}
-
 // startIO chooses how h's I/O is done and fills in the answer to its open.
-func (f *FS) startIO(h *handle, want ioMode, out *Opened) {
+func (hs *handles) startIO(h *handle, want ioMode, out *Opened) {
 	k := h.k
 	k.io.mu.Lock()
 	defer k.io.mu.Unlock()
@@ -77,16 +57,16 @@ func (f *FS) startIO(h *handle, want ioMode, out *Opened) {
 		h.io = want
 		return
 	}
-	if want == ioPassthrough && h.writes() && f.hasLoneSetgid(h.n) {
+	if want == ioPassthrough && h.writes() && hs.callers.hasLoneSetgid(h.n) {
 		want = ioDirect // whether a write leaves the bit depends on the writer's groups
 	}
-	if want == ioPassthrough && (k.io.cached > 0 || !f.backingLocked(h)) {
+	if want == ioPassthrough && (k.io.cached > 0 || !hs.backingLocked(h)) {
 		want = ioCached
 	}
-	if want == ioPassthrough && h.writes() && !f.passesWritesLocked(h) {
+	if want == ioPassthrough && h.writes() && !hs.passesWritesLocked(h) {
 		want = ioDirect
 	}
-	if want != ioPassthrough && (k.io.passthrough > 0 || k.io.cached == 0 && f.backingLocked(h)) {
+	if want != ioPassthrough && (k.io.passthrough > 0 || k.io.cached == 0 && hs.backingLocked(h)) {
 		// The kernel refuses an open without passthrough beside one with it
 		// (EIO), and another open's answer may overtake this one; with both
 		// flags DIRECT_IO wins for this handle.
@@ -103,7 +83,7 @@ func (f *FS) startIO(h *handle, want ioMode, out *Opened) {
 		out.Backing = k.io.id
 	case ioCached:
 		k.io.cached++
-		if f.cacheValidLocked(k) {
+		if hs.cacheValidLocked(k) {
 			out.KeepCache = true
 		}
 	case ioDirect, ioWatched:
@@ -115,7 +95,7 @@ func (f *FS) startIO(h *handle, want ioMode, out *Opened) {
 
 // passesWritesLocked reports whether the kernel may write what h writes to the backing file
 // itself.
-func (f *FS) passesWritesLocked(h *handle) bool {
+func (hs *handles) passesWritesLocked(h *handle) bool {
 	if h.flags&unix.O_DIRECT != 0 {
 		// The kernel opens the backing file with this flag and keeps it, whereas the program
 		// may take it off (F_SETFL) for the rest of its data that fills no block: dd does.
@@ -123,11 +103,11 @@ func (f *FS) passesWritesLocked(h *handle) bool {
 	}
 	// What it passed through would be root's, or would not be.
 	roots := h.k.io.roots
-	return roots == (h.uid == 0) || !roots && !f.shortOfSpace()
+	return roots == (h.uid == 0) || !roots && !hs.disk.shortOfSpace()
 }
 
 // endIO undoes startIO.
-func (f *FS) endIO(h *handle) {
+func (hs *handles) endIO(h *handle) {
 	k := h.k
 	k.io.mu.Lock()
 	defer k.io.mu.Unlock()
@@ -144,46 +124,36 @@ func (f *FS) endIO(h *handle) {
 // backingLocked registers the inode that h's node stands for as a backing file unless it is. The
 // registration stays for later opens until the node is forgotten, or somebody opens
 // it to write with other rights.
-func (f *FS) backingLocked(h *handle) bool {
+func (hs *handles) backingLocked(h *handle) bool {
 	k, forRoot := h.k, h.uid == 0
 	if k.io.id != 0 && h.writes() && k.io.roots != forRoot && k.io.passthrough == 0 {
-		f.dropBacking(k)
+		hs.kernel.dropBacking(k)
 	}
 	if k.io.id != 0 {
 		return true
 	}
-	if !f.passthrough {
+	if !hs.disk.passthrough {
 		return false
 	}
-	fd, err := f.reopenUnnoticed(f.fdOf(f.behind(k)))
+	fd, err := hs.reopenUnnoticed(hs.nodes.fdOf(hs.kernel.behind(k)))
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	id, err := f.register(fd, forRoot)
+	id, err := hs.kernel.register(fd, forRoot)
 	if err != nil {
-		f.log.Debugf("passthrough not available for node %d: %v", k.id, err)
+		hs.disk.log.Debugf("passthrough not available for node %d: %v", k.id, err)
 		return false
 	}
 	k.io.id, k.io.roots = id, forRoot
 	return true
 }
 
-// dropBacking ends the registration of a node that nobody needs any more.
-func (f *FS) dropBacking(k *kernelNode) {
-	if k.io.id != 0 {
-		if e := f.srv.UnregisterBacking(k.io.id); e != 0 {
-			f.log.Debugf("backing file %d: %v", k.io.id, e)
-		}
-		k.io.id = 0
-	}
-}
-
 // cacheValidLocked reports whether pages cached at an earlier open are still
 // those of the file, which may have been changed around the mount.
-func (f *FS) cacheValidLocked(k *kernelNode) bool {
+func (hs *handles) cacheValidLocked(k *kernelNode) bool {
 	var st unix.Stat_t
-	if unix.Fstat(f.fdOf(f.behind(k)), &st) != nil {
+	if unix.Fstat(hs.nodes.fdOf(hs.kernel.behind(k)), &st) != nil {
 		return false
 	}
 	now := cacheStamp{st.Size, st.Mtim, st.Ctim}

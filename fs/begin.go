@@ -23,44 +23,44 @@ const fillNow = 16 << 20
 
 // begin starts a session for c on name in dir, under a lock already held. st is
 // the committed file, nil if the name is free. The session counts c as a walker.
-func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
-	if e := f.mayBegin(c, dir, name, st, &o); e != 0 {
+func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
+	if e := ss.mayBegin(c, dir, name, st, &o); e != 0 {
 		return nil, e
 	}
-	t := f.txnOf(c)
+	t := ss.txns.txnOf(c)
 	if t != nil && t.IsOver() {
-		return nil, f.refuse(&demand{c: c, op: opOpen, path: f.path(dir, name)}, transaction.ErrOver)
+		return nil, ss.locks.refuse(&demand{c: c, op: opOpen, path: ss.nodes.path(dir, name)}, transaction.ErrOver)
 	}
-	s := f.newSession(c, l, dir, st, &o)
+	s := ss.newSession(c, l, dir, st, &o)
 	if t != nil {
 		s.txn.Store(t)
 		id := t.identity()
 		s.who.Store(&id)
 	}
-	if err := f.coverToken(l.Token()); err != nil {
+	if err := ss.disk.coverToken(l.Token()); err != nil {
 		return nil, errnoOf(err)
 	}
-	s.dentry = f.getName(dir, name)
-	e := s.makeShadow(c, name, st, o)
+	s.dentry = ss.nodes.getName(dir, name)
+	e := ss.makeShadow(s, c, name, st, o)
 	if e == 0 {
-		e = s.enter()
+		e = ss.enter(s)
 	}
 	if e != 0 {
-		f.putName(s.dentry)
+		ss.nodes.putName(s.dentry)
 		s.content.CloseOld()
 		if s.shadow != nil {
-			s.f.discard(s.shadow)
+			ss.disk.discard(s.shadow)
 		}
 		return nil, e
 	}
-	if !s.baseIsCurrent() {
+	if !ss.txns.baseIsCurrent(s) {
 		// A relative's session ended between our look at the file and now.
-		f.mu.Lock()
+		ss.nodes.mu.Lock()
 		s.inode.sess = nil
-		s.finishLocked()
-		f.mu.Unlock()
+		ss.commits.finishLocked(s)
+		ss.nodes.mu.Unlock()
 		s.content.CloseOld()
-		s.f.discard(s.shadow)
+		ss.disk.discard(s.shadow)
 		return nil, unix.EEXIST
 	}
 	if lb, ok := l.Request().Label.(*label); ok {
@@ -69,18 +69,18 @@ func (f *FS) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix
 			lb.c.remember() // it may end before the transaction is decided
 		}
 	}
-	s.coverGone()
+	ss.txns.coverGone(s)
 	return s, 0
 }
 
 // newSession is a session of c that has neither a name nor a shadow yet.
-func (f *FS) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t, o *beginOptions) *session {
+func (ss *sessions) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t, o *beginOptions) *session {
 	s := &session{
-		f: f, id: f.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
+		f: ss.fs, id: ss.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, lock: l,
 		content: content.New(), left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
 	}
-	s.holders = holders.New(holders.Config{Procs: f.proc, Looks: f.looks, File: writtenFile{s}, UID: c.uid})
+	s.holders = holders.New(holders.Config{Procs: ss.callers.proc, Looks: ss.callers.looks, File: writtenFile{s}, UID: c.uid})
 	s.holders.Note(c.owner)
 	s.patience.Store(10)
 	s.isNew.Store(st == nil)
@@ -111,34 +111,34 @@ func (o beginOptions) access(flags uint32) beginOptions {
 
 // mayBegin decides whether a session may replace the file st, as far as its
 // beginning tells. Of an open for reading and writing attach decides.
-func (f *FS) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *beginOptions) unix.Errno {
+func (ss *sessions) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *beginOptions) unix.Errno {
 	if st == nil {
-		return f.mayMake(c, opCreate, place{dir, name, nil})
+		return ss.losses.mayMake(c, opCreate, place{dir, name, nil})
 	}
 	if o.trunc || o.cuts {
 		p := place{dir, name, nil}
-		x, e := f.wouldLoseAsked(c, o.op(), p, st, o.settings.Mode == policy.Atomic)
-		if x != nil && f.isChanged(p, st) {
+		x, e := ss.locks.wouldLoseAsked(c, o.op(), p, st, o.settings.Mode == policy.Atomic)
+		if x != nil && ss.isChanged(p, st) {
 			return unix.EEXIST // a relative has changed it since the caller's look
 		}
 		if x != nil && o.trunc {
-			o.merge = x.Merge(f.mergeTarget(c, p, st))
+			o.merge = x.Merge(ss.judging.mergeTarget(c, p, st))
 		}
 		if x == nil || o.merge != nil {
 			return e
 		}
 		return errnoFor(x.Answer())
 	}
-	if o.blind && lostupdate.RefusesStranger(c.foreign(), &o.settings) && f.updates.Applies(&o.settings) {
-		return f.refuseStranger(c, opOpen, f.path(dir, name))
+	if o.blind && lostupdate.RefusesStranger(c.foreign(), &o.settings) && ss.losses.updates.Applies(&o.settings) {
+		return ss.losses.refuseStranger(c, opOpen, ss.nodes.path(dir, name))
 	}
 	return 0
 }
 
 // isChanged reports whether the file that has the name is not, or not as, st shows it.
-func (f *FS) isChanged(p place, st *unix.Stat_t) bool {
+func (ss *sessions) isChanged(p place, st *unix.Stat_t) bool {
 	var now unix.Stat_t
-	err := unix.Fstatat(f.fdOf(p.dir), p.name, &now, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(ss.nodes.fdOf(p.dir), p.name, &now, unix.AT_SYMLINK_NOFOLLOW)
 	return err == nil && stampOfFile(&now) != stampOfFile(st)
 }
 
@@ -157,7 +157,7 @@ func (c *caller) keepsSuid(st *unix.Stat_t, mode uint32) bool {
 		mode = st.Mode
 	}
 	if mode&suid.Bits != 0 {
-		return c.f.proc.HasCap(uint32(c.tid), capFsetid)
+		return c.f.callers.proc.HasCap(uint32(c.tid), capFsetid)
 	}
 	return c.uid == 0
 }
@@ -178,15 +178,14 @@ type beginOptions struct {
 
 // makeShadow creates the private copy and, unless the caller truncates, gives
 // it the old content.
-func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOptions) unix.Errno {
-	f := s.f
-	dirfd := f.fdOf(s.parent)
+func (ss *sessions) makeShadow(s *session, c *caller, name string, st *unix.Stat_t, o beginOptions) unix.Errno {
+	dirfd := ss.nodes.fdOf(s.parent)
 	so := commit.ShadowOptions{
-		Dir: dirfd, DirPath: f.nodePath(s.parent), Name: name, Base: -1, Mode: o.mode, UID: -1, GID: -1, As: s.asWriter,
+		Dir: dirfd, DirPath: ss.nodes.nodePath(s.parent), Name: name, Base: -1, Mode: o.mode, UID: -1, GID: -1, As: s.asWriter,
 	}
 	s.shown.ShowNew()
 	if st == nil {
-		sh, err := f.newShadow(so)
+		sh, err := ss.newShadow(so)
 		if err != nil {
 			return errnoOf(err)
 		}
@@ -197,7 +196,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 		return errnoOf(sh.Mark())
 	}
 	var basefd int
-	err := f.trim.Spare(func() (err error) {
+	err := ss.nodes.trim.Spare(func() (err error) {
 		basefd, err = commit.OpenUnnoticed(dirfd, name)
 		return err
 	})
@@ -217,9 +216,9 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	s.baseVersion, s.baseNlink = &v, uint32(st.Nlink)
 	s.suid.Has(st.Mode)
 	s.shown.StandFor(st)
-	s.inPlace = st.Nlink > 1 || f.isMountpoint(s.parent, name)
+	s.inPlace = st.Nlink > 1 || ss.nodes.isMountpoint(s.parent, name)
 	so.Base = basefd
-	sh, err := f.newShadow(so)
+	sh, err := ss.newShadow(so)
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -227,7 +226,7 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	s.inPlace = s.inPlace || sh.MustInPlace() != nil
 	s.shadow = sh
 	s.content.Begin(sh)
-	e := s.fillShadow(basefd, st, o.trunc)
+	e := ss.fillShadow(s, basefd, st, o.trunc)
 	var made unix.Stat_t
 	if e == 0 && !s.content.IsChanged() && !s.content.HasMeta() && unix.Fstat(sh.FD(), &made) == nil {
 		s.shown.ShowTimes(st, made.Mtim)
@@ -238,15 +237,15 @@ func (s *session) makeShadow(c *caller, name string, st *unix.Stat_t, o beginOpt
 	return e
 }
 
-func (f *FS) newShadow(o commit.ShadowOptions) (sh *commit.Shadow, err error) {
-	err = f.trim.Spare(func() (err error) {
-		sh, err = f.store.NewShadow(o)
+func (ss *sessions) newShadow(o commit.ShadowOptions) (sh *commit.Shadow, err error) {
+	err = ss.nodes.trim.Spare(func() (err error) {
+		sh, err = ss.disk.store.NewShadow(o)
 		return err
 	})
 	return sh, err
 }
 
-func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno {
+func (ss *sessions) fillShadow(s *session, basefd int, st *unix.Stat_t, trunc bool) unix.Errno {
 	switch {
 	case trunc:
 		s.content.BeginCut(st.Size > 0 || s.suid.Loses(st))
@@ -260,11 +259,11 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 		}
 	case st.Size == 0:
 		s.content.NoteFilled()
-	case st.Size <= s.f.fillNow:
+	case st.Size <= ss.fillNow:
 		err := s.shadow.Fill(basefd)
 		if isNoRoom(err) { // whoever cuts the file needs none for it
 			if err = unix.Ftruncate(s.shadow.FD(), 0); err == nil {
-				return s.fillLater(st.Size)
+				return ss.fillLater(s, st.Size)
 			}
 		}
 		if err != nil {
@@ -273,7 +272,7 @@ func (s *session) fillShadow(basefd int, st *unix.Stat_t, trunc bool) unix.Errno
 		s.content.NoteFilled()
 	default:
 		if unix.IoctlFileClone(s.shadow.FD(), basefd) != nil {
-			return s.fillLater(st.Size)
+			return ss.fillLater(s, st.Size)
 		}
 		s.content.NoteFilled()
 	}
@@ -288,7 +287,7 @@ func touch(fd int) error {
 
 // fillLater gives the empty shadow nothing but the size of the old content, which it gets
 // before it is changed.
-func (s *session) fillLater(size int64) unix.Errno {
+func (ss *sessions) fillLater(s *session, size int64) unix.Errno {
 	if err := unix.Ftruncate(s.shadow.FD(), size); err != nil {
 		return errnoOf(err)
 	}
@@ -296,21 +295,20 @@ func (s *session) fillLater(size int64) unix.Errno {
 }
 
 // enter gives the session its inode and makes it the session of its name.
-func (s *session) enter() unix.Errno {
-	f := s.f
+func (ss *sessions) enter(s *session) unix.Errno {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
 		return errnoOf(err)
 	}
-	fd, err := f.trim.OpenAt(f.procfd, procName(s.shadow.FD()), unix.O_PATH)
+	fd, err := ss.nodes.trim.OpenAt(ss.disk.procfd, procName(s.shadow.FD()), unix.O_PATH)
 	if err != nil {
 		return errnoOf(err)
 	}
 	key := inoKey{uint64(st.Dev), st.Ino}
 	s.stamp = stampOf(&st)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.meetsLocked(s) {
+	ss.nodes.mu.Lock()
+	defer ss.nodes.mu.Unlock()
+	if ss.meetsLocked(s) {
 		unix.Close(fd)
 		return unix.EEXIST
 	}
@@ -320,22 +318,22 @@ func (s *session) enter() unix.Errno {
 			return e
 		}
 	}
-	if b := f.inodes[s.baseKey]; b != nil && b.live || s.baseVersion != nil && s.dentry.State.live != notLive {
+	if b := ss.nodes.inodes[s.baseKey]; b != nil && b.live || s.baseVersion != nil && s.dentry.State.live != notLive {
 		unix.Close(fd)
 		return unix.ESTALE // a relative has made it live since the caller's look
 	}
-	s.inode = f.newInodeLocked(fd, key, unix.S_IFREG)
+	s.inode = ss.nodes.newInodeLocked(fd, key, unix.S_IFREG)
 	s.inode.sess = s
 	s.walkers = 1  // who begins it: a relative may join, and be done, before that one comes
 	s.inode.pins++ // until the session is over
-	f.setNameLocked(s.inode, s.parent, s.dentry.Name())
+	ss.nodes.setNameLocked(s.inode, s.parent, s.dentry.Name())
 	s.parent.pins++
 	s.parent.inside++
 	s.dentry.State.sess = s
-	f.sessions[s] = struct{}{}
-	f.descriptors.Charge(s.uid, perSession)
+	ss.nodes.sessions[s] = struct{}{}
+	ss.callers.descriptors.Charge(s.uid, perSession)
 	if s.baseVersion != nil {
-		if b := f.inodes[inoKey{s.baseVersion.Dev, s.baseVersion.Ino}]; b != nil {
+		if b := ss.nodes.inodes[inoKey{s.baseVersion.Dev, s.baseVersion.Ino}]; b != nil {
 			s.base = b
 			b.pins++
 			b.shadow = s
@@ -344,30 +342,12 @@ func (s *session) enter() unix.Errno {
 	return 0
 }
 
-// baseIsCurrent reports whether the name still leads to what the session was
-// begun on, and nobody of the family has changed that. From the moment that the
-// session has its name nobody else of the family begins one.
-func (s *session) baseIsCurrent() bool {
-	var st unix.Stat_t
-	dir, name := s.where()
-	err := unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == unix.ENOENT {
-		return s.isNew.Load()
-	}
-	if sn := s.f.stagedAt(dir, name); sn != nil && s.txn.Load() == sn.t && s.isNew.Load() {
-		return err == nil && sn.base.Ino == st.Ino
-	}
-	s.mu.Lock() // a relative may already be changing the base's metadata
-	defer s.mu.Unlock()
-	return err == nil && s.baseVersion != nil && *s.baseVersion == commit.VersionOf(&st)
-}
-
 // meetsLocked reports whether a relative, who shares the lock, has begun a
-// session on the same file in the meantime. FS.mu is held.
-func (f *FS) meetsLocked(s *session) bool {
+// session on the same file in the meantime. nodes.mu is held.
+func (ss *sessions) meetsLocked(s *session) bool {
 	if s.dentry.State.sess != nil {
 		return true
 	}
-	b := f.inodes[s.baseKey]
+	b := ss.nodes.inodes[s.baseKey]
 	return b != nil && b.shadow != nil
 }

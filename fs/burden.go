@@ -64,11 +64,11 @@ const maxPath = 4 * unix.PathMax
 var errTooDeep = errors.New("the path is longer than a path may be")
 
 // isTooDeep reports whether a demand is for a name so deep. What is there can be removed.
-func (f *FS) isTooDeep(d *demand) bool {
+func (ns *nodes) isTooDeep(d *demand) bool {
 	if d.class != lockmgr.Session || d.op == opUnlink || d.op == opRmdir {
 		return false
 	}
 	return len(d.path) >= maxPath || len(d.places) > 1 && slices.ContainsFunc(d.places[1:], func(p place) bool {
-		return len(f.path(p.dir, p.name)) >= maxPath
+		return len(ns.path(p.dir, p.name)) >= maxPath
 	})
 }

@@ -17,57 +17,57 @@ const maxGlances = 4
 // glance compares what a lookup has found with the last version. It costs a
 // lookup nothing more: what is not as it was left is looked at again, and with
 // the file's lock, by somebody else.
-func (f *FS) glance(dir *inode, name string, n *inode, st *unix.Stat_t) {
-	if f.versions == nil || !n.isRegular() {
+func (ss *sessions) glance(dir *inode, name string, n *inode, st *unix.Stat_t) {
+	if ss.disk.versions == nil || !n.isRegular() {
 		return
 	}
 	now := history.StateOf(st)
-	f.mu.Lock()
-	due := n.seen != now && n.sess == nil && n.shadow == nil && !f.isBusyNameLocked(dir, name)
+	ss.nodes.mu.Lock()
+	due := n.seen != now && n.sess == nil && n.shadow == nil && !ss.recorder.isBusyNameLocked(dir, name)
 	if due {
 		n.seen = now
 	}
-	f.mu.Unlock()
+	ss.nodes.mu.Unlock()
 	if !due || st.Nlink > 1 {
 		return
 	}
-	if !f.versions.IsOther(f.path(dir, name), now) {
+	if !ss.disk.versions.IsOther(ss.nodes.path(dir, name), now) {
 		return
 	}
 	select {
-	case f.glances <- struct{}{}:
+	case ss.losses.glances <- struct{}{}:
 	default:
-		f.glanceAgain(n)
+		ss.glanceAgain(n)
 		return
 	}
-	f.pin(dir)
+	ss.nodes.pin(dir)
 	go func() {
-		f.inspect(dir, name, n)
-		f.unpin(dir)
-		<-f.glances
+		ss.inspect(dir, name, n)
+		ss.nodes.unpin(dir)
+		<-ss.losses.glances
 	}()
 }
 
-func (f *FS) glanceAgain(n *inode) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (ss *sessions) glanceAgain(n *inode) {
+	ss.nodes.mu.Lock()
+	defer ss.nodes.mu.Unlock()
 	n.seen = history.State{}
 }
 
 // inspect looks at a file that is not what its last version left. It takes the
 // name's lock like anybody else: where that is held, its holder finds out itself.
-func (f *FS) inspect(dir *inode, name string, n *inode) {
-	c := &caller{f: f, owner: lockmgr.Owner{Start: f.serial.Add(1)}}
-	l, err := f.acquire(f.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
+func (ss *sessions) inspect(dir *inode, name string, n *inode) {
+	c := &caller{f: ss.fs, owner: lockmgr.Owner{Start: ss.disk.serial.Add(1)}}
+	l, err := ss.locks.acquire(ss.txns.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
 	if err != nil {
-		f.glanceAgain(n)
+		ss.glanceAgain(n)
 		return
 	}
-	defer f.table.Release(l)
-	f.paths.RLock()
-	defer f.paths.RUnlock()
-	path := f.path(dir, name)
-	if set := f.settings(path); f.versions.Keeps(&set) {
-		f.versions.Inspect(f.versionName(dir, name, path))
+	defer ss.rules.table.Release(l)
+	ss.nodes.paths.RLock()
+	defer ss.nodes.paths.RUnlock()
+	path := ss.nodes.path(dir, name)
+	if set := ss.rules.settings(path); ss.disk.versions.Keeps(&set) {
+		ss.disk.versions.Inspect(ss.losses.versionName(dir, name, path))
 	}
 }

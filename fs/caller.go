@@ -7,10 +7,31 @@ import (
 	"sync"
 
 	"latchfs/fs/access"
+	"latchfs/fs/account"
 	"latchfs/fs/control"
+	"latchfs/fs/ctl"
+	"latchfs/fs/suid"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
+
+	"golang.org/x/sys/unix"
 )
+
+// callers finds out who makes a request, what he may do with a file, and what he has cost us.
+type callers struct {
+	proc        Procs
+	ctl         *ctl.Server    // answers the control file, and has the locks taken through it
+	book        *account.Book  // of what users make us keep
+	descriptors *account.Book  // of those that users cost us
+	looks       *account.Rate  // at descriptors, for each user
+	turns       *account.Turns // of requests
+	views       *account.Turns // of those that look into .locks
+
+	disk  *disk
+	nodes *nodes
+
+	fs *FS // for what it makes
+}
 
 // caller is who sent a request: the thread, its process, and lazily the
 // process's ancestors.
@@ -57,7 +78,7 @@ func (c *caller) Thread() (tid int32, start uint64) { return c.tid, c.start }
 func (c *caller) Syscall() (proc.Call, bool) {
 	c.callOnce.Do(func() {
 		if c.tid != 0 {
-			c.call, c.callKnown = c.f.proc.Syscall(uint32(c.tid))
+			c.call, c.callKnown = c.f.callers.proc.Syscall(uint32(c.tid))
 		}
 	})
 	return c.call, c.callKnown
@@ -65,22 +86,22 @@ func (c *caller) Syscall() (proc.Call, bool) {
 
 // callerOf identifies the sender of a request. A caller in a pid namespace
 // that we cannot see, or one that is gone already, is an owner of its own.
-func (f *FS) callerOf(h *Request) *caller {
-	th, err := f.proc.Thread(h.TID)
-	return f.callerFrom(h, &th, err)
+func (cs *callers) callerOf(h *Request) *caller {
+	th, err := cs.proc.Thread(h.TID)
+	return cs.callerFrom(h, &th, err)
 }
 
 // callerFrom is the caller that a look has shown.
-func (f *FS) callerFrom(h *Request, th *proc.Thread, err error) *caller {
-	c := &caller{f: f, tid: int32(h.TID), uid: h.UID, gid: h.GID}
+func (cs *callers) callerFrom(h *Request, th *proc.Thread, err error) *caller {
+	c := &caller{f: cs.fs, tid: int32(h.TID), uid: h.UID, gid: h.GID}
 	if errors.Is(err, proc.ErrBusy) {
 		// Inside execve, which closes our descriptor on the way.
-		c.owner = f.knownOwner(th.TGID)
+		c.owner = cs.knownOwner(th.TGID)
 		return c
 	}
 	if err != nil {
 		c.tid = 0
-		c.owner = lockmgr.Owner{Start: f.serial.Add(1)}
+		c.owner = lockmgr.Owner{Start: cs.disk.serial.Add(1)}
 		return c
 	}
 	c.start, c.owner, c.comm = th.Start, th.Owner, th.Comm
@@ -88,15 +109,15 @@ func (f *FS) callerFrom(h *Request, th *proc.Thread, err error) *caller {
 }
 
 // openerOf is callerOf for an open to write or to create, which execve(2) never sends.
-func (f *FS) openerOf(h *Request) *caller {
-	th, err := f.proc.Opener(h.TID)
-	return f.callerFrom(h, &th, err)
+func (cs *callers) openerOf(h *Request) *caller {
+	th, err := cs.proc.Opener(h.TID)
+	return cs.callerFrom(h, &th, err)
 }
 
 // closerOf is callerOf for the sender of a FLUSH, with how its process is ending.
-func (f *FS) closerOf(h *Request) *closing {
-	th, sig, exiting, err := f.proc.Closer(h.TID)
-	return &closing{c: f.callerFrom(h, &th, err), sig: sig, exiting: exiting}
+func (cs *callers) closerOf(h *Request) *closing {
+	th, sig, exiting, err := cs.proc.Closer(h.TID)
+	return &closing{c: cs.callerFrom(h, &th, err), sig: sig, exiting: exiting}
 }
 
 // closing is who closes a descriptor.
@@ -107,10 +128,10 @@ type closing struct {
 }
 
 // knownOwner identifies a process by what the running sessions know of it.
-func (f *FS) knownOwner(pid int32) lockmgr.Owner {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for s := range f.sessions {
+func (cs *callers) knownOwner(pid int32) lockmgr.Owner {
+	cs.nodes.mu.Lock()
+	defer cs.nodes.mu.Unlock()
+	for s := range cs.nodes.sessions {
 		if o := s.who.Load().owner; o.PID == pid {
 			return o
 		}
@@ -131,7 +152,7 @@ func (c *caller) mayBeWriter(s *session) bool {
 func (c *caller) ancestors() []lockmgr.Ancestor {
 	c.once.Do(func() {
 		if !c.foreign() {
-			c.lineage = c.f.proc.Lineage(c.owner.PID)
+			c.lineage = c.f.callers.proc.Lineage(c.owner.PID)
 		}
 	})
 	return c.lineage
@@ -144,7 +165,7 @@ func (c *caller) kinOf(id *identity) bool {
 	if id == nil {
 		return false
 	}
-	if t := c.f.txnOf(c); t != nil && *id == t.identity() {
+	if t := c.f.txns.txnOf(c); t != nil && *id == t.identity() {
 		return true // whoever its ancestors are
 	}
 	return c.descendsFrom(id) || c.kinOf(id.from)
@@ -169,7 +190,7 @@ func (c *caller) descendsFrom(id *identity) bool {
 func (c *caller) describe() *proc.Description {
 	c.descOnce.Do(func() {
 		if !c.foreign() {
-			c.desc = c.f.proc.Describe(c.owner.PID)
+			c.desc = c.f.callers.proc.Describe(c.owner.PID)
 		}
 	})
 	return &c.desc
@@ -178,14 +199,14 @@ func (c *caller) describe() *proc.Description {
 // actorOf is the label under which the holder of a lock wants to be known: what it
 // said itself, the label that it was given while it ran, or a variable of its
 // environment; "" if none.
-func (f *FS) actorOf(lb *label) string {
+func (cs *callers) actorOf(lb *label) string {
 	if lb.actor != "" {
 		return lb.actor
 	}
 	c := lb.c
 	c.actorOnce.Do(func() {
 		if !c.foreign() {
-			c.actor = shortLabel(f.ctl.Actors.Of(c))
+			c.actor = shortLabel(cs.ctl.Actors.Of(c))
 		}
 	})
 	return c.actor
@@ -209,7 +230,7 @@ func (c *caller) inGroup(gid uint32) bool {
 func (c *caller) supplementary() []uint32 {
 	c.groupsOnce.Do(func() {
 		if c.tid != 0 {
-			c.groups, c.groupsKnown = c.f.proc.Groups(uint32(c.tid))
+			c.groups, c.groupsKnown = c.f.callers.proc.Groups(uint32(c.tid))
 		}
 	})
 	return c.groups
@@ -236,13 +257,13 @@ func (c *caller) program() string {
 	if c.comm != "" {
 		return c.comm
 	}
-	return c.f.proc.Program(c.owner.PID)
+	return c.f.callers.proc.Program(c.owner.PID)
 }
 
 // remember keeps what the audit trail says of the caller, which may have ended by then.
 func (c *caller) remember() {
 	c.comm = c.program()
-	c.f.actorOf(&label{c: c})
+	c.f.callers.actorOf(&label{c: c})
 }
 
 // identity is who holds a session: a process and the moment from which its
@@ -251,4 +272,24 @@ type identity struct {
 	owner lockmgr.Owner
 	since lockmgr.Birth
 	from  *identity // the ancestor that has left the session to owner; nil: none has
+}
+
+// sender is the membership of who has sent a request. Its supplementary groups are
+// looked up when they matter.
+func (cs *callers) sender(h *Request) suid.Membership {
+	uid, gid, tid := h.UID, h.GID, h.TID
+	return func(g uint32) bool {
+		if g == gid || uid == 0 || tid == 0 {
+			return g == gid
+		}
+		groups, _ := cs.proc.Groups(tid)
+		return slices.Contains(groups, g)
+	}
+}
+
+// hasLoneSetgid reports whether a file has the setgid bit, and no right to execute for
+// its group.
+func (cs *callers) hasLoneSetgid(n *inode) bool {
+	var st unix.Stat_t
+	return unix.Fstat(cs.nodes.fdOf(n), &st) == nil && suid.IsLoneSetgid(st.Mode)
 }

@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/changes"
 	"latchfs/fs/lostupdate"
+	"latchfs/fs/merging"
 	"latchfs/fs/versions"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -14,6 +15,16 @@ import (
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
+
+// recorder tells of each change of what a name holds: the history, the knowledge of readers,
+// the read claims, the audit trail.
+type recorder struct {
+	changes *changes.Teller // tells of changes of names
+	bases   merging.Bases   // what replaced versions held, to merge with
+
+	*ground
+	losses *losses
+}
 
 // This file joins the operations on names with package changes, which tells what they have
 // made of the names.
@@ -23,11 +34,11 @@ type change = changes.Change
 
 // openChanges makes what tells of changes. What is known of versions is there.
 func (f *FS) openChanges() {
-	c := changes.Config{Engine: changesEngine{f}, Serial: func() uint64 { return f.serial.Add(1) }}
-	if f.knowledge != nil {
-		c.Known = f.updates
+	c := changes.Config{Engine: changesEngine{f}, Serial: func() uint64 { return f.disk.serial.Add(1) }}
+	if f.rules.knowledge != nil {
+		c.Known = f.losses.updates
 	}
-	f.changes = changes.New(c)
+	f.recorder.changes = changes.New(c)
 }
 
 // changedName is a name as package changes needs it.
@@ -39,12 +50,12 @@ type changedName struct {
 }
 
 // Path implements changes.Name.
-func (n changedName) Path() string { return n.f.path(n.dir, n.name) }
+func (n changedName) Path() string { return n.f.nodes.path(n.dir, n.name) }
 
 // Rights implements changes.Name.
 func (n changedName) Rights() (r history.Rights) {
 	if n.s == nil {
-		return versions.RightsAt(n.f.fdOf(n.dir), n.name)
+		return versions.RightsAt(n.f.nodes.fdOf(n.dir), n.name)
 	}
 	var st unix.Stat_t
 	if fd := n.s.shadow.FD(); unix.Fstat(fd, &st) == nil {
@@ -59,14 +70,14 @@ type byCaller struct{ c *caller }
 // Process implements changes.Maker.
 func (by byCaller) Process() changes.Process {
 	c := by.c
-	return changes.Process{PID: c.owner.PID, UID: c.uid, Program: c.program(), Actor: c.f.actorOf(&label{c: c})}
+	return changes.Process{PID: c.owner.PID, UID: c.uid, Program: c.program(), Actor: c.f.callers.actorOf(&label{c: c})}
 }
 
 // Session implements changes.Maker.
 func (by byCaller) Session() string { return "" }
 
 // Settings implements changes.Maker.
-func (by byCaller) Settings(path string) policy.Settings { return by.c.f.settings(path) }
+func (by byCaller) Settings(path string) policy.Settings { return by.c.f.rules.settings(path) }
 
 // Learners implements changes.Maker.
 func (by byCaller) Learners(set *policy.Settings) knowledge.Who {
@@ -85,7 +96,7 @@ func (by byWriter) Process() changes.Process {
 	s := by.s
 	p := changes.Process{PID: s.who.Load().owner.PID, UID: s.uid, Program: s.program()}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
-		p.Actor = s.f.actorOf(lb)
+		p.Actor = s.f.callers.actorOf(lb)
 	}
 	return p
 }
@@ -94,22 +105,24 @@ func (by byWriter) Process() changes.Process {
 func (by byWriter) Session() string { return by.s.id }
 
 // Settings implements changes.Maker.
-func (by byWriter) Settings(path string) policy.Settings { return by.s.settingsAt(path) }
+func (by byWriter) Settings(path string) policy.Settings {
+	return by.s.f.recorder.settingsAt(by.s, path)
+}
 
 // Learners implements changes.Maker.
-func (by byWriter) Learners(*policy.Settings) knowledge.Who { return by.s.learners() }
+func (by byWriter) Learners(*policy.Settings) knowledge.Who { return by.s.f.losses.learners(by.s) }
 
 // Note implements changes.Maker.
 func (by byWriter) Note(ev *audit.Event) { by.s.toll.Detail(ev.Detail) }
 
 // changes is a change that the caller makes of a name.
 func (c *caller) changes(op string, p place, token uint64) *change {
-	return c.f.changes.Change(byCaller{c}, op, changedName{f: c.f, dir: p.dir, name: p.name}, token)
+	return c.f.recorder.changes.Change(byCaller{c}, op, changedName{f: c.f, dir: p.dir, name: p.name}, token)
 }
 
 // changes is a change that the session's writer makes of a name.
-func (s *session) changes(op string, dir *inode, name string) *change {
-	ch := s.f.changes.Change(byWriter{s}, op, changedName{f: s.f, dir: dir, name: name, s: s}, s.lock.Token())
+func (rc *recorder) changesOf(s *session, op string, dir *inode, name string) *change {
+	ch := rc.changes.Change(byWriter{s}, op, changedName{f: s.f, dir: dir, name: name, s: s}, s.lock.Token())
 	ch.InPlace, ch.NewInode, ch.Adds, ch.Merge = s.inPlace, !s.inPlace, s.writing.Adds(), s.writing.Joined()
 	return ch
 }
@@ -125,39 +138,41 @@ type changesEngine struct{ f *FS }
 var _ changes.Engine = changesEngine{}
 
 // HoldPaths implements changes.Engine.
-func (en changesEngine) HoldPaths() { en.f.paths.RLock() }
+func (en changesEngine) HoldPaths() { en.f.nodes.paths.RLock() }
 
 // ReleasePaths implements changes.Engine.
-func (en changesEngine) ReleasePaths() { en.f.paths.RUnlock() }
+func (en changesEngine) ReleasePaths() { en.f.nodes.paths.RUnlock() }
 
 // Event implements changes.Engine.
-func (en changesEngine) Event(ev audit.Event) { en.f.event(ev) }
+func (en changesEngine) Event(ev audit.Event) { en.f.reports.event(ev) }
 
 // IsAtomic implements changes.Engine.
-func (en changesEngine) IsAtomic(path string) bool { return en.f.settings(path).Mode == policy.Atomic }
+func (en changesEngine) IsAtomic(path string) bool {
+	return en.f.rules.settings(path).Mode == policy.Atomic
+}
 
 // KeepBase implements changes.Engine.
 func (en changesEngine) KeepBase(path string, w *lostupdate.Written) {
-	en.f.bases.PutBytes(knowledge.Key(path), w.Number, w.Content, w.Stamp)
+	en.f.recorder.bases.PutBytes(knowledge.Key(path), w.Number, w.Content, w.Stamp)
 }
 
 // IsAppended implements changes.Engine.
 func (en changesEngine) IsAppended(ch *change) bool {
 	f, at := en.f, ch.Name.(changedName)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.appenders.Len() == 0 {
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
+	if f.appending.appenders.Len() == 0 {
 		return false
 	}
-	n := f.inodes[inoKey{uint64(ch.Was.Dev), ch.Was.Ino}]
+	n := f.nodes.inodes[inoKey{uint64(ch.Was.Dev), ch.Was.Ino}]
 	return n != nil && n.writers > 0 ||
-		slices.ContainsFunc(f.nameLocked(at.dir, at.name).former, func(o *inode) bool { return o.writers > 0 })
+		slices.ContainsFunc(f.nodes.nameLocked(at.dir, at.name).former, func(o *inode) bool { return o.writers > 0 })
 }
 
 // LeavesLive implements changes.Engine.
 func (en changesEngine) LeavesLive(ch *change) {
 	if by, ok := ch.By.(byCaller); ok {
-		en.f.leaveCarried(by.c, ch.Op, ch.Path)
+		en.f.live.leaveCarried(by.c, ch.Op, ch.Path)
 	}
 }
 
@@ -169,25 +184,25 @@ func (en changesEngine) FollowLive(list []*change) {
 	for i, ch := range list {
 		names[i] = ch.Name.(changedName)
 	}
-	f.mu.Lock()
+	f.nodes.mu.Lock()
 	by := make([]liveBy, len(list))
 	for i, ch := range list {
 		if ch.Is != nil && ch.Other != nil {
 			other := ch.Other.Name.(changedName)
-			by[i] = f.nameLocked(other.dir, other.name).live
+			by[i] = f.nodes.nameLocked(other.dir, other.name).live
 		}
 	}
 	for i, n := range names {
-		f.setLiveNameLocked(n.dir, n.name, by[i])
+		f.nodes.setLiveNameLocked(n.dir, n.name, by[i])
 	}
-	f.mu.Unlock()
+	f.nodes.mu.Unlock()
 	for _, ch := range list {
-		f.forgetLive(ch.Path)
+		f.live.forgetLive(ch.Path)
 	}
 	for i, ch := range list {
-		f.markerMoved(names[i].name)
+		f.commits.markerMoved(names[i].name)
 		if ch.Is != nil && ch.Other != nil {
-			f.carryLive(f.inodeFor(ch.Is), ch.Path)
+			f.live.carryLive(f.nodes.inodeFor(ch.Is), ch.Path)
 		}
 	}
 }
@@ -196,41 +211,41 @@ func (en changesEngine) FollowLive(list []*change) {
 // long as it may take to make it again.
 func (en changesEngine) EndClaims(ch *change) {
 	f := en.f
-	if !f.readClaims.Enabled {
+	if !f.locks.readClaims.Enabled {
 		return
 	}
 	if ch.Is == nil {
-		f.readClaims.Removed(ch.Path)
+		f.locks.readClaims.Removed(ch.Path)
 		return
 	}
 	switch by := ch.By.(type) {
 	case byWriter:
-		f.learnOfWrite(ch.Path, by.s.learners())
-		f.readClaims.Written(ch.Path, by.s.inodeKeys()...)
+		f.locks.learnOfWrite(ch.Path, en.f.losses.learners(by.s))
+		f.locks.readClaims.Written(ch.Path, en.f.locks.inodeKeys(by.s)...)
 	case byCaller:
-		f.learnOfWrite(ch.Path, by.c.family())
-		f.readClaims.Written(ch.Path)
+		f.locks.learnOfWrite(ch.Path, by.c.family())
+		f.locks.readClaims.Written(ch.Path)
 	}
 }
 
 // restamped tells those who tell a version by its stamp that the one which path holds is
 // another file now, or has other times, and is the same version still. Under the other names of the
 // file it is that, too.
-func (f *FS) restamped(path string, before, after *unix.Stat_t) {
-	f.restampedAs(path, before, after)
-	if n := f.inodeFor(after); n != nil && after.Nlink > 1 {
-		for _, other := range append(f.otherPaths(n), f.nodePath(n)) {
+func (rc *recorder) restamped(path string, before, after *unix.Stat_t) {
+	rc.restampedAs(path, before, after)
+	if n := rc.nodes.inodeFor(after); n != nil && after.Nlink > 1 {
+		for _, other := range append(rc.names.otherPaths(n), rc.nodes.nodePath(n)) {
 			if other != path {
-				f.restampedAs(other, before, after)
+				rc.restampedAs(other, before, after)
 			}
 		}
 	}
 }
 
-func (f *FS) restampedAs(path string, before, after *unix.Stat_t) {
-	f.versions.Restamped(path, before, after)
-	if f.knowledge == nil {
+func (rc *recorder) restampedAs(path string, before, after *unix.Stat_t) {
+	rc.disk.versions.Restamped(path, before, after)
+	if rc.rules.knowledge == nil {
 		return
 	}
-	f.updates.Restamped(path, stampOfFile(before), stampOfFile(after), after.Nlink > 1)
+	rc.losses.updates.Restamped(path, stampOfFile(before), stampOfFile(after), after.Nlink > 1)
 }

@@ -111,17 +111,17 @@ func (w *watched) run(script string) string {
 func (w *watched) settle() {
 	w.t.Helper()
 	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		w.f.mu.Lock()
-		open := len(w.f.handles) + len(w.f.sessions)
-		for _, n := range w.f.inodes {
+		w.f.nodes.mu.Lock()
+		open := len(w.f.handles.handles) + len(w.f.nodes.sessions)
+		for _, n := range w.f.nodes.inodes {
 			if n.carried && n.liveWriters == 0 { // its last descriptor is closed, and what follows from that not begun
 				open++
 			}
 		}
-		w.f.mu.Unlock()
+		w.f.nodes.mu.Unlock()
 		if open == 0 {
-			w.f.paths.Lock() // what has begun holds it
-			defer w.f.paths.Unlock()
+			w.f.nodes.paths.Lock() // what has begun holds it
+			defer w.f.nodes.paths.Unlock()
 			return
 		}
 		if time.Now().After(until) {
@@ -134,22 +134,22 @@ func (w *watched) settle() {
 func (w *watched) recorded() map[string]string {
 	w.t.Helper()
 	is := map[string]string{}
-	h := w.f.source.Versions.Store
+	h := w.f.view.source.Versions.Store
 	for v := range h.All() { // of a path in their order
 		is["history "+v.Path] = w.describe(&v, len(slices.Collect(h.NewestOf(v.Path))))
 	}
 	w.known(is)
-	w.f.mu.Lock()
-	w.f.names.All(func(d *dentry) {
+	w.f.nodes.mu.Lock()
+	w.f.nodes.names.All(func(d *dentry) {
 		if by := d.State.live; by != notLive {
 			is["live "+d.Path()] = map[liveBy]string{liveByUse: "by use", liveByHandle: "by a descriptor"}[by]
 		}
 	})
-	w.f.mu.Unlock()
-	for path, comm := range w.f.readClaims.Paths() {
+	w.f.nodes.mu.Unlock()
+	for path, comm := range w.f.locks.readClaims.Paths() {
 		is["claim "+path] = "of a read by " + comm
 	}
-	for _, p := range w.f.lessons.List() {
+	for _, p := range w.f.losses.lessons.List() {
 		name, _, _ := strings.Cut(filepath.Base(p.Name), " ")
 		name = strings.TrimRight(name, ".0123456789")
 		is["lessons "+name] = fmt.Sprintf("%d reads, %d written back, the last %s", p.Reads, p.Written, cmp.Or(p.Path, "none"))
@@ -175,7 +175,7 @@ func (w *watched) describe(v *history.Version, versions int) string {
 // known adds what is known of read versions.
 func (w *watched) known(is map[string]string) {
 	w.t.Helper()
-	for key, last := range w.f.knowledge.Versions() {
+	for key, last := range w.f.rules.knowledge.Versions() {
 		path, link := w.named(string(key), last.Stamp)
 		s := fmt.Sprintf("version %d", last.Number)
 		if by := last.Author; by != (knowledge.Author{}) {
@@ -230,7 +230,7 @@ func (w *watched) shown(path string, stamp knowledge.Stamp) string {
 // audited is what has been written to the audit trail since it was asked last.
 func (w *watched) audited() string {
 	w.t.Helper()
-	log := w.f.trail.View()
+	log := w.f.reports.trail.View()
 	data, err := io.ReadAll(io.NewSectionReader(log, w.read, log.Size()-w.read))
 	if err != nil {
 		w.t.Fatal(err)

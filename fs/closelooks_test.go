@@ -39,13 +39,13 @@ func TestCloseAsksForTheOutputOnce(t *testing.T) {
 // makes the looks that are put off.
 func (r *requests) session(flags uint32) (id, fh uint64, s *session) {
 	r.t.Helper()
-	r.f.lookDelay, r.tid = time.Hour, uint32(os.Getpid())
+	r.f.endings.lookDelay, r.tid = time.Hour, uint32(os.Getpid())
 	id = r.lookup("f")
 	fh, st := r.open(id, flags)
 	if st != 0 {
 		r.t.Fatalf("open: %v", st)
 	}
-	return id, fh, r.f.sessionAt(r.f.inodeOf(rootID), "f")
+	return id, fh, r.f.nodes.sessionAt(r.f.kernel.inodeOf(rootID), "f")
 }
 
 // A close that leaves nothing to commit looks at nobody: RELEASE follows. Whoever has to know
@@ -65,13 +65,13 @@ func TestCloseSparesTheLook(t *testing.T) {
 			t.Errorf("left: %v, after %d looks", s.isLeft(), eyes.opens.Load())
 		}
 		if late {
-			s.lookLate()
+			s.f.endings.lookLate(s)
 			if _, pending := s.holders.PendingLook(); pending || !s.idle.Load() || !s.isLeft() {
 				t.Error("the late look has not found that it is left")
 			}
 		}
 		r.release(id, fh)
-		if held, _ := r.f.table.Len(); held != 0 {
+		if held, _ := r.f.rules.table.Len(); held != 0 {
 			t.Errorf("after the release %d locks are held", held)
 		}
 		r.want("at the end", "old", nil)
@@ -91,12 +91,12 @@ func TestSparedLookAtOneOfTwoDescriptors(t *testing.T) {
 			t.Error("the session is left, and there is another descriptor")
 		}
 		if late {
-			if s.lookLate(); s.isLeft() || eyes.outputs.Load() != 1 {
+			if s.f.endings.lookLate(s); s.isLeft() || eyes.outputs.Load() != 1 {
 				t.Errorf("after the late look: left %v, %d questions for the output", s.isLeft(), eyes.outputs.Load())
 			}
 		}
 		r.write(id, fh, 0, "new")
-		s.lookLate() // too late, or once more
+		s.f.endings.lookLate(s) // too late, or once more
 		r.want("before the last close", "old", nil)
 		eyes.holding.Store(false)
 		r.closes(id, fh)
@@ -115,7 +115,7 @@ func TestLateLookCommitsNothing(t *testing.T) {
 	r.closes(id, fh)
 	r.write(id, fh, 0, "new")
 	eyes.holding.Store(false)
-	s.lookLate()
+	s.f.endings.lookLate(s)
 	r.want("after the late look", "old", nil)
 	if !s.state.Is(sessionstate.Writing) || s.idle.Load() {
 		t.Errorf("the session is %v", &s.state)

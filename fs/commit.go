@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/ctimes"
 	"latchfs/fs/judge"
 	"latchfs/fs/lockwait"
 	"latchfs/fs/printable"
@@ -16,6 +17,23 @@ import (
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
+
+// commits ends sessions: what was written gets the name of the file, or is kept aside.
+type commits struct {
+	commitTimes ctimes.Table[inoKey] // what new files show; guarded by nodes.mu
+
+	*ground
+	claims   *claims
+	judging  *judging
+	live     *live
+	locks    *locks
+	losses   *losses
+	recorder *recorder
+	recovery *recovery
+	txns     *txns
+
+	fs *FS // for what it makes
+}
 
 // lateGrace is how long RELEASE may take after a commit before somebody must
 // be holding the descriptor whom the holder set missed.
@@ -30,44 +48,43 @@ const mapPoll = 20 * time.Millisecond
 var errNodeShared = errors.New("the file is open, and was opened anew through a descriptor (/dev/stdin, /proc/self/fd)")
 
 // endLocked ends the session: commit, or roll back and say why. s.mu is held.
-func (s *session) endLocked() unix.Errno {
+func (cm *commits) endLocked(s *session) unix.Errno {
 	if s.state.Is(sessionstate.Detached) {
-		return s.endAs(sessionstate.Dropped, 0)
+		return cm.endAs(s, sessionstate.Dropped, 0)
 	}
 	s.become(sessionstate.Ending)
 	defer s.beginWork()()
 	dirty, err := s.content.Dirty()
 	if dirty {
-		s.renameWriter()
+		cm.renameWriter(s)
 	}
 	var e unix.Errno
 	switch {
 	case !s.closed && s.content.IsUntouched():
 		// The open that began the session never came to anything: its caller was killed on the
 		// way, or the system call failed later.
-		s.f.discard(s.shadow)
+		cm.disk.discard(s.shadow)
 	case err != nil:
-		e = s.rejectLocked(errnoOf(err), "the shadow cannot be read: "+err.Error())
+		e = cm.rejectLocked(s, errnoOf(err), "the shadow cannot be read: "+err.Error())
 	case !dirty && !s.isNew.Load():
-		e = s.applyMetaLocked()
+		e = cm.applyMetaLocked(s)
 	case s.copied && !dirty:
-		s.f.discard(s.shadow)
+		cm.disk.discard(s.shadow)
 	default:
-		e = s.decideLocked()
+		e = cm.decideLocked(s)
 	}
-	return s.endWith(e)
+	return cm.endWith(s, e)
 }
 
 // closeLocked gives the name and the inode back.
-func (s *session) closeLocked() {
-	f := s.f
+func (cm *commits) closeLocked(s *session) {
 	if s.appears != nil {
 		s.appears.Stop()
 		s.appears = nil
 	}
 	s.content.CloseOld()
 	changedNothing := s.state.Is(sessionstate.Detached) && s.isCleanLocked()
-	f.mu.Lock()
+	cm.nodes.mu.Lock()
 	switch {
 	case s.inode.sess != s:
 	case s.state.Is(sessionstate.Detached):
@@ -78,34 +95,34 @@ func (s *session) closeLocked() {
 		s.inode.orphan = s.inPlace || !s.saved.IsPublished()
 		if !s.inode.orphan {
 			for _, k := range s.inode.nodes {
-				f.dropFormerLocked(k)
+				cm.kernel.dropFormerLocked(k)
 			}
 		}
 	}
 	dir, base, name := s.parent, s.base, s.dentry.Name()
 	orphan := s.inode.orphan
-	delete(f.replacing, s.baseKey)
+	delete(cm.nodes.replacing, s.baseKey)
 	s.leaveLocked()
 	handles := len(s.handles)
 	if handles == 0 {
-		s.finishLocked()
+		cm.finishLocked(s)
 	}
-	f.mu.Unlock()
+	cm.nodes.mu.Unlock()
 	// What the kernel remembers of the directory's times and of the links of
 	// the version that was replaced is out of date now.
-	f.markerMoved(name)
-	f.forgetAttrs(dir)
+	cm.markerMoved(name)
+	cm.kernel.forgetAttrs(dir)
 	if !s.isAsShown() {
-		f.forgetAttrs(s.inode)
+		cm.kernel.forgetAttrs(s.inode)
 	}
 	if orphan {
-		f.giveBack(s.inode)
+		cm.names.giveBack(s.inode)
 		if s.isNew.Load() {
-			f.dropName(dir, name) // or the kernel remembers it, and what was refused stays on the disk
+			cm.names.dropName(dir, name) // or the kernel remembers it, and what was refused stays on the disk
 		}
 	}
 	if base != nil {
-		f.forgetAttrs(base)
+		cm.kernel.forgetAttrs(base)
 	}
 }
 
@@ -117,9 +134,9 @@ func (s *session) isAsShown() bool {
 }
 
 // checkLocked runs the checks of DESIGN §4.2 in their order, and says why not.
-func (s *session) checkLocked() (unix.Errno, string) {
+func (cm *commits) checkLocked(s *session) (unix.Errno, string) {
 	switch {
-	case !s.keepsLock():
+	case !cm.locks.keepsLock(s):
 		return unix.ESTALE, s.theft()
 	case s.isUnfinishedLocked():
 		s.toll.KeepOut(s.stampLocked())
@@ -131,16 +148,16 @@ func (s *session) checkLocked() (unix.Errno, string) {
 	if e := s.fillLocked(); e != 0 {
 		return e, "the old content cannot be read: " + e.Error()
 	}
-	if s.passed && s.f.isFull(s.uid) {
+	if s.passed && cm.disk.isFull(s.uid) {
 		return unix.ENOSPC, "the filesystem is full, and a write may have failed unseen"
 	}
-	if s.cutByLimit() {
+	if cm.cutByLimit(s) {
 		return unix.EFBIG, "the file is as long as its writer's files may be, so that a write may have been cut"
 	}
 	if err := s.fixMode(); err != nil {
 		return errnoOf(err), err.Error()
 	}
-	if x := s.unseenBase(); x != nil && !s.writing.Merges() && !x.AnswerUnread() {
+	if x := cm.losses.unseenBase(s); x != nil && !s.writing.Merges() && !x.AnswerUnread() {
 		s.writing.Refuse(x)
 		return unix.EBUSY, x.Whole()
 	}
@@ -148,39 +165,39 @@ func (s *session) checkLocked() (unix.Errno, string) {
 }
 
 // decideLocked publishes what may be published.
-func (s *session) decideLocked() unix.Errno {
-	if e := s.acceptLocked(); e != 0 {
+func (cm *commits) decideLocked(s *session) unix.Errno {
+	if e := cm.acceptLocked(s); e != 0 {
 		return e
 	}
-	_, e := s.putLocked(s.shadow)
+	_, e := cm.putLocked(s, s.shadow)
 	return e
 }
 
 // acceptLocked decides whether what was written may be published, merged with the base where
 // its writer does not know that.
-func (s *session) acceptLocked() unix.Errno {
-	if e, reason := s.checkLocked(); e != 0 {
-		return s.rejectLocked(e, reason)
+func (cm *commits) acceptLocked(s *session) unix.Errno {
+	if e, reason := cm.checkLocked(s); e != 0 {
+		return cm.rejectLocked(s, e, reason)
 	}
-	if e := s.mergeLocked(); e != 0 {
+	if e := cm.mergeLocked(s); e != 0 {
 		return e
 	}
-	if e := s.judgeLocked(); e != 0 {
+	if e := cm.judgeLocked(s); e != 0 {
 		return e
 	}
-	return s.mayFileLocked()
+	return cm.mayFileLocked(s)
 }
 
 // cutByLimit reports whether the shadow is exactly as long as a writer's limit
 // allows (RLIMIT_FSIZE, setrlimit(2)): the kernel cuts a write there before it
 // comes to us, and who ignores SIGXFSZ lives on.
-func (s *session) cutByLimit() bool {
+func (cm *commits) cutByLimit(s *session) bool {
 	var st unix.Stat_t
 	if unix.Fstat(s.shadow.FD(), &st) != nil || st.Size == 0 {
 		return false
 	}
 	for _, o := range s.holders.Seen() {
-		if limit, limited := s.f.proc.FileLimit(o.PID); limited && limit == uint64(st.Size) {
+		if limit, limited := cm.callers.proc.FileLimit(o.PID); limited && limit == uint64(st.Size) {
 			return true
 		}
 	}
@@ -189,48 +206,48 @@ func (s *session) cutByLimit() bool {
 
 // settleLazy makes a lazily published file durable that is about to get another
 // name, or to be written in place.
-func (f *FS) settleLazy(n *inode) unix.Errno {
+func (cm *commits) settleLazy(n *inode) unix.Errno {
 	var st unix.Stat_t
-	if f.store == nil {
+	if cm.disk.store == nil {
 		return 0
 	}
-	err := unix.Fstat(f.fdOf(n), &st)
+	err := unix.Fstat(cm.nodes.fdOf(n), &st)
 	if err == nil {
-		err = f.store.SettleLazy(&st)
+		err = cm.disk.store.SettleLazy(&st)
 	}
 	return errnoOf(err)
 }
 
 // publishFailed rolls back after a refused or failed publication.
-func (s *session) publishFailed(err error) unix.Errno {
+func (cm *commits) publishFailed(s *session, err error) unix.Errno {
 	if errors.Is(err, commit.ErrRedoPending) {
 		// The file is half written, and the record of how to finish it stands.
-		if r, again := s.f.store.Recover(); again == nil {
-			s.f.keptLate(r)
-			s.record("recovery", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
+		if r, again := cm.disk.store.Recover(); again == nil {
+			cm.recovery.keptLate(r)
+			cm.reports.record(s, "recovery", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
 			return 0
 		}
-		s.f.log.Errorf("%q is half written and could not be finished; the next open or start will: %v", s.path(), err)
+		cm.disk.log.Errorf("%q is half written and could not be finished; the next open or start will: %v", s.path(), err)
 		return unix.EIO
 	}
 	var conflict *commit.ConflictError
 	if errors.As(err, &conflict) {
-		s.record("bypass", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
-		return s.rejectLocked(unix.EBUSY, fmt.Sprintf("%s was changed outside the mount while %s[%d] wrote it, and was left as it is",
+		cm.reports.record(s, "bypass", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
+		return cm.rejectLocked(s, unix.EBUSY, fmt.Sprintf("%s was changed outside the mount while %s[%d] wrote it, and was left as it is",
 			printable.Line(s.path()), printable.Line(s.program()), s.who.Load().owner.PID))
 	}
-	return s.rejectLocked(errnoOf(err), "commit failed: "+err.Error())
+	return cm.rejectLocked(s, errnoOf(err), "commit failed: "+err.Error())
 }
 
 // rejectLocked rolls the session back and keeps its bytes.
-func (s *session) rejectLocked(e unix.Errno, reason string) unix.Errno {
-	return s.rejectFor(e, reason, nil)
+func (cm *commits) rejectLocked(s *session, e unix.Errno, reason string) unix.Errno {
+	return cm.rejectFor(s, e, reason, nil)
 }
 
 // rejectFor is rejectLocked for what may be a validator's refusal.
-func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
+func (cm *commits) rejectFor(s *session, e unix.Errno, reason string, why error) unix.Errno {
 	path := s.path()
-	s.unmergeLocked()
+	cm.unmergeLocked(s)
 	size := s.stampLocked().Size
 	meta := map[string]any{
 		"path": path, "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
@@ -243,14 +260,14 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 	}
 	judge.Note(meta, why)
 	dir, _ := s.where()
-	s.f.noteReach(meta, dir, s.shadow.FD())
+	cm.locks.noteReach(meta, dir, s.shadow.FD())
 	id, err := s.shadow.Reject(meta)
 	if err != nil {
-		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
+		cm.disk.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
 	}
-	s.f.discard(s.shadow)
-	s.putBackReplaced(path, why)
-	s.record("rollback", func(ev *audit.Event) {
+	cm.disk.discard(s.shadow)
+	cm.losses.putBackReplaced(s, path, why)
+	cm.reports.record(s, "rollback", func(ev *audit.Event) {
 		ev.Detail["reason"] = reason
 		ev.Detail["errno"] = unix.ErrnoName(e)
 		judge.Note(ev.Detail, why)
@@ -263,24 +280,23 @@ func (s *session) rejectFor(e unix.Errno, reason string, why error) unix.Errno {
 		Owner: s.who.Load().owner, UID: s.uid, Hint: cmp.Or(hintOf(why, id), lost.AdviceOn(id)),
 	}
 	if s.toll.IsKeptOut() {
-		s.concernDeadLocked(&x, size)
+		cm.concernDeadLocked(s, &x, size)
 	}
-	s.f.explain(x)
+	cm.reports.explain(x)
 	return e
 }
 
 // applyMetaLocked carries the metadata changes of a session that wrote nothing
 // over to the file: the version stays.
-func (s *session) applyMetaLocked() unix.Errno {
+func (cm *commits) applyMetaLocked(s *session) unix.Errno {
 	if !s.content.HasMeta() || s.isNew.Load() {
 		return 0
 	}
-	if !s.keepsLock() {
+	if !cm.locks.keepsLock(s) {
 		return unix.ESTALE
 	}
-	f := s.f
 	dir, name := s.where()
-	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(cm.nodes.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -299,10 +315,25 @@ func (s *session) applyMetaLocked() unix.Errno {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return errnoOf(err)
 	}
-	f.restamped(s.path(), &before, &st)
+	cm.recorder.restamped(s.path(), &before, &st)
 	s.baseVersion = versionPtr(&st)
 	if s.base != nil {
-		f.forgetAttrs(s.base)
+		cm.kernel.forgetAttrs(s.base)
 	}
 	return 0
+}
+
+// finishLocked forgets the session altogether. nodes.mu is held.
+func (cm *commits) finishLocked(s *session) {
+	if _, ok := cm.nodes.sessions[s]; !ok {
+		return
+	}
+	delete(cm.nodes.sessions, s)
+	cm.callers.descriptors.Give(s.uid, perSession)
+	s.leaveLocked()
+	if s.base != nil {
+		cm.nodes.unpinLocked(s.base)
+	}
+	cm.nodes.unpinLocked(s.inode)
+	cm.nodes.unpinLocked(s.parent) // until now, for what comes after the commit asks where it was
 }

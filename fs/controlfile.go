@@ -14,17 +14,17 @@ type talk struct{ *ctl.Conversation }
 // converse begins a conversation.
 func (v *virtual) converse(node uint64, by locksfs.By) (locksfs.Talk, unix.Errno) {
 	f := v.f
-	if f.opts.ReadOnly {
+	if f.disk.opts.ReadOnly {
 		return nil, unix.EROFS
 	}
-	if f.isStopped() {
+	if f.life.isStopped() {
 		return nil, unix.ESHUTDOWN
 	}
 	c := by.(*asker).caller()
 	if c.uid != 0 {
 		c.supplementary() // a later writer does not add to them
 	}
-	return talk{f.ctl.Open(c, proc.File{Dev: f.mountDev, Ino: node, MountID: f.mountID})}, 0
+	return talk{f.callers.ctl.Open(c, proc.File{Dev: f.disk.mountDev, Ino: node, MountID: f.disk.mountID})}, 0
 }
 
 // Write implements locksfs.Talk: requests are made with the groups of the opener.

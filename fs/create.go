@@ -10,72 +10,72 @@ import (
 
 // Create makes and opens a file: open(2) with O_CREAT. The kernel holds the directory's lock:
 // nothing here waits.
-func (f *FS) Create(_ <-chan struct{}, in *CreateRequest, name string, out *Created) unix.Errno {
-	dir, e := f.target(in.Node, name)
+func (op *opens) Create(_ <-chan struct{}, in *CreateRequest, name string, out *Created) unix.Errno {
+	dir, e := op.target(in.Node, name)
 	if e != 0 {
 		return e
 	}
-	if e := f.mayOpenMore(&in.Request, opCreate, func() string { return f.path(dir, name) }); e != 0 {
+	if e := op.reports.mayOpenMore(&in.Request, opCreate, func() string { return op.nodes.path(dir, name) }); e != 0 {
 		return e
 	}
-	c := f.openerOf(&in.Request)
-	set := f.settings(f.path(dir, name))
-	mode := f.modeFor(dir, in.Mode, in.Umask)
-	records := appendsRecords(in.Flags, set) && f.txnOf(c) == nil
+	c := op.callers.openerOf(&in.Request)
+	set := op.rules.settings(op.nodes.path(dir, name))
+	mode := op.modeFor(dir, in.Mode, in.Umask)
+	records := appendsRecords(in.Flags, set) && op.txns.txnOf(c) == nil
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return f.refuseReadOnly(&in.Request, opCreate, f.path(dir, name), &set)
-	case set.Mode == policy.Live && !f.isGone(c, dir, name):
+		return op.reports.refuseReadOnly(&in.Request, opCreate, op.nodes.path(dir, name), &set)
+	case set.Mode == policy.Live && !op.txns.isGone(c, dir, name):
 		p := place{dir, name, nil}
-		if f.guarded(c, p) {
-			l, e := f.admit(c, opCreate, f.guardDemand(c, p, set.Wait), [2]dkey{p.key()}, []*inode{dir}, nil)
+		if op.locks.guarded(c, p) {
+			l, e := op.parking.admit(c, opCreate, op.locks.guardDemand(c, p, set.Wait), [2]dkey{p.key()}, []*inode{dir}, nil)
 			if e != 0 {
 				return e
 			}
-			f.table.Release(l)
+			op.rules.table.Release(l)
 		}
-		return f.createPlain(c, in, dir, name, mode, true, out)
+		return op.createPlain(c, in, dir, name, mode, true, out)
 	}
-	l, e := f.createLock(c, in, dir, name, set, records)
+	l, e := op.createLock(c, in, dir, name, set, records)
 	if e != 0 {
 		return e
 	}
 	if records {
-		defer f.table.Release(l)
-		if e := f.mayMake(c, opCreate, place{dir, name, nil}); e != 0 {
+		defer op.rules.table.Release(l)
+		if e := op.losses.mayMake(c, opCreate, place{dir, name, nil}); e != 0 {
 			return e
 		}
-		return f.createPlain(c, in, dir, name, mode, false, out)
+		return op.createPlain(c, in, dir, name, mode, false, out)
 	}
-	return f.createSession(c, l, in, dir, name, mode, set, out)
+	return op.createSession(c, l, in, dir, name, mode, set, out)
 }
 
 // createLock takes the name's lock. Where another session is creating the name
 // the answer is EEXIST for O_EXCL. Other callers park on their second walk, and
 // what they find then depends on how that session ended.
-func (f *FS) createLock(c *caller, in *CreateRequest, dir *inode, name string, set policy.Settings, records bool) (*lockmgr.Lock, unix.Errno) {
+func (op *opens) createLock(c *caller, in *CreateRequest, dir *inode, name string, set policy.Settings, records bool) (*lockmgr.Lock, unix.Errno) {
 	p := place{dir, name, nil}
 	at := [2]dkey{p.key()}
 	excl := in.Flags&unix.O_EXCL != 0
-	if excl && f.isCreating(dir, name) {
+	if excl && op.isCreating(dir, name) {
 		return nil, unix.EEXIST
 	}
 	wait := set.Wait
 	if in.Flags&unix.O_NONBLOCK != 0 {
 		wait = 0
 	}
-	d := f.fileDemand(c, opCreate, wait, p)
+	d := op.txns.fileDemand(c, opCreate, wait, p)
 	d.label = c.label(opCreate, d.path)
 	d.keep = wait != 0
 	o := beginOptions{settings: set, killSuid: in.KillSuid}.access(in.Flags)
-	return f.admit(c, opOpen, d, at, []*inode{dir}, func(w *walk) unix.Errno {
-		return f.leadCreate(c, w, p, excl, records, o)
+	return op.parking.admit(c, opOpen, d, at, []*inode{dir}, func(w *walk) unix.Errno {
+		return op.leadCreate(c, w, p, excl, records, o)
 	})
 }
 
 // isCreating reports whether an uncommitted new file has the name.
-func (f *FS) isCreating(dir *inode, name string) bool {
-	s := f.sessionAt(dir, name)
+func (op *opens) isCreating(dir *inode, name string) bool {
+	s := op.nodes.sessionAt(dir, name)
 	return s != nil && s.isNew.Load()
 }
 
@@ -83,53 +83,53 @@ func (f *FS) isCreating(dir *inode, name string) bool {
 // be meanwhile the create is an open: its session begins, and the walk is led
 // there, for the kernel will not walk a third time. Otherwise the lock is kept
 // for the CREATE that comes.
-func (f *FS) leadCreate(c *caller, w *walk, p place, excl, records bool, o beginOptions) unix.Errno {
+func (op *opens) leadCreate(c *caller, w *walk, p place, excl, records bool, o beginOptions) unix.Errno {
 	var st unix.Stat_t
-	switch err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); {
-	case err == unix.ENOENT, f.isGone(c, p.dir, p.name):
+	switch err := unix.Fstatat(op.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case err == unix.ENOENT, op.txns.isGone(c, p.dir, p.name):
 		return 0
 	case err != nil:
 		return errnoOf(err)
 	case excl:
 		return unix.EEXIST
-	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, f.wentLive(&st), f.isLivePath(f.path(p.dir, p.name)):
+	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, op.locks.wentLive(&st), op.nodes.isLivePath(op.nodes.path(p.dir, p.name)):
 		if !records {
-			if e := f.mayUseLive(c, opCreate, p, &st, &o); e != 0 {
+			if e := op.locks.mayUseLive(c, opCreate, p, &st, &o); e != 0 {
 				return e
 			}
 		}
 		// The open does without a lock, and must not be told to walk again.
-		f.walks.Put(c, &walk{promise: promise{Op: opStale, At: w.At}})
+		op.astray.walks.Put(c, &walk{promise: promise{Op: opStale, At: w.At}})
 		return 0
 	}
-	switch e := f.mayOpenName(c, p.dir, p.name, &st, o.flags); e {
+	switch e := op.callers.mayOpenName(c, p.dir, p.name, &st, o.flags); e {
 	case 0:
 	case unix.ENOENT:
 		return 0
 	default:
 		return e
 	}
-	s, e := f.beginOrJoin(c, w.lock, p, &st, o)
+	s, e := op.sessions.beginOrJoin(c, w.lock, p, &st, o)
 	if e != 0 {
 		return e
 	}
-	f.leadTo(w, s)
+	op.parking.leadTo(w, s)
 	return 0
 }
 
 // createSession starts the session of a new file.
-func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *CreateRequest, dir *inode, name string, mode uint32, set policy.Settings, out *Created) unix.Errno {
-	base, e := f.existing(c, in, dir, name)
+func (op *opens) createSession(c *caller, l *lockmgr.Lock, in *CreateRequest, dir *inode, name string, mode uint32, set policy.Settings, out *Created) unix.Errno {
+	base, e := op.existing(c, in, dir, name)
 	if e != 0 {
-		f.table.Release(l)
+		op.rules.table.Release(l)
 		return e
 	}
 	o := beginOptions{settings: set, mode: mode}.access(in.Flags)
-	s, e := f.begin(c, l, dir, name, base, o)
+	s, e := op.sessions.begin(c, l, dir, name, base, o)
 	flags := in.Flags &^ unix.O_TRUNC // done
 	if e != 0 {
-		f.table.Release(l)
-		s = f.sessionAt(dir, name)
+		op.rules.table.Release(l)
+		s = op.nodes.sessionAt(dir, name)
 		switch {
 		case e != unix.EEXIST || in.Flags&unix.O_EXCL != 0:
 			return e
@@ -140,33 +140,33 @@ func (f *FS) createSession(c *caller, l *lockmgr.Lock, in *CreateRequest, dir *i
 		}
 		flags = in.Flags // a relative is creating the file: its session is joined
 	}
-	defer s.walkerGone()
+	defer op.endings.walkerGone(s)
 	n := s.inode
-	k := f.lookedUp(n)
-	h, e := s.attach(c, k, flags, &out.Opened)
+	k := op.kernel.lookedUp(n)
+	h, e := op.sessions.attach(s, c, k, flags, &out.Opened)
 	if e != 0 {
-		f.forget(k, 1)
+		op.kernel.forget(k, 1)
 		return e
 	}
 	out.Handle = h.id
 	var st unix.Stat_t
-	if e := f.stat(n, &st); e != 0 {
-		f.forget(k, 1)
+	if e := op.names.stat(n, &st); e != 0 {
+		op.kernel.forget(k, 1)
 		return e
 	}
-	f.fillEntry(&out.Entry, k, &st, true)
+	op.attrs.fillEntry(&out.Entry, k, &st, true)
 	return 0
 }
 
 // existing looks at what has the name although the kernel thought it free:
 // somebody was faster. A regular file is opened here and now, since the caller
 // may have used up its second walk already.
-func (f *FS) existing(c *caller, in *CreateRequest, dir *inode, name string) (*unix.Stat_t, unix.Errno) {
-	if f.isGone(c, dir, name) {
+func (op *opens) existing(c *caller, in *CreateRequest, dir *inode, name string) (*unix.Stat_t, unix.Errno) {
+	if op.txns.isGone(c, dir, name) {
 		return nil, 0
 	}
 	var st unix.Stat_t
-	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	switch err := unix.Fstatat(op.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
 	case err == unix.ENOENT:
 		return nil, 0
 	case err != nil:
@@ -176,7 +176,7 @@ func (f *FS) existing(c *caller, in *CreateRequest, dir *inode, name string) (*u
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, unix.ESTALE
 	}
-	switch e := f.mayOpenName(c, dir, name, &st, in.Flags); e {
+	switch e := op.callers.mayOpenName(c, dir, name, &st, in.Flags); e {
 	case 0:
 		return &st, 0
 	case unix.ENOENT:
@@ -188,41 +188,41 @@ func (f *FS) existing(c *caller, in *CreateRequest, dir *inode, name string) (*u
 
 // createPlain makes the file at once: live files, and files that records are
 // appended to.
-func (f *FS) createPlain(c *caller, in *CreateRequest, dir *inode, name string, mode uint32, live bool, out *Created) unix.Errno {
-	dirfd := f.fdOf(dir)
+func (op *opens) createPlain(c *caller, in *CreateRequest, dir *inode, name string, mode uint32, live bool, out *Created) unix.Errno {
+	dirfd := op.nodes.fdOf(dir)
 	var fd int
-	err := f.trim.Spare(func() error {
-		return f.makeAs(c, func() (err error) {
+	err := op.nodes.trim.Spare(func() error {
+		return op.recorder.makeAs(c, func() (err error) {
 			fd, err = unix.Openat(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 			return err
 		})
 	})
 	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
-		return f.openInstead(c, in, dir, name, live, out)
+		return op.openInstead(c, in, dir, name, live, out)
 	}
 	if err != nil {
 		return errnoOf(err)
 	}
 	var st unix.Stat_t
 	if !live && unix.Fstat(fd, &st) == nil {
-		f.tellCreated(c, dir, name, &st)
-		f.namesSoonOnDisk(dir, name)
-		live = f.isWriteOnly(fd, f.path(dir, name))
+		op.tellCreated(c, dir, name, &st)
+		op.names.namesSoonOnDisk(dir, name)
+		live = op.contents.isWriteOnly(fd, op.nodes.path(dir, name))
 	}
-	return f.openCreated(c, fd, dir, name, in.Flags, live, out)
+	return op.openCreated(c, fd, dir, name, in.Flags, live, out)
 }
 
 // tellCreated tells that the caller has made the file st under a name.
-func (f *FS) tellCreated(c *caller, dir *inode, name string, st *unix.Stat_t) {
+func (op *opens) tellCreated(c *caller, dir *inode, name string, st *unix.Stat_t) {
 	ch := c.changes(opCreate, place{dir, name, nil}, 0)
 	ch.Is, ch.NewInode = st, true
-	f.changes.Tell(ch)
+	op.recorder.changes.Tell(ch)
 }
 
 // openInstead answers a plain create with an open of the file that somebody has made
 // there since the kernel looked: the caller may have used up its second walk.
-func (f *FS) openInstead(c *caller, in *CreateRequest, dir *inode, name string, live bool, out *Created) unix.Errno {
-	base, e := f.existing(c, in, dir, name)
+func (op *opens) openInstead(c *caller, in *CreateRequest, dir *inode, name string, live bool, out *Created) unix.Errno {
+	base, e := op.existing(c, in, dir, name)
 	switch {
 	case e != 0:
 		return e
@@ -230,36 +230,36 @@ func (f *FS) openInstead(c *caller, in *CreateRequest, dir *inode, name string, 
 		return unix.ESTALE // it is gone again
 	}
 	var st unix.Stat_t
-	k, e := f.child(dir, name, &st)
+	k, e := op.names.child(dir, name, &st)
 	if e != 0 {
 		return e
 	}
-	n := f.behind(k)
+	n := op.kernel.behind(k)
 	var answer unix.Errno
 	switch {
 	case st.Dev != base.Dev || st.Ino != base.Ino:
 		answer = unix.ESTALE // the caller's rights to another one were looked at
 	case live:
-		answer = f.openPlain(&in.OpenRequest, k, n, true, &out.Opened)
-	case f.isUnreadable(n):
-		answer = f.openUnread(&in.OpenRequest, k, n, &out.Opened)
-	case !f.judge.ByLines(f.otherPaths(n)):
+		answer = op.openPlain(&in.OpenRequest, k, n, true, &out.Opened)
+	case op.contents.isUnreadable(n):
+		answer = op.openUnread(&in.OpenRequest, k, n, &out.Opened)
+	case !op.judging.judge.ByLines(op.names.otherPaths(n)):
 		answer = unix.ESTALE // for a session, which an open begins
 	default:
-		answer = f.openAppender(c, k, n, in.Flags, &out.Opened)
+		answer = op.appending.openAppender(c, k, n, in.Flags, &out.Opened)
 	}
 	if answer != 0 {
-		f.forget(k, 1)
+		op.kernel.forget(k, 1)
 		return answer
 	}
-	_ = f.stat(n, &st) // the open may have truncated it
-	f.fillEntry(&out.Entry, k, &st, true)
+	_ = op.names.stat(n, &st) // the open may have truncated it
+	op.attrs.fillEntry(&out.Entry, k, &st, true)
 	return 0
 }
 
 // openCreated answers a create with a handle on fd, which it consumes.
-func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint32, live bool, out *Created) unix.Errno {
-	pathfd, err := f.trim.OpenAt(f.procfd, procName(fd), unix.O_PATH)
+func (op *opens) openCreated(c *caller, fd int, dir *inode, name string, flags uint32, live bool, out *Created) unix.Errno {
+	pathfd, err := op.nodes.trim.OpenAt(op.disk.procfd, procName(fd), unix.O_PATH)
 	if err != nil {
 		unix.Close(fd)
 		return errnoOf(err)
@@ -274,20 +274,20 @@ func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint3
 	if !live && dir != nil && flags&unix.O_APPEND != 0 {
 		kind = appendHandle
 	}
-	f.mu.Lock()
-	k := f.adoptLocked(pathfd, &st)
+	op.nodes.mu.Lock()
+	k := op.kernel.adoptLocked(pathfd, &st)
 	n := k.in
-	f.setNameLocked(n, dir, name)
+	op.nodes.setNameLocked(n, dir, name)
 	var h *handle // before a session can take k over
 	if kind == appendHandle {
-		h, n.fresh = f.newAppenderLocked(k, flags&^unix.O_TRUNC, c), true
+		h, n.fresh = op.appending.newAppenderLocked(k, flags&^unix.O_TRUNC, c), true
 	} else {
-		h = f.newHandleLocked(k, kind, flags&^unix.O_TRUNC, c.ids())
+		h = op.handles.newHandleLocked(k, kind, flags&^unix.O_TRUNC, c.ids())
 	}
-	f.mu.Unlock()
-	f.markerMoved(name)
+	op.nodes.mu.Unlock()
+	op.commits.markerMoved(name)
 	if live {
-		f.setLive(h)
+		op.live.setLive(h)
 	}
 	want := ioPassthrough
 	if kind == appendHandle {
@@ -296,32 +296,32 @@ func (f *FS) openCreated(c *caller, fd int, dir *inode, name string, flags uint3
 	} else {
 		h.fd = fd
 	}
-	f.startIO(h, want, &out.Opened)
+	op.handles.startIO(h, want, &out.Opened)
 	out.Handle = h.id
-	f.fillEntry(&out.Entry, k, &st, false)
+	op.attrs.fillEntry(&out.Entry, k, &st, false)
 	return 0
 }
 
 // Tmpfile makes a file that has no name: open(2) with O_TMPFILE. It is nobody else's business
 // until linkat(2) gives it one.
-func (f *FS) Tmpfile(_ <-chan struct{}, in *CreateRequest, out *Created) unix.Errno {
-	dir := f.inodeOf(in.Node)
-	if isVirtual(in.Node) || f.opts.ReadOnly {
+func (op *opens) Tmpfile(_ <-chan struct{}, in *CreateRequest, out *Created) unix.Errno {
+	dir := op.kernel.inodeOf(in.Node)
+	if isVirtual(in.Node) || op.disk.opts.ReadOnly {
 		return unix.EROFS
 	}
 	if dir == nil {
 		return unix.ESTALE
 	}
-	if e := f.mayOpenMore(&in.Request, opCreate, func() string { return f.nodePath(dir) }); e != 0 {
+	if e := op.reports.mayOpenMore(&in.Request, opCreate, func() string { return op.nodes.nodePath(dir) }); e != 0 {
 		return e
 	}
-	mode := f.modeFor(dir, in.Mode, in.Umask)
-	dirfd := f.fdOf(dir)
+	mode := op.modeFor(dir, in.Mode, in.Umask)
+	dirfd := op.nodes.fdOf(dir)
 	flags := unix.O_TMPFILE | unix.O_RDWR | unix.O_CLOEXEC | int(in.Flags&unix.O_EXCL)
-	c := f.callerOf(&in.Request)
+	c := op.callers.callerOf(&in.Request)
 	var fd int
-	err := f.trim.Spare(func() error {
-		return f.makeAs(c, func() (err error) {
+	err := op.nodes.trim.Spare(func() error {
+		return op.recorder.makeAs(c, func() (err error) {
 			fd, err = unix.Openat(dirfd, ".", flags, mode)
 			return err
 		})
@@ -329,20 +329,20 @@ func (f *FS) Tmpfile(_ <-chan struct{}, in *CreateRequest, out *Created) unix.Er
 	if err != nil {
 		return errnoOf(err)
 	}
-	return f.openCreated(c, fd, nil, "", in.Flags, false, out)
+	return op.openCreated(c, fd, nil, "", in.Flags, false, out)
 }
 
 // target is the directory in which name is to be made or removed.
-func (f *FS) target(dirID uint64, name string) (*inode, unix.Errno) {
+func (op *opens) target(dirID uint64, name string) (*inode, unix.Errno) {
 	switch {
 	case isVirtual(dirID):
 		return nil, unix.EPERM
-	case f.opts.ReadOnly:
+	case op.disk.opts.ReadOnly:
 		return nil, unix.EROFS
-	case commit.Reserved(name), dirID == rootID && name == f.opts.LocksDir:
+	case commit.Reserved(name), dirID == rootID && name == op.disk.opts.LocksDir:
 		return nil, unix.EPERM
 	}
-	dir := f.inodeOf(dirID)
+	dir := op.kernel.inodeOf(dirID)
 	if dir == nil {
 		return nil, unix.ESTALE
 	}
@@ -351,11 +351,11 @@ func (f *FS) target(dirID uint64, name string) (*inode, unix.Errno) {
 
 // modeFor applies the caller's umask, which a default ACL of the directory
 // overrides (umask(2)).
-func (f *FS) modeFor(dir *inode, mode, umask uint32) uint32 {
+func (op *opens) modeFor(dir *inode, mode, umask uint32) uint32 {
 	if umask == 0 {
 		return mode & 0o7777
 	}
-	_, err := unix.Getxattr(f.procPath(f.fdOf(dir)), "system.posix_acl_default", nil)
+	_, err := unix.Getxattr(op.disk.procPath(op.nodes.fdOf(dir)), "system.posix_acl_default", nil)
 	if err == nil {
 		return mode & 0o7777
 	}

@@ -31,9 +31,9 @@ var (
 // processes are known.
 func (f *FS) openControlRoom() {
 	f.openHeart()
-	f.ctl = ctl.New(ctl.Config{
-		Engine: ctlEngine{f}, Procs: f.proc, Table: f.table, Book: f.book, Views: f.source,
-		Defaults: f.policy.Defaults(), ActorEnv: f.policy.ActorEnv(), Epoch: f.epoch, Draining: f.draining, Done: f.done,
+	f.callers.ctl = ctl.New(ctl.Config{
+		Engine: ctlEngine{f}, Procs: f.callers.proc, Table: f.rules.table, Book: f.callers.book, Views: f.view.source,
+		Defaults: f.rules.policy.Defaults(), ActorEnv: f.rules.policy.ActorEnv(), Epoch: f.sessions.epoch, Draining: f.life.draining, Done: f.life.done,
 	})
 	f.openFiled()
 }
@@ -72,42 +72,44 @@ func labelOfClaim(cl *ctl.Claim) *label {
 
 // MayLock implements ctl.Engine.
 func (e ctlEngine) MayLock(c ctl.Caller, t *lockkey.Target, m lockmgr.Mode) (weak bool, err error) {
-	return e.f.root().MayLock(c.(*caller).user(), t, m)
+	return e.f.disk.root().MayLock(c.(*caller).user(), t, m)
 }
 
 // MayClaim implements ctl.Engine.
 func (e ctlEngine) MayClaim(c ctl.Caller, t *lockkey.Target) error {
-	return e.f.root().MayClaim(c.(*caller).user(), t)
+	return e.f.disk.root().MayClaim(c.(*caller).user(), t)
 }
 
 // IsOrphaned implements ctl.Engine.
-func (e ctlEngine) IsOrphaned(cl *ctl.Claim) bool { return e.f.filed.IsOrphaned(cl) }
+func (e ctlEngine) IsOrphaned(cl *ctl.Claim) bool { return e.f.claims.filed.IsOrphaned(cl) }
 
 // Owns implements ctl.Engine.
 func (e ctlEngine) Owns(by ctl.Caller, path string) bool {
 	u := by.(*caller).user()
-	st, _, errno := e.f.root().Stat(u, path)
+	st, _, errno := e.f.disk.root().Stat(u, path)
 	return errno == 0 && reach.Owns(u, &st)
 }
 
 // Reserved implements ctl.Engine.
 func (e ctlEngine) Reserved(name string, inRoot bool) bool {
-	return commit.Reserved(name) || inRoot && name == e.f.opts.LocksDir
+	return commit.Reserved(name) || inRoot && name == e.f.disk.opts.LocksDir
 }
 
 // Settings implements ctl.Engine.
-func (e ctlEngine) Settings(path string) policy.Settings { return e.f.settings(path) }
+func (e ctlEngine) Settings(path string) policy.Settings { return e.f.rules.settings(path) }
 
 // Keys implements ctl.Engine.
-func (e ctlEngine) Keys(t *lockkey.Target) (keys, trees []lockmgr.Key) { return e.f.keysOfTarget(t) }
+func (e ctlEngine) Keys(t *lockkey.Target) (keys, trees []lockmgr.Key) {
+	return e.f.rules.keysOfTarget(t)
+}
 
 // NameKeys implements ctl.Engine.
-func (e ctlEngine) NameKeys(path string) []lockmgr.Key { return e.f.appendNames(nil, path) }
+func (e ctlEngine) NameKeys(path string) []lockmgr.Key { return e.f.rules.appendNames(nil, path) }
 
 // HoldPaths implements ctl.Engine.
 func (e ctlEngine) HoldPaths() (release func()) {
-	e.f.ns.RLock()
-	return e.f.ns.RUnlock
+	e.f.nodes.ns.RLock()
+	return e.f.nodes.ns.RUnlock
 }
 
 // demandOf is what is asked for as the filesystem asks for it.
@@ -122,53 +124,53 @@ func demandOf(a *ctl.Ask) *demand {
 
 // Acquire implements ctl.Engine.
 func (e ctlEngine) Acquire(a *ctl.Ask) (*lockmgr.Lock, error) {
-	return e.f.acquireOrClosed(demandOf(a), a.Wait == 0)
+	return e.f.locks.acquireOrClosed(demandOf(a), a.Wait == 0)
 }
 
-// Take implements ctl.Engine. FS.paths is held.
+// Take implements ctl.Engine. nodes.paths is held.
 func (e ctlEngine) Take(a *ctl.Ask) (*lockmgr.Lock, error) {
 	f, d := e.f, demandOf(a)
-	r := f.request(d, true)
-	r.Keys, r.Trees = f.keysOfTarget(d.asked())
-	l, err := f.table.Acquire(r)
+	r := f.locks.request(d, true)
+	r.Keys, r.Trees = f.rules.keysOfTarget(d.asked())
+	l, err := f.rules.table.Acquire(r)
 	if err == nil {
-		f.ctl.Claims.Enter(a.Claim, l)
-		f.heart.Arm(a.TTL)
+		f.callers.ctl.Claims.Enter(a.Claim, l)
+		f.locks.heart.Arm(a.TTL)
 	}
 	return l, err
 }
 
 // Covers implements ctl.Engine.
 func (e ctlEngine) Covers(l *lockmgr.Lock, cl *ctl.Claim) bool {
-	return e.f.covers(l, &demand{claim: cl})
+	return e.f.rules.covers(l, &demand{claim: cl})
 }
 
 // Join implements ctl.Engine.
 func (e ctlEngine) Join(by ctl.Caller) *lockmgr.Ancestor {
 	c := by.(*caller)
-	e.f.joinGuard(c)
+	e.f.txns.joinGuard(c)
 	return c.guard
 }
 
 // Fenced implements ctl.Engine.
 func (e ctlEngine) Fenced(c ctl.Caller, keys []lockmgr.Key) error {
-	return e.f.fenced(c.(*caller), keys)
+	return e.f.locks.fenced(c.(*caller), keys)
 }
 
 // SettleThefts implements ctl.Engine.
 func (e ctlEngine) SettleThefts(by ctl.Caller) {
 	thief, _ := by.(*caller)
-	e.f.settleThefts(thief)
+	e.f.locks.settleThefts(thief)
 }
 
 // CoverToken implements ctl.Engine.
-func (e ctlEngine) CoverToken(token uint64) error { return e.f.coverToken(token) }
+func (e ctlEngine) CoverToken(token uint64) error { return e.f.disk.coverToken(token) }
 
 // IsInTxn implements ctl.Engine.
-func (e ctlEngine) IsInTxn(c ctl.Caller) bool { return e.f.txnOf(c.(*caller)) != nil }
+func (e ctlEngine) IsInTxn(c ctl.Caller) bool { return e.f.txns.txnOf(c.(*caller)) != nil }
 
 // BeginTxn implements ctl.Engine.
-func (e ctlEngine) BeginTxn(cl *ctl.Claim) { e.f.beginTxn(cl) }
+func (e ctlEngine) BeginTxn(cl *ctl.Claim) { e.f.txns.beginTxn(cl) }
 
 // ctlTxn is a transaction as package ctl needs it.
 type ctlTxn struct{ *txn }
@@ -183,13 +185,15 @@ func (t ctlTxn) Commit() (done bool, err error) {
 }
 
 // Forget implements ctl.Txn.
-func (t ctlTxn) Forget() { t.f.txns.Forget(t.Txn) }
+func (t ctlTxn) Forget() { t.f.txns.running.Forget(t.Txn) }
 
 // Viewer implements ctl.Engine.
 func (e ctlEngine) Viewer(c ctl.Caller) report.Viewer { return viewerOf(c.(*caller)) }
 
 // Record implements ctl.Engine.
-func (e ctlEngine) Record(h *lockmgr.Holder, key string) report.Record { return e.f.record(h, key) }
+func (e ctlEngine) Record(h *lockmgr.Holder, key string) report.Record {
+	return e.f.locks.record(h, key)
+}
 
 // Refused implements ctl.Engine.
 func (e ctlEngine) Refused(r *ctl.Refusal) {
@@ -198,13 +202,13 @@ func (e ctlEngine) Refused(r *ctl.Refusal) {
 		Path: r.Path, Name: r.Name, Op: r.Claim.Op, Errno: r.Errno, Wait: r.Wait, Reason: r.Reason,
 		Holder: r.Holder, Owner: c.owner, UID: c.uid, Lineage: c.ancestors(),
 	}
-	f.explain(x)
-	f.refusalEvent(&x, labelOfClaim(r.Claim), c, r.Full)
+	f.reports.explain(x)
+	f.reports.refusalEvent(&x, labelOfClaim(r.Claim), c, r.Full)
 }
 
 // Tell implements ctl.Engine.
 func (e ctlEngine) Tell(event string, cl *ctl.Claim, o lockmgr.Owner, detail map[string]any) {
-	e.f.leaseEvent(event, labelOfClaim(cl), o, detail)
+	e.f.locks.leaseEvent(event, labelOfClaim(cl), o, detail)
 }
 
 // eventActor says in the audit trail that a process was given a label.
@@ -212,8 +216,8 @@ const eventActor = "actor"
 
 // TellLabel implements ctl.Engine.
 func (e ctlEngine) TellLabel(o lockmgr.Owner, name string, uid uint32) {
-	e.f.event(audit.Event{Time: time.Now(), Event: eventActor, PID: o.PID, Actor: name, Detail: map[string]any{
-		"program": e.f.proc.Program(o.PID), "uid": uid,
+	e.f.reports.event(audit.Event{Time: time.Now(), Event: eventActor, PID: o.PID, Actor: name, Detail: map[string]any{
+		"program": e.f.callers.proc.Program(o.PID), "uid": uid,
 	}})
 }
 
@@ -224,17 +228,17 @@ const eventForget = "forget"
 func (e ctlEngine) Erase(by ctl.Caller, path string, version uint64, mine func(uid uint32) bool) (n ctl.Erased, err error) {
 	f, c := e.f, by.(*caller)
 	var errs [2]error
-	n.Versions, n.Bytes, errs[0] = f.versions.Forget(path, func(v *history.Version) bool {
+	n.Versions, n.Bytes, errs[0] = f.disk.versions.Forget(path, func(v *history.Version) bool {
 		return (version == 0 || v.Number == version) && mine(v.Rights.UID)
 	})
 	if version == 0 {
 		var bytes int64
-		n.Rejected, bytes, errs[1] = f.forgetRejected(path, mine)
+		n.Rejected, bytes, errs[1] = f.recorder.forgetRejected(path, mine)
 		n.Bytes += bytes
 	}
 	if n.Versions+n.Rejected > 0 {
-		f.event(audit.Event{
-			Time: time.Now(), Event: eventForget, Path: path, PID: c.owner.PID, Actor: f.actorOf(&label{c: c}),
+		f.reports.event(audit.Event{
+			Time: time.Now(), Event: eventForget, Path: path, PID: c.owner.PID, Actor: f.callers.actorOf(&label{c: c}),
 			Detail: map[string]any{
 				"versions": n.Versions, "rejected": n.Rejected, "bytes": n.Bytes, "program": c.program(), "uid": c.uid,
 			},
@@ -244,7 +248,7 @@ func (e ctlEngine) Erase(by ctl.Caller, path string, version uint64, mine func(u
 }
 
 // IsStopping implements ctl.Engine.
-func (e ctlEngine) IsStopping() bool { return e.f.isClosing() }
+func (e ctlEngine) IsStopping() bool { return e.f.life.isClosing() }
 
 // Notice implements ctl.Engine.
-func (e ctlEngine) Notice() string { return e.f.shutdownNotice() }
+func (e ctlEngine) Notice() string { return e.f.life.shutdownNotice() }

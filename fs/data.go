@@ -15,12 +15,12 @@ import (
 
 // openData opens the data directory.
 func (f *FS) openData() error {
-	o := &f.opts
-	d, err := datadir.Open(datadir.Config{Path: o.Dir, Mountpoint: o.Mountpoint, LocksDir: o.LocksDir, Warnf: f.log.Warnf})
+	o := &f.disk.opts
+	d, err := datadir.Open(datadir.Config{Path: o.Dir, Mountpoint: o.Mountpoint, LocksDir: o.LocksDir, Warnf: f.disk.log.Warnf})
 	if err != nil {
 		return err
 	}
-	f.dir, f.rootfd, f.dev = d, d.FD, d.Dev
+	f.disk.dir, f.disk.rootfd, f.disk.dev = d, d.FD, d.Dev
 	o.Dir, o.Mountpoint = d.Path, d.Mountpoint
 	return nil
 }
@@ -28,46 +28,46 @@ func (f *FS) openData() error {
 // openState opens the state directory, keeps other daemons out, and recovers
 // what an earlier one left unfinished.
 func (f *FS) openState() error {
-	if f.opts.ReadOnly {
-		f.table = lockmgr.New(lockmgr.Options{FirstToken: 1})
+	if f.disk.opts.ReadOnly {
+		f.rules.table = lockmgr.New(lockmgr.Options{FirstToken: 1})
 		return nil
 	}
-	if err := f.dir.OpenState(); err != nil {
+	if err := f.disk.dir.OpenState(); err != nil {
 		return err
 	}
-	f.state, f.stateKey = f.dir.State, inoKey{f.dir.StateDev, f.dir.StateIno}
+	f.disk.state, f.disk.stateKey = f.disk.dir.State, inoKey{f.disk.dir.StateDev, f.disk.dir.StateIno}
 	var err error
-	f.journal, err = commit.OpenJournal(f.state, journal.Options{Logf: f.log.Warnf})
+	f.disk.journal, err = commit.OpenJournal(f.disk.state, journal.Options{Logf: f.disk.log.Warnf})
 	if err != nil {
-		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
+		return fmt.Errorf("journal of %s: %w", f.disk.opts.Dir, err)
 	}
-	if f.trail, err = audit.Open(f.state, 0); err != nil {
-		return fmt.Errorf("audit trail of %s: %w", f.opts.Dir, err)
+	if f.reports.trail, err = audit.Open(f.disk.state, 0); err != nil {
+		return fmt.Errorf("audit trail of %s: %w", f.disk.opts.Dir, err)
 	}
-	f.store = commit.NewStore(f.rootfd, f.state, f.journal)
-	f.store.SetRoom(func(error) bool { return f.versions.GiveRoom() })
-	f.store.SetFault(f.fault)
-	f.store.SetLost(f.noteLost)
-	if f.privileged {
-		f.store.SetOwners(asOwner)
+	f.disk.store = commit.NewStore(f.disk.rootfd, f.disk.state, f.disk.journal)
+	f.disk.store.SetRoom(func(error) bool { return f.disk.versions.GiveRoom() })
+	f.disk.store.SetFault(f.disk.fault)
+	f.disk.store.SetLost(f.names.noteLost)
+	if f.disk.privileged {
+		f.disk.store.SetOwners(asOwner)
 	}
-	report, err := f.store.Recover()
+	report, err := f.disk.store.Recover()
 	if err != nil {
-		return fmt.Errorf("recovery of %s: %w", f.opts.Dir, err)
+		return fmt.Errorf("recovery of %s: %w", f.disk.opts.Dir, err)
 	}
-	f.reportRecovery(report)
-	f.dir.Vouch()
+	f.recovery.reportRecovery(report)
+	f.disk.dir.Vouch()
 	if err := f.openHistory(); err != nil {
 		return err
 	}
 	f.openKnowledge()
 	f.openPrograms()
-	first, err := f.journal.ReserveTokens(tokenBlock)
+	first, err := f.disk.journal.ReserveTokens(tokenBlock)
 	if err != nil {
-		return fmt.Errorf("journal of %s: %w", f.opts.Dir, err)
+		return fmt.Errorf("journal of %s: %w", f.disk.opts.Dir, err)
 	}
-	f.tokenLimit.Store(first + tokenBlock)
-	f.table = lockmgr.New(lockmgr.Options{FirstToken: first})
+	f.disk.tokenLimit.Store(first + tokenBlock)
+	f.rules.table = lockmgr.New(lockmgr.Options{FirstToken: first})
 	return nil
 }
 
@@ -90,8 +90,8 @@ func (f *FS) raiseLimits() {
 		l = want
 	}
 	// A quarter is left for handles, shadows and journals.
-	f.maxInodes = int(l.Cur / 4 * 3)
-	f.trim.Measure()
+	f.nodes.maxInodes = int(l.Cur / 4 * 3)
+	f.nodes.trim.Measure()
 	f.raiseFileSize()
 }
 
@@ -110,12 +110,12 @@ func (f *FS) raiseFileSize() {
 		}
 	}
 	if l.Cur != unix.RLIM_INFINITY {
-		f.log.Warnf("nobody can write a file of more than %d bytes here: that is the limit of the user who mounts (ulimit -f)", l.Cur)
+		f.disk.log.Warnf("nobody can write a file of more than %d bytes here: that is the limit of the user who mounts (ulimit -f)", l.Cur)
 	}
 }
 
-func (f *FS) plantRoot() error {
-	fd, err := unix.Openat(f.rootfd, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (kn *kernel) plantRoot() error {
+	fd, err := unix.Openat(kn.disk.rootfd, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -125,16 +125,16 @@ func (f *FS) plantRoot() error {
 		return err
 	}
 	key := inoKey{uint64(st.Dev), st.Ino}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.plantRootLocked(f.newInodeLocked(fd, key, unix.S_IFDIR))
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
+	kn.plantRootLocked(kn.nodes.newInodeLocked(fd, key, unix.S_IFDIR))
 	return nil
 }
 
 // rootChanged is to be called when somebody has changed the owner or the rights of the data
 // root through the mount.
-func (f *FS) rootChanged(node uint64) {
-	if node == rootID && f.state != nil {
-		f.dir.Vouch()
+func (kn *kernel) rootChanged(node uint64) {
+	if node == rootID && kn.disk.state != nil {
+		kn.disk.dir.Vouch()
 	}
 }

@@ -28,16 +28,16 @@ func descriptorLimits(n int64) account.Limits {
 
 // mayOpenMore reports whether the sender of a request may have one more file open, ENFILE if not.
 // A path is made only for a refusal.
-func (f *FS) mayOpenMore(h *Request, op string, path func() string) unix.Errno {
-	if f.descriptors.Fits(h.UID, perHandle+perSession) {
+func (rp *reports) mayOpenMore(h *Request, op string, path func() string) unix.Errno {
+	if rp.callers.descriptors.Fits(h.UID, perHandle+perSession) {
 		return 0
 	}
-	return f.hasTooMany(f.callerOf(h), op, path())
+	return rp.hasTooMany(rp.callers.callerOf(h), op, path())
 }
 
 // hasTooMany refuses a caller whose user has as much open as one user may have.
-func (f *FS) hasTooMany(c *caller, op, path string) unix.Errno {
-	return f.refuseWith(c, op, path, unix.ENFILE,
+func (rp *reports) hasTooMany(c *caller, op, path string) unix.Errno {
+	return rp.refuseWith(c, op, path, unix.ENFILE,
 		"The processes of this user have as many files open here as one user may have",
 		"Close some, or have the daemon given more descriptors (LimitNOFILE of its unit).")
 }

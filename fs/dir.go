@@ -9,78 +9,82 @@ import (
 	"latchfs/journal/commit"
 )
 
+// listings lists directories.
+type listings struct {
+	*ground
+	*engine
+	attrs *attrs
+	opens *opens
+
+	fs *FS // for what it makes
+}
+
 // OpenDir opens a directory to list it.
-func (f *FS) OpenDir(_ <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
+func (li *listings) OpenDir(_ <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
 	if isVirtual(in.Node) {
-		return f.virt.openDir(in, out)
+		return li.view.virt.openDir(in, out)
 	}
-	k := f.nodeOf(in.Node)
+	k := li.kernel.nodeOf(in.Node)
 	if k == nil {
 		return unix.ESTALE
 	}
 	n := k.in // of a directory always the same
-	if e := f.mayOpenMore(&in.Request, opOpen, func() string { return f.nodePath(n) }); e != 0 {
+	if e := li.reports.mayOpenMore(&in.Request, opOpen, func() string { return li.nodes.nodePath(n) }); e != 0 {
 		return e
 	}
-	f.endUnmappedIn(n)
-	fd, err := f.openList(n)
+	li.endings.endUnmappedIn(n)
+	fd, err := li.nodes.openList(n)
 	if err != nil {
 		return errnoOf(err)
 	}
-	h := f.newHandle(k, n, dirHandle, in.Flags, ids{in.UID, in.GID})
-	h.dir = listing.NewStream(fd, in.UID, f.book)
+	h := li.handles.newHandle(k, n, dirHandle, in.Flags, ids{in.UID, in.GID})
+	h.dir = listing.NewStream(fd, in.UID, li.callers.book)
 	out.Handle = h.id
 	return 0
 }
 
-// openList opens a directory to list it. That is not ".", for which it would have to be
-// searched, too.
-func (f *FS) openList(dir *inode) (fd int, err error) {
-	return f.trim.OpenAt(f.procfd, procName(f.fdOf(dir)), unix.O_RDONLY|unix.O_DIRECTORY)
-}
-
 // ReleaseDir is Release for an open directory.
-func (f *FS) ReleaseDir(in *ReleaseRequest) {
+func (li *listings) ReleaseDir(in *ReleaseRequest) {
 	if isVirtual(in.Node) {
-		f.virt.release(in.Handle)
+		li.view.virt.release(in.Handle)
 		return
 	}
-	h := f.handleOf(in.Handle)
+	h := li.handles.handleOf(in.Handle)
 	if h == nil {
 		return
 	}
-	f.advisory.Released(h)
+	li.locks.advisory.Released(h)
 	h.dir.Close()
-	f.closeHandle(h)
+	li.endings.closeHandle(h)
 }
 
 // FsyncDir writes the names in an open directory to the disk: fsync(2).
-func (f *FS) FsyncDir(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
+func (li *listings) FsyncDir(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 	if isVirtual(in.Node) {
 		return 0
 	}
-	h := f.handleOf(in.Handle)
+	h := li.handles.handleOf(in.Handle)
 	if h == nil {
 		return unix.EBADF
 	}
-	if f.store != nil {
-		return errnoOf(h.dir.Do(f.store.FsyncDir))
+	if li.disk.store != nil {
+		return errnoOf(h.dir.Do(li.disk.store.FsyncDir))
 	}
 	return errnoOf(h.dir.Do(unix.Fsync))
 }
 
 // ReadDir lists names: getdents64(2).
-func (f *FS) ReadDir(_ <-chan struct{}, in *ReadRequest, out Listing) unix.Errno {
+func (li *listings) ReadDir(_ <-chan struct{}, in *ReadRequest, out Listing) unix.Errno {
 	if isVirtual(in.Node) {
-		return f.virt.readDir(in, out)
+		return li.view.virt.readDir(in, out)
 	}
-	h, list, e := f.dirList(in)
+	h, list, e := li.dirList(in)
 	if e != 0 {
 		return e
 	}
 	for i := int(in.Offset); i < len(list); i++ {
 		d := &list[i]
-		if !out.Add(f.listed(h, d, i)) {
+		if !out.Add(li.listed(h, d, i)) {
 			break
 		}
 	}
@@ -88,51 +92,51 @@ func (f *FS) ReadDir(_ <-chan struct{}, in *ReadRequest, out Listing) unix.Errno
 }
 
 // ReadDirPlus lists names with what they lead to, where that is new to the kernel.
-func (f *FS) ReadDirPlus(_ <-chan struct{}, in *ReadRequest, out Listing) unix.Errno {
+func (li *listings) ReadDirPlus(_ <-chan struct{}, in *ReadRequest, out Listing) unix.Errno {
 	if isVirtual(in.Node) {
-		return f.virt.readDirPlus(in, out)
+		return li.view.virt.readDirPlus(in, out)
 	}
-	h, list, e := f.dirList(in)
+	h, list, e := li.dirList(in)
 	if e != 0 {
 		return e
 	}
 	for i := int(in.Offset); i < len(list); i++ {
 		d := &list[i]
-		if !out.Add(f.listed(h, d, i)) {
+		if !out.Add(li.listed(h, d, i)) {
 			break
 		}
-		if d.Volatile || listing.IsDots(d.Name) || !f.roomForNodes() {
+		if d.Volatile || listing.IsDots(d.Name) || !li.roomForNodes() {
 			continue // no node is planted for it
 		}
-		f.plant(h.n, d, out)
+		li.plant(h.n, d, out)
 	}
 	return 0
 }
 
 // plant fills in the attributes of a directory entry and takes a reference on
 // its node, unless a session is on the name, or the kernel has them.
-func (f *FS) plant(dir *inode, d *listing.Entry, out Listing) {
-	f.mu.Lock()
-	skip := f.isBusyNameLocked(dir, d.Name) || f.isShownLocked(dir, d)
-	f.mu.Unlock()
+func (li *listings) plant(dir *inode, d *listing.Entry, out Listing) {
+	li.nodes.mu.Lock()
+	skip := li.recorder.isBusyNameLocked(dir, d.Name) || li.isShownLocked(dir, d)
+	li.nodes.mu.Unlock()
 	if skip {
 		return
 	}
 	var st unix.Stat_t
-	k, errno := f.child(dir, d.Name, &st)
+	k, errno := li.names.child(dir, d.Name, &st)
 	if errno != 0 {
 		return
 	}
 	var e Entry
-	f.fillEntry(&e, k, &st, f.isBusyName(dir, d.Name))
+	li.attrs.fillEntry(&e, k, &st, li.opens.isBusyName(dir, d.Name))
 	out.Describe(&e)
 }
 
 // isShownLocked reports whether the kernel was told lately what a directory entry leads to,
 // and so most likely knows it still: it asks for attributes with every listing, whether or
-// not anybody wants them. What it does not know it looks up. FS.mu is held.
-func (f *FS) isShownLocked(dir *inode, d *listing.Entry) bool {
-	n := f.inodes[inoKey{dir.key.dev, d.Ino}]
+// not anybody wants them. What it does not know it looks up. nodes.mu is held.
+func (li *listings) isShownLocked(dir *inode, d *listing.Entry) bool {
+	n := li.nodes.inodes[inoKey{dir.key.dev, d.Ino}]
 	if n == nil {
 		return false
 	}
@@ -141,22 +145,22 @@ func (f *FS) isShownLocked(dir *inode, d *listing.Entry) bool {
 }
 
 // listed is entry i of an open directory as it is shown.
-func (f *FS) listed(h *handle, d *listing.Entry, i int) Listed {
+func (li *listings) listed(h *handle, d *listing.Entry, i int) Listed {
 	ino := d.Ino
-	if h.n.key.dev != f.dev {
-		ino = f.inoFor(h.n.key.dev, d.Ino)
+	if h.n.key.dev != li.disk.dev {
+		ino = li.disk.inoFor(h.n.key.dev, d.Ino)
 	}
 	return Listed{Name: d.Name, Ino: ino, Mode: d.Kind, Next: uint64(i + 1)}
 }
 
 // dirList returns the directory's entries; reading from the start reads the
 // directory anew, as rewinddir(3) asks.
-func (f *FS) dirList(in *ReadRequest) (*handle, []listing.Entry, unix.Errno) {
-	h := f.handleOf(in.Handle)
+func (li *listings) dirList(in *ReadRequest) (*handle, []listing.Entry, unix.Errno) {
+	h := li.handles.handleOf(in.Handle)
 	if h == nil || h.dir == nil {
 		return nil, nil, unix.EBADF
 	}
-	list, err := h.dir.List(in.Offset, seenDir{f, in, h.n})
+	list, err := h.dir.List(in.Offset, seenDir{li.fs, in, h.n})
 	return h, list, errnoOf(err)
 }
 
@@ -173,18 +177,18 @@ func (d seenDir) Entries(fd int) ([]listing.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.f.withSessions(d.f.callerOf(&d.by.Request), d.n, list), nil
+	return d.f.listings.withSessions(d.f.callers.callerOf(&d.by.Request), d.n, list), nil
 }
 
 // withSessions adds what the backing directory does not show: new files to the
 // family that is creating them, and where the mount wants it listed the virtual
 // directory, into which programs that walk a tree would walk.
-func (f *FS) withSessions(c *caller, dir *inode, list []listing.Entry) []listing.Entry {
-	if dir.isRoot() && f.opts.ListLocks && !f.opts.ReadOnly {
-		list = append(list, listing.Entry{Name: f.opts.LocksDir, Ino: virtualRoot, Kind: unix.S_IFDIR, Volatile: true})
+func (li *listings) withSessions(c *caller, dir *inode, list []listing.Entry) []listing.Entry {
+	if dir.isRoot() && li.disk.opts.ListLocks && !li.disk.opts.ReadOnly {
+		list = append(list, listing.Entry{Name: li.disk.opts.LocksDir, Ino: virtualRoot, Kind: unix.S_IFDIR, Volatile: true})
 	}
-	list = f.stagedView(c, dir, list)
-	in := f.sessionsIn(dir)
+	list = li.txns.stagedView(c, dir, list)
+	in := li.endings.sessionsIn(dir)
 	if len(in) == 0 {
 		return list
 	}
@@ -210,35 +214,8 @@ func (f *FS) withSessions(c *caller, dir *inode, list []listing.Entry) []listing
 // visible reports whether a name is shown: all but those that are ours.
 func visible(name string) bool { return !commit.Reserved(name) }
 
-// removeOrphans removes reserved names that no running commit uses from a
-// directory that would be empty without them. It reports whether some are gone.
-func (f *FS) removeOrphans(dirfd int, name string) bool {
-	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	list, err := listing.Read(fd, commit.Reserved)
-	if err != nil || len(list) == 0 {
-		return false
-	}
-	if err := f.store.SettleLazyDir(fd); err != nil {
-		f.log.Warnf("commits in %q are not known to be on disk: %v", name, err)
-	}
-	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
-		return false
-	}
-	left, err := listing.Read(fd, commit.Reserved)
-	removed := err == nil && len(left) < len(list)
-	list = left
-	for i := range list {
-		removed = f.store.RemoveOrphan(fd, list[i].Name) == nil || removed
-	}
-	return removed
-}
-
 // roomForNodes reports whether directory listings may plant further nodes: each inode costs
 // a descriptor.
-func (f *FS) roomForNodes() bool {
-	return f.countInodes() < f.maxInodes/2
+func (li *listings) roomForNodes() bool {
+	return li.nodes.countInodes() < li.nodes.maxInodes/2
 }

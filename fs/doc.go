@@ -3,6 +3,15 @@
 // package face's, which mounts it. The lock table is package lockmgr's, the mechanics of
 // shadows and their publication package journal/commit's; this package joins them.
 //
+// # Parts
+//
+// FS is put together from parts on three floors. The ground has what lies on disk, what the
+// kernel knows of it, who asks and which rules hold; the engine keeps the promises, with
+// locks, sessions and commits; the operations are what the kernel asks for. A part stands
+// above those that it uses, and knows no other: ground, engine and operations list them from
+// below, FS.wire puts them together, and TestPartsStandInOrder holds them to it. What one
+// part makes and many use (a session, a caller, a transaction) is given FS to find them.
+//
 // # Nodes
 //
 // An inode is one backing inode, for life: it holds an O_PATH descriptor of it. Every
@@ -51,7 +60,7 @@
 // Where the policy says that reads claim (lost-update = "serialize"), an open for
 // reading takes an update lock before it pins a version, and a reader whose file has
 // a newer version after the wait is answered ESTALE: see readclaim.go. The lock goes
-// from the reader, when that has done its work, to its relatives: see readclaims.go.
+// from the reader, when that has done its work, to its relatives: see package readclaim.
 //
 // # Closing
 //

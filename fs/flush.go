@@ -14,25 +14,25 @@ import (
 // Flush is a close(2). It comes for every close of every
 // descriptor in every process; the one after which nobody can write any more
 // is the commit, so that close reports how it went.
-func (f *FS) Flush(_ <-chan struct{}, in *FlushRequest) unix.Errno {
+func (en *endings) Flush(_ <-chan struct{}, in *FlushRequest) unix.Errno {
 	if isVirtual(in.Node) {
-		f.virt.flush(in)
+		en.view.virt.flush(in)
 		return 0
 	}
-	h := f.handleOf(in.Handle)
+	h := en.handles.handleOf(in.Handle)
 	if h == nil {
 		return 0
 	}
-	f.advisory.Closed(h, in.LockOwner)
+	en.locks.advisory.Closed(h, in.LockOwner)
 	if h.kind != appendHandle && h.kind != shadowHandle {
 		return 0
 	}
-	cl := f.closerOf(&in.Request)
+	cl := en.callers.closerOf(&in.Request)
 	if h.kind == appendHandle {
 		return h.app.flush(cl)
 	}
-	e := f.flushShadow(cl, h)
-	if lost := h.sess.closeStale(h); e == 0 {
+	e := en.flushShadow(cl, h)
+	if lost := en.closeStale(h.sess, h); e == 0 {
 		e = lost
 	}
 	return e
@@ -40,7 +40,7 @@ func (f *FS) Flush(_ <-chan struct{}, in *FlushRequest) unix.Errno {
 
 // flushShadow notes who closes a descriptor of the shadow and commits if that
 // was the last one.
-func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
+func (en *endings) flushShadow(cl *closing, h *handle) unix.Errno {
 	s, c := h.sess, cl.c
 	var killed *deaths.Death
 	if cl.sig != 0 {
@@ -50,16 +50,16 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 	by := &holders.Closer{Owner: c.owner, Program: c.comm, Exiting: cl.exiting, Killed: cl.sig != 0}
 	if s.state.HasEnded() {
 		h.flushed = true
-		e, grows, linked := s.toldLocked(c.owner), s.grows, s.state.Is(sessionstate.Live) && !s.grows
+		e, grows, linked := en.toldLocked(s, c.owner), s.grows, s.state.Is(sessionstate.Live) && !s.grows
 		if grows {
 			s.holders.NoteChildren(by)
 		}
 		s.mu.Unlock()
 		switch {
 		case grows:
-			s.closedWhileGrowing(by)
+			en.live.closedWhileGrowing(s, by)
 		case linked:
-			s.noteWrittenOn()
+			en.recorder.noteWrittenOn(s)
 		}
 		return e
 	}
@@ -70,20 +70,20 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 	if killed != nil {
 		s.noteKilledLocked(killed)
 	}
-	spared := s.sparesLookLocked(by)
+	spared := en.sparesLookLocked(s, by)
 	s.mu.Unlock()
 	if spared {
 		return 0
 	}
-	e := s.endIfIdle(by)
+	e := en.endIfIdle(s, by)
 	if e != 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.state.HasEnded() {
-			return s.toldLocked(c.owner)
+			return en.toldLocked(s, c.owner)
 		}
 	} else if !by.Unheld {
-		s.noteOutput(c.owner)
+		en.noteOutput(s, c.owner)
 	}
 	return e
 }
@@ -91,10 +91,10 @@ func (f *FS) flushShadow(cl *closing, h *handle) unix.Errno {
 // endIfIdle ends the session if nobody can write its shadow any more. It waits for
 // processes that are being killed: they have no descriptors any more, and their FLUSH
 // may be on its way.
-func (s *session) endIfIdle(by *holders.Closer) unix.Errno {
+func (en *endings) endIfIdle(s *session, by *holders.Closer) unix.Errno {
 	patience := s.holders.Patience(by)
 	for {
-		e, dying := s.endUnlessBusy(by)
+		e, dying := en.endUnlessBusy(s, by)
 		if len(dying) == 0 {
 			return e
 		}
@@ -106,8 +106,8 @@ func (s *session) endIfIdle(by *holders.Closer) unix.Errno {
 
 // endUnlessBusy ends the session if nobody can write its shadow any more, and nobody
 // dies who could a moment ago: otherwise it returns those who die.
-func (s *session) endUnlessBusy(by *holders.Closer) (unix.Errno, []lockmgr.Owner) {
-	defer s.dropOutdated()
+func (en *endings) endUnlessBusy(s *session, by *holders.Closer) (unix.Errno, []lockmgr.Owner) {
+	defer en.commits.dropOutdated(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state.HasEnded() {
@@ -116,18 +116,18 @@ func (s *session) endUnlessBusy(by *holders.Closer) (unix.Errno, []lockmgr.Owner
 	if s.held() || s.expected() {
 		return 0, nil
 	}
-	if busy, dying := s.busyLocked(by); busy || len(dying) > 0 {
+	if busy, dying := en.locks.busyLocked(s, by); busy || len(dying) > 0 {
 		return 0, dying
 	}
 	if by != nil {
 		by.Unheld = true
 	}
 	if len(s.handles) > 0 && s.state.Is(sessionstate.Writing) && s.isCleanLocked() {
-		return s.lingerLocked(), nil
+		return en.lingerLocked(s), nil
 	}
 	s.by = by
 	defer func() { s.by = nil }()
-	return s.endLocked(), nil
+	return en.commits.endLocked(s), nil
 }
 
 // isCleanLocked reports whether there is nothing to publish.
@@ -138,41 +138,41 @@ func (s *session) isCleanLocked() bool {
 // lingerLocked is for a close that leaves nothing to commit: the session ends
 // at the RELEASE that follows. If none does, somebody whom the holder set
 // missed has the descriptor and may yet write.
-func (s *session) lingerLocked() unix.Errno {
-	e := s.applyMetaLocked()
+func (en *endings) lingerLocked(s *session) unix.Errno {
+	e := en.commits.applyMetaLocked(s)
 	s.idle.Store(true)
 	if s.lingering == nil {
-		s.lingering = time.AfterFunc(lateGrace, s.adopt)
+		s.lingering = time.AfterFunc(lateGrace, func() { en.adopt(s) })
 	}
 	return e
 }
 
 func (s *session) expected() bool {
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
+	s.f.nodes.mu.Lock()
+	defer s.f.nodes.mu.Unlock()
 	return s.walkers > 0
 }
 
 // Release ends an open file. It comes once for each open, after
 // the last descriptor is closed, and after the closing call has returned.
-func (f *FS) Release(_ <-chan struct{}, in *ReleaseRequest) {
+func (en *endings) Release(_ <-chan struct{}, in *ReleaseRequest) {
 	if isVirtual(in.Node) {
-		f.virt.release(in.Handle)
+		en.view.virt.release(in.Handle)
 		return
 	}
-	h := f.handleOf(in.Handle)
+	h := en.handles.handleOf(in.Handle)
 	if h == nil {
 		return
 	}
-	f.advisory.Released(h)
+	en.locks.advisory.Released(h)
 	if h.app != nil {
 		h.app.release()
 	}
 	s := h.sess
 	if s != nil {
-		s.closeStale(h)
+		en.closeStale(s, h)
 	}
-	f.closeHandle(h)
+	en.closeHandle(h)
 	if s == nil || h.kind != shadowHandle {
 		return
 	}
@@ -185,14 +185,56 @@ func (f *FS) Release(_ <-chan struct{}, in *ReleaseRequest) {
 	last := len(s.handles) == 0
 	ended := s.state.HasEnded()
 	if last && s.grows {
-		s.settleLocked()
+		en.live.settleLocked(s)
 	}
 	s.mu.Unlock()
 	switch {
 	case !last:
 	case ended:
-		s.released()
+		en.released(s)
 	default:
-		s.endAtRelease()
+		en.endAtRelease(s)
+	}
+}
+
+// closeHandle forgets h and closes what it holds.
+func (en *endings) closeHandle(h *handle) {
+	en.handles.endIO(h)
+	h.mu.Lock()
+	if h.fd >= 0 {
+		unix.Close(h.fd)
+		h.fd = -1
+	}
+	h.mu.Unlock()
+	en.nodes.mu.Lock()
+	if h.app != nil {
+		h.app.Leave()
+	}
+	delete(en.handles.handles, h.id)
+	en.callers.descriptors.Give(h.uid, perHandle)
+	h.k.opens--
+	if h.k.beside == h.sess && h.n != h.k.in {
+		h.k.beside = nil
+	}
+	if h.writes() {
+		h.n.writers--
+	}
+	if h.k.opens == 0 && h.k.idle != nil {
+		close(h.k.idle)
+		h.k.idle = nil
+	}
+	en.kernel.dropNodeLocked(h.k)
+	ended := h.closeLiveLocked()
+	if !ended {
+		en.nodes.unpinLocked(h.n)
+	}
+	taken := h.k.former != nil
+	en.nodes.mu.Unlock()
+	if taken {
+		en.names.giveBack(h.n)
+	}
+	if ended {
+		en.live.endCarried(h.n)
+		en.nodes.unpin(h.n)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // claim of a read, a mark, a lesson and a kept base belong to the name, as versions do:
 // a program that moves f to f~ and makes a new f goes on with the same name. The claims
 // on a name that leads to nothing any more end soon (readclaim.Claims.Removed). A session goes
-// with its file (session.moveTo).
+// with its file (moves.moveTo).
 
 // relocation is the rename of a directory from one path to another, or their exchange.
 type relocation struct {
@@ -40,32 +40,32 @@ func below(path, dir string) (rest string, ok bool) {
 
 // follow moves what is kept by path: first what the recorders of changes know (see package
 // changes), then the locks with what is said of them, and what follows the locks.
-// FS.ns and FS.paths are held for writing.
-func (f *FS) follow(m relocation, moveKnowledge func(from, to string)) {
-	f.versions.Moved(m.from, m.to, m.exchanged)
+// nodes.ns and nodes.paths are held for writing.
+func (lk *locks) follow(m relocation, moveKnowledge func(from, to string)) {
+	lk.disk.versions.Moved(m.from, m.to, m.exchanged)
 	moveKnowledge(m.from, m.to)
 	if m.exchanged {
-		f.table.Exchange(lockmgr.Key(m.from), lockmgr.Key(m.to))
+		lk.rules.table.Exchange(lockmgr.Key(m.from), lockmgr.Key(m.to))
 	} else {
-		f.table.Rekey(lockmgr.Key(m.from), lockmgr.Key(m.to))
+		lk.rules.table.Rekey(lockmgr.Key(m.from), lockmgr.Key(m.to))
 	}
-	f.relabel(m)
-	f.ctl.Claims.Follow(m.of)
-	f.readClaims.Follow(m.of)
-	f.bases.Follow(m.of)
-	f.lessons.Moved(m.from, m.to, m.exchanged)
+	lk.relabel(m)
+	lk.callers.ctl.Claims.Follow(m.of)
+	lk.readClaims.Follow(m.of)
+	lk.recorder.bases.Follow(m.of)
+	lk.losses.lessons.Moved(m.from, m.to, m.exchanged)
 }
 
 // relabel gives the locks below the directory the paths by which they are shown. The
 // lock table knows them by their new keys already.
-func (f *FS) relabel(m relocation) {
+func (lk *locks) relabel(m relocation) {
 	trees := []lockmgr.Key{lockmgr.Key(m.to)}
 	if m.exchanged {
 		trees = append(trees, lockmgr.Key(m.from))
 	}
-	locks := f.table.Holders(nil, trees)
-	if _, waiting := f.table.Len(); waiting > 0 {
-		locks = append(locks, f.table.Snapshot().Waiting...)
+	locks := lk.rules.table.Holders(nil, trees)
+	if _, waiting := lk.rules.table.Len(); waiting > 0 {
+		locks = append(locks, lk.rules.table.Snapshot().Waiting...)
 	}
 	for _, h := range locks {
 		if lb, ok := h.Label.(*label); ok && lb.claim == nil {

@@ -16,7 +16,7 @@ import (
 // the close, the next one finds the bytes, and knows whose they are.
 
 // fsync is fsync(2) on a descriptor of the session's file, which has the shadow open as fd.
-func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
+func (en *endings) fsync(s *session, h *handle, fd int, dataOnly bool) unix.Errno {
 	s.mu.Lock()
 	lost := s.state.HasEnded() && s.writtenLate()
 	s.mu.Unlock()
@@ -24,9 +24,9 @@ func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 		return unix.ESTALE
 	}
 	before := s.stamped()
-	err := s.secure(fd)
+	err := en.secure(s, fd)
 	if err == nil {
-		err = s.sync(fd, dataOnly)
+		err = en.sync(s, fd, dataOnly)
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -34,22 +34,22 @@ func (s *session) fsync(h *handle, fd int, dataOnly bool) unix.Errno {
 		s.mu.Unlock()
 		return errnoOf(err)
 	}
-	if s.syncedAgain(before) && h.flags&unix.O_ACCMODE == unix.O_RDWR {
-		return s.autoLive("synced again after more writes")
+	if en.syncedAgain(s, before) && h.flags&unix.O_ACCMODE == unix.O_RDWR {
+		return en.commits.autoLive(s, "synced again after more writes")
 	}
 	return 0
 }
 
 // sync makes what was written durable, and what the journal says of it at the first time.
-func (s *session) sync(fd int, dataOnly bool) error {
+func (en *endings) sync(s *session, fd int, dataOnly bool) error {
 	s.mu.Lock()
 	shadow := s.shadow
 	known, recorded, as := s.saved.IsRecorded() || !shadow.Secured(), shadow.Recorded(), shadow.Stamped()
 	s.mu.Unlock()
 	if known {
-		return s.f.store.Sync(fd, dataOnly)
+		return en.disk.store.Sync(fd, dataOnly)
 	}
-	err := s.f.store.SyncSecured(fd, recorded)
+	err := en.disk.store.SyncSecured(fd, recorded)
 	if err == nil {
 		s.mu.Lock()
 		s.saved.Record(true)
@@ -60,13 +60,13 @@ func (s *session) sync(fd int, dataOnly bool) error {
 }
 
 // secure sees to it that a recovery keeps what is about to be synced.
-func (s *session) secure(fd int) error {
+func (en *endings) secure(s *session, fd int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.needsSecuringLocked() {
+	if !en.needsSecuringLocked(s) {
 		return nil
 	}
-	a, err := s.shadow.Announce(s.syncOptionsLocked())
+	a, err := s.shadow.Announce(en.syncOptionsLocked(s))
 	if err != nil {
 		return err
 	}
@@ -74,25 +74,25 @@ func (s *session) secure(fd int) error {
 	if a != nil {
 		err = a.WriteBack(fd)
 	} else {
-		err = s.f.store.WriteBack(fd)
+		err = en.disk.store.WriteBack(fd)
 	}
 	s.mu.Lock()
-	if err != nil || !s.needsSecuringLocked() {
+	if err != nil || !en.needsSecuringLocked(s) {
 		return errors.Join(err, a.Drop())
 	}
-	return s.shadow.Secure(s.syncOptionsLocked(), a)
+	return s.shadow.Secure(en.syncOptionsLocked(s), a)
 }
 
 // syncOptionsLocked is what a recovery has to know of the session.
-func (s *session) syncOptionsLocked() commit.SyncOptions {
+func (en *endings) syncOptionsLocked(s *session) commit.SyncOptions {
 	dir, name := s.where()
 	return commit.SyncOptions{
-		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name, Token: s.lock.Token(), Appears: s.mayAppearLocked(),
+		Dir: en.nodes.fdOf(dir), DirPath: en.nodes.nodePath(dir), Name: name, Token: s.lock.Token(), Appears: en.mayAppearLocked(s),
 	}
 }
 
 // needsSecuringLocked reports whether the session has changed what nobody else has.
-func (s *session) needsSecuringLocked() bool {
+func (en *endings) needsSecuringLocked(s *session) bool {
 	if !s.state.Is(sessionstate.Writing) || s.shadow.Secured() {
 		return false
 	}
@@ -102,22 +102,22 @@ func (s *session) needsSecuringLocked() bool {
 
 // mayAppearLocked reports whether the shadow may become the new file without anybody's
 // further look at it.
-func (s *session) mayAppearLocked() bool {
+func (en *endings) mayAppearLocked(s *session) bool {
 	return s.isNew.Load() && s.txn.Load() == nil && !s.writing.Merges() && s.content.Failed() == 0 &&
-		s.settings.Validate == nil && s.settings.OnKill != policy.Rollback && s.keepsLock()
+		s.settings.Validate == nil && s.settings.OnKill != policy.Rollback && en.locks.keepsLock(s)
 }
 
 // syncedAgain notes that an fsync has made durable what the shadow was like when it
 // began, and reports whether there was an earlier one with writes between them: what
 // a database does, not a program that saves a file. A new file that stays open after
 // an fsync appears.
-func (s *session) syncedAgain(now content.Stamp) bool {
+func (en *endings) syncedAgain(s *session, now content.Stamp) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state.HasEnded() || now.IsZero() {
 		return false
 	}
 	again := s.saved.Sync(now)
-	s.appearLocked(syncedWait, "synced and still open")
+	en.appearLocked(s, syncedWait, "synced and still open")
 	return again
 }

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -8,19 +9,24 @@ import (
 
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
+	"latchfs/fs/lockkey"
+	"latchfs/fs/reach"
+	"latchfs/fs/refusals"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
 )
 
 // This file is about what a lock that was taken without opening means to those
 // who open files: its heirs, and everybody else.
 
 // fenced refuses a request for keys by an heir of a claim on them that was stolen.
-func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
-	stolen := f.ctl.Claims.Stolen(keys)
+func (lk *locks) fenced(c *caller, keys []lockmgr.Key) error {
+	stolen := lk.callers.ctl.Claims.Stolen(keys)
 	if len(stolen) == 0 {
 		return nil
 	}
-	f.joinGuard(c) // who has joined a lock is an heir whether or not it meets anybody
+	lk.txns.joinGuard(c) // who has joined a lock is an heir whether or not it meets anybody
 	for i := range stolen {
 		h := &stolen[i]
 		if c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
@@ -36,11 +42,11 @@ func (f *FS) fenced(c *caller, keys []lockmgr.Key) error {
 
 // guarded reports whether somebody else has locked, without opening, a name or a
 // directory above it.
-func (f *FS) guarded(c *caller, p place) bool {
-	if f.ctl.Claims.Count() == 0 {
+func (lk *locks) guarded(c *caller, p place) bool {
+	if lk.callers.ctl.Claims.Count() == 0 {
 		return false
 	}
-	for _, h := range f.table.Holders(f.appendNames(nil, f.path(p.dir, p.name)), nil) {
+	for _, h := range lk.rules.table.Holders(lk.rules.appendNames(nil, lk.nodes.path(p.dir, p.name)), nil) {
 		lb, _ := h.Label.(*label)
 		if lb != nil && lb.claim != nil && h.Mode != lockmgr.Shared && !c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
 			return true
@@ -51,55 +57,151 @@ func (f *FS) guarded(c *caller, p place) bool {
 
 // guardDemand waits for those who have locked a name without opening it, and for
 // nothing else that uses a live file.
-func (f *FS) guardDemand(c *caller, p place, wait time.Duration) *demand {
-	d := f.fileDemand(c, opOpen, wait, p)
+func (lk *locks) guardDemand(c *caller, p place, wait time.Duration) *demand {
+	d := lk.txns.fileDemand(c, opOpen, wait, p)
 	d.mode, d.ttl = lockmgr.Shared, 0
 	return d
 }
 
 // passGuard lets a writer of a live file wait until nobody else has locked it.
 // Writers that had it open by then go on (requirements B2 and B5).
-func (f *FS) passGuard(c *caller, p place, wait time.Duration, cancel <-chan struct{}) unix.Errno {
-	if !f.guarded(c, p) {
+func (lk *locks) passGuard(c *caller, p place, wait time.Duration, cancel <-chan struct{}) unix.Errno {
+	if !lk.guarded(c, p) {
 		return 0
 	}
-	l, e := f.lock(f.guardDemand(c, p, wait), cancel)
+	l, e := lk.lock(lk.guardDemand(c, p, wait), cancel)
 	if e == 0 {
-		f.table.Release(l)
+		lk.rules.table.Release(l)
 	}
 	return e
 }
 
-// joinGuard makes the caller an heir of the lock that its environment names
-// (LATCHFS_SESSION), for one that is no descendant of the holder: started by a
-// job server, or in a container. It reports whether that is news.
-func (f *FS) joinGuard(c *caller) bool {
-	if f.ctl.Claims.Count() == 0 || c.foreign() || c.joined {
-		return false
+// relock changes the session's lock to that of its new name, where the policy
+// makes files share locks: Rekey moves a path alone. c, who renamed the file, has
+// both names.
+func (lk *locks) relock(s *session, c *caller, p place) {
+	if !lk.rules.policy.MapsNames() {
+		return
 	}
-	c.joined = true
-	id := f.proc.EnvOf(c.owner, []string{control.SessionEnv})
-	if id == "" {
-		return false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.lock.Request()
+	have := old.Keys
+	want := lk.rules.keysOf([]place{p})
+	if s.state.HasEnded() || len(want) == len(have) && !slices.ContainsFunc(want, func(k lockmgr.Key) bool { return !slices.Contains(have, k) }) {
+		return
 	}
-	cl := f.ctl.Claims.ByID(id)
-	if cl == nil || c.uid != cl.By.UID() {
-		return false // a setuid program has its environment from somebody else
+	l, err := lk.lockLike(s, c, old, want)
+	if err != nil {
+		lk.disk.log.Warnf("%q keeps the lock of its former name: %v", lk.nodes.path(p.dir, p.name), err)
+		return
 	}
-	f.ctl.Claims.Note(cl, c.owner)
-	o := f.ctl.Claims.LockOf(cl).Owner()
-	up := c.ancestors()
-	isKnown := func(o lockmgr.Owner) bool {
-		return o == c.owner || slices.ContainsFunc(up, func(a lockmgr.Ancestor) bool { return a.Owner == o })
+	was := s.lock
+	s.lock = l
+	lk.rules.table.Release(was)
+}
+
+// lockLike is a lock as the session's, which was asked for with r, on other keys. c, of the
+// session's family, has what they stand for.
+func (lk *locks) lockLike(s *session, c *caller, r lockmgr.Request, keys []lockmgr.Key) (*lockmgr.Lock, error) {
+	f, owner, since := s.f, r.Owner, r.Since
+	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = keys, c.owner, c.ancestors(), f.callers.proc.Now(), true
+	l, err := f.rules.table.Acquire(r)
+	if err == nil {
+		f.rules.table.SetOwner(l, owner, since)
 	}
-	if isKnown(o) { // a guard that joined another lock has replaced the variable
-		before := cl.Joined()
-		if before == nil || isKnown(before.Owner) {
-			return false
+	return l, err
+}
+
+// wentLive reports whether the file that has the name by now is a live one.
+func (lk *locks) wentLive(st *unix.Stat_t) bool {
+	n := lk.nodes.inodeFor(st)
+	return n != nil && lk.rules.isAutoLive(n)
+}
+
+// noteReach adds to the record of kept bytes who could reach the file that they were
+// meant for, and whether that has an ACL; fd holds the bytes, with the file's rights.
+func (lk *locks) noteReach(meta map[string]any, dir *inode, fd int) {
+	if reach.HasACL(fd) {
+		meta["acl"] = true
+	}
+	if dir == nil {
+		return
+	}
+	gates := [][3]uint32{}
+	for _, g := range lk.callers.reachOf(dir).Gates {
+		gates = append(gates, [3]uint32{g.UID, g.GID, g.Mode})
+	}
+	meta["dirs"] = gates
+}
+
+// meetReadClaims is for a demand that may meet the claims of reads, or ends the marks of a
+// process that has read without writing.
+func (lk *locks) meetReadClaims(d *demand) {
+	claims, marks := lk.readClaims.Any()
+	if marks = marks && d.mode == lockmgr.Exclusive; !claims && !marks {
+		return
+	}
+	var paths []string
+	for _, p := range d.places {
+		paths = append(paths, lk.nodes.path(p.dir, p.name))
+	}
+	lk.readClaims.AwaitHeirs(d.c.owner, paths)
+	if marks {
+		of := []lockmgr.Owner{d.c.owner}
+		for _, a := range d.c.ancestors() {
+			of = append(of, a.Owner)
 		}
-		o = before.Owner
+		lk.readClaims.Unmark(of, paths)
 	}
-	c.guard = &lockmgr.Ancestor{Owner: o, Child: f.proc.Now()}
-	c.lineage = append(slices.Clone(up), *c.guard)
-	return true
+}
+
+// learnOfWrite notes for adaptive paths who has made a new version.
+func (lk *locks) learnOfWrite(path string, who knowledge.Who) {
+	if lk.losses.lessons == nil {
+		return
+	}
+	if set := lk.rules.settings(path); set.LostUpdate == policy.Adaptive {
+		lk.losses.lessons.Wrote(path, who, set.Fade)
+	}
+}
+
+// inodeKeys are the keys of the session's lock that stand for an inode with several
+// names: of any of them a claim may be.
+func (lk *locks) inodeKeys(s *session) []lockmgr.Key {
+	if !s.inPlace {
+		return nil
+	}
+	return slices.DeleteFunc(s.lock.Keys(), func(k lockmgr.Key) bool { return !lockkey.IsInode(k) })
+}
+
+// refuse turns a failed lock request into an errno, and records it for
+// .locks/why and the audit trail. An interrupted wait is no refusal.
+func (lk *locks) refuse(d *demand, err error) unix.Errno {
+	e := lockErrno(err)
+	if e == unix.EINTR || e == unix.ENAMETOOLONG {
+		return e
+	}
+	x := refusals.Refusal{Path: d.path, Op: d.op, Errno: e, Reason: denied.Reason(err), Owner: d.c.owner, UID: d.c.uid, Lineage: d.c.ancestors()}
+	if errors.Is(err, denied.ErrTimeout) {
+		x.Wait = d.wait
+	}
+	var stolen *denied.Fenced
+	switch {
+	case errors.As(err, &stolen):
+		x.Hint = stolen.Hint()
+	case errors.Is(err, errNodeShared):
+		x.Hint = "Open it by its name, or close the other descriptor first."
+	}
+	if hs := denied.Holders(err); len(hs) > 0 {
+		x.Path = contended(d, &hs[0])
+		r := lk.record(&hs[0], x.Path)
+		x.Holder, x.Reason = &r, denied.BesidesHolder(err)
+		if lb, ok := hs[0].Label.(*label); ok && lb.claim != nil && r.ClaimFile == "" && !d.c.foreign() {
+			x.Hint = "If this process works for the holder, start it with " + control.SessionEnv + "=" + lb.id() + "."
+		}
+	}
+	lk.reports.explain(x)
+	lk.reports.refusalEvent(&x, &label{c: d.c}, d.c, denied.Reason(err))
+	return e
 }

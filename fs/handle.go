@@ -10,6 +10,19 @@ import (
 	"latchfs/lockmgr/knowledge"
 )
 
+// handles has the open files, and those that the kernel reads and writes by itself.
+type handles struct {
+	nextFH  uint64 // guarded by nodes.mu, like what follows
+	handles map[uint64]*handle
+
+	callers *callers
+	disk    *disk
+	kernel  *kernel
+	nodes   *nodes
+
+	fs *FS // for what it makes
+}
+
 type handleKind uint8
 
 const (
@@ -29,7 +42,7 @@ type handle struct {
 	f     *FS
 	id    uint64
 	k     *kernelNode // at which it was opened
-	n     *inode      // what that stands for, or the shadow of what it does: see session.attachBeside
+	n     *inode      // what that stands for, or the shadow of what it does: see sessions.attachBeside
 	kind  handleKind
 	flags uint32 // open(2) flags as the kernel sent them
 	sess  *session
@@ -60,37 +73,37 @@ func (h *handle) writes() bool {
 // newHandle enters a handle on n, at a node that stood for it when the caller looked; nil
 // if it does no more, for a session has taken the node over. Both stay as long as the
 // handle.
-func (f *FS) newHandle(k *kernelNode, n *inode, kind handleKind, flags uint32, by ids) *handle {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (hs *handles) newHandle(k *kernelNode, n *inode, kind handleKind, flags uint32, by ids) *handle {
+	hs.nodes.mu.Lock()
+	defer hs.nodes.mu.Unlock()
 	if k.in != n {
 		return nil
 	}
-	return f.newHandleLocked(k, kind, flags, by)
+	return hs.newHandleLocked(k, kind, flags, by)
 }
 
 // newReader is newHandle for reading; nil also if the inode has become, or ceased to be, a
 // session's since the caller looked.
-func (f *FS) newReader(k *kernelNode, n *inode, s *session, flags uint32, by ids) *handle {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (hs *handles) newReader(k *kernelNode, n *inode, s *session, flags uint32, by ids) *handle {
+	hs.nodes.mu.Lock()
+	defer hs.nodes.mu.Unlock()
 	if k.in != n || n.sess != s {
 		return nil
 	}
-	return f.newHandleLocked(k, readHandle, flags, by)
+	return hs.newHandleLocked(k, readHandle, flags, by)
 }
 
-func (f *FS) newHandleLocked(k *kernelNode, kind handleKind, flags uint32, by ids) *handle {
-	return f.newHandleOfLocked(k, k.in, kind, flags, by)
+func (hs *handles) newHandleLocked(k *kernelNode, kind handleKind, flags uint32, by ids) *handle {
+	return hs.newHandleOfLocked(k, k.in, kind, flags, by)
 }
 
 // newHandleOfLocked is newHandleLocked for a handle on n, which k may not stand for.
-func (f *FS) newHandleOfLocked(k *kernelNode, n *inode, kind handleKind, flags uint32, by ids) *handle {
-	h := &handle{f: f, k: k, n: n, kind: kind, flags: flags, fd: -1, ids: by}
-	f.descriptors.Charge(by.uid, perHandle)
-	f.nextFH++
-	h.id = f.nextFH
-	f.handles[h.id] = h
+func (hs *handles) newHandleOfLocked(k *kernelNode, n *inode, kind handleKind, flags uint32, by ids) *handle {
+	h := &handle{f: hs.fs, k: k, n: n, kind: kind, flags: flags, fd: -1, ids: by}
+	hs.callers.descriptors.Charge(by.uid, perHandle)
+	hs.nextFH++
+	h.id = hs.nextFH
+	hs.handles[h.id] = h
 	k.opens++
 	h.n.pins++
 	if h.writes() {
@@ -99,57 +112,15 @@ func (f *FS) newHandleOfLocked(k *kernelNode, n *inode, kind handleKind, flags u
 	return h
 }
 
-func (f *FS) handleOf(id uint64) *handle {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.handles[id]
-}
-
-// closeHandle forgets h and closes what it holds.
-func (f *FS) closeHandle(h *handle) {
-	f.endIO(h)
-	h.mu.Lock()
-	if h.fd >= 0 {
-		unix.Close(h.fd)
-		h.fd = -1
-	}
-	h.mu.Unlock()
-	f.mu.Lock()
-	if h.app != nil {
-		h.app.Leave()
-	}
-	delete(f.handles, h.id)
-	f.descriptors.Give(h.uid, perHandle)
-	h.k.opens--
-	if h.k.beside == h.sess && h.n != h.k.in {
-		h.k.beside = nil
-	}
-	if h.writes() {
-		h.n.writers--
-	}
-	if h.k.opens == 0 && h.k.idle != nil {
-		close(h.k.idle)
-		h.k.idle = nil
-	}
-	f.dropNodeLocked(h.k)
-	ended := h.closeLiveLocked()
-	if !ended {
-		f.unpinLocked(h.n)
-	}
-	taken := h.k.former != nil
-	f.mu.Unlock()
-	if taken {
-		f.giveBack(h.n)
-	}
-	if ended {
-		f.endCarried(h.n)
-		f.unpin(h.n)
-	}
+func (hs *handles) handleOf(id uint64) *handle {
+	hs.nodes.mu.Lock()
+	defer hs.nodes.mu.Unlock()
+	return hs.handles[id]
 }
 
 // file returns the daemon's descriptor for h. Most handles never need one: the
 // kernel reads and writes the backing file itself.
-func (f *FS) file(h *handle) (int, unix.Errno) {
+func (hs *handles) file(h *handle) (int, unix.Errno) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.fd >= 0 {
@@ -159,9 +130,9 @@ func (f *FS) file(h *handle) (int, unix.Errno) {
 	if flags&unix.O_ACCMODE == unix.O_WRONLY {
 		flags = flags&^unix.O_ACCMODE | unix.O_RDWR // read-modify-write of partial pages
 	}
-	fd, err := f.reopen(f.fdOf(h.n), int(flags))
+	fd, err := hs.reopen(hs.nodes.fdOf(h.n), int(flags))
 	if err != nil && flags&unix.O_ACCMODE == unix.O_RDWR && h.flags&unix.O_ACCMODE == unix.O_WRONLY {
-		fd, err = f.reopen(f.fdOf(h.n), int(flags&^unix.O_ACCMODE|unix.O_WRONLY))
+		fd, err = hs.reopen(hs.nodes.fdOf(h.n), int(flags&^unix.O_ACCMODE|unix.O_WRONLY))
 	}
 	if err != nil {
 		return -1, errnoOf(err)
@@ -171,16 +142,16 @@ func (f *FS) file(h *handle) (int, unix.Errno) {
 }
 
 // reopen opens the inode behind an O_PATH descriptor.
-func (f *FS) reopen(fd, flags int) (int, error) {
-	return unix.Openat(f.procfd, procName(fd), flags|unix.O_CLOEXEC, 0)
+func (hs *handles) reopen(fd, flags int) (int, error) {
+	return unix.Openat(hs.disk.procfd, procName(fd), flags|unix.O_CLOEXEC, 0)
 }
 
 // reopenUnnoticed opens the file behind fd to read it without the access time
 // telling, where that is allowed.
-func (f *FS) reopenUnnoticed(fd int) (int, error) {
-	again, err := f.reopen(fd, unix.O_RDONLY|unix.O_NOATIME)
+func (hs *handles) reopenUnnoticed(fd int) (int, error) {
+	again, err := hs.reopen(fd, unix.O_RDONLY|unix.O_NOATIME)
 	if err == unix.EPERM {
-		again, err = f.reopen(fd, unix.O_RDONLY)
+		again, err = hs.reopen(fd, unix.O_RDONLY)
 	}
 	return again, err
 }

@@ -20,16 +20,16 @@ import (
 // openHistory opens the store of earlier versions, and finds out about those
 // whose successor's record a crash has taken.
 func (f *FS) openHistory() error {
-	b := f.policy.HistoryBounds()
-	s, err := history.Open(f.state, history.Options{MaxBytes: b.MaxBytes, MaxAge: b.MaxAge, Logf: f.log.Warnf, Removing: f.store.SettleKept})
+	b := f.rules.policy.HistoryBounds()
+	s, err := history.Open(f.disk.state, history.Options{MaxBytes: b.MaxBytes, MaxAge: b.MaxAge, Logf: f.disk.log.Warnf, Removing: f.disk.store.SettleKept})
 	if err != nil {
-		return fmt.Errorf("history of %s: %w", f.opts.Dir, err)
+		return fmt.Errorf("history of %s: %w", f.disk.opts.Dir, err)
 	}
-	f.versions = versions.New(versions.Config{
-		History: s, Contents: f.store, Root: f.root(), Engine: versionsEngine{f}, Since: f.source.started, Grace: lateGrace,
+	f.disk.versions = versions.New(versions.Config{
+		History: s, Contents: f.disk.store, Root: f.disk.root(), Engine: versionsEngine{f}, Since: f.view.source.started, Grace: lateGrace,
 	})
-	f.source.Versions = disclosure.Versions{Root: f.root(), Store: s}
-	f.versions.SettleDangling()
+	f.view.source.Versions = disclosure.Versions{Root: f.disk.root(), Store: s}
+	f.disk.versions.SettleDangling()
 	return nil
 }
 
@@ -40,50 +40,45 @@ var _ versions.Engine = versionsEngine{}
 
 // HasWriters implements versions.Engine.
 func (en versionsEngine) HasWriters(in commit.Inode) bool {
-	en.f.mu.Lock()
-	defer en.f.mu.Unlock()
-	n := en.f.inodes[inoKey{in.Dev, in.Ino}]
+	en.f.nodes.mu.Lock()
+	defer en.f.nodes.mu.Unlock()
+	n := en.f.nodes.inodes[inoKey{in.Dev, in.Ino}]
 	return n != nil && n.writers > 0
 }
 
 // OnlyKept implements versions.Engine: to everybody else the inode has no name.
 func (en versionsEngine) OnlyKept(in commit.Inode) {
-	en.f.mu.Lock()
-	defer en.f.mu.Unlock()
-	if n := en.f.inodes[inoKey{in.Dev, in.Ino}]; n != nil {
+	en.f.nodes.mu.Lock()
+	defer en.f.nodes.mu.Unlock()
+	if n := en.f.nodes.inodes[inoKey{in.Dev, in.Ino}]; n != nil {
 		n.kept = true
 	}
 }
 
 // Bypassed implements versions.Engine.
 func (en versionsEngine) Bypassed(path string, size int64) {
-	en.f.event(audit.Event{Time: time.Now(), Event: "bypass", Path: path, Detail: map[string]any{
+	en.f.reports.event(audit.Event{Time: time.Now(), Event: "bypass", Path: path, Detail: map[string]any{
 		"reason": "the file was changed around the mount", "bytes": size,
 	}})
 }
 
-// versionName is a name as package versions needs it.
-func (f *FS) versionName(dir *inode, name, path string) versions.Name {
-	return versions.Name{Path: path, Dir: f.fdOf(dir), Base: name, Reach: func() history.Reach { return f.reachOf(dir) }}
-}
-
 // step prepares a change of what name in dir holds, which is the file st; nil is nothing.
-func (f *FS) step(dir *inode, name, path string, set policy.Settings, st *unix.Stat_t) *versions.Step {
-	return f.versions.Step(f.versionName(dir, name, path), &set, st)
+func (rc *recorder) step(dir *inode, name, path string, set policy.Settings, st *unix.Stat_t) *versions.Step {
+	return rc.disk.versions.Step(rc.losses.versionName(dir, name, path), &set, st)
 }
 
 // stepNow prepares a change of whatever name in dir holds.
-func (f *FS) stepNow(dir *inode, name, path string) *versions.Step {
-	set := f.settings(path)
-	return f.versions.StepNow(f.versionName(dir, name, path), &set)
+func (rc *recorder) stepNow(dir *inode, name, path string) *versions.Step {
+	set := rc.rules.settings(path)
+	return rc.disk.versions.StepNow(rc.losses.versionName(dir, name, path), &set)
 }
 
 // retryWithRoom runs a change again that found no room, as long as some can be
 // made.
-func (f *FS) retryWithRoom(do func() error) error {
+func (rc *recorder) retryWithRoom(do func() error) error {
 	for {
 		err := do()
-		if !isNoRoom(err) || !f.store.GiveRoom(err) {
+		if !isNoRoom(err) || !rc.disk.store.GiveRoom(err) {
 			return err
 		}
 	}
@@ -97,13 +92,13 @@ const smallTries = 8
 // attributes. Filesystems refuse some of those as if they were full (an attribute that is
 // longer than a block, a directory that cannot grow), and a quota may be one that no version
 // counts against: neither is to cost the whole history.
-func (f *FS) retrySmall(do func() error) error {
+func (rc *recorder) retrySmall(do func() error) error {
 	for range smallTries {
 		err := do()
 		switch {
-		case !isNoRoom(err), errnoOf(err) == unix.ENOSPC && !f.isNearlyFull():
+		case !isNoRoom(err), errnoOf(err) == unix.ENOSPC && !rc.disk.isNearlyFull():
 			return err
-		case !f.store.GiveRoom(err):
+		case !rc.disk.store.GiveRoom(err):
 			return err
 		}
 	}
@@ -111,8 +106,8 @@ func (f *FS) retrySmall(do func() error) error {
 }
 
 // makeAs runs a change that takes next to nothing on behalf of the caller.
-func (f *FS) makeAs(c *caller, do func() error) error {
-	return f.retrySmall(func() error { return f.as(c, do) })
+func (rc *recorder) makeAs(c *caller, do func() error) error {
+	return rc.retrySmall(func() error { return rc.disk.as(c, do) })
 }
 
 // isNoRoom reports whether err says that the disk is full, or a quota.
@@ -121,45 +116,84 @@ func isNoRoom(err error) bool {
 	return e == unix.ENOSPC || e == unix.EDQUOT
 }
 
-// noteKept notes that the history has the only name of an inode that came to be known while
-// it lost its name.
-func (f *FS) noteKept(n *inode) {
-	if !f.versions.IsContent(n.key.ino) {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n.kept = n.kept || n.key.dev == f.dev
-}
-
 // unshare gives an earlier version, which somebody opens to write it, to its
 // opener: the history keeps a copy.
-func (f *FS) unshare(n *inode) error {
-	f.mu.Lock()
+func (rc *recorder) unshare(n *inode) error {
+	rc.nodes.mu.Lock()
 	kept, ino := n.kept, n.key.ino
-	f.mu.Unlock()
+	rc.nodes.mu.Unlock()
 	if !kept {
 		return nil
 	}
-	if was, err := f.versions.Unshare(ino); !was || err != nil {
+	if was, err := rc.disk.versions.Unshare(ino); !was || err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	rc.nodes.mu.Lock()
+	defer rc.nodes.mu.Unlock()
 	n.kept = false
 	return nil
 }
 
 // changed tells the history that the file which n's name leads to was changed by
 // us without a new version. While it is loose it goes on changing.
-func (f *FS) changed(n *inode, loose bool) {
-	if dir, name := f.nameOf(n); dir != nil {
-		f.versions.Changed(f.path(dir, name), f.fdOf(n), loose)
+func (rc *recorder) changed(n *inode, loose bool) {
+	if dir, name := rc.nodes.nameOf(n); dir != nil {
+		rc.disk.versions.Changed(rc.nodes.path(dir, name), rc.nodes.fdOf(n), loose)
 	}
 }
 
-func (f *FS) closeHistory() {
-	if err := f.versions.Close(); err != nil {
-		f.log.Errorf("closing the history: %v", err)
+func (rc *recorder) closeHistory() {
+	if err := rc.disk.versions.Close(); err != nil {
+		rc.disk.log.Errorf("closing the history: %v", err)
 	}
+}
+
+// allocate is fallocate(2) on the shadow, which do makes.
+func (rc *recorder) allocate(s *session, do func(fd int) error) unix.Errno {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.HasEnded() {
+		return unix.ESTALE
+	}
+	if e := s.fillLocked(); e != 0 {
+		return e
+	}
+	if err := rc.retryWithRoom(func() error { return do(s.shadow.FD()) }); err != nil {
+		return errnoOf(err)
+	}
+	s.content.Write()
+	return 0
+}
+
+// noteGrown tells the history, and what is known of read versions, how far the file
+// has grown; grows says that it will go on.
+func (rc *recorder) noteGrown(s *session, grows bool) {
+	f, n := s.f, s.inode
+	dir, name := f.nodes.nameOf(n)
+	var st unix.Stat_t
+	if dir == nil || unix.Fstatat(f.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil ||
+		n.key != (inoKey{uint64(st.Dev), st.Ino}) {
+		return // removed, or replaced
+	}
+	f.recorder.changed(n, grows)
+	for _, path := range append(f.names.otherPaths(n), f.nodes.path(dir, name)) {
+		rc.losses.wroteVersion(s, path, &st)
+	}
+}
+
+// noteWrittenOn is the end of a descriptor of a file that was committed while it was open, so that it
+// could get a further name. What was written since is its writer's. A file that is live has no
+// versions.
+func (rc *recorder) noteWrittenOn(s *session) {
+	rc.nodes.mu.Lock()
+	live := s.inode.live
+	rc.nodes.mu.Unlock()
+	if !live {
+		rc.noteGrown(s, false)
+	}
+}
+
+func (rc *recorder) isBusyNameLocked(dir *inode, name string) bool {
+	is := rc.nodes.nameLocked(dir, name)
+	return is.busy()
 }

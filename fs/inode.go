@@ -21,7 +21,7 @@ type dkey struct {
 	name string
 }
 
-// knownDir is the directory, nil if it was forgotten since. FS.mu is held.
+// knownDir is the directory, nil if it was forgotten since. nodes.mu is held.
 func (k dkey) knownDir() *inode {
 	if k.dir == nil || k.dir.dentry == nil {
 		return nil
@@ -35,7 +35,7 @@ type inode struct {
 	kind uint32 // the S_IFMT bits
 	key  inoKey
 
-	// Guarded by FS.mu.
+	// Guarded by nodes.mu.
 	fd      int           // O_PATH on the backing inode
 	nodes   []*kernelNode // by which the kernel knows it
 	pins    int           // ours: children, handles, sessions
@@ -53,11 +53,11 @@ type inode struct {
 	removed bool          // its name was unlinked, and nothing took its place
 	saved   bool          // a newer version took its place under its name
 	written bool          // which was a session's, that wrote the file as programs see it
-	live    bool          // went live: see session.autoLive, carryLive
+	live    bool          // went live: see commits.autoLive, carryLive
 	carried bool          // by descriptors of a live name that it had, and only as long as there are some
 	// liveWriters is how many of its open handles can write and were opened live.
 	liveWriters int
-	grower      *session        // appeared while this one writes it: see session.appear
+	grower      *session        // appeared while this one writes it: see endings.appear
 	unsealed    bool            // it was changed in place after its commit: see session.writtenLate
 	shownAs     inoKey          // the inode number to show, if not its own
 	fresh       bool            // created for records, and its name is not on disk
@@ -76,110 +76,56 @@ func (n *inode) isRoot() bool { return n.dentry != nil && n.dentry.Parent() == n
 
 func (n *inode) isRegular() bool { return n.kind == unix.S_IFREG }
 
-// procName names what a descriptor of ours refers to, relative to FS.procfd.
+// procName names what a descriptor of ours refers to, relative to disk.procfd.
 func procName(fd int) string { return strconv.Itoa(fd) }
-
-// fdOf returns the inode's descriptor.
-func (f *FS) fdOf(n *inode) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return n.fd
-}
-
-// newInodeLocked enters the inode that fd (O_PATH, from now on the inode's) refers to. f.mu
-// is held.
-func (f *FS) newInodeLocked(fd int, key inoKey, kind uint32) *inode {
-	n := &inode{fd: fd, key: key, kind: kind}
-	f.inodes[key] = n
-	if len(f.inodes) >= f.crowd() {
-		f.trim.Kick()
-	}
-	return n
-}
-
-func (f *FS) pin(n *inode) {
-	f.mu.Lock()
-	n.pins++
-	f.mu.Unlock()
-}
-
-func (f *FS) unpin(n *inode) {
-	f.mu.Lock()
-	f.unpinLocked(n)
-	f.mu.Unlock()
-}
-
-func (f *FS) unpinLocked(n *inode) {
-	n.pins--
-	f.reapLocked(n)
-}
-
-// reapLocked frees n once neither the kernel nor we need it. f.mu is held.
-func (f *FS) reapLocked(n *inode) {
-	for n != nil && len(n.nodes) == 0 && n.pins == 0 && f.inodes[n.key] == n {
-		delete(f.inodes, n.key)
-		if n.fd >= 0 {
-			unix.Close(n.fd)
-			n.fd = -1
-		}
-		parent := n.parent
-		n.parent = nil
-		f.dropNamesLocked(n)
-		if parent == nil {
-			return
-		}
-		parent.pins--
-		n = parent
-	}
-}
 
 // child finds what has a name in parent, and takes one reference of the kernel's on its
 // node. st is filled with the inode's attributes.
-func (f *FS) child(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+func (nm *names) child(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
 	for {
-		renamed := f.renamed.Load()
-		k, e := f.find(parent, name, st)
-		if e != 0 || f.nameFound(f.behind(k), parent, name, renamed) {
+		renamed := nm.renamed.Load()
+		k, e := nm.find(parent, name, st)
+		if e != 0 || nm.nameFound(nm.kernel.behind(k), parent, name, renamed) {
 			return k, e
 		}
-		f.forget(k, 1)
+		nm.kernel.forget(k, 1)
 	}
 }
 
 // nameFound records the name of what was found under it when so many names had
 // changed hands, unless another may have since: the kernel asks for names while it
 // renames them, and what we record is what the next open is taken to mean.
-func (f *FS) nameFound(n, parent *inode, name string, renamed uint64) bool {
+func (nm *names) nameFound(n, parent *inode, name string, renamed uint64) bool {
 	if n.isDir() {
-		return f.nameDir(n, parent, name)
+		return nm.nameDir(n, parent, name)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.renamed.Load() != renamed {
+	nm.nodes.mu.Lock()
+	defer nm.nodes.mu.Unlock()
+	if nm.renamed.Load() != renamed {
 		return false
 	}
-	f.setNameLocked(n, parent, name)
+	nm.nodes.setNameLocked(n, parent, name)
 	return true
 }
 
 // nameDir is nameFound for directories, on whose names the paths of all that is below
 // depend, which the locks are of: no directory is renamed while they are looked at.
-func (f *FS) nameDir(n, parent *inode, name string) bool {
-	f.mu.Lock()
+func (nm *names) nameDir(n, parent *inode, name string) bool {
+	nm.nodes.mu.Lock()
 	dir, is := n.namedLocked()
 	named := dir == parent && is == name
-	f.mu.Unlock()
+	nm.nodes.mu.Unlock()
 	if named {
 		return true
 	}
-	f.ns.RLock()
-	defer f.ns.RUnlock()
+	nm.nodes.ns.RLock()
+	defer nm.nodes.ns.RUnlock()
 	var st unix.Stat_t
-	if unix.Fstatat(f.fdOf(parent), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if unix.Fstatat(nm.nodes.fdOf(parent), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return false
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	nm.nodes.mu.Lock()
+	defer nm.nodes.mu.Unlock()
 	if n.key != (inoKey{uint64(st.Dev), st.Ino}) {
 		return false
 	}
@@ -187,82 +133,47 @@ func (f *FS) nameDir(n, parent *inode, name string) bool {
 	// one above is that it is below: it is somewhere until it is next looked up.
 	for d := parent; d != nil; d = d.parent {
 		if d.parent == n {
-			f.strandLocked(d)
+			nm.nodes.strandLocked(d)
 		}
 	}
-	f.setNameLocked(n, parent, name)
+	nm.nodes.setNameLocked(n, parent, name)
 	return true
 }
 
 // find is child but for the name, which is not recorded.
-func (f *FS) find(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
-	dirfd := f.fdOf(parent)
-	saves := f.saves.Load()
+func (nm *names) find(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+	dirfd := nm.nodes.fdOf(parent)
+	saves := nm.nodes.saves.Load()
 	if err := unix.Fstatat(dirfd, name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil, errnoOf(err)
 	}
 	key := inoKey{uint64(st.Dev), st.Ino}
-	if key == f.stateKey {
+	if key == nm.disk.stateKey {
 		return nil, unix.ENOENT // another spelling, where the directory ignores case
 	}
-	f.mu.Lock()
-	if n := f.inodes[key]; n != nil {
-		k := f.lookedUpLocked(n)
-		f.mu.Unlock()
+	nm.nodes.mu.Lock()
+	if n := nm.nodes.inodes[key]; n != nil {
+		k := nm.kernel.lookedUpLocked(n)
+		nm.nodes.mu.Unlock()
 		return k, 0
 	}
-	f.mu.Unlock()
-	fd, err := f.trim.OpenAt(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
+	nm.nodes.mu.Unlock()
+	fd, err := nm.nodes.trim.OpenAt(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, errnoOf(err)
 	}
-	k, e := f.adopt(fd, st)
+	k, e := nm.kernel.adopt(fd, st)
 	if e != 0 {
 		return nil, e
 	}
-	if n := f.behind(k); f.saves.Load() != saves && n.isRegular() {
+	if n := nm.kernel.behind(k); nm.nodes.saves.Load() != saves && n.isRegular() {
 		// A save took the inode's place after our look, and before we knew the inode.
-		f.noteKept(n)
-		if f.unnamed(n) {
-			f.mu.Lock()
+		nm.noteKept(n)
+		if nm.nodes.unnamed(n) {
+			nm.nodes.mu.Lock()
 			n.setSavedLocked(true)
-			f.mu.Unlock()
+			nm.nodes.mu.Unlock()
 		}
 	}
 	return k, 0
-}
-
-// adopt makes fd (O_PATH) the descriptor of its inode, unless that has one already, and
-// takes one reference of the kernel's on its node.
-func (f *FS) adopt(fd int, st *unix.Stat_t) (*kernelNode, unix.Errno) {
-	if err := unix.Fstat(fd, st); err != nil {
-		unix.Close(fd)
-		return nil, errnoOf(err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.adoptLocked(fd, st), 0
-}
-
-// adoptLocked is adopt for a descriptor of what has the status st. FS.mu is held.
-func (f *FS) adoptLocked(fd int, st *unix.Stat_t) *kernelNode {
-	key := inoKey{uint64(st.Dev), st.Ino}
-	n := f.inodes[key]
-	if n != nil {
-		unix.Close(fd)
-	} else {
-		n = f.newInodeLocked(fd, key, st.Mode&unix.S_IFMT)
-		n.saved = f.replacing[key]
-	}
-	return f.lookedUpLocked(n)
-}
-
-// unseal stops judging by its size and times whether a published inode was written after
-// its commit: they were set, or somebody is adding to the file.
-func (f *FS) unseal(key inoKey) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n := f.inodes[key]; n != nil {
-		n.unsealed = true
-	}
 }

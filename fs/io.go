@@ -10,24 +10,31 @@ import (
 	"latchfs/fs/sessionstate"
 )
 
+// contents reads and writes open files.
+type contents struct {
+	*ground
+	*engine
+	appending *appending
+}
+
 // maxSpliced is how many bytes go through a pipe to the kernel: one has room for 1 MiB
 // (pipe-max-size, pipe(7)), the header of the answer among it. More are copied.
 const maxSpliced = 1<<20 - 8<<10
 
 // Read reads a file: read(2), pread(2), and pages of a mapping. With passthrough the kernel reads the
 // backing file itself and asks only for handles in direct I/O.
-func (f *FS) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (Data, unix.Errno) {
+func (co *contents) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (Data, unix.Errno) {
 	if isVirtual(in.Node) {
-		return f.virt.read(cancel, in, buf)
+		return co.view.virt.read(cancel, in, buf)
 	}
-	h := f.handleOf(in.Handle)
+	h := co.handles.handleOf(in.Handle)
 	if h == nil {
 		return Data{}, unix.EBADF
 	}
 	if h.stale.Load() != nil {
-		f.noteStaleRead(h, &in.Request)
+		co.sessions.noteStaleRead(h, &in.Request)
 	}
-	fd, own, e := f.readFile(h)
+	fd, own, e := co.readFile(h)
 	if e != 0 {
 		return Data{}, e
 	}
@@ -48,7 +55,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (Data, un
 // filled yet still has its content in the committed file. Own says that the caller
 // closes it: the handle may read from another file at any moment, and its descriptor of
 // this one be another file's.
-func (f *FS) readFile(h *handle) (fd int, own bool, e unix.Errno) {
+func (co *contents) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	if s := h.sess; s != nil {
 		s.used.note()
 		s.mu.Lock()
@@ -63,42 +70,42 @@ func (f *FS) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 		fd, e := h.app.ReadFile()
 		return fd, true, e
 	}
-	fd, e = f.file(h)
+	fd, e = co.handles.file(h)
 	return fd, false, e
 }
 
 // Write writes to a file: write(2), pwritev(2), and pages of a mapping. It returns how much
 // was written.
-func (f *FS) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (uint32, unix.Errno) {
+func (co *contents) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (uint32, unix.Errno) {
 	if isVirtual(in.Node) {
-		return f.virt.write(in, data)
+		return co.view.virt.write(in, data)
 	}
-	h := f.handleOf(in.Handle)
+	h := co.handles.handleOf(in.Handle)
 	if h == nil {
 		return 0, unix.EBADF
 	}
-	inside := h.flags&unix.O_APPEND != 0 && f.isForPlace(h, in)
+	inside := h.flags&unix.O_APPEND != 0 && co.appending.isForPlace(h, in)
 	if h.kind == appendHandle {
 		return h.app.write(in, data, inside)
 	}
 	var n int
-	change, cached := f.cut, in.Cached
+	change, cached := co.cut, in.Cached
 	switch {
 	case cached:
-		change = f.changeRead // pages of a mapping, which were read before
+		change = co.changeRead // pages of a mapping, which were read before
 	case in.Offset == 0 && h.stale.Load() != nil:
-		h.sess.mergeThrough(h, func(content []byte) error { return h.sess.becomeKnown(content) })
+		co.sessions.mergeThrough(h.sess, h, func(content []byte) error { return co.sessions.becomeKnown(h.sess, content) })
 	}
 	e := change(h, math.MaxInt64, func(fd int) error {
 		if inside && records.AppendsAlways(fd) {
-			own, err := f.reopen(f.fdOf(h.n), unix.O_RDWR|int(h.flags&(unix.O_SYNC|unix.O_DSYNC)))
+			own, err := co.handles.reopen(co.nodes.fdOf(h.n), unix.O_RDWR|int(h.flags&(unix.O_SYNC|unix.O_DSYNC)))
 			if err != nil {
 				return errnoOf(err)
 			}
 			defer unix.Close(own)
 			fd = own
 		}
-		err := f.asSender(h, &in.Request, cached, func() (err error) {
+		err := co.callers.asSender(h, &in.Request, cached, func() (err error) {
 			n, err = unix.Pwritev(fd, data, int64(in.Offset))
 			return err
 		})
@@ -106,7 +113,7 @@ func (f *FS) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (uint32, 
 			return err
 		}
 		if in.KillSuid {
-			return f.killSuidBy(h, fd, f.sender(&in.Request))
+			return co.handles.killSuidBy(h, fd, co.callers.sender(&in.Request))
 		}
 		return nil
 	})
@@ -119,33 +126,33 @@ func (f *FS) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (uint32, 
 // change runs a change of content on h's file. In a session it makes sure that
 // the shadow has the old content first, and remembers that a change failed: a
 // shadow that missed a write is never committed.
-func (f *FS) change(h *handle, do func(fd int) error) unix.Errno {
-	return f.cut(h, math.MaxInt64, do)
+func (co *contents) change(h *handle, do func(fd int) error) unix.Errno {
+	return co.cut(h, math.MaxInt64, do)
 }
 
 // cut is change by a cut to size bytes, behind which nothing of the old content counts.
-func (f *FS) cut(h *handle, size int64, do func(fd int) error) unix.Errno {
+func (co *contents) cut(h *handle, size int64, do func(fd int) error) unix.Errno {
 	if h.stale.Load() == nil {
-		return f.changeRead(h, size, do)
+		return co.changeRead(h, size, do)
 	}
 	s := h.sess
 	s.mu.Lock()
-	e := s.mayChangeLocked(h)
+	e := co.sessions.mayChangeLocked(s, h)
 	if e != 0 {
-		s.setAsideLocked(h, do)
+		co.sessions.setAsideLocked(s, h, do)
 	}
 	s.mu.Unlock()
 	if e != 0 {
 		return e
 	}
-	return f.changeRead(h, size, do)
+	return co.changeRead(h, size, do)
 }
 
 // changeRead is cut where the version that is changed is known.
-func (f *FS) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno {
+func (co *contents) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno {
 	s := h.sess
 	if s == nil || h.kind != shadowHandle {
-		fd, e := f.file(h)
+		fd, e := co.handles.file(h)
 		if e != 0 {
 			return e
 		}
@@ -158,7 +165,7 @@ func (f *FS) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno
 		// Written after the commit, through a descriptor that the holder set
 		// missed: set it apart before the write.
 		s.mu.Unlock()
-		s.setApart()
+		co.commits.setApart(s)
 		s.mu.Lock()
 		if !s.state.Is(sessionstate.Apart) {
 			return unix.ESTALE
@@ -170,11 +177,11 @@ func (f *FS) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno
 	fd := s.shadow.FD()
 	if fd < 0 {
 		var e unix.Errno
-		if fd, e = f.file(h); e != 0 {
+		if fd, e = co.handles.file(h); e != 0 {
 			return e
 		}
 	}
-	if err := f.retryWithRoom(func() error { return do(fd) }); err != nil {
+	if err := co.recorder.retryWithRoom(func() error { return do(fd) }); err != nil {
 		if !s.state.HasEnded() && losesData(errnoOf(err)) {
 			s.content.Fail(errnoOf(err))
 		}
@@ -195,12 +202,12 @@ func losesData(e unix.Errno) bool {
 }
 
 // Lseek finds data and holes of a file: lseek(2) with SEEK_DATA, SEEK_HOLE.
-func (f *FS) Lseek(_ <-chan struct{}, in *SeekRequest) (uint64, unix.Errno) {
-	h := f.handleOf(in.Handle)
+func (co *contents) Lseek(_ <-chan struct{}, in *SeekRequest) (uint64, unix.Errno) {
+	h := co.handles.handleOf(in.Handle)
 	if h == nil || isVirtual(in.Node) {
 		return 0, unix.ENOSYS
 	}
-	fd, own, e := f.readFile(h)
+	fd, own, e := co.readFile(h)
 	if e != 0 {
 		return 0, e
 	}
@@ -213,50 +220,50 @@ func (f *FS) Lseek(_ <-chan struct{}, in *SeekRequest) (uint64, unix.Errno) {
 
 // Fsync is fsync(2) and fdatasync(2): it makes the bytes durable and
 // publishes nothing (DESIGN §4.1).
-func (f *FS) Fsync(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
+func (co *contents) Fsync(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 	if isVirtual(in.Node) {
 		return 0
 	}
-	h := f.handleOf(in.Handle)
+	h := co.handles.handleOf(in.Handle)
 	if h == nil {
 		return unix.EBADF
 	}
 	if h.app != nil {
 		return h.app.fsync(in.DataOnly)
 	}
-	fd, e := f.file(h)
+	fd, e := co.handles.file(h)
 	dataOnly := in.DataOnly
 	switch {
 	case e != 0:
 		return e
 	case h.sess != nil && h.kind == shadowHandle:
-		return h.sess.fsync(h, fd, dataOnly)
+		return co.endings.fsync(h.sess, h, fd, dataOnly)
 	case dataOnly:
 		e = errnoOf(unix.Fdatasync(fd))
 	default:
 		e = errnoOf(unix.Fsync(fd))
 	}
-	return cmp.Or(e, f.lostSince(h.n))
+	return cmp.Or(e, co.names.lostSince(h.n))
 }
 
 // Fallocate is fallocate(2).
-func (f *FS) Fallocate(_ <-chan struct{}, in *AllocRequest) unix.Errno {
-	h := f.handleOf(in.Handle)
+func (co *contents) Fallocate(_ <-chan struct{}, in *AllocRequest) unix.Errno {
+	h := co.handles.handleOf(in.Handle)
 	if h == nil || isVirtual(in.Node) {
 		return unix.EBADF
 	}
 	if h.app != nil {
 		return h.app.allocate(in)
 	}
-	return f.change(h, func(fd int) error { return f.allocate(fd, in) })
+	return co.change(h, func(fd int) error { return co.appending.allocate(fd, in) })
 }
 
 // CopyFileRange is copy_file_range(2), and returns how much was copied.
-func (f *FS) CopyFileRange(_ <-chan struct{}, in *CopyRequest) (uint32, unix.Errno) {
+func (co *contents) CopyFileRange(_ <-chan struct{}, in *CopyRequest) (uint32, unix.Errno) {
 	if isVirtual(in.Node) || isVirtual(in.To) {
 		return 0, unix.EXDEV
 	}
-	src, dst := f.handleOf(in.Handle), f.handleOf(in.ToHandle)
+	src, dst := co.handles.handleOf(in.Handle), co.handles.handleOf(in.ToHandle)
 	if src == nil || dst == nil {
 		return 0, unix.EBADF
 	}
@@ -264,9 +271,9 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *CopyRequest) (uint32, unix.Err
 		return 0, unix.EXDEV
 	}
 	if src.stale.Load() != nil {
-		f.noteStaleRead(src, &in.Request)
+		co.sessions.noteStaleRead(src, &in.Request)
 	}
-	from, own, e := f.readFile(src)
+	from, own, e := co.readFile(src)
 	if e != 0 {
 		return 0, e
 	}
@@ -277,9 +284,9 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *CopyRequest) (uint32, unix.Err
 		src.app.noteRead(&in.Request)
 	}
 	var n int
-	e = f.change(dst, func(fd int) error {
+	e = co.change(dst, func(fd int) error {
 		in64, out64 := int64(in.Offset), int64(in.ToOffset)
-		return f.asSender(dst, &in.Request, false, func() (err error) {
+		return co.callers.asSender(dst, &in.Request, false, func() (err error) {
 			n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Length, 1<<30)), int(in.Flags))
 			return err
 		})
@@ -288,57 +295,12 @@ func (f *FS) CopyFileRange(_ <-chan struct{}, in *CopyRequest) (uint32, unix.Err
 }
 
 // StatFs answers what statfs(2) says of the filesystem that a node is on.
-func (f *FS) StatFs(_ <-chan struct{}, h *Request, out *unix.Statfs_t) unix.Errno {
-	fd := f.rootfd
-	if n := f.inodeOf(h.Node); n != nil && f.fdOf(n) >= 0 {
-		fd = f.fdOf(n)
+func (co *contents) StatFs(_ <-chan struct{}, h *Request, out *unix.Statfs_t) unix.Errno {
+	fd := co.disk.rootfd
+	if n := co.kernel.inodeOf(h.Node); n != nil && co.nodes.fdOf(n) >= 0 {
+		fd = co.nodes.fdOf(n)
 	}
 	return errnoOf(unix.Fstatfs(fd, out))
-}
-
-// shortOfSpace reports whether the backing filesystem is so full that a write
-// may fail: then writes go through the daemon, which sees that.
-func (f *FS) shortOfSpace() bool {
-	var st unix.Statfs_t
-	if unix.Fstatfs(f.rootfd, &st) != nil {
-		return true
-	}
-	return st.Bavail*uint64(st.Bsize) < lowSpace
-}
-
-// isFull reports whether so little is left for a user's files that a write which
-// was passed through has most likely failed for that.
-func (f *FS) isFull(uid uint32) bool {
-	var st unix.Statfs_t
-	if unix.Fstatfs(f.rootfd, &st) != nil || st.Bavail*uint64(st.Bsize) >= lowSpace {
-		return false
-	}
-	if st.Bfree < fullBlocks || uid != 0 && st.Bavail < fullBlocks {
-		return true
-	}
-	return !f.hasRoom(uid)
-}
-
-// hasRoom reports whether a user's write would find space now. Filesystems keep free
-// blocks to themselves that statfs counts, and refuse a write as a whole when only
-// a part of it would fit.
-func (f *FS) hasRoom(uid uint32) bool {
-	fd, err := unix.Openat(int(f.state.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
-	if err == nil {
-		defer unix.Close(fd)
-		err = f.asUser(uid, uid, func() error { return unix.Fallocate(fd, 0, 0, largeWrite) })
-	}
-	return !isNoRoom(err)
-}
-
-// isNearlyFull reports whether so little is left, be it of blocks or of inodes, that even a
-// small change may have failed for that.
-func (f *FS) isNearlyFull() bool {
-	var st unix.Statfs_t
-	if unix.Fstatfs(f.rootfd, &st) != nil {
-		return false
-	}
-	return st.Bavail*uint64(st.Bsize) < smallRoom || st.Files > 0 && st.Ffree < fullBlocks
 }
 
 // smallRoom is the free space, in bytes, with which a small change does not fail for want of it.

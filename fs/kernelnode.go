@@ -2,27 +2,45 @@ package fs
 
 import (
 	"slices"
+	"syscall"
 	"time"
+
+	"latchfs/fs/asuser"
+
+	"golang.org/x/sys/unix"
 )
+
+// kernel is what the kernel has been told of: nodes, and what it keeps of their attributes,
+// pages and backing files until it is told otherwise.
+type kernel struct {
+	srv    Kernel
+	nextID uint64 // guarded by nodes.mu
+
+	disk  *disk
+	nodes *nodes
+	view  *view
+
+	fs *FS // for what it makes
+}
 
 const rootID = 1
 
 // kernelNode is what the kernel knows by one node number, and takes for an inode of its
 // own. It stands for a backing inode: for the same one as long as the kernel remembers it,
-// unless a session takes it over (FS.takeOver), which nobody notices who does not have it
-// open. A session that does not publish its shadow gives it back (FS.giveBack).
+// unless a session takes it over (sessions.takeOver), which nobody notices who does not have it
+// open. A session that does not publish its shadow gives it back (names.giveBack).
 //
 // An inode has one node, as a rule. It gets a second one if the first is set aside: then
 // lookups lead to the second, and the first is left to those who came before.
 type kernelNode struct {
 	id uint64 // never reused, so that the kernel cannot take it for a later one
 
-	// Guarded by FS.mu.
+	// Guarded by nodes.mu.
 	in      *inode        // what it stands for
 	nlookup uint64        // the kernel's references
 	pins    int           // ours: walks that are led to it
 	opens   int           // open handles
-	beside  *session      // whose shadow is open here, too: see session.attachBeside
+	beside  *session      // whose shadow is open here, too: see sessions.attachBeside
 	idle    chan struct{} // closed when the last handle goes, if somebody waits
 	aside   bool          // lookups lead to another node
 	former  *inode        // taken over: the committed file's, pinned, until the session has published the shadow
@@ -35,58 +53,58 @@ type kernelNode struct {
 }
 
 // nodeOf is the node with a number, nil for one unknown.
-func (f *FS) nodeOf(id uint64) *kernelNode {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.nodes[id]
+func (kn *kernel) nodeOf(id uint64) *kernelNode {
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
+	return kn.nodes.kernelNodes[id]
 }
 
 // inodeOf is what the kernel means by the number of a node, nil for one unknown.
-func (f *FS) inodeOf(id uint64) *inode {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if k := f.nodes[id]; k != nil {
+func (kn *kernel) inodeOf(id uint64) *inode {
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
+	if k := kn.nodes.kernelNodes[id]; k != nil {
 		return k.in
 	}
 	return nil
 }
 
 // behind is what a node stands for now.
-func (f *FS) behind(k *kernelNode) *inode {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (kn *kernel) behind(k *kernelNode) *inode {
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
 	return k.in
 }
 
 // meant is what a request on a node is about that names no open file: until the node of a
 // shadow that was written into the file is given back (see giveBack), that is the file.
-func (f *FS) meant(k *kernelNode) *inode {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (kn *kernel) meant(k *kernelNode) *inode {
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
 	if k.in.copied && k.former != nil {
 		return k.former
 	}
 	return k.in
 }
 
-// newNodeLocked enters a node that stands for n. FS.mu is held.
-func (f *FS) newNodeLocked(n *inode) *kernelNode {
-	f.nextID++
-	k := &kernelNode{id: f.nextID, in: n}
-	f.nodes[k.id] = k
+// newNodeLocked enters a node that stands for n. nodes.mu is held.
+func (kn *kernel) newNodeLocked(n *inode) *kernelNode {
+	kn.nextID++
+	k := &kernelNode{id: kn.nextID, in: n}
+	kn.nodes.kernelNodes[k.id] = k
 	n.nodes = append(n.nodes, k)
 	return k
 }
 
-// plantRootLocked makes n the root of the mount. FS.mu is held.
-func (f *FS) plantRootLocked(n *inode) {
-	n.dentry = f.names.Root()
+// plantRootLocked makes n the root of the mount. nodes.mu is held.
+func (kn *kernel) plantRootLocked(n *inode) {
+	n.dentry = kn.nodes.names.Root()
 	n.dentry.State.dir = n
 	k := &kernelNode{id: rootID, in: n, nlookup: 1}
-	f.nodes[rootID], n.nodes = k, []*kernelNode{k}
+	kn.nodes.kernelNodes[rootID], n.nodes = k, []*kernelNode{k}
 }
 
-// nodeLocked is the node to which lookups of n lead, nil if there is none. FS.mu is held.
+// nodeLocked is the node to which lookups of n lead, nil if there is none. nodes.mu is held.
 func (n *inode) nodeLocked() *kernelNode {
 	for _, k := range n.nodes {
 		if !k.aside {
@@ -97,79 +115,68 @@ func (n *inode) nodeLocked() *kernelNode {
 }
 
 // lookedUpLocked is the node to which lookups of n lead, with one reference more of the
-// kernel's. FS.mu is held.
-func (f *FS) lookedUpLocked(n *inode) *kernelNode {
+// kernel's. nodes.mu is held.
+func (kn *kernel) lookedUpLocked(n *inode) *kernelNode {
 	k := n.nodeLocked()
 	if k == nil {
-		k = f.newNodeLocked(n)
+		k = kn.newNodeLocked(n)
 	}
 	k.nlookup++
 	return k
 }
 
 // lookedUp is lookedUpLocked.
-func (f *FS) lookedUp(n *inode) *kernelNode {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.lookedUpLocked(n)
+func (kn *kernel) lookedUp(n *inode) *kernelNode {
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
+	return kn.lookedUpLocked(n)
 }
 
-// isOpenLocked reports whether somebody has n open. FS.mu is held.
+// isOpenLocked reports whether somebody has n open. nodes.mu is held.
 func (n *inode) isOpenLocked() bool {
 	return slices.ContainsFunc(n.nodes, func(k *kernelNode) bool { return k.opens > 0 })
 }
 
 // Forget gives back references of the kernel's: each Entry was one.
-func (f *FS) Forget(id, nlookup uint64) {
+func (kn *kernel) Forget(id, nlookup uint64) {
 	if isVirtual(id) {
-		f.virt.forget(id, nlookup)
+		kn.view.virt.forget(id, nlookup)
 		return
 	}
-	if k := f.nodeOf(id); k != nil {
-		f.forget(k, nlookup)
+	if k := kn.nodeOf(id); k != nil {
+		kn.forget(k, nlookup)
 	}
 }
 
 // forget gives references of the kernel's back.
-func (f *FS) forget(k *kernelNode, nlookup uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.forgetLocked(k, nlookup)
+func (kn *kernel) forget(k *kernelNode, nlookup uint64) {
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
+	kn.forgetLocked(k, nlookup)
 }
 
-// forgetLocked is forget. FS.mu is held.
-func (f *FS) forgetLocked(k *kernelNode, nlookup uint64) {
+// forgetLocked is forget. nodes.mu is held.
+func (kn *kernel) forgetLocked(k *kernelNode, nlookup uint64) {
 	k.nlookup -= min(nlookup, k.nlookup)
-	f.dropNodeLocked(k)
+	kn.dropNodeLocked(k)
 }
 
-// dropNodeLocked frees a node that neither the kernel nor we need any more. FS.mu is held.
-func (f *FS) dropNodeLocked(k *kernelNode) {
-	if k.nlookup > 0 || k.opens > 0 || k.pins > 0 || k.id == rootID || f.nodes[k.id] != k {
+// dropNodeLocked frees a node that neither the kernel nor we need any more. nodes.mu is held.
+func (kn *kernel) dropNodeLocked(k *kernelNode) {
+	if k.nlookup > 0 || k.opens > 0 || k.pins > 0 || k.id == rootID || kn.nodes.kernelNodes[k.id] != k {
 		return
 	}
-	delete(f.nodes, k.id)
-	f.dropBacking(k)
-	f.partLocked(k)
-	f.dropFormerLocked(k)
+	delete(kn.nodes.kernelNodes, k.id)
+	kn.dropBacking(k)
+	kn.partLocked(k)
+	kn.dropFormerLocked(k)
 }
 
-// partLocked ends that a node stands for its inode. FS.mu is held.
-func (f *FS) partLocked(k *kernelNode) {
+// partLocked ends that a node stands for its inode. nodes.mu is held.
+func (kn *kernel) partLocked(k *kernelNode) {
 	n := k.in
 	n.nodes = slices.DeleteFunc(n.nodes, func(o *kernelNode) bool { return o == k })
-	f.reapLocked(n)
-}
-
-// setAside lets later lookups of the inode lead to another node.
-func (f *FS) setAside(k *kernelNode) {
-	f.mu.Lock()
-	k.aside = true
-	parent, name := k.in.namedLocked()
-	f.mu.Unlock()
-	if parent != nil {
-		f.dropName(parent, name)
-	}
+	kn.nodes.reapLocked(n)
 }
 
 // A hold keeps the inode open that a node stands for when a request on it begins. The
@@ -180,56 +187,118 @@ type hold struct {
 	k *kernelNode
 }
 
-func (f *FS) hold(id uint64) hold {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	k := f.nodes[id]
+func (kn *kernel) hold(id uint64) hold {
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
+	k := kn.nodes.kernelNodes[id]
 	if k == nil || !k.in.isRegular() {
 		return hold{} // what is no file is never taken over
 	}
 	k.holds++
-	return hold{f, k}
+	return hold{kn.fs, k}
 }
 
 func (h hold) end() {
 	if h.k == nil {
 		return
 	}
-	h.f.mu.Lock()
-	defer h.f.mu.Unlock()
+	h.f.nodes.mu.Lock()
+	defer h.f.nodes.mu.Unlock()
 	if h.k.holds--; h.k.holds > 0 {
 		return
 	}
 	for _, was := range h.k.was {
-		h.f.unpinLocked(was)
+		h.f.nodes.unpinLocked(was)
 	}
 	h.k.was = nil
 }
 
 // forgetAttrs makes the kernel forget the attributes of n.
-func (f *FS) forgetAttrs(n *inode) { f.notifyInode(n, -1, 0) }
+func (kn *kernel) forgetAttrs(n *inode) { kn.notifyInode(n, -1, 0) }
 
 // notifyInode is Kernel.InodeNotify for each node of n.
-func (f *FS) notifyInode(n *inode, off, length int64) {
-	for _, id := range f.nodesOf(n) {
-		f.srv.InodeNotify(id, off, length)
+func (kn *kernel) notifyInode(n *inode, off, length int64) {
+	for _, id := range kn.nodesOf(n) {
+		kn.srv.InodeNotify(id, off, length)
 	}
 }
 
 // forgetName makes the kernel forget a name in dir. It waits for the directory's lock.
-func (f *FS) forgetName(dir *inode, name string) {
-	for _, id := range f.nodesOf(dir) {
-		f.srv.EntryNotify(id, name)
+func (kn *kernel) forgetName(dir *inode, name string) {
+	for _, id := range kn.nodesOf(dir) {
+		kn.srv.EntryNotify(id, name)
 	}
 }
 
 // nodesOf are the numbers by which the kernel knows n.
-func (f *FS) nodesOf(n *inode) []uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (kn *kernel) nodesOf(n *inode) []uint64 {
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
 	ids := make([]uint64, len(n.nodes))
 	for i, k := range n.nodes {
 		ids[i] = k.id
 	}
 	return ids
+}
+
+// register registers a backing file without CAP_FSETID and CAP_SYS_RESOURCE: passthrough
+// writes run with the credentials of the thread that registered the file, and with these a
+// write would keep setuid bits and ignore quotas. What users write is registered as nobody,
+// for filesystems keep space in reserve for user 0.
+func (kn *kernel) register(fd int, forRoot bool) (id int32, err error) {
+	who := asuser.Nobody
+	if forRoot {
+		who = ownIdentity
+	}
+	err = who.Less(func() error {
+		var e syscall.Errno
+		if id, e = kn.srv.RegisterBacking(fd); e != 0 {
+			return e
+		}
+		return nil
+	}, unix.CAP_FSETID, unix.CAP_SYS_RESOURCE)
+	return id, err
+}
+
+// dropBacking ends the registration of a node that nobody needs any more.
+func (kn *kernel) dropBacking(k *kernelNode) {
+	if k.io.id != 0 {
+		if e := kn.srv.UnregisterBacking(k.io.id); e != 0 {
+			kn.disk.log.Debugf("backing file %d: %v", k.io.id, e)
+		}
+		k.io.id = 0
+	}
+}
+
+// adopt makes fd (O_PATH) the descriptor of its inode, unless that has one already, and
+// takes one reference of the kernel's on its node.
+func (kn *kernel) adopt(fd int, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+	if err := unix.Fstat(fd, st); err != nil {
+		unix.Close(fd)
+		return nil, errnoOf(err)
+	}
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
+	return kn.adoptLocked(fd, st), 0
+}
+
+// adoptLocked is adopt for a descriptor of what has the status st. nodes.mu is held.
+func (kn *kernel) adoptLocked(fd int, st *unix.Stat_t) *kernelNode {
+	key := inoKey{uint64(st.Dev), st.Ino}
+	n := kn.nodes.inodes[key]
+	if n != nil {
+		unix.Close(fd)
+	} else {
+		n = kn.nodes.newInodeLocked(fd, key, st.Mode&unix.S_IFMT)
+		n.saved = kn.nodes.replacing[key]
+	}
+	return kn.lookedUpLocked(n)
+}
+
+// dropFormerLocked forgets what k stood for before a session took it over. nodes.mu is held.
+func (kn *kernel) dropFormerLocked(k *kernelNode) {
+	if k.former != nil {
+		kn.nodes.unpinLocked(k.former)
+		k.former = nil
+	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"latchfs/fs/content"
 	"latchfs/fs/deaths"
-	"latchfs/fs/refusals"
 	"latchfs/lockmgr"
 )
 
@@ -42,20 +41,8 @@ func (s *session) stamped() content.Stamp {
 	return s.stampLocked()
 }
 
-// concernDeadLocked makes the refusal one of what the killed process has written, of
-// which size bytes were there: it concerns those to whom the process belonged. s.mu
-// is held.
-func (s *session) concernDeadLocked(x *refusals.Refusal, size int64) {
-	d := s.toll.Worst()
-	x.Owner, x.Lineage = d.Owner, d.Lineage
-	x.Reason += ", so " + deaths.Outcome(size, s.isNew.Load())
-	if x.Kept != "" {
-		x.Hint = "To make them the file after all: latchfs rejected restore " + x.Kept
-	}
-}
-
 // toldLocked is what a close by a process is told of how the session ended.
-func (s *session) toldLocked(o lockmgr.Owner) unix.Errno {
+func (en *endings) toldLocked(s *session, o lockmgr.Owner) unix.Errno {
 	if !s.toll.Tells(o == s.opener, s.output) {
 		return 0
 	}

@@ -12,8 +12,8 @@ import (
 // openKnowledge takes over what was known when the last daemon ended. What processes have
 // read is kept over a restart, for the clients go on.
 func (f *FS) openKnowledge() {
-	f.knowledge = knowledge.New(f.policy.LongestFade())
-	f.remembers = knowledgelog.Open(f.state, bootID(), f.knowledge, f.log.Warnf)
+	f.rules.knowledge = knowledge.New(f.rules.policy.LongestFade())
+	f.losses.remembers = knowledgelog.Open(f.disk.state, bootID(), f.rules.knowledge, f.disk.log.Warnf)
 }
 
 // bootID names this life of the machine, in which process ids mean what they mean.
@@ -26,4 +26,4 @@ func bootID() string {
 }
 
 // sweepKnowledge forgets what counts no more.
-func (f *FS) sweepKnowledge(now time.Time) { f.knowledge.Sweep(now, f.proc.Alive) }
+func (lo *losses) sweepKnowledge(now time.Time) { lo.rules.knowledge.Sweep(now, lo.callers.proc.Alive) }

@@ -18,13 +18,13 @@ var _ heartbeat.Engine = leases{}
 
 // openHeart makes what sends heartbeats. Processes and the lock table are known.
 func (f *FS) openHeart() {
-	f.heart = heartbeat.New(heartbeat.Config{Engine: leases{f}, Procs: f.proc, Table: f.table, Done: f.done})
+	f.locks.heart = heartbeat.New(heartbeat.Config{Engine: leases{f}, Procs: f.callers.proc, Table: f.rules.table, Done: f.life.done})
 }
 
 // Timed implements heartbeat.Engine.
 func (ls leases) Timed(l *lockmgr.DueLease) (timed, inForce bool) {
 	if lb, ok := l.Label.(*label); ok && lb.claim != nil {
-		return ls.f.filed.IsTimed(lb.claim)
+		return ls.f.claims.filed.IsTimed(lb.claim)
 	}
 	return false, false
 }
@@ -35,17 +35,17 @@ func (ls leases) Used(l *lockmgr.DueLease) (used bool, others []lockmgr.Owner) {
 	if !ok {
 		return false, nil
 	}
-	if ls.f.lastUse(lb).After(l.Since) {
+	if ls.f.locks.lastUse(lb).After(l.Since) {
 		return true, nil
 	}
 	if s := lb.session.Load(); s != nil {
-		if s.touched() {
+		if ls.f.locks.touched(s) {
 			return true, nil
 		}
-		others = s.users()
+		others = ls.f.locks.users(s)
 	}
 	if lb.claim != nil {
-		others = ls.f.ctl.Claims.JoinedBy(lb.claim)
+		others = ls.f.callers.ctl.Claims.JoinedBy(lb.claim)
 	}
 	return false, others
 }
@@ -54,16 +54,16 @@ func (ls leases) Used(l *lockmgr.DueLease) (used bool, others []lockmgr.Owner) {
 func (ls leases) Missed(l *lockmgr.DueLease, failed int) {
 	if failed == lockmgr.Heartbeats {
 		lb, _ := l.Label.(*label)
-		ls.f.leaseEvent("heartbeat_failed", lb, l.Owner, nil)
+		ls.f.locks.leaseEvent("heartbeat_failed", lb, l.Owner, nil)
 	}
-	ls.f.settleThefts(nil)
+	ls.f.locks.settleThefts(nil)
 	if lb, ok := l.Label.(*label); ok && lb.claim != nil && failed == lockmgr.Heartbeats {
-		ls.f.filed.Stale(lb.claim)
+		ls.f.claims.filed.Stale(lb.claim)
 	}
 }
 
 // lastUse is when something was last done with what the lock stands for.
-func (f *FS) lastUse(lb *label) time.Time {
+func (lk *locks) lastUse(lb *label) time.Time {
 	if s := lb.session.Load(); s != nil {
 		return s.used.get()
 	}
@@ -81,7 +81,7 @@ func (u *usage) get() time.Time { return time.Unix(0, u.at.Load()) }
 
 // leaseEvent writes an event about a lock to the audit trail, with the fields of
 // requirement T9. The detail is the event's own from now on.
-func (f *FS) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[string]any) {
+func (lk *locks) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[string]any) {
 	ev := audit.Event{Time: time.Now(), Event: event, PID: o.PID, Detail: detail}
 	if lb != nil {
 		if detail == nil {
@@ -89,7 +89,7 @@ func (f *FS) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[str
 		}
 		ev.Path, ev.Session = lb.where(), lb.id()
 		ev.Detail["operation"], ev.Detail["uid"] = lb.op, lb.c.uid
-		ev.Detail["actor"], ev.Detail["lock_name"] = f.actorOf(lb), ev.Path
+		ev.Detail["actor"], ev.Detail["lock_name"] = lk.callers.actorOf(lb), ev.Path
 		if ev.Detail["actor"] == "" {
 			ev.Detail["actor"] = lb.c.describe().Program
 		}
@@ -100,12 +100,12 @@ func (f *FS) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[str
 			ev.Detail["request_id"] = ev.Session
 		}
 	}
-	f.event(ev)
+	lk.reports.event(ev)
 }
 
 // touched reports whether the shadow has changed since it was last asked: with
 // passthrough nothing else tells of writes.
-func (s *session) touched() bool {
+func (lk *locks) touched(s *session) bool {
 	if !s.mu.TryLock() {
 		return true // somebody is at it
 	}
@@ -135,7 +135,7 @@ type shadowStamp struct {
 }
 
 // users are the processes seen using the session's handles.
-func (s *session) users() []lockmgr.Owner {
+func (lk *locks) users(s *session) []lockmgr.Owner {
 	if !s.mu.TryLock() {
 		return nil
 	}

@@ -9,137 +9,137 @@ import (
 )
 
 // Link gives an inode a further name: link(2).
-func (f *FS) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Entry) unix.Errno {
+func (et *entries) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Entry) unix.Errno {
 	if isVirtual(in.Target) {
 		return unix.EPERM
 	}
-	dir, e := f.target(in.Node, name)
+	dir, e := et.opens.target(in.Node, name)
 	if e != 0 {
 		return e
 	}
-	k := f.nodeOf(in.Target)
+	k := et.kernel.nodeOf(in.Target)
 	if k == nil {
 		return unix.ESTALE
 	}
-	n := f.behind(k)
-	if e := f.mayNameAlso(&in.Request, n, place{dir: dir, name: name}); e != 0 {
+	n := et.kernel.behind(k)
+	if e := et.names.mayNameAlso(&in.Request, n, place{dir: dir, name: name}); e != 0 {
 		return e
 	}
-	if f.isCreating(dir, name) {
+	if et.opens.isCreating(dir, name) {
 		return unix.EEXIST
 	}
-	if t, _ := f.txnFor(&in.Request); t != nil && t.stages(dir, name) {
+	if t, _ := et.txns.txnFor(&in.Request); t != nil && t.stages(dir, name) {
 		return unix.EPERM // link(2): no hard links here; programs copy or rename then
 	}
 	places := []place{{dir, name, nil}}
-	astray := f.strangerAt(&in.Request, k) // the caller is to wait for the session that has taken the node over
-	if parent, old := f.nameOf(n); parent != nil && n.isRegular() && (astray || !f.unnamed(n)) {
+	astray := et.attrs.strangerAt(&in.Request, k) // the caller is to wait for the session that has taken the node over
+	if parent, old := et.nodes.nameOf(n); parent != nil && n.isRegular() && (astray || !et.nodes.unnamed(n)) {
 		places = append(places, place{parent, old, n})
 	}
-	c, path := f.callerOf(&in.Request), f.path(dir, name)
-	w := f.walks.Get(c)
+	c, path := et.callers.callerOf(&in.Request), et.nodes.path(dir, name)
+	w := et.astray.walks.Get(c)
 	repeated := w != nil && w.Op != opWait
-	lb, l, e := f.lockJudged(c, opLink, func() []judge.Candidate { return f.linked(n, path) }, places...)
+	lb, l, e := et.lockJudged(c, opLink, func() []judge.Candidate { return et.judging.linked(n, path) }, places...)
 	if e != 0 {
 		return e
 	}
-	defer f.table.Release(l)
-	if e := f.mayLink(c, &in.Request, k, n, repeated); e != 0 {
+	defer et.rules.table.Release(l)
+	if e := et.mayLink(c, &in.Request, k, n, repeated); e != 0 {
 		return e
 	}
-	if e := f.mayMake(c, opLink, place{dir, name, nil}); e != 0 {
+	if e := et.losses.mayMake(c, opLink, place{dir, name, nil}); e != 0 {
 		return e
 	}
-	if e := f.judgeLink(c, cancel, lb, n, path); e != 0 {
+	if e := et.judging.judgeLink(c, cancel, lb, n, path); e != 0 {
 		return e
 	}
-	if e := f.mayFileName(c, opLink, place{dir, name, nil}, openContent{f, f.fdOf(n)}); e != 0 {
+	if e := et.claims.mayFileName(c, opLink, place{dir, name, nil}, openContent{et.fs, et.nodes.fdOf(n)}); e != 0 {
 		return e
 	}
-	n, e = f.commitForLink(c, n, path)
+	n, e = et.moves.commitForLink(c, n, path)
 	if e != 0 {
 		return e
 	}
-	if e := f.settleLazy(n); e != 0 {
+	if e := et.commits.settleLazy(n); e != 0 {
 		return e
 	}
-	if e := f.syncUnnamed(n, path); e != 0 {
+	if e := et.syncUnnamed(n, path); e != 0 {
 		return e
 	}
-	if err := f.makeAs(c, func() error { return f.linkat(f.fdOf(n), f.fdOf(dir), name) }); err != nil {
+	if err := et.recorder.makeAs(c, func() error { return et.linkat(et.nodes.fdOf(n), et.nodes.fdOf(dir), name) }); err != nil {
 		return errnoOf(err)
 	}
-	f.holdAllNames(c, n)
-	return f.enterLink(c, n, place{dir, name, n}, l.Token(), out)
+	et.moves.holdAllNames(c, n)
+	return et.enterLink(c, n, place{dir, name, n}, l.Token(), out)
 }
 
 // enterLink answers with the name that n has just got, which p is.
-func (f *FS) enterLink(c *caller, n *inode, p place, token uint64, out *Entry) unix.Errno {
-	f.rebaseOn(n, nil)
+func (et *entries) enterLink(c *caller, n *inode, p place, token uint64, out *Entry) unix.Errno {
+	et.moves.rebaseOn(n, nil)
 	var st unix.Stat_t
-	if e := f.stat(n, &st); e != 0 {
+	if e := et.names.stat(n, &st); e != 0 {
 		return e
 	}
-	f.namesSoonOnDisk(p.dir, p.name)
-	f.shareKnowledge(n, &st)
+	et.names.namesSoonOnDisk(p.dir, p.name)
+	et.shareKnowledge(n, &st)
 	ch := c.changes(opLink, p, token)
 	ch.Is = &st
-	f.changes.Tell(ch)
-	if dir, name := f.nameOf(n); dir != nil && st.Nlink == 2 {
-		f.rekeyLink(lockmgr.Key(f.path(dir, name)), f.inodeKey(n))
+	et.recorder.changes.Tell(ch)
+	if dir, name := et.nodes.nameOf(n); dir != nil && st.Nlink == 2 {
+		et.names.rekeyLink(lockmgr.Key(et.nodes.path(dir, name)), et.rules.inodeKey(n))
 	}
-	f.mu.Lock()
-	k, isFirst, isWritten := f.lookedUpLocked(n), n.dentry == nil, n.shadow != nil
-	f.setNameLocked(n, p.dir, p.name)
-	f.mu.Unlock()
+	et.nodes.mu.Lock()
+	k, isFirst, isWritten := et.kernel.lookedUpLocked(n), n.dentry == nil, n.shadow != nil
+	et.nodes.setNameLocked(n, p.dir, p.name)
+	et.nodes.mu.Unlock()
 	if isFirst {
-		f.carryFirst(n, f.path(p.dir, p.name))
+		et.live.carryFirst(n, et.nodes.path(p.dir, p.name))
 	}
-	f.fillEntry(out, k, &st, isWritten) // who writes it is led to what it writes
+	et.attrs.fillEntry(out, k, &st, isWritten) // who writes it is led to what it writes
 	return 0
 }
 
 // syncUnnamed puts a file on the disk that is about to get its first name (O_TMPFILE), as
 // the close of a new file does: a power cut leaves it whole, or without the name.
-func (f *FS) syncUnnamed(n *inode, path string) unix.Errno {
-	if f.store == nil || !n.isRegular() || f.settings(path).Mode != policy.Atomic || !f.unnamed(n) {
+func (et *entries) syncUnnamed(n *inode, path string) unix.Errno {
+	if et.disk.store == nil || !n.isRegular() || et.rules.settings(path).Mode != policy.Atomic || !et.nodes.unnamed(n) {
 		return 0
 	}
-	fd, err := f.reopen(f.fdOf(n), unix.O_RDONLY)
+	fd, err := et.handles.reopen(et.nodes.fdOf(n), unix.O_RDONLY)
 	if err != nil {
-		fd, err = f.reopen(f.fdOf(n), unix.O_WRONLY)
+		fd, err = et.handles.reopen(et.nodes.fdOf(n), unix.O_WRONLY)
 	}
 	if err != nil {
 		return 0 // its owner may neither read nor write it, and neither may we
 	}
 	defer unix.Close(fd)
-	return errnoOf(f.store.Sync(fd, false))
+	return errnoOf(et.disk.store.Sync(fd, false))
 }
 
 // mayLink decides whether n is what the caller wants to give a further name. If the file
 // was replaced since the caller has found it, or its node has become a stranger's shadow,
 // a second walk finds the file.
-func (f *FS) mayLink(c *caller, h *Request, k *kernelNode, n *inode, repeated bool) unix.Errno {
+func (et *entries) mayLink(c *caller, h *Request, k *kernelNode, n *inode, repeated bool) unix.Errno {
 	again := c.tid != 0 && !repeated
 	switch {
-	case f.strangerAt(h, k), f.leftBehind(n):
+	case et.attrs.strangerAt(h, k), et.names.leftBehind(n):
 		if !again {
 			return unix.EBUSY
 		}
-	case f.unnamed(n) && f.isKept(n), f.isSuperseded(n):
+	case et.nodes.unnamed(n) && et.recorder.isKept(n), et.names.isSuperseded(n):
 		if !again {
 			return unix.ENOENT // linkat(2), of a file that has lost its last name
 		}
 	default:
 		return 0
 	}
-	return f.staleAt(c, n)
+	return et.astray.staleAt(c, n)
 }
 
-func (f *FS) linkat(fd, dirfd int, name string) error {
+func (et *entries) linkat(fd, dirfd int, name string) error {
 	err := unix.Linkat(fd, "", dirfd, name, unix.AT_EMPTY_PATH)
 	if err == unix.ENOENT || err == unix.EPERM {
-		err = unix.Linkat(f.procfd, procName(fd), dirfd, name, unix.AT_SYMLINK_FOLLOW)
+		err = unix.Linkat(et.disk.procfd, procName(fd), dirfd, name, unix.AT_SYMLINK_FOLLOW)
 	}
 	return err
 }

@@ -7,9 +7,17 @@ import (
 
 	"latchfs/fs/sessionstate"
 	"latchfs/journal/commit"
-	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
+
+// moves lets sessions follow their names: to another directory, to another name of the file, or
+// into the file itself where it has several.
+type moves struct {
+	*ground
+	commits *commits
+	endings *endings
+	locks   *locks
+}
 
 // link(2) of a file that a program has open for writing makes what is written so far the file,
 // which has both names then. The session goes on, and keeps the lock until the last close: it
@@ -19,24 +27,24 @@ import (
 
 // commitForLink makes n, which is to get the name path, a file that may have several, where
 // somebody of the caller's family writes it. It returns the inode that gets the name.
-func (f *FS) commitForLink(c *caller, n *inode, path string) (*inode, unix.Errno) {
-	f.mu.Lock()
+func (mv *moves) commitForLink(c *caller, n *inode, path string) (*inode, unix.Errno) {
+	mv.nodes.mu.Lock()
 	s := n.sess
 	if s == nil && n.shadow != nil && c.kinOf(n.shadow.who.Load()) {
 		s = n.shadow
 	}
-	f.mu.Unlock()
+	mv.nodes.mu.Unlock()
 	switch {
 	case s == nil:
 		return n, 0
-	case f.settings(path).Mode == policy.Live:
-		return s.linkLive(n)
+	case mv.rules.settings(path).Mode == policy.Live:
+		return mv.linkLive(s, n)
 	}
-	return s.linkWritten(n)
+	return mv.linkWritten(s, n)
 }
 
 // linkLive is for a name whose file is live: its descriptors write the file itself.
-func (s *session) linkLive(n *inode) (*inode, unix.Errno) {
+func (mv *moves) linkLive(s *session, n *inode) (*inode, unix.Errno) {
 	s.mu.Lock()
 	base, inPlace := s.base, s.inPlace
 	s.mu.Unlock()
@@ -49,12 +57,12 @@ func (s *session) linkLive(n *inode) (*inode, unix.Errno) {
 	case s.inode != n:
 		return n, 0
 	}
-	return n, s.goLive(nil)
+	return n, mv.commits.goLive(s, nil)
 }
 
 // linkWritten makes the session one that writes into a file with several names, and returns
 // that file. n is what is to get the name, and stays that if the session has ended.
-func (s *session) linkWritten(n *inode) (*inode, unix.Errno) {
+func (mv *moves) linkWritten(s *session, n *inode) (*inode, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -74,12 +82,12 @@ func (s *session) linkWritten(n *inode) (*inode, unix.Errno) {
 	var fd int
 	var e unix.Errno
 	if dirty || s.isNew.Load() {
-		fd, e = s.putCopyLocked()
+		fd, e = mv.putCopyLocked(s)
 	} else {
-		fd, e = s.openBaseLocked()
+		fd, e = mv.openBaseLocked(s)
 	}
 	if fd >= 0 {
-		s.writeIntoLocked(fd)
+		mv.writeIntoLocked(s, fd)
 	}
 	if e != 0 {
 		return nil, e
@@ -89,42 +97,42 @@ func (s *session) linkWritten(n *inode) (*inode, unix.Errno) {
 
 // putCopyLocked publishes a copy of the shadow. It returns a descriptor (O_PATH) of the file,
 // or -1. A refusal ends the session, and what was written is kept aside.
-func (s *session) putCopyLocked() (fd int, e unix.Errno) {
-	if e := s.acceptLocked(); e != 0 {
+func (mv *moves) putCopyLocked(s *session) (fd int, e unix.Errno) {
+	if e := mv.commits.acceptLocked(s); e != 0 {
 		s.become(sessionstate.Ending)
-		return -1, s.endWith(e)
+		return -1, mv.commits.endWith(s, e)
 	}
-	cp, fd, err := s.copyLocked()
+	cp, fd, err := mv.copyLocked(s)
 	if err != nil {
-		s.unmergeLocked()
+		mv.commits.unmergeLocked(s)
 		return -1, errnoOf(err)
 	}
-	defer s.f.discard(cp)
-	v, e := s.putLocked(cp)
+	defer mv.disk.discard(cp)
+	v, e := mv.commits.putLocked(s, cp)
 	if v == nil {
 		unix.Close(fd)
 		s.become(sessionstate.Ending)
-		return -1, s.endWith(e)
+		return -1, mv.commits.endWith(s, e)
 	}
 	s.writing.GoOn()
 	s.saved.Record(false)
-	if marked := s.goOnFromLocked(v); e == 0 {
+	if marked := mv.endings.goOnFromLocked(s, v); e == 0 {
 		e = marked
 	}
 	return fd, e
 }
 
 // copyLocked is a copy of the shadow, with a descriptor (O_PATH) of it that stays.
-func (s *session) copyLocked() (cp *commit.Shadow, fd int, err error) {
+func (mv *moves) copyLocked(s *session) (cp *commit.Shadow, fd int, err error) {
 	dir, _ := s.where()
-	if cp, err = s.shadow.Clone(s.f.fdOf(dir)); err != nil {
+	if cp, err = s.shadow.Clone(mv.nodes.fdOf(dir)); err != nil {
 		return nil, -1, err
 	}
 	if err = cp.MustInPlace(); err == nil {
-		fd, err = s.f.trim.OpenAt(s.f.procfd, procName(cp.FD()), unix.O_PATH)
+		fd, err = mv.nodes.trim.OpenAt(mv.disk.procfd, procName(cp.FD()), unix.O_PATH)
 	}
 	if err != nil {
-		s.f.discard(cp)
+		mv.disk.discard(cp)
 		return nil, -1, err
 	}
 	return cp, fd, nil
@@ -132,12 +140,12 @@ func (s *session) copyLocked() (cp *commit.Shadow, fd int, err error) {
 
 // openBaseLocked is a descriptor (O_PATH) of the file that the session would replace, or -1.
 // The file gets what the session has changed beside the content.
-func (s *session) openBaseLocked() (fd int, e unix.Errno) {
-	if e := s.applyMetaLocked(); e != 0 {
+func (mv *moves) openBaseLocked(s *session) (fd int, e unix.Errno) {
+	if e := mv.commits.applyMetaLocked(s); e != 0 {
 		return -1, e
 	}
 	dir, name := s.where()
-	fd, err := s.f.trim.OpenAt(s.f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW)
+	fd, err := mv.nodes.trim.OpenAt(mv.nodes.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return -1, errnoOf(err)
 	}
@@ -151,85 +159,73 @@ func (s *session) openBaseLocked() (fd int, e unix.Errno) {
 
 // writeIntoLocked makes the session one that writes into the file behind fd (O_PATH), which is
 // that of its base version. s.mu is held.
-func (s *session) writeIntoLocked(fd int) {
+func (mv *moves) writeIntoLocked(s *session, fd int) {
 	f, key := s.f, inoKey{s.baseVersion.Dev, s.baseVersion.Ino}
 	s.inPlace = true
-	f.mu.Lock()
-	n, was, dir, name := f.inodes[key], s.base, s.parent, s.dentry.Name()
+	f.nodes.mu.Lock()
+	n, was, dir, name := f.nodes.inodes[key], s.base, s.parent, s.dentry.Name()
 	if n == nil {
-		n = f.newInodeLocked(fd, key, unix.S_IFREG)
+		n = f.nodes.newInodeLocked(fd, key, unix.S_IFREG)
 	} else {
 		unix.Close(fd)
 	}
-	delete(f.replacing, s.baseKey)
+	delete(f.nodes.replacing, s.baseKey)
 	s.baseKey, s.baseNlink = key, 1
 	if n != was {
 		n.pins++
 		s.base, n.shadow = n, s
-		f.setNameLocked(n, dir, name)
+		f.nodes.setNameLocked(n, dir, name)
 		if was != nil && was.shadow == s {
 			was.shadow = nil
 		}
 		for _, k := range s.inode.nodes { // they become the file's at the end: see giveBack
-			f.dropFormerLocked(k)
+			f.kernel.dropFormerLocked(k)
 			k.former = n
 			n.pins++
 		}
 	}
-	f.mu.Unlock()
+	f.nodes.mu.Unlock()
 	s.shown.SetNumber(key.dev, key.ino)
 	if n == was {
 		return
 	}
-	f.markerMoved(name)
-	f.forgetAttrs(dir)
+	f.commits.markerMoved(name)
+	f.kernel.forgetAttrs(dir)
 	if was != nil {
-		f.forgetAttrs(was)
-		f.unpin(was)
+		f.kernel.forgetAttrs(was)
+		f.nodes.unpin(was)
 	}
 }
 
 // holdAllNames lets the lock of the session that writes n, which has got another name, hold
 // the file by all of them. c has given it the name, and still has the lock of that.
-func (f *FS) holdAllNames(c *caller, n *inode) {
-	f.mu.Lock()
+func (mv *moves) holdAllNames(c *caller, n *inode) {
+	mv.nodes.mu.Lock()
 	s := n.shadow
-	f.mu.Unlock()
-	key, several := f.linkKey(n)
+	mv.nodes.mu.Unlock()
+	key, several := mv.rules.linkKey(n)
 	if s == nil || !several {
 		return
 	}
 	was := s.heldLock()
-	f.ns.RLock() // no directory above gets another name meanwhile
+	mv.nodes.ns.RLock() // no directory above gets another name meanwhile
 	r := was.Request()
 	if slices.Contains(r.Keys, key) {
-		f.ns.RUnlock()
+		mv.nodes.ns.RUnlock()
 		return
 	}
-	l, err := s.lockLike(c, r, append(r.Keys, key))
-	f.ns.RUnlock()
+	l, err := mv.locks.lockLike(s, c, r, append(r.Keys, key))
+	mv.nodes.ns.RUnlock()
 	if err != nil {
-		f.log.Warnf("%q is not locked by its other names: %v", s.path(), err)
+		mv.disk.log.Warnf("%q is not locked by its other names: %v", s.path(), err)
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lock != was || s.state.HasEnded() {
-		f.table.Release(l)
+		mv.rules.table.Release(l)
 		return
 	}
 	s.lock = l
-	f.table.Release(was)
-}
-
-// lockLike is a lock as the session's, which was asked for with r, on other keys. c, of the
-// session's family, has what they stand for.
-func (s *session) lockLike(c *caller, r lockmgr.Request, keys []lockmgr.Key) (*lockmgr.Lock, error) {
-	f, owner, since := s.f, r.Owner, r.Since
-	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = keys, c.owner, c.ancestors(), f.proc.Now(), true
-	l, err := f.table.Acquire(r)
-	if err == nil {
-		f.table.SetOwner(l, owner, since)
-	}
-	return l, err
+	mv.rules.table.Release(was)
 }

@@ -12,13 +12,13 @@ import (
 func (r *requests) listed() map[string]uint64 {
 	r.t.Helper()
 	var opened Opened
-	if st := r.f.OpenDir(nil, &OpenRequest{Request: r.header(rootID)}, &opened); st != 0 {
+	if st := r.f.listings.OpenDir(nil, &OpenRequest{Request: r.header(rootID)}, &opened); st != 0 {
 		r.t.Fatal(st)
 	}
-	defer r.f.ReleaseDir(&ReleaseRequest{Request: r.header(rootID), Handle: opened.Handle})
+	defer r.f.listings.ReleaseDir(&ReleaseRequest{Request: r.header(rootID), Handle: opened.Handle})
 	in := ReadRequest{Request: r.header(rootID), Handle: opened.Handle}
 	list := told{nodes: map[string]uint64{}}
-	if st := r.f.ReadDirPlus(nil, &in, &list); st != 0 {
+	if st := r.f.listings.ReadDirPlus(nil, &in, &list); st != 0 {
 		r.t.Fatal(st)
 	}
 	nodes := list.nodes
@@ -44,9 +44,9 @@ func (l *told) Describe(e *Entry) { l.nodes[l.last] = e.Node }
 
 // age makes it so long ago that the kernel was told of the nodes.
 func (r *requests) age(by time.Duration) {
-	r.f.mu.Lock()
-	defer r.f.mu.Unlock()
-	for _, k := range r.f.nodes {
+	r.f.nodes.mu.Lock()
+	defer r.f.nodes.mu.Unlock()
+	for _, k := range r.f.nodes.kernelNodes {
 		if !k.shown.IsZero() {
 			k.shown = time.Now().Add(-by)
 		}
@@ -82,7 +82,7 @@ func TestListingOfWhatTheKernelKnows(t *testing.T) {
 	nodes := r.wantListed("g was looked up", map[string]bool{"f": true, "g": false, "h": true})
 	r.age(-time.Hour) // lately, however slow the machine is
 	r.wantListed("all were listed", map[string]bool{"f": false, "g": false, "h": false})
-	r.f.Forget(nodes["h"], 1)
+	r.f.kernel.Forget(nodes["h"], 1)
 	r.age(-time.Hour)
 	r.wantListed("h was forgotten", map[string]bool{"f": false, "g": false, "h": true})
 	r.replace("another file")

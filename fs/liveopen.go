@@ -5,9 +5,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/holders"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
+
+// live follows the files whose reads and writes pass straight through, and their descriptors.
+type live struct {
+	*ground
+	recorder *recorder
+}
 
 // Live is a property of the open file, too: a descriptor that was opened on a live
 // file writes straight into that file, whatever its name is by then. A file that is
@@ -18,42 +25,42 @@ import (
 // setLive makes h a descriptor of a live file. A file that is live for another reason
 // than its name may have versions from before, and may be an ordinary one again: from
 // now on it changes without them.
-func (f *FS) setLive(h *handle) {
-	f.mu.Lock()
+func (lv *live) setLive(h *handle) {
+	lv.nodes.mu.Lock()
 	n := h.n
 	h.live = true
 	if h.writes() {
 		n.liveWriters++
 	}
 	dir, carried := n.parent, n.carried
-	f.mu.Unlock()
+	lv.nodes.mu.Unlock()
 	if !h.writes() || dir == nil || carried {
 		return
 	}
-	f.paths.RLock()
-	defer f.paths.RUnlock()
-	path := f.nodePath(n)
-	if f.policy.For(path).Mode != policy.Atomic {
+	lv.nodes.paths.RLock()
+	defer lv.nodes.paths.RUnlock()
+	path := lv.nodes.nodePath(n)
+	if lv.rules.policy.For(path).Mode != policy.Atomic {
 		return
 	}
-	f.changed(n, true)
-	f.forgetLive(path)
+	lv.recorder.changed(n, true)
+	lv.forgetLive(path)
 }
 
 // forgetLive drops what is known of the versions of a path that changes without them:
 // it is live, but not by its name, and may have been an ordinary file before.
-func (f *FS) forgetLive(path string) {
+func (lv *live) forgetLive(path string) {
 	key := knowledge.Key(path)
-	if f.knowledge == nil || !f.knowledge.Tracks(key) || f.policy.For(path).Mode != policy.Atomic {
+	if lv.rules.knowledge == nil || !lv.rules.knowledge.Tracks(key) || lv.rules.policy.For(path).Mode != policy.Atomic {
 		return
 	}
-	if f.liveBy(path) != liveByHandle && f.settings(path).Mode == policy.Live {
-		f.knowledge.Forget(key)
+	if lv.nodes.liveBy(path) != liveByHandle && lv.rules.settings(path).Mode == policy.Live {
+		lv.rules.knowledge.Forget(key)
 	}
 }
 
 // closeLiveLocked ends that. It returns whether the inode has ceased to be live with it.
-// f.mu is held.
+// nodes.mu is held.
 func (h *handle) closeLiveLocked() (ended bool) {
 	if !h.live || !h.writes() {
 		return false
@@ -66,71 +73,58 @@ func (h *handle) closeLiveLocked() (ended bool) {
 // carryLive keeps the file n live that has got the name path, if it has descriptors
 // from a live name. Where it is open to append records, its versions go on growing
 // under the name.
-func (f *FS) carryLive(n *inode, path string) {
-	if n == nil || !n.isRegular() || f.versionSettings(path).Mode != policy.Atomic {
+func (lv *live) carryLive(n *inode, path string) {
+	if n == nil || !n.isRegular() || lv.rules.versionSettings(path).Mode != policy.Atomic {
 		return
 	}
-	f.mu.Lock()
+	lv.nodes.mu.Lock()
 	if n.liveWriters > 0 && !n.live {
 		n.live, n.carried = true, true
 	}
 	if n.carried {
-		d := f.names.GetAt(path)
-		f.setLiveLocked(d, liveByHandle)
-		f.names.Put(d)
+		d := lv.nodes.names.GetAt(path)
+		lv.nodes.setLiveLocked(d, liveByHandle)
+		lv.nodes.names.Put(d)
 	}
-	grows := n.carried || f.versions.IsGrowing(n.onDisk())
-	f.mu.Unlock()
+	grows := n.carried || lv.disk.versions.IsGrowing(n.onDisk())
+	lv.nodes.mu.Unlock()
 	if grows {
-		f.changed(n, true)
+		lv.recorder.changed(n, true)
 	}
 }
 
 // carryFirst is carryLive for a file that has got its first name (O_TMPFILE): whoever has it
 // open to write writes straight into it, and is beside every session.
-func (f *FS) carryFirst(n *inode, path string) {
-	f.mu.Lock()
-	for _, h := range f.handles {
+func (lv *live) carryFirst(n *inode, path string) {
+	lv.nodes.mu.Lock()
+	for _, h := range lv.handles.handles {
 		if h.n == n && h.kind == plainHandle && h.writes() && !h.live {
 			h.live = true
 			n.liveWriters++
 		}
 	}
-	f.mu.Unlock()
-	f.carryLive(n, path)
+	lv.nodes.mu.Unlock()
+	lv.carryLive(n, path)
 }
 
 // carryBelow is carryLive for all files below a directory that was renamed.
-func (f *FS) carryBelow(dir string) {
+func (lv *live) carryBelow(dir string) {
 	type file struct {
 		n    *inode
 		path string
 	}
 	var list []file
-	f.mu.Lock()
-	for _, h := range f.handles {
+	lv.nodes.mu.Lock()
+	for _, h := range lv.handles.handles {
 		if (h.live || h.kind == appendHandle) && h.writes() && h.n.parent != nil {
 			list = append(list, file{h.n, h.n.dentry.Path()})
 		}
 	}
-	f.mu.Unlock()
+	lv.nodes.mu.Unlock()
 	for _, x := range list {
 		if isBelow(x.path, dir) {
-			f.carryLive(x.n, x.path)
+			lv.carryLive(x.n, x.path)
 		}
-	}
-}
-
-// carryMoved is the same for a directory that was renamed, or has changed places with
-// something else.
-func (f *FS) carryMoved(r *renaming) {
-	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
-	f.markersMoved()
-	f.carryBelow(b)
-	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		f.carryBelow(a)
-		f.carryLive(r.from.inode, b)
-		f.carryLive(r.to.inode, a)
 	}
 }
 
@@ -140,49 +134,80 @@ func isBelow(path, dir string) bool {
 
 // leaveCarried notes that a file which was live by its descriptors has left the name
 // path, where it has been a version that others may know.
-func (f *FS) leaveCarried(c *caller, op, path string) {
-	if f.liveBy(path) != liveByHandle || f.knowledge == nil {
+func (lv *live) leaveCarried(c *caller, op, path string) {
+	if lv.nodes.liveBy(path) != liveByHandle || lv.rules.knowledge == nil {
 		return
 	}
-	if key := knowledge.Key(path); f.knowledge.Tracks(key) {
-		set := f.policy.For(path)
+	if key := knowledge.Key(path); lv.rules.knowledge.Tracks(key) {
+		set := lv.rules.policy.For(path)
 		who, _ := c.learners(&set)
-		f.knowledge.Changed(time.Now(), key, knowledge.Stamp{}, who, c.author(op))
+		lv.rules.knowledge.Changed(time.Now(), key, knowledge.Stamp{}, who, c.author(op))
 	}
 }
 
 // endCarried makes n a file like any other, after the close of its last live
 // descriptor. What was written through them belongs to the version that was there
 // when it got its name.
-func (f *FS) endCarried(n *inode) {
-	f.paths.RLock()
-	defer f.paths.RUnlock()
-	f.mu.Lock()
+func (lv *live) endCarried(n *inode) {
+	lv.nodes.paths.RLock()
+	defer lv.nodes.paths.RUnlock()
+	lv.nodes.mu.Lock()
 	if n.liveWriters > 0 || !n.carried {
-		f.mu.Unlock()
+		lv.nodes.mu.Unlock()
 		return
 	}
 	n.live, n.carried = false, false
 	path, d, fd := n.pathLocked(), n.dentry, n.fd
 	if d == nil {
-		f.mu.Unlock()
+		lv.nodes.mu.Unlock()
 		return
 	}
-	f.names.Ref(d)
-	f.mu.Unlock()
-	defer f.putName(d)
+	lv.nodes.names.Ref(d)
+	lv.nodes.mu.Unlock()
+	defer lv.nodes.putName(d)
 	var st unix.Stat_t
-	if key, ok := f.named(n); !ok || key != n.key || unix.Fstat(fd, &st) != nil {
+	if key, ok := lv.nodes.named(n); !ok || key != n.key || unix.Fstat(fd, &st) != nil {
 		return // the name is another file's
 	}
-	f.versions.Is(path, &st, false)
-	if f.knowledge != nil {
+	lv.disk.versions.Is(path, &st, false)
+	if lv.rules.knowledge != nil {
 		key := knowledge.Key(path)
-		if _, was := f.knowledge.Current(key); was.Ino == st.Ino {
-			f.knowledge.Restamp(key, was, stampOfFile(&st))
+		if _, was := lv.rules.knowledge.Current(key); was.Ino == st.Ino {
+			lv.rules.knowledge.Restamp(key, was, stampOfFile(&st))
 		}
 	}
-	f.mu.Lock()
-	f.setLiveLocked(d, notLive)
-	f.mu.Unlock()
+	lv.nodes.mu.Lock()
+	lv.nodes.setLiveLocked(d, notLive)
+	lv.nodes.mu.Unlock()
+}
+
+// closedWhileGrowing is the end of a descriptor of a file that has appeared. After
+// the last the file is an ordinary one.
+func (lv *live) closedWhileGrowing(s *session, by *holders.Closer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holders.Note(by.Owner)
+	if !s.hasUnclosedLocked() && !s.holders.IsHeldAfter(by) {
+		lv.settleLocked(s)
+	}
+}
+
+// settleLocked makes the file that has grown an ordinary one, or leaves that to the
+// last close of those who have opened it to write meanwhile. s.mu is held.
+func (lv *live) settleLocked(s *session) {
+	f, n := s.f, s.inode
+	lv.recorder.noteGrown(s, false)
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
+	n.grower = nil
+	by := notLive
+	if n.liveWriters > 0 {
+		n.carried = true
+		by = liveByHandle
+	} else {
+		n.live = false
+	}
+	if n.dentry != nil {
+		f.nodes.setLiveLocked(n.dentry, by)
+	}
 }

@@ -26,24 +26,24 @@ var (
 // openAdvisory makes what keeps the locks that programs take by themselves. The policy, the
 // processes and the lock table are known.
 func (f *FS) openAdvisory() {
-	f.advisory = advisory.New(advisory.Config{
-		Engine: lockEngine{f}, Table: f.table, Policy: f.policy, Procs: f.proc, Logf: f.log.Debugf, Done: f.done,
+	f.locks.advisory = advisory.New(advisory.Config{
+		Engine: lockEngine{f}, Table: f.rules.table, Policy: f.rules.policy, Procs: f.callers.proc, Logf: f.disk.log.Debugf, Done: f.life.done,
 	})
 }
 
 // MayWrite implements advisory.Engine.
 func (e lockEngine) MayWrite(c advisory.Caller, file advisory.File) bool {
-	return reach.May(c.(*caller).user(), e.f.fdOf(file.(*handle).n), access.Write)
+	return reach.May(c.(*caller).user(), e.f.nodes.fdOf(file.(*handle).n), access.Write)
 }
 
 // MayClaim implements advisory.Engine.
 func (e lockEngine) MayClaim(c advisory.Caller, path string) bool {
-	return e.f.root().MayClaim(c.(*caller).user(), &lockkey.Target{Paths: []string{path}}) == nil
+	return e.f.disk.root().MayClaim(c.(*caller).user(), &lockkey.Target{Paths: []string{path}}) == nil
 }
 
 // KeyAt implements advisory.Engine.
 func (e lockEngine) KeyAt(path string) (lockmgr.Key, bool) {
-	keys, _ := e.f.keysOfTarget(&lockkey.Target{Paths: []string{path}})
+	keys, _ := e.f.rules.keysOfTarget(&lockkey.Target{Paths: []string{path}})
 	for _, k := range keys {
 		if lockkey.IsInode(k) {
 			return k, true
@@ -60,14 +60,14 @@ func (e lockEngine) LocksBytes(file advisory.File) unix.Errno {
 	if s == nil || h.kind != shadowHandle || h.flags&unix.O_ACCMODE != unix.O_RDWR {
 		return 0
 	}
-	return s.autoLive("a byte-range lock on a read-write descriptor")
+	return e.f.commits.autoLive(s, "a byte-range lock on a read-write descriptor")
 }
 
 // demand is what is asked for as the filesystem asks for it.
 func (e lockEngine) demand(a *advisory.Ask) *demand {
 	d := &demand{
 		c: a.By.(*caller), op: opFcntl, path: a.Path, handle: a.File.(*handle),
-		mode: a.Mode, class: a.Class, client: a.Client.ID, span: a.Range, wait: -1, ttl: e.f.settings(a.Path).TTL,
+		mode: a.Mode, class: a.Class, client: a.Client.ID, span: a.Range, wait: -1, ttl: e.f.rules.settings(a.Path).TTL,
 		weak: a.Weak, owner: a.Owner, lineage: a.Lineage,
 	}
 	if a.Class == lockmgr.Flock {
@@ -79,23 +79,23 @@ func (e lockEngine) demand(a *advisory.Ask) *demand {
 // Acquire implements advisory.Engine.
 func (e lockEngine) Acquire(a *advisory.Ask) (*lockmgr.Lock, unix.Errno) {
 	f, d := e.f, e.demand(a)
-	l, err := f.acquireOrClosed(d, a.NoWait)
+	l, err := f.locks.acquireOrClosed(d, a.NoWait)
 	switch {
 	case errors.Is(err, lockmgr.ErrWouldBlock):
 		return nil, unix.EAGAIN // the program asked; it is no refusal
 	case err != nil:
-		return nil, f.refuse(d, err)
+		return nil, f.locks.refuse(d, err)
 	case l.Token() == 0: // a granted one may have become part of another thread's lock by now
-		return f.await(l, d, a.Cancel)
+		return f.locks.await(l, d, a.Cancel)
 	}
 	return l, 0
 }
 
 // Test implements advisory.Engine.
 func (e lockEngine) Test(a *advisory.Ask, k lockmgr.Key) *lockmgr.Holder {
-	r := e.f.request(e.demand(a), true)
+	r := e.f.locks.request(e.demand(a), true)
 	r.Keys = []lockmgr.Key{k}
-	return e.f.table.Test(r)
+	return e.f.rules.table.Test(r)
 }
 
 // ID implements advisory.File.
@@ -105,7 +105,7 @@ func (h *handle) ID() uint64 { return h.id }
 func (h *handle) Inode() *advisory.Inode { return &h.n.advisory }
 
 // InodeKey implements advisory.File.
-func (h *handle) InodeKey() lockmgr.Key { return h.f.inodeKey(h.n) }
+func (h *handle) InodeKey() lockmgr.Key { return h.f.rules.inodeKey(h.n) }
 
 // IsWritable implements advisory.File.
 func (h *handle) IsWritable() bool { return h.flags&unix.O_ACCMODE != unix.O_RDONLY }
@@ -115,21 +115,21 @@ func (h *handle) IsTold() bool { return !h.noFlush }
 
 // Opens implements advisory.File.
 func (h *handle) Opens(pid int32) (int, error) {
-	w, r, err := h.f.proc.Opens(pid, h.f.procFile(h.n))
+	w, r, err := h.f.callers.proc.Opens(pid, h.f.ownLocks.procFile(h.n))
 	return w + r, err
 }
 
 // LiveKey implements advisory.File.
 func (h *handle) LiveKey(path string) (lockmgr.Key, bool) {
 	f := h.f
-	if f.isLivePath(path) {
+	if f.nodes.isLivePath(path) {
 		// Who opened the file before it went live has another inode, and means this one.
-		if k, ok := f.named(h.n); ok {
+		if k, ok := f.nodes.named(h.n); ok {
 			return k.lockKey(), true
 		}
 	}
-	if f.settings(path).Mode == policy.Live || f.isAutoLive(h.n) {
-		return f.inodeKey(h.n), true
+	if f.rules.settings(path).Mode == policy.Live || f.rules.isAutoLive(h.n) {
+		return f.rules.inodeKey(h.n), true
 	}
 	return "", false
 }
@@ -137,7 +137,7 @@ func (h *handle) LiveKey(path string) (lockmgr.Key, bool) {
 // Standing implements advisory.File.
 func (h *handle) Standing() advisory.Standing {
 	f, n := h.f, h.n
-	is := f.standing(n)
+	is := f.ownLocks.standing(n)
 	out := advisory.Standing{Regular: n.isRegular(), Linked: is.linked}
 	switch {
 	case is.sess != nil:
@@ -145,7 +145,7 @@ func (h *handle) Standing() advisory.Standing {
 	case is.parent == nil:
 		out.Unnamed = true
 	default:
-		out.Unnamed, out.Path = is.unlinked, f.path(is.parent, is.name)
+		out.Unnamed, out.Path = is.unlinked, f.nodes.path(is.parent, is.name)
 	}
 	return out
 }
@@ -161,19 +161,19 @@ type standing struct {
 }
 
 // standing looks at all of it together, for a save may begin or end between two looks.
-func (f *FS) standing(n *inode) standing {
+func (ol *ownLocks) standing(n *inode) standing {
 	for {
-		f.mu.Lock()
+		ol.nodes.mu.Lock()
 		is := n.standingLocked()
-		f.mu.Unlock()
+		ol.nodes.mu.Unlock()
 		unlinked, linked := false, false
 		if n.isRegular() && !is.replaced {
-			unlinked = f.unnamed(n)
-			_, linked = f.linkKey(n)
+			unlinked = ol.nodes.unnamed(n)
+			_, linked = ol.rules.linkKey(n)
 		}
-		f.mu.Lock()
+		ol.nodes.mu.Lock()
 		same := n.standingLocked() == is
-		f.mu.Unlock()
+		ol.nodes.mu.Unlock()
 		if same {
 			is.unlinked, is.linked = unlinked, linked
 			return is
@@ -191,20 +191,13 @@ func (n *inode) standingLocked() standing {
 	return is
 }
 
-// isAutoLive reports whether the file went live by what its users do with it.
-func (f *FS) isAutoLive(n *inode) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return n.live
-}
-
 // procFile is n as /proc shows it to processes that have it open.
-func (f *FS) procFile(n *inode) proc.File {
-	f.mu.Lock()
+func (ol *ownLocks) procFile(n *inode) proc.File {
+	ol.nodes.mu.Lock()
 	key := n.key
 	if n.shownAs != (inoKey{}) {
 		key = n.shownAs
 	}
-	f.mu.Unlock()
-	return proc.File{Dev: f.mountDev, Ino: f.inoFor(key.dev, key.ino), MountID: f.mountID}
+	ol.nodes.mu.Unlock()
+	return proc.File{Dev: ol.disk.mountDev, Ino: ol.disk.inoFor(key.dev, key.ino), MountID: ol.disk.mountID}
 }

@@ -22,17 +22,17 @@ var _ lostupdate.Engine = updatesEngine{}
 // openUpdates makes what decides about lost updates. What is known of versions, and the
 // processes, are there.
 func (f *FS) openUpdates() {
-	f.updates = lostupdate.New(lostupdate.Config{Known: f.knowledge, Procs: f.proc, Engine: updatesEngine{f}})
+	f.losses.updates = lostupdate.New(lostupdate.Config{Known: f.rules.knowledge, Procs: f.callers.proc, Engine: updatesEngine{f}})
 	f.openBases()
 }
 
 // Number implements lostupdate.Engine.
 func (en updatesEngine) Number(path string, stamp knowledge.Stamp) (number uint64, counts bool) {
-	return en.f.versions.Number(path, history.State{Ino: stamp.Ino, Size: stamp.Size, Mtime: stamp.Mtime})
+	return en.f.disk.versions.Number(path, history.State{Ino: stamp.Ino, Size: stamp.Size, Mtime: stamp.Mtime})
 }
 
 // KeepsHistory implements lostupdate.Engine.
-func (en updatesEngine) KeepsHistory(set *policy.Settings) bool { return en.f.versions.Keeps(set) }
+func (en updatesEngine) KeepsHistory(set *policy.Settings) bool { return en.f.disk.versions.Keeps(set) }
 
 // SeesEverything implements lostupdate.Engine.
 func (en updatesEngine) SeesEverything(uid uint32) bool { return seesEverything(uid) }
@@ -41,8 +41,8 @@ func (en updatesEngine) SeesEverything(uid uint32) bool { return seesEverything(
 // COMMAND), and nothing was read through that descriptor so far.
 func (en updatesEngine) OnlyLocked(path string, b *knowledge.Basis) *knowledge.Sight {
 	f := en.f
-	h, sight := f.givenBy(b)
-	if h == nil || !f.advisory.IsLocked(h) || !f.proc.AtStart(sight.Who.Self.PID, f.procFile(h.n)) {
+	h, sight := f.losses.givenBy(b)
+	if h == nil || !f.locks.advisory.IsLocked(h) || !f.callers.proc.AtStart(sight.Who.Self.PID, f.ownLocks.procFile(h.n)) {
 		return nil
 	}
 	h.sight.Store(nil)
@@ -54,7 +54,7 @@ func (en updatesEngine) Obeyed(x *lostupdate.Loss, why string) {
 	d := x.Detail()
 	d["obeyed"] = why
 	en.event("lost_update", x, d)
-	en.f.log.Warnf("%s of %q by pid %d replaces a version that it has not read (%s): %s", x.Op, x.Path, x.Owner.PID, why, x.Reason())
+	en.f.disk.log.Warnf("%s of %q by pid %d replaces a version that it has not read (%s): %s", x.Op, x.Path, x.Owner.PID, why, x.Reason())
 }
 
 // Conflict implements lostupdate.Engine.
@@ -66,7 +66,7 @@ func (en updatesEngine) Conflict(x *lostupdate.Loss) {
 
 // event writes to the audit trail what has become of a change.
 func (en updatesEngine) event(event string, x *lostupdate.Loss, d map[string]any) {
-	en.f.event(audit.Event{Time: time.Now(), Event: event, Path: x.Path, PID: x.Owner.PID, Actor: x.By.Actor, Detail: d})
+	en.f.reports.event(audit.Event{Time: time.Now(), Event: event, Path: x.Path, PID: x.Owner.PID, Actor: x.By.Actor, Detail: d})
 }
 
 // Explain implements lostupdate.Engine.
@@ -79,7 +79,7 @@ func (en updatesEngine) Explain(x *lostupdate.Loss) {
 	if x.Source != nil && x.Source.Over == "" {
 		r.Temporary, r.WithoutIt = x.Source.Path, x.AdviceWithoutSource()
 	}
-	en.f.explain(r)
+	en.f.reports.explain(r)
 }
 
 // errnoFor is the errno of a change that loses something, by whether it happens.
@@ -92,10 +92,10 @@ func errnoFor(happens bool) unix.Errno {
 
 // givenBy is the open handle by which a process has learned what it knows, if it is
 // still open.
-func (f *FS) givenBy(b *knowledge.Basis) (*handle, *knowledge.Sight) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, h := range f.handles {
+func (lo *losses) givenBy(b *knowledge.Basis) (*handle, *knowledge.Sight) {
+	lo.nodes.mu.Lock()
+	defer lo.nodes.mu.Unlock()
+	for _, h := range lo.handles.handles {
 		if sight := h.sight.Load(); sight != nil && sight.Gave(b) {
 			return h, sight
 		}
@@ -111,24 +111,24 @@ func (c *caller) makes(op string, who knowledge.Who) func() lostupdate.Maker {
 }
 
 // makes is the session's writer as the process that makes a change.
-func (s *session) makes(who knowledge.Who) func() lostupdate.Maker {
+func (lo *losses) makes(s *session, who knowledge.Who) func() lostupdate.Maker {
 	return func() lostupdate.Maker {
-		_, by := s.madeBy()
+		_, by := lo.madeBy(s)
 		return lostupdate.Maker{Owner: s.who.Load().owner, Self: who.Self, By: by}
 	}
 }
 
 // replaces is a change of the base by the session, for which those on the chain decide.
-func (s *session) replaces(op string, chain []lockmgr.Owner) lostupdate.Change {
-	return lostupdate.Change{File: s.baseFile(), Op: op, Set: &s.settings, Chain: chain}
+func (lo *losses) replaces(s *session, op string, chain []lockmgr.Owner) lostupdate.Change {
+	return lostupdate.Change{File: lo.baseFile(s), Op: op, Set: &s.settings, Chain: chain}
 }
 
 // baseFile is the base as what the session's path holds.
-func (s *session) baseFile() lostupdate.File {
+func (lo *losses) baseFile(s *session) lostupdate.File {
 	return lostupdate.File{Path: s.path(), Stamp: stampOfVersion(s.baseVersion), Linked: s.inPlace}
 }
 
 // learners is the caller with those who learn what it learns; see lostupdate.Judge.
 func (c *caller) learners(set *policy.Settings) (knowledge.Who, bool) {
-	return c.f.updates.Learners(c.owner, set)
+	return c.f.losses.updates.Learners(c.owner, set)
 }

@@ -116,16 +116,16 @@ func TestMutexOrder(t *testing.T) {
 func TestMutexOrderFindsAPlantedEdge(t *testing.T) {
 	planted := map[string]string{
 		"latchfs/fs": `package fs
-func (f *FS) plantedOuter(s *session) { f.mu.Lock(); defer f.mu.Unlock(); if s != nil { f.plantedInner(s) } }
+func (f *FS) plantedOuter(s *session) { f.nodes.mu.Lock(); defer f.nodes.mu.Unlock(); if s != nil { f.plantedInner(s) } }
 func (f *FS) plantedInner(s *session) { s.mu.Lock(); s.mu.Unlock() }
-func (f *FS) PlantedUp() { f.ns.Lock(); f.ns.Unlock() }
-func (f *FS) plantedDown() { f.mu.Lock(); defer f.mu.Unlock(); f.ctl.Claims.PlantedBelow(f) }
+func (f *FS) PlantedUp() { f.nodes.ns.Lock(); f.nodes.ns.Unlock() }
+func (f *FS) plantedDown() { f.nodes.mu.Lock(); defer f.nodes.mu.Unlock(); f.callers.ctl.Claims.PlantedBelow(f) }
 type plantedSession struct{ s *session }
 func (p plantedSession) PlantedLock() { p.s.mu.Lock() }
 func (p plantedSession) PlantedUnlock() { p.s.mu.Unlock() }
-func (f *FS) PlantedInside() { f.tokenMu.Lock(); f.tokenMu.Unlock() }
-func (f *FS) PlantedDeferred() { f.thefts.Lock(); f.thefts.Unlock() }
-func (f *FS) PlantedAfter() { f.clientKeys.Lock(); f.clientKeys.Unlock() }
+func (f *FS) PlantedInside() { f.disk.tokenMu.Lock(); f.disk.tokenMu.Unlock() }
+func (f *FS) PlantedDeferred() { f.locks.thefts.Lock(); f.locks.thefts.Unlock() }
+func (f *FS) PlantedAfter() { f.locks.clientKeys.Lock(); f.locks.clientKeys.Unlock() }
 `,
 		"latchfs/fs/ctl": `package ctl
 type planted interface { PlantedUp() }
@@ -137,12 +137,12 @@ func plantedRest(l plantedLocker, w plantedWork) { l.PlantedLock(); defer l.Plan
 `,
 	}
 	edges := lockEdges(typedSource(t, planted))
-	for _, e := range []lockEdge{{"FS.mu", "session.mu"}, {"ctl.Claims.mu", "FS.ns"}, {"FS.mu", "ctl.Claims.mu"}, {"FS.mu", "FS.ns"}, {"session.mu", "FS.tokenMu"}, {"session.mu", "FS.thefts"}} {
+	for _, e := range []lockEdge{{"nodes.mu", "session.mu"}, {"ctl.Claims.mu", "nodes.ns"}, {"nodes.mu", "ctl.Claims.mu"}, {"nodes.mu", "nodes.ns"}, {"session.mu", "disk.tokenMu"}, {"session.mu", "locks.thefts"}} {
 		if _, ok := edges[e]; !ok {
 			t.Errorf("the planted edge %v was not found", e)
 		}
 	}
-	if _, ok := edges[lockEdge{"session.mu", "FS.clientKeys"}]; ok {
+	if _, ok := edges[lockEdge{"session.mu", "locks.clientKeys"}]; ok {
 		t.Error("a mutex that was unlocked through an interface counts as held")
 	}
 }

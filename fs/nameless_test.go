@@ -48,7 +48,7 @@ func (r *requests) lookup(name string) uint64 {
 	r.t.Helper()
 	var out Entry
 	h := r.header(rootID)
-	if st := r.f.Lookup(nil, &h, name, &out); st != 0 || out.Node == 0 {
+	if st := r.f.opens.Lookup(nil, &h, name, &out); st != 0 || out.Node == 0 {
 		r.t.Fatalf("lookup of %s: %v", name, st)
 	}
 	return out.Node
@@ -57,7 +57,7 @@ func (r *requests) lookup(name string) uint64 {
 func (r *requests) open(id uint64, flags uint32) (uint64, unix.Errno) {
 	var out Opened
 	in := OpenRequest{Request: r.header(id), Flags: flags}
-	st := r.f.Open(nil, &in, &out)
+	st := r.f.opens.Open(nil, &in, &out)
 	return out.Handle, st
 }
 
@@ -75,7 +75,7 @@ func (r *requests) replace(content string) {
 // holds is what a reader of a node reads.
 func (r *requests) holds(id uint64) string {
 	r.t.Helper()
-	fd, err := r.f.reopen(r.f.fdOf(r.f.inodeOf(id)), unix.O_RDONLY)
+	fd, err := r.f.handles.reopen(r.f.nodes.fdOf(r.f.kernel.inodeOf(id)), unix.O_RDONLY)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -101,8 +101,8 @@ func TestTruncatingOpenOfAReplacedFile(t *testing.T) {
 		t.Fatalf("the first walk: %v, want ESTALE", st)
 	}
 	// Its session ends before the second walk.
-	running := r.f.sessionAt(r.f.inodeOf(rootID), "f")
-	running.fence()
+	running := r.f.nodes.sessionAt(r.f.kernel.inodeOf(rootID), "f")
+	running.f.locks.fence(running)
 	r.replace("two")
 	second := r.lookup("f")
 	if _, st := r.open(second, unix.O_RDONLY); st != 0 {
@@ -148,13 +148,13 @@ func (r *requests) close(id, fh uint64) {
 
 func (r *requests) flush(id, fh uint64) {
 	r.t.Helper()
-	if st := r.f.Flush(nil, &FlushRequest{Request: r.header(id), Handle: fh}); st != 0 {
+	if st := r.f.endings.Flush(nil, &FlushRequest{Request: r.header(id), Handle: fh}); st != 0 {
 		r.t.Fatalf("close: %v", st)
 	}
 }
 
 func (r *requests) release(id, fh uint64) {
-	r.f.Release(nil, &ReleaseRequest{Request: r.header(id), Handle: fh})
+	r.f.endings.Release(nil, &ReleaseRequest{Request: r.header(id), Handle: fh})
 }
 
 func (r *requests) header(id uint64) Request {
@@ -166,7 +166,7 @@ func TestFirstNameWaitsForTheDisk(t *testing.T) {
 	r := newRequests(t)
 	var steps []string
 	fails := true
-	r.f.store.SetFault(func(step string) error {
+	r.f.disk.store.SetFault(func(step string) error {
 		steps = append(steps, step)
 		if fails && step == "fsync" {
 			return unix.EIO
@@ -175,12 +175,12 @@ func TestFirstNameWaitsForTheDisk(t *testing.T) {
 	})
 	var made Created
 	in := CreateRequest{OpenRequest: OpenRequest{Request: r.header(rootID), Flags: unix.O_RDWR}, Mode: unix.S_IFREG | 0o600}
-	if st := r.f.Tmpfile(nil, &in, &made); st != 0 {
+	if st := r.f.opens.Tmpfile(nil, &in, &made); st != 0 {
 		t.Fatal(st)
 	}
 	link := func() unix.Errno {
 		var out Entry
-		return r.f.Link(nil, &LinkRequest{Request: r.header(rootID), Target: made.Node}, "f", &out)
+		return r.f.entries.Link(nil, &LinkRequest{Request: r.header(rootID), Target: made.Node}, "f", &out)
 	}
 	if st := link(); st != unix.EIO {
 		t.Errorf("the disk fails, and the link answers %v", st)

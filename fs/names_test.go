@@ -23,8 +23,8 @@ type named struct {
 func newNamed(t *testing.T) *named {
 	t.Helper()
 	f := newFS(Options{Policy: policy.Default()})
-	root := f.newInodeLocked(-1, inoKey{1, 0}, unix.S_IFDIR)
-	f.plantRootLocked(root)
+	root := f.nodes.newInodeLocked(-1, inoKey{1, 0}, unix.S_IFDIR)
+	f.kernel.plantRootLocked(root)
 	return &named{FS: f, t: t, root: root}
 }
 
@@ -32,9 +32,9 @@ func newNamed(t *testing.T) *named {
 func (f *named) node(kind uint32, parent *inode, name string) *inode {
 	f.t.Helper()
 	f.ino++
-	n := f.newInodeLocked(-1, inoKey{1, f.ino}, kind)
-	f.lookedUpLocked(n)
-	f.setNameLocked(n, parent, name)
+	n := f.nodes.newInodeLocked(-1, inoKey{1, f.ino}, kind)
+	f.kernel.lookedUpLocked(n)
+	f.nodes.setNameLocked(n, parent, name)
 	return n
 }
 
@@ -44,7 +44,7 @@ func (f *named) file(parent *inode, name string) *inode { return f.node(unix.S_I
 
 func (f *named) wantPath(n *inode, want string) {
 	f.t.Helper()
-	if got := f.nodePath(n); got != want {
+	if got := f.nodes.nodePath(n); got != want {
 		f.t.Errorf("the path is %q, want %q", got, want)
 	}
 }
@@ -52,14 +52,14 @@ func (f *named) wantPath(n *inode, want string) {
 // forgetAll lets the kernel forget all nodes, after which no name may be left.
 func (f *named) forgetAll() {
 	f.t.Helper()
-	for id := range f.nodes {
+	for id := range f.nodes.kernelNodes {
 		if id != rootID {
-			f.Forget(id, 1)
+			f.kernel.Forget(id, 1)
 		}
 	}
-	if len(f.nodes) != 1 || len(f.inodes) != 1 || f.names.Len() != 1 || f.root.pins != 0 {
+	if len(f.nodes.kernelNodes) != 1 || len(f.nodes.inodes) != 1 || f.nodes.names.Len() != 1 || f.root.pins != 0 {
 		f.t.Errorf("%d nodes, %d inodes and %d names are left, want the root alone, which has %d pins",
-			len(f.nodes), len(f.inodes), f.names.Len(), f.root.pins)
+			len(f.nodes.kernelNodes), len(f.nodes.inodes), f.nodes.names.Len(), f.root.pins)
 	}
 }
 
@@ -69,17 +69,17 @@ func TestNamesMoveWithTheirDirectory(t *testing.T) {
 	e := f.dir(f.root, "e")
 	sub := f.dir(d, "sub")
 	x := f.file(sub, "x")
-	f.setLiveNameLocked(sub, "x", liveByUse)
+	f.nodes.setLiveNameLocked(sub, "x", liveByUse)
 	f.wantPath(x, "d/sub/x")
-	f.setNameLocked(sub, e, "moved")
+	f.nodes.setNameLocked(sub, e, "moved")
 	f.wantPath(x, "e/moved/x")
-	if !f.isLivePath("e/moved/x") || f.isLivePath("d/sub/x") {
+	if !f.nodes.isLivePath("e/moved/x") || f.nodes.isLivePath("d/sub/x") {
 		t.Error("what is live below the directory has not moved with it")
 	}
 	if d.pins != 0 || e.pins != 1 {
 		t.Errorf("%d pins on the old directory and %d on the new one, want 0 and 1", d.pins, e.pins)
 	}
-	f.setLiveNameLocked(sub, "x", notLive)
+	f.nodes.setLiveNameLocked(sub, "x", notLive)
 	f.forgetAll()
 }
 
@@ -91,11 +91,11 @@ func TestDirectoryInAnothersPlace(t *testing.T) {
 	x := f.file(was, "x")
 	x.dentry.State.sess = &session{}
 	is := f.dir(f.root, "d")
-	if f.nameLocked(was, "x").sess == nil || f.nameLocked(is, "x").sess != nil {
+	if f.nodes.nameLocked(was, "x").sess == nil || f.nodes.nameLocked(is, "x").sess != nil {
 		t.Error("a name in the new directory is taken for the same one in the old")
 	}
 	f.wantPath(x, "d/x")
-	f.setNameLocked(was, f.root, "old")
+	f.nodes.setNameLocked(was, f.root, "old")
 	f.wantPath(x, "old/x")
 	x.dentry.State.sess = nil
 	f.forgetAll()
@@ -107,13 +107,13 @@ func TestDirectoryBelowItself(t *testing.T) {
 	b := f.dir(a, "b")
 	c := f.dir(b, "c")
 	x := f.file(c, "x")
-	f.strandLocked(b) // the kernel asks for a in c, which is below what was below a
-	f.setNameLocked(a, c, "a")
+	f.nodes.strandLocked(b) // the kernel asks for a in c, which is below what was below a
+	f.nodes.setNameLocked(a, c, "a")
 	f.wantPath(a, "b/c/a")
 	f.wantPath(x, "b/c/x")
-	f.setNameLocked(b, f.root, "b")
+	f.nodes.setNameLocked(b, f.root, "b")
 	f.wantPath(x, "b/c/x")
-	if f.names.At("b/c/x") != x.dentry {
+	if f.nodes.names.At("b/c/x") != x.dentry {
 		t.Error("the stranded directory is not found by the name under which it was looked up")
 	}
 	f.forgetAll()
@@ -123,9 +123,9 @@ func TestOtherNamesOfAFile(t *testing.T) {
 	f := newNamed(t)
 	x := f.file(f.root, "x0")
 	for i := range dcache.MaxEarlier + 5 {
-		f.setNameLocked(x, f.root, string(rune('a'+i)))
+		f.nodes.setNameLocked(x, f.root, string(rune('a'+i)))
 	}
-	f.setNameLocked(x, f.root, "a")
+	f.nodes.setNameLocked(x, f.root, "a")
 	if len(x.others) != dcache.MaxEarlier || x.others[dcache.MaxEarlier-1].Name() != string(rune('a'+dcache.MaxEarlier+4)) {
 		t.Errorf("%d other names are known, the last is %q", len(x.others), x.others[len(x.others)-1].Name())
 	}
@@ -144,17 +144,17 @@ func TestExchangeOfDirectoryAndLiveFile(t *testing.T) {
 	d := f.dir(f.root, "d")
 	y := f.file(d, "y")
 	x := f.file(f.root, "x")
-	f.setLiveNameLocked(f.root, "x", liveByUse)
+	f.nodes.setLiveNameLocked(f.root, "x", liveByUse)
 	r := &renaming{f: f.FS, from: place{f.root, "d", d}, to: place{f.root, "x", x}, flags: unix.RENAME_EXCHANGE}
 	r.moveDentriesLocked()
 	r.setNamesLocked(recentRename{})
 	r.setNamesLocked(recentRename{})
 	f.wantPath(x, "d")
 	f.wantPath(y, "x/y")
-	if !f.isLivePath("d") || f.isLivePath("x") {
+	if !f.nodes.isLivePath("d") || f.nodes.isLivePath("x") {
 		t.Error("what is live has not changed its place with the directory")
 	}
-	f.setLiveNameLocked(f.root, "d", notLive)
+	f.nodes.setLiveNameLocked(f.root, "d", notLive)
 	f.forgetAll()
 }
 
@@ -171,20 +171,20 @@ func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 	}
 	n := f.file(f.root, "a")
 	open(n)
-	shadow := f.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
+	shadow := f.nodes.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
 	open(shadow)
 	s := &session{f: f.FS, inode: shadow}
 	shadow.sess, shadow.pins = s, 1
 
 	k := n.nodeLocked()
-	first, second := f.hold(k.id), f.hold(k.id)
-	fd := f.fdOf(n)
-	if !f.takeOver(k, s) || f.inodeOf(k.id) != shadow {
+	first, second := f.kernel.hold(k.id), f.kernel.hold(k.id)
+	fd := f.nodes.fdOf(n)
+	if !f.sessions.takeOver(k, s) || f.kernel.inodeOf(k.id) != shadow {
 		t.Fatal("the node was not taken over")
 	}
-	f.mu.Lock()
-	f.dropFormerLocked(k) // the session has published
-	f.mu.Unlock()
+	f.nodes.mu.Lock()
+	f.kernel.dropFormerLocked(k) // the session has published
+	f.nodes.mu.Unlock()
 	second.end()
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
 		t.Errorf("the file is closed before the first request has ended: %v", err)
@@ -194,7 +194,7 @@ func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 		t.Error("the file is open when all requests have ended")
 	}
 	shadow.sess = nil
-	f.unpin(shadow)
+	f.nodes.unpin(shadow)
 	f.forgetAll()
 }
 
@@ -203,35 +203,35 @@ func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 func TestNodeGivenBack(t *testing.T) {
 	for _, opened := range []bool{false, true} {
 		f := newNamed(t)
-		f.srv = noKernel{}
+		f.kernel.srv = noKernel{}
 		n := f.file(f.root, "a")
-		shadow := f.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
+		shadow := f.nodes.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
 		s := &session{f: f.FS, inode: shadow}
 		shadow.sess, shadow.pins = s, 1
 		k := n.nodeLocked()
-		if !f.takeOver(k, s) || f.inodeOf(k.id) != shadow {
+		if !f.sessions.takeOver(k, s) || f.kernel.inodeOf(k.id) != shadow {
 			t.Fatal("the node was not taken over")
 		}
-		other := f.lookedUp(n) // what a lookup finds meanwhile
+		other := f.kernel.lookedUp(n) // what a lookup finds meanwhile
 		var h *handle
 		if opened {
-			h = f.newHandle(k, shadow, shadowHandle, unix.O_RDWR, ids{})
+			h = f.handles.newHandle(k, shadow, shadowHandle, unix.O_RDWR, ids{})
 		}
-		f.mu.Lock()
+		f.nodes.mu.Lock()
 		shadow.sess, shadow.orphan = nil, true
-		f.mu.Unlock()
-		f.giveBack(shadow)
+		f.nodes.mu.Unlock()
+		f.names.giveBack(shadow)
 		if opened {
-			if f.inodeOf(k.id) != shadow {
+			if f.kernel.inodeOf(k.id) != shadow {
 				t.Error("a node was given back that somebody has open")
 			}
-			f.closeHandle(h)
+			f.endings.closeHandle(h)
 		}
-		if f.inodeOf(k.id) != n || other == k || n.nodeLocked() != other {
+		if f.kernel.inodeOf(k.id) != n || other == k || n.nodeLocked() != other {
 			t.Errorf("opened %t: the node does not stand for its file again, beside the one that lookups lead to", opened)
 		}
-		f.unpin(shadow)
-		if f.inodes[shadow.key] != nil {
+		f.nodes.unpin(shadow)
+		if f.nodes.inodes[shadow.key] != nil {
 			t.Errorf("opened %t: the shadow is not forgotten", opened)
 		}
 		f.forgetAll()
@@ -244,33 +244,33 @@ func TestNodeSetAside(t *testing.T) {
 	f := newNamed(t)
 	n := f.file(f.root, "a")
 	first := n.nodeLocked()
-	h := f.newHandle(first, n, readHandle, unix.O_RDONLY, ids{})
-	shadow := f.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
+	h := f.handles.newHandle(first, n, readHandle, unix.O_RDONLY, ids{})
+	shadow := f.nodes.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
 	s := &session{f: f.FS, inode: shadow}
 	shadow.sess, shadow.pins = s, 1
 
 	first.aside = true
-	if f.takeOver(first, s) {
+	if f.sessions.takeOver(first, s) {
 		t.Error("a node was taken over that somebody has open")
 	}
-	second := f.lookedUp(n)
-	if second == first || f.behind(second) != n || f.lookedUp(n) != second {
+	second := f.kernel.lookedUp(n)
+	if second == first || f.kernel.behind(second) != n || f.kernel.lookedUp(n) != second {
 		t.Error("lookups do not lead to one other node of the inode")
 	}
-	if f.newHandle(first, shadow, plainHandle, unix.O_RDWR, ids{}) != nil {
+	if f.handles.newHandle(first, shadow, plainHandle, unix.O_RDWR, ids{}) != nil {
 		t.Error("a handle was made on an inode for which its node does not stand")
 	}
-	f.closeHandle(h)
-	if !f.takeOver(first, s) || f.behind(first) != shadow || f.behind(second) != n {
+	f.endings.closeHandle(h)
+	if !f.sessions.takeOver(first, s) || f.kernel.behind(first) != shadow || f.kernel.behind(second) != n {
 		t.Error("the node set aside is not the shadow's alone")
 	}
-	if f.lookedUp(shadow) != first {
+	if f.kernel.lookedUp(shadow) != first {
 		t.Error("lookups of the shadow do not lead to the node that it took over")
 	}
 	shadow.sess = nil
-	f.unpin(shadow)
-	f.Forget(first.id, 1)
-	f.Forget(second.id, 1)
+	f.nodes.unpin(shadow)
+	f.kernel.Forget(first.id, 1)
+	f.kernel.Forget(second.id, 1)
 	f.forgetAll()
 }
 
@@ -285,8 +285,8 @@ func TestReadKeepsItsFile(t *testing.T) {
 		t.Fatal(st)
 	}
 	r.write(id, fh, 0, "one\n")
-	h := r.f.handleOf(fh)
-	fd, own, e := r.f.readFile(h)
+	h := r.f.handles.handleOf(fh)
+	fd, own, e := r.f.contents.readFile(h)
 	if e != 0 || !own {
 		t.Fatalf("the read has descriptor %d of its own: %v, errno %v", fd, own, e)
 	}
@@ -301,23 +301,23 @@ func TestReadKeepsItsFile(t *testing.T) {
 // A name that a file has lost may have been in a directory that is forgotten by now.
 func TestLostNameInAForgottenDirectory(t *testing.T) {
 	f := newNamed(t)
-	f.knowledge = knowledge.New(time.Hour)
+	f.rules.knowledge = knowledge.New(time.Hour)
 	d := f.dir(f.root, "d")
 	n := f.file(d, "a")
 	lost := n.keyLocked()
-	f.noteRenamedLocked(n, lost, recentRename{at: time.Now(), came: map[int32]dkey{7: lost}})
-	f.setNameLocked(n, f.root, "a")
-	f.Forget(d.nodeLocked().id, 1)
-	if f.inodes[d.key] != nil {
+	f.astray.noteRenamedLocked(n, lost, recentRename{at: time.Now(), came: map[int32]dkey{7: lost}})
+	f.nodes.setNameLocked(n, f.root, "a")
+	f.kernel.Forget(d.nodeLocked().id, 1)
+	if f.nodes.inodes[d.key] != nil {
 		t.Fatal("the directory is not forgotten")
 	}
-	if f.leadsToLocked("d", &proc.Given{}, lost.knownDir(), f.root) {
+	if f.astray.leadsToLocked("d", &proc.Given{}, lost.knownDir(), f.root) {
 		t.Error("a path leads to a directory that nobody knows")
 	}
-	if dir, _ := f.nameReadLocked(n, 7); dir != nil {
+	if dir, _ := f.astray.nameReadLocked(n, 7); dir != nil {
 		t.Error("what is read is noted under a name in a directory that nobody knows")
 	}
-	if len(f.formerLocked(lost)) != 0 {
+	if len(f.names.formerLocked(lost)) != 0 {
 		t.Error("a directory that nobody knows has former files")
 	}
 	f.forgetAll()

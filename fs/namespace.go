@@ -4,25 +4,38 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/judge"
+	"latchfs/fs/listing"
+	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
 
+// entries makes, links, renames and removes names.
+type entries struct {
+	*ground
+	*engine
+	appending *appending
+	attrs     *attrs
+	opens     *opens
+
+	fs *FS // for what it makes
+}
+
 // lockNames gets the locks for an operation on names in directories, or says
 // what to answer. The lock is the operation's to release.
-func (f *FS) lockNames(h *Request, op string, places ...place) (*caller, *lockmgr.Lock, unix.Errno) {
-	c := f.callerOf(h)
-	_, l, e := f.lockJudged(c, op, nil, places...)
+func (et *entries) lockNames(h *Request, op string, places ...place) (*caller, *lockmgr.Lock, unix.Errno) {
+	c := et.callers.callerOf(h)
+	_, l, e := et.lockJudged(c, op, nil, places...)
 	return c, l, e
 }
 
 // lockJudged is lockNames for an operation that gives names to content: list says
 // to which. What is known to take its time is judged before the lock is returned,
 // and what was accepted is noted in the label.
-func (f *FS) lockJudged(c *caller, op string, list func() []judge.Candidate, places ...place) (*label, *lockmgr.Lock, unix.Errno) {
+func (et *entries) lockJudged(c *caller, op string, list func() []judge.Candidate, places ...place) (*label, *lockmgr.Lock, unix.Errno) {
 	var at [2]dkey
 	var dirs []*inode
-	wait := f.settings(f.path(places[0].dir, places[0].name)).Wait
+	wait := et.rules.settings(et.nodes.path(places[0].dir, places[0].name)).Wait
 	for i, p := range places {
 		if i < len(at) {
 			at[i] = p.key()
@@ -31,17 +44,17 @@ func (f *FS) lockJudged(c *caller, op string, list func() []judge.Candidate, pla
 			dirs = append(dirs, p.dir)
 		}
 	}
-	d := f.fileDemand(c, op, wait, places...)
-	d.atomic = f.askedFor(places)
+	d := et.txns.fileDemand(c, op, wait, places...)
+	d.atomic = et.locks.askedFor(places)
 	if list != nil && judge.TakesTime(list()) {
 		d.label = d.newLabel()
 		d.judge = func(lb *label, cancel <-chan struct{}) unix.Errno {
-			ctx, stop := f.checkContext(c, cancel)
+			ctx, stop := et.judging.checkContext(c, cancel)
 			defer stop()
-			return f.admitContent(ctx, c, op, lb, list())
+			return et.judging.admitContent(ctx, c, op, lb, list())
 		}
 	}
-	l, e := f.admit(c, op, d, at, dirs, nil)
+	l, e := et.parking.admit(c, op, d, at, dirs, nil)
 	if e != 0 {
 		return nil, nil, e
 	}
@@ -53,21 +66,21 @@ func (f *FS) lockJudged(c *caller, op string, list func() []judge.Candidate, pla
 }
 
 // known is the inode that name in dir leads to, if we know it.
-func (f *FS) known(dir *inode, name string, st *unix.Stat_t) (*inode, unix.Errno) {
-	if err := unix.Fstatat(f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+func (et *entries) known(dir *inode, name string, st *unix.Stat_t) (*inode, unix.Errno) {
+	if err := unix.Fstatat(et.nodes.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil, errnoOf(err)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.inodes[inoKey{uint64(st.Dev), st.Ino}], 0
+	et.nodes.mu.Lock()
+	defer et.nodes.mu.Unlock()
+	return et.nodes.inodes[inoKey{uint64(st.Dev), st.Ino}], 0
 }
 
 // holds is known, with the session on the name. The session is looked for first: a
 // new file whose session ends in between has its name by the time that the directory
 // is looked at, so a name that a close is just publishing is never taken for free.
-func (f *FS) holds(dir *inode, name string, st *unix.Stat_t) (*inode, *session, unix.Errno) {
-	s := f.sessionAt(dir, name)
-	n, e := f.known(dir, name, st)
+func (et *entries) holds(dir *inode, name string, st *unix.Stat_t) (*inode, *session, unix.Errno) {
+	s := et.nodes.sessionAt(dir, name)
+	n, e := et.known(dir, name, st)
 	return n, s, e
 }
 
@@ -75,105 +88,105 @@ func (f *FS) holds(dir *inode, name string, st *unix.Stat_t) (*inode, *session, 
 type makeFunc func(c *caller, dirfd int, name string) error
 
 // make runs an operation that gives a new name to a new inode.
-func (f *FS) make(h *Request, op, name string, out *Entry, do makeFunc) unix.Errno {
-	dir, e := f.target(h.Node, name)
+func (et *entries) make(h *Request, op, name string, out *Entry, do makeFunc) unix.Errno {
+	dir, e := et.opens.target(h.Node, name)
 	if e != 0 {
 		return e
 	}
-	if e := f.isReadOnly(h, op, dir, name); e != 0 {
+	if e := et.reports.isReadOnly(h, op, dir, name); e != 0 {
 		return e
 	}
-	if f.isCreating(dir, name) {
+	if et.opens.isCreating(dir, name) {
 		return unix.EEXIST
 	}
-	if t, c := f.txnFor(h); t != nil && t.stages(dir, name) {
+	if t, c := et.txns.txnFor(h); t != nil && t.stages(dir, name) {
 		return t.make(c, op, dir, name, out, do)
 	}
-	c, l, e := f.lockNames(h, op, place{dir, name, nil})
+	c, l, e := et.lockNames(h, op, place{dir, name, nil})
 	if e != 0 {
 		return e
 	}
-	defer f.table.Release(l)
-	if err := do(c, f.fdOf(dir), name); err != nil {
+	defer et.rules.table.Release(l)
+	if err := do(c, et.nodes.fdOf(dir), name); err != nil {
 		return errnoOf(err)
 	}
-	f.changes.Made(byCaller{c}, op, f.path(dir, name), "")
+	et.recorder.changes.Made(byCaller{c}, op, et.nodes.path(dir, name), "")
 	if op == opMknod {
-		f.madeFile(c, dir, name)
+		et.madeFile(c, dir, name)
 	}
-	f.namesSoonOnDisk(dir, name)
-	f.markerMoved(name)
-	entered := f.enterMade(dir, name, out, false)
-	f.clerk.Made(c, f.claimName(dir, name)) // after that: a claim is of the name that leads to the new directory
+	et.names.namesSoonOnDisk(dir, name)
+	et.commits.markerMoved(name)
+	entered := et.enterMade(dir, name, out, false)
+	et.claims.clerk.Made(c, et.claims.claimName(dir, name)) // after that: a claim is of the name that leads to the new directory
 	return entered
 }
 
 // madeFile tells of what mknod(2) has made, if that is a file which has versions: GNU tar
 // makes so what it is about to give attributes.
-func (f *FS) madeFile(c *caller, dir *inode, name string) {
+func (et *entries) madeFile(c *caller, dir *inode, name string) {
 	var st unix.Stat_t
-	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && f.settings(f.path(dir, name)).Mode == policy.Atomic {
-		f.tellCreated(c, dir, name, &st)
+	err := unix.Fstatat(et.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && et.rules.settings(et.nodes.path(dir, name)).Mode == policy.Atomic {
+		et.opens.tellCreated(c, dir, name, &st)
 	}
 }
 
 // enterMade answers with what was just made. A volatile entry is the caller's alone.
-func (f *FS) enterMade(dir *inode, name string, out *Entry, volatile bool) unix.Errno {
+func (et *entries) enterMade(dir *inode, name string, out *Entry, volatile bool) unix.Errno {
 	var st unix.Stat_t
-	k, e := f.child(dir, name, &st)
+	k, e := et.names.child(dir, name, &st)
 	if e != 0 {
 		return e
 	}
-	f.fillEntry(out, k, &st, volatile)
+	et.attrs.fillEntry(out, k, &st, volatile)
 	return 0
 }
 
 // Mkdir makes a directory: mkdir(2).
-func (f *FS) Mkdir(_ <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
-	return f.make(&in.Request, opMkdir, name, out, func(c *caller, dirfd int, name string) error {
-		dir := f.inodeOf(in.Node)
-		mode := f.modeFor(dir, in.Mode, in.Umask)
-		return f.makeAs(c, func() error { return unix.Mkdirat(dirfd, name, mode) })
+func (et *entries) Mkdir(_ <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
+	return et.make(&in.Request, opMkdir, name, out, func(c *caller, dirfd int, name string) error {
+		dir := et.kernel.inodeOf(in.Node)
+		mode := et.opens.modeFor(dir, in.Mode, in.Umask)
+		return et.recorder.makeAs(c, func() error { return unix.Mkdirat(dirfd, name, mode) })
 	})
 }
 
 // Mknod makes a file, device or pipe: mknod(2).
-func (f *FS) Mknod(_ <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
+func (et *entries) Mknod(_ <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
 	op := opMknod
 	if in.Mode&unix.S_IFMT == unix.S_IFSOCK {
 		op = opBind
 	}
-	return f.make(&in.Request, op, name, out, func(c *caller, dirfd int, name string) error {
-		dir := f.inodeOf(in.Node)
-		mode := in.Mode&unix.S_IFMT | f.modeFor(dir, in.Mode, in.Umask)
+	return et.make(&in.Request, op, name, out, func(c *caller, dirfd int, name string) error {
+		dir := et.kernel.inodeOf(in.Node)
+		mode := in.Mode&unix.S_IFMT | et.opens.modeFor(dir, in.Mode, in.Umask)
 		if in.Mode&unix.S_IFMT == unix.S_IFREG {
-			if e := f.judgeEmpty(c, f.path(dir, name)); e != 0 {
+			if e := et.judging.judgeEmpty(c, et.nodes.path(dir, name)); e != 0 {
 				return e
 			}
 		}
-		return f.makeAs(c, func() error { return unix.Mknodat(dirfd, name, mode, int(in.Rdev)) })
+		return et.recorder.makeAs(c, func() error { return unix.Mknodat(dirfd, name, mode, int(in.Rdev)) })
 	})
 }
 
 // Symlink makes a symbolic link: symlink(2).
-func (f *FS) Symlink(_ <-chan struct{}, h *Request, pointedTo, name string, out *Entry) unix.Errno {
-	return f.make(h, opSymlink, name, out, func(c *caller, dirfd int, name string) error {
-		return f.makeAs(c, func() error { return unix.Symlinkat(pointedTo, dirfd, name) })
+func (et *entries) Symlink(_ <-chan struct{}, h *Request, pointedTo, name string, out *Entry) unix.Errno {
+	return et.make(h, opSymlink, name, out, func(c *caller, dirfd int, name string) error {
+		return et.recorder.makeAs(c, func() error { return unix.Symlinkat(pointedTo, dirfd, name) })
 	})
 }
 
 // Readlink is where a symbolic link leads: readlink(2).
-func (f *FS) Readlink(_ <-chan struct{}, h *Request) ([]byte, unix.Errno) {
+func (et *entries) Readlink(_ <-chan struct{}, h *Request) ([]byte, unix.Errno) {
 	if isVirtual(h.Node) {
 		return nil, unix.EINVAL
 	}
-	n := f.inodeOf(h.Node)
+	n := et.kernel.inodeOf(h.Node)
 	if n == nil {
 		return nil, unix.ESTALE
 	}
 	buf := make([]byte, unix.PathMax)
-	sz, err := unix.Readlinkat(f.fdOf(n), "", buf)
+	sz, err := unix.Readlinkat(et.nodes.fdOf(n), "", buf)
 	if err != nil {
 		return nil, errnoOf(err)
 	}
@@ -181,57 +194,57 @@ func (f *FS) Readlink(_ <-chan struct{}, h *Request) ([]byte, unix.Errno) {
 }
 
 // Unlink removes a name of a file: unlink(2).
-func (f *FS) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
+func (et *entries) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
 	if isVirtual(h.Node) {
-		return f.virt.unlink(h, name)
+		return et.view.virt.unlink(h, name)
 	}
-	dir, e := f.target(h.Node, name)
+	dir, e := et.opens.target(h.Node, name)
 	if e != 0 {
 		return e
 	}
-	if e := f.isReadOnly(h, opUnlink, dir, name); e != 0 {
+	if e := et.reports.isReadOnly(h, opUnlink, dir, name); e != 0 {
 		return e
 	}
-	if t, c := f.txnFor(h); t != nil && t.stages(dir, name) {
+	if t, c := et.txns.txnFor(h); t != nil && t.stages(dir, name) {
 		return t.unlink(c, dir, name)
 	}
 	var st unix.Stat_t
-	n, own, e := f.holds(dir, name, &st)
+	n, own, e := et.holds(dir, name, &st)
 	if e != 0 && own == nil {
 		return e
 	}
-	c, l, e2 := f.lockNames(h, opUnlink, place{dir, name, n})
+	c, l, e2 := et.lockNames(h, opUnlink, place{dir, name, n})
 	if e2 != 0 {
 		return e2
 	}
-	defer f.table.Release(l)
-	if !f.clerk.MayTidy(c, f.claimName(dir, name)) {
+	defer et.rules.table.Release(l)
+	if !et.claims.clerk.MayTidy(c, et.claims.claimName(dir, name)) {
 		return unix.EBUSY
 	}
-	n, own, e = f.holds(dir, name, &st)
+	n, own, e = et.holds(dir, name, &st)
 	if own != nil && !c.kinOf(own.who.Load()) {
 		own = nil
 	}
 	if e != 0 && own == nil {
 		return e // somebody has removed it while the lock was waited for
 	}
-	if e := f.mayRemove(c, place{dir, name, n}); e != 0 {
+	if e := et.mayRemove(c, place{dir, name, n}); e != 0 {
 		return e
 	}
 	p := place{dir, name, n}
-	if own, e = own.withoutName(c, opUnlink, p); e != 0 {
+	if own, e = et.moves.withoutName(own, c, opUnlink, p); e != 0 {
 		return e
 	}
-	made := f.isMade(&st)
-	gone, err := f.remove(c, l, p)
+	made := et.names.isMade(&st)
+	gone, err := et.recorder.remove(c, l, p)
 	if err != nil && !(errnoOf(err) == unix.ENOENT && own != nil) {
 		return errnoOf(err)
 	}
-	if own != nil && !own.detach(true) {
+	if own != nil && !et.moves.detach(own, true) {
 		// Another thread of its owner was closing it, and the commit was faster.
-		if again, failed := f.remove(c, l, p); failed == nil {
+		if again, failed := et.recorder.remove(c, l, p); failed == nil {
 			if err == nil {
-				f.changes.Tell(gone)
+				et.recorder.changes.Tell(gone)
 			}
 			gone, err = again, nil
 		}
@@ -239,76 +252,87 @@ func (f *FS) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno {
 			return errnoOf(err)
 		}
 	}
-	f.changes.Tell(gone)
-	f.nameGone(dir, name, made)
-	f.unlinked(n, p.key(), st.Nlink == 1)
-	f.rebaseOn(n, nil)
+	et.recorder.changes.Tell(gone)
+	et.names.nameGone(dir, name, made)
+	et.names.unlinked(n, p.key(), st.Nlink == 1)
+	et.moves.rebaseOn(n, nil)
 	return 0
 }
 
 // Rmdir removes a directory: rmdir(2). A directory in which somebody creates a
 // file is not empty, although the file has no name underneath yet.
-func (f *FS) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno {
-	dir, e := f.target(h.Node, name)
+func (et *entries) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno {
+	dir, e := et.opens.target(h.Node, name)
 	if e != 0 {
 		return e
 	}
-	if e := f.isReadOnly(h, opRmdir, dir, name); e != 0 {
+	if e := et.reports.isReadOnly(h, opRmdir, dir, name); e != 0 {
 		return e
 	}
-	if t, c := f.txnFor(h); t != nil {
+	if t, c := et.txns.txnFor(h); t != nil {
 		return t.rmdir(c, dir, name)
 	}
 	var st unix.Stat_t
-	n, e := f.known(dir, name, &st)
+	n, e := et.known(dir, name, &st)
 	if e != 0 {
 		return e
 	}
 	places := []place{{dir, name, nil}}
 	if n != nil {
-		for _, s := range f.sessionsIn(n) {
+		for _, s := range et.endings.sessionsIn(n) {
 			d, nm := s.where()
 			places = append(places, place{d, nm, nil})
 		}
 	}
-	c, l, e := f.lockNames(h, opRmdir, places...)
+	c, l, e := et.lockNames(h, opRmdir, places...)
 	if e != 0 {
 		return e
 	}
-	defer f.table.Release(l)
-	if n != nil && len(f.sessionsIn(n)) > 0 {
+	defer et.rules.table.Release(l)
+	if n != nil && len(et.endings.sessionsIn(n)) > 0 {
 		return unix.ENOTEMPTY // the caller's own
 	}
-	if !f.clerk.MayTidy(c, f.claimName(dir, name)) {
+	if !et.claims.clerk.MayTidy(c, et.claims.claimName(dir, name)) {
 		return unix.EBUSY
 	}
 	remove := func() error {
-		return f.taker(c, dir)(func() error { return unix.Unlinkat(f.fdOf(dir), name, unix.AT_REMOVEDIR) })
+		return et.callers.taker(c, dir)(func() error { return unix.Unlinkat(et.nodes.fdOf(dir), name, unix.AT_REMOVEDIR) })
 	}
 	err := remove()
-	if err == unix.ENOTEMPTY && f.removeOrphans(f.fdOf(dir), name) {
+	if err == unix.ENOTEMPTY && et.removeOrphans(et.nodes.fdOf(dir), name) {
 		err = remove()
 	}
 	if err == nil {
-		f.changes.Gone(byCaller{c}, f.path(dir, name), &st, "", "")
-		f.filed.Gone(f.claimName(dir, name).Place())
-		f.namesSoonOnDisk(dir, name)
+		et.recorder.changes.Gone(byCaller{c}, et.nodes.path(dir, name), &st, "", "")
+		et.claims.filed.Gone(et.claims.claimName(dir, name).Place())
+		et.names.namesSoonOnDisk(dir, name)
 	}
 	return errnoOf(err)
 }
 
-// sessionsIn lists the sessions on names in a directory.
-func (f *FS) sessionsIn(dir *inode) []*session {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if dir.inside == 0 {
-		return nil
+// removeOrphans removes reserved names that no running commit uses from a
+// directory that would be empty without them. It reports whether some are gone.
+func (et *entries) removeOrphans(dirfd int, name string) bool {
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
 	}
-	var in []*session
-	for s := range f.sessions {
-		if !s.over && s.parent == dir {
-			in = append(in, s)
-		}
+	defer unix.Close(fd)
+	list, err := listing.Read(fd, commit.Reserved)
+	if err != nil || len(list) == 0 {
+		return false
 	}
-	return in
+	if err := et.disk.store.SettleLazyDir(fd); err != nil {
+		et.disk.log.Warnf("commits in %q are not known to be on disk: %v", name, err)
+	}
+	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+		return false
+	}
+	left, err := listing.Read(fd, commit.Reserved)
+	removed := err == nil && len(left) < len(list)
+	list = left
+	for i := range list {
+		removed = et.disk.store.RemoveOrphan(fd, list[i].Name) == nil || removed
+	}
+	return removed
 }

@@ -15,7 +15,7 @@ import (
 // program: the close has failed, and the new version is there.
 func TestWhyOfASaveThatIsNotDurable(t *testing.T) {
 	r := newRequests(t)
-	r.f.store.SetFault(func(step string) error {
+	r.f.disk.store.SetFault(func(step string) error {
 		if step == "syncdir" {
 			return unix.EIO
 		}
@@ -30,14 +30,14 @@ func TestWhyOfASaveThatIsNotDurable(t *testing.T) {
 		t.Fatal(e)
 	}
 	r.write(id, fh, 0, "new")
-	owner := r.f.handleOf(fh).sess.who.Load().owner
+	owner := r.f.handles.handleOf(fh).sess.who.Load().owner
 	r.closes(id, fh)
 	r.release(id, fh)
 	if got, err := os.ReadFile(filepath.Join(r.data, "f")); err != nil || string(got) != "new" {
 		t.Errorf("the file holds %q, %v", got, err)
 	}
 	v := report.Viewer{UID: uint32(os.Getuid()), PID: owner.PID, Lineage: []report.Process{{PID: owner.PID, Start: owner.Start}}}
-	told := r.f.refused.For(v, nil, func(string) bool { return true })
+	told := r.f.reports.refused.For(v, nil, func(string) bool { return true })
 	if len(told) != 1 || told[0].Errno != "EIO" || !strings.Contains(told[0].Reason, "the new version is there") {
 		t.Errorf("the program is told %+v", told)
 	}

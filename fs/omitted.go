@@ -11,7 +11,7 @@ import (
 
 // told reports whether a refusal is to stand in the audit trail by itself. What does
 // not is counted, and the count stands there a moment later.
-func (f *FS) told(ev *audit.Event) bool {
+func (rp *reports) told(ev *audit.Event) bool {
 	kind := tally.Kind{Path: ev.Path}
 	if ev.Detail == nil {
 		ev.Detail = map[string]any{}
@@ -20,17 +20,17 @@ func (f *FS) told(ev *audit.Event) bool {
 	kind.Operation, _ = ev.Detail["operation"].(string)
 	kind.Errno, _ = ev.Detail["errno"].(string)
 	now := time.Now()
-	tell, due := f.omitted.Add(now, kind, *ev)
+	tell, due := rp.omitted.Add(now, kind, *ev)
 	if !due.IsZero() {
-		time.AfterFunc(due.Sub(now), func() { f.tellOmitted(false) })
+		time.AfterFunc(due.Sub(now), func() { rp.tellOmitted(false) })
 	}
 	return tell
 }
 
 // tellOmitted writes how many refusals were not told one by one: of windows that are
 // over, or of all.
-func (f *FS) tellOmitted(all bool) {
-	for _, o := range f.omitted.Take(time.Now(), all) {
+func (rp *reports) tellOmitted(all bool) {
+	for _, o := range rp.omitted.Take(time.Now(), all) {
 		ev := o.Last
 		if o.Count > 1 {
 			ev.Detail = maps.Clone(ev.Detail)
@@ -41,6 +41,6 @@ func (f *FS) tellOmitted(all bool) {
 			}
 			ev.Detail["more"], ev.Detail["reason"] = o.Count-1, fmt.Sprintf("%s (and %d more %s)", reason, o.Count-1, like)
 		}
-		f.writeEvent(ev)
+		rp.writeEvent(ev)
 	}
 }

@@ -32,60 +32,62 @@ func (s *session) durability() commit.Durability {
 
 // isSoonOnDisk reports whether the policy wants what is new under a path on disk within a
 // second.
-func (f *FS) isSoonOnDisk(path string) bool {
-	set := f.settings(path)
+func (nm *names) isSoonOnDisk(path string) bool {
+	set := nm.rules.settings(path)
 	return set.Mode == policy.Atomic && set.Durability == policy.AutoDurability
 }
 
 // namesSoonOnDisk is called after something was done to a name in a directory.
-func (f *FS) namesSoonOnDisk(dir *inode, name string) {
-	if f.store == nil || !f.isSoonOnDisk(f.path(dir, name)) {
+func (nm *names) namesSoonOnDisk(dir *inode, name string) {
+	if nm.disk.store == nil || !nm.isSoonOnDisk(nm.nodes.path(dir, name)) {
 		return
 	}
-	fd, path := f.fdOf(dir), f.nodePath(dir)
-	err := f.store.NamesSoon(dir.onDisk(), path, func() (int, error) {
+	fd, path := nm.nodes.fdOf(dir), nm.nodes.nodePath(dir)
+	err := nm.disk.store.NamesSoon(dir.onDisk(), path, func() (int, error) {
 		return unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		f.log.Debugf("%q: its names are on disk when the filesystem writes them: %v", path, err)
+		nm.disk.log.Debugf("%q: its names are on disk when the filesystem writes them: %v", path, err)
 	}
 }
 
 // nameGone is called after a name was taken away from a file. made says that the file was
 // made a moment ago, and the disk did not know it yet: a crash need not leave it.
-func (f *FS) nameGone(dir *inode, name string, made bool) {
-	f.namesSoonOnDisk(dir, name)
-	if !made && f.store != nil && f.isSoonOnDisk(f.path(dir, name)) {
-		f.store.NameGone(dir.onDisk(), name)
+func (nm *names) nameGone(dir *inode, name string, made bool) {
+	nm.namesSoonOnDisk(dir, name)
+	if !made && nm.disk.store != nil && nm.isSoonOnDisk(nm.nodes.path(dir, name)) {
+		nm.disk.store.NameGone(dir.onDisk(), name)
 	}
 }
 
 // isMade reports whether a file was made a moment ago, and the disk may not know it yet.
-func (f *FS) isMade(st *unix.Stat_t) bool { return f.store != nil && st != nil && f.store.IsMade(st) }
+func (nm *names) isMade(st *unix.Stat_t) bool {
+	return nm.disk.store != nil && st != nil && nm.disk.store.IsMade(st)
+}
 
 // onDisk is how the store knows n.
 func (n *inode) onDisk() commit.Inode { return commit.Inode{Dev: n.key.dev, Ino: n.key.ino} }
 
 // lostSince is EIO, once, if the disk has failed to take what the file or the directory
 // holds, and nobody has asked since: as of fsync(2), which tells of an earlier failure.
-func (f *FS) lostSince(n *inode) unix.Errno {
-	if f.store == nil || f.store.Lost(n.onDisk()) == nil {
+func (nm *names) lostSince(n *inode) unix.Errno {
+	if nm.disk.store == nil || nm.disk.store.Lost(n.onDisk()) == nil {
 		return 0
 	}
 	return unix.EIO
 }
 
 // noteLost tells of what was acknowledged and cannot be put on the disk.
-func (f *FS) noteLost(path string, err error) {
-	f.log.Errorf("%q: %v: %v", path, commit.ErrNotDurable, err)
-	f.event(audit.Event{Time: time.Now(), Event: "not_durable", Path: path, Detail: map[string]any{"reason": err.Error()}})
+func (nm *names) noteLost(path string, err error) {
+	nm.disk.log.Errorf("%q: %v: %v", path, commit.ErrNotDurable, err)
+	nm.reports.event(audit.Event{Time: time.Now(), Event: "not_durable", Path: path, Detail: map[string]any{"reason": err.Error()}})
 }
 
 // waitsForDisk reports whether the rename of a file over another is to be on disk before
 // it is answered. A program that has synced the file saves by itself, and syncs the
 // directory if it wants to know. Whatever a crash leaves, both versions are whole.
 func (r *renaming) waitsForDisk() bool {
-	set := r.f.settings(r.f.path(r.to.dir, r.to.name))
+	set := r.f.rules.settings(r.f.nodes.path(r.to.dir, r.to.name))
 	switch {
 	case !r.replacesFile(), set.Mode != policy.Atomic:
 		return false
@@ -100,27 +102,27 @@ func (r *renaming) isSynced() bool {
 	if r.from.inode == nil || r.fromSt == nil || r.merging != nil {
 		return false
 	}
-	r.f.mu.Lock()
-	defer r.f.mu.Unlock()
+	r.f.nodes.mu.Lock()
+	defer r.f.nodes.mu.Unlock()
 	return r.from.inode.synced == content.StampOf(r.fromSt)
 }
 
 // makeDurable syncs the directory after a file was renamed over another: that
 // is a commit like a close.
 func (r *renaming) makeDurable() unix.Errno {
-	r.f.nameGone(r.from.dir, r.from.name, r.anew)
+	r.f.names.nameGone(r.from.dir, r.from.name, r.anew)
 	if !r.waitsForDisk() {
-		r.f.namesSoonOnDisk(r.to.dir, r.to.name)
+		r.f.names.namesSoonOnDisk(r.to.dir, r.to.name)
 		return 0
 	}
-	fd, err := unix.Openat(r.f.fdOf(r.to.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(r.f.nodes.fdOf(r.to.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0 // not readable: the rename itself is done
 	}
 	defer unix.Close(fd)
-	if err := r.f.store.SyncNames(fd, func() error { return unix.Fsync(fd) }); err != nil {
+	if err := r.f.disk.store.SyncNames(fd, func() error { return unix.Fsync(fd) }); err != nil {
 		// As at a close: the new version is there, but the program asked for more.
-		r.f.log.Errorf("%q: renamed, but not known to be on disk: %v", r.f.path(r.to.dir, r.to.name), err)
+		r.f.disk.log.Errorf("%q: renamed, but not known to be on disk: %v", r.f.nodes.path(r.to.dir, r.to.name), err)
 		r.forgetNames()
 		return unix.EIO
 	}
@@ -132,7 +134,7 @@ func (r *renaming) makeDurable() unix.Errno {
 func (r *renaming) forgetNames() {
 	go func() { // when the kernel has given the directories' locks back
 		for _, p := range []place{r.from, r.to} {
-			r.f.forgetName(p.dir, p.name)
+			r.f.kernel.forgetName(p.dir, p.name)
 		}
 	}()
 }

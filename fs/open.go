@@ -11,6 +11,17 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
+// opens looks names up, and opens and creates files.
+type opens struct {
+	*ground
+	*engine
+	appending *appending
+	attrs     *attrs
+	contents  *contents
+
+	fs *FS // for what it makes
+}
+
 // Names of operations, as .locks/ shows them.
 const (
 	opOpen     = "open"
@@ -40,108 +51,108 @@ const fmodeExec = 0x20
 
 // Open opens a file: open(2), execve(2). The kernel holds no directory or inode
 // lock here, so this is where a writer waits for another.
-func (f *FS) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
+func (op *opens) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
 	if isVirtual(in.Node) {
-		return f.virt.open(in, out)
+		return op.view.virt.open(in, out)
 	}
-	k := f.nodeOf(in.Node)
+	k := op.kernel.nodeOf(in.Node)
 	if k == nil {
 		return unix.ESTALE
 	}
-	n := f.behind(k)
-	if e := f.mayOpenMore(&in.Request, opOpen, func() string { return f.nodePath(n) }); e != 0 {
+	n := op.kernel.behind(k)
+	if e := op.reports.mayOpenMore(&in.Request, opOpen, func() string { return op.nodes.nodePath(n) }); e != 0 {
 		return e
 	}
-	if f.finishHalfDone() {
-		f.forgetAttrs(n) // its size may be another one now
-		if c := f.callerOf(&in.Request); f.isReplaced(n) && c.tid != 0 && !f.walks.Repeated(c) {
-			return f.staleAt(c, n)
+	if op.recovery.finishHalfDone() {
+		op.kernel.forgetAttrs(n) // its size may be another one now
+		if c := op.callers.callerOf(&in.Request); op.names.isReplaced(n) && c.tid != 0 && !op.astray.walks.Repeated(c) {
+			return op.astray.staleAt(c, n)
 		}
 	}
-	if e := f.isDue(in, n); e != 0 {
+	if e := op.recovery.isDue(in, n); e != 0 {
 		return e
 	}
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
-	if f.isRenamed(n) {
-		if e := f.comesAstray(f.callerOf(&in.Request), n, writes); e != 0 {
+	if op.astray.isRenamed(n) {
+		if e := op.astray.comesAstray(op.callers.callerOf(&in.Request), n, writes); e != 0 {
 			return e
 		}
 	}
 	if !writes {
-		if in.Flags&fmodeExec != 0 && f.forbids(n, unix.ST_NOEXEC) {
+		if in.Flags&fmodeExec != 0 && op.attrs.forbids(n, unix.ST_NOEXEC) {
 			return unix.EACCES
 		}
-		f.showLines(&in.Request, n) // with passthrough nobody asks for its size before it is read
-		if e := f.claimRead(cancel, in, n); e != 0 {
+		op.appending.showLines(&in.Request, n) // with passthrough nobody asks for its size before it is read
+		if e := op.parking.claimRead(cancel, in, n); e != 0 {
 			return e
 		}
-		return f.openRead(cancel, in, k, out)
+		return op.openRead(cancel, in, k, out)
 	}
-	if f.opts.ReadOnly {
+	if op.disk.opts.ReadOnly {
 		return unix.EROFS
 	}
-	return f.openWrite(cancel, in, k, out)
+	return op.openWrite(cancel, in, k, out)
 }
 
 // openRead pins the version that the node stands for.
-func (f *FS) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, out *Opened) unix.Errno {
-	f.mu.Lock()
+func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, out *Opened) unix.Errno {
+	op.nodes.mu.Lock()
 	n := k.in
 	s, fd := n.sess, n.fd
 	posix, saved := n.advisory.HasBytesLocked(), n.saved
-	f.mu.Unlock()
+	op.nodes.mu.Unlock()
 	if fd < 0 {
 		return unix.ENOENT
 	}
 	seen := s
 	if s == nil {
-		if e := f.leadsOn(in, n, saved); e != 0 {
+		if e := op.names.leadsOn(in, n, saved); e != 0 {
 			return e
 		}
 	}
 	if s != nil {
-		c := f.callerOf(&in.Request)
+		c := op.callers.callerOf(&in.Request)
 		switch {
 		case c.kinOf(s.who.Load()):
-		case f.isPublished(n):
+		case op.names.isPublished(n):
 			s = nil // the commit is not over, but this is the file already
 		default:
 			// A path that led to somebody else's shadow leads elsewhere when
 			// it is walked again. A descriptor (/proc/self/fd) does not.
 			switch {
-			case f.walks.Repeated(c):
-				return f.openBase(in, k, s, out)
-			case c.tid == 0 && f.strayed.PerhapsRepeated(f.nameKey(n), s.id):
-				return f.openAfter(cancel, in, k, s, out)
+			case op.astray.walks.Repeated(c):
+				return op.openBase(in, k, s, out)
+			case c.tid == 0 && op.astray.strayed.PerhapsRepeated(op.nodes.nameKey(n), s.id):
+				return op.openAfter(cancel, in, k, s, out)
 			}
-			return f.staleAt(c, n)
+			return op.astray.staleAt(c, n)
 		}
 	}
-	h := f.newReader(k, n, seen, in.Flags, ids{in.UID, in.GID})
+	h := op.handles.newReader(k, n, seen, in.Flags, ids{in.UID, in.GID})
 	if h == nil {
-		return f.openRead(cancel, in, k, out) // a session has just begun, or ended
+		return op.openRead(cancel, in, k, out) // a session has just begun, or ended
 	}
-	if f.walks.Any() {
-		f.walks.Repeated(f.callerOf(&in.Request))
+	if op.astray.walks.Any() {
+		op.astray.walks.Repeated(op.callers.callerOf(&in.Request))
 	}
-	if f.strayed.Any() && f.callerOf(&in.Request).tid == 0 {
-		f.strayed.Arrived(f.nameKey(n))
+	if op.astray.strayed.Any() && op.callers.callerOf(&in.Request).tid == 0 {
+		op.astray.strayed.Arrived(op.nodes.nameKey(n))
 	}
 	h.sess = s
 	switch {
 	case in.Flags&fmodeExec != 0: // who runs a program does not read it
 	case s == nil:
-		h.sight.Store(f.noteRead(&in.Request, n))
+		h.sight.Store(op.losses.noteRead(&in.Request, n))
 	default:
-		s.noteOwnRead(f.callerOf(&in.Request))
+		op.losses.noteOwnRead(s, op.callers.callerOf(&in.Request))
 	}
 	want := ioPassthrough
 	if s != nil && !s.isFilled() {
 		want = ioWatched
 	}
-	f.startIO(h, want, out)
+	op.handles.startIO(h, want, out)
 	out.Handle = h.id
-	if !posix && !f.isLive(n) {
+	if !posix && !op.rules.isLive(n) {
 		// Saves a request at each close. The close of a descriptor ends its
 		// process's POSIX locks, so where there may be some, closes are told.
 		out.NoFlush = true
@@ -150,30 +161,13 @@ func (f *FS) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, ou
 	return 0
 }
 
-// leadsOn answers ESTALE to who has come by a name that leads elsewhere by now, since the
-// kernel has not forgotten it yet; saved says that a save may have taken it. Who opens a
-// descriptor arrives here again.
-func (f *FS) leadsOn(in *OpenRequest, n *inode, saved bool) unix.Errno {
-	replaced := saved && f.isReplaced(n)
-	// A session took over the file's node, and was rolled back.
-	orphan := !replaced && f.isOrphan(n)
-	if !replaced && !orphan {
-		return 0
-	}
-	c := f.callerOf(&in.Request)
-	if f.walks.Repeated(c) || c.tid == 0 && (replaced || !f.leftBehind(n)) {
-		return 0
-	}
-	return f.staleAt(c, n)
-}
-
 // strayedWait is how long a caller waits for a session if the kernel may not let it
 // walk again.
 const strayedWait = 2 * time.Second
 
 // openAfter opens what the session makes of the node, if that is soon. The base could
 // be given at once, but not its size: the kernel asks for the node's.
-func (f *FS) openAfter(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, s *session, out *Opened) unix.Errno {
+func (op *opens) openAfter(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, s *session, out *Opened) unix.Errno {
 	t := time.NewTimer(strayedWait)
 	defer t.Stop()
 	select {
@@ -183,168 +177,130 @@ func (f *FS) openAfter(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, s
 	case <-cancel:
 		return unix.EINTR
 	}
-	f.mu.Lock()
+	op.nodes.mu.Lock()
 	unpublished := k.in.orphan
-	f.mu.Unlock()
+	op.nodes.mu.Unlock()
 	if unpublished {
 		return unix.ESTALE
 	}
-	return f.openRead(cancel, in, k, out)
+	return op.openRead(cancel, in, k, out)
 }
 
 // openBase opens the committed file at the node that a session has taken over.
-func (f *FS) openBase(in *OpenRequest, k *kernelNode, s *session, out *Opened) unix.Errno {
-	f.mu.Lock()
+func (op *opens) openBase(in *OpenRequest, k *kernelNode, s *session, out *Opened) unix.Errno {
+	op.nodes.mu.Lock()
 	base := s.base
-	f.mu.Unlock()
+	op.nodes.mu.Unlock()
 	if base == nil {
 		return unix.ESTALE
 	}
-	fd, err := f.reopen(f.fdOf(base), unix.O_RDONLY)
+	fd, err := op.handles.reopen(op.nodes.fdOf(base), unix.O_RDONLY)
 	if err != nil {
 		return errnoOf(err)
 	}
-	f.mu.Lock()
-	h := f.newHandleLocked(k, plainHandle, in.Flags, ids{in.UID, in.GID})
-	f.mu.Unlock()
+	op.nodes.mu.Lock()
+	h := op.handles.newHandleLocked(k, plainHandle, in.Flags, ids{in.UID, in.GID})
+	op.nodes.mu.Unlock()
 	h.fd = fd
-	f.startIO(h, ioDirect, out) // the node's pages and backing file are the shadow's
+	op.handles.startIO(h, ioDirect, out) // the node's pages and backing file are the shadow's
 	out.Handle = h.id
 	return 0
 }
 
-func (f *FS) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, out *Opened) unix.Errno {
-	return (&opening{f: f, c: f.openerOf(&in.Request), in: in, out: out, k: k, cancel: cancel}).start()
+func (op *opens) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, out *Opened) unix.Errno {
+	return (&opening{f: op.fs, c: op.callers.openerOf(&in.Request), in: in, out: out, k: k, cancel: cancel}).start()
 }
 
 // start carries the opening out, on what the node stands for now.
 func (o *opening) start() unix.Errno {
 	f, c, in, k, out, cancel := o.f, o.c, o.in, o.k, o.out, o.cancel
-	f.mu.Lock()
+	f.nodes.mu.Lock()
 	n := k.in
 	s := n.sess
 	parent, name := n.namedLocked()
-	f.mu.Unlock()
+	f.nodes.mu.Unlock()
 	if in.Flags&(unix.O_APPEND|unix.O_TRUNC) != unix.O_APPEND {
-		f.finishLinesOf(&in.Request, n)
+		f.appending.finishLinesOf(&in.Request, n)
 	}
 	o.n = n
 	switch {
-	case s != nil && (f.isLed(c, s) || c.kinOf(s.who.Load())):
+	case s != nil && (f.parking.isLed(c, s) || c.kinOf(s.who.Load())):
 		o.set = s.settings
 		return o.shadow(s)
 	case parent == nil:
-		return f.openPlain(in, k, n, false, out)
+		return f.opens.openPlain(in, k, n, false, out)
 	}
-	if e := f.awaitsTxn(c, opOpen, []place{{parent, name, n}}); e != 0 {
+	if e := f.txns.awaitsTxn(c, opOpen, []place{{parent, name, n}}); e != 0 {
 		return e
 	}
-	path := f.path(parent, name)
-	set := f.settings(path)
+	path := f.nodes.path(parent, name)
+	set := f.rules.settings(path)
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return f.refuseReadOnly(&in.Request, opOpen, path, &set)
-	case set.Mode == policy.Live || f.isAutoLive(n):
-		if f.isReplaced(n) && !f.walks.Repeated(c) {
-			return f.staleAt(c, n) // it went live while the caller was on its way
+		return f.reports.refuseReadOnly(&in.Request, opOpen, path, &set)
+	case set.Mode == policy.Live || f.rules.isAutoLive(n):
+		if f.names.isReplaced(n) && !f.astray.walks.Repeated(c) {
+			return f.astray.staleAt(c, n) // it went live while the caller was on its way
 		}
-		if f.sessionAt(parent, name) != nil && !f.isAutoLive(n) {
+		if f.nodes.sessionAt(parent, name) != nil && !f.rules.isAutoLive(n) {
 			// The file that somebody is writing was moved to where files are live:
 			// its close will put another inode there.
 			o.set = set
 			return o.begin()
 		}
-		if e := f.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
+		if e := f.locks.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
 			return e
 		}
-		return f.openPlain(in, k, n, true, out)
-	case f.isWrittenUnread(place{parent, name, n}):
-		if e := f.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
+		return f.opens.openPlain(in, k, n, true, out)
+	case f.contents.isWrittenUnread(place{parent, name, n}):
+		if e := f.locks.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
 			return e
 		}
-		return f.openUnread(in, k, n, out)
-	case appendsRecords(in.Flags, set) && f.txnOf(c) == nil && f.judge.ByLines(f.otherPaths(n)):
-		return f.openAppend(cancel, c, in, k, n, set, out)
+		return f.opens.openUnread(in, k, n, out)
+	case appendsRecords(in.Flags, set) && f.txns.txnOf(c) == nil && f.judging.judge.ByLines(f.names.otherPaths(n)):
+		return f.appending.openAppend(cancel, c, in, k, n, set, out)
 	}
 	o.set = set
 	return o.begin()
 }
 
-// unnamed reports whether the inode has lost its last name.
-func (f *FS) unnamed(n *inode) bool {
-	f.mu.Lock()
-	fd, kept := n.fd, n.kept
-	f.mu.Unlock()
-	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && (st.Nlink == 0 || kept && st.Nlink == 1)
-}
-
 // openPlain opens the file itself for writing.
-func (f *FS) openPlain(in *OpenRequest, k *kernelNode, n *inode, live bool, out *Opened) unix.Errno {
-	if err := f.unshare(n); err != nil {
+func (op *opens) openPlain(in *OpenRequest, k *kernelNode, n *inode, live bool, out *Opened) unix.Errno {
+	if err := op.recorder.unshare(n); err != nil {
 		return errnoOf(err)
 	}
-	if e := f.settleLazy(n); e != 0 {
+	if e := op.commits.settleLazy(n); e != 0 {
 		return e
 	}
-	h := f.newHandle(k, n, plainHandle, in.Flags, ids{in.UID, in.GID})
+	h := op.handles.newHandle(k, n, plainHandle, in.Flags, ids{in.UID, in.GID})
 	if h == nil {
 		return unix.ESTALE
 	}
 	if live {
-		f.setLive(h)
+		op.live.setLive(h)
 	}
 	if in.Flags&unix.O_TRUNC != 0 {
-		fd, e := f.file(h)
+		fd, e := op.handles.file(h)
 		if e == 0 && in.Flags&unix.O_ACCMODE == unix.O_RDONLY {
 			e = errnoOf(unix.Truncate(procSelf(fd), 0)) // the kernel has asked whether the caller may write
 		} else if e == 0 {
 			e = errnoOf(unix.Ftruncate(fd, 0))
 		}
 		if e == 0 && in.KillSuid {
-			e = errnoOf(f.killSuidOf(n, fd, f.sender(&in.Request)))
+			e = errnoOf(op.handles.killSuidOf(n, fd, op.callers.sender(&in.Request)))
 		}
 		if e != 0 {
-			f.closeHandle(h)
+			op.endings.closeHandle(h)
 			return e
 		}
 	}
-	f.startIO(h, ioPassthrough, out)
+	op.handles.startIO(h, ioPassthrough, out)
 	out.Handle = h.id
 	return 0
 }
 
-// isLed reports whether the caller's walk was led to the session's shadow.
-func (f *FS) isLed(c *caller, s *session) bool {
-	w := f.walks.Get(c)
-	return w != nil && w.sess == s
-}
-
-// isPublished reports whether n is what its name leads to: of a shadow, that its
-// commit is still syncing.
-func (f *FS) isPublished(n *inode) bool {
-	key, ok := f.named(n)
-	return ok && key == n.key
-}
-
-// isReplaced reports whether n's name leads to another inode by now.
-func (f *FS) isReplaced(n *inode) bool {
-	key, ok := f.named(n)
-	return ok && key != n.key
-}
-
-// named returns the inode to which n's name leads, if to any.
-func (f *FS) named(n *inode) (inoKey, bool) {
-	parent, name := f.nameOf(n)
-	var st unix.Stat_t
-	if parent == nil || unix.Fstatat(f.fdOf(parent), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return inoKey{}, false
-	}
-	return inoKey{uint64(st.Dev), st.Ino}, true
-}
-
-// isLive reports whether the file under n's name is a live one.
-func (f *FS) isLive(n *inode) bool {
-	parent, name := f.nameOf(n)
-	return parent != nil && (f.settings(f.path(parent, name)).Mode == policy.Live || f.isAutoLive(n))
+// openUnread opens a file to write that the daemon may not read.
+func (op *opens) openUnread(in *OpenRequest, k *kernelNode, n *inode, out *Opened) unix.Errno {
+	op.contents.changesUnread(n)
+	return op.openPlain(in, k, n, true, out)
 }

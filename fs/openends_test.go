@@ -12,17 +12,17 @@ func TestOpenOfAShadowThatEnds(t *testing.T) {
 	r, _ := unmounted(t, "")
 	r.replace("old")
 	id, fh, s := r.session(unix.O_WRONLY)
-	k, shadow := r.f.nodeOf(id), s.inode
+	k, shadow := r.f.kernel.nodeOf(id), s.inode
 	if st := r.closes(id, fh); st != 0 {
 		t.Fatalf("close: %v", st)
 	}
 	r.release(id, fh)
-	if dir, _ := r.f.nameOf(shadow); dir != nil || r.f.behind(k) == shadow {
+	if dir, _ := r.f.nodes.nameOf(shadow); dir != nil || r.f.kernel.behind(k) == shadow {
 		t.Fatal("the shadow has a name, or the node, still")
 	}
 	in := OpenRequest{Request: r.header(id), Flags: unix.O_WRONLY}
 	var out Opened
-	o := &opening{f: r.f, c: r.f.openerOf(&in.Request), in: &in, out: &out, k: k, n: shadow, set: r.f.settings("f")}
+	o := &opening{f: r.f, c: r.f.callers.openerOf(&in.Request), in: &in, out: &out, k: k, n: shadow, set: r.f.rules.settings("f")}
 	if e := o.begin(); e != 0 {
 		t.Fatalf("open: %v", e)
 	}

@@ -31,40 +31,40 @@ type opening struct {
 // walk otherwise.
 func (o *opening) begin() unix.Errno {
 	f, c, n := o.f, o.c, o.n
-	dir, name := f.nameOf(n)
+	dir, name := f.nodes.nameOf(n)
 	if dir == nil {
-		if f.behind(o.k) != n {
+		if f.kernel.behind(o.k) != n {
 			// It was the shadow of a session that has ended meanwhile with nothing to save.
 			return o.start()
 		}
-		return f.openPlain(o.in, o.k, n, false, o.out) // removed
+		return f.opens.openPlain(o.in, o.k, n, false, o.out) // removed
 	}
 	at := [2]dkey{{dir, name}}
-	o.repeated = f.walks.Repeated(c) || o.repeated
-	w := f.takeOpenWalk(c, o.k, n, at)
+	o.repeated = f.astray.walks.Repeated(c) || o.repeated
+	w := f.opens.takeOpenWalk(c, o.k, n, at)
 	if w != nil {
 		o.repeated = true
 		switch {
 		case o.isForGone(w, at):
-			f.dropWalk(w)
-			return f.openPlain(o.in, o.k, n, false, o.out)
+			f.endings.dropWalk(w)
+			return f.opens.openPlain(o.in, o.k, n, false, o.out)
 		case w.sess != nil && !w.Looked() && w.At == at:
 			// No name was walked: the open went through a descriptor, or the
 			// file is a mount point of its own.
 			return o.takeOver(w.sess)
 		case w.sess != nil || w.At != at:
-			f.dropWalk(w)
+			f.endings.dropWalk(w)
 			w = nil
 		}
 	}
-	if f.isClosing() {
-		if e := f.holdBack(&demand{c: c, op: opOpen, path: f.path(dir, name), wait: o.wait()}, o.cancel); e != 0 {
-			f.dropWalk(w)
+	if f.life.isClosing() {
+		if e := f.parking.holdBack(&demand{c: c, op: opOpen, path: f.nodes.path(dir, name), wait: o.wait()}, o.cancel); e != 0 {
+			f.endings.dropWalk(w)
 			return e
 		}
 	}
-	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
-		f.dropWalk(w) // the lock was for a session of its own
+	if s := f.nodes.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
+		f.endings.dropWalk(w) // the lock was for a session of its own
 		return o.lead(s, at)
 	}
 	s, e := o.session(place{dir, name, n}, w)
@@ -75,7 +75,7 @@ func (o *opening) begin() unix.Errno {
 		return unix.ESTALE // the name is reserved for the second walk
 	case o.repeated:
 		return o.takeOver(s)
-	case !s.inPlaceNow() && c.tid != 0 && f.isBase(n, s) && f.takeOver(o.k, s):
+	case !o.f.txns.inPlaceNow(s) && c.tid != 0 && f.sessions.isBase(n, s) && f.sessions.takeOver(o.k, s):
 		return o.taken(s)
 	}
 	return o.lead(s, [2]dkey{s.dkey()})
@@ -85,28 +85,28 @@ func (o *opening) begin() unix.Errno {
 // is no more, and means that. Who came by a name must not cut that file: somebody may be
 // reading it.
 func (o *opening) isForGone(w *walk, at [2]dkey) bool {
-	if w.Looked() || w.from != o.k || !o.f.unnamed(o.n) {
+	if w.Looked() || w.from != o.k || !o.f.nodes.unnamed(o.n) {
 		return false
 	}
-	return w.sess == nil || w.At != at || !o.f.isFollowed(o.k)
+	return w.sess == nil || w.At != at || !o.f.sessions.isFollowed(o.k)
 }
 
 // takeOpenWalk returns what the caller was promised when it opened n before;
 // an inode with several names may have been reached by another one.
-func (f *FS) takeOpenWalk(c *caller, k *kernelNode, n *inode, at [2]dkey) *walk {
-	w := f.walks.Get(c)
+func (op *opens) takeOpenWalk(c *caller, k *kernelNode, n *inode, at [2]dkey) *walk {
+	w := op.astray.walks.Get(c)
 	if w == nil || w.Op == opWait {
 		return nil
 	}
 	if w.Op == opOpen {
-		f.mu.Lock()
+		op.nodes.mu.Lock()
 		same := w.from == k || w.sess != nil && n.shadow == w.sess
-		f.mu.Unlock()
-		if same && f.walks.Remove(w) {
+		op.nodes.mu.Unlock()
+		if same && op.astray.walks.Remove(w) {
 			return w
 		}
 	}
-	return f.walks.Take(c, opOpen, at)
+	return op.astray.walks.Take(c, opOpen, at)
 }
 
 // lead answers ESTALE so that the caller's second walk finds the shadow. The
@@ -116,7 +116,7 @@ func (o *opening) lead(s *session, at [2]dkey) unix.Errno {
 		// Unknown threads cannot be told apart in their second walk.
 		return o.takeOver(s)
 	}
-	o.f.walks.Put(o.c, &walk{promise: promise{Op: opOpen, At: at}, sess: s, from: o.k})
+	o.f.astray.walks.Put(o.c, &walk{promise: promise{Op: opOpen, At: at}, sess: s, from: o.k})
 	return unix.ESTALE
 }
 
@@ -134,126 +134,83 @@ func (o *opening) wait() time.Duration {
 // reserved for the caller, who will find that out itself.
 func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	f, c := o.f, o.c
-	d := f.fileDemand(c, opOpen, o.wait(), p)
+	d := f.txns.fileDemand(c, opOpen, o.wait(), p)
 	d.label = c.label(opOpen, d.path)
-	l, e := f.lockOrResume(d, [2]dkey{p.key()}, w, o.cancel)
+	l, e := f.parking.lockOrResume(d, [2]dkey{p.key()}, w, o.cancel)
 	if e != 0 {
 		return nil, e
 	}
 	var st unix.Stat_t
-	err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(f.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && o.n.key != (inoKey{uint64(st.Dev), st.Ino}) {
 		// The kernel has checked another file.
-		if e := f.mayOpenName(c, p.dir, p.name, &st, o.in.Flags); e != 0 {
+		if e := f.callers.mayOpenName(c, p.dir, p.name, &st, o.in.Flags); e != 0 {
 			err = e
 		}
 	}
 	begins := beginOptions{settings: o.set, killSuid: o.in.KillSuid}.access(o.in.Flags)
 	switch gone := err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG; {
 	case gone && o.repeated:
-		f.table.Release(l)
+		f.rules.table.Release(l)
 		if call, known := c.Syscall(); known && syscalls.Creates(call) {
 			return nil, unix.EBUSY // it would have to begin anew, with a create
 		}
 		return nil, unix.ENOENT
 	case gone:
-		return nil, f.reserve(d, l, o.k)
+		return nil, f.opens.reserve(d, l, o.k)
 	case err != nil:
-		f.table.Release(l)
+		f.rules.table.Release(l)
 		return nil, errnoOf(err)
-	case f.wentLive(&st) || f.settings(d.path).Mode == policy.Live || f.isNameUnreadable(p.dir, p.name):
-		e := f.mayUseLive(c, opOpen, p, &st, &begins)
-		f.table.Release(l)
+	case f.locks.wentLive(&st) || f.rules.settings(d.path).Mode == policy.Live || f.contents.isNameUnreadable(p.dir, p.name):
+		e := f.locks.mayUseLive(c, opOpen, p, &st, &begins)
+		f.rules.table.Release(l)
 		switch {
 		case e != 0:
 			return nil, e
 		case o.repeated:
 			return nil, unix.EBUSY
 		}
-		f.staleAt(c, o.n)
+		f.astray.staleAt(c, o.n)
 		return nil, 0
 	}
-	s, e := f.beginOrJoin(c, l, p, &st, begins)
+	s, e := f.sessions.beginOrJoin(c, l, p, &st, begins)
 	if e != 0 {
-		f.table.Release(l)
+		f.rules.table.Release(l)
 	}
 	if e == unix.ESTALE {
 		if o.repeated {
 			return nil, unix.EBUSY
 		}
-		f.staleAt(c, o.n)
+		f.astray.staleAt(c, o.n)
 		return nil, 0
 	}
 	return s, e
 }
 
-// beginOrJoin begins a session on the file st that has a name, or joins the one
-// that a relative, who shares the lock, has begun in the meantime. The session
-// owns the lock unless there is an error, and counts the caller as a walker.
-func (f *FS) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
-	for {
-		switch s := f.sessionOn(f.inodeFor(st), p.dir, p.name); {
-		case s == nil:
-		case !s.keptLock():
-			s.fence() // stolen a moment ago
-			continue
-		case !c.kinOf(s.who.Load()):
-			return nil, unix.EBUSY // no lock that covers the name allows that
-		case s.join():
-			f.table.Release(l)
-			return s, 0
-		}
-		s, e := f.begin(c, l, p.dir, p.name, st, o)
-		switch e {
-		case 0:
-			return s, 0
-		case unix.EEXIST: // a relative was faster by a moment
-		default:
-			return nil, e
-		}
-		if e := f.mayOpenName(c, p.dir, p.name, st, o.flags); e != 0 {
-			return nil, e
-		}
-	}
-}
-
-// inodeFor is an inode that has the status st, if we know it.
-func (f *FS) inodeFor(st *unix.Stat_t) *inode {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.inodes[inoKey{uint64(st.Dev), st.Ino}]
-}
-
-// wentLive reports whether the file that has the name by now is a live one.
-func (f *FS) wentLive(st *unix.Stat_t) bool {
-	n := f.inodeFor(st)
-	return n != nil && f.isAutoLive(n)
-}
-
 // reserve keeps the lock for the caller's second walk.
-func (f *FS) reserve(d *demand, l *lockmgr.Lock, from *kernelNode) unix.Errno {
+func (op *opens) reserve(d *demand, l *lockmgr.Lock, from *kernelNode) unix.Errno {
 	c := d.c
 	if c.tid == 0 {
-		f.table.Release(l)
+		op.rules.table.Release(l)
 		return unix.ENOENT
 	}
-	f.walks.Put(c, &walk{promise: promise{Op: opOpen, At: [2]dkey{d.places[0].key()}, Unparked: true}, d: d, lock: l, from: from})
+	op.astray.walks.Put(c, &walk{promise: promise{Op: opOpen, At: [2]dkey{d.places[0].key()}, Unparked: true}, d: d, lock: l, from: from})
 	return 0
 }
 
 // shadow joins the session whose shadow the node is.
 func (o *opening) shadow(s *session) unix.Errno {
 	f := o.f
-	w := f.walks.Get(o.c)
-	led := w != nil && w.sess == s && f.walks.Remove(w)
-	h, e := s.attach(o.c, o.k, o.in.Flags, o.out)
+	w := f.astray.walks.Get(o.c)
+	led := w != nil && w.sess == s && f.astray.walks.Remove(w)
+	h, e := o.f.sessions.attach(s, o.c, o.k, o.in.Flags, o.out)
 	if led {
 		o.repeated = true
-		s.walkerGone()
+		o.f.endings.walkerGone(s)
 	}
 	switch {
-	case e == unix.ESTALE && f.isAutoLive(o.n):
-		return f.openPlain(o.in, o.k, o.n, true, o.out)
+	case e == unix.ESTALE && f.rules.isAutoLive(o.n):
+		return f.opens.openPlain(o.in, o.k, o.n, true, o.out)
 	case e == unix.ESTALE && !s.isDetached():
 		// The session has just ended: this open begins the next.
 		return o.begin()

@@ -26,7 +26,7 @@ func TestRmdirRemovesOrphans(t *testing.T) {
 		}
 		r.lookup("d")
 		h := r.header(rootID)
-		if e := r.f.Rmdir(nil, &h, "d"); e != want {
+		if e := r.f.entries.Rmdir(nil, &h, "d"); e != want {
 			t.Errorf("rmdir beside %s: %v, want %v", name, e, want)
 		}
 		if _, err := os.Stat(dir); os.IsNotExist(err) != (want == 0) {

@@ -21,21 +21,21 @@ type otherName struct {
 
 // otherNames are the names of a file with several, as far as they have been seen, but
 // the one that was seen last.
-func (f *FS) otherNames(n *inode) []otherName {
+func (nm *names) otherNames(n *inode) []otherName {
 	var list []otherName
-	f.mu.Lock()
+	nm.nodes.mu.Lock()
 	for _, k := range n.othersLocked() {
 		list = append(list, otherName{k.dir, k.name, pathLocked(k.dir, k.name)})
 	}
-	f.mu.Unlock()
+	nm.nodes.mu.Unlock()
 	return slices.DeleteFunc(list, func(o otherName) bool {
-		defer f.unpin(o.dir)
-		return !f.isNameOf(n, o.dir, o.name)
+		defer nm.nodes.unpin(o.dir)
+		return !nm.isNameOf(n, o.dir, o.name)
 	})
 }
 
 // othersLocked are those names, whether or not they are n's still, with their directories
-// pinned. FS.mu is held.
+// pinned. nodes.mu is held.
 func (n *inode) othersLocked() (seen []dkey) {
 	for _, d := range n.others {
 		if dir := d.Parent().State.dir; dir != nil && dir.fd >= 0 {
@@ -47,20 +47,20 @@ func (n *inode) othersLocked() (seen []dkey) {
 }
 
 // isNameOf reports whether a name leads to n.
-func (f *FS) isNameOf(n *inode, dir *inode, name string) bool {
+func (nm *names) isNameOf(n *inode, dir *inode, name string) bool {
 	var st unix.Stat_t
-	err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(nm.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return err == nil && n.key == inoKey{uint64(st.Dev), st.Ino}
 }
 
 // otherPaths are the paths of n's otherNames: who changes the file changes it under
 // them all.
-func (f *FS) otherPaths(n *inode) []string {
+func (nm *names) otherPaths(n *inode) []string {
 	if n == nil {
 		return nil
 	}
 	var paths []string
-	for _, o := range f.otherNames(n) {
+	for _, o := range nm.otherNames(n) {
 		paths = append(paths, o.path)
 	}
 	return paths
@@ -69,50 +69,50 @@ func (f *FS) otherPaths(n *inode) []string {
 // lostName takes note that n's inode has lost a name: if that is the one it was known
 // by, another becomes that. The kernel is to ask again how many links it has. The
 // lock of the names, which they share, is held.
-func (f *FS) lostName(n *inode) {
+func (nm *names) lostName(n *inode) {
 	if n == nil {
 		return
 	}
-	f.goByOther(n)
-	f.keyByOnlyName(n)
-	f.forgetAttrs(n)
+	nm.goByOther(n)
+	nm.keyByOnlyName(n)
+	nm.kernel.forgetAttrs(n)
 }
 
 // keyByOnlyName lets the clients' locks follow on a file that has one name left: that is their
 // key from now on. Those on a live file stay its inode's.
-func (f *FS) keyByOnlyName(n *inode) {
-	if key, ok := f.named(n); !ok || key != n.key || !n.isRegular() || f.isLive(n) {
+func (nm *names) keyByOnlyName(n *inode) {
+	if key, ok := nm.nodes.named(n); !ok || key != n.key || !n.isRegular() || nm.rules.isLive(n) {
 		return
 	}
-	if _, linked := f.linkKey(n); !linked {
-		f.rekeyLink(f.inodeKey(n), lockmgr.Key(f.nodePath(n)))
+	if _, linked := nm.rules.linkKey(n); !linked {
+		nm.rekeyLink(nm.rules.inodeKey(n), lockmgr.Key(nm.nodes.nodePath(n)))
 	}
 }
 
 // goByOther gives n another of its names if it does not have the one that was seen
 // last.
-func (f *FS) goByOther(n *inode) {
-	if key, ok := f.named(n); !n.isRegular() || ok && key == n.key {
+func (nm *names) goByOther(n *inode) {
+	if key, ok := nm.nodes.named(n); !n.isRegular() || ok && key == n.key {
 		return
 	}
-	others := f.otherNames(n)
+	others := nm.otherNames(n)
 	if len(others) == 0 {
 		return
 	}
-	to, now := others[len(others)-1], f.newRename()
-	f.mu.Lock()
-	f.renamed.Add(1)
+	to, now := others[len(others)-1], nm.astray.newRename()
+	nm.nodes.mu.Lock()
+	nm.renamed.Add(1)
 	was := n.keyLocked()
-	f.setNameLocked(n, to.dir, to.name)
-	f.noteRenamedLocked(n, was, now)
-	f.mu.Unlock()
+	nm.nodes.setNameLocked(n, to.dir, to.name)
+	nm.astray.noteRenamedLocked(n, was, now)
+	nm.nodes.mu.Unlock()
 }
 
 // rekeyLink lets the clients' locks on a file follow when it gets another name, and when
 // it gets its second name or has one left: the key of a file with several is its inode's. Where the
 // policy makes names share locks they stay.
-func (f *FS) rekeyLink(from, to lockmgr.Key) {
-	if !f.policy.MapsNames() {
-		f.table.RekeyFile(nil, from, to)
+func (nm *names) rekeyLink(from, to lockmgr.Key) {
+	if !nm.rules.policy.MapsNames() {
+		nm.rules.table.RekeyFile(nil, from, to)
 	}
 }

@@ -16,36 +16,36 @@ import (
 // withoutName gives a session another name of its file before the caller's operation takes its
 // name p away. It returns the session if that name is the last one. A file whose other names
 // are not known keeps this one as long as somebody has written to it: EBUSY.
-func (s *session) withoutName(c *caller, op string, p place) (*session, unix.Errno) {
+func (mv *moves) withoutName(s *session, c *caller, op string, p place) (*session, unix.Errno) {
 	if s == nil {
 		return nil, 0
 	}
-	f, file := s.f, s.fileOfNames()
+	f, file := s.f, mv.fileOfNames(s)
 	if file == nil {
 		return s, 0
 	}
-	dir, name, ok := f.anotherName(file, p)
+	dir, name, ok := f.moves.anotherName(file, p)
 	switch {
 	case ok:
-		s.standUnder(p, dir, name)
-		s.takeShadowAlong()
-		f.unpin(dir)
+		mv.standUnder(s, p, dir, name)
+		mv.takeShadowAlong(s)
+		f.nodes.unpin(dir)
 		return nil, 0
 	case s.isClean():
 		return s, 0
 	}
-	return s, f.refuseWith(c, op, f.path(p.dir, p.name), unix.EBUSY,
+	return s, f.reports.refuseWith(c, op, f.nodes.path(p.dir, p.name), unix.EBUSY,
 		"The file has other names, which latchfs does not know, and what was written to it by this one is not committed",
 		"Close the file first, or look at it by one of its other names.")
 }
 
 // fileOfNames is the file that the session writes into, if that has several names; or nil.
-func (s *session) fileOfNames() *inode {
+func (mv *moves) fileOfNames(s *session) *inode {
 	s.mu.Lock()
 	base, running := s.base, s.inPlace && s.state.Is(sessionstate.Writing) && s.txn.Load() == nil
 	s.mu.Unlock()
 	var st unix.Stat_t
-	if !running || base == nil || s.f.stat(base, &st) != 0 || st.Nlink < 2 {
+	if !running || base == nil || mv.names.stat(base, &st) != 0 || st.Nlink < 2 {
 		return nil
 	}
 	return base
@@ -59,35 +59,35 @@ func (s *session) isClean() bool {
 }
 
 // standUnder moves the session, and its lock, from a name of its file to another one.
-func (s *session) standUnder(p place, dir *inode, name string) {
+func (mv *moves) standUnder(s *session, p place, dir *inode, name string) {
 	f, l := s.f, s.heldLock()
-	f.ns.RLock() // no directory above gets another name meanwhile
-	defer f.ns.RUnlock()
-	f.clientKeys.Lock()
-	defer f.clientKeys.Unlock()
-	s.moveWithLock(l, f.path(p.dir, p.name), dir, name)
+	f.nodes.ns.RLock() // no directory above gets another name meanwhile
+	defer f.nodes.ns.RUnlock()
+	f.locks.clientKeys.Lock()
+	defer f.locks.clientKeys.Unlock()
+	mv.moveWithLock(s, l, f.nodes.path(p.dir, p.name), dir, name)
 }
 
 // anotherName is a name of n but p, its directory pinned: one that was seen, or one beside p.
-func (f *FS) anotherName(n *inode, p place) (dir *inode, name string, ok bool) {
-	f.mu.Lock()
+func (mv *moves) anotherName(n *inode, p place) (dir *inode, name string, ok bool) {
+	mv.nodes.mu.Lock()
 	seen := n.othersLocked()
 	if n.parent != nil {
 		n.parent.pins++
 		seen = append(seen, n.keyLocked())
 	}
-	f.mu.Unlock()
+	mv.nodes.mu.Unlock()
 	for _, k := range slices.Backward(seen) {
-		if !ok && k != p.key() && f.isNameOf(n, k.dir, k.name) {
+		if !ok && k != p.key() && mv.names.isNameOf(n, k.dir, k.name) {
 			dir, name, ok = k.dir, k.name, true
 			continue // it stays pinned
 		}
-		f.unpin(k.dir)
+		mv.nodes.unpin(k.dir)
 	}
 	if ok {
 		return dir, name, true
 	}
-	fd, err := f.openList(p.dir)
+	fd, err := mv.nodes.openList(p.dir)
 	if err != nil {
 		return nil, "", false
 	}
@@ -97,8 +97,8 @@ func (f *FS) anotherName(n *inode, p place) (dir *inode, name string, ok bool) {
 		return nil, "", false
 	}
 	for _, e := range list {
-		if e.Ino == n.key.ino && e.Name != p.name && f.isNameOf(n, p.dir, e.Name) {
-			f.pin(p.dir)
+		if e.Ino == n.key.ino && e.Name != p.name && mv.names.isNameOf(n, p.dir, e.Name) {
+			mv.nodes.pin(p.dir)
 			return p.dir, e.Name, true
 		}
 	}

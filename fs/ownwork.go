@@ -29,9 +29,9 @@ func (s *session) beginWork() (end func()) {
 
 // ownWork is a session of the caller's family on one of the places that is doing what may
 // take its time, and a channel that is closed when that is over; nil if there is none.
-func (f *FS) ownWork(c *caller, places []place) (s *session, over <-chan struct{}) {
+func (pk *parking) ownWork(c *caller, places []place) (s *session, over <-chan struct{}) {
 	for _, p := range places {
-		s := f.sessionOn(p.inode, p.dir, p.name)
+		s := pk.nodes.sessionOn(p.inode, p.dir, p.name)
 		if s == nil || !c.kinOf(s.who.Load()) {
 			continue
 		}
@@ -44,42 +44,42 @@ func (f *FS) ownWork(c *caller, places []place) (s *session, over <-chan struct{
 
 // waitForOwnWork has the caller wait on its second walk if a session of its own family is
 // at work on one of the names. Who does not walk again waits where it is.
-func (f *FS) waitForOwnWork(c *caller, w *walk, repeated bool) unix.Errno {
+func (pk *parking) waitForOwnWork(c *caller, w *walk, repeated bool) unix.Errno {
 	d := w.d
-	own, over := f.ownWork(c, d.places)
-	if own == nil || repeated || c.tid == 0 || d.wait == 0 || !f.repeats(c, w.Op) {
+	own, over := pk.ownWork(c, d.places)
+	if own == nil || repeated || c.tid == 0 || d.wait == 0 || !pk.repeats(c, w.Op) {
 		return 0
 	}
 	w.own, w.over = own, over
 	if d.wait > 0 {
 		d.until = time.Now().Add(d.wait)
 	}
-	_, e := f.sendBack(c, w)
+	_, e := pk.sendBack(c, w)
 	return e
 }
 
 // lockAfterOwnWork waits until a session of the caller's own has done its work, and asks
 // for the lock then.
-func (f *FS) lockAfterOwnWork(w *walk, cancel <-chan struct{}) unix.Errno {
+func (pk *parking) lockAfterOwnWork(w *walk, cancel <-chan struct{}) unix.Errno {
 	d := w.d
-	f.ownWaits.Add(1) // what waits is shown
-	err := f.awaitOwnWork(w, cancel)
-	f.ownWaits.Add(1)
+	pk.ownWaits.Add(1) // what waits is shown
+	err := pk.awaitOwnWork(w, cancel)
+	pk.ownWaits.Add(1)
 	if err == nil {
-		l, failed := f.acquire(d, false)
+		l, failed := pk.locks.acquire(d, false)
 		if failed == nil {
-			f.walks.Update(w, func() { w.lock, w.own = l, nil })
+			pk.astray.walks.Update(w, func() { w.lock, w.own = l, nil })
 			return 0
 		}
 		err = failed
 	}
-	return f.refuse(d, err)
+	return pk.locks.refuse(d, err)
 }
 
-func (f *FS) awaitOwnWork(w *walk, cancel <-chan struct{}) error {
+func (pk *parking) awaitOwnWork(w *walk, cancel <-chan struct{}) error {
 	err := w.d.waiting(cancel).For(w.over)
 	if err == denied.ErrTimeout {
-		err = &denied.Error{Cause: err, Holders: f.table.Holders(f.keysOf(w.d.places), nil)}
+		err = &denied.Error{Cause: err, Holders: pk.rules.table.Holders(pk.rules.keysOf(w.d.places), nil)}
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func (f *FS) awaitOwnWork(w *walk, cancel <-chan struct{}) error {
 // waitingForOwn describes those who wait for a session of their own family.
 func (s *source) waitingForOwn() []report.Record {
 	var out []report.Record
-	for _, w := range s.f.walks.All(func(w *walk) bool { return w.own != nil && w.IsBusy() }) {
+	for _, w := range s.f.astray.walks.All(func(w *walk) bool { return w.own != nil && w.IsBusy() }) {
 		own, c := w.own, w.d.c
 		by := own.who.Load().owner
 		d := c.describe()

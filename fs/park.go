@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,21 @@ import (
 	"latchfs/fs/syscalls"
 	"latchfs/lockmgr"
 )
+
+// parking lets callers wait where the kernel holds no lock: it sends them back, and they wait
+// on the way, when they come again. It holds them back while the mount is being stopped.
+type parking struct {
+	ownWaits atomic.Uint64 // how many waits for an own session have begun or ended
+
+	*ground
+	endings  *endings
+	locks    *locks
+	losses   *losses
+	recovery *recovery
+	txns     *txns
+
+	fs *FS // for what it makes
+}
 
 // Waiting for a lock in a path operation.
 //
@@ -34,42 +50,42 @@ func (p place) key() dkey { return dkey{p.dir, p.name} }
 
 // admit gets the locks for a path operation. ESTALE means that the caller has
 // been told to come back; the lock, if any, is the operation's to release.
-func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, granted func(*walk) unix.Errno) (*lockmgr.Lock, unix.Errno) {
+func (pk *parking) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, granted func(*walk) unix.Errno) (*lockmgr.Lock, unix.Errno) {
 	w := &walk{promise: promise{Op: op, At: at}, d: d, dirs: dirs, granted: granted}
-	if old := f.resume(d, at); old != nil {
+	if old := pk.resume(d, at); old != nil {
 		w.lock, d.label = old.lock, old.d.label
-		return f.toPark(c, w)
+		return pk.toPark(c, w)
 	}
-	repeated := f.walks.Repeated(c)
-	if old := f.walks.Take(c, op, at); old != nil && old.lock != nil {
-		return f.readmit(old)
+	repeated := pk.astray.walks.Repeated(c)
+	if old := pk.astray.walks.Take(c, op, at); old != nil && old.lock != nil {
+		return pk.readmit(old)
 	} else if old != nil {
-		f.dropWalk(old)
+		pk.endings.dropWalk(old)
 	}
-	if beginsSession(op) && f.isHeldBack(c) || f.isStopped() {
-		return nil, f.holdBackWalk(c, w, repeated)
+	if beginsSession(op) && pk.isHeldBack(c) || pk.life.isStopped() {
+		return nil, pk.holdBackWalk(c, w, repeated)
 	}
-	if e := f.mayAsk(c, w, repeated); e != 0 {
+	if e := pk.mayAsk(c, w, repeated); e != 0 {
 		return nil, e
 	}
-	l, err := f.acquire(d, true)
+	l, err := pk.locks.acquire(d, true)
 	if err == nil {
-		if d.judge == nil || repeated || c.tid == 0 || !f.repeats(c, op) {
+		if d.judge == nil || repeated || c.tid == 0 || !pk.repeats(c, op) {
 			return l, 0
 		}
 		w.lock = l
-		return f.sendBack(c, w)
+		return pk.sendBack(c, w)
 	}
-	walksAgain := c.tid != 0 && f.repeats(c, op)
+	walksAgain := c.tid != 0 && pk.repeats(c, op)
 	if !errors.Is(err, lockmgr.ErrWouldBlock) || d.wait == 0 || c.tid != 0 && !walksAgain {
 		if errors.Is(err, lockmgr.ErrWouldBlock) && d.wait != 0 {
 			err = &denied.Error{Cause: denied.ErrNotNow, Holders: denied.Holders(err)}
 		}
-		return nil, f.refuse(d, err)
+		return nil, pk.locks.refuse(d, err)
 	}
-	l, err = f.acquire(d, false)
+	l, err = pk.locks.acquire(d, false)
 	if err != nil {
-		return nil, f.refuse(d, err)
+		return nil, pk.locks.refuse(d, err)
 	}
 	if l.Held() {
 		return l, 0
@@ -78,43 +94,43 @@ func (f *FS) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, g
 	if repeated || !walksAgain {
 		// The kernel does not walk a third time; and who cannot be told from others
 		// is not parked, but the file that it has itself just closed will be free soon.
-		return f.readmit(w)
+		return pk.readmit(w)
 	}
-	return f.toPark(c, w)
+	return pk.toPark(c, w)
 }
 
 // mayAsk reports what keeps an operation from asking for its lock: what an error of the
 // disk has left half done, or the work of a session of its own family.
-func (f *FS) mayAsk(c *caller, w *walk, repeated bool) unix.Errno {
-	if f.finishHalfDone() {
-		if e := f.awaitsTxn(c, w.Op, w.d.places); e != 0 {
+func (pk *parking) mayAsk(c *caller, w *walk, repeated bool) unix.Errno {
+	if pk.recovery.finishHalfDone() {
+		if e := pk.txns.awaitsTxn(c, w.Op, w.d.places); e != 0 {
 			return e
 		}
 	}
-	return f.waitForOwnWork(c, w, repeated)
+	return pk.waitForOwnWork(c, w, repeated)
 }
 
 // toPark sends the caller on its second walk, where it parks.
-func (f *FS) toPark(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
+func (pk *parking) toPark(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
 	if w.lock.Held() {
-		return f.checked(w)
+		return pk.checked(w)
 	}
-	return f.sendBack(c, w)
+	return pk.sendBack(c, w)
 }
 
 // sendBack has the caller walk again, and stop on its way.
-func (f *FS) sendBack(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
-	f.walks.Put(c, w)
+func (pk *parking) sendBack(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
+	pk.astray.walks.Put(c, w)
 	for _, dir := range w.dirs {
-		f.forgetAttrs(dir)
+		pk.kernel.forgetAttrs(dir)
 	}
 	return nil, unix.ESTALE
 }
 
 // readmit answers a repeated operation.
-func (f *FS) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
+func (pk *parking) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 	if w.lock.Held() {
-		return f.checked(w)
+		return pk.checked(w)
 	}
 	// It was not parked on its way here, and we are under the kernel's locks.
 	t := time.NewTimer(unparkedGrace)
@@ -122,84 +138,134 @@ func (f *FS) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 	select {
 	case <-w.lock.Done():
 		if w.lock.Held() {
-			return f.checked(w)
+			return pk.checked(w)
 		}
-		return nil, f.refuse(w.d, w.lock.Err())
+		return nil, pk.locks.refuse(w.d, w.lock.Err())
 	case <-t.C:
 		w.d.wait = unparkedGrace // for the report
 		if err := w.d.waiting(nil).GiveUp(w.lock, denied.ErrTimeout); err != nil {
-			return nil, f.refuse(w.d, err)
+			return nil, pk.locks.refuse(w.d, err)
 		}
-		return f.checked(w) // it was granted in the last moment
+		return pk.checked(w) // it was granted in the last moment
 	}
 }
 
 // checked returns the walk's lock if it is the right one still; if not, there is
 // one attempt to get that.
-func (f *FS) checked(w *walk) (*lockmgr.Lock, unix.Errno) {
-	if w.d == nil || f.covers(w.lock, w.d) {
+func (pk *parking) checked(w *walk) (*lockmgr.Lock, unix.Errno) {
+	if w.d == nil || pk.rules.covers(w.lock, w.d) {
 		return w.lock, 0
 	}
-	f.table.Release(w.lock)
-	l, err := f.acquire(w.d, true)
+	pk.rules.table.Release(w.lock)
+	l, err := pk.locks.acquire(w.d, true)
 	if err != nil {
-		return nil, f.refuse(w.d, &denied.Error{Cause: denied.ErrNotNow, Holders: denied.Holders(err)})
+		return nil, pk.locks.refuse(w.d, &denied.Error{Cause: denied.ErrNotNow, Holders: denied.Holders(err)})
 	}
 	return l, 0
 }
 
 // parkHere holds the reply to a GETATTR of dir back if the caller is on its
 // way to repeat an operation that must wait.
-func (f *FS) parkHere(cancel <-chan struct{}, h *Request, dir *inode) unix.Errno {
+func (pk *parking) parkHere(cancel <-chan struct{}, h *Request, dir *inode) unix.Errno {
 	if h.TID == 0 {
 		return 0
 	}
-	w := f.walks.Of(int32(h.TID))
+	w := pk.astray.walks.Of(int32(h.TID))
 	if w == nil || w.Op == opWait || !slices.Contains(w.dirs, dir) {
 		return 0
 	}
-	c := f.callerOf(h)
-	if f.walks.Get(c) != w || !f.walks.Park(w) {
+	c := pk.callers.callerOf(h)
+	if pk.astray.walks.Get(c) != w || !pk.astray.walks.Park(w) {
 		return 0
 	}
-	defer f.walks.Unpark(w)
+	defer pk.astray.walks.Unpark(w)
 	switch {
 	case w.own != nil:
-		if e := f.lockAfterOwnWork(w, cancel); e != 0 {
-			f.walks.Drop(w)
+		if e := pk.lockAfterOwnWork(w, cancel); e != 0 {
+			pk.astray.walks.Drop(w)
 			return e
 		}
 	case w.lock == nil:
-		e := f.holdBack(w.d, cancel)
-		f.walks.Drop(w) // an operation that may go on begins anew
+		e := pk.holdBack(w.d, cancel)
+		pk.astray.walks.Drop(w) // an operation that may go on begins anew
 		return e
 	}
-	l, e := f.await(w.lock, w.d, cancel)
-	f.walks.Parked(w, func() { w.lock = l })
+	l, e := pk.locks.await(w.lock, w.d, cancel)
+	pk.astray.walks.Parked(w, func() { w.lock = l })
 	if e == 0 && w.granted != nil {
 		e = w.granted(w)
 	}
 	if e == 0 && w.d.judge != nil {
 		e = w.d.judge(w.d.label, cancel)
 	}
-	if e == 0 || !f.walks.Remove(w) {
+	if e == 0 || !pk.astray.walks.Remove(w) {
 		return e
 	}
 	// The verdict: the walk ends here and the operation is not repeated.
 	if e == unix.EINTR && w.d.keep && w.lock != nil {
-		f.walks.Put(c, &walk{promise: promise{Op: opWait, At: w.At}, d: w.d, lock: w.lock})
+		pk.astray.walks.Put(c, &walk{promise: promise{Op: opWait, At: w.At}, d: w.d, lock: w.lock})
 		return e
 	}
-	f.dropWalk(w)
+	pk.endings.dropWalk(w)
 	return e
 }
 
 // repeats reports whether the kernel will repeat the caller's system call
 // after ESTALE.
-func (f *FS) repeats(c *caller, op string) bool {
+func (pk *parking) repeats(c *caller, op string) bool {
 	call, ok := c.Syscall()
 	if !ok {
 		return op != opBind
 	}
 	return syscalls.IsRepeated(call)
+}
+
+// isLed reports whether the caller's walk was led to the session's shadow.
+func (pk *parking) isLed(c *caller, s *session) bool {
+	w := pk.astray.walks.Get(c)
+	return w != nil && w.sess == s
+}
+
+// lockOrResume is lock for an open: one that queued for the lock already, on an
+// earlier walk w or before a signal ended it and the program repeated it, goes
+// on in its old place.
+func (pk *parking) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
+	c := d.c
+	var l *lockmgr.Lock
+	d.keep = c.tid != 0 && d.wait != 0
+	if w == nil {
+		w = pk.resume(d, at)
+	}
+	if w != nil {
+		l = w.lock
+		if w.d != nil {
+			d.label = w.d.label
+		}
+	}
+	if l == nil {
+		var err error
+		if l, err = pk.locks.acquireOrClosed(d, d.wait == 0); err != nil {
+			return nil, pk.locks.refuse(d, err)
+		}
+	}
+	l, e := pk.locks.await(l, d, cancel)
+	if e == 0 {
+		return l, 0
+	}
+	if e == unix.EINTR && d.keep {
+		pk.astray.walks.Put(c, &walk{promise: promise{Op: opWait, At: at}, d: d, lock: l})
+	}
+	return nil, e
+}
+
+// resume takes up the place in the queue that the caller left because of a signal. A
+// demand that keeps no place is not the interrupted one, tried again: the place is
+// given back, for nobody else knows of it.
+func (pk *parking) resume(d *demand, at [2]dkey) *walk {
+	w := pk.astray.walks.PlaceOf(d.c, at)
+	if w == nil || d.keep {
+		return w
+	}
+	pk.endings.dropWalk(w)
+	return nil
 }

@@ -17,31 +17,31 @@ const programsFile = "programs.json"
 // openPrograms loads what was learned, where a path asks for that. A broken file is set
 // aside: what it said will be learned again.
 func (f *FS) openPrograms() {
-	adaptive := f.policy.Defaults().LostUpdate == policy.Adaptive
-	for _, r := range f.policy.Rules() {
+	adaptive := f.rules.policy.Defaults().LostUpdate == policy.Adaptive
+	for _, r := range f.rules.policy.Rules() {
 		adaptive = adaptive || r.LostUpdate == policy.Adaptive
 	}
 	if !adaptive {
 		return
 	}
-	f.lessons = lessons.New(
-		func(data []byte) error { return f.writeState(programsFile, data) },
+	f.losses.lessons = lessons.New(
+		func(data []byte) error { return f.disk.writeState(programsFile, data) },
 		func(err error) {
-			f.log.Warnf("what was learned of programs will not be known after a restart: %v", err)
+			f.disk.log.Warnf("what was learned of programs will not be known after a restart: %v", err)
 		})
-	data, err := f.readState(programsFile)
+	data, err := f.disk.readState(programsFile)
 	if err == nil {
-		err = f.lessons.Load(data)
+		err = f.losses.lessons.Load(data)
 	}
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return
 	}
-	dir, aside := int(f.state.Fd()), programsFile+".broken"
-	f.log.Warnf("which programs write back what they read has to be learned again: %s cannot be used and is now %s: %v", programsFile, aside, err)
+	dir, aside := int(f.disk.state.Fd()), programsFile+".broken"
+	f.disk.log.Warnf("which programs write back what they read has to be learned again: %s cannot be used and is now %s: %v", programsFile, aside, err)
 	if err := unix.Renameat(dir, programsFile, dir, aside); err != nil {
-		f.log.Warnf("%s: %v", programsFile, err)
+		f.disk.log.Warnf("%s: %v", programsFile, err)
 	}
 }
 
 // Programs implements locksdir.Source.
-func (s *source) Programs(v report.Viewer) []byte { return s.f.lessons.Show(v, s.Sight(v)) }
+func (s *source) Programs(v report.Viewer) []byte { return s.f.losses.lessons.Show(v, s.Sight(v)) }

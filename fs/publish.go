@@ -14,45 +14,45 @@ import (
 
 // putLocked publishes sh, which is the session's shadow or a copy of it. The version is nil if
 // that failed.
-func (s *session) putLocked(sh *commit.Shadow) (*commit.Version, unix.Errno) {
+func (cm *commits) putLocked(s *session, sh *commit.Shadow) (*commit.Version, unix.Errno) {
 	dir, name := s.where()
-	o := s.publishOptions(dir, name)
+	o := cm.publishOptions(s, dir, name)
 	if s.shadow.Secured() && sh != s.shadow { // what was synced is to be on disk in the copy
 		o.Durability = commit.Full
 	}
-	ch := s.changes(s.operation(), dir, name)
-	ch.Was, ch.Step = statOf(s.baseVersion), s.succeeds(dir, name)
+	ch := cm.recorder.changesOf(s, s.operation(), dir, name)
+	ch.Was, ch.Step = statOf(s.baseVersion), cm.recorder.succeeds(s, dir, name)
 	o.Keep, o.Published = ch.Step.Keep(), published(ch, sh)
-	unsaved := s.markSaved()
-	s.expectCommit(ch.Path, sh.FD())
-	keepBase := s.holdBase(dir, name)
-	committed := s.keepTime()
-	v, err := s.publish(sh, o, dir, name)
+	unsaved := cm.names.markSaved(s)
+	cm.losses.expectCommit(s, ch.Path, sh.FD())
+	keepBase := cm.judging.holdBaseOf(s, dir, name)
+	committed := cm.keepTime(s)
+	v, err := cm.publish(s, sh, o, dir, name)
 	failed := err != nil && !errors.Is(err, commit.ErrNotDurable)
 	keepBase(!failed)
 	if failed {
 		unsaved()
 		if !errors.Is(err, commit.ErrRedoPending) { // that will come, sooner or later
-			s.notCommitted(ch.Path)
+			cm.losses.notCommitted(s, ch.Path)
 		}
-		return nil, s.publishFailed(err)
+		return nil, cm.publishFailed(s, err)
 	}
 	committed()
 	if sh == s.shadow {
-		s.sealLocked(&v)
+		cm.sealLocked(s, &v)
 	}
 	ch.Is, ch.Err = statOf(&v), err
-	s.f.changes.Tell(ch)
+	cm.recorder.changes.Tell(ch)
 	if err != nil {
-		return &v, s.notDurable(err)
+		return &v, cm.notDurable(s, err)
 	}
 	return &v, 0
 }
 
 // notDurable tells of a new version that is there, while its program was to know it on disk.
-func (s *session) notDurable(err error) unix.Errno {
-	s.f.log.Errorf("%q: %v", s.path(), err)
-	s.f.explain(refusals.Refusal{
+func (cm *commits) notDurable(s *session, err error) unix.Errno {
+	cm.disk.log.Errorf("%q: %v", s.path(), err)
+	cm.reports.explain(refusals.Refusal{
 		Path: s.path(), Op: s.operation(), Errno: unix.EIO, Owner: s.who.Load().owner, UID: s.uid,
 		Reason: "the new version is there, but the disk failed, and after a power cut the earlier one may be back: " + err.Error(),
 		Hint:   "When the disk is well again, save the file once more.",
@@ -61,25 +61,25 @@ func (s *session) notDurable(err error) unix.Errno {
 }
 
 // sealLocked notes what was published, and whether its program had synced that. s.mu is held.
-func (s *session) sealLocked(v *commit.Version) {
+func (cm *commits) sealLocked(s *session, v *commit.Version) {
 	s.saved.Publish(content.Stamp{Size: v.Size, Mtime: v.Mtime})
 	if s.inPlace || !s.saved.PublishedSynced() {
 		return
 	}
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
+	cm.nodes.mu.Lock()
+	defer cm.nodes.mu.Unlock()
 	s.inode.synced = content.Stamp{Size: v.Size, Mtime: v.Mtime}
 }
 
-func (s *session) publishOptions(dir *inode, name string) commit.PublishOptions {
+func (cm *commits) publishOptions(s *session, dir *inode, name string) commit.PublishOptions {
 	return commit.PublishOptions{
-		Dir: s.f.fdOf(dir), DirPath: s.f.nodePath(dir), Name: name,
+		Dir: cm.nodes.fdOf(dir), DirPath: cm.nodes.nodePath(dir), Name: name,
 		Base: s.baseVersion, Durability: s.durability(), Token: s.lock.Token(),
 	}
 }
 
 // publish makes sh the file, or writes it into that.
-func (s *session) publish(sh *commit.Shadow, o commit.PublishOptions, dir *inode, name string) (commit.Version, error) {
+func (cm *commits) publish(s *session, sh *commit.Shadow, o commit.PublishOptions, dir *inode, name string) (commit.Version, error) {
 	if !s.inPlace {
 		return sh.Publish(o)
 	}
@@ -97,12 +97,12 @@ func (s *session) publish(sh *commit.Shadow, o commit.PublishOptions, dir *inode
 
 // dropOutdated makes the kernel read again what a commit in place has written. It waits for
 // whoever reads a page, so s.mu is not held; and the close that commits waits for it.
-func (s *session) dropOutdated() {
+func (cm *commits) dropOutdated(s *session) {
 	s.mu.Lock()
 	n := s.outdated
 	s.outdated = nil
 	s.mu.Unlock()
 	if n != nil {
-		s.f.notifyInode(n, 0, -1)
+		cm.kernel.notifyInode(n, 0, -1)
 	}
 }

@@ -15,30 +15,30 @@ func TestGrantAsAnOperationGivesUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, _ := unmounted(t, "")
 			f := r.f
-			root := f.inodeOf(rootID)
+			root := f.kernel.inodeOf(rootID)
 			demand := func(start uint64) *demand {
 				c := &caller{f: f, owner: lockmgr.Owner{Start: start}}
-				return f.fileDemand(c, opUnlink, time.Second, place{root, "f", nil})
+				return f.txns.fileDemand(c, opUnlink, time.Second, place{root, "f", nil})
 			}
-			has, err := f.acquire(demand(1), true)
+			has, err := f.locks.acquire(demand(1), true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			d := demand(2)
-			l, err := f.acquire(d, false)
+			l, err := f.locks.acquire(d, false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range i % 4 { // the timers of one moment fire in any order
 				time.AfterFunc(unparkedGrace, func() {})
 			}
-			time.AfterFunc(unparkedGrace, func() { f.table.Release(has) })
-			got, e := f.readmit(&walk{d: d, lock: l})
+			time.AfterFunc(unparkedGrace, func() { f.rules.table.Release(has) })
+			got, e := f.parking.readmit(&walk{d: d, lock: l})
 			switch {
 			case e == 0 && (got == nil || !got.Held()):
 				t.Fatal("the operation goes on without its lock")
 			case e == 0:
-				f.table.Release(got)
+				f.rules.table.Release(got)
 			case l.Held():
 				t.Fatal("the operation was refused, and has the lock")
 			}

@@ -35,62 +35,61 @@ func fileAt(path string, st *unix.Stat_t) lostupdate.File {
 
 // noteRead notes that the sender of an OPEN has opened the version that n is. It
 // returns what that has changed, nil if it was no news.
-func (f *FS) noteRead(in *Request, n *inode) *knowledge.Sight {
-	if f.knowledge == nil {
+func (lo *losses) noteRead(in *Request, n *inode) *knowledge.Sight {
+	if lo.rules.knowledge == nil {
 		return nil
 	}
-	look := f.updates.NewLook(in.TID)
-	f.mu.Lock()
+	look := lo.updates.NewLook(in.TID)
+	lo.nodes.mu.Lock()
 	fd, kept := n.fd, n.kept || n.saved
-	dir, name := f.nameReadLocked(n, in.TID)
+	dir, name := lo.astray.nameReadLocked(n, in.TID)
 	if dir == nil || fd < 0 || !n.isRegular() || n.told.Covers(look) {
-		f.mu.Unlock()
+		lo.nodes.mu.Unlock()
 		return nil
 	}
 	path := pathLocked(dir, name)
-	f.mu.Unlock()
-	set := f.settings(path)
+	lo.nodes.mu.Unlock()
+	set := lo.rules.settings(path)
 	var st unix.Stat_t
-	if !f.updates.Applies(&set) || unix.Fstat(fd, &st) != nil {
+	if !lo.updates.Applies(&set) || unix.Fstat(fd, &st) != nil {
 		return nil
 	}
 	if kept && st.Nlink > 0 {
 		st.Nlink-- // the history's link, which is there before a save takes the name
 	}
-	f.noteGrownAt(path, &st)
+	lo.noteGrownAt(path, &st)
 	file := fileAt(path, &st)
-	th, err := f.proc.Opener(in.TID) // which callerOf then believes
-	if err == nil && !f.updates.IsNews(look, &file, th.Owner) {
-		f.mu.Lock()
+	th, err := lo.callers.proc.Opener(in.TID) // which callerOf then believes
+	if err == nil && !lo.updates.IsNews(look, &file, th.Owner) {
+		lo.nodes.mu.Lock()
 		n.told = look
-		f.mu.Unlock()
+		lo.nodes.mu.Unlock()
 		return nil
 	}
-	who, ok := f.callerOf(in).learners(&set)
+	who, ok := lo.callers.callerOf(in).learners(&set)
 	if !ok {
 		return nil
 	}
-	return f.updates.Saw(&file, who, func() { f.lookAt(dir, name, knowledge.Key(path)) })
+	return lo.updates.Saw(&file, who, func() { lo.lookAt(dir, name, knowledge.Key(path)) })
 }
 
 // lookAt tells the table which version a name holds now.
-func (f *FS) lookAt(dir *inode, name string, key knowledge.Key) {
+func (lo *losses) lookAt(dir *inode, name string, key knowledge.Key) {
 	var st unix.Stat_t
 	var stamp knowledge.Stamp
-	switch err := unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	switch err := unix.Fstatat(lo.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
 	case err == nil:
 		stamp = stampOfFile(&st)
 	case err != unix.ENOENT:
 		return
 	}
-	f.knowledge.Found(time.Now(), key, stamp)
+	lo.rules.knowledge.Found(time.Now(), key, stamp)
 }
 
 // noteOwnRead notes that somebody of the session's family reads the shadow, which
 // has what the base has. s.mu is not held.
-func (s *session) noteOwnRead(c *caller) {
-	f := s.f
-	if !f.updates.Applies(&s.settings) {
+func (lo *losses) noteOwnRead(s *session, c *caller) {
+	if !lo.updates.Applies(&s.settings) {
 		return
 	}
 	who, ok := c.learners(&s.settings)
@@ -102,61 +101,61 @@ func (s *session) noteOwnRead(c *caller) {
 		s.mu.Unlock()
 		return
 	}
-	file := s.baseFile()
+	file := lo.baseFile(s)
 	s.mu.Unlock()
-	f.updates.SawCurrent(&file, who)
+	lo.updates.SawCurrent(&file, who)
 }
 
 // author is the caller as the author of a version.
 func (c *caller) author(op string) knowledge.Author {
-	return knowledge.Author{PID: c.owner.PID, Program: c.program(), Actor: c.f.actorOf(&label{c: c}), UID: c.uid, Operation: op}
+	return knowledge.Author{PID: c.owner.PID, Program: c.program(), Actor: c.f.callers.actorOf(&label{c: c}), UID: c.uid, Operation: op}
 }
 
 // madeBy is the session's writer as an author, with those who learn what it makes.
-func (s *session) madeBy() (knowledge.Who, knowledge.Author) {
+func (lo *losses) madeBy(s *session) (knowledge.Who, knowledge.Author) {
 	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program(), UID: s.uid, Operation: s.operation()}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
-		by.Actor = s.f.actorOf(lb)
+		by.Actor = lo.callers.actorOf(lb)
 	}
-	return s.learners(), by
+	return lo.learners(s), by
 }
 
 // expectCommit notes that what is behind fd is about to become what path holds: another
 // thread of the writer, who shares its lock, may meet it there before it is told of.
-func (s *session) expectCommit(path string, fd int) {
+func (lo *losses) expectCommit(s *session, path string, fd int) {
 	var st unix.Stat_t
-	if !s.f.updates.Applies(&s.settings) || s.writing.Joined() != nil || unix.Fstat(fd, &st) != nil {
+	if !lo.updates.Applies(&s.settings) || s.writing.Joined() != nil || unix.Fstat(fd, &st) != nil {
 		return
 	}
 	stamp := stampOfFile(&st)
 	if s.inPlace {
 		stamp = knowledge.Stamp{} // it gets its time when it is written
 	}
-	who, by := s.madeBy()
-	s.f.knowledge.Expect(knowledge.Key(path), stamp, who, by)
+	who, by := lo.madeBy(s)
+	lo.rules.knowledge.Expect(knowledge.Key(path), stamp, who, by)
 }
 
 // notCommitted takes that back. A commit in place that has failed may have touched the
 // file all the same, and that was the session's doing.
-func (s *session) notCommitted(path string) {
-	if !s.f.updates.Applies(&s.settings) {
+func (lo *losses) notCommitted(s *session, path string) {
+	if !lo.updates.Applies(&s.settings) {
 		return
 	}
 	if s.inPlace {
 		dir, name := s.where()
-		s.f.lookAt(dir, name, knowledge.Key(path))
+		lo.lookAt(dir, name, knowledge.Key(path))
 	}
-	s.f.knowledge.Expected(knowledge.Key(path))
+	lo.rules.knowledge.Expected(knowledge.Key(path))
 }
 
 // learners is who writes the session, with those who learn what it learns: as they
 // were when it began, for the writer may be dying.
-func (s *session) learners() knowledge.Who {
+func (lo *losses) learners(s *session) knowledge.Who {
 	o := s.who.Load().owner
 	if s.writer.Self == o || s.writer.Self == lostupdate.Stranger && o.PID == 0 || s.txn.Load() != nil {
 		return s.writer
 	}
-	who, ok := s.f.updates.LearnersOf(o) // it was handed on
+	who, ok := lo.updates.LearnersOf(o) // it was handed on
 	if !ok {
 		return knowledge.Who{}
 	}

@@ -7,42 +7,48 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/sessionstate"
 	"latchfs/journal"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
 
+// recovery finishes what a crash has left half done, when its name is used or the sweep
+// comes by.
+type recovery struct {
+	*ground
+	txns *txns
+}
+
 // reportRecovery tells what the start found and did.
-func (f *FS) reportRecovery(r commit.Report) {
+func (re *recovery) reportRecovery(r commit.Report) {
 	for _, path := range r.Barred {
-		f.log.Warnf("recovery: %q could not be opened: if a crash has left a record unfinished at its end, that stands", path)
+		re.disk.log.Warnf("recovery: %q could not be opened: if a crash has left a record unfinished at its end, that stands", path)
 	}
 	n := len(r.Undone) + len(r.Redone) + len(r.Cut) + len(r.Reverted) + len(r.Removed) + len(r.Salvaged) + len(r.Synced)
 	if n == 0 {
 		return
 	}
-	f.log.Infof("recovery: %d replacements undone, %d commits in place finished, %d unfinished records cut off, %d orphaned shadows removed, %d kept aside, %d synced by their writers",
+	re.disk.log.Infof("recovery: %d replacements undone, %d commits in place finished, %d unfinished records cut off, %d orphaned shadows removed, %d kept aside, %d synced by their writers",
 		len(r.Undone), len(r.Redone), len(r.Cut), len(r.Removed), len(r.Salvaged), len(r.Synced))
 	for _, k := range r.Synced {
-		f.event(syncedEvent(k))
+		re.reports.event(syncedEvent(k))
 	}
 	for _, c := range r.Changed {
-		f.event(changedEvent(c))
+		re.reports.event(changedEvent(c))
 	}
 	for _, v := range r.Reverted {
-		f.event(audit.Event{Time: time.Now(), Event: "recovery", Path: v.Path, Detail: map[string]any{
+		re.reports.event(audit.Event{Time: time.Now(), Event: "recovery", Path: v.Path, Detail: map[string]any{
 			"operation": opOpen, "removed": v.Gone, "kept": v.Kept,
 			"reason": "the new version was not whole after a crash; the one before has its place",
 		}})
 	}
 	for _, c := range r.Cut {
-		f.event(audit.Event{Time: time.Now(), Event: "recovery", Path: c.Path, Detail: map[string]any{
+		re.reports.event(audit.Event{Time: time.Now(), Event: "recovery", Path: c.Path, Detail: map[string]any{
 			"operation": opAppend, "from": c.From, "to": c.To, "kept": c.Kept,
 			"reason": "the file ended in an unfinished record",
 		}})
 	}
-	f.event(audit.Event{Time: time.Now(), Event: "recovery", Detail: map[string]any{
+	re.reports.event(audit.Event{Time: time.Now(), Event: "recovery", Detail: map[string]any{
 		"undone": len(r.Undone), "redone": len(r.Redone), "cut": len(r.Cut), "removed": r.Removed, "salvaged": r.Salvaged,
 		"changed": len(r.Changed), "synced": len(r.Synced),
 	}})
@@ -77,125 +83,91 @@ func changedEvent(c commit.Changed) audit.Event {
 // finishHalfDone tries again to finish commits in place and transactions that an error of
 // the disk has stopped, before anything is opened or changed. It reports whether there
 // were any.
-func (f *FS) finishHalfDone() bool {
-	if f.store == nil || !f.store.HalfDone() {
+func (re *recovery) finishHalfDone() bool {
+	if re.disk.store == nil || !re.disk.store.HalfDone() {
 		return false
 	}
-	r, err := f.store.Recover()
+	r, err := re.disk.store.Recover()
 	if err != nil {
-		f.log.Warnf("what an error of the disk has stopped cannot be finished yet: %v", err)
+		re.disk.log.Warnf("what an error of the disk has stopped cannot be finished yet: %v", err)
 	}
-	f.versions.Recovered(r)
-	f.reportRecovery(r)
-	f.showLate(r)
+	re.disk.versions.Recovered(r)
+	re.reportRecovery(r)
+	re.showLate(r)
 	return true
 }
 
 // showLate makes the kernel forget what it knows of names and files that have only now
 // become what they were to be.
-func (f *FS) showLate(r commit.Report) {
+func (re *recovery) showLate(r commit.Report) {
 	for _, in := range r.Redone {
 		var st unix.Stat_t
-		if unix.Fstatat(f.rootfd, cmp.Or(in.Dir, "."), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		if unix.Fstatat(re.disk.rootfd, cmp.Or(in.Dir, "."), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue
 		}
-		if dir := f.inodeFor(&st); dir != nil {
-			f.dropName(dir, in.Name)
+		if dir := re.nodes.inodeFor(&st); dir != nil {
+			re.names.dropName(dir, in.Name)
 		}
 		if in.Kind != journal.KindInPlace {
 			continue
 		}
-		if n := f.inodeFor(&unix.Stat_t{Dev: in.TargetDev, Ino: in.TargetIno}); n != nil {
-			go f.notifyInode(n, 0, -1) // the request at hand may hold its lock
+		if n := re.nodes.inodeFor(&unix.Stat_t{Dev: in.TargetDev, Ino: in.TargetIno}); n != nil {
+			go re.kernel.notifyInode(n, 0, -1) // the request at hand may hold its lock
 		}
 	}
 }
 
 // isDue refuses to open a file whose name a transaction, which was told that it is
 // committed, has yet to give something else.
-func (f *FS) isDue(in *OpenRequest, n *inode) unix.Errno {
-	if f.store == nil || !f.store.HalfDone() {
+func (re *recovery) isDue(in *OpenRequest, n *inode) unix.Errno {
+	if re.disk.store == nil || !re.disk.store.HalfDone() {
 		return 0
 	}
-	dir, name := f.nameOf(n)
+	dir, name := re.nodes.nameOf(n)
 	if dir == nil {
 		return 0
 	}
-	return f.awaitsTxn(f.callerOf(&in.Request), opOpen, []place{{dir, name, n}})
+	return re.txns.awaitsTxn(re.callers.callerOf(&in.Request), opOpen, []place{{dir, name, n}})
 }
 
 // childOrDue is child for a name that a transaction may have yet to make: as if it had it by
 // now, or EIO if the disk fails still.
-func (f *FS) childOrDue(dir *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
-	k, e := f.child(dir, name, st)
-	if e != unix.ENOENT || f.store == nil || !f.store.HalfDone() || !f.store.AwaitsTxn(f.path(dir, name)) {
+func (re *recovery) childOrDue(dir *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+	k, e := re.names.child(dir, name, st)
+	if e != unix.ENOENT || re.disk.store == nil || !re.disk.store.HalfDone() || !re.disk.store.AwaitsTxn(re.nodes.path(dir, name)) {
 		return k, e
 	}
-	f.finishHalfDone()
-	k, e = f.child(dir, name, st)
-	if e == unix.ENOENT && f.store.AwaitsTxn(f.path(dir, name)) {
+	re.finishHalfDone()
+	k, e = re.names.child(dir, name, st)
+	if e == unix.ENOENT && re.disk.store.AwaitsTxn(re.nodes.path(dir, name)) {
 		e = unix.EIO
 	}
 	return k, e
 }
 
-// awaitsTxn refuses to change names to which a transaction has yet to give what it has
-// made of them: that would come later, and replace the change.
-func (f *FS) awaitsTxn(c *caller, op string, places []place) unix.Errno {
-	if f.store == nil || !f.store.HalfDone() {
-		return 0
-	}
-	for _, p := range places {
-		path := f.path(p.dir, p.name)
-		if !f.store.AwaitsTxn(path) {
-			continue
-		}
-		return f.refuseWith(c, op, path, unix.EIO,
-			"A transaction has changed the file, and an error of the disk has kept the change from being made",
-			"latchfs tries again at each open; its log has the error.")
-	}
-	return 0
-}
-
 // sweepOrphans removes shadows whose journal record a power cut has taken.
-func (f *FS) sweepOrphans() {
+func (re *recovery) sweepOrphans() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		select {
-		case <-f.done:
+		case <-re.life.done:
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	r, err := f.store.Sweep(ctx)
+	r, err := re.disk.store.Sweep(ctx)
 	if err != nil && ctx.Err() == nil {
-		f.log.Warnf("sweeping orphaned shadows: %v", err)
+		re.disk.log.Warnf("sweeping orphaned shadows: %v", err)
 		return
 	}
-	f.reportRecovery(r)
+	re.reportRecovery(r)
 }
 
-// abandon rolls a session back that the end of the mount has cut off. A new file that its
-// writer has synced appears, as it would after a crash.
-func (s *session) abandon() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.state.Is(sessionstate.Writing) {
-		return
+// keptLate tells what a recovery has kept while the mount runs, in the history or aside.
+func (re *recovery) keptLate(r commit.Report) {
+	re.disk.versions.Recovered(r)
+	if len(r.Salvaged) > 0 {
+		re.reportRecovery(r)
 	}
-	s.become(sessionstate.Ending)
-	switch dirty, err := s.content.Dirty(); {
-	case s.shadow.Secured() && s.mayAppearLocked():
-		s.state.Answer(s.decideLocked())
-	case err != nil || dirty:
-		s.state.Answer(s.rejectLocked(unix.ESHUTDOWN, "latchfs was stopped before the file was closed"))
-	}
-	s.f.discard(s.shadow)
-	if s.saved.IsPublished() {
-		s.become(sessionstate.Committed)
-	} else {
-		s.become(sessionstate.RolledBack)
-	}
-	s.f.table.Release(s.lock)
 }

@@ -35,9 +35,9 @@ func keptBytes(t testing.TB) (*FS, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		f.closeHistory()
-		f.state.Close()
-		unix.Close(f.rootfd)
+		f.recorder.closeHistory()
+		f.disk.state.Close()
+		unix.Close(f.disk.rootfd)
 	})
 	return f, dir
 }
@@ -53,7 +53,7 @@ func (quiet) Errorf(string, ...any) {}
 // reject keeps content as the refused bytes of the file at path.
 func reject(t testing.TB, f *FS, path, content string, mode uint32) string {
 	t.Helper()
-	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: f.rootfd, Name: "x", Base: -1, Mode: mode, UID: -1, GID: -1})
+	sh, err := f.disk.store.NewShadow(commit.ShadowOptions{Dir: f.disk.rootfd, Name: "x", Base: -1, Mode: mode, UID: -1, GID: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,18 +79,18 @@ func owner() report.Viewer {
 
 func TestRejected(t *testing.T) {
 	f, _ := keptBytes(t)
-	if list := f.source.Rejected(owner()); len(list) != 0 {
+	if list := f.view.source.Rejected(owner()); len(list) != 0 {
 		t.Fatalf("a new store lists %+v", list)
 	}
 	ids := []string{reject(t, f, "a", "first", 0o640), reject(t, f, "b", strings.Repeat("second", 1000), 0o600)}
 	var got []string
-	for _, r := range f.source.Rejected(owner()) {
+	for _, r := range f.view.source.Rejected(owner()) {
 		got = append(got, r.ID)
 	}
 	if !slices.Equal(got, ids) {
 		t.Fatalf("listed %q, want %q", got, ids)
 	}
-	r, ok := f.source.FindRejected(ids[0], owner())
+	r, ok := f.view.source.FindRejected(ids[0], owner())
 	if !ok || r.Mode != 0o640 || r.UID != uint32(os.Getuid()) || r.Size != 5 || r.Time.IsZero() {
 		t.Fatalf("found %+v, %v", r, ok)
 	}
@@ -129,14 +129,14 @@ func TestRejectedOfPrivateFiles(t *testing.T) {
 		"link/f": false, "link": false, "open": false, "open/gone": false, "gone/f": false, "": false,
 	} {
 		id := reject(t, f, path, "x", 0o644)
-		if _, ok := f.source.FindRejected(id, owner()); !ok {
+		if _, ok := f.view.source.FindRejected(id, owner()); !ok {
 			t.Errorf("%q: the owner does not find it", path)
 		}
-		if _, ok := f.source.FindRejected(id, somebody()); ok != want {
+		if _, ok := f.view.source.FindRejected(id, somebody()); ok != want {
 			t.Errorf("%q: somebody else finds it: %v, want %v", path, ok, want)
 		}
 	}
-	if list := f.source.Rejected(somebody()); len(list) != 2 {
+	if list := f.view.source.Rejected(somebody()); len(list) != 2 {
 		t.Errorf("somebody else sees %d entries", len(list))
 	}
 }
@@ -151,14 +151,14 @@ func TestRejectedWithoutMeta(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, commit.StateDirName, commit.RejectedDir, id, commit.RejectedMeta)); err != nil {
 		t.Fatal(err)
 	}
-	r, ok := f.source.FindRejected(id, owner())
+	r, ok := f.view.source.FindRejected(id, owner())
 	if !ok || r.Mode != 0o600 || r.Time.IsZero() {
 		t.Errorf("found %+v, %v", r, ok)
 	}
 	if _, err := r.Files.Meta(); err != unix.ENOENT {
 		t.Errorf("the meta: %v", err)
 	}
-	if _, ok := f.source.FindRejected(id, somebody()); ok {
+	if _, ok := f.view.source.FindRejected(id, somebody()); ok {
 		t.Error("somebody else finds it")
 	}
 }

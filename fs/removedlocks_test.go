@@ -7,12 +7,12 @@ import "testing"
 func TestStandingOfARemovedFile(t *testing.T) {
 	r, _ := unmounted(t, "")
 	_, fh := r.create("f")
-	h := r.f.handleOf(fh)
+	h := r.f.handles.handleOf(fh)
 	if is := h.Standing(); !is.InSession || is.Unnamed || is.Path != "f" {
 		t.Errorf("while it is written: %+v", is)
 	}
 	dir := r.header(rootID)
-	if st := r.f.Unlink(nil, &dir, "f"); st != 0 {
+	if st := r.f.entries.Unlink(nil, &dir, "f"); st != 0 {
 		t.Fatalf("unlink: %v", st)
 	}
 	r.create("f")

@@ -26,47 +26,47 @@ type renaming struct {
 
 // Rename is rename(2) and renameat2(2). It is the commit point of every tool
 // that writes a temporary file and renames it.
-func (f *FS) Rename(cancel <-chan struct{}, in *RenameRequest, oldName, newName string) unix.Errno {
-	from, e := f.target(in.Node, oldName)
+func (et *entries) Rename(cancel <-chan struct{}, in *RenameRequest, oldName, newName string) unix.Errno {
+	from, e := et.opens.target(in.Node, oldName)
 	if e != 0 {
 		return e
 	}
-	to, e := f.target(in.NewDir, newName)
+	to, e := et.opens.target(in.NewDir, newName)
 	if e != 0 {
 		return e
 	}
 	if in.Flags&unix.RENAME_WHITEOUT != 0 {
 		return unix.EINVAL
 	}
-	if e := f.keepsName(&in.Request, from, oldName); e != 0 {
+	if e := et.names.keepsName(&in.Request, from, oldName); e != 0 {
 		return e
 	}
-	takes := f.isReadOnly(&in.Request, opRename, to, newName)
+	takes := et.reports.isReadOnly(&in.Request, opRename, to, newName)
 	if takes == 0 && in.Flags&unix.RENAME_EXCHANGE != 0 {
-		takes = f.keepsName(&in.Request, to, newName)
+		takes = et.names.keepsName(&in.Request, to, newName)
 	}
 	if takes != 0 {
 		return takes
 	}
-	if t, c := f.txnFor(&in.Request); t != nil && (t.stages(from, oldName) || t.stages(to, newName)) {
+	if t, c := et.txns.txnFor(&in.Request); t != nil && (t.stages(from, oldName) || t.stages(to, newName)) {
 		return t.rename(c, place{dir: from, name: oldName}, place{dir: to, name: newName}, in.Flags)
 	}
-	r := &renaming{f: f, c: f.callerOf(&in.Request), cancel: cancel, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
+	r := &renaming{f: et.fs, c: et.callers.callerOf(&in.Request), cancel: cancel, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
 	if e := r.look(); e != 0 {
 		return e
 	}
-	if in.Flags&unix.RENAME_EXCHANGE == 0 && r.to.inode != nil && r.to.inode.isDir() && len(f.sessionsIn(r.to.inode)) > 0 {
+	if in.Flags&unix.RENAME_EXCHANGE == 0 && r.to.inode != nil && r.to.inode.isDir() && len(et.endings.sessionsIn(r.to.inode)) > 0 {
 		return unix.ENOTEMPTY // somebody is creating or rewriting a file in it
 	}
-	if in.Flags&unix.RENAME_NOREPLACE != 0 && (r.toSt != nil || f.isCreating(to, newName)) {
+	if in.Flags&unix.RENAME_NOREPLACE != 0 && (r.toSt != nil || et.opens.isCreating(to, newName)) {
 		return unix.EEXIST // no conflict: mv asks this first
 	}
-	f.finishLinesAt(&in.Request, r.to)
-	lb, l, e := f.lockJudged(r.c, opRename, r.toJudge(), r.from, r.to)
+	et.appending.finishLinesAt(&in.Request, r.to)
+	lb, l, e := et.lockJudged(r.c, opRename, r.toJudge(), r.from, r.to)
 	if e != 0 {
 		return e
 	}
-	defer f.table.Release(l)
+	defer et.rules.table.Release(l)
 	r.lb = lb
 	for {
 		if e := r.look(); e != 0 {
@@ -87,14 +87,14 @@ func (r *renaming) look() unix.Errno {
 	r.fromSt, r.toSt = nil, nil
 	r.from.inode, r.to.inode = nil, nil
 	var a, b unix.Stat_t
-	n, own, e := r.f.holds(r.from.dir, r.from.name, &a)
+	n, own, e := r.f.entries.holds(r.from.dir, r.from.name, &a)
 	switch {
 	case e == 0:
 		r.from.inode, r.fromSt = n, &a
 	case e != unix.ENOENT || own == nil:
 		return e
 	}
-	n, e = r.f.known(r.to.dir, r.to.name, &b)
+	n, e = r.f.entries.known(r.to.dir, r.to.name, &b)
 	switch {
 	case e == 0:
 		r.to.inode, r.toSt = n, &b
@@ -129,10 +129,10 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	defer r.expectMove()()
 	own, replaced := r.ownSession(r.from), r.ownSession(r.to)
 	if r.fromSt == nil && own == nil {
-		return f.publishedSince(r.from)
+		return f.entries.publishedSince(r.from)
 	}
 	if replaced != own && r.flags&unix.RENAME_EXCHANGE == 0 {
-		if replaced, e = replaced.withoutName(r.c, opRename, r.to); e != 0 {
+		if replaced, e = r.f.moves.withoutName(replaced, r.c, opRename, r.to); e != 0 {
 			r.unmerge()
 			return e
 		}
@@ -148,7 +148,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	if r.fromSt == nil {
 		r.made[0].Silent = true // there was nothing under the former name
 	}
-	f.changes.Tell(r.made...)
+	f.recorder.changes.Tell(r.made...)
 	switch {
 	case r.fromSt == nil:
 		changesEngine{f}.FollowLive([]*change{r.made[0].Other})
@@ -156,12 +156,12 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		for _, ch := range r.ofFile {
 			ch.Know() // looks at processes, too
 		}
-		f.carryMoved(r)
+		f.commits.carryMoved(r)
 		r.movedDirs()
 	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		f.namesSoonOnDisk(r.from.dir, r.from.name)
-		f.namesSoonOnDisk(r.to.dir, r.to.name)
+		f.names.namesSoonOnDisk(r.from.dir, r.from.name)
+		f.names.namesSoonOnDisk(r.to.dir, r.to.name)
 		return 0
 	}
 	return r.makeDurable()
@@ -180,9 +180,9 @@ func (r *renaming) replace(l *lockmgr.Lock, own *session) unix.Errno {
 		r.made = []*change{from}
 		return r.publishUnderNewName(own)
 	case r.isDir():
-		return errnoOf(r.f.retrySmall(func() error { return r.renameDir(l) }))
+		return errnoOf(r.f.recorder.retrySmall(func() error { return r.renameDir(l) }))
 	}
-	keepBase := r.f.holdBase(r.to, r.toSt)
+	keepBase := r.f.judging.holdBase(r.to, r.toSt)
 	e := r.renameFile(l)
 	keepBase(e == 0 && r.flags == 0)
 	return e
@@ -190,9 +190,9 @@ func (r *renaming) replace(l *lockmgr.Lock, own *session) unix.Errno {
 
 // publishedSince reports whether a name that was free is so no longer: errEnded says
 // that it has a file now, since the session that was on it has ended.
-func (f *FS) publishedSince(p place) unix.Errno {
+func (et *entries) publishedSince(p place) unix.Errno {
 	var st unix.Stat_t
-	if _, e := f.known(p.dir, p.name, &st); e != 0 {
+	if _, e := et.known(p.dir, p.name, &st); e != 0 {
 		return e
 	}
 	return errEnded
@@ -200,7 +200,7 @@ func (f *FS) publishedSince(p place) unix.Errno {
 
 // ownSession is the session that the caller's family has on a name.
 func (r *renaming) ownSession(p place) *session {
-	s := r.f.sessionAt(p.dir, p.name)
+	s := r.f.nodes.sessionAt(p.dir, p.name)
 	if s != nil && r.c.kinOf(s.who.Load()) {
 		return s
 	}
@@ -214,7 +214,7 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 		return unix.EISDIR
 	}
 	if r.toSt != nil {
-		if e := r.f.mayTake(r.c, r.to.dir, r.toSt); e != 0 {
+		if e := r.f.callers.mayTake(r.c, r.to.dir, r.toSt); e != 0 {
 			return e
 		}
 	}
@@ -223,7 +223,7 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 	if s.state.HasEnded() {
 		return errEnded
 	}
-	return s.publishCopy(r.to.dir, r.to.name, r.toSt, r.lb)
+	return r.f.endings.publishCopy(s, r.to.dir, r.to.name, r.toSt, r.lb)
 }
 
 // renameDir moves a directory, and with it what is known by the paths below: locks,
@@ -233,25 +233,25 @@ func (r *renaming) renameDir(l *lockmgr.Lock) error {
 	f := r.f
 	moveKnowledge := r.movesKnowledge() // looks at processes, for which nobody must wait
 	if r.flags&unix.RENAME_EXCHANGE == 0 && isDirectory(r.toSt) {
-		f.removeOrphans(f.fdOf(r.to.dir), r.to.name) // a directory is replaced only if it is empty
+		f.entries.removeOrphans(f.nodes.fdOf(r.to.dir), r.to.name) // a directory is replaced only if it is empty
 	}
-	f.ns.Lock()
-	defer f.ns.Unlock()
-	f.paths.Lock()
-	defer f.paths.Unlock()
-	from, to := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
+	f.nodes.ns.Lock()
+	defer f.nodes.ns.Unlock()
+	f.nodes.paths.Lock()
+	defer f.nodes.paths.Unlock()
+	from, to := f.nodes.path(r.from.dir, r.from.name), f.nodes.path(r.to.dir, r.to.name)
 	r.ofFile = r.fileChanges(l)
 	if err := r.move(); err != nil {
 		return err
 	}
 	// Whoever asks for a lock next makes its keys of the new names: before Rekey and
 	// not after ns is given back, when others would ask under both.
-	now := f.newRename()
-	f.mu.Lock()
+	now := f.astray.newRename()
+	f.nodes.mu.Lock()
 	r.moveDentriesLocked()
 	r.setNamesLocked(now)
-	f.mu.Unlock()
-	f.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0}, moveKnowledge)
+	f.nodes.mu.Unlock()
+	f.locks.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0}, moveKnowledge)
 	for _, ch := range r.ofFile {
 		ch.Enter()
 	}
@@ -261,8 +261,8 @@ func (r *renaming) renameDir(l *lockmgr.Lock) error {
 // move is the rename itself.
 func (r *renaming) move() error {
 	f := r.f
-	return f.taker(r.c, r.from.dir, r.to.dir)(func() error {
-		return unix.Renameat2(f.fdOf(r.from.dir), r.from.name, f.fdOf(r.to.dir), r.to.name, uint(r.flags))
+	return f.callers.taker(r.c, r.from.dir, r.to.dir)(func() error {
+		return unix.Renameat2(f.nodes.fdOf(r.from.dir), r.from.name, f.nodes.fdOf(r.to.dir), r.to.name, uint(r.flags))
 	})
 }
 
@@ -280,7 +280,7 @@ func (r *renaming) commitForExchange() unix.Errno {
 		s.mu.Lock()
 		e := unix.Errno(0)
 		if s.isNew.Load() && !s.state.HasEnded() {
-			e = s.publishCopy(p.dir, p.name, nil, r.lb)
+			e = r.f.endings.publishCopy(s, p.dir, p.name, nil, r.lb)
 		}
 		s.mu.Unlock()
 		if e != 0 {

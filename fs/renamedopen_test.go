@@ -14,7 +14,7 @@ func (r *requests) create(name string) (id, fh uint64) {
 	r.t.Helper()
 	var out Created
 	in := CreateRequest{OpenRequest: OpenRequest{Request: r.header(rootID), Flags: unix.O_RDWR}, Mode: unix.S_IFREG | 0o644}
-	if st := r.f.Create(nil, &in, name, &out); st != 0 {
+	if st := r.f.opens.Create(nil, &in, name, &out); st != 0 {
 		r.t.Fatalf("create of %s: %v", name, st)
 	}
 	return out.Node, out.Handle
@@ -29,14 +29,14 @@ func TestMetadataOfAFileThatIsRenamedWhileOpen(t *testing.T) {
 	r.write(id, fh, 0, "one")
 	var attr AttrReply
 	long := SetAttrRequest{Request: r.header(id), Set: SetMtime | SetHandle, Handle: fh, Mtime: unix.Timespec{Sec: 1e6}}
-	if st := r.f.SetAttr(nil, &long, &attr); st != 0 {
+	if st := r.f.attrs.SetAttr(nil, &long, &attr); st != 0 {
 		t.Fatalf("utimensat: %v", st)
 	}
 	const name = "user.latchfs"
 	h := r.header(id)
 	once := SetXAttrRequest{Request: h, Flags: unix.XATTR_CREATE}
 	xattrs := true
-	switch st := r.f.SetXAttr(nil, &once, name, []byte("1")); st {
+	switch st := r.f.attrs.SetXAttr(nil, &once, name, []byte("1")); st {
 	case 0:
 	case unix.EOPNOTSUPP: // the filesystem of the test has none
 		xattrs = false
@@ -44,7 +44,7 @@ func TestMetadataOfAFileThatIsRenamedWhileOpen(t *testing.T) {
 		t.Fatalf("setxattr: %v", st)
 	}
 	r.write(id, fh, 3, " two")
-	if st := r.f.Rename(nil, &RenameRequest{Request: r.header(rootID), NewDir: rootID}, "new", "f"); st != 0 {
+	if st := r.f.entries.Rename(nil, &RenameRequest{Request: r.header(rootID), NewDir: rootID}, "new", "f"); st != 0 {
 		t.Fatalf("rename: %v", st)
 	}
 	r.want("after the rename", "one two", map[string]int{"commit": 1})
@@ -63,7 +63,7 @@ func TestMetadataOfAFileThatIsRenamedWhileOpen(t *testing.T) {
 	if !xattrs {
 		return
 	}
-	if n, st := r.f.GetXAttr(nil, &h, name, nil); n != 1 || st != 0 {
+	if n, st := r.f.attrs.GetXAttr(nil, &h, name, nil); n != 1 || st != 0 {
 		t.Errorf("the attribute has %d bytes, %v", n, st)
 	}
 }

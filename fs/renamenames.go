@@ -13,7 +13,7 @@ func (r *renaming) namesFollow(own, replaced *session) {
 	switch {
 	case r.flags&unix.RENAME_EXCHANGE == 0:
 		if replaced != nil && replaced != own {
-			replaced.detach(false)
+			r.f.moves.detach(replaced, false)
 		}
 		r.moved(own)
 		return
@@ -30,44 +30,44 @@ func (r *renaming) namesFollow(own, replaced *session) {
 func (r *renaming) exchangeLocks(own, replaced *session) {
 	f := r.f
 	la, lb := own.heldLock(), replaced.heldLock()
-	f.ns.RLock()
-	defer f.ns.RUnlock()
-	f.clientKeys.Lock()
-	defer f.clientKeys.Unlock()
+	f.nodes.ns.RLock()
+	defer f.nodes.ns.RUnlock()
+	f.locks.clientKeys.Lock()
+	defer f.locks.clientKeys.Unlock()
 	r.setNames()
-	a, b := f.path(r.from.dir, r.from.name), f.path(r.to.dir, r.to.name)
-	f.table.ExchangeFiles(la, lb, lockmgr.Key(a), lockmgr.Key(b))
+	a, b := f.nodes.path(r.from.dir, r.from.name), f.nodes.path(r.to.dir, r.to.name)
+	f.rules.table.ExchangeFiles(la, lb, lockmgr.Key(a), lockmgr.Key(b))
 }
 
 // setNames records the names that the inodes have now.
 func (r *renaming) setNames() {
-	now := r.f.newRename()
-	r.f.mu.Lock()
-	defer r.f.mu.Unlock()
+	now := r.f.astray.newRename()
+	r.f.nodes.mu.Lock()
+	defer r.f.nodes.mu.Unlock()
 	r.setNamesLocked(now)
 }
 
-// setNamesLocked is setNames. FS.mu is held.
+// setNamesLocked is setNames. nodes.mu is held.
 func (r *renaming) setNamesLocked(now recentRename) {
 	f := r.f
-	f.renamed.Add(1)
-	from, to := f.formerLocked(r.from.key()), f.formerLocked(r.to.key())
+	f.names.renamed.Add(1)
+	from, to := f.names.formerLocked(r.from.key()), f.names.formerLocked(r.to.key())
 	if r.from.inode != nil {
-		f.setNameLocked(r.from.inode, r.to.dir, r.to.name)
-		f.followLocked(from, r.to.dir, r.to.name)
-		f.noteRenamedLocked(r.from.inode, r.from.key(), now)
+		f.nodes.setNameLocked(r.from.inode, r.to.dir, r.to.name)
+		f.names.followLocked(from, r.to.dir, r.to.name)
+		f.astray.noteRenamedLocked(r.from.inode, r.from.key(), now)
 	}
 	if r.to.inode != nil && r.flags&unix.RENAME_EXCHANGE != 0 {
-		f.setNameLocked(r.to.inode, r.from.dir, r.from.name)
-		f.followLocked(to, r.from.dir, r.from.name)
-		f.noteRenamedLocked(r.to.inode, r.to.key(), now)
+		f.nodes.setNameLocked(r.to.inode, r.from.dir, r.from.name)
+		f.names.followLocked(to, r.from.dir, r.from.name)
+		f.astray.noteRenamedLocked(r.to.inode, r.to.key(), now)
 	}
 }
 
 // moveDentriesLocked gives a directory's dentry the new name, and with it all that is kept
-// with the names below. FS.mu is held.
+// with the names below. nodes.mu is held.
 func (r *renaming) moveDentriesLocked() {
-	r.f.names.Rename(r.from.dir.dentry, r.from.name, r.to.dir.dentry, r.to.name, r.flags&unix.RENAME_EXCHANGE != 0)
+	r.f.nodes.names.Rename(r.from.dir.dentry, r.from.name, r.to.dir.dentry, r.to.name, r.flags&unix.RENAME_EXCHANGE != 0)
 }
 
 // moveSessions lets the caller's own sessions go with their files, which have changed
@@ -78,14 +78,14 @@ func (r *renaming) moveSessions() {
 		first, second = second, first // their dentries have changed places
 	}
 	if first != nil {
-		first.moveTo(r.to.dir, r.to.name)
-		first.takeShadowAlong()
-		first.rebase()
+		r.f.moves.moveTo(first, r.to.dir, r.to.name)
+		r.f.moves.takeShadowAlong(first)
+		r.f.moves.rebase(first)
 	}
 	if second != nil {
-		second.moveTo(r.from.dir, r.from.name)
-		second.takeShadowAlong()
-		second.rebase()
+		r.f.moves.moveTo(second, r.from.dir, r.from.name)
+		r.f.moves.takeShadowAlong(second)
+		r.f.moves.rebase(second)
 	}
 }
 
@@ -94,13 +94,13 @@ func (r *renaming) moved(own *session) {
 	f := r.f
 	r.moveLocks(own)
 	if own != nil {
-		own.takeShadowAlong()
-		own.relock(r.c, place{r.to.dir, r.to.name, r.from.inode})
-		f.announceMove()
+		r.f.moves.takeShadowAlong(own)
+		r.f.locks.relock(own, r.c, place{r.to.dir, r.to.name, r.from.inode})
+		f.nodes.announceMove()
 	}
-	f.rebaseOn(r.from.inode, own)
-	f.lostName(r.to.inode)
-	f.rebaseOn(r.to.inode, nil) // it may have other names, and be written by one of them
+	f.moves.rebaseOn(r.from.inode, own)
+	f.names.lostName(r.to.inode)
+	f.moves.rebaseOn(r.to.inode, nil) // it may have other names, and be written by one of them
 }
 
 // moveLocks gives the inode its new name, and the session on it if that is the caller's
@@ -108,15 +108,15 @@ func (r *renaming) moved(own *session) {
 func (r *renaming) moveLocks(own *session) {
 	f := r.f
 	l := own.heldLock()
-	f.ns.RLock() // no directory above gets another name meanwhile
-	defer f.ns.RUnlock()
-	f.clientKeys.Lock()
-	defer f.clientKeys.Unlock()
+	f.nodes.ns.RLock() // no directory above gets another name meanwhile
+	defer f.nodes.ns.RUnlock()
+	f.locks.clientKeys.Lock()
+	defer f.locks.clientKeys.Unlock()
 	r.setNames()
-	from := f.path(r.from.dir, r.from.name)
+	from := f.nodes.path(r.from.dir, r.from.name)
 	if own == nil {
-		f.rekeyLink(lockmgr.Key(from), lockmgr.Key(f.path(r.to.dir, r.to.name)))
+		f.names.rekeyLink(lockmgr.Key(from), lockmgr.Key(f.nodes.path(r.to.dir, r.to.name)))
 		return
 	}
-	own.moveWithLock(l, from, r.to.dir, r.to.name)
+	r.f.moves.moveWithLock(own, l, from, r.to.dir, r.to.name)
 }

@@ -1,54 +1,40 @@
 package fs
 
 import (
-	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/control"
-	"latchfs/fs/denied"
+	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
+	"latchfs/fs/tally"
 	"latchfs/journal/audit"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
 )
 
-// refuse turns a failed lock request into an errno, and records it for
-// .locks/why and the audit trail. An interrupted wait is no refusal.
-func (f *FS) refuse(d *demand, err error) unix.Errno {
-	e := lockErrno(err)
-	if e == unix.EINTR || e == unix.ENAMETOOLONG {
-		return e
-	}
-	x := refusals.Refusal{Path: d.path, Op: d.op, Errno: e, Reason: denied.Reason(err), Owner: d.c.owner, UID: d.c.uid, Lineage: d.c.ancestors()}
-	if errors.Is(err, denied.ErrTimeout) {
-		x.Wait = d.wait
-	}
-	var stolen *denied.Fenced
-	switch {
-	case errors.As(err, &stolen):
-		x.Hint = stolen.Hint()
-	case errors.Is(err, errNodeShared):
-		x.Hint = "Open it by its name, or close the other descriptor first."
-	}
-	if hs := denied.Holders(err); len(hs) > 0 {
-		x.Path = contended(d, &hs[0])
-		r := f.record(&hs[0], x.Path)
-		x.Holder, x.Reason = &r, denied.BesidesHolder(err)
-		if lb, ok := hs[0].Label.(*label); ok && lb.claim != nil && r.ClaimFile == "" && !d.c.foreign() {
-			x.Hint = "If this process works for the holder, start it with " + control.SessionEnv + "=" + lb.id() + "."
-		}
-	}
-	f.explain(x)
-	f.refusalEvent(&x, &label{c: d.c}, d.c, denied.Reason(err))
-	return e
+// reports tells operators what was done and refused: in the audit trail, in .locks/why and in
+// the log.
+type reports struct {
+	trail      *audit.Trail // nil when mounted read-only
+	trailFails atomic.Bool  // the last event could not be written
+	refused    refusals.Ring
+	omitted    tally.Tally[audit.Event] // refusals that the audit trail counts
+
+	callers *callers
+	disk    *disk
+	life    *life
+	nodes   *nodes
+	rules   *rules
 }
 
 // refusalEvent writes a refusal of a lock to the audit trail; lb is the label with
 // which the caller asked for it.
-func (f *FS) refusalEvent(x *refusals.Refusal, lb *label, c *caller, reason string) {
+func (rp *reports) refusalEvent(x *refusals.Refusal, lb *label, c *caller, reason string) {
 	ev := audit.Event{
-		Time: time.Now(), Event: "refusal", Path: x.Path, PID: c.owner.PID, Actor: f.actorOf(lb),
+		Time: time.Now(), Event: "refusal", Path: x.Path, PID: c.owner.PID, Actor: rp.callers.actorOf(lb),
 		Detail: map[string]any{"operation": x.Op, "errno": unix.ErrnoName(x.Errno), "reason": reason, "program": c.program(), "uid": c.uid},
 	}
 	if x.Name != "" {
@@ -60,14 +46,14 @@ func (f *FS) refusalEvent(x *refusals.Refusal, lb *label, c *caller, reason stri
 	if x.Holder != nil {
 		ev.Detail["held_by"] = map[string]any{"pid": x.Holder.Owner.PID, "program": x.Holder.Program, "operation": x.Holder.Operation, "session": x.Holder.Session}
 	}
-	f.event(ev)
+	rp.event(ev)
 }
 
 // contended is the one of several names that the holder has.
 func contended(d *demand, h *lockmgr.Holder) string {
 	for _, p := range d.places {
 		for _, k := range h.Keys {
-			if string(k) == d.c.f.path(p.dir, p.name) {
+			if string(k) == d.c.f.nodes.path(p.dir, p.name) {
 				return string(k)
 			}
 		}
@@ -77,44 +63,79 @@ func contended(d *demand, h *lockmgr.Holder) string {
 
 // refuseWith refuses an operation of the caller's with an errno, and keeps for .locks/why the
 // reason and what to do about it.
-func (f *FS) refuseWith(c *caller, op, path string, e unix.Errno, reason, hint string) unix.Errno {
-	f.explain(refusals.Refusal{Path: path, Op: op, Errno: e, Owner: c.owner, UID: c.uid, Reason: reason, Hint: hint})
+func (rp *reports) refuseWith(c *caller, op, path string, e unix.Errno, reason, hint string) unix.Errno {
+	rp.explain(refusals.Refusal{Path: path, Op: op, Errno: e, Owner: c.owner, UID: c.uid, Reason: reason, Hint: hint})
 	return e
 }
 
 // explain keeps a refusal for .locks/why.
-func (f *FS) explain(x refusals.Refusal) {
+func (rp *reports) explain(x refusals.Refusal) {
 	x.At = time.Now()
 	if x.Lineage == nil && x.Owner.PID != 0 {
-		x.Lineage = f.proc.Lineage(x.Owner.PID)
+		x.Lineage = rp.callers.proc.Lineage(x.Owner.PID)
 	}
-	f.refused.Add(x)
-	f.log.Infof("%s of %q by pid %d refused: %s %s", x.Op, x.Path, x.Owner.PID, unix.ErrnoName(x.Errno), x.Reason)
+	rp.refused.Add(x)
+	rp.disk.log.Infof("%s of %q by pid %d refused: %s %s", x.Op, x.Path, x.Owner.PID, unix.ErrnoName(x.Errno), x.Reason)
 }
 
 // event writes to the audit trail; a trail that cannot be written must not
 // stop the filesystem.
-func (f *FS) event(ev audit.Event) {
+func (rp *reports) event(ev audit.Event) {
 	switch ev.Event {
 	case "refusal":
-		if !f.told(&ev) {
+		if !rp.told(&ev) {
 			return
 		}
 	case "unmount":
-		f.tellOmitted(true)
+		rp.tellOmitted(true)
 	}
-	f.writeEvent(ev)
+	rp.writeEvent(ev)
 }
 
-func (f *FS) writeEvent(ev audit.Event) {
-	if f.trail == nil {
+func (rp *reports) writeEvent(ev audit.Event) {
+	if rp.trail == nil {
 		return
 	}
-	err := f.trail.Append(ev)
-	if failed := err != nil; f.trailFails.Swap(failed) == failed || f.isClosing() {
+	err := rp.trail.Append(ev)
+	if failed := err != nil; rp.trailFails.Swap(failed) == failed || rp.life.isClosing() {
 		return // that is told already
 	}
 	if err != nil {
-		f.log.Warnf("audit trail: %v; how many events are lost is in the next that can be written", err)
+		rp.disk.log.Warnf("audit trail: %v; how many events are lost is in the next that can be written", err)
 	}
+}
+
+// isReadOnly refuses to change what has a name, if the policy says that nobody does: EROFS.
+func (rp *reports) isReadOnly(h *Request, op string, dir *inode, name string) unix.Errno {
+	path := rp.nodes.path(dir, name)
+	set := rp.rules.settings(path)
+	if set.Mode != policy.ReadOnly {
+		return 0
+	}
+	return rp.refuseReadOnly(h, op, path, &set)
+}
+
+// refuseReadOnly refuses to change what has settings of mode readonly.
+func (rp *reports) refuseReadOnly(h *Request, op, path string, set *policy.Settings) unix.Errno {
+	return rp.explainReadOnly(h, op, path, fmt.Sprintf(`The policy says that nobody changes it (mode = "readonly", by %s)`, printable.Line(set.Rule)))
+}
+
+func (rp *reports) explainReadOnly(h *Request, op, path, reason string) unix.Errno {
+	c := rp.callers.callerOf(h)
+	return rp.refuseWith(c, op, path, unix.EROFS, reason, "latchfs policy shows what holds for a path, and by which rule.")
+}
+
+// record writes an event about the session to the audit trail.
+func (rp *reports) record(s *session, event string, fill func(*audit.Event)) {
+	id := s.who.Load()
+	ev := audit.Event{
+		Time: time.Now(), Event: event, Path: s.path(), Session: s.id,
+		PID: id.owner.PID, Token: s.lock.Token(),
+		Detail: map[string]any{"program": s.program(), "uid": s.uid},
+	}
+	if lb, ok := s.lock.Request().Label.(*label); ok {
+		ev.Actor = rp.callers.actorOf(lb)
+	}
+	fill(&ev)
+	rp.event(ev)
 }

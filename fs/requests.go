@@ -24,12 +24,12 @@ func (f *FS) Requests() Requests { return Requests{f} }
 // turn is that of one request, and the one of its look into .locks.
 type turn struct{ request, view *account.Turn }
 
-func (f *FS) takeTurn(h *Request) turn {
+func (cs *callers) takeTurn(h *Request) turn {
 	var t turn
 	if isVirtual(h.Node) {
-		t.view = f.views.Take(h.UID)
+		t.view = cs.views.Take(h.UID)
 	}
-	t.request = f.turns.Take(h.UID)
+	t.request = cs.turns.Take(h.UID)
 	return t
 }
 
@@ -40,231 +40,233 @@ func (t turn) end() {
 
 // changes tells the store of a request that changes a directory, until end.
 func (s Requests) changes() (end func()) {
-	if s.f.store == nil {
+	if s.f.disk.store == nil {
 		return func() {}
 	}
-	return s.f.store.Change()
+	return s.f.disk.store.Change()
 }
 
-// Lookup is FS.Lookup, in its turn.
+// Lookup is opens.Lookup, in its turn.
 func (s Requests) Lookup(cancel <-chan struct{}, h *Request, name string, out *Entry) unix.Errno {
-	defer s.f.takeTurn(h).end()
-	return s.f.Lookup(cancel, h, name, out)
+	defer s.f.callers.takeTurn(h).end()
+	return s.f.opens.Lookup(cancel, h, name, out)
 }
 
-// GetAttr is FS.GetAttr, in its turn.
+// GetAttr is attrs.GetAttr, in its turn.
 func (s Requests) GetAttr(cancel <-chan struct{}, in *AttrRequest, out *AttrReply) unix.Errno {
-	defer s.f.takeTurn(&in.Request).end()
-	defer s.f.hold(in.Node).end()
-	return s.f.GetAttr(cancel, in, out)
+	defer s.f.callers.takeTurn(&in.Request).end()
+	defer s.f.kernel.hold(in.Node).end()
+	return s.f.attrs.GetAttr(cancel, in, out)
 }
 
-// Statx is FS.Statx, in its turn.
+// Statx is attrs.Statx, in its turn.
 func (s Requests) Statx(cancel <-chan struct{}, in *StatxRequest, out *StatxReply) unix.Errno {
-	defer s.f.takeTurn(&in.Request).end()
-	defer s.f.hold(in.Node).end()
-	return s.f.Statx(cancel, in, out)
+	defer s.f.callers.takeTurn(&in.Request).end()
+	defer s.f.kernel.hold(in.Node).end()
+	return s.f.attrs.Statx(cancel, in, out)
 }
 
-// SetXAttr is FS.SetXAttr; the inode stays open meanwhile.
+// SetXAttr is attrs.SetXAttr; the inode stays open meanwhile.
 func (s Requests) SetXAttr(cancel <-chan struct{}, in *SetXAttrRequest, attr string, data []byte) unix.Errno {
 	defer s.changes()()
-	defer s.f.hold(in.Node).end()
-	return s.f.SetXAttr(cancel, in, attr, data)
+	defer s.f.kernel.hold(in.Node).end()
+	return s.f.attrs.SetXAttr(cancel, in, attr, data)
 }
 
-// RemoveXAttr is FS.RemoveXAttr; the inode stays open meanwhile.
+// RemoveXAttr is attrs.RemoveXAttr; the inode stays open meanwhile.
 func (s Requests) RemoveXAttr(cancel <-chan struct{}, h *Request, attr string) unix.Errno {
 	defer s.changes()()
-	defer s.f.hold(h.Node).end()
-	return s.f.RemoveXAttr(cancel, h, attr)
+	defer s.f.kernel.hold(h.Node).end()
+	return s.f.attrs.RemoveXAttr(cancel, h, attr)
 }
 
-// Link is FS.Link; the inode stays open meanwhile.
+// Link is entries.Link; the inode stays open meanwhile.
 func (s Requests) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Entry) unix.Errno {
 	defer s.changes()()
-	defer s.f.hold(in.Target).end()
-	return s.f.Link(cancel, in, name, out)
+	defer s.f.kernel.hold(in.Target).end()
+	return s.f.entries.Link(cancel, in, name, out)
 }
 
-// Readlink is FS.Readlink, in its turn.
+// Readlink is entries.Readlink, in its turn.
 func (s Requests) Readlink(cancel <-chan struct{}, h *Request) ([]byte, unix.Errno) {
-	defer s.f.takeTurn(h).end()
-	return s.f.Readlink(cancel, h)
+	defer s.f.callers.takeTurn(h).end()
+	return s.f.entries.Readlink(cancel, h)
 }
 
-// GetXAttr is FS.GetXAttr, in its turn.
+// GetXAttr is attrs.GetXAttr, in its turn.
 func (s Requests) GetXAttr(cancel <-chan struct{}, h *Request, attr string, dest []byte) (uint32, unix.Errno) {
-	defer s.f.takeTurn(h).end()
-	defer s.f.hold(h.Node).end()
-	return s.f.GetXAttr(cancel, h, attr, dest)
+	defer s.f.callers.takeTurn(h).end()
+	defer s.f.kernel.hold(h.Node).end()
+	return s.f.attrs.GetXAttr(cancel, h, attr, dest)
 }
 
-// ListXAttr is FS.ListXAttr, in its turn.
+// ListXAttr is attrs.ListXAttr, in its turn.
 func (s Requests) ListXAttr(cancel <-chan struct{}, h *Request, dest []byte) (uint32, unix.Errno) {
-	defer s.f.takeTurn(h).end()
-	defer s.f.hold(h.Node).end()
-	return s.f.ListXAttr(cancel, h, dest)
+	defer s.f.callers.takeTurn(h).end()
+	defer s.f.kernel.hold(h.Node).end()
+	return s.f.attrs.ListXAttr(cancel, h, dest)
 }
 
-// Open is FS.Open, in its turn.
+// Open is opens.Open, in its turn.
 func (s Requests) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
-	defer s.f.takeTurn(&in.Request).end()
-	defer s.f.hold(in.Node).end()
-	return s.f.Open(cancel, in, out)
+	defer s.f.callers.takeTurn(&in.Request).end()
+	defer s.f.kernel.hold(in.Node).end()
+	return s.f.opens.Open(cancel, in, out)
 }
 
-// Flush is FS.Flush, in its turn.
+// Flush is endings.Flush, in its turn.
 func (s Requests) Flush(cancel <-chan struct{}, in *FlushRequest) unix.Errno {
-	defer s.f.takeTurn(&in.Request).end()
-	return s.f.Flush(cancel, in)
+	defer s.f.callers.takeTurn(&in.Request).end()
+	return s.f.endings.Flush(cancel, in)
 }
 
-// Read is FS.Read, in its turn.
+// Read is contents.Read, in its turn.
 func (s Requests) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (Data, unix.Errno) {
-	if s.f.virt.isView(in) {
-		defer s.f.takeTurn(&in.Request).end()
+	if s.f.view.virt.isView(in) {
+		defer s.f.callers.takeTurn(&in.Request).end()
 	}
-	return s.f.Read(cancel, in, buf)
+	return s.f.contents.Read(cancel, in, buf)
 }
 
-// Write is FS.Write, in its turn. What is written to the control file are
+// Write is contents.Write, in its turn. What is written to the control file are
 // questions, whose answers take time.
 func (s Requests) Write(cancel <-chan struct{}, in *WriteRequest, data [][]byte) (uint32, unix.Errno) {
 	if isVirtual(in.Node) {
-		defer s.f.takeTurn(&in.Request).end()
+		defer s.f.callers.takeTurn(&in.Request).end()
 	}
-	return s.f.Write(cancel, in, data)
+	return s.f.contents.Write(cancel, in, data)
 }
 
-// OpenDir is FS.OpenDir, in its turn.
+// OpenDir is listings.OpenDir, in its turn.
 func (s Requests) OpenDir(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
-	defer s.f.takeTurn(&in.Request).end()
-	return s.f.OpenDir(cancel, in, out)
+	defer s.f.callers.takeTurn(&in.Request).end()
+	return s.f.listings.OpenDir(cancel, in, out)
 }
 
-// ReadDir is FS.ReadDir, in its turn.
+// ReadDir is listings.ReadDir, in its turn.
 func (s Requests) ReadDir(cancel <-chan struct{}, in *ReadRequest, out Listing) unix.Errno {
-	defer s.f.takeTurn(&in.Request).end()
-	return s.f.ReadDir(cancel, in, out)
+	defer s.f.callers.takeTurn(&in.Request).end()
+	return s.f.listings.ReadDir(cancel, in, out)
 }
 
-// ReadDirPlus is FS.ReadDirPlus, in its turn.
+// ReadDirPlus is listings.ReadDirPlus, in its turn.
 func (s Requests) ReadDirPlus(cancel <-chan struct{}, in *ReadRequest, out Listing) unix.Errno {
-	defer s.f.takeTurn(&in.Request).end()
-	return s.f.ReadDirPlus(cancel, in, out)
+	defer s.f.callers.takeTurn(&in.Request).end()
+	return s.f.listings.ReadDirPlus(cancel, in, out)
 }
 
-// GetLk is FS.GetLk, in its turn.
+// GetLk is ownLocks.GetLk, in its turn.
 func (s Requests) GetLk(cancel <-chan struct{}, in *LockRequest) (FileLock, unix.Errno) {
-	defer s.f.takeTurn(&in.Request).end()
-	return s.f.GetLk(cancel, in)
+	defer s.f.callers.takeTurn(&in.Request).end()
+	return s.f.ownLocks.GetLk(cancel, in)
 }
 
-// SetLk is FS.SetLk, in its turn.
+// SetLk is ownLocks.SetLk, in its turn.
 func (s Requests) SetLk(cancel <-chan struct{}, in *LockRequest) unix.Errno {
-	defer s.f.takeTurn(&in.Request).end()
-	return s.f.SetLk(cancel, in)
+	defer s.f.callers.takeTurn(&in.Request).end()
+	return s.f.ownLocks.SetLk(cancel, in)
 }
 
-// Create is FS.Create, in its turn.
+// Create is opens.Create, in its turn.
 func (s Requests) Create(cancel <-chan struct{}, in *CreateRequest, name string, out *Created) unix.Errno {
 	defer s.changes()()
-	defer s.f.turns.Jump(in.UID).End()
-	return s.f.Create(cancel, in, name, out)
+	defer s.f.callers.turns.Jump(in.UID).End()
+	return s.f.opens.Create(cancel, in, name, out)
 }
 
-// Rename is FS.Rename, in its turn.
+// Rename is entries.Rename, in its turn.
 func (s Requests) Rename(cancel <-chan struct{}, in *RenameRequest, old, name string) unix.Errno {
 	defer s.changes()()
-	defer s.f.turns.Jump(in.UID).End()
-	return s.f.Rename(cancel, in, old, name)
+	defer s.f.callers.turns.Jump(in.UID).End()
+	return s.f.entries.Rename(cancel, in, old, name)
 }
 
-// Unlink is FS.Unlink, in its turn.
+// Unlink is entries.Unlink, in its turn.
 func (s Requests) Unlink(cancel <-chan struct{}, h *Request, name string) unix.Errno {
 	defer s.changes()()
-	defer s.f.turns.Jump(h.UID).End()
-	return s.f.Unlink(cancel, h, name)
+	defer s.f.callers.turns.Jump(h.UID).End()
+	return s.f.entries.Unlink(cancel, h, name)
 }
 
-// SetAttr is FS.SetAttr, in its turn.
+// SetAttr is attrs.SetAttr, in its turn.
 func (s Requests) SetAttr(cancel <-chan struct{}, in *SetAttrRequest, out *AttrReply) unix.Errno {
 	defer s.changes()()
-	defer s.f.turns.Jump(in.UID).End()
-	defer s.f.hold(in.Node).end()
-	return s.f.SetAttr(cancel, in, out)
+	defer s.f.callers.turns.Jump(in.UID).End()
+	defer s.f.kernel.hold(in.Node).end()
+	return s.f.attrs.SetAttr(cancel, in, out)
 }
 
-// Mkdir is FS.Mkdir, of which the store is told.
+// Mkdir is entries.Mkdir, of which the store is told.
 func (s Requests) Mkdir(cancel <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
 	defer s.changes()()
-	return s.f.Mkdir(cancel, in, name, out)
+	return s.f.entries.Mkdir(cancel, in, name, out)
 }
 
-// Mknod is FS.Mknod, of which the store is told.
+// Mknod is entries.Mknod, of which the store is told.
 func (s Requests) Mknod(cancel <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
 	defer s.changes()()
-	return s.f.Mknod(cancel, in, name, out)
+	return s.f.entries.Mknod(cancel, in, name, out)
 }
 
-// Symlink is FS.Symlink, of which the store is told.
+// Symlink is entries.Symlink, of which the store is told.
 func (s Requests) Symlink(cancel <-chan struct{}, h *Request, pointedTo, name string, out *Entry) unix.Errno {
 	defer s.changes()()
-	return s.f.Symlink(cancel, h, pointedTo, name, out)
+	return s.f.entries.Symlink(cancel, h, pointedTo, name, out)
 }
 
-// Rmdir is FS.Rmdir, of which the store is told.
+// Rmdir is entries.Rmdir, of which the store is told.
 func (s Requests) Rmdir(cancel <-chan struct{}, h *Request, name string) unix.Errno {
 	defer s.changes()()
-	return s.f.Rmdir(cancel, h, name)
+	return s.f.entries.Rmdir(cancel, h, name)
 }
 
-// Forget is FS.Forget.
-func (s Requests) Forget(id, nlookup uint64) { s.f.Forget(id, nlookup) }
+// Forget is kernel.Forget.
+func (s Requests) Forget(id, nlookup uint64) { s.f.kernel.Forget(id, nlookup) }
 
-// StatFs is FS.StatFs.
+// StatFs is contents.StatFs.
 func (s Requests) StatFs(cancel <-chan struct{}, h *Request, out *unix.Statfs_t) unix.Errno {
-	return s.f.StatFs(cancel, h, out)
+	return s.f.contents.StatFs(cancel, h, out)
 }
 
-// Tmpfile is FS.Tmpfile.
+// Tmpfile is opens.Tmpfile.
 func (s Requests) Tmpfile(cancel <-chan struct{}, in *CreateRequest, out *Created) unix.Errno {
-	return s.f.Tmpfile(cancel, in, out)
+	return s.f.opens.Tmpfile(cancel, in, out)
 }
 
-// Lseek is FS.Lseek.
+// Lseek is contents.Lseek.
 func (s Requests) Lseek(cancel <-chan struct{}, in *SeekRequest) (uint64, unix.Errno) {
-	return s.f.Lseek(cancel, in)
+	return s.f.contents.Lseek(cancel, in)
 }
 
-// Fallocate is FS.Fallocate.
+// Fallocate is contents.Fallocate.
 func (s Requests) Fallocate(cancel <-chan struct{}, in *AllocRequest) unix.Errno {
-	return s.f.Fallocate(cancel, in)
+	return s.f.contents.Fallocate(cancel, in)
 }
 
-// CopyFileRange is FS.CopyFileRange.
+// CopyFileRange is contents.CopyFileRange.
 func (s Requests) CopyFileRange(cancel <-chan struct{}, in *CopyRequest) (uint32, unix.Errno) {
-	return s.f.CopyFileRange(cancel, in)
+	return s.f.contents.CopyFileRange(cancel, in)
 }
 
-// Fsync is FS.Fsync, which waits for the disk.
+// Fsync is contents.Fsync, which waits for the disk.
 func (s Requests) Fsync(cancel <-chan struct{}, in *FsyncRequest) unix.Errno {
-	return s.f.Fsync(cancel, in)
+	return s.f.contents.Fsync(cancel, in)
 }
 
-// FsyncDir is FS.FsyncDir, which waits for the disk.
+// FsyncDir is listings.FsyncDir, which waits for the disk.
 func (s Requests) FsyncDir(cancel <-chan struct{}, in *FsyncRequest) unix.Errno {
-	return s.f.FsyncDir(cancel, in)
+	return s.f.listings.FsyncDir(cancel, in)
 }
 
-// Release is FS.Release.
-func (s Requests) Release(cancel <-chan struct{}, in *ReleaseRequest) { s.f.Release(cancel, in) }
+// Release is endings.Release.
+func (s Requests) Release(cancel <-chan struct{}, in *ReleaseRequest) {
+	s.f.endings.Release(cancel, in)
+}
 
-// ReleaseDir is FS.ReleaseDir.
-func (s Requests) ReleaseDir(in *ReleaseRequest) { s.f.ReleaseDir(in) }
+// ReleaseDir is listings.ReleaseDir.
+func (s Requests) ReleaseDir(in *ReleaseRequest) { s.f.listings.ReleaseDir(in) }
 
-// SetLkw is FS.SetLkw, which waits for a lock.
+// SetLkw is ownLocks.SetLkw, which waits for a lock.
 func (s Requests) SetLkw(cancel <-chan struct{}, in *LockRequest) unix.Errno {
-	return s.f.SetLkw(cancel, in)
+	return s.f.ownLocks.SetLkw(cancel, in)
 }

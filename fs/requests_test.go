@@ -17,10 +17,11 @@ func TestOneLookAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		everybody := func(uint32) bool { return false }
 		here := &account.Presence{}
-		s := Requests{&FS{turns: account.NewTurns(2, turnPatience, here, everybody), views: account.NewTurns(1, viewPatience, here, everybody)}}
+		s := Requests{newFS(Options{})}
+		s.f.callers.turns, s.f.callers.views = account.NewTurns(2, turnPatience, here, everybody), account.NewTurns(1, viewPatience, here, everybody)
 		ask := func(uid uint32, node uint64) (end func(), waited time.Duration) {
 			began := time.Now()
-			turn := s.f.takeTurn(&Request{Node: node, UID: uid})
+			turn := s.f.callers.takeTurn(&Request{Node: node, UID: uid})
 			return turn.end, time.Since(began)
 		}
 		const alice, bob, file = 1, 2, 7

@@ -15,7 +15,7 @@ const selfTestNode = uint64(1) << 63
 // testKernel runs the self-test through the mount. Its open is a plain system call in a
 // thread of its own; the requests are served by others.
 func (f *FS) testKernel() error {
-	path := f.opts.Mountpoint + "/" + f.opts.LocksDir + "/" + selftest.Name
+	path := f.disk.opts.Mountpoint + "/" + f.disk.opts.LocksDir + "/" + selftest.Name
 	err := f.selfTest.Run(func() error {
 		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -45,7 +45,7 @@ func (v *virtual) lookupSelfTest(out *Entry) unix.Errno {
 
 func (v *virtual) openSelfTest(out *Opened) unix.Errno {
 	if v.f.selfTest.Open() {
-		v.f.srv.InodeNotify(virtualRoot, -1, 0)
+		v.f.kernel.srv.InodeNotify(virtualRoot, -1, 0)
 		return unix.ESTALE
 	}
 	out.NoFlush = true

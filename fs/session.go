@@ -46,7 +46,7 @@ type session struct {
 	working  atomic.Pointer[chan struct{}] // closed when what takes its time is over; nil: nothing does
 	inode    *inode                        // the shadow's
 
-	// Guarded by FS.mu.
+	// Guarded by nodes.mu.
 	parent  *inode   // the directory of dentry; pinned
 	dentry  *dentry  // its name, with a reference; of one that is over, the last
 	walkers int      // callers on their way to the shadow
@@ -59,7 +59,7 @@ type session struct {
 	lock        *lockmgr.Lock
 	shadow      *commit.Shadow
 	content     content.Copy // of the shadow
-	base        *inode       // the committed file's, if the kernel knows it; changed with FS.mu held, too
+	base        *inode       // the committed file's, if the kernel knows it; changed with nodes.mu held, too
 	outdated    *inode       // whose pages in the kernel a commit in place has made old; nil: nobody's
 	baseVersion *commit.Version
 	suid        suid.Writing // the setuid and setgid bits, as far as the shadow does not tell
@@ -91,10 +91,10 @@ type session struct {
 
 // sessionOn returns the running session that a write to n under this name would
 // meet: one on the name, or one on another name of the same inode.
-func (f *FS) sessionOn(n, dir *inode, name string) *session {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if s := f.nameLocked(dir, name).sess; s != nil {
+func (ns *nodes) sessionOn(n, dir *inode, name string) *session {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if s := ns.nameLocked(dir, name).sess; s != nil {
 		return s
 	}
 	if n == nil {
@@ -103,22 +103,14 @@ func (f *FS) sessionOn(n, dir *inode, name string) *session {
 	return n.shadow
 }
 
-// ownSessionOn is sessionOn if the session is that of the caller's family; or nil.
-func (f *FS) ownSessionOn(c *caller, n, dir *inode, name string) *session {
-	if s := f.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) {
-		return s
-	}
-	return nil
-}
-
 // sessionAt returns the running session on a name.
-func (f *FS) sessionAt(dir *inode, name string) *session {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.nameLocked(dir, name).sess
+func (ns *nodes) sessionAt(dir *inode, name string) *session {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.nameLocked(dir, name).sess
 }
 
-// leaveLocked ends the session's claim on its name. FS.mu is held.
+// leaveLocked ends the session's claim on its name. nodes.mu is held.
 func (s *session) leaveLocked() {
 	if s.over {
 		return
@@ -132,42 +124,18 @@ func (s *session) leaveLocked() {
 	s.parent.inside--
 }
 
-// finishLocked forgets the session altogether. FS.mu is held.
-func (s *session) finishLocked() {
-	f := s.f
-	if _, ok := f.sessions[s]; !ok {
-		return
-	}
-	delete(f.sessions, s)
-	f.descriptors.Give(s.uid, perSession)
-	s.leaveLocked()
-	if s.base != nil {
-		f.unpinLocked(s.base)
-	}
-	f.unpinLocked(s.inode)
-	f.unpinLocked(s.parent) // until now, for what comes after the commit asks where it was
-}
-
 // path is the session's current name relative to the root.
 func (s *session) path() string {
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
+	s.f.nodes.mu.Lock()
+	defer s.f.nodes.mu.Unlock()
 	return s.dentry.Path()
 }
 
 // where returns the session's current directory and name.
 func (s *session) where() (*inode, string) {
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
+	s.f.nodes.mu.Lock()
+	defer s.f.nodes.mu.Unlock()
 	return s.parent, s.dentry.Name()
-}
-
-// walkerGone notes that a caller who was led to the shadow will not come.
-func (s *session) walkerGone() {
-	s.f.mu.Lock()
-	s.walkers--
-	s.f.mu.Unlock()
-	s.endAtRelease() // without a descriptor nothing else would look for mappings
 }
 
 // fill gives a lazily made shadow the old content, before its first change.

@@ -13,36 +13,35 @@ import (
 // changed under it by an operation on names of its own family.
 
 // moveTo gives the session the name that its owner renamed the file to.
-func (s *session) moveTo(dir *inode, name string) {
-	f := s.f
-	now := f.newRename()
-	f.mu.Lock()
+func (mv *moves) moveTo(s *session, dir *inode, name string) {
+	now := mv.astray.newRename()
+	mv.nodes.mu.Lock()
 	if s.over {
-		f.mu.Unlock()
+		mv.nodes.mu.Unlock()
 		return
 	}
-	d := f.names.Get(dir.dentry, name)
+	d := mv.nodes.names.Get(dir.dentry, name)
 	s.leaveNameLocked()
 	s.parent.inside--
 	dir.inside++
 	dir.pins++
 	prev := s.parent
 	s.parent, s.dentry = dir, d
-	f.unpinLocked(prev)
-	f.renamed.Add(1)
+	mv.nodes.unpinLocked(prev)
+	mv.names.renamed.Add(1)
 	was := s.inode.keyLocked()
-	f.setNameLocked(s.inode, dir, name)
-	f.noteRenamedLocked(s.inode, was, now)
+	mv.nodes.setNameLocked(s.inode, dir, name)
+	mv.astray.noteRenamedLocked(s.inode, was, now)
 	d.State.sess = s
-	f.mu.Unlock()
+	mv.nodes.mu.Unlock()
 }
 
-// moveWithLock is moveTo from the path from, with the session's lock l. FS.ns is held, and
-// FS.clientKeys for writing.
-func (s *session) moveWithLock(l *lockmgr.Lock, from string, dir *inode, name string) {
-	to := s.f.path(dir, name)
-	s.moveTo(dir, name)
-	s.f.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
+// moveWithLock is moveTo from the path from, with the session's lock l. nodes.ns is held, and
+// locks.clientKeys for writing.
+func (mv *moves) moveWithLock(s *session, l *lockmgr.Lock, from string, dir *inode, name string) {
+	to := mv.nodes.path(dir, name)
+	mv.moveTo(s, dir, name)
+	mv.rules.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
 	if lb, ok := l.Request().Label.(*label); ok {
 		lb.moved.Store(&to)
 	}
@@ -50,23 +49,23 @@ func (s *session) moveWithLock(l *lockmgr.Lock, from string, dir *inode, name st
 
 // takeShadowAlong lets the shadow's reserved name go where the session's has gone: nothing of the
 // file is to be left in the directory that it was in.
-func (s *session) takeShadowAlong() {
+func (mv *moves) takeShadowAlong(s *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.state.Is(sessionstate.Writing) {
 		return
 	}
-	if err := s.shadow.Follow(s.syncOptionsLocked()); err != nil {
-		s.f.log.Warnf("%s, which was renamed: %v", s, err)
+	if err := s.shadow.Follow(mv.endings.syncOptionsLocked(s)); err != nil {
+		mv.disk.log.Warnf("%s, which was renamed: %v", s, err)
 	}
 }
 
-// leaveNameLocked takes the session off its name. FS.mu is held.
+// leaveNameLocked takes the session off its name. nodes.mu is held.
 func (s *session) leaveNameLocked() {
 	if s.dentry.State.sess == s {
 		s.dentry.State.sess = nil
 	}
-	s.f.names.Put(s.dentry)
+	s.f.nodes.names.Put(s.dentry)
 }
 
 // detach separates the session from its name, which its own owner has taken
@@ -74,7 +73,7 @@ func (s *session) leaveNameLocked() {
 // ended, in which case its commit may have come after what took the name away. removed says that
 // its file was removed: the name may be another file's from now on, of which a lock on one of the
 // session's descriptors is not.
-func (s *session) detach(removed bool) bool {
+func (mv *moves) detach(s *session, removed bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.state.Is(sessionstate.Writing) {
@@ -82,22 +81,21 @@ func (s *session) detach(removed bool) bool {
 	}
 	s.become(sessionstate.Detached)
 	if err := s.shadow.Unname(); err != nil {
-		s.f.log.Warnf("%s, which has lost its name: %v", s, err)
+		mv.disk.log.Warnf("%s, which has lost its name: %v", s, err)
 	}
 	s.shown.SetLinks(0)
-	f := s.f
-	f.mu.Lock()
+	mv.nodes.mu.Lock()
 	s.leaveLocked()
 	s.removed = removed
-	f.mu.Unlock()
-	f.table.Release(s.lock)
-	f.forgetAttrs(s.inode)
+	mv.nodes.mu.Unlock()
+	mv.rules.table.Release(s.lock)
+	mv.kernel.forgetAttrs(s.inode)
 	return true
 }
 
 // leaveInodeLocked ends what the session, which has no name any more, is to its shadow: that is
 // a file without a name from now on. Where nothing was written, a node that the session had
-// taken over is to be the file's again, which descriptors (O_PATH) may lead to. FS.mu is held.
+// taken over is to be the file's again, which descriptors (O_PATH) may lead to. nodes.mu is held.
 func (s *session) leaveInodeLocked(changedNothing bool) {
 	n := s.inode
 	n.sess = nil
@@ -109,45 +107,54 @@ func (s *session) leaveInodeLocked(changedNothing bool) {
 
 // rebaseOn tells the session that is writing the next version of n that an
 // operation of its own family has changed what stat(2) says of n.
-func (f *FS) rebaseOn(n *inode, s *session) {
+func (mv *moves) rebaseOn(n *inode, s *session) {
 	if n != nil && s == nil {
-		f.mu.Lock()
+		mv.nodes.mu.Lock()
 		s = n.shadow
-		f.mu.Unlock()
+		mv.nodes.mu.Unlock()
 	}
 	if s != nil {
-		s.rebase()
+		mv.rebase(s)
 	}
 }
 
 // rebase takes its base for what it is now: an operation of its own family has changed
 // what stat(2) says of it.
-func (s *session) rebase() {
+func (mv *moves) rebase(s *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dir, name := s.where()
-	s.rebaseLocked(dir, name)
+	mv.rebaseLocked(s, dir, name)
 }
 
 // rebaseLocked is rebase under s.mu. If the name has got another file meanwhile, around
 // the mount, that does not become the base: it may be another user's, and the commit
 // finds it.
-func (s *session) rebaseLocked(dir *inode, name string) {
+func (mv *moves) rebaseLocked(s *session, dir *inode, name string) {
 	var st unix.Stat_t
-	if s.baseVersion == nil || unix.Fstatat(s.f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if s.baseVersion == nil || unix.Fstatat(mv.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return
 	}
 	if uint64(st.Dev) == s.baseVersion.Dev && st.Ino == s.baseVersion.Ino {
 		s.baseVersion = versionPtr(&st)
-		s.showLinks(&st)
+		mv.showLinks(s, &st)
 	}
 }
 
 // showLinks lets the shadow have as many links as its base, which has the status st.
-func (s *session) showLinks(st *unix.Stat_t) {
+func (mv *moves) showLinks(s *session, st *unix.Stat_t) {
 	if !s.inPlace || s.shown.Links() == uint32(st.Nlink) {
 		return
 	}
 	s.shown.SetLinks(uint32(st.Nlink))
-	s.f.forgetAttrs(s.inode)
+	mv.kernel.forgetAttrs(s.inode)
+}
+
+// dropFromTxn ends a session whose file a member has removed or replaced.
+func (mv *moves) dropFromTxn(s *session) {
+	s.mu.Lock()
+	s.txn.Store(nil)
+	s.mu.Unlock()
+	mv.detach(s, false)
+	mv.endings.endAtRelease(s)
 }

@@ -14,29 +14,29 @@ import (
 // become is the only way from one state to another. s.mu is held.
 func (s *session) become(next sessionstate.State) {
 	if err := s.state.Become(next); err != nil {
-		s.f.log.Errorf("session %s: %v", s.id, err)
+		s.f.disk.log.Errorf("session %s: %v", s.id, err)
 	}
 }
 
 // endAs is the only end of a session while the mount stands: it gives everything back that
 // the session had, and lets those go on who wait for its lock. e is what the closes are
 // told. s.mu is held.
-func (s *session) endAs(next sessionstate.State, e unix.Errno) unix.Errno {
+func (cm *commits) endAs(s *session, next sessionstate.State, e unix.Errno) unix.Errno {
 	s.state.Answer(e)
-	s.closeLocked()
+	cm.closeLocked(s)
 	s.become(next)
 	switch {
 	case len(s.handles) == 0, next == sessionstate.Dropped:
-		s.f.discard(s.shadow)
+		cm.disk.discard(s.shadow)
 	case next == sessionstate.Committed && e == 0:
-		time.AfterFunc(lateGrace, s.late)
+		time.AfterFunc(lateGrace, func() { cm.late(s) })
 	}
-	s.f.table.Release(s.lock)
+	cm.rules.table.Release(s.lock)
 	s.state.Free()
 	return e
 }
 
 // endWith is endAs after a commit that was tried, and a rollback if it has failed.
-func (s *session) endWith(e unix.Errno) unix.Errno {
-	return s.endAs(s.state.AfterTry(e, s.saved.IsPublished()), e)
+func (cm *commits) endWith(s *session, e unix.Errno) unix.Errno {
+	return cm.endAs(s, s.state.AfterTry(e, s.saved.IsPublished()), e)
 }

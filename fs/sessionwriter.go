@@ -1,27 +1,6 @@
 package fs
 
-import (
-	"time"
-
-	"latchfs/journal/audit"
-)
-
 // This file says who writes a session, for the audit trail and for people.
-
-// record writes an event about the session to the audit trail.
-func (s *session) record(event string, fill func(*audit.Event)) {
-	id := s.who.Load()
-	ev := audit.Event{
-		Time: time.Now(), Event: event, Path: s.path(), Session: s.id,
-		PID: id.owner.PID, Token: s.lock.Token(),
-		Detail: map[string]any{"program": s.program(), "uid": s.uid},
-	}
-	if lb, ok := s.lock.Request().Label.(*label); ok {
-		ev.Actor = s.f.actorOf(lb)
-	}
-	fill(&ev)
-	s.f.event(ev)
-}
 
 // program is the name of the program that writes the session.
 func (s *session) program() string {
@@ -35,7 +14,7 @@ func (s *session) nameWriter(program string) { s.named.Store(&program) }
 
 // renameWriter gives the session the name of the program that the writer runs now: a
 // shell opens the file of a redirection, and becomes the program that writes it.
-func (s *session) renameWriter() {
+func (cm *commits) renameWriter(s *session) {
 	o := s.who.Load().owner
 	if o.PID <= 0 {
 		return
@@ -44,10 +23,10 @@ func (s *session) renameWriter() {
 		s.nameWriter(by.Program)
 		return
 	}
-	if th, err := s.f.proc.Thread(uint32(o.PID)); err != nil || th.Owner != o {
+	if th, err := cm.callers.proc.Thread(uint32(o.PID)); err != nil || th.Owner != o {
 		return
 	}
-	if name := s.f.proc.Program(o.PID); name != "" {
+	if name := cm.callers.proc.Program(o.PID); name != "" {
 		s.nameWriter(name)
 	}
 }

@@ -10,14 +10,14 @@ import (
 // Stop ends everything that runs in the background.
 func (f *FS) Stop() {
 	f.refuseAll()
-	f.judge.Stop()
-	f.doneOnce.Do(func() { close(f.done) })
+	f.judging.judge.Stop()
+	f.life.doneOnce.Do(func() { close(f.life.done) })
 }
 
 // isOver reports whether the mount is gone, and the kernel's ear with it.
-func (f *FS) isOver() bool {
+func (lf *life) isOver() bool {
 	select {
-	case <-f.done:
+	case <-lf.done:
 		return true
 	default:
 		return false
@@ -26,18 +26,18 @@ func (f *FS) isOver() bool {
 
 // refuseAll turns away new sessions and everybody who waits for one.
 func (f *FS) refuseAll() {
-	f.beginStop()
-	f.closeOnce.Do(func() { close(f.closing) })
+	f.life.beginStop()
+	f.life.closeOnce.Do(func() { close(f.life.closing) })
 }
 
 // Drain holds new sessions back, lets the running ones finish until ctx ends or the mount
 // is gone, and refuses those that wait by then.
 func (f *FS) Drain(ctx context.Context, gone <-chan struct{}) {
-	f.beginStop()
+	f.life.beginStop()
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
 wait:
-	for !f.isDrained() {
+	for !f.life.isDrained() {
 		select {
 		case <-ctx.Done():
 			break wait
@@ -47,16 +47,16 @@ wait:
 		}
 	}
 	f.refuseAll()
-	if n := f.running(); n > 0 {
-		f.log.Warnf("%d sessions still open are rolled back", n)
+	if n := f.life.running(); n > 0 {
+		f.disk.log.Warnf("%d sessions still open are rolled back", n)
 	}
 }
 
-func (f *FS) running() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (lf *life) running() int {
+	lf.nodes.mu.Lock()
+	defer lf.nodes.mu.Unlock()
 	n := 0
-	for s := range f.sessions {
+	for s := range lf.nodes.sessions {
 		if !s.over {
 			n++
 		}
@@ -66,52 +66,52 @@ func (f *FS) running() int {
 
 // Abandon rolls back what was not closed.
 func (f *FS) Abandon() {
-	f.judge.Stop()
-	for _, t := range f.txns.All() {
+	f.judging.judge.Stop()
+	for _, t := range f.txns.running.All() {
 		t.Rollback("latchfs was stopped")
 	}
-	f.mu.Lock()
-	all := make([]*session, 0, len(f.sessions))
-	for s := range f.sessions {
+	f.nodes.mu.Lock()
+	all := make([]*session, 0, len(f.nodes.sessions))
+	for s := range f.nodes.sessions {
 		all = append(all, s)
 	}
-	f.mu.Unlock()
+	f.nodes.mu.Unlock()
 	for _, s := range all {
-		s.abandon()
+		f.endings.abandon(s)
 	}
 }
 
 // Close gives back what Open has opened, and records a clean stop; only once,
 // for an unmount may come with a shutdown. Whoever comes second waits.
-func (f *FS) Close() { f.cleanOnce.Do(f.cleanup) }
+func (f *FS) Close() { f.life.cleanOnce.Do(f.cleanup) }
 
 func (f *FS) cleanup() {
 	f.Stop()
-	if f.proc != nil {
-		f.proc.UnfollowForks()
+	if f.callers.proc != nil {
+		f.callers.proc.UnfollowForks()
 	}
-	f.mounts.Close()
-	if f.store != nil {
-		f.appenders.Finish()
-		if err := f.store.Close(); err != nil {
-			f.log.Errorf("what was appended last may not be on disk: %v", err)
+	f.disk.mounts.Close()
+	if f.disk.store != nil {
+		f.appending.appenders.Finish()
+		if err := f.disk.store.Close(); err != nil {
+			f.disk.log.Errorf("what was appended last may not be on disk: %v", err)
 		}
 	}
-	if f.knowledge != nil {
-		_ = f.remembers.Close() // it tells of an error itself
-		f.lessons.Save()
+	if f.rules.knowledge != nil {
+		_ = f.losses.remembers.Close() // it tells of an error itself
+		f.losses.lessons.Save()
 	}
-	f.bases.Close()
-	f.closeHistory()
-	if f.journal != nil {
-		f.event(audit.Event{Time: time.Now(), Event: "unmount"})
-		if err := f.journal.Close(); err != nil {
-			f.log.Errorf("closing the journal: %v", err)
+	f.recorder.bases.Close()
+	f.recorder.closeHistory()
+	if f.disk.journal != nil {
+		f.reports.event(audit.Event{Time: time.Now(), Event: "unmount"})
+		if err := f.disk.journal.Close(); err != nil {
+			f.disk.log.Errorf("closing the journal: %v", err)
 		}
 	}
-	if f.trail != nil {
-		if err := f.trail.Close(); err != nil {
-			f.log.Errorf("closing the audit trail: %v", err)
+	if f.reports.trail != nil {
+		if err := f.reports.trail.Close(); err != nil {
+			f.disk.log.Errorf("closing the audit trail: %v", err)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (w *simWorld) start() error {
 	d.kernel = newSimKernel(d)
 	w.daemon, w.kernel = d, d.kernel
 	w.dooms(d)
-	f.srv, f.proc, f.fault = w.kernel, simEyes{w.procs, d}, d.fault
+	f.kernel.srv, f.callers.proc, f.disk.fault = w.kernel, simEyes{w.procs, d}, d.fault
 	if err := f.openData(); err != nil {
 		return err
 	}
@@ -80,25 +80,25 @@ func (w *simWorld) start() error {
 	f.openAdvisory()
 	f.openControlRoom()
 	var err error
-	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	if f.disk.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
-	f.maxInodes = 1000
+	f.nodes.maxInodes = 1000
 	if w.opts.seed%2 == 0 {
-		f.fillNow = 0 // all files are large
+		f.sessions.fillNow = 0 // all files are large
 	}
-	f.mountID = 4000 + len(w.buried)
-	f.mountDev = unix.Mkdev(0, uint32(f.mountID))
-	f.virt = newVirtual(f, locksdir.New(f.source))
-	if err := f.plantRoot(); err != nil {
+	f.disk.mountID = 4000 + len(w.buried)
+	f.disk.mountDev = unix.Mkdev(0, uint32(f.disk.mountID))
+	f.view.virt = newVirtual(f, locksdir.New(f.view.source))
+	if err := f.kernel.plantRoot(); err != nil {
 		return err
 	}
-	go f.walks.Sweep(f.done)
-	go f.trim.Run()
-	go f.pruneRejected()
-	go f.remembers.Keep(f.done, f.sweepKnowledge)
-	if !f.journal.Clean() {
-		go f.sweepOrphans()
+	go f.astray.walks.Sweep(f.life.done)
+	go f.nodes.trim.Run()
+	go f.recorder.pruneRejected()
+	go f.losses.remembers.Keep(f.life.done, f.losses.sweepKnowledge)
+	if !f.disk.journal.Clean() {
+		go f.recovery.sweepOrphans()
 	}
 	w.mu.Lock()
 	d.answers = true
@@ -131,13 +131,13 @@ func (d *simDaemon) end() {
 
 // close closes what the daemon has open still.
 func (d *simDaemon) close() {
-	for _, fd := range []int{d.fs.rootfd, d.fs.procfd} {
+	for _, fd := range []int{d.fs.disk.rootfd, d.fs.disk.procfd} {
 		unix.Close(fd)
 	}
-	_ = d.fs.state.Close()
-	d.fs.mu.Lock()
-	defer d.fs.mu.Unlock()
-	for _, n := range d.fs.inodes {
+	_ = d.fs.disk.state.Close()
+	d.fs.nodes.mu.Lock()
+	defer d.fs.nodes.mu.Unlock()
+	for _, n := range d.fs.nodes.inodes {
 		if n.fd >= 0 {
 			unix.Close(n.fd)
 		}
@@ -171,21 +171,21 @@ func (f *FS) holdsNoMutex() bool {
 		taken = append(taken, l)
 		return true
 	}
-	if !try(&f.thefts) || !try(&f.ns) || !try(&f.paths) ||
-		!f.advisory.IsFree() || !try(&f.mu) {
+	if !try(&f.locks.thefts) || !try(&f.nodes.ns) || !try(&f.nodes.paths) ||
+		!f.locks.advisory.IsFree() || !try(&f.nodes.mu) {
 		return false
 	}
-	for s := range f.sessions {
+	for s := range f.nodes.sessions {
 		if !try(&s.mu) {
 			return false
 		}
 	}
-	for _, n := range f.nodes {
+	for _, n := range f.nodes.kernelNodes {
 		if !try(&n.io.mu) {
 			return false
 		}
 	}
-	for _, h := range f.handles {
+	for _, h := range f.handles.handles {
 		if !try(&h.mu) || h.app != nil && !h.app.IsFree() {
 			return false
 		}
@@ -195,32 +195,32 @@ func (f *FS) holdsNoMutex() bool {
 
 // checkEmpty looks for what dead processes have left behind.
 func (w *simWorld) checkEmpty() {
-	held, waiting := w.daemon.fs.table.Len()
+	held, waiting := w.daemon.fs.rules.table.Len()
 	if held > 0 || waiting > 0 {
 		w.failf("%d locks are held and %d waited for, and everybody is dead", held, waiting)
 	}
 	f := w.daemon.fs
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	sessions, handles, names := len(f.sessions), len(f.handles), 0
-	f.names.All(func(d *dentry) {
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
+	sessions, handles, names := len(f.nodes.sessions), len(f.handles.handles), 0
+	f.nodes.names.All(func(d *dentry) {
 		if d.State.busy() {
 			names++
 		}
 	})
-	if sessions > 0 || handles > 0 || names > 0 || f.walks.Any() {
-		go w.failf("%d sessions, %d handles, %d names in session and %d walks are left, and everybody is dead", sessions, handles, names, f.walks.Len())
+	if sessions > 0 || handles > 0 || names > 0 || f.astray.walks.Any() {
+		go w.failf("%d sessions, %d handles, %d names in session and %d walks are left, and everybody is dead", sessions, handles, names, f.astray.walks.Len())
 	}
-	if files := f.advisory.Len(); files > 0 {
+	if files := f.locks.advisory.Len(); files > 0 {
 		go w.failf("somebody locks through %d files, and everybody is dead", files)
 	}
-	for _, k := range f.nodes {
+	for _, k := range f.nodes.kernelNodes {
 		if k.opens > 0 || k.pins > 0 || k.holds > 0 || len(k.was) > 0 {
 			id := k.id
 			go w.failf("node %d is still in use, and everybody is dead", id)
 		}
 	}
-	for _, n := range f.inodes {
+	for _, n := range f.nodes.inodes {
 		if n.sess != nil || n.shadow != nil || n.awaited > 0 || n.inside > 0 || n.writers > 0 {
 			ino := n.key.ino
 			go w.failf("inode %d is still in use, and everybody is dead", ino)

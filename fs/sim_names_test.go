@@ -15,9 +15,9 @@ import (
 func sortedNames(m map[string]*simDentry) []string { return slices.Sorted(maps.Keys(m)) }
 
 func (f *FS) lastNode() uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.nextID
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
+	return f.kernel.nextID
 }
 
 // unlink is unlink(2), or rmdir(2).

@@ -186,7 +186,7 @@ func (ps simEyes) GivenPath(tid uint32) (g proc.Given, ok bool) {
 	if p == nil {
 		return proc.Given{}, false
 	}
-	root := ps.d.fs.inodeOf(rootID).key.ino
+	root := ps.d.fs.kernel.inodeOf(rootID).key.ino
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if !p.inCall || p.call.Nr != unix.SYS_OPENAT {
@@ -194,7 +194,7 @@ func (ps simEyes) GivenPath(tid uint32) (g proc.Given, ok bool) {
 	}
 	for path, at := range ps.pointers {
 		if at == p.call.Args[1] {
-			return proc.Given{Path: path, Dev: ps.d.fs.mountDev, Ino: root}, true
+			return proc.Given{Path: path, Dev: ps.d.fs.disk.mountDev, Ino: root}, true
 		}
 	}
 	return proc.Given{}, false
@@ -222,7 +222,7 @@ func (ps simEyes) Opens(pid int32, f proc.File) (writable, readable int, err err
 		}
 		ino := o.inode.attr.Ino
 		switch {
-		case f.Dev != k.fs.f.mountDev || ino != f.Ino && !slices.Contains(f.Also, ino):
+		case f.Dev != k.fs.f.disk.mountDev || ino != f.Ino && !slices.Contains(f.Also, ino):
 		case f.NoAppend && o.flags&unix.O_APPEND != 0:
 		case o.writes():
 			writable++

@@ -34,19 +34,19 @@ func newSource(f *FS) *source {
 
 // Generation implements locksdir.Source.
 func (s *source) Generation() uint64 {
-	gen := s.f.table.Version() + s.f.ownWaits.Load()
-	if s.f.isClosing() {
+	gen := s.f.rules.table.Version() + s.f.parking.ownWaits.Load()
+	if s.f.life.isClosing() {
 		gen += 1 << 62 // what is shown says so
 	}
 	return gen
 }
 
 // Stopping implements locksdir.Source.
-func (s *source) Stopping() bool { return s.f.isClosing() }
+func (s *source) Stopping() bool { return s.f.life.isClosing() }
 
 // locks is the view of the lock table.
 func (s *source) locks() lockview.View {
-	return lockview.View{Table: s.f.table, Engine: viewEngine{ctlEngine{s.f}}}
+	return lockview.View{Table: s.f.rules.table, Engine: viewEngine{ctlEngine{s.f}}}
 }
 
 // Held implements locksdir.Source.
@@ -65,19 +65,19 @@ type viewEngine struct{ ctlEngine }
 
 // Drop implements lockview.Engine.
 func (e viewEngine) Drop(cl *ctl.Claim) {
-	if !e.f.filed.Release(cl) {
-		e.f.ctl.Claims.Drop(cl)
+	if !e.f.claims.filed.Release(cl) {
+		e.f.callers.ctl.Claims.Drop(cl)
 	}
 }
 
 // DropRead implements lockview.Engine.
-func (e viewEngine) DropRead(cl *readclaim.Claim) { e.f.readClaims.Drop(cl) }
+func (e viewEngine) DropRead(cl *readclaim.Claim) { e.f.locks.readClaims.Drop(cl) }
 
 // record describes a lock, as it is shown under a key, for people.
-func (f *FS) record(h *lockmgr.Holder, key string) report.Record {
+func (lk *locks) record(h *lockmgr.Holder, key string) report.Record {
 	r := report.Record{
 		Path: key, Key: lockkey.Shared(h, key), State: report.Held, Mode: h.Mode.String(), Class: h.Class.String(),
-		Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Host: f.source.host,
+		Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Host: lk.view.source.host,
 		Token: h.Token, Since: h.Now, TTL: h.TTL, Stale: h.Stale,
 		Tree: slices.Contains(h.Trees, lockmgr.Key(key)),
 	}
@@ -90,16 +90,16 @@ func (f *FS) record(h *lockmgr.Holder, key string) report.Record {
 	if lb, ok := h.Label.(*label); ok {
 		d := lb.c.describe()
 		if lb.c.owner != h.Owner { // a relative has it now, or has asked for it: flock(1) for its shell
-			if now := f.proc.Describe(h.Owner.PID); now.Program != "" {
+			if now := lk.callers.proc.Describe(h.Owner.PID); now.Program != "" {
 				d = &now
 			}
 		}
 		r.Operation, r.UID = lb.op, lb.c.uid
 		r.Program, r.Cmdline, r.Cwd = d.Program, d.Cmdline, d.Cwd
-		r.Session, r.Actor = lb.id(), f.actorOf(lb)
+		r.Session, r.Actor = lb.id(), lk.callers.actorOf(lb)
 		if lb.claim != nil {
-			if p := f.filed.FileOf(lb.claim); p != nil {
-				r.ClaimFile = claimEngine{f}.Path(p)
+			if p := lk.claims.filed.FileOf(lb.claim); p != nil {
+				r.ClaimFile = claimEngine{lk.fs}.Path(p)
 			}
 		}
 		if at := lb.deadline.Load(); at != nil {
@@ -114,10 +114,10 @@ func (f *FS) record(h *lockmgr.Holder, key string) report.Record {
 			r.File = lb.where()
 		}
 		if lb.claim != nil {
-			f.describeFiled(&r, lb.claim)
+			lk.describeFiled(&r, lb.claim)
 		}
 	} else if h.Owner.PID != 0 {
-		d := f.proc.Describe(h.Owner.PID)
+		d := lk.callers.proc.Describe(h.Owner.PID)
 		r.Program, r.Cmdline, r.Cwd, r.UID = d.Program, d.Cmdline, d.Cwd, d.UID
 	}
 	return r
@@ -125,8 +125,8 @@ func (f *FS) record(h *lockmgr.Holder, key string) report.Record {
 
 // describeFiled puts into a record what the file of a claim says of it: who has it, and
 // since when, in the words of whoever wrote the file. Other claims have no file.
-func (f *FS) describeFiled(r *report.Record, cl *ctl.Claim) {
-	said, ok := f.filed.Said(cl, r.Stale)
+func (lk *locks) describeFiled(r *report.Record, cl *ctl.Claim) {
+	said, ok := lk.claims.filed.Said(cl, r.Stale)
 	if !ok {
 		return
 	}
@@ -146,12 +146,12 @@ func (s *source) Sight(v report.Viewer) report.Sight {
 	if v.Privileged {
 		return nil
 	}
-	return s.f.root().LookOf(v)
+	return s.f.disk.root().LookOf(v)
 }
 
 // Why implements locksdir.Source.
 func (s *source) Why(v report.Viewer) []report.Refusal {
-	return s.f.refused.For(v, s.Sight(v), s.f.root().Exists)
+	return s.f.reports.refused.For(v, s.Sight(v), s.f.disk.root().Exists)
 }
 
 type noEvents struct{}
@@ -161,14 +161,14 @@ func (noEvents) Size() int64                       { return 0 }
 
 // Events implements locksdir.Source.
 func (s *source) Events() locksdir.EventLog {
-	if s.f.trail == nil {
+	if s.f.reports.trail == nil {
 		return noEvents{}
 	}
-	return s.f.trail.View()
+	return s.f.reports.trail.View()
 }
 
 // Policy implements locksdir.Source.
-func (s *source) Policy() []byte { return s.f.policy.TOML() }
+func (s *source) Policy() []byte { return s.f.rules.policy.TOML() }
 
 // Started implements locksdir.Source.
 func (s *source) Started() time.Time { return s.started }

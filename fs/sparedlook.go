@@ -11,7 +11,7 @@ import (
 // RELEASE that follows, and goes on if none does. All that a look at the processes is for
 // then is to tell what is likely to come. RELEASE comes within a moment, and tells for
 // certain, so that the look is put off where nothing but the process that closes, and
-// another descriptor of its own, could be found: see session.sparesLookLocked. Whoever has
+// another descriptor of its own, could be found: see endings.sparesLookLocked. Whoever has
 // to know before that looks by itself: see session.isLeft.
 
 // lookDelay is for how long a look is put off.
@@ -22,7 +22,7 @@ const lookDelay = 10 * time.Millisecond
 // its owner alone could be found to have the shadow changes no more than session.idle,
 // session.lingering and session.output: the session is the owner's already, and nobody is
 // waited for, as its owner is not being killed. s.mu is held.
-func (s *session) sparesLookLocked(by *holders.Closer) bool {
+func (en *endings) sparesLookLocked(s *session, by *holders.Closer) bool {
 	if !s.holders.CanFindOnly(s.who.Load().owner, by) || s.toll.Worst() != nil || s.output {
 		return false
 	}
@@ -33,7 +33,7 @@ func (s *session) sparesLookLocked(by *holders.Closer) bool {
 		return false
 	}
 	s.holders.PutOffLook(by.Owner)
-	s.lingering = time.AfterFunc(s.f.lookDelay, s.lookLate)
+	s.lingering = time.AfterFunc(en.lookDelay, func() { en.lookLate(s) })
 	return true
 }
 
@@ -48,7 +48,7 @@ func (s *session) stopLookLocked() {
 
 // lookLate makes the look that was put off, as RELEASE has not come. It ends nothing: of a
 // process that dies meanwhile the FLUSH is still to come, and tells how it has ended.
-func (s *session) lookLate() {
+func (en *endings) lookLate(s *session) {
 	s.mu.Lock()
 	o, pending := s.holders.PendingLook()
 	if !pending { // it was stopped too late
@@ -58,17 +58,17 @@ func (s *session) lookLate() {
 	s.lingering = nil
 	open := s.state.Is(sessionstate.Writing) && len(s.handles) > 0 && !s.held() && !s.expected()
 	if open {
-		if busy, _ := s.busyLocked(nil); !busy && s.isCleanLocked() {
+		if busy, _ := en.locks.busyLocked(s, nil); !busy && s.isCleanLocked() {
 			open = false
-			if e := s.lingerLocked(); e != 0 {
-				s.f.log.Warnf("%s: the change of its metadata failed after its close: %v", s, e)
+			if e := en.lingerLocked(s); e != 0 {
+				en.disk.log.Warnf("%s: the change of its metadata failed after its close: %v", s, e)
 			}
 		}
 	}
 	s.holders.EndPendingLook()
 	s.mu.Unlock()
 	if open {
-		s.noteOutput(o)
+		en.noteOutput(s, o)
 	}
 }
 

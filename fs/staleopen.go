@@ -1,14 +1,10 @@
 package fs
 
 import (
-	"time"
-
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/merging"
-	"latchfs/fs/refusals"
-	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
 
@@ -27,10 +23,9 @@ type staleOpen struct {
 
 // staleFor decides how an open with these flags that joins the session begins: nil of
 // one that counts as a read, or cannot lose anything. s.mu is held.
-func (s *session) staleFor(c *caller, flags uint32) *staleOpen {
-	f := s.f
+func (ss *sessions) staleFor(s *session, c *caller, flags uint32) *staleOpen {
 	if flags&unix.O_ACCMODE != unix.O_RDWR || flags&unix.O_TRUNC != 0 || s.baseVersion == nil ||
-		s.content.IsChanged() || s.writing.Merges() || !f.updates.Applies(&s.settings) {
+		s.content.IsChanged() || s.writing.Merges() || !ss.losses.updates.Applies(&s.settings) {
 		return nil
 	}
 	who, ok := c.learners(&s.settings)
@@ -38,83 +33,83 @@ func (s *session) staleFor(c *caller, flags uint32) *staleOpen {
 		return nil
 	}
 	chain := lostupdate.Chain(who, nil)
-	ch := s.replaces(opWrite, chain)
-	if f.updates.Basis(&ch).Stale && f.seesMappings() {
+	ch := ss.losses.replaces(s, opWrite, chain)
+	if ss.losses.updates.Basis(&ch).Stale && ss.seesMappings() {
 		var st unix.Stat_t
 		dir, name := s.where()
-		if unix.Fstatat(f.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		if unix.Fstatat(ss.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			return nil
 		}
-		if x, _ := f.wouldLose(c, opWrite, place{dir, name, nil}, &st); x != nil {
+		if x, _ := ss.losses.wouldLose(c, opWrite, place{dir, name, nil}, &st); x != nil {
 			return &staleOpen{Open: lostupdate.Open{Loss: x, Chain: chain}}
 		}
 	}
-	f.updates.SawCurrent(&ch.File, who)
+	ss.losses.updates.SawCurrent(&ch.File, who)
 	return nil
 }
 
 // seesMappings reports whether a handle in direct I/O can be mapped, so that the pages
 // are read through the daemon. Before Linux 6.6 it cannot.
-func (f *FS) seesMappings() bool {
-	return f.srv.MapsDirect()
+func (ss *sessions) seesMappings() bool {
+	return ss.kernel.srv.MapsDirect()
 }
 
 // noteStaleRead notes that a process reads through a handle that was stale.
-func (f *FS) noteStaleRead(h *handle, in *Request) {
+func (ss *sessions) noteStaleRead(h *handle, in *Request) {
 	s := h.sess
 	s.mu.Lock()
 	o := h.stale.Load()
 	learns := o != nil && !o.IsRefused()
 	if learns {
-		s.nowCurrentLocked(h)
+		ss.nowCurrentLocked(s, h)
 	}
 	ended := s.state.HasEnded()
 	s.mu.Unlock()
 	if learns && !ended {
-		s.noteOwnRead(f.callerOf(in))
+		ss.losses.noteOwnRead(s, ss.callers.callerOf(in))
 	}
 }
 
 // nowCurrentLocked lets the changes through a handle that was stale happen.
-func (s *session) nowCurrentLocked(h *handle) {
+func (ss *sessions) nowCurrentLocked(s *session, h *handle) {
 	h.stale.Store(nil)
 	s.writing.Know()
 }
 
 // mayChangeLocked decides whether content may be changed through a handle.
-func (s *session) mayChangeLocked(h *handle) unix.Errno {
+func (ss *sessions) mayChangeLocked(s *session, h *handle) unix.Errno {
 	o := h.stale.Load()
 	if o == nil || s.writing.Adds() || s.state.IsNobodys() {
 		return 0
 	}
-	if !o.Change(s.nowLocked(o)) {
+	if !o.Change(ss.nowLocked(s, o)) {
 		return unix.EBUSY
 	}
-	s.nowCurrentLocked(h)
+	ss.nowCurrentLocked(s, h)
 	return 0
 }
 
 // nowLocked is the change through the handle by what the file holds now. What a file that
 // went live holds by now nobody can tell.
-func (s *session) nowLocked(o *staleOpen) *lostupdate.Change {
+func (ss *sessions) nowLocked(s *session, o *staleOpen) *lostupdate.Change {
 	if s.state.HasEnded() || s.baseVersion == nil {
 		return nil
 	}
-	ch := s.replaces(opWrite, o.Chain)
+	ch := ss.losses.replaces(s, opWrite, o.Chain)
 	return &ch
 }
 
 // mayCutThrough is mayCut through a handle. Of one that is stale the change decides
 // that follows.
-func (s *session) mayCutThrough(h *handle, size int64) unix.Errno {
+func (ss *sessions) mayCutThrough(s *session, h *handle, size int64) unix.Errno {
 	if h.stale.Load() == nil {
-		return s.mayCut(size)
+		return ss.judging.mayCut(s, size)
 	}
 	s.mu.Lock()
 	s.writing.CutStale()
 	s.mu.Unlock()
 	if size == 0 {
-		s.mergeThrough(h, nil)
+		ss.mergeThrough(s, h, nil)
 	}
 	return 0
 }
@@ -122,43 +117,43 @@ func (s *session) mayCutThrough(h *handle, size int64) unix.Errno {
 // mergeThrough lets the first change through a stale handle happen under the policy
 // that merges: a cut to nothing, or a write at the beginning. What that does not cover
 // is, to its writer, what the known version holds, so that fill gets that first.
-func (s *session) mergeThrough(h *handle, fill func(content []byte) error) {
+func (ss *sessions) mergeThrough(s *session, h *handle, fill func(content []byte) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := h.stale.Load()
-	if o == nil || o.IsRefused() || s.state.HasEnded() || s.content.HasWritten() || s.writing.Adds() || !o.IsStale(s.nowLocked(o)) {
+	if o == nil || o.IsRefused() || s.state.HasEnded() || s.content.HasWritten() || s.writing.Adds() || !o.IsStale(ss.nowLocked(s, o)) {
 		return
 	}
 	if !s.writing.Merges() {
-		g := s.mergesCut(o.Loss)
+		g := ss.judging.mergesCut(s, o.Loss)
 		if g == nil || fill != nil && fill(g.Base()) != nil {
 			return
 		}
 		s.writing.MergeWith(g)
 	}
-	s.nowCurrentLocked(h)
+	ss.nowCurrentLocked(s, h)
 }
 
 // becomeKnown gives the shadow the content of the version that its writer knows.
-func (s *session) becomeKnown(content []byte) error {
+func (ss *sessions) becomeKnown(s *session, content []byte) error {
 	if err := merging.Write(s.shadow.FD(), content); err != nil {
 		s.content.Fail(errnoOf(err))
 		return err
 	}
 	s.content.Replace()
-	s.f.forgetAttrs(s.inode)
-	go s.f.notifyInode(s.inode, 0, -1) // the kernel waits for whoever reads a page
+	ss.kernel.forgetAttrs(s.inode)
+	go ss.kernel.notifyInode(s.inode, 0, -1) // the kernel waits for whoever reads a page
 	return nil
 }
 
 // setAsideLocked makes a refused change to a copy of the file, which is kept when the
 // handle is closed.
-func (s *session) setAsideLocked(h *handle, do func(fd int) error) {
+func (ss *sessions) setAsideLocked(s *session, h *handle, do func(fd int) error) {
 	o := h.stale.Load()
 	if o.aside == nil && !s.state.HasEnded() {
-		sh, err := s.copyBaseLocked()
+		sh, err := ss.copyBaseLocked(s)
 		if err != nil {
-			s.f.log.Warnf("cannot keep the refused bytes of %q: %v", s.path(), err)
+			ss.disk.log.Warnf("cannot keep the refused bytes of %q: %v", s.path(), err)
 			return
 		}
 		o.aside = sh
@@ -167,78 +162,24 @@ func (s *session) setAsideLocked(h *handle, do func(fd int) error) {
 		return
 	}
 	if err := do(o.aside.FD()); err != nil {
-		s.f.log.Warnf("cannot keep all refused bytes of %q: %v", s.path(), err)
+		ss.disk.log.Warnf("cannot keep all refused bytes of %q: %v", s.path(), err)
 	}
 }
 
 // copyBaseLocked makes a shadow beside the session's with the same content.
-func (s *session) copyBaseLocked() (*commit.Shadow, error) {
+func (ss *sessions) copyBaseLocked(s *session) (*commit.Shadow, error) {
 	f, from := s.f, s.shadow.FD()
 	if !s.content.IsFilled() {
 		from = s.content.Old()
 	}
 	dir, name := s.where()
-	sh, err := f.store.NewShadow(commit.ShadowOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name, Base: from, UID: -1, GID: -1, As: s.asWriter})
+	sh, err := f.disk.store.NewShadow(commit.ShadowOptions{Dir: f.nodes.fdOf(dir), DirPath: f.nodes.nodePath(dir), Name: name, Base: from, UID: -1, GID: -1, As: s.asWriter})
 	if err != nil {
 		return nil, err
 	}
 	if err := sh.Fill(from); err != nil {
-		f.discard(sh)
+		f.disk.discard(sh)
 		return nil, err
 	}
 	return sh, nil
-}
-
-// closeStale answers the close of a descriptor of a handle: with an error if a change
-// through it was refused, for a program may look only there. It keeps what was refused.
-func (s *session) closeStale(h *handle) unix.Errno {
-	if h.stale.Load() == nil {
-		return 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := h.stale.Load()
-	if o == nil || !o.IsRefused() {
-		return 0
-	}
-	if o.aside == nil {
-		return unix.EBUSY
-	}
-	x, path, owner := o.Loss, s.path(), s.who.Load().owner
-	reason := x.Whole()
-	id, err := s.keepAsideLocked(o, x.Public())
-	if err != nil {
-		s.f.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
-	}
-	s.f.discard(o.aside)
-	o.aside = nil
-	s.record("rollback", func(ev *audit.Event) {
-		ev.Detail["reason"] = reason
-		ev.Detail["errno"] = unix.ErrnoName(unix.EBUSY)
-		if id != "" {
-			ev.Detail["kept"] = id
-		}
-	})
-	s.f.explain(refusals.Refusal{
-		Path: path, Op: x.Op, Errno: unix.EBUSY, Reason: reason, Kept: id, Hint: x.AdviceOn(id),
-		Owner: owner, UID: s.uid, Lineage: x.Lineage, Of: x,
-	})
-	return unix.EBUSY
-}
-
-// keepAsideLocked keeps what the refused changes would have made of the file; of a file
-// that they would have emptied there is nothing to keep.
-func (s *session) keepAsideLocked(o *staleOpen, reason string) (id string, err error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(o.aside.FD(), &st); err != nil || st.Size == 0 {
-		return "", err
-	}
-	meta := map[string]any{
-		"path": s.path(), "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
-		"uid": s.uid, "errno": unix.ErrnoName(unix.EBUSY), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
-		"operation": o.Loss.Op, "base": keptBase(s.baseVersion),
-	}
-	dir, _ := s.where()
-	s.f.noteReach(meta, dir, s.shadow.FD())
-	return o.aside.Reject(meta)
 }

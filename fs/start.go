@@ -35,7 +35,7 @@ func Open(o Options) (_ *FS, err error) {
 	}
 	err = f.openState()
 	if errors.Is(err, journal.ErrCorrupt) {
-		err = fmt.Errorf("%w; see what can be done with: latchfs fsck --repair %s", err, f.opts.Dir)
+		err = fmt.Errorf("%w; see what can be done with: latchfs fsck --repair %s", err, f.disk.opts.Dir)
 	}
 	if err != nil {
 		return nil, err
@@ -45,51 +45,51 @@ func Open(o Options) (_ *FS, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f.proc = processes
+	f.callers.proc = processes
 	f.openUpdates()
 	f.openChanges()
 	f.openReadClaims()
 	f.openAdvisory()
 	f.openControlRoom()
-	if err := f.proc.FollowForks(); err != nil {
-		f.log.Infof("a script may be told of what its own orphaned background jobs have changed: %v", err)
+	if err := f.callers.proc.FollowForks(); err != nil {
+		f.disk.log.Infof("a script may be told of what its own orphaned background jobs have changed: %v", err)
 	}
-	if f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	if f.disk.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("open /proc/self/fd: %w", err)
 	}
-	if f.opts.DropPrivileges {
+	if f.disk.opts.DropPrivileges {
 		// What needs more is done; nobody has made a request yet.
 		if err := privileges.Drop(); err != nil {
-			f.log.Infof("the daemon keeps capabilities that it does not need: %v", err)
+			f.disk.log.Infof("the daemon keeps capabilities that it does not need: %v", err)
 		}
 	}
-	f.virt = newVirtual(f, locksdir.New(f.source))
-	if err := f.plantRoot(); err != nil {
+	f.view.virt = newVirtual(f, locksdir.New(f.view.source))
+	if err := f.kernel.plantRoot(); err != nil {
 		return nil, err
 	}
-	if err := f.clerk.Restore(f.rootfd); err != nil {
+	if err := f.claims.clerk.Restore(f.disk.rootfd); err != nil {
 		return nil, err
 	}
-	f.submounts.Note(f.rootfd, f.privileged)
-	if err := f.findCommandUsers(); err != nil {
+	f.disk.submounts.Note(f.disk.rootfd, f.disk.privileged)
+	if err := f.judging.findCommandUsers(); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
 // Options are those with which the filesystem was opened, with what was left to defaults.
-func (f *FS) Options() Options { return f.opts }
+func (f *FS) Options() Options { return f.disk.opts }
 
 // Below is what statfs(2) says of the filesystem on which the data directory lies.
 func (f *FS) Below() (st unix.Statfs_t, err error) {
-	err = unix.Fstatfs(f.rootfd, &st)
+	err = unix.Fstatfs(f.disk.rootfd, &st)
 	return st, err
 }
 
 // Attach says by which kernel the filesystem is mounted, and whether it has offered to read
 // and write backing files by itself. Requests may come from now on.
 func (f *FS) Attach(k Kernel, passthrough bool) {
-	f.srv = k
+	f.kernel.srv = k
 	if !passthrough {
 		return
 	}
@@ -97,20 +97,20 @@ func (f *FS) Attach(k Kernel, passthrough bool) {
 	dropped := make(chan error)
 	go func() { dropped <- asuser.Nobody.Less(func() error { return nil }) }()
 	err := <-dropped
-	if f.passthrough = err == nil; err != nil {
-		f.log.Warnf("no passthrough: %v", err)
+	if f.disk.passthrough = err == nil; err != nil {
+		f.disk.log.Warnf("no passthrough: %v", err)
 	}
 }
 
 // Begin starts what runs beside the requests, and looks whether the kernel does what the
 // promises rely on. Requests are served by now.
 func (f *FS) Begin() error {
-	go f.walks.Sweep(f.done)
-	go f.trim.Run()
-	go f.virt.files.Trim(f.done)
-	if f.store != nil {
-		go f.pruneRejected()
-		go f.remembers.Keep(f.done, f.sweepKnowledge)
+	go f.astray.walks.Sweep(f.life.done)
+	go f.nodes.trim.Run()
+	go f.view.virt.files.Trim(f.life.done)
+	if f.disk.store != nil {
+		go f.recorder.pruneRejected()
+		go f.losses.remembers.Keep(f.life.done, f.losses.sweepKnowledge)
 	}
 	if err := f.identify(); err != nil {
 		return err
@@ -118,24 +118,24 @@ func (f *FS) Begin() error {
 	if err := f.testKernel(); err != nil {
 		return err
 	}
-	if f.journal != nil && !f.journal.Clean() {
-		go f.sweepOrphans()
+	if f.disk.journal != nil && !f.disk.journal.Clean() {
+		go f.recovery.sweepOrphans()
 	}
-	f.event(audit.Event{Time: time.Now(), Event: "mount", Detail: map[string]any{"mountpoint": f.opts.Mountpoint, "version": f.opts.Version}})
+	f.reports.event(audit.Event{Time: time.Now(), Event: "mount", Detail: map[string]any{"mountpoint": f.disk.opts.Mountpoint, "version": f.disk.opts.Version}})
 	return nil
 }
 
 // identify finds out how /proc shows the mount to other processes.
 func (f *FS) identify() error {
-	i, err := mounts.Find(f.opts.Mountpoint)
+	i, err := mounts.Find(f.disk.opts.Mountpoint)
 	if err != nil {
 		return err
 	}
 	if i == nil || i.FSType != mounts.FSType {
-		return fmt.Errorf("%s vanished from the mount table", f.opts.Mountpoint)
+		return fmt.Errorf("%s vanished from the mount table", f.disk.opts.Mountpoint)
 	}
-	f.mountID = i.ID
-	f.mountDev = unix.Mkdev(uint32(i.Major), uint32(i.Minor))
-	f.mounts, err = mounts.NewWatch(f.opts.Mountpoint, f.mountDev)
+	f.disk.mountID = i.ID
+	f.disk.mountDev = unix.Mkdev(uint32(i.Major), uint32(i.Minor))
+	f.disk.mounts, err = mounts.NewWatch(f.disk.opts.Mountpoint, f.disk.mountDev)
 	return err
 }

@@ -13,8 +13,8 @@ import (
 const maxState = 256 << 20
 
 // readState reads a small file of the state directory.
-func (f *FS) readState(name string) ([]byte, error) {
-	fd, err := statedir.OpenFile(int(f.state.Fd()), name, unix.O_RDONLY)
+func (dk *disk) readState(name string) ([]byte, error) {
+	fd, err := statedir.OpenFile(int(dk.state.Fd()), name, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -24,8 +24,8 @@ func (f *FS) readState(name string) ([]byte, error) {
 }
 
 // writeState replaces a small file of the state directory.
-func (f *FS) writeState(name string, data []byte) error {
-	dir, temp := int(f.state.Fd()), name+".new"
+func (dk *disk) writeState(name string, data []byte) error {
+	dir, temp := int(dk.state.Fd()), name+".new"
 	fd, err := statedir.OpenFile(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC)
 	if err != nil {
 		return err

@@ -22,23 +22,23 @@ import (
 //
 // Nobody goes on with what was stolen before that is done: whoever waited for it
 // settles, too, and so waits here for who began.
-func (f *FS) settleThefts(by *caller) {
-	if f.table.Thefts() == f.settled.Load() {
+func (lk *locks) settleThefts(by *caller) {
+	if lk.rules.table.Thefts() == lk.settled.Load() {
 		return
 	}
-	f.thefts.Lock()
-	defer f.thefts.Unlock()
-	for stolen := f.table.Stolen(); len(stolen) > 0; stolen = f.table.Stolen() {
-		f.settleAll(stolen, by)
-		f.settled.Add(uint64(len(stolen)))
+	lk.thefts.Lock()
+	defer lk.thefts.Unlock()
+	for stolen := lk.rules.table.Stolen(); len(stolen) > 0; stolen = lk.rules.table.Stolen() {
+		lk.settleAll(stolen, by)
+		lk.settled.Add(uint64(len(stolen)))
 	}
 }
 
-// settleAll settles thefts. FS.thefts is held.
-func (f *FS) settleAll(stolen []lockmgr.Holder, by *caller) {
+// settleAll settles thefts. locks.thefts is held.
+func (lk *locks) settleAll(stolen []lockmgr.Holder, by *caller) {
 	for _, h := range stolen {
 		lb, _ := h.Label.(*label)
-		detail := f.previousLock(&h)
+		detail := lk.previousLock(&h)
 		detail["reason"] = "stale_lock_forced"
 		if !h.Stale {
 			detail["reason"] = "active_lock_forced"
@@ -46,41 +46,41 @@ func (f *FS) settleAll(stolen []lockmgr.Holder, by *caller) {
 		if by != nil {
 			detail["stolen_by"] = map[string]any{"pid": by.owner.PID, "program": by.program(), "uid": by.uid}
 		}
-		f.leaseEvent("lock_stolen", lb, h.Owner, detail)
+		lk.leaseEvent("lock_stolen", lb, h.Owner, detail)
 		if lb == nil {
 			continue
 		}
 		if h.Stale {
-			f.log.Warnf("the lock on %q of pid %d was stolen: it had shown no sign of life since %v",
+			lk.disk.log.Warnf("the lock on %q of pid %d was stolen: it had shown no sign of life since %v",
 				cmp.Or(lb.where(), lb.name), h.Owner.PID, h.Beat.Format(time.RFC3339))
 		}
 		if s := lb.session.Load(); s != nil {
 			taken := theftBy(by, time.Now())
 			s.taken.Store(&taken)
-			s.fence()
+			lk.fence(s)
 		}
 		if lb.claim != nil {
-			f.ctl.Claims.Fence(lb.claim, &h)
-			if f.filed.FileOf(lb.claim) != nil {
-				f.revokeUnder(&h)
+			lk.callers.ctl.Claims.Fence(lb.claim, &h)
+			if lk.claims.filed.FileOf(lb.claim) != nil {
+				lk.revokeUnder(&h)
 			}
-			f.filed.Lost(lb.claim)
+			lk.claims.filed.Lost(lb.claim)
 		}
 	}
 }
 
 // revokeUnder takes their locks away from the sessions that the family of the holder of a
 // stolen claim, h, has on what that was on: what they have still to write was to be written
-// under the claim. FS.thefts is held.
-func (f *FS) revokeUnder(h *lockmgr.Holder) {
-	f.mu.Lock()
+// under the claim. locks.thefts is held.
+func (lk *locks) revokeUnder(h *lockmgr.Holder) {
+	lk.nodes.mu.Lock()
 	var running []*session
-	for s := range f.sessions {
+	for s := range lk.nodes.sessions {
 		if !s.over {
 			running = append(running, s)
 		}
 	}
-	f.mu.Unlock()
+	lk.nodes.mu.Unlock()
 	for _, s := range running {
 		if !s.mu.TryLock() {
 			continue // it is being committed, and had the claim when that began
@@ -89,7 +89,7 @@ func (f *FS) revokeUnder(h *lockmgr.Holder) {
 		s.mu.Unlock()
 		lb, ok := l.Request().Label.(*label)
 		if ok && h.Covers(l.Keys()) && lb.c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
-			_ = f.table.Revoke(l) // or it has just ended
+			_ = lk.rules.table.Revoke(l) // or it has just ended
 		}
 	}
 }
@@ -125,12 +125,12 @@ const nobodysUID = ^uint32(0)
 
 // previousLock is the record of a stolen lock as .locks showed it to strangers, with
 // its hash.
-func (f *FS) previousLock(h *lockmgr.Holder) map[string]any {
+func (lk *locks) previousLock(h *lockmgr.Holder) map[string]any {
 	var path string
 	if len(h.Keys) > 0 {
 		path = string(h.Keys[0])
 	}
-	r := f.record(h, path)
+	r := lk.record(h, path)
 	r.State, r.Stale = report.Held, true
 	b := report.AppendLock(nil, &r, time.Now(), report.Viewer{UID: nobodysUID})
 	var shown struct {
@@ -147,8 +147,8 @@ func (f *FS) previousLock(h *lockmgr.Holder) map[string]any {
 
 // keepsLock reports whether the session may commit, and is a sign of life: from
 // here until the lock is released nobody can steal it.
-func (s *session) keepsLock() bool {
-	s.f.table.Heartbeat(s.lock, time.Now(), true)
+func (lk *locks) keepsLock(s *session) bool {
+	lk.rules.table.Heartbeat(s.lock, time.Now(), true)
 	return s.lock.Held()
 }
 
@@ -163,11 +163,10 @@ func (s *session) keptLock() bool {
 
 // fence takes the name away from a session whose lock was stolen. Its writer goes
 // on in the shadow; the close answers ESTALE and keeps the bytes.
-func (s *session) fence() {
-	f := s.f
-	f.mu.Lock()
+func (lk *locks) fence(s *session) {
+	lk.nodes.mu.Lock()
 	if s.over {
-		f.mu.Unlock()
+		lk.nodes.mu.Unlock()
 		return
 	}
 	if t := s.txn.Load(); t != nil {
@@ -176,7 +175,7 @@ func (s *session) fence() {
 	dir, name := s.parent, s.dentry.Name()
 	dir.pins++
 	s.leaveLocked()
-	f.mu.Unlock()
-	f.dropName(dir, name)
-	f.unpin(dir)
+	lk.nodes.mu.Unlock()
+	lk.names.dropName(dir, name)
+	lk.nodes.unpin(dir)
 }

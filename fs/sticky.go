@@ -15,8 +15,8 @@ import (
 // again by the very call that takes the name away, which is made as the caller.
 
 // taker runs calls that take names in dirs away, on behalf of the caller.
-func (f *FS) taker(c *caller, dirs ...*inode) commit.Runner {
-	if !f.privileged || c.uid == 0 || !slices.ContainsFunc(dirs, f.isSticky) {
+func (cs *callers) taker(c *caller, dirs ...*inode) commit.Runner {
+	if !cs.disk.privileged || c.uid == 0 || !slices.ContainsFunc(dirs, cs.isSticky) {
 		return func(do func() error) error { return do() }
 	}
 	return func(do func() error) error {
@@ -33,33 +33,33 @@ func asOwner(uid, gid uint32) commit.Runner { return asuser.Identity{UID: uid, G
 
 // mayTake is the same question where the name is taken away later, by the store and in
 // the name of the file's owner.
-func (f *FS) mayTake(c *caller, dir *inode, st *unix.Stat_t) unix.Errno {
+func (cs *callers) mayTake(c *caller, dir *inode, st *unix.Stat_t) unix.Errno {
 	var up unix.Stat_t
 	switch {
-	case !f.privileged || c.uid == 0 || c.uid == st.Uid:
+	case !cs.disk.privileged || c.uid == 0 || c.uid == st.Uid:
 		return 0
-	case unix.Fstat(f.fdOf(dir), &up) != nil || up.Mode&unix.S_ISVTX == 0 || c.uid == up.Uid || c.takesAny():
+	case unix.Fstat(cs.nodes.fdOf(dir), &up) != nil || up.Mode&unix.S_ISVTX == 0 || c.uid == up.Uid || c.takesAny():
 		return 0
 	}
 	return unix.EPERM
 }
 
-// mayTake is FS.mayTake for what has a name, unless the transaction has taken it away
+// mayTake is callers.mayTake for what has a name, unless the transaction has taken it away
 // already.
 func (t *txn) mayTake(c *caller, p place) unix.Errno {
 	var st unix.Stat_t
-	if t.f.stagedAt(p.dir, p.name) != nil || unix.Fstatat(t.f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if t.f.txns.stagedAt(p.dir, p.name) != nil || unix.Fstatat(t.f.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}
-	return t.f.mayTake(c, p.dir, &st)
+	return t.f.callers.mayTake(c, p.dir, &st)
 }
 
-func (f *FS) isSticky(dir *inode) bool {
+func (cs *callers) isSticky(dir *inode) bool {
 	var st unix.Stat_t
-	return unix.Fstat(f.fdOf(dir), &st) == nil && st.Mode&unix.S_ISVTX != 0
+	return unix.Fstat(cs.nodes.fdOf(dir), &st) == nil && st.Mode&unix.S_ISVTX != 0
 }
 
 // takesAny reports whether the caller's capabilities let it take any name away.
 func (c *caller) takesAny() bool {
-	return c.tid != 0 && c.f.proc.HasCap(uint32(c.tid), unix.CAP_FOWNER)
+	return c.tid != 0 && c.f.callers.proc.HasCap(uint32(c.tid), unix.CAP_FOWNER)
 }

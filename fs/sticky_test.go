@@ -30,7 +30,7 @@ func TestSaveTakesNoForeignName(t *testing.T) {
 		t.Fatal(err)
 	}
 	swapped := false
-	r.f.store.SetFault(func(step string) error {
+	r.f.disk.store.SetFault(func(step string) error {
 		if got, err := os.ReadFile(below("bobs")); swapped && (err != nil || string(got) != "alices") {
 			t.Errorf("before %q the name that alice's file has got holds %q, %v", step, got, err)
 		}
@@ -44,11 +44,11 @@ func TestSaveTakesNoForeignName(t *testing.T) {
 	h := r.header(id)
 	h.UID, h.GID = bob, bob
 	var out Opened
-	if e := r.f.Open(nil, &OpenRequest{Request: h, Flags: unix.O_WRONLY | unix.O_TRUNC}, &out); e != 0 {
+	if e := r.f.opens.Open(nil, &OpenRequest{Request: h, Flags: unix.O_WRONLY | unix.O_TRUNC}, &out); e != 0 {
 		t.Fatalf("open: %v", e)
 	}
 	r.write(id, out.Handle, 0, "new")
-	if e := r.f.Flush(nil, &FlushRequest{Request: h, Handle: out.Handle}); e != unix.EBUSY {
+	if e := r.f.endings.Flush(nil, &FlushRequest{Request: h, Handle: out.Handle}); e != unix.EBUSY {
 		t.Errorf("close: %v, want %v", e, unix.EBUSY)
 	}
 	r.release(id, out.Handle)

@@ -30,9 +30,9 @@ func TestStrangerIsSentOnOnce(t *testing.T) {
 	next := make(chan uint64, 1)
 	go func() { next <- write(id) }()
 	wants := func() bool { // it has the node, or waits for that
-		k := r.f.nodeOf(id)
-		r.f.mu.Lock()
-		defer r.f.mu.Unlock()
+		k := r.f.kernel.nodeOf(id)
+		r.f.nodes.mu.Lock()
+		defer r.f.nodes.mu.Unlock()
 		return k.in.sess != nil || k.idle != nil
 	}
 	for end := time.Now().Add(5 * time.Second); !wants(); time.Sleep(time.Millisecond) {

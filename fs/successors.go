@@ -11,16 +11,15 @@ import (
 )
 
 // succeeds prepares the session's commit.
-func (s *session) succeeds(dir *inode, name string) *versions.Step {
-	f := s.f
-	f.paths.RLock()
-	defer f.paths.RUnlock()
-	path := f.path(dir, name)
-	set := s.settingsAt(path)
-	if !f.versions.Keeps(&set) {
+func (rc *recorder) succeeds(s *session, dir *inode, name string) *versions.Step {
+	rc.nodes.paths.RLock()
+	defer rc.nodes.paths.RUnlock()
+	path := rc.nodes.path(dir, name)
+	set := rc.settingsAt(s, path)
+	if !rc.disk.versions.Keeps(&set) {
 		return nil
 	}
-	step := f.stepNow(dir, name, path)
+	step := rc.stepNow(dir, name, path)
 	if s.inPlace {
 		step.KeepCopy()
 	}
@@ -29,49 +28,41 @@ func (s *session) succeeds(dir *inode, name string) *versions.Step {
 
 // settingsAt are the settings by which the session's commit under a path goes. A transaction
 // may have given it another name than that by which it began.
-func (s *session) settingsAt(path string) policy.Settings {
+func (rc *recorder) settingsAt(s *session, path string) policy.Settings {
 	if s.txn.Load() == nil {
 		return s.settings
 	}
-	return s.f.settings(path)
-}
-
-// keptLate tells what a recovery has kept while the mount runs, in the history or aside.
-func (f *FS) keptLate(r commit.Report) {
-	f.versions.Recovered(r)
-	if len(r.Salvaged) > 0 {
-		f.reportRecovery(r)
-	}
+	return rc.rules.settings(path)
 }
 
 // remove is unlink(2) of a name, and what has changed by it; where the versions of the
 // name are recorded the file goes into the history.
-func (f *FS) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
-	f.paths.RLock()
-	defer f.paths.RUnlock()
+func (rc *recorder) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
+	rc.nodes.paths.RLock()
+	defer rc.nodes.paths.RUnlock()
 	ch := c.changes(opUnlink, p, l.Token())
-	dirfd, set, take := f.fdOf(p.dir), f.versionSettings(ch.Path), f.taker(c, p.dir)
+	dirfd, set, take := rc.nodes.fdOf(p.dir), rc.rules.versionSettings(ch.Path), rc.callers.taker(c, p.dir)
 	var st unix.Stat_t
 	if unix.Fstatat(dirfd, p.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		ch.Was, ch.Target = &st, changes.TargetOf(dirfd, p.name, &st)
 	}
 	ch.Version = changes.IsFile(ch.Was) && set.Mode == policy.Atomic
-	if !f.versions.Keeps(&set) || !changes.IsFile(ch.Was) {
+	if !rc.disk.versions.Keeps(&set) || !changes.IsFile(ch.Was) {
 		return ch, take(func() error { return unix.Unlinkat(dirfd, p.name, 0) })
 	}
-	ch.Step = f.step(p.dir, p.name, ch.Path, set, &st)
+	ch.Step = rc.step(p.dir, p.name, ch.Path, set, &st)
 	ch.Step.KeepAlone(&st)
-	f.saves.Add(1)
+	rc.nodes.saves.Add(1)
 	var err error
-	if ch.Kept, err = f.store.Remove(take, dirfd, p.name, ch.Step.Keep()); err == nil {
+	if ch.Kept, err = rc.disk.store.Remove(take, dirfd, p.name, ch.Step.Keep()); err == nil {
 		ch.Enter()
 	}
 	return ch, err
 }
 
-func (f *FS) isKept(n *inode) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (rc *recorder) isKept(n *inode) bool {
+	rc.nodes.mu.Lock()
+	defer rc.nodes.mu.Unlock()
 	return n.kept
 }
 
@@ -81,7 +72,7 @@ func (f *FS) isKept(n *inode) bool {
 func (r *renaming) settle() unix.Errno {
 	if r.toSt == nil && r.flags&unix.RENAME_EXCHANGE == 0 && r.anew {
 		dir := r.to.dir
-		if r.moving = r.f.store.MoveLazy(r.fromSt, r.f.fdOf(dir), r.f.nodePath(dir), r.to.name); r.moving != nil {
+		if r.moving = r.f.disk.store.MoveLazy(r.fromSt, r.f.nodes.fdOf(dir), r.f.nodes.nodePath(dir), r.to.name); r.moving != nil {
 			return 0
 		}
 	}
@@ -91,12 +82,12 @@ func (r *renaming) settle() unix.Errno {
 	}
 	if r.waitsForDisk() {
 		// Who finds the new version after a crash finds what was made before it beside it.
-		if err := r.f.store.SettleBefore(r.f.fdOf(r.to.dir), r.f.nodePath(r.to.dir)); err != nil {
+		if err := r.f.disk.store.SettleBefore(r.f.nodes.fdOf(r.to.dir), r.f.nodes.nodePath(r.to.dir)); err != nil {
 			return errnoOf(err)
 		}
 	}
 	for _, st := range stats {
-		if err := r.f.store.SettleLazy(st); err != nil {
+		if err := r.f.disk.store.SettleLazy(st); err != nil {
 			return errnoOf(err)
 		}
 	}
@@ -107,25 +98,25 @@ func (r *renaming) settle() unix.Errno {
 // into the history.
 func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	f := r.f
-	r.anew = f.isMade(r.fromSt)
+	r.anew = f.names.isMade(r.fromSt)
 	if e := r.settle(); e != 0 {
 		return e
 	}
-	f.paths.RLock()
-	defer f.paths.RUnlock()
+	f.nodes.paths.RLock()
+	defer f.nodes.paths.RUnlock()
 	to, from := r.changes(l)
-	if f.versions != nil && !r.sameFile() {
-		from.Step = f.step(r.from.dir, r.from.name, from.Path, f.versionSettings(from.Path), r.fromSt)
-		to.Step = f.step(r.to.dir, r.to.name, to.Path, f.versionSettings(to.Path), r.toSt)
+	if f.disk.versions != nil && !r.sameFile() {
+		from.Step = f.recorder.step(r.from.dir, r.from.name, from.Path, f.rules.versionSettings(from.Path), r.fromSt)
+		to.Step = f.recorder.step(r.to.dir, r.to.name, to.Path, f.rules.versionSettings(to.Path), r.toSt)
 	}
 	var err error
 	if r.flags&unix.RENAME_EXCHANGE == 0 && to.Step.Keep().ID != "" && r.toSt.Nlink == 1 {
-		to.Kept, err = f.store.RenameOver(commit.RenameOptions{
-			FromDir: f.fdOf(r.from.dir), From: r.from.name, ToDir: f.fdOf(r.to.dir), To: r.to.name, Keep: to.Step.Keep(),
-			As: f.taker(r.c, r.from.dir, r.to.dir),
+		to.Kept, err = f.disk.store.RenameOver(commit.RenameOptions{
+			FromDir: f.nodes.fdOf(r.from.dir), From: r.from.name, ToDir: f.nodes.fdOf(r.to.dir), To: r.to.name, Keep: to.Step.Keep(),
+			As: f.callers.taker(r.c, r.from.dir, r.to.dir),
 		})
 	} else {
-		err = f.retrySmall(r.move)
+		err = f.recorder.retrySmall(r.move)
 	}
 	if r.moving != nil {
 		r.moving.Done(err == nil)
@@ -156,7 +147,7 @@ func (r *renaming) changes(l *lockmgr.Lock) (to, from *change) {
 
 // fileChanges are the changes of the names of a file that is about to change places with a
 // directory, none if there is no such file. The directory's name is, to them, a free one:
-// what is recorded of directories goes by what is below them. FS.paths is held.
+// what is recorded of directories goes by what is below them. nodes.paths is held.
 func (r *renaming) fileChanges(l *lockmgr.Lock) []*change {
 	f, file, now, before := r.f, r.fromSt, r.to, r.from
 	if isDirectory(file) {
@@ -167,7 +158,7 @@ func (r *renaming) fileChanges(l *lockmgr.Lock) []*change {
 	}
 	comes, goes := r.c.changes(opRename, now, l.Token()), r.c.changes(opRename, before, l.Token())
 	comes.Is, comes.Other, goes.Was, goes.Other = file, goes, file, comes
-	goes.Step = f.step(before.dir, before.name, goes.Path, f.versionSettings(goes.Path), file)
-	comes.Step = f.step(now.dir, now.name, comes.Path, f.versionSettings(comes.Path), nil)
+	goes.Step = f.recorder.step(before.dir, before.name, goes.Path, f.rules.versionSettings(goes.Path), file)
+	comes.Step = f.recorder.step(now.dir, now.name, comes.Path, f.rules.versionSettings(comes.Path), nil)
 	return []*change{comes, goes}
 }

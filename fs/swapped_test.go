@@ -39,7 +39,7 @@ func (r *requests) swap(content string) (other string, was unix.Stat_t) {
 	return name, was
 }
 
-func (r *requests) name() place { return place{dir: r.f.inodeOf(rootID), name: "f"} }
+func (r *requests) name() place { return place{dir: r.f.kernel.inodeOf(rootID), name: "f"} }
 
 // read lets the reader of the file be known.
 func (r *requests) read() {
@@ -64,15 +64,15 @@ func TestBaseOfASwappedName(t *testing.T) {
 		if err := unix.Lstat(filepath.Join(r.data, "f"), &st); err != nil {
 			t.Fatal(err)
 		}
-		number, stamp := r.f.knowledge.Current("f")
+		number, stamp := r.f.rules.knowledge.Current("f")
 		if number == 0 || stamp != stampOfFile(&st) {
 			t.Fatalf("the known version is %d, %v", number, stamp)
 		}
 		if swapped {
 			r.swap("SECRE")
 		}
-		r.f.holdBase(r.name(), &st)(true)
-		got, ok := r.f.bases.Content("f", &knowledge.Basis{Version: number, Stamp: stamp, At: time.Now()})
+		r.f.judging.holdBase(r.name(), &st)(true)
+		got, ok := r.f.recorder.bases.Content("f", &knowledge.Basis{Version: number, Stamp: stamp, At: time.Now()})
 		if ok == swapped || !swapped && string(got) != "known" {
 			t.Errorf("swapped %v: the base is %q, %v", swapped, got, ok)
 		}
@@ -87,17 +87,17 @@ func TestVersionOfASwappedName(t *testing.T) {
 	if err := unix.Lstat(filepath.Join(r.data, "f"), &st); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.f.mergeFile(r.name(), &st).Read(); err != nil || string(got) != "known" {
+	if got, err := r.f.judging.mergeFile(r.name(), &st).Read(); err != nil || string(got) != "known" {
 		t.Errorf("the version is %q, %v", got, err)
 	}
-	if got, ok := r.f.mergeFile(r.name(), &st).Beginning(3); !ok || string(got) != "kno" {
+	if got, ok := r.f.judging.mergeFile(r.name(), &st).Beginning(3); !ok || string(got) != "kno" {
 		t.Errorf("its beginning is %q, %v", got, ok)
 	}
 	_, was := r.swap("SECRE")
-	if got, err := r.f.mergeFile(r.name(), &was).Read(); err != unix.EBUSY {
+	if got, err := r.f.judging.mergeFile(r.name(), &was).Read(); err != unix.EBUSY {
 		t.Errorf("of a swapped name: %q, %v", got, err)
 	}
-	if got, ok := r.f.mergeFile(r.name(), &was).Beginning(3); ok {
+	if got, ok := r.f.judging.mergeFile(r.name(), &was).Beginning(3); ok {
 		t.Errorf("the beginning of a swapped name: %q", got)
 	}
 }
@@ -108,8 +108,8 @@ func TestMergeIntoASwappedName(t *testing.T) {
 	r.replace("known")
 	other, was := r.swap("SECRE")
 	h := r.header(rootID)
-	mv := &renaming{f: r.f, c: r.f.callerOf(&h), from: r.name(), fromSt: &was}
-	if _, err := merging.Rewrite(mergingRename{mv, "g"}, r.f.mergeFile(mv.from, mv.fromSt), []byte("merged"), "g"); err != unix.EBUSY {
+	mv := &renaming{f: r.f, c: r.f.callers.callerOf(&h), from: r.name(), fromSt: &was}
+	if _, err := merging.Rewrite(mergingRename{mv, "g"}, r.f.judging.mergeFile(mv.from, mv.fromSt), []byte("merged"), "g"); err != unix.EBUSY {
 		t.Errorf("it is rewritten: %v", err)
 	}
 	if b, err := os.ReadFile(other); err != nil || string(b) != "SECRE" {
@@ -137,19 +137,19 @@ func (r *requests) appender() (a *appender, write func(text string)) {
 	h := r.header(id)
 	h.UID, h.GID = bob, bob
 	var out Opened
-	if st := r.f.Open(nil, &OpenRequest{Request: h, Flags: unix.O_WRONLY | unix.O_APPEND}, &out); st != 0 {
+	if st := r.f.opens.Open(nil, &OpenRequest{Request: h, Flags: unix.O_WRONLY | unix.O_APPEND}, &out); st != 0 {
 		r.t.Fatal(st)
 	}
 	write = func(text string) {
 		r.t.Helper()
 		in := WriteRequest{Request: h, Handle: out.Handle, Flags: unix.O_APPEND}
-		if _, st := r.f.Write(nil, &in, [][]byte{[]byte(text)}); st != 0 {
+		if _, st := r.f.contents.Write(nil, &in, [][]byte{[]byte(text)}); st != 0 {
 			r.t.Fatalf("write of %q: %v", text, st)
 		}
 	}
 	write("one\n")
 	r.t.Cleanup(func() { r.close(id, out.Handle) })
-	return r.f.handleOf(out.Handle).app, write
+	return r.f.handles.handleOf(out.Handle).app, write
 }
 
 // Records go to the file that took the place of the appender's own only if its opener may

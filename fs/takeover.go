@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,15 +16,15 @@ import (
 // possible as long as nobody else has the node open. The session already
 // counts the caller as a walker.
 func (o *opening) takeOver(s *session) unix.Errno {
-	defer s.walkerGone()
+	defer o.f.endings.walkerGone(s)
 	f := o.f
-	if !f.mayTakeOver(o.c, o.n, s, o.in.Flags) {
+	if !f.sessions.mayTakeOver(o.c, o.n, s, o.in.Flags) {
 		return unix.EACCES
 	}
 	var err error
 	switch {
-	case f.takeOver(o.k, s):
-		f.dropName(s.where())
+	case f.sessions.takeOver(o.k, s):
+		f.names.dropName(s.where())
 	case !o.isOwn():
 		err = o.takeOverSoon(s)
 	case o.onlyWrites():
@@ -34,7 +33,7 @@ func (o *opening) takeOver(s *session) unix.Errno {
 		err = errNodeShared // it would wait for its own end
 	}
 	if err != nil {
-		return f.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err)
+		return f.locks.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err)
 	}
 	return o.attach(s)
 }
@@ -44,7 +43,7 @@ func (o *opening) isOwn() bool {
 	if o.c.tid == 0 {
 		return false
 	}
-	w, r, err := o.f.proc.Opens(o.c.owner.PID, o.f.procFile(o.n))
+	w, r, err := o.f.callers.proc.Opens(o.c.owner.PID, o.f.ownLocks.procFile(o.n))
 	return err == nil && w+r > 0
 }
 
@@ -61,22 +60,22 @@ func (o *opening) onlyWrites() bool {
 // descriptors keep the file, and so do those of others, to whom the file may look empty for a
 // moment; whoever looks its name up gets another node.
 func (o *opening) attachBeside(s *session) unix.Errno {
-	o.f.setAside(o.k)
-	if dir, name := s.where(); !o.f.isMountpoint(dir, name) {
-		o.f.forgetName(dir, name) // OPEN is sent without the directory's lock
+	o.f.names.setAside(o.k)
+	if dir, name := s.where(); !o.f.nodes.isMountpoint(dir, name) {
+		o.f.kernel.forgetName(dir, name) // OPEN is sent without the directory's lock
 	}
-	h, e := s.attachBeside(o.c, o.k, o.in.Flags, o.out)
+	h, e := o.f.sessions.attachBeside(s, o.c, o.k, o.in.Flags, o.out)
 	if e != 0 {
 		return e
 	}
 	o.out.Handle = h.id
 	// The kernel takes what is cut and written through this node for the others' file.
-	go o.f.srv.InodeNotify(o.k.id, -1, 0)
+	go o.f.kernel.srv.InodeNotify(o.k.id, -1, 0)
 	return 0
 }
 
 func (o *opening) attach(s *session) unix.Errno {
-	h, e := s.attach(o.c, o.k, o.in.Flags, o.out)
+	h, e := o.f.sessions.attach(s, o.c, o.k, o.in.Flags, o.out)
 	if e != 0 {
 		return e
 	}
@@ -87,25 +86,25 @@ func (o *opening) attach(s *session) unix.Errno {
 // isBase reports whether n is the file that the session replaces, and not an
 // earlier version on which the caller arrived: the kernel has checked the
 // permissions of n.
-func (f *FS) isBase(n *inode, s *session) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (ss *sessions) isBase(n *inode, s *session) bool {
+	ss.nodes.mu.Lock()
+	defer ss.nodes.mu.Unlock()
 	return n.key == s.baseKey
 }
 
 // mayTakeOver checks the permissions of the file that the session replaces, which
 // its shadow has, too, where the kernel could not.
-func (f *FS) mayTakeOver(c *caller, n *inode, s *session, flags uint32) bool {
-	return f.isBase(n, s) || f.mayOpen(c, f.fdOf(s.inode), flags)
+func (ss *sessions) mayTakeOver(c *caller, n *inode, s *session, flags uint32) bool {
+	return ss.isBase(n, s) || ss.callers.mayOpen(c, ss.nodes.fdOf(s.inode), flags)
 }
 
 // taken answers the open of a node that has become the session's: nobody
 // else had it open, so the caller need not be led to another. Everybody else
 // must find the committed file under the name before the caller writes.
 func (o *opening) taken(s *session) unix.Errno {
-	defer s.walkerGone()
+	defer o.f.endings.walkerGone(s)
 	dir, name := s.where()
-	o.f.forgetName(dir, name) // OPEN is sent without the directory's lock
+	o.f.kernel.forgetName(dir, name) // OPEN is sent without the directory's lock
 	return o.attach(s)
 }
 
@@ -117,21 +116,21 @@ func (o *opening) takeOverSoon(s *session) error {
 	if o.in.Flags&unix.O_NONBLOCK != 0 {
 		return lockmgr.ErrWouldBlock
 	}
-	f.setAside(k)
+	f.names.setAside(k)
 	timeout := time.NewTimer(s.settings.Wait)
 	defer timeout.Stop()
 	again := time.NewTicker(retakePoll)
 	defer again.Stop()
 	cancel := o.cancel
 	for {
-		f.mu.Lock()
+		f.nodes.mu.Lock()
 		if k.idle == nil {
 			k.idle = make(chan struct{})
 		}
 		idle := k.idle
-		f.mu.Unlock()
-		if f.takeOver(k, s) {
-			f.dropName(s.where())
+		f.nodes.mu.Unlock()
+		if f.sessions.takeOver(k, s) {
+			f.names.dropName(s.where())
 			return nil
 		}
 		select {
@@ -139,15 +138,15 @@ func (o *opening) takeOverSoon(s *session) error {
 		case <-again.C:
 			// A relative was led to the shadow's own node meanwhile. The kernel
 			// knows that until it forgets the name.
-			f.dropName(s.where())
+			f.names.dropName(s.where())
 		case <-timeout.C:
 			return errNodeShared
 		case <-cancel:
-			if f.proc.Pending(uint32(o.c.tid)) != proc.NoReason {
+			if f.callers.proc.Pending(uint32(o.c.tid)) != proc.NoReason {
 				return denied.ErrInterrupted
 			}
 			cancel = nil
-		case <-f.closing:
+		case <-f.life.closing:
 			return denied.ErrShutdown
 		}
 	}
@@ -156,9 +155,9 @@ func (o *opening) takeOverSoon(s *session) error {
 // isFollowed reports whether k stands for a version that a session has replaced: to programs
 // that is the file itself, written, and whoever opens a descriptor of it anew means what has
 // its name.
-func (f *FS) isFollowed(k *kernelNode) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (ss *sessions) isFollowed(k *kernelNode) bool {
+	ss.nodes.mu.Lock()
+	defer ss.nodes.mu.Unlock()
 	return k.in.saved && k.in.written && !k.in.removed
 }
 
@@ -168,18 +167,18 @@ const retakePoll = 20 * time.Millisecond
 
 // takeOver makes k the node of the session's shadow. The committed inode gets another
 // node the next time that somebody looks its name up.
-func (f *FS) takeOver(k *kernelNode, s *session) bool {
+func (ss *sessions) takeOver(k *kernelNode, s *session) bool {
 	// Whoever opens it from now on must not get the committed inode's backing
 	// file: that is dropped before anybody sees the change.
 	k.io.mu.Lock()
 	defer k.io.mu.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	ss.nodes.mu.Lock()
+	defer ss.nodes.mu.Unlock()
 	base, shadow := k.in, s.inode
 	if base == shadow {
 		return true
 	}
-	if base.sess != nil || k.opens > 0 || s.over || f.awaitedLocked(base) || len(shadow.nodes) > 0 {
+	if base.sess != nil || k.opens > 0 || s.over || ss.awaitedLocked(base) || len(shadow.nodes) > 0 {
 		return false
 	}
 	if k.holds > 0 {
@@ -190,88 +189,22 @@ func (f *FS) takeOver(k *kernelNode, s *session) bool {
 		k.former = base
 		base.pins++
 	}
-	f.partLocked(k)
+	ss.kernel.partLocked(k)
 	k.in, shadow.nodes = shadow, []*kernelNode{k}
 	k.aside = false
 	shadow.renamed = base.renamed // who is on the way to k may have come by a name that it has lost
 	// The pages of the committed version go when the open is answered without
 	// FOPEN_KEEP_CACHE.
-	f.dropBacking(k)
+	ss.kernel.dropBacking(k)
 	k.io.stamp = cacheStamp{}
 	return true
-}
-
-// giveBack undoes takeOver when the session is over and has not published n, its shadow: it
-// wrote into the file, or was rolled back. The kernel knows the node by the file's other
-// names, too, and by descriptors opened with O_PATH. While somebody has it open it stays what
-// it is, and is given back at the last close.
-func (f *FS) giveBack(n *inode) {
-	f.mu.Lock()
-	var nodes []*kernelNode
-	if n.orphan && n.sess == nil {
-		nodes = slices.Clone(n.nodes)
-	}
-	f.mu.Unlock()
-	for _, k := range nodes {
-		if f.giveBackNode(k, n) {
-			f.srv.InodeNotify(k.id, 0, -1) // of the shadow's attributes and pages nothing is to stay
-		}
-	}
-}
-
-func (f *FS) giveBackNode(k *kernelNode, n *inode) bool {
-	k.io.mu.Lock()
-	defer k.io.mu.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	file := k.former
-	if k.in != n || file == nil || k.opens > 0 || n.sess != nil {
-		return false
-	}
-	f.partLocked(k)
-	k.in, k.former = file, nil
-	k.aside = file.nodeLocked() != nil
-	file.nodes = append(file.nodes, k)
-	f.unpinLocked(file)
-	f.dropBacking(k)
-	k.io.stamp = cacheStamp{}
-	return true
-}
-
-// dropFormerLocked forgets what k stood for before a session took it over. FS.mu is held.
-func (f *FS) dropFormerLocked(k *kernelNode) {
-	if k.former != nil {
-		f.unpinLocked(k.former)
-		k.former = nil
-	}
 }
 
 // awaitedLocked reports whether somebody who was told to walk again may be on
-// its way to n: it could not be told so twice. FS.mu is held.
-func (f *FS) awaitedLocked(n *inode) bool {
+// its way to n: it could not be told so twice. nodes.mu is held.
+func (ss *sessions) awaitedLocked(n *inode) bool {
 	if n.parent == nil {
 		return false
 	}
-	return n.dentry.State.stale > 0 || f.strayed.Expects(dkey{n.parent, n.dentry.Name()})
-}
-
-// dropName makes the kernel forget a name, unless something is mounted on it.
-// That takes the directory's lock: where the request at hand holds the lock of
-// an inode, as SETATTR does, a rename may hold the directory and wait for us,
-// so nobody waits for it here.
-func (f *FS) dropName(dir *inode, name string) {
-	if f.isMountpoint(dir, name) {
-		return
-	}
-	f.pin(dir)
-	go func() {
-		f.forgetName(dir, name)
-		f.unpin(dir)
-	}()
-}
-
-// isMountpoint reports whether something is mounted on name in the mount, for
-// instance the file itself as a bind mount. Such a name must keep its inode.
-func (f *FS) isMountpoint(dir *inode, name string) bool {
-	return f.mounts.Covers(f.path(dir, name))
+	return n.dentry.State.stale > 0 || ss.astray.strayed.Expects(dkey{n.parent, n.dentry.Name()})
 }

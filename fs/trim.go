@@ -10,33 +10,33 @@ import (
 const maxRemembered = 1 << 16
 
 // crowd is how many inodes that are.
-func (f *FS) crowd() int { return min(f.maxInodes/2, maxRemembered) }
+func (ns *nodes) crowd() int { return min(ns.maxInodes/2, maxRemembered) }
 
 // remembered is the filesystem as package trim needs it.
 type remembered struct{ f *FS }
 
 var _ trim.Engine = remembered{}
 
-func (f *FS) openTrimmer() { f.trim = trim.New(remembered{f}, f.done) }
+func (f *FS) openTrimmer() { f.nodes.trim = trim.New(remembered{f}, f.life.done) }
 
 // Crowd implements trim.Engine.
-func (r remembered) Crowd() int { return r.f.crowd() }
+func (r remembered) Crowd() int { return r.f.nodes.crowd() }
 
 // Remembered implements trim.Engine.
-func (r remembered) Remembered() int { return r.f.countInodes() }
+func (r remembered) Remembered() int { return r.f.nodes.countInodes() }
 
 // Measured implements trim.Engine.
-func (r remembered) Measured(n int64) { r.f.descriptors.SetLimits(descriptorLimits(n)) }
+func (r remembered) Measured(n int64) { r.f.callers.descriptors.SetLimits(descriptorLimits(n)) }
 
 // Short implements trim.Engine.
 func (r remembered) Short(n int64) {
-	r.f.log.Warnf("programs get ENFILE, for the daemon has %d descriptors, and all are in use: raise LimitNOFILE of its unit, or ulimit -n before latchfs mount", n)
+	r.f.disk.log.Warnf("programs get ENFILE, for the daemon has %d descriptors, and all are in use: raise LimitNOFILE of its unit, or ulimit -n before latchfs mount", n)
 }
 
 // Pruner implements trim.Engine: it is the kernel, if that can be told which nodes to
 // forget.
 func (r remembered) Pruner() trim.Pruner {
-	if p, ok := r.f.srv.(trim.Pruner); ok {
+	if p, ok := r.f.kernel.srv.(trim.Pruner); ok {
 		return p
 	}
 	return nil
@@ -45,15 +45,15 @@ func (r remembered) Pruner() trim.Pruner {
 // IdleNodes implements trim.Engine.
 func (r remembered) IdleNodes(limit int) []uint64 {
 	f := r.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
 	var files, dirs []uint64
-	for id, k := range f.nodes {
+	for id, k := range f.nodes.kernelNodes {
 		to := &files
 		if k.in.isDir() {
 			to = &dirs
 		}
-		if len(*to) < limit && k.nlookup > 0 && f.isIdleLocked(k.in) {
+		if len(*to) < limit && k.nlookup > 0 && f.nodes.isIdleLocked(k.in) {
 			*to = append(*to, id)
 		}
 		if len(files) == limit && len(dirs) == limit {
@@ -65,22 +65,22 @@ func (r remembered) IdleNodes(limit int) []uint64 {
 
 // ForgetNames implements trim.Engine.
 func (r remembered) ForgetNames(limit int) {
-	for _, v := range r.f.idleNames(limit) {
-		if !r.f.isMountpoint(v.dir, v.name) {
-			r.f.forgetName(v.dir, v.name)
+	for _, v := range r.f.nodes.idleNames(limit) {
+		if !r.f.nodes.isMountpoint(v.dir, v.name) {
+			r.f.kernel.forgetName(v.dir, v.name)
 		}
-		r.f.unpin(v.dir)
+		r.f.nodes.unpin(v.dir)
 	}
 }
 
-func (f *FS) countInodes() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.inodes)
+func (ns *nodes) countInodes() int {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return len(ns.inodes)
 }
 
-// isIdleLocked reports whether we can do without what is known of n. FS.mu is held.
-func (f *FS) isIdleLocked(n *inode) bool {
+// isIdleLocked reports whether we can do without what is known of n. nodes.mu is held.
+func (ns *nodes) isIdleLocked(n *inode) bool {
 	if n.isDir() {
 		return n.pins == 0 && !n.isRoot()
 	}
@@ -88,15 +88,15 @@ func (f *FS) isIdleLocked(n *inode) bool {
 }
 
 // idleNames lists names of idle files, their directories pinned.
-func (f *FS) idleNames(limit int) []place {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (ns *nodes) idleNames(limit int) []place {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
 	var out []place
-	for _, n := range f.inodes {
+	for _, n := range ns.inodes {
 		if len(out) == limit {
 			break
 		}
-		if n.isDir() || !f.isIdleLocked(n) {
+		if n.isDir() || !ns.isIdleLocked(n) {
 			continue
 		}
 		n.parent.pins++

@@ -12,15 +12,15 @@ var (
 
 // acquireOrClosed is acquire for a program's own lock, and for an open: one that does not
 // wait gets what its holders have closed.
-func (f *FS) acquireOrClosed(d *demand, noWait bool) (*lockmgr.Lock, error) {
+func (lk *locks) acquireOrClosed(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	if noWait {
 		return lockwait.Try(d)
 	}
-	return f.acquire(d, false)
+	return lk.acquire(d, false)
 }
 
 // Try implements lockwait.Demand.
-func (d *demand) Try() (*lockmgr.Lock, error) { return d.c.f.acquire(d, true) }
+func (d *demand) Try() (*lockmgr.Lock, error) { return d.c.f.locks.acquire(d, true) }
 
 // Leaving implements lockwait.Demand.
 func (d *demand) Leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all bool) {
@@ -30,7 +30,7 @@ func (d *demand) Leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all 
 			ends = append(ends, s.state.Freed())
 			continue
 		}
-		of, left := d.c.f.advisory.Leaving(x)
+		of, left := d.c.f.locks.advisory.Leaving(x)
 		if !left {
 			return nil, false
 		}

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -11,7 +12,17 @@ import (
 	"latchfs/fs/versions"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
 )
+
+// txns finds the transaction of a caller, and what the transactions have staged under a name.
+type txns struct {
+	running transaction.Running
+
+	*ground
+
+	fs *FS // for what it makes
+}
 
 // txn is a transaction (package transaction) with the names that it has changed.
 //
@@ -25,8 +36,8 @@ type txn struct {
 	cl    *ctl.Claim
 	store *commit.Txn
 
-	names  map[*dentry]*stagedName // guarded by FS.mu
-	staged int                     // guarded by FS.mu: how many names it has ever staged
+	names  map[*dentry]*stagedName // guarded by nodes.mu
+	staged int                     // guarded by nodes.mu: how many names it has ever staged
 }
 
 // stagedName is a name that a transaction changes without a session.
@@ -53,16 +64,16 @@ type stagedName struct {
 }
 
 // beginTxn makes a claim, which has its lock, a transaction.
-func (f *FS) beginTxn(cl *ctl.Claim) {
-	l := f.ctl.Claims.LockOf(cl)
+func (tx *txns) beginTxn(cl *ctl.Claim) {
+	l := tx.callers.ctl.Claims.LockOf(cl)
 	r := l.Request()
-	t := &txn{f: f, cl: cl, store: f.store.NewTxn(l.Token()), names: map[*dentry]*stagedName{}}
+	t := &txn{f: tx.fs, cl: cl, store: tx.disk.store.NewTxn(l.Token()), names: map[*dentry]*stagedName{}}
 	t.Txn = transaction.New(transaction.Config{
-		Engine: txnEngine{t}, Store: txnStore{t.store, f}, ID: l.Token(), Label: cl.ID(), UID: cl.By.UID(),
+		Engine: txnEngine{t}, Store: txnStore{t.store, tx.fs}, ID: l.Token(), Label: cl.ID(), UID: cl.By.UID(),
 		Owner: r.Owner, Lineage: r.Lineage, Since: r.Since,
 	})
 	cl.SetTxn(ctlTxn{t})
-	f.txns.Enter(t.Txn)
+	tx.running.Enter(t.Txn)
 }
 
 // identity is whose the sessions of the transaction are.
@@ -70,13 +81,13 @@ func (t *txn) identity() identity { return identity{owner: t.Owner(), since: t.S
 
 // txnOf is the transaction that the caller is part of: as an heir of who began it,
 // or by its environment.
-func (f *FS) txnOf(c *caller) *txn {
-	if !f.txns.Any() || c.foreign() {
+func (tx *txns) txnOf(c *caller) *txn {
+	if !tx.running.Any() || c.foreign() {
 		return nil
 	}
 	c.txnOnce.Do(func() {
-		f.joinGuard(c)
-		if t := f.txns.Of(c); t != nil {
+		tx.joinGuard(c)
+		if t := tx.running.Of(c); t != nil {
 			c.txn = t.Engine().(txnEngine).t
 		}
 	})
@@ -89,21 +100,23 @@ func (c *caller) DescendsFrom(o lockmgr.Owner, since lockmgr.Birth) bool {
 }
 
 // TxnLabel implements transaction.Process.
-func (c *caller) TxnLabel() string { return c.f.proc.EnvOf(c.owner, []string{control.SessionEnv}) }
+func (c *caller) TxnLabel() string {
+	return c.f.callers.proc.EnvOf(c.owner, []string{control.SessionEnv})
+}
 
 // txnFor is txnOf for a request, with its caller. Without any transaction it costs
 // nothing.
-func (f *FS) txnFor(h *Request) (*txn, *caller) {
-	if !f.txns.Any() {
+func (tx *txns) txnFor(h *Request) (*txn, *caller) {
+	if !tx.running.Any() {
 		return nil, nil
 	}
-	c := f.callerOf(h)
-	return f.txnOf(c), c
+	c := tx.callers.callerOf(h)
+	return tx.txnOf(c), c
 }
 
 // forebears are whose locks do not keep a member out that asks in the transaction's name.
 func (t *txn) forebears(c *caller) []lockmgr.Ancestor {
-	return t.Forebears(lockmgr.Ancestor{Owner: c.owner, Child: t.f.proc.Now()}, c.ancestors())
+	return t.Forebears(lockmgr.Ancestor{Owner: c.owner, Child: t.f.callers.proc.Now()}, c.ancestors())
 }
 
 // stages reports whether what happens to a path is part of the transaction: live
@@ -111,10 +124,10 @@ func (t *txn) forebears(c *caller) []lockmgr.Ancestor {
 // live file that was moved away or to which something was moved.
 func (t *txn) stages(dir *inode, name string) bool {
 	f := t.f
-	if !f.isLiveName(dir, name) || f.stagedAt(dir, name) != nil {
+	if !f.txns.isLiveName(dir, name) || f.txns.stagedAt(dir, name) != nil {
 		return true
 	}
-	s := f.sessionAt(dir, name)
+	s := f.nodes.sessionAt(dir, name)
 	return s != nil && s.txn.Load() == t
 }
 
@@ -127,14 +140,102 @@ func (s *session) held() bool {
 // sessions are those of the transaction, in the order in which they began.
 func (t *txn) sessions() []*session {
 	f := t.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
 	var list []*session
-	for s := range f.sessions {
+	for s := range f.nodes.sessions {
 		if s.txn.Load() == t && !s.over {
 			list = append(list, s)
 		}
 	}
 	slices.SortFunc(list, func(a, b *session) int { return a.began.Compare(b.began) })
 	return list
+}
+
+// baseIsCurrent reports whether the name still leads to what the session was
+// begun on, and nobody of the family has changed that. From the moment that the
+// session has its name nobody else of the family begins one.
+func (tx *txns) baseIsCurrent(s *session) bool {
+	var st unix.Stat_t
+	dir, name := s.where()
+	err := unix.Fstatat(tx.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		return s.isNew.Load()
+	}
+	if sn := tx.stagedAt(dir, name); sn != nil && s.txn.Load() == sn.t && s.isNew.Load() {
+		return err == nil && sn.base.Ino == st.Ino
+	}
+	s.mu.Lock() // a relative may already be changing the base's metadata
+	defer s.mu.Unlock()
+	return err == nil && s.baseVersion != nil && *s.baseVersion == commit.VersionOf(&st)
+}
+
+// joinGuard makes the caller an heir of the lock that its environment names
+// (LATCHFS_SESSION), for one that is no descendant of the holder: started by a
+// job server, or in a container. It reports whether that is news.
+func (tx *txns) joinGuard(c *caller) bool {
+	if tx.callers.ctl.Claims.Count() == 0 || c.foreign() || c.joined {
+		return false
+	}
+	c.joined = true
+	id := tx.callers.proc.EnvOf(c.owner, []string{control.SessionEnv})
+	if id == "" {
+		return false
+	}
+	cl := tx.callers.ctl.Claims.ByID(id)
+	if cl == nil || c.uid != cl.By.UID() {
+		return false // a setuid program has its environment from somebody else
+	}
+	tx.callers.ctl.Claims.Note(cl, c.owner)
+	o := tx.callers.ctl.Claims.LockOf(cl).Owner()
+	up := c.ancestors()
+	isKnown := func(o lockmgr.Owner) bool {
+		return o == c.owner || slices.ContainsFunc(up, func(a lockmgr.Ancestor) bool { return a.Owner == o })
+	}
+	if isKnown(o) { // a guard that joined another lock has replaced the variable
+		before := cl.Joined()
+		if before == nil || isKnown(before.Owner) {
+			return false
+		}
+		o = before.Owner
+	}
+	c.guard = &lockmgr.Ancestor{Owner: o, Child: tx.callers.proc.Now()}
+	c.lineage = append(slices.Clone(up), *c.guard)
+	return true
+}
+
+// fileDemand asks for the exclusive lock on names and on the inodes that have
+// other names too, which all share one key.
+func (tx *txns) fileDemand(c *caller, op string, wait time.Duration, places ...place) *demand {
+	d := &demand{c: c, op: op, mode: lockmgr.Exclusive, class: lockmgr.Session, wait: wait, places: places}
+	if len(places) > 0 {
+		d.path = tx.nodes.path(places[0].dir, places[0].name)
+	}
+	if t := tx.txnOf(c); t != nil {
+		id := t.identity()
+		d.owner, d.lineage, d.since = &id.owner, t.forebears(c), id.since
+	}
+	if op == opOpen || op == opCreate {
+		set := tx.rules.settings(d.path)
+		d.ttl, d.yields = set.TTL, set.OnStale == policy.StealStale
+	}
+	return d
+}
+
+// awaitsTxn refuses to change names to which a transaction has yet to give what it has
+// made of them: that would come later, and replace the change.
+func (tx *txns) awaitsTxn(c *caller, op string, places []place) unix.Errno {
+	if tx.disk.store == nil || !tx.disk.store.HalfDone() {
+		return 0
+	}
+	for _, p := range places {
+		path := tx.nodes.path(p.dir, p.name)
+		if !tx.disk.store.AwaitsTxn(path) {
+			continue
+		}
+		return tx.reports.refuseWith(c, op, path, unix.EIO,
+			"A transaction has changed the file, and an error of the disk has kept the change from being made",
+			"latchfs tries again at each open; its log has the error.")
+	}
+	return 0
 }

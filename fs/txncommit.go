@@ -14,10 +14,10 @@ import (
 func (sn *stagedName) Prepare() (err error) {
 	f := sn.t.f
 	o := commit.RemoveOptions{
-		Dir: f.fdOf(sn.dir), DirPath: f.nodePath(sn.dir), Name: sn.name, Base: sn.base, IsDir: sn.did == transaction.RemovedDir,
+		Dir: f.nodes.fdOf(sn.dir), DirPath: f.nodes.nodePath(sn.dir), Name: sn.name, Base: sn.base, IsDir: sn.did == transaction.RemovedDir,
 	}
 	if !o.IsDir {
-		sn.next = f.stepNow(sn.dir, sn.name, sn.Path())
+		sn.next = f.recorder.stepNow(sn.dir, sn.name, sn.Path())
 		sn.next.KeepAloneNow()
 		o.Keep = sn.next.Keep()
 	}
@@ -33,13 +33,13 @@ func (sn *stagedName) Tell() {
 	f, path := t.f, sn.Path()
 	switch {
 	case !sn.did.IsGone():
-		f.changes.Made(byCaller{sn.by}, sn.op, path, t.Label())
-		f.clerk.Made(sn.by, f.claimName(sn.dir, sn.name))
+		f.recorder.changes.Made(byCaller{sn.by}, sn.op, path, t.Label())
+		f.claims.clerk.Made(sn.by, f.claims.claimName(sn.dir, sn.name))
 	case sn.removal == nil:
 	case sn.did == transaction.RemovedDir && sn.isThere(): // somebody has put a live file there, and it stays
 	case sn.did == transaction.RemovedDir:
-		f.changes.Gone(byCaller{sn.by}, path, sn.was, "", t.Label())
-		f.filed.Gone(f.claimName(sn.dir, sn.name).Place())
+		f.recorder.changes.Gone(byCaller{sn.by}, path, sn.was, "", t.Label())
+		f.claims.filed.Gone(f.claims.claimName(sn.dir, sn.name).Place())
 	default:
 		t.tellRemoval(sn)
 	}
@@ -48,23 +48,23 @@ func (sn *stagedName) Tell() {
 // isThere reports whether what was to be removed has its name still.
 func (sn *stagedName) isThere() bool {
 	var st unix.Stat_t
-	err := unix.Fstatat(sn.t.f.fdOf(sn.dir), sn.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(sn.t.f.nodes.fdOf(sn.dir), sn.name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return err == nil && uint64(st.Dev) == sn.base.Dev && st.Ino == sn.base.Ino
 }
 
 // tellRemoval tells that a file or a link has been removed.
 func (t *txn) tellRemoval(sn *stagedName) {
 	f := t.f
-	f.paths.RLock()
+	f.nodes.paths.RLock()
 	ch := sn.by.changes(opUnlink, place{dir: sn.dir, name: sn.name}, t.ID())
-	f.paths.RUnlock()
+	f.nodes.paths.RUnlock()
 	ch.Was, ch.Target, ch.Txn = sn.was, sn.target, t.Label()
 	if ch.Was == nil {
 		ch.Was = statOf(&sn.base)
 	}
 	ch.Version = changes.IsFile(ch.Was)
 	ch.Step, ch.Kept = sn.next, sn.removal.Kept()
-	f.changes.Tell(ch)
+	f.recorder.changes.Tell(ch)
 }
 
 // End implements transaction.Name.
@@ -73,18 +73,18 @@ func (sn *stagedName) End(committed bool) {
 	if committed && sn.did.IsGone() && sn.renamed == nil {
 		f.removedByTxn(sn)
 	}
-	f.unstage(sn)
-	f.dropName(sn.dir, sn.name)
-	f.markerMoved(sn.name)
-	f.unpin(sn.dir)
+	f.txns.unstage(sn)
+	f.names.dropName(sn.dir, sn.name)
+	f.commits.markerMoved(sn.name)
+	f.nodes.unpin(sn.dir)
 }
 
 // removedByTxn is what else follows from the removal of a name.
 func (f *FS) removedByTxn(sn *stagedName) {
-	f.mu.Lock()
-	n := f.inodes[inoKey{sn.base.Dev, sn.base.Ino}]
-	f.mu.Unlock()
-	f.unlinked(n, sn.key(), n != nil && f.unnamed(n))
+	f.nodes.mu.Lock()
+	n := f.nodes.inodes[inoKey{sn.base.Dev, sn.base.Ino}]
+	f.nodes.mu.Unlock()
+	f.names.unlinked(n, sn.key(), n != nil && f.nodes.unnamed(n))
 }
 
 // changedInTxn reports whether the session has anything to publish.

@@ -17,7 +17,7 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 		return unix.ENOENT
 	}
 	var st unix.Stat_t
-	n, e := f.known(dir, name, &st)
+	n, e := f.entries.known(dir, name, &st)
 	switch {
 	case e != 0:
 		return e
@@ -25,23 +25,23 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 		return unix.ENOTDIR
 	}
 	p := place{dir, name, nil}
-	path := f.path(dir, name)
+	path := f.nodes.path(dir, name)
 	at := [2]dkey{p.key()}
-	d := f.fileDemand(c, opRmdir, f.settings(path).Wait)
+	d := f.txns.fileDemand(c, opRmdir, f.rules.settings(path).Wait)
 	d.path, d.places, d.target = path, nil, &lockkey.Target{Trees: []string{path}}
 	if t.IsOver() {
-		return f.refuse(d, transaction.ErrOver)
+		return f.locks.refuse(d, transaction.ErrOver)
 	}
-	repeated := f.walks.Has(c, opRmdir, at)
-	l, e := f.admit(c, opRmdir, d, at, []*inode{dir}, func(w *walk) unix.Errno { return f.leadToTwin(w, dir, name) })
+	repeated := f.astray.walks.Has(c, opRmdir, at)
+	l, e := f.parking.admit(c, opRmdir, d, at, []*inode{dir}, func(w *walk) unix.Errno { return f.leadToTwin(w, dir, name) })
 	if e != 0 {
 		return e
 	}
-	if !repeated && c.tid != 0 && f.stagedAt(dir, name) == nil {
+	if !repeated && c.tid != 0 && f.txns.stagedAt(dir, name) == nil {
 		w := &walk{promise: promise{Op: opRmdir, At: at, Unparked: true}, d: d, lock: l}
-		f.walks.Put(c, w)
+		f.astray.walks.Put(c, w)
 		if e := f.leadToTwin(w, dir, name); e != 0 {
-			f.walks.Drop(w)
+			f.astray.walks.Drop(w)
 			return e
 		}
 		return unix.ESTALE
@@ -49,7 +49,7 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 	t.Lock()
 	defer t.Unlock()
 	if e := t.removeDir(c, dir, name, n, &st); e != 0 {
-		f.table.Release(l)
+		f.rules.table.Release(l)
 		return e
 	}
 	t.KeepLocked(l)
@@ -60,7 +60,7 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 // inode that rmdir(2) is sent for as dead, and lets nobody find or make anything in
 // it any more; to others the directory is there as before.
 func (f *FS) leadToTwin(w *walk, dir *inode, name string) unix.Errno {
-	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(f.nodes.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -69,23 +69,23 @@ func (f *FS) leadToTwin(w *walk, dir *inode, name string) unix.Errno {
 		unix.Close(fd)
 		return errnoOf(err)
 	}
-	f.mu.Lock()
-	n := f.inodes[inoKey{uint64(st.Dev), st.Ino}]
+	f.nodes.mu.Lock()
+	n := f.nodes.inodes[inoKey{uint64(st.Dev), st.Ino}]
 	if n == nil {
-		n = f.newInodeLocked(fd, inoKey{uint64(st.Dev), st.Ino}, unix.S_IFDIR)
+		n = f.nodes.newInodeLocked(fd, inoKey{uint64(st.Dev), st.Ino}, unix.S_IFDIR)
 	} else {
 		unix.Close(fd)
 	}
-	f.setNameLocked(n, dir, name)
+	f.nodes.setNameLocked(n, dir, name)
 	n.pins++
-	f.mu.Unlock()
-	f.walkToTwin(w, n)
-	f.unpin(n)
+	f.nodes.mu.Unlock()
+	f.parking.walkToTwin(w, n)
+	f.nodes.unpin(n)
 	return 0
 }
 
 // isGoneDirLocked reports whether the transaction has removed a directory, which its
-// members may yet have open. FS.mu is held.
+// members may yet have open. nodes.mu is held.
 func (t *txn) isGoneDirLocked(dir *inode) bool {
 	if dir.parent == nil {
 		return false
@@ -94,7 +94,7 @@ func (t *txn) isGoneDirLocked(dir *inode) bool {
 	return sn != nil && sn.t == t && sn.did == transaction.RemovedDir
 }
 
-// admitsLocked reports whether a session may become the transaction's. FS.mu is held.
+// admitsLocked reports whether a session may become the transaction's. nodes.mu is held.
 func (t *txn) admitsLocked(s *session) unix.Errno {
 	switch {
 	case !t.TakesFiles():
@@ -106,8 +106,8 @@ func (t *txn) admitsLocked(s *session) unix.Errno {
 }
 
 func (t *txn) isGoneDir(dir *inode) bool {
-	t.f.mu.Lock()
-	defer t.f.mu.Unlock()
+	t.f.nodes.mu.Lock()
+	defer t.f.nodes.mu.Unlock()
 	return t.isGoneDirLocked(dir)
 }
 
@@ -121,14 +121,14 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 	case t.IsOver():
 		return unix.EBUSY
 	}
-	sn := f.stagedAt(dir, name)
+	sn := f.txns.stagedAt(dir, name)
 	if sn == nil {
-		if e := f.mayTake(c, dir, st); e != 0 {
+		if e := f.callers.mayTake(c, dir, st); e != 0 {
 			return e
 		}
 		sn = &stagedName{dir: dir, name: name, did: transaction.RemovedDir, base: commit.VersionOf(st), by: c, was: st}
 		t.stage(sn)
-		if n != nil && len(f.sessionsIn(n)) > 0 { // one began meanwhile
+		if n != nil && len(f.endings.sessionsIn(n)) > 0 { // one began meanwhile
 			t.drop(sn)
 			return unix.ENOTEMPTY
 		}
@@ -140,10 +140,10 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 // isEmpty reports whether a directory is empty for the members.
 func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
 	f := t.f
-	if n != nil && len(f.sessionsIn(n)) > 0 {
+	if n != nil && len(f.endings.sessionsIn(n)) > 0 {
 		return false, 0
 	}
-	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(f.nodes.fdOf(dir), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false, errnoOf(err)
 	}
@@ -159,7 +159,7 @@ func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
 		if n == nil {
 			return false, 0
 		}
-		if sn := f.stagedAt(n, e.Name); sn == nil || !sn.did.IsGone() {
+		if sn := f.txns.stagedAt(n, e.Name); sn == nil || !sn.did.IsGone() {
 			return false, 0
 		}
 	}
@@ -189,14 +189,14 @@ func (t *txn) make(c *caller, op string, dir *inode, name string, out *Entry, do
 	case t.isGoneDir(dir):
 		return unix.ENOENT
 	}
-	o := commit.MakeOptions{Dir: f.fdOf(dir), DirPath: f.nodePath(dir), Name: name}
+	o := commit.MakeOptions{Dir: f.nodes.fdOf(dir), DirPath: f.nodes.nodePath(dir), Name: name}
 	makes := func(dirfd int, name string) error { return do(c, dirfd, name) }
 	if back {
 		if e := t.mayComeBack(c, is.staged, o, makes); e != 0 {
 			return e
 		}
 		t.drop(is.staged)
-		return f.enterMade(dir, name, out, true)
+		return f.entries.enterMade(dir, name, out, true)
 	}
 	sn := &stagedName{dir: dir, name: name, did: transaction.Made, by: c, op: op}
 	if op == opMkdir {
@@ -208,7 +208,7 @@ func (t *txn) make(c *caller, op string, dir *inode, name string, out *Entry, do
 		t.drop(sn)
 		return errnoOf(err)
 	}
-	return f.enterMade(dir, name, out, true)
+	return f.entries.enterMade(dir, name, out, true)
 }
 
 // mayComeBack decides whether a directory that the transaction has removed may stand for the
@@ -223,7 +223,7 @@ func (t *txn) mayComeBack(c *caller, sn *stagedName, o commit.MakeOptions, makes
 	case alike:
 		return 0
 	}
-	return f.refuseWith(c, opMkdir, f.path(sn.dir, sn.name), unix.EBUSY,
+	return f.reports.refuseWith(c, opMkdir, f.nodes.path(sn.dir, sn.name), unix.EBUSY,
 		"In a transaction no directory takes the place of one that has another owner, group or mode, or other extended attributes (ACLs)",
 		"Leave the directory and remove what is in it, or remove it before the transaction begins.")
 }

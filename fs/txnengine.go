@@ -26,13 +26,13 @@ var (
 )
 
 // HasLock implements transaction.Engine.
-func (e txnEngine) HasLock() bool { return e.t.f.ctl.Claims.LockOf(e.t.cl).Held() }
+func (e txnEngine) HasLock() bool { return e.t.f.callers.ctl.Claims.LockOf(e.t.cl).Held() }
 
 // HoldPaths implements transaction.Engine.
-func (e txnEngine) HoldPaths() { e.t.f.ns.RLock() }
+func (e txnEngine) HoldPaths() { e.t.f.nodes.ns.RLock() }
 
 // ReleasePaths implements transaction.Engine.
-func (e txnEngine) ReleasePaths() { e.t.f.ns.RUnlock() }
+func (e txnEngine) ReleasePaths() { e.t.f.nodes.ns.RUnlock() }
 
 // Files implements transaction.Engine.
 func (e txnEngine) Files() []transaction.File {
@@ -61,7 +61,7 @@ func (e txnEngine) MarkRenamed() (undo func()) { return e.t.markRenamed() }
 func (e txnEngine) FollowRenamed() { e.t.followHeirs() }
 
 // Release implements transaction.Engine.
-func (e txnEngine) Release(l *lockmgr.Lock) { e.t.f.table.Release(l) }
+func (e txnEngine) Release(l *lockmgr.Lock) { e.t.f.rules.table.Release(l) }
 
 // Ended implements transaction.Engine.
 func (e txnEngine) Ended(end transaction.End) {
@@ -73,26 +73,28 @@ func (e txnEngine) Ended(end transaction.End) {
 	if !end.Committed {
 		event, detail["reason"] = "txn_rolled_back", end.Reason
 	}
-	t.f.event(audit.Event{Time: time.Now(), Event: event, PID: t.Owner().PID, Token: t.ID(), Detail: detail})
+	t.f.reports.event(audit.Event{Time: time.Now(), Event: event, PID: t.Owner().PID, Token: t.ID(), Detail: detail})
 }
 
 // NotTakenBack implements transaction.Engine.
-func (e txnEngine) NotTakenBack(err error) { e.t.f.log.Warnf("rolling back a transaction: %v", err) }
+func (e txnEngine) NotTakenBack(err error) {
+	e.t.f.disk.log.Warnf("rolling back a transaction: %v", err)
+}
 
 // Path implements transaction.Name.
-func (sn *stagedName) Path() string { return sn.t.f.path(sn.dir, sn.name) }
+func (sn *stagedName) Path() string { return sn.t.f.nodes.path(sn.dir, sn.name) }
 
 // IsGone implements transaction.Name.
 func (sn *stagedName) IsGone() bool { return sn.did.IsGone() }
 
 // IsReplaced implements transaction.Name.
-func (sn *stagedName) IsReplaced() bool { return sn.t.f.sessionAt(sn.dir, sn.name) != nil }
+func (sn *stagedName) IsReplaced() bool { return sn.t.f.nodes.sessionAt(sn.dir, sn.name) != nil }
 
 // Recover implements transaction.Store.
 func (st txnStore) Recover() error {
-	r, err := st.f.store.Recover()
+	r, err := st.f.disk.store.Recover()
 	if err == nil {
-		st.f.keptLate(r)
+		st.f.recovery.keptLate(r)
 	}
 	return err
 }

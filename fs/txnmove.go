@@ -21,23 +21,23 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 	if e := t.movable(from, to, flags); e != 0 {
 		return e
 	}
-	repeated := f.walks.Has(c, opRename, [2]dkey{from.key(), to.key()})
+	repeated := f.astray.walks.Has(c, opRename, [2]dkey{from.key(), to.key()})
 	l, e := t.admit(c, opRename, func(*walk) unix.Errno { return t.carry(c, from) }, from, to)
 	if e != 0 {
 		return e
 	}
-	s := f.sessionAt(from.dir, from.name)
+	s := f.nodes.sessionAt(from.dir, from.name)
 	if s == nil && !repeated && c.tid != 0 {
 		// The kernel takes the inode that it has sent along: it must be the
 		// session's.
 		if e = t.carry(c, from); e == 0 {
 			w := &walk{promise: promise{Op: opRename, At: [2]dkey{from.key(), to.key()}, Unparked: true}, lock: l}
-			f.walks.Put(c, w)
+			f.astray.walks.Put(c, w)
 			return unix.ESTALE
 		}
 	}
 	if s == nil {
-		f.table.Release(l)
+		f.rules.table.Release(l)
 		if e == 0 {
 			e = unix.EBUSY
 		}
@@ -50,7 +50,7 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 		e = t.move(c, s, from, to, flags)
 	}
 	if e != 0 {
-		f.table.Release(l)
+		f.rules.table.Release(l)
 		return e
 	}
 	t.KeepLocked(l)
@@ -63,13 +63,13 @@ func (t *txn) movable(from, to place, flags uint32) unix.Errno {
 	var st unix.Stat_t
 	what, is := t.look(from.dir, from.name, &st)
 	if is.sess != nil {
-		what.InPlace = is.sess.inPlaceNow()
+		what.InPlace = t.f.txns.inPlaceNow(is.sess)
 	}
 	where, _ := t.look(to.dir, to.name, &st)
 	return transaction.MayMove(&what, &where, flags&unix.RENAME_NOREPLACE != 0)
 }
 
-func (s *session) inPlaceNow() bool {
+func (tx *txns) inPlaceNow(s *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.inPlace
@@ -87,9 +87,9 @@ func (t *txn) sees(dir *inode, name string) bool {
 // lock, and waits for their end.
 func (t *txn) look(dir *inode, name string, st *unix.Stat_t) (p transaction.Place, is nameState) {
 	f := t.f
-	f.mu.Lock()
-	is = f.nameLocked(dir, name)
-	f.mu.Unlock()
+	f.nodes.mu.Lock()
+	is = f.nodes.nameLocked(dir, name)
+	f.nodes.mu.Unlock()
 	switch {
 	case is.sess == nil:
 	case is.sess.txn.Load() == t:
@@ -101,7 +101,7 @@ func (t *txn) look(dir *inode, name string, st *unix.Stat_t) (p transaction.Plac
 	if sn != nil && sn.t == t {
 		p.Change = sn.did
 	}
-	err := unix.Fstatat(f.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(f.nodes.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
 	case err != nil:
 		p.Errno = errnoOf(err)
@@ -130,7 +130,7 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 		}
 	}
 	// What may find no room comes first: takeBase ends what was written under the other name.
-	if e := s.fillToMove(); e != 0 {
+	if e := t.f.txns.fillToMove(s); e != 0 {
 		return e
 	}
 	base, e := t.takeBase(to.dir, to.name)
@@ -142,18 +142,18 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 	if !s.state.Is(sessionstate.Writing) {
 		return unix.EBUSY
 	}
-	if was := s.baseVersion; was != nil && t.f.stagedAt(from.dir, from.name) == nil {
+	if was := s.baseVersion; was != nil && t.f.txns.stagedAt(from.dir, from.name) == nil {
 		t.stage(&stagedName{dir: from.dir, name: from.name, did: transaction.Moved, base: *was, heir: s, by: c})
 	}
 	s.content.CloseOld()
-	s.moveTo(to.dir, to.name)
-	s.setBase(base)
+	t.f.moves.moveTo(s, to.dir, to.name)
+	t.f.txns.setBase(s, base)
 	s.content.Write()
 	return 0
 }
 
 // fillToMove gives the session a shadow that can be published under any name.
-func (s *session) fillToMove() unix.Errno {
+func (tx *txns) fillToMove(s *session) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.state.Is(sessionstate.Writing) {
@@ -170,7 +170,7 @@ func (t *txn) takeBase(dir *inode, name string) (*commit.Version, unix.Errno) {
 	var own *commit.Version
 	if s := is.sess; p.Writing == transaction.ByMembers {
 		s.mu.Lock()
-		own, p.InPlace, p.Shared = s.baseVersion, s.inPlace, s.sharesLocked()
+		own, p.InPlace, p.Shared = s.baseVersion, s.inPlace, t.f.txns.sharesLocked(s)
 		s.mu.Unlock()
 	}
 	base, e := p.Replaced(own != nil)
@@ -178,7 +178,7 @@ func (t *txn) takeBase(dir *inode, name string) (*commit.Version, unix.Errno) {
 		return nil, e
 	}
 	if p.Writing == transaction.ByMembers {
-		is.sess.dropFromTxn()
+		t.f.moves.dropFromTxn(is.sess)
 	}
 	switch base {
 	case transaction.WritersBase:
@@ -194,16 +194,15 @@ func (t *txn) takeBase(dir *inode, name string) (*commit.Version, unix.Errno) {
 }
 
 // setBase makes the session one that replaces base under its name. s.mu is held.
-func (s *session) setBase(base *commit.Version) {
-	f := s.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (tx *txns) setBase(s *session, base *commit.Version) {
+	tx.nodes.mu.Lock()
+	defer tx.nodes.mu.Unlock()
 	if b := s.base; b != nil {
 		if b.shadow == s {
 			b.shadow = nil
 		}
 		s.base = nil
-		f.unpinLocked(b)
+		tx.nodes.unpinLocked(b)
 	}
 	s.baseVersion, s.baseKey = base, inoKey{}
 	s.isNew.Store(base == nil)
@@ -211,7 +210,7 @@ func (s *session) setBase(base *commit.Version) {
 		return
 	}
 	s.baseKey = inoKey{base.Dev, base.Ino}
-	if b := f.inodes[s.baseKey]; b != nil && b.shadow == nil {
+	if b := tx.nodes.inodes[s.baseKey]; b != nil && b.shadow == nil {
 		s.base = b
 		b.pins++
 		b.shadow = s
@@ -220,17 +219,8 @@ func (s *session) setBase(base *commit.Version) {
 
 // sharesLocked reports whether what was written belongs under other names, too,
 // which we do not know, so that the session must not lose its own. s.mu is held.
-func (s *session) sharesLocked() bool {
+func (tx *txns) sharesLocked(s *session) bool {
 	return s.inPlace && s.baseNlink > 1 && s.changedInTxn()
-}
-
-// dropFromTxn ends a session whose file a member has removed or replaced.
-func (s *session) dropFromTxn() {
-	s.mu.Lock()
-	s.txn.Store(nil)
-	s.mu.Unlock()
-	s.detach(false)
-	s.endAtRelease()
 }
 
 // unlink removes a name for the members.
@@ -240,21 +230,21 @@ func (t *txn) unlink(c *caller, dir *inode, name string) unix.Errno {
 		return unix.ENOENT
 	}
 	var st unix.Stat_t
-	n, _ := f.known(dir, name, &st)
+	n, _ := f.entries.known(dir, name, &st)
 	l, e := t.admit(c, opUnlink, nil, place{dir, name, n})
 	if e != 0 {
 		return e
 	}
 	t.Lock()
 	defer t.Unlock()
-	if f.sessionAt(dir, name) == nil {
-		e = f.mayRemove(c, place{dir, name, n})
+	if f.nodes.sessionAt(dir, name) == nil {
+		e = f.entries.mayRemove(c, place{dir, name, n})
 	}
 	if e == 0 {
 		e = t.remove(c, dir, name)
 	}
 	if e != 0 {
-		f.table.Release(l)
+		f.rules.table.Release(l)
 		return e
 	}
 	t.KeepLocked(l)
@@ -273,25 +263,25 @@ func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 	case p.Change == transaction.Made:
 		return t.unmake(is.staged)
 	case p.Change != transaction.MadeDir && p.Kind != transaction.Nothing:
-		if e := f.mayTake(c, dir, &st); e != 0 {
+		if e := f.callers.mayTake(c, dir, &st); e != 0 {
 			return e
 		}
 	}
 	if s := is.sess; p.Writing == transaction.ByMembers {
 		s.mu.Lock()
-		p.Shared = s.sharesLocked()
+		p.Shared = t.f.txns.sharesLocked(s)
 		s.mu.Unlock()
 	}
 	if e := p.MayRemove(); e != 0 {
 		return e
 	}
 	if p.Writing == transaction.ByMembers {
-		is.sess.dropFromTxn()
+		t.f.moves.dropFromTxn(is.sess)
 	}
 	if p.Kind != transaction.Nothing && p.Change == transaction.Unchanged {
 		t.stage(&stagedName{
 			dir: dir, name: name, did: transaction.Removed, base: commit.VersionOf(&st), by: c,
-			was: &st, target: changes.TargetOf(f.fdOf(dir), name, &st),
+			was: &st, target: changes.TargetOf(f.nodes.fdOf(dir), name, &st),
 		})
 	}
 	return 0
@@ -299,7 +289,7 @@ func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 
 // unmake takes away what a member has made, for good. The transaction is locked.
 func (t *txn) unmake(sn *stagedName) unix.Errno {
-	e := errnoOf(t.store.Unmake(t.f.fdOf(sn.dir), sn.name))
+	e := errnoOf(t.store.Unmake(t.f.nodes.fdOf(sn.dir), sn.name))
 	if e == 0 {
 		t.drop(sn)
 	}

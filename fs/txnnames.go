@@ -15,35 +15,35 @@ import (
 // They take the same locks as anybody's, and keep them until it ends.
 
 // isLiveName reports whether the policy, or what was seen of it, makes a name live.
-func (f *FS) isLiveName(dir *inode, name string) bool {
-	return f.settings(f.path(dir, name)).Mode == policy.Live
+func (tx *txns) isLiveName(dir *inode, name string) bool {
+	return tx.rules.settings(tx.nodes.path(dir, name)).Mode == policy.Live
 }
 
 // stagedAt is what a transaction has done to a name, nil if nothing.
-func (f *FS) stagedAt(dir *inode, name string) *stagedName {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.nameLocked(dir, name).staged
+func (tx *txns) stagedAt(dir *inode, name string) *stagedName {
+	tx.nodes.mu.Lock()
+	defer tx.nodes.mu.Unlock()
+	return tx.nodes.nameLocked(dir, name).staged
 }
 
 // stage enters a name.
 func (t *txn) stage(sn *stagedName) {
 	f := t.f
 	sn.by.remember() // who has removed or made it is told at the commit
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	sn.t, sn.at, sn.nth = t, f.names.Get(sn.dir.dentry, sn.name), t.staged
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
+	sn.t, sn.at, sn.nth = t, f.nodes.names.Get(sn.dir.dentry, sn.name), t.staged
 	t.staged++
 	sn.dir.pins++
 	t.names[sn.at] = sn
 	sn.at.State.staged = sn
-	f.descriptors.Charge(sn.by.uid, perStaged)
+	f.callers.descriptors.Charge(sn.by.uid, perStaged)
 }
 
 // unstage forgets it. The directory is still pinned.
-func (f *FS) unstage(sn *stagedName) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (tx *txns) unstage(sn *stagedName) {
+	tx.nodes.mu.Lock()
+	defer tx.nodes.mu.Unlock()
 	if sn.at == nil {
 		return
 	}
@@ -51,21 +51,21 @@ func (f *FS) unstage(sn *stagedName) {
 	if sn.at.State.staged == sn {
 		sn.at.State.staged = nil
 	}
-	f.names.Put(sn.at)
+	tx.nodes.names.Put(sn.at)
 	sn.at = nil
-	f.descriptors.Give(sn.by.uid, perStaged)
+	tx.callers.descriptors.Give(sn.by.uid, perStaged)
 }
 
 // drop forgets a staged name for good.
 func (t *txn) drop(sn *stagedName) {
-	t.f.unstage(sn)
-	t.f.unpin(sn.dir)
+	t.f.txns.unstage(sn)
+	t.f.nodes.unpin(sn.dir)
 }
 
 // list are the staged names, in the order in which they were staged.
 func (t *txn) list() []*stagedName {
-	t.f.mu.Lock()
-	defer t.f.mu.Unlock()
+	t.f.nodes.mu.Lock()
+	defer t.f.nodes.mu.Unlock()
 	list := make([]*stagedName, 0, len(t.names))
 	for _, sn := range t.names {
 		list = append(list, sn)
@@ -84,7 +84,7 @@ func (t *txn) keepRemoved(p place) {
 
 // keepRemovedLocked is keepRemoved. The transaction is locked.
 func (t *txn) keepRemovedLocked(p place) {
-	sn := t.f.stagedAt(p.dir, p.name)
+	sn := t.f.txns.stagedAt(p.dir, p.name)
 	if sn != nil && sn.t == t && sn.did == transaction.Removed && !t.IsOver() {
 		t.drop(sn)
 	}
@@ -93,20 +93,20 @@ func (t *txn) keepRemovedLocked(p place) {
 // hides reports whether the caller does not see a name that is there: removed by
 // its own transaction, or made by somebody else's.
 func (sn *stagedName) hides(c *caller) bool {
-	return sn.did.Hides(sn.t.f.txnOf(c) == sn.t)
+	return sn.did.Hides(sn.t.f.txns.txnOf(c) == sn.t)
 }
 
 // stagedView leaves out of a listing what the caller does not see.
-func (f *FS) stagedView(c *caller, dir *inode, list []listing.Entry) []listing.Entry {
-	if !f.txns.Any() {
+func (tx *txns) stagedView(c *caller, dir *inode, list []listing.Entry) []listing.Entry {
+	if !tx.running.Any() {
 		return list
 	}
 	kept := list[:0]
 	for _, e := range list {
-		sn := f.stagedAt(dir, e.Name)
+		sn := tx.stagedAt(dir, e.Name)
 		if sn != nil {
 			e.Volatile = true
-			if sn.hides(c) && !(sn.did.IsGone() && f.sessionAt(dir, e.Name) != nil) {
+			if sn.hides(c) && !(sn.did.IsGone() && tx.nodes.sessionAt(dir, e.Name) != nil) {
 				continue
 			}
 		}
@@ -127,42 +127,42 @@ func (t *txn) admit(c *caller, op string, granted func(*walk) unix.Errno, places
 			dirs = append(dirs, p.dir)
 		}
 	}
-	d := f.fileDemand(c, op, f.settings(f.path(places[0].dir, places[0].name)).Wait, places...)
+	d := f.txns.fileDemand(c, op, f.rules.settings(f.nodes.path(places[0].dir, places[0].name)).Wait, places...)
 	if t.IsOver() {
-		return nil, f.refuse(d, transaction.ErrOver)
+		return nil, f.locks.refuse(d, transaction.ErrOver)
 	}
-	if !f.descriptors.Fits(c.uid, perStaged) {
-		return nil, f.hasTooMany(c, op, d.path)
+	if !f.callers.descriptors.Fits(c.uid, perStaged) {
+		return nil, f.reports.hasTooMany(c, op, d.path)
 	}
-	return f.admit(c, op, d, at, dirs, granted)
+	return f.parking.admit(c, op, d, at, dirs, granted)
 }
 
 // carry begins a session on a committed file that a member is about to change
 // other than by opening it.
 func (t *txn) carry(c *caller, p place) unix.Errno {
 	f := t.f
-	if s := f.sessionAt(p.dir, p.name); s != nil {
+	if s := f.nodes.sessionAt(p.dir, p.name); s != nil {
 		if s.txn.Load() == t {
 			return 0
 		}
 		return unix.EBUSY
 	}
 	var st unix.Stat_t
-	if err := unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := unix.Fstatat(f.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return errnoOf(err)
 	}
-	d := f.fileDemand(c, opOpen, 0, p)
+	d := f.txns.fileDemand(c, opOpen, 0, p)
 	d.label = c.label(opOpen, d.path)
-	l, err := f.acquire(d, true)
+	l, err := f.locks.acquire(d, true)
 	if err != nil {
-		return f.refuse(d, err)
+		return f.locks.refuse(d, err)
 	}
-	s, e := f.begin(c, l, p.dir, p.name, &st, beginOptions{settings: f.settings(d.path)})
+	s, e := f.sessions.begin(c, l, p.dir, p.name, &st, beginOptions{settings: f.rules.settings(d.path)})
 	if e != 0 {
-		f.table.Release(l)
+		f.rules.table.Release(l)
 		return e
 	}
-	defer s.walkerGone()
+	defer t.f.endings.walkerGone(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fillLocked()
@@ -172,9 +172,9 @@ func (t *txn) carry(c *caller, p place) unix.Errno {
 // changes, and leads it there: ESTALE means that. may is asked under the lock.
 func (t *txn) attributes(c *caller, op string, p place, may func() unix.Errno) unix.Errno {
 	f := t.f
-	if !f.repeats(c, op) {
+	if !f.parking.repeats(c, op) {
 		// Through a descriptor of the file as it is for everybody.
-		return f.refuseWith(c, op, f.path(p.dir, p.name), unix.EBUSY,
+		return f.reports.refuseWith(c, op, f.nodes.path(p.dir, p.name), unix.EBUSY,
 			"In a transaction the attributes of a file are not changed through a descriptor that was opened to read it: that is of the file as everybody sees it",
 			"Change them by the file's name, or through a descriptor that was opened for writing.")
 	}
@@ -194,26 +194,26 @@ func (t *txn) attributes(c *caller, op string, p place, may func() unix.Errno) u
 	if e := carry(); e != 0 {
 		return e
 	}
-	return f.staleAt(c, p.inode)
+	return f.astray.staleAt(c, p.inode)
 }
 
 // isGone reports whether a name leads nowhere for the caller although there is
 // something.
-func (f *FS) isGone(c *caller, dir *inode, name string) bool {
-	sn := f.stagedAt(dir, name)
+func (tx *txns) isGone(c *caller, dir *inode, name string) bool {
+	sn := tx.stagedAt(dir, name)
 	return sn != nil && sn.did.IsGone() && !sn.did.IsDir() && sn.hides(c)
 }
 
 // coverGone makes a new session one that replaces what a member has removed
 // before.
-func (s *session) coverGone() {
+func (tx *txns) coverGone(s *session) {
 	dir, name := s.where()
-	if sn := s.f.stagedAt(dir, name); sn != nil && sn.did.IsGone() && s.isNew.Load() {
+	if sn := tx.stagedAt(dir, name); sn != nil && sn.did.IsGone() && s.isNew.Load() {
 		base := sn.base
 		s.mu.Lock()
-		s.f.mu.Lock()
+		tx.nodes.mu.Lock()
 		s.baseVersion, s.baseKey = &base, inoKey{base.Dev, base.Ino}
-		s.f.mu.Unlock()
+		tx.nodes.mu.Unlock()
 		s.mu.Unlock()
 	}
 }

@@ -17,23 +17,23 @@ func (t *txn) markRenamed() (undo func()) {
 			continue // removed since, or replaced
 		}
 		sn.to.dir, sn.to.name = sn.heir.where()
-		f.mu.Lock()
+		f.nodes.mu.Lock()
 		sn.to.dir.pins++
-		f.mu.Unlock()
-		sn.renamed = f.markReplaced(inoKey{sn.base.Dev, sn.base.Ino}, nil)
+		f.nodes.mu.Unlock()
+		sn.renamed = f.names.markReplaced(inoKey{sn.base.Dev, sn.base.Ino}, nil)
 		marked = append(marked, sn)
 	}
 	return func() {
 		for _, sn := range marked {
 			sn.renamed(false)
-			f.unpin(sn.to.dir)
+			f.nodes.unpin(sn.to.dir)
 			sn.renamed, sn.to = nil, place{}
 		}
 	}
 }
 
 // followHeirs gives the files the names that their copies have got, all at once: they may
-// have changed places. FS.ns is held.
+// have changed places. nodes.ns is held.
 func (t *txn) followHeirs() {
 	f := t.f
 	var renamed []*stagedName
@@ -45,46 +45,46 @@ func (t *txn) followHeirs() {
 	if len(renamed) == 0 {
 		return
 	}
-	now := f.newRename()
-	f.clientKeys.Lock()
-	defer f.clientKeys.Unlock()
+	now := f.astray.newRename()
+	f.locks.clientKeys.Lock()
+	defer f.locks.clientKeys.Unlock()
 	files := make([][]*inode, len(renamed))
-	f.mu.Lock()
+	f.nodes.mu.Lock()
 	for i, sn := range renamed {
-		files[i] = f.formerLocked(sn.key())
+		files[i] = f.names.formerLocked(sn.key())
 	}
 	for i, sn := range renamed {
-		f.followLocked(files[i], sn.to.dir, sn.to.name)
+		f.names.followLocked(files[i], sn.to.dir, sn.to.name)
 		for _, n := range files[i] {
 			if n.keyLocked() != sn.key() {
-				f.noteRenamedLocked(n, sn.key(), now)
+				f.astray.noteRenamedLocked(n, sn.key(), now)
 			}
 		}
 	}
-	f.mu.Unlock()
-	f.rekeyHeirs(renamed)
+	f.nodes.mu.Unlock()
+	f.txns.rekeyHeirs(renamed)
 	for i, sn := range renamed {
 		sn.renamed(true)
 		for _, n := range files[i] {
-			f.forgetAttrs(n)
+			f.kernel.forgetAttrs(n)
 		}
-		f.unpin(sn.to.dir)
+		f.nodes.unpin(sn.to.dir)
 	}
 }
 
 // rekeyHeirs lets the clients' locks on the files follow, but where the policy makes names
-// share locks. FS.clientKeys is held.
-func (f *FS) rekeyHeirs(renamed []*stagedName) {
-	if f.policy.MapsNames() {
+// share locks. locks.clientKeys is held.
+func (tx *txns) rekeyHeirs(renamed []*stagedName) {
+	if tx.rules.policy.MapsNames() {
 		return
 	}
 	list := make([]lockmgr.Rename, len(renamed))
 	for i, sn := range renamed {
 		list[i] = lockmgr.Rename{
-			From: lockmgr.Key(f.path(sn.dir, sn.name)), To: lockmgr.Key(f.path(sn.to.dir, sn.to.name)),
+			From: lockmgr.Key(tx.nodes.path(sn.dir, sn.name)), To: lockmgr.Key(tx.nodes.path(sn.to.dir, sn.to.name)),
 		}
 	}
-	f.table.RekeyFiles(list...)
+	tx.rules.table.RekeyFiles(list...)
 }
 
 // key is the name as the kernel asks for it.

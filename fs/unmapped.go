@@ -7,15 +7,31 @@ package fs
 // endIfUnmapped ends a session that only mappings have kept alive, if they are gone.
 // It is for callers who are no relatives. The kernel may hold the directory's lock, so
 // that nothing is done here that may take its time.
-func (s *session) endIfUnmapped() {
+func (en *endings) endIfUnmapped(s *session) {
 	if s.holders.IsOnlyMapped() && s.settings.Validate == nil {
-		s.endIfIdle(nil)
+		en.endIfIdle(s, nil)
 	}
 }
 
 // endUnmappedIn is endIfUnmapped for all sessions in a directory.
-func (f *FS) endUnmappedIn(dir *inode) {
-	for _, s := range f.sessionsIn(dir) {
-		s.endIfUnmapped()
+func (en *endings) endUnmappedIn(dir *inode) {
+	for _, s := range en.sessionsIn(dir) {
+		en.endIfUnmapped(s)
 	}
+}
+
+// sessionsIn lists the sessions on names in a directory.
+func (en *endings) sessionsIn(dir *inode) []*session {
+	en.nodes.mu.Lock()
+	defer en.nodes.mu.Unlock()
+	if dir.inside == 0 {
+		return nil
+	}
+	var in []*session
+	for s := range en.nodes.sessions {
+		if !s.over && s.parent == dir {
+			in = append(in, s)
+		}
+	}
+	return in
 }

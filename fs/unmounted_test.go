@@ -92,7 +92,7 @@ func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 	}
 	eyes := &unseen{Procs: real}
 	f := newFS(o)
-	f.srv, f.proc, f.maxInodes = noKernel{}, eyes, 1000
+	f.kernel.srv, f.callers.proc, f.nodes.maxInodes = noKernel{}, eyes, 1000
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -106,19 +106,19 @@ func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 	f.openReadClaims()
 	f.openAdvisory()
 	f.openControlRoom()
-	f.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	f.disk.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(err)
-	f.virt = newVirtual(f, locksdir.New(f.source))
-	must(f.plantRoot())
+	f.view.virt = newVirtual(f, locksdir.New(f.view.source))
+	must(f.kernel.plantRoot())
 	runtime.LockOSThread()
 	t.Cleanup(func() {
 		runtime.UnlockOSThread()
 		f.Stop()
 		f.Abandon()
 		f.Close()
-		unix.Close(f.rootfd)
-		unix.Close(f.procfd)
-		f.state.Close()
+		unix.Close(f.disk.rootfd)
+		unix.Close(f.disk.procfd)
+		f.disk.state.Close()
 	})
 	return &requests{t: t, f: f, data: o.Dir, tid: uint32(unix.Gettid())}, eyes
 }
@@ -126,15 +126,15 @@ func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 // write writes at an offset.
 func (r *requests) write(id, fh uint64, at int, text string) {
 	r.t.Helper()
-	in := WriteRequest{Request: r.header(id), Handle: fh, Flags: r.f.handleOf(fh).flags, Offset: uint64(at)}
-	if n, st := r.f.Write(nil, &in, [][]byte{[]byte(text)}); st != 0 || int(n) != len(text) {
+	in := WriteRequest{Request: r.header(id), Handle: fh, Flags: r.f.handles.handleOf(fh).flags, Offset: uint64(at)}
+	if n, st := r.f.contents.Write(nil, &in, [][]byte{[]byte(text)}); st != 0 || int(n) != len(text) {
 		r.t.Fatalf("write of %q: %d, %v", text, n, st)
 	}
 }
 
 // closes sends what the close of one of several descriptors sends.
 func (r *requests) closes(id, fh uint64) unix.Errno {
-	return r.f.Flush(nil, &FlushRequest{Request: r.header(id), Handle: fh})
+	return r.f.endings.Flush(nil, &FlushRequest{Request: r.header(id), Handle: fh})
 }
 
 // want compares the file f, and how often the audit trail tells of each event on it.
@@ -143,7 +143,7 @@ func (r *requests) want(when, content string, events map[string]int) {
 	if b, err := os.ReadFile(filepath.Join(r.data, "f")); err != nil || string(b) != content {
 		r.t.Errorf("%s: the file holds %q, %v; want %q", when, b, err, content)
 	}
-	log := r.f.trail.View()
+	log := r.f.reports.trail.View()
 	got := map[string]int{}
 	for d := json.NewDecoder(io.NewSectionReader(log, 0, log.Size())); ; {
 		var ev struct{ Event, Path string }
@@ -166,7 +166,7 @@ func (r *requests) want(when, content string, events map[string]int) {
 // kept is the content of all refused bytes.
 func (r *requests) kept() (all []string) {
 	r.t.Helper()
-	for _, k := range r.f.source.Rejected(owner()) {
+	for _, k := range r.f.view.source.Rejected(owner()) {
 		c, err := k.Files.Content()
 		if err != nil {
 			r.t.Fatal(err)

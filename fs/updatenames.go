@@ -16,22 +16,22 @@ import (
 // versions.
 
 // mayRemove decides whether a file may be removed.
-func (f *FS) mayRemove(c *caller, p place) unix.Errno {
+func (et *entries) mayRemove(c *caller, p place) unix.Errno {
 	var st unix.Stat_t
-	if f.knowledge == nil || unix.Fstatat(f.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if et.rules.knowledge == nil || unix.Fstatat(et.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}
-	path := f.path(p.dir, p.name)
-	set := f.settings(path)
-	if !f.updates.AsksRemover(path, c.owner, &set) {
+	path := et.nodes.path(p.dir, p.name)
+	set := et.rules.settings(path)
+	if !et.losses.updates.AsksRemover(path, c.owner, &set) {
 		return 0
 	}
-	return f.mayTakeAway(c, opUnlink, p, &st)
+	return et.mayTakeAway(c, opUnlink, p, &st)
 }
 
 // mayTakeAway is mayReplace where nothing takes the file's place.
-func (f *FS) mayTakeAway(c *caller, op string, p place, st *unix.Stat_t) unix.Errno {
-	x, e := f.wouldLose(c, op, p, st)
+func (et *entries) mayTakeAway(c *caller, op string, p place, st *unix.Stat_t) unix.Errno {
+	x, e := et.losses.wouldLose(c, op, p, st)
 	if x == nil {
 		return e
 	}
@@ -42,7 +42,7 @@ func (f *FS) mayTakeAway(c *caller, op string, p place, st *unix.Stat_t) unix.Er
 // A rename away from a name is how vim begins to overwrite it.
 func (r *renaming) mayReplace() unix.Errno {
 	f := r.f
-	if f.knowledge == nil || r.sameFile() {
+	if f.rules.knowledge == nil || r.sameFile() {
 		return 0
 	}
 	if e := r.mayArrive(); e != 0 {
@@ -63,7 +63,7 @@ func (r *renaming) mayReplace() unix.Errno {
 		e = errnoFor(x.AnswerGone())
 	}
 	if e != 0 {
-		f.deafen(r.c, r.from)
+		f.losses.deafen(r.c, r.from)
 	}
 	return e
 }
@@ -79,7 +79,7 @@ func (r *renaming) mayArrive() unix.Errno {
 		case r.toSt == nil && r.putsBack(x):
 			return 0 // what the family itself has removed, it gives back
 		case r.toSt == nil:
-			return f.answerOr(x, r.to)
+			return f.losses.answerOr(x, r.to)
 		}
 		if !r.putsBack(x) {
 			e = r.mergeOr(x)
@@ -90,12 +90,12 @@ func (r *renaming) mayArrive() unix.Errno {
 	}
 	// A program that moves its temporary file into place must find there what it has
 	// put there itself.
-	x, e = f.wouldLoseWhat(r.c, opRename, r.from, r.fromSt, knowledge.Makers)
+	x, e = f.losses.wouldLoseWhat(r.c, opRename, r.from, r.fromSt, knowledge.Makers)
 	if x == nil {
 		return e
 	}
 	was := *src
-	was.Over = f.path(r.to.dir, r.to.name)
+	was.Over = f.nodes.path(r.to.dir, r.to.name)
 	x.Source = &was
 	return errnoFor(x.AnswerGone())
 }
@@ -114,12 +114,12 @@ func (r *renaming) putsBack(x *lostupdate.Loss) bool {
 	if !ok || r.flags&unix.RENAME_EXCHANGE != 0 {
 		return false
 	}
-	old, err := f.versions.Open(x.Path, number)
+	old, err := f.disk.versions.Open(x.Path, number)
 	if err != nil {
 		return false
 	}
 	defer old.Close()
-	fd, err := commit.OpenUnnoticed(f.fdOf(r.from.dir), r.from.name)
+	fd, err := commit.OpenUnnoticed(f.nodes.fdOf(r.from.dir), r.from.name)
 	if err != nil {
 		return false
 	}
@@ -136,12 +136,12 @@ func (r *renaming) sameFile() bool {
 // writers is who has written the file that is about to get another name: it carries
 // what they had read.
 func (r *renaming) writers(p place, st *unix.Stat_t) *lostupdate.Source {
-	src := &lostupdate.Source{Path: r.f.path(p.dir, p.name)}
+	src := &lostupdate.Source{Path: r.f.nodes.path(p.dir, p.name)}
 	if s := r.ownSession(p); s != nil {
-		w, by := s.madeBy()
+		w, by := r.f.losses.madeBy(s)
 		src.Writers, src.Author = append([]lockmgr.Owner{w.Self}, w.Relatives...), by
 	} else if st != nil {
-		src.Writers, src.Author = r.f.knowledge.WrittenBy(knowledge.Key(src.Path), stampOfFile(st))
+		src.Writers, src.Author = r.f.rules.knowledge.WrittenBy(knowledge.Key(src.Path), stampOfFile(st))
 	}
 	return src
 }
@@ -151,43 +151,43 @@ func (r *renaming) writers(p place, st *unix.Stat_t) *lostupdate.Source {
 // takes back what has not come.
 func (r *renaming) expectMove() (over func()) {
 	f := r.f
-	if f.knowledge == nil || r.fromSt == nil || r.merging != nil || r.sameFile() || isDirectory(r.fromSt) || isDirectory(r.toSt) {
+	if f.rules.knowledge == nil || r.fromSt == nil || r.merging != nil || r.sameFile() || isDirectory(r.fromSt) || isDirectory(r.toSt) {
 		return func() {}
 	}
-	to := f.path(r.to.dir, r.to.name)
-	f.expectChange(r.c, to, r.fromSt)
+	to := f.nodes.path(r.to.dir, r.to.name)
+	f.entries.expectChange(r.c, to, r.fromSt)
 	if r.flags&unix.RENAME_EXCHANGE == 0 {
-		return func() { f.knowledge.Expected(knowledge.Key(to)) }
+		return func() { f.rules.knowledge.Expected(knowledge.Key(to)) }
 	}
-	from := f.path(r.from.dir, r.from.name)
-	f.expectChange(r.c, from, r.toSt)
+	from := f.nodes.path(r.from.dir, r.from.name)
+	f.entries.expectChange(r.c, from, r.toSt)
 	return func() {
-		f.knowledge.Expected(knowledge.Key(to))
-		f.knowledge.Expected(knowledge.Key(from))
+		f.rules.knowledge.Expected(knowledge.Key(to))
+		f.rules.knowledge.Expected(knowledge.Key(from))
 	}
 }
 
-func (f *FS) expectChange(c *caller, path string, st *unix.Stat_t) {
-	set := f.settings(path)
-	if !f.updates.Applies(&set) {
+func (et *entries) expectChange(c *caller, path string, st *unix.Stat_t) {
+	set := et.rules.settings(path)
+	if !et.losses.updates.Applies(&set) {
 		return
 	}
 	who, _ := c.learners(&set)
-	f.knowledge.Expect(knowledge.Key(path), stampOfFile(st), who, c.author(opRename))
+	et.rules.knowledge.Expect(knowledge.Key(path), stampOfFile(st), who, c.author(opRename))
 }
 
 // movesKnowledge prepares the move of a directory from one path to another: what is
 // known of the files below goes with them.
 func (r *renaming) movesKnowledge() (move func(from, to string)) {
 	f := r.f
-	if f.knowledge == nil {
+	if f.rules.knowledge == nil {
 		return func(string, string) {}
 	}
-	set := f.settings(f.path(r.to.dir, r.to.name))
+	set := f.rules.settings(f.nodes.path(r.to.dir, r.to.name))
 	who, _ := r.c.learners(&set)
 	by := r.c.author(opRename)
 	return func(from, to string) {
-		f.knowledge.Moved(time.Now(), knowledge.Key(from), knowledge.Key(to), r.flags&unix.RENAME_EXCHANGE != 0, who, by)
+		f.rules.knowledge.Moved(time.Now(), knowledge.Key(from), knowledge.Key(to), r.flags&unix.RENAME_EXCHANGE != 0, who, by)
 	}
 }
 
@@ -195,9 +195,9 @@ func isDirectory(st *unix.Stat_t) bool { return st != nil && st.Mode&unix.S_IFMT
 
 // shareKnowledge notes that a file, with the attributes st, has got a further name: what
 // is known of it under one name is known of it under all.
-func (f *FS) shareKnowledge(n *inode, st *unix.Stat_t) {
-	if dir, name := f.nameOf(n); f.knowledge != nil && dir != nil && st.Nlink == 2 {
-		f.updates.Shared(f.path(dir, name), stampOfFile(st))
+func (et *entries) shareKnowledge(n *inode, st *unix.Stat_t) {
+	if dir, name := et.nodes.nameOf(n); et.rules.knowledge != nil && dir != nil && st.Nlink == 2 {
+		et.losses.updates.Shared(et.nodes.path(dir, name), stampOfFile(st))
 	}
 }
 
@@ -206,22 +206,22 @@ func (f *FS) shareKnowledge(n *inode, st *unix.Stat_t) {
 func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
 	f := t.f
 	var st unix.Stat_t
-	if f.knowledge == nil {
+	if f.rules.knowledge == nil {
 		return 0
 	}
-	if f.sessionAt(to.dir, to.name) == nil && unix.Fstatat(f.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		w := s.learners()
-		if e := f.mayReplace(c, opRename, to, &st, append([]lockmgr.Owner{w.Self}, w.Relatives...)...); e != 0 {
+	if f.nodes.sessionAt(to.dir, to.name) == nil && unix.Fstatat(f.nodes.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		w := t.f.losses.learners(s)
+		if e := f.losses.mayReplace(c, opRename, to, &st, append([]lockmgr.Owner{w.Self}, w.Relatives...)...); e != 0 {
 			t.keepRemovedLocked(to)
 			return e
 		}
 	}
-	if s.isNew.Load() || unix.Fstatat(f.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if s.isNew.Load() || unix.Fstatat(f.nodes.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}
-	e := f.mayTakeAway(c, opRename, from, &st)
+	e := f.entries.mayTakeAway(c, opRename, from, &st)
 	if e != 0 {
-		f.deafen(c, from)
+		f.losses.deafen(c, from)
 	}
 	return e
 }

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,43 +9,56 @@ import (
 	"latchfs/fs/judge"
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
-	"latchfs/journal/commit"
 )
+
+// judging asks whether content may have a name: the validators, and the merge with what
+// others have written.
+type judging struct {
+	judge *judge.Judge // asks validators about content; its checks end with the sessions
+
+	*ground
+	locks    *locks
+	losses   *losses
+	recorder *recorder
+	txns     *txns
+
+	fs *FS // for what it makes
+}
 
 // openJudge makes what judges content. The policy is there.
 func (f *FS) openJudge() {
-	f.judge = judge.New(judge.Config{Settings: f.settings, Helper: f.opts.Helper})
+	f.judging.judge = judge.New(judge.Config{Settings: f.rules.settings, Helper: f.disk.opts.Helper})
 }
 
 // findCommandUsers looks up the users as whom the policy has commands run. An
 // ordinary user's mount runs them as that user.
-func (f *FS) findCommandUsers() error {
-	if !f.privileged {
-		f.judge.RunAs(judge.Ourselves())
+func (jd *judging) findCommandUsers() error {
+	if !jd.disk.privileged {
+		jd.judge.RunAs(judge.Ourselves())
 		return nil
 	}
-	users, err := judge.FindUsers(f.opts.Policy.CommandUsers())
+	users, err := judge.FindUsers(jd.disk.opts.Policy.CommandUsers())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBadOption, err)
 	}
-	f.judge.RunAs(users)
+	jd.judge.RunAs(users)
 	return nil
 }
 
 // refuseContent records that an operation of c was refused because of content.
-func (f *FS) refuseContent(c *caller, x *judge.Refusal) unix.Errno {
+func (jd *judging) refuseContent(c *caller, x *judge.Refusal) unix.Errno {
 	e := judge.Errno(x.Err)
 	if e == unix.EINTR {
 		return e
 	}
 	detail := map[string]any{"program": c.program(), "uid": c.uid}
 	x.Note(detail)
-	f.explain(refusals.Refusal{
+	jd.reports.explain(refusals.Refusal{
 		Path: x.Path, Op: x.Op, Errno: e, Reason: judge.Reason(x.Err), Verdict: judge.VerdictOf(x.Err), Hint: x.Hint(),
 		Owner: c.owner, UID: c.uid, Lineage: c.ancestors(),
 	})
-	f.event(audit.Event{
-		Time: time.Now(), Event: "refusal", Path: x.Path, PID: c.owner.PID, Actor: f.actorOf(&label{c: c}), Detail: detail,
+	jd.reports.event(audit.Event{
+		Time: time.Now(), Event: "refusal", Path: x.Path, PID: c.owner.PID, Actor: jd.callers.actorOf(&label{c: c}), Detail: detail,
 	})
 	return e
 }
@@ -61,7 +73,7 @@ func (d sessionDraft) Paths() []string {
 	own := d.s.path()
 	paths := []string{own}
 	if d.s.inPlace {
-		for _, path := range d.s.f.otherPaths(d.s.base) {
+		for _, path := range d.s.f.names.otherPaths(d.s.base) {
 			if path != own {
 				paths = append(paths, path)
 			}
@@ -73,7 +85,7 @@ func (d sessionDraft) Paths() []string {
 // CheckBase implements judge.Draft.
 func (d sessionDraft) CheckBase() error {
 	dir, name := d.s.where()
-	return d.s.shadow.CheckBase(d.s.publishOptions(dir, name))
+	return d.s.shadow.CheckBase(d.s.f.commits.publishOptions(d.s, dir, name))
 }
 
 // FD implements judge.Draft.
@@ -82,18 +94,19 @@ func (d sessionDraft) FD() int { return d.s.shadow.FD() }
 // Writer implements judge.Draft.
 func (d sessionDraft) Writer() uint32 { return d.s.uid }
 
-// judgeLocked is the validators' place among the checks of a commit: the base is
-// current, and what they accept is published next.
-func (s *session) judgeLocked() unix.Errno {
-	asked, err := s.judged.Judge(s.f.judge, sessionDraft{s})
-	var conflict *commit.ConflictError
-	switch {
-	case errors.As(err, &conflict):
-		return s.publishFailed(err)
-	case err != nil:
-		return s.rejectFor(judge.Errno(err), judge.Reason(err), err)
-	case asked && !s.keepsLock(): // it may have taken long
-		return s.rejectLocked(unix.ESTALE, s.theft())
+// mayCut decides whether the session may be truncated through a descriptor: the
+// check that an open with O_TRUNC has behind it.
+func (jd *judging) mayCut(s *session, size int64) unix.Errno {
+	s.mu.Lock()
+	s.writing.Cut()
+	x := jd.losses.unseenBase(s)
+	if x != nil && size == 0 && !s.writing.Merges() {
+		s.writing.MergeWith(jd.mergesCut(s, x))
 	}
-	return 0
+	merges := s.writing.Merges()
+	s.mu.Unlock()
+	if x == nil || merges {
+		return 0
+	}
+	return errnoFor(x.Answer())
 }

@@ -28,13 +28,13 @@ type (
 )
 
 // Open implements judge.Content.
-func (k namedContent) Open() (int, error) { return commit.OpenUnnoticed(k.f.fdOf(k.dir), k.name) }
+func (k namedContent) Open() (int, error) { return commit.OpenUnnoticed(k.f.nodes.fdOf(k.dir), k.name) }
 
 // IsPending implements judge.Content.
 func (k namedContent) IsPending() bool { return false }
 
 // Name implements judge.Content.
-func (k namedContent) Name() string { return k.f.path(k.dir, k.name) }
+func (k namedContent) Name() string { return k.f.nodes.path(k.dir, k.name) }
 
 // Open implements judge.Content: a descriptor of what the session has written so far.
 func (k sessionContent) Open() (int, error) {
@@ -57,7 +57,7 @@ func (k sessionContent) IsPending() bool { return k.s.working.Load() != nil }
 func (k sessionContent) Name() string { return k.s.path() }
 
 // Open implements judge.Content.
-func (k openContent) Open() (int, error) { return k.f.reopenUnnoticed(k.fd) }
+func (k openContent) Open() (int, error) { return k.f.handles.reopenUnnoticed(k.fd) }
 
 // IsPending implements judge.Content.
 func (k openContent) IsPending() bool { return false }
@@ -67,23 +67,23 @@ func (k openContent) Name() string { return "" }
 
 // admitContent judges the candidates of an operation on names, and says why one is
 // not accepted. What was accepted under the same lock is noted in its label.
-func (f *FS) admitContent(ctx context.Context, c *caller, op string, lb *label, list []judge.Candidate) unix.Errno {
-	k, err := f.judge.Admit(ctx, &lb.passed, c.uid, list)
+func (jd *judging) admitContent(ctx context.Context, c *caller, op string, lb *label, list []judge.Candidate) unix.Errno {
+	k, err := jd.judge.Admit(ctx, &lb.passed, c.uid, list)
 	switch {
 	case err == nil:
 		return 0
 	case err == judge.ErrEnded:
 		return errEnded
 	}
-	return f.refuseContent(c, &judge.Refusal{Op: op, Path: k.Path, From: k.Content.Name(), Err: err})
+	return jd.refuseContent(c, &judge.Refusal{Op: op, Path: k.Path, From: k.Content.Name(), Err: err})
 }
 
 // checkContext ends with the mount, and with a caller who is killed or otherwise
 // called away.
-func (f *FS) checkContext(c *caller, cancel <-chan struct{}) (context.Context, context.CancelFunc) {
-	return f.judge.Until(cancel, lockwait.SignalPoll, func() bool {
+func (jd *judging) checkContext(c *caller, cancel <-chan struct{}) (context.Context, context.CancelFunc) {
+	return jd.judge.Until(cancel, lockwait.SignalPoll, func() bool {
 		// Nothing pending means here that another thread took the signal.
-		p := f.proc.Pending(uint32(c.tid))
+		p := jd.callers.proc.Pending(uint32(c.tid))
 		return p != proc.NoReason && p != proc.Nothing
 	})
 }
@@ -104,8 +104,8 @@ func (r *renaming) toJudge() func() []judge.Candidate {
 func (r *renaming) candidates() []judge.Candidate {
 	var list []judge.Candidate
 	add := func(from, to place, st *unix.Stat_t) {
-		path := r.f.path(to.dir, to.name)
-		k := judge.Candidate{Path: path, Rules: r.f.judge.Rules(path)}
+		path := r.f.nodes.path(to.dir, to.name)
+		k := judge.Candidate{Path: path, Rules: r.f.judging.judge.Rules(path)}
 		if st == nil {
 			if s := r.ownSession(from); s != nil {
 				k.Content = sessionContent{s}
@@ -129,16 +129,16 @@ func (r *renaming) judge(list []judge.Candidate) unix.Errno {
 	if len(list) == 0 {
 		return 0
 	}
-	ctx, stop := r.f.checkContext(r.c, r.cancel)
+	ctx, stop := r.f.judging.checkContext(r.c, r.cancel)
 	defer stop()
-	return r.f.admitContent(ctx, r.c, opRename, r.lb, list)
+	return r.f.judging.admitContent(ctx, r.c, opRename, r.lb, list)
 }
 
 // judgeUnnamed judges a new file that is to appear under its own name before it is
 // closed.
 func (r *renaming) judgeUnnamed(s *session, p place) unix.Errno {
-	path := r.f.path(p.dir, p.name)
-	v := r.f.judge.Rules(path)
+	path := r.f.nodes.path(p.dir, p.name)
+	v := r.f.judging.judge.Rules(path)
 	if v == nil {
 		return 0
 	}
@@ -148,40 +148,40 @@ func (r *renaming) judgeUnnamed(s *session, p place) unix.Errno {
 // judgeLink judges what link(2) gives a name: n, which may be an unnamed file. A
 // file that its owner has open for writing would be written on without anybody to
 // judge it.
-func (f *FS) judgeLink(c *caller, cancel <-chan struct{}, lb *label, n *inode, path string) unix.Errno {
-	f.mu.Lock()
+func (jd *judging) judgeLink(c *caller, cancel <-chan struct{}, lb *label, n *inode, path string) unix.Errno {
+	jd.nodes.mu.Lock()
 	s := n.sess
-	f.mu.Unlock()
-	if s != nil && (f.judge.Rules(path) != nil || f.judge.Rules(s.path()) != nil) {
-		return f.refuse(&demand{c: c, op: opLink, path: path}, errStillOpen)
+	jd.nodes.mu.Unlock()
+	if s != nil && (jd.judge.Rules(path) != nil || jd.judge.Rules(s.path()) != nil) {
+		return jd.locks.refuse(&demand{c: c, op: opLink, path: path}, errStillOpen)
 	}
-	list := f.linked(n, path)
+	list := jd.linked(n, path)
 	if len(list) == 0 {
 		return 0
 	}
-	ctx, stop := f.checkContext(c, cancel)
+	ctx, stop := jd.checkContext(c, cancel)
 	defer stop()
-	return f.admitContent(ctx, c, opLink, lb, list)
+	return jd.admitContent(ctx, c, opLink, lb, list)
 }
 
 // errStillOpen refuses a link to a file under way.
 var errStillOpen = errors.New("the file is still open for writing, and its content can be checked only when it is closed")
 
 // linked is the content that a link gives a name.
-func (f *FS) linked(n *inode, path string) []judge.Candidate {
-	v := f.judge.Rules(path)
-	f.mu.Lock()
+func (jd *judging) linked(n *inode, path string) []judge.Candidate {
+	v := jd.judge.Rules(path)
+	jd.nodes.mu.Lock()
 	s := n.sess
-	f.mu.Unlock()
+	jd.nodes.mu.Unlock()
 	if v == nil || s != nil || !n.isRegular() {
 		return nil
 	}
-	return []judge.Candidate{{Content: openContent{f, f.fdOf(n)}, Path: path, Rules: v}}
+	return []judge.Candidate{{Content: openContent{jd.fs, jd.nodes.fdOf(n)}, Path: path, Rules: v}}
 }
 
 // judgeEmpty judges the content of a file that is made without being opened.
-func (f *FS) judgeEmpty(c *caller, path string) unix.Errno {
-	v := f.judge.Rules(path)
+func (jd *judging) judgeEmpty(c *caller, path string) unix.Errno {
+	v := jd.judge.Rules(path)
 	if v == nil {
 		return 0
 	}
@@ -190,6 +190,6 @@ func (f *FS) judgeEmpty(c *caller, path string) unix.Errno {
 		return errnoOf(err)
 	}
 	defer unix.Close(fd)
-	k := judge.Candidate{Content: openContent{f, fd}, Path: path, Rules: v}
-	return f.admitContent(f.judge.Context(), c, opMknod, c.label(opMknod, path), []judge.Candidate{k})
+	k := judge.Candidate{Content: openContent{jd.fs, fd}, Path: path, Rules: v}
+	return jd.admitContent(jd.judge.Context(), c, opMknod, c.label(opMknod, path), []judge.Candidate{k})
 }

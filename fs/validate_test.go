@@ -14,8 +14,8 @@ func TestCommandUserRefusesTheMount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &FS{privileged: true, opts: Options{Policy: p}}
-	if err := f.findCommandUsers(); !errors.Is(err, ErrBadOption) || !strings.Contains(err.Error(), "command-user") {
+	f := newFS(Options{Policy: p})
+	if err := f.judging.findCommandUsers(); !errors.Is(err, ErrBadOption) || !strings.Contains(err.Error(), "command-user") {
 		t.Errorf("the mount is refused by %v", err)
 	}
 }

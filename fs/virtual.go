@@ -31,7 +31,7 @@ type virtual struct {
 func newVirtual(f *FS, tree *locksdir.Tree) *virtual {
 	v := &virtual{f: f}
 	v.files = locksfs.New(locksfs.Config{
-		Root: virtualRoot, Tree: tree, Book: f.book, Started: f.source.Started(), Converse: v.converse,
+		Root: virtualRoot, Tree: tree, Book: f.callers.book, Started: f.view.source.Started(), Converse: v.converse,
 	})
 	return v
 }
@@ -48,7 +48,7 @@ func (v *virtual) by(h *Request) *asker { return &asker{f: v.f, h: *h} }
 // caller is the asker as others than locksfs know it.
 func (a *asker) caller() *caller {
 	if a.found == nil {
-		a.found = a.f.callerOf(&a.h)
+		a.found = a.f.callers.callerOf(&a.h)
 	}
 	return a.found
 }

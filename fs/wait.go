@@ -3,13 +3,16 @@ package fs
 import (
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/advisory"
 	"latchfs/fs/ctl"
 	"latchfs/fs/denied"
+	"latchfs/fs/heartbeat"
 	"latchfs/fs/judge"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/lockwait"
@@ -17,6 +20,27 @@ import (
 	"latchfs/fs/transaction"
 	"latchfs/lockmgr"
 )
+
+// locks takes the locks of files and names for those who ask, waits for them, passes them on,
+// and says who is in the way.
+type locks struct {
+	heart      *heartbeat.Heart
+	readClaims *readclaim.Claims
+	advisory   *advisory.Room // the locks that programs take by themselves
+	thefts     sync.Mutex     // held while the consequences of thefts are drawn
+	settled    atomic.Uint64  // how many thefts have had theirs
+	// clientKeys guards the keys of the locks that programs take by themselves: a rename
+	// of a file holds it for writing, and whoever makes a key for reading.
+	clientKeys sync.RWMutex
+
+	*ground
+	claims   *claims
+	losses   *losses
+	recorder *recorder
+	txns     *txns
+
+	fs *FS // for what it makes
+}
 
 // label is what the lock table keeps for us beside each lock. The holder's
 // process is described when somebody looks.
@@ -124,7 +148,7 @@ func (d *demand) forebears() []lockmgr.Ancestor {
 	return append(slices.Clone(d.lineage), *d.c.guard)
 }
 
-func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
+func (lk *locks) request(d *demand, noWait bool) lockmgr.Request {
 	if d.label == nil && (!noWait || d.class != lockmgr.Session) {
 		d.label = d.newLabel()
 	}
@@ -134,7 +158,7 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 	}
 	r := lockmgr.Request{
 		Keys: d.keys, Mode: d.mode, Class: d.class, Client: d.client, Range: d.span,
-		Owner: d.c.owner, Since: f.proc.Now(),
+		Owner: d.c.owner, Since: lk.callers.proc.Now(),
 		NoWait: noWait, Now: time.Now(), TTL: d.ttl, Yields: d.yields,
 		Gate: d.gate, Weak: d.weak, Steal: d.steal, Inbox: d.inbox,
 	}
@@ -154,39 +178,39 @@ func (f *FS) request(d *demand, noWait bool) lockmgr.Request {
 
 // acquire enters the demand into the lock table. Nothing is renamed that concerns it
 // between the making of the keys and their entry, where renames re-key them.
-func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
-	if t := f.txnOf(d.c); t != nil && t.IsOver() {
+func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
+	if t := lk.txns.txnOf(d.c); t != nil && t.IsOver() {
 		return nil, transaction.ErrOver
 	}
-	if f.isTooDeep(d) {
+	if lk.nodes.isTooDeep(d) {
 		return nil, errTooDeep
 	}
-	f.meetReadClaims(d)
-	r := f.request(d, noWait)
+	lk.meetReadClaims(d)
+	r := lk.request(d, noWait)
 	until := time.Now().Add(lockwait.Grace)
 	for {
-		f.ns.RLock()
-		f.clientKeys.RLock()
+		lk.nodes.ns.RLock()
+		lk.clientKeys.RLock()
 		switch {
 		case d.handle != nil:
-			r.Keys = []lockmgr.Key{f.advisory.Key(d.handle, d.class)}
+			r.Keys = []lockmgr.Key{lk.advisory.Key(d.handle, d.class)}
 		case d.places != nil:
-			r.Keys, r.Trees, r.Steal = f.keysOf(d.places), nil, d.steal
-			f.claimed(d, &r)
+			r.Keys, r.Trees, r.Steal = lk.rules.keysOf(d.places), nil, d.steal
+			lk.claims.claimed(d, &r)
 		case d.asked() != nil:
-			r.Keys, r.Trees = f.keysOfTarget(d.asked())
+			r.Keys, r.Trees = lk.rules.keysOfTarget(d.asked())
 		}
-		l, err := f.table.Acquire(r)
+		l, err := lk.rules.table.Acquire(r)
 		if err == nil && d.claim != nil {
-			f.ctl.Claims.Enter(d.claim, l)
+			lk.callers.ctl.Claims.Enter(d.claim, l)
 		}
-		f.clientKeys.RUnlock()
-		f.ns.RUnlock()
-		f.settleThefts(d.c)
-		if (err != nil || !l.Held()) && (f.joinGuard(d.c) || f.passOn(l, err) || f.joinLeft(d, l, err)) {
+		lk.clientKeys.RUnlock()
+		lk.nodes.ns.RUnlock()
+		lk.settleThefts(d.c)
+		if (err != nil || !l.Held()) && (lk.txns.joinGuard(d.c) || lk.claims.passOn(l, err) || lk.joinLeft(d, l, err)) {
 			if err == nil {
-				f.table.Cancel(l, denied.ErrMoved)
-				f.table.Release(l)
+				lk.rules.table.Cancel(l, denied.ErrMoved)
+				lk.rules.table.Release(l)
 			}
 			r.Lineage = d.forebears()
 			continue
@@ -195,62 +219,62 @@ func (f *FS) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 			continue
 		}
 		if err == nil {
-			f.heart.Arm(d.ttl)
+			lk.heart.Arm(d.ttl)
 			if !d.claims {
-				err = f.fenced(d.c, r.Keys)
+				err = lk.fenced(d.c, r.Keys)
 			}
 			if err != nil {
-				f.table.Cancel(l, err)
-				f.table.Release(l)
+				lk.rules.table.Cancel(l, err)
+				lk.rules.table.Release(l)
 				return nil, err
 			}
 		}
-		if err != nil || !l.Held() || f.covers(l, d) {
+		if err != nil || !l.Held() || lk.rules.covers(l, d) {
 			return l, err
 		}
-		f.table.Release(l) // the name changed hands between the look and the lock
+		lk.rules.table.Release(l) // the name changed hands between the look and the lock
 	}
 }
 
 // lock takes the locks, waiting as long as the demand allows. A refusal is
 // recorded for .locks/why.
-func (f *FS) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
-	l, err := f.acquireOrClosed(d, d.wait == 0)
+func (lk *locks) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
+	l, err := lk.acquireOrClosed(d, d.wait == 0)
 	if err != nil {
-		return nil, f.refuse(d, err)
+		return nil, lk.refuse(d, err)
 	}
-	return f.await(l, d, cancel)
+	return lk.await(l, d, cancel)
 }
 
 // await waits until l is granted, refused, timed out or interrupted. The lock
 // that is granted in the end may be another one: see covers. Of an interrupted
 // wait that keeps its place the waiting lock is returned beside EINTR.
-func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
+func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	for {
 		w := d.waiting(cancel)
 		if d.label != nil && d.label.read != nil {
-			w.Stop = f.draining // a reader need not wait for writers that will not come
+			w.Stop = lk.life.draining // a reader need not wait for writers that will not come
 		}
 		var e unix.Errno
 		if err := w.Lock(l, d); err != nil {
-			e = f.refuse(d, err)
+			e = lk.refuse(d, err)
 		}
 		if e == 0 && d.class == lockmgr.Session {
-			f.settleThefts(nil)
-			if err := f.fenced(d.c, l.Keys()); err != nil && !d.claims {
-				f.table.Cancel(l, err)
-				f.table.Release(l)
-				return nil, f.refuse(d, err)
+			lk.settleThefts(nil)
+			if err := lk.fenced(d.c, l.Keys()); err != nil && !d.claims {
+				lk.rules.table.Cancel(l, err)
+				lk.rules.table.Release(l)
+				return nil, lk.refuse(d, err)
 			}
 		}
-		if e != 0 || lockwait.IsGranted(l, d.class) && f.covers(l, d) {
+		if e != 0 || lockwait.IsGranted(l, d.class) && lk.rules.covers(l, d) {
 			return l, e
 		}
-		f.table.Cancel(l, denied.ErrMoved)
-		f.table.Release(l)
+		lk.rules.table.Cancel(l, denied.ErrMoved)
+		lk.rules.table.Release(l)
 		var err error
-		if l, err = f.acquire(d, d.wait == 0); err != nil {
-			return nil, f.refuse(d, err)
+		if l, err = lk.acquire(d, d.wait == 0); err != nil {
+			return nil, lk.refuse(d, err)
 		}
 	}
 }
@@ -258,72 +282,21 @@ func (f *FS) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr
 // Moves implements lockwait.Names.
 func (d *demand) Moves() <-chan struct{} {
 	f := d.c.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.moves
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
+	return f.nodes.moves
 }
 
 // Covers implements lockwait.Names.
-func (d *demand) Covers(l *lockmgr.Lock) bool { return d.c.f.covers(l, d) }
-
-func (f *FS) announceMove() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	close(f.moves)
-	f.moves = make(chan struct{})
-}
+func (d *demand) Covers(l *lockmgr.Lock) bool { return d.c.f.rules.covers(l, d) }
 
 // waiting is how the demand waits.
 func (d *demand) waiting(cancel <-chan struct{}) *lockwait.Wait {
 	f := d.c.f
 	return &lockwait.Wait{
-		Table: f.table, Signals: f.proc, Thread: uint32(d.c.tid), Class: d.class,
-		Limit: d.wait, Until: &d.until, Stop: f.closing, Cancel: cancel, Keep: d.keep,
+		Table: f.rules.table, Signals: f.callers.proc, Thread: uint32(d.c.tid), Class: d.class,
+		Limit: d.wait, Until: &d.until, Stop: f.life.closing, Cancel: cancel, Keep: d.keep,
 	}
-}
-
-// lockOrResume is lock for an open: one that queued for the lock already, on an
-// earlier walk w or before a signal ended it and the program repeated it, goes
-// on in its old place.
-func (f *FS) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
-	c := d.c
-	var l *lockmgr.Lock
-	d.keep = c.tid != 0 && d.wait != 0
-	if w == nil {
-		w = f.resume(d, at)
-	}
-	if w != nil {
-		l = w.lock
-		if w.d != nil {
-			d.label = w.d.label
-		}
-	}
-	if l == nil {
-		var err error
-		if l, err = f.acquireOrClosed(d, d.wait == 0); err != nil {
-			return nil, f.refuse(d, err)
-		}
-	}
-	l, e := f.await(l, d, cancel)
-	if e == 0 {
-		return l, 0
-	}
-	if e == unix.EINTR && d.keep {
-		f.walks.Put(c, &walk{promise: promise{Op: opWait, At: at}, d: d, lock: l})
-	}
-	return nil, e
-}
-
-// resume takes up the place in the queue that the caller left because of a signal. A
-// demand that keeps no place is not the interrupted one, tried again: the place is
-// given back, for nobody else knows of it.
-func (f *FS) resume(d *demand, at [2]dkey) *walk {
-	w := f.walks.PlaceOf(d.c, at)
-	if w == nil || d.keep {
-		return w
-	}
-	f.dropWalk(w)
-	return nil
 }
 
 // lockErrno is the errno that a program sees for a refused lock. EBUSY is the

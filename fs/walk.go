@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/denied"
 	"latchfs/fs/rewalk"
 	"latchfs/fs/syscalls"
 	"latchfs/lockmgr"
@@ -34,7 +33,7 @@ type walk struct {
 	lock  *lockmgr.Lock // waiting, or held for the repeated call
 	sess  *session      // where the walk is led
 	node  *kernelNode   // the same of one without a session; pinned
-	stale []*dentry     // At[0], once for each time that it counts as stale; by FS.mu
+	stale []*dentry     // At[0], once for each time that it counts as stale; by nodes.mu
 	own   *session      // of the caller's own family, whose work it waits for before it asks for the lock
 }
 
@@ -44,30 +43,16 @@ type walks = rewalk.Table[dkey, *walk]
 // promise is what package rewalk keeps of a walk.
 type promise = rewalk.Promise[dkey]
 
-// staleAt answers ESTALE to a caller who shall find another inode under n's
-// name. It is remembered, because the kernel walks only once more.
-func (f *FS) staleAt(c *caller, n *inode) unix.Errno {
-	return f.staleUnder(c, f.nameKey(n))
-}
-
-// staleUnder is staleAt where it is known by which name the caller has come.
-func (f *FS) staleUnder(c *caller, name dkey) unix.Errno {
-	if name.dir != nil && c.tid != 0 {
-		f.walks.Put(c, &walk{promise: promise{Op: opStale, At: [2]dkey{name}}})
-	}
-	return unix.ESTALE
-}
-
 // walkEngine is the filesystem as package rewalk needs it.
 type walkEngine struct{ f *FS }
 
 var _ rewalk.Engine[*walk] = walkEngine{}
 
 // Thread implements rewalk.Engine.
-func (e walkEngine) Thread(tid uint32) (proc.Thread, error) { return e.f.proc.Thread(tid) }
+func (e walkEngine) Thread(tid uint32) (proc.Thread, error) { return e.f.callers.proc.Thread(tid) }
 
 // Syscall implements rewalk.Engine.
-func (e walkEngine) Syscall(tid uint32) (proc.Call, bool) { return e.f.proc.Syscall(tid) }
+func (e walkEngine) Syscall(tid uint32) (proc.Call, bool) { return e.f.callers.proc.Syscall(tid) }
 
 // Entered implements rewalk.Engine. The attributes of directories in which the caller will
 // park must not be cached meanwhile.
@@ -76,10 +61,10 @@ func (e walkEngine) Entered(w *walk) {
 	if len(w.dirs) == 0 && w.Op != opStale {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
 	if w.Op == opStale {
-		f.staleLocked(w)
+		f.astray.staleLocked(w)
 	}
 	for _, d := range w.dirs {
 		d.awaited++
@@ -93,64 +78,41 @@ func (e walkEngine) Left(w *walk) {
 	if len(w.dirs) == 0 && w.Op != opStale && w.node == nil {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
 	for _, d := range w.stale {
 		d.State.stale--
-		f.names.Put(d)
+		f.nodes.names.Put(d)
 	}
 	w.stale = nil
 	if w.node != nil {
 		w.node.pins--
-		f.dropNodeLocked(w.node)
+		f.kernel.dropNodeLocked(w.node)
 	}
 	for _, d := range w.dirs {
 		d.awaited--
 		d.pins--
-		f.reapLocked(d)
+		f.nodes.reapLocked(d)
 	}
 }
 
 // Abandon implements rewalk.Engine.
-func (e walkEngine) Abandon(w *walk) { e.f.dropWalk(w) }
-
-// staleLocked notes that the caller of w is on its way to the name again. FS.mu is held.
-func (f *FS) staleLocked(w *walk) {
-	if dir := w.At[0].knownDir(); dir != nil {
-		d := f.names.Get(dir.dentry, w.At[0].name)
-		d.State.stale++
-		w.stale = append(w.stale, d)
-	}
-}
+func (e walkEngine) Abandon(w *walk) { e.f.endings.dropWalk(w) }
 
 // leadTo makes the session, which owns the walk's lock from now on, its target.
-func (f *FS) leadTo(w *walk, s *session) {
-	f.walks.Update(w, func() { w.sess, w.lock = s, nil })
+func (pk *parking) leadTo(w *walk, s *session) {
+	pk.astray.walks.Update(w, func() { w.sess, w.lock = s, nil })
 }
 
 // walkToTwin is leadTo for a further node of an inode, which lookups do not lead to and
 // the walk keeps.
-func (f *FS) walkToTwin(w *walk, n *inode) {
-	f.mu.Lock()
-	f.staleLocked(w) // so that LOOKUP asks for the walk
-	k := f.newNodeLocked(n)
+func (pk *parking) walkToTwin(w *walk, n *inode) {
+	pk.nodes.mu.Lock()
+	pk.astray.staleLocked(w) // so that LOOKUP asks for the walk
+	k := pk.kernel.newNodeLocked(n)
 	k.aside, k.pins = true, 1
-	f.mu.Unlock()
-	f.walks.Update(w, func() { w.node = k })
-}
-
-// dropWalk gives back the lock or session of a removed walk, if there is one.
-func (f *FS) dropWalk(w *walk) {
-	if w == nil {
-		return
-	}
-	if w.lock != nil {
-		f.table.Cancel(w.lock, denied.ErrInterrupted)
-		f.table.Release(w.lock)
-	}
-	if w.sess != nil {
-		w.sess.walkerGone()
-	}
+	pk.nodes.mu.Unlock()
+	pk.astray.walks.Update(w, func() { w.node = k })
 }
 
 // makesName reports whether an operation wants its first name to be free.
@@ -164,14 +126,14 @@ func makesName(op string) bool {
 
 // missing notes that the thread found a name to be gone. That ends its system
 // call, unless the call creates the name, which it does at once.
-func (f *FS) missing(c *caller, k dkey) {
-	w := f.walks.Get(c)
+func (pk *parking) missing(c *caller, k dkey) {
+	w := pk.astray.walks.Get(c)
 	if w == nil || w.At[0] != k || w.Op == opWait || w.Op == opStale || makesName(w.Op) {
 		return
 	}
 	if call, known := c.Syscall(); w.Op != opOpen || known && !syscalls.Creates(call) {
-		f.walks.Drop(w)
+		pk.astray.walks.Drop(w)
 		return
 	}
-	f.walks.Hasten(c, w, func() bool { return w.sess == nil })
+	pk.astray.walks.Hasten(c, w, func() bool { return w.sess == nil })
 }

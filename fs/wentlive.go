@@ -14,10 +14,10 @@ import (
 // the wait ends with the check that would have ended it otherwise.
 
 // askedFor reports of which of the places a caller asks for a file that is not live.
-func (f *FS) askedFor(places []place) (atomic [2]bool) {
+func (lk *locks) askedFor(places []place) (atomic [2]bool) {
 	for i, p := range places {
 		if i < len(atomic) {
-			atomic[i] = f.settings(f.path(p.dir, p.name)).Mode == policy.Atomic
+			atomic[i] = lk.rules.settings(lk.nodes.path(p.dir, p.name)).Mode == policy.Atomic
 		}
 	}
 	return atomic
@@ -25,14 +25,14 @@ func (f *FS) askedFor(places []place) (atomic [2]bool) {
 
 // wouldLoseLive is wouldLose where the file st has gone live since the caller asked for
 // it. The lock is held with which it waited.
-func (f *FS) wouldLoseLive(c *caller, op string, p place, st *unix.Stat_t, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
-	path := f.path(p.dir, p.name)
-	set := f.policy.For(path)
-	if !f.updates.Applies(&set) || st == nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+func (lk *locks) wouldLoseLive(c *caller, op string, p place, st *unix.Stat_t, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
+	path := lk.nodes.path(p.dir, p.name)
+	set := lk.rules.policy.For(path)
+	if !lk.losses.updates.Applies(&set) || st == nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, 0
 	}
 	if lostupdate.RefusesStranger(c.foreign(), &set) {
-		return nil, f.refuseStranger(c, op, path)
+		return nil, lk.losses.refuseStranger(c, op, path)
 	}
 	if set.LostUpdate == policy.Merge {
 		set.LostUpdate = policy.RefuseLost // what a live file holds changes while it is merged
@@ -43,22 +43,22 @@ func (f *FS) wouldLoseLive(c *caller, op string, p place, st *unix.Stat_t, write
 	}
 	set.History = 0 // and nothing of it is kept
 	file := fileAt(path, st)
-	if number, stamp := f.knowledge.Current(knowledge.Key(path)); number != 0 {
+	if number, stamp := lk.rules.knowledge.Current(knowledge.Key(path)); number != 0 {
 		file.Stamp = stamp // what is written to it since makes no version
 	}
-	return f.lossOf(c, lostupdate.Change{Op: op, File: file, Set: &set, Counts: knowledge.Readers}, who, writers), 0
+	return lk.losses.lossOf(c, lostupdate.Change{Op: op, File: file, Set: &set, Counts: knowledge.Readers}, who, writers), 0
 }
 
 // mayUseLive decides whether an open may change the file st, if that has gone live since
 // the caller asked for it. An open for reading and writing reads the file as it is now, if at all.
-func (f *FS) mayUseLive(c *caller, op string, p place, st *unix.Stat_t, o *beginOptions) unix.Errno {
+func (lk *locks) mayUseLive(c *caller, op string, p place, st *unix.Stat_t, o *beginOptions) unix.Errno {
 	if o.settings.Mode != policy.Atomic || !o.trunc && !o.blind {
 		return 0
 	}
-	if !f.wentLive(st) && f.settings(f.path(p.dir, p.name)).Mode != policy.Live {
+	if !lk.wentLive(st) && lk.rules.settings(lk.nodes.path(p.dir, p.name)).Mode != policy.Live {
 		return 0
 	}
-	x, e := f.wouldLoseLive(c, op, p, st)
+	x, e := lk.wouldLoseLive(c, op, p, st)
 	if x == nil {
 		return e
 	}
@@ -66,11 +66,11 @@ func (f *FS) mayUseLive(c *caller, op string, p place, st *unix.Stat_t, o *begin
 }
 
 // wouldLoseAsked is wouldLose for a caller that has asked for the file before now.
-func (f *FS) wouldLoseAsked(c *caller, op string, p place, st *unix.Stat_t, wasAtomic bool, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
-	if wasAtomic && f.settings(f.path(p.dir, p.name)).Mode == policy.Live {
-		return f.wouldLoseLive(c, op, p, st, writers...)
+func (lk *locks) wouldLoseAsked(c *caller, op string, p place, st *unix.Stat_t, wasAtomic bool, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
+	if wasAtomic && lk.rules.settings(lk.nodes.path(p.dir, p.name)).Mode == policy.Live {
+		return lk.wouldLoseLive(c, op, p, st, writers...)
 	}
-	return f.wouldLose(c, op, p, st, writers...)
+	return lk.losses.wouldLose(c, op, p, st, writers...)
 }
 
 // wouldLose is what the renaming would lose of the file that has one of its names.
@@ -79,5 +79,5 @@ func (r *renaming) wouldLose(p place, st *unix.Stat_t, writers ...lockmgr.Owner)
 	if p.key() == r.to.key() {
 		wasAtomic = r.lb.atomic[1]
 	}
-	return r.f.wouldLoseAsked(r.c, opRename, p, st, wasAtomic, writers...)
+	return r.f.locks.wouldLoseAsked(r.c, opRename, p, st, wasAtomic, writers...)
 }

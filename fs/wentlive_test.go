@@ -17,7 +17,7 @@ import (
 // caller that asks for a live file is not.
 func TestAskedBeforeItWentLive(t *testing.T) {
 	r := newRequestsUnder(t, "insist = \"never\"\n")
-	root := r.f.inodeOf(rootID)
+	root := r.f.kernel.inodeOf(rootID)
 	f, file := r.f, filepath.Join(r.data, "f")
 	look := func(content string) (st unix.Stat_t) {
 		t.Helper()
@@ -29,18 +29,18 @@ func TestAskedBeforeItWentLive(t *testing.T) {
 		}
 		return st
 	}
-	set, key, p := f.settings("f"), knowledge.Key("f"), place{root, "f", nil}
+	set, key, p := f.rules.settings("f"), knowledge.Key("f"), place{root, "f", nil}
 	h := r.header(rootID)
-	c := f.openerOf(&h)
+	c := f.callers.openerOf(&h)
 	who, ok := c.learners(&set)
 	if !ok {
 		t.Fatal("nobody would learn what this process reads")
 	}
 	st := look("one")
-	f.knowledge.Saw(time.Now(), key, stampOfFile(&st), who)
+	f.rules.knowledge.Saw(time.Now(), key, stampOfFile(&st), who)
 	ask := func(flags uint32) unix.Errno {
 		o := beginOptions{settings: set}.access(flags)
-		return f.mayUseLive(c, opOpen, p, &st, &o)
+		return f.locks.mayUseLive(c, opOpen, p, &st, &o)
 	}
 	want := func(when string, got, want unix.Errno) {
 		t.Helper()
@@ -48,14 +48,14 @@ func TestAskedBeforeItWentLive(t *testing.T) {
 			t.Errorf("%s: %v, want %v", when, got, want)
 		}
 	}
-	f.mu.Lock()
-	f.setLiveNameLocked(root, "f", liveByUse)
-	f.mu.Unlock()
+	f.nodes.mu.Lock()
+	f.nodes.setLiveNameLocked(root, "f", liveByUse)
+	f.nodes.mu.Unlock()
 	st = look("written to it since")
 	want("of the version that it has read", ask(unix.O_WRONLY|unix.O_TRUNC), 0)
 
 	next := stampOfFile(&st)
-	f.knowledge.Changed(time.Now(), key, next, knowledge.Who{Self: lockmgr.Owner{PID: 1 << 30}}, knowledge.Author{PID: 1 << 30})
+	f.rules.knowledge.Changed(time.Now(), key, next, knowledge.Who{Self: lockmgr.Owner{PID: 1 << 30}}, knowledge.Author{PID: 1 << 30})
 	st = look("and once more")
 	want("cutting it", ask(unix.O_WRONLY|unix.O_TRUNC), unix.EBUSY)
 	want("cutting and reading it", ask(unix.O_RDWR|unix.O_TRUNC), unix.EBUSY)
@@ -63,13 +63,13 @@ func TestAskedBeforeItWentLive(t *testing.T) {
 	want("reading and writing it", ask(unix.O_RDWR), 0)
 	want("appending to it", ask(unix.O_WRONLY|unix.O_APPEND), 0)
 	for _, op := range []string{opRename, opTruncate} {
-		if x, _ := f.wouldLoseAsked(c, op, p, &st, true); x == nil || x.Basis.Since[len(x.Basis.Since)-1].Stamp != next {
+		if x, _ := f.locks.wouldLoseAsked(c, op, p, &st, true); x == nil || x.Basis.Since[len(x.Basis.Since)-1].Stamp != next {
 			t.Errorf("%s: it is not judged by the version as which the file went live: %+v", op, x)
 		}
-		if x, _ := f.wouldLoseAsked(c, op, p, &st, false); x != nil {
+		if x, _ := f.locks.wouldLoseAsked(c, op, p, &st, false); x != nil {
 			t.Errorf("%s: a caller that asks for a live file is judged: %s", op, x.Reason())
 		}
 	}
-	set.Mode = f.settings("f").Mode
+	set.Mode = f.rules.settings("f").Mode
 	want("opening a live file", ask(unix.O_WRONLY|unix.O_TRUNC), 0)
 }

@@ -12,52 +12,46 @@ import (
 
 // isWriteOnly reports whether the daemon may not read what is open as fd, and has the name
 // path. What a validator has to accept is not written unread.
-func (f *FS) isWriteOnly(fd int, path string) bool {
-	if f.privileged || fd < 0 {
+func (co *contents) isWriteOnly(fd int, path string) bool {
+	if co.disk.privileged || fd < 0 {
 		return false
 	}
 	err := unix.Faccessat2(fd, "", unix.R_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS)
-	return err == unix.EACCES && f.judge.Rules(path) == nil
+	return err == unix.EACCES && co.judging.judge.Rules(path) == nil
 }
 
 // isUnreadable is isWriteOnly for the file n.
-func (f *FS) isUnreadable(n *inode) bool {
-	return !f.privileged && n.isRegular() && f.isWriteOnly(f.fdOf(n), f.nodePath(n))
+func (co *contents) isUnreadable(n *inode) bool {
+	return !co.disk.privileged && n.isRegular() && co.isWriteOnly(co.nodes.fdOf(n), co.nodes.nodePath(n))
 }
 
 // isNameUnreadable is isWriteOnly for the file that has a name.
-func (f *FS) isNameUnreadable(dir *inode, name string) bool {
-	if f.privileged {
+func (co *contents) isNameUnreadable(dir *inode, name string) bool {
+	if co.disk.privileged {
 		return false
 	}
-	fd, err := unix.Openat(f.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(co.nodes.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	return f.isWriteOnly(fd, f.path(dir, name))
+	return co.isWriteOnly(fd, co.nodes.path(dir, name))
 }
 
 // isWrittenUnread reports whether p's file is to be written although the daemon may not read
 // it: the name leads to it, and nobody is about to replace it. Who finds a session there waits
 // for that.
-func (f *FS) isWrittenUnread(p place) bool {
-	return f.isUnreadable(p.inode) && f.isPublished(p.inode) && f.sessionOn(p.inode, p.dir, p.name) == nil
-}
-
-// openUnread opens a file to write that the daemon may not read.
-func (f *FS) openUnread(in *OpenRequest, k *kernelNode, n *inode, out *Opened) unix.Errno {
-	f.changesUnread(n)
-	return f.openPlain(in, k, n, true, out)
+func (co *contents) isWrittenUnread(p place) bool {
+	return co.isUnreadable(p.inode) && co.names.isPublished(p.inode) && co.nodes.sessionOn(p.inode, p.dir, p.name) == nil
 }
 
 // changesUnread notes that a file which had versions changes without them. What was known of
 // the last one says nothing any more: nobody is refused for it.
-func (f *FS) changesUnread(n *inode) {
-	f.paths.RLock()
-	defer f.paths.RUnlock()
-	f.changed(n, true)
-	if key := knowledge.Key(f.nodePath(n)); f.knowledge != nil && f.knowledge.Tracks(key) {
-		f.knowledge.Forget(key)
+func (co *contents) changesUnread(n *inode) {
+	co.nodes.paths.RLock()
+	defer co.nodes.paths.RUnlock()
+	co.recorder.changed(n, true)
+	if key := knowledge.Key(co.nodes.nodePath(n)); co.rules.knowledge != nil && co.rules.knowledge.Tracks(key) {
+		co.rules.knowledge.Forget(key)
 	}
 }

@@ -14,16 +14,16 @@ import (
 // process other than its owner has, the session is that process's from now on. Where nobody
 // has it open, dying are those of the holder set who are being killed: whether they had is
 // not known yet.
-func (s *session) busyLocked(by *holders.Closer) (busy bool, dying []lockmgr.Owner) {
+func (lk *locks) busyLocked(s *session, by *holders.Closer) (busy bool, dying []lockmgr.Owner) {
 	if len(s.handles) == 0 {
-		return s.mappedLocked(), nil
+		return lk.mappedLocked(s), nil
 	}
 	if s.hasUnclosedLocked() {
 		return true, nil
 	}
 	found := s.holders.Find(s.who.Load().owner, by)
 	if found.Next != (lockmgr.Owner{}) {
-		s.handToLocked(found.Next)
+		lk.handToLocked(s, found.Next)
 	}
 	return found.Held, found.Dying
 }
@@ -40,11 +40,11 @@ func (s *session) hasUnclosedLocked() bool {
 }
 
 // handToLocked makes another process the owner.
-func (s *session) handToLocked(o lockmgr.Owner) {
-	next := s.who.Load().passedTo(o, s.f.proc)
+func (lk *locks) handToLocked(s *session, o lockmgr.Owner) {
+	next := s.who.Load().passedTo(o, lk.callers.proc)
 	s.holders.Note(o)
 	s.who.Store(next)
-	s.f.table.SetOwner(s.lock, next.owner, next.since)
+	lk.rules.table.SetOwner(s.lock, next.owner, next.since)
 }
 
 // passedTo is who holds a session from now on that id held, and of which another process
@@ -73,13 +73,13 @@ const leftToHeirs = 4
 // family has left to a descendant: the lock table knows the descendant alone. l is the lock
 // that waits, or err says what is in the way. It reports whether there is such a session
 // that the demand did not have yet.
-func (f *FS) joinLeft(d *demand, l *lockmgr.Lock, err error) (news bool) {
+func (lk *locks) joinLeft(d *demand, l *lockmgr.Lock, err error) (news bool) {
 	if d.owner != nil || d.class != lockmgr.Session {
 		return false
 	}
 	holders := denied.Holders(err)
 	if err == nil {
-		holders = f.table.FirstConflicts(l, leftToHeirs)
+		holders = lk.rules.table.FirstConflicts(l, leftToHeirs)
 	}
 	for i := range holders {
 		lb, _ := holders[i].Label.(*label)
@@ -91,7 +91,7 @@ func (f *FS) joinLeft(d *demand, l *lockmgr.Lock, err error) (news bool) {
 		if !d.c.kinOf(id.from) || slices.ContainsFunc(d.left, isKnown) {
 			continue
 		}
-		d.left = append(d.left, lockmgr.Ancestor{Owner: id.owner, Child: f.proc.Now()})
+		d.left = append(d.left, lockmgr.Ancestor{Owner: id.owner, Child: lk.callers.proc.Now()})
 		news = true
 	}
 	return news
@@ -100,6 +100,6 @@ func (f *FS) joinLeft(d *demand, l *lockmgr.Lock, err error) (news bool) {
 // mappedLocked reports whether somebody still has the shadow mapped although
 // all descriptors are closed, as a passthrough mapping does not keep the
 // handle open.
-func (s *session) mappedLocked() bool {
-	return s.f.passthrough && s.holders.IsMapped()
+func (lk *locks) mappedLocked(s *session) bool {
+	return lk.disk.passthrough && s.holders.IsMapped()
 }

@@ -17,22 +17,22 @@ var _ holders.File = writtenFile{}
 // AsOpen implements holders.File.
 func (w writtenFile) AsOpen() proc.File {
 	s := w.s
-	s.f.mu.Lock()
+	s.f.nodes.mu.Lock()
 	key := s.inode.key
 	earlier := slices.Clone(s.besides)
 	for _, k := range s.inode.nodes {
 		earlier = append(earlier, k.numbers...)
 	}
-	s.f.mu.Unlock()
+	s.f.nodes.mu.Unlock()
 	if dev, ino, ok := s.shown.File(); ok {
 		key = inoKey{dev, ino}
 	}
 	file := proc.File{
-		Dev: s.f.mountDev, Ino: s.f.inoFor(key.dev, key.ino), MountID: s.f.mountID,
+		Dev: s.f.disk.mountDev, Ino: s.f.disk.inoFor(key.dev, key.ino), MountID: s.f.disk.mountID,
 		NoAppend: w.besideAppenders(append(earlier, key)),
 	}
 	for _, k := range earlier {
-		file.Also = append(file.Also, s.f.inoFor(k.dev, k.ino))
+		file.Also = append(file.Also, s.f.disk.inoFor(k.dev, k.ino))
 	}
 	return file
 }
@@ -44,14 +44,14 @@ func (w writtenFile) AsOpen() proc.File {
 // and a descriptor that appends that of the file which it follows.
 func (w writtenFile) besideAppenders(shown []inoKey) bool {
 	s, f := w.s, w.s.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.appenders.Len() == 0 || s.baseKey == (inoKey{}) {
+	f.nodes.mu.Lock()
+	defer f.nodes.mu.Unlock()
+	if f.appending.appenders.Len() == 0 || s.baseKey == (inoKey{}) {
 		return false
 	}
 	shown = append(shown, s.baseKey)
 	beside := false
-	for _, h := range f.handles {
+	for _, h := range f.handles.handles {
 		switch {
 		case h.kind == shadowHandle && h.sess == s && h.flags&unix.O_APPEND != 0:
 			return false
@@ -66,7 +66,7 @@ func (w writtenFile) besideAppenders(shown []inoKey) bool {
 // AsMapped implements holders.File.
 func (w writtenFile) AsMapped() proc.File {
 	s := w.s
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
+	s.f.nodes.mu.Lock()
+	defer s.f.nodes.mu.Unlock()
 	return proc.File{Dev: s.inode.key.dev, Ino: s.inode.key.ino}
 }

@@ -11,21 +11,21 @@ import (
 )
 
 // GetXAttr is getxattr(2): it returns how long the value is, and fills dest if that has room.
-func (f *FS) GetXAttr(_ <-chan struct{}, h *Request, attr string, dest []byte) (uint32, unix.Errno) {
-	path, e := f.xattrPath(h.Node)
+func (ats *attrs) GetXAttr(_ <-chan struct{}, h *Request, attr string, dest []byte) (uint32, unix.Errno) {
+	path, e := ats.xattrPath(h.Node)
 	if e != 0 {
 		return 0, e
 	}
 	n, err := unix.Getxattr(path, attr, dest)
-	if err == nil && attr == suid.Capabilities && f.forbids(f.inodeOf(h.Node), unix.ST_NOSUID) {
+	if err == nil && attr == suid.Capabilities && ats.forbids(ats.kernel.inodeOf(h.Node), unix.ST_NOSUID) {
 		return 0, unix.ENODATA
 	}
 	return uint32(max(n, 0)), errnoOf(err)
 }
 
 // ListXAttr is listxattr(2): it returns how long the list is, and fills dest if that has room.
-func (f *FS) ListXAttr(_ <-chan struct{}, h *Request, dest []byte) (uint32, unix.Errno) {
-	path, e := f.xattrPath(h.Node)
+func (ats *attrs) ListXAttr(_ <-chan struct{}, h *Request, dest []byte) (uint32, unix.Errno) {
+	path, e := ats.xattrPath(h.Node)
 	if e == unix.ENODATA {
 		return 0, 0
 	}
@@ -41,7 +41,7 @@ func (f *FS) ListXAttr(_ <-chan struct{}, h *Request, dest []byte) (uint32, unix
 		return 0, errnoOf(err)
 	}
 	list := buf[:n]
-	if bytes.Contains(list, []byte(trustedPrefix)) && !f.proc.HasCap(h.TID, capSysAdmin) {
+	if bytes.Contains(list, []byte(trustedPrefix)) && !ats.callers.proc.HasCap(h.TID, capSysAdmin) {
 		list = withoutTrusted(list)
 	}
 	if len(dest) < len(list) {
@@ -65,16 +65,16 @@ func withoutTrusted(list []byte) []byte {
 }
 
 // SetXAttr is setxattr(2).
-func (f *FS) SetXAttr(_ <-chan struct{}, in *SetXAttrRequest, attr string, data []byte) unix.Errno {
+func (ats *attrs) SetXAttr(_ <-chan struct{}, in *SetXAttrRequest, attr string, data []byte) unix.Errno {
 	value := append([]byte(nil), data...)
 	flags := int(in.Flags)
 	// The kernel says so for both kinds of ACL, and only that of the file itself, which goes
 	// into the mode, takes the bit away.
 	killSgid := in.KillSgid && attr == reach.ACLAttr
 	uid, gid := in.UID, in.GID
-	e := f.changeXattr(&in.Request, func(fd int) error {
-		err := f.retrySmall(func() error {
-			return f.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
+	e := ats.changeXattr(&in.Request, func(fd int) error {
+		err := ats.recorder.retrySmall(func() error {
+			return ats.disk.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
 		})
 		if err != nil || !killSgid {
 			return err
@@ -82,27 +82,27 @@ func (f *FS) SetXAttr(_ <-chan struct{}, in *SetXAttrRequest, attr string, data 
 		return dropSgid(fd)
 	})
 	if e == 0 && attr == reach.ACLAttr {
-		f.rootChanged(in.Node)
+		ats.kernel.rootChanged(in.Node)
 	}
 	return e
 }
 
 // RemoveXAttr is removexattr(2).
-func (f *FS) RemoveXAttr(_ <-chan struct{}, h *Request, attr string) unix.Errno {
-	return f.changeXattr(h, func(fd int) error { return unix.Removexattr(procSelf(fd), attr) })
+func (ats *attrs) RemoveXAttr(_ <-chan struct{}, h *Request, attr string) unix.Errno {
+	return ats.changeXattr(h, func(fd int) error { return unix.Removexattr(procSelf(fd), attr) })
 }
 
 // xattrPath names the inode of a node for the xattr calls, which do not take
 // O_PATH descriptors.
-func (f *FS) xattrPath(id uint64) (string, unix.Errno) {
+func (ats *attrs) xattrPath(id uint64) (string, unix.Errno) {
 	if isVirtual(id) {
 		return "", unix.ENODATA
 	}
-	n := f.inodeMeant(id)
+	n := ats.inodeMeant(id)
 	if n == nil {
 		return "", unix.ESTALE
 	}
-	fd := f.fdOf(n)
+	fd := ats.nodes.fdOf(n)
 	if fd < 0 {
 		return "", unix.ENODATA
 	}
@@ -110,57 +110,57 @@ func (f *FS) xattrPath(id uint64) (string, unix.Errno) {
 }
 
 // inodeMeant is meant of the node with a number, nil for one unknown.
-func (f *FS) inodeMeant(id uint64) *inode {
-	if k := f.nodeOf(id); k != nil {
-		return f.meant(k)
+func (ats *attrs) inodeMeant(id uint64) *inode {
+	if k := ats.kernel.nodeOf(id); k != nil {
+		return ats.kernel.meant(k)
 	}
 	return nil
 }
 
-func (f *FS) changeXattr(h *Request, change func(fd int) error) unix.Errno {
+func (ats *attrs) changeXattr(h *Request, change func(fd int) error) unix.Errno {
 	if isVirtual(h.Node) {
 		return unix.EPERM
 	}
-	if f.opts.ReadOnly {
+	if ats.disk.opts.ReadOnly {
 		return unix.EROFS
 	}
-	n := f.inodeMeant(h.Node)
+	n := ats.inodeMeant(h.Node)
 	if n == nil {
 		return unix.ESTALE
 	}
-	c := f.callerOf(h)
-	return f.alsoFollowed(c, n, func(n *inode) unix.Errno { return f.changeXattrOf(c, h, n, change) })
+	c := ats.callers.callerOf(h)
+	return ats.appending.alsoFollowed(c, n, func(n *inode) unix.Errno { return ats.changeXattrOf(c, h, n, change) })
 }
 
 // changeXattrOf changes extended attributes of n.
-func (f *FS) changeXattrOf(c *caller, h *Request, n *inode, change func(fd int) error) unix.Errno {
-	f.mu.Lock()
+func (ats *attrs) changeXattrOf(c *caller, h *Request, n *inode, change func(fd int) error) unix.Errno {
+	ats.nodes.mu.Lock()
 	s := n.sess
 	parent, name := n.namedLocked()
-	f.mu.Unlock()
+	ats.nodes.mu.Unlock()
 	switch {
 	case s != nil && (c.kinOf(s.who.Load()) || c.mayBeWriter(s)):
-		if e := s.changeMeta(change, false); e != errEnded {
+		if e := ats.changeMeta(s, change, false); e != errEnded {
 			return e
 		}
-		if f.unnamed(n) {
-			return errnoOf(change(f.fdOf(n)))
+		if ats.nodes.unnamed(n) {
+			return errnoOf(change(ats.nodes.fdOf(n)))
 		}
-		parent, name = f.nameOf(n)
-	case !n.isRegular() || parent == nil || s == nil && f.unnamed(n):
-		return errnoOf(change(f.fdOf(n)))
+		parent, name = ats.nodes.nameOf(n)
+	case !n.isRegular() || parent == nil || s == nil && ats.nodes.unnamed(n):
+		return errnoOf(change(ats.nodes.fdOf(n)))
 	}
-	set := f.settings(f.path(parent, name))
+	set := ats.rules.settings(ats.nodes.path(parent, name))
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return f.refuseReadOnly(h, opXattr, f.path(parent, name), &set)
+		return ats.reports.refuseReadOnly(h, opXattr, ats.nodes.path(parent, name), &set)
 	case set.Mode == policy.Live:
-		return errnoOf(change(f.fdOf(n)))
+		return errnoOf(change(ats.nodes.fdOf(n)))
 	}
-	if t := f.txnOf(c); t != nil {
+	if t := ats.txns.txnOf(c); t != nil {
 		return t.attributes(c, opXattr, place{parent, name, n}, func() unix.Errno { return 0 })
 	}
-	return f.changeNamed(c, opXattr, n, place{parent, name, n}, set.Wait, change)
+	return ats.changeNamed(c, opXattr, n, place{parent, name, n}, set.Wait, change)
 }
 
 // dropSgid clears the setgid bit.
@@ -177,5 +177,3 @@ func dropSgid(fd int) error {
 
 // procSelf is the path of a descriptor's inode.
 func procSelf(fd int) string { return "/proc/self/fd/" + procName(fd) }
-
-func (f *FS) procPath(fd int) string { return procSelf(fd) }

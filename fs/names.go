@@ -1,0 +1,166 @@
+package fs
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// names finds what a name leads to, and notes what has become of a file that lost one: it was
+// replaced or removed, or goes by another of its names.
+type names struct {
+	renamed atomic.Uint64 // how many names have changed hands; changed with nodes.mu held
+
+	astray  *astray
+	callers *callers
+	disk    *disk
+	kernel  *kernel
+	nodes   *nodes
+	reports *reports
+	rules   *rules
+}
+
+// stat reads the attributes of n, as the owner of the session sees them if it is a
+// shadow.
+func (nm *names) stat(n *inode, st *unix.Stat_t) unix.Errno {
+	nm.nodes.mu.Lock()
+	fd, s, shown, kept := n.fd, n.sess, n.shownAs, n.kept
+	nm.nodes.mu.Unlock()
+	if fd < 0 {
+		return unix.ESTALE
+	}
+	if err := unix.Fstat(fd, st); err != nil {
+		return errnoOf(err)
+	}
+	if kept && st.Nlink > 0 {
+		st.Nlink-- // the history's is nobody's name
+	}
+	if s != nil {
+		s.shown.Adjust(st)
+	} else if shown.ino != 0 {
+		st.Dev, st.Ino = shown.dev, shown.ino
+	}
+	return 0
+}
+
+// leftBehind reports whether n is a shadow whose session ended without
+// publishing it while the caller was on its way by name: its next walk leads it
+// to the file.
+func (nm *names) leftBehind(n *inode) bool {
+	nm.nodes.mu.Lock()
+	defer nm.nodes.mu.Unlock()
+	return n.orphan && n.sess == nil && !n.isOpenLocked()
+}
+
+// isOrphan reports whether n is the shadow of a session that is over and has not
+// published it. Somebody may have it open.
+func (nm *names) isOrphan(n *inode) bool {
+	nm.nodes.mu.Lock()
+	defer nm.nodes.mu.Unlock()
+	return n.orphan && n.sess == nil
+}
+
+// noteKept notes that the history has the only name of an inode that came to be known while
+// it lost its name.
+func (nm *names) noteKept(n *inode) {
+	if !nm.disk.versions.IsContent(n.key.ino) {
+		return
+	}
+	nm.nodes.mu.Lock()
+	defer nm.nodes.mu.Unlock()
+	n.kept = n.kept || n.key.dev == nm.disk.dev
+}
+
+// setAside lets later lookups of the inode lead to another node.
+func (nm *names) setAside(k *kernelNode) {
+	nm.nodes.mu.Lock()
+	k.aside = true
+	parent, name := k.in.namedLocked()
+	nm.nodes.mu.Unlock()
+	if parent != nil {
+		nm.dropName(parent, name)
+	}
+}
+
+// leadsOn answers ESTALE to who has come by a name that leads elsewhere by now, since the
+// kernel has not forgotten it yet; saved says that a save may have taken it. Who opens a
+// descriptor arrives here again.
+func (nm *names) leadsOn(in *OpenRequest, n *inode, saved bool) unix.Errno {
+	replaced := saved && nm.isReplaced(n)
+	// A session took over the file's node, and was rolled back.
+	orphan := !replaced && nm.isOrphan(n)
+	if !replaced && !orphan {
+		return 0
+	}
+	c := nm.callers.callerOf(&in.Request)
+	if nm.astray.walks.Repeated(c) || c.tid == 0 && (replaced || !nm.leftBehind(n)) {
+		return 0
+	}
+	return nm.astray.staleAt(c, n)
+}
+
+// isPublished reports whether n is what its name leads to: of a shadow, that its
+// commit is still syncing.
+func (nm *names) isPublished(n *inode) bool {
+	key, ok := nm.nodes.named(n)
+	return ok && key == n.key
+}
+
+// isReplaced reports whether n's name leads to another inode by now.
+func (nm *names) isReplaced(n *inode) bool {
+	key, ok := nm.nodes.named(n)
+	return ok && key != n.key
+}
+
+// giveBack undoes takeOver when the session is over and has not published n, its shadow: it
+// wrote into the file, or was rolled back. The kernel knows the node by the file's other
+// names, too, and by descriptors opened with O_PATH. While somebody has it open it stays what
+// it is, and is given back at the last close.
+func (nm *names) giveBack(n *inode) {
+	nm.nodes.mu.Lock()
+	var nodes []*kernelNode
+	if n.orphan && n.sess == nil {
+		nodes = slices.Clone(n.nodes)
+	}
+	nm.nodes.mu.Unlock()
+	for _, k := range nodes {
+		if nm.giveBackNode(k, n) {
+			nm.kernel.srv.InodeNotify(k.id, 0, -1) // of the shadow's attributes and pages nothing is to stay
+		}
+	}
+}
+
+func (nm *names) giveBackNode(k *kernelNode, n *inode) bool {
+	k.io.mu.Lock()
+	defer k.io.mu.Unlock()
+	nm.nodes.mu.Lock()
+	defer nm.nodes.mu.Unlock()
+	file := k.former
+	if k.in != n || file == nil || k.opens > 0 || n.sess != nil {
+		return false
+	}
+	nm.kernel.partLocked(k)
+	k.in, k.former = file, nil
+	k.aside = file.nodeLocked() != nil
+	file.nodes = append(file.nodes, k)
+	nm.nodes.unpinLocked(file)
+	nm.kernel.dropBacking(k)
+	k.io.stamp = cacheStamp{}
+	return true
+}
+
+// dropName makes the kernel forget a name, unless something is mounted on it.
+// That takes the directory's lock: where the request at hand holds the lock of
+// an inode, as SETATTR does, a rename may hold the directory and wait for us,
+// so nobody waits for it here.
+func (nm *names) dropName(dir *inode, name string) {
+	if nm.nodes.isMountpoint(dir, name) {
+		return
+	}
+	nm.nodes.pin(dir)
+	go func() {
+		nm.kernel.forgetName(dir, name)
+		nm.nodes.unpin(dir)
+	}()
+}

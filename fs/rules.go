@@ -1,0 +1,46 @@
+package fs
+
+import (
+	"slices"
+
+	"latchfs/fs/markers"
+	"latchfs/fs/reach"
+	"latchfs/lockmgr"
+	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/policy"
+)
+
+// rules says which settings hold for a path, and has the tables that they feed: of locks, and
+// of what was read.
+type rules struct {
+	policy    *policy.Policy
+	table     *lockmgr.Table
+	knowledge *knowledge.Table // who has read what; nil when mounted read-only
+	markers   *markers.Finder  // of databases
+
+	disk  *disk
+	nodes *nodes
+}
+
+// inDatabase reports whether a directory above the path holds one of the markers
+// in its settings.
+func (ru *rules) inDatabase(path string, set *policy.Settings) bool {
+	if len(set.LiveIf) == 0 {
+		return false
+	}
+	found := ru.markers.At(reach.Dir(path))
+	return slices.ContainsFunc(found, func(m string) bool { return slices.Contains(set.LiveIf, m) })
+}
+
+// isAutoLive reports whether the file went live by what its users do with it.
+func (ru *rules) isAutoLive(n *inode) bool {
+	ru.nodes.mu.Lock()
+	defer ru.nodes.mu.Unlock()
+	return n.live
+}
+
+// isLive reports whether the file under n's name is a live one.
+func (ru *rules) isLive(n *inode) bool {
+	parent, name := ru.nodes.nameOf(n)
+	return parent != nil && (ru.settings(ru.nodes.path(parent, name)).Mode == policy.Live || ru.isAutoLive(n))
+}
