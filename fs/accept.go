@@ -66,7 +66,7 @@ func (cm *commits) dropBitsLocked(s *session) error {
 // mergeLocked makes the shadow of a session that began on a version its writer did
 // not know the merged content. s.mu is held; the answer is that of decideLocked.
 func (cm *commits) mergeLocked(s *session) unix.Errno {
-	d := sessionDraft{s}
+	d := sessionDraft{cm, s}
 	if !s.writing.Merges() || s.baseVersion == nil {
 		return 0
 	}
@@ -102,7 +102,7 @@ func (cm *commits) unmergeLocked(s *session) {
 // judgeLocked is the validators' place among the checks of a commit: the base is
 // current, and what they accept is published next.
 func (cm *commits) judgeLocked(s *session) unix.Errno {
-	asked, err := s.judged.Judge(cm.judging.judge, sessionDraft{s})
+	asked, err := s.judged.Judge(cm.judging.judge, sessionDraft{cm, s})
 	var conflict *commit.ConflictError
 	switch {
 	case errors.As(err, &conflict):

@@ -97,14 +97,14 @@ type appender struct {
 // newAppenderLocked is newHandleLocked for an appender of the caller's.
 func (ap *appending) newAppenderLocked(k *kernelNode, flags uint32, c *caller) *handle {
 	h := ap.handles.newHandleLocked(k, appendHandle, flags, c.ids())
-	h.app = newAppender(appended{ap.fs, h, c})
+	h.app = newAppender(appended{ap, h, c})
 	return h
 }
 
 func newAppender(is appended) *appender {
-	f, h, c := is.f, is.h, is.c
-	return &appender{f.appending.appenders.New(records.Config{
-		Host: is, Procs: f.callers.proc, Book: f.callers.book, Own: h.n.key.ofFile(), Flags: h.flags, UID: c.uid, Owner: c.owner,
+	h, c := is.h, is.c
+	return &appender{is.handles.appenders.New(records.Config{
+		Host: is, Procs: is.callers.proc, Book: is.callers.book, Own: h.n.key.ofFile(), Flags: h.flags, UID: c.uid, Owner: c.owner,
 	}), is}
 }
 
@@ -137,7 +137,7 @@ func (a *appender) refuseInside(in *WriteRequest) unix.Errno {
 	if in.Flags&unix.O_APPEND != 0 {
 		reason = "The file was opened to append to it, and the program writes to a place in it (pwritev2 with RWF_NOAPPEND)"
 	}
-	return a.f.reports.refuseWith(a.f.callers.callerOf(&in.Request), opAppend, a.Path(), unix.EOPNOTSUPP, reason,
+	return a.reports.refuseWith(a.callers.callerOf(&in.Request), opAppend, a.Path(), unix.EOPNOTSUPP, reason,
 		"Nothing was written. To write to other places of the file, it has to be opened without O_APPEND.")
 }
 
@@ -158,7 +158,7 @@ func (ap *appending) isForPlace(h *handle, in *WriteRequest) bool {
 // line that goes on through another descriptor.
 func (a *appender) flush(cl *closing) unix.Errno {
 	c := cl.c
-	if cl.sig != 0 && !c.foreign() && a.f.rules.settings(a.Path()).OnKill != policy.Commit {
+	if cl.sig != 0 && !c.foreign() && a.rules.settings(a.Path()).OnKill != policy.Commit {
 		if d := deathOf(c, cl.sig); !d.WasStopped() {
 			a.DropUnfinished(d, c.tid)
 		}
@@ -172,30 +172,30 @@ func (a *appender) flush(cl *closing) unix.Errno {
 // release is the end of the open file.
 func (a *appender) release() {
 	if e := a.Drain(); e != 0 {
-		a.f.disk.log.Warnf("appending to %q failed after its close: %v", a.Path(), e)
+		a.disk.log.Warnf("appending to %q failed after its close: %v", a.Path(), e)
 	}
 	a.Close()
 }
 
 // fsync is fsync(2), or fdatasync(2).
 func (a *appender) fsync(dataOnly bool) unix.Errno {
-	return cmp.Or(a.Fsync(dataOnly), a.f.names.lostSince(a.h.n))
+	return cmp.Or(a.Fsync(dataOnly), a.names.lostSince(a.h.n))
 }
 
 // noteRead notes that a process reads through the descriptor, which was opened for reading,
 // too. The open alone told nobody anything.
 func (a *appender) noteRead(in *Request) {
-	a.f.nodes.mu.Lock()
-	n := a.f.nodes.inodes[keyOf(a.Follows())]
-	a.f.nodes.mu.Unlock()
+	a.nodes.mu.Lock()
+	n := a.nodes.inodes[keyOf(a.Follows())]
+	a.nodes.mu.Unlock()
 	if n != nil {
-		_ = a.f.losses.noteRead(in, n)
+		_ = a.losses.noteRead(in, n)
 	}
 }
 
 // allocate is fallocate(2).
 func (a *appender) allocate(in *AllocRequest) unix.Errno {
-	return a.Allocate(in.Mode, func(fd int) error { return a.f.appending.allocate(fd, in) })
+	return a.Allocate(in.Mode, func(fd int) error { return a.appending.allocate(fd, in) })
 }
 
 // truncate is ftruncate(2).
@@ -220,10 +220,10 @@ func (by cutter) MayLose(at time.Time, used records.ID, is *unix.Stat_t, size in
 	ch := lostupdate.Change{Op: opTruncate}
 	if size < is.Size && !by.c.foreign() {
 		ch.Use = &knowledge.Use{
-			At: at, Dev: used.Dev, Ino: used.Ino, By: []lockmgr.Owner{by.c.owner, by.f.callers.callerOf(&by.in.Request).owner},
+			At: at, Dev: used.Dev, Ino: used.Ino, By: []lockmgr.Owner{by.c.owner, by.callers.callerOf(&by.in.Request).owner},
 		}
 	}
-	x, e := by.f.losses.loss(by.c, ch, p, is)
+	x, e := by.losses.loss(by.c, ch, p, is)
 	if x == nil {
 		return e
 	}

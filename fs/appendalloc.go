@@ -8,7 +8,7 @@ func (is appended) AllocateOwn(do func(fd int) error) (e unix.Errno, done bool) 
 	if s == nil {
 		return 0, false
 	}
-	e = is.f.recorder.allocate(s, do)
+	e = is.recorder.allocate(s, do)
 	return e, e != unix.ESTALE
 }
 

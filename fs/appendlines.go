@@ -31,15 +31,15 @@ func (ap *appending) finishLinesAt(h *Request, p place) {
 		}
 	}
 	ap.nodes.mu.Unlock()
-	ap.finishLines(h, ap.appenders.Lined(files...))
+	ap.finishLines(h, ap.handles.appenders.Lined(files...))
 }
 
 // linedLocked are the appenders that hold an unfinished line of n back. nodes.mu is held.
 func (ap *appending) linedLocked(n *inode) []*records.Appender {
-	if !ap.appenders.HasLines() { // the kernel's requests are many, and such lines are few
+	if !ap.handles.appenders.HasLines() { // the kernel's requests are many, and such lines are few
 		return nil
 	}
-	return ap.appenders.Lined(n.appendedLocked()...)
+	return ap.handles.appenders.Lined(n.appendedLocked()...)
 }
 
 // appendedLocked are the files whose appenders append to n: itself, the file for which the shadow

@@ -14,13 +14,13 @@ func (is appended) ownSession() *session {
 	if p.dir == nil {
 		return nil
 	}
-	return is.f.sessions.ownSessionOn(is.c, is.h.n, p.dir, p.name)
+	return is.sessions.ownSessionOn(is.c, is.h.n, p.dir, p.name)
 }
 
 // IsInSession implements records.Sessions.
 func (is appended) IsInSession() bool {
 	p := is.place()
-	return p.dir != nil && is.f.nodes.sessionAt(p.dir, p.name) != nil
+	return p.dir != nil && is.nodes.sessionAt(p.dir, p.name) != nil
 }
 
 // TruncateOwn implements records.Sessions.
@@ -29,8 +29,8 @@ func (is appended) TruncateOwn(c *records.Cut) (e unix.Errno, done bool) {
 	if s == nil {
 		return 0, false
 	}
-	if e = is.f.judging.mayCut(s, c.Size); e == 0 {
-		e = is.f.attrs.truncate(s, c.Size, c.KillSuid)
+	if e = is.judging.mayCut(s, c.Size); e == 0 {
+		e = is.endings.truncate(s, c.Size, c.KillSuid)
 	}
 	return e, e != unix.ESTALE
 }
@@ -46,7 +46,7 @@ func (is appended) AppendToOwn(w appends.Writer, b []byte) (e unix.Errno, done b
 	if s.isLeft() && len(s.handles) > 0 {
 		// Its last descriptor is closed, and it has nothing to commit: what came to its
 		// shadow now would depend on what its writer was allowed to do.
-		is.f.commits.endLocked(s)
+		is.commits.endLocked(s)
 	}
 	if s.state.HasEnded() {
 		return 0, false
@@ -58,7 +58,7 @@ func (is appended) AppendToOwn(w appends.Writer, b []byte) (e unix.Errno, done b
 	err := unix.Fstat(s.shadow.FD(), &st)
 	for at := st.Size; err == nil && len(b) > 0; {
 		var n int
-		err = is.f.disk.asUser(w.UID, w.GID, func() error {
+		err = is.disk.asUser(w.UID, w.GID, func() error {
 			n, err = unix.Pwrite(s.shadow.FD(), b, at)
 			return err
 		})
@@ -72,6 +72,6 @@ func (is appended) AppendToOwn(w appends.Writer, b []byte) (e unix.Errno, done b
 		return s.content.Failed(), true
 	}
 	s.content.Write()
-	go is.f.kernel.notifyInode(s.inode, st.Size, 0) // a writer may hold a page and wait for us
+	go is.kernel.notifyInode(s.inode, st.Size, 0) // a writer may hold a page and wait for us
 	return 0, true
 }

@@ -16,10 +16,10 @@ import (
 // quotas bind whoever writes through the mount.
 
 // asWriter runs do on behalf of who writes the session.
-func (s *session) asWriter(do func() error) error { return s.f.disk.asUser(s.uid, s.gid, do) }
+func (s *session) asWriter(do func() error) error { return s.nodes.disk.asUser(s.uid, s.gid, do) }
 
 // asCaller runs do on behalf of who renames.
-func (r *renaming) asCaller(do func() error) error { return r.f.disk.as(r.c, do) }
+func (r *renaming) asCaller(do func() error) error { return r.disk.as(r.c, do) }
 
 // asSender runs a change of the content of h's file on behalf of the sender of a
 // request. Pages of a mapping are sent by the kernel, for whom it may be.

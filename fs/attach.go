@@ -22,8 +22,6 @@ type sessions struct {
 	losses   *losses
 	recorder *recorder
 	txns     *txns
-
-	fs *FS // for what it makes
 }
 
 // attach opens the shadow for writing, at a node that stands for it.
@@ -114,8 +112,8 @@ func (s *session) isDetached() bool {
 // expect counts one more caller on its way to the shadow; false if the session
 // is over.
 func (s *session) expect() bool {
-	s.f.nodes.mu.Lock()
-	defer s.f.nodes.mu.Unlock()
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
 	if s.over {
 		return false
 	}
@@ -124,8 +122,8 @@ func (s *session) expect() bool {
 }
 
 func (s *session) dkey() dkey {
-	s.f.nodes.mu.Lock()
-	defer s.f.nodes.mu.Unlock()
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
 	return dkey{s.parent, s.dentry.Name()}
 }
 

@@ -27,7 +27,7 @@ func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, s
 	if e := ss.mayBegin(c, dir, name, st, &o); e != 0 {
 		return nil, e
 	}
-	t := ss.txns.txnOf(c)
+	t := ss.callers.txnOf(c)
 	if t != nil && t.IsOver() {
 		return nil, ss.locks.refuse(&demand{c: c, op: opOpen, path: ss.nodes.path(dir, name)}, transaction.ErrOver)
 	}
@@ -76,17 +76,17 @@ func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, s
 // newSession is a session of c that has neither a name nor a shadow yet.
 func (ss *sessions) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t, o *beginOptions) *session {
 	s := &session{
-		f: ss.fs, id: ss.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
+		nodes: ss.nodes, id: ss.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
 		parent: dir, lock: l,
 		content: content.New(), left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
 	}
-	s.holders = holders.New(holders.Config{Procs: ss.callers.proc, Looks: ss.callers.looks, File: writtenFile{s}, UID: c.uid})
+	s.holders = holders.New(holders.Config{Procs: ss.callers.proc, Looks: ss.callers.looks, File: writtenFile{ss.handles, s}, UID: c.uid})
 	s.holders.Note(c.owner)
 	s.patience.Store(10)
 	s.isNew.Store(st == nil)
 	s.opener = c.owner
 	s.who.Store(&identity{owner: c.owner, since: l.Request().Since})
-	s.writer, _ = c.learners(&o.settings)
+	s.writer, _ = ss.losses.learnersOf(c, &o.settings)
 	s.writing = lostupdate.NewWriting(st != nil && (o.blind || o.reads), st != nil && o.adds)
 	s.writing.MergeWith(o.merge)
 	s.nameWriter(c.program())
@@ -157,7 +157,7 @@ func (c *caller) keepsSuid(st *unix.Stat_t, mode uint32) bool {
 		mode = st.Mode
 	}
 	if mode&suid.Bits != 0 {
-		return c.f.callers.proc.HasCap(uint32(c.tid), capFsetid)
+		return c.callers.proc.HasCap(uint32(c.tid), capFsetid)
 	}
 	return c.uid == 0
 }

@@ -57,7 +57,7 @@ func (ss *sessions) glanceAgain(n *inode) {
 // inspect looks at a file that is not what its last version left. It takes the
 // name's lock like anybody else: where that is held, its holder finds out itself.
 func (ss *sessions) inspect(dir *inode, name string, n *inode) {
-	c := &caller{f: ss.fs, owner: lockmgr.Owner{Start: ss.disk.serial.Add(1)}}
+	c := &caller{callers: ss.callers, owner: lockmgr.Owner{Start: ss.disk.serial.Add(1)}}
 	l, err := ss.locks.acquire(ss.txns.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
 	if err != nil {
 		ss.glanceAgain(n)

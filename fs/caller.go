@@ -11,38 +11,39 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/ctl"
 	"latchfs/fs/suid"
+	"latchfs/fs/transaction"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 
 	"golang.org/x/sys/unix"
 )
 
-// callers finds out who makes a request, what he may do with a file, and what he has cost us.
+// callers finds out who makes a request, and in which transaction; what he may do with a file;
+// and what he has cost us.
 type callers struct {
 	proc        Procs
-	ctl         *ctl.Server    // answers the control file, and has the locks taken through it
-	book        *account.Book  // of what users make us keep
-	descriptors *account.Book  // of those that users cost us
-	looks       *account.Rate  // at descriptors, for each user
-	turns       *account.Turns // of requests
-	views       *account.Turns // of those that look into .locks
+	ctl         *ctl.Server         // answers the control file, and has the locks taken through it
+	book        *account.Book       // of what users make us keep
+	descriptors *account.Book       // of those that users cost us
+	looks       *account.Rate       // at descriptors, for each user
+	turns       *account.Turns      // of requests
+	views       *account.Turns      // of those that look into .locks
+	running     transaction.Running // of which callers may be a part
 
 	disk  *disk
 	nodes *nodes
-
-	fs *FS // for what it makes
 }
 
 // caller is who sent a request: the thread, its process, and lazily the
 // process's ancestors.
 type caller struct {
-	f     *FS
-	tid   int32
-	uid   uint32
-	gid   uint32
-	start uint64 // the thread's start, which tells a reused id from the old one
-	owner lockmgr.Owner
-	comm  string // the name of its program, if the look at it has shown that
+	callers *callers
+	tid     int32
+	uid     uint32
+	gid     uint32
+	start   uint64 // the thread's start, which tells a reused id from the old one
+	owner   lockmgr.Owner
+	comm    string // the name of its program, if the look at it has shown that
 
 	once    sync.Once
 	lineage []lockmgr.Ancestor
@@ -78,7 +79,7 @@ func (c *caller) Thread() (tid int32, start uint64) { return c.tid, c.start }
 func (c *caller) Syscall() (proc.Call, bool) {
 	c.callOnce.Do(func() {
 		if c.tid != 0 {
-			c.call, c.callKnown = c.f.callers.proc.Syscall(uint32(c.tid))
+			c.call, c.callKnown = c.callers.proc.Syscall(uint32(c.tid))
 		}
 	})
 	return c.call, c.callKnown
@@ -93,7 +94,7 @@ func (cs *callers) callerOf(h *Request) *caller {
 
 // callerFrom is the caller that a look has shown.
 func (cs *callers) callerFrom(h *Request, th *proc.Thread, err error) *caller {
-	c := &caller{f: cs.fs, tid: int32(h.TID), uid: h.UID, gid: h.GID}
+	c := &caller{callers: cs, tid: int32(h.TID), uid: h.UID, gid: h.GID}
 	if errors.Is(err, proc.ErrBusy) {
 		// Inside execve, which closes our descriptor on the way.
 		c.owner = cs.knownOwner(th.TGID)
@@ -152,7 +153,7 @@ func (c *caller) mayBeWriter(s *session) bool {
 func (c *caller) ancestors() []lockmgr.Ancestor {
 	c.once.Do(func() {
 		if !c.foreign() {
-			c.lineage = c.f.callers.proc.Lineage(c.owner.PID)
+			c.lineage = c.callers.proc.Lineage(c.owner.PID)
 		}
 	})
 	return c.lineage
@@ -165,7 +166,7 @@ func (c *caller) kinOf(id *identity) bool {
 	if id == nil {
 		return false
 	}
-	if t := c.f.txns.txnOf(c); t != nil && *id == t.identity() {
+	if t := c.callers.txnOf(c); t != nil && *id == t.identity() {
 		return true // whoever its ancestors are
 	}
 	return c.descendsFrom(id) || c.kinOf(id.from)
@@ -190,7 +191,7 @@ func (c *caller) descendsFrom(id *identity) bool {
 func (c *caller) describe() *proc.Description {
 	c.descOnce.Do(func() {
 		if !c.foreign() {
-			c.desc = c.f.callers.proc.Describe(c.owner.PID)
+			c.desc = c.callers.proc.Describe(c.owner.PID)
 		}
 	})
 	return &c.desc
@@ -230,7 +231,7 @@ func (c *caller) inGroup(gid uint32) bool {
 func (c *caller) supplementary() []uint32 {
 	c.groupsOnce.Do(func() {
 		if c.tid != 0 {
-			c.groups, c.groupsKnown = c.f.callers.proc.Groups(uint32(c.tid))
+			c.groups, c.groupsKnown = c.callers.proc.Groups(uint32(c.tid))
 		}
 	})
 	return c.groups
@@ -257,13 +258,13 @@ func (c *caller) program() string {
 	if c.comm != "" {
 		return c.comm
 	}
-	return c.f.callers.proc.Program(c.owner.PID)
+	return c.callers.proc.Program(c.owner.PID)
 }
 
 // remember keeps what the audit trail says of the caller, which may have ended by then.
 func (c *caller) remember() {
 	c.comm = c.program()
-	c.f.callers.actorOf(&label{c: c})
+	c.callers.actorOf(&label{c: c})
 }
 
 // identity is who holds a session: a process and the moment from which its
@@ -292,4 +293,63 @@ func (cs *callers) sender(h *Request) suid.Membership {
 func (cs *callers) hasLoneSetgid(n *inode) bool {
 	var st unix.Stat_t
 	return unix.Fstat(cs.nodes.fdOf(n), &st) == nil && suid.IsLoneSetgid(st.Mode)
+}
+
+// txnOf is the transaction that the caller is part of: as an heir of who began it,
+// or by its environment.
+func (cs *callers) txnOf(c *caller) *txn {
+	if !cs.running.Any() || c.foreign() {
+		return nil
+	}
+	c.txnOnce.Do(func() {
+		cs.joinGuard(c)
+		if t := cs.running.Of(c); t != nil {
+			c.txn = t.Engine().(txnEngine).t
+		}
+	})
+	return c.txn
+}
+
+// txnFor is txnOf for a request, with its caller. Without any transaction it costs
+// nothing.
+func (cs *callers) txnFor(h *Request) (*txn, *caller) {
+	if !cs.running.Any() {
+		return nil, nil
+	}
+	c := cs.callerOf(h)
+	return cs.txnOf(c), c
+}
+
+// joinGuard makes the caller an heir of the lock that its environment names
+// (LATCHFS_SESSION), for one that is no descendant of the holder: started by a
+// job server, or in a container. It reports whether that is news.
+func (cs *callers) joinGuard(c *caller) bool {
+	if cs.ctl.Claims.Count() == 0 || c.foreign() || c.joined {
+		return false
+	}
+	c.joined = true
+	id := cs.proc.EnvOf(c.owner, []string{control.SessionEnv})
+	if id == "" {
+		return false
+	}
+	cl := cs.ctl.Claims.ByID(id)
+	if cl == nil || c.uid != cl.By.UID() {
+		return false // a setuid program has its environment from somebody else
+	}
+	cs.ctl.Claims.Note(cl, c.owner)
+	o := cs.ctl.Claims.LockOf(cl).Owner()
+	up := c.ancestors()
+	isKnown := func(o lockmgr.Owner) bool {
+		return o == c.owner || slices.ContainsFunc(up, func(a lockmgr.Ancestor) bool { return a.Owner == o })
+	}
+	if isKnown(o) { // a guard that joined another lock has replaced the variable
+		before := cl.Joined()
+		if before == nil || isKnown(before.Owner) {
+			return false
+		}
+		o = before.Owner
+	}
+	c.guard = &lockmgr.Ancestor{Owner: o, Child: cs.proc.Now()}
+	c.lineage = append(slices.Clone(up), *c.guard)
+	return true
 }

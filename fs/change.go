@@ -43,19 +43,19 @@ func (f *FS) openChanges() {
 
 // changedName is a name as package changes needs it.
 type changedName struct {
-	f    *FS
-	dir  *inode
-	name string
-	s    *session // whose shadow it is about to hold, with the rights of that; nil: nobody's
+	nodes *nodes
+	dir   *inode
+	name  string
+	s     *session // whose shadow it is about to hold, with the rights of that; nil: nobody's
 }
 
 // Path implements changes.Name.
-func (n changedName) Path() string { return n.f.nodes.path(n.dir, n.name) }
+func (n changedName) Path() string { return n.nodes.path(n.dir, n.name) }
 
 // Rights implements changes.Name.
 func (n changedName) Rights() (r history.Rights) {
 	if n.s == nil {
-		return versions.RightsAt(n.f.nodes.fdOf(n.dir), n.name)
+		return versions.RightsAt(n.nodes.fdOf(n.dir), n.name)
 	}
 	var st unix.Stat_t
 	if fd := n.s.shadow.FD(); unix.Fstat(fd, &st) == nil {
@@ -65,23 +65,26 @@ func (n changedName) Rights() (r history.Rights) {
 }
 
 // byCaller is a caller as the maker of a change.
-type byCaller struct{ c *caller }
+type byCaller struct {
+	*recorder
+	c *caller
+}
 
 // Process implements changes.Maker.
 func (by byCaller) Process() changes.Process {
 	c := by.c
-	return changes.Process{PID: c.owner.PID, UID: c.uid, Program: c.program(), Actor: c.f.callers.actorOf(&label{c: c})}
+	return changes.Process{PID: c.owner.PID, UID: c.uid, Program: c.program(), Actor: by.callers.actorOf(&label{c: c})}
 }
 
 // Session implements changes.Maker.
 func (by byCaller) Session() string { return "" }
 
 // Settings implements changes.Maker.
-func (by byCaller) Settings(path string) policy.Settings { return by.c.f.rules.settings(path) }
+func (by byCaller) Settings(path string) policy.Settings { return by.rules.settings(path) }
 
 // Learners implements changes.Maker.
 func (by byCaller) Learners(set *policy.Settings) knowledge.Who {
-	who, _ := by.c.learners(set)
+	who, _ := by.losses.learnersOf(by.c, set)
 	return who
 }
 
@@ -89,14 +92,17 @@ func (by byCaller) Learners(set *policy.Settings) knowledge.Who {
 func (by byCaller) Note(*audit.Event) {}
 
 // byWriter is a session's writer as the maker of a change.
-type byWriter struct{ s *session }
+type byWriter struct {
+	*recorder
+	s *session
+}
 
 // Process implements changes.Maker.
 func (by byWriter) Process() changes.Process {
 	s := by.s
 	p := changes.Process{PID: s.who.Load().owner.PID, UID: s.uid, Program: s.program()}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
-		p.Actor = s.f.callers.actorOf(lb)
+		p.Actor = by.callers.actorOf(lb)
 	}
 	return p
 }
@@ -106,23 +112,23 @@ func (by byWriter) Session() string { return by.s.id }
 
 // Settings implements changes.Maker.
 func (by byWriter) Settings(path string) policy.Settings {
-	return by.s.f.recorder.settingsAt(by.s, path)
+	return by.settingsAt(by.s, path)
 }
 
 // Learners implements changes.Maker.
-func (by byWriter) Learners(*policy.Settings) knowledge.Who { return by.s.f.losses.learners(by.s) }
+func (by byWriter) Learners(*policy.Settings) knowledge.Who { return by.losses.learners(by.s) }
 
 // Note implements changes.Maker.
 func (by byWriter) Note(ev *audit.Event) { by.s.toll.Detail(ev.Detail) }
 
-// changes is a change that the caller makes of a name.
-func (c *caller) changes(op string, p place, token uint64) *change {
-	return c.f.recorder.changes.Change(byCaller{c}, op, changedName{f: c.f, dir: p.dir, name: p.name}, token)
+// changesBy is a change that the caller makes of a name.
+func (rc *recorder) changesBy(c *caller, op string, p place, token uint64) *change {
+	return rc.changes.Change(byCaller{rc, c}, op, changedName{nodes: rc.nodes, dir: p.dir, name: p.name}, token)
 }
 
-// changes is a change that the session's writer makes of a name.
+// changesOf is a change that the session's writer makes of a name.
 func (rc *recorder) changesOf(s *session, op string, dir *inode, name string) *change {
-	ch := rc.changes.Change(byWriter{s}, op, changedName{f: s.f, dir: dir, name: name, s: s}, s.lock.Token())
+	ch := rc.changes.Change(byWriter{rc, s}, op, changedName{nodes: rc.nodes, dir: dir, name: name, s: s}, s.lock.Token())
 	ch.InPlace, ch.NewInode, ch.Adds, ch.Merge = s.inPlace, !s.inPlace, s.writing.Adds(), s.writing.Joined()
 	return ch
 }
@@ -161,7 +167,7 @@ func (en changesEngine) IsAppended(ch *change) bool {
 	f, at := en.f, ch.Name.(changedName)
 	f.nodes.mu.Lock()
 	defer f.nodes.mu.Unlock()
-	if f.appending.appenders.Len() == 0 {
+	if f.handles.appenders.Len() == 0 {
 		return false
 	}
 	n := f.nodes.inodes[inoKey{uint64(ch.Was.Dev), ch.Was.Ino}]
@@ -177,35 +183,7 @@ func (en changesEngine) LeavesLive(ch *change) {
 }
 
 // FollowLive implements changes.Engine.
-func (en changesEngine) FollowLive(list []*change) {
-	f := en.f
-	list = slices.DeleteFunc(slices.Clone(list), func(ch *change) bool { return ch.By.Session() != "" || ch.InPlace })
-	names := make([]changedName, len(list))
-	for i, ch := range list {
-		names[i] = ch.Name.(changedName)
-	}
-	f.nodes.mu.Lock()
-	by := make([]liveBy, len(list))
-	for i, ch := range list {
-		if ch.Is != nil && ch.Other != nil {
-			other := ch.Other.Name.(changedName)
-			by[i] = f.nodes.nameLocked(other.dir, other.name).live
-		}
-	}
-	for i, n := range names {
-		f.nodes.setLiveNameLocked(n.dir, n.name, by[i])
-	}
-	f.nodes.mu.Unlock()
-	for _, ch := range list {
-		f.live.forgetLive(ch.Path)
-	}
-	for i, ch := range list {
-		f.commits.markerMoved(names[i].name)
-		if ch.Is != nil && ch.Other != nil {
-			f.live.carryLive(f.nodes.inodeFor(ch.Is), ch.Path)
-		}
-	}
-}
+func (en changesEngine) FollowLive(list []*change) { en.f.commits.followLive(list) }
 
 // EndClaims implements changes.Engine. A name that holds nothing now keeps its claims for as
 // long as it may take to make it again.
@@ -223,7 +201,7 @@ func (en changesEngine) EndClaims(ch *change) {
 		f.locks.learnOfWrite(ch.Path, en.f.losses.learners(by.s))
 		f.locks.readClaims.Written(ch.Path, en.f.locks.inodeKeys(by.s)...)
 	case byCaller:
-		f.locks.learnOfWrite(ch.Path, by.c.family())
+		f.locks.learnOfWrite(ch.Path, f.locks.losses.family(by.c))
 		f.locks.readClaims.Written(ch.Path)
 	}
 }

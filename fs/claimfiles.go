@@ -25,8 +25,6 @@ type claims struct {
 	clerk *filing.Clerk // tells the room of such files
 
 	*ground
-
-	fs *FS // for what it makes
 }
 
 // Claim files are lock files that programs write by a convention of their own, and that
@@ -93,7 +91,7 @@ func (c *caller) Chain() []filed.Member {
 	if c.foreign() {
 		return nil
 	}
-	return filing.Chain(c.owner, c.ancestors(), c.f.callers.proc.Family(c.owner), c.f.callers.proc.Now())
+	return filing.Chain(c.owner, c.ancestors(), c.callers.proc.Family(c.owner), c.callers.proc.Now())
 }
 
 // IsDaemon implements filing.Claimant.
@@ -117,9 +115,9 @@ func (r *renaming) mayFile() unix.Errno {
 	if r.isDir() || r.sameFile() {
 		return 0
 	}
-	e := r.f.claims.mayFileName(r.c, opRename, r.to, r.candidateAt(r.from))
+	e := r.claims.mayFileName(r.c, opRename, r.to, r.candidateAt(r.from))
 	if e == 0 && r.flags&unix.RENAME_EXCHANGE != 0 {
-		e = r.f.claims.mayFileName(r.c, opRename, r.from, r.candidateAt(r.to))
+		e = r.claims.mayFileName(r.c, opRename, r.from, r.candidateAt(r.to))
 	}
 	return e
 }
@@ -129,13 +127,12 @@ func (r *renaming) candidateAt(p place) judge.Content {
 	if s := r.ownSession(p); s != nil {
 		return sessionContent{s}
 	}
-	return namedContent{r.f, p.dir, p.name}
+	return namedContent{r.nodes, p.dir, p.name}
 }
 
 // movedDirs tells of directories that have got other names.
 func (r *renaming) movedDirs() {
-	f := r.f
-	f.claims.clerk.Moved(r.c, f.claims.claimName(r.from.dir, r.from.name), f.claims.claimName(r.to.dir, r.to.name), r.flags&unix.RENAME_EXCHANGE != 0)
+	r.claims.clerk.Moved(r.c, r.claims.claimName(r.from.dir, r.from.name), r.claims.claimName(r.to.dir, r.to.name), r.flags&unix.RENAME_EXCHANGE != 0)
 }
 
 // passOn hands the claims that are in the way to those who have them now, for their
@@ -159,44 +156,44 @@ func (ca *claims) passOn(l *lockmgr.Lock, err error) bool {
 
 // claimName is a name as package filing needs it.
 type claimName struct {
-	f    *FS
-	dir  *inode
-	name string
+	claims *claims
+	dir    *inode
+	name   string
 }
 
 var _ filing.Name = claimName{}
 
-func (ca *claims) claimName(dir *inode, name string) claimName { return claimName{ca.fs, dir, name} }
+func (ca *claims) claimName(dir *inode, name string) claimName { return claimName{ca, dir, name} }
 
 // Path implements filing.Name.
-func (n claimName) Path() string { return n.f.nodes.path(n.dir, n.name) }
+func (n claimName) Path() string { return n.claims.nodes.path(n.dir, n.name) }
 
 // Dir implements filing.Name.
-func (n claimName) Dir() int { return n.f.nodes.fdOf(n.dir) }
+func (n claimName) Dir() int { return n.claims.nodes.fdOf(n.dir) }
 
 // Base implements filing.Name.
 func (n claimName) Base() string { return n.name }
 
 // Up implements filing.Name.
 func (n claimName) Up() filing.Name {
-	if up, name := n.f.nodes.nameOf(n.dir); up != nil {
-		return n.f.claims.claimName(up, name)
+	if up, name := n.claims.nodes.nameOf(n.dir); up != nil {
+		return n.claims.claimName(up, name)
 	}
 	return nil
 }
 
 // Place implements filing.Name.
 func (n claimName) Place() filed.Place {
-	n.f.nodes.mu.Lock()
-	defer n.f.nodes.mu.Unlock()
-	if d := n.f.nodes.names.Find(n.dir.dentry, n.name); d != nil {
+	n.claims.nodes.mu.Lock()
+	defer n.claims.nodes.mu.Unlock()
+	if d := n.claims.nodes.names.Find(n.dir.dentry, n.name); d != nil {
 		return d
 	}
 	return nil
 }
 
 // Keep implements filing.Name.
-func (n claimName) Keep() filed.Place { return n.f.nodes.getName(n.dir, n.name) }
+func (n claimName) Keep() filed.Place { return n.claims.nodes.getName(n.dir, n.name) }
 
 // filingEngine is the filesystem as package filing needs it.
 type filingEngine struct{ f *FS }
@@ -247,7 +244,7 @@ func (e filingEngine) Reserved(name string) bool { return commit.Reserved(name) 
 
 // Owner implements filing.Engine.
 func (e filingEngine) Owner(uid, gid uint32) filing.Claimant {
-	by := &caller{f: e.f, uid: uid, gid: gid, owner: lockmgr.Owner{Start: e.f.disk.serial.Add(1)}}
+	by := &caller{callers: e.f.callers, uid: uid, gid: gid, owner: lockmgr.Owner{Start: e.f.disk.serial.Add(1)}}
 	by.haveGroups([]uint32{gid}, false)
 	return by
 }
@@ -282,11 +279,7 @@ type claimEngine struct{ f *FS }
 var _ filed.Engine = claimEngine{}
 
 // Path implements filed.Engine.
-func (e claimEngine) Path(p filed.Place) string {
-	e.f.nodes.mu.Lock()
-	defer e.f.nodes.mu.Unlock()
-	return p.(*dentry).Path()
-}
+func (e claimEngine) Path(p filed.Place) string { return e.f.claims.pathOf(p) }
 
 // Left implements filed.Engine.
 func (e claimEngine) Left(p filed.Place) { e.f.nodes.putName(p.(*dentry)) }
@@ -335,3 +328,10 @@ var _ filed.Locks = claimLocks{}
 
 // Stand implements filed.Locks.
 func (l claimLocks) Stand(st *ctl.Standing) (*ctl.Claim, error) { return l.s.Stand(st) }
+
+// pathOf is where a lock file lies.
+func (ca *claims) pathOf(p filed.Place) string {
+	ca.nodes.mu.Lock()
+	defer ca.nodes.mu.Unlock()
+	return p.(*dentry).Path()
+}

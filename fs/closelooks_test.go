@@ -65,7 +65,7 @@ func TestCloseSparesTheLook(t *testing.T) {
 			t.Errorf("left: %v, after %d looks", s.isLeft(), eyes.opens.Load())
 		}
 		if late {
-			s.f.endings.lookLate(s)
+			r.f.endings.lookLate(s)
 			if _, pending := s.holders.PendingLook(); pending || !s.idle.Load() || !s.isLeft() {
 				t.Error("the late look has not found that it is left")
 			}
@@ -91,12 +91,12 @@ func TestSparedLookAtOneOfTwoDescriptors(t *testing.T) {
 			t.Error("the session is left, and there is another descriptor")
 		}
 		if late {
-			if s.f.endings.lookLate(s); s.isLeft() || eyes.outputs.Load() != 1 {
+			if r.f.endings.lookLate(s); s.isLeft() || eyes.outputs.Load() != 1 {
 				t.Errorf("after the late look: left %v, %d questions for the output", s.isLeft(), eyes.outputs.Load())
 			}
 		}
 		r.write(id, fh, 0, "new")
-		s.f.endings.lookLate(s) // too late, or once more
+		r.f.endings.lookLate(s) // too late, or once more
 		r.want("before the last close", "old", nil)
 		eyes.holding.Store(false)
 		r.closes(id, fh)
@@ -115,7 +115,7 @@ func TestLateLookCommitsNothing(t *testing.T) {
 	r.closes(id, fh)
 	r.write(id, fh, 0, "new")
 	eyes.holding.Store(false)
-	s.f.endings.lookLate(s)
+	r.f.endings.lookLate(s)
 	r.want("after the late look", "old", nil)
 	if !s.state.Is(sessionstate.Writing) || s.idle.Load() {
 		t.Errorf("the session is %v", &s.state)

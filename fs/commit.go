@@ -31,8 +31,6 @@ type commits struct {
 	recorder *recorder
 	recovery *recovery
 	txns     *txns
-
-	fs *FS // for what it makes
 }
 
 // lateGrace is how long RELEASE may take after a commit before somebody must

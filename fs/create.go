@@ -21,7 +21,7 @@ func (op *opens) Create(_ <-chan struct{}, in *CreateRequest, name string, out *
 	c := op.callers.openerOf(&in.Request)
 	set := op.rules.settings(op.nodes.path(dir, name))
 	mode := op.modeFor(dir, in.Mode, in.Umask)
-	records := appendsRecords(in.Flags, set) && op.txns.txnOf(c) == nil
+	records := appendsRecords(in.Flags, set) && op.callers.txnOf(c) == nil
 	switch {
 	case set.Mode == policy.ReadOnly:
 		return op.reports.refuseReadOnly(&in.Request, opCreate, op.nodes.path(dir, name), &set)
@@ -214,7 +214,7 @@ func (op *opens) createPlain(c *caller, in *CreateRequest, dir *inode, name stri
 
 // tellCreated tells that the caller has made the file st under a name.
 func (op *opens) tellCreated(c *caller, dir *inode, name string, st *unix.Stat_t) {
-	ch := c.changes(opCreate, place{dir, name, nil}, 0)
+	ch := op.recorder.changesBy(c, opCreate, place{dir, name, nil}, 0)
 	ch.Is, ch.NewInode = st, true
 	op.recorder.changes.Tell(ch)
 }

@@ -148,7 +148,7 @@ func (e ctlEngine) Covers(l *lockmgr.Lock, cl *ctl.Claim) bool {
 // Join implements ctl.Engine.
 func (e ctlEngine) Join(by ctl.Caller) *lockmgr.Ancestor {
 	c := by.(*caller)
-	e.f.txns.joinGuard(c)
+	e.f.callers.joinGuard(c)
 	return c.guard
 }
 
@@ -167,7 +167,7 @@ func (e ctlEngine) SettleThefts(by ctl.Caller) {
 func (e ctlEngine) CoverToken(token uint64) error { return e.f.disk.coverToken(token) }
 
 // IsInTxn implements ctl.Engine.
-func (e ctlEngine) IsInTxn(c ctl.Caller) bool { return e.f.txns.txnOf(c.(*caller)) != nil }
+func (e ctlEngine) IsInTxn(c ctl.Caller) bool { return e.f.callers.txnOf(c.(*caller)) != nil }
 
 // BeginTxn implements ctl.Engine.
 func (e ctlEngine) BeginTxn(cl *ctl.Claim) { e.f.txns.beginTxn(cl) }
@@ -185,7 +185,7 @@ func (t ctlTxn) Commit() (done bool, err error) {
 }
 
 // Forget implements ctl.Txn.
-func (t ctlTxn) Forget() { t.f.txns.running.Forget(t.Txn) }
+func (t ctlTxn) Forget() { t.f.callers.running.Forget(t.Txn) }
 
 // Viewer implements ctl.Engine.
 func (e ctlEngine) Viewer(c ctl.Caller) report.Viewer { return viewerOf(c.(*caller)) }

@@ -15,8 +15,6 @@ type listings struct {
 	*engine
 	attrs *attrs
 	opens *opens
-
-	fs *FS // for what it makes
 }
 
 // OpenDir opens a directory to list it.
@@ -160,15 +158,15 @@ func (li *listings) dirList(in *ReadRequest) (*handle, []listing.Entry, unix.Err
 	if h == nil || h.dir == nil {
 		return nil, nil, unix.EBADF
 	}
-	list, err := h.dir.List(in.Offset, seenDir{li.fs, in, h.n})
+	list, err := h.dir.List(in.Offset, seenDir{li, in, h.n})
 	return h, list, errnoOf(err)
 }
 
 // seenDir is a directory as a caller sees it who reads it.
 type seenDir struct {
-	f  *FS
-	by *ReadRequest
-	n  *inode
+	listings *listings
+	by       *ReadRequest
+	n        *inode
 }
 
 // Entries implements listing.Dir.
@@ -177,7 +175,7 @@ func (d seenDir) Entries(fd int) ([]listing.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.f.listings.withSessions(d.f.callers.callerOf(&d.by.Request), d.n, list), nil
+	return d.listings.withSessions(d.listings.callers.callerOf(&d.by.Request), d.n, list), nil
 }
 
 // withSessions adds what the backing directory does not show: new files to the

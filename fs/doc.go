@@ -9,8 +9,9 @@
 // kernel knows of it, who asks and which rules hold; the engine keeps the promises, with
 // locks, sessions and commits; the operations are what the kernel asks for. A part stands
 // above those that it uses, and knows no other: ground, engine and operations list them from
-// below, FS.wire puts them together, and TestPartsStandInOrder holds them to it. What one
-// part makes and many use (a session, a caller, a transaction) is given FS to find them.
+// below, FS.wire puts them together, and TestPartsStandInOrder holds them to it. What
+// a part makes (a caller, a session, a rename) knows that part; FS is known only to
+// transactions, and to the adapters by which other packages call back.
 //
 // # Nodes
 //

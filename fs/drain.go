@@ -48,7 +48,7 @@ func (pk *parking) holdBack(d *demand, cancel <-chan struct{}) unix.Errno {
 		return 0
 	}
 	err := denied.ErrShutdown
-	if d.wait != 0 && d.waiting(cancel).For(nil) == denied.ErrInterrupted {
+	if d.wait != 0 && pk.locks.waiting(d, cancel).For(nil) == denied.ErrInterrupted {
 		err = denied.ErrInterrupted
 	}
 	return pk.locks.refuse(d, err)

@@ -148,8 +148,8 @@ func (en *endings) lingerLocked(s *session) unix.Errno {
 }
 
 func (s *session) expected() bool {
-	s.f.nodes.mu.Lock()
-	defer s.f.nodes.mu.Unlock()
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
 	return s.walkers > 0
 }
 

@@ -27,7 +27,7 @@ func (en *endings) noteOutput(s *session, o lockmgr.Owner) {
 	if s.state.HasEnded() || s.output {
 		return
 	}
-	file, owner := writtenFile{s}.AsOpen(), s.who.Load().owner
+	file, owner := writtenFile{en.handles, s}.AsOpen(), s.who.Load().owner
 	for _, pid := range slices.Compact([]int32{o.PID, owner.PID}) {
 		s.output = s.output || pid > 0 && en.callers.proc.IsOutput(pid, file)
 	}
@@ -53,10 +53,10 @@ func (en *endings) appear(s *session, why string) {
 		s.content.Failed() == 0 && en.locks.keepsLock(s) && !s.isUnfinishedLocked()
 	grows := s.grows
 	s.mu.Unlock()
-	f, path := s.f, s.path()
-	if grows && f.rules.settings(path).Mode == policy.Atomic && f.judging.judge.Rules(path) == nil && !f.life.isClosing() {
+	path := s.path()
+	if grows && en.rules.settings(path).Mode == policy.Atomic && en.judging.judge.Rules(path) == nil && !en.life.isClosing() {
 		if e := en.commits.autoLive(s, why); e != 0 {
-			f.disk.log.Warnf("%q cannot appear before it is closed: %v", path, e)
+			en.disk.log.Warnf("%q cannot appear before it is closed: %v", path, e)
 		}
 	}
 	s.mu.Lock()

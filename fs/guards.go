@@ -26,7 +26,7 @@ func (lk *locks) fenced(c *caller, keys []lockmgr.Key) error {
 	if len(stolen) == 0 {
 		return nil
 	}
-	lk.txns.joinGuard(c) // who has joined a lock is an heir whether or not it meets anybody
+	lk.callers.joinGuard(c) // who has joined a lock is an heir whether or not it meets anybody
 	for i := range stolen {
 		h := &stolen[i]
 		if c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
@@ -104,11 +104,11 @@ func (lk *locks) relock(s *session, c *caller, p place) {
 // lockLike is a lock as the session's, which was asked for with r, on other keys. c, of the
 // session's family, has what they stand for.
 func (lk *locks) lockLike(s *session, c *caller, r lockmgr.Request, keys []lockmgr.Key) (*lockmgr.Lock, error) {
-	f, owner, since := s.f, r.Owner, r.Since
-	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = keys, c.owner, c.ancestors(), f.callers.proc.Now(), true
-	l, err := f.rules.table.Acquire(r)
+	owner, since := r.Owner, r.Since
+	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = keys, c.owner, c.ancestors(), lk.callers.proc.Now(), true
+	l, err := lk.rules.table.Acquire(r)
 	if err == nil {
-		f.rules.table.SetOwner(l, owner, since)
+		lk.rules.table.SetOwner(l, owner, since)
 	}
 	return l, err
 }

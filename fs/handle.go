@@ -7,20 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/listing"
+	"latchfs/fs/records"
 	"latchfs/lockmgr/knowledge"
 )
 
 // handles has the open files, and those that the kernel reads and writes by itself.
 type handles struct {
-	nextFH  uint64 // guarded by nodes.mu, like what follows
+	appenders records.Room // of those that append records
+
+	// Guarded by nodes.mu.
+	nextFH  uint64
 	handles map[uint64]*handle
 
 	callers *callers
 	disk    *disk
 	kernel  *kernel
 	nodes   *nodes
-
-	fs *FS // for what it makes
+	rules   *rules
 }
 
 type handleKind uint8
@@ -39,15 +42,15 @@ type ids struct{ uid, gid uint32 }
 
 // handle is one open of an inode.
 type handle struct {
-	f     *FS
-	id    uint64
-	k     *kernelNode // at which it was opened
-	n     *inode      // what that stands for, or the shadow of what it does: see sessions.attachBeside
-	kind  handleKind
-	flags uint32 // open(2) flags as the kernel sent them
-	sess  *session
-	live  bool // opened under a live policy
-	io    ioMode
+	handles *handles
+	id      uint64
+	k       *kernelNode // at which it was opened
+	n       *inode      // what that stands for, or the shadow of what it does: see sessions.attachBeside
+	kind    handleKind
+	flags   uint32 // open(2) flags as the kernel sent them
+	sess    *session
+	live    bool // opened under a live policy
+	io      ioMode
 	ids
 	// noFlush: the kernel does not tell of closes of its descriptors.
 	noFlush bool
@@ -99,7 +102,7 @@ func (hs *handles) newHandleLocked(k *kernelNode, kind handleKind, flags uint32,
 
 // newHandleOfLocked is newHandleLocked for a handle on n, which k may not stand for.
 func (hs *handles) newHandleOfLocked(k *kernelNode, n *inode, kind handleKind, flags uint32, by ids) *handle {
-	h := &handle{f: hs.fs, k: k, n: n, kind: kind, flags: flags, fd: -1, ids: by}
+	h := &handle{handles: hs, k: k, n: n, kind: kind, flags: flags, fd: -1, ids: by}
 	hs.callers.descriptors.Charge(by.uid, perHandle)
 	hs.nextFH++
 	h.id = hs.nextFH

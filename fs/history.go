@@ -168,15 +168,15 @@ func (rc *recorder) allocate(s *session, do func(fd int) error) unix.Errno {
 // noteGrown tells the history, and what is known of read versions, how far the file
 // has grown; grows says that it will go on.
 func (rc *recorder) noteGrown(s *session, grows bool) {
-	f, n := s.f, s.inode
-	dir, name := f.nodes.nameOf(n)
+	n := s.inode
+	dir, name := rc.nodes.nameOf(n)
 	var st unix.Stat_t
-	if dir == nil || unix.Fstatat(f.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil ||
+	if dir == nil || unix.Fstatat(rc.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil ||
 		n.key != (inoKey{uint64(st.Dev), st.Ino}) {
 		return // removed, or replaced
 	}
-	f.recorder.changed(n, grows)
-	for _, path := range append(f.names.otherPaths(n), f.nodes.path(dir, name)) {
+	rc.changed(n, grows)
+	for _, path := range append(rc.names.otherPaths(n), rc.nodes.path(dir, name)) {
 		rc.losses.wroteVersion(s, path, &st)
 	}
 }

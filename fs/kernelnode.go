@@ -19,8 +19,6 @@ type kernel struct {
 	disk  *disk
 	nodes *nodes
 	view  *view
-
-	fs *FS // for what it makes
 }
 
 const rootID = 1
@@ -183,8 +181,8 @@ func (kn *kernel) partLocked(k *kernelNode) {
 // node may become a session's meanwhile (takeOver), and the file's old inode be forgotten:
 // its descriptor is closed, and may be another file's, only when the request has ended.
 type hold struct {
-	f *FS
-	k *kernelNode
+	nodes *nodes
+	k     *kernelNode
 }
 
 func (kn *kernel) hold(id uint64) hold {
@@ -195,20 +193,20 @@ func (kn *kernel) hold(id uint64) hold {
 		return hold{} // what is no file is never taken over
 	}
 	k.holds++
-	return hold{kn.fs, k}
+	return hold{kn.nodes, k}
 }
 
 func (h hold) end() {
 	if h.k == nil {
 		return
 	}
-	h.f.nodes.mu.Lock()
-	defer h.f.nodes.mu.Unlock()
+	h.nodes.mu.Lock()
+	defer h.nodes.mu.Unlock()
 	if h.k.holds--; h.k.holds > 0 {
 		return
 	}
 	for _, was := range h.k.was {
-		h.f.nodes.unpinLocked(was)
+		h.nodes.unpinLocked(was)
 	}
 	h.k.was = nil
 }

@@ -35,7 +35,7 @@ func (cm *commits) late(s *session) {
 // like anybody else: where that is held, the holder will replace the inode.
 func (cm *commits) setApart(s *session) {
 	dir, name := s.where()
-	c := &caller{f: cm.fs, owner: lockmgr.Owner{Start: cm.disk.serial.Add(1)}}
+	c := &caller{callers: cm.callers, owner: lockmgr.Owner{Start: cm.disk.serial.Add(1)}}
 	l, err := cm.locks.acquire(cm.txns.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
 	if err != nil {
 		return
@@ -86,9 +86,9 @@ func (cm *commits) setApartLocked(s *session) (*inode, string) {
 // is no longer what its name leads to, so that nobody would find the bytes.
 func (s *session) writtenLate() bool {
 	var st unix.Stat_t
-	s.f.nodes.mu.Lock()
+	s.nodes.mu.Lock()
 	unsealed := s.inode.unsealed
-	s.f.nodes.mu.Unlock()
+	s.nodes.mu.Unlock()
 	if s.state.Is(sessionstate.Live) || unsealed || s.state.Result() != 0 || !s.saved.IsPublished() || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
 		return false
 	}

@@ -29,7 +29,7 @@ func TestSessionLeftToAChild(t *testing.T) {
 		elder.PID:  {{Owner: script, Child: born(5)}},
 	}}
 	isKin := func(o lockmgr.Owner, id *identity) bool {
-		c := &caller{f: newFS(Options{}), owner: o}
+		c := &caller{callers: newFS(Options{}).callers, owner: o}
 		c.txnOnce.Do(func() {})
 		c.once.Do(func() { c.lineage = procs.lineage[o.PID] })
 		return c.kinOf(id)

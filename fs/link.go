@@ -28,7 +28,7 @@ func (et *entries) Link(cancel <-chan struct{}, in *LinkRequest, name string, ou
 	if et.opens.isCreating(dir, name) {
 		return unix.EEXIST
 	}
-	if t, _ := et.txns.txnFor(&in.Request); t != nil && t.stages(dir, name) {
+	if t, _ := et.callers.txnFor(&in.Request); t != nil && t.stages(dir, name) {
 		return unix.EPERM // link(2): no hard links here; programs copy or rename then
 	}
 	places := []place{{dir, name, nil}}
@@ -53,7 +53,7 @@ func (et *entries) Link(cancel <-chan struct{}, in *LinkRequest, name string, ou
 	if e := et.judging.judgeLink(c, cancel, lb, n, path); e != 0 {
 		return e
 	}
-	if e := et.claims.mayFileName(c, opLink, place{dir, name, nil}, openContent{et.fs, et.nodes.fdOf(n)}); e != 0 {
+	if e := et.claims.mayFileName(c, opLink, place{dir, name, nil}, openContent{et.handles, et.nodes.fdOf(n)}); e != 0 {
 		return e
 	}
 	n, e = et.moves.commitForLink(c, n, path)
@@ -82,7 +82,7 @@ func (et *entries) enterLink(c *caller, n *inode, p place, token uint64, out *En
 	}
 	et.names.namesSoonOnDisk(p.dir, p.name)
 	et.shareKnowledge(n, &st)
-	ch := c.changes(opLink, p, token)
+	ch := et.recorder.changesBy(c, opLink, p, token)
 	ch.Is = &st
 	et.recorder.changes.Tell(ch)
 	if dir, name := et.nodes.nameOf(n); dir != nil && st.Nlink == 2 {

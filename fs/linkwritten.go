@@ -160,40 +160,40 @@ func (mv *moves) openBaseLocked(s *session) (fd int, e unix.Errno) {
 // writeIntoLocked makes the session one that writes into the file behind fd (O_PATH), which is
 // that of its base version. s.mu is held.
 func (mv *moves) writeIntoLocked(s *session, fd int) {
-	f, key := s.f, inoKey{s.baseVersion.Dev, s.baseVersion.Ino}
+	key := inoKey{s.baseVersion.Dev, s.baseVersion.Ino}
 	s.inPlace = true
-	f.nodes.mu.Lock()
-	n, was, dir, name := f.nodes.inodes[key], s.base, s.parent, s.dentry.Name()
+	mv.nodes.mu.Lock()
+	n, was, dir, name := mv.nodes.inodes[key], s.base, s.parent, s.dentry.Name()
 	if n == nil {
-		n = f.nodes.newInodeLocked(fd, key, unix.S_IFREG)
+		n = mv.nodes.newInodeLocked(fd, key, unix.S_IFREG)
 	} else {
 		unix.Close(fd)
 	}
-	delete(f.nodes.replacing, s.baseKey)
+	delete(mv.nodes.replacing, s.baseKey)
 	s.baseKey, s.baseNlink = key, 1
 	if n != was {
 		n.pins++
 		s.base, n.shadow = n, s
-		f.nodes.setNameLocked(n, dir, name)
+		mv.nodes.setNameLocked(n, dir, name)
 		if was != nil && was.shadow == s {
 			was.shadow = nil
 		}
 		for _, k := range s.inode.nodes { // they become the file's at the end: see giveBack
-			f.kernel.dropFormerLocked(k)
+			mv.kernel.dropFormerLocked(k)
 			k.former = n
 			n.pins++
 		}
 	}
-	f.nodes.mu.Unlock()
+	mv.nodes.mu.Unlock()
 	s.shown.SetNumber(key.dev, key.ino)
 	if n == was {
 		return
 	}
-	f.commits.markerMoved(name)
-	f.kernel.forgetAttrs(dir)
+	mv.commits.markerMoved(name)
+	mv.kernel.forgetAttrs(dir)
 	if was != nil {
-		f.kernel.forgetAttrs(was)
-		f.nodes.unpin(was)
+		mv.kernel.forgetAttrs(was)
+		mv.nodes.unpin(was)
 	}
 }
 

@@ -76,3 +76,34 @@ func (cm *commits) carryMoved(r *renaming) {
 		cm.live.carryLive(r.to.inode, a)
 	}
 }
+
+// followLive notes under the names of these changes whether what they hold now went live under
+// the name from which it came.
+func (cm *commits) followLive(list []*change) {
+	list = slices.DeleteFunc(slices.Clone(list), func(ch *change) bool { return ch.By.Session() != "" || ch.InPlace })
+	names := make([]changedName, len(list))
+	for i, ch := range list {
+		names[i] = ch.Name.(changedName)
+	}
+	cm.nodes.mu.Lock()
+	by := make([]liveBy, len(list))
+	for i, ch := range list {
+		if ch.Is != nil && ch.Other != nil {
+			other := ch.Other.Name.(changedName)
+			by[i] = cm.nodes.nameLocked(other.dir, other.name).live
+		}
+	}
+	for i, n := range names {
+		cm.nodes.setLiveNameLocked(n.dir, n.name, by[i])
+	}
+	cm.nodes.mu.Unlock()
+	for _, ch := range list {
+		cm.live.forgetLive(ch.Path)
+	}
+	for i, ch := range list {
+		cm.markerMoved(names[i].name)
+		if ch.Is != nil && ch.Other != nil {
+			cm.live.carryLive(cm.nodes.inodeFor(ch.Is), ch.Path)
+		}
+	}
+}

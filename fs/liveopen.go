@@ -13,6 +13,7 @@ import (
 // live follows the files whose reads and writes pass straight through, and their descriptors.
 type live struct {
 	*ground
+	losses   *losses
 	recorder *recorder
 }
 
@@ -140,7 +141,7 @@ func (lv *live) leaveCarried(c *caller, op, path string) {
 	}
 	if key := knowledge.Key(path); lv.rules.knowledge.Tracks(key) {
 		set := lv.rules.policy.For(path)
-		who, _ := c.learners(&set)
+		who, _ := lv.losses.learnersOf(c, &set)
 		lv.rules.knowledge.Changed(time.Now(), key, knowledge.Stamp{}, who, c.author(op))
 	}
 }
@@ -195,10 +196,10 @@ func (lv *live) closedWhileGrowing(s *session, by *holders.Closer) {
 // settleLocked makes the file that has grown an ordinary one, or leaves that to the
 // last close of those who have opened it to write meanwhile. s.mu is held.
 func (lv *live) settleLocked(s *session) {
-	f, n := s.f, s.inode
+	n := s.inode
 	lv.recorder.noteGrown(s, false)
-	f.nodes.mu.Lock()
-	defer f.nodes.mu.Unlock()
+	lv.nodes.mu.Lock()
+	defer lv.nodes.mu.Unlock()
 	n.grower = nil
 	by := notLive
 	if n.liveWriters > 0 {
@@ -208,6 +209,6 @@ func (lv *live) settleLocked(s *session) {
 		n.live = false
 	}
 	if n.dentry != nil {
-		f.nodes.setLiveLocked(n.dentry, by)
+		lv.nodes.setLiveLocked(n.dentry, by)
 	}
 }

@@ -105,7 +105,7 @@ func (h *handle) ID() uint64 { return h.id }
 func (h *handle) Inode() *advisory.Inode { return &h.n.advisory }
 
 // InodeKey implements advisory.File.
-func (h *handle) InodeKey() lockmgr.Key { return h.f.rules.inodeKey(h.n) }
+func (h *handle) InodeKey() lockmgr.Key { return h.handles.rules.inodeKey(h.n) }
 
 // IsWritable implements advisory.File.
 func (h *handle) IsWritable() bool { return h.flags&unix.O_ACCMODE != unix.O_RDONLY }
@@ -115,29 +115,28 @@ func (h *handle) IsTold() bool { return !h.noFlush }
 
 // Opens implements advisory.File.
 func (h *handle) Opens(pid int32) (int, error) {
-	w, r, err := h.f.callers.proc.Opens(pid, h.f.ownLocks.procFile(h.n))
+	w, r, err := h.handles.callers.proc.Opens(pid, h.handles.procFile(h.n))
 	return w + r, err
 }
 
 // LiveKey implements advisory.File.
 func (h *handle) LiveKey(path string) (lockmgr.Key, bool) {
-	f := h.f
-	if f.nodes.isLivePath(path) {
+	if h.handles.nodes.isLivePath(path) {
 		// Who opened the file before it went live has another inode, and means this one.
-		if k, ok := f.nodes.named(h.n); ok {
+		if k, ok := h.handles.nodes.named(h.n); ok {
 			return k.lockKey(), true
 		}
 	}
-	if f.rules.settings(path).Mode == policy.Live || f.rules.isAutoLive(h.n) {
-		return f.rules.inodeKey(h.n), true
+	if h.handles.rules.settings(path).Mode == policy.Live || h.handles.rules.isAutoLive(h.n) {
+		return h.handles.rules.inodeKey(h.n), true
 	}
 	return "", false
 }
 
 // Standing implements advisory.File.
 func (h *handle) Standing() advisory.Standing {
-	f, n := h.f, h.n
-	is := f.ownLocks.standing(n)
+	n := h.n
+	is := h.handles.standing(n)
 	out := advisory.Standing{Regular: n.isRegular(), Linked: is.linked}
 	switch {
 	case is.sess != nil:
@@ -145,7 +144,7 @@ func (h *handle) Standing() advisory.Standing {
 	case is.parent == nil:
 		out.Unnamed = true
 	default:
-		out.Unnamed, out.Path = is.unlinked, f.nodes.path(is.parent, is.name)
+		out.Unnamed, out.Path = is.unlinked, h.handles.nodes.path(is.parent, is.name)
 	}
 	return out
 }
@@ -161,19 +160,19 @@ type standing struct {
 }
 
 // standing looks at all of it together, for a save may begin or end between two looks.
-func (ol *ownLocks) standing(n *inode) standing {
+func (hs *handles) standing(n *inode) standing {
 	for {
-		ol.nodes.mu.Lock()
+		hs.nodes.mu.Lock()
 		is := n.standingLocked()
-		ol.nodes.mu.Unlock()
+		hs.nodes.mu.Unlock()
 		unlinked, linked := false, false
 		if n.isRegular() && !is.replaced {
-			unlinked = ol.nodes.unnamed(n)
-			_, linked = ol.rules.linkKey(n)
+			unlinked = hs.nodes.unnamed(n)
+			_, linked = hs.rules.linkKey(n)
 		}
-		ol.nodes.mu.Lock()
+		hs.nodes.mu.Lock()
 		same := n.standingLocked() == is
-		ol.nodes.mu.Unlock()
+		hs.nodes.mu.Unlock()
 		if same {
 			is.unlinked, is.linked = unlinked, linked
 			return is
@@ -192,12 +191,12 @@ func (n *inode) standingLocked() standing {
 }
 
 // procFile is n as /proc shows it to processes that have it open.
-func (ol *ownLocks) procFile(n *inode) proc.File {
-	ol.nodes.mu.Lock()
+func (hs *handles) procFile(n *inode) proc.File {
+	hs.nodes.mu.Lock()
 	key := n.key
 	if n.shownAs != (inoKey{}) {
 		key = n.shownAs
 	}
-	ol.nodes.mu.Unlock()
-	return proc.File{Dev: ol.disk.mountDev, Ino: ol.disk.inoFor(key.dev, key.ino), MountID: ol.disk.mountID}
+	hs.nodes.mu.Unlock()
+	return proc.File{Dev: hs.disk.mountDev, Ino: hs.disk.inoFor(key.dev, key.ino), MountID: hs.disk.mountID}
 }

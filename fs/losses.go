@@ -51,7 +51,7 @@ func (lo *losses) mayCutName(c *caller, p place) unix.Errno {
 // mayMake is mayReplace for a name that no file has. A file that the caller, or its
 // script, has removed a moment ago is replaced by what it makes now.
 func (lo *losses) mayMake(c *caller, op string, p place, writers ...lockmgr.Owner) unix.Errno {
-	if t := lo.txns.txnOf(c); t != nil {
+	if t := lo.callers.txnOf(c); t != nil {
 		return lo.mayMakeIn(t, c, op, p, writers...)
 	}
 	x, e := lo.wouldLose(c, op, p, nil, writers...)
@@ -106,7 +106,7 @@ func (lo *losses) loss(c *caller, ch lostupdate.Change, p place, st *unix.Stat_t
 	if st != nil && lostupdate.RefusesStranger(c.foreign(), &set) {
 		return nil, lo.refuseStranger(c, ch.Op, path)
 	}
-	who, ok := c.learners(&set)
+	who, ok := lo.learnersOf(c, &set)
 	if !ok {
 		return nil, 0
 	}
@@ -179,7 +179,7 @@ func (lo *losses) refuseStranger(c *caller, op, path string) unix.Errno {
 func (lo *losses) deafen(c *caller, p place) {
 	path := lo.nodes.path(p.dir, p.name)
 	set := lo.rules.settings(path)
-	if who, ok := c.learners(&set); ok {
+	if who, ok := lo.learnersOf(c, &set); ok {
 		lo.rules.knowledge.Deafen(time.Now(), knowledge.Key(path), who.Self)
 	}
 }
@@ -213,4 +213,10 @@ func (lo *losses) noteGrownAt(path string, st *unix.Stat_t) {
 // versionName is a name as package versions needs it.
 func (lo *losses) versionName(dir *inode, name, path string) versions.Name {
 	return versions.Name{Path: path, Dir: lo.nodes.fdOf(dir), Base: name, Reach: func() history.Reach { return lo.callers.reachOf(dir) }}
+}
+
+// family is the caller with its relatives.
+func (lo *losses) family(c *caller) knowledge.Who {
+	who, _ := lo.updates.LearnersOf(c.owner)
+	return who
 }

@@ -42,7 +42,7 @@ func (en updatesEngine) SeesEverything(uid uint32) bool { return seesEverything(
 func (en updatesEngine) OnlyLocked(path string, b *knowledge.Basis) *knowledge.Sight {
 	f := en.f
 	h, sight := f.losses.givenBy(b)
-	if h == nil || !f.locks.advisory.IsLocked(h) || !f.callers.proc.AtStart(sight.Who.Self.PID, f.ownLocks.procFile(h.n)) {
+	if h == nil || !f.locks.advisory.IsLocked(h) || !f.callers.proc.AtStart(sight.Who.Self.PID, f.handles.procFile(h.n)) {
 		return nil
 	}
 	h.sight.Store(nil)
@@ -128,7 +128,7 @@ func (lo *losses) baseFile(s *session) lostupdate.File {
 	return lostupdate.File{Path: s.path(), Stamp: stampOfVersion(s.baseVersion), Linked: s.inPlace}
 }
 
-// learners is the caller with those who learn what it learns; see lostupdate.Judge.
-func (c *caller) learners(set *policy.Settings) (knowledge.Who, bool) {
-	return c.f.losses.updates.Learners(c.owner, set)
+// learnersOf is the caller with those who learn what it learns; see lostupdate.Judge.
+func (lo *losses) learnersOf(c *caller, set *policy.Settings) (knowledge.Who, bool) {
+	return lo.updates.Learners(c.owner, set)
 }

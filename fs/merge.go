@@ -36,7 +36,7 @@ func (jd *judging) mergeTarget(c *caller, p place, st *unix.Stat_t) *merging.Tar
 	return &merging.Target{
 		File: jd.mergeFile(p, st), Bases: &jd.recorder.bases,
 		IsMounted: func() bool { return jd.nodes.isMountpoint(p.dir, p.name) },
-		IsStaged:  func() bool { return c != nil && jd.txns.txnOf(c) != nil },
+		IsStaged:  func() bool { return c != nil && jd.callers.txnOf(c) != nil },
 	}
 }
 
@@ -67,7 +67,7 @@ var _ merging.Draft = sessionDraft{}
 // Theirs implements merging.Draft.
 func (d sessionDraft) Theirs() merging.File {
 	dir, name := d.s.where()
-	return d.s.f.judging.mergeFile(place{dir, name, nil}, statOf(d.s.baseVersion))
+	return d.judging.mergeFile(place{dir, name, nil}, statOf(d.s.baseVersion))
 }
 
 // InPlace implements merging.Draft.
@@ -75,7 +75,7 @@ func (d sessionDraft) InPlace() bool { return d.s.inPlace }
 
 // Rewrite implements merging.Draft.
 func (d sessionDraft) Rewrite(do func() error) error {
-	return d.s.f.recorder.retryWithRoom(func() error { return d.s.asWriter(do) })
+	return d.recorder.retryWithRoom(func() error { return d.s.asWriter(do) })
 }
 
 // hintOf is what to do about a refused change, if it was refused for that; id is that

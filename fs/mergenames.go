@@ -25,16 +25,16 @@ const joinByHand = "Run the program again, which will read the new version, or j
 // mergeOr prepares the temporary file to be renamed over a version that its writer did
 // not know. What it returns is the answer to the rename, unless that is 0.
 func (r *renaming) mergeOr(x *lostupdate.Loss) unix.Errno {
-	f, m := r.f, mergingRename{r, x.Path}
+	m := mergingRename{r, x.Path}
 	var g *lostupdate.Merge
 	if merging.MayMerge(x, m, r.fromSt, r.toSt) {
-		g = x.Merge(f.judging.mergeTarget(r.c, r.to, r.toSt))
+		g = x.Merge(r.judging.mergeTarget(r.c, r.to, r.toSt))
 	}
 	if g == nil {
 		return errnoFor(x.Answer())
 	}
-	from := f.nodes.path(r.from.dir, r.from.name)
-	is, err := merging.Into(m, g, f.judging.mergeFile(r.from, r.fromSt), f.judging.mergeFile(r.to, r.toSt))
+	from := r.nodes.path(r.from.dir, r.from.name)
+	is, err := merging.Into(m, g, r.judging.mergeFile(r.from, r.fromSt), r.judging.mergeFile(r.to, r.toSt))
 	r.fromSt = is
 	var n *lostupdate.NotMerged
 	switch {
@@ -44,14 +44,14 @@ func (r *renaming) mergeOr(x *lostupdate.Loss) unix.Errno {
 	case errors.As(err, &n):
 		reason := n.Error()
 		x.Refuse()
-		f.reports.explain(refusals.Refusal{Path: x.Path, Op: opRename, Errno: unix.EBUSY, Reason: reason, Verdict: n.Verdict(),
+		r.reports.explain(refusals.Refusal{Path: x.Path, Op: opRename, Errno: unix.EBUSY, Reason: reason, Verdict: n.Verdict(),
 			Owner: x.Owner, UID: x.By.UID, Lineage: x.Lineage,
 			Hint: fmt.Sprintf("%s was left as it is, and what was written is still in %s. %s", printable.Line(x.Path), printable.Line(from), joinByHand)})
 		return unix.EBUSY
 	case judge.Errno(err) == unix.EBADMSG:
-		return f.judging.refuseContent(r.c, &judge.Refusal{Op: opRename, Path: x.Path, From: from, Err: err})
+		return r.judging.refuseContent(r.c, &judge.Refusal{Op: opRename, Path: x.Path, From: from, Err: err})
 	}
-	f.disk.log.Errorf("merging %q into %q: %v", from, x.Path, err)
+	r.disk.log.Errorf("merging %q into %q: %v", from, x.Path, err)
 	return errnoOf(err)
 }
 
@@ -59,10 +59,10 @@ func (r *renaming) mergeOr(x *lostupdate.Loss) unix.Errno {
 func (r *renaming) unmerge() {
 	g := r.merging
 	r.merging = nil
-	is, err := merging.Back(mergingRename{r, ""}, g, r.f.judging.mergeFile(r.from, r.fromSt))
+	is, err := merging.Back(mergingRename{r, ""}, g, r.judging.mergeFile(r.from, r.fromSt))
 	r.fromSt = is
 	if err != nil {
-		r.f.disk.log.Warnf("%q holds what it was merged to: %v", r.f.nodes.path(r.from.dir, r.from.name), err)
+		r.disk.log.Warnf("%q holds what it was merged to: %v", r.nodes.path(r.from.dir, r.from.name), err)
 	}
 }
 
@@ -79,15 +79,15 @@ var (
 
 // IsSave implements merging.Rename.
 func (m mergingRename) IsSave() bool {
-	r, f := m.r, m.r.f
-	return r.flags == 0 && f.nodes.sessionAt(r.from.dir, r.from.name) == nil && f.nodes.sessionAt(r.to.dir, r.to.name) == nil &&
-		!f.nodes.isMountpoint(r.from.dir, r.from.name)
+	r := m.r
+	return r.flags == 0 && m.r.nodes.sessionAt(r.from.dir, r.from.name) == nil && m.r.nodes.sessionAt(r.to.dir, r.to.name) == nil &&
+		!m.r.nodes.isMountpoint(r.from.dir, r.from.name)
 }
 
 // MayRead implements merging.Rename.
 func (m mergingRename) MayRead() bool {
 	r := m.r
-	fd, err := unix.Openat(r.f.nodes.fdOf(r.to.dir), r.to.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(r.nodes.fdOf(r.to.dir), r.to.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
@@ -96,45 +96,45 @@ func (m mergingRename) MayRead() bool {
 }
 
 // Rules implements merging.Rename.
-func (m mergingRename) Rules() *policy.Validation { return m.r.f.judging.judge.Rules(m.path) }
+func (m mergingRename) Rules() *policy.Validation { return m.r.judging.judge.Rules(m.path) }
 
 // Shadow implements merging.Engine.
 func (m mergingRename) Shadow(target int) (sh merging.Shadow, done func(), err error) {
-	r, f := m.r, m.r.f
-	made, err := f.disk.store.NewShadow(commit.ShadowOptions{
-		Dir: f.nodes.fdOf(r.from.dir), DirPath: m.DirPath(), Name: r.from.name, Base: target, UID: -1, GID: -1, As: r.asCaller,
+	r := m.r
+	made, err := m.r.disk.store.NewShadow(commit.ShadowOptions{
+		Dir: m.r.nodes.fdOf(r.from.dir), DirPath: m.DirPath(), Name: r.from.name, Base: target, UID: -1, GID: -1, As: r.asCaller,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	return made, func() { f.disk.discard(made) }, nil
+	return made, func() { m.r.disk.discard(made) }, nil
 }
 
 // Rewrite implements merging.Engine.
 func (m mergingRename) Rewrite(do func() error) error {
-	return m.r.f.recorder.retryWithRoom(func() error { return m.r.asCaller(do) })
+	return m.r.recorder.retryWithRoom(func() error { return m.r.asCaller(do) })
 }
 
 // Judge implements merging.Engine.
 func (m mergingRename) Judge(fd int, path string) error {
-	return m.r.f.judging.judge.Check(path, fd, m.r.c.uid)
+	return m.r.judging.judge.Check(path, fd, m.r.c.uid)
 }
 
 // DirPath implements merging.Engine.
-func (m mergingRename) DirPath() string { return m.r.f.nodes.nodePath(m.r.from.dir) }
+func (m mergingRename) DirPath() string { return m.r.nodes.nodePath(m.r.from.dir) }
 
 // Recover implements merging.Engine.
 func (m mergingRename) Recover() error {
-	_, err := m.r.f.disk.store.Recover()
+	_, err := m.r.disk.store.Recover()
 	return err
 }
 
 // Rewritten implements merging.Engine.
 func (m mergingRename) Rewritten(before, after *unix.Stat_t) {
-	r, f := m.r, m.r.f
-	from := f.nodes.path(r.from.dir, r.from.name)
+	r := m.r
+	from := m.r.nodes.path(r.from.dir, r.from.name)
 	if r.from.inode != nil {
-		f.kernel.notifyInode(r.from.inode, 0, -1)
+		m.r.kernel.notifyInode(r.from.inode, 0, -1)
 	}
-	f.recorder.restamped(from, before, after)
+	m.r.recorder.restamped(from, before, after)
 }

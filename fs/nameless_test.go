@@ -102,7 +102,7 @@ func TestTruncatingOpenOfAReplacedFile(t *testing.T) {
 	}
 	// Its session ends before the second walk.
 	running := r.f.nodes.sessionAt(r.f.kernel.inodeOf(rootID), "f")
-	running.f.locks.fence(running)
+	r.f.locks.fence(running)
 	r.replace("two")
 	second := r.lookup("f")
 	if _, st := r.open(second, unix.O_RDONLY); st != 0 {

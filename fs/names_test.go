@@ -145,7 +145,7 @@ func TestExchangeOfDirectoryAndLiveFile(t *testing.T) {
 	y := f.file(d, "y")
 	x := f.file(f.root, "x")
 	f.nodes.setLiveNameLocked(f.root, "x", liveByUse)
-	r := &renaming{f: f.FS, from: place{f.root, "d", d}, to: place{f.root, "x", x}, flags: unix.RENAME_EXCHANGE}
+	r := &renaming{entries: f.FS.entries, from: place{f.root, "d", d}, to: place{f.root, "x", x}, flags: unix.RENAME_EXCHANGE}
 	r.moveDentriesLocked()
 	r.setNamesLocked(recentRename{})
 	r.setNamesLocked(recentRename{})
@@ -173,7 +173,7 @@ func TestRequestKeepsWhatItIsAbout(t *testing.T) {
 	open(n)
 	shadow := f.nodes.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
 	open(shadow)
-	s := &session{f: f.FS, inode: shadow}
+	s := &session{nodes: f.FS.nodes, inode: shadow}
 	shadow.sess, shadow.pins = s, 1
 
 	k := n.nodeLocked()
@@ -206,7 +206,7 @@ func TestNodeGivenBack(t *testing.T) {
 		f.kernel.srv = noKernel{}
 		n := f.file(f.root, "a")
 		shadow := f.nodes.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
-		s := &session{f: f.FS, inode: shadow}
+		s := &session{nodes: f.FS.nodes, inode: shadow}
 		shadow.sess, shadow.pins = s, 1
 		k := n.nodeLocked()
 		if !f.sessions.takeOver(k, s) || f.kernel.inodeOf(k.id) != shadow {
@@ -246,7 +246,7 @@ func TestNodeSetAside(t *testing.T) {
 	first := n.nodeLocked()
 	h := f.handles.newHandle(first, n, readHandle, unix.O_RDONLY, ids{})
 	shadow := f.nodes.newInodeLocked(-1, inoKey{1, 1000}, unix.S_IFREG)
-	s := &session{f: f.FS, inode: shadow}
+	s := &session{nodes: f.FS.nodes, inode: shadow}
 	shadow.sess, shadow.pins = s, 1
 
 	first.aside = true

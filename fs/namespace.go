@@ -17,8 +17,6 @@ type entries struct {
 	appending *appending
 	attrs     *attrs
 	opens     *opens
-
-	fs *FS // for what it makes
 }
 
 // lockNames gets the locks for an operation on names in directories, or says
@@ -99,7 +97,7 @@ func (et *entries) make(h *Request, op, name string, out *Entry, do makeFunc) un
 	if et.opens.isCreating(dir, name) {
 		return unix.EEXIST
 	}
-	if t, c := et.txns.txnFor(h); t != nil && t.stages(dir, name) {
+	if t, c := et.callers.txnFor(h); t != nil && t.stages(dir, name) {
 		return t.make(c, op, dir, name, out, do)
 	}
 	c, l, e := et.lockNames(h, op, place{dir, name, nil})
@@ -110,7 +108,7 @@ func (et *entries) make(h *Request, op, name string, out *Entry, do makeFunc) un
 	if err := do(c, et.nodes.fdOf(dir), name); err != nil {
 		return errnoOf(err)
 	}
-	et.recorder.changes.Made(byCaller{c}, op, et.nodes.path(dir, name), "")
+	et.recorder.changes.Made(byCaller{et.recorder, c}, op, et.nodes.path(dir, name), "")
 	if op == opMknod {
 		et.madeFile(c, dir, name)
 	}
@@ -205,7 +203,7 @@ func (et *entries) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno
 	if e := et.reports.isReadOnly(h, opUnlink, dir, name); e != 0 {
 		return e
 	}
-	if t, c := et.txns.txnFor(h); t != nil && t.stages(dir, name) {
+	if t, c := et.callers.txnFor(h); t != nil && t.stages(dir, name) {
 		return t.unlink(c, dir, name)
 	}
 	var st unix.Stat_t
@@ -269,7 +267,7 @@ func (et *entries) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno 
 	if e := et.reports.isReadOnly(h, opRmdir, dir, name); e != 0 {
 		return e
 	}
-	if t, c := et.txns.txnFor(h); t != nil {
+	if t, c := et.callers.txnFor(h); t != nil {
 		return t.rmdir(c, dir, name)
 	}
 	var st unix.Stat_t
@@ -303,7 +301,7 @@ func (et *entries) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno 
 		err = remove()
 	}
 	if err == nil {
-		et.recorder.changes.Gone(byCaller{c}, et.nodes.path(dir, name), &st, "", "")
+		et.recorder.changes.Gone(byCaller{et.recorder, c}, et.nodes.path(dir, name), &st, "", "")
 		et.claims.filed.Gone(et.claims.claimName(dir, name).Place())
 		et.names.namesSoonOnDisk(dir, name)
 	}

@@ -87,7 +87,7 @@ func (nm *names) noteLost(path string, err error) {
 // it is answered. A program that has synced the file saves by itself, and syncs the
 // directory if it wants to know. Whatever a crash leaves, both versions are whole.
 func (r *renaming) waitsForDisk() bool {
-	set := r.f.rules.settings(r.f.nodes.path(r.to.dir, r.to.name))
+	set := r.rules.settings(r.nodes.path(r.to.dir, r.to.name))
 	switch {
 	case !r.replacesFile(), set.Mode != policy.Atomic:
 		return false
@@ -102,27 +102,27 @@ func (r *renaming) isSynced() bool {
 	if r.from.inode == nil || r.fromSt == nil || r.merging != nil {
 		return false
 	}
-	r.f.nodes.mu.Lock()
-	defer r.f.nodes.mu.Unlock()
+	r.nodes.mu.Lock()
+	defer r.nodes.mu.Unlock()
 	return r.from.inode.synced == content.StampOf(r.fromSt)
 }
 
 // makeDurable syncs the directory after a file was renamed over another: that
 // is a commit like a close.
 func (r *renaming) makeDurable() unix.Errno {
-	r.f.names.nameGone(r.from.dir, r.from.name, r.anew)
+	r.names.nameGone(r.from.dir, r.from.name, r.anew)
 	if !r.waitsForDisk() {
-		r.f.names.namesSoonOnDisk(r.to.dir, r.to.name)
+		r.names.namesSoonOnDisk(r.to.dir, r.to.name)
 		return 0
 	}
-	fd, err := unix.Openat(r.f.nodes.fdOf(r.to.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(r.nodes.fdOf(r.to.dir), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0 // not readable: the rename itself is done
 	}
 	defer unix.Close(fd)
-	if err := r.f.disk.store.SyncNames(fd, func() error { return unix.Fsync(fd) }); err != nil {
+	if err := r.disk.store.SyncNames(fd, func() error { return unix.Fsync(fd) }); err != nil {
 		// As at a close: the new version is there, but the program asked for more.
-		r.f.disk.log.Errorf("%q: renamed, but not known to be on disk: %v", r.f.nodes.path(r.to.dir, r.to.name), err)
+		r.disk.log.Errorf("%q: renamed, but not known to be on disk: %v", r.nodes.path(r.to.dir, r.to.name), err)
 		r.forgetNames()
 		return unix.EIO
 	}
@@ -134,7 +134,7 @@ func (r *renaming) makeDurable() unix.Errno {
 func (r *renaming) forgetNames() {
 	go func() { // when the kernel has given the directories' locks back
 		for _, p := range []place{r.from, r.to} {
-			r.f.kernel.forgetName(p.dir, p.name)
+			r.kernel.forgetName(p.dir, p.name)
 		}
 	}()
 }

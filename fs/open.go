@@ -18,8 +18,6 @@ type opens struct {
 	appending *appending
 	attrs     *attrs
 	contents  *contents
-
-	fs *FS // for what it makes
 }
 
 // Names of operations, as .locks/ shows them.
@@ -208,57 +206,57 @@ func (op *opens) openBase(in *OpenRequest, k *kernelNode, s *session, out *Opene
 }
 
 func (op *opens) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, out *Opened) unix.Errno {
-	return (&opening{f: op.fs, c: op.callers.openerOf(&in.Request), in: in, out: out, k: k, cancel: cancel}).start()
+	return (&opening{opens: op, c: op.callers.openerOf(&in.Request), in: in, out: out, k: k, cancel: cancel}).start()
 }
 
 // start carries the opening out, on what the node stands for now.
 func (o *opening) start() unix.Errno {
-	f, c, in, k, out, cancel := o.f, o.c, o.in, o.k, o.out, o.cancel
-	f.nodes.mu.Lock()
+	c, in, k, out, cancel := o.c, o.in, o.k, o.out, o.cancel
+	o.nodes.mu.Lock()
 	n := k.in
 	s := n.sess
 	parent, name := n.namedLocked()
-	f.nodes.mu.Unlock()
+	o.nodes.mu.Unlock()
 	if in.Flags&(unix.O_APPEND|unix.O_TRUNC) != unix.O_APPEND {
-		f.appending.finishLinesOf(&in.Request, n)
+		o.appending.finishLinesOf(&in.Request, n)
 	}
 	o.n = n
 	switch {
-	case s != nil && (f.parking.isLed(c, s) || c.kinOf(s.who.Load())):
+	case s != nil && (o.parking.isLed(c, s) || c.kinOf(s.who.Load())):
 		o.set = s.settings
 		return o.shadow(s)
 	case parent == nil:
-		return f.opens.openPlain(in, k, n, false, out)
+		return o.opens.openPlain(in, k, n, false, out)
 	}
-	if e := f.txns.awaitsTxn(c, opOpen, []place{{parent, name, n}}); e != 0 {
+	if e := o.txns.awaitsTxn(c, opOpen, []place{{parent, name, n}}); e != 0 {
 		return e
 	}
-	path := f.nodes.path(parent, name)
-	set := f.rules.settings(path)
+	path := o.nodes.path(parent, name)
+	set := o.rules.settings(path)
 	switch {
 	case set.Mode == policy.ReadOnly:
-		return f.reports.refuseReadOnly(&in.Request, opOpen, path, &set)
-	case set.Mode == policy.Live || f.rules.isAutoLive(n):
-		if f.names.isReplaced(n) && !f.astray.walks.Repeated(c) {
-			return f.astray.staleAt(c, n) // it went live while the caller was on its way
+		return o.reports.refuseReadOnly(&in.Request, opOpen, path, &set)
+	case set.Mode == policy.Live || o.rules.isAutoLive(n):
+		if o.names.isReplaced(n) && !o.astray.walks.Repeated(c) {
+			return o.astray.staleAt(c, n) // it went live while the caller was on its way
 		}
-		if f.nodes.sessionAt(parent, name) != nil && !f.rules.isAutoLive(n) {
+		if o.nodes.sessionAt(parent, name) != nil && !o.rules.isAutoLive(n) {
 			// The file that somebody is writing was moved to where files are live:
 			// its close will put another inode there.
 			o.set = set
 			return o.begin()
 		}
-		if e := f.locks.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
+		if e := o.locks.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
 			return e
 		}
-		return f.opens.openPlain(in, k, n, true, out)
-	case f.contents.isWrittenUnread(place{parent, name, n}):
-		if e := f.locks.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
+		return o.opens.openPlain(in, k, n, true, out)
+	case o.contents.isWrittenUnread(place{parent, name, n}):
+		if e := o.locks.passGuard(c, place{parent, name, n}, set.Wait, cancel); e != 0 {
 			return e
 		}
-		return f.opens.openUnread(in, k, n, out)
-	case appendsRecords(in.Flags, set) && f.txns.txnOf(c) == nil && f.judging.judge.ByLines(f.names.otherPaths(n)):
-		return f.appending.openAppend(cancel, c, in, k, n, set, out)
+		return o.opens.openUnread(in, k, n, out)
+	case appendsRecords(in.Flags, set) && o.callers.txnOf(c) == nil && o.judging.judge.ByLines(o.names.otherPaths(n)):
+		return o.appending.openAppend(cancel, c, in, k, n, set, out)
 	}
 	o.set = set
 	return o.begin()

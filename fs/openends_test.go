@@ -22,7 +22,7 @@ func TestOpenOfAShadowThatEnds(t *testing.T) {
 	}
 	in := OpenRequest{Request: r.header(id), Flags: unix.O_WRONLY}
 	var out Opened
-	o := &opening{f: r.f, c: r.f.callers.openerOf(&in.Request), in: &in, out: &out, k: k, n: shadow, set: r.f.rules.settings("f")}
+	o := &opening{opens: r.f.opens, c: r.f.callers.openerOf(&in.Request), in: &in, out: &out, k: k, n: shadow, set: r.f.rules.settings("f")}
 	if e := o.begin(); e != 0 {
 		t.Fatalf("open: %v", e)
 	}

@@ -12,7 +12,7 @@ import (
 
 // opening is one OPEN for writing being carried out.
 type opening struct {
-	f      *FS
+	*opens
 	c      *caller
 	in     *OpenRequest
 	out    *Opened
@@ -30,41 +30,41 @@ type opening struct {
 // at this very node if nobody else has that open, at another one by a second
 // walk otherwise.
 func (o *opening) begin() unix.Errno {
-	f, c, n := o.f, o.c, o.n
-	dir, name := f.nodes.nameOf(n)
+	c, n := o.c, o.n
+	dir, name := o.nodes.nameOf(n)
 	if dir == nil {
-		if f.kernel.behind(o.k) != n {
+		if o.kernel.behind(o.k) != n {
 			// It was the shadow of a session that has ended meanwhile with nothing to save.
 			return o.start()
 		}
-		return f.opens.openPlain(o.in, o.k, n, false, o.out) // removed
+		return o.opens.openPlain(o.in, o.k, n, false, o.out) // removed
 	}
 	at := [2]dkey{{dir, name}}
-	o.repeated = f.astray.walks.Repeated(c) || o.repeated
-	w := f.opens.takeOpenWalk(c, o.k, n, at)
+	o.repeated = o.astray.walks.Repeated(c) || o.repeated
+	w := o.opens.takeOpenWalk(c, o.k, n, at)
 	if w != nil {
 		o.repeated = true
 		switch {
 		case o.isForGone(w, at):
-			f.endings.dropWalk(w)
-			return f.opens.openPlain(o.in, o.k, n, false, o.out)
+			o.endings.dropWalk(w)
+			return o.opens.openPlain(o.in, o.k, n, false, o.out)
 		case w.sess != nil && !w.Looked() && w.At == at:
 			// No name was walked: the open went through a descriptor, or the
 			// file is a mount point of its own.
 			return o.takeOver(w.sess)
 		case w.sess != nil || w.At != at:
-			f.endings.dropWalk(w)
+			o.endings.dropWalk(w)
 			w = nil
 		}
 	}
-	if f.life.isClosing() {
-		if e := f.parking.holdBack(&demand{c: c, op: opOpen, path: f.nodes.path(dir, name), wait: o.wait()}, o.cancel); e != 0 {
-			f.endings.dropWalk(w)
+	if o.life.isClosing() {
+		if e := o.parking.holdBack(&demand{c: c, op: opOpen, path: o.nodes.path(dir, name), wait: o.wait()}, o.cancel); e != 0 {
+			o.endings.dropWalk(w)
 			return e
 		}
 	}
-	if s := f.nodes.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
-		f.endings.dropWalk(w) // the lock was for a session of its own
+	if s := o.nodes.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
+		o.endings.dropWalk(w) // the lock was for a session of its own
 		return o.lead(s, at)
 	}
 	s, e := o.session(place{dir, name, n}, w)
@@ -75,7 +75,7 @@ func (o *opening) begin() unix.Errno {
 		return unix.ESTALE // the name is reserved for the second walk
 	case o.repeated:
 		return o.takeOver(s)
-	case !o.f.txns.inPlaceNow(s) && c.tid != 0 && f.sessions.isBase(n, s) && f.sessions.takeOver(o.k, s):
+	case !o.txns.inPlaceNow(s) && c.tid != 0 && o.sessions.isBase(n, s) && o.sessions.takeOver(o.k, s):
 		return o.taken(s)
 	}
 	return o.lead(s, [2]dkey{s.dkey()})
@@ -85,10 +85,10 @@ func (o *opening) begin() unix.Errno {
 // is no more, and means that. Who came by a name must not cut that file: somebody may be
 // reading it.
 func (o *opening) isForGone(w *walk, at [2]dkey) bool {
-	if w.Looked() || w.from != o.k || !o.f.nodes.unnamed(o.n) {
+	if w.Looked() || w.from != o.k || !o.nodes.unnamed(o.n) {
 		return false
 	}
-	return w.sess == nil || w.At != at || !o.f.sessions.isFollowed(o.k)
+	return w.sess == nil || w.At != at || !o.sessions.isFollowed(o.k)
 }
 
 // takeOpenWalk returns what the caller was promised when it opened n before;
@@ -116,7 +116,7 @@ func (o *opening) lead(s *session, at [2]dkey) unix.Errno {
 		// Unknown threads cannot be told apart in their second walk.
 		return o.takeOver(s)
 	}
-	o.f.astray.walks.Put(o.c, &walk{promise: promise{Op: opOpen, At: at}, sess: s, from: o.k})
+	o.astray.walks.Put(o.c, &walk{promise: promise{Op: opOpen, At: at}, sess: s, from: o.k})
 	return unix.ESTALE
 }
 
@@ -133,55 +133,55 @@ func (o *opening) wait() time.Duration {
 // session without an errno means that the name is gone, or has gone live: it is
 // reserved for the caller, who will find that out itself.
 func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
-	f, c := o.f, o.c
-	d := f.txns.fileDemand(c, opOpen, o.wait(), p)
+	c := o.c
+	d := o.txns.fileDemand(c, opOpen, o.wait(), p)
 	d.label = c.label(opOpen, d.path)
-	l, e := f.parking.lockOrResume(d, [2]dkey{p.key()}, w, o.cancel)
+	l, e := o.parking.lockOrResume(d, [2]dkey{p.key()}, w, o.cancel)
 	if e != 0 {
 		return nil, e
 	}
 	var st unix.Stat_t
-	err := unix.Fstatat(f.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(o.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && o.n.key != (inoKey{uint64(st.Dev), st.Ino}) {
 		// The kernel has checked another file.
-		if e := f.callers.mayOpenName(c, p.dir, p.name, &st, o.in.Flags); e != 0 {
+		if e := o.callers.mayOpenName(c, p.dir, p.name, &st, o.in.Flags); e != 0 {
 			err = e
 		}
 	}
 	begins := beginOptions{settings: o.set, killSuid: o.in.KillSuid}.access(o.in.Flags)
 	switch gone := err == unix.ENOENT || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG; {
 	case gone && o.repeated:
-		f.rules.table.Release(l)
+		o.rules.table.Release(l)
 		if call, known := c.Syscall(); known && syscalls.Creates(call) {
 			return nil, unix.EBUSY // it would have to begin anew, with a create
 		}
 		return nil, unix.ENOENT
 	case gone:
-		return nil, f.opens.reserve(d, l, o.k)
+		return nil, o.opens.reserve(d, l, o.k)
 	case err != nil:
-		f.rules.table.Release(l)
+		o.rules.table.Release(l)
 		return nil, errnoOf(err)
-	case f.locks.wentLive(&st) || f.rules.settings(d.path).Mode == policy.Live || f.contents.isNameUnreadable(p.dir, p.name):
-		e := f.locks.mayUseLive(c, opOpen, p, &st, &begins)
-		f.rules.table.Release(l)
+	case o.locks.wentLive(&st) || o.rules.settings(d.path).Mode == policy.Live || o.contents.isNameUnreadable(p.dir, p.name):
+		e := o.locks.mayUseLive(c, opOpen, p, &st, &begins)
+		o.rules.table.Release(l)
 		switch {
 		case e != 0:
 			return nil, e
 		case o.repeated:
 			return nil, unix.EBUSY
 		}
-		f.astray.staleAt(c, o.n)
+		o.astray.staleAt(c, o.n)
 		return nil, 0
 	}
-	s, e := f.sessions.beginOrJoin(c, l, p, &st, begins)
+	s, e := o.sessions.beginOrJoin(c, l, p, &st, begins)
 	if e != 0 {
-		f.rules.table.Release(l)
+		o.rules.table.Release(l)
 	}
 	if e == unix.ESTALE {
 		if o.repeated {
 			return nil, unix.EBUSY
 		}
-		f.astray.staleAt(c, o.n)
+		o.astray.staleAt(c, o.n)
 		return nil, 0
 	}
 	return s, e
@@ -200,17 +200,16 @@ func (op *opens) reserve(d *demand, l *lockmgr.Lock, from *kernelNode) unix.Errn
 
 // shadow joins the session whose shadow the node is.
 func (o *opening) shadow(s *session) unix.Errno {
-	f := o.f
-	w := f.astray.walks.Get(o.c)
-	led := w != nil && w.sess == s && f.astray.walks.Remove(w)
-	h, e := o.f.sessions.attach(s, o.c, o.k, o.in.Flags, o.out)
+	w := o.astray.walks.Get(o.c)
+	led := w != nil && w.sess == s && o.astray.walks.Remove(w)
+	h, e := o.sessions.attach(s, o.c, o.k, o.in.Flags, o.out)
 	if led {
 		o.repeated = true
-		o.f.endings.walkerGone(s)
+		o.endings.walkerGone(s)
 	}
 	switch {
-	case e == unix.ESTALE && f.rules.isAutoLive(o.n):
-		return f.opens.openPlain(o.in, o.k, o.n, true, o.out)
+	case e == unix.ESTALE && o.rules.isAutoLive(o.n):
+		return o.opens.openPlain(o.in, o.k, o.n, true, o.out)
 	case e == unix.ESTALE && !s.isDetached():
 		// The session has just ended: this open begins the next.
 		return o.begin()

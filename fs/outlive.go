@@ -20,21 +20,21 @@ func (mv *moves) withoutName(s *session, c *caller, op string, p place) (*sessio
 	if s == nil {
 		return nil, 0
 	}
-	f, file := s.f, mv.fileOfNames(s)
+	file := mv.fileOfNames(s)
 	if file == nil {
 		return s, 0
 	}
-	dir, name, ok := f.moves.anotherName(file, p)
+	dir, name, ok := mv.anotherName(file, p)
 	switch {
 	case ok:
 		mv.standUnder(s, p, dir, name)
 		mv.takeShadowAlong(s)
-		f.nodes.unpin(dir)
+		mv.nodes.unpin(dir)
 		return nil, 0
 	case s.isClean():
 		return s, 0
 	}
-	return s, f.reports.refuseWith(c, op, f.nodes.path(p.dir, p.name), unix.EBUSY,
+	return s, mv.reports.refuseWith(c, op, mv.nodes.path(p.dir, p.name), unix.EBUSY,
 		"The file has other names, which latchfs does not know, and what was written to it by this one is not committed",
 		"Close the file first, or look at it by one of its other names.")
 }
@@ -60,12 +60,12 @@ func (s *session) isClean() bool {
 
 // standUnder moves the session, and its lock, from a name of its file to another one.
 func (mv *moves) standUnder(s *session, p place, dir *inode, name string) {
-	f, l := s.f, s.heldLock()
-	f.nodes.ns.RLock() // no directory above gets another name meanwhile
-	defer f.nodes.ns.RUnlock()
-	f.locks.clientKeys.Lock()
-	defer f.locks.clientKeys.Unlock()
-	mv.moveWithLock(s, l, f.nodes.path(p.dir, p.name), dir, name)
+	l := s.heldLock()
+	mv.nodes.ns.RLock() // no directory above gets another name meanwhile
+	defer mv.nodes.ns.RUnlock()
+	mv.locks.clientKeys.Lock()
+	defer mv.locks.clientKeys.Unlock()
+	mv.moveWithLock(s, l, mv.nodes.path(p.dir, p.name), dir, name)
 }
 
 // anotherName is a name of n but p, its directory pinned: one that was seen, or one beside p.

@@ -77,7 +77,7 @@ func (pk *parking) lockAfterOwnWork(w *walk, cancel <-chan struct{}) unix.Errno 
 }
 
 func (pk *parking) awaitOwnWork(w *walk, cancel <-chan struct{}) error {
-	err := w.d.waiting(cancel).For(w.over)
+	err := pk.locks.waiting(w.d, cancel).For(w.over)
 	if err == denied.ErrTimeout {
 		err = &denied.Error{Cause: err, Holders: pk.rules.table.Holders(pk.rules.keysOf(w.d.places), nil)}
 	}

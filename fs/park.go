@@ -24,8 +24,6 @@ type parking struct {
 	losses   *losses
 	recovery *recovery
 	txns     *txns
-
-	fs *FS // for what it makes
 }
 
 // Waiting for a lock in a path operation.
@@ -143,7 +141,7 @@ func (pk *parking) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 		return nil, pk.locks.refuse(w.d, w.lock.Err())
 	case <-t.C:
 		w.d.wait = unparkedGrace // for the report
-		if err := w.d.waiting(nil).GiveUp(w.lock, denied.ErrTimeout); err != nil {
+		if err := pk.locks.waiting(w.d, nil).GiveUp(w.lock, denied.ErrTimeout); err != nil {
 			return nil, pk.locks.refuse(w.d, err)
 		}
 		return pk.checked(w) // it was granted in the last moment

@@ -10,7 +10,6 @@ import (
 	"latchfs/fs/reach"
 	"latchfs/fs/readclaim"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
 )
 
@@ -106,7 +105,7 @@ func (pk *parking) readingOf(in *OpenRequest, n *inode) *reading {
 		return nil // it was opened by a descriptor, and has no name any more
 	}
 	r.c = pk.callers.callerOf(&in.Request)
-	if r.c.foreign() || pk.txns.txnOf(r.c) != nil || !r.mayReplace(pk.fs) || r.observes(pk.fs) {
+	if r.c.foreign() || pk.callers.txnOf(r.c) != nil || !r.mayReplace(pk) || r.observes(pk) {
 		return nil
 	}
 	if s != nil && r.c.kinOf(s.who.Load()) {
@@ -131,29 +130,23 @@ func (pk *parking) readingOf(in *OpenRequest, n *inode) *reading {
 
 // mayReplace reports whether the reader could write the file, or put another in its place:
 // who cannot keeps nobody from it.
-func (r *reading) mayReplace(f *FS) bool {
-	if reach.May(r.c.user(), f.nodes.fdOf(r.p.inode), access.Write) {
+func (r *reading) mayReplace(pk *parking) bool {
+	if reach.May(r.c.user(), pk.nodes.fdOf(r.p.inode), access.Write) {
 		return true
 	}
 	var st unix.Stat_t
-	return reach.May(r.c.user(), f.nodes.fdOf(r.p.dir), access.Write) &&
-		unix.Fstat(f.nodes.fdOf(r.p.inode), &st) == nil && f.callers.mayTake(r.c, r.p.dir, &st) == 0
+	return reach.May(r.c.user(), pk.nodes.fdOf(r.p.dir), access.Write) &&
+		unix.Fstat(pk.nodes.fdOf(r.p.inode), &st) == nil && pk.callers.mayTake(r.c, r.p.dir, &st) == 0
 }
 
 // observes reports whether the policy names the reader as one that never writes.
-func (r *reading) observes(f *FS) bool {
+func (r *reading) observes(pk *parking) bool {
 	if len(r.set.Observers) == 0 {
 		return false
 	}
 	if r.set.Observes(r.c.program()) {
 		return true
 	}
-	p := f.callers.proc.Identify(r.c.owner.PID)
+	p := pk.callers.proc.Identify(r.c.owner.PID)
 	return r.set.Observes(p.Comm, p.Exe, p.Script)
-}
-
-// family is the caller with its relatives.
-func (c *caller) family() knowledge.Who {
-	who, _ := c.f.losses.updates.LearnersOf(c.owner)
-	return who
 }

@@ -17,7 +17,7 @@ func TestGrantAsAnOperationGivesUp(t *testing.T) {
 			f := r.f
 			root := f.kernel.inodeOf(rootID)
 			demand := func(start uint64) *demand {
-				c := &caller{f: f, owner: lockmgr.Owner{Start: start}}
+				c := &caller{callers: f.callers, owner: lockmgr.Owner{Start: start}}
 				return f.txns.fileDemand(c, opUnlink, time.Second, place{root, "f", nil})
 			}
 			has, err := f.locks.acquire(demand(1), true)

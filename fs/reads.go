@@ -66,7 +66,7 @@ func (lo *losses) noteRead(in *Request, n *inode) *knowledge.Sight {
 		lo.nodes.mu.Unlock()
 		return nil
 	}
-	who, ok := lo.callers.callerOf(in).learners(&set)
+	who, ok := lo.learnersOf(lo.callers.callerOf(in), &set)
 	if !ok {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (lo *losses) noteOwnRead(s *session, c *caller) {
 	if !lo.updates.Applies(&s.settings) {
 		return
 	}
-	who, ok := c.learners(&s.settings)
+	who, ok := lo.learnersOf(c, &s.settings)
 	if !ok {
 		return
 	}
@@ -108,7 +108,7 @@ func (lo *losses) noteOwnRead(s *session, c *caller) {
 
 // author is the caller as the author of a version.
 func (c *caller) author(op string) knowledge.Author {
-	return knowledge.Author{PID: c.owner.PID, Program: c.program(), Actor: c.f.callers.actorOf(&label{c: c}), UID: c.uid, Operation: op}
+	return knowledge.Author{PID: c.owner.PID, Program: c.program(), Actor: c.callers.actorOf(&label{c: c}), UID: c.uid, Operation: op}
 }
 
 // madeBy is the session's writer as an author, with those who learn what it makes.

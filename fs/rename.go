@@ -10,7 +10,7 @@ import (
 
 // renaming is one RENAME request being carried out.
 type renaming struct {
-	f            *FS
+	*entries
 	c            *caller
 	lb           *label // of the lock
 	cancel       <-chan struct{}
@@ -48,10 +48,10 @@ func (et *entries) Rename(cancel <-chan struct{}, in *RenameRequest, oldName, ne
 	if takes != 0 {
 		return takes
 	}
-	if t, c := et.txns.txnFor(&in.Request); t != nil && (t.stages(from, oldName) || t.stages(to, newName)) {
+	if t, c := et.callers.txnFor(&in.Request); t != nil && (t.stages(from, oldName) || t.stages(to, newName)) {
 		return t.rename(c, place{dir: from, name: oldName}, place{dir: to, name: newName}, in.Flags)
 	}
-	r := &renaming{f: et.fs, c: et.callers.callerOf(&in.Request), cancel: cancel, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
+	r := &renaming{entries: et, c: et.callers.callerOf(&in.Request), cancel: cancel, flags: in.Flags, from: place{dir: from, name: oldName}, to: place{dir: to, name: newName}}
 	if e := r.look(); e != 0 {
 		return e
 	}
@@ -87,14 +87,14 @@ func (r *renaming) look() unix.Errno {
 	r.fromSt, r.toSt = nil, nil
 	r.from.inode, r.to.inode = nil, nil
 	var a, b unix.Stat_t
-	n, own, e := r.f.entries.holds(r.from.dir, r.from.name, &a)
+	n, own, e := r.entries.holds(r.from.dir, r.from.name, &a)
 	switch {
 	case e == 0:
 		r.from.inode, r.fromSt = n, &a
 	case e != unix.ENOENT || own == nil:
 		return e
 	}
-	n, e = r.f.entries.known(r.to.dir, r.to.name, &b)
+	n, e = r.entries.known(r.to.dir, r.to.name, &b)
 	switch {
 	case e == 0:
 		r.to.inode, r.toSt = n, &b
@@ -106,7 +106,6 @@ func (r *renaming) look() unix.Errno {
 
 // run asks whether the rename may be, and does it.
 func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
-	f := r.f
 	if r.sameFile() {
 		return 0 // as rename(2) says
 	}
@@ -129,10 +128,10 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	defer r.expectMove()()
 	own, replaced := r.ownSession(r.from), r.ownSession(r.to)
 	if r.fromSt == nil && own == nil {
-		return f.entries.publishedSince(r.from)
+		return r.entries.publishedSince(r.from)
 	}
 	if replaced != own && r.flags&unix.RENAME_EXCHANGE == 0 {
-		if replaced, e = r.f.moves.withoutName(replaced, r.c, opRename, r.to); e != 0 {
+		if replaced, e = r.moves.withoutName(replaced, r.c, opRename, r.to); e != 0 {
 			r.unmerge()
 			return e
 		}
@@ -148,20 +147,20 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 	if r.fromSt == nil {
 		r.made[0].Silent = true // there was nothing under the former name
 	}
-	f.recorder.changes.Tell(r.made...)
+	r.recorder.changes.Tell(r.made...)
 	switch {
 	case r.fromSt == nil:
-		changesEngine{f}.FollowLive([]*change{r.made[0].Other})
+		r.commits.followLive([]*change{r.made[0].Other})
 	case r.isDir():
 		for _, ch := range r.ofFile {
 			ch.Know() // looks at processes, too
 		}
-		f.commits.carryMoved(r)
+		r.commits.carryMoved(r)
 		r.movedDirs()
 	}
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		f.names.namesSoonOnDisk(r.from.dir, r.from.name)
-		f.names.namesSoonOnDisk(r.to.dir, r.to.name)
+		r.names.namesSoonOnDisk(r.from.dir, r.from.name)
+		r.names.namesSoonOnDisk(r.to.dir, r.to.name)
 		return 0
 	}
 	return r.makeDurable()
@@ -180,9 +179,9 @@ func (r *renaming) replace(l *lockmgr.Lock, own *session) unix.Errno {
 		r.made = []*change{from}
 		return r.publishUnderNewName(own)
 	case r.isDir():
-		return errnoOf(r.f.recorder.retrySmall(func() error { return r.renameDir(l) }))
+		return errnoOf(r.recorder.retrySmall(func() error { return r.renameDir(l) }))
 	}
-	keepBase := r.f.judging.holdBase(r.to, r.toSt)
+	keepBase := r.judging.holdBase(r.to, r.toSt)
 	e := r.renameFile(l)
 	keepBase(e == 0 && r.flags == 0)
 	return e
@@ -200,7 +199,7 @@ func (et *entries) publishedSince(p place) unix.Errno {
 
 // ownSession is the session that the caller's family has on a name.
 func (r *renaming) ownSession(p place) *session {
-	s := r.f.nodes.sessionAt(p.dir, p.name)
+	s := r.nodes.sessionAt(p.dir, p.name)
 	if s != nil && r.c.kinOf(s.who.Load()) {
 		return s
 	}
@@ -214,7 +213,7 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 		return unix.EISDIR
 	}
 	if r.toSt != nil {
-		if e := r.f.callers.mayTake(r.c, r.to.dir, r.toSt); e != 0 {
+		if e := r.callers.mayTake(r.c, r.to.dir, r.toSt); e != 0 {
 			return e
 		}
 	}
@@ -223,35 +222,34 @@ func (r *renaming) publishUnderNewName(s *session) unix.Errno {
 	if s.state.HasEnded() {
 		return errEnded
 	}
-	return r.f.endings.publishCopy(s, r.to.dir, r.to.name, r.toSt, r.lb)
+	return r.endings.publishCopy(s, r.to.dir, r.to.name, r.toSt, r.lb)
 }
 
 // renameDir moves a directory, and with it what is known by the paths below: locks,
 // versions that were read, which files are live. Who asks by the new names finds it.
 // Whoever makes room for it must not do so here, where everybody waits for the names.
 func (r *renaming) renameDir(l *lockmgr.Lock) error {
-	f := r.f
 	moveKnowledge := r.movesKnowledge() // looks at processes, for which nobody must wait
 	if r.flags&unix.RENAME_EXCHANGE == 0 && isDirectory(r.toSt) {
-		f.entries.removeOrphans(f.nodes.fdOf(r.to.dir), r.to.name) // a directory is replaced only if it is empty
+		r.entries.removeOrphans(r.nodes.fdOf(r.to.dir), r.to.name) // a directory is replaced only if it is empty
 	}
-	f.nodes.ns.Lock()
-	defer f.nodes.ns.Unlock()
-	f.nodes.paths.Lock()
-	defer f.nodes.paths.Unlock()
-	from, to := f.nodes.path(r.from.dir, r.from.name), f.nodes.path(r.to.dir, r.to.name)
+	r.nodes.ns.Lock()
+	defer r.nodes.ns.Unlock()
+	r.nodes.paths.Lock()
+	defer r.nodes.paths.Unlock()
+	from, to := r.nodes.path(r.from.dir, r.from.name), r.nodes.path(r.to.dir, r.to.name)
 	r.ofFile = r.fileChanges(l)
 	if err := r.move(); err != nil {
 		return err
 	}
 	// Whoever asks for a lock next makes its keys of the new names: before Rekey and
 	// not after ns is given back, when others would ask under both.
-	now := f.astray.newRename()
-	f.nodes.mu.Lock()
+	now := r.astray.newRename()
+	r.nodes.mu.Lock()
 	r.moveDentriesLocked()
 	r.setNamesLocked(now)
-	f.nodes.mu.Unlock()
-	f.locks.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0}, moveKnowledge)
+	r.nodes.mu.Unlock()
+	r.locks.follow(relocation{from, to, r.flags&unix.RENAME_EXCHANGE != 0}, moveKnowledge)
 	for _, ch := range r.ofFile {
 		ch.Enter()
 	}
@@ -260,9 +258,8 @@ func (r *renaming) renameDir(l *lockmgr.Lock) error {
 
 // move is the rename itself.
 func (r *renaming) move() error {
-	f := r.f
-	return f.callers.taker(r.c, r.from.dir, r.to.dir)(func() error {
-		return unix.Renameat2(f.nodes.fdOf(r.from.dir), r.from.name, f.nodes.fdOf(r.to.dir), r.to.name, uint(r.flags))
+	return r.callers.taker(r.c, r.from.dir, r.to.dir)(func() error {
+		return unix.Renameat2(r.nodes.fdOf(r.from.dir), r.from.name, r.nodes.fdOf(r.to.dir), r.to.name, uint(r.flags))
 	})
 }
 
@@ -280,7 +277,7 @@ func (r *renaming) commitForExchange() unix.Errno {
 		s.mu.Lock()
 		e := unix.Errno(0)
 		if s.isNew.Load() && !s.state.HasEnded() {
-			e = r.f.endings.publishCopy(s, p.dir, p.name, nil, r.lb)
+			e = r.endings.publishCopy(s, p.dir, p.name, nil, r.lb)
 		}
 		s.mu.Unlock()
 		if e != 0 {

@@ -13,7 +13,7 @@ func (r *renaming) namesFollow(own, replaced *session) {
 	switch {
 	case r.flags&unix.RENAME_EXCHANGE == 0:
 		if replaced != nil && replaced != own {
-			r.f.moves.detach(replaced, false)
+			r.moves.detach(replaced, false)
 		}
 		r.moved(own)
 		return
@@ -28,46 +28,44 @@ func (r *renaming) namesFollow(own, replaced *session) {
 // exchangeLocks records the names of two files that have changed places, whose locks go
 // with them.
 func (r *renaming) exchangeLocks(own, replaced *session) {
-	f := r.f
 	la, lb := own.heldLock(), replaced.heldLock()
-	f.nodes.ns.RLock()
-	defer f.nodes.ns.RUnlock()
-	f.locks.clientKeys.Lock()
-	defer f.locks.clientKeys.Unlock()
+	r.nodes.ns.RLock()
+	defer r.nodes.ns.RUnlock()
+	r.locks.clientKeys.Lock()
+	defer r.locks.clientKeys.Unlock()
 	r.setNames()
-	a, b := f.nodes.path(r.from.dir, r.from.name), f.nodes.path(r.to.dir, r.to.name)
-	f.rules.table.ExchangeFiles(la, lb, lockmgr.Key(a), lockmgr.Key(b))
+	a, b := r.nodes.path(r.from.dir, r.from.name), r.nodes.path(r.to.dir, r.to.name)
+	r.rules.table.ExchangeFiles(la, lb, lockmgr.Key(a), lockmgr.Key(b))
 }
 
 // setNames records the names that the inodes have now.
 func (r *renaming) setNames() {
-	now := r.f.astray.newRename()
-	r.f.nodes.mu.Lock()
-	defer r.f.nodes.mu.Unlock()
+	now := r.astray.newRename()
+	r.nodes.mu.Lock()
+	defer r.nodes.mu.Unlock()
 	r.setNamesLocked(now)
 }
 
 // setNamesLocked is setNames. nodes.mu is held.
 func (r *renaming) setNamesLocked(now recentRename) {
-	f := r.f
-	f.names.renamed.Add(1)
-	from, to := f.names.formerLocked(r.from.key()), f.names.formerLocked(r.to.key())
+	r.names.renamed.Add(1)
+	from, to := r.names.formerLocked(r.from.key()), r.names.formerLocked(r.to.key())
 	if r.from.inode != nil {
-		f.nodes.setNameLocked(r.from.inode, r.to.dir, r.to.name)
-		f.names.followLocked(from, r.to.dir, r.to.name)
-		f.astray.noteRenamedLocked(r.from.inode, r.from.key(), now)
+		r.nodes.setNameLocked(r.from.inode, r.to.dir, r.to.name)
+		r.names.followLocked(from, r.to.dir, r.to.name)
+		r.astray.noteRenamedLocked(r.from.inode, r.from.key(), now)
 	}
 	if r.to.inode != nil && r.flags&unix.RENAME_EXCHANGE != 0 {
-		f.nodes.setNameLocked(r.to.inode, r.from.dir, r.from.name)
-		f.names.followLocked(to, r.from.dir, r.from.name)
-		f.astray.noteRenamedLocked(r.to.inode, r.to.key(), now)
+		r.nodes.setNameLocked(r.to.inode, r.from.dir, r.from.name)
+		r.names.followLocked(to, r.from.dir, r.from.name)
+		r.astray.noteRenamedLocked(r.to.inode, r.to.key(), now)
 	}
 }
 
 // moveDentriesLocked gives a directory's dentry the new name, and with it all that is kept
 // with the names below. nodes.mu is held.
 func (r *renaming) moveDentriesLocked() {
-	r.f.nodes.names.Rename(r.from.dir.dentry, r.from.name, r.to.dir.dentry, r.to.name, r.flags&unix.RENAME_EXCHANGE != 0)
+	r.nodes.names.Rename(r.from.dir.dentry, r.from.name, r.to.dir.dentry, r.to.name, r.flags&unix.RENAME_EXCHANGE != 0)
 }
 
 // moveSessions lets the caller's own sessions go with their files, which have changed
@@ -78,45 +76,43 @@ func (r *renaming) moveSessions() {
 		first, second = second, first // their dentries have changed places
 	}
 	if first != nil {
-		r.f.moves.moveTo(first, r.to.dir, r.to.name)
-		r.f.moves.takeShadowAlong(first)
-		r.f.moves.rebase(first)
+		r.moves.moveTo(first, r.to.dir, r.to.name)
+		r.moves.takeShadowAlong(first)
+		r.moves.rebase(first)
 	}
 	if second != nil {
-		r.f.moves.moveTo(second, r.from.dir, r.from.name)
-		r.f.moves.takeShadowAlong(second)
-		r.f.moves.rebase(second)
+		r.moves.moveTo(second, r.from.dir, r.from.name)
+		r.moves.takeShadowAlong(second)
+		r.moves.rebase(second)
 	}
 }
 
 // moved records the new name of the inode, and of the session on it.
 func (r *renaming) moved(own *session) {
-	f := r.f
 	r.moveLocks(own)
 	if own != nil {
-		r.f.moves.takeShadowAlong(own)
-		r.f.locks.relock(own, r.c, place{r.to.dir, r.to.name, r.from.inode})
-		f.nodes.announceMove()
+		r.moves.takeShadowAlong(own)
+		r.locks.relock(own, r.c, place{r.to.dir, r.to.name, r.from.inode})
+		r.nodes.announceMove()
 	}
-	f.moves.rebaseOn(r.from.inode, own)
-	f.names.lostName(r.to.inode)
-	f.moves.rebaseOn(r.to.inode, nil) // it may have other names, and be written by one of them
+	r.moves.rebaseOn(r.from.inode, own)
+	r.names.lostName(r.to.inode)
+	r.moves.rebaseOn(r.to.inode, nil) // it may have other names, and be written by one of them
 }
 
 // moveLocks gives the inode its new name, and the session on it if that is the caller's
 // own. Who has the file open and locked, or waits for that, goes with it.
 func (r *renaming) moveLocks(own *session) {
-	f := r.f
 	l := own.heldLock()
-	f.nodes.ns.RLock() // no directory above gets another name meanwhile
-	defer f.nodes.ns.RUnlock()
-	f.locks.clientKeys.Lock()
-	defer f.locks.clientKeys.Unlock()
+	r.nodes.ns.RLock() // no directory above gets another name meanwhile
+	defer r.nodes.ns.RUnlock()
+	r.locks.clientKeys.Lock()
+	defer r.locks.clientKeys.Unlock()
 	r.setNames()
-	from := f.nodes.path(r.from.dir, r.from.name)
+	from := r.nodes.path(r.from.dir, r.from.name)
 	if own == nil {
-		f.names.rekeyLink(lockmgr.Key(from), lockmgr.Key(f.nodes.path(r.to.dir, r.to.name)))
+		r.names.rekeyLink(lockmgr.Key(from), lockmgr.Key(r.nodes.path(r.to.dir, r.to.name)))
 		return
 	}
-	r.f.moves.moveWithLock(own, l, from, r.to.dir, r.to.name)
+	r.moves.moveWithLock(own, l, from, r.to.dir, r.to.name)
 }

@@ -150,7 +150,7 @@ func (r *renaming) markReplaced() (ended func(replaced bool)) {
 	if st := r.toSt; st == nil || r.flags != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1 || r.sameFile() {
 		return func(bool) {}
 	}
-	return r.f.names.markReplaced(inoKey{uint64(r.toSt.Dev), r.toSt.Ino}, r.to.inode)
+	return r.names.markReplaced(inoKey{uint64(r.toSt.Dev), r.toSt.Ino}, r.to.inode)
 }
 
 // isSuperseded reports whether a save has taken n's name. The file may have another one

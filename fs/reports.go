@@ -53,7 +53,7 @@ func (rp *reports) refusalEvent(x *refusals.Refusal, lb *label, c *caller, reaso
 func contended(d *demand, h *lockmgr.Holder) string {
 	for _, p := range d.places {
 		for _, k := range h.Keys {
-			if string(k) == d.c.f.nodes.path(p.dir, p.name) {
+			if string(k) == d.c.callers.nodes.path(p.dir, p.name) {
 				return string(k)
 			}
 		}

@@ -30,7 +30,7 @@ import (
 // Mutex order: see FS. A session's mu is held while its commit
 // does I/O; nothing that serves other callers may wait for it.
 type session struct {
-	f        *FS
+	nodes    *nodes
 	id       string
 	isNew    atomic.Bool // nothing has the name but for this session
 	settings policy.Settings
@@ -126,15 +126,15 @@ func (s *session) leaveLocked() {
 
 // path is the session's current name relative to the root.
 func (s *session) path() string {
-	s.f.nodes.mu.Lock()
-	defer s.f.nodes.mu.Unlock()
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
 	return s.dentry.Path()
 }
 
 // where returns the session's current directory and name.
 func (s *session) where() (*inode, string) {
-	s.f.nodes.mu.Lock()
-	defer s.f.nodes.mu.Unlock()
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
 	return s.parent, s.dentry.Name()
 }
 

@@ -65,7 +65,7 @@ func (s *session) leaveNameLocked() {
 	if s.dentry.State.sess == s {
 		s.dentry.State.sess = nil
 	}
-	s.f.nodes.names.Put(s.dentry)
+	s.nodes.names.Put(s.dentry)
 }
 
 // detach separates the session from its name, which its own owner has taken

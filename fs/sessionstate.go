@@ -14,7 +14,7 @@ import (
 // become is the only way from one state to another. s.mu is held.
 func (s *session) become(next sessionstate.State) {
 	if err := s.state.Become(next); err != nil {
-		s.f.disk.log.Errorf("session %s: %v", s.id, err)
+		s.nodes.disk.log.Errorf("session %s: %v", s.id, err)
 	}
 }
 

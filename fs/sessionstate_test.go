@@ -19,7 +19,7 @@ func (r *recorded) Errorf(format string, args ...any) {
 
 func TestSessionStateOutOfOrder(t *testing.T) {
 	log := &recorded{}
-	s := &session{id: "s1", f: newFS(Options{Log: log})}
+	s := &session{id: "s1", nodes: newFS(Options{Log: log}).nodes}
 	s.become(sessionstate.Ending)
 	s.become(sessionstate.Committed)
 	if len(log.errors) != 0 {

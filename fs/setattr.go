@@ -101,7 +101,7 @@ func (ats *attrs) setattrFile(c *caller, in *SetAttrRequest, k *kernelNode, n *i
 		ats.contents.changesUnread(n)
 		return ats.setattrPlain(in, n, size, resize)
 	}
-	if t := ats.txns.txnOf(c); t != nil {
+	if t := ats.callers.txnOf(c); t != nil {
 		return t.attributes(c, opSetattr, p, func() unix.Errno {
 			if !resize {
 				return 0
@@ -231,7 +231,7 @@ func (ats *attrs) setattrShadow(c *caller, in *SetAttrRequest, s *session, size 
 		e = ats.judging.mayCut(s, int64(size))
 	}
 	if resize && e == 0 {
-		e = ats.truncate(s, int64(size), in.Set&SetKillSuid != 0)
+		e = ats.endings.truncate(s, int64(size), in.Set&SetKillSuid != 0)
 	}
 	if e == 0 {
 		e = ats.setMeta(s, in, led)
@@ -248,30 +248,6 @@ func (ats *attrs) setattrShadow(c *caller, in *SetAttrRequest, s *session, size 
 		}
 	}
 	return e
-}
-
-func (ats *attrs) truncate(s *session, size int64, killsuid bool) unix.Errno {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state.HasEnded() {
-		return unix.ESTALE
-	}
-	if size > 0 {
-		if e := s.fillToLocked(size); e != 0 {
-			return e
-		}
-	}
-	if err := unix.Ftruncate(s.shadow.FD(), size); err != nil {
-		if losesData(errnoOf(err)) {
-			s.content.Fail(errnoOf(err))
-		}
-		return errnoOf(err)
-	}
-	s.content.Replace()
-	if killsuid {
-		return errnoOf(ats.commits.dropBitsLocked(s))
-	}
-	return 0
 }
 
 // setMeta changes the shadow's metadata and remembers the change for the case

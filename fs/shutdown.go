@@ -67,7 +67,7 @@ func (lf *life) running() int {
 // Abandon rolls back what was not closed.
 func (f *FS) Abandon() {
 	f.judging.judge.Stop()
-	for _, t := range f.txns.running.All() {
+	for _, t := range f.callers.running.All() {
 		t.Rollback("latchfs was stopped")
 	}
 	f.nodes.mu.Lock()
@@ -92,7 +92,7 @@ func (f *FS) cleanup() {
 	}
 	f.disk.mounts.Close()
 	if f.disk.store != nil {
-		f.appending.appenders.Finish()
+		f.handles.appenders.Finish()
 		if err := f.disk.store.Close(); err != nil {
 			f.disk.log.Errorf("what was appended last may not be on disk: %v", err)
 		}

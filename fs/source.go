@@ -99,7 +99,7 @@ func (lk *locks) record(h *lockmgr.Holder, key string) report.Record {
 		r.Session, r.Actor = lb.id(), lk.callers.actorOf(lb)
 		if lb.claim != nil {
 			if p := lk.claims.filed.FileOf(lb.claim); p != nil {
-				r.ClaimFile = claimEngine{lk.fs}.Path(p)
+				r.ClaimFile = lk.claims.pathOf(p)
 			}
 		}
 		if at := lb.deadline.Load(); at != nil {

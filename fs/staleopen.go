@@ -28,7 +28,7 @@ func (ss *sessions) staleFor(s *session, c *caller, flags uint32) *staleOpen {
 		s.content.IsChanged() || s.writing.Merges() || !ss.losses.updates.Applies(&s.settings) {
 		return nil
 	}
-	who, ok := c.learners(&s.settings)
+	who, ok := ss.losses.learnersOf(c, &s.settings)
 	if !ok {
 		return nil
 	}
@@ -168,17 +168,17 @@ func (ss *sessions) setAsideLocked(s *session, h *handle, do func(fd int) error)
 
 // copyBaseLocked makes a shadow beside the session's with the same content.
 func (ss *sessions) copyBaseLocked(s *session) (*commit.Shadow, error) {
-	f, from := s.f, s.shadow.FD()
+	from := s.shadow.FD()
 	if !s.content.IsFilled() {
 		from = s.content.Old()
 	}
 	dir, name := s.where()
-	sh, err := f.disk.store.NewShadow(commit.ShadowOptions{Dir: f.nodes.fdOf(dir), DirPath: f.nodes.nodePath(dir), Name: name, Base: from, UID: -1, GID: -1, As: s.asWriter})
+	sh, err := ss.disk.store.NewShadow(commit.ShadowOptions{Dir: ss.nodes.fdOf(dir), DirPath: ss.nodes.nodePath(dir), Name: name, Base: from, UID: -1, GID: -1, As: s.asWriter})
 	if err != nil {
 		return nil, err
 	}
 	if err := sh.Fill(from); err != nil {
-		f.disk.discard(sh)
+		ss.disk.discard(sh)
 		return nil, err
 	}
 	return sh, nil

@@ -61,5 +61,5 @@ func (cs *callers) isSticky(dir *inode) bool {
 
 // takesAny reports whether the caller's capabilities let it take any name away.
 func (c *caller) takesAny() bool {
-	return c.tid != 0 && c.f.callers.proc.HasCap(uint32(c.tid), unix.CAP_FOWNER)
+	return c.tid != 0 && c.callers.proc.HasCap(uint32(c.tid), unix.CAP_FOWNER)
 }

@@ -40,7 +40,7 @@ func (rc *recorder) settingsAt(s *session, path string) policy.Settings {
 func (rc *recorder) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
 	rc.nodes.paths.RLock()
 	defer rc.nodes.paths.RUnlock()
-	ch := c.changes(opUnlink, p, l.Token())
+	ch := rc.changesBy(c, opUnlink, p, l.Token())
 	dirfd, set, take := rc.nodes.fdOf(p.dir), rc.rules.versionSettings(ch.Path), rc.callers.taker(c, p.dir)
 	var st unix.Stat_t
 	if unix.Fstatat(dirfd, p.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
@@ -72,7 +72,7 @@ func (rc *recorder) isKept(n *inode) bool {
 func (r *renaming) settle() unix.Errno {
 	if r.toSt == nil && r.flags&unix.RENAME_EXCHANGE == 0 && r.anew {
 		dir := r.to.dir
-		if r.moving = r.f.disk.store.MoveLazy(r.fromSt, r.f.nodes.fdOf(dir), r.f.nodes.nodePath(dir), r.to.name); r.moving != nil {
+		if r.moving = r.disk.store.MoveLazy(r.fromSt, r.nodes.fdOf(dir), r.nodes.nodePath(dir), r.to.name); r.moving != nil {
 			return 0
 		}
 	}
@@ -82,12 +82,12 @@ func (r *renaming) settle() unix.Errno {
 	}
 	if r.waitsForDisk() {
 		// Who finds the new version after a crash finds what was made before it beside it.
-		if err := r.f.disk.store.SettleBefore(r.f.nodes.fdOf(r.to.dir), r.f.nodes.nodePath(r.to.dir)); err != nil {
+		if err := r.disk.store.SettleBefore(r.nodes.fdOf(r.to.dir), r.nodes.nodePath(r.to.dir)); err != nil {
 			return errnoOf(err)
 		}
 	}
 	for _, st := range stats {
-		if err := r.f.disk.store.SettleLazy(st); err != nil {
+		if err := r.disk.store.SettleLazy(st); err != nil {
 			return errnoOf(err)
 		}
 	}
@@ -97,26 +97,25 @@ func (r *renaming) settle() unix.Errno {
 // renameFile renames what is no directory. A file that loses its name to it goes
 // into the history.
 func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
-	f := r.f
-	r.anew = f.names.isMade(r.fromSt)
+	r.anew = r.names.isMade(r.fromSt)
 	if e := r.settle(); e != 0 {
 		return e
 	}
-	f.nodes.paths.RLock()
-	defer f.nodes.paths.RUnlock()
+	r.nodes.paths.RLock()
+	defer r.nodes.paths.RUnlock()
 	to, from := r.changes(l)
-	if f.disk.versions != nil && !r.sameFile() {
-		from.Step = f.recorder.step(r.from.dir, r.from.name, from.Path, f.rules.versionSettings(from.Path), r.fromSt)
-		to.Step = f.recorder.step(r.to.dir, r.to.name, to.Path, f.rules.versionSettings(to.Path), r.toSt)
+	if r.disk.versions != nil && !r.sameFile() {
+		from.Step = r.recorder.step(r.from.dir, r.from.name, from.Path, r.rules.versionSettings(from.Path), r.fromSt)
+		to.Step = r.recorder.step(r.to.dir, r.to.name, to.Path, r.rules.versionSettings(to.Path), r.toSt)
 	}
 	var err error
 	if r.flags&unix.RENAME_EXCHANGE == 0 && to.Step.Keep().ID != "" && r.toSt.Nlink == 1 {
-		to.Kept, err = f.disk.store.RenameOver(commit.RenameOptions{
-			FromDir: f.nodes.fdOf(r.from.dir), From: r.from.name, ToDir: f.nodes.fdOf(r.to.dir), To: r.to.name, Keep: to.Step.Keep(),
-			As: f.callers.taker(r.c, r.from.dir, r.to.dir),
+		to.Kept, err = r.disk.store.RenameOver(commit.RenameOptions{
+			FromDir: r.nodes.fdOf(r.from.dir), From: r.from.name, ToDir: r.nodes.fdOf(r.to.dir), To: r.to.name, Keep: to.Step.Keep(),
+			As: r.callers.taker(r.c, r.from.dir, r.to.dir),
 		})
 	} else {
-		err = f.recorder.retrySmall(r.move)
+		err = r.recorder.retrySmall(r.move)
 	}
 	if r.moving != nil {
 		r.moving.Done(err == nil)
@@ -132,7 +131,7 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 
 // changes are what the rename makes of its names.
 func (r *renaming) changes(l *lockmgr.Lock) (to, from *change) {
-	to, from = r.c.changes(opRename, r.to, l.Token()), r.c.changes(opRename, r.from, l.Token())
+	to, from = r.recorder.changesBy(r.c, opRename, r.to, l.Token()), r.recorder.changesBy(r.c, opRename, r.from, l.Token())
 	to.Other, from.Other = from, to
 	to.Was, to.Is, from.Was = r.toSt, r.fromSt, r.fromSt
 	to.Merge = r.merging
@@ -149,16 +148,16 @@ func (r *renaming) changes(l *lockmgr.Lock) (to, from *change) {
 // directory, none if there is no such file. The directory's name is, to them, a free one:
 // what is recorded of directories goes by what is below them. nodes.paths is held.
 func (r *renaming) fileChanges(l *lockmgr.Lock) []*change {
-	f, file, now, before := r.f, r.fromSt, r.to, r.from
+	file, now, before := r.fromSt, r.to, r.from
 	if isDirectory(file) {
 		file, now, before = r.toSt, r.from, r.to
 	}
 	if r.flags&unix.RENAME_EXCHANGE == 0 || !changes.IsFile(file) {
 		return nil
 	}
-	comes, goes := r.c.changes(opRename, now, l.Token()), r.c.changes(opRename, before, l.Token())
+	comes, goes := r.recorder.changesBy(r.c, opRename, now, l.Token()), r.recorder.changesBy(r.c, opRename, before, l.Token())
 	comes.Is, comes.Other, goes.Was, goes.Other = file, goes, file, comes
-	goes.Step = f.recorder.step(before.dir, before.name, goes.Path, f.rules.versionSettings(goes.Path), file)
-	comes.Step = f.recorder.step(now.dir, now.name, comes.Path, f.rules.versionSettings(comes.Path), nil)
+	goes.Step = r.recorder.step(before.dir, before.name, goes.Path, r.rules.versionSettings(goes.Path), file)
+	comes.Step = r.recorder.step(now.dir, now.name, comes.Path, r.rules.versionSettings(comes.Path), nil)
 	return []*change{comes, goes}
 }

@@ -108,7 +108,7 @@ func TestMergeIntoASwappedName(t *testing.T) {
 	r.replace("known")
 	other, was := r.swap("SECRE")
 	h := r.header(rootID)
-	mv := &renaming{f: r.f, c: r.f.callers.callerOf(&h), from: r.name(), fromSt: &was}
+	mv := &renaming{entries: r.f.entries, c: r.f.callers.callerOf(&h), from: r.name(), fromSt: &was}
 	if _, err := merging.Rewrite(mergingRename{mv, "g"}, r.f.judging.mergeFile(mv.from, mv.fromSt), []byte("merged"), "g"); err != unix.EBUSY {
 		t.Errorf("it is rewritten: %v", err)
 	}

@@ -16,15 +16,14 @@ import (
 // possible as long as nobody else has the node open. The session already
 // counts the caller as a walker.
 func (o *opening) takeOver(s *session) unix.Errno {
-	defer o.f.endings.walkerGone(s)
-	f := o.f
-	if !f.sessions.mayTakeOver(o.c, o.n, s, o.in.Flags) {
+	defer o.endings.walkerGone(s)
+	if !o.sessions.mayTakeOver(o.c, o.n, s, o.in.Flags) {
 		return unix.EACCES
 	}
 	var err error
 	switch {
-	case f.sessions.takeOver(o.k, s):
-		f.names.dropName(s.where())
+	case o.sessions.takeOver(o.k, s):
+		o.names.dropName(s.where())
 	case !o.isOwn():
 		err = o.takeOverSoon(s)
 	case o.onlyWrites():
@@ -33,7 +32,7 @@ func (o *opening) takeOver(s *session) unix.Errno {
 		err = errNodeShared // it would wait for its own end
 	}
 	if err != nil {
-		return f.locks.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err)
+		return o.locks.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err)
 	}
 	return o.attach(s)
 }
@@ -43,7 +42,7 @@ func (o *opening) isOwn() bool {
 	if o.c.tid == 0 {
 		return false
 	}
-	w, r, err := o.f.callers.proc.Opens(o.c.owner.PID, o.f.ownLocks.procFile(o.n))
+	w, r, err := o.callers.proc.Opens(o.c.owner.PID, o.handles.procFile(o.n))
 	return err == nil && w+r > 0
 }
 
@@ -60,22 +59,22 @@ func (o *opening) onlyWrites() bool {
 // descriptors keep the file, and so do those of others, to whom the file may look empty for a
 // moment; whoever looks its name up gets another node.
 func (o *opening) attachBeside(s *session) unix.Errno {
-	o.f.names.setAside(o.k)
-	if dir, name := s.where(); !o.f.nodes.isMountpoint(dir, name) {
-		o.f.kernel.forgetName(dir, name) // OPEN is sent without the directory's lock
+	o.names.setAside(o.k)
+	if dir, name := s.where(); !o.nodes.isMountpoint(dir, name) {
+		o.kernel.forgetName(dir, name) // OPEN is sent without the directory's lock
 	}
-	h, e := o.f.sessions.attachBeside(s, o.c, o.k, o.in.Flags, o.out)
+	h, e := o.sessions.attachBeside(s, o.c, o.k, o.in.Flags, o.out)
 	if e != 0 {
 		return e
 	}
 	o.out.Handle = h.id
 	// The kernel takes what is cut and written through this node for the others' file.
-	go o.f.kernel.srv.InodeNotify(o.k.id, -1, 0)
+	go o.kernel.srv.InodeNotify(o.k.id, -1, 0)
 	return 0
 }
 
 func (o *opening) attach(s *session) unix.Errno {
-	h, e := o.f.sessions.attach(s, o.c, o.k, o.in.Flags, o.out)
+	h, e := o.sessions.attach(s, o.c, o.k, o.in.Flags, o.out)
 	if e != 0 {
 		return e
 	}
@@ -102,9 +101,9 @@ func (ss *sessions) mayTakeOver(c *caller, n *inode, s *session, flags uint32) b
 // else had it open, so the caller need not be led to another. Everybody else
 // must find the committed file under the name before the caller writes.
 func (o *opening) taken(s *session) unix.Errno {
-	defer o.f.endings.walkerGone(s)
+	defer o.endings.walkerGone(s)
 	dir, name := s.where()
-	o.f.kernel.forgetName(dir, name) // OPEN is sent without the directory's lock
+	o.kernel.forgetName(dir, name) // OPEN is sent without the directory's lock
 	return o.attach(s)
 }
 
@@ -112,25 +111,25 @@ func (o *opening) taken(s *session) unix.Errno {
 // everybody who looks the name up gets another node for the committed inode, so
 // that only those are waited for who have it open already.
 func (o *opening) takeOverSoon(s *session) error {
-	f, k := o.f, o.k
+	k := o.k
 	if o.in.Flags&unix.O_NONBLOCK != 0 {
 		return lockmgr.ErrWouldBlock
 	}
-	f.names.setAside(k)
+	o.names.setAside(k)
 	timeout := time.NewTimer(s.settings.Wait)
 	defer timeout.Stop()
 	again := time.NewTicker(retakePoll)
 	defer again.Stop()
 	cancel := o.cancel
 	for {
-		f.nodes.mu.Lock()
+		o.nodes.mu.Lock()
 		if k.idle == nil {
 			k.idle = make(chan struct{})
 		}
 		idle := k.idle
-		f.nodes.mu.Unlock()
-		if f.sessions.takeOver(k, s) {
-			f.names.dropName(s.where())
+		o.nodes.mu.Unlock()
+		if o.sessions.takeOver(k, s) {
+			o.names.dropName(s.where())
 			return nil
 		}
 		select {
@@ -138,15 +137,15 @@ func (o *opening) takeOverSoon(s *session) error {
 		case <-again.C:
 			// A relative was led to the shadow's own node meanwhile. The kernel
 			// knows that until it forgets the name.
-			f.names.dropName(s.where())
+			o.names.dropName(s.where())
 		case <-timeout.C:
 			return errNodeShared
 		case <-cancel:
-			if f.callers.proc.Pending(uint32(o.c.tid)) != proc.NoReason {
+			if o.callers.proc.Pending(uint32(o.c.tid)) != proc.NoReason {
 				return denied.ErrInterrupted
 			}
 			cancel = nil
-		case <-f.life.closing:
+		case <-o.life.closing:
 			return denied.ErrShutdown
 		}
 	}

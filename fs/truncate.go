@@ -62,7 +62,7 @@ func (ats *attrs) truncateHere(c *caller, in *SetAttrRequest, k *kernelNode, d *
 	}
 	ats.names.dropName(s.where())
 	size, _ := in.size()
-	return ats.truncate(s, int64(size), in.Set&SetKillSuid != 0)
+	return ats.endings.truncate(s, int64(size), in.Set&SetKillSuid != 0)
 }
 
 // leadTruncate begins the session of a truncate whose lock is granted and

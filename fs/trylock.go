@@ -6,31 +6,37 @@ import (
 )
 
 var (
-	_ lockwait.Demand = (*demand)(nil)
-	_ lockwait.Names  = (*demand)(nil)
+	_ lockwait.Demand = wanted{}
+	_ lockwait.Names  = wanted{}
 )
 
 // acquireOrClosed is acquire for a program's own lock, and for an open: one that does not
 // wait gets what its holders have closed.
 func (lk *locks) acquireOrClosed(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	if noWait {
-		return lockwait.Try(d)
+		return lockwait.Try(wanted{lk, d})
 	}
 	return lk.acquire(d, false)
 }
 
+// wanted is what a demand is for, as package lockwait needs it.
+type wanted struct {
+	*locks
+	d *demand
+}
+
 // Try implements lockwait.Demand.
-func (d *demand) Try() (*lockmgr.Lock, error) { return d.c.f.locks.acquire(d, true) }
+func (w wanted) Try() (*lockmgr.Lock, error) { return w.acquire(w.d, true) }
 
 // Leaving implements lockwait.Demand.
-func (d *demand) Leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all bool) {
+func (w wanted) Leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all bool) {
 	for i := range holders {
 		x := &holders[i]
 		if s := sessionOf(x); s != nil && s.isLeft() {
 			ends = append(ends, s.state.Freed())
 			continue
 		}
-		of, left := d.c.f.locks.advisory.Leaving(x)
+		of, left := w.advisory.Leaving(x)
 		if !left {
 			return nil, false
 		}
@@ -40,7 +46,7 @@ func (d *demand) Leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all 
 }
 
 // MayHaveLeft implements lockwait.Demand.
-func (d *demand) MayHaveLeft(h *lockmgr.Holder) bool {
+func (w wanted) MayHaveLeft(h *lockmgr.Holder) bool {
 	s := sessionOf(h)
 	return h.Class == lockmgr.Flock || s != nil && s.isLeft()
 }
@@ -53,3 +59,13 @@ func sessionOf(h *lockmgr.Holder) *session {
 	}
 	return lb.session.Load()
 }
+
+// Moves implements lockwait.Names.
+func (w wanted) Moves() <-chan struct{} {
+	w.nodes.mu.Lock()
+	defer w.nodes.mu.Unlock()
+	return w.nodes.moves
+}
+
+// Covers implements lockwait.Names.
+func (w wanted) Covers(l *lockmgr.Lock) bool { return w.rules.covers(l, w.d) }

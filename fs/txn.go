@@ -15,13 +15,11 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// txns finds the transaction of a caller, and what the transactions have staged under a name.
+// txns has the transactions, and finds what they have staged under a name.
 type txns struct {
-	running transaction.Running
-
 	*ground
 
-	fs *FS // for what it makes
+	fs *FS // for the transactions
 }
 
 // txn is a transaction (package transaction) with the names that it has changed.
@@ -73,26 +71,11 @@ func (tx *txns) beginTxn(cl *ctl.Claim) {
 		Owner: r.Owner, Lineage: r.Lineage, Since: r.Since,
 	})
 	cl.SetTxn(ctlTxn{t})
-	tx.running.Enter(t.Txn)
+	tx.callers.running.Enter(t.Txn)
 }
 
 // identity is whose the sessions of the transaction are.
 func (t *txn) identity() identity { return identity{owner: t.Owner(), since: t.Since()} }
-
-// txnOf is the transaction that the caller is part of: as an heir of who began it,
-// or by its environment.
-func (tx *txns) txnOf(c *caller) *txn {
-	if !tx.running.Any() || c.foreign() {
-		return nil
-	}
-	c.txnOnce.Do(func() {
-		tx.joinGuard(c)
-		if t := tx.running.Of(c); t != nil {
-			c.txn = t.Engine().(txnEngine).t
-		}
-	})
-	return c.txn
-}
 
 // DescendsFrom implements transaction.Process.
 func (c *caller) DescendsFrom(o lockmgr.Owner, since lockmgr.Birth) bool {
@@ -101,17 +84,7 @@ func (c *caller) DescendsFrom(o lockmgr.Owner, since lockmgr.Birth) bool {
 
 // TxnLabel implements transaction.Process.
 func (c *caller) TxnLabel() string {
-	return c.f.callers.proc.EnvOf(c.owner, []string{control.SessionEnv})
-}
-
-// txnFor is txnOf for a request, with its caller. Without any transaction it costs
-// nothing.
-func (tx *txns) txnFor(h *Request) (*txn, *caller) {
-	if !tx.running.Any() {
-		return nil, nil
-	}
-	c := tx.callers.callerOf(h)
-	return tx.txnOf(c), c
+	return c.callers.proc.EnvOf(c.owner, []string{control.SessionEnv})
 }
 
 // forebears are whose locks do not keep a member out that asks in the transaction's name.
@@ -170,40 +143,6 @@ func (tx *txns) baseIsCurrent(s *session) bool {
 	return err == nil && s.baseVersion != nil && *s.baseVersion == commit.VersionOf(&st)
 }
 
-// joinGuard makes the caller an heir of the lock that its environment names
-// (LATCHFS_SESSION), for one that is no descendant of the holder: started by a
-// job server, or in a container. It reports whether that is news.
-func (tx *txns) joinGuard(c *caller) bool {
-	if tx.callers.ctl.Claims.Count() == 0 || c.foreign() || c.joined {
-		return false
-	}
-	c.joined = true
-	id := tx.callers.proc.EnvOf(c.owner, []string{control.SessionEnv})
-	if id == "" {
-		return false
-	}
-	cl := tx.callers.ctl.Claims.ByID(id)
-	if cl == nil || c.uid != cl.By.UID() {
-		return false // a setuid program has its environment from somebody else
-	}
-	tx.callers.ctl.Claims.Note(cl, c.owner)
-	o := tx.callers.ctl.Claims.LockOf(cl).Owner()
-	up := c.ancestors()
-	isKnown := func(o lockmgr.Owner) bool {
-		return o == c.owner || slices.ContainsFunc(up, func(a lockmgr.Ancestor) bool { return a.Owner == o })
-	}
-	if isKnown(o) { // a guard that joined another lock has replaced the variable
-		before := cl.Joined()
-		if before == nil || isKnown(before.Owner) {
-			return false
-		}
-		o = before.Owner
-	}
-	c.guard = &lockmgr.Ancestor{Owner: o, Child: tx.callers.proc.Now()}
-	c.lineage = append(slices.Clone(up), *c.guard)
-	return true
-}
-
 // fileDemand asks for the exclusive lock on names and on the inodes that have
 // other names too, which all share one key.
 func (tx *txns) fileDemand(c *caller, op string, wait time.Duration, places ...place) *demand {
@@ -211,7 +150,7 @@ func (tx *txns) fileDemand(c *caller, op string, wait time.Duration, places ...p
 	if len(places) > 0 {
 		d.path = tx.nodes.path(places[0].dir, places[0].name)
 	}
-	if t := tx.txnOf(c); t != nil {
+	if t := tx.callers.txnOf(c); t != nil {
 		id := t.identity()
 		d.owner, d.lineage, d.since = &id.owner, t.forebears(c), id.since
 	}

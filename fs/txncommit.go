@@ -33,12 +33,12 @@ func (sn *stagedName) Tell() {
 	f, path := t.f, sn.Path()
 	switch {
 	case !sn.did.IsGone():
-		f.recorder.changes.Made(byCaller{sn.by}, sn.op, path, t.Label())
+		f.recorder.changes.Made(byCaller{f.recorder, sn.by}, sn.op, path, t.Label())
 		f.claims.clerk.Made(sn.by, f.claims.claimName(sn.dir, sn.name))
 	case sn.removal == nil:
 	case sn.did == transaction.RemovedDir && sn.isThere(): // somebody has put a live file there, and it stays
 	case sn.did == transaction.RemovedDir:
-		f.recorder.changes.Gone(byCaller{sn.by}, path, sn.was, "", t.Label())
+		f.recorder.changes.Gone(byCaller{f.recorder, sn.by}, path, sn.was, "", t.Label())
 		f.claims.filed.Gone(f.claims.claimName(sn.dir, sn.name).Place())
 	default:
 		t.tellRemoval(sn)
@@ -56,7 +56,7 @@ func (sn *stagedName) isThere() bool {
 func (t *txn) tellRemoval(sn *stagedName) {
 	f := t.f
 	f.nodes.paths.RLock()
-	ch := sn.by.changes(opUnlink, place{dir: sn.dir, name: sn.name}, t.ID())
+	ch := f.recorder.changesBy(sn.by, opUnlink, place{dir: sn.dir, name: sn.name}, t.ID())
 	f.nodes.paths.RUnlock()
 	ch.Was, ch.Target, ch.Txn = sn.was, sn.target, t.Label()
 	if ch.Was == nil {

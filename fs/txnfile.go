@@ -49,7 +49,7 @@ func (tf txnFile) askValidators() error {
 	var err error
 	asked := false
 	if s.state.Is(sessionstate.Writing) && s.changedInTxn() && s.fillLocked() == 0 {
-		asked, err = s.judged.Judge(s.f.judging.judge, sessionDraft{s})
+		asked, err = s.judged.Judge(tf.t.f.judging.judge, sessionDraft{tf.t.f.commits, s})
 	}
 	if !asked {
 		s.judged.Clear()
@@ -66,10 +66,10 @@ func (tf txnFile) Check() error {
 	if !s.changedInTxn() {
 		return nil
 	}
-	if !s.judged.Stands(s.f.judging.judge, sessionDraft{s}) {
+	if !s.judged.Stands(tf.t.f.judging.judge, sessionDraft{tf.t.f.commits, s}) {
 		return judge.ErrUnsettled
 	}
-	if e, reason := s.f.commits.checkLocked(s); e != 0 {
+	if e, reason := tf.t.f.commits.checkLocked(s); e != 0 {
 		return errors.New(reason)
 	}
 	return nil
@@ -85,8 +85,8 @@ func (tf txnFile) Changed() bool { return tf.s.changedInTxn() }
 func (tf txnFile) Prepare() error {
 	s := tf.s
 	dir, name := s.where()
-	o := s.f.commits.publishOptions(s, dir, name)
-	s.next = s.f.recorder.succeeds(s, dir, name)
+	o := tf.t.f.commits.publishOptions(s, dir, name)
+	s.next = tf.t.f.recorder.succeeds(s, dir, name)
 	if !s.inPlace {
 		s.next.KeepAloneNow()
 	}
@@ -116,7 +116,7 @@ func (tf txnFile) put(o commit.PublishOptions) error {
 }
 
 // MarkSaved implements transaction.File.
-func (tf txnFile) MarkSaved() (undo func()) { return tf.s.f.names.markSaved(tf.s) }
+func (tf txnFile) MarkSaved() (undo func()) { return tf.t.f.names.markSaved(tf.s) }
 
 // EndPublished implements transaction.File.
 func (tf txnFile) EndPublished(err error) {
@@ -131,16 +131,16 @@ func (tf txnFile) EndPublished(err error) {
 	if changed && tf.statPublished(&st) == nil {
 		s.saved.Publish(content.StampOf(&st))
 		dir, name := s.where()
-		ch := s.f.recorder.changesOf(s, s.operation(), dir, name)
+		ch := tf.t.f.recorder.changesOf(s, s.operation(), dir, name)
 		ch.Was, ch.Is, ch.Err, ch.Txn = statOf(s.baseVersion), &st, err, s.txn.Load().Label()
 		ch.Step, ch.Kept = s.next, s.shadow.Kept()
-		s.f.recorder.changes.Tell(ch)
+		tf.t.f.recorder.changes.Tell(ch)
 	}
 	if s.inPlace && s.base != nil {
 		base := s.base
-		go s.f.kernel.notifyInode(base, 0, -1)
+		go tf.t.f.kernel.notifyInode(base, 0, -1)
 	}
-	s.f.commits.endAs(s, sessionstate.Committed, e)
+	tf.t.f.commits.endAs(s, sessionstate.Committed, e)
 }
 
 // statPublished looks at what the session has published: its shadow, or the file that
@@ -151,7 +151,7 @@ func (tf txnFile) statPublished(st *unix.Stat_t) error {
 		return unix.Fstat(s.shadow.FD(), st)
 	}
 	dir, name := s.where()
-	return unix.Fstatat(s.f.nodes.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
+	return unix.Fstatat(tf.t.f.nodes.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // Rollback implements transaction.File.
@@ -161,15 +161,15 @@ func (tf txnFile) Rollback(reason string) {
 	case s.state.HasEnded():
 		return
 	case s.state.Is(sessionstate.Detached):
-		s.f.commits.endAs(s, sessionstate.Dropped, 0)
+		tf.t.f.commits.endAs(s, sessionstate.Dropped, 0)
 		return
 	}
 	s.become(sessionstate.Ending)
 	var e unix.Errno
 	if s.changedInTxn() {
-		e = s.f.commits.rejectLocked(s, unix.ECANCELED, "the transaction was rolled back: "+reason)
+		e = tf.t.f.commits.rejectLocked(s, unix.ECANCELED, "the transaction was rolled back: "+reason)
 	} else {
-		s.f.disk.discard(s.shadow)
+		tf.t.f.disk.discard(s.shadow)
 	}
-	s.f.commits.endAs(s, sessionstate.RolledBack, e)
+	tf.t.f.commits.endAs(s, sessionstate.RolledBack, e)
 }

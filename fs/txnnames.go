@@ -93,12 +93,12 @@ func (t *txn) keepRemovedLocked(p place) {
 // hides reports whether the caller does not see a name that is there: removed by
 // its own transaction, or made by somebody else's.
 func (sn *stagedName) hides(c *caller) bool {
-	return sn.did.Hides(sn.t.f.txns.txnOf(c) == sn.t)
+	return sn.did.Hides(sn.t.f.callers.txnOf(c) == sn.t)
 }
 
 // stagedView leaves out of a listing what the caller does not see.
 func (tx *txns) stagedView(c *caller, dir *inode, list []listing.Entry) []listing.Entry {
-	if !tx.running.Any() {
+	if !tx.callers.running.Any() {
 		return list
 	}
 	kept := list[:0]

@@ -41,8 +41,7 @@ func (et *entries) mayTakeAway(c *caller, op string, p place, st *unix.Stat_t) u
 // mayReplace decides whether a file may lose its name, or its place, to the rename.
 // A rename away from a name is how vim begins to overwrite it.
 func (r *renaming) mayReplace() unix.Errno {
-	f := r.f
-	if f.rules.knowledge == nil || r.sameFile() {
+	if r.rules.knowledge == nil || r.sameFile() {
 		return 0
 	}
 	if e := r.mayArrive(); e != 0 {
@@ -63,7 +62,7 @@ func (r *renaming) mayReplace() unix.Errno {
 		e = errnoFor(x.AnswerGone())
 	}
 	if e != 0 {
-		f.losses.deafen(r.c, r.from)
+		r.losses.deafen(r.c, r.from)
 	}
 	return e
 }
@@ -71,7 +70,7 @@ func (r *renaming) mayReplace() unix.Errno {
 // mayArrive decides whether the rename may put the file in the place of what has its
 // new name, or had it a moment ago.
 func (r *renaming) mayArrive() unix.Errno {
-	f, src := r.f, r.writers(r.from, r.fromSt)
+	src := r.writers(r.from, r.fromSt)
 	x, e := r.wouldLose(r.to, r.toSt, src.Writers...)
 	if x != nil {
 		x.Source = src
@@ -79,7 +78,7 @@ func (r *renaming) mayArrive() unix.Errno {
 		case r.toSt == nil && r.putsBack(x):
 			return 0 // what the family itself has removed, it gives back
 		case r.toSt == nil:
-			return f.losses.answerOr(x, r.to)
+			return r.losses.answerOr(x, r.to)
 		}
 		if !r.putsBack(x) {
 			e = r.mergeOr(x)
@@ -90,12 +89,12 @@ func (r *renaming) mayArrive() unix.Errno {
 	}
 	// A program that moves its temporary file into place must find there what it has
 	// put there itself.
-	x, e = f.losses.wouldLoseWhat(r.c, opRename, r.from, r.fromSt, knowledge.Makers)
+	x, e = r.losses.wouldLoseWhat(r.c, opRename, r.from, r.fromSt, knowledge.Makers)
 	if x == nil {
 		return e
 	}
 	was := *src
-	was.Over = f.nodes.path(r.to.dir, r.to.name)
+	was.Over = r.nodes.path(r.to.dir, r.to.name)
 	x.Source = &was
 	return errnoFor(x.AnswerGone())
 }
@@ -103,23 +102,22 @@ func (r *renaming) mayArrive() unix.Errno {
 // putsBack reports whether the rename restores the version that was known: it comes back
 // itself, or a copy of it takes back what the family has changed since.
 func (r *renaming) putsBack(x *lostupdate.Loss) bool {
-	f := r.f
 	if r.fromSt == nil {
 		return false
 	}
-	if who, ok := r.c.learners(x.Set); ok && x.ComesBack(stampOfFile(r.fromSt), who) {
+	if who, ok := r.losses.learnersOf(r.c, x.Set); ok && x.ComesBack(stampOfFile(r.fromSt), who) {
 		return true
 	}
 	number, ok := x.MayPutBack(r.fromSt.Size)
 	if !ok || r.flags&unix.RENAME_EXCHANGE != 0 {
 		return false
 	}
-	old, err := f.disk.versions.Open(x.Path, number)
+	old, err := r.disk.versions.Open(x.Path, number)
 	if err != nil {
 		return false
 	}
 	defer old.Close()
-	fd, err := commit.OpenUnnoticed(f.nodes.fdOf(r.from.dir), r.from.name)
+	fd, err := commit.OpenUnnoticed(r.nodes.fdOf(r.from.dir), r.from.name)
 	if err != nil {
 		return false
 	}
@@ -136,12 +134,12 @@ func (r *renaming) sameFile() bool {
 // writers is who has written the file that is about to get another name: it carries
 // what they had read.
 func (r *renaming) writers(p place, st *unix.Stat_t) *lostupdate.Source {
-	src := &lostupdate.Source{Path: r.f.nodes.path(p.dir, p.name)}
+	src := &lostupdate.Source{Path: r.nodes.path(p.dir, p.name)}
 	if s := r.ownSession(p); s != nil {
-		w, by := r.f.losses.madeBy(s)
+		w, by := r.losses.madeBy(s)
 		src.Writers, src.Author = append([]lockmgr.Owner{w.Self}, w.Relatives...), by
 	} else if st != nil {
-		src.Writers, src.Author = r.f.rules.knowledge.WrittenBy(knowledge.Key(src.Path), stampOfFile(st))
+		src.Writers, src.Author = r.rules.knowledge.WrittenBy(knowledge.Key(src.Path), stampOfFile(st))
 	}
 	return src
 }
@@ -150,20 +148,19 @@ func (r *renaming) writers(p place, st *unix.Stat_t) *lostupdate.Source {
 // of the caller, who shares its lock, may meet that before it is told of. What it returns
 // takes back what has not come.
 func (r *renaming) expectMove() (over func()) {
-	f := r.f
-	if f.rules.knowledge == nil || r.fromSt == nil || r.merging != nil || r.sameFile() || isDirectory(r.fromSt) || isDirectory(r.toSt) {
+	if r.rules.knowledge == nil || r.fromSt == nil || r.merging != nil || r.sameFile() || isDirectory(r.fromSt) || isDirectory(r.toSt) {
 		return func() {}
 	}
-	to := f.nodes.path(r.to.dir, r.to.name)
-	f.entries.expectChange(r.c, to, r.fromSt)
+	to := r.nodes.path(r.to.dir, r.to.name)
+	r.entries.expectChange(r.c, to, r.fromSt)
 	if r.flags&unix.RENAME_EXCHANGE == 0 {
-		return func() { f.rules.knowledge.Expected(knowledge.Key(to)) }
+		return func() { r.rules.knowledge.Expected(knowledge.Key(to)) }
 	}
-	from := f.nodes.path(r.from.dir, r.from.name)
-	f.entries.expectChange(r.c, from, r.toSt)
+	from := r.nodes.path(r.from.dir, r.from.name)
+	r.entries.expectChange(r.c, from, r.toSt)
 	return func() {
-		f.rules.knowledge.Expected(knowledge.Key(to))
-		f.rules.knowledge.Expected(knowledge.Key(from))
+		r.rules.knowledge.Expected(knowledge.Key(to))
+		r.rules.knowledge.Expected(knowledge.Key(from))
 	}
 }
 
@@ -172,22 +169,21 @@ func (et *entries) expectChange(c *caller, path string, st *unix.Stat_t) {
 	if !et.losses.updates.Applies(&set) {
 		return
 	}
-	who, _ := c.learners(&set)
+	who, _ := et.losses.learnersOf(c, &set)
 	et.rules.knowledge.Expect(knowledge.Key(path), stampOfFile(st), who, c.author(opRename))
 }
 
 // movesKnowledge prepares the move of a directory from one path to another: what is
 // known of the files below goes with them.
 func (r *renaming) movesKnowledge() (move func(from, to string)) {
-	f := r.f
-	if f.rules.knowledge == nil {
+	if r.rules.knowledge == nil {
 		return func(string, string) {}
 	}
-	set := f.rules.settings(f.nodes.path(r.to.dir, r.to.name))
-	who, _ := r.c.learners(&set)
+	set := r.rules.settings(r.nodes.path(r.to.dir, r.to.name))
+	who, _ := r.losses.learnersOf(r.c, &set)
 	by := r.c.author(opRename)
 	return func(from, to string) {
-		f.rules.knowledge.Moved(time.Now(), knowledge.Key(from), knowledge.Key(to), r.flags&unix.RENAME_EXCHANGE != 0, who, by)
+		r.rules.knowledge.Moved(time.Now(), knowledge.Key(from), knowledge.Key(to), r.flags&unix.RENAME_EXCHANGE != 0, who, by)
 	}
 }
 

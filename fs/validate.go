@@ -21,8 +21,6 @@ type judging struct {
 	losses   *losses
 	recorder *recorder
 	txns     *txns
-
-	fs *FS // for what it makes
 }
 
 // openJudge makes what judges content. The policy is there.
@@ -64,7 +62,10 @@ func (jd *judging) refuseContent(c *caller, x *judge.Refusal) unix.Errno {
 }
 
 // sessionDraft is what a session has written, as package judge needs it. Its mutex is held.
-type sessionDraft struct{ s *session }
+type sessionDraft struct {
+	*commits
+	s *session
+}
 
 var _ judge.Draft = sessionDraft{}
 
@@ -73,7 +74,7 @@ func (d sessionDraft) Paths() []string {
 	own := d.s.path()
 	paths := []string{own}
 	if d.s.inPlace {
-		for _, path := range d.s.f.names.otherPaths(d.s.base) {
+		for _, path := range d.names.otherPaths(d.s.base) {
 			if path != own {
 				paths = append(paths, path)
 			}
@@ -85,7 +86,7 @@ func (d sessionDraft) Paths() []string {
 // CheckBase implements judge.Draft.
 func (d sessionDraft) CheckBase() error {
 	dir, name := d.s.where()
-	return d.s.shadow.CheckBase(d.s.f.commits.publishOptions(d.s, dir, name))
+	return d.s.shadow.CheckBase(d.publishOptions(d.s, dir, name))
 }
 
 // FD implements judge.Draft.

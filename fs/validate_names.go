@@ -16,25 +16,25 @@ import (
 // descriptor, for which O_PATH will do.
 type (
 	namedContent struct {
-		f    *FS
-		dir  *inode
-		name string
+		nodes *nodes
+		dir   *inode
+		name  string
 	}
 	sessionContent struct{ s *session }
 	openContent    struct {
-		f  *FS
-		fd int
+		handles *handles
+		fd      int
 	}
 )
 
 // Open implements judge.Content.
-func (k namedContent) Open() (int, error) { return commit.OpenUnnoticed(k.f.nodes.fdOf(k.dir), k.name) }
+func (k namedContent) Open() (int, error) { return commit.OpenUnnoticed(k.nodes.fdOf(k.dir), k.name) }
 
 // IsPending implements judge.Content.
 func (k namedContent) IsPending() bool { return false }
 
 // Name implements judge.Content.
-func (k namedContent) Name() string { return k.f.nodes.path(k.dir, k.name) }
+func (k namedContent) Name() string { return k.nodes.path(k.dir, k.name) }
 
 // Open implements judge.Content: a descriptor of what the session has written so far.
 func (k sessionContent) Open() (int, error) {
@@ -57,7 +57,7 @@ func (k sessionContent) IsPending() bool { return k.s.working.Load() != nil }
 func (k sessionContent) Name() string { return k.s.path() }
 
 // Open implements judge.Content.
-func (k openContent) Open() (int, error) { return k.f.handles.reopenUnnoticed(k.fd) }
+func (k openContent) Open() (int, error) { return k.handles.reopenUnnoticed(k.fd) }
 
 // IsPending implements judge.Content.
 func (k openContent) IsPending() bool { return false }
@@ -104,14 +104,14 @@ func (r *renaming) toJudge() func() []judge.Candidate {
 func (r *renaming) candidates() []judge.Candidate {
 	var list []judge.Candidate
 	add := func(from, to place, st *unix.Stat_t) {
-		path := r.f.nodes.path(to.dir, to.name)
-		k := judge.Candidate{Path: path, Rules: r.f.judging.judge.Rules(path)}
+		path := r.nodes.path(to.dir, to.name)
+		k := judge.Candidate{Path: path, Rules: r.judging.judge.Rules(path)}
 		if st == nil {
 			if s := r.ownSession(from); s != nil {
 				k.Content = sessionContent{s}
 			}
 		} else if st.Mode&unix.S_IFMT == unix.S_IFREG {
-			k.Content = namedContent{r.f, from.dir, from.name}
+			k.Content = namedContent{r.nodes, from.dir, from.name}
 		}
 		if k.Rules != nil && k.Content != nil {
 			list = append(list, k)
@@ -129,16 +129,16 @@ func (r *renaming) judge(list []judge.Candidate) unix.Errno {
 	if len(list) == 0 {
 		return 0
 	}
-	ctx, stop := r.f.judging.checkContext(r.c, r.cancel)
+	ctx, stop := r.judging.checkContext(r.c, r.cancel)
 	defer stop()
-	return r.f.judging.admitContent(ctx, r.c, opRename, r.lb, list)
+	return r.judging.admitContent(ctx, r.c, opRename, r.lb, list)
 }
 
 // judgeUnnamed judges a new file that is to appear under its own name before it is
 // closed.
 func (r *renaming) judgeUnnamed(s *session, p place) unix.Errno {
-	path := r.f.nodes.path(p.dir, p.name)
-	v := r.f.judging.judge.Rules(path)
+	path := r.nodes.path(p.dir, p.name)
+	v := r.judging.judge.Rules(path)
 	if v == nil {
 		return 0
 	}
@@ -176,7 +176,7 @@ func (jd *judging) linked(n *inode, path string) []judge.Candidate {
 	if v == nil || s != nil || !n.isRegular() {
 		return nil
 	}
-	return []judge.Candidate{{Content: openContent{jd.fs, jd.nodes.fdOf(n)}, Path: path, Rules: v}}
+	return []judge.Candidate{{Content: openContent{jd.handles, jd.nodes.fdOf(n)}, Path: path, Rules: v}}
 }
 
 // judgeEmpty judges the content of a file that is made without being opened.
@@ -190,6 +190,6 @@ func (jd *judging) judgeEmpty(c *caller, path string) unix.Errno {
 		return errnoOf(err)
 	}
 	defer unix.Close(fd)
-	k := judge.Candidate{Content: openContent{jd.fs, fd}, Path: path, Rules: v}
+	k := judge.Candidate{Content: openContent{jd.handles, fd}, Path: path, Rules: v}
 	return jd.admitContent(jd.judge.Context(), c, opMknod, c.label(opMknod, path), []judge.Candidate{k})
 }

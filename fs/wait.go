@@ -38,8 +38,6 @@ type locks struct {
 	losses   *losses
 	recorder *recorder
 	txns     *txns
-
-	fs *FS // for what it makes
 }
 
 // label is what the lock table keeps for us beside each lock. The holder's
@@ -179,7 +177,7 @@ func (lk *locks) request(d *demand, noWait bool) lockmgr.Request {
 // acquire enters the demand into the lock table. Nothing is renamed that concerns it
 // between the making of the keys and their entry, where renames re-key them.
 func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
-	if t := lk.txns.txnOf(d.c); t != nil && t.IsOver() {
+	if t := lk.callers.txnOf(d.c); t != nil && t.IsOver() {
 		return nil, transaction.ErrOver
 	}
 	if lk.nodes.isTooDeep(d) {
@@ -207,7 +205,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		lk.clientKeys.RUnlock()
 		lk.nodes.ns.RUnlock()
 		lk.settleThefts(d.c)
-		if (err != nil || !l.Held()) && (lk.txns.joinGuard(d.c) || lk.claims.passOn(l, err) || lk.joinLeft(d, l, err)) {
+		if (err != nil || !l.Held()) && (lk.callers.joinGuard(d.c) || lk.claims.passOn(l, err) || lk.joinLeft(d, l, err)) {
 			if err == nil {
 				lk.rules.table.Cancel(l, denied.ErrMoved)
 				lk.rules.table.Release(l)
@@ -215,7 +213,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 			r.Lineage = d.forebears()
 			continue
 		}
-		if lockwait.Outlast(err, until, d) {
+		if lockwait.Outlast(err, until, wanted{lk, d}) {
 			continue
 		}
 		if err == nil {
@@ -251,12 +249,12 @@ func (lk *locks) lock(d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Er
 // wait that keeps its place the waiting lock is returned beside EINTR.
 func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	for {
-		w := d.waiting(cancel)
+		w := lk.waiting(d, cancel)
 		if d.label != nil && d.label.read != nil {
 			w.Stop = lk.life.draining // a reader need not wait for writers that will not come
 		}
 		var e unix.Errno
-		if err := w.Lock(l, d); err != nil {
+		if err := w.Lock(l, wanted{lk, d}); err != nil {
 			e = lk.refuse(d, err)
 		}
 		if e == 0 && d.class == lockmgr.Session {
@@ -279,23 +277,11 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 	}
 }
 
-// Moves implements lockwait.Names.
-func (d *demand) Moves() <-chan struct{} {
-	f := d.c.f
-	f.nodes.mu.Lock()
-	defer f.nodes.mu.Unlock()
-	return f.nodes.moves
-}
-
-// Covers implements lockwait.Names.
-func (d *demand) Covers(l *lockmgr.Lock) bool { return d.c.f.rules.covers(l, d) }
-
 // waiting is how the demand waits.
-func (d *demand) waiting(cancel <-chan struct{}) *lockwait.Wait {
-	f := d.c.f
+func (lk *locks) waiting(d *demand, cancel <-chan struct{}) *lockwait.Wait {
 	return &lockwait.Wait{
-		Table: f.rules.table, Signals: f.callers.proc, Thread: uint32(d.c.tid), Class: d.class,
-		Limit: d.wait, Until: &d.until, Stop: f.life.closing, Cancel: cancel, Keep: d.keep,
+		Table: lk.rules.table, Signals: lk.callers.proc, Thread: uint32(d.c.tid), Class: d.class,
+		Limit: d.wait, Until: &d.until, Stop: lk.life.closing, Cancel: cancel, Keep: d.keep,
 	}
 }
 

@@ -37,7 +37,7 @@ func (lk *locks) wouldLoseLive(c *caller, op string, p place, st *unix.Stat_t, w
 	if set.LostUpdate == policy.Merge {
 		set.LostUpdate = policy.RefuseLost // what a live file holds changes while it is merged
 	}
-	who, ok := c.learners(&set)
+	who, ok := lk.losses.learnersOf(c, &set)
 	if !ok {
 		return nil, 0
 	}
@@ -79,5 +79,5 @@ func (r *renaming) wouldLose(p place, st *unix.Stat_t, writers ...lockmgr.Owner)
 	if p.key() == r.to.key() {
 		wasAtomic = r.lb.atomic[1]
 	}
-	return r.f.locks.wouldLoseAsked(r.c, opRename, p, st, wasAtomic, writers...)
+	return r.locks.wouldLoseAsked(r.c, opRename, p, st, wasAtomic, writers...)
 }

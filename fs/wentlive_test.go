@@ -32,7 +32,7 @@ func TestAskedBeforeItWentLive(t *testing.T) {
 	set, key, p := f.rules.settings("f"), knowledge.Key("f"), place{root, "f", nil}
 	h := r.header(rootID)
 	c := f.callers.openerOf(&h)
-	who, ok := c.learners(&set)
+	who, ok := f.losses.learnersOf(c, &set)
 	if !ok {
 		t.Fatal("nobody would learn what this process reads")
 	}

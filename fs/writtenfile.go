@@ -10,29 +10,32 @@ import (
 )
 
 // writtenFile is the shadow of a session as /proc shows it.
-type writtenFile struct{ s *session }
+type writtenFile struct {
+	*handles
+	s *session
+}
 
 var _ holders.File = writtenFile{}
 
 // AsOpen implements holders.File.
 func (w writtenFile) AsOpen() proc.File {
 	s := w.s
-	s.f.nodes.mu.Lock()
+	w.nodes.mu.Lock()
 	key := s.inode.key
 	earlier := slices.Clone(s.besides)
 	for _, k := range s.inode.nodes {
 		earlier = append(earlier, k.numbers...)
 	}
-	s.f.nodes.mu.Unlock()
+	w.nodes.mu.Unlock()
 	if dev, ino, ok := s.shown.File(); ok {
 		key = inoKey{dev, ino}
 	}
 	file := proc.File{
-		Dev: s.f.disk.mountDev, Ino: s.f.disk.inoFor(key.dev, key.ino), MountID: s.f.disk.mountID,
+		Dev: w.disk.mountDev, Ino: w.disk.inoFor(key.dev, key.ino), MountID: w.disk.mountID,
 		NoAppend: w.besideAppenders(append(earlier, key)),
 	}
 	for _, k := range earlier {
-		file.Also = append(file.Also, s.f.disk.inoFor(k.dev, k.ino))
+		file.Also = append(file.Also, w.disk.inoFor(k.dev, k.ino))
 	}
 	return file
 }
@@ -43,15 +46,15 @@ func (w writtenFile) AsOpen() proc.File {
 // version from before: a node shows the number of the file from which its session began,
 // and a descriptor that appends that of the file which it follows.
 func (w writtenFile) besideAppenders(shown []inoKey) bool {
-	s, f := w.s, w.s.f
-	f.nodes.mu.Lock()
-	defer f.nodes.mu.Unlock()
-	if f.appending.appenders.Len() == 0 || s.baseKey == (inoKey{}) {
+	s := w.s
+	w.nodes.mu.Lock()
+	defer w.nodes.mu.Unlock()
+	if w.appenders.Len() == 0 || s.baseKey == (inoKey{}) {
 		return false
 	}
 	shown = append(shown, s.baseKey)
 	beside := false
-	for _, h := range f.handles.handles {
+	for _, h := range w.handles.handles {
 		switch {
 		case h.kind == shadowHandle && h.sess == s && h.flags&unix.O_APPEND != 0:
 			return false
@@ -66,7 +69,7 @@ func (w writtenFile) besideAppenders(shown []inoKey) bool {
 // AsMapped implements holders.File.
 func (w writtenFile) AsMapped() proc.File {
 	s := w.s
-	s.f.nodes.mu.Lock()
-	defer s.f.nodes.mu.Unlock()
+	w.nodes.mu.Lock()
+	defer w.nodes.mu.Unlock()
 	return proc.File{Dev: s.inode.key.dev, Ino: s.inode.key.ino}
 }

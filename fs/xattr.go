@@ -157,7 +157,7 @@ func (ats *attrs) changeXattrOf(c *caller, h *Request, n *inode, change func(fd 
 	case set.Mode == policy.Live:
 		return errnoOf(change(ats.nodes.fdOf(n)))
 	}
-	if t := ats.txns.txnOf(c); t != nil {
+	if t := ats.callers.txnOf(c); t != nil {
 		return t.attributes(c, opXattr, place{parent, name, n}, func() unix.Errno { return 0 })
 	}
 	return ats.changeNamed(c, opXattr, n, place{parent, name, n}, set.Wait, change)
