@@ -157,6 +157,9 @@ func (e ctlEngine) Fenced(c ctl.Caller, keys []lockmgr.Key) error {
 	return e.f.locks.fenced(c.(*caller), keys)
 }
 
+// Steal implements ctl.Engine.
+func (e ctlEngine) Steal(by ctl.Caller, take func()) { e.f.locks.steal(by.(*caller), take) }
+
 // SettleThefts implements ctl.Engine.
 func (e ctlEngine) SettleThefts(by ctl.Caller) {
 	thief, _ := by.(*caller)

@@ -26,8 +26,15 @@ func (lk *locks) settleThefts(by *caller) {
 	if lk.rules.table.Thefts() == lk.settled.Load() {
 		return
 	}
+	lk.steal(by, func() {})
+}
+
+// steal has take take locks away for by, and settles that. Whoever gets one of them settles,
+// too, as soon as take has taken it, and would be told of as the thief.
+func (lk *locks) steal(by *caller, take func()) {
 	lk.thefts.Lock()
 	defer lk.thefts.Unlock()
+	take()
 	for stolen := lk.rules.table.Stolen(); len(stolen) > 0; stolen = lk.rules.table.Stolen() {
 		lk.settleAll(stolen, by)
 		lk.settled.Add(uint64(len(stolen)))

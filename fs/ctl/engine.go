@@ -66,6 +66,9 @@ type Engine interface {
 	// SettleThefts does what follows from the locks that were stolen; by is the thief, nil
 	// if that was the next in the queue.
 	SettleThefts(by Caller)
+	// Steal has take take locks away for the thief by, and does what follows. The next in the
+	// queue, who may have them before take returns, does nothing of that meanwhile.
+	Steal(by Caller, take func())
 	// CoverToken makes sure that no lock gets the token again after a crash.
 	CoverToken(token uint64) error
 

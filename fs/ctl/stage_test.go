@@ -35,6 +35,7 @@ type stage struct {
 	txns   []*txn // that have begun
 	missed int    // how many locks will turn out to be on other keys
 
+	thefts   sync.Mutex   // held while thefts are settled
 	paths    sync.RWMutex // HoldPaths
 	draining chan struct{}
 	done     chan struct{}
@@ -204,7 +205,13 @@ func (s *stage) Fenced(c Caller, keys []lockmgr.Key) error {
 }
 
 // SettleThefts implements Engine.
-func (s *stage) SettleThefts(by Caller) {
+func (s *stage) SettleThefts(by Caller) { s.Steal(by, func() {}) }
+
+// Steal implements Engine.
+func (s *stage) Steal(by Caller, take func()) {
+	s.thefts.Lock()
+	defer s.thefts.Unlock()
+	take()
 	for _, h := range s.Table.Stolen() {
 		thief := "the next in the queue"
 		if by != nil {

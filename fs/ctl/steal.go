@@ -31,12 +31,7 @@ func (q *query) steal(t *lockkey.Target) *control.Reply {
 			return refused(control.NotAllowed, err.Error())
 		}
 	}
-	for i := range hs {
-		if s.Table.Steal(hs[i].Lock) == nil || (owner && q.isAnothers(&hs[i]) || q.isOrphaned(&hs[i])) && s.Table.Revoke(hs[i].Lock) == nil {
-			out.Stolen++
-		}
-	}
-	s.Engine.SettleThefts(q.c)
+	s.Engine.Steal(q.c, func() { out.Stolen = q.take(hs, owner) })
 	if owner && q.r.Force {
 		out.Stolen += q.turnAway(t)
 	}
@@ -44,6 +39,18 @@ func (q *query) steal(t *lockkey.Target) *control.Reply {
 		out.Warning = "nothing is locked"
 	}
 	return out
+}
+
+// take takes the locks away that are stale, and for the owner of what they are on those of
+// other users. It returns how many those were.
+func (q *query) take(hs []lockmgr.Holder, owner bool) (n int) {
+	s := q.s
+	for i := range hs {
+		if s.Table.Steal(hs[i].Lock) == nil || (owner && q.isAnothers(&hs[i]) || q.isOrphaned(&hs[i])) && s.Table.Revoke(hs[i].Lock) == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // isOrphaned reports whether a lock is a standing claim whose holders are all dead.
