@@ -128,10 +128,11 @@ func (lo *losses) expectCommit(s *session, path string, fd int) {
 		return
 	}
 	stamp := stampOfFile(&st)
+	who, by := lo.madeBy(s)
 	if s.inPlace {
 		stamp = knowledge.Stamp{} // it gets its time when it is written
+		lo.updates.BeginsInPlace(stampOfVersion(s.baseVersion), who, by)
 	}
-	who, by := lo.madeBy(s)
 	lo.rules.knowledge.Expect(knowledge.Key(path), stamp, who, by)
 }
 
@@ -144,6 +145,7 @@ func (lo *losses) notCommitted(s *session, path string) {
 	if s.inPlace {
 		dir, name := s.where()
 		lo.lookAt(dir, name, knowledge.Key(path))
+		lo.updates.GivesUpInPlace(stampOfVersion(s.baseVersion))
 	}
 	lo.rules.knowledge.Expected(knowledge.Key(path))
 }

@@ -78,7 +78,9 @@ func (j *Judge) Made(m *Made, who knowledge.Who, by knowledge.Author) {
 	now, key, link := time.Now(), knowledge.Key(m.Path), LinkKey(m.Is)
 	if m.Adds {
 		j.Known.Added(now, key, m.Was, m.Is, who, by)
-		if !m.Session {
+		if m.Session {
+			j.Known.Expected(link)
+		} else {
 			j.Known.Added(now, link, m.Was, m.Is, who, by)
 		}
 		return
@@ -158,7 +160,7 @@ func (j *Judge) Saw(f *File, who knowledge.Who, find func()) *knowledge.Sight {
 		find()
 		j.Known.Saw(now, f.key(), f.Stamp, who)
 	}
-	j.sawLink(now, f, who)
+	j.sawLink(now, f, who, find)
 	return sight
 }
 
@@ -167,11 +169,37 @@ func (j *Judge) SawCurrent(f *File, who knowledge.Who) {
 	now := time.Now()
 	j.Known.Found(now, f.key(), f.Stamp)
 	j.Known.Saw(now, f.key(), f.Stamp, who)
-	j.sawLink(now, f, who)
+	j.sawLink(now, f, who, func() {})
 }
 
-func (j *Judge) sawLink(now time.Time, f *File, who knowledge.Who) {
-	if f.Linked {
-		j.Known.Saw(now, LinkKey(f.Stamp), f.Stamp, who)
+// sawLink is Saw under the key that all names of a file share. Nobody tells that key what was
+// done outside the mount, or which version the path got in whose log a crash has left a gap:
+// then the version that was seen is entered there, if it is whole. It may be half of one where
+// somebody writes the file in place under another of its names. So it has to be what the path
+// holds after the key was asked, and nobody may be making one (BeginsInPlace), nor have made
+// one meanwhile. Otherwise the reader knows a version that cannot be told, and is refused.
+func (j *Judge) sawLink(now time.Time, f *File, who knowledge.Who, find func()) {
+	if !f.Linked {
+		return
 	}
+	link := LinkKey(f.Stamp)
+	if j.Known.Saw(now, link, f.Stamp, who) {
+		return
+	}
+	number, _ := j.Known.Current(link)
+	find()
+	if _, is := j.Known.Current(f.key()); is != f.Stamp {
+		return
+	}
+	j.Known.Meet(now, link, number, f.Stamp)
+	j.Known.Saw(now, link, f.Stamp, who)
 }
+
+// BeginsInPlace notes that somebody is about to write the file was in place: until Made, or
+// GivesUpInPlace, nobody can tell what it holds under any of its names.
+func (j *Judge) BeginsInPlace(was knowledge.Stamp, who knowledge.Who, by knowledge.Author) {
+	j.Known.Expect(LinkKey(was), knowledge.Stamp{}, who, by)
+}
+
+// GivesUpInPlace takes that back.
+func (j *Judge) GivesUpInPlace(was knowledge.Stamp) { j.Known.Expected(LinkKey(was)) }

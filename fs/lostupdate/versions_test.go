@@ -7,6 +7,7 @@ import (
 
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
+	"latchfs/lockmgr/proc"
 )
 
 // link gives the file of a path a further name.
@@ -342,4 +343,119 @@ func TestMadeMerged(t *testing.T) {
 		s.files["f"] = merged
 		s.wantLoss(false, 11, "f")
 	})
+}
+
+// outside puts another content into a file, which has these names, as nobody is told.
+func (s *stage) outside(names ...string) {
+	f := s.files[names[0]]
+	f.Stamp.Mtime++
+	for _, name := range names {
+		f.Path = name
+		s.files[name] = f
+	}
+}
+
+// What is read under one name of a version that nobody has announced is known under the others.
+func TestReadUnderAnotherName(t *testing.T) {
+	for name, read := range map[string]func(s *stage, path string){
+		"of a file": func(s *stage, path string) { s.read(10, path) },
+		"of the version that a session replaces": func(s *stage, path string) {
+			f := s.files[path]
+			s.SawCurrent(&f, s.who(10))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.write(20, "a")
+				s.link("a", "b")
+				s.read(30, "a")
+				s.outside("a", "b")
+				s.later(time.Second)
+				read(s, "a")
+				s.wantLoss(false, 10, "b")
+				s.wantLoss(false, 10, "a")
+				s.wantLoss(true, 30, "b")
+				s.later(time.Second)
+				s.inPlace(20, "b", "a")
+				s.wantLoss(true, 10, "b")
+				s.wantLoss(true, 10, "a")
+			})
+		})
+	}
+}
+
+// Who opens a file while somebody writes it in place under another of its names has perhaps
+// read half of a version. It does not know that which comes of it, under no name; and to an
+// ancestor of the writer no half of what it has made is news.
+func TestReadWhileItIsWrittenInPlace(t *testing.T) {
+	const reader, late, writer, ancestor = 10, 30, 20, 40
+	for name, early := range map[string]bool{"noted meanwhile": true, "noted later": false} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.families[writer] = proc.Family{Above: []lockmgr.Owner{owner(ancestor)}}
+				s.write(writer, "a")
+				s.link("a", "b")
+				s.read(ancestor, "a")
+				s.later(time.Second)
+				whole := s.files["a"]
+				s.BeginsInPlace(whole.Stamp, s.who(writer), author(writer, "open"))
+				var notes []func()
+				for _, pid := range []int32{reader, late} {
+					s.outside("b", "a")
+					half := s.files["b"]
+					notes = append(notes, func() {
+						s.Saw(&half, s.who(pid), func() { s.Known.Found(time.Now(), "b", s.files["b"].Stamp) })
+					})
+				}
+				note := func() {
+					for _, note := range notes {
+						note()
+					}
+				}
+				if early {
+					note()
+				}
+				whole.Stamp.Mtime = s.files["a"].Stamp.Mtime + 1
+				s.put(writer, whole, &Made{Session: true, InPlace: true})
+				whole.Path = "b"
+				s.files["b"] = whole
+				if !early {
+					note()
+				}
+				for _, name := range []string{"a", "b"} {
+					s.wantLoss(true, reader, name)
+					s.wantLoss(true, late, name)
+					s.wantLoss(false, ancestor, name)
+					s.wantLoss(false, writer, name)
+				}
+			})
+		})
+	}
+}
+
+// A version that was to be written in place, and was not, keeps nobody from knowing the next.
+func TestNotWrittenInPlace(t *testing.T) {
+	for name, end := range map[string]func(s *stage, was knowledge.Stamp){
+		"given up": func(s *stage, was knowledge.Stamp) { s.GivesUpInPlace(was) },
+		"added to": func(s *stage, _ knowledge.Stamp) {
+			f := s.files["a"]
+			f.Stamp.Size++
+			s.put(20, f, &Made{Session: true, InPlace: true, Adds: true})
+			f.Path = "b"
+			s.files["b"] = f
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.write(20, "a")
+				s.link("a", "b")
+				was := s.files["a"].Stamp
+				s.BeginsInPlace(was, s.who(20), author(20, "open"))
+				end(s, was)
+				s.outside("b", "a")
+				s.read(10, "b")
+				s.wantLoss(false, 10, "a")
+			})
+		})
+	}
 }
