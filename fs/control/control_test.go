@@ -63,7 +63,89 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// Each operation is accepted with the least that it needs, and with what else it knows.
+func TestParseAccepts(t *testing.T) {
+	for _, line := range []string{
+		`{"op":"acquire","paths":["a"]}`, `{"op":"acquire","trees":["a"]}`, `{"op":"acquire","names":["a"]}`,
+		`{"op":"check","trees":["a"]}`, `{"op":"steal","names":["a"],"force":true}`,
+		`{"op":"acquire","paths":["a"],"txn":true}`, `{"op":"acquire","paths":["a"],"txn":true,"mode":"exclusive"}`,
+		`{"op":"acquire","paths":["a"],"holder":7,"mode":"update"}`, `{"op":"acquire","paths":["a"],"mode":"shared"}`,
+		`{"op":"release","lock":"x"}`, `{"op":"release","all":true}`, `{"op":"release","paths":["a"]}`,
+		`{"op":"release","trees":["a"]}`, `{"op":"release","names":["a"]}`,
+		`{"op":"forget","paths":["a"],"version":3}`, `{"op":"forget","paths_base64":["YQ=="]}`,
+		`{"op":"commit","lock":"x"}`, `{"op":"rollback","lock":"x","reason":"why"}`,
+		`{"op":"upgrade","lock":"x","mode":"exclusive"}`, `{"op":"downgrade","lock":"x","mode":"shared"}`,
+		`{"op":"label","actor":"ann"}`, `{"op":"list"}`, `{"op":"list","mine":true}`,
+		`{"op":"list","id":"` + strings.Repeat("x", MaxLabel) + `"}`,
+		`{"op":"label","actor":"` + strings.Repeat("x", MaxLabel) + `"}`,
+		`{"op":"check","paths":["\ud83d\ude00"]}`,
+	} {
+		if _, err := Parse([]byte(line)); err != nil {
+			t.Errorf("Parse(%s) = %v", line, err)
+		}
+	}
+}
+
+// An operation that lacks what it needs, or has what is not for it, is refused.
+func TestParseRefusesMore(t *testing.T) {
+	long := strings.Repeat("x", MaxLabel+1)
+	for line, want := range map[string]string{
+		`{"op":"check"}`: "check: neither paths", `{"op":"steal","force":true}`: "steal: neither paths",
+		`{"op":"commit"}`: "commit: the lock", `{"op":"rollback","reason":"x"}`: "rollback: the lock",
+		`{"op":"upgrade","mode":"shared"}`: "upgrade: lock and mode", `{"op":"downgrade","lock":"x"}`: "downgrade: lock and mode",
+		`{"op":"forget"}`: "one path", `{"op":"forget","paths":["a"],"trees":["b"]}`: "one path", `{"op":"forget","paths":["a"],"names":["b"]}`: "one path",
+		`{"op":"label"}`: "label: the label is empty", `{"op":"label","actor":" \t"}`: "the label is empty",
+		`{"op":"label","actor":"a\nb"}`: "cannot be printed", `{"op":"label","actor":"a\u202eb"}`: "cannot be printed",
+		`{"op":"label","actor":"` + long + `"}`:                     "the label has 257 bytes, and 256",
+		`{"op":"list","txn":true}`:                                  "txn is for acquire",
+		`{"op":"acquire","paths":["a"],"txn":true,"holder":7}`:      "belongs to the conversation",
+		`{"op":"acquire","paths":["a"],"txn":true,"mode":"shared"}`: "belongs to the conversation",
+		`{"op":"list","id":"` + long + `"}`:                         "id is too long: 257 bytes, and at most 256",
+		`{"op":"list","operation":"` + long + `"}`:                  "operation is too long",
+		`{"op":"list","actor":"` + long + `"}`:                      "actor is too long",
+		`{"op":"rollback","lock":"x","reason":"` + long + `"}`:      "reason is too long",
+		`{"op":"release","lock":"` + long + `"}`:                    "lock is too long",
+		`{"op":"list","id":"` + "\xff" + `"}`:                       "no UTF-8",
+		`{"op":"check","paths":["` + "\uFFFD" + `"]}`:               "no UTF-8",
+		`{"op":"check","paths":["\ud800"]}`:                         "surrogate",
+		`{"op":"check","trees":["a","b\udc00"]}`:                    "surrogate",
+		`{"op":"list"}` + "\n" + `{"op":"list"}`:                    "one JSON object",
+	} {
+		if _, err := Parse([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%q) = %v, want %q", line, err, want)
+		}
+	}
+}
+
+// A request that is refused is answered by its id, as far as that was read.
+func TestRefusedByItsID(t *testing.T) {
+	for _, line := range []string{`{"id":"7","op":"take"}`, `{"id":"7","op":3}`, `{"id":"7","op":"list"} more`} {
+		if r, err := Parse([]byte(line)); err == nil || r.ID != "7" {
+			t.Errorf("Parse(%s) = %+v, %v", line, r, err)
+		}
+	}
+}
+
+// A reply that cannot be written is a reply all the same.
+func TestReplyThatCannotBeWritten(t *testing.T) {
+	r := Reply{OK: true, Locks: []json.RawMessage{[]byte("{")}}
+	want := `before{"ok":false,"error":"unavailable","message":"the reply cannot be written"}` + "\n"
+	if got := string(r.Append([]byte("before"))); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestDuration(t *testing.T) {
+	for text, want := range map[string]Duration{`"0s"`: 0, `"forever"`: Forever, `"1m30s"`: Duration(90 * time.Second)} {
+		var d Duration
+		if err := json.Unmarshal([]byte(text), &d); err != nil || d != want {
+			t.Errorf("%s is %v, %v", text, d, err)
+		}
+		if b, err := json.Marshal(want); err != nil || string(b) != text {
+			t.Errorf("%v is written as %s, %v", want, b, err)
+		}
+	}
+
 	for _, d := range []Duration{0, Forever, Duration(90 * time.Second)} {
 		b, err := json.Marshal(d)
 		if err != nil {
