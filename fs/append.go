@@ -97,7 +97,7 @@ type appender struct {
 // newAppenderLocked is newHandleLocked for an appender of the caller's.
 func (ap *appending) newAppenderLocked(k *kernelNode, flags uint32, c *caller) *handle {
 	h := ap.handles.newHandleLocked(k, appendHandle, flags, c.ids())
-	h.app = newAppender(appended{ap, h, c})
+	h.app = newAppender(appended{appendedName{ap, h, c}})
 	return h
 }
 

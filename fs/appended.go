@@ -16,25 +16,30 @@ import (
 )
 
 // appended is the file of an append handle, which c has opened, as package records needs it.
-type appended struct {
+type appended struct{ appendedName }
+
+var _ records.Host = appended{}
+
+// appendedName is the name of the file, and what may be done with the one that has it.
+type appendedName struct {
 	*appending
 	h *handle
 	c *caller
 }
 
-var _ records.Host = appended{}
+var _ records.Names = appendedName{}
 
 // place is the file's name; its dir is nil if it never had one.
-func (is appended) place() place {
+func (is appendedName) place() place {
 	dir, name := is.nodes.nameOf(is.h.n)
 	return place{dir, name, is.h.n}
 }
 
 // Path implements records.Names.
-func (is appended) Path() string { return is.nodes.nodePath(is.h.n) }
+func (is appendedName) Path() string { return is.nodes.nodePath(is.h.n) }
 
 // Name implements records.Names.
-func (is appended) Name() (dir int, name string, ok bool) {
+func (is appendedName) Name() (dir int, name string, ok bool) {
 	p := is.place()
 	if p.dir == nil {
 		return -1, "", false
@@ -43,11 +48,11 @@ func (is appended) Name() (dir int, name string, ok bool) {
 }
 
 // Own implements records.Names.
-func (is appended) Own() (fd int) { return is.nodes.fdOf(is.h.n) }
+func (is appendedName) Own() (fd int) { return is.nodes.fdOf(is.h.n) }
 
 // IsReplaced implements records.Names. After an unlink there is no successor, nor of a file
 // that goes on under another name.
-func (is appended) IsReplaced() bool {
+func (is appendedName) IsReplaced() bool {
 	is.nodes.mu.Lock()
 	removed, replaced := is.h.n.removed, is.h.n.saved
 	is.nodes.mu.Unlock()
@@ -55,16 +60,16 @@ func (is appended) IsReplaced() bool {
 }
 
 // MayOpen implements records.Names.
-func (is appended) MayOpen(fd int) bool { return is.callers.mayOpen(is.c, fd, is.h.flags) }
+func (is appendedName) MayOpen(fd int) bool { return is.callers.mayOpen(is.c, fd, is.h.flags) }
 
 // Reopen implements records.Names.
-func (is appended) Reopen(fd, flags int) (int, error) { return is.handles.reopen(fd, flags) }
+func (is appendedName) Reopen(fd, flags int) (int, error) { return is.handles.reopen(fd, flags) }
 
 // File implements records.Names.
-func (is appended) File() proc.File { return is.handles.procFile(is.h.n) }
+func (is appendedName) File() proc.File { return is.handles.procFile(is.h.n) }
 
 // Tail implements records.Names.
-func (is appended) Tail(fd int) (records.Tail, error) {
+func (is appendedName) Tail(fd int) (records.Tail, error) {
 	p := is.place()
 	o := commit.TailOptions{FD: fd, Name: p.name}
 	if p.dir != nil {
@@ -80,7 +85,7 @@ func (is appended) Tail(fd int) (records.Tail, error) {
 // appendedTail is the tail of that file, or of its successor.
 type appendedTail struct {
 	*commit.Tail
-	is appended
+	is appendedName
 }
 
 // Append implements records.Tail.
@@ -104,12 +109,12 @@ func (t appendedTail) Appended() {
 }
 
 // SyncsAtClose implements records.Names.
-func (is appended) SyncsAtClose() bool {
+func (is appendedName) SyncsAtClose() bool {
 	return is.rules.settings(is.Path()).Durability == policy.Full
 }
 
 // SyncName implements records.Names.
-func (is appended) SyncName(fd int) error {
+func (is appendedName) SyncName(fd int) error {
 	n := is.h.n
 	is.nodes.mu.Lock()
 	dir, fresh := n.parent, n.fresh
@@ -128,7 +133,7 @@ func (is appended) SyncName(fd int) error {
 
 // Rewrite implements records.Names. The journal has the file as it is to be before any of it is
 // changed; a recovery finishes what does not come through at once.
-func (is appended) Rewrite(target int, st *unix.Stat_t, fill func(to int) error) error {
+func (is appendedName) Rewrite(target int, st *unix.Stat_t, fill func(to int) error) error {
 	p := is.place()
 	at := commit.PublishOptions{Dir: is.nodes.fdOf(p.dir), DirPath: is.nodes.nodePath(p.dir), Name: p.name, Base: versionPtr(st)}
 	sh, err := is.disk.store.NewShadow(commit.ShadowOptions{Dir: at.Dir, DirPath: at.DirPath, Name: at.Name, Base: target, UID: -1, GID: -1})
@@ -154,7 +159,7 @@ func (is appended) Rewrite(target int, st *unix.Stat_t, fill func(to int) error)
 func (is appended) demand() *demand {
 	p := is.place()
 	if p.dir == nil {
-		return &demand{c: is.c, op: opAppend, mode: lockmgr.Exclusive, keys: []lockmgr.Key{is.rules.inodeKey(is.h.n)}, wait: -1}
+		return &demand{c: is.c, op: opAppend, lockTerms: lockTerms{mode: lockmgr.Exclusive}, keys: []lockmgr.Key{is.rules.inodeKey(is.h.n)}, wait: -1}
 	}
 	return is.txns.fileDemand(is.c, opAppend, -1, p)
 }

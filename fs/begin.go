@@ -76,9 +76,9 @@ func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, s
 // newSession is a session of c that has neither a name nor a shadow yet.
 func (ss *sessions) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t, o *beginOptions) *session {
 	s := &session{
-		nodes: ss.nodes, id: ss.newSessionID(), settings: o.settings, uid: c.uid, gid: c.gid, began: time.Now(),
-		parent: dir, lock: l,
-		content: content.New(), left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
+		nodes: ss.nodes, id: ss.newSessionID(), settings: o.settings, sessionAuthor: sessionAuthor{uid: c.uid, gid: c.gid}, began: time.Now(),
+		sessionPlace: sessionPlace{parent: dir}, lock: l,
+		sessionCopy: sessionCopy{content: content.New()}, left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
 	}
 	s.holders = holders.New(holders.Config{Procs: ss.callers.proc, Looks: ss.callers.looks, File: writtenFile{ss.handles, s}, UID: c.uid})
 	s.holders.Note(c.owner)

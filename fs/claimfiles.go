@@ -111,7 +111,7 @@ func (ca *claims) mayFileName(c *caller, op string, p place, k judge.Content) un
 }
 
 // mayFile is mayFileName for what the rename makes of claim files.
-func (r *renaming) mayFile() unix.Errno {
+func (r arrival) mayFile() unix.Errno {
 	if r.isDir() || r.sameFile() {
 		return 0
 	}
@@ -123,7 +123,7 @@ func (r *renaming) mayFile() unix.Errno {
 }
 
 // candidateAt is the content that goes with a name.
-func (r *renaming) candidateAt(p place) judge.Content {
+func (r arrival) candidateAt(p place) judge.Content {
 	if s := r.ownSession(p); s != nil {
 		return sessionContent{s}
 	}

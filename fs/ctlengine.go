@@ -117,8 +117,7 @@ func demandOf(a *ctl.Ask) *demand {
 	cl := a.Claim
 	return &demand{
 		c: a.By.(*caller), op: cl.Op, path: cl.Where(), claim: cl, label: labelOfClaim(cl),
-		mode: a.Mode, class: lockmgr.Session, gate: true, weak: a.Weak, wait: a.Wait, ttl: a.TTL,
-		yields: a.Yields, steal: a.Steal, inbox: a.Inbox, owner: &a.Owner, lineage: a.Lineage,
+		lockTerms: lockTerms{mode: a.Mode, class: lockmgr.Session, gate: true, weak: a.Weak, ttl: a.TTL, yields: a.Yields, steal: a.Steal, inbox: a.Inbox}, wait: a.Wait, owner: &a.Owner, lineage: a.Lineage,
 	}
 }
 

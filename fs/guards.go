@@ -76,43 +76,6 @@ func (lk *locks) passGuard(c *caller, p place, wait time.Duration, cancel <-chan
 	return e
 }
 
-// relock changes the session's lock to that of its new name, where the policy
-// makes files share locks: Rekey moves a path alone. c, who renamed the file, has
-// both names.
-func (lk *locks) relock(s *session, c *caller, p place) {
-	if !lk.rules.policy.MapsNames() {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.lock.Request()
-	have := old.Keys
-	want := lk.rules.keysOf([]place{p})
-	if s.state.HasEnded() || len(want) == len(have) && !slices.ContainsFunc(want, func(k lockmgr.Key) bool { return !slices.Contains(have, k) }) {
-		return
-	}
-	l, err := lk.lockLike(s, c, old, want)
-	if err != nil {
-		lk.disk.log.Warnf("%q keeps the lock of its former name: %v", lk.nodes.path(p.dir, p.name), err)
-		return
-	}
-	was := s.lock
-	s.lock = l
-	lk.rules.table.Release(was)
-}
-
-// lockLike is a lock as the session's, which was asked for with r, on other keys. c, of the
-// session's family, has what they stand for.
-func (lk *locks) lockLike(s *session, c *caller, r lockmgr.Request, keys []lockmgr.Key) (*lockmgr.Lock, error) {
-	owner, since := r.Owner, r.Since
-	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = keys, c.owner, c.ancestors(), lk.callers.proc.Now(), true
-	l, err := lk.rules.table.Acquire(r)
-	if err == nil {
-		lk.rules.table.SetOwner(l, owner, since)
-	}
-	return l, err
-}
-
 // wentLive reports whether the file that has the name by now is a live one.
 func (lk *locks) wentLive(st *unix.Stat_t) bool {
 	n := lk.nodes.inodeFor(st)

@@ -36,37 +36,47 @@ type inode struct {
 	key  inoKey
 
 	// Guarded by nodes.mu.
-	fd      int           // O_PATH on the backing inode
-	nodes   []*kernelNode // by which the kernel knows it
-	pins    int           // ours: children, handles, sessions
-	parent  *inode        // the directory of dentry; pinned
-	dentry  *dentry       // the name last seen, with a reference; nil: it never had one
-	others  otherDentries // of a regular file: earlier ones, which may be its names still
-	sess    *session      // the session whose shadow it is
-	shadow  *session      // the session that is writing the next version of it
-	orphan  bool          // a shadow that was never published: its session is over
-	copied  bool          // a shadow that was written into the file: its session is over
-	writers int           // open handles that can write
-	kept    bool          // it is in the history and has no other name
-	awaited int           // directories: callers that will park in its GETATTR
-	inside  int           // directories: sessions on names in it
-	removed bool          // its name was unlinked, and nothing took its place
-	saved   bool          // a newer version took its place under its name
-	written bool          // which was a session's, that wrote the file as programs see it
-	live    bool          // went live: see commits.autoLive, carryLive
-	carried bool          // by descriptors of a live name that it had, and only as long as there are some
-	// liveWriters is how many of its open handles can write and were opened live.
-	liveWriters int
-	grower      *session        // appeared while this one writes it: see endings.appear
-	unsealed    bool            // it was changed in place after its commit: see session.writtenLate
-	shownAs     inoKey          // the inode number to show, if not its own
-	fresh       bool            // created for records, and its name is not on disk
-	seen        history.State   // of the file, when it was last compared with the history
-	synced      content.Stamp   // of a published shadow that its program had synced as it was published
-	renamed     *recentRename   // nil: not lately
-	told        lostupdate.Look // who has last opened it for reading, and learned nothing
+	fd       int             // O_PATH on the backing inode
+	nodes    []*kernelNode   // by which the kernel knows it
+	pins     int             // ours: children, handles, sessions
+	parent   *inode          // the directory of dentry; pinned
+	dentry   *dentry         // the name last seen, with a reference; nil: it never had one
+	others   otherDentries   // of a regular file: earlier ones, which may be its names still
+	sess     *session        // the session whose shadow it is
+	shadow   *session        // the session that is writing the next version of it
+	writers  int             // open handles that can write
+	awaited  int             // directories: callers that will park in its GETATTR
+	inside   int             // directories: sessions on names in it
+	grower   *session        // appeared while this one writes it: see endings.appear
+	unsealed bool            // it was changed in place after its commit: see session.writtenLate
+	shownAs  inoKey          // the inode number to show, if not its own
+	fresh    bool            // created for records, and its name is not on disk
+	seen     history.State   // of the file, when it was last compared with the history
+	synced   content.Stamp   // of a published shadow that its program had synced as it was published
+	renamed  *recentRename   // nil: not lately
+	told     lostupdate.Look // who has last opened it for reading, and learned nothing
+	inodeFate
+	inodeLive
 
 	advisory advisory.Inode // guards itself
+}
+
+// inodeFate is what has become of a file or a shadow, and of its name. nodes.mu guards it.
+type inodeFate struct {
+	orphan  bool // a shadow that was never published: its session is over
+	copied  bool // a shadow that was written into the file: its session is over
+	kept    bool // it is in the history and has no other name
+	removed bool // its name was unlinked, and nothing took its place
+	saved   bool // a newer version took its place under its name
+	written bool // which was a session's, that wrote the file as programs see it
+}
+
+// inodeLive says whether reads and writes of a file pass straight through. nodes.mu guards it.
+type inodeLive struct {
+	live    bool // went live: see commits.autoLive, carryLive
+	carried bool // by descriptors of a live name that it had, and only as long as there are some
+	// liveWriters is how many of its open handles can write and were opened live.
+	liveWriters int
 }
 
 func (n *inode) isDir() bool { return n.kind == unix.S_IFDIR }

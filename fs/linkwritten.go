@@ -214,7 +214,7 @@ func (mv *moves) holdAllNames(c *caller, n *inode) {
 		mv.nodes.ns.RUnlock()
 		return
 	}
-	l, err := mv.locks.lockLike(s, c, r, append(r.Keys, key))
+	l, err := mv.lockLike(s, c, r, append(r.Keys, key))
 	mv.nodes.ns.RUnlock()
 	if err != nil {
 		mv.disk.log.Warnf("%q is not locked by its other names: %v", s.path(), err)

@@ -67,8 +67,7 @@ func (e lockEngine) LocksBytes(file advisory.File) unix.Errno {
 func (e lockEngine) demand(a *advisory.Ask) *demand {
 	d := &demand{
 		c: a.By.(*caller), op: opFcntl, path: a.Path, handle: a.File.(*handle),
-		mode: a.Mode, class: a.Class, client: a.Client.ID, span: a.Range, wait: -1, ttl: e.f.rules.settings(a.Path).TTL,
-		weak: a.Weak, owner: a.Owner, lineage: a.Lineage,
+		lockTerms: lockTerms{mode: a.Mode, class: a.Class, client: a.Client.ID, span: a.Range, ttl: e.f.rules.settings(a.Path).TTL, weak: a.Weak}, wait: -1, owner: a.Owner, lineage: a.Lineage,
 	}
 	if a.Class == lockmgr.Flock {
 		d.op = opFlock

@@ -93,8 +93,7 @@ func (s *source) waitingForOwn() []report.Record {
 		d := c.describe()
 		out = append(out, report.Record{
 			Path: w.d.path, Key: w.d.path, State: report.Waiting, Mode: w.d.mode.String(), Class: w.d.class.String(),
-			Owner: report.Process{PID: c.owner.PID, Start: c.owner.Start}, Host: s.host, UID: c.uid,
-			Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd, Operation: w.d.op, Since: w.Since(), Deadline: w.d.until,
+			Asker: report.Asker{Owner: report.Process{PID: c.owner.PID, Start: c.owner.Start}, Host: s.host, UID: c.uid, Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd}, Operation: w.d.op, Since: w.Since(), Deadline: w.d.until,
 			WaitsFor: []string{fmt.Sprintf("%s[%d]", own.program(), by.PID)}, Ahead: 1,
 		})
 	}

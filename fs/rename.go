@@ -62,7 +62,7 @@ func (et *entries) Rename(cancel <-chan struct{}, in *RenameRequest, oldName, ne
 		return unix.EEXIST // no conflict: mv asks this first
 	}
 	et.appending.finishLinesAt(&in.Request, r.to)
-	lb, l, e := et.lockJudged(r.c, opRename, r.toJudge(), r.from, r.to)
+	lb, l, e := et.lockJudged(r.c, opRename, arrival{r}.toJudge(), r.from, r.to)
 	if e != 0 {
 		return e
 	}
@@ -114,12 +114,13 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 			return e
 		}
 	}
-	if e := r.judge(r.candidates()); e != 0 {
+	a := arrival{r}
+	if e := a.judge(a.candidates()); e != 0 {
 		return e
 	}
 	e := r.mayReplace()
 	if e == 0 {
-		e = r.mayFile()
+		e = a.mayFile()
 	}
 	if e != 0 {
 		r.unmerge()
@@ -271,7 +272,7 @@ func (r *renaming) commitForExchange() unix.Errno {
 		if s == nil {
 			continue
 		}
-		if e := r.judgeUnnamed(s, p); e != 0 {
+		if e := (arrival{r}).judgeUnnamed(s, p); e != 0 {
 			return e
 		}
 		s.mu.Lock()

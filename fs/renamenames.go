@@ -92,7 +92,7 @@ func (r *renaming) moved(own *session) {
 	r.moveLocks(own)
 	if own != nil {
 		r.moves.takeShadowAlong(own)
-		r.locks.relock(own, r.c, place{r.to.dir, r.to.name, r.from.inode})
+		r.moves.relock(own, r.c, place{r.to.dir, r.to.name, r.from.inode})
 		r.nodes.announceMove()
 	}
 	r.moves.rebaseOn(r.from.inode, own)

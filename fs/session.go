@@ -34,59 +34,90 @@ type session struct {
 	id       string
 	isNew    atomic.Bool // nothing has the name but for this session
 	settings policy.Settings
+	began    time.Time
+	txn      atomic.Pointer[txn]    // of which it is a part, or nil
+	taken    atomic.Pointer[string] // how its lock was stolen, in words
+	inode    *inode                 // the shadow's
+	left     chan struct{}          // closed when the session is over
+	sessionAuthor
+	sessionPlace
+
+	mu      sync.Mutex // guards what follows; held during a commit
+	state   sessionstate.Machine
+	lock    *lockmgr.Lock
+	handles map[*handle]struct{} // open for writing
+	holders *holders.Set         // who may still have one of their descriptors
+	next    *versions.Step       // prepared for the commit of a transaction
+	sessionBase
+	sessionCopy
+	sessionShow
+	sessionClose
+}
+
+// sessionBase is the version that a session replaces. session.mu guards it, but for baseKey,
+// which does not change.
+type sessionBase struct {
+	baseKey     inoKey // the inode that is replaced; zero for a new file
+	base        *inode // the committed file's, if the kernel knows it; changed with nodes.mu held, too
+	outdated    *inode // whose pages in the kernel a commit in place has made old; nil: nobody's
+	baseVersion *commit.Version
+	baseNlink   uint32
+	inPlace     bool
+}
+
+// sessionCopy is what a session makes of the file's content. session.mu guards it.
+type sessionCopy struct {
+	shadow  *commit.Shadow
+	content content.Copy               // of the shadow
+	suid    suid.Writing               // the setuid and setgid bits, as far as the shadow does not tell
+	writing lostupdate.Writing         // on which version its writers base what they write
+	fresh   bool                       // begun truncated or new, and nobody has opened it yet
+	toll    deaths.Toll[content.Stamp] // of those that had the shadow open
+	judged  judge.Accepted             // of the shadow
+}
+
+// sessionShow is what others see of a session's work, before its end and after. session.mu
+// guards it.
+type sessionShow struct {
+	copied  bool          // a copy was published under a rename; see publishCopy
+	saved   content.Saved // which contents were synced and published
+	appears *time.Timer   // makes a new file visible that is still open; nil: not running
+	grows   bool          // it has appeared, or is about to, before its close
+	shown   standin.Attrs // of the shadow
+}
+
+// sessionAuthor is who writes what a session makes.
+type sessionAuthor struct {
 	who      atomic.Pointer[identity]
 	opener   lockmgr.Owner // who began it
 	writer   knowledge.Who // who learns what the session makes
-	baseKey  inoKey        // the inode that is replaced; zero for a new file
 	uid, gid uint32
 	named    atomic.Pointer[string] // the program that writes it: see program
-	began    time.Time
-	txn      atomic.Pointer[txn]           // of which it is a part, or nil
-	taken    atomic.Pointer[string]        // how its lock was stolen, in words
-	working  atomic.Pointer[chan struct{}] // closed when what takes its time is over; nil: nothing does
-	inode    *inode                        // the shadow's
+}
 
-	// Guarded by nodes.mu.
+// sessionPlace is where a session is. nodes.mu guards it.
+type sessionPlace struct {
 	parent  *inode   // the directory of dentry; pinned
 	dentry  *dentry  // its name, with a reference; of one that is over, the last
 	walkers int      // callers on their way to the shadow
 	besides []inoKey // numbers of other nodes at which it is open: see attachBeside
 	over    bool     // no longer the session of its name
 	removed bool     // for its own family has removed the file
+}
 
-	mu          sync.Mutex // guards what follows, but for atomics; held during a commit
-	state       sessionstate.Machine
-	lock        *lockmgr.Lock
-	shadow      *commit.Shadow
-	content     content.Copy // of the shadow
-	base        *inode       // the committed file's, if the kernel knows it; changed with nodes.mu held, too
-	outdated    *inode       // whose pages in the kernel a commit in place has made old; nil: nobody's
-	baseVersion *commit.Version
-	suid        suid.Writing // the setuid and setgid bits, as far as the shadow does not tell
-	baseNlink   uint32
-	inPlace     bool
-	handles     map[*handle]struct{}       // open for writing
-	holders     *holders.Set               // who may still have one of their descriptors
-	writing     lostupdate.Writing         // on which version its writers base what they write
-	passed      bool                       // a handle's writes go past us, and so do their errors
-	fresh       bool                       // begun truncated or new, and nobody has opened it yet
-	closed      bool                       // a descriptor was closed, so there was one
-	toll        deaths.Toll[content.Stamp] // of those that had the shadow open
-	output      bool                       // it is, or was, some process's standard output or error
-	judged      judge.Accepted             // of the shadow
-	next        *versions.Step             // prepared for the commit of a transaction
-	left        chan struct{}              // closed when the session is over
-	copied      bool                       // a copy was published under a rename; see publishCopy
-	saved       content.Saved              // which contents were synced and published
-	stamp       shadowStamp                // at the last heartbeat
-	by          *holders.Closer            // whose close ends the session, while it does
-	appears     *time.Timer                // makes a new file visible that is still open; nil: not running
-	grows       bool                       // it has appeared, or is about to, before its close
-	lingering   *time.Timer                // waits for the RELEASE of a session with nothing to commit; nil: nothing does
-	shown       standin.Attrs              // of the shadow
-	used        usage                      // by an operation that came to the daemon
-	idle        atomic.Bool                // nothing written and every descriptor closed: RELEASE is due
-	patience    atomic.Int32               // how often late may look again
+// sessionClose is how far a session is from its last close. session.mu guards it, but for
+// what is atomic.
+type sessionClose struct {
+	working   atomic.Pointer[chan struct{}] // closed when what takes its time is over; nil: nothing does
+	passed    bool                          // a handle's writes go past us, and so do their errors
+	closed    bool                          // a descriptor was closed, so there was one
+	output    bool                          // it is, or was, some process's standard output or error
+	stamp     shadowStamp                   // at the last heartbeat
+	by        *holders.Closer               // whose close ends the session, while it does
+	lingering *time.Timer                   // waits for the RELEASE of a session with nothing to commit; nil: nothing does
+	used      usage                         // by an operation that came to the daemon
+	idle      atomic.Bool                   // nothing written and every descriptor closed: RELEASE is due
+	patience  atomic.Int32                  // how often late may look again
 }
 
 // sessionOn returns the running session that a write to n under this name would

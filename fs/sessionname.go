@@ -158,3 +158,40 @@ func (mv *moves) dropFromTxn(s *session) {
 	mv.detach(s, false)
 	mv.endings.endAtRelease(s)
 }
+
+// relock changes the session's lock to that of its new name, where the policy
+// makes files share locks: Rekey moves a path alone. c, who renamed the file, has
+// both names.
+func (mv *moves) relock(s *session, c *caller, p place) {
+	if !mv.rules.policy.MapsNames() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.lock.Request()
+	have := old.Keys
+	want := mv.rules.keysOf([]place{p})
+	if s.state.HasEnded() || len(want) == len(have) && !slices.ContainsFunc(want, func(k lockmgr.Key) bool { return !slices.Contains(have, k) }) {
+		return
+	}
+	l, err := mv.lockLike(s, c, old, want)
+	if err != nil {
+		mv.disk.log.Warnf("%q keeps the lock of its former name: %v", mv.nodes.path(p.dir, p.name), err)
+		return
+	}
+	was := s.lock
+	s.lock = l
+	mv.rules.table.Release(was)
+}
+
+// lockLike is a lock as the session's, which was asked for with r, on other keys. c, of the
+// session's family, has what they stand for.
+func (mv *moves) lockLike(s *session, c *caller, r lockmgr.Request, keys []lockmgr.Key) (*lockmgr.Lock, error) {
+	owner, since := r.Owner, r.Since
+	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = keys, c.owner, c.ancestors(), mv.callers.proc.Now(), true
+	l, err := mv.rules.table.Acquire(r)
+	if err == nil {
+		mv.rules.table.SetOwner(l, owner, since)
+	}
+	return l, err
+}

@@ -77,7 +77,7 @@ func (e viewEngine) DropRead(cl *readclaim.Claim) { e.f.locks.readClaims.Drop(cl
 func (lk *locks) record(h *lockmgr.Holder, key string) report.Record {
 	r := report.Record{
 		Path: key, Key: lockkey.Shared(h, key), State: report.Held, Mode: h.Mode.String(), Class: h.Class.String(),
-		Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Host: lk.view.source.host,
+		Asker: report.Asker{Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Host: lk.view.source.host},
 		Token: h.Token, Since: h.Now, TTL: h.TTL, Stale: h.Stale,
 		Tree: slices.Contains(h.Trees, lockmgr.Key(key)),
 	}

@@ -146,7 +146,7 @@ func (tx *txns) baseIsCurrent(s *session) bool {
 // fileDemand asks for the exclusive lock on names and on the inodes that have
 // other names too, which all share one key.
 func (tx *txns) fileDemand(c *caller, op string, wait time.Duration, places ...place) *demand {
-	d := &demand{c: c, op: op, mode: lockmgr.Exclusive, class: lockmgr.Session, wait: wait, places: places}
+	d := &demand{c: c, op: op, lockTerms: lockTerms{mode: lockmgr.Exclusive, class: lockmgr.Session}, wait: wait, places: places}
 	if len(places) > 0 {
 		d.path = tx.nodes.path(places[0].dir, places[0].name)
 	}

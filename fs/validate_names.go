@@ -88,8 +88,12 @@ func (jd *judging) checkContext(c *caller, cancel <-chan struct{}) (context.Cont
 	})
 }
 
+// arrival is a renaming as what gives content a name: whether that may be is asked of
+// validators, and of the claims that lock files make.
+type arrival struct{ *renaming }
+
 // toJudge lists the candidates whenever it is called; nil: there are none.
-func (r *renaming) toJudge() func() []judge.Candidate {
+func (r arrival) toJudge() func() []judge.Candidate {
 	if len(r.candidates()) == 0 {
 		return nil
 	}
@@ -101,7 +105,7 @@ func (r *renaming) toJudge() func() []judge.Candidate {
 
 // candidates is the content that the renaming gives names, as the names were when
 // they were looked at.
-func (r *renaming) candidates() []judge.Candidate {
+func (r arrival) candidates() []judge.Candidate {
 	var list []judge.Candidate
 	add := func(from, to place, st *unix.Stat_t) {
 		path := r.nodes.path(to.dir, to.name)
@@ -125,7 +129,7 @@ func (r *renaming) candidates() []judge.Candidate {
 }
 
 // judge is admitContent for what the renaming gives names.
-func (r *renaming) judge(list []judge.Candidate) unix.Errno {
+func (r arrival) judge(list []judge.Candidate) unix.Errno {
 	if len(list) == 0 {
 		return 0
 	}
@@ -136,7 +140,7 @@ func (r *renaming) judge(list []judge.Candidate) unix.Errno {
 
 // judgeUnnamed judges a new file that is to appear under its own name before it is
 // closed.
-func (r *renaming) judgeUnnamed(s *session, p place) unix.Errno {
+func (r arrival) judgeUnnamed(s *session, p place) unix.Errno {
 	path := r.nodes.path(p.dir, p.name)
 	v := r.judging.judge.Rules(path)
 	if v == nil {

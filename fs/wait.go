@@ -93,33 +93,40 @@ type demand struct {
 	claim  *ctl.Claim      // what a request through the control file asks for, in place of names
 	handle *handle         // through which a client locks a file, in place of names
 	keys   []lockmgr.Key   // in place of names
-	mode   lockmgr.Mode
-	class  lockmgr.Class
-	client uint64
-	span   lockmgr.Range
-	wait   time.Duration // 0 fails at once, < 0 waits for ever
-	ttl    time.Duration // the lease; 0: none
-	yields bool          // once stale, it may be taken by whoever waits
+	wait   time.Duration   // 0 fails at once, < 0 waits for ever
 	label  *label
-	// keep leaves an interrupted request in the queue: a program that retries
-	// keeps its place.
-	keep bool
+	lockTerms
+
 	// judge, if not nil, is run under the lock where it may take its time.
 	judge func(lb *label, cancel <-chan struct{}) unix.Errno
-	gate  bool // see lockmgr.Request
-	weak  bool // likewise
-	steal bool // take it from holders whose lease has expired
 	// atomic says of which of the places the file was not live when they were asked for.
 	atomic [2]bool
 	// claims: one of the places is a claim file.
 	claims bool
-	inbox  *lockmgr.Inbox // is told when the wait is over
+
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner
 	lineage []lockmgr.Ancestor
 	since   lockmgr.Birth      // from which owner's children are heirs; zero: from now on
 	until   time.Time          // set by the first wait
 	left    []lockmgr.Ancestor // see joinLeft
+}
+
+// lockTerms are how a demand wants its locks.
+type lockTerms struct {
+	mode   lockmgr.Mode
+	class  lockmgr.Class
+	client uint64
+	span   lockmgr.Range
+	ttl    time.Duration // the lease; 0: none
+	yields bool          // once stale, it may be taken by whoever waits
+	// keep leaves an interrupted request in the queue: a program that retries
+	// keeps its place.
+	keep  bool
+	gate  bool           // see lockmgr.Request
+	weak  bool           // likewise
+	steal bool           // take it from holders whose lease has expired
+	inbox *lockmgr.Inbox // is told when the wait is over
 }
 
 // asked is what the demand is for, if that is not names; nil if it is.

@@ -47,7 +47,7 @@ func (r *lockRecord) name() string {
 
 // who names the holder as .locks/status does: "python3[4711] as agent-7".
 func (h *lockHolder) who() string {
-	owner := report.Record{Program: h.Metadata.Program, Owner: report.Process{PID: h.PID}}
+	owner := report.Record{Asker: report.Asker{Program: h.Metadata.Program, Owner: report.Process{PID: h.PID}}}
 	if h.Actor == "" || h.Actor == h.Metadata.Program {
 		return owner.Who()
 	}

@@ -184,7 +184,7 @@ func program(name string, pid int32) string {
 	if name == "" && pid == 0 {
 		return "-"
 	}
-	r := report.Record{Program: name, Owner: report.Process{PID: pid}}
+	r := report.Record{Asker: report.Asker{Program: name, Owner: report.Process{PID: pid}}}
 	return r.Who()
 }
 

@@ -311,8 +311,7 @@ func (hides) Stands() bool                      { return true }
 // Record implements Engine.
 func (s *stage) Record(h *lockmgr.Holder, key string) report.Record {
 	r := report.Record{
-		Path: key, State: report.Held, Mode: h.Mode.String(), Class: h.Class.String(), Host: "here",
-		Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Token: h.Token, Since: h.Now,
+		Path: key, State: report.Held, Mode: h.Mode.String(), Class: h.Class.String(), Asker: report.Asker{Host: "here", Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}}, Token: h.Token, Since: h.Now,
 		TTL: h.TTL, Stale: h.Stale, LastSeen: h.Beat, Tree: slices.Contains(h.Trees, lockmgr.Key(key)),
 	}
 	if name, ok := lockkey.NameOf(lockmgr.Key(key)); ok {

@@ -15,10 +15,16 @@ import (
 
 // face is what go-fuse calls for each request of the kernel.
 type face struct {
-	fuse.RawFileSystem // what is not implemented answers ENOSYS: the kernel does it itself
-	fs                 fs.Requests
-	attach             func(srv *fuse.Server) // once the kernel has said what it can do
+	omitted
+	nameRequests
+	fileRequests
+	fs     fs.Requests
+	attach func(srv *fuse.Server) // once the kernel has said what it can do
 }
+
+// omitted are the requests that face does not answer but with ENOSYS: the kernel does what they
+// ask for itself.
+type omitted struct{ fuse.RawFileSystem }
 
 // String implements fuse.RawFileSystem.
 func (c *face) String() string { return "latchfs" }

@@ -7,7 +7,8 @@ import (
 	"latchfs/fs"
 )
 
-// Requests about files: their attributes, their content and the locks on them.
+// fileRequests are those about files: their attributes, their content and the locks on them.
+type fileRequests struct{ fs fs.Requests }
 
 func openRequest(in *fuse.OpenIn) *fs.OpenRequest {
 	return &fs.OpenRequest{Request: request(&in.InHeader), Flags: in.Flags, KillSuid: in.Mode&fuse.OPEN_KILL_SUIDGID != 0}
@@ -28,7 +29,7 @@ func fsyncRequest(in *fuse.FsyncIn) *fs.FsyncRequest {
 }
 
 // Open implements fuse.RawFileSystem.
-func (c *face) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+func (c fileRequests) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	var o fs.Opened
 	return opened(out, &o, c.fs.Open(cancel, openRequest(in), &o))
 }
@@ -42,13 +43,13 @@ func opened(out *fuse.OpenOut, o *fs.Opened, e unix.Errno) fuse.Status {
 }
 
 // Create implements fuse.RawFileSystem.
-func (c *face) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+func (c fileRequests) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	var made fs.Created
 	return created(out, &made, c.fs.Create(cancel, createRequest(in), name, &made))
 }
 
 // Tmpfile implements fuse.RawFileSystem.
-func (c *face) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
+func (c fileRequests) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
 	var made fs.Created
 	return created(out, &made, c.fs.Tmpfile(cancel, createRequest(in), &made))
 }
@@ -63,7 +64,7 @@ func created(out *fuse.CreateOut, made *fs.Created, e unix.Errno) fuse.Status {
 }
 
 // GetAttr implements fuse.RawFileSystem.
-func (c *face) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+func (c fileRequests) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	var a fs.AttrReply
 	return attributes(out, &a, c.fs.GetAttr(cancel, attrRequest(in), &a))
 }
@@ -73,7 +74,7 @@ func attrRequest(in *fuse.GetAttrIn) *fs.AttrRequest {
 }
 
 // SetAttr implements fuse.RawFileSystem.
-func (c *face) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+func (c fileRequests) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	var a fs.AttrReply
 	return attributes(out, &a, c.fs.SetAttr(cancel, setAttrRequest(in), &a))
 }
@@ -118,7 +119,7 @@ func set(valid uint32) (s fs.Set) {
 }
 
 // Statx implements fuse.RawFileSystem.
-func (c *face) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+func (c fileRequests) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
 	var a fs.StatxReply
 	if e := c.fs.Statx(cancel, &fs.StatxRequest{Request: request(&in.InHeader), Mask: in.SxMask}, &a); e != 0 {
 		return fuse.Status(e)
@@ -129,7 +130,7 @@ func (c *face) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOu
 }
 
 // Read implements fuse.RawFileSystem.
-func (c *face) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (c fileRequests) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	d, e := c.fs.Read(cancel, readRequest(in), buf)
 	if e != 0 {
 		return nil, fuse.Status(e)
@@ -145,12 +146,12 @@ func readResult(d fs.Data) fuse.ReadResult {
 }
 
 // Write implements fuse.RawFileSystem.
-func (c *face) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+func (c fileRequests) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	return c.Writev(cancel, in, [][]byte{data})
 }
 
 // Writev implements fuse.RawFileSystem.
-func (c *face) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+func (c fileRequests) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
 	n, e := c.fs.Write(cancel, writeRequest(in), data)
 	return n, fuse.Status(e)
 }
@@ -163,20 +164,20 @@ func writeRequest(in *fuse.WriteIn) *fs.WriteRequest {
 }
 
 // Lseek implements fuse.RawFileSystem.
-func (c *face) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+func (c fileRequests) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
 	at, e := c.fs.Lseek(cancel, &fs.SeekRequest{Request: request(&in.InHeader), Handle: in.Fh, Offset: in.Offset, Whence: in.Whence})
 	out.Offset = at
 	return fuse.Status(e)
 }
 
 // Fallocate implements fuse.RawFileSystem.
-func (c *face) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+func (c fileRequests) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	q := fs.AllocRequest{Request: request(&in.InHeader), Handle: in.Fh, Offset: in.Offset, Length: in.Length, Mode: in.Mode}
 	return fuse.Status(c.fs.Fallocate(cancel, &q))
 }
 
 // CopyFileRange implements fuse.RawFileSystem.
-func (c *face) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
+func (c fileRequests) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	n, e := c.fs.CopyFileRange(cancel, copyRequest(in))
 	return n, fuse.Status(e)
 }
@@ -189,23 +190,23 @@ func copyRequest(in *fuse.CopyFileRangeIn) *fs.CopyRequest {
 }
 
 // Fsync implements fuse.RawFileSystem.
-func (c *face) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+func (c fileRequests) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	return fuse.Status(c.fs.Fsync(cancel, fsyncRequest(in)))
 }
 
 // Flush implements fuse.RawFileSystem.
-func (c *face) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+func (c fileRequests) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	return fuse.Status(c.fs.Flush(cancel, &fs.FlushRequest{Request: request(&in.InHeader), Handle: in.Fh, LockOwner: in.LockOwner}))
 }
 
 // Release implements fuse.RawFileSystem.
-func (c *face) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
+func (c fileRequests) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 	c.fs.Release(cancel, &fs.ReleaseRequest{Request: request(&in.InHeader), Handle: in.Fh})
 }
 
 // Ioctl implements fuse.RawFileSystem. None is forwarded: an ioctl on the backing file would
 // be ours, with our privileges, not the caller's.
-func (c *face) Ioctl(_ <-chan struct{}, _ *fuse.IoctlIn, _ []byte, _ *fuse.IoctlOut, _ []byte) fuse.Status {
+func (c fileRequests) Ioctl(_ <-chan struct{}, _ *fuse.IoctlIn, _ []byte, _ *fuse.IoctlOut, _ []byte) fuse.Status {
 	return fuse.Status(unix.ENOTTY)
 }
 
@@ -217,18 +218,18 @@ func lockRequest(in *fuse.LkIn) *fs.LockRequest {
 }
 
 // GetLk implements fuse.RawFileSystem.
-func (c *face) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+func (c fileRequests) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
 	l, e := c.fs.GetLk(cancel, lockRequest(in))
 	out.Lk = fuse.FileLock{Start: l.Start, End: l.End, Typ: l.Type, Pid: l.PID}
 	return fuse.Status(e)
 }
 
 // SetLk implements fuse.RawFileSystem.
-func (c *face) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+func (c fileRequests) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return fuse.Status(c.fs.SetLk(cancel, lockRequest(in)))
 }
 
 // SetLkw implements fuse.RawFileSystem.
-func (c *face) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+func (c fileRequests) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return fuse.Status(c.fs.SetLkw(cancel, lockRequest(in)))
 }

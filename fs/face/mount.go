@@ -69,7 +69,8 @@ func (m *Mount) mount() error {
 	}
 	opts := mountOptions(&m.opts, &below)
 	var k kernel
-	c := &face{RawFileSystem: fuse.NewDefaultRawFileSystem(), fs: m.f.Requests()}
+	q := m.f.Requests()
+	c := &face{omitted: omitted{fuse.NewDefaultRawFileSystem()}, nameRequests: nameRequests{q}, fileRequests: fileRequests{q}, fs: q}
 	c.attach = func(srv *fuse.Server) {
 		k.srv = srv
 		m.f.Attach(k, opts.DisabledCapabilities&fuse.CAP_PASSTHROUGH == 0 && k.offers(fuse.CAP_PASSTHROUGH))

@@ -6,10 +6,12 @@ import (
 	"latchfs/fs"
 )
 
-// Requests that make, change, remove and list names, and those about extended attributes.
+// nameRequests are those that make, change, remove and list names, and those about extended
+// attributes.
+type nameRequests struct{ fs fs.Requests }
 
 // Mkdir implements fuse.RawFileSystem.
-func (c *face) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+func (c nameRequests) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	q := fs.MakeRequest{Request: request(&in.InHeader), Mode: in.Mode, Umask: in.Umask}
 	var e fs.Entry
 	errno := c.fs.Mkdir(cancel, &q, name, &e)
@@ -17,7 +19,7 @@ func (c *face) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out 
 }
 
 // Mknod implements fuse.RawFileSystem.
-func (c *face) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+func (c nameRequests) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
 	q := fs.MakeRequest{Request: request(&in.InHeader), Mode: in.Mode, Umask: in.Umask, Rdev: in.Rdev}
 	var e fs.Entry
 	errno := c.fs.Mknod(cancel, &q, name, &e)
@@ -25,7 +27,7 @@ func (c *face) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out 
 }
 
 // Symlink implements fuse.RawFileSystem.
-func (c *face) Symlink(cancel <-chan struct{}, h *fuse.InHeader, pointedTo, name string, out *fuse.EntryOut) fuse.Status {
+func (c nameRequests) Symlink(cancel <-chan struct{}, h *fuse.InHeader, pointedTo, name string, out *fuse.EntryOut) fuse.Status {
 	in := request(h)
 	var e fs.Entry
 	errno := c.fs.Symlink(cancel, &in, pointedTo, name, &e)
@@ -33,59 +35,59 @@ func (c *face) Symlink(cancel <-chan struct{}, h *fuse.InHeader, pointedTo, name
 }
 
 // Link implements fuse.RawFileSystem.
-func (c *face) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+func (c nameRequests) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	var e fs.Entry
 	errno := c.fs.Link(cancel, &fs.LinkRequest{Request: request(&in.InHeader), Target: in.Oldnodeid}, name, &e)
 	return entry(out, &e, errno)
 }
 
 // Readlink implements fuse.RawFileSystem.
-func (c *face) Readlink(cancel <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
+func (c nameRequests) Readlink(cancel <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
 	in := request(h)
 	target, e := c.fs.Readlink(cancel, &in)
 	return target, fuse.Status(e)
 }
 
 // Unlink implements fuse.RawFileSystem.
-func (c *face) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+func (c nameRequests) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
 	in := request(h)
 	return fuse.Status(c.fs.Unlink(cancel, &in, name))
 }
 
 // Rmdir implements fuse.RawFileSystem.
-func (c *face) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+func (c nameRequests) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
 	in := request(h)
 	return fuse.Status(c.fs.Rmdir(cancel, &in, name))
 }
 
 // Rename implements fuse.RawFileSystem.
-func (c *face) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+func (c nameRequests) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
 	return fuse.Status(c.fs.Rename(cancel, &fs.RenameRequest{Request: request(&in.InHeader), NewDir: in.Newdir, Flags: in.Flags}, oldName, newName))
 }
 
 // OpenDir implements fuse.RawFileSystem.
-func (c *face) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+func (c nameRequests) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	var o fs.Opened
 	return opened(out, &o, c.fs.OpenDir(cancel, openRequest(in), &o))
 }
 
 // ReadDir implements fuse.RawFileSystem.
-func (c *face) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+func (c nameRequests) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	return fuse.Status(c.fs.ReadDir(cancel, readRequest(in), names{out}))
 }
 
 // ReadDirPlus implements fuse.RawFileSystem.
-func (c *face) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+func (c nameRequests) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	return fuse.Status(c.fs.ReadDirPlus(cancel, readRequest(in), &described{list: out}))
 }
 
 // ReleaseDir implements fuse.RawFileSystem.
-func (c *face) ReleaseDir(in *fuse.ReleaseIn) {
+func (c nameRequests) ReleaseDir(in *fuse.ReleaseIn) {
 	c.fs.ReleaseDir(&fs.ReleaseRequest{Request: request(&in.InHeader), Handle: in.Fh})
 }
 
 // FsyncDir implements fuse.RawFileSystem.
-func (c *face) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+func (c nameRequests) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	return fuse.Status(c.fs.FsyncDir(cancel, fsyncRequest(in)))
 }
 
@@ -119,27 +121,27 @@ func (l *described) Add(d fs.Listed) bool {
 func (l *described) Describe(e *fs.Entry) { fillEntry(l.last, e) }
 
 // GetXAttr implements fuse.RawFileSystem.
-func (c *face) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+func (c nameRequests) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	in := request(h)
 	n, e := c.fs.GetXAttr(cancel, &in, attr, dest)
 	return n, fuse.Status(e)
 }
 
 // ListXAttr implements fuse.RawFileSystem.
-func (c *face) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+func (c nameRequests) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	in := request(h)
 	n, e := c.fs.ListXAttr(cancel, &in, dest)
 	return n, fuse.Status(e)
 }
 
 // SetXAttr implements fuse.RawFileSystem.
-func (c *face) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
+func (c nameRequests) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
 	q := fs.SetXAttrRequest{Request: request(&in.InHeader), Flags: in.Flags, KillSgid: in.SetXAttrFlags&fuse.SETXATTR_ACL_KILL_SGID != 0}
 	return fuse.Status(c.fs.SetXAttr(cancel, &q, attr, data))
 }
 
 // RemoveXAttr implements fuse.RawFileSystem.
-func (c *face) RemoveXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string) fuse.Status {
+func (c nameRequests) RemoveXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string) fuse.Status {
 	in := request(h)
 	return fuse.Status(c.fs.RemoveXAttr(cancel, &in, attr))
 }

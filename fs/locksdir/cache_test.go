@@ -17,9 +17,7 @@ func manyLocks(n int) *fakeSource {
 	for i := range n {
 		path := fmt.Sprintf("project-%03d/src/file-%06d.json", i/1000, i)
 		f.held = append(f.held, report.Record{
-			Path: path, Mode: "exclusive", Class: "session", Owner: report.Process{PID: int32(i + 2), Start: uint64(i)},
-			Host: "deimos", Program: "python3", Cmdline: []string{"python3", "/opt/agent/run.py", path},
-			Cwd: "/srv/data", UID: 1000, Session: fmt.Sprintf("s-%d", i), Operation: "open", Token: uint64(i + 1),
+			Path: path, Mode: "exclusive", Class: "session", Asker: report.Asker{Owner: report.Process{PID: int32(i + 2), Start: uint64(i)}, Host: "deimos", Program: "python3", Cmdline: []string{"python3", "/opt/agent/run.py", path}, Cwd: "/srv/data", UID: 1000}, Session: fmt.Sprintf("s-%d", i), Operation: "open", Token: uint64(i + 1),
 			Since: noon.Add(-time.Duration(i) * time.Second), LastSeen: noon, TTL: 900 * time.Second,
 		})
 		if i%10 == 0 {

@@ -16,8 +16,7 @@ import (
 func deploys() *fakeSource {
 	f := newFake()
 	deploy := report.Record{
-		Name: "deploy", Key: "//name/deploy", Mode: "exclusive", Class: "session", Owner: report.Process{PID: 500, Start: 5}, Host: "deimos",
-		Program: "bash", Actor: "ci", UID: 1000, Session: "req-9", Operation: "rollout", Token: 40,
+		Name: "deploy", Key: "//name/deploy", Mode: "exclusive", Class: "session", Asker: report.Asker{Owner: report.Process{PID: 500, Start: 5}, Host: "deimos", Program: "bash", Actor: "ci", UID: 1000}, Session: "req-9", Operation: "rollout", Token: 40,
 		Since: noon.Add(-20 * time.Minute), LastSeen: noon.Add(-2 * time.Second), TTL: 900 * time.Second, Waiters: 2,
 	}
 	tree := deploy
@@ -34,7 +33,7 @@ func deploys() *fakeSource {
 	f.held = []report.Record{deploy, tree, below, file, stale}
 
 	second := report.Record{
-		Name: "deploy", Mode: "exclusive", Class: "session", Owner: report.Process{PID: 501, Start: 5}, Program: "bash", UID: 1000,
+		Name: "deploy", Mode: "exclusive", Class: "session", Asker: report.Asker{Owner: report.Process{PID: 501, Start: 5}, Program: "bash", UID: 1000},
 		Operation: "rollout", Since: noon.Add(-time.Minute), WaitsFor: []string{"bash[500]"},
 	}
 	third := second

@@ -177,10 +177,9 @@ func TestStatusKeepsItsShape(t *testing.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "n")
 		for range n {
 			r := report.Record{
-				Path: nastyPath().Draw(t, "path"), Program: text.Draw(t, "program"), Actor: text.Draw(t, "actor"),
+				Path: nastyPath().Draw(t, "path"), Asker: report.Asker{Program: text.Draw(t, "program"), Actor: text.Draw(t, "actor"), Host: text.Draw(t, "host"), Cwd: text.Draw(t, "cwd"), Cmdline: []string{text.Draw(t, "arg")}},
 				Operation: text.Draw(t, "operation"), Session: text.Draw(t, "session"), Mode: text.Draw(t, "mode"),
-				Class: text.Draw(t, "class"), Host: text.Draw(t, "host"), Cwd: text.Draw(t, "cwd"),
-				Cmdline: []string{text.Draw(t, "arg")}, WaitsFor: []string{text.Draw(t, "holder")},
+				Class: text.Draw(t, "class"), WaitsFor: []string{text.Draw(t, "holder")},
 				Stale: rapid.Bool().Draw(t, "stale"), Since: noon, Deadline: noon,
 				Name: rapid.OneOf(rapid.Just(""), text).Draw(t, "name"), Tree: rapid.Bool().Draw(t, "tree"),
 				File: text.Draw(t, "file"), Key: text.Draw(t, "key"),

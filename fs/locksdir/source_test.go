@@ -170,40 +170,34 @@ func busy() *fakeSource {
 	f := newFake()
 	python := report.Record{
 		Path: "src/a.json", State: report.Held, Mode: "exclusive", Class: "session",
-		Owner: report.Process{PID: 4711, Start: 99}, Host: "deimos", Program: "python3",
-		Cmdline: []string{"python3", "/opt/agent/run me.py", "--fast"}, Cwd: "/srv/data",
-		UID: 1000, Actor: "agent-7", Session: "s-17", Operation: "open", Token: 17,
+		Asker: report.Asker{Owner: report.Process{PID: 4711, Start: 99}, Host: "deimos", Program: "python3", Cmdline: []string{"python3", "/opt/agent/run me.py", "--fast"}, Cwd: "/srv/data", UID: 1000, Actor: "agent-7"}, Session: "s-17", Operation: "open", Token: 17,
 		Since: noon.Add(-5*time.Minute - 10*time.Second), LastSeen: noon.Add(-4 * time.Second),
 		TTL: 15 * time.Minute, Waiters: 2,
 	}
 	stale := report.Record{
 		Path: "log/old report.txt", State: report.Held, Mode: "exclusive", Class: "session",
-		Owner: report.Process{PID: 600, Start: 7}, Host: "deimos", Program: "soffice.bin", Cmdline: []string{"soffice"},
-		Cwd: "/home/bob", UID: 2000, Session: "s-2", Operation: "open", Token: 2,
+		Asker: report.Asker{Owner: report.Process{PID: 600, Start: 7}, Host: "deimos", Program: "soffice.bin", Cmdline: []string{"soffice"}, Cwd: "/home/bob", UID: 2000}, Session: "s-2", Operation: "open", Token: 2,
 		Since: noon.Add(-27 * time.Hour), LastSeen: noon.Add(-26 * time.Hour), TTL: 900 * time.Second, Stale: true,
 	}
 	reader := report.Record{
-		Path: "db.lck", State: report.Held, Mode: "shared", Class: "flock", Owner: report.Process{PID: 800, Start: 8},
-		Host: "deimos", Program: "flock", UID: 1000, Operation: "flock", Token: 21,
-		Since: noon.Add(-300 * time.Millisecond), Cmdline: []string{"flock", "-s", "db.lck"}, Cwd: "/",
+		Path: "db.lck", State: report.Held, Mode: "shared", Class: "flock", Asker: report.Asker{Owner: report.Process{PID: 800, Start: 8}, Host: "deimos", Program: "flock", UID: 1000, Cmdline: []string{"flock", "-s", "db.lck"}, Cwd: "/"}, Operation: "flock", Token: 21,
+		Since: noon.Add(-300 * time.Millisecond),
 	}
 	second := reader
 	second.Owner, second.Token, second.UID = report.Process{PID: 801, Start: 8}, 20, 2000
 	foreign := report.Record{
 		Path: strings.Repeat("deep/", 20) + "file", State: report.Held, Mode: "exclusive", Class: "session",
-		Program: "node", Owner: report.Process{PID: 0, Start: 5}, UID: 1000, Operation: "rename", Token: 30,
+		Asker: report.Asker{Program: "node", Owner: report.Process{PID: 0, Start: 5}, UID: 1000}, Operation: "rename", Token: 30,
 		Since: noon.Add(-72 * time.Hour), Session: "s-30",
 	}
 	nasty := report.Record{
 		Path: "evil\n\x1b[2J\xff.txt", State: report.Held, Mode: "exclusive", Class: "session",
-		Program: "sh\x07", Owner: report.Process{PID: 9, Start: 9}, UID: 1000, Operation: "open", Token: 31, Since: noon,
+		Asker: report.Asker{Program: "sh\x07", Owner: report.Process{PID: 9, Start: 9}, UID: 1000}, Operation: "open", Token: 31, Since: noon,
 	}
 	f.held = []report.Record{python, stale, reader, second, foreign, nasty}
 	vim := report.Record{
-		Path: "src/a.json", State: report.Waiting, Mode: "exclusive", Class: "session", Owner: report.Process{PID: 4800, Start: 100},
-		Host: "deimos", Program: "vim", UID: 1000, Operation: "rename", Since: noon.Add(-12 * time.Second),
+		Path: "src/a.json", State: report.Waiting, Mode: "exclusive", Class: "session", Asker: report.Asker{Owner: report.Process{PID: 4800, Start: 100}, Host: "deimos", Program: "vim", UID: 1000, Cmdline: []string{"vim", "src/a.json"}, Cwd: "/srv/data"}, Operation: "rename", Since: noon.Add(-12 * time.Second),
 		Deadline: noon.Add(18 * time.Second), WaitsFor: []string{"python3[4711]"},
-		Cmdline: []string{"vim", "src/a.json"}, Cwd: "/srv/data",
 	}
 	tee := vim
 	tee.Program, tee.Owner, tee.Operation, tee.Since = "tee", report.Process{PID: 4801, Start: 101}, "open", noon.Add(-2*time.Second)

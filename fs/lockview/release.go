@@ -51,7 +51,7 @@ func isUsers(h *lockmgr.Holder, v report.Viewer) bool {
 
 // isOwn reports whether the viewer may release a lock as its own.
 func (w View) isOwn(h *lockmgr.Holder, v report.Viewer) bool {
-	if !isUsers(h, v) || !v.Holds(&report.Record{Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}}) {
+	if !isUsers(h, v) || !v.Holds(&report.Record{Asker: report.Asker{Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}}}) {
 		return false
 	}
 	lb := labelOf(h)

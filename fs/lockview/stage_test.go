@@ -44,7 +44,7 @@ func newStage(t testing.TB) *stage {
 
 // Record implements Engine: the program of a process is called after its id.
 func (s *stage) Record(h *lockmgr.Holder, key string) report.Record {
-	r := report.Record{Path: key, State: report.Held, Token: h.Token, Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Program: fmt.Sprint("p", h.Owner.PID)}
+	r := report.Record{Path: key, State: report.Held, Token: h.Token, Asker: report.Asker{Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Program: fmt.Sprint("p", h.Owner.PID)}}
 	if name, ok := lockkey.NameOf(lockmgr.Key(key)); ok {
 		r.Name, r.Path = name, ""
 	}

@@ -42,15 +42,15 @@ func AppendsAlways(fd int) bool {
 
 // storeFile opens the descriptor's own file to write to places in it, whatever it appends to.
 // The caller closes it.
-func (a *Appender) storeFile() (int, unix.Errno) {
-	fd, err := a.c.Host.Reopen(a.c.Host.Own(), unix.O_RDWR|int(a.c.syncFlags()))
+func (c *Config) storeFile() (int, unix.Errno) {
+	fd, err := c.Host.Reopen(c.Host.Own(), unix.O_RDWR|int(c.syncFlags()))
 	return fd, errnoOf(err)
 }
 
 // Store takes pages of a mapping for a place. They go to the file that was opened, and so is
 // mapped, although records may go to its successor by now.
 func (a *Appender) Store(data [][]byte, at int64) (int, unix.Errno) {
-	fd, e := a.storeFile()
+	fd, e := a.c.storeFile()
 	if e != 0 {
 		return 0, e
 	}

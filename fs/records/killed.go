@@ -19,7 +19,7 @@ const maxTakeOut = 64 << 20
 // appended behind it stays.
 func (a *Appender) DropUnfinished(d *deaths.Death, thread int32) {
 	w := a.queue.Writer()
-	if !a.wasWrittenBy(w.Thread, d.Owner, thread) {
+	if !a.c.wasWrittenBy(w.Thread, d.Owner, thread) {
 		return
 	}
 	if rest := a.queue.TakeBack(w); len(rest) > 0 {
@@ -30,12 +30,12 @@ func (a *Appender) DropUnfinished(d *deaths.Death, thread int32) {
 
 // wasWrittenBy reports whether the thread that has written last was one of the process o, of
 // which thread is one.
-func (a *Appender) wasWrittenBy(writer uint32, o lockmgr.Owner, thread int32) bool {
+func (c *Config) wasWrittenBy(writer uint32, o lockmgr.Owner, thread int32) bool {
 	if writer == uint32(o.PID) || writer == uint32(thread) {
 		return true
 	}
-	th, err := a.c.Procs.Thread(writer)
-	return err == nil && th.Owner == o || err != nil && a.c.Owner == o
+	th, err := c.Procs.Thread(writer)
+	return err == nil && th.Owner == o || err != nil && c.Owner == o
 }
 
 // hasOpen reports whether something of a line that is not finished was appended.

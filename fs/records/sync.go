@@ -64,7 +64,7 @@ func (a *Appender) syncStored() unix.Errno {
 	if !stored {
 		return 0
 	}
-	fd, e := a.storeFile()
+	fd, e := a.c.storeFile()
 	if e == 0 {
 		e = errnoOf(unix.Fdatasync(fd))
 		unix.Close(fd)

@@ -200,7 +200,7 @@ func TestVerdictIsTheWriters(t *testing.T) {
 // Of whoever is in the way a viewer sees what it may know.
 func TestHolder(t *testing.T) {
 	x := refused(func(x *Refusal) {
-		x.Holder = &report.Record{Path: "private/f", Program: "vim", Cmdline: []string{"vim", "--secret"}, UID: bob}
+		x.Holder = &report.Record{Path: "private/f", Asker: report.Asker{Program: "vim", Cmdline: []string{"vim", "--secret"}, UID: bob}}
 	})
 	if got := shown(t, x, viewer(50), nil, always).Holder; got == nil || got.Path != "private/f" {
 		t.Errorf("who sees everything is told of %+v", got)
@@ -225,7 +225,7 @@ func TestHints(t *testing.T) {
 		"a file that is gone":  {func(x *Refusal) { x.Hint, x.Temporary, x.WithoutIt = "It is there.", "gone", "It is gone." }, "It is gone.", nil},
 		"no hint for the gone": {func(x *Refusal) { x.Hint, x.Temporary = "It is there.", "gone" }, "", nil},
 		"beside a holder": {func(x *Refusal) {
-			x.Hint, x.Holder = "Start it elsewhere.", &report.Record{Path: "f", Program: "vim", UID: ann}
+			x.Hint, x.Holder = "Start it elsewhere.", &report.Record{Path: "f", Asker: report.Asker{Program: "vim", UID: ann}}
 		}, "", []string{" Start it elsewhere."}},
 	} {
 		got := shown(t, refused(c.x), viewer(50), nil, exists).Suggestion

@@ -41,18 +41,8 @@ type Record struct {
 	Mode string
 	// Class is "session", "flock" or "posix".
 	Class string
-	Owner Process
-	// Host is the machine that the owner runs on.
-	Host string
-	// Program is the owner's short name (comm). Everybody may see it.
-	Program string
-	// Cmdline and Cwd show only to privileged viewers and to the same user.
-	Cmdline []string
-	Cwd     string
-	UID     uint32
-	// Actor is the label under which the owner wants to be known; when it is
-	// empty the program stands in.
-	Actor string
+	Asker
+
 	// Session is the id of the session that the lock belongs to, "" if none.
 	Session string
 	// Operation is what the lock is held or wanted for: "open", "rename",
@@ -84,6 +74,22 @@ type Record struct {
 	StaleSince time.Time
 	// StaleReason is why; "": for how long there was no sign of life.
 	StaleReason string
+}
+
+// Asker is who holds a lock, or waits for it.
+type Asker struct {
+	Owner Process
+	// Host is the machine that the owner runs on.
+	Host string
+	// Program is the owner's short name (comm). Everybody may see it.
+	Program string
+	// Cmdline and Cwd show only to privileged viewers and to the same user.
+	Cmdline []string
+	Cwd     string
+	UID     uint32
+	// Actor is the label under which the owner wants to be known; when it is
+	// empty the program stands in.
+	Actor string
 }
 
 // ID is the name or the path under which a record is one lock.

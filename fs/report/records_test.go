@@ -37,9 +37,7 @@ func (h hides) Stands() bool { return true }
 func python() Record {
 	return Record{
 		Path: "src/a.json", State: Held, Mode: "exclusive", Class: "session",
-		Owner: Process{4711, 99}, Host: "deimos", Program: "python3",
-		Cmdline: []string{"python3", "/opt/agent/run me.py", "--fast"}, Cwd: "/srv/data",
-		UID: 1000, Actor: "agent-7", Session: "s-17", Operation: "open", Token: 17,
+		Asker: Asker{Owner: Process{4711, 99}, Host: "deimos", Program: "python3", Cmdline: []string{"python3", "/opt/agent/run me.py", "--fast"}, Cwd: "/srv/data", UID: 1000, Actor: "agent-7"}, Session: "s-17", Operation: "open", Token: 17,
 		Since: noon.Add(-5*time.Minute - 10*time.Second), LastSeen: noon.Add(-4 * time.Second),
 		TTL: 15 * time.Minute, Waiters: 2,
 	}
@@ -49,8 +47,7 @@ func python() Record {
 func silent() Record {
 	return Record{
 		Path: "log/old report.txt", State: Held, Mode: "exclusive", Class: "session",
-		Owner: Process{600, 7}, Host: "deimos", Program: "soffice.bin", Cmdline: []string{"soffice"},
-		Cwd: "/home/bob", UID: 2000, Session: "s-2", Operation: "open", Token: 2,
+		Asker: Asker{Owner: Process{600, 7}, Host: "deimos", Program: "soffice.bin", Cmdline: []string{"soffice"}, Cwd: "/home/bob", UID: 2000}, Session: "s-2", Operation: "open", Token: 2,
 		Since: noon.Add(-27 * time.Hour), LastSeen: noon.Add(-26 * time.Hour), TTL: 900 * time.Second, Stale: true,
 	}
 }
@@ -58,9 +55,8 @@ func silent() Record {
 // flock has no session.
 func flock() Record {
 	return Record{
-		Path: "db.lck", State: Held, Mode: "shared", Class: "flock", Owner: Process{800, 8},
-		Host: "deimos", Program: "flock", UID: 1000, Operation: "flock", Token: 21,
-		Since: noon.Add(-300 * time.Millisecond), Cmdline: []string{"flock", "-s", "db.lck"}, Cwd: "/",
+		Path: "db.lck", State: Held, Mode: "shared", Class: "flock", Asker: Asker{Owner: Process{800, 8}, Host: "deimos", Program: "flock", UID: 1000, Cmdline: []string{"flock", "-s", "db.lck"}, Cwd: "/"}, Operation: "flock", Token: 21,
+		Since: noon.Add(-300 * time.Millisecond),
 	}
 }
 
@@ -68,7 +64,7 @@ func flock() Record {
 func foreign() Record {
 	return Record{
 		Path: strings.Repeat("deep/", 20) + "file", State: Held, Mode: "exclusive", Class: "session",
-		Program: "node", Owner: Process{0, 5}, UID: 1000, Operation: "rename", Token: 30,
+		Asker: Asker{Program: "node", Owner: Process{0, 5}, UID: 1000}, Operation: "rename", Token: 30,
 		Since: noon.Add(-72 * time.Hour), Session: "s-30",
 	}
 }
@@ -76,8 +72,7 @@ func foreign() Record {
 // deploy is a lock without a file.
 func deploy() Record {
 	return Record{
-		Name: "deploy", Key: "//name/deploy", Mode: "exclusive", Class: "session", Owner: Process{500, 5}, Host: "deimos",
-		Program: "bash", Actor: "ci", UID: 1000, Session: "req-9", Operation: "rollout", Token: 40,
+		Name: "deploy", Key: "//name/deploy", Mode: "exclusive", Class: "session", Asker: Asker{Owner: Process{500, 5}, Host: "deimos", Program: "bash", Actor: "ci", UID: 1000}, Session: "req-9", Operation: "rollout", Token: 40,
 		Since: noon.Add(-20 * time.Minute), LastSeen: noon.Add(-2 * time.Second), TTL: 900 * time.Second, Waiters: 2,
 	}
 }

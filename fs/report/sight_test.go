@@ -13,10 +13,10 @@ func TestShownTo(t *testing.T) {
 		is        Record
 		file, key string // that are shown
 	}{
-		{"nothing private", Record{Path: "d/f", File: "d/g", Key: "d/h", UID: 2000}, "d/g", "d/h"},
-		{"the file", Record{Path: "d/f", File: "private/g", Key: "d/h", UID: 2000}, "", "d/h"},
-		{"the key", Record{Path: "d/f", File: "d/g", Key: "private/h", UID: 2000}, "d/g", ""},
-		{"both", Record{Path: "d/f", File: "private/g", Key: "private/h", UID: 1000}, "", ""},
+		{"nothing private", Record{Path: "d/f", File: "d/g", Key: "d/h", Asker: Asker{UID: 2000}}, "d/g", "d/h"},
+		{"the file", Record{Path: "d/f", File: "private/g", Key: "d/h", Asker: Asker{UID: 2000}}, "", "d/h"},
+		{"the key", Record{Path: "d/f", File: "d/g", Key: "private/h", Asker: Asker{UID: 2000}}, "d/g", ""},
+		{"both", Record{Path: "d/f", File: "private/g", Key: "private/h", Asker: Asker{UID: 1000}}, "", ""},
 	} {
 		was := x.is
 		got, ok := x.is.ShownTo(stranger, sight)
@@ -36,7 +36,7 @@ func TestShownTo(t *testing.T) {
 // somebody is in the way, and not of what the lock is.
 func TestShownInTheWay(t *testing.T) {
 	sight, stranger := hides([]string{"private"}), Viewer{UID: 2000}
-	secret := &Record{Path: "private", Tree: true, File: "private/f", Key: "private", UID: 1000, Program: "vim", Cwd: "/private"}
+	secret := &Record{Path: "private", Tree: true, File: "private/f", Key: "private", Asker: Asker{UID: 1000, Program: "vim", Cwd: "/private"}}
 	got := secret.ShownInTheWay("d/f", stranger, sight)
 	if got == nil || got.Path != "d/f" || got.Tree || got.File != "" || got.Key != "" || got.Cwd != "" || got.Program != "vim" {
 		t.Errorf("a stranger sees %+v", got)

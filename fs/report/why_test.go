@@ -45,7 +45,7 @@ func newestFirst() []Refusal {
 }
 
 func TestMessage(t *testing.T) {
-	holder := &Record{Path: "f", Session: "S", Operation: "O", Owner: Process{1, 1}, Program: "p"}
+	holder := &Record{Path: "f", Session: "S", Operation: "O", Asker: Asker{Owner: Process{1, 1}, Program: "p"}}
 	tests := []struct {
 		name string
 		r    Refusal
@@ -55,14 +55,14 @@ func TestMessage(t *testing.T) {
 			"f is locked by p[1]; this request gave up after 30s\nFailed to acquire lock (timeout after 30s)\nCould not acquire lock within 30s. Held by session 'S' for operation 'O'"},
 		{"fail-fast", Refusal{Path: "f", Errno: "EAGAIN", Holder: holder},
 			"f is locked by p[1]\nCannot acquire lock on f (another process may be active)\nHeld by session 'S' for operation 'O'"},
-		{"no session", Refusal{Path: "f", Errno: "EAGAIN", Holder: &Record{Operation: "flock", Program: "p", Owner: Process{1, 1}}},
+		{"no session", Refusal{Path: "f", Errno: "EAGAIN", Holder: &Record{Operation: "flock", Asker: Asker{Program: "p", Owner: Process{1, 1}}}},
 			"f is locked by p[1]\nCannot acquire lock on f (another process may be active)\nHeld by p[1] for operation 'flock'"},
 		{"not waited for", Refusal{Path: "f", Errno: "EBUSY", Holder: holder},
 			"f is locked by p[1]\nCannot acquire lock on f (another process may be active)\nHeld by session 'S' for operation 'O'"},
 		{"a name", Refusal{Name: "deploy", Errno: "EAGAIN", Holder: holder},
 			"name:deploy is locked by p[1]\nCannot acquire lock on name:deploy (another process may be active)\nHeld by session 'S' for operation 'O'"},
 		{"since", Refusal{Path: "f", Errno: "EBUSY", Wait: 8 * time.Second, Time: noon.Local(), Holder: &Record{
-			Path: "f", Session: "S", Operation: "open", Owner: Process{31719, 1}, Program: "python3", Actor: "agent-7", Since: noon.Add(-time.Minute)}},
+			Path: "f", Session: "S", Operation: "open", Asker: Asker{Owner: Process{31719, 1}, Program: "python3", Actor: "agent-7"}, Since: noon.Add(-time.Minute)}},
 			"f is locked by python3[31719] as agent-7 since " + noon.Add(-time.Minute).Local().Format(time.TimeOnly) + "; this request gave up after 8s\n" +
 				"Failed to acquire lock (timeout after 8s)\nCould not acquire lock within 8s. Held by session 'S' for operation 'open'"},
 		{"half a second", Refusal{Path: "f", Errno: "EBUSY", Wait: 500*time.Millisecond + 123, Holder: nil},
