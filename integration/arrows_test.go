@@ -169,6 +169,9 @@ var rooms = map[string]room{
 	"latchfs/journal/commit/internal/rejected": { // what is refused never was content of a file: no history
 		ours: []string{"latchfs/journal/statedir", "latchfs/journal/commit/internal/disk"}, libs: []string{xSys},
 	},
+	"latchfs/journal/commit/internal/reserved": { // a name on the disk, and its intent in the journal
+		ours: []string{"latchfs/journal", "latchfs/journal/commit/internal/disk"}, libs: []string{xSys},
+	},
 	"latchfs/journal/commit/internal/lazy": { // the old version may be in the history, and what markers are links of is latchfs's own
 		ours: []string{"latchfs/journal", "latchfs/journal/history", "latchfs/journal/statedir",
 			"latchfs/journal/commit/internal/disk", "latchfs/journal/commit/internal/rejected"}, libs: []string{xSys},
@@ -184,7 +187,7 @@ var rooms = map[string]room{
 	"latchfs/journal/commit": { // shadows; it joins the rooms below
 		tests: []string{"latchfs/journal/commit/fsck"}, // examines what each crash leaves
 		ours: []string{"latchfs/journal", "latchfs/journal/history",
-			"latchfs/journal/commit/internal/disk", "latchfs/journal/commit/internal/keep", "latchfs/journal/commit/internal/lazy", "latchfs/journal/commit/internal/recovery", "latchfs/journal/commit/internal/rejected", "latchfs/journal/commit/internal/tail"}, libs: []string{xSys},
+			"latchfs/journal/commit/internal/disk", "latchfs/journal/commit/internal/keep", "latchfs/journal/commit/internal/lazy", "latchfs/journal/commit/internal/recovery", "latchfs/journal/commit/internal/rejected", "latchfs/journal/commit/internal/reserved", "latchfs/journal/commit/internal/tail"}, libs: []string{xSys},
 	},
 	"latchfs/journal/commit/fsck": { // a repair recovers, too; nothing is published
 		ours: []string{"latchfs/journal", "latchfs/journal/audit", "latchfs/journal/history", "latchfs/journal/statedir",

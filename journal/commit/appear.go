@@ -71,9 +71,9 @@ func (sh *Shadow) appear(o PublishOptions) error {
 	var before, after unix.Stat_t
 	known := false
 	alone, err := sh.s.disk.Alone(func() error {
-		known = unix.Fstat(sh.dir, &before) == nil
+		known = unix.Fstat(sh.name.Dir(), &before) == nil
 		err := sh.renameNew(o)
-		known = known && unix.Fstat(sh.dir, &after) == nil
+		known = known && unix.Fstat(sh.name.Dir(), &after) == nil
 		return err
 	})
 	if err == nil && alone && known && disk.InodeOf(&before) == o.DirInode && before.Ctim == sh.linked.at {

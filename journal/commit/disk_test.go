@@ -212,7 +212,7 @@ func (w *world) commitWay(way, name, content string) {
 		st := statFD(w.t, sh.FD())
 		err = sh.publishOver(o, st)
 		sh.published = true
-		check(w.t, sh.nameGone())
+		check(w.t, sh.name.Gone())
 	case "new":
 		_, err = sh.Publish(o)
 	default:

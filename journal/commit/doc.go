@@ -14,6 +14,7 @@
 // what is below it, and package journal and its history:
 //
 //	internal/disk      steps, names, versions, copies, walks
+//	internal/reserved  names that no user has, with their intents -> disk
 //	internal/keep      old content into the history -> disk
 //	internal/rejected  refused bytes aside -> disk
 //	internal/lazy      commits that wait for no sync -> rejected, disk

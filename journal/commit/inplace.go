@@ -55,9 +55,8 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 		return disk.Version{}, fmt.Errorf("commit %q in place: %w", o.Name, err)
 	}
 	if err := sh.s.disk.ApplyInPlace(sh.fd, target, in, disk.AnyXattr); err != nil {
-		sh.s.disk.Abandon(sh.intent)
-		sh.s.disk.Leave(sh.intent, target)
-		sh.forgetName()
+		sh.s.disk.Leave(sh.name.Intent(), target)
+		sh.name.LeaveToRecovery()
 		sh.published = true // it will be
 		return disk.Version{}, &kinded{ErrRedoPending, o.Name, err}
 	}
@@ -66,11 +65,11 @@ func (sh *Shadow) InPlace(target int, o PublishOptions) (disk.Version, error) {
 	sh.published, sh.mark = true, mark{}
 	var st unix.Stat_t
 	if err := unix.Fstat(target, &st); err != nil {
-		return disk.Version{}, &kinded{ErrNotDurable, o.Name, errors.Join(os.NewSyscallError("fstat", err), sh.dropName())}
+		return disk.Version{}, &kinded{ErrNotDurable, o.Name, errors.Join(os.NewSyscallError("fstat", err), sh.name.Drop())}
 	}
 	v := disk.VersionOf(&st)
 	o.published(v)
-	late := sh.dropName()
+	late := sh.name.Drop()
 	if late == nil {
 		late = sh.s.disk.Do("syncjournal", sh.s.disk.Journal.Sync)
 	}
@@ -137,42 +136,22 @@ func (sh *Shadow) armRedo(in journal.Intent, o PublishOptions) error {
 	if err := sh.nameBeside(in, o); err != nil {
 		return err
 	}
-	if err := sh.s.disk.SyncDir(sh.dir, sh.fd); err != nil {
+	if err := sh.s.disk.SyncDir(sh.name.Dir(), sh.fd); err != nil {
 		return err
 	}
 	return sh.s.disk.Do("syncjournal", sh.s.disk.Journal.Sync)
 }
 
-// retag replaces the intent that stands for the shadow's name. What was synced stays so.
-func (sh *Shadow) retag(in journal.Intent) error {
-	in.Synced = in.Synced || sh.intent.Synced
-	if in.Synced && in.ShadowIno == 0 {
-		in.ShadowIno = sh.initial.Ino
-	}
-	return sh.reintend(in)
-}
-
-func (sh *Shadow) reintend(in journal.Intent) error {
-	old := sh.intent
-	in.ShadowDir, in.Shadow, in.InState = old.ShadowDir, old.Shadow, old.InState
-	var err error
-	if in.ID, err = sh.s.disk.Begin(in); err != nil {
-		return err
-	}
-	sh.intent = in
-	return sh.s.disk.Done(old.ID)
-}
-
 // disarmRedo makes sure that no recovery does what was refused. The name stays
 // if the journal can say that it is a mere shadow's.
 func (sh *Shadow) disarmRedo() error {
-	if sh.intent.Kind != journal.KindInPlace {
+	if sh.name.Intent().Kind != journal.KindInPlace {
 		return nil
 	}
-	in := sh.intent
+	in := sh.name.Intent()
 	in.Kind, in.Sums = journal.KindShadow, ""
-	if err := sh.retag(in); err != nil {
-		return sh.dropName()
+	if err := sh.name.Retag(in, sh.initial.Ino); err != nil {
+		return sh.name.Drop()
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"latchfs/journal/commit/internal/lazy"
 	"latchfs/journal/commit/internal/recovery"
 	"latchfs/journal/commit/internal/rejected"
+	"latchfs/journal/commit/internal/reserved"
 	"latchfs/journal/commit/internal/tail"
 )
 
@@ -47,6 +48,9 @@ type (
 	Tail = tail.Tail
 	// TailOptions say which file is appended to.
 	TailOptions = tail.Options
+	// Announced is a shadow that is about to be secured: the journal knows, and its name is not
+	// there.
+	Announced = reserved.Announced
 	// Pruned says what was removed from the rejected store, and why.
 	Pruned = rejected.Pruned
 	// Changed is a file that somebody has written since a crash cut its commit in place short.

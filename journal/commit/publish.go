@@ -44,8 +44,8 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	if err != nil {
 		return disk.Version{}, err
 	}
-	sh.borrows = true
-	defer sh.ownDir()
+	sh.name.Borrow()
+	defer sh.name.Own()
 	o.Durability = sh.settled(o)
 	sh.lazy = sh.prepareLazy(o, &st)
 	if sh.lazy == nil && st.Size > earlyFrom {
@@ -75,16 +75,16 @@ func (sh *Shadow) Publish(o PublishOptions) (disk.Version, error) {
 	// does not know it finds no shadow when it looks, and is content.
 	sh.published, sh.mark = true, mark{}
 	waits := o.Durability == Full
-	if sh.intent.Synced && !sh.keepsOrder() {
+	if sh.name.Intent().Synced && !sh.keepsOrder() {
 		waits = true // for the new name, before the old one is forgotten
 	} else {
-		_ = sh.nameGone()
+		_ = sh.name.Gone()
 	}
 	if sh.lazy != nil {
 		sh.s.lazies.Published(sh.lazy)
 	}
 	if err := unix.Fstat(sh.fd, &st); err != nil {
-		sh.leaveToRecovery()
+		sh.name.LeaveToRecovery()
 		return disk.Version{}, &kinded{ErrNotDurable, o.Name, os.NewSyscallError("fstat", err)}
 	}
 	v := disk.VersionOf(&st)
@@ -136,7 +136,7 @@ func (sh *Shadow) putContent(o PublishOptions) error {
 // about nothing: once it has a name, the next sync of the directory would make
 // that durable with a length of 0. There it has a reserved name first.
 func (sh *Shadow) syncFor(o PublishOptions, txn uint64) error {
-	if !sh.named() && sh.forgetsUnnamed() {
+	if !sh.name.Stands() && sh.forgetsUnnamed() {
 		err := sh.nameFor(journal.Intent{
 			Kind: journal.KindShadow, Txn: txn, Dir: o.DirPath, Name: o.Name, ShadowDir: o.DirPath,
 		}, o)
@@ -181,7 +181,7 @@ func (sh *Shadow) publishNew(o PublishOptions) error {
 	if err != nil {
 		return err
 	}
-	if !sh.named() {
+	if !sh.name.Stands() {
 		err = sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, o.Dir, o.Name) })
 	} else {
 		err = sh.appear(o)
@@ -194,14 +194,14 @@ func (sh *Shadow) publishNew(o PublishOptions) error {
 
 // renameNew gives the shadow the name that is free instead of the reserved one.
 func (sh *Shadow) renameNew(o PublishOptions) error {
-	name := sh.intent.Shadow
+	name := sh.name.Intent().Shadow
 	err := sh.s.disk.Do("rename", func() error {
-		return unix.Renameat2(sh.dir, name, o.Dir, o.Name, unix.RENAME_NOREPLACE)
+		return unix.Renameat2(sh.name.Dir(), name, o.Dir, o.Name, unix.RENAME_NOREPLACE)
 	})
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		err = sh.s.disk.Do("link", func() error { return unix.Linkat(sh.dir, name, o.Dir, o.Name, 0) })
+		err = sh.s.disk.Do("link", func() error { return unix.Linkat(sh.name.Dir(), name, o.Dir, o.Name, 0) })
 		if err == nil {
-			_ = sh.dropName()
+			_ = sh.name.Drop()
 		}
 	}
 	return err
@@ -210,21 +210,19 @@ func (sh *Shadow) renameNew(o PublishOptions) error {
 // nameFor gives the shadow a reserved name where it lies, or makes in what stands
 // for the one that it has.
 func (sh *Shadow) nameFor(in journal.Intent, o PublishOptions) error {
-	switch {
-	case sh.named():
+	if sh.name.Stands() {
 		sh.follow(o)
-		return sh.retag(in)
-	case sh.inState:
-		return sh.linkReserved(sh.s.disk.StateFD(), in)
+		return sh.name.Retag(in, sh.initial.Ino)
 	}
-	return sh.linkReserved(o.Dir, in)
+	in.InState = sh.inState
+	return sh.name.Link(sh.fd, sh.lies(o.Dir), in)
 }
 
 // nameBeside is nameFor for a commit: what that, or a recovery, does to the shadow's name and
 // the target's is done in one directory. The file may have been renamed since the shadow got
 // its name.
 func (sh *Shadow) nameBeside(in journal.Intent, o PublishOptions) error {
-	if !sh.named() || sh.inState || disk.SameFile(sh.dir, o.Dir) {
+	if !sh.name.Stands() || sh.inState || disk.SameFile(sh.name.Dir(), o.Dir) {
 		return sh.nameFor(in, o)
 	}
 	return sh.moveTo(o.Dir, in)
@@ -233,43 +231,10 @@ func (sh *Shadow) nameBeside(in journal.Intent, o PublishOptions) error {
 // moveTo gives the shadow another reserved name, in dir, and the intent in. What was synced
 // stays so.
 func (sh *Shadow) moveTo(dir int, in journal.Intent) error {
-	old := &Shadow{s: sh.s, intent: sh.intent, dir: sh.dir, borrowed: sh.borrowed} // no more than the name
-	in.Synced, in.ShadowIno = in.Synced || old.intent.Synced, sh.initial.Ino
-	if err := sh.takeName(dir, in); err != nil {
-		return err
+	before := sh.name.Intent().ID
+	err := sh.name.MoveTo(dir, in, sh.fd, sh.initial.Ino)
+	if sh.name.Intent().ID != before {
+		sh.linked = linked{}
 	}
-	var err error
-	if in.Synced { // whose bytes these are has to be known wherever they are
-		err = sh.s.disk.Do("syncjournal", sh.s.disk.Journal.Sync)
-	}
-	if err == nil {
-		err = sh.s.disk.Do("rename", func() error {
-			return unix.Renameat(old.dir, old.intent.Shadow, sh.dir, sh.intent.Shadow)
-		})
-	}
-	if err != nil {
-		*old, sh.intent, sh.dir, sh.borrowed =
-			Shadow{s: sh.s, intent: sh.intent, dir: sh.dir, borrowed: sh.borrowed}, old.intent, old.dir, old.borrowed
-		return errors.Join(err, old.nameGone())
-	}
-	sh.linked = linked{}
-	if in.Synced { // the name before is forgotten when the disk has the new one
-		if err := sh.s.disk.SyncDir(sh.dir, sh.fd); err != nil {
-			old.leaveToRecovery()
-			return err
-		}
-	}
-	return old.nameGone()
-}
-
-// linkReserved gives an unnamed shadow a reserved name in dir.
-func (sh *Shadow) linkReserved(dir int, in journal.Intent) error {
-	if err := sh.takeName(dir, in); err != nil {
-		return err
-	}
-	err := sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, dir, sh.intent.Shadow) })
-	if err != nil {
-		return errors.Join(err, sh.nameGone())
-	}
-	return nil
+	return err
 }

@@ -13,7 +13,7 @@ import (
 // a crash must not take, or was synced under another name; else Auto.
 func (sh *Shadow) settled(o PublishOptions) Durability {
 	replaces := func() bool { return o.Base != nil || sh.s.lazies.IsGoing(o.DirInode, o.Name) }
-	if o.Durability == "" || o.Durability == Auto && (replaces() || sh.intent.Synced && !sh.appearsByItself(o)) {
+	if o.Durability == "" || o.Durability == Auto && (replaces() || sh.name.Intent().Synced && !sh.appearsByItself(o)) {
 		return Full
 	}
 	return o.Durability
@@ -24,7 +24,7 @@ func (sh *Shadow) settled(o PublishOptions) Durability {
 func (sh *Shadow) prepareLazy(o PublishOptions, st *unix.Stat_t) *lazy.Commit {
 	// The log of btrfs does not keep the order of names that this relies on.
 	// What was synced has a name already that a recovery knows.
-	if o.Durability != Lazy && o.Durability != Auto || sh.intent.Synced || sh.forgetsUnnamed() && !sh.s.lazyAnywhere {
+	if o.Durability != Lazy && o.Durability != Auto || sh.name.Intent().Synced || sh.forgetsUnnamed() && !sh.s.lazyAnywhere {
 		return nil
 	}
 	to := lazy.Target{Dir: o.Dir, Inode: o.DirInode, DirPath: o.DirPath, Name: o.Name, KeepID: o.Keep.ID, Anew: o.Base == nil}
@@ -63,17 +63,17 @@ func (sh *Shadow) unmark() {
 func (sh *Shadow) settleLater(o PublishOptions, as Runner) {
 	s, k := sh.s, o.Keep.Of(o.Base.Ino)
 	if k.ID != "" && !k.Copy {
-		kept, err := s.keeper.Move(as, sh.dir, sh.intent.Shadow, k)
+		kept, err := s.keeper.Move(as, sh.name.Dir(), sh.name.Intent().Shadow, k)
 		if err == nil {
 			sh.kept = kept
 			return
 		}
 	}
 	if k.ID != "" {
-		sh.kept = s.keeper.KeepCopyOf(sh.dir, sh.intent.Shadow, k) == nil
+		sh.kept = s.keeper.KeepCopyOf(sh.name.Dir(), sh.name.Intent().Shadow, k) == nil
 	}
-	sh.lazy.StandsBy(sh.intent)
-	sh.handOver()
+	sh.lazy.StandsBy(sh.name.Intent())
+	sh.name.HandOver()
 }
 
 // SettleBefore settles what is new in a directory in which something is to be replaced,

@@ -27,8 +27,8 @@ func (sh *Shadow) Reject(meta map[string]any) (id string, err error) {
 		return "", fmt.Errorf("reject: %w", os.NewSyscallError("fstat", err))
 	}
 	id, err = sh.s.rejects.Put(meta, &st, sh.keepContent)
-	if err != nil && sh.intent.Synced {
-		sh.leaveToRecovery() // which tries again
+	if err != nil && sh.name.Intent().Synced {
+		sh.name.LeaveToRecovery() // which tries again
 	}
 	if err != nil {
 		return "", fmt.Errorf("reject: %w", err)
@@ -43,8 +43,8 @@ func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
 		return sh.s.rejects.CopyContent(sh.fd, dir, st)
 	}
 	var err error
-	if sh.named() {
-		err = sh.s.rejects.DoWithRoom("rename", func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, dir, rejected.Content) })
+	if sh.name.Stands() {
+		err = sh.s.rejects.DoWithRoom("rename", func() error { return unix.Renameat(sh.name.Dir(), sh.name.Intent().Shadow, dir, rejected.Content) })
 	} else {
 		err = sh.s.rejects.DoWithRoom("link", func() error { return disk.LinkFD(sh.fd, dir, rejected.Content) })
 	}
@@ -62,9 +62,9 @@ func (sh *Shadow) keepContent(dir int, st *unix.Stat_t) error {
 		return err
 	}
 	if sh.keepsOrder() || sh.keepOnDisk(dir) == nil {
-		_ = sh.nameGone()
+		_ = sh.name.Gone()
 	} else {
-		sh.leaveToRecovery()
+		sh.name.LeaveToRecovery()
 	}
 	// Nobody gets past the 0700 above it, so this is for later copies.
 	_ = sh.s.disk.Do("chmod", func() error { return unix.Fchmod(sh.fd, 0o600) })

@@ -25,7 +25,7 @@ func (sh *Shadow) publishOver(o PublishOptions, st *unix.Stat_t) error {
 	if err != nil {
 		return err
 	}
-	if err := sh.placeMarker(o, sh.intent.Shadow); err != nil {
+	if err := sh.placeMarker(o, sh.name.Intent().Shadow); err != nil {
 		return err
 	}
 	as := sh.s.disk.OwnerOfBoth(o.Dir, st, &base)
@@ -57,7 +57,7 @@ func (sh *Shadow) publishOver(o PublishOptions, st *unix.Stat_t) error {
 func (sh *Shadow) exchange(o PublishOptions, as Runner) error {
 	return sh.s.disk.Do("exchange", func() error {
 		return as.Run(func() error {
-			return unix.Renameat2(sh.dir, sh.intent.Shadow, o.Dir, o.Name, unix.RENAME_EXCHANGE)
+			return unix.Renameat2(sh.name.Dir(), sh.name.Intent().Shadow, o.Dir, o.Name, unix.RENAME_EXCHANGE)
 		})
 	})
 }
@@ -69,7 +69,7 @@ const undoTries = 4
 // base, somebody around the mount was faster by a moment: it gets its name back.
 func (sh *Shadow) checkReplaced(o PublishOptions, as Runner) error {
 	var st unix.Stat_t
-	if err := unix.Fstatat(sh.dir, sh.intent.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := unix.Fstatat(sh.name.Dir(), sh.name.Intent().Shadow, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil // gone: nothing to put back
 	}
 	found := disk.VersionOf(&st)
@@ -78,11 +78,10 @@ func (sh *Shadow) checkReplaced(o PublishOptions, as Runner) error {
 	}
 	for range undoTries {
 		if err := sh.exchange(o, as); err != nil {
-			sh.s.disk.Abandon(sh.intent) // Recover sees what is where
-			sh.forgetName()
+			sh.name.LeaveToRecovery() // which sees what is where
 			return errors.Join(&ConflictError{Name: o.Name, Base: o.Base, Found: &found}, err)
 		}
-		if unix.Fstatat(sh.dir, sh.intent.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Ino == sh.initial.Ino {
+		if unix.Fstatat(sh.name.Dir(), sh.name.Intent().Shadow, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Ino == sh.initial.Ino {
 			break // the shadow is out again
 		}
 	}
@@ -97,11 +96,10 @@ func (sh *Shadow) settleReplaced(o PublishOptions, as Runner) {
 		sh.settleLater(o, as)
 		return
 	}
-	kept, err := sh.s.keeper.Settle(as, sh.dir, sh.intent.Shadow, o.Keep.Of(o.Base.Ino))
+	kept, err := sh.s.keeper.Settle(as, sh.name.Dir(), sh.name.Intent().Shadow, o.Keep.Of(o.Base.Ino))
 	sh.kept = kept
 	if err != nil {
-		sh.s.disk.Abandon(sh.intent)
-		sh.forgetName()
+		sh.name.LeaveToRecovery()
 	}
 }
 
@@ -114,7 +112,7 @@ func (sh *Shadow) publishByRename(o PublishOptions, as Runner) error {
 	err := sh.checkLinked(o)
 	if err == nil {
 		err = sh.s.disk.Do("rename", func() error {
-			return as.Run(func() error { return unix.Renameat(sh.dir, sh.intent.Shadow, o.Dir, o.Name) })
+			return as.Run(func() error { return unix.Renameat(sh.name.Dir(), sh.name.Intent().Shadow, o.Dir, o.Name) })
 		})
 	}
 	if as != nil && errors.Is(err, unix.EPERM) {

@@ -8,6 +8,7 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/commit/internal/disk"
+	"latchfs/journal/commit/internal/reserved"
 )
 
 // SyncOptions say what a recovery has to know of a shadow that its writer syncs.
@@ -27,74 +28,39 @@ func (s *Store) WriteBack(fd int) error {
 	return s.disk.Do("writeback", func() error { return journal.WriteBack(fd) })
 }
 
-// Announced is a shadow that is about to be secured: the journal knows, and the name is
-// not there.
-type Announced struct {
-	s       *Store
-	in      journal.Intent
-	written bool // the journal was written back with it
-}
-
 // Announce prepares a Secure, so that the journal comes to the disk together with the
 // content (WriteBack). nil: there is nothing to prepare.
 func (sh *Shadow) Announce(o SyncOptions) (*Announced, error) {
-	if sh.named() || !sh.keepsOrder() {
+	if sh.name.Stands() || !sh.keepsOrder() {
 		return nil, nil
 	}
 	in, err := sh.securing(o)
 	if err != nil {
 		return nil, err
 	}
-	in.InState, in.Shadow = sh.inState, sh.s.disk.ClaimName()
-	if in.ID, err = sh.s.disk.Begin(in); err != nil {
-		sh.s.disk.Release(in.Shadow)
-		return nil, err
-	}
-	return &Announced{s: sh.s, in: in}, nil
-}
-
-// WriteBack is Store.WriteBack, of the journal as well.
-func (a *Announced) WriteBack(fd int) error {
-	err := a.s.disk.Both(
-		disk.Step{Name: "writeback", Do: func() error { return journal.WriteBack(fd) }},
-		disk.Step{Name: "writejournal", Do: a.s.disk.Journal.WriteBack},
-	)
-	a.written = err == nil
-	return err
-}
-
-// Drop takes back what was announced and is not needed.
-func (a *Announced) Drop() error {
-	if a == nil {
-		return nil
-	}
-	err := a.s.disk.Done(a.in.ID)
-	if err != nil {
-		a.s.disk.Abandon(a.in)
-	}
-	a.s.disk.Release(a.in.Shadow)
-	return err
+	in.InState = sh.inState
+	return reserved.Announce(sh.s.disk, in)
 }
 
 // take gives the shadow the name that was announced for it.
 func (sh *Shadow) take(a *Announced, dir int) error {
-	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return errors.Join(os.NewSyscallError("dup", err), a.Drop())
+	if err := sh.name.Adopt(a, dir); err != nil {
+		return errors.Join(err, a.Drop())
 	}
-	sh.intent, sh.dir, sh.borrowed = a.in, own, false
 	sh.linked = linked{losses: sh.s.lazies.Losses()}
 	look := linked{losses: sh.linked.losses}
 	alone, err := sh.s.disk.Alone(func() error {
-		err := sh.s.disk.Do("link", func() error { return disk.LinkFD(sh.fd, own, a.in.Shadow) })
-		look.look(own)
+		err := sh.name.Give(sh.fd)
+		if err == nil {
+			look.look(sh.name.Dir())
+		}
 		return err
 	})
 	if err != nil {
-		return errors.Join(err, sh.nameGone())
+		return err
 	}
-	if a.written {
-		sh.recorded = a.in.ID
+	if a.IsWritten() {
+		sh.recorded = a.Intent().ID
 		if alone { // else it may show what is later on the disk than the name
 			sh.linked = look
 		}
@@ -104,7 +70,7 @@ func (sh *Shadow) take(a *Announced, dir int) error {
 
 // Recorded reports whether the journal was written back before the shadow got the name
 // that its intent says, and the disk keeps that order: syncing the one syncs the other.
-func (sh *Shadow) Recorded() bool { return sh.named() && sh.recorded == sh.intent.ID }
+func (sh *Shadow) Recorded() bool { return sh.name.Stands() && sh.recorded == sh.name.Intent().ID }
 
 // securing is the intent that stands for a secured shadow, but for its name.
 func (sh *Shadow) securing(o SyncOptions) (journal.Intent, error) {
@@ -131,8 +97,9 @@ func (sh *Shadow) Secure(o SyncOptions, a *Announced) error {
 		return errors.Join(err, a.Drop())
 	}
 	if a != nil {
-		in.ID, in.InState, in.Shadow = a.in.ID, a.in.InState, a.in.Shadow
-		if in == a.in && !sh.named() {
+		was := a.Intent()
+		in.ID, in.InState, in.Shadow = was.ID, was.InState, was.Shadow
+		if in == was && !sh.name.Stands() {
 			return sh.take(a, sh.lies(o.Dir))
 		}
 		if err := a.Drop(); err != nil { // it has another name by now
@@ -152,10 +119,10 @@ func (sh *Shadow) Secure(o SyncOptions, a *Announced) error {
 		err = sh.sync()
 	}
 	if err == nil {
-		err = sh.retag(in)
+		err = sh.name.Retag(in, sh.initial.Ino)
 	}
 	if err == nil {
-		err = sh.s.disk.SyncDir(sh.dir, sh.fd)
+		err = sh.s.disk.SyncDir(sh.name.Dir(), sh.fd)
 	}
 	return err
 }
@@ -163,8 +130,8 @@ func (sh *Shadow) Secure(o SyncOptions, a *Announced) error {
 // lies is the directory in which the shadow is, or gets a name.
 func (sh *Shadow) lies(dir int) int {
 	switch {
-	case sh.named():
-		return sh.dir
+	case sh.name.Stands():
+		return sh.name.Dir()
 	case sh.inState:
 		return sh.s.disk.StateFD()
 	}
@@ -175,24 +142,24 @@ func (sh *Shadow) lies(dir int) int {
 // the target's.
 func (sh *Shadow) follow(o PublishOptions) {
 	var is, own unix.Stat_t
-	if sh.intent.Synced && !sh.inState && unix.Fstat(o.Dir, &is) == nil && unix.Fstat(sh.dir, &own) == nil &&
+	if sh.name.Intent().Synced && !sh.inState && unix.Fstat(o.Dir, &is) == nil && unix.Fstat(sh.name.Dir(), &own) == nil &&
 		disk.InodeOf(&is) == disk.InodeOf(&own) {
-		sh.intent.ShadowDir = o.DirPath
+		sh.name.Renamed(o.DirPath)
 	}
 }
 
 // Secured reports whether a recovery keeps the shadow's bytes, or would if they had been
 // synced.
-func (sh *Shadow) Secured() bool { return sh.intent.Synced }
+func (sh *Shadow) Secured() bool { return sh.name.Intent().Synced }
 
 // Unsecure takes back what Secure has done: a recovery removes the shadow.
 func (sh *Shadow) Unsecure() error {
-	if !sh.intent.Synced {
+	if !sh.name.Intent().Synced {
 		return nil
 	}
-	in, appears := sh.intent, sh.intent.Appears
+	in, appears := sh.name.Intent(), sh.name.Intent().Appears
 	in.Synced, in.Appears = false, false
-	if err := sh.reintend(in); err != nil || !appears {
+	if err := sh.name.Replace(in); err != nil || !appears {
 		return err
 	}
 	// Its file has another name by now, or none: it is not to get the one of the sync as well.
@@ -201,19 +168,19 @@ func (sh *Shadow) Unsecure() error {
 
 // Unname takes the shadow's reserved name away: nobody wants what is written any more, and the
 // directory is to be empty for whoever removes it. If that fails, a recovery does it.
-func (sh *Shadow) Unname() error { return sh.dropName() }
+func (sh *Shadow) Unname() error { return sh.name.Drop() }
 
 // Follow moves the shadow's reserved name into the directory o.Dir, in which its file has a name
 // now: the one before is to be empty for whoever removes it. What was synced stays so.
 func (sh *Shadow) Follow(o SyncOptions) error {
-	if sh.intent.Kind != journal.KindShadow || sh.inState || disk.SameFile(sh.dir, o.Dir) {
+	if sh.name.Intent().Kind != journal.KindShadow || sh.inState || disk.SameFile(sh.name.Dir(), o.Dir) {
 		return nil
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(o.Dir, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	in := sh.intent
+	in := sh.name.Intent()
 	in.Dir, in.ShadowDir, in.Name, in.Token = o.DirPath, o.DirPath, o.Name, o.Token
 	in.Appears = in.Synced && o.Appears
 	in.TargetIno, in.TargetBirth = st.Ino, disk.Birth(o.Dir)
@@ -246,7 +213,7 @@ func (s *Store) SyncSecured(fd int, recorded bool) error {
 // publication is to bring it: the shadow is on disk, and what is done to its names comes
 // there in order.
 func (sh *Shadow) appearsByItself(o PublishOptions) bool {
-	return o.Base == nil && sh.intent.Appears && sh.intent.Dir == o.DirPath && sh.intent.Name == o.Name &&
+	return o.Base == nil && sh.name.Intent().Appears && sh.name.Intent().Dir == o.DirPath && sh.name.Intent().Name == o.Name &&
 		sh.keepsOrder()
 }
 
@@ -254,27 +221,16 @@ func (sh *Shadow) appearsByItself(o PublishOptions) bool {
 // forgotten before the new one is on disk.
 func (sh *Shadow) secured(onDisk error) {
 	if onDisk == nil {
-		_ = sh.nameGone()
+		_ = sh.name.Gone()
 		return
 	}
-	sh.leaveToRecovery()
-}
-
-// leaveToRecovery hands the shadow's name, or what is left of it, to a recovery.
-func (sh *Shadow) leaveToRecovery() {
-	if !sh.named() {
-		return
-	}
-	in := sh.intent
-	in.Appears = false // a recovery of this run would show it to nobody who asks for the lock
-	sh.s.disk.Abandon(in)
-	sh.forgetName()
+	sh.name.LeaveToRecovery()
 }
 
 // keepOnDisk makes content durable that was copied, or moved, into dir, before the
 // shadow is forgotten.
 func (sh *Shadow) keepOnDisk(dir int) error {
-	if !sh.intent.Synced {
+	if !sh.name.Intent().Synced {
 		return nil
 	}
 	return errors.Join(sh.s.rejects.SyncContent(dir), sh.s.disk.SyncDir(dir, sh.fd))

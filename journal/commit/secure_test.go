@@ -42,8 +42,8 @@ func (w *world) syncAs(sh *Shadow, appears bool) bool {
 // has died.
 func (w *world) leftOpen(sh *Shadow) {
 	w.t.Cleanup(func() {
-		if sh.named() {
-			unix.Close(sh.dir)
+		if sh.name.Stands() {
+			unix.Close(sh.name.Dir())
 		}
 		if sh.fd >= 0 {
 			unix.Close(sh.fd)

@@ -10,6 +10,7 @@ import (
 	"latchfs/journal"
 	"latchfs/journal/commit/internal/disk"
 	"latchfs/journal/commit/internal/lazy"
+	"latchfs/journal/commit/internal/reserved"
 )
 
 // Shadow is the private copy that one session writes. Its methods are not for
@@ -29,14 +30,9 @@ type Shadow struct {
 
 	dirPath, target string // what it was made for
 
-	// A shadow with a reserved name has an intent in the journal that says so.
-	// The zero intent means that it has none.
-	intent   journal.Intent
-	dir      int    // descriptor of the directory with the name
-	borrows  bool   // what gets a name now lies in a directory whose descriptor the caller has
-	borrowed bool   // dir is such a one
-	recorded uint64 // the intent with which the journal was written back; 0: none
-	linked   linked // when it got the name
+	name     reserved.Name // beside the target or in the state directory, or none
+	recorded uint64        // the intent with which the journal was written back; 0: none
+	linked   linked        // when it got the name
 
 	mark mark
 	lazy *lazy.Commit // while it is being published without a sync; nil: with one
@@ -65,7 +61,7 @@ type ShadowOptions struct {
 // possible, or if the directory cannot be written, the shadow is good all the
 // same, but Publish refuses it with ErrCannotPreserve; see MustInPlace.
 func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
-	sh := &Shadow{s: s, as: o.As, fd: -1, dir: -1, anew: o.Base < 0, dirPath: o.DirPath, target: o.Name}
+	sh := &Shadow{s: s, as: o.As, fd: -1, name: reserved.New(s.disk), anew: o.Base < 0, dirPath: o.DirPath, target: o.Name}
 	mode, maker := o.Mode&0o7777, o.As
 	var base unix.Stat_t
 	if o.Base >= 0 {
@@ -118,26 +114,24 @@ func (sh *Shadow) create(dir int, mode uint32, maker disk.Runner) error {
 }
 
 func (sh *Shadow) createNamed(dir int, mode uint32, maker disk.Runner) error {
-	err := sh.takeName(dir, journal.Intent{
-		Kind: journal.KindShadow, Dir: sh.dirPath, Name: sh.target, ShadowDir: sh.dirPath,
+	err := sh.name.Take(dir, journal.Intent{
+		Kind: journal.KindShadow, Dir: sh.dirPath, Name: sh.target, ShadowDir: sh.dirPath, InState: sh.inState,
 	})
 	if err != nil {
 		return err
 	}
 	err = sh.s.disk.Do("create", func() error {
 		return maker.Run(func() (err error) {
-			sh.fd, err = unix.Openat(dir, sh.intent.Shadow, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+			sh.fd, err = unix.Openat(dir, sh.name.Intent().Shadow, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
 			return err
 		})
 	})
 	if err != nil {
 		sh.fd = -1
-		return errors.Join(err, sh.nameGone())
+		return errors.Join(err, sh.name.Gone())
 	}
 	return nil
 }
-
-func (sh *Shadow) named() bool { return sh.intent.ID != 0 }
 
 // keepsOrder reports whether bytes that were written back are on the disk before a name
 // is that the shadow gets afterwards.
@@ -146,88 +140,6 @@ func (sh *Shadow) keepsOrder() bool { return sh.s.disk.KeepsOrder(uint64(sh.init
 // forgetsUnnamed reports whether the disk loses what is synced before it has a name.
 func (sh *Shadow) forgetsUnnamed() bool {
 	return sh.s.disk.ForgetsUnnamed(sh.fd, uint64(sh.initial.Dev))
-}
-
-// takeName claims a reserved name in dir and records the intent in, completed
-// with it. The file itself gets the name afterwards.
-func (sh *Shadow) takeName(dir int, in journal.Intent) error {
-	own, err := dir, error(nil)
-	if !sh.borrows {
-		own, err = unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
-	}
-	if err != nil {
-		return os.NewSyscallError("dup", err)
-	}
-	in.InState = sh.inState
-	in.Shadow = sh.s.disk.ClaimName()
-	in.ID, err = sh.s.disk.Begin(in)
-	if err != nil {
-		if !sh.borrows {
-			unix.Close(own)
-		}
-		sh.s.disk.Release(in.Shadow)
-		return err
-	}
-	sh.intent, sh.dir, sh.borrowed = in, own, sh.borrows
-	return nil
-}
-
-// ownDir ends the borrowing of the caller's descriptor, before the caller has it back. A
-// shadow that cannot have one of its own goes on without the name.
-func (sh *Shadow) ownDir() {
-	sh.borrows = false
-	if !sh.borrowed {
-		return
-	}
-	own, err := unix.FcntlInt(uintptr(sh.dir), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		_ = sh.dropName() // or Recover does
-		return
-	}
-	sh.dir, sh.borrowed = own, false
-}
-
-// nameGone ends the intent after the name is gone from the disk, or was never
-// there. An error means that only the journal does not know.
-func (sh *Shadow) nameGone() error {
-	if !sh.named() {
-		return nil
-	}
-	err := sh.s.disk.Done(sh.intent.ID)
-	if err != nil {
-		sh.s.disk.Abandon(sh.intent)
-	}
-	sh.forgetName()
-	return err
-}
-
-func (sh *Shadow) forgetName() {
-	sh.s.disk.Release(sh.intent.Shadow)
-	sh.handOver()
-}
-
-// handOver leaves the name to somebody else.
-func (sh *Shadow) handOver() {
-	if !sh.borrowed {
-		unix.Close(sh.dir)
-	}
-	sh.intent, sh.dir, sh.borrowed = journal.Intent{}, -1, false
-}
-
-// dropName removes the reserved name from the disk. If that fails Recover will.
-func (sh *Shadow) dropName() error {
-	if !sh.named() {
-		return nil
-	}
-	err := sh.s.disk.Do("unlink", func() error { return unix.Unlinkat(sh.dir, sh.intent.Shadow, 0) })
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		in := sh.intent
-		in.Synced, in.Appears = false, false // nobody wants it any more
-		sh.s.disk.Abandon(in)
-		sh.forgetName()
-		return err
-	}
-	return sh.nameGone()
 }
 
 // FD returns the descriptor of the shadow, opened for reading and writing. It
@@ -259,7 +171,7 @@ func (sh *Shadow) Clone(dir int) (*Shadow, error) {
 // its descriptor. After Publish, InPlace or Reject only the descriptor is left,
 // and what they did stays. Calling it again does nothing.
 func (sh *Shadow) Discard() error {
-	err := sh.dropName()
+	err := sh.name.Drop()
 	switch {
 	case sh.shared != nil:
 		sh.shared.Drop()

@@ -207,7 +207,7 @@ func (t *Txn) prepare(sh *Shadow, o PublishOptions, in journal.Intent, target in
 	if err != nil {
 		return os.NewSyscallError("dup", err)
 	}
-	t.parts = append(t.parts, &txnPart{in: sh.intent, dir: own, sh: sh, target: target, keep: o.Keep})
+	t.parts = append(t.parts, &txnPart{in: sh.name.Intent(), dir: own, sh: sh, target: target, keep: o.Keep})
 	return nil
 }
 

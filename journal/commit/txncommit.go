@@ -90,9 +90,9 @@ func (t *Txn) apply(p *txnPart) error {
 			return err
 		}
 		p.sh.published = true
-		return p.sh.dropName()
+		return p.sh.name.Drop()
 	}
-	kept, err := s.keeper.PutInPlaceOf(p.sh.dir, p.in, p.keep)
+	kept, err := s.keeper.PutInPlaceOf(p.sh.name.Dir(), p.in, p.keep)
 	if err == nil {
 		p.sh.published, p.sh.mark, p.sh.kept = true, mark{}, kept
 	}
@@ -125,7 +125,7 @@ func (s *Store) settleBelow(dir int, name string) error {
 func (t *Txn) finish() {
 	for _, p := range t.parts {
 		if p.sh != nil {
-			_ = p.sh.nameGone() // a journal that does not know finds nothing to do
+			_ = p.sh.name.Gone() // a journal that does not know finds nothing to do
 		} else {
 			_ = t.s.disk.Done(p.in.ID)
 		}
@@ -141,9 +141,9 @@ func (t *Txn) leave(decision uint64) {
 	s := t.s
 	for _, p := range t.parts {
 		s.disk.Abandon(p.in)
-		if p.sh != nil && p.sh.named() {
+		if p.sh != nil && p.sh.name.Stands() {
 			p.sh.published = true // it will be
-			p.sh.forgetName()
+			p.sh.name.Forget()
 		}
 	}
 	for _, m := range t.made {
@@ -161,7 +161,7 @@ func (t *Txn) Rollback() error {
 	var errs []error
 	for _, p := range t.parts {
 		if p.sh != nil {
-			errs = append(errs, p.sh.dropName())
+			errs = append(errs, p.sh.name.Drop())
 		} else {
 			errs = append(errs, s.disk.Done(p.in.ID))
 		}
@@ -213,8 +213,8 @@ func (t *Txn) syncDirs() error {
 	}
 	for _, p := range t.parts {
 		errs = append(errs, sync(p.dir))
-		if p.sh != nil && p.sh.named() && p.sh.inState {
-			errs = append(errs, sync(p.sh.dir))
+		if p.sh != nil && p.sh.name.Stands() && p.sh.inState {
+			errs = append(errs, sync(p.sh.name.Dir()))
 		}
 	}
 	return errors.Join(errs...)
