@@ -88,7 +88,7 @@ func (ap *appending) openAppender(c *caller, k *kernelNode, n *inode, flags uint
 	return 0
 }
 
-// An appender is what an append handle has.
+// appender is what an append handle has: it appends what is written through the handle.
 type appender struct {
 	*records.Appender
 	appended

@@ -11,7 +11,7 @@ import (
 
 // sessions begins sessions, and lets those who belong to one join it.
 type sessions struct {
-	fillNow   int64 // see the constant; simulations have all files large
+	fillNow   int64 // the constant of that name; simulations have all files large
 	sessionNo atomic.Uint64
 	epoch     string // distinguishes session ids of different runs
 

@@ -20,7 +20,7 @@ type attrs struct {
 
 // How long the kernel may believe an answer that does not depend on the
 // caller. Every change through the mount reaches the kernel anyway; the second
-// bounds how long a change around the mount stays unseen.
+// bounds how long a change outside the mount stays unseen.
 const (
 	entryTTL = time.Second
 	attrTTL  = time.Second
@@ -55,8 +55,9 @@ func (ats *attrs) fillAttr(a *Attr, k *kernelNode, st *unix.Stat_t) {
 const maxNumbers = 8
 
 // noteShown remembers which inode number of k the kernel is told, and returns what k stands
-// for, and the change time that the kernel is told. /proc shows the number that the kernel has: an earlier one while
-// it has not asked again, or where it ignored attributes that crossed an invalidation.
+// for, and the change time that the kernel is told. /proc shows the number that the kernel
+// has: an earlier one while it has not asked again, or where it ignored attributes that
+// crossed an invalidation.
 func (ats *attrs) noteShown(k *kernelNode, st *unix.Stat_t) (n *inode, ctime unix.Timespec) {
 	ats.nodes.mu.Lock()
 	defer ats.nodes.mu.Unlock()

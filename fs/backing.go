@@ -30,7 +30,7 @@ const (
 // ioState keeps a node within the kernel's rules: all opens in passthrough at
 // one time share one backing file, and none may be cached meanwhile.
 type ioState struct {
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	id          int32      // the registered backing file, 0 if none
 	roots       bool       // it was registered for writes of root
 	passthrough int
@@ -150,7 +150,7 @@ func (hs *handles) backingLocked(h *handle) bool {
 }
 
 // cacheValidLocked reports whether pages cached at an earlier open are still
-// those of the file, which may have been changed around the mount.
+// those of the file, which may have been changed outside the mount.
 func (hs *handles) cacheValidLocked(k *kernelNode) bool {
 	var st unix.Stat_t
 	if unix.Fstat(hs.nodes.fdOf(hs.kernel.behind(k)), &st) != nil {

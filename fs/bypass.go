@@ -7,7 +7,7 @@ import (
 	"latchfs/lockmgr"
 )
 
-// A change around the mount is found when the file is next looked up, or at the
+// A change outside the mount is found when the file is next looked up, or at the
 // latest when it is next replaced: then it is not what its last version left. The
 // state that was found becomes a version of its own.
 

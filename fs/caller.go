@@ -18,17 +18,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callers finds out who makes a request, and in which transaction; what he may do with a file;
-// and what he has cost us.
+// callers finds out which process makes a request, and in which transaction; what it may do
+// with a file; and what its user costs us.
 type callers struct {
-	proc        Procs
+	proc        Procs               // tells of processes
 	ctl         *ctl.Server         // answers the control file, and has the locks taken through it
 	book        *account.Book       // of what users make us keep
 	descriptors *account.Book       // of those that users cost us
 	looks       *account.Rate       // at descriptors, for each user
 	turns       *account.Turns      // of requests
-	views       *account.Turns      // of those that look into .locks
-	running     transaction.Running // of which callers may be a part
+	views       *account.Turns      // of requests that look into .locks
+	running     transaction.Running // the transactions of which callers may be a part
 
 	disk  *disk
 	nodes *nodes

@@ -16,8 +16,8 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// recorder tells of each change of what a name holds: the history, the knowledge of readers,
-// the read claims, the audit trail.
+// recorder tells of each change of what a name holds: it tells the history, the knowledge of
+// readers, the read claims and the audit trail.
 type recorder struct {
 	changes *changes.Teller // tells of changes of names
 	bases   merging.Bases   // what replaced versions held, to merge with

@@ -19,10 +19,10 @@ import (
 	"latchfs/lockmgr/policy/lockfile"
 )
 
-// claims has the locks that are made by the lock files of programs.
+// claims has the claims that programs make by lock files of their own.
 type claims struct {
 	filed *filed.Room   // the claims that are made by files
-	clerk *filing.Clerk // tells the room of such files
+	clerk *filing.Clerk // tells filed what becomes of those files
 
 	*ground
 }
@@ -97,7 +97,7 @@ func (c *caller) Chain() []filed.Member {
 // IsDaemon implements filing.Claimant.
 func (c *caller) IsDaemon() bool { return int(c.owner.PID) == os.Getpid() }
 
-// mayFileName is mayFileLocked for content that is about to get another name.
+// mayFileName is commits.mayFileLocked for content that is about to get another name.
 func (ca *claims) mayFileName(c *caller, op string, p place, k judge.Content) unix.Errno {
 	err := ca.clerk.May(c, ca.claimName(p.dir, p.name), k.Open)
 	if err == nil {
@@ -130,7 +130,7 @@ func (r arrival) candidateAt(p place) judge.Content {
 	return namedContent{r.nodes, p.dir, p.name}
 }
 
-// movedDirs tells of directories that have got other names.
+// movedDirs tells the clerk which directories have got other names.
 func (r *renaming) movedDirs() {
 	r.claims.clerk.Moved(r.c, r.claims.claimName(r.from.dir, r.from.name), r.claims.claimName(r.to.dir, r.to.name), r.flags&unix.RENAME_EXCHANGE != 0)
 }

@@ -18,7 +18,8 @@ import (
 	"latchfs/journal/commit"
 )
 
-// commits ends sessions: what was written gets the name of the file, or is kept aside.
+// commits carries the end of a session out: what was written gets the name of the file, or is
+// kept aside. It also makes a file live whose session goes on.
 type commits struct {
 	commitTimes ctimes.Table[inoKey] // what new files show; guarded by nodes.mu
 

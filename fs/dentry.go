@@ -90,7 +90,7 @@ func (ns *nodes) nameDirLocked(n, parent *inode, name string) {
 		return
 	}
 	n.dentry = ns.names.GetUnless(parent.dentry, name, func(d *nameState) bool {
-		return d.dir != nil && d.dir.key != n.key // it was removed, or replaced around the mount, and is still in use
+		return d.dir != nil && d.dir.key != n.key // it was removed, or replaced outside the mount, and is still in use
 	})
 	if n.dentry.State.dir == nil {
 		n.dentry.State.dir = n
@@ -184,7 +184,7 @@ type liveBy uint8
 const (
 	notLive      liveBy = iota
 	liveByUse           // its users treat it as a database: see commits.autoLive
-	liveByHandle        // its descriptors are of a live name that it had: see carryLive
+	liveByHandle        // its descriptors are of a live name that it had: see live.carryLive
 )
 
 // liveBy is what has made the file live that has a path.

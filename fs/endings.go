@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endings says when a session is to end, or to show and sync what it has before that: at a
-// close, at a RELEASE, at an fsync, while a file grows.
+// endings decides when a session ends: at a close, at a RELEASE, at the end of the mount. Until
+// then it syncs and shows what the session has written.
 type endings struct {
-	lookDelay time.Duration // see the constant
+	lookDelay time.Duration // the constant of that name; simulations have another one
 
 	*ground
 	commits  *commits

@@ -11,7 +11,7 @@ import (
 	"latchfs/lockmgr/knowledge"
 )
 
-// handles has the open files, and those that the kernel reads and writes by itself.
+// handles has the open files, and decides which of them the kernel reads and writes by itself.
 type handles struct {
 	appenders records.Room // of those that append records
 

@@ -58,7 +58,7 @@ func (en versionsEngine) OnlyKept(in commit.Inode) {
 // Bypassed implements versions.Engine.
 func (en versionsEngine) Bypassed(path string, size int64) {
 	en.f.reports.event(audit.Event{Time: time.Now(), Event: "bypass", Path: path, Detail: map[string]any{
-		"reason": "the file was changed around the mount", "bytes": size,
+		"reason": "the file was changed outside the mount", "bytes": size,
 	}})
 }
 

@@ -68,12 +68,12 @@ type inodeFate struct {
 	kept    bool // it is in the history and has no other name
 	removed bool // its name was unlinked, and nothing took its place
 	saved   bool // a newer version took its place under its name
-	written bool // which was a session's, that wrote the file as programs see it
+	written bool // a session wrote the version that has taken its name
 }
 
 // inodeLive says whether reads and writes of a file pass straight through. nodes.mu guards it.
 type inodeLive struct {
-	live    bool // went live: see commits.autoLive, carryLive
+	live    bool // went live: see commits.autoLive, live.carryLive
 	carried bool // by descriptors of a live name that it had, and only as long as there are some
 	// liveWriters is how many of its open handles can write and were opened live.
 	liveWriters int
@@ -139,7 +139,7 @@ func (nm *names) nameDir(n, parent *inode, name string) bool {
 	if n.key != (inoKey{uint64(st.Dev), st.Ino}) {
 		return false
 	}
-	// Directories may have been moved around the mount, so that what we remember of
+	// Directories may have been moved outside the mount, so that what we remember of
 	// one above is that it is below: it is somewhere until it is next looked up.
 	for d := parent; d != nil; d = d.parent {
 		if d.parent == n {

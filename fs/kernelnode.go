@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel is what the kernel has been told of: nodes, and what it keeps of their attributes,
-// pages and backing files until it is told otherwise.
+// kernel knows by which nodes the kernel knows inodes, and makes it forget what it keeps of
+// them: names, attributes, pages and backing files.
 type kernel struct {
 	srv    Kernel
 	nextID uint64 // guarded by nodes.mu
@@ -25,8 +25,8 @@ const rootID = 1
 
 // kernelNode is what the kernel knows by one node number, and takes for an inode of its
 // own. It stands for a backing inode: for the same one as long as the kernel remembers it,
-// unless a session takes it over (sessions.takeOver), which nobody notices who does not have it
-// open. A session that does not publish its shadow gives it back (names.giveBack).
+// unless a session takes it over (sessions.takeOver): only a process that has it open would
+// notice that. A session that does not publish its shadow gives it back (names.giveBack).
 //
 // An inode has one node, as a rule. It gets a second one if the first is set aside: then
 // lookups lead to the second, and the first is left to those who came before.
@@ -75,7 +75,7 @@ func (kn *kernel) behind(k *kernelNode) *inode {
 }
 
 // meant is what a request on a node is about that names no open file: until the node of a
-// shadow that was written into the file is given back (see giveBack), that is the file.
+// shadow that was written into the file is given back (see names.giveBack), that is the file.
 func (kn *kernel) meant(k *kernelNode) *inode {
 	kn.nodes.mu.Lock()
 	defer kn.nodes.mu.Unlock()
@@ -177,8 +177,8 @@ func (kn *kernel) partLocked(k *kernelNode) {
 	kn.nodes.reapLocked(n)
 }
 
-// A hold keeps the inode open that a node stands for when a request on it begins. The
-// node may become a session's meanwhile (takeOver), and the file's old inode be forgotten:
+// hold keeps the inode open that a node stands for when a request on it begins. The
+// node may become a session's meanwhile (sessions.takeOver), and the file's old inode be forgotten:
 // its descriptor is closed, and may be another file's, only when the request has ended.
 type hold struct {
 	nodes *nodes

@@ -17,8 +17,8 @@ func (hs *handles) killSuidOf(n *inode, fd int, in suid.Membership) error {
 	return err
 }
 
-// killSuidBy is killSuidOf for a write through h. If that is of a session, f.cut or
-// f.change runs it.
+// killSuidBy is killSuidOf for a write through h. If that is of a session, contents.changeRead
+// runs it.
 func (hs *handles) killSuidBy(h *handle, fd int, in suid.Membership) error {
 	if s := h.sess; s != nil && h.kind == shadowHandle {
 		s.suid.Killed() // s.mu is held

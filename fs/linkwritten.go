@@ -178,7 +178,7 @@ func (mv *moves) writeIntoLocked(s *session, fd int) {
 		if was != nil && was.shadow == s {
 			was.shadow = nil
 		}
-		for _, k := range s.inode.nodes { // they become the file's at the end: see giveBack
+		for _, k := range s.inode.nodes { // they become the file's at the end: see names.giveBack
 			mv.kernel.dropFormerLocked(k)
 			k.former = n
 			n.pins++

@@ -64,7 +64,7 @@ func (cm *commits) liveInDatabases() {
 	}
 }
 
-// carryMoved is the same for a directory that was renamed, or has changed places with
+// carryMoved is followLive for a directory that was renamed, or has changed places with
 // something else.
 func (cm *commits) carryMoved(r *renaming) {
 	a, b := cm.nodes.path(r.from.dir, r.from.name), cm.nodes.path(r.to.dir, r.to.name)

@@ -60,8 +60,8 @@ func (lv *live) forgetLive(path string) {
 	}
 }
 
-// closeLiveLocked ends that. It returns whether the inode has ceased to be live with it.
-// nodes.mu is held.
+// closeLiveLocked ends what setLive began. It returns whether the file has no live descriptor
+// any more, and was live by them alone. nodes.mu is held.
 func (h *handle) closeLiveLocked() (ended bool) {
 	if !h.live || !h.writes() {
 		return false

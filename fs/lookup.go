@@ -30,7 +30,7 @@ func (op *opens) Lookup(_ <-chan struct{}, h *Request, name string, out *Entry) 
 	}
 	if k == nil {
 		if k, e = op.recovery.childOrDue(parent, name, &st); e == unix.ENOENT {
-			// NodeId 0 with a timeout is a negative entry.
+			// Node 0 with a NameTTL is a negative entry.
 			if op.astray.walks.Any() {
 				op.parking.missing(op.callers.callerOf(h), dkey{parent, name})
 			}

@@ -20,7 +20,7 @@ import (
 type losses struct {
 	remembers *knowledgelog.Log // keeps what is known over a restart; nil when mounted read-only
 	updates   *lostupdate.Judge // decides what changes would lose
-	glances   chan struct{}     // slots for closer looks at files changed around the mount
+	glances   chan struct{}     // slots for closer looks at files changed outside the mount
 	lessons   *lessons.Lessons  // of programs; nil when no path asks for it
 
 	*ground

@@ -30,7 +30,7 @@ func (jd *judging) mergeFile(p place, st *unix.Stat_t) merging.File {
 	return merging.File{Dir: jd.nodes.fdOf(p.dir), Name: p.name, Stat: st}
 }
 
-// mergeTarget is that as what a change is to be merged with; c is nil of a change by a
+// mergeTarget is mergeFile as what a change is to be merged with; c is nil of a change by a
 // session.
 func (jd *judging) mergeTarget(c *caller, p place, st *unix.Stat_t) *merging.Target {
 	return &merging.Target{
@@ -91,7 +91,7 @@ func hintOf(why error, id string) string {
 	return fmt.Sprintf("`latchfs rejected diff %s` shows what was written beside the file as it is now. %s", id, joinByHand)
 }
 
-// holdBase prepares to keep what the session is about to replace.
+// holdBaseOf prepares to keep what the session is about to replace.
 func (jd *judging) holdBaseOf(s *session, dir *inode, name string) (keep func(replaced bool)) {
 	var st unix.Stat_t
 	if s.baseVersion == nil || s.settings.LostUpdate != policy.Merge || s.inPlace ||

@@ -22,7 +22,7 @@ type nodes struct {
 	// paths guards what is known of paths: a rename of a directory holds it for
 	// writing, and whoever compares or enters a version for reading.
 	paths       sync.RWMutex
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields up to disk
 	kernelNodes map[uint64]*kernelNode
 	inodes      map[inoKey]*inode
 	names       *dcache.Tree[nameState]

@@ -34,7 +34,7 @@ func (nm *names) otherNames(n *inode) []otherName {
 	})
 }
 
-// othersLocked are those names, whether or not they are n's still, with their directories
+// othersLocked are n's otherNames, whether or not they are n's still, with their directories
 // pinned. nodes.mu is held.
 func (n *inode) othersLocked() (seen []dkey) {
 	for _, d := range n.others {

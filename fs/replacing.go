@@ -32,7 +32,7 @@ func (n *inode) joinFormer() {
 	}
 }
 
-// leaveFormer ends that. nodes.mu is held.
+// leaveFormer undoes joinFormer. nodes.mu is held.
 func (n *inode) leaveFormer() {
 	if !n.saved || n.dentry == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// rules says which settings hold for a path, and has the tables that they feed: of locks, and
-// of what was read.
+// rules says which settings hold for a path and by which keys the lock table knows it, and has
+// the tables that they feed: of locks, and of what was read.
 type rules struct {
 	policy    *policy.Policy
 	table     *lockmgr.Table

@@ -42,7 +42,7 @@ type session struct {
 	sessionAuthor
 	sessionPlace
 
-	mu      sync.Mutex // guards what follows; held during a commit
+	mu      sync.Mutex // guards the fields below; held during a commit
 	state   sessionstate.Machine
 	lock    *lockmgr.Lock
 	handles map[*handle]struct{} // open for writing
@@ -79,7 +79,7 @@ type sessionCopy struct {
 // sessionShow is what others see of a session's work, before its end and after. session.mu
 // guards it.
 type sessionShow struct {
-	copied  bool          // a copy was published under a rename; see publishCopy
+	copied  bool          // a copy was published under a rename; see endings.publishCopy
 	saved   content.Saved // which contents were synced and published
 	appears *time.Timer   // makes a new file visible that is still open; nil: not running
 	grows   bool          // it has appeared, or is about to, before its close
@@ -100,9 +100,9 @@ type sessionPlace struct {
 	parent  *inode   // the directory of dentry; pinned
 	dentry  *dentry  // its name, with a reference; of one that is over, the last
 	walkers int      // callers on their way to the shadow
-	besides []inoKey // numbers of other nodes at which it is open: see attachBeside
+	besides []inoKey // numbers of other nodes at which it is open: see sessions.attachBeside
 	over    bool     // no longer the session of its name
-	removed bool     // for its own family has removed the file
+	removed bool     // its own family has removed the file
 }
 
 // sessionClose is how far a session is from its last close. session.mu guards it, but for
@@ -169,7 +169,7 @@ func (s *session) where() (*inode, string) {
 	return s.parent, s.dentry.Name()
 }
 
-// fill gives a lazily made shadow the old content, before its first change.
+// fillLocked gives a lazily made shadow the old content, before its first change.
 func (s *session) fillLocked() unix.Errno { return s.fillToLocked(math.MaxInt64) }
 
 // fillToLocked is fillLocked for a shadow that is cut to size bytes next, before s.mu is given

@@ -127,7 +127,7 @@ func (mv *moves) rebase(s *session) {
 	mv.rebaseLocked(s, dir, name)
 }
 
-// rebaseLocked is rebase under s.mu. If the name has got another file meanwhile, around
+// rebaseLocked is rebase under s.mu. If the name has got another file meanwhile, outside
 // the mount, that does not become the base: it may be another user's, and the commit
 // finds it.
 func (mv *moves) rebaseLocked(s *session, dir *inode, name string) {

@@ -8,8 +8,8 @@ import (
 	"latchfs/fs/sessionstate"
 )
 
-// This file ends a session. Its states, which of them may follow which, and what ends it, are
-// package sessionstate's: see endIfIdle, goLive and abandon.
+// This file ends a session. Its states, and which of them may follow which, are package
+// sessionstate's; what ends it are endings.endIfIdle, commits.goLive and endings.abandon.
 
 // become is the only way from one state to another. s.mu is held.
 func (s *session) become(next sessionstate.State) {

@@ -161,7 +161,7 @@ func (ats *attrs) changeNamed(c *caller, op string, n *inode, p place, wait time
 // alsoShadow makes a change of the metadata of the committed file, and repeats it on
 // the shadow of the session that the caller's family has on the file, so that the
 // commit keeps it. The session does not commit in between: it would take the change
-// for one around the mount. A session that begins meanwhile gets the change, too.
+// for one outside the mount. A session that begins meanwhile gets the change, too.
 func (ats *attrs) alsoShadow(c *caller, p place, committed func() unix.Errno, change func(fd int) error) unix.Errno {
 	s := ats.nodes.sessionOn(p.inode, p.dir, p.name)
 	made := s == nil

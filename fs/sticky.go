@@ -31,8 +31,8 @@ func (cs *callers) taker(c *caller, dirs ...*inode) commit.Runner {
 // asOwner is what the store takes names away with; see commit.Store.SetOwners.
 func asOwner(uid, gid uint32) commit.Runner { return asuser.Identity{UID: uid, GID: gid}.DoOwn }
 
-// mayTake is the same question where the name is taken away later, by the store and in
-// the name of the file's owner.
+// mayTake decides whether the caller may take the name of the file st in dir away. It is for
+// names that the store takes away later, on behalf of the file's owner.
 func (cs *callers) mayTake(c *caller, dir *inode, st *unix.Stat_t) unix.Errno {
 	var up unix.Stat_t
 	switch {

@@ -5,7 +5,7 @@ import (
 )
 
 // settleTouched makes a lazily published file durable before it gets a later
-// modification time, which a recovery would take for a change around the mount.
+// modification time, which a recovery would take for a change outside the mount.
 func (rc *recorder) settleTouched(in *SetAttrRequest, n *inode) unix.Errno {
 	if rc.disk.store == nil || in.Set&(SetMtime|SetMtimeNow) == 0 {
 		return 0

@@ -9,7 +9,7 @@ import (
 // of the kernel's.
 const maxRemembered = 1 << 16
 
-// crowd is how many inodes that are.
+// crowd is how many inodes the kernel may remember before it is made to forget some.
 func (ns *nodes) crowd() int { return min(ns.maxInodes/2, maxRemembered) }
 
 // remembered is the filesystem as package trim needs it.

@@ -15,7 +15,8 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// txns has the transactions, and finds what they have staged under a name.
+// txns begins transactions, and finds what they have staged under a name. The running ones are
+// known to callers.
 type txns struct {
 	*ground
 

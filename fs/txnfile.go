@@ -96,7 +96,7 @@ func (tf txnFile) Prepare() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, commit.ErrConflict):
-		return fmt.Errorf("the file was changed around the mount: %w", err)
+		return fmt.Errorf("the file was changed outside the mount: %w", err)
 	}
 	return fmt.Errorf("commit failed: %w", err)
 }

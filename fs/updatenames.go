@@ -197,8 +197,7 @@ func (et *entries) shareKnowledge(n *inode, st *unix.Stat_t) {
 	}
 }
 
-// mayReplace is the same question for a rename in a transaction, which moves the
-// session s.
+// mayReplace is renaming.mayReplace for a rename in a transaction, which moves the session s.
 func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
 	f := t.f
 	var st unix.Stat_t

@@ -11,8 +11,8 @@ import (
 	"latchfs/journal/audit"
 )
 
-// judging asks whether content may have a name: the validators, and the merge with what
-// others have written.
+// judging decides whether content may have a name: it asks the validators, and prepares the
+// merge with what others have written.
 type judging struct {
 	judge *judge.Judge // asks validators about content; its checks end with the sessions
 

@@ -1,7 +1,7 @@
 package fs
 
-// view has what .locks shows, for those parts that lie below it: the kernel forgets nodes of
-// the virtual tree through them, and the recorders say that it has changed.
+// view leads from the parts to what .locks shows, which is made of all of them: the kernel's
+// requests about .locks go to virt, and source describes locks and refused bytes.
 type view struct {
 	source *source
 	virt   *virtual

@@ -27,8 +27,8 @@ type locks struct {
 	heart      *heartbeat.Heart
 	readClaims *readclaim.Claims
 	advisory   *advisory.Room // the locks that programs take by themselves
-	thefts     sync.Mutex     // held while the consequences of thefts are drawn
-	settled    atomic.Uint64  // how many thefts have had theirs
+	thefts     sync.Mutex     // held while thefts are settled
+	settled    atomic.Uint64  // how many thefts are settled
 	// clientKeys guards the keys of the locks that programs take by themselves: a rename
 	// of a file holds it for writing, and whoever makes a key for reading.
 	clientKeys sync.RWMutex
@@ -45,16 +45,16 @@ type locks struct {
 type label struct {
 	session  atomic.Pointer[session]
 	op       string
-	path     string                 // when the lock was asked for
-	moved    atomic.Pointer[string] // the path since a directory above was renamed; nil: as it was
-	name     string                 // of a named lock, which has no path
-	actor    string                 // who it is for, as the holder said itself
-	read     *readclaim.Claim       // whose lock it is
-	claim    *ctl.Claim             // a lock taken through the control file: it says where that is
-	c        *caller
-	passed   judge.Passed // content that was judged for a parked operation
-	atomic   [2]bool      // see demand
-	deadline atomic.Pointer[time.Time]
+	path     string                    // when the lock was asked for
+	moved    atomic.Pointer[string]    // the path since a directory above was renamed; nil: as it was
+	name     string                    // of a named lock, which has no path
+	actor    string                    // who it is for, as the holder said itself
+	read     *readclaim.Claim          // the claim whose lock it is; nil: none's
+	claim    *ctl.Claim                // a lock taken through the control file: it says where that is
+	c        *caller                   // which has asked for the lock
+	passed   judge.Passed              // content that was judged for a parked operation
+	atomic   [2]bool                   // see demand.atomic
+	deadline atomic.Pointer[time.Time] // until when the lock is waited for
 }
 
 // id is by what the lock is known: that of its session, or of a lock taken
@@ -124,7 +124,7 @@ type lockTerms struct {
 	// keeps its place.
 	keep  bool
 	gate  bool           // see lockmgr.Request
-	weak  bool           // likewise
+	weak  bool           // see lockmgr.Request
 	steal bool           // take it from holders whose lease has expired
 	inbox *lockmgr.Inbox // is told when the wait is over
 }
@@ -138,8 +138,8 @@ func (d *demand) asked() *lockkey.Target {
 	return &t
 }
 
-// forebears are the owner's ancestors. Where the caller asks for somebody else, an
-// ancestor of its, that one has joined what the caller has.
+// forebears are the owner's ancestors. If the lock is for an ancestor of the caller, that
+// ancestor inherits the guard lock that the caller has joined.
 func (d *demand) forebears() []lockmgr.Ancestor {
 	up := d.c.ancestors()
 	switch {

@@ -32,7 +32,7 @@ type walk struct {
 	// Guarded as the promise is.
 	lock  *lockmgr.Lock // waiting, or held for the repeated call
 	sess  *session      // where the walk is led
-	node  *kernelNode   // the same of one without a session; pinned
+	node  *kernelNode   // where a walk without a session is led; pinned
 	stale []*dentry     // At[0], once for each time that it counts as stale; by nodes.mu
 	own   *session      // of the caller's own family, whose work it waits for before it asks for the lock
 }

@@ -204,7 +204,7 @@ func TestTransactionKeepsOtherTransactionsOut(t *testing.T) {
 	}, withSeed(txnSeed))
 }
 
-// What was changed around the mount meanwhile is not overwritten: the transaction
+// What was changed outside the mount meanwhile is not overwritten: the transaction
 // is refused as a whole.
 func TestTransactionConflict(t *testing.T) {
 	needsLatchfs(t)
@@ -215,7 +215,7 @@ func TestTransactionConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Send("")
-	mustEndWith(t, p.Wait(), 1, "rolled back", "f: the file was changed around the mount")
+	mustEndWith(t, p.Wait(), 1, "rolled back", "f: the file was changed outside the mount")
 	mustSee(t, "a stranger", m.view(t), strings.Replace(txnOld, "f f  old", "f f  bypass", 1))
 	mustEndWith(t, m.Guard(t, "--txn", "f", "--", bench.binary, "guard", "--txn", "a", "--", "true").Wait(), 2, "part of a transaction already")
 }
