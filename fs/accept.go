@@ -3,16 +3,28 @@ package fs
 import (
 	"errors"
 
-	"latchfs/fs/deaths"
 	"latchfs/fs/judge"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/merging"
-	"latchfs/fs/refusals"
-	"latchfs/fs/suid"
 	"latchfs/journal/commit"
 
 	"golang.org/x/sys/unix"
 )
+
+// acceptLocked decides whether what was written may be published, merged with the base where
+// its writer does not know that.
+func (cm *commits) acceptLocked(s *session) unix.Errno {
+	if e, reason := cm.checkLocked(s); e != 0 {
+		return cm.rejectLocked(s, e, reason)
+	}
+	if e := cm.mergeLocked(s); e != 0 {
+		return e
+	}
+	if e := cm.judgeLocked(s); e != 0 {
+		return e
+	}
+	return cm.mayFileLocked(s)
+}
 
 // mayFileLocked refuses what the session is about to commit if that is to have the name of
 // a claim file and is another claim's.
@@ -29,38 +41,6 @@ func (cm *commits) mayFileLocked(s *session) unix.Errno {
 		return cm.rejectLocked(s, unix.EBUSY, err.Error())
 	}
 	return 0
-}
-
-// concernDeadLocked makes the refusal one of what the killed process has written, of
-// which size bytes were there: it concerns those to whom the process belonged. s.mu
-// is held.
-func (cm *commits) concernDeadLocked(s *session, x *refusals.Refusal, size int64) {
-	d := s.toll.Worst()
-	x.Owner, x.Lineage = d.Owner, d.Lineage
-	x.Reason += ", so " + deaths.Outcome(size, s.isNew.Load())
-	if x.Kept != "" {
-		x.Hint = "To make them the file after all: latchfs rejected restore " + x.Kept
-	}
-}
-
-// cutByLocked does for the shadow's setuid and setgid bits what an open with O_TRUNC by the caller
-// does.
-func (cm *commits) cutByLocked(s *session, c *caller) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
-		return err
-	}
-	if st.Mode&suid.Bits == 0 || c.keepsSuid(&st, 0) {
-		return nil
-	}
-	return cm.dropBitsLocked(s)
-}
-
-// dropBitsLocked takes those bits off the shadow, which somebody without CAP_FSETID has cut. They
-// are gone at once: fixMode leaves a new file what it has at the close.
-func (cm *commits) dropBitsLocked(s *session) error {
-	s.suid.CutByOrdinary()
-	return cm.handles.killSuidOf(s.inode, s.shadow.FD(), s.suid.IsIn)
 }
 
 // mergeLocked makes the shadow of a session that began on a version its writer did

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -25,18 +24,6 @@ const (
 	entryTTL = time.Second
 	attrTTL  = time.Second
 )
-
-// errnoOf is the errno in err, EIO for anything else.
-func errnoOf(err error) unix.Errno {
-	if err == nil {
-		return 0
-	}
-	var e unix.Errno
-	if errors.As(err, &e) {
-		return e
-	}
-	return unix.EIO
-}
 
 // fillAttr turns backing attributes, those of what k stands for, into the mount's.
 func (ats *attrs) fillAttr(a *Attr, k *kernelNode, st *unix.Stat_t) {

@@ -1,13 +1,10 @@
 package fs
 
 import (
-	"errors"
 	"os"
 	"runtime"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"latchfs/fs/account"
 	"latchfs/lockmgr"
@@ -54,14 +51,6 @@ func unbounded() func(uid uint32) bool {
 	own := uint32(os.Geteuid())
 	return func(uid uint32) bool { return uid == 0 || uid == own }
 }
-
-// maxPath is how long a path may be from the mount's root. Programs that go down step by
-// step come deeper than one system call can name; but the path stands in sessions, in the
-// history and in the audit trail.
-const maxPath = 4 * unix.PathMax
-
-// errTooDeep refuses to change what has a longer one.
-var errTooDeep = errors.New("the path is longer than a path may be")
 
 // isTooDeep reports whether a demand is for a name so deep. What is there can be removed.
 func (ns *nodes) isTooDeep(d *demand) bool {

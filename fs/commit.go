@@ -10,7 +10,6 @@ import (
 
 	"latchfs/fs/ctimes"
 	"latchfs/fs/judge"
-	"latchfs/fs/lockwait"
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
 	"latchfs/fs/sessionstate"
@@ -33,18 +32,6 @@ type commits struct {
 	recovery *recovery
 	txns     *txns
 }
-
-// lateGrace is how long RELEASE may take after a commit before somebody must
-// be holding the descriptor whom the holder set missed.
-const lateGrace = lockwait.Grace
-
-// mapPoll is how often the mappings of a shadow without descriptors are looked
-// at: no request tells when the last one goes.
-const mapPoll = 20 * time.Millisecond
-
-// errNodeShared refuses a write-open through a descriptor of a file that
-// others have open.
-var errNodeShared = errors.New("the file is open, and was opened anew through a descriptor (/dev/stdin, /proc/self/fd)")
 
 // endLocked ends the session: commit, or roll back and say why. s.mu is held.
 func (cm *commits) endLocked(s *session) unix.Errno {
@@ -125,13 +112,6 @@ func (cm *commits) closeLocked(s *session) {
 	}
 }
 
-// isAsShown reports whether the attributes of the shadow are still those that the kernel was
-// told while the session wrote it: a new file that was published stands for no other one,
-// had a link already, and keeps its change time (see keepTime). s.mu is held.
-func (s *session) isAsShown() bool {
-	return s.baseVersion == nil && s.saved.IsPublished() && s.shown.Links() == 1
-}
-
 // checkLocked runs the checks of DESIGN §4.2 in their order, and says why not.
 func (cm *commits) checkLocked(s *session) (unix.Errno, string) {
 	switch {
@@ -170,21 +150,6 @@ func (cm *commits) decideLocked(s *session) unix.Errno {
 	}
 	_, e := cm.putLocked(s, s.shadow)
 	return e
-}
-
-// acceptLocked decides whether what was written may be published, merged with the base where
-// its writer does not know that.
-func (cm *commits) acceptLocked(s *session) unix.Errno {
-	if e, reason := cm.checkLocked(s); e != 0 {
-		return cm.rejectLocked(s, e, reason)
-	}
-	if e := cm.mergeLocked(s); e != 0 {
-		return e
-	}
-	if e := cm.judgeLocked(s); e != 0 {
-		return e
-	}
-	return cm.mayFileLocked(s)
 }
 
 // cutByLimit reports whether the shadow is exactly as long as a writer's limit

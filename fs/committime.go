@@ -19,3 +19,10 @@ func (cm *commits) keepTime(s *session) (committed func()) {
 		cm.commitTimes.Note(inoKey{before.Dev, before.Ino}, before.Ctim, after.Ctim)
 	}
 }
+
+// isAsShown reports whether the attributes of the shadow are still those that the kernel was
+// told while the session wrote it: a new file that was published stands for no other one,
+// had a link already, and keeps its change time (see keepTime). s.mu is held.
+func (s *session) isAsShown() bool {
+	return s.baseVersion == nil && s.saved.IsPublished() && s.shown.Links() == 1
+}

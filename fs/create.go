@@ -361,19 +361,3 @@ func (op *opens) modeFor(dir *inode, mode, umask uint32) uint32 {
 	}
 	return mode & 0o7777 &^ umask
 }
-
-func versionPtr(st *unix.Stat_t) *commit.Version {
-	if st == nil {
-		return nil
-	}
-	v := commit.VersionOf(st)
-	return &v
-}
-
-// statOf is what stat(2) says of a regular file that is the version v.
-func statOf(v *commit.Version) *unix.Stat_t {
-	if v == nil {
-		return nil
-	}
-	return &unix.Stat_t{Dev: v.Dev, Ino: v.Ino, Size: v.Size, Mtim: v.Mtime, Mode: unix.S_IFREG}
-}

@@ -113,28 +113,3 @@ func (f *FS) raiseFileSize() {
 		f.disk.log.Warnf("nobody can write a file of more than %d bytes here: that is the limit of the user who mounts (ulimit -f)", l.Cur)
 	}
 }
-
-func (kn *kernel) plantRoot() error {
-	fd, err := unix.Openat(kn.disk.rootfd, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return err
-	}
-	key := inoKey{uint64(st.Dev), st.Ino}
-	kn.nodes.mu.Lock()
-	defer kn.nodes.mu.Unlock()
-	kn.plantRootLocked(kn.nodes.newInodeLocked(fd, key, unix.S_IFDIR))
-	return nil
-}
-
-// rootChanged is to be called when somebody has changed the owner or the rights of the data
-// root through the mount.
-func (kn *kernel) rootChanged(node uint64) {
-	if node == rootID && kn.disk.state != nil {
-		kn.disk.dir.Vouch()
-	}
-}

@@ -2,12 +2,14 @@ package fs
 
 import (
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"latchfs/fs/asuser"
 	"latchfs/fs/datadir"
 	"latchfs/fs/mounts"
+	"latchfs/fs/reach"
 	"latchfs/fs/submounts"
 	"latchfs/fs/versions"
 	"latchfs/journal"
@@ -113,3 +115,45 @@ func (dk *disk) discard(sh *commit.Shadow) {
 }
 
 func (dk *disk) procPath(fd int) string { return procSelf(fd) }
+
+// root is the data directory.
+func (dk *disk) root() reach.Root { return reach.Root{FD: dk.rootfd} }
+
+// tokenBlock is how many fencing tokens are reserved on disk at once.
+const tokenBlock = 1 << 16
+
+// coverToken makes sure that a token in use is below what a crash would
+// remember as issued.
+func (dk *disk) coverToken(token uint64) error {
+	if token+tokenBlock/2 <= dk.tokenLimit.Load() {
+		return nil
+	}
+	dk.tokenMu.Lock()
+	defer dk.tokenMu.Unlock()
+	for token+tokenBlock/2 > dk.tokenLimit.Load() {
+		first, err := dk.journal.ReserveTokens(tokenBlock)
+		if err != nil {
+			return err
+		}
+		dk.tokenLimit.Store(first + tokenBlock)
+	}
+	return nil
+}
+
+// smallRoom is the free space, in bytes, with which a small change does not fail for want of it.
+const smallRoom = 1 << 20
+
+// largeWrite is how much programs write at most in one call, or nearly so.
+const largeWrite = 16 << 20
+
+// fullBlocks are how many blocks, or inodes, a filesystem may have left when it refuses more.
+const fullBlocks = 16
+
+// lowSpace is the free space below which writes are not passed through.
+const lowSpace = 256 << 20
+
+// procName names what a descriptor of ours refers to, relative to disk.procfd.
+func procName(fd int) string { return strconv.Itoa(fd) }
+
+// procSelf is the path of a descriptor's inode.
+func procSelf(fd int) string { return "/proc/self/fd/" + procName(fd) }

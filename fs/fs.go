@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"latchfs/fs/dcache"
-	"latchfs/fs/reach"
 	"latchfs/fs/rewalk"
 	"latchfs/fs/selftest"
 )
@@ -152,28 +151,4 @@ func (f *FS) wire() {
 	f.opens = &opens{ground: &f.ground, engine: &f.engine, appending: f.appending, attrs: f.attrs, contents: f.contents}
 	f.entries = &entries{ground: &f.ground, engine: &f.engine, appending: f.appending, attrs: f.attrs, opens: f.opens}
 	f.listings = &listings{ground: &f.ground, engine: &f.engine, attrs: f.attrs, opens: f.opens}
-}
-
-// root is the data directory.
-func (dk *disk) root() reach.Root { return reach.Root{FD: dk.rootfd} }
-
-// tokenBlock is how many fencing tokens are reserved on disk at once.
-const tokenBlock = 1 << 16
-
-// coverToken makes sure that a token in use is below what a crash would
-// remember as issued.
-func (dk *disk) coverToken(token uint64) error {
-	if token+tokenBlock/2 <= dk.tokenLimit.Load() {
-		return nil
-	}
-	dk.tokenMu.Lock()
-	defer dk.tokenMu.Unlock()
-	for token+tokenBlock/2 > dk.tokenLimit.Load() {
-		first, err := dk.journal.ReserveTokens(tokenBlock)
-		if err != nil {
-			return err
-		}
-		dk.tokenLimit.Store(first + tokenBlock)
-	}
-	return nil
 }

@@ -168,3 +168,15 @@ func (lk *locks) refuse(d *demand, err error) unix.Errno {
 	lk.reports.refusalEvent(&x, &label{c: d.c}, d.c, denied.Reason(err))
 	return e
 }
+
+// contended is the one of several names that the holder has.
+func contended(d *demand, h *lockmgr.Holder) string {
+	for _, p := range d.places {
+		for _, k := range h.Keys {
+			if string(k) == d.c.callers.nodes.path(p.dir, p.name) {
+				return string(k)
+			}
+		}
+	}
+	return d.path
+}

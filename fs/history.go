@@ -6,11 +6,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/changes"
 	"latchfs/fs/disclosure"
 	"latchfs/fs/versions"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 	"latchfs/journal/history"
+	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
 
@@ -73,6 +75,31 @@ func (rc *recorder) stepNow(dir *inode, name, path string) *versions.Step {
 	return rc.disk.versions.StepNow(rc.losses.versionName(dir, name, path), &set)
 }
 
+// succeeds prepares the session's commit.
+func (rc *recorder) succeeds(s *session, dir *inode, name string) *versions.Step {
+	rc.nodes.paths.RLock()
+	defer rc.nodes.paths.RUnlock()
+	path := rc.nodes.path(dir, name)
+	set := rc.settingsAt(s, path)
+	if !rc.disk.versions.Keeps(&set) {
+		return nil
+	}
+	step := rc.stepNow(dir, name, path)
+	if s.inPlace {
+		step.KeepCopy()
+	}
+	return step
+}
+
+// settingsAt are the settings by which the session's commit under a path goes. A transaction
+// may have given it another name than that by which it began.
+func (rc *recorder) settingsAt(s *session, path string) policy.Settings {
+	if s.txn.Load() == nil {
+		return s.settings
+	}
+	return rc.rules.settings(path)
+}
+
 // retryWithRoom runs a change again that found no room, as long as some can be
 // made.
 func (rc *recorder) retryWithRoom(do func() error) error {
@@ -108,12 +135,6 @@ func (rc *recorder) retrySmall(do func() error) error {
 // makeAs runs a change that takes next to nothing on behalf of the caller.
 func (rc *recorder) makeAs(c *caller, do func() error) error {
 	return rc.retrySmall(func() error { return rc.disk.as(c, do) })
-}
-
-// isNoRoom reports whether err says that the disk is full, or a quota.
-func isNoRoom(err error) bool {
-	e := errnoOf(err)
-	return e == unix.ENOSPC || e == unix.EDQUOT
 }
 
 // unshare gives an earlier version, which somebody opens to write it, to its
@@ -196,4 +217,35 @@ func (rc *recorder) noteWrittenOn(s *session) {
 func (rc *recorder) isBusyNameLocked(dir *inode, name string) bool {
 	is := rc.nodes.nameLocked(dir, name)
 	return is.busy()
+}
+
+// remove is unlink(2) of a name, and what has changed by it; where the versions of the
+// name are recorded the file goes into the history.
+func (rc *recorder) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
+	rc.nodes.paths.RLock()
+	defer rc.nodes.paths.RUnlock()
+	ch := rc.changesBy(c, opUnlink, p, l.Token())
+	dirfd, set, take := rc.nodes.fdOf(p.dir), rc.rules.versionSettings(ch.Path), rc.callers.taker(c, p.dir)
+	var st unix.Stat_t
+	if unix.Fstatat(dirfd, p.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		ch.Was, ch.Target = &st, changes.TargetOf(dirfd, p.name, &st)
+	}
+	ch.Version = changes.IsFile(ch.Was) && set.Mode == policy.Atomic
+	if !rc.disk.versions.Keeps(&set) || !changes.IsFile(ch.Was) {
+		return ch, take(func() error { return unix.Unlinkat(dirfd, p.name, 0) })
+	}
+	ch.Step = rc.step(p.dir, p.name, ch.Path, set, &st)
+	ch.Step.KeepAlone(&st)
+	rc.nodes.saves.Add(1)
+	var err error
+	if ch.Kept, err = rc.disk.store.Remove(take, dirfd, p.name, ch.Step.Keep()); err == nil {
+		ch.Enter()
+	}
+	return ch, err
+}
+
+func (rc *recorder) isKept(n *inode) bool {
+	rc.nodes.mu.Lock()
+	defer rc.nodes.mu.Unlock()
+	return n.kept
 }

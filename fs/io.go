@@ -191,16 +191,6 @@ func (co *contents) changeRead(h *handle, size int64, do func(fd int) error) uni
 	return 0
 }
 
-// losesData tells a failure that leaves the file without bytes that were
-// written from one that merely refuses a request (EFBIG, EINVAL).
-func losesData(e unix.Errno) bool {
-	switch e {
-	case unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM:
-		return true
-	}
-	return false
-}
-
 // Lseek finds data and holes of a file: lseek(2) with SEEK_DATA, SEEK_HOLE.
 func (co *contents) Lseek(_ <-chan struct{}, in *SeekRequest) (uint64, unix.Errno) {
 	h := co.handles.handleOf(in.Handle)
@@ -302,15 +292,3 @@ func (co *contents) StatFs(_ <-chan struct{}, h *Request, out *unix.Statfs_t) un
 	}
 	return errnoOf(unix.Fstatfs(fd, out))
 }
-
-// smallRoom is the free space, in bytes, with which a small change does not fail for want of it.
-const smallRoom = 1 << 20
-
-// largeWrite is how much programs write at most in one call, or nearly so.
-const largeWrite = 16 << 20
-
-// fullBlocks are how many blocks, or inodes, a filesystem may have left when it refuses more.
-const fullBlocks = 16
-
-// lowSpace is the free space below which writes are not passed through.
-const lowSpace = 256 << 20

@@ -94,6 +94,23 @@ func (kn *kernel) newNodeLocked(n *inode) *kernelNode {
 	return k
 }
 
+func (kn *kernel) plantRoot() error {
+	fd, err := unix.Openat(kn.disk.rootfd, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	key := inoKey{uint64(st.Dev), st.Ino}
+	kn.nodes.mu.Lock()
+	defer kn.nodes.mu.Unlock()
+	kn.plantRootLocked(kn.nodes.newInodeLocked(fd, key, unix.S_IFDIR))
+	return nil
+}
+
 // plantRootLocked makes n the root of the mount. nodes.mu is held.
 func (kn *kernel) plantRootLocked(n *inode) {
 	n.dentry = kn.nodes.names.Root()
@@ -298,5 +315,13 @@ func (kn *kernel) dropFormerLocked(k *kernelNode) {
 	if k.former != nil {
 		kn.nodes.unpinLocked(k.former)
 		k.former = nil
+	}
+}
+
+// rootChanged is to be called when somebody has changed the owner or the rights of the data
+// root through the mount.
+func (kn *kernel) rootChanged(node uint64) {
+	if node == rootID && kn.disk.state != nil {
+		kn.disk.dir.Vouch()
 	}
 }

@@ -11,37 +11,6 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// settings are the policy's for a path. What a database keeps beside it is live
-// whenever the database is.
-func (ru *rules) settings(path string) policy.Settings {
-	set := ru.policy.For(path)
-	if set.Mode != policy.Atomic {
-		return set
-	}
-	if ru.nodes.isLivePath(path) || ru.inDatabase(path, &set) {
-		set.Mode = policy.Live
-	}
-	if db, ok := policy.Sidecar(path); ok && (ru.nodes.isLivePath(db) || ru.policy.For(db).Mode == policy.Live) {
-		set.Mode = policy.Live
-	}
-	return set
-}
-
-// versionSettings are the settings for what is recorded of a path's versions. A file
-// that is live by its descriptors alone is a version under its name, which grows. One
-// in the directory of a database may be a version from before: that it leaves its name
-// is recorded.
-func (ru *rules) versionSettings(path string) policy.Settings {
-	set := ru.policy.For(path)
-	if set.Mode != policy.Atomic || ru.nodes.liveBy(path) == liveByHandle {
-		return set
-	}
-	if ru.disk.versions != nil && ru.nodes.liveBy(path) == notLive && ru.inDatabase(path, &set) && ru.disk.versions.HasFile(path) {
-		return set
-	}
-	return ru.settings(path)
-}
-
 // keysOf are the lock table's names for places: the paths, and for inodes with
 // several names the one key that all of them share.
 func (ru *rules) keysOf(places []place) []lockmgr.Key {

@@ -5,6 +5,7 @@ import (
 
 	"latchfs/fs/content"
 	"latchfs/fs/deaths"
+	"latchfs/fs/refusals"
 	"latchfs/lockmgr"
 )
 
@@ -50,4 +51,16 @@ func (en *endings) toldLocked(s *session, o lockmgr.Owner) unix.Errno {
 		return unix.ESTALE // nobody will find it in the file; RELEASE keeps it aside
 	}
 	return s.state.Result()
+}
+
+// concernDeadLocked makes the refusal one of what the killed process has written, of
+// which size bytes were there: it concerns those to whom the process belonged. s.mu
+// is held.
+func (cm *commits) concernDeadLocked(s *session, x *refusals.Refusal, size int64) {
+	d := s.toll.Worst()
+	x.Owner, x.Lineage = d.Owner, d.Lineage
+	x.Reason += ", so " + deaths.Outcome(size, s.isNew.Load())
+	if x.Kept != "" {
+		x.Hint = "To make them the file after all: latchfs rejected restore " + x.Kept
+	}
 }

@@ -56,3 +56,23 @@ func (s *session) fixMode() error {
 	// What is clean is published in a transaction, if other attributes or the name were changed.
 	return s.suid.Fix(s.shadow.FD(), s.isNew.Load(), s.content.IsClean)
 }
+
+// cutByLocked does for the shadow's setuid and setgid bits what an open with O_TRUNC by the caller
+// does.
+func (cm *commits) cutByLocked(s *session, c *caller) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
+		return err
+	}
+	if st.Mode&suid.Bits == 0 || c.keepsSuid(&st, 0) {
+		return nil
+	}
+	return cm.dropBitsLocked(s)
+}
+
+// dropBitsLocked takes those bits off the shadow, which somebody without CAP_FSETID has cut. They
+// are gone at once: fixMode leaves a new file what it has at the close.
+func (cm *commits) dropBitsLocked(s *session) error {
+	s.suid.CutByOrdinary()
+	return cm.handles.killSuidOf(s.inode, s.shadow.FD(), s.suid.IsIn)
+}

@@ -82,14 +82,6 @@ func (en updatesEngine) Explain(x *lostupdate.Loss) {
 	en.f.reports.explain(r)
 }
 
-// errnoFor is the errno of a change that loses something, by whether it happens.
-func errnoFor(happens bool) unix.Errno {
-	if happens {
-		return 0
-	}
-	return unix.EBUSY
-}
-
 // givenBy is the open handle by which a process has learned what it knows, if it is
 // still open.
 func (lo *losses) givenBy(b *knowledge.Basis) (*handle, *knowledge.Sight) {

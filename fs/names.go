@@ -164,3 +164,102 @@ func (nm *names) dropName(dir *inode, name string) {
 		nm.nodes.unpin(dir)
 	}()
 }
+
+// child finds what has a name in parent, and takes one reference of the kernel's on its
+// node. st is filled with the inode's attributes.
+func (nm *names) child(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+	for {
+		renamed := nm.renamed.Load()
+		k, e := nm.find(parent, name, st)
+		if e != 0 || nm.nameFound(nm.kernel.behind(k), parent, name, renamed) {
+			return k, e
+		}
+		nm.kernel.forget(k, 1)
+	}
+}
+
+// nameFound records the name of what was found under it when so many names had
+// changed hands, unless another may have since: the kernel asks for names while it
+// renames them, and what we record is what the next open is taken to mean.
+func (nm *names) nameFound(n, parent *inode, name string, renamed uint64) bool {
+	if n.isDir() {
+		return nm.nameDir(n, parent, name)
+	}
+	nm.nodes.mu.Lock()
+	defer nm.nodes.mu.Unlock()
+	if nm.renamed.Load() != renamed {
+		return false
+	}
+	nm.nodes.setNameLocked(n, parent, name)
+	return true
+}
+
+// nameDir is nameFound for directories, on whose names the paths of all that is below
+// depend, which the locks are of: no directory is renamed while they are looked at.
+func (nm *names) nameDir(n, parent *inode, name string) bool {
+	nm.nodes.mu.Lock()
+	dir, is := n.namedLocked()
+	named := dir == parent && is == name
+	nm.nodes.mu.Unlock()
+	if named {
+		return true
+	}
+	nm.nodes.ns.RLock()
+	defer nm.nodes.ns.RUnlock()
+	var st unix.Stat_t
+	if unix.Fstatat(nm.nodes.fdOf(parent), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
+	}
+	nm.nodes.mu.Lock()
+	defer nm.nodes.mu.Unlock()
+	if n.key != (inoKey{uint64(st.Dev), st.Ino}) {
+		return false
+	}
+	// Directories may have been moved outside the mount, so that what we remember of
+	// one above is that it is below: it is somewhere until it is next looked up.
+	for d := parent; d != nil; d = d.parent {
+		if d.parent == n {
+			nm.nodes.strandLocked(d)
+		}
+	}
+	nm.nodes.setNameLocked(n, parent, name)
+	return true
+}
+
+// find is child but for the name, which is not recorded.
+func (nm *names) find(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+	dirfd := nm.nodes.fdOf(parent)
+	saves := nm.nodes.saves.Load()
+	if err := unix.Fstatat(dirfd, name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, errnoOf(err)
+	}
+	key := inoKey{uint64(st.Dev), st.Ino}
+	if key == nm.disk.stateKey {
+		return nil, unix.ENOENT // another spelling, where the directory ignores case
+	}
+	nm.nodes.mu.Lock()
+	if n := nm.nodes.inodes[key]; n != nil {
+		k := nm.kernel.lookedUpLocked(n)
+		nm.nodes.mu.Unlock()
+		return k, 0
+	}
+	nm.nodes.mu.Unlock()
+	fd, err := nm.nodes.trim.OpenAt(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, errnoOf(err)
+	}
+	k, e := nm.kernel.adopt(fd, st)
+	if e != 0 {
+		return nil, e
+	}
+	if n := nm.kernel.behind(k); nm.nodes.saves.Load() != saves && n.isRegular() {
+		// A save took the inode's place after our look, and before we knew the inode.
+		nm.noteKept(n)
+		if nm.nodes.unnamed(n) {
+			nm.nodes.mu.Lock()
+			n.setSavedLocked(true)
+			nm.nodes.mu.Unlock()
+		}
+	}
+	return k, 0
+}

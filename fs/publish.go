@@ -106,3 +106,61 @@ func (cm *commits) dropOutdated(s *session) {
 		cm.kernel.notifyInode(n, 0, -1)
 	}
 }
+
+// publishCopy publishes what the shadow holds now under a name, while the
+// session goes on writing. It is how a file that its owner renames before
+// closing it becomes visible at once without ever being seen half written. lb says
+// what was judged of it.
+func (en *endings) publishCopy(s *session, dir *inode, name string, replace *unix.Stat_t, lb *label) unix.Errno {
+	if !en.locks.keepsLock(s) {
+		return unix.EBUSY // of a path operation, for which ESTALE means another walk
+	}
+	if e := s.fillLocked(); e != 0 {
+		return e
+	}
+	if err := s.fixMode(); err != nil { // what is published has the bits that it would have at the close
+		return errnoOf(err)
+	}
+	cp, err := s.shadow.Clone(en.nodes.fdOf(dir))
+	if err != nil {
+		return errnoOf(err)
+	}
+	defer en.disk.discard(cp)
+	path := en.nodes.path(dir, name)
+	if en.judging.judge.Rules(path) != nil && !lb.passed.Has(path, s.shadow.FD()) {
+		return unix.EBUSY // written since by another thread
+	}
+	o := en.commits.publishOptions(s, dir, name)
+	o.Base = versionPtr(replace)
+	if s.shadow.Secured() { // what was synced is to be on disk in the copy
+		o.Durability = commit.Full
+	}
+	ch := en.recorder.changesOf(s, opRename, dir, name)
+	ch.Was = replace
+	en.nodes.paths.RLock()
+	ch.Step = en.recorder.step(dir, name, en.nodes.path(dir, name), en.rules.settings(path), replace)
+	en.nodes.paths.RUnlock()
+	o.Keep, o.Published = ch.Step.Keep(), published(ch, cp)
+	en.losses.expectCommit(s, path, cp.FD())
+	v, err := cp.Publish(o)
+	if err != nil {
+		en.losses.notCommitted(s, path)
+		return errnoOf(err)
+	}
+	ch.Is = statOf(&v)
+	en.recorder.changes.Tell(ch)
+	return en.goOnFromLocked(s, &v)
+}
+
+// goOnFromLocked lets the session go on from v, which is a copy of what was written until now.
+// s.mu is held.
+func (en *endings) goOnFromLocked(s *session, v *commit.Version) unix.Errno {
+	s.copied = true
+	s.isNew.Store(false)
+	if err := s.shadow.Unsecure(); err != nil { // what was synced is in the copy
+		en.disk.log.Warnf("%s: %v", s, err)
+	}
+	s.content.GoOn(en.locks.mappedLocked(s)) // the copy has what was changed so far, metadata too
+	s.baseVersion = v
+	return errnoOf(s.content.Mark())
+}

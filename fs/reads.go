@@ -25,6 +25,24 @@ func stampOfFile(st *unix.Stat_t) knowledge.Stamp {
 	return bases.StampOf(st)
 }
 
+func versionPtr(st *unix.Stat_t) *commit.Version {
+	if st == nil {
+		return nil
+	}
+	v := commit.VersionOf(st)
+	return &v
+}
+
+// statOf is what stat(2) says of a regular file that is the version v.
+func statOf(v *commit.Version) *unix.Stat_t {
+	if v == nil {
+		return nil
+	}
+	return &unix.Stat_t{Dev: v.Dev, Ino: v.Ino, Size: v.Size, Mtim: v.Mtime, Mode: unix.S_IFREG}
+}
+
+func isDirectory(st *unix.Stat_t) bool { return st != nil && st.Mode&unix.S_IFMT == unix.S_IFDIR }
+
 // fileAt is the file st as what a path holds; nil is none.
 func fileAt(path string, st *unix.Stat_t) lostupdate.File {
 	if st == nil {

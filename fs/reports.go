@@ -11,7 +11,6 @@ import (
 	"latchfs/fs/refusals"
 	"latchfs/fs/tally"
 	"latchfs/journal/audit"
-	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
 
@@ -47,18 +46,6 @@ func (rp *reports) refusalEvent(x *refusals.Refusal, lb *label, c *caller, reaso
 		ev.Detail["held_by"] = map[string]any{"pid": x.Holder.Owner.PID, "program": x.Holder.Program, "operation": x.Holder.Operation, "session": x.Holder.Session}
 	}
 	rp.event(ev)
-}
-
-// contended is the one of several names that the holder has.
-func contended(d *demand, h *lockmgr.Holder) string {
-	for _, p := range d.places {
-		for _, k := range h.Keys {
-			if string(k) == d.c.callers.nodes.path(p.dir, p.name) {
-				return string(k)
-			}
-		}
-	}
-	return d.path
 }
 
 // refuseWith refuses an operation of the caller's with an errno, and keeps for .locks/why the

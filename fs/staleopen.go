@@ -1,10 +1,14 @@
 package fs
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/merging"
+	"latchfs/fs/refusals"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
 
@@ -182,4 +186,58 @@ func (ss *sessions) copyBaseLocked(s *session) (*commit.Shadow, error) {
 		return nil, err
 	}
 	return sh, nil
+}
+
+// closeStale answers the close of a descriptor of a handle: with an error if a change
+// through it was refused, for a program may look only there. It keeps what was refused.
+func (en *endings) closeStale(s *session, h *handle) unix.Errno {
+	if h.stale.Load() == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := h.stale.Load()
+	if o == nil || !o.IsRefused() {
+		return 0
+	}
+	if o.aside == nil {
+		return unix.EBUSY
+	}
+	x, path, owner := o.Loss, s.path(), s.who.Load().owner
+	reason := x.Whole()
+	id, err := en.keepAsideLocked(s, o, x.Public())
+	if err != nil {
+		en.disk.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)
+	}
+	en.disk.discard(o.aside)
+	o.aside = nil
+	en.reports.record(s, "rollback", func(ev *audit.Event) {
+		ev.Detail["reason"] = reason
+		ev.Detail["errno"] = unix.ErrnoName(unix.EBUSY)
+		if id != "" {
+			ev.Detail["kept"] = id
+		}
+	})
+	en.reports.explain(refusals.Refusal{
+		Path: path, Op: x.Op, Errno: unix.EBUSY, Reason: reason, Kept: id, Hint: x.AdviceOn(id),
+		Owner: owner, UID: s.uid, Lineage: x.Lineage, Of: x,
+	})
+	return unix.EBUSY
+}
+
+// keepAsideLocked keeps what the refused changes would have made of the file; of a file
+// that they would have emptied there is nothing to keep.
+func (en *endings) keepAsideLocked(s *session, o *staleOpen, reason string) (id string, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(o.aside.FD(), &st); err != nil || st.Size == 0 {
+		return "", err
+	}
+	meta := map[string]any{
+		"path": s.path(), "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
+		"uid": s.uid, "errno": unix.ErrnoName(unix.EBUSY), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
+		"operation": o.Loss.Op, "base": keptBase(s.baseVersion),
+	}
+	dir, _ := s.where()
+	en.locks.noteReach(meta, dir, s.shadow.FD())
+	return o.aside.Reject(meta)
 }

@@ -7,6 +7,7 @@ import (
 	"latchfs/fs/sessionstate"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
+	"latchfs/lockmgr"
 )
 
 // rename moves what has a name to another one, for the members.
@@ -55,6 +56,30 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 	}
 	t.KeepLocked(l)
 	return 0
+}
+
+// mayReplace is renaming.mayReplace for a rename in a transaction, which moves the session s.
+func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
+	f := t.f
+	var st unix.Stat_t
+	if f.rules.knowledge == nil {
+		return 0
+	}
+	if f.nodes.sessionAt(to.dir, to.name) == nil && unix.Fstatat(f.nodes.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		w := t.f.losses.learners(s)
+		if e := f.losses.mayReplace(c, opRename, to, &st, append([]lockmgr.Owner{w.Self}, w.Relatives...)...); e != 0 {
+			t.keepRemovedLocked(to)
+			return e
+		}
+	}
+	if s.isNew.Load() || unix.Fstatat(f.nodes.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	e := f.entries.mayTakeAway(c, opRename, from, &st)
+	if e != 0 {
+		f.losses.deafen(c, from)
+	}
+	return e
 }
 
 // movable looks whether a rename can be staged. EXDEV makes mv copy, which can:

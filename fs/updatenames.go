@@ -187,36 +187,10 @@ func (r *renaming) movesKnowledge() (move func(from, to string)) {
 	}
 }
 
-func isDirectory(st *unix.Stat_t) bool { return st != nil && st.Mode&unix.S_IFMT == unix.S_IFDIR }
-
 // shareKnowledge notes that a file, with the attributes st, has got a further name: what
 // is known of it under one name is known of it under all.
 func (et *entries) shareKnowledge(n *inode, st *unix.Stat_t) {
 	if dir, name := et.nodes.nameOf(n); et.rules.knowledge != nil && dir != nil && st.Nlink == 2 {
 		et.losses.updates.Shared(et.nodes.path(dir, name), stampOfFile(st))
 	}
-}
-
-// mayReplace is renaming.mayReplace for a rename in a transaction, which moves the session s.
-func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
-	f := t.f
-	var st unix.Stat_t
-	if f.rules.knowledge == nil {
-		return 0
-	}
-	if f.nodes.sessionAt(to.dir, to.name) == nil && unix.Fstatat(f.nodes.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		w := t.f.losses.learners(s)
-		if e := f.losses.mayReplace(c, opRename, to, &st, append([]lockmgr.Owner{w.Self}, w.Relatives...)...); e != 0 {
-			t.keepRemovedLocked(to)
-			return e
-		}
-	}
-	if s.isNew.Load() || unix.Fstatat(f.nodes.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return 0
-	}
-	e := f.entries.mayTakeAway(c, opRename, from, &st)
-	if e != 0 {
-		f.losses.deafen(c, from)
-	}
-	return e
 }

@@ -292,22 +292,10 @@ func (lk *locks) waiting(d *demand, cancel <-chan struct{}) *lockwait.Wait {
 	}
 }
 
-// lockErrno is the errno that a program sees for a refused lock. EBUSY is the
-// one that every tool reports properly (HOW-TOOLS-WRITE, "Injected refusals").
-func lockErrno(err error) unix.Errno {
-	var dead *lockmgr.DeadlockError
-	switch {
-	case errors.Is(err, errTooDeep):
-		return unix.ENAMETOOLONG
-	case errors.As(err, &dead):
-		return unix.EDEADLK
-	case errors.Is(err, denied.ErrInterrupted):
-		return unix.EINTR
-	case errors.Is(err, denied.ErrTimeout), errors.Is(err, denied.ErrShutdown), errors.Is(err, denied.ErrFenced):
-		return unix.EBUSY
-	case errors.Is(err, lockmgr.ErrWouldBlock):
-		return unix.EAGAIN
-	default:
-		return unix.EBUSY
-	}
-}
+// maxPath is how long a path may be from the mount's root. Programs that go down step by
+// step come deeper than one system call can name; but the path stands in sessions, in the
+// history and in the audit trail.
+const maxPath = 4 * unix.PathMax
+
+// errTooDeep refuses to change what has a longer one.
+var errTooDeep = errors.New("the path is longer than a path may be")

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/denied"
 	"latchfs/fs/rewalk"
 	"latchfs/fs/syscalls"
 	"latchfs/lockmgr"
@@ -136,4 +137,18 @@ func (pk *parking) missing(c *caller, k dkey) {
 		return
 	}
 	pk.astray.walks.Hasten(c, w, func() bool { return w.sess == nil })
+}
+
+// dropWalk gives back the lock or session of a removed walk, if there is one.
+func (en *endings) dropWalk(w *walk) {
+	if w == nil {
+		return
+	}
+	if w.lock != nil {
+		en.rules.table.Cancel(w.lock, denied.ErrInterrupted)
+		en.rules.table.Release(w.lock)
+	}
+	if w.sess != nil {
+		en.walkerGone(w.sess)
+	}
 }

@@ -174,6 +174,3 @@ func dropSgid(fd int) error {
 	}
 	return unix.Chmod(procSelf(fd), st.Mode&0o7777&^unix.S_ISGID)
 }
-
-// procSelf is the path of a descriptor's inode.
-func procSelf(fd int) string { return "/proc/self/fd/" + procName(fd) }

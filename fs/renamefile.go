@@ -4,67 +4,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/changes"
-	"latchfs/fs/versions"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
 )
-
-// succeeds prepares the session's commit.
-func (rc *recorder) succeeds(s *session, dir *inode, name string) *versions.Step {
-	rc.nodes.paths.RLock()
-	defer rc.nodes.paths.RUnlock()
-	path := rc.nodes.path(dir, name)
-	set := rc.settingsAt(s, path)
-	if !rc.disk.versions.Keeps(&set) {
-		return nil
-	}
-	step := rc.stepNow(dir, name, path)
-	if s.inPlace {
-		step.KeepCopy()
-	}
-	return step
-}
-
-// settingsAt are the settings by which the session's commit under a path goes. A transaction
-// may have given it another name than that by which it began.
-func (rc *recorder) settingsAt(s *session, path string) policy.Settings {
-	if s.txn.Load() == nil {
-		return s.settings
-	}
-	return rc.rules.settings(path)
-}
-
-// remove is unlink(2) of a name, and what has changed by it; where the versions of the
-// name are recorded the file goes into the history.
-func (rc *recorder) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
-	rc.nodes.paths.RLock()
-	defer rc.nodes.paths.RUnlock()
-	ch := rc.changesBy(c, opUnlink, p, l.Token())
-	dirfd, set, take := rc.nodes.fdOf(p.dir), rc.rules.versionSettings(ch.Path), rc.callers.taker(c, p.dir)
-	var st unix.Stat_t
-	if unix.Fstatat(dirfd, p.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		ch.Was, ch.Target = &st, changes.TargetOf(dirfd, p.name, &st)
-	}
-	ch.Version = changes.IsFile(ch.Was) && set.Mode == policy.Atomic
-	if !rc.disk.versions.Keeps(&set) || !changes.IsFile(ch.Was) {
-		return ch, take(func() error { return unix.Unlinkat(dirfd, p.name, 0) })
-	}
-	ch.Step = rc.step(p.dir, p.name, ch.Path, set, &st)
-	ch.Step.KeepAlone(&st)
-	rc.nodes.saves.Add(1)
-	var err error
-	if ch.Kept, err = rc.disk.store.Remove(take, dirfd, p.name, ch.Step.Keep()); err == nil {
-		ch.Enter()
-	}
-	return ch, err
-}
-
-func (rc *recorder) isKept(n *inode) bool {
-	rc.nodes.mu.Lock()
-	defer rc.nodes.mu.Unlock()
-	return n.kept
-}
 
 // settle makes files durable that a lazy commit has published under the name
 // that they are about to lose: under another one nobody could put the version
