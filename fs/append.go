@@ -36,7 +36,7 @@ func (ap *appending) openAppend(cancel <-chan struct{}, c *caller, in *OpenReque
 		}
 	}
 	there, key := !ap.names.isRemoved(n), ap.nodes.nameKey(n)
-	l, e := ap.locks.lock(ap.txns.fileDemand(c, opAppend, wait, place{dir, name, n}), cancel)
+	l, e := ap.locks.lock(ap.locks.fileDemand(c, opAppend, wait, place{dir, name, n}), cancel)
 	if e != 0 {
 		return e
 	}
@@ -195,7 +195,7 @@ func (a *appender) noteRead(in *Request) {
 
 // allocate is fallocate(2).
 func (a *appender) allocate(in *AllocRequest) unix.Errno {
-	return a.Allocate(in.Mode, func(fd int) error { return a.appending.allocate(fd, in) })
+	return a.Allocate(in.Mode, func(fd int) error { return a.disk.allocate(fd, in) })
 }
 
 // truncate is ftruncate(2).

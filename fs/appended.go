@@ -141,7 +141,7 @@ func (is appendedName) Rewrite(target int, st *unix.Stat_t, fill func(to int) er
 		return err
 	}
 	defer is.disk.discard(sh)
-	if err := is.recorder.retryWithRoom(func() error { return fill(sh.FD()) }); err != nil {
+	if err := is.disk.retryWithRoom(func() error { return fill(sh.FD()) }); err != nil {
 		return err
 	}
 	_, err = sh.InPlace(target, at)
@@ -161,7 +161,7 @@ func (is appended) demand() *demand {
 	if p.dir == nil {
 		return &demand{c: is.c, op: opAppend, lockTerms: lockTerms{mode: lockmgr.Exclusive}, keys: []lockmgr.Key{is.rules.inodeKey(is.h.n)}, wait: -1}
 	}
-	return is.txns.fileDemand(is.c, opAppend, -1, p)
+	return is.locks.fileDemand(is.c, opAppend, -1, p)
 }
 
 // TryLock implements records.Locks.

@@ -30,7 +30,7 @@ func (is appended) TruncateOwn(c *records.Cut) (e unix.Errno, done bool) {
 		return 0, false
 	}
 	if e = is.judging.mayCut(s, c.Size); e == 0 {
-		e = is.endings.truncate(s, c.Size, c.KillSuid)
+		e = is.sessions.truncate(s, c.Size, c.KillSuid)
 	}
 	return e, e != unix.ESTALE
 }

@@ -193,7 +193,7 @@ func (is appended) reject(b []byte, path, reason string, why error) (id string, 
 	}
 	meta := map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": is.c.owner.PID}
 	judge.Note(meta, why)
-	is.locks.noteReach(meta, is.place().dir, is.nodes.fdOf(n))
+	is.callers.noteReach(meta, is.place().dir, is.nodes.fdOf(n))
 	return sh.Reject(meta)
 }
 

@@ -9,19 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sessions begins sessions, and lets those who belong to one join it.
+// sessions begins sessions, lets relatives join them, and changes the size of their shadows.
 type sessions struct {
 	fillNow   int64 // the constant of that name; simulations have all files large
 	sessionNo atomic.Uint64
 	epoch     string // distinguishes session ids of different runs
 
 	*ground
-	commits  *commits
-	judging  *judging
-	locks    *locks
-	losses   *losses
-	recorder *recorder
-	txns     *txns
+	commits *commits
+	judging *judging
+	locks   *locks
+	losses  *losses
+	txns    *txns
 }
 
 // attach opens the shadow for writing, at a node that stands for it.

@@ -273,7 +273,7 @@ func (ats *attrs) noteBits(s *session, in *SetAttrRequest) {
 		return
 	}
 	if in.Set&SetMode != 0 {
-		s.suid.SetMode(st.Mode, func() bool { return ats.callers.proc.HasCap(in.TID, capFsetid) })
+		s.suid.SetMode(st.Mode, func() bool { return ats.callers.proc.HasCap(in.TID, unix.CAP_FSETID) })
 	} else {
 		s.suid.SetOwner(&st)
 	}

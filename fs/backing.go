@@ -9,12 +9,6 @@ import (
 	"latchfs/fs/asuser"
 )
 
-const (
-	capFsetid      = 4
-	capSysAdmin    = 21
-	capSysResource = 24
-)
-
 // ioMode is how the kernel does a handle's I/O.
 type ioMode uint8
 

@@ -117,7 +117,7 @@ func (ss *sessions) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t
 	}
 	if o.trunc || o.cuts {
 		p := place{dir, name, nil}
-		x, e := ss.locks.wouldLoseAsked(c, o.op(), p, st, o.settings.Mode == policy.Atomic)
+		x, e := ss.losses.wouldLoseAsked(c, o.op(), p, st, o.settings.Mode == policy.Atomic)
 		if x != nil && ss.isChanged(p, st) {
 			return unix.EEXIST // a relative has changed it since the caller's look
 		}
@@ -157,7 +157,7 @@ func (c *caller) keepsSuid(st *unix.Stat_t, mode uint32) bool {
 		mode = st.Mode
 	}
 	if mode&suid.Bits != 0 {
-		return c.callers.proc.HasCap(uint32(c.tid), capFsetid)
+		return c.callers.proc.HasCap(uint32(c.tid), unix.CAP_FSETID)
 	}
 	return c.uid == 0
 }

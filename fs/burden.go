@@ -3,11 +3,9 @@ package fs
 import (
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"latchfs/fs/account"
-	"latchfs/lockmgr"
 )
 
 // What ordinary users may make the daemon keep.
@@ -50,14 +48,4 @@ func newLooks() *account.Rate { return account.NewRate(looksAtOnce, looksPerSeco
 func unbounded() func(uid uint32) bool {
 	own := uint32(os.Geteuid())
 	return func(uid uint32) bool { return uid == 0 || uid == own }
-}
-
-// isTooDeep reports whether a demand is for a name so deep. What is there can be removed.
-func (ns *nodes) isTooDeep(d *demand) bool {
-	if d.class != lockmgr.Session || d.op == opUnlink || d.op == opRmdir {
-		return false
-	}
-	return len(d.path) >= maxPath || len(d.places) > 1 && slices.ContainsFunc(d.places[1:], func(p place) bool {
-		return len(ns.path(p.dir, p.name)) >= maxPath
-	})
 }

@@ -133,6 +133,16 @@ func (rc *recorder) changesOf(s *session, op string, dir *inode, name string) *c
 	return ch
 }
 
+// learnOfWrite notes for adaptive paths who has made a new version.
+func (rc *recorder) learnOfWrite(path string, who knowledge.Who) {
+	if rc.losses.lessons == nil {
+		return
+	}
+	if set := rc.rules.settings(path); set.LostUpdate == policy.Adaptive {
+		rc.losses.lessons.Wrote(path, who, set.Fade)
+	}
+}
+
 // published is for the store to call when the shadow sh is what the name holds.
 func published(ch *change, sh *commit.Shadow) func(commit.Version) {
 	return func(v commit.Version) { ch.Published(statOf(&v), sh.Kept()) }
@@ -198,10 +208,10 @@ func (en changesEngine) EndClaims(ch *change) {
 	}
 	switch by := ch.By.(type) {
 	case byWriter:
-		f.locks.learnOfWrite(ch.Path, en.f.losses.learners(by.s))
+		f.recorder.learnOfWrite(ch.Path, en.f.losses.learners(by.s))
 		f.locks.readClaims.Written(ch.Path, en.f.locks.inodeKeys(by.s)...)
 	case byCaller:
-		f.locks.learnOfWrite(ch.Path, f.locks.losses.family(by.c))
+		f.recorder.learnOfWrite(ch.Path, f.locks.losses.family(by.c))
 		f.locks.readClaims.Written(ch.Path)
 	}
 }

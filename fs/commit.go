@@ -30,7 +30,6 @@ type commits struct {
 	losses   *losses
 	recorder *recorder
 	recovery *recovery
-	txns     *txns
 }
 
 // endLocked ends the session: commit, or roll back and say why. s.mu is held.
@@ -168,20 +167,6 @@ func (cm *commits) cutByLimit(s *session) bool {
 	return false
 }
 
-// settleLazy makes a lazily published file durable that is about to get another
-// name, or to be written in place.
-func (cm *commits) settleLazy(n *inode) unix.Errno {
-	var st unix.Stat_t
-	if cm.disk.store == nil {
-		return 0
-	}
-	err := unix.Fstat(cm.nodes.fdOf(n), &st)
-	if err == nil {
-		err = cm.disk.store.SettleLazy(&st)
-	}
-	return errnoOf(err)
-}
-
 // publishFailed rolls back after a refused or failed publication.
 func (cm *commits) publishFailed(s *session, err error) unix.Errno {
 	if errors.Is(err, commit.ErrRedoPending) {
@@ -224,7 +209,7 @@ func (cm *commits) rejectFor(s *session, e unix.Errno, reason string, why error)
 	}
 	judge.Note(meta, why)
 	dir, _ := s.where()
-	cm.locks.noteReach(meta, dir, s.shadow.FD())
+	cm.callers.noteReach(meta, dir, s.shadow.FD())
 	id, err := s.shadow.Reject(meta)
 	if err != nil {
 		cm.disk.log.Warnf("cannot keep the refused bytes of %q: %v", path, err)

@@ -64,7 +64,7 @@ func (op *opens) createLock(c *caller, in *CreateRequest, dir *inode, name strin
 	if in.Flags&unix.O_NONBLOCK != 0 {
 		wait = 0
 	}
-	d := op.txns.fileDemand(c, opCreate, wait, p)
+	d := op.locks.fileDemand(c, opCreate, wait, p)
 	d.label = c.label(opCreate, d.path)
 	d.keep = wait != 0
 	o := beginOptions{settings: set, killSuid: in.KillSuid}.access(in.Flags)
@@ -92,9 +92,9 @@ func (op *opens) leadCreate(c *caller, w *walk, p place, excl, records bool, o b
 		return errnoOf(err)
 	case excl:
 		return unix.EEXIST
-	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, op.locks.wentLive(&st), op.nodes.isLivePath(op.nodes.path(p.dir, p.name)):
+	case records, st.Mode&unix.S_IFMT != unix.S_IFREG, op.rules.wentLive(&st), op.nodes.isLivePath(op.nodes.path(p.dir, p.name)):
 		if !records {
-			if e := op.locks.mayUseLive(c, opCreate, p, &st, &o); e != 0 {
+			if e := op.losses.mayUseLive(c, opCreate, p, &st, &o); e != 0 {
 				return e
 			}
 		}
@@ -192,7 +192,7 @@ func (op *opens) createPlain(c *caller, in *CreateRequest, dir *inode, name stri
 	dirfd := op.nodes.fdOf(dir)
 	var fd int
 	err := op.nodes.trim.Spare(func() error {
-		return op.recorder.makeAs(c, func() (err error) {
+		return op.disk.makeAs(c, func() (err error) {
 			fd, err = unix.Openat(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 			return err
 		})
@@ -321,7 +321,7 @@ func (op *opens) Tmpfile(_ <-chan struct{}, in *CreateRequest, out *Created) uni
 	c := op.callers.callerOf(&in.Request)
 	var fd int
 	err := op.nodes.trim.Spare(func() error {
-		return op.recorder.makeAs(c, func() (err error) {
+		return op.disk.makeAs(c, func() (err error) {
 			fd, err = unix.Openat(dirfd, ".", flags, mode)
 			return err
 		})
@@ -355,7 +355,7 @@ func (op *opens) modeFor(dir *inode, mode, umask uint32) uint32 {
 	if umask == 0 {
 		return mode & 0o7777
 	}
-	_, err := unix.Getxattr(op.disk.procPath(op.nodes.fdOf(dir)), "system.posix_acl_default", nil)
+	_, err := unix.Getxattr(procSelf(op.nodes.fdOf(dir)), "system.posix_acl_default", nil)
 	if err == nil {
 		return mode & 0o7777
 	}

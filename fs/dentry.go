@@ -32,6 +32,11 @@ func (ns *nodes) nameLocked(dir *inode, name string) nameState {
 	return nameState{}
 }
 
+func (ns *nodes) isBusyNameLocked(dir *inode, name string) bool {
+	is := ns.nameLocked(dir, name)
+	return is.busy()
+}
+
 // setNameLocked records the name under which n was last seen; parent is nil of a file that
 // never had one (O_TMPFILE). nodes.mu is held.
 func (ns *nodes) setNameLocked(n, parent *inode, name string) {

@@ -115,7 +115,7 @@ func (li *listings) ReadDirPlus(_ <-chan struct{}, in *ReadRequest, out Listing)
 // its node, unless a session is on the name, or the kernel has them.
 func (li *listings) plant(dir *inode, d *listing.Entry, out Listing) {
 	li.nodes.mu.Lock()
-	skip := li.recorder.isBusyNameLocked(dir, d.Name) || li.isShownLocked(dir, d)
+	skip := li.nodes.isBusyNameLocked(dir, d.Name) || li.isShownLocked(dir, d)
 	li.nodes.mu.Unlock()
 	if skip {
 		return

@@ -114,7 +114,49 @@ func (dk *disk) discard(sh *commit.Shadow) {
 	}
 }
 
-func (dk *disk) procPath(fd int) string { return procSelf(fd) }
+// retryWithRoom runs a change again that found no room, as long as some can be
+// made.
+func (dk *disk) retryWithRoom(do func() error) error {
+	for {
+		err := do()
+		if !isNoRoom(err) || !dk.store.GiveRoom(err) {
+			return err
+		}
+	}
+}
+
+// smallTries is how often versions are given up, about a MiB at a time, for a change that takes
+// next to nothing.
+const smallTries = 8
+
+// retrySmall is retryWithRoom for a change that takes next to nothing: of names, or of
+// attributes. Filesystems refuse some of those as if they were full (an attribute that is
+// longer than a block, a directory that cannot grow), and a quota may be one that no version
+// counts against: neither is to cost the whole history.
+func (dk *disk) retrySmall(do func() error) error {
+	for range smallTries {
+		err := do()
+		switch {
+		case !isNoRoom(err), errnoOf(err) == unix.ENOSPC && !dk.isNearlyFull():
+			return err
+		case !dk.store.GiveRoom(err):
+			return err
+		}
+	}
+	return do()
+}
+
+// makeAs runs a change that takes next to nothing on behalf of the caller.
+func (dk *disk) makeAs(c *caller, do func() error) error {
+	return dk.retrySmall(func() error { return dk.as(c, do) })
+}
+
+// allocate is fallocate(2) on fd, on behalf of the sender.
+func (dk *disk) allocate(fd int, in *AllocRequest) error {
+	return dk.asUser(in.UID, in.GID, func() error {
+		return unix.Fallocate(fd, in.Mode, int64(in.Offset), int64(in.Length))
+	})
+}
 
 // root is the data directory.
 func (dk *disk) root() reach.Root { return reach.Root{FD: dk.rootfd} }

@@ -115,27 +115,3 @@ func (en *endings) walkerGone(s *session) {
 	en.nodes.mu.Unlock()
 	en.endAtRelease(s) // without a descriptor nothing else would look for mappings
 }
-
-func (en *endings) truncate(s *session, size int64, killsuid bool) unix.Errno {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state.HasEnded() {
-		return unix.ESTALE
-	}
-	if size > 0 {
-		if e := s.fillToLocked(size); e != 0 {
-			return e
-		}
-	}
-	if err := unix.Ftruncate(s.shadow.FD(), size); err != nil {
-		if losesData(errnoOf(err)) {
-			s.content.Fail(errnoOf(err))
-		}
-		return errnoOf(err)
-	}
-	s.content.Replace()
-	if killsuid {
-		return errnoOf(en.commits.dropBitsLocked(s))
-	}
-	return 0
-}

@@ -107,7 +107,7 @@ func newFS(o Options) *FS {
 	f.handles.handles = map[uint64]*handle{}
 	f.sessions.epoch, f.sessions.fillNow = fmt.Sprintf("%08x", rand.Uint32()), fillNow
 	f.endings.lookDelay = lookDelay
-	f.losses.glances = make(chan struct{}, maxGlances)
+	f.opens.glances = make(chan struct{}, maxGlances)
 	f.openJudge()
 	f.astray.walks, f.astray.strayed = rewalk.New[dkey](walkEngine{f}), rewalk.NewStrangers[dkey](strayedWait)
 	f.callers.book, f.callers.descriptors, f.callers.looks = newBook(), newDescriptors(), newLooks()
@@ -136,14 +136,14 @@ func (f *FS) wire() {
 	f.recorder = &recorder{ground: &f.ground, losses: f.losses}
 	f.live = &live{ground: &f.ground, losses: f.losses, recorder: f.recorder}
 	f.claims = &claims{ground: &f.ground}
-	f.locks = &locks{ground: &f.ground, claims: f.claims, losses: f.losses, recorder: f.recorder, txns: f.txns}
-	f.judging = &judging{ground: &f.ground, locks: f.locks, losses: f.losses, recorder: f.recorder, txns: f.txns}
+	f.locks = &locks{ground: &f.ground, claims: f.claims, losses: f.losses, recorder: f.recorder}
+	f.judging = &judging{ground: &f.ground, locks: f.locks, losses: f.losses, recorder: f.recorder}
 	f.recovery = &recovery{ground: &f.ground, txns: f.txns}
-	f.commits = &commits{ground: &f.ground, claims: f.claims, judging: f.judging, live: f.live, locks: f.locks, losses: f.losses, recorder: f.recorder, recovery: f.recovery, txns: f.txns}
+	f.commits = &commits{ground: &f.ground, claims: f.claims, judging: f.judging, live: f.live, locks: f.locks, losses: f.losses, recorder: f.recorder, recovery: f.recovery}
 	f.endings = &endings{ground: &f.ground, commits: f.commits, judging: f.judging, live: f.live, locks: f.locks, losses: f.losses, recorder: f.recorder}
 	f.moves = &moves{ground: &f.ground, commits: f.commits, endings: f.endings, locks: f.locks}
-	f.sessions = &sessions{ground: &f.ground, commits: f.commits, judging: f.judging, locks: f.locks, losses: f.losses, recorder: f.recorder, txns: f.txns}
-	f.parking = &parking{ground: &f.ground, endings: f.endings, locks: f.locks, losses: f.losses, recovery: f.recovery, txns: f.txns}
+	f.sessions = &sessions{ground: &f.ground, commits: f.commits, judging: f.judging, locks: f.locks, losses: f.losses, txns: f.txns}
+	f.parking = &parking{ground: &f.ground, endings: f.endings, locks: f.locks, recovery: f.recovery, txns: f.txns}
 	f.ownLocks = &ownLocks{ground: &f.ground, engine: &f.engine}
 	f.appending = &appending{ground: &f.ground, engine: &f.engine}
 	f.contents = &contents{ground: &f.ground, engine: &f.engine, appending: f.appending}

@@ -10,11 +10,8 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
-	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/knowledge"
-	"latchfs/lockmgr/policy"
 )
 
 // This file is about what a lock that was taken without opening means to those
@@ -58,7 +55,7 @@ func (lk *locks) guarded(c *caller, p place) bool {
 // guardDemand waits for those who have locked a name without opening it, and for
 // nothing else that uses a live file.
 func (lk *locks) guardDemand(c *caller, p place, wait time.Duration) *demand {
-	d := lk.txns.fileDemand(c, opOpen, wait, p)
+	d := lk.fileDemand(c, opOpen, wait, p)
 	d.mode, d.ttl = lockmgr.Shared, 0
 	return d
 }
@@ -74,28 +71,6 @@ func (lk *locks) passGuard(c *caller, p place, wait time.Duration, cancel <-chan
 		lk.rules.table.Release(l)
 	}
 	return e
-}
-
-// wentLive reports whether the file that has the name by now is a live one.
-func (lk *locks) wentLive(st *unix.Stat_t) bool {
-	n := lk.nodes.inodeFor(st)
-	return n != nil && lk.rules.isAutoLive(n)
-}
-
-// noteReach adds to the record of kept bytes who could reach the file that they were
-// meant for, and whether that has an ACL; fd holds the bytes, with the file's rights.
-func (lk *locks) noteReach(meta map[string]any, dir *inode, fd int) {
-	if reach.HasACL(fd) {
-		meta["acl"] = true
-	}
-	if dir == nil {
-		return
-	}
-	gates := [][3]uint32{}
-	for _, g := range lk.callers.reachOf(dir).Gates {
-		gates = append(gates, [3]uint32{g.UID, g.GID, g.Mode})
-	}
-	meta["dirs"] = gates
 }
 
 // meetReadClaims is for a demand that may meet the claims of reads, or ends the marks of a
@@ -116,16 +91,6 @@ func (lk *locks) meetReadClaims(d *demand) {
 			of = append(of, a.Owner)
 		}
 		lk.readClaims.Unmark(of, paths)
-	}
-}
-
-// learnOfWrite notes for adaptive paths who has made a new version.
-func (lk *locks) learnOfWrite(path string, who knowledge.Who) {
-	if lk.losses.lessons == nil {
-		return
-	}
-	if set := lk.rules.settings(path); set.LostUpdate == policy.Adaptive {
-		lk.losses.lessons.Wrote(path, who, set.Fade)
 	}
 }
 

@@ -66,13 +66,13 @@ func (en versionsEngine) Bypassed(path string, size int64) {
 
 // step prepares a change of what name in dir holds, which is the file st; nil is nothing.
 func (rc *recorder) step(dir *inode, name, path string, set policy.Settings, st *unix.Stat_t) *versions.Step {
-	return rc.disk.versions.Step(rc.losses.versionName(dir, name, path), &set, st)
+	return rc.disk.versions.Step(rc.callers.versionName(dir, name, path), &set, st)
 }
 
 // stepNow prepares a change of whatever name in dir holds.
 func (rc *recorder) stepNow(dir *inode, name, path string) *versions.Step {
 	set := rc.rules.settings(path)
-	return rc.disk.versions.StepNow(rc.losses.versionName(dir, name, path), &set)
+	return rc.disk.versions.StepNow(rc.callers.versionName(dir, name, path), &set)
 }
 
 // succeeds prepares the session's commit.
@@ -98,43 +98,6 @@ func (rc *recorder) settingsAt(s *session, path string) policy.Settings {
 		return s.settings
 	}
 	return rc.rules.settings(path)
-}
-
-// retryWithRoom runs a change again that found no room, as long as some can be
-// made.
-func (rc *recorder) retryWithRoom(do func() error) error {
-	for {
-		err := do()
-		if !isNoRoom(err) || !rc.disk.store.GiveRoom(err) {
-			return err
-		}
-	}
-}
-
-// smallTries is how often versions are given up, about a MiB at a time, for a change that takes
-// next to nothing.
-const smallTries = 8
-
-// retrySmall is retryWithRoom for a change that takes next to nothing: of names, or of
-// attributes. Filesystems refuse some of those as if they were full (an attribute that is
-// longer than a block, a directory that cannot grow), and a quota may be one that no version
-// counts against: neither is to cost the whole history.
-func (rc *recorder) retrySmall(do func() error) error {
-	for range smallTries {
-		err := do()
-		switch {
-		case !isNoRoom(err), errnoOf(err) == unix.ENOSPC && !rc.disk.isNearlyFull():
-			return err
-		case !rc.disk.store.GiveRoom(err):
-			return err
-		}
-	}
-	return do()
-}
-
-// makeAs runs a change that takes next to nothing on behalf of the caller.
-func (rc *recorder) makeAs(c *caller, do func() error) error {
-	return rc.retrySmall(func() error { return rc.disk.as(c, do) })
 }
 
 // unshare gives an earlier version, which somebody opens to write it, to its
@@ -169,23 +132,6 @@ func (rc *recorder) closeHistory() {
 	}
 }
 
-// allocate is fallocate(2) on the shadow, which do makes.
-func (rc *recorder) allocate(s *session, do func(fd int) error) unix.Errno {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state.HasEnded() {
-		return unix.ESTALE
-	}
-	if e := s.fillLocked(); e != 0 {
-		return e
-	}
-	if err := rc.retryWithRoom(func() error { return do(s.shadow.FD()) }); err != nil {
-		return errnoOf(err)
-	}
-	s.content.Write()
-	return 0
-}
-
 // noteGrown tells the history, and what is known of read versions, how far the file
 // has grown; grows says that it will go on.
 func (rc *recorder) noteGrown(s *session, grows bool) {
@@ -214,11 +160,6 @@ func (rc *recorder) noteWrittenOn(s *session) {
 	}
 }
 
-func (rc *recorder) isBusyNameLocked(dir *inode, name string) bool {
-	is := rc.nodes.nameLocked(dir, name)
-	return is.busy()
-}
-
 // remove is unlink(2) of a name, and what has changed by it; where the versions of the
 // name are recorded the file goes into the history.
 func (rc *recorder) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
@@ -242,10 +183,4 @@ func (rc *recorder) remove(c *caller, l *lockmgr.Lock, p place) (*change, error)
 		ch.Enter()
 	}
 	return ch, err
-}
-
-func (rc *recorder) isKept(n *inode) bool {
-	rc.nodes.mu.Lock()
-	defer rc.nodes.mu.Unlock()
-	return n.kept
 }

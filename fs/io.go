@@ -181,7 +181,7 @@ func (co *contents) changeRead(h *handle, size int64, do func(fd int) error) uni
 			return e
 		}
 	}
-	if err := co.recorder.retryWithRoom(func() error { return do(fd) }); err != nil {
+	if err := co.disk.retryWithRoom(func() error { return do(fd) }); err != nil {
 		if !s.state.HasEnded() && losesData(errnoOf(err)) {
 			s.content.Fail(errnoOf(err))
 		}
@@ -245,7 +245,7 @@ func (co *contents) Fallocate(_ <-chan struct{}, in *AllocRequest) unix.Errno {
 	if h.app != nil {
 		return h.app.allocate(in)
 	}
-	return co.change(h, func(fd int) error { return co.appending.allocate(fd, in) })
+	return co.change(h, func(fd int) error { return co.disk.allocate(fd, in) })
 }
 
 // CopyFileRange is copy_file_range(2), and returns how much was copied.

@@ -41,7 +41,7 @@ func (cm *commits) late(s *session) {
 func (cm *commits) setApart(s *session) {
 	dir, name := s.where()
 	c := &caller{callers: cm.callers, owner: lockmgr.Owner{Start: cm.disk.serial.Add(1)}}
-	l, err := cm.locks.acquire(cm.txns.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
+	l, err := cm.locks.acquire(cm.locks.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
 	if err != nil {
 		return
 	}

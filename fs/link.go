@@ -60,13 +60,13 @@ func (et *entries) Link(cancel <-chan struct{}, in *LinkRequest, name string, ou
 	if e != 0 {
 		return e
 	}
-	if e := et.commits.settleLazy(n); e != 0 {
+	if e := et.recorder.settleLazy(n); e != 0 {
 		return e
 	}
 	if e := et.syncUnnamed(n, path); e != 0 {
 		return e
 	}
-	if err := et.recorder.makeAs(c, func() error { return et.linkat(et.nodes.fdOf(n), et.nodes.fdOf(dir), name) }); err != nil {
+	if err := et.disk.makeAs(c, func() error { return et.linkat(et.nodes.fdOf(n), et.nodes.fdOf(dir), name) }); err != nil {
 		return errnoOf(err)
 	}
 	et.moves.holdAllNames(c, n)
@@ -126,7 +126,7 @@ func (et *entries) mayLink(c *caller, h *Request, k *kernelNode, n *inode, repea
 		if !again {
 			return unix.EBUSY
 		}
-	case et.nodes.unnamed(n) && et.recorder.isKept(n), et.names.isSuperseded(n):
+	case et.nodes.unnamed(n) && et.nodes.isKept(n), et.names.isSuperseded(n):
 		if !again {
 			return unix.ENOENT // linkat(2), of a file that has lost its last name
 		}

@@ -51,7 +51,7 @@ func (op *opens) Lookup(_ <-chan struct{}, h *Request, name string, out *Entry) 
 	if e != 0 {
 		return e
 	}
-	op.sessions.glance(parent, name, op.kernel.behind(k), &st)
+	op.glance(parent, name, op.kernel.behind(k), &st)
 	op.attrs.fillEntry(out, k, &st, volatile || op.isBusyName(parent, name))
 	return 0
 }
@@ -164,5 +164,5 @@ func (op *opens) walkTarget(w *walk) *kernelNode {
 func (op *opens) isBusyName(dir *inode, name string) bool {
 	op.nodes.mu.Lock()
 	defer op.nodes.mu.Unlock()
-	return op.recorder.isBusyNameLocked(dir, name)
+	return op.nodes.isBusyNameLocked(dir, name)
 }

@@ -9,9 +9,7 @@ import (
 	"latchfs/fs/lessons"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/transaction"
-	"latchfs/fs/versions"
 	"latchfs/journal/audit"
-	"latchfs/journal/history"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 )
@@ -20,7 +18,6 @@ import (
 type losses struct {
 	remembers *knowledgelog.Log // keeps what is known over a restart; nil when mounted read-only
 	updates   *lostupdate.Judge // decides what changes would lose
-	glances   chan struct{}     // slots for closer looks at files changed outside the mount
 	lessons   *lessons.Lessons  // of programs; nil when no path asks for it
 
 	*ground
@@ -208,11 +205,6 @@ func (lo *losses) noteGrownAt(path string, st *unix.Stat_t) {
 			lo.wroteVersion(s, path, st)
 		}
 	}
-}
-
-// versionName is a name as package versions needs it.
-func (lo *losses) versionName(dir *inode, name, path string) versions.Name {
-	return versions.Name{Path: path, Dir: lo.nodes.fdOf(dir), Base: name, Reach: func() history.Reach { return lo.callers.reachOf(dir) }}
 }
 
 // family is the caller with its relatives.

@@ -75,7 +75,7 @@ func (d sessionDraft) InPlace() bool { return d.s.inPlace }
 
 // Rewrite implements merging.Draft.
 func (d sessionDraft) Rewrite(do func() error) error {
-	return d.recorder.retryWithRoom(func() error { return d.s.asWriter(do) })
+	return d.disk.retryWithRoom(func() error { return d.s.asWriter(do) })
 }
 
 // hintOf is what to do about a refused change, if it was refused for that; id is that

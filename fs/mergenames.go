@@ -112,7 +112,7 @@ func (m mergingRename) Shadow(target int) (sh merging.Shadow, done func(), err e
 
 // Rewrite implements merging.Engine.
 func (m mergingRename) Rewrite(do func() error) error {
-	return m.r.recorder.retryWithRoom(func() error { return m.r.asCaller(do) })
+	return m.r.disk.retryWithRoom(func() error { return m.r.asCaller(do) })
 }
 
 // Judge implements merging.Engine.

@@ -42,8 +42,8 @@ func (et *entries) lockJudged(c *caller, op string, list func() []judge.Candidat
 			dirs = append(dirs, p.dir)
 		}
 	}
-	d := et.txns.fileDemand(c, op, wait, places...)
-	d.atomic = et.locks.askedFor(places)
+	d := et.locks.fileDemand(c, op, wait, places...)
+	d.atomic = et.losses.askedFor(places)
 	if list != nil && judge.TakesTime(list()) {
 		d.label = d.newLabel()
 		d.judge = func(lb *label, cancel <-chan struct{}) unix.Errno {
@@ -145,7 +145,7 @@ func (et *entries) Mkdir(_ <-chan struct{}, in *MakeRequest, name string, out *E
 	return et.make(&in.Request, opMkdir, name, out, func(c *caller, dirfd int, name string) error {
 		dir := et.kernel.inodeOf(in.Node)
 		mode := et.opens.modeFor(dir, in.Mode, in.Umask)
-		return et.recorder.makeAs(c, func() error { return unix.Mkdirat(dirfd, name, mode) })
+		return et.disk.makeAs(c, func() error { return unix.Mkdirat(dirfd, name, mode) })
 	})
 }
 
@@ -163,14 +163,14 @@ func (et *entries) Mknod(_ <-chan struct{}, in *MakeRequest, name string, out *E
 				return e
 			}
 		}
-		return et.recorder.makeAs(c, func() error { return unix.Mknodat(dirfd, name, mode, int(in.Rdev)) })
+		return et.disk.makeAs(c, func() error { return unix.Mknodat(dirfd, name, mode, int(in.Rdev)) })
 	})
 }
 
 // Symlink makes a symbolic link: symlink(2).
 func (et *entries) Symlink(_ <-chan struct{}, h *Request, pointedTo, name string, out *Entry) unix.Errno {
 	return et.make(h, opSymlink, name, out, func(c *caller, dirfd int, name string) error {
-		return et.recorder.makeAs(c, func() error { return unix.Symlinkat(pointedTo, dirfd, name) })
+		return et.disk.makeAs(c, func() error { return unix.Symlinkat(pointedTo, dirfd, name) })
 	})
 }
 

@@ -112,6 +112,12 @@ func (ns *nodes) unnamed(n *inode) bool {
 	return unix.Fstat(fd, &st) == nil && (st.Nlink == 0 || kept && st.Nlink == 1)
 }
 
+func (ns *nodes) isKept(n *inode) bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return n.kept
+}
+
 // named returns the inode to which n's name leads, if to any.
 func (ns *nodes) named(n *inode) (inoKey, bool) {
 	parent, name := ns.nameOf(n)

@@ -13,6 +13,8 @@ import (
 
 // opens looks names up, and opens and creates files.
 type opens struct {
+	glances chan struct{} // slots for closer looks at files changed outside the mount
+
 	*ground
 	*engine
 	appending *appending
@@ -81,7 +83,7 @@ func (op *opens) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix
 			return unix.EACCES
 		}
 		op.appending.showLines(&in.Request, n) // with passthrough nobody asks for its size before it is read
-		if e := op.parking.claimRead(cancel, in, n); e != 0 {
+		if e := op.claimRead(cancel, in, n); e != 0 {
 			return e
 		}
 		return op.openRead(cancel, in, k, out)
@@ -267,7 +269,7 @@ func (op *opens) openPlain(in *OpenRequest, k *kernelNode, n *inode, live bool, 
 	if err := op.recorder.unshare(n); err != nil {
 		return errnoOf(err)
 	}
-	if e := op.commits.settleLazy(n); e != 0 {
+	if e := op.recorder.settleLazy(n); e != 0 {
 		return e
 	}
 	h := op.handles.newHandle(k, n, plainHandle, in.Flags, ids{in.UID, in.GID})

@@ -134,7 +134,7 @@ func (o *opening) wait() time.Duration {
 // reserved for the caller, who will find that out itself.
 func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	c := o.c
-	d := o.txns.fileDemand(c, opOpen, o.wait(), p)
+	d := o.locks.fileDemand(c, opOpen, o.wait(), p)
 	d.label = c.label(opOpen, d.path)
 	l, e := o.parking.lockOrResume(d, [2]dkey{p.key()}, w, o.cancel)
 	if e != 0 {
@@ -161,8 +161,8 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	case err != nil:
 		o.rules.table.Release(l)
 		return nil, errnoOf(err)
-	case o.locks.wentLive(&st) || o.rules.settings(d.path).Mode == policy.Live || o.contents.isNameUnreadable(p.dir, p.name):
-		e := o.locks.mayUseLive(c, opOpen, p, &st, &begins)
+	case o.rules.wentLive(&st) || o.rules.settings(d.path).Mode == policy.Live || o.contents.isNameUnreadable(p.dir, p.name):
+		e := o.losses.mayUseLive(c, opOpen, p, &st, &begins)
 		o.rules.table.Release(l)
 		switch {
 		case e != 0:

@@ -21,7 +21,6 @@ type parking struct {
 	*ground
 	endings  *endings
 	locks    *locks
-	losses   *losses
 	recovery *recovery
 	txns     *txns
 }

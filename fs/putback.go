@@ -29,7 +29,7 @@ func (lo *losses) putBack(x *lostupdate.Loss, p place) bool {
 func (lo *losses) putBackAt(p place, path string, owner lockmgr.Owner, uid uint32, by *versions.Remover) bool {
 	lo.nodes.paths.RLock()
 	defer lo.nodes.paths.RUnlock()
-	back, err := lo.disk.versions.PutBack(lo.versionName(p.dir, p.name, path), opPutBack, by)
+	back, err := lo.disk.versions.PutBack(lo.callers.versionName(p.dir, p.name, path), opPutBack, by)
 	if err != nil && err != unix.EEXIST {
 		lo.disk.log.Warnf("%q was removed and is not put back: %v", path, err)
 	}

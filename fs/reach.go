@@ -2,6 +2,8 @@ package fs
 
 import (
 	"latchfs/fs/disclosure"
+	"latchfs/fs/reach"
+	"latchfs/fs/versions"
 	"latchfs/journal/history"
 )
 
@@ -28,4 +30,25 @@ func (cs *callers) reachOf(dir *inode) history.Reach {
 		cs.nodes.unpinLocked(n)
 	}
 	return r
+}
+
+// versionName is a name as package versions needs it.
+func (cs *callers) versionName(dir *inode, name, path string) versions.Name {
+	return versions.Name{Path: path, Dir: cs.nodes.fdOf(dir), Base: name, Reach: func() history.Reach { return cs.reachOf(dir) }}
+}
+
+// noteReach adds to the record of kept bytes who could reach the file that they were
+// meant for, and whether that has an ACL; fd holds the bytes, with the file's rights.
+func (cs *callers) noteReach(meta map[string]any, dir *inode, fd int) {
+	if reach.HasACL(fd) {
+		meta["acl"] = true
+	}
+	if dir == nil {
+		return
+	}
+	gates := [][3]uint32{}
+	for _, g := range cs.reachOf(dir).Gates {
+		gates = append(gates, [3]uint32{g.UID, g.GID, g.Mode})
+	}
+	meta["dirs"] = gates
 }

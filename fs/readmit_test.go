@@ -18,7 +18,7 @@ func TestGrantAsAnOperationGivesUp(t *testing.T) {
 			root := f.kernel.inodeOf(rootID)
 			demand := func(start uint64) *demand {
 				c := &caller{callers: f.callers, owner: lockmgr.Owner{Start: start}}
-				return f.txns.fileDemand(c, opUnlink, time.Second, place{root, "f", nil})
+				return f.locks.fileDemand(c, opUnlink, time.Second, place{root, "f", nil})
 			}
 			has, err := f.locks.acquire(demand(1), true)
 			if err != nil {

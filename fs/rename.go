@@ -180,7 +180,7 @@ func (r *renaming) replace(l *lockmgr.Lock, own *session) unix.Errno {
 		r.made = []*change{from}
 		return r.publishUnderNewName(own)
 	case r.isDir():
-		return errnoOf(r.recorder.retrySmall(func() error { return r.renameDir(l) }))
+		return errnoOf(r.disk.retrySmall(func() error { return r.renameDir(l) }))
 	}
 	keepBase := r.judging.holdBase(r.to, r.toSt)
 	e := r.renameFile(l)

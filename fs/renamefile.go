@@ -8,34 +8,6 @@ import (
 	"latchfs/lockmgr"
 )
 
-// settle makes files durable that a lazy commit has published under the name
-// that they are about to lose: under another one nobody could put the version
-// before back. A file that had none may go on unsettled.
-func (r *renaming) settle() unix.Errno {
-	if r.toSt == nil && r.flags&unix.RENAME_EXCHANGE == 0 && r.anew {
-		dir := r.to.dir
-		if r.moving = r.disk.store.MoveLazy(r.fromSt, r.nodes.fdOf(dir), r.nodes.nodePath(dir), r.to.name); r.moving != nil {
-			return 0
-		}
-	}
-	stats := []*unix.Stat_t{r.fromSt}
-	if r.flags&unix.RENAME_EXCHANGE != 0 {
-		stats = append(stats, r.toSt)
-	}
-	if r.waitsForDisk() {
-		// Who finds the new version after a crash finds what was made before it beside it.
-		if err := r.disk.store.SettleBefore(r.nodes.fdOf(r.to.dir), r.nodes.nodePath(r.to.dir)); err != nil {
-			return errnoOf(err)
-		}
-	}
-	for _, st := range stats {
-		if err := r.disk.store.SettleLazy(st); err != nil {
-			return errnoOf(err)
-		}
-	}
-	return 0
-}
-
 // renameFile renames what is no directory. A file that loses its name to it goes
 // into the history.
 func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
@@ -57,7 +29,7 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 			As: r.callers.taker(r.c, r.from.dir, r.to.dir),
 		})
 	} else {
-		err = r.recorder.retrySmall(r.move)
+		err = r.disk.retrySmall(r.move)
 	}
 	if r.moving != nil {
 		r.moving.Done(err == nil)

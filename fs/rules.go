@@ -8,6 +8,8 @@ import (
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
+
+	"golang.org/x/sys/unix"
 )
 
 // rules says which settings hold for a path and by which keys the lock table knows it, and has
@@ -74,4 +76,10 @@ func (ru *rules) isAutoLive(n *inode) bool {
 func (ru *rules) isLive(n *inode) bool {
 	parent, name := ru.nodes.nameOf(n)
 	return parent != nil && (ru.settings(ru.nodes.path(parent, name)).Mode == policy.Live || ru.isAutoLive(n))
+}
+
+// wentLive reports whether the file that has the name by now is a live one.
+func (ru *rules) wentLive(st *unix.Stat_t) bool {
+	n := ru.nodes.inodeFor(st)
+	return n != nil && ru.isAutoLive(n)
 }

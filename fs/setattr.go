@@ -130,7 +130,7 @@ func (ats *attrs) setattrNamed(c *caller, in *SetAttrRequest, p place, wait time
 func (ats *attrs) changeNamed(c *caller, op string, n *inode, p place, wait time.Duration, change func(fd int) error) unix.Errno {
 	at := [2]dkey{p.key()}
 	repeated := ats.astray.walks.Has(c, op, at)
-	d := ats.txns.fileDemand(c, op, wait, p)
+	d := ats.locks.fileDemand(c, op, wait, p)
 	l, e := ats.parking.admit(c, op, d, at, []*inode{p.dir}, nil)
 	if e != 0 {
 		return e
@@ -231,7 +231,7 @@ func (ats *attrs) setattrShadow(c *caller, in *SetAttrRequest, s *session, size 
 		e = ats.judging.mayCut(s, int64(size))
 	}
 	if resize && e == 0 {
-		e = ats.endings.truncate(s, int64(size), in.Set&SetKillSuid != 0)
+		e = ats.sessions.truncate(s, int64(size), in.Set&SetKillSuid != 0)
 	}
 	if e == 0 {
 		e = ats.setMeta(s, in, led)
@@ -297,7 +297,7 @@ func (ats *attrs) setattrPlain(in *SetAttrRequest, n *inode, size uint64, resize
 		if err := ats.recorder.unshare(n); err != nil {
 			return errnoOf(err)
 		}
-		if e := ats.commits.settleLazy(n); e != 0 {
+		if e := ats.recorder.settleLazy(n); e != 0 {
 			return e
 		}
 		w, err := ats.handles.reopen(fd, unix.O_WRONLY)

@@ -238,6 +238,6 @@ func (en *endings) keepAsideLocked(s *session, o *staleOpen, reason string) (id 
 		"operation": o.Loss.Op, "base": keptBase(s.baseVersion),
 	}
 	dir, _ := s.where()
-	en.locks.noteReach(meta, dir, s.shadow.FD())
+	en.callers.noteReach(meta, dir, s.shadow.FD())
 	return o.aside.Reject(meta)
 }

@@ -12,7 +12,7 @@ import (
 func (ats *attrs) truncatePath(in *SetAttrRequest, k *kernelNode, p place, set policy.Settings) unix.Errno {
 	c, n := ats.callers.callerOf(&in.Request), p.inode
 	at := [2]dkey{p.key()}
-	d := ats.txns.fileDemand(c, opTruncate, set.Wait, p)
+	d := ats.locks.fileDemand(c, opTruncate, set.Wait, p)
 	d.label = c.label(opTruncate, d.path)
 	if w := ats.astray.walks.Get(c); w != nil && w.Op == opTruncate && w.At == at && w.sess != nil && !w.Looked() && ats.astray.walks.Remove(w) {
 		if ats.nodes.unnamed(n) {
@@ -62,7 +62,7 @@ func (ats *attrs) truncateHere(c *caller, in *SetAttrRequest, k *kernelNode, d *
 	}
 	ats.names.dropName(s.where())
 	size, _ := in.size()
-	return ats.endings.truncate(s, int64(size), in.Set&SetKillSuid != 0)
+	return ats.sessions.truncate(s, int64(size), in.Set&SetKillSuid != 0)
 }
 
 // leadTruncate begins the session of a truncate whose lock is granted and

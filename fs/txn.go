@@ -2,7 +2,6 @@ package fs
 
 import (
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -12,7 +11,6 @@ import (
 	"latchfs/fs/versions"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/policy"
 )
 
 // txns begins transactions, and finds what they have staged under a name. The running ones are
@@ -142,24 +140,6 @@ func (tx *txns) baseIsCurrent(s *session) bool {
 	s.mu.Lock() // a relative may already be changing the base's metadata
 	defer s.mu.Unlock()
 	return err == nil && s.baseVersion != nil && *s.baseVersion == commit.VersionOf(&st)
-}
-
-// fileDemand asks for the exclusive lock on names and on the inodes that have
-// other names too, which all share one key.
-func (tx *txns) fileDemand(c *caller, op string, wait time.Duration, places ...place) *demand {
-	d := &demand{c: c, op: op, lockTerms: lockTerms{mode: lockmgr.Exclusive, class: lockmgr.Session}, wait: wait, places: places}
-	if len(places) > 0 {
-		d.path = tx.nodes.path(places[0].dir, places[0].name)
-	}
-	if t := tx.callers.txnOf(c); t != nil {
-		id := t.identity()
-		d.owner, d.lineage, d.since = &id.owner, t.forebears(c), id.since
-	}
-	if op == opOpen || op == opCreate {
-		set := tx.rules.settings(d.path)
-		d.ttl, d.yields = set.TTL, set.OnStale == policy.StealStale
-	}
-	return d
 }
 
 // awaitsTxn refuses to change names to which a transaction has yet to give what it has

@@ -71,7 +71,7 @@ func (t *txn) tellRemoval(sn *stagedName) {
 func (sn *stagedName) End(committed bool) {
 	f := sn.t.f
 	if committed && sn.did.IsGone() && sn.renamed == nil {
-		f.removedByTxn(sn)
+		sn.forgetRemoved()
 	}
 	f.txns.unstage(sn)
 	f.names.dropName(sn.dir, sn.name)
@@ -79,8 +79,9 @@ func (sn *stagedName) End(committed bool) {
 	f.nodes.unpin(sn.dir)
 }
 
-// removedByTxn is what else follows from the removal of a name.
-func (f *FS) removedByTxn(sn *stagedName) {
+// forgetRemoved tells the inode that was removed, if we know it, that it has lost the name.
+func (sn *stagedName) forgetRemoved() {
+	f := sn.t.f
 	f.nodes.mu.Lock()
 	n := f.nodes.inodes[inoKey{sn.base.Dev, sn.base.Ino}]
 	f.nodes.mu.Unlock()

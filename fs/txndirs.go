@@ -27,20 +27,20 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 	p := place{dir, name, nil}
 	path := f.nodes.path(dir, name)
 	at := [2]dkey{p.key()}
-	d := f.txns.fileDemand(c, opRmdir, f.rules.settings(path).Wait)
+	d := f.locks.fileDemand(c, opRmdir, f.rules.settings(path).Wait)
 	d.path, d.places, d.target = path, nil, &lockkey.Target{Trees: []string{path}}
 	if t.IsOver() {
 		return f.locks.refuse(d, transaction.ErrOver)
 	}
 	repeated := f.astray.walks.Has(c, opRmdir, at)
-	l, e := f.parking.admit(c, opRmdir, d, at, []*inode{dir}, func(w *walk) unix.Errno { return f.leadToTwin(w, dir, name) })
+	l, e := f.parking.admit(c, opRmdir, d, at, []*inode{dir}, func(w *walk) unix.Errno { return f.parking.leadToTwin(w, dir, name) })
 	if e != 0 {
 		return e
 	}
 	if !repeated && c.tid != 0 && f.txns.stagedAt(dir, name) == nil {
 		w := &walk{promise: promise{Op: opRmdir, At: at, Unparked: true}, d: d, lock: l}
 		f.astray.walks.Put(c, w)
-		if e := f.leadToTwin(w, dir, name); e != 0 {
+		if e := f.parking.leadToTwin(w, dir, name); e != 0 {
 			f.astray.walks.Drop(w)
 			return e
 		}
@@ -53,34 +53,6 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 		return e
 	}
 	t.KeepLocked(l)
-	return 0
-}
-
-// leadToTwin leads a walk to a node of its own for a directory. The kernel marks the
-// inode that rmdir(2) is sent for as dead, and lets nobody find or make anything in
-// it any more; to others the directory is there as before.
-func (f *FS) leadToTwin(w *walk, dir *inode, name string) unix.Errno {
-	fd, err := unix.Openat(f.nodes.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return errnoOf(err)
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return errnoOf(err)
-	}
-	f.nodes.mu.Lock()
-	n := f.nodes.inodes[inoKey{uint64(st.Dev), st.Ino}]
-	if n == nil {
-		n = f.nodes.newInodeLocked(fd, inoKey{uint64(st.Dev), st.Ino}, unix.S_IFDIR)
-	} else {
-		unix.Close(fd)
-	}
-	f.nodes.setNameLocked(n, dir, name)
-	n.pins++
-	f.nodes.mu.Unlock()
-	f.parking.walkToTwin(w, n)
-	f.nodes.unpin(n)
 	return 0
 }
 

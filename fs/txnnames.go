@@ -127,7 +127,7 @@ func (t *txn) admit(c *caller, op string, granted func(*walk) unix.Errno, places
 			dirs = append(dirs, p.dir)
 		}
 	}
-	d := f.txns.fileDemand(c, op, f.rules.settings(f.nodes.path(places[0].dir, places[0].name)).Wait, places...)
+	d := f.locks.fileDemand(c, op, f.rules.settings(f.nodes.path(places[0].dir, places[0].name)).Wait, places...)
 	if t.IsOver() {
 		return nil, f.locks.refuse(d, transaction.ErrOver)
 	}
@@ -151,7 +151,7 @@ func (t *txn) carry(c *caller, p place) unix.Errno {
 	if err := unix.Fstatat(f.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return errnoOf(err)
 	}
-	d := f.txns.fileDemand(c, opOpen, 0, p)
+	d := f.locks.fileDemand(c, opOpen, 0, p)
 	d.label = c.label(opOpen, d.path)
 	l, err := f.locks.acquire(d, true)
 	if err != nil {

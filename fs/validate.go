@@ -20,7 +20,6 @@ type judging struct {
 	locks    *locks
 	losses   *losses
 	recorder *recorder
-	txns     *txns
 }
 
 // openJudge makes what judges content. The policy is there.

@@ -19,6 +19,7 @@ import (
 	"latchfs/fs/readclaim"
 	"latchfs/fs/transaction"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
 )
 
 // locks takes the locks of files and names for those who ask, waits for them, passes them on,
@@ -37,7 +38,6 @@ type locks struct {
 	claims   *claims
 	losses   *losses
 	recorder *recorder
-	txns     *txns
 }
 
 // label is what the lock table keeps for us beside each lock. The holder's
@@ -153,6 +153,24 @@ func (d *demand) forebears() []lockmgr.Ancestor {
 	return append(slices.Clone(d.lineage), *d.c.guard)
 }
 
+// fileDemand asks for the exclusive lock on names and on the inodes that have
+// other names too, which all share one key.
+func (lk *locks) fileDemand(c *caller, op string, wait time.Duration, places ...place) *demand {
+	d := &demand{c: c, op: op, lockTerms: lockTerms{mode: lockmgr.Exclusive, class: lockmgr.Session}, wait: wait, places: places}
+	if len(places) > 0 {
+		d.path = lk.nodes.path(places[0].dir, places[0].name)
+	}
+	if t := lk.callers.txnOf(c); t != nil {
+		id := t.identity()
+		d.owner, d.lineage, d.since = &id.owner, t.forebears(c), id.since
+	}
+	if op == opOpen || op == opCreate {
+		set := lk.rules.settings(d.path)
+		d.ttl, d.yields = set.TTL, set.OnStale == policy.StealStale
+	}
+	return d
+}
+
 func (lk *locks) request(d *demand, noWait bool) lockmgr.Request {
 	if d.label == nil && (!noWait || d.class != lockmgr.Session) {
 		d.label = d.newLabel()
@@ -187,7 +205,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	if t := lk.callers.txnOf(d.c); t != nil && t.IsOver() {
 		return nil, transaction.ErrOver
 	}
-	if lk.nodes.isTooDeep(d) {
+	if d.isTooDeep() {
 		return nil, errTooDeep
 	}
 	lk.meetReadClaims(d)
@@ -299,3 +317,13 @@ const maxPath = 4 * unix.PathMax
 
 // errTooDeep refuses to change what has a longer one.
 var errTooDeep = errors.New("the path is longer than a path may be")
+
+// isTooDeep reports whether the demand is for a name so deep. What is there can be removed.
+func (d *demand) isTooDeep() bool {
+	if d.class != lockmgr.Session || d.op == opUnlink || d.op == opRmdir {
+		return false
+	}
+	return len(d.path) >= maxPath || len(d.places) > 1 && slices.ContainsFunc(d.places[1:], func(p place) bool {
+		return len(d.c.callers.nodes.path(p.dir, p.name)) >= maxPath
+	})
+}

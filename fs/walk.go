@@ -116,6 +116,34 @@ func (pk *parking) walkToTwin(w *walk, n *inode) {
 	pk.astray.walks.Update(w, func() { w.node = k })
 }
 
+// leadToTwin leads a walk to a node of its own for a directory. The kernel marks the
+// inode that rmdir(2) is sent for as dead, and lets nobody find or make anything in
+// it any more; to others the directory is there as before.
+func (pk *parking) leadToTwin(w *walk, dir *inode, name string) unix.Errno {
+	fd, err := unix.Openat(pk.nodes.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return errnoOf(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return errnoOf(err)
+	}
+	pk.nodes.mu.Lock()
+	n := pk.nodes.inodes[inoKey{uint64(st.Dev), st.Ino}]
+	if n == nil {
+		n = pk.nodes.newInodeLocked(fd, inoKey{uint64(st.Dev), st.Ino}, unix.S_IFDIR)
+	} else {
+		unix.Close(fd)
+	}
+	pk.nodes.setNameLocked(n, dir, name)
+	n.pins++
+	pk.nodes.mu.Unlock()
+	pk.walkToTwin(w, n)
+	pk.nodes.unpin(n)
+	return 0
+}
+
 // makesName reports whether an operation wants its first name to be free.
 func makesName(op string) bool {
 	switch op {

@@ -14,10 +14,10 @@ import (
 // the wait ends with the check that would have ended it otherwise.
 
 // askedFor reports of which of the places a caller asks for a file that is not live.
-func (lk *locks) askedFor(places []place) (atomic [2]bool) {
+func (lo *losses) askedFor(places []place) (atomic [2]bool) {
 	for i, p := range places {
 		if i < len(atomic) {
-			atomic[i] = lk.rules.settings(lk.nodes.path(p.dir, p.name)).Mode == policy.Atomic
+			atomic[i] = lo.rules.settings(lo.nodes.path(p.dir, p.name)).Mode == policy.Atomic
 		}
 	}
 	return atomic
@@ -25,40 +25,40 @@ func (lk *locks) askedFor(places []place) (atomic [2]bool) {
 
 // wouldLoseLive is wouldLose where the file st has gone live since the caller asked for
 // it. The lock is held with which it waited.
-func (lk *locks) wouldLoseLive(c *caller, op string, p place, st *unix.Stat_t, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
-	path := lk.nodes.path(p.dir, p.name)
-	set := lk.rules.policy.For(path)
-	if !lk.losses.updates.Applies(&set) || st == nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+func (lo *losses) wouldLoseLive(c *caller, op string, p place, st *unix.Stat_t, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
+	path := lo.nodes.path(p.dir, p.name)
+	set := lo.rules.policy.For(path)
+	if !lo.updates.Applies(&set) || st == nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, 0
 	}
 	if lostupdate.RefusesStranger(c.foreign(), &set) {
-		return nil, lk.losses.refuseStranger(c, op, path)
+		return nil, lo.refuseStranger(c, op, path)
 	}
 	if set.LostUpdate == policy.Merge {
 		set.LostUpdate = policy.RefuseLost // what a live file holds changes while it is merged
 	}
-	who, ok := lk.losses.learnersOf(c, &set)
+	who, ok := lo.learnersOf(c, &set)
 	if !ok {
 		return nil, 0
 	}
 	set.History = 0 // and nothing of it is kept
 	file := fileAt(path, st)
-	if number, stamp := lk.rules.knowledge.Current(knowledge.Key(path)); number != 0 {
+	if number, stamp := lo.rules.knowledge.Current(knowledge.Key(path)); number != 0 {
 		file.Stamp = stamp // what is written to it since makes no version
 	}
-	return lk.losses.lossOf(c, lostupdate.Change{Op: op, File: file, Set: &set, Counts: knowledge.Readers}, who, writers), 0
+	return lo.lossOf(c, lostupdate.Change{Op: op, File: file, Set: &set, Counts: knowledge.Readers}, who, writers), 0
 }
 
 // mayUseLive decides whether an open may change the file st, if that has gone live since
 // the caller asked for it. An open for reading and writing reads the file as it is now, if at all.
-func (lk *locks) mayUseLive(c *caller, op string, p place, st *unix.Stat_t, o *beginOptions) unix.Errno {
+func (lo *losses) mayUseLive(c *caller, op string, p place, st *unix.Stat_t, o *beginOptions) unix.Errno {
 	if o.settings.Mode != policy.Atomic || !o.trunc && !o.blind {
 		return 0
 	}
-	if !lk.wentLive(st) && lk.rules.settings(lk.nodes.path(p.dir, p.name)).Mode != policy.Live {
+	if !lo.rules.wentLive(st) && lo.rules.settings(lo.nodes.path(p.dir, p.name)).Mode != policy.Live {
 		return 0
 	}
-	x, e := lk.wouldLoseLive(c, op, p, st)
+	x, e := lo.wouldLoseLive(c, op, p, st)
 	if x == nil {
 		return e
 	}
@@ -66,11 +66,11 @@ func (lk *locks) mayUseLive(c *caller, op string, p place, st *unix.Stat_t, o *b
 }
 
 // wouldLoseAsked is wouldLose for a caller that has asked for the file before now.
-func (lk *locks) wouldLoseAsked(c *caller, op string, p place, st *unix.Stat_t, wasAtomic bool, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
-	if wasAtomic && lk.rules.settings(lk.nodes.path(p.dir, p.name)).Mode == policy.Live {
-		return lk.wouldLoseLive(c, op, p, st, writers...)
+func (lo *losses) wouldLoseAsked(c *caller, op string, p place, st *unix.Stat_t, wasAtomic bool, writers ...lockmgr.Owner) (*lostupdate.Loss, unix.Errno) {
+	if wasAtomic && lo.rules.settings(lo.nodes.path(p.dir, p.name)).Mode == policy.Live {
+		return lo.wouldLoseLive(c, op, p, st, writers...)
 	}
-	return lk.losses.wouldLose(c, op, p, st, writers...)
+	return lo.wouldLose(c, op, p, st, writers...)
 }
 
 // wouldLose is what the renaming would lose of the file that has one of its names.
@@ -79,5 +79,5 @@ func (r *renaming) wouldLose(p place, st *unix.Stat_t, writers ...lockmgr.Owner)
 	if p.key() == r.to.key() {
 		wasAtomic = r.lb.atomic[1]
 	}
-	return r.locks.wouldLoseAsked(r.c, opRename, p, st, wasAtomic, writers...)
+	return r.losses.wouldLoseAsked(r.c, opRename, p, st, wasAtomic, writers...)
 }

@@ -40,7 +40,7 @@ func TestAskedBeforeItWentLive(t *testing.T) {
 	f.rules.knowledge.Saw(time.Now(), key, stampOfFile(&st), who)
 	ask := func(flags uint32) unix.Errno {
 		o := beginOptions{settings: set}.access(flags)
-		return f.locks.mayUseLive(c, opOpen, p, &st, &o)
+		return f.losses.mayUseLive(c, opOpen, p, &st, &o)
 	}
 	want := func(when string, got, want unix.Errno) {
 		t.Helper()
@@ -63,10 +63,10 @@ func TestAskedBeforeItWentLive(t *testing.T) {
 	want("reading and writing it", ask(unix.O_RDWR), 0)
 	want("appending to it", ask(unix.O_WRONLY|unix.O_APPEND), 0)
 	for _, op := range []string{opRename, opTruncate} {
-		if x, _ := f.locks.wouldLoseAsked(c, op, p, &st, true); x == nil || x.Basis.Since[len(x.Basis.Since)-1].Stamp != next {
+		if x, _ := f.losses.wouldLoseAsked(c, op, p, &st, true); x == nil || x.Basis.Since[len(x.Basis.Since)-1].Stamp != next {
 			t.Errorf("%s: it is not judged by the version as which the file went live: %+v", op, x)
 		}
-		if x, _ := f.locks.wouldLoseAsked(c, op, p, &st, false); x != nil {
+		if x, _ := f.losses.wouldLoseAsked(c, op, p, &st, false); x != nil {
 			t.Errorf("%s: a caller that asks for a live file is judged: %s", op, x.Reason())
 		}
 	}

@@ -41,7 +41,7 @@ func (ats *attrs) ListXAttr(_ <-chan struct{}, h *Request, dest []byte) (uint32,
 		return 0, errnoOf(err)
 	}
 	list := buf[:n]
-	if bytes.Contains(list, []byte(trustedPrefix)) && !ats.callers.proc.HasCap(h.TID, capSysAdmin) {
+	if bytes.Contains(list, []byte(trustedPrefix)) && !ats.callers.proc.HasCap(h.TID, unix.CAP_SYS_ADMIN) {
 		list = withoutTrusted(list)
 	}
 	if len(dest) < len(list) {
@@ -73,7 +73,7 @@ func (ats *attrs) SetXAttr(_ <-chan struct{}, in *SetXAttrRequest, attr string, 
 	killSgid := in.KillSgid && attr == reach.ACLAttr
 	uid, gid := in.UID, in.GID
 	e := ats.changeXattr(&in.Request, func(fd int) error {
-		err := ats.recorder.retrySmall(func() error {
+		err := ats.disk.retrySmall(func() error {
 			return ats.disk.asUser(uid, gid, func() error { return unix.Setxattr(procSelf(fd), attr, value, flags) })
 		})
 		if err != nil || !killSgid {
