@@ -36,7 +36,7 @@ func (cm *commits) autoLive(s *session, why string) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	cm.reports.record(s, "auto_live", func(ev *audit.Event) { ev.Detail["reason"] = why })
+	cm.reports.sessionEvent(s, "auto_live", func(ev *audit.Event) { ev.Detail["reason"] = why })
 	return 0
 }
 

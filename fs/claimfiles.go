@@ -36,7 +36,7 @@ type claims struct {
 func (f *FS) openFiled() {
 	host, _ := os.Hostname()
 	f.claims.filed = filed.New(filed.Config{
-		Engine: claimEngine{f}, Locks: claimLocks{f.callers.ctl.Claims, f.callers.ctl}, Procs: f.callers.proc, Host: host, Boot: bootTime(), Done: f.life.done,
+		Engine: filedEngine{f}, Locks: filedLocks{f.callers.ctl.Claims, f.callers.ctl}, Procs: f.callers.proc, Host: host, Boot: bootTime(), Done: f.life.done,
 	})
 	f.claims.clerk = filing.New(filing.Config{Policy: f.rules.policy, Room: f.claims.filed, Engine: filingEngine{f}, Boot: bootID()})
 }
@@ -227,7 +227,7 @@ func (e filingEngine) Again(p filed.Place) filed.Place {
 func (e filingEngine) Left(p filed.Place) { e.f.nodes.putName(p.(*dentry)) }
 
 // PathOf implements filing.Engine.
-func (e filingEngine) PathOf(p filed.Place) string { return claimEngine(e).Path(p) }
+func (e filingEngine) PathOf(p filed.Place) string { return filedEngine(e).Path(p) }
 
 // List implements filing.Engine.
 func (e filingEngine) List(fd int) ([]filing.Entry, error) {
@@ -273,35 +273,35 @@ func (e filingEngine) WriteState(name string, data []byte) error {
 	return e.f.disk.writeState(name, data)
 }
 
-// claimEngine is the filesystem as package filed needs it.
-type claimEngine struct{ f *FS }
+// filedEngine is the filesystem as package filed needs it.
+type filedEngine struct{ f *FS }
 
-var _ filed.Engine = claimEngine{}
+var _ filed.Engine = filedEngine{}
 
 // Path implements filed.Engine.
-func (e claimEngine) Path(p filed.Place) string { return e.f.claims.pathOf(p) }
+func (e filedEngine) Path(p filed.Place) string { return e.f.claims.pathOf(p) }
 
 // Left implements filed.Engine.
-func (e claimEngine) Left(p filed.Place) { e.f.nodes.putName(p.(*dentry)) }
+func (e filedEngine) Left(p filed.Place) { e.f.nodes.putName(p.(*dentry)) }
 
 // SettleThefts implements filed.Engine.
-func (e claimEngine) SettleThefts() { e.f.locks.settleThefts(nil) }
+func (e filedEngine) SettleThefts() { e.f.locks.settleThefts(nil) }
 
 // Tell implements filed.Engine.
-func (e claimEngine) Tell(event string, cl *ctl.Claim, o lockmgr.Owner, detail map[string]any) {
+func (e filedEngine) Tell(event string, cl *ctl.Claim, o lockmgr.Owner, detail map[string]any) {
 	e.f.locks.leaseEvent(event, labelOfClaim(cl), o, detail)
 }
 
 // Log implements filed.Engine.
-func (e claimEngine) Log(file, line string) { e.f.disk.log.Warnf("%q: %s", file, line) }
+func (e filedEngine) Log(file, line string) { e.f.disk.log.Warnf("%q: %s", file, line) }
 
 // MayHold implements filed.Engine.
-func (e claimEngine) MayHold(by ctl.Caller, o lockmgr.Owner) bool {
+func (e filedEngine) MayHold(by ctl.Caller, o lockmgr.Owner) bool {
 	return by.UID() == 0 || e.f.callers.proc.Describe(o.PID).UID == by.UID()
 }
 
 // Changed implements filed.Engine.
-func (e claimEngine) Changed() {
+func (e filedEngine) Changed() {
 	if e.f.disk.journal == nil || e.f.life.isOver() { // the state directory may be another daemon's by now
 		return
 	}
@@ -311,23 +311,23 @@ func (e claimEngine) Changed() {
 }
 
 // Remove implements filed.Engine.
-func (e claimEngine) Remove(p filed.Place) error {
+func (e filedEngine) Remove(p filed.Place) error {
 	if e.f.life.isOver() || e.f.life.isClosing() {
 		return nil
 	}
 	return e.f.claims.clerk.Remove(e.f.disk.opts.Mountpoint, e.f.disk.mountDev, e.Path(p))
 }
 
-// claimLocks are the locks of claims as package filed needs them.
-type claimLocks struct {
+// filedLocks are the locks of claims as package filed needs them.
+type filedLocks struct {
 	*ctl.Claims
 	s *ctl.Server
 }
 
-var _ filed.Locks = claimLocks{}
+var _ filed.Locks = filedLocks{}
 
 // Stand implements filed.Locks.
-func (l claimLocks) Stand(st *ctl.Standing) (*ctl.Claim, error) { return l.s.Stand(st) }
+func (l filedLocks) Stand(st *ctl.Standing) (*ctl.Claim, error) { return l.s.Stand(st) }
 
 // pathOf is where a lock file lies.
 func (ca *claims) pathOf(p filed.Place) string {

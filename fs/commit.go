@@ -173,7 +173,7 @@ func (cm *commits) publishFailed(s *session, err error) unix.Errno {
 		// The file is half written, and the record of how to finish it stands.
 		if r, again := cm.disk.store.Recover(); again == nil {
 			cm.recovery.keptLate(r)
-			cm.reports.record(s, "recovery", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
+			cm.reports.sessionEvent(s, "recovery", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
 			return 0
 		}
 		cm.disk.log.Errorf("%q is half written and could not be finished; the next open or start will: %v", s.path(), err)
@@ -181,7 +181,7 @@ func (cm *commits) publishFailed(s *session, err error) unix.Errno {
 	}
 	var conflict *commit.ConflictError
 	if errors.As(err, &conflict) {
-		cm.reports.record(s, "bypass", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
+		cm.reports.sessionEvent(s, "bypass", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
 		return cm.rejectLocked(s, unix.EBUSY, fmt.Sprintf("%s was changed outside the mount while %s[%d] wrote it, and was left as it is",
 			printable.Line(s.path()), printable.Line(s.program()), s.who.Load().owner.PID))
 	}
@@ -216,7 +216,7 @@ func (cm *commits) rejectFor(s *session, e unix.Errno, reason string, why error)
 	}
 	cm.disk.discard(s.shadow)
 	cm.losses.putBackReplaced(s, path, why)
-	cm.reports.record(s, "rollback", func(ev *audit.Event) {
+	cm.reports.sessionEvent(s, "rollback", func(ev *audit.Event) {
 		ev.Detail["reason"] = reason
 		ev.Detail["errno"] = unix.ErrnoName(e)
 		judge.Note(ev.Detail, why)

@@ -21,7 +21,7 @@ import (
 //	locks.thefts
 //	transaction.Txn.mu
 //	nodes.ns
-//	locks.clientKeys
+//	locks.advisoryKeys
 //	session.mu
 //	nodes.paths
 //	advisory.Room.ends
@@ -85,13 +85,13 @@ type engine struct {
 
 // operations is the highest floor: what the kernel asks for.
 type operations struct {
-	ownLocks  *ownLocks
-	appending *appending
-	contents  *contents
-	attrs     *attrs
-	opens     *opens
-	entries   *entries
-	listings  *listings
+	advisoryLocks *advisoryLocks
+	appending     *appending
+	contents      *contents
+	attrs         *attrs
+	opens         *opens
+	entries       *entries
+	listings      *listings
 }
 
 func newFS(o Options) *FS {
@@ -109,7 +109,7 @@ func newFS(o Options) *FS {
 	f.endings.lookDelay = lookDelay
 	f.opens.glances = make(chan struct{}, maxGlances)
 	f.openJudge()
-	f.astray.walks, f.astray.strayed = rewalk.New[dkey](walkEngine{f}), rewalk.NewStrangers[dkey](strayedWait)
+	f.astray.walks, f.astray.strayed = rewalk.New[dkey](rewalkEngine{f}), rewalk.NewStrangers[dkey](strayedWait)
 	f.callers.book, f.callers.descriptors, f.callers.looks = newBook(), newDescriptors(), newLooks()
 	f.callers.turns, f.callers.views = newTurns()
 	f.openTrimmer()
@@ -144,7 +144,7 @@ func (f *FS) wire() {
 	f.moves = &moves{ground: &f.ground, commits: f.commits, endings: f.endings, locks: f.locks}
 	f.sessions = &sessions{ground: &f.ground, commits: f.commits, judging: f.judging, locks: f.locks, losses: f.losses, txns: f.txns}
 	f.parking = &parking{ground: &f.ground, endings: f.endings, locks: f.locks, recovery: f.recovery, txns: f.txns}
-	f.ownLocks = &ownLocks{ground: &f.ground, engine: &f.engine}
+	f.advisoryLocks = &advisoryLocks{ground: &f.ground, engine: &f.engine}
 	f.appending = &appending{ground: &f.ground, engine: &f.engine}
 	f.contents = &contents{ground: &f.ground, engine: &f.engine, appending: f.appending}
 	f.attrs = &attrs{ground: &f.ground, engine: &f.engine, appending: f.appending, contents: f.contents}

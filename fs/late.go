@@ -80,7 +80,7 @@ func (cm *commits) setApartLocked(s *session) (*inode, string) {
 		return nil, ""
 	}
 	s.become(sessionstate.Apart)
-	cm.reports.record(s, "late", func(ev *audit.Event) {
+	cm.reports.sessionEvent(s, "late", func(ev *audit.Event) {
 		ev.Detail["reason"] = "a process outside the holder set still has the descriptor; its later writes are kept aside"
 	})
 	cm.nodes.pin(dir)

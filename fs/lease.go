@@ -11,18 +11,18 @@ import (
 	"latchfs/lockmgr"
 )
 
-// leases is the filesystem as package heartbeat needs it.
-type leases struct{ f *FS }
+// heartbeatEngine is the filesystem as package heartbeat needs it.
+type heartbeatEngine struct{ f *FS }
 
-var _ heartbeat.Engine = leases{}
+var _ heartbeat.Engine = heartbeatEngine{}
 
 // openHeart makes what sends heartbeats. Processes and the lock table are known.
 func (f *FS) openHeart() {
-	f.locks.heart = heartbeat.New(heartbeat.Config{Engine: leases{f}, Procs: f.callers.proc, Table: f.rules.table, Done: f.life.done})
+	f.locks.heart = heartbeat.New(heartbeat.Config{Engine: heartbeatEngine{f}, Procs: f.callers.proc, Table: f.rules.table, Done: f.life.done})
 }
 
 // Timed implements heartbeat.Engine.
-func (ls leases) Timed(l *lockmgr.DueLease) (timed, inForce bool) {
+func (ls heartbeatEngine) Timed(l *lockmgr.DueLease) (timed, inForce bool) {
 	if lb, ok := l.Label.(*label); ok && lb.claim != nil {
 		return ls.f.claims.filed.IsTimed(lb.claim)
 	}
@@ -30,7 +30,7 @@ func (ls leases) Timed(l *lockmgr.DueLease) (timed, inForce bool) {
 }
 
 // Used implements heartbeat.Engine.
-func (ls leases) Used(l *lockmgr.DueLease) (used bool, others []lockmgr.Owner) {
+func (ls heartbeatEngine) Used(l *lockmgr.DueLease) (used bool, others []lockmgr.Owner) {
 	lb, ok := l.Label.(*label)
 	if !ok {
 		return false, nil
@@ -51,7 +51,7 @@ func (ls leases) Used(l *lockmgr.DueLease) (used bool, others []lockmgr.Owner) {
 }
 
 // Missed implements heartbeat.Engine.
-func (ls leases) Missed(l *lockmgr.DueLease, failed int) {
+func (ls heartbeatEngine) Missed(l *lockmgr.DueLease, failed int) {
 	if failed == lockmgr.Heartbeats {
 		lb, _ := l.Label.(*label)
 		ls.f.locks.leaseEvent("heartbeat_failed", lb, l.Owner, nil)

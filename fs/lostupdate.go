@@ -14,32 +14,34 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// updatesEngine is the filesystem as package lostupdate needs it.
-type updatesEngine struct{ f *FS }
+// lostupdateEngine is the filesystem as package lostupdate needs it.
+type lostupdateEngine struct{ f *FS }
 
-var _ lostupdate.Engine = updatesEngine{}
+var _ lostupdate.Engine = lostupdateEngine{}
 
 // openUpdates makes what decides about lost updates. What is known of versions, and the
 // processes, are there.
 func (f *FS) openUpdates() {
-	f.losses.updates = lostupdate.New(lostupdate.Config{Known: f.rules.knowledge, Procs: f.callers.proc, Engine: updatesEngine{f}})
+	f.losses.updates = lostupdate.New(lostupdate.Config{Known: f.rules.knowledge, Procs: f.callers.proc, Engine: lostupdateEngine{f}})
 	f.openBases()
 }
 
 // Number implements lostupdate.Engine.
-func (en updatesEngine) Number(path string, stamp knowledge.Stamp) (number uint64, counts bool) {
+func (en lostupdateEngine) Number(path string, stamp knowledge.Stamp) (number uint64, counts bool) {
 	return en.f.disk.versions.Number(path, history.State{Ino: stamp.Ino, Size: stamp.Size, Mtime: stamp.Mtime})
 }
 
 // KeepsHistory implements lostupdate.Engine.
-func (en updatesEngine) KeepsHistory(set *policy.Settings) bool { return en.f.disk.versions.Keeps(set) }
+func (en lostupdateEngine) KeepsHistory(set *policy.Settings) bool {
+	return en.f.disk.versions.Keeps(set)
+}
 
 // SeesEverything implements lostupdate.Engine.
-func (en updatesEngine) SeesEverything(uid uint32) bool { return seesEverything(uid) }
+func (en lostupdateEngine) SeesEverything(uid uint32) bool { return seesEverything(uid) }
 
 // OnlyLocked implements lostupdate.Engine: the file was opened to be locked (flock FILE
 // COMMAND), and nothing was read through that descriptor so far.
-func (en updatesEngine) OnlyLocked(path string, b *knowledge.Basis) *knowledge.Sight {
+func (en lostupdateEngine) OnlyLocked(path string, b *knowledge.Basis) *knowledge.Sight {
 	f := en.f
 	h, sight := f.losses.givenBy(b)
 	if h == nil || !f.locks.advisory.IsLocked(h) || !f.callers.proc.AtStart(sight.Who.Self.PID, f.handles.procFile(h.n)) {
@@ -50,7 +52,7 @@ func (en updatesEngine) OnlyLocked(path string, b *knowledge.Basis) *knowledge.S
 }
 
 // Obeyed implements lostupdate.Engine.
-func (en updatesEngine) Obeyed(x *lostupdate.Loss, why string) {
+func (en lostupdateEngine) Obeyed(x *lostupdate.Loss, why string) {
 	d := x.Detail()
 	d["obeyed"] = why
 	en.event("lost_update", x, d)
@@ -58,19 +60,19 @@ func (en updatesEngine) Obeyed(x *lostupdate.Loss, why string) {
 }
 
 // Conflict implements lostupdate.Engine.
-func (en updatesEngine) Conflict(x *lostupdate.Loss) {
+func (en lostupdateEngine) Conflict(x *lostupdate.Loss) {
 	d := x.Detail()
 	d["errno"] = unix.ErrnoName(unix.EBUSY)
 	en.event("conflict", x, d)
 }
 
 // event writes to the audit trail what has become of a change.
-func (en updatesEngine) event(event string, x *lostupdate.Loss, d map[string]any) {
+func (en lostupdateEngine) event(event string, x *lostupdate.Loss, d map[string]any) {
 	en.f.reports.event(audit.Event{Time: time.Now(), Event: event, Path: x.Path, PID: x.Owner.PID, Actor: x.By.Actor, Detail: d})
 }
 
 // Explain implements lostupdate.Engine.
-func (en updatesEngine) Explain(x *lostupdate.Loss) {
+func (en lostupdateEngine) Explain(x *lostupdate.Loss) {
 	r := refusals.Refusal{
 		Path: x.Path, Op: x.Op, Errno: unix.EBUSY, Reason: x.Whole(), Hint: x.Advice(),
 		Owner: x.Owner, UID: x.By.UID, Of: x,

@@ -125,7 +125,7 @@ func (p plantedSession) PlantedLock() { p.s.mu.Lock() }
 func (p plantedSession) PlantedUnlock() { p.s.mu.Unlock() }
 func (f *FS) PlantedInside() { f.disk.tokenMu.Lock(); f.disk.tokenMu.Unlock() }
 func (f *FS) PlantedDeferred() { f.locks.thefts.Lock(); f.locks.thefts.Unlock() }
-func (f *FS) PlantedAfter() { f.locks.clientKeys.Lock(); f.locks.clientKeys.Unlock() }
+func (f *FS) PlantedAfter() { f.locks.advisoryKeys.Lock(); f.locks.advisoryKeys.Unlock() }
 `,
 		"latchfs/fs/ctl": `package ctl
 type planted interface { PlantedUp() }
@@ -142,7 +142,7 @@ func plantedRest(l plantedLocker, w plantedWork) { l.PlantedLock(); defer l.Plan
 			t.Errorf("the planted edge %v was not found", e)
 		}
 	}
-	if _, ok := edges[lockEdge{"session.mu", "locks.clientKeys"}]; ok {
+	if _, ok := edges[lockEdge{"session.mu", "locks.advisoryKeys"}]; ok {
 		t.Error("a mutex that was unlocked through an interface counts as held")
 	}
 }

@@ -78,7 +78,7 @@ func (nm *names) lostName(n *inode) {
 	nm.kernel.forgetAttrs(n)
 }
 
-// keyByOnlyName lets the clients' locks follow on a file that has one name left: that is their
+// keyByOnlyName lets advisory locks follow on a file that has one name left: that is their
 // key from now on. Those on a live file stay its inode's.
 func (nm *names) keyByOnlyName(n *inode) {
 	if key, ok := nm.nodes.named(n); !ok || key != n.key || !n.isRegular() || nm.rules.isLive(n) {
@@ -108,7 +108,7 @@ func (nm *names) goByOther(n *inode) {
 	nm.nodes.mu.Unlock()
 }
 
-// rekeyLink lets the clients' locks on a file follow when it gets another name, and when
+// rekeyLink lets advisory locks on a file follow when it gets another name, and when
 // it gets its second name or has one left: the key of a file with several is its inode's. Where the
 // policy makes names share locks they stay.
 func (nm *names) rekeyLink(from, to lockmgr.Key) {

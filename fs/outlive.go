@@ -63,8 +63,8 @@ func (mv *moves) standUnder(s *session, p place, dir *inode, name string) {
 	l := s.heldLock()
 	mv.nodes.ns.RLock() // no directory above gets another name meanwhile
 	defer mv.nodes.ns.RUnlock()
-	mv.locks.clientKeys.Lock()
-	defer mv.locks.clientKeys.Unlock()
+	mv.locks.advisoryKeys.Lock()
+	defer mv.locks.advisoryKeys.Unlock()
 	mv.moveWithLock(s, l, mv.nodes.path(p.dir, p.name), dir, name)
 }
 

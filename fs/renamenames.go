@@ -31,8 +31,8 @@ func (r *renaming) exchangeLocks(own, replaced *session) {
 	la, lb := own.heldLock(), replaced.heldLock()
 	r.nodes.ns.RLock()
 	defer r.nodes.ns.RUnlock()
-	r.locks.clientKeys.Lock()
-	defer r.locks.clientKeys.Unlock()
+	r.locks.advisoryKeys.Lock()
+	defer r.locks.advisoryKeys.Unlock()
 	r.setNames()
 	a, b := r.nodes.path(r.from.dir, r.from.name), r.nodes.path(r.to.dir, r.to.name)
 	r.rules.table.ExchangeFiles(la, lb, lockmgr.Key(a), lockmgr.Key(b))
@@ -106,8 +106,8 @@ func (r *renaming) moveLocks(own *session) {
 	l := own.heldLock()
 	r.nodes.ns.RLock() // no directory above gets another name meanwhile
 	defer r.nodes.ns.RUnlock()
-	r.locks.clientKeys.Lock()
-	defer r.locks.clientKeys.Unlock()
+	r.locks.advisoryKeys.Lock()
+	defer r.locks.advisoryKeys.Unlock()
 	r.setNames()
 	from := r.nodes.path(r.from.dir, r.from.name)
 	if own == nil {

@@ -112,8 +112,8 @@ func (rp *reports) explainReadOnly(h *Request, op, path, reason string) unix.Err
 	return rp.refuseWith(c, op, path, unix.EROFS, reason, "latchfs policy shows what holds for a path, and by which rule.")
 }
 
-// record writes an event about the session to the audit trail.
-func (rp *reports) record(s *session, event string, fill func(*audit.Event)) {
+// sessionEvent writes an event about the session to the audit trail.
+func (rp *reports) sessionEvent(s *session, event string, fill func(*audit.Event)) {
 	id := s.who.Load()
 	ev := audit.Event{
 		Time: time.Now(), Event: event, Path: s.path(), Session: s.id,

@@ -155,16 +155,16 @@ func (s Requests) ReadDirPlus(cancel <-chan struct{}, in *ReadRequest, out Listi
 	return s.f.listings.ReadDirPlus(cancel, in, out)
 }
 
-// GetLk is ownLocks.GetLk, in its turn.
+// GetLk is advisoryLocks.GetLk, in its turn.
 func (s Requests) GetLk(cancel <-chan struct{}, in *LockRequest) (FileLock, unix.Errno) {
 	defer s.f.callers.takeTurn(&in.Request).end()
-	return s.f.ownLocks.GetLk(cancel, in)
+	return s.f.advisoryLocks.GetLk(cancel, in)
 }
 
-// SetLk is ownLocks.SetLk, in its turn.
+// SetLk is advisoryLocks.SetLk, in its turn.
 func (s Requests) SetLk(cancel <-chan struct{}, in *LockRequest) unix.Errno {
 	defer s.f.callers.takeTurn(&in.Request).end()
-	return s.f.ownLocks.SetLk(cancel, in)
+	return s.f.advisoryLocks.SetLk(cancel, in)
 }
 
 // Create is opens.Create, in its turn.
@@ -266,7 +266,7 @@ func (s Requests) Release(cancel <-chan struct{}, in *ReleaseRequest) {
 // ReleaseDir is listings.ReleaseDir.
 func (s Requests) ReleaseDir(in *ReleaseRequest) { s.f.listings.ReleaseDir(in) }
 
-// SetLkw is ownLocks.SetLkw, which waits for a lock.
+// SetLkw is advisoryLocks.SetLkw, which waits for a lock.
 func (s Requests) SetLkw(cancel <-chan struct{}, in *LockRequest) unix.Errno {
-	return s.f.ownLocks.SetLkw(cancel, in)
+	return s.f.advisoryLocks.SetLkw(cancel, in)
 }

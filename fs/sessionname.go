@@ -37,7 +37,7 @@ func (mv *moves) moveTo(s *session, dir *inode, name string) {
 }
 
 // moveWithLock is moveTo from the path from, with the session's lock l. nodes.ns is held, and
-// locks.clientKeys for writing.
+// locks.advisoryKeys for writing.
 func (mv *moves) moveWithLock(s *session, l *lockmgr.Lock, from string, dir *inode, name string) {
 	to := mv.nodes.path(dir, name)
 	mv.moveTo(s, dir, name)

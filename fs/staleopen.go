@@ -211,7 +211,7 @@ func (en *endings) closeStale(s *session, h *handle) unix.Errno {
 	}
 	en.disk.discard(o.aside)
 	o.aside = nil
-	en.reports.record(s, "rollback", func(ev *audit.Event) {
+	en.reports.sessionEvent(s, "rollback", func(ev *audit.Event) {
 		ev.Detail["reason"] = reason
 		ev.Detail["errno"] = unix.ErrnoName(unix.EBUSY)
 		if id != "" {

@@ -12,30 +12,30 @@ const maxRemembered = 1 << 16
 // crowd is how many inodes the kernel may remember before it is made to forget some.
 func (ns *nodes) crowd() int { return min(ns.maxInodes/2, maxRemembered) }
 
-// remembered is the filesystem as package trim needs it.
-type remembered struct{ f *FS }
+// trimEngine is the filesystem as package trim needs it.
+type trimEngine struct{ f *FS }
 
-var _ trim.Engine = remembered{}
+var _ trim.Engine = trimEngine{}
 
-func (f *FS) openTrimmer() { f.nodes.trim = trim.New(remembered{f}, f.life.done) }
+func (f *FS) openTrimmer() { f.nodes.trim = trim.New(trimEngine{f}, f.life.done) }
 
 // Crowd implements trim.Engine.
-func (r remembered) Crowd() int { return r.f.nodes.crowd() }
+func (r trimEngine) Crowd() int { return r.f.nodes.crowd() }
 
 // Remembered implements trim.Engine.
-func (r remembered) Remembered() int { return r.f.nodes.countInodes() }
+func (r trimEngine) Remembered() int { return r.f.nodes.countInodes() }
 
 // Measured implements trim.Engine.
-func (r remembered) Measured(n int64) { r.f.callers.descriptors.SetLimits(descriptorLimits(n)) }
+func (r trimEngine) Measured(n int64) { r.f.callers.descriptors.SetLimits(descriptorLimits(n)) }
 
 // Short implements trim.Engine.
-func (r remembered) Short(n int64) {
+func (r trimEngine) Short(n int64) {
 	r.f.disk.log.Warnf("programs get ENFILE, for the daemon has %d descriptors, and all are in use: raise LimitNOFILE of its unit, or ulimit -n before latchfs mount", n)
 }
 
 // Pruner implements trim.Engine: it is the kernel, if that can be told which nodes to
 // forget.
-func (r remembered) Pruner() trim.Pruner {
+func (r trimEngine) Pruner() trim.Pruner {
 	if p, ok := r.f.kernel.srv.(trim.Pruner); ok {
 		return p
 	}
@@ -43,7 +43,7 @@ func (r remembered) Pruner() trim.Pruner {
 }
 
 // IdleNodes implements trim.Engine.
-func (r remembered) IdleNodes(limit int) []uint64 {
+func (r trimEngine) IdleNodes(limit int) []uint64 {
 	f := r.f
 	f.nodes.mu.Lock()
 	defer f.nodes.mu.Unlock()
@@ -64,7 +64,7 @@ func (r remembered) IdleNodes(limit int) []uint64 {
 }
 
 // ForgetNames implements trim.Engine.
-func (r remembered) ForgetNames(limit int) {
+func (r trimEngine) ForgetNames(limit int) {
 	for _, v := range r.f.nodes.idleNames(limit) {
 		if !r.f.nodes.isMountpoint(v.dir, v.name) {
 			r.f.kernel.forgetName(v.dir, v.name)

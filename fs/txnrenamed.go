@@ -46,8 +46,8 @@ func (t *txn) followHeirs() {
 		return
 	}
 	now := f.astray.newRename()
-	f.locks.clientKeys.Lock()
-	defer f.locks.clientKeys.Unlock()
+	f.locks.advisoryKeys.Lock()
+	defer f.locks.advisoryKeys.Unlock()
 	files := make([][]*inode, len(renamed))
 	f.nodes.mu.Lock()
 	for i, sn := range renamed {
@@ -72,8 +72,8 @@ func (t *txn) followHeirs() {
 	}
 }
 
-// rekeyHeirs lets the clients' locks on the files follow, but where the policy makes names
-// share locks. locks.clientKeys is held.
+// rekeyHeirs lets advisory locks on the files follow, but where the policy makes names
+// share locks. locks.advisoryKeys is held.
 func (tx *txns) rekeyHeirs(renamed []*stagedName) {
 	if tx.rules.policy.MapsNames() {
 		return

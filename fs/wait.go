@@ -30,9 +30,9 @@ type locks struct {
 	advisory   *advisory.Room // the locks that programs take by themselves
 	thefts     sync.Mutex     // held while thefts are settled
 	settled    atomic.Uint64  // how many thefts are settled
-	// clientKeys guards the keys of the locks that programs take by themselves: a rename
+	// advisoryKeys guards the keys of the locks that programs take by themselves: a rename
 	// of a file holds it for writing, and whoever makes a key for reading.
-	clientKeys sync.RWMutex
+	advisoryKeys sync.RWMutex
 
 	*ground
 	claims   *claims
@@ -213,7 +213,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	until := time.Now().Add(lockwait.Grace)
 	for {
 		lk.nodes.ns.RLock()
-		lk.clientKeys.RLock()
+		lk.advisoryKeys.RLock()
 		switch {
 		case d.handle != nil:
 			r.Keys = []lockmgr.Key{lk.advisory.Key(d.handle, d.class)}
@@ -227,7 +227,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		if err == nil && d.claim != nil {
 			lk.callers.ctl.Claims.Enter(d.claim, l)
 		}
-		lk.clientKeys.RUnlock()
+		lk.advisoryKeys.RUnlock()
 		lk.nodes.ns.RUnlock()
 		lk.settleThefts(d.c)
 		if (err != nil || !l.Held()) && (lk.callers.joinGuard(d.c) || lk.claims.passOn(l, err) || lk.joinLeft(d, l, err)) {

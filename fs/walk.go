@@ -44,20 +44,20 @@ type walks = rewalk.Table[dkey, *walk]
 // promise is what package rewalk keeps of a walk.
 type promise = rewalk.Promise[dkey]
 
-// walkEngine is the filesystem as package rewalk needs it.
-type walkEngine struct{ f *FS }
+// rewalkEngine is the filesystem as package rewalk needs it.
+type rewalkEngine struct{ f *FS }
 
-var _ rewalk.Engine[*walk] = walkEngine{}
+var _ rewalk.Engine[*walk] = rewalkEngine{}
 
 // Thread implements rewalk.Engine.
-func (e walkEngine) Thread(tid uint32) (proc.Thread, error) { return e.f.callers.proc.Thread(tid) }
+func (e rewalkEngine) Thread(tid uint32) (proc.Thread, error) { return e.f.callers.proc.Thread(tid) }
 
 // Syscall implements rewalk.Engine.
-func (e walkEngine) Syscall(tid uint32) (proc.Call, bool) { return e.f.callers.proc.Syscall(tid) }
+func (e rewalkEngine) Syscall(tid uint32) (proc.Call, bool) { return e.f.callers.proc.Syscall(tid) }
 
 // Entered implements rewalk.Engine. The attributes of directories in which the caller will
 // park must not be cached meanwhile.
-func (e walkEngine) Entered(w *walk) {
+func (e rewalkEngine) Entered(w *walk) {
 	f := e.f
 	if len(w.dirs) == 0 && w.Op != opStale {
 		return
@@ -74,7 +74,7 @@ func (e walkEngine) Entered(w *walk) {
 }
 
 // Left implements rewalk.Engine.
-func (e walkEngine) Left(w *walk) {
+func (e rewalkEngine) Left(w *walk) {
 	f := e.f
 	if len(w.dirs) == 0 && w.Op != opStale && w.node == nil {
 		return
@@ -98,7 +98,7 @@ func (e walkEngine) Left(w *walk) {
 }
 
 // Abandon implements rewalk.Engine.
-func (e walkEngine) Abandon(w *walk) { e.f.endings.dropWalk(w) }
+func (e rewalkEngine) Abandon(w *walk) { e.f.endings.dropWalk(w) }
 
 // leadTo makes the session, which owns the walk's lock from now on, its target.
 func (pk *parking) leadTo(w *walk, s *session) {

@@ -14,11 +14,11 @@ import (
 	"latchfs/lockmgr/proc"
 )
 
-// lockEngine is the filesystem as package advisory needs it, and a handle an open file.
-type lockEngine struct{ f *FS }
+// advisoryEngine is the filesystem as package advisory needs it, and a handle an open file.
+type advisoryEngine struct{ f *FS }
 
 var (
-	_ advisory.Engine = lockEngine{}
+	_ advisory.Engine = advisoryEngine{}
 	_ advisory.Caller = (*caller)(nil)
 	_ advisory.File   = (*handle)(nil)
 )
@@ -27,22 +27,22 @@ var (
 // processes and the lock table are known.
 func (f *FS) openAdvisory() {
 	f.locks.advisory = advisory.New(advisory.Config{
-		Engine: lockEngine{f}, Table: f.rules.table, Policy: f.rules.policy, Procs: f.callers.proc, Logf: f.disk.log.Debugf, Done: f.life.done,
+		Engine: advisoryEngine{f}, Table: f.rules.table, Policy: f.rules.policy, Procs: f.callers.proc, Logf: f.disk.log.Debugf, Done: f.life.done,
 	})
 }
 
 // MayWrite implements advisory.Engine.
-func (e lockEngine) MayWrite(c advisory.Caller, file advisory.File) bool {
+func (e advisoryEngine) MayWrite(c advisory.Caller, file advisory.File) bool {
 	return reach.May(c.(*caller).user(), e.f.nodes.fdOf(file.(*handle).n), access.Write)
 }
 
 // MayClaim implements advisory.Engine.
-func (e lockEngine) MayClaim(c advisory.Caller, path string) bool {
+func (e advisoryEngine) MayClaim(c advisory.Caller, path string) bool {
 	return e.f.disk.root().MayClaim(c.(*caller).user(), &lockkey.Target{Paths: []string{path}}) == nil
 }
 
 // KeyAt implements advisory.Engine.
-func (e lockEngine) KeyAt(path string) (lockmgr.Key, bool) {
+func (e advisoryEngine) KeyAt(path string) (lockmgr.Key, bool) {
 	keys, _ := e.f.rules.keysOfTarget(&lockkey.Target{Paths: []string{path}})
 	for _, k := range keys {
 		if lockkey.IsInode(k) {
@@ -54,7 +54,7 @@ func (e lockEngine) KeyAt(path string) (lockmgr.Key, bool) {
 
 // LocksBytes implements advisory.Engine. A file goes live whose writer takes byte-range
 // locks: that is how a database under a name nobody foresaw shows itself (DESIGN §4.5).
-func (e lockEngine) LocksBytes(file advisory.File) unix.Errno {
+func (e advisoryEngine) LocksBytes(file advisory.File) unix.Errno {
 	h := file.(*handle)
 	s := h.sess
 	if s == nil || h.kind != shadowHandle || h.flags&unix.O_ACCMODE != unix.O_RDWR {
@@ -64,7 +64,7 @@ func (e lockEngine) LocksBytes(file advisory.File) unix.Errno {
 }
 
 // demand is what is asked for as the filesystem asks for it.
-func (e lockEngine) demand(a *advisory.Ask) *demand {
+func (e advisoryEngine) demand(a *advisory.Ask) *demand {
 	d := &demand{
 		c: a.By.(*caller), op: opFcntl, path: a.Path, handle: a.File.(*handle),
 		lockTerms: lockTerms{mode: a.Mode, class: a.Class, client: a.Client.ID, span: a.Range, ttl: e.f.rules.settings(a.Path).TTL, weak: a.Weak}, wait: -1, owner: a.Owner, lineage: a.Lineage,
@@ -76,7 +76,7 @@ func (e lockEngine) demand(a *advisory.Ask) *demand {
 }
 
 // Acquire implements advisory.Engine.
-func (e lockEngine) Acquire(a *advisory.Ask) (*lockmgr.Lock, unix.Errno) {
+func (e advisoryEngine) Acquire(a *advisory.Ask) (*lockmgr.Lock, unix.Errno) {
 	f, d := e.f, e.demand(a)
 	l, err := f.locks.acquireOrClosed(d, a.NoWait)
 	switch {
@@ -91,7 +91,7 @@ func (e lockEngine) Acquire(a *advisory.Ask) (*lockmgr.Lock, unix.Errno) {
 }
 
 // Test implements advisory.Engine.
-func (e lockEngine) Test(a *advisory.Ask, k lockmgr.Key) *lockmgr.Holder {
+func (e advisoryEngine) Test(a *advisory.Ask, k lockmgr.Key) *lockmgr.Holder {
 	r := e.f.locks.request(e.demand(a), true)
 	r.Keys = []lockmgr.Key{k}
 	return e.f.rules.table.Test(r)

@@ -9,8 +9,8 @@ import (
 	"latchfs/lockmgr"
 )
 
-// ownLocks answers for the locks that programs take by themselves: flock(2) and fcntl(2).
-type ownLocks struct {
+// advisoryLocks answers for the locks that programs take by themselves: flock(2) and fcntl(2).
+type advisoryLocks struct {
 	*ground
 	*engine
 }
@@ -19,9 +19,9 @@ type ownLocks struct {
 // mean is package advisory's.
 
 // lockRequest is what a program asks for.
-func (ol *ownLocks) lockRequest(in *LockRequest, h *handle) *advisory.Request {
+func (al *advisoryLocks) lockRequest(in *LockRequest, h *handle) *advisory.Request {
 	q := &advisory.Request{
-		File: h, By: ol.callers.callerOf(&in.Request), Path: ol.nodes.nodePath(h.n), Class: lockmgr.Posix, Mode: lockmgr.Shared,
+		File: h, By: al.callers.callerOf(&in.Request), Path: al.nodes.nodePath(h.n), Class: lockmgr.Posix, Mode: lockmgr.Shared,
 		Number: in.Owner, Range: lockmgr.Range{Start: in.Lock.Start, End: min(in.Lock.End, math.MaxInt64)},
 	}
 	if in.Lock.Type == unix.F_WRLCK {
@@ -29,19 +29,19 @@ func (ol *ownLocks) lockRequest(in *LockRequest, h *handle) *advisory.Request {
 	}
 	if in.Flock {
 		q.Class = lockmgr.Flock
-		ol.losses.noteLockAsked(h)
+		al.losses.noteLockAsked(h)
 	}
 	return q
 }
 
 // GetLk finds out which lock would be in the way: F_GETLK of fcntl(2). Its type is F_UNLCK
 // if none would.
-func (ol *ownLocks) GetLk(_ <-chan struct{}, in *LockRequest) (FileLock, unix.Errno) {
-	h := ol.handles.handleOf(in.Handle)
+func (al *advisoryLocks) GetLk(_ <-chan struct{}, in *LockRequest) (FileLock, unix.Errno) {
+	h := al.handles.handleOf(in.Handle)
 	if h == nil || isVirtual(in.Node) {
 		return FileLock{}, unix.EBADF
 	}
-	holder := ol.locks.advisory.Test(ol.lockRequest(in, h))
+	holder := al.locks.advisory.Test(al.lockRequest(in, h))
 	if holder == nil {
 		found := in.Lock
 		found.Type = unix.F_UNLCK
@@ -59,31 +59,31 @@ func (ol *ownLocks) GetLk(_ <-chan struct{}, in *LockRequest) (FileLock, unix.Er
 
 // SetLk takes a lock or gives it back, and waits for nobody: F_SETLK, LOCK_NB, and every
 // unlock.
-func (ol *ownLocks) SetLk(_ <-chan struct{}, in *LockRequest) unix.Errno {
-	return ol.setlk(nil, in, true)
+func (al *advisoryLocks) SetLk(_ <-chan struct{}, in *LockRequest) unix.Errno {
+	return al.setlk(nil, in, true)
 }
 
 // SetLkw takes a lock: F_SETLKW of fcntl(2), flock(2). It waits as long as
 // the program asked to: until a signal.
-func (ol *ownLocks) SetLkw(cancel <-chan struct{}, in *LockRequest) unix.Errno {
-	return ol.setlk(cancel, in, false)
+func (al *advisoryLocks) SetLkw(cancel <-chan struct{}, in *LockRequest) unix.Errno {
+	return al.setlk(cancel, in, false)
 }
 
-func (ol *ownLocks) setlk(cancel <-chan struct{}, in *LockRequest, noWait bool) unix.Errno {
-	h := ol.handles.handleOf(in.Handle)
+func (al *advisoryLocks) setlk(cancel <-chan struct{}, in *LockRequest, noWait bool) unix.Errno {
+	h := al.handles.handleOf(in.Handle)
 	if h == nil {
 		return unix.EBADF
 	}
-	q := ol.lockRequest(in, h)
+	q := al.lockRequest(in, h)
 	q.Cancel, q.NoWait = cancel, noWait
 	if in.Lock.Type == unix.F_UNLCK {
-		ol.locks.advisory.Unlock(q)
+		al.locks.advisory.Unlock(q)
 		return 0
 	}
-	l, e := ol.locks.advisory.Lock(q)
+	l, e := al.locks.advisory.Lock(q)
 	if e != 0 {
 		return e
 	}
-	ol.locks.readClaims.Locked(l.Owner(), q.Path)
+	al.locks.readClaims.Locked(l.Owner(), q.Path)
 	return 0
 }
