@@ -57,7 +57,7 @@ func (ap *appending) appenderOn(c *caller, n *inode) *appender {
 	}
 	var all []*appender
 	alone := true
-	for _, h := range ap.handles.handles {
+	for _, h := range ap.handles.open {
 		switch {
 		case h.n != n:
 		case h.app != nil:

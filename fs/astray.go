@@ -218,7 +218,7 @@ func (as *astray) staleUnder(c *caller, name dkey) unix.Errno {
 // staleLocked notes that the caller of w is on its way to the name again. nodes.mu is held.
 func (as *astray) staleLocked(w *walk) {
 	if dir := w.At[0].knownDir(); dir != nil {
-		d := as.nodes.names.Get(dir.dentry, w.At[0].name)
+		d := as.nodes.dentries.Get(dir.dentry, w.At[0].name)
 		d.State.stale++
 		w.stale = append(w.stale, d)
 	}

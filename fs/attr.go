@@ -170,7 +170,7 @@ func (ats *attrs) showFollowed(n *inode, st *unix.Stat_t) bool {
 		return false
 	}
 	var a *appender
-	for _, h := range ats.handles.handles {
+	for _, h := range ats.handles.open {
 		switch {
 		case h.n != n:
 		case h.kind != appendHandle:

@@ -112,7 +112,7 @@ func (w *watched) settle() {
 	w.t.Helper()
 	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.f.nodes.mu.Lock()
-		open := len(w.f.handles.handles) + len(w.f.nodes.sessions)
+		open := len(w.f.handles.open) + len(w.f.nodes.sessions)
 		for _, n := range w.f.nodes.inodes {
 			if n.carried && n.liveWriters == 0 { // its last descriptor is closed, and what follows from that not begun
 				open++
@@ -140,7 +140,7 @@ func (w *watched) recorded() map[string]string {
 	}
 	w.known(is)
 	w.f.nodes.mu.Lock()
-	w.f.nodes.names.All(func(d *dentry) {
+	w.f.nodes.dentries.All(func(d *dentry) {
 		if by := d.State.live; by != notLive {
 			is["live "+d.Path()] = map[liveBy]string{liveByUse: "by use", liveByHandle: "by a descriptor"}[by]
 		}

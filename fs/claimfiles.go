@@ -186,7 +186,7 @@ func (n claimName) Up() filing.Name {
 func (n claimName) Place() filed.Place {
 	n.claims.nodes.mu.Lock()
 	defer n.claims.nodes.mu.Unlock()
-	if d := n.claims.nodes.names.Find(n.dir.dentry, n.name); d != nil {
+	if d := n.claims.nodes.dentries.Find(n.dir.dentry, n.name); d != nil {
 		return d
 	}
 	return nil
@@ -211,16 +211,16 @@ func (e filingEngine) Child(dir filed.Place, name string) filed.Place {
 	e.f.nodes.mu.Lock()
 	defer e.f.nodes.mu.Unlock()
 	if dir == nil {
-		dir = e.f.nodes.names.Root()
+		dir = e.f.nodes.dentries.Root()
 	}
-	return e.f.nodes.names.Get(dir.(*dentry), name)
+	return e.f.nodes.dentries.Get(dir.(*dentry), name)
 }
 
 // Again implements filing.Engine.
 func (e filingEngine) Again(p filed.Place) filed.Place {
 	e.f.nodes.mu.Lock()
 	defer e.f.nodes.mu.Unlock()
-	return e.f.nodes.names.Ref(p.(*dentry))
+	return e.f.nodes.dentries.Ref(p.(*dentry))
 }
 
 // Left implements filing.Engine.

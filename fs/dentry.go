@@ -26,7 +26,7 @@ func (d *nameState) busy() bool { return d.sess != nil || d.staged != nil || d.s
 // nameLocked is what is kept with a name in dir; nothing if there is no dentry, which
 // is not to be changed then. nodes.mu is held.
 func (ns *nodes) nameLocked(dir *inode, name string) nameState {
-	if d := ns.names.Find(dir.dentry, name); d != nil {
+	if d := ns.dentries.Find(dir.dentry, name); d != nil {
 		return d.State
 	}
 	return nameState{}
@@ -43,7 +43,7 @@ func (ns *nodes) setNameLocked(n, parent *inode, name string) {
 	if parent == nil {
 		return
 	}
-	named := n.dentry != nil && ns.names.Find(parent.dentry, name) == n.dentry
+	named := n.dentry != nil && ns.dentries.Find(parent.dentry, name) == n.dentry
 	if n.parent == parent && named {
 		return
 	}
@@ -56,11 +56,11 @@ func (ns *nodes) setNameLocked(n, parent *inode, name string) {
 	default:
 		n.leaveFormer()
 		if n.dentry != nil && n.isRegular() {
-			n.others.Note(ns.names, n.dentry)
+			n.others.Note(ns.dentries, n.dentry)
 		} else if n.dentry != nil {
-			ns.names.Put(n.dentry)
+			ns.dentries.Put(n.dentry)
 		}
-		n.dentry = ns.names.Get(parent.dentry, name)
+		n.dentry = ns.dentries.Get(parent.dentry, name)
 		if n.saved {
 			n.joinFormer()
 		}
@@ -77,24 +77,24 @@ func (ns *nodes) setNameLocked(n, parent *inode, name string) {
 func (ns *nodes) getName(dir *inode, name string) *dentry {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	return ns.names.Get(dir.dentry, name)
+	return ns.dentries.Get(dir.dentry, name)
 }
 
 // putName gives back a reference on a dentry.
 func (ns *nodes) putName(d *dentry) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	ns.names.Put(d)
+	ns.dentries.Put(d)
 }
 
 // nameDirLocked gives a directory its dentry, or moves that to another name. nodes.mu is
 // held.
 func (ns *nodes) nameDirLocked(n, parent *inode, name string) {
 	if n.dentry != nil {
-		ns.names.Move(n.dentry, parent.dentry, name)
+		ns.dentries.Move(n.dentry, parent.dentry, name)
 		return
 	}
-	n.dentry = ns.names.GetUnless(parent.dentry, name, func(d *nameState) bool {
+	n.dentry = ns.dentries.GetUnless(parent.dentry, name, func(d *nameState) bool {
 		return d.dir != nil && d.dir.key != n.key // it was removed, or replaced outside the mount, and is still in use
 	})
 	if n.dentry.State.dir == nil {
@@ -106,7 +106,7 @@ func (ns *nodes) nameDirLocked(n, parent *inode, name string) {
 // about to be found below it: it is somewhere until it is next looked up. nodes.mu is held.
 func (ns *nodes) strandLocked(n *inode) {
 	root := ns.kernelNodes[rootID].in
-	ns.names.Strand(n.dentry)
+	ns.dentries.Strand(n.dentry)
 	root.pins++
 	old := n.parent
 	n.parent = root
@@ -122,8 +122,8 @@ func (ns *nodes) dropNamesLocked(n *inode) {
 		n.dentry.State.dir = nil
 	}
 	n.leaveFormer()
-	ns.names.Put(n.dentry)
-	n.others.Drop(ns.names)
+	ns.dentries.Put(n.dentry)
+	n.others.Drop(ns.dentries)
 	n.dentry = nil
 }
 
@@ -196,7 +196,7 @@ const (
 func (ns *nodes) liveBy(path string) liveBy {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	if d := ns.names.At(path); d != nil {
+	if d := ns.dentries.At(path); d != nil {
 		return d.State.live
 	}
 	return notLive
@@ -211,15 +211,15 @@ func (ns *nodes) setLiveLocked(d *dentry, by liveBy) {
 	d.State.live = by
 	switch {
 	case was == notLive && by != notLive:
-		ns.names.Ref(d)
+		ns.dentries.Ref(d)
 	case was != notLive && by == notLive:
-		ns.names.Put(d)
+		ns.dentries.Put(d)
 	}
 }
 
 // setLiveNameLocked is setLiveLocked for a name in dir. nodes.mu is held.
 func (ns *nodes) setLiveNameLocked(dir *inode, name string, by liveBy) {
-	d := ns.names.Get(dir.dentry, name)
+	d := ns.dentries.Get(dir.dentry, name)
 	ns.setLiveLocked(d, by)
-	ns.names.Put(d)
+	ns.dentries.Put(d)
 }

@@ -210,7 +210,7 @@ func (en *endings) closeHandle(h *handle) {
 	if h.app != nil {
 		h.app.Leave()
 	}
-	delete(en.handles.handles, h.id)
+	delete(en.handles.open, h.id)
 	en.callers.descriptors.Give(h.uid, perHandle)
 	h.k.opens--
 	if h.k.beside == h.sess && h.n != h.k.in {

@@ -101,10 +101,10 @@ func newFS(o Options) *FS {
 	f.rules.policy = o.Policy
 	f.life.done, f.life.closing, f.life.draining = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	f.kernel.nextID = rootID
-	f.nodes.kernelNodes, f.nodes.inodes, f.nodes.names = map[uint64]*kernelNode{}, map[inoKey]*inode{}, dcache.New[nameState]()
+	f.nodes.kernelNodes, f.nodes.inodes, f.nodes.dentries = map[uint64]*kernelNode{}, map[inoKey]*inode{}, dcache.New[nameState]()
 	f.nodes.sessions, f.nodes.replacing = map[*session]struct{}{}, map[inoKey]bool{}
 	f.nodes.moves = make(chan struct{})
-	f.handles.handles = map[uint64]*handle{}
+	f.handles.open = map[uint64]*handle{}
 	f.sessions.epoch, f.sessions.fillNow = fmt.Sprintf("%08x", rand.Uint32()), fillNow
 	f.endings.lookDelay = lookDelay
 	f.opens.glances = make(chan struct{}, maxGlances)

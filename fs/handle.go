@@ -16,8 +16,8 @@ type handles struct {
 	appenders records.Room // of those that append records
 
 	// Guarded by nodes.mu.
-	nextFH  uint64
-	handles map[uint64]*handle
+	nextFH uint64
+	open   map[uint64]*handle
 
 	callers *callers
 	disk    *disk
@@ -106,7 +106,7 @@ func (hs *handles) newHandleOfLocked(k *kernelNode, n *inode, kind handleKind, f
 	hs.callers.descriptors.Charge(by.uid, perHandle)
 	hs.nextFH++
 	h.id = hs.nextFH
-	hs.handles[h.id] = h
+	hs.open[h.id] = h
 	k.opens++
 	h.n.pins++
 	if h.writes() {
@@ -118,7 +118,7 @@ func (hs *handles) newHandleOfLocked(k *kernelNode, n *inode, kind handleKind, f
 func (hs *handles) handleOf(id uint64) *handle {
 	hs.nodes.mu.Lock()
 	defer hs.nodes.mu.Unlock()
-	return hs.handles[id]
+	return hs.open[id]
 }
 
 // file returns the daemon's descriptor for h. Most handles never need one: the

@@ -113,7 +113,7 @@ func (kn *kernel) plantRoot() error {
 
 // plantRootLocked makes n the root of the mount. nodes.mu is held.
 func (kn *kernel) plantRootLocked(n *inode) {
-	n.dentry = kn.nodes.names.Root()
+	n.dentry = kn.nodes.dentries.Root()
 	n.dentry.State.dir = n
 	k := &kernelNode{id: rootID, in: n, nlookup: 1}
 	kn.nodes.kernelNodes[rootID], n.nodes = k, []*kernelNode{k}

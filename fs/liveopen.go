@@ -83,9 +83,9 @@ func (lv *live) carryLive(n *inode, path string) {
 		n.live, n.carried = true, true
 	}
 	if n.carried {
-		d := lv.nodes.names.GetAt(path)
+		d := lv.nodes.dentries.GetAt(path)
 		lv.nodes.setLiveLocked(d, liveByHandle)
-		lv.nodes.names.Put(d)
+		lv.nodes.dentries.Put(d)
 	}
 	grows := n.carried || lv.disk.versions.IsGrowing(n.onDisk())
 	lv.nodes.mu.Unlock()
@@ -98,7 +98,7 @@ func (lv *live) carryLive(n *inode, path string) {
 // open to write writes straight into it, and is beside every session.
 func (lv *live) carryFirst(n *inode, path string) {
 	lv.nodes.mu.Lock()
-	for _, h := range lv.handles.handles {
+	for _, h := range lv.handles.open {
 		if h.n == n && h.kind == plainHandle && h.writes() && !h.live {
 			h.live = true
 			n.liveWriters++
@@ -116,7 +116,7 @@ func (lv *live) carryBelow(dir string) {
 	}
 	var list []file
 	lv.nodes.mu.Lock()
-	for _, h := range lv.handles.handles {
+	for _, h := range lv.handles.open {
 		if (h.live || h.kind == appendHandle) && h.writes() && h.n.parent != nil {
 			list = append(list, file{h.n, h.n.dentry.Path()})
 		}
@@ -163,7 +163,7 @@ func (lv *live) endCarried(n *inode) {
 		lv.nodes.mu.Unlock()
 		return
 	}
-	lv.nodes.names.Ref(d)
+	lv.nodes.dentries.Ref(d)
 	lv.nodes.mu.Unlock()
 	defer lv.nodes.putName(d)
 	var st unix.Stat_t

@@ -89,7 +89,7 @@ func (en lostupdateEngine) Explain(x *lostupdate.Loss) {
 func (lo *losses) givenBy(b *knowledge.Basis) (*handle, *knowledge.Sight) {
 	lo.nodes.mu.Lock()
 	defer lo.nodes.mu.Unlock()
-	for _, h := range lo.handles.handles {
+	for _, h := range lo.handles.open {
 		if sight := h.sight.Load(); sight != nil && sight.Gave(b) {
 			return h, sight
 		}

@@ -57,9 +57,9 @@ func (f *named) forgetAll() {
 			f.kernel.Forget(id, 1)
 		}
 	}
-	if len(f.nodes.kernelNodes) != 1 || len(f.nodes.inodes) != 1 || f.nodes.names.Len() != 1 || f.root.pins != 0 {
+	if len(f.nodes.kernelNodes) != 1 || len(f.nodes.inodes) != 1 || f.nodes.dentries.Len() != 1 || f.root.pins != 0 {
 		f.t.Errorf("%d nodes, %d inodes and %d names are left, want the root alone, which has %d pins",
-			len(f.nodes.kernelNodes), len(f.nodes.inodes), f.nodes.names.Len(), f.root.pins)
+			len(f.nodes.kernelNodes), len(f.nodes.inodes), f.nodes.dentries.Len(), f.root.pins)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestDirectoryBelowItself(t *testing.T) {
 	f.wantPath(x, "b/c/x")
 	f.nodes.setNameLocked(b, f.root, "b")
 	f.wantPath(x, "b/c/x")
-	if f.nodes.names.At("b/c/x") != x.dentry {
+	if f.nodes.dentries.At("b/c/x") != x.dentry {
 		t.Error("the stranded directory is not found by the name under which it was looked up")
 	}
 	f.forgetAll()

@@ -25,7 +25,7 @@ type nodes struct {
 	mu          sync.Mutex // guards the fields up to disk
 	kernelNodes map[uint64]*kernelNode
 	inodes      map[inoKey]*inode
-	names       *dcache.Tree[nameState]
+	dentries    *dcache.Tree[nameState]
 	sessions    map[*session]struct{}
 	replacing   map[inoKey]bool // inodes that a save is taking the place of
 	moves       chan struct{}   // closed when the next session moves

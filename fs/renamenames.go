@@ -65,7 +65,7 @@ func (r *renaming) setNamesLocked(now recentRename) {
 // moveDentriesLocked gives a directory's dentry the new name, and with it all that is kept
 // with the names below. nodes.mu is held.
 func (r *renaming) moveDentriesLocked() {
-	r.nodes.names.Rename(r.from.dir.dentry, r.from.name, r.to.dir.dentry, r.to.name, r.flags&unix.RENAME_EXCHANGE != 0)
+	r.nodes.dentries.Rename(r.from.dir.dentry, r.from.name, r.to.dir.dentry, r.to.name, r.flags&unix.RENAME_EXCHANGE != 0)
 }
 
 // moveSessions lets the caller's own sessions go with their files, which have changed

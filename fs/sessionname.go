@@ -20,7 +20,7 @@ func (mv *moves) moveTo(s *session, dir *inode, name string) {
 		mv.nodes.mu.Unlock()
 		return
 	}
-	d := mv.nodes.names.Get(dir.dentry, name)
+	d := mv.nodes.dentries.Get(dir.dentry, name)
 	s.leaveNameLocked()
 	s.parent.inside--
 	dir.inside++
@@ -65,7 +65,7 @@ func (s *session) leaveNameLocked() {
 	if s.dentry.State.sess == s {
 		s.dentry.State.sess = nil
 	}
-	s.nodes.names.Put(s.dentry)
+	s.nodes.dentries.Put(s.dentry)
 }
 
 // detach separates the session from its name, which its own owner has taken

@@ -185,7 +185,7 @@ func (f *FS) holdsNoMutex() bool {
 			return false
 		}
 	}
-	for _, h := range f.handles.handles {
+	for _, h := range f.handles.open {
 		if !try(&h.mu) || h.app != nil && !h.app.IsFree() {
 			return false
 		}
@@ -202,8 +202,8 @@ func (w *simWorld) checkEmpty() {
 	f := w.daemon.fs
 	f.nodes.mu.Lock()
 	defer f.nodes.mu.Unlock()
-	sessions, handles, names := len(f.nodes.sessions), len(f.handles.handles), 0
-	f.nodes.names.All(func(d *dentry) {
+	sessions, handles, names := len(f.nodes.sessions), len(f.handles.open), 0
+	f.nodes.dentries.All(func(d *dentry) {
 		if d.State.busy() {
 			names++
 		}

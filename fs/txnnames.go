@@ -32,7 +32,7 @@ func (t *txn) stage(sn *stagedName) {
 	sn.by.remember() // who has removed or made it is told at the commit
 	f.nodes.mu.Lock()
 	defer f.nodes.mu.Unlock()
-	sn.t, sn.at, sn.nth = t, f.nodes.names.Get(sn.dir.dentry, sn.name), t.staged
+	sn.t, sn.at, sn.nth = t, f.nodes.dentries.Get(sn.dir.dentry, sn.name), t.staged
 	t.staged++
 	sn.dir.pins++
 	t.names[sn.at] = sn
@@ -51,7 +51,7 @@ func (tx *txns) unstage(sn *stagedName) {
 	if sn.at.State.staged == sn {
 		sn.at.State.staged = nil
 	}
-	tx.nodes.names.Put(sn.at)
+	tx.nodes.dentries.Put(sn.at)
 	sn.at = nil
 	tx.callers.descriptors.Give(sn.by.uid, perStaged)
 }

@@ -83,7 +83,7 @@ func (e rewalkEngine) Left(w *walk) {
 	defer f.nodes.mu.Unlock()
 	for _, d := range w.stale {
 		d.State.stale--
-		f.nodes.names.Put(d)
+		f.nodes.dentries.Put(d)
 	}
 	w.stale = nil
 	if w.node != nil {

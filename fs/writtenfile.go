@@ -54,7 +54,7 @@ func (w writtenFile) besideAppenders(shown []inoKey) bool {
 	}
 	shown = append(shown, s.baseKey)
 	beside := false
-	for _, h := range w.handles.handles {
+	for _, h := range w.handles.open {
 		switch {
 		case h.kind == shadowHandle && h.sess == s && h.flags&unix.O_APPEND != 0:
 			return false
