@@ -34,7 +34,7 @@ func (cm *commits) mayFileLocked(s *session) unix.Errno {
 	if !ok {
 		return 0
 	}
-	err := cm.claims.clerk.May(lb.c, cm.claims.claimName(dir, name), func() (int, error) {
+	err := cm.claimFiles.clerk.May(lb.c, cm.claimFiles.claimName(dir, name), func() (int, error) {
 		return unix.FcntlInt(uintptr(s.shadow.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	})
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"latchfs/lockmgr/policy/lockfile"
 )
 
-// claims has the claims that programs make by lock files of their own.
-type claims struct {
+// claimFiles has the claims that programs make by lock files of their own.
+type claimFiles struct {
 	filed *filed.Room   // the claims that are made by files
 	clerk *filing.Clerk // tells filed what becomes of those files
 
@@ -35,10 +35,10 @@ type claims struct {
 // it of them. Processes and the room of locks by hand are known.
 func (f *FS) openFiled() {
 	host, _ := os.Hostname()
-	f.claims.filed = filed.New(filed.Config{
+	f.claimFiles.filed = filed.New(filed.Config{
 		Engine: filedEngine{f}, Locks: filedLocks{f.callers.ctl.Claims, f.callers.ctl}, Procs: f.callers.proc, Host: host, Boot: bootTime(), Done: f.life.done,
 	})
-	f.claims.clerk = filing.New(filing.Config{Policy: f.rules.policy, Room: f.claims.filed, Engine: filingEngine{f}, Boot: bootID()})
+	f.claimFiles.clerk = filing.New(filing.Config{Policy: f.rules.policy, Room: f.claimFiles.filed, Engine: filingEngine{f}, Boot: bootID()})
 }
 
 // bootTime is when the machine was started.
@@ -52,19 +52,19 @@ func bootTime() time.Time {
 
 // claimed adds to a request for names what the claim files among them stand for. Who asks
 // for one takes a stale claim over, and may, though an earlier one of its was stolen.
-func (ca *claims) claimed(d *demand, r *lockmgr.Request) {
-	if !ca.clerk.Any() || d.class != lockmgr.Session || d.mode != lockmgr.Exclusive {
+func (cf *claimFiles) claimed(d *demand, r *lockmgr.Request) {
+	if !cf.clerk.Any() || d.class != lockmgr.Session || d.mode != lockmgr.Exclusive {
 		return
 	}
 	for i, p := range d.places {
 		ends := d.op == opUnlink || d.op == opRmdir || d.op == opRename && i == 0
 		makes := d.op == opOpen || d.op == opCreate || d.op == opMkdir || d.op == opLink && i == 0 || d.op == opRename && i == 1
-		on, is := ca.clerk.Asks(ca.claimName(p.dir, p.name), makes, ends)
+		on, is := cf.clerk.Asks(cf.claimName(p.dir, p.name), makes, ends)
 		if is {
-			r.Steal, d.claims = true, true
+			r.Steal, d.hasClaimFile = true, true
 		}
-		if on != nil && ca.disk.root().MayClaim(d.c.user(), on) == nil {
-			keys, trees := ca.rules.keysOfTarget(on)
+		if on != nil && cf.disk.root().MayClaim(d.c.user(), on) == nil {
+			keys, trees := cf.rules.keysOfTarget(on)
 			r.Keys, r.Trees = append(r.Keys, keys...), append(r.Trees, trees...)
 		}
 	}
@@ -73,7 +73,7 @@ func (ca *claims) claimed(d *demand, r *lockmgr.Request) {
 // FileClaim implements changes.Engine.
 func (en changesEngine) FileClaim(ch *change) {
 	is := ch.Name.(changedName)
-	en.f.claims.clerk.Changed(en.f.claims.claimName(is.dir, is.name), ch.Is != nil, func() filing.Claimant {
+	en.f.claimFiles.clerk.Changed(en.f.claimFiles.claimName(is.dir, is.name), ch.Is != nil, func() filing.Claimant {
 		switch maker := ch.By.(type) {
 		case byCaller:
 			return maker.c
@@ -98,15 +98,15 @@ func (c *caller) Chain() []filed.Member {
 func (c *caller) IsDaemon() bool { return int(c.owner.PID) == os.Getpid() }
 
 // mayFileName is commits.mayFileLocked for content that is about to get another name.
-func (ca *claims) mayFileName(c *caller, op string, p place, k judge.Content) unix.Errno {
-	err := ca.clerk.May(c, ca.claimName(p.dir, p.name), k.Open)
+func (cf *claimFiles) mayFileName(c *caller, op string, p place, k judge.Content) unix.Errno {
+	err := cf.clerk.May(c, cf.claimName(p.dir, p.name), k.Open)
 	if err == nil {
 		return 0
 	}
 	reason := err.Error()
-	x := refusals.Refusal{Path: ca.nodes.path(p.dir, p.name), Op: op, Errno: unix.EBUSY, Reason: reason, Owner: c.owner, UID: c.uid, Lineage: c.ancestors()}
-	ca.reports.explain(x)
-	ca.reports.refusalEvent(&x, &label{c: c}, c, reason)
+	x := refusals.Refusal{Path: cf.nodes.path(p.dir, p.name), Op: op, Errno: unix.EBUSY, Reason: reason, Owner: c.owner, UID: c.uid, Lineage: c.ancestors()}
+	cf.reports.explain(x)
+	cf.reports.refusalEvent(&x, &label{c: c}, c, reason)
 	return unix.EBUSY
 }
 
@@ -115,9 +115,9 @@ func (r arrival) mayFile() unix.Errno {
 	if r.isDir() || r.sameFile() {
 		return 0
 	}
-	e := r.claims.mayFileName(r.c, opRename, r.to, r.candidateAt(r.from))
+	e := r.claimFiles.mayFileName(r.c, opRename, r.to, r.candidateAt(r.from))
 	if e == 0 && r.flags&unix.RENAME_EXCHANGE != 0 {
-		e = r.claims.mayFileName(r.c, opRename, r.from, r.candidateAt(r.to))
+		e = r.claimFiles.mayFileName(r.c, opRename, r.from, r.candidateAt(r.to))
 	}
 	return e
 }
@@ -132,23 +132,23 @@ func (r arrival) candidateAt(p place) judge.Content {
 
 // movedDirs tells the clerk which directories have got other names.
 func (r *renaming) movedDirs() {
-	r.claims.clerk.Moved(r.c, r.claims.claimName(r.from.dir, r.from.name), r.claims.claimName(r.to.dir, r.to.name), r.flags&unix.RENAME_EXCHANGE != 0)
+	r.claimFiles.clerk.Moved(r.c, r.claimFiles.claimName(r.from.dir, r.from.name), r.claimFiles.claimName(r.to.dir, r.to.name), r.flags&unix.RENAME_EXCHANGE != 0)
 }
 
 // passOn hands the claims that are in the way to those who have them now, for their
 // holders are dead. It reports whether any has another holder.
-func (ca *claims) passOn(l *lockmgr.Lock, err error) bool {
-	if ca.filed.Count() == 0 {
+func (cf *claimFiles) passOn(l *lockmgr.Lock, err error) bool {
+	if cf.filed.Count() == 0 {
 		return false
 	}
 	holders := denied.Holders(err)
 	if err == nil {
-		holders = ca.rules.table.Conflicts(l)
+		holders = cf.rules.table.Conflicts(l)
 	}
 	passed := false
 	for i := range holders {
 		if lb, ok := holders[i].Label.(*label); ok && lb.claim != nil {
-			passed = ca.filed.PassOn(lb.claim) || ca.filed.Passed(lb.claim, holders[i].Owner) || passed
+			passed = cf.filed.PassOn(lb.claim) || cf.filed.Passed(lb.claim, holders[i].Owner) || passed
 		}
 	}
 	return passed
@@ -156,44 +156,44 @@ func (ca *claims) passOn(l *lockmgr.Lock, err error) bool {
 
 // claimName is a name as package filing needs it.
 type claimName struct {
-	claims *claims
-	dir    *inode
-	name   string
+	claimFiles *claimFiles
+	dir        *inode
+	name       string
 }
 
 var _ filing.Name = claimName{}
 
-func (ca *claims) claimName(dir *inode, name string) claimName { return claimName{ca, dir, name} }
+func (cf *claimFiles) claimName(dir *inode, name string) claimName { return claimName{cf, dir, name} }
 
 // Path implements filing.Name.
-func (n claimName) Path() string { return n.claims.nodes.path(n.dir, n.name) }
+func (n claimName) Path() string { return n.claimFiles.nodes.path(n.dir, n.name) }
 
 // Dir implements filing.Name.
-func (n claimName) Dir() int { return n.claims.nodes.fdOf(n.dir) }
+func (n claimName) Dir() int { return n.claimFiles.nodes.fdOf(n.dir) }
 
 // Base implements filing.Name.
 func (n claimName) Base() string { return n.name }
 
 // Up implements filing.Name.
 func (n claimName) Up() filing.Name {
-	if up, name := n.claims.nodes.nameOf(n.dir); up != nil {
-		return n.claims.claimName(up, name)
+	if up, name := n.claimFiles.nodes.nameOf(n.dir); up != nil {
+		return n.claimFiles.claimName(up, name)
 	}
 	return nil
 }
 
 // Place implements filing.Name.
 func (n claimName) Place() filed.Place {
-	n.claims.nodes.mu.Lock()
-	defer n.claims.nodes.mu.Unlock()
-	if d := n.claims.nodes.dentries.Find(n.dir.dentry, n.name); d != nil {
+	n.claimFiles.nodes.mu.Lock()
+	defer n.claimFiles.nodes.mu.Unlock()
+	if d := n.claimFiles.nodes.dentries.Find(n.dir.dentry, n.name); d != nil {
 		return d
 	}
 	return nil
 }
 
 // Keep implements filing.Name.
-func (n claimName) Keep() filed.Place { return n.claims.nodes.getName(n.dir, n.name) }
+func (n claimName) Keep() filed.Place { return n.claimFiles.nodes.getName(n.dir, n.name) }
 
 // filingEngine is the filesystem as package filing needs it.
 type filingEngine struct{ f *FS }
@@ -279,7 +279,7 @@ type filedEngine struct{ f *FS }
 var _ filed.Engine = filedEngine{}
 
 // Path implements filed.Engine.
-func (e filedEngine) Path(p filed.Place) string { return e.f.claims.pathOf(p) }
+func (e filedEngine) Path(p filed.Place) string { return e.f.claimFiles.pathOf(p) }
 
 // Left implements filed.Engine.
 func (e filedEngine) Left(p filed.Place) { e.f.nodes.putName(p.(*dentry)) }
@@ -305,7 +305,7 @@ func (e filedEngine) Changed() {
 	if e.f.disk.journal == nil || e.f.life.isOver() { // the state directory may be another daemon's by now
 		return
 	}
-	if err := e.f.claims.clerk.Save(); err != nil {
+	if err := e.f.claimFiles.clerk.Save(); err != nil {
 		e.f.disk.log.Warnf("after a restart it will not be known which processes have claims: %v", err)
 	}
 }
@@ -315,7 +315,7 @@ func (e filedEngine) Remove(p filed.Place) error {
 	if e.f.life.isOver() || e.f.life.isClosing() {
 		return nil
 	}
-	return e.f.claims.clerk.Remove(e.f.disk.opts.Mountpoint, e.f.disk.mountDev, e.Path(p))
+	return e.f.claimFiles.clerk.Remove(e.f.disk.opts.Mountpoint, e.f.disk.mountDev, e.Path(p))
 }
 
 // filedLocks are the locks of claims as package filed needs them.
@@ -330,8 +330,8 @@ var _ filed.Locks = filedLocks{}
 func (l filedLocks) Stand(st *ctl.Standing) (*ctl.Claim, error) { return l.s.Stand(st) }
 
 // pathOf is where a lock file lies.
-func (ca *claims) pathOf(p filed.Place) string {
-	ca.nodes.mu.Lock()
-	defer ca.nodes.mu.Unlock()
+func (cf *claimFiles) pathOf(p filed.Place) string {
+	cf.nodes.mu.Lock()
+	defer cf.nodes.mu.Unlock()
 	return p.(*dentry).Path()
 }

@@ -23,13 +23,13 @@ type commits struct {
 	commitTimes ctimes.Table[inoKey] // what new files show; guarded by nodes.mu
 
 	*ground
-	claims   *claims
-	judging  *judging
-	live     *live
-	locks    *locks
-	losses   *losses
-	recorder *recorder
-	recovery *recovery
+	claimFiles *claimFiles
+	judging    *judging
+	live       *live
+	locks      *locks
+	losses     *losses
+	recorder   *recorder
+	recovery   *recovery
 }
 
 // endLocked ends the session: commit, or roll back and say why. s.mu is held.

@@ -81,7 +81,7 @@ func (e ctlEngine) MayClaim(c ctl.Caller, t *lockkey.Target) error {
 }
 
 // IsOrphaned implements ctl.Engine.
-func (e ctlEngine) IsOrphaned(cl *ctl.Claim) bool { return e.f.claims.filed.IsOrphaned(cl) }
+func (e ctlEngine) IsOrphaned(cl *ctl.Claim) bool { return e.f.claimFiles.filed.IsOrphaned(cl) }
 
 // Owns implements ctl.Engine.
 func (e ctlEngine) Owns(by ctl.Caller, path string) bool {

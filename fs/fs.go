@@ -68,19 +68,19 @@ type ground struct {
 // engine is the floor on which the promises are kept: locks, sessions, commits, and what is
 // told of them.
 type engine struct {
-	txns     *txns
-	losses   *losses
-	recorder *recorder
-	live     *live
-	claims   *claims
-	locks    *locks
-	judging  *judging
-	recovery *recovery
-	commits  *commits
-	endings  *endings
-	moves    *moves
-	sessions *sessions
-	parking  *parking
+	txns       *txns
+	losses     *losses
+	recorder   *recorder
+	live       *live
+	claimFiles *claimFiles
+	locks      *locks
+	judging    *judging
+	recovery   *recovery
+	commits    *commits
+	endings    *endings
+	moves      *moves
+	sessions   *sessions
+	parking    *parking
 }
 
 // operations is the highest floor: what the kernel asks for.
@@ -135,11 +135,11 @@ func (f *FS) wire() {
 	f.losses = &losses{ground: &f.ground, txns: f.txns}
 	f.recorder = &recorder{ground: &f.ground, losses: f.losses}
 	f.live = &live{ground: &f.ground, losses: f.losses, recorder: f.recorder}
-	f.claims = &claims{ground: &f.ground}
-	f.locks = &locks{ground: &f.ground, claims: f.claims, losses: f.losses, recorder: f.recorder}
+	f.claimFiles = &claimFiles{ground: &f.ground}
+	f.locks = &locks{ground: &f.ground, claimFiles: f.claimFiles, losses: f.losses, recorder: f.recorder}
 	f.judging = &judging{ground: &f.ground, locks: f.locks, losses: f.losses, recorder: f.recorder}
 	f.recovery = &recovery{ground: &f.ground, txns: f.txns}
-	f.commits = &commits{ground: &f.ground, claims: f.claims, judging: f.judging, live: f.live, locks: f.locks, losses: f.losses, recorder: f.recorder, recovery: f.recovery}
+	f.commits = &commits{ground: &f.ground, claimFiles: f.claimFiles, judging: f.judging, live: f.live, locks: f.locks, losses: f.losses, recorder: f.recorder, recovery: f.recovery}
 	f.endings = &endings{ground: &f.ground, commits: f.commits, judging: f.judging, live: f.live, locks: f.locks, losses: f.losses, recorder: f.recorder}
 	f.moves = &moves{ground: &f.ground, commits: f.commits, endings: f.endings, locks: f.locks}
 	f.sessions = &sessions{ground: &f.ground, commits: f.commits, judging: f.judging, locks: f.locks, losses: f.losses, txns: f.txns}

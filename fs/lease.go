@@ -24,7 +24,7 @@ func (f *FS) openHeart() {
 // Timed implements heartbeat.Engine.
 func (ls heartbeatEngine) Timed(l *lockmgr.DueLease) (timed, inForce bool) {
 	if lb, ok := l.Label.(*label); ok && lb.claim != nil {
-		return ls.f.claims.filed.IsTimed(lb.claim)
+		return ls.f.claimFiles.filed.IsTimed(lb.claim)
 	}
 	return false, false
 }
@@ -58,7 +58,7 @@ func (ls heartbeatEngine) Missed(l *lockmgr.DueLease, failed int) {
 	}
 	ls.f.locks.settleThefts(nil)
 	if lb, ok := l.Label.(*label); ok && lb.claim != nil && failed == lockmgr.Heartbeats {
-		ls.f.claims.filed.Stale(lb.claim)
+		ls.f.claimFiles.filed.Stale(lb.claim)
 	}
 }
 

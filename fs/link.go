@@ -53,7 +53,7 @@ func (et *entries) Link(cancel <-chan struct{}, in *LinkRequest, name string, ou
 	if e := et.judging.judgeLink(c, cancel, lb, n, path); e != 0 {
 		return e
 	}
-	if e := et.claims.mayFileName(c, opLink, place{dir, name, nil}, openContent{et.handles, et.nodes.fdOf(n)}); e != 0 {
+	if e := et.claimFiles.mayFileName(c, opLink, place{dir, name, nil}, openContent{et.handles, et.nodes.fdOf(n)}); e != 0 {
 		return e
 	}
 	n, e = et.moves.commitForLink(c, n, path)

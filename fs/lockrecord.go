@@ -35,8 +35,8 @@ func (lk *locks) record(h *lockmgr.Holder, key string) report.Record {
 		r.Program, r.Cmdline, r.Cwd = d.Program, d.Cmdline, d.Cwd
 		r.Session, r.Actor = lb.id(), lk.callers.actorOf(lb)
 		if lb.claim != nil {
-			if p := lk.claims.filed.FileOf(lb.claim); p != nil {
-				r.ClaimFile = lk.claims.pathOf(p)
+			if p := lk.claimFiles.filed.FileOf(lb.claim); p != nil {
+				r.ClaimFile = lk.claimFiles.pathOf(p)
 			}
 		}
 		if at := lb.deadline.Load(); at != nil {
@@ -63,7 +63,7 @@ func (lk *locks) record(h *lockmgr.Holder, key string) report.Record {
 // describeFiled puts into a record what the file of a claim says of it: who has it, and
 // since when, in the words of whoever wrote the file. Other claims have no file.
 func (lk *locks) describeFiled(r *report.Record, cl *ctl.Claim) {
-	said, ok := lk.claims.filed.Said(cl, r.Stale)
+	said, ok := lk.claimFiles.filed.Said(cl, r.Stale)
 	if !ok {
 		return
 	}

@@ -115,7 +115,7 @@ func (et *entries) make(h *Request, op, name string, out *Entry, do makeFunc) un
 	et.names.namesSoonOnDisk(dir, name)
 	et.commits.markerMoved(name)
 	entered := et.enterMade(dir, name, out, false)
-	et.claims.clerk.Made(c, et.claims.claimName(dir, name)) // after that: a claim is of the name that leads to the new directory
+	et.claimFiles.clerk.Made(c, et.claimFiles.claimName(dir, name)) // after that: a claim is of the name that leads to the new directory
 	return entered
 }
 
@@ -216,7 +216,7 @@ func (et *entries) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno
 		return e2
 	}
 	defer et.rules.table.Release(l)
-	if !et.claims.clerk.MayTidy(c, et.claims.claimName(dir, name)) {
+	if !et.claimFiles.clerk.MayTidy(c, et.claimFiles.claimName(dir, name)) {
 		return unix.EBUSY
 	}
 	n, own, e = et.holds(dir, name, &st)
@@ -290,7 +290,7 @@ func (et *entries) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno 
 	if n != nil && len(et.endings.sessionsIn(n)) > 0 {
 		return unix.ENOTEMPTY // the caller's own
 	}
-	if !et.claims.clerk.MayTidy(c, et.claims.claimName(dir, name)) {
+	if !et.claimFiles.clerk.MayTidy(c, et.claimFiles.claimName(dir, name)) {
 		return unix.EBUSY
 	}
 	remove := func() error {
@@ -302,7 +302,7 @@ func (et *entries) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno 
 	}
 	if err == nil {
 		et.recorder.changes.Gone(byCaller{et.recorder, c}, et.nodes.path(dir, name), &st, "", "")
-		et.claims.filed.Gone(et.claims.claimName(dir, name).Place())
+		et.claimFiles.filed.Gone(et.claimFiles.claimName(dir, name).Place())
 		et.names.namesSoonOnDisk(dir, name)
 	}
 	return errnoOf(err)

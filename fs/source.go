@@ -61,7 +61,7 @@ type viewEngine struct{ ctlEngine }
 
 // Drop implements lockview.Engine.
 func (e viewEngine) Drop(cl *ctl.Claim) {
-	if !e.f.claims.filed.Release(cl) {
+	if !e.f.claimFiles.filed.Release(cl) {
 		e.f.callers.ctl.Claims.Drop(cl)
 	}
 }

@@ -67,7 +67,7 @@ func Open(o Options) (_ *FS, err error) {
 	if err := f.kernel.plantRoot(); err != nil {
 		return nil, err
 	}
-	if err := f.claims.clerk.Restore(f.disk.rootfd); err != nil {
+	if err := f.claimFiles.clerk.Restore(f.disk.rootfd); err != nil {
 		return nil, err
 	}
 	f.disk.submounts.Note(f.disk.rootfd, f.disk.privileged)

@@ -68,10 +68,10 @@ func (lk *locks) settleAll(stolen []lockmgr.Holder, by *caller) {
 		}
 		if lb.claim != nil {
 			lk.callers.ctl.Claims.Fence(lb.claim, &h)
-			if lk.claims.filed.FileOf(lb.claim) != nil {
+			if lk.claimFiles.filed.FileOf(lb.claim) != nil {
 				lk.revokeUnder(&h)
 			}
-			lk.claims.filed.Lost(lb.claim)
+			lk.claimFiles.filed.Lost(lb.claim)
 		}
 	}
 }

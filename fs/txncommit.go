@@ -34,12 +34,12 @@ func (sn *stagedName) Tell() {
 	switch {
 	case !sn.did.IsGone():
 		f.recorder.changes.Made(byCaller{f.recorder, sn.by}, sn.op, path, t.Label())
-		f.claims.clerk.Made(sn.by, f.claims.claimName(sn.dir, sn.name))
+		f.claimFiles.clerk.Made(sn.by, f.claimFiles.claimName(sn.dir, sn.name))
 	case sn.removal == nil:
 	case sn.did == transaction.RemovedDir && sn.isThere(): // somebody has put a live file there, and it stays
 	case sn.did == transaction.RemovedDir:
 		f.recorder.changes.Gone(byCaller{f.recorder, sn.by}, path, sn.was, "", t.Label())
-		f.claims.filed.Gone(f.claims.claimName(sn.dir, sn.name).Place())
+		f.claimFiles.filed.Gone(f.claimFiles.claimName(sn.dir, sn.name).Place())
 	default:
 		t.tellRemoval(sn)
 	}

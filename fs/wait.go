@@ -35,9 +35,9 @@ type locks struct {
 	advisoryKeys sync.RWMutex
 
 	*ground
-	claims   *claims
-	losses   *losses
-	recorder *recorder
+	claimFiles *claimFiles
+	losses     *losses
+	recorder   *recorder
 }
 
 // label is what the lock table keeps for us beside each lock. The holder's
@@ -101,8 +101,8 @@ type demand struct {
 	judge func(lb *label, cancel <-chan struct{}) unix.Errno
 	// atomic says of which of the places the file was not live when they were asked for.
 	atomic [2]bool
-	// claims: one of the places is a claim file.
-	claims bool
+	// hasClaimFile: one of the places is a claim file.
+	hasClaimFile bool
 
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner
@@ -219,7 +219,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 			r.Keys = []lockmgr.Key{lk.advisory.Key(d.handle, d.class)}
 		case d.places != nil:
 			r.Keys, r.Trees, r.Steal = lk.rules.keysOf(d.places), nil, d.steal
-			lk.claims.claimed(d, &r)
+			lk.claimFiles.claimed(d, &r)
 		case d.asked() != nil:
 			r.Keys, r.Trees = lk.rules.keysOfTarget(d.asked())
 		}
@@ -230,7 +230,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		lk.advisoryKeys.RUnlock()
 		lk.nodes.ns.RUnlock()
 		lk.settleThefts(d.c)
-		if (err != nil || !l.Held()) && (lk.callers.joinGuard(d.c) || lk.claims.passOn(l, err) || lk.joinLeft(d, l, err)) {
+		if (err != nil || !l.Held()) && (lk.callers.joinGuard(d.c) || lk.claimFiles.passOn(l, err) || lk.joinLeft(d, l, err)) {
 			if err == nil {
 				lk.rules.table.Cancel(l, denied.ErrMoved)
 				lk.rules.table.Release(l)
@@ -243,7 +243,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		}
 		if err == nil {
 			lk.heart.Arm(d.ttl)
-			if !d.claims {
+			if !d.hasClaimFile {
 				err = lk.fenced(d.c, r.Keys)
 			}
 			if err != nil {
@@ -284,7 +284,7 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 		}
 		if e == 0 && d.class == lockmgr.Session {
 			lk.settleThefts(nil)
-			if err := lk.fenced(d.c, l.Keys()); err != nil && !d.claims {
+			if err := lk.fenced(d.c, l.Keys()); err != nil && !d.hasClaimFile {
 				lk.rules.table.Cancel(l, err)
 				lk.rules.table.Release(l)
 				return nil, lk.refuse(d, err)
