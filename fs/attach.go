@@ -2,26 +2,11 @@ package fs
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"latchfs/lockmgr"
 
 	"golang.org/x/sys/unix"
 )
-
-// sessions begins sessions, lets relatives join them, and changes the size of their shadows.
-type sessions struct {
-	fillNow   int64 // the constant of that name; simulations have all files large
-	sessionNo atomic.Uint64
-	epoch     string // distinguishes session ids of different runs
-
-	*ground
-	commits *commits
-	judging *judging
-	locks   *locks
-	losses  *losses
-	txns    *txns
-}
 
 // attach opens the shadow for writing, at a node that stands for it.
 func (ss *sessions) attach(s *session, c *caller, k *kernelNode, flags uint32, out *Opened) (*handle, unix.Errno) {

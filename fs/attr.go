@@ -108,7 +108,7 @@ func (ats *attrs) attrTimeout(n *inode) time.Duration {
 }
 
 // GetAttr answers with the attributes of a node: stat(2), fstat(2). It is also where callers that must
-// wait for a lock are parked: see park.go.
+// wait for a lock are parked: see parking.go.
 func (ats *attrs) GetAttr(cancel <-chan struct{}, in *AttrRequest, out *AttrReply) unix.Errno {
 	if isVirtual(in.Node) {
 		return ats.view.virt.getattr(in, out)

@@ -9,7 +9,8 @@
 // kernel knows of it, who asks and which rules hold; the engine keeps the promises, with
 // locks, sessions and commits; the operations are what the kernel asks for. A part stands
 // above those that it uses, and knows no other: ground, engine and operations list them from
-// below, FS.wire puts them together, and TestPartsStandInOrder holds them to it. What
+// below, FS.wire puts them together, and TestPartsStandInOrder holds them to it. Each is
+// declared in the file that has its name. What
 // a part makes (a caller, a session, a rename) knows that part; FS is known only to
 // transactions, and to the adapters by which other packages call back.
 //
@@ -52,7 +53,7 @@
 //
 // OPEN is sent without any lock of the kernel's, so a writer waits there.
 // Operations on names, creation among them, are sent under the locks of
-// directories and inodes, and nothing may wait in them: see park.go for where
+// directories and inodes, and nothing may wait in them: see parking.go for where
 // they wait. The kernel repeats a call answered ESTALE once, so no thread is
 // answered that twice: see package rewalk.
 //

@@ -10,15 +10,6 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// moves lets sessions follow their names: to another directory, to another name of the file, or
-// into the file itself where it has several.
-type moves struct {
-	*ground
-	commits *commits
-	endings *endings
-	locks   *locks
-}
-
 // link(2) of a file that a program has open for writing makes what is written so far the file,
 // which has both names then. The session goes on, and keeps the lock until the last close: it
 // is now one that writes into a file with several names (see outlive.go). So the shadow itself

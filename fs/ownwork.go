@@ -14,7 +14,7 @@ import (
 // time. While the session is being committed, such an operation would have to wait for the
 // session's mutex, until the disk is done and until a validating command has ended; and
 // the kernel holds the directory for it, so that everybody would wait, the command among
-// them. So it waits where one that conflicts with a stranger's lock does: see park.go.
+// them. So it waits where one that conflicts with a stranger's lock does: see parking.go.
 
 // beginWork notes that the session is about to do what may take its time, until end is
 // called. s.mu is held until then.

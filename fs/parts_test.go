@@ -1,7 +1,11 @@
 package fs
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -28,6 +32,37 @@ func TestPartsStandInOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Every part is declared in the file that has its name, or that in the singular.
+func TestPartsHaveTheirFiles(t *testing.T) {
+	for _, floor := range []reflect.Type{reflect.TypeFor[ground](), reflect.TypeFor[engine](), reflect.TypeFor[operations]()} {
+		for i := range floor.NumField() {
+			part := floor.Field(i).Type.Elem().Name()
+			file := strings.ToLower(part)
+			if !declares(file+".go", part) && !declares(strings.TrimSuffix(file, "s")+".go", part) {
+				t.Errorf("%s is not declared in %s.go", part, file)
+			}
+		}
+	}
+}
+
+// declares reports whether a file declares a type.
+func declares(file, name string) bool {
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return false
+	}
+	for _, d := range f.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE {
+			for _, s := range g.Specs {
+				if s.(*ast.TypeSpec).Name.Name == name {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // Every part is wired to all that it uses.

@@ -24,6 +24,20 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
+// sessions begins sessions, lets relatives join them, and changes the size of their shadows.
+type sessions struct {
+	fillNow   int64 // the constant of that name; simulations have all files large
+	sessionNo atomic.Uint64
+	epoch     string // distinguishes session ids of different runs
+
+	*ground
+	commits *commits
+	judging *judging
+	locks   *locks
+	losses  *losses
+	txns    *txns
+}
+
 // session is one owner's open-for-write of one file, from the open to the last
 // close: the lock, the shadow and what is known about who writes it.
 //

@@ -9,6 +9,15 @@ import (
 	"latchfs/lockmgr"
 )
 
+// moves lets sessions follow their names: to another directory, to another name of the file, or
+// into the file itself where it has several.
+type moves struct {
+	*ground
+	commits *commits
+	endings *endings
+	locks   *locks
+}
+
 // This file says what becomes of a session whose file gets another name, loses it, or is
 // changed under it by an operation on names of its own family.
 
