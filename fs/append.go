@@ -30,7 +30,7 @@ func (ap *appending) openAppend(cancel <-chan struct{}, c *caller, in *OpenReque
 		wait = 0
 	}
 	dir, name := ap.nodes.nameOf(n)
-	if ap.life.isClosing() {
+	if ap.life.isStopping() {
 		if e := ap.parking.holdBack(&demand{c: c, op: opAppend, path: ap.nodes.path(dir, name), wait: wait}, cancel); e != 0 {
 			return e
 		}

@@ -312,7 +312,7 @@ func (e filedEngine) Changed() {
 
 // Remove implements filed.Engine.
 func (e filedEngine) Remove(p filed.Place) error {
-	if e.f.life.isOver() || e.f.life.isClosing() {
+	if e.f.life.isOver() || e.f.life.isStopping() {
 		return nil
 	}
 	return e.f.claimFiles.clerk.Remove(e.f.disk.opts.Mountpoint, e.f.disk.mountDev, e.Path(p))

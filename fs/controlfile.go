@@ -17,7 +17,7 @@ func (v *virtual) converse(node uint64, by locksfs.By) (locksfs.Talk, unix.Errno
 	if f.disk.opts.ReadOnly {
 		return nil, unix.EROFS
 	}
-	if f.life.isStopped() {
+	if f.life.isTimeUp() {
 		return nil, unix.ESHUTDOWN
 	}
 	c := by.(*asker).caller()

@@ -33,7 +33,7 @@ func (f *FS) openControlRoom() {
 	f.openHeart()
 	f.callers.ctl = ctl.New(ctl.Config{
 		Engine: ctlEngine{f}, Procs: f.callers.proc, Table: f.rules.table, Book: f.callers.book, Views: f.view.source,
-		Defaults: f.rules.policy.Defaults(), ActorEnv: f.rules.policy.ActorEnv(), Epoch: f.sessions.epoch, Draining: f.life.draining, Done: f.life.done,
+		Defaults: f.rules.policy.Defaults(), ActorEnv: f.rules.policy.ActorEnv(), Epoch: f.sessions.epoch, Draining: f.life.stopping, Done: f.life.done,
 	})
 	f.openFiled()
 }
@@ -250,7 +250,7 @@ func (e ctlEngine) Erase(by ctl.Caller, path string, version uint64, mine func(u
 }
 
 // IsStopping implements ctl.Engine.
-func (e ctlEngine) IsStopping() bool { return e.f.life.isClosing() }
+func (e ctlEngine) IsStopping() bool { return e.f.life.isStopping() }
 
 // Notice implements ctl.Engine.
 func (e ctlEngine) Notice() string { return e.f.life.shutdownNotice() }

@@ -38,7 +38,7 @@ func (pk *parking) isFinishing(c *caller) bool {
 // isHeldBack reports whether a new session of the caller has to wait, or is refused
 // altogether.
 func (pk *parking) isHeldBack(c *caller) bool {
-	return pk.life.isClosing() && (pk.life.isStopped() || !pk.isFinishing(c))
+	return pk.life.isStopping() && (pk.life.isTimeUp() || !pk.isFinishing(c))
 }
 
 // holdBack lets an operation that would begin a session wait while others finish, as
@@ -57,7 +57,7 @@ func (pk *parking) holdBack(d *demand, cancel <-chan struct{}) unix.Errno {
 // holdBackWalk is holdBack for an operation under the kernel's locks: the caller is
 // sent to wait on its second walk.
 func (pk *parking) holdBackWalk(c *caller, w *walk, repeated bool) unix.Errno {
-	if repeated || pk.life.isStopped() || w.d.wait == 0 || c.tid == 0 || !pk.repeats(c, w.Op) {
+	if repeated || pk.life.isTimeUp() || w.d.wait == 0 || c.tid == 0 || !pk.repeats(c, w.Op) {
 		return pk.locks.refuse(w.d, denied.ErrShutdown)
 	}
 	_, e := pk.sendBack(c, w)

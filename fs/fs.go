@@ -99,7 +99,7 @@ func newFS(o Options) *FS {
 	f.wire()
 	f.disk.opts, f.disk.log, f.disk.privileged = o, o.Log, os.Geteuid() == 0
 	f.rules.policy = o.Policy
-	f.life.done, f.life.closing, f.life.draining = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	f.life.done, f.life.timeUp, f.life.stopping = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	f.kernel.nextID = rootID
 	f.nodes.kernelNodes, f.nodes.inodes, f.nodes.dentries = map[uint64]*kernelNode{}, map[inoKey]*inode{}, dcache.New[nameState]()
 	f.nodes.sessions, f.nodes.replacing = map[*session]struct{}{}, map[inoKey]bool{}

@@ -9,44 +9,42 @@ import (
 
 // life says whether the mount stands, is being stopped, or is gone.
 type life struct {
-	done    chan struct{} // closed when the mount is gone
-	closing chan struct{} // closed when waiters are to give up
-	// draining is closed when a stop begins, and new sessions are held back.
-	draining  chan struct{}
-	drainOnce sync.Once
-	closeOnce sync.Once
-	doneOnce  sync.Once
-	cleanOnce sync.Once
-	refusing  atomic.Bool // no new sessions: a stop has begun
+	stopping chan struct{} // closed when a stop begins: new sessions are held back
+	timeUp   chan struct{} // closed when sessions have had their time to finish, and waiters are to give up
+	done     chan struct{} // closed when the mount is gone
+
+	stopOnce, timeUpOnce, doneOnce, cleanOnce sync.Once
+
+	stops atomic.Bool // stopping is closed, or is about to be
 
 	disk  *disk
 	nodes *nodes
 	rules *rules
 }
 
-// beginStop lets what is open finish: from here on new sessions are held back.
+// beginStop lets what is open finish: from now on new sessions are held back.
 func (lf *life) beginStop() {
-	lf.refusing.Store(true)
-	lf.drainOnce.Do(func() { close(lf.draining) })
+	lf.stops.Store(true)
+	lf.stopOnce.Do(func() { close(lf.stopping) })
 }
 
-// isStopped reports whether the time to finish is over.
-func (lf *life) isStopped() bool {
+// isTimeUp reports whether the time to finish is over.
+func (lf *life) isTimeUp() bool {
 	select {
-	case <-lf.closing:
+	case <-lf.timeUp:
 		return true
 	default:
 		return false
 	}
 }
 
-// shutdownNotice is what people are told who ask for a lock meanwhile.
+// shutdownNotice is what people are told who ask for a lock while the mount is being stopped.
 func (lf *life) shutdownNotice() string {
 	return "latchfs on " + lf.disk.opts.Mountpoint + " is shutting down; try again in a moment"
 }
 
 // isDrained reports whether no session is open, and no operation has the lock for which it
-// has waited: it is about to be done, or to begin a session.
+// has waited: such an operation is about to be done, or to begin a session.
 func (lf *life) isDrained() bool {
 	if lf.running() > 0 {
 		return false
@@ -61,6 +59,28 @@ func (lf *life) isDrained() bool {
 	return lf.running() == 0
 }
 
-// isClosing reports whether a stop has begun: new sessions are held back, and
+// isStopping reports whether a stop has begun: new sessions are held back, and
 // refused in the end.
-func (lf *life) isClosing() bool { return lf.refusing.Load() }
+func (lf *life) isStopping() bool { return lf.stops.Load() }
+
+// isOver reports whether the mount is gone, and the kernel's ear with it.
+func (lf *life) isOver() bool {
+	select {
+	case <-lf.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (lf *life) running() int {
+	lf.nodes.mu.Lock()
+	defer lf.nodes.mu.Unlock()
+	n := 0
+	for s := range lf.nodes.sessions {
+		if !s.over {
+			n++
+		}
+	}
+	return n
+}

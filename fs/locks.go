@@ -276,7 +276,7 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 	for {
 		w := lk.waiting(d, cancel)
 		if d.label != nil && d.label.read != nil {
-			w.Stop = lk.life.draining // a reader need not wait for writers that will not come
+			w.Stop = lk.life.stopping // a reader need not wait for writers that will not come
 		}
 		var e unix.Errno
 		if err := w.Lock(l, wanted{lk, d}); err != nil {
@@ -306,7 +306,7 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 func (lk *locks) waiting(d *demand, cancel <-chan struct{}) *lockwait.Wait {
 	return &lockwait.Wait{
 		Table: lk.rules.table, Signals: lk.callers.proc, Thread: uint32(d.c.tid), Class: d.class,
-		Limit: d.wait, Until: &d.until, Stop: lk.life.closing, Cancel: cancel, Keep: d.keep,
+		Limit: d.wait, Until: &d.until, Stop: lk.life.timeUp, Cancel: cancel, Keep: d.keep,
 	}
 }
 

@@ -57,7 +57,7 @@ func (o *opening) begin() unix.Errno {
 			w = nil
 		}
 	}
-	if o.life.isClosing() {
+	if o.life.isStopping() {
 		if e := o.parking.holdBack(&demand{c: c, op: opOpen, path: o.nodes.path(dir, name), wait: o.wait()}, o.cancel); e != 0 {
 			o.endings.dropWalk(w)
 			return e

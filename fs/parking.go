@@ -59,7 +59,7 @@ func (pk *parking) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*in
 	} else if old != nil {
 		pk.endings.dropWalk(old)
 	}
-	if beginsSession(op) && pk.isHeldBack(c) || pk.life.isStopped() {
+	if beginsSession(op) && pk.isHeldBack(c) || pk.life.isTimeUp() {
 		return nil, pk.holdBackWalk(c, w, repeated)
 	}
 	if e := pk.mayAsk(c, w, repeated); e != 0 {

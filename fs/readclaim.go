@@ -61,7 +61,7 @@ func (op *opens) claimRead(cancel <-chan struct{}, in *OpenRequest, n *inode) un
 		began := time.Now()
 		// A write-open's place in the queue is another one.
 		l, e := op.parking.lockOrResume(d, [2]dkey{r.p.key(), r.p.key()}, nil, cancel)
-		if e != 0 && op.life.isClosing() {
+		if e != 0 && op.life.isStopping() {
 			return 0 // nobody will write any more
 		}
 		if e != 0 {
@@ -87,7 +87,7 @@ func (op *opens) claimRead(cancel <-chan struct{}, in *OpenRequest, n *inode) un
 // readingOf tells whether an open for reading claims; nil if not.
 func (op *opens) readingOf(in *OpenRequest, n *inode) *reading {
 	rs := op.locks.readClaims
-	if !rs.Enabled || op.disk.opts.ReadOnly || in.Flags&(unix.O_NONBLOCK|fmodeExec) != 0 || !n.isRegular() || op.life.isClosing() {
+	if !rs.Enabled || op.disk.opts.ReadOnly || in.Flags&(unix.O_NONBLOCK|fmodeExec) != 0 || !n.isRegular() || op.life.isStopping() {
 		return nil
 	}
 	dir, name := op.nodes.nameOf(n)

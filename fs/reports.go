@@ -84,7 +84,7 @@ func (rp *reports) writeEvent(ev audit.Event) {
 		return
 	}
 	err := rp.trail.Append(ev)
-	if failed := err != nil; rp.trailFails.Swap(failed) == failed || rp.life.isClosing() {
+	if failed := err != nil; rp.trailFails.Swap(failed) == failed || rp.life.isStopping() {
 		return // that is told already
 	}
 	if err != nil {

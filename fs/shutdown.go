@@ -14,20 +14,10 @@ func (f *FS) Stop() {
 	f.life.doneOnce.Do(func() { close(f.life.done) })
 }
 
-// isOver reports whether the mount is gone, and the kernel's ear with it.
-func (lf *life) isOver() bool {
-	select {
-	case <-lf.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // refuseAll turns away new sessions and everybody who waits for one.
 func (f *FS) refuseAll() {
 	f.life.beginStop()
-	f.life.closeOnce.Do(func() { close(f.life.closing) })
+	f.life.timeUpOnce.Do(func() { close(f.life.timeUp) })
 }
 
 // Drain holds new sessions back, lets the running ones finish until ctx ends or the mount
@@ -50,18 +40,6 @@ wait:
 	if n := f.life.running(); n > 0 {
 		f.disk.log.Warnf("%d sessions still open are rolled back", n)
 	}
-}
-
-func (lf *life) running() int {
-	lf.nodes.mu.Lock()
-	defer lf.nodes.mu.Unlock()
-	n := 0
-	for s := range lf.nodes.sessions {
-		if !s.over {
-			n++
-		}
-	}
-	return n
 }
 
 // Abandon rolls back what was not closed.

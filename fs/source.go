@@ -31,14 +31,14 @@ func newSource(f *FS) *source {
 // Generation implements locksdir.Source.
 func (s *source) Generation() uint64 {
 	gen := s.f.rules.table.Version() + s.f.parking.ownWaits.Load()
-	if s.f.life.isClosing() {
+	if s.f.life.isStopping() {
 		gen += 1 << 62 // what is shown says so
 	}
 	return gen
 }
 
 // Stopping implements locksdir.Source.
-func (s *source) Stopping() bool { return s.f.life.isClosing() }
+func (s *source) Stopping() bool { return s.f.life.isStopping() }
 
 // locks is the view of the lock table.
 func (s *source) locks() lockview.View {

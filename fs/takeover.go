@@ -150,7 +150,7 @@ func (o *opening) takeOverSoon(s *session) error {
 				return denied.ErrInterrupted
 			}
 			cancel = nil
-		case <-o.life.closing:
+		case <-o.life.timeUp:
 			return denied.ErrShutdown
 		}
 	}
