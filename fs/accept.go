@@ -89,7 +89,7 @@ func (cm *commits) judgeLocked(s *session) unix.Errno {
 		return cm.publishFailed(s, err)
 	case err != nil:
 		return cm.rejectFor(s, judge.Errno(err), judge.Reason(err), err)
-	case asked && !cm.locks.keepsLock(s): // it may have taken long
+	case asked && !cm.locks.renewForCommit(s): // it may have taken long
 		return cm.rejectLocked(s, unix.ESTALE, s.theft())
 	}
 	return 0

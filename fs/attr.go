@@ -123,7 +123,7 @@ func (ats *attrs) GetAttr(cancel <-chan struct{}, in *AttrRequest, out *AttrRepl
 			return e
 		}
 	}
-	if ats.strangerAt(&in.Request, k) && ats.sendOn(&in.Request, n) {
+	if ats.strangerAt(&in.Request, k) && ats.redirect(&in.Request, n) {
 		return unix.ESTALE
 	}
 	ats.appending.showLines(&in.Request, n)
@@ -132,7 +132,7 @@ func (ats *attrs) GetAttr(cancel <-chan struct{}, in *AttrRequest, out *AttrRepl
 	if e := ats.names.stat(n, &st); e != 0 {
 		return e
 	}
-	if st.Nlink == 0 && ats.names.leftBehind(n) && ats.sendOn(&in.Request, n) {
+	if st.Nlink == 0 && ats.names.leftBehind(n) && ats.redirect(&in.Request, n) {
 		return unix.ESTALE
 	}
 	timeout := ats.attrTimeout(n)
@@ -212,12 +212,12 @@ func (ats *attrs) strangerAt(h *Request, k *kernelNode) bool {
 	return !c.foreign() && !c.kinOf(s.who.Load()) && !ats.names.isPublished(n)
 }
 
-// sendOn decides whether a stranger at a shadow's node is told to walk again,
-// since what it shows is not for him. Only a system call that asks for the
-// attributes by name is: for any other the request merely checks permissions,
-// which are those of the file, and the one repetition that the kernel allows is
+// redirect tells a stranger at a shadow's node to walk again, since what the node shows is not
+// for it, and reports whether it did: the answer is ESTALE then. It does so only in a system
+// call that asks for the attributes by name: for any other the request merely checks
+// permissions, which are those of the file, and the one repetition that the kernel allows is
 // kept for the operation itself.
-func (ats *attrs) sendOn(h *Request, n *inode) bool {
+func (ats *attrs) redirect(h *Request, n *inode) bool {
 	c := ats.callers.callerOf(h)
 	if call, ok := c.Syscall(); ok && !syscalls.StatsByName(call) {
 		return false

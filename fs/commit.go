@@ -114,7 +114,7 @@ func (cm *commits) closeLocked(s *session) {
 // checkLocked runs the checks of DESIGN §4.2 in their order, and says why not.
 func (cm *commits) checkLocked(s *session) (unix.Errno, string) {
 	switch {
-	case !cm.locks.keepsLock(s):
+	case !cm.locks.renewForCommit(s):
 		return unix.ESTALE, s.theft()
 	case s.isUnfinishedLocked():
 		s.toll.KeepOut(s.stampLocked())
@@ -241,7 +241,7 @@ func (cm *commits) applyMetaLocked(s *session) unix.Errno {
 	if !s.content.HasMeta() || s.isNew.Load() {
 		return 0
 	}
-	if !cm.locks.keepsLock(s) {
+	if !cm.locks.renewForCommit(s) {
 		return unix.ESTALE
 	}
 	dir, name := s.where()

@@ -22,10 +22,9 @@ type endings struct {
 	recorder *recorder
 }
 
-// adopt finds out who still has the descriptor of a session that has nothing
-// to commit and whose known holders are gone: a process to which the
-// descriptor was passed. The session is its from now on.
-func (en *endings) adopt(s *session) {
+// inheritByDescriptor gives a session that has nothing to commit, and whose known holders are
+// gone, to a process that still has its descriptor: one to which the descriptor was passed.
+func (en *endings) inheritByDescriptor(s *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lingering = nil

@@ -142,7 +142,7 @@ func (en *endings) lingerLocked(s *session) unix.Errno {
 	e := en.commits.applyMetaLocked(s)
 	s.idle.Store(true)
 	if s.lingering == nil {
-		s.lingering = time.AfterFunc(lateGrace, func() { en.adopt(s) })
+		s.lingering = time.AfterFunc(lateGrace, func() { en.inheritByDescriptor(s) })
 	}
 	return e
 }

@@ -50,7 +50,7 @@ func (en *endings) appear(s *session, why string) {
 	s.mu.Lock()
 	s.appears = nil
 	s.grows = s.isNew.Load() && s.state.Is(sessionstate.Writing) && len(s.handles) > 0 &&
-		s.content.Failed() == 0 && en.locks.keepsLock(s) && !s.isUnfinishedLocked()
+		s.content.Failed() == 0 && en.locks.renewForCommit(s) && !s.isUnfinishedLocked()
 	grows := s.grows
 	s.mu.Unlock()
 	path := s.path()

@@ -25,7 +25,7 @@ func (op *opens) Lookup(_ <-chan struct{}, h *Request, name string, out *Entry) 
 		return e
 	}
 	var st unix.Stat_t
-	if k != nil && op.hasEnded(k, &st) {
+	if k != nil && op.dropIfUnpublished(k, &st) {
 		k, volatile = nil, true
 	}
 	if k == nil {
@@ -56,9 +56,9 @@ func (op *opens) Lookup(_ <-chan struct{}, h *Request, name string, out *Entry) 
 	return 0
 }
 
-// hasEnded reports whether the session whose node was just found is over, and
-// has left the node without a name; the reference is given back then.
-func (op *opens) hasEnded(k *kernelNode, st *unix.Stat_t) bool {
+// dropIfUnpublished gives back the reference on a node that was just found, if its session is
+// over and has left the shadow without a name. It reports whether it did.
+func (op *opens) dropIfUnpublished(k *kernelNode, st *unix.Stat_t) bool {
 	if e := op.names.stat(op.kernel.behind(k), st); e != 0 || st.Nlink > 0 {
 		return false
 	}

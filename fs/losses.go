@@ -171,9 +171,9 @@ func (lo *losses) refuseStranger(c *caller, op, path string) unix.Errno {
 		"The policy says so (strangers): write another file, or have the policy changed.")
 }
 
-// deafen keeps somebody who was refused a rename away from learning anything by a
-// look at what is there now: vim looks, removes it and writes its own.
-func (lo *losses) deafen(c *caller, p place) {
+// ignoreNextRead keeps a caller that was refused a rename from learning anything by a look at
+// what is there now: vim looks, removes it and writes its own.
+func (lo *losses) ignoreNextRead(c *caller, p place) {
 	path := lo.nodes.path(p.dir, p.name)
 	set := lo.rules.settings(path)
 	if who, ok := lo.learnersOf(c, &set); ok {

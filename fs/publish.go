@@ -112,7 +112,7 @@ func (cm *commits) dropOutdated(s *session) {
 // closing it becomes visible at once without ever being seen half written. lb says
 // what was judged of it.
 func (en *endings) publishCopy(s *session, dir *inode, name string, replace *unix.Stat_t, lb *label) unix.Errno {
-	if !en.locks.keepsLock(s) {
+	if !en.locks.renewForCommit(s) {
 		return unix.EBUSY // of a path operation, for which ESTALE means another walk
 	}
 	if e := s.fillLocked(); e != 0 {

@@ -152,9 +152,9 @@ func (lk *locks) previousLock(h *lockmgr.Holder) map[string]any {
 	}
 }
 
-// keepsLock reports whether the session may commit, and is a sign of life: from
-// here until the lock is released nobody can steal it.
-func (lk *locks) keepsLock(s *session) bool {
+// renewForCommit renews the lease of the session's lock, and reports whether the session may
+// commit: it may if the lock was not stolen, and from now until its release nobody can steal it.
+func (lk *locks) renewForCommit(s *session) bool {
 	lk.rules.table.Heartbeat(s.lock, time.Now(), true)
 	return s.lock.Held()
 }

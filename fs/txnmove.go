@@ -77,7 +77,7 @@ func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
 	}
 	e := f.entries.mayTakeAway(c, opRename, from, &st)
 	if e != 0 {
-		f.losses.deafen(c, from)
+		f.losses.ignoreNextRead(c, from)
 	}
 	return e
 }

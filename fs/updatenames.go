@@ -62,7 +62,7 @@ func (r *renaming) mayReplace() unix.Errno {
 		e = errnoFor(x.AnswerGone())
 	}
 	if e != 0 {
-		r.losses.deafen(r.c, r.from)
+		r.losses.ignoreNextRead(r.c, r.from)
 	}
 	return e
 }
