@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptLocked decides whether what was written may be published, merged with the base where
-// its writer does not know that.
+// acceptLocked decides whether what was written may be published; where the writer does not know
+// the version that it replaces, the two are merged first. If not, the session is rolled back, and
+// the errno says so. s.mu is held.
 func (cm *commits) acceptLocked(s *session) unix.Errno {
 	if e, reason := cm.checkLocked(s); e != 0 {
 		return cm.rejectLocked(s, e, reason)

@@ -53,7 +53,7 @@ func (e advisoryEngine) KeyAt(path string) (lockmgr.Key, bool) {
 }
 
 // LocksBytes implements advisory.Engine. A file goes live whose writer takes byte-range
-// locks: that is how a database under a name nobody foresaw shows itself (DESIGN §4.5).
+// locks: that is how a database under a name nobody foresaw shows itself.
 func (e advisoryEngine) LocksBytes(file advisory.File) unix.Errno {
 	h := file.(*handle)
 	s := h.sess

@@ -61,7 +61,7 @@ func (cm *commits) endLocked(s *session) unix.Errno {
 	return cm.endWith(s, e)
 }
 
-// closeLocked gives the name and the inode back.
+// closeLocked gives the session's name and inode back. s.mu is held.
 func (cm *commits) closeLocked(s *session) {
 	if s.appears != nil {
 		s.appears.Stop()
@@ -111,7 +111,9 @@ func (cm *commits) closeLocked(s *session) {
 	}
 }
 
-// checkLocked runs the checks of DESIGN §4.2 in their order, and says why not.
+// checkLocked looks whether what was written is whole and may be published, as far as no other
+// content has to be looked at: the errno and the reason if not. The lock comes first, for what
+// follows counts only under it. s.mu is held.
 func (cm *commits) checkLocked(s *session) (unix.Errno, string) {
 	switch {
 	case !cm.locks.renewForCommit(s):
@@ -142,7 +144,7 @@ func (cm *commits) checkLocked(s *session) (unix.Errno, string) {
 	return 0, ""
 }
 
-// decideLocked publishes what may be published.
+// decideLocked publishes what was written, or keeps it aside if that is refused. s.mu is held.
 func (cm *commits) decideLocked(s *session) unix.Errno {
 	if e := cm.acceptLocked(s); e != 0 {
 		return e
@@ -153,7 +155,7 @@ func (cm *commits) decideLocked(s *session) unix.Errno {
 
 // cutByLimit reports whether the shadow is exactly as long as a writer's limit
 // allows (RLIMIT_FSIZE, setrlimit(2)): the kernel cuts a write there before it
-// comes to us, and who ignores SIGXFSZ lives on.
+// comes to us, and a program that ignores SIGXFSZ lives on.
 func (cm *commits) cutByLimit(s *session) bool {
 	var st unix.Stat_t
 	if unix.Fstat(s.shadow.FD(), &st) != nil || st.Size == 0 {
@@ -167,7 +169,8 @@ func (cm *commits) cutByLimit(s *session) bool {
 	return false
 }
 
-// publishFailed rolls back after a refused or failed publication.
+// publishFailed rolls back after a refused or failed publication. A commit in place that is half
+// done cannot be taken back: it is finished, now or by the next open.
 func (cm *commits) publishFailed(s *session, err error) unix.Errno {
 	if errors.Is(err, commit.ErrRedoPending) {
 		// The file is half written, and the record of how to finish it stands.
@@ -188,7 +191,7 @@ func (cm *commits) publishFailed(s *session, err error) unix.Errno {
 	return cm.rejectLocked(s, errnoOf(err), "commit failed: "+err.Error())
 }
 
-// rejectLocked rolls the session back and keeps its bytes.
+// rejectLocked rolls the session back and keeps its bytes. It returns e. s.mu is held.
 func (cm *commits) rejectLocked(s *session, e unix.Errno, reason string) unix.Errno {
 	return cm.rejectFor(s, e, reason, nil)
 }

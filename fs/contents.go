@@ -209,7 +209,7 @@ func (co *contents) Lseek(_ <-chan struct{}, in *SeekRequest) (uint64, unix.Errn
 }
 
 // Fsync is fsync(2) and fdatasync(2): it makes the bytes durable and
-// publishes nothing (DESIGN §4.1).
+// publishes nothing.
 func (co *contents) Fsync(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 	if isVirtual(in.Node) {
 		return 0

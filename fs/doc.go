@@ -10,9 +10,9 @@
 // locks, sessions and commits; the operations are what the kernel asks for. A part stands
 // above those that it uses, and knows no other: ground, engine and operations list them from
 // below, FS.wire puts them together, and TestPartsStandInOrder holds them to it. Each is
-// declared in the file that has its name. What
-// a part makes (a caller, a session, a rename) knows that part; FS is known only to
-// transactions, and to the adapters by which other packages call back.
+// declared in the file that has its name. What a part makes (a caller, a session, a rename)
+// knows that part; FS is known only to transactions, and to the adapters by which other packages
+// call back, as a rule called by the package's name with Engine.
 //
 // # Nodes
 //
@@ -42,18 +42,18 @@
 //	                                                  fsync, rename: node 9 is
 //	                                                  the file now
 //
-// Only the session's owner and its heirs are led to the shadow; everybody else
+// Only the session's owner and its descendants are led to the shadow; everybody else
 // finds the committed version until the commit.
 //
 // That costs a walk. Where nobody has the committed file open, as a rule, the
-// session takes its node over instead: node 7 stands for the shadow then, and who looks
-// the name up from then on gets a new node for the committed inode.
+// session takes its node over instead: node 7 stands for the shadow then, and everybody who
+// looks the name up from then on gets a new node for the committed inode.
 //
 // # Waiting
 //
 // OPEN is sent without any lock of the kernel's, so a writer waits there.
 // Operations on names, creation among them, are sent under the locks of
-// directories and inodes, and nothing may wait in them: see parking.go for where
+// directories and inodes, and nothing may wait in them: parking.go says where
 // they wait. The kernel repeats a call answered ESTALE once, so no thread is
 // answered that twice: see package rewalk.
 //
@@ -67,6 +67,6 @@
 // # Closing
 //
 // FLUSH comes at every close of every descriptor in every process. The session
-// ends when nobody who could have inherited the descriptor still has it open
+// ends when no process that could have inherited the descriptor still has it open
 // for writing or mapped: see flush.go.
 package fs

@@ -76,15 +76,15 @@ func (en *endings) endAtRelease(s *session) {
 }
 
 // isLookedAfter reports whether the session has ended, or something is still to come that
-// ends it: a close, a caller on his way to it, the end of its transaction.
+// ends it: a close, the arrival of a caller that is on its way, the end of its transaction.
 func (en *endings) isLookedAfter(s *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.HasEnded() || len(s.handles) > 0 || s.expected() || s.held()
 }
 
-// abandon rolls a session back that the end of the mount has cut off. A new file that its
-// writer has synced appears, as it would after a crash.
+// abandon ends a session that the end of the mount has cut off: it rolls it back, but for a new
+// file that its writer has synced, which appears as it would after a crash.
 func (en *endings) abandon(s *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (en *endings) abandon(s *session) {
 	en.rules.table.Release(s.lock)
 }
 
-// walkerGone notes that a caller who was led to the shadow will not come.
+// walkerGone notes that a caller which was led to the shadow has come, or will not come.
 func (en *endings) walkerGone(s *session) {
 	en.nodes.mu.Lock()
 	s.walkers--

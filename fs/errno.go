@@ -30,7 +30,7 @@ func errnoFor(happens bool) unix.Errno {
 }
 
 // lockErrno is the errno that a program sees for a refused lock. EBUSY is the
-// one that every tool reports properly (HOW-TOOLS-WRITE, "Injected refusals").
+// one that every tool reports properly.
 func lockErrno(err error) unix.Errno {
 	var dead *lockmgr.DeadlockError
 	switch {

@@ -13,7 +13,7 @@ import (
 // FS is the filesystem: it turns the kernel's requests into operations on the data directory.
 // The kernel reaches it by Requests.
 //
-// Mutex order. Whoever holds one of these mutexes takes only mutexes of the lines below;
+// Mutex order. A goroutine that holds one of these mutexes takes only mutexes of the lines below;
 // those of one line are never held together. TestMutexOrder holds the source to it.
 //
 //	appends.Queue.mu, ctl.Conversation.mu, heartbeat.Heart.round, listing.Stream.mu

@@ -11,7 +11,7 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// An fsync makes the shadow durable, and publishes nothing (DESIGN §4.1). The shadow gets a
+// An fsync makes the shadow durable, and publishes nothing. The shadow gets a
 // hidden name at the first one, and an intent in the journal: should the daemon die before
 // the close, the next one finds the bytes, and knows whose they are.
 

@@ -10,7 +10,7 @@ import (
 )
 
 // A new file appears at its close, so that nobody finds half of it. Two kinds are
-// waited for while they are written, and appear before (DESIGN §4.1): the output of
+// waited for while they are written, and appear before (docs/policy.md, grow): the output of
 // a program that goes on, and what a program syncs and keeps open. Such a file is live
 // from then on, until its writers have closed it.
 

@@ -16,8 +16,8 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// This file joins the changes of names with the versions that the history gets of them:
-// package versions.
+// This file joins the changes of names with package versions, which decides which versions the
+// history gets of them.
 
 // openHistory opens the store of earlier versions, and finds out about those
 // whose successor's record a crash has taken.
@@ -64,19 +64,20 @@ func (en versionsEngine) Bypassed(path string, size int64) {
 	}})
 }
 
-// step prepares a change of what name in dir holds, which is the file st; nil is nothing.
+// step prepares for the history a change of the name in dir, which holds the file st; nil: it
+// holds nothing. The change is entered when it has happened.
 func (rc *recorder) step(dir *inode, name, path string, set policy.Settings, st *unix.Stat_t) *versions.Step {
 	return rc.disk.versions.Step(rc.callers.versionName(dir, name, path), &set, st)
 }
 
-// stepNow prepares a change of whatever name in dir holds.
+// stepNow is step for whatever the name holds now.
 func (rc *recorder) stepNow(dir *inode, name, path string) *versions.Step {
 	set := rc.rules.settings(path)
 	return rc.disk.versions.StepNow(rc.callers.versionName(dir, name, path), &set)
 }
 
-// succeeds prepares the session's commit.
-func (rc *recorder) succeeds(s *session, dir *inode, name string) *versions.Step {
+// commitStep is step for the session's commit; nil if no versions are kept under the name.
+func (rc *recorder) commitStep(s *session, dir *inode, name string) *versions.Step {
 	rc.nodes.paths.RLock()
 	defer rc.nodes.paths.RUnlock()
 	path := rc.nodes.path(dir, name)
@@ -118,8 +119,8 @@ func (rc *recorder) unshare(n *inode) error {
 	return nil
 }
 
-// changed tells the history that the file which n's name leads to was changed by
-// us without a new version. While it is loose it goes on changing.
+// changed tells the history that the daemon has changed the file which n's name leads to without
+// a new version. A file that is loose goes on changing.
 func (rc *recorder) changed(n *inode, loose bool) {
 	if dir, name := rc.nodes.nameOf(n); dir != nil {
 		rc.disk.versions.Changed(rc.nodes.path(dir, name), rc.nodes.fdOf(n), loose)
@@ -148,9 +149,9 @@ func (rc *recorder) noteGrown(s *session, grows bool) {
 	}
 }
 
-// noteWrittenOn is the end of a descriptor of a file that was committed while it was open, so that it
-// could get a further name. What was written since is its writer's. A file that is live has no
-// versions.
+// noteWrittenOn is called at the close of a descriptor of a file that was committed while it was
+// open, so that it could get a further name. What was written since is its writer's. A file that
+// is live has no versions.
 func (rc *recorder) noteWrittenOn(s *session) {
 	rc.nodes.mu.Lock()
 	live := s.inode.live

@@ -9,8 +9,8 @@ import (
 	"latchfs/lockmgr"
 )
 
-// A process that dies by a signal with a file open has not finished the file
-// (DESIGN §4.2). The policy's on-kill says what becomes of the file.
+// A process that dies by a signal with a file open has not finished the file. The policy's
+// on-kill says what becomes of the file (docs/policy.md).
 
 // deathOf is the death of the sender of a FLUSH that is dying by a signal.
 func deathOf(c *caller, sig int) *deaths.Death {

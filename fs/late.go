@@ -14,13 +14,13 @@ import (
 	"latchfs/lockmgr"
 )
 
-// lateGrace is how long RELEASE may take after a commit before somebody must
-// be holding the descriptor whom the holder set missed.
+// lateGrace is how long RELEASE may take after a commit. If it takes longer, a process that the
+// holder set missed must have the descriptor.
 const lateGrace = lockwait.Grace
 
-// late looks after a session whose RELEASE has not followed its commit:
-// somebody whom the holder set missed still has the descriptor. The published
-// inode is exchanged for a copy, so that late writes go to an orphan.
+// late looks after a session whose RELEASE has not followed its commit: a process that the
+// holder set missed still has the descriptor. The published inode is exchanged for a copy, so
+// that late writes go to an orphan.
 func (cm *commits) late(s *session) {
 	s.mu.Lock()
 	gone := len(s.handles) == 0

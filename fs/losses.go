@@ -26,7 +26,7 @@ type losses struct {
 
 // mayReplace decides whether the caller may replace the file st that has the name
 // p, or take its name away: whoever decides for it must know that version, if it knows
-// any (DESIGN §6). Of a file that takes its place its writers say what it was made
+// any (docs/lost-updates.md). Of a file that takes its place its writers say what it was made
 // from. The name's lock is held, so that the answer stays true.
 func (lo *losses) mayReplace(c *caller, op string, p place, st *unix.Stat_t, writers ...lockmgr.Owner) unix.Errno {
 	x, e := lo.wouldLose(c, op, p, st, writers...)

@@ -12,7 +12,7 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// This file sees to what the durability "auto" promises of what is new (DESIGN §4.3): a
+// This file sees to what the durability "auto" promises of what is new (docs/policy.md, durability): a
 // name that was made, changed or removed, and a record that was appended, are on disk
 // within a second, without anybody waiting for that.
 

@@ -72,7 +72,7 @@ func (o *opening) begin() unix.Errno {
 	case e != 0:
 		return e
 	case s == nil:
-		return unix.ESTALE // the name is reserved for the second walk
+		return unix.ESTALE // session says why
 	case o.repeated:
 		return o.takeOver(s)
 	case !o.txns.inPlaceNow(s) && c.tid != 0 && o.sessions.isBase(n, s) && o.sessions.takeOver(o.k, s):
@@ -81,9 +81,9 @@ func (o *opening) begin() unix.Errno {
 	return o.lead(s, [2]dkey{s.dkey()})
 }
 
-// isForGone reports whether the caller, who has walked again, has a descriptor of a file that
-// is no more, and means that. Who came by a name must not cut that file: somebody may be
-// reading it.
+// isForGone reports whether the caller, which has walked again, has a descriptor of a file that
+// has no name any more, and means that file. A caller that came by a name must not cut it:
+// somebody may be reading it.
 func (o *opening) isForGone(w *walk, at [2]dkey) bool {
 	if w.Looked() || w.from != o.k || !o.nodes.unnamed(o.n) {
 		return false
@@ -109,8 +109,8 @@ func (op *opens) takeOpenWalk(c *caller, k *kernelNode, n *inode, at [2]dkey) *w
 	return op.astray.walks.Take(c, opOpen, at)
 }
 
-// lead answers ESTALE so that the caller's second walk finds the shadow. The
-// session already counts the caller as a walker.
+// lead answers ESTALE so that the caller's second walk finds the shadow, or takes the node over
+// for a caller that does not walk again. The session already counts the caller as a walker.
 func (o *opening) lead(s *session, at [2]dkey) unix.Errno {
 	if o.c.tid == 0 || o.repeated {
 		// Unknown threads cannot be told apart in their second walk.
@@ -128,10 +128,10 @@ func (o *opening) wait() time.Duration {
 	return o.set.Wait
 }
 
-// session waits for the lock and begins a session on the file that then has
-// the node's name p; w is the caller's earlier place in the queue, if any. A nil
-// session without an errno means that the name is gone, or has gone live: it is
-// reserved for the caller, who will find that out itself.
+// session waits for the lock and begins a session on the file that has the node's name p by
+// then; w is the caller's earlier place in the queue, if any. A nil session without an errno
+// means that the caller is to walk again: the name is gone, and its lock is reserved for what
+// the caller makes of that, or the file has gone live.
 func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	c := o.c
 	d := o.locks.fileDemand(c, opOpen, o.wait(), p)
@@ -198,7 +198,8 @@ func (op *opens) reserve(d *demand, l *lockmgr.Lock, from *kernelNode) unix.Errn
 	return 0
 }
 
-// shadow joins the session whose shadow the node is.
+// shadow joins the session whose shadow the node is. If that has just ended, the open begins
+// anew.
 func (o *opening) shadow(s *session) unix.Errno {
 	w := o.astray.walks.Get(o.c)
 	led := w != nil && w.sess == s && o.astray.walks.Remove(w)

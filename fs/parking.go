@@ -14,7 +14,8 @@ import (
 )
 
 // parking lets callers wait where the kernel holds no lock: it sends them back, and they wait
-// on the way, when they come again. It holds them back while the mount is being stopped.
+// on the way, when they come again. While the mount is being stopped it holds back what would
+// begin a session.
 type parking struct {
 	ownWaits atomic.Uint64 // how many waits for an own session have begun or ended
 
@@ -27,7 +28,7 @@ type parking struct {
 
 // Waiting for a lock in a path operation.
 //
-// While the kernel sends RENAME, UNLINK, SETATTR and their kin it holds the
+// While the kernel sends RENAME, UNLINK, SETATTR and the like it holds the
 // locks of the directories and inodes concerned. A handler that waited there
 // would stop the holder of the lock from ever closing its file. So a
 // conflicting operation queues for the lock, makes the kernel forget the
@@ -45,8 +46,9 @@ type place struct {
 
 func (p place) key() dkey { return dkey{p.dir, p.name} }
 
-// admit gets the locks for a path operation. ESTALE means that the caller has
-// been told to come back; the lock, if any, is the operation's to release.
+// admit gets the lock for a path operation, at its one or two names. ESTALE means that the caller
+// was told to walk again, and parks in the GETATTR of one of dirs; granted, if not nil, is run
+// there once the lock is granted. The lock, if any, is the operation's to release.
 func (pk *parking) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*inode, granted func(*walk) unix.Errno) (*lockmgr.Lock, unix.Errno) {
 	w := &walk{promise: promise{Op: op, At: at}, d: d, dirs: dirs, granted: granted}
 	if old := pk.resume(d, at); old != nil {
@@ -89,8 +91,8 @@ func (pk *parking) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*in
 	}
 	w.lock = l
 	if repeated || !walksAgain {
-		// The kernel does not walk a third time; and who cannot be told from others
-		// is not parked, but the file that it has itself just closed will be free soon.
+		// The kernel does not walk a third time, and a caller that cannot be told from
+		// others is not parked; but a file that it has just closed itself is free soon.
 		return pk.readmit(w)
 	}
 	return pk.toPark(c, w)
@@ -107,7 +109,8 @@ func (pk *parking) mayAsk(c *caller, w *walk, repeated bool) unix.Errno {
 	return pk.waitForOwnWork(c, w, repeated)
 }
 
-// toPark sends the caller on its second walk, where it parks.
+// toPark sends the caller on its second walk, on which it parks, unless the lock was granted
+// meanwhile.
 func (pk *parking) toPark(c *caller, w *walk) (*lockmgr.Lock, unix.Errno) {
 	if w.lock.Held() {
 		return pk.checked(w)
@@ -147,8 +150,8 @@ func (pk *parking) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 	}
 }
 
-// checked returns the walk's lock if it is the right one still; if not, there is
-// one attempt to get that.
+// checked returns the walk's lock if that still covers what the demand is for; if not, the right
+// one is asked for once, without a wait.
 func (pk *parking) checked(w *walk) (*lockmgr.Lock, unix.Errno) {
 	if w.d == nil || pk.rules.covers(w.lock, w.d) {
 		return w.lock, 0
@@ -223,9 +226,8 @@ func (pk *parking) isLed(c *caller, s *session) bool {
 	return w != nil && w.sess == s
 }
 
-// lockOrResume is lock for an open: one that queued for the lock already, on an
-// earlier walk w or before a signal ended it and the program repeated it, goes
-// on in its old place.
+// lockOrResume is locks.lock for an open. One that has queued for the lock already goes on in its
+// old place: on an earlier walk, which is w, or before a signal interrupted it.
 func (pk *parking) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	c := d.c
 	var l *lockmgr.Lock

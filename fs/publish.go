@@ -10,7 +10,7 @@ import (
 	"latchfs/journal/commit"
 )
 
-// This file makes what a session has written the file, when that was decided.
+// This file publishes what a session has written, once that was decided.
 
 // putLocked publishes sh, which is the session's shadow or a copy of it. The version is nil if
 // that failed.
@@ -21,7 +21,7 @@ func (cm *commits) putLocked(s *session, sh *commit.Shadow) (*commit.Version, un
 		o.Durability = commit.Full
 	}
 	ch := cm.recorder.changesOf(s, s.operation(), dir, name)
-	ch.Was, ch.Step = statOf(s.baseVersion), cm.recorder.succeeds(s, dir, name)
+	ch.Was, ch.Step = statOf(s.baseVersion), cm.recorder.commitStep(s, dir, name)
 	o.Keep, o.Published = ch.Step.Keep(), published(ch, sh)
 	unsaved := cm.names.markSaved(s)
 	cm.losses.expectCommit(s, ch.Path, sh.FD())
@@ -107,10 +107,10 @@ func (cm *commits) dropOutdated(s *session) {
 	}
 }
 
-// publishCopy publishes what the shadow holds now under a name, while the
-// session goes on writing. It is how a file that its owner renames before
-// closing it becomes visible at once without ever being seen half written. lb says
-// what was judged of it.
+// publishCopy publishes a copy of what the shadow holds now under a name, while the session goes
+// on writing: a file that its owner renames before closing it is visible at once, as it was at
+// that moment. replace is the file that has the name, nil for none; lb says what was judged.
+// s.mu is held.
 func (en *endings) publishCopy(s *session, dir *inode, name string, replace *unix.Stat_t, lb *label) unix.Errno {
 	if !en.locks.renewForCommit(s) {
 		return unix.EBUSY // of a path operation, for which ESTALE means another walk

@@ -11,7 +11,7 @@ import (
 	"latchfs/lockmgr/knowledge"
 )
 
-// This file notes who has read and made which versions (DESIGN §6); losses.go asks
+// This file notes who has read and made which versions (docs/lost-updates.md); losses.go asks
 // for that before something is replaced. An open for reading counts as a read:
 // neither reads in passthrough nor mappings show themselves.
 
@@ -154,8 +154,8 @@ func (lo *losses) expectCommit(s *session, path string, fd int) {
 	lo.rules.knowledge.Expect(knowledge.Key(path), stamp, who, by)
 }
 
-// notCommitted takes back what expectCommit has noted. A commit in place that has failed may have touched the
-// file all the same, and that was the session's doing.
+// notCommitted takes back what expectCommit has noted. A commit in place that has failed may
+// have touched the file all the same, and that was the session's doing.
 func (lo *losses) notCommitted(s *session, path string) {
 	if !lo.updates.Applies(&s.settings) {
 		return

@@ -42,7 +42,7 @@ func (s *source) Stopping() bool { return s.f.life.isStopping() }
 
 // locks is the view of the lock table.
 func (s *source) locks() lockview.View {
-	return lockview.View{Table: s.f.rules.table, Engine: viewEngine{ctlEngine{s.f}}}
+	return lockview.View{Table: s.f.rules.table, Engine: lockviewEngine{ctlEngine{s.f}}}
 }
 
 // Held implements locksdir.Source.
@@ -56,18 +56,18 @@ func (s *source) Release(group []report.Record, v report.Viewer) error {
 	return s.locks().Release(group, v)
 }
 
-// viewEngine is what package lockview asks for, much of which package ctl asks for, too.
-type viewEngine struct{ ctlEngine }
+// lockviewEngine is what package lockview asks for, much of which package ctl asks for, too.
+type lockviewEngine struct{ ctlEngine }
 
 // Drop implements lockview.Engine.
-func (e viewEngine) Drop(cl *ctl.Claim) {
+func (e lockviewEngine) Drop(cl *ctl.Claim) {
 	if !e.f.claimFiles.filed.Release(cl) {
 		e.f.callers.ctl.Claims.Drop(cl)
 	}
 }
 
 // DropRead implements lockview.Engine.
-func (e viewEngine) DropRead(cl *readclaim.Claim) { e.f.locks.readClaims.Drop(cl) }
+func (e lockviewEngine) DropRead(cl *readclaim.Claim) { e.f.locks.readClaims.Drop(cl) }
 
 // Sight implements locksdir.Source.
 func (s *source) Sight(v report.Viewer) report.Sight {

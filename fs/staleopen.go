@@ -188,8 +188,8 @@ func (ss *sessions) copyBaseLocked(s *session) (*commit.Shadow, error) {
 	return sh, nil
 }
 
-// closeStale answers the close of a descriptor of a handle: with an error if a change
-// through it was refused, for a program may look only there. It keeps what was refused.
+// closeStale answers the close of a descriptor of the handle h: with an error if a change
+// through h was refused, for a program may look only there. It keeps what was refused.
 func (en *endings) closeStale(s *session, h *handle) unix.Errno {
 	if h.stale.Load() == nil {
 		return 0

@@ -38,8 +38,8 @@ func (o *opening) takeOver(s *session) unix.Errno {
 	return o.attach(s)
 }
 
-// errNodeShared refuses a write-open through a descriptor of a file that
-// others have open.
+// errNodeShared refuses an open for writing through a descriptor of a file that others have
+// open.
 var errNodeShared = errors.New("the file is open, and was opened anew through a descriptor (/dev/stdin, /proc/self/fd)")
 
 // isOwn reports whether the caller has the node open itself.

@@ -86,7 +86,7 @@ func (tf txnFile) Prepare() error {
 	s := tf.s
 	dir, name := s.where()
 	o := tf.t.f.commits.publishOptions(s, dir, name)
-	s.next = tf.t.f.recorder.succeeds(s, dir, name)
+	s.next = tf.t.f.recorder.commitStep(s, dir, name)
 	if !s.inPlace {
 		s.next.KeepAloneNow()
 	}
