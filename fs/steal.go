@@ -26,15 +26,24 @@ func (lk *locks) settleThefts(by *caller) {
 	if lk.rules.table.Thefts() == lk.settled.Load() {
 		return
 	}
-	lk.steal(by, func() {})
+	lk.thefts.Lock()
+	defer lk.thefts.Unlock()
+	lk.settleNewLocked(by)
 }
 
 // steal has take take locks away for by, and settles that. Whoever gets one of them settles,
-// too, as soon as take has taken it, and would be told of as the thief.
+// too, as soon as take has taken it, and would be told of as the thief; and what others have
+// got before is not by's doing.
 func (lk *locks) steal(by *caller, take func()) {
 	lk.thefts.Lock()
 	defer lk.thefts.Unlock()
+	lk.settleNewLocked(nil)
 	take()
+	lk.settleNewLocked(by)
+}
+
+// settleNewLocked settles what was stolen until now. locks.thefts is held.
+func (lk *locks) settleNewLocked(by *caller) {
 	for stolen := lk.rules.table.Stolen(); len(stolen) > 0; stolen = lk.rules.table.Stolen() {
 		lk.settleAll(stolen, by)
 		lk.settled.Add(uint64(len(stolen)))

@@ -41,3 +41,19 @@ func TestTheNextInTheQueueIsNoThief(t *testing.T) {
 	}
 	r.release(id, fh)
 }
+
+// What the next in the queue has got before somebody steals is not told of as his doing.
+func TestTheThiefIsNotTheNextInTheQueue(t *testing.T) {
+	r, _ := unmounted(t, "")
+	r.replace("old")
+	id, fh, s := r.session(unix.O_WRONLY)
+	h := r.header(rootID)
+	if err := r.f.rules.table.Revoke(s.lock); err != nil {
+		t.Fatal(err)
+	}
+	r.f.locks.steal(r.f.callers.openerOf(&h), func() {})
+	if how := s.theft(); strings.Contains(how, "took the lock away") {
+		t.Errorf("the writer is told: %s", how)
+	}
+	r.release(id, fh)
+}
