@@ -172,7 +172,7 @@ func (e ctlEngine) CoverToken(token uint64) error { return e.f.disk.coverToken(t
 func (e ctlEngine) IsInTxn(c ctl.Caller) bool { return e.f.callers.txnOf(c.(*caller)) != nil }
 
 // BeginTxn implements ctl.Engine.
-func (e ctlEngine) BeginTxn(cl *ctl.Claim) { e.f.txns.beginTxn(cl) }
+func (e ctlEngine) BeginTxn(cl *ctl.Claim) { e.f.entries.beginTxn(cl) }
 
 // ctlTxn is a transaction as package ctl needs it.
 type ctlTxn struct{ *txn }
@@ -187,7 +187,7 @@ func (t ctlTxn) Commit() (done bool, err error) {
 }
 
 // Forget implements ctl.Txn.
-func (t ctlTxn) Forget() { t.f.callers.running.Forget(t.Txn) }
+func (t ctlTxn) Forget() { t.callers.running.Forget(t.Txn) }
 
 // Viewer implements ctl.Engine.
 func (e ctlEngine) Viewer(c ctl.Caller) report.Viewer { return viewerOf(c.(*caller)) }

@@ -11,8 +11,8 @@
 // above those that it uses, and knows no other: ground, engine and operations list them from
 // below, FS.wire puts them together, and TestPartsStandInOrder holds them to it. Each is
 // declared in the file that has its name. What a part makes (a caller, a session, a rename)
-// knows that part; FS is known only to transactions, and to the adapters by which other packages
-// call back, as a rule called by the package's name with Engine.
+// knows that part; FS is known only to what shows .locks, and to the adapters by which other
+// packages call back, as a rule called by the package's name with Engine.
 //
 // # Nodes
 //

@@ -131,7 +131,7 @@ func (f *FS) wire() {
 	f.astray = &astray{callers: f.callers, disk: f.disk, nodes: f.nodes, reports: f.reports, rules: f.rules}
 	f.names = &names{astray: f.astray, callers: f.callers, disk: f.disk, kernel: f.kernel, nodes: f.nodes, reports: f.reports, rules: f.rules}
 	f.handles = &handles{callers: f.callers, disk: f.disk, kernel: f.kernel, nodes: f.nodes, rules: f.rules}
-	f.txns = &txns{ground: &f.ground, fs: f}
+	f.txns = &txns{ground: &f.ground}
 	f.losses = &losses{ground: &f.ground, txns: f.txns}
 	f.recorder = &recorder{ground: &f.ground, losses: f.losses}
 	f.live = &live{ground: &f.ground, losses: f.losses, recorder: f.recorder}

@@ -48,10 +48,10 @@ func (cs *callers) mayTake(c *caller, dir *inode, st *unix.Stat_t) unix.Errno {
 // already.
 func (t *txn) mayTake(c *caller, p place) unix.Errno {
 	var st unix.Stat_t
-	if t.f.txns.stagedAt(p.dir, p.name) != nil || unix.Fstatat(t.f.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if t.txns.stagedAt(p.dir, p.name) != nil || unix.Fstatat(t.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}
-	return t.f.callers.mayTake(c, p.dir, &st)
+	return t.callers.mayTake(c, p.dir, &st)
 }
 
 func (cs *callers) isSticky(dir *inode) bool {

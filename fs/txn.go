@@ -13,12 +13,10 @@ import (
 	"latchfs/lockmgr"
 )
 
-// txns begins transactions, and finds what they have staged under a name. The running ones are
-// known to callers.
+// txns finds what the transactions have staged under a name. The running ones are known to
+// callers; entries begins them, and makes their changes.
 type txns struct {
 	*ground
-
-	fs *FS // for the transactions
 }
 
 // txn is a transaction (package transaction) with the names that it has changed.
@@ -29,12 +27,12 @@ type txns struct {
 // (directories, links), is a stagedName.
 type txn struct {
 	*transaction.Txn
-	f     *FS
+	*entries
 	cl    *ctl.Claim
 	store *commit.Txn
 
-	names  map[*dentry]*stagedName // guarded by nodes.mu
-	staged int                     // guarded by nodes.mu: how many names it has ever staged
+	changed map[*dentry]*stagedName // guarded by nodes.mu
+	staged  int                     // guarded by nodes.mu: how many names it has ever staged
 }
 
 // stagedName is a name that a transaction changes without a session.
@@ -61,16 +59,16 @@ type stagedName struct {
 }
 
 // beginTxn makes a claim, which has its lock, a transaction.
-func (tx *txns) beginTxn(cl *ctl.Claim) {
-	l := tx.callers.ctl.Claims.LockOf(cl)
+func (et *entries) beginTxn(cl *ctl.Claim) {
+	l := et.callers.ctl.Claims.LockOf(cl)
 	r := l.Request()
-	t := &txn{f: tx.fs, cl: cl, store: tx.disk.store.NewTxn(l.Token()), names: map[*dentry]*stagedName{}}
+	t := &txn{entries: et, cl: cl, store: et.disk.store.NewTxn(l.Token()), changed: map[*dentry]*stagedName{}}
 	t.Txn = transaction.New(transaction.Config{
-		Engine: txnEngine{t}, Store: txnStore{t.store, tx.fs}, ID: l.Token(), Label: cl.ID(), UID: cl.By.UID(),
+		Engine: txnEngine{t}, Store: txnStore{t.store, et.recovery}, ID: l.Token(), Label: cl.ID(), UID: cl.By.UID(),
 		Owner: r.Owner, Lineage: r.Lineage, Since: r.Since,
 	})
 	cl.SetTxn(ctlTxn{t})
-	tx.callers.running.Enter(t.Txn)
+	et.callers.running.Enter(t.Txn)
 }
 
 // identity is whose the sessions of the transaction are.
@@ -88,18 +86,17 @@ func (c *caller) TxnLabel() string {
 
 // forebears are whose locks do not keep a member out that asks in the transaction's name.
 func (t *txn) forebears(c *caller) []lockmgr.Ancestor {
-	return t.Forebears(lockmgr.Ancestor{Owner: c.owner, Child: t.f.callers.proc.Now()}, c.ancestors())
+	return t.Forebears(lockmgr.Ancestor{Owner: c.owner, Child: t.callers.proc.Now()}, c.ancestors())
 }
 
 // stages reports whether what happens to a path is part of the transaction: live
 // files are not staged by anybody, but for names that lead to something staged: a
 // live file that was moved away or to which something was moved.
 func (t *txn) stages(dir *inode, name string) bool {
-	f := t.f
-	if !f.txns.isLiveName(dir, name) || f.txns.stagedAt(dir, name) != nil {
+	if !t.txns.isLiveName(dir, name) || t.txns.stagedAt(dir, name) != nil {
 		return true
 	}
-	s := f.nodes.sessionAt(dir, name)
+	s := t.nodes.sessionAt(dir, name)
 	return s != nil && s.txn.Load() == t
 }
 
@@ -109,13 +106,12 @@ func (s *session) held() bool {
 	return t != nil && !t.IsOver()
 }
 
-// sessions are those of the transaction, in the order in which they began.
-func (t *txn) sessions() []*session {
-	f := t.f
-	f.nodes.mu.Lock()
-	defer f.nodes.mu.Unlock()
+// files are the sessions of the transaction, in the order in which they began.
+func (t *txn) files() []*session {
+	t.nodes.mu.Lock()
+	defer t.nodes.mu.Unlock()
 	var list []*session
-	for s := range f.nodes.sessions {
+	for s := range t.nodes.sessions {
 		if s.txn.Load() == t && !s.over {
 			list = append(list, s)
 		}

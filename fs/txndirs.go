@@ -12,12 +12,11 @@ import (
 // rmdir removes a directory for the members. Nobody else makes anything in it
 // meanwhile: its whole tree is locked.
 func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
-	f := t.f
 	if !t.sees(dir, name) {
 		return unix.ENOENT
 	}
 	var st unix.Stat_t
-	n, e := f.entries.known(dir, name, &st)
+	n, e := t.entries.known(dir, name, &st)
 	switch {
 	case e != 0:
 		return e
@@ -25,23 +24,23 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 		return unix.ENOTDIR
 	}
 	p := place{dir, name, nil}
-	path := f.nodes.path(dir, name)
+	path := t.nodes.path(dir, name)
 	at := [2]dkey{p.key()}
-	d := f.locks.fileDemand(c, opRmdir, f.rules.settings(path).Wait)
+	d := t.locks.fileDemand(c, opRmdir, t.rules.settings(path).Wait)
 	d.path, d.places, d.target = path, nil, &lockkey.Target{Trees: []string{path}}
 	if t.IsOver() {
-		return f.locks.refuse(d, transaction.ErrOver)
+		return t.locks.refuse(d, transaction.ErrOver)
 	}
-	repeated := f.astray.walks.Has(c, opRmdir, at)
-	l, e := f.parking.admit(c, opRmdir, d, at, []*inode{dir}, func(w *walk) unix.Errno { return f.parking.leadToTwin(w, dir, name) })
+	repeated := t.astray.walks.Has(c, opRmdir, at)
+	l, e := t.parking.admit(c, opRmdir, d, at, []*inode{dir}, func(w *walk) unix.Errno { return t.parking.leadToTwin(w, dir, name) })
 	if e != 0 {
 		return e
 	}
-	if !repeated && c.tid != 0 && f.txns.stagedAt(dir, name) == nil {
+	if !repeated && c.tid != 0 && t.txns.stagedAt(dir, name) == nil {
 		w := &walk{promise: promise{Op: opRmdir, At: at, Unparked: true}, d: d, lock: l}
-		f.astray.walks.Put(c, w)
-		if e := f.parking.leadToTwin(w, dir, name); e != 0 {
-			f.astray.walks.Drop(w)
+		t.astray.walks.Put(c, w)
+		if e := t.parking.leadToTwin(w, dir, name); e != 0 {
+			t.astray.walks.Drop(w)
 			return e
 		}
 		return unix.ESTALE
@@ -49,7 +48,7 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 	t.Lock()
 	defer t.Unlock()
 	if e := t.removeDir(c, dir, name, n, &st); e != 0 {
-		f.rules.table.Release(l)
+		t.rules.table.Release(l)
 		return e
 	}
 	t.KeepLocked(l)
@@ -78,13 +77,12 @@ func (t *txn) admitsLocked(s *session) unix.Errno {
 }
 
 func (t *txn) isGoneDir(dir *inode) bool {
-	t.f.nodes.mu.Lock()
-	defer t.f.nodes.mu.Unlock()
+	t.nodes.mu.Lock()
+	defer t.nodes.mu.Unlock()
 	return t.isGoneDirLocked(dir)
 }
 
 func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.Stat_t) unix.Errno {
-	f := t.f
 	switch empty, e := t.isEmpty(dir, name, n); {
 	case e != 0:
 		return e
@@ -93,14 +91,14 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 	case t.IsOver():
 		return unix.EBUSY
 	}
-	sn := f.txns.stagedAt(dir, name)
+	sn := t.txns.stagedAt(dir, name)
 	if sn == nil {
-		if e := f.callers.mayTake(c, dir, st); e != 0 {
+		if e := t.callers.mayTake(c, dir, st); e != 0 {
 			return e
 		}
 		sn = &stagedName{dir: dir, name: name, did: transaction.RemovedDir, base: commit.VersionOf(st), by: c, was: st}
 		t.stage(sn)
-		if n != nil && len(f.endings.sessionsIn(n)) > 0 { // one began meanwhile
+		if n != nil && len(t.endings.sessionsIn(n)) > 0 { // one began meanwhile
 			t.drop(sn)
 			return unix.ENOTEMPTY
 		}
@@ -111,11 +109,10 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 
 // isEmpty reports whether a directory is empty for the members.
 func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
-	f := t.f
-	if n != nil && len(f.endings.sessionsIn(n)) > 0 {
+	if n != nil && len(t.endings.sessionsIn(n)) > 0 {
 		return false, 0
 	}
-	fd, err := unix.Openat(f.nodes.fdOf(dir), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(t.nodes.fdOf(dir), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false, errnoOf(err)
 	}
@@ -131,7 +128,7 @@ func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
 		if n == nil {
 			return false, 0
 		}
-		if sn := f.txns.stagedAt(n, e.Name); sn == nil || !sn.did.IsGone() {
+		if sn := t.txns.stagedAt(n, e.Name); sn == nil || !sn.did.IsGone() {
 			return false, 0
 		}
 	}
@@ -141,7 +138,6 @@ func (t *txn) isEmpty(dir *inode, name string, n *inode) (bool, unix.Errno) {
 // make gives a new name to a new inode that has no private copy: it is there at
 // once, and hidden from everybody else.
 func (t *txn) make(c *caller, op string, dir *inode, name string, out *Entry, do makeFunc) unix.Errno {
-	f := t.f
 	var st unix.Stat_t
 	p, is := t.look(dir, name, &st)
 	back, e := p.MayMake(op == opMkdir)
@@ -161,14 +157,14 @@ func (t *txn) make(c *caller, op string, dir *inode, name string, out *Entry, do
 	case t.isGoneDir(dir):
 		return unix.ENOENT
 	}
-	o := commit.MakeOptions{Dir: f.nodes.fdOf(dir), DirPath: f.nodes.nodePath(dir), Name: name}
+	o := commit.MakeOptions{Dir: t.nodes.fdOf(dir), DirPath: t.nodes.nodePath(dir), Name: name}
 	makes := func(dirfd int, name string) error { return do(c, dirfd, name) }
 	if back {
 		if e := t.mayComeBack(c, is.staged, o, makes); e != 0 {
 			return e
 		}
 		t.drop(is.staged)
-		return f.entries.enterMade(dir, name, out, true)
+		return t.entries.enterMade(dir, name, out, true)
 	}
 	sn := &stagedName{dir: dir, name: name, did: transaction.Made, by: c, op: op}
 	if op == opMkdir {
@@ -180,14 +176,13 @@ func (t *txn) make(c *caller, op string, dir *inode, name string, out *Entry, do
 		t.drop(sn)
 		return errnoOf(err)
 	}
-	return f.entries.enterMade(dir, name, out, true)
+	return t.entries.enterMade(dir, name, out, true)
 }
 
 // mayComeBack decides whether a directory that the transaction has removed may stand for the
 // new one that a member makes. It is there for all others until the commit, and what it is
 // like cannot be changed for the members alone.
 func (t *txn) mayComeBack(c *caller, sn *stagedName, o commit.MakeOptions, makes func(dir int, name string) error) unix.Errno {
-	f := t.f
 	alike, err := t.store.MakesAlike(o, makes)
 	switch {
 	case err != nil:
@@ -195,7 +190,7 @@ func (t *txn) mayComeBack(c *caller, sn *stagedName, o commit.MakeOptions, makes
 	case alike:
 		return 0
 	}
-	return f.reports.refuseWith(c, opMkdir, f.nodes.path(sn.dir, sn.name), unix.EBUSY,
+	return t.reports.refuseWith(c, opMkdir, t.nodes.path(sn.dir, sn.name), unix.EBUSY,
 		"In a transaction no directory takes the place of one that has another owner, group or mode, or other extended attributes (ACLs)",
 		"Leave the directory and remove what is in it, or remove it before the transaction begins.")
 }

@@ -15,7 +15,7 @@ type txnEngine struct{ t *txn }
 // txnStore is the store as a transaction needs it.
 type txnStore struct {
 	*commit.Txn
-	f *FS
+	recovery *recovery
 }
 
 var (
@@ -26,17 +26,17 @@ var (
 )
 
 // HasLock implements transaction.Engine.
-func (e txnEngine) HasLock() bool { return e.t.f.callers.ctl.Claims.LockOf(e.t.cl).Held() }
+func (e txnEngine) HasLock() bool { return e.t.callers.ctl.Claims.LockOf(e.t.cl).Held() }
 
 // HoldPaths implements transaction.Engine.
-func (e txnEngine) HoldPaths() { e.t.f.nodes.ns.RLock() }
+func (e txnEngine) HoldPaths() { e.t.nodes.ns.RLock() }
 
 // ReleasePaths implements transaction.Engine.
-func (e txnEngine) ReleasePaths() { e.t.f.nodes.ns.RUnlock() }
+func (e txnEngine) ReleasePaths() { e.t.nodes.ns.RUnlock() }
 
 // Files implements transaction.Engine.
 func (e txnEngine) Files() []transaction.File {
-	all := e.t.sessions()
+	all := e.t.files()
 	files := make([]transaction.File, len(all))
 	for i, s := range all {
 		files[i] = txnFile{e.t, s}
@@ -61,7 +61,7 @@ func (e txnEngine) MarkRenamed() (undo func()) { return e.t.markRenamed() }
 func (e txnEngine) FollowRenamed() { e.t.followHeirs() }
 
 // Release implements transaction.Engine.
-func (e txnEngine) Release(l *lockmgr.Lock) { e.t.f.rules.table.Release(l) }
+func (e txnEngine) Release(l *lockmgr.Lock) { e.t.rules.table.Release(l) }
 
 // Ended implements transaction.Engine.
 func (e txnEngine) Ended(end transaction.End) {
@@ -73,28 +73,28 @@ func (e txnEngine) Ended(end transaction.End) {
 	if !end.Committed {
 		event, detail["reason"] = "txn_rolled_back", end.Reason
 	}
-	t.f.reports.event(audit.Event{Time: time.Now(), Event: event, PID: t.Owner().PID, Token: t.ID(), Detail: detail})
+	t.reports.event(audit.Event{Time: time.Now(), Event: event, PID: t.Owner().PID, Token: t.ID(), Detail: detail})
 }
 
 // NotTakenBack implements transaction.Engine.
 func (e txnEngine) NotTakenBack(err error) {
-	e.t.f.disk.log.Warnf("rolling back a transaction: %v", err)
+	e.t.disk.log.Warnf("rolling back a transaction: %v", err)
 }
 
 // Path implements transaction.Name.
-func (sn *stagedName) Path() string { return sn.t.f.nodes.path(sn.dir, sn.name) }
+func (sn *stagedName) Path() string { return sn.t.nodes.path(sn.dir, sn.name) }
 
 // IsGone implements transaction.Name.
 func (sn *stagedName) IsGone() bool { return sn.did.IsGone() }
 
 // IsReplaced implements transaction.Name.
-func (sn *stagedName) IsReplaced() bool { return sn.t.f.nodes.sessionAt(sn.dir, sn.name) != nil }
+func (sn *stagedName) IsReplaced() bool { return sn.t.nodes.sessionAt(sn.dir, sn.name) != nil }
 
 // Recover implements transaction.Store.
 func (st txnStore) Recover() error {
-	r, err := st.f.disk.store.Recover()
+	r, err := st.recovery.disk.store.Recover()
 	if err == nil {
-		st.f.recovery.keptLate(r)
+		st.recovery.keptLate(r)
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func (tf txnFile) askValidators() error {
 	var err error
 	asked := false
 	if s.state.Is(sessionstate.Writing) && s.changedInTxn() && s.fillLocked() == 0 {
-		asked, err = s.judged.Judge(tf.t.f.judging.judge, sessionDraft{tf.t.f.commits, s})
+		asked, err = s.judged.Judge(tf.t.judging.judge, sessionDraft{tf.t.commits, s})
 	}
 	if !asked {
 		s.judged.Clear()
@@ -66,10 +66,10 @@ func (tf txnFile) Check() error {
 	if !s.changedInTxn() {
 		return nil
 	}
-	if !s.judged.Stands(tf.t.f.judging.judge, sessionDraft{tf.t.f.commits, s}) {
+	if !s.judged.Stands(tf.t.judging.judge, sessionDraft{tf.t.commits, s}) {
 		return judge.ErrUnsettled
 	}
-	if e, reason := tf.t.f.commits.checkLocked(s); e != 0 {
+	if e, reason := tf.t.commits.checkLocked(s); e != 0 {
 		return errors.New(reason)
 	}
 	return nil
@@ -85,8 +85,8 @@ func (tf txnFile) Changed() bool { return tf.s.changedInTxn() }
 func (tf txnFile) Prepare() error {
 	s := tf.s
 	dir, name := s.where()
-	o := tf.t.f.commits.publishOptions(s, dir, name)
-	s.next = tf.t.f.recorder.commitStep(s, dir, name)
+	o := tf.t.commits.publishOptions(s, dir, name)
+	s.next = tf.t.recorder.commitStep(s, dir, name)
 	if !s.inPlace {
 		s.next.KeepAloneNow()
 	}
@@ -116,7 +116,7 @@ func (tf txnFile) put(o commit.PublishOptions) error {
 }
 
 // MarkSaved implements transaction.File.
-func (tf txnFile) MarkSaved() (undo func()) { return tf.t.f.names.markSaved(tf.s) }
+func (tf txnFile) MarkSaved() (undo func()) { return tf.t.names.markSaved(tf.s) }
 
 // EndPublished implements transaction.File.
 func (tf txnFile) EndPublished(err error) {
@@ -131,16 +131,16 @@ func (tf txnFile) EndPublished(err error) {
 	if changed && tf.statPublished(&st) == nil {
 		s.saved.Publish(content.StampOf(&st))
 		dir, name := s.where()
-		ch := tf.t.f.recorder.changesOf(s, s.operation(), dir, name)
+		ch := tf.t.recorder.changesOf(s, s.operation(), dir, name)
 		ch.Was, ch.Is, ch.Err, ch.Txn = statOf(s.baseVersion), &st, err, s.txn.Load().Label()
 		ch.Step, ch.Kept = s.next, s.shadow.Kept()
-		tf.t.f.recorder.changes.Tell(ch)
+		tf.t.recorder.changes.Tell(ch)
 	}
 	if s.inPlace && s.base != nil {
 		base := s.base
-		go tf.t.f.kernel.notifyInode(base, 0, -1)
+		go tf.t.kernel.notifyInode(base, 0, -1)
 	}
-	tf.t.f.commits.endAs(s, sessionstate.Committed, e)
+	tf.t.commits.endAs(s, sessionstate.Committed, e)
 }
 
 // statPublished looks at what the session has published: its shadow, or the file that
@@ -151,7 +151,7 @@ func (tf txnFile) statPublished(st *unix.Stat_t) error {
 		return unix.Fstat(s.shadow.FD(), st)
 	}
 	dir, name := s.where()
-	return unix.Fstatat(tf.t.f.nodes.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
+	return unix.Fstatat(tf.t.nodes.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // Rollback implements transaction.File.
@@ -161,15 +161,15 @@ func (tf txnFile) Rollback(reason string) {
 	case s.state.HasEnded():
 		return
 	case s.state.Is(sessionstate.Detached):
-		tf.t.f.commits.endAs(s, sessionstate.Dropped, 0)
+		tf.t.commits.endAs(s, sessionstate.Dropped, 0)
 		return
 	}
 	s.become(sessionstate.Ending)
 	var e unix.Errno
 	if s.changedInTxn() {
-		e = tf.t.f.commits.rejectLocked(s, unix.ECANCELED, "the transaction was rolled back: "+reason)
+		e = tf.t.commits.rejectLocked(s, unix.ECANCELED, "the transaction was rolled back: "+reason)
 	} else {
-		tf.t.f.disk.discard(s.shadow)
+		tf.t.disk.discard(s.shadow)
 	}
-	tf.t.f.commits.endAs(s, sessionstate.RolledBack, e)
+	tf.t.commits.endAs(s, sessionstate.RolledBack, e)
 }

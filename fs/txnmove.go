@@ -12,7 +12,6 @@ import (
 
 // rename moves what has a name to another one, for the members.
 func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
-	f := t.f
 	if flags&unix.RENAME_EXCHANGE != 0 {
 		return unix.EINVAL
 	}
@@ -22,23 +21,23 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 	if e := t.movable(from, to, flags); e != 0 {
 		return e
 	}
-	repeated := f.astray.walks.Has(c, opRename, [2]dkey{from.key(), to.key()})
+	repeated := t.astray.walks.Has(c, opRename, [2]dkey{from.key(), to.key()})
 	l, e := t.admit(c, opRename, func(*walk) unix.Errno { return t.carry(c, from) }, from, to)
 	if e != 0 {
 		return e
 	}
-	s := f.nodes.sessionAt(from.dir, from.name)
+	s := t.nodes.sessionAt(from.dir, from.name)
 	if s == nil && !repeated && c.tid != 0 {
 		// The kernel takes the inode that it has sent along: it must be the
 		// session's.
 		if e = t.carry(c, from); e == 0 {
 			w := &walk{promise: promise{Op: opRename, At: [2]dkey{from.key(), to.key()}, Unparked: true}, lock: l}
-			f.astray.walks.Put(c, w)
+			t.astray.walks.Put(c, w)
 			return unix.ESTALE
 		}
 	}
 	if s == nil {
-		f.rules.table.Release(l)
+		t.rules.table.Release(l)
 		if e == 0 {
 			e = unix.EBUSY
 		}
@@ -51,7 +50,7 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 		e = t.move(c, s, from, to, flags)
 	}
 	if e != 0 {
-		f.rules.table.Release(l)
+		t.rules.table.Release(l)
 		return e
 	}
 	t.KeepLocked(l)
@@ -60,24 +59,23 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 
 // mayReplace is renaming.mayReplace for a rename in a transaction, which moves the session s.
 func (t *txn) mayReplace(c *caller, s *session, from, to place) unix.Errno {
-	f := t.f
 	var st unix.Stat_t
-	if f.rules.knowledge == nil {
+	if t.rules.knowledge == nil {
 		return 0
 	}
-	if f.nodes.sessionAt(to.dir, to.name) == nil && unix.Fstatat(f.nodes.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		w := t.f.losses.learners(s)
-		if e := f.losses.mayReplace(c, opRename, to, &st, append([]lockmgr.Owner{w.Self}, w.Relatives...)...); e != 0 {
+	if t.nodes.sessionAt(to.dir, to.name) == nil && unix.Fstatat(t.nodes.fdOf(to.dir), to.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		w := t.losses.learners(s)
+		if e := t.losses.mayReplace(c, opRename, to, &st, append([]lockmgr.Owner{w.Self}, w.Relatives...)...); e != 0 {
 			t.keepRemovedLocked(to)
 			return e
 		}
 	}
-	if s.isNew.Load() || unix.Fstatat(f.nodes.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if s.isNew.Load() || unix.Fstatat(t.nodes.fdOf(from.dir), from.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}
-	e := f.entries.mayTakeAway(c, opRename, from, &st)
+	e := t.entries.mayTakeAway(c, opRename, from, &st)
 	if e != 0 {
-		f.losses.ignoreNextRead(c, from)
+		t.losses.ignoreNextRead(c, from)
 	}
 	return e
 }
@@ -88,7 +86,7 @@ func (t *txn) movable(from, to place, flags uint32) unix.Errno {
 	var st unix.Stat_t
 	what, is := t.look(from.dir, from.name, &st)
 	if is.sess != nil {
-		what.InPlace = t.f.txns.inPlaceNow(is.sess)
+		what.InPlace = t.txns.inPlaceNow(is.sess)
 	}
 	where, _ := t.look(to.dir, to.name, &st)
 	return transaction.MayMove(&what, &where, flags&unix.RENAME_NOREPLACE != 0)
@@ -111,10 +109,9 @@ func (t *txn) sees(dir *inode, name string) bool {
 // transactions have removed is there for it, and what they have made is not: it asks for the
 // lock, and waits for their end.
 func (t *txn) look(dir *inode, name string, st *unix.Stat_t) (p transaction.Place, is nameState) {
-	f := t.f
-	f.nodes.mu.Lock()
-	is = f.nodes.nameLocked(dir, name)
-	f.nodes.mu.Unlock()
+	t.nodes.mu.Lock()
+	is = t.nodes.nameLocked(dir, name)
+	t.nodes.mu.Unlock()
 	switch {
 	case is.sess == nil:
 	case is.sess.txn.Load() == t:
@@ -126,7 +123,7 @@ func (t *txn) look(dir *inode, name string, st *unix.Stat_t) (p transaction.Plac
 	if sn != nil && sn.t == t {
 		p.Change = sn.did
 	}
-	err := unix.Fstatat(f.nodes.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(t.nodes.fdOf(dir), name, st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
 	case err != nil:
 		p.Errno = errnoOf(err)
@@ -155,7 +152,7 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 		}
 	}
 	// What may find no room comes first: takeBase ends what was written under the other name.
-	if e := t.f.txns.fillToMove(s); e != 0 {
+	if e := t.txns.fillToMove(s); e != 0 {
 		return e
 	}
 	base, e := t.takeBase(to.dir, to.name)
@@ -167,12 +164,12 @@ func (t *txn) move(c *caller, s *session, from, to place, flags uint32) unix.Err
 	if !s.state.Is(sessionstate.Writing) {
 		return unix.EBUSY
 	}
-	if was := s.baseVersion; was != nil && t.f.txns.stagedAt(from.dir, from.name) == nil {
+	if was := s.baseVersion; was != nil && t.txns.stagedAt(from.dir, from.name) == nil {
 		t.stage(&stagedName{dir: from.dir, name: from.name, did: transaction.Moved, base: *was, heir: s, by: c})
 	}
 	s.content.CloseOld()
-	t.f.moves.moveTo(s, to.dir, to.name)
-	t.f.txns.setBase(s, base)
+	t.moves.moveTo(s, to.dir, to.name)
+	t.txns.setBase(s, base)
 	s.content.Write()
 	return 0
 }
@@ -195,7 +192,7 @@ func (t *txn) takeBase(dir *inode, name string) (*commit.Version, unix.Errno) {
 	var own *commit.Version
 	if s := is.sess; p.Writing == transaction.ByMembers {
 		s.mu.Lock()
-		own, p.InPlace, p.Shared = s.baseVersion, s.inPlace, t.f.txns.sharesLocked(s)
+		own, p.InPlace, p.Shared = s.baseVersion, s.inPlace, t.txns.sharesLocked(s)
 		s.mu.Unlock()
 	}
 	base, e := p.Replaced(own != nil)
@@ -203,7 +200,7 @@ func (t *txn) takeBase(dir *inode, name string) (*commit.Version, unix.Errno) {
 		return nil, e
 	}
 	if p.Writing == transaction.ByMembers {
-		t.f.moves.dropFromTxn(is.sess)
+		t.moves.dropFromTxn(is.sess)
 	}
 	switch base {
 	case transaction.WritersBase:
@@ -250,26 +247,25 @@ func (tx *txns) sharesLocked(s *session) bool {
 
 // unlink removes a name for the members.
 func (t *txn) unlink(c *caller, dir *inode, name string) unix.Errno {
-	f := t.f
 	if !t.sees(dir, name) {
 		return unix.ENOENT
 	}
 	var st unix.Stat_t
-	n, _ := f.entries.known(dir, name, &st)
+	n, _ := t.entries.known(dir, name, &st)
 	l, e := t.admit(c, opUnlink, nil, place{dir, name, n})
 	if e != 0 {
 		return e
 	}
 	t.Lock()
 	defer t.Unlock()
-	if f.nodes.sessionAt(dir, name) == nil {
-		e = f.entries.mayRemove(c, place{dir, name, n})
+	if t.nodes.sessionAt(dir, name) == nil {
+		e = t.entries.mayRemove(c, place{dir, name, n})
 	}
 	if e == 0 {
 		e = t.remove(c, dir, name)
 	}
 	if e != 0 {
-		f.rules.table.Release(l)
+		t.rules.table.Release(l)
 		return e
 	}
 	t.KeepLocked(l)
@@ -278,7 +274,6 @@ func (t *txn) unlink(c *caller, dir *inode, name string) unix.Errno {
 
 // remove stages the removal of a file. The transaction is locked.
 func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
-	f := t.f
 	if t.IsOver() {
 		return unix.EBUSY
 	}
@@ -288,25 +283,25 @@ func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 	case p.Change == transaction.Made:
 		return t.unmake(is.staged)
 	case p.Change != transaction.MadeDir && p.Kind != transaction.Nothing:
-		if e := f.callers.mayTake(c, dir, &st); e != 0 {
+		if e := t.callers.mayTake(c, dir, &st); e != 0 {
 			return e
 		}
 	}
 	if s := is.sess; p.Writing == transaction.ByMembers {
 		s.mu.Lock()
-		p.Shared = t.f.txns.sharesLocked(s)
+		p.Shared = t.txns.sharesLocked(s)
 		s.mu.Unlock()
 	}
 	if e := p.MayRemove(); e != 0 {
 		return e
 	}
 	if p.Writing == transaction.ByMembers {
-		t.f.moves.dropFromTxn(is.sess)
+		t.moves.dropFromTxn(is.sess)
 	}
 	if p.Kind != transaction.Nothing && p.Change == transaction.Unchanged {
 		t.stage(&stagedName{
 			dir: dir, name: name, did: transaction.Removed, base: commit.VersionOf(&st), by: c,
-			was: &st, target: changes.TargetOf(f.nodes.fdOf(dir), name, &st),
+			was: &st, target: changes.TargetOf(t.nodes.fdOf(dir), name, &st),
 		})
 	}
 	return 0
@@ -314,7 +309,7 @@ func (t *txn) remove(c *caller, dir *inode, name string) unix.Errno {
 
 // unmake takes away what a member has made, for good. The transaction is locked.
 func (t *txn) unmake(sn *stagedName) unix.Errno {
-	e := errnoOf(t.store.Unmake(t.f.nodes.fdOf(sn.dir), sn.name))
+	e := errnoOf(t.store.Unmake(t.nodes.fdOf(sn.dir), sn.name))
 	if e == 0 {
 		t.drop(sn)
 	}

@@ -28,16 +28,15 @@ func (tx *txns) stagedAt(dir *inode, name string) *stagedName {
 
 // stage enters a name.
 func (t *txn) stage(sn *stagedName) {
-	f := t.f
 	sn.by.remember() // who has removed or made it is told at the commit
-	f.nodes.mu.Lock()
-	defer f.nodes.mu.Unlock()
-	sn.t, sn.at, sn.nth = t, f.nodes.dentries.Get(sn.dir.dentry, sn.name), t.staged
+	t.nodes.mu.Lock()
+	defer t.nodes.mu.Unlock()
+	sn.t, sn.at, sn.nth = t, t.nodes.dentries.Get(sn.dir.dentry, sn.name), t.staged
 	t.staged++
 	sn.dir.pins++
-	t.names[sn.at] = sn
+	t.changed[sn.at] = sn
 	sn.at.State.staged = sn
-	f.callers.descriptors.Charge(sn.by.uid, perStaged)
+	t.callers.descriptors.Charge(sn.by.uid, perStaged)
 }
 
 // unstage forgets it. The directory is still pinned.
@@ -47,7 +46,7 @@ func (tx *txns) unstage(sn *stagedName) {
 	if sn.at == nil {
 		return
 	}
-	delete(sn.t.names, sn.at)
+	delete(sn.t.changed, sn.at)
 	if sn.at.State.staged == sn {
 		sn.at.State.staged = nil
 	}
@@ -58,16 +57,16 @@ func (tx *txns) unstage(sn *stagedName) {
 
 // drop forgets a staged name for good.
 func (t *txn) drop(sn *stagedName) {
-	t.f.txns.unstage(sn)
-	t.f.nodes.unpin(sn.dir)
+	t.txns.unstage(sn)
+	t.nodes.unpin(sn.dir)
 }
 
 // list are the staged names, in the order in which they were staged.
 func (t *txn) list() []*stagedName {
-	t.f.nodes.mu.Lock()
-	defer t.f.nodes.mu.Unlock()
-	list := make([]*stagedName, 0, len(t.names))
-	for _, sn := range t.names {
+	t.nodes.mu.Lock()
+	defer t.nodes.mu.Unlock()
+	list := make([]*stagedName, 0, len(t.changed))
+	for _, sn := range t.changed {
 		list = append(list, sn)
 	}
 	slices.SortFunc(list, func(a, b *stagedName) int { return a.nth - b.nth })
@@ -84,7 +83,7 @@ func (t *txn) keepRemoved(p place) {
 
 // keepRemovedLocked is keepRemoved. The transaction is locked.
 func (t *txn) keepRemovedLocked(p place) {
-	sn := t.f.txns.stagedAt(p.dir, p.name)
+	sn := t.txns.stagedAt(p.dir, p.name)
 	if sn != nil && sn.t == t && sn.did == transaction.Removed && !t.IsOver() {
 		t.drop(sn)
 	}
@@ -93,7 +92,7 @@ func (t *txn) keepRemovedLocked(p place) {
 // hides reports whether the caller does not see a name that is there: removed by
 // its own transaction, or made by somebody else's.
 func (sn *stagedName) hides(c *caller) bool {
-	return sn.did.Hides(sn.t.f.callers.txnOf(c) == sn.t)
+	return sn.did.Hides(sn.t.callers.txnOf(c) == sn.t)
 }
 
 // stagedView leaves out of a listing what the caller does not see.
@@ -118,7 +117,6 @@ func (tx *txns) stagedView(c *caller, dir *inode, list []listing.Entry) []listin
 // admit locks names for a member. The lock is the transaction's if nothing goes
 // wrong.
 func (t *txn) admit(c *caller, op string, granted func(*walk) unix.Errno, places ...place) (*lockmgr.Lock, unix.Errno) {
-	f := t.f
 	var at [2]dkey
 	var dirs []*inode
 	for i, p := range places {
@@ -127,42 +125,41 @@ func (t *txn) admit(c *caller, op string, granted func(*walk) unix.Errno, places
 			dirs = append(dirs, p.dir)
 		}
 	}
-	d := f.locks.fileDemand(c, op, f.rules.settings(f.nodes.path(places[0].dir, places[0].name)).Wait, places...)
+	d := t.locks.fileDemand(c, op, t.rules.settings(t.nodes.path(places[0].dir, places[0].name)).Wait, places...)
 	if t.IsOver() {
-		return nil, f.locks.refuse(d, transaction.ErrOver)
+		return nil, t.locks.refuse(d, transaction.ErrOver)
 	}
-	if !f.callers.descriptors.Fits(c.uid, perStaged) {
-		return nil, f.reports.hasTooMany(c, op, d.path)
+	if !t.callers.descriptors.Fits(c.uid, perStaged) {
+		return nil, t.reports.hasTooMany(c, op, d.path)
 	}
-	return f.parking.admit(c, op, d, at, dirs, granted)
+	return t.parking.admit(c, op, d, at, dirs, granted)
 }
 
 // carry begins a session on a committed file that a member is about to change
 // other than by opening it.
 func (t *txn) carry(c *caller, p place) unix.Errno {
-	f := t.f
-	if s := f.nodes.sessionAt(p.dir, p.name); s != nil {
+	if s := t.nodes.sessionAt(p.dir, p.name); s != nil {
 		if s.txn.Load() == t {
 			return 0
 		}
 		return unix.EBUSY
 	}
 	var st unix.Stat_t
-	if err := unix.Fstatat(f.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := unix.Fstatat(t.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return errnoOf(err)
 	}
-	d := f.locks.fileDemand(c, opOpen, 0, p)
+	d := t.locks.fileDemand(c, opOpen, 0, p)
 	d.label = c.label(opOpen, d.path)
-	l, err := f.locks.acquire(d, true)
+	l, err := t.locks.acquire(d, true)
 	if err != nil {
-		return f.locks.refuse(d, err)
+		return t.locks.refuse(d, err)
 	}
-	s, e := f.sessions.begin(c, l, p.dir, p.name, &st, beginOptions{settings: f.rules.settings(d.path)})
+	s, e := t.sessions.begin(c, l, p.dir, p.name, &st, beginOptions{settings: t.rules.settings(d.path)})
 	if e != 0 {
-		f.rules.table.Release(l)
+		t.rules.table.Release(l)
 		return e
 	}
-	defer t.f.endings.walkerGone(s)
+	defer t.endings.walkerGone(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fillLocked()
@@ -171,10 +168,9 @@ func (t *txn) carry(c *caller, p place) unix.Errno {
 // attributes begins a session on a committed file whose attributes a member
 // changes, and leads it there: ESTALE means that. may is asked under the lock.
 func (t *txn) attributes(c *caller, op string, p place, may func() unix.Errno) unix.Errno {
-	f := t.f
-	if !f.parking.repeats(c, op) {
+	if !t.parking.repeats(c, op) {
 		// Through a descriptor of the file as it is for everybody.
-		return f.reports.refuseWith(c, op, f.nodes.path(p.dir, p.name), unix.EBUSY,
+		return t.reports.refuseWith(c, op, t.nodes.path(p.dir, p.name), unix.EBUSY,
 			"In a transaction the attributes of a file are not changed through a descriptor that was opened to read it: that is of the file as everybody sees it",
 			"Change them by the file's name, or through a descriptor that was opened for writing.")
 	}
@@ -194,7 +190,7 @@ func (t *txn) attributes(c *caller, op string, p place, may func() unix.Errno) u
 	if e := carry(); e != 0 {
 		return e
 	}
-	return f.astray.staleAt(c, p.inode)
+	return t.astray.staleAt(c, p.inode)
 }
 
 // isGone reports whether a name leads nowhere for the caller although there is

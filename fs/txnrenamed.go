@@ -10,23 +10,22 @@ import "latchfs/lockmgr"
 // markRenamed notes which files are about to be published under other names. undo is for a
 // commit that fails.
 func (t *txn) markRenamed() (undo func()) {
-	f := t.f
 	var marked []*stagedName
 	for _, sn := range t.list() {
 		if sn.heir == nil || sn.heir.txn.Load() != t {
 			continue // removed since, or replaced
 		}
 		sn.to.dir, sn.to.name = sn.heir.where()
-		f.nodes.mu.Lock()
+		t.nodes.mu.Lock()
 		sn.to.dir.pins++
-		f.nodes.mu.Unlock()
-		sn.renamed = f.names.markReplaced(inoKey{sn.base.Dev, sn.base.Ino}, nil)
+		t.nodes.mu.Unlock()
+		sn.renamed = t.names.markReplaced(inoKey{sn.base.Dev, sn.base.Ino}, nil)
 		marked = append(marked, sn)
 	}
 	return func() {
 		for _, sn := range marked {
 			sn.renamed(false)
-			f.nodes.unpin(sn.to.dir)
+			t.nodes.unpin(sn.to.dir)
 			sn.renamed, sn.to = nil, place{}
 		}
 	}
@@ -35,7 +34,6 @@ func (t *txn) markRenamed() (undo func()) {
 // followHeirs gives the files the names that their copies have got, all at once: they may
 // have changed places. nodes.ns is held.
 func (t *txn) followHeirs() {
-	f := t.f
 	var renamed []*stagedName
 	for _, sn := range t.list() {
 		if sn.renamed != nil {
@@ -45,30 +43,30 @@ func (t *txn) followHeirs() {
 	if len(renamed) == 0 {
 		return
 	}
-	now := f.astray.newRename()
-	f.locks.advisoryKeys.Lock()
-	defer f.locks.advisoryKeys.Unlock()
+	now := t.astray.newRename()
+	t.locks.advisoryKeys.Lock()
+	defer t.locks.advisoryKeys.Unlock()
 	files := make([][]*inode, len(renamed))
-	f.nodes.mu.Lock()
+	t.nodes.mu.Lock()
 	for i, sn := range renamed {
-		files[i] = f.names.formerLocked(sn.key())
+		files[i] = t.names.formerLocked(sn.key())
 	}
 	for i, sn := range renamed {
-		f.names.followLocked(files[i], sn.to.dir, sn.to.name)
+		t.names.followLocked(files[i], sn.to.dir, sn.to.name)
 		for _, n := range files[i] {
 			if n.keyLocked() != sn.key() {
-				f.astray.noteRenamedLocked(n, sn.key(), now)
+				t.astray.noteRenamedLocked(n, sn.key(), now)
 			}
 		}
 	}
-	f.nodes.mu.Unlock()
-	f.txns.rekeyHeirs(renamed)
+	t.nodes.mu.Unlock()
+	t.txns.rekeyHeirs(renamed)
 	for i, sn := range renamed {
 		sn.renamed(true)
 		for _, n := range files[i] {
-			f.kernel.forgetAttrs(n)
+			t.kernel.forgetAttrs(n)
 		}
-		f.nodes.unpin(sn.to.dir)
+		t.nodes.unpin(sn.to.dir)
 	}
 }
 
