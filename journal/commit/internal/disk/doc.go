@@ -23,7 +23,8 @@
 // Files are created nowhere but in the directory of a target and in the state
 // directory. A name is removed only if it has exactly the form .latchfs-<32 hexadecimal
 // digits>, or if it holds the inode that an intent is about. No symbolic link is
-// followed, and no mount point below the data root is crossed by a walk.
+// followed, and no mount point is crossed by a walk: neither below the data root on the
+// way down, nor on the way up into what is mounted over the data.
 //
 // # Mutex
 //

@@ -58,7 +58,7 @@ func (s *Disk) Walk(ctx context.Context, visit func(dir int, path string, e Entr
 			if stack = stack[:len(stack)-1]; len(stack) == 0 {
 				return nil
 			}
-			if cur, err = ascend(cur, stack[len(stack)-1]); err != nil {
+			if cur, err = s.ascend(cur, stack[len(stack)-1]); err != nil {
 				return err
 			}
 			continue
@@ -102,9 +102,15 @@ func (s *Disk) visitDir(dir int, where string, visit func(dir int, path string, 
 	return l, err
 }
 
-// ascend exchanges cur for its parent, which must be the directory of l.
-func ascend(cur int, l *level) (int, error) {
-	up, err := unix.Openat(cur, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// ascend exchanges cur for its parent, which must be the directory of l. ".." leads into
+// whatever is mounted over that, which is not the data. What covers the data root is most
+// likely latchfs itself, so that the way there goes by the root's own descriptor. Whatever
+// covers another directory was mounted during the walk, and the next walk stays out of it.
+func (s *Disk) ascend(cur int, l *level) (int, error) {
+	up, err := openResolving(cur, "..", unix.RESOLVE_NO_XDEV)
+	if errors.Is(err, unix.EXDEV) && l.path == "" {
+		up, err = OpenDir(s.Root, ".")
+	}
 	if err != nil {
 		return cur, errMoved
 	}
@@ -138,10 +144,15 @@ func (s *Disk) OpenShadowDir(in journal.Intent) (int, error) {
 // openBeneath opens a directory for listing, through no symbolic link and never
 // outside of dir.
 func openBeneath(dir int, path string, resolve uint64) (int, error) {
+	return openResolving(dir, path, unix.RESOLVE_BENEATH|resolve)
+}
+
+// openResolving opens a directory for listing, through no symbolic link.
+func openResolving(dir int, path string, resolve uint64) (int, error) {
 	for {
 		fd, err := unix.Openat2(dir, path, &unix.OpenHow{
 			Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | resolve,
+			Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | resolve,
 		})
 		// openat2(2): EAGAIN when a rename elsewhere got in between.
 		if err != unix.EINTR && err != unix.EAGAIN {
