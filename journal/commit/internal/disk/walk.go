@@ -13,7 +13,7 @@ import (
 	"latchfs/journal"
 )
 
-// WalkAll walks again from the start when directories were moved meanwhile. begin
+// WalkAll walks again from the start when directories were moved or removed meanwhile. begin
 // may be nil; it is called before each walk.
 func (s *Disk) WalkAll(ctx context.Context, begin func(), visit func(dir int, path string, e Entry) error) error {
 	err := errMoved
@@ -26,7 +26,7 @@ func (s *Disk) WalkAll(ctx context.Context, begin func(), visit func(dir int, pa
 	return err
 }
 
-// errMoved: a directory was moved while the walk was below it.
+// errMoved: a directory was moved or removed while the walk was in it, or below.
 var errMoved = errors.New("directories are being moved about")
 
 // level is one directory on the way from the root to where the walk is.
@@ -93,12 +93,17 @@ func (s *Disk) visitDir(dir int, where string, visit func(dir int, path string, 
 	if where != "" && unix.Fstatat(dir, StateDirName, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		return l, nil // another data root: its orphans are its own
 	}
+	var visited error
 	err := ReadDir(dir, func(e Entry) error {
 		if e.IsDir && e.Name != StateDirName {
 			l.subdirs = append(l.subdirs, e.Name)
 		}
-		return visit(dir, where, e)
+		visited = visit(dir, where, e)
+		return visited
 	})
+	if visited == nil && Gone(err) {
+		return nil, errMoved // it was removed, and ".." of it leads nowhere
+	}
 	return l, err
 }
 

@@ -237,3 +237,11 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A directory that is removed while it is listed (rm -r) has nothing to be met any more, and
+// keeps nothing else from being met.
+func TestWalkWhileADirectoryIsRemoved(t *testing.T) {
+	r := newTree(t)
+	met, _ := r.walk(map[string]func(){"d": func() { must(t, os.RemoveAll(filepath.Join(r.root, "d"))) }})
+	r.mustMeet(met, slices.DeleteFunc(slices.Clone(everything), func(dir string) bool { return dir == "d" || dir == "d/e" }))
+}
