@@ -9,16 +9,28 @@ import (
 	"testing"
 )
 
+// floors are the types of the floors of FS, from below.
+func floors() []reflect.Type {
+	return []reflect.Type{reflect.TypeFor[ground](), reflect.TypeFor[engine](), reflect.TypeFor[operations]()}
+}
+
+// partsOf are the types of the parts on a floor, from below.
+func partsOf(floor reflect.Type) (list []reflect.Type) {
+	for i := range floor.NumField() {
+		list = append(list, floor.Field(i).Type.Elem())
+	}
+	return list
+}
+
 // A part knows those that stand before it: on the floors below, or above it in the list of
 // its own floor. So what it does can be read without those that use it.
 func TestPartsStandInOrder(t *testing.T) {
 	stands := map[reflect.Type]int{}
 	var parts []reflect.Type
-	floors := []reflect.Type{reflect.TypeFor[ground](), reflect.TypeFor[engine](), reflect.TypeFor[operations]()}
-	for _, floor := range floors {
-		for i := range floor.NumField() {
-			parts = append(parts, floor.Field(i).Type.Elem())
-			stands[floor.Field(i).Type.Elem()] = len(parts)
+	for _, floor := range floors() {
+		for _, part := range partsOf(floor) {
+			parts = append(parts, part)
+			stands[part] = len(parts)
 		}
 		stands[floor] = len(parts) // whoever has a floor has all its parts
 	}
@@ -36,9 +48,9 @@ func TestPartsStandInOrder(t *testing.T) {
 
 // Every part is declared in the file that has its name, or that in the singular.
 func TestPartsHaveTheirFiles(t *testing.T) {
-	for _, floor := range []reflect.Type{reflect.TypeFor[ground](), reflect.TypeFor[engine](), reflect.TypeFor[operations]()} {
-		for i := range floor.NumField() {
-			part := floor.Field(i).Type.Elem().Name()
+	for _, floor := range floors() {
+		for _, typ := range partsOf(floor) {
+			part := typ.Name()
 			file := strings.ToLower(part)
 			if !declares(file+".go", part) && !declares(strings.TrimSuffix(file, "s")+".go", part) {
 				t.Errorf("%s is not declared in %s.go", part, file)
@@ -68,36 +80,26 @@ func declares(file, name string) bool {
 // Every part is wired to all that it uses.
 func TestPartsAreWired(t *testing.T) {
 	f := reflect.ValueOf(newFS(Options{})).Elem()
-	for _, floor := range []string{"ground", "engine", "operations"} {
-		for i := range f.FieldByName(floor).NumField() {
-			part := f.FieldByName(floor).Field(i)
+	wired := map[reflect.Type]bool{} // parts and floors
+	for _, floor := range floors() {
+		wired[floor] = true
+		for _, part := range partsOf(floor) {
+			wired[part] = true
+		}
+	}
+	for _, floor := range floors() {
+		for i := range floor.NumField() {
+			part := f.FieldByName(floor.Name()).Field(i)
+			name := part.Type().Elem().Name()
 			if part.IsNil() {
-				t.Fatalf("%s has no %s", floor, part.Type().Elem().Name())
+				t.Fatalf("%s has no %s", floor.Name(), name)
 			}
 			for j := range part.Elem().NumField() {
 				use := part.Elem().Field(j)
-				if use.Kind() == reflect.Pointer && use.Type().Elem().PkgPath() == f.Type().PkgPath() && use.IsNil() && isPart(f, use.Type()) {
-					t.Errorf("%s has no %s", part.Type().Elem().Name(), use.Type().Elem().Name())
+				if use.Kind() == reflect.Pointer && wired[use.Type().Elem()] && use.IsNil() {
+					t.Errorf("%s has no %s", name, use.Type().Elem().Name())
 				}
 			}
 		}
 	}
-}
-
-// isPart reports whether a type is that of a part, of a floor, or of the whole.
-func isPart(f reflect.Value, typ reflect.Type) bool {
-	if typ.Elem() == f.Type() {
-		return true
-	}
-	for _, floor := range []string{"ground", "engine", "operations"} {
-		if f.FieldByName(floor).Type() == typ.Elem() {
-			return true
-		}
-		for i := range f.FieldByName(floor).NumField() {
-			if f.FieldByName(floor).Type().Field(i).Type == typ {
-				return true
-			}
-		}
-	}
-	return false
 }

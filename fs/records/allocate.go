@@ -11,38 +11,22 @@ func (a *Appender) Allocate(mode uint32, do func(fd int) error) unix.Errno {
 	if mode&^unix.FALLOC_FL_KEEP_SIZE != 0 || host.JudgesLines() {
 		return unix.ENOTSUP
 	}
-	a.queue.Flush()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if e, done := host.AllocateOwn(do); done { // the session's commit would replace what is changed here
-		return e
-	}
-	_, unlock, err := host.TryLock()
-	if err != nil {
-		return unix.EBUSY
-	}
-	defer unlock()
-	if e := a.followLocked(); e != 0 {
-		return e
-	}
-	return a.allocateLocked(do)
-}
-
-// allocateLocked is Allocate in the file itself. The lock of its name is held.
-func (a *Appender) allocateLocked(do func(fd int) error) unix.Errno {
-	var before, after unix.Stat_t
-	if err := unix.Fstat(a.fd, &before); err != nil {
-		return errnoOf(err)
-	}
-	ch, _ := a.changeLocked(Appended)
-	if err := a.tail.Allocate(func() error { return do(a.fd) }); err != nil {
-		return errnoOf(err)
-	}
-	if err := unix.Fstat(a.fd, &after); err != nil {
-		return errnoOf(err)
-	}
-	a.tellLocked(ch)
-	a.growLocked(int(after.Size - before.Size))
-	a.c.Host.ShowEnd(a.id, a.fd, false)
-	return 0
+	own := func() (unix.Errno, bool) { return host.AllocateOwn(do) }
+	return a.changeAsIs(own, func(uint64) unix.Errno {
+		var before, after unix.Stat_t
+		if err := unix.Fstat(a.fd, &before); err != nil {
+			return errnoOf(err)
+		}
+		ch, _ := a.changeLocked(Appended)
+		if err := a.tail.Allocate(func() error { return do(a.fd) }); err != nil {
+			return errnoOf(err)
+		}
+		if err := unix.Fstat(a.fd, &after); err != nil {
+			return errnoOf(err)
+		}
+		a.tellLocked(ch)
+		a.growLocked(int(after.Size - before.Size))
+		host.ShowEnd(a.id, a.fd, false)
+		return 0
+	})
 }

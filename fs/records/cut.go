@@ -27,13 +27,36 @@ type Cutter interface {
 // descriptor was last used is not lost without a word, and what is cut off is a version.
 func (a *Appender) Truncate(c *Cut) unix.Errno {
 	host := a.c.Host
+	own := func() (unix.Errno, bool) { return host.TruncateOwn(c) }
+	return a.changeAsIs(own, func(token uint64) unix.Errno {
+		if e := host.JudgeCut(a.fd, c.Size); e != 0 {
+			return e
+		}
+		if e := a.mayCutLocked(c); e != 0 {
+			return e
+		}
+		if e := a.cutLocked(token, c.Size); e != 0 {
+			return e
+		}
+		if c.KillSuid {
+			return host.KillSuid(a.id, a.fd, c.UID, c.GID)
+		}
+		return 0
+	})
+}
+
+// changeAsIs has change make something of the file that has the name, as it is with all that
+// was appended. The lock of its name, with that token, is held meanwhile; EBUSY if somebody
+// has it. A session of the opener's own would replace what is changed here: own makes the
+// change there, if there is one.
+func (a *Appender) changeAsIs(own func() (e unix.Errno, done bool), change func(token uint64) unix.Errno) unix.Errno {
 	a.queue.Flush()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e, done := host.TruncateOwn(c); done { // the session's commit would replace what is cut here
+	if e, done := own(); done {
 		return e
 	}
-	token, unlock, err := host.TryLock()
+	token, unlock, err := a.c.Host.TryLock()
 	if err != nil {
 		return unix.EBUSY
 	}
@@ -41,19 +64,7 @@ func (a *Appender) Truncate(c *Cut) unix.Errno {
 	if e := a.followLocked(); e != 0 {
 		return e
 	}
-	if e := host.JudgeCut(a.fd, c.Size); e != 0 {
-		return e
-	}
-	if e := a.mayCutLocked(c); e != 0 {
-		return e
-	}
-	if e := a.cutLocked(token, c.Size); e != 0 {
-		return e
-	}
-	if c.KillSuid {
-		return host.KillSuid(a.id, a.fd, c.UID, c.GID)
-	}
-	return 0
+	return change(token)
 }
 
 // mayCutLocked decides whether the file may be cut. What has no name any more nobody else can
