@@ -56,9 +56,9 @@
 // Everything in status, status.json, held/, names/ and waiting/ comes from one
 // snapshot, which is taken anew when the Source's generation has moved or the
 // snapshot is a second old. A big table that changes all the time would be
-// snapshotted for every single file of an `ls -lR held`; so a snapshot that was
-// expensive to take serves for a few times the time that it took, however the
-// table moves, but for a second at most.
+// snapshotted for every single file of an `ls -lR held`; so a snapshot of more
+// than a hundred records that was expensive to take serves for a few times the
+// time that it took, however the table moves, but for a second at most.
 // The size that Stat tells is that of the content which an Open right after it
 // returns, unless the table has changed in between. A heartbeat alone changes no
 // size in held/ and names/: times have a fixed width.

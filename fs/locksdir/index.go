@@ -60,7 +60,7 @@ func takeSnapshot(src Source) *snapshot {
 	s.waiting = inState(report.Waiting, src.Waiting())
 	slices.SortStableFunc(s.waiting, compareLocks)
 	s.growTrees()
-	s.grace = grace(src.Now().Sub(s.taken))
+	s.grace = s.graceFor(src.Now().Sub(s.taken))
 	return s
 }
 
@@ -89,12 +89,16 @@ func splitNamed(records []*report.Record) (paths, names []*report.Record) {
 	return records[:i], records[i:]
 }
 
-// grace is how long from the beginning of its taking a snapshot that took cost
-// may serve unconditionally: not at all when it was cheap, else long enough that
-// taking snapshots cannot become the machine's main occupation, but never longer
-// than a second once it is complete.
-func grace(cost time.Duration) time.Duration {
-	if cost < 2*time.Millisecond {
+// fewRecords is up to how many records a snapshot is cheap whatever it has cost once: the
+// next one costs as much again only if the machine is held up again.
+const fewRecords = 100
+
+// graceFor is how long from the beginning of its taking what took cost to make from the
+// snapshot's records may serve unconditionally: not at all when it was cheap, so that who
+// has just released a lock does not find it, else long enough that taking snapshots cannot
+// become the machine's main occupation, but never longer than a second once it is complete.
+func (s *snapshot) graceFor(cost time.Duration) time.Duration {
+	if cost < 2*time.Millisecond || len(s.held)+len(s.waiting) <= fewRecords {
 		return 0
 	}
 	return cost + min(4*cost, maxAgeOpen)

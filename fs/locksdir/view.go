@@ -36,7 +36,7 @@ func (t *Tree) seenBy(s *snapshot, v report.Viewer) *snapshot {
 		w.snap = s.filtered(v, w.sight)
 	}
 	// As for a snapshot: what was dear serves for a while.
-	w.checked, w.grace = now, grace(t.src.Now().Sub(now))
+	w.checked, w.grace = now, s.graceFor(t.src.Now().Sub(now))
 	return w.snap
 }
 
