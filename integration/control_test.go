@@ -109,37 +109,6 @@ if got != "Resource temporarily unavailable":
 `)
 }
 
-// An upgrade that has to wait is answered: at the grant, at its timeout; and who
-// goes away meanwhile leaves nothing behind.
-func TestUpgradeIsAnswered(t *testing.T) {
-	asksControl(t, `
-a, b = Talk(), Talk()
-lock = a.take("f", mode="shared")["lock"]
-r, w = os.pipe()
-r2, w2 = os.pipe()
-if os.fork() == 0:
-    if os.fork():
-        os._exit(0)
-    os.close(r); os.close(w2)
-    while os.getppid() == 0: pass
-    other = Talk()
-    os.write(w, json.dumps(other.take("f", mode="shared")).encode())
-    os.close(w)
-    os.read(r2, 1)
-    other.close()
-    os._exit(0)
-os.close(w); os.close(r2)
-want(json.loads(os.fdopen(r).read()), ok=True)
-want(a.ask(op="upgrade", lock=lock, mode="exclusive", wait="100ms"), ok=False, error="lock_blocked")
-a.send(op="upgrade", lock=lock, mode="exclusive", wait="20s")
-want(a.ask(op="upgrade", lock=lock, mode="exclusive", wait="20s"), error="invalid")
-os.close(w2)
-want(a.recv(), ok=True, lock=lock)
-a.close()
-want(taken("f"), ok=True)
-`)
-}
-
 // Part of a claim is given back while an heir has the other part open.
 func TestPartOfAClaim(t *testing.T) {
 	asksControl(t, `
@@ -174,7 +143,6 @@ want(a.take(*[str(n) for n in range(1001)]), error="invalid")
 want(a.take("f/g"), error="not_allowed" if os.getuid() else "not_allowed")
 want(a.take("f", ttl="1ns"), ok=True)
 want(a.ask(op="release", lock="no-such"), ok=True)
-want(a.ask(op="upgrade", lock="no-such", mode="exclusive"), error="no_such_lock")
 `)
 }
 

@@ -235,17 +235,3 @@ func TestTreeLockNeedsOwnership(t *testing.T) {
 		bob.MustClose(fd)
 	})
 }
-
-// A shared lock of a reader does not become an exclusive one.
-func TestReadersLockIsNotUpgraded(t *testing.T) {
-	strangerMounts(t, func(t *testing.T, m *Mount) {
-		c := m.ClientAs(t, otherUID)
-		fd := c.Open(".locks/control", unix.O_RDWR)
-		_, rest, _ := strings.Cut(c.ask(fd, `{"op":"acquire","mode":"shared","paths":["alice/f"]}`), `"lock":"`)
-		id, _, _ := strings.Cut(rest, `"`)
-		if got := c.ask(fd, `{"op":"upgrade","mode":"exclusive","lock":"`+id+`"}`); !strings.Contains(got, "keeps no writer out") {
-			t.Errorf("the upgrade of %q: %s", id, got)
-		}
-		c.MustClose(fd)
-	})
-}

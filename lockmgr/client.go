@@ -3,7 +3,8 @@ package lockmgr
 // This file holds what is peculiar to the locks that programs take by
 // themselves: flock(2) and fcntl(2).
 
-// convert prepares a Flock request of a client that holds the key k already.
+// convert prepares a Flock request of a client that may hold the key k already, and
+// reports whether it takes the place of what the client holds, past the queue.
 //
 // flock(2): "Converting a lock (shared to exclusive, or vice versa) is not
 // guaranteed to be atomic: the existing lock is first removed, and then a new
@@ -12,23 +13,24 @@ package lockmgr
 // blocks, or fails if LOCK_NB was specified." Here it is atomic unless it has
 // to wait; then the old lock is gone, even if the new one is refused. Of several
 // that Rekey has brought to one key, all are.
-func (t *Table) convert(l *Lock, k Key) {
+func (t *Table) convert(l *Lock, k Key) bool {
 	n := t.ground.Find(k)
 	if n == nil {
-		return
+		return false
 	}
 	old := heldBy(n, Flock, l.stand.Terms.Client)
 	switch {
 	case old == nil:
+		return false
 	case t.ground.FirstClash(&l.stand) == nil:
-		l.replaces, old.upgrader = old, l // enter grants it past the queue, absorb ends old
-	default:
-		t.keep(n)
-		for ; old != nil; old = heldBy(n, Flock, l.stand.Terms.Client) {
-			t.end(old, ErrReplaced)
-		}
-		t.settle()
+		return true // absorb ends old
 	}
+	t.keep(n)
+	for ; old != nil; old = heldBy(n, Flock, l.stand.Terms.Client) {
+		t.end(old, ErrReplaced)
+	}
+	t.settle()
+	return false
 }
 
 // keep makes n outlive its locks until the queues have been served.

@@ -104,15 +104,12 @@
 //
 // # What else happens to a held lock
 //
-// Upgrade replaces it with a stronger one, before all who queue at its keys;
-// there is one pending upgrade for each key. A lock and its pending upgrade
-// belong together: they have one owner, and when the lock is released or stolen
-// the upgrade is refused. Downgrade weakens a lock in place. SetOwner gives it to another process. Rekey and Exchange rename its keys.
-// What waits in these cases is looked at anew: who was sheltered by a session
-// that has gone, or has become kin to somebody, may have to wait for others, and
-// a cycle that comes of it is refused like any other. Where these bring together
-// holders that conflict, both remain holders: what has been granted is taken
-// back by theft alone.
+// Shrink takes keys away from it. SetOwner gives it to another process. Rekey and
+// Exchange rename its keys. What waits in these cases is looked at anew: who was
+// sheltered by a session that has gone, or has become kin to somebody, may have to
+// wait for others, and a cycle that comes of it is refused like any other. Where
+// these bring together holders that conflict, both remain holders: what has been
+// granted is taken back by theft alone.
 //
 // # Leases and theft
 //
@@ -133,8 +130,8 @@
 //
 // Every grant has a token, greater than those of all grants before it on any
 // key. Whoever lost a lock and still acts on it can be told by its token from
-// the one who has it now. A downgrade, and what is left of a Posix lock that was
-// split, keep the token: they are no new grant. Tokens are 64 bits wide and are
+// the one who has it now. What is left of a lock that has lost keys, or of a Posix
+// lock that was split, keeps the token: it is no new grant. Tokens are 64 bits wide and are
 // not stored: whoever wants them to rise over restarts gives New the next one.
 //
 // # What is promised
@@ -171,7 +168,7 @@
 //	ErrDeadlock      the wait would never end: *DeadlockError shows the cycle
 //	ErrCancelled     Cancel without a cause of its own
 //	ErrReleased      Release
-//	ErrReplaced      an upgrade, a conversion or a client's newer lock stands there
+//	ErrReplaced      a conversion or a client's newer lock stands there
 //	ErrStolen        the lock was stolen
 //	ErrActive        Steal: the lease has not expired
 //	ErrNotHeld       Steal: nothing is held

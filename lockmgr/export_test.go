@@ -55,7 +55,7 @@ func (t *Table) checkLocks() error {
 		if l.expired() {
 			lapsed++
 		}
-		if l.stand.State != places.Held || l.stand.Token < last || l.stand.Token > t.token || l.err != nil || l.replaces != nil {
+		if l.stand.State != places.Held || l.stand.Token < last || l.stand.Token > t.token || l.err != nil {
 			return fmt.Errorf("holder %v: state %d, token %d after %d, err %w", l.label, l.stand.State, l.stand.Token, last, l.err)
 		}
 		last = l.stand.Token
@@ -66,9 +66,6 @@ func (t *Table) checkLocks() error {
 	for l := t.waiting.First(); l != nil; l, n = l.links.Next(), n+1 {
 		if l.stand.State != places.Waiting || l.stand.Token != 0 || l.err != nil {
 			return fmt.Errorf("waiter %v: state %d, token %d, err %w", l.label, l.stand.State, l.stand.Token, l.err)
-		}
-		if l.replaces != nil && (l.replaces.stand.State != places.Held || l.replaces.upgrader != l) {
-			return fmt.Errorf("upgrade %v of a lock that does not know it", l.label)
 		}
 		if err := l.checkPlaces(); err != nil {
 			return err

@@ -123,24 +123,7 @@ func (t *Table) grant(l *Lock) {
 	if l.stand.Terms.Class != Session {
 		t.absorb(l)
 	}
-	if old := l.replaces; old != nil {
-		l.replaces, old.upgrader = nil, nil
-		t.inherit(l, old)
-		t.end(old, ErrReplaced)
-	}
 	l.wake(waited)
-}
-
-// inherit goes on with the lease of the lock that l replaces, so that an upgrade
-// is no sign of life. A flock that is converted is a new request and begins anew.
-func (t *Table) inherit(l, old *Lock) {
-	if l.stand.Terms.Class != Session {
-		return
-	}
-	l.lease.Continue(&old.lease)
-	if l.expired() {
-		t.lapsed++
-	}
 }
 
 // wake tells whoever waits for l that the wait is over.
@@ -185,12 +168,6 @@ func (t *Table) end(l *Lock, err error) {
 		t.waiting.Remove(l)
 		t.owners.CountWaiter(&l.stand.Terms, -1)
 	case places.Nowhere:
-	}
-	if u := l.upgrader; u != nil {
-		u.replaces, l.upgrader = nil, nil
-	}
-	if old := l.replaces; old != nil {
-		l.replaces, old.upgrader = nil, nil
 	}
 	l.err = err
 	if was == places.Waiting {

@@ -127,13 +127,13 @@ func (t *Table) robAll(victims []*Lock) {
 func (t *Table) rob(x *Lock) {
 	t.stolen = append(t.stolen, x.holder(nil))
 	t.thefts.Add(1)
-	t.endBoth(x, ErrStolen)
+	t.end(x, ErrStolen)
 }
 
 // Steal revokes a held lock whose lease has expired: from now on Held is false,
-// Err is ErrStolen, and a later Release does nothing. A pending upgrade of the
-// lock is refused with the same error. Any other lock is left alone: ErrActive
-// when it is held and its lease has not expired, ErrNotHeld when it is not held.
+// Err is ErrStolen, and a later Release does nothing. Any other lock is left
+// alone: ErrActive when it is held and its lease has not expired, ErrNotHeld when
+// it is not held.
 func (t *Table) Steal(l *Lock) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

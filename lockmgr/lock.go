@@ -30,7 +30,7 @@ type Lock struct {
 }
 
 // entry is what one request makes of a Lock; the next one starts with a new
-// entry. It is guarded by t.mu. With it a Lock has 368 bytes, for which the
+// entry. It is guarded by t.mu. With it a Lock has 352 bytes, for which the
 // allocator takes 384.
 type entry struct {
 	stand stand // its terms, and where it waits or is held
@@ -47,9 +47,6 @@ type entry struct {
 	done chan struct{} // made by Done when there is something to wait for
 
 	inbox *Inbox
-
-	replaces *Lock // the held lock that this one is to replace when granted
-	upgrader *Lock // the waiting lock that is to replace this one
 
 	party   *party           // the index of this owner's locks
 	ofParty list.Links[Lock] // in party.held

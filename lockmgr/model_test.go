@@ -18,29 +18,28 @@ type model struct {
 
 // mlock is one lock of the model.
 type mlock struct {
-	id       int
-	real     *Lock // its counterpart; nil when that is gone
-	keys     []Key // the trees among them
-	trees    []Key
-	mode     Mode
-	class    Class
-	client   uint64
-	bytes    uint16 // of a Posix lock: one bit for each byte; it may have gaps
-	owner    Owner
-	lineage  []Ancestor
-	since    Birth
-	held     bool
-	granted  bool // held, now or before
-	fresh    bool // held since the order was last looked at
-	waiting  bool
-	err      outcome // why it was refused
-	upgrades *mlock
-	failed   int  // heartbeats in a row
-	yields   bool // may be stolen by whoever waits, once expired
-	steals   bool
-	gate     bool
-	weak     bool
-	trial    bool // it waits for the moment in which it is granted or refused
+	id      int
+	real    *Lock // its counterpart; nil when that is gone
+	keys    []Key // the trees among them
+	trees   []Key
+	mode    Mode
+	class   Class
+	client  uint64
+	bytes   uint16 // of a Posix lock: one bit for each byte; it may have gaps
+	owner   Owner
+	lineage []Ancestor
+	since   Birth
+	held    bool
+	granted bool // held, now or before
+	fresh   bool // held since the order was last looked at
+	waiting bool
+	err     outcome // why it was refused
+	failed  int     // heartbeats in a row
+	yields  bool    // may be stolen by whoever waits, once expired
+	steals  bool
+	gate    bool
+	weak    bool
+	trial   bool // it waits for the moment in which it is granted or refused
 }
 
 func (a *mlock) kinOf(x *mlock) bool {
@@ -149,12 +148,25 @@ func (m *model) waitsForAny(a *mlock) (holders, before []*mlock) {
 // passes reports whether the waiter x waits for a weak lock that a does not wait for.
 func (m *model) passes(a, x *mlock) bool {
 	if !slices.ContainsFunc(m.all, func(w *mlock) bool {
-		return w.weak && (w.held || w.waiting) && !a.conflicts(w) && x.conflicts(w)
+		return w.weak && (w.held || w.waiting) && w.isFreeFor(a, x)
 	}) {
 		return false
 	}
 	holders, before := m.waitsForAny(x)
-	return slices.ContainsFunc(append(holders, before...), func(w *mlock) bool { return w.weak && !(w.waiting && w.trial) && !a.conflicts(w) })
+	return slices.ContainsFunc(append(holders, before...), func(w *mlock) bool { return w.weak && !(w.waiting && w.trial) && w.isFreeFor(a, x) })
+}
+
+// isFreeFor reports whether x would have to wait for w where a would not: of a Posix lock
+// on bytes apart from each other, each run of them is a lock of its own.
+func (w *mlock) isFreeFor(a, x *mlock) bool {
+	if w.class != Posix {
+		return x.conflicts(w) && !a.conflicts(w)
+	}
+	return slices.ContainsFunc(runs(w.bytes), func(run uint16) bool {
+		part := *w
+		part.bytes = run
+		return x.conflicts(&part) && !a.conflicts(&part)
+	})
 }
 
 // queue returns who waits at k, in order.
@@ -170,22 +182,6 @@ func (m *model) unqueue(a *mlock) {
 func (m *model) end(a *mlock) {
 	m.unqueue(a)
 	a.held, a.bytes = false, 0
-	for _, u := range m.all {
-		if u.upgrades == a {
-			u.upgrades = nil
-		}
-	}
-	a.upgrades = nil
-}
-
-// endBoth ends a lock with its pending upgrade.
-func (m *model) endBoth(a *mlock) {
-	for _, u := range m.all {
-		if u.waiting && u.upgrades == a {
-			m.end(u)
-		}
-	}
-	m.end(a)
 }
 
 func (m *model) grant(a *mlock) {
@@ -215,10 +211,6 @@ func (m *model) grant(a *mlock) {
 		}
 	}
 	a.held, a.granted, a.fresh = true, true, true
-	if a.upgrades != nil {
-		a.failed = a.upgrades.failed
-		m.end(a.upgrades)
-	}
 }
 
 // inherit: what a takes over from o it has held since then.
@@ -362,7 +354,7 @@ func (m *model) acquire(a *mlock, noWait bool) outcome {
 		}
 	}
 	for _, x := range m.prey(a) {
-		m.endBoth(x)
+		m.end(x)
 	}
 	m.settle()
 	m.all = append(m.all, a)
@@ -389,13 +381,6 @@ func (m *model) acquire(a *mlock, noWait bool) outcome {
 		return conflict
 	}
 	return deadlock
-}
-
-// rival reports whether another owner's upgrade is pending at a key of u.
-func (m *model) rival(u *mlock) bool {
-	return slices.ContainsFunc(m.all, func(o *mlock) bool {
-		return o.waiting && o.upgrades != nil && slices.ContainsFunc(o.places(), func(k Key) bool { return u.conflictsAt(o, k) })
-	})
 }
 
 // unlock releases bytes of a client's Posix locks, or its Flock locks whole.
@@ -447,7 +432,7 @@ func (m *model) theft() bool {
 	for _, w := range m.order {
 		if hs := m.prey(w); len(hs) > 0 {
 			for _, x := range hs {
-				m.endBoth(x)
+				m.end(x)
 			}
 			return true
 		}

@@ -118,7 +118,7 @@ func (p *play) commands() map[string]func(*rapid.T) {
 		do    func()
 	}{
 		{"acquire", 7, p.acquire}, {"release", 4, p.release}, {"unlock", 1, p.unlock}, {"cancel", 1, p.cancel},
-		{"steal", 1, p.steal}, {"upgrade", 2, p.upgrade}, {"downgrade", 1, p.downgrade}, {"rename", 1, p.rename},
+		{"steal", 1, p.steal}, {"rename", 1, p.rename},
 		{"owner", 1, p.setOwner}, {"heartbeat", 3, p.heartbeat},
 		{"shrink", 1, p.shrink}, {"rename file", 1, p.renameFile},
 	} {
@@ -145,7 +145,7 @@ func (p *play) finish(l *mlock) {
 	if whole(l) {
 		p.said = fmt.Sprintf("release %d", l.id)
 		p.table.Release(l.real)
-		p.model.endBoth(l)
+		p.model.end(l)
 		p.model.settle()
 		return
 	}
@@ -269,43 +269,6 @@ func (p *play) acquire() {
 	p.verdict(a, p.model.acquire(a, r.NoWait), err)
 }
 
-func (p *play) upgrade() {
-	old := p.some(func(l *mlock) bool { return l.held && l.class == Session })
-	if old == nil {
-		return
-	}
-	mode, noWait := Exclusive-Mode(p.pick("mode", 2)), p.pick("nowait", 5) == 1
-	p.said = fmt.Sprintf("upgrade %d %v", old.id, mode)
-	l, err := p.table.Upgrade(old.real, mode, noWait)
-	pending := slices.IndexFunc(p.model.all, func(u *mlock) bool { return u.upgrades == old })
-	switch {
-	case mode <= old.mode:
-		if l != old.real || err != nil {
-			p.Fatalf("%s, which it is: %v, %v", p.said, l, err)
-		}
-		return
-	case pending >= 0:
-		if u := p.model.all[pending]; u.mode >= mode && l != u.real || u.mode < mode && !errors.Is(err, ErrInvalid) {
-			p.Fatalf("%s, which is pending: %v, %v", p.said, l, err)
-		}
-		return
-	}
-	p.ids++
-	u := &mlock{
-		id: p.ids, real: l, keys: slices.Clone(old.keys), trees: slices.Clone(old.trees), mode: mode, owner: old.owner,
-		lineage: old.lineage, since: old.since, yields: old.yields, steals: old.steals, gate: old.gate, weak: old.weak,
-	}
-	switch {
-	case p.model.rival(u) && noWait:
-		p.verdict(u, conflict, err)
-	case p.model.rival(u):
-		p.verdict(u, deadlock, err)
-	default:
-		u.upgrades = old
-		p.verdict(u, p.model.acquire(u, noWait), err)
-	}
-}
-
 // forget returns the locks that have ended without the first n.
 func (p *play) forget(n int) []*mlock {
 	ended := slices.DeleteFunc(slices.Clone(p.model.all), func(l *mlock) bool { return l.held || l.waiting })
@@ -352,7 +315,7 @@ func (p *play) steal() {
 	if want != nil {
 		return
 	}
-	p.model.endBoth(l)
+	p.model.end(l)
 	p.model.settle()
 }
 
@@ -380,8 +343,7 @@ func (p *play) shrink() {
 	}
 	gone := []Key{p.key(), p.key()}
 	p.said = fmt.Sprintf("shrink %d by %v", l.id, gone)
-	pending := slices.ContainsFunc(p.model.all, func(u *mlock) bool { return u.waiting && u.upgrades == l })
-	want := l.held && !pending && slices.ContainsFunc(l.keys, func(k Key) bool { return !slices.Contains(gone, k) })
+	want := l.held && slices.ContainsFunc(l.keys, func(k Key) bool { return !slices.Contains(gone, k) })
 	if got := p.table.Shrink(l.real, gone); got != want {
 		p.Fatalf("%s: %v", p.said, got)
 	}
@@ -399,20 +361,6 @@ func (p *play) renameFile() {
 	p.said = fmt.Sprintf("rename file %s %s with %d", from, to, l.id)
 	p.table.RekeyFile(l.real, from, to)
 	p.model.renameFile(map[*mlock]Key{l: from}, map[Key]Key{from: to})
-}
-
-func (p *play) downgrade() {
-	l := p.some(whole)
-	if l == nil {
-		return
-	}
-	mode := Shared + Mode(p.pick("mode", 2))
-	p.said = fmt.Sprintf("downgrade %d %v", l.id, mode)
-	p.table.Downgrade(l.real, mode)
-	if l.held && l.class == Session && mode < l.mode {
-		l.mode = mode
-		p.model.settle()
-	}
 }
 
 func (p *play) rename() {
@@ -450,11 +398,7 @@ func (p *play) setOwner() {
 	p.said = fmt.Sprintf("owner %d %v", l.id, r.Owner)
 	p.table.SetOwner(l.real, r.Owner, r.Since)
 	if l.held || l.waiting {
-		for _, x := range p.model.all {
-			if x == l || x.upgrades == l || l.upgrades == x {
-				x.owner, x.since, x.lineage = r.Owner, r.Since, nil
-			}
-		}
+		l.owner, l.since, l.lineage = r.Owner, r.Since, nil
 		p.model.settle()
 	}
 }
@@ -565,8 +509,7 @@ func (p *play) checkConflicts(l *mlock) {
 	}
 }
 
-// label is what the table calls the lock: an upgrade has the label of the
-// first.
+// label is what the table calls the lock.
 func (a *mlock) label() any {
 	if a.real != nil {
 		return a.real.Request().Label

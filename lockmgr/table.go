@@ -97,10 +97,8 @@ func (t *Table) AcquireInto(l *Lock, r Request) error {
 		return fmt.Errorf("%w: the lock is in use", ErrInvalid)
 	}
 	l.init(t, &r)
-	if l.stand.Terms.Class == Flock {
-		t.convert(l, r.Keys[0])
-	}
-	return t.enter(l, r.NoWait)
+	converts := l.stand.Terms.Class == Flock && t.convert(l, r.Keys[0])
+	return t.enter(l, converts, r.NoWait)
 }
 
 // init prepares a lock for the table; it stands nowhere yet.
@@ -122,12 +120,12 @@ func (l *Lock) init(t *Table, r *Request) {
 	l.stand.SetKeys(r.Keys, r.Trees)
 }
 
-// enter grants a new lock or lets it wait.
+// enter grants a new lock or lets it wait. One that converts another is granted.
 //
 // One that does not wait must not move those who do. So it stands in a queue
 // only where no holder is in its way: there it depends on nobody, and nobody
 // else is moved when it is let ahead of whom it conflicts with (see lead).
-func (t *Table) enter(l *Lock, noWait bool) error {
+func (t *Table) enter(l *Lock, converts, noWait bool) error {
 	t.seq++
 	l.seq = t.seq
 	t.join(l)
@@ -139,7 +137,7 @@ func (t *Table) enter(l *Lock, noWait bool) error {
 		t.ground.Stand(&l.stand)
 	}
 	blocked := l.stand.IsBlocked()
-	switch converts := l.stand.Terms.Class == Flock && l.replaces != nil; {
+	switch {
 	case converts || !blocked && !l.stand.IsBehind():
 		t.grant(l)
 		if l.lease.TTL != 0 && !l.lease.HasBegun() {
@@ -188,25 +186,14 @@ func (t *Table) Cancel(l *Lock, cause error) bool {
 	return true
 }
 
-// Release ends a lock, held or waiting, and hands its keys over. An upgrade of
-// the lock that is pending ends with it: granted later, it would not be what
-// Upgrade promises, since others may have had the keys in between. Both have
-// ErrReleased as their Err. Releasing a lock that has ended, or was never asked
-// for, does nothing.
+// Release ends a lock, held or waiting, with ErrReleased as its Err, and hands its
+// keys over. Releasing a lock that has ended, or was never asked for, does nothing.
 func (t *Table) Release(l *Lock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.t != t || l.stand.State == places.Nowhere {
 		return
 	}
-	t.endBoth(l, ErrReleased)
+	t.end(l, ErrReleased)
 	t.settle()
-}
-
-// endBoth ends a lock with its pending upgrade.
-func (t *Table) endBoth(l *Lock, err error) {
-	if u := l.upgrader; u != nil {
-		t.end(u, err)
-	}
-	t.end(l, err)
 }

@@ -108,8 +108,6 @@ func (s *stage) run(d *datadriven.TestData) string {
 			return "would wait for " + s.describe(h) + "\n"
 		}
 		return "would be granted\n"
-	case "upgrade":
-		said = s.upgrade(d)
 	default:
 		said = s.change(d)
 	}
@@ -154,8 +152,6 @@ func (s *stage) change(d *datadriven.TestData) string {
 	case "pass":
 		s.time = s.time.Add(time.Duration(number(strings.TrimSuffix(first, "s"))) * time.Second)
 		return s.due()
-	case "downgrade":
-		s.table.Downgrade(l, mode(d))
 	case "owner":
 		s.table.SetOwner(l, s.process(scan(d, "to"), "", false).owner, s.now())
 	case "rekey":
@@ -209,19 +205,6 @@ func (s *stage) acquire(d *datadriven.TestData) string {
 	l, err := s.table.Acquire(s.request(d))
 	if err != nil {
 		return fmt.Sprintf("%s: %s\n", name, s.refusal(err))
-	}
-	s.add(name, l)
-	return ""
-}
-
-func (s *stage) upgrade(d *datadriven.TestData) string {
-	name := scan(d, "as")
-	l, err := s.table.Upgrade(s.locks[d.CmdArgs[0].Key], mode(d), d.HasArg("nowait"))
-	switch {
-	case err != nil:
-		return fmt.Sprintf("%s: %s\n", name, s.refusal(err))
-	case l == s.locks[d.CmdArgs[0].Key]:
-		return "strong enough already\n"
 	}
 	s.add(name, l)
 	return ""

@@ -163,7 +163,7 @@ type visitor struct {
 }
 
 // Many goroutines take one, two or three keys, shared or exclusive, give up,
-// steal, upgrade and try without waiting. Nobody is inside with somebody who
+// steal and try without waiting. Nobody is inside with somebody who
 // excludes him, tokens rise at every key, every wait ends, and nothing is left.
 func TestManyAtOnce(t *testing.T) {
 	c := crew{New(Options{}), make(map[Key]*visitor)}
@@ -205,11 +205,6 @@ func (c *crew) turn(t *testing.T, r *rand.Rand, pid int32, names []Key) {
 	}
 	if l.Wait(t.Context()) != nil {
 		return
-	}
-	if l.Request().Mode == Update && r.IntN(2) == 0 {
-		if u, err := c.Upgrade(l, Exclusive, false); err == nil && u.Wait(t.Context()) == nil {
-			l = u
-		}
 	}
 	c.work(t, l)
 	if r.IntN(8) == 0 {
@@ -363,11 +358,6 @@ func TestWeakIsPassedElsewhere(t *testing.T) {
 			"a weak lock becomes a stranger's", []Request{weak(gate(1, Exclusive, "d")), ask(2, Exclusive, "d")},
 			heir(gate(8, Exclusive, "d", "e")), ask(9, Shared, "e"),
 			func(tab *Table, held []*Lock) { tab.SetOwner(held[0], Owner{PID: 5, Start: 5}, Birth{}) },
-		},
-		{
-			"a weak lock lets others in", []Request{weak(gate(1, Exclusive, "d"))},
-			gate(8, Exclusive, "d", "e"), gate(9, Shared, "e"),
-			func(tab *Table, held []*Lock) { tab.Downgrade(held[0], Shared) },
 		},
 		{
 			"it is sheltered from a weak lock no longer", []Request{ask(1, Exclusive, "d"), heir(weak(gate(2, Exclusive, "d"))), ask(3, Exclusive, "f")},

@@ -27,17 +27,15 @@ const SessionEnv = "LATCHFS_SESSION"
 
 // The operations.
 const (
-	Acquire   = "acquire"
-	Release   = "release"
-	Upgrade   = "upgrade"
-	Downgrade = "downgrade"
-	Check     = "check"
-	List      = "list"
-	Steal     = "steal"
-	Commit    = "commit"
-	Rollback  = "rollback"
-	Label     = "label"
-	Forget    = "forget"
+	Acquire  = "acquire"
+	Release  = "release"
+	Check    = "check"
+	List     = "list"
+	Steal    = "steal"
+	Commit   = "commit"
+	Rollback = "rollback"
+	Label    = "label"
+	Forget   = "forget"
 )
 
 // What "error" says in a refusal.
@@ -233,10 +231,6 @@ func (r *Request) validate() error {
 	case Commit, Rollback:
 		if r.Lock == "" {
 			return fmt.Errorf("%s: the lock of the transaction is needed", r.Op)
-		}
-	case Upgrade, Downgrade:
-		if r.Lock == "" || r.Mode == "" {
-			return fmt.Errorf("%s: lock and mode are needed", r.Op)
 		}
 	case Label:
 		if err := checkLabel(r.Actor); err != nil {

@@ -44,8 +44,6 @@
 //	acquire    takes a lock                          paths trees names mode wait ttl
 //	                                                 operation actor holder steal txn
 //	release    gives locks back                      lock, or paths trees names, or all; holder
-//	upgrade    to a stronger mode                    lock mode wait
-//	downgrade  to a weaker mode                      lock mode
 //	check      says who holds and who is in the way  paths trees names
 //	list       lists what is held                    mine holder
 //	steal      ends locks whose lease has expired    paths trees names force

@@ -5,7 +5,6 @@ import (
 
 	"latchfs/fs/control"
 	"latchfs/fs/lockkey"
-	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
 
@@ -125,47 +124,4 @@ func (q *query) granted(cl *Claim) *control.Reply {
 		"request_id": cl.ID(), "lock_path": cl.heldFile(), "ttl_seconds": r.TTL.Seconds(), "token": cl.lock.Token(),
 	})
 	return &control.Reply{OK: true, Lock: cl.ID(), Token: cl.lock.Token()}
-}
-
-// change upgrades or downgrades a claim.
-func (q *query) change() *control.Reply {
-	cl, rep := q.ownByID()
-	switch {
-	case rep != nil:
-		return rep
-	case cl == nil:
-		return refused(control.NoSuchLock, "this process has no lock "+q.r.Lock)
-	}
-	s := q.s
-	l := s.Claims.LockOf(cl)
-	if q.r.Op == control.Upgrade && l.Request().Weak {
-		return refused(control.NotAllowed, "the lock "+q.r.Lock+" was taken without the right to write, and keeps no writer out: it cannot be upgraded")
-	}
-	if q.r.Op == control.Downgrade {
-		s.Table.Downgrade(l, q.mode())
-		return q.changed(cl, l, nil)
-	}
-	a := q.ask(cl)
-	u, err := s.Table.Upgrade(l, q.mode(), a.Wait == 0)
-	s.Engine.SettleThefts(q.c)
-	if err == nil && q.cv.awaits(u) {
-		return refused(control.Invalid, "the lock "+q.r.Lock+" has an upgrade under way")
-	}
-	if err == nil && !u.Held() {
-		q.wait(&wait{cv: q.cv, cl: cl, id: q.r.ID, mode: q.mode(), wait: a.Wait}, u)
-		return nil
-	}
-	return q.changed(cl, u, err)
-}
-
-// changed answers a change of a claim's mode.
-func (q *query) changed(cl *Claim, l *lockmgr.Lock, err error) *control.Reply {
-	if err != nil {
-		return q.refusal(cl, err, 0)
-	}
-	if !q.s.Claims.replace(cl, l) {
-		q.s.Table.Release(l)
-		return refused(control.NoSuchLock, "the lock was released meanwhile")
-	}
-	return &control.Reply{OK: true, Lock: cl.ID(), Token: l.Token()}
 }

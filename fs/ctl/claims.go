@@ -124,18 +124,6 @@ func (cs *Claims) end(claims ...*Claim) (released int) {
 	return len(ended)
 }
 
-// replace gives a claim another lock in place of its own. It is false if the claim
-// is gone.
-func (cs *Claims) replace(cl *Claim, l *lockmgr.Lock) bool {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if cs.all[cl.no] != cl {
-		return false
-	}
-	cl.lock = l
-	return true
-}
-
 // Drop releases a claim before its conversation ends. It is false if the claim had
 // lost its lock.
 func (cs *Claims) Drop(cl *Claim) bool {
@@ -239,7 +227,7 @@ func (cs *Claims) JoinedBy(cl *Claim) []lockmgr.Owner {
 	return slices.Clone(cl.heirs)
 }
 
-// LockOf is the claim's lock; a change of its mode puts another in its place.
+// LockOf is the claim's lock; who waits and has to ask anew gets another one.
 func (cs *Claims) LockOf(cl *Claim) *lockmgr.Lock {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

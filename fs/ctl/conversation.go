@@ -256,7 +256,7 @@ func (cv *Conversation) Close() {
 		w.stop()
 		cv.s.Table.Cancel(l, denied.ErrInterrupted)
 		cv.s.Table.Release(l)
-		w.forget()
+		cv.s.Claims.forget(w.cl)
 	}
 	cv.s.Claims.release(slices.Collect(maps.Values(locks))...)
 }

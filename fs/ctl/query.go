@@ -25,7 +25,7 @@ func (q *query) run() *control.Reply {
 	if err != nil {
 		return refused(control.Invalid, err.Error())
 	}
-	if q.s.Engine.IsStopping() && (q.r.Op == control.Acquire || q.r.Op == control.Upgrade) {
+	if q.s.Engine.IsStopping() && q.r.Op == control.Acquire {
 		return refused(control.Unavailable, q.s.Engine.Notice())
 	}
 	switch q.r.Op {
@@ -33,8 +33,6 @@ func (q *query) run() *control.Reply {
 		return q.acquire(t)
 	case control.Release:
 		return q.release(&t)
-	case control.Upgrade, control.Downgrade:
-		return q.change()
 	case control.Check:
 		return q.check()
 	case control.List:

@@ -13,8 +13,7 @@ import (
 type wait struct {
 	cv      *Conversation
 	cl      *Claim
-	id      string       // of the request
-	mode    lockmgr.Mode // upgrade: the mode asked for
+	id      string // of the request
 	wait    time.Duration
 	timer   *time.Timer
 	holders []lockmgr.Holder // in the way when the time was over
@@ -26,14 +25,6 @@ func (w *wait) stop() {
 	}
 }
 
-// forget drops the claim of a request that did not get its lock. One that wanted
-// to change it goes on as it was.
-func (w *wait) forget() {
-	if w.mode == 0 {
-		w.cv.s.Claims.forget(w.cl)
-	}
-}
-
 // wait lets a request wait for l.
 func (q *query) wait(w *wait, l *lockmgr.Lock) {
 	s, cv := q.s, q.cv
@@ -42,7 +33,7 @@ func (q *query) wait(w *wait, l *lockmgr.Lock) {
 		cv.mu.Unlock()
 		s.Table.Cancel(l, denied.ErrInterrupted)
 		s.Table.Release(l)
-		w.forget()
+		s.Claims.forget(w.cl)
 		return
 	}
 	cv.waits[l] = w
@@ -59,13 +50,6 @@ func (q *query) wait(w *wait, l *lockmgr.Lock) {
 		cv.settle(l)
 	default:
 	}
-}
-
-// awaits reports whether a request waits for l already.
-func (cv *Conversation) awaits(l *lockmgr.Lock) bool {
-	cv.mu.Lock()
-	defer cv.mu.Unlock()
-	return cv.waits[l] != nil
 }
 
 // collect answers the requests whose wait is over.
@@ -122,7 +106,7 @@ func (cv *Conversation) giveUp(cause error) {
 		w.holders = cv.s.Table.FirstConflicts(l, 1)
 		cv.s.Table.Cancel(l, cause)
 		cv.s.Table.Release(l)
-		w.forget()
+		cv.s.Claims.forget(w.cl)
 		cv.reply(w.id, cv.query().refusal(w.cl, &denied.Error{Cause: cause, Holders: w.holders}, w.wait))
 	}
 }
@@ -132,8 +116,6 @@ func (w *wait) over(l *lockmgr.Lock) {
 	q, s := w.cv.query(), w.cv.s
 	var rep *control.Reply
 	switch err := l.Err(); {
-	case w.mode != 0:
-		rep = q.changed(w.cl, l, err)
 	case err != nil:
 		s.Claims.forget(w.cl)
 		rep = q.refusal(w.cl, &denied.Error{Cause: err, Holders: w.holdersFor(err)}, w.wait)

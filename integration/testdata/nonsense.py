@@ -150,7 +150,7 @@ def handles():
 def opening():
     keep(os.open(path(), flags(), rng.getrandbits(12)))
 
-WORDS = ["acquire", "release", "check", "list", "steal", "upgrade", "downgrade", "commit", "rollback", "label", "forget", "", "x" * 1000]
+WORDS = ["acquire", "release", "check", "list", "steal", "commit", "rollback", "label", "forget", "", "x" * 1000]
 def text():
     return pick("f1", "d1", "d1/../f2", "", "/", "..", "f" * 5000, "\u202e", "\ud800", os.path.relpath(THEIRS, ROOT), os.path.relpath(HOME, ROOT),
                 os.path.relpath(HOME, ROOT) + "/" + name().decode("latin-1"), THEIRS, LOCKS, ".locks/control", "lost+found")

@@ -20,8 +20,7 @@ var (
 	// ErrReleased is the Err of a lock that was released.
 	ErrReleased = errors.New("lock released")
 	// ErrReplaced is the Err of a lock in whose place another one of the same
-	// client stands: after an upgrade, a flock conversion, or a Posix lock over
-	// the same bytes.
+	// client stands: after a flock conversion, or a Posix lock over the same bytes.
 	ErrReplaced = errors.New("lock replaced")
 	// ErrCancelled is the Err of a waiter cancelled without a cause.
 	ErrCancelled = errors.New("lock request cancelled")

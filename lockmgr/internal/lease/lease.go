@@ -95,8 +95,3 @@ func (l *Lease) Failed() int { return int(l.failed) }
 
 // Expired reports whether the lease has expired.
 func (l *Lease) Expired() bool { return l.failed >= Heartbeats }
-
-// Continue goes on where another lease is: to replace it is no sign of life.
-func (l *Lease) Continue(old *Lease) {
-	l.beat, l.due, l.failed = old.beat, old.due, old.failed
-}

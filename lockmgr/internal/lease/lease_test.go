@@ -115,20 +115,3 @@ func TestDue(t *testing.T) {
 		t.Errorf("a heartbeat each %v", time.Duration(l.Interval()))
 	}
 }
-
-// What continues a lease has its own TTL, and is as near to its end.
-func TestContinue(t *testing.T) {
-	var c Clock
-	old := lives(t, &c, "+--", 0, 1, 2)
-	l := &Lease{TTL: 60 * time.Second}
-	l.Continue(old)
-	if l.TTL != 60*time.Second || l.LastAlive() != old.LastAlive() || l.Expired() {
-		t.Errorf("%+v after %+v", l, old)
-	}
-	if due, _ := l.Next(c.Tick(at(40))); !due {
-		t.Error("its heartbeat is not due when that of the old one was")
-	}
-	if l.Beat(c.Tick(at(40)), false) != 3 || !l.Expired() || old.Expired() {
-		t.Error("it does not go on by itself")
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"latchfs/lockmgr/internal/keytree"
-	"latchfs/lockmgr/internal/rules"
 )
 
 // Ground is all keys at which locks stand.
@@ -155,16 +154,6 @@ func (g *Ground[L]) GiveUp(l *Stand[L], keys []keytree.Key) {
 	for p := g.announce(l); p != nil; p = p.also {
 		p.node.Held.insertByToken(p)
 	}
-}
-
-// SetMode gives the holder l a weaker mode.
-func (g *Ground[L]) SetMode(l *Stand[L], m rules.Mode) {
-	for p := l.First(); p != nil; p = p.Also() {
-		g.weakened(l, p.node)
-		p.node.Held.count[l.Terms.Mode]--
-		p.node.Held.count[m]++
-	}
-	l.Terms.Mode = m
 }
 
 // Split gives part, which has no keys and stands nowhere, the one place of the holder o,

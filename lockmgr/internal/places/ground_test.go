@@ -54,11 +54,6 @@ func TestNews(t *testing.T) {
 	w.stand.Rank++
 	s.Requeue(&w.stand)
 	expect("a waiter at another rank", "touched f, touched g")
-	s.SetMode(&l.stand, shared)
-	expect("a weaker mode", "1 weakened at f, 1 weakened at g")
-	if l.stand.Terms.Mode != shared {
-		t.Errorf("the mode is %v", l.stand.Terms.Mode)
-	}
 	s.GiveUp(&l.stand, []keytree.Key{"g"})
 	expect("a key given up", "1 weakened at g")
 	s.Leave(&guest.stand)

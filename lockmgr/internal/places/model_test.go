@@ -177,8 +177,6 @@ func TestGroundAgainstModel(t *testing.T) {
 			case what == 5 && l.stand.State == Waiting:
 				l.stand.Rank = m.freeRank(p)
 				m.Requeue(&l.stand)
-			case what == 6 && l.stand.State == Held && l.stand.Terms.Mode == rules.Exclusive:
-				m.SetMode(&l.stand, rules.Shared)
 			}
 			m.check(p)
 		}

@@ -24,7 +24,7 @@ const (
 // and not copied once it has keys.
 type Stand[L any] struct {
 	Lock  *L          // whose it is
-	Terms rules.Terms // of what stands somewhere, Terms.Mode is changed by SetMode alone
+	Terms rules.Terms // of what stands somewhere
 	State State       // set by Ground
 	// Guest: it was let in, or moved, beside holders that it may conflict with.
 	Guest bool

@@ -119,8 +119,8 @@ func TestClashes(t *testing.T) {
 	modes("+--")
 	s.Leave(&shared.stand)
 	modes("+--")
-	s.SetMode(&update.stand, rules.Shared)
-	modes("++-")
+	s.Leave(&update.stand)
+	modes("+++")
 	s.hold(fresh(3, rules.Exclusive, "f"))
 	modes("---")
 }

@@ -10,7 +10,7 @@ const (
 	// Shared admits other Shared locks and one Update lock.
 	Shared Mode = iota + 1
 	// Update is for reading now and writing later: it admits Shared locks, but
-	// no second Update, so that two of them cannot block each other's upgrade.
+	// no second Update, since of two that mean to write only one can.
 	Update
 	// Exclusive admits nobody else.
 	Exclusive
