@@ -71,7 +71,7 @@ func (cm *commits) goLive(s *session, mark func()) unix.Errno {
 		path := s.dentry.Path()
 		cm.nodes.mu.Unlock()
 		// A relative's flock or fcntl locks were the name's and are the inode's now.
-		cm.rules.table.RekeyFile(nil, lockmgr.Key(path), key)
+		cm.rules.table.RenameFiles(fileRename(lockmgr.Key(path), key, nil))
 	}
 	return cm.endWith(s, e)
 }

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"math"
 	"os"
 	"time"
 
@@ -143,7 +144,7 @@ func (cf *claimFiles) passOn(l *lockmgr.Lock, err error) bool {
 	}
 	holders := denied.Holders(err)
 	if err == nil {
-		holders = cf.rules.table.Conflicts(l)
+		holders = cf.rules.table.Conflicts(l, math.MaxInt)
 	}
 	passed := false
 	for i := range holders {

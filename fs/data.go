@@ -10,7 +10,6 @@ import (
 	"latchfs/journal"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
-	"latchfs/lockmgr"
 )
 
 // openData opens the data directory.
@@ -29,7 +28,7 @@ func (f *FS) openData() error {
 // what an earlier one left unfinished.
 func (f *FS) openState() error {
 	if f.disk.opts.ReadOnly {
-		f.rules.table = lockmgr.New(lockmgr.Options{FirstToken: 1})
+		f.rules.table = f.disk.opts.Authority(1)
 		return nil
 	}
 	if err := f.disk.dir.OpenState(); err != nil {
@@ -67,7 +66,7 @@ func (f *FS) openState() error {
 		return fmt.Errorf("journal of %s: %w", f.disk.opts.Dir, err)
 	}
 	f.disk.tokenLimit.Store(first + tokenBlock)
-	f.rules.table = lockmgr.New(lockmgr.Options{FirstToken: first})
+	f.rules.table = f.disk.opts.Authority(first)
 	return nil
 }
 

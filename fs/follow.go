@@ -44,11 +44,11 @@ func below(path, dir string) (rest string, ok bool) {
 func (lk *locks) follow(m relocation, moveKnowledge func(from, to string)) {
 	lk.disk.versions.Moved(m.from, m.to, m.exchanged)
 	moveKnowledge(m.from, m.to)
+	renames := []lockmgr.Rename{{From: lockmgr.Key(m.from), To: lockmgr.Key(m.to)}}
 	if m.exchanged {
-		lk.rules.table.Exchange(lockmgr.Key(m.from), lockmgr.Key(m.to))
-	} else {
-		lk.rules.table.Rekey(lockmgr.Key(m.from), lockmgr.Key(m.to))
+		renames = append(renames, lockmgr.Rename{From: lockmgr.Key(m.to), To: lockmgr.Key(m.from)})
 	}
+	lk.rules.table.RenameTrees(renames...)
 	lk.relabel(m)
 	lk.callers.ctl.Claims.Follow(m.of)
 	lk.readClaims.Follow(m.of)
@@ -90,4 +90,10 @@ func (lb *label) follow(m relocation) {
 		at = m.of(at)
 		lb.moved.Store(&at)
 	}
+}
+
+// fileRename is a file's rename from one key to another, with which the session's lock l
+// goes; nil: there is none.
+func fileRename(from, to lockmgr.Key, l *lockmgr.Lock) lockmgr.FileRename {
+	return lockmgr.FileRename{Rename: lockmgr.Rename{From: from, To: to}, With: l}
 }

@@ -50,7 +50,7 @@ func (mv *moves) moveTo(s *session, dir *inode, name string) {
 func (mv *moves) moveWithLock(s *session, l *lockmgr.Lock, from string, dir *inode, name string) {
 	to := mv.nodes.path(dir, name)
 	mv.moveTo(s, dir, name)
-	mv.rules.table.RekeyFile(l, lockmgr.Key(from), lockmgr.Key(to))
+	mv.rules.table.RenameFiles(fileRename(lockmgr.Key(from), lockmgr.Key(to), l))
 	if lb, ok := l.Request().Label.(*label); ok {
 		lb.moved.Store(&to)
 	}
@@ -169,7 +169,7 @@ func (mv *moves) dropFromTxn(s *session) {
 }
 
 // relock changes the session's lock to that of its new name, where the policy
-// makes files share locks: Rekey moves a path alone. c, who renamed the file, has
+// makes files share locks: the lock table moves a path alone. c, who renamed the file, has
 // both names.
 func (mv *moves) relock(s *session, c *caller, p place) {
 	if !mv.rules.policy.MapsNames() {

@@ -8,6 +8,7 @@ import (
 
 	"latchfs/fs/datadir"
 	"latchfs/journal/commit"
+	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
 
@@ -60,6 +61,9 @@ type Options struct {
 	Helper string
 	// MountOptions are further mount(8) options such as noexec or nodev.
 	MountOptions []string
+	// Authority makes what decides about the mount's locks, whose first fencing token is
+	// first or greater; nil means a lock table of its own.
+	Authority func(first uint64) lockmgr.Authority
 }
 
 // Errors that Open and Begin wrap, beside those of packages datadir and mounts. Each refusal
@@ -107,6 +111,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Log == nil {
 		o.Log = discard{}
+	}
+	if o.Authority == nil {
+		o.Authority = func(first uint64) lockmgr.Authority { return lockmgr.New(lockmgr.Options{FirstToken: first}) }
 	}
 	return nil
 }

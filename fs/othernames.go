@@ -113,6 +113,6 @@ func (nm *names) goByOther(n *inode) {
 // policy makes names share locks they stay.
 func (nm *names) rekeyLink(from, to lockmgr.Key) {
 	if !nm.rules.policy.MapsNames() {
-		nm.rules.table.RekeyFile(nil, from, to)
+		nm.rules.table.RenameFiles(fileRename(from, to, nil))
 	}
 }

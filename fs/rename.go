@@ -243,7 +243,7 @@ func (r *renaming) renameDir(l *lockmgr.Lock) error {
 	if err := r.move(); err != nil {
 		return err
 	}
-	// Whoever asks for a lock next makes its keys of the new names: before Rekey and
+	// Whoever asks for a lock next makes its keys of the new names: before the lock table and
 	// not after ns is given back, when others would ask under both.
 	now := r.astray.newRename()
 	r.nodes.mu.Lock()

@@ -34,8 +34,8 @@ func (r *renaming) exchangeLocks(own, replaced *session) {
 	r.locks.advisoryKeys.Lock()
 	defer r.locks.advisoryKeys.Unlock()
 	r.setNames()
-	a, b := r.nodes.path(r.from.dir, r.from.name), r.nodes.path(r.to.dir, r.to.name)
-	r.rules.table.ExchangeFiles(la, lb, lockmgr.Key(a), lockmgr.Key(b))
+	a, b := lockmgr.Key(r.nodes.path(r.from.dir, r.from.name)), lockmgr.Key(r.nodes.path(r.to.dir, r.to.name))
+	r.rules.table.RenameFiles(fileRename(a, b, la), fileRename(b, a, lb))
 }
 
 // setNames records the names that the inodes have now.

@@ -16,7 +16,7 @@ import (
 // the tables that they feed: of locks, and of what was read.
 type rules struct {
 	policy    *policy.Policy
-	table     *lockmgr.Table
+	table     lockmgr.Authority
 	knowledge *knowledge.Table // who has read what; nil when mounted read-only
 	markers   *markers.Finder  // of databases
 

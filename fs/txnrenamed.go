@@ -76,13 +76,11 @@ func (tx *txns) rekeyHeirs(renamed []*stagedName) {
 	if tx.rules.policy.MapsNames() {
 		return
 	}
-	list := make([]lockmgr.Rename, len(renamed))
+	list := make([]lockmgr.FileRename, len(renamed))
 	for i, sn := range renamed {
-		list[i] = lockmgr.Rename{
-			From: lockmgr.Key(tx.nodes.path(sn.dir, sn.name)), To: lockmgr.Key(tx.nodes.path(sn.to.dir, sn.to.name)),
-		}
+		list[i] = fileRename(lockmgr.Key(tx.nodes.path(sn.dir, sn.name)), lockmgr.Key(tx.nodes.path(sn.to.dir, sn.to.name)), nil)
 	}
-	tx.rules.table.RekeyFiles(list...)
+	tx.rules.table.RenameFiles(list...)
 }
 
 // key is the name as the kernel asks for it.

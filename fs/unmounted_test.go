@@ -78,11 +78,17 @@ func (noKernel) MapsDirect() bool                        { return false }
 // unmounted sends the requests of one thread to a filesystem that has no mount.
 func unmounted(t *testing.T, rules string) (*requests, *unseen) {
 	t.Helper()
+	return unmountedWith(t, rules, nil)
+}
+
+// unmountedWith is unmounted with another lock authority than a lock table of its own.
+func unmountedWith(t *testing.T, rules string, authority func(first uint64) lockmgr.Authority) (*requests, *unseen) {
+	t.Helper()
 	p, err := policy.Parse("test", []byte(rules))
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Dir: t.TempDir(), Policy: p, Log: quiet{}}
+	o := Options{Dir: t.TempDir(), Policy: p, Log: quiet{}, Authority: authority}
 	if err := o.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func (lk *locks) joinLeft(d *demand, l *lockmgr.Lock, err error) (news bool) {
 	}
 	holders := denied.Holders(err)
 	if err == nil {
-		holders = lk.rules.table.FirstConflicts(l, leftToHeirs)
+		holders = lk.rules.table.Conflicts(l, leftToHeirs)
 	}
 	for i := range holders {
 		lb, _ := holders[i].Label.(*label)

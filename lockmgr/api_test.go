@@ -49,7 +49,7 @@ func TestWrongLock(t *testing.T) {
 	for name, l := range map[string]*Lock{"another table's": foreign, "zero": new(Lock), "ended": ended} {
 		tab.Release(l)
 		tab.SetOwner(l, Owner{PID: 2, Start: 2}, Birth{})
-		if tab.Cancel(l, nil) || tab.Steal(l) == nil || tab.Conflicts(l) != nil {
+		if tab.Cancel(l, nil) || tab.Steal(l) == nil || tab.Conflicts(l, 1) != nil {
 			t.Errorf("%s: cancelled, stolen, or waiting", name)
 		}
 		if tab.Shrink(l, nil) {
@@ -58,9 +58,6 @@ func TestWrongLock(t *testing.T) {
 	}
 	if !foreign.Held() || foreign.Request().Mode != Exclusive || foreign.Request().Owner.PID != 1 {
 		t.Errorf("another table's lock is %+v", foreign.Request())
-	}
-	if err := tab.AcquireInto(foreign, ask(1, Shared, "g")); !errors.Is(err, ErrInvalid) {
-		t.Errorf("another table's lock used here: %v", err)
 	}
 	empty(t, tab)
 }
@@ -84,31 +81,6 @@ func TestZeroLock(t *testing.T) {
 	}
 }
 
-// A Lock can be used again when its lock has ended, and not before.
-func TestAcquireInto(t *testing.T) {
-	tab := New(Options{})
-	holder := must(t, tab, ask(1, Exclusive, "f"))
-	var l Lock
-	for range 2 {
-		if err := tab.AcquireInto(&l, ask(2, Exclusive, "f", "g")); err != nil || l.Held() {
-			t.Fatalf("%v, held %v", err, l.Held())
-		}
-		if err := tab.AcquireInto(&l, ask(2, Exclusive, "h")); !errors.Is(err, ErrInvalid) {
-			t.Fatalf("used while it waits: %v", err)
-		}
-		tab.Cancel(&l, nil)
-	}
-	if err := tab.AcquireInto(&l, ask(2, Exclusive, "h")); err != nil || !l.Held() || !slices.Equal(l.Keys(), []Key{"h"}) || l.Err() != nil {
-		t.Fatalf("%v, held %v, %q, %v", err, l.Held(), l.Keys(), l.Err())
-	}
-	if err := tab.AcquireInto(&l, ask(2, Exclusive, "i")); !errors.Is(err, ErrInvalid) {
-		t.Fatalf("used while it is held: %v", err)
-	}
-	tab.Release(&l)
-	tab.Release(holder)
-	empty(t, tab)
-}
-
 // A lock says what it was asked for, under its current names; the caller's
 // slice of keys stays the caller's.
 func TestRequestIsKept(t *testing.T) {
@@ -119,7 +91,7 @@ func TestRequestIsKept(t *testing.T) {
 	}
 	l := must(t, tab, r)
 	r.Keys[0] = "changed"
-	tab.Rekey("d", "e")
+	tab.RenameTrees(Rename{From: "d", To: "e"})
 	got, h := l.Request(), tab.Snapshot().Held[0]
 	if want := []Key{"", "e/a", "e/b"}; !slices.Equal(got.Keys, want) || !slices.Equal(h.Keys, want) || !slices.Equal(l.Keys(), want) {
 		t.Errorf("keys %q, %q, %q", got.Keys, h.Keys, l.Keys())
@@ -140,16 +112,17 @@ func TestRequestIsKept(t *testing.T) {
 }
 
 // Of an empty key nothing is below, and renaming it does nothing.
-func TestRekeyOfTheEmptyKey(t *testing.T) {
+func TestRenameOfTheEmptyKey(t *testing.T) {
 	tab := New(Options{})
 	root, abs := must(t, tab, ask(1, Exclusive, "")), must(t, tab, ask(1, Exclusive, "/abs"))
-	tab.Rekey("", "x")
-	tab.Exchange("", "x")
-	tab.Exchange("x", "")
+	tab.RenameTrees(Rename{From: "", To: "x"})
+	tab.RenameTrees(Rename{From: "", To: "x"}, Rename{From: "x", To: ""})
+	tab.RenameTrees(Rename{From: "x", To: ""}, Rename{From: "", To: "x"})
+	tab.RenameFiles(FileRename{Rename{From: "", To: "x"}, root})
 	if root.Keys()[0] != "" || abs.Keys()[0] != "/abs" {
 		t.Errorf("%q, %q", root.Keys(), abs.Keys())
 	}
-	tab.Rekey("/abs", "rel")
+	tab.RenameTrees(Rename{From: "/abs", To: "rel"})
 	if abs.Keys()[0] != "rel" {
 		t.Errorf("%q", abs.Keys())
 	}
@@ -222,8 +195,7 @@ func TestRanksRunOut(t *testing.T) {
 	}
 }
 
-// The steady state without contention needs no memory but the Lock, and with a
-// Lock of the caller's none.
+// The steady state without contention needs no memory but the Lock.
 func TestAllocations(t *testing.T) {
 	tab := New(Options{})
 	r := ask(1, Exclusive, "home/anna/project/state.json")
@@ -232,13 +204,6 @@ func TestAllocations(t *testing.T) {
 		tab.Release(l)
 	}); n != 1 {
 		t.Errorf("Acquire and Release allocate %v times", n)
-	}
-	var l Lock
-	if n := testing.AllocsPerRun(1000, func() {
-		_ = tab.AcquireInto(&l, r)
-		tab.Release(&l)
-	}); n != 0 {
-		t.Errorf("AcquireInto and Release allocate %v times", n)
 	}
 }
 

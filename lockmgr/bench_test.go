@@ -45,25 +45,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquireInto is the same with a Lock of the caller's.
-func BenchmarkAcquireInto(b *testing.B) {
-	for _, others := range []int{0, 100_000} {
-		b.Run(fmt.Sprintf("among%d", others), func(b *testing.B) {
-			tab := crowded(b, others)
-			r := ask(2, Exclusive, "home/anna/project/state.json")
-			var l Lock
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := tab.AcquireInto(&l, r); err != nil {
-					b.Fatal(err)
-				}
-				tab.Release(&l)
-			}
-		})
-	}
-}
-
-// BenchmarkBesideTree is AcquireInto while there are tree locks: another's
+// BenchmarkBesideTree is the same while there are tree locks: another's
 // elsewhere, or one of the requester's own above.
 func BenchmarkBesideTree(b *testing.B) {
 	for _, c := range []struct {
@@ -78,13 +60,9 @@ func BenchmarkBesideTree(b *testing.B) {
 			tab := New(Options{})
 			must(b, tab, Request{Trees: []Key{c.tree}, Mode: Exclusive, Owner: Owner{PID: c.owner, Start: 1}})
 			r := ask(2, Exclusive, "home/anna/project/state.json")
-			var l Lock
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := tab.AcquireInto(&l, r); err != nil {
-					b.Fatal(err)
-				}
-				tab.Release(&l)
+				tab.Release(must(b, tab, r))
 			}
 		})
 	}
@@ -225,13 +203,13 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// BenchmarkRekey renames a directory with a hundred locks, among 100,000.
-func BenchmarkRekey(b *testing.B) {
+// BenchmarkRenameTrees renames a directory with a hundred locks, among 100,000.
+func BenchmarkRenameTrees(b *testing.B) {
 	tab := crowded(b, 100_000)
 	from, to := Key("home/anna/dir7"), Key("home/anna/moved")
 	b.ReportAllocs()
 	for b.Loop() {
-		tab.Rekey(from, to)
+		tab.RenameTrees(Rename{From: from, To: to})
 		from, to = to, from
 	}
 }

@@ -12,7 +12,7 @@ package lockmgr
 // another process may be granted, with the result that the conversion either
 // blocks, or fails if LOCK_NB was specified." Here it is atomic unless it has
 // to wait; then the old lock is gone, even if the new one is refused. Of several
-// that Rekey has brought to one key, all are.
+// that a rename has brought to one key, all are.
 func (t *Table) convert(l *Lock, k Key) bool {
 	n := t.ground.Find(k)
 	if n == nil {
@@ -98,9 +98,7 @@ func (t *Table) cut(o *Lock, r Range, err error) {
 
 // split leaves o the bytes before r, and gives those behind r to a new lock.
 func (t *Table) split(o *Lock, r Range) {
-	rest := &Lock{t: t, entry: entry{
-		now: o.now, label: o.label, seq: o.seq, lease: o.lease, yields: o.yields,
-	}}
+	rest := &Lock{t: t, now: o.now, label: o.label, seq: o.seq, lease: o.lease, yields: o.yields}
 	rest.stand = stand{Lock: rest, Terms: o.stand.Terms, Guest: o.stand.Guest, Token: o.stand.Token}
 	rest.stand.Terms.Range.Start = r.End + 1
 	if rest.expired() {
@@ -112,11 +110,11 @@ func (t *Table) split(o *Lock, r Range) {
 	t.join(rest)
 }
 
-// Unlock releases what a client holds on a key: of its Posix locks the bytes
-// of r, and its Flock lock whole. Bytes on either side stay locked. Unlocking
-// what is not locked does nothing, and so does a range that ends before it
-// starts. Requests of the client that still wait are
-// left alone.
+// Unlock releases what a client holds on a key: of its Posix locks the bytes of r, and
+// its Flock lock whole. Bytes on either side stay locked; of Whole none do, as when a
+// process closes a file that it has Posix locks on, or the last descriptor of an open file
+// description is closed. Unlocking what is not locked does nothing, and so does a range
+// that ends before it starts. Requests of the client that still wait are left alone.
 func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,11 +135,4 @@ func (t *Table) Unlock(key Key, class Class, client uint64, r Range) {
 		}
 	}
 	t.settle()
-}
-
-// ReleaseClient releases everything that a client holds on a key, as the
-// kernel does when a process closes a file it has Posix locks on, or when the
-// last descriptor of an open file description is closed.
-func (t *Table) ReleaseClient(key Key, class Class, client uint64) {
-	t.Unlock(key, class, client, Range{Start: 0, End: ^uint64(0)})
 }

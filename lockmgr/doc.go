@@ -35,7 +35,7 @@
 // key and the keys below it are different keys: locking a directory's name does
 // not lock what is in it. A tree lock (Request.Trees) does: it conflicts with
 // every lock on its key or below it, and with those tree locks above that have
-// its key below. Rekey moves a key with everything below it.
+// its key below. RenameTrees moves a key with everything below it.
 //
 // # Who conflicts
 //
@@ -100,12 +100,12 @@
 // neighbours of the same mode become one, while a request that must wait keeps
 // the old locks meanwhile, as on Linux. So the Lock that an Acquire returned for
 // a client is of use until it is granted; after that, the client's locks are
-// addressed with Unlock and ReleaseClient.
+// addressed with Unlock.
 //
 // # What else happens to a held lock
 //
-// Shrink takes keys away from it. SetOwner gives it to another process. Rekey and
-// Exchange rename its keys. What waits in these cases is looked at anew: who was
+// Shrink takes keys away from it. SetOwner gives it to another process. RenameTrees and
+// RenameFiles rename its keys. What waits in these cases is looked at anew: who was
 // sheltered by a session that has gone, or has become kin to somebody, may have to
 // wait for others, and a cycle that comes of it is refused like any other. Where
 // these bring together holders that conflict, both remain holders: what has been
@@ -139,8 +139,8 @@
 // After every call, and so at every moment that a caller can see:
 //
 //   - No two holders of a key conflict, but those who came as guests of one
-//     session, which may have ended since, and those whom SetOwner, Rekey or
-//     Exchange brought together.
+//     session, which may have ended since, and those whom SetOwner or
+//     a rename brought together.
 //   - Every waiter waits for somebody: Conflicts names them, and a wake-up is
 //     never lost.
 //   - Nobody has been overtaken by a later one whom he conflicts with, but by
@@ -186,8 +186,7 @@
 // and who is in whose way. Here is decided who is granted, and in which order.
 //
 // Acquire and Release without contention cost some hash table look-ups, whatever
-// the number of locks, and no allocation but the Lock itself, or none with
-// AcquireInto. To wait costs some look-ups more, for each ancestor one. With n
+// the number of locks, and no allocation but the Lock itself. To wait costs some look-ups more, for each ancestor one. With n
 // others waiting, a release, a grant or a cancellation costs the same, unless the
 // owner of a holder has kin among those who wait anywhere, or readers or client
 // locks hold the key, or several keys are handed over at once: then it looks at

@@ -21,7 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("bert waits for", table.Conflicts(b)[0].Owner)
+	fmt.Println("bert waits for", table.Conflicts(b, 1)[0].Owner)
 
 	table.Release(a)
 	if err := b.Wait(context.Background()); err != nil {

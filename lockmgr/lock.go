@@ -17,22 +17,11 @@ type (
 	node  = places.Node[Lock]
 )
 
-// Lock is one request, waiting or granted. It is made by Acquire; a caller
-// that wants to spare the allocation embeds one and gives it to AcquireInto. A
-// Lock is used by pointer and not copied. Its methods may be called from any
-// goroutine.
+// Lock is one request, waiting or granted. It is made by Acquire, used by pointer and
+// not copied. Its methods may be called from any goroutine. It has 352 bytes.
 type Lock struct {
-	// t is set by the first request and not written again, so that methods can
-	// read it before they lock t.mu while AcquireInto uses the Lock anew. It is
-	// nil in the zero Lock.
-	t *Table
-	entry
-}
+	t *Table // nil in the zero Lock, which was never asked for; t.mu guards what follows
 
-// entry is what one request makes of a Lock; the next one starts with a new
-// entry. It is guarded by t.mu. With it a Lock has 352 bytes, for which the
-// allocator takes 384.
-type entry struct {
 	stand stand // its terms, and where it waits or is held
 
 	steals bool // takes expired locks that are in its way

@@ -148,24 +148,24 @@ func (m *model) waitsForAny(a *mlock) (holders, before []*mlock) {
 // passes reports whether the waiter x waits for a weak lock that a does not wait for.
 func (m *model) passes(a, x *mlock) bool {
 	if !slices.ContainsFunc(m.all, func(w *mlock) bool {
-		return w.weak && (w.held || w.waiting) && w.isFreeFor(a, x)
+		return w.weak && (w.held || w.waiting) && w.isPassedBy(a, x)
 	}) {
 		return false
 	}
 	holders, before := m.waitsForAny(x)
-	return slices.ContainsFunc(append(holders, before...), func(w *mlock) bool { return w.weak && !(w.waiting && w.trial) && w.isFreeFor(a, x) })
+	return slices.ContainsFunc(append(holders, before...), func(w *mlock) bool { return w.weak && !(w.waiting && w.trial) && w.isPassedBy(a, x) })
 }
 
-// isFreeFor reports whether x would have to wait for w where a would not: of a Posix lock
-// on bytes apart from each other, each run of them is a lock of its own.
-func (w *mlock) isFreeFor(a, x *mlock) bool {
-	if w.class != Posix {
-		return x.conflicts(w) && !a.conflicts(w)
+// isPassedBy reports whether x would have to wait for the lock a where b would not: of a
+// Posix lock on bytes apart from each other, each run of them is a lock of its own.
+func (a *mlock) isPassedBy(b, x *mlock) bool {
+	if a.class != Posix {
+		return x.conflicts(a) && !b.conflicts(a)
 	}
-	return slices.ContainsFunc(runs(w.bytes), func(run uint16) bool {
-		part := *w
+	return slices.ContainsFunc(runs(a.bytes), func(run uint16) bool {
+		part := *a
 		part.bytes = run
-		return x.conflicts(&part) && !a.conflicts(&part)
+		return x.conflicts(&part) && !b.conflicts(&part)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func TestAgainstModel(t *testing.T) {
 			if l.real != nil {
 				p.table.Release(l.real)
 			}
-			p.table.ReleaseClient(l.keys[0], l.class, l.client)
+			p.table.Unlock(l.keys[0], l.class, l.client, Whole)
 		}
 		if held, waiting := p.table.Len(); held+waiting+p.table.owners.Len()+p.table.ground.Len() != 2 {
 			rt.Fatalf("after releasing all: %d held, %d waiting, %d owners, %d keys left",
@@ -150,7 +151,7 @@ func (p *play) finish(l *mlock) {
 		return
 	}
 	p.said = fmt.Sprintf("close %s %d", l.keys[0], l.client)
-	p.table.ReleaseClient(l.keys[0], l.class, l.client)
+	p.table.Unlock(l.keys[0], l.class, l.client, Whole)
 	p.model.unlock(l.keys[0], l.class, l.client, ^uint16(0))
 }
 
@@ -256,12 +257,8 @@ func (p *play) acquire() {
 	r.Label = a.id
 	p.said = fmt.Sprintf("acquire %d %v trees %v %v by %v since %d %v %d %d-%d nowait=%v gate=%v weak=%v yields=%v steals=%v",
 		a.id, a.keys, a.trees, r.Mode, r.Owner, r.Since.Tick, r.Class, r.Client, r.Range.Start, r.Range.End, r.NoWait, a.gate, a.weak, r.Yields, r.Steal)
-	l := new(Lock)
-	if old := p.some(func(o *mlock) bool { return !o.held && !o.waiting && whole(o) }); old != nil {
-		l, old.real = old.real, nil // used again
-	}
 	before := labels(p.table.Snapshot().Waiting)
-	err := p.table.AcquireInto(l, r)
+	l, err := p.table.Acquire(r)
 	if after := labels(p.table.Snapshot().Waiting); errors.Is(err, ErrWouldBlock) && r.Class != Flock && !p.robbed() && after != before {
 		p.Fatalf("%s was refused, and those who wait, %s, became %s", p.said, before, after)
 	}
@@ -359,7 +356,7 @@ func (p *play) renameFile() {
 		return
 	}
 	p.said = fmt.Sprintf("rename file %s %s with %d", from, to, l.id)
-	p.table.RekeyFile(l.real, from, to)
+	p.table.RenameFiles(FileRename{Rename{From: from, To: to}, l.real})
 	p.model.renameFile(map[*mlock]Key{l: from}, map[Key]Key{from: to})
 }
 
@@ -368,14 +365,14 @@ func (p *play) rename() {
 	nested := below(from, "x")(to) != to || below(to, "x")(from) != from
 	if p.pick("exchange", 2) == 0 {
 		p.said = fmt.Sprintf("rekey %s %s", from, to)
-		p.table.Rekey(from, to)
+		p.table.RenameTrees(Rename{From: from, To: to})
 		if below(from, "x")(to) != to { // nothing happens
 			return
 		}
 		p.model.rename(below(from, to))
 	} else {
 		p.said = fmt.Sprintf("exchange %s %s", from, to)
-		p.table.Exchange(from, to)
+		p.table.RenameTrees(Rename{From: from, To: to}, Rename{From: to, To: from})
 		if nested {
 			return
 		}
@@ -481,7 +478,7 @@ func (p *play) bytes(l *mlock) (set uint16) {
 // checkConflicts compares whom a waiter waits for.
 func (p *play) checkConflicts(l *mlock) {
 	got, want := make(map[any]bool), make(map[any]bool)
-	for _, h := range p.table.Conflicts(l.real) {
+	for _, h := range p.table.Conflicts(l.real, math.MaxInt) {
 		got[h.Label] = true
 	}
 	hs, bs := p.model.waitsFor(l)
@@ -489,7 +486,7 @@ func (p *play) checkConflicts(l *mlock) {
 		want[x.label()] = true
 	}
 	if !maps.Equal(got, want) {
-		for _, h := range p.table.Conflicts(l.real) {
+		for _, h := range p.table.Conflicts(l.real, math.MaxInt) {
 			if !want[h.Label] {
 				p.Logf("TABLE ONLY %+v guest=%v", h, h.Lock.stand.Guest)
 			}

@@ -1,8 +1,6 @@
 package lockmgr
 
 import (
-	"math"
-
 	"latchfs/lockmgr/internal/places"
 )
 
@@ -63,8 +61,7 @@ func (t *Table) Test(r Request) *Holder {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var l Lock
-	l.init(t, &r)
+	l := newLock(t, &r)
 	x := t.ground.FirstClash(&l.stand)
 	if x == nil {
 		return nil
@@ -90,13 +87,10 @@ func describeAll(locks []*Lock) []Holder {
 	return out
 }
 
-// Conflicts returns whom a waiting lock waits for: holders first, then waiters
-// that stand before it; nil when it does not wait.
-func (t *Table) Conflicts(l *Lock) []Holder { return t.FirstConflicts(l, math.MaxInt) }
-
-// FirstConflicts is Conflicts for no more than n of them. With a long queue it is
+// Conflicts returns whom a waiting lock waits for, n of them at most: holders first, then
+// waiters that stand before it; nil when it does not wait. With a long queue a small n is
 // much cheaper.
-func (t *Table) FirstConflicts(l *Lock, n int) []Holder {
+func (t *Table) Conflicts(l *Lock, n int) []Holder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.t != t || l.stand.State != places.Waiting {

@@ -1,7 +1,6 @@
 package lockmgr
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -75,49 +74,31 @@ func (t *Table) Version() uint64 { return t.version.Load() }
 // is neither: ErrInvalid, a *ConflictError when NoWait was asked for, or a
 // *DeadlockError when the wait would never end.
 func (t *Table) Acquire(r Request) (*Lock, error) {
-	l := new(Lock)
-	if err := t.AcquireInto(l, r); err != nil {
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := newLock(t, &r)
+	converts := l.stand.Terms.Class == Flock && t.convert(l, r.Keys[0])
+	if err := t.enter(l, converts, r.NoWait); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// AcquireInto is Acquire with a Lock of the caller's: a zero one, or one that
-// this table gave and that neither waits nor is held any more. When a Lock is
-// used again, whoever still has a pointer to it (from a Holder, say) sees the
-// new lock, and may ask it meanwhile; a zero Lock is the caller's own until
-// AcquireInto has returned.
-func (t *Table) AcquireInto(l *Lock, r Request) error {
-	if err := r.validate(); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l.t != nil && (l.t != t || l.stand.State == places.Waiting || l.stand.State == places.Held) {
-		return fmt.Errorf("%w: the lock is in use", ErrInvalid)
-	}
-	l.init(t, &r)
-	converts := l.stand.Terms.Class == Flock && t.convert(l, r.Keys[0])
-	return t.enter(l, converts, r.NoWait)
-}
-
-// init prepares a lock for the table; it stands nowhere yet.
-func (l *Lock) init(t *Table, r *Request) {
-	if l.t == nil {
-		l.t = t
-	}
-	l.entry = entry{
-		stand: stand{Lock: l, Terms: rules.Terms{
-			Mode: r.Mode, Class: r.Class, Client: r.Client, Range: r.Range, Gate: r.Gate || len(r.Trees) > 0, Weak: r.Weak,
-			Owner: r.Owner, Lineage: r.Lineage, Since: r.Since,
-		}},
-		steals: r.Steal, yields: r.Yields, lease: lease.Lease{TTL: r.TTL}, inbox: r.Inbox,
-		now: r.Now, label: r.Label,
-	}
+// newLock makes a lock of the table; it stands nowhere yet.
+func newLock(t *Table, r *Request) *Lock {
+	l := &Lock{t: t, steals: r.Steal, yields: r.Yields, lease: lease.Lease{TTL: r.TTL}, inbox: r.Inbox, now: r.Now, label: r.Label}
+	l.stand = stand{Lock: l, Terms: rules.Terms{
+		Mode: r.Mode, Class: r.Class, Client: r.Client, Range: r.Range, Gate: r.Gate || len(r.Trees) > 0, Weak: r.Weak,
+		Owner: r.Owner, Lineage: r.Lineage, Since: r.Since,
+	}}
 	if r.Class != Posix {
 		l.stand.Terms.Range = Whole
 	}
 	l.stand.SetKeys(r.Keys, r.Trees)
+	return l
 }
 
 // enter grants a new lock or lets it wait. One that converts another is granted.

@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,27 +156,28 @@ func (s *stage) change(d *datadriven.TestData) string {
 	case "owner":
 		s.table.SetOwner(l, s.process(scan(d, "to"), "", false).owner, s.now())
 	case "rekey":
-		s.table.Rekey(Key(first), Key(scan(d, "to")))
+		s.table.RenameTrees(Rename{From: Key(first), To: Key(scan(d, "to"))})
 	case "move":
-		s.table.RekeyFile(s.locks[scan(d, "with")], Key(first), Key(scan(d, "to")))
+		s.table.RenameFiles(FileRename{Rename{From: Key(first), To: Key(scan(d, "to"))}, s.locks[scan(d, "with")]})
 	case "turn":
-		var renames []Rename
+		var renames []FileRename
 		for _, a := range d.CmdArgs {
-			renames = append(renames, Rename{From: Key(a.Key), To: Key(a.Vals[0])})
+			renames = append(renames, FileRename{Rename: Rename{From: Key(a.Key), To: Key(a.Vals[0])}})
 		}
-		s.table.RekeyFiles(renames...)
+		s.table.RenameFiles(renames...)
 	case "shrink":
 		if !s.table.Shrink(l, []Key{Key(scan(d, "by"))}) {
 			return "cannot be\n"
 		}
 	case "exchange":
-		s.table.Exchange(Key(first), Key(scan(d, "with")))
+		a, b := Key(first), Key(scan(d, "with"))
+		s.table.RenameTrees(Rename{From: a, To: b}, Rename{From: b, To: a})
 	case "unlock":
 		r := s.request(d)
 		s.table.Unlock(r.Keys[0], r.Class, r.Client, r.Range)
 	case "close":
 		r := s.request(d)
-		s.table.ReleaseClient(r.Keys[0], r.Class, r.Client)
+		s.table.Unlock(r.Keys[0], r.Class, r.Client, Whole)
 	default:
 		return "unknown command\n"
 	}
@@ -297,7 +299,7 @@ func (s *stage) status(l *Lock) string {
 	select {
 	case <-l.Done():
 	default:
-		return "waits for " + s.list(s.table.Conflicts(l))
+		return "waits for " + s.list(s.table.Conflicts(l, math.MaxInt))
 	}
 	if err := l.Err(); err != nil {
 		return s.refusal(err)
@@ -402,7 +404,7 @@ func (s *stage) snapshot() string {
 		}
 	}
 	for _, h := range snap.Waiting {
-		line := fmt.Sprintf("  waiting  %s, %v, for %s", s.describe(&h), h.Mode, s.list(s.table.Conflicts(h.Lock)))
+		line := fmt.Sprintf("  waiting  %s, %v, for %s", s.describe(&h), h.Mode, s.list(s.table.Conflicts(h.Lock, math.MaxInt)))
 		for _, k := range written(h) {
 			keys[k] = append(keys[k], line)
 		}

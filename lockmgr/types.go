@@ -9,7 +9,7 @@ import (
 )
 
 // Key names one lockable thing. It is opaque but for one property: '/'
-// separates components, so that Rekey can move a key with everything below it.
+// separates components, so that RenameTrees can move a key with everything below it.
 // The table compares keys byte by byte and cleans nothing.
 type Key = keytree.Key
 

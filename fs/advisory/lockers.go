@@ -106,10 +106,10 @@ func (r *Room) Closed(f File, process uint64) {
 	}
 	c := Client{lockmgr.Posix, process}
 	now := r.Key(f, c.Class)
-	r.c.Table.ReleaseClient(now, c.Class, c.ID)
+	r.c.Table.Unlock(now, c.Class, c.ID, lockmgr.Whole)
 	for _, o := range r.filesWhere(func(ls *lockers) bool { return ls.file.Inode() == in }) {
 		for _, k := range r.keys(o, c, now) {
-			r.c.Table.ReleaseClient(k, c.Class, c.ID)
+			r.c.Table.Unlock(k, c.Class, c.ID, lockmgr.Whole)
 		}
 		r.forget(o, c)
 		r.announceEnd(o)
@@ -126,7 +126,7 @@ func (r *Room) Released(f File) {
 		r.ends.Lock()
 		for _, k := range keys {
 			if !r.locksElsewhere(f, c, k) {
-				r.c.Table.ReleaseClient(k, c.Class, c.ID)
+				r.c.Table.Unlock(k, c.Class, c.ID, lockmgr.Whole)
 			}
 		}
 		r.forget(f, c)

@@ -11,7 +11,7 @@ import (
 // Config is what a Room stands on.
 type Config struct {
 	Engine Engine
-	Table  *lockmgr.Table
+	Table  lockmgr.Authority
 	Policy *policy.Policy // which files share locks, and which lock files stand for others
 	Procs  Procs
 	Logf   func(format string, args ...any) // for debugging

@@ -197,7 +197,7 @@ func (s *stage) rename(n *inode, to string) {
 	from := n.is.Path
 	n.is.Path = to
 	s.mu.Unlock()
-	s.table.RekeyFile(nil, lockmgr.Key(from), lockmgr.Key(to))
+	s.table.RenameFiles(lockmgr.FileRename{Rename: lockmgr.Rename{From: lockmgr.Key(from), To: lockmgr.Key(to)}})
 }
 
 // close closes a file in a process, and tells of it.

@@ -16,7 +16,7 @@ import (
 type Claims struct {
 	engine Engine
 	procs  Procs
-	table  *lockmgr.Table
+	table  lockmgr.Authority
 	book   *account.Book
 	epoch  string
 	done   <-chan struct{}

@@ -182,7 +182,7 @@ type Views interface {
 type Config struct {
 	Engine   Engine
 	Procs    Procs
-	Table    *lockmgr.Table
+	Table    lockmgr.Authority
 	Book     *account.Book // of what users make the daemon keep
 	Views    Views
 	Defaults policy.Settings // for locks that stand for no file

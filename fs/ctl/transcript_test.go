@@ -253,7 +253,7 @@ func (s *stage) runProcess(d *datadriven.TestData, name string) {
 func (s *stage) rename(from, to string) {
 	s.paths.Lock()
 	defer s.paths.Unlock()
-	s.Table.Rekey(lockmgr.Key(from), lockmgr.Key(to))
+	s.Table.RenameTrees(lockmgr.Rename{From: lockmgr.Key(from), To: lockmgr.Key(to)})
 	s.Claims.Follow(func(path string) string {
 		if rest, ok := strings.CutPrefix(path, from); ok && (rest == "" || rest[0] == '/') {
 			return to + rest

@@ -39,7 +39,7 @@ func (q *query) wait(w *wait, l *lockmgr.Lock) {
 	cv.waits[l] = w
 	if w.wait > 0 {
 		w.timer = time.AfterFunc(w.wait, func() {
-			w.holders = s.Table.FirstConflicts(l, 1)
+			w.holders = s.Table.Conflicts(l, 1)
 			s.Table.Cancel(l, denied.ErrTimeout) // the inbox tells
 		})
 	}
@@ -103,7 +103,7 @@ func (cv *Conversation) giveUp(cause error) {
 	defer cv.ended()
 	for l, w := range waits {
 		w.stop()
-		w.holders = cv.s.Table.FirstConflicts(l, 1)
+		w.holders = cv.s.Table.Conflicts(l, 1)
 		cv.s.Table.Cancel(l, cause)
 		cv.s.Table.Release(l)
 		cv.s.Claims.forget(w.cl)

@@ -57,7 +57,7 @@ type Engine interface {
 type Config struct {
 	Engine Engine
 	Procs  Procs
-	Table  *lockmgr.Table
+	Table  lockmgr.Authority
 	Done   <-chan struct{} // closed when no more heartbeats are wanted
 }
 

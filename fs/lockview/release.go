@@ -70,7 +70,7 @@ func (w View) takeAway(h *lockmgr.Holder) {
 	switch {
 	case h.Stale && w.Table.Steal(h.Lock) == nil:
 	case h.Class != lockmgr.Session && len(h.Keys) > 0:
-		w.Table.ReleaseClient(h.Keys[0], h.Class, h.Client)
+		w.Table.Unlock(h.Keys[0], h.Class, h.Client, lockmgr.Whole)
 	case lb == nil:
 	case lb.ReadClaim() != nil:
 		w.Engine.DropRead(lb.ReadClaim())

@@ -44,7 +44,7 @@ func labelOf(h *lockmgr.Holder) Label {
 
 // View is the view of a lock table.
 type View struct {
-	Table  *lockmgr.Table
+	Table  lockmgr.Authority
 	Engine Engine
 }
 
@@ -82,7 +82,7 @@ func (w View) Waiting() []report.Record {
 	for i := range snap.Waiting {
 		h := &snap.Waiting[i]
 		var behind []string
-		conflicts := w.Table.FirstConflicts(h.Lock, maxBehind)
+		conflicts := w.Table.Conflicts(h.Lock, maxBehind)
 		for j := range conflicts {
 			r := w.Engine.Record(&conflicts[j], "")
 			behind = append(behind, fmt.Sprintf("%s[%d]", r.Program, r.Owner.PID))

@@ -2,6 +2,7 @@ package lockwait
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"latchfs/fs/denied"
@@ -18,7 +19,7 @@ type Signals interface{ Pending(tid uint32) proc.Pending }
 
 // A Wait is a wait of one request.
 type Wait struct {
-	Table   *lockmgr.Table
+	Table   lockmgr.Authority
 	Signals Signals
 	Thread  uint32          // whose signals end it
 	Class   lockmgr.Class   // of the lock
@@ -88,7 +89,7 @@ func (w *Wait) told(l *lockmgr.Lock) error {
 // GiveUp leaves the queue; a grant that came at the same moment counts, unless a signal or
 // a stop is the cause.
 func (w *Wait) GiveUp(l *lockmgr.Lock, cause error) error {
-	holders := w.Table.Conflicts(l)
+	holders := w.Table.Conflicts(l, math.MaxInt)
 	if !w.Table.Cancel(l, cause) {
 		<-l.Done()
 		held, counts := l.Held(), cause != denied.ErrInterrupted && cause != denied.ErrShutdown

@@ -67,7 +67,7 @@ type Procs interface {
 // Config is what claims need.
 type Config struct {
 	Enabled bool // there are paths where reads claim; else there never is a claim
-	Table   *lockmgr.Table
+	Table   lockmgr.Authority
 	Procs   Procs
 	// Ended is told when a claim has ended for which something was learned of the program,
 	// and whether its family has written the file. It must not call back.
