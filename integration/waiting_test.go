@@ -182,6 +182,48 @@ func TestWaitersCanBeInterrupted(t *testing.T) {
 	})
 }
 
+// A thread waits to remove a file while other threads of its process start programs. The end
+// of each is told by a signal that any of the threads may take, and that nobody handles: on a
+// plain directory no call notices it, and here the wait goes on.
+func TestOthersChildrenInterruptNobody(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import os, subprocess, threading
+done = threading.Event()
+def starts():
+    while not done.is_set():
+        subprocess.run(["true"])
+        os.write(1, b"ended\n")
+threads = [threading.Thread(target=starts) for _ in range(3)]
+for t in threads: t.start()
+try: os.unlink("f")
+finally: done.set()
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for range 10 {
+			m.WriteFile("f", "old")
+			holder := m.Client(t)
+			fd := holder.Open("f", unix.O_RDWR)
+			p := m.LaunchPython(t, script)
+			p.MustWait()
+			ended := func() int { return strings.Count(p.Stdout(), "ended") }
+			enough := ended() + 20
+			eventually(t, "20 programs have ended", func() bool {
+				select {
+				case <-p.done:
+					return true
+				default:
+					return ended() >= enough
+				}
+			})
+			holder.MustClose(fd)
+			if o := p.Wait(); o.Code != 0 {
+				t.Fatalf("the one who waits: %s", o.Stderr)
+			}
+		}
+	})
+}
+
 // patientWriter opens a file that is held, and adds argv[1] to its end. All its
 // signal handlers return, so that python repeats an interrupted open.
 const patientWriter = `

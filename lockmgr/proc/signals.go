@@ -21,14 +21,39 @@ const (
 )
 
 // Pending looks at the signals that a thread would have to handle if it
-// returned from its system call now.
+// returned from its system call now. Of a process with several threads nothing
+// pending means that another one has taken the signal, as it does with the SIGCHLD of a
+// thread that starts programs, unless the process is being frozen.
 func (r *Reader) Pending(tid uint32) Pending {
-	answer := Interrupt
+	answer, alone := Interrupt, true
 	_ = r.root.WithFile(procfs.PIDPath(tid, "status"), func(b []byte) error {
-		answer = signals.Parse(b)
+		answer, alone = signals.Parse(b), signals.IsAlone(b)
 		return nil
 	})
-	return answer
+	switch {
+	case answer != Nothing || alone:
+		return answer
+	case r.isBeingFrozen(tid):
+		return Stop
+	}
+	return NoReason
+}
+
+// threadsToAsk is how many threads of a process are asked whether they are frozen: all are,
+// but for those that are in system calls which cannot be.
+const threadsToAsk = 16
+
+// isBeingFrozen reports whether another thread of a process is frozen: for a suspend, or
+// by its control group. See /proc/PID/wchan in proc_pid_wchan(5).
+func (r *Reader) isBeingFrozen(tid uint32) (frozen bool) {
+	threads, _ := r.root.Threads(int32(tid))
+	for _, t := range threads[:min(len(threads), threadsToAsk)] {
+		_ = r.root.WithFile(procfs.PIDPath(t, "wchan"), func(b []byte) error {
+			frozen = frozen || bytes.HasPrefix(b, []byte("__refrigerator")) || bytes.HasPrefix(b, []byte("do_freezer_trap"))
+			return nil
+		})
+	}
+	return frozen
 }
 
 // Call is a system call in which a thread waits: its number and six arguments.

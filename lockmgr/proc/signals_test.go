@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ func TestPendingOfStopped(t *testing.T) {
 		send []unix.Signal
 		want Pending
 	}{
-		{nil, Nothing},
+		{nil, NoReason}, // the child has several threads, and another one might have taken it
 		{[]unix.Signal{unix.SIGURG}, NoReason},
 		{[]unix.Signal{unix.SIGCHLD, unix.SIGWINCH, unix.SIGURG, unix.SIGPROF, unix.SIGVTALRM}, NoReason},
 		{[]unix.Signal{unix.SIGUSR1}, Interrupt},
@@ -54,8 +55,51 @@ func TestPendingBlocked(t *testing.T) {
 	if err := unix.Tgkill(int(c.pid()), int(tid), unix.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Pending(uint32(tid)); got != Nothing {
+	if got := r.Pending(uint32(tid)); got != NoReason {
+		t.Errorf("%v, want %v", got, NoReason)
+	}
+}
+
+// Of a process with one thread nobody else has taken a signal.
+func TestPendingOfOneThread(t *testing.T) {
+	if got := newReader(t).Pending(uint32(startCat(t))); got != Nothing {
 		t.Errorf("%v, want %v", got, Nothing)
+	}
+}
+
+// A process that is frozen is to leave its system calls, also if it has several threads.
+func TestPendingOfFrozen(t *testing.T) {
+	group := "/sys/fs/cgroup/freezer/latchfs-test"
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Skipf("no freezer (version 1) that this user may use: %v", err)
+	}
+	c := startChild(t, quietly)
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(group+"/"+file, []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		c.signal(unix.SIGKILL)
+		c.await(unix.WEXITED)
+		if err := os.Remove(group); err != nil {
+			t.Error(err)
+		}
+	})
+	r := newReader(t)
+	write("cgroup.procs", fmt.Sprint(c.pid()))
+	write("freezer.state", "FROZEN")
+	defer write("freezer.state", "THAWED")
+	for { // it freezes one thread after the other
+		if b, err := os.ReadFile(group + "/freezer.state"); err != nil {
+			t.Fatal(err)
+		} else if string(b) == "FROZEN\n" {
+			break
+		}
+	}
+	if got := r.Pending(c.tid()); got != Stop {
+		t.Errorf("%v, want %v", got, Stop)
 	}
 }
 

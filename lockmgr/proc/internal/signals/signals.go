@@ -29,9 +29,10 @@ const (
 	// Stop is for a signal that stops the process: the wait ends, but its place
 	// in the queue is kept.
 	Stop
-	// Nothing is pending. Right after an INTERRUPT it counts as Stop, for then
-	// the freezer or kernel work of the thread's own was the cause; in a later
-	// poll it means that all is quiet, and counts as NoReason.
+	// Nothing is pending. Right after an INTERRUPT of a process with one thread it counts as
+	// Stop, for then the freezer or kernel work of the thread's own was the cause; in a later
+	// poll it means that all is quiet, and counts as NoReason. Of several threads another one
+	// may have taken the signal: see IsAlone.
 	Nothing
 )
 
@@ -87,6 +88,14 @@ func Parse(status []byte) Pending {
 	default:
 		return NoReason
 	}
+}
+
+// IsAlone reports whether the process whose status it is has one thread, so that no other
+// can have taken a signal.
+func IsAlone(status []byte) bool {
+	_, rest, found := bytes.Cut(status, []byte("\nThreads:"))
+	n, _, _ := bytes.Cut(rest, []byte("\n"))
+	return !found || string(bytes.TrimSpace(n)) == "1"
 }
 
 func parseSet(b []byte) Set {

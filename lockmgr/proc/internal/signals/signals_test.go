@@ -44,6 +44,17 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// The number of threads is one field among others.
+func TestIsAlone(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Name:\tThreads:\t7\nThreads:\t1\nSigQ:\t1/2\n": true, "Name:\tx\nThreads:\t12\nSigQ:\t1/2\n": false, "Name:\tx\nThreads:\t2": false, "": true,
+	} {
+		if got := IsAlone([]byte(text)); got != want {
+			t.Errorf("of %q: %v", text, got)
+		}
+	}
+}
+
 // Each signal by itself, with and without a handler.
 func TestEachSignal(t *testing.T) {
 	want := map[unix.Signal][2]Pending{
