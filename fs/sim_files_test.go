@@ -26,7 +26,7 @@ type simFile struct {
 
 	nameMu sync.Mutex // guards now and moved, which whoever renames the file changes
 	now    simName
-	moved  bool // it has lost the name under which it was opened
+	moved  bool // it may have lost the name under which it was opened
 
 	// For the model.
 	began, opened int64 // of the open
@@ -56,7 +56,7 @@ func (o *simFile) named() simName {
 	return o.now
 }
 
-// gets notes which name the file has now, and whether it is another one than it was opened by.
+// gets notes which name the file has now, and whether it may be another one than it was opened by.
 func (o *simFile) gets(name simName, moved bool) {
 	o.nameMu.Lock()
 	defer o.nameMu.Unlock()

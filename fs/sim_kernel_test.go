@@ -42,7 +42,6 @@ type simInode struct {
 	names    int
 	opens    int
 	dead     bool        // a directory that was removed: S_DEAD
-	taken    bool        // a file that has lost a name, to a removal or a rename
 	linked   atomic.Bool // a file that has had several names, and is updated in place
 }
 

@@ -64,11 +64,11 @@ func (k *simKernel) unlink(p *simProc, path string, directory bool) unix.Errno {
 	})
 }
 
-// died notes that a directory was removed, or that a file has lost its name.
+// died notes that a directory was removed, if it is one.
 func (k *simKernel) died(n *simInode) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n.dead, n.taken = n.isDir(), !n.isDir()
+	n.dead = n.isDir()
 }
 
 // unnamed forgets a name that was taken away, and what is known of its directory.
@@ -81,6 +81,17 @@ func (k *simKernel) unnamed(dir *simInode, name string) {
 			d.inode.until = time.Time{}
 		}
 		k.dropLocked(d)
+	}
+}
+
+// forgetName makes the kernel forget a name in each directory that has it.
+func (k *simKernel) forgetName(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, n := range k.inodes {
+		if d := n.children[name]; d != nil {
+			k.dropLocked(d)
+		}
 	}
 }
 
@@ -206,14 +217,14 @@ func (k *simKernel) renameOnce(p *simProc, from, to string, flags uint32, reval 
 	defer k.mu.Unlock()
 	a.until = time.Time{}
 	n.until = time.Time{}
-	d := a.children[old]
-	if d == nil || d.inode != n {
-		return e
+	if d := a.children[old]; d != nil && d.inode == n { // it was not forgotten meanwhile
+		until := d.until
+		k.dropLocked(d)
+		if e == 0 {
+			k.putLocked(b, name, n, time.Until(until))
+		}
 	}
-	until := d.until
-	k.dropLocked(d)
 	if e == 0 {
-		k.putLocked(b, name, n, time.Until(until))
 		k.w.moved(p, a, old, b, name, false)
 	}
 	return e

@@ -157,9 +157,7 @@ func (p *simProc) open(path string, flags uint32) (int, *simFile, unix.Errno) {
 func (p *simProc) install(f *simFile) (fd int) {
 	k := f.k
 	k.mu.Lock()
-	if f.inode.taken { // while the open was on its way, unless it has a name again
-		f.gets(simName{}, true)
-	}
+	f.gets(simName{}, true) // it has lost its name since it was found, or the kernel has forgotten that
 	for _, n := range k.inodes {
 		for _, d := range n.children {
 			if d.inode == f.inode {

@@ -189,14 +189,18 @@ func (s simState) commit(o simOp) bool {
 }
 
 // take takes a name away, and with it the open files that stand for it, which get
-// another. A file that has a further name goes on to be written under that.
+// another. A file that has a further name goes on to be written under that, until it loses
+// its last.
 func (s simState) take(name, to string) {
-	if v := s[name]; strings.HasPrefix(v, "=") && strings.HasPrefix(to, "-") {
-		to = v
-	}
+	common, last := s[name], false
 	delete(s, name)
+	if strings.HasPrefix(common, "=") && strings.HasPrefix(to, "-") {
+		if last = !s.hasName(common); !last {
+			to = common
+		}
+	}
 	for k, v := range s {
-		if k[0] == '#' && v == name {
+		if k[0] == '#' && (v == name || last && v == common) {
 			s[k] = to
 		}
 	}

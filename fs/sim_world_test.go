@@ -59,7 +59,8 @@ type simOptions struct {
 	// lets ann go on until it is about to do what has that text, "ann to the end" as long
 	// as it can, "the kernel to the end" sends every RELEASE that is due, and "kill ann"
 	// kills it; "crash" kills the daemon, and "crash at exchange" does so when it is about
-	// to take that step; "fault at exchange" lets the disk fail then. Afterwards each goes on until it cannot.
+	// to take that step; "fault at exchange" lets the disk fail then; "forget a" lets the kernel
+	// forget the names a. Afterwards each goes on until it cannot.
 	turns []string
 	// alarm, if not nil, says what is to count as broken, beside the promises; starts is
 	// called when the simulation starts.
@@ -224,6 +225,11 @@ func (w *simWorld) turnOf(ready []*simParked) *simParked {
 		if step, fails := strings.CutPrefix(turn, "fault at "); fails {
 			w.opts.turns = w.opts.turns[1:]
 			w.failAt(step)
+			return nil
+		}
+		if name, forgets := strings.CutPrefix(turn, "forget "); forgets {
+			w.opts.turns = w.opts.turns[1:]
+			w.kernel.forgetName(name)
 			return nil
 		}
 		name, until, _ := strings.Cut(turn, " until ")
