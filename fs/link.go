@@ -38,7 +38,7 @@ func (et *entries) Link(cancel <-chan struct{}, in *LinkRequest, name string, ou
 	}
 	c, path := et.callers.callerOf(&in.Request), et.nodes.path(dir, name)
 	w := et.astray.walks.Get(c)
-	repeated := w != nil && w.Op != opWait
+	repeated := w != nil && w.Op != opWait || et.astray.walks.IsLate(c)
 	lb, l, e := et.lockJudged(c, opLink, func() []judge.Candidate { return et.judging.linked(n, path) }, places...)
 	if e != 0 {
 		return e

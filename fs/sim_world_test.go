@@ -60,7 +60,7 @@ type simOptions struct {
 	// as it can, "the kernel to the end" sends every RELEASE that is due, and "kill ann"
 	// kills it; "crash" kills the daemon, and "crash at exchange" does so when it is about
 	// to take that step; "fault at exchange" lets the disk fail then; "forget a" lets the kernel
-	// forget the names a. Afterwards each goes on until it cannot.
+	// forget the names a; "6s pass" lets so much time pass. Afterwards each goes on until it cannot.
 	turns []string
 	// alarm, if not nil, says what is to count as broken, beside the promises; starts is
 	// called when the simulation starts.
@@ -208,47 +208,6 @@ func (w *simWorld) run() {
 	}
 }
 
-// turnOf is who goes on if the test says that; nil if it has said that one is killed.
-func (w *simWorld) turnOf(ready []*simParked) *simParked {
-	for len(w.opts.turns) > 0 {
-		turn := w.opts.turns[0]
-		if name, kills := strings.CutPrefix(turn, "kill "); kills {
-			w.opts.turns = w.opts.turns[1:]
-			w.killNamed(name)
-			return nil
-		}
-		if turn == "crash" || strings.HasPrefix(turn, "crash at ") {
-			w.opts.turns = w.opts.turns[1:]
-			w.crashAt(strings.TrimPrefix(turn[len("crash"):], " at "))
-			return nil
-		}
-		if step, fails := strings.CutPrefix(turn, "fault at "); fails {
-			w.opts.turns = w.opts.turns[1:]
-			w.failAt(step)
-			return nil
-		}
-		if name, forgets := strings.CutPrefix(turn, "forget "); forgets {
-			w.opts.turns = w.opts.turns[1:]
-			w.kernel.forgetName(name)
-			return nil
-		}
-		name, until, _ := strings.Cut(turn, " until ")
-		name, _, _ = strings.Cut(name, " ")
-		for _, x := range ready {
-			if (strings.HasPrefix(x.what, name+"[") || strings.HasPrefix(x.what, name+" ")) && (until == "" || !strings.Contains(x.what, until)) {
-				return x
-			}
-		}
-		w.opts.turns = w.opts.turns[1:]
-	}
-	for _, x := range ready {
-		if who(x.what) == w.last {
-			return x
-		}
-	}
-	return ready[0]
-}
-
 // step is one thing that happens.
 func (w *simWorld) step(ready []*simParked) {
 	if w.directed {
@@ -288,15 +247,6 @@ func (w *simWorld) step(ready []*simParked) {
 		return
 	}
 	w.resume(next)
-}
-
-func (w *simWorld) killNamed(name string) {
-	for _, p := range w.procs.living() {
-		if p.comm == name {
-			w.logf("%s is killed", p)
-			p.kill()
-		}
-	}
 }
 
 // resume lets one go on.

@@ -21,7 +21,9 @@
 //
 // A promise that nobody comes for ends by itself: the Sweep looks at the threads every
 // sweepPeriod while there are promises. While a request of the thread works on it (Park), it
-// stays.
+// stays. A thread whose time is over, but whose system call is not, is late: what was reserved
+// for it is given back, and that it was told to walk again is remembered, for the kernel does
+// not walk a third time.
 //
 // Threads of other pid namespaces have no id that can be told: Strangers are for them.
 //

@@ -101,13 +101,15 @@ type Table[P comparable, W Entry[P]] struct {
 	n      atomic.Int32
 	wake   chan struct{} // starts the sweeper
 
-	mu sync.Mutex // guards m, and the entries
-	m  map[int32]W
+	mu   sync.Mutex // guards m and late, and the entries
+	m    map[int32]W
+	late map[int32]lateThread // by their ids
+	lags atomic.Int32         // how many are late
 }
 
 // New makes an empty Table.
 func New[P comparable, W Entry[P]](e Engine[W]) *Table[P, W] {
-	return &Table[P, W]{engine: e, m: map[int32]W{}, wake: make(chan struct{}, 1)}
+	return &Table[P, W]{engine: e, m: map[int32]W{}, late: map[int32]lateThread{}, wake: make(chan struct{}, 1)}
 }
 
 // Len is how many entries there are.
@@ -137,6 +139,7 @@ func (t *Table[P, W]) Put(c Thread, w W) {
 	if !had {
 		t.n.Add(1)
 	}
+	t.forgetLateLocked(p.tid)
 	t.mu.Unlock()
 	t.engine.Entered(w)
 	if had {
@@ -194,12 +197,12 @@ func (t *Table[P, W]) Take(c Thread, op string, at [2]P) (w W) {
 
 // Repeated reports whether the caller's system call was told to walk again already, as far
 // as that can be seen before its names are compared: they may lead elsewhere the second
-// time. Whoever was merely told to walk again was so once.
+// time. Whoever was merely told to walk again was so once, and whoever is late.
 func (t *Table[P, W]) Repeated(c Thread) bool {
 	var none W
 	w := t.Get(c)
 	if w == none {
-		return false
+		return t.takeLate(c)
 	}
 	p := w.Promised()
 	if p.Op == Wait {
@@ -227,12 +230,15 @@ func (t *Table[P, W]) PlaceOf(c Thread, at [2]P) (w W) {
 	return w
 }
 
-// Has reports whether the caller's entry is for an operation on the names: its system call
-// is being repeated.
+// Has reports whether the caller's entry is for an operation on the names, or the caller is
+// late: its system call is being repeated.
 func (t *Table[P, W]) Has(c Thread, op string, at [2]P) bool {
 	var none W
 	w := t.Get(c)
-	return w != none && w.Promised().Op == op && w.Promised().At == at
+	if w == none {
+		return t.IsLate(c)
+	}
+	return w.Promised().Op == op && w.Promised().At == at
 }
 
 // Remove takes w out of the table; false if somebody else did. What is reserved for it is

@@ -7,8 +7,8 @@ import (
 	"latchfs/lockmgr/proc"
 )
 
-// Sweep abandons the promises of threads that are gone and of calls that were never
-// repeated, until done is closed.
+// Sweep abandons the promises of threads that are gone, of calls that were never repeated, and
+// of threads that are late, until done is closed.
 func (t *Table[P, W]) Sweep(done <-chan struct{}) {
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
@@ -18,13 +18,15 @@ func (t *Table[P, W]) Sweep(done <-chan struct{}) {
 			return
 		case <-t.wake:
 		}
-		for t.Any() {
+		for t.Any() || t.lags.Load() > 0 {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
 			}
-			t.sweepOnce(time.Now())
+			now := time.Now()
+			t.sweepOnce(now)
+			t.sweepLate(now)
 		}
 	}
 }
@@ -37,7 +39,13 @@ func (t *Table[P, W]) sweepOnce(now time.Time) {
 		if !over && p.Op != Wait {
 			over = p.isOver(t.engine.Syscall(uint32(p.tid)))
 		}
-		if t.removeIf(w, func() bool { return (over || now.After(p.until)) && !p.busy }) {
+		if t.removeIf(w, func() bool {
+			ends := (over || now.After(p.until)) && !p.busy
+			if ends && !over {
+				t.noteLateLocked(p, now)
+			}
+			return ends
+		}) {
 			t.engine.Abandon(w)
 		}
 	}
