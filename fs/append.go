@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/appends"
+	"latchfs/fs/iomode"
 	"latchfs/fs/judge"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/records"
@@ -80,8 +81,8 @@ func (ap *appending) openAppender(c *caller, k *kernelNode, n *inode, flags uint
 	if !ap.disk.privileged {
 		h.app.OpenNow()
 	}
-	ap.handles.startIO(h, ioDirect, out)
-	if h.io == ioMixed {
+	ap.handles.startIO(h, iomode.Direct, out)
+	if h.io.Mode() == iomode.Mixed {
 		h.app.Map()
 	}
 	out.Handle = h.id

@@ -3,6 +3,7 @@ package fs
 import (
 	"fmt"
 
+	"latchfs/fs/iomode"
 	"latchfs/lockmgr"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +16,7 @@ func (ss *sessions) attach(s *session, c *caller, k *kernelNode, flags uint32, o
 	if ss.kernel.behind(k) != s.inode {
 		return nil, unix.ESTALE
 	}
-	return ss.attachLocked(s, c, k, flags, ioPassthrough, out)
+	return ss.attachLocked(s, c, k, flags, iomode.Passthrough, out)
 }
 
 // attachBeside is attach at a node that stands for the file which the session replaces: see
@@ -27,12 +28,12 @@ func (ss *sessions) attachBeside(s *session, c *caller, k *kernelNode, flags uin
 	s.besides = append(s.besides, k.numbers...)
 	k.beside = s
 	ss.nodes.mu.Unlock()
-	return ss.attachLocked(s, c, k, flags, ioDirect, out)
+	return ss.attachLocked(s, c, k, flags, iomode.Direct, out)
 }
 
 // attachLocked is attach, with the way of I/O that is wanted if nothing speaks against it.
 // s.mu is held.
-func (ss *sessions) attachLocked(s *session, c *caller, k *kernelNode, flags uint32, want ioMode, out *Opened) (*handle, unix.Errno) {
+func (ss *sessions) attachLocked(s *session, c *caller, k *kernelNode, flags uint32, want iomode.Mode, out *Opened) (*handle, unix.Errno) {
 	if s.state.HasEnded() {
 		return nil, unix.ESTALE
 	}
@@ -68,14 +69,14 @@ func (ss *sessions) attachLocked(s *session, c *caller, k *kernelNode, flags uin
 	s.writing.Opened(flags&unix.O_APPEND != 0, stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
 	s.saved.Opened(flags&unix.O_DSYNC != 0)
 	switch {
-	case want != ioPassthrough:
+	case want != iomode.Passthrough:
 	case stale != nil || !s.content.IsFilled():
-		want = ioWatched
+		want = iomode.Watched
 	case ss.disk.shortOfSpace():
-		want = ioDirect
+		want = iomode.Direct
 	}
 	ss.handles.startIO(h, want, out)
-	s.passed = s.passed || h.io == ioPassthrough
+	s.passed = s.passed || h.io.Mode() == iomode.Passthrough
 	return h, 0
 }
 

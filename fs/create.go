@@ -3,6 +3,7 @@ package fs
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/iomode"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -289,9 +290,9 @@ func (op *opens) openCreated(c *caller, fd int, dir *inode, name string, flags u
 	if live {
 		op.live.setLive(h)
 	}
-	want := ioPassthrough
+	want := iomode.Passthrough
 	if kind == appendHandle {
-		want = ioDirect
+		want = iomode.Direct
 		unix.Close(fd)
 	} else {
 		h.fd = fd

@@ -26,7 +26,7 @@ import (
 //	nodes.paths
 //	advisory.Room.ends
 //	handle.mu
-//	filing.Clerk.mu, ioState.mu
+//	filing.Clerk.mu, iomode.Node.mu
 //	nodes.mu
 //	filed.Room.mu
 //	account.Turns.mu

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/iomode"
 	"latchfs/fs/listing"
 	"latchfs/fs/records"
 	"latchfs/lockmgr/knowledge"
@@ -50,7 +51,7 @@ type handle struct {
 	flags   uint32 // open(2) flags as the kernel sent them
 	sess    *session
 	live    bool // opened under a live policy
-	io      ioMode
+	io      iomode.Open
 	ids
 	// noFlush: the kernel does not tell of closes of its descriptors.
 	noFlush bool

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"latchfs/fs/asuser"
+	"latchfs/fs/iomode"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,7 +48,7 @@ type kernelNode struct {
 	shown   time.Time     // when the kernel was last told of a name that leads to it, and may keep that
 	numbers []inoKey      // the inode numbers under which it was shown to the kernel: the last few
 
-	io ioState
+	io iomode.Node // guards itself
 }
 
 // nodeOf is the node with a number, nil for one unknown.
@@ -182,7 +183,7 @@ func (kn *kernel) dropNodeLocked(k *kernelNode) {
 		return
 	}
 	delete(kn.nodes.kernelNodes, k.id)
-	kn.dropBacking(k)
+	k.io.Forget(kn)
 	kn.partLocked(k)
 	kn.dropFormerLocked(k)
 }
@@ -275,13 +276,10 @@ func (kn *kernel) register(fd int, forRoot bool) (id int32, err error) {
 	return id, err
 }
 
-// dropBacking ends the registration of a node that nobody needs any more.
-func (kn *kernel) dropBacking(k *kernelNode) {
-	if k.io.id != 0 {
-		if e := kn.srv.UnregisterBacking(k.io.id); e != 0 {
-			kn.disk.log.Debugf("backing file %d: %v", k.io.id, e)
-		}
-		k.io.id = 0
+// Unregister implements iomode.Kernel.
+func (kn *kernel) Unregister(id int32) {
+	if e := kn.srv.UnregisterBacking(id); e != 0 {
+		kn.disk.log.Debugf("backing file %d: %v", id, e)
 	}
 }
 

@@ -132,8 +132,8 @@ func (nm *names) giveBack(n *inode) {
 }
 
 func (nm *names) giveBackNode(k *kernelNode, n *inode) bool {
-	k.io.mu.Lock()
-	defer k.io.mu.Unlock()
+	k.io.Pause()
+	defer k.io.Resume()
 	nm.nodes.mu.Lock()
 	defer nm.nodes.mu.Unlock()
 	file := k.former
@@ -145,8 +145,7 @@ func (nm *names) giveBackNode(k *kernelNode, n *inode) bool {
 	k.aside = file.nodeLocked() != nil
 	file.nodes = append(file.nodes, k)
 	nm.nodes.unpinLocked(file)
-	nm.kernel.dropBacking(k)
-	k.io.stamp = cacheStamp{}
+	k.io.Forget(nm.kernel)
 	return true
 }
 

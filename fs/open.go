@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/changes"
+	"latchfs/fs/iomode"
 	"latchfs/fs/lostupdate"
 	"latchfs/fs/rewalk"
 	"latchfs/lockmgr/policy"
@@ -146,9 +147,9 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 	default:
 		op.losses.noteOwnRead(s, op.callers.callerOf(&in.Request))
 	}
-	want := ioPassthrough
+	want := iomode.Passthrough
 	if s != nil && !s.isFilled() {
-		want = ioWatched
+		want = iomode.Watched
 	}
 	op.handles.startIO(h, want, out)
 	out.Handle = h.id
@@ -202,7 +203,7 @@ func (op *opens) openBase(in *OpenRequest, k *kernelNode, s *session, out *Opene
 	h := op.handles.newHandleLocked(k, plainHandle, in.Flags, ids{in.UID, in.GID})
 	op.nodes.mu.Unlock()
 	h.fd = fd
-	op.handles.startIO(h, ioDirect, out) // the node's pages and backing file are the shadow's
+	op.handles.startIO(h, iomode.Direct, out) // the node's pages and backing file are the shadow's
 	out.Handle = h.id
 	return 0
 }
@@ -294,7 +295,7 @@ func (op *opens) openPlain(in *OpenRequest, k *kernelNode, n *inode, live bool, 
 			return e
 		}
 	}
-	op.handles.startIO(h, ioPassthrough, out)
+	op.handles.startIO(h, iomode.Passthrough, out)
 	out.Handle = h.id
 	return 0
 }

@@ -181,7 +181,7 @@ func (f *FS) holdsNoMutex() bool {
 		}
 	}
 	for _, n := range f.nodes.kernelNodes {
-		if !try(&n.io.mu) {
+		if !n.io.IsFree() {
 			return false
 		}
 	}

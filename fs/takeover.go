@@ -174,8 +174,8 @@ const retakePoll = 20 * time.Millisecond
 func (ss *sessions) takeOver(k *kernelNode, s *session) bool {
 	// Whoever opens it from now on must not get the committed inode's backing
 	// file: that is dropped before anybody sees the change.
-	k.io.mu.Lock()
-	defer k.io.mu.Unlock()
+	k.io.Pause()
+	defer k.io.Resume()
 	ss.nodes.mu.Lock()
 	defer ss.nodes.mu.Unlock()
 	base, shadow := k.in, s.inode
@@ -199,8 +199,7 @@ func (ss *sessions) takeOver(k *kernelNode, s *session) bool {
 	shadow.renamed = base.renamed // who is on the way to k may have come by a name that it has lost
 	// The pages of the committed version go when the open is answered without
 	// FOPEN_KEEP_CACHE.
-	ss.kernel.dropBacking(k)
-	k.io.stamp = cacheStamp{}
+	k.io.Forget(ss.kernel)
 	return true
 }
 
