@@ -33,12 +33,12 @@ func (f *FS) openAdvisory() {
 
 // MayWrite implements advisory.Engine.
 func (e advisoryEngine) MayWrite(c advisory.Caller, file advisory.File) bool {
-	return reach.May(c.(*caller).user(), e.f.nodes.fdOf(file.(*handle).n), access.Write)
+	return reach.May(c.(*caller).User(), e.f.nodes.fdOf(file.(*handle).n), access.Write)
 }
 
 // MayClaim implements advisory.Engine.
 func (e advisoryEngine) MayClaim(c advisory.Caller, path string) bool {
-	return e.f.disk.root().MayClaim(c.(*caller).user(), &lockkey.Target{Paths: []string{path}}) == nil
+	return e.f.disk.root().MayClaim(c.(*caller).User(), &lockkey.Target{Paths: []string{path}}) == nil
 }
 
 // KeyAt implements advisory.Engine.

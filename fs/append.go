@@ -42,7 +42,7 @@ func (ap *appending) openAppend(cancel <-chan struct{}, c *caller, in *OpenReque
 		return e
 	}
 	defer ap.rules.table.Release(l)
-	if there && (ap.names.isRemoved(n) || ap.nodes.nameKey(n) != key) && c.tid != 0 && !ap.astray.walks.Repeated(c) {
+	if there && (ap.names.isRemoved(n) || ap.nodes.nameKey(n) != key) && c.TID() != 0 && !ap.astray.walks.Repeated(c) {
 		// What was appended to it now would be nowhere, or in a file that has another name.
 		// Who has the lock may have had it for long: a transaction. A shadow that was given up
 		// meanwhile has no name at all.
@@ -52,7 +52,7 @@ func (ap *appending) openAppend(cancel <-chan struct{}, c *caller, in *OpenReque
 		return ap.astray.staleAt(c, n)
 	}
 	n = ap.kernel.behind(k) // a session may have taken the node over, and ended, while the lock was waited for
-	if ap.names.isOrphan(n) && (c.tid != 0 || ap.names.leftBehind(n)) {
+	if ap.names.isOrphan(n) && (c.TID() != 0 || ap.names.leftBehind(n)) {
 		// The session that had taken the file's node over was rolled back while the
 		// caller waited for it.
 		if ap.astray.walks.Repeated(c) {
@@ -97,7 +97,7 @@ type appender struct {
 
 // newAppenderLocked is newHandleLocked for an appender of the caller's.
 func (ap *appending) newAppenderLocked(k *kernelNode, flags uint32, c *caller) *handle {
-	h := ap.handles.newHandleLocked(k, appendHandle, flags, c.ids())
+	h := ap.handles.newHandleLocked(k, appendHandle, flags, idsOf(c))
 	h.app = newAppender(appended{appendedName{ap, h, c}})
 	return h
 }
@@ -105,7 +105,7 @@ func (ap *appending) newAppenderLocked(k *kernelNode, flags uint32, c *caller) *
 func newAppender(is appended) *appender {
 	h, c := is.h, is.c
 	return &appender{is.handles.appenders.New(records.Config{
-		Host: is, Procs: is.callers.proc, Book: is.callers.book, Own: h.n.key.ofFile(), Flags: h.flags, UID: c.uid, Owner: c.owner,
+		Host: is, Procs: is.callers.proc, Book: is.callers.book, Own: h.n.key.ofFile(), Flags: h.flags, UID: c.UID(), Owner: c.Owner(),
 	}), is}
 }
 
@@ -159,12 +159,12 @@ func (ap *appending) isForPlace(h *handle, in *WriteRequest) bool {
 // line that goes on through another descriptor.
 func (a *appender) flush(cl *closing) unix.Errno {
 	c := cl.c
-	if cl.sig != 0 && !c.foreign() && a.rules.settings(a.Path()).OnKill != policy.Commit {
+	if cl.sig != 0 && !c.Foreign() && a.rules.settings(a.Path()).OnKill != policy.Commit {
 		if d := deathOf(c, cl.sig); !d.WasStopped() {
-			a.DropUnfinished(d, c.tid)
+			a.DropUnfinished(d, int32(c.TID()))
 		}
 	}
-	if a.LineGoesOn(c.owner) {
+	if a.LineGoesOn(c.Owner()) {
 		return 0
 	}
 	return a.Drain()
@@ -219,9 +219,9 @@ func (by cutter) MayLose(at time.Time, used records.ID, is *unix.Stat_t, size in
 		return 0
 	}
 	ch := lostupdate.Change{Op: opTruncate}
-	if size < is.Size && !by.c.foreign() {
+	if size < is.Size && !by.c.Foreign() {
 		ch.Use = &knowledge.Use{
-			At: at, Dev: used.Dev, Ino: used.Ino, By: []lockmgr.Owner{by.c.owner, by.callers.callerOf(&by.in.Request).owner},
+			At: at, Dev: used.Dev, Ino: used.Ino, By: []lockmgr.Owner{by.c.Owner(), by.callers.callerOf(&by.in.Request).Owner()},
 		}
 	}
 	x, e := by.losses.loss(by.c, ch, p, is)

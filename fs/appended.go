@@ -60,7 +60,7 @@ func (is appendedName) IsReplaced() bool {
 }
 
 // MayOpen implements records.Names.
-func (is appendedName) MayOpen(fd int) bool { return is.callers.mayOpen(is.c, fd, is.h.flags) }
+func (is appendedName) MayOpen(fd int) bool { return is.c.MayOpen(fd, is.h.flags) }
 
 // Reopen implements records.Names.
 func (is appendedName) Reopen(fd, flags int) (int, error) { return is.handles.reopen(fd, flags) }
@@ -176,7 +176,7 @@ func (is appended) TryLock() (token uint64, unlock func(), err error) {
 // Lock implements records.Locks. It also gives up when the mount ends.
 func (is appended) Lock(giveUp <-chan struct{}) (unlock func(), err error) {
 	d := is.demand()
-	d.label = is.c.label(opAppend, d.path)
+	d.label = labelOf(is.c, opAppend, d.path)
 	l, err := is.locks.acquire(d, false)
 	for err == nil {
 		if err = is.awaitLock(l, giveUp); err != nil || is.rules.covers(l, d) {

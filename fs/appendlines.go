@@ -1,6 +1,10 @@
 package fs
 
-import "latchfs/fs/records"
+import (
+	"latchfs/fs/calling"
+	"latchfs/fs/records"
+	"latchfs/lockmgr"
+)
 
 // A program that looks at its file, or changes it otherwise than by appending, finds there
 // what it has appended before: the end of a line does not wait for its newline then.
@@ -80,7 +84,7 @@ func (ap *appending) finishLines(h *Request, lined []*records.Appender) {
 	}
 	c := ap.callers.callerOf(h)
 	for _, a := range lined {
-		if c.kinOf(&identity{owner: a.Owner()}) {
+		if c.BelongsTo(calling.NewIdentity(a.Owner(), lockmgr.Birth{})) {
 			a.Show()
 		}
 	}

@@ -1,6 +1,11 @@
 package fs
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/calling"
+	"latchfs/lockmgr"
+)
 
 // An append descriptor goes on in the file that has the name now, and so does what a program
 // changes through it of the metadata: fchmod(2), fchown(2), futimens(3), fsetxattr(2). The kernel
@@ -40,7 +45,7 @@ func (ap *appending) followed(c *caller, n *inode) *kernelNode {
 	}
 	m := ap.kernel.behind(k)
 	if ap.names.stat(n, &was) == 0 && m.key == keyOf(id) && st.Uid == was.Uid && st.Gid == was.Gid &&
-		(c.uid == st.Uid || ap.callers.mayOpen(c, ap.nodes.fdOf(m), unix.O_WRONLY)) {
+		(c.UID() == st.Uid || c.MayOpen(ap.nodes.fdOf(m), unix.O_WRONLY)) {
 		return k
 	}
 	ap.kernel.forget(k, 1)
@@ -68,7 +73,7 @@ func (ap *appending) appenderOn(c *caller, n *inode) *appender {
 	}
 	ap.nodes.mu.Unlock()
 	for _, a := range all {
-		if alone || c.kinOf(&identity{owner: a.c.owner}) {
+		if alone || c.BelongsTo(calling.NewIdentity(a.c.Owner(), lockmgr.Birth{})) {
 			return a
 		}
 	}

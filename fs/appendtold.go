@@ -55,7 +55,7 @@ func (is appended) KillSuid(of records.ID, fd int, uid, gid uint32) unix.Errno {
 	if n == nil {
 		n = is.h.n
 	}
-	return errnoOf(is.handles.killSuidOf(n, fd, func(g uint32) bool { return g == gid || uid == is.c.uid && is.c.inGroup(g) }))
+	return errnoOf(is.handles.killSuidOf(n, fd, func(g uint32) bool { return g == gid || uid == is.c.UID() && is.c.InGroup(g) }))
 }
 
 // ShowEnd implements records.Kernel. Whoever asks next sees the record, as its writer expects.
@@ -149,8 +149,8 @@ func (is appended) MapsNoMore() {
 // each line of a log.
 func (is appended) Committed(records, size int) {
 	is.reports.event(audit.Event{
-		Time: time.Now(), Event: "commit", Path: is.Path(), PID: is.c.owner.PID, Actor: is.callers.actorOf(&label{c: is.c}),
-		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": is.c.program(), "uid": is.c.uid},
+		Time: time.Now(), Event: "commit", Path: is.Path(), PID: is.c.Owner().PID, Actor: is.c.Actor(),
+		Detail: map[string]any{"operation": opAppend, "records": records, "bytes": size, "program": is.c.Program(), "uid": is.c.UID()},
 	})
 }
 
@@ -165,10 +165,10 @@ func (is appended) keep(b []byte, e unix.Errno, reason string, why error) {
 	if err != nil {
 		is.disk.log.Errorf("%d bytes for the end of %q are lost: %v", len(b), path, err)
 	}
-	detail := map[string]any{"operation": opAppend, "uid": c.uid, "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
+	detail := map[string]any{"operation": opAppend, "uid": c.UID(), "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
 	judge.Note(detail, why)
-	is.reports.event(audit.Event{Time: time.Now(), Event: "rollback", Path: path, PID: c.owner.PID, Detail: detail})
-	x := refusals.Refusal{Path: path, Op: opAppend, Errno: e, Reason: reason, Kept: id, Verdict: judge.VerdictOf(why), Owner: c.owner, UID: c.uid}
+	is.reports.event(audit.Event{Time: time.Now(), Event: "rollback", Path: path, PID: c.Owner().PID, Detail: detail})
+	x := refusals.Refusal{Path: path, Op: opAppend, Errno: e, Reason: reason, Kept: id, Verdict: judge.VerdictOf(why), Owner: c.Owner(), UID: c.UID()}
 	if e == unix.EINTR && id != "" {
 		x.Hint = "To append it after all: latchfs rejected restore " + id
 	}
@@ -191,7 +191,7 @@ func (is appended) reject(b []byte, path, reason string, why error) (id string, 
 	if _, err := unix.Write(sh.FD(), b); err != nil {
 		return "", err
 	}
-	meta := map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": is.c.owner.PID}
+	meta := map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": is.c.Owner().PID}
 	judge.Note(meta, why)
 	is.callers.noteReach(meta, is.place().dir, is.nodes.fdOf(n))
 	return sh.Reject(meta)

@@ -79,10 +79,11 @@ func (as *astray) lostNameOf(c *caller, n *inode) (lost dkey, ok bool) {
 		n.renamed, r = nil, nil
 	}
 	as.nodes.mu.Unlock()
-	if r == nil || c.tid == 0 || c.start > r.tick {
+	tid, start := c.Thread()
+	if r == nil || tid == 0 || start > r.tick {
 		return dkey{}, false
 	}
-	given, ok := as.callers.proc.GivenPath(uint32(c.tid))
+	given, ok := as.callers.proc.GivenPath(uint32(tid))
 	if !ok {
 		return dkey{}, false
 	}
@@ -166,7 +167,8 @@ func (as *astray) comesAstray(c *caller, n *inode, replaces bool) unix.Errno {
 	}
 	as.nodes.mu.Lock()
 	if n.renamed != nil {
-		n.renamed.came[c.tid] = lost
+		tid, _ := c.Thread()
+		n.renamed.came[tid] = lost
 	}
 	as.nodes.mu.Unlock()
 	return 0
@@ -209,7 +211,7 @@ func (as *astray) staleAt(c *caller, n *inode) unix.Errno {
 
 // staleUnder is staleAt where it is known by which name the caller has come.
 func (as *astray) staleUnder(c *caller, name dkey) unix.Errno {
-	if name.dir != nil && c.tid != 0 {
+	if name.dir != nil && c.TID() != 0 {
 		as.walks.Put(c, &walk{promise: promise{Op: opStale, At: [2]dkey{name}}})
 	}
 	return unix.ESTALE

@@ -58,12 +58,12 @@ func (ss *sessions) attachLocked(s *session, c *caller, k *kernelNode, flags uin
 	}
 	stale := ss.staleFor(s, c, flags)
 	ss.nodes.mu.Lock()
-	h := ss.handles.newHandleOfLocked(k, s.inode, shadowHandle, flags, c.ids())
+	h := ss.handles.newHandleOfLocked(k, s.inode, shadowHandle, flags, idsOf(c))
 	h.sess = s
 	h.stale.Store(stale)
 	ss.nodes.mu.Unlock()
 	s.handles[h] = struct{}{}
-	s.holders.NoteOpen(c.owner, flags&unix.O_ACCMODE != unix.O_WRONLY)
+	s.holders.NoteOpen(c.Owner(), flags&unix.O_ACCMODE != unix.O_WRONLY)
 	s.stopLookLocked()
 	s.idle.Store(false)
 	s.writing.Opened(flags&unix.O_APPEND != 0, stale != nil || flags&unix.O_ACCMODE == unix.O_WRONLY)
@@ -132,7 +132,7 @@ func (ss *sessions) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.St
 		case !s.keptLock():
 			ss.locks.fence(s) // stolen a moment ago
 			continue
-		case !c.kinOf(s.who.Load()):
+		case !c.BelongsTo(s.who.Load()):
 			return nil, unix.EBUSY // no lock that covers the name allows that
 		case s.join():
 			ss.rules.table.Release(l)
@@ -154,7 +154,7 @@ func (ss *sessions) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.St
 
 // ownSessionOn is sessionOn if the session is that of the caller's family; or nil.
 func (ss *sessions) ownSessionOn(c *caller, n, dir *inode, name string) *session {
-	if s := ss.nodes.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) {
+	if s := ss.nodes.sessionOn(n, dir, name); s != nil && c.BelongsTo(s.who.Load()) {
 		return s
 	}
 	return nil

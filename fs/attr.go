@@ -152,7 +152,7 @@ func (ats *attrs) besideOf(h *Request, k *kernelNode, n *inode) (shown *inode, o
 	s := k.beside
 	writes := s != nil && !s.over
 	ats.nodes.mu.Unlock()
-	if !writes || !ats.callers.callerOf(h).kinOf(s.who.Load()) {
+	if !writes || !ats.callers.callerOf(h).BelongsTo(s.who.Load()) {
 		return n, false
 	}
 	return s.inode, true
@@ -209,7 +209,7 @@ func (ats *attrs) strangerAt(h *Request, k *kernelNode) bool {
 		return false
 	}
 	c := ats.callers.callerOf(h)
-	return !c.foreign() && !c.kinOf(s.who.Load()) && !ats.names.isPublished(n)
+	return !c.Foreign() && !c.BelongsTo(s.who.Load()) && !ats.names.isPublished(n)
 }
 
 // redirect tells a stranger at a shadow's node to walk again, since what the node shows is not

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/calling"
 	"latchfs/fs/content"
 	"latchfs/fs/holders"
 	"latchfs/fs/lostupdate"
@@ -34,8 +35,7 @@ func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, s
 	s := ss.newSession(c, l, dir, st, &o)
 	if t != nil {
 		s.txn.Store(t)
-		id := t.identity()
-		s.who.Store(&id)
+		s.who.Store(calling.NewIdentity(t.Owner(), t.Since()))
 	}
 	if err := ss.disk.coverToken(l.Token()); err != nil {
 		return nil, errnoOf(err)
@@ -66,7 +66,7 @@ func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, s
 	if lb, ok := l.Request().Label.(*label); ok {
 		lb.session.Store(s)
 		if t != nil {
-			lb.c.remember() // it may end before the transaction is decided
+			lb.c.Remember() // it may end before the transaction is decided
 		}
 	}
 	ss.txns.coverGone(s)
@@ -76,25 +76,25 @@ func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, s
 // newSession is a session of c that has neither a name nor a shadow yet.
 func (ss *sessions) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.Stat_t, o *beginOptions) *session {
 	s := &session{
-		nodes: ss.nodes, id: ss.newSessionID(), settings: o.settings, sessionAuthor: sessionAuthor{uid: c.uid, gid: c.gid}, began: time.Now(),
+		nodes: ss.nodes, id: ss.newSessionID(), settings: o.settings, sessionAuthor: sessionAuthor{uid: c.UID(), gid: c.GID()}, began: time.Now(),
 		sessionPlace: sessionPlace{parent: dir}, lock: l,
 		sessionCopy: sessionCopy{content: content.New()}, left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
 	}
-	s.holders = holders.New(holders.Config{Procs: ss.callers.proc, Looks: ss.callers.looks, File: writtenFile{ss.handles, s}, UID: c.uid})
-	s.holders.Note(c.owner)
+	s.holders = holders.New(holders.Config{Procs: ss.callers.proc, Looks: ss.callers.looks, File: writtenFile{ss.handles, s}, UID: c.UID()})
+	s.holders.Note(c.Owner())
 	s.patience.Store(10)
 	s.isNew.Store(st == nil)
-	s.opener = c.owner
-	s.who.Store(&identity{owner: c.owner, since: l.Request().Since})
+	s.opener = c.Owner()
+	s.who.Store(calling.NewIdentity(c.Owner(), l.Request().Since))
 	s.writer, _ = ss.losses.learnersOf(c, &o.settings)
 	s.writing = lostupdate.NewWriting(st != nil && (o.blind || o.reads), st != nil && o.adds)
 	s.writing.MergeWith(o.merge)
-	s.nameWriter(c.program())
-	s.suid = suid.New(c.gid)
+	s.nameWriter(c.Program())
+	s.suid = suid.New(c.GID())
 	if st != nil {
-		s.suid.BeginOn(st, c.inGroup)
+		s.suid.BeginOn(st, c.InGroup)
 	}
-	s.suid.Keeps(!o.killSuid && c.keepsSuid(st, o.mode))
+	s.suid.Keeps(!o.killSuid && keepsSuid(c, st, o.mode))
 	s.fresh = o.trunc || st == nil
 	return s
 }
@@ -129,7 +129,7 @@ func (ss *sessions) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t
 		}
 		return errnoFor(x.Answer())
 	}
-	if o.blind && lostupdate.RefusesStranger(c.foreign(), &o.settings) && ss.losses.updates.Applies(&o.settings) {
+	if o.blind && lostupdate.RefusesStranger(c.Foreign(), &o.settings) && ss.losses.updates.Applies(&o.settings) {
 		return ss.losses.refuseStranger(c, opOpen, ss.nodes.path(dir, name))
 	}
 	return 0
@@ -152,14 +152,14 @@ func (o *beginOptions) op() string {
 // keepsSuid reports whether the caller's changes leave setuid bits and file
 // capabilities alone (CAP_FSETID). Without such bits, in the old file or in the mode of
 // a new one, root is believed.
-func (c *caller) keepsSuid(st *unix.Stat_t, mode uint32) bool {
+func keepsSuid(c *caller, st *unix.Stat_t, mode uint32) bool {
 	if st != nil {
 		mode = st.Mode
 	}
 	if mode&suid.Bits != 0 {
-		return c.callers.proc.HasCap(uint32(c.tid), unix.CAP_FSETID)
+		return c.HasCap(unix.CAP_FSETID)
 	}
-	return c.uid == 0
+	return c.UID() == 0
 }
 
 // beginOptions say how a session begins.

@@ -4,7 +4,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal/history"
-	"latchfs/lockmgr"
 )
 
 // A change outside the mount is found when the file is next looked up, or at the
@@ -57,7 +56,7 @@ func (op *opens) glanceAgain(n *inode) {
 // inspect looks at a file that is not what its last version left. It takes the
 // name's lock like anybody else: where that is held, its holder finds out itself.
 func (op *opens) inspect(dir *inode, name string, n *inode) {
-	c := &caller{callers: op.callers, owner: lockmgr.Owner{Start: op.disk.serial.Add(1)}}
+	c := op.callers.room.Itself()
 	l, err := op.locks.acquire(op.locks.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
 	if err != nil {
 		op.glanceAgain(n)

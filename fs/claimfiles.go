@@ -39,7 +39,7 @@ func (f *FS) openFiled() {
 	f.claimFiles.filed = filed.New(filed.Config{
 		Engine: filedEngine{f}, Locks: filedLocks{f.callers.ctl.Claims, f.callers.ctl}, Procs: f.callers.proc, Host: host, Boot: bootTime(), Done: f.life.done,
 	})
-	f.claimFiles.clerk = filing.New(filing.Config{Policy: f.rules.policy, Room: f.claimFiles.filed, Engine: filingEngine{f}, Boot: bootID()})
+	f.claimFiles.clerk = filing.New(filing.Config{Policy: f.rules.policy, Room: f.claimFiles.filed, Engine: filingEngine{f}, Boot: bootID(), Now: f.callers.proc.Now})
 }
 
 // bootTime is when the machine was started.
@@ -64,7 +64,7 @@ func (cf *claimFiles) claimed(d *demand, r *lockmgr.Request) {
 		if is {
 			r.Steal, d.hasClaimFile = true, true
 		}
-		if on != nil && cf.disk.root().MayClaim(d.c.user(), on) == nil {
+		if on != nil && cf.disk.root().MayClaim(d.c.User(), on) == nil {
 			keys, trees := cf.rules.keysOfTarget(on)
 			r.Keys, r.Trees = append(r.Keys, keys...), append(r.Trees, trees...)
 		}
@@ -87,17 +87,6 @@ func (en changesEngine) FileClaim(ch *change) {
 	})
 }
 
-// Chain implements filing.Claimant.
-func (c *caller) Chain() []filed.Member {
-	if c.foreign() {
-		return nil
-	}
-	return filing.Chain(c.owner, c.ancestors(), c.callers.proc.Family(c.owner), c.callers.proc.Now())
-}
-
-// IsDaemon implements filing.Claimant.
-func (c *caller) IsDaemon() bool { return int(c.owner.PID) == os.Getpid() }
-
 // mayFileName is commits.mayFileLocked for content that is about to get another name.
 func (cf *claimFiles) mayFileName(c *caller, op string, p place, k judge.Content) unix.Errno {
 	err := cf.clerk.May(c, cf.claimName(p.dir, p.name), k.Open)
@@ -105,7 +94,7 @@ func (cf *claimFiles) mayFileName(c *caller, op string, p place, k judge.Content
 		return 0
 	}
 	reason := err.Error()
-	x := refusals.Refusal{Path: cf.nodes.path(p.dir, p.name), Op: op, Errno: unix.EBUSY, Reason: reason, Owner: c.owner, UID: c.uid, Lineage: c.ancestors()}
+	x := refusals.Refusal{Path: cf.nodes.path(p.dir, p.name), Op: op, Errno: unix.EBUSY, Reason: reason, Owner: c.Owner(), UID: c.UID(), Lineage: c.Ancestors()}
 	cf.reports.explain(x)
 	cf.reports.refusalEvent(&x, &label{c: c}, c, reason)
 	return unix.EBUSY
@@ -245,9 +234,7 @@ func (e filingEngine) Reserved(name string) bool { return commit.Reserved(name) 
 
 // Owner implements filing.Engine.
 func (e filingEngine) Owner(uid, gid uint32) filing.Claimant {
-	by := &caller{callers: e.f.callers, uid: uid, gid: gid, owner: lockmgr.Owner{Start: e.f.disk.serial.Add(1)}}
-	by.haveGroups([]uint32{gid}, false)
-	return by
+	return e.f.callers.room.User(uid, gid)
 }
 
 // Ignored implements filing.Engine.
@@ -255,8 +242,8 @@ func (e filingEngine) Ignored(by filing.Claimant, file string, format lockfile.F
 	e.Warn(file, "claims nothing", why)
 	if c, ok := by.(*caller); ok {
 		e.f.reports.event(audit.Event{
-			Time: time.Now(), Event: "claim_ignored", Path: file, PID: c.owner.PID,
-			Detail: map[string]any{"reason": why.Error(), "format": string(format), "program": c.program(), "uid": c.uid},
+			Time: time.Now(), Event: "claim_ignored", Path: file, PID: c.Owner().PID,
+			Detail: map[string]any{"reason": why.Error(), "format": string(format), "program": c.Program(), "uid": c.UID()},
 		})
 	}
 }

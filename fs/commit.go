@@ -186,7 +186,7 @@ func (cm *commits) publishFailed(s *session, err error) unix.Errno {
 	if errors.As(err, &conflict) {
 		cm.reports.sessionEvent(s, "bypass", func(ev *audit.Event) { ev.Detail["reason"] = err.Error() })
 		return cm.rejectLocked(s, unix.EBUSY, fmt.Sprintf("%s was changed outside the mount while %s[%d] wrote it, and was left as it is",
-			printable.Line(s.path()), printable.Line(s.program()), s.who.Load().owner.PID))
+			printable.Line(s.path()), printable.Line(s.program()), s.who.Load().Owner().PID))
 	}
 	return cm.rejectLocked(s, errnoOf(err), "commit failed: "+err.Error())
 }
@@ -202,7 +202,7 @@ func (cm *commits) rejectFor(s *session, e unix.Errno, reason string, why error)
 	cm.unmergeLocked(s)
 	size := s.stampLocked().Size
 	meta := map[string]any{
-		"path": path, "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
+		"path": path, "session": s.id, "program": s.program(), "pid": s.who.Load().Owner().PID,
 		"uid": s.uid, "errno": unix.ErrnoName(e), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
 		"operation": s.operation(), "base": keptBase(s.baseVersion),
 	}
@@ -229,7 +229,7 @@ func (cm *commits) rejectFor(s *session, e unix.Errno, reason string, why error)
 	})
 	x := refusals.Refusal{
 		Path: path, Op: s.operation(), Errno: e, Reason: reason, Kept: id, Verdict: judge.VerdictOf(why),
-		Owner: s.who.Load().owner, UID: s.uid, Hint: cmp.Or(hintOf(why, id), lost.AdviceOn(id)),
+		Owner: s.who.Load().Owner(), UID: s.uid, Hint: cmp.Or(hintOf(why, id), lost.AdviceOn(id)),
 	}
 	if s.toll.IsKeptOut() {
 		cm.concernDeadLocked(s, &x, size)

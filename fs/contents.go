@@ -113,7 +113,7 @@ func (co *contents) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (u
 			return err
 		}
 		if in.KillSuid {
-			return co.handles.killSuidBy(h, fd, co.callers.sender(&in.Request))
+			return co.handles.killSuidBy(h, fd, co.callers.membership(&in.Request))
 		}
 		return nil
 	})

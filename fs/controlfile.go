@@ -21,8 +21,8 @@ func (v *virtual) converse(node uint64, by locksfs.By) (locksfs.Talk, unix.Errno
 		return nil, unix.ESHUTDOWN
 	}
 	c := by.(*asker).caller()
-	if c.uid != 0 {
-		c.supplementary() // a later writer does not add to them
+	if c.UID() != 0 {
+		c.Groups() // a later writer does not add to them
 	}
 	return talk{f.callers.ctl.Open(c, proc.File{Dev: f.disk.mountDev, Ino: node, MountID: f.disk.mountID})}, 0
 }
@@ -30,8 +30,8 @@ func (v *virtual) converse(node uint64, by locksfs.By) (locksfs.Talk, unix.Errno
 // Write implements locksfs.Talk: requests are made with the groups of the opener.
 func (t talk) Write(by locksfs.By, data [][]byte) (int, unix.Errno) {
 	c := by.(*asker).caller()
-	if opener := t.Opener().(*caller); c.uid != 0 {
-		c.haveGroups(opener.supplementary(), opener.groupsKnown)
+	if opener := t.Opener().(*caller); c.UID() != 0 {
+		c.HaveGroups(opener.Groups())
 	}
 	return t.Conversation.Write(c, data)
 }

@@ -66,7 +66,7 @@ func (op *opens) createLock(c *caller, in *CreateRequest, dir *inode, name strin
 		wait = 0
 	}
 	d := op.locks.fileDemand(c, opCreate, wait, p)
-	d.label = c.label(opCreate, d.path)
+	d.label = labelOf(c, opCreate, d.path)
 	d.keep = wait != 0
 	o := beginOptions{settings: set, killSuid: in.KillSuid}.access(in.Flags)
 	return op.parking.admit(c, opOpen, d, at, []*inode{dir}, func(w *walk) unix.Errno {
@@ -134,7 +134,7 @@ func (op *opens) createSession(c *caller, l *lockmgr.Lock, in *CreateRequest, di
 		switch {
 		case e != unix.EEXIST || in.Flags&unix.O_EXCL != 0:
 			return e
-		case s != nil && !c.kinOf(s.who.Load()):
+		case s != nil && !c.BelongsTo(s.who.Load()):
 			return unix.EBUSY // no lock that covers the name allows that
 		case s == nil || !s.join():
 			return unix.ESTALE // it is there now: a second walk opens it
@@ -283,7 +283,7 @@ func (op *opens) openCreated(c *caller, fd int, dir *inode, name string, flags u
 	if kind == appendHandle {
 		h, n.fresh = op.appending.newAppenderLocked(k, flags&^unix.O_TRUNC, c), true
 	} else {
-		h = op.handles.newHandleLocked(k, kind, flags&^unix.O_TRUNC, c.ids())
+		h = op.handles.newHandleLocked(k, kind, flags&^unix.O_TRUNC, idsOf(c))
 	}
 	op.nodes.mu.Unlock()
 	op.commits.markerMoved(name)

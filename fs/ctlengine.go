@@ -38,26 +38,8 @@ func (f *FS) openControlRoom() {
 	f.openFiled()
 }
 
-// TID implements ctl.Caller.
-func (c *caller) TID() uint32 { return uint32(c.tid) }
-
-// UID implements ctl.Caller.
-func (c *caller) UID() uint32 { return c.uid }
-
-// GID implements ctl.Caller.
-func (c *caller) GID() uint32 { return c.gid }
-
-// Owner implements ctl.Caller.
-func (c *caller) Owner() lockmgr.Owner { return c.owner }
-
-// Foreign implements ctl.Caller.
-func (c *caller) Foreign() bool { return c.foreign() }
-
-// Ancestors implements ctl.Caller.
-func (c *caller) Ancestors() []lockmgr.Ancestor { return c.ancestors() }
-
 // UID implements ctl.Label.
-func (lb *label) UID() uint32 { return lb.c.uid }
+func (lb *label) UID() uint32 { return lb.c.UID() }
 
 // Claim implements ctl.Label.
 func (lb *label) Claim() *ctl.Claim { return lb.claim }
@@ -72,12 +54,12 @@ func labelOfClaim(cl *ctl.Claim) *label {
 
 // MayLock implements ctl.Engine.
 func (e ctlEngine) MayLock(c ctl.Caller, t *lockkey.Target, m lockmgr.Mode) (weak bool, err error) {
-	return e.f.disk.root().MayLock(c.(*caller).user(), t, m)
+	return e.f.disk.root().MayLock(c.(*caller).User(), t, m)
 }
 
 // MayClaim implements ctl.Engine.
 func (e ctlEngine) MayClaim(c ctl.Caller, t *lockkey.Target) error {
-	return e.f.disk.root().MayClaim(c.(*caller).user(), t)
+	return e.f.disk.root().MayClaim(c.(*caller).User(), t)
 }
 
 // IsOrphaned implements ctl.Engine.
@@ -85,7 +67,7 @@ func (e ctlEngine) IsOrphaned(cl *ctl.Claim) bool { return e.f.claimFiles.filed.
 
 // Owns implements ctl.Engine.
 func (e ctlEngine) Owns(by ctl.Caller, path string) bool {
-	u := by.(*caller).user()
+	u := by.(*caller).User()
 	st, _, errno := e.f.disk.root().Stat(u, path)
 	return errno == 0 && reach.Owns(u, &st)
 }
@@ -147,8 +129,8 @@ func (e ctlEngine) Covers(l *lockmgr.Lock, cl *ctl.Claim) bool {
 // Join implements ctl.Engine.
 func (e ctlEngine) Join(by ctl.Caller) *lockmgr.Ancestor {
 	c := by.(*caller)
-	e.f.callers.joinGuard(c)
-	return c.guard
+	c.JoinGuard()
+	return c.Guard()
 }
 
 // Fenced implements ctl.Engine.
@@ -169,7 +151,7 @@ func (e ctlEngine) SettleThefts(by ctl.Caller) {
 func (e ctlEngine) CoverToken(token uint64) error { return e.f.disk.coverToken(token) }
 
 // IsInTxn implements ctl.Engine.
-func (e ctlEngine) IsInTxn(c ctl.Caller) bool { return e.f.callers.txnOf(c.(*caller)) != nil }
+func (e ctlEngine) IsInTxn(c ctl.Caller) bool { return c.(*caller).Txn() != nil }
 
 // BeginTxn implements ctl.Engine.
 func (e ctlEngine) BeginTxn(cl *ctl.Claim) { e.f.entries.beginTxn(cl) }
@@ -202,7 +184,7 @@ func (e ctlEngine) Refused(r *ctl.Refusal) {
 	f, c := e.f, r.By.(*caller)
 	x := refusals.Refusal{
 		Path: r.Path, Name: r.Name, Op: r.Claim.Op, Errno: r.Errno, Wait: r.Wait, Reason: r.Reason,
-		Holder: r.Holder, Owner: c.owner, UID: c.uid, Lineage: c.ancestors(),
+		Holder: r.Holder, Owner: c.Owner(), UID: c.UID(), Lineage: c.Ancestors(),
 	}
 	f.reports.explain(x)
 	f.reports.refusalEvent(&x, labelOfClaim(r.Claim), c, r.Full)
@@ -240,9 +222,9 @@ func (e ctlEngine) Erase(by ctl.Caller, path string, version uint64, mine func(u
 	}
 	if n.Versions+n.Rejected > 0 {
 		f.reports.event(audit.Event{
-			Time: time.Now(), Event: eventForget, Path: path, PID: c.owner.PID, Actor: f.callers.actorOf(&label{c: c}),
+			Time: time.Now(), Event: eventForget, Path: path, PID: c.Owner().PID, Actor: c.Actor(),
 			Detail: map[string]any{
-				"versions": n.Versions, "rejected": n.Rejected, "bytes": n.Bytes, "program": c.program(), "uid": c.uid,
+				"versions": n.Versions, "rejected": n.Rejected, "bytes": n.Bytes, "program": c.Program(), "uid": c.UID(),
 			},
 		})
 	}

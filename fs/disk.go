@@ -44,9 +44,6 @@ type disk struct {
 	tokenLimit  atomic.Uint64 // tokens below are reserved on disk
 }
 
-// as runs do on behalf of the caller.
-func (dk *disk) as(c *caller, do func() error) error { return dk.asUser(c.uid, c.gid, do) }
-
 func (dk *disk) asUser(uid, gid uint32, do func() error) error {
 	if !dk.privileged {
 		return do()
@@ -148,7 +145,7 @@ func (dk *disk) retrySmall(do func() error) error {
 
 // makeAs runs a change that takes next to nothing on behalf of the caller.
 func (dk *disk) makeAs(c *caller, do func() error) error {
-	return dk.retrySmall(func() error { return dk.as(c, do) })
+	return dk.retrySmall(func() error { return c.As(do) })
 }
 
 // allocate is fallocate(2) on fd, on behalf of the sender.

@@ -10,7 +10,7 @@
 // locks, sessions and commits; the operations are what the kernel asks for. A part stands
 // above those that it uses, and knows no other: ground, engine and operations list them from
 // below, FS.wire puts them together, and TestPartsStandInOrder holds them to it. Each is
-// declared in the file that has its name. What a part makes (a caller, a session, a rename)
+// declared in the file that has its name. What a part makes (a session, an opening, a rename)
 // knows that part; FS is known only to what shows .locks, and to the adapters by which other
 // packages call back, as a rule called by the package's name with Engine.
 //

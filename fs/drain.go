@@ -28,7 +28,7 @@ func (pk *parking) isFinishing(c *caller) bool {
 	}
 	pk.nodes.mu.Unlock()
 	for _, s := range open {
-		if c.kinOf(s.who.Load()) {
+		if c.BelongsTo(s.who.Load()) {
 			return true
 		}
 	}
@@ -57,7 +57,7 @@ func (pk *parking) holdBack(d *demand, cancel <-chan struct{}) unix.Errno {
 // holdBackWalk is holdBack for an operation under the kernel's locks: the caller is
 // sent to wait on its second walk.
 func (pk *parking) holdBackWalk(c *caller, w *walk, repeated bool) unix.Errno {
-	if repeated || pk.life.isTimeUp() || w.d.wait == 0 || c.tid == 0 || !pk.repeats(c, w.Op) {
+	if repeated || pk.life.isTimeUp() || w.d.wait == 0 || c.TID() == 0 || !pk.repeats(c, w.Op) {
 		return pk.locks.refuse(w.d, denied.ErrShutdown)
 	}
 	_, e := pk.sendBack(c, w)

@@ -220,7 +220,7 @@ func (et *entries) Unlink(_ <-chan struct{}, h *Request, name string) unix.Errno
 		return unix.EBUSY
 	}
 	n, own, e = et.holds(dir, name, &st)
-	if own != nil && !c.kinOf(own.who.Load()) {
+	if own != nil && !c.BelongsTo(own.who.Load()) {
 		own = nil
 	}
 	if e != 0 && own == nil {

@@ -47,10 +47,10 @@ func (en *endings) flushShadow(cl *closing, h *handle) unix.Errno {
 		killed = deathOf(c, cl.sig)
 	}
 	s.mu.Lock()
-	by := &holders.Closer{Owner: c.owner, Program: c.comm, Exiting: cl.exiting, Killed: cl.sig != 0}
+	by := &holders.Closer{Owner: c.Owner(), Program: c.Comm(), Exiting: cl.exiting, Killed: cl.sig != 0}
 	if s.state.HasEnded() {
 		h.flushed = true
-		e, grows, linked := en.toldLocked(s, c.owner), s.grows, s.state.Is(sessionstate.Live) && !s.grows
+		e, grows, linked := en.toldLocked(s, c.Owner()), s.grows, s.state.Is(sessionstate.Live) && !s.grows
 		if grows {
 			s.holders.NoteChildren(by)
 		}
@@ -65,7 +65,7 @@ func (en *endings) flushShadow(cl *closing, h *handle) unix.Errno {
 	}
 	h.flushed, s.closed = true, true
 	s.stopLookLocked()
-	s.holders.Note(c.owner)
+	s.holders.Note(c.Owner())
 	s.holders.NoteChildren(by)
 	if killed != nil {
 		s.noteKilledLocked(killed)
@@ -80,10 +80,10 @@ func (en *endings) flushShadow(cl *closing, h *handle) unix.Errno {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.state.HasEnded() {
-			return en.toldLocked(s, c.owner)
+			return en.toldLocked(s, c.Owner())
 		}
 	} else if !by.Unheld {
-		en.noteOutput(s, c.owner)
+		en.noteOutput(s, c.Owner())
 	}
 	return e
 }

@@ -27,7 +27,7 @@ func (en *endings) noteOutput(s *session, o lockmgr.Owner) {
 	if s.state.HasEnded() || s.output {
 		return
 	}
-	file, owner := writtenFile{en.handles, s}.AsOpen(), s.who.Load().owner
+	file, owner := writtenFile{en.handles, s}.AsOpen(), s.who.Load().Owner()
 	for _, pid := range slices.Compact([]int32{o.PID, owner.PID}) {
 		s.output = s.output || pid > 0 && en.callers.proc.IsOutput(pid, file)
 	}

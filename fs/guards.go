@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/calling"
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
 	"latchfs/fs/lockkey"
@@ -23,10 +24,10 @@ func (lk *locks) fenced(c *caller, keys []lockmgr.Key) error {
 	if len(stolen) == 0 {
 		return nil
 	}
-	lk.callers.joinGuard(c) // who has joined a lock is an heir whether or not it meets anybody
+	c.JoinGuard() // who has joined a lock is an heir whether or not it meets anybody
 	for i := range stolen {
 		h := &stolen[i]
-		if c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
+		if c.BelongsTo(calling.NewIdentity(h.Owner, h.Since)) {
 			lb, _ := h.Label.(*label)
 			if lb == nil {
 				return denied.ErrFenced
@@ -45,7 +46,7 @@ func (lk *locks) guarded(c *caller, p place) bool {
 	}
 	for _, h := range lk.rules.table.Holders(lk.rules.appendNames(nil, lk.nodes.path(p.dir, p.name)), nil) {
 		lb, _ := h.Label.(*label)
-		if lb != nil && lb.claim != nil && h.Mode != lockmgr.Shared && !c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
+		if lb != nil && lb.claim != nil && h.Mode != lockmgr.Shared && !c.BelongsTo(calling.NewIdentity(h.Owner, h.Since)) {
 			return true
 		}
 	}
@@ -84,10 +85,10 @@ func (lk *locks) meetReadClaims(d *demand) {
 	for _, p := range d.places {
 		paths = append(paths, lk.nodes.path(p.dir, p.name))
 	}
-	lk.readClaims.AwaitHeirs(d.c.owner, paths)
+	lk.readClaims.AwaitHeirs(d.c.Owner(), paths)
 	if marks {
-		of := []lockmgr.Owner{d.c.owner}
-		for _, a := range d.c.ancestors() {
+		of := []lockmgr.Owner{d.c.Owner()}
+		for _, a := range d.c.Ancestors() {
 			of = append(of, a.Owner)
 		}
 		lk.readClaims.Unmark(of, paths)
@@ -110,7 +111,7 @@ func (lk *locks) refuse(d *demand, err error) unix.Errno {
 	if e == unix.EINTR || e == unix.ENAMETOOLONG {
 		return e
 	}
-	x := refusals.Refusal{Path: d.path, Op: d.op, Errno: e, Reason: denied.Reason(err), Owner: d.c.owner, UID: d.c.uid, Lineage: d.c.ancestors()}
+	x := refusals.Refusal{Path: d.path, Op: d.op, Errno: e, Reason: denied.Reason(err), Owner: d.c.Owner(), UID: d.c.UID(), Lineage: d.c.Ancestors()}
 	if errors.Is(err, denied.ErrTimeout) {
 		x.Wait = d.wait
 	}
@@ -122,10 +123,10 @@ func (lk *locks) refuse(d *demand, err error) unix.Errno {
 		x.Hint = "Open it by its name, or close the other descriptor first."
 	}
 	if hs := denied.Holders(err); len(hs) > 0 {
-		x.Path = contended(d, &hs[0])
+		x.Path = lk.contended(d, &hs[0])
 		r := lk.record(&hs[0], x.Path)
 		x.Holder, x.Reason = &r, denied.BesidesHolder(err)
-		if lb, ok := hs[0].Label.(*label); ok && lb.claim != nil && r.ClaimFile == "" && !d.c.foreign() {
+		if lb, ok := hs[0].Label.(*label); ok && lb.claim != nil && r.ClaimFile == "" && !d.c.Foreign() {
 			x.Hint = "If this process works for the holder, start it with " + control.SessionEnv + "=" + lb.id() + "."
 		}
 	}
@@ -135,10 +136,10 @@ func (lk *locks) refuse(d *demand, err error) unix.Errno {
 }
 
 // contended is the one of several names that the holder has.
-func contended(d *demand, h *lockmgr.Holder) string {
+func (lk *locks) contended(d *demand, h *lockmgr.Holder) string {
 	for _, p := range d.places {
 		for _, k := range h.Keys {
-			if string(k) == d.c.callers.nodes.path(p.dir, p.name) {
+			if string(k) == lk.nodes.path(p.dir, p.name) {
 				return string(k)
 			}
 		}

@@ -68,7 +68,7 @@ func (k openContent) Name() string { return "" }
 // admitContent judges the candidates of an operation on names, and says why one is
 // not accepted. What was accepted under the same lock is noted in its label.
 func (jd *judging) admitContent(ctx context.Context, c *caller, op string, lb *label, list []judge.Candidate) unix.Errno {
-	k, err := jd.judge.Admit(ctx, &lb.passed, c.uid, list)
+	k, err := jd.judge.Admit(ctx, &lb.passed, c.UID(), list)
 	switch {
 	case err == nil:
 		return 0
@@ -83,7 +83,7 @@ func (jd *judging) admitContent(ctx context.Context, c *caller, op string, lb *l
 func (jd *judging) checkContext(c *caller, cancel <-chan struct{}) (context.Context, context.CancelFunc) {
 	return jd.judge.Until(cancel, lockwait.SignalPoll, func() bool {
 		// Nothing pending means here that another thread took the signal.
-		p := jd.callers.proc.Pending(uint32(c.tid))
+		p := jd.callers.proc.Pending(c.TID())
 		return p != proc.NoReason && p != proc.Nothing
 	})
 }
@@ -195,5 +195,5 @@ func (jd *judging) judgeEmpty(c *caller, path string) unix.Errno {
 	}
 	defer unix.Close(fd)
 	k := judge.Candidate{Content: openContent{jd.handles, fd}, Path: path, Rules: v}
-	return jd.admitContent(jd.judge.Context(), c, opMknod, c.label(opMknod, path), []judge.Candidate{k})
+	return jd.admitContent(jd.judge.Context(), c, opMknod, labelOf(c, opMknod, path), []judge.Candidate{k})
 }

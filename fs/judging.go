@@ -48,14 +48,14 @@ func (jd *judging) refuseContent(c *caller, x *judge.Refusal) unix.Errno {
 	if e == unix.EINTR {
 		return e
 	}
-	detail := map[string]any{"program": c.program(), "uid": c.uid}
+	detail := map[string]any{"program": c.Program(), "uid": c.UID()}
 	x.Note(detail)
 	jd.reports.explain(refusals.Refusal{
 		Path: x.Path, Op: x.Op, Errno: e, Reason: judge.Reason(x.Err), Verdict: judge.VerdictOf(x.Err), Hint: x.Hint(),
-		Owner: c.owner, UID: c.uid, Lineage: c.ancestors(),
+		Owner: c.Owner(), UID: c.UID(), Lineage: c.Ancestors(),
 	})
 	jd.reports.event(audit.Event{
-		Time: time.Now(), Event: "refusal", Path: x.Path, PID: c.owner.PID, Actor: jd.callers.actorOf(&label{c: c}), Detail: detail,
+		Time: time.Now(), Event: "refusal", Path: x.Path, PID: c.Owner().PID, Actor: c.Actor(), Detail: detail,
 	})
 	return e
 }

@@ -14,12 +14,12 @@ import (
 
 // deathOf is the death of the sender of a FLUSH that is dying by a signal.
 func deathOf(c *caller, sig int) *deaths.Death {
-	return &deaths.Death{Owner: c.owner, Signal: unix.Signal(sig), Program: c.program(), Lineage: c.ancestors()}
+	return &deaths.Death{Owner: c.Owner(), Signal: unix.Signal(sig), Program: c.Program(), Lineage: c.Ancestors()}
 }
 
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.
 func (s *session) noteKilledLocked(d *deaths.Death) {
-	s.toll.Note(d, s.who.Load().owner, s.stampLocked())
+	s.toll.Note(d, s.who.Load().Owner(), s.stampLocked())
 }
 
 // isUnfinishedLocked reports whether the death of a writer keeps what it has written

@@ -36,7 +36,7 @@ func (hs *handles) mayDropBits(in *SetAttrRequest, n *inode) unix.Errno {
 		return errnoOf(err)
 	}
 	h := &in.Request
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR || suid.AfterWrite(st.Mode, st.Gid, hs.callers.sender(h)) == st.Mode ||
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR || suid.AfterWrite(st.Mode, st.Gid, hs.callers.membership(h)) == st.Mode ||
 		h.UID == st.Uid || hs.callers.proc.HasCap(h.TID, unix.CAP_FOWNER) {
 		return 0
 	}
@@ -45,7 +45,7 @@ func (hs *handles) mayDropBits(in *SetAttrRequest, n *inode) unix.Errno {
 	switch {
 	case known && syscalls.Chowns(call):
 		return unix.EPERM
-	case known && syscalls.Writes(call), hs.callers.mayOpen(c, hs.nodes.fdOf(n), unix.O_WRONLY):
+	case known && syscalls.Writes(call), c.MayOpen(hs.nodes.fdOf(n), unix.O_WRONLY):
 		return 0 // whoever may write the file takes its bits away with that
 	}
 	return unix.EPERM
@@ -64,7 +64,7 @@ func (cm *commits) cutByLocked(s *session, c *caller) error {
 	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
 		return err
 	}
-	if st.Mode&suid.Bits == 0 || c.keepsSuid(&st, 0) {
+	if st.Mode&suid.Bits == 0 || keepsSuid(c, &st, 0) {
 		return nil
 	}
 	return cm.dropBitsLocked(s)

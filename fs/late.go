@@ -11,7 +11,6 @@ import (
 	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
-	"latchfs/lockmgr"
 )
 
 // lateGrace is how long RELEASE may take after a commit. If it takes longer, a process that the
@@ -40,7 +39,7 @@ func (cm *commits) late(s *session) {
 // like anybody else: where that is held, the holder will replace the inode.
 func (cm *commits) setApart(s *session) {
 	dir, name := s.where()
-	c := &caller{callers: cm.callers, owner: lockmgr.Owner{Start: cm.disk.serial.Add(1)}}
+	c := cm.callers.room.Itself()
 	l, err := cm.locks.acquire(cm.locks.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
 	if err != nil {
 		return

@@ -88,10 +88,10 @@ func (lk *locks) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map
 			ev.Detail = map[string]any{}
 		}
 		ev.Path, ev.Session = lb.where(), lb.id()
-		ev.Detail["operation"], ev.Detail["uid"] = lb.op, lb.c.uid
-		ev.Detail["actor"], ev.Detail["lock_name"] = lk.callers.actorOf(lb), ev.Path
+		ev.Detail["operation"], ev.Detail["uid"] = lb.op, lb.c.UID()
+		ev.Detail["actor"], ev.Detail["lock_name"] = lb.shownActor(), ev.Path
 		if ev.Detail["actor"] == "" {
-			ev.Detail["actor"] = lb.c.describe().Program
+			ev.Detail["actor"] = lb.c.Describe().Program
 		}
 		if lb.name != "" {
 			ev.Detail["lock_name"] = lb.name

@@ -120,7 +120,7 @@ func (et *entries) syncUnnamed(n *inode, path string) unix.Errno {
 // was replaced since the caller has found it, or its node has become a stranger's shadow,
 // a second walk finds the file.
 func (et *entries) mayLink(c *caller, h *Request, k *kernelNode, n *inode, repeated bool) unix.Errno {
-	again := c.tid != 0 && !repeated
+	again := c.TID() != 0 && !repeated
 	switch {
 	case et.attrs.strangerAt(h, k), et.names.leftBehind(n):
 		if !again {

@@ -21,7 +21,7 @@ import (
 func (mv *moves) commitForLink(c *caller, n *inode, path string) (*inode, unix.Errno) {
 	mv.nodes.mu.Lock()
 	s := n.sess
-	if s == nil && n.shadow != nil && c.kinOf(n.shadow.who.Load()) {
+	if s == nil && n.shadow != nil && c.BelongsTo(n.shadow.who.Load()) {
 		s = n.shadow
 	}
 	mv.nodes.mu.Unlock()

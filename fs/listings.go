@@ -202,7 +202,7 @@ func (li *listings) withSessions(c *caller, dir *inode, list []listing.Entry) []
 		}
 	}
 	for name, s := range busy {
-		if s.isNew.Load() && c.kinOf(s.who.Load()) {
+		if s.isNew.Load() && c.BelongsTo(s.who.Load()) {
 			list = append(list, listing.Entry{Name: name, Ino: s.inode.key.ino, Kind: unix.S_IFREG, Volatile: true})
 		}
 	}

@@ -142,7 +142,7 @@ func (lv *live) leaveCarried(c *caller, op, path string) {
 	if key := knowledge.Key(path); lv.rules.knowledge.Tracks(key) {
 		set := lv.rules.policy.For(path)
 		who, _ := lv.losses.learnersOf(c, &set)
-		lv.rules.knowledge.Changed(time.Now(), key, knowledge.Stamp{}, who, c.author(op))
+		lv.rules.knowledge.Changed(time.Now(), key, knowledge.Stamp{}, who, authorOf(c, op))
 	}
 }
 

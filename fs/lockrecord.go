@@ -25,15 +25,15 @@ func (lk *locks) record(h *lockmgr.Holder, key string) report.Record {
 		r.Name, r.Path = name, ""
 	}
 	if lb, ok := h.Label.(*label); ok {
-		d := lb.c.describe()
-		if lb.c.owner != h.Owner { // a relative has it now, or has asked for it: flock(1) for its shell
+		d := lb.c.Describe()
+		if lb.c.Owner() != h.Owner { // a relative has it now, or has asked for it: flock(1) for its shell
 			if now := lk.callers.proc.Describe(h.Owner.PID); now.Program != "" {
 				d = &now
 			}
 		}
-		r.Operation, r.UID = lb.op, lb.c.uid
+		r.Operation, r.UID = lb.op, lb.c.UID()
 		r.Program, r.Cmdline, r.Cwd = d.Program, d.Cmdline, d.Cwd
-		r.Session, r.Actor = lb.id(), lk.callers.actorOf(lb)
+		r.Session, r.Actor = lb.id(), lb.shownActor()
 		if lb.claim != nil {
 			if p := lk.claimFiles.filed.FileOf(lb.claim); p != nil {
 				r.ClaimFile = lk.claimFiles.pathOf(p)

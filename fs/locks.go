@@ -72,13 +72,14 @@ func (lb *label) id() string {
 // ReadClaim implements readclaim.Labeled.
 func (lb *label) ReadClaim() *readclaim.Claim { return lb.read }
 
-func (c *caller) label(op, path string) *label {
+// labelOf is the label of a lock that a caller asks for.
+func labelOf(c *caller, op, path string) *label {
 	return &label{op: op, path: path, c: c}
 }
 
 // newLabel is the label of the lock that is asked for.
 func (d *demand) newLabel() *label {
-	lb := d.c.label(d.op, d.path)
+	lb := labelOf(d.c, d.op, d.path)
 	lb.atomic = d.atomic
 	return lb
 }
@@ -141,16 +142,16 @@ func (d *demand) asked() *lockkey.Target {
 // forebears are the owner's ancestors. If the lock is for an ancestor of the caller, that
 // ancestor inherits the guard lock that the caller has joined.
 func (d *demand) forebears() []lockmgr.Ancestor {
-	up := d.c.ancestors()
+	up := d.c.Ancestors()
 	switch {
 	case d.owner == nil && len(d.left) > 0:
 		return append(slices.Clone(up), d.left...)
 	case d.owner == nil:
 		return up
-	case d.c.guard == nil:
+	case d.c.Guard() == nil:
 		return d.lineage
 	}
-	return append(slices.Clone(d.lineage), *d.c.guard)
+	return append(slices.Clone(d.lineage), *d.c.Guard())
 }
 
 // fileDemand asks for the exclusive lock on names and on the inodes that have
@@ -161,8 +162,8 @@ func (lk *locks) fileDemand(c *caller, op string, wait time.Duration, places ...
 		d.path = lk.nodes.path(places[0].dir, places[0].name)
 	}
 	if t := lk.callers.txnOf(c); t != nil {
-		id := t.identity()
-		d.owner, d.lineage, d.since = &id.owner, t.forebears(c), id.since
+		o := t.Owner()
+		d.owner, d.lineage, d.since = &o, t.forebears(c), t.Since()
 	}
 	if op == opOpen || op == opCreate {
 		set := lk.rules.settings(d.path)
@@ -181,7 +182,7 @@ func (lk *locks) request(d *demand, noWait bool) lockmgr.Request {
 	}
 	r := lockmgr.Request{
 		Keys: d.keys, Mode: d.mode, Class: d.class, Client: d.client, Range: d.span,
-		Owner: d.c.owner, Since: lk.callers.proc.Now(),
+		Owner: d.c.Owner(), Since: lk.callers.proc.Now(),
 		NoWait: noWait, Now: time.Now(), TTL: d.ttl, Yields: d.yields,
 		Gate: d.gate, Weak: d.weak, Steal: d.steal, Inbox: d.inbox,
 	}
@@ -205,7 +206,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	if t := lk.callers.txnOf(d.c); t != nil && t.IsOver() {
 		return nil, transaction.ErrOver
 	}
-	if d.isTooDeep() {
+	if lk.isTooDeep(d) {
 		return nil, errTooDeep
 	}
 	lk.meetReadClaims(d)
@@ -230,7 +231,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		lk.advisoryKeys.RUnlock()
 		lk.nodes.ns.RUnlock()
 		lk.settleThefts(d.c)
-		if (err != nil || !l.Held()) && (lk.callers.joinGuard(d.c) || lk.claimFiles.passOn(l, err) || lk.joinLeft(d, l, err)) {
+		if (err != nil || !l.Held()) && (d.c.JoinGuard() || lk.claimFiles.passOn(l, err) || lk.joinLeft(d, l, err)) {
 			if err == nil {
 				lk.rules.table.Cancel(l, denied.ErrMoved)
 				lk.rules.table.Release(l)
@@ -305,7 +306,7 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 // waiting is how the demand waits.
 func (lk *locks) waiting(d *demand, cancel <-chan struct{}) *lockwait.Wait {
 	return &lockwait.Wait{
-		Table: lk.rules.table, Signals: lk.callers.proc, Thread: uint32(d.c.tid), Class: d.class,
+		Table: lk.rules.table, Signals: lk.callers.proc, Thread: d.c.TID(), Class: d.class,
 		Limit: d.wait, Until: &d.until, Stop: lk.life.timeUp, Cancel: cancel, Keep: d.keep,
 	}
 }
@@ -319,11 +320,11 @@ const maxPath = 4 * unix.PathMax
 var errTooDeep = errors.New("the path is longer than a path may be")
 
 // isTooDeep reports whether the demand is for a name so deep. What is there can be removed.
-func (d *demand) isTooDeep() bool {
+func (lk *locks) isTooDeep(d *demand) bool {
 	if d.class != lockmgr.Session || d.op == opUnlink || d.op == opRmdir {
 		return false
 	}
 	return len(d.path) >= maxPath || len(d.places) > 1 && slices.ContainsFunc(d.places[1:], func(p place) bool {
-		return len(d.c.callers.nodes.path(p.dir, p.name)) >= maxPath
+		return len(lk.nodes.path(p.dir, p.name)) >= maxPath
 	})
 }

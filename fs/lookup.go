@@ -90,7 +90,7 @@ func (op *opens) resolve(h *Request, parent *inode, name string) (k *kernelNode,
 			return target, true, 0
 		}
 	}
-	if s != nil && c.kinOf(s.who.Load()) && !s.isLeft() {
+	if s != nil && c.BelongsTo(s.who.Load()) && !s.isLeft() {
 		op.nodes.mu.Lock()
 		defer op.nodes.mu.Unlock()
 		if !s.over {
@@ -127,7 +127,7 @@ func (op *opens) otherName(h *Request, k *kernelNode, volatile bool) (*kernelNod
 			return led
 		})
 	}
-	if !led && (!c.kinOf(s.who.Load()) || s.isLeft()) {
+	if !led && (!c.BelongsTo(s.who.Load()) || s.isLeft()) {
 		return k, true
 	}
 	op.nodes.mu.Lock()

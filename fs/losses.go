@@ -100,7 +100,7 @@ func (lo *losses) loss(c *caller, ch lostupdate.Change, p place, st *unix.Stat_t
 	case st == nil && !lo.rules.knowledge.Tracks(knowledge.Key(path)):
 		return nil, 0 // nothing that anybody knows has had the name
 	}
-	if st != nil && lostupdate.RefusesStranger(c.foreign(), &set) {
+	if st != nil && lostupdate.RefusesStranger(c.Foreign(), &set) {
 		return nil, lo.refuseStranger(c, ch.Op, path)
 	}
 	who, ok := lo.learnersOf(c, &set)
@@ -119,7 +119,7 @@ func (lo *losses) loss(c *caller, ch lostupdate.Change, p place, st *unix.Stat_t
 func (lo *losses) lossOf(c *caller, ch lostupdate.Change, who knowledge.Who, writers []lockmgr.Owner) *lostupdate.Loss {
 	ch.Names, ch.Chain = ch.Op == opUnlink || ch.Op == opRename, lostupdate.Chain(who, writers)
 	ch.Who, ch.Writers = who, writers
-	return lo.updates.Loss(ch, c.makes(ch.Op, who))
+	return lo.updates.Loss(ch, makerOf(c, ch.Op, who))
 }
 
 // noteLockAsked notes that a flock is asked for through a descriptor. Who asks for it
@@ -165,7 +165,7 @@ func (lo *losses) mayJoinAndCut(s *session, c *caller) unix.Errno {
 func (lo *losses) refuseStranger(c *caller, op, path string) unix.Errno {
 	const reason = "The process is in another pid namespace, so that nobody can tell which version it has read"
 	lo.reports.event(audit.Event{Time: time.Now(), Event: "conflict", Path: path, Detail: map[string]any{
-		"operation": op, "uid": c.uid, "reason": reason, "errno": unix.ErrnoName(unix.EBUSY),
+		"operation": op, "uid": c.UID(), "reason": reason, "errno": unix.ErrnoName(unix.EBUSY),
 	}})
 	return lo.reports.refuseWith(c, op, path, unix.EBUSY, reason,
 		"The policy says so (strangers): write another file, or have the policy changed.")
@@ -209,6 +209,6 @@ func (lo *losses) noteGrownAt(path string, st *unix.Stat_t) {
 
 // family is the caller with its relatives.
 func (lo *losses) family(c *caller) knowledge.Who {
-	who, _ := lo.updates.LearnersOf(c.owner)
+	who, _ := lo.updates.LearnersOf(c.Owner())
 	return who
 }

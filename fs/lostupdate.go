@@ -97,10 +97,10 @@ func (lo *losses) givenBy(b *knowledge.Basis) (*handle, *knowledge.Sight) {
 	return nil, nil
 }
 
-// makes is the caller as the process that makes a change.
-func (c *caller) makes(op string, who knowledge.Who) func() lostupdate.Maker {
+// makerOf is the caller as the process that makes a change.
+func makerOf(c *caller, op string, who knowledge.Who) func() lostupdate.Maker {
 	return func() lostupdate.Maker {
-		return lostupdate.Maker{Owner: c.owner, Self: who.Self, By: c.author(op), Lineage: c.ancestors()}
+		return lostupdate.Maker{Owner: c.Owner(), Self: who.Self, By: authorOf(c, op), Lineage: c.Ancestors()}
 	}
 }
 
@@ -108,7 +108,7 @@ func (c *caller) makes(op string, who knowledge.Who) func() lostupdate.Maker {
 func (lo *losses) makes(s *session, who knowledge.Who) func() lostupdate.Maker {
 	return func() lostupdate.Maker {
 		_, by := lo.madeBy(s)
-		return lostupdate.Maker{Owner: s.who.Load().owner, Self: who.Self, By: by}
+		return lostupdate.Maker{Owner: s.who.Load().Owner(), Self: who.Self, By: by}
 	}
 }
 
@@ -124,5 +124,5 @@ func (lo *losses) baseFile(s *session) lostupdate.File {
 
 // learnersOf is the caller with those who learn what it learns; see lostupdate.Judge.
 func (lo *losses) learnersOf(c *caller, set *policy.Settings) (knowledge.Who, bool) {
-	return lo.updates.Learners(c.owner, set)
+	return lo.updates.Learners(c.Owner(), set)
 }

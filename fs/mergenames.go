@@ -92,7 +92,7 @@ func (m mergingRename) MayRead() bool {
 		return false
 	}
 	defer unix.Close(fd)
-	return reach.May(r.c.user(), fd, access.Read)
+	return reach.May(r.c.User(), fd, access.Read)
 }
 
 // Rules implements merging.Rename.
@@ -117,7 +117,7 @@ func (m mergingRename) Rewrite(do func() error) error {
 
 // Judge implements merging.Engine.
 func (m mergingRename) Judge(fd int, path string) error {
-	return m.r.judging.judge.Check(path, fd, m.r.c.uid)
+	return m.r.judging.judge.Check(path, fd, m.r.c.UID())
 }
 
 // DirPath implements merging.Engine.

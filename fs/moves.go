@@ -197,7 +197,7 @@ func (mv *moves) relock(s *session, c *caller, p place) {
 // session's family, has what they stand for.
 func (mv *moves) lockLike(s *session, c *caller, r lockmgr.Request, keys []lockmgr.Key) (*lockmgr.Lock, error) {
 	owner, since := r.Owner, r.Since
-	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = keys, c.owner, c.ancestors(), mv.callers.proc.Now(), true
+	r.Keys, r.Owner, r.Lineage, r.Since, r.NoWait = keys, c.Owner(), c.Ancestors(), mv.callers.proc.Now(), true
 	l, err := mv.rules.table.Acquire(r)
 	if err == nil {
 		mv.rules.table.SetOwner(l, owner, since)

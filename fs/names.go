@@ -94,7 +94,7 @@ func (nm *names) leadsOn(in *OpenRequest, n *inode, saved bool) unix.Errno {
 		return 0
 	}
 	c := nm.callers.callerOf(&in.Request)
-	if nm.astray.walks.Repeated(c) || c.tid == 0 && (replaced || !nm.leftBehind(n)) {
+	if nm.astray.walks.Repeated(c) || c.TID() == 0 && (replaced || !nm.leftBehind(n)) {
 		return 0
 	}
 	return nm.astray.staleAt(c, n)

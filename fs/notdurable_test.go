@@ -30,7 +30,7 @@ func TestWhyOfASaveThatIsNotDurable(t *testing.T) {
 		t.Fatal(e)
 	}
 	r.write(id, fh, 0, "new")
-	owner := r.f.handles.handleOf(fh).sess.who.Load().owner
+	owner := r.f.handles.handleOf(fh).sess.who.Load().Owner()
 	r.closes(id, fh)
 	r.release(id, fh)
 	if got, err := os.ReadFile(filepath.Join(r.data, "f")); err != nil || string(got) != "new" {

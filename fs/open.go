@@ -66,7 +66,7 @@ func (op *opens) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix
 	}
 	if op.recovery.finishHalfDone() {
 		op.kernel.forgetAttrs(n) // its size may be another one now
-		if c := op.callers.callerOf(&in.Request); op.names.isReplaced(n) && c.tid != 0 && !op.astray.walks.Repeated(c) {
+		if c := op.callers.callerOf(&in.Request); op.names.isReplaced(n) && c.TID() != 0 && !op.astray.walks.Repeated(c) {
 			return op.astray.staleAt(c, n)
 		}
 	}
@@ -114,7 +114,7 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 	if s != nil {
 		c := op.callers.callerOf(&in.Request)
 		switch {
-		case c.kinOf(s.who.Load()):
+		case c.BelongsTo(s.who.Load()):
 		case op.names.isPublished(n):
 			s = nil // the commit is not over, but this is the file already
 		default:
@@ -123,7 +123,7 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 			switch {
 			case op.astray.walks.Repeated(c):
 				return op.openBase(in, k, s, out)
-			case c.tid == 0 && op.astray.strayed.PerhapsRepeated(op.nodes.nameKey(n), s.id):
+			case c.TID() == 0 && op.astray.strayed.PerhapsRepeated(op.nodes.nameKey(n), s.id):
 				return op.openAfter(cancel, in, k, s, out)
 			}
 			return op.astray.staleAt(c, n)
@@ -136,7 +136,7 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 	if op.astray.walks.Any() {
 		op.astray.walks.Repeated(op.callers.callerOf(&in.Request))
 	}
-	if op.astray.strayed.Any() && op.callers.callerOf(&in.Request).tid == 0 {
+	if op.astray.strayed.Any() && op.callers.callerOf(&in.Request).TID() == 0 {
 		op.astray.strayed.Arrived(op.nodes.nameKey(n))
 	}
 	h.sess = s
@@ -225,7 +225,7 @@ func (o *opening) start() unix.Errno {
 	}
 	o.n = n
 	switch {
-	case s != nil && (o.parking.isLed(c, s) || c.kinOf(s.who.Load())):
+	case s != nil && (o.parking.isLed(c, s) || c.BelongsTo(s.who.Load())):
 		o.set = s.settings
 		return o.shadow(s)
 	case parent == nil:
@@ -288,7 +288,7 @@ func (op *opens) openPlain(in *OpenRequest, k *kernelNode, n *inode, live bool, 
 			e = errnoOf(unix.Ftruncate(fd, 0))
 		}
 		if e == 0 && in.KillSuid {
-			e = errnoOf(op.handles.killSuidOf(n, fd, op.callers.sender(&in.Request)))
+			e = errnoOf(op.handles.killSuidOf(n, fd, op.callers.membership(&in.Request)))
 		}
 		if e != 0 {
 			op.endings.closeHandle(h)

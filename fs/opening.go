@@ -63,7 +63,7 @@ func (o *opening) begin() unix.Errno {
 			return e
 		}
 	}
-	if s := o.nodes.sessionOn(n, dir, name); s != nil && c.kinOf(s.who.Load()) && s.join() {
+	if s := o.nodes.sessionOn(n, dir, name); s != nil && c.BelongsTo(s.who.Load()) && s.join() {
 		o.endings.dropWalk(w) // the lock was for a session of its own
 		return o.lead(s, at)
 	}
@@ -75,7 +75,7 @@ func (o *opening) begin() unix.Errno {
 		return unix.ESTALE // session says why
 	case o.repeated:
 		return o.takeOver(s)
-	case !o.txns.inPlaceNow(s) && c.tid != 0 && o.sessions.isBase(n, s) && o.sessions.takeOver(o.k, s):
+	case !o.txns.inPlaceNow(s) && c.TID() != 0 && o.sessions.isBase(n, s) && o.sessions.takeOver(o.k, s):
 		return o.taken(s)
 	}
 	return o.lead(s, [2]dkey{s.dkey()})
@@ -112,7 +112,7 @@ func (op *opens) takeOpenWalk(c *caller, k *kernelNode, n *inode, at [2]dkey) *w
 // lead answers ESTALE so that the caller's second walk finds the shadow, or takes the node over
 // for a caller that does not walk again. The session already counts the caller as a walker.
 func (o *opening) lead(s *session, at [2]dkey) unix.Errno {
-	if o.c.tid == 0 || o.repeated {
+	if o.c.TID() == 0 || o.repeated {
 		// Unknown threads cannot be told apart in their second walk.
 		return o.takeOver(s)
 	}
@@ -135,7 +135,7 @@ func (o *opening) wait() time.Duration {
 func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 	c := o.c
 	d := o.locks.fileDemand(c, opOpen, o.wait(), p)
-	d.label = c.label(opOpen, d.path)
+	d.label = labelOf(c, opOpen, d.path)
 	l, e := o.parking.lockOrResume(d, [2]dkey{p.key()}, w, o.cancel)
 	if e != 0 {
 		return nil, e
@@ -190,7 +190,7 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 // reserve keeps the lock for the caller's second walk.
 func (op *opens) reserve(d *demand, l *lockmgr.Lock, from *kernelNode) unix.Errno {
 	c := d.c
-	if c.tid == 0 {
+	if c.TID() == 0 {
 		op.rules.table.Release(l)
 		return unix.ENOENT
 	}

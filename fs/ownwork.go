@@ -32,7 +32,7 @@ func (s *session) beginWork() (end func()) {
 func (pk *parking) ownWork(c *caller, places []place) (s *session, over <-chan struct{}) {
 	for _, p := range places {
 		s := pk.nodes.sessionOn(p.inode, p.dir, p.name)
-		if s == nil || !c.kinOf(s.who.Load()) {
+		if s == nil || !c.BelongsTo(s.who.Load()) {
 			continue
 		}
 		if over := s.working.Load(); over != nil {
@@ -47,7 +47,7 @@ func (pk *parking) ownWork(c *caller, places []place) (s *session, over <-chan s
 func (pk *parking) waitForOwnWork(c *caller, w *walk, repeated bool) unix.Errno {
 	d := w.d
 	own, over := pk.ownWork(c, d.places)
-	if own == nil || repeated || c.tid == 0 || d.wait == 0 || !pk.repeats(c, w.Op) {
+	if own == nil || repeated || c.TID() == 0 || d.wait == 0 || !pk.repeats(c, w.Op) {
 		return 0
 	}
 	w.own, w.over = own, over
@@ -89,11 +89,11 @@ func (s *source) waitingForOwn() []report.Record {
 	var out []report.Record
 	for _, w := range s.f.astray.walks.All(func(w *walk) bool { return w.own != nil && w.IsBusy() }) {
 		own, c := w.own, w.d.c
-		by := own.who.Load().owner
-		d := c.describe()
+		by := own.who.Load().Owner()
+		d := c.Describe()
 		out = append(out, report.Record{
 			Path: w.d.path, Key: w.d.path, State: report.Waiting, Mode: w.d.mode.String(), Class: w.d.class.String(),
-			Asker: report.Asker{Owner: report.Process{PID: c.owner.PID, Start: c.owner.Start}, Host: s.host, UID: c.uid, Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd}, Operation: w.d.op, Since: w.Since(), Deadline: w.d.until,
+			Asker: report.Asker{Owner: report.Process{PID: c.Owner().PID, Start: c.Owner().Start}, Host: s.host, UID: c.UID(), Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd}, Operation: w.d.op, Since: w.Since(), Deadline: w.d.until,
 			WaitsFor: []string{fmt.Sprintf("%s[%d]", own.program(), by.PID)}, Ahead: 1,
 		})
 	}

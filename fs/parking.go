@@ -69,14 +69,14 @@ func (pk *parking) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*in
 	}
 	l, err := pk.locks.acquire(d, true)
 	if err == nil {
-		if d.judge == nil || repeated || c.tid == 0 || !pk.repeats(c, op) {
+		if d.judge == nil || repeated || c.TID() == 0 || !pk.repeats(c, op) {
 			return l, 0
 		}
 		w.lock = l
 		return pk.sendBack(c, w)
 	}
-	walksAgain := c.tid != 0 && pk.repeats(c, op)
-	if !errors.Is(err, lockmgr.ErrWouldBlock) || d.wait == 0 || c.tid != 0 && !walksAgain {
+	walksAgain := c.TID() != 0 && pk.repeats(c, op)
+	if !errors.Is(err, lockmgr.ErrWouldBlock) || d.wait == 0 || c.TID() != 0 && !walksAgain {
 		if errors.Is(err, lockmgr.ErrWouldBlock) && d.wait != 0 {
 			err = &denied.Error{Cause: denied.ErrNotNow, Holders: denied.Holders(err)}
 		}
@@ -231,7 +231,7 @@ func (pk *parking) isLed(c *caller, s *session) bool {
 func (pk *parking) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	c := d.c
 	var l *lockmgr.Lock
-	d.keep = c.tid != 0 && d.wait != 0
+	d.keep = c.TID() != 0 && d.wait != 0
 	if w == nil {
 		w = pk.resume(d, at)
 	}

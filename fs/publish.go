@@ -53,7 +53,7 @@ func (cm *commits) putLocked(s *session, sh *commit.Shadow) (*commit.Version, un
 func (cm *commits) notDurable(s *session, err error) unix.Errno {
 	cm.disk.log.Errorf("%q: %v", s.path(), err)
 	cm.reports.explain(refusals.Refusal{
-		Path: s.path(), Op: s.operation(), Errno: unix.EIO, Owner: s.who.Load().owner, UID: s.uid,
+		Path: s.path(), Op: s.operation(), Errno: unix.EIO, Owner: s.who.Load().Owner(), UID: s.uid,
 		Reason: "the new version is there, but the disk failed, and after a power cut the earlier one may be back: " + err.Error(),
 		Hint:   "When the disk is well again, save the file once more.",
 	})

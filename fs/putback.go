@@ -49,7 +49,7 @@ func (lo *losses) putBackAt(p place, path string, owner lockmgr.Owner, uid uint3
 func (lo *losses) putBackReplaced(s *session, path string, why error) {
 	dir, name := s.where()
 	if s.isNew.Load() && judge.VerdictOf(why) != nil && lo.mayComeBack(dir, name) {
-		owner := s.who.Load().owner
+		owner := s.who.Load().Owner()
 		lo.putBackAt(place{dir, name, nil}, path, owner, s.uid, &versions.Remover{PID: owner.PID, UID: s.uid})
 	}
 }

@@ -48,12 +48,12 @@ func (op *opens) claimRead(cancel <-chan struct{}, in *OpenRequest, n *inode) un
 		return 0
 	}
 	for {
-		if cl := op.locks.readClaims.Of(r.c.owner, r.path); cl != nil && op.locks.readClaims.Prolong(cl, r.set.ClaimTTL) {
+		if cl := op.locks.readClaims.Of(r.c.Owner(), r.path); cl != nil && op.locks.readClaims.Prolong(cl, r.set.ClaimTTL) {
 			break
 		}
 		d := op.locks.fileDemand(r.c, opRead, r.set.Wait, r.p)
 		d.mode, d.gate, d.since, d.ttl, d.yields = lockmgr.Update, true, readclaim.SinceEver, 0, false
-		d.label = r.c.label(opRead, r.path)
+		d.label = labelOf(r.c, opRead, r.path)
 		d.label.read = readclaim.New(r.reader)
 		if op.locks.fenced(r.c, op.rules.keysOf(d.places)) != nil {
 			return 0 // what it writes is refused; it may look
@@ -74,7 +74,7 @@ func (op *opens) claimRead(cancel <-chan struct{}, in *OpenRequest, n *inode) un
 			op.losses.lessons.Claimed(r.reader.Program)
 			break
 		}
-		if !op.callers.proc.Alive(r.c.owner) || time.Since(began) > r.set.Wait {
+		if !op.callers.proc.Alive(r.c.Owner()) || time.Since(began) > r.set.Wait {
 			return unix.EINTR
 		}
 	}
@@ -105,24 +105,24 @@ func (op *opens) readingOf(in *OpenRequest, n *inode) *reading {
 		return nil // it was opened by a descriptor, and has no name any more
 	}
 	r.c = op.callers.callerOf(&in.Request)
-	if r.c.foreign() || op.callers.txnOf(r.c) != nil || !r.mayReplace(op) || r.observes(op) {
+	if r.c.Foreign() || op.callers.txnOf(r.c) != nil || !r.mayReplace(op) || r.observes(op) {
 		return nil
 	}
-	if s != nil && r.c.kinOf(s.who.Load()) {
+	if s != nil && r.c.BelongsTo(s.who.Load()) {
 		return nil
 	}
-	family := op.callers.proc.Family(r.c.owner)
+	family := r.c.Family()
 	if family.Interactive {
 		return nil // it has no end, and nobody knows what it does next
 	}
-	r.reader = readclaim.Reader{Owner: r.c.owner, Comm: r.c.program(), Relatives: family.Relatives}
+	r.reader = readclaim.Reader{Owner: r.c.Owner(), Comm: r.c.Program(), Relatives: family.Relatives}
 	if adaptive {
-		r.reader.Program = op.callers.proc.Identify(r.c.owner.PID).String()
-		if !op.losses.lessons.Read(r.path, r.reader.Program, r.c.uid, r.c.owner, family.Relatives) {
+		r.reader.Program = op.callers.proc.Identify(r.c.Owner().PID).String()
+		if !op.losses.lessons.Read(r.path, r.reader.Program, r.c.UID(), r.c.Owner(), family.Relatives) {
 			return nil
 		}
 	}
-	if rs.IsMarked(r.reader, r.path) || rs.IsFull(r.c.owner) {
+	if rs.IsMarked(r.reader, r.path) || rs.IsFull(r.c.Owner()) {
 		return nil
 	}
 	return r
@@ -131,11 +131,11 @@ func (op *opens) readingOf(in *OpenRequest, n *inode) *reading {
 // mayReplace reports whether the reader could write the file, or put another in its place:
 // who cannot keeps nobody from it.
 func (r *reading) mayReplace(op *opens) bool {
-	if reach.May(r.c.user(), op.nodes.fdOf(r.p.inode), access.Write) {
+	if reach.May(r.c.User(), op.nodes.fdOf(r.p.inode), access.Write) {
 		return true
 	}
 	var st unix.Stat_t
-	return reach.May(r.c.user(), op.nodes.fdOf(r.p.dir), access.Write) &&
+	return reach.May(r.c.User(), op.nodes.fdOf(r.p.dir), access.Write) &&
 		unix.Fstat(op.nodes.fdOf(r.p.inode), &st) == nil && op.callers.mayTake(r.c, r.p.dir, &st) == 0
 }
 
@@ -144,9 +144,9 @@ func (r *reading) observes(op *opens) bool {
 	if len(r.set.Observers) == 0 {
 		return false
 	}
-	if r.set.Observes(r.c.program()) {
+	if r.set.Observes(r.c.Program()) {
 		return true
 	}
-	p := op.callers.proc.Identify(r.c.owner.PID)
+	p := op.callers.proc.Identify(r.c.Owner().PID)
 	return r.set.Observes(p.Comm, p.Exe, p.Script)
 }

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"latchfs/lockmgr"
 )
 
 // The lock may be granted in the moment in which an operation has waited for it long enough
@@ -16,15 +14,14 @@ func TestGrantAsAnOperationGivesUp(t *testing.T) {
 			r, _ := unmounted(t, "")
 			f := r.f
 			root := f.kernel.inodeOf(rootID)
-			demand := func(start uint64) *demand {
-				c := &caller{callers: f.callers, owner: lockmgr.Owner{Start: start}}
-				return f.locks.fileDemand(c, opUnlink, time.Second, place{root, "f", nil})
+			demand := func() *demand {
+				return f.locks.fileDemand(f.callers.room.Itself(), opUnlink, time.Second, place{root, "f", nil})
 			}
-			has, err := f.locks.acquire(demand(1), true)
+			has, err := f.locks.acquire(demand(), true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := demand(2)
+			d := demand()
 			l, err := f.locks.acquire(d, false)
 			if err != nil {
 				t.Fatal(err)

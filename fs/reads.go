@@ -124,16 +124,16 @@ func (lo *losses) noteOwnRead(s *session, c *caller) {
 	lo.updates.SawCurrent(&file, who)
 }
 
-// author is the caller as the author of a version.
-func (c *caller) author(op string) knowledge.Author {
-	return knowledge.Author{PID: c.owner.PID, Program: c.program(), Actor: c.callers.actorOf(&label{c: c}), UID: c.uid, Operation: op}
+// authorOf is the caller as the author of a version.
+func authorOf(c *caller, op string) knowledge.Author {
+	return knowledge.Author{PID: c.Owner().PID, Program: c.Program(), Actor: c.Actor(), UID: c.UID(), Operation: op}
 }
 
 // madeBy is the session's writer as an author, with those who learn what it makes.
 func (lo *losses) madeBy(s *session) (knowledge.Who, knowledge.Author) {
-	by := knowledge.Author{PID: s.who.Load().owner.PID, Program: s.program(), UID: s.uid, Operation: s.operation()}
+	by := knowledge.Author{PID: s.who.Load().Owner().PID, Program: s.program(), UID: s.uid, Operation: s.operation()}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
-		by.Actor = lo.callers.actorOf(lb)
+		by.Actor = lb.shownActor()
 	}
 	return lo.learners(s), by
 }
@@ -171,7 +171,7 @@ func (lo *losses) notCommitted(s *session, path string) {
 // learners is who writes the session, with those who learn what it learns: as they
 // were when it began, for the writer may be dying.
 func (lo *losses) learners(s *session) knowledge.Who {
-	o := s.who.Load().owner
+	o := s.who.Load().Owner()
 	if s.writer.Self == o || s.writer.Self == lostupdate.Stranger && o.PID == 0 || s.txn.Load() != nil {
 		return s.writer
 	}

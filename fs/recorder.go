@@ -73,7 +73,7 @@ type byCaller struct {
 // Process implements changes.Maker.
 func (by byCaller) Process() changes.Process {
 	c := by.c
-	return changes.Process{PID: c.owner.PID, UID: c.uid, Program: c.program(), Actor: by.callers.actorOf(&label{c: c})}
+	return changes.Process{PID: c.Owner().PID, UID: c.UID(), Program: c.Program(), Actor: c.Actor()}
 }
 
 // Session implements changes.Maker.
@@ -100,9 +100,9 @@ type byWriter struct {
 // Process implements changes.Maker.
 func (by byWriter) Process() changes.Process {
 	s := by.s
-	p := changes.Process{PID: s.who.Load().owner.PID, UID: s.uid, Program: s.program()}
+	p := changes.Process{PID: s.who.Load().Owner().PID, UID: s.uid, Program: s.program()}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
-		p.Actor = by.callers.actorOf(lb)
+		p.Actor = lb.shownActor()
 	}
 	return p
 }

@@ -201,7 +201,7 @@ func (et *entries) publishedSince(p place) unix.Errno {
 // ownSession is the session that the caller's family has on a name.
 func (r *renaming) ownSession(p place) *session {
 	s := r.nodes.sessionAt(p.dir, p.name)
-	if s != nil && r.c.kinOf(s.who.Load()) {
+	if s != nil && r.c.BelongsTo(s.who.Load()) {
 		return s
 	}
 	return nil

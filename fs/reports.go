@@ -33,8 +33,8 @@ type reports struct {
 // which the caller asked for it.
 func (rp *reports) refusalEvent(x *refusals.Refusal, lb *label, c *caller, reason string) {
 	ev := audit.Event{
-		Time: time.Now(), Event: "refusal", Path: x.Path, PID: c.owner.PID, Actor: rp.callers.actorOf(lb),
-		Detail: map[string]any{"operation": x.Op, "errno": unix.ErrnoName(x.Errno), "reason": reason, "program": c.program(), "uid": c.uid},
+		Time: time.Now(), Event: "refusal", Path: x.Path, PID: c.Owner().PID, Actor: lb.shownActor(),
+		Detail: map[string]any{"operation": x.Op, "errno": unix.ErrnoName(x.Errno), "reason": reason, "program": c.Program(), "uid": c.UID()},
 	}
 	if x.Name != "" {
 		ev.Detail["lock_name"] = x.Name
@@ -51,7 +51,7 @@ func (rp *reports) refusalEvent(x *refusals.Refusal, lb *label, c *caller, reaso
 // refuseWith refuses an operation of the caller's with an errno, and keeps for .locks/why the
 // reason and what to do about it.
 func (rp *reports) refuseWith(c *caller, op, path string, e unix.Errno, reason, hint string) unix.Errno {
-	rp.explain(refusals.Refusal{Path: path, Op: op, Errno: e, Owner: c.owner, UID: c.uid, Reason: reason, Hint: hint})
+	rp.explain(refusals.Refusal{Path: path, Op: op, Errno: e, Owner: c.Owner(), UID: c.UID(), Reason: reason, Hint: hint})
 	return e
 }
 
@@ -117,11 +117,11 @@ func (rp *reports) sessionEvent(s *session, event string, fill func(*audit.Event
 	id := s.who.Load()
 	ev := audit.Event{
 		Time: time.Now(), Event: event, Path: s.path(), Session: s.id,
-		PID: id.owner.PID, Token: s.lock.Token(),
+		PID: id.Owner().PID, Token: s.lock.Token(),
 		Detail: map[string]any{"program": s.program(), "uid": s.uid},
 	}
 	if lb, ok := s.lock.Request().Label.(*label); ok {
-		ev.Actor = rp.callers.actorOf(lb)
+		ev.Actor = lb.shownActor()
 	}
 	fill(&ev)
 	rp.event(ev)

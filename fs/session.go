@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/calling"
 	"latchfs/fs/content"
 	"latchfs/fs/deaths"
 	"latchfs/fs/holders"
@@ -102,7 +103,7 @@ type sessionShow struct {
 
 // sessionAuthor is who writes what a session makes.
 type sessionAuthor struct {
-	who      atomic.Pointer[identity]
+	who      atomic.Pointer[calling.Identity]
 	opener   lockmgr.Owner // who began it
 	writer   knowledge.Who // who learns what the session makes
 	uid, gid uint32

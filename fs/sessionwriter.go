@@ -15,7 +15,7 @@ func (s *session) nameWriter(program string) { s.named.Store(&program) }
 // renameWriter gives the session the name of the program that the writer runs now: a
 // shell opens the file of a redirection, and becomes the program that writes it.
 func (cm *commits) renameWriter(s *session) {
-	o := s.who.Load().owner
+	o := s.who.Load().Owner()
 	if o.PID <= 0 {
 		return
 	}

@@ -72,7 +72,7 @@ func (ats *attrs) setattrInode(c *caller, in *SetAttrRequest, k *kernelNode, n *
 		return e
 	}
 	switch {
-	case s != nil && (ats.parking.isLed(c, s) || c.kinOf(s.who.Load()) || c.mayBeWriter(s)):
+	case s != nil && (ats.parking.isLed(c, s) || c.BelongsTo(s.who.Load()) || mayBeWriter(c, s)):
 		if e := ats.setattrShadow(c, in, s, size, resize); e != errEnded {
 			return e
 		}
@@ -135,7 +135,7 @@ func (ats *attrs) changeNamed(c *caller, op string, n *inode, p place, wait time
 	if e != 0 {
 		return e
 	}
-	if !repeated && c.tid != 0 && !ats.names.isPublished(n) && !ats.nodes.unnamed(n) && ats.parking.repeats(c, op) {
+	if !repeated && c.TID() != 0 && !ats.names.isPublished(n) && !ats.nodes.unnamed(n) && ats.parking.repeats(c, op) {
 		// The name leads to another inode by now: a second walk finds it, and
 		// the lock is kept for that.
 		ats.astray.walks.Put(c, &walk{promise: promise{Op: op, At: at, Unparked: true}, d: d, lock: l})
@@ -171,7 +171,7 @@ func (ats *attrs) alsoShadow(c *caller, p place, committed func() unix.Errno, ch
 		}
 		s = ats.nodes.sessionOn(p.inode, p.dir, p.name)
 	}
-	if s != nil && !c.kinOf(s.who.Load()) {
+	if s != nil && !c.BelongsTo(s.who.Load()) {
 		s = nil
 	}
 	if s != nil {
@@ -207,7 +207,7 @@ func (ats *attrs) setattrHandle(in *SetAttrRequest, h *handle, size uint64, resi
 				return err
 			}
 			if in.Set&SetKillSuid != 0 {
-				return ats.handles.killSuidBy(h, fd, ats.callers.sender(&in.Request))
+				return ats.handles.killSuidBy(h, fd, ats.callers.membership(&in.Request))
 			}
 			return nil
 		})
@@ -306,7 +306,7 @@ func (ats *attrs) setattrPlain(in *SetAttrRequest, n *inode, size uint64, resize
 		}
 		err = unix.Ftruncate(w, int64(size))
 		if err == nil && in.Set&SetKillSuid != 0 {
-			err = ats.handles.killSuidOf(n, w, ats.callers.sender(&in.Request))
+			err = ats.handles.killSuidOf(n, w, ats.callers.membership(&in.Request))
 		}
 		unix.Close(w)
 		if err != nil {
@@ -321,7 +321,7 @@ func (ats *attrs) setattrPlain(in *SetAttrRequest, n *inode, size uint64, resize
 func (ats *attrs) applyAttr(in *SetAttrRequest, fd int) error {
 	proc := procSelf(fd)
 	if in.Set == 0 {
-		_, err := suid.Kill(fd, ats.callers.sender(&in.Request)) // see mayDropBits
+		_, err := suid.Kill(fd, ats.callers.membership(&in.Request)) // see mayDropBits
 		return err
 	}
 	if in.Set&(SetUID|SetGID) != 0 {

@@ -67,7 +67,8 @@ func (w *simWorld) start() error {
 	d.kernel = newSimKernel(d)
 	w.daemon, w.kernel = d, d.kernel
 	w.dooms(d)
-	f.kernel.srv, f.callers.proc, f.disk.fault = w.kernel, simEyes{w.procs, d}, d.fault
+	f.kernel.srv, f.disk.fault = w.kernel, d.fault
+	f.openCallers(simEyes{w.procs, d})
 	if err := f.openData(); err != nil {
 		return err
 	}

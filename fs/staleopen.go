@@ -203,7 +203,7 @@ func (en *endings) closeStale(s *session, h *handle) unix.Errno {
 	if o.aside == nil {
 		return unix.EBUSY
 	}
-	x, path, owner := o.Loss, s.path(), s.who.Load().owner
+	x, path, owner := o.Loss, s.path(), s.who.Load().Owner()
 	reason := x.Whole()
 	id, err := en.keepAsideLocked(s, o, x.Public())
 	if err != nil {
@@ -233,7 +233,7 @@ func (en *endings) keepAsideLocked(s *session, o *staleOpen, reason string) (id 
 		return "", err
 	}
 	meta := map[string]any{
-		"path": s.path(), "session": s.id, "program": s.program(), "pid": s.who.Load().owner.PID,
+		"path": s.path(), "session": s.id, "program": s.program(), "pid": s.who.Load().Owner().PID,
 		"uid": s.uid, "errno": unix.ErrnoName(unix.EBUSY), "reason": reason, "time": time.Now().UTC().Format(time.RFC3339Nano),
 		"operation": o.Loss.Op, "base": keptBase(s.baseVersion),
 	}

@@ -45,7 +45,7 @@ func Open(o Options) (_ *FS, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f.callers.proc = processes
+	f.openCallers(processes)
 	f.openUpdates()
 	f.openChanges()
 	f.openReadClaims()

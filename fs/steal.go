@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"latchfs/fs/calling"
 	"latchfs/fs/report"
 	"latchfs/lockmgr"
 )
@@ -60,7 +61,7 @@ func (lk *locks) settleAll(stolen []lockmgr.Holder, by *caller) {
 			detail["reason"] = "active_lock_forced"
 		}
 		if by != nil {
-			detail["stolen_by"] = map[string]any{"pid": by.owner.PID, "program": by.program(), "uid": by.uid}
+			detail["stolen_by"] = map[string]any{"pid": by.Owner().PID, "program": by.Program(), "uid": by.UID()}
 		}
 		lk.leaseEvent("lock_stolen", lb, h.Owner, detail)
 		if lb == nil {
@@ -104,7 +105,7 @@ func (lk *locks) revokeUnder(h *lockmgr.Holder) {
 		l := s.lock
 		s.mu.Unlock()
 		lb, ok := l.Request().Label.(*label)
-		if ok && h.Covers(l.Keys()) && lb.c.kinOf(&identity{owner: h.Owner, since: h.Since}) {
+		if ok && h.Covers(l.Keys()) && lb.c.BelongsTo(calling.NewIdentity(h.Owner, h.Since)) {
 			_ = lk.rules.table.Revoke(l) // or it has just ended
 		}
 	}
@@ -117,11 +118,11 @@ func theftBy(by *caller, at time.Time) string {
 	if by == nil {
 		return "the lock showed no sign of life for longer than its lease, and the next program in the queue got it" + when
 	}
-	name := fmt.Sprintf("user %d", by.uid)
-	if u, err := user.LookupId(strconv.Itoa(int(by.uid))); err == nil {
+	name := fmt.Sprintf("user %d", by.UID())
+	if u, err := user.LookupId(strconv.Itoa(int(by.UID()))); err == nil {
 		name = u.Username
 	}
-	program := by.program()
+	program := by.Program()
 	if program == "latchfs" {
 		program = "latchfs steal"
 	}

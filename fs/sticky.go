@@ -16,16 +16,10 @@ import (
 
 // taker runs calls that take names in dirs away, on behalf of the caller.
 func (cs *callers) taker(c *caller, dirs ...*inode) commit.Runner {
-	if !cs.disk.privileged || c.uid == 0 || !slices.ContainsFunc(dirs, cs.isSticky) {
+	if !cs.disk.privileged || c.UID() == 0 || !slices.ContainsFunc(dirs, cs.isSticky) {
 		return func(do func() error) error { return do() }
 	}
-	return func(do func() error) error {
-		err := asuser.Identity{UID: c.uid, GID: c.gid}.DoOwn(do)
-		if err == unix.EPERM && c.takesAny() {
-			return do()
-		}
-		return err
-	}
+	return c.AsOwn
 }
 
 // asOwner is what the store takes names away with; see commit.Store.SetOwners.
@@ -36,9 +30,9 @@ func asOwner(uid, gid uint32) commit.Runner { return asuser.Identity{UID: uid, G
 func (cs *callers) mayTake(c *caller, dir *inode, st *unix.Stat_t) unix.Errno {
 	var up unix.Stat_t
 	switch {
-	case !cs.disk.privileged || c.uid == 0 || c.uid == st.Uid:
+	case !cs.disk.privileged || c.UID() == 0 || c.UID() == st.Uid:
 		return 0
-	case unix.Fstat(cs.nodes.fdOf(dir), &up) != nil || up.Mode&unix.S_ISVTX == 0 || c.uid == up.Uid || c.takesAny():
+	case unix.Fstat(cs.nodes.fdOf(dir), &up) != nil || up.Mode&unix.S_ISVTX == 0 || c.UID() == up.Uid || c.HasCap(unix.CAP_FOWNER):
 		return 0
 	}
 	return unix.EPERM
@@ -57,9 +51,4 @@ func (t *txn) mayTake(c *caller, p place) unix.Errno {
 func (cs *callers) isSticky(dir *inode) bool {
 	var st unix.Stat_t
 	return unix.Fstat(cs.nodes.fdOf(dir), &st) == nil && st.Mode&unix.S_ISVTX != 0
-}
-
-// takesAny reports whether the caller's capabilities let it take any name away.
-func (c *caller) takesAny() bool {
-	return c.tid != 0 && c.callers.proc.HasCap(uint32(c.tid), unix.CAP_FOWNER)
 }

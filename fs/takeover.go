@@ -44,10 +44,10 @@ var errNodeShared = errors.New("the file is open, and was opened anew through a 
 
 // isOwn reports whether the caller has the node open itself.
 func (o *opening) isOwn() bool {
-	if o.c.tid == 0 {
+	if o.c.TID() == 0 {
 		return false
 	}
-	w, r, err := o.callers.proc.Opens(o.c.owner.PID, o.handles.procFile(o.n))
+	w, r, err := o.callers.proc.Opens(o.c.Owner().PID, o.handles.procFile(o.n))
 	return err == nil && w+r > 0
 }
 
@@ -99,7 +99,7 @@ func (ss *sessions) isBase(n *inode, s *session) bool {
 // mayTakeOver checks the permissions of the file that the session replaces, which
 // its shadow has, too, where the kernel could not.
 func (ss *sessions) mayTakeOver(c *caller, n *inode, s *session, flags uint32) bool {
-	return ss.isBase(n, s) || ss.callers.mayOpen(c, ss.nodes.fdOf(s.inode), flags)
+	return ss.isBase(n, s) || c.MayOpen(ss.nodes.fdOf(s.inode), flags)
 }
 
 // taken answers the open of a node that has become the session's: nobody
@@ -146,7 +146,7 @@ func (o *opening) takeOverSoon(s *session) error {
 		case <-timeout.C:
 			return errNodeShared
 		case <-cancel:
-			if o.callers.proc.Pending(uint32(o.c.tid)) != proc.NoReason {
+			if o.callers.proc.Pending(o.c.TID()) != proc.NoReason {
 				return denied.ErrInterrupted
 			}
 			cancel = nil

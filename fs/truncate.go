@@ -13,7 +13,7 @@ func (ats *attrs) truncatePath(in *SetAttrRequest, k *kernelNode, p place, set p
 	c, n := ats.callers.callerOf(&in.Request), p.inode
 	at := [2]dkey{p.key()}
 	d := ats.locks.fileDemand(c, opTruncate, set.Wait, p)
-	d.label = c.label(opTruncate, d.path)
+	d.label = labelOf(c, opTruncate, d.path)
 	if w := ats.astray.walks.Get(c); w != nil && w.Op == opTruncate && w.At == at && w.sess != nil && !w.Looked() && ats.astray.walks.Remove(w) {
 		if ats.nodes.unnamed(n) {
 			ats.endings.dropWalk(w)
@@ -25,7 +25,7 @@ func (ats *attrs) truncatePath(in *SetAttrRequest, k *kernelNode, p place, set p
 	}
 	// The second walk may have come to another file: the two have changed places meanwhile.
 	ledBefore := ats.astray.walks.IsLate(c) || ats.astray.walks.Repeated(c)
-	if s := ats.nodes.sessionOn(n, p.dir, p.name); s != nil && c.kinOf(s.who.Load()) && c.tid != 0 && s.join() {
+	if s := ats.nodes.sessionOn(n, p.dir, p.name); s != nil && c.BelongsTo(s.who.Load()) && c.TID() != 0 && s.join() {
 		if ledBefore {
 			return ats.truncateHere(c, in, k, d, s)
 		}
@@ -43,7 +43,7 @@ func (ats *attrs) truncatePath(in *SetAttrRequest, k *kernelNode, p place, set p
 		ats.rules.table.Release(l)
 		return e
 	}
-	if c.tid == 0 || ledBefore {
+	if c.TID() == 0 || ledBefore {
 		return ats.truncateHere(c, in, k, d, w.sess)
 	}
 	ats.astray.walks.Put(c, w)

@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/control"
 	"latchfs/fs/ctl"
 	"latchfs/fs/transaction"
 	"latchfs/fs/versions"
@@ -71,22 +70,9 @@ func (et *entries) beginTxn(cl *ctl.Claim) {
 	et.callers.running.Enter(t.Txn)
 }
 
-// identity is whose the sessions of the transaction are.
-func (t *txn) identity() identity { return identity{owner: t.Owner(), since: t.Since()} }
-
-// DescendsFrom implements transaction.Process.
-func (c *caller) DescendsFrom(o lockmgr.Owner, since lockmgr.Birth) bool {
-	return c.descendsFrom(&identity{owner: o, since: since})
-}
-
-// TxnLabel implements transaction.Process.
-func (c *caller) TxnLabel() string {
-	return c.callers.proc.EnvOf(c.owner, []string{control.SessionEnv})
-}
-
 // forebears are whose locks do not keep a member out that asks in the transaction's name.
 func (t *txn) forebears(c *caller) []lockmgr.Ancestor {
-	return t.Forebears(lockmgr.Ancestor{Owner: c.owner, Child: t.callers.proc.Now()}, c.ancestors())
+	return t.Forebears(lockmgr.Ancestor{Owner: c.Owner(), Child: t.callers.proc.Now()}, c.Ancestors())
 }
 
 // stages reports whether what happens to a path is part of the transaction: live

@@ -36,7 +36,7 @@ func (t *txn) rmdir(c *caller, dir *inode, name string) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	if !repeated && c.tid != 0 && t.txns.stagedAt(dir, name) == nil {
+	if !repeated && c.TID() != 0 && t.txns.stagedAt(dir, name) == nil {
 		w := &walk{promise: promise{Op: opRmdir, At: at, Unparked: true}, d: d, lock: l}
 		t.astray.walks.Put(c, w)
 		if e := t.parking.leadToTwin(w, dir, name); e != 0 {

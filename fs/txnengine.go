@@ -68,7 +68,7 @@ func (e txnEngine) Ended(end transaction.End) {
 	t := e.t
 	event := "txn_committed"
 	detail := map[string]any{
-		"transaction": t.Label(), "removed": end.Removed, "program": claimant(t.cl).program(), "uid": t.cl.By.UID(),
+		"transaction": t.Label(), "removed": end.Removed, "program": claimant(t.cl).Program(), "uid": t.cl.By.UID(),
 	}
 	if !end.Committed {
 		event, detail["reason"] = "txn_rolled_back", end.Reason

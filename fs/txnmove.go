@@ -27,7 +27,7 @@ func (t *txn) rename(c *caller, from, to place, flags uint32) unix.Errno {
 		return e
 	}
 	s := t.nodes.sessionAt(from.dir, from.name)
-	if s == nil && !repeated && c.tid != 0 {
+	if s == nil && !repeated && c.TID() != 0 {
 		// The kernel takes the inode that it has sent along: it must be the
 		// session's.
 		if e = t.carry(c, from); e == 0 {

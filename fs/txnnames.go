@@ -28,7 +28,7 @@ func (tx *txns) stagedAt(dir *inode, name string) *stagedName {
 
 // stage enters a name.
 func (t *txn) stage(sn *stagedName) {
-	sn.by.remember() // who has removed or made it is told at the commit
+	sn.by.Remember() // who has removed or made it is told at the commit
 	t.nodes.mu.Lock()
 	defer t.nodes.mu.Unlock()
 	sn.t, sn.at, sn.nth = t, t.nodes.dentries.Get(sn.dir.dentry, sn.name), t.staged
@@ -36,7 +36,7 @@ func (t *txn) stage(sn *stagedName) {
 	sn.dir.pins++
 	t.changed[sn.at] = sn
 	sn.at.State.staged = sn
-	t.callers.descriptors.Charge(sn.by.uid, perStaged)
+	t.callers.descriptors.Charge(sn.by.UID(), perStaged)
 }
 
 // unstage forgets it. The directory is still pinned.
@@ -52,7 +52,7 @@ func (tx *txns) unstage(sn *stagedName) {
 	}
 	tx.nodes.dentries.Put(sn.at)
 	sn.at = nil
-	tx.callers.descriptors.Give(sn.by.uid, perStaged)
+	tx.callers.descriptors.Give(sn.by.UID(), perStaged)
 }
 
 // drop forgets a staged name for good.
@@ -129,7 +129,7 @@ func (t *txn) admit(c *caller, op string, granted func(*walk) unix.Errno, places
 	if t.IsOver() {
 		return nil, t.locks.refuse(d, transaction.ErrOver)
 	}
-	if !t.callers.descriptors.Fits(c.uid, perStaged) {
+	if !t.callers.descriptors.Fits(c.UID(), perStaged) {
 		return nil, t.reports.hasTooMany(c, op, d.path)
 	}
 	return t.parking.admit(c, op, d, at, dirs, granted)
@@ -149,7 +149,7 @@ func (t *txn) carry(c *caller, p place) unix.Errno {
 		return errnoOf(err)
 	}
 	d := t.locks.fileDemand(c, opOpen, 0, p)
-	d.label = c.label(opOpen, d.path)
+	d.label = labelOf(c, opOpen, d.path)
 	l, err := t.locks.acquire(d, true)
 	if err != nil {
 		return t.locks.refuse(d, err)

@@ -98,7 +98,8 @@ func unmountedWith(t *testing.T, rules string, authority func(first uint64) lock
 	}
 	eyes := &unseen{Procs: real}
 	f := newFS(o)
-	f.kernel.srv, f.callers.proc, f.nodes.maxInodes = noKernel{}, eyes, 1000
+	f.kernel.srv, f.nodes.maxInodes = noKernel{}, 1000
+	f.openCallers(eyes)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -23,7 +23,7 @@ func (et *entries) mayRemove(c *caller, p place) unix.Errno {
 	}
 	path := et.nodes.path(p.dir, p.name)
 	set := et.rules.settings(path)
-	if !et.losses.updates.AsksRemover(path, c.owner, &set) {
+	if !et.losses.updates.AsksRemover(path, c.Owner(), &set) {
 		return 0
 	}
 	return et.mayTakeAway(c, opUnlink, p, &st)
@@ -170,7 +170,7 @@ func (et *entries) expectChange(c *caller, path string, st *unix.Stat_t) {
 		return
 	}
 	who, _ := et.losses.learnersOf(c, &set)
-	et.rules.knowledge.Expect(knowledge.Key(path), stampOfFile(st), who, c.author(opRename))
+	et.rules.knowledge.Expect(knowledge.Key(path), stampOfFile(st), who, authorOf(c, opRename))
 }
 
 // movesKnowledge prepares the move of a directory from one path to another: what is
@@ -181,7 +181,7 @@ func (r *renaming) movesKnowledge() (move func(from, to string)) {
 	}
 	set := r.rules.settings(r.nodes.path(r.to.dir, r.to.name))
 	who, _ := r.losses.learnersOf(r.c, &set)
-	by := r.c.author(opRename)
+	by := authorOf(r.c, opRename)
 	return func(from, to string) {
 		r.rules.knowledge.Moved(time.Now(), knowledge.Key(from), knowledge.Key(to), r.flags&unix.RENAME_EXCHANGE != 0, who, by)
 	}

@@ -60,7 +60,7 @@ func (a *asker) UID() uint32 { return a.h.UID }
 func (a *asker) GID() uint32 { return a.h.GID }
 
 // Owner implements locksfs.By.
-func (a *asker) Owner() lockmgr.Owner { return a.caller().owner }
+func (a *asker) Owner() lockmgr.Owner { return a.caller().Owner() }
 
 // Viewer implements locksfs.By.
 func (a *asker) Viewer() report.Viewer { return viewerOf(a.caller()) }
@@ -68,17 +68,18 @@ func (a *asker) Viewer() report.Viewer { return viewerOf(a.caller()) }
 // viewerOf is who looks, with the lineage by which locksdir knows what is the viewer's own.
 func viewerOf(c *caller) report.Viewer {
 	w := report.Viewer{
-		UID: c.uid, GIDs: []uint32{c.gid}, PID: c.owner.PID,
-		Privileged: seesEverything(c.uid),
+		UID: c.UID(), GIDs: []uint32{c.GID()}, PID: c.Owner().PID,
+		Privileged: seesEverything(c.UID()),
 	}
-	if c.foreign() {
+	if c.Foreign() {
 		return w
 	}
 	if !w.Privileged {
-		w.GIDs, w.AllGroups = append(w.GIDs, c.supplementary()...), c.groupsKnown
+		groups, known := c.Groups()
+		w.GIDs, w.AllGroups = append(w.GIDs, groups...), known
 	}
-	w.Lineage = append(w.Lineage, report.Process{PID: c.owner.PID, Start: c.owner.Start})
-	for _, a := range c.ancestors() {
+	w.Lineage = append(w.Lineage, report.Process{PID: c.Owner().PID, Start: c.Owner().Start})
+	for _, a := range c.Ancestors() {
 		w.Lineage = append(w.Lineage, report.Process{PID: a.Owner.PID, Start: a.Owner.Start})
 	}
 	return w

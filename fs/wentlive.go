@@ -31,7 +31,7 @@ func (lo *losses) wouldLoseLive(c *caller, op string, p place, st *unix.Stat_t, 
 	if !lo.updates.Applies(&set) || st == nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, 0
 	}
-	if lostupdate.RefusesStranger(c.foreign(), &set) {
+	if lostupdate.RefusesStranger(c.Foreign(), &set) {
 		return nil, lo.refuseStranger(c, op, path)
 	}
 	if set.LostUpdate == policy.Merge {

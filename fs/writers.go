@@ -21,7 +21,7 @@ func (lk *locks) busyLocked(s *session, by *holders.Closer) (busy bool, dying []
 	if s.hasUnclosedLocked() {
 		return true, nil
 	}
-	found := s.holders.Find(s.who.Load().owner, by)
+	found := s.holders.Find(s.who.Load().Owner(), by)
 	if found.Next != (lockmgr.Owner{}) {
 		lk.handToLocked(s, found.Next)
 	}
@@ -41,28 +41,10 @@ func (s *session) hasUnclosedLocked() bool {
 
 // handToLocked makes another process the owner.
 func (lk *locks) handToLocked(s *session, o lockmgr.Owner) {
-	next := s.who.Load().passedTo(o, lk.callers.proc)
+	next := s.who.Load().PassedTo(o, lk.callers.proc)
 	s.holders.Note(o)
 	s.who.Store(next)
-	lk.rules.table.SetOwner(s.lock, next.owner, next.since)
-}
-
-// passedTo is who holds a session from now on that id held, and of which another process
-// has the descriptors. Where that is an heir of id, id and its other heirs stay kin: a
-// script that starts a daemon closes the descriptor that the daemon has inherited, and
-// goes on to use the file.
-func (id *identity) passedTo(o lockmgr.Owner, procs Procs) *identity {
-	up := procs.Lineage(o.PID)
-	for ; id != nil; id = id.from {
-		if id.owner == o {
-			return id // it has a descriptor again
-		}
-		isHeir := func(a lockmgr.Ancestor) bool { return a.Owner == id.owner && a.Child.After(id.since) }
-		if slices.ContainsFunc(up, isHeir) {
-			break
-		}
-	}
-	return &identity{owner: o, since: procs.Now(), from: id}
+	lk.rules.table.SetOwner(s.lock, next.Owner(), next.Since())
 }
 
 // leftToHeirs is how many sessions in the way of a lock joinLeft looks at: those who hold
@@ -87,11 +69,11 @@ func (lk *locks) joinLeft(d *demand, l *lockmgr.Lock, err error) (news bool) {
 			continue
 		}
 		id := lb.session.Load().who.Load()
-		isKnown := func(a lockmgr.Ancestor) bool { return a.Owner == id.owner }
-		if !d.c.kinOf(id.from) || slices.ContainsFunc(d.left, isKnown) {
+		isKnown := func(a lockmgr.Ancestor) bool { return a.Owner == id.Owner() }
+		if !d.c.BelongsTo(id.From()) || slices.ContainsFunc(d.left, isKnown) {
 			continue
 		}
-		d.left = append(d.left, lockmgr.Ancestor{Owner: id.owner, Child: lk.callers.proc.Now()})
+		d.left = append(d.left, lockmgr.Ancestor{Owner: id.Owner(), Child: lk.callers.proc.Now()})
 		news = true
 	}
 	return news

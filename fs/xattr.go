@@ -139,7 +139,7 @@ func (ats *attrs) changeXattrOf(c *caller, h *Request, n *inode, change func(fd 
 	parent, name := n.namedLocked()
 	ats.nodes.mu.Unlock()
 	switch {
-	case s != nil && (c.kinOf(s.who.Load()) || c.mayBeWriter(s)):
+	case s != nil && (c.BelongsTo(s.who.Load()) || mayBeWriter(c, s)):
 		if e := ats.changeMeta(s, change, false); e != errEnded {
 			return e
 		}

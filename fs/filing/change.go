@@ -73,7 +73,7 @@ func (k *Clerk) endIfGone(n Name) {
 // file tells what a claim file holds now. The paths are held, and the lock of the name.
 func (k *Clerk) file(by Claimant, n Name, rule *lockfile.Convention) {
 	file := n.Path()
-	f := &filed.Filing{Rule: rule, By: by, Chain: by.Chain()}
+	f := &filed.Filing{Rule: rule, By: by, Chain: k.chainOf(by)}
 	var err error
 	if f.Target, err = target(rule, file); err == nil {
 		f.Content, f.Made, err = read(n.Dir(), n.Base(), rule)

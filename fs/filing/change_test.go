@@ -100,6 +100,21 @@ func TestChanged(t *testing.T) {
 	s.wantRefs()
 }
 
+// A claim is its writer's from now on, and nobody's if nothing is known of the writer.
+func TestChangedByWhom(t *testing.T) {
+	s := onStage(t, map[string]*lockfile.Convention{"a.lock": rule(lockfile.Clawdbot)})
+	s.write("a.lock", "one")
+	s.clerk.Changed(s.name("a.lock"), true, by(7))
+	if chain := s.room.claims["a.lock"].Chain; len(chain) != 1 || chain[0].Owner.PID != 7 || chain[0].Since.Tick != 99 {
+		t.Errorf("of a process: %+v", chain)
+	}
+	s.write("a.lock", "two")
+	s.clerk.Changed(s.name("a.lock"), true, func() Claimant { return &claimant{pid: 8, foreign: true} })
+	if chain := s.room.claims["a.lock"].Chain; len(chain) > 0 {
+		t.Errorf("of a process that cannot be seen: %+v", chain)
+	}
+}
+
 // A claim stands at a name that is a claim file's no more, because a directory above has
 // got another name: the next change there ends it.
 func TestChangedWithoutRule(t *testing.T) {

@@ -31,8 +31,8 @@ type Name interface {
 // Claimant is a process that writes claim files.
 type Claimant interface {
 	ctl.Caller
-	// Chain is who may have a claim that it files; see the function Chain.
-	Chain() []filed.Member
+	// Family are its relatives.
+	Family() proc.Family
 	// IsDaemon reports whether it is latchfs itself.
 	IsDaemon() bool
 }
@@ -95,7 +95,8 @@ type Config struct {
 	Policy Policy
 	Room   Room
 	Engine Engine
-	Boot   string // in which process ids mean something
+	Boot   string               // in which process ids mean something
+	Now    func() lockmgr.Birth // of a process that is born at the moment
 }
 
 // Clerk tells a Room of the claim files of a mount.
@@ -172,11 +173,19 @@ func target(rule *lockfile.Convention, file string) (lockkey.Target, error) {
 	return on, nil
 }
 
-// Chain is who may have a claim that a process files: itself and those of its ancestors
+// chainOf is who may have a claim that a process files; nobody if it is not known.
+func (k *Clerk) chainOf(by Claimant) []filed.Member {
+	if by.Foreign() {
+		return nil
+	}
+	return chain(by.Owner(), by.Ancestors(), by.Family(), k.c.Now())
+}
+
+// chain is who may have a claim that a process files: itself and those of its ancestors
 // (up), the nearest first, that are of its family, as far as an interactive shell, which
 // may. Each may with its descendants that were born with the one on the way to the
 // process, or later; the process with those that are born from now on.
-func Chain(o lockmgr.Owner, up []lockmgr.Ancestor, family proc.Family, now lockmgr.Birth) []filed.Member {
+func chain(o lockmgr.Owner, up []lockmgr.Ancestor, family proc.Family, now lockmgr.Birth) []filed.Member {
 	of := make(map[lockmgr.Owner]bool, len(family.Relatives)+len(family.Above)+1)
 	of[family.Shell] = true
 	for _, list := range [][]lockmgr.Owner{family.Relatives, family.Above} {
@@ -184,13 +193,13 @@ func Chain(o lockmgr.Owner, up []lockmgr.Ancestor, family proc.Family, now lockm
 			of[a] = true
 		}
 	}
-	chain := []filed.Member{{Owner: o, Since: now}}
+	list := []filed.Member{{Owner: o, Since: now}}
 	for _, a := range up {
 		if of[a.Owner] {
 			since := a.Child
 			since.Tick--
-			chain = append(chain, filed.Member{Owner: a.Owner, Since: since})
+			list = append(list, filed.Member{Owner: a.Owner, Since: since})
 		}
 	}
-	return chain
+	return list
 }

@@ -178,10 +178,10 @@ func TestChain(t *testing.T) {
 	up := []lockmgr.Ancestor{{Owner: o(2), Child: born(20)}, {Owner: o(3), Child: born(30)}, {Owner: o(4), Child: born(40)}, {Owner: o(5), Child: born(50)}}
 	family := proc.Family{Relatives: []lockmgr.Owner{o(2)}, Above: []lockmgr.Owner{o(3)}, Shell: o(5)}
 	want := []filed.Member{{Owner: o(1), Since: born(9)}, {Owner: o(2), Since: born(19)}, {Owner: o(3), Since: born(29)}, {Owner: o(5), Since: born(49)}}
-	if got := Chain(o(1), up, family, born(9)); !slices.Equal(got, want) {
+	if got := chain(o(1), up, family, born(9)); !slices.Equal(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
-	if got := Chain(o(1), up, proc.Family{}, born(9)); len(got) != 1 {
+	if got := chain(o(1), up, proc.Family{}, born(9)); len(got) != 1 {
 		t.Errorf("without a family: %+v", got)
 	}
 }

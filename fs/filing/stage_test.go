@@ -14,6 +14,7 @@ import (
 	"latchfs/fs/filed"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy/lockfile"
+	"latchfs/lockmgr/proc"
 )
 
 // A stage has a clerk over a real directory, whose claim files are those of rules. What the
@@ -36,7 +37,7 @@ func onStage(t *testing.T, rules map[string]*lockfile.Convention) *stage {
 	t.Helper()
 	s := &stage{t: t, root: t.TempDir(), rules: rules, refs: map[string]int{}, state: map[string]string{}, boot: "this boot"}
 	s.room = &room{s: s, claims: map[string]*filed.Filing{}, orphans: map[string]bool{}, stale: map[string]bool{}}
-	s.clerk = New(Config{Policy: s, Room: s.room, Engine: s, Boot: s.boot})
+	s.clerk = New(Config{Policy: s, Room: s.room, Engine: s, Boot: s.boot, Now: func() lockmgr.Birth { return lockmgr.Birth{Tick: 99} }})
 	return s
 }
 
@@ -186,18 +187,20 @@ type claimant struct {
 	pid      int32
 	uid, gid uint32
 	daemon   bool
+	foreign  bool
 }
 
 func (c *claimant) TID() uint32                   { return uint32(c.pid) }
 func (c *claimant) UID() uint32                   { return c.uid }
 func (c *claimant) GID() uint32                   { return c.gid }
 func (c *claimant) Owner() lockmgr.Owner          { return lockmgr.Owner{PID: c.pid} }
-func (c *claimant) Foreign() bool                 { return false }
+func (c *claimant) Foreign() bool                 { return c.foreign }
 func (c *claimant) Ancestors() []lockmgr.Ancestor { return nil }
 func (c *claimant) IsDaemon() bool                { return c.daemon }
 func (c *claimant) String() string                { return fmt.Sprint(c.pid) }
 
-func (c *claimant) Chain() []filed.Member { return []filed.Member{{Owner: c.Owner()}} }
+// Family implements Claimant.
+func (c *claimant) Family() proc.Family { return proc.Family{} }
 
 // name is a name of the stage.
 type name struct {
