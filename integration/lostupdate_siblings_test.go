@@ -71,3 +71,44 @@ cat f; rm -f f t ../read ../go`, bench.binary)
 		}
 	})
 }
+
+// Two workers of one script take turns with a lock file that each of them makes, reads and
+// removes. What one has made and removed itself is no step of the other, who has read what
+// was there before.
+func TestLockFileOfTwoWorkers(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import os
+class Worker:
+    def __init__(self):
+        r, self.tell = os.pipe()
+        self.heard, w = os.pipe()
+        if os.fork() == 0:
+            os.close(self.tell); os.close(self.heard)
+            while what := os.read(r, 1):
+                try:
+                    if what == b"m": os.close(os.open("turn", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+                    if what == b"s":
+                        with open("turn", "w") as f: f.write(str(os.getpid()))
+                    if what == b"r": open("turn").read()
+                    if what == b"u": os.unlink("turn")
+                    os.write(w, b".")
+                except OSError as e: os.write(w, str(e).encode())
+            os._exit(0)
+        os.close(r); os.close(w)
+    def do(self, what):
+        for w in what:
+            os.write(self.tell, w.encode())
+            got = os.read(self.heard, 1000).decode()
+            if got != ".": print(what, "->", got)
+for makes in "m", "s":
+    a, b = Worker(), Worker()
+    a.do(makes); b.do("r"); a.do("u" + makes + "u"); b.do(makes)
+    os.unlink("turn")
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		if out := m.Python(t, script); out != "" {
+			t.Error(out)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package lostupdate
 import (
 	"bytes"
 	"io"
+	"slices"
 	"time"
 
 	"latchfs/lockmgr"
@@ -48,13 +49,25 @@ func (l *Loss) Answer() (happens bool) {
 // AnswerRemoved is the answer to a change that takes the place of a file removed a moment
 // ago. Where it is refused the file gets its name back: that the old version stays is
 // promised. Where that cannot be, a refusal would leave nothing at all under the name,
-// and the change is made, loudly.
+// and the change is made, loudly. Where another worker of its script has removed the file,
+// that was no step of this change: two workers that take turns with a lock file do so.
 func (l *Loss) AnswerRemoved(putBack func() bool) (happens bool) {
+	if l.isAnothersRemoval() {
+		return true
+	}
 	if l.isRefused() && !putBack() {
 		l.obey("what it replaces was removed before, and cannot be put back")
 		return true
 	}
 	return l.Answer()
+}
+
+// isAnothersRemoval reports whether the process that has read the file, and makes it anew now
+// by itself or by a descendant, has not removed it so. If its script knows of it by another
+// program, all that the script's programs do are steps of one change (jq, rm, mv).
+func (l *Loss) isAnothersRemoval() bool {
+	by := l.Basis.By
+	return (by == l.Self || slices.Contains(l.Who.Relatives, by)) && l.j.Known.RemovedWithout(l.key(), by)
 }
 
 // AnswerGone is the answer to a change that puts nothing in the place of the file. A decider

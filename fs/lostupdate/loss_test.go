@@ -219,6 +219,38 @@ func TestAnswerRemoved(t *testing.T) {
 	})
 }
 
+// A process that has read a file makes it anew which another worker of its script has removed:
+// that is no step of the change. If the process or a child of it has, or if its script alone
+// has read the file, it is one.
+func TestAnswerRemovedByAWorker(t *testing.T) {
+	const script, worker, child, other = 10, 11, 12, 13
+	for _, c := range []struct {
+		reads, removes, makes int32
+		happens               bool
+	}{
+		{worker, other, worker, true}, {worker, other, child, true},
+		{worker, worker, worker, false}, {worker, child, worker, false}, {worker, child, child, false}, {script, other, worker, false},
+	} {
+		onStage(t, func(s *stage) {
+			for pid, relatives := range map[int32][]lockmgr.Owner{worker: {owner(script)}, child: {owner(worker), owner(script)}, other: {owner(script)}} {
+				s.families[pid] = proc.Family{Relatives: relatives}
+			}
+			s.write(20, "f")
+			s.read(c.reads, "f")
+			s.later(time.Second)
+			s.write(20, "f")
+			s.put(c.removes, File{Path: "f"}, &Made{Path: "f"})
+			l := s.loss(c.makes, "f")
+			if l == nil {
+				t.Fatalf("%+v: nothing is lost", c)
+			}
+			if happens := l.AnswerRemoved(func() bool { return true }); happens != c.happens || happens && len(s.said) > 0 {
+				t.Errorf("%+v: it happens: %v, and the engine is told %q", c, happens, s.said)
+			}
+		})
+	}
+}
+
 // A commit that is refused is explained with its bytes, and counts as a refusal.
 func TestAnswerUnread(t *testing.T) {
 	onStage(t, func(s *stage) {

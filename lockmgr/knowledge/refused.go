@@ -110,6 +110,15 @@ func (t *Table) JustRemoved(now time.Time, key Key) bool {
 	return e != nil && e.current().Stamp == Stamp{} && now.Sub(e.current().Author.Time) <= rebirth
 }
 
+// RemovedWithout reports whether the key holds no file any more, and that was not the work
+// of a process or of a descendant of it.
+func (t *Table) RemovedWithout(key Key, o lockmgr.Owner) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.files[key]
+	return e != nil && e.current().Stamp == Stamp{} && !e.current().madeBy(o)
+}
+
 // barredFor is how long after a refusal the removal of the file belongs to the change
 // that was refused.
 const barredFor = 2 * time.Second
