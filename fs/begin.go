@@ -59,7 +59,9 @@ func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, s
 		s.inode.sess = nil
 		ss.commits.finishLocked(s)
 		ss.nodes.mu.Unlock()
-		s.content.CloseOld()
+		s.mu.Lock()
+		s.content.EndOld() // a relative may have opened the shadow to read it
+		s.mu.Unlock()
 		ss.disk.discard(s.shadow)
 		return nil, unix.EEXIST
 	}

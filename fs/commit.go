@@ -67,7 +67,7 @@ func (cm *commits) closeLocked(s *session) {
 		s.appears.Stop()
 		s.appears = nil
 	}
-	s.content.CloseOld()
+	s.content.EndOld()
 	changedNothing := s.state.Is(sessionstate.Detached) && s.isCleanLocked()
 	cm.nodes.mu.Lock()
 	switch {

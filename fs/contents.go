@@ -52,14 +52,14 @@ func (co *contents) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (D
 }
 
 // readFile is the descriptor from which h reads: a shadow that has not been
-// filled yet still has its content in the committed file. Own says that the caller
+// filled has its content in the committed file. Own says that the caller
 // closes it: the handle may read from another file at any moment, and its descriptor of
 // this one be another file's.
 func (co *contents) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	if s := h.sess; s != nil {
 		s.used.note()
 		s.mu.Lock()
-		if old := s.content.Old(); !s.content.IsFilled() && old >= 0 && !s.state.HasEnded() {
+		if old := s.content.Old(); !s.content.IsFilled() && old >= 0 {
 			fd, err := unix.FcntlInt(uintptr(old), unix.F_DUPFD_CLOEXEC, 0)
 			s.mu.Unlock()
 			return fd, true, errnoOf(err)

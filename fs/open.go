@@ -133,13 +133,17 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 	if h == nil {
 		return op.openRead(cancel, in, k, out) // a session has just begun, or ended
 	}
+	h.sess = s
+	if s != nil && !s.lend(h) {
+		op.endings.closeHandle(h)
+		return op.openRead(cancel, in, k, out)
+	}
 	if op.astray.walks.Any() {
 		op.astray.walks.Repeated(op.callers.callerOf(&in.Request))
 	}
 	if op.astray.strayed.Any() && op.callers.callerOf(&in.Request).TID() == 0 {
 		op.astray.strayed.Arrived(op.nodes.nameKey(n))
 	}
-	h.sess = s
 	switch {
 	case in.Flags&fmodeExec != 0: // who runs a program does not read it
 	case s == nil:

@@ -68,3 +68,34 @@ print(repr(text), os.stat(descriptor).st_size, os.stat(descriptor).st_nlink)
 `
 	forEachMount(t, func(t *testing.T, m *Mount) { m.AsOnPlain(t, "the program", bench.python, "-c", script) })
 }
+
+// A program has a large file open to read and to write, changes nothing, and closes the latter.
+// What it has open to read holds what the file holds, and so does what is opened again.
+func TestReaderBesideAnUnchangedLargeFile(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import mmap, os, subprocess
+subprocess.run(["sh", "-c", "yes | head -c 17M > f"], check=True) # more than is copied at an open
+def check(when, r):
+    for at in 0, 9 << 20, (17 << 20) - 4:
+        got = os.pread(r, 4, at)
+        if got != b"y\ny\n": print(when, "at", at, "reads", got)
+    if os.lseek(r, 0, os.SEEK_HOLE) != 17 << 20: print(when, "finds a hole")
+    with mmap.mmap(r, 0, prot=mmap.PROT_READ) as m:
+        if m[5 << 20] != ord("y"): print(when, "maps", m[5 << 20])
+for flags in os.O_RDWR, os.O_WRONLY:
+    w = os.open("f", flags); r = os.open("f", os.O_RDONLY)
+    check("before", r)
+    os.close(w)
+    check("between", r)
+    while os.path.exists(".locks/held/f.lock"): pass
+    check("afterwards", r)
+    again = os.open("f", os.O_RDONLY); check("again", again); os.close(again)
+    os.close(r)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		if out := m.Python(t, script); out != "" {
+			t.Error(out)
+		}
+	})
+}

@@ -20,6 +20,8 @@ type Copy struct {
 	filled bool // the shadow has the old content, or needs none
 	wrote  bool // the daemon itself has changed the content
 	cut    bool // by the open that began the session
+	lent   int  // how many have the shadow open, and may be reading the old file for it
+	over   bool // the session needs the old file no more
 
 	failed unix.Errno           // of a write that the shadow has missed
 	meta   []func(fd int) error // the changes of metadata
@@ -54,6 +56,32 @@ func (c *Copy) CloseOld() {
 	if c.old >= 0 {
 		unix.Close(c.old)
 		c.old = -1
+	}
+}
+
+// Lend counts one more who has the shadow open, and GiveBack one less. It is false at the end
+// of a shadow that was never filled, and whose old file nobody has kept: it cannot be read.
+func (c *Copy) Lend() bool {
+	if c.over && !c.filled && c.old < 0 {
+		return false
+	}
+	c.lent++
+	return true
+}
+
+// GiveBack is the end of what Lend began.
+func (c *Copy) GiveBack() {
+	c.lent--
+	if c.over {
+		c.EndOld()
+	}
+}
+
+// EndOld is CloseOld at the end of the session. As long as somebody has a shadow open that was
+// never filled the old file stays open: nothing else has what they read.
+func (c *Copy) EndOld() {
+	if c.over = true; c.filled || c.lent == 0 {
+		c.CloseOld()
 	}
 }
 

@@ -264,3 +264,46 @@ func TestFail(t *testing.T) {
 		t.Errorf("failed: %v", c.Failed())
 	}
 }
+
+// The old file stays open after the session as long as somebody has the shadow open, unless
+// that was filled; and nobody comes any more when it is closed.
+func TestLend(t *testing.T) {
+	open := func(fd int) bool {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		return err == nil
+	}
+	for _, filled := range []bool{false, true} {
+		c, _ := begun(false)
+		var p [2]int
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		c.FillFrom(p[0])
+		if !c.Lend() || !c.Lend() {
+			t.Error("it is not lent")
+		}
+		c.GiveBack()
+		if !open(p[0]) {
+			t.Error("it is closed during the session")
+		}
+		if filled {
+			c.NoteFilled()
+		}
+		c.EndOld()
+		if open(p[0]) == filled {
+			t.Errorf("filled %v: after the session open is %v", filled, open(p[0]))
+		}
+		if !c.Lend() {
+			t.Errorf("filled %v: while it is read nobody else may", filled)
+		}
+		c.GiveBack()
+		c.GiveBack()
+		if open(p[0]) {
+			t.Errorf("filled %v: it is open when nobody has the shadow open", filled)
+		}
+		if c.Lend() != filled {
+			t.Errorf("filled %v: it is lent at the end: %v", filled, !filled)
+		}
+		unix.Close(p[1])
+	}
+}
