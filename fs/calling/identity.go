@@ -40,17 +40,18 @@ type Lineage interface {
 // PassedTo is who holds a session from now on that id held, and of which another process
 // has the descriptors. Where that descends from id, id and its other descendants share the
 // session still: a script that starts a daemon closes the descriptor that the daemon has
-// inherited, and goes on to use the file.
+// inherited, and goes on to use the file. So do they where nobody can tell from whom it
+// descends: it is in execve(2), which closes its descriptor in a moment, or has just ended.
 func (id *Identity) PassedTo(o lockmgr.Owner, procs Lineage) *Identity {
+	for was := id; was != nil; was = was.from {
+		if was.owner == o {
+			return was // it has a descriptor again
+		}
+	}
 	up := procs.Lineage(o.PID)
-	for ; id != nil; id = id.from {
-		if id.owner == o {
-			return id // it has a descriptor again
-		}
-		isHeir := func(a lockmgr.Ancestor) bool { return a.Owner == id.owner && a.Child.After(id.since) }
-		if slices.ContainsFunc(up, isHeir) {
-			break
-		}
+	isHeir := func(a lockmgr.Ancestor) bool { return a.Owner == id.owner && a.Child.After(id.since) }
+	for len(up) > 0 && id != nil && !slices.ContainsFunc(up, isHeir) {
+		id = id.from
 	}
 	return &Identity{owner: o, since: procs.Now(), from: id}
 }

@@ -40,14 +40,14 @@ func TestBelongsToAnotherOfTheSameID(t *testing.T) {
 // Whoever leaves a session to a process that it has started shares it still, and so do the
 // other descendants; of a session that somebody else has got it is a stranger.
 func TestPassedTo(t *testing.T) {
-	const script, daemon, worker, later, elder, stranger = 1, 20, 30, 40, 5, 60
+	const script, daemon, worker, later, elder, stranger, other, unseen = 1, 20, 30, 40, 5, 60, 2, 70
 	s := onStage(t,
 		&process{pid: script},
 		&process{pid: daemon, up: []int32{script}},
 		&process{pid: worker, up: []int32{daemon, script}},
 		&process{pid: later, up: []int32{script}},
 		&process{pid: elder, up: []int32{script}},
-		&process{pid: stranger})
+		&process{pid: other}, &process{pid: stranger, up: []int32{other}}, &process{pid: unseen})
 	opened := NewIdentity(owner(script), born(100))
 	left := opened.PassedTo(owner(daemon), s)
 	leftAgain := left.PassedTo(owner(worker), s)
@@ -61,6 +61,7 @@ func TestPassedTo(t *testing.T) {
 		{leftAgain, worker, true}, {leftAgain, daemon, true}, {leftAgain, script, true}, {leftAgain, later, true},
 		{leftAgain, elder, false}, {leftAgain, stranger, false},
 		{opened.PassedTo(owner(elder), s), script, false}, {opened.PassedTo(owner(stranger), s), script, false},
+		{opened.PassedTo(owner(unseen), s), script, true}, {leftAgain.PassedTo(owner(unseen), s), worker, true}, {opened.PassedTo(owner(unseen), s), stranger, false},
 	} {
 		if got := s.room.Caller(sender(x.pid)).BelongsTo(x.id); got != x.want {
 			t.Errorf("process %d has it: process %d shares it: %v", x.id.Owner().PID, x.pid, got)
