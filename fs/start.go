@@ -125,6 +125,17 @@ func (f *FS) Begin() error {
 	return nil
 }
 
+// IsMounted reports whether the mount is where it was made, as this process sees it. Somebody
+// may have taken it away while another mount namespace has a copy.
+func (f *FS) IsMounted() bool {
+	i, err := mounts.Find(f.disk.opts.Mountpoint)
+	if err != nil {
+		f.disk.log.Warnf("the mount table cannot be read: %v", err)
+		return true
+	}
+	return i != nil && i.ID == f.disk.mountID && unix.Mkdev(uint32(i.Major), uint32(i.Minor)) == f.disk.mountDev
+}
+
 // identify finds out how /proc shows the mount to other processes.
 func (f *FS) identify() error {
 	i, err := mounts.Find(f.disk.opts.Mountpoint)

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -51,6 +52,53 @@ func (m *Mount) under(t *testing.T, name string) string {
 		t.Error(err)
 	}
 	return string(b)
+}
+
+// A mount that was taken away while another mount namespace has a copy of it ends cleanly, too,
+// and leaves what is at its place now alone.
+func TestShutdownOfACopyElsewhere(t *testing.T) {
+	needsLatchfs(t)
+	needsRoot(t)
+	requireTool(t, "unshare")
+	m := mount(t)
+	m.WriteFile("f", "kept")
+	copied := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", "echo; exec cat")
+	in, err := copied.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := copied.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := copied.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Wait()
+	defer in.Close()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	m.control.Kill() // it works in the mount
+	if err := unix.Unmount(m.Dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("none", m.Dir, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(m.Dir, unix.MNT_DETACH)
+	m.terminate(t, syscall.SIGTERM)
+	<-m.exited
+	if code := m.daemon.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("latchfs ended with %v\n%s", m.daemon.ProcessState, m.log())
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(m.Dir, &st); err != nil || st.Type != unix.TMPFS_MAGIC {
+		t.Errorf("what was mounted next has gone: %#x, %v", st.Type, err)
+	}
+	if out, err := exec.Command(bench.binary, "fsck", m.Data).CombinedOutput(); err != nil || !strings.Contains(string(out), "consistent") {
+		t.Errorf("fsck: %v\n%s", err, out)
+	}
 }
 
 // A clean end leaves no record of what is finished in the journal: an earlier binary, which

@@ -177,30 +177,33 @@ func (m *Mount) Shutdown(ctx context.Context) error {
 	m.f.Drain(ctx, m.gone)
 	err := m.unmount()
 	m.f.Abandon()
-	if err != nil {
-		return err
-	}
-	select {
-	case <-m.gone:
-	case <-time.After(unmountGrace):
-		// Programs have files open, or a mount namespace made meanwhile, a
-		// container's for instance, has a copy of the mount. The end of the
-		// process cuts them off.
-		m.opts.Log.Warnf("%s is still used by other programs; they are cut off", m.opts.Mountpoint)
+	if err == nil {
+		select {
+		case <-m.gone:
+		case <-time.After(unmountGrace):
+			// Programs have files open, or a mount namespace made meanwhile, a
+			// container's for instance, has a copy of the mount. The end of the
+			// process cuts them off.
+			m.opts.Log.Warnf("%s is still used by other programs; they are cut off", m.opts.Mountpoint)
+		}
 	}
 	m.f.Close()
-	return nil
+	return err
 }
 
 // unmountGrace is how long the kernel may take to let go after an unmount.
 const unmountGrace = 2 * time.Second
 
-// unmount takes the mount away, lazily if somebody still uses it.
+// unmount takes the mount away, lazily if somebody still uses it. What is in its place is
+// left alone where somebody has taken it away already.
 func (m *Mount) unmount() error {
 	select {
 	case <-m.gone:
 		return nil
 	default:
+	}
+	if !m.f.IsMounted() {
+		return nil
 	}
 	err := unix.Unmount(m.opts.Mountpoint, 0)
 	if err == unix.EPERM {
