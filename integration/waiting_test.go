@@ -3,6 +3,8 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,6 +223,42 @@ finally: done.set()
 				t.Fatalf("the one who waits: %s", o.Stderr)
 			}
 		}
+	})
+}
+
+// A program can be stopped, and goes on later, while one of its threads waits and the other
+// takes the signal.
+func TestProgramStopsWhileAThreadWaits(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import os, threading
+t = threading.Thread(target=lambda: os.open("f", os.O_RDWR))
+t.start(); t.join()
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old")
+		holder := m.Client(t)
+		fd := holder.Open("f", unix.O_RDWR)
+		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTSTP} {
+			p := m.LaunchPython(t, script)
+			p.MustWait()
+			p.Signal(sig)
+			eventually(t, "all threads have stopped", func() bool {
+				threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+				stopped := 0
+				for _, file := range threads {
+					if b, _ := os.ReadFile(file); strings.Contains(string(b), ") T ") {
+						stopped++
+					}
+				}
+				return stopped == 2
+			})
+			p.Signal(syscall.SIGCONT)
+			p.MustWait()
+			p.Signal(syscall.SIGKILL)
+			p.Wait()
+		}
+		holder.MustClose(fd)
 	})
 }
 

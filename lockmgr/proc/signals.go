@@ -2,6 +2,8 @@ package proc
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"latchfs/lockmgr/proc/internal/procfs"
@@ -23,37 +25,79 @@ const (
 // Pending looks at the signals that a thread would have to handle if it
 // returned from its system call now. Of a process with several threads nothing
 // pending means that another one has taken the signal, as it does with the SIGCHLD of a
-// thread that starts programs, unless the process is being frozen.
+// thread that starts programs, unless the process is being stopped, traced or frozen:
+// another thread has taken a stop signal as well, and all of them are to follow.
 func (r *Reader) Pending(tid uint32) Pending {
-	answer, alone := Interrupt, true
+	answer, alone, traced := Interrupt, true, false
 	_ = r.root.WithFile(procfs.PIDPath(tid, "status"), func(b []byte) error {
-		answer, alone = signals.Parse(b), signals.IsAlone(b)
+		answer, alone, traced = signals.Parse(b), signals.IsAlone(b), signals.IsTraced(b)
 		return nil
 	})
 	switch {
 	case answer != Nothing || alone:
 		return answer
-	case r.isBeingFrozen(tid):
+	case traced || r.isBeingStopped(int32(tid)) || r.isBeingFrozen(int32(tid)):
 		return Stop
 	}
 	return NoReason
 }
 
-// threadsToAsk is how many threads of a process are asked whether they are frozen: all are,
+// threadsToAsk is how many threads of a process are asked whether they have stopped: all do,
 // but for those that are in system calls which cannot be.
 const threadsToAsk = 16
 
-// isBeingFrozen reports whether another thread of a process is frozen: for a suspend, or
-// by its control group. See /proc/PID/wchan in proc_pid_wchan(5).
-func (r *Reader) isBeingFrozen(tid uint32) (frozen bool) {
-	threads, _ := r.root.Threads(int32(tid))
+// isBeingStopped reports whether another thread of a process has stopped.
+func (r *Reader) isBeingStopped(tid int32) (stopped bool) {
+	threads, _ := r.root.Threads(tid)
 	for _, t := range threads[:min(len(threads), threadsToAsk)] {
-		_ = r.root.WithFile(procfs.PIDPath(t, "wchan"), func(b []byte) error {
-			frozen = frozen || bytes.HasPrefix(b, []byte("__refrigerator")) || bytes.HasPrefix(b, []byte("do_freezer_trap"))
-			return nil
-		})
+		st, err := r.stat(t)
+		stopped = stopped || err == nil && (st.State == 'T' || st.State == 't')
 	}
+	return stopped
+}
+
+// cgroups is where the hierarchies of control groups are mounted, see cgroups(7).
+const cgroups = "/sys/fs/cgroup"
+
+// isBeingFrozen reports whether the control group of a process, or one above it, is frozen or
+// about to be. That of a suspend nobody can see.
+func (r *Reader) isBeingFrozen(tid int32) (frozen bool) {
+	_ = r.root.WithFile(procfs.PIDPath(tid, "cgroup"), func(b []byte) error {
+		for line := range bytes.Lines(b) {
+			_, rest, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
+			controllers, path, _ := bytes.Cut(rest, []byte(":"))
+			switch {
+			case string(controllers) == "freezer":
+				frozen = frozen || isFrozenV1(cgroups, string(path))
+			case len(controllers) == 0:
+				frozen = frozen || isFrozenV2(cgroups, string(path))
+			}
+		}
+		return nil
+	})
 	return frozen
+}
+
+// isFrozenV1 asks a group of version 1, whose state is that of those above, too.
+func isFrozenV1(root, group string) bool {
+	b, err := os.ReadFile(filepath.Join(root, "freezer", group, "freezer.state"))
+	return err == nil && string(bytes.TrimSpace(b)) != "THAWED"
+}
+
+// isFrozenV2 asks a group of version 2 and those above it.
+func isFrozenV2(root, group string) bool {
+	for _, at := range []string{root, root + "/unified"} {
+		for g := group; ; g = filepath.Dir(g) {
+			b, err := os.ReadFile(filepath.Join(at, g, "cgroup.freeze"))
+			if err == nil && string(bytes.TrimSpace(b)) == "1" {
+				return true
+			}
+			if len(g) <= 1 {
+				break
+			}
+		}
+	}
+	return false
 }
 
 // Call is a system call in which a thread waits: its number and six arguments.

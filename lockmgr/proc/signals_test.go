@@ -1,9 +1,11 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,7 +20,7 @@ func TestPendingOfStopped(t *testing.T) {
 		send []unix.Signal
 		want Pending
 	}{
-		{nil, NoReason}, // the child has several threads, and another one might have taken it
+		{nil, Stop}, // the child has several threads, and the others have stopped
 		{[]unix.Signal{unix.SIGURG}, NoReason},
 		{[]unix.Signal{unix.SIGCHLD, unix.SIGWINCH, unix.SIGURG, unix.SIGPROF, unix.SIGVTALRM}, NoReason},
 		{[]unix.Signal{unix.SIGUSR1}, Interrupt},
@@ -55,8 +57,39 @@ func TestPendingBlocked(t *testing.T) {
 	if err := unix.Tgkill(int(c.pid()), int(tid), unix.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Pending(uint32(tid)); got != NoReason {
+	if got := r.Pending(uint32(tid)); got != NoReason { // another thread might have taken one
 		t.Errorf("%v, want %v", got, NoReason)
+	}
+	c.signal(unix.SIGSTOP)
+	c.await(unix.WSTOPPED)
+	if got := r.Pending(uint32(tid)); got != Stop {
+		t.Errorf("stopped: %v, want %v", got, Stop)
+	}
+}
+
+// A group of control groups is frozen with those above it.
+func TestIsFrozen(t *testing.T) {
+	root := t.TempDir()
+	write := func(file, text string) {
+		t.Helper()
+		file = filepath.Join(root, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text+"\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("freezer/a/b/freezer.state", "FREEZING")
+	write("freezer/a/freezer.state", "THAWED")
+	write("user/cgroup.freeze", "1")
+	write("user/shell/cgroup.freeze", "0")
+	write("unified/x/cgroup.freeze", "1")
+	write("y/cgroup.freeze", "0")
+	for group, want := range map[string][2]bool{
+		"/a/b": {true, false}, "/a": {false, false}, "/": {false, false}, "/user/shell": {false, true}, "/user": {false, true},
+		"/x/z": {false, true}, "/y": {false, false}, "": {false, false},
+	} {
+		if v1, v2 := isFrozenV1(root, group), isFrozenV2(root, group); v1 != want[0] || v2 != want[1] {
+			t.Errorf("%q: %v and %v, want %v", group, v1, v2, want)
+		}
 	}
 }
 

@@ -98,6 +98,14 @@ func IsAlone(status []byte) bool {
 	return !found || string(bytes.TrimSpace(n)) == "1"
 }
 
+// IsTraced reports whether somebody traces the process whose status it is: a tracer stops it
+// without a signal (PTRACE_INTERRUPT of ptrace(2)).
+func IsTraced(status []byte) bool {
+	_, rest, found := bytes.Cut(status, []byte("\nTracerPid:"))
+	n, _, _ := bytes.Cut(rest, []byte("\n"))
+	return found && string(bytes.TrimSpace(n)) != "0"
+}
+
 func parseSet(b []byte) Set {
 	v, _ := strconv.ParseUint(string(bytes.TrimSpace(b)), 16, 64)
 	return Set(v)

@@ -55,6 +55,15 @@ func TestIsAlone(t *testing.T) {
 	}
 }
 
+// So is the process that traces it.
+func TestIsTraced(t *testing.T) {
+	for text, want := range map[string]bool{"PPid:\t7\nTracerPid:\t0\nUid:\t1\n": false, "PPid:\t7\nTracerPid:\t12\nUid:\t1\n": true, "": false} {
+		if got := IsTraced([]byte(text)); got != want {
+			t.Errorf("of %q: %v", text, got)
+		}
+	}
+}
+
 // Each signal by itself, with and without a handler.
 func TestEachSignal(t *testing.T) {
 	want := map[unix.Signal][2]Pending{
