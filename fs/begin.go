@@ -115,7 +115,7 @@ func (o beginOptions) access(flags uint32) beginOptions {
 // beginning tells. Of an open for reading and writing attach decides.
 func (ss *sessions) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *beginOptions) unix.Errno {
 	if st == nil {
-		return ss.losses.mayMake(c, opCreate, place{dir, name, nil})
+		return ss.losses.mayMake(c, opCreate, place{dir, name, nil}, o.flags&unix.O_EXCL != 0)
 	}
 	if o.trunc || o.cuts {
 		p := place{dir, name, nil}

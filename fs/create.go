@@ -43,7 +43,7 @@ func (op *opens) Create(_ <-chan struct{}, in *CreateRequest, name string, out *
 	}
 	if records {
 		defer op.rules.table.Release(l)
-		if e := op.losses.mayMake(c, opCreate, place{dir, name, nil}); e != 0 {
+		if e := op.losses.mayMake(c, opCreate, place{dir, name, nil}, in.Flags&unix.O_EXCL != 0); e != 0 {
 			return e
 		}
 		return op.createPlain(c, in, dir, name, mode, false, out)

@@ -47,7 +47,7 @@ func (et *entries) Link(cancel <-chan struct{}, in *LinkRequest, name string, ou
 	if e := et.mayLink(c, &in.Request, k, n, repeated); e != 0 {
 		return e
 	}
-	if e := et.losses.mayMake(c, opLink, place{dir, name, nil}); e != 0 {
+	if e := et.losses.mayMake(c, opLink, place{dir, name, nil}, true); e != 0 {
 		return e
 	}
 	if e := et.judging.judgeLink(c, cancel, lb, n, path); e != 0 {

@@ -47,11 +47,12 @@ func (lo *losses) mayCutName(c *caller, p place) unix.Errno {
 
 // mayMake is mayReplace for a name that no file has. A file that the caller, or its
 // script, has removed a moment ago is replaced by what it makes now.
-func (lo *losses) mayMake(c *caller, op string, p place, writers ...lockmgr.Owner) unix.Errno {
+// exclusive is lostupdate.Change.Exclusive.
+func (lo *losses) mayMake(c *caller, op string, p place, exclusive bool) unix.Errno {
 	if t := lo.callers.txnOf(c); t != nil {
-		return lo.mayMakeIn(t, c, op, p, writers...)
+		return lo.mayMakeIn(t, c, op, p)
 	}
-	x, e := lo.wouldLose(c, op, p, nil, writers...)
+	x, e := lo.loss(c, lostupdate.Change{Op: op, Counts: knowledge.Readers, Exclusive: exclusive}, p, nil)
 	if x == nil {
 		return e
 	}

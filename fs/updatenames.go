@@ -73,7 +73,7 @@ func (r *renaming) mayArrive() unix.Errno {
 	src := r.writers(r.from, r.fromSt)
 	x, e := r.wouldLose(r.to, r.toSt, src.Writers...)
 	if x != nil {
-		x.Source = src
+		x.Source, x.Exclusive = src, r.flags&unix.RENAME_NOREPLACE != 0
 		switch {
 		case r.toSt == nil && r.putsBack(x):
 			return 0 // what the family itself has removed, it gives back

@@ -74,7 +74,7 @@ cat f; rm -f f t ../read ../go`, bench.binary)
 
 // Two workers of one script take turns with a lock file that each of them makes, reads and
 // removes. What one has made and removed itself is no step of the other, who has read what
-// was there before.
+// was there before and makes the file only if there is none.
 func TestLockFileOfTwoWorkers(t *testing.T) {
 	needsLatchfs(t)
 	const script = `
@@ -88,8 +88,9 @@ class Worker:
             while what := os.read(r, 1):
                 try:
                     if what == b"m": os.close(os.open("turn", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-                    if what == b"s":
-                        with open("turn", "w") as f: f.write(str(os.getpid()))
+                    if what == b"l":
+                        with open("mine%d" % os.getpid(), "w") as f: f.write("me")
+                        os.link("mine%d" % os.getpid(), "turn")
                     if what == b"r": open("turn").read()
                     if what == b"u": os.unlink("turn")
                     os.write(w, b".")
@@ -101,7 +102,7 @@ class Worker:
             os.write(self.tell, w.encode())
             got = os.read(self.heard, 1000).decode()
             if got != ".": print(what, "->", got)
-for makes in "m", "s":
+for makes in "m", "l":
     a, b = Worker(), Worker()
     a.do(makes); b.do("r"); a.do("u" + makes + "u"); b.do(makes)
     os.unlink("turn")

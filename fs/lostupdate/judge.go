@@ -65,11 +65,13 @@ func (f *File) key() knowledge.Key { return knowledge.Key(f.Path) }
 // Change is about to replace a file, or to take its name away.
 type Change struct {
 	File
-	Op     string // as events and refusals name it
-	Names  bool   // it removes or renames the file, and writes nothing
-	Set    *policy.Settings
-	Chain  []lockmgr.Owner // whose knowledge counts, the nearest first
-	Counts knowledge.Counts
+	Op    string // as events and refusals name it
+	Names bool   // it removes or renames the file, and writes nothing
+	// Exclusive: it is made only if the name is free (O_EXCL, link(2), RENAME_NOREPLACE).
+	Exclusive bool
+	Set       *policy.Settings
+	Chain     []lockmgr.Owner // whose knowledge counts, the nearest first
+	Counts    knowledge.Counts
 	// Writers are, of a file that takes the place of another, the process that has written
 	// it and its relatives, the nearest first; Who moves it there.
 	Writers []lockmgr.Owner

@@ -49,8 +49,9 @@ func (l *Loss) Answer() (happens bool) {
 // AnswerRemoved is the answer to a change that takes the place of a file removed a moment
 // ago. Where it is refused the file gets its name back: that the old version stays is
 // promised. Where that cannot be, a refusal would leave nothing at all under the name,
-// and the change is made, loudly. Where another worker of its script has removed the file,
-// that was no step of this change: two workers that take turns with a lock file do so.
+// and the change is made, loudly. Where another worker of its script has removed the file, and
+// this one makes it only if the name is free, that was no step of this change: so two workers
+// take turns with a lock file.
 func (l *Loss) AnswerRemoved(putBack func() bool) (happens bool) {
 	if l.isAnothersRemoval() {
 		return true
@@ -67,7 +68,7 @@ func (l *Loss) AnswerRemoved(putBack func() bool) (happens bool) {
 // program, all that the script's programs do are steps of one change (jq, rm, mv).
 func (l *Loss) isAnothersRemoval() bool {
 	by := l.Basis.By
-	return (by == l.Self || slices.Contains(l.Who.Relatives, by)) && l.j.Known.RemovedWithout(l.key(), by)
+	return l.Exclusive && (by == l.Self || slices.Contains(l.Who.Relatives, by)) && l.j.Known.RemovedWithout(l.key(), by)
 }
 
 // AnswerGone is the answer to a change that puts nothing in the place of the file. A decider

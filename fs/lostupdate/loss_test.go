@@ -226,10 +226,10 @@ func TestAnswerRemovedByAWorker(t *testing.T) {
 	const script, worker, child, other = 10, 11, 12, 13
 	for _, c := range []struct {
 		reads, removes, makes int32
-		happens               bool
+		exclusive, happens    bool
 	}{
-		{worker, other, worker, true}, {worker, other, child, true},
-		{worker, worker, worker, false}, {worker, child, worker, false}, {worker, child, child, false}, {script, other, worker, false},
+		{worker, other, worker, true, true}, {worker, other, child, true, true}, {worker, other, worker, false, false},
+		{worker, worker, worker, true, false}, {worker, child, worker, true, false}, {worker, child, child, true, false}, {script, other, worker, true, false},
 	} {
 		onStage(t, func(s *stage) {
 			for pid, relatives := range map[int32][]lockmgr.Owner{worker: {owner(script)}, child: {owner(worker), owner(script)}, other: {owner(script)}} {
@@ -244,6 +244,7 @@ func TestAnswerRemovedByAWorker(t *testing.T) {
 			if l == nil {
 				t.Fatalf("%+v: nothing is lost", c)
 			}
+			l.Exclusive = c.exclusive
 			if happens := l.AnswerRemoved(func() bool { return true }); happens != c.happens || happens && len(s.said) > 0 {
 				t.Errorf("%+v: it happens: %v, and the engine is told %q", c, happens, s.said)
 			}
