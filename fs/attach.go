@@ -63,7 +63,6 @@ func (ss *sessions) attachLocked(s *session, c *caller, k *kernelNode, flags uin
 	h.stale.Store(stale)
 	ss.nodes.mu.Unlock()
 	s.handles[h] = struct{}{}
-	h.lent = s.content.Lend()
 	s.holders.NoteOpen(c.Owner(), flags&unix.O_ACCMODE != unix.O_WRONLY)
 	s.stopLookLocked()
 	s.idle.Store(false)
@@ -111,25 +110,6 @@ func (s *session) dkey() dkey {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	return dkey{s.parent, s.dentry.Name()}
-}
-
-// lend keeps the old content for a reader of the shadow, as long as that is not filled. It is
-// false if the session has ended, and the content is not kept any more.
-func (s *session) lend(h *handle) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h.lent = s.content.Lend()
-	return h.lent
-}
-
-// giveBack is the end of what lend began, for any handle on the shadow.
-func (s *session) giveBack(h *handle) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h.lent {
-		h.lent = false
-		s.content.GiveBack()
-	}
 }
 
 func (s *session) isFilled() bool {

@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"math"
+
 	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/lockmgr"
@@ -48,6 +50,11 @@ func (cm *commits) goLive(s *session, mark func()) unix.Errno {
 	defer s.mu.Unlock()
 	if !s.state.Is(sessionstate.Writing) {
 		return s.state.Result()
+	}
+	if len(s.handles) > 0 { // what they write becomes the file
+		if err := s.content.FillTo(math.MaxInt64); err != nil {
+			return errnoOf(err)
+		}
 	}
 	s.become(sessionstate.GoingLive)
 	defer s.beginWork()()

@@ -55,12 +55,15 @@ func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, s
 	}
 	if !ss.txns.baseIsCurrent(s) {
 		// A relative's session ended between our look at the file and now.
+		s.mu.Lock()
+		old, unfilled := s.content.TakeOld()
 		ss.nodes.mu.Lock()
 		s.inode.sess = nil
+		if unfilled { // a relative may have opened it to read it
+			s.inode.standsFor = old
+		}
 		ss.commits.finishLocked(s)
 		ss.nodes.mu.Unlock()
-		s.mu.Lock()
-		s.content.EndOld() // a relative may have opened the shadow to read it
 		s.mu.Unlock()
 		ss.disk.discard(s.shadow)
 		return nil, unix.EEXIST

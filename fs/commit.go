@@ -67,7 +67,7 @@ func (cm *commits) closeLocked(s *session) {
 		s.appears.Stop()
 		s.appears = nil
 	}
-	s.content.EndOld()
+	old, unfilled := s.content.TakeOld()
 	changedNothing := s.state.Is(sessionstate.Detached) && s.isCleanLocked()
 	cm.nodes.mu.Lock()
 	switch {
@@ -83,6 +83,9 @@ func (cm *commits) closeLocked(s *session) {
 				cm.kernel.dropFormerLocked(k)
 			}
 		}
+	}
+	if unfilled {
+		s.inode.standsFor = old
 	}
 	dir, base, name := s.parent, s.base, s.dentry.Name()
 	orphan := s.inode.orphan

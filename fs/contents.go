@@ -51,20 +51,23 @@ func (co *contents) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (D
 	return Data{FD: fd, Off: int64(in.Offset), Size: int(in.Size)}, 0
 }
 
-// readFile is the descriptor from which h reads: a shadow that has not been
-// filled has its content in the committed file. Own says that the caller
+// readFile is the descriptor from which h reads: a shadow that has not been filled has its
+// content in the file that it was to replace, also when its session is over. Own says that the caller
 // closes it: the handle may read from another file at any moment, and its descriptor of
 // this one be another file's.
 func (co *contents) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	if s := h.sess; s != nil {
 		s.used.note()
 		s.mu.Lock()
-		if old := s.content.Old(); !s.content.IsFilled() && old >= 0 {
+		if old := s.content.Old(); !s.content.IsFilled() && old >= 0 && !s.state.HasEnded() {
 			fd, err := unix.FcntlInt(uintptr(old), unix.F_DUPFD_CLOEXEC, 0)
 			s.mu.Unlock()
 			return fd, true, errnoOf(err)
 		}
 		s.mu.Unlock()
+	}
+	if fd, ok := co.nodes.dupStandsFor(h.n); ok {
+		return fd, true, 0
 	}
 	if h.app != nil {
 		fd, e := h.app.ReadFile()
@@ -156,6 +159,7 @@ func (co *contents) changeRead(h *handle, size int64, do func(fd int) error) uni
 		if e != 0 {
 			return e
 		}
+		co.nodes.standsForItself(h.n)
 		return errnoOf(do(fd))
 	}
 	s.used.note()
@@ -180,6 +184,9 @@ func (co *contents) changeRead(h *handle, size int64, do func(fd int) error) uni
 		if fd, e = co.handles.file(h); e != 0 {
 			return e
 		}
+	}
+	if s.state.HasEnded() {
+		co.nodes.standsForItself(h.n)
 	}
 	if err := co.disk.retryWithRoom(func() error { return do(fd) }); err != nil {
 		if !s.state.HasEnded() && losesData(errnoOf(err)) {

@@ -200,9 +200,6 @@ func (en *endings) Release(_ <-chan struct{}, in *ReleaseRequest) {
 // closeHandle forgets h and closes what it holds.
 func (en *endings) closeHandle(h *handle) {
 	en.handles.endIO(h)
-	if h.sess != nil {
-		h.sess.giveBack(h)
-	}
 	h.mu.Lock()
 	if h.fd >= 0 {
 		unix.Close(h.fd)

@@ -63,8 +63,6 @@ type handle struct {
 	// flushed, guarded by sess.mu: a descriptor of this open was closed. Until
 	// then at least one is open, or on its way to the caller.
 	flushed bool
-	// lent, guarded by sess.mu: the session's old content is kept for it.
-	lent bool
 
 	mu  sync.Mutex // guards fd
 	fd  int        // the daemon's own descriptor, opened when first needed

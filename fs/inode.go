@@ -34,25 +34,28 @@ type inode struct {
 	key  inoKey
 
 	// Guarded by nodes.mu.
-	fd       int             // O_PATH on the backing inode
-	nodes    []*kernelNode   // by which the kernel knows it
-	pins     int             // ours: children, handles, sessions
-	parent   *inode          // the directory of dentry; pinned
-	dentry   *dentry         // the name last seen, with a reference; nil: it never had one
-	others   otherDentries   // of a regular file: earlier ones, which may be its names still
-	sess     *session        // the session whose shadow it is
-	shadow   *session        // the session that is writing the next version of it
-	writers  int             // open handles that can write
-	awaited  int             // directories: callers that will park in its GETATTR
-	inside   int             // directories: sessions on names in it
-	grower   *session        // appeared while this one writes it: see endings.appear
-	unsealed bool            // it was changed in place after its commit: see session.writtenLate
-	shownAs  inoKey          // the inode number to show, if not its own
-	fresh    bool            // created for records, and its name is not on disk
-	seen     history.State   // of the file, when it was last compared with the history
-	synced   content.Stamp   // of a published shadow that its program had synced as it was published
-	renamed  *recentRename   // nil: not lately
-	told     lostupdate.Look // who has last opened it for reading, and learned nothing
+	fd      int           // O_PATH on the backing inode
+	nodes   []*kernelNode // by which the kernel knows it
+	pins    int           // ours: children, handles, sessions
+	parent  *inode        // the directory of dentry; pinned
+	dentry  *dentry       // the name last seen, with a reference; nil: it never had one
+	others  otherDentries // of a regular file: earlier ones, which may be its names still
+	sess    *session      // the session whose shadow it is
+	shadow  *session      // the session that is writing the next version of it
+	writers int           // open handles that can write
+	awaited int           // directories: callers that will park in its GETATTR
+	inside  int           // directories: sessions on names in it
+	grower  *session      // appeared while this one writes it: see endings.appear
+	// standsFor is a descriptor of the file whose content this one stands for, 0 of others: it
+	// is a shadow that was never filled, and its session is over.
+	standsFor int
+	unsealed  bool            // it was changed in place after its commit: see session.writtenLate
+	shownAs   inoKey          // the inode number to show, if not its own
+	fresh     bool            // created for records, and its name is not on disk
+	seen      history.State   // of the file, when it was last compared with the history
+	synced    content.Stamp   // of a published shadow that its program had synced as it was published
+	renamed   *recentRename   // nil: not lately
+	told      lostupdate.Look // who has last opened it for reading, and learned nothing
 	inodeFate
 	inodeLive
 

@@ -82,6 +82,10 @@ func (ns *nodes) reapLocked(n *inode) {
 			unix.Close(n.fd)
 			n.fd = -1
 		}
+		if n.standsFor != 0 {
+			unix.Close(n.standsFor)
+			n.standsFor = 0
+		}
 		parent := n.parent
 		n.parent = nil
 		ns.dropNamesLocked(n)
@@ -146,4 +150,27 @@ func (ns *nodes) announceMove() {
 	defer ns.mu.Unlock()
 	close(ns.moves)
 	ns.moves = make(chan struct{})
+}
+
+// dupStandsFor is a new descriptor of the file whose content n stands for: a shadow that was
+// never filled, and whose session is over. It is not ok of any other inode.
+func (ns *nodes) dupStandsFor(n *inode) (fd int, ok bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if n.standsFor == 0 {
+		return -1, false
+	}
+	fd, err := unix.FcntlInt(uintptr(n.standsFor), unix.F_DUPFD_CLOEXEC, 0)
+	return fd, err == nil
+}
+
+// standsForItself notes that n is written: a descriptor outlived its session in the hands of a
+// process that nobody knew of. What is read from now on is what the shadow has.
+func (ns *nodes) standsForItself(n *inode) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if n.standsFor != 0 {
+		unix.Close(n.standsFor)
+		n.standsFor = 0
+	}
 }

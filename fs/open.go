@@ -100,7 +100,7 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 	op.nodes.mu.Lock()
 	n := k.in
 	s, fd := n.sess, n.fd
-	posix, saved := n.advisory.HasBytesLocked(), n.saved
+	posix, saved, standsForAnother := n.advisory.HasBytesLocked(), n.saved, n.standsFor != 0
 	op.nodes.mu.Unlock()
 	if fd < 0 {
 		return unix.ENOENT
@@ -133,17 +133,13 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 	if h == nil {
 		return op.openRead(cancel, in, k, out) // a session has just begun, or ended
 	}
-	h.sess = s
-	if s != nil && !s.lend(h) {
-		op.endings.closeHandle(h)
-		return op.openRead(cancel, in, k, out)
-	}
 	if op.astray.walks.Any() {
 		op.astray.walks.Repeated(op.callers.callerOf(&in.Request))
 	}
 	if op.astray.strayed.Any() && op.callers.callerOf(&in.Request).TID() == 0 {
 		op.astray.strayed.Arrived(op.nodes.nameKey(n))
 	}
+	h.sess = s
 	switch {
 	case in.Flags&fmodeExec != 0: // who runs a program does not read it
 	case s == nil:
@@ -152,7 +148,7 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 		op.losses.noteOwnRead(s, op.callers.callerOf(&in.Request))
 	}
 	want := iomode.Passthrough
-	if s != nil && !s.isFilled() {
+	if s != nil && !s.isFilled() || standsForAnother {
 		want = iomode.Watched
 	}
 	op.handles.startIO(h, want, out)

@@ -190,9 +190,6 @@ func (s *session) fillLocked() unix.Errno { return s.fillToLocked(math.MaxInt64)
 // fillToLocked is fillLocked for a shadow that is cut to size bytes next, before s.mu is given
 // back: on a full disk there may be no room for more of them.
 func (s *session) fillToLocked(size int64) unix.Errno {
-	if s.state.HasEnded() {
-		return 0
-	}
 	e := errnoOf(s.content.FillTo(size))
 	if e != 0 {
 		s.content.Fail(e) // the change that it was for is not done

@@ -99,3 +99,35 @@ for flags in os.O_RDWR, os.O_WRONLY:
 		}
 	})
 }
+
+// A large file that a program has open to write, and has not written, becomes live with all that
+// it holds: by a byte-range lock, by a name that is live, by a database's marker beside it.
+func TestLargeFileGoesLive(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import fcntl, os, subprocess
+def check(when, name):
+    with open(name, "rb") as f:
+        if f.read() != b"y\n" * (17 << 19): print(when, "the file holds something else")
+def locks(fd): fcntl.lockf(fd, fcntl.LOCK_EX)
+def links(fd): os.link("links/f", "links/f.db-journal")
+def marks(fd): open("marks/PG_VERSION", "w").write("17")
+for lives in locks, links, marks:
+    name = lives.__name__ + "/f"
+    os.mkdir(lives.__name__)
+    subprocess.run("yes | head -c 17M > " + name, shell=True, check=True) # more than is copied at an open
+    fd = os.open(name, os.O_RDWR); r = os.open(name, os.O_RDONLY)
+    lives(fd)
+    check(lives.__name__, name)
+    os.pwrite(fd, b"x\n", 9 << 20); os.pwrite(fd, b"y\n", 9 << 20)
+    for by in fd, r:
+        if os.pread(by, 2, 9 << 20) != b"y\n": print(lives.__name__, os.pread(by, 2, 9 << 20))
+    os.close(fd); os.close(r)
+    check("at the end of " + lives.__name__, name)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		if out := m.Python(t, script); out != "" {
+			t.Error(out)
+		}
+	})
+}

@@ -20,8 +20,6 @@ type Copy struct {
 	filled bool // the shadow has the old content, or needs none
 	wrote  bool // the daemon itself has changed the content
 	cut    bool // by the open that began the session
-	lent   int  // how many have the shadow open, and may be reading the old file for it
-	over   bool // the session needs the old file no more
 
 	failed unix.Errno           // of a write that the shadow has missed
 	meta   []func(fd int) error // the changes of metadata
@@ -59,36 +57,22 @@ func (c *Copy) CloseOld() {
 	}
 }
 
-// Lend counts one more who has the shadow open, and GiveBack one less. It is false at the end
-// of a shadow that was never filled, and whose old file nobody has kept: it cannot be read.
-func (c *Copy) Lend() bool {
-	if c.over && !c.filled && c.old < 0 {
-		return false
-	}
-	c.lent++
-	return true
-}
-
-// GiveBack is the end of what Lend began.
-func (c *Copy) GiveBack() {
-	c.lent--
-	if c.over {
-		c.EndOld()
-	}
-}
-
-// EndOld is CloseOld at the end of the session. As long as somebody has a shadow open that was
-// never filled the old file stays open: nothing else has what they read.
-func (c *Copy) EndOld() {
-	if c.over = true; c.filled || c.lent == 0 {
+// TakeOld gives that descriptor to the caller, who closes it, if the shadow was never filled:
+// nothing else has what the shadow stands for. If it was, the descriptor is given back.
+func (c *Copy) TakeOld() (fd int, ok bool) {
+	if c.filled || c.old < 0 {
 		c.CloseOld()
+		return -1, false
 	}
+	fd, c.old = c.old, -1
+	return fd, true
 }
 
 // FillTo gives a shadow that is not filled the old content, before its first change. The change
-// cuts it to size bytes: on a full disk there may be no room for more of them.
+// cuts it to size bytes: on a full disk there may be no room for more of them. After the
+// session nothing is left to fill it from.
 func (c *Copy) FillTo(size int64) error {
-	if c.filled {
+	if c.filled || c.old < 0 {
 		return nil
 	}
 	err := c.shadow.FillTo(c.old, size)

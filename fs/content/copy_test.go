@@ -104,16 +104,17 @@ func TestFill(t *testing.T) {
 // Who could not be filled is tried again.
 func TestFillFails(t *testing.T) {
 	c, s := begun(false)
+	c.FillFrom(7)
 	s.fails = true
 	if err := c.FillTo(12); err != errBroken || c.IsFilled() {
 		t.Errorf("%v; filled %v", err, c.IsFilled())
 	}
-	s.want(t, "it fails", "fill from -1 to 12")
+	s.want(t, "it fails", "fill from 7 to 12")
 	s.fails = false
 	if err := c.FillTo(12); err != nil || !c.IsFilled() {
 		t.Errorf("%v; filled %v", err, c.IsFilled())
 	}
-	s.want(t, "it succeeds", "fill from -1 to 12", "mark")
+	s.want(t, "it succeeds", "fill from 7 to 12", "mark")
 }
 
 // markFails is a shadow that can be filled, and not marked.
@@ -124,6 +125,7 @@ func (*markFails) Mark() error { return errBroken }
 func TestMarkFails(t *testing.T) {
 	c := New()
 	c.Begin(&markFails{})
+	c.FillFrom(7)
 	if err := c.FillTo(1); err != errBroken || c.IsFilled() {
 		t.Errorf("%v; filled %v", err, c.IsFilled())
 	}
@@ -265,47 +267,33 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// The old file stays open after the session as long as somebody has the shadow open, unless
-// that was filled; and nobody comes any more when it is closed.
-func TestLend(t *testing.T) {
-	open := func(fd int) bool {
-		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-		return err == nil
-	}
+// The old file of a shadow that was never filled is the caller's, who closes it. That of a filled
+// one is closed.
+func TestTakeOld(t *testing.T) {
 	for _, filled := range []bool{false, true} {
-		c, _ := begun(false)
+		c, s := begun(false)
 		var p [2]int
 		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 			t.Fatal(err)
 		}
 		c.FillFrom(p[0])
-		for range 2 {
-			if !c.Lend() {
-				t.Error("it is not lent")
-			}
-		}
-		c.GiveBack()
-		if !open(p[0]) {
-			t.Error("it is closed during the session")
-		}
 		if filled {
 			c.NoteFilled()
 		}
-		c.EndOld()
-		if open(p[0]) == filled {
-			t.Errorf("filled %v: after the session open is %v", filled, open(p[0]))
+		fd, ok := c.TakeOld()
+		_, err := unix.FcntlInt(uintptr(p[0]), unix.F_GETFD, 0)
+		if ok == filled || ok != (fd == p[0]) || ok != (err == nil) {
+			t.Errorf("filled %v: %d, %v; the old file: %v", filled, fd, ok, err)
 		}
-		if !c.Lend() {
-			t.Errorf("filled %v: while it is read nobody else may", filled)
+		if _, again := c.TakeOld(); again || c.Old() >= 0 {
+			t.Errorf("filled %v: it is taken twice", filled)
 		}
-		c.GiveBack()
-		c.GiveBack()
-		if open(p[0]) {
-			t.Errorf("filled %v: it is open when nobody has the shadow open", filled)
+		s.asked = nil
+		if err := c.FillTo(12); err != nil || len(s.asked) > 0 {
+			t.Errorf("filled %v: without the old file: %v, %q", filled, err, s.asked)
 		}
-		if c.Lend() != filled {
-			t.Errorf("filled %v: it is lent at the end: %v", filled, !filled)
+		for _, fd := range p {
+			unix.Close(fd)
 		}
-		unix.Close(p[1])
 	}
 }

@@ -2,8 +2,8 @@
 // old content its shadow has, whether anything was written, and whether a write is missing.
 //
 //	not filled   the shadow has the size of the old content and nothing of it. Whoever
-//	    │        reads, reads the file that is replaced, which stays open for that: also
-//	    │        after the session, as long as somebody has the shadow open.
+//	    │        reads, reads the file that is replaced, which stays open for that; after
+//	    │        the session by whoever keeps the shadow (TakeOld).
 //	    ▼
 //	filled       the shadow has all. What is written goes there, and so does what the
 //	    │        kernel writes past the daemon, which the shadow's times tell.
