@@ -52,8 +52,8 @@ func (co *contents) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (D
 }
 
 // readFile is the descriptor from which h reads: a shadow that has not been filled has its
-// content in the file that it was to replace, also when its session is over. Own says that the caller
-// closes it: the handle may read from another file at any moment, and its descriptor of
+// content in the file that it was to replace, also when its session is over. Own says that
+// the caller closes it: the handle may read from another file at any moment, and its descriptor of
 // this one be another file's.
 func (co *contents) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 	if s := h.sess; s != nil {
@@ -66,8 +66,8 @@ func (co *contents) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 		}
 		s.mu.Unlock()
 	}
-	if fd, ok := co.nodes.dupStandsFor(h.n); ok {
-		return fd, true, 0
+	if fd, err := co.nodes.dupStandsFor(h.n); err != nil || fd >= 0 {
+		return fd, true, errnoOf(err)
 	}
 	if h.app != nil {
 		fd, e := h.app.ReadFile()

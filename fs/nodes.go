@@ -153,15 +153,14 @@ func (ns *nodes) announceMove() {
 }
 
 // dupStandsFor is a new descriptor of the file whose content n stands for: a shadow that was
-// never filled, and whose session is over. It is not ok of any other inode.
-func (ns *nodes) dupStandsFor(n *inode) (fd int, ok bool) {
+// never filled, and whose session is over. It is -1 of any other inode.
+func (ns *nodes) dupStandsFor(n *inode) (fd int, err error) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	if n.standsFor == 0 {
-		return -1, false
+		return -1, nil
 	}
-	fd, err := unix.FcntlInt(uintptr(n.standsFor), unix.F_DUPFD_CLOEXEC, 0)
-	return fd, err == nil
+	return unix.FcntlInt(uintptr(n.standsFor), unix.F_DUPFD_CLOEXEC, 0)
 }
 
 // standsForItself notes that n is written: a descriptor outlived its session in the hands of a
