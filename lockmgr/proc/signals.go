@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"latchfs/lockmgr/proc/internal/procfs"
@@ -30,7 +31,7 @@ const (
 func (r *Reader) Pending(tid uint32) Pending {
 	answer, alone, traced := Interrupt, true, false
 	_ = r.root.WithFile(procfs.PIDPath(tid, "status"), func(b []byte) error {
-		answer, alone, traced = signals.Parse(b), signals.IsAlone(b), signals.IsTraced(b)
+		answer, alone, traced = signals.Parse(b), isAlone(b), isTraced(b)
 		return nil
 	})
 	switch {
@@ -42,18 +43,31 @@ func (r *Reader) Pending(tid uint32) Pending {
 	return NoReason
 }
 
+// isAlone reports whether the process whose status it is has one thread, so that no other
+// can have taken a signal.
+func isAlone(status []byte) bool {
+	n, found := procfs.Field(status, "Threads")
+	return !found || n == "1"
+}
+
+// isTraced reports whether somebody traces the process whose status it is: a tracer stops it
+// without a signal (PTRACE_INTERRUPT of ptrace(2)).
+func isTraced(status []byte) bool {
+	pid, found := procfs.Field(status, "TracerPid")
+	return found && pid != "0"
+}
+
 // threadsToAsk is how many threads of a process are asked whether they have stopped: all do,
 // but for those that are in system calls which cannot be.
 const threadsToAsk = 16
 
 // isBeingStopped reports whether another thread of a process has stopped.
-func (r *Reader) isBeingStopped(tid int32) (stopped bool) {
+func (r *Reader) isBeingStopped(tid int32) bool {
 	threads, _ := r.root.Threads(tid)
-	for _, t := range threads[:min(len(threads), threadsToAsk)] {
+	return slices.ContainsFunc(threads[:min(len(threads), threadsToAsk)], func(t int32) bool {
 		st, err := r.stat(t)
-		stopped = stopped || err == nil && (st.State == 'T' || st.State == 't')
-	}
-	return stopped
+		return err == nil && (st.State == 'T' || st.State == 't')
+	})
 }
 
 // cgroups is where the hierarchies of control groups are mounted, see cgroups(7).

@@ -67,6 +67,26 @@ func TestPendingBlocked(t *testing.T) {
 	}
 }
 
+// The number of threads is one field among others.
+func TestIsAlone(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Name:\tThreads:\t7\nThreads:\t1\nSigQ:\t1/2\n": true, "Name:\tx\nThreads:\t12\nSigQ:\t1/2\n": false, "Name:\tx\nThreads:\t2": false, "": true,
+	} {
+		if got := isAlone([]byte(text)); got != want {
+			t.Errorf("of %q: %v", text, got)
+		}
+	}
+}
+
+// So is the process that traces it.
+func TestIsTraced(t *testing.T) {
+	for text, want := range map[string]bool{"PPid:\t7\nTracerPid:\t0\nUid:\t1\n": false, "PPid:\t7\nTracerPid:\t12\nUid:\t1\n": true, "": false} {
+		if got := isTraced([]byte(text)); got != want {
+			t.Errorf("of %q: %v", text, got)
+		}
+	}
+}
+
 // A group of control groups is frozen with those above it.
 func TestIsFrozen(t *testing.T) {
 	root := t.TempDir()

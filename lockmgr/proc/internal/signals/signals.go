@@ -32,7 +32,7 @@ const (
 	// Nothing is pending. Right after an INTERRUPT of a process with one thread it counts as
 	// Stop, for then the freezer or kernel work of the thread's own was the cause; in a later
 	// poll it means that all is quiet, and counts as NoReason. Of several threads another one
-	// may have taken the signal: see IsAlone.
+	// may have taken the signal: see proc.Reader.Pending.
 	Nothing
 )
 
@@ -88,22 +88,6 @@ func Parse(status []byte) Pending {
 	default:
 		return NoReason
 	}
-}
-
-// IsAlone reports whether the process whose status it is has one thread, so that no other
-// can have taken a signal.
-func IsAlone(status []byte) bool {
-	_, rest, found := bytes.Cut(status, []byte("\nThreads:"))
-	n, _, _ := bytes.Cut(rest, []byte("\n"))
-	return !found || string(bytes.TrimSpace(n)) == "1"
-}
-
-// IsTraced reports whether somebody traces the process whose status it is: a tracer stops it
-// without a signal (PTRACE_INTERRUPT of ptrace(2)).
-func IsTraced(status []byte) bool {
-	_, rest, found := bytes.Cut(status, []byte("\nTracerPid:"))
-	n, _, _ := bytes.Cut(rest, []byte("\n"))
-	return found && string(bytes.TrimSpace(n)) != "0"
 }
 
 func parseSet(b []byte) Set {

@@ -44,26 +44,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The number of threads is one field among others.
-func TestIsAlone(t *testing.T) {
-	for text, want := range map[string]bool{
-		"Name:\tThreads:\t7\nThreads:\t1\nSigQ:\t1/2\n": true, "Name:\tx\nThreads:\t12\nSigQ:\t1/2\n": false, "Name:\tx\nThreads:\t2": false, "": true,
-	} {
-		if got := IsAlone([]byte(text)); got != want {
-			t.Errorf("of %q: %v", text, got)
-		}
-	}
-}
-
-// So is the process that traces it.
-func TestIsTraced(t *testing.T) {
-	for text, want := range map[string]bool{"PPid:\t7\nTracerPid:\t0\nUid:\t1\n": false, "PPid:\t7\nTracerPid:\t12\nUid:\t1\n": true, "": false} {
-		if got := IsTraced([]byte(text)); got != want {
-			t.Errorf("of %q: %v", text, got)
-		}
-	}
-}
-
 // Each signal by itself, with and without a handler.
 func TestEachSignal(t *testing.T) {
 	want := map[unix.Signal][2]Pending{
