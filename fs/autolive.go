@@ -51,7 +51,7 @@ func (cm *commits) goLive(s *session, mark func()) unix.Errno {
 	if !s.state.Is(sessionstate.Writing) {
 		return s.state.Result()
 	}
-	if len(s.handles) > 0 { // what they write becomes the file
+	if len(s.handles) > 0 { // the shadow becomes the file; if there is no room for it, the session goes on
 		if err := s.content.FillTo(math.MaxInt64); err != nil {
 			return errnoOf(err)
 		}

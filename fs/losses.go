@@ -61,14 +61,14 @@ func (lo *losses) mayMake(c *caller, op string, p place, exclusive bool) unix.Er
 
 // mayMakeIn is mayMake in a transaction, where the name may be taken all the same. A file that
 // the transaction is to remove is there until its commit, and is replaced then.
-func (lo *losses) mayMakeIn(t *txn, c *caller, op string, p place, writers ...lockmgr.Owner) unix.Errno {
+func (lo *losses) mayMakeIn(t *txn, c *caller, op string, p place) unix.Errno {
 	sn := lo.txns.stagedAt(p.dir, p.name)
 	var st unix.Stat_t
 	if sn == nil || sn.t != t || !sn.did.IsGone() || sn.did == transaction.Moved ||
 		unix.Fstatat(lo.nodes.fdOf(p.dir), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0
 	}
-	e := lo.mayReplace(c, op, p, &st, writers...)
+	e := lo.mayReplace(c, op, p, &st)
 	if e != 0 {
 		t.keepRemoved(p)
 	}

@@ -82,10 +82,7 @@ func (ns *nodes) reapLocked(n *inode) {
 			unix.Close(n.fd)
 			n.fd = -1
 		}
-		if n.standsFor != 0 {
-			unix.Close(n.standsFor)
-			n.standsFor = 0
-		}
+		n.standForItselfLocked()
 		parent := n.parent
 		n.parent = nil
 		ns.dropNamesLocked(n)
@@ -168,6 +165,12 @@ func (ns *nodes) dupStandsFor(n *inode) (fd int, err error) {
 func (ns *nodes) standsForItself(n *inode) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
+	n.standForItselfLocked()
+}
+
+// standForItselfLocked closes the file whose content n stands for, if there is one. nodes.mu is
+// held.
+func (n *inode) standForItselfLocked() {
 	if n.standsFor != 0 {
 		unix.Close(n.standsFor)
 		n.standsFor = 0
