@@ -572,3 +572,35 @@ func TestTailIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// The daemon is killed, the next one recovers, and the power fails at each step of that, while
+// others commit the filesystem's journal: what was appended is whole, or not there. Once its
+// intent has ended nobody would cut it off.
+func TestTailPowerCutAfterAKill(t *testing.T) {
+	shelf := cloneShelf(t)
+	for _, d := range poweredDisks {
+		t.Run(d.String(), func(t *testing.T) {
+			image, at := d.make(t, shelf)
+			w := newWorld(t, at)
+			w.write("log", "old\n")
+			check(t, unix.Syncfs(int(w.dir.Fd())))
+			a := w.appending()
+			if !a.append("one\n") || !a.append("two\n") {
+				t.Fatal("not appended")
+			}
+			w.start()
+			c := &cuts{t: t, image: image, w: w}
+			w.s.disk.Fault = c.before
+			_, err := w.s.Recover()
+			check(t, err)
+			check(t, w.j.Sync())
+			c.end()
+			a.close()
+			c.each(d, func(step string, after *booted) {
+				if got := after.read("log"); got != "old\n" && got != "old\none\n" && got != "old\none\ntwo\n" {
+					t.Errorf("before %q: %q", step, got)
+				}
+			})
+		})
+	}
+}

@@ -111,6 +111,12 @@ func (s *Recovery) Check(in journal.Intent, fd int) error {
 			return err
 		}
 		s.Cut = append(s.Cut, cut)
+	} else if end > in.Size {
+		// What the killed daemon has appended may be in memory alone, and nobody would know
+		// of it any more.
+		if err := s.disk.Do("fdatasync", func() error { return unix.Fdatasync(fd) }); err != nil {
+			return err
+		}
 	}
 	return s.disk.Finish(in)
 }
