@@ -46,14 +46,14 @@ func (s *simScript) drawLinks(seed uint64, names []string) {
 }
 
 // harmDaemon reports whether anything happens to the daemon.
-func (h simHazards) harmDaemon() bool { return h.crashes > 0 || h.faults > 0 }
+func (h simHazards) harmDaemon() bool { return h.crashes > 0 || h.faults > 0 || h.cuts > 0 }
 
 // String is the hazards as flags of the test.
 func (h simHazards) String() (s string) {
 	for _, x := range []struct {
 		n    int
 		name string
-	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}} {
+	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.cuts, "cuts"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(" -%s %d", x.name, x.n)
 		}
@@ -67,6 +67,7 @@ func (h simHazards) fewer() (all []simHazards) {
 		func(h *simHazards) *int { return &h.kills },
 		func(h *simHazards) *int { return &h.crashes },
 		func(h *simHazards) *int { return &h.faults },
+		func(h *simHazards) *int { return &h.cuts },
 		func(h *simHazards) *int { return &h.lazy },
 		func(h *simHazards) *int { return &h.aimed },
 	} {
@@ -97,15 +98,16 @@ func (w *simWorld) harm() bool {
 	if crashes && !later {
 		w.crashAt("")
 	}
-	return crashes
+	return crashes || w.cuts()
 }
 
 // dooms lets a daemon that begins die during its recovery now and then.
 func (w *simWorld) dooms(d *simDaemon) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.hazards.crashes > 0 && len(w.buried) > 0 && w.doom.IntN(4) == 0 {
+	if (w.hazards.crashes > 0 || w.hazards.cuts > 0) && len(w.buried) > 0 && w.doom.IntN(4) == 0 {
 		d.doomed = 1 + w.doom.IntN(12)
+		w.powerless = w.hazards.cuts > 0
 	}
 }
 
@@ -113,7 +115,7 @@ func (w *simWorld) dooms(d *simDaemon) {
 // "step 3", a number from here; or at once.
 func (w *simWorld) crashAt(step string) {
 	if step == "" {
-		w.logf("the daemon is killed")
+		w.logf("%s", w.deathNow())
 		w.daemon.die()
 		return
 	}
@@ -134,6 +136,7 @@ func (d *simDaemon) fault(step string) error {
 	if d.dead.Load() {
 		return unix.EIO
 	}
+	d.w.othersSyncNow(step)
 	d.w.mu.Lock()
 	dies, fails := d.fatal == step, unix.Errno(0)
 	if d.broken == step && d.answers {
@@ -156,7 +159,7 @@ func (d *simDaemon) fault(step string) error {
 		d.w.model.fails()
 		return fails
 	}
-	d.w.logf("the daemon is killed as it is about to take the step %q", step)
+	d.w.logf("%s as the daemon is about to take the step %q", d.w.deathNow(), step)
 	d.die()
 	return unix.EIO
 }
@@ -209,7 +212,7 @@ func (w *simWorld) failAt(step string) {
 
 // grave is the name of a directory that is no more, which the descriptors of dead daemons
 // lead to.
-func (w *simWorld) grave() string { return w.dir + ".grave" }
+func (w *simWorld) grave() string { return fmt.Sprintf("%s/%d.grave", w.base, w.opts.seed) }
 
 // die is the end of the daemon's process: from now on nothing that its goroutines do
 // comes to the disk, and nobody hears of it.
@@ -217,6 +220,7 @@ func (d *simDaemon) die() {
 	if d.dead.Swap(true) {
 		return
 	}
+	d.w.losesPower()
 	grave := d.w.grave()
 	if err := os.Mkdir(grave, 0o700); err != nil {
 		panic(err)
@@ -274,6 +278,7 @@ func (w *simWorld) revive() {
 		}
 		go old.end()
 		synctest.Wait()
+		w.reboot()
 		w.examine("the death of the daemon", journal.Problem)
 		err := w.start()
 		if err != nil && !w.daemon.isDead() {
@@ -291,6 +296,7 @@ func (w *simWorld) revive() {
 			d.kernel.ended = at
 		}
 	}
+	w.restarts(at)
 }
 
 // examine looks for what the daemon should not have left.

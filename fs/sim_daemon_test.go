@@ -22,6 +22,7 @@ type simDaemon struct {
 	fs     *FS
 	kernel *simKernel
 	dead   atomic.Bool
+	began  time.Time
 
 	// Guarded by simWorld.mu.
 	doomed int    // the number of the step of its disk that it does not live to see; 0: none
@@ -63,7 +64,7 @@ func (w *simWorld) start() error {
 		return err
 	}
 	f := newFS(o)
-	d := &simDaemon{w: w, fs: f}
+	d := &simDaemon{w: w, fs: f, began: time.Now()}
 	d.kernel = newSimKernel(d)
 	w.daemon, w.kernel = d, d.kernel
 	w.dooms(d)

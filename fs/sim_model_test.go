@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sys/unix"
@@ -49,6 +50,7 @@ type simOp struct {
 	dirTo    string // likewise
 	killed   bool   // in the midst of it
 	since    int64  // when what may have failed began; 0: with the operation
+	synced   bool   // it was synced before
 	handle   string // the number of an open file, or of a new directory
 	errno    unix.Errno
 	sets     []simStaged // of the commit of a transaction: what names are to hold
@@ -278,7 +280,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	if v == unchanged || f.flags&unix.O_APPEND != 0 {
 		return
 	}
-	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, errno: e, since: f.began}
+	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, synced: f.synced, errno: e, since: f.began}
 	began := f.closing
 	if f.syncing != 0 { // a new file may appear once it is synced
 		began = f.syncing
@@ -333,6 +335,9 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 	m.note(p, simOp{kind: "read", path: f.path, version: v}, f.began, f.opened)
 }
 
+// maxCheck is how long an order is looked for.
+const maxCheck = 20 * time.Second
+
 // check looks for an order of all operations in which a plain directory would have
 // answered as the mount did.
 func (m *simModel) check() {
@@ -341,19 +346,31 @@ func (m *simModel) check() {
 		Step:  func(state, input, _ any) []any { return state.(simState).steps(input.(simOp)) },
 		Equal: func(a, b any) bool { return maps.Equal(a.(simState), b.(simState)) },
 	}
+	if m.w.opts.script.hazards.cuts > 0 {
+		one = porcupine.NondeterministicModel{
+			Init:  func() []any { return []any{simPower{now: m.start}} },
+			Step:  func(state, input, _ any) []any { return state.(simPower).steps(input.(simOp)) },
+			Equal: func(a, b any) bool { return a.(simPower).equal(b.(simPower)) },
+		}
+	}
 	model := one.ToModel()
 	m.widen()
 	if m.hasLive() {
 		return
 	}
-	if porcupine.CheckOperations(model, m.ops) {
+	switch porcupine.CheckOperationsTimeout(model, m.ops, maxCheck) {
+	case porcupine.Ok:
 		return
+	case porcupine.Unknown:
+		m.done["too many orders to look for one"]++
+		return
+	case porcupine.Illegal:
 	}
 	// The shortest beginning that has no such order ends with what gives it away.
 	ops := slices.Clone(m.ops)
 	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return int(a.Return - b.Return) })
 	for i := range ops {
-		if !porcupine.CheckOperations(model, cutHistory(ops, i)) {
+		if porcupine.CheckOperationsTimeout(model, cutHistory(ops, i), maxCheck) == porcupine.Illegal {
 			m.w.failf("no plain directory could have answered so: %s", ops[i].Input.(simOp))
 			return
 		}
@@ -380,7 +397,7 @@ func (m *simModel) widen() {
 func cutHistory(ops []porcupine.Operation, i int) []porcupine.Operation {
 	cut := slices.Clone(ops[:i+1])
 	for _, o := range ops[i+1:] {
-		if op := o.Input.(simOp); o.Call < ops[i].Return && op.errno == 0 && op.kind != "read" && op.kind != "stat" {
+		if op := o.Input.(simOp); o.Call < ops[i].Return && op.errno == 0 && op.kind != "read" && op.kind != "stat" && op.kind != "powercut" {
 			op.killed, o.Return = true, math.MaxInt64
 			o.Input = op
 			cut = append(cut, o)

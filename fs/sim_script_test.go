@@ -17,6 +17,7 @@ type simHazards struct {
 	kills   int // of a program
 	crashes int // of the daemon
 	faults  int // of the disk
+	cuts    int // of the power
 
 	// Not of steps.
 	lazy  int // 1 where no close waits for the disk

@@ -22,6 +22,7 @@ var (
 func init() {
 	flag.IntVar(&simHarm.kills, "kills", 0, "with -programs: how many of a thousand steps kill a program")
 	flag.IntVar(&simHarm.crashes, "crashes", 0, "with -programs: how many of a thousand steps kill the daemon")
+	flag.IntVar(&simHarm.cuts, "cuts", 0, "how many of a thousand steps cut the power; without -programs, whether it is cut at all")
 	flag.IntVar(&simHarm.lazy, "lazy", 0, "with -programs: 1 lets no close wait for the disk (durability = \"lazy\")")
 	flag.IntVar(&simHarm.aimed, "aimed", 0, "with -programs: 1 lets harm come where it shows")
 	flag.IntVar(&simHarm.faults, "faults", 0, "with -programs: how many of a thousand steps make the disk fail")
@@ -36,6 +37,9 @@ func TestSimulation(t *testing.T) {
 	dir := simBase(t)
 	if *simSeed != 0 {
 		script := drawScript(*simSeed)
+		if simHarm.cuts > 0 {
+			script = drawCuts(*simSeed)
+		}
 		if *simText != "" {
 			script = parseScript(*simText, simHarm)
 		}
@@ -50,18 +54,24 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	first, n := uint64(1), 300
+	runSeeds(t, 300, func(seed uint64) simOptions { return simOptions{seed: seed, script: drawScript(seed)} })
+}
+
+// runSeeds runs so many simulations, or other ones if the environment or a flag says so.
+func runSeeds(t *testing.T, n int, of func(seed uint64) simOptions) {
+	dir := simBase(t)
+	first := uint64(1)
 	if os.Getenv("LATCHFS_STRESS") != "" {
-		first, n = uint64(time.Now().UnixNano()), 10_000
+		first, n = uint64(time.Now().UnixNano()), 33*n
 	}
 	if *simSeeds != 0 {
 		first, n = 1, *simSeeds
 	}
-	broken := 0
+	broken, whole := 0, map[bool]string{true: " -cuts 1"}
 	done := map[string]int{}
 	steps, began := 0, time.Now()
 	for seed := first; seed < first+uint64(n) && broken < maxBroken; seed++ {
-		w := simulate(t, dir, simOptions{seed: seed, script: drawScript(seed)})
+		w := simulate(t, dir, of(seed))
 		steps += w.steps
 		for k, v := range w.model.done {
 			done[k] += v
@@ -69,8 +79,8 @@ func TestSimulation(t *testing.T) {
 		if len(w.failures) > 0 {
 			broken++
 			small := shrink(t, dir, w)
-			t.Errorf("seed %d, shrunk to this:\n%s\nTo see it again:\n%s\nThe whole of it:\ngo test ./fs -v -run 'TestSimulation$' -args -seed %d",
-				seed, small.transcript(), small.replay(), seed)
+			t.Errorf("seed %d, shrunk to this:\n%s\nTo see it again:\n%s\nThe whole of it:\ngo test ./fs -v -run 'TestSimulation$' -args -seed %d%s",
+				seed, small.transcript(), small.replay(), seed, whole[w.disk != nil])
 		}
 	}
 	took := time.Since(began)
@@ -87,7 +97,13 @@ func (w *simWorld) transcript() string {
 // inTurns runs programs in an order that the test says; see simOptions.turns.
 func inTurns(t *testing.T, programs []simProgram, turns ...string) *simWorld {
 	t.Helper()
-	w := simulate(t, simBase(t), simOptions{seed: 1, script: simScript{programs: programs}, turns: turns, trace: true})
+	return inTurnsOf(t, simOptions{seed: 1, script: simScript{programs: programs}, turns: turns})
+}
+
+func inTurnsOf(t *testing.T, o simOptions) *simWorld {
+	t.Helper()
+	o.trace = true
+	w := simulate(t, simBase(t), o)
 	t.Log("\n" + w.transcript())
 	if len(w.failures) > 0 {
 		t.Fatal(strings.Join(w.failures, "\n"))

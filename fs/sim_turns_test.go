@@ -40,6 +40,9 @@ func (w *simWorld) happens(turn string) bool {
 		w.killNamed(of)
 	case what == "crash":
 		w.crashAt(strings.TrimPrefix(of, "at "))
+	case what == "cut":
+		w.powerless = true
+		w.crashAt(strings.TrimPrefix(of, "at "))
 	case what == "fault":
 		w.failAt(strings.TrimPrefix(of, "at "))
 	case what == "forget":

@@ -20,7 +20,9 @@ import (
 // again (see park), and a seed decides who goes on. Time is that of the bubble
 // (testing/synctest): it passes when nobody can do anything, or by decision of the seed.
 type simWorld struct {
-	dir      string // the data
+	base     string   // beside the data
+	dir      string   // the data
+	disk     *simDisk // on which they lie, if its power may fail; or nil
 	daemon   *simDaemon
 	kernel   *simKernel   // of the mount that there is now
 	buried   []*simDaemon // those that have died
@@ -39,6 +41,8 @@ type simWorld struct {
 	failures []string
 	kinds    []string // of the failures
 	began    time.Time
+	took     time.Duration // until the last line; guarded by mu
+	over     bool
 	running  int // programs
 	model    simModel
 	last     string // who went on last
@@ -48,18 +52,26 @@ type simWorld struct {
 	hazards  simHazards
 	doom     *rand.Rand // what happens to the daemon, and to its disk; guarded by mu
 	aims     *rand.Rand // where harm comes that is aimed; guarded by mu
+
+	powerless bool // the daemon's next death is that of the machine; guarded by mu, as the next two
+	dark      bool // that has come
+	powerCuts []simCut
+	rebooted  bool        // and the programs have not been started since
+	told      int         // how many of powerCuts the model knows
+	moments   []simMoment // that have passed
 }
 
 // simOptions are what one simulation is made of.
 type simOptions struct {
 	seed   uint64
 	script simScript
-	trace  bool // show each request
+	trace  bool     // show each request
+	disk   *simDisk // where the data lie, if the power fails
 	// turns, if there are any, say who goes on, in place of the seed: "ann until OPEN"
 	// lets ann go on until it is about to do what has that text, "ann to the end" as long
 	// as it can, "the kernel to the end" sends every RELEASE that is due, and "kill ann"
 	// kills it; "crash" kills the daemon, and "crash at exchange" does so when it is about
-	// to take that step; "fault at exchange" lets the disk fail then; "forget a" lets the kernel
+	// to take that step; "cut" and "cut at exchange" cut the power; "fault at exchange" lets the disk fail then; "forget a" lets the kernel
 	// forget the names a; "6s pass" lets so much time pass. Afterwards each goes on until it cannot.
 	turns []string
 	// alarm, if not nil, says what is to count as broken, beside the promises; starts is
@@ -93,7 +105,10 @@ func (w *simWorld) parkFor(what string, of *simDaemon) {
 func (w *simWorld) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lines = append(w.lines, fmt.Sprintf("%9.3fs  ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
+	if !w.over {
+		w.took = time.Since(w.began)
+	}
+	w.lines = append(w.lines, fmt.Sprintf("%9.3fs  ", w.took.Seconds())+fmt.Sprintf(format, args...))
 }
 
 func (w *simWorld) tracef(format string, args ...any) {
@@ -204,6 +219,7 @@ func (w *simWorld) run() {
 		w.mu.Lock()
 		w.steps++
 		w.mu.Unlock()
+		w.passes()
 		w.step(ready)
 	}
 }
@@ -298,6 +314,14 @@ func (w *simWorld) stuck() string {
 // simulate runs one simulation and returns what was broken, and the transcript.
 func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 	data := fmt.Sprintf("%s/%d", dir, o.seed)
+	if o.script.hazards.cuts == 0 {
+		o.disk = nil
+	} else if o.disk == nil {
+		o.disk = newSimDisk(t, simDiskKinds[0])
+	}
+	if o.disk != nil {
+		data = fmt.Sprintf("%s/%d", o.disk.root(), o.seed)
+	}
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +334,7 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w = &simWorld{
-			opts: o, dir: data, hazards: o.script.hazards, began: time.Now(), uid: uint32(os.Getuid()), gid: uint32(os.Getgid()),
+			opts: o, base: dir, dir: data, disk: o.disk, hazards: o.script.hazards, began: time.Now(), uid: uint32(os.Getuid()), gid: uint32(os.Getgid()),
 			picks: rand.New(rand.NewPCG(o.seed, 1)), chances: rand.New(rand.NewPCG(o.seed, 2)),
 			doom: rand.New(rand.NewPCG(o.seed, 5)), aims: rand.New(rand.NewPCG(o.seed, 10)),
 		}
@@ -320,6 +344,11 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		}
 		w.model.w = w
 		w.model.prepare(t, data)
+		if w.disk != nil {
+			if err := w.disk.sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		w.procs = newSimProcs(w)
 		if err := w.start(); err != nil {
 			t.Fatal(err)
@@ -329,8 +358,8 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		}
 		w.run()
 		w.hazards = simHazards{}
+		w.disarm()
 		if o.script.hazards.faults > 0 {
-			w.disarm()
 			w.launch(nil, simProgramOf(simMender, w.model.looks()...))
 			w.run()
 		}
@@ -340,9 +369,10 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		w.run()
 		w.checkEmpty()
 		synctest.Wait()
-		w.model.check()
 		w.kernel.forgetUnused()
 		w.stop()
 	})
+	w.over = true
+	w.model.check() // outside of the bubble, where time does not pass while something is looked for
 	return w
 }
