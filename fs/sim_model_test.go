@@ -377,21 +377,6 @@ func (m *simModel) check() {
 	}
 }
 
-// widen marks the operations beside which a directory was renamed.
-func (m *simModel) widen() {
-	for i := range m.ops {
-		x := &m.ops[i]
-		o := x.Input.(simOp)
-		for _, y := range m.ops {
-			r := y.Input.(simOp)
-			if r.kind == "rename" && r.errno == 0 && (r.path == "d" || r.path == "e") && y.Call < x.Return && x.Call < y.Return {
-				o.wide = true
-			}
-		}
-		x.Input = o
-	}
-}
-
 // cutHistory is the history up to the end of ops[i]: what had begun by then may have
 // happened.
 func cutHistory(ops []porcupine.Operation, i int) []porcupine.Operation {

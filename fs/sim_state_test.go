@@ -281,3 +281,18 @@ func (s simState) hasBelow(dir string) bool {
 func (s simState) mayReplace(o simOp, name string) bool {
 	return o.known == "" || s.holds(name) == o.known || s.holds(name) == ""
 }
+
+// widen marks the operations beside which a directory was renamed.
+func (m *simModel) widen() {
+	for i := range m.ops {
+		x := &m.ops[i]
+		o := x.Input.(simOp)
+		for _, y := range m.ops {
+			r := y.Input.(simOp)
+			if r.kind == "rename" && r.errno == 0 && (r.path == "d" || r.path == "e") && y.Call < x.Return && x.Call < y.Return {
+				o.wide = true
+			}
+		}
+		x.Input = o
+	}
+}
