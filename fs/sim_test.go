@@ -145,6 +145,14 @@ func TestRenamesBeforeBothOpens(t *testing.T) {
 		"ann until OPEN a", "bob to the end", "cyn to the end", "ann until LOOKUP a", "ann until OPEN a", "dan to the end", "ann to the end")
 }
 
+// A program is on its way to a file by a second walk when that changes places with another one,
+// and is saved by the name that it has then. What the program opens was at the name that it gave.
+func TestExchangeBeforeASecondOpen(t *testing.T) {
+	programs := []simProgram{simProgramOf("ann", "cat a"), simProgramOf("bob", "echo a"), simProgramOf("cyn", "exchange a d/a"), simProgramOf("dan", "echo d/a"), simProgramOf("eve", "cat a")}
+	inTurns(t, programs, "eve until READ a", "ann until OPEN a", "dan until OPEN a", "bob to the end", "the kernel to the end",
+		"ann until LOOKUP a", "ann until OPEN a", "cyn to the end", "dan to the end", "the kernel to the end", "ann to the end")
+}
+
 // A file gets a further name from a program that has it open to write. It is that program's
 // until the close: whoever writes it by either name waits for that.
 func TestLinkedWhileItIsWritten(t *testing.T) {

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -204,10 +205,25 @@ func (ss *sessions) takeOver(k *kernelNode, s *session) bool {
 }
 
 // awaitedLocked reports whether somebody who was told to walk again may be on
-// its way to n: it could not be told so twice. nodes.mu is held.
+// its way to n, by its name or by one that it has lost lately: it could not be told so twice.
+// nodes.mu is held.
 func (ss *sessions) awaitedLocked(n *inode) bool {
 	if n.parent == nil {
 		return false
 	}
-	return n.dentry.State.stale > 0 || ss.astray.strayed.Expects(dkey{n.parent, n.dentry.Name()})
+	if n.renamed != nil && slices.ContainsFunc(n.renamed.lost, ss.expectedLocked) {
+		return true
+	}
+	return ss.expectedLocked(dkey{n.parent, n.dentry.Name()})
+}
+
+// expectedLocked reports whether somebody who was told to walk again may come by a name.
+// nodes.mu is held.
+func (ss *sessions) expectedLocked(name dkey) bool {
+	dir := name.knownDir()
+	if dir == nil {
+		return false
+	}
+	d := ss.nodes.dentries.Find(dir.dentry, name.name)
+	return d != nil && d.State.stale > 0 || ss.astray.strayed.Expects(name)
 }
