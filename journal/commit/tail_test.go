@@ -604,3 +604,42 @@ func TestTailPowerCutAfterAKill(t *testing.T) {
 		})
 	}
 }
+
+// The power fails when the bytes of a second record are on the disk, and the size is not. What
+// is lost of that does not come back when the power fails once more, in place of a third.
+func TestTailLostTwice(t *testing.T) {
+	d := poweredDisks[0]
+	image, at := d.make(t, cloneShelf(t))
+	w := newWorld(t, at)
+	w.write("log", "old\n")
+	check(t, unix.Syncfs(int(w.dir.Fd())))
+	a := w.appending()
+	if !a.append("one\n") {
+		t.Fatal("not appended")
+	}
+	commitJournal(t, w)
+	if !a.append("two\n") {
+		t.Fatal("not appended")
+	}
+	check(t, unix.SyncFileRange(a.fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER))
+	first := cut(t, image, 1)
+	a.close()
+
+	after := bootCut(t, d, first)
+	if got := after.read("log"); got != "old\none\n" {
+		t.Fatalf("after the first cut: %q", got)
+	}
+	a = after.appending()
+	if !a.append("six\n") {
+		t.Fatal("not appended")
+	}
+	commitJournal(t, after.world)
+	second := cut(t, first, 2)
+	a.close()
+
+	after = bootCut(t, d, second)
+	if got := after.read("log"); got != "old\none\n" && got != "old\none\nsix\n" {
+		t.Errorf("after the second cut: %q", got)
+	}
+	after.gone()
+}

@@ -107,18 +107,28 @@ func (s *Recovery) Check(in journal.Intent, fd int) error {
 		if err := s.disk.Do("truncate", func() error { return unix.Ftruncate(fd, end) }); err != nil {
 			return err
 		}
-		if err := s.disk.Do("fsync", func() error { return unix.Fsync(fd) }); err != nil {
-			return err
-		}
 		s.Cut = append(s.Cut, cut)
-	} else if end > in.Size {
-		// What the killed daemon has appended may be in memory alone, and nobody would know
-		// of it any more.
-		if err := s.disk.Do("fdatasync", func() error { return unix.Fdatasync(fd) }); err != nil {
+	} else if !c.cached && !isReadOnly(fd) {
+		if err := s.clearBehind(fd, &st); err != nil {
 			return err
 		}
 	}
+	// What the killed daemon has appended may be in memory alone, and nobody would know of it
+	// any more.
+	if err := s.disk.Do("fsync", func() error { return unix.Fsync(fd) }); err != nil {
+		return err
+	}
 	return s.disk.Finish(in)
+}
+
+// clearBehind takes away what a power cut may have left behind the end of a file in its last
+// block: ext4 writes the bytes before the size. Another cut might show them in place of what is
+// appended now.
+func (s *Recovery) clearBehind(fd int, st *unix.Stat_t) error {
+	if err := s.disk.Do("truncate", func() error { return unix.Ftruncate(fd, st.Size) }); err != nil {
+		return err
+	}
+	return s.disk.Do("utimens", func() error { return disk.Futimens(fd, [2]unix.Timespec{st.Atim, st.Mtim}) })
 }
 
 // ending looks for the end of the last whole record of a file.
