@@ -108,9 +108,13 @@ func (s *Store) foundLocked(id string) bool {
 	for _, o := range s.x.claims(c) {
 		v := s.x.versions.At(o.version)
 		v.flags &^= released
-		if s.x.reading.size[o.version] == st.Size || s.x.files.At(o.file).loose && s.x.current(o) {
+		switch {
+		case s.x.reading.size[o.version] == st.Size:
 			whole = true
-		} else {
+		case s.x.files.At(o.file).loose && s.x.current(o):
+			whole = true
+			s.settling = append(s.settling, settled{o.file, StateOf(&st)})
+		default:
 			v.flags |= released
 		}
 	}
@@ -118,6 +122,25 @@ func (s *Store) foundLocked(id string) bool {
 		s.enterLocked(c, &st)
 	}
 	return whole
+}
+
+// settled is a path with what was found of its last version, which was in flux.
+type settled struct {
+	file uint32
+	now  State
+}
+
+// settle notes the size of the contents whose version was in flux. When another version
+// follows, a content is whole by its size alone.
+func (s *Store) settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.settling {
+		if c := s.x.last(f.file).content; len(s.x.claims(c)) == 1 {
+			s.changedLocked(f.file, s.x.files.At(f.file).state.Ino, f.now, true)
+		}
+	}
+	s.settling = nil
 }
 
 func (s *Store) stat(id string, st *unix.Stat_t) error {

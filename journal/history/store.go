@@ -83,10 +83,11 @@ type Store struct {
 	ids   uint32
 	// unlogged has the records that the log has no room for, until it is rewritten.
 	unlogged map[int64][]byte
-	lost     int64  // how many there have been
-	buf      []byte // scratch space of logLocked
-	stale    bool   // the log does not say what is known, and has to be rewritten
-	failing  bool   // that has been complained about
+	lost     int64     // how many there have been
+	buf      []byte    // scratch space of logLocked
+	stale    bool      // the log does not say what is known, and has to be rewritten
+	failing  bool      // that has been complained about
+	settling []settled // while the history is opened
 }
 
 // Open opens the history in the state directory, making its files where they are
@@ -116,6 +117,7 @@ func Open(state *os.File, o Options) (*Store, error) {
 		return nil, fmt.Errorf("history: %w", err)
 	}
 	s.put = s.log.Put
+	s.settle()
 	go s.housekeep()
 	return s, nil
 }

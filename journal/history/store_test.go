@@ -84,6 +84,23 @@ func TestChanged(t *testing.T) {
 	w.expect("f", "1 commit \"a line\\nmore\\nyet more\\n\"\n2 commit \"new\"\n3 commit now")
 }
 
+// A file that was appended to was replaced, and a power cut has taken the records of that. What
+// is kept of it stays when the history is opened once more, and knows the version that follows.
+func TestReplacedInFlux(t *testing.T) {
+	w := newWorld(t, Options{})
+	ref := w.save("f", "a line\n", 5)
+	w.s.Changed("f", w.stat("f").Ino, StateOf(w.stat("f")), true)
+	check(t, os.WriteFile(w.path("f"), []byte("a line\nmore\n"), 0o600))
+	w.into("f", ref.Content)
+	check(t, os.WriteFile(w.path("f"), []byte("new"), 0o600))
+	w.reopen(true)
+	w.ref("f")
+	for range 2 {
+		w.expect("f", "1 commit \"a line\\nmore\\n\"\n2 found now")
+		w.reopen(false)
+	}
+}
+
 // vim moves the file to its backup's name, writes it anew and removes the
 // backup: the content is the version's of both, and the file's in the end.
 func TestBackup(t *testing.T) {
