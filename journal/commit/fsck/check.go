@@ -154,14 +154,15 @@ func (c *Checked) look(ctx context.Context, entries []disk.Entry) error {
 		}
 		return nil
 	}
-	return c.disk.WalkAll(ctx, func() {
+	begin := func() {
 		c.shadows = c.shadows[:0]
 		for _, e := range entries {
 			if disk.Generated(e.Name) && !e.IsDir {
 				c.shadows = append(c.shadows, foundShadow{disk.StateDirName, e.Name, e.Ino})
 			}
 		}
-	}, visit)
+	}
+	return c.disk.WalkAll(ctx, disk.Visitor{Begin: begin, Visit: visit})
 }
 
 // lookAt notes the intents whose target e is.
