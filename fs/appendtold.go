@@ -161,11 +161,11 @@ func (is appended) Keep(b []byte, e unix.Errno, reason string) { is.keep(b, e, r
 // refusal.
 func (is appended) keep(b []byte, e unix.Errno, reason string, why error) {
 	c, path := is.c, is.Path()
-	id, err := is.reject(b, path, reason, why)
+	id, err := is.reject(b, path, e, reason, why)
 	if err != nil {
 		is.disk.log.Errorf("%d bytes for the end of %q are lost: %v", len(b), path, err)
 	}
-	detail := map[string]any{"operation": opAppend, "uid": c.UID(), "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
+	detail := map[string]any{"operation": opAppend, "program": c.Program(), "uid": c.UID(), "errno": unix.ErrnoName(e), "reason": reason, "kept": id}
 	judge.Note(detail, why)
 	is.reports.event(audit.Event{Time: time.Now(), Event: "rollback", Path: path, PID: c.Owner().PID, Detail: detail})
 	x := refusals.Refusal{Path: path, Op: opAppend, Errno: e, Reason: reason, Kept: id, Verdict: judge.VerdictOf(why), Owner: c.Owner(), UID: c.UID()}
@@ -176,7 +176,7 @@ func (is appended) keep(b []byte, e unix.Errno, reason string, why error) {
 }
 
 // reject puts them there, and returns under which name.
-func (is appended) reject(b []byte, path, reason string, why error) (id string, err error) {
+func (is appended) reject(b []byte, path string, e unix.Errno, reason string, why error) (id string, err error) {
 	n := is.h.n
 	var st unix.Stat_t
 	o := commit.ShadowOptions{Dir: int(is.disk.state.Fd()), Name: "append", Base: -1, Mode: 0o600, UID: -1, GID: -1}
@@ -191,7 +191,10 @@ func (is appended) reject(b []byte, path, reason string, why error) (id string, 
 	if _, err := unix.Write(sh.FD(), b); err != nil {
 		return "", err
 	}
-	meta := map[string]any{"path": path, "operation": opAppend, "reason": reason, "pid": is.c.Owner().PID}
+	meta := map[string]any{
+		"path": path, "operation": opAppend, "reason": reason, "errno": unix.ErrnoName(e),
+		"program": is.c.Program(), "pid": is.c.Owner().PID, "uid": is.c.UID(),
+	}
 	judge.Note(meta, why)
 	is.callers.noteReach(meta, is.place().dir, is.nodes.fdOf(n))
 	return sh.Reject(meta)

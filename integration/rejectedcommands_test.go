@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -184,5 +185,25 @@ func TestAuditFollow(t *testing.T) {
 		m.WriteFile("f", "latest")
 		eventually(t, "the next one", func() bool { return strings.Contains(p.Stdout(), "f: 6 bytes") })
 		p.Kill()
+	})
+}
+
+// The bytes of an appender that was killed are those of the program, as a killed writer's are.
+func TestRejectedListNamesAKilledAppender(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Bash(t, `exec 3>>log; printf 'whole\nhalf' >&3; kill -9 $$`)
+		ev := m.AwaitEvent("rollback", "log")
+		if ev.Program != "bash" {
+			t.Errorf("the audit trail names %q", ev.Program)
+		}
+		list := m.latchfs(t, 0, "rejected", "list", "log")
+		if !strings.Contains(list, fmt.Sprintf(" bash[%d] ", ev.PID)) {
+			t.Errorf("the list names nobody:\n%s", list)
+		}
+		meta := m.latchfs(t, 0, "rejected", "show", "--meta", m.entry(t, "log"))
+		if !strings.Contains(meta, `"program": "bash"`) || !strings.Contains(meta, `"errno": "EINTR"`) || !strings.Contains(meta, fmt.Sprintf(`"uid": %d`, m.UID)) {
+			t.Errorf("meta.json is\n%s", meta)
+		}
 	})
 }
