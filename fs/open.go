@@ -41,7 +41,6 @@ const (
 	opFlock    = "flock"
 	opFcntl    = "fcntl"
 	opAppend   = lostupdate.Appended
-	opGuard    = "guard"      // taken through the control file, for what its holder does not say
 	opWait     = rewalk.Wait  // an interrupted open
 	opPutBack  = "put_back"   // of a file whose removal began a change that is refused
 	opStale    = rewalk.Stale // any that was merely told to walk again

@@ -23,6 +23,11 @@ func TestWhyNamesTheProgramOfTheHolder(t *testing.T) {
 			t.Errorf("%s says\n%s", command, out)
 		}
 	}
+	for command, what := range map[string]string{`cat .locks/why`: "for operation 'acquire'", `$L status`: " acquire ", `$L list`: " acquire "} {
+		if out := other.do(command, 0); !strings.Contains(out, what) || strings.Contains(out, "guard") {
+			t.Errorf("of a lock that was acquired %s says\n%s", command, out)
+		}
+	}
 	holder.do(`$L release f`, 0)
 }
 

@@ -11,8 +11,8 @@ import (
 // maxClaims bounds the memory that locks without a file open can take.
 const maxClaims = 1 << 19
 
-// opGuard is what a lock is for whose requester does not say.
-const opGuard = "guard"
+// opAcquire is what a lock is for whose requester does not say: what it asked for.
+const opAcquire = "acquire"
 
 // acquire takes a lock for the conversation, or for the holder named.
 func (q *query) acquire(t lockkey.Target) *control.Reply {
@@ -57,7 +57,7 @@ func (q *query) claim(t lockkey.Target) *Claim {
 		of: q.s.Claims, no: q.s.Claims.serial.Add(1), path: path,
 	}
 	if cl.Op == "" {
-		cl.Op = opGuard
+		cl.Op = opAcquire
 	}
 	if q.r.Holder == 0 {
 		cl.cv, cl.By = q.cv, q.cv.c
