@@ -62,7 +62,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		mine.do(`sh -c 'echo child >> f'`, 0)
 		other.do(`$L acquire --wait 0 f`, 8)
 		// T10: another's is not released.
-		if out := other.do(`$L release f 2>&1`, 1); !strings.Contains(out, "belongs to") {
+		if out := other.do(`$L release f 2>&1`, 1); !strings.Contains(out, fmt.Sprintf("f is locked by bash[%d] as me since ", mine.PID())) || !strings.Contains(out, "not by this process") {
 			t.Errorf("the refusal of a release: %s", out)
 		}
 		if out := mine.do(`$L list --mine`, 0); !strings.Contains(out, "import") {
@@ -245,4 +245,32 @@ func TestLockingNeedsTheRightToWrite(t *testing.T) {
 		}
 		m.AwaitClear(t)
 	}
+}
+
+// Who gives back what is another's is told who has it, and what can be done: to run the command
+// again cannot help.
+func TestReleaseOfAnothersLock(t *testing.T) {
+	needsRoot(t)
+	needsLatchfs(t)
+	m := mount(t)
+	m.WriteFile("f", "v")
+	m.control.OK(wire.Request{Op: "chmod", Path: m.Path("f"), Mode: 0o666})
+	m.UID = ordinaryUID
+	holder := m.shell(t)
+	m.UID = 0
+	other := m.shell(t)
+	holder.do(`$L acquire f`, 0)
+	out := other.do(`id=$($L list --json | grep -o '"request_id":"[^"]*' | cut -d'"' -f4); $L release f 2>&1; $L release --lock "$id" 2>&1; :`, 0)
+	if strings.Contains(out, "Run it again") || strings.Count(out, fmt.Sprintf("f is locked by bash[%d] since ", holder.PID())) != 2 ||
+		strings.Count(out, "You may take the lock away from it: `latchfs steal --force f`") != 2 {
+		t.Errorf("root is told\n%s", out)
+	}
+	other.do(`$L acquire --name n`, 0)
+	out = holder.do(`$L release --name n 2>&1; :`, 0)
+	if strings.Contains(out, "Run it again") || strings.Contains(out, "latchfs steal") || !strings.Contains(out, "Its holder alone can release it.") {
+		t.Errorf("another user is told\n%s", out)
+	}
+	other.do(`$L steal --force f`, 0)
+	other.do(`$L release --name n`, 0)
+	holder.do(`$L release f 2>/dev/null; :`, 0)
 }

@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/control"
 	"latchfs/fs/lockkey"
+	"latchfs/fs/report"
 )
 
 // wasStolen warns who gives back what somebody else has by now.
@@ -57,7 +58,11 @@ func (q *query) releaseOne() *control.Reply {
 			out.Warning = wasStolen
 		}
 	case q.s.Claims.ByID(q.r.Lock) != nil:
-		return refused(control.NotHolder, "the lock "+q.r.Lock+" belongs to somebody else")
+		t := q.s.Claims.ByID(q.r.Lock).Target()
+		if rep := q.anothers(&t, q.r.Lock); rep != nil {
+			return rep
+		}
+		return refused(control.NotHolder, "the lock "+q.r.Lock+" is another process's")
 	default:
 		out.Warning = "there is no lock " + q.r.Lock + ": it was released already, or never taken"
 	}
@@ -66,20 +71,32 @@ func (q *query) releaseOne() *control.Reply {
 
 // notOurs answers a release of what the requester does not hold.
 func (q *query) notOurs(t *lockkey.Target, out *control.Reply) *control.Reply {
-	path, _ := t.First()
-	v := q.viewer()
-	sight := q.s.Views.Sight(v)
-	for _, h := range q.s.Table.Holders(q.s.Engine.Keys(t)) {
-		if lb := labelOf(&h); lb != nil && lb.Claim() != nil && q.reaches(t, sight) {
-			r := q.shown(&h, path, sight)
-			rep := refused(control.NotHolder, fmt.Sprintf("the lock belongs to %s", r.Who()))
-			describe(rep.Refusal, r)
-			rep.Error = control.NotHolder
-			return rep
-		}
+	if rep := q.anothers(t, ""); rep != nil {
+		return rep
 	}
 	out.Warning = "it was not locked by this process"
 	return out
+}
+
+// anothers says who has the lock on a target, and what ends it: to run the command again does
+// not. id is that of the lock, "" for any. It is nil if there is none, or none to be told of.
+func (q *query) anothers(t *lockkey.Target, id string) *control.Reply {
+	path, _ := t.First()
+	sight := q.s.Views.Sight(q.viewer())
+	for _, h := range q.s.Table.Holders(q.s.Engine.Keys(t)) {
+		lb := labelOf(&h)
+		if lb == nil || lb.Claim() == nil || id != "" && lb.Claim().ID() != id || !q.reaches(t, sight) {
+			continue
+		}
+		r := q.shown(&h, path, sight)
+		x := report.Refusal{Path: r.Path, Name: r.Name, Errno: "EAGAIN", Holder: r}
+		rep := refused(control.NotHolder, x.InTheWay()+", not by this process")
+		describe(rep.Refusal, r)
+		now := h.Stale || q.owns(t) && q.isAnothers(&h) || q.isOrphaned(&h)
+		rep.Error, rep.Suggestion = control.NotHolder, r.HowToEnd(now, q.maySteal(&h) == nil)
+		return rep
+	}
+	return nil
 }
 
 // shrink takes a part of what it is on away from a claim. It is false if there is no

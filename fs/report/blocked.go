@@ -64,6 +64,23 @@ func (r *Record) Refused(now time.Time) Blocked {
 	return b
 }
 
+// HowToEnd says what ends the lock, which is not the reader's to release. The reader may steal
+// it now, or ever: when the holder has shown no sign of life for the lock's lease.
+func (r *Record) HowToEnd(now, ever bool) string {
+	steal := "`latchfs steal --force " + r.target() + "`"
+	switch {
+	case !ever:
+		return "Its holder alone can release it." + findHolder(r)
+	case r.Stale:
+		return "The holder shows no sign of life: " + steal + " takes the lock away from it."
+	case now:
+		return "You may take the lock away from it: " + steal + "." + findHolder(r)
+	case r.TTL <= 0:
+		return "Its holder alone can release it." + findHolder(r)
+	}
+	return "Its holder alone can release it. When that has shown no sign of life for " + waited(r.TTL) + ", " + steal + " takes the lock away from it." + findHolder(r)
+}
+
 // target is what a command line calls the lock.
 func (r *Record) target() string {
 	switch {

@@ -85,3 +85,26 @@ func TestStaleReason(t *testing.T) {
 		}
 	}
 }
+
+// What can be done about a lock that is another's: to run the command again cannot help.
+func TestHowToEnd(t *testing.T) {
+	active := Record{Path: "-f", Asker: Asker{Program: "sh", Owner: Process{PID: 7}}, TTL: 90 * time.Second}
+	stale, endless := active, active
+	stale.Stale, endless.TTL = true, 0
+	shows := " `ps -fp 7` shows it; its locks end with it."
+	for _, c := range []struct {
+		r         *Record
+		now, ever bool
+		want      string
+	}{
+		{&active, true, true, "You may take the lock away from it: `latchfs steal --force ./-f`." + shows},
+		{&active, false, true, "Its holder alone can release it. When that has shown no sign of life for 1m30s, `latchfs steal --force ./-f` takes the lock away from it." + shows},
+		{&endless, false, true, "Its holder alone can release it." + shows},
+		{&stale, true, false, "Its holder alone can release it." + shows},
+		{&stale, true, true, "The holder shows no sign of life: `latchfs steal --force ./-f` takes the lock away from it."},
+	} {
+		if got := c.r.HowToEnd(c.now, c.ever); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -68,6 +68,9 @@ func (r Refusal) message(loc *time.Location) string {
 	return headline + "\n" + held
 }
 
+// InTheWay says what is locked, by whom and since when.
+func (r Refusal) InTheWay() string { return r.inTheWay(time.Local) }
+
 // inTheWay says what is locked, by whom and since when, and how long the refused
 // request waited.
 func (r Refusal) inTheWay(loc *time.Location) string {
