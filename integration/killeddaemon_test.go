@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -43,4 +44,25 @@ except OSError: pass
 			m.Start(t)
 		}
 	})
+}
+
+// A command says the same of a daemon that was killed before it asked, and of one that is
+// killed while it waits: the kernel has two errors for that.
+func TestCommandsSayThatTheDaemonHasEnded(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	m.WriteFile("f", "v")
+	m.shell(t).do(`$L acquire f`, 0)
+	waiting := m.Launch(t, bench.binary, "acquire", "--wait", "1m", "f")
+	m.AwaitWaiters(t, "f", 1)
+	m.Crash(t)
+	for name, o := range map[string]Outcome{
+		"asked before": waiting.Wait(), "asked after": m.Launch(t, bench.binary, "acquire", "--wait", "1m", "f").Wait(),
+		"list": m.Run(t, bench.binary, "list"),
+	} {
+		if o.Code != 1 || !strings.Contains(o.Stderr, "The latchfs of that mount has ended: 'latchfs mount' replaces it") {
+			t.Errorf("%s: ended with %d\n%s", name, o.Code, o.Stderr)
+		}
+	}
+	m.Start(t)
 }

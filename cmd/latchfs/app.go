@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"latchfs/fs/mounts"
 	"latchfs/fs/printable"
 )
 
@@ -77,7 +77,7 @@ func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
 		return int(exit)
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), printable.Text(err.Error()))
-	if errors.Is(err, syscall.ENOTCONN) {
+	if mounts.IsDead(err) {
 		fmt.Fprintln(stderr, "The latchfs of that mount has ended: 'latchfs mount' replaces it, 'latchfs umount' removes it.")
 	}
 	var usage *usageError

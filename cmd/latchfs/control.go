@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/control"
+	"latchfs/fs/mounts"
 	"latchfs/fs/printable"
 )
 
@@ -52,9 +53,7 @@ func (c *conversation) end() { c.file.Close() }
 // ask sends a request and waits for the reply.
 func (c *conversation) ask(req *control.Request) (*answer, error) {
 	a, err := c.exchange(req)
-	// What the kernel says of a mount without a daemon, and of a request that was
-	// under way when it died (fuse(4)).
-	if errors.Is(err, syscall.ENOTCONN) || errors.Is(err, syscall.ECONNABORTED) {
+	if mounts.IsDead(err) {
 		c.gone = true
 	}
 	return a, err

@@ -117,7 +117,7 @@ func isDead(m *mountinfo.Info) bool {
 	}()
 	select {
 	case err := <-answer:
-		return errors.Is(err, unix.ENOTCONN)
+		return mounts.IsDead(err)
 	case <-time.After(time.Second):
 		return false
 	}
