@@ -138,3 +138,23 @@ os.write(fd, b"half a li"); os.kill(os.getpid(), signal.SIGKILL)'; cat .locks/wh
 		t.Errorf("afterwards the file holds %q", got)
 	}
 }
+
+// Who knows that there was no file is not told that it has read a version of it.
+func TestWhyOfAFileThatWasNotThere(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	for name, step := range map[string]string{"removed": "rm removed", "renamed": "mv renamed away", "twice": "rm twice"} {
+		m.WriteFile(name, "one\n")
+		f, other := m.Family(t), m.Family(t)
+		f.OK("cat " + name + " && " + step)
+		if name == "twice" {
+			other.OK("echo two > twice; rm twice")
+		}
+		other.OK("echo theirs > " + name)
+		out, _ := f.Try("echo mine > " + name + "; cat .locks/why")
+		want := regexp.MustCompile(`  ` + name + ` has changed since this program removed or renamed it\. It did so at [0-9:]+; bash\[\d+\] saved version \d+ at `)
+		if !want.MatchString(out) {
+			t.Errorf("%s: why says\n%s", name, out)
+		}
+	}
+}

@@ -41,32 +41,50 @@ func (l *Loss) reasonWith(labels bool) string {
 	if l.Basis.Used {
 		verb, done = "opened or appended to", "opened or appended to"
 	}
-	since, start := l.decider(verb, done)
+	since, start := l.decider(deed{verb + " it", done})
+	if l.Basis.Absent {
+		since, start = l.decider(l.withoutFile())
+	}
 	if l.Source != nil && l.Source.Over != "" {
 		file += ", which was to be renamed to " + printable.Line(l.Source.Over) + ","
 	}
-	return fmt.Sprintf("%s has changed since %s. %s %s %s at %s; %s.", file, since, start, verb, l.known(), at, l.replaced(labels))
+	what := verb + " " + l.known()
+	if l.Basis.Absent {
+		what = "did so" // there was no version
+	}
+	return fmt.Sprintf("%s has changed since %s. %s %s at %s; %s.", file, since, start, what, at, l.replaced(labels))
 }
 
-// decider tells since which deed the file has changed: whose, in a clause, with the verb
-// in the past tense or its participle, and at the beginning of the next sentence.
-func (l *Loss) decider(verb, done string) (since, start string) {
+// deed is what the decider has done, in the past tense with its object, and as a participle.
+type deed struct{ past, done string }
+
+// withoutFile is how the decider knows that there was no file.
+func (l *Loss) withoutFile() deed {
+	if l.Basis.Own || l.Basis.Made {
+		return deed{"removed or renamed it", "removed or renamed"}
+	}
+	return deed{"saw that it was not there", "seen not to be there"}
+}
+
+// decider tells since which deed the file has changed: whose, in a clause, and at the beginning
+// of the next sentence.
+func (l *Loss) decider(d deed) (since, start string) {
 	o := l.Basis.By
 	name := l.processName(o)
 	switch {
 	case o == l.Owner:
-		return "this program " + verb + " it", "It"
+		return "this program " + d.past, "It"
 	case l.Source != nil && slices.Contains(l.Source.Writers, o):
 		temp := printable.Line(l.Source.Path)
 		if o.PID != l.Source.Author.PID {
-			return fmt.Sprintf("%s, which started the program that wrote %s, %s it", name, temp, verb), name
+			return fmt.Sprintf("%s, which started the program that wrote %s, %s", name, temp, d.past), name
 		}
-		return fmt.Sprintf("%s, which wrote %s, %s it", name, temp, verb), name
+		return fmt.Sprintf("%s, which wrote %s, %s", name, temp, d.past), name
 	case slices.ContainsFunc(l.ancestors(), func(a lockmgr.Ancestor) bool { return a.Owner == o }):
 		// It itself, or what it has started: what is known is known of all of them.
-		return fmt.Sprintf("it was %s by %s, which started this program, or by another program that %s started", done, name, name), "One of them"
+		return fmt.Sprintf("it was %s by %s, which started this program, or by another program that %s started", d.done, name, name), "One of them"
 	}
-	return name + " " + verb + " it", name
+	return name + " " + d.past, name
 }
 
 // ancestors are those of the process whose change it is.
