@@ -89,7 +89,9 @@ func (ats *attrs) SetXAttr(_ <-chan struct{}, in *SetXAttrRequest, attr string, 
 
 // RemoveXAttr is removexattr(2).
 func (ats *attrs) RemoveXAttr(_ <-chan struct{}, h *Request, attr string) unix.Errno {
-	return ats.changeXattr(h, func(fd int) error { return unix.Removexattr(procSelf(fd), attr) })
+	return ats.changeXattr(h, func(fd int) error {
+		return ats.disk.retrySmall(func() error { return unix.Removexattr(procSelf(fd), attr) })
+	})
 }
 
 // xattrPath names the inode of a node for the xattr calls, which do not take

@@ -41,13 +41,18 @@ print(open(".locks/why").read())
 func TestNamesOnADiskFullOfHistory(t *testing.T) {
 	needsLatchfs(t)
 	const prepare = `
-import os
+import os, struct
+entries = [(1, 7, -1)] + [(2, 6, 1000 + i) for i in range(20)] + [(4, 5, -1), (16, 7, -1), (32, 5, -1)]
+acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries)
 for i in range(30):
     with open(f"f{i}", "wb") as f: f.write(os.urandom(1_000_000))
 for i in range(30): os.unlink(f"f{i}")
-for d in "mkdir", "symlink", "mknod", "link", "rename", "renamedir", "live", "xattr": os.mkdir(d)
+for d in "mkdir", "symlink", "mknod", "link", "rename", "renamedir", "live", "xattr", "attrs": os.mkdir(d)
 for i in range(40):
     open(f"xattr/{i}", "w").close()
+    open(f"attrs/{i}", "w").close()
+    os.setxattr(f"attrs/{i}", "user.x", b"%0700d" % i)
+    os.setxattr(f"attrs/{i}", "system.posix_acl_access", acl) # which a chmod changes
     open(f"from{i}", "w").close()
     os.mkdir(f"fromdir{i}")
 `
@@ -64,6 +69,10 @@ do = {
     "renamedir": lambda i: os.rename(f"fromdir{i}", long(i)),
     "live": lambda i: open(long(i)[:-4] + ".pid", "w").close(),
     "xattr": lambda i: os.setxattr(f"xattr/{i}", "user.x", b"%0700d" % i),
+    "removexattr": lambda i: os.removexattr(f"attrs/{i}", "user.x"),
+    "chmod": lambda i: os.chmod(f"attrs/{i}", 0o600),
+    "chown": lambda i: os.chown(f"attrs/{i}", 7, 7),
+    "utime": lambda i: os.utime(f"attrs/{i}", (i, i)),
 }
 for i in range(40):
     try:
@@ -78,7 +87,7 @@ for i in range(40):
 			m.Python(t, prepare)
 			m.Stop(t) // what was saved within the last second takes its room until it is settled
 			m.Start(t)
-			for _, what := range []string{"mkdir", "symlink", "mknod", "link", "rename", "renamedir", "live", "xattr"} {
+			for _, what := range []string{"mkdir", "symlink", "mknod", "link", "rename", "renamedir", "live", "xattr", "chmod", "chown", "utime", "removexattr"} {
 				syncDisk(t, m)
 				fillAround(t, m)
 				if out := m.Run(t, bench.python, "-c", try, what); out.Code != 0 {
