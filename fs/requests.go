@@ -70,21 +70,25 @@ func (s Requests) Statx(cancel <-chan struct{}, in *StatxRequest, out *StatxRepl
 func (s Requests) SetXAttr(cancel <-chan struct{}, in *SetXAttrRequest, attr string, data []byte) unix.Errno {
 	defer s.changes()()
 	defer s.f.kernel.hold(in.Node).end()
-	return s.f.attrs.SetXAttr(cancel, in, attr, data)
+	return s.told(&in.Request, opXattr, in.Node, "", s.f.attrs.SetXAttr(cancel, in, attr, data))
 }
 
 // RemoveXAttr is attrs.RemoveXAttr; the inode stays open meanwhile.
 func (s Requests) RemoveXAttr(cancel <-chan struct{}, h *Request, attr string) unix.Errno {
 	defer s.changes()()
 	defer s.f.kernel.hold(h.Node).end()
-	return s.f.attrs.RemoveXAttr(cancel, h, attr)
+	return s.told(h, opXattr, h.Node, "", s.f.attrs.RemoveXAttr(cancel, h, attr))
 }
 
 // Link is entries.Link; the inode stays open meanwhile.
 func (s Requests) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Entry) unix.Errno {
 	defer s.changes()()
 	defer s.f.kernel.hold(in.Target).end()
-	return s.f.entries.Link(cancel, in, name, out)
+	e := s.f.entries.Link(cancel, in, name, out)
+	if e == unix.EROFS && s.f.reports.isKept(s.pathOf(in.Target, "")) {
+		return e
+	}
+	return s.told(&in.Request, opLink, in.Node, name, e)
 }
 
 // Readlink is entries.Readlink, in its turn.
@@ -111,7 +115,7 @@ func (s Requests) ListXAttr(cancel <-chan struct{}, h *Request, dest []byte) (ui
 func (s Requests) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
 	defer s.f.callers.takeTurn(&in.Request).end()
 	defer s.f.kernel.hold(in.Node).end()
-	return s.f.opens.Open(cancel, in, out)
+	return s.told(&in.Request, opOpen, in.Node, "", s.f.opens.Open(cancel, in, out))
 }
 
 // Flush is endings.Flush, in its turn.
@@ -171,21 +175,25 @@ func (s Requests) SetLk(cancel <-chan struct{}, in *LockRequest) unix.Errno {
 func (s Requests) Create(cancel <-chan struct{}, in *CreateRequest, name string, out *Created) unix.Errno {
 	defer s.changes()()
 	defer s.f.callers.turns.Jump(in.UID).End()
-	return s.f.opens.Create(cancel, in, name, out)
+	return s.told(&in.Request, opCreate, in.Node, name, s.f.opens.Create(cancel, in, name, out))
 }
 
 // Rename is entries.Rename, in its turn.
 func (s Requests) Rename(cancel <-chan struct{}, in *RenameRequest, old, name string) unix.Errno {
 	defer s.changes()()
 	defer s.f.callers.turns.Jump(in.UID).End()
-	return s.f.entries.Rename(cancel, in, old, name)
+	e := s.f.entries.Rename(cancel, in, old, name)
+	if e == unix.EROFS && s.f.reports.isKept(s.pathOf(in.NewDir, name)) {
+		return e
+	}
+	return s.told(&in.Request, opRename, in.Node, old, e)
 }
 
 // Unlink is entries.Unlink, in its turn.
 func (s Requests) Unlink(cancel <-chan struct{}, h *Request, name string) unix.Errno {
 	defer s.changes()()
 	defer s.f.callers.turns.Jump(h.UID).End()
-	return s.f.entries.Unlink(cancel, h, name)
+	return s.told(h, opUnlink, h.Node, name, s.f.entries.Unlink(cancel, h, name))
 }
 
 // SetAttr is attrs.SetAttr, in its turn.
@@ -193,31 +201,31 @@ func (s Requests) SetAttr(cancel <-chan struct{}, in *SetAttrRequest, out *AttrR
 	defer s.changes()()
 	defer s.f.callers.turns.Jump(in.UID).End()
 	defer s.f.kernel.hold(in.Node).end()
-	return s.f.attrs.SetAttr(cancel, in, out)
+	return s.told(&in.Request, opSetattr, in.Node, "", s.f.attrs.SetAttr(cancel, in, out))
 }
 
 // Mkdir is entries.Mkdir, of which the store is told.
 func (s Requests) Mkdir(cancel <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
 	defer s.changes()()
-	return s.f.entries.Mkdir(cancel, in, name, out)
+	return s.told(&in.Request, opMkdir, in.Node, name, s.f.entries.Mkdir(cancel, in, name, out))
 }
 
 // Mknod is entries.Mknod, of which the store is told.
 func (s Requests) Mknod(cancel <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
 	defer s.changes()()
-	return s.f.entries.Mknod(cancel, in, name, out)
+	return s.told(&in.Request, opMknod, in.Node, name, s.f.entries.Mknod(cancel, in, name, out))
 }
 
 // Symlink is entries.Symlink, of which the store is told.
 func (s Requests) Symlink(cancel <-chan struct{}, h *Request, pointedTo, name string, out *Entry) unix.Errno {
 	defer s.changes()()
-	return s.f.entries.Symlink(cancel, h, pointedTo, name, out)
+	return s.told(h, opSymlink, h.Node, name, s.f.entries.Symlink(cancel, h, pointedTo, name, out))
 }
 
 // Rmdir is entries.Rmdir, of which the store is told.
 func (s Requests) Rmdir(cancel <-chan struct{}, h *Request, name string) unix.Errno {
 	defer s.changes()()
-	return s.f.entries.Rmdir(cancel, h, name)
+	return s.told(h, opRmdir, h.Node, name, s.f.entries.Rmdir(cancel, h, name))
 }
 
 // Forget is kernel.Forget.
@@ -230,7 +238,7 @@ func (s Requests) StatFs(cancel <-chan struct{}, h *Request, out *unix.Statfs_t)
 
 // Tmpfile is opens.Tmpfile.
 func (s Requests) Tmpfile(cancel <-chan struct{}, in *CreateRequest, out *Created) unix.Errno {
-	return s.f.opens.Tmpfile(cancel, in, out)
+	return s.told(&in.Request, opCreate, in.Node, "", s.f.opens.Tmpfile(cancel, in, out))
 }
 
 // Lseek is contents.Lseek.

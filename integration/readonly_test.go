@@ -1,10 +1,13 @@
 package integration
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What the policy makes read-only is changed by nobody: not under another name, which a link
@@ -30,7 +33,7 @@ func TestReadOnlyFilesStay(t *testing.T) {
 			"directory made":  "mkdir frozen/d",
 		} {
 			o := m.Bash(t, "export LC_ALL=C; "+script+` && exit 3; cat .locks/why`)
-			if o.Code != 0 || !strings.Contains(o.Stdout, "EROFS") || !strings.Contains(o.Stdout, "readonly") {
+			if o.Code != 0 || !strings.Contains(o.Stdout, "EROFS") || !strings.Contains(o.Stdout, "readonly") || strings.Contains(o.Stdout, "error of the disk") {
 				t.Errorf("%s: %+v", name, o)
 			}
 		}
@@ -43,4 +46,32 @@ func TestReadOnlyFilesStay(t *testing.T) {
 		}
 		return os.WriteFile(filepath.Join(data, "frozen/f"), []byte("old\n"), 0o644)
 	}))
+}
+
+// What a read-only filesystem below refuses is in .locks/why, once: the program was told no more
+// than that.
+func TestWhyOfAReadOnlyFilesystem(t *testing.T) {
+	needsRoot(t)
+	needsLatchfs(t)
+	m := mount(t, withSeed(func(data string) error {
+		if err := errors.Join(os.MkdirAll(filepath.Join(data, "sub", "d"), 0o755), os.WriteFile(filepath.Join(data, "sub", "f"), nil, 0o644)); err != nil {
+			return err
+		}
+		sub := filepath.Join(data, "sub")
+		if err := unix.Mount(sub, sub, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+		return unix.Mount("", sub, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
+	}))
+	t.Cleanup(func() { unix.Unmount(filepath.Join(m.Data, "sub"), unix.MNT_DETACH) })
+	for op, script := range map[string]string{
+		"create sub/new": "echo x > sub/new", "unlink sub/f": "rm -f sub/f", "rename sub/f": "mv sub/f sub/g", "mkdir sub/e": "mkdir sub/e",
+		"rmdir sub/d": "rmdir sub/d", "setattr sub/f": "chmod 600 sub/f", "link sub/g": "ln sub/f sub/g", "symlink sub/l": "ln -s f sub/l",
+		"mknod sub/p": "mkfifo sub/p", "setxattr sub/f": `python3 -c 'import os; os.setxattr("sub/f", "user.x", b"x")'`,
+	} {
+		o := m.Bash(t, script+` 2>/dev/null && exit 3; cat .locks/why`)
+		if o.Code != 0 || strings.Count(o.Stdout, op+": EROFS (process ") != 1 || !strings.Contains(o.Stdout, "The filesystem that has the data is read-only there") {
+			t.Errorf("%s: %+v", script, o)
+		}
+	}
 }
