@@ -2,6 +2,8 @@ package integration
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -262,4 +264,26 @@ LATCHFS_ACTOR=agent bash -c "$2" || exit
 			mustSee(t, c.away+", "+c.back, got.Stdout+got.Stderr, c.want+"\nsecret\n")
 		}
 	})
+}
+
+// The versions of what was renamed in the data directory stay under its old name, from where a
+// copy brings one over (docs/history.md).
+func TestVersionsOfADirectoryRenamedOutside(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	m.Mkdir("old-dir")
+	m.WriteFile("old-dir/f", "one\n")
+	m.WriteFile("old-dir/f", "two\n")
+	m.Stop(t)
+	if err := os.Rename(filepath.Join(m.Data, "old-dir"), filepath.Join(m.Data, "new-dir")); err != nil {
+		t.Fatal(err)
+	}
+	m.Start(t)
+	if got := m.latchfs(t, 0, "history", "old-dir/f"); strings.Count(got, "\n") != 3 {
+		t.Errorf("the history of the old name is\n%s", got)
+	}
+	m.latchfs(t, 1, "history", "new-dir/f")
+	if out := m.Bash(t, "cp .locks/history/old-dir/f/1 new-dir/f && cat new-dir/f"); out.Stdout != "one\n" {
+		t.Errorf("brought over is %+v", out)
+	}
 }
