@@ -141,7 +141,7 @@ func TestStealUnforced(t *testing.T) {
 	want := `latchfs steal: warning: free: not locked
 The lock on src is active, and no active lock is stolen
 Held by session 's-17' of python3[4711] as agent-7 for operation 'open', since 2025-11-21 11:54:50; its lease runs until 2025-11-21 12:14:56, longer if the holder shows life
-Run it again when the holder is done.
+It ends with its holder, or when that is done: ` + "`ps -fp 4711`" + ` shows it. With --force, root and the owner of the files end active locks of other users.
 The lock on b is stale: last heartbeat is 45.2s old (>30s)
 Held by soffice.bin[600], since 2025-11-20 09:00:00
 The same command with --force ends it.

@@ -110,7 +110,11 @@ func (r *lockRecord) refusal(name string, now time.Time) *control.Refusal {
 	if !r.IsStale {
 		no.Error = control.Blocked
 		no.Message = fmt.Sprintf("The lock on %s is active, and no active lock is stolen\nHeld by %s; %s", name, h.held(), leaseEnd(&h.HeldBy, &h.TTLSeconds))
-		no.Suggestion = "Run it again when the holder is done."
+		no.Suggestion = "It ends with its holder, or when that is done"
+		if h.PID != 0 {
+			no.Suggestion += fmt.Sprintf(": `ps -fp %d` shows it", h.PID)
+		}
+		no.Suggestion += ". With --force, root and the owner of the files end active locks of other users."
 		return no
 	}
 	no.Error = control.Stale

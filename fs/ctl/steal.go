@@ -68,6 +68,10 @@ func (q *query) inTheWay(h *lockmgr.Holder, t *lockkey.Target) *control.Reply {
 	describe(ref, r)
 	ttl := r.TTL.Seconds()
 	ref.Message, ref.TTLSeconds = x.Message(), &ttl
+	if !h.Stale {
+		now := !q.r.Force && (q.owns(t) && q.isAnothers(h) || q.isOrphaned(h))
+		ref.Suggestion = r.HowToEnd(now, q.maySteal(h) == nil)
+	}
 	return &control.Reply{Refusal: ref}
 }
 
