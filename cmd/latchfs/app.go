@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -86,6 +87,22 @@ func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	return exitFailure
+}
+
+// exactly wants n arguments, those of the command's usage line.
+func exactly(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		want := strings.TrimPrefix(cmd.Use, cmd.Name()+" ")
+		switch len(args) {
+		case n:
+			return nil
+		case 0:
+			return usagef("want %s", want)
+		case 1:
+			return usagef("want %s, and there is one argument", want)
+		}
+		return usagef("want %s, and there are %d arguments", want, len(args))
+	}
 }
 
 // ownArgs are the arguments that are the command's own. Those of a command that

@@ -31,7 +31,7 @@ time, and for root. A program that is reading a version may read it to its end, 
 the disk itself keeps of removed files is not overwritten.`,
 		Example: `  latchfs forget passwords.txt
   latchfs forget --version 3 todo.json`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, files []string) error { return f.run(cmd, sys, files[0]) },
 	}
 	fl := cmd.Flags()

@@ -51,7 +51,7 @@ or the check could not be done.`,
 		Example: `  latchfs fsck /srv/data
   latchfs fsck --json /srv/data | jq 'select(.severity == "problem")'
   latchfs fsck --repair /srv/data && latchfs mount /srv/data`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[0])
 		},

@@ -23,7 +23,7 @@ programs of other users do below it is shown under the label only if root has gi
 it.`,
 		Example: `  latchfs label agent-7
   latchfs label --for $$ nightly-import`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pid, err := holder.holder()
 			if err != nil {

@@ -215,7 +215,7 @@ With --diff the exit code is 0 if the file has the same content, and 1 if not;
 it is 1, too, when that could not be found out; then standard error says why.`,
 		Example: `  latchfs rejected show 1f3e > todo.json.mine
   latchfs rejected show --diff 1f3e     # what it would change in the present file`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: f.completeIDs(sys),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if meta && diff {

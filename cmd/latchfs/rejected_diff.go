@@ -24,7 +24,7 @@ entry has.
 
 The exit code is 0 if they are the same, and 1 if not; it is 1, too, when that could
 not be found out; then standard error says why.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: f.completeIDs(sys),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := f.here(sys)

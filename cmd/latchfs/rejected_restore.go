@@ -35,7 +35,7 @@ appended. The entry stays.
 Where the file is no longer as the refused writer found it, somebody else's change
 would be lost: nothing is written without --force. Nor is a FILE of --to replaced.
 latchfs rejected show --diff ID says what would change.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: f.completeIDs(sys),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("to") && f.to == "" {

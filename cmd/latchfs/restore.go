@@ -25,7 +25,7 @@ current version changes nothing.`,
 		Example: `  latchfs history todo.json
   latchfs diff todo.json 3
   latchfs restore todo.json 3`,
-		Args: cobra.ExactArgs(2),
+		Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, p, err := f.at(sys, args[0])
 			if err != nil {

@@ -35,7 +35,7 @@ func newUmountCommand() *cobra.Command {
 
 A mount in use is not unmounted; the message says by whom. With --lazy it
 disappears at once, and its daemon ends when the last user does.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[0])
 		},
