@@ -98,6 +98,7 @@ type appender struct {
 // newAppenderLocked is newHandleLocked for an appender of the caller's.
 func (ap *appending) newAppenderLocked(k *kernelNode, flags uint32, c *caller) *handle {
 	h := ap.handles.newHandleLocked(k, appendHandle, flags, idsOf(c))
+	h.n.records++
 	h.app = newAppender(appended{appendedName{ap, h, c}})
 	return h
 }

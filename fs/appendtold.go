@@ -62,6 +62,9 @@ func (is appended) KillSuid(of records.ID, fd int, uid, gid uint32) unix.Errno {
 func (is appended) ShowEnd(of records.ID, fd int, late bool) {
 	is.nodes.mu.Lock()
 	n := is.nodes.inodes[keyOf(of)]
+	if n != nil && (late || n != is.h.n) {
+		n.lagged = true
+	}
 	told := n == is.h.n && !late && len(n.nodes) == 1
 	is.nodes.mu.Unlock()
 	if n == nil || told || is.life.isOver() {

@@ -16,9 +16,27 @@ var ownIdentity = asuser.Identity{UID: uint32(os.Geteuid()), GID: uint32(os.Gete
 func (hs *handles) startIO(h *handle, want iomode.Mode, out *Opened) {
 	is := h.k.io.Start(&h.io, iomode.Wanted{
 		Mode: want, Writes: h.writes(), Unbuffered: h.flags&unix.O_DIRECT != 0, Root: h.uid == 0,
+		Grows: hs.readsWhatGrows(h),
 	}, openFile{hs, h})
 	out.Direct, out.KeepCache = is.Mode.IsDirect(), is.KeepCache
 	out.Passthrough, out.Backing = is.Mode.PassesThrough(), is.Backing
+}
+
+// readsWhatGrows reports whether h reads a file to which programs append records, and to which a
+// write may return before the file has its bytes: they wait for their newline or for the lock, or go
+// to the file that has the name now. The kernel takes the inode to be as long as the writes through
+// it have reached (fuse_write_update_attr in fs/fuse/file.c). When such a write crosses what a
+// reader of the inode's pages asks, the reader finds zeros behind the end of the file, and no
+// answer keeps the kernel from that. A reader without pages gets what the daemon answers. Before
+// Linux 6.6 its descriptor could not be mapped.
+//
+// The kernel splices from pages in any case. A reader that opened the file before the appender
+// keeps its pages, too: another node for the appender would spare that reader the zeros, but a
+// program that watches the file (inotify(7)) watches the first node, and would hear of no append.
+func (hs *handles) readsWhatGrows(h *handle) bool {
+	hs.nodes.mu.Lock()
+	defer hs.nodes.mu.Unlock()
+	return h.kind == readHandle && (h.n.records > 0 || h.n.lagged) && hs.kernel.srv.MapsDirect()
 }
 
 // endIO undoes startIO.

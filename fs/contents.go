@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/iomode"
 	"latchfs/fs/records"
 	"latchfs/fs/sessionstate"
 )
@@ -33,6 +34,9 @@ func (co *contents) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (D
 	}
 	if h.stale.Load() != nil {
 		co.sessions.noteStaleRead(h, &in.Request)
+	}
+	if h.kind == readHandle && h.sess == nil && h.io.Mode() == iomode.Watched {
+		co.appending.showLines(&in.Request, h.n) // a reader of pages asks for the attributes, which does this
 	}
 	fd, own, e := co.readFile(h)
 	if e != 0 {

@@ -208,6 +208,7 @@ func (en *endings) closeHandle(h *handle) {
 	h.mu.Unlock()
 	en.nodes.mu.Lock()
 	if h.app != nil {
+		h.n.records--
 		h.app.Leave()
 	}
 	delete(en.handles.open, h.id)

@@ -43,6 +43,7 @@ type inode struct {
 	sess    *session      // the session whose shadow it is
 	shadow  *session      // the session that is writing the next version of it
 	writers int           // open handles that can write
+	records int           // of these, those that append records
 	awaited int           // directories: callers that will park in its GETATTR
 	inside  int           // directories: sessions on names in it
 	grower  *session      // appeared while this one writes it: see endings.appear
@@ -52,6 +53,7 @@ type inode struct {
 	unsealed  bool            // it was changed in place after its commit: see session.writtenLate
 	shownAs   inoKey          // the inode number to show, if not its own
 	fresh     bool            // created for records, and its name is not on disk
+	lagged    bool            // what was appended to it came later than the write, or by another node
 	seen      history.State   // of the file, when it was last compared with the history
 	synced    content.Stamp   // of a published shadow that its program had synced as it was published
 	renamed   *recentRename   // nil: not lately

@@ -175,6 +175,9 @@ func (k *simKernel) opened(f *simFile) {
 	defer k.mu.Unlock()
 	f.fh = f.out.Handle
 	f.inode.opens++
+	if f.flags&unix.O_APPEND != 0 && f.out.Direct {
+		f.inode.appended = k.w.now()
+	}
 	if !f.out.KeepCache {
 		f.inode.page = nil
 	}
@@ -208,10 +211,13 @@ func (k *simKernel) read(p *simProc, f *simFile, size int) ([]byte, unix.Errno) 
 		k.mu.Lock()
 		n.page = page
 		if n.version == version && uint64(len(page)) < n.attr.Size {
-			length = int64(len(page)) // fuse_short_read in fs/fuse/file.c
-			n.attr.Size = uint64(length)
+			n.attr.Size = uint64(len(page)) // fuse_short_read in fs/fuse/file.c
 		}
+		length = int64(n.attr.Size) // filemap_read looks at the size when it has the pages
 		k.mu.Unlock()
+	}
+	if f.began < n.appended {
+		length = min(length, int64(len(page))) // it may find zeros: see handles.readsWhatGrows
 	}
 	whole := make([]byte, length) // what lies behind a short page reads as zeros
 	copy(whole, page)
@@ -268,6 +274,7 @@ func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
 	defer k.mu.Unlock()
 	n.page, n.until = nil, time.Time{}
 	n.attr.Size = max(n.attr.Size, uint64(f.pos))
+	n.version++ // fuse_write_update_attr in fs/fuse/file.c
 	return 0
 }
 

@@ -41,6 +41,7 @@ type simInode struct {
 	children map[string]*simDentry
 	names    int
 	opens    int
+	appended int64       // when somebody has last opened it to append records
 	dead     bool        // a directory that was removed: S_DEAD
 	linked   atomic.Bool // a file that has had several names, and is updated in place
 }

@@ -205,6 +205,15 @@ func TestAppenderBesideAKilledWriter(t *testing.T) {
 		"ann until OPEN a", "bob until WRITE a at 6", "ann to the end", "kill bob", "bob to the end", "ann to the end")
 }
 
+// The records of a program wait for another one that writes the file. A third program has opened
+// the file since, and reads nothing behind its end: the kernel takes the inode to be as long as
+// what was written through it.
+func TestReaderBesideAnAppender(t *testing.T) {
+	programs := []simProgram{simProgramOf("ann", "cat a"), simProgramOf("bob", "log a"), simProgramOf("cyn", "echo a"), simProgramOf("dan", "truncate a")}
+	inTurns(t, programs, "dan to the end", "bob until WRITE a", "ann until READ a",
+		"cyn until WRITE a at 6", "bob until call close a", "ann to the end", "cyn to the end", "bob to the end")
+}
+
 // A program has found a file to append to it when another one removes that. What the
 // history keeps of the file is what was removed, without the records.
 func TestAppenderBesideARemoval(t *testing.T) {

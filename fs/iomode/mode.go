@@ -41,6 +41,7 @@ type Wanted struct {
 	Writes     bool // it may change the file
 	Unbuffered bool // it has O_DIRECT of open(2)
 	Root       bool // it is root's
+	Grows      bool // what it reads may end before the kernel thinks so: it is to keep no pages
 }
 
 // Answer is the answer to an open.

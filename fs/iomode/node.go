@@ -48,6 +48,8 @@ func (n *Node) chooseLocked(w Wanted, f File) Mode {
 			return Passthrough
 		}
 		return Mixed
+	case w.Mode == Passthrough && w.Grows && !w.Writes:
+		return Watched
 	case w.Mode == Passthrough && !(w.Writes && f.HasLoneSetgid()):
 		return Cached
 	}

@@ -74,6 +74,8 @@ func TestAnswers(t *testing.T) {
 	unbuffered.Unbuffered = true
 	readsUnbuffered := reads
 	readsUnbuffered.Unbuffered = true
+	growing := reads
+	growing.Grows = true
 	passes := func(w Wanted) func(n *Node, f *file) { return func(n *Node, f *file) { start(n, w, f) } }
 	without := func(n *Node, f *file) { f.cannot = true }
 	cached := func(n *Node, f *file) { f.cannot = true; start(n, reads, f); f.cannot = false }
@@ -119,6 +121,10 @@ func TestAnswers(t *testing.T) {
 		{"a writer with O_DIRECT beside cached pages", cached, unbuffered, Cached, []string{"setgid", "stamp"}},
 		{"what goes elsewhere beside cached pages", cached, directly, Direct, nil},
 		{"what is watched beside cached pages", cached, watched, Watched, nil},
+		{"a reader of what grows", nil, growing, Passthrough, []string{"register"}},
+		{"a reader of what grows without passthrough", without, growing, Watched, []string{"register"}},
+		{"a reader of what grows beside cached pages", cached, growing, Watched, nil},
+		{"a reader of what grows beside one that passes through", passes(reads), growing, Passthrough, nil},
 		{"a reader beside a mapping", mapped, reads, Cached, []string{"stamp"}},
 		{"what is watched beside a mapping", mapped, watched, Watched, nil},
 	} {
