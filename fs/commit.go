@@ -78,9 +78,13 @@ func (cm *commits) closeLocked(s *session) {
 		s.inode.sess = nil
 		s.inode.copied = s.inPlace && s.saved.IsPublished()
 		s.inode.orphan = s.inPlace || !s.saved.IsPublished()
-		if !s.inode.orphan {
-			for _, k := range s.inode.nodes {
+		for _, k := range s.inode.nodes {
+			switch {
+			case !s.inode.orphan:
 				cm.kernel.dropFormerLocked(k)
+			case k.former == nil && s.base != nil:
+				k.former = s.base // the file, to which whoever has the shadow open comes back
+				s.base.pins++
 			}
 		}
 	}

@@ -126,9 +126,9 @@ func (et *entries) mayLink(c *caller, h *Request, k *kernelNode, n *inode, repea
 		if !again {
 			return unix.EBUSY
 		}
-	case et.nodes.unnamed(n) && et.nodes.isKept(n), et.names.isSuperseded(n):
+	case et.nodes.unnamed(n) && et.nodes.isKept(n), et.names.isSuperseded(n), et.names.isOrphan(n):
 		if !again {
-			return unix.ENOENT // linkat(2), of a file that has lost its last name
+			return unix.ENOENT // linkat(2), of a file that has lost its last name, or of a shadow that has none
 		}
 	default:
 		return 0

@@ -193,3 +193,28 @@ func TestFirstNameWaitsForTheDisk(t *testing.T) {
 		t.Errorf("the disk is well, and the link answers %v after %q", st, steps)
 	}
 }
+
+// The shadow of a session that is over gets no name, whatever is in it: whoever has it open to
+// read is told that the file has none. The kernel may not know yet that it has none.
+func TestShadowThatIsOverGetsNoName(t *testing.T) {
+	r := newRequests(t)
+	r.replace("one")
+	id := r.lookup("f")
+	w, st := r.open(id, unix.O_RDWR)
+	if st != 0 {
+		t.Fatal(st)
+	}
+	if _, st = r.open(id, unix.O_RDONLY); st != 0 {
+		t.Fatal(st)
+	}
+	r.close(id, w)
+	var out Entry
+	for _, want := range []unix.Errno{unix.ESTALE, unix.ENOENT} { // it may have come by the name of the file
+		if st := r.f.entries.Link(nil, &LinkRequest{Request: r.header(rootID), Target: id}, "g", &out); st != want {
+			t.Errorf("the link answers %v, want %v", st, want)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(r.data, "g")); !os.IsNotExist(err) {
+		t.Errorf("the name has %v", err)
+	}
+}
