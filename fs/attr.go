@@ -277,4 +277,5 @@ func (ats *attrs) noteBits(s *session, in *SetAttrRequest) {
 	} else {
 		s.suid.SetOwner(&st)
 	}
+	s.showBits()
 }

@@ -198,6 +198,7 @@ func (ss *sessions) makeShadow(s *session, c *caller, name string, st *unix.Stat
 		s.content.Begin(sh)
 		s.content.NoteFilled()
 		s.suid.Has(o.mode)
+		s.showBits()
 		return errnoOf(sh.Mark())
 	}
 	var basefd int
@@ -221,6 +222,7 @@ func (ss *sessions) makeShadow(s *session, c *caller, name string, st *unix.Stat
 	s.baseVersion, s.baseNlink = &v, uint32(st.Nlink)
 	s.suid.Has(st.Mode)
 	s.shown.StandFor(st)
+	s.showBits()
 	s.inPlace = st.Nlink > 1 || ss.nodes.isMountpoint(s.parent, name)
 	so.Base = basefd
 	sh, err := ss.newShadow(so)

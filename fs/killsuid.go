@@ -22,6 +22,7 @@ func (hs *handles) killSuidOf(n *inode, fd int, in suid.Membership) error {
 func (hs *handles) killSuidBy(h *handle, fd int, in suid.Membership) error {
 	if s := h.sess; s != nil && h.kind == shadowHandle {
 		s.suid.Killed() // s.mu is held
+		s.showBits()
 	}
 	return hs.killSuidOf(h.n, fd, in)
 }
@@ -51,6 +52,10 @@ func (hs *handles) mayDropBits(in *SetAttrRequest, n *inode) unix.Errno {
 	return unix.EPERM
 }
 
+// showBits shows the setuid and setgid bits that what is written leaves to the file, and that the
+// shadow may have lost. s.mu is held, or the session is only being made.
+func (s *session) showBits() { s.shown.ShowBits(s.suid.Left()) }
+
 // fixMode does for setuid, setgid and file capabilities what a plain write does.
 func (s *session) fixMode() error {
 	// What is clean is published in a transaction, if other attributes or the name were changed.
@@ -64,6 +69,7 @@ func (cm *commits) cutByLocked(s *session, c *caller) error {
 	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
 		return err
 	}
+	st.Mode |= s.suid.Left() // writes have taken them off the shadow
 	if st.Mode&suid.Bits == 0 || keepsSuid(c, &st, 0) {
 		return nil
 	}
@@ -74,5 +80,6 @@ func (cm *commits) cutByLocked(s *session, c *caller) error {
 // are gone at once: fixMode leaves a new file what it has at the close.
 func (cm *commits) dropBitsLocked(s *session) error {
 	s.suid.CutByOrdinary()
+	s.showBits()
 	return cm.handles.killSuidOf(s.inode, s.shadow.FD(), s.suid.IsIn)
 }

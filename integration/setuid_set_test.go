@@ -30,6 +30,7 @@ def case(name, steps):
 		{"times", `old(); fd = opened(trunc); os.write(fd, b"x"); os.fchmod(fd, 0o4755); os.utime(fd, (1, 1)); os.close(fd)`, "4755", "4755"},
 		{"before", `old(); fd = opened(plain); os.fchmod(fd, 0o4755); os.write(fd, b"x"); os.close(fd)`, "755", "4755"},
 		{"had", `old(); os.chmod(f, 0o6755); fd = opened(plain); os.write(fd, b"x"); os.close(fd)`, "755", "6755"},
+		{"hadseen", `old(); os.chmod(f, 0o6755); fd = opened(plain); os.write(fd, b"x"); os.fchmod(fd, os.fstat(fd).st_mode & 0o7777); os.close(fd)`, "755", "6755"},
 		{"hadcut", `old(); os.chmod(f, 0o6755); fd = opened(trunc); os.close(fd)`, "755", "6755"},
 		{"hadtimes", `old(); os.chmod(f, 0o6755); fd = opened(plain); os.utime(fd, (1, 1)); os.write(fd, b"x"); os.close(fd)`, "755", "6755"},
 		{"cutlater", `old(); fd = opened(plain); os.write(fd, b"xyz"); os.fchmod(fd, 0o4755); os.ftruncate(fd, 1); os.close(fd)`, "755", "4755"},
@@ -38,6 +39,7 @@ def case(name, steps):
 		{"chown", `old(); fd = opened(plain); os.fchmod(fd, 0o6755); os.fchown(fd, os.getuid(), -1); os.write(fd, b"x"); os.close(fd)`, "755", "755"},
 		{"new", `fd = opened(new, 0o4755); os.write(fd, b"x"); os.close(fd)`, "755", "4755"},
 		{"newbefore", `fd = opened(new); os.fchmod(fd, 0o4755); os.write(fd, b"x"); os.close(fd)`, "755", "4755"},
+		{"newseen", `fd = opened(new); os.fchmod(fd, 0o4755); os.write(fd, b"x"); os.fchmod(fd, os.stat(f).st_mode & 0o7777); os.close(fd)`, "755", "4755"},
 		{"newafter", `fd = opened(new); os.write(fd, b"x"); os.fchmod(fd, 0o4755); os.close(fd)`, "4755", "4755"},
 		{"newcut", `fd = opened(new); os.fchmod(fd, 0o4755); os.ftruncate(fd, 0); os.close(fd)`, "755", "4755"},
 		{"newcutbyname", `fd = opened(new); os.fchmod(fd, 0o4755); os.truncate(f, 0); os.close(fd)`, "755", "4755"},
@@ -65,4 +67,33 @@ def case(name, steps):
 			}
 		}
 	}, nil)
+}
+
+// What a file of root's shows of the bits while root writes it is what a plain directory shows,
+// also if an ordinary user has joined root and cut the file.
+func TestSetuidWhileRootWrites(t *testing.T) {
+	needsRoot(t)
+	const script = `
+import os
+def show(*at): print(*["%o" % (os.stat(a).st_mode & 0o7777) for a in at])
+def cut_by_user():
+    if os.fork() == 0:
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+        os.close(os.open("f", os.O_WRONLY | os.O_TRUNC))
+        os._exit(0)
+    os.wait()
+for mode in 0o4777, 0o2777, 0o6777:
+    for flags in os.O_RDWR, os.O_WRONLY | os.O_TRUNC:
+        for then in lambda: None, cut_by_user, lambda: os.fchown(fd, 65534, -1):
+            with open("f", "w") as f: f.write("old")
+            os.chmod("f", mode)
+            fd = os.open("f", flags); show(fd)
+            os.write(fd, b"new"); show(fd, "f")
+            then(); show(fd, "f")
+            os.close(fd); show("f")
+            os.unlink("f")
+`
+	for _, opts := range [][]mountOption{nil, {noPassthrough()}} {
+		mount(t, opts...).AsOnPlain(t, "root", bench.python, "-c", script)
+	}
 }

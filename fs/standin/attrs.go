@@ -14,6 +14,7 @@ type Attrs struct{ now atomic.Pointer[attrs] }
 // attrs is how the attributes of the shadow differ from what fstat says. It is not changed.
 type attrs struct {
 	nlink    uint32
+	bits     uint32 // of the mode, which the shadow may have lost
 	dev, ino uint64 // 0: its own
 	// As long as the shadow has the times fresh, nothing was written, and it
 	// shows those of the file it stands for.
@@ -30,7 +31,8 @@ func (a *Attrs) change(do func(now *attrs)) {
 // ShowNew shows a new file: with one link, and a number of its own.
 func (a *Attrs) ShowNew() { a.now.Store(&attrs{nlink: 1}) }
 
-// StandFor shows the number and the links of the file st.
+// StandFor shows the number and the links of the file st, and nothing else that is not the
+// shadow's own.
 func (a *Attrs) StandFor(st *unix.Stat_t) {
 	a.now.Store(&attrs{nlink: uint32(st.Nlink), dev: uint64(st.Dev), ino: st.Ino})
 }
@@ -51,6 +53,9 @@ func (a *Attrs) SetNumber(dev, ino uint64) {
 // SetLinks shows so many links; 0 is a file that has lost its name.
 func (a *Attrs) SetLinks(n uint32) { a.change(func(now *attrs) { now.nlink = n }) }
 
+// ShowBits shows these bits in the mode, beside those that the shadow has.
+func (a *Attrs) ShowBits(bits uint32) { a.change(func(now *attrs) { now.bits = bits }) }
+
 // Links are how many links are shown.
 func (a *Attrs) Links() uint32 { return a.now.Load().nlink }
 
@@ -68,6 +73,7 @@ func (a *Attrs) Adjust(st *unix.Stat_t) {
 		return
 	}
 	st.Nlink = uint64(now.nlink)
+	st.Mode |= now.bits
 	if now.ino != 0 {
 		st.Dev, st.Ino = now.dev, now.ino
 	}

@@ -144,3 +144,20 @@ func TestLooksMeanwhile(t *testing.T) {
 	}
 	done.Wait()
 }
+
+// Bits that the shadow has lost are shown, beside those that it has, until they are gone from the
+// file as well.
+func TestShowBits(t *testing.T) {
+	var a Attrs
+	a.StandFor(file())
+	a.ShowBits(unix.S_ISUID)
+	want(t, "setuid", &a, func(want *unix.Stat_t) {
+		want.Dev, want.Ino, want.Nlink, want.Mode = 3, 30, 2, 0o4644
+	})
+	a.SetLinks(1)
+	want(t, "links since", &a, func(want *unix.Stat_t) {
+		want.Dev, want.Ino, want.Nlink, want.Mode = 3, 30, 1, 0o4644
+	})
+	a.ShowBits(0)
+	want(t, "none", &a, func(want *unix.Stat_t) { want.Dev, want.Ino, want.Nlink = 3, 30, 1 })
+}

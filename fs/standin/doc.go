@@ -5,6 +5,8 @@
 //	links    an unnamed inode has none; the file has as many as it has
 //	number   programs compare what they stat before the open with what they fstat after it,
 //	         so that it is the file's. A new file has its own.
+//	bits     setuid and setgid, which with passthrough each write takes off the shadow, are
+//	         shown as long as the writes leave them to the file
 //	times    those of the file, as long as nothing was written
 //
 // The package is pure: who looks and when comes in.

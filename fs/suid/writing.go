@@ -32,6 +32,15 @@ func (w *Writing) Keeps(keeps bool) { w.keeps = keeps }
 // Has notes the mode of the file that is replaced, or of the new file.
 func (w *Writing) Has(mode uint32) { w.kept = mode & Bits }
 
+// Left are the bits that the file would have had still after plain writes: those of the shadow
+// are gone if it was written.
+func (w *Writing) Left() uint32 {
+	if !w.keeps {
+		return 0
+	}
+	return w.kept
+}
+
 // IsIn is the Membership of the writer, as far as the group of the file is concerned.
 func (w *Writing) IsIn(gid uint32) bool { return gid == w.gid || w.inGroup && gid == w.group }
 

@@ -118,6 +118,34 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// While it is written a file has the bits that it has afterwards: those of a writer with
+// CAP_FSETID, until somebody takes them.
+func TestLeft(t *testing.T) {
+	for _, c := range []struct {
+		keeps bool
+		then  func(w *Writing)
+		want  uint32
+	}{
+		{true, func(*Writing) {}, 0o6000},
+		{false, func(*Writing) {}, 0},
+		{true, (*Writing).Cut, 0o6000},
+		{true, (*Writing).Killed, 0},
+		{true, (*Writing).CutByOrdinary, 0},
+		{true, func(w *Writing) { w.SetMode(0o2755, yes) }, 0o2000},
+		{true, func(w *Writing) { w.SetMode(0o2755, no) }, 0},
+		{true, func(w *Writing) { w.SetOwner(&unix.Stat_t{Mode: unix.S_IFREG | 0o755}) }, 0},
+	} {
+		w := writes(0o6755, c.keeps)
+		c.then(w)
+		if got := w.Left(); got != c.want {
+			t.Errorf("of a writer that keeps them (%v) %o are left, want %o", c.keeps, got, c.want)
+		}
+		if got := fixed(t, w, 0o755, false, yes); got != 0o755|c.want {
+			t.Errorf("%o is left at the end, want %o", got, 0o755|c.want)
+		}
+	}
+}
+
 // chown(2) takes what a write takes, but for the setgid bit of a file that its group may not
 // execute, whoever has that group.
 func TestSetOwner(t *testing.T) {
