@@ -223,6 +223,7 @@ func (ats *attrs) redirect(h *Request, n *inode) bool {
 		return false
 	}
 	if ats.astray.walks.Repeated(c) {
+		ats.astray.walks.Answered(h.TID)
 		return false
 	}
 	ats.astray.staleAt(c, n)

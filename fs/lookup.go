@@ -31,7 +31,7 @@ func (op *opens) Lookup(_ <-chan struct{}, h *Request, name string, out *Entry) 
 	if k == nil {
 		if k, e = op.recovery.childOrDue(parent, name, &st); e == unix.ENOENT {
 			// Node 0 with a NameTTL is a negative entry.
-			if op.astray.walks.Any() {
+			if op.astray.walks.Any() || op.astray.walks.AnyLate() {
 				op.parking.missing(op.callers.callerOf(h), dkey{parent, name})
 			}
 			if !volatile && !op.isBusyName(parent, name) && !op.losses.mayComeBack(parent, name) {

@@ -15,6 +15,9 @@ import (
 // a disk serves many requests at once. Neither are requests that wait by themselves,
 // for a lock or for a reply.
 //
+// Of a request to which the walk of a path has led, and which the kernel repeats after ESTALE, it
+// tells when it is answered.
+//
 // The others, which take no turn, are at the end.
 type Requests struct{ f *FS }
 
@@ -68,6 +71,7 @@ func (s Requests) Statx(cancel <-chan struct{}, in *StatxRequest, out *StatxRepl
 
 // SetXAttr is attrs.SetXAttr; the inode stays open meanwhile.
 func (s Requests) SetXAttr(cancel <-chan struct{}, in *SetXAttrRequest, attr string, data []byte) unix.Errno {
+	defer s.f.astray.walks.Answered(in.TID)
 	defer s.changes()()
 	defer s.f.kernel.hold(in.Node).end()
 	return s.told(&in.Request, opXattr, in.Node, "", s.f.attrs.SetXAttr(cancel, in, attr, data))
@@ -75,6 +79,7 @@ func (s Requests) SetXAttr(cancel <-chan struct{}, in *SetXAttrRequest, attr str
 
 // RemoveXAttr is attrs.RemoveXAttr; the inode stays open meanwhile.
 func (s Requests) RemoveXAttr(cancel <-chan struct{}, h *Request, attr string) unix.Errno {
+	defer s.f.astray.walks.Answered(h.TID)
 	defer s.changes()()
 	defer s.f.kernel.hold(h.Node).end()
 	return s.told(h, opXattr, h.Node, "", s.f.attrs.RemoveXAttr(cancel, h, attr))
@@ -82,6 +87,7 @@ func (s Requests) RemoveXAttr(cancel <-chan struct{}, h *Request, attr string) u
 
 // Link is entries.Link; the inode stays open meanwhile.
 func (s Requests) Link(cancel <-chan struct{}, in *LinkRequest, name string, out *Entry) unix.Errno {
+	defer s.f.astray.walks.Answered(in.TID)
 	defer s.changes()()
 	defer s.f.kernel.hold(in.Target).end()
 	e := s.f.entries.Link(cancel, in, name, out)
@@ -113,6 +119,7 @@ func (s Requests) ListXAttr(cancel <-chan struct{}, h *Request, dest []byte) (ui
 
 // Open is opens.Open, in its turn.
 func (s Requests) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix.Errno {
+	defer s.f.astray.walks.Answered(in.TID)
 	defer s.f.callers.takeTurn(&in.Request).end()
 	defer s.f.kernel.hold(in.Node).end()
 	return s.told(&in.Request, opOpen, in.Node, "", s.f.opens.Open(cancel, in, out))
@@ -173,6 +180,7 @@ func (s Requests) SetLk(cancel <-chan struct{}, in *LockRequest) unix.Errno {
 
 // Create is opens.Create, in its turn.
 func (s Requests) Create(cancel <-chan struct{}, in *CreateRequest, name string, out *Created) unix.Errno {
+	defer s.f.astray.walks.Answered(in.TID)
 	defer s.changes()()
 	defer s.f.callers.turns.Jump(in.UID).End()
 	return s.told(&in.Request, opCreate, in.Node, name, s.f.opens.Create(cancel, in, name, out))
@@ -180,6 +188,7 @@ func (s Requests) Create(cancel <-chan struct{}, in *CreateRequest, name string,
 
 // Rename is entries.Rename, in its turn.
 func (s Requests) Rename(cancel <-chan struct{}, in *RenameRequest, old, name string) unix.Errno {
+	defer s.f.astray.walks.Answered(in.TID)
 	defer s.changes()()
 	defer s.f.callers.turns.Jump(in.UID).End()
 	e := s.f.entries.Rename(cancel, in, old, name)
@@ -191,6 +200,7 @@ func (s Requests) Rename(cancel <-chan struct{}, in *RenameRequest, old, name st
 
 // Unlink is entries.Unlink, in its turn.
 func (s Requests) Unlink(cancel <-chan struct{}, h *Request, name string) unix.Errno {
+	defer s.f.astray.walks.Answered(h.TID)
 	defer s.changes()()
 	defer s.f.callers.turns.Jump(h.UID).End()
 	return s.told(h, opUnlink, h.Node, name, s.f.entries.Unlink(cancel, h, name))
@@ -198,6 +208,7 @@ func (s Requests) Unlink(cancel <-chan struct{}, h *Request, name string) unix.E
 
 // SetAttr is attrs.SetAttr, in its turn.
 func (s Requests) SetAttr(cancel <-chan struct{}, in *SetAttrRequest, out *AttrReply) unix.Errno {
+	defer s.f.astray.walks.Answered(in.TID)
 	defer s.changes()()
 	defer s.f.callers.turns.Jump(in.UID).End()
 	defer s.f.kernel.hold(in.Node).end()
@@ -206,24 +217,28 @@ func (s Requests) SetAttr(cancel <-chan struct{}, in *SetAttrRequest, out *AttrR
 
 // Mkdir is entries.Mkdir, of which the store is told.
 func (s Requests) Mkdir(cancel <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
+	defer s.f.astray.walks.Answered(in.TID)
 	defer s.changes()()
 	return s.told(&in.Request, opMkdir, in.Node, name, s.f.entries.Mkdir(cancel, in, name, out))
 }
 
 // Mknod is entries.Mknod, of which the store is told.
 func (s Requests) Mknod(cancel <-chan struct{}, in *MakeRequest, name string, out *Entry) unix.Errno {
+	defer s.f.astray.walks.Answered(in.TID)
 	defer s.changes()()
 	return s.told(&in.Request, opMknod, in.Node, name, s.f.entries.Mknod(cancel, in, name, out))
 }
 
 // Symlink is entries.Symlink, of which the store is told.
 func (s Requests) Symlink(cancel <-chan struct{}, h *Request, pointedTo, name string, out *Entry) unix.Errno {
+	defer s.f.astray.walks.Answered(h.TID)
 	defer s.changes()()
 	return s.told(h, opSymlink, h.Node, name, s.f.entries.Symlink(cancel, h, pointedTo, name, out))
 }
 
 // Rmdir is entries.Rmdir, of which the store is told.
 func (s Requests) Rmdir(cancel <-chan struct{}, h *Request, name string) unix.Errno {
+	defer s.f.astray.walks.Answered(h.TID)
 	defer s.changes()()
 	return s.told(h, opRmdir, h.Node, name, s.f.entries.Rmdir(cancel, h, name))
 }
@@ -238,6 +253,7 @@ func (s Requests) StatFs(cancel <-chan struct{}, h *Request, out *unix.Statfs_t)
 
 // Tmpfile is opens.Tmpfile.
 func (s Requests) Tmpfile(cancel <-chan struct{}, in *CreateRequest, out *Created) unix.Errno {
+	defer s.f.astray.walks.Answered(in.TID)
 	return s.told(&in.Request, opCreate, in.Node, "", s.f.opens.Tmpfile(cancel, in, out))
 }
 

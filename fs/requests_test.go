@@ -60,21 +60,7 @@ func TestOneLookAtATime(t *testing.T) {
 // Requests that change a directory are counted while they run, or the sync of that
 // directory might not wait for them: see commit.Store.FsyncDir.
 func TestRequestsThatChangeDirectoriesAreCounted(t *testing.T) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), "requests.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted := map[string]bool{}
-	for _, decl := range parsed.Decls {
-		if fn, ok := decl.(*ast.FuncDecl); ok {
-			ast.Inspect(fn.Body, func(n ast.Node) bool {
-				if deferred, ok := n.(*ast.DeferStmt); ok && isCallOf(deferred.Call.Fun, "changes") {
-					counted[fn.Name.Name] = true
-				}
-				return true
-			})
-		}
-	}
+	counted := deferring(t, func(call *ast.CallExpr) bool { return isCallOf(call.Fun, "changes") })
 	for _, name := range []string{
 		"Create", "Mkdir", "Mknod", "Symlink", "Link", "Rename", "Unlink", "Rmdir", "SetAttr", "SetXAttr", "RemoveXAttr",
 	} {
@@ -82,6 +68,40 @@ func TestRequestsThatChangeDirectoriesAreCounted(t *testing.T) {
 			t.Errorf("%s is not counted", name)
 		}
 	}
+}
+
+// Whoever is late with one of the requests that the kernel repeats is so until that is answered, or
+// its next system call is taken for a repeated one.
+func TestRequestsThatAreRepeatedAreTold(t *testing.T) {
+	told := deferring(t, func(call *ast.CallExpr) bool { return isCallOf(call, "Answered") })
+	for _, name := range []string{
+		"Open", "Create", "Tmpfile", "Mkdir", "Mknod", "Symlink", "Link", "Rename", "Unlink", "Rmdir", "SetAttr", "SetXAttr", "RemoveXAttr",
+	} {
+		if !told[name] {
+			t.Errorf("nobody is told when %s is answered", name)
+		}
+	}
+}
+
+// deferring are the functions of requests.go that defer such a call.
+func deferring(t *testing.T, is func(*ast.CallExpr) bool) map[string]bool {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), "requests.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, decl := range parsed.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok {
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				if deferred, ok := n.(*ast.DeferStmt); ok && is(deferred.Call) {
+					all[fn.Name.Name] = true
+				}
+				return true
+			})
+		}
+	}
+	return all
 }
 
 // isCallOf reports whether an expression is a call of the method name.

@@ -26,7 +26,7 @@ func (ats *attrs) truncatePath(in *SetAttrRequest, k *kernelNode, p place, set p
 		return ats.truncateHere(c, in, k, d, w.sess)
 	}
 	// The second walk may have come to another file: the two have changed places meanwhile.
-	ledBefore := ats.astray.walks.IsLate(c) || ats.astray.walks.Repeated(c)
+	ledBefore := ats.astray.walks.Repeated(c)
 	if s := ats.nodes.sessionOn(n, p.dir, p.name); s != nil && c.BelongsTo(s.who.Load()) && c.TID() != 0 && s.join() {
 		if ledBefore {
 			return ats.truncateHere(c, in, k, d, s)

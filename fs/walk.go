@@ -156,15 +156,19 @@ func makesName(op string) bool {
 // missing notes that the thread found a name to be gone. That ends its system
 // call, unless the call creates the name, which it does at once.
 func (pk *parking) missing(c *caller, k dkey) {
+	ends := func(op string) bool {
+		call, known := c.Syscall()
+		return op != opWait && op != opStale && !makesName(op) && (op != opOpen || known && !syscalls.Creates(call))
+	}
+	pk.astray.walks.Missed(c, k, ends)
 	w := pk.astray.walks.Get(c)
-	if w == nil || w.At[0] != k || w.Op == opWait || w.Op == opStale || makesName(w.Op) {
-		return
-	}
-	if call, known := c.Syscall(); w.Op != opOpen || known && !syscalls.Creates(call) {
+	switch {
+	case w == nil || w.At[0] != k:
+	case ends(w.Op):
 		pk.astray.walks.Drop(w)
-		return
+	case w.Op == opOpen:
+		pk.astray.walks.Hasten(c, w, func() bool { return w.sess == nil })
 	}
-	pk.astray.walks.Hasten(c, w, func() bool { return w.sess == nil })
 }
 
 // dropWalk gives back the lock or session of a removed walk, if there is one.

@@ -23,7 +23,8 @@
 // sweepPeriod while there are promises. While a request of the thread works on it (Park), it
 // stays. A thread whose time is over, but whose system call is not, is late: what was reserved
 // for it is given back, and that it was told to walk again is remembered, for the kernel does
-// not walk a third time.
+// not walk a third time: until a request of it is answered to which its walk has led (Answered),
+// it finds its name to be gone (Missed), or its system call is over.
 //
 // Threads of other pid namespaces have no id that can be told: Strangers are for them.
 //

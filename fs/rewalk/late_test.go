@@ -27,8 +27,15 @@ func TestLate(t *testing.T) {
 			if s.table.Get(a) != nil || s.table.Take(a, op, f) != nil {
 				t.Errorf("%s: what was given back is promised still", op)
 			}
-			if !s.table.Repeated(a) || s.table.Repeated(a) || s.table.IsLate(a) {
-				t.Errorf("%s: not repeated once", op)
+			s.table.Answered(2)
+			for range 2 {
+				if !s.table.Repeated(a) {
+					t.Errorf("%s: not repeated until it is answered", op)
+				}
+			}
+			s.table.Answered(1)
+			if s.table.Repeated(a) || s.table.IsLate(a) || s.table.Has(a, op, f) {
+				t.Errorf("%s: it was answered, and the next call is taken for it", op)
 			}
 			s.late(a, op)
 			s.promise(a, "anew", op)
@@ -75,6 +82,32 @@ func TestNotLateAnyMore(t *testing.T) {
 			t.Error("late, and was not told to walk again in the call that it is in")
 		}
 	})
+}
+
+// A late thread that finds its name gone is not answered if that ends its operation: its next
+// call was not told to walk again.
+func TestLateFindsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		of   int32
+		ends bool
+		late bool
+	}{
+		{"f", 1, true, false},
+		{"f", 1, false, true},
+		{"g", 1, true, true},
+		{"f", 2, true, true},
+	} {
+		onStage(t, func(s *stage) {
+			a, b := s.starts(1, 10), s.starts(2, 10)
+			s.late(a, "open")
+			finds := map[int32]*thread{1: a, 2: b}[c.of]
+			s.table.Missed(finds, c.name, func(op string) bool { return op == "open" && c.ends })
+			if s.table.IsLate(a) != c.late {
+				t.Errorf("thread %d finds %s gone, which ends its call: %v. Late: %v", c.of, c.name, c.ends, !c.late)
+			}
+		})
+	}
 }
 
 // other lets a thread be in another call for a while.

@@ -103,13 +103,13 @@ type Table[P comparable, W Entry[P]] struct {
 
 	mu   sync.Mutex // guards m and late, and the entries
 	m    map[int32]W
-	late map[int32]lateThread // by their ids
-	lags atomic.Int32         // how many are late
+	late map[int32]lateThread[P] // by their ids
+	lags atomic.Int32            // how many are late
 }
 
 // New makes an empty Table.
 func New[P comparable, W Entry[P]](e Engine[W]) *Table[P, W] {
-	return &Table[P, W]{engine: e, m: map[int32]W{}, late: map[int32]lateThread{}, wake: make(chan struct{}, 1)}
+	return &Table[P, W]{engine: e, m: map[int32]W{}, late: map[int32]lateThread[P]{}, wake: make(chan struct{}, 1)}
 }
 
 // Len is how many entries there are.
@@ -197,12 +197,13 @@ func (t *Table[P, W]) Take(c Thread, op string, at [2]P) (w W) {
 
 // Repeated reports whether the caller's system call was told to walk again already, as far
 // as that can be seen before its names are compared: they may lead elsewhere the second
-// time. Whoever was merely told to walk again was so once, and whoever is late.
+// time. Whoever was merely told to walk again was so once, and whoever is late until it is
+// answered.
 func (t *Table[P, W]) Repeated(c Thread) bool {
 	var none W
 	w := t.Get(c)
 	if w == none {
-		return t.takeLate(c)
+		return t.IsLate(c)
 	}
 	p := w.Promised()
 	if p.Op == Wait {

@@ -18,7 +18,7 @@ func (t *Table[P, W]) Sweep(done <-chan struct{}) {
 			return
 		case <-t.wake:
 		}
-		for t.Any() || t.lags.Load() > 0 {
+		for t.Any() || t.AnyLate() {
 			select {
 			case <-done:
 				return
