@@ -126,7 +126,7 @@ func (o *opening) takeOverSoon(s *session) error {
 	defer timeout.Stop()
 	again := time.NewTicker(retakePoll)
 	defer again.Stop()
-	cancel := o.cancel
+	cancel, signalled := o.cancel, false
 	for {
 		o.nodes.mu.Lock()
 		if k.idle == nil {
@@ -144,17 +144,30 @@ func (o *opening) takeOverSoon(s *session) error {
 			// A relative was led to the shadow's own node meanwhile. The kernel
 			// knows that until it forgets the name.
 			o.names.dropName(s.where())
+			// The kernel announces the first signal alone. Nothing pending means here that
+			// another thread took it.
+			if p := o.pending(signalled); p != proc.NoReason && p != proc.Nothing {
+				return denied.ErrInterrupted
+			}
 		case <-timeout.C:
 			return errNodeShared
 		case <-cancel:
-			if o.callers.proc.Pending(o.c.TID()) != proc.NoReason {
+			cancel, signalled = nil, true
+			if o.pending(signalled) != proc.NoReason {
 				return denied.ErrInterrupted
 			}
-			cancel = nil
 		case <-o.life.timeUp:
 			return denied.ErrShutdown
 		}
 	}
+}
+
+// pending is what the signals mean that the caller has pending, once one was announced.
+func (o *opening) pending(signalled bool) proc.Pending {
+	if !signalled {
+		return proc.NoReason
+	}
+	return o.callers.proc.Pending(o.c.TID())
 }
 
 // isFollowed reports whether n is a version that a session has replaced: to programs that is the

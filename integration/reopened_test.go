@@ -1,6 +1,12 @@
 package integration
 
-import "testing"
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // A program that has a file open to write opens it to read as well, and closes the first
 // descriptor. What is written through /proc/self/fd/N of the second is in the file that has the
@@ -93,4 +99,36 @@ print(open("f").read())
 			t.Error(out)
 		}
 	}
+}
+
+// Whoever waits for a file's readers, since it has opened a descriptor of the file to write, is
+// interrupted like anybody else who waits, also if there was another signal before: a terminal
+// that has changed its size.
+func TestSecondSignalWhileReadersAreWaitedFor(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import os, signal
+signal.signal(signal.SIGWINCH, lambda *a: None)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.open("/proc/self/fd/%d" % os.open("f", os.O_PATH), os.O_RDWR)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old")
+		reader := m.Client(t)
+		fd := reader.Open("f", unix.O_RDONLY)
+		p := m.LaunchPython(t, script)
+		m.AwaitStatus(t, "the lock of f", func(s Status) bool { return s.Held() == 1 })
+		p.Signal(syscall.SIGWINCH)
+		time.Sleep(100 * time.Millisecond) // so that it is announced by itself
+		if p.Done() {
+			t.Fatalf("it has ended: %+v", p.Wait())
+		}
+		sent := time.Now()
+		p.Signal(syscall.SIGINT)
+		o := p.Wait()
+		if took := time.Since(sent); o.Signal != syscall.SIGINT || took > promised(time.Second) {
+			t.Errorf("%+v, after %v", o, took)
+		}
+		reader.MustClose(fd)
+	})
 }
