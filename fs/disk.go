@@ -11,6 +11,7 @@ import (
 	"latchfs/fs/mounts"
 	"latchfs/fs/reach"
 	"latchfs/fs/submounts"
+	"latchfs/fs/sys"
 	"latchfs/fs/versions"
 	"latchfs/journal"
 	"latchfs/journal/commit"
@@ -195,4 +196,4 @@ const lowSpace = 256 << 20
 func procName(fd int) string { return strconv.Itoa(fd) }
 
 // procSelf is the path of a descriptor's inode.
-func procSelf(fd int) string { return "/proc/self/fd/" + procName(fd) }
+func procSelf(fd int) string { return sys.Self(fd) }

@@ -4,22 +4,14 @@ import (
 	"errors"
 
 	"latchfs/fs/denied"
+	"latchfs/fs/sys"
 	"latchfs/lockmgr"
 
 	"golang.org/x/sys/unix"
 )
 
 // errnoOf is the errno in err, EIO for anything else.
-func errnoOf(err error) unix.Errno {
-	if err == nil {
-		return 0
-	}
-	var e unix.Errno
-	if errors.As(err, &e) {
-		return e
-	}
-	return unix.EIO
-}
+func errnoOf(err error) unix.Errno { return sys.Errno(err) }
 
 // errnoFor is the errno of a change that loses something, by whether it happens.
 func errnoFor(happens bool) unix.Errno {

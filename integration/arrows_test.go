@@ -251,7 +251,11 @@ var rooms = map[string]room{
 	"latchfs/fs/standin": { // which attributes a shadow shows: pure
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath", "syscall", "time"},
 	},
+	"latchfs/fs/sys": { // the errno in an error, and the path of a descriptor: pure
+		libs: []string{xSys}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
 	"latchfs/fs/suid": { // the setuid and setgid bits, and file capabilities, after writes; who writes comes in
+		ours: []string{"latchfs/fs/sys"},
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath", "sync", "syscall", "time"},
 	},
 	"latchfs/fs/content": { // what a session has made of the content of its file; shadows come in
@@ -273,7 +277,7 @@ var rooms = map[string]room{
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath"},
 	},
 	"latchfs/fs/reach": { // what users may reach; whom that concerns it is told
-		ours: []string{"latchfs/fs/access", "latchfs/fs/lockkey", "latchfs/fs/report", "latchfs/lockmgr"},
+		ours: []string{"latchfs/fs/access", "latchfs/fs/lockkey", "latchfs/fs/report", "latchfs/fs/sys", "latchfs/lockmgr"},
 		libs: []string{xSys}, not: []string{"os", "net", "log", "path/filepath"},
 	},
 	"latchfs/fs/refusals": { // what was refused lately, and whom that concerns; a sight is asked what a reader may know
@@ -292,7 +296,7 @@ var rooms = map[string]room{
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath"},
 	},
 	"latchfs/fs/records": { // the end of the file that programs append to; the file, its lock and its users are behind Host
-		ours: []string{"latchfs/fs/account", "latchfs/fs/appends", "latchfs/fs/deaths", "latchfs/fs/printable", "latchfs/fs/syscalls", "latchfs/fs/unfinished",
+		ours: []string{"latchfs/fs/account", "latchfs/fs/appends", "latchfs/fs/deaths", "latchfs/fs/printable", "latchfs/fs/sys", "latchfs/fs/syscalls", "latchfs/fs/unfinished",
 			"latchfs/lockmgr", "latchfs/lockmgr/proc"},
 		libs: []string{xSys}, not: []string{"os", "io/fs", "net", "log", "path/filepath"},
 	},
@@ -334,7 +338,7 @@ var rooms = map[string]room{
 	},
 	"latchfs/fs/vnodes": {not: []string{"os", "io/fs", "net", "log", "time"}}, // numbers; of what they are its user knows
 	"latchfs/fs/locksfs": { // nodes and open files of .locks; what is in them is behind Tree and Talk
-		ours: []string{"latchfs/fs/account", "latchfs/fs/locksdir", "latchfs/fs/report", "latchfs/fs/vnodes", "latchfs/lockmgr"},
+		ours: []string{"latchfs/fs/account", "latchfs/fs/locksdir", "latchfs/fs/report", "latchfs/fs/sys", "latchfs/fs/vnodes", "latchfs/lockmgr"},
 		libs: []string{xSys}, not: []string{"os", "net", "log", "path/filepath", "sync"},
 	},
 	"latchfs/fs/lockview": { // the lock table as .locks shows it; what its locks are for is behind Engine
@@ -379,7 +383,7 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir", "latchfs/lockmgr", "latchfs/lockmgr/knowledge"}, libs: []string{xSys},
 	},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/calling", "latchfs/fs/changes", "latchfs/fs/content", "latchfs/fs/control", "latchfs/fs/ctimes", "latchfs/fs/ctl", "latchfs/fs/datadir", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/filing", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/iomode", "latchfs/fs/judge", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/listing", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/merging", "latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/records", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/sessionstate", "latchfs/fs/standin", "latchfs/fs/submounts", "latchfs/fs/suid", "latchfs/fs/syscalls", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/versions", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
+		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/calling", "latchfs/fs/changes", "latchfs/fs/content", "latchfs/fs/control", "latchfs/fs/ctimes", "latchfs/fs/ctl", "latchfs/fs/datadir", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/filing", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/iomode", "latchfs/fs/judge", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/listing", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/merging", "latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/records", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/sessionstate", "latchfs/fs/standin", "latchfs/fs/submounts", "latchfs/fs/suid", "latchfs/fs/sys", "latchfs/fs/syscalls", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/versions", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
 			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/policy/lockfile",
 			"latchfs/lockmgr/proc"},
 		libs:  []string{xSys},

@@ -10,6 +10,7 @@ import (
 	"latchfs/fs/account"
 	"latchfs/fs/locksdir"
 	"latchfs/fs/report"
+	"latchfs/fs/sys"
 	"latchfs/fs/vnodes"
 	"latchfs/lockmgr"
 )
@@ -107,14 +108,8 @@ func (f *FS) Trim(done <-chan struct{}) {
 
 // errnoOf is what the kernel is told of an error of the tree.
 func errnoOf(err error) unix.Errno {
-	var e unix.Errno
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, iofs.ErrNotExist):
+	if errors.Is(err, iofs.ErrNotExist) {
 		return unix.ENOENT
-	case errors.As(err, &e):
-		return e
 	}
-	return unix.EIO
+	return sys.Errno(err)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/sys"
 )
 
 // maxLinks is how many symbolic links the kernel follows on one way (path_resolution(7)).
@@ -64,7 +66,7 @@ func (r Root) readLink(p string) (string, unix.Errno) {
 	if err == unix.ENOENT { // readlink(2): of a descriptor that is not one of a symbolic link
 		err = unix.EINVAL
 	}
-	return string(b[:max(n, 0)]), errnoOf(err)
+	return string(b[:max(n, 0)]), sys.Errno(err)
 }
 
 // below is the part of an absolute path that is below the directory at.

@@ -1,7 +1,6 @@
 package reach
 
 import (
-	"strconv"
 	"strings"
 	"sync"
 
@@ -215,6 +214,3 @@ func (l *Look) read(path string) Readable {
 	}
 	return ReadYes
 }
-
-// procSelf is the path of a descriptor's inode.
-func procSelf(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

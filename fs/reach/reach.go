@@ -18,13 +18,13 @@
 package reach
 
 import (
-	"errors"
 	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/access"
+	"latchfs/fs/sys"
 )
 
 // Root is the directory below which all paths are.
@@ -42,7 +42,7 @@ func (r Root) Open(path string, flags uint64) (int, unix.Errno) {
 		})
 		// openat2(2): EAGAIN when a rename elsewhere got in between.
 		if err != unix.EINTR && err != unix.EAGAIN {
-			return fd, errnoOf(err)
+			return fd, sys.Errno(err)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func (r Root) OpenDir(dir string) (int, unix.Errno) {
 func (r Root) OpenParent(u *access.User, p string) (int, unix.Errno) {
 	fd, err := unix.FcntlInt(uintptr(r.FD), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return -1, errnoOf(err)
+		return -1, sys.Errno(err)
 	}
 	for _, name := range strings.Split(path.Dir(p), "/") {
 		if e := maySearch(u, fd); e != 0 {
@@ -73,7 +73,7 @@ func (r Root) OpenParent(u *access.User, p string) (int, unix.Errno) {
 		next, err := unix.Openat(fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		unix.Close(fd)
 		if err != nil {
-			return -1, errnoOf(err)
+			return -1, sys.Errno(err)
 		}
 		fd = next
 	}
@@ -108,10 +108,10 @@ func (r Root) Stat(u *access.User, p string) (st unix.Stat_t, found bool, e unix
 	if p != "" {
 		err := unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW)
 		if err != unix.ENOENT {
-			return st, true, errnoOf(err)
+			return st, true, sys.Errno(err)
 		}
 	}
-	return st, p == "", errnoOf(unix.Fstat(dir, &st))
+	return st, p == "", sys.Errno(unix.Fstat(dir, &st))
 }
 
 // MayReach checks a user's rights on a path; where it leads to nothing yet, those on its
@@ -125,7 +125,7 @@ func (r Root) MayReach(u *access.User, p string, bits uint32) unix.Errno {
 	var st, up unix.Stat_t
 	err := unix.Fstatat(dir, path.Base("/"+p), &st, unix.AT_SYMLINK_NOFOLLOW)
 	if e := unix.Fstat(dir, &up); e != nil {
-		return errnoOf(e)
+		return sys.Errno(e)
 	}
 	link := err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
 	at := dir
@@ -135,10 +135,10 @@ func (r Root) MayReach(u *access.User, p string, bits uint32) unix.Errno {
 	case link:
 		return unix.EACCES
 	case err != nil:
-		return errnoOf(err)
+		return sys.Errno(err)
 	default:
 		if at, err = unix.Openat(dir, path.Base(p), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
-			return errnoOf(err)
+			return sys.Errno(err)
 		}
 		defer unix.Close(at)
 	}
@@ -172,7 +172,7 @@ const ACLAttr = "system.posix_acl_access"
 // HasACL reports whether what is open as fd, which may be O_PATH, has an access ACL, of
 // which its mode does not tell all. Where that cannot be told, it has.
 func HasACL(fd int) bool {
-	_, err := unix.Getxattr(procSelf(fd), ACLAttr, nil)
+	_, err := unix.Getxattr(sys.Self(fd), ACLAttr, nil)
 	return err != unix.ENODATA && err != unix.EOPNOTSUPP
 }
 
@@ -184,10 +184,10 @@ const maxACL = 64 << 10
 func aclOf(fd int) (acl access.ACL, ok bool) {
 	var small [256]byte
 	b := small[:]
-	n, err := unix.Getxattr(procSelf(fd), ACLAttr, b)
+	n, err := unix.Getxattr(sys.Self(fd), ACLAttr, b)
 	if err == unix.ERANGE {
 		b = make([]byte, maxACL)
-		n, err = unix.Getxattr(procSelf(fd), ACLAttr, b)
+		n, err = unix.Getxattr(sys.Self(fd), ACLAttr, b)
 	}
 	switch err {
 	case nil:
@@ -203,16 +203,4 @@ func aclOf(fd int) (acl access.ACL, ok bool) {
 func Dir(path string) string {
 	i := strings.LastIndexByte(path, '/')
 	return path[:max(i, 0)]
-}
-
-// errnoOf is the errno in err, EIO for anything else.
-func errnoOf(err error) unix.Errno {
-	var e unix.Errno
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &e):
-		return e
-	}
-	return unix.EIO
 }

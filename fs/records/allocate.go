@@ -1,6 +1,10 @@
 package records
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/sys"
+)
 
 // Allocate is fallocate(2) on the descriptor with a mode, as far as that gives the file room, as
 // posix_fallocate(3) does: the file may get longer, and what is appended comes behind that. Other
@@ -15,14 +19,14 @@ func (a *Appender) Allocate(mode uint32, do func(fd int) error) unix.Errno {
 	return a.changeAsIs(own, func(uint64) unix.Errno {
 		var before, after unix.Stat_t
 		if err := unix.Fstat(a.fd, &before); err != nil {
-			return errnoOf(err)
+			return sys.Errno(err)
 		}
 		ch, _ := a.changeLocked(Appended)
 		if err := a.tail.Allocate(func() error { return do(a.fd) }); err != nil {
-			return errnoOf(err)
+			return sys.Errno(err)
 		}
 		if err := unix.Fstat(a.fd, &after); err != nil {
-			return errnoOf(err)
+			return sys.Errno(err)
 		}
 		a.tellLocked(ch)
 		a.growLocked(int(after.Size - before.Size))

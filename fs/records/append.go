@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/appends"
+	"latchfs/fs/sys"
 )
 
 // append writes b on behalf of w at the end of the file. The lock of its name is held.
@@ -30,7 +31,7 @@ func (a *Appender) append(w appends.Writer, b []byte, late bool) unix.Errno {
 	ch, _ := a.changeLocked(Appended)
 	seq, err := a.tail.Append(w, a.fd, b)
 	if err != nil {
-		return errnoOf(err)
+		return sys.Errno(err)
 	}
 	a.tellLocked(ch)
 	if !late {

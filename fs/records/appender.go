@@ -1,7 +1,6 @@
 package records
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,16 +112,4 @@ func (a *Appender) Close() {
 	a.unsynced = false // whoever wanted to know was told
 	a.unmapLocked()
 	a.leaveLocked()
-}
-
-// errnoOf is the errno of an error of the file's.
-func errnoOf(err error) unix.Errno {
-	if err == nil {
-		return 0
-	}
-	var e unix.Errno
-	if errors.As(err, &e) {
-		return e
-	}
-	return unix.EIO
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/sys"
 )
 
 // A Cut is an ftruncate(2).
@@ -89,7 +91,7 @@ func (a *Appender) cutLocked(token uint64, size int64) unix.Errno {
 		if ch != nil {
 			ch.Drop()
 		}
-		return errnoOf(err)
+		return sys.Errno(err)
 	}
 	a.tellLocked(ch)
 	return 0

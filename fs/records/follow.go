@@ -2,6 +2,8 @@ package records
 
 import (
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/sys"
 )
 
 func idOf(st *unix.Stat_t) ID { return ID{Dev: uint64(st.Dev), Ino: st.Ino} }
@@ -26,7 +28,7 @@ func (a *Appender) followLocked() unix.Errno {
 		// another file at any time: what is asked about is what is written to.
 		found, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return errnoOf(err)
+			return sys.Errno(err)
 		}
 		defer unix.Close(found)
 		if named = a.mayFollow(found, &st); named {
@@ -39,12 +41,12 @@ func (a *Appender) followLocked() unix.Errno {
 	}
 	fd, err := host.Reopen(next, unix.O_RDWR|unix.O_APPEND|int(a.c.syncFlags()))
 	if err != nil {
-		return errnoOf(err)
+		return sys.Errno(err)
 	}
 	tail, err := host.Tail(fd)
 	if err != nil {
 		unix.Close(fd)
-		return errnoOf(err)
+		return sys.Errno(err)
 	}
 	e := a.leaveLocked()
 	a.fd, a.id, a.tail, a.named = fd, id, tail, named
@@ -84,7 +86,7 @@ func (a *Appender) leaveLocked() (e unix.Errno) {
 		return 0
 	}
 	if a.unsynced && a.c.Host.SyncsAtClose() {
-		e = errnoOf(a.tail.Sync(a.seq))
+		e = sys.Errno(a.tail.Sync(a.seq))
 		a.unsynced = false
 	}
 	a.tail.Close()
@@ -112,7 +114,7 @@ func (a *Appender) ReadFile() (int, unix.Errno) {
 		return -1, e
 	}
 	fd, err := unix.FcntlInt(uintptr(a.fd), unix.F_DUPFD_CLOEXEC, 0)
-	return fd, errnoOf(err)
+	return fd, sys.Errno(err)
 }
 
 // Stat finds out what the file is like that records would be appended to now.

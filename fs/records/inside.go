@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/sys"
 	"latchfs/fs/syscalls"
 )
 
@@ -44,7 +45,7 @@ func AppendsAlways(fd int) bool {
 // The caller closes it.
 func (c *Config) storeFile() (int, unix.Errno) {
 	fd, err := c.Host.Reopen(c.Host.Own(), unix.O_RDWR|int(c.syncFlags()))
-	return fd, errnoOf(err)
+	return fd, sys.Errno(err)
 }
 
 // Store takes pages of a mapping for a place. They go to the file that was opened, and so is
@@ -67,7 +68,7 @@ func (a *Appender) Store(data [][]byte, at int64) (int, unix.Errno) {
 		return err
 	})
 	if err != nil {
-		return 0, errnoOf(err)
+		return 0, sys.Errno(err)
 	}
 	a.stored = true
 	if ch != nil {

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/sys"
 	"latchfs/fs/unfinished"
 )
 
@@ -50,7 +51,7 @@ func (a *Appender) Fsync(dataOnly bool) unix.Errno {
 	if dataOnly {
 		return 0
 	}
-	return errnoOf(unix.Fsync(fd))
+	return sys.Errno(unix.Fsync(fd))
 }
 
 func (a *Appender) forgetOpenLocked() { a.open = unfinished.Record{} }
@@ -66,7 +67,7 @@ func (a *Appender) syncStored() unix.Errno {
 	}
 	fd, e := a.c.storeFile()
 	if e == 0 {
-		e = errnoOf(unix.Fdatasync(fd))
+		e = sys.Errno(unix.Fdatasync(fd))
 		unix.Close(fd)
 	}
 	if e != 0 {

@@ -1,9 +1,9 @@
 package suid
 
 import (
-	"strconv"
-
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/sys"
 )
 
 // Membership reports whether the process that changes a file is in a group.
@@ -45,7 +45,7 @@ func Kill(fd int, in Membership) (changed bool, err error) {
 	}
 	mode := st.Mode & 0o7777
 	if next := AfterWrite(mode, st.Gid, in); next != mode {
-		if err := unix.Chmod(procSelf(fd), next); err != nil {
+		if err := unix.Chmod(sys.Self(fd), next); err != nil {
 			return false, err
 		}
 		changed = true
@@ -55,13 +55,9 @@ func Kill(fd int, in Membership) (changed bool, err error) {
 
 // dropCapabilities takes the file capabilities of what is open as fd away.
 func dropCapabilities(fd int) error {
-	err := unix.Removexattr(procSelf(fd), Capabilities)
+	err := unix.Removexattr(sys.Self(fd), Capabilities)
 	if err == unix.ENODATA || err == unix.EOPNOTSUPP || err == unix.EPERM {
 		return nil
 	}
 	return err
 }
-
-// procSelf leads to what is open as fd, where a system call does not take an O_PATH
-// descriptor.
-func procSelf(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/sys"
 )
 
 func nobody(uint32) bool { return false }
@@ -97,7 +99,7 @@ func TestKill(t *testing.T) {
 			fd := fileOf(t, c.mode)
 			through := fd
 			if path { // a descriptor that only names the file
-				p, err := unix.Open(procSelf(fd), unix.O_PATH|unix.O_CLOEXEC, 0)
+				p, err := unix.Open(sys.Self(fd), unix.O_PATH|unix.O_CLOEXEC, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
