@@ -49,7 +49,7 @@ for links in [], ["k"]:
                     w = os.open("f", os.O_RDWR); r = os.open("f", os.O_RDONLY)
                     if wrote: os.pwrite(w, b"n", 0); os.pwrite(w, b"y", 0)
                     os.close(w)
-                    while os.path.exists(".locks/held/f.lock"): time.sleep(0.01)
+                    while any(os.path.exists(".locks/held/%s.lock" % n) for n in ["f"] + links): time.sleep(0.01) # it stands under any name
                     since[what]()
                     name = "g" if what == "moved" else "f"
                     before = read(name)
@@ -59,7 +59,7 @@ for links in [], ["k"]:
                         now = before
                         with open(".locks/why") as why:
                             if "opened anew through a descriptor" not in why.read(): print(case, "is refused, and nobody says why")
-                    else: now = old + b"written\n" if way == "to append" else want[way] if what != "saved" else b"written\n"
+                    else: now = old + b"written\n" if way == "to append" else want.get(way, b"what is refused") if what != "saved" or way not in want else b"written\n"
                     if read(name) != now: print(case, "leaves", read(name)[:20])
                     if not links and os.pread(r, len(old), 0) != old: print(case, "the reader reads", os.pread(r, 20, 0))
                     for fd in r, first:
