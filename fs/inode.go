@@ -43,7 +43,6 @@ type inode struct {
 	sess    *session      // the session whose shadow it is
 	shadow  *session      // the session that is writing the next version of it
 	writers int           // open handles that can write
-	records int           // of these, those that append records
 	awaited int           // directories: callers that will park in its GETATTR
 	inside  int           // directories: sessions on names in it
 	grower  *session      // appeared while this one writes it: see endings.appear
@@ -52,14 +51,13 @@ type inode struct {
 	standsFor int
 	unsealed  bool            // it was changed in place after its commit: see session.writtenLate
 	shownAs   inoKey          // the inode number to show, if not its own
-	fresh     bool            // created for records, and its name is not on disk
-	lagged    bool            // what was appended to it came later than the write, or by another node
 	seen      history.State   // of the file, when it was last compared with the history
 	synced    content.Stamp   // of a published shadow that its program had synced as it was published
 	renamed   *recentRename   // nil: not lately
 	told      lostupdate.Look // who has last opened it for reading, and learned nothing
 	inodeFate
 	inodeLive
+	inodeAppends
 
 	advisory advisory.Inode // guards itself
 }
@@ -80,6 +78,14 @@ type inodeLive struct {
 	carried bool // by descriptors of a live name that it had, and only as long as there are some
 	// liveWriters is how many of its open handles can write and were opened live.
 	liveWriters int
+}
+
+// inodeAppends is what is to be known of the records that programs append to a file. nodes.mu
+// guards it.
+type inodeAppends struct {
+	fresh   bool // created for records, and its name is not on disk
+	records int  // open handles that append records
+	lagged  bool // what was appended to it came later than the write, or by another node
 }
 
 func (n *inode) isDir() bool { return n.kind == unix.S_IFDIR }
