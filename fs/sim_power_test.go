@@ -360,7 +360,7 @@ func TestPowerCuts(t *testing.T) {
 	for _, kind := range simDiskKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			disk := newSimDisk(t, kind)
-			runSeeds(t, 40, func(seed uint64) simOptions { return simOptions{seed: seed, script: drawCuts(seed), disk: disk} })
+			runSeeds(t, 30, func(seed uint64) simOptions { return simOptions{seed: seed, script: drawCuts(seed), disk: disk} })
 		})
 	}
 }
