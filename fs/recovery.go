@@ -3,8 +3,6 @@ package fs
 import (
 	"cmp"
 	"context"
-	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +17,6 @@ import (
 type recovery struct {
 	*ground
 	txns *txns
-
-	toldBarred sync.Map // directories of which reportBarred has told: start and sweep meet the same
 }
 
 // reportRecovery tells what the start found and did.
@@ -28,7 +24,6 @@ func (re *recovery) reportRecovery(r commit.Report) {
 	for _, path := range r.Barred {
 		re.disk.log.Warnf("recovery: %q could not be opened: if a crash has left a record unfinished at its end, that stands", path)
 	}
-	re.reportBarred(r.BarredDirs)
 	n := len(r.Undone) + len(r.Redone) + len(r.Cut) + len(r.Reverted) + len(r.Removed) + len(r.Salvaged) + len(r.Synced)
 	if n == 0 {
 		return
@@ -57,21 +52,6 @@ func (re *recovery) reportRecovery(r commit.Report) {
 		"undone": len(r.Undone), "redone": len(r.Redone), "cut": len(r.Cut), "removed": r.Removed, "salvaged": r.Salvaged,
 		"changed": len(r.Changed), "synced": len(r.Synced),
 	}})
-}
-
-// reportBarred tells of directories in which nothing that a crash has left was put right, and
-// what to do for that.
-func (re *recovery) reportBarred(dirs []string) {
-	for _, dir := range dirs {
-		if _, told := re.toldBarred.LoadOrStore(dir, true); told {
-			continue
-		}
-		re.disk.log.Warnf("recovery: %q may not be listed, searched or changed by the user of this mount: it was not looked through, and what a crash has left there stays as it is. All else is put right. To have that done, run: chmod u+rwx %q, and mount again",
-			dir, filepath.Join(re.disk.opts.Mountpoint, dir))
-		re.reports.event(audit.Event{Time: time.Now(), Event: "recovery", Path: dir, Detail: map[string]any{
-			"reason": "the directory may not be listed, searched or changed; what a crash has left there stays until a mount may (chmod u+rwx)",
-		}})
-	}
 }
 
 // syncedEvent tells what has become of bytes that their writer had synced before it was

@@ -73,38 +73,6 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// A directory that nothing may be removed from keeps no other from being swept. It is named,
-// and the sweep stays due.
-func TestSweepBesideABarredDirectory(t *testing.T) {
-	eachFS(t, func(t *testing.T, w *world) {
-		for _, dir := range []string{"a/", "b/c/", "d/"} {
-			w.write(dir+orphanName, "orphan")
-		}
-		w.start()
-		w.s.disk.Fault = func(step string) error {
-			if _, err := os.Stat(w.path("d/" + orphanName)); step == "unlink" && err == nil {
-				w.s.disk.Fault = nil
-				return unix.EACCES
-			}
-			return nil
-		}
-		_, err := w.s.Recover()
-		check(t, err)
-		report, err := w.s.Sweep(context.Background())
-		check(t, err)
-		if len(report.Removed) != 2 || len(report.BarredDirs) != 1 {
-			t.Errorf("removed %q, barred by %q", report.Removed, report.BarredDirs)
-		}
-		check(t, w.j.Close())
-		w.start()
-		if report, err := w.s.Recover(); err != nil || !report.SweepDue {
-			t.Errorf("no sweep is due: %v", err)
-		}
-		w.restart()
-		w.checkNothingLeft()
-	})
-}
-
 func TestSweepThatIsCancelledStaysDue(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		w.start()

@@ -219,32 +219,6 @@ func TestTxnCrashWhileRecovering(t *testing.T) {
 	})
 }
 
-// Directories that bar the recovery from some steps keep no mount from starting, and what they
-// have kept from being done is done by the next start.
-func TestTxnBarredWhileRecovering(t *testing.T) {
-	for every := 1; every <= 3; every++ {
-		eachTxnStop(t, true, func(t *testing.T, w *world, err error) {
-			w.start()
-			w.s.rejects.NoBallast()
-			steps, barred := 0, false
-			w.s.disk.Fault = func(step string) error {
-				if steps++; steps%every == 0 && slices.Contains([]string{"unlink", "rename", "exchange"}, step) {
-					barred = true
-					return unix.EACCES
-				}
-				return nil
-			}
-			r, again := w.s.Recover()
-			check(t, again)
-			if barred != (len(r.BarredDirs) > 0) {
-				t.Errorf("barred %v, and the directories are %q", barred, r.BarredDirs)
-			}
-			w.restart()
-			w.checkAllOrNone(err == nil)
-		})
-	}
-}
-
 // One system call fails and the daemon lives on: nothing has happened, or all
 // has, or all will by Recover.
 func TestTxnErrorAtEveryStep(t *testing.T) {

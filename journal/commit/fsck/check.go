@@ -154,15 +154,14 @@ func (c *Checked) look(ctx context.Context, entries []disk.Entry) error {
 		}
 		return nil
 	}
-	begin := func() {
+	return c.disk.WalkAll(ctx, func() {
 		c.shadows = c.shadows[:0]
 		for _, e := range entries {
 			if disk.Generated(e.Name) && !e.IsDir {
 				c.shadows = append(c.shadows, foundShadow{disk.StateDirName, e.Name, e.Ino})
 			}
 		}
-	}
-	return c.disk.WalkAll(ctx, disk.Visitor{Begin: begin, Visit: visit})
+	}, visit)
 }
 
 // lookAt notes the intents whose target e is.

@@ -36,7 +36,7 @@ func (p *repair) salvage(ctx context.Context) error {
 			l.Close()
 		}
 	}()
-	if _, err := recovery.Find(p.c.disk, redo); err != nil {
+	if err := recovery.Find(p.c.disk, redo); err != nil {
 		return err
 	}
 	for _, l := range redo {
@@ -145,7 +145,7 @@ func (p *repair) keepShadows(ctx context.Context) error {
 		}
 		return p.keepShadow(dir, foundShadow{where, e.Name, e.Ino})
 	}
-	if err := p.c.disk.WalkAll(ctx, disk.Visitor{Visit: visit}); err != nil {
+	if err := p.c.disk.WalkAll(ctx, nil, visit); err != nil {
 		return err
 	}
 	state := p.c.disk.StateFD()

@@ -13,18 +13,15 @@ import (
 	"latchfs/journal"
 )
 
-// Visitor is told what a walk comes to.
-type Visitor struct {
-	Begin  func()                                    // a walk begins at the data root; or nil
-	Visit  func(dir int, path string, e Entry) error // an entry of the directory path, which is open as dir
-	Barred func(path string)                         // a directory of our user's that we may not list or search; or nil
-}
-
-// WalkAll walks again from the start when directories were moved or removed meanwhile.
-func (s *Disk) WalkAll(ctx context.Context, v Visitor) error {
+// WalkAll walks again from the start when directories were moved or removed meanwhile. begin
+// may be nil; it is called before each walk.
+func (s *Disk) WalkAll(ctx context.Context, begin func(), visit func(dir int, path string, e Entry) error) error {
 	err := errMoved
 	for try := 0; try < 10 && errors.Is(err, errMoved); try++ {
-		err = s.Walk(ctx, v)
+		if begin != nil {
+			begin()
+		}
+		err = s.Walk(ctx, visit)
 	}
 	return err
 }
@@ -39,19 +36,16 @@ type level struct {
 	subdirs  []string // still to be visited
 }
 
-// Walk visits every entry below the data root, except in the state directory, in other
-// data roots, behind mount points and in directories that may not be listed and searched.
-// It has one directory open at a time, however deep the tree.
-func (s *Disk) Walk(ctx context.Context, v Visitor) error {
-	if v.Begin != nil {
-		v.Begin()
-	}
+// Walk calls visit for every entry below the data root, except in the state
+// directory, in other data roots, behind mount points and in directories that
+// may not be read. It has one directory open at a time, however deep the tree.
+func (s *Disk) Walk(ctx context.Context, visit func(dir int, path string, e Entry) error) error {
 	cur, err := OpenDir(s.Root, ".")
 	if err != nil {
 		return err
 	}
 	defer func() { unix.Close(cur) }()
-	top, err := s.visitDir(cur, "", v.Visit)
+	top, err := s.visitDir(cur, "", visit)
 	if err != nil {
 		return err
 	}
@@ -71,10 +65,7 @@ func (s *Disk) Walk(ctx context.Context, v Visitor) error {
 		}
 		name := l.subdirs[len(l.subdirs)-1]
 		l.subdirs = l.subdirs[:len(l.subdirs)-1]
-		next, err := openSearchable(cur, name)
-		if errors.Is(err, unix.EACCES) && v.Barred != nil && isOwn(cur, name) {
-			v.Barred(path.Join(l.path, name))
-		}
+		next, err := openBeneath(cur, name, unix.RESOLVE_NO_XDEV)
 		if Gone(err) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EACCES) {
 			continue
 		}
@@ -83,45 +74,13 @@ func (s *Disk) Walk(ctx context.Context, v Visitor) error {
 		}
 		unix.Close(cur)
 		cur = next
-		below, err := s.visitDir(cur, path.Join(l.path, name), v.Visit)
+		below, err := s.visitDir(cur, path.Join(l.path, name), visit)
 		if err != nil {
 			return err
 		}
 		stack = append(stack, below)
 	}
 	return nil
-}
-
-// openSearchable opens the directory name in dir, if it may be searched, too: else nothing
-// can be done with its entries, and no ".." leads out of it.
-func openSearchable(dir int, name string) (int, error) {
-	fd, err := openBeneath(dir, name, unix.RESOLVE_NO_XDEV)
-	if err != nil {
-		return fd, err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstatat(fd, ".", &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		unix.Close(fd)
-		return -1, os.NewSyscallError("fstatat", err)
-	}
-	return fd, nil
-}
-
-// isOwn reports whether the user that we are owns the file name in dir.
-func isOwn(dir int, name string) bool {
-	var st unix.Stat_t
-	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && int(st.Uid) == os.Geteuid()
-}
-
-// BarredAbove returns the directory that keeps us from using the directory where below the data
-// root: one on the way to it that we may not search, or itself.
-func (s *Disk) BarredAbove(where string) string {
-	for i, c := range where {
-		if c == '/' && unix.Faccessat(s.Root, where[:i], unix.X_OK, unix.AT_EACCESS) != nil {
-			return where[:i]
-		}
-	}
-	return where
 }
 
 // visitDir calls visit for the entries of one directory.

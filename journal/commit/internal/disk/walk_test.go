@@ -47,7 +47,7 @@ func newTree(t *testing.T) *tree {
 func (r *tree) walk(first map[string]func()) (met []string, walks int) {
 	r.Helper()
 	before := descriptors(r.T)
-	err := r.WalkAll(context.Background(), Visitor{Begin: func() { met, walks = nil, walks+1 }, Visit: func(_ int, where string, e Entry) error {
+	err := r.WalkAll(context.Background(), func() { met, walks = nil, walks+1 }, func(_ int, where string, e Entry) error {
 		if do := first[where]; do != nil && !e.IsDir {
 			delete(first, where)
 			do()
@@ -59,7 +59,7 @@ func (r *tree) walk(first map[string]func()) (met []string, walks int) {
 			met = append(met, where)
 		}
 		return nil
-	}})
+	})
 	must(r.T, err)
 	if left := descriptors(r.T) - before; left != 0 {
 		r.Errorf("the walk has left %d descriptors", left)
@@ -221,54 +221,6 @@ func TestWalkWhileTheRootIsCovered(t *testing.T) {
 	if walks != 1 {
 		t.Errorf("walked %d times", walks)
 	}
-}
-
-// A directory that may not be listed, or not searched, is told of and left out, and the rest is
-// walked over.
-func TestWalkBesideBarredDirectories(t *testing.T) {
-	for _, mode := range []os.FileMode{0o000, 0o444, 0o111} {
-		r := newTree(t)
-		must(t, os.Chmod(filepath.Join(r.root, "a/b"), mode))
-		must(t, os.Chmod(filepath.Join(r.root, "f"), mode))
-		for dir := r.root; dir != "/"; dir = filepath.Dir(dir) {
-			if st, err := os.Stat(dir); err == nil && st.Mode()&0o001 == 0 {
-				must(t, os.Chmod(dir, st.Mode()|0o005)) // a temporary directory of the test
-			}
-		}
-		var met, barred []string
-		asOrdinary(t, func() {
-			must(t, r.WalkAll(context.Background(), Visitor{
-				Begin:  func() { met, barred = nil, nil },
-				Barred: func(where string) { barred = append(barred, where) },
-				Visit: func(_ int, where string, e Entry) error {
-					if !e.IsDir {
-						met = append(met, where)
-					}
-					return nil
-				},
-			}))
-		})
-		slices.Sort(met)
-		r.mustMeet(met, slices.DeleteFunc(slices.Clone(everything), func(dir string) bool { return strings.HasPrefix(dir, "a/b") || dir == "f" }))
-		if slices.Sort(barred); !slices.Equal(barred, []string{"a/b", "f"}) {
-			t.Errorf("mode %o: barred by %q", mode, barred)
-		}
-	}
-}
-
-// asOrdinary runs do without root's right to pass by modes, as the thread's filesystem user
-// who is in no group: the files are still root's own.
-func asOrdinary(t *testing.T, do func()) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		do()
-		return
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	must(t, unix.Setfsuid(65534))
-	defer func() { must(t, unix.Setfsuid(0)) }()
-	do()
 }
 
 // descriptors is how many the process has open.

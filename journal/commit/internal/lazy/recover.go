@@ -32,46 +32,40 @@ type recovery struct {
 	rejects  *rejected.Store
 	pending  []journal.Intent
 	reverted []Reverted
-	barred   []string // directories that we may not list, search or change
 }
 
 // Recover looks at the commits that were not known to be on disk, in every
 // directory of which an intent says that there may be some: where the new version
-// is not whole the old one gets the name back. The intents of directories that bar us
-// stay as they are. It may be repeated from the start at any time.
-func Recover(d *disk.Disk, r *rejected.Store, pending []journal.Intent) (reverted []Reverted, barred []string, err error) {
+// is not whole the old one gets the name back. It may be repeated from the start
+// at any time.
+func Recover(d *disk.Disk, r *rejected.Store, pending []journal.Intent) ([]Reverted, error) {
 	s := &recovery{disk: d, rejects: r, pending: pending}
-	err = s.run()
-	return s.reverted, s.barred, err
+	err := s.run()
+	return s.reverted, err
 }
 
 func (s *recovery) run() error {
 	var errs []error
-	var finished, moved []journal.Intent
+	var finished []journal.Intent
+	everywhere := false
 	for _, in := range s.pending {
 		if in.Kind != journal.KindLazy {
 			continue
 		}
+		finished = append(finished, in)
 		dir, err := s.openMarked(in)
-		if err == nil && dir < 0 {
-			moved = append(moved, in) // or removed
-			continue
-		}
-		if err == nil {
-			err = s.recoverDir(dir, in.Dir, in.Epoch != "" && in.Epoch == s.disk.Epoch(dir))
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case dir < 0:
+			everywhere = true // it was moved, or removed
+		default:
+			errs = append(errs, s.recoverDir(dir, in.Dir, in.Epoch != "" && in.Epoch == s.disk.Epoch(dir)))
 			unix.Close(dir)
 		}
-		if !s.isBarred(in.Dir, err) {
-			finished = append(finished, in)
-			errs = append(errs, err)
-		}
 	}
-	if len(moved) > 0 {
-		whole, err := s.everywhere()
-		errs = append(errs, err)
-		if whole {
-			finished = append(finished, moved...)
-		}
+	if everywhere {
+		errs = append(errs, s.everywhere())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err // with all intents as they are, for the next try
@@ -80,15 +74,6 @@ func (s *recovery) run() error {
 		errs = append(errs, s.disk.Finish(in))
 	}
 	return errors.Join(errs...)
-}
-
-// isBarred reports whether err is that the directory where bars us, and notes that.
-func (s *recovery) isBarred(where string, err error) bool {
-	if !errors.Is(err, unix.EACCES) {
-		return false
-	}
-	s.barred = append(s.barred, s.disk.BarredAbove(where))
-	return true
 }
 
 // openMarked opens the directory of an intent, -1 if it is not there.
@@ -108,18 +93,14 @@ func (s *recovery) openMarked(in journal.Intent) (int, error) {
 	return -1, nil
 }
 
-// everywhere does it in every directory that has a marker. whole is false if one barred us.
-func (s *recovery) everywhere() (whole bool, err error) {
+// everywhere does it in every directory that has a marker.
+func (s *recovery) everywhere() error {
 	var dirs []string
-	before := len(s.barred)
-	err = s.disk.Walk(context.Background(), disk.Visitor{
-		Barred: func(where string) { s.barred = append(s.barred, where) },
-		Visit: func(dir int, where string, e disk.Entry) error {
-			if _, ok := ReadMark(s.disk, dir, e); ok && !slices.Contains(dirs, where) {
-				dirs = append(dirs, where)
-			}
-			return nil
-		},
+	err := s.disk.Walk(context.Background(), func(dir int, where string, e disk.Entry) error {
+		if _, ok := ReadMark(s.disk, dir, e); ok && !slices.Contains(dirs, where) {
+			dirs = append(dirs, where)
+		}
+		return nil
 	})
 	errs := []error{err}
 	for _, where := range dirs {
@@ -128,11 +109,9 @@ func (s *recovery) everywhere() (whole bool, err error) {
 			err = s.recoverDir(dir, where, false)
 			unix.Close(dir)
 		}
-		if !s.isBarred(where, err) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 	}
-	return len(s.barred) == before, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // foundMark is a marker that a crash has left.

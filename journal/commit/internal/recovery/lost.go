@@ -49,9 +49,8 @@ func (l *Lost) open(dir int, name string) (err error) {
 	return err
 }
 
-// Find looks for the shadows and targets of lost everywhere but in the directories that it
-// returns: those may not be looked through.
-func Find(s *disk.Disk, lost []*Lost) (barred []string, err error) {
+// Find looks everywhere for the shadows and targets of lost.
+func Find(s *disk.Disk, lost []*Lost) error {
 	look := func(dir int, where string, e disk.Entry) error {
 		for _, l := range lost {
 			if l.Shadow < 0 && e.Name == l.In.Shadow {
@@ -74,41 +73,11 @@ func Find(s *disk.Disk, lost []*Lost) (barred []string, err error) {
 		}
 		return nil
 	}
-	err = disk.ReadDir(s.StateFD(), func(e disk.Entry) error { return look(s.StateFD(), disk.StateDirName, e) })
+	err := disk.ReadDir(s.StateFD(), func(e disk.Entry) error { return look(s.StateFD(), disk.StateDirName, e) })
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = s.Walk(context.Background(), disk.Visitor{Visit: look, Barred: func(where string) { barred = append(barred, where) }})
-	return barred, err
-}
-
-// mayBeIn reports whether what was not found may be in a directory that was not looked
-// through. The end of a file that was appended to is not waited for.
-func (l *Lost) mayBeIn(barred []string) bool {
-	return len(barred) > 0 && l.Shadow < 0 && l.In.Kind != journal.KindAppend
-}
-
-// recoverLost looks for lost and deals with them. What may be in a directory that bars us stays
-// pending.
-func (s *Recoverer) recoverLost(
-	lost []*Lost, waits map[uint64]bool, tails *tail.Recovery, r *Report, fail func(journal.Intent, error),
-) error {
-	if len(lost) == 0 {
-		return nil
-	}
-	barred, err := Find(s.disk, lost)
-	for _, l := range lost {
-		switch {
-		case err != nil:
-		case l.mayBeIn(barred):
-			waits[l.In.Txn] = true
-			r.noteBarred(barred...)
-		default:
-			fail(l.In, s.finishLost(l, tails, r))
-		}
-		l.Close()
-	}
-	return err
+	return s.Walk(context.Background(), look)
 }
 
 // finishLost deals with what find has found, or has not.

@@ -33,9 +33,6 @@ type Report struct {
 	Salvaged []string         // IDs under rejected/ of bytes that had no place to go
 	Changed  []Changed        // files that somebody has written since a crash cut their commit in place short
 	Synced   []Synced         // files whose writers had synced them, and not closed
-	// BarredDirs are directories that may not be listed, searched or changed. What a crash has
-	// left there stays as it is, with its intents, until a start that may.
-	BarredDirs []string
 	// SweepDue: the previous stop was not clean, so orphans may lie anywhere
 	// below the root. Sweep finds them; it may run beside everything else.
 	SweepDue bool
@@ -60,20 +57,14 @@ func New(d *disk.Disk, r *rejected.Store) *Recoverer {
 // Recover finishes or undoes every intent that is pending: at a start before
 // anything else is done with the data root, and later to finish what InPlace
 // left with ErrRedoPending. An error names what could not be put right; the
-// intents concerned stay pending. So do those about directories that bar us, without an
-// error: their users may do that, and nothing else waits for them.
+// intents concerned stay pending.
 func (s *Recoverer) Recover() (Report, error) {
 	s.recovering.Lock()
 	defer s.recovering.Unlock()
 	r := Report{SweepDue: !s.disk.Journal.Clean()}
 	var errs []error
-	waits := map[uint64]bool{} // transactions with parts that stay pending
 	fail := func(in journal.Intent, err error) {
-		switch {
-		case errors.Is(err, unix.EACCES):
-			waits[in.Txn] = true
-			r.noteBarred(s.disk.BarredAbove(in.Dir))
-		case err != nil:
+		if err != nil {
 			errs = append(errs, fmt.Errorf("recover %q in %q: %w", in.Name, in.Dir, err))
 		}
 	}
@@ -82,14 +73,12 @@ func (s *Recoverer) Recover() (Report, error) {
 		fail(in, err)
 		return err != nil
 	})
-	reverted, barred, err := lazy.Recover(s.disk, s.rejects, pending)
-	r.Reverted = reverted
-	r.noteBarred(barred...)
-	if err != nil {
+	var err error
+	if r.Reverted, err = lazy.Recover(s.disk, s.rejects, pending); err != nil {
 		// What comes next would take the old versions away.
 		return r, errors.Join(append(errs, fmt.Errorf("recover commits that were not on disk: %w", err))...)
 	}
-	lost := s.recoverTxns(pending, waits, &r, fail)
+	lost := s.recoverTxns(pending, &r, fail)
 	tails, appended := tail.NewRecovery(s.disk, s.rejects), false
 	for _, in := range pending {
 		if in.Txn != 0 {
@@ -110,9 +99,6 @@ func (s *Recoverer) Recover() (Report, error) {
 		case journal.KindLazy: // done first
 		case journal.KindAppend:
 			found, err := tails.CheckAt(in)
-			if errors.Is(err, unix.EACCES) {
-				found, err = true, tails.Leave(in) // what is appended later is not to be measured by this
-			}
 			fail(in, err)
 			if err == nil && !found {
 				lost = append(lost, &Lost{In: in, Shadow: -1, Target: -1})
@@ -121,11 +107,20 @@ func (s *Recoverer) Recover() (Report, error) {
 			fail(in, fmt.Errorf("intent of unknown kind %q", in.Kind))
 		}
 	}
-	if err := s.recoverLost(lost, waits, tails, &r, fail); err != nil {
-		errs = append(errs, fmt.Errorf("recover: look for moved files: %w", err))
+	if len(lost) > 0 {
+		if err := Find(s.disk, lost); err != nil {
+			errs = append(errs, fmt.Errorf("recover: look for moved files: %w", err))
+		} else {
+			for _, l := range lost {
+				fail(l.In, s.finishLost(l, tails, &r))
+			}
+		}
+		for _, l := range lost {
+			l.Close()
+		}
 	}
 	if len(errs) == 0 {
-		errs = append(errs, s.finishTxns(pending, waits))
+		errs = append(errs, s.finishTxns(pending))
 	}
 	if appended {
 		// On disk before anything else is done with the files: what becomes of them
@@ -139,15 +134,6 @@ func (s *Recoverer) Recover() (Report, error) {
 	errs = append(errs, err)
 	s.rejects.StockBallast()
 	return r, errors.Join(errs...)
-}
-
-// noteBarred notes directories that bar us.
-func (r *Report) noteBarred(dirs ...string) {
-	for _, dir := range dirs {
-		if !slices.Contains(r.BarredDirs, dir) {
-			r.BarredDirs = append(r.BarredDirs, dir)
-		}
-	}
 }
 
 // takeBack does what undo does about an intent, and returns it if its shadow was synced and

@@ -36,7 +36,7 @@ func (s *Recoverer) isOrphan(dir int, e disk.Entry) bool {
 // Sweep walks the data root, through no symbolic link and into no other mount,
 // and removes orphaned shadows: reserved names that no living shadow has. It may
 // run while the store is in use. When it has been everywhere it settles the
-// journal; not where a directory barred it, so that the next start sweeps again.
+// journal.
 func (s *Recoverer) Sweep(ctx context.Context) (Report, error) {
 	var r Report
 	visit := func(dir int, where string, e disk.Entry) error {
@@ -47,21 +47,13 @@ func (s *Recoverer) Sweep(ctx context.Context) (Report, error) {
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) {
 			return nil // a directory of ours is empty
 		}
-		if errors.Is(err, unix.EACCES) {
-			r.noteBarred(where)
-			return nil
-		}
 		if err == nil {
 			r.Removed = append(r.Removed, path.Join(where, e.Name))
 		}
 		return err
 	}
-	err := s.disk.WalkAll(ctx, disk.Visitor{Visit: visit, Barred: func(where string) { r.noteBarred(where) }})
-	if err != nil {
+	if err := s.disk.WalkAll(ctx, nil, visit); err != nil {
 		return r, fmt.Errorf("sweep: %w", err)
-	}
-	if len(r.BarredDirs) > 0 {
-		return r, nil
 	}
 	return r, s.disk.Journal.Settle()
 }

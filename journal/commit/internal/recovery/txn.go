@@ -16,11 +16,8 @@ import (
 
 // recoverTxns makes what belongs to decided transactions happen, and takes back
 // what belongs to others. It returns what has to be looked for first. The
-// decisions themselves stay pending until finishTxns. waits has the transactions with parts
-// that fail could not have done yet: the directories around those stay, too.
-func (s *Recoverer) recoverTxns(
-	pending []journal.Intent, waits map[uint64]bool, r *Report, fail func(journal.Intent, error),
-) (lost []*Lost) {
+// decisions themselves stay pending until finishTxns.
+func (s *Recoverer) recoverTxns(pending []journal.Intent, r *Report, fail func(journal.Intent, error)) (lost []*Lost) {
 	decided := map[uint64]bool{}
 	for _, in := range pending {
 		if in.Kind == journal.KindTxn {
@@ -47,9 +44,6 @@ func (s *Recoverer) recoverTxns(
 	}
 	var astray []journal.Intent
 	for _, in := range Inside(later) {
-		if waits[in.Txn] {
-			continue
-		}
 		found, err := s.takeAway(in, r)
 		if err == nil && !found {
 			astray = append(astray, in)
@@ -170,8 +164,8 @@ func (s *Recoverer) takeAstray(ins []journal.Intent, r *Report, fail func(journa
 	if len(ins) == 0 {
 		return
 	}
-	found, barred := map[uint64]bool{}, []string(nil)
-	err := s.disk.WalkAll(context.Background(), disk.Visitor{Barred: func(where string) { barred = append(barred, where) }, Visit: func(dir int, where string, e disk.Entry) error {
+	found := map[uint64]bool{}
+	err := s.disk.WalkAll(context.Background(), nil, func(dir int, where string, e disk.Entry) error {
 		for i := range ins {
 			if e.Ino != ins[i].TargetIno || e.Name != ins[i].Name {
 				continue
@@ -181,7 +175,7 @@ func (s *Recoverer) takeAstray(ins []journal.Intent, r *Report, fail func(journa
 			}
 		}
 		return nil
-	}})
+	})
 	for _, in := range Inside(ins) {
 		switch {
 		case err != nil:
@@ -189,8 +183,6 @@ func (s *Recoverer) takeAstray(ins []journal.Intent, r *Report, fail func(journa
 		case found[in.ID]:
 			_, err := s.takeAway(in, r)
 			fail(in, err)
-		case len(barred) > 0: // it may be in there
-			r.noteBarred(barred...)
 		default:
 			fail(in, s.disk.Finish(in))
 		}
@@ -226,12 +218,11 @@ func (s *Recoverer) take(dir int, in journal.Intent, st *unix.Stat_t, there bool
 	return s.disk.Finish(in)
 }
 
-// finishTxns forgets the decisions that have been carried out: all but those of transactions
-// that wait.
-func (s *Recoverer) finishTxns(pending []journal.Intent, waits map[uint64]bool) error {
+// finishTxns forgets the decisions, when all of them have been carried out.
+func (s *Recoverer) finishTxns(pending []journal.Intent) error {
 	var errs []error
 	for _, in := range pending {
-		if in.Kind == journal.KindTxn && !waits[in.Txn] {
+		if in.Kind == journal.KindTxn {
 			errs = append(errs, s.disk.Finish(in))
 		}
 	}
