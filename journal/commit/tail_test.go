@@ -643,3 +643,35 @@ func TestTailLostTwice(t *testing.T) {
 	}
 	after.gone()
 }
+
+// What lies behind the end of a file is cleared in the files of other users, too, whose times
+// nobody else may set, and not where bits would go with it.
+func TestTailClearsBehind(t *testing.T) {
+	for mode, clears := range map[uint32]bool{0o664: true, 0o4755: false, 0o2755: false} {
+		w := newWorld(t, t.TempDir())
+		w.write("log", "old\n")
+		check(t, unix.Chmod(w.path("log"), mode))
+		a := w.appending()
+		if !a.append("one\n") {
+			t.Fatal("not appended")
+		}
+		a.close()
+		w.start()
+		w.s.disk.Epoch = func(int) string { return "another" }
+		inner := w.s.disk.Fault
+		w.s.disk.Fault = func(step string) error {
+			if step == "utimens" {
+				return unix.EPERM
+			}
+			return inner(step)
+		}
+		_, err := w.s.Recover()
+		check(t, err)
+		if got := w.read("log"); got != "old\none\n" {
+			t.Errorf("%o: %q", mode, got)
+		}
+		if slices.Contains(w.steps, "truncate") != clears {
+			t.Errorf("%o: %q", mode, w.steps)
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (s *Recovery) Check(in journal.Intent, fd int) error {
 			return err
 		}
 		s.Cut = append(s.Cut, cut)
-	} else if !c.cached && !isReadOnly(fd) {
+	} else if !c.cached && !isReadOnly(fd) && mayHaveMore(&st) {
 		if err := s.clearBehind(fd, &st); err != nil {
 			return err
 		}
@@ -128,7 +128,17 @@ func (s *Recovery) clearBehind(fd int, st *unix.Stat_t) error {
 	if err := s.disk.Do("truncate", func() error { return unix.Ftruncate(fd, st.Size) }); err != nil {
 		return err
 	}
-	return s.disk.Do("utimens", func() error { return disk.Futimens(fd, [2]unix.Timespec{st.Atim, st.Mtim}) })
+	err := s.disk.Do("utimens", func() error { return disk.Futimens(fd, [2]unix.Timespec{st.Atim, st.Mtim}) })
+	if errors.Is(err, unix.EPERM) {
+		return nil // the file of another user, which we may write: only its owner sets its times
+	}
+	return err
+}
+
+// mayHaveMore reports whether the last block of a file has room for bytes behind the end, and may
+// be cleared: the bits of a setuid file would go with that.
+func mayHaveMore(st *unix.Stat_t) bool {
+	return st.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 && (st.Blksize <= 0 || st.Size%int64(st.Blksize) != 0)
 }
 
 // ending looks for the end of the last whole record of a file.
