@@ -189,18 +189,6 @@ func (n *inode) standingLocked() standing {
 	return is
 }
 
-// procFileAt is procFile of what is open at k, which may show the number of another file that it
-// stands for, or has stood for.
-func (hs *handles) procFileAt(k *kernelNode, n *inode) proc.File {
-	f := hs.procFile(n)
-	hs.nodes.mu.Lock()
-	defer hs.nodes.mu.Unlock()
-	for _, key := range k.numbers {
-		f.Also = append(f.Also, hs.disk.inoFor(key.dev, key.ino))
-	}
-	return f
-}
-
 // procFile is n as /proc shows it to processes that have it open.
 func (hs *handles) procFile(n *inode) proc.File {
 	hs.nodes.mu.Lock()

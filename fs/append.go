@@ -56,7 +56,7 @@ func (ap *appending) openAppend(cancel <-chan struct{}, c *caller, in *OpenReque
 		// The session that had taken the file's node over was rolled back while the
 		// caller waited for it.
 		if ap.astray.walks.Repeated(c) {
-			return ap.locks.refuse(&demand{c: c, op: opAppend, path: ap.nodes.path(dir, name)}, errNodeShared)
+			return unix.EBUSY
 		}
 		return ap.astray.staleAt(c, n)
 	}

@@ -78,13 +78,9 @@ func (cm *commits) closeLocked(s *session) {
 		s.inode.sess = nil
 		s.inode.copied = s.inPlace && s.saved.IsPublished()
 		s.inode.orphan = s.inPlace || !s.saved.IsPublished()
-		for _, k := range s.inode.nodes {
-			switch {
-			case !s.inode.orphan:
+		if !s.inode.orphan {
+			for _, k := range s.inode.nodes {
 				cm.kernel.dropFormerLocked(k)
-			case k.former == nil && s.base != nil:
-				k.former = s.base // the file, to which whoever has the shadow open comes back
-				s.base.pins++
 			}
 		}
 	}

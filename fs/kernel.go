@@ -86,23 +86,6 @@ func (kn *kernel) meant(k *kernelNode) *inode {
 	return k.in
 }
 
-// written is what whoever opens k to write, or cuts it, writes: of the shadow of a session that is
-// over and was not published the file that the session would have replaced. Who has such a shadow
-// open to read can open it anew (/proc/self/fd), and nobody would find what is written to it.
-func (kn *kernel) written(k *kernelNode) *inode {
-	kn.nodes.mu.Lock()
-	defer kn.nodes.mu.Unlock()
-	return k.writtenLocked()
-}
-
-// writtenLocked is kernel.written. nodes.mu is held.
-func (k *kernelNode) writtenLocked() *inode {
-	if k.in.orphan && k.in.sess == nil && k.former != nil {
-		return k.former
-	}
-	return k.in
-}
-
 // newNodeLocked enters a node that stands for n. nodes.mu is held.
 func (kn *kernel) newNodeLocked(n *inode) *kernelNode {
 	kn.nextID++

@@ -160,13 +160,6 @@ func (ns *nodes) dupStandsFor(n *inode) (fd int, err error) {
 	return unix.FcntlInt(uintptr(n.standsFor), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// standsForAnother reports whether n stands for the content of a file: see inode.standsFor.
-func (ns *nodes) standsForAnother(n *inode) bool {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	return n.standsFor != 0
-}
-
 // standsForItself notes that n is written: a descriptor outlived its session in the hands of a
 // process that nobody knew of. What is read from now on is what the shadow has.
 func (ns *nodes) standsForItself(n *inode) {

@@ -215,13 +215,10 @@ func (op *opens) openWrite(cancel <-chan struct{}, in *OpenRequest, k *kernelNod
 func (o *opening) start() unix.Errno {
 	c, in, k, out, cancel := o.c, o.in, o.k, o.out, o.cancel
 	o.nodes.mu.Lock()
-	n := k.writtenLocked()
-	s, elsewhere := n.sess, n != k.in
+	n := k.in
+	s := n.sess
 	parent, name := n.namedLocked()
 	o.nodes.mu.Unlock()
-	if elsewhere && !c.MayOpen(o.nodes.fdOf(n), in.Flags) { // the kernel has checked the shadow
-		return unix.EACCES
-	}
 	if in.Flags&(unix.O_APPEND|unix.O_TRUNC) != unix.O_APPEND {
 		o.appending.finishLinesOf(&in.Request, n)
 	}
@@ -231,7 +228,7 @@ func (o *opening) start() unix.Errno {
 		o.set = s.settings
 		return o.shadow(s)
 	case parent == nil:
-		return o.nameless()
+		return o.opens.openPlain(in, k, n, false, out)
 	}
 	if e := o.txns.awaitsTxn(c, opOpen, []place{{parent, name, n}}); e != 0 {
 		return e
@@ -241,8 +238,6 @@ func (o *opening) start() unix.Errno {
 	switch {
 	case set.Mode == policy.ReadOnly:
 		return o.reports.refuseReadOnly(&in.Request, opOpen, path, &set)
-	case elsewhere && o.isWrittenPlain(place{parent, name, n}, &set):
-		return o.refuseHere(path)
 	case set.Mode == policy.Live || o.rules.isAutoLive(n):
 		if o.names.isReplaced(n) && !o.astray.walks.Repeated(c) {
 			return o.astray.staleAt(c, n) // it went live while the caller was on its way

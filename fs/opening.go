@@ -33,11 +33,11 @@ func (o *opening) begin() unix.Errno {
 	c, n := o.c, o.n
 	dir, name := o.nodes.nameOf(n)
 	if dir == nil {
-		if o.kernel.written(o.k) != n {
+		if o.kernel.behind(o.k) != n {
 			// It was the shadow of a session that has ended meanwhile with nothing to save.
 			return o.start()
 		}
-		return o.nameless() // removed
+		return o.opens.openPlain(o.in, o.k, n, false, o.out) // removed
 	}
 	at := [2]dkey{{dir, name}}
 	o.repeated = o.astray.walks.Repeated(c) || o.repeated
@@ -47,7 +47,7 @@ func (o *opening) begin() unix.Errno {
 		switch {
 		case o.isForGone(w, at):
 			o.endings.dropWalk(w)
-			return o.nameless()
+			return o.opens.openPlain(o.in, o.k, n, false, o.out)
 		case w.sess != nil && !w.Looked() && w.At == at:
 			// No name was walked: the open went through a descriptor, or the
 			// file is a mount point of its own.
@@ -88,32 +88,7 @@ func (o *opening) isForGone(w *walk, at [2]dkey) bool {
 	if w.Looked() || w.from != o.k || !o.nodes.unnamed(o.n) {
 		return false
 	}
-	return w.sess == nil || w.At != at || !o.sessions.isFollowed(o.n)
-}
-
-// nameless opens what the node stands for, and what has no name any more. A shadow that was never
-// filled has nothing to write to.
-func (o *opening) nameless() unix.Errno {
-	n := o.kernel.behind(o.k)
-	if o.nodes.standsForAnother(n) {
-		return o.refuseHere(o.nodes.nodePath(n))
-	}
-	return o.opens.openPlain(o.in, o.k, n, false, o.out)
-}
-
-// isWrittenPlain reports whether who writes a file writes no shadow of it, but the file itself.
-func (o *opening) isWrittenPlain(p place, set *policy.Settings) bool {
-	return set.Mode == policy.Live || o.rules.isAutoLive(p.inode) || o.contents.isWrittenUnread(p)
-}
-
-// refuseHere is for a caller that has come to the shadow of a session that is over, which path
-// was the name of, where the file cannot be served: a caller that has come by the name walks
-// again.
-func (o *opening) refuseHere(path string) unix.Errno {
-	if o.c.TID() != 0 && !o.repeated && !o.astray.walks.Repeated(o.c) {
-		return o.astray.staleAt(o.c, o.n)
-	}
-	return o.locks.refuse(&demand{c: o.c, op: opOpen, path: path}, errNodeShared)
+	return w.sess == nil || w.At != at || !o.sessions.isFollowed(o.k)
 }
 
 // takeOpenWalk returns what the caller was promised when it opened n before;

@@ -57,7 +57,7 @@ func (ats *attrs) setattr(in *SetAttrRequest, k *kernelNode, n *inode) unix.Errn
 	}
 	c := ats.callers.callerOf(&in.Request)
 	if resize {
-		return ats.setattrInode(c, in, k, ats.kernel.written(k))
+		return ats.setattrInode(c, in, k, n)
 	}
 	return ats.appending.alsoFollowed(c, n, func(n *inode) unix.Errno { return ats.setattrInode(c, in, k, n) })
 }

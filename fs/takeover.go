@@ -48,7 +48,7 @@ func (o *opening) isOwn() bool {
 	if o.c.TID() == 0 {
 		return false
 	}
-	w, r, err := o.callers.proc.Opens(o.c.Owner().PID, o.handles.procFileAt(o.k, o.n))
+	w, r, err := o.callers.proc.Opens(o.c.Owner().PID, o.handles.procFile(o.n))
 	return err == nil && w+r > 0
 }
 
@@ -170,12 +170,13 @@ func (o *opening) pending(signalled bool) proc.Pending {
 	return o.callers.proc.Pending(o.c.TID())
 }
 
-// isFollowed reports whether n is a version that a session has replaced: to programs that is the
-// file itself, written, and whoever opens a descriptor of it anew means what has its name.
-func (ss *sessions) isFollowed(n *inode) bool {
+// isFollowed reports whether k stands for a version that a session has replaced: to programs
+// that is the file itself, written, and whoever opens a descriptor of it anew means what has
+// its name.
+func (ss *sessions) isFollowed(k *kernelNode) bool {
 	ss.nodes.mu.Lock()
 	defer ss.nodes.mu.Unlock()
-	return n.saved && n.written && !n.removed
+	return k.in.saved && k.in.written && !k.in.removed
 }
 
 // retakePoll is how often a node is tried again that cannot be taken over for

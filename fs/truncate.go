@@ -11,16 +11,14 @@ import (
 // to the shadow, so that readers of the old version never see its size change.
 func (ats *attrs) truncatePath(in *SetAttrRequest, k *kernelNode, p place, set policy.Settings) unix.Errno {
 	c, n := ats.callers.callerOf(&in.Request), p.inode
-	if n != ats.kernel.behind(k) && !c.MayOpen(ats.nodes.fdOf(n), unix.O_WRONLY) { // the kernel has checked another
-		return unix.EACCES
-	}
 	at := [2]dkey{p.key()}
 	d := ats.locks.fileDemand(c, opTruncate, set.Wait, p)
 	d.label = labelOf(c, opTruncate, d.path)
 	if w := ats.astray.walks.Get(c); w != nil && w.Op == opTruncate && w.At == at && w.sess != nil && !w.Looked() && ats.astray.walks.Remove(w) {
-		if ats.nodes.unnamed(n) && !ats.sessions.isFollowed(n) {
+		if ats.nodes.unnamed(n) {
 			ats.endings.dropWalk(w)
-			return ats.cutNameless(c, in, k, d)
+			size, _ := in.size()
+			return ats.setattrPlain(in, n, size, true)
 		}
 		// No name was walked: the file's own node has to do.
 		return ats.truncateHere(c, in, k, d, w.sess)
@@ -50,17 +48,6 @@ func (ats *attrs) truncatePath(in *SetAttrRequest, k *kernelNode, p place, set p
 	}
 	ats.astray.walks.Put(c, w)
 	return unix.ESTALE
-}
-
-// cutNameless truncates what the node stands for, and what has no name any more. A shadow that was
-// never filled has nothing to cut.
-func (ats *attrs) cutNameless(c *caller, in *SetAttrRequest, k *kernelNode, d *demand) unix.Errno {
-	n := ats.kernel.behind(k)
-	if ats.nodes.standsForAnother(n) {
-		return ats.locks.refuse(d, errNodeShared)
-	}
-	size, _ := in.size()
-	return ats.setattrPlain(in, n, size, true)
 }
 
 // truncateHere truncates at the file's own node, for a caller who cannot be led
