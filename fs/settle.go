@@ -55,6 +55,11 @@ func (r *renaming) settle() unix.Errno {
 		if err := r.disk.store.SettleBefore(r.nodes.fdOf(r.to.dir), r.nodes.nodePath(r.to.dir)); err != nil {
 			return errnoOf(err)
 		}
+		// What was appended to the new version belongs to it: without its last records it would
+		// be neither version.
+		if err := r.disk.store.SettleRecords(r.fromSt); err != nil {
+			return errnoOf(err)
+		}
 	}
 	for _, st := range stats {
 		if err := r.disk.store.SettleLazy(st); err != nil {

@@ -365,6 +365,17 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
+// A file to which was just appended takes the place of another one, and the power fails: what
+// has replaced the old version has all its records.
+func TestPowerFailsAfterALogIsRenamed(t *testing.T) {
+	disk := newSimDisk(t, simDiskKinds[0])
+	script := simScript{programs: []simProgram{simProgramOf("ann", "log a", "mv a d/a"), simProgramOf("bob", "cat d/a")}, hazards: simHazards{cuts: 1}}
+	w := inTurnsOf(t, simOptions{seed: 1, script: script, disk: disk, turns: []string{"ann to the end", "cut", "bob to the end"}})
+	if len(w.powerCuts) == 0 {
+		t.Fatal("the power has not failed")
+	}
+}
+
 // The power fails at each step of a save, and the file is the old version or the new one.
 func TestPowerFailsInASave(t *testing.T) {
 	disk := newSimDisk(t, simDiskKinds[0])

@@ -47,6 +47,12 @@ func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 // not be appended to any more.
 func (s *Store) Close() error { return errors.Join(s.lazies.Close(), s.tails.Close()) }
 
+// SettleRecords brings what was appended to the file st to the disk: it is about to replace
+// another version.
+func (s *Store) SettleRecords(st *unix.Stat_t) error {
+	return s.tails.Settle(journal.Intent{TargetDev: uint64(st.Dev), TargetIno: st.Ino})
+}
+
 // settleTarget settles what recovery would do to the target of in, which is about
 // to be changed in place.
 func (s *Store) settleTarget(in journal.Intent) error {
