@@ -77,6 +77,7 @@ func (al *advisoryLocks) setlk(cancel <-chan struct{}, in *LockRequest, noWait b
 	q := al.lockRequest(in, h)
 	q.Cancel, q.NoWait = cancel, noWait
 	if in.Lock.Type == unix.F_UNLCK {
+		al.handles.showLines(&in.Request, h.n)
 		al.locks.advisory.Unlock(q)
 		return 0
 	}

@@ -122,7 +122,7 @@ func TestAttributesBesideALine(t *testing.T) {
 		}
 	}
 	h := r.header(now)
-	r.f.appending.showLines(&h, r.f.kernel.inodeOf(now))
+	r.f.handles.showLines(&h, r.f.kernel.inodeOf(now))
 	r.want("its own program has looked", "new\nhalf", map[string]int{"commit": 1})
 	if ttl := r.f.attrs.attrTimeout(r.f.kernel.inodeOf(now)); ttl != attrTTL {
 		t.Errorf("without a line: %v", ttl)

@@ -10,12 +10,13 @@ import (
 // what it has appended before: the end of a line does not wait for its newline then.
 
 // showLines appends the unfinished lines of the caller's own appenders of an
-// inode that it opens to read, or whose attributes it asks for.
-func (ap *appending) showLines(h *Request, n *inode) {
-	ap.nodes.mu.Lock()
-	lined := ap.linedLocked(n)
-	ap.nodes.mu.Unlock()
-	ap.finishLines(h, lined)
+// inode that it opens to read, whose attributes it asks for, or that it unlocks: whoever locks
+// that next finds what was appended under the lock.
+func (hs *handles) showLines(h *Request, n *inode) {
+	hs.nodes.mu.Lock()
+	lined := hs.linedLocked(n)
+	hs.nodes.mu.Unlock()
+	hs.finishLines(h, lined)
 }
 
 // finishLinesOf appends the unfinished lines of the caller's own appenders of the file to
@@ -35,15 +36,15 @@ func (ap *appending) finishLinesAt(h *Request, p place) {
 		}
 	}
 	ap.nodes.mu.Unlock()
-	ap.finishLines(h, ap.handles.appenders.Lined(files...))
+	ap.handles.finishLines(h, ap.handles.appenders.Lined(files...))
 }
 
 // linedLocked are the appenders that hold an unfinished line of n back. nodes.mu is held.
-func (ap *appending) linedLocked(n *inode) []*records.Appender {
-	if !ap.handles.appenders.HasLines() { // the kernel's requests are many, and such lines are few
+func (hs *handles) linedLocked(n *inode) []*records.Appender {
+	if !hs.appenders.HasLines() { // the kernel's requests are many, and such lines are few
 		return nil
 	}
-	return ap.handles.appenders.Lined(n.appendedLocked()...)
+	return hs.appenders.Lined(n.appendedLocked()...)
 }
 
 // appendedLocked are the files whose appenders append to n: itself, the file for which the shadow
@@ -78,11 +79,11 @@ func (ap *appending) forgetFollowed(n *inode) {
 
 // finishLines appends what those of the appenders hold back that are the caller's own. Half
 // of a line that is judged goes on waiting for its end.
-func (ap *appending) finishLines(h *Request, lined []*records.Appender) {
+func (hs *handles) finishLines(h *Request, lined []*records.Appender) {
 	if len(lined) == 0 {
 		return
 	}
-	c := ap.callers.callerOf(h)
+	c := hs.callers.callerOf(h)
 	for _, a := range lined {
 		if c.BelongsTo(calling.NewIdentity(a.Owner(), lockmgr.Birth{})) {
 			a.Show()

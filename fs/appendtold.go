@@ -124,7 +124,7 @@ func (is appended) Grows(of records.ID, fd, added int) bool {
 func (is appended) Rests(of records.ID, fd int) {
 	rests := is.disk.versions.Rest(commit.Inode(of))
 	if p := is.place(); rests && fd >= 0 && p.dir != nil {
-		is.disk.versions.Changed(is.nodes.path(p.dir, p.name), fd, false)
+		is.disk.versions.Rested(is.nodes.path(p.dir, p.name), fd)
 	}
 }
 

@@ -101,7 +101,7 @@ func (ats *attrs) fillEntry(out *Entry, k *kernelNode, st *unix.Stat_t, volatile
 func (ats *attrs) attrTimeout(n *inode) time.Duration {
 	ats.nodes.mu.Lock()
 	defer ats.nodes.mu.Unlock()
-	if n.awaited > 0 || n.fd < 0 || len(ats.appending.linedLocked(n)) > 0 {
+	if n.awaited > 0 || n.fd < 0 || len(ats.handles.linedLocked(n)) > 0 {
 		return 0
 	}
 	return attrTTL
@@ -126,7 +126,7 @@ func (ats *attrs) GetAttr(cancel <-chan struct{}, in *AttrRequest, out *AttrRepl
 	if ats.strangerAt(&in.Request, k) && ats.redirect(&in.Request, n) {
 		return unix.ESTALE
 	}
-	ats.appending.showLines(&in.Request, n)
+	ats.handles.showLines(&in.Request, n)
 	var st unix.Stat_t
 	n, own := ats.besideOf(&in.Request, k, n)
 	if e := ats.names.stat(n, &st); e != 0 {

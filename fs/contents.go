@@ -36,7 +36,7 @@ func (co *contents) Read(cancel <-chan struct{}, in *ReadRequest, buf []byte) (D
 		co.sessions.noteStaleRead(h, &in.Request)
 	}
 	if h.kind == readHandle && h.sess == nil && h.io.Mode() == iomode.Watched {
-		co.appending.showLines(&in.Request, h.n) // a reader of pages asks for the attributes, which does this
+		co.handles.showLines(&in.Request, h.n) // a reader of pages asks for the attributes, which does this
 	}
 	fd, own, e := co.readFile(h)
 	if e != 0 {

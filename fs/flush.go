@@ -23,14 +23,17 @@ func (en *endings) Flush(_ <-chan struct{}, in *FlushRequest) unix.Errno {
 	if h == nil {
 		return 0
 	}
+	if h.kind == appendHandle {
+		e := h.app.flush(en.callers.closerOf(&in.Request))
+		en.locks.advisory.Closed(h, in.LockOwner)
+		return e
+	}
+	en.handles.showLines(&in.Request, h.n)
 	en.locks.advisory.Closed(h, in.LockOwner)
-	if h.kind != appendHandle && h.kind != shadowHandle {
+	if h.kind != shadowHandle {
 		return 0
 	}
 	cl := en.callers.closerOf(&in.Request)
-	if h.kind == appendHandle {
-		return h.app.flush(cl)
-	}
 	e := en.flushShadow(cl, h)
 	if lost := en.closeStale(h.sess, h); e == 0 {
 		e = lost
@@ -164,10 +167,10 @@ func (en *endings) Release(_ <-chan struct{}, in *ReleaseRequest) {
 	if h == nil {
 		return
 	}
-	en.locks.advisory.Released(h)
 	if h.app != nil {
 		h.app.release()
 	}
+	en.locks.advisory.Released(h)
 	s := h.sess
 	if s != nil {
 		en.closeStale(s, h)

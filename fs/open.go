@@ -82,7 +82,7 @@ func (op *opens) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix
 		if in.Flags&fmodeExec != 0 && op.attrs.forbids(n, unix.ST_NOEXEC) {
 			return unix.EACCES
 		}
-		op.appending.showLines(&in.Request, n) // with passthrough nobody asks for its size before it is read
+		op.handles.showLines(&in.Request, n) // with passthrough nobody asks for its size before it is read
 		if e := op.claimRead(cancel, in, n); e != 0 {
 			return e
 		}

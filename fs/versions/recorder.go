@@ -114,6 +114,20 @@ func (r *Recorder) Changed(path string, fd int, loose bool) {
 	}
 }
 
+// Rested is Changed for a file to which nobody appends any more. Whoever tells that has no lock of
+// it: a file that is shorter than its version is just being cut by somebody else, who enters a
+// version of that.
+func (r *Recorder) Rested(path string, fd int) {
+	var st unix.Stat_t
+	if r == nil || unix.Fstat(fd, &st) != nil {
+		return
+	}
+	if is, _, known := r.c.History.Last(path); known && is.Ino == st.Ino && st.Size < is.Size {
+		return
+	}
+	r.Is(path, &st, false)
+}
+
 // Is is Changed for the file st.
 func (r *Recorder) Is(path string, st *unix.Stat_t, loose bool) {
 	if r != nil {

@@ -39,6 +39,29 @@ func TestChanged(t *testing.T) {
 	s.want("f", "1 commit of 0")
 }
 
+// A file at rest that is shorter than its version is being cut, and keeps what is known of that.
+func TestRested(t *testing.T) {
+	s := newStage(t)
+	s.save("f", "one")
+	was, _ := s.known("f")
+	w, err := os.OpenFile(s.path("f"), os.O_RDWR|os.O_APPEND, 0)
+	check(t, err)
+	defer w.Close()
+	check(t, w.Truncate(1))
+	s.Rested("f", int(w.Fd()))
+	if is, _ := s.known("f"); is != was {
+		t.Errorf("while it was cut: %+v, want %+v", is, was)
+	}
+	_, err = w.WriteString("ne and more")
+	check(t, err)
+	s.Rested("f", int(w.Fd()))
+	if is, loose := s.known("f"); is != history.StateOf(s.stat("f")) || loose {
+		t.Errorf("%+v, %v", is, loose)
+	}
+	s.Rested("f", -1)
+	s.want("f", "1 commit of 0")
+}
+
 func TestRestamped(t *testing.T) {
 	s := newStage(t)
 	s.save("f", "one")
