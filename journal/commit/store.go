@@ -50,7 +50,7 @@ func (s *Store) Close() error { return errors.Join(s.lazies.Close(), s.tails.Clo
 // SettleRecords brings what was appended to the file st to the disk: it is about to replace
 // another version.
 func (s *Store) SettleRecords(st *unix.Stat_t) error {
-	return s.tails.Settle(journal.Intent{TargetDev: uint64(st.Dev), TargetIno: st.Ino})
+	return s.tails.Settle(disk.InodeOf(st))
 }
 
 // settleTarget settles what recovery would do to the target of in, which is about
@@ -59,7 +59,7 @@ func (s *Store) settleTarget(in journal.Intent) error {
 	if err := s.SettleLazy(&unix.Stat_t{Dev: in.TargetDev, Ino: in.TargetIno}); err != nil {
 		return err
 	}
-	return s.tails.Settle(in)
+	return s.tails.Settle(disk.Inode{Dev: in.TargetDev, Ino: in.TargetIno})
 }
 
 // Durability says what a returned Publish has waited for; see the package

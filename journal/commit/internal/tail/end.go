@@ -139,11 +139,11 @@ func (t *Tail) settleLocked() error {
 	return nil
 }
 
-// Settle ends the undo record of the target of in, which is about to be
-// changed in another way than by appending.
-func (s *Set) Settle(in journal.Intent) error {
+// Settle brings what was appended to a file to the disk and ends its undo record: the file is
+// about to be changed in another way than by appending, or to replace another version.
+func (s *Set) Settle(file disk.Inode) error {
 	s.mu.Lock()
-	t := s.files[disk.Inode{Dev: in.TargetDev, Ino: in.TargetIno}]
+	t := s.files[file]
 	s.mu.Unlock()
 	if t == nil {
 		return nil
