@@ -27,11 +27,11 @@ const (
 
 // fillAttr turns backing attributes, those of what k stands for, into the mount's.
 func (ats *attrs) fillAttr(a *Attr, k *kernelNode, st *unix.Stat_t) {
-	n, ctime := ats.noteShown(k, st)
+	n := ats.noteShown(k, st)
 	a.Ino = ats.disk.inoFor(uint64(st.Dev), st.Ino)
 	a.Size = uint64(st.Size)
 	a.Blocks = uint64(st.Blocks)
-	a.Atime, a.Mtime, a.Ctime = st.Atim, st.Mtim, ctime
+	a.Atime, a.Mtime, a.Ctime = st.Atim, st.Mtim, st.Ctim
 	a.Mode, a.Rdev = ats.shownMode(n, st)
 	a.Nlink = uint32(st.Nlink)
 	a.UID, a.GID = st.Uid, st.Gid
@@ -41,22 +41,26 @@ func (ats *attrs) fillAttr(a *Attr, k *kernelNode, st *unix.Stat_t) {
 // maxNumbers bounds how many numbers of a node are remembered.
 const maxNumbers = 8
 
-// noteShown remembers which inode number of k the kernel is told, and returns what k stands
-// for, and the change time that the kernel is told. /proc shows the number that the kernel
+// noteShown remembers which inode number of k the kernel is told, returns what k stands
+// for, and puts the times into st that the kernel is told. /proc shows the number that the kernel
 // has: an earlier one while it has not asked again, or where it ignored attributes that
 // crossed an invalidation.
-func (ats *attrs) noteShown(k *kernelNode, st *unix.Stat_t) (n *inode, ctime unix.Timespec) {
+func (ats *attrs) noteShown(k *kernelNode, st *unix.Stat_t) *inode {
 	ats.nodes.mu.Lock()
 	defer ats.nodes.mu.Unlock()
 	if !k.in.isRegular() {
-		return k.in, st.Ctim
+		if k.in.isDir() {
+			ats.disk.store.ShowTimes(st)
+		}
+		return k.in
 	}
 	key := inoKey{uint64(st.Dev), st.Ino}
 	if i := len(k.numbers); i == 0 || k.numbers[i-1] != key {
 		k.numbers = append(slices.DeleteFunc(k.numbers, func(o inoKey) bool { return o == key }), key)
 		k.numbers = k.numbers[max(0, len(k.numbers)-maxNumbers):]
 	}
-	return k.in, ats.commits.commitTimes.Shown(key, st.Ctim)
+	st.Ctim = ats.commits.commitTimes.Shown(key, st.Ctim)
+	return k.in
 }
 
 // forbids reports whether n is on a mount inside the data directory that has the flag (unix.ST_*),
@@ -251,8 +255,9 @@ func (ats *attrs) Statx(_ <-chan struct{}, in *StatxRequest, out *StatxReply) un
 	if e := ats.names.stat(n, &st); e != 0 {
 		return e
 	}
-	_, ctime := ats.noteShown(k, &st)
-	out.Ctime.Sec, out.Ctime.Nsec = ctime.Sec, uint32(ctime.Nsec)
+	ats.noteShown(k, &st)
+	out.Mtime.Sec, out.Mtime.Nsec = st.Mtim.Sec, uint32(st.Mtim.Nsec)
+	out.Ctime.Sec, out.Ctime.Nsec = st.Ctim.Sec, uint32(st.Ctim.Nsec)
 	mode, rdev := ats.shownMode(n, &st)
 	out.Mode, out.Rdev_major, out.Rdev_minor = uint16(mode), unix.Major(uint64(rdev)), unix.Minor(uint64(rdev))
 	out.Ino = ats.disk.inoFor(uint64(st.Dev), st.Ino)

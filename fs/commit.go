@@ -8,19 +8,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/ctimes"
 	"latchfs/fs/judge"
 	"latchfs/fs/printable"
 	"latchfs/fs/refusals"
 	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
+	"latchfs/journal/oldtimes"
 )
 
 // commits carries the end of a session out: what was written gets the name of the file, or is
 // kept aside. It also makes a file live whose session goes on.
 type commits struct {
-	commitTimes ctimes.Table[inoKey] // what new files show; guarded by nodes.mu
+	commitTimes oldtimes.Table[inoKey] // what new files show; guarded by nodes.mu
 
 	*ground
 	claimFiles *claimFiles

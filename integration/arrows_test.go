@@ -142,6 +142,9 @@ var rooms = map[string]room{
 	"latchfs/journal/internal/jsontext": { // writes JSON: pure
 		not: []string{"encoding/json", "io", "io/fs", "log", "net", "os", "sync", "syscall", "time"},
 	},
+	"latchfs/journal/oldtimes": { // which times are shown: pure
+		libs: []string{xSys}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
+	},
 	"latchfs/journal/statedir": { // whose the state directory is; not what its files say
 		libs: []string{xSys},
 	},
@@ -161,7 +164,7 @@ var rooms = map[string]room{
 	// The rooms of commit, from the ground up: no other room may import those below
 	// internal, which the compiler sees to.
 	"latchfs/journal/commit/internal/disk": { // steps and names
-		ours: []string{"latchfs/journal", "latchfs/journal/statedir"}, libs: []string{xSys},
+		ours: []string{"latchfs/journal", "latchfs/journal/oldtimes", "latchfs/journal/statedir"}, libs: []string{xSys},
 	},
 	"latchfs/journal/commit/internal/keep": { // puts old content where history wants it
 		ours: []string{"latchfs/journal", "latchfs/journal/history", "latchfs/journal/commit/internal/disk"}, libs: []string{xSys},
@@ -315,9 +318,6 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/fs/access", "latchfs/fs/locksdir", "latchfs/fs/reach", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/journal/history"},
 		libs: []string{xSys}, not: []string{"io/fs", "net", "log", "path/filepath", "sync"},
 	},
-	"latchfs/fs/ctimes": { // which change times are shown: pure
-		libs: []string{xSys}, not: []string{"io", "io/fs", "log", "net", "os", "path/filepath", "sync", "syscall", "time"},
-	},
 	"latchfs/fs/changes": { // tells the recorders of changes; who makes them, and how the recorders keep what they hear, comes in
 		ours: []string{"latchfs/fs/lostupdate", "latchfs/fs/versions", "latchfs/journal/audit", "latchfs/journal/history",
 			"latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy"},
@@ -383,8 +383,8 @@ var rooms = map[string]room{
 		ours: []string{"latchfs/journal", "latchfs/journal/statedir", "latchfs/lockmgr", "latchfs/lockmgr/knowledge"}, libs: []string{xSys},
 	},
 	"latchfs/fs": {
-		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/calling", "latchfs/fs/changes", "latchfs/fs/content", "latchfs/fs/control", "latchfs/fs/ctimes", "latchfs/fs/ctl", "latchfs/fs/datadir", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/filing", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/iomode", "latchfs/fs/judge", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/listing", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/merging", "latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/records", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/sessionstate", "latchfs/fs/standin", "latchfs/fs/submounts", "latchfs/fs/suid", "latchfs/fs/sys", "latchfs/fs/syscalls", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/versions", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
-			"latchfs/journal/merge", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/policy/lockfile",
+		ours: []string{"latchfs/fs/access", "latchfs/fs/account", "latchfs/fs/advisory", "latchfs/fs/appends", "latchfs/fs/asuser", "latchfs/fs/bases", "latchfs/fs/calling", "latchfs/fs/changes", "latchfs/fs/content", "latchfs/fs/control", "latchfs/fs/ctl", "latchfs/fs/datadir", "latchfs/fs/dcache", "latchfs/fs/deaths", "latchfs/fs/denied", "latchfs/fs/disclosure", "latchfs/fs/filed", "latchfs/fs/filing", "latchfs/fs/heartbeat", "latchfs/fs/holders", "latchfs/fs/iomode", "latchfs/fs/judge", "latchfs/fs/knowledgelog", "latchfs/fs/lessons", "latchfs/fs/listing", "latchfs/fs/lockkey", "latchfs/fs/locksdir", "latchfs/fs/locksfs", "latchfs/fs/lockview", "latchfs/fs/lockwait", "latchfs/fs/lostupdate", "latchfs/fs/markers", "latchfs/fs/merging", "latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/fs/privileges", "latchfs/fs/reach", "latchfs/fs/readclaim", "latchfs/fs/records", "latchfs/fs/refusals", "latchfs/fs/rejected", "latchfs/fs/report", "latchfs/fs/rewalk", "latchfs/fs/selftest", "latchfs/fs/sessionstate", "latchfs/fs/standin", "latchfs/fs/submounts", "latchfs/fs/suid", "latchfs/fs/sys", "latchfs/fs/syscalls", "latchfs/fs/tally", "latchfs/fs/transaction", "latchfs/fs/trim", "latchfs/fs/versions", "latchfs/journal", "latchfs/journal/audit", "latchfs/journal/commit", "latchfs/journal/history",
+			"latchfs/journal/merge", "latchfs/journal/oldtimes", "latchfs/journal/statedir", "latchfs/journal/validate", "latchfs/lockmgr", "latchfs/lockmgr/knowledge", "latchfs/lockmgr/policy", "latchfs/lockmgr/policy/lockfile",
 			"latchfs/lockmgr/proc"},
 		libs:  []string{xSys},
 		tests: []string{"latchfs/fs/face", "latchfs/journal/commit/fsck"}, // mounts; examines what simulations leave

@@ -1,10 +1,13 @@
 package integration
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // unmarked waits until latchfs has no name of its own in the directory any more: it has
@@ -56,6 +59,58 @@ func TestDirectoriesKeepTheirTimes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What was made in a directory is the last change of it that anybody sees, although latchfs
+// clears up later: tar compares. And the next change shows.
+func TestClearingUpIsNoChange(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	if !changeTimesTell(t) {
+		t.Skip("the kernel gives two changes within a tick one time (before Linux 6.13)")
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		const times = `stat --cached=never -c '%n %y %z' made replaced`
+		before := m.Bash(t, `set -e; mkdir made replaced; echo x > replaced/f
+			for i in $(seq 50); do echo x > made/f$i; done; echo y > replaced/f; mv replaced/f replaced/g; `+times).Stdout
+		m.unmarked(t, "made")
+		m.unmarked(t, "replaced")
+		if after := m.Bash(t, ``+times).Stdout; after != before {
+			t.Errorf("the directories have the times\n%safter\n%s", after, before)
+		}
+		if o := m.Bash(t, `tar cf /dev/null made replaced`); o.Code != 0 {
+			t.Errorf("tar: %s", o.Stderr)
+		}
+		if after := m.Bash(t, `touch made/f1; chmod 700 replaced; `+times).Stdout; after == before {
+			t.Error("chmod shows in no time")
+		}
+		before = m.Bash(t, times).Stdout
+		if after := m.Bash(t, `rm made/f1; mkdir replaced/d; `+times).Stdout; strings.Split(after, "\n")[0] == strings.Split(before, "\n")[0] ||
+			strings.Split(after, "\n")[1] == strings.Split(before, "\n")[1] {
+			t.Errorf("after a removal and a mkdir: %s, before: %s", after, before)
+		}
+	})
+}
+
+// changeTimesTell reports whether a file has another change time after each change.
+func changeTimesTell(t *testing.T) bool {
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var last unix.Timespec
+	for range 32 {
+		var st unix.Stat_t
+		if err := errors.Join(f.Chmod(0o600), unix.Fstat(int(f.Fd()), &st)); err != nil {
+			t.Fatal(err)
+		}
+		if st.Ctim == last {
+			return false
+		}
+		last = st.Ctim
+	}
+	return true
 }
 
 // A directory may become read-only right after something was made in it: what is in it can

@@ -134,6 +134,10 @@ func (s *Store) FsyncDir(dir int) error {
 // by the store, and end after that.
 func (s *Store) Change() (end func()) { return s.disk.Change() }
 
+// ShowTimes turns the times of a directory of which somebody has just asked the status into
+// those that the users of the mount see: the store takes names away that they have not seen.
+func (s *Store) ShowTimes(st *unix.Stat_t) { s.disk.ShowTimes(st) }
+
 // SyncDir makes the names in the directory dir durable. file is any file of the
 // same filesystem.
 func (s *Store) SyncDir(dir, file int) error {

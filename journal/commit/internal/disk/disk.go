@@ -36,6 +36,7 @@ type Disk struct {
 	rootOrder    func() order // of the filesystem of the state directory, asked once
 	tellsChanges func() bool  // the same of its change times
 	changes      changes
+	tidied       tidied
 
 	mu        sync.Mutex                // guards what follows
 	inUse     map[string]struct{}       // names in use by living shadows; a sweep spares them

@@ -307,7 +307,9 @@ func (s *Set) chainsLocked(match func(*Commit) bool) [][]*Commit {
 // first, for without the marker nobody would know what it is. It may be repeated.
 func (s *Set) clear(l *Commit, do step) error {
 	unlink := func(name string) error {
-		err := do("unlink", func() error { return disk.Unname(l.dir.FD(), name) })
+		err := do("unlink", func() error {
+			return s.disk.Tidy(l.dir.FD(), func() error { return disk.Unname(l.dir.FD(), name) })
+		})
 		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}

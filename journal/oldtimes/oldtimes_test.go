@@ -1,4 +1,4 @@
-package ctimes
+package oldtimes
 
 import (
 	"testing"
@@ -54,6 +54,29 @@ func TestTheOldestIsForgotten(t *testing.T) {
 			t.Fatalf("inode %d shows %v, want %v", i, got, want)
 		}
 	}
+}
+
+// Somebody may have looked between two changes, and asks what to show after the second.
+func TestChangesInARowAreOne(t *testing.T) {
+	var c Table[int]
+	shows := func(want, has int64) {
+		t.Helper()
+		if got := c.Shown(1, at(has)); got != at(want) {
+			t.Errorf("time %d shows %v, want %d", has, got, want)
+		}
+	}
+	c.Note(1, at(10), at(20))
+	c.Note(1, at(20), at(30))
+	shows(10, 20)
+	shows(10, 30)
+	shows(9, 9)
+	shows(31, 31)
+	c.Note(1, at(40), at(50)) // something else gave it 40
+	shows(40, 50)
+	shows(30, 30)
+	c.Note(1, at(50), at(45)) // the clock was set back
+	shows(40, 45)
+	shows(50, 50)
 }
 
 func TestNothingIsRemembered(t *testing.T) {
