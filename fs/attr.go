@@ -70,6 +70,13 @@ func (ats *attrs) forbids(n *inode, flag int64) bool {
 	return n == nil || ats.disk.submounts.Forbids(ats.nodes.fdOf(n), flag)
 }
 
+// isReadOnly reports whether n is on a mount inside the data directory that is read-only. Of an
+// inode that is gone others tell.
+func (ats *attrs) isReadOnly(n *inode) bool {
+	fd := ats.nodes.fdOf(n)
+	return fd >= 0 && ats.disk.submounts.Forbids(fd, unix.ST_RDONLY)
+}
+
 // shownMode is the mode of n's inode, which has the status st, and the device that it
 // stands for, as far as the mount that it is on lets them count.
 func (ats *attrs) shownMode(n *inode, st *unix.Stat_t) (mode, rdev uint32) {

@@ -73,6 +73,9 @@ func (op *opens) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix
 		return e
 	}
 	writes := in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0
+	if writes && op.attrs.isReadOnly(n) {
+		return unix.EROFS // a shell would not hear of it at the close
+	}
 	if op.astray.isRenamed(n) {
 		if e := op.astray.comesAstray(op.callers.callerOf(&in.Request), n, writes); e != 0 {
 			return e

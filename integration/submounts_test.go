@@ -110,6 +110,31 @@ func testFlagsBelow(t *testing.T, m *Mount, flags uintptr, suid, device, execute
 	}
 }
 
+// Whoever opens a file to write it hears that it is below a read-only mount: a shell does not
+// look at what a close says.
+func TestReadOnlyMountBelow(t *testing.T) {
+	for _, passthrough := range []mountOption{func(*mountOptions) {}, noPassthrough()} {
+		m := mount(t, passthrough)
+		needsRoot(t)
+		sub := submount(t, m.Data, unix.MS_RDONLY)
+		defer unix.Unmount(sub, unix.MNT_DETACH)
+		for _, write := range []string{"echo x > sub/id", "echo x >> sub/id", "echo x 1<> sub/id", "truncate -s 0 sub/id", "echo x > sub/new", "dd if=/dev/null of=sub/id status=none"} {
+			if o := m.Bash(t, write); o.Code == 0 || !strings.Contains(o.Stderr, "Read-only file system") {
+				t.Errorf("%s: %s: %d, %s", m.Name, write, o.Code, o.Stderr)
+			}
+		}
+		if o := m.Bash(t, `cmp sub/id "$(command -v id)"; ls .locks/rejected 2>/dev/null; echo x > beside`); o.Code != 0 || o.Stdout != "" {
+			t.Errorf("%s: afterwards: %s%s", m.Name, o.Stdout, o.Stderr)
+		}
+		if err := unix.Mount("", sub, "", unix.MS_REMOUNT|unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		if o := m.Bash(t, "echo x > sub/id && cat sub/id"); o.Stdout != "x\n" {
+			t.Errorf("%s: when it may be written: %s%s", m.Name, o.Stdout, o.Stderr)
+		}
+	}
+}
+
 // A filesystem that is mounted more strictly while its files are in use is asked anew.
 func TestRemountBelow(t *testing.T) {
 	m := mount(t)

@@ -63,11 +63,11 @@ func (s *Recovery) CheckAt(in journal.Intent) (found bool, err error) {
 	return true, s.Check(in, target)
 }
 
-// OpenTarget opens the file that in is about, -1 if name is not that file. If nobody may write it
-// it is open for reading: then it is looked at, and nothing is cut off.
+// OpenTarget opens the file that in is about, -1 if name is not that file. If nobody may write it,
+// or it is on a mount that is read-only now, it is open for reading: then it is looked at, and nothing is cut off.
 func OpenTarget(dir int, name string, in journal.Intent) (int, error) {
 	fd, err := disk.OpenTarget(dir, name, in)
-	if errors.Is(err, disk.ErrBarred) {
+	if errors.Is(err, disk.ErrBarred) || errors.Is(err, unix.EROFS) {
 		return disk.ReadTarget(dir, name, in)
 	}
 	return fd, err
