@@ -38,7 +38,11 @@ func (cm *commits) late(s *session) {
 // setApart exchanges the published inode for a copy. It takes the name's lock
 // like anybody else: where that is held, the holder will replace the inode.
 func (cm *commits) setApart(s *session) {
-	dir, name := s.where()
+	dir, name := cm.nodes.pinPlace(s)
+	if dir == nil {
+		return // RELEASE has come meanwhile
+	}
+	defer cm.nodes.unpin(dir)
 	c := cm.callers.room.Itself()
 	l, err := cm.locks.acquire(cm.locks.fileDemand(c, opOpen, 0, place{dir, name, nil}), true)
 	if err != nil {

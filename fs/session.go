@@ -184,6 +184,18 @@ func (s *session) where() (*inode, string) {
 	return s.parent, s.dentry.Name()
 }
 
+// pinPlace is where a session is, its directory pinned; nil if the session is forgotten: the
+// directory may be, too.
+func (ns *nodes) pinPlace(s *session) (dir *inode, name string) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if _, is := ns.sessions[s]; !is {
+		return nil, ""
+	}
+	s.parent.pins++
+	return s.parent, s.dentry.Name()
+}
+
 // fillLocked gives a lazily made shadow the old content, before its first change.
 func (s *session) fillLocked() unix.Errno { return s.fillToLocked(math.MaxInt64) }
 

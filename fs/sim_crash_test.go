@@ -23,7 +23,7 @@ import (
 // random numbers of its own, as in drawLocks.
 func drawHazards(seed uint64, kills int) simHazards {
 	r := rand.New(rand.NewPCG(seed, 6))
-	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)], faults: []int{0, 0, 0, 30}[r.IntN(4)], lazy: []int{0, 0, 0, 0, 1}[r.IntN(5)], aimed: drawAimed(seed)}
+	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)], faults: []int{0, 0, 0, 30}[r.IntN(4)], lazy: []int{0, 0, 0, 0, 1}[r.IntN(5)], aimed: drawAimed(seed), passes: drawPasses(seed)}
 }
 
 // drawLinks adds commands that give files a second name and write them, in place then, to
@@ -53,7 +53,7 @@ func (h simHazards) String() (s string) {
 	for _, x := range []struct {
 		n    int
 		name string
-	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.cuts, "cuts"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}} {
+	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.cuts, "cuts"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}, {h.passes, "passes"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(" -%s %d", x.name, x.n)
 		}
@@ -70,6 +70,7 @@ func (h simHazards) fewer() (all []simHazards) {
 		func(h *simHazards) *int { return &h.cuts },
 		func(h *simHazards) *int { return &h.lazy },
 		func(h *simHazards) *int { return &h.aimed },
+		func(h *simHazards) *int { return &h.passes },
 	} {
 		less := h
 		if *one(&less) = 0; less != h {
@@ -233,7 +234,16 @@ func (d *simDaemon) die() {
 	if err := os.Remove(grave); err != nil {
 		panic(err)
 	}
-	for open := openBelow(d.w.dir); len(open) > 0; open = openBelow(d.w.dir) {
+	keeps := &d.w.keeps
+	keeps.Lock()
+	defer keeps.Unlock()
+	d.w.mu.Lock()
+	if d.w.dark { // the kernel dies, too
+		clear(keeps.fds)
+	}
+	d.w.mu.Unlock()
+	below := func() []int { return slices.DeleteFunc(openBelow(d.w.dir), keeps.has) }
+	for open := below(); len(open) > 0; open = below() {
 		for _, of := range open {
 			// EBUSY: a goroutine has closed it since, and is just opening another file by
 			// its number (dup(2)). If that is below, too, the next look finds it.

@@ -69,6 +69,7 @@ func (w *simWorld) start() error {
 	w.daemon, w.kernel = d, d.kernel
 	w.dooms(d)
 	f.kernel.srv, f.disk.fault = w.kernel, d.fault
+	f.disk.passthrough = w.opts.script.hazards.passes > 0
 	f.openCallers(simEyes{w.procs, d})
 	if err := f.openData(); err != nil {
 		return err

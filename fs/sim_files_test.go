@@ -20,9 +20,13 @@ type simFile struct {
 	flags uint32
 	out   Opened
 	refs  int // descriptors
-	pos   int64
-	path  string  // as it was opened
-	txn   *simTxn // in which it was opened; or nil
+
+	backing int  // of the file behind, or -1: see startIOLocked
+	cached  bool // it may have pages
+
+	pos  int64
+	path string  // as it was opened
+	txn  *simTxn // in which it was opened; or nil
 
 	nameMu sync.Mutex // guards now and moved, which whoever renames the file changes
 	now    simName
@@ -123,8 +127,7 @@ func (k *simKernel) openOnce(p *simProc, path string, flags uint32, reval bool) 
 	if e != 0 {
 		return nil, e
 	}
-	k.opened(f)
-	return f, 0
+	return k.opened(f)
 }
 
 // openOrCreate is an open with O_CREAT, under the directory's lock.
@@ -158,8 +161,8 @@ func (k *simKernel) openOrCreate(p *simProc, dir *simInode, name string, flags u
 	k.putLocked(dir, name, f.inode, out.NameTTL)
 	dir.until = time.Time{}
 	k.mu.Unlock()
-	k.opened(f)
-	return nil, f, 0
+	f, e = k.opened(f)
+	return nil, f, e
 }
 
 // holds reports whether the data directory has something of that name. The kernel sends a
@@ -170,10 +173,15 @@ func (w *simWorld) holds(path string) bool {
 	return err == nil
 }
 
-func (k *simKernel) opened(f *simFile) {
+// opened returns f if the kernel accepts how it was opened.
+func (k *simKernel) opened(f *simFile) (*simFile, unix.Errno) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f.fh = f.out.Handle
+	f.fh, f.backing = f.out.Handle, -1
+	if e := k.startIOLocked(f); e != 0 {
+		go k.w.failf("the kernel does not accept how %s was opened beside others", f.path)
+		return nil, e
+	}
 	f.inode.opens++
 	if f.flags&unix.O_APPEND != 0 && f.out.Direct {
 		f.inode.appended = k.w.now()
@@ -184,10 +192,14 @@ func (k *simKernel) opened(f *simFile) {
 	if f.flags&unix.O_TRUNC != 0 {
 		f.inode.attr.Size, f.inode.page, f.inode.until = 0, nil, time.Time{}
 	}
+	return f, 0
 }
 
 // read reads up to size bytes at the file's position.
 func (k *simKernel) read(p *simProc, f *simFile, size int) ([]byte, unix.Errno) {
+	if f.passes() {
+		return k.backingRead(p, f, size)
+	}
 	if f.out.Direct {
 		b, e := k.askPages(p, f, f.pos, size)
 		f.pos += int64(len(b))
@@ -253,6 +265,13 @@ func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
 	n := f.inode
 	n.lock.lock(true)
 	defer n.lock.unlock(true)
+	if f.passes() {
+		if e := k.backingWrite(p, f, b); e != 0 {
+			return e
+		}
+		n.written(k, f, b)
+		return 0
+	}
 	if f.flags&unix.O_APPEND != 0 {
 		if e := k.getattr(p, n); e != 0 {
 			return e
@@ -269,13 +288,18 @@ func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
 	if e != 0 {
 		return e
 	}
+	n.written(k, f, b)
+	return 0
+}
+
+// written is fuse_write_update_attr in fs/fuse/file.c.
+func (n *simInode) written(k *simKernel, f *simFile, b []byte) {
 	f.pos += int64(len(b))
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n.page, n.until = nil, time.Time{}
 	n.attr.Size = max(n.attr.Size, uint64(f.pos))
-	n.version++ // fuse_write_update_attr in fs/fuse/file.c
-	return 0
+	n.version++
 }
 
 // close is the close of one descriptor, which the process does not have any more.
@@ -292,6 +316,9 @@ func (k *simKernel) close(p *simProc, f *simFile) unix.Errno {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f.refs--
+	if f.refs == 0 {
+		k.endIOLocked(f)
+	}
 	if f.refs == 0 && !k.isDead() {
 		k.releases++
 		go k.release(f)

@@ -15,7 +15,7 @@ import (
 // directories and inodes where Linux does, sends FLUSH at each close and RELEASE some
 // time after the last.
 //
-// What it leaves out: passthrough, mappings, several mounts, permissions.
+// What it leaves out: mappings, several mounts, permissions. See also sim_passthrough_test.go.
 type simKernel struct {
 	w        *simWorld
 	d        *simDaemon
@@ -25,6 +25,9 @@ type simKernel struct {
 	mu       sync.Mutex
 	inodes   map[uint64]*simInode
 	releases int
+
+	backings    map[int32]*simBacking // guarded by mu, as the next
+	lastBacking int32
 }
 
 // simInode is an inode of the kernel's cache. Its mutable parts are guarded by
@@ -44,6 +47,9 @@ type simInode struct {
 	appended int64       // when somebody has last opened it to append records
 	dead     bool        // a directory that was removed: S_DEAD
 	linked   atomic.Bool // a file that has had several names, and is updated in place
+	backing  *simBacking // of the opens that are passed through; or nil
+	passed   int         // opens that are passed through
+	cached   int         // opens that may have pages
 }
 
 func (n *simInode) isDir() bool { return n.attr.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -114,12 +120,6 @@ func (k *simKernel) EntryNotify(dir uint64, name string) {
 		k.dropLocked(c)
 	}
 }
-
-// RegisterBacking implements Kernel: there is no passthrough.
-func (k *simKernel) RegisterBacking(int) (int32, unix.Errno) { return 0, unix.ENOSYS }
-
-// UnregisterBacking implements Kernel.
-func (k *simKernel) UnregisterBacking(int32) unix.Errno { return 0 }
 
 // MapsDirect implements Kernel.
 func (k *simKernel) MapsDirect() bool { return true }

@@ -20,8 +20,9 @@ type simHazards struct {
 	cuts    int // of the power
 
 	// Not of steps.
-	lazy  int // 1 where no close waits for the disk
-	aimed int // 1 where harm is aimed: see drawAimed
+	lazy   int // 1 where no close waits for the disk
+	aimed  int // 1 where harm is aimed: see drawAimed
+	passes int // 1 where the kernel passes through: see sim_passthrough_test.go
 }
 
 // simProgram is a process that runs commands one after the other, as a shell script

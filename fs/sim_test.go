@@ -25,6 +25,7 @@ func init() {
 	flag.IntVar(&simHarm.cuts, "cuts", 0, "how many of a thousand steps cut the power; without -programs, whether it is cut at all")
 	flag.IntVar(&simHarm.lazy, "lazy", 0, "with -programs: 1 lets no close wait for the disk (durability = \"lazy\")")
 	flag.IntVar(&simHarm.aimed, "aimed", 0, "with -programs: 1 lets harm come where it shows")
+	flag.IntVar(&simHarm.passes, "passes", 0, "with -programs: 1 lets the kernel read and write backing files itself (passthrough)")
 	flag.IntVar(&simHarm.faults, "faults", 0, "with -programs: how many of a thousand steps make the disk fail")
 }
 

@@ -45,6 +45,7 @@ type simWorld struct {
 	over     bool
 	running  int // programs
 	model    simModel
+	keeps    simKept
 	last     string // who went on last
 	stick    int    // in hundred, how often the same one goes on
 	directed bool   // by the test's turns
