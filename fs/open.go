@@ -63,8 +63,10 @@ func (op *opens) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix
 	if e := op.reports.mayOpenMore(&in.Request, opOpen, func() string { return op.nodes.nodePath(n) }); e != 0 {
 		return e
 	}
-	if op.recovery.finishHalfDone() {
-		op.kernel.forgetAttrs(n) // its size may be another one now
+	if finished := op.recovery.finishHalfDone(); finished || op.recovery.finishedLately() {
+		if finished {
+			op.kernel.forgetAttrs(n) // its size may be another one now
+		}
 		if c := op.callers.callerOf(&in.Request); op.names.isReplaced(n) && c.TID() != 0 && !op.astray.walks.Repeated(c) {
 			return op.astray.staleAt(c, n)
 		}

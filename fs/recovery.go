@@ -3,6 +3,7 @@ package fs
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,8 @@ import (
 type recovery struct {
 	*ground
 	txns *txns
+
+	lately atomic.Pointer[time.Time] // when it was last tried to finish what was half done
 }
 
 // reportRecovery tells what the start found and did.
@@ -87,6 +90,8 @@ func (re *recovery) finishHalfDone() bool {
 	if re.disk.store == nil || !re.disk.store.HalfDone() {
 		return false
 	}
+	re.finishesNow()
+	defer re.finishesNow()
 	r, err := re.disk.store.Recover()
 	if err != nil {
 		re.disk.log.Warnf("what an error of the disk has stopped cannot be finished yet: %v", err)
@@ -95,6 +100,21 @@ func (re *recovery) finishHalfDone() bool {
 	re.reportRecovery(r)
 	re.showLate(r)
 	return true
+}
+
+func (re *recovery) finishesNow() {
+	now := time.Now()
+	re.lately.Store(&now)
+}
+
+// slowWalk is how long a walk may take from a name to the open of what it led to.
+const slowWalk = 10 * time.Second
+
+// finishedLately reports whether somebody who arrives now may have found a name before it got
+// what it should have had by then.
+func (re *recovery) finishedLately() bool {
+	at := re.lately.Load()
+	return at != nil && time.Since(*at) < slowWalk
 }
 
 // showLate makes the kernel forget what it knows of names and files that have only now
@@ -133,12 +153,11 @@ func (re *recovery) isDue(in *OpenRequest, n *inode) unix.Errno {
 // childOrDue is child for a name that a transaction may have yet to make: as if it had it by
 // now, or EIO if the disk fails still.
 func (re *recovery) childOrDue(dir *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
-	k, e := re.names.child(dir, name, st)
-	if e != unix.ENOENT || re.disk.store == nil || !re.disk.store.HalfDone() || !re.disk.store.AwaitsTxn(re.nodes.path(dir, name)) {
-		return k, e
+	if re.disk.store == nil || !re.disk.store.HalfDone() || !re.disk.store.AwaitsTxn(re.nodes.path(dir, name)) {
+		return re.names.child(dir, name, st)
 	}
 	re.finishHalfDone()
-	k, e = re.names.child(dir, name, st)
+	k, e := re.names.child(dir, name, st)
 	if e == unix.ENOENT && re.disk.store.AwaitsTxn(re.nodes.path(dir, name)) {
 		e = unix.EIO
 	}

@@ -279,6 +279,7 @@ var stories = map[string]struct {
 	"a link to a file that gets another name meanwhile":          {seed: 1795745003648422173, programs: "ann: ln d/a b | cyn: exchange d/a d/b; count b"},
 	"a removal of a file that is open, and was not changed":      {seed: 1795745143981702746, programs: "bob: echo a | cyn: count a; cut a; cat a; rm a"},
 	"records to a file that was removed and is made anew":        {seed: 1795751971286597865, hazards: simHazards{faults: 30}, programs: "bob: sync a; sync a | cyn: mvnew a a; log a | dan: rm a"},
+	"a reader on its way when a transaction is finished":         {seed: 14339, hazards: simHazards{crashes: 10, faults: 30, passes: 1}, programs: "ann: txnrm a b; cat a | bob: txn a b"},
 	"a slow create after a wait":                                 {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }
 
