@@ -179,7 +179,10 @@ func (k *simKernel) opened(f *simFile) (*simFile, unix.Errno) {
 	defer k.mu.Unlock()
 	f.fh, f.backing = f.out.Handle, -1
 	if e := k.startIOLocked(f); e != 0 {
-		go k.w.failf("the kernel does not accept how %s was opened beside others", f.path)
+		go func() {
+			k.w.failf("the kernel does not accept how %s was opened beside others", f.path)
+			k.fs.Release(nil, &ReleaseRequest{Request: Request{Node: f.inode.id}, Handle: f.fh})
+		}()
 		return nil, e
 	}
 	f.inode.opens++

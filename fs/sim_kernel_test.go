@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ type simKernel struct {
 
 	backings    map[int32]*simBacking // guarded by mu, as the next
 	lastBacking int32
+	refusals    *rand.Rand // of backing files
 }
 
 // simInode is an inode of the kernel's cache. Its mutable parts are guarded by

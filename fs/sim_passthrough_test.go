@@ -54,10 +54,13 @@ func (o *simKept) close(fd int) {
 
 func (o *simKept) has(fd int) bool { return o.fds[fd] }
 
-// RegisterBacking implements Kernel.
+// RegisterBacking implements Kernel. Now and then the kernel has no room for one more.
 func (k *simKernel) RegisterBacking(fd int) (int32, unix.Errno) {
 	if k.w.opts.script.hazards.passes == 0 {
 		return 0, unix.ENOSYS
+	}
+	if k.refusesBacking() {
+		return 0, unix.ENOMEM
 	}
 	own, err := k.w.keeps.open(func() (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) })
 	if err != nil {
@@ -71,6 +74,15 @@ func (k *simKernel) RegisterBacking(fd int) (int32, unix.Errno) {
 	}
 	k.backings[k.lastBacking] = &simBacking{w: k.w, fd: own, uses: 1}
 	return k.lastBacking, 0
+}
+
+func (k *simKernel) refusesBacking() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refusals == nil {
+		k.refusals = rand.New(rand.NewPCG(k.w.opts.seed, 14))
+	}
+	return k.refusals.IntN(16) == 0
 }
 
 // UnregisterBacking implements Kernel.
