@@ -9,6 +9,10 @@ import (
 // of the kernel's.
 const maxRemembered = 1 << 16
 
+// idlePart is the part of the descriptors that files may have to which records were appended a
+// moment ago.
+const idlePart = 16
+
 // crowd is how many inodes the kernel may remember before it is made to forget some.
 func (ns *nodes) crowd() int { return min(ns.maxInodes/2, maxRemembered) }
 
@@ -26,7 +30,12 @@ func (r trimEngine) Crowd() int { return r.f.nodes.crowd() }
 func (r trimEngine) Remembered() int { return r.f.nodes.countInodes() }
 
 // Measured implements trim.Engine.
-func (r trimEngine) Measured(n int64) { r.f.callers.descriptors.SetLimits(descriptorLimits(n)) }
+func (r trimEngine) Measured(n int64) {
+	r.f.callers.descriptors.SetLimits(descriptorLimits(n))
+	if r.f.disk.store != nil {
+		r.f.disk.store.SetMaxIdleTails(int(n / idlePart))
+	}
+}
 
 // Short implements trim.Engine.
 func (r trimEngine) Short(n int64) {

@@ -79,3 +79,32 @@ print('bob', os.waitpid(holder, 0)[1])
 		t.Errorf("%+v", o)
 	}
 }
+
+// A daemon with few descriptors writes many files: each is appended to and written anew by a
+// shell, which closes the file first under the number that it has opened it with. None is empty
+// afterwards, and nothing is refused.
+func TestFewDescriptors(t *testing.T) {
+	inTest(t)
+	const descriptors, files = 256, 500
+	data, mnt := newDirs(t)
+	for i := range files {
+		must(t, os.WriteFile(filepath.Join(data, fmt.Sprintf("f%d", i)), []byte("old\n"), 0o644))
+	}
+	start := exec.Command("bash", "-c", fmt.Sprintf(`ulimit -n %d; "$1" mount "$2" "$3"`, descriptors), "bash", bench.binary, data, mnt)
+	if o := finish(t, start); o.Code != 0 {
+		t.Fatalf("%+v", o)
+	}
+	script := exec.Command("bash", "-c", `cd "$1" && for ((i = 0; i < $2; i++)); do echo more >>f$i || exit; done
+		for ((i = 0; i < $2; i++)); do [ "$(<f$i)" = "old"$'\n'"more" ] || exit; echo new >f$i || exit; done`, "bash", mnt, fmt.Sprint(files))
+	if o := finish(t, script); o.Code != 0 || o.Stderr != "" {
+		t.Errorf("%+v", o)
+	}
+	if o := latchfs(t, "umount", mnt); o.Code != 0 {
+		t.Errorf("%+v", o)
+	}
+	for i := range files {
+		if got, err := os.ReadFile(filepath.Join(data, fmt.Sprintf("f%d", i))); err != nil || string(got) != "new\n" {
+			t.Errorf("f%d holds %q, %v", i, got, err)
+		}
+	}
+}

@@ -46,6 +46,10 @@ func (s *Store) PutBack(id string, dir int, name string) error {
 	return s.keeper.PutBack(id, dir, name)
 }
 
+// SetMaxIdleTails says how many files may be kept that were appended to a moment ago: each has
+// a descriptor.
+func (s *Store) SetMaxIdleTails(n int) { s.tails.SetMaxIdle(n) }
+
 // Tail returns the tail of the file o.FD, to be given back with Close. Nothing is
 // written before the first Append.
 func (s *Store) Tail(o tail.Options) (*tail.Tail, error) { return s.tails.Open(o) }

@@ -489,6 +489,56 @@ func TestTailLingers(t *testing.T) {
 	}
 }
 
+// Only so many files are kept that were appended to a moment ago: the oldest end at once. One
+// that is appended to again is none of them meanwhile.
+func TestFewTailsLinger(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.s.disk.Fault = nil // the ends come from other goroutines
+	w.s.tails.Linger = time.Hour
+	w.s.SetMaxIdleTails(2)
+	appends := func(name string) (end func()) {
+		f := openFile(t, w.path(name), os.O_RDWR|os.O_APPEND|os.O_CREATE)
+		tl, err := w.s.Tail(tail.Options{FD: int(f.Fd()), Name: name})
+		check(t, err)
+		_, err = tl.Append(int(f.Fd()), []byte("more\n"))
+		check(t, err)
+		return func() { tl.Close(); check(t, f.Close()) }
+	}
+	counts := func(when string, want int) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); w.s.tails.Count() != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s there are %d tails, want %d", when, w.s.tails.Count(), want)
+			}
+		}
+	}
+	used := appends("used")
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		appends(name)()
+	}
+	counts("beside one that is used", 3)
+	used()
+	counts("when nobody uses one", 2)
+	for range 100 {
+		appends("used")()
+	}
+	counts("after one was used again and again", 2)
+	appends("a")()
+	appends("b")()
+	counts("after others", 2)
+	for _, name := range []string{"c", "d", "e"} {
+		if got := w.read(name); got != "more\n" {
+			t.Errorf("%s holds %q", name, got)
+		}
+	}
+	check(t, w.s.Close())
+	check(t, w.j.Close())
+	w.start()
+	if n := len(w.j.Pending()); n > 0 {
+		t.Errorf("%d undo records are pending after a clean stop", n)
+	}
+}
+
 // The file of an appender that has gone is let go of, at once if it was removed.
 func TestTailExpires(t *testing.T) {
 	for _, removed := range []bool{false, true} {

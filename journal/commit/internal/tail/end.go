@@ -5,17 +5,12 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
 	"latchfs/journal/commit/internal/disk"
 )
-
-// linger is how long the undo record of a file stands after the last
-// appender has closed it, so that a loop of short appends writes one.
-const linger = 5 * time.Second
 
 // Truncate sets the file's size, as ftruncate(2) on an appender's descriptor
 // does. As for Append the caller has the file's lock.
@@ -78,7 +73,7 @@ func (t *Tail) Close() {
 	if !t.begun.Load() || unix.Fstat(t.fd, &st) == nil && st.Nlink == 0 {
 		wait = 0 // nothing to keep: a file that was removed gives its space back
 	}
-	t.linger = time.AfterFunc(wait, t.expire)
+	t.restLocked(wait)
 }
 
 // expire ends the tail if nobody has come back to it.
@@ -100,8 +95,10 @@ func (t *Tail) expire() {
 	switch {
 	case t.users > 0 || s.closed:
 	case err != nil:
-		t.linger = time.AfterFunc(s.Linger, t.expire)
+		t.wakeLocked()
+		t.restLocked(s.Linger)
 	default:
+		t.wakeLocked()
 		delete(s.files, t.key)
 		unix.Close(t.fd)
 		t.fd = -1

@@ -23,6 +23,7 @@ type Set struct {
 	mu     sync.Mutex           // guards what follows
 	files  map[disk.Inode]*Tail // files that are appended to, or were a moment ago
 	closed bool
+	idle   idle
 
 	Piece  int           // how much of a record one write takes; constant, but for tests
 	Linger time.Duration // tailLinger, but for tests
@@ -50,9 +51,10 @@ type Tail struct {
 	key disk.Inode
 	at  Options
 
-	begun  atomic.Bool // an undo record stands
-	users  int         // guarded by Set.mu
-	linger *time.Timer // guarded by Set.mu; nil while there are users
+	begun   atomic.Bool // an undo record stands
+	users   int         // guarded by Set.mu
+	linger  *time.Timer // guarded by Set.mu; nil while there are users
+	hurried bool        // guarded by Set.mu: it lingers no longer
 
 	syncMu sync.Mutex // serialises fdatasync, so that waiting callers share one
 
@@ -101,10 +103,7 @@ func (s *Set) Open(o Options) (*Tail, error) {
 		t = &Tail{s: s, key: key, at: o, fd: fd}
 		s.files[key] = t
 	}
-	if t.linger != nil {
-		t.linger.Stop()
-		t.linger = nil
-	}
+	t.wakeLocked()
 	t.users++
 	return t, nil
 }

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrBusy means that the process is inside execve, or holds its memory lock,
-// and that the answer cannot be had before it goes on.
+// and that the answer cannot be had before it goes on; or that we are short of descriptors
+// or memory.
 var ErrBusy = errors.New("process cannot be inspected at the moment")
 
 const (
@@ -35,7 +38,8 @@ type Question struct {
 
 // Ask asks something that may block in the kernel about a process, and gives up with
 // ErrBusy: when the process has been in execve for that long, or when the answer, or the
-// next part of it, takes longer than Long. The error is that of ask else.
+// next part of it, takes longer than Long; or when we are short of something. The error is that
+// of ask else.
 func Ask[T any](qs *Questions, pid int32, inExec time.Duration, ask func(*Question) (T, error)) (T, error) {
 	type answer struct {
 		v   T
@@ -60,7 +64,7 @@ func Ask[T any](qs *Questions, pid int32, inExec time.Duration, ask func(*Questi
 	for wait := Short; ; wait *= 2 {
 		select {
 		case got := <-answers:
-			return got.v, got.err
+			return got.v, inspected(got.err)
 		case <-timer.C:
 			if n := a.parts.Load(); n != parts {
 				parts, wait = n, Short/2
@@ -76,6 +80,14 @@ func Ask[T any](qs *Questions, pid int32, inExec time.Duration, ask func(*Questi
 			timer.Reset(wait)
 		}
 	}
+}
+
+// inspected is ErrBusy where we lack what a look takes: that says nothing of the process.
+func inspected(err error) error {
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
+		return ErrBusy
+	}
+	return err
 }
 
 // About is the process that the question is about at the moment.

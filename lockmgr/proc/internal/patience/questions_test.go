@@ -48,6 +48,18 @@ func idlers(t *testing.T, uid uint32, n int) (pids []int32) {
 	return pids
 }
 
+// That we are short of descriptors says nothing of a process.
+func TestShortOfDescriptors(t *testing.T) {
+	qs := newQuestions(t)
+	for asked, want := range map[error]error{
+		fmt.Errorf("fd: %w", unix.EMFILE): ErrBusy, unix.ENFILE: ErrBusy, unix.ENOMEM: ErrBusy, unix.EACCES: unix.EACCES, nil: nil,
+	} {
+		if _, err := Ask(qs, 1, Long, func(*Question) (bool, error) { return false, asked }); err != want {
+			t.Errorf("%v is %v, want %v", asked, err, want)
+		}
+	}
+}
+
 // A user whose processes do not answer is asked about no more of them; others are.
 func TestStuckProcessesOfOneUser(t *testing.T) {
 	if unix.Geteuid() != 0 {
