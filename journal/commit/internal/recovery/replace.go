@@ -77,6 +77,9 @@ func (s *Recoverer) putBack(dir int, in journal.Intent, r *Report) error {
 	case err != nil:
 		return os.NewSyscallError("fstatat", err)
 	}
+	if in.Synced { // in a copy of the directory all inodes are other ones
+		return s.rescue(dir, in.Dir, in, r)
+	}
 	return s.disk.Do("unlink", func() error { return unix.Unlinkat(dir, in.Shadow, 0) })
 }
 

@@ -49,7 +49,7 @@ func (s *Recoverer) keepSynced(in journal.Intent, r *Report) (found bool, err er
 	case st.Ino == in.ShadowIno:
 		err = s.rescue(dir, in.Dir, in, r)
 	default:
-		err = s.removeExchanged(dir, in)
+		err = s.removeExchanged(dir, in.Dir, in, r)
 	}
 	if err != nil {
 		return true, err
@@ -64,13 +64,24 @@ func isDir(dir int, in journal.Intent) bool {
 }
 
 // removeExchanged removes the version that the shadow has replaced, unless another intent
-// says what is to become of it.
-func (s *Recoverer) removeExchanged(dir int, in journal.Intent) error {
+// says what is to become of it. In a copy of a directory all inodes are other ones: what
+// cannot be told from the shadow is treated as that. where is the path of dir.
+func (s *Recoverer) removeExchanged(dir int, where string, in journal.Intent, r *Report) error {
 	same := func(other journal.Intent) bool { return other.Shadow == in.Shadow && other.ID != in.ID }
 	if slices.ContainsFunc(s.disk.Pending(), same) {
 		return nil
 	}
+	if !isExchanged(dir, in) {
+		return s.rescue(dir, where, in, r)
+	}
 	return s.disk.RemoveName(dir, in.Shadow)
+}
+
+// isExchanged reports whether the shadow has become the file, so that its reserved name, in
+// dir as well, has what the file was before.
+func isExchanged(dir int, in journal.Intent) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(dir, in.Name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Ino == in.ShadowIno
 }
 
 // rescue lets the shadow appear under its name in dir, whose path is where, or keeps its
@@ -151,7 +162,7 @@ func (s *Recoverer) keepLost(l *Lost, r *Report) error {
 		case st.Ino == l.In.ShadowIno:
 			err = s.rescue(l.ShadowDir, l.Where, l.In, r)
 		default:
-			err = s.removeExchanged(l.ShadowDir, l.In)
+			err = s.removeExchanged(l.ShadowDir, l.Where, l.In, r)
 		}
 		if err != nil {
 			return err
