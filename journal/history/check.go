@@ -56,10 +56,13 @@ func (c *checker) log() (usable bool, err error) {
 		return false, err
 	}
 	intact, size, err := journal.CheckLog(c.s.dir, logName, c.s.replay)
+	if err == nil && size == 0 {
+		return c.noLog("is empty beside old contents")
+	}
 	var corrupt *journal.CorruptError
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return c.noLog()
+		return c.noLog("is missing beside old contents")
 	case errors.As(err, &corrupt):
 		c.find(journal.Problem, FindCorrupt, logName, corrupt.Offset, corrupt.Reason,
 			"no crash explains this, so no mount goes on from here; a repair keeps all of the history aside, and a new one is begun")
@@ -74,19 +77,13 @@ func (c *checker) log() (usable bool, err error) {
 }
 
 // noLog tells a history that is new from one that has lost its log.
-func (c *checker) noLog() (usable bool, err error) {
-	names, err := c.names()
-	if err != nil {
-		return false, err
+func (c *checker) noLog(what string) (usable bool, err error) {
+	if len(c.s.x.reading.onDisk) == 0 {
+		return true, nil
 	}
-	for _, name := range names {
-		if len(name) == 2 && isHex(name) {
-			c.find(journal.Problem, FindCorrupt, logName, -1, "is missing beside old contents",
-				"a mount would begin a new one and remove all of them; a repair keeps them aside")
-			return false, nil
-		}
-	}
-	return true, nil
+	c.find(journal.Problem, FindCorrupt, logName, -1, what,
+		"no crash explains this, so no mount goes on from here; a repair keeps all of the history aside, and a new one is begun")
+	return false, nil
 }
 
 // names are those in the history's directory.

@@ -1,11 +1,14 @@
 package history
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"latchfs/journal"
 )
 
 // mustFind wants just these findings, as severity, kind and path.
@@ -59,5 +62,47 @@ func TestCheck(t *testing.T) {
 	check(t, os.Remove(filepath.Join(dir, logName)))
 	w.mustFind("problem corrupt-history history/log")
 	write(logName, string(log))
+	w.open()
+}
+
+// A history that has lost its log, as a backup without logs has, does not begin anew over the old
+// contents: it would remove them all.
+func TestContentsWithoutALog(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.save("f", "one", 5)
+	w.save("f", "two", 5)
+	check(t, w.s.Close())
+	log := filepath.Join(w.state.Name(), Dir, logName)
+	contents := func() (n int) {
+		all, err := filepath.Glob(filepath.Join(w.state.Name(), Dir, "??", "*"))
+		check(t, err)
+		return len(all)
+	}
+	kept := contents()
+	if kept == 0 {
+		t.Fatal("nothing is kept")
+	}
+	for what, lose := range map[string]func() error{
+		"empty":   func() error { return os.WriteFile(log, nil, 0o600) },
+		"missing": func() error { return os.Remove(log) },
+	} {
+		check(t, lose())
+		w.mustFind("problem corrupt-history history/log")
+		if s, err := Open(w.state, w.o); !errors.Is(err, journal.ErrCorrupt) || !strings.Contains(err.Error(), what) {
+			t.Errorf("it opens although its log is %s: %v", what, err)
+			if err == nil {
+				s.Close()
+			}
+		}
+		if n := contents(); n != kept {
+			t.Errorf("%d of %d contents are left", n, kept)
+		}
+	}
+	contentDirs, err := filepath.Glob(filepath.Join(w.state.Name(), Dir, "??"))
+	check(t, err)
+	for _, dir := range contentDirs {
+		check(t, os.RemoveAll(dir))
+	}
+	w.mustFind()
 	w.open()
 }

@@ -92,7 +92,7 @@ type Store struct {
 
 // Open opens the history in the state directory, making its files where they are
 // missing, and removes what a crash has left. A corrupt log is refused with a
-// *journal.CorruptError, and nothing has been changed.
+// *journal.CorruptError, one that is missing with a journal.ErrCorrupt, and nothing has been changed.
 func Open(state *os.File, o Options) (*Store, error) {
 	o.setDefaults()
 	if err := unix.Mkdirat(int(state.Fd()), Dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -107,6 +107,9 @@ func Open(state *os.File, o Options) (*Store, error) {
 		done: make(chan struct{}), kick: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	if err = s.startReading(); err == nil {
+		err = s.missesLog()
+	}
+	if err == nil {
 		s.log, err = journal.OpenLogAt(s.dir, logName, o.Logf, s.replay)
 	}
 	if err == nil {
@@ -128,6 +131,33 @@ func (s *Store) startReading() error {
 	s.x.reading = &reading{onDisk: onDisk, reach: map[[idSize]byte]offset{}, size: map[uint32]int64{}}
 	return err
 }
+
+// missesLog is an error if the log is missing, or empty, beside old contents: it is made before
+// them, and what it does not name is removed.
+func (s *Store) missesLog() error {
+	if len(s.x.reading.onDisk) == 0 {
+		return nil
+	}
+	var st unix.Stat_t
+	err := unix.Fstatat(int(s.dir.Fd()), logName, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Size == 0 {
+		return noLogError("empty")
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return noLogError("missing")
+	}
+	return nil
+}
+
+// noLogError says what has become of the log.
+type noLogError string
+
+func (e noLogError) Error() string {
+	return "its log is " + string(e) + " beside old contents, which no crash explains (nothing was changed)"
+}
+
+// Is makes it match journal.ErrCorrupt.
+func (e noLogError) Is(target error) bool { return target == journal.ErrCorrupt }
 
 // replay adds a record of the log to the index.
 func (s *Store) replay(at int64, b []byte) error {
