@@ -304,6 +304,55 @@ func TestSyncedNewFileWhoseNameIsTaken(t *testing.T) {
 	})
 }
 
+// The writer of a new file has outlived the daemon, and goes on writing the inode that it has
+// open, as it can with passthrough: the file is what it had written before. Where nobody has the
+// inode open to write, it is the file.
+func TestSyncedNewFileOfALivingWriter(t *testing.T) {
+	for _, lives := range []bool{false, true} {
+		eachFS(t, func(t *testing.T, w *world) {
+			check(t, os.Mkdir(w.path("d"), 0o755))
+			var writer *Shadow
+			var was unix.Stat_t
+			writes := syncedNew(func(w *world, sh *Shadow) {
+				writer = sh
+				check(t, unix.Fsetxattr(sh.FD(), "user.latchfs", []byte("kept"), 0))
+				check(t, unix.Fchmod(sh.FD(), 0o640))
+				check(t, disk.Futimens(sh.FD(), [2]unix.Timespec{{Sec: 1}, {Sec: 2}}))
+				check(t, unix.Fstat(sh.FD(), &was))
+			})
+			if !writes(w) {
+				t.Fatal("the sync has failed")
+			}
+			if !lives {
+				check(t, unix.Close(writer.fd))
+				writer.fd = -1
+			}
+			recovered, _ := w.restart()
+			if len(recovered.Synced) != 1 || recovered.Synced[0].Kept != "" {
+				t.Errorf("recovered %+v", recovered)
+			}
+			if lives {
+				check(t, disk.WriteAll(writer.FD(), []byte("late"), 0))
+			}
+			if got := w.read("d/f"); got != "new" {
+				t.Errorf("the file holds %q", got)
+			}
+			is := w.stat("d/f")
+			if (is.Ino == was.Ino) == lives {
+				t.Errorf("inode %d, the writer's is %d", is.Ino, was.Ino)
+			}
+			if is.Mode != was.Mode || is.Uid != was.Uid || is.Gid != was.Gid || is.Mtim != was.Mtim {
+				t.Errorf("it is %+v, and was %+v", is, was)
+			}
+			value := make([]byte, 8)
+			if n, err := unix.Getxattr(w.path("d/f"), "user.latchfs", value); err != nil || string(value[:n]) != "kept" {
+				t.Errorf("its attribute is %q, %v", value[:max(n, 0)], err)
+			}
+			w.checkNothingLeft()
+		})
+	}
+}
+
 // What the writer's family has taken away is not brought back.
 func TestUnsecured(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {

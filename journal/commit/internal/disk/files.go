@@ -82,6 +82,16 @@ func OpenUnnoticed(dir int, name string) (int, error) {
 	return fd, err
 }
 
+// IsWritten reports whether somebody has the file open to write it, or may have. fd is open for
+// reading. The kernel gives a lease for reading only where nobody has, which is given back at once.
+func IsWritten(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
+	}
+	return err == unix.EAGAIN
+}
+
 // Gone reports whether err says that a name does not lead where it did.
 func Gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)

@@ -89,7 +89,7 @@ func isExchanged(dir int, in journal.Intent) bool {
 func (s *Recoverer) rescue(dir int, where string, in journal.Intent, r *Report) error {
 	done := Synced{In: in, Path: path.Join(where, in.Name)}
 	if in.Appears && in.Kind == journal.KindShadow && in.Dir == in.ShadowDir && !disk.Reserved(in.Name) {
-		err := s.disk.Do("rename", func() error { return renameNew(dir, in.Shadow, in.Name) })
+		err := s.appear(dir, in)
 		if err == nil {
 			err = s.disk.SyncDir(dir, s.disk.StateFD())
 			r.Synced = append(r.Synced, done)
