@@ -49,7 +49,7 @@ func (ats *attrs) noteShown(k *kernelNode, st *unix.Stat_t) *inode {
 	ats.nodes.mu.Lock()
 	defer ats.nodes.mu.Unlock()
 	if !k.in.isRegular() {
-		if k.in.isDir() {
+		if k.in.isDir() && ats.disk.store != nil {
 			ats.disk.store.ShowTimes(st)
 		}
 		return k.in

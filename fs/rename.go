@@ -113,6 +113,9 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 		if e := r.commitForExchange(); e != 0 {
 			return e
 		}
+		if r.fromSt == nil || r.toSt == nil {
+			return unix.ENOENT // gone since the kernel looked: removed past the mount, or dropped with a killed writer
+		}
 	}
 	a := arrival{r}
 	if e := a.judge(a.candidates()); e != 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -65,11 +66,11 @@ func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
 		_, err = cmd.OutOrStdout().Write(printable.JSON(a.line))
 		return err
 	}
+	if a.Versions+a.Rejected == 0 {
+		return fmt.Errorf("%s: %s", file, cmp.Or(a.Warning, "nothing is kept of it"))
+	}
 	if a.Warning != "" {
 		warn(cmd, "%s: %s", file, a.Warning)
-	}
-	if a.Versions+a.Rejected == 0 {
-		return nil
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "erased of %s: %s and %s, %s\n", printable.Line(p.path),
 		amount(int64(a.Versions), "version"), amount(int64(a.Rejected), "refused write"), amount(a.Bytes, "byte"))

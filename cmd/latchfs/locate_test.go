@@ -164,6 +164,36 @@ func TestMountOfNames(t *testing.T) {
 	}
 }
 
+// A file is where its name leads to, and --mount does not move it.
+func TestMountOfFiles(t *testing.T) {
+	a, b, outside := t.TempDir(), t.TempDir(), t.TempDir()
+	two := []*mountinfo.Info{fakeMountAt(a, 1), fakeMountAt(b, 2)}
+	for _, dir := range []string{a, b} {
+		mustMkdir(t, filepath.Join(dir, ".locks"))
+	}
+	for _, tt := range []struct{ dir, args, want string }{
+		{a, "f --mount " + b, "f is in the mount " + a + ", and --mount says " + b},
+		{outside, "f --mount " + b, "--mount does not say where a file is: give its whole path"},
+		{outside, b + "/f --mount " + a, "is in the mount " + b + ", and --mount says " + a},
+		{outside, b + "/f --mount " + outside, "not in a latchfs mount"},
+		{outside, b + "/f --mount " + b, "no version of f"},
+		{b, "f --mount .", "no version of f"},
+	} {
+		t.Chdir(tt.dir)
+		for _, command := range []string{"history", "diff", "restore"} {
+			args := append([]string{command}, strings.Fields(tt.args)...)
+			if command != "history" {
+				args = append(args, "1")
+			}
+			var stdout, stderr strings.Builder
+			code := executeOn(fakeSystem(two, func(string) (*os.File, error) { return nil, os.ErrPermission }), args, &stdout, &stderr)
+			if asked := strings.Contains(stderr.String(), tt.want); code == 0 || !asked && !strings.HasPrefix(tt.want, "no version") || strings.Contains(stderr.String(), "--mount") && strings.HasPrefix(tt.want, "no version") {
+				t.Errorf("%s in %s: %v", args, tt.dir, outcome{code, stdout.String(), stderr.String()})
+			}
+		}
+	}
+}
+
 // JSON has no word for such a name: it would be another file's.
 func TestNameThatIsNoText(t *testing.T) {
 	d := newFakeDaemon(t, granting)

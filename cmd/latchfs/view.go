@@ -48,12 +48,31 @@ func (f *viewFlags) here(sys system) (*view, error) {
 
 // at is the mount that a file is in, or was in, and its path there.
 func (f *viewFlags) at(sys system, name string) (*view, string, error) {
-	p, err := sys.locateGone(name)
+	p, err := f.locate(sys, name)
 	if err != nil {
 		return nil, "", err
 	}
 	v, err := f.of(sys, p.mount)
 	return v, p.path, err
+}
+
+// locate is the place of a file that is, or was, in the mount that the user has named, if any.
+func (f *viewFlags) locate(sys system, name string) (place, error) {
+	p, err := sys.locateGone(name)
+	if f.mount == "" || name == f.mount {
+		return p, err
+	}
+	if err != nil {
+		return place{}, fmt.Errorf("%w; --mount does not say where a file is: give its whole path", err)
+	}
+	in, err := sys.locateGone(f.mount)
+	if err != nil {
+		return place{}, err
+	}
+	if !sameFilesystem(in.mount, p.mount) {
+		return place{}, usagef("%s is in the mount %s, and --mount says %s", name, p.mount.Mountpoint, in.mount.Mountpoint)
+	}
+	return p, nil
 }
 
 // under is the mount of several files, which must be the same, and their paths
