@@ -211,7 +211,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 	}
 	lk.meetReadClaims(d)
 	r := lk.request(d, noWait)
-	until := time.Now().Add(lockwait.Grace)
+	began := time.Now()
 	for {
 		lk.nodes.ns.RLock()
 		lk.advisoryKeys.RLock()
@@ -239,7 +239,7 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 			r.Lineage = d.forebears()
 			continue
 		}
-		if lockwait.Outlast(err, until, wanted{lk, d}) {
+		if lk.outlasts(err, d, began) {
 			continue
 		}
 		if err == nil {
@@ -258,6 +258,19 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 		}
 		lk.rules.table.Release(l) // the name changed hands between the look and the lock
 	}
+}
+
+// outlasts reports whether a deadlock that the demand of a moment ago has met is over.
+func (lk *locks) outlasts(err error, d *demand, began time.Time) bool {
+	threads := began // a program's own locks: fcntl(2) takes a process for one waiter
+	switch {
+	case d.class != lockmgr.Session:
+	case d.wait < 0:
+		threads = time.Now().Add(lockwait.ThreadGrace)
+	default:
+		threads = began.Add(d.wait)
+	}
+	return lockwait.Outlast(err, began.Add(lockwait.Grace), threads, wanted{lk, d})
 }
 
 // lock takes the locks, waiting as long as the demand allows. A refusal is
@@ -280,7 +293,10 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 			w.Stop = lk.life.stopping // a reader need not wait for writers that will not come
 		}
 		var e unix.Errno
-		if err := w.Lock(l, wanted{lk, d}); err != nil {
+		began := time.Now()
+		err := w.Lock(l, wanted{lk, d})
+		again := lk.outlasts(err, d, began)
+		if err != nil && !again {
 			e = lk.refuse(d, err)
 		}
 		if e == 0 && d.class == lockmgr.Session {
@@ -291,12 +307,11 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 				return nil, lk.refuse(d, err)
 			}
 		}
-		if e != 0 || lockwait.IsGranted(l, d.class) && lk.rules.covers(l, d) {
+		if e != 0 || !again && lockwait.IsGranted(l, d.class) && lk.rules.covers(l, d) {
 			return l, e
 		}
 		lk.rules.table.Cancel(l, denied.ErrMoved)
 		lk.rules.table.Release(l)
-		var err error
 		if l, err = lk.acquire(d, d.wait == 0); err != nil {
 			return nil, lk.refuse(d, err)
 		}

@@ -51,6 +51,12 @@ func (w wanted) MayHaveLeft(h *lockmgr.Holder) bool {
 	return h.Class == lockmgr.Flock || s != nil && s.isLeft()
 }
 
+// MayGoOn implements lockwait.Demand: a program with several threads may.
+func (w wanted) MayGoOn(h *lockmgr.Holder) bool {
+	p, err := w.callers.proc.Pulse(h.Owner.PID)
+	return err == nil && p.Start == h.Owner.Start && p.Threads > 1
+}
+
 // sessionOf is the session whose lock it is, nil if it is none's.
 func sessionOf(h *lockmgr.Holder) *session {
 	lb, _ := h.Label.(*label)

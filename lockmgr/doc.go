@@ -154,7 +154,8 @@
 //   - A deadlock through something that is not in the table (a pipe, a mutex, a
 //     parent that waits for a child born before its lock) is not seen.
 //   - Of a process with several threads, one thread that waits stands for all: a
-//     cycle may be found that another thread would have broken.
+//     cycle may be found that another thread would have broken. Whoever is refused
+//     may ask again.
 //   - A lock stands on its keys alone. That a directory's lock keeps others out
 //     of what is in it takes a tree lock.
 //

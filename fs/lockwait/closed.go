@@ -11,6 +11,9 @@ import (
 const (
 	// Grace is how long RELEASE is waited for.
 	Grace = 100 * time.Millisecond
+	// ThreadGrace is how long a program with several threads may keep a lock for which another
+	// of its threads stands in a circle of waits: a thread that does not wait may end that.
+	ThreadGrace = 2 * time.Second
 	// releasePoll is how often whoever waits for the end of a lock looks: nothing
 	// announces it.
 	releasePoll = time.Millisecond
@@ -25,6 +28,8 @@ type Demand interface {
 	Leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all bool)
 	// MayHaveLeft reports whether a holder may have closed the file.
 	MayHaveLeft(h *lockmgr.Holder) bool
+	// MayGoOn reports whether a holder may close it although one of its threads waits.
+	MayGoOn(h *lockmgr.Holder) bool
 }
 
 // Try takes a lock that is not waited for. It waits for the RELEASE of files that their
@@ -72,21 +77,36 @@ func awaitAll(ends []<-chan struct{}, over <-chan time.Time) bool {
 }
 
 // Outlast waits for the end of a lock in a deadlock's cycle that its holder may have
-// closed, and reports whether the cycle is worth another look. It is false of any other
-// error.
-func Outlast(err error, until time.Time, d Demand) bool {
+// closed, until closed, or may come to close in another thread, for ThreadGrace or until
+// threads. It reports whether the cycle is worth another look. It is false of any other error.
+func Outlast(err error, closed, threads time.Time, d Demand) bool {
 	var dead *lockmgr.DeadlockError
 	if !errors.As(err, &dead) {
 		return false
 	}
-	for _, w := range dead.Cycle {
-		b := &w.Blocker
-		if !d.MayHaveLeft(b) {
-			continue
+	if soon := time.Now().Add(ThreadGrace); soon.Before(threads) {
+		threads = soon
+	}
+	until := make([]time.Time, len(dead.Cycle))
+	for i := range dead.Cycle {
+		switch b := &dead.Cycle[i].Blocker; {
+		case d.MayGoOn(b):
+			until[i] = threads
+		case d.MayHaveLeft(b):
+			until[i] = closed
 		}
-		for time.Now().Before(until) {
+	}
+	for hopeful := true; hopeful; {
+		hopeful = false
+		now := time.Now()
+		for i := range until {
+			hopeful = hopeful || now.Before(until[i])
+		}
+		if hopeful {
 			time.Sleep(releasePoll)
-			if !b.Lock.Held() {
+		}
+		for i := range until {
+			if now.Before(until[i]) && !dead.Cycle[i].Blocker.Lock.Held() {
 				return true
 			}
 		}

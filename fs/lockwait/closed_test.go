@@ -19,7 +19,7 @@ type leaver struct {
 	right int           // the try that gets the lock; 0: none
 	err   error         // of all others; nil: somebody has it
 
-	left func(h *lockmgr.Holder) bool
+	left, goesOn func(h *lockmgr.Holder) bool
 }
 
 var errOther = errors.New("another error")
@@ -47,6 +47,8 @@ func (d *leaver) Leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all 
 }
 
 func (d *leaver) MayHaveLeft(h *lockmgr.Holder) bool { return d.left(h) }
+
+func (d *leaver) MayGoOn(h *lockmgr.Holder) bool { return d.goesOn(h) }
 
 // What becomes of a try, and when.
 func TestTry(t *testing.T) {
@@ -115,6 +117,7 @@ func TestOutlast(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error // nil: a deadlock with two blockers
 		left  []int // which of these may have left
+		goOn  []int // which may go on in another thread
 		end   int   // which one's lock ends after a while; 0: none
 		again bool
 		at    time.Duration
@@ -125,8 +128,12 @@ func TestOutlast(t *testing.T) {
 		"the second has":                  {left: []int{2}, end: 2, again: true, at: 5 * releasePoll},
 		"the wrong one has":               {left: []int{2}, end: 1, at: Grace},
 		"it has not":                      {left: []int{1, 2}, at: Grace},
-		"the second, when time is over":   {left: []int{1, 2}, end: 2, at: Grace},
+		"the second of both":              {left: []int{1, 2}, end: 2, again: true, at: 5 * releasePoll},
 		"the time of the first one is up": {left: []int{1}, at: Grace},
+		"another thread closes it":        {goOn: []int{1}, end: 1, again: true, at: 5 * releasePoll},
+		"no other thread does":            {goOn: []int{2}, at: 3 * Grace},
+		"one has left, the other goes on": {left: []int{1}, goOn: []int{2}, end: 1, again: true, at: 5 * releasePoll},
+		"neither, and the other goes on":  {left: []int{1}, goOn: []int{2}, at: 3 * Grace},
 	} {
 		onStage(t, func(s *stage) {
 			tables, locks := map[int]*lockmgr.Table{}, map[int]*lockmgr.Lock{}
@@ -143,8 +150,9 @@ func TestOutlast(t *testing.T) {
 			if l := locks[c.end]; l != nil {
 				time.AfterFunc(5*releasePoll-releasePoll/2, func() { tables[c.end].Release(l) })
 			}
-			d := &leaver{stage: s, left: func(h *lockmgr.Holder) bool { return slices.Contains(c.left, int(h.Token)) }}
-			if again := Outlast(err, time.Now().Add(Grace), d); again != c.again {
+			d := &leaver{stage: s, left: func(h *lockmgr.Holder) bool { return slices.Contains(c.left, int(h.Token)) },
+				goesOn: func(h *lockmgr.Holder) bool { return slices.Contains(c.goOn, int(h.Token)) }}
+			if again := Outlast(err, time.Now().Add(Grace), time.Now().Add(3*Grace), d); again != c.again {
 				t.Errorf("%s: worth another look: %t", name, again)
 			}
 			s.after(c.at)

@@ -33,6 +33,7 @@
 // RELEASE, which ends a lock, comes when close(2) has returned. Whoever tries for a lock that
 // another program has just given up, by close or exit, expects to get it: Try waits for the
 // end of locks whose holders have left. A deadlock may be none for the same reason: the
-// holder has closed the file, and waits for something else by now. Outlast says whether one
+// holder has closed the file, and waits for something else by now; or it has other threads
+// than the one that waits, and one of them is about to close it. Outlast says whether one
 // of its locks has ended.
 package lockwait
