@@ -141,7 +141,7 @@ func TestMappingOfAnAppender(t *testing.T) {
 	n := r.f.kernel.inodeOf(id)
 	in := commit.Inode(n.key.ofFile())
 	r.f.handles.handleOf(fh).app.Map()
-	if !r.f.disk.versions.IsGrowing(in) || !n.unsealed {
+	if !r.f.disk.versions.IsGrowing(in) || n.seal != unsealed {
 		t.Error("the file may change, and nobody knows")
 	}
 	r.write(id, fh, 4, "one\n")

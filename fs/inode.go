@@ -49,7 +49,7 @@ type inode struct {
 	// standsFor is a descriptor of the file whose content this one stands for, 0 of others: it
 	// is a shadow that was never filled, and its session is over.
 	standsFor int
-	unsealed  bool            // it was changed in place after its commit: see session.writtenLate
+	seal      seal            // see session.writtenLate
 	shownAs   inoKey          // the inode number to show, if not its own
 	seen      history.State   // of the file, when it was last compared with the history
 	synced    content.Stamp   // of a published shadow that its program had synced as it was published

@@ -82,6 +82,10 @@ func (cm *commits) setApartLocked(s *session) (*inode, string) {
 		cm.disk.log.Warnf("%q is still open somewhere after its commit and cannot be set apart: %v", s.path(), err)
 		return nil, ""
 	}
+	s.saved.Publish(content.StampOf(&st))
+	cm.nodes.mu.Lock()
+	s.inode.seal = setApart
+	cm.nodes.mu.Unlock()
 	s.become(sessionstate.Apart)
 	cm.reports.sessionEvent(s, "late", func(ev *audit.Event) {
 		ev.Detail["reason"] = "a process outside the holder set still has the descriptor; its later writes are kept aside"
@@ -95,9 +99,9 @@ func (cm *commits) setApartLocked(s *session) (*inode, string) {
 func (s *session) writtenLate() bool {
 	var st unix.Stat_t
 	s.nodes.mu.Lock()
-	unsealed := s.inode.unsealed
+	seal := s.inode.seal
 	s.nodes.mu.Unlock()
-	if s.state.Is(sessionstate.Live) || unsealed || s.state.Result() != 0 || !s.saved.IsPublished() || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
+	if s.state.Is(sessionstate.Live) || seal == unsealed || s.state.Result() != 0 || !s.saved.IsPublished() || s.shadow.FD() < 0 || unix.Fstat(s.shadow.FD(), &st) != nil {
 		return false
 	}
 	return st.Nlink == 0 && s.saved.Published() != content.StampOf(&st)

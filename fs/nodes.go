@@ -94,13 +94,22 @@ func (ns *nodes) reapLocked(n *inode) {
 	}
 }
 
+// seal says how it is judged whether an inode was written after it was published.
+type seal uint8
+
+const (
+	sealed   seal = iota // by what it was then
+	unsealed             // not at all: it was changed in place since
+	setApart             // by what it was when a copy took its place: whatever is written now is nobody's
+)
+
 // unseal stops judging by its size and times whether a published inode was written after
 // its commit: they were set, or somebody is adding to the file.
 func (ns *nodes) unseal(key inoKey) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	if n := ns.inodes[key]; n != nil {
-		n.unsealed = true
+	if n := ns.inodes[key]; n != nil && n.seal != setApart {
+		n.seal = unsealed
 	}
 }
 

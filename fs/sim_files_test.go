@@ -54,23 +54,23 @@ type simName struct {
 }
 
 // named is the name that the file has now.
-func (o *simFile) named() simName {
-	o.nameMu.Lock()
-	defer o.nameMu.Unlock()
-	return o.now
+func (f *simFile) named() simName {
+	f.nameMu.Lock()
+	defer f.nameMu.Unlock()
+	return f.now
 }
 
 // gets notes which name the file has now, and whether it may be another one than it was opened by.
-func (o *simFile) gets(name simName, moved bool) {
-	o.nameMu.Lock()
-	defer o.nameMu.Unlock()
-	o.now, o.moved = name, moved
+func (f *simFile) gets(name simName, moved bool) {
+	f.nameMu.Lock()
+	defer f.nameMu.Unlock()
+	f.now, f.moved = name, moved
 }
 
-func (o *simFile) hasMoved() bool {
-	o.nameMu.Lock()
-	defer o.nameMu.Unlock()
-	return o.moved
+func (f *simFile) hasMoved() bool {
+	f.nameMu.Lock()
+	defer f.nameMu.Unlock()
+	return f.moved
 }
 
 // simRecord is a record that was appended. It is in the file at once, or where another
@@ -81,7 +81,7 @@ type simRecord struct {
 	failed  bool // the write has, and may have happened
 }
 
-func (o *simFile) writes() bool { return o.flags&unix.O_ACCMODE != unix.O_RDONLY }
+func (f *simFile) writes() bool { return f.flags&unix.O_ACCMODE != unix.O_RDONLY }
 
 func (k *simKernel) open(p *simProc, path string, flags uint32) (f *simFile, e unix.Errno) {
 	e = again(func(reval bool) (e unix.Errno) {

@@ -154,6 +154,37 @@ func TestPassedDescriptorAfterTheCommit(t *testing.T) {
 	})
 }
 
+// The mode of a committed version is changed, or something is added to it, before it is set apart
+// from a stranger who still has a descriptor of it: what the stranger writes then is kept, and its
+// close says that it is not in the file.
+func TestChangedBesideAPassedDescriptor(t *testing.T) {
+	needsLatchfs(t)
+	for _, change := range []string{"chmod 600 f", "echo more >> f", `"$1" -c 'import os; os.setxattr("f", "user.latchfs", b"1")'`} {
+		forEachMount(t, func(t *testing.T, m *Mount) {
+			from, to, fd, passed := passDescriptor(t, m)
+			from.MustClose(fd)
+			if o := m.Bash(t, change, bench.python); o.Code != 0 {
+				t.Fatalf("%s: %s", change, o.Stderr)
+			}
+			published := m.ReadFile("f")
+			eventually(t, "the file to be set apart", func() bool {
+				return strings.Contains(m.ReadFile(".locks/events.jsonl"), `"event":"late"`)
+			})
+			_, errWrite := to.Do(wire.Request{Op: "write", FD: passed, Data: []byte("second")})
+			errClose := to.Close(passed)
+			if errWrite == nil && errClose == nil {
+				t.Errorf("%s: write and close succeed", change)
+			}
+			if got := m.ReadFile("f"); got != published {
+				t.Errorf("%s: the file holds %q, want %q", change, got, published)
+			}
+			if errWrite == nil {
+				awaitKept(t, m, "first second")
+			}
+		})
+	}
+}
+
 // A stranger still has a descriptor of a committed version, and writes nothing to it:
 // what others add to the file is not taken for something that it wrote.
 func TestAppendToWhatAStrangerHasOpen(t *testing.T) {
@@ -165,7 +196,7 @@ func TestAppendToWhatAStrangerHasOpen(t *testing.T) {
 		}
 		to.MustClose(passed)
 		m.Stop(t) // after the last RELEASE
-		if kept, _ := filepath.Glob(filepath.Join(m.Data, ".latchfs", "rejected", "*", "content")); len(kept) > 0 {
+		if kept, _ := filepath.Glob(filepath.Join(m.Data, ".latchfs", "rejected", "[0-9]*", "content")); len(kept) > 0 {
 			t.Errorf("kept aside, and nobody lost anything: %q", kept)
 		}
 		m.Start(t)
@@ -181,7 +212,7 @@ func awaitKept(t *testing.T, m *Mount, content string) {
 	var kept []string
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
 		kept = nil
-		files, _ := filepath.Glob(filepath.Join(m.Data, ".latchfs", "rejected", "*", "content"))
+		files, _ := filepath.Glob(filepath.Join(m.Data, ".latchfs", "rejected", "[0-9]*", "content"))
 		for _, file := range files {
 			kept = append(kept, m.ReadFile(file))
 		}
