@@ -235,5 +235,5 @@ func (rc *recorder) restampedAs(path string, before, after *unix.Stat_t) {
 	if rc.rules.knowledge == nil {
 		return
 	}
-	rc.losses.updates.Restamped(path, stampOfFile(before), stampOfFile(after), after.Nlink > 1)
+	rc.losses.updates.Restamped(path, stampOfFile(before), stampOfFile(after))
 }

@@ -17,6 +17,8 @@ echo a > a; echo b > a; ln a b; touch -d 2001-01-01 b; rm b; cat a; stat a`,
 echo a > a; echo b > a; ln a b; touch -d 2001-01-01 a; rm a; cat b; stat b`,
 		"the times by the first of three names": `
 echo a > a; echo b > a; ln a b; ln b c; touch -d 2001-01-01 a; rm a; rm c; cat b; stat b; echo c > b`,
+		"the times of the name that is left": `
+echo one > a; read x < a; ln a b; rm a; touch -d yesterday b; echo two > b; mv b c`,
 		"a mapping": `"$PYTHON" -c '
 import mmap, os, time
 for how in "closed", "open", "replaced":

@@ -52,12 +52,10 @@ func (j *Judge) Created(stamp knowledge.Stamp) { j.Known.Forget(LinkKey(stamp)) 
 func (j *Judge) Follow(path string, stamp knowledge.Stamp) { j.Known.Track(knowledge.Key(path), stamp) }
 
 // Restamped notes that a file has other times, or is another inode, and holds the same
-// version still.
-func (j *Judge) Restamped(path string, was, is knowledge.Stamp, linked bool) {
+// version still. What is known of all its names is known of the one that it has left, too.
+func (j *Judge) Restamped(path string, was, is knowledge.Stamp) {
 	j.Known.Restamp(knowledge.Key(path), was, is)
-	if linked {
-		j.Known.Restamp(LinkKey(was), was, is)
-	}
+	j.Known.Restamp(LinkKey(was), was, is)
 }
 
 // Made is a version that somebody has made.
