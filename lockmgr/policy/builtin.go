@@ -30,7 +30,7 @@ func builtinRules() []Rule {
 		// Locks are taken by creating the file, by flock on it, or by what is
 		// in it: none of them may wait for a commit. An editor's swap file tells
 		// the next editor that the file is being edited.
-		{Mode: Live, Glob: []string{"*.lock", "*.pid", ".*.sw?"}},
+		{Mode: Live, Glob: []string{"*.lock", "*.lck", ".cargo-lock", "*.pid", ".*.sw?"}},
 		// git keeps its own atomicity, with names that appear at once.
 		{Mode: Live, Glob: []string{"**/.git/**"}},
 		// Streams are followed while they grow.
