@@ -252,7 +252,7 @@ func (m *simModel) locked(p *simProc, f *simFile, kind simLockKind, e unix.Errno
 }
 
 // isNamed reports whether the file has its name for certain, and no other.
-func (o *simFile) isNamed() bool { return o.named().dir != nil && !o.inode.linked.Load() }
+func (f *simFile) isNamed() bool { return f.named().dir != nil && !f.inode.linked.Load() }
 
 // has reports whether the path leads to the open file for certain. A file that was open
 // when its name was taken away, or renamed, is locked under another name, or none.
@@ -296,8 +296,8 @@ func (p *simProc) isDeaf(path string) bool {
 }
 
 // isSession reports whether what is written through the file is a new version.
-func (o *simFile) isSession() bool {
-	return o.writes() && o.flags&unix.O_APPEND == 0
+func (f *simFile) isSession() bool {
+	return f.writes() && f.flags&unix.O_APPEND == 0
 }
 
 // files are what a process has open.
