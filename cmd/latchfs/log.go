@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 
@@ -19,17 +20,39 @@ type logSink struct {
 func openLog(level logrus.Level, path string, stderr io.Writer) (*logSink, error) {
 	l := &logSink{logger: logrus.New(), path: path}
 	l.logger.SetLevel(level)
-	l.logger.SetFormatter(&logrus.TextFormatter{
-		FullTimestamp:   true,
-		TimestampFormat: "2006-01-02T15:04:05.000Z07:00",
-		// The journal keeps the time itself.
-		DisableTimestamp: path == "" && os.Getenv("JOURNAL_STREAM") != "",
-	})
+	text := &logrus.TextFormatter{FullTimestamp: true, TimestampFormat: "2006-01-02T15:04:05.000Z07:00"}
+	l.logger.SetFormatter(text)
+	if path == "" && isJournal(stderr) {
+		text.DisableTimestamp = true // the journal keeps the time itself
+		l.logger.SetFormatter(journalFormatter{text})
+	}
 	if path == "" {
 		l.logger.SetOutput(stderr)
 		return l, nil
 	}
 	return l, l.Reopen()
+}
+
+// isJournal reports whether what is written goes to the journal: see systemd.exec(5),
+// JOURNAL_STREAM. The variable alone is inherited further than that.
+func isJournal(w io.Writer) bool {
+	var st unix.Stat_t
+	f, ok := w.(*os.File)
+	return ok && unix.Fstat(int(f.Fd()), &st) == nil && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}
+
+// journalFormatter puts the priority before each line, as in sd-daemon(3), for journalctl -p.
+type journalFormatter struct{ logrus.Formatter }
+
+// Format implements logrus.Formatter.
+func (f journalFormatter) Format(e *logrus.Entry) ([]byte, error) {
+	line, err := f.Formatter.Format(e)
+	return append([]byte(priorities[e.Level]), line...), err
+}
+
+var priorities = map[logrus.Level]string{
+	logrus.PanicLevel: "<2>", logrus.FatalLevel: "<2>", logrus.ErrorLevel: "<3>", logrus.WarnLevel: "<4>",
+	logrus.InfoLevel: "<6>", logrus.DebugLevel: "<7>", logrus.TraceLevel: "<7>",
 }
 
 // Entry is what the rooms log to.
