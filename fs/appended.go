@@ -63,9 +63,7 @@ func (is appendedName) IsReplaced() bool {
 func (is appendedName) MayOpen(fd int) bool { return is.c.MayOpen(fd, is.h.flags) }
 
 // Reopen implements records.Names.
-func (is appendedName) Reopen(fd, flags int) (int, error) {
-	return is.nodes.trim.OpenAt(is.disk.procfd, procName(fd), flags)
-}
+func (is appendedName) Reopen(fd, flags int) (int, error) { return is.handles.reopen(fd, flags) }
 
 // File implements records.Names.
 func (is appendedName) File() proc.File { return is.handles.procFile(is.h.n) }

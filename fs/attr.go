@@ -263,7 +263,9 @@ func (ats *attrs) Statx(_ <-chan struct{}, in *StatxRequest, out *StatxReply) un
 		return e
 	}
 	ats.noteShown(k, &st)
-	out.Mtime.Sec, out.Mtime.Nsec = st.Mtim.Sec, uint32(st.Mtim.Nsec)
+	if n.isDir() { // of a file the size belongs to the time
+		out.Mtime.Sec, out.Mtime.Nsec = st.Mtim.Sec, uint32(st.Mtim.Nsec)
+	}
 	out.Ctime.Sec, out.Ctime.Nsec = st.Ctim.Sec, uint32(st.Ctim.Nsec)
 	mode, rdev := ats.shownMode(n, &st)
 	out.Mode, out.Rdev_major, out.Rdev_minor = uint16(mode), unix.Major(uint64(rdev)), unix.Minor(uint64(rdev))

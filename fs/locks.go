@@ -95,7 +95,10 @@ type demand struct {
 	handle *handle         // through which a client locks a file, in place of names
 	keys   []lockmgr.Key   // in place of names
 	wait   time.Duration   // 0 fails at once, < 0 waits for ever
-	label  *label
+	// patient is the request's cancel where the kernel holds no lock of a directory: then a
+	// deadlock may be waited for that another thread can end. nil: it may not.
+	patient <-chan struct{}
+	label   *label
 	lockTerms
 
 	// judge, if not nil, is run under the lock where it may take its time.
@@ -262,9 +265,9 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 
 // outlasts reports whether a deadlock that the demand of a moment ago has met is over.
 func (lk *locks) outlasts(err error, d *demand, began time.Time) bool {
-	threads := began // a program's own locks: fcntl(2) takes a process for one waiter
+	threads := began // of a program's own locks fcntl(2) takes a process for one waiter
 	switch {
-	case d.class != lockmgr.Session:
+	case d.class != lockmgr.Session || d.patient == nil:
 	case d.wait < 0:
 		threads = time.Now().Add(lockwait.ThreadGrace)
 	default:

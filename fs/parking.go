@@ -190,7 +190,9 @@ func (pk *parking) parkHere(cancel <-chan struct{}, h *Request, dir *inode) unix
 		pk.astray.walks.Drop(w) // an operation that may go on begins anew
 		return e
 	}
+	w.d.patient = cancel
 	l, e := pk.locks.await(w.lock, w.d, cancel)
+	w.d.patient = nil
 	pk.astray.walks.Parked(w, func() { w.lock = l })
 	if e == 0 && w.granted != nil {
 		e = w.granted(w)
@@ -231,6 +233,7 @@ func (pk *parking) isLed(c *caller, s *session) bool {
 func (pk *parking) lockOrResume(d *demand, at [2]dkey, w *walk, cancel <-chan struct{}) (*lockmgr.Lock, unix.Errno) {
 	c := d.c
 	var l *lockmgr.Lock
+	d.patient = cancel
 	d.keep = c.TID() != 0 && d.wait != 0
 	if w == nil {
 		w = pk.resume(d, at)

@@ -3,6 +3,7 @@ package fs
 import (
 	"latchfs/fs/lockwait"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc"
 )
 
 var (
@@ -55,6 +56,19 @@ func (w wanted) MayHaveLeft(h *lockmgr.Holder) bool {
 func (w wanted) MayGoOn(h *lockmgr.Holder) bool {
 	p, err := w.callers.proc.Pulse(h.Owner.PID)
 	return err == nil && p.Start == h.Owner.Start && p.Threads > 1
+}
+
+// IsOver implements lockwait.Demand.
+func (w wanted) IsOver() bool {
+	select {
+	case <-w.life.stopping:
+		return true
+	case <-w.d.patient:
+		p := w.callers.proc.Pending(w.d.c.TID())
+		return p != proc.NoReason && p != proc.Nothing
+	default:
+		return false
+	}
 }
 
 // sessionOf is the session whose lock it is, nil if it is none's.

@@ -63,8 +63,12 @@ func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
 	case !a.OK:
 		return refused(cmd, a.Refusal, f.asJSON)
 	case f.asJSON:
-		_, err = cmd.OutOrStdout().Write(printable.JSON(a.line))
-		return err
+		if _, err = cmd.OutOrStdout().Write(printable.JSON(a.line)); err != nil {
+			return err
+		}
+		if a.Versions+a.Rejected > 0 {
+			return nil
+		}
 	}
 	if a.Versions+a.Rejected == 0 {
 		return fmt.Errorf("%s: %s", file, cmp.Or(a.Warning, "nothing is kept of it"))

@@ -95,7 +95,7 @@ func (r *Room) Closer(s Sender) (c *Caller, sig int, exiting bool) {
 func (r *Room) seen(s Sender, th *proc.Thread, err error) *Caller {
 	c := &Caller{room: r, tid: s.TID, uid: s.UID, gid: s.GID}
 	if errors.Is(err, proc.ErrBusy) {
-		// Inside execve, which closes our descriptor on the way.
+		// Inside execve, which closes our descriptor on the way; or we are short of descriptors.
 		c.owner = r.c.Engine.KnownOwner(th.TGID)
 		return c
 	}

@@ -30,6 +30,9 @@ type Demand interface {
 	MayHaveLeft(h *lockmgr.Holder) bool
 	// MayGoOn reports whether a holder may close it although one of its threads waits.
 	MayGoOn(h *lockmgr.Holder) bool
+	// IsOver reports whether the program does not wait any more: a signal has come, or the
+	// mount stops.
+	IsOver() bool
 }
 
 // Try takes a lock that is not waited for. It waits for the RELEASE of files that their
@@ -89,14 +92,15 @@ func Outlast(err error, closed, threads time.Time, d Demand) bool {
 	}
 	until := make([]time.Time, len(dead.Cycle))
 	for i := range dead.Cycle {
-		switch b := &dead.Cycle[i].Blocker; {
-		case d.MayGoOn(b):
-			until[i] = threads
-		case d.MayHaveLeft(b):
+		b := &dead.Cycle[i].Blocker
+		if d.MayHaveLeft(b) {
 			until[i] = closed
 		}
+		if threads.After(until[i]) && d.MayGoOn(b) {
+			until[i] = threads
+		}
 	}
-	for hopeful := true; hopeful; {
+	for hopeful := true; hopeful && !d.IsOver(); {
 		hopeful = false
 		now := time.Now()
 		for i := range until {

@@ -20,6 +20,7 @@ type leaver struct {
 	err   error         // of all others; nil: somebody has it
 
 	left, goesOn func(h *lockmgr.Holder) bool
+	over         func() bool
 }
 
 var errOther = errors.New("another error")
@@ -47,6 +48,8 @@ func (d *leaver) Leaving(holders []lockmgr.Holder) (ends []<-chan struct{}, all 
 }
 
 func (d *leaver) MayHaveLeft(h *lockmgr.Holder) bool { return d.left(h) }
+
+func (d *leaver) IsOver() bool { return d.over != nil && d.over() }
 
 func (d *leaver) MayGoOn(h *lockmgr.Holder) bool { return d.goesOn(h) }
 
@@ -118,6 +121,7 @@ func TestOutlast(t *testing.T) {
 		err   error // nil: a deadlock with two blockers
 		left  []int // which of these may have left
 		goOn  []int // which may go on in another thread
+		over  bool  // the program does not wait any more
 		end   int   // which one's lock ends after a while; 0: none
 		again bool
 		at    time.Duration
@@ -133,6 +137,8 @@ func TestOutlast(t *testing.T) {
 		"another thread closes it":        {goOn: []int{1}, end: 1, again: true, at: 5 * releasePoll},
 		"no other thread does":            {goOn: []int{2}, at: 3 * Grace},
 		"one has left, the other goes on": {left: []int{1}, goOn: []int{2}, end: 1, again: true, at: 5 * releasePoll},
+		"it has left, and goes on":        {left: []int{1}, goOn: []int{1}, at: 3 * Grace},
+		"the program is killed":           {left: []int{1}, goOn: []int{2}, over: true},
 		"neither, and the other goes on":  {left: []int{1}, goOn: []int{2}, at: 3 * Grace},
 	} {
 		onStage(t, func(s *stage) {
@@ -151,7 +157,8 @@ func TestOutlast(t *testing.T) {
 				time.AfterFunc(5*releasePoll-releasePoll/2, func() { tables[c.end].Release(l) })
 			}
 			d := &leaver{stage: s, left: func(h *lockmgr.Holder) bool { return slices.Contains(c.left, int(h.Token)) },
-				goesOn: func(h *lockmgr.Holder) bool { return slices.Contains(c.goOn, int(h.Token)) }}
+				goesOn: func(h *lockmgr.Holder) bool { return slices.Contains(c.goOn, int(h.Token)) },
+				over:   func() bool { return c.over }}
 			if again := Outlast(err, time.Now().Add(Grace), time.Now().Add(3*Grace), d); again != c.again {
 				t.Errorf("%s: worth another look: %t", name, again)
 			}

@@ -2,9 +2,9 @@
 // directory, and how the mount shows them, which shows all of them as one.
 //
 // Such a filesystem may have stricter flags than the data directory's own: nosuid, nodev,
-// noexec. The mount has one set of flags, so what such a filesystem forbids is taken out of
+// noexec, ro. The mount has one set of flags, so what such a filesystem forbids is taken out of
 // what the kernel is told of its files (Forbids, Mode). The flags are asked for when they
-// matter, which is rarely; so a remount counts from the next question on.
+// matter; so a remount counts from the next question on.
 //
 // It numbers its inodes anew, too, while the mount shows one device: its numbers are moved
 // out of the way of others (Number).

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -504,6 +506,7 @@ func TestFewTailsLinger(t *testing.T) {
 		check(t, err)
 		return func() { tl.Close(); check(t, f.Close()) }
 	}
+	begun := false
 	counts := func(when string, want int) {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); w.s.tails.Count() != want; time.Sleep(time.Millisecond) {
@@ -523,6 +526,20 @@ func TestFewTailsLinger(t *testing.T) {
 		appends("used")()
 	}
 	counts("after one was used again and again", 2)
+	// Whoever was used last lingers longest.
+	used = appends("used")
+	appends("a")()
+	counts("beside one that is used, again", 3)
+	used()
+	counts("when that rests, too", 2)
+	appends("b")()
+	counts("after the third", 2)
+	w.s.disk.Fault = func(step string) error { begun = begun || step == "begin"; return nil }
+	appends("used")()
+	w.s.disk.Fault = nil
+	if begun {
+		t.Error("the oldest was not the one that ended")
+	}
 	appends("a")()
 	appends("b")()
 	counts("after others", 2)
@@ -536,6 +553,41 @@ func TestFewTailsLinger(t *testing.T) {
 	w.start()
 	if n := len(w.j.Pending()); n > 0 {
 		t.Errorf("%d undo records are pending after a clean stop", n)
+	}
+}
+
+// A tail that cannot end for an error of the disk tries again after a while, and not at once,
+// however many there are.
+func TestTailsThatCannotEnd(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	var tries atomic.Int32
+	w.s.tails.Linger = 50 * time.Millisecond
+	w.s.SetMaxIdleTails(1)
+	w.s.disk.Fault = func(step string) error {
+		if step == "fdatasync" {
+			tries.Add(1)
+			return unix.EIO
+		}
+		return nil
+	}
+	const files = 4
+	for i := range files {
+		f := openFile(t, w.path(strconv.Itoa(i)), os.O_RDWR|os.O_APPEND|os.O_CREATE)
+		tl, err := w.s.Tail(tail.Options{FD: int(f.Fd()), Name: strconv.Itoa(i)})
+		check(t, err)
+		_, err = tl.Append(int(f.Fd()), []byte("more\n"))
+		check(t, err)
+		tl.Close()
+		check(t, f.Close())
+	}
+	began := time.Now()
+	for deadline := began.Add(10 * time.Second); tries.Load() < 3*files; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d tries", tries.Load())
+		}
+	}
+	if took := time.Since(began); took < w.s.tails.Linger {
+		t.Errorf("%d tries of %d tails took %v: there is no pause", tries.Load(), files, took)
 	}
 }
 

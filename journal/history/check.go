@@ -56,8 +56,8 @@ func (c *checker) log() (usable bool, err error) {
 		return false, err
 	}
 	intact, size, err := journal.CheckLog(c.s.dir, logName, c.s.replay)
-	if err == nil && size == 0 {
-		return c.noLog("is empty beside old contents")
+	if err == nil && size < logHeader {
+		return c.noLog("is cut off beside old contents")
 	}
 	var corrupt *journal.CorruptError
 	switch {

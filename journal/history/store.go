@@ -20,6 +20,7 @@ import (
 
 const (
 	logName           = "log"
+	logHeader         = 16 // bytes of a log without records, which is on disk before it gets its name
 	defaultMaxRecords = 100_000
 	minRewrite        = 4 << 20 // bytes of log that are never worth a rewrite
 	perRecord         = 1 << 10 // bytes of log for a record above which it is
@@ -132,7 +133,7 @@ func (s *Store) startReading() error {
 	return err
 }
 
-// missesLog is an error if the log is missing, or empty, beside old contents: it is made before
+// missesLog is an error if the log is missing, or has no header, beside old contents: it is made before
 // them, and what it does not name is removed.
 func (s *Store) missesLog() error {
 	if len(s.x.reading.onDisk) == 0 {
@@ -140,8 +141,8 @@ func (s *Store) missesLog() error {
 	}
 	var st unix.Stat_t
 	err := unix.Fstatat(int(s.dir.Fd()), logName, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == nil && st.Size == 0 {
-		return noLogError("empty")
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size < logHeader {
+		return noLogError("cut off")
 	}
 	if errors.Is(err, unix.ENOENT) {
 		return noLogError("missing")

@@ -95,8 +95,7 @@ func (t *Tail) expire() {
 	switch {
 	case t.users > 0 || s.closed:
 	case err != nil:
-		t.wakeLocked()
-		t.restLocked(s.Linger)
+		t.againLocked()
 	default:
 		t.wakeLocked()
 		delete(s.files, t.key)

@@ -1,18 +1,32 @@
 package tail
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // linger is how long the undo record of a file stands after the last
 // appender has closed it, so that a loop of short appends writes one.
 const linger = 5 * time.Second
 
-// idle are the tails that nobody uses, and that linger. Each has a descriptor, so there may be
-// only so many: of more the oldest end at once. Set.mu guards it.
+// idle are the tails that nobody uses, and that linger. Each has a descriptor, so of more than
+// max the oldest are told to end at once: that takes as long as the disk takes to sync their
+// files. Set.mu guards it.
 type idle struct {
-	max     int     // 0: any number
-	queue   []*Tail // the oldest first; those that are used again are among them
-	n       int     // of those that linger
-	hurried int     // of these, how many are told to end
+	max     int    // 0: any number
+	queue   []rest // the oldest first; those that are over are among them
+	n       int    // of the tails that linger
+	hurried int    // of these, how many are told to end, or could not
+}
+
+// rest is one time that a tail lingers.
+type rest struct {
+	tail   *Tail
+	number uint64 // of the tail's
+}
+
+func (r *rest) isOver() bool {
+	return r.tail.linger == nil || r.tail.hurried || r.number != r.tail.rests
 }
 
 // SetMaxIdle says how many files may be kept that were appended to a moment ago.
@@ -26,33 +40,34 @@ func (s *Set) SetMaxIdle(n int) {
 func (t *Tail) restLocked(wait time.Duration) {
 	i := &t.s.idle
 	t.linger = time.AfterFunc(wait, t.expire)
+	t.rests++
 	i.n++
-	i.queue = append(i.queue, t)
+	i.queue = append(i.queue, rest{t, t.rests})
 	for i.max > 0 && i.n-i.hurried > i.max {
 		oldest := i.queue[0]
 		i.queue = i.queue[1:]
-		if oldest.linger != nil && !oldest.hurried {
-			oldest.hurried = true
-			i.hurried++
-			oldest.linger.Reset(0)
+		if !oldest.isOver() {
+			oldest.tail.hurryLocked()
+			oldest.tail.linger.Reset(0)
 		}
 	}
 	if len(i.queue) > 2*i.n+16 {
-		i.forget()
+		i.queue = slices.DeleteFunc(i.queue, func(r rest) bool { return r.isOver() })
 	}
 }
 
-// forget drops the entries of tails that do not linger.
-func (i *idle) forget() {
-	kept, seen := i.queue[:0], map[*Tail]bool{}
-	for _, t := range i.queue {
-		if t.linger != nil && !t.hurried && !seen[t] {
-			seen[t] = true
-			kept = append(kept, t)
-		}
+// hurryLocked takes the tail out of those of whom the oldest is told to end. Set.mu is held.
+func (t *Tail) hurryLocked() {
+	if !t.hurried {
+		t.hurried = true
+		t.s.idle.hurried++
 	}
-	clear(i.queue[len(kept):])
-	i.queue = kept
+}
+
+// againLocked lets a tail that could not end try again after a while. Set.mu is held.
+func (t *Tail) againLocked() {
+	t.hurryLocked()
+	t.linger = time.AfterFunc(t.s.Linger, t.expire)
 }
 
 // wakeLocked ends the rest of a tail: it is used again, or has ended. Set.mu is held.

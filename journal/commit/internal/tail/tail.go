@@ -26,7 +26,7 @@ type Set struct {
 	idle   idle
 
 	Piece  int           // how much of a record one write takes; constant, but for tests
-	Linger time.Duration // tailLinger, but for tests
+	Linger time.Duration // linger, but for tests
 }
 
 // New returns the tails of d: none yet. l has the lazy commits of the same files.
@@ -54,7 +54,8 @@ type Tail struct {
 	begun   atomic.Bool // an undo record stands
 	users   int         // guarded by Set.mu
 	linger  *time.Timer // guarded by Set.mu; nil while there are users
-	hurried bool        // guarded by Set.mu: it lingers no longer
+	hurried bool        // guarded by Set.mu: it is told to end, or could not
+	rests   uint64      // guarded by Set.mu: how often it has lingered
 
 	syncMu sync.Mutex // serialises fdatasync, so that waiting callers share one
 
