@@ -571,6 +571,7 @@ func TestTailsThatCannotEnd(t *testing.T) {
 		return nil
 	}
 	const files = 4
+	began := time.Now()
 	for i := range files {
 		f := openFile(t, w.path(strconv.Itoa(i)), os.O_RDWR|os.O_APPEND|os.O_CREATE)
 		tl, err := w.s.Tail(tail.Options{FD: int(f.Fd()), Name: strconv.Itoa(i)})
@@ -580,7 +581,6 @@ func TestTailsThatCannotEnd(t *testing.T) {
 		tl.Close()
 		check(t, f.Close())
 	}
-	began := time.Now()
 	for deadline := began.Add(10 * time.Second); tries.Load() < 3*files; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d tries", tries.Load())
