@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,14 +19,22 @@ import (
 	"latchfs/journal/history"
 )
 
-// stop is what a daemon leaves that has ended: the lock's file, and the history's
-// log if there is a history.
+// stop is what a daemon leaves that has ended: the lock's file, and the history's log.
 func (w *world) stop() {
 	w.t.Helper()
-	if _, err := os.Stat(w.path(disk.StateDirName + "/" + history.Dir)); err == nil {
-		h, err := history.Open(w.state, history.Options{})
+	const log = history.Dir + "/log"
+	if _, err := os.Stat(w.path(disk.StateDirName + "/" + log)); err != nil {
+		// The daemon has made it before there was anything in the history.
+		if err := os.Mkdir(w.path(disk.StateDirName+"/"+history.Dir), 0o700); !errors.Is(err, fs.ErrExist) {
+			check(w.t, err)
+		}
+		other := w.t.TempDir()
+		h, err := history.Open(openFile(w.t, other, os.O_RDONLY), history.Options{})
 		check(w.t, err)
 		check(w.t, h.Close())
+		b, err := os.ReadFile(filepath.Join(other, log))
+		check(w.t, err)
+		w.write(disk.StateDirName+"/"+log, string(b))
 	}
 	w.write(disk.StateDirName+"/"+disk.LockName, "1\n")
 }

@@ -259,6 +259,8 @@ func TestRepairOfACorruptHistory(t *testing.T) {
 			w.write(content, "old content")
 			if log != "" {
 				w.write(disk.StateDirName+"/history/log", log)
+			} else {
+				check(t, os.Remove(w.path(disk.StateDirName+"/history/log")))
 			}
 			findings := w.repair()
 			f := findings[slices.IndexFunc(findings, func(f journal.Finding) bool { return f.Kind == history.FindCorrupt })]
