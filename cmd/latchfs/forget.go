@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -63,18 +62,14 @@ func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
 	case !a.OK:
 		return refused(cmd, a.Refusal, f.asJSON)
 	case f.asJSON:
-		if _, err = cmd.OutOrStdout().Write(printable.JSON(a.line)); err != nil {
-			return err
-		}
-		if a.Versions+a.Rejected > 0 {
-			return nil
-		}
-	}
-	if a.Versions+a.Rejected == 0 {
-		return fmt.Errorf("%s: %s", file, cmp.Or(a.Warning, "nothing is kept of it"))
+		_, err = cmd.OutOrStdout().Write(printable.JSON(a.line))
+		return err
 	}
 	if a.Warning != "" {
 		warn(cmd, "%s: %s", file, a.Warning)
+	}
+	if a.Versions+a.Rejected == 0 {
+		return nil
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "erased of %s: %s and %s, %s\n", printable.Line(p.path),
 		amount(int64(a.Versions), "version"), amount(int64(a.Rejected), "refused write"), amount(a.Bytes, "byte"))
