@@ -75,7 +75,7 @@ func TestClearingUpIsNoChange(t *testing.T) {
 			for i in $(seq 50); do echo x > made/f$i; done; echo y > replaced/f; mv replaced/f replaced/g; `+times).Stdout
 		m.unmarked(t, "made")
 		m.unmarked(t, "replaced")
-		if after := m.Bash(t, ``+times).Stdout; after != before {
+		if after := m.Bash(t, times).Stdout; after != before {
 			t.Errorf("the directories have the times\n%safter\n%s", after, before)
 		}
 		if o := m.Bash(t, `tar cf /dev/null made replaced`); o.Code != 0 {

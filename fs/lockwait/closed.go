@@ -2,6 +2,7 @@ package lockwait
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"latchfs/fs/denied"
@@ -100,15 +101,8 @@ func Outlast(err error, closed, threads time.Time, d Demand) bool {
 			until[i] = threads
 		}
 	}
-	for hopeful := true; hopeful && !d.IsOver(); {
-		hopeful = false
-		now := time.Now()
-		for i := range until {
-			hopeful = hopeful || now.Before(until[i])
-		}
-		if hopeful {
-			time.Sleep(releasePoll)
-		}
+	for now := time.Now(); slices.ContainsFunc(until, now.Before) && !d.IsOver(); now = time.Now() {
+		time.Sleep(releasePoll)
 		for i := range until {
 			if now.Before(until[i]) && !dead.Cycle[i].Blocker.Lock.Held() {
 				return true

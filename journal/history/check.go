@@ -21,6 +21,9 @@ const (
 	FindUnknown  = "unknown-entry"    // not ours
 )
 
+// meansCorrupt is what a finding of FindCorrupt means.
+const meansCorrupt = "no crash explains this, so no mount goes on from here; a repair keeps all of the history aside, and a new one is begun"
+
 // Check examines the history in the state directory, which nobody may have open,
 // and changes nothing. The findings' paths are relative to the state directory.
 func Check(state *os.File) ([]journal.Finding, error) {
@@ -55,17 +58,20 @@ func (c *checker) log() (usable bool, err error) {
 	if err := c.s.startReading(); err != nil {
 		return false, err
 	}
-	intact, size, err := journal.CheckLog(c.s.dir, logName, c.s.replay)
-	if err == nil && size < logHeader {
-		return c.noLog("is cut off beside old contents")
+	var without noLogError
+	if errors.As(c.s.missesLog(), &without) {
+		c.find(journal.Problem, FindCorrupt, logName, -1, "is "+string(without)+" beside old contents",
+			meansCorrupt)
+		return false, nil
 	}
+	intact, size, err := journal.CheckLog(c.s.dir, logName, c.s.replay)
 	var corrupt *journal.CorruptError
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return c.noLog("is missing beside old contents")
+		return true, nil // a history that is new
 	case errors.As(err, &corrupt):
 		c.find(journal.Problem, FindCorrupt, logName, corrupt.Offset, corrupt.Reason,
-			"no crash explains this, so no mount goes on from here; a repair keeps all of the history aside, and a new one is begun")
+			meansCorrupt)
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("history: %w", err)
@@ -74,16 +80,6 @@ func (c *checker) log() (usable bool, err error) {
 			"a crash came while it was written, or before it was on disk; the next mount cuts it off, and looks at the files concerned")
 	}
 	return true, nil
-}
-
-// noLog tells a history that is new from one that has lost its log.
-func (c *checker) noLog(what string) (usable bool, err error) {
-	if len(c.s.x.reading.onDisk) == 0 {
-		return true, nil
-	}
-	c.find(journal.Problem, FindCorrupt, logName, -1, what,
-		"no crash explains this, so no mount goes on from here; a repair keeps all of the history aside, and a new one is begun")
-	return false, nil
 }
 
 // names are those in the history's directory.

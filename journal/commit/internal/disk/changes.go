@@ -14,6 +14,15 @@ import (
 // changes counts what is done to directories.
 type changes struct{ begun, ended atomic.Int64 }
 
+// moment is how many changes had begun, and how many were over.
+type moment struct{ begun, ended int64 }
+
+// now is the moment. What begins or ends while it is asked for is taken for under way.
+func (c *changes) now() moment {
+	ended := c.ended.Load() // first
+	return moment{c.begun.Load(), ended}
+}
+
 // Change is called before something is done to a directory, or to a name in it, and end
 // after that. The steps of a Disk count themselves.
 func (s *Disk) Change() (end func()) {
@@ -26,9 +35,9 @@ func (s *Disk) endChange() { s.changes.ended.Add(1) }
 // Alone runs do, which takes one step that changes a name, and reports whether nothing
 // else was done to any directory meanwhile.
 func (s *Disk) Alone(do func() error) (alone bool, err error) {
-	ended, begun := s.changes.ended.Load(), s.changes.begun.Load() // in this order
+	before := s.changes.now()
 	err = do()
-	return ended == begun && s.changes.begun.Load() == begun+1, err
+	return before.ended == before.begun && s.changes.begun.Load() == before.begun+1, err
 }
 
 // leavesNames reports whether a step does nothing to any directory.

@@ -24,10 +24,8 @@ type tidied struct {
 
 // tidying is the removal of one name.
 type tidying struct {
-	dir          Inode
-	was          unix.Stat_t   // the directory's status before
-	mtime, ctime unix.Timespec // what the directory shows meanwhile
-	begun, ended int64         // changes, as it began
+	was   unix.Stat_t // the directory's status before
+	began moment
 }
 
 // Tidy takes a name away that no user of the mount has seen, by calling do. It is called from
@@ -43,15 +41,12 @@ func (s *Disk) Tidy(dir int, do func() error) error {
 
 // startTidying returns nil if the directory is to show the times that it will have.
 func (s *Disk) startTidying(dir int) *tidying {
-	t := &tidying{ended: s.changes.ended.Load()}
-	t.begun = s.changes.begun.Load()
-	if t.begun != t.ended+1 || !s.TellsChanges() || unix.Fstat(dir, &t.was) != nil {
+	t := &tidying{began: s.changes.now()}
+	if t.began.begun != t.began.ended+1 || !s.TellsChanges() || unix.Fstat(dir, &t.was) != nil {
 		return nil
 	}
 	s.tidied.mu.Lock()
 	defer s.tidied.mu.Unlock()
-	t.dir = InodeOf(&t.was)
-	t.mtime, t.ctime = s.tidied.shownLocked(&t.was)
 	s.tidied.going = t
 	return t
 }
@@ -66,13 +61,13 @@ func (s *Disk) endTidying(dir int, t *tidying) {
 	if unix.Fstat(dir, &is) != nil || !s.isAlone(t) {
 		return
 	}
-	s.tidied.mtimes.Note(t.dir, t.was.Mtim, is.Mtim)
-	s.tidied.ctimes.Note(t.dir, t.was.Ctim, is.Ctim)
+	s.tidied.mtimes.Note(InodeOf(&is), t.was.Mtim, is.Mtim)
+	s.tidied.ctimes.Note(InodeOf(&is), t.was.Ctim, is.Ctim)
 }
 
 // isAlone reports whether nothing else was done to any directory since t was started.
 func (s *Disk) isAlone(t *tidying) bool {
-	return s.changes.ended.Load() == t.ended && s.changes.begun.Load() == t.begun
+	return s.changes.now() == t.began
 }
 
 // ShowTimes turns the times of a directory of which somebody has just asked the status into
@@ -80,11 +75,11 @@ func (s *Disk) isAlone(t *tidying) bool {
 func (s *Disk) ShowTimes(st *unix.Stat_t) {
 	s.tidied.mu.Lock()
 	defer s.tidied.mu.Unlock()
-	if t := s.tidied.going; t != nil && t.dir == InodeOf(st) && s.isAlone(t) {
-		st.Mtim, st.Ctim = t.mtime, t.ctime
-		return
+	has := st
+	if t := s.tidied.going; t != nil && InodeOf(&t.was) == InodeOf(st) && s.isAlone(t) {
+		has = &t.was
 	}
-	st.Mtim, st.Ctim = s.tidied.shownLocked(st)
+	st.Mtim, st.Ctim = s.tidied.shownLocked(has)
 }
 
 func (t *tidied) shownLocked(st *unix.Stat_t) (mtime, ctime unix.Timespec) {

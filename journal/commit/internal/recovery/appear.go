@@ -57,6 +57,9 @@ func (s *Recoverer) copyBeside(dir, fd int) (to int, err error) {
 
 // makeLike makes the empty file to what fd is, which has the status st.
 func (s *Recoverer) makeLike(fd, to int, st *unix.Stat_t) error {
+	if err := s.disk.CopyFlags(fd, to); err != nil { // first: some want an empty file
+		return err
+	}
 	if err := s.disk.CopyContent(nil, fd, to, st.Size); err != nil {
 		return err
 	}
@@ -65,9 +68,6 @@ func (s *Recoverer) makeLike(fd, to int, st *unix.Stat_t) error {
 		return err
 	}
 	if _, err := s.disk.CopyXattrs(fd, to, disk.AnyXattr); err != nil {
-		return err
-	}
-	if err := s.disk.CopyFlags(fd, to); err != nil {
 		return err
 	}
 	if err := s.disk.Do("chmod", func() error { return unix.Fchmod(to, st.Mode&0o7777) }); err != nil {
