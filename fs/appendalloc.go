@@ -1,10 +1,14 @@
 package fs
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"latchfs/fs/appends"
+)
 
 // AllocateOwn implements records.Sessions.
-func (is appended) AllocateOwn(do func(fd int) error) (e unix.Errno, done bool) {
-	s := is.ownSession()
+func (is appended) AllocateOwn(w appends.Writer, do func(fd int) error) (e unix.Errno, done bool) {
+	s := is.ownSession(w)
 	if s == nil {
 		return 0, false
 	}

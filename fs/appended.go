@@ -155,18 +155,47 @@ func (is appendedName) Rewrite(target int, st *unix.Stat_t, fill func(to int) er
 	return err
 }
 
-// demand is the request for the lock of the file's name, or of the file that has none.
-func (is appended) demand() *demand {
+// user is the process that writes through the descriptor, if that is another one than its
+// opener; nil if it is not known, or in a transaction: of what is appended nothing is undone.
+// A process that has ended is known if it was asked for before.
+func (is appended) user(w appends.Writer) *caller {
+	c := is.callers.callerOf(&Request{TID: w.Thread, UID: w.UID, GID: w.GID})
+	if c.Foreign() {
+		if u := is.h.user.Load(); u != nil && u.Writer == w {
+			return u.c
+		}
+		return nil
+	}
+	if c.Owner() == is.c.Owner() || is.callers.txnOf(c) != nil {
+		return nil
+	}
+	is.h.user.Store(&writingUser{w, c})
+	return c
+}
+
+// writingUser is who has written through a descriptor.
+type writingUser struct {
+	appends.Writer
+	c *caller
+}
+
+// demand is the caller's request for the lock of the file's name, or of the file that has none.
+func (is appended) demand(c *caller) *demand {
 	p := is.place()
 	if p.dir == nil {
-		return &demand{c: is.c, op: opAppend, lockTerms: lockTerms{mode: lockmgr.Exclusive}, keys: []lockmgr.Key{is.rules.inodeKey(is.h.n)}, wait: -1}
+		return &demand{c: c, op: opAppend, lockTerms: lockTerms{mode: lockmgr.Exclusive}, keys: []lockmgr.Key{is.rules.inodeKey(is.h.n)}, wait: -1}
 	}
-	return is.locks.fileDemand(is.c, opAppend, -1, p)
+	return is.locks.fileDemand(c, opAppend, -1, p)
 }
 
 // TryLock implements records.Locks.
-func (is appended) TryLock() (token uint64, unlock func(), err error) {
-	l, err := is.locks.acquire(is.demand(), true)
+func (is appended) TryLock(w appends.Writer) (token uint64, unlock func(), err error) {
+	l, err := is.locks.acquire(is.demand(is.c), true)
+	if err != nil {
+		if by := is.user(w); by != nil {
+			l, err = is.locks.acquire(is.demand(by), true)
+		}
+	}
 	if err != nil {
 		return 0, nil, err
 	}
@@ -174,8 +203,11 @@ func (is appended) TryLock() (token uint64, unlock func(), err error) {
 }
 
 // Lock implements records.Locks. It also gives up when the mount ends.
-func (is appended) Lock(giveUp <-chan struct{}) (unlock func(), err error) {
-	d := is.demand()
+func (is appended) Lock(w appends.Writer, giveUp <-chan struct{}) (unlock func(), err error) {
+	if _, unlock, err := is.TryLock(w); err == nil {
+		return unlock, nil
+	}
+	d := is.demand(is.c)
 	d.label = labelOf(is.c, opAppend, d.path)
 	l, err := is.locks.acquire(d, false)
 	for err == nil {

@@ -8,13 +8,20 @@ import (
 )
 
 // ownSession is the session that the appender's own family has on the file, by whichever of
-// its names; or nil.
-func (is appended) ownSession() *session {
+// its names, or that of w; or nil.
+func (is appended) ownSession(w appends.Writer) *session {
 	p := is.place()
 	if p.dir == nil {
 		return nil
 	}
-	return is.sessions.ownSessionOn(is.c, is.h.n, p.dir, p.name)
+	s := is.sessions.ownSessionOn(is.c, is.h.n, p.dir, p.name)
+	if s != nil || is.nodes.sessionOn(is.h.n, p.dir, p.name) == nil {
+		return s
+	}
+	if by := is.user(w); by != nil {
+		return is.sessions.ownSessionOn(by, is.h.n, p.dir, p.name)
+	}
+	return nil
 }
 
 // IsInSession implements records.Sessions.
@@ -25,7 +32,7 @@ func (is appended) IsInSession() bool {
 
 // TruncateOwn implements records.Sessions.
 func (is appended) TruncateOwn(c *records.Cut) (e unix.Errno, done bool) {
-	s := is.ownSession()
+	s := is.ownSession(c.Writer)
 	if s == nil {
 		return 0, false
 	}
@@ -37,7 +44,7 @@ func (is appended) TruncateOwn(c *records.Cut) (e unix.Errno, done bool) {
 
 // AppendToOwn implements records.Sessions.
 func (is appended) AppendToOwn(w appends.Writer, b []byte) (e unix.Errno, done bool) {
-	s := is.ownSession()
+	s := is.ownSession(w)
 	if s == nil {
 		return 0, false
 	}

@@ -67,7 +67,9 @@ type handle struct {
 	mu  sync.Mutex // guards fd
 	fd  int        // the daemon's own descriptor, opened when first needed
 	app *appender
-	dir *listing.Stream
+	// user is who has written through the descriptor of an appender last when that was asked.
+	user atomic.Pointer[writingUser]
+	dir  *listing.Stream
 }
 
 func (h *handle) writes() bool {

@@ -10,11 +10,11 @@ import (
 func (q *Queue) drainLocked() {
 	q.busy = true
 	q.idle, q.giveUp, q.gaveUp = make(chan struct{}), make(chan struct{}), false
-	go q.drain(q.giveUp)
+	go q.drain(q.writer, q.giveUp)
 }
 
-func (q *Queue) drain(giveUp <-chan struct{}) {
-	unlock, err := q.c.End.Lock(giveUp)
+func (q *Queue) drain(w Writer, giveUp <-chan struct{}) {
+	unlock, err := q.c.End.Lock(w, giveUp)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil {

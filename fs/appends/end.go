@@ -18,10 +18,10 @@ type Writer struct {
 // those who write it. A Queue calls all of it with its mutex held, but for Lock, IsWorking
 // and Patience.
 type End interface {
-	// TryLock takes the lock of the file's name, or fails at once.
-	TryLock() (unlock func(), err error)
-	// Lock takes the lock of the file's name, and waits for it until giveUp is closed.
-	Lock(giveUp <-chan struct{}) (unlock func(), err error)
+	// TryLock takes the lock of the file's name for what w has written, or fails at once.
+	TryLock(w Writer) (unlock func(), err error)
+	// Lock likewise takes the lock of the file's name, and waits for it until giveUp is closed.
+	Lock(w Writer, giveUp <-chan struct{}) (unlock func(), err error)
 	// Errno is what a program is told of an error of Lock.
 	Errno(err error) unix.Errno
 	// Append writes b on behalf of w at the end of the file as it is now, all of it or

@@ -91,7 +91,7 @@ func (q *Queue) Write(w Writer, data [][]byte) (int, unix.Errno) {
 		due = len(all)
 	}
 	if !q.busy && due > 0 {
-		unlock, err := q.c.End.TryLock()
+		unlock, err := q.c.End.TryLock(q.writer)
 		if err == nil {
 			defer unlock()
 			if e := q.appendLocked(all[:due], held > 0); e != 0 {
@@ -140,7 +140,7 @@ func (q *Queue) flushLocked() {
 		q.waitLocked()
 		return
 	}
-	unlock, err := q.c.End.TryLock()
+	unlock, err := q.c.End.TryLock(q.writer)
 	if err != nil {
 		q.waitLocked()
 		q.drainLocked()

@@ -128,7 +128,7 @@ func (s *stage) unlock() {
 	s.held = false
 }
 
-func (s *stage) TryLock() (func(), error) {
+func (s *stage) TryLock(Writer) (func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.isFreeLocked() || s.held {
@@ -138,7 +138,7 @@ func (s *stage) TryLock() (func(), error) {
 	return s.unlock, nil
 }
 
-func (s *stage) Lock(giveUp <-chan struct{}) (func(), error) {
+func (s *stage) Lock(_ Writer, giveUp <-chan struct{}) (func(), error) {
 	for {
 		s.mu.Lock()
 		free := s.free

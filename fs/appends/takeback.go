@@ -49,7 +49,7 @@ func (q *Queue) cutOpenLocked() []byte {
 	c := &cut{}
 	q.cut = c
 	for range cutTries {
-		if unlock, err := q.c.End.TryLock(); err == nil {
+		if unlock, err := q.c.End.TryLock(q.writer); err == nil {
 			q.cutLocked()
 			unlock()
 		}

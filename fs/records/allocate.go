@@ -3,6 +3,7 @@ package records
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/appends"
 	"latchfs/fs/sys"
 )
 
@@ -10,13 +11,13 @@ import (
 // posix_fallocate(3) does: the file may get longer, and what is appended comes behind that. Other
 // modes change what the file holds. Where lines are judged, nothing but lines comes to its end.
 // do makes the call on a descriptor of the file.
-func (a *Appender) Allocate(mode uint32, do func(fd int) error) unix.Errno {
+func (a *Appender) Allocate(w appends.Writer, mode uint32, do func(fd int) error) unix.Errno {
 	host := a.c.Host
 	if mode&^unix.FALLOC_FL_KEEP_SIZE != 0 || host.JudgesLines() {
 		return unix.ENOTSUP
 	}
-	own := func() (unix.Errno, bool) { return host.AllocateOwn(do) }
-	return a.changeAsIs(own, func(uint64) unix.Errno {
+	own := func() (unix.Errno, bool) { return host.AllocateOwn(w, do) }
+	return a.changeAsIs(w, own, func(uint64) unix.Errno {
 		var before, after unix.Stat_t
 		if err := unix.Fstat(a.fd, &before); err != nil {
 			return sys.Errno(err)

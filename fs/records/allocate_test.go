@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/appends"
 )
 
 // allocate makes room up to a size.
 func (s *stage) allocate(a *Appender, mode uint32, size int64) unix.Errno {
-	return a.Allocate(mode, func(fd int) error {
+	return a.Allocate(appends.Writer{}, mode, func(fd int) error {
 		s.tell("allocate")
 		if mode&unix.FALLOC_FL_KEEP_SIZE != 0 {
 			return nil
@@ -85,7 +87,7 @@ func TestAllocateIsRefused(t *testing.T) {
 func TestAllocateOwnSession(t *testing.T) {
 	onStage(t, func(s *stage, a *Appender) {
 		s.own, s.ownErr = new(strings.Builder), unix.EDQUOT
-		e := a.Allocate(0, func(fd int) error {
+		e := a.Allocate(appends.Writer{}, 0, func(fd int) error {
 			if fd != -1 {
 				t.Errorf("room is made in %d, not in the shadow", fd)
 			}

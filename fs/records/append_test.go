@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,25 @@ func TestAppendWithoutTheLock(t *testing.T) {
 		}
 		s.want("log", "old\n")
 		s.wantTold(`keep "one\n": ETIMEDOUT: ` + errTaken.Error())
+	})
+}
+
+// The lock may be that of whoever writes: of the last one, if a line comes in pieces.
+func TestAppendUnderTheWritersLock(t *testing.T) {
+	onStage(t, func(s *stage, a *Appender) {
+		s.write(a, 11, "one\n")
+		s.write(a, 10, "ha")
+		s.write(a, 12, "lf")
+		a.Show()
+		if e := a.Truncate(&Cut{Size: 4, Writer: appends.Writer{Thread: 13}, By: s}); e != 0 {
+			t.Errorf("errno %v", e)
+		}
+		s.locked = true
+		s.write(a, 14, "two\n")
+		a.Drain()
+		if want := []uint32{11, 12, 13, 14, 14}; !slices.Equal(s.asking, want) {
+			t.Errorf("the lock was asked for on behalf of %v, want %v", s.asking, want)
+		}
 	})
 }
 

@@ -5,15 +5,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/appends"
 	"latchfs/fs/sys"
 )
 
 // A Cut is an ftruncate(2).
 type Cut struct {
-	Size     int64
-	KillSuid bool // it clears setuid and setgid bits
-	UID, GID uint32
-	By       Cutter
+	Size int64
+	appends.Writer
+	By Cutter
 }
 
 // A Cutter is the process that cuts.
@@ -30,7 +30,7 @@ type Cutter interface {
 func (a *Appender) Truncate(c *Cut) unix.Errno {
 	host := a.c.Host
 	own := func() (unix.Errno, bool) { return host.TruncateOwn(c) }
-	return a.changeAsIs(own, func(token uint64) unix.Errno {
+	return a.changeAsIs(c.Writer, own, func(token uint64) unix.Errno {
 		if e := host.JudgeCut(a.fd, c.Size); e != 0 {
 			return e
 		}
@@ -51,14 +51,14 @@ func (a *Appender) Truncate(c *Cut) unix.Errno {
 // was appended. The lock of its name, with that token, is held meanwhile; EBUSY if somebody
 // has it. A session of the opener's own would replace what is changed here: own makes the
 // change there, if there is one.
-func (a *Appender) changeAsIs(own func() (e unix.Errno, done bool), change func(token uint64) unix.Errno) unix.Errno {
+func (a *Appender) changeAsIs(w appends.Writer, own func() (e unix.Errno, done bool), change func(token uint64) unix.Errno) unix.Errno {
 	a.queue.Flush()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e, done := own(); done {
 		return e
 	}
-	token, unlock, err := a.c.Host.TryLock()
+	token, unlock, err := a.c.Host.TryLock(w)
 	if err != nil {
 		return unix.EBUSY
 	}

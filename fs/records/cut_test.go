@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/appends"
 )
 
 // MayLose implements Cutter.
@@ -16,7 +18,7 @@ func (s *stage) MayLose(at time.Time, used ID, is *unix.Stat_t, size int64) unix
 }
 
 func (s *stage) cut(a *Appender, size int64, killSuid bool) unix.Errno {
-	return a.Truncate(&Cut{Size: size, KillSuid: killSuid, UID: user, GID: 5, By: s})
+	return a.Truncate(&Cut{Size: size, Writer: appends.Writer{KillSuid: killSuid, UID: user, GID: 5}, By: s})
 }
 
 // What is cut off is a version, and the growth before is another one's.

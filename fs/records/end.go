@@ -17,13 +17,15 @@ var _ appends.End = (*end)(nil)
 func (n *end) appender() *Appender { return (*Appender)(n) }
 
 // TryLock implements appends.End.
-func (n *end) TryLock() (unlock func(), err error) {
-	_, unlock, err = n.c.Host.TryLock()
+func (n *end) TryLock(w appends.Writer) (unlock func(), err error) {
+	_, unlock, err = n.c.Host.TryLock(w)
 	return unlock, err
 }
 
 // Lock implements appends.End.
-func (n *end) Lock(giveUp <-chan struct{}) (unlock func(), err error) { return n.c.Host.Lock(giveUp) }
+func (n *end) Lock(w appends.Writer, giveUp <-chan struct{}) (unlock func(), err error) {
+	return n.c.Host.Lock(w, giveUp)
+}
 
 // Errno implements appends.End.
 func (n *end) Errno(err error) unix.Errno { return n.c.Host.Errno(err) }

@@ -70,27 +70,30 @@ type Tail interface {
 // Locks is the lock of the file's name. The mutex of the Appender is not held but for
 // TryLock's, where it may be.
 type Locks interface {
-	// TryLock takes the lock, whose fencing token it returns, or fails at once.
-	TryLock() (token uint64, unlock func(), err error)
+	// TryLock takes the lock, whose fencing token it returns, or fails at once. It is the
+	// opener's, or that of w if the opener cannot have it: a child that writes through a
+	// descriptor of its parent's may have a lock that the parent has no part in.
+	TryLock(w appends.Writer) (token uint64, unlock func(), err error)
 	// Lock waits for it until giveUp is closed.
-	Lock(giveUp <-chan struct{}) (unlock func(), err error)
+	Lock(w appends.Writer, giveUp <-chan struct{}) (unlock func(), err error)
 	// Errno is what a program is told of an error of Lock.
 	Errno(err error) unix.Errno
 	// Patience is how long a close waits for it.
 	Patience() time.Duration
 }
 
-// Sessions is the session that the appender's own family has on the file, if any.
+// Sessions is the session that the appender's own family has on the file, or who uses its
+// descriptor, if any.
 type Sessions interface {
 	// IsInSession reports whether somebody has a session on the file's name.
 	IsInSession() bool
-	// AppendToOwn appends b on behalf of w to the shadow of the own session; done is false
-	// if there is none.
+	// AppendToOwn appends b on behalf of w to the shadow of the own session, or w's; done is
+	// false if there is none.
 	AppendToOwn(w appends.Writer, b []byte) (e unix.Errno, done bool)
 	// TruncateOwn cuts that shadow.
 	TruncateOwn(c *Cut) (e unix.Errno, done bool)
 	// AllocateOwn makes room in that shadow by do.
-	AllocateOwn(do func(fd int) error) (e unix.Errno, done bool)
+	AllocateOwn(w appends.Writer, do func(fd int) error) (e unix.Errno, done bool)
 }
 
 // Judge decides what may become of the content.

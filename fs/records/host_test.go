@@ -126,7 +126,8 @@ func (t *tail) Allocate(do func() error) error {
 
 func (t *tail) Close() { t.s.tell("close tail") }
 
-func (s *stage) TryLock() (uint64, func(), error) {
+func (s *stage) TryLock(w appends.Writer) (uint64, func(), error) {
+	s.asking = append(s.asking, w.Thread)
 	if s.trying != nil {
 		s.trying()
 	}
@@ -137,7 +138,8 @@ func (s *stage) TryLock() (uint64, func(), error) {
 	return token, func() { s.held = false }, nil
 }
 
-func (s *stage) Lock(giveUp <-chan struct{}) (func(), error) {
+func (s *stage) Lock(w appends.Writer, giveUp <-chan struct{}) (func(), error) {
+	s.asking = append(s.asking, w.Thread)
 	<-giveUp
 	return nil, errTaken
 }
@@ -164,7 +166,7 @@ func (s *stage) TruncateOwn(c *Cut) (unix.Errno, bool) {
 	return s.ownErr, true
 }
 
-func (s *stage) AllocateOwn(do func(fd int) error) (unix.Errno, bool) {
+func (s *stage) AllocateOwn(_ appends.Writer, do func(fd int) error) (unix.Errno, bool) {
 	if s.own == nil {
 		return 0, false
 	}

@@ -54,6 +54,7 @@ type stage struct {
 	names    error // of SyncName
 	rewrites error
 	locked   bool
+	asking   []uint32 // for the lock
 	held     bool
 	full     bool // closes are durable
 	session  bool // somebody has one
