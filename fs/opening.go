@@ -63,7 +63,11 @@ func (o *opening) begin() unix.Errno {
 			return e
 		}
 	}
-	if s := o.nodes.sessionOn(n, dir, name); s != nil && c.BelongsTo(s.who.Load()) && s.join() {
+	s := o.nodes.sessionOn(n, dir, name)
+	if s != nil {
+		o.endings.endIfUnmapped(s)
+	}
+	if s != nil && c.BelongsTo(s.who.Load()) && s.join() {
 		o.endings.dropWalk(w) // the lock was for a session of its own
 		return o.lead(s, at)
 	}
@@ -203,6 +207,9 @@ func (op *opens) reserve(d *demand, l *lockmgr.Lock, from *kernelNode) unix.Errn
 func (o *opening) shadow(s *session) unix.Errno {
 	w := o.astray.walks.Get(o.c)
 	led := w != nil && w.sess == s && o.astray.walks.Remove(w)
+	if !led {
+		o.endings.endIfUnmapped(s) // what comes is another version
+	}
 	h, e := o.sessions.attach(s, o.c, o.k, o.in.Flags, o.out)
 	if led {
 		o.repeated = true

@@ -19,7 +19,7 @@ type simFile struct {
 	fh    uint64
 	flags uint32
 	out   Opened
-	refs  int // descriptors
+	refs  int // descriptors, and mappings of its pages
 
 	backing int  // of the file behind, or -1: see startIOLocked
 	cached  bool // it may have pages
@@ -189,7 +189,7 @@ func (k *simKernel) opened(f *simFile) (*simFile, unix.Errno) {
 	if f.flags&unix.O_APPEND != 0 && f.out.Direct {
 		f.inode.appended = k.w.now()
 	}
-	if !f.out.KeepCache {
+	if !f.out.KeepCache && f.inode.dirty == nil {
 		f.inode.page = nil
 	}
 	if f.flags&unix.O_TRUNC != 0 {
@@ -310,12 +310,19 @@ func (k *simKernel) close(p *simProc, f *simFile) unix.Errno {
 	var e unix.Errno
 	if !f.out.NoFlush {
 		f.inode.lock.lock(true) // the pages are written back first
+		k.writeBack(f.inode)
 		f.inode.lock.unlock(true)
 		e = k.requestTo(p, "FLUSH "+f.path, true, func(h Request, _ <-chan struct{}) unix.Errno {
 			h.Node = f.inode.id
 			return k.fs.Flush(nil, &FlushRequest{Request: h, Handle: f.fh, LockOwner: uint64(p.pid)})
 		})
 	}
+	k.drop(f)
+	return e
+}
+
+// drop ends the use of an open file by a descriptor, or by a mapping.
+func (k *simKernel) drop(f *simFile) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f.refs--
@@ -326,7 +333,6 @@ func (k *simKernel) close(p *simProc, f *simFile) unix.Errno {
 		k.releases++
 		go k.release(f)
 	}
-	return e
 }
 
 // release sends RELEASE, some time after the last close, on nobody's behalf.

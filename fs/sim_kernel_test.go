@@ -16,7 +16,8 @@ import (
 // directories and inodes where Linux does, sends FLUSH at each close and RELEASE some
 // time after the last.
 //
-// What it leaves out: mappings, several mounts, permissions. See also sim_passthrough_test.go.
+// What it leaves out: several mounts, permissions. See also sim_passthrough_test.go and
+// sim_mapped_test.go.
 type simKernel struct {
 	w        *simWorld
 	d        *simDaemon
@@ -40,8 +41,9 @@ type simInode struct {
 	until    time.Time // attributes are believed until then
 	version  uint64    // counts invalidations
 	nlookup  uint64
-	lock     simLock // i_rwsem
-	page     []byte  // the file's pages; nil: none cached
+	lock     simLock  // i_rwsem
+	page     []byte   // the file's pages; nil: none cached
+	dirty    *simFile // through which they were stored into; nil: they are as the daemon knows them
 	pageLock simLock
 	children map[string]*simDentry
 	names    int
@@ -97,6 +99,7 @@ func (k *simKernel) InodeNotify(id uint64, off, _ int64) {
 	}
 	if off >= 0 {
 		n.pageLock.lock(true)
+		k.writeBackPages(n) // fuse_launder_folio
 		k.mu.Lock()
 		n.page = nil
 		k.mu.Unlock()
@@ -180,7 +183,7 @@ func (n *simInode) setAttrLocked(a *Attr, ttl time.Duration, version uint64) {
 	if n.version != version {
 		return
 	}
-	if n.page != nil && (a.Size != n.attr.Size || a.Mtime != n.attr.Mtime) {
+	if n.page != nil && n.dirty == nil && (a.Size != n.attr.Size || a.Mtime != n.attr.Mtime) {
 		n.page = nil // FUSE_AUTO_INVAL_DATA
 	}
 	n.attr, n.until = *a, seen(ttl)

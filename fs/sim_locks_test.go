@@ -307,6 +307,11 @@ func (p *simProc) files() (all []*simFile) {
 	for _, f := range p.fds {
 		all = append(all, f)
 	}
+	for _, m := range p.maps {
+		if !slices.Contains(all, m.f) {
+			all = append(all, m.f)
+		}
+	}
 	return all
 }
 

@@ -323,6 +323,10 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 	switch {
 	case whole && f.hasMoved() && m.w.opts.script.appends(): // under another name
 		return
+	case whole && f.inode.linked.Load() && m.w.opts.script.appends(): // the version before, up to the end of the next one
+		return
+	case p.stored[v]: // what it has stored into a mapping, which may not be the file's yet
+		return
 	case whole && (f.inode.linked.Load() || m.w.opts.script.appends()): // readers see what is appended
 		m.did(p, simOp{kind: "read", path: f.path, version: v}, f.began)
 		return

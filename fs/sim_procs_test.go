@@ -29,6 +29,9 @@ type simProc struct {
 	uid    uint32
 	called int64 // when its system call began
 	fds    map[int]*simFile
+	maps   []*simMapping
+	stored map[string]bool // versions, into mappings; its own
+	steady bool            // it is not killed at this moment
 	call   proc.Call
 	inCall bool
 	cancel chan struct{}         // of the request that is under way
@@ -93,7 +96,7 @@ func (p *simProc) ends() {
 func (p *simProc) kill() {
 	p.w.procs.mu.Lock()
 	defer p.w.procs.mu.Unlock()
-	if p.signal != 0 || p.ending {
+	if p.signal != 0 || p.ending || p.steady {
 		return
 	}
 	p.signal = int(unix.SIGKILL)
@@ -137,9 +140,12 @@ func (p *simProc) end() {
 	ps := p.w.procs
 	ps.mu.Lock()
 	p.ending, p.inCall = true, false
-	files := p.fds
-	p.fds = map[int]*simFile{} // exit_files takes the table away, and then closes each
+	files, mapped := p.fds, p.maps
+	p.fds, p.maps = map[int]*simFile{}, nil // exit_files takes the table away, and then closes each
 	ps.mu.Unlock()
+	for _, m := range mapped { // exit_mm comes first
+		m.f.k.munmap(m)
+	}
 	for _, fd := range slices.Sorted(maps.Keys(files)) {
 		p.w.model.unlocks(files[fd])
 		p.flush(files[fd])
@@ -199,7 +205,7 @@ func (ps *simProcs) fork(parent *simProc, comm string) *simProc {
 	p := &simProc{
 		w: ps.w, uid: uid, pid: ps.last, birth: lockmgr.Birth{Tick: ps.tick(), PID: ps.last}, parent: parent, comm: comm,
 		fds: map[int]*simFile{}, using: map[*simInode]bool{}, dead: make(chan struct{}),
-		deaf: map[simName]time.Time{},
+		deaf: map[simName]time.Time{}, stored: map[string]bool{},
 	}
 	if parent != nil {
 		for fd, f := range parent.fds {

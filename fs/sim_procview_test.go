@@ -243,7 +243,19 @@ func (ps simEyes) AtStart(int32, proc.File) bool { return false }
 func (ps simEyes) IsOutput(int32, proc.File) bool { return false }
 
 // MapsWritable implements Procs.
-func (ps simEyes) MapsWritable(int32, proc.File, proc.File) (bool, error) { return false, nil }
+func (ps simEyes) MapsWritable(pid int32, f, _ proc.File) (bool, error) {
+	p := ps.get(pid)
+	if p == nil {
+		return false, nil
+	}
+	k := ps.d.kernel
+	for _, m := range p.mappings() {
+		if m.f.k == k && f.Dev == k.fs.f.disk.mountDev && (m.f.inode.attr.Ino == f.Ino || slices.Contains(f.Also, m.f.inode.attr.Ino)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
 
 // Describe implements Procs. As in Lineage, nobody stops here.
 func (ps simEyes) Describe(pid int32) proc.Description {

@@ -99,6 +99,8 @@ func (p *simProc) run(f []string) {
 		p.stat(f[1])
 	case "pass":
 		p.pass(f[1])
+	case "map", "keepmap":
+		p.storeMapped(f[1], f[0] == "keepmap")
 	case "share":
 		p.share(f[1])
 	case "drop":

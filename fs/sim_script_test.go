@@ -55,6 +55,8 @@ type simHazards struct {
 //	tree D F       locks D with all below it, and reads F twice
 //	pass F         opens F to write it anew, leaves the descriptor to a child, which
 //	               writes, and waits for that
+//	map F          opens F to read and write, reads it, and stores it anew into a mapping
+//	keepmap F      likewise, and closes F before it stores
 //	share F        opens F to write it anew, has a child with the descriptor that closes
 //	               it, and writes
 type simProgram struct {
@@ -139,6 +141,7 @@ func drawScript(seed uint64) simScript {
 	s.drawSyncs(seed, names)
 	s.drawTransactions(seed)
 	s.drawInPlace(seed)
+	s.drawMappings(seed, names)
 	return s
 }
 

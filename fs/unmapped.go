@@ -4,9 +4,10 @@ package fs
 // a word: no request tells when the last mapping goes. Somebody looks from time to time
 // (endAtRelease), and so does whoever comes for the file before that.
 
-// endIfUnmapped ends a session that only mappings have kept alive, if they are gone.
-// It is for callers who are no relatives. The kernel may hold the directory's lock, so
-// that nothing is done here that may take its time.
+// endIfUnmapped ends a session that only mappings have kept alive, if they are gone. It is for
+// callers who are no relatives, and for relatives that open the file to write it: what they
+// write is another version. The kernel may hold the directory's lock, so that nothing is done
+// here that may take its time.
 func (en *endings) endIfUnmapped(s *session) {
 	if s.holders.IsOnlyMapped() && s.settings.Validate == nil {
 		en.endIfIdle(s, nil)
