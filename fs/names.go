@@ -167,9 +167,14 @@ func (nm *names) dropName(dir *inode, name string) {
 // child finds what has a name in parent, and takes one reference of the kernel's on its
 // node. st is filled with the inode's attributes.
 func (nm *names) child(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+	return nm.childBy(nm.nodes.trim.OpenAt, parent, name, st)
+}
+
+// childBy is child with a way to open what is not known yet.
+func (nm *names) childBy(open opener, parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
 	for {
 		renamed := nm.renamed.Load()
-		k, e := nm.find(parent, name, st)
+		k, e := nm.find(open, parent, name, st)
 		if e != 0 || nm.nameFound(nm.kernel.behind(k), parent, name, renamed) {
 			return k, e
 		}
@@ -225,8 +230,11 @@ func (nm *names) nameDir(n, parent *inode, name string) bool {
 	return true
 }
 
-// find is child but for the name, which is not recorded.
-func (nm *names) find(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+// opener opens what has a name in a directory: see trim.Trimmer.
+type opener func(dirfd int, name string, flags int) (fd int, err error)
+
+// find is childBy but for the name, which is not recorded.
+func (nm *names) find(open opener, parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
 	dirfd := nm.nodes.fdOf(parent)
 	saves := nm.nodes.saves.Load()
 	if err := unix.Fstatat(dirfd, name, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -243,7 +251,7 @@ func (nm *names) find(parent *inode, name string, st *unix.Stat_t) (*kernelNode,
 		return k, 0
 	}
 	nm.nodes.mu.Unlock()
-	fd, err := nm.nodes.trim.OpenAt(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
+	fd, err := open(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, errnoOf(err)
 	}

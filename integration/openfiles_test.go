@@ -108,3 +108,28 @@ func TestFewDescriptors(t *testing.T) {
 		}
 	}
 }
+
+// A daemon that has fewer descriptors than a directory has names lists it all the same: the
+// kernel, which knows none of them, gets the attributes of some with the listing, and asks for
+// those of the others.
+func TestListingWithFewDescriptors(t *testing.T) {
+	inTest(t)
+	const descriptors, files = 64, 200
+	data, mnt := newDirs(t)
+	for i := range files {
+		must(t, os.WriteFile(filepath.Join(data, fmt.Sprintf("f%d", i)), []byte("old\n"), 0o644))
+	}
+	start := exec.Command("bash", "-c", fmt.Sprintf(`ulimit -n %d; "$1" mount "$2" "$3"`, descriptors), "bash", bench.binary, data, mnt)
+	if o := finish(t, start); o.Code != 0 {
+		t.Fatalf("%+v", o)
+	}
+	for _, list := range []string{"ls", "ls -l", "find -type f -size +0"} {
+		o := finish(t, exec.Command("bash", "-c", `cd "$1" && timeout -s KILL 60 `+list+` | grep -c "f[0-9]"`, "bash", mnt))
+		if want := fmt.Sprintln(files); o.Stdout != want || o.Stderr != "" {
+			t.Errorf("%s: %+v", list, o)
+		}
+	}
+	if o := latchfs(t, "umount", mnt); o.Code != 0 {
+		t.Errorf("%+v", o)
+	}
+}

@@ -201,12 +201,27 @@ func (t *Trimmer) tellShort() {
 // one of the last. Errors are those of Spare.
 func (t *Trimmer) OpenAt(dirfd int, name string, flags int) (fd int, err error) {
 	err = t.Spare(func() (err error) {
-		fd, err = unix.Openat(dirfd, name, flags|unix.O_CLOEXEC, 0)
-		if err == nil && int64(fd) >= t.ceiling.Load() {
-			unix.Close(fd)
-			return unix.EMFILE
-		}
+		fd, err = t.openAt(dirfd, name, flags)
 		return err
 	})
+	return fd, err
+}
+
+// TryOpenAt is OpenAt for what can be done without: if there is no descriptor it asks for a
+// round, and fails at once with EMFILE.
+func (t *Trimmer) TryOpenAt(dirfd int, name string, flags int) (fd int, err error) {
+	fd, err = t.openAt(dirfd, name, flags)
+	if err == unix.EMFILE {
+		t.Kick()
+	}
+	return fd, err
+}
+
+func (t *Trimmer) openAt(dirfd int, name string, flags int) (fd int, err error) {
+	fd, err = unix.Openat(dirfd, name, flags|unix.O_CLOEXEC, 0)
+	if err == nil && int64(fd) >= t.ceiling.Load() {
+		unix.Close(fd)
+		return -1, unix.EMFILE
+	}
 	return fd, err
 }

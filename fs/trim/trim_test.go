@@ -361,6 +361,25 @@ func TestOpenAt(t *testing.T) {
 	}
 }
 
+// What can be done without waits for no descriptor, and asks for one.
+func TestTryOpenAt(t *testing.T) {
+	s := newStage(t)
+	before := next(t)
+	s.trim.ceiling.Store(int64(before))
+	if fd, err := s.trim.TryOpenAt(unix.AT_FDCWD, ".", unix.O_PATH); err != unix.EMFILE {
+		t.Errorf("%d, %v", fd, err)
+	}
+	if len(s.trim.wanted) != 1 {
+		t.Error("no round is wanted")
+	}
+	s.trim.ceiling.Store(int64(before + 1))
+	fd, err := s.trim.TryOpenAt(unix.AT_FDCWD, ".", unix.O_PATH)
+	if err != nil || fd != before {
+		t.Errorf("%d, %v", fd, err)
+	}
+	unix.Close(fd)
+}
+
 // next is the number that the next descriptor gets.
 func next(t *testing.T) int {
 	t.Helper()
