@@ -70,7 +70,7 @@ func (en *endings) flushShadow(cl *closing, h *handle) unix.Errno {
 	s.stopLookLocked()
 	s.holders.Note(c.Owner())
 	s.holders.NoteChildren(by)
-	if killed != nil {
+	if killed != nil && !en.isBystander(s, c.Owner()) {
 		s.noteKilledLocked(killed)
 	}
 	spared := en.sparesLookLocked(s, by)

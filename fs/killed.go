@@ -17,6 +17,24 @@ func deathOf(c *caller, sig int) *deaths.Death {
 	return &deaths.Death{Owner: c.Owner(), Signal: unix.Signal(sig), Program: c.Program(), Lineage: c.Ancestors()}
 }
 
+// isBystander reports whether a process that is being killed has merely inherited a descriptor
+// of the shadow from whoever has opened that: it has written nothing since it was forked. What
+// others have written to the file is as good as it was. s.mu is held.
+func (en *endings) isBystander(s *session, o lockmgr.Owner) bool {
+	if o == s.opener || s.holders.CanMap() {
+		return false
+	}
+	if written, known := en.callers.proc.HasWritten(o.PID); known {
+		return !written
+	}
+	// An ordinary user's daemon may not ask that of a process that is dying; but all that is
+	// written comes to it.
+	return !s.passed && !s.toll.MayHaveWritten(func(tid uint32) bool {
+		th, err := en.callers.proc.Thread(tid)
+		return int32(tid) == o.PID || err == nil && th.TGID == o.PID
+	})
+}
+
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.
 func (s *session) noteKilledLocked(d *deaths.Death) {
 	s.toll.Note(d, s.who.Load().Owner(), s.stampLocked())

@@ -33,8 +33,9 @@ type simFile struct {
 	moved  bool // it may have lost the name under which it was opened
 
 	// For the model.
-	began, opened int64 // of the open
-	closing       int64 // when the first close began
+	by            *simProc // who has opened it
+	began, opened int64    // of the open
+	closing       int64    // when the first close began
 	handle        string
 	version       string
 	known         string    // the version that its writer has read

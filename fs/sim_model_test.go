@@ -260,7 +260,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	}
 	m.mu.Lock()
 	f.refused = f.refused || e != 0
-	f.killed = f.killed || p.signal != 0
+	f.killed = f.killed || p.signal != 0 && (p == f.by || p.wrote || f.flags&unix.O_ACCMODE == unix.O_RDWR)
 	m.mu.Unlock()
 	if f.refs > 0 || m.isStaged(f, e) {
 		return

@@ -42,6 +42,7 @@ type simProc struct {
 	signal int
 	txn    *simTxn // in which it is; or nil
 	ending bool
+	wrote  bool // anything
 	gone   bool
 	dead   chan struct{}
 	doing  string

@@ -121,6 +121,17 @@ func (ps simEyes) Exit(tid uint32) (sig int, exiting bool) {
 	return p.signal, true
 }
 
+// HasWritten implements Procs.
+func (ps simEyes) HasWritten(pid int32) (written, known bool) {
+	p := ps.get(pid)
+	if p == nil {
+		return false, false
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return p.wrote, true
+}
+
 // Closer implements Procs.
 func (ps simEyes) Closer(tid uint32) (th proc.Thread, sig int, exiting bool, err error) {
 	if th, err = ps.Thread(tid); err == nil {

@@ -144,7 +144,7 @@ func (p *simProc) open(path string, flags uint32) (int, *simFile, unix.Errno) {
 	f, e := p.kernel.open(p, path, flags)
 	fd := -1
 	if e == 0 {
-		f.began, f.opened = began, p.w.now()
+		f.began, f.opened, f.by = began, p.w.now(), p
 		if p.txn != nil && p.txn.k == f.k {
 			f.txn = p.txn
 		}
@@ -220,6 +220,9 @@ func (p *simProc) readAll(fd int) (string, unix.Errno) {
 func (p *simProc) write(fd int, b string) unix.Errno {
 	f := p.fds[fd]
 	p.enter(unix.SYS_WRITE, "write "+f.path)
+	p.w.procs.mu.Lock()
+	p.wrote = true
+	p.w.procs.mu.Unlock()
 	e := f.k.write(p, f, []byte(b))
 	p.w.logf("%s writes %q to %s: %s", p, b, f.path, result(e))
 	p.leave()

@@ -1,6 +1,8 @@
 package deaths
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
@@ -17,6 +19,29 @@ type Toll[Stamp comparable] struct {
 	at      Stamp  // the content when the last has died
 	keptOut bool   // what was written did not become the file, for that
 	wroteOn bool   // and somebody had written since
+
+	writers []uint32 // threads that have written, as far as that is seen, each once
+	crowd   bool     // there were more than are noted
+}
+
+// maxWriters is how many threads are noted.
+const maxWriters = 64
+
+// Wrote notes that a thread has written.
+func (t *Toll[Stamp]) Wrote(thread uint32) {
+	switch {
+	case t.crowd || slices.Contains(t.writers, thread):
+	case len(t.writers) == maxWriters || thread == 0:
+		t.writers, t.crowd = nil, true
+	default:
+		t.writers = append(t.writers, thread)
+	}
+}
+
+// MayHaveWritten reports whether one of the threads that were seen to write is one of those that
+// are asked for. It is so if it is not known which have.
+func (t *Toll[Stamp]) MayHaveWritten(is func(thread uint32) bool) bool {
+	return t.crowd || slices.ContainsFunc(t.writers, is)
 }
 
 // Note notes a death. What was written until now, at, is taken for the dead's. writer is the

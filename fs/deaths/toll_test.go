@@ -106,3 +106,31 @@ func TestTollOfASyncedFile(t *testing.T) {
 		t.Error("a bystander is told")
 	}
 }
+
+// Who has written is known of up to so many threads, and of nobody if one of them cannot be seen.
+func TestWhoHasWritten(t *testing.T) {
+	has := func(toll *Toll[int], tid uint32) bool {
+		return toll.MayHaveWritten(func(t uint32) bool { return t == tid })
+	}
+	var some, many, unseen Toll[int]
+	if has(&some, 7) {
+		t.Error("nobody has written")
+	}
+	for range 2 {
+		for tid := range uint32(maxWriters) {
+			some.Wrote(tid + 1)
+			many.Wrote(tid + 1)
+		}
+	}
+	if !has(&some, 7) || has(&some, maxWriters+1) {
+		t.Error("thread 7 has written, and the one behind the last has not")
+	}
+	many.Wrote(maxWriters + 1)
+	if !has(&many, maxWriters+5) {
+		t.Error("of so many nobody knows")
+	}
+	unseen.Wrote(0)
+	if !has(&unseen, 7) {
+		t.Error("it may have been anybody")
+	}
+}

@@ -74,6 +74,9 @@ func (s *Set) NoteOpen(o lockmgr.Owner, reads bool) {
 	s.Note(o)
 }
 
+// CanMap reports whether somebody may have mapped the file to write it.
+func (s *Set) CanMap() bool { return s.mappable }
+
 // Seen lists the processes that were noted and have not been found dead since.
 func (s *Set) Seen() []lockmgr.Owner {
 	out := make([]lockmgr.Owner, 0, len(s.seen))

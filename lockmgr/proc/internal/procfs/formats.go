@@ -127,3 +127,15 @@ func Variable(environ []byte, name string) string {
 	}
 	return ""
 }
+
+// ParseWritten reports by an io file whether a process has written: "wchar: N", the bytes of
+// all its write(2) and the like (proc_pid_io(5)). known is false if the file does not say so.
+func ParseWritten(io []byte) (written, known bool) {
+	for line := range bytes.Lines(io) {
+		if rest, ok := bytes.CutPrefix(line, []byte("wchar: ")); ok {
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(rest)), 10, 64)
+			return n > 0, err == nil
+		}
+	}
+	return false, false
+}

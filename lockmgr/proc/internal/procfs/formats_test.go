@@ -75,6 +75,20 @@ func TestParseFileLimit(t *testing.T) {
 	}
 }
 
+func TestParseWritten(t *testing.T) {
+	for io, want := range map[string][2]bool{
+		"rchar: 6976\nwchar: 0\nsyscr: 10\n": {false, true},
+		"rchar: 6976\nwchar: 17\nsyscw: 1\n": {true, true},
+		"rchar: 6976\nwchar: x\n":            {false, false},
+		"rchar: 6976\n":                      {false, false},
+		"":                                   {false, false},
+	} {
+		if written, known := ParseWritten([]byte(io)); written != want[0] || known != want[1] {
+			t.Errorf("%q: %t, %t", io, written, known)
+		}
+	}
+}
+
 func TestMountDev(t *testing.T) {
 	const mounts = "25 30 0:23 / /sys rw - sysfs sysfs rw\n5 25 254:1 / / rw - ext4 /dev/vda rw\n255 30 0:99 / /m rw - fuse m rw\n"
 	if dev, ok := MountDev([]byte(mounts), 5); dev != unix.Mkdev(254, 1) || !ok {
