@@ -52,13 +52,19 @@ func (r *renaming) setNamesLocked(now recentRename) {
 	from, to := r.names.formerLocked(r.from.key()), r.names.formerLocked(r.to.key())
 	if r.from.inode != nil {
 		r.nodes.setNameLocked(r.from.inode, r.to.dir, r.to.name)
-		r.names.followLocked(from, r.to.dir, r.to.name)
 		r.astray.noteRenamedLocked(r.from.inode, r.from.key(), now)
 	}
 	if r.to.inode != nil && r.flags&unix.RENAME_EXCHANGE != 0 {
 		r.nodes.setNameLocked(r.to.inode, r.from.dir, r.from.name)
-		r.names.followLocked(to, r.from.dir, r.from.name)
 		r.astray.noteRenamedLocked(r.to.inode, r.to.key(), now)
+	}
+	// Nobody may have looked at the file that moves, as at a copy that has just taken the place
+	// of an earlier one: what had the name before goes with it all the same.
+	if r.fromSt != nil || r.from.inode != nil {
+		r.names.followLocked(from, r.to.dir, r.to.name)
+	}
+	if r.flags&unix.RENAME_EXCHANGE != 0 {
+		r.names.followLocked(to, r.from.dir, r.from.name)
 	}
 }
 

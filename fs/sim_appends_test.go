@@ -36,3 +36,11 @@ func TestAppenderToTheLastName(t *testing.T) {
 		})
 	}
 }
+
+// RELEASE is so slow to come that a copy takes the place of the file that was saved, after the
+// kernel has found the file and before it renames it. Under the new name the kernel has the
+// file that was set apart. What is appended by that name comes to the copy, which has it.
+func TestAppenderToARenamedCopy(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "save a", "log a"), simProgramOf("bob", "cat a")},
+		"ann until call rename", "950ms pass", "ann until RENAME a.tmp1 a", "100ms pass", "ann to the end", "forget a", "bob to the end")
+}
