@@ -69,11 +69,13 @@ func (nm *names) otherPaths(n *inode) []string {
 // lostName takes note that n's inode has lost a name: if that is the one it was known
 // by, another becomes that. The kernel is to ask again how many links it has. The
 // lock of the names, which they share, is held.
-func (nm *names) lostName(n *inode) {
+func (nm *names) lostName(n *inode, k dkey) {
 	if n == nil {
 		return
 	}
-	nm.goByOther(n)
+	if !nm.goByOther(n) {
+		nm.noteUnnamed(n, k)
+	}
 	nm.keyByOnlyName(n)
 	nm.kernel.forgetAttrs(n)
 }
@@ -90,14 +92,14 @@ func (nm *names) keyByOnlyName(n *inode) {
 }
 
 // goByOther gives n another of its names if it does not have the one that was seen
-// last.
-func (nm *names) goByOther(n *inode) {
+// last, and reports whether it has.
+func (nm *names) goByOther(n *inode) (other bool) {
 	if key, ok := nm.nodes.named(n); !n.isRegular() || ok && key == n.key {
-		return
+		return false
 	}
 	others := nm.otherNames(n)
 	if len(others) == 0 {
-		return
+		return false
 	}
 	to, now := others[len(others)-1], nm.astray.newRename()
 	nm.nodes.mu.Lock()
@@ -106,6 +108,19 @@ func (nm *names) goByOther(n *inode) {
 	nm.nodes.setNameLocked(n, to.dir, to.name)
 	nm.astray.noteRenamedLocked(n, was, now)
 	nm.nodes.mu.Unlock()
+	return true
+}
+
+// noteUnnamed notes that n has lost the name k and goes on under another, by which it was known
+// already. Who is on its way to n by the name that it has lost is astray.
+func (nm *names) noteUnnamed(n *inode, k dkey) {
+	if key, ok := nm.nodes.named(n); !ok || key != n.key || nm.nodes.nameKey(n) == k {
+		return
+	}
+	now := nm.astray.newRename()
+	nm.nodes.mu.Lock()
+	defer nm.nodes.mu.Unlock()
+	nm.astray.noteRenamedLocked(n, k, now)
 }
 
 // rekeyLink lets advisory locks on a file follow when it gets another name, and when

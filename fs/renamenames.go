@@ -102,7 +102,7 @@ func (r *renaming) moved(own *session) {
 		r.nodes.announceMove()
 	}
 	r.moves.rebaseOn(r.from.inode, own)
-	r.names.lostName(r.to.inode)
+	r.names.lostName(r.to.inode, r.to.key())
 	r.moves.rebaseOn(r.to.inode, nil) // it may have other names, and be written by one of them
 }
 

@@ -71,7 +71,7 @@ func (nm *names) unlinked(n *inode, k dkey, last bool) {
 		nm.setRemovedLocked(n, k, true)
 		nm.nodes.mu.Unlock()
 	}
-	nm.lostName(n)
+	nm.lostName(n, k)
 	if last {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -337,4 +338,12 @@ func (l *simLock) unlock(alone bool) {
 		l.grantLocked(w.alone)
 		close(w.go_)
 	}
+}
+
+// A program is on its way to a file by one of two names, which is removed, and the file is known
+// by the other. What the program reads is not what the name holds that somebody makes anew, and
+// it does not replace that.
+func TestRemovedBeforeAReaderOpens(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("cyn", "ln a b", "rm a"), simProgramOf("ann", "edit a"), simProgramOf("bob", "echo a")},
+		"cyn until UNLINK a", "ann until OPEN a", "cyn to the end", "ann until call rename", "bob to the end", "ann to the end")
 }
