@@ -23,7 +23,7 @@ import (
 // random numbers of its own, as in drawLocks.
 func drawHazards(seed uint64, kills int) simHazards {
 	r := rand.New(rand.NewPCG(seed, 6))
-	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)], faults: []int{0, 0, 0, 30}[r.IntN(4)], lazy: []int{0, 0, 0, 0, 1}[r.IntN(5)], aimed: drawAimed(seed), passes: drawPasses(seed)}
+	return simHazards{kills: kills, crashes: []int{0, 0, 10, 40}[r.IntN(4)], faults: []int{0, 0, 0, 30}[r.IntN(4)], lazy: []int{0, 0, 0, 0, 1}[r.IntN(5)], aimed: drawAimed(seed), passes: drawPasses(seed), updates: drawPolicy(seed), ttl: drawTTL(seed)}
 }
 
 // drawLinks adds commands that give files a second name and write them, in place then, to
@@ -53,10 +53,13 @@ func (h simHazards) String() (s string) {
 	for _, x := range []struct {
 		n    int
 		name string
-	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.cuts, "cuts"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}, {h.passes, "passes"}} {
+	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.cuts, "cuts"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}, {h.passes, "passes"}, {h.ttl, "ttl"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(" -%s %d", x.name, x.n)
 		}
+	}
+	if h.updates != "" {
+		s += " -updates " + string(h.updates)
 	}
 	return s
 }
@@ -71,11 +74,16 @@ func (h simHazards) fewer() (all []simHazards) {
 		func(h *simHazards) *int { return &h.lazy },
 		func(h *simHazards) *int { return &h.aimed },
 		func(h *simHazards) *int { return &h.passes },
+		func(h *simHazards) *int { return &h.ttl },
 	} {
 		less := h
 		if *one(&less) = 0; less != h {
 			all = append(all, less)
 		}
+	}
+	if less := h; h.updates != "" {
+		less.updates = ""
+		all = append(all, less)
 	}
 	return all
 }

@@ -52,9 +52,9 @@ func (d *simDaemon) perhapsPark(what string) {
 
 // start makes the filesystem, as Start does, without a mount.
 func (w *simWorld) start() error {
-	o := Options{Dir: w.dir, LockTimeout: 2 * time.Second, Log: simLog{w: w}}
-	if w.opts.script.hazards.lazy > 0 {
-		p, err := policy.Parse("simulation", []byte("[defaults]\ndurability = \"lazy\"\n"))
+	o := Options{Dir: w.dir, LockTimeout: simWait, Log: simLog{w: w}}
+	if text := w.opts.script.hazards.policy(); text != "" {
+		p, err := policy.Parse("simulation", []byte("[defaults]\n"+text))
 		if err != nil {
 			return err
 		}

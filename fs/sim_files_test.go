@@ -39,6 +39,7 @@ type simFile struct {
 	handle        string
 	version       string
 	known         string    // the version that its writer has read
+	bases         []string  // likewise, and those before, if what is written may be merged
 	syncing       int64     // when the fsync of the whole version began; 0: there was none
 	synced        bool      // it has returned
 	syncedAt      time.Time // when it has; guarded by the model's mutex

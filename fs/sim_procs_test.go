@@ -39,6 +39,8 @@ type simProc struct {
 	kernel *simKernel            // of the mount on which its system call has begun
 	readOn *simKernel            // the mount on which it has read last
 	deaf   map[simName]time.Time // when it was refused a rename away from the name; its own
+	seen   map[string]simSeen    // what it has read; its own
+	last   simSeen               // likewise, of the path that it has read last
 	signal int
 	txn    *simTxn // in which it is; or nil
 	ending bool
@@ -206,7 +208,7 @@ func (ps *simProcs) fork(parent *simProc, comm string) *simProc {
 	p := &simProc{
 		w: ps.w, uid: uid, pid: ps.last, birth: lockmgr.Birth{Tick: ps.tick(), PID: ps.last}, parent: parent, comm: comm,
 		fds: map[int]*simFile{}, using: map[*simInode]bool{}, dead: make(chan struct{}),
-		deaf: map[simName]time.Time{}, stored: map[string]bool{},
+		deaf: map[simName]time.Time{}, stored: map[string]bool{}, seen: map[string]simSeen{},
 	}
 	if parent != nil {
 		for fd, f := range parent.fds {

@@ -1,11 +1,9 @@
 package fs
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -76,7 +74,7 @@ func (p *simProc) run(f []string) {
 			p.echo(f[2]+"/"+f[3], "", v)
 		}
 	case "rm":
-		p.rm(f[1])
+		p.rm(f[1], "")
 	case "mkdir":
 		p.mkdir(f[1])
 	case "rmdir":
@@ -103,6 +101,14 @@ func (p *simProc) run(f []string) {
 		p.storeMapped(f[1], f[0] == "keepmap")
 	case "share":
 		p.share(f[1])
+	case "via":
+		p.via(f[1])
+	case "discard":
+		p.discard(f[1])
+	case "insist":
+		p.insist(f[1])
+	case "note", "notesave", "again":
+		p.note(f[1], f[0])
 	case "drop":
 		p.drop()
 	case "finish":
@@ -113,26 +119,6 @@ func (p *simProc) run(f []string) {
 }
 
 // The system calls of programs. Each is a line of the transcript when it returns.
-
-func flagsText(flags uint32) string {
-	s := []string{"to read", "to write", "to read and write"}[flags&unix.O_ACCMODE]
-	for _, x := range []struct {
-		bit  uint32
-		text string
-	}{{unix.O_CREAT, "create"}, {unix.O_EXCL, "exclusively"}, {unix.O_TRUNC, "truncate"}, {unix.O_APPEND, "append"}} {
-		if flags&x.bit != 0 {
-			s += ", " + x.text
-		}
-	}
-	return s
-}
-
-func result(e unix.Errno) string {
-	if e == 0 {
-		return "ok"
-	}
-	return fmt.Sprintf("%s (%s)", unix.ErrnoName(e), e)
-}
 
 func (p *simProc) open(path string, flags uint32) (int, *simFile, unix.Errno) {
 	what := fmt.Sprintf("open %s %s", path, flagsText(flags))
@@ -231,8 +217,10 @@ func (p *simProc) write(fd int, b string) unix.Errno {
 
 // cat returns which version it read, and whether it read one.
 func (p *simProc) cat(path string) (version string, ok bool) {
+	call := p.w.callBegins()
 	fd, f, e := p.open(path, unix.O_RDONLY)
 	if e != 0 {
+		p.noteSeen(p.kernel, path, call, "", false)
 		return "", false
 	}
 	text, e := p.readAll(fd)
@@ -240,31 +228,46 @@ func (p *simProc) cat(path string) (version string, ok bool) {
 	p.close(fd)
 	p.readOn = f.k
 	v, whole := versionOf(text)
+	p.noteSeen(f.k, path, call, v, e == 0 && whole)
 	return v, e == 0 && whole
 }
 
 // knows is the version that a daemon knows that the process has read. What was read
-// before a daemon's death, its successor may not know.
+// before a daemon's death, its successor may not know; and a policy may not ask for it.
 func (p *simProc) knows(k *simKernel, version string) string {
-	if p.readOn != k {
+	if p.readOn != k || !p.w.checksUpdates() {
 		return ""
 	}
 	return version
 }
 
 // echo writes a new version. It must replace the version known, if that is not "".
-func (p *simProc) echo(path, _, known string) unix.Errno {
+func (p *simProc) echo(path, _, known string) unix.Errno { return p.echoAs(path, known, "") }
+
+// echoAs is echo of a version that may be given.
+func (p *simProc) echoAs(path, known, version string) unix.Errno {
+	call := p.w.callBegins()
 	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC)
+	if e == unix.EBUSY && known != "" {
+		p.w.model.hadTurn(p, path, call)
+	}
 	if e != 0 {
 		return e
 	}
-	f.known = p.knows(f.k, known)
-	return p.fill(fd, f)
+	f.known, f.bases = p.knows(f.k, known), p.bases(path, known)
+	if f.version = version; version == "" {
+		f.version = p.w.model.newVersion(p)
+	}
+	return p.fillWith(fd, f)
 }
 
 // fill writes a version in three writes and closes the file.
 func (p *simProc) fill(fd int, f *simFile) unix.Errno {
 	f.version = p.w.model.newVersion(p)
+	return p.fillWith(fd, f)
+}
+
+func (p *simProc) fillWith(fd int, f *simFile) unix.Errno {
 	for _, part := range versionText(f.version) {
 		if e := p.write(fd, part); e != 0 {
 			break
@@ -273,15 +276,22 @@ func (p *simProc) fill(fd int, f *simFile) unix.Errno {
 	return p.close(fd)
 }
 
-func (p *simProc) save(path, known string) {
+func (p *simProc) save(path, known string) { p.saveAs(path, known, "") }
+
+// saveAs is save of a version that may be given.
+func (p *simProc) saveAs(path, known, version string) unix.Errno {
 	temp := fmt.Sprintf("%s.tmp%d", path, p.pid-firstPID)
 	fd, f, e := p.open(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 	if e != 0 {
-		return
+		return e
 	}
-	if p.fill(fd, f) == 0 {
-		p.mv(temp, path, known, 0)
+	if f.version = version; version == "" {
+		f.version = p.w.model.newVersion(p)
 	}
+	if e := p.fillWith(fd, f); e != 0 {
+		return e
+	}
+	return p.mv(temp, path, known, 0)
 }
 
 // pass gives a descriptor to a child, which writes.
@@ -331,24 +341,29 @@ func (p *simProc) finish() {
 
 func (p *simProc) mv(from, to, known string, flags uint32) unix.Errno {
 	p.enter(unix.SYS_RENAMEAT2, fmt.Sprintf("rename %s to %s", from, to), from, to)
-	began, known := p.w.now(), p.knows(p.kernel, known)
+	call := p.w.callBegins()
+	began, bases, read := p.w.now(), p.bases(to, known), known != ""
+	known = p.knows(p.kernel, known)
 	e := p.kernel.rename(p, from, to, flags)
+	if e == unix.EBUSY && read {
+		p.w.model.hadTurn(p, to, call)
+	}
 	if e == unix.EBUSY && flags&unix.RENAME_EXCHANGE == 0 {
 		p.wasRefused(from)
 	}
 	how := map[uint32]string{unix.RENAME_NOREPLACE: ", if there is none,", unix.RENAME_EXCHANGE: ", and that the other way,"}[flags]
 	p.w.logf("%s renames %s to %s%s: %s", p, from, to, how, result(e))
-	p.w.model.did(p, simOp{kind: "rename", path: from, to: to, known: known, flags: flags, errno: e}, began)
+	p.w.model.did(p, simOp{kind: "rename", path: from, to: to, known: known, bases: bases, flags: flags, errno: e}, began)
 	p.leave()
 	return e
 }
 
-func (p *simProc) rm(path string) {
+func (p *simProc) rm(path, known string) {
 	p.enter(unix.SYS_UNLINKAT, "unlink "+path, "cwd", path)
 	began := p.w.now()
 	e := p.kernel.unlink(p, path, false)
 	p.w.logf("%s removes %s: %s", p, path, result(e))
-	p.w.model.did(p, simOp{kind: "unlink", path: path, errno: e}, began)
+	p.w.model.did(p, simOp{kind: "unlink", path: path, known: known, errno: e}, began)
 	p.leave()
 }
 
@@ -377,22 +392,4 @@ func (p *simProc) stat(path string) {
 	p.w.logf("%s asks for the attributes of %s: %s, %d bytes", p, path, result(e), a.Size)
 	p.w.model.did(p, simOp{kind: "stat", path: path, errno: e}, began)
 	p.leave()
-}
-
-// Versions: each is written in three parts, and has them all or is torn.
-
-func versionText(v string) []string {
-	return []string{"<" + v + ".", v + ".", v + ">"}
-}
-
-var versionShape = regexp.MustCompile(`^(?:<(\w+)\.(\w+)\.(\w+)>)?((?:\{\w+\}\n)*)$`)
-
-// versionOf says which version a text is, with the records that were added to it; not
-// whole if it is none. An empty file is one.
-func versionOf(text string) (v string, whole bool) {
-	m := versionShape.FindStringSubmatch(text)
-	if m == nil || m[1] != m[2] || m[2] != m[3] {
-		return "", false
-	}
-	return cmp.Or(m[1], "empty") + strings.ReplaceAll(m[4], "\n", ""), true
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"latchfs/lockmgr/policy"
 )
 
 // simScript is what the processes of a simulation do, and what happens to them.
@@ -23,6 +25,9 @@ type simHazards struct {
 	lazy   int // 1 where no close waits for the disk
 	aimed  int // 1 where harm is aimed: see drawAimed
 	passes int // 1 where the kernel passes through: see sim_passthrough_test.go
+	ttl    int // how many milliseconds a read claim lasts; 0: as by default
+
+	updates policy.LostUpdate // what the policy says of lost updates: see sim_updates_test.go
 }
 
 // simProgram is a process that runs commands one after the other, as a shell script
@@ -59,6 +64,13 @@ type simHazards struct {
 //	keepmap F      likewise, and closes F before it stores
 //	share F        opens F to write it anew, has a child with the descriptor that closes
 //	               it, and writes
+//	via F          has a child read F, then does as edit does
+//	insist F       reads F and writes it anew, and if that is refused, once more a second later
+//	note F         reads F, a sheet, and writes it anew with a line of its own changed: see
+//	               sim_sheets_test.go
+//	notesave F     likewise, and saves it as save does
+//	again F        notes something in F, and a second time without reading F again
+//	discard F      reads F and removes it
 type simProgram struct {
 	name  string
 	lines []string
@@ -142,6 +154,7 @@ func drawScript(seed uint64) simScript {
 	s.drawTransactions(seed)
 	s.drawInPlace(seed)
 	s.drawMappings(seed, names)
+	s.drawUpdates(seed, names)
 	return s
 }
 

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -58,11 +59,19 @@ func (o simOp) removed(name string) string { return "~" + o.who + "/" + name }
 // one whose process was killed has happened or not, and one beside which a directory was
 // renamed may have come to another directory than its path names now.
 func (s simState) steps(o simOp) (all []any) {
-	ways := []simOp{o}
+	known := []simOp{o}
+	if o.known == "" { // nobody may know any more what was read, or only an earlier version
+		for _, o.known = range o.bases {
+			known = append(known, o)
+		}
+	}
+	ways := slices.Clone(known)
 	if o.wide {
 		for _, v := range s {
 			if dir, ok := strings.CutPrefix(v, "dir:"); ok {
-				ways = append(ways, o.in(dir, o.dirTo), o.in(o.dir, dir), o.in(dir, dir))
+				for _, o := range known {
+					ways = append(ways, o.in(dir, o.dirTo), o.in(o.dir, dir), o.in(dir, dir))
+				}
 			}
 		}
 	}
@@ -82,10 +91,29 @@ func (s simState) steps(o simOp) (all []any) {
 	if o.kind == "append" && o.errno == 0 && strings.HasPrefix(s["#"+o.handle], "-") {
 		all = append(all, s) // to a file that has no name any more
 	}
+	for _, o := range known {
+		if n, ok := s.halfMerged(o); ok {
+			all = append(all, n)
+		}
+	}
 	if o.killed || o.wide && o.errno == unix.ENOENT { // it may have come to a directory that was replaced
 		all = append(all, s)
 	}
 	return all
+}
+
+// halfMerged is the state after a save that was merged and not renamed, for the daemon died in
+// between: the temporary file holds what both have made.
+func (s simState) halfMerged(o simOp) (simState, bool) {
+	from, one := s.at(o.path, o.dir)
+	to, two := s.at(o.to, o.dirTo)
+	if o.kind != "rename" || !o.killed || o.known == "" || len(o.bases) == 0 || !one || !two {
+		return nil, false
+	}
+	version, ok := s.joined(o, to, s.holds(from))
+	n := maps.Clone(s)
+	n.set(from, version)
+	return n, ok && s[from] != ""
 }
 
 // in is an operation whose paths lead to these directories.
@@ -115,7 +143,7 @@ func (s simState) step(o simOp) (bool, simState) {
 	case o.errno != 0:
 		return true, s
 	case o.kind == "read":
-		return has == o.version, s
+		return has == o.version || o.cut && strings.HasPrefix(has, o.version+"{"), s
 	case o.kind == "stat":
 		return has != "", s
 	}
@@ -129,10 +157,11 @@ func (s simState) step(o simOp) (bool, simState) {
 		if name == "" {
 			return false, s
 		}
+		version, may := s.joined(o, name, o.version)
 		if name[0] != '-' {
-			n.set(name, o.version)
+			n.set(name, version)
 		}
-		return s.mayReplace(o, name), n
+		return may, n
 	case "find":
 		n["#"+o.handle] = name
 		return has != "" && !isDirValue(has), n
@@ -158,7 +187,7 @@ func (s simState) step(o simOp) (bool, simState) {
 	case "unlink":
 		n.take(name, "-")
 		n[o.removed(name)] = s[name]
-		return has != "" && !isDirValue(has), n
+		return has != "" && !isDirValue(has) && s.mayReplace(o, name), n
 	case "mkdir":
 		n[name] = "dir:" + o.handle
 		return ok && has == "", n
@@ -209,12 +238,13 @@ func (s simState) take(name, to string) {
 func (s simState) rename(n simState, o simOp, name string) (bool, simState) {
 	to, ok := s.at(o.to, o.dirTo)
 	was, over := s[name], s[to]
+	made, may := s.joined(o, to, was)
 	switch {
 	case was == "" || !ok:
 		return false, s
 	case name == to || was == over && was[0] == '=':
 		return o.flags&unix.RENAME_NOREPLACE == 0, s
-	case over != "" && o.flags&unix.RENAME_NOREPLACE != 0, !s.mayReplace(o, to):
+	case over != "" && o.flags&unix.RENAME_NOREPLACE != 0, !may:
 		return false, s
 	case o.flags&unix.RENAME_EXCHANGE != 0:
 		n.take(to, "x")
@@ -225,7 +255,7 @@ func (s simState) rename(n simState, o simOp, name string) (bool, simState) {
 	case !isDirValue(was):
 		n.take(to, "-"+to)
 		n.take(name, to)
-		n[o.removed(name)], n[to] = was, was
+		n[o.removed(name)], n[to] = was, made
 		return !isDirValue(over), n
 	case over != "" && (!isDirValue(over) || s.hasBelow(over)):
 		return false, s
@@ -276,10 +306,23 @@ func (s simState) hasBelow(dir string) bool {
 	return false
 }
 
-// mayReplace reports whether a program may replace what a name holds: the version that
-// it has read. Nothing is lost where there is nothing.
+// mayReplace reports whether a program may replace what a name holds.
 func (s simState) mayReplace(o simOp, name string) bool {
-	return o.known == "" || s.holds(name) == o.known || s.holds(name) == ""
+	_, ok := s.joined(o, name, o.version)
+	return ok
+}
+
+// joined is what a name holds after a program has replaced that: its own version, if it has
+// read what was there, and nothing is lost where there is nothing; or what both have made. It
+// is false if something would be lost.
+func (s simState) joined(o simOp, name, mine string) (version string, ok bool) {
+	switch has := s.holds(name); {
+	case o.known == "", has == o.known, has == "":
+		return mine, true
+	case len(o.bases) > 0:
+		return joinSheets(o.known, has, mine)
+	}
+	return "", false
 }
 
 // widen marks the operations beside which a directory was renamed.

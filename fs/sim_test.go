@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"latchfs/lockmgr/policy"
 )
 
 var (
@@ -26,6 +28,11 @@ func init() {
 	flag.IntVar(&simHarm.lazy, "lazy", 0, "with -programs: 1 lets no close wait for the disk (durability = \"lazy\")")
 	flag.IntVar(&simHarm.aimed, "aimed", 0, "with -programs: 1 lets harm come where it shows")
 	flag.IntVar(&simHarm.passes, "passes", 0, "with -programs: 1 lets the kernel read and write backing files itself (passthrough)")
+	flag.IntVar(&simHarm.ttl, "ttl", 0, "with -programs: how many milliseconds a read claim lasts")
+	flag.Func("updates", "what the policy says of lost updates; without -programs, of all seeds", func(s string) error {
+		simHarm.updates = policy.LostUpdate(s)
+		return nil
+	})
 	flag.IntVar(&simHarm.faults, "faults", 0, "with -programs: how many of a thousand steps make the disk fail")
 }
 

@@ -87,7 +87,7 @@ type simParked struct {
 	what   string
 	turn   chan struct{}
 	of     *simDaemon // whose death lets it go on; or nil
-	until  int        // the step before which it is not its turn
+	until  int        // the step before which it is not its turn; -1: not drawn yet
 }
 
 // park waits until the seed lets the caller go on.
@@ -96,7 +96,7 @@ func (w *simWorld) park(what string) { w.parkFor(what, nil) }
 func (w *simWorld) parkFor(what string, of *simDaemon) {
 	w.mu.Lock()
 	w.serial++
-	at := &simParked{w.serial, what, make(chan struct{}), of, w.sleepsLocked(what)}
+	at := &simParked{w.serial, what, make(chan struct{}), of, -1}
 	w.parked = append(w.parked, at)
 	w.mu.Unlock()
 	<-at.turn
@@ -291,6 +291,11 @@ func (w *simWorld) ready() []*simParked {
 		}
 		return a.serial - b.serial
 	})
+	for _, x := range w.parked { // several may have stopped at once
+		if x.until < 0 {
+			x.until = w.sleepsLocked(x.what)
+		}
+	}
 	return slices.Clone(w.parked)
 }
 
