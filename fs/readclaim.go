@@ -81,6 +81,9 @@ func (op *opens) claimRead(cancel <-chan struct{}, in *OpenRequest, n *inode) un
 	if op.names.isReplaced(n) && !op.astray.walks.Repeated(r.c) {
 		return op.astray.staleAt(r.c, n)
 	}
+	if op.astray.isRenamed(n) { // while it waited: the file may have another name, or have had several
+		return op.astray.comesAstray(r.c, n, false)
+	}
 	return 0
 }
 

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -200,4 +201,12 @@ func (m *simModel) takesAway() bool {
 func (m *simModel) isDeadlock(p *simProc, o simOp) bool {
 	u := m.w.opts.script.hazards.updates
 	return o.errno == unix.EDEADLK && (u == policy.Serialize || u == policy.Adaptive) && len(p.seen) > 0
+}
+
+// A program waits for its turn to read a file by one of two names, while the one whose turn it
+// is puts another file there. It reads that, and not the file that goes on under the other name:
+// what it writes then would undo what was saved.
+func TestTurnOfALostName(t *testing.T) {
+	script := parseScript("cyn: ln d/a b | bob: edit b | ann: edit b", simHazards{updates: policy.Serialize})
+	inTurnsOf(t, simOptions{seed: 1, script: script, turns: []string{"cyn to the end", "bob until call rename", "ann until OPEN b", "ann to the end", "bob to the end", "ann to the end"}})
 }
