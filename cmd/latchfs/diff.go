@@ -7,6 +7,7 @@ import (
 	"os/exec"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"latchfs/fs/printable"
 )
@@ -24,7 +25,7 @@ The exit code is 0 if they are the same, and 1 if not; it is 1, too, when that c
 not be found out; then standard error says why.`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, p, err := f.at(sys, args[0])
+			v, p, err := f.about(cmd, sys, args[0])
 			if err != nil {
 				return err
 			}
@@ -78,12 +79,17 @@ func (v *view) side(s *fileVersion) (side, error) {
 type side struct{ file, label string }
 
 // diffFiles prints what diff(1) says of two files, which every system has. A file
-// that is not there is an empty one. That they differ is the exit code 1.
+// that is not there is an empty one. That they differ is the exit code 1. What is no file
+// is not compared: diff would look behind a link, and into a directory.
 func diffFiles(cmd *cobra.Command, from, to side) error {
 	args := []string{"-u"}
 	for _, s := range []*side{&from, &to} {
-		if _, err := os.Lstat(s.file); errors.Is(err, os.ErrNotExist) {
+		var st unix.Stat_t
+		switch err := unix.Lstat(s.file, &st); {
+		case err == unix.ENOENT:
 			s.file, s.label = os.DevNull, os.DevNull
+		case err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG && s.file != os.DevNull:
+			return fmt.Errorf("%s is %s now, which is not compared", printable.Line(s.label), kindOf(st.Mode))
 		}
 		args = append(args, "-L", printable.Line(s.label))
 	}

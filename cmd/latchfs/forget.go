@@ -23,7 +23,8 @@ func newForgetCommand(sys system) *cobra.Command {
 		Short: "Erase what is kept of a file: earlier versions and refused bytes",
 		Long: `Erase what latchfs keeps of FILE for good: the contents of its earlier versions and
 the bytes of writes that were refused, or the content of one version. FILE itself stays
-as it is, and may be gone already. That there were versions, when and by whom, history
+as it is, and may be gone already. It is the name that counts, as for rm: of a symbolic
+link nothing is erased that is kept of the file that it leads to. That there were versions, when and by whom, history
 and audit still tell.
 
 What is kept is erased for whoever owns it, which is the user who owned the file at the
@@ -46,9 +47,9 @@ func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
 	if cmd.Flags().Changed("version") && f.version == 0 {
 		return usagef("--version: versions are counted from 1")
 	}
-	p, err := sys.locateGone(file)
+	p, err := sys.locateName(file)
 	if err != nil {
-		return err
+		return linkExplained(file, err)
 	}
 	c, err := converse(sys, p.mount, f.locksDir)
 	if err != nil {

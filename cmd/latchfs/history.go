@@ -28,7 +28,8 @@ func newHistoryCommand(sys system) *cobra.Command {
 		Short: "Show which versions of a file there are, or which files have any",
 		Long: `Show the versions of FILE that are known, oldest first: when and by whom each was
 made, and which are kept. FILE may be gone. Of DIR, or else the working directory,
-show for every file in it that has a history the latest version.
+show for every file in it that has a history the latest version. If FILE is a symbolic
+link that never was a file, the question is about the file that it leads to.
 
 A version that is kept is a file: .locks/history/FILE/VERSION. The policy says how
 many are kept of a file, and how much in all.`,
@@ -47,21 +48,13 @@ many are kept of a file, and how much in all.`,
 }
 
 func (f *historyFlags) run(cmd *cobra.Command, sys system, args []string) error {
-	ask := args
-	if len(args) == 0 && f.mount == "" {
-		ask = []string{"."}
-	}
-	v, paths, err := f.under(sys, ask)
+	v, p, err := f.asked(cmd, sys, args)
 	if err != nil {
 		return err
 	}
-	all, err := v.histories(paths)
+	all, err := v.histories([]string{p})
 	if err != nil {
 		return err
-	}
-	p := "."
-	if len(paths) > 0 {
-		p = paths[0]
 	}
 	_, isFile := all[p]
 	st, err := os.Lstat(v.file(p))
@@ -79,6 +72,19 @@ func (f *historyFlags) run(cmd *cobra.Command, sys system, args []string) error 
 		return printVersions(cmd.OutOrStdout(), all[p])
 	}
 	return all.print(cmd.OutOrStdout())
+}
+
+// asked is what the history is asked for of: FILE or DIR, the working directory, or all
+// of a mount.
+func (f *historyFlags) asked(cmd *cobra.Command, sys system, args []string) (*view, string, error) {
+	switch {
+	case len(args) > 0:
+		return f.about(cmd, sys, args[0])
+	case f.mount == "":
+		return f.at(sys, ".")
+	}
+	v, err := f.here(sys)
+	return v, ".", err
 }
 
 // printLines prints the records as they are, path after path.

@@ -63,6 +63,11 @@ type place struct {
 	path  string
 }
 
+// outsideError is the error of a name that is in no mount of ours.
+type outsideError struct{ name string }
+
+func (e *outsideError) Error() string { return e.name + " is not in a latchfs mount" }
+
 // locate finds out which file an open of this name would reach. The same file
 // is the same place from any working directory (SEED M4).
 func (s system) locate(name string) (place, error) {
@@ -70,12 +75,17 @@ func (s system) locate(name string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
+	return s.placeOf(real, name)
+}
+
+// placeOf is the place of a resolved path, which the user has called name.
+func (s system) placeOf(real, name string) (place, error) {
 	m, err := s.mountOf(real)
 	if err != nil {
 		return place{}, err
 	}
 	if m == nil || m.FSType != fsType {
-		return place{}, fmt.Errorf("%s is not in a latchfs mount", name)
+		return place{}, &outsideError{name}
 	}
 	rel := path.Join(m.Root, strings.TrimPrefix(real, m.Mountpoint))
 	return place{m, cmp.Or(strings.TrimPrefix(rel, "/"), ".")}, nil

@@ -38,13 +38,24 @@ func (v *view) put(p string, c *content, how int) error {
 	var st unix.Stat_t
 	err = unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return fmt.Errorf("%s is not a regular file now", v.file(p))
+		return fmt.Errorf("%s is %s now: remove it or move it away first", v.file(p), kindOf(st.Mode))
 	}
 	out, err := openAt(dir, path.Base(p), unix.O_WRONLY|unix.O_CREAT|how, c.openMode())
 	if err != nil {
 		return &os.PathError{Op: "open", Path: v.file(p), Err: err}
 	}
 	return c.writeTo(os.NewFile(uintptr(out), v.file(p)))
+}
+
+// kindOf says what a file is that is no regular one.
+func kindOf(mode uint32) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return "a symbolic link"
+	case unix.S_IFDIR:
+		return "a directory"
+	}
+	return "a special file"
 }
 
 // How put opens the file.

@@ -21,13 +21,14 @@ func newRestoreCommand(sys system) *cobra.Command {
 		Long: `Write an earlier version of FILE, which may be gone, along with its mode, as any
 other program would: the file is locked, and the close is the commit of a new
 version, so that a restore can be taken back like everything else. To restore the
-current version changes nothing.`,
+current version changes nothing. Where FILE is a symbolic link or a directory now,
+nothing is written: remove it or move it away first.`,
 		Example: `  latchfs history todo.json
   latchfs diff todo.json 3
   latchfs restore todo.json 3`,
 		Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, p, err := f.at(sys, args[0])
+			v, p, err := f.named(sys, args[0])
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 // view is a mount for the commands that read what .locks shows and write files as
@@ -48,7 +49,12 @@ func (f *viewFlags) here(sys system) (*view, error) {
 
 // at is the mount that a file is in, or was in, and its path there.
 func (f *viewFlags) at(sys system, name string) (*view, string, error) {
-	p, err := f.locate(sys, name)
+	return f.found(sys, name, sys.locateGone)
+}
+
+// found is at with another way to find the place.
+func (f *viewFlags) found(sys system, name string, find func(string) (place, error)) (*view, string, error) {
+	p, err := f.locate(sys, name, find)
 	if err != nil {
 		return nil, "", err
 	}
@@ -56,9 +62,10 @@ func (f *viewFlags) at(sys system, name string) (*view, string, error) {
 	return v, p.path, err
 }
 
-// locate is the place of a file that is, or was, in the mount that the user has named, if any.
-func (f *viewFlags) locate(sys system, name string) (place, error) {
-	p, err := sys.locateGone(name)
+// locate is the place of a file that is, or was, in the mount that the user has named, if any;
+// find finds it.
+func (f *viewFlags) locate(sys system, name string, find func(string) (place, error)) (place, error) {
+	p, err := find(name)
 	if f.mount == "" || name == f.mount {
 		return p, err
 	}
@@ -120,7 +127,7 @@ func (v *view) file(p string) string { return filepath.Join(v.root, p) }
 // working directory among them.
 func (s system) locateGone(name string) (place, error) {
 	p, err := s.locate(name)
-	if !errors.Is(err, os.ErrNotExist) {
+	if !isGone(err) {
 		return p, err
 	}
 	if !filepath.IsAbs(name) {
@@ -142,6 +149,12 @@ func (s system) locateGone(name string) (place, error) {
 	p, err = s.locateGone(dir)
 	p.path = path.Join(p.path, base)
 	return p, err
+}
+
+// isGone tells from the error of a name that there is nothing, perhaps because what was a
+// directory on the way is another file now.
+func isGone(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
 // formerDir is where the working directory was if it has been removed.
