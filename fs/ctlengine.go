@@ -2,12 +2,14 @@ package fs
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"latchfs/fs/ctl"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/reach"
 	"latchfs/fs/refusals"
+	"latchfs/fs/rejected"
 	"latchfs/fs/report"
 	"latchfs/fs/transaction"
 	"latchfs/journal/audit"
@@ -229,6 +231,19 @@ func (e ctlEngine) Erase(by ctl.Caller, path string, version uint64, mine func(u
 		})
 	}
 	return n, errors.Join(errs[:]...)
+}
+
+// Unerased implements ctl.Engine.
+func (e ctlEngine) Unerased(v report.Viewer, path string, version uint64) ctl.Unerased {
+	s := e.f.view.source
+	if version > 0 {
+		k, known := s.VersionOf(path, version, v)
+		return ctl.Unerased{Known: known, Current: known && k.Current && k.Event != string(history.Delete) && k.Event != string(history.RenameAway)}
+	}
+	below := len(s.HistoryIn(path, v)) > 0 || s.rejects.Any(func(k *rejected.File) bool {
+		return strings.HasPrefix(k.Path, path+"/") && (v.Privileged || v.UID == k.UID)
+	})
+	return ctl.Unerased{Below: below, Names: s.OtherNames(path, v)}
 }
 
 // IsStopping implements ctl.Engine.

@@ -24,8 +24,13 @@ func newForgetCommand(sys system) *cobra.Command {
 		Long: `Erase what latchfs keeps of FILE for good: the contents of its earlier versions and
 the bytes of writes that were refused, or the content of one version. FILE itself stays
 as it is, and may be gone already. It is the name that counts, as for rm: of a symbolic
-link nothing is erased that is kept of the file that it leads to. That there were versions, when and by whom, history
-and audit still tell.
+link nothing is erased that is kept of the file that it leads to. That there were
+versions, when and by whom, history and audit still tell.
+
+What of it is kept under other names, as of a file with several (hard links), is not
+erased: a warning says so, and so it does of files below a directory of that name. Where
+nothing was erased then, and where there is no such version, the exit code is 1. What the
+file holds now is no earlier version.
 
 What is kept is erased for whoever owns it, which is the user who owned the file at the
 time, and for root. A program that is reading a version may read it to its end, and what

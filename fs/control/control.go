@@ -50,6 +50,9 @@ const (
 	NotAllowed  = "not_allowed"
 	Refused     = "transaction_refused"
 	Unavailable = "unavailable"
+	// Of forget: there is no such earlier version, or content is kept that it does not reach.
+	NoSuchVersion = "no_such_version"
+	StillKept     = "still_kept"
 )
 
 // Duration is a time span, written as in time.ParseDuration ("30s", "0s") or as

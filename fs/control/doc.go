@@ -82,5 +82,7 @@
 //	invalid       the request makes no sense
 //	not_allowed   the requester may not write what it asks to lock
 //	transaction_refused  nothing of the transaction was published
+//	no_such_version  of forget: there is no such earlier version
+//	still_kept    of forget: nothing was erased, and something is kept that it does not reach
 //	unavailable   latchfs is shutting down, or cannot do that
 package control

@@ -90,6 +90,9 @@ type Engine interface {
 	// Erase erases what is kept of a file, one version or (0) all with the refused bytes,
 	// as far as it is that of users who are mine.
 	Erase(c Caller, path string, version uint64, mine func(uid uint32) bool) (Erased, error)
+	// Unerased says what Erase leaves, as far as the viewer may know of it. It changes
+	// nothing.
+	Unerased(v report.Viewer, path string, version uint64) Unerased
 
 	// IsStopping reports whether no lock is taken any more; Notice says so to people.
 	IsStopping() bool
@@ -115,6 +118,14 @@ type Ask struct {
 type Erased struct {
 	Versions, Rejected int
 	Bytes              int64
+}
+
+// Unerased is what is there besides what is kept of a path or a version of it.
+type Unerased struct {
+	Known   bool     // there is, or was, this version
+	Current bool     // it is what the file holds now
+	Below   bool     // something is kept of files below the path
+	Names   []string // other names of the file under which something of it is kept
 }
 
 // Refusal is a request for a lock that was refused.

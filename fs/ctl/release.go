@@ -2,7 +2,6 @@ package ctl
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"latchfs/fs/control"
@@ -145,36 +144,6 @@ func (q *query) decided(cl *Claim) *control.Reply {
 		return refused(control.Refused, err.Error())
 	case err != nil:
 		out.Warning = err.Error()
-	}
-	return out
-}
-
-// forget erases what is kept of a file: its earlier versions and the bytes that were
-// refused. To root everything is to be erased, to others what was their own file's.
-func (q *query) forget(t *lockkey.Target) *control.Reply {
-	path := t.Paths[0]
-	if !q.reaches(t, q.s.Views.Sight(q.v)) {
-		return denies(path)
-	}
-	others := 0
-	mine := func(uid uint32) bool {
-		if q.v.Privileged || uid == q.c.UID() {
-			return true
-		}
-		others++
-		return false
-	}
-	n, err := q.s.Engine.Erase(q.c, path, q.r.Version, mine)
-	out := &control.Reply{OK: true, Versions: n.Versions, Rejected: n.Rejected, Bytes: n.Bytes}
-	switch {
-	case err != nil:
-		return refused(control.Unavailable, fmt.Sprintf("%q: not everything is erased: %v", path, err))
-	case others > 0 && out.Versions+out.Rejected == 0:
-		return refused(control.NotAllowed, fmt.Sprintf("%q: what is kept of it is another user's to erase", path))
-	case others > 0:
-		out.Warning = fmt.Sprintf("%d kept contents of it are another user's, and were left", others)
-	case out.Versions+out.Rejected == 0:
-		out.Warning = "nothing is kept of it"
 	}
 	return out
 }

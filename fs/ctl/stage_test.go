@@ -45,6 +45,7 @@ type stage struct {
 	outcome  outcome // of the next commit
 	onBegin  func()  // is called by BeginTxn
 	kept     map[string][]uint32
+	left     map[string]Unerased
 }
 
 // file is whose a file is, and whether others may read it.
@@ -57,7 +58,7 @@ type file struct {
 func newStage() *stage {
 	s := &stage{
 		procs: map[string]*process{}, files: map[string]file{}, talks: map[string]*Conversation{},
-		given: map[*Conversation]map[int32]int{}, kept: map[string][]uint32{},
+		given: map[*Conversation]map[int32]int{}, kept: map[string][]uint32{}, left: map[string]Unerased{},
 		draining: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.Server = New(Config{
@@ -361,6 +362,14 @@ func (s *stage) Erase(_ Caller, path string, version uint64, mine func(uid uint3
 		err = errors.New("input/output error")
 	}
 	return n, err
+}
+
+// Unerased implements Engine: s.left has what there is besides.
+func (s *stage) Unerased(_ report.Viewer, path string, version uint64) Unerased {
+	left := s.left[path]
+	left.Known = version > 0 && version <= uint64(len(s.kept[path]))+1
+	left.Current = version == uint64(len(s.kept[path]))+1
+	return left
 }
 
 // IsStopping implements Engine.

@@ -151,6 +151,12 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		s.files[first] = f
 	case "kept":
 		s.kept[first] = append(s.kept[first], uint32(number(d, "uid")))
+	case "left":
+		left := Unerased{Below: d.HasArg("below")}
+		if names := text(d, "names"); names != "" {
+			left.Names = strings.Split(names, "+")
+		}
+		s.left[first] = left
 	case "open":
 		p := s.procs[text(d, "by")]
 		cv := s.Open(p, proc.File{Ino: uint64(len(s.talks) + 1)})

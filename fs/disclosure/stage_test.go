@@ -131,6 +131,11 @@ func (s *stage) Below(dir string) (paths []string) {
 	return slices.Compact(paths)
 }
 
+// OtherNames implements Store: all of these are names of each other.
+func (s *stage) OtherNames(path string, _ uint64) []string {
+	return slices.DeleteFunc(s.Below(""), func(p string) bool { return p == path })
+}
+
 // OpenContent implements Store: what a version holds is its path and number.
 func (s *stage) OpenContent(path string, number uint64) (*os.File, error) {
 	if s.broken != nil {

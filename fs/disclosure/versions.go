@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +25,7 @@ type Store interface {
 	NewestOf(path string) iter.Seq[history.Version]
 	Below(dir string) []string
 	OpenContent(path string, number uint64) (*os.File, error)
+	OtherNames(path string, now uint64) []string
 }
 
 // Versions shows to each viewer what it may know of a history: it is a locksdir.Versions.
@@ -94,6 +96,31 @@ func (s Versions) HistoryIn(dir string, v report.Viewer) []string {
 		names = append(names, strings.Clone(name)) // and not the path with it
 	}
 	return names
+}
+
+// VersionOf returns a version of a path, if there is one that the viewer may know of.
+func (s Versions) VersionOf(path string, number uint64, v report.Viewer) (locksdir.Version, bool) {
+	if s.Store == nil {
+		return locksdir.Version{}, false
+	}
+	look := s.lookOf(v)
+	for k := range s.Store.NewestOf(path) {
+		if k.Number == number && look.sees(&k) {
+			return look.shown(&k), true
+		}
+	}
+	return locksdir.Version{}, false
+}
+
+// OtherNames lists the other names of the file at a path, or that was there, under which
+// content of it is kept that the viewer may know of.
+func (s Versions) OtherNames(path string, v report.Viewer) []string {
+	if s.Store == nil {
+		return nil
+	}
+	look := s.lookOf(v)
+	st, _, _ := s.Root.Stat(look.User(), path)
+	return slices.DeleteFunc(s.Store.OtherNames(path, st.Ino), func(p string) bool { return !look.seesKept(p) })
 }
 
 // shown is a version as the viewer may see it: others' labels are theirs, and a rename

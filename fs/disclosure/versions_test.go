@@ -71,6 +71,37 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// Of single versions and of other names, too, nobody is told what he may not know.
+func TestVersionsOfANameAndOfOthers(t *testing.T) {
+	s := newStage(t, map[string]os.FileMode{"a": 0o644, "b": 0o644, "p/": 0o700, "p/q": 0o644})
+	s.kept("a")
+	s.kept("a", rights(uid, gid, 0o600))
+	s.kept("b")
+	s.kept("p/q")
+	shows := s.shows()
+	for _, c := range []struct {
+		number          uint64
+		stranger, owner bool
+	}{{1, true, true}, {2, false, true}, {3, false, false}, {0, false, false}} {
+		if _, ok := shows.VersionOf("a", c.number, stranger); ok != c.stranger {
+			t.Errorf("to a stranger version %d is known: %v", c.number, ok)
+		}
+		if k, ok := shows.VersionOf("a", c.number, owner); ok != c.owner || ok && k.Number != c.number {
+			t.Errorf("to the owner version %d is known: %v, %+v", c.number, ok, k)
+		}
+	}
+	if got := shows.OtherNames("a", stranger); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("a stranger is told of %q", got)
+	}
+	if got := shows.OtherNames("a", owner); !slices.Equal(got, []string{"b", "p/q"}) {
+		t.Errorf("the owner is told of %q", got)
+	}
+	var none Versions
+	if _, ok := none.VersionOf("a", 1, admin); ok || none.OtherNames("a", admin) != nil {
+		t.Error("there is something without a history")
+	}
+}
+
 // A mount without a history has none to show.
 func TestNoHistory(t *testing.T) {
 	var none Versions

@@ -82,6 +82,12 @@ func (s *Store) List(sees func(*File) bool) ([]locksdir.Rejected, error) {
 	return list, nil
 }
 
+// Any reports whether there is an entry of which is is true.
+func (s *Store) Any(is func(*File) bool) bool {
+	list, err := s.List(is)
+	return err == nil && len(list) > 0
+}
+
 // Find finds an entry, if sees is true of it.
 func (s *Store) Find(id string, sees func(*File) bool) (locksdir.Rejected, bool) {
 	if !isID(id) {
