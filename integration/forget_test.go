@@ -44,6 +44,15 @@ func TestForgetSaysWhatItLeaves(t *testing.T) {
 	m.expectSaid(t, 0, "nothing is kept of version 1", "forget", "--version", "1", "o")
 }
 
+// A directory that kept others out keeps them out when a file in it is restored.
+func TestRestoreMakesDirectoriesAsTheyWere(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	m.Bash(t, `mkdir -m 700 priv; mkdir -m 750 priv/sub; echo secret > priv/sub/key; chmod 644 priv/sub/key; rm -r priv; mkdir -m 777 priv; rmdir priv`)
+	m.latchfs(t, 0, "restore", "priv/sub/key", "1")
+	mustSee(t, "the modes", m.Bash(t, `stat -c %a priv priv/sub priv/sub/key`).Stdout, "700\n750\n644\n")
+}
+
 // A name that has become a link is restored and forgotten by itself, and never the file that
 // it leads to.
 func TestCommandsDoNotFollowLinks(t *testing.T) {

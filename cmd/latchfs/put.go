@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,11 @@ type content struct {
 	mode     *uint32
 	uid, gid *int
 
-	notOurs bool // the mode could not be given, for the file is another's
+	// since is when the file is known to have been there last; zero: the history knows.
+	since time.Time
+
+	notOurs bool     // the mode could not be given, for the file is another's
+	closed  []string // directories that were made for us alone
 }
 
 // put writes a file of the mount as every program does: open, truncate, write,
@@ -30,7 +35,7 @@ func (v *view) put(p string, c *content, how int) error {
 	if err := c.readable(); err != nil {
 		return err
 	}
-	dir, err := v.openParent(p, true)
+	dir, err := v.openOrMakeParent(p, c)
 	if err != nil {
 		return err
 	}
@@ -63,35 +68,6 @@ const (
 	replacing = unix.O_TRUNC
 	appending = unix.O_APPEND
 )
-
-// openParent opens the directory that a path is in, and makes what is missing of it
-// if it shall. No symbolic link is followed on the way.
-func (v *view) openParent(p string, make bool) (int, error) {
-	dir, err := unix.Open(v.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: v.root, Err: err}
-	}
-	if !leadsToFile(p) {
-		unix.Close(dir)
-		return -1, fmt.Errorf("%q is no path of a file", p)
-	}
-	parts := strings.Split(p, "/")
-	for i, part := range parts[:len(parts)-1] {
-		if make {
-			err = unix.Mkdirat(dir, part, 0o777)
-		}
-		var next int
-		if err == nil || err == unix.EEXIST {
-			next, err = openAt(dir, part, unix.O_PATH|unix.O_DIRECTORY, 0)
-		}
-		unix.Close(dir)
-		if err != nil {
-			return -1, &os.PathError{Op: "open", Path: v.file(path.Join(parts[:i+1]...)), Err: err}
-		}
-		dir = next
-	}
-	return dir, nil
-}
 
 // has reports whether there is something at a path, which may have any length.
 func (v *view) has(p string) bool {

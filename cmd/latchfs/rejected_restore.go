@@ -30,7 +30,8 @@ func newRejectedRestoreCommand(sys system) *cobra.Command {
 		Long: `Write the bytes of a refused write to the file that they were meant for, or to
 --to FILE, as any other program would: the file is locked, and the close is the
 commit, which may be refused again. Bytes that were meant for the end of a file are
-appended. The entry stays.
+appended. The entry stays. Missing directories are made as they were when they were
+removed, or for their owner alone.
 
 Where the file is no longer as the refused writer found it, somebody else's change
 would be lost: nothing is written without --force. Nor is a FILE of --to replaced.
@@ -72,7 +73,7 @@ func (f *rejectedRestoreFlags) restore(cmd *cobra.Command, sys system, v *view, 
 	} else if name, err = r.target(); err != nil {
 		return fmt.Errorf("%w: say where to with --to FILE", err)
 	} else {
-		err = f.putBack(v, r, name, file)
+		err = f.putBack(cmd, v, r, name, file)
 	}
 	if err != nil {
 		return err
@@ -102,8 +103,9 @@ func (f *rejectedRestoreFlags) copyTo(file *os.File) error {
 }
 
 // putBack writes to the path p that the bytes were meant for.
-func (f *rejectedRestoreFlags) putBack(v *view, r *rejection, p string, file *os.File) error {
-	c := &content{file: file}
+func (f *rejectedRestoreFlags) putBack(cmd *cobra.Command, v *view, r *rejection, p string, file *os.File) error {
+	c := &content{file: file, since: r.Time}
+	defer c.tellClosed(cmd)
 	if r.Operation == opAppend {
 		return explained(v, v.put(p, c, appending))
 	}

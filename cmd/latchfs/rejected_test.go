@@ -164,6 +164,7 @@ func TestRejectedDiff(t *testing.T) {
 func TestRejectedRestore(t *testing.T) {
 	d := fakeFiles(t)
 	d.rejectThree()
+	mustMkdir(t, d.file("src"))
 	said := "src/a.json restored from " + firstID + ", 5 bytes\n"
 	if got := d.run("rejected", "restore", "aa"); got != (outcome{stdout: said}) {
 		t.Fatal(got)

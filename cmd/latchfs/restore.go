@@ -21,7 +21,8 @@ func newRestoreCommand(sys system) *cobra.Command {
 		Long: `Write an earlier version of FILE, which may be gone, along with its mode, as any
 other program would: the file is locked, and the close is the commit of a new
 version, so that a restore can be taken back like everything else. To restore the
-current version changes nothing. Where FILE is a symbolic link or a directory now,
+current version changes nothing. Directories that are missing are made as they were when
+they were removed, or for their owner alone if that is not known. Where FILE is a symbolic link or a directory now,
 nothing is written: remove it or move it away first.`,
 		Example: `  latchfs history todo.json
   latchfs diff todo.json 3
@@ -91,6 +92,7 @@ func (v *view) restore(cmd *cobra.Command, s *fileVersion, name string) error {
 		}
 	}
 	err = explained(v, v.put(s.real(), c, replacing))
+	c.tellClosed(cmd)
 	if c.notOurs {
 		warn(cmd, "%s is not ours: it keeps its mode", printable.Line(s.real()))
 	}
