@@ -51,6 +51,8 @@ type rejection struct {
 		UID  int    `json:"uid"`
 		GID  int    `json:"gid"`
 	} `json:"file"`
+	// ACL: the file had one, whose mask stands in the place of the group's bits.
+	ACL bool `json:"acl"`
 	// Base is the version that the writer had before it, null for a new file;
 	// not there where nobody knows.
 	Base json.RawMessage `json:"base"`
@@ -61,6 +63,27 @@ type rejection struct {
 	} `json:"merge"`
 
 	meta []byte // as it is in meta.json; nil if it was not kept
+	size int64  // of what is kept
+}
+
+// isCut reports whether some of the bytes are missing that were kept once.
+func (r *rejection) isCut() bool { return r.size < r.File.Size }
+
+// cut says so.
+func (r *rejection) cut() string {
+	return fmt.Sprintf("only %d of its %d bytes are there", r.size, r.File.Size)
+}
+
+// why says why it was refused, and what is wrong with what is kept.
+func (r *rejection) why() string {
+	why := cmp.Or(r.Reason, r.Errno)
+	switch {
+	case !r.isCut():
+		return orDash(why)
+	case why == "":
+		return r.cut()
+	}
+	return orDash(why) + "; " + r.cut()
 }
 
 func (v *view) rejected(name ...string) string {
@@ -81,7 +104,7 @@ func (v *view) rejection(id string) (*rejection, error) {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return nil, err
 	}
-	r.ID = id
+	r.ID, r.size = id, st.Size()
 	if r.Time.IsZero() {
 		r.Time = st.ModTime()
 	}
@@ -174,7 +197,7 @@ func printRejections(w io.Writer, list []*rejection) error {
 	fmt.Fprintln(table, "ID\tTIME\tFILE\tBYTES\tPROGRAM\tWHY")
 	for _, r := range list {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", printable.Line(r.ID), r.Time.Local().Format(time.DateTime),
-			orDash(r.real()), r.File.Size, program(r.Program, r.PID), orDash(cmp.Or(r.Reason, r.Errno)))
+			orDash(r.real()), r.size, program(r.Program, r.PID), r.why())
 	}
 	return table.Flush()
 }
@@ -188,12 +211,18 @@ func program(name string, pid int32) string {
 	return r.Who()
 }
 
-// printRejectionsJSON prints what meta.json says of each, on a line.
+// printRejectionsJSON prints what meta.json says of each, on a line, and how many bytes there
+// are if some are missing.
 func printRejectionsJSON(w io.Writer, list []*rejection) error {
 	for _, r := range list {
 		var o any = json.RawMessage(r.meta)
 		if r.meta == nil {
 			o = map[string]any{"id": r.ID, "time": r.Time.UTC().Format(time.RFC3339Nano), "file": map[string]any{"size": r.File.Size}}
+		}
+		all := map[string]any{}
+		if r.isCut() && json.Unmarshal(r.meta, &all) == nil {
+			all["bytes_left"] = r.size
+			o = all
 		}
 		if err := printJSON(w, o); err != nil {
 			return err

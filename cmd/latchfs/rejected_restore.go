@@ -34,7 +34,8 @@ appended. The entry stays. Missing directories are made as they were when they w
 removed, or for their owner alone.
 
 Where the file is no longer as the refused writer found it, somebody else's change
-would be lost: nothing is written without --force. Nor is a FILE of --to replaced.
+would be lost: nothing is written without --force, nor where bytes are missing of what
+was kept. Nor is a FILE of --to replaced.
 latchfs rejected show --diff ID says what would change.`,
 		Args:              exactly(1),
 		ValidArgsFunction: f.completeIDs(sys),
@@ -66,6 +67,9 @@ func (f *rejectedRestoreFlags) restore(cmd *cobra.Command, sys system, v *view, 
 		return err
 	}
 	defer file.Close()
+	if r.isCut() && !f.force {
+		return fmt.Errorf("%s is damaged: %s; --force writes them", r.ID, r.cut())
+	}
 	sys.callOurselves("latchfs-restore")
 	name := f.to
 	if f.to != "" {
@@ -78,7 +82,7 @@ func (f *rejectedRestoreFlags) restore(cmd *cobra.Command, sys system, v *view, 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored from %s, %d bytes\n", printable.Line(name), r.ID, r.File.Size)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored from %s, %d bytes\n", printable.Line(name), r.ID, r.size)
 	return err
 }
 
@@ -133,6 +137,9 @@ func (r *rejection) giveTo(c *content) {
 		return // kept without meta.json
 	}
 	m := uint32(mode) & 0o777
+	if r.ACL {
+		m &^= 0o070 // the restored file has no ACL, and what that gave the group is not known
+	}
 	c.mode, c.uid, c.gid = &m, &r.File.UID, &r.File.GID
 }
 

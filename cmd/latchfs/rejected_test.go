@@ -265,6 +265,39 @@ func TestRejectedRestoreTo(t *testing.T) {
 	}
 }
 
+// What was cut on the disk is not passed off as what was kept.
+func TestRejectedCut(t *testing.T) {
+	d := fakeFiles(t)
+	d.reject(firstID, "KIL", `{"id": "`+firstID+`", "path": "a", "time": "2025-11-21T11:54:50Z", "reason": "killed", "base": null, "file": {"size": 6, "mode": "0640", "uid": 0, "gid": 0}}`)
+	if got := d.run("rejected", "list"); !strings.Contains(squeezed(got.stdout), " a 3 - killed; only 3 of its 6 bytes are there") {
+		t.Error(got)
+	}
+	if got := d.run("rejected", "list", "--json"); !strings.Contains(got.stdout, `"bytes_left":3`) {
+		t.Error(got)
+	}
+	for _, args := range [][]string{{"aa"}, {"aa", "--to", "b"}} {
+		got := d.run(append([]string{"rejected", "restore"}, args...)...)
+		if _, err := os.Lstat(d.file(args[len(args)-1])); got.code != 1 || !strings.Contains(got.stderr, "only 3 of its 6 bytes are there") || err == nil {
+			t.Error(got)
+		}
+	}
+	if got := d.run("rejected", "restore", "aa", "--force"); got.code != 0 || !strings.HasSuffix(got.stdout, ", 3 bytes\n") || d.read("a") != "KIL" {
+		t.Error(got)
+	}
+}
+
+// The group gets no more by a restore than the file's ACL gave it.
+func TestRejectedRestoreOfWhatHadAnACL(t *testing.T) {
+	d := fakeFiles(t)
+	d.reject(firstID, "mine", `{"path": "f", "acl": true, "base": null, "file": {"size": 4, "mode": "0664", "uid": 0, "gid": 0}}`)
+	if got := d.run("rejected", "restore", "aa"); got.code != 0 {
+		t.Fatal(got)
+	}
+	if st, err := os.Stat("f"); err != nil || st.Mode() != 0o604 {
+		t.Errorf("restored %v, %v", st, err)
+	}
+}
+
 // Paths of the records lead nowhere else: not through links, not out of the mount.
 func TestRestoreStaysInside(t *testing.T) {
 	outside := t.TempDir()
