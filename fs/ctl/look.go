@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,7 @@ import (
 func (q *query) check() *control.Reply {
 	out := &control.Reply{OK: true}
 	sight := q.s.Views.Sight(q.v)
+	waiters := sync.OnceValue(q.waiters)
 	for _, one := range q.s.askedAbout(q.r) {
 		path, name := one.First()
 		if !q.reaches(&one, sight) {
@@ -34,9 +36,22 @@ func (q *query) check() *control.Reply {
 			}
 			continue
 		}
-		out.Locks = append(out.Locks, report.AppendLock(nil, q.shown(&hs[0], path, sight), time.Now(), q.v))
+		r := q.shown(&hs[0], path, sight)
+		r.Waiters = waiters()[lockmgr.Key(lockkey.ShownAt(&hs[0], path))]
+		out.Locks = append(out.Locks, report.AppendLock(nil, r, time.Now(), q.v))
 	}
 	return out
+}
+
+// waiters says of each key how many wait for it.
+func (q *query) waiters() map[lockmgr.Key]int {
+	n := map[lockmgr.Key]int{}
+	for _, w := range q.s.Table.Snapshot().Waiting {
+		for _, k := range w.Keys {
+			n[k]++
+		}
+	}
+	return n
 }
 
 // list lists what is held, by anybody or by the requester.

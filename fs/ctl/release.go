@@ -7,6 +7,7 @@ import (
 	"latchfs/fs/control"
 	"latchfs/fs/lockkey"
 	"latchfs/fs/report"
+	"latchfs/lockmgr"
 )
 
 // wasStolen warns who gives back what somebody else has by now.
@@ -83,8 +84,7 @@ func (q *query) anothers(t *lockkey.Target, id string) *control.Reply {
 	path, _ := t.First()
 	sight := q.s.Views.Sight(q.viewer())
 	for _, h := range q.s.Table.Holders(q.s.Engine.Keys(t)) {
-		lb := labelOf(&h)
-		if lb == nil || lb.Claim() == nil || id != "" && lb.Claim().ID() != id || !q.reaches(t, sight) {
+		if !q.isNotToRelease(&h, id) || !q.reaches(t, sight) {
 			continue
 		}
 		r := q.shown(&h, path, sight)
@@ -96,6 +96,20 @@ func (q *query) anothers(t *lockkey.Target, id string) *control.Reply {
 		return rep
 	}
 	return nil
+}
+
+// isNotToRelease reports whether a lock, that of this id if there is one, is one that somebody
+// else has to give back: a claim, or what another user's process has by working with the file.
+// What the requester's own programs have open is no lock that anybody asks to be released.
+func (q *query) isNotToRelease(h *lockmgr.Holder, id string) bool {
+	lb := labelOf(h)
+	switch {
+	case lb == nil:
+		return false
+	case lb.Claim() == nil:
+		return id == "" && q.isAnothers(h)
+	}
+	return id == "" || lb.Claim().ID() == id
 }
 
 // shrink takes a part of what it is on away from a claim. It is false if there is no
