@@ -77,13 +77,13 @@ func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &exit) {
 		return int(exit)
 	}
-	fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), printable.Text(err.Error()))
+	fmt.Fprintf(stderr, "%s: %s\n", calledAs(cmd), printable.Text(err.Error()))
 	if mounts.IsDead(err) {
 		fmt.Fprintln(stderr, "The latchfs of that mount has ended: 'latchfs mount' replaces it, 'latchfs umount' removes it.")
 	}
 	var usage *usageError
 	if !started || errors.As(err, &usage) {
-		fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())
+		fmt.Fprintf(stderr, "Try '%s --help'.\n", calledAs(cmd))
 		return exitUsage
 	}
 	return exitFailure
@@ -156,5 +156,37 @@ the new one and never half of it, and the close that ends a write is its commit.
 		newProbeCommand(),
 		newEndCommand(),
 	)
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version") // without a letter of its own
+	refuseUnknownTopics(root)
 	return root
+}
+
+// refuseUnknownTopics makes help on what is no command a mistake: cobra prints the help of
+// the program, and calls it a success.
+func refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		help := c.Run
+		if c.Name() != "help" || help == nil {
+			continue
+		}
+		c.Run = nil
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if _, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
+				return usagef("there is no command %q", strings.Join(args, " "))
+			}
+			help(c, args)
+			return nil
+		}
+	}
+}
+
+// calledAs is the command as the user has called it, which may have been by another name.
+func calledAs(cmd *cobra.Command) string {
+	if name := cmd.CalledAs(); name != "" && cmd.HasParent() {
+		return cmd.Parent().CommandPath() + " " + name
+	}
+	return cmd.CommandPath()
 }

@@ -24,3 +24,38 @@ func TestExactArguments(t *testing.T) {
 		}
 	}
 }
+
+// What is asked for wrongly is told as the user has asked for it.
+func TestMistakesAreTold(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.toml": "what = 1\n", "b.toml": "why = 2\n", "good.toml": ""} {
+		mustWrite(t, dir+"/"+name, text, 0o600)
+	}
+	t.Chdir(dir)
+	for _, tt := range []struct {
+		line           string
+		code           int
+		stdout, stderr string
+	}{
+		{"help nosuch", exitUsage, "", "latchfs help: there is no command \"nosuch\"\n"},
+		{"help rejected nosuch", exitUsage, "", "there is no command \"rejected nosuch\""},
+		{"help rejected list", exitOK, "rejected list", ""},
+		{"help", exitOK, "Available Commands", ""},
+		{"help restore", exitOK, "latchfs restore FILE VERSION", ""},
+		{"--version", exitOK, versionLine() + "\n", ""},
+		{"forget --version x f", exitUsage, "", "\"--version\" flag: want the number of a version, from 1"},
+		{"forget --version 0 f", exitUsage, "", "want the number of a version, from 1"},
+		{"break --nosuch", exitUsage, "", "latchfs break: unknown flag"},
+		{"steal --nosuch", exitUsage, "", "latchfs steal: unknown flag"},
+		{"policy check a.toml good.toml b.toml", exitFailure, "", "b.toml:1"},
+		{"policy check a.toml good.toml b.toml", exitFailure, "", "a.toml:1"},
+		{"policy check good.toml", exitOK, "", ""},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := execute(strings.Fields(tt.line), &stdout, &stderr)
+		if code != tt.code || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) ||
+			tt.stderr == "" && stderr.Len() > 0 || tt.stdout == "" && stdout.Len() > 0 || strings.Contains(stderr.String(), "strconv") {
+			t.Errorf("%s: %d\n--- stdout\n%s--- stderr\n%s", tt.line, code, stdout.String(), stderr.String())
+		}
+	}
+}

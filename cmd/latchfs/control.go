@@ -177,7 +177,7 @@ func printJSON(w io.Writer, v any) error {
 
 // warn says what is odd, and no failure.
 func warn(cmd *cobra.Command, format string, args ...any) {
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.CommandPath(), printable.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", calledAs(cmd), printable.Text(fmt.Sprintf(format, args...)))
 }
 
 // refused reports a refusal, and returns the error that stands for it. Where

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +14,7 @@ import (
 // forgetFlags are the flags of `latchfs forget`.
 type forgetFlags struct {
 	locksDir string
-	version  uint64
+	version  versionFlag
 	asJSON   bool
 }
 
@@ -42,16 +44,13 @@ the disk itself keeps of removed files is not overwritten.`,
 	}
 	fl := cmd.Flags()
 	fl.SortFlags = false
-	fl.Uint64Var(&f.version, "version", 0, "only the content of version `N`")
+	fl.Var(&f.version, "version", "only the content of version `N`")
 	registerLocksDir(cmd, &f.locksDir)
 	registerJSON(cmd, &f.asJSON, "print the answer as a JSON object")
 	return cmd
 }
 
 func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
-	if cmd.Flags().Changed("version") && f.version == 0 {
-		return usagef("--version: versions are counted from 1")
-	}
 	p, err := sys.locateName(file)
 	if err != nil {
 		return linkExplained(file, err)
@@ -61,7 +60,7 @@ func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
 		return err
 	}
 	defer c.end()
-	a, err := c.ask(&control.Request{Op: control.Forget, Paths: []string{p.path}, Version: f.version})
+	a, err := c.ask(&control.Request{Op: control.Forget, Paths: []string{p.path}, Version: uint64(f.version)})
 	switch {
 	case err != nil:
 		return err
@@ -80,4 +79,28 @@ func (f *forgetFlags) run(cmd *cobra.Command, sys system, file string) error {
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "erased of %s: %s and %s, %s\n", printable.Line(p.path),
 		amount(int64(a.Versions), "version"), amount(int64(a.Rejected), "refused write"), amount(a.Bytes, "byte"))
 	return err
+}
+
+// versionFlag is the number of a version; 0: none was given.
+type versionFlag uint64
+
+// String shows no default: there is none.
+func (v *versionFlag) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(*v), 10)
+}
+
+// Type is the name of the value in the help.
+func (v *versionFlag) Type() string { return "N" }
+
+// Set reads the flag's value.
+func (v *versionFlag) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || n == 0 {
+		return errors.New("want the number of a version, from 1")
+	}
+	*v = versionFlag(n)
+	return nil
 }

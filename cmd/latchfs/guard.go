@@ -125,8 +125,8 @@ func (c *conversation) decide(cmd *cobra.Command, lock string, ended error) erro
 		case err != nil || !a.OK:
 			warn(cmd, "the transaction was not rolled back yet; it is at the end of this command")
 		default:
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: the command ended with %v: all that it changed was rolled back, and what it wrote is kept: see latchfs rejected list\n",
-				cmd.CommandPath(), ended)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: the command ended with %v: all that it changed was rolled back; what it wrote, if anything, is kept: see latchfs rejected list\n",
+				calledAs(cmd), ended)
 		}
 		return ended // as the command did
 	}

@@ -66,7 +66,7 @@ func inPath(name string) bool {
 
 // cannotRun says why CMD is not run.
 func cannotRun(cmd *cobra.Command, err error) error {
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), printable.Text(err.Error()))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", calledAs(cmd), printable.Text(err.Error()))
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return exitError(exitNotFound)
 	}

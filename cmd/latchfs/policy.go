@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -32,12 +33,13 @@ func newPolicyCheckCommand() *cobra.Command {
 		Short: "Check policy files; every mistake is printed with its line",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
+			var wrong []error
 			for _, file := range files {
 				if _, err := policy.Load(file); err != nil {
-					return err
+					wrong = append(wrong, err)
 				}
 			}
-			return nil
+			return errors.Join(wrong...)
 		},
 	}
 }

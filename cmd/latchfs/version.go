@@ -14,12 +14,15 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "latchfs %s (%s %s/%s, go-fuse %s)\n",
-				version, runtime.Version(), runtime.GOOS, runtime.GOARCH,
-				moduleVersion("github.com/hanwen/go-fuse/v2"))
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("latchfs %s (%s %s/%s, go-fuse %s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		moduleVersion("github.com/hanwen/go-fuse/v2"))
 }
 
 // moduleVersion tells which version of a library the program was built with.

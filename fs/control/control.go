@@ -156,8 +156,8 @@ type Reply struct {
 	// Warning says what was odd about a request that was done.
 	Warning string `json:"warning,omitempty"`
 	// Locks answers check, with one record for each thing asked about, and
-	// list. Each is as in .locks/status.json (requirement W8).
-	Locks []json.RawMessage `json:"locks,omitempty"`
+	// list, where it may be empty. Each is as in .locks/status.json (requirement W8).
+	Locks []json.RawMessage `json:"locks,omitzero"`
 
 	*Refusal
 }

@@ -56,7 +56,7 @@ func (q *query) waiters() map[lockmgr.Key]int {
 
 // list lists what is held, by anybody or by the requester.
 func (q *query) list() *control.Reply {
-	out := &control.Reply{OK: true}
+	out := &control.Reply{OK: true, Locks: []json.RawMessage{}}
 	var mine map[string]bool
 	if q.r.Mine {
 		own, rep := q.own()
