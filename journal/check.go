@@ -11,14 +11,13 @@ import (
 	"time"
 
 	"latchfs/journal/audit"
-	"latchfs/journal/statedir"
 )
 
 // The kinds of findings about the journal.
 const (
 	FindCorrupt      = "corrupt-journal"    // Open refuses it
 	FindForeign      = "foreign-journal"    // whole, but not of this program's version
-	FindLost         = "lost-records"       // whole, but something is missing
+	FindLost         = "lost-records"       // something is missing, so that Open refuses
 	FindTornTail     = "torn-tail"          // cut off by a crash
 	FindUnclean      = "unclean-stop"       // the daemon did not stop by itself
 	FindOldSegment   = "old-segment"        // replaced, and not removed yet
@@ -37,7 +36,7 @@ type Checked struct {
 	// records are lost it is what can be told from the others: some of these may
 	// be done, and there may have been more.
 	Pending []Intent
-	Corrupt bool // Open refuses
+	Corrupt bool // Open refuses, also where there is no journal although there was one
 	Lost    bool // records are missing or cannot be read, so that names may lack their intent
 	Foreign bool // of another version: not ours to repair
 	Clean   bool // the next Open reports a clean stop
@@ -136,25 +135,12 @@ func (c *Checked) checkNames(dir *os.File) error {
 // noSegment tells a state directory that is new from one that has lost its journal.
 func (c *Checked) noSegment(dir *os.File) {
 	c.Clean = true
-	names, err := readNames(dir)
-	used := slices.ContainsFunc(names, func(name string) bool {
-		if name != audit.Name {
-			return name != newSegment && name != "daemon.lock"
-		}
-		f, err := statedir.File(dir, name, os.O_RDONLY)
-		if err != nil {
-			return true
-		}
-		defer f.Close()
-		st, err := f.Stat()
-		return err != nil || st.Size() > 0
-	})
-	if err != nil || !used {
+	if missesSegment(dir) == nil {
 		return
 	}
-	c.Clean, c.Lost = false, true
+	c.Clean, c.Corrupt, c.Lost = false, true, true
 	c.find(Problem, FindLost, segmentPrefix+"*", -1, "there is no journal beside what it belongs to",
-		"what was under way at the last stop is not known, and a mount would issue fencing tokens again that were used")
+		"no crash explains this, so no mount goes on from here: what was under way at the last stop is not known, and fencing tokens would be issued again that were used")
 }
 
 // checkSegment examines the current segment.
@@ -175,15 +161,10 @@ func (c *Checked) checkSegment(data []byte) {
 		c.find(Info, FindTornTail, name, intact, fmt.Sprintf("%d bytes of an unfinished record", torn),
 			"a crash came while it was written; nothing relies on it, and the next mount cuts it off")
 	}
-	switch {
-	case !st.started:
-		c.Lost = true
-		c.find(Problem, FindLost, name, 0, "the beginning is missing",
-			"it was on disk before the file got its name, so no crash explains this; what was under way is not known")
-	case st.carried > 0:
-		c.Lost = true
-		c.find(Problem, FindLost, name, intact, fmt.Sprintf("%d intents are missing that it began with", st.carried),
-			"they were on disk before the file got its name, so no crash explains this; what they were is not known")
+	if lost := st.lost(); lost != nil {
+		c.Corrupt, c.Lost = true, true
+		c.find(Problem, FindLost, name, intact, lost.Error(),
+			"it was on disk before the file got its name, so no crash explains this, and no mount goes on from here; what was under way is not known")
 	}
 	c.Clean = st.clean && !st.running
 	if !c.Clean && st.started {

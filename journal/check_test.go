@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -121,11 +122,31 @@ func TestCheckOfLostRecords(t *testing.T) {
 			t.Errorf("%d bytes left: %q", n, kinds(c))
 		}
 	}
-	o := newOpener(t)
-	check(t, os.WriteFile(o.path(audit.Name), []byte("{}\n"), 0o600))
-	if c := mustFind(t, o, "problem "+FindLost); !c.Lost || c.Clean {
-		t.Errorf("no segment beside an audit trail: %+v", c)
+}
+
+// A journal that is gone does not begin anew beside what it belongs to: what was under way
+// would be forgotten.
+func TestNoSegmentBesideTheRest(t *testing.T) {
+	for name, content := range map[string]string{audit.Name: "{}\n", "history": "", "knowledge.log": "", "corrupt-" + segmentName(1): ""} {
+		o := newOpener(t)
+		check(t, os.WriteFile(o.path(name), []byte(content), 0o600))
+		c := mustFind(t, o, slices.Concat([]string{}, map[bool][]string{true: {"info " + FindKeptAside}}[name[0] == 'c'], []string{"problem " + FindLost})...)
+		if !c.Lost || c.Clean {
+			t.Errorf("no segment beside %s: %+v", name, c)
+		}
+		before := o.files()
+		if _, err := Open(o.dir, o.opts); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			t.Errorf("no segment beside %s: %v", name, err)
+		}
+		if diff := cmp.Diff(before, o.files()); diff != "" {
+			t.Errorf("refused, but changed: %s", diff)
+		}
 	}
+	o := newOpener(t) // a first start that was cut short
+	for _, name := range []string{"daemon.lock", ".gitignore", newSegment, audit.Name} {
+		check(t, os.WriteFile(o.path(name), nil, 0o600))
+	}
+	agrees(t, o, mustFind(t, o, "recoverable "+FindNewSegment))
 }
 
 // A newer program's journal is not damage.

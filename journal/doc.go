@@ -64,6 +64,8 @@
 // when nothing says that it was on disk once (no intact frame behind it has
 // synced beyond its start) and either the file ends inside it, or zeros run
 // from somewhere inside it to the end of a sector or of the file. Everything
-// else is corruption: Open then returns a *CorruptError and changes nothing,
-// for to guess on would be to forget a change that is half made.
+// else is corruption, and so is a segment without all that it began with, or none
+// beside what is made only after the first one: Open then returns an ErrCorrupt
+// and changes nothing, for to guess on would be to forget a change that is half
+// made.
 package journal

@@ -54,10 +54,11 @@ type Journal struct {
 	closed bool
 }
 
-// Open reads the journal in the state directory dir, creating its files where
-// they are missing. It cuts a torn tail off, and refuses a corrupt journal with
-// a *CorruptError, having changed nothing. dir stays the caller's and must
-// remain open as long as the journal.
+// Open reads the journal in the state directory dir, creating its files in a
+// directory that is new. It cuts a torn tail off, and refuses a corrupt journal
+// with a *CorruptError, and one that is missing with an ErrCorrupt, having
+// changed nothing. dir stays the caller's and must remain open as long as the
+// journal.
 func Open(dir *os.File, o Options) (*Journal, error) {
 	o.setDefaults()
 	found, err := findSegment(dir)
@@ -65,13 +66,14 @@ func Open(dir *os.File, o Options) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{dir: dir, opts: o, clean: true, datasync: datasync}
-	fresh := found.name == ""
-	if !fresh {
-		if err := j.load(found); err != nil {
-			return nil, err
-		}
-	} else {
+	if found.name == "" {
+		err = missesSegment(dir)
 		j.st = state{next: 1, clean: true, open: map[uint64]Intent{}}
+	} else {
+		err = j.load(found)
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, in := range j.st.open {
 		j.found = append(j.found, in)
@@ -98,17 +100,11 @@ func (j *Journal) load(found foundSegment) error {
 	if err != nil {
 		return err
 	}
+	if lost := j.st.lost(); lost != nil {
+		return corruptAt(found.name, intact, lost)
+	}
 	if torn := int64(len(data)) - intact; torn > 0 {
 		j.opts.Logf("journal %s: cut %d bytes of an unfinished record at byte %d", found.name, torn, intact)
-	}
-	if j.st.carried > 0 {
-		j.opts.Logf("journal %s has lost %d intents that it began with", found.name, j.st.carried)
-	}
-	if !j.st.started {
-		// Its beginning was synced before it got its name, so this is no crash
-		// of ours. Tokens must rise all the same.
-		j.opts.Logf("journal %s has lost its beginning: starting anew", found.name)
-		j.st = state{next: 1, tokens: tokensAbove(0), open: map[uint64]Intent{}}
 	}
 	j.clean = j.st.clean && !j.st.running
 	j.st.clean = j.clean

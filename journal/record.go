@@ -226,6 +226,18 @@ func (s *state) apply(payload []byte) error {
 	return nil
 }
 
+// lost says what of its beginning a segment has lost, nil if it has all of it. That was
+// on disk before the segment got its name, so no crash explains it.
+func (s *state) lost() error {
+	switch {
+	case !s.started:
+		return errors.New("the beginning is missing, which was safely on disk")
+	case s.carried > 0:
+		return fmt.Errorf("%d intents are missing that it began with, which were safely on disk", s.carried)
+	}
+	return nil
+}
+
 // finish forgets an intent.
 func (s *state) finish(id uint64) {
 	delete(s.open, id)

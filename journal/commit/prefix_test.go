@@ -1,7 +1,9 @@
 package commit
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"testing"
 
@@ -36,7 +38,8 @@ func busy(t testing.TB, root string) *world {
 	return w
 }
 
-// Of a journal of real work every prefix opens and recovers, and no name is gone.
+// Of a journal of real work every prefix that has what the segment began with opens and
+// recovers, and no name is gone.
 // The file that was being overwritten is complete when its record is there, which
 // was on disk before.
 func TestEveryPrefixOfARealJournalRecovers(t *testing.T) {
@@ -75,9 +78,10 @@ func TestEveryPrefixOfARealJournalRecovers(t *testing.T) {
 }
 
 // cutAt is the length of the prefix number n of a segment: to the end of a record,
-// or into the middle of the next.
+// or into the middle of the next. What the segment began with is in each.
 func cutAt(data []byte, n int) (cut int, more bool) {
 	records := recordsOf(data)
+	n += 2 * beginningOf(records)
 	cut = 16
 	for i, r := range records {
 		if i < n/2 {
@@ -88,4 +92,18 @@ func cutAt(data []byte, n int) (cut int, more bool) {
 		cut += (20 + len(records[n/2])) / 2
 	}
 	return cut, n < 2*len(records)
+}
+
+// beginningOf counts the records that a segment began with: without them no mount goes on.
+func beginningOf(records [][]byte) (n int) {
+	var start struct{ Carried int }
+	if json.Unmarshal(records[0], &start) != nil {
+		return 0
+	}
+	for n = 1; start.Carried > 0; n++ {
+		if bytes.Contains(records[n], []byte(`"op":"begin"`)) {
+			start.Carried--
+		}
+	}
+	return n
 }
