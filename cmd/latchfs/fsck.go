@@ -38,8 +38,8 @@ from it; problems are what no crash explains.
 
 With --repair everything is done that the next mount would do, and what it would
 refuse to do: a damaged journal or damaged lines of the audit trail are renamed,
-never deleted, and begun anew; shadows that only the lost records could explain are
-kept under .latchfs/rejected/.
+never deleted, and begun anew; shadows that only the lost records could explain, or
+that nothing explains after a clean stop, are kept under .latchfs/rejected/.
 
 Run by root on the directory of a user's own mount, it goes on as that user: what
 lies there is that user's word. Where somebody else than root can rename what lies
@@ -97,7 +97,11 @@ func (f *fsckFlags) run(cmd *cobra.Command, path string) error {
 			left++
 		}
 	}
-	err = errors.Join(err, f.print(cmd.OutOrStdout(), path, findings, f.summary(path, len(findings), left)))
+	summary := f.summary(path, len(findings), left)
+	if err != nil {
+		summary = "the repair was not finished"
+	}
+	err = errors.Join(err, f.print(cmd.OutOrStdout(), path, findings, summary))
 	if err == nil && left > 0 {
 		return exitError(exitFailure)
 	}

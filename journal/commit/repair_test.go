@@ -1,8 +1,10 @@
 package commit
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -35,10 +37,26 @@ func TestCheckFindsOrphans(t *testing.T) {
 		w.mustFind("recoverable orphan "+disk.StateDirName+"/"+orphanName, "recoverable orphan "+orphanName, "recoverable orphan "+deep+orphanName)
 		w.stopCleanly() // then no mount would look for them
 		w.mustFind("recoverable orphan "+disk.StateDirName+"/"+orphanName, "problem orphan "+orphanName, "problem orphan "+deep+orphanName)
+		w.write("d/"+orphanName, "")
 		for _, f := range w.repair() {
-			if f.Done != "removed" {
+			want := "its bytes are kept as "
+			switch path.Dir(f.Path) {
+			case disk.StateDirName:
+				want = "removed"
+			case "d":
+				want = "it was empty, and is removed"
+			}
+			if !strings.HasPrefix(f.Done, want) {
 				t.Errorf("%+v", f)
 			}
+		}
+		for _, id := range w.rejectedIDs() {
+			if got := w.read(disk.StateDirName + "/rejected/" + id + "/content"); got != "orphan" {
+				t.Errorf("kept is %q", got)
+			}
+		}
+		if n := len(w.rejectedIDs()); n != 2 {
+			t.Errorf("%d are kept", n)
 		}
 		if w.read("nested/"+orphanName)+w.read("d/f") != "keepkeep" {
 			t.Error("what is not ours has changed")
@@ -64,6 +82,36 @@ func TestCheckOfTheStateDirectory(t *testing.T) {
 		}
 		if w.read(disk.StateDirName+"/notes.txt") != "mine" || w.stat(disk.StateDirName).Mode&0o777 != 0o700 {
 			t.Error("not what was to be done")
+		}
+	})
+}
+
+// A lock that keeps every mount from starting is a problem.
+func TestCheckOfTheLock(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.stopCleanly()
+		lock := w.path(disk.StateDirName + "/" + disk.LockName)
+		for what, change := range map[string]func() error{
+			"writable":     func() error { return os.Chmod(lock, 0o666) },
+			"a directory":  func() error { return errors.Join(os.Remove(lock), os.Mkdir(lock, 0o700)) },
+			"two names":    func() error { return os.Link(lock, w.path("other")) },
+			"another's":    func() error { return os.Chown(lock, 77, 77) },
+			"as it was":    func() error { return nil },
+			"another mode": func() error { return os.Chmod(lock, 0o644) },
+		} {
+			if what == "another's" && os.Geteuid() != 0 {
+				continue
+			}
+			check(t, os.RemoveAll(lock))
+			os.Remove(w.path("other"))
+			check(t, os.WriteFile(lock, nil, 0o600))
+			check(t, change())
+			if what == "as it was" || what == "another mode" {
+				w.mustFind()
+				continue
+			}
+			t.Log(what)
+			w.mustFind("problem state-directory .latchfs/daemon.lock")
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"latchfs/journal/commit/internal/lazy"
 	"latchfs/journal/commit/internal/rejected"
 	"latchfs/journal/history"
+	"latchfs/journal/statedir"
 )
 
 // The kinds of findings beside the journal's own.
@@ -113,6 +114,9 @@ func (c *Checked) checkState() ([]disk.Entry, error) {
 		c.find(journal.Problem, FindStateDir, disk.StateDirName, fmt.Sprintf("belongs to user %d, the data root to user %d", st.Uid, root.Uid),
 			"that user can read and change what latchfs relies on; chown it when you know why")
 	}
+	if len(entries) > 0 {
+		c.checkLock()
+	}
 	for _, e := range entries {
 		if !knownState(e) {
 			c.find(journal.Info, FindUnknown, path.Join(disk.StateDirName, e.Name), "not an entry that latchfs makes",
@@ -120,6 +124,22 @@ func (c *Checked) checkState() ([]disk.Entry, error) {
 		}
 	}
 	return entries, nil
+}
+
+// checkLock looks at the lock's file as a mount does, which opens it to write.
+func (c *Checked) checkLock() {
+	fd, err := statedir.OpenFile(c.disk.StateFD(), disk.LockName, unix.O_RDONLY)
+	if err == nil {
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if err = unix.Fstat(fd, &st); err == nil && st.Nlink > 1 {
+			err = fmt.Errorf("%w: the file has another name", statedir.ErrForeign)
+		}
+	}
+	if err != nil {
+		c.find(journal.Problem, FindStateDir, path.Join(disk.StateDirName, disk.LockName), "is "+err.Error(),
+			"no mount starts with it, and no repair takes it away: rename it, or set its owner and mode right, while nothing has the directory mounted")
+	}
 }
 
 func knownState(e disk.Entry) bool {

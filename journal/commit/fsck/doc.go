@@ -5,7 +5,7 @@
 //	intents.go   what the next mount does about each intent of the journal
 //	rejected.go  the rejected store
 //	repair.go    what a mount does at its start, and a new journal where it is damaged
-//	salvage.go   what becomes of shadows when the journal does not say what they are for
+//	salvage.go   what becomes of shadows when no journal says what they are for
 //
 // Check changes nothing. Repair removes no bytes for which the reason cannot be read: they
 // are kept in the rejected store, or beside their place under a name that begins with

@@ -138,12 +138,8 @@ func (c *Checked) describeLost(in journal.Intent) string {
 
 // checkOrphans reports the shadows that no intent stands for.
 func (c *Checked) checkOrphans() {
-	known := map[string]bool{}
-	for _, in := range c.journal.Pending {
-		known[in.Shadow] = true
-	}
 	for _, f := range c.shadows {
-		if known[f.name] {
+		if c.isKnown(f) {
 			continue
 		}
 		const what = "a shadow that no intent in the journal stands for"
@@ -151,11 +147,22 @@ func (c *Checked) checkOrphans() {
 		case c.journal.Lost:
 			c.find(journal.Problem, FindOrphan, f.path(), what,
 				"its intent may be among the lost records, and the file beside it half written; a repair keeps its bytes under "+rejected.Dir+"/")
-		case c.journal.Clean && f.dir != disk.StateDirName:
+		case c.isUnexplained(f):
 			c.find(journal.Problem, FindOrphan, f.path(), what,
-				"the daemon has stopped cleanly and should have left none; the next mount does not look for it")
+				"the daemon has stopped cleanly and left none: it came with a copy of the data, or somebody has made it; the next mount does not look for it, and a repair keeps its bytes under "+rejected.Dir+"/")
 		default:
 			c.find(journal.Recoverable, FindOrphan, f.path(), what, "what it was for did not happen; the next mount removes it")
 		}
 	}
+}
+
+// isKnown reports whether an intent stands for a shadow.
+func (c *Checked) isKnown(f foundShadow) bool {
+	return slices.ContainsFunc(c.journal.Pending, func(in journal.Intent) bool { return in.Shadow == f.name })
+}
+
+// isUnexplained reports whether nothing can have left a shadow: no intent stands for it, and
+// the daemon has stopped cleanly.
+func (c *Checked) isUnexplained(f foundShadow) bool {
+	return c.journal.Clean && f.dir != disk.StateDirName && !c.isKnown(f)
 }

@@ -64,8 +64,13 @@ func (p *repair) run(ctx context.Context, logf func(string, ...any)) error {
 	if err := p.stateDir(); err != nil {
 		return err
 	}
-	if p.c.journal.Lost {
+	switch {
+	case p.c.journal.Lost:
 		if err := p.replaceJournal(ctx); err != nil {
+			return err
+		}
+	case p.c.journal.Clean:
+		if err := p.keepOrphans(ctx); err != nil {
 			return err
 		}
 	}
@@ -86,6 +91,10 @@ func (p *repair) run(ctx context.Context, logf func(string, ...any)) error {
 
 // stateDir gives the state directory its mode.
 func (p *repair) stateDir() error {
+	var st unix.Stat_t
+	if unix.Fstat(p.c.disk.StateFD(), &st) == nil && st.Mode&0o7777 == 0o700 {
+		return nil
+	}
 	return p.c.disk.Do("chmod", func() error { return unix.Fchmod(p.c.disk.StateFD(), 0o700) })
 }
 
@@ -104,7 +113,11 @@ func (p *repair) recover(ctx context.Context, logf func(string, ...any)) error {
 	d := disk.New(p.c.disk.Root, p.c.disk.State, j)
 	s := recovery.New(d, rejected.New(d))
 	r, err := s.Recover()
-	swept, sweepErr := s.Sweep(ctx)
+	var swept recovery.Report
+	var sweepErr error
+	if r.SweepDue {
+		swept, sweepErr = s.Sweep(ctx)
+	}
 	r.Removed = append(r.Removed, swept.Removed...)
 	for _, in := range r.Undone {
 		p.noteIntent(in, "the shadow is removed, and the old version stands")

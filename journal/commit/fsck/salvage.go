@@ -49,7 +49,22 @@ func (p *repair) salvage(ctx context.Context) error {
 			return fmt.Errorf("finish the removal of %q: %w", path.Join(in.Dir, in.Name), err)
 		}
 	}
-	return p.keepShadows(ctx)
+	return p.keepShadows(ctx, func(foundShadow) bool { return true })
+}
+
+// keepOrphans keeps the shadows that nothing explains after a clean stop: they came with a
+// copy of the data, or are somebody's own files. No mount would look for them.
+func (p *repair) keepOrphans(ctx context.Context) error {
+	found := false
+	err := p.keepShadows(ctx, func(f foundShadow) bool {
+		unexplained := p.c.isUnexplained(f)
+		found = found || unexplained
+		return unexplained
+	})
+	if err != nil || !found {
+		return err
+	}
+	return p.c.disk.Do("syncfs", func() error { return unix.Syncfs(p.c.disk.StateFD()) })
 }
 
 const salvageReason = "what the file held before fsck finished its change, without a journal to say whether it had been"
@@ -137,13 +152,14 @@ func (c *Checked) keepAside(fd int, reason string, in journal.Intent) (id string
 	return c.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error { return c.rejects.CopyContent(fd, dir, st) })
 }
 
-// keepShadows keeps the bytes of every shadow, and removes its name.
-func (p *repair) keepShadows(ctx context.Context) error {
+// keepShadows keeps the bytes of every shadow that is chosen, and removes its name.
+func (p *repair) keepShadows(ctx context.Context, chosen func(foundShadow) bool) error {
 	visit := func(dir int, where string, e disk.Entry) error {
-		if !disk.Generated(e.Name) || e.IsDir {
+		f := foundShadow{where, e.Name, e.Ino}
+		if !disk.Generated(e.Name) || e.IsDir || !chosen(f) {
 			return nil
 		}
-		return p.keepShadow(dir, foundShadow{where, e.Name, e.Ino})
+		return p.keepShadow(dir, f)
 	}
 	if err := p.c.disk.WalkAll(ctx, nil, visit); err != nil {
 		return err
@@ -174,7 +190,7 @@ func (p *repair) keepShadow(dir int, f foundShadow) error {
 	}
 	did := "it was empty, and is removed"
 	if st.Size > 0 {
-		id, err := s.keepAside(fd, "a shadow found by fsck at "+f.path()+", without a journal to say what it was for", of)
+		id, err := s.keepAside(fd, "found by fsck at "+f.path()+": it has the name of a shadow, and no journal says what it was for", of)
 		if err != nil {
 			return fmt.Errorf("keep %q: %w", f.path(), err)
 		}
