@@ -10,6 +10,7 @@ import (
 	"latchfs/journal"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
+	"latchfs/journal/history"
 )
 
 // openData opens the data directory.
@@ -35,7 +36,11 @@ func (f *FS) openState() error {
 		return err
 	}
 	f.disk.state, f.disk.stateKey = f.disk.dir.State, inoKey{f.disk.dir.StateDev, f.disk.dir.StateIno}
-	var err error
+	// Before the journal, whose recovery changes things: a mount that refuses changes nothing.
+	err := history.Verify(f.disk.state)
+	if err != nil {
+		return fmt.Errorf("history of %s: %w", f.disk.opts.Dir, err)
+	}
 	f.disk.journal, err = commit.OpenJournal(f.disk.state, journal.Options{Logf: f.disk.log.Warnf})
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", f.disk.opts.Dir, err)

@@ -49,13 +49,15 @@ type Log struct {
 // replay does not accept, is refused with a *CorruptError, and nothing has been
 // changed.
 func OpenLog(dir *os.File, name string, logf func(format string, args ...any), replay func(record []byte) error) (*Log, error) {
-	return OpenLogAt(dir, name, logf, func(_ int64, record []byte) error { return replay(bytes.Clone(record)) })
+	return OpenLogAt(dir, name, 0, logf, func(_ int64, record []byte) error { return replay(bytes.Clone(record)) })
 }
 
 // OpenLogAt is OpenLog for a writer that reads single records later: replay is told
-// where each of them is, too, and the bytes are its own only until it returns.
-func OpenLogAt(dir *os.File, name string, logf func(format string, args ...any), replay func(at int64, record []byte) error) (*Log, error) {
-	intact, size, err := CheckLog(dir, name, replay)
+// where each of them is, too, and the bytes are its own only until it returns. least is how
+// many bytes of the log are known to have been on disk: one that is not intact up to there is
+// damaged.
+func OpenLogAt(dir *os.File, name string, least int64, logf func(format string, args ...any), replay func(at int64, record []byte) error) (*Log, error) {
+	intact, size, err := CheckLog(dir, name, least, replay)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}

@@ -113,7 +113,15 @@ func (r *LogReader) Record(at int64) ([]byte, error) {
 // CheckLog is OpenLogAt without an effect: it reads the log name in dir, calls replay
 // for each record, and returns how many bytes of how many are intact; what is behind
 // them is a torn tail.
-func CheckLog(dir *os.File, name string, replay func(at int64, record []byte) error) (intact, size int64, err error) {
+func CheckLog(dir *os.File, name string, least int64, replay func(at int64, record []byte) error) (intact, size int64, err error) {
+	intact, size, err = checkLog(dir, name, replay)
+	if err == nil && intact < least {
+		return 0, 0, corruptAt(name, intact, fmt.Errorf("no record is intact from here on, although %d bytes were safely on disk", least))
+	}
+	return intact, size, err
+}
+
+func checkLog(dir *os.File, name string, replay func(at int64, record []byte) error) (intact, size int64, err error) {
 	f, err := statedir.File(dir, name, os.O_RDONLY)
 	if err != nil {
 		return 0, 0, err

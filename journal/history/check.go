@@ -64,7 +64,7 @@ func (c *checker) log() (usable bool, err error) {
 			meansCorrupt)
 		return false, nil
 	}
-	intact, size, err := journal.CheckLog(c.s.dir, logName, c.s.replay)
+	intact, size, err := journal.CheckLog(c.s.dir, logName, c.s.leastLog(), c.s.replay)
 	var corrupt *journal.CorruptError
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -98,7 +98,7 @@ func (c *checker) contents() error {
 	}
 	for _, name := range names {
 		switch {
-		case name == logName:
+		case name == logName, name == endName:
 		case name == logName+".new":
 			c.find(journal.Recoverable, FindLeftover, name, -1, "a log of the history that was being rewritten",
 				"a crash came before it got its name; it is worthless, and the next rewriting begins anew")

@@ -106,3 +106,68 @@ func TestContentsWithoutALog(t *testing.T) {
 	w.mustFind()
 	w.open()
 }
+
+// A log that ends before it did at the last clean stop was cut by no crash: what it does not
+// name any more is not removed.
+func TestCutAfterACleanStop(t *testing.T) {
+	w := newWorld(t, Options{})
+	for i := range 20 {
+		w.save("f", strings.Repeat("x", i), 30)
+	}
+	check(t, w.s.Close())
+	log := filepath.Join(w.state.Name(), Dir, logName)
+	whole, err := os.ReadFile(log)
+	check(t, err)
+	kept := len(w.files())
+	for _, n := range []int{logHeader, 20, 100, len(whole) / 2, len(whole) - 1} {
+		check(t, os.WriteFile(log, whole[:n], 0o600))
+		w.mustFind("problem corrupt-history history/log")
+		if err := Verify(w.state); !errors.Is(err, journal.ErrCorrupt) {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+		if s, err := Open(w.state, w.o); !errors.Is(err, journal.ErrCorrupt) {
+			t.Errorf("it opens although its log is cut to %d bytes: %v", n, err)
+			if err == nil {
+				s.Close()
+			}
+		}
+	}
+	check(t, os.WriteFile(log, append(slices.Clone(whole[:len(whole)-100]), make([]byte, 100)...), 0o600))
+	w.mustFind("problem corrupt-history history/log") // zeros as a lost sector has
+	if n := len(w.files()); n != kept || kept == 0 {
+		t.Errorf("%d of %d contents are left", n, kept)
+	}
+
+	// Another version has gone on with the log, or written another one.
+	check(t, os.WriteFile(log, append(slices.Clone(whole), 1), 0o600))
+	w.open()
+	check(t, os.WriteFile(log, whole[:len(whole)-1], 0o600)) // as a crash leaves it
+	w.mustFind("info torn-tail history/log")
+	check(t, w.s.Close())
+	check(t, os.WriteFile(log, otherLog(t), 0o600))
+	w.mustFind(orphans(w)...)
+	w.open()
+}
+
+// otherLog is a log of which only the header is that of the others.
+func otherLog(t *testing.T) []byte {
+	t.Helper()
+	w := newWorld(t, Options{})
+	w.save("g", "another", 5)
+	check(t, w.s.Close())
+	b, err := os.ReadFile(filepath.Join(w.state.Name(), Dir, logName))
+	check(t, err)
+	w.open()
+	return b
+}
+
+// orphans are findings about all contents.
+func orphans(w *world) (all []string) {
+	names, err := filepath.Glob(filepath.Join(w.state.Name(), Dir, "??", "*"))
+	check(w.t, err)
+	for _, name := range names {
+		all = append(all, "recoverable orphaned-content "+strings.TrimPrefix(name, w.state.Name()+"/"))
+	}
+	slices.Sort(all)
+	return all
+}

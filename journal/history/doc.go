@@ -10,6 +10,7 @@
 //
 //	history/log         the records (internal/record), oldest first: see journal.Log
 //	history/log.new     a log being rewritten; worthless after a crash
+//	history/log.end     where the log ended at a clean stop; goes at the next start
 //	history/XX/ID       the content of that id: the inode that the file was
 //	history/XX/.new-ID  a copy being made; worthless after a crash
 //
@@ -56,7 +57,8 @@
 // # After a crash
 //
 // The log is not synced for each record, only every few seconds: a power cut may
-// take its tail. Contents that no record names are removed at Open, and so are
+// take its tail. After a clean stop all of it is on disk, and a log that is shorter than
+// that is refused: what it does not name would go. Contents that no record names are removed at Open, and so are
 // those that have a second name, or not the size that their record says. What
 // then is in the history and is the last version of its path too is Dangling:
 // its successor's record was lost. The caller looks at the path and says Found

@@ -111,7 +111,7 @@ func Open(state *os.File, o Options) (*Store, error) {
 		err = s.missesLog()
 	}
 	if err == nil {
-		s.log, err = journal.OpenLogAt(s.dir, logName, o.Logf, s.replay)
+		s.log, err = journal.OpenLogAt(s.dir, logName, s.leastLog(), o.Logf, s.replay)
 	}
 	if err == nil {
 		err = s.findContents()
@@ -121,6 +121,7 @@ func Open(state *os.File, o Options) (*Store, error) {
 		return nil, fmt.Errorf("history: %w", err)
 	}
 	s.put = s.log.Put
+	s.removeEnd()
 	s.settle()
 	go s.housekeep()
 	return s, nil
@@ -132,33 +133,6 @@ func (s *Store) startReading() error {
 	s.x.reading = &reading{onDisk: onDisk, reach: map[[idSize]byte]offset{}, size: map[uint32]int64{}}
 	return err
 }
-
-// missesLog is an error if the log is missing, or has no header, beside old contents: it is made before
-// them, and what it does not name is removed.
-func (s *Store) missesLog() error {
-	if len(s.x.reading.onDisk) == 0 {
-		return nil
-	}
-	var st unix.Stat_t
-	err := unix.Fstatat(int(s.dir.Fd()), logName, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size < logHeader {
-		return noLogError("cut off")
-	}
-	if errors.Is(err, unix.ENOENT) {
-		return noLogError("missing")
-	}
-	return nil
-}
-
-// noLogError says what has become of the log.
-type noLogError string
-
-func (e noLogError) Error() string {
-	return "its log is " + string(e) + " beside old contents, which no crash explains (nothing was changed)"
-}
-
-// Is makes it match journal.ErrCorrupt.
-func (e noLogError) Is(target error) bool { return target == journal.ErrCorrupt }
 
 // replay adds a record of the log to the index.
 func (s *Store) replay(at int64, b []byte) error {
@@ -174,7 +148,11 @@ func (s *Store) Close() error {
 	close(s.done)
 	<-s.stopped
 	s.tidy()
-	return errors.Join(s.log.Close(), s.dir.Close())
+	err := s.log.Close()
+	if err == nil {
+		s.writeEnd()
+	}
+	return errors.Join(err, s.dir.Close())
 }
 
 // Ref says what stands for a state of a path.
