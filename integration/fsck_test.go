@@ -76,17 +76,7 @@ func (m *Mount) damageJournal(t *testing.T, n int) (name string, at int) {
 func (m *Mount) mustRefuse(t *testing.T, segment string, at int) {
 	t.Helper()
 	before := m.checksums(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, bench.binary, m.arguments()...)
-	m.asOwner(cmd)
-	out, err := cmd.CombinedOutput()
-	for _, want := range []string{segment + " is corrupt at byte ", "nothing was changed", "latchfs fsck --repair " + m.Data} {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), want) {
-			t.Errorf("mount ended with %v and says %q, not %q", err, out, want)
-		}
-	}
+	m.mustNotStart(t, segment+" is corrupt at byte ", "nothing was changed", "latchfs fsck --repair "+m.Data)
 	findings, code := m.Fsck(t)
 	found := slices.IndexFunc(findings, func(f Finding) bool {
 		return f.Kind == "corrupt-journal" && f.Severity == "problem" && f.Path == ".latchfs/"+segment
@@ -94,6 +84,28 @@ func (m *Mount) mustRefuse(t *testing.T, segment string, at int) {
 	if code != 1 || found < 0 || findings[found].Offset > int64(at) || findings[found].Offset < int64(at)-1024 {
 		t.Errorf("fsck ended with %d and found %+v", code, findings)
 	}
+	m.mustBe(t, before)
+}
+
+// mustNotStart wants a mount to refuse, and to say that.
+func (m *Mount) mustNotStart(t *testing.T, says ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bench.binary, m.arguments()...)
+	m.asOwner(cmd)
+	out, err := cmd.CombinedOutput()
+	for _, want := range says {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), want) {
+			t.Errorf("mount ended with %v and says %q, not %q", err, out, want)
+		}
+	}
+}
+
+// mustBe wants everything below the data directory to be as it was.
+func (m *Mount) mustBe(t *testing.T, before map[string]string) {
+	t.Helper()
 	after := m.checksums(t)
 	for name := range after {
 		if after[name] != before[name] {

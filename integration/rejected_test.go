@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +24,14 @@ func seedRejected(data string, ago time.Duration, content string) error {
 	if err := os.WriteFile(filepath.Join(data, ".latchfs", "daemon.lock"), nil, 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "content"), []byte(content), 0o600)
+	if err := os.WriteFile(filepath.Join(dir, "content"), []byte(content), 0o600); err != nil {
+		return err
+	}
+	// No mount begins a journal beside what is older than one.
+	if out, err := exec.Command(bench.binary, "fsck", "--repair", data).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
 
 // What is too old goes at the start, what is young stays, and the audit trail says
