@@ -228,7 +228,7 @@ func (s *Store) pruneLocked(i uint32, most int) {
 	var drop []uint32
 	s.x.of(i, func(c claim, v *version) bool {
 		if s.x.kept(c) {
-			if n++; n <= most {
+			if n++; n <= most || s.pinnedLocked(v.content) {
 				first = c.version
 			} else {
 				s.gen++
@@ -252,12 +252,17 @@ func (s *Store) releaseLocked(c uint32) {
 }
 
 // boundLocked drops the contents that are too old, and while all together are too
-// many the oldest of the user who has most.
+// many the oldest of the user who has most. If all of that user's are pinned there are too
+// many for a while: nobody else is to lose anything by it.
 func (s *Store) boundLocked() {
 	if s.o.MaxAge > 0 {
 		old := s.o.Now().Add(-s.o.MaxAge)
-		for s.queue.first != 0 && s.kept.At(s.queue.first).isOlder(old) {
-			s.dropLocked(s.kept.At(s.queue.first).content)
+		for i := s.queue.first; i != 0 && s.kept.At(i).isOlder(old); {
+			k := *s.kept.At(i)
+			if !s.pinnedLocked(k.content) {
+				s.dropLocked(k.content)
+			}
+			i = k.age.next
 		}
 	}
 	for s.o.MaxBytes > 0 && s.bytes > s.o.MaxBytes {
@@ -303,7 +308,7 @@ func (s *Store) ofInodeLocked(ino uint64) uint32 {
 func (s *Store) Takes(size int64) bool { return s.o.MaxBytes <= 0 || size <= s.o.MaxBytes }
 
 // Free removes the oldest contents of whoever has most until that many bytes have been given back,
-// and returns how many have.
+// and returns how many have. What is pinned stays.
 func (s *Store) Free(bytes int64) (freed int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,7 +316,7 @@ func (s *Store) Free(bytes int64) (freed int64) {
 		freed += max(g.weight, 1)
 	}
 	for freed < bytes {
-		i := s.excessLocked()
+		i := s.oldestLocked()
 		if i == 0 {
 			break
 		}
@@ -389,26 +394,4 @@ func isHex(s string) bool {
 		}
 	}
 	return true
-}
-
-// openContent opens a content for reading. It has the mode of the file that it was, which an
-// ordinary user's daemon may write and not read, perhaps: the log has that mode, and nobody else
-// uses the inode.
-func openContent(dir int, name string) (int, error) {
-	const flags = unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, barred := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|flags, 0)
-	if barred != unix.EACCES {
-		return fd, barred
-	}
-	at, err := unix.Openat(dir, name, unix.O_PATH|flags, 0)
-	if err != nil {
-		return -1, barred
-	}
-	defer unix.Close(at)
-	var st unix.Stat_t
-	if unix.Fstat(at, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1 ||
-		unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", at), st.Mode&0o7777|0o400) != nil {
-		return -1, barred
-	}
-	return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|flags, 0)
 }

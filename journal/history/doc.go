@@ -74,4 +74,7 @@
 // dropped whole when a minute later nothing is kept of it that is not kept as
 // another path's that is there: temporary files that were renamed over another,
 // and vim's backups.
+//
+// What is pinned (Pin) none of them takes: whoever puts many versions back makes as many
+// new ones, and would push out what it is about to need.
 package history

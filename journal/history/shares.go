@@ -36,7 +36,7 @@ func (s *Store) uncountLocked(i uint32) {
 	}
 }
 
-// excessLocked is the oldest content of the user who has most, 0 if nothing is kept.
+// excessLocked is the oldest content that may go of the user who has most, 0 if none may.
 func (s *Store) excessLocked() uint32 {
 	var heaviest uint32
 	var most *share
@@ -48,5 +48,28 @@ func (s *Store) excessLocked() uint32 {
 	if most == nil {
 		return 0
 	}
-	return most.queue.first
+	return s.looseLocked(most)
+}
+
+// oldestLocked is excessLocked for whoever needs the space: where nothing may go of the user who
+// has most it is another's.
+func (s *Store) oldestLocked() uint32 {
+	if i := s.excessLocked(); i != 0 || len(s.pins) == 0 {
+		return i
+	}
+	for i := s.queue.first; i != 0; i = s.kept.At(i).age.next {
+		if !s.pinnedLocked(s.kept.At(i).content) {
+			return i
+		}
+	}
+	return 0
+}
+
+// looseLocked is the oldest of a user's contents that is not pinned, 0 if there is none.
+func (s *Store) looseLocked(u *share) uint32 {
+	i := u.queue.first
+	for i != 0 && s.pinnedLocked(s.kept.At(i).content) {
+		i = s.kept.At(i).mine.next
+	}
+	return i
 }

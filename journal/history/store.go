@@ -80,7 +80,8 @@ type Store struct {
 	gen   uint64
 	bytes int64 // weight of what is kept
 	users map[uint32]*share
-	trash []garbage // dropped, for the housekeeper to remove
+	trash []garbage            // dropped, for the housekeeper to remove
+	pins  map[[idSize]byte]int // contents that have to stay, and for how many
 	ids   uint32
 	// unlogged has the records that the log has no room for, until it is rewritten.
 	unlogged map[int64][]byte
@@ -327,7 +328,7 @@ func (s *Store) logLocked(r *record.Record) (at int64) {
 	s.buf = b
 	at, err := s.put(b)
 	for isNoRoom(err) {
-		i := s.excessLocked()
+		i := s.oldestLocked()
 		if i == 0 {
 			break
 		}
@@ -366,13 +367,3 @@ func (s *Store) failedLocked(err error) {
 }
 
 func isNoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
-
-func (s *Store) wake() {
-	if s.o.asleep {
-		return
-	}
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
-}

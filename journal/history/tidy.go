@@ -33,6 +33,16 @@ func (s *Store) housekeep() {
 	}
 }
 
+func (s *Store) wake() {
+	if s.o.asleep {
+		return
+	}
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
 // tidy removes what was dropped, what has become old, and what is too much.
 func (s *Store) tidy() {
 	s.mu.Lock()
@@ -54,6 +64,9 @@ func (s *Store) fadeLocked() {
 	before := s.o.Now().Add(-fadeTime)
 	for len(s.x.fading) > 0 && s.x.fading[0].at.Before(before) {
 		e := s.x.fading[0]
+		if s.x.isEnd(e) && s.pinsLocked(e.file) {
+			return // those behind it wait, too
+		}
 		s.x.fading = s.x.fading[1:]
 		if s.x.isEnd(e) && s.x.isWorthless(e.file) {
 			s.forgetLocked(e.file)
@@ -105,7 +118,8 @@ func (s *Store) evictLocked(most int) {
 		switch v := x.versions.At(p.version); {
 		case left <= most:
 		case !x.holds(p.place): // dropped already
-		case has[v.user] <= fair:
+		case has[v.user] <= fair, s.pinnedLocked(v.content):
+		case s.x.files.At(p.file).last == p.version && s.pinsLocked(p.file):
 		case x.files.At(p.file).last == p.version:
 			x.of(p.file, func(_ claim, v *version) bool {
 				mark(v)
