@@ -246,6 +246,14 @@ func (e ctlEngine) Unerased(v report.Viewer, path string, version uint64) ctl.Un
 	return ctl.Unerased{Below: below, Names: s.OtherNames(path, v)}
 }
 
+// Pin implements ctl.Engine.
+func (e ctlEngine) Pin(v report.Viewer, path string, version uint64) (release func(), ok bool) {
+	if !e.f.view.source.KnowsOf(path, version, v) {
+		return nil, false
+	}
+	return e.f.disk.versions.Pin(path, version)
+}
+
 // IsStopping implements ctl.Engine.
 func (e ctlEngine) IsStopping() bool { return e.f.life.isStopping() }
 

@@ -34,9 +34,13 @@ func converse(sys system, m *mountinfo.Info, locksDir string) (*conversation, er
 	if err != nil {
 		return nil, err
 	}
-	file, err := sys.open(filepath.Join(m.Mountpoint, locksDir, "control"))
+	return converseIn(sys, &view{root: m.Mountpoint, locks: filepath.Join(m.Mountpoint, locksDir)})
+}
+
+func converseIn(sys system, v *view) (*conversation, error) {
+	file, err := sys.open(filepath.Join(v.locks, "control"))
 	if errors.Is(err, syscall.ESHUTDOWN) {
-		return nil, fmt.Errorf("latchfs on %s is shutting down; try again in a moment", m.Mountpoint)
+		return nil, fmt.Errorf("latchfs on %s is shutting down; try again in a moment", v.root)
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w; if mount was given another --locks-dir, say it here, too", err)
@@ -83,7 +87,7 @@ func (c *conversation) exchange(req *control.Request) (*answer, error) {
 
 // encode writes a request as a line that the other side will understand.
 func encode(req *control.Request) ([]byte, error) {
-	if req.Op == control.Forget {
+	if req.IsOfVersions() {
 		return encodeLine(inBase64(*req))
 	}
 	for _, names := range [][]string{req.Paths, req.Trees} {

@@ -9,12 +9,19 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/control"
 )
 
 // fakeFiles is a directory that poses as a mount and whose .locks is files.
 func fakeFiles(t *testing.T) *fakeDaemon {
 	t.Helper()
-	d := newFakeDaemon(t, always(hangUp))
+	d := newFakeDaemon(t, func(req control.Request) string {
+		if req.Op == control.Pin || req.Op == control.Unpin {
+			return `{"ok":true,"versions":1}`
+		}
+		return hangUp
+	})
 	mustMkdir(t, d.file(".locks"))
 	t.Chdir(d.root)
 	return d

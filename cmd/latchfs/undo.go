@@ -97,8 +97,15 @@ func (f *undoFlags) run(cmd *cobra.Command, sys system, paths []string) error {
 	if len(plan) == 0 {
 		warn(cmd, "nothing is to be taken back: %s has changed nothing there since then, or it is taken back already", printable.Line(f.actor.name))
 	}
+	var pinned *pins
+	if !f.dryRun {
+		if pinned, err = pinAll(sys, v, plan); err != nil {
+			return err
+		}
+		defer pinned.end()
+	}
 	sys.callOurselves("latchfs-undo")
-	return f.carryOut(cmd, v, plan)
+	return f.carryOut(cmd, v, plan, pinned)
 }
 
 // whose finds out which user's changes are meant. A label alone does not tell: it is
@@ -135,7 +142,7 @@ func (f *undoFlags) whose(all histories) error {
 }
 
 // carryOut does what is planned, or says it.
-func (f *undoFlags) carryOut(cmd *cobra.Command, v *view, plan []*undoing) error {
+func (f *undoFlags) carryOut(cmd *cobra.Command, v *view, plan []*undoing, pinned *pins) error {
 	refused := 0
 	for _, u := range plan {
 		if u.Action == undoRefuse {
@@ -156,6 +163,7 @@ func (f *undoFlags) carryOut(cmd *cobra.Command, v *view, plan []*undoing) error
 					continue
 				}
 				u.Done = true
+				pinned.release(u)
 				how.step(time.Now())
 			}
 			if err := f.report(cmd.OutOrStdout(), u); err != nil {
@@ -164,6 +172,8 @@ func (f *undoFlags) carryOut(cmd *cobra.Command, v *view, plan []*undoing) error
 		}
 	}
 	switch {
+	case errors.Is(failed, unix.ENOSPC), errors.Is(failed, unix.EDQUOT):
+		return fmt.Errorf("%w\nthe versions that are not put back yet are still kept: make room, and run it again", failed)
 	case failed != nil:
 		return failed
 	case refused == 0:

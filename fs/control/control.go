@@ -36,6 +36,8 @@ const (
 	Rollback = "rollback"
 	Label    = "label"
 	Forget   = "forget"
+	Pin      = "pin"
+	Unpin    = "unpin"
 )
 
 // What "error" says in a refusal.
@@ -48,6 +50,7 @@ const (
 	NoSuchLock  = "no_such_lock"
 	Invalid     = "invalid"
 	NotAllowed  = "not_allowed"
+	NotKept     = "not_kept"
 	Refused     = "transaction_refused"
 	Unavailable = "unavailable"
 	// Of forget: there is no such earlier version, or content is kept that it does not reach.
@@ -131,8 +134,8 @@ type Request struct {
 	Txn bool `json:"txn,omitempty"`
 	// Reason says why a transaction is rolled back.
 	Reason string `json:"reason,omitempty"`
-	// Version is the one version to forget; 0: all that are kept, and the refused
-	// bytes.
+	// Version is the one version to pin, or to forget; 0: all that are kept, and the
+	// refused bytes.
 	Version uint64 `json:"version,omitempty"`
 	// Mine lists only what the conversation, or the holder, has.
 	Mine bool `json:"mine,omitempty"`
@@ -149,7 +152,8 @@ type Reply struct {
 	// Released and Stolen count locks that were ended.
 	Released int `json:"released,omitempty"`
 	Stolen   int `json:"stolen,omitempty"`
-	// Versions and Rejected count what was forgotten, Bytes is the size of it.
+	// Versions and Rejected count what was forgotten, Bytes is the size of it; of what was
+	// pinned Versions is 1.
 	Versions int   `json:"versions,omitempty"`
 	Rejected int   `json:"rejected,omitempty"`
 	Bytes    int64 `json:"bytes,omitempty"`
@@ -207,8 +211,8 @@ func Parse(line []byte) (Request, error) {
 			return r, errors.New("not a request: half of a surrogate pair is no character")
 		}
 	}
-	if len(r.PathsBase64) > 0 && r.Op != Forget {
-		return r, errors.New("paths_base64 is for forget")
+	if len(r.PathsBase64) > 0 && !r.IsOfVersions() {
+		return r, errors.New("paths_base64 is for forget, pin and unpin")
 	}
 	for _, p := range r.PathsBase64 {
 		r.Paths = append(r.Paths, string(p))
@@ -216,6 +220,10 @@ func Parse(line []byte) (Request, error) {
 	r.PathsBase64 = nil
 	return r, r.validate()
 }
+
+// IsOfVersions reports whether the request is about what is kept of a file, whose path need
+// not be UTF-8.
+func (r *Request) IsOfVersions() bool { return r.Op == Forget || r.Op == Pin || r.Op == Unpin }
 
 func (r *Request) validate() error {
 	switch r.Op {
@@ -227,9 +235,12 @@ func (r *Request) validate() error {
 		if r.Lock == "" && !r.All && len(r.Paths)+len(r.Trees)+len(r.Names) == 0 {
 			return errors.New("release: neither a lock nor paths nor trees nor names are given, nor all")
 		}
-	case Forget:
-		if len(r.Paths) != 1 || len(r.Trees)+len(r.Names) > 0 {
-			return errors.New("forget: one path is wanted")
+	case Forget, Pin, Unpin:
+		switch {
+		case len(r.Paths) != 1 || len(r.Trees)+len(r.Names) > 0:
+			return fmt.Errorf("%s: one path is wanted", r.Op)
+		case r.Op != Forget && r.Version == 0:
+			return fmt.Errorf("%s: a version is wanted", r.Op)
 		}
 	case Commit, Rollback:
 		if r.Lock == "" {

@@ -51,9 +51,16 @@
 //	rollback   takes a transaction back              lock reason
 //	label      gives a process a label for people    actor holder
 //	forget     erases what is kept of a file         paths or paths_base64 (one) version
+//	pin        keeps a version until the end of      paths or paths_base64 (one) version
+//	           the conversation
+//	unpin      ends that                             paths or paths_base64 (one) version
 //
 // A release of what is not held is no error: the reply has a "warning". One of
 // another's lock is refused.
+//
+// A version that is pinned makes no room for newer ones, neither by the bounds of the history
+// nor on a full disk: who puts many back would push out the next ones. It may be that of a
+// file which has another name now. Whoever may read it may pin it; what is erased goes.
 //
 // # Transactions
 //
@@ -81,6 +88,7 @@
 //	no_such_lock  there is no lock with this id
 //	invalid       the request makes no sense
 //	not_allowed   the requester may not write what it asks to lock
+//	not_kept      there is no such version, or it has made room for newer ones
 //	transaction_refused  nothing of the transaction was published
 //	no_such_version  of forget: there is no such earlier version
 //	still_kept    of forget: nothing was erased, and something is kept that it does not reach

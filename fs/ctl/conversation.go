@@ -51,7 +51,8 @@ type Conversation struct {
 	more    chan struct{} // closed at the next change of out or waits
 	locks   map[uint64]*Claim
 	waits   map[*lockmgr.Lock]*wait
-	ending  int // waits that are over and not answered yet
+	pins    map[pinned]func() // what ends each
+	ending  int               // waits that are over and not answered yet
 	closed  bool
 	charged int64 // for in and out; see account
 }
@@ -245,8 +246,8 @@ func (cv *Conversation) next(buf []byte) (n int, idle bool, more <-chan struct{}
 func (cv *Conversation) Close() {
 	cv.mu.Lock()
 	cv.closed = true
-	locks, waits := cv.locks, cv.waits
-	cv.locks, cv.waits = nil, nil
+	locks, waits, pins := cv.locks, cv.waits, cv.pins
+	cv.locks, cv.waits, cv.pins = nil, nil, nil
 	cv.in, cv.out = nil, bytes.Buffer{}
 	cv.chargeLocked()
 	cv.changedLocked()
@@ -259,6 +260,9 @@ func (cv *Conversation) Close() {
 		cv.s.Claims.forget(w.cl)
 	}
 	cv.s.Claims.release(slices.Collect(maps.Values(locks))...)
+	for p, release := range pins {
+		cv.endPin(p, release)
+	}
 }
 
 // own makes a claim the conversation's. It is false if that is over.

@@ -35,6 +35,11 @@
 // While a claim is stolen its descendants are fenced: Claims.Stolen tells the engine what
 // they may not touch. A claim may be a transaction, which ends no later than it.
 //
+// # Pins
+//
+// A conversation may have versions pinned: the history keeps them until it is closed, or says
+// unpin.
+//
 // # Labels of processes
 //
 // Actors are the labels that processes were given while they ran. A label holds for the

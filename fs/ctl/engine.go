@@ -94,6 +94,10 @@ type Engine interface {
 	// nothing.
 	Unerased(v report.Viewer, path string, version uint64) Unerased
 
+	// Pin keeps the content of a version until release is called, if the viewer may know of
+	// the version and there is one.
+	Pin(v report.Viewer, path string, version uint64) (release func(), ok bool)
+
 	// IsStopping reports whether no lock is taken any more; Notice says so to people.
 	IsStopping() bool
 	Notice() string

@@ -45,6 +45,10 @@ func (q *query) run() *control.Reply {
 		return q.label()
 	case control.Forget:
 		return q.forget(&t)
+	case control.Pin:
+		return q.pin(&t)
+	case control.Unpin:
+		return q.unpin(&t)
 	}
 	return refused(control.Invalid, "unknown op")
 }

@@ -372,6 +372,16 @@ func (s *stage) Unerased(_ report.Viewer, path string, version uint64) Unerased 
 	return left
 }
 
+// Pin implements Engine; s.kept has the users of what is kept of each path.
+func (s *stage) Pin(v report.Viewer, path string, version uint64) (release func(), ok bool) {
+	kept := s.kept[path]
+	if version > uint64(len(kept)) || !v.Privileged && kept[version-1] != v.UID {
+		return nil, false
+	}
+	s.note("pinned version %d of %s", version, path)
+	return func() { s.note("version %d of %s is not pinned any more", version, path) }, true
+}
+
 // IsStopping implements Engine.
 func (s *stage) IsStopping() bool { return s.stopping }
 

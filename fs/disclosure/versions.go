@@ -77,6 +77,20 @@ func (s Versions) HistoryOf(path string, v report.Viewer) []locksdir.Version {
 	return list
 }
 
+// KnowsOf reports whether the viewer may know of a version of a path, which is there.
+func (s Versions) KnowsOf(path string, number uint64, v report.Viewer) bool {
+	if s.Store == nil {
+		return false
+	}
+	look := s.lookOf(v)
+	for k := range s.Store.NewestOf(path) {
+		if k.Number == number {
+			return look.sees(&k)
+		}
+	}
+	return false
+}
+
 // HistoryIn implements locksdir.Versions.
 func (s Versions) HistoryIn(dir string, v report.Viewer) []string {
 	if s.Store == nil {

@@ -66,6 +66,18 @@ func TestLists(t *testing.T) {
 	if got := shows.HistoryGeneration(); got != 10 {
 		t.Errorf("generation %d", got)
 	}
+	for i, of := range []string{"", "so", "o", "so", "so", ""} {
+		knows := ""
+		if shows.KnowsOf("a", uint64(i), stranger) {
+			knows += "s"
+		}
+		if shows.KnowsOf("a", uint64(i), owner) {
+			knows += "o"
+		}
+		if knows != of {
+			t.Errorf("of version %d know %q, want %q", i, knows, of)
+		}
+	}
 	for range shows.History(owner) {
 		break // and nothing is said to who has gone
 	}
@@ -105,7 +117,7 @@ func TestVersionsOfANameAndOfOthers(t *testing.T) {
 // A mount without a history has none to show.
 func TestNoHistory(t *testing.T) {
 	var none Versions
-	if none.HistoryGeneration() != 0 || len(slices.Collect(none.History(admin))) > 0 || none.HistoryOf("a", admin) != nil || none.HistoryIn("", admin) != nil {
+	if none.HistoryGeneration() != 0 || len(slices.Collect(none.History(admin))) > 0 || none.HistoryOf("a", admin) != nil || none.HistoryIn("", admin) != nil || none.KnowsOf("a", 1, admin) {
 		t.Error("there is something")
 	}
 }

@@ -157,6 +157,14 @@ func (r *Recorder) Recovered(report commit.Report) {
 // anyNumber stands for the policy where that is asked the next time.
 const anyNumber = 1 << 30
 
+// Pin keeps a version until release is called. See history.Store.
+func (r *Recorder) Pin(path string, number uint64) (release func(), ok bool) {
+	if r == nil {
+		return nil, false
+	}
+	return r.c.History.Pin(path, number)
+}
+
 // Forget erases the contents of those versions of a path that are chosen. See history.Store.
 func (r *Recorder) Forget(path string, chosen func(*history.Version) bool) (versions int, bytes int64, err error) {
 	if r == nil {
