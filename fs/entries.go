@@ -5,6 +5,7 @@ import (
 
 	"latchfs/fs/judge"
 	"latchfs/fs/listing"
+	"latchfs/fs/reach"
 	"latchfs/journal/commit"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
@@ -293,6 +294,7 @@ func (et *entries) Rmdir(_ <-chan struct{}, h *Request, name string) unix.Errno 
 	if !et.claimFiles.clerk.MayTidy(c, et.claimFiles.claimName(dir, name)) {
 		return unix.EBUSY
 	}
+	reach.WithoutACL(et.nodes.fdOf(dir), name, &st) // of which the trail does not tell
 	remove := func() error {
 		return et.callers.taker(c, dir)(func() error { return unix.Unlinkat(et.nodes.fdOf(dir), name, unix.AT_REMOVEDIR) })
 	}

@@ -5,6 +5,7 @@ import (
 
 	"latchfs/fs/listing"
 	"latchfs/fs/lockkey"
+	"latchfs/fs/reach"
 	"latchfs/fs/transaction"
 	"latchfs/journal/commit"
 )
@@ -96,7 +97,9 @@ func (t *txn) removeDir(c *caller, dir *inode, name string, n *inode, st *unix.S
 		if e := t.callers.mayTake(c, dir, st); e != 0 {
 			return e
 		}
-		sn = &stagedName{dir: dir, name: name, did: transaction.RemovedDir, base: commit.VersionOf(st), by: c, was: st}
+		was := *st
+		reach.WithoutACL(t.nodes.fdOf(dir), name, &was) // of which the trail does not tell
+		sn = &stagedName{dir: dir, name: name, did: transaction.RemovedDir, base: commit.VersionOf(st), by: c, was: &was}
 		t.stage(sn)
 		if n != nil && len(t.endings.sessionsIn(n)) > 0 { // one began meanwhile
 			t.drop(sn)

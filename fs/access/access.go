@@ -77,6 +77,22 @@ func ParseACL(b []byte) (ACL, error) {
 	return acl, nil
 }
 
+// Group are the rights that the ACL gives to the file's own group; an ACL that is not known gives
+// none.
+func (acl ACL) Group() uint32 {
+	var group, mask uint32
+	mask = Read | Write | Search
+	for _, e := range acl {
+		switch e.tag {
+		case tagGroupObj:
+			group = uint32(e.perm)
+		case tagMask:
+			mask = uint32(e.perm)
+		}
+	}
+	return group & mask & (Read | Write | Search)
+}
+
 // May reports whether the user has all the rights want to the file.
 func (u *User) May(want uint32, f *File) bool {
 	if f.ACL != nil {

@@ -181,13 +181,23 @@ const maxACL = 64 << 10
 
 // aclOf reads the access ACL of what is open as fd, nil if it has none. ok is false
 // where that cannot be told.
-func aclOf(fd int) (acl access.ACL, ok bool) {
+func aclOf(fd int) (acl access.ACL, ok bool) { return readACL(unix.Getxattr, sys.Self(fd)) }
+
+// WithoutACL takes the rights out of the mode of a directory, which has a name in the directory
+// dir, that it has not without its access ACL: the bits of the group are the mask of that.
+func WithoutACL(dir int, name string, st *unix.Stat_t) {
+	if acl, ok := readACL(unix.Lgetxattr, sys.Self(dir)+"/"+name); acl != nil || !ok {
+		st.Mode &^= 0o070 &^ (acl.Group() << 3)
+	}
+}
+
+func readACL(read func(path, attr string, b []byte) (int, error), path string) (acl access.ACL, ok bool) {
 	var small [256]byte
 	b := small[:]
-	n, err := unix.Getxattr(sys.Self(fd), ACLAttr, b)
+	n, err := read(path, ACLAttr, b)
 	if err == unix.ERANGE {
 		b = make([]byte, maxACL)
-		n, err = unix.Getxattr(sys.Self(fd), ACLAttr, b)
+		n, err = read(path, ACLAttr, b)
 	}
 	switch err {
 	case nil:

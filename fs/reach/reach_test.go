@@ -236,6 +236,26 @@ func TestACL(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
+	st, up := stat(t, at), openDir(t, dir)
+	if st.Mode&0o777 != 0o660 {
+		t.Fatalf("with the ACL its mode is %o", st.Mode)
+	}
+	if WithoutACL(up, "f", st); st.Mode&0o777 != 0o600 {
+		t.Errorf("without the ACL its mode would be %o: the group has no rights", st.Mode)
+	}
+	acl[4+2*8+2] = 7 // the group's own
+	must(t, unix.Setxattr(at, ACLAttr, acl, 0))
+	if st = stat(t, at); st.Mode&0o777 != 0o660 {
+		t.Fatalf("its mode is %o", st.Mode)
+	}
+	if WithoutACL(up, "f", st); st.Mode&0o777 != 0o660 {
+		t.Errorf("without the ACL its mode would be %o: the group has what the mask lets through", st.Mode)
+	}
+	if WithoutACL(-1, "f", st); st.Mode&0o777 != 0o600 {
+		t.Errorf("where the ACL cannot be read its mode would be %o", st.Mode)
+	}
+	acl[4+2*8+2] = 0
+	must(t, unix.Setxattr(at, ACLAttr, acl, 0))
 	if e := r.MayReach(stranger, "f", access.Write); e != 0 {
 		t.Errorf("with the ACL: %v", e)
 	}
@@ -248,6 +268,21 @@ func TestACL(t *testing.T) {
 	if May(stranger, -1, access.Read) {
 		t.Error("what is not open may be read")
 	}
+}
+
+func stat(t *testing.T, name string) *unix.Stat_t {
+	t.Helper()
+	var st unix.Stat_t
+	must(t, unix.Lstat(name, &st))
+	return &st
+}
+
+func openDir(t *testing.T, name string) int {
+	t.Helper()
+	fd, err := unix.Open(name, unix.O_PATH, 0)
+	must(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
 }
 
 func viewer(u *access.User) report.Viewer {
