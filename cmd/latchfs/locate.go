@@ -11,6 +11,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/mounts"
 )
 
 // system is what the commands that take locks need of the machine.
@@ -125,17 +127,31 @@ func (s system) rooted(m *mountinfo.Info) (*mountinfo.Info, error) {
 }
 
 // here is the mount for a command that names no file: the one around the working
-// directory, or the only one there is.
+// directory, or the only one there is. Whoever is in a mount that is dead, or in a data
+// directory that is not mounted, does not mean another one.
 func (s system) here() (*mountinfo.Info, error) {
-	if p, err := s.locateGone("."); err == nil {
+	p, err := s.locateGone(".")
+	switch {
+	case err == nil:
 		return p.mount, nil
+	case mounts.IsDead(err):
+		return nil, fmt.Errorf("the mount around the working directory is dead: %w; if another one is meant, say which with --mount DIR", err)
 	}
-	mounts, err := s.mounts(mountinfo.FSTypeFilter(fsType))
+	list, err := s.mounts(mountinfo.FSTypeFilter(fsType))
 	if err != nil {
 		return nil, err
 	}
+	data, _ := dataRoot(".")
 	var only *mountinfo.Info
-	for _, m := range mounts {
+	for _, m := range list {
+		if data != "" && m.Source == data && m.Root == "/" {
+			return m, nil // mounted elsewhere
+		}
+	}
+	if data != "" {
+		return nil, fmt.Errorf("the working directory is in %s, which is not mounted: if another mount is meant, say which with --mount DIR", data)
+	}
+	for _, m := range list {
 		if only != nil && !sameFilesystem(only, m) {
 			return nil, usagef("there is more than one latchfs mount: say which with --mount DIR")
 		}

@@ -164,6 +164,43 @@ func TestMountOfNames(t *testing.T) {
 	}
 }
 
+// Whoever is in a data directory that is not mounted does not mean the only mount there is, and
+// undo, which changes files, means none that is not said.
+func TestOnlyMountIsNotMeant(t *testing.T) {
+	a, data, outside := t.TempDir(), t.TempDir(), t.TempDir()
+	mustMkdir(t, filepath.Join(a, ".locks"))
+	for _, dir := range []string{".latchfs", "sub"} {
+		mustMkdir(t, filepath.Join(data, dir))
+	}
+	elsewhere := fakeMountAt(a, 1)
+	elsewhere.Source = data
+	undo := "undo --actor x --since 1h"
+	for _, tt := range []struct {
+		mount     *mountinfo.Info
+		dir, args string
+		want      string // "" if the mount is meant
+	}{
+		{fakeMountAt(a, 1), data, "rejected list", "is not mounted"},
+		{fakeMountAt(a, 1), filepath.Join(data, "sub"), "label x", "is not mounted"},
+		{fakeMountAt(a, 1), data, undo, "is not mounted"},
+		{fakeMountAt(a, 1), data, undo + " --mount " + a, ""},
+		{fakeMountAt(a, 1), outside, undo, "--mount " + a},
+		{fakeMountAt(a, 1), outside, undo + " " + a + "/f", ""},
+		{fakeMountAt(a, 1), a, undo, ""},
+		{fakeMountAt(a, 1), outside, "label x", ""},
+		{elsewhere, data, "label x", ""},
+		{elsewhere, data, undo, "--mount " + a},
+	} {
+		t.Chdir(tt.dir)
+		var stdout, stderr strings.Builder
+		code := executeOn(fakeSystem([]*mountinfo.Info{tt.mount}, func(string) (*os.File, error) { return nil, os.ErrPermission }), strings.Fields(tt.args), &stdout, &stderr)
+		meant := strings.Contains(stderr.String(), "permission denied") || strings.Contains(stderr.String(), "keeps no history")
+		if code == 0 || meant != (tt.want == "") || !strings.Contains(stderr.String(), tt.want) {
+			t.Errorf("%s in %s: %v", tt.args, tt.dir, outcome{code, stdout.String(), stderr.String()})
+		}
+	}
+}
+
 // A file is where its name leads to, and --mount does not move it.
 func TestMountOfFiles(t *testing.T) {
 	a, b, outside := t.TempDir(), t.TempDir(), t.TempDir()

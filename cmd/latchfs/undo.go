@@ -75,6 +75,9 @@ func (f *undoFlags) run(cmd *cobra.Command, sys system, paths []string) error {
 	if f.actor.name == "" || f.since.text == "" {
 		return usagef("want --actor NAME and --since TIME")
 	}
+	if err := f.saysWhere(sys, paths); err != nil {
+		return err
+	}
 	v, below, err := f.under(sys, paths)
 	if err != nil {
 		return err
@@ -106,6 +109,22 @@ func (f *undoFlags) run(cmd *cobra.Command, sys system, paths []string) error {
 	}
 	sys.callOurselves("latchfs-undo")
 	return f.carryOut(cmd, v, plan, pinned)
+}
+
+// saysWhere is an error if nothing says which mount is meant but that there is only one: files
+// are changed, and whoever is elsewhere may think of another directory.
+func (f *undoFlags) saysWhere(sys system, paths []string) error {
+	if len(paths) > 0 || f.mount != "" {
+		return nil
+	}
+	if _, err := sys.locateGone("."); err == nil {
+		return nil
+	}
+	m, err := sys.here()
+	if err != nil {
+		return err
+	}
+	return usagef("the working directory is in no latchfs mount: say where to undo, with --mount %s or a path", printable.Line(m.Mountpoint))
 }
 
 // whose finds out which user's changes are meant. A label alone does not tell: it is
