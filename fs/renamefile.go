@@ -48,6 +48,9 @@ func (r *renaming) changes(l *lockmgr.Lock) (to, from *change) {
 	to, from = r.recorder.changesBy(r.c, opRename, r.to, l.Token()), r.recorder.changesBy(r.c, opRename, r.from, l.Token())
 	to.Other, from.Other = from, to
 	to.Was, to.Is, from.Was = r.toSt, r.fromSt, r.fromSt
+	if r.toSt != nil {
+		to.Target = changes.TargetOf(r.nodes.fdOf(r.to.dir), r.to.name, r.toSt)
+	}
 	to.Merge = r.merging
 	if r.flags&unix.RENAME_EXCHANGE != 0 {
 		from.Is, from.Silent, to.Silent = r.toSt, true, true

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -39,8 +38,9 @@ func newUndoCommand(sys system) *cobra.Command {
 mount. Each file goes back to the version before NAME's first one since then, as a
 new version: it is deleted if there was no file, and there again if NAME deleted it.
 Files that are in that state already are left alone. Directories and symbolic links
-that NAME removed are there again, and links that NAME made are deleted; directories
-that NAME made stay, and so do directories and links that NAME renamed.
+that NAME removed are there again, and links that NAME made are deleted, as are files
+and links that NAME has put in the place of something else; directories that NAME made
+stay, and so do directories and links that NAME renamed.
 
 Anybody may work under any label. So only root takes back what other users have done,
 and is asked for --user where several have used the label; everybody else takes back
@@ -48,8 +48,8 @@ his own changes and no others.
 
 A file is refused where somebody else has changed it after NAME, unless --force is
 given: then that change is taken back with it. It is refused, too, where the version
-to go back to is not kept any more, and where NAME has only appended to it, which
-makes no version. If anything is refused nothing is changed and the exit code is 1;
+to go back to is not kept any more, where something else that stays has its name, and
+where NAME has only appended to it, which makes no version. If anything is refused nothing is changed and the exit code is 1;
 with --keep-going the rest is taken back, and the exit code is 1.
 
 ` + sentence(momentHelp) + `
@@ -244,21 +244,29 @@ func (u *undoing) carryOut(cmd *cobra.Command, v *view) error {
 	if now := stampAt(v.file(u.path)); now != u.now {
 		return fmt.Errorf("%s was changed just now: it is left as it is", printable.Line(u.path))
 	}
-	if u.Action == undoRestore && u.removed != nil {
-		return u.restoreNamed(v)
+	if u.Action == undoDelete {
+		return u.remove(v)
 	}
-	if u.Action == undoRestore {
-		return u.restore(cmd, v)
+	back := func() {}
+	if u.replaces {
+		target, is := os.Readlink(v.file(u.path))
+		if err := u.remove(v); err != nil {
+			return err
+		}
+		if is == nil {
+			back = func() { u.putLinkBack(v, target) }
+		}
 	}
-	dir, err := v.openParent(u.path, false)
+	var err error
+	if u.removed != nil {
+		err = u.restoreNamed(v)
+	} else {
+		err = u.restore(cmd, v)
+	}
 	if err != nil {
-		return err
+		back()
 	}
-	defer unix.Close(dir)
-	if err := unix.Unlinkat(dir, path.Base(u.path), 0); err != nil {
-		return explained(v, &os.PathError{Op: "remove", Path: v.file(u.path), Err: err})
-	}
-	return nil
+	return err
 }
 
 // restore writes what the file goes back to. If that was the content of another path

@@ -41,7 +41,8 @@ type undoing struct {
 	sourceWas fileStamp
 	now       fileStamp // of the file when the plan was made
 
-	removed *auditEvent // of a directory or link: what became of it
+	removed  *auditEvent // of a directory or link: what became of it
+	replaces bool        // something of the actor's has the name, and is deleted first
 }
 
 // plan says for each file that somebody has changed what undo would do.
@@ -86,6 +87,10 @@ func (f *undoFlags) plan(v *view, all histories, below []string) ([]*undoing, er
 		if !so {
 			plan = append(plan, u)
 		}
+	}
+	plan = join(plan)
+	for _, u := range plan {
+		u.refuseInTheWay(v, plan)
 	}
 	return plan, nil
 }
@@ -231,7 +236,7 @@ func (u *undoing) isSo(v *view) (bool, error) {
 	case !u.known:
 		return false, nil
 	case u.target == nil:
-		return u.now == fileStamp{}, nil
+		return !isFile(v.file(u.path)), nil // what else may be there has no versions
 	case u.now == fileStamp{}, u.source == "":
 		return false, nil
 	}

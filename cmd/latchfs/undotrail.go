@@ -93,9 +93,9 @@ func (f *undoFlags) enter(t *doings, e *auditEvent) {
 	}
 }
 
-// planNamed says which directories and links are brought back: what the actor was the
-// last to remove, unless it had made that itself since then, or something has its name.
-// Links that the actor made are deleted.
+// planNamed says which directories and links are brought back: what the actor has removed, if
+// nobody else was the last to do something there, and it had not made that itself since then.
+// Links that the actor made are deleted, also where one has the name of what is brought back.
 func (f *undoFlags) planNamed(v *view, t *doings, below []string) []*undoing {
 	var plan []*undoing
 	for p, events := range t.named {
@@ -104,13 +104,18 @@ func (f *undoFlags) planNamed(v *view, t *doings, below []string) []*undoing {
 			continue
 		}
 		first := events[slices.IndexFunc(events, func(e *auditEvent) bool { return f.actor.matches(&e.author) })]
-		u := &undoing{named: last.named, path: p, now: stampAt(v.file(p)), removed: last}
-		gone := u.now == fileStamp{}
+		u := &undoing{named: last.named, path: p, now: stampAt(v.file(p)), removed: first}
+		gone, link := u.now == fileStamp{}, isLink(v.file(p))
 		switch made := first.Event == eventMakeDir || first.Event == eventMakeLink; {
-		case made && !gone && last.Event == eventMakeLink && isLink(v.file(p)):
+		case made && link && last.Event == eventMakeLink:
 			u.Action = undoDelete
 		case !made && gone && (last.Event == eventDeleteDir || last.Event == eventDeleteLink):
 			u.Action = undoRestore
+		case !made && link && last.Event == eventMakeLink && !u.isLinkAgain(v):
+			u.Action = undoRestore
+			u.replace()
+		case !made && !gone && !link && isFile(v.file(p)):
+			u.Action = undoRestore // if that file goes: see join
 		default:
 			continue
 		}
@@ -118,6 +123,17 @@ func (f *undoFlags) planNamed(v *view, t *doings, below []string) []*undoing {
 	}
 	slices.SortFunc(plan, func(a, b *undoing) int { return strings.Compare(a.path, b.path) })
 	return plan
+}
+
+// isLinkAgain tells whether a link is there that leads where the removed one did.
+func (u *undoing) isLinkAgain(v *view) bool {
+	target, err := os.Readlink(v.file(u.path))
+	return err == nil && u.removed.Event == eventDeleteLink && target == u.linkTarget()
+}
+
+func isFile(name string) bool {
+	st, err := os.Lstat(name)
+	return err == nil && st.Mode().IsRegular()
 }
 
 func isLink(name string) bool {

@@ -34,6 +34,12 @@ func (ch *Change) event(what string) audit.Event {
 // report tells the audit trail.
 func (ch *Change) report() {
 	en := ch.t.c.Engine
+	if ch.isOverLink() {
+		ch.t.Gone(ch.By, ch.Path, ch.Was, ch.Target, ch.Txn)
+		if ch.Is.Mode&unix.S_IFMT == unix.S_IFLNK {
+			ch.t.Made(ch.By, OpSymlink, ch.Path, ch.Txn)
+		}
+	}
 	switch renamed := ch.Other != nil; {
 	case ch.Silent:
 	case ch.By.Session() != "":
@@ -55,6 +61,12 @@ func (ch *Change) report() {
 		ev.Detail["operation"], ev.Detail["from"], ev.Detail["bytes"] = ch.Op, ch.Other.Path, ch.Is.Size
 		en.Event(ev)
 	}
+}
+
+// isOverLink reports whether a rename has given the name of a link to something else: ln -sfn
+// and whoever else switches a link without a moment in which there is none.
+func (ch *Change) isOverLink() bool {
+	return !ch.Silent && ch.Other != nil && ch.Is != nil && ch.Was != nil && ch.Was.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
 // reportCommit tells it of what a session has published.

@@ -38,6 +38,28 @@ func TestGone(t *testing.T) {
 	)
 }
 
+// A rename over a link removes it, and makes one if a link was renamed.
+func TestRenamedOverALink(t *testing.T) {
+	link := &unix.Stat_t{Mode: unix.S_IFLNK | 0o777, Uid: 3, Gid: 4}
+	const gone = `delete_link l of ann by 7 {"file_gid":4,"file_uid":3,"program":"vi","target":"a","uid":1000}`
+	for _, c := range []struct {
+		is     *unix.Stat_t
+		silent bool
+		want   []string
+	}{
+		{link, false, []string{gone, `make_link l of ann by 7 {"program":"vi","uid":1000}`}},
+		{&unix.Stat_t{Mode: unix.S_IFIFO}, false, []string{gone}},
+		{nil, false, nil},
+		{link, true, nil}, // they change places
+	} {
+		s := newStage(t)
+		to := s.Change(caller, "rename", nameOf("l"), 11)
+		to.Other, to.Path, to.Was, to.Is, to.Target, to.Silent = s.Change(caller, "rename", nameOf("n"), 11), "l", link, c.is, "a", c.silent
+		to.report()
+		s.heard(c.want...)
+	}
+}
+
 func TestTargetOf(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Symlink("a/b", filepath.Join(dir, "l")))
