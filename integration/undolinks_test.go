@@ -44,7 +44,7 @@ func TestUndoOfWhatIsInTheWay(t *testing.T) {
 		undo := []string{"undo", "--actor", "agent-7", "--since", since}
 		for _, more := range []string{"--dry-run", "--json=false"} {
 			out := m.latchfs(t, 1, append(undo, more)...)
-			for _, line := range []string{"refused   file: a directory has its name now", "refused   dir/f: dir, where its directory was, is a link now"} {
+			for _, line := range []string{"refused   file: a directory has its name now", "refused   dir/f: dir, where its directory was, is a symbolic link now"} {
 				if !strings.Contains(out, line) {
 					t.Errorf("%q is not in\n%s", line, out)
 				}

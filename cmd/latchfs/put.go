@@ -52,13 +52,15 @@ func (v *view) put(p string, c *content, how int) error {
 	return c.writeTo(os.NewFile(uintptr(out), v.file(p)))
 }
 
-// kindOf says what a file is that is no regular one.
+// kindOf says what has a name, for people.
 func kindOf(mode uint32) string {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFLNK:
 		return "a symbolic link"
 	case unix.S_IFDIR:
 		return "a directory"
+	case unix.S_IFREG:
+		return "a file"
 	}
 	return "a special file"
 }

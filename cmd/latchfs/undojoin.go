@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -49,7 +50,7 @@ func (u *undoing) refuseInTheWay(v *view, plan []*undoing) {
 	}
 	st, err := os.Lstat(v.file(u.path))
 	if err == nil && !u.replaces && !st.Mode().IsRegular() {
-		u.refuse("%s has its name now: remove it, or give it another name", kindOf(st))
+		u.refuse("%s has its name now: remove it, or give it another name", kindOf(st.Sys().(*syscall.Stat_t).Mode))
 		return
 	}
 	for dir := path.Dir(u.path); dir != "."; dir = path.Dir(dir) {
@@ -57,25 +58,13 @@ func (u *undoing) refuseInTheWay(v *view, plan []*undoing) {
 		if err != nil || st.IsDir() || slices.ContainsFunc(plan, func(o *undoing) bool { return o.path == dir && o.replaces && o.isDir() }) {
 			continue
 		}
-		u.refuse("%s, where its directory was, is %s now: remove it, or give it another name", printable.Line(dir), kindOf(st))
+		u.refuse("%s, where its directory was, is %s now: remove it, or give it another name", printable.Line(dir), kindOf(st.Sys().(*syscall.Stat_t).Mode))
 		return
 	}
 }
 
 // isDir tells whether a directory is to be there again.
 func (u *undoing) isDir() bool { return u.removed != nil && u.removed.Event == eventDeleteDir }
-
-func kindOf(st os.FileInfo) string {
-	switch {
-	case st.IsDir():
-		return "a directory"
-	case st.Mode()&os.ModeSymlink != 0:
-		return "a link"
-	case st.Mode().IsRegular():
-		return "a file"
-	}
-	return "a special file"
-}
 
 // remove deletes what has the name of a file.
 func (u *undoing) remove(v *view) error {
