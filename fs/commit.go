@@ -89,6 +89,8 @@ func (cm *commits) closeLocked(s *session) {
 	}
 	dir, base, name := s.parent, s.base, s.dentry.Name()
 	orphan := s.inode.orphan
+	dir.pins++ // the kernel may have forgotten it, if a transaction has outlived the close
+	defer cm.nodes.unpin(dir)
 	delete(cm.nodes.replacing, s.baseKey)
 	s.leaveLocked()
 	handles := len(s.handles)

@@ -96,6 +96,18 @@ func (k *simKernel) forgetName(name string) {
 	}
 }
 
+// forgetNames makes the kernel forget all names, and every inode that nobody uses then.
+func (k *simKernel) forgetNames() {
+	k.mu.Lock()
+	for _, n := range k.inodes {
+		for _, d := range n.children {
+			k.dropLocked(d)
+		}
+	}
+	k.mu.Unlock()
+	k.forgetUnused()
+}
+
 func (k *simKernel) mkdir(p *simProc, path string) unix.Errno {
 	return again(func(reval bool) unix.Errno {
 		dir, name, e := k.walk(p, path, reval)

@@ -89,8 +89,8 @@ func (p *simProc) run(f []string) {
 		p.lockAndRead(f[1], simLockKind{posix: true})
 	case "asklock":
 		p.askLock(f[1])
-	case "txn", "txnrm":
-		p.transact(f[1], f[2], f[0] == "txnrm")
+	case "txn", "txnrm", "txnback":
+		p.transact(f[1], f[2], f[0])
 	case "tree":
 		p.lockTree(f[1], f[2])
 	case "stat":

@@ -57,6 +57,7 @@ type simHazards struct {
 //	asklock F      asks who has F locked (F_GETLK)
 //	txn F G        writes F and G anew in one transaction
 //	txnrm F G      writes F anew and removes G in one transaction
+//	txnback F G    writes F and G anew in a transaction, and rolls that back
 //	tree D F       locks D with all below it, and reads F twice
 //	pass F         opens F to write it anew, leaves the descriptor to a child, which
 //	               writes, and waits for that

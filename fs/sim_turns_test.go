@@ -45,6 +45,8 @@ func (w *simWorld) happens(turn string) bool {
 		w.crashAt(strings.TrimPrefix(of, "at "))
 	case what == "fault":
 		w.failAt(strings.TrimPrefix(of, "at "))
+	case turn == "forget all":
+		w.kernel.forgetNames()
 	case what == "forget":
 		w.kernel.forgetName(of)
 	case of == "pass":

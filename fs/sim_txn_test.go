@@ -91,8 +91,8 @@ func (p *simProc) ask(fd int, r control.Request) (reply control.Reply, e unix.Er
 }
 
 // transact writes one file anew, and writes or removes another one, so that both happens
-// or nothing.
-func (p *simProc) transact(one, other string, removes bool) {
+// or nothing; how is the command.
+func (p *simProc) transact(one, other, how string) {
 	fd, ok := p.talk()
 	if !ok {
 		return
@@ -106,14 +106,14 @@ func (p *simProc) transact(one, other string, removes bool) {
 	p.txn = &simTxn{k: p.fds[fd].k}
 	p.echo(one, one, "")
 	p.cat(one)
-	if removes {
+	if how == "txnrm" {
 		p.removeStaged(other)
 	} else {
 		p.echo(other, other, "")
 	}
 	p.cat(one)
 	r := control.Request{Op: control.Commit, Lock: got.Lock}
-	if p.txn.failed {
+	if p.txn.failed || how == "txnback" {
 		r = control.Request{Op: control.Rollback, Lock: got.Lock, Reason: "something was refused"}
 	} else {
 		p.txn.sent = p.w.now()
@@ -246,4 +246,11 @@ func TestDecidedTransactionIsFinished(t *testing.T) {
 	if story := w.transcript(); len(w.failures) > 0 || strings.Count(story, `the disk fails at the step "rename"`) < 4 {
 		t.Fatalf("%s\nthe renames are to fail, and nothing else: %q", story, w.failures)
 	}
+}
+
+// A transaction has written a new file into a directory that the kernel has forgotten since, and
+// is rolled back.
+func TestRollbackInAForgottenDirectory(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "txnback d/c b")},
+		"ann until call close d/c", "ann until call close b", "ann until call write .locks/control", "the kernel to the end", "forget all", "ann to the end")
 }
