@@ -50,6 +50,32 @@ func TestBackupIsPutBack(t *testing.T) {
 	})
 }
 
+// A rewrite that changes nothing is no backup that is put back: what a worker beside it has saved
+// meanwhile stays, whether the file is renamed by the process that has written it (sed -i that
+// matches nothing) or by the next, and however the two workers were started. Nor does who takes
+// the file away and gives it back take back what another has made under its name.
+func TestRewriteWithoutChangesIsNoBackup(t *testing.T) {
+	needsLatchfs(t)
+	const rewrite = `import os; s = open("f").read(); open("t", "w").write(s); open("../read", "w").close(); open("../go").close(); os.rename("t", "f")`
+	inShortOnRoot(t, func(t *testing.T, m *Mount) {
+		for _, way := range []string{
+			`exec python3 -c '` + rewrite + `'`,
+			`cat f > t; echo > ../read; read < ../go; mv t f`,
+			`cat f > /dev/null; mv f t; echo > ../read; read < ../go; mv t f`,
+		} {
+			m.WriteFile("worker", way)
+			for _, start := range []string{
+				`bash worker & worker=$!; read < ../read; bash other; echo > ../go; wait $worker`,
+				`printf 'all: a b\na: ; @bash worker\nb: ; @read x < ../read; bash other; echo > ../go\n' > Makefile; make -s -j2`,
+			} {
+				m.WriteFile("other", `{ cat f || echo 10; echo more; } > f.new && mv f.new f`)
+				got := m.Bash(t, `echo 10 > f; mkfifo ../read ../go; { `+start+`; } 2> /dev/null && echo replaced; cat f; rm -f f t f.new ../read ../go`)
+				mustSee(t, way+" in "+start, got.Stdout, "10\nmore\n")
+			}
+		}
+	})
+}
+
 // A transaction in which a file was removed, and what was to take its place was refused, does
 // not remove it, however its command ends.
 func TestRefusedReplacementRemovesNothing(t *testing.T) {

@@ -126,17 +126,17 @@ func (l *Loss) Renew(now *Change) (stale bool) {
 const MaxPutBack = 64 << 20
 
 // ComesBack reports whether the file with the stamp was a version of the path, and nobody
-// but the family has changed that since: it was renamed away before, as a backup.
+// but the same script has changed that since: it was renamed away before, as a backup.
 func (l *Loss) ComesBack(stamp knowledge.Stamp, who knowledge.Who) bool {
-	return l.j.Known.OursSince(l.key(), stamp, Chain(who, nil))
+	return l.j.Known.OursSince(l.key(), stamp, who)
 }
 
 // MayPutBack reports whether a file of some size may hold the version that was known, after
-// changes that the family has made itself, and under which number the history has that:
-// somebody takes them back with the copy that was made before. Anything else that is based
+// changes that the script has made itself, and under which number the history has that:
+// it takes them back with the copy that was made before. Anything else that is based
 // on that version would undo changes that it does not know of.
 func (l *Loss) MayPutBack(size int64) (number uint64, ok bool) {
-	if !l.Basis.Ours || size != l.Basis.Stamp.Size || size > MaxPutBack {
+	if !l.Basis.IsUndo(l.Who, l.Writers) || size != l.Basis.Stamp.Size || size > MaxPutBack {
 		return 0, false
 	}
 	number = l.number(l.Basis.Stamp, 0)

@@ -351,7 +351,7 @@ func TestAsksRemover(t *testing.T) {
 	})
 }
 
-// A copy of the version that is known takes back what the family has changed since.
+// A copy of the version that is known takes back what the script has changed since.
 func TestPutBack(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.history = map[knowledge.Stamp]uint64{}
@@ -360,15 +360,15 @@ func TestPutBack(t *testing.T) {
 		s.read(10, "f")
 		s.write(11, "f")
 		s.families[20] = s.families[11] // both are children of 10 now
-		s.families[12] = s.families[11]
+		s.families[12], s.families[13] = s.families[11], s.families[11]
 		if l := s.loss(10, "f"); l != nil {
 			t.Fatalf("lost is %+v", l)
 		}
-		s.read(12, "f") // knows the version that 11 has made
+		s.read(12, "f") // knows the version that 11 has made, and makes a copy
 		s.write(11, "f")
-		l := s.loss(12, "f")
-		if l == nil || l.Basis.Ours == false {
-			t.Fatalf("lost is %+v", l)
+		l := s.loss(13, "f", owner(12), owner(10))
+		if l == nil {
+			t.Fatal("nothing is lost")
 		}
 		if _, ok := l.MayPutBack(10); ok {
 			t.Error("what the history does not have can be put back")
@@ -385,9 +385,11 @@ func TestPutBack(t *testing.T) {
 		if _, ok := l.MayPutBack(MaxPutBack + 1); ok {
 			t.Error("a large file is compared")
 		}
-		l.Basis.Stamp.Size, l.Basis.Ours = 10, false
-		if _, ok := l.MayPutBack(10); ok {
-			t.Error("others' changes are taken back")
+		l.Basis.Stamp.Size = 10
+		if same := s.loss(12, "f", owner(12), owner(10)); same == nil {
+			t.Error("nothing is lost")
+		} else if _, ok := same.MayPutBack(10); ok {
+			t.Error("who renames what it has itself written takes back what a worker beside it has made")
 		}
 		if !l.ComesBack(l.Basis.Stamp, s.who(12)) {
 			t.Error("the family's own version does not come back")
@@ -395,7 +397,13 @@ func TestPutBack(t *testing.T) {
 		if l.ComesBack(knowledge.Stamp{Ino: 99}, s.who(12)) {
 			t.Error("what never was a version comes back")
 		}
-		if s.write(30, "f"); l.ComesBack(first, s.who(12)) {
+		s.write(30, "f")
+		if others := s.loss(13, "f", owner(12), owner(10)); others == nil {
+			t.Error("nothing is lost")
+		} else if _, ok := others.MayPutBack(10); ok {
+			t.Error("others' changes are taken back")
+		}
+		if l.ComesBack(first, s.who(12)) {
 			t.Error("a version comes back over what somebody else has made")
 		}
 	})

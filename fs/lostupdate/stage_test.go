@@ -118,7 +118,7 @@ func (s *stage) add(pid int32, path string) {
 func (s *stage) change(pid int32, path string, writers ...lockmgr.Owner) Change {
 	f := s.files[path]
 	f.Path = path
-	return Change{File: f, Op: "open", Set: &s.set, Chain: Chain(s.who(pid), writers), Who: s.who(pid)}
+	return Change{File: f, Op: "open", Set: &s.set, Chain: Chain(s.who(pid), writers), Writers: writers, Who: s.who(pid)}
 }
 
 func (s *stage) loss(pid int32, path string, writers ...lockmgr.Owner) *Loss {

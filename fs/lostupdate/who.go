@@ -79,6 +79,6 @@ func Chain(who knowledge.Who, writers []lockmgr.Owner) []lockmgr.Owner {
 		add(writers[1:]...)
 	}
 	add(who.Relatives...)
-	add(who.Shell) // which knows nothing, but see knowledge.Basis.Ours
+	add(who.Shell) // which knows nothing, but see knowledge.Basis.IsUndo
 	return chain
 }

@@ -36,9 +36,11 @@ func (c *Change) Owners() []lockmgr.Owner { return c.owners }
 // Added reports whether the version was made of the one before by appending to it.
 func (c *Change) Added() bool { return c.added }
 
-// OursSince reports whether stamp is a remembered version of key, and every later one
-// was made by somebody on the chain or by a descendant of somebody on it.
-func (t *Table) OursSince(key Key, stamp Stamp, chain []lockmgr.Owner) bool {
+// OursSince reports whether stamp is a remembered version of key, and every later one was made
+// by the script that has run who and the process that has made the first of these, or by what
+// the script has started: mv f f.bak; echo > f; mv f.bak f. If who has made the first itself,
+// the others have to be its own work as well: see Basis.IsUndo.
+func (t *Table) OursSince(key Key, stamp Stamp, who Who) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.files[key]
@@ -49,7 +51,10 @@ func (t *Table) OursSince(key Key, stamp Stamp, chain []lockmgr.Owner) bool {
 	if number == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(e.changes, func(c Change) bool {
-		return c.Number > number && !slices.ContainsFunc(chain, c.madeBy)
-	})
+	first := e.version(number + 1)
+	if first == nil {
+		return true // it is the current one
+	}
+	script, ok := who.scriptWith(first.owners)
+	return ok && !slices.ContainsFunc(e.changes, func(c Change) bool { return c.Number > number && !c.madeBy(script) })
 }

@@ -50,7 +50,7 @@
 // first on the chain of a rename. So two recipes of one make, each of which renames what
 // its own sed has made, are kept apart. What the script itself has written between the two is
 // its own work all the same: see Basis.IsOwnWork. That a script puts back a copy over what it has
-// itself changed since looks just like that, and is told by Basis.Ours and the bytes.
+// itself changed since looks just like that, and is told by Basis.IsUndo and the bytes.
 //
 // A chain on which nobody has ever read the file has nothing to lose, and may
 // overwrite it (Readers). Only for a file that is renamed over another the process that

@@ -300,11 +300,9 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner, c
 	}
 	b.Stale, b.Newer = true, *newer
 	b.Insists = x.insists(now, &b)
-	b.Ours = b.Version+1 >= x.changes[0].Number
 	for _, c := range x.changes {
 		if c.Number > b.Version {
 			b.Since = append(b.Since, c)
-			b.Ours = b.Ours && slices.ContainsFunc(chain, c.madeBy)
 		}
 	}
 	return b

@@ -176,6 +176,9 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 		if b.Stale && b.IsOwnWork(who, writers) {
 			b = s.table.Check(s.now, to, s.stamps[to], who.family(), fade, Readers)
 		}
+		if b.Stale && b.IsUndo(who, writers) {
+			return s.show(b) + "  may undo that\n"
+		}
 		if b.Stale {
 			return s.show(b)
 		}
@@ -292,9 +295,6 @@ func (s *stage) show(b Basis) string {
 			who += fmt.Sprintf(" of user %d", c.Author.UID)
 		}
 		out += fmt.Sprintf("  version %d by %s\n", c.Number, who)
-	}
-	if b.Ours {
-		out += "  all of them by the family\n"
 	}
 	return out
 }

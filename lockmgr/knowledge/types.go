@@ -30,7 +30,7 @@ type Who struct {
 	Above []lockmgr.Owner
 	// Shell is the interactive shell at whose prompt the process was started, and
 	// zero below a script. It learns nothing; it only tells that two commands were
-	// typed at one prompt (Basis.Ours).
+	// typed at one prompt (Basis.IsUndo).
 	Shell lockmgr.Owner
 }
 
@@ -127,9 +127,6 @@ type Basis struct {
 	// Since are the versions after the known one, the oldest first, as far as they
 	// are remembered. It is set if Stale is.
 	Since []Change
-	// Ours is whether every one of them was made by somebody on the chain, or by a
-	// descendant of somebody on it.
-	Ours bool
 }
 
 // Nearer returns the one of two bases, of two keys of one file, that counts for a

@@ -91,17 +91,26 @@ func TestOursSince(t *testing.T) {
 	child, other := Who{Self: sed, Relatives: []lockmgr.Owner{script}}, Who{Self: lockmgr.Owner{PID: 9, Start: 1}}
 	table, at := New(fade), time.Unix(1, 0)
 	v1, v2, v3 := Stamp{Ino: 1}, Stamp{Ino: 2}, Stamp{Ino: 3}
-	chain := []lockmgr.Owner{script}
+	who := Who{Self: script}
 	table.Saw(at, "f", v1, child)
 	table.Changed(at, "f", v2, child, Author{})
-	if !table.OursSince("f", v1, chain) {
+	if !table.OursSince("f", v1, who) {
 		t.Error("what a descendant has made is not ours")
 	}
 	table.Changed(at, "f", v3, other, Author{})
-	if table.OursSince("f", v1, chain) || table.OursSince("f", v2, chain) {
+	if table.OursSince("f", v1, who) || table.OursSince("f", v2, who) {
 		t.Error("what somebody else has made is ours")
 	}
-	if !table.OursSince("f", v3, chain) || table.OursSince("f", Stamp{Ino: 4}, chain) || table.OursSince("g", v1, chain) || table.OursSince("f", Stamp{}, chain) {
+	if !table.OursSince("f", v3, who) || table.OursSince("f", Stamp{Ino: 4}, who) || table.OursSince("g", v1, who) || table.OursSince("f", Stamp{}, who) {
 		t.Error("the current version is not, or an unknown one is")
+	}
+	mv := Who{Self: lockmgr.Owner{PID: 3, Start: 1}, Relatives: []lockmgr.Owner{script}}
+	table.Changed(at, "f", Stamp{}, mv, Author{})
+	table.Changed(at, "f", v1, child, Author{})
+	if later := (Who{Self: lockmgr.Owner{PID: 4, Start: 1}, Relatives: []lockmgr.Owner{script}}); !table.OursSince("f", v3, later) {
+		t.Error("a script may not take back what its steps have made")
+	}
+	if table.OursSince("f", v3, mv) {
+		t.Error("who renames a file away and back takes back what a worker beside it has made")
 	}
 }
