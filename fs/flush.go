@@ -202,6 +202,7 @@ func (en *endings) Release(_ <-chan struct{}, in *ReleaseRequest) {
 
 // closeHandle forgets h and closes what it holds.
 func (en *endings) closeHandle(h *handle) {
+	en.live.endWork(h.n, h.work)
 	en.handles.endIO(h)
 	h.mu.Lock()
 	if h.fd >= 0 {

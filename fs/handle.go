@@ -70,6 +70,7 @@ type handle struct {
 	// user is who has written through the descriptor of an appender last when that was asked.
 	user atomic.Pointer[writingUser]
 	dir  *listing.Stream
+	work *liveWork // what is written through it, if it is live
 }
 
 func (h *handle) writes() bool {

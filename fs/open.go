@@ -283,6 +283,9 @@ func (op *opens) openPlain(in *OpenRequest, k *kernelNode, n *inode, live bool, 
 	}
 	if live {
 		op.live.setLive(h)
+		if h.writes() {
+			h.work = op.live.beginWork(func() *caller { return op.callers.openerOf(&in.Request) }, opOpen, n)
+		}
 	}
 	if in.Flags&unix.O_TRUNC != 0 {
 		fd, e := op.handles.file(h)

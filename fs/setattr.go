@@ -96,7 +96,7 @@ func (ats *attrs) setattrFile(c *caller, in *SetAttrRequest, k *kernelNode, n *i
 	case set.Mode == policy.ReadOnly:
 		return ats.reports.refuseReadOnly(&in.Request, opSetattr, ats.nodes.path(parent, name), &set)
 	case set.Mode == policy.Live, ats.rules.isAutoLive(n):
-		return ats.setattrPlain(in, n, size, resize)
+		return ats.setattrLive(c, in, n, size, resize)
 	case resize && ats.contents.isWrittenUnread(p):
 		ats.contents.changesUnread(n)
 		return ats.setattrPlain(in, n, size, resize)

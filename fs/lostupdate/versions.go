@@ -199,5 +199,18 @@ func (j *Judge) BeginsInPlace(was knowledge.Stamp, who knowledge.Who, by knowled
 	j.Known.Expect(LinkKey(was), knowledge.Stamp{}, who, by)
 }
 
+// WroteInPlace notes that somebody who has begun to write the file in place has left it as is.
+// What has been met of that before is told already, as the work of whoever had begun last.
+func (j *Judge) WroteInPlace(is knowledge.Stamp, who knowledge.Who, by knowledge.Author) {
+	link := LinkKey(is)
+	switch number, known := j.Known.Current(link); {
+	case number == 0:
+	case known == is:
+		j.Known.Expected(link)
+	default:
+		j.Known.Changed(time.Now(), link, is, who, by)
+	}
+}
+
 // GivesUpInPlace takes that back.
 func (j *Judge) GivesUpInPlace(was knowledge.Stamp) { j.Known.Expected(LinkKey(was)) }

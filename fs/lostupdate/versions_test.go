@@ -460,3 +460,36 @@ func TestNotWrittenInPlace(t *testing.T) {
 		})
 	}
 }
+
+// What somebody has written in place, and nobody asked whether he may, is his work under every
+// name of the file, also before he is through.
+func TestWroteInPlace(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.write(10, "f")
+		s.read(10, "f")
+		f := s.files["f"]
+		s.Shared("f", f.Stamp)
+		write := func(pid int32, told bool) {
+			s.BeginsInPlace(f.Stamp, s.who(pid), author(pid, "open"))
+			f.Stamp.Mtime++
+			s.files["f"] = f
+			if told {
+				s.WroteInPlace(f.Stamp, s.who(pid), author(pid, "open"))
+			}
+		}
+		write(11, true)
+		s.wantLoss(false, 10, "f")
+		write(11, false)
+		s.wantLoss(false, 10, "f")
+		s.WroteInPlace(f.Stamp, s.who(20), author(20, "open")) // has only had it open meanwhile
+		s.wantLoss(false, 10, "f")
+		write(20, true)
+		if l := s.loss(10, "f"); l == nil || l.Basis.Newer.Author.PID != 20 {
+			t.Errorf("lost is %+v", l)
+		}
+		s.WroteInPlace(knowledge.Stamp{Ino: 99}, s.who(20), author(20, "open"))
+		if s.IsFollowed(&File{Path: "g", Stamp: knowledge.Stamp{Ino: 99}}) {
+			t.Error("a file of which nothing is known is followed")
+		}
+	})
+}
