@@ -40,7 +40,8 @@ func (r *Recorder) Step(n Name, set *policy.Settings, st *unix.Stat_t) *Step {
 	}
 	s.old = inodeOf(st)
 	if r.c.History.Takes(st.Size) {
-		s.keep = commit.Keep{ID: s.before.Content, Copy: r.mayBeWritten(s.old, st.Size), Ino: st.Ino}
+		// Under another name the file is written, and gets another mode, as it is.
+		s.keep = commit.Keep{ID: s.before.Content, Copy: st.Nlink > 1 || r.mayBeWritten(s.old, st.Size), Ino: st.Ino}
 		s.reach = n.Reach()
 	}
 	return s
@@ -117,11 +118,11 @@ func (s *Step) Enter(path string, v history.Version, kept bool) {
 	if v.Event == history.Commit && v.State.Ino == s.old.Ino && !s.alone {
 		h.Linked(path, v.State)
 	}
-	if kept && !s.keep.Copy {
-		s.r.c.Engine.OnlyKept(s.old)
-	}
 	h.Add(v)
 	h.Keep(path, s.before, s.most)
+	if kept && h.OfInode(s.old.Ino) == s.before.Content { // and no copy of it
+		s.r.c.Engine.OnlyKept(s.old)
+	}
 	if kept {
 		h.Reached(s.before.Content, s.reach)
 	}

@@ -83,6 +83,7 @@ func TestStepUnderAnotherPath(t *testing.T) {
 func TestStepKeepsACopy(t *testing.T) {
 	for name, prepare := range map[string]func(*stage){
 		"somebody can write it": func(s *stage) { s.writers[inodeOf(s.stat("f"))] = 1 },
+		"it has another name":   func(s *stage) { check(s.t, os.Link(s.path("f"), s.path("g"))) },
 		"its inode stays":       nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +110,21 @@ func TestStepKeepsACopy(t *testing.T) {
 				t.Error("of a file of which a copy was kept the history has no name")
 			}
 		})
+	}
+}
+
+// A file that gets another name when it is known that it has none is copied after all, and it
+// goes on.
+func TestStepOfAFileThatIsLinkedMeanwhile(t *testing.T) {
+	s := newStage(t)
+	s.save("f", "one")
+	s.write("new", "two")
+	step := s.StepNow(s.name("f"), &s.set)
+	check(t, os.Link(s.path("f"), s.path("g")))
+	s.replace("f", step)
+	s.want("f", "1 commit of 0: one", "2 commit of 1")
+	if len(s.only) > 0 {
+		t.Error("the history has the only name of a file that has another one")
 	}
 }
 

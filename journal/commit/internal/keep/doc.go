@@ -5,7 +5,7 @@
 // Old content goes under history/ as the inode that it is, with a content id for
 // a name; package history says what the ids stand for. Where the inode cannot
 // go there (another filesystem, subvolume or quota project), or may yet be
-// written, a copy does: a clone of any size, or a copy of up to 16 MiB. What can
+// written, by a descriptor or by another name that it has, a copy does: a clone of any size, or a copy of up to 16 MiB. What can
 // neither go there nor be copied is not kept; no commit fails for that.
 //
 // Remove is unlink(2) that keeps the file, in one step: a rename into the

@@ -129,21 +129,46 @@ func (s *Keeper) Settle(as disk.Runner, dir int, name string, k Keep) (kept bool
 
 // Move moves a file into the history. One that has got the name a moment ago has lost it
 // then, as by unlink(2), and is not kept: it would be read by whoever may read the
-// version whose place it has.
+// version whose place it has. One that has other names is not moved.
 func (s *Keeper) Move(as disk.Runner, dir int, name string, k Keep) (kept bool, err error) {
+	if hasOtherNames(dir, name) {
+		return false, errCopy
+	}
 	err = s.IntoHistory(k.ID, "keep", func(path string) error {
 		return as.Run(func() error { return unix.Renameat(dir, name, s.disk.StateFD(), path) })
 	})
-	if err == nil && !s.isKept(k) {
+	if err != nil {
+		return false, err
+	}
+	if s.keepAlone(k, 1) != nil {
 		return false, s.DropKept(k.ID)
 	}
-	return err == nil, err
+	return true, nil
 }
 
-// isKept reports whether the content that was put into the history is the one meant.
-func (s *Keeper) isKept(k Keep) bool {
+// hasOtherNames reports whether the file name in dir has other names. By those it is
+// written in place and gets another mode, so that it is not what the version was.
+func hasOtherNames(dir int, name string) bool {
 	var st unix.Stat_t
-	return k.Ino == 0 || unix.Fstatat(s.disk.StateFD(), history.ContentPath(k.ID), &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Ino == k.Ino
+	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Nlink > 1
+}
+
+// keepAlone looks at the content that was put into the history: whether it is the one
+// meant, and has no more names than that many. A link may have been made since somebody
+// looked for other names: a copy takes the content's place then.
+func (s *Keeper) keepAlone(k Keep, names uint64) error {
+	var st unix.Stat_t
+	path := history.ContentPath(k.ID)
+	err := unix.Fstatat(s.disk.StateFD(), path, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case err != nil:
+		return os.NewSyscallError("fstatat", err)
+	case k.Ino != 0 && st.Ino != k.Ino:
+		return errOther
+	case uint64(st.Nlink) > names:
+		return s.KeepCopyOf(s.disk.StateFD(), path, k)
+	}
+	return nil
 }
 
 // errOther: the name holds another inode than what is to be kept.
@@ -159,10 +184,11 @@ func needsCopy(err error) bool {
 		errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EMLINK)
 }
 
-// KeepLink gives the file name in dir a second name in the history.
+// KeepLink gives the file name in dir a second name in the history. Of a file that has
+// one already a copy is kept.
 func (s *Keeper) KeepLink(dir int, name string, k Keep) error {
 	err := errCopy
-	if !k.Copy {
+	if !k.Copy && !hasOtherNames(dir, name) {
 		err = s.IntoHistory(k.ID, "link", func(path string) error {
 			return unix.Linkat(dir, name, s.disk.StateFD(), path, 0)
 		})
@@ -170,10 +196,13 @@ func (s *Keeper) KeepLink(dir int, name string, k Keep) error {
 	switch {
 	case needsCopy(err):
 		return s.KeepCopyOf(dir, name, k)
-	case err == nil && !s.isKept(k):
-		return errors.Join(errOther, s.DropKept(k.ID))
+	case err != nil:
+		return err
 	}
-	return err
+	if err := s.keepAlone(k, 2); err != nil {
+		return errors.Join(err, s.DropKept(k.ID))
+	}
+	return nil
 }
 
 // IntoHistory runs a step that puts something at a content's path, and makes the
