@@ -269,6 +269,9 @@ func (cm *commits) applyMetaLocked(s *session) unix.Errno {
 	if err := s.content.ApplyMeta(fd); err != nil {
 		return errnoOf(err)
 	}
+	if err := s.shadow.Carried(); err != nil {
+		return errnoOf(err)
+	}
 	if err := unix.Fstat(fd, &st); err != nil {
 		return errnoOf(err)
 	}

@@ -79,6 +79,9 @@ func (mv *moves) linkWritten(s *session, n *inode) (*inode, unix.Errno) {
 	}
 	if fd >= 0 {
 		mv.writeIntoLocked(s, fd)
+		if err := s.shadow.Carried(); e == 0 {
+			e = errnoOf(err)
+		}
 	}
 	if e != 0 {
 		return nil, e

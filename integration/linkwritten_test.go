@@ -90,3 +90,48 @@ func TestLinkedFileIsItsWritersUntilTheClose(t *testing.T) {
 		}
 	})
 }
+
+// What the descriptor's program gives its file for a time is taken back when it says so, although
+// the file was linked, or another descriptor closed, in between.
+func TestTakenBackAfterALink(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.Python(t, `
+import os, stat
+os.umask(0)
+def is_(n): s = os.stat(n); return s.st_uid, stat.S_IMODE(s.st_mode)
+ways = {"mode": lambda t, on: os.chmod(t, 0o666 if on else 0o600)}
+if os.getuid() == 0: ways["owner"] = lambda t, on: os.chown(t, 1000 if on else 0, -1)
+for way, change in ways.items():
+    for exists in False, True:
+        for by_name in False, True:
+            for wrote in False, True:
+                n = "%s %d %d %d" % (way, exists, by_name, wrote)
+                if exists:
+                    with open(n, "w") as f: f.write("old")
+                    os.chmod(n, 0o600)
+                want = (os.getuid(), 0o600)
+                fd = os.open(n, os.O_CREAT|os.O_RDWR, 0o600)
+                target = n if by_name else fd
+                if wrote: os.write(fd, b"before")
+                change(target, True)
+                os.link(n, n + " too")
+                os.write(fd, b"after")
+                change(target, False)
+                os.close(fd)
+                assert is_(n) == want == is_(n + " too"), (n, is_(n), want)
+    n = way + " of two names"
+    with open(n, "w") as f: f.write("old")
+    os.chmod(n, 0o600)
+    os.link(n, n + " too")
+    fd = os.open(n, os.O_RDWR)
+    change(fd, True)
+    os.close(os.dup(fd))
+    os.write(fd, b"new")
+    change(fd, False)
+    os.close(fd)
+    assert is_(n) == (os.getuid(), 0o600), (n, is_(n))
+`)
+	})
+}

@@ -120,7 +120,7 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 	if err := unix.Fstat(sh.fd, &now); err != nil {
 		return journal.Intent{}, os.NewSyscallError("fstat", err)
 	}
-	// What the session has changed is to be changed on the target.
+	// What the session has changed is to be changed on the target: see Carried.
 	if now.Uid != sh.initial.Uid || now.Gid != sh.initial.Gid {
 		in.UID, in.GID = int64(now.Uid), int64(now.Gid)
 	}
@@ -128,6 +128,19 @@ func (sh *Shadow) redoIntent(target int, o PublishOptions) (journal.Intent, erro
 		in.Mode = int64(now.Mode & 0o7777)
 	}
 	return in, nil
+}
+
+// Carried says that the target has the mode and the owner of the shadow by now: a copy of
+// the shadow has become it, or what the session has changed was changed there as well. From
+// here on InPlace carries over what differs from these, so that going back to what they
+// were at first is a change.
+func (sh *Shadow) Carried() error {
+	var now unix.Stat_t
+	if err := unix.Fstat(sh.fd, &now); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	sh.initial.Mode, sh.initial.Uid, sh.initial.Gid = now.Mode, now.Uid, now.Gid
+	return nil
 }
 
 // armRedo gives the shadow a reserved name and makes it, the name and the

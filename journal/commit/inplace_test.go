@@ -88,6 +88,35 @@ func TestInPlaceCarriesMetadata(t *testing.T) {
 	})
 }
 
+// What the target has got from the session meanwhile, and the session takes back, is a change
+// of the target.
+func TestInPlaceTakesBackWhatWasCarried(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.write("f", "old")
+		target := openFile(t, w.path("f"), os.O_RDWR)
+		sh, _ := w.shadowOf("f")
+		change := func(fd int, mode uint32, id int) {
+			if root(t) {
+				check(t, unix.Fchown(fd, id, id))
+			}
+			check(t, unix.Fchmod(fd, mode))
+		}
+		for _, fd := range []int{sh.FD(), int(target.Fd())} {
+			change(fd, 0o666, 12)
+		}
+		check(t, sh.Carried())
+		overwriteFD(t, sh.FD(), "new")
+		change(sh.FD(), 0o644, os.Getuid())
+		want := metadataOf(t, sh.FD())
+		_, err := sh.InPlace(int(target.Fd()), w.publishOptions("f", w.version("f")))
+		check(t, err)
+		check(t, sh.Discard())
+		if diff := cmp.Diff(want, metadataOf(t, int(target.Fd()))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestInPlaceConflicts(t *testing.T) {
 	eachFS(t, func(t *testing.T, w *world) {
 		for name, change := range map[string]func(){

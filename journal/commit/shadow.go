@@ -20,7 +20,7 @@ type Shadow struct {
 	as        disk.Runner
 	fd        int
 	shared    *disk.Shared // fd, when a commit that is not on disk holds it as well; or nil
-	initial   unix.Stat_t  // as NewShadow has made it, but for the times
+	initial   unix.Stat_t  // as NewShadow has made it, but for the times; mode and owner: see Carried
 	birth     int64        // its time of birth in nanoseconds, 0 if that is not known
 	anew      bool         // it has no base
 	inPlace   error        // why it can only be committed in place; nil: no reason
