@@ -126,7 +126,7 @@ func (t *Txn) name(dir int, tmp, name string, in *journal.Intent) error {
 	}
 	// The name may come to the disk at any time, and by it alone nobody could tell that it has to
 	// go again if the power fails.
-	err = s.disk.Do("syncjournal", s.disk.Journal.Sync)
+	err = s.disk.Do("syncmade", s.disk.Journal.Sync)
 	if err == nil {
 		err = s.disk.Do("rename", func() error { return unix.Renameat2(dir, tmp, dir, name, unix.RENAME_NOREPLACE) })
 	}

@@ -43,7 +43,7 @@ func (s *Disk) Alone(do func() error) (alone bool, err error) {
 // leavesNames reports whether a step does nothing to any directory.
 func leavesNames(step string) bool {
 	switch step {
-	case "fsync", "fdatasync", "syncfs", "syncdir", "syncjournal", "writeback", "writejournal",
+	case "fsync", "fdatasync", "syncfs", "syncdir", "syncjournal", "syncmade", "writeback", "writejournal",
 		"begin", "done", "record", "tmpfile":
 		return true
 	}
