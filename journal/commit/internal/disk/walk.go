@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -152,8 +153,21 @@ func openBeneath(dir int, path string, resolve uint64) (int, error) {
 	return openResolving(dir, path, unix.RESOLVE_BENEATH|resolve)
 }
 
-// openResolving opens a directory for listing, through no symbolic link.
+// openResolving opens a directory for listing, through no symbolic link. The path may be longer
+// than one system call can name (PATH_MAX): programs that go down step by step come so deep.
 func openResolving(dir int, path string, resolve uint64) (int, error) {
+	if len(path) >= unix.PathMax {
+		i := strings.LastIndexByte(path[:unix.PathMax-1], '/')
+		if i <= 0 {
+			return -1, os.NewSyscallError("openat2", unix.ENAMETOOLONG)
+		}
+		above, err := openResolving(dir, path[:i], resolve)
+		if err != nil {
+			return -1, err
+		}
+		defer unix.Close(above)
+		return openResolving(above, path[i+1:], resolve)
+	}
 	for {
 		fd, err := unix.Openat2(dir, path, &unix.OpenHow{
 			Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,

@@ -245,3 +245,40 @@ func TestWalkWhileADirectoryIsRemoved(t *testing.T) {
 	met, _ := r.walk(map[string]func(){"d": func() { must(t, os.RemoveAll(filepath.Join(r.root, "d"))) }})
 	r.mustMeet(met, slices.DeleteFunc(slices.Clone(everything), func(dir string) bool { return dir == "d" || dir == "d/e" }))
 }
+
+// A directory whose path is longer than one system call can name is opened, by no symbolic link
+// and without descriptors that stay.
+func TestOpenBelowVeryDeep(t *testing.T) {
+	r := newTree(t)
+	before := descriptors(t)
+	cur, path, long := "", "", strings.Repeat("d", 200)
+	fd, err := OpenDir(r.Root, ".")
+	must(t, err)
+	for range 45 { // twice as long as PATH_MAX
+		must(t, unix.Mkdirat(fd, long, 0o755))
+		below, err := OpenDir(fd, long)
+		must(t, err)
+		unix.Close(fd)
+		fd, path, cur = below, path+cur+long, "/"
+	}
+	var want, got unix.Stat_t
+	must(t, unix.Fstat(fd, &want))
+	must(t, unix.Symlinkat(".", fd, "link"))
+	unix.Close(fd)
+	found, err := r.OpenBelow(path)
+	must(t, err)
+	must(t, unix.Fstat(found, &got))
+	unix.Close(found)
+	if got.Ino != want.Ino {
+		t.Errorf("inode %d, want %d", got.Ino, want.Ino)
+	}
+	for _, wrong := range []string{path + "/link", path + "/nothing", strings.Repeat("x", unix.PathMax)} {
+		if fd, err := r.OpenBelow(wrong); err == nil {
+			unix.Close(fd)
+			t.Errorf("%.20s… of %d bytes is opened", wrong, len(wrong))
+		}
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors, and before %d", after, before)
+	}
+}
