@@ -236,6 +236,12 @@ func (co *contents) Fsync(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 		return h.app.fsync(in.DataOnly)
 	}
 	fd, e := co.handles.file(h)
+	if e == unix.EACCES && h.kind == shadowHandle {
+		var own bool
+		if fd, own, e = co.shadowFile(h.sess); own {
+			defer unix.Close(fd)
+		}
+	}
 	dataOnly := in.DataOnly
 	switch {
 	case e != 0:
@@ -248,6 +254,18 @@ func (co *contents) Fsync(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 		e = errnoOf(unix.Fsync(fd))
 	}
 	return cmp.Or(e, co.names.lostSince(h.n))
+}
+
+// shadowFile is a descriptor of the session's shadow, which the caller closes: an ordinary user's
+// daemon cannot open a file anew that its owner may not read or write.
+func (co *contents) shadowFile(s *session) (fd int, own bool, e unix.Errno) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shadow.FD() < 0 {
+		return -1, false, unix.EACCES
+	}
+	fd, err := unix.FcntlInt(uintptr(s.shadow.FD()), unix.F_DUPFD_CLOEXEC, 0)
+	return fd, err == nil, errnoOf(err)
 }
 
 // Fallocate is fallocate(2).
