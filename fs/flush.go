@@ -70,8 +70,8 @@ func (en *endings) flushShadow(cl *closing, h *handle) unix.Errno {
 	s.stopLookLocked()
 	s.holders.Note(c.Owner())
 	s.holders.NoteChildren(by)
-	if killed != nil && !en.isBystander(s, c.Owner()) {
-		s.noteKilledLocked(killed)
+	if killed != nil {
+		en.noteKilledLocked(s, killed)
 	}
 	spared := en.sparesLookLocked(s, by)
 	s.mu.Unlock()

@@ -36,13 +36,20 @@ func (en *endings) isBystander(s *session, o lockmgr.Owner) bool {
 }
 
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.
-func (s *session) noteKilledLocked(d *deaths.Death) {
+func (en *endings) noteKilledLocked(s *session, d *deaths.Death) {
+	if en.isBystander(s, d.Owner) {
+		s.toll.NoteIdle(d, s.who.Load().Owner())
+		return
+	}
 	s.toll.Note(d, s.who.Load().Owner(), s.stampLocked())
 }
 
 // isUnfinishedLocked reports whether the death of a writer keeps what it has written
 // from becoming the file. s.mu is held.
 func (s *session) isUnfinishedLocked() bool {
+	if s.stampLocked().Size == 0 {
+		s.toll.NothingWritten(s.who.Load().Owner())
+	}
 	return s.toll.KeepsOut(s.settings.OnKill, deaths.File{
 		IsNew: s.isNew.Load(), WasSynced: s.saved.WasSynced(),
 		IsSynced: func() bool { return s.saved.IsSynced(s.stampLocked()) },

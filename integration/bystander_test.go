@@ -27,3 +27,16 @@ func TestKilledBystander(t *testing.T) {
 		})
 	}
 }
+
+// Where nothing at all was written, whoever was killed was about to write: the file stays as it
+// was.
+func TestKilledBeforeItHasWritten(t *testing.T) {
+	alongside(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("old", "old\n")
+		mustEndWith(t, m.Bash(t, `{ bash -c 'kill -9 $$'; } > old; { bash -c 'kill $$'; } > old; true`), 0)
+		if got := m.ReadFile("old"); got != "old\n" {
+			t.Errorf("it holds %q", got)
+		}
+	})
+}

@@ -16,6 +16,7 @@ import (
 // whoever calls it holds the session's.
 type Toll[Stamp comparable] struct {
 	worst   *Death // that counts; nil: none does
+	idle    *Death // likewise of those who had not written anything
 	at      Stamp  // the content when the last has died
 	keptOut bool   // what was written did not become the file, for that
 	wroteOn bool   // and somebody had written since
@@ -48,6 +49,18 @@ func (t *Toll[Stamp]) MayHaveWritten(is func(thread uint32) bool) bool {
 // process that has the session.
 func (t *Toll[Stamp]) Note(d *Death, writer lockmgr.Owner, at Stamp) {
 	t.at, t.worst = at, worse(t.worst, d, writer)
+}
+
+// NoteIdle notes the death of a process that has merely inherited the file, and has not written
+// anything. What others write is as good as it was, so it counts only if they write nothing.
+func (t *Toll[Stamp]) NoteIdle(d *Death, writer lockmgr.Owner) { t.idle = worse(t.idle, d, writer) }
+
+// NothingWritten is told when the session ends and the file is empty: whoever has died was
+// about to write it.
+func (t *Toll[Stamp]) NothingWritten(writer lockmgr.Owner) {
+	if t.idle != nil {
+		t.worst = worse(t.worst, t.idle, writer)
+	}
 }
 
 // Worst is the death that counts for the file; nil: none does.

@@ -134,3 +134,20 @@ func TestWhoHasWritten(t *testing.T) {
 		t.Error("it may have been anybody")
 	}
 }
+
+// Who has not written anything counts only where nobody has, and then as everybody does.
+func TestIdleDeath(t *testing.T) {
+	var toll Toll[int]
+	toll.NoteIdle(of(helper, unix.SIGKILL), lockmgr.Owner{PID: writer})
+	if toll.Worst() != nil || toll.KeepsOut(policy.Auto, File{}) {
+		t.Errorf("%+v", toll)
+	}
+	toll.NothingWritten(lockmgr.Owner{PID: writer})
+	if d := toll.Worst(); d == nil || d.Owner.PID != helper || !toll.KeepsOut(policy.Auto, File{}) {
+		t.Errorf("%+v", toll)
+	}
+	var nobody Toll[int]
+	if nobody.NothingWritten(lockmgr.Owner{PID: writer}); nobody.Worst() != nil {
+		t.Errorf("%+v", nobody)
+	}
+}
