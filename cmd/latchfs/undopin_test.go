@@ -18,13 +18,17 @@ func undoWith(t *testing.T, reply func(control.Request) string, args ...string) 
 
 // What is put back is pinned before anything is changed, and let go as soon as it is there.
 func TestUndoPins(t *testing.T) {
-	var asked []string
+	asked := make(chan string, 100)
 	_, got := undoWith(t, func(req control.Request) string {
-		asked = append(asked, req.Op+" "+strings.Join(req.Paths, " "))
+		asked <- req.Op + " " + strings.Join(req.Paths, " ")
 		return `{"ok":true,"versions":1}`
 	})
 	want := "pin changed,pin changed-twice,unpin changed,unpin changed-twice"
-	if s := strings.Join(asked, ","); got.code != 0 || s != want {
+	var all []string
+	for len(asked) > 0 {
+		all = append(all, <-asked)
+	}
+	if s := strings.Join(all, ","); got.code != 0 || s != want {
 		t.Errorf("%v\n%q, want %q", got, s, want)
 	}
 }
