@@ -104,8 +104,8 @@ func (co *contents) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (u
 		co.sessions.mergeThrough(h.sess, h, func(content []byte) error { return co.sessions.becomeKnown(h.sess, content) })
 	}
 	e := change(h, math.MaxInt64, func(fd int) error {
-		if h.kind == shadowHandle {
-			h.sess.toll.Wrote(in.TID)
+		if s := h.sess; s != nil && h.kind == shadowHandle {
+			s.toll.Wrote(in.TID) // s.mu is held
 		}
 		if inside && records.AppendsAlways(fd) {
 			own, err := co.handles.reopen(co.nodes.fdOf(h.n), unix.O_RDWR|int(h.flags&(unix.O_SYNC|unix.O_DSYNC)))

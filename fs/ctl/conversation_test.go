@@ -143,7 +143,7 @@ func TestRequestsInPieces(t *testing.T) {
 				t.Fatal(e)
 			}
 		}
-		if got, want := answers(a), `{"ok":true,"id":"1"}`+"\n"+`{"ok":true,"id":"2"}`+"\n"; got != want {
+		if got, want := answers(a), `{"ok":true,"id":"1","locks":[]}`+"\n"+`{"ok":true,"id":"2","locks":[]}`+"\n"; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		if used := s.Book.Used(1000); used != 1 {
