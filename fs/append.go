@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latchfs/fs/appends"
 	"latchfs/fs/iomode"
 	"latchfs/fs/judge"
 	"latchfs/fs/lostupdate"
@@ -123,11 +122,7 @@ func (a *appender) write(in *WriteRequest, data [][]byte, inside bool) (uint32, 
 	var e unix.Errno
 	switch {
 	case !inside:
-		w := appends.Writer{Thread: in.TID, UID: in.UID, GID: in.GID, KillSuid: in.KillSuid}
-		if a.callers.ctl.Claims.Count() > 0 {
-			a.user(w) // what it writes may wait for the end of a line, and it may have ended then
-		}
-		n, e = a.Write(w, data)
+		n, e = a.Write(a.noteUser(&in.Request, in.KillSuid), data)
 	case in.Cached:
 		n, e = a.Store(data, int64(in.Offset))
 	default:
@@ -201,14 +196,14 @@ func (a *appender) noteRead(in *Request) {
 
 // allocate is fallocate(2).
 func (a *appender) allocate(in *AllocRequest) unix.Errno {
-	return a.Allocate(appends.Writer{Thread: in.TID, UID: in.UID, GID: in.GID}, in.Mode, func(fd int) error { return a.disk.allocate(fd, in) })
+	return a.Allocate(a.noteUser(&in.Request, false), in.Mode, func(fd int) error { return a.disk.allocate(fd, in) })
 }
 
 // truncate is ftruncate(2).
 func (a *appender) truncate(in *SetAttrRequest, size int64) unix.Errno {
 	return a.Truncate(&records.Cut{
 		Size: size, By: cutter{a.appended, in},
-		Writer: appends.Writer{Thread: in.TID, UID: in.UID, GID: in.GID, KillSuid: in.Set&SetKillSuid != 0},
+		Writer: a.noteUser(&in.Request, in.Set&SetKillSuid != 0),
 	})
 }
 

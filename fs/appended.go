@@ -157,20 +157,25 @@ func (is appendedName) Rewrite(target int, st *unix.Stat_t, fill func(to int) er
 
 // user is the process that writes through the descriptor, if that is another one than its
 // opener; nil if it is not known, or in a transaction: of what is appended nothing is undone.
-// A process that has ended is known if it was asked for before.
 func (is appended) user(w appends.Writer) *caller {
-	c := is.callers.callerOf(&Request{TID: w.Thread, UID: w.UID, GID: w.GID})
-	if c.Foreign() {
-		if u := is.h.user.Load(); u != nil && u.Writer == w {
-			return u.c
-		}
+	u := is.h.user.Load()
+	if u == nil || u.Writer != w || is.callers.txnOf(u.c) != nil {
 		return nil
 	}
-	if c.Owner() == is.c.Owner() || is.callers.txnOf(c) != nil {
-		return nil
+	return u.c
+}
+
+// noteUser finds out who sends a request by which the descriptor is used. Of anybody but the
+// sender it must not be asked: that may be in execve(2), which would be waited for.
+func (is appended) noteUser(h *Request, killSuid bool) appends.Writer {
+	w := appends.Writer{Thread: h.TID, UID: h.UID, GID: h.GID, KillSuid: killSuid}
+	if u := is.h.user.Load(); h.TID == is.c.TID() || u != nil && u.Writer == w && is.callers.proc.Alive(u.c.Owner()) {
+		return w
 	}
-	is.h.user.Store(&writingUser{w, c})
-	return c
+	if c := is.callers.callerOf(h); !c.Foreign() && c.Owner() != is.c.Owner() {
+		is.h.user.Store(&writingUser{w, c})
+	}
+	return w
 }
 
 // writingUser is who has written through a descriptor.

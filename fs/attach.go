@@ -63,6 +63,7 @@ func (ss *sessions) attachLocked(s *session, c *caller, k *kernelNode, flags uin
 	h.stale.Store(stale)
 	ss.nodes.mu.Unlock()
 	s.handles[h] = struct{}{}
+	s.toll.Opened(c.Owner().PID)
 	s.holders.NoteOpen(c.Owner(), flags&unix.O_ACCMODE != unix.O_WRONLY)
 	s.stopLookLocked()
 	s.idle.Store(false)

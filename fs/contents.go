@@ -104,9 +104,7 @@ func (co *contents) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (u
 		co.sessions.mergeThrough(h.sess, h, func(content []byte) error { return co.sessions.becomeKnown(h.sess, content) })
 	}
 	e := change(h, math.MaxInt64, func(fd int) error {
-		if s := h.sess; s != nil && h.kind == shadowHandle {
-			s.toll.Wrote(in.TID) // s.mu is held
-		}
+		co.noteWriter(h, &in.Request)
 		if inside && records.AppendsAlways(fd) {
 			own, err := co.handles.reopen(co.nodes.fdOf(h.n), unix.O_RDWR|int(h.flags&(unix.O_SYNC|unix.O_DSYNC)))
 			if err != nil {
@@ -277,7 +275,10 @@ func (co *contents) Fallocate(_ <-chan struct{}, in *AllocRequest) unix.Errno {
 	if h.app != nil {
 		return h.app.allocate(in)
 	}
-	return co.change(h, func(fd int) error { return co.disk.allocate(fd, in) })
+	return co.change(h, func(fd int) error {
+		co.noteWriter(h, &in.Request)
+		return co.disk.allocate(fd, in)
+	})
 }
 
 // CopyFileRange is copy_file_range(2), and returns how much was copied.
@@ -307,6 +308,7 @@ func (co *contents) CopyFileRange(_ <-chan struct{}, in *CopyRequest) (uint32, u
 	}
 	var n int
 	e = co.change(dst, func(fd int) error {
+		co.noteWriter(dst, &in.Request)
 		in64, out64 := int64(in.Offset), int64(in.ToOffset)
 		return co.callers.asSender(dst, &in.Request, false, func() (err error) {
 			n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Length, 1<<30)), int(in.Flags))

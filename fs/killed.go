@@ -18,10 +18,10 @@ func deathOf(c *caller, sig int) *deaths.Death {
 }
 
 // isBystander reports whether a process that is being killed has merely inherited a descriptor
-// of the shadow from whoever has opened that: it has written nothing since it was forked. What
+// of the shadow: it has not opened that, and written nothing since it was forked. What
 // others have written to the file is as good as it was. s.mu is held.
 func (en *endings) isBystander(s *session, o lockmgr.Owner) bool {
-	if o == s.opener || s.holders.CanMap() {
+	if s.holders.CanMap() || s.toll.MayHaveWritten(o.PID) {
 		return false
 	}
 	if written, known := en.callers.proc.HasWritten(o.PID); known {
@@ -29,10 +29,21 @@ func (en *endings) isBystander(s *session, o lockmgr.Owner) bool {
 	}
 	// An ordinary user's daemon may not ask that of a process that is dying; but all that is
 	// written comes to it.
-	return !s.passed && !s.toll.MayHaveWritten(func(tid uint32) bool {
-		th, err := en.callers.proc.Thread(tid)
-		return int32(tid) == o.PID || err == nil && th.TGID == o.PID
-	})
+	return !s.passed
+}
+
+// noteWriter notes who is about to change the content of the shadow that h is open on. The
+// session's mutex is held.
+func (co *contents) noteWriter(h *handle, by *Request) {
+	if s := h.sess; s != nil && h.kind == shadowHandle {
+		s.toll.Wrote(by.TID, func() int32 {
+			th, err := co.callers.proc.Thread(by.TID)
+			if err != nil {
+				return 0
+			}
+			return th.TGID
+		})
+	}
 }
 
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.
@@ -47,8 +58,8 @@ func (en *endings) noteKilledLocked(s *session, d *deaths.Death) {
 // isUnfinishedLocked reports whether the death of a writer keeps what it has written
 // from becoming the file. s.mu is held.
 func (s *session) isUnfinishedLocked() bool {
-	if s.stampLocked().Size == 0 {
-		s.toll.NothingWritten(s.who.Load().Owner())
+	if now := s.stampLocked(); now.Size == 0 {
+		s.toll.NothingWritten(now, s.who.Load().Owner())
 	}
 	return s.toll.KeepsOut(s.settings.OnKill, deaths.File{
 		IsNew: s.isNew.Load(), WasSynced: s.saved.WasSynced(),

@@ -121,7 +121,7 @@ func (li *listings) plant(dir *inode, d *listing.Entry, out Listing) {
 		return
 	}
 	var st unix.Stat_t
-	k, errno := li.names.childBy(li.nodes.trim.TryOpenAt, dir, d.Name, &st) // the kernel looks up what it is not told
+	k, errno := childBy(li.names, li.nodes.trim.TryOpenAt, dir, d.Name, &st) // the kernel looks up what it is not told
 	if errno != 0 {
 		return
 	}

@@ -28,9 +28,7 @@ func (lv *live) beginWork(c func() *caller, op string, n *inode) *liveWork {
 	by := c()
 	set := lv.rules.settings(lv.nodes.nodePath(n))
 	who, _ := lv.losses.learnersOf(by, &set)
-	w := &liveWork{who, authorOf(by, op)}
-	lv.losses.updates.BeginsInPlace(stamp, w.who, w.by)
-	return w
+	return &liveWork{who, authorOf(by, op)}
 }
 
 // endWork notes what n holds after the changes.
@@ -54,8 +52,10 @@ func (ats *attrs) setattrLive(c *caller, in *SetAttrRequest, n *inode, size uint
 	var before, after unix.Stat_t
 	fd := ats.nodes.fdOf(n)
 	known := unix.Fstat(fd, &before) == nil
+	setsTime := in.Set&(SetMtime|SetMtimeNow) != 0
 	e := ats.setattrPlain(in, n, size, resize)
-	if known && e == 0 && before.Nlink > 1 && unix.Fstat(fd, &after) == nil {
+	known = known && e == 0 && before.Nlink > 1 && unix.Fstat(fd, &after) == nil
+	if known && before.Size == after.Size && (setsTime || before.Mtim == after.Mtim) { // else somebody has written meanwhile
 		ats.recorder.restamped(ats.nodes.nodePath(n), &before, &after)
 	}
 	return e

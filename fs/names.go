@@ -167,11 +167,11 @@ func (nm *names) dropName(dir *inode, name string) {
 // child finds what has a name in parent, and takes one reference of the kernel's on its
 // node. st is filled with the inode's attributes.
 func (nm *names) child(parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
-	return nm.childBy(nm.nodes.trim.OpenAt, parent, name, st)
+	return childBy(nm, nm.nodes.trim.OpenAt, parent, name, st)
 }
 
 // childBy is child with a way to open what is not known yet.
-func (nm *names) childBy(open opener, parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
+func childBy(nm *names, open opener, parent *inode, name string, st *unix.Stat_t) (*kernelNode, unix.Errno) {
 	for {
 		renamed := nm.renamed.Load()
 		k, e := nm.find(open, parent, name, st)

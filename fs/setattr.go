@@ -203,6 +203,7 @@ func (ats *attrs) setattrHandle(in *SetAttrRequest, h *handle, size uint64, resi
 			}
 		}
 		e := ats.contents.cut(h, int64(size), func(fd int) error {
+			ats.contents.noteWriter(h, &in.Request)
 			if err := unix.Ftruncate(fd, int64(size)); err != nil {
 				return err
 			}

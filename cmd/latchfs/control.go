@@ -104,7 +104,7 @@ func encode(req *control.Request) ([]byte, error) {
 func inBase64(req control.Request) *control.Request {
 	var plain []string
 	for _, p := range req.Paths {
-		if utf8.ValidString(p) {
+		if utf8.ValidString(p) && !strings.ContainsRune(p, utf8.RuneError) { // which stands for what JSON cannot tell
 			plain = append(plain, p)
 		} else {
 			req.PathsBase64 = append(req.PathsBase64, []byte(p))

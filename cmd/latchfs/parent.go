@@ -98,11 +98,16 @@ func makeAgain(dir int, name string, was *auditEvent) (fd int, known bool, err e
 			return fd, false, nil // root of a user namespace, say: it stays ours
 		}
 	}
+	known = true
+	var st unix.Stat_t
+	if gid := int(was.count("file_gid")); unix.Fstat(fd, &st) != nil || int(st.Gid) != gid && unix.Fchown(fd, -1, gid) != nil {
+		mode, known = mode&0o700, false // what its group might do, another one would get
+	}
 	if err := unix.Fchmod(fd, uint32(mode)); err != nil {
 		unix.Close(fd)
 		return -1, false, err
 	}
-	return fd, true, nil
+	return fd, known, nil
 }
 
 // removedAbove finds in the audit trail how the directories above p were removed: of each

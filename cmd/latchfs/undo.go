@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -173,7 +174,7 @@ func (f *undoFlags) carryOut(cmd *cobra.Command, v *view, plan []*undoing, pinne
 	how := &progress{w: cmd.ErrOrStderr(), all: len(plan)}
 	for _, action := range []string{undoRestore, undoDelete, undoRefuse} { // nothing is deleted before the rest is there
 		for _, u := range plan {
-			if u.Action != action {
+			if u.Action != action || action == undoDelete && failed != nil {
 				continue
 			}
 			if do && action != undoRefuse {
@@ -241,7 +242,7 @@ func (u *undoing) String() string {
 
 // carryOut takes the changes of one file back.
 func (u *undoing) carryOut(cmd *cobra.Command, v *view) error {
-	if now := stampAt(v.file(u.path)); now != u.now {
+	if now := v.stampAt(u.path); now != u.now {
 		return fmt.Errorf("%s was changed just now: it is left as it is", printable.Line(u.path))
 	}
 	if u.Action == undoDelete {
@@ -285,6 +286,21 @@ func (u *undoing) restore(cmd *cobra.Command, v *view) error {
 type fileStamp struct {
 	ino, size    uint64
 	mtime, ctime unix.Timespec
+}
+
+// stampAt is stampAt of what has a path, without following a symbolic link in the directories
+// above: what one leads to has another path.
+func (v *view) stampAt(p string) fileStamp {
+	dir, err := v.openParent(p, false)
+	if err != nil {
+		return fileStamp{}
+	}
+	defer unix.Close(dir)
+	var st unix.Stat_t
+	if unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return fileStamp{}
+	}
+	return fileStamp{st.Ino, uint64(st.Size), st.Mtim, st.Ctim}
 }
 
 // stampAt is the zero stamp where there is no file.

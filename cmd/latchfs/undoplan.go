@@ -209,7 +209,7 @@ func (f *undoFlags) objection(states []*fileVersion, appended []*auditEvent) str
 
 // find finds what the file is now and what it goes back to.
 func (f *undoFlags) find(v *view, all histories, u *undoing) {
-	u.now = stampAt(v.file(u.path))
+	u.now = v.stampAt(u.path)
 	if u.known && u.Reason == "" && !f.force && u.last.isFile() && u.now.ino != 0 && u.now.size != uint64(u.last.Bytes) {
 		u.refuse("it is not as version %d, the last one, left it", u.last.Version)
 	}
@@ -235,9 +235,11 @@ func (u *undoing) isSo(v *view) (bool, error) {
 	switch {
 	case !u.known:
 		return false, nil
+	case u.now == fileStamp{}:
+		return u.target == nil, nil
 	case u.target == nil:
 		return !isFile(v.file(u.path)), nil // what else may be there has no versions
-	case u.now == fileStamp{}, u.source == "":
+	case u.source == "":
 		return false, nil
 	}
 	for _, name := range []string{u.source, v.file(u.path)} {

@@ -104,7 +104,7 @@ func (f *undoFlags) planNamed(v *view, t *doings, below []string) []*undoing {
 			continue
 		}
 		first := events[slices.IndexFunc(events, func(e *auditEvent) bool { return f.actor.matches(&e.author) })]
-		u := &undoing{named: last.named, path: p, now: stampAt(v.file(p)), removed: first}
+		u := &undoing{named: last.named, path: p, now: v.stampAt(p), removed: first}
 		gone, link := u.now == fileStamp{}, isLink(v.file(p))
 		switch made := first.Event == eventMakeDir || first.Event == eventMakeLink; {
 		case made && link && last.Event == eventMakeLink:

@@ -40,16 +40,15 @@ func (q *query) pin(t *lockkey.Target) *control.Reply {
 }
 
 // unpin ends that. What is not pinned is no error.
-func (q *query) unpin(t *lockkey.Target) *control.Reply {
-	p := pinned{t.Paths[0], q.r.Version}
-	q.cv.mu.Lock()
-	release := q.cv.pins[p]
-	delete(q.cv.pins, p)
-	q.cv.mu.Unlock()
+func (cv *Conversation) unpin(p pinned) *control.Reply {
+	cv.mu.Lock()
+	release := cv.pins[p]
+	delete(cv.pins, p)
+	cv.mu.Unlock()
 	if release == nil {
 		return &control.Reply{OK: true, Warning: "it was not pinned"}
 	}
-	q.cv.endPin(p, release)
+	cv.endPin(p, release)
 	return &control.Reply{OK: true, Versions: 1}
 }
 

@@ -48,7 +48,7 @@ func (q *query) run() *control.Reply {
 	case control.Pin:
 		return q.pin(&t)
 	case control.Unpin:
-		return q.unpin(&t)
+		return q.cv.unpin(pinned{t.Paths[0], q.r.Version})
 	}
 	return refused(control.Invalid, "unknown op")
 }

@@ -21,28 +21,57 @@ type Toll[Stamp comparable] struct {
 	keptOut bool   // what was written did not become the file, for that
 	wroteOn bool   // and somebody had written since
 
-	writers []uint32 // threads that have written, as far as that is seen, each once
-	crowd   bool     // there were more than are noted
+	writers map[uint32]int32 // the processes of the threads that were seen to write
+	openers []int32          // processes that have opened it to write
+	crowd   bool             // there were more than are noted, or one of which nothing is known
 }
 
-// maxWriters is how many threads are noted.
+// maxWriters is how many threads, and openers, are noted.
 const maxWriters = 64
 
-// Wrote notes that a thread has written.
-func (t *Toll[Stamp]) Wrote(thread uint32) {
+// Wrote notes that a thread writes; of tells its process, 0 if nobody can tell. That is asked
+// once, for nobody can when the thread has ended.
+func (t *Toll[Stamp]) Wrote(thread uint32, of func() (pid int32)) {
+	if _, known := t.writers[thread]; known || t.crowd {
+		return
+	}
+	pid := int32(0)
+	if thread != 0 && len(t.writers) < maxWriters {
+		pid = of()
+	}
+	if pid == 0 {
+		t.crowd = true
+		return
+	}
+	if t.writers == nil {
+		t.writers = map[uint32]int32{}
+	}
+	t.writers[thread] = pid
+}
+
+// Opened notes that a process has opened the file to write.
+func (t *Toll[Stamp]) Opened(pid int32) {
 	switch {
-	case t.crowd || slices.Contains(t.writers, thread):
-	case len(t.writers) == maxWriters || thread == 0:
-		t.writers, t.crowd = nil, true
+	case slices.Contains(t.openers, pid):
+	case len(t.openers) == maxWriters:
+		t.crowd = true
 	default:
-		t.writers = append(t.writers, thread)
+		t.openers = append(t.openers, pid)
 	}
 }
 
-// MayHaveWritten reports whether one of the threads that were seen to write is one of those that
-// are asked for. It is so if it is not known which have.
-func (t *Toll[Stamp]) MayHaveWritten(is func(thread uint32) bool) bool {
-	return t.crowd || slices.ContainsFunc(t.writers, is)
+// MayHaveWritten reports whether a process has opened the file itself, or was seen to write it. It
+// is so of everybody if it is not known who has.
+func (t *Toll[Stamp]) MayHaveWritten(pid int32) bool {
+	if t.crowd || slices.Contains(t.openers, pid) {
+		return true
+	}
+	for _, p := range t.writers {
+		if p == pid {
+			return true
+		}
+	}
+	return false
 }
 
 // Note notes a death. What was written until now, at, is taken for the dead's. writer is the
@@ -55,12 +84,16 @@ func (t *Toll[Stamp]) Note(d *Death, writer lockmgr.Owner, at Stamp) {
 // anything. What others write is as good as it was, so it counts only if they write nothing.
 func (t *Toll[Stamp]) NoteIdle(d *Death, writer lockmgr.Owner) { t.idle = worse(t.idle, d, writer) }
 
-// NothingWritten is told when the session ends and the file is empty: whoever has died was
-// about to write it.
-func (t *Toll[Stamp]) NothingWritten(writer lockmgr.Owner) {
-	if t.idle != nil {
-		t.worst = worse(t.worst, t.idle, writer)
+// NothingWritten is told when the session ends and the file, which the stamp tells, is empty:
+// whoever has died was about to write it.
+func (t *Toll[Stamp]) NothingWritten(now Stamp, writer lockmgr.Owner) {
+	if t.idle == nil {
+		return
 	}
+	if t.worst == nil {
+		t.at = now
+	}
+	t.worst = worse(t.worst, t.idle, writer)
 }
 
 // Worst is the death that counts for the file; nil: none does.

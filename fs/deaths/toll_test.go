@@ -109,29 +109,35 @@ func TestTollOfASyncedFile(t *testing.T) {
 
 // Who has written is known of up to so many threads, and of nobody if one of them cannot be seen.
 func TestWhoHasWritten(t *testing.T) {
-	has := func(toll *Toll[int], tid uint32) bool {
-		return toll.MayHaveWritten(func(t uint32) bool { return t == tid })
-	}
-	var some, many, unseen Toll[int]
-	if has(&some, 7) {
+	of := func(pid int32) func() int32 { return func() int32 { return pid } }
+	var some, many, unseen, gone, opened Toll[int]
+	if some.MayHaveWritten(7) {
 		t.Error("nobody has written")
 	}
 	for range 2 {
 		for tid := range uint32(maxWriters) {
-			some.Wrote(tid + 1)
-			many.Wrote(tid + 1)
+			some.Wrote(tid+1, of(7))
+			many.Wrote(tid+1, of(7))
 		}
 	}
-	if !has(&some, 7) || has(&some, maxWriters+1) {
-		t.Error("thread 7 has written, and the one behind the last has not")
+	some.Wrote(1, of(0)) // is not asked again
+	if !some.MayHaveWritten(7) || some.MayHaveWritten(8) {
+		t.Error("process 7 has written, and 8 has not")
 	}
-	many.Wrote(maxWriters + 1)
-	if !has(&many, maxWriters+5) {
-		t.Error("of so many nobody knows")
+	many.Wrote(maxWriters+1, of(7))
+	unseen.Wrote(0, of(7))
+	gone.Wrote(1, of(0))
+	for _, toll := range []*Toll[int]{&many, &unseen, &gone} {
+		if !toll.MayHaveWritten(8) {
+			t.Errorf("it may have been anybody: %+v", toll)
+		}
 	}
-	unseen.Wrote(0)
-	if !has(&unseen, 7) {
-		t.Error("it may have been anybody")
+	for pid := range int32(maxWriters + 1) {
+		opened.Opened(pid + 1)
+		opened.Opened(1)
+		if got, want := opened.MayHaveWritten(1000), pid == maxWriters; !opened.MayHaveWritten(pid+1) || got != want {
+			t.Errorf("after %d openers: of another one %v", pid+1, got)
+		}
 	}
 }
 
@@ -142,12 +148,15 @@ func TestIdleDeath(t *testing.T) {
 	if toll.Worst() != nil || toll.KeepsOut(policy.Auto, File{}) {
 		t.Errorf("%+v", toll)
 	}
-	toll.NothingWritten(lockmgr.Owner{PID: writer})
+	toll.NothingWritten(5, lockmgr.Owner{PID: writer})
 	if d := toll.Worst(); d == nil || d.Owner.PID != helper || !toll.KeepsOut(policy.Auto, File{}) {
 		t.Errorf("%+v", toll)
 	}
+	if toll.KeepOut(5); toll.Tells(false, true) {
+		t.Error("nobody has written since, and is told")
+	}
 	var nobody Toll[int]
-	if nobody.NothingWritten(lockmgr.Owner{PID: writer}); nobody.Worst() != nil {
+	if nobody.NothingWritten(5, lockmgr.Owner{PID: writer}); nobody.Worst() != nil {
 		t.Errorf("%+v", nobody)
 	}
 }

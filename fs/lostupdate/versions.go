@@ -203,11 +203,7 @@ func (j *Judge) BeginsInPlace(was knowledge.Stamp, who knowledge.Who, by knowled
 // What has been met of that before is told already, as the work of whoever had begun last.
 func (j *Judge) WroteInPlace(is knowledge.Stamp, who knowledge.Who, by knowledge.Author) {
 	link := LinkKey(is)
-	switch number, known := j.Known.Current(link); {
-	case number == 0:
-	case known == is:
-		j.Known.Expected(link)
-	default:
+	if number, known := j.Known.Current(link); number != 0 && known != is {
 		j.Known.Changed(time.Now(), link, is, who, by)
 	}
 }

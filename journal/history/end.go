@@ -20,10 +20,26 @@ const endName = "log.end"
 // end is what that file says, as JSON.
 type end struct {
 	Size int64 `json:"size"`
+	// File is which file the log was: one that was rewritten is another.
+	File identity `json:"file"`
 	// Sums are the checksums of the log's first 16, 32, 64 bytes and so on, by which
 	// the log is told from another one: another version of latchfs may have rewritten
 	// it, and not know this file.
 	Sums []uint32 `json:"sums"`
+}
+
+// identity tells a file from others, also from those that get its inode number later.
+type identity struct {
+	Ino  uint64 `json:"ino"`
+	Sec  int64  `json:"sec"` // of its birth
+	Nsec uint32 `json:"nsec"`
+}
+
+// identityOf is the identity of an open file; false where the filesystem does not tell.
+func identityOf(f *os.File) (identity, bool) {
+	var st unix.Statx_t
+	err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st)
+	return identity{st.Ino, st.Btime.Sec, st.Btime.Nsec}, err == nil && st.Mask&unix.STATX_BTIME != 0
 }
 
 // maxSummed is of how many bytes of a log there are checksums at most.
@@ -71,6 +87,10 @@ func (s *Store) encodeEnd(log *os.File) ([]byte, error) {
 	if err == nil && st.Size() != e.Size {
 		err = errors.New("somebody has written to the log")
 	}
+	var told bool
+	if e.File, told = identityOf(log); !told {
+		return nil, errors.New("nothing tells this log from another one")
+	}
 	if err == nil {
 		e.Sums, err = sumsOf(log, e.Size)
 	}
@@ -100,8 +120,8 @@ func (s *Store) leastLog() int64 {
 	}
 	defer log.Close()
 	st, err := log.Stat()
-	if err != nil {
-		return 0
+	if is, told := identityOf(log); err != nil || !told || is != e.File {
+		return 0 // it was rewritten, or put back from a copy
 	}
 	sums, err := sumsOf(log, min(st.Size(), e.Size))
 	if n := len(sums); err != nil || n == 0 || n > len(e.Sums) || sums[n-1] != e.Sums[n-1] {

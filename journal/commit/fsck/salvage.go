@@ -149,7 +149,16 @@ func (c *Checked) keepAside(fd int, reason string, in journal.Intent) (id string
 	if in.Name != "" {
 		meta["path"], meta["token"] = path.Join(in.Dir, in.Name), in.Token
 	}
-	return c.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error { return c.rejects.CopyContent(fd, dir, st) })
+	id, err = c.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error {
+		if err := c.rejects.CopyContent(fd, dir, st); err != nil {
+			return err
+		}
+		return c.rejects.SyncContent(dir)
+	})
+	if err == nil { // what it is kept from goes next
+		err = unix.Syncfs(c.disk.StateFD())
+	}
+	return id, err
 }
 
 // keepShadows keeps the bytes of every shadow that is chosen, and removes its name.

@@ -128,14 +128,20 @@ func Variable(environ []byte, name string) string {
 	return ""
 }
 
-// ParseWritten reports by an io file whether a process has written: "wchar: N", the bytes of
-// all its write(2) and the like (proc_pid_io(5)). known is false if the file does not say so.
+// ParseWritten reports by an io file whether a process has written (proc_pid_io(5)): "wchar: N",
+// the bytes of all its write(2) and the like, or "write_bytes: N", those of pages that it has made
+// dirty otherwise (splice, io_uring). known is false if the file says neither.
 func ParseWritten(io []byte) (written, known bool) {
 	for line := range bytes.Lines(io) {
-		if rest, ok := bytes.CutPrefix(line, []byte("wchar: ")); ok {
-			n, err := strconv.ParseUint(string(bytes.TrimSpace(rest)), 10, 64)
-			return n > 0, err == nil
+		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(": "))
+		if string(name) != "wchar" && string(name) != "write_bytes" {
+			continue
 		}
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		if err != nil {
+			return false, false
+		}
+		written, known = written || n > 0, true
 	}
-	return false, false
+	return written, known
 }

@@ -77,11 +77,13 @@ func TestParseFileLimit(t *testing.T) {
 
 func TestParseWritten(t *testing.T) {
 	for io, want := range map[string][2]bool{
-		"rchar: 6976\nwchar: 0\nsyscr: 10\n": {false, true},
-		"rchar: 6976\nwchar: 17\nsyscw: 1\n": {true, true},
-		"rchar: 6976\nwchar: x\n":            {false, false},
-		"rchar: 6976\n":                      {false, false},
-		"":                                   {false, false},
+		"rchar: 6976\nwchar: 0\nsyscr: 10\n":           {false, true},
+		"rchar: 6976\nwchar: 17\nsyscw: 1\n":           {true, true},
+		"rchar: 6976\nwchar: x\n":                      {false, false},
+		"wchar: 0\nread_bytes: 7\nwrite_bytes: 0\n":    {false, true},
+		"wchar: 0\nread_bytes: 7\nwrite_bytes: 4096\n": {true, true},
+		"rchar: 6976\n":                                {false, false},
+		"":                                             {false, false},
 	} {
 		if written, known := ParseWritten([]byte(io)); written != want[0] || known != want[1] {
 			t.Errorf("%q: %t, %t", io, written, known)
