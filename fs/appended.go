@@ -169,13 +169,20 @@ func (is appended) user(w appends.Writer) *caller {
 // sender it must not be asked: that may be in execve(2), which would be waited for.
 func (is appended) noteUser(h *Request, killSuid bool) appends.Writer {
 	w := appends.Writer{Thread: h.TID, UID: h.UID, GID: h.GID, KillSuid: killSuid}
-	if u := is.h.user.Load(); h.TID == is.c.TID() || u != nil && u.Writer == w && is.callers.proc.Alive(u.c.Owner()) {
+	if u := is.h.user.Load(); h.TID == is.c.TID() || !is.mayBeLocked() || u != nil && u.Writer == w && is.callers.proc.Alive(u.c.Owner()) {
 		return w
 	}
 	if c := is.callers.callerOf(h); !c.Foreign() && c.Owner() != is.c.Owner() {
 		is.h.user.Store(&writingUser{w, c})
 	}
 	return w
+}
+
+// mayBeLocked reports whether somebody may have a lock of the file's name that keeps others from
+// appending for long: by a guard, or a session.
+func (is appended) mayBeLocked() bool {
+	p := is.place()
+	return is.callers.ctl.Claims.Count() > 0 || p.dir != nil && is.nodes.sessionOn(is.h.n, p.dir, p.name) != nil
 }
 
 // writingUser is who has written through a descriptor.
