@@ -26,7 +26,7 @@ func (w *world) write(path, content string) {
 // taken for it.
 func TestOtherNames(t *testing.T) {
 	w := newWorld(t, Options{})
-	tick := func() { w.now = w.now.Add(time.Second) }
+	tick := func() { w.later(time.Second) }
 	w.save("h", "SECRET", 9)
 	tick()
 	check(t, os.Link(w.path("h"), w.path("hh")))

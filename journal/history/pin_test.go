@@ -44,9 +44,9 @@ func TestPin(t *testing.T) {
 			}
 		},
 		"space":   func(w *world) { w.s.Free(1 << 40) },
-		"age":     func(w *world) { w.now = w.now.Add(2 * time.Hour); w.s.tidy() },
+		"age":     func(w *world) { w.later(2 * time.Hour); w.s.tidy() },
 		"number":  func(w *world) { w.save("a", "x", 1); w.save("b", "x", 0); w.save("c", "x", 0) },
-		"records": func(w *world) { w.s.evictLocked(0) },
+		"records": func(w *world) { w.s.mu.Lock(); defer w.s.mu.Unlock(); w.s.evictLocked(0) },
 	} {
 		w := newWorld(t, Options{MaxBytes: 48 << 10, MaxAge: time.Hour})
 		for i := range 2 {
@@ -68,8 +68,11 @@ func TestPin(t *testing.T) {
 				t.Errorf("%s: version 1 of %s is kept, and nobody has it pinned", name, p)
 			}
 		}
-		if len(w.s.pins) > 0 {
-			t.Errorf("%s: %d pins are left", name, len(w.s.pins))
+		w.s.mu.Lock()
+		left := len(w.s.pins)
+		w.s.mu.Unlock()
+		if left > 0 {
+			t.Errorf("%s: %d pins are left", name, left)
 		}
 	}
 }
@@ -123,7 +126,7 @@ func TestPinOfARenamedFile(t *testing.T) {
 	for i := range 5 {
 		w.save("other", heavy("other", i), 9)
 	}
-	w.now = w.now.Add(time.Hour)
+	w.later(time.Hour)
 	w.s.tidy() // a is gone for long
 	w.files()
 	w.wantKept("after the rename", 1, "a")

@@ -119,7 +119,7 @@ func TestBackup(t *testing.T) {
 	if w.s.Of("f~") == nil {
 		t.Error("the backup was dropped at once")
 	}
-	w.now = w.now.Add(2 * fadeTime)
+	w.later(2 * fadeTime)
 	w.s.tidy()
 	for range 2 {
 		if w.s.Of("f~") != nil {
@@ -139,7 +139,7 @@ func TestTemporaryFilesFade(t *testing.T) {
 	w.save("f", "newer", 5)
 	w.save("gone", "only here", 5)
 	w.remove("gone", 5)
-	w.now = w.now.Add(2 * fadeTime)
+	w.later(2 * fadeTime)
 	w.s.tidy()
 	w.expect("t", "")
 	w.expect("f", "1 commit \"old\"\n2 commit \"new\"\n3 commit now")
@@ -209,7 +209,7 @@ func TestBounds(t *testing.T) {
 	if got := fmt.Sprint(kept()); got != "[7 8 9]" {
 		t.Errorf("kept is %s", got)
 	}
-	w.now = w.now.Add(2 * time.Hour)
+	w.later(2 * time.Hour)
 	w.s.tidy()
 	if got := kept(); got != nil || len(w.files()) != 0 {
 		t.Errorf("after two hours kept is %d, on disk %q", got, w.files())
