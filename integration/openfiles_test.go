@@ -20,10 +20,7 @@ func TestOpenFilesOfOneUserLeaveDescriptors(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(data, fmt.Sprintf("bob/f%d", i)), nil, 0o666))
 		must(t, os.Chown(filepath.Join(data, fmt.Sprintf("bob/f%d", i)), otherUID, otherUID))
 	}
-	start := exec.Command("bash", "-c", fmt.Sprintf(`ulimit -n %d; "$1" mount "$2" "$3"`, descriptors), "bash", bench.binary, data, mnt)
-	if o := finish(t, start); o.Code != 0 {
-		t.Fatalf("%+v", o)
-	}
+	mountWithDescriptors(t, descriptors, data, mnt)
 	const script = `
 import os, sys, time
 mnt, bob, alice, most, what = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
@@ -85,15 +82,12 @@ print('bob', os.waitpid(holder, 0)[1])
 // afterwards, and nothing is refused.
 func TestFewDescriptors(t *testing.T) {
 	inTest(t)
-	const descriptors, files = 256, 500
+	const files = 500
 	data, mnt := newDirs(t)
 	for i := range files {
 		must(t, os.WriteFile(filepath.Join(data, fmt.Sprintf("f%d", i)), []byte("old\n"), 0o644))
 	}
-	start := exec.Command("bash", "-c", fmt.Sprintf(`ulimit -n %d; "$1" mount "$2" "$3"`, descriptors), "bash", bench.binary, data, mnt)
-	if o := finish(t, start); o.Code != 0 {
-		t.Fatalf("%+v", o)
-	}
+	mountWithDescriptors(t, 256, data, mnt)
 	script := exec.Command("bash", "-c", `cd "$1" && for ((i = 0; i < $2; i++)); do echo more >>f$i || exit; done
 		for ((i = 0; i < $2; i++)); do [ "$(<f$i)" = "old"$'\n'"more" ] || exit; echo new >f$i || exit; done`, "bash", mnt, fmt.Sprint(files))
 	if o := finish(t, script); o.Code != 0 || o.Stderr != "" {
@@ -109,19 +103,26 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// A daemon that has fewer descriptors than a directory has names lists it all the same: the
-// kernel, which knows none of them, gets the attributes of some with the listing, and asks for
-// those of the others.
-func TestListingWithFewDescriptors(t *testing.T) {
-	inTest(t)
-	const descriptors, files = 64, 200
-	data, mnt := newDirs(t)
-	for i := range files {
-		must(t, os.WriteFile(filepath.Join(data, fmt.Sprintf("f%d", i)), []byte("old\n"), 0o644))
-	}
-	start := exec.Command("bash", "-c", fmt.Sprintf(`ulimit -n %d; "$1" mount "$2" "$3"`, descriptors), "bash", bench.binary, data, mnt)
+// mountWithDescriptors starts a daemon that may have so many descriptors.
+func mountWithDescriptors(t *testing.T, n int, data, mnt string) {
+	t.Helper()
+	start := exec.Command("bash", "-c", fmt.Sprintf(`ulimit -n %d; "$1" mount "$2" "$3"`, n), "bash", bench.binary, data, mnt)
 	if o := finish(t, start); o.Code != 0 {
 		t.Fatalf("%+v", o)
+	}
+}
+
+// A daemon that has fewer descriptors than a directory has names lists it all the same, also when
+// they have just been made: the kernel gets the attributes of some with the listing, and asks
+// for those of the others.
+func TestListingWithFewDescriptors(t *testing.T) {
+	inTest(t)
+	const files = 200
+	data, mnt := newDirs(t)
+	mountWithDescriptors(t, 64, data, mnt)
+	fill := exec.Command("bash", "-c", `cd "$1" && for ((i = 0; i < $2; i++)); do echo $i >f$i || exit; done`, "bash", mnt, fmt.Sprint(files))
+	if o := finish(t, fill); o.Code != 0 || o.Stderr != "" {
+		t.Errorf("%+v", o)
 	}
 	for _, list := range []string{"ls", "ls -l", "find -type f -size +0"} {
 		o := finish(t, exec.Command("bash", "-c", `cd "$1" && timeout -s KILL 60 `+list+` | grep -c "f[0-9]"`, "bash", mnt))
