@@ -103,8 +103,7 @@ func (co *contents) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (u
 	case in.Offset == 0 && h.stale.Load() != nil:
 		co.sessions.mergeThrough(h.sess, h, func(content []byte) error { return co.sessions.becomeKnown(h.sess, content) })
 	}
-	e := change(h, math.MaxInt64, func(fd int) error {
-		co.noteWriter(h, &in.Request)
+	e := change(h, &in.Request, math.MaxInt64, func(fd int) error {
 		if inside && records.AppendsAlways(fd) {
 			own, err := co.handles.reopen(co.nodes.fdOf(h.n), unix.O_RDWR|int(h.flags&(unix.O_SYNC|unix.O_DSYNC)))
 			if err != nil {
@@ -131,20 +130,21 @@ func (co *contents) Write(_ <-chan struct{}, in *WriteRequest, data [][]byte) (u
 	return uint32(n), 0
 }
 
-// change runs a change of content on h's file. In a session it makes sure that
-// the shadow has the old content first, and remembers that a change failed: a
-// shadow that missed a write is never committed.
-func (co *contents) change(h *handle, do func(fd int) error) unix.Errno {
-	return co.cut(h, math.MaxInt64, do)
+// change runs a change of content on h's file, on behalf of who has sent the request by. In a
+// session it makes sure that the shadow has the old content first, and remembers that a change
+// failed: a shadow that missed a write is never committed.
+func (co *contents) change(h *handle, by *Request, do func(fd int) error) unix.Errno {
+	return co.cut(h, by, math.MaxInt64, do)
 }
 
 // cut is change by a cut to size bytes, behind which nothing of the old content counts.
-func (co *contents) cut(h *handle, size int64, do func(fd int) error) unix.Errno {
+func (co *contents) cut(h *handle, by *Request, size int64, do func(fd int) error) unix.Errno {
 	if h.stale.Load() == nil {
-		return co.changeRead(h, size, do)
+		return co.changeRead(h, by, size, do)
 	}
 	s := h.sess
 	s.mu.Lock()
+	co.noteWriterLocked(s, by)
 	e := co.sessions.mayChangeLocked(s, h)
 	if e != 0 {
 		co.sessions.setAsideLocked(s, h, do)
@@ -153,11 +153,11 @@ func (co *contents) cut(h *handle, size int64, do func(fd int) error) unix.Errno
 	if e != 0 {
 		return e
 	}
-	return co.changeRead(h, size, do)
+	return co.changeRead(h, by, size, do)
 }
 
 // changeRead is cut where the version that is changed is known.
-func (co *contents) changeRead(h *handle, size int64, do func(fd int) error) unix.Errno {
+func (co *contents) changeRead(h *handle, by *Request, size int64, do func(fd int) error) unix.Errno {
 	s := h.sess
 	if s == nil || h.kind != shadowHandle {
 		fd, e := co.handles.file(h)
@@ -170,6 +170,7 @@ func (co *contents) changeRead(h *handle, size int64, do func(fd int) error) uni
 	s.used.note()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	co.noteWriterLocked(s, by)
 	if s.state.Is(sessionstate.Committed) || s.state.Is(sessionstate.RolledBack) {
 		// Written after the commit, through a descriptor that the holder set
 		// missed: set it apart before the write.
@@ -235,8 +236,7 @@ func (co *contents) Fsync(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 	}
 	fd, e := co.handles.file(h)
 	if e == unix.EACCES && h.kind == shadowHandle {
-		var own bool
-		if fd, own, e = co.shadowFile(h.sess); own {
+		if fd, e = co.shadowFile(h.sess); e == 0 {
 			defer unix.Close(fd)
 		}
 	}
@@ -256,14 +256,14 @@ func (co *contents) Fsync(_ <-chan struct{}, in *FsyncRequest) unix.Errno {
 
 // shadowFile is a descriptor of the session's shadow, which the caller closes: an ordinary user's
 // daemon cannot open a file anew that its owner may not read or write.
-func (co *contents) shadowFile(s *session) (fd int, own bool, e unix.Errno) {
+func (co *contents) shadowFile(s *session) (fd int, e unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shadow.FD() < 0 {
-		return -1, false, unix.EACCES
+		return -1, unix.EACCES
 	}
 	fd, err := unix.FcntlInt(uintptr(s.shadow.FD()), unix.F_DUPFD_CLOEXEC, 0)
-	return fd, err == nil, errnoOf(err)
+	return fd, errnoOf(err)
 }
 
 // Fallocate is fallocate(2).
@@ -275,10 +275,7 @@ func (co *contents) Fallocate(_ <-chan struct{}, in *AllocRequest) unix.Errno {
 	if h.app != nil {
 		return h.app.allocate(in)
 	}
-	return co.change(h, func(fd int) error {
-		co.noteWriter(h, &in.Request)
-		return co.disk.allocate(fd, in)
-	})
+	return co.change(h, &in.Request, func(fd int) error { return co.disk.allocate(fd, in) })
 }
 
 // CopyFileRange is copy_file_range(2), and returns how much was copied.
@@ -307,8 +304,7 @@ func (co *contents) CopyFileRange(_ <-chan struct{}, in *CopyRequest) (uint32, u
 		src.app.noteRead(&in.Request)
 	}
 	var n int
-	e = co.change(dst, func(fd int) error {
-		co.noteWriter(dst, &in.Request)
+	e = co.change(dst, &in.Request, func(fd int) error {
 		in64, out64 := int64(in.Offset), int64(in.ToOffset)
 		return co.callers.asSender(dst, &in.Request, false, func() (err error) {
 			n, err = unix.CopyFileRange(from, &in64, fd, &out64, int(min(in.Length, 1<<30)), int(in.Flags))

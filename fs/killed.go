@@ -32,18 +32,16 @@ func (en *endings) isBystander(s *session, o lockmgr.Owner) bool {
 	return !s.passed
 }
 
-// noteWriter notes who is about to change the content of the shadow that h is open on. The
-// session's mutex is held.
-func (co *contents) noteWriter(h *handle, by *Request) {
-	if s := h.sess; s != nil && h.kind == shadowHandle {
-		s.toll.Wrote(by.TID, func() int32 {
-			th, err := co.callers.proc.Thread(by.TID)
-			if err != nil {
-				return 0
-			}
-			return th.TGID
-		})
-	}
+// noteWriterLocked notes who is about to change the content of a shadow: who has sent the
+// request. s.mu is held.
+func (co *contents) noteWriterLocked(s *session, by *Request) {
+	s.toll.Wrote(by.TID, func() int32 {
+		th, err := co.callers.proc.Thread(by.TID)
+		if err != nil {
+			return 0
+		}
+		return th.TGID
+	})
 }
 
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.

@@ -18,8 +18,8 @@ type liveWork struct {
 	by  knowledge.Author
 }
 
-// beginWork notes that the caller is about to change n, which is live; nil if nobody knows
-// versions of that.
+// beginWork finds out whose the changes are that the caller is about to make of n, which is live;
+// nil if nobody knows versions of that.
 func (lv *live) beginWork(c func() *caller, op string, n *inode) *liveWork {
 	stamp := knowledge.Stamp{Dev: n.key.dev, Ino: n.key.ino}
 	if lv.rules.knowledge == nil || !lv.rules.knowledge.Tracks(lostupdate.LinkKey(stamp)) {

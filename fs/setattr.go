@@ -202,8 +202,7 @@ func (ats *attrs) setattrHandle(in *SetAttrRequest, h *handle, size uint64, resi
 				return e
 			}
 		}
-		e := ats.contents.cut(h, int64(size), func(fd int) error {
-			ats.contents.noteWriter(h, &in.Request)
+		e := ats.contents.cut(h, &in.Request, int64(size), func(fd int) error {
 			if err := unix.Ftruncate(fd, int64(size)); err != nil {
 				return err
 			}

@@ -174,28 +174,38 @@ func (p *simProc) ln(from, to string) {
 // unchanged is the version that a session makes which writes nothing.
 const unchanged = "unchanged"
 
+// openToReplace opens a file to read and write, and reads it, a whole version. If that fails, it
+// is closed.
+func (p *simProc) openToReplace(path string) (fd int, f *simFile, text string, ok bool) {
+	fd, f, e := p.open(path, unix.O_RDWR)
+	if e != 0 {
+		return -1, nil, "", false
+	}
+	f.version = unchanged
+	text, e = p.readAll(fd)
+	p.w.model.read(p, f, text, e)
+	if _, whole := versionOf(text); e != 0 || !whole {
+		p.close(fd)
+		return -1, nil, "", false
+	}
+	return fd, f, text, true
+}
+
 // bump reads a file and writes it anew through one descriptor, which shows at each moment
 // what it has written, and behind that the rest as it was. Before it writes, it gives the file
 // the further name also, if there is one.
 func (p *simProc) bump(path, also string) {
-	fd, f, e := p.open(path, unix.O_RDWR)
-	if e != 0 {
-		return
-	}
-	f.version = unchanged
-	text, e := p.readAll(fd)
-	p.w.model.read(p, f, text, e)
-	v, whole := versionOf(text)
-	if e != 0 || !whole {
-		p.close(fd)
+	fd, f, text, ok := p.openToReplace(path)
+	if !ok {
 		return
 	}
 	if also != "" {
 		p.ln(path, also)
 	}
+	v, _ := versionOf(text)
 	f.known, f.pos = v, 0 // lseek(2) does not come to the filesystem
 	f.version = p.w.model.newVersion(p)
-	written := ""
+	written, e := "", unix.Errno(0)
 	for _, part := range versionText(f.version) {
 		if e = p.write(fd, part); e != 0 {
 			if written == "" {

@@ -164,18 +164,11 @@ func (p *simProc) store(m *simMapping, off int, b string) unix.Errno {
 // a mapping. early: it closes its descriptor before that. Of a program that is killed then nobody
 // can tell whether it has finished, so it is not: see docs/operations.md.
 func (p *simProc) storeMapped(path string, early bool) {
-	fd, f, e := p.open(path, unix.O_RDWR)
-	if e != 0 {
+	fd, f, text, ok := p.openToReplace(path)
+	if !ok {
 		return
 	}
-	f.version = unchanged
-	text, e := p.readAll(fd)
-	p.w.model.read(p, f, text, e)
-	v, whole := versionOf(text)
-	if e != 0 || !whole {
-		p.close(fd)
-		return
-	}
+	v, _ := versionOf(text)
 	known := p.knows(f.k, v)
 	v = p.w.model.newVersion(p)
 	parts := versionText(v)

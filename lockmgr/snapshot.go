@@ -10,6 +10,17 @@ type Snapshot struct {
 	Waiting []Holder // in the order of the queues
 }
 
+// Waiters is how many wait for each key.
+func (s *Snapshot) Waiters() map[Key]int {
+	n := map[Key]int{}
+	for i := range s.Waiting {
+		for _, k := range s.Waiting[i].Keys {
+			n[k]++
+		}
+	}
+	return n
+}
+
 // holder describes l; buf is where its keys are appended.
 func (l *Lock) holder(buf []Key) Holder {
 	at := len(buf)

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -125,31 +122,20 @@ func (v *view) removedAbove(p string, since time.Time) (map[string]*auditEvent, 
 		}
 	}
 	was := map[string]*auditEvent{}
-	file, err := os.Open(filepath.Join(v.locks, "events.jsonl"))
-	if errors.Is(err, os.ErrNotExist) {
-		return was, nil
-	}
+	err := v.eachTrailLine(func(line []byte) {
+		if !bytes.Contains(line, []byte(eventDeleteDir)) {
+			return
+		}
+		e, ok := parseEvent(line)
+		if ok && e.Event == eventDeleteDir && strings.HasPrefix(p, e.real()+"/") && !e.Timestamp.Before(since) &&
+			(was[e.real()] == nil || since.IsZero()) {
+			was[e.real()] = e
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	lines := bufio.NewReaderSize(file, 64<<10)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if bytes.Contains(line, []byte(eventDeleteDir)) {
-			e, ok := parseEvent(line)
-			if ok && e.Event == eventDeleteDir && strings.HasPrefix(p, e.real()+"/") && !e.Timestamp.Before(since) &&
-				(was[e.real()] == nil || since.IsZero()) {
-				was[e.real()] = e
-			}
-		}
-		switch {
-		case err == io.EOF:
-			return was, nil
-		case err != nil:
-			return nil, err
-		}
-	}
+	return was, nil
 }
 
 // tellClosed says which directories were made that only we may enter.

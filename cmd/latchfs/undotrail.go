@@ -42,27 +42,39 @@ type doings struct {
 // trail reads the audit trail.
 func (f *undoFlags) trail(v *view) (*doings, error) {
 	t := &doings{appended: map[string][]*auditEvent{}, named: map[string][]*auditEvent{}}
-	file, err := os.Open(filepath.Join(v.locks, "events.jsonl"))
-	if errors.Is(err, os.ErrNotExist) {
-		return t, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	lines := bufio.NewReaderSize(file, 64<<10)
-	for {
-		line, err := lines.ReadBytes('\n')
+	err := v.eachTrailLine(func(line []byte) {
 		if f.concerns(line, t.known) {
 			if e, ok := parseEvent(line); ok {
 				f.enter(t, e)
 			}
 		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// eachTrailLine calls use for each line of the audit trail, oldest first. Where there is no
+// trail there are none.
+func (v *view) eachTrailLine(use func(line []byte)) error {
+	file, err := os.Open(filepath.Join(v.locks, "events.jsonl"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewReaderSize(file, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		use(line)
 		switch {
 		case err == io.EOF:
-			return t, nil
+			return nil
 		case err != nil:
-			return nil, err
+			return err
 		}
 	}
 }

@@ -19,7 +19,10 @@ import (
 func (q *query) check() *control.Reply {
 	out := &control.Reply{OK: true}
 	sight := q.s.Views.Sight(q.v)
-	waiters := sync.OnceValue(q.waiters)
+	waiters := sync.OnceValue(func() map[lockmgr.Key]int {
+		snap := q.s.Table.Snapshot()
+		return snap.Waiters()
+	})
 	for _, one := range q.s.askedAbout(q.r) {
 		path, name := one.First()
 		if !q.reaches(&one, sight) {
@@ -41,17 +44,6 @@ func (q *query) check() *control.Reply {
 		out.Locks = append(out.Locks, report.AppendLock(nil, r, time.Now(), q.v))
 	}
 	return out
-}
-
-// waiters says of each key how many wait for it.
-func (q *query) waiters() map[lockmgr.Key]int {
-	n := map[lockmgr.Key]int{}
-	for _, w := range q.s.Table.Snapshot().Waiting {
-		for _, k := range w.Keys {
-			n[k]++
-		}
-	}
-	return n
 }
 
 // list lists what is held, by anybody or by the requester.

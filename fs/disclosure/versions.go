@@ -79,16 +79,8 @@ func (s Versions) HistoryOf(path string, v report.Viewer) []locksdir.Version {
 
 // KnowsOf reports whether the viewer may know of a version of a path, which is there.
 func (s Versions) KnowsOf(path string, number uint64, v report.Viewer) bool {
-	if s.Store == nil {
-		return false
-	}
-	look := s.lookOf(v)
-	for k := range s.Store.NewestOf(path) {
-		if k.Number == number {
-			return look.sees(&k)
-		}
-	}
-	return false
+	_, known := s.VersionOf(path, number, v)
+	return known
 }
 
 // HistoryIn implements locksdir.Versions.

@@ -51,12 +51,7 @@ type View struct {
 // Held are the records of the locks that are held, in any order.
 func (w View) Held() []report.Record {
 	snap := w.Table.Snapshot()
-	waiters := map[lockmgr.Key]int{}
-	for i := range snap.Waiting {
-		for _, k := range snap.Waiting[i].Keys {
-			waiters[k]++
-		}
-	}
+	waiters := snap.Waiters()
 	out := make([]report.Record, 0, len(snap.Held))
 	for i := range snap.Held {
 		h := &snap.Held[i]

@@ -199,8 +199,8 @@ func (j *Judge) BeginsInPlace(was knowledge.Stamp, who knowledge.Who, by knowled
 	j.Known.Expect(LinkKey(was), knowledge.Stamp{}, who, by)
 }
 
-// WroteInPlace notes that somebody who has begun to write the file in place has left it as is.
-// What has been met of that before is told already, as the work of whoever had begun last.
+// WroteInPlace notes that somebody who has written a live file has left it as is. What has been
+// met of that before is told already.
 func (j *Judge) WroteInPlace(is knowledge.Stamp, who knowledge.Who, by knowledge.Author) {
 	link := LinkKey(is)
 	if number, known := j.Known.Current(link); number != 0 && known != is {

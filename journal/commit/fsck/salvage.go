@@ -64,7 +64,12 @@ func (p *repair) keepOrphans(ctx context.Context) error {
 	if err != nil || !found {
 		return err
 	}
-	return p.c.disk.Do("syncfs", func() error { return unix.Syncfs(p.c.disk.StateFD()) })
+	return p.c.sync()
+}
+
+// sync makes everything durable.
+func (c *Checked) sync() error {
+	return c.disk.Do("syncfs", func() error { return unix.Syncfs(c.disk.StateFD()) })
 }
 
 const salvageReason = "what the file held before fsck finished its change, without a journal to say whether it had been"
@@ -149,14 +154,9 @@ func (c *Checked) keepAside(fd int, reason string, in journal.Intent) (id string
 	if in.Name != "" {
 		meta["path"], meta["token"] = path.Join(in.Dir, in.Name), in.Token
 	}
-	id, err = c.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error {
-		if err := c.rejects.CopyContent(fd, dir, st); err != nil {
-			return err
-		}
-		return c.rejects.SyncContent(dir)
-	})
+	id, err = c.rejects.Put(meta, &st, func(dir int, st *unix.Stat_t) error { return c.rejects.CopyContent(fd, dir, st) })
 	if err == nil { // what it is kept from goes next
-		err = unix.Syncfs(c.disk.StateFD())
+		err = c.sync()
 	}
 	return id, err
 }
