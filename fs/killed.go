@@ -32,6 +32,15 @@ func (en *endings) isBystander(s *session, o lockmgr.Owner) bool {
 	return !s.passed
 }
 
+// isDismissed reports whether a process was a worker that its own program has most likely asked
+// to stop, as Python's multiprocessing.Pool does at its end: it has neither opened the shadow nor
+// is it the session's owner, and runs the program of its parent, which goes on and knows
+// what it has in the file. s.mu is held.
+func (en *endings) isDismissed(s *session, d *deaths.Death) bool {
+	return d.Signal == unix.SIGTERM && d.Owner != s.opener && d.Owner != s.who.Load().Owner() &&
+		!s.toll.HasOpened(d.Owner.PID) && en.callers.proc.RunsAsParent(d.Owner.PID)
+}
+
 // noteWriterLocked notes who is about to change the content of a shadow: who has sent the
 // request. s.mu is held.
 func (co *contents) noteWriterLocked(s *session, by *Request) {
@@ -46,6 +55,9 @@ func (co *contents) noteWriterLocked(s *session, by *Request) {
 
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.
 func (en *endings) noteKilledLocked(s *session, d *deaths.Death) {
+	if en.isDismissed(s, d) {
+		return
+	}
 	if en.isBystander(s, d.Owner) {
 		s.toll.NoteIdle(d, s.who.Load().Owner())
 		return

@@ -46,6 +46,7 @@ type Procs interface {
 	Alive(o lockmgr.Owner) bool
 	Exit(tid uint32) (sig int, exiting bool)
 	HasWritten(pid int32) (written, known bool)
+	RunsAsParent(pid int32) bool
 	Closer(tid uint32) (th proc.Thread, sig int, exiting bool, err error)
 	Watch(o lockmgr.Owner) (dead <-chan struct{}, stop func(), err error)
 	WatchEnd(o lockmgr.Owner) (dead <-chan struct{}, end func() proc.End, stop func(), err error)

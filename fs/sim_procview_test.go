@@ -132,6 +132,9 @@ func (ps simEyes) HasWritten(pid int32) (written, known bool) {
 	return p.wrote, true
 }
 
+// RunsAsParent implements Procs. It is asked of those who are asked to stop, as nobody is here.
+func (ps simEyes) RunsAsParent(int32) bool { return false }
+
 // Closer implements Procs.
 func (ps simEyes) Closer(tid uint32) (th proc.Thread, sig int, exiting bool, err error) {
 	if th, err = ps.Thread(tid); err == nil {

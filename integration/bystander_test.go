@@ -40,3 +40,59 @@ func TestKilledBeforeItHasWritten(t *testing.T) {
 		}
 	})
 }
+
+// A program asks a worker of its own to stop, which has inherited the file and has written
+// elsewhere, or to the file: it goes on, and knows what it has in the file.
+func TestDismissedWorker(t *testing.T) {
+	alongside(t)
+	const pool = `
+import multiprocessing, sys
+multiprocessing.set_start_method("fork")
+out = open(sys.argv[1], "w") if len(sys.argv) > 1 else sys.stdout
+def square(n): return n * n
+with multiprocessing.Pool(2) as p:
+    for n in p.map(square, [2, 3]): print(n, file=out, flush=True)
+for w in multiprocessing.active_children(): w.join()
+print("end", file=out)
+`
+	for name, test := range map[string]struct{ script, want string }{
+		"of a pool that writes its output": {`python3 -c "$2" > "$1"`, "4\n9\nend\n"},
+		"of a pool that has opened it":     {`python3 -c "$2" "$1"`, "4\n9\nend\n"},
+		"of a pool of a script":            {`{ echo start; python3 -c "$2"; } > "$1"`, "start\n4\n9\nend\n"},
+		"of a shell, which writes the file": {`cd "$TMPDIR"; mkfifo begun never; cd - >&2
+			{ { echo start; echo > "$TMPDIR/begun"; read -t 100 <> "$TMPDIR/never"; } & read < "$TMPDIR/begun"; kill $!; wait; echo end; } > "$1"`, "start\nend\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachMount(t, func(t *testing.T, m *Mount) {
+				m.WriteFile("old", "old\n")
+				for _, file := range []string{"old", "new"} {
+					mustEndWith(t, m.Bash(t, "export TMPDIR=$(mktemp -d)\n"+test.script, file, pool), 0)
+					if got := m.ReadFile(file); got != test.want {
+						t.Errorf("%s holds %q", file, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A worker that has opened the file itself, or a command that has written to what its shell has
+// opened, has not finished it when it is asked to stop.
+func TestDismissedWriter(t *testing.T) {
+	alongside(t)
+	for name, script := range map[string]string{
+		"a worker": `fifos=$(mktemp -d); mkfifo "$fifos/begun" "$fifos/never"
+			{ echo half; echo > "$fifos/begun"; read -t 100 <> "$fifos/never"; } > old & read < "$fifos/begun"; kill $!; wait`,
+		"a command": `{ python3 -uc 'import os, signal; print("half"); os.kill(os.getpid(), signal.SIGTERM)'; true; } > old`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachMount(t, func(t *testing.T, m *Mount) {
+				m.WriteFile("old", "old\n")
+				m.Bash(t, script)
+				if got := m.ReadFile("old"); got != "old\n" {
+					t.Errorf("it holds %q", got)
+				}
+			})
+		})
+	}
+}

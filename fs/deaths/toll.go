@@ -60,10 +60,13 @@ func (t *Toll[Stamp]) Opened(pid int32) {
 	}
 }
 
+// HasOpened reports whether a process has opened the file itself, or may have.
+func (t *Toll[Stamp]) HasOpened(pid int32) bool { return t.crowd || slices.Contains(t.openers, pid) }
+
 // MayHaveWritten reports whether a process has opened the file itself, or was seen to write it. It
 // is so of everybody if it is not known who has.
 func (t *Toll[Stamp]) MayHaveWritten(pid int32) bool {
-	if t.crowd || slices.Contains(t.openers, pid) {
+	if t.HasOpened(pid) {
 		return true
 	}
 	for _, p := range t.writers {

@@ -16,3 +16,8 @@ func (r *Reader) HasWritten(pid int32) (written, known bool) {
 	})
 	return written, known && err == nil
 }
+
+// RunsAsParent reports whether a process is a worker of its parent's program: it was forked from
+// that, neither has called execve(2) since, and the parent lives. It is false where the kernel
+// does not tell of forks.
+func (r *Reader) RunsAsParent(pid int32) bool { return r.forks.RunsAsParent(pid) }

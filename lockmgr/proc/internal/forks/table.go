@@ -34,6 +34,7 @@ type forked struct {
 	pid    int32
 	parent *forked
 	image  uint64 // the number of the program that it runs
+	source uint64 // that of the process in which the program was begun: forks of it have the same
 	ended  bool   // its first thread has ended, and most likely the process
 	gone   bool   // nothing has its pid, or another process has
 }
@@ -163,7 +164,7 @@ func (t *Table) drain() {
 		case ok && what == eventFork && data[2] == data[3]:
 			t.begun(int32(data[3]), int32(data[1]))
 		case ok && what == eventExec:
-			t.of(int32(data[1])).image = t.newImage()
+			t.of(int32(data[1])).begin(t.newImage())
 		case ok && what == eventExit && data[0] == data[1]:
 			t.over(int32(data[1]))
 		}
@@ -187,14 +188,20 @@ func (t *Table) tidy() {
 // begun notes a fork.
 func (t *Table) begun(pid, parent int32) {
 	t.forget(pid)
-	t.born[pid] = &forked{pid: pid, parent: t.of(parent), image: t.newImage()}
+	p := t.of(parent)
+	b := &forked{pid: pid, parent: p, image: t.newImage()}
+	if p != nil {
+		b.source = p.source
+	}
+	t.born[pid] = b
 }
 
 // of is what is known of a process that exists.
 func (t *Table) of(pid int32) *forked {
 	b := t.born[pid]
 	if b == nil && pid > 0 {
-		b = &forked{pid: pid, image: t.newImage()}
+		b = &forked{pid: pid}
+		b.begin(t.newImage())
 		t.born[pid] = b
 	}
 	return b
@@ -224,6 +231,26 @@ func (t *Table) Image(pid int32) uint64 {
 		return b.image
 	}
 	return 0
+}
+
+// begin notes that the process has begun to run a program.
+func (b *forked) begin(image uint64) { b.image, b.source = image, image }
+
+// RunsAsParent reports whether a process runs the program of its parent: it was forked from
+// that, neither has called execve(2) since, and the parent lives. It is false where that
+// is not known.
+func (t *Table) RunsAsParent(pid int32) bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.drain()
+	b := t.born[pid]
+	return b != nil && b.parent != nil && !b.parent.ended && !b.parent.gone && b.source == b.parent.source
 }
 
 // over notes the end of a process's first thread. The process goes on if it has other

@@ -297,3 +297,53 @@ func BenchmarkFollow(b *testing.B) {
 		})
 	}
 }
+
+// A process runs the program of its parent until it calls execve, or the parent does or ends.
+func TestRunsAsParent(t *testing.T) {
+	table := following(t)
+	for name, script := range map[string]string{
+		"the child calls execve":  "exec 3<&0; { sh -c 'echo $PPID'; read x <&3; exec cat <&3; } & wait",
+		"the parent calls execve": "{ sh -c 'echo $PPID; kill -STOP $PPID'; :; } & read x; exec cat",
+	} {
+		t.Run(name, func(t *testing.T) {
+			script, in, out := start(t, exec.Command("sh", "-c", script))
+			var pid int32
+			if _, err := fmt.Fscan(out, &pid); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = unix.Kill(int(pid), unix.SIGKILL) })
+			if !table.RunsAsParent(pid) || table.RunsAsParent(script) {
+				t.Errorf("forked: %t, begun by execve: %t", table.RunsAsParent(pid), table.RunsAsParent(script))
+			}
+			if _, err := io.WriteString(in, "\ncat answers\n"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := out.ReadString('r'); err != nil {
+				t.Fatal(err)
+			}
+			if table.RunsAsParent(pid) {
+				t.Error("another program runs, and is taken for the parent's")
+			}
+		})
+	}
+	script, _, out := start(t, exec.Command("sh", "-c", "exec 3<&0; { sh -c 'echo $PPID'; read x <&3; :; } & wait"))
+	var pid int32
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	if !table.RunsAsParent(pid) {
+		t.Error("a forked process runs another program")
+	}
+	if err := unix.Kill(int(script), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); table.RunsAsParent(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the parent is dead, and is taken for one that lives")
+		}
+	}
+	table.Close()
+	if table.RunsAsParent(pid) || (*Table)(nil).RunsAsParent(pid) {
+		t.Error("something is known after Close, or without a table")
+	}
+}
