@@ -25,6 +25,8 @@ type claimFiles struct {
 	filed *filed.Room   // the claims that are made by files
 	clerk *filing.Clerk // tells filed what becomes of those files
 
+	remove func(file string) error // removes the file of a stale claim, through the mount
+
 	*ground
 }
 
@@ -40,6 +42,9 @@ func (f *FS) openFiled() {
 		Engine: filedEngine{f}, Locks: filedLocks{f.callers.ctl.Claims, f.callers.ctl}, Procs: f.callers.proc, Host: host, Boot: bootTime(), Done: f.life.done,
 	})
 	f.claimFiles.clerk = filing.New(filing.Config{Policy: f.rules.policy, Room: f.claimFiles.filed, Engine: filingEngine{f}, Boot: bootID(), Now: f.callers.proc.Now})
+	f.claimFiles.remove = func(file string) error {
+		return f.claimFiles.clerk.Remove(f.disk.opts.Mountpoint, f.disk.mountDev, file)
+	}
 }
 
 // bootTime is when the machine was started.
@@ -57,6 +62,7 @@ func (cf *claimFiles) claimed(d *demand, r *lockmgr.Request) {
 	if !cf.clerk.Any() || d.class != lockmgr.Session || d.mode != lockmgr.Exclusive {
 		return
 	}
+	d.stands = nil
 	for i, p := range d.places {
 		ends := d.op == opUnlink || d.op == opRmdir || d.op == opRename && i == 0
 		makes := d.op == opOpen || d.op == opCreate || d.op == opMkdir || d.op == opLink && i == 0 || d.op == opRename && i == 1
@@ -67,6 +73,7 @@ func (cf *claimFiles) claimed(d *demand, r *lockmgr.Request) {
 		if on != nil && cf.disk.root().MayClaim(d.c.User(), on) == nil {
 			keys, trees := cf.rules.keysOfTarget(on)
 			r.Keys, r.Trees = append(r.Keys, keys...), append(r.Trees, trees...)
+			d.stands = append(d.stands, on)
 		}
 	}
 }
@@ -303,7 +310,7 @@ func (e filedEngine) Remove(p filed.Place) error {
 	if e.f.life.isOver() || e.f.life.isStopping() {
 		return nil
 	}
-	return e.f.claimFiles.clerk.Remove(e.f.disk.opts.Mountpoint, e.f.disk.mountDev, e.Path(p))
+	return e.f.claimFiles.remove(e.Path(p))
 }
 
 // filedLocks are the locks of claims as package filed needs them.

@@ -59,6 +59,12 @@ func (ru *rules) keysOfTarget(t *lockkey.Target) (keys, trees []lockmgr.Key) {
 	return keys, trees
 }
 
+// appendTarget appends the lock table's names for a target, trees and all.
+func (ru *rules) appendTarget(to []lockmgr.Key, t *lockkey.Target) []lockmgr.Key {
+	keys, trees := ru.keysOfTarget(t)
+	return slices.Concat(to, keys, trees)
+}
+
 // appendNames appends the keys of a path: itself, and the one that the policy
 // makes it share with other files. Its own is what a tree lock above meets.
 func (ru *rules) appendNames(keys []lockmgr.Key, path string) []lockmgr.Key {
@@ -80,10 +86,11 @@ func (ru *rules) covers(l *lockmgr.Lock, d *demand) bool {
 	defer ru.nodes.ns.RUnlock()
 	have := l.Keys()
 	keys := ru.keysOf(d.places)
+	for _, t := range d.stands {
+		keys = ru.appendTarget(keys, t)
+	}
 	if t := d.asked(); t != nil {
-		var trees []lockmgr.Key
-		keys, trees = ru.keysOfTarget(t)
-		keys = append(keys, trees...)
+		keys = ru.appendTarget(keys, t)
 	}
 	for _, k := range keys {
 		if !slices.Contains(have, k) {

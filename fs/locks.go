@@ -107,6 +107,7 @@ type demand struct {
 	atomic [2]bool
 	// hasClaimFile: one of the places is a claim file.
 	hasClaimFile bool
+	stands       []*lockkey.Target // likewise: what they stand for
 
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner

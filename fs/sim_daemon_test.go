@@ -23,6 +23,7 @@ type simDaemon struct {
 	kernel *simKernel
 	dead   atomic.Bool
 	began  time.Time
+	tidies chan struct{} // holds one while it removes the file of a stale claim
 
 	// Guarded by simWorld.mu.
 	doomed int    // the number of the step of its disk that it does not live to see; 0: none
@@ -43,7 +44,7 @@ func (d *simDaemon) park(what string) { d.w.parkFor(what, d) }
 func (d *simDaemon) perhapsPark(what string) {
 	w := d.w
 	w.mu.Lock()
-	stops := !d.dead.Load() && w.inside > 0 && w.chances.IntN(100) < w.inside
+	stops := d.answers && !d.dead.Load() && w.inside > 0 && w.chances.IntN(100) < w.inside
 	w.mu.Unlock()
 	if stops && d.fs.holdsNoMutex() {
 		d.park(what)
@@ -53,7 +54,7 @@ func (d *simDaemon) perhapsPark(what string) {
 // start makes the filesystem, as Start does, without a mount.
 func (w *simWorld) start() error {
 	o := Options{Dir: w.dir, LockTimeout: simWait, Log: simLog{w: w}}
-	if text := w.opts.script.hazards.policy(); text != "" {
+	if text := w.opts.script.rules(); text != "" {
 		p, err := policy.Parse("simulation", []byte("[defaults]\n"+text))
 		if err != nil {
 			return err
@@ -64,7 +65,7 @@ func (w *simWorld) start() error {
 		return err
 	}
 	f := newFS(o)
-	d := &simDaemon{w: w, fs: f, began: time.Now()}
+	d := &simDaemon{w: w, fs: f, began: time.Now(), tidies: make(chan struct{}, 1)}
 	d.kernel = newSimKernel(d)
 	w.daemon, w.kernel = d, d.kernel
 	w.dooms(d)
@@ -82,6 +83,7 @@ func (w *simWorld) start() error {
 	f.openReadClaims()
 	f.openAdvisory()
 	f.openControlRoom()
+	f.claimFiles.remove = d.removeClaim
 	var err error
 	if f.disk.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
@@ -94,6 +96,9 @@ func (w *simWorld) start() error {
 	f.disk.mountDev = unix.Mkdev(0, uint32(f.disk.mountID))
 	f.view.virt = newVirtual(f, locksdir.New(f.view.source))
 	if err := f.kernel.plantRoot(); err != nil {
+		return err
+	}
+	if err := f.claimFiles.clerk.Restore(f.disk.rootfd); err != nil {
 		return err
 	}
 	go f.astray.walks.Sweep(f.life.done)

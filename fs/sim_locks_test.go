@@ -337,6 +337,7 @@ func (m *simModel) locksOn(name simName) (all []*simHeld) {
 // changes looks for a lock against what a process has done to a name. The lock of a
 // program that may not write the file binds nobody but those who lock.
 func (m *simModel) changes(p *simProc, name simName, what string) {
+	m.keepsClaims(p, name, what)
 	for _, h := range m.locksOn(name) {
 		if h.p != p && !related(h.p, p) && h.p.uid == m.w.uid && h.since < p.called {
 			m.w.failf("%s has locked %s %s, and %s %s it", h.p, h.f.path, h.kind, p, what)

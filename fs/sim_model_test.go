@@ -31,6 +31,7 @@ type simModel struct {
 	ops      []porcupine.Operation
 	done     map[string]int // how often what ended how
 	held     []*simHeld
+	claims   []*simClaim
 	faults   []int64    // when the disk has failed
 	lostLate bool       // it has failed in the background, too
 	synced   []*simFile // whose last close has not returned

@@ -226,6 +226,15 @@ func (k *simKernel) renameOnce(p *simProc, from, to string, flags uint32, reval 
 	if target != nil && e == 0 {
 		k.died(target)
 	}
+	k.renamed(n, a, old, b, name, e == 0)
+	if e == 0 {
+		k.w.moved(p, a, old, b, name, false)
+	}
+	return e
+}
+
+// renamed takes an inode's old name away, and gives it the new one if the rename has happened.
+func (k *simKernel) renamed(n, a *simInode, old string, b *simInode, name string, happened bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a.until = time.Time{}
@@ -233,14 +242,10 @@ func (k *simKernel) renameOnce(p *simProc, from, to string, flags uint32, reval 
 	if d := a.children[old]; d != nil && d.inode == n { // it was not forgotten meanwhile
 		until := d.until
 		k.dropLocked(d)
-		if e == 0 {
+		if happened {
 			k.putLocked(b, name, n, time.Until(until))
 		}
 	}
-	if e == 0 {
-		k.w.moved(p, a, old, b, name, false)
-	}
-	return e
 }
 
 // exchanged lets two names change places.

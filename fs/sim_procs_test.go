@@ -50,7 +50,7 @@ type simProc struct {
 	doing  string
 }
 
-func (p *simProc) String() string { return fmt.Sprintf("%s[%d]", p.comm, p.pid-firstPID) }
+func (p *simProc) String() string { return fmt.Sprintf("%s[%d]", p.comm, max(p.pid-firstPID, 0)) }
 
 func (p *simProc) owner() lockmgr.Owner { return lockmgr.Owner{PID: p.pid, Start: p.birth.Tick} }
 

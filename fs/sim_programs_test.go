@@ -103,6 +103,8 @@ func (p *simProc) run(f []string) {
 		p.share(f[1])
 	case "via":
 		p.via(f[1])
+	case "claim", "claimon":
+		p.claim(f[1], f[0] == "claimon")
 	case "discard":
 		p.discard(f[1])
 	case "insist":

@@ -71,6 +71,8 @@ type simHazards struct {
 //	               sim_sheets_test.go
 //	notesave F     likewise, and saves it as save does
 //	again F        notes something in F, and a second time without reading F again
+//	claim F        writes F.lock, does as count does, and removes F.lock
+//	claimon F      likewise, and leaves F.lock to the daemon
 //	discard F      reads F and removes it
 type simProgram struct {
 	name  string
@@ -156,6 +158,7 @@ func drawScript(seed uint64) simScript {
 	s.drawInPlace(seed)
 	s.drawMappings(seed, names)
 	s.drawUpdates(seed, names)
+	s.drawClaims(seed, names)
 	return s
 }
 

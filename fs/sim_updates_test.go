@@ -199,6 +199,9 @@ func (m *simModel) takesAway() bool {
 // isDeadlock reports whether a read was refused because its program, and another one, have read
 // what the other one wants to read now.
 func (m *simModel) isDeadlock(p *simProc, o simOp) bool {
+	if o.errno == unix.EDEADLK && m.w.opts.script.claims() { // two who claim what the other one writes
+		return true
+	}
 	u := m.w.opts.script.hazards.updates
 	return o.errno == unix.EDEADLK && (u == policy.Serialize || u == policy.Adaptive) && len(p.seen) > 0
 }

@@ -374,6 +374,7 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		time.Sleep(10 * time.Second)
 		w.run()
 		w.checkEmpty()
+		w.checkClaims()
 		synctest.Wait()
 		w.kernel.forgetUnused()
 		w.stop()
