@@ -3,6 +3,7 @@ package fs
 import (
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +14,7 @@ import (
 	"latchfs/fs/filing"
 	"latchfs/fs/judge"
 	"latchfs/fs/listing"
+	"latchfs/fs/lockkey"
 	"latchfs/fs/refusals"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
@@ -59,23 +61,44 @@ func bootTime() time.Time {
 // claimed adds to a request for names what the claim files among them stand for. Who asks
 // for one takes a stale claim over, and may, though an earlier one of its was stolen.
 func (cf *claimFiles) claimed(d *demand, r *lockmgr.Request) {
-	if !cf.clerk.Any() || d.class != lockmgr.Session || d.mode != lockmgr.Exclusive {
-		return
+	on, is := cf.stands(d)
+	if is {
+		r.Steal, d.hasClaimFile = true, true
 	}
-	d.stands = nil
+	for _, t := range on {
+		keys, trees := cf.rules.keysOfTarget(t)
+		r.Keys, r.Trees = append(r.Keys, keys...), append(r.Trees, trees...)
+	}
+}
+
+// stands is what the claim files among the names of a demand stand for, as far as it needs the
+// locks of that; is reports whether there is a claim file among them.
+func (cf *claimFiles) stands(d *demand) (on []*lockkey.Target, is bool) {
+	if !cf.clerk.Any() || d.class != lockmgr.Session || d.mode != lockmgr.Exclusive {
+		return nil, false
+	}
 	for i, p := range d.places {
 		ends := d.op == opUnlink || d.op == opRmdir || d.op == opRename && i == 0
 		makes := d.op == opOpen || d.op == opCreate || d.op == opMkdir || d.op == opLink && i == 0 || d.op == opRename && i == 1
-		on, is := cf.clerk.Asks(cf.claimName(p.dir, p.name), makes, ends)
-		if is {
-			r.Steal, d.hasClaimFile = true, true
-		}
-		if on != nil && cf.disk.root().MayClaim(d.c.User(), on) == nil {
-			keys, trees := cf.rules.keysOfTarget(on)
-			r.Keys, r.Trees = append(r.Keys, keys...), append(r.Trees, trees...)
-			d.stands = append(d.stands, on)
+		t, isOne := cf.clerk.Asks(cf.claimName(p.dir, p.name), makes, ends)
+		is = is || isOne
+		if t != nil && cf.disk.root().MayClaim(d.c.User(), t) == nil {
+			on = append(on, t)
 		}
 	}
+	return on, is
+}
+
+// covers reports whether a lock is on all that the claim files stand for: while it was waited for,
+// a claim may have ended, or what it was on have got another name.
+func (cf *claimFiles) covers(l *lockmgr.Lock, d *demand) bool {
+	on, _ := cf.stands(d)
+	if on == nil {
+		return true
+	}
+	cf.nodes.ns.RLock()
+	defer cf.nodes.ns.RUnlock()
+	return !slices.ContainsFunc(on, func(t *lockkey.Target) bool { return !cf.rules.isOnTarget(l, t) })
 }
 
 // FileClaim implements changes.Engine.

@@ -59,12 +59,6 @@ func (ru *rules) keysOfTarget(t *lockkey.Target) (keys, trees []lockmgr.Key) {
 	return keys, trees
 }
 
-// appendTarget appends the lock table's names for a target, trees and all.
-func (ru *rules) appendTarget(to []lockmgr.Key, t *lockkey.Target) []lockmgr.Key {
-	keys, trees := ru.keysOfTarget(t)
-	return slices.Concat(to, keys, trees)
-}
-
 // appendNames appends the keys of a path: itself, and the one that the policy
 // makes it share with other files. Its own is what a tree lock above meets.
 func (ru *rules) appendNames(keys []lockmgr.Key, path string) []lockmgr.Key {
@@ -84,20 +78,19 @@ func (ru *rules) covers(l *lockmgr.Lock, d *demand) bool {
 	}
 	ru.nodes.ns.RLock()
 	defer ru.nodes.ns.RUnlock()
+	t := d.asked()
+	return isOnAll(l, ru.keysOf(d.places)) && (t == nil || ru.isOnTarget(l, t))
+}
+
+// isOnTarget reports whether a lock is on all that a target is.
+func (ru *rules) isOnTarget(l *lockmgr.Lock, t *lockkey.Target) bool {
+	keys, trees := ru.keysOfTarget(t)
+	return isOnAll(l, keys) && isOnAll(l, trees)
+}
+
+func isOnAll(l *lockmgr.Lock, keys []lockmgr.Key) bool {
 	have := l.Keys()
-	keys := ru.keysOf(d.places)
-	for _, t := range d.stands {
-		keys = ru.appendTarget(keys, t)
-	}
-	if t := d.asked(); t != nil {
-		keys = ru.appendTarget(keys, t)
-	}
-	for _, k := range keys {
-		if !slices.Contains(have, k) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(keys, func(k lockmgr.Key) bool { return !slices.Contains(have, k) })
 }
 
 // linkKey is the key of an inode with several names.

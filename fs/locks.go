@@ -107,7 +107,6 @@ type demand struct {
 	atomic [2]bool
 	// hasClaimFile: one of the places is a claim file.
 	hasClaimFile bool
-	stands       []*lockkey.Target // likewise: what they stand for
 
 	// owner, with lineage, holds the lock in place of the caller.
 	owner   *lockmgr.Owner
@@ -257,11 +256,16 @@ func (lk *locks) acquire(d *demand, noWait bool) (*lockmgr.Lock, error) {
 				return nil, err
 			}
 		}
-		if err != nil || !l.Held() || lk.rules.covers(l, d) {
+		if err != nil || !l.Held() || lk.covers(l, d) {
 			return l, err
 		}
 		lk.rules.table.Release(l) // the name changed hands between the look and the lock
 	}
+}
+
+// covers reports whether a lock is still the one that the demand needs.
+func (lk *locks) covers(l *lockmgr.Lock, d *demand) bool {
+	return lk.rules.covers(l, d) && lk.claimFiles.covers(l, d)
 }
 
 // outlasts reports whether a deadlock that the demand of a moment ago has met is over.
@@ -311,7 +315,7 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 				return nil, lk.refuse(d, err)
 			}
 		}
-		if e != 0 || !again && lockwait.IsGranted(l, d.class) && lk.rules.covers(l, d) {
+		if e != 0 || !again && lockwait.IsGranted(l, d.class) && lk.covers(l, d) {
 			return l, e
 		}
 		lk.rules.table.Cancel(l, denied.ErrMoved)

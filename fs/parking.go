@@ -153,7 +153,7 @@ func (pk *parking) readmit(w *walk) (*lockmgr.Lock, unix.Errno) {
 // checked returns the walk's lock if that still covers what the demand is for; if not, the right
 // one is asked for once, without a wait.
 func (pk *parking) checked(w *walk) (*lockmgr.Lock, unix.Errno) {
-	if w.d == nil || pk.rules.covers(w.lock, w.d) {
+	if w.d == nil || pk.locks.covers(w.lock, w.d) {
 		return w.lock, 0
 	}
 	pk.rules.table.Release(w.lock)

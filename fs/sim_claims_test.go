@@ -273,3 +273,18 @@ func TestClaimOfAFileThatGetsAName(t *testing.T) {
 		"ann until call link", "cyn to the end", "ann until WRITE", "bob until OPEN", "bob to the end", "ann to the end", "bob until WRITE", "cyn to the end", "bob to the end",
 	}})
 }
+
+// A program waits to claim a file that another one has claimed. When that gives its claim back,
+// the next one waits for those who have the file locked.
+func TestClaimAfterAnother(t *testing.T) {
+	script := parseScript("ann: claim a | cyn: hold a | bob: claimon a", simHazards{})
+	inTurnsOf(t, simOptions{seed: 1, script: script, turns: []string{
+		"ann until FLUSH a.lock", "bob until CREATE", "ann until call give", "cyn until SETLK", "cyn to the end", "bob to the end", "ann to the end", "cyn until call close", "bob to the end", "cyn to the end",
+	}})
+}
+
+// A program has claimed a file by two names when the daemon dies: the next one knows both claims.
+func TestClaimsOfOneFileOutliveTheDaemon(t *testing.T) {
+	script := parseScript("ann: ln a b; claimon a; claimon b; cat a", simHazards{})
+	inTurnsOf(t, simOptions{seed: 1, script: script, turns: []string{"ann until GETATTR", "ann until call claim b", "ann until call open b", "crash", "ann to the end"}})
+}

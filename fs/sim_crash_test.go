@@ -205,10 +205,11 @@ func (p *simProc) mend(path string) {
 	}
 }
 
-// disarm lets the daemon and its disk be well from now on.
+// disarm lets all be well from now on, with the daemon and its disk, too.
 func (w *simWorld) disarm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.hazards = simHazards{}
 	w.daemon.doomed, w.daemon.fatal, w.daemon.failing, w.daemon.broken = 0, "", 0, ""
 }
 

@@ -363,7 +363,6 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 			w.launch(nil, prog)
 		}
 		w.run()
-		w.hazards = simHazards{}
 		w.disarm()
 		if o.script.hazards.faults > 0 {
 			w.launch(nil, simProgramOf(simMender, w.model.looks()...))

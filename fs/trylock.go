@@ -88,4 +88,4 @@ func (w wanted) Moves() <-chan struct{} {
 }
 
 // Covers implements lockwait.Names.
-func (w wanted) Covers(l *lockmgr.Lock) bool { return w.rules.covers(l, w.d) }
+func (w wanted) Covers(l *lockmgr.Lock) bool { return w.covers(l, w.d) }

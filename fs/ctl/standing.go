@@ -12,6 +12,7 @@ import (
 // process: it lasts until it is given back, whoever has died meanwhile.
 type Standing struct {
 	By     Caller
+	Holder lockmgr.Owner // whose it is from the beginning; zero: the caller's
 	Target lockkey.Target
 	Op     string        // what it is for
 	Actor  string        // who it is for
@@ -37,8 +38,12 @@ func (s *Server) Stand(st *Standing) (*Claim, error) {
 	if cl.cost = costOf(&st.Target, cl); s.Claims.Count() >= maxClaims || !s.Book.Take(st.By.UID(), cl.cost) {
 		return nil, errCrowded
 	}
+	owner := st.Holder
+	if owner == (lockmgr.Owner{}) {
+		owner = st.By.Owner()
+	}
 	l, err := s.Engine.Take(&Ask{
-		Claim: cl, By: st.By, Owner: st.By.Owner(), Lineage: st.By.Ancestors(),
+		Claim: cl, By: st.By, Owner: owner, Lineage: st.By.Ancestors(),
 		Mode: lockmgr.Exclusive, TTL: st.TTL, Yields: st.Yields,
 	})
 	if err != nil {

@@ -49,7 +49,15 @@ func (r *Room) File(f *Filing) error {
 	if r.renewed(f, rec) {
 		return nil
 	}
-	held, err := r.c.Locks.Stand(standing(f, rec))
+	chain, isNamed := slices.Clone(f.Chain), false
+	if m, ok := r.named(f, rec); ok {
+		chain, isNamed = []Member{m}, true
+	}
+	st := standing(f, rec)
+	if f.Restored && len(chain) > 0 { // who may have claimed one file by two names
+		st.Holder = chain[0].Owner
+	}
+	held, err := r.c.Locks.Stand(st)
 	if err != nil {
 		r.Gone(f.At)
 		r.c.Engine.Left(f.At)
@@ -57,11 +65,8 @@ func (r *Room) File(f *Filing) error {
 	}
 	cl := &Claim{
 		place: f.At, rule: f.Rule, target: f.Target, by: f.By, restored: f.Restored, rec: rec, made: f.Made, held: held,
-		chain: slices.Clone(f.Chain), progress: time.Now(),
+		chain: chain, named: isNamed, progress: time.Now(),
 		began: time.Now(), passed: make(chan struct{}),
-	}
-	if m, ok := r.named(f, rec); ok {
-		cl.chain, cl.named = []Member{m}, true
 	}
 	if len(cl.chain) > 0 {
 		r.c.Locks.HandTo(held, cl.chain[0].Owner, cl.chain[0].Since)
