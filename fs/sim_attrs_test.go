@@ -109,7 +109,9 @@ func (k *simKernel) link(p *simProc, from, to string) (found simFind, e unix.Err
 		}
 		n.lock.lock(true)
 		defer n.lock.unlock(true)
-		n.linked.Store(true)
+		if !p.isInTxn() { // where there is no link(2)
+			n.linked.Store(true)
+		}
 		var out Entry
 		e = k.request(p, "LINK "+name, func(h Request, cancel <-chan struct{}) unix.Errno {
 			h.Node = b.id
@@ -160,6 +162,10 @@ func (p *simProc) chmod(path string) {
 
 func (p *simProc) ln(from, to string) {
 	p.enter(unix.SYS_LINK, fmt.Sprintf("link %s to %s", from, to), from, to)
+	if p.txn != nil && !p.isInTxn() { // its daemon has died: the link is not for the next one
+		p.leave()
+		return
+	}
 	began, handle := p.w.now(), p.w.model.newHandle()
 	found, e := p.kernel.link(p, from, to)
 	p.w.logf("%s gives %s the further name %s: %s", p, from, to, result(e))

@@ -213,10 +213,17 @@ func (w *simWorld) disarm() {
 	w.daemon.doomed, w.daemon.fatal, w.daemon.failing, w.daemon.broken = 0, "", 0, ""
 }
 
-// failAt lets the next step of that name fail.
+// failAt lets the next step of that name fail, or the one that has the number as of crashAt.
 func (w *simWorld) failAt(step string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if n := 0; strings.HasPrefix(step, "step ") {
+		if _, err := fmt.Sscanf(step, "step %d", &n); err != nil {
+			panic(err)
+		}
+		w.daemon.failing = w.daemon.steps + n
+		return
+	}
 	w.daemon.broken = step
 }
 

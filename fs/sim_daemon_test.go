@@ -183,6 +183,11 @@ func (f *FS) holdsNoMutex() bool {
 		!f.locks.advisory.IsFree() || !try(&f.nodes.mu) {
 		return false
 	}
+	for _, t := range f.callers.running.All() {
+		if !try(t) {
+			return false
+		}
+	}
 	for s := range f.nodes.sessions {
 		if !try(&s.mu) {
 			return false
@@ -199,6 +204,33 @@ func (f *FS) holdsNoMutex() bool {
 		}
 	}
 	return true
+}
+
+// fails notes that the disk fails.
+func (m *simModel) fails() {
+	at := m.w.now()
+	m.count("fault of the disk")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = append(m.faults, at)
+}
+
+// losesLate notes that the disk has failed in the background, which somebody is told later.
+func (m *simModel) losesLate() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lostLate = true
+}
+
+// mayFail reports whether an error may come from a fault of the disk that has come since,
+// or earlier in the background.
+func (m *simModel) mayFail(e unix.Errno, since int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e != unix.EIO && e != unix.ENOSPC {
+		return false
+	}
+	return m.lostLate || slices.ContainsFunc(m.faults, func(at int64) bool { return at > since })
 }
 
 // checkEmpty looks for what dead processes have left behind.

@@ -56,11 +56,12 @@ type simOp struct {
 	synced   bool     // it was synced before
 	handle   string   // the number of an open file, or of a new directory
 	errno    unix.Errno
-	sets     []simStaged // of the commit of a transaction: what names are to hold
+	txn      string // the number of the transaction in which it was done; of a commit, which is committed
+	loose    bool   // of a read in a transaction: of a file that may have several names
 }
 
 func (o simOp) String() string {
-	s := o.kind + " " + o.path
+	s := strings.TrimSpace(o.kind + " " + o.path)
 	if o.to != "" {
 		s += " to " + o.to
 	}
@@ -106,6 +107,12 @@ func (m *simModel) looks() (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	names := maps.Clone(m.seen)
+	if m.w.opts.script.stagesNames() {
+		for _, n := range simDirs {
+			all = append(all, "stat "+n)
+			delete(names, n)
+		}
+	}
 	if names["d"] || names["e"] || strings.Contains(m.w.opts.script.String(), "/") {
 		for _, n := range simNames {
 			names[n] = true
@@ -130,10 +137,11 @@ func (m *simModel) did(p *simProc, o simOp, began int64) {
 
 func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
 	failed := m.mayFail(o.errno, cmp.Or(o.since, began))
-	if !slices.Contains(expected, o.errno) && !failed && !m.isDeadlock(p, o) && o.errno != unix.ENOTCONN && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
+	if !slices.Contains(expected, o.errno) && !failed && !m.isDeadlock(o) && !o.isUnstaged(p) && o.errno != unix.ENOTCONN && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
 		m.w.failf("%s: %s must not fail with %s", p, o.kind, result(o.errno))
 	}
 	o.who = p.String()
+	m.goesInto(p, &o)
 	if m.w.opts.alarm != nil {
 		if text := m.w.opts.alarm(o); text != "" {
 			m.w.failf("%s", text)
@@ -155,33 +163,6 @@ func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
 		o.errno, o.killed = 0, true
 	}
 	m.ops = append(m.ops, porcupine.Operation{ClientId: int(p.pid), Input: o, Call: began, Return: ended})
-}
-
-// fails notes that the disk fails.
-func (m *simModel) fails() {
-	at := m.w.now()
-	m.count("fault of the disk")
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.faults = append(m.faults, at)
-}
-
-// losesLate notes that the disk has failed in the background, which somebody is told later.
-func (m *simModel) losesLate() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.lostLate = true
-}
-
-// mayFail reports whether an error may come from a fault of the disk that has come since,
-// or earlier in the background.
-func (m *simModel) mayFail(e unix.Errno, since int64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e != unix.EIO && e != unix.ENOSPC {
-		return false
-	}
-	return m.lostLate || slices.ContainsFunc(m.faults, func(at int64) bool { return at > since })
 }
 
 func (m *simModel) count(what string) {
@@ -264,12 +245,12 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	}
 	m.mu.Lock()
 	f.refused = f.refused || e != 0
-	f.killed = f.killed || p.signal != 0 && (p == f.by || p.wrote || f.flags&unix.O_ACCMODE == unix.O_RDWR)
+	f.killed = f.killed || p.signal != 0 && (p == f.by || p.wrote || f.pos == 0 || f.flags&unix.O_ACCMODE == unix.O_RDWR)
 	m.mu.Unlock()
-	if f.refs > 0 || m.isStaged(f, e) {
+	dead, ended := f.k.isDead(), f.k.until(m.w.now())
+	if f.refs > 0 || dead && f.txn != nil {
 		return
 	}
-	dead, ended := f.k.isDead(), f.k.until(m.w.now())
 	if !dead {
 		m.forgetSynced(f)
 	}
@@ -284,7 +265,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	if v == unchanged || f.flags&unix.O_APPEND != 0 {
 		return
 	}
-	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, bases: f.bases, synced: f.synced, errno: e, since: f.began}
+	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, bases: f.bases, synced: f.synced, errno: e, since: f.began, txn: f.txn.number()}
 	began := f.closing
 	if f.syncing != 0 { // a new file may appear once it is synced
 		began = f.syncing
@@ -315,16 +296,12 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 	if m.hasLive() {
 		return
 	}
-	if f.txn != nil {
-		switch known, ok := f.txn.holds(f.path, v, m.w.opts.script.links()); {
-		case known && !ok:
-			m.w.failf("%s has written %v in its transaction, and read %q from %s", p, f.txn.staged, text, f.path)
-			return
-		case known || ok:
-			return
-		}
-	}
+	o := simOp{kind: "read", path: f.path, version: v, txn: f.txn.number()}
 	switch {
+	case whole && f.txn != nil && m.w.opts.script.links():
+		o.loose = true
+		m.note(p, o, f.began, f.opened)
+		return
 	case whole && f.hasMoved() && m.w.opts.script.appends(): // under another name
 		return
 	case whole && f.inode.linked.Load() && m.w.opts.script.appends(): // the version before, up to the end of the next one
@@ -332,7 +309,8 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 	case p.stored[v]: // what it has stored into a mapping, which may not be the file's yet
 		return
 	case whole && (f.inode.linked.Load() || m.w.opts.script.appends()): // readers see what is appended
-		m.did(p, simOp{kind: "read", path: f.path, version: v, cut: f.inode.linked.Load()}, f.began)
+		o.cut = f.inode.linked.Load()
+		m.did(p, o, f.began)
 		return
 	case f.inode.linked.Load(): // whoever has it open may see the update happen
 		return
@@ -340,7 +318,7 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 		m.w.failf("%s read %q from %s, which no program has written as a whole", p, text, f.path)
 		return
 	}
-	m.note(p, simOp{kind: "read", path: f.path, version: v}, f.began, f.opened)
+	m.note(p, o, f.began, f.opened)
 }
 
 // maxCheck is how long an order is looked for.

@@ -267,6 +267,33 @@ func (k *simKernel) exchanged(a, b *simInode, old, name string) {
 	x.until, y.until = y.until, x.until
 }
 
+// filesMove gives open files the names that they have after a rename.
+func (w *simWorld) filesMove(a *simInode, old string, b *simInode, name string, exchanged bool) {
+	for _, p := range w.procs.living() {
+		for _, f := range p.files() {
+			switch at := f.named(); {
+			case at == simName{a, old}:
+				f.gets(simName{b, name}, true)
+			case at == simName{b, name} && exchanged:
+				f.gets(simName{a, old}, true)
+			case at == simName{b, name}:
+				f.gets(simName{}, true)
+			}
+		}
+	}
+}
+
+// filesLose takes a name from open files.
+func (w *simWorld) filesLose(dir *simInode, name string) {
+	for _, q := range w.procs.living() {
+		for _, f := range q.files() {
+			if (f.named() == simName{dir, name}) {
+				f.gets(simName{}, true)
+			}
+		}
+	}
+}
+
 // lockTwo is lock_rename: two directories one after the other, under the lock of the
 // filesystem's renames.
 func (k *simKernel) lockTwo(a, b *simInode) (unlock func()) {

@@ -75,7 +75,7 @@ func (s simPower) followedBy(n simState, o simOp, was simState) simPower {
 // onDisk is what a state has on the disk: no process.
 func (s simState) onDisk() simState {
 	n := maps.Clone(s)
-	maps.DeleteFunc(n, func(k, _ string) bool { return k[0] == '#' || k[0] == '~' })
+	maps.DeleteFunc(n, func(k, _ string) bool { return strings.ContainsRune("#~!", rune(k[0])) })
 	return n
 }
 
@@ -112,15 +112,25 @@ func (s simState) isNew(version string) bool {
 
 // without takes the marks off what an operation has brought to the disk.
 func (s simState) without(o simOp, before simState) simState {
+	if o.kind == "commit" {
+		for _, v := range before.stagedIn(o.txn) {
+			s.unmark(v)
+		}
+	}
 	if o.kind != "rename" {
 		return s
 	}
 	name, _ := before.at(o.path, o.dir)
-	base, records := recordsOf(before.holds(name))
+	s.unmark(before.holds(name))
+	return s
+}
+
+// unmark takes the marks off a version with all its records.
+func (s simState) unmark(version string) {
+	base, records := recordsOf(version)
 	for _, part := range append(records, base) {
 		delete(s, newMark+part)
 	}
-	return s
 }
 
 // makes is the version, or the record, that an operation makes where there was none.

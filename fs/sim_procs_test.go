@@ -154,7 +154,7 @@ func (p *simProc) end() {
 		p.flush(files[fd])
 	}
 	p.usesNothing()
-	if p.txn != nil && p.txn.sent != 0 {
+	if p.txn != nil && p.txn.sent != 0 { // and nobody has read the answer
 		p.w.model.decided(p, false, unix.EINTR)
 	}
 	ps.mu.Lock()

@@ -58,6 +58,9 @@ type simHazards struct {
 //	txn F G        writes F and G anew in one transaction
 //	txnrm F G      writes F anew and removes G in one transaction
 //	txnback F G    writes F and G anew in a transaction, and rolls that back
+//	begin F        begins a transaction, with F locked; the commands up to the next one are in it
+//	commit         commits it, or rolls it back if something in it was refused
+//	rollback       rolls it back
 //	tree D F       locks D with all below it, and reads F twice
 //	pass F         opens F to write it anew, leaves the descriptor to a child, which
 //	               writes, and waits for that
@@ -93,7 +96,21 @@ func (s simScript) String() string {
 func (s simScript) appends() bool { return strings.Contains(s.String(), "log ") }
 
 // links reports whether a program gives files further names.
-func (s simScript) links() bool { return strings.Contains(s.String(), "ln ") }
+func (s simScript) links() bool {
+	for _, p := range s.programs {
+		inside := false
+		for _, line := range p.lines {
+			command, _, _ := strings.Cut(line, " ")
+			switch {
+			case command == "begin", command == "commit", command == "rollback":
+				inside = command == "begin"
+			case strings.HasSuffix(command, "ln") && !inside: // in a transaction that is refused
+				return true
+			}
+		}
+	}
+	return false
+}
 
 var simNames = []string{"a", "b", "d/a", "d/b", "e/a"}
 
@@ -159,6 +176,7 @@ func drawScript(seed uint64) simScript {
 	s.drawMappings(seed, names)
 	s.drawUpdates(seed, names)
 	s.drawClaims(seed, names)
+	s.drawStaged(seed)
 	return s
 }
 

@@ -55,9 +55,10 @@ func (s simState) set(name, version string) {
 func (o simOp) removed(name string) string { return "~" + o.who + "/" + name }
 
 // steps are the states after an operation; none if it could not have gone like that. One
-// that is refused may have put back what its process had taken away before (DESIGN §6),
-// one whose process was killed has happened or not, and one beside which a directory was
-// renamed may have come to another directory than its path names now.
+// that is refused may have put back what its process had taken away before (DESIGN §6), or
+// whoever had written the file that it renames; one whose process was killed has happened or
+// not, and one beside which a directory was renamed may have come to another directory than its
+// path names now.
 func (s simState) steps(o simOp) (all []any) {
 	known := []simOp{o}
 	if o.known == "" { // nobody may know any more what was read, or only an earlier version
@@ -76,16 +77,21 @@ func (s simState) steps(o simOp) (all []any) {
 		}
 	}
 	for _, o := range ways {
-		if ok, n := s.step(o); ok {
+		if ok, n := s.stepIn(o); ok {
 			all = append(all, n)
 		}
 	}
 	for _, path := range []string{o.path, o.to} {
 		name, ok := s.at(path, "")
-		if v := s[o.removed(name)]; ok && v != "" && s[name] == "" && (o.errno == unix.EBUSY || o.killed) {
-			n := maps.Clone(s)
-			n[name] = v
-			all = append(all, n)
+		if !ok || s[name] != "" || o.errno != unix.EBUSY && !o.killed {
+			continue
+		}
+		for k, v := range s {
+			if k == o.removed(name) || o.kind == "rename" && k[0] == '~' && strings.HasSuffix(k, "/"+name) {
+				n := maps.Clone(s)
+				n[name] = v
+				all = append(all, n)
+			}
 		}
 	}
 	if o.kind == "append" && o.errno == 0 && strings.HasPrefix(s["#"+o.handle], "-") {
@@ -122,8 +128,8 @@ func (o simOp) in(dir, dirTo string) simOp {
 	return o
 }
 
-// step is the state after an operation that has happened as its result says, and whether
-// it could have.
+// step is the state after an operation outside any transaction that has happened as its result
+// says, and whether it could have.
 func (s simState) step(o simOp) (bool, simState) {
 	name, ok := s.at(o.path, o.dir)
 	has := ""
@@ -181,7 +187,7 @@ func (s simState) step(o simOp) (bool, simState) {
 		n.set(name, "empty")
 		return has != "" && !isDirValue(has), n
 	case "commit":
-		return n.commit(o), n
+		return s.commit(n, o), n
 	case "link":
 		return s.link(n, o)
 	case "unlink":
@@ -198,23 +204,6 @@ func (s simState) step(o simOp) (bool, simState) {
 		return s.rename(n, o, name)
 	}
 	return true, s
-}
-
-// commit lets names hold what a transaction has made of them.
-func (s simState) commit(o simOp) bool {
-	for _, x := range o.sets {
-		name, ok := s.at(x.path, "")
-		switch {
-		case !ok:
-			return false
-		case x.version == "":
-			s[o.removed(name)] = s[name]
-			s.take(name, "-")
-		default:
-			s.set(name, x.version)
-		}
-	}
-	return true
 }
 
 // take takes a name away, and with it the open files that stand for it, which get
@@ -290,7 +279,7 @@ func (s simState) link(n simState, o simOp) (bool, simState) {
 // hasName reports whether what several names had in common has one still.
 func (s simState) hasName(common string) bool {
 	for name, v := range s {
-		if v == common && name[0] != '#' && name[0] != '~' {
+		if v == common && !strings.ContainsRune("#~!", rune(name[0])) {
 			return true
 		}
 	}

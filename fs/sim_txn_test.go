@@ -3,7 +3,6 @@ package fs
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,32 +15,6 @@ import (
 )
 
 // The locks that programs ask for on .locks/control, and transactions.
-
-// simTxn is a transaction of a program.
-type simTxn struct {
-	k      *simKernel  // it ends with its daemon
-	staged []simStaged // in the order in which they were written
-	failed bool        // something in it was refused
-	sent   int64       // when its commit was asked for; 0: it was not
-}
-
-// simStaged is a name, and the version that it is to hold; "": none.
-type simStaged struct{ path, version string }
-
-func (t *simTxn) stage(path, version string) {
-	t.staged = slices.DeleteFunc(slices.Clone(t.staged), func(s simStaged) bool { return s.path == path })
-	t.staged = append(t.staged, simStaged{path, version})
-}
-
-// holds reports whether a name may hold a version in the transaction; known says that the
-// transaction has written it. Names of one file hold what was written last.
-func (t *simTxn) holds(path, version string, linked bool) (known, ok bool) {
-	for _, s := range t.staged {
-		known = known || s.path == path && s.version != ""
-		ok = ok || s.version == version && (s.path == path || linked)
-	}
-	return known, ok
-}
 
 // talk opens the control file.
 func (p *simProc) talk() (fd int, ok bool) {
@@ -90,56 +63,6 @@ func (p *simProc) ask(fd int, r control.Request) (reply control.Reply, e unix.Er
 	return reply, e
 }
 
-// transact writes one file anew, and writes or removes another one, so that both happens
-// or nothing; how is the command.
-func (p *simProc) transact(one, other, how string) {
-	fd, ok := p.talk()
-	if !ok {
-		return
-	}
-	wait := control.Duration(2 * time.Second)
-	got, e := p.ask(fd, control.Request{Op: control.Acquire, Paths: []string{one, other}, Txn: true, Wait: &wait})
-	if e != 0 || !got.OK {
-		p.close(fd)
-		return
-	}
-	p.txn = &simTxn{k: p.fds[fd].k}
-	p.echo(one, one, "")
-	p.cat(one)
-	if how == "txnrm" {
-		p.removeStaged(other)
-	} else {
-		p.echo(other, other, "")
-	}
-	p.cat(one)
-	r := control.Request{Op: control.Commit, Lock: got.Lock}
-	if p.txn.failed || how == "txnback" {
-		r = control.Request{Op: control.Rollback, Lock: got.Lock, Reason: "something was refused"}
-	} else {
-		p.txn.sent = p.w.now()
-	}
-	p.ask(fd, r)
-	p.txn = nil
-	p.close(fd)
-}
-
-// removeStaged is rm in a transaction.
-func (p *simProc) removeStaged(path string) {
-	p.enter(unix.SYS_UNLINKAT, "unlink "+path, "cwd", path)
-	began := p.w.now()
-	e := p.kernel.unlink(p, path, false)
-	p.w.logf("%s removes %s: %s", p, path, result(e))
-	switch {
-	case p.kernel != p.txn.k:
-		p.w.model.did(p, simOp{kind: "unlink", path: path, errno: e}, began)
-	case e == 0:
-		p.txn.stage(path, "")
-	case e != unix.ENOENT:
-		p.txn.failed = true
-	}
-	p.leave()
-}
-
 // lockTree locks a directory with all that is below, and reads a file in it twice.
 func (p *simProc) lockTree(dir, path string) {
 	fd, ok := p.talk()
@@ -160,49 +83,6 @@ func (p *simProc) lockTree(dir, path string) {
 	p.close(fd)
 }
 
-// What programs may expect of them.
-
-// decided notes what has become of a transaction.
-func (m *simModel) decided(p *simProc, committed bool, e unix.Errno) {
-	t := p.txn
-	o := simOp{kind: "commit", sets: t.staged, errno: e}
-	for _, s := range t.staged {
-		o.path, o.to = o.to, s.path
-	}
-	sent := t.sent
-	t.sent = 0
-	switch {
-	case e == unix.ENOTCONN:
-		if ended := t.k.until(m.w.now()); sent < ended {
-			o.errno = unix.EINTR
-			o.killed = true
-			m.note(p, o, sent, ended)
-		}
-		return
-	case e == unix.EINTR: // nobody waits for it any more
-		o.killed = true
-		m.note(p, o, sent, math.MaxInt64)
-		return
-	case e == 0 && !committed:
-		o.errno = unix.EBUSY
-	}
-	m.did(p, o, sent)
-}
-
-// isStaged reports whether an open file is a transaction's, of which the model hears at
-// its end, and notes there what a close has written.
-func (m *simModel) isStaged(f *simFile, e unix.Errno) bool {
-	if f.txn == nil {
-		return false
-	}
-	if e != 0 || f.refused {
-		f.txn.failed = true
-	} else if f.version != unchanged {
-		f.txn.stage(f.path, f.version)
-	}
-	return true
-}
-
 // drawTransactions adds commands that ask for locks on the control file, as in drawLocks.
 func (s *simScript) drawTransactions(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 8))
@@ -219,6 +99,68 @@ func (s *simScript) drawTransactions(seed uint64) {
 		}
 		p.lines = slices.Insert(p.lines, r.IntN(len(p.lines)+1), line)
 	}
+}
+
+// simDirs are the directories that programs make.
+var simDirs = []string{"d", "e", "e/f"}
+
+// stagesNames reports whether a program changes names in a transaction.
+func (s simScript) stagesNames() bool { return strings.Contains(s.String(), "begin ") }
+
+// locksSeveral reports whether a program locks several files at a time.
+func (s simScript) locksSeveral() bool {
+	return s.stagesNames() || strings.Contains(s.String(), "txn") || strings.Contains(s.String(), "tree ")
+}
+
+// drawStaged adds transactions that change names, and commands of others that come upon them.
+func (s *simScript) drawStaged(seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 20))
+	if r.IntN(3) != 0 || s.links() {
+		return
+	}
+	who := r.IntN(2) // not the guest, who may only read
+	p := &s.programs[who]
+	p.lines = slices.Insert(p.lines, r.IntN(len(p.lines)+1), drawBlock(r)...)
+	for range 1 + r.IntN(3) {
+		beside := []string{"cat e/a", "stat e", "stat e", "stat e/f", "mkdir e", "echo e/a", "mv d e", "rmdir e", "rmdir d", "echo a", "count a", "mv a b", "rm d/a", "log a"}
+		q := &s.programs[1-who]
+		q.lines = slices.Insert(q.lines, r.IntN(len(q.lines)+1), beside[r.IntN(len(beside))])
+	}
+}
+
+// drawBlock makes up a transaction.
+func drawBlock(r *rand.Rand) []string {
+	names := append(slices.Clone(simNames), "e/b", "e/f/a")
+	name := func() string { return names[r.IntN(len(names))] }
+	block := []string{"begin " + name()}
+	if r.IntN(2) == 0 {
+		known := []string{
+			"mkdir e; mv a e/a", "mkdir e; echo e/a", "mkdir e; mkdir e/f; echo e/f/a", "mkdir e; mv d/a e/a; mv e/a b", "mkdir e; echo e/a; rm e/a; rmdir e",
+			"rm d/a; rm d/b; rmdir d", "mv d/a a; mv d/b b; rmdir d", "rm d/a; rm d/b; rmdir d; mkdir d; echo d/a",
+			"mv a d/t; mv d/a a; mv d/t d/a", "rm a; echo a", "rm a; mv d/a a", "echo a; mv a b; cat b", "mv d/a a; echo d/a",
+		}
+		block = append(block, strings.Split(known[r.IntN(len(known))], "; ")...)
+	}
+	for range 1 + r.IntN(4) {
+		var line string
+		switch command := []string{
+			"mv", "mv", "mv", "mvnew", "exchange", "ln", "rm", "rm", "mkdir", "mkdir", "rmdir", "cat", "cat", "stat", "echo", "echo", "save", "edit", "count",
+		}[r.IntN(19)]; command {
+		case "mv", "mvnew", "exchange", "ln":
+			line = command + " " + name() + " " + name()
+			if command == "mv" && r.IntN(8) == 0 { // as rename(2) cannot, in a transaction
+				line = "mv d e"
+			}
+		case "mkdir":
+			line = command + " " + []string{"e", "e", "e/f", "d"}[r.IntN(4)]
+		case "rmdir":
+			line = command + " " + simDirs[r.IntN(len(simDirs))]
+		default:
+			line = command + " " + name()
+		}
+		block = slices.Insert(block, 1+r.IntN(len(block)), line)
+	}
+	return append(block, []string{"commit", "commit", "commit", "rollback"}[r.IntN(4)])
 }
 
 // The daemon dies at each step of a commit, and all of the transaction has happened or

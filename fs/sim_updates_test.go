@@ -196,14 +196,13 @@ func (m *simModel) takesAway() bool {
 	})
 }
 
-// isDeadlock reports whether a read was refused because its program, and another one, have read
-// what the other one wants to read now.
-func (m *simModel) isDeadlock(p *simProc, o simOp) bool {
-	if o.errno == unix.EDEADLK && m.w.opts.script.claims() { // two who claim what the other one writes
-		return true
-	}
-	u := m.w.opts.script.hazards.updates
-	return o.errno == unix.EDEADLK && (u == policy.Serialize || u == policy.Adaptive) && len(p.seen) > 0
+// isDeadlock reports whether a program may have been refused something because it, and another
+// one, have what the other one wants now: what they have read, where reads claim, or what they
+// have claimed, locked by the control file or changed in a transaction.
+func (m *simModel) isDeadlock(o simOp) bool {
+	s := m.w.opts.script
+	claims := s.hazards.updates == policy.Serialize || s.hazards.updates == policy.Adaptive || s.claims()
+	return o.errno == unix.EDEADLK && (claims || s.locksSeveral())
 }
 
 // A program waits for its turn to read a file by one of two names, while the one whose turn it

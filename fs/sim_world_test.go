@@ -139,30 +139,21 @@ func (w *simWorld) now() int64 {
 func (w *simWorld) moved(p *simProc, a *simInode, old string, b *simInode, name string, exchanged bool) {
 	w.model.changes(p, simName{a, old}, "has renamed")
 	w.model.changes(p, simName{b, name}, "has replaced")
-	for _, p := range w.procs.living() {
-		for _, f := range p.files() {
-			switch at := f.named(); {
-			case at == simName{a, old}:
-				f.gets(simName{b, name}, true)
-			case at == simName{b, name} && exchanged:
-				f.gets(simName{a, old}, true)
-			case at == simName{b, name}:
-				f.gets(simName{}, true)
-			}
-		}
+	if p.isInTxn() {
+		p.txn.moves = append(p.txn.moves, simMove{simName{a, old}, simName{b, name}})
+		return
 	}
+	w.filesMove(a, old, b, name, exchanged)
 }
 
 // removed tells of a name that was taken away.
 func (w *simWorld) removed(p *simProc, dir *simInode, name string) {
 	w.model.changes(p, simName{dir, name}, "has removed")
-	for _, q := range w.procs.living() {
-		for _, f := range q.files() {
-			if (f.named() == simName{dir, name}) {
-				f.gets(simName{}, true)
-			}
-		}
+	if p.isInTxn() {
+		p.txn.moves = append(p.txn.moves, simMove{from: simName{dir, name}})
+		return
 	}
+	w.filesLose(dir, name)
 }
 
 // inUse are the inodes that system calls are using.

@@ -85,7 +85,10 @@ func (t *Txn) Lose() { t.lost.Store(true) }
 // Lock keeps a change of names apart from others, and from the end of the transaction.
 func (t *Txn) Lock() { t.mu.Lock() }
 
-// Unlock ends what Lock began.
+// TryLock is Lock if nobody else has called that, and reports whether it is. It is for tests.
+func (t *Txn) TryLock() bool { return t.mu.TryLock() }
+
+// Unlock ends what Lock or TryLock began.
 func (t *Txn) Unlock() { t.mu.Unlock() }
 
 // KeepLocked holds a lock until the transaction ends, if it has not. The caller has called
