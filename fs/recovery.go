@@ -84,7 +84,7 @@ func changedEvent(c commit.Changed) audit.Event {
 }
 
 // finishHalfDone tries again to finish commits in place and transactions that an error of
-// the disk has stopped, before anything is opened or changed. It reports whether there
+// the disk has stopped, and to take back what it has kept from going, before anything is opened or changed. It reports whether there
 // were any.
 func (re *recovery) finishHalfDone() bool {
 	if re.disk.store == nil || !re.disk.store.HalfDone() {

@@ -89,17 +89,18 @@ func (s *Store) GiveRoom(err error) bool { return s.disk.GiveRoom(err) }
 // store is used.
 func (s *Store) SetFault(ask func(step string) error) { s.disk.Fault = ask }
 
-// HalfDone reports whether an InPlace or a transaction has returned ErrRedoPending and no
-// Recover has finished it since.
+// HalfDone reports whether an InPlace or a transaction has returned ErrRedoPending, or a
+// transaction was rolled back and what it had made could not be taken away, and no Recover has
+// finished that since.
 func (s *Store) HalfDone() bool {
-	return s.disk.RedoPending(func(journal.Intent) bool { return true }) || s.disk.TxnPending(func(journal.Intent) bool { return true })
+	return s.disk.RedoPending(func(journal.Intent) bool { return true }) || s.disk.TxnPending(func(journal.Intent, bool) bool { return true })
 }
 
 // AwaitsTxn reports whether Recover has yet to give the name path its part in a
-// transaction: what it shows is out of date.
+// transaction, or to take it back: what it shows is out of date.
 func (s *Store) AwaitsTxn(path string) bool {
-	return s.disk.TxnPending(func(in journal.Intent) bool {
-		return in.Kind != journal.KindMade && filepath.Join(in.Dir, in.Name) == path
+	return s.disk.TxnPending(func(in journal.Intent, decided bool) bool {
+		return (in.Kind != journal.KindMade || !decided) && filepath.Join(in.Dir, in.Name) == path
 	})
 }
 

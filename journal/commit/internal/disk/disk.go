@@ -259,9 +259,9 @@ func (s *Disk) RedoPending(ok func(journal.Intent) bool) bool {
 	return false
 }
 
-// TxnPending reports whether Recover will finish a transaction with a part that ok is true
-// of.
-func (s *Disk) TxnPending(ok func(journal.Intent) bool) bool {
+// TxnPending reports whether Recover will finish a transaction with a part that ok is true of,
+// or will take away something of that kind that one has made which was rolled back.
+func (s *Disk) TxnPending(ok func(in journal.Intent, decided bool) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.abandoned) == 0 {
@@ -274,7 +274,8 @@ func (s *Disk) TxnPending(ok func(journal.Intent) bool) bool {
 		}
 	}
 	for _, in := range s.abandoned {
-		if decided[in.Txn] && in.Kind != journal.KindTxn && ok(in) {
+		concerned := in.Kind != journal.KindTxn && decided[in.Txn] || in.Kind == journal.KindMade
+		if concerned && ok(in, decided[in.Txn]) {
 			return true
 		}
 	}
