@@ -78,7 +78,7 @@ func (s *Recoverer) Recover() (Report, error) {
 		// What comes next would take the old versions away.
 		return r, errors.Join(append(errs, fmt.Errorf("recover commits that were not on disk: %w", err))...)
 	}
-	lost := s.recoverTxns(pending, &r, fail)
+	lost, gone := s.recoverTxns(pending, &r, fail)
 	tails, appended := tail.NewRecovery(s.disk, s.rejects), false
 	for _, in := range pending {
 		if in.Txn != 0 {
@@ -119,6 +119,7 @@ func (s *Recoverer) Recover() (Report, error) {
 			l.Close()
 		}
 	}
+	s.takeAllAway(gone, &r, fail)
 	if len(errs) == 0 {
 		errs = append(errs, s.finishTxns(pending))
 	}

@@ -33,6 +33,28 @@ func (s *Recoverer) isOrphan(dir int, e disk.Entry) bool {
 	return marker
 }
 
+// removeOrphansIn removes what a crash has left in the directory that name in dir is, of which
+// the journal may not tell: a shadow's name can come to the disk before its record. It reports
+// whether it has removed anything.
+func (s *Recoverer) removeOrphansIn(dir int, name string) (removed bool) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var orphans []string
+	err = disk.ReadDir(fd, func(e disk.Entry) error {
+		if s.isOrphan(fd, e) {
+			orphans = append(orphans, e.Name)
+		}
+		return nil
+	})
+	for _, o := range orphans {
+		removed = err == nil && s.RemoveOrphan(fd, o) == nil || removed
+	}
+	return removed
+}
+
 // Sweep walks the data root, through no symbolic link and into no other mount,
 // and removes orphaned shadows: reserved names that no living shadow has. It may
 // run while the store is in use. When it has been everywhere it settles the

@@ -15,16 +15,16 @@ import (
 )
 
 // recoverTxns makes what belongs to decided transactions happen, and takes back
-// what belongs to others. It returns what has to be looked for first. The
-// decisions themselves stay pending until finishTxns.
-func (s *Recoverer) recoverTxns(pending []journal.Intent, r *Report, fail func(journal.Intent, error)) (lost []*Lost) {
+// what belongs to others. It returns what has to be looked for first, and the names that
+// takeAllAway takes away when nothing else is left to be done, for directories must be empty
+// then. The decisions themselves stay pending until finishTxns.
+func (s *Recoverer) recoverTxns(pending []journal.Intent, r *Report, fail func(journal.Intent, error)) (lost []*Lost, later []journal.Intent) {
 	decided := map[uint64]bool{}
 	for _, in := range pending {
 		if in.Kind == journal.KindTxn {
 			decided[in.Txn] = true
 		}
 	}
-	var later []journal.Intent // what must be empty before it goes
 	for _, in := range pending {
 		switch {
 		case in.Txn == 0, in.Kind == journal.KindTxn:
@@ -42,8 +42,13 @@ func (s *Recoverer) recoverTxns(pending []journal.Intent, r *Report, fail func(j
 			}
 		}
 	}
+	return lost, later
+}
+
+// takeAllAway takes away the names that decided transactions remove, and that others have made.
+func (s *Recoverer) takeAllAway(names []journal.Intent, r *Report, fail func(journal.Intent, error)) {
 	var astray []journal.Intent
-	for _, in := range Inside(later) {
+	for _, in := range Inside(names) {
 		found, err := s.takeAway(in, r)
 		if err == nil && !found {
 			astray = append(astray, in)
@@ -51,7 +56,6 @@ func (s *Recoverer) recoverTxns(pending []journal.Intent, r *Report, fail func(j
 		fail(in, err)
 	}
 	s.takeAstray(astray, r, fail)
-	return lost
 }
 
 // Inside puts what lies deeper first: what was made or found later in a
@@ -196,6 +200,9 @@ func (s *Recoverer) take(dir int, in journal.Intent, st *unix.Stat_t, there bool
 	if there && in.Keep != "" {
 		kept, err = s.keeper.Settle(s.disk.OwnerOf(dir, st), dir, in.Name, keep.Keep{ID: in.Keep, Ino: in.TargetIno})
 	} else {
+		err = s.disk.RemoveNamed(dir, in)
+	}
+	if errors.Is(err, unix.ENOTEMPTY) && s.removeOrphansIn(dir, in.Name) {
 		err = s.disk.RemoveNamed(dir, in)
 	}
 	if kept {
