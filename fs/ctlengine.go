@@ -143,6 +143,9 @@ func (e ctlEngine) Fenced(c ctl.Caller, keys []lockmgr.Key) error {
 // Steal implements ctl.Engine.
 func (e ctlEngine) Steal(by ctl.Caller, take func()) { e.f.locks.steal(by.(*caller), take) }
 
+// Revoke implements ctl.Engine.
+func (e ctlEngine) Revoke(h *lockmgr.Holder) error { return e.f.locks.revoke(h) }
+
 // SettleThefts implements ctl.Engine.
 func (e ctlEngine) SettleThefts(by ctl.Caller) {
 	thief, _ := by.(*caller)

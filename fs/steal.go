@@ -12,8 +12,12 @@ import (
 	"time"
 
 	"latchfs/fs/calling"
+	"latchfs/fs/ctl"
+	"latchfs/fs/refusals"
 	"latchfs/fs/report"
 	"latchfs/lockmgr"
+
+	"golang.org/x/sys/unix"
 )
 
 // settleThefts does what follows from the locks that were stolen: each is written
@@ -41,6 +45,26 @@ func (lk *locks) steal(by *caller, take func()) {
 	lk.settleNewLocked(nil)
 	take()
 	lk.settleNewLocked(by)
+}
+
+// revoke takes a lock away whose holder may show life. Not from the middle of a commit, or of
+// an operation on names: whoever got the lock then would go by what the file was before, and
+// one of the two changes would be lost. Both end by themselves, and the lock with them.
+func (lk *locks) revoke(h *lockmgr.Holder) error {
+	lb, _ := h.Label.(*label)
+	switch {
+	case lb == nil:
+		return ctl.ErrAtWork
+	case lb.session.Load() != nil:
+		s := lb.session.Load()
+		if !s.mu.TryLock() {
+			return ctl.ErrAtWork
+		}
+		defer s.mu.Unlock()
+	case h.Class == lockmgr.Session && lb.claim == nil && lb.read == nil && lb.op != opOpen && lb.op != opCreate:
+		return ctl.ErrAtWork
+	}
+	return lk.rules.table.Revoke(h.Lock)
 }
 
 // settleNewLocked settles what was stolen until now. locks.thefts is held.
@@ -137,6 +161,14 @@ func (s *session) theft() string {
 	return "the lock was taken away, for it showed no sign of life for longer than its lease"
 }
 
+// explainTheft tells the writer why an operation of its is refused with e.
+func (lk *locks) explainTheft(s *session, op string, e unix.Errno) {
+	lk.reports.explain(refusals.Refusal{
+		Path: s.path(), Op: op, Errno: e, Reason: s.theft(), Owner: s.who.Load().Owner(), UID: s.uid,
+		Hint: "Close the file: what was written is kept aside then. Open it again, and read it again.",
+	})
+}
+
 // nobodysUID is the user id that nobody has: see setreuid(2).
 const nobodysUID = ^uint32(0)
 
@@ -163,7 +195,8 @@ func (lk *locks) previousLock(h *lockmgr.Holder) map[string]any {
 }
 
 // renewForCommit renews the lease of the session's lock, and reports whether the session may
-// commit: it may if the lock was not stolen, and from now until its release nobody can steal it.
+// commit: it may if the lock was not stolen, and nobody can steal it from now on until s.mu,
+// which is held, is given back.
 func (lk *locks) renewForCommit(s *session) bool {
 	lk.rules.table.Heartbeat(s.lock, time.Now(), true)
 	return s.lock.Held()

@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,10 @@ type Caller interface {
 	// Ancestors are the process's ancestors, the nearest first.
 	Ancestors() []lockmgr.Ancestor
 }
+
+// ErrAtWork refuses to take a lock away from a holder that is about to finish what it has it
+// for, and then ends it.
+var ErrAtWork = errors.New("the holder is about to finish")
 
 // Engine is what the requests are about: files, their locks, and who may do what.
 type Engine interface {
@@ -69,6 +74,9 @@ type Engine interface {
 	// Steal has take take locks away for the thief by, and does what follows. The next in the
 	// queue, who may have them before take returns, does nothing of that meanwhile.
 	Steal(by Caller, take func())
+	// Revoke takes an active lock away, for take of Steal. It refuses with ErrAtWork while
+	// its holder is about to finish what it has the lock for.
+	Revoke(h *lockmgr.Holder) error
 	// CoverToken makes sure that no lock gets the token again after a crash.
 	CoverToken(token uint64) error
 

@@ -41,9 +41,10 @@ type stage struct {
 	done     chan struct{}
 
 	stopping bool
-	tokens   error   // what CoverToken answers
-	outcome  outcome // of the next commit
-	onBegin  func()  // is called by BeginTxn
+	tokens   error                        // what CoverToken answers
+	outcome  outcome                      // of the next commit
+	onBegin  func()                       // is called by BeginTxn
+	atWork   func(h *lockmgr.Holder) bool // what a holder says that is to be robbed
 	kept     map[string][]uint32
 	left     map[string]Unerased
 }
@@ -223,6 +224,14 @@ func (s *stage) Steal(by Caller, take func()) {
 			s.Claims.Fence(cl, &h)
 		}
 	}
+}
+
+// Revoke implements Engine.
+func (s *stage) Revoke(h *lockmgr.Holder) error {
+	if s.atWork != nil && s.atWork(h) {
+		return ErrAtWork
+	}
+	return s.Table.Revoke(h.Lock)
 }
 
 // CoverToken implements Engine.

@@ -1,8 +1,10 @@
 package ctl
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"latchfs/fs/control"
 	"latchfs/fs/denied"
@@ -21,36 +23,81 @@ func (q *query) steal(t *lockkey.Target) *control.Reply {
 			return refused(control.NotAllowed, err.Error())
 		}
 	}
-	hs := s.Table.Holders(s.Engine.Keys(t))
 	out := &control.Reply{OK: true}
-	for i := range hs {
-		if !q.r.Force || !hs[i].Stale && !(owner && q.isAnothers(&hs[i])) && !q.isOrphaned(&hs[i]) {
-			return q.inTheWay(&hs[i], t)
+	for end := time.Now().Add(workPatience); ; time.Sleep(workPoll) {
+		rep, atWork := q.stealNow(t, owner, out)
+		if rep == nil {
+			break
 		}
-		if err := q.maySteal(&hs[i]); err != nil {
-			return refused(control.NotAllowed, err.Error())
+		if !atWork || !time.Now().Before(end) {
+			return rep
 		}
 	}
-	s.Engine.Steal(q.c, func() { out.Stolen = q.take(hs, owner) })
 	if owner && q.r.Force {
 		out.Stolen += q.turnAway(t)
-	}
-	if out.Stolen == 0 && len(hs) == 0 {
-		out.Warning = "nothing is locked"
 	}
 	return out
 }
 
-// take takes the locks away that are stale, and for the owner of what they are on those of
-// other users. It returns how many those were.
-func (q *query) take(hs []lockmgr.Holder, owner bool) (n int) {
+// A holder that is about to finish what it has the lock for, a commit above all, ends the lock
+// by itself, and nobody may come in between: the thief waits for that.
+const (
+	workPatience = 2 * time.Second
+	workPoll     = 10 * time.Millisecond
+)
+
+// stealNow takes away what can be taken now, and counts that in out. If something is in the way
+// it returns the refusal, and whether that is a holder at work.
+func (q *query) stealNow(t *lockkey.Target, owner bool, out *control.Reply) (rep *control.Reply, atWork bool) {
 	s := q.s
+	hs := s.Table.Holders(s.Engine.Keys(t))
 	for i := range hs {
-		if s.Table.Steal(hs[i].Lock) == nil || (owner && q.isAnothers(&hs[i]) || q.isOrphaned(&hs[i])) && s.Table.Revoke(hs[i].Lock) == nil {
-			n++
+		h := &hs[i]
+		if labelOf(h) == nil && q.r.Force {
+			continue // take finds it at work
+		}
+		if !q.r.Force || !h.Stale && !(owner && q.isAnothers(h)) && !q.isOrphaned(h) {
+			return q.inTheWay(h, t), false
+		}
+		if err := q.maySteal(h); err != nil {
+			return refused(control.NotAllowed, err.Error()), false
 		}
 	}
-	return n
+	var n int
+	var busy *lockmgr.Holder
+	s.Engine.Steal(q.c, func() { n, busy = q.take(hs, owner) })
+	out.Stolen += n
+	if busy != nil {
+		return q.inTheWay(busy, t), true
+	}
+	if out.Stolen == 0 && len(hs) == 0 {
+		out.Warning = "nothing is locked"
+	}
+	return nil, false
+}
+
+// take takes the locks away that are stale, and for the owner of what they are on those of
+// other users. It returns how many those were, and a holder that is at work, if any.
+func (q *query) take(hs []lockmgr.Holder, owner bool) (n int, atWork *lockmgr.Holder) {
+	s := q.s
+	for i := range hs {
+		h := &hs[i]
+		err := s.Table.Steal(h.Lock)
+		switch {
+		case err == nil:
+		case labelOf(h) == nil:
+			err = ErrAtWork
+		case owner && q.isAnothers(h) || q.isOrphaned(h):
+			err = s.Engine.Revoke(h)
+		}
+		switch {
+		case err == nil:
+			n++
+		case errors.Is(err, ErrAtWork) && h.Lock.Held():
+			atWork = h
+		}
+	}
+	return n, atWork
 }
 
 // isOrphaned reports whether a lock is a standing claim whose holders are all dead.
