@@ -8,6 +8,7 @@ import (
 
 	"latchfs/fs/denied"
 	"latchfs/fs/report"
+	"latchfs/lockmgr"
 )
 
 // A session's own family shares its lock, and may take the name away or change it at any
@@ -62,9 +63,9 @@ func (pk *parking) waitForOwnWork(c *caller, w *walk, repeated bool) unix.Errno 
 // for the lock then.
 func (pk *parking) lockAfterOwnWork(w *walk, cancel <-chan struct{}) unix.Errno {
 	d := w.d
-	pk.ownWaits.Add(1) // what waits is shown
+	pk.otherWaits.Add(1) // what waits is shown
 	err := pk.awaitOwnWork(w, cancel)
-	pk.ownWaits.Add(1)
+	pk.otherWaits.Add(1)
 	if err == nil {
 		l, failed := pk.locks.acquire(d, false)
 		if failed == nil {
@@ -84,18 +85,51 @@ func (pk *parking) awaitOwnWork(w *walk, cancel <-chan struct{}) error {
 	return err
 }
 
-// waitingForOwn describes those who wait for a session of their own family.
-func (s *source) waitingForOwn() []report.Record {
+// nodeWait is an open that has its lock, and waits until nobody else has the node open: see
+// opening.takeOverSoon.
+type nodeWait struct {
+	c            *caller
+	path         string
+	mode         lockmgr.Mode
+	since, until time.Time
+}
+
+// showNodeWait lets .locks show a wait until end is called.
+func (pk *parking) showNodeWait(w *nodeWait) (end func()) {
+	pk.nodeWaits.Store(w, true)
+	pk.otherWaits.Add(1)
+	return func() {
+		pk.nodeWaits.Delete(w)
+		pk.otherWaits.Add(1)
+	}
+}
+
+// waitingForOthers describes those who wait for something else than a lock: for a session of
+// their own family, or for others to close the file.
+func (s *source) waitingForOthers() []report.Record {
 	var out []report.Record
 	for _, w := range s.f.astray.walks.All(func(w *walk) bool { return w.own != nil && w.IsBusy() }) {
-		own, c := w.own, w.d.c
-		by := own.who.Load().Owner()
-		d := c.Describe()
-		out = append(out, report.Record{
-			Path: w.d.path, Key: w.d.path, State: report.Waiting, Mode: w.d.mode.String(), Class: w.d.class.String(),
-			Asker: report.Asker{Owner: report.Process{PID: c.Owner().PID, Start: c.Owner().Start}, Host: s.host, UID: c.UID(), Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd}, Operation: w.d.op, Since: w.Since(), Deadline: w.d.until,
-			WaitsFor: []string{fmt.Sprintf("%s[%d]", own.program(), by.PID)}, Ahead: 1,
-		})
+		own := w.own
+		r := s.waitingFor(w.d.c, w.d.path, fmt.Sprintf("%s[%d]", own.program(), own.who.Load().Owner().PID))
+		r.Mode, r.Class, r.Operation, r.Since, r.Deadline = w.d.mode.String(), w.d.class.String(), w.d.op, w.Since(), w.d.until
+		out = append(out, r)
 	}
+	s.f.parking.nodeWaits.Range(func(key, _ any) bool {
+		w := key.(*nodeWait)
+		r := s.waitingFor(w.c, w.path, "those who have the file open")
+		r.Mode, r.Class, r.Operation, r.Since, r.Deadline = w.mode.String(), lockmgr.Session.String(), opOpen, w.since, w.until
+		out = append(out, r)
+		return true
+	})
 	return out
+}
+
+// waitingFor is the record of a wait for others, but for when and how.
+func (s *source) waitingFor(c *caller, path, others string) report.Record {
+	d := c.Describe()
+	return report.Record{
+		Path: path, Key: path, State: report.Waiting,
+		Asker:    report.Asker{Owner: report.Process{PID: c.Owner().PID, Start: c.Owner().Start}, Host: s.host, UID: c.UID(), Program: d.Program, Cmdline: d.Cmdline, Cwd: d.Cwd},
+		WaitsFor: []string{others}, Ahead: 1,
+	}
 }

@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 // on the way, when they come again. While the mount is being stopped it holds back what would
 // begin a session.
 type parking struct {
-	ownWaits atomic.Uint64 // how many waits for an own session have begun or ended
+	otherWaits atomic.Uint64 // how many waits for something else than a lock have begun or ended
+	nodeWaits  sync.Map      // of *nodeWait: those who wait for a node
 
 	*ground
 	endings  *endings

@@ -170,6 +170,14 @@ func (s *session) leaveLocked() {
 	s.parent.inside--
 }
 
+// hasLostName reports whether the session is not that of its name any more: it has ended, its
+// family has taken the name away, or its lock was stolen.
+func (s *session) hasLostName() bool {
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
+	return s.over
+}
+
 // path is the session's current name relative to the root.
 func (s *session) path() string {
 	s.nodes.mu.Lock()

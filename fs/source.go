@@ -30,7 +30,7 @@ func newSource(f *FS) *source {
 
 // Generation implements locksdir.Source.
 func (s *source) Generation() uint64 {
-	gen := s.f.rules.table.Version() + s.f.parking.ownWaits.Load()
+	gen := s.f.rules.table.Version() + s.f.parking.otherWaits.Load()
 	if s.f.life.isStopping() {
 		gen += 1 << 62 // what is shown says so
 	}
@@ -49,7 +49,9 @@ func (s *source) locks() lockview.View {
 func (s *source) Held() []report.Record { return s.locks().Held() }
 
 // Waiting implements locksdir.Source.
-func (s *source) Waiting() []report.Record { return append(s.waitingForOwn(), s.locks().Waiting()...) }
+func (s *source) Waiting() []report.Record {
+	return append(s.waitingForOthers(), s.locks().Waiting()...)
+}
 
 // Release implements locksdir.Source.
 func (s *source) Release(group []report.Record, v report.Viewer) error {

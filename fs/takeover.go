@@ -18,26 +18,46 @@ import (
 // possible as long as nobody else has the node open. The session already
 // counts the caller as a walker.
 func (o *opening) takeOver(s *session) unix.Errno {
-	defer o.endings.walkerGone(s)
+	e, gone := o.takeOverUnlessGone(s)
+	o.endings.walkerGone(s)
+	if gone {
+		o.repeated = true
+		return o.begin()
+	}
+	return e
+}
+
+// takeOverUnlessGone is takeOver, but for what follows. gone says that the session has lost its
+// name before the caller could open it, to a thief above all: there is nothing to wait for then,
+// and the open begins anew.
+func (o *opening) takeOverUnlessGone(s *session) (e unix.Errno, gone bool) {
 	if !o.sessions.mayTakeOver(o.c, o.n, s, o.in.Flags) {
-		return unix.EACCES
+		return unix.EACCES, false
 	}
 	var err error
 	switch {
 	case o.sessions.takeOver(o.k, s):
 		o.names.dropName(s.where())
+	case s.hasLostName():
+		return 0, true
 	case !o.isOwn():
 		err = o.takeOverSoon(s)
 	case o.onlyWrites():
-		return o.attachBeside(s)
+		return o.attachBeside(s), false
 	default:
 		err = errNodeShared // it would wait for its own end
 	}
-	if err != nil {
-		return o.locks.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err)
+	switch {
+	case err == errSessionLeft:
+		return 0, true
+	case err != nil:
+		return o.locks.refuse(&demand{c: o.c, op: opOpen, path: s.path()}, err), false
 	}
-	return o.attach(s)
+	return o.attach(s), false
 }
+
+// errSessionLeft ends the wait for a node whose session is over.
+var errSessionLeft = errors.New("the session has lost its name")
 
 // errNodeShared refuses an open for writing through a descriptor of a file that others have
 // open.
@@ -124,6 +144,7 @@ func (o *opening) takeOverSoon(s *session) error {
 	o.names.setAside(k)
 	timeout := time.NewTimer(s.settings.Wait)
 	defer timeout.Stop()
+	defer o.parking.showNodeWait(&nodeWait{c: o.c, path: s.path(), mode: s.heldLock().Request().Mode, since: time.Now(), until: time.Now().Add(s.settings.Wait)})()
 	again := time.NewTicker(retakePoll)
 	defer again.Stop()
 	cancel, signalled := o.cancel, false
@@ -140,6 +161,8 @@ func (o *opening) takeOverSoon(s *session) error {
 		}
 		select {
 		case <-idle:
+		case <-s.left:
+			return errSessionLeft
 		case <-again.C:
 			// A relative was led to the shadow's own node meanwhile. The kernel
 			// knows that until it forgets the name.
