@@ -250,6 +250,7 @@ func (cm *commits) applyMetaLocked(s *session) unix.Errno {
 		return 0
 	}
 	if !cm.locks.renewForCommit(s) {
+		cm.locks.explainTheft(s, s.operation(), unix.ESTALE)
 		return unix.ESTALE
 	}
 	dir, name := s.where()

@@ -8,6 +8,7 @@ import (
 	"latchfs/fs/content"
 	"latchfs/fs/sessionstate"
 	"latchfs/journal/commit"
+	"latchfs/lockmgr"
 	"latchfs/lockmgr/policy"
 )
 
@@ -23,6 +24,9 @@ func (en *endings) fsync(s *session, h *handle, fd int, dataOnly bool) unix.Errn
 	if lost {
 		return unix.ESTALE
 	}
+	if e := en.robbed(s, opFsync); e != 0 {
+		return e
+	}
 	before := s.stamped()
 	err := en.secure(s, fd)
 	if err == nil {
@@ -37,7 +41,21 @@ func (en *endings) fsync(s *session, h *handle, fd int, dataOnly bool) unix.Errn
 	if en.syncedAgain(s, before) && h.flags&unix.O_ACCMODE == unix.O_RDWR {
 		return en.commits.autoLive(s, "synced again after more writes")
 	}
-	return 0
+	return en.robbed(s, opFsync)
+}
+
+// robbed tells the writer that its lock was stolen, if so: what it writes will not be published.
+// A program may look at what fsync says, and not at its close.
+func (en *endings) robbed(s *session, op string) unix.Errno {
+	s.mu.Lock()
+	stolen := !s.state.HasEnded() && errors.Is(s.lock.Err(), lockmgr.ErrStolen)
+	s.mu.Unlock()
+	if !stolen {
+		return 0
+	}
+	en.locks.settleThefts(nil) // the thief may be about to say who it was
+	en.locks.explainTheft(s, op, unix.ESTALE)
+	return unix.ESTALE
 }
 
 // sync makes what was written durable, and what the journal says of it at the first time.

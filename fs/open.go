@@ -40,6 +40,7 @@ const (
 	opXattr    = "setxattr"
 	opFlock    = "flock"
 	opFcntl    = "fcntl"
+	opFsync    = "fsync"
 	opAppend   = lostupdate.Appended
 	opWait     = rewalk.Wait  // an interrupted open
 	opPutBack  = "put_back"   // of a file whose removal began a change that is refused

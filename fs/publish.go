@@ -113,6 +113,7 @@ func (cm *commits) dropOutdated(s *session) {
 // s.mu is held.
 func (en *endings) publishCopy(s *session, dir *inode, name string, replace *unix.Stat_t, lb *label) unix.Errno {
 	if !en.locks.renewForCommit(s) {
+		en.locks.explainTheft(s, opRename, unix.EBUSY)
 		return unix.EBUSY // of a path operation, for which ESTALE means another walk
 	}
 	if e := s.fillLocked(); e != 0 {
