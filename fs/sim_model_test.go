@@ -197,7 +197,7 @@ func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e u
 	}
 	m.did(p, simOp{kind: "open", path: path, handle: f.handle}, began)
 	for _, q := range m.w.procs.living() {
-		if q == p || related(p, q) || m.hasLive() {
+		if q == p || related(p, q) || m.hasLive() || f.isRobbed() {
 			continue
 		}
 		for _, o := range q.files() {
@@ -276,7 +276,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	case dead:
 		o.errno, o.killed = 0, !m.mustAppear(f)
 		m.count("write, and the daemon dies")
-	case f.killed && f.synced && !m.mayFail(e, f.began): // all that was written has been synced: it must be the file
+	case f.killed && f.synced && !f.isRobbed() && !m.mayFail(e, f.began): // all that was written has been synced: it must be the file
 		o.errno = 0
 	case f.killed:
 		o.errno, o.killed = unix.EINTR, true

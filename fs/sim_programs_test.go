@@ -116,6 +116,8 @@ func (p *simProc) run(f []string) {
 		p.insist(f[1])
 	case "note", "notesave", "again":
 		p.note(f[1], f[0])
+	case "steal":
+		p.steal(f[1])
 	case "drop":
 		p.drop()
 	case "finish":
@@ -191,7 +193,7 @@ func (p *simProc) flush(f *simFile) unix.Errno {
 	p.w.model.closes(p, f)
 	e := f.k.close(p, f)
 	p.w.logf("%s closes %s: %s", p, f.path, result(e))
-	p.w.model.closed(p, f, e)
+	p.w.model.closed(p, f, f.refusedAs(e))
 	return e
 }
 

@@ -77,6 +77,7 @@ type simHazards struct {
 //	claim F        writes F.lock, does as count does, and removes F.lock
 //	claimon F      likewise, and leaves F.lock to the daemon
 //	discard F      reads F and removes it
+//	steal F        takes the lock of F away from whoever writes F: see sim_thefts_test.go
 type simProgram struct {
 	name  string
 	lines []string
@@ -176,6 +177,7 @@ func drawScript(seed uint64) simScript {
 	s.drawMappings(seed, names)
 	s.drawUpdates(seed, names)
 	s.drawClaims(seed, names)
+	s.drawThefts(seed, names)
 	s.drawStaged(seed)
 	return s
 }

@@ -51,7 +51,7 @@ func (m *simModel) forgetSynced(f *simFile) {
 func (m *simModel) mustAppear(f *simFile) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return f.created && f.synced && f.txn == nil && len(m.faults) == 0
+	return f.created && f.synced && f.txn == nil && !f.isRobbed() && len(m.faults) == 0
 }
 
 // checkSynced looks, when the next daemon has started, whether what was synced is there: in
