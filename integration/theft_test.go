@@ -1,11 +1,15 @@
 package integration
 
 import (
+	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
 )
 
 var shortLeases = `
@@ -91,4 +95,63 @@ func TestWaitingHolderIsNotStale(t *testing.T) {
 		other.MustClose(fd)
 		waits.OK()
 	}, withPolicy(shortLeases))
+}
+
+// The owner of a file takes the lock away from a program that is writing it. The program hears
+// of that from fsync already, and at its close; .locks/why says who it was.
+func TestVictimOfAnActiveTheftIsTold(t *testing.T) {
+	alongside(t)
+	strangerMounts(t, func(t *testing.T, m *Mount) {
+		alice, bob := m.ClientAs(t, ordinaryUID), m.ClientAs(t, otherUID)
+		alice.OK(wire.Request{Op: "chmod", Path: m.Path("alice/f"), Mode: 0o666})
+		fd := bob.Open("alice/f", unix.O_RDWR)
+		bob.Write(fd, "bob")
+		sync := wire.Request{Op: "fsync", FD: fd}
+		bob.OK(sync)
+		if out, err := m.runAs(t, ordinaryUID, bench.binary, "steal", "--force", m.Path("alice/f")); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if _, err := bob.Do(sync); err != syscall.ESTALE {
+			t.Errorf("the fsync of the victim: %v", err)
+		}
+		for _, op := range []string{"fsync alice/f", "took the lock away"} {
+			if why := bob.ReadFile(".locks/why"); !strings.Contains(why, op) {
+				t.Errorf("the victim is not told %q:\n%s", op, why)
+			}
+		}
+		change(t, alice)
+		if err := bob.Close(fd); err != syscall.ESTALE {
+			t.Errorf("the close of the victim: %v", err)
+		}
+		if got := m.ReadFile("alice/f"); strings.Contains(got, "bob") {
+			t.Errorf("the file holds %q", got)
+		}
+	})
+}
+
+// An open through a descriptor has its lock, and waits until those have closed the file who have
+// it open. It is shown as long as it waits; and if its lock is stolen it waits on with another.
+func TestWaitForReadersIsShown(t *testing.T) {
+	alongside(t)
+	strangerMounts(t, func(t *testing.T, m *Mount) {
+		alice, bob := m.ClientAs(t, ordinaryUID), m.ClientAs(t, otherUID)
+		alice.OK(wire.Request{Op: "chmod", Path: m.Path("alice/f"), Mode: 0o666})
+		path := bob.Open("alice/f", unix.O_PATH)
+		reads := alice.Open("alice/f", unix.O_RDONLY)
+		opens := bob.Go(wire.Request{Op: "open", Path: fmt.Sprintf("/proc/self/fd/%d", path), Flags: unix.O_RDWR})
+		for _, when := range []string{"at first", "after a theft"} {
+			eventually(t, "the open is shown to wait, "+when, func() bool { return m.waits(bob.PID) && m.LockStatus("alice/f").Holder.PID == bob.PID })
+			if out, err := m.runAs(t, ordinaryUID, bench.binary, "steal", "--force", m.Path("alice/f")); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		alice.MustClose(reads)
+		fd := int(opens.OK().N)
+		eventually(t, "the open is not shown any more", func() bool { return !m.waits(bob.PID) })
+		bob.Write(fd, "bob\n")
+		bob.MustClose(fd)
+		if got := m.ReadFile("alice/f"); got != "bob\n" {
+			t.Errorf("the file holds %q", got)
+		}
+	})
 }
