@@ -26,10 +26,27 @@ func (s *simScript) drawThefts(seed uint64, names []string) {
 	}
 }
 
-// steal takes the lock of a file away from whoever writes that.
+// steal waits a while until somebody writes the file, and takes the lock of it away.
 func (p *simProc) steal(path string) {
 	p.enter(unix.SYS_WRITE, "steal "+path)
-	f, n := p.kernel.d.fs, 0
+	n := p.rob(path)
+	for range 10 {
+		if n > 0 || p.isKilled() {
+			break
+		}
+		p.w.park(p.String() + " is about to steal " + path)
+		n = p.rob(path)
+	}
+	p.w.logf("%s steals %s from %d", p, path, n)
+	if n > 0 {
+		p.w.model.count("theft")
+	}
+	p.leave()
+}
+
+// rob takes the locks of those away who write a file. It returns how many did.
+func (p *simProc) rob(path string) (n int) {
+	f := p.kernel.d.fs
 	f.locks.steal(f.callers.openerOf(&Request{Node: rootID, TID: uint32(p.pid), UID: p.uid}), func() {
 		for _, h := range f.rules.table.Holders([]lockmgr.Key{lockmgr.Key(path)}, nil) {
 			lb, ok := h.Label.(*label)
@@ -41,11 +58,7 @@ func (p *simProc) steal(path string) {
 			}
 		}
 	})
-	p.w.logf("%s steals %s from %d", p, path, n)
-	if n > 0 {
-		p.w.model.count("theft")
-	}
-	p.leave()
+	return n
 }
 
 // isRobbed reports whether the lock was stolen with which the file is written.
