@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/content"
 	"latchfs/fs/refusals"
+	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
 
@@ -146,11 +147,26 @@ func (en *endings) publishCopy(s *session, dir *inode, name string, replace *uni
 	v, err := cp.Publish(o)
 	if err != nil {
 		en.losses.notCommitted(s, path)
-		return errnoOf(err)
+		return en.copyRefused(s, path, err)
 	}
 	ch.Is = statOf(&v)
 	en.recorder.changes.Tell(ch)
 	return en.goOnFromLocked(s, &v)
+}
+
+// copyRefused is the answer to the rename of a file whose copy could not be published at path.
+func (en *endings) copyRefused(s *session, path string, err error) unix.Errno {
+	var conflict *commit.ConflictError
+	if !errors.As(err, &conflict) {
+		return errnoOf(err)
+	}
+	en.reports.sessionEvent(s, "bypass", func(ev *audit.Event) { ev.Path, ev.Detail["reason"] = path, err.Error() })
+	en.reports.explain(refusals.Refusal{
+		Path: path, Op: opRename, Errno: unix.EBUSY, Owner: s.who.Load().Owner(), UID: s.uid,
+		Reason: "The file was changed outside the mount while it was about to be replaced, and was left as it is",
+		Hint:   "Look at what it holds now, and rename again.",
+	})
+	return unix.EBUSY
 }
 
 // goOnFromLocked lets the session go on from v, which is a copy of what was written until now.

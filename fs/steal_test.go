@@ -181,6 +181,33 @@ func TestSyncAfterATheft(t *testing.T) {
 	}
 }
 
+// A file that its program has not closed is renamed over another one, which changes outside the
+// mount at that moment: the program is told what has happened, and the other file stays.
+func TestRenameOfAnOpenFileOverAChangedOne(t *testing.T) {
+	r, _ := unmounted(t, "")
+	r.replace("old")
+	id, fh := r.create("n")
+	r.write(id, fh, 0, "mine")
+	r.lookup("f")
+	r.f.disk.store.SetFault(func(step string) error {
+		if step == "tmpfile" {
+			r.replace("theirs")
+		}
+		return nil
+	})
+	if e := r.f.entries.Rename(nil, &RenameRequest{Request: r.header(rootID), NewDir: rootID}, "n", "f"); e != unix.EBUSY {
+		t.Errorf("rename: %v", e)
+	}
+	if told := r.told(); len(told) != 1 || told[0].Path != "f" || told[0].Errno != "EBUSY" || !strings.Contains(told[0].Reason, "outside the mount") {
+		t.Errorf("the program is told %+v", told)
+	}
+	if got := r.content(); got != "theirs" {
+		t.Errorf("the file holds %q", got)
+	}
+	r.f.disk.store.SetFault(nil)
+	r.release(id, fh)
+}
+
 // waits is what .locks/status says of those who wait, once somebody does.
 func (r *requests) waits() []report.Record {
 	for {
